@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# `make demo` and `make test` do everything on a fresh Debian 12, as root, and may be repeated.
+# `make help` lists the rest.
+
+CMAKE_FLAGS ?=
+JOBS        ?= $(shell nproc)
+B           := build
+OUT         := out
+SCRIPTS     ?= 1000
+MINUTES     ?= 10
+CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
+SOURCES      = $(shell git ls-files '*.c' '*.h')
+
+.PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
+	sim-long diff-long diff-mutants verify-long verify-scripts soak pyverbs bench bench-ab \
+	bench-fallback bench-verbs figures install clean
+
+all: build
+
+help:
+	@echo "make demo            the main job: stock perftest outlives dead NICs and switches"
+	@echo "make test            all tests; gcc, then units and simulation under both sanitizers"
+	@echo "make build           build into $(B)/, installing packages that are missing"
+	@echo "make san-address     units and simulation under ASan+UBSan alone (san-thread: TSan)"
+	@echo "make test-clang      everything, built by clang"
+	@echo "make check-format    clang-format must have nothing to change (format: change it)"
+	@echo "make sim-long        simulation, 1,000,000 schedules from a fresh seed"
+	@echo "make diff-long       ring engine against libmlx5, 10,000,000 cases"
+	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
+	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
+	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
+	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
+	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
+	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
+	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
+	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
+	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
+
+deps:
+	@./scripts/install-deps.sh
+
+build: deps
+	@$(CMAKE) -S . -B $(B) >/dev/null
+	@ninja -C $(B) -j $(JOBS)
+
+demo: build
+	@python3 tools/demo/demo.py --build $(B)/out --out $(OUT)
+
+test: build
+	@./tests/run.sh $(B)
+
+san-address san-thread: san-%: deps
+	@$(CMAKE) -S . -B build-$* -DSHIFT_SANITIZE=$* >/dev/null
+	@ninja -C build-$* -j $(JOBS)
+	@ctest --test-dir build-$* --output-on-failure -LE 'e2e|simnic'
+
+test-clang: deps
+	@CC=clang $(CMAKE) -S . -B build-clang >/dev/null
+	@ninja -C build-clang -j $(JOBS)
+	@ctest --test-dir build-clang --output-on-failure
+
+format:
+	@clang-format -i $(SOURCES)
+
+check-format:
+	@clang-format --dry-run -Werror $(SOURCES)
+
+sim-long: build
+	@$(B)/out/bin/failover_sim --seeds 1000000
+
+diff-long: build
+	@tests/diff/run.sh $(B)/out --cases 10000000
+
+diff-mutants: build
+	@python3 tests/diff/mutants.py $(B)
+
+verify-long: build
+	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..200
+	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..12 --stock
+	@python3 tests/e2e/run_mutants.py --build $(B)
+
+verify-scripts: build
+	@python3 tests/e2e/run_verify.py --build $(B) --scripts --fresh $(SCRIPTS)
+
+soak: build
+	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
+
+fuzz: build
+	@ninja -C $(B) fuzz_wire
+	@$(B)/out/bin/fuzz_wire -max_total_time=60
+
+pyverbs: build
+	@python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md
+
+bench: bench-ab bench-fallback
+
+bench-ab: build
+	@python3 bench/ab.py --build $(B) --out $(OUT)
+
+bench-fallback: build
+	@python3 bench/fallback.py --build $(B) --out $(OUT)
+
+bench-verbs: build
+	@python3 bench/verbs.py --build $(B) --out $(OUT)
+
+figures: build
+	@python3 bench/detect.py --build $(B) --out $(OUT)
+	@python3 bench/drain.py --build $(B) --out $(OUT)
+
+install: build
+	@cmake --install $(B)
+
+clean:
+	rm -rf build build-address build-thread build-clang build-mutant-* $(OUT)

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What one call of a data verb costs, in instructions (counted by callgrind, of the calling thread
+alone) and in nanoseconds (of another run, not under valgrind): the distribution's libibverbs and
+libmlx5, SHIFT with a protected QP on its own NIC (Default), SHIFT after a move to the backup NIC
+(Fallback), and libmlx5 under a ledger that copies every request. Prints a table with the ratios to
+the first, says which bounds they keep, and writes out/bench-verbs.json."""
+import argparse
+import glob
+import json
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
+from lab import SKIPPED, Lab, Shift, free_port, wait_for  # noqa: E402
+
+QPS = 2
+KINDS = ("stock", "shift", "fallback", "ledger")
+LEDGER_VERBS = ("post_", "poll_cq")     # what it copies and pops; the rest is untouched stock
+BOUND_DEFAULT, BOUND_ARM, BOUND_FALLBACK = 0.90, 1.05, 1.00
+
+
+def dumped(folder):
+    """{label: instructions of each call} of the dumps that callgrind wrote."""
+    found = {}
+    for path in glob.glob(os.path.join(folder, "callgrind.out.*")):
+        with open(path, errors="replace") as f:
+            text = f.read()
+        label = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
+        total = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
+        if label and total:
+            found.setdefault(label.group(1), []).append(int(total.group(1)))
+    return found
+
+
+def say_and_wait(client, phase, timeout):
+    client.say(phase)
+    wait_for("end of " + phase, lambda: f"DONE {phase}\n" in client.out() or not client.running(),
+             timeout)
+    if not client.running():
+        raise RuntimeError(client.tail())
+
+
+def all_fallen_back(lab, host):
+    qps = [q for process in json.loads(lab.shiftctl(host, "status", "--json"))["processes"]
+           for q in process["qps"]]
+    return len(qps) == QPS and all(
+        q["send"] == q["receive"] == "FALLBACK" and q["move"] == "NONE" for q in qps)
+
+
+def fall_back(lab):
+    lab.fault("port-down", "h1/mlx5_0")
+    for host in ("h0", "h1"):
+        wait_for("move of " + host, lambda host=host: all_fallen_back(lab, host), 60, 0.2)
+
+
+def still_default(lab, host):
+    """Nothing has moved while the first phase was measured."""
+    if "FALLBACK" in lab.shiftctl(host, "status", "--json"):
+        raise RuntimeError("a connection moved while SHIFT in Default was measured")
+
+
+def run(args, shift, ledger, phases, valgrind):
+    """{label: (samples, [instructions], nanoseconds)}"""
+    samples = args.samples if valgrind else args.times
+    with Lab(args.build) as lab:
+        argv = [os.path.join(lab.out, "bin", "verbs"), "--port", free_port()]
+        client_argv = argv + ["--client", "--samples", samples] + (["--ledger"] if ledger else [])
+        if valgrind:
+            client_argv = ["valgrind", "--tool=callgrind", "--collect-atstart=no",
+                           "--fair-sched=yes", "--callgrind-out-file="
+                           + os.path.join(lab.folder, "callgrind.out.%p")] + client_argv
+        how = Shift(log="info") if shift else None
+        ends = [lab.start("h0", argv + ["--server"], "server", how),
+                lab.start("h1", client_argv, "client", how, stdin=True)]
+        client = ends[1]
+        for p in ends:
+            wait_for("start of " + p.name, lambda p=p: "CONNECTED" in p.out()
+                     or not p.running(), 60)
+            if shift:
+                wait_for("protection of " + p.name, lambda p=p: lab.protected(p) >= QPS, 60)
+        for i, phase in enumerate(phases):
+            if i:
+                still_default(lab, "h1")
+                fall_back(lab)
+            say_and_wait(client, phase, 600)
+        client.say("end")
+        for p in ends:
+            if p.wait(60):
+                raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+        counts = dumped(lab.folder) if valgrind else {}
+        rows = re.findall(r"^CASE\|([^|]*\|[^|]*)\|(\d+)\|(\d+)$", client.out(), re.M)
+        return {label: (int(n), counts.get(label, []), int(ns)) for label, n, ns in rows}
+
+
+def per_call(results, phase, verb):
+    """Instructions of one call, without those of the counting itself. The least of all samples: a
+    call that finds a lock taken counts its waiting too."""
+    counts, nothing = results[f"{phase}|{verb}"][1], results[f"{phase}|nothing"][1]
+    return min(counts) - min(nothing)
+
+
+def times(results, phase, verb):
+    return max(0, results[f"{phase}|{verb}"][2] - results[f"{phase}|nothing"][2])
+
+
+def table(counted, timed):
+    """One row a verb."""
+    rows = []
+    for label in counted:
+        phase, verb = label.split("|")
+        if phase != "stock" or verb == "nothing":
+            continue
+        row = {"verb": verb}
+        for name in KINDS:
+            row[name + "_insn"] = round(per_call(counted, name, verb), 1)
+            row[name + "_ns"] = times(timed, name, verb)
+        for name, key in (("shift", "ratio"), ("fallback", "fallback_ratio"),
+                          ("ledger", "ledger_ratio")):
+            row[key] = round(row[name + "_insn"] / row["stock_insn"], 3)
+        if not verb.startswith(LEDGER_VERBS):
+            row["ledger_insn"] = row["ledger_ns"] = row["ledger_ratio"] = None
+        bound = BOUND_ARM if verb.startswith("arm") else BOUND_DEFAULT
+        row["bound"] = bound
+        row["kept"] = row["ratio"] <= bound
+        row["fallback_bound"] = BOUND_FALLBACK
+        row["fallback_kept"] = row["fallback_ratio"] <= BOUND_FALLBACK
+        rows.append(row)
+    return rows
+
+
+def show(rows):
+    print(f"{'':32} {'instructions of one call':^35} {'ratio to stock':^26}   "
+          f"{'nanoseconds of one call':^27}")
+    names = ("stock", "SHIFT", "Fallback", "ledger")
+    print(f"{'verb':32}" + "".join(f"{n:>9}" for n in names)
+          + "".join(f"{n:>9}" for n in names[1:]) + "   " + "".join(f"{n:>9}" for n in names))
+    def number(value, form):
+        return " " * 8 + "-" if value is None else format(value, form)
+
+    def mark(ratio, kept):
+        return f"{ratio:8.2f}" + (" " if kept else "!")
+
+    for r in rows:
+        print(f"{r['verb']:32}" + "".join(number(r[n + "_insn"], "9.0f") for n in KINDS)
+              + mark(r["ratio"], r["kept"]) + mark(r["fallback_ratio"], r["fallback_kept"])
+              + number(r["ledger_ratio"], "9.2f") + "   "
+              + "".join(number(r[n + "_ns"], "9d") for n in KINDS))
+    for what, key in (("Default", "kept"), ("Fallback", "fallback_kept")):
+        good = sum(r[key] for r in rows)
+        print(f"{what}: {good} of {len(rows)} keep their bound"
+              + ("" if good == len(rows) else "; not (marked !): "
+                 + ", ".join(r["verb"] for r in rows if not r[key])))
+    print(f"bounds: {BOUND_DEFAULT:.2f} in Default, {BOUND_ARM:.2f} for arming, "
+          f"{BOUND_FALLBACK:.2f} in Fallback. Times are told, not judged: clock and cache are in "
+          "them.")
+
+
+def all_runs(args, valgrind):
+    results = run(args, False, False, ["stock"], valgrind)
+    results.update(run(args, False, True, ["ledger"], valgrind))
+    results.update(run(args, True, False, ["shift", "fallback"], valgrind))
+    return results
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--build", default="build")
+    p.add_argument("--out", default="out")
+    p.add_argument("--samples", type=int, default=16, help="calls that are counted, each verb")
+    p.add_argument("--times", type=int, default=200, help="calls that are timed, each verb")
+    args = p.parse_args()
+    if not os.path.exists(os.path.join(args.build, "out", "bin", "verbs")):
+        print("skipped: bench/verbs is not built (valgrind/callgrind.h is not installed)")
+        return SKIPPED
+    rows = table(all_runs(args, True), all_runs(args, False))
+    show(rows)
+    os.makedirs(args.out, exist_ok=True)
+    with open(os.path.join(args.out, "bench-verbs.json"), "w") as f:
+        json.dump(rows, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

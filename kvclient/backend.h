@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the stores of this folder share; not for other modules. */
+#ifndef KVCLIENT_BACKEND_H
+#define KVCLIENT_BACKEND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvclient/kv.h"
+
+/* Room behind a path for the names of the files beside it. */
+#define KV_PATH_MAX  (PATH_MAX - 32)
+#define KV_WHERE_MAX 160u
+#define KV_HOST_MAX  254u
+
+/* The store is checked for expired records at this many entries, and refuses more after it. */
+#define KV_LMDB_MAX_ENTRIES 32768u
+/* Two pages of 4 KiB an entry at worst, plus inner pages: the entry limit bites first. */
+#define KV_LMDB_MAP_BYTES   (320ul << 20)
+#define KV_LMDB_MAX_READERS 512u
+
+enum kv_scheme {
+	KV_SCHEME_REDIS,
+	KV_SCHEME_LMDB,
+	KV_SCHEME_LMDB_DEFAULT,
+};
+
+struct kv_url {
+	enum kv_scheme scheme;
+	char host[KV_HOST_MAX];
+	char port[6];
+	unsigned db;
+	char path[KV_PATH_MAX];
+};
+
+struct kv_ops {
+	int (*ping)(struct kv *kv);
+	int (*put)(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);
+	int (*get)(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
+	int (*del)(struct kv *kv, const char *key);
+	void (*close)(struct kv *kv);
+};
+
+struct kv {
+	const struct kv_ops *ops;
+	unsigned timeout_ms;
+	char where[KV_WHERE_MAX];
+	char err[KV_ERR_MAX];
+};
+
+struct kv_lmdb_limits {
+	size_t map_bytes;
+	size_t max_entries;
+};
+
+/* Says why in the handle and returns @rc: "return kv_fail(kv, -EIO, ...)". */
+int kv_fail(struct kv *kv, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+int kv_url_parse(const char *url, struct kv_url *out, char *err, size_t errlen);
+
+struct kv *kv_redis_new(const struct kv_url *url);
+struct kv *kv_lmdb_new(const struct kv_url *url, const struct kv_lmdb_limits *limits);
+
+/* Time left until @deadline_ms on the monotonic clock, never negative. */
+uint64_t kv_now_ms(void);
+unsigned kv_left_ms(uint64_t deadline_ms);
+
+/*
+ * kv_files_prepare_gate(), kv_files_prepare() - make sure that a store's files are there and ours
+ *
+ * The first makes the gate file; the second, called inside the gate, the lock file (its space
+ * allocated) and the data file. All must be regular files of this user that nobody else can write,
+ * in a directory where nobody else can exchange them. 0, or -errno with a sentence in the handle.
+ */
+int kv_files_prepare_gate(struct kv *kv, const char *path);
+int kv_files_prepare(struct kv *kv, const char *path, size_t lock_bytes);
+
+/* This user's own file on this machine, and the directory for it: made if needed, and checked. */
+void kv_files_default_path(char *path, size_t cap);
+int kv_files_default_make(struct kv *kv);
+
+/*
+ * kv_dl_load() - load a client library apart from the application's symbols
+ * @names: NULL-terminated; the addresses go to @slots in the same order
+ *
+ * Returns 0, -ENOENT (no such library here) or -ENOSYS (a function is missing).
+ */
+int kv_dl_load(const char *soname, const char *const *names, void **slots);
+
+#endif

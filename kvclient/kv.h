@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The key-value store that introduces two ends of a connection to each other.
+ *
+ * A handle is used by one thread at a time. Calls block: connecting and the command itself for at
+ * most the handle's time-out each (looking up a Redis host's name has the resolver's own limits).
+ * Nothing here is needed while traffic runs: a store that is gone costs new introductions only.
+ *
+ * A handle outlives its server: a failed call leaves nothing behind, and the next call connects
+ * again. After fork() the child may use the handles that it inherited; they reopen by themselves.
+ */
+#ifndef KVCLIENT_KV_H
+#define KVCLIENT_KV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KV_KEY_MAX    255u
+#define KV_VALUE_MAX  2048u
+#define KV_PREFIX_MAX 128u
+#define KV_ERR_MAX    256u
+
+struct kv;
+
+/*
+ * kv_open() - check an address and make a handle; nothing is contacted yet
+ * @url: redis://HOST:PORT[/DB], lmdb:/PATH, or NULL or "" for this user's file on this machine
+ * @timeout_ms: limit of each later call, at least 1
+ * @err: receives one sentence when the call fails; may be NULL
+ *
+ * Returns 0, -EINVAL (malformed address) or -ENOMEM.
+ */
+int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen);
+
+/* kv_close() - release a handle; NULL is allowed. The records it put stay until their leases end.
+ */
+void kv_close(struct kv *kv);
+
+/* kv_ping() - contact the store. 0, or the -errno that a kv_put() would have met. */
+int kv_ping(struct kv *kv);
+
+/*
+ * kv_put() - write a record that disappears @lease_ms from now unless it is put again
+ *
+ * Returns 0, -EINVAL (empty or overlong key or value, no lease), -ENOSPC (the store is full even
+ * after a sweep), -EACCES (refused, or a file that is not safely ours), -ECONNREFUSED, -ETIMEDOUT,
+ * or another -errno; kv_last_error() has the sentence.
+ */
+int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);
+
+/*
+ * kv_get() - read a record
+ * @len: receives the length of the value, also with -EMSGSIZE
+ *
+ * Returns 0, -ENOENT (no such record, or its lease ended), -EMSGSIZE (@cap is too small), or as
+ * kv_put().
+ */
+int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
+
+/* kv_del() - remove a record; removing what is not there succeeds. */
+int kv_del(struct kv *kv, const char *key);
+
+/* kv_where() - the store in words for a log line, such as "redis at 127.0.0.1:6379". */
+const char *kv_where(const struct kv *kv);
+
+/* kv_last_error() - one sentence about the last call that failed on this handle. */
+const char *kv_last_error(const struct kv *kv);
+
+/*
+ * kv_prefix() - the prefix of all keys of this job
+ * @job: the value of SHIFT_JOB; NULL or "" for "shift/<uid>"
+ *
+ * Returns 0, -EINVAL (characters other than letters, digits and . _ : / -) or -ENOSPC (@cap).
+ */
+int kv_prefix(const char *job, char *buf, size_t cap);
+
+/* kv_key_gid(), kv_key_lid() - the key of a QP. 0, or -ENOSPC when @cap is too small. */
+int kv_key_gid(char *buf, size_t cap, const char *prefix, const uint8_t gid[16], uint32_t qpn);
+int kv_key_lid(char *buf, size_t cap, const char *prefix, uint64_t subnet, uint16_t lid,
+	       uint32_t qpn);
+
+/* Equal to the link layers of verbs, which this module does not know. */
+enum kv_link_layer {
+	KV_LINK_INFINIBAND = 1,
+	KV_LINK_ETHERNET = 2,
+};
+
+const char *kv_link_layer_name(enum kv_link_layer layer);
+
+#define KV_MAX_NICS 8u
+
+/* Where the control QP of one NIC of an instance is reached. */
+struct kv_addr {
+	uint8_t nic;
+	uint8_t link_layer;
+	uint8_t gid_index_hint;
+	uint8_t mtu; /* as verbs count it: 1 is 256 bytes, 5 is 4096; 0: not said */
+	uint8_t gid[16];
+	uint16_t lid;
+	uint32_t ctrl_qpn; /* 0: it is not open there (yet) */
+	uint32_t qkey;
+	uint32_t revision; /* of this address: a later one is higher */
+};
+
+/* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
+struct kv_record {
+	uint64_t instance;
+	uint32_t conn_id;
+	uint32_t nonce;
+	uint32_t qpn;
+	uint32_t remote_qpn;
+	uint8_t default_nic;
+	uint8_t n_addr;
+	uint8_t n_backup;
+	uint8_t backup[KV_MAX_NICS];
+	struct kv_addr addr[KV_MAX_NICS];
+};
+
+#define KV_RECORD_HEAD_LEN 40u
+#define KV_RECORD_ADDR_LEN 36u
+#define KV_RECORD_MAX_LEN  (KV_RECORD_HEAD_LEN + KV_MAX_NICS * KV_RECORD_ADDR_LEN)
+
+/*
+ * kv_record_encode() - write the wire form: little-endian, fixed layout, version first
+ *
+ * Returns 0 and the length in @len, -ENOSPC (@cap), or -EINVAL when the record is one that
+ * kv_record_decode() would refuse.
+ */
+int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t *len);
+
+/*
+ * kv_record_decode() - read the wire form, trusting nothing in it
+ *
+ * Returns 0 with every field of @rec checked (counts, NIC numbers, 24-bit QPNs, link layers, MTUs),
+ * -EPROTONOSUPPORT (another version) or -EBADMSG; @rec is written only on success.
+ */
+int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
+
+#endif

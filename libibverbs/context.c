@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include "libibverbs/context.h"
+#include "libibverbs/hook.h"
+
+/* The provider's own functions of one context. */
+struct saved {
+	struct saved *next;
+	struct ibv_context *context;
+	__typeof__(((struct verbs_context *)0)->create_cq_ex) create_cq_ex;
+	__typeof__(((struct verbs_context *)0)->create_qp_ex) create_qp_ex;
+	__typeof__(((struct verbs_context *)0)->query_port) query_port;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct saved *contexts; /* guarded by lock; entries do not change while they are in it */
+
+static struct saved **saved_slot(struct ibv_context *context)
+{
+	struct saved **slot = &contexts;
+
+	while (*slot && (*slot)->context != context)
+		slot = &(*slot)->next;
+	return slot;
+}
+
+static const struct saved *saved_find(struct ibv_context *context)
+{
+	struct saved *saved;
+
+	pthread_mutex_lock(&lock);
+	saved = *saved_slot(context);
+	pthread_mutex_unlock(&lock);
+	return saved;
+}
+
+static struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context,
+					   struct ibv_cq_init_attr_ex *attr)
+{
+	const struct saved *saved = saved_find(context);
+
+	return HOOK_CALL(shift_create_cq_ex(context, attr, saved->create_cq_ex),
+			 saved->create_cq_ex(context, attr));
+}
+
+static struct ibv_qp *hook_create_qp_ex(struct ibv_context *context,
+					struct ibv_qp_init_attr_ex *attr)
+{
+	const struct saved *saved = saved_find(context);
+
+	return HOOK_CALL(shift_create_qp_ex(context, attr, saved->create_qp_ex),
+			 saved->create_qp_ex(context, attr));
+}
+
+static int query_port(const struct saved *saved, uint8_t port, struct ibv_port_attr *attr,
+		      size_t length)
+{
+	int ret;
+
+	if (!shift_query_port_cached(saved->context, port, attr, length))
+		return 0;
+	ret = saved->query_port(saved->context, port, attr, length);
+	if (!ret)
+		shift_query_port_note(saved->context, port, attr, length);
+	return ret;
+}
+
+static int hook_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+			   size_t length)
+{
+	const struct saved *saved = saved_find(context);
+
+	return HOOK_CALL(query_port(saved, port, attr, length),
+			 saved->query_port(context, port, attr, length));
+}
+
+/* verbs_get_ctx_op says whether this library's struct reaches as far as the member. */
+void context_install(struct ibv_context *context)
+{
+	struct saved *saved = calloc(1, sizeof(*saved));
+	struct verbs_context *vctx;
+
+	if (!saved)
+		return;
+	saved->context = context;
+	pthread_mutex_lock(&lock);
+	saved->next = contexts;
+	contexts = saved;
+	pthread_mutex_unlock(&lock);
+
+	vctx = verbs_get_ctx_op(context, create_cq_ex);
+	if (vctx) {
+		saved->create_cq_ex = vctx->create_cq_ex;
+		vctx->create_cq_ex = hook_create_cq_ex;
+	}
+	vctx = verbs_get_ctx_op(context, create_qp_ex);
+	if (vctx) {
+		saved->create_qp_ex = vctx->create_qp_ex;
+		vctx->create_qp_ex = hook_create_qp_ex;
+	}
+	vctx = verbs_get_ctx_op(context, query_port);
+	if (vctx) {
+		saved->query_port = vctx->query_port;
+		vctx->query_port = hook_query_port;
+	}
+}
+
+void context_restore(struct ibv_context *context)
+{
+	struct verbs_context *vctx = verbs_get_ctx(context);
+	struct saved **slot, *saved;
+
+	pthread_mutex_lock(&lock);
+	slot = saved_slot(context);
+	saved = *slot;
+	if (saved)
+		*slot = saved->next;
+	pthread_mutex_unlock(&lock);
+	if (!saved)
+		return;
+	if (saved->create_cq_ex)
+		vctx->create_cq_ex = saved->create_cq_ex;
+	if (saved->create_qp_ex)
+		vctx->create_qp_ex = saved->create_qp_ex;
+	if (saved->query_port)
+		vctx->query_port = saved->query_port;
+	free(saved);
+}

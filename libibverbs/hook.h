@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What every exported verb begins with: is this call the application's, and is SHIFT on?
+ *
+ * The distribution's library calls its own exported functions through the PLT (ibv_reg_mr calls
+ * ibv_reg_mr_iova2), and so do its providers: those calls come back here. A thread-local mark tells
+ * them apart.
+ */
+#ifndef LIBIBVERBS_HOOK_H
+#define LIBIBVERBS_HOOK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "libibverbs/real.h"
+#include "shiftlib/shift.h"
+
+#define HOOK_EXPORT __attribute__((visibility("default")))
+
+/* Initial-exec: no allocation at a thread's first use, also in a library that was dlopened. */
+extern __thread bool hook_inside __attribute__((tls_model("initial-exec")));
+/* Set once, after shift_init(); false for ever with SHIFT_DISABLE=1. */
+extern atomic_bool hook_on;
+
+/* First open of a device: resolves, reads SHIFT_DISABLE, starts SHIFT. True if SHIFT is on. */
+bool hook_start(void);
+
+/* True: the call is the application's and SHIFT handles it; end with hook_leave(). */
+static inline bool hook_enter(void)
+{
+	if (hook_inside || !atomic_load_explicit(&hook_on, memory_order_acquire))
+		return false;
+	hook_inside = true;
+	return true;
+}
+
+static inline void hook_leave(void)
+{
+	hook_inside = false;
+}
+
+/* The whole body of most hooks: the shell's form of the verb, or the real one. */
+#define HOOK_CALL(shift_call, real_call)                                                           \
+	({                                                                                         \
+		__typeof__(real_call) hook_result_;                                                \
+		if (hook_enter()) {                                                                \
+			hook_result_ = (shift_call);                                               \
+			hook_leave();                                                              \
+		} else {                                                                           \
+			hook_result_ = (real_call);                                                \
+		}                                                                                  \
+		hook_result_;                                                                      \
+	})
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* ibv_poll_cq, arming, and what all pollers share: taking one completion out of a ring. */
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/cqe.h"
+
+/* READ and atomic results that the NIC put into the CQE instead of the buffer. */
+static RING_NOINLINE uint8_t scatter_req(struct ring_sq *sq, const struct mlx5_cqe64 *cqe,
+					 uint32_t idx, uint8_t op)
+{
+	const struct mlx5_cqe64 *data = cqe->op_own & MLX5_INLINE_SCATTER_32 ? cqe : cqe - 1;
+	uint32_t size = op == MLX5_OPCODE_RDMA_READ ? be32toh(cqe->byte_cnt) : 8;
+
+	return ring_scatter_send(sq, idx, data, size);
+}
+
+static RING_NOINLINE uint8_t scatter_resp(struct ring_rq *rq, const struct mlx5_cqe64 *cqe,
+					  uint32_t idx)
+{
+	const struct mlx5_cqe64 *data = cqe->op_own & MLX5_INLINE_SCATTER_32 ? cqe : cqe - 1;
+
+	return ring_scatter_recv(rq, idx, data, be32toh(cqe->byte_cnt));
+}
+
+#define SCATTERED (MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64)
+
+RING_INLINE bool take_req(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint32_t op_own,
+			  struct ring_comp *comp)
+{
+	struct ring_sq *sq = &c->sq;
+	uint32_t idx = be16toh(cqe->wqe_counter) & sq->mask;
+	uint32_t op = *(const uint8_t *)&cqe->sop_drop_qpn;
+
+	comp->status = IBV_WC_SUCCESS;
+	if (ring_unlikely(op == MLX5_OPCODE_NOP || op == MLX5_OPCODE_UMR))
+		op = sq->wr_data[idx];
+	if (ring_unlikely(op_own & SCATTERED))
+		comp->status = scatter_req(sq, cqe, idx, op);
+	comp->op = op;
+	comp->wr_id = sq->wrid[idx];
+	atomic_store_explicit(&sq->tail, sq->wqe_head[idx] + 1, memory_order_release);
+	return ring_likely(op != RING_OP_HIDDEN);
+}
+
+RING_INLINE void take_resp(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint32_t op_own,
+			   struct ring_comp *comp)
+{
+	struct ring_rq *rq = &c->rq;
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+	uint32_t idx = tail & rq->mask;
+
+	comp->status = IBV_WC_SUCCESS;
+	comp->wr_id = rq->wrid[idx];
+	if (ring_unlikely(op_own & SCATTERED))
+		comp->status = scatter_resp(rq, cqe, idx);
+	atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
+}
+
+/* The copy lets the compiler keep the caller's fields in registers. */
+RING_INLINE bool take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint32_t opcode,
+			    struct ring_comp *comp)
+{
+	struct ring_comp copy = *comp;
+	bool found;
+
+	if (opcode != MLX5_CQE_REQ_ERR && opcode != MLX5_CQE_RESP_ERR)
+		return false;
+	found = ring_take_error(c, cqe, &copy);
+	*comp = copy;
+	return found;
+}
+
+/* Whose completion is it? NULL: nobody's, or nobody's any more. */
+RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe,
+					    uint32_t opcode, struct ring_comp *comp)
+{
+	uint32_t qpn = be32toh(cqe->sop_drop_qpn) & 0xffffff, attn;
+	struct sp_carrier *c = comp->carrier;
+
+	if (qpn != comp->cqpn) {
+		c = ring_carrier_of(ring->dev, qpn);
+		if (ring_unlikely(!c))
+			return NULL;
+		comp->carrier = c;
+		comp->cqpn = qpn;
+	}
+	comp->cqe = cqe;
+	comp->qpn = c->app_qpn;
+	attn = atomic_load_explicit(&c->attn, memory_order_relaxed);
+	if (ring_unlikely(attn) && !ring_take_attn(c, attn, opcode))
+		return NULL;
+	return c;
+}
+
+/* False: nothing for the application in this CQE. CQ lock held; the CQE is consumed either way. */
+bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_comp *comp)
+{
+	uint32_t op_own = cqe->op_own, opcode = op_own >> 4;
+	struct sp_carrier *c = take_carrier(ring, cqe, opcode, comp);
+
+	if (!c)
+		return false;
+	if (opcode == MLX5_CQE_REQ)
+		return take_req(c, cqe, op_own, comp);
+	if (opcode >= MLX5_CQE_RESIZE_CQ)
+		return take_error(c, cqe, opcode, comp);
+	take_resp(c, cqe, op_own, comp);
+	return true;
+}
+
+/* -- work completions ------------------------------------------------------------------------- */
+
+RING_INLINE void wc_req(struct ibv_wc *wc, const struct ring_comp *comp)
+{
+	switch (comp->op) {
+	case MLX5_OPCODE_RDMA_WRITE_IMM: wc->wc_flags = IBV_WC_WITH_IMM; /* fall through */
+	case MLX5_OPCODE_RDMA_WRITE: wc->opcode = IBV_WC_RDMA_WRITE; break;
+	case MLX5_OPCODE_SEND_IMM: wc->wc_flags = IBV_WC_WITH_IMM; /* fall through */
+	case MLX5_OPCODE_SEND:
+	case MLX5_OPCODE_SEND_INVAL: wc->opcode = IBV_WC_SEND; break;
+	case MLX5_OPCODE_RDMA_READ:
+		wc->opcode = IBV_WC_RDMA_READ;
+		wc->byte_len = be32toh(comp->cqe->byte_cnt);
+		break;
+	case MLX5_OPCODE_ATOMIC_CS:
+		wc->opcode = IBV_WC_COMP_SWAP;
+		wc->byte_len = 8;
+		break;
+	case MLX5_OPCODE_ATOMIC_FA:
+		wc->opcode = IBV_WC_FETCH_ADD;
+		wc->byte_len = 8;
+		break;
+	case RING_OP_BIND_MW: wc->opcode = IBV_WC_BIND_MW; break;
+	case RING_OP_LOCAL_INV: wc->opcode = IBV_WC_LOCAL_INV; break;
+	default: break;
+	}
+}
+
+RING_INLINE void wc_resp(struct ibv_wc *wc, const struct mlx5_cqe64 *cqe, uint8_t opcode)
+{
+	uint32_t flags_rqpn = be32toh(cqe->flags_rqpn);
+
+	wc->opcode = opcode == MLX5_CQE_RESP_WR_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	if (opcode == MLX5_CQE_RESP_SEND_INV) {
+		wc->wc_flags = IBV_WC_WITH_INV;
+		wc->invalidated_rkey = be32toh(cqe->imm_inval_pkey);
+	} else if (opcode != MLX5_CQE_RESP_SEND) {
+		wc->wc_flags = IBV_WC_WITH_IMM;
+		wc->imm_data = cqe->imm_inval_pkey;
+	}
+	wc->slid = be16toh(cqe->slid);
+	wc->sl = flags_rqpn >> 24 & 0xf;
+	wc->src_qp = flags_rqpn & 0xffffff;
+	wc->dlid_path_bits = cqe->ml_path & 0x7f;
+	wc->wc_flags |= flags_rqpn >> 28 & 3 ? IBV_WC_GRH : 0;
+	wc->pkey_index = be32toh(cqe->imm_inval_pkey) & 0xffff;
+}
+
+RING_INLINE void wc_common(struct ibv_wc *wc, const struct ring_comp *comp)
+{
+	wc->wc_flags = 0;
+	wc->qp_num = comp->qpn;
+	wc->wr_id = comp->wr_id;
+	wc->status = comp->status;
+}
+
+/* What libmlx5 fills, and no more. */
+RING_INLINE void to_wc(struct ibv_wc *wc, const struct ring_comp *comp, uint32_t opcode)
+{
+	wc_common(wc, comp);
+	if (opcode == MLX5_CQE_REQ) {
+		wc_req(wc, comp);
+	} else if (ring_likely(opcode < MLX5_CQE_RESIZE_CQ)) {
+		wc->byte_len = be32toh(comp->cqe->byte_cnt);
+		if (ring_likely(comp->status == IBV_WC_SUCCESS))
+			wc_resp(wc, comp->cqe, opcode);
+	} else {
+		wc->vendor_err = ring_cqe_error(comp->cqe)->vendor_err_synd;
+	}
+}
+
+/* ring_cq_take and to_wc in one: one look at the opcode. */
+RING_INLINE bool take_to_wc(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, uint32_t op_own,
+			    struct ring_comp *comp, struct ibv_wc *wc)
+{
+	uint32_t opcode = op_own >> 4;
+	struct sp_carrier *c = take_carrier(ring, cqe, opcode, comp);
+
+	if (ring_unlikely(!c))
+		return false;
+	if (opcode == MLX5_CQE_REQ) {
+		if (!take_req(c, cqe, op_own, comp))
+			return false;
+	} else if (ring_likely(opcode < MLX5_CQE_RESIZE_CQ)) {
+		take_resp(c, cqe, op_own, comp);
+	} else if (!take_error(c, cqe, opcode, comp)) {
+		return false;
+	}
+	to_wc(wc, comp, opcode);
+	return true;
+}
+
+/* -- consumer index --------------------------------------------------------------------------- */
+
+RING_INLINE void update_ci(struct sp_cq_ring *ring)
+{
+	ring_store_record(&ring->dbrec[RING_CQ_SET_CI], ring->ci & 0xffffff);
+}
+
+/* Give consumed slots of all rings back, unless somebody still looks at one. */
+void ring_cq_update_ci(struct sp_cq *cq)
+{
+	if (cq->held)
+		return;
+	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
+		update_ci(r);
+}
+
+/* What pollers must look at beside ring 0. */
+void ring_cq_refresh_slow(struct sp_cq *cq)
+{
+	uint32_t more = cq->first || cq->failed_tx || cq->failed_rx || cq->foreign || cq->late;
+
+	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
+		more |= r->live != 0;
+	cq->more = more;
+	cq->slow = more || cq->ex;
+}
+
+/* Make completions of this QPN that still lie in the ring nobody's: QPN 0 is never mapped. */
+void ring_cq_sweep(struct sp_cq_ring *ring, uint32_t qpn)
+{
+	struct mlx5_cqe64 *cqe;
+	uint32_t ci;
+
+	for (ci = ring->ci; ci - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ci)); ci++)
+		if ((be32toh(cqe->sop_drop_qpn) & 0xffffff) == qpn)
+			cqe->sop_drop_qpn &= htobe32(0xff000000);
+}
+
+/* -- polling ---------------------------------------------------------------------------------- */
+
+static bool ring_next(struct sp_cq_ring *ring, struct ring_comp *comp)
+{
+	struct mlx5_cqe64 *cqe;
+
+	if (!ring->live && ring != &ring->cq->ring)
+		return false;
+	comp->cqpn = RING_NO_QPN; /* QPNs of two rings are of two devices */
+	while ((cqe = ring_cqe_at(ring, ring->ci))) {
+		ring->ci++;
+		if (ring_cq_take(ring, cqe, comp))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The next completion of a CQ with more than ring 0: the backlog first, as it is older than
+ * what the rings hold, then failed QPs, then the rings in turn.
+ */
+bool ring_cq_next_slow(struct sp_cq *cq, struct ring_comp *comp, struct ring_entry *soft)
+{
+	struct sp_cq_ring *r;
+
+	if (ring_backlog_pop(cq, soft) || ring_failed_next(cq, soft)) {
+		comp->cqe = &soft->cqe;
+		comp->cqpn = RING_NO_QPN;
+		comp->wr_id = soft->wr_id;
+		comp->qpn = soft->qpn;
+		comp->status = soft->status;
+		comp->op = soft->op;
+		return true;
+	}
+	for (r = cq->turn; r; r = r->next)
+		if (ring_next(r, comp))
+			goto found;
+	for (r = &cq->ring; r != cq->turn; r = r->next)
+		if (ring_next(r, comp))
+			goto found;
+	return false;
+found:
+	cq->turn = r->next ? r->next : &cq->ring;
+	/* a ring of another NIC may go away while start_poll's caller still reads */
+	if (r != &cq->ring) {
+		soft->cqe = *comp->cqe;
+		comp->cqe = &soft->cqe;
+	}
+	return true;
+}
+
+/* One ring, whose slots may be given back. CQ lock held. */
+RING_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
+{
+	struct ring_comp comp = { .cqpn = RING_NO_QPN };
+	struct ibv_wc *at = wc, *end = wc + n;
+	struct mlx5_cqe64 *cqe;
+	uint32_t op_own, ci;
+
+	for (ci = ring->ci; at < end; ci++) {
+		cqe = ring_cqe_slot(ring, ci);
+		op_own = ring_cqe_own(cqe);
+		if (!ring_cqe_valid(ring, ci, op_own))
+			break;
+		if (ring_likely(take_to_wc(ring, cqe, op_own, &comp, at)))
+			at++;
+	}
+	ring->ci = ci;
+	update_ci(ring);
+	return at - wc;
+}
+
+/* Do all completions lie in rings, and may their slots be given back? */
+static bool rings_only(const struct sp_cq *cq)
+{
+	return !cq->ex && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->foreign &&
+	       !cq->late;
+}
+
+/* After a move: ring by ring, as one ring alone is polled; who filled up comes last next time. */
+static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct sp_cq_ring *first = cq->turn, *r = first;
+	int got = 0;
+
+	do {
+		if (r->live || r == &cq->ring)
+			got += poll_ring(r, n - got, wc + got);
+		r = r->next ? r->next : &cq->ring;
+	} while (got < n && r != first);
+	cq->turn = r;
+	return got;
+}
+
+/* Called with the CQ's lock; drops it. */
+static RING_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct ring_foreign *f;
+	struct ring_entry soft;
+	struct ring_comp comp;
+	int got = 0, more;
+
+	if (rings_only(cq)) {
+		got = poll_rings(cq, n, wc);
+		ring_unlock(&cq->lock);
+		return got;
+	}
+	for (; got < n && ring_cq_next_slow(cq, &comp, &soft); got++)
+		to_wc(&wc[got], &comp, comp.cqe->op_own >> 4);
+	ring_cq_update_ci(cq);
+	ring_late_poll(cq);
+	for (f = cq->foreign; f && got < n; f = f->next) {
+		more = cq->dev->saved.poll_cq(f->cq, n - got, wc + got);
+		if (more > 0)
+			got += more;
+	}
+	ring_unlock(&cq->lock);
+	return got;
+}
+
+int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct sp_cq *cq = ring_cq_of(ibv->context, ibv->handle);
+	int got;
+
+	if (ring_unlikely(!cq))
+		return ring_dev_of(ibv->context)->saved.poll_cq(ibv, n, wc);
+	ring_lock(&cq->lock);
+	if (ring_unlikely(cq->slow))
+		return poll_slow(cq, n, wc);
+	got = poll_ring(&cq->ring, n, wc);
+	ring_unlock(&cq->lock);
+	return got;
+}
+
+/* -- arming ----------------------------------------------------------------------------------- */
+
+RING_INLINE void arm(struct sp_cq_ring *ring, bool solicited)
+{
+	uint32_t sn = atomic_load_explicit(&ring->arm_sn, memory_order_relaxed) & 3;
+	uint32_t word = sn << 28 | (solicited ? MLX5_CQ_DB_REQ_NOT_SOL : MLX5_CQ_DB_REQ_NOT) |
+			(ring->ci & 0xffffff);
+
+	ring_store_record(&ring->dbrec[RING_CQ_ARM], word);
+	/* the NIC, woken by the register, reads the record; TSan knows no C11 fences */
+	__sync_synchronize();
+	ring_wc_start();
+	ring_store64(ring->uar + MLX5_CQ_DOORBELL, htobe64((uint64_t)word << 32 | ring->cqn));
+	ring_wc_flush();
+}
+
+void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
+{
+	arm(ring, solicited);
+}
+
+RING_INLINE void arm_first(struct sp_cq *cq, int solicited_only)
+{
+	atomic_store_explicit(&cq->armed, solicited_only ? 2 : 1, memory_order_relaxed);
+	arm(&cq->ring, solicited_only);
+}
+
+/* Called with the CQ's lock; drops it. */
+static RING_NOINLINE int notify_slow(struct sp_cq *cq, int solicited_only)
+{
+	arm_first(cq, solicited_only);
+	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
+		if (r->live)
+			arm(r, solicited_only);
+	for (struct ring_foreign *f = cq->foreign; f; f = f->next)
+		cq->dev->saved.req_notify_cq(f->cq, solicited_only);
+	/* as the NIC does for completions behind the consumer index */
+	if (cq->first || ring_failed_waiting(cq))
+		ring_backlog_event(cq, true);
+	ring_unlock(&cq->lock);
+	return 0;
+}
+
+static RING_NOINLINE int notify_waiting(struct sp_cq *cq, int solicited_only)
+{
+	ring_lock_wait(&cq->lock);
+	return notify_slow(cq, solicited_only);
+}
+
+int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
+{
+	struct sp_cq *cq = ring_cq_of(ibv->context, ibv->handle);
+
+	if (ring_unlikely(!cq))
+		return ring_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
+	if (ring_unlikely(!ring_trylock(&cq->lock)))
+		return notify_waiting(cq, solicited_only);
+	if (ring_unlikely(cq->more))
+		return notify_slow(cq, solicited_only);
+	arm_first(cq, solicited_only);
+	ring_unlock(&cq->lock);
+	return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef RING_CQE_H
+#define RING_CQE_H
+
+#include "providers/mlx5/ring.h"
+
+/* Words of a CQ's doorbell record (PRM: CQ doorbell record). */
+enum {
+	RING_CQ_SET_CI = 0,
+	RING_CQ_ARM = 1,
+};
+
+/* No QP has this number. */
+#define RING_NO_QPN UINT32_MAX
+
+RING_INLINE struct mlx5_cqe64 *ring_cqe_slot(const struct sp_cq_ring *ring, uint32_t ci)
+{
+	return (struct mlx5_cqe64 *)(ring->buf + ((size_t)(ci & ring->mask) << ring->shift));
+}
+
+/* The acquire orders a CQE's other bytes behind this one, which the NIC stores last. */
+RING_INLINE uint32_t ring_cqe_own(const struct mlx5_cqe64 *cqe)
+{
+	return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
+}
+
+/* Has the NIC written it in this round? Opcode 15 is what the library fills in. */
+RING_INLINE bool ring_cqe_valid(const struct sp_cq_ring *ring, uint32_t ci, uint32_t op_own)
+{
+	return op_own < MLX5_CQE_INVALID << 4 && (op_own & 1) == !!(ci & ring->cnt);
+}
+
+/* The CQE at this index if the NIC has written it, else NULL. */
+RING_INLINE struct mlx5_cqe64 *ring_cqe_at(const struct sp_cq_ring *ring, uint32_t ci)
+{
+	struct mlx5_cqe64 *cqe = ring_cqe_slot(ring, ci);
+
+	return ring_cqe_valid(ring, ci, ring_cqe_own(cqe)) ? cqe : NULL;
+}
+
+RING_INLINE const struct mlx5_err_cqe *ring_cqe_error(const struct mlx5_cqe64 *cqe)
+{
+	return (const struct mlx5_err_cqe *)cqe;
+}
+
+#endif

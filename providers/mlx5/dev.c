@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Contexts: lookup tables, doorbell registers, and the engine's face to the shell. */
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "providers/mlx5/ring.h"
+
+struct sp_dev *ring_devs[RING_MAX_FD];
+
+/* -- libmlx5 ---------------------------------------------------------------------------------- */
+
+typedef int (*init_obj_fn)(struct mlx5dv_obj *, uint64_t);
+static _Atomic(init_obj_fn) init_obj;
+
+/* Not linked: the drop-in must not force libmlx5 on a process without such a device. */
+static init_obj_fn find_init_obj(void)
+{
+	init_obj_fn fn = atomic_load(&init_obj);
+	void *lib;
+
+	if (fn)
+		return fn;
+	lib = dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_LOCAL);
+	if (!lib)
+		return NULL;
+	/* 1.2 fills struct mlx5dv_qp and mlx5dv_cq as this header has them */
+	fn = (init_obj_fn)dlvsym(lib, "mlx5dv_init_obj", "MLX5_1.2");
+	atomic_store(&init_obj, fn);
+	return fn;
+}
+
+void ring_init_obj_override(int (*fn)(struct mlx5dv_obj *, uint64_t))
+{
+	atomic_store(&init_obj, fn);
+}
+
+int ring_init_obj(struct mlx5dv_obj *obj, uint64_t type)
+{
+	init_obj_fn fn = find_init_obj();
+
+	if (!fn)
+		return -ENOENT;
+	return -fn(obj, type);
+}
+
+/* -- address handles -------------------------------------------------------------------------- */
+
+/* Where libmlx5 keeps the address vector inside its ibv_ah: the same for all of them. */
+static _Atomic ptrdiff_t av_offset = PTRDIFF_MIN;
+
+static RING_NOINLINE ptrdiff_t find_av_offset(struct ibv_ah *ah)
+{
+	struct mlx5dv_ah dv = { 0 };
+	struct mlx5dv_obj obj = { .ah = { .in = ah, .out = &dv } };
+	ptrdiff_t offset;
+
+	if (ring_init_obj(&obj, MLX5DV_OBJ_AH))
+		abort(); /* it has answered for the QP that this is posted to */
+	offset = (char *)dv.av - (char *)ah;
+	atomic_store(&av_offset, offset);
+	return offset;
+}
+
+const struct mlx5_wqe_av *ring_ah_av(struct ibv_ah *ah)
+{
+	ptrdiff_t offset = atomic_load_explicit(&av_offset, memory_order_relaxed);
+
+	if (ring_unlikely(offset == PTRDIFF_MIN))
+		offset = find_av_offset(ah);
+	return (const struct mlx5_wqe_av *)((char *)ah + offset);
+}
+
+/* -- locks ------------------------------------------------------------------------------------ */
+
+/* Held for memory operations only, so a few rounds do; then let the holder run. */
+RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
+{
+	for (;;) {
+		for (int i = 0; i < 64; i++) {
+			if (!atomic_load_explicit(&lock->held, memory_order_relaxed) &&
+			    ring_trylock(lock))
+				return;
+#if defined(__x86_64__)
+			__builtin_ia32_pause();
+#endif
+		}
+		sched_yield();
+	}
+}
+
+/* -- doorbell registers ----------------------------------------------------------------------- */
+
+static struct ring_bf *bf_find(struct sp_dev *dev, const void *reg)
+{
+	struct ring_bf *bf = dev->bfs;
+
+	while (bf && bf->reg != reg)
+		bf = bf->next;
+	return bf;
+}
+
+static struct ring_bf *bf_make(struct sp_dev *dev, void *reg, uint32_t size)
+{
+	struct ring_bf *bf = calloc(1, sizeof(*bf));
+
+	if (!bf)
+		return NULL;
+	bf->reg = reg;
+	bf->size = size;
+	bf->prefer = dev->prefer_bf;
+	atomic_init(&bf->bf_ds, dev->shut_up_bf ? 0 : size / 16);
+	bf->next = dev->bfs;
+	dev->bfs = bf;
+	return bf;
+}
+
+struct ring_bf *ring_bf_get(struct sp_dev *dev, const struct mlx5dv_qp *dv)
+{
+	struct ring_bf *bf;
+
+	ring_lock(&dev->lock);
+	bf = bf_find(dev, dv->bf.reg);
+	if (!bf)
+		bf = bf_make(dev, dv->bf.reg, dv->bf.size);
+	if (bf)
+		bf->refs++;
+	ring_unlock(&dev->lock);
+	return bf;
+}
+
+/* The register's state outlives its QPs: the next QP there goes on with the other half, as libmlx5
+ * does. */
+void ring_bf_put(struct sp_dev *dev, struct ring_bf *bf)
+{
+	ring_lock(&dev->lock);
+	bf->refs--;
+	ring_unlock(&dev->lock);
+}
+
+void ring_bf_share(struct sp_dev *dev, void *reg, uint32_t size)
+{
+	struct ring_bf *bf;
+
+	ring_lock(&dev->lock);
+	bf = bf_find(dev, reg);
+	if (!bf)
+		bf = bf_make(dev, reg, size);
+	if (bf)
+		atomic_store(&bf->bf_ds, 0);
+	ring_unlock(&dev->lock);
+}
+
+/* A QP that libmlx5 posts: from now on no WQE is copied to the register it shares with ours. */
+void ring_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
+{
+	struct mlx5dv_qp dv = { 0 };
+	struct mlx5dv_obj obj = { .qp = { .in = qp, .out = &dv } };
+
+	if (!ring_init_obj(&obj, MLX5DV_OBJ_QP) && dv.bf.reg)
+		ring_bf_share(dev, dv.bf.reg, dv.bf.size);
+}
+
+/* -- contexts --------------------------------------------------------------------------------- */
+
+bool ring_probe(struct ibv_context *ctx, const char **why_not)
+{
+	if (!find_init_obj()) {
+		*why_not = "libmlx5.so.1 with mlx5dv_init_obj was not found";
+		return false;
+	}
+	if (strncmp(ctx->device->name, "mlx5", 4)) {
+		*why_not = "not an mlx5 device";
+		return false;
+	}
+	if (getenv("MLX5_QP_SIGNATURE")) {
+		*why_not = "MLX5_QP_SIGNATURE is set: signed WQEs are not supported";
+		return false;
+	}
+	return true;
+}
+
+static bool env_flag(const char *name, bool unset)
+{
+	const char *value = getenv(name);
+
+	return value ? strcmp(value, "0") != 0 : unset;
+}
+
+static void *table_map(size_t entries)
+{
+	void *table = mmap(NULL, entries * sizeof(void *), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return table == MAP_FAILED ? NULL : table;
+}
+
+static void table_unmap(void *table, size_t entries)
+{
+	if (table)
+		munmap(table, entries * sizeof(void *));
+}
+
+static bool atomics_supported(struct ibv_context *ctx)
+{
+	struct verbs_context *vctx = verbs_get_ctx_op(ctx, query_device_ex);
+	struct ibv_device_attr_ex attr = { 0 };
+
+	/* the provider's own: the exported call may be the drop-in's */
+	if (!vctx || vctx->query_device_ex(ctx, NULL, &attr, sizeof(attr)))
+		return true; /* what cannot run then fails on the NIC */
+	return attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
+}
+
+static void install(struct sp_dev *dev)
+{
+	struct ibv_context_ops *ops = &dev->ctx->ops;
+
+	dev->saved = *ops;
+	ring_devs[dev->ctx->cmd_fd] = dev;
+	ops->post_send = ring_post_send;
+	ops->post_recv = ring_post_recv;
+	ops->poll_cq = ring_poll_cq;
+	ops->req_notify_cq = ring_req_notify;
+	if (ops->bind_mw)
+		ops->bind_mw = ring_bind_mw;
+	dev->installed = true;
+}
+
+int ring_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_callbacks *cb,
+		  struct sp_dev **out)
+{
+	struct sp_dev *dev;
+
+	if (do_install && (ctx->cmd_fd < 0 || ctx->cmd_fd >= RING_MAX_FD))
+		return -EMFILE;
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return -ENOMEM;
+	dev->ctx = ctx;
+	dev->cb = cb;
+	dev->qps = table_map(RING_MAX_HANDLE);
+	dev->cqs = table_map(RING_MAX_HANDLE);
+	dev->carriers = table_map(RING_MAX_QPN);
+	if (!dev->qps || !dev->cqs || !dev->carriers) {
+		ring_dev_uninit(dev);
+		return -ENOMEM;
+	}
+	dev->shut_up_bf = env_flag("MLX5_SHUT_UP_BF", false);
+	dev->prefer_bf = env_flag("MLX5_POST_SEND_PREFER_BF", true);
+	dev->atomics = atomics_supported(ctx);
+	dev->saved = ctx->ops;
+	if (do_install)
+		install(dev);
+	*out = dev;
+	return 0;
+}
+
+void ring_dev_uninit(struct sp_dev *dev)
+{
+	struct ring_bf *bf;
+
+	if (dev->installed) {
+		dev->ctx->ops = dev->saved;
+		ring_devs[dev->ctx->cmd_fd] = NULL;
+	}
+	while ((bf = dev->bfs)) {
+		dev->bfs = bf->next;
+		free(bf);
+	}
+	table_unmap(dev->carriers, RING_MAX_QPN);
+	table_unmap(dev->cqs, RING_MAX_HANDLE);
+	table_unmap(dev->qps, RING_MAX_HANDLE);
+	free(dev);
+}
+
+/* -- the engine ------------------------------------------------------------------------------- */
+
+const struct shift_provider shift_provider_mlx5 = {
+	.name = "mlx5",
+	.probe = ring_probe,
+	.dev_init = ring_dev_init,
+	.dev_uninit = ring_dev_uninit,
+	.cq_drive = ring_cq_drive,
+	.cq_undrive = ring_cq_undrive,
+	.cq_ring_add = ring_cq_ring_add,
+	.cq_ring_del = ring_cq_ring_del,
+	.cq_event_read = ring_cq_event_read,
+	.cq_drain = ring_cq_drain,
+	.cq_resize_reserve = ring_cq_resize_reserve,
+	.cq_resize_begin = ring_cq_resize_begin,
+	.cq_resize_end = ring_cq_resize_end,
+	.cq_foreign_add = ring_cq_foreign_add,
+	.cq_foreign_del = ring_cq_foreign_del,
+	.qp_drive = ring_qp_drive,
+	.qp_foreign = ring_qp_foreign,
+	.qp_reason = ring_qp_reason,
+	.qp_undrive = ring_qp_undrive,
+	.qp_modified = ring_qp_modified,
+	.qp_recv_count = ring_qp_recv_count,
+	.qp_send_counts = ring_qp_send_counts,
+	.qp_busy = ring_qp_busy,
+	.qp_sending = ring_qp_sending,
+	.qp_guard = ring_qp_guard,
+	.carrier_add = ring_carrier_add,
+	.carrier_del = ring_carrier_del,
+	.qp_withhold = ring_qp_withhold,
+	.qp_fence = ring_qp_fence,
+	.qp_fenced = ring_qp_fenced,
+	.qp_progressed = ring_qp_progressed,
+	.qp_resume = ring_qp_resume,
+	.qp_flushed = ring_qp_flushed,
+	.qp_seal = ring_qp_seal,
+	.qp_lay_receives = ring_qp_lay_receives,
+	.qp_outstanding = ring_qp_outstanding,
+	.qp_settle = ring_qp_settle,
+	.qp_publish = ring_qp_publish,
+	.qp_fail = ring_qp_fail,
+	.cq_error_waiting = ring_cq_error_waiting,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Stores that the NIC sees, and their order. From the PRM's doorbell rules: WQE, then doorbell
+ * record, then register.
+ */
+#ifndef RING_DOORBELL_H
+#define RING_DOORBELL_H
+
+#include "providers/mlx5/ring.h"
+
+#ifdef RING_STORE_HOOK
+/* Differential test: sees every store to a doorbell register, in order. */
+extern void (*ring_store_hook)(const void *reg, const void *bytes, unsigned len);
+#endif
+
+/* The NIC, reading the record, must find the WQEs written. */
+RING_INLINE void ring_to_device_barrier(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#elif defined(__aarch64__)
+	__asm__ volatile("dmb oshst" ::: "memory");
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* The NIC, woken by the register, must find the record written. On x86 the locked instruction that
+ * took the register's lock has ordered them. */
+RING_INLINE void ring_wc_start(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("dsb st" ::: "memory");
+#elif !defined(__x86_64__)
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* The next holder of the register's lock, on another CPU, must not overtake what this CPU still has
+ * in its write-combining buffer. */
+RING_INLINE void ring_wc_flush(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("sfence" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("dsb st" ::: "memory");
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+RING_INLINE void ring_store64(uint8_t *reg, uint64_t value)
+{
+#ifdef RING_STORE_HOOK
+	if (ring_store_hook)
+		ring_store_hook(reg, &value, 8);
+#endif
+	__atomic_store_n((uint64_t *)reg, value, __ATOMIC_RELAXED);
+}
+
+RING_INLINE void ring_store_record(__be32 *record, uint32_t value)
+{
+	__atomic_store_n(record, htobe32(value), __ATOMIC_RELEASE);
+}
+
+typedef uint64_t ring_pair __attribute__((vector_size(16), may_alias));
+
+RING_INLINE void ring_store_pair(uint8_t *reg, const uint8_t *src)
+{
+	ring_pair v = *(const ring_pair *)src;
+
+#ifdef RING_STORE_HOOK
+	if (ring_store_hook)
+		ring_store_hook(reg, &v, 16);
+#endif
+	*(volatile ring_pair *)reg = v;
+}
+
+/* 64 bytes by ascending 16-byte stores: a memcpy may store in another order. */
+RING_INLINE void ring_store_block(uint8_t *reg, const uint8_t *src)
+{
+	ring_store_pair(reg, src);
+	ring_store_pair(reg + 16, src + 16);
+	ring_store_pair(reg + 32, src + 32);
+	ring_store_pair(reg + 48, src + 48);
+}
+
+RING_INLINE void ring_store_wqe(uint8_t *reg, const struct ring_sq *sq, const void *ctrl,
+				uint32_t ds)
+{
+	const uint8_t *src = ctrl;
+	int left = ds * 16;
+
+	do {
+		ring_store_block(reg, src);
+		reg += 64;
+		src += 64;
+		if (ring_unlikely(src == sq->end))
+			src = sq->buf;
+		left -= 64;
+	} while (left > 0);
+}
+
+/* First half, without the register's lock: the record. */
+RING_INLINE void ring_doorbell_record(struct sp_carrier *c)
+{
+	ring_to_device_barrier();
+	ring_store_record(&c->dbrec[MLX5_SND_DBR], c->sq.cur_post & 0xffff);
+}
+
+/* Second half, with the lock, which it drops: the register. */
+RING_INLINE void ring_doorbell_ring(struct ring_bf *bf, const struct ring_sq *sq,
+				    const struct mlx5_wqe_ctrl_seg *ctrl, uint32_t nreq,
+				    uint32_t ds, bool inl)
+{
+	ring_wc_start();
+	if (nreq == 1 && ds > 1 && ds <= atomic_load_explicit(&bf->bf_ds, memory_order_relaxed) &&
+	    (inl || bf->prefer)) {
+		ring_store_wqe(bf->reg + bf->offset, sq, ctrl, ds);
+	} else {
+		uint64_t v;
+
+		memcpy(&v, ctrl, 8);
+		ring_store64(bf->reg + bf->offset, v);
+	}
+	ring_wc_flush();
+	bf->offset ^= bf->size;
+	ring_unlock(&bf->lock);
+}
+
+/* Publish what was laid into the carrier's ring, up to cur_post. */
+RING_INLINE void ring_doorbell(struct sp_carrier *c, const struct ring_batch *batch)
+{
+	ring_doorbell_record(c);
+	ring_lock(&c->bf->lock);
+	ring_doorbell_ring(c->bf, &c->sq, batch->ctrl, batch->nreq, batch->ds, batch->inl);
+}
+
+#endif

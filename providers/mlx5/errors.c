@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completions that need a closer look: errors, data inside the CQE, carriers that were left. */
+#include "providers/mlx5/cqe.h"
+
+static enum ibv_wc_status error_status(uint8_t syndrome)
+{
+	switch (syndrome) {
+	case MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR: return IBV_WC_LOC_LEN_ERR;
+	case MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR: return IBV_WC_LOC_QP_OP_ERR;
+	case MLX5_CQE_SYNDROME_LOCAL_PROT_ERR: return IBV_WC_LOC_PROT_ERR;
+	case MLX5_CQE_SYNDROME_WR_FLUSH_ERR: return IBV_WC_WR_FLUSH_ERR;
+	case MLX5_CQE_SYNDROME_MW_BIND_ERR: return IBV_WC_MW_BIND_ERR;
+	case MLX5_CQE_SYNDROME_BAD_RESP_ERR: return IBV_WC_BAD_RESP_ERR;
+	case MLX5_CQE_SYNDROME_LOCAL_ACCESS_ERR: return IBV_WC_LOC_ACCESS_ERR;
+	case MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR: return IBV_WC_REM_INV_REQ_ERR;
+	case MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR: return IBV_WC_REM_ACCESS_ERR;
+	case MLX5_CQE_SYNDROME_REMOTE_OP_ERR: return IBV_WC_REM_OP_ERR;
+	case MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR: return IBV_WC_RETRY_EXC_ERR;
+	case MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR: return IBV_WC_RNR_RETRY_EXC_ERR;
+	case MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR: return IBV_WC_REM_ABORT_ERR;
+	default: return IBV_WC_GENERAL_ERR;
+	}
+}
+
+enum sp_error_class ring_error_class(enum ibv_wc_status status)
+{
+	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR)
+		return SP_ERROR_TRANSPORT;
+	return SP_ERROR_APPLICATION;
+}
+
+/* A carrier with something to watch for. False: drop this completion. */
+bool ring_take_attn(struct sp_carrier *c, uint32_t attn, uint8_t opcode)
+{
+	bool send = opcode == MLX5_CQE_REQ || opcode == MLX5_CQE_REQ_ERR;
+
+	if (attn & (send ? RING_ATTN_SQ_SEALED : RING_ATTN_RQ_SEALED))
+		return false;
+	if ((attn & RING_ATTN_PROGRESS) && opcode == MLX5_CQE_REQ &&
+	    atomic_fetch_and(&c->attn, ~RING_ATTN_PROGRESS) & RING_ATTN_PROGRESS)
+		c->qp->dev->cb->qp_progress(c->qp->cookie, c->epoch);
+	return true;
+}
+
+/*
+ * The first error of a carrier decides for all of them: pass on or withhold. A flush may be seen
+ * before its cause, when the cause is on the other CQ: a cause that is the application's own is
+ * reported even then.
+ */
+static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor)
+{
+	struct sp_qp *qp = c->qp;
+	enum sp_error_class cls = ring_error_class(status);
+	uint32_t none = RING_ERR_NONE, mode = RING_ERR_PASS, no_status = 0;
+	bool first;
+
+	if (atomic_load(&qp->withheld) || (cls == SP_ERROR_TRANSPORT && atomic_load(&qp->guard)))
+		mode = RING_ERR_WITHHOLD;
+	first = atomic_compare_exchange_strong(&c->err_mode, &none, mode);
+	if (!first)
+		mode = none;
+	if (status != IBV_WC_WR_FLUSH_ERR &&
+	    atomic_compare_exchange_strong(&c->app_status, &no_status, status)) {
+		atomic_store(&c->app_vendor, vendor);
+		first |= cls == SP_ERROR_APPLICATION;
+	}
+	if (first)
+		qp->dev->cb->qp_error(qp->cookie, c->epoch, cls, mode == RING_ERR_WITHHOLD, status,
+				      vendor);
+	return mode;
+}
+
+/* Was the completion of a signaled request before number n lost? */
+static bool completion_missing(const struct ring_sq *sq, uint32_t n)
+{
+	uint32_t i = atomic_load(&sq->tail), post;
+
+	if (!ring_sq_find(sq, i, &post))
+		return true;
+	for (; i != n; i++) {
+		if (i == sq->head || ring_ctrl_signaled(ring_sq_ctrl(sq, post)))
+			return true;
+		post += ring_wqe_bbs(sq, post);
+	}
+	return false;
+}
+
+/*
+ * The index of the first one is the position: all before it is acknowledged. But if a CQ overran,
+ * the first one that is seen is not the first: then nothing is known, and what completed last is
+ * the position (settling asks the peer anyway).
+ */
+static void withhold_send(struct sp_carrier *c, uint32_t idx)
+{
+	uint32_t n = c->sq.wqe_head[idx];
+
+	if (!c->sq_err && !completion_missing(&c->sq, n))
+		atomic_store_explicit(&c->sq.tail, n, memory_order_release);
+	c->sq_err = true;
+}
+
+/* False: withheld. */
+bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct ring_comp *comp)
+{
+	const struct mlx5_err_cqe *err = ring_cqe_error(cqe);
+	enum ibv_wc_status status = error_status(err->syndrome);
+	bool send = cqe->op_own >> 4 == MLX5_CQE_REQ_ERR;
+	uint32_t idx, mode = error_mode(c, status, err->vendor_err_synd);
+
+	comp->status = status;
+	comp->op = be32toh(cqe->sop_drop_qpn) >> 24;
+	if (mode == RING_ERR_WITHHOLD) {
+		if (send)
+			withhold_send(c, be16toh(cqe->wqe_counter) & c->sq.mask);
+		else
+			c->rq_err = true;
+		return false;
+	}
+	if (send) {
+		idx = be16toh(cqe->wqe_counter) & c->sq.mask;
+		comp->wr_id = c->sq.wrid[idx];
+		atomic_store_explicit(&c->sq.tail, c->sq.wqe_head[idx] + 1, memory_order_release);
+		return c->sq.wr_data[idx] != RING_OP_HIDDEN;
+	}
+	idx = atomic_load_explicit(&c->rq.tail, memory_order_relaxed);
+	comp->wr_id = c->rq.wrid[idx & c->rq.mask];
+	atomic_store_explicit(&c->rq.tail, idx + 1, memory_order_release);
+	return true;
+}
+
+/* -- data inside the CQE (PRM: scatter to CQE) ------------------------------------------------ */
+
+/* Copy to the segments' buffers; what is left over is returned. */
+static uint32_t scatter(const struct mlx5_wqe_data_seg *seg, uint32_t n, const uint8_t **data,
+			uint32_t size)
+{
+	for (; n && size; n--, seg++) {
+		uint32_t len = be32toh(seg->byte_count);
+
+		/* behind the end of a receive's list lie leavings */
+		if (seg->lkey == htobe32(MLX5_INVALID_LKEY))
+			break;
+		len = len < size ? len : size;
+		memcpy((void *)(uintptr_t)be64toh(seg->addr), *data, len);
+		*data += len;
+		size -= len;
+	}
+	return size;
+}
+
+uint8_t ring_scatter_recv(struct ring_rq *rq, uint32_t idx, const void *data, uint32_t size)
+{
+	const void *seg = rq->buf + ((size_t)idx << rq->shift);
+	const uint8_t *src = data;
+
+	return scatter(seg, rq->max_gs, &src, size) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}
+
+uint8_t ring_scatter_send(struct ring_sq *sq, uint32_t idx, const void *data, uint32_t size)
+{
+	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, idx);
+	uint32_t units = be32toh(ctrl->qpn_ds) & 0x3f;
+	uint8_t op = ring_ctrl_opcode(ctrl);
+	uint32_t skip = op == MLX5_OPCODE_RDMA_READ ? 2 : 3, n, fit;
+	const uint8_t *seg = (uint8_t *)ctrl + skip * 16;
+	const uint8_t *src = data;
+
+	if (op != MLX5_OPCODE_RDMA_READ && op != MLX5_OPCODE_ATOMIC_CS &&
+	    op != MLX5_OPCODE_ATOMIC_FA)
+		return IBV_WC_REM_INV_REQ_ERR;
+	n = units > skip ? units - skip : 0;
+	fit = (sq->end - seg) / 16;
+	fit = n < fit ? n : fit;
+	size = scatter((const void *)seg, fit, &src, size);
+	size = scatter((const void *)sq->buf, n - fit, &src, size);
+	return size ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}

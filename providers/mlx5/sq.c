@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* ibv_post_send. */
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/seg.h"
+
+/* A request under construction. */
+struct sq_wqe {
+	uint8_t *seg;
+	uint32_t ds;
+};
+
+RING_INLINE __be32 wr_imm(const struct ibv_send_wr *wr, uint8_t imm)
+{
+	if (ring_likely(!imm))
+		return 0;
+	return imm == 1 ? wr->imm_data : htobe32(wr->invalidate_rkey);
+}
+
+RING_INLINE int put_inline(const struct sp_qp *qp, const struct ring_sq *sq,
+			   const struct ibv_send_wr *wr, struct sq_wqe *w)
+{
+	uint8_t *at = w->seg + sizeof(struct mlx5_wqe_inl_data_seg);
+	uint32_t total = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		total += sge->length;
+		if (ring_unlikely(total > qp->max_inline || sge->length > qp->max_inline))
+			return ENOMEM;
+		at = ring_seg_copy(sq, at, (const void *)(uintptr_t)sge->addr, sge->length);
+	}
+	w->ds += ring_seg_inline(w->seg, total);
+	return 0;
+}
+
+RING_INLINE void put_sges(const struct ring_sq *sq, const struct ibv_send_wr *wr, bool atomic,
+			  struct sq_wqe *w)
+{
+	const struct ibv_sge *sge = wr->sg_list, *end = sge + wr->num_sge;
+	uint8_t *seg = w->seg;
+
+	for (; sge < end; sge++) {
+		if (ring_unlikely(seg == sq->end))
+			seg = sq->buf;
+		if (ring_unlikely(!sge->length))
+			continue;
+		ring_seg_data(seg, sge->addr, sge->lkey, atomic ? 8 : sge->length);
+		seg += sizeof(struct mlx5_wqe_data_seg);
+		w->ds++;
+	}
+}
+
+static RING_NOINLINE int put_umr(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
+				 struct mlx5_wqe_ctrl_seg *ctrl, struct sq_wqe *w)
+{
+	static const struct ibv_mw_bind_info nothing;
+	bool bind = wr->opcode == IBV_WR_BIND_MW;
+	uint32_t key = bind ? wr->bind_mw.mw->rkey : wr->invalidate_rkey;
+	int err;
+
+	atomic_store_explicit(&qp->windows, true, memory_order_relaxed);
+	sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
+	ctrl->imm = htobe32(key);
+	err = ring_umr_build(sq, &w->seg, &w->ds, bind ? wr->bind_mw.mw->type : IBV_MW_TYPE_2,
+			     bind ? wr->bind_mw.rkey : 0, bind ? &wr->bind_mw.bind_info : &nothing);
+	if (!err)
+		sq->wr_data[sq->cur_post & sq->mask] = bind ? RING_OP_BIND_MW : RING_OP_LOCAL_INV;
+	return err;
+}
+
+/* What RC puts between control and data segments. */
+RING_INLINE int put_rc_header(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
+			      uint8_t shape, struct mlx5_wqe_ctrl_seg *ctrl, struct sq_wqe *w)
+{
+	switch (shape) {
+	case RING_SHAPE_SEND: return 0;
+	case RING_SHAPE_RDMA:
+		ring_seg_raddr(w->seg, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
+		w->seg += 16;
+		w->ds += 1;
+		return 0;
+	case RING_SHAPE_ATOMIC:
+		if (ring_unlikely(!qp->atomics))
+			return EOPNOTSUPP;
+		ring_seg_raddr(w->seg, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
+		ring_seg_atomic(w->seg + 16, wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP,
+				wr->wr.atomic.swap, wr->wr.atomic.compare_add);
+		w->seg += 32;
+		w->ds += 2;
+		return 0;
+	case RING_SHAPE_UMR: return put_umr(qp, sq, wr, ctrl, w);
+	default: return EOPNOTSUPP;
+	}
+}
+
+RING_INLINE void put_ud_header(const struct ring_sq *sq, const struct ibv_send_wr *wr,
+			       struct sq_wqe *w)
+{
+	ring_seg_ud(w->seg, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	w->seg += sizeof(struct mlx5_wqe_av);
+	w->ds += sizeof(struct mlx5_wqe_av) / 16;
+	if (ring_unlikely(w->seg == sq->end))
+		w->seg = sq->buf;
+}
+
+RING_INLINE int put_data(const struct sp_qp *qp, const struct ring_sq *sq,
+			 const struct ibv_send_wr *wr, uint8_t shape, struct sq_wqe *w, bool *inl)
+{
+	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge) {
+		*inl = true;
+		return put_inline(qp, sq, wr, w);
+	}
+	put_sges(sq, wr, shape == RING_SHAPE_ATOMIC, w);
+	return 0;
+}
+
+/* One request at cur_post. On error nothing is advanced. */
+RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
+			struct ring_batch *b)
+{
+	const struct ring_opcode *op = &ring_opcodes[wr->opcode];
+	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, sq->cur_post);
+	struct sq_wqe w = { (uint8_t *)(ctrl + 1), 1 };
+	uint32_t idx = sq->cur_post & sq->mask;
+	bool inl = b->inl;
+	int err;
+
+	sq->wr_data[idx] = 0;
+	ring_ctrl_begin(ctrl, ring_ctrl_flags(sq, qp->sig_bits, wr->send_flags));
+	ctrl->imm = wr_imm(wr, op->imm);
+	if (ring_likely(qp->type == IBV_QPT_RC)) {
+		err = put_rc_header(qp, sq, wr, op->shape, ctrl, &w);
+		if (ring_unlikely(err))
+			return err;
+	} else {
+		put_ud_header(sq, wr, &w);
+	}
+	err = put_data(qp, sq, wr, op->shape, &w, &inl);
+	if (ring_unlikely(err))
+		return err;
+	ring_ctrl_opcode_set(ctrl, sq->cur_post, op->mlx5);
+	ctrl->qpn_ds = htobe32(w.ds | sq->qpn << 8);
+	sq->wrid[idx] = wr->wr_id;
+	sq->wqe_head[idx] = sq->head + b->nreq;
+	sq->cur_post += (w.ds + 3) / 4;
+	qp->two_sided += op->two_sided;
+	b->ctrl = ctrl;
+	b->ds = w.ds;
+	b->inl = inl;
+	return 0;
+}
+
+RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
+			  struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct ring_batch *b)
+{
+	int err;
+
+	for (; wr; wr = wr->next, b->nreq++) {
+		if (ring_unlikely((unsigned)wr->opcode >= RING_OPCODES))
+			err = EINVAL;
+		else if (ring_unlikely(ring_sq_full(sq, b->nreq, limit)))
+			err = ENOMEM;
+		else if (ring_unlikely(wr->num_sge > qp->max_gs))
+			err = ENOMEM;
+		else
+			err = put_wqe(qp, sq, wr, b);
+		if (ring_unlikely(err)) {
+			*bad = wr;
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* The first post decides whether the ring is ours: nobody else may have posted to it. */
+void ring_tx_enter(struct sp_qp *qp)
+{
+	if (!(qp->tx_mode & RING_FIRST))
+		return;
+	qp->tx_mode &= ~RING_FIRST;
+	if (!ring_qp_own_tx(qp))
+		qp->tx_mode |= RING_FOREIGN;
+}
+
+/* How many requests the queue that is written now may hold. */
+uint32_t ring_tx_limit(struct sp_qp *qp)
+{
+	struct ring_sq *sq = &qp->tx->sq;
+	uint32_t tail;
+
+	if (!qp->tx_mode)
+		return qp->max_post;
+	tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
+	return qp->max_post - (sq->head - tail - ring_nops(qp->tx, tail));
+}
+
+/* End of a batch that was written to sq: ring, or keep it withheld. */
+void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batch *batch)
+{
+	int err;
+
+	if (!batch->nreq)
+		return;
+	sq->head += batch->nreq;
+	if (sq == &qp->tx->sq) {
+		ring_doorbell(qp->tx, batch);
+		return;
+	}
+	if (qp->tx_mode & RING_FAILED) {
+		ring_backlog_event(qp->scq, true); /* an error wakes who waits for solicited ones */
+		return;
+	}
+	if (qp->tx_mode & RING_KEYS)
+		return;
+	err = ring_hold_go(qp);
+	if (err && err != -EAGAIN)
+		qp->dev->cb->key_missing(qp->cookie);
+}
+
+/* Withheld, moved, failed, or the very first post. Called with sq_lock held; drops it. */
+static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr,
+					struct ibv_send_wr **bad)
+{
+	struct ring_batch batch = { 0 };
+	struct ring_sq *sq;
+	int err;
+
+	ring_tx_enter(qp);
+	if (qp->tx_mode & RING_FOREIGN) {
+		ring_unlock(&qp->sq_lock);
+		return qp->dev->saved.post_send(qp->ibv, wr, bad);
+	}
+	sq = qp->tx_mode ? &qp->hold : &qp->tx->sq;
+	if (sq == &qp->hold && !qp->hold_made) {
+		err = ENOMEM;
+		*bad = wr;
+	} else {
+		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch);
+		ring_tx_commit(qp, sq, &batch);
+	}
+	ring_tx_unlock(qp);
+	return err;
+}
+
+int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct sp_qp *qp = ring_qp_of(ibv);
+	struct ring_batch batch = { 0 };
+	struct sp_carrier *c;
+	int err;
+
+	if (ring_unlikely(!qp))
+		return ring_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
+	ring_lock(&qp->sq_lock);
+	if (ring_unlikely(qp->tx_mode))
+		return post_send_slow(qp, wr, bad);
+	c = qp->tx;
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch);
+	if (ring_likely(batch.nreq)) {
+		c->sq.head += batch.nreq;
+		ring_doorbell(c, &batch);
+	}
+	ring_unlock(&qp->sq_lock);
+	return err;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Reading requests back out of a send ring and laying them into another. Slow paths only. */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "providers/mlx5/ring.h"
+
+int ring_sq_alloc(struct ring_sq *sq, bool keys)
+{
+	size_t n = (size_t)sq->mask + 1;
+
+	sq->wrid = calloc(n, sizeof(*sq->wrid));
+	sq->wqe_head = malloc(n * sizeof(*sq->wqe_head));
+	sq->wr_data = calloc(n, sizeof(*sq->wr_data));
+	sq->keys = keys ? calloc(n * 4, sizeof(*sq->keys)) : NULL;
+	if (!sq->wrid || !sq->wqe_head || !sq->wr_data || (keys && !sq->keys)) {
+		ring_sq_free(sq);
+		return -ENOMEM;
+	}
+	/* no request has this number for long */
+	memset(sq->wqe_head, 0xff, n * sizeof(*sq->wqe_head));
+	return 0;
+}
+
+void ring_sq_free(struct ring_sq *sq)
+{
+	free(sq->wrid);
+	free(sq->wqe_head);
+	free(sq->wr_data);
+	free(sq->keys);
+	sq->wrid = NULL;
+	sq->wqe_head = NULL;
+	sq->wr_data = NULL;
+	sq->keys = NULL;
+}
+
+uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post)
+{
+	uint32_t ds = be32toh(ring_sq_ctrl(sq, post)->qpn_ds) & 0x3f;
+
+	return (ds + 3) / 4;
+}
+
+/* Do the requests from number n at post on end exactly at cur_post? */
+static bool walk_ends(const struct ring_sq *sq, uint32_t n, uint32_t post)
+{
+	for (; n != sq->head; n++) {
+		if (sq->wqe_head[post & sq->mask] != n || (int32_t)(sq->cur_post - post) <= 0)
+			return false;
+		post += ring_wqe_bbs(sq, post);
+	}
+	return post == sq->cur_post;
+}
+
+/*
+ * Where request number n starts. Its WQEBB is not kept anywhere (the hot path has no use for it);
+ * the slot that carries its number is found, and a stale number is told by walking on to the end.
+ */
+bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post)
+{
+	uint32_t back, at;
+
+	*post = sq->cur_post;
+	if (n == sq->head)
+		return true;
+	for (back = 1; back <= sq->mask + 1; back++) {
+		at = sq->cur_post - back;
+		if (sq->wqe_head[at & sq->mask] == n && walk_ends(sq, n, at)) {
+			*post = at;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool ring_walk_start(struct ring_walk *w, const struct ring_sq *sq)
+{
+	w->sq = sq;
+	w->n = atomic_load(&sq->tail);
+	return ring_sq_find(sq, w->n, &w->post);
+}
+
+/* The next request that is the application's; its slot, or -1. */
+int64_t ring_walk_next(struct ring_walk *w)
+{
+	uint32_t slot;
+
+	while (w->n != w->sq->head) {
+		slot = w->post & w->sq->mask;
+		w->n++;
+		w->post += ring_wqe_bbs(w->sq, w->post);
+		if (w->sq->wr_data[slot] != RING_OP_HIDDEN)
+			return slot;
+	}
+	return -1;
+}
+
+enum sp_wr_kind ring_wr_kind(const struct ring_sq *sq, uint32_t slot)
+{
+	switch (ring_ctrl_opcode(ring_sq_ctrl(sq, slot))) {
+	case MLX5_OPCODE_RDMA_WRITE: return SP_WR_WRITE;
+	case MLX5_OPCODE_RDMA_READ: return SP_WR_READ;
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA: return SP_WR_ATOMIC;
+	case MLX5_OPCODE_RDMA_WRITE_IMM:
+	case MLX5_OPCODE_SEND:
+	case MLX5_OPCODE_SEND_IMM:
+	case MLX5_OPCODE_SEND_INVAL: return SP_WR_TWO_SIDED;
+	default: return SP_WR_LOCAL;
+	}
+}
+
+static void key_unit(struct ring_wqe *w, uint32_t unit, bool remote)
+{
+	w->keys |= 1ull << unit;
+	if (remote)
+		w->rkeys |= 1ull << unit;
+}
+
+/* Where the key lies in such a 16-byte unit. */
+static __be32 *key_at(struct ring_wqe *w, uint32_t unit)
+{
+	bool remote = w->rkeys >> unit & 1;
+
+	return (__be32 *)(w->bytes + unit * 16 + (remote ? 8 : 4));
+}
+
+static void find_keys(struct ring_wqe *w, enum ibv_qp_type type)
+{
+	uint32_t unit = 1, n;
+
+	switch (ring_ctrl_opcode((struct mlx5_wqe_ctrl_seg *)w->bytes)) {
+	case MLX5_OPCODE_RDMA_WRITE:
+	case MLX5_OPCODE_RDMA_WRITE_IMM:
+	case MLX5_OPCODE_RDMA_READ:
+		/* IBA 9.7.4.1.5: without data the key is not looked at, and may be anything */
+		if (w->ds > 2)
+			key_unit(w, 1, true);
+		unit = 2;
+		break;
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA:
+		key_unit(w, 1, true);
+		unit = 3;
+		break;
+	case MLX5_OPCODE_NOP:
+	case MLX5_OPCODE_UMR: return;
+	default: unit = type == IBV_QPT_UD ? 4 : 1; break;
+	}
+	while (unit < w->ds) {
+		n = be32toh(*(__be32 *)(w->bytes + unit * 16));
+		if (n & MLX5_INLINE_SEG) {
+			unit += ((n & 0x3ff) + 4 + 15) / 16;
+		} else {
+			key_unit(w, unit, false);
+			unit++;
+		}
+	}
+}
+
+/* Copy it out in a straight line, with the application's keys. */
+void ring_wqe_load(const struct ring_sq *sq, uint32_t post, enum ibv_qp_type type,
+		   struct ring_wqe *out)
+{
+	const uint8_t *at = (uint8_t *)ring_sq_ctrl(sq, post);
+	size_t units = ((size_t)sq->mask + 1) * 4, first = (post & sq->mask) * 4ul;
+	size_t fit = sq->end - at;
+
+	out->slot = post & sq->mask;
+	out->ds = be32toh(ring_sq_ctrl(sq, post)->qpn_ds) & 0x3f;
+	out->bbs = (out->ds + 3) / 4;
+	out->keys = out->rkeys = 0;
+	fit = out->ds * 16 < fit ? out->ds * 16 : fit;
+	memcpy(out->bytes, at, fit);
+	memcpy(out->bytes + fit, sq->buf, out->ds * 16 - fit);
+	find_keys(out, type);
+	for (uint32_t u = 0; sq->keys && u < out->ds; u++)
+		if (out->keys >> u & 1)
+			*key_at(out, u) = htobe32(sq->keys[(first + u) % units]);
+}
+
+/*
+ * Memory windows are of one NIC. Their keys, and what SEND_INVAL takes from the peer, name something
+ * else on another.
+ */
+static bool bound_to_its_nic(const struct ring_wqe *w)
+{
+	uint8_t opcode = ring_ctrl_opcode((const struct mlx5_wqe_ctrl_seg *)w->bytes);
+
+	return opcode == MLX5_OPCODE_UMR || opcode == MLX5_OPCODE_SEND_INVAL;
+}
+
+/* Without what lies behind its end. */
+static void wqe_copy(struct ring_wqe *out, const struct ring_wqe *in)
+{
+	memcpy(out, in, offsetof(struct ring_wqe, bytes) + in->ds * 16);
+}
+
+/* A copy with the keys of the carrier. -ENOENT: one is missing. -EOPNOTSUPP: it cannot run there. */
+int ring_wqe_translate(struct sp_carrier *to, const struct ring_wqe *in, struct ring_wqe *out)
+{
+	const struct sp_callbacks *cb = to->qp->dev->cb;
+	uint32_t key, wire;
+	int err;
+
+	wqe_copy(out, in);
+	if (!to->xlat)
+		return 0;
+	if (bound_to_its_nic(in))
+		return -EOPNOTSUPP;
+	for (uint32_t u = 0; u < in->ds; u++) {
+		if (!(in->keys >> u & 1))
+			continue;
+		key = be32toh(*key_at(out, u));
+		err = (in->rkeys >> u & 1 ? cb->rkey : cb->lkey)(to->qp->cookie, to->epoch, key,
+								 &wire);
+		if (err)
+			return -ENOENT;
+		*key_at(out, u) = htobe32(wire);
+	}
+	return 0;
+}
+
+/* Write it at cur_post, as the next request. app: with the application's keys; wire: as it runs. */
+struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wqe *app,
+				       const struct ring_wqe *wire, uint64_t wr_id, uint8_t wr_data)
+{
+	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(dst, dst->cur_post);
+	size_t units = ((size_t)dst->mask + 1) * 4, first = (dst->cur_post & dst->mask) * 4ul;
+	size_t fit = dst->end - (uint8_t *)ctrl;
+	uint32_t slot = dst->cur_post & dst->mask;
+
+	fit = wire->ds * 16 < fit ? wire->ds * 16 : fit;
+	memcpy(ctrl, wire->bytes, fit);
+	memcpy(dst->buf, wire->bytes + fit, wire->ds * 16 - fit);
+	ctrl->opmod_idx_opcode = htobe32((dst->cur_post & 0xffff) << 8) |
+				 (ctrl->opmod_idx_opcode & htobe32(0xff0000ff));
+	ctrl->qpn_ds = htobe32(dst->qpn << 8 | wire->ds);
+	for (uint32_t u = 0; dst->keys && u < app->ds; u++)
+		if (app->keys >> u & 1)
+			dst->keys[(first + u) % units] = be32toh(*key_at((void *)app, u));
+	dst->wrid[slot] = wr_id;
+	dst->wr_data[slot] = wr_data;
+	dst->wqe_head[slot] = dst->head++;
+	dst->cur_post += wire->bbs;
+	return ctrl;
+}
+
+/* Bytes that its data segments can take: what a READ brings. */
+uint32_t ring_wqe_data_len(const struct ring_wqe *w)
+{
+	uint64_t lkeys = w->keys & ~w->rkeys;
+	uint32_t sum = 0;
+
+	for (uint32_t u = 0; u < w->ds; u++)
+		if (lkeys >> u & 1)
+			sum += be32toh(*(const __be32 *)(w->bytes + u * 16));
+	return sum;
+}

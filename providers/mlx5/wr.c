@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock. */
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/seg.h"
+
+RING_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
+{
+	return ring_qp_known(&ex->qp_base);
+}
+
+RING_INLINE void fail(struct sp_qp *qp, int err)
+{
+	if (!qp->b.err)
+		qp->b.err = err;
+}
+
+/* -- begin and end ---------------------------------------------------------------------------- */
+
+static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
+{
+	ring_tx_enter(qp);
+	if (qp->tx_mode & RING_FOREIGN) {
+		ring_unlock(&qp->sq_lock);
+		ring_wr_restore(qp);
+		ex->wr_start(ex);
+		return;
+	}
+	qp->b.limit = ring_tx_limit(qp);
+	if (!qp->tx_mode)
+		return;
+	qp->b.sq = &qp->hold;
+	qp->b.post_rb = qp->hold.cur_post;
+	qp->b.fm_rb = qp->hold.fm_cache;
+	if (!qp->hold_made)
+		fail(qp, ENOMEM);
+}
+
+RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
+{
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = &qp->tx->sq;
+
+	b->sq = sq;
+	b->limit = qp->max_post;
+	b->post_rb = sq->cur_post;
+	b->fm_rb = sq->fm_cache;
+	b->two_sided_rb = qp->two_sided;
+	b->nreq = 0;
+	b->inl = false;
+	b->err = ring_unlikely(qp->max_gs < 0) ? EINVAL : 0;
+	if (ring_unlikely(qp->tx_mode))
+		start_slow(qp, ex);
+}
+
+/* The rare ways are calls at the end: the usual one then has no registers to save. */
+static RING_NOINLINE void start_waiting(struct sp_qp *qp, struct ibv_qp_ex *ex)
+{
+	ring_lock_wait(&qp->sq_lock);
+	start_locked(qp, ex);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (ring_unlikely(!ring_trylock(&qp->sq_lock)))
+		start_waiting(qp, ex);
+	else
+		start_locked(qp, ex);
+}
+
+/* The numbers of requests that were not posted after all must not be found by ring_sq_find: they
+ * will be those of others. */
+static RING_NOINLINE void roll_back(struct sp_qp *qp)
+{
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = b->sq;
+	uint32_t *number;
+
+	for (uint32_t post = b->post_rb; b->nreq && (int32_t)(sq->cur_post - post) >= 0; post++) {
+		number = &sq->wqe_head[post & sq->mask];
+		/* the last slot may be the oldest request's already */
+		if (*number - sq->head < b->nreq)
+			*number = sq->head ^ 1u << 31;
+	}
+	sq->cur_post = b->post_rb;
+	sq->fm_cache = b->fm_rb;
+	qp->two_sided = b->two_sided_rb;
+}
+
+static RING_NOINLINE int complete_slow(struct sp_qp *qp)
+{
+	struct ring_builder *b = &qp->b;
+	struct ring_batch batch = { b->ctrl, b->nreq, b->ds, b->inl };
+	int err = b->err;
+
+	if (err)
+		roll_back(qp);
+	else
+		ring_tx_commit(qp, b->sq, &batch);
+	ring_tx_unlock(qp);
+	return err;
+}
+
+RING_INLINE int complete_ring(struct sp_qp *qp, struct ring_bf *bf)
+{
+	const struct ring_builder *b = &qp->b;
+
+	ring_doorbell_ring(bf, b->sq, b->ctrl, b->nreq, b->ds, b->inl);
+	ring_unlock(&qp->sq_lock);
+	return 0;
+}
+
+static RING_NOINLINE int complete_waiting(struct sp_qp *qp, struct ring_bf *bf)
+{
+	ring_lock_wait(&bf->lock);
+	return complete_ring(qp, bf);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	struct ring_bf *bf = qp->tx->bf;
+
+	if (ring_unlikely((uint32_t)b->err | qp->tx_mode))
+		return complete_slow(qp);
+	if (ring_unlikely(!b->nreq)) {
+		ring_unlock(&qp->sq_lock);
+		return 0;
+	}
+	b->sq->head += b->nreq;
+	ring_doorbell_record(qp->tx);
+	if (ring_unlikely(!ring_trylock(&bf->lock)))
+		return complete_waiting(qp, bf);
+	return complete_ring(qp, bf);
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	roll_back(qp);
+	ring_tx_unlock(qp);
+}
+
+/* -- builders --------------------------------------------------------------------------------- */
+
+/*
+ * Control segment of the next request, and room for its header of so many 16-byte units; the
+ * immediate is the caller's. Returns where the header goes, or NULL: there is an error.
+ */
+RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+			   uint32_t header)
+{
+	const struct ring_opcode *op = &ring_opcodes[opcode];
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = b->sq;
+	uint32_t post = sq->cur_post, idx = post & sq->mask;
+	uint32_t nreq = b->nreq, number = sq->head + nreq;
+	struct mlx5_wqe_ctrl_seg *ctrl;
+
+	if (ring_unlikely(b->err))
+		return NULL;
+	if (ring_unlikely(ring_sq_full_at(sq, number, b->limit))) {
+		b->err = ENOMEM;
+		return NULL;
+	}
+	b->nreq = nreq + 1;
+	sq->wqe_head[idx] = number;
+	sq->wrid[idx] = ex->wr_id;
+	sq->wr_data[idx] = 0;
+	ctrl = ring_sq_ctrl(sq, post);
+	ring_ctrl_begin(ctrl, ring_ctrl_flags(sq, qp->sig_bits, ex->wr_flags));
+	ring_ctrl_opcode_set(ctrl, post, op->mlx5);
+	b->ctrl = ctrl;
+	b->data = (uint8_t *)(ctrl + 1) + header * 16;
+	b->ds = 1 + header;
+	if (op->two_sided)
+		qp->two_sided++;
+	return (uint8_t *)(ctrl + 1);
+}
+
+RING_INLINE void finish(struct sp_qp *qp)
+{
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = b->sq;
+	uint32_t ds = b->ds;
+
+	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
+	sq->cur_post += (ds + 3) / 4;
+}
+
+/* RC requests are complete with their data, UD requests with data and address. */
+RING_INLINE void setter_done(struct sp_qp *qp)
+{
+	if (ring_likely(qp->type == IBV_QPT_RC) || qp->b.setters++)
+		finish(qp);
+}
+
+RING_INLINE bool begin_send(struct sp_qp *qp, struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	struct ring_builder *b = &qp->b;
+
+	if (ring_likely(qp->type == IBV_QPT_RC))
+		return begin(qp, ex, opcode, 0);
+	b->setters = 0;
+	if (!begin(qp, ex, opcode, sizeof(struct mlx5_wqe_av) / 16))
+		return false;
+	if (ring_unlikely(b->data == b->sq->end))
+		b->data = b->sq->buf;
+	return true;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	begin_send(qp_of(ex), ex, IBV_WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (begin_send(qp, ex, IBV_WR_SEND_WITH_IMM))
+		qp->b.ctrl->imm = imm;
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (begin_send(qp, ex, IBV_WR_SEND_WITH_INV))
+		qp->b.ctrl->imm = htobe32(rkey);
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
+{
+	fail(qp_of(ex), EOPNOTSUPP);
+}
+
+RING_INLINE bool begin_rdma(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			    enum ibv_wr_opcode opcode)
+{
+	uint8_t *at = begin(qp, ex, opcode, sizeof(struct mlx5_wqe_raddr_seg) / 16);
+
+	if (at)
+		ring_seg_raddr(at, addr, rkey);
+	return at;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	begin_rdma(qp_of(ex), ex, rkey, addr, IBV_WR_RDMA_WRITE);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (begin_rdma(qp, ex, rkey, addr, IBV_WR_RDMA_WRITE_WITH_IMM))
+		qp->b.ctrl->imm = imm;
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	begin_rdma(qp_of(ex), ex, rkey, addr, IBV_WR_RDMA_READ);
+}
+
+RING_INLINE void atomic_op(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t swap,
+			   uint64_t compare_add, enum ibv_wr_opcode opcode)
+{
+	uint8_t *at = begin(qp_of(ex), ex, opcode, 2);
+
+	if (!at)
+		return;
+	ring_seg_raddr(at, addr, rkey);
+	ring_seg_atomic(at + 16, opcode == IBV_WR_ATOMIC_CMP_AND_SWP, swap, compare_add);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+			      uint64_t swap)
+{
+	atomic_op(ex, rkey, addr, swap, compare, IBV_WR_ATOMIC_CMP_AND_SWP);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	atomic_op(ex, rkey, addr, 0, add, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+static void umr_op(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t old_key, uint32_t new_key,
+		   const struct ibv_mw_bind_info *info, enum ibv_wr_opcode opcode, uint8_t pseudo)
+{
+	struct ring_builder *b = &qp->b;
+	int err;
+
+	if (!begin(qp, ex, opcode, 0))
+		return;
+	atomic_store_explicit(&qp->windows, true, memory_order_relaxed);
+	b->ctrl->imm = htobe32(old_key);
+	err = ring_umr_build(b->sq, &b->data, &b->ds, IBV_MW_TYPE_2, new_key, info);
+	if (err) {
+		b->err = err;
+		return;
+	}
+	b->sq->wr_data[b->sq->cur_post & b->sq->mask] = pseudo;
+	b->sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
+	finish(qp);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	umr_op(qp_of(ex), ex, mw->rkey, rkey, info, IBV_WR_BIND_MW, RING_OP_BIND_MW);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	static const struct ibv_mw_bind_info nothing;
+
+	umr_op(qp_of(ex), ex, rkey, 0, &nothing, IBV_WR_LOCAL_INV, RING_OP_LOCAL_INV);
+}
+
+/* -- setters ---------------------------------------------------------------------------------- */
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (ring_unlikely(qp->b.err))
+		return;
+	ring_seg_ud((uint8_t *)(qp->b.ctrl + 1), ah, qpn, qkey);
+	setter_done(qp);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (ring_unlikely(qp->b.err))
+		return;
+	if (ring_likely(length)) {
+		ring_seg_data(qp->b.data, addr, lkey, length);
+		qp->b.ds++;
+	}
+	setter_done(qp);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	uint8_t *seg = b->data;
+
+	if (ring_unlikely(b->err))
+		return;
+	if (ring_unlikely(n > (size_t)qp->max_gs)) {
+		b->err = ENOMEM;
+		return;
+	}
+	for (; n; n--, sge++) {
+		if (ring_unlikely(seg == b->sq->end))
+			seg = b->sq->buf;
+		if (ring_unlikely(!sge->length))
+			continue;
+		ring_seg_data(seg, sge->addr, sge->lkey, sge->length);
+		seg += sizeof(struct mlx5_wqe_data_seg);
+		b->ds++;
+	}
+	setter_done(qp);
+}
+
+RING_INLINE uint8_t *inline_start(struct ring_builder *b)
+{
+	return b->data + sizeof(struct mlx5_wqe_inl_data_seg);
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+
+	if (ring_unlikely(b->err))
+		return;
+	if (ring_unlikely(length > qp->max_inline)) {
+		b->err = ENOMEM;
+		return;
+	}
+	b->inl = true;
+	ring_seg_copy(b->sq, inline_start(b), addr, length);
+	b->ds += ring_seg_inline(b->data, length);
+	setter_done(qp);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *buf)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	uint8_t *at = inline_start(b);
+	size_t total = 0;
+
+	if (ring_unlikely(b->err))
+		return;
+	for (; n; n--, buf++) {
+		total += buf->length;
+		if (ring_unlikely(total > qp->max_inline || buf->length > qp->max_inline)) {
+			b->err = ENOMEM;
+			return;
+		}
+		at = ring_seg_copy(b->sq, at, buf->addr, buf->length);
+	}
+	b->inl = true;
+	b->ds += ring_seg_inline(b->data, total);
+	setter_done(qp);
+}
+
+/* -- pointing the application's QP at them ---------------------------------------------------- */
+
+/* Only what the provider offered is replaced: a NULL stays NULL. */
+/* clang-format off: a list, one name a line */
+#define RING_WR_FUNCS(X)                                                                           \
+	X(wr_atomic_cmp_swp)                                                                       \
+	X(wr_atomic_fetch_add)                                                                     \
+	X(wr_bind_mw)                                                                              \
+	X(wr_local_inv)                                                                            \
+	X(wr_rdma_read)                                                                            \
+	X(wr_rdma_write)                                                                           \
+	X(wr_rdma_write_imm)                                                                       \
+	X(wr_send)                                                                                 \
+	X(wr_send_imm)                                                                             \
+	X(wr_send_inv)                                                                             \
+	X(wr_send_tso)                                                                             \
+	X(wr_set_ud_addr)                                                                          \
+	X(wr_set_inline_data)                                                                      \
+	X(wr_set_inline_data_list)                                                                 \
+	X(wr_set_sge)                                                                              \
+	X(wr_set_sge_list)                                                                         \
+	X(wr_start)                                                                                \
+	X(wr_complete)                                                                             \
+	X(wr_abort)
+/* clang-format on */
+
+/* Again after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
+void ring_wr_install(struct sp_qp *qp)
+{
+	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
+
+#define SET(f)                                                                                     \
+	if (ex->f && ex->f != f) {                                                                 \
+		qp->saved_ex.f = ex->f;                                                            \
+		ex->f = f;                                                                         \
+	}
+	RING_WR_FUNCS(SET)
+}
+
+void ring_wr_restore(struct sp_qp *qp)
+{
+	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
+
+#define RESTORE(f)                                                                                 \
+	if (qp->saved_ex.f)                                                                        \
+		ex->f = qp->saved_ex.f;
+	RING_WR_FUNCS(RESTORE)
+}

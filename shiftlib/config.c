@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/config.h"
+#include "shiftlib/log.h"
+#include "shiftlib/util.h"
+
+/* A copy: programs overwrite their environment, for a process title for one. */
+static const char *config_text(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? strdup(text) : NULL;
+}
+
+/* A number of milliseconds; says what is wrong with it and takes the default. */
+static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
+{
+	const char *text = getenv(name);
+	unsigned long long value;
+	char *end;
+
+	if (!text || !*text)
+		return fallback;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || value < min || value > max) {
+		sh_log(SH_LOG_ERROR,
+		       "%s='%s' is not a number of milliseconds from %llu to %llu; "
+		       "using %llu",
+		       name, text, (unsigned long long)min, (unsigned long long)max,
+		       (unsigned long long)fallback);
+		return fallback;
+	}
+	return value;
+}
+
+static bool config_on(const char *name)
+{
+	const char *text = getenv(name);
+
+	if (!text || !*text || !strcmp(text, "on"))
+		return true;
+	if (!strcmp(text, "off"))
+		return false;
+	sh_log(SH_LOG_ERROR, "%s='%s' is neither on nor off; using on", name, text);
+	return true;
+}
+
+/* The limits hold what path.h promises: packets a second, and pings before a path is lost. */
+static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
+{
+	uint64_t beat_ms = config_ms("SHIFT_HEARTBEAT_MS", 50, 42, 10000);
+	uint64_t least_ms = beat_ms * (SH_PATH_LOST_PINGS + 1);
+
+	path->heartbeat = config_on("SHIFT_HEARTBEAT");
+	path->beat_ns = beat_ms * SH_NS_PER_MS;
+	path->loss_ns =
+		config_ms("SHIFT_HEARTBEAT_LOSS_MS", least_ms, least_ms, 600000) * SH_NS_PER_MS;
+	path->probe_min_ns = 20 * SH_NS_PER_MS;
+	path->probe_max_ns = SH_NS_PER_S;
+	path->hold_min_ns = config_ms("SHIFT_HOLDDOWN_MS", 1000, 0, 3600000) * SH_NS_PER_MS;
+	if (path->hold_min_ns < lifetime_ns)
+		path->hold_min_ns = lifetime_ns;
+	path->hold_max_ns = config_ms("SHIFT_HOLDDOWN_MAX_MS", 120000, 0, 3600000) * SH_NS_PER_MS;
+	if (path->hold_max_ns < path->hold_min_ns)
+		path->hold_max_ns = path->hold_min_ns;
+	path->calm_ns = config_ms("SHIFT_CALM_MS", 60000, 100, 86400000) * SH_NS_PER_MS;
+}
+
+void sh_config_read(struct sh_config *config)
+{
+	config->kv_url = config_text("SHIFT_KV");
+	config->backup = config_text("SHIFT_BACKUP");
+	config->job = config_text("SHIFT_JOB");
+	config->stats = config_text("SHIFT_STATS");
+	config->run_dir = config_text("SHIFT_RUN_DIR");
+	config->kv_timeout_ms = (unsigned int)config_ms("SHIFT_KV_TIMEOUT_MS", 1000, 10, 60000);
+	config->lease_ms = (unsigned int)config_ms("SHIFT_LEASE_MS", 60000, 1000, 3600000);
+	config->watch_ns = config_ms("SHIFT_WATCH_MS", 20, 1, 10000) * SH_NS_PER_MS;
+	config->flush_wait_ns = config_ms("SHIFT_FLUSH_WAIT_MS", 200, 1, 60000) * SH_NS_PER_MS;
+	sc_config_default(&config->core);
+	config->core.silence_ns =
+		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *
+		SH_NS_PER_MS;
+	config->core.deadline_ns = config_ms("SHIFT_DEADLINE_MS",
+					     config->core.deadline_ns / SH_NS_PER_MS, 100, 600000) *
+				   SH_NS_PER_MS;
+	config->core.packet_lifetime_ns =
+		config_ms("SHIFT_PACKET_LIFETIME_MS",
+			  config->core.packet_lifetime_ns / SH_NS_PER_MS, 0, 60000) *
+		SH_NS_PER_MS;
+	config_read_path(&config->path, config->core.packet_lifetime_ns);
+	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;
+	config->hang.command_ns = config_ms("SHIFT_COMMAND_MS", 400, 10, 600000) * SH_NS_PER_MS;
+}

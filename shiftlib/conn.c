@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections: what happens becomes events of the core, its actions are carried out. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+/* ---- callbacks of the engine: on the data path, its locks held ------------------------------ */
+
+static void conn_push(struct sh_qp *qp, uint32_t bit)
+{
+	struct sh_qp *head;
+
+	if (atomic_fetch_or_explicit(&qp->pending, bit, memory_order_acq_rel))
+		return; /* on the stack already */
+	head = atomic_load_explicit(&sh.mail, memory_order_relaxed);
+	do {
+		atomic_store_explicit(&qp->mail_next, head, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(&sh.mail, &head, qp, memory_order_release,
+							memory_order_relaxed));
+	sh_kick();
+}
+
+static void conn_cb_error(void *cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
+			  enum ibv_wc_status status, uint32_t vendor_err)
+{
+	struct sh_qp *qp = cookie;
+	uint64_t none = 0;
+
+	if (withheld && cls == SP_ERROR_APPLICATION) {
+		atomic_store(&qp->app_error_status, (uint32_t)status);
+		atomic_store(&qp->app_error_vendor, vendor_err);
+		conn_push(qp, SH_PENDING_APP_ERROR);
+		return;
+	}
+	atomic_store(&qp->error_epoch, epoch);
+	atomic_store(&qp->error_status, (uint32_t)status);
+	atomic_store(&qp->error_vendor, vendor_err);
+	atomic_store(&qp->error_withheld, withheld);
+	atomic_compare_exchange_strong(&qp->error_ns, &none, sh_now_ns());
+	conn_push(qp, SH_PENDING_ERROR);
+}
+
+static void conn_cb_cq_event(void *cookie)
+{
+	sh_channel_raise(&((struct sh_cq *)cookie)->events);
+}
+
+static void conn_cb_key_missing(void *cookie)
+{
+	conn_push(cookie, SH_PENDING_KEY);
+}
+
+static void conn_cb_progress(void *cookie, uint32_t epoch)
+{
+	struct sh_qp *qp = cookie;
+	uint64_t none = 0;
+
+	(void)epoch;
+	atomic_compare_exchange_strong(&qp->progress_ns, &none, sh_now_ns());
+	conn_push(qp, SH_PENDING_PROGRESS);
+}
+
+static int conn_cb_lkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+{
+	struct sh_qp *qp = cookie;
+	int path = sh_carrier_path(qp, epoch);
+
+	return path >= 0 && sh_keymap_get(&qp->ctx->lkeys[path], key, out) ? 0 : -ENOENT;
+}
+
+static int conn_cb_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+{
+	struct sh_qp *qp = cookie;
+	struct sh_peer *peer = atomic_load_explicit(&qp->peer, memory_order_acquire);
+	int path = sh_carrier_path(qp, epoch);
+	struct sh_keymap *map;
+
+	if (!peer || path < 0)
+		return -ENOENT;
+	map = atomic_load_explicit(&peer->rkeys[qp->peer_nics[0]][qp->peer_nics[path]],
+				   memory_order_acquire);
+	return map && sh_keymap_get(map, key, out) ? 0 : -ENOENT;
+}
+
+const struct sp_callbacks sh_callbacks = {
+	.qp_error = conn_cb_error,
+	.cq_event = conn_cb_cq_event,
+	.key_missing = conn_cb_key_missing,
+	.qp_progress = conn_cb_progress,
+	.lkey = conn_cb_lkey,
+	.rkey = conn_cb_rkey,
+};
+
+void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)
+{
+	struct sh_cq *cq = (struct sh_cq *)((char *)events - offsetof(struct sh_cq, events));
+
+	if (cq->sp)
+		shift_provider_mlx5.cq_event_read(cq->sp, real);
+}
+
+/* ---- what the mailbox says ------------------------------------------------------------------ */
+
+static void conn_error(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
+
+	event.epoch = atomic_load(&qp->error_epoch);
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->error_status);
+	qp->error.vendor_err = atomic_load(&qp->error_vendor);
+	if (!atomic_load(&qp->error_withheld)) {
+		event.type = SC_EV_APP_ERROR;
+		event.reason = SC_REASON_APPLICATION;
+		atomic_store(&qp->error_ns, 0);
+		qp->state = IBV_QPS_ERR;
+	}
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
+	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
+	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
+	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR)
+		sh_watch_blame(qp, event.epoch);
+	sh_conn_event(qp, &event);
+}
+
+/*
+ * The application's own error, found among completions that are withheld: a move cannot mend it
+ * (P6), so all that is withheld is given back, this error first.
+ */
+static void conn_app_error(struct sh_qp *qp)
+{
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->app_error_status);
+	qp->error.vendor_err = atomic_load(&qp->app_error_vendor);
+	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
+	if (!qp->core.failed)
+		sh_move_fail(qp, SC_REASON_APPLICATION);
+}
+
+void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
+{
+	if (!qp->conn_id)
+		return;
+	if (pending & SH_PENDING_APP_ERROR)
+		conn_app_error(qp);
+	else if (pending & SH_PENDING_ERROR)
+		conn_error(qp);
+	if (pending & SH_PENDING_KEY)
+		sh_move_key_missing(qp);
+	if ((pending & SH_PENDING_PROGRESS) && qp->move && !qp->move->first_completion_ns)
+		qp->move->first_completion_ns = atomic_load(&qp->progress_ns);
+}
+
+/* ---- protection level ----------------------------------------------------------------------- */
+
+void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
+{
+	if (qp->level == level && qp->why == why)
+		return;
+	qp->level = level;
+	qp->why = why;
+	if (level == SH_PROTECTED && qp->standby)
+		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,
+		       qp->active->nic->name, qp->standby->nic->name);
+	else if (level == SH_PROTECTED)
+		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected: %s", qp->qp->qp_num,
+		       qp->active->nic->name, why);
+	else if (qp->core.reason != SC_REASON_APPLICATION)
+		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
+}
+
+/* Somebody else turned out to post to its rings (direct verbs): it cannot be moved. */
+bool sh_conn_hands_off(struct sh_qp *qp)
+{
+	const char *why = shift_provider_mlx5.qp_reason(qp->sp);
+
+	if (!why)
+		return false;
+	/* Both ends go on as they would without SHIFT; one that has moved cannot. */
+	if (qp->core.peer.introduced && qp->core.move == SC_MOVE_NONE)
+		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_RESOURCE);
+	sh_conn_level(qp, SH_FOREIGN, why);
+	return true;
+}
+
+static void conn_report(struct sh_qp *qp, enum sc_reason reason)
+{
+	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
+	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
+		return;
+	if (sc_protected(&qp->core))
+		sh_conn_level(qp, SH_PROTECTED, "its standby answers");
+	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
+		sh_conn_level(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
+	else
+		sh_conn_level(qp, SH_DRIVEN, reason ? sc_reason_text(reason) : "preparing");
+}
+
+static void conn_guard(struct sh_qp *qp, bool on)
+{
+	shift_provider_mlx5.qp_guard(qp->sp, on);
+	if (!on)
+		return;
+	if (!sh.watch_at)
+		sh.watch_at = sh_now_ns() + sh.config.watch_ns;
+	sh_watch_soon(); /* the first one that can be moved: heartbeats begin */
+}
+
+/* ---- events and actions --------------------------------------------------------------------- */
+
+static void conn_withhold(struct sh_qp *qp, enum sc_reason reason)
+{
+	if (!qp->move || qp->move->settled_ns || qp->move->ended)
+		qp->move = sh_move_begin(qp, reason);
+	shift_provider_mlx5.qp_withhold(qp->sp);
+}
+
+static void conn_act(struct sh_qp *qp, const struct sc_action *action)
+{
+	switch (action->type) {
+	case SC_ACT_STANDBY_MAKE: sh_standby_make(qp, action->epoch, action->path); break;
+	case SC_ACT_STANDBY_CONNECT: sh_standby_connect(qp, action->epoch, &action->address); break;
+	case SC_ACT_STANDBY_DROP: sh_carrier_drop(qp, action->epoch); break;
+	case SC_ACT_SEND_STANDBY: sh_peer_send_standby(qp, &action->standby, action->on); break;
+	case SC_ACT_SEND_STATE: sh_peer_send_state(qp, &action->state); break;
+	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
+	case SC_ACT_WITHHOLD: conn_withhold(qp, action->reason); break;
+	case SC_ACT_QUIESCE: sh_move_quiesce(qp, action->epoch); break;
+	case SC_ACT_RECOUNT: sh_move_recount(qp); break;
+	case SC_ACT_SEAL: sh_move_seal(qp); break;
+	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
+	case SC_ACT_SETTLE: sh_move_settle(qp, action->epoch, action->recv_count); break;
+	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;
+	case SC_ACT_UNFENCE: sh_fence_lift(qp); break;
+	case SC_ACT_FAIL:
+		sh_move_fail(qp, action->reason);
+		qp->state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
+		break;
+	case SC_ACT_DROP_OLD: sh_carriers_drop_old(qp, action->epoch); break;
+	case SC_ACT_REPORT: conn_report(qp, action->reason); break;
+	}
+}
+
+static void conn_step(struct sh_qp *qp, const struct sc_event *event)
+{
+	enum sc_move_phase before = qp->core.move;
+	struct sc_actions actions;
+	uint32_t i;
+
+	sc_step(&qp->core, event, sh_now_ns(), &actions);
+	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))
+		sh_log(SH_LOG_DEBUG, "QP 0x%06x: %s (%s): %s -> %s, %u actions", qp->qp->qp_num,
+		       sc_event_name(event->type), sc_reason_name(event->reason),
+		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions.n);
+	for (i = 0; i < actions.n; i++)
+		conn_act(qp, &actions.a[i]);
+}
+
+/* Actions that answer at once put their answer in line: the core is never entered twice. */
+void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
+{
+	struct sc_event next;
+
+	if (!qp->conn_id)
+		return;
+	if (qp->n_events == SH_MAX_QUEUED) {
+		sh_log(SH_LOG_ERROR,
+		       "QP 0x%06x: too many events in line, %s is lost; please report",
+		       qp->qp->qp_num, sc_event_name(event->type));
+		return;
+	}
+	qp->events[qp->n_events++] = *event;
+	if (qp->stepping)
+		return;
+	qp->stepping = true;
+	while (qp->n_events) {
+		next = qp->events[0];
+		qp->n_events--;
+		memmove(qp->events, qp->events + 1, qp->n_events * sizeof(next));
+		conn_step(qp, &next);
+	}
+	qp->stepping = false;
+	sh_kick(); /* its timer may be earlier than the one that the thread sleeps for */
+}
+
+void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason)
+{
+	sh_conn_about(qp, type, reason, qp->active->epoch);
+}
+
+void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason, uint32_t epoch)
+{
+	struct sc_event event = { .type = type, .reason = reason, .epoch = epoch };
+
+	sh_conn_event(qp, &event);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+uint64_t sh_conn_next_timer(const struct sh_qp *qp)
+{
+	if (!qp->conn_id)
+		return 0;
+	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, qp->intro.next_at),
+			     sh_move_next_timer(qp));
+}
+
+void sh_conn_timer(struct sh_qp *qp, uint64_t now)
+{
+	if (!qp->conn_id)
+		return;
+	sh_move_timer(qp, now);
+	if (qp->core.timer_at && qp->core.timer_at <= now)
+		sh_conn_simple(qp, SC_EV_TIMER, SC_REASON_NONE);
+	if (qp->intro.next_at && qp->intro.next_at <= now)
+		sh_intro_timer(qp, now);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int conn_numbers_grow(void)
+{
+	uint32_t n = sh.n_conns ? sh.n_conns * 2 : 64;
+	struct sh_qp **grown = realloc(sh.conns, n * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + sh.n_conns, 0, (n - sh.n_conns) * sizeof(*grown));
+	sh.next_conn = sh.n_conns ? sh.n_conns : 1;
+	sh.conns = grown;
+	sh.n_conns = n;
+	return 0;
+}
+
+/* Round and round, so that one in use is rarely met; number 0 is nobody's. */
+static int conn_number(struct sh_qp *qp)
+{
+	uint32_t tries;
+
+	for (tries = 0; tries < sh.n_conns; tries++) {
+		if (sh.next_conn >= sh.n_conns)
+			sh.next_conn = 1;
+		if (!sh.conns[sh.next_conn])
+			break;
+		sh.next_conn++;
+	}
+	if (tries >= sh.n_conns && conn_numbers_grow())
+		return -ENOMEM;
+	qp->conn_id = sh.next_conn++;
+	sh.conns[qp->conn_id] = qp;
+	return 0;
+}
+
+static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
+{
+	if (!attr->timeout)
+		return 0;
+	return (4096ull << attr->timeout) * (attr->retry_cnt + 1u);
+}
+
+/* At RTR and again at RTS: only then the last attributes are known. */
+int sh_conn_new(struct sh_qp *qp)
+{
+	struct sc_config config = sh.config.core;
+
+	if (qp->ctx->n_paths < 2) {
+		sh_conn_level(qp, SH_DRIVEN, qp->ctx->why);
+		return -ENODEV;
+	}
+	if (!qp->conn_id) {
+		if (conn_number(qp))
+			return -ENOMEM;
+		qp->nonce = (uint32_t)sh_random_u64();
+		memset(&qp->intro, 0, sizeof(qp->intro));
+		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
+		memset(&qp->fence, 0, sizeof(qp->fence));
+		qp->n_paths = 0;
+		qp->up = qp->steady = qp->drained = 0;
+		memset(&qp->error, 0, sizeof(qp->error));
+		qp->move = NULL;
+		sc_init(&qp->core, &config);
+		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
+	}
+	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
+	sh_intro_start(qp);
+	return 0;
+}
+
+void sh_conn_close(struct sh_qp *qp)
+{
+	if (!qp->conn_id)
+		return;
+	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
+	sh_intro_withdraw(qp);
+	sh_peer_use(qp, NULL);
+	sh.conns[qp->conn_id] = NULL;
+	qp->conn_id = 0; /* later events and answers of jobs find nobody */
+	sh_wait_idle(&qp->busy);
+}

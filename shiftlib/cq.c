@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completion queues: driven from their first driven QP on, with shadows on the NICs of the paths. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+/* ---- channels ------------------------------------------------------------------------------- */
+
+/* A facade where CQs may become driven; a foreign device's channel stays what it is. */
+struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context)
+{
+	struct sh_ctx *ctx;
+	bool driven;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(context);
+	driven = ctx && ctx->dev;
+	pthread_mutex_unlock(&sh.lock);
+	return driven ? sh_channel_create(context) : sh.real->create_comp_channel(context);
+}
+
+int shift_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	if (sh_channel_is_facade(channel))
+		return sh_channel_destroy(channel);
+	return sh.real->destroy_comp_channel(channel);
+}
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
+static void cq_record(struct ibv_context *context, struct ibv_cq *real,
+		      struct ibv_comp_channel *facade, struct ibv_comp_channel *real_channel,
+		      int comp_vector, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct sh_cq *cq = calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return; /* unknown to us: QPs on it stay foreign */
+	pthread_mutex_lock(&sh.lock);
+	cq->cq = real;
+	cq->ctx = sh_ctx_find(context);
+	cq->facade = facade && sh_channel_is_facade(facade) ? facade : NULL;
+	cq->real_channel = real_channel;
+	cq->comp_vector = comp_vector;
+	cq->ex = attr != NULL;
+	cq->wc_flags = attr ? attr->wc_flags : 0;
+	if (!cq->ctx || sh_table_put(&sh.by_cq, real, cq)) {
+		pthread_mutex_unlock(&sh.lock);
+		free(cq);
+		return;
+	}
+	sh_cq_events_init(&cq->events, real, facade);
+	list_add_tail(&cq->ctx->cqs, &cq->link);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+struct ibv_cq *shift_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			       struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_comp_channel *real_channel = channel ? sh_channel_real(channel) : NULL;
+	struct ibv_cq *real;
+
+	shift_async_real_begin(context);
+	real = sh.real->create_cq(context, cqe, cq_context, real_channel, comp_vector);
+	shift_async_real_end(context);
+	if (real)
+		cq_record(context, real, channel, real_channel, comp_vector, NULL);
+	return real;
+}
+
+struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
+				     struct ibv_cq_ex *(*create)(struct ibv_context *,
+								 struct ibv_cq_init_attr_ex *))
+{
+	struct ibv_cq_init_attr_ex copy = *attr;
+	struct ibv_cq_ex *real;
+
+	if (attr->channel)
+		copy.channel = sh_channel_real(attr->channel);
+	shift_async_real_begin(context);
+	real = create(context, &copy);
+	shift_async_real_end(context);
+	if (real)
+		cq_record(context, ibv_cq_ex_to_cq(real), attr->channel, copy.channel,
+			  (int)attr->comp_vector, attr);
+	return real;
+}
+
+int sh_cq_drive(struct sh_cq *cq)
+{
+	if (cq->sp)
+		return 0;
+	if (cq->foreign_qps || !cq->ctx->dev)
+		return -EBUSY;
+	return shift_provider_mlx5.cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq,
+					    &cq->sp);
+}
+
+/* ---- destruction ---------------------------------------------------------------------------- */
+
+/* QPs are bound to it, as the device would say too. */
+static bool cq_bound(const struct sh_cq *cq)
+{
+	return cq->qps || (cq->sp && cq->foreign_qps);
+}
+
+/* What of a CQ is destroyed after the application's debts are paid. */
+struct cq_remains {
+	struct sh_shadow_cq *shadow[SC_MAX_PATHS];
+};
+
+/* Takes the CQ away from the engine. No carrier is left, so nobody else holds its shadows. */
+static int cq_detach(struct sh_cq *cq, struct cq_remains *remains)
+{
+	uint8_t path;
+
+	*remains = (struct cq_remains){ 0 };
+	sh_wait_idle(&cq->busy);
+	if (cq_bound(cq))
+		return EBUSY;
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		if (!cq->shadow[path])
+			continue;
+		shift_provider_mlx5.cq_ring_del(cq->sp, cq->shadow[path]->ring);
+		remains->shadow[path] = cq->shadow[path];
+		cq->shadow[path] = NULL;
+	}
+	if (cq->sp && shift_provider_mlx5.cq_undrive(cq->sp))
+		return EBUSY;
+	cq->sp = NULL;
+	return 0;
+}
+
+/* The engine has let go of it. Lock not held. */
+static void cq_destroy_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	if (shadow->channel)
+		sh_channel_del_shadow(cq->facade, shadow->channel);
+	sh.real->destroy_cq(shadow->cq);
+	if (shadow->channel)
+		sh.real->destroy_comp_channel(shadow->channel);
+	if (shadow->ring) {
+		pthread_mutex_lock(&sh.lock);
+		sh_nic_release(shadow->nic, shadow->incarnation);
+		pthread_mutex_unlock(&sh.lock);
+	}
+	free(shadow);
+}
+
+static void cq_destroy_remains(struct sh_cq *cq, const struct cq_remains *remains)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (remains->shadow[path])
+			cq_destroy_shadow(cq, remains->shadow[path]);
+}
+
+/*
+ * A thread that has read an event of this CQ still tells the engine (sh_cq_event_read): it does so
+ * before the application can acknowledge, so the engine's part goes after the acknowledgements. No
+ * event is made meanwhile, as no QP is bound to the CQ any more.
+ */
+static int cq_quiesce(struct sh_cq *cq, struct cq_remains *remains)
+{
+	bool bound;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	bound = cq_bound(cq);
+	pthread_mutex_unlock(&sh.lock);
+	if (bound)
+		return EBUSY;
+	sh_cq_events_quiesce(&cq->events);
+	pthread_mutex_lock(&sh.lock);
+	ret = cq_detach(cq, remains);
+	pthread_mutex_unlock(&sh.lock);
+	if (ret)
+		sh_cq_events_resume(&cq->events);
+	return ret;
+}
+
+/*
+ * libibverbs counts the CQs of a channel, and takes one off only if the kernel has destroyed it: a
+ * dead NIC's kernel does not, and the channel could never be destroyed.
+ */
+static void cq_leave_channel(struct ibv_cq *real)
+{
+	if (!real->channel)
+		return;
+	pthread_mutex_lock(&real->channel->context->mutex);
+	real->channel->refcnt--;
+	pthread_mutex_unlock(&real->channel->context->mutex);
+}
+
+static int cq_destroy_real(struct sh_cq *cq)
+{
+	int ret = sh.real->destroy_cq(cq->cq);
+
+	if (!ret)
+		return 0;
+	ret = sh_ctx_destroy_result(cq->ctx->ctx, ret);
+	if (!ret)
+		cq_leave_channel(cq->cq);
+	return ret;
+}
+
+static int cq_destroy_known(struct sh_cq *cq)
+{
+	struct cq_remains remains;
+	int ret = cq_quiesce(cq, &remains);
+
+	if (ret)
+		return ret;
+	cq_destroy_remains(cq, &remains);
+	sh_async_forget_begin(cq->ctx->async, cq->cq);
+	ret = cq_destroy_real(cq);
+	sh_async_forget_end(cq->ctx->async, cq->cq);
+	if (ret) {
+		sh_cq_events_resume(&cq->events);
+		return ret;
+	}
+	sh_cq_events_uninit(&cq->events);
+	return 0;
+}
+
+int shift_destroy_cq(struct ibv_cq *real)
+{
+	struct sh_cq *cq;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	cq = sh_table_remove(&sh.by_cq, real); /* before the address can be another CQ's */
+	pthread_mutex_unlock(&sh.lock);
+	if (!cq)
+		return sh.real->destroy_cq(real);
+	ret = cq_destroy_known(cq);
+	pthread_mutex_lock(&sh.lock);
+	if (!ret) {
+		list_del(&cq->link);
+		free(cq);
+	} else if (sh_table_put(&sh.by_cq, real, cq)) {
+		sh_error_once("no memory: a CQ is not known any more");
+	}
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+/* Its context is closed while it lives. The struct stays, as its channel may still name it. */
+void sh_cq_forget(struct sh_cq *cq)
+{
+	struct cq_remains remains;
+
+	sh_table_remove(&sh.by_cq, cq->cq);
+	list_del(&cq->link);
+	cq->foreign_qps = 0;
+	if (cq_detach(cq, &remains))
+		return;
+	pthread_mutex_unlock(&sh.lock);
+	cq_destroy_remains(cq, &remains);
+	pthread_mutex_lock(&sh.lock);
+}
+
+/* ---- resize --------------------------------------------------------------------------------- */
+
+/* The resize that this thread is in: of a real CQ whose ring the engine drives. */
+static __thread struct {
+	struct sp_cq *sp;
+	struct ibv_cq *real;
+	bool begun;
+	int err;
+} resizing __attribute__((tls_model("initial-exec")));
+
+void shift_cq_resized(struct ibv_cq *real)
+{
+	if (!resizing.sp || resizing.real != real)
+		return;
+	resizing.err = shift_provider_mlx5.cq_resize_begin(resizing.sp, real);
+	resizing.begun = true;
+}
+
+/* The application's CQ, or a shadow of it. Positive errno, as of the verb. */
+static int cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
+{
+	int ret = shift_provider_mlx5.cq_resize_reserve(cq->sp, real), err;
+
+	if (ret)
+		return -ret;
+	resizing.sp = cq->sp;
+	resizing.real = real;
+	resizing.begun = false;
+	ret = sh.real->resize_cq(real, cqe);
+	resizing.sp = NULL;
+	if (!resizing.begun)
+		return ret;
+	err = shift_provider_mlx5.cq_resize_end(cq->sp, real);
+	if (resizing.err || err)
+		sh_log(SH_LOG_ERROR,
+		       "a completion queue lost completions when it was resized: %s; end the job",
+		       strerror(resizing.err ? -resizing.err : -err));
+	return ret;
+}
+
+/* Lock held, given up for the calls. One that is too small overruns, which is a fault that moves. */
+static void cq_resize_shadows(struct sh_cq *cq)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		struct sh_shadow_cq *shadow = cq->shadow[path];
+
+		if (!shadow || shadow->cq->cqe >= cq->cq->cqe)
+			continue;
+		shadow->refs++;
+		pthread_mutex_unlock(&sh.lock);
+		if (cq_resize_ring(cq, shadow->cq, cq->cq->cqe))
+			sh_error_once("a completion queue's stand-in on %s could not be enlarged "
+				      "with it: after a move it may overrun",
+				      shadow->nic->name);
+		pthread_mutex_lock(&sh.lock);
+		sh_cq_shadow_put(cq, shadow);
+	}
+}
+
+int shift_resize_cq(struct ibv_cq *real, int cqe)
+{
+	struct sh_cq *cq;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	cq = sh_table_get(&sh.by_cq, real);
+	if (!cq || !cq->sp) {
+		pthread_mutex_unlock(&sh.lock);
+		return sh.real->resize_cq(real, cqe);
+	}
+	sh_job_begin(&cq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	ret = cq_resize_ring(cq, real, cqe);
+	pthread_mutex_lock(&sh.lock);
+	if (!ret)
+		cq_resize_shadows(cq);
+	sh_job_end(&cq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+/* ---- shadows -------------------------------------------------------------------------------- */
+
+static struct ibv_comp_channel *cq_shadow_channel(struct sh_cq *cq, struct sh_nic *nic)
+{
+	struct ibv_comp_channel *channel;
+
+	channel = sh.real->create_comp_channel(nic->ctx);
+	if (channel && sh_channel_add_shadow(cq->facade, channel)) {
+		sh.real->destroy_comp_channel(channel);
+		channel = NULL;
+	}
+	return channel;
+}
+
+static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
+{
+	struct sh_shadow_cq *shadow = calloc(1, sizeof(*shadow));
+
+	if (!shadow)
+		return NULL;
+	shadow->refs = 1;
+	shadow->nic = nic;
+	shadow->incarnation = nic->incarnation;
+	if (cq->facade) {
+		shadow->channel = cq_shadow_channel(cq, nic);
+		if (!shadow->channel)
+			goto free_shadow;
+	}
+	shadow->cq = sh.real->create_cq(nic->ctx, cq->cq->cqe, &cq->events, shadow->channel, 0);
+	if (shadow->cq)
+		return shadow;
+	if (shadow->channel) {
+		sh_channel_del_shadow(cq->facade, shadow->channel);
+		sh.real->destroy_comp_channel(shadow->channel);
+	}
+free_shadow:
+	free(shadow);
+	return NULL;
+}
+
+/* The last carrier of a shadow that lost its place takes it along. */
+void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	if (!shadow || --shadow->refs)
+		return;
+	shift_provider_mlx5.cq_ring_del(cq->sp, shadow->ring);
+	sh_job_begin(&cq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	cq_destroy_shadow(cq, shadow);
+	pthread_mutex_lock(&sh.lock);
+	sh_job_end(&cq->busy);
+}
+
+struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path)
+{
+	struct sh_shadow_cq *shadow = cq->shadow[path];
+
+	shadow->refs++;
+	return shadow;
+}
+
+/* One of an incarnation that died makes place. */
+static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_cq *shadow)
+{
+	struct sh_shadow_cq *before = cq->shadow[path];
+
+	cq->shadow[path] = shadow;
+	sh_cq_shadow_put(cq, before);
+}
+
+/* One worker makes all shadows of a NIC, so two QPs of a CQ do not make two. */
+int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
+{
+	struct sh_nic *nic = cq->ctx->path[path];
+	struct sh_shadow_cq *shadow = cq->shadow[path];
+	int ret;
+
+	if (shadow && shadow->incarnation == nic->incarnation)
+		return 0;
+	shadow = cq_shadow_new(cq, nic);
+	if (!shadow)
+		return -ENOMEM;
+	pthread_mutex_lock(&sh.lock);
+	ret = shift_provider_mlx5.cq_ring_add(cq->sp, nic->dev, shadow->cq, &shadow->ring);
+	if (!ret) {
+		sh_nic_hold(nic, shadow->incarnation);
+		cq_shadow_replace(cq, path, shadow);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	if (ret)
+		cq_destroy_shadow(cq, shadow);
+	return ret;
+}

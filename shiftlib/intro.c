@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The introduction: each end writes what it is under its default attributes into the KV, and reads
+ * what the other end wrote. One thread talks to the KV (sh.kv is its alone); a store that does not
+ * answer costs protection, never the job.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define INTRO_MIN_NS	  SH_NS_PER_MS
+#define INTRO_MAX_NS	  SH_NS_PER_S
+#define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
+#define INTRO_OPEN_NS                                                                              \
+	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
+#define INTRO_QUEUE_MAX                                                                            \
+	1024 /* questions in line for a KV that is slow; who is refused asks later */
+#define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
+
+/* Holds no object of the shell: a KV that does not answer must not hold a destroy up. */
+struct intro_job {
+	struct sh_job job;
+	uint32_t conn_id, nonce; /* whose answer it is */
+	bool put, get, withdraw;
+	char own_keys[2][KV_KEY_MAX + 1];
+	int n_own;
+	char peer_key[KV_KEY_MAX + 1];
+	struct kv_record own, peer;
+	int put_ret, get_ret;
+	char error[KV_ERR_MAX];
+};
+
+/* ---- on the KV's thread --------------------------------------------------------------------- */
+
+static bool intro_kv_ready(struct intro_job *task)
+{
+	if (sh.kv)
+		return true;
+	task->put_ret = kv_open(sh.config.kv_url, sh.config.kv_timeout_ms, &sh.kv, task->error,
+				sizeof(task->error));
+	task->get_ret = task->put_ret;
+	return !task->put_ret;
+}
+
+static void intro_note_error(struct intro_job *task, int ret)
+{
+	if (ret)
+		strncpy(task->error, kv_last_error(sh.kv), sizeof(task->error) - 1);
+}
+
+static void intro_put(struct intro_job *task)
+{
+	uint8_t value[KV_RECORD_MAX_LEN];
+	size_t length;
+	int i;
+
+	task->put_ret = kv_record_encode(&task->own, value, sizeof(value), &length);
+	for (i = 0; !task->put_ret && i < task->n_own; i++)
+		task->put_ret = kv_put(sh.kv, task->own_keys[i], value, length, sh.config.lease_ms);
+	intro_note_error(task, task->put_ret);
+}
+
+static void intro_get(struct intro_job *task)
+{
+	uint8_t value[KV_VALUE_MAX];
+	size_t length;
+
+	task->get_ret = kv_get(sh.kv, task->peer_key, value, sizeof(value), &length);
+	intro_note_error(task, task->get_ret);
+	if (!task->get_ret)
+		task->get_ret = kv_record_decode(&task->peer, value, length);
+}
+
+/* Only what is still ours: the QPN may be another process' by now, with an entry of its own. */
+static void intro_withdraw(const struct intro_job *task, const char *key)
+{
+	uint8_t value[KV_VALUE_MAX];
+	struct kv_record found;
+	size_t length;
+
+	if (!kv_get(sh.kv, key, value, sizeof(value), &length) &&
+	    !kv_record_decode(&found, value, length) && found.instance == task->own.instance &&
+	    found.nonce == task->own.nonce)
+		kv_del(sh.kv, key);
+}
+
+static void intro_run(struct sh_job *job)
+{
+	struct intro_job *task = (struct intro_job *)job;
+	int i;
+
+	sh.real->thread_inside();
+	if (!intro_kv_ready(task))
+		return;
+	if (task->put)
+		intro_put(task);
+	if (task->get && !task->put_ret)
+		intro_get(task);
+	for (i = 0; task->withdraw && i < task->n_own; i++)
+		intro_withdraw(task, task->own_keys[i]);
+}
+
+/* ---- what to write, where to look ----------------------------------------------------------- */
+
+static uint64_t intro_subnet(const struct sh_nic *nic)
+{
+	uint64_t subnet = 0;
+	int i;
+
+	for (i = 0; i < 8; i++)
+		subnet = subnet << 8 | nic->address.gid[i];
+	return subnet;
+}
+
+static bool intro_by_lid(const struct sh_qp *qp)
+{
+	return qp->ctx->nic->address.link_layer != IBV_LINK_LAYER_ETHERNET;
+}
+
+static int intro_keys(const struct sh_qp *qp, struct intro_job *task)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
+	char prefix[KV_PREFIX_MAX];
+	int ret;
+
+	ret = kv_prefix(sh.config.job, prefix, sizeof(prefix));
+	if (ret)
+		return ret;
+	if (qp->own_gid_valid)
+		ret = kv_key_gid(task->own_keys[task->n_own++], KV_KEY_MAX, prefix, qp->own_gid,
+				 qp->qp->qp_num);
+	if (!ret && intro_by_lid(qp))
+		ret = kv_key_lid(task->own_keys[task->n_own++], KV_KEY_MAX, prefix,
+				 intro_subnet(nic), nic->address.lid, qp->qp->qp_num);
+	if (ret)
+		return ret;
+	if (ah->is_global)
+		return kv_key_gid(task->peer_key, KV_KEY_MAX, prefix, ah->grh.dgid.raw,
+				  qp->attr.dest_qp_num);
+	return kv_key_lid(task->peer_key, KV_KEY_MAX, prefix, intro_subnet(nic), ah->dlid,
+			  qp->attr.dest_qp_num);
+}
+
+static void intro_add_nic(struct kv_record *record, const struct sh_nic *nic)
+{
+	struct kv_addr *addr = &record->addr[record->n_addr++];
+
+	addr->nic = nic->index;
+	addr->link_layer = nic->address.link_layer;
+	if (!nic->address.link_layer) /* not open yet, maybe never: told later, if it will be */
+		addr->link_layer = KV_LINK_ETHERNET;
+	addr->gid_index_hint = nic->address.gid_index;
+	memcpy(addr->gid, nic->address.gid, sizeof(addr->gid));
+	addr->lid = nic->address.lid;
+	addr->ctrl_qpn = nic->address.qpn;
+	addr->qkey = nic->address.qkey;
+	addr->mtu = nic->address.mtu;
+	addr->revision = nic->revision;
+}
+
+static void intro_record(const struct sh_qp *qp, struct kv_record *record)
+{
+	const struct sh_ctx *ctx = qp->ctx;
+	uint32_t k;
+
+	*record = (struct kv_record){
+		.instance = sh.instance,
+		.conn_id = qp->conn_id,
+		.nonce = qp->nonce,
+		.qpn = qp->qp->qp_num,
+		.remote_qpn = qp->attr.dest_qp_num,
+		.default_nic = ctx->nic->index,
+	};
+	for (k = 0; k < ctx->n_paths; k++) {
+		if (k)
+			record->backup[record->n_backup++] = ctx->path[k]->index;
+		intro_add_nic(record, ctx->path[k]);
+	}
+}
+
+/* ---- what was found ------------------------------------------------------------------------- */
+
+static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
+{
+	struct sh_address address = { 0 };
+
+	if (addr->nic >= SH_MAX_NICS || !addr->ctrl_qpn)
+		return;
+	memcpy(address.gid, addr->gid, sizeof(address.gid));
+	address.lid = addr->lid;
+	address.link_layer = addr->link_layer;
+	address.gid_index = addr->gid_index_hint;
+	address.mtu = addr->mtu;
+	address.qpn = addr->ctrl_qpn;
+	address.qkey = addr->qkey;
+	sh_peer_learn(peer, addr->nic, &address, addr->revision);
+}
+
+/* Path k leads from the k-th NIC here to the k-th there; both ends have those that both name. */
+static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv_record *record)
+{
+	uint32_t n = record->n_backup + 1u, k;
+
+	qp->n_paths = n < qp->ctx->n_paths ? n : qp->ctx->n_paths;
+	for (k = 0; k < record->n_addr; k++)
+		intro_learn(peer, &record->addr[k]);
+	for (k = 0; k < qp->n_paths; k++) {
+		qp->peer_nics[k] = k ? record->backup[k - 1] : record->default_nic;
+		qp->routes[k] = sh_peer_route(peer, qp->ctx->path[k], qp->peer_nics[k]);
+	}
+}
+
+/* Both ends must mean each other: an entry may be left over from a job that was killed. */
+static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record)
+{
+	uint32_t i;
+
+	for (i = 0; i < record->n_backup; i++)
+		if (record->backup[i] >= SH_MAX_NICS)
+			return false;
+	return record->qpn == qp->attr.dest_qp_num && record->remote_qpn == qp->qp->qp_num &&
+	       record->n_backup && record->default_nic < SH_MAX_NICS;
+}
+
+static void intro_found(struct sh_qp *qp, const struct kv_record *record)
+{
+	struct sh_peer *peer;
+
+	if (qp->peer && qp->peer->instance == record->instance &&
+	    qp->intro.peer_conn == record->conn_id && qp->intro.peer_nonce == record->nonce)
+		return;
+	peer = sh_peer_get(record->instance);
+	if (!peer)
+		return;
+	intro_routes(qp, peer, record);
+	qp->intro.peer_conn = record->conn_id;
+	qp->intro.peer_nonce = record->nonce;
+	sh_peer_use(qp, peer);
+	sh_paths_changed(qp);
+	sh_intro_ready(qp);
+}
+
+static bool intro_any_route(const struct sh_qp *qp)
+{
+	uint32_t k;
+
+	for (k = 1; k < qp->n_paths; k++)
+		if (qp->routes[k] && qp->routes[k]->path)
+			return true;
+	return false;
+}
+
+/*
+ * Of two processes, whose instances are never the same, the higher number leads; of two connections
+ * of one process the higher id. One that is its own peer is its own leader: what it says comes back
+ * as the other end's word.
+ */
+static bool intro_leads(const struct sh_qp *qp)
+{
+	if (qp->peer->instance != sh.instance)
+		return sh.instance > qp->peer->instance;
+	return qp->conn_id >= qp->intro.peer_conn;
+}
+
+/* The core is told once both ends know each other and there is a way for a standby. */
+void sh_intro_ready(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_INTRODUCED };
+
+	if (sh_conn_hands_off(qp) || !qp->peer || qp->core.peer.introduced || !intro_any_route(qp))
+		return;
+	event.leader = intro_leads(qp);
+	sh_conn_event(qp, &event);
+}
+
+static void intro_say_absent(struct sh_qp *qp)
+{
+	if (qp->intro.told || sh_now_ns() - qp->intro.since < INTRO_PATIENCE_NS)
+		return;
+	qp->intro.told = true;
+	sh_conn_level(qp, SH_DRIVEN, "its peer has not introduced itself");
+	sh_warn_once(
+		"the peer of QP 0x%06x has not introduced itself: it runs without SHIFT, or uses "
+		"another SHIFT_KV or SHIFT_JOB; not protected until it does",
+		qp->qp->qp_num);
+}
+
+static void intro_say_kv(const struct intro_job *task, int ret)
+{
+	if (ret && !sh.kv_said) {
+		sh.kv_said = true;
+		sh_log(SH_LOG_WARN,
+		       "the KV cannot be used: %s; the job runs without protection until "
+		       "it can",
+		       task->error[0] ? task->error : strerror(-ret));
+	} else if (!ret && sh.kv_said) {
+		sh.kv_said = false;
+		sh_log(SH_LOG_WARN, "the KV answers again");
+	}
+}
+
+static uint64_t intro_renew_ns(void)
+{
+	uint64_t third = sh.config.lease_ms * SH_NS_PER_MS / 3;
+
+	return third < INTRO_AGAIN_NS ? third : INTRO_AGAIN_NS;
+}
+
+static void intro_next(struct sh_qp *qp)
+{
+	uint64_t now = sh_now_ns();
+
+	if (qp->intro.heard && qp->core.peer.introduced) {
+		qp->intro.next_at = now + sh.config.lease_ms * SH_NS_PER_MS / 3;
+		return;
+	}
+	qp->intro.interval = qp->intro.interval ? qp->intro.interval * 2 : INTRO_MIN_NS;
+	if (qp->intro.interval > INTRO_MAX_NS)
+		qp->intro.interval = INTRO_MAX_NS;
+	qp->intro.next_at = now + qp->intro.interval;
+}
+
+static void intro_answer(struct sh_qp *qp, const struct intro_job *task)
+{
+	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
+	int kv = task->put_ret ? task->put_ret : task->get_ret == -ENOENT ? 0 : task->get_ret;
+	int ret = task->put_ret ? task->put_ret : task->get_ret;
+
+	qp->intro.queued = false;
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, get of %s: %d", qp->qp->qp_num, task->put_ret,
+	       task->peer_key, task->get_ret);
+	intro_say_kv(task, kv);
+	if (task->put && !task->put_ret) {
+		qp->intro.published = true;
+		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();
+	}
+	if (task->get && !ret && intro_matches(qp, &task->peer))
+		intro_found(qp, &task->peer);
+	else if (!qp->peer && !kv)
+		intro_say_absent(qp);
+	intro_next(qp);
+}
+
+static void intro_done(struct sh_job *job)
+{
+	struct intro_job *task = (struct intro_job *)job;
+	struct sh_qp *qp;
+
+	pthread_mutex_lock(&sh.lock);
+	sh.intros_queued--;
+	qp = task->conn_id < sh.n_conns ? sh.conns[task->conn_id] : NULL;
+	if (qp && qp->nonce == task->nonce && !job->canceled) {
+		intro_answer(qp, task);
+		sh_kick();
+	}
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* ---- when ----------------------------------------------------------------------------------- */
+
+static int intro_submit(struct intro_job *task)
+{
+	int ret;
+
+	if (sh.stopping || sh.intros_queued >= INTRO_QUEUE_MAX)
+		return -EAGAIN;
+	if (!sh.kv_worker)
+		sh.kv_worker = sh_worker_start("shift-kv");
+	if (!sh.kv_worker)
+		return -ENOMEM;
+	task->job.fn = intro_run;
+	task->job.done = intro_done;
+	ret = sh_worker_submit(sh.kv_worker, &task->job);
+	sh.intros_queued += !ret;
+	return ret;
+}
+
+static void intro_ask(struct sh_qp *qp)
+{
+	struct intro_job *task = calloc(1, sizeof(*task));
+
+	if (!task) {
+		intro_next(qp);
+		return;
+	}
+	task->conn_id = qp->conn_id;
+	task->nonce = qp->nonce;
+	task->get = !qp->intro.heard;
+	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
+	task->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
+	intro_record(qp, &task->own);
+	if (intro_keys(qp, task) || !task->n_own) {
+		sh_conn_level(qp, SH_DRIVEN, "its address cannot be written as a key");
+		free(task);
+		return;
+	}
+	if ((!task->put && !task->get) || intro_submit(task)) {
+		free(task);
+		intro_next(qp);
+		return;
+	}
+	qp->intro.queued = true;
+}
+
+/* Its control addresses are what is introduced. Those that open later are told later. */
+static bool intro_nics_open(struct sh_qp *qp)
+{
+	bool patient = sh_now_ns() - qp->intro.since < INTRO_OPEN_NS;
+	const struct sh_ctx *ctx = qp->ctx;
+	uint32_t k, n_open = 0, n_opening = 0;
+
+	for (k = 1; k < ctx->n_paths; k++) {
+		n_open += ctx->path[k]->state == SH_NIC_OPEN;
+		n_opening += ctx->path[k]->state == SH_NIC_OPENING;
+	}
+	if (ctx->nic->state == SH_NIC_FAILED)
+		sh_conn_level(qp, SH_DRIVEN, ctx->nic->why);
+	else if (!n_open && !n_opening)
+		sh_conn_level(qp, SH_DRIVEN, ctx->path[1]->why);
+	if (n_opening && n_open)
+		qp->intro.next_at = qp->intro.since + INTRO_OPEN_NS;
+	return ctx->nic->state == SH_NIC_OPEN && n_open && !(n_opening && patient);
+}
+
+void sh_intro_start(struct sh_qp *qp)
+{
+	if (!qp->intro.since)
+		qp->intro.since = sh_now_ns();
+	if (!intro_nics_open(qp))
+		return; /* called again when one is, or by the timer */
+	if (qp->peer)
+		sh_intro_ready(qp);
+	else if (!qp->intro.queued)
+		intro_ask(qp);
+}
+
+void sh_intro_timer(struct sh_qp *qp, uint64_t now)
+{
+	(void)now;
+	qp->intro.next_at = 0;
+	if (qp->intro.queued || !intro_nics_open(qp))
+		return;
+	sh_intro_ready(qp);
+	intro_ask(qp);
+}
+
+/* The entry ends with its lease in any case; this spares the next job a look at it. */
+void sh_intro_withdraw(struct sh_qp *qp)
+{
+	struct intro_job *task;
+
+	if (!qp->intro.published)
+		return;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return;
+	task->withdraw = true;
+	intro_record(qp, &task->own);
+	if (intro_keys(qp, task) || intro_submit(task))
+		free(task);
+}

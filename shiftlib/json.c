@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/json.h"
+
+#define JSON_ROOM_MIN 256
+
+static bool json_reserve(struct sh_json *json, size_t more)
+{
+	size_t room = json->room ? json->room : JSON_ROOM_MIN;
+	char *text;
+
+	if (json->failed)
+		return false;
+	while (room - json->length <= more)
+		room *= 2;
+	if (room == json->room)
+		return true;
+	text = realloc(json->text, room);
+	if (!text) {
+		json->failed = true;
+		return false;
+	}
+	json->text = text;
+	json->room = room;
+	return true;
+}
+
+static void json_append(struct sh_json *json, const char *bytes, size_t n)
+{
+	if (!json_reserve(json, n))
+		return;
+	memcpy(json->text + json->length, bytes, n);
+	json->length += n;
+	json->text[json->length] = 0;
+}
+
+void sh_json_print(struct sh_json *json, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(NULL, 0, format, ap);
+	va_end(ap);
+	if (n < 0 || !json_reserve(json, (size_t)n))
+		return;
+	va_start(ap, format);
+	vsnprintf(json->text + json->length, (size_t)n + 1, format, ap);
+	va_end(ap);
+	json->length += (size_t)n;
+}
+
+static bool json_continues(const unsigned char *at, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 1; i <= n; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return false;
+	return true;
+}
+
+/* Length of the UTF-8 sequence at @at, 0 if it is none (RFC 3629, section 4). */
+static size_t json_utf8(const unsigned char *at)
+{
+	if (at[0] < 0x80)
+		return 1;
+	if (at[0] >= 0xc2 && at[0] <= 0xdf)
+		return json_continues(at, 1) ? 2 : 0;
+	if ((at[0] & 0xf0) == 0xe0) {
+		if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f))
+			return 0;
+		return json_continues(at, 2) ? 3 : 0;
+	}
+	if (at[0] >= 0xf0 && at[0] <= 0xf4) {
+		if ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
+			return 0;
+		return json_continues(at, 3) ? 4 : 0;
+	}
+	return 0;
+}
+
+void sh_json_string(struct sh_json *json, const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	size_t n;
+
+	if (!text) {
+		json_append(json, "null", 4);
+		return;
+	}
+	json_append(json, "\"", 1);
+	for (; *at; at += n ? n : 1) {
+		n = json_utf8(at);
+		if (!n)
+			json_append(json, "\\ufffd", 6);
+		else if (*at == '"' || *at == '\\')
+			sh_json_print(json, "\\%c", *at);
+		else if (*at < 0x20 || *at == 0x7f)
+			sh_json_print(json, "\\u%04x", *at);
+		else
+			json_append(json, (const char *)at, n);
+	}
+	json_append(json, "\"", 1);
+}
+
+void sh_json_free(struct sh_json *json)
+{
+	free(json->text);
+	memset(json, 0, sizeof(*json));
+}

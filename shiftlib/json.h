@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* JSON text in memory that grows. Knows nothing of structure: commas and brackets are the caller's. */
+#ifndef SHIFTLIB_JSON_H
+#define SHIFTLIB_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* All zero: empty. One thread. */
+struct sh_json {
+	char *text; /* ends with a 0 that does not count */
+	size_t length, room;
+	bool failed; /* memory ran out: what is there is not whole */
+};
+
+void sh_json_print(struct sh_json *json, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* With its quotes; whatever bytes @text has, valid UTF-8 comes out. NULL: null. */
+void sh_json_string(struct sh_json *json, const char *text);
+void sh_json_free(struct sh_json *json);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The health of one control path (one of our NICs, one of the peer's): when to ping, whether it is
+ * up, whether it has been up long enough to be trusted, and whether its silence means that it died.
+ *
+ * Pure, as the core is: no clock, no verb, no lock; a struct per path, whoever owns it calls.
+ *
+ * - A path that is not up is probed: often at first, then slowly for ever.
+ * - A path that is up is pinged while work is outstanding on a connection that uses it, and slowly
+ *   until it is steady. Else nothing is sent on it.
+ * - Whoever does not answer may be slow, stopped or gone: a silent path is lost only if the peer
+ *   has answered over another path all the while.
+ * - Each fall of a path that was up doubles the time until it is steady again; calm halves it.
+ */
+#ifndef SHIFTLIB_PATH_H
+#define SHIFTLIB_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SH_PATH_PINGS	   32 /* whose times are remembered: an answer to an older one is none */
+#define SH_PATH_PER_S	   24 /* pings in any second; with both ends' answers below 100 packets */
+#define SH_PATH_LOST_PINGS 3  /* so many in a row without an answer, before it can be lost */
+
+enum sh_path_state {
+	SH_PATH_OFF,	 /* own NIC unusable, or no way to the peer's: nothing can be sent */
+	SH_PATH_PROBING, /* no answer yet, or none any more */
+	SH_PATH_UP,
+};
+
+enum sh_path_need {
+	SH_PATH_UNUSED, /* the peer has no connection: nothing is sent */
+	SH_PATH_IDLE,	/* it has some, none with work outstanding here */
+	SH_PATH_BUSY,	/* work is outstanding on a connection that uses it, or stands by on it */
+};
+
+struct sh_path_config {
+	bool heartbeat; /* false: pings find out that a path is up, never that it is lost */
+	uint64_t beat_ns, loss_ns;
+	uint64_t probe_min_ns, probe_max_ns;
+	uint64_t hold_min_ns, hold_max_ns; /* until it is steady: after the first fall, at most */
+	uint64_t calm_ns;		   /* up for so long: one fall is forgotten */
+};
+
+struct sh_path_health {
+	const struct sh_path_config *config;
+	enum sh_path_state state;
+	enum sh_path_need need;
+	uint32_t seq;	    /* of the last ping; the first is 1 */
+	uint32_t valid_seq; /* answers to pings up to this one mean nothing: the path fell since */
+	uint64_t sent_at[SH_PATH_PINGS];
+	uint64_t probe_interval, probe_at;
+	uint32_t missed;       /* pings since the last answer */
+	uint64_t silent_since; /* missed > 0: the first of them, or the last answer if later */
+	/* The latest answer, and the first of the row of answers without a gap that it ends. 0: none
+	 * since the path fell. */
+	uint64_t answered, answering_since;
+	uint64_t up_at;	  /* UP: since when, for the hold-down */
+	uint64_t rose_at; /* UP: since when, for calm */
+	uint32_t falls;	  /* that are not forgotten */
+};
+
+/* seq: a random number, so that answers to an earlier life of the process mean nothing. */
+void sh_path_init(struct sh_path_health *path, const struct sh_path_config *config, uint32_t seq);
+
+/* Can anything be sent over it? Idempotent. Off: a path that was up has fallen. */
+void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now);
+/* Idempotent. */
+void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint64_t now);
+/* It was found to be dead, though its NIC is well: probed from now on. */
+void sh_path_fall(struct sh_path_health *path, uint64_t now);
+
+/* Work died on it, though pings may be answered (acknowledgements or large packets are lost): not
+ * steady for a hold-down. What dies within it is the same fault. */
+void sh_path_blame(struct sh_path_health *path, uint64_t now);
+
+/* Is a ping due? Then it counts as sent now, with *seq. */
+bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq);
+/* An answer came. True: the path came up with it. One that answers nothing changes nothing. */
+bool sh_path_pong(struct sh_path_health *path, uint32_t seq, uint64_t now);
+/* The peer's ping came: if the path is not up here, it may be by now. */
+void sh_path_heard(struct sh_path_health *path, uint64_t now);
+
+/* When something is to be done next: ping, judge, or tell that it is steady. 0: never. It is always
+ * later than now, but for a ping that is due. */
+uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now);
+
+bool sh_path_up(const struct sh_path_health *path);
+/* Up without a break for its hold-down. */
+bool sh_path_steady(const struct sh_path_health *path, uint64_t now);
+uint64_t sh_path_hold_ns(const struct sh_path_health *path);
+/* Up, but a ping has found no answer in the time of one: look whether the work makes progress. */
+bool sh_path_suspect(const struct sh_path_health *path);
+/* Up, but silent for so long that it is lost if the peer answers elsewhere. */
+bool sh_path_silent(const struct sh_path_health *path, uint64_t now);
+/* Did the peer answer over the other path, while it did not over this one? */
+bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
+		  uint64_t now);
+
+const char *sh_path_state_name(enum sh_path_state state);
+
+#endif

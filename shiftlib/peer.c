@@ -1,0 +1,860 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Peers: instances at the other end. Datagrams to and from them, and memory keys kept in step. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define PEER_KEYS_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
+#define PEER_KEYS_MAX_NS SH_NS_PER_S
+#define PEER_OPEN_NS	 SH_NS_PER_S /* a control path that could not be opened is tried again */
+#define PEER_REST_NS	 (60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
+#define PEER_SEND_PATHS	 2		    /* what may go over any path goes over so many */
+#define KEYS_SLACK	 256
+
+/* ---- finding them --------------------------------------------------------------------------- */
+
+static const void *peer_key(uint64_t instance)
+{
+	return (const void *)(uintptr_t)instance;
+}
+
+struct sh_peer *sh_peer_find(uint64_t instance)
+{
+	return instance ? sh_table_get(&sh.by_instance, peer_key(instance)) : NULL;
+}
+
+struct sh_peer *sh_peer_get(uint64_t instance)
+{
+	struct sh_peer *peer = sh_peer_find(instance);
+
+	if (peer || !instance)
+		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return NULL;
+	if (sh_table_put(&sh.by_instance, peer_key(instance), peer)) {
+		free(peer);
+		return NULL;
+	}
+	peer->instance = instance;
+	peer->rest_at = sh_now_ns();
+	list_add_tail(&sh.peers, &peer->link);
+	return peer;
+}
+
+void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer)
+{
+	struct sh_peer *before = qp->peer;
+
+	if (before == peer)
+		return;
+	if (qp->standby && qp->standby->keys_wait) { /* for an answer of the former */
+		qp->standby->keys_wait = false;
+		before->keys_waiting--;
+	}
+	if (before && !--before->conns)
+		before->rest_at = sh_now_ns();
+	qp->peer = peer;
+	sh_watch_soon();
+	if (peer && !peer->conns++) /* not told anything while it rested */
+		peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
+}
+
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+struct path_job {
+	struct sh_job job;
+	struct sh_peer *peer;
+	struct sh_peer_path *path;
+	struct sh_address remote;
+	struct sh_path *made;
+	uint32_t local_revision, remote_revision;
+	int error;
+};
+
+struct close_job {
+	struct sh_job job;
+	struct sh_path *path;
+};
+
+static void close_run(struct sh_job *job)
+{
+	sh.real->thread_inside();
+	sh_control_path_close(((struct close_job *)job)->path);
+}
+
+static void close_done(struct sh_job *job)
+{
+	free(job);
+}
+
+static void path_close(const struct sh_nic *nic, struct sh_path *path)
+{
+	struct close_job *task = path ? calloc(1, sizeof(*task)) : NULL;
+
+	if (!task)
+		return;
+	*task = (struct close_job){ .job = { .fn = close_run, .done = close_done }, .path = path };
+	if (sh_worker_submit(nic->worker, &task->job))
+		free(task);
+}
+
+static void path_run(struct sh_job *job)
+{
+	struct path_job *task = (struct path_job *)job;
+	struct sh_nic *nic = task->path->nic;
+
+	sh.real->thread_inside();
+	task->local_revision = nic->revision;
+	task->error = sh_control_path_open(nic->control, &task->remote, &task->made);
+}
+
+/* Connections that wait for it, and messages that were sent into the dark. */
+static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
+{
+	struct sh_qp *qp;
+
+	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
+	if (!peer->keys_heard)
+		sh_peer_ask_keys(peer); /* it may remember a time that we do not */
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || qp->peer != peer)
+			continue;
+		sh_paths_changed(qp);
+		sh_intro_ready(qp);
+		if (qp->routes[qp->active->path] == path)
+			sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
+	}
+}
+
+static bool path_fresh(const struct sh_peer *peer, const struct sh_peer_path *path)
+{
+	return path->path && path->local_revision == path->nic->revision &&
+	       path->remote_revision == peer->nics[path->remote_nic].revision;
+}
+
+static void path_retry_later(struct sh_peer *peer)
+{
+	if (!peer->paths_retry_at)
+		peer->paths_retry_at = sh_now_ns() + PEER_OPEN_NS;
+	sh_kick();
+}
+
+static void path_open(struct sh_peer *peer, struct sh_peer_path *path);
+
+static void path_done(struct sh_job *job)
+{
+	struct path_job *task = (struct path_job *)job;
+	struct sh_peer_path *path = task->path;
+	struct sh_peer *peer = task->peer;
+
+	pthread_mutex_lock(&sh.lock);
+	path->opening = false;
+	if (task->made) {
+		path_close(path->nic, path->path);
+		path->path = task->made;
+		path->local_revision = task->local_revision;
+		path->remote_revision = task->remote_revision;
+		path_opened(peer, path);
+		path_open(peer, path); /* an address may have changed meanwhile */
+	} else if (!job->canceled) {
+		sh_warn_once("%s: no control path to the peer: %s; tried again", path->nic->name,
+			     strerror(-task->error));
+		path_retry_later(peer);
+	}
+	sh_job_end(&peer->busy);
+	sh_kick();
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* Anew too, where an address has changed: the old one serves until then. */
+static void path_open(struct sh_peer *peer, struct sh_peer_path *path)
+{
+	const struct sh_peer_nic *remote = &peer->nics[path->remote_nic];
+	struct sh_nic *nic = path->nic;
+	struct path_job *task;
+
+	if (path->opening || path_fresh(peer, path) || nic->state != SH_NIC_OPEN || nic->fatal ||
+	    !remote->address.qpn)
+		return;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return;
+	*task = (struct path_job){ .job = { .fn = path_run, .done = path_done },
+				   .peer = peer,
+				   .path = path,
+				   .remote = remote->address,
+				   .remote_revision = remote->revision };
+	if (!task->remote.mtu)
+		task->remote.mtu = nic->address.mtu;
+	path->opening = true;
+	sh_job_begin(&peer->busy);
+	if (!sh_worker_submit(nic->worker, &task->job))
+		return;
+	path->opening = false;
+	sh_job_end(&peer->busy);
+	free(task);
+}
+
+static struct sh_peer_path *peer_path(struct sh_peer *peer, const struct sh_nic *nic,
+				      uint8_t remote_nic)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++)
+		if (peer->paths[i].nic == nic && peer->paths[i].remote_nic == remote_nic)
+			return &peer->paths[i];
+	return NULL;
+}
+
+struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic)
+{
+	struct sh_peer_path *path = peer_path(peer, nic, remote_nic);
+
+	if (!path && peer->n_paths == SH_MAX_PEER_PATHS) {
+		sh_warn_once("more than %d pairs of NICs lead to one peer: the connections of the "
+			     "others are not protected",
+			     SH_MAX_PEER_PATHS);
+		return NULL;
+	}
+	if (!path) {
+		path = &peer->paths[peer->n_paths++];
+		*path = (struct sh_peer_path){ .nic = nic, .remote_nic = remote_nic };
+		sh_watch_path(path);
+	}
+	path_open(peer, path);
+	return path;
+}
+
+/* What failed may work later: the route to the peer was not there yet. */
+static void peer_open_paths(struct sh_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++)
+		path_open(peer, &peer->paths[i]);
+}
+
+static bool revision_later(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) > 0;
+}
+
+void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
+		   uint32_t revision)
+{
+	struct sh_peer_nic *nic = &peer->nics[remote_nic];
+
+	if (!revision_later(revision, nic->revision))
+		return;
+	if (nic->revision)
+		sh_log(SH_LOG_INFO, "a peer's NIC %u has a new address", remote_nic);
+	nic->revision = revision;
+	nic->address = *address;
+	peer_open_paths(peer);
+}
+
+static void peer_nic_changed(struct sh_peer *peer)
+{
+	peer_open_paths(peer);
+	peer->nics_interval = 0;
+	peer->nics_resend_at = sh_now_ns();
+}
+
+void sh_peers_nic_changed(struct sh_nic *nic)
+{
+	struct sh_peer *peer;
+
+	(void)nic;
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		peer_nic_changed(peer);
+	sh_kick();
+}
+
+void sh_peers_nic_closed(struct sh_nic *nic)
+{
+	struct sh_peer *peer;
+	uint32_t i;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		for (i = 0; i < peer->n_paths; i++) {
+			if (peer->paths[i].nic != nic)
+				continue;
+			path_close(nic, peer->paths[i].path);
+			peer->paths[i].path = NULL;
+			sh_watch_up(&peer->paths[i]);
+		}
+}
+
+static void peer_free_rkeys(struct sh_peer *peer)
+{
+	struct sh_keymap *map;
+	int i;
+
+	for (i = 0; i < SH_MAX_NICS * SH_MAX_NICS; i++) {
+		map = peer->rkeys[i / SH_MAX_NICS][i % SH_MAX_NICS];
+		if (!map)
+			continue;
+		sh_keymap_fini(map);
+		free(map);
+	}
+}
+
+static void peer_free(struct sh_peer *peer)
+{
+	uint32_t i;
+
+	list_del(&peer->link);
+	sh_table_remove(&sh.by_instance, peer_key(peer->instance));
+	for (i = 0; i < peer->n_paths; i++)
+		path_close(peer->paths[i].nic, peer->paths[i].path);
+	peer_free_rkeys(peer);
+	free(peer);
+}
+
+/* A server meets ever new clients. What is forgotten too early is introduced again. */
+void sh_peers_forget(uint64_t now)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (!peer->conns && !peer->busy.jobs && now - peer->rest_at > PEER_REST_NS)
+			peer_free(peer);
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static struct sh_wire_ids peer_ids(const struct sh_qp *qp)
+{
+	return (struct sh_wire_ids){ .src_conn = qp->conn_id,
+				     .dst_conn = qp->intro.peer_conn,
+				     .nonce = qp->intro.peer_nonce };
+}
+
+void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
+{
+	if (path && path->path && sh_nic_usable(path->nic) && length)
+		sh_control_send(path->path, buf, length); /* lost ones are sent again by the core */
+}
+
+/* What is being left comes last. */
+static void peer_send_everywhere(const struct sh_qp *qp, const void *buf, size_t length)
+{
+	uint32_t k;
+
+	for (k = qp->n_paths; k-- > 0;)
+		sh_peer_send(qp->routes[k], buf, length);
+}
+
+/* Over the path of the standby itself: that it arrives is the proof that the path works. */
+void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere)
+{
+	struct sh_wire_ids ids = peer_ids(qp);
+	struct sh_wire_writer writer;
+	uint8_t buf[256];
+	size_t length;
+
+	if (!qp->peer || standby->path >= qp->n_paths)
+		return;
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, qp->peer->instance);
+	sh_wire_put_standby(&writer, &ids, standby);
+	length = sh_wire_end(&writer);
+	if (everywhere)
+		peer_send_everywhere(qp, buf, length);
+	else
+		sh_peer_send(qp->routes[standby->path], buf, length);
+}
+
+/* Over every live path: whichever died, another carries it. */
+void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
+{
+	struct sh_wire_ids ids = peer_ids(qp);
+	struct sh_wire_writer writer;
+	uint8_t buf[256];
+
+	if (!qp->peer)
+		return;
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, qp->peer->instance);
+	sh_wire_put_state(&writer, &ids, state);
+	peer_send_everywhere(qp, buf, sh_wire_end(&writer));
+}
+
+/* Over some live paths, others each time: a datagram that is lost with its path is sent again. */
+static void peer_send_any(struct sh_peer *peer, const void *buf, size_t length)
+{
+	uint32_t i, sent = 0;
+
+	for (i = 0; i < peer->n_paths && sent < PEER_SEND_PATHS; i++) {
+		struct sh_peer_path *path = &peer->paths[peer->next_path++ % peer->n_paths];
+
+		if (!path->path || !sh_nic_usable(path->nic))
+			continue;
+		sh_peer_send(path, buf, length);
+		sent++;
+	}
+}
+
+/* ---- memory keys: a journal that every peer follows ----------------------------------------- */
+
+/* What passes on each of its paths. */
+static size_t peer_payload_max(const struct sh_peer *peer)
+{
+	size_t max = SH_WIRE_MAX, one;
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++) {
+		one = peer->paths[i].path ? sh_path_payload_max(peer->paths[i].path) : max;
+		max = one < max ? one : max;
+	}
+	return max;
+}
+
+/* A peer that is behind what the journal still has begins where it begins now. */
+static uint32_t peer_keys_known(const struct sh_peer *peer)
+{
+	return peer->keys_acked > sh.keys.before ? peer->keys_acked : sh.keys.before;
+}
+
+uint32_t sh_keys_last(void)
+{
+	return sh.keys.before + sh.keys.n;
+}
+
+static void peer_send_keys(struct sh_peer *peer, uint64_t now)
+{
+	uint32_t known = peer_keys_known(peer);
+	struct sh_wire_writer writer;
+	uint8_t buf[SH_WIRE_MAX];
+	int n;
+
+	if (known >= sh_keys_last() || !peer->conns) {
+		peer->keys_resend_at = 0;
+		return;
+	}
+	sh_wire_begin(&writer, buf, peer_payload_max(peer), sh.instance, peer->instance);
+	n = sh_wire_put_keys(&writer, known + 1, sh.keys.entries + (known - sh.keys.before),
+			     sh_keys_last() - known);
+	if (n > 0)
+		peer_send_any(peer, buf, sh_wire_end(&writer));
+	peer->keys_interval = peer->keys_interval ? peer->keys_interval * 2 : PEER_KEYS_MIN_NS;
+	if (peer->keys_interval > PEER_KEYS_MAX_NS)
+		peer->keys_interval = PEER_KEYS_MAX_NS;
+	peer->keys_resend_at = now + peer->keys_interval;
+}
+
+static void peer_keys_acked(struct sh_peer *peer, uint32_t seq)
+{
+	struct sh_qp *qp;
+
+	if (seq <= peer->keys_acked || seq > sh_keys_last())
+		return;
+	peer->keys_acked = seq;
+	peer->keys_interval = 0;
+	peer_send_keys(peer, sh_now_ns());
+	if (!peer->keys_waiting)
+		return;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer)
+			sh_standby_keys_heard(qp);
+}
+
+/* Readers find it without the lock: it stays until the peer is forgotten. */
+struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t replica)
+{
+	struct sh_keymap *map = peer->rkeys[nic][replica];
+
+	if (map)
+		return map;
+	map = malloc(sizeof(*map));
+	if (!map)
+		return NULL;
+	sh_keymap_init(map);
+	atomic_store_explicit(&peer->rkeys[nic][replica], map, memory_order_release);
+	return map;
+}
+
+static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
+{
+	struct sh_keymap *map;
+
+	if (key->nic >= SH_MAX_NICS || key->backup_nic >= SH_MAX_NICS)
+		return;
+	map = sh_peer_rkeys(peer, key->nic, key->backup_nic);
+	if (map && key->op == SH_WIRE_KEY_REMOVE)
+		sh_keymap_remove(map, key->rkey);
+	else if (!map || sh_keymap_put(map, key->rkey, key->backup_rkey))
+		sh_error_once("no memory for a peer's memory keys: requests that need them wait");
+}
+
+static void peer_send_key_ack(struct sh_peer *peer)
+{
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_keys_ack(&writer, peer->keys_heard);
+	peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+static bool key_begins(const struct sh_wire_key *key)
+{
+	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
+}
+
+/* One behind a gap is not for us, but where the journal begins anew: all that is valid follows. */
+static void peer_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	uint32_t i, seq, gap = 0;
+
+	for (i = 0; i < record->keys.n; i++) {
+		struct sh_wire_key key = sh_wire_key(record, i);
+
+		seq = record->keys.first_seq + i;
+		if (seq <= peer->keys_heard)
+			continue; /* known already */
+		if (seq != peer->keys_heard + 1 && !key_begins(&key)) {
+			gap++;
+			continue;
+		}
+		peer_key_apply(peer, &key);
+		peer->keys_heard = seq;
+	}
+	if (gap) /* it takes us for somebody who knows more: that was before we forgot it */
+		sh_peer_ask_keys(peer);
+	else
+		peer_send_key_ack(peer);
+}
+
+void sh_peer_ask_keys(struct sh_peer *peer)
+{
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_key_ask(&writer, peer->keys_heard + 1);
+	peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+static void peer_keys_asked(struct sh_peer *peer, uint32_t seq)
+{
+	if (!seq || seq > sh_keys_last() + 1)
+		return;
+	if (seq <= peer->keys_acked)
+		peer->keys_acked = seq - 1;
+	peer->keys_interval = 0;
+	peer_send_keys(peer, sh_now_ns());
+}
+
+static int keys_reserve(uint32_t n)
+{
+	uint32_t capacity = sh.keys.capacity ? sh.keys.capacity : 256;
+	struct sh_wire_key *grown;
+
+	while (capacity < n)
+		capacity *= 2;
+	if (capacity == sh.keys.capacity)
+		return 0;
+	grown = realloc(sh.keys.entries, capacity * sizeof(*grown));
+	if (!grown) {
+		sh_error_once(
+			"no memory for the list of memory keys: requests that use newer memory "
+			"cannot be moved");
+		return -ENOMEM;
+	}
+	sh.keys.entries = grown;
+	sh.keys.capacity = capacity;
+	return 0;
+}
+
+static struct sh_wire_key key_entry(const struct sh_mr *mr, uint8_t path, enum sh_wire_key_op op)
+{
+	const struct sh_ctx *ctx = mr->pd->ctx;
+
+	return (struct sh_wire_key){ .op = (uint8_t)op,
+				     .nic = ctx->nic->index,
+				     .backup_nic = ctx->path[path]->index,
+				     .rkey = mr->mr->rkey,
+				     .backup_rkey = mr->shadow[path].mr->rkey };
+}
+
+static void keys_add_live_mr(const struct sh_mr *mr)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (mr->shadow[path].mr && sh.keys.n <= sh.keys.live)
+			sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+}
+
+static void keys_add_live(struct sh_ctx *ctx)
+{
+	struct sh_pd *pd;
+	struct sh_mr *mr;
+
+	list_for_each (&ctx->pds, pd, struct sh_pd, link)
+		list_for_each (&pd->mrs, mr, struct sh_mr, link)
+			keys_add_live_mr(mr);
+}
+
+/*
+ * Keys come and go for ever. Once most of the journal is about keys that are gone, it begins anew,
+ * at the next number, with all that are valid; a mark tells peers that nothing before is missing.
+ */
+static void keys_compact(void)
+{
+	struct sh_ctx *ctx;
+
+	if (sh.keys.n <= 4 * sh.keys.live + KEYS_SLACK || keys_reserve(sh.keys.live + 2))
+		return;
+	sh.keys.before += sh.keys.n;
+	sh.keys.entries[0] =
+		(struct sh_wire_key){ .op = SH_WIRE_KEY_REMOVE, .nic = SH_KEY_BEGIN_NIC };
+	sh.keys.n = 1;
+	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+		keys_add_live(ctx);
+}
+
+static void keys_tell(void)
+{
+	uint64_t now = sh_now_ns();
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (!peer->keys_resend_at)
+			peer_send_keys(peer, now);
+	sh_kick();
+}
+
+void sh_key_add(struct sh_mr *mr, uint8_t path)
+{
+	sh.keys.live++;
+	if (keys_reserve(sh.keys.n + 1))
+		return;
+	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+	keys_tell();
+}
+
+/* While it still has its shadow: compaction takes place at the next one. */
+void sh_key_remove(struct sh_mr *mr, uint8_t path)
+{
+	keys_compact();
+	sh.keys.live--;
+	if (keys_reserve(sh.keys.n + 1))
+		return;
+	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
+	keys_tell();
+}
+
+/* ---- our NICs' addresses: told when they change --------------------------------------------- */
+
+/* Revisions behind what the peer knows, the earliest first, as many as fit: their number. */
+static uint32_t nics_news(uint32_t known, struct sh_wire_nic *news, uint32_t max)
+{
+	struct sh_nic *next = NULL;
+	uint32_t n, i;
+
+	for (n = 0; n < max; n++, known = next->revision) {
+		next = NULL;
+		for (i = 0; i < sh.n_nics; i++)
+			if (revision_later(sh.nics[i].revision, known) &&
+			    (!next || revision_later(next->revision, sh.nics[i].revision)))
+				next = &sh.nics[i];
+		if (!next)
+			return n;
+		news[n] = (struct sh_wire_nic){ .nic = next->index,
+						.revision = next->revision,
+						.address = next->address };
+	}
+	return n;
+}
+
+static void peer_send_nics(struct sh_peer *peer, uint64_t now)
+{
+	struct sh_wire_nic news[SH_WIRE_NICS_MAX];
+	uint32_t n = nics_news(peer->nics_acked, news, SH_WIRE_NICS_MAX);
+	struct sh_wire_writer writer;
+	uint8_t buf[512];
+
+	peer->nics_resend_at = 0;
+	if (!n || !peer->conns)
+		return;
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	if (!sh_wire_put_nics(&writer, news, n))
+		peer_send_any(peer, buf, sh_wire_end(&writer));
+	peer->nics_interval = peer->nics_interval ? peer->nics_interval * 2 : PEER_KEYS_MIN_NS;
+	if (peer->nics_interval > PEER_KEYS_MAX_NS)
+		peer->nics_interval = PEER_KEYS_MAX_NS;
+	peer->nics_resend_at = now + peer->nics_interval;
+}
+
+static void peer_nics_acked(struct sh_peer *peer, uint32_t seq)
+{
+	if (!revision_later(seq, peer->nics_acked) || revision_later(seq, sh.nics_revision))
+		return;
+	peer->nics_acked = seq;
+	peer->nics_interval = 0;
+	peer_send_nics(peer, sh_now_ns());
+}
+
+static void peer_nics_heard(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+	uint32_t i, last = 0;
+
+	for (i = 0; i < record->nics.n; i++) {
+		const struct sh_wire_nic *nic = &record->nics.nic[i];
+
+		if (nic->nic < SH_MAX_NICS)
+			sh_peer_learn(peer, nic->nic, &nic->address, nic->revision);
+		last = nic->revision;
+	}
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_nics_ack(&writer, last);
+	peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+uint64_t sh_peer_next_timer(const struct sh_peer *peer)
+{
+	return sh_earlier_ns(sh_earlier_ns(peer->keys_resend_at, peer->nics_resend_at),
+			     peer->paths_retry_at);
+}
+
+void sh_peer_timer(struct sh_peer *peer, uint64_t now)
+{
+	if (peer->keys_resend_at && peer->keys_resend_at <= now)
+		peer_send_keys(peer, now);
+	if (peer->nics_resend_at && peer->nics_resend_at <= now)
+		peer_send_nics(peer, now);
+	if (peer->paths_retry_at && peer->paths_retry_at <= now) {
+		peer->paths_retry_at = 0;
+		peer_open_paths(peer);
+	}
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+static struct sh_qp *peer_conn(const struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	uint32_t id = record->ids.dst_conn;
+	struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
+
+	if (!qp || qp->nonce != record->ids.nonce || (qp->peer && qp->peer != peer))
+		return NULL;
+	return qp;
+}
+
+/* With the nonce that nobody has here: at the other end the number may be a new connection's. */
+static void peer_answer_unknown(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_wire_ids ids = { .src_conn = record->ids.dst_conn,
+				   .dst_conn = record->ids.src_conn,
+				   .nonce = record->ids.nonce };
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_unknown(&writer, &ids);
+	peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+/*
+ * Before the peer has shown that it heard us, it means that we know it by an old entry of the KV:
+ * there is a newer one, or will be.
+ */
+static void peer_unknown_heard(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	uint32_t id = record->ids.dst_conn;
+	struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
+
+	if (qp && qp->peer == peer && qp->intro.heard &&
+	    qp->intro.peer_conn == record->ids.src_conn &&
+	    qp->intro.peer_nonce == record->ids.nonce)
+		sh_conn_simple(qp, SC_EV_MSG_UNKNOWN, SC_REASON_PEER_CLOSED);
+}
+
+/* Whoever answers what we said knows us as we know it. */
+static bool peer_answers(const struct sh_wire_record *record)
+{
+	return record->type == SH_WIRE_STATE || record->standby.seen;
+}
+
+static void peer_conn_record(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = peer_conn(peer, record);
+	struct sc_event event = { .type = SC_EV_MSG_STATE };
+
+	if (!qp) {
+		peer_answer_unknown(peer, record);
+		return;
+	}
+	if (!qp->peer)
+		return; /* we have not read its entry yet: it sends again */
+	qp->intro.heard |= peer_answers(record);
+	if (record->type == SH_WIRE_STANDBY) {
+		event.type = SC_EV_MSG_STANDBY;
+		event.standby = record->standby;
+	} else {
+		event.state = record->state;
+	}
+	sh_conn_event(qp, &event);
+}
+
+/* A heartbeat is about the pair of NICs that it came over, whichever connections use it. */
+static void peer_ping(struct sh_peer *peer, const struct sh_nic *nic,
+		      const struct sh_wire_record *record)
+{
+	struct sh_peer_path *path = peer_path(peer, nic, record->ping.nic);
+
+	if (path && record->type == SH_WIRE_PING)
+		sh_watch_ping(peer, path, &record->ping);
+	else if (path)
+		sh_watch_pong(peer, path, &record->ping);
+}
+
+static void peer_record(struct sh_peer *peer, const struct sh_nic *nic,
+			const struct sh_wire_record *record)
+{
+	switch (record->type) {
+	case SH_WIRE_STANDBY:
+	case SH_WIRE_STATE: peer_conn_record(peer, record); break;
+	case SH_WIRE_UNKNOWN: peer_unknown_heard(peer, record); break;
+	case SH_WIRE_KEYS: peer_keys_heard(peer, record); break;
+	case SH_WIRE_KEYS_ACK: peer_keys_acked(peer, record->seq); break;
+	case SH_WIRE_KEY_ASK: peer_keys_asked(peer, record->seq); break;
+	case SH_WIRE_NICS: peer_nics_heard(peer, record); break;
+	case SH_WIRE_NICS_ACK: peer_nics_acked(peer, record->seq); break;
+	case SH_WIRE_PING:
+	case SH_WIRE_PONG: peer_ping(peer, nic, record); break;
+	case SH_WIRE_TYPES: break;
+	}
+}
+
+static void peer_tell_soon(struct sh_peer *peer)
+{
+	peer->keys_interval = peer->nics_interval = 0;
+	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
+}
+
+void sh_peer_received(void *nic, const void *buf, size_t length)
+{
+	struct sh_wire_record record;
+	struct sh_wire_reader reader;
+	struct sh_wire_header header;
+	struct sh_peer *peer;
+
+	if (sh_wire_open(&reader, buf, length, &header) || header.dst_instance != sh.instance)
+		return; /* an earlier process' QPN, or noise */
+	peer = sh_peer_find(header.src_instance);
+	if (!peer)
+		return;	     /* not introduced yet: it sends again */
+	if (!peer->heard_at) /* it knows us by now: what it missed is due */
+		peer_tell_soon(peer);
+	peer->heard_at = sh_now_ns();
+	while (sh_wire_next(&reader, &record) == 1)
+		peer_record(peer, nic, &record);
+}

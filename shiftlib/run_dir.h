@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The directory of the sockets through which shiftctl talks to processes: SHIFT_RUN_DIR, or one
+ * of the user. Shared by the library, which makes it, and by shiftctl, which looks into it.
+ */
+#ifndef SHIFTLIB_RUN_DIR_H
+#define SHIFTLIB_RUN_DIR_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#define RUN_DIR_MAX    PATH_MAX
+#define RUN_DIR_SUFFIX ".sock" /* of a socket's name, behind the process id */
+
+/*
+ * Where a process of user @uid puts its socket. configured: SHIFT_RUN_DIR, NULL for the default:
+ * /run/shift of root; of others shift in XDG_RUNTIME_DIR, and without that /tmp/shift-UID.
+ * 0 or -ENAMETOOLONG.
+ */
+int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX]);
+
+/*
+ * Nobody but @uid (and root) may be able to put a socket there or to exchange one: a directory, no
+ * symlink, of @uid, mode 0700. 0, or -errno and a clause that says what is wrong.
+ */
+int run_dir_check(const char *path, uid_t uid, const char **why);
+
+/* Makes it where it is missing (not its parents), then checks. */
+int run_dir_make(const char *path, uid_t uid, const char **why);
+
+#endif

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The shell around the core: what the process has (objects), what SHIFT has on its behalf (NICs,
+ * shadows, peers), and the one background thread that turns what happens into the core's events
+ * and carries the core's actions out.
+ *
+ * One lock, sh.lock, guards every object below but where a field says otherwise. It is never taken
+ * on the data path and never held over a verb that may block: such verbs run on the worker of their
+ * NIC (worker.h), and an object with a job under way has jobs > 0 and is not freed before it is 0
+ * (sh_wait_idle). Order: sh.lock before the engine's queue locks.
+ */
+#ifndef SHIFTLIB_SHELL_H
+#define SHIFTLIB_SHELL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "kvclient/kv.h"
+#include "providers/provider.h"
+#include "shiftlib/admin.h"
+#include "shiftlib/async.h"
+#include "shiftlib/backup_map.h"
+#include "shiftlib/channel.h"
+#include "shiftlib/config.h"
+#include "shiftlib/control.h"
+#include "shiftlib/core.h"
+#include "shiftlib/keymap.h"
+#include "shiftlib/list.h"
+#include "shiftlib/log.h"
+#include "shiftlib/netdev.h"
+#include "shiftlib/shift.h"
+#include "shiftlib/table.h"
+#include "shiftlib/util.h"
+#include "shiftlib/wire.h"
+#include "shiftlib/worker.h"
+
+#define SH_MAX_NICS	  32
+#define SH_MAX_PEER_PATHS 64
+#define SH_MAX_QUEUED	  16
+#define SH_MAX_CARRIERS	  8 /* of one connection at a time: in use, to come, given up */
+
+/* In a removed key: here the journal of memory keys begins. No NIC has that number. */
+#define SH_KEY_BEGIN_NIC 0xff
+
+/* What the background thread calls, lock held, when an fd is readable. */
+struct sh_watch {
+	void (*readable)(void *arg);
+	void *arg;
+};
+
+/* Something that a worker's job may hold on to. Embedded first. */
+struct sh_busy {
+	uint32_t jobs;
+};
+
+enum sh_nic_state { SH_NIC_CLOSED, SH_NIC_OPENING, SH_NIC_OPEN, SH_NIC_FAILED };
+
+/* An incarnation that died: closed when nothing that was made on it is left. */
+struct sh_past_nic {
+	struct sh_past_nic *next;
+	uint32_t incarnation, holds;
+	struct ibv_context *ctx;
+	struct sp_dev *dev;
+};
+
+/* A NIC of this host and what SHIFT itself has open on it. Lives as long as the process. */
+struct sh_nic {
+	struct sh_busy busy;
+	char name[64];
+	uint8_t index; /* place in the device list: names the NIC in messages */
+	enum sh_nic_state state;
+	const char *why; /* FAILED: the reason */
+	struct sh_worker *worker;
+	/*
+	 * What is open. Written on the NIC's worker with the lock held: its jobs read it without.
+	 * A device that died and came back is opened anew as its next incarnation; what was made on
+	 * an earlier one is dead.
+	 */
+	uint32_t incarnation;
+	uint32_t holds; /* shadows and carriers on the present one */
+	struct sh_past_nic *past;
+	struct ibv_context *ctx; /* SHIFT's own: shadows and the control channel live here */
+	struct sp_dev *dev;
+	struct sh_control *control;
+	struct sh_address address;
+	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
+
+	bool port_down;
+	bool carrier_lost; /* its network interface, which may say so before the port does */
+	int ifindex;	   /* of that; 0: none is watched */
+	bool ifrunning;	   /* it had its carrier when last heard of */
+	bool fatal;	   /* dead, until it has been opened again */
+	bool sick;	   /* a command hangs or a carrier did not flush, until it obeys again */
+	bool drained;	   /* the operator's word: no traffic here if there is another way */
+	bool asked;	   /* a job that opens it or asks its port is under way */
+	bool ask_again;	   /* the port changed meanwhile */
+	struct sh_hang hang;
+	uint64_t look_at; /* dead or sick: when to try again; 0: it is not */
+	struct {	  /* by connections, since it was drained */
+		uint32_t moved;
+		uint64_t resubmitted, settled;
+	} left;
+	struct sh_watch control_watch, async_watch;
+};
+
+enum sh_shadow_state { SH_SHADOW_NONE, SH_SHADOW_QUEUED, SH_SHADOW_MADE, SH_SHADOW_FAILED };
+
+/*
+ * Shadows: what SHIFT has made of an object of the application in its own context of the NIC of path
+ * k; of k = 0 too, as the application's own context may be dead when its NIC is back. Together they
+ * are the replica k of an application's context. Each is of one incarnation of its NIC.
+ */
+struct sh_shadow_pd {
+	enum sh_shadow_state state;
+	_Atomic uint32_t incarnation;
+	struct ibv_pd *_Atomic pd;
+	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
+};
+
+struct sh_shadow_mr {
+	enum sh_shadow_state state;
+	uint32_t incarnation;
+	struct ibv_mr *mr;
+};
+
+/* Carriers hold on to it: it outlives its place in the CQ when its NIC has died. */
+struct sh_shadow_cq {
+	uint32_t refs;
+	struct sh_nic *nic;
+	uint32_t incarnation;
+	struct ibv_cq *cq;
+	struct ibv_comp_channel *channel;
+	struct sp_cq_ring *ring;
+};
+
+/* An opened context of the application. */
+struct sh_ctx {
+	struct list_node link;
+	struct ibv_context *ctx;
+	struct sp_dev *dev; /* NULL: foreign */
+	struct sh_nic *nic;
+	struct sh_nic *path[SC_MAX_PATHS]; /* by path: 0 is nic, then its backups */
+	uint32_t n_paths;
+	bool replica[SC_MAX_PATHS]; /* wanted */
+	struct sh_async *async;
+	const char *why; /* foreign, or without a backup: the reason */
+	struct sh_watch async_watch;
+	bool death_masked;    /* of its NIC: the application was never told */
+	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
+	bool prepared;	      /* NICs opening: some RC QP was made */
+	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
+	struct list_node pds, cqs;
+	struct {
+		bool valid;
+		struct ibv_port_attr attr;
+	} port[2]; /* last good answers, port 1.. */
+};
+
+struct sh_pd {
+	struct sh_busy busy;
+	struct list_node link; /* sh_ctx.pds */
+	struct ibv_pd *pd;
+	struct sh_ctx *ctx;
+	struct sh_shadow_pd shadow[SC_MAX_PATHS];
+	_Atomic bool
+		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
+	struct list_node mrs;
+};
+
+struct sh_mr {
+	struct sh_busy busy;
+	struct list_node link; /* sh_pd.mrs */
+	struct ibv_mr *mr;
+	struct sh_pd *pd;
+	void *addr;
+	size_t length;
+	uint64_t iova;
+	unsigned int access;
+	bool plain;   /* reg_mr_iova2 was not used: iova = addr */
+	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
+	struct sh_shadow_mr shadow[SC_MAX_PATHS];
+};
+
+struct sh_cq {
+	struct sh_busy busy;
+	struct list_node link; /* sh_ctx.cqs */
+	struct ibv_cq *cq;
+	struct sh_ctx *ctx;
+	struct ibv_comp_channel *facade; /* NULL: none */
+	struct ibv_comp_channel *real_channel;
+	struct sh_cq_events events;
+	bool ex;
+	uint64_t wc_flags;
+	int comp_vector;
+	struct sp_cq *sp; /* NULL: not driven */
+	bool overrun;	  /* it shows nothing any more */
+	uint32_t qps, foreign_qps;
+	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
+};
+
+/* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
+struct sh_peer_path {
+	struct sh_nic *nic;
+	uint8_t remote_nic;
+	bool opening;
+	struct sh_path *path;			  /* NULL: not open yet, or failed */
+	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
+	struct sh_path_health health;
+	enum sh_path_need need; /* being found out */
+	bool told_up, told_steady;
+};
+
+/* A NIC of a peer, as the KV or the peer itself told. */
+struct sh_peer_nic {
+	uint32_t revision;	   /* 0: not known */
+	struct sh_address address; /* qpn 0: not open there */
+};
+
+/* An instance at the other end. Forgotten when it has had no connection for a while. */
+struct sh_peer {
+	struct sh_busy busy;
+	struct list_node link;
+	uint64_t instance;
+	uint32_t conns;	  /* whose peer it is */
+	uint64_t rest_at; /* since when there is none */
+	uint32_t n_paths, next_path;
+	struct sh_peer_path paths[SH_MAX_PEER_PATHS];
+	uint64_t paths_retry_at; /* some are not open */
+	struct sh_peer_nic nics[SH_MAX_NICS];
+	/* By its default NIC and the NIC of the replica: rkey -> the replica's. Made at first use. */
+	struct sh_keymap *_Atomic rkeys[SH_MAX_NICS][SH_MAX_NICS];
+	uint32_t keys_heard;		/* its journal: last sequence number applied */
+	uint32_t keys_sent, keys_acked; /* our journal */
+	uint64_t keys_resend_at, keys_interval;
+	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
+	uint32_t nics_acked;   /* our NICs: revisions that it knows */
+	uint64_t nics_resend_at, nics_interval;
+	uint64_t heard_at;
+};
+
+enum sh_level { SH_FOREIGN, SH_DRIVEN, SH_PROTECTED };
+
+enum sh_pending {
+	SH_PENDING_ERROR = 1,
+	SH_PENDING_KEY = 2,
+	SH_PENDING_PROGRESS = 4,
+	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
+};
+
+enum sh_quiesce {
+	SH_QUIESCE_NONE,
+	SH_QUIESCE_COMMAND,  /* the command to ERR is under way */
+	SH_QUIESCE_DRAINING, /* it returned; flush completions are awaited */
+	SH_QUIESCE_SICK,     /* they do not come: said so, and looked at now and then */
+	SH_QUIESCE_DONE,
+};
+
+/*
+ * A real QP that carries a connection's traffic, did, or may. Slot 0 is the application's own. The
+ * QP is made after its slot was taken; a slot that was given up meanwhile tells its maker so.
+ */
+struct sh_carrier {
+	struct sh_nic *nic; /* NULL: the slot is free */
+	uint32_t epoch;
+	uint8_t path;
+	uint32_t incarnation; /* of the NIC when the QP was made */
+	struct ibv_qp *qp;    /* real; NULL: being made */
+	struct sp_carrier *sp;
+	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
+	uint32_t psn;
+	bool rts; /* else RTR: the application's own QP is no further, and cannot send either */
+	bool keys_wait; /* made, but the peer has not heard all keys of its replica */
+	uint32_t keys;	/* journal number that it must have heard */
+	struct sc_address address;
+	/* quiesce: the command to ERR was given, has returned, said that the device is gone */
+	bool to_error, in_error, lost;
+};
+
+/* A driven QP; with a connection once it is connected. */
+struct sh_qp {
+	struct sh_busy busy;
+	struct list_node link; /* sh.qps */
+	struct ibv_qp *qp;
+	struct sh_ctx *ctx;
+	struct sh_pd *pd;
+	struct sh_cq *scq, *rcq;
+	struct sp_qp *sp;
+	struct ibv_qp_init_attr_ex init; /* as the application passed it */
+	struct ibv_qp_cap caps;		 /* as returned */
+	struct ibv_cq *private_cq[2];	 /* foreign QP on driven CQs */
+	enum sh_level level;
+	const char *why;
+
+	/* captured from the application's own modify calls */
+	struct ibv_qp_attr attr;
+	int attr_mask;
+	enum ibv_qp_state state; /* that the application believes in */
+
+	/* the connection; conn_id 0: none */
+	uint32_t conn_id, nonce;
+	bool closed;
+	struct sc_conn core;
+	struct {
+		uint64_t next_at, interval, since, put_again_at;
+		uint32_t peer_nonce, peer_conn;
+		bool queued, published, heard, told;
+	} intro;
+	struct sc_event events[SH_MAX_QUEUED]; /* of actions that answer at once */
+	uint32_t n_events;
+	bool stepping;
+	uint8_t own_gid[16]; /* that the application connected from */
+	bool own_gid_valid;
+	struct sh_peer *_Atomic peer; /* read on the data path too, without the lock */
+	/* By path, both written before peer: the peer's NIC, and the control path to it. */
+	uint8_t peer_nics[SC_MAX_PATHS];
+	struct sh_peer_path *routes[SC_MAX_PATHS];
+	uint32_t n_paths;	     /* that both ends have */
+	uint8_t up, steady, drained; /* masks of paths that the core was told */
+	struct sh_carrier carriers[SH_MAX_CARRIERS];
+	_Atomic uint64_t carrier_paths[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
+	/* Sends lie in `active`, receives in `receiving` (another one in mid-move); never NULL. */
+	struct sh_carrier *active, *receiving;
+	struct sh_carrier *standby; /* the last one made, until it is in use; NULL: none */
+	const char *standby_why;    /* the last one failed */
+	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
+	struct {
+		enum sh_quiesce phase;
+		uint32_t epoch; /* carriers before it */
+		uint64_t since, next_at, interval;
+	} quiesce;
+	struct { /* sends of which no completion tells: the last one, and when */
+		uint32_t number;
+		uint64_t since;
+	} untold;
+	struct {		/* while the path in use is silent: does the work make progress? */
+		uint64_t since; /* the last of it, as far as was looked; 0: not silent */
+		uint64_t completions;
+		bool told; /* it does not */
+	} silence;
+	struct {		 /* ordered switch */
+		uint32_t number; /* 0: none */
+		bool laid;
+		uint64_t since, next_at, interval;
+	} fence;
+	struct {
+		enum ibv_wc_status status;
+		uint32_t vendor_err;
+		uint32_t delivered; /* by settle(), when it forbade the rest */
+	} error;
+	uint64_t timer_at; /* next thing of this connection that needs the clock; 0: none */
+	uint64_t publish_at, publish_since; /* withheld for a key that is not known yet */
+
+	/* mailbox of the data path: lock-free */
+	_Atomic uint32_t pending;
+	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
+	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint64_t error_ns, progress_ns;
+	struct sh_qp *_Atomic mail_next;
+
+	struct { /* of all its moves */
+		uint32_t moves;
+		uint64_t resubmitted, settled;
+	} totals;
+	struct sh_move *move; /* figures of the move under way or of the last one */
+};
+
+/* Figures of one move, kept for status and SHIFT_STATS. */
+struct sh_move {
+	struct list_node link;
+	uint32_t qpn;
+	const char *reason;
+	char from[64], to[64];
+	uint64_t error_ns, settled_ns, first_completion_ns;
+	uint32_t resubmitted, settled, published;
+	bool ended;   /* by errors instead of completions */
+	bool ordered; /* by fences: nothing was outstanding */
+	uint8_t path; /* that it led to */
+};
+
+/* What a QP was when it was destroyed, for SHIFT_STATS. */
+struct sh_connection {
+	struct list_node link;
+	uint32_t qpn;
+	enum sh_level level;
+	const char *why;
+};
+
+struct sh_shell {
+	pthread_mutex_t lock;
+	pthread_cond_t idle; /* some busy.jobs became 0 */
+	/* Around the distribution's list of devices, whose lock a child must not inherit from one of
+	 * our threads. Behind lock. */
+	pthread_mutex_t devices_lock;
+	const struct shift_real *real;
+	struct sh_config config;
+	bool enabled, started, stopping;
+	uint64_t instance;
+	pthread_t thread;
+	int epoll_fd, mail_fd, timer_fd;
+	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
+
+	struct sh_nic nics[SH_MAX_NICS];
+	uint32_t n_nics;
+	uint32_t nics_revision; /* the highest */
+	bool nics_known;
+	struct backup_map backup_map;
+
+	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
+	uint32_t n_moves, n_ended;
+	struct sh_table by_pd, by_mr, by_cq, by_qp; /* pointer -> object */
+	struct sh_table by_instance;		    /* number of an instance -> peer */
+	struct sh_qp **conns;			    /* by conn_id; [0] unused */
+	uint32_t n_conns, next_conn;
+
+	struct { /* journal of memory keys: what every peer must know */
+		struct sh_wire_key *entries;
+		uint32_t n, capacity;
+		uint32_t before; /* entry i has sequence number before + i + 1 */
+		uint32_t live;	 /* keys that are valid now */
+	} keys;
+
+	struct kv *kv;
+	struct sh_worker *kv_worker;
+	uint32_t intros_queued; /* jobs that it has in line */
+	bool kv_said;
+	uint64_t watch_at;
+	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
+	struct sh_netdev_watch *netdevs;
+	struct sh_watch netdev_watch;
+};
+
+extern struct sh_shell sh;
+
+/* shell.c */
+int sh_start(void);			 /* lock held: starts the background thread at first use */
+void sh_kick(void);			 /* makes the background thread look at its timers again */
+void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
+void sh_job_begin(struct sh_busy *busy); /* lock held */
+void sh_job_end(struct sh_busy *busy);	 /* lock held */
+void sh_mail_drain(void);		 /* lock held: handle what the data path reported */
+int sh_watch_fd(int fd, struct sh_watch *watch);
+void sh_unwatch_fd(int fd);
+
+/* nic.c */
+int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
+struct sh_nic *sh_nic_by_name(const char *name);
+void sh_nic_open(struct sh_nic *nic);	      /* lock held: in the background */
+bool sh_nic_usable(const struct sh_nic *nic); /* for control messages */
+bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */
+void sh_nic_sick(struct sh_nic *nic);
+/* Around the life of what is made on an incarnation; lock held. */
+void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
+void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);
+void sh_nic_obeys(struct sh_nic *nic); /* it is not sick any more */
+void sh_nics_timer(uint64_t now);
+uint64_t sh_nics_next_timer(void);
+void sh_nic_drain(struct sh_nic *nic, bool on); /* the operator's order */
+void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
+void sh_nic_carrier(struct sh_nic *nic, bool running);
+
+/* watch.c: faults that raise no event */
+void sh_watch_path(struct sh_peer_path *path); /* made */
+bool sh_watch_up(struct sh_peer_path *path);   /* now, for traffic */
+bool sh_watch_steady(struct sh_peer_path *path);
+void sh_watch_soon(void); /* something has changed: the background thread looks */
+void sh_watch_ping(struct sh_peer *peer, struct sh_peer_path *path,
+		   const struct sh_wire_ping *ping);
+void sh_watch_pong(struct sh_peer *peer, struct sh_peer_path *path,
+		   const struct sh_wire_ping *ping);
+void sh_watch_run(uint64_t now);
+void sh_watch_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
+void sh_watch_netdev(struct sh_nic *nic);	       /* the NIC is open */
+
+/* route.c: the paths of connections, as the core is told of them */
+void sh_paths_changed(struct sh_qp *qp);
+void sh_paths_changed_nic(const struct sh_nic *nic);
+void sh_paths_changed_peer(const struct sh_peer *peer);
+/* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
+
+/* context.c */
+struct sh_ctx *sh_ctx_find(struct ibv_context *context);
+void sh_ctx_prepare(struct sh_ctx *ctx); /* first RC QP: open NICs, replay what was recorded */
+bool sh_ctx_masked(const struct sh_ctx *ctx);
+/* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
+int sh_ctx_destroy_result(struct ibv_context *context, int ret);
+
+/* memory.c */
+void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the background */
+bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
+
+/* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
+void sh_qp_forget(struct sh_qp *qp);
+void sh_cq_forget(struct sh_cq *cq);
+void sh_pd_forget(struct sh_pd *pd);
+
+/* cq.c */
+int sh_cq_drive(struct sh_cq *cq);
+/* On the worker of the path's NIC, lock NOT held. The QP that it serves keeps the CQ alive. */
+int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);
+struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq,
+				      uint8_t path);		      /* lock held: for a carrier */
+void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow); /* lock given up meanwhile */
+
+/* conn.c: connections: events to the core, actions carried out */
+int sh_conn_new(struct sh_qp *qp);
+void sh_conn_close(struct sh_qp *qp); /* lock held (given up meanwhile): no connection after it */
+void sh_conn_event(struct sh_qp *qp, const struct sc_event *event);
+void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason);
+/* About the carrier, or the ordered switch, of that number. */
+void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
+		   uint32_t epoch);
+void sh_conn_timer(struct sh_qp *qp, uint64_t now);
+uint64_t sh_conn_next_timer(const struct sh_qp *qp);
+bool sh_conn_hands_off(struct sh_qp *qp);
+void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
+void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
+extern const struct sp_callbacks sh_callbacks;
+
+/* move.c: the actions of a move */
+void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch);
+void sh_move_recount(struct sh_qp *qp);
+void sh_move_seal(struct sh_qp *qp);
+void sh_move_drain(struct sh_qp *qp, uint64_t now);
+void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
+void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count);
+void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
+void sh_move_key_missing(struct sh_qp *qp);
+void sh_move_publish(struct sh_qp *qp, uint64_t now);
+uint64_t sh_move_next_timer(const struct sh_qp *qp);
+void sh_move_timer(struct sh_qp *qp, uint64_t now);
+
+/* fence.c: the ordered switch */
+void sh_fence_lay(struct sh_qp *qp, uint32_t number);
+void sh_fence_lift(struct sh_qp *qp);
+void sh_fence_forget(struct sh_qp *qp); /* the connection leaves, or ends */
+void sh_fence_look(struct sh_qp *qp, uint64_t now);
+
+/* standby.c: carriers made ahead */
+void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path);
+void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_address *peer);
+void sh_standby_keys_heard(struct sh_qp *qp); /* the peer has acknowledged more of our keys */
+
+/* carrier.c: the real QPs of a connection */
+void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
+/* The path of the carrier of that epoch, or -ENOENT; on the data path, lock-free. */
+int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
+struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
+struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
+bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
+void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch); /* in the background */
+void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
+/* A QP of a slot that was given up while it was made. */
+void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
+int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn);
+/* The application went to RTS, maybe after its carriers were connected: they follow. */
+void sh_carriers_to_rts(struct sh_qp *qp);
+void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
+/* Destroys all carriers but the application's own QP; lock given up meanwhile. driven: the engine
+ * still knows them (after a RESET); else it has forgotten the QP. */
+void sh_carriers_drop(struct sh_qp *qp, bool driven);
+
+/* intro.c: the KV */
+void sh_intro_start(struct sh_qp *qp);
+void sh_intro_timer(struct sh_qp *qp, uint64_t now);
+void sh_intro_ready(struct sh_qp *qp);
+void sh_intro_withdraw(struct sh_qp *qp);
+
+/* peer.c */
+struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */
+struct sh_peer *sh_peer_find(uint64_t instance);
+/* Its address of that revision was heard of; old news is ignored. */
+void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
+		   uint32_t revision);
+/* The control path between these NICs, opened as soon as can be. NULL: too many. */
+struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
+/* The NIC has a new address: paths that lead from it are opened anew. */
+void sh_peers_nic_changed(struct sh_nic *nic);
+void sh_peers_nic_closed(struct sh_nic *nic);		  /* its control channel goes: close them */
+void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer); /* sets qp->peer; NULL: none any more */
+void sh_peers_forget(uint64_t now);
+/* Over the standby's own path, or over every live one. */
+void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere);
+void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
+void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
+void sh_peer_received(void *nic, const void *buf, size_t len);
+void sh_peer_timer(struct sh_peer *peer, uint64_t now);
+void sh_peer_ask_keys(struct sh_peer *peer);
+uint64_t sh_peer_next_timer(const struct sh_peer *peer);
+struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t replica);
+void sh_key_add(struct sh_mr *mr, uint8_t path);
+void sh_key_remove(struct sh_mr *mr, uint8_t path);
+uint32_t sh_keys_last(void); /* number of the last entry of the journal */
+
+/* stats.c */
+struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);
+void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled); /* before it is there */
+void sh_stats_keep(const struct sh_qp *qp);
+void sh_stats_write(void);
+
+#endif

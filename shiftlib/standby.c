@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Standby carriers: a real QP on a path's NIC, made and connected ahead of need, by its worker. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define STANDBY_PORT	  1
+#define STANDBY_HOP_LIMIT 64
+
+struct standby_job {
+	struct sh_job job;
+	struct sh_qp *qp;
+	uint32_t epoch;
+	uint8_t path;
+	struct sh_nic *nic;
+	uint32_t incarnation;
+	struct ibv_qp *real;
+	struct sc_address address; /* make: ours; connect: the peer's */
+	struct ibv_qp_attr attr;   /* the application's, captured */
+	struct sc_address local;
+	bool rts;	 /* connect: the application is in RTS */
+	const char *why; /* NULL: it worked */
+};
+
+/* ---- making: shadows of what the QP needs, the QP itself, INIT ------------------------------ */
+
+static struct ibv_qp *standby_create(const struct standby_job *task)
+{
+	struct sh_qp *qp = task->qp;
+	struct ibv_qp_init_attr_ex attr = qp->init;
+
+	attr.qp_context = qp;
+	attr.pd = qp->pd->shadow[task->path].pd;
+	attr.send_cq = qp->scq->shadow[task->path]->cq;
+	attr.recv_cq = qp->rcq->shadow[task->path]->cq;
+	return ibv_create_qp_ex(task->nic->ctx, &attr);
+}
+
+static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = 0,
+		.port_num = STANDBY_PORT,
+		.qp_access_flags = app->qp_access_flags,
+	};
+
+	return sh.real->modify_qp(
+		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static const char *standby_make(struct standby_job *task)
+{
+	struct sh_qp *qp = task->qp;
+
+	task->incarnation = task->nic->incarnation;
+	if (!task->nic->ctx || !task->nic->control)
+		return "the NIC of the standby is not usable";
+	if (!sh_pd_shadowed(qp->pd, task->path))
+		return "its memory could not be registered on the NIC of the standby";
+	if (sh_cq_shadow_make(qp->scq, task->path) || sh_cq_shadow_make(qp->rcq, task->path))
+		return "its completion queue could not be made on the NIC of the standby";
+	task->real = standby_create(task);
+	if (!task->real)
+		return "its queue pair could not be made on the NIC of the standby";
+	if (standby_to_init(task->real, &task->attr))
+		return "its queue pair on the NIC of the standby does not reach INIT";
+	return NULL;
+}
+
+static void standby_address(const struct sh_nic *nic, uint32_t qpn, struct sc_address *out)
+{
+	memcpy(out->gid, nic->address.gid, sizeof(out->gid));
+	out->lid = nic->address.lid;
+	out->nic = nic->index;
+	out->mtu = nic->address.mtu;
+	out->qpn = qpn;
+	out->psn = (uint32_t)sh_random_u64() & 0xffffff;
+}
+
+static void standby_make_run(struct sh_job *job)
+{
+	struct standby_job *task = (struct standby_job *)job;
+
+	sh.real->thread_inside();
+	task->why = standby_make(task);
+	if (task->why && task->real) {
+		sh.real->destroy_qp(task->real);
+		task->real = NULL;
+	}
+	if (!task->why)
+		standby_address(task->nic, task->real->qp_num, &task->address);
+}
+
+/* Said once for each reason: the core tries again. */
+static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why)
+{
+	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
+	bool known = !carrier || qp->pd->unprotected || qp->standby_why == why;
+
+	if (carrier)
+		sh_log(known ? SH_LOG_INFO : SH_LOG_WARN,
+		       "QP 0x%06x on %s is not protected by %s: %s", qp->qp->qp_num,
+		       qp->active->nic->name, carrier->nic->name, why);
+	qp->standby_why = why;
+	sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
+}
+
+static void standby_tell(struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	struct sc_event event = { .type = SC_EV_STANDBY_MADE,
+				  .epoch = carrier->epoch,
+				  .address = carrier->address };
+
+	sh_conn_event(qp, &event);
+}
+
+/*
+ * The peer gets the address when it has heard of all keys of the replica: so it cannot be READY, and
+ * move, with keys of an earlier incarnation of the NIC, which name other memory by now.
+ */
+static void standby_tell_or_wait(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	struct sh_peer *peer = qp->peer;
+
+	carrier->keys = sh_keys_last();
+	if (!peer || peer->keys_acked >= carrier->keys) {
+		standby_tell(qp, carrier);
+		return;
+	}
+	carrier->keys_wait = true;
+	peer->keys_waiting++;
+}
+
+void sh_standby_keys_heard(struct sh_qp *qp)
+{
+	struct sh_carrier *carrier = qp->standby;
+
+	if (!carrier || !carrier->keys_wait || qp->peer->keys_acked < carrier->keys)
+		return;
+	carrier->keys_wait = false;
+	qp->peer->keys_waiting--;
+	standby_tell(qp, carrier);
+}
+
+/* A closed connection destroys it with its carriers. */
+static void standby_made(struct standby_job *task)
+{
+	struct sh_qp *qp = task->qp;
+	struct sh_carrier *carrier = sh_carrier_find(qp, task->epoch);
+
+	if (!carrier || carrier->qp) { /* given up while it was made */
+		sh_carrier_destroy(qp, task->nic, task->real);
+		return;
+	}
+	carrier->qp = task->real;
+	carrier->incarnation = task->incarnation;
+	sh_nic_hold(task->nic, task->incarnation);
+	carrier->scq = sh_cq_shadow_get(qp->scq, task->path);
+	carrier->rcq = sh_cq_shadow_get(qp->rcq, task->path);
+	carrier->psn = task->address.psn;
+	carrier->address = task->address;
+	standby_tell_or_wait(qp, carrier);
+}
+
+static void standby_make_done(struct sh_job *job)
+{
+	struct standby_job *task = (struct standby_job *)job;
+	struct sh_qp *qp = task->qp;
+
+	pthread_mutex_lock(&sh.lock);
+	if (!job->canceled && task->why)
+		standby_failed(qp, task->epoch, task->why);
+	else if (!job->canceled)
+		standby_made(task);
+	sh_job_end(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* ---- connecting: RTR and RTS ---------------------------------------------------------------- */
+
+static enum ibv_mtu standby_mtu(const struct standby_job *task)
+{
+	enum ibv_mtu mtu = task->attr.path_mtu;
+
+	if (task->local.mtu < mtu)
+		mtu = (enum ibv_mtu)task->local.mtu;
+	if (task->address.mtu < mtu)
+		mtu = (enum ibv_mtu)task->address.mtu;
+	return mtu;
+}
+
+static void standby_route(const struct standby_job *task, const struct sh_nic *nic,
+			  struct ibv_ah_attr *ah)
+{
+	const struct ibv_ah_attr *app = &task->attr.ah_attr;
+
+	*ah = (struct ibv_ah_attr){
+		.port_num = STANDBY_PORT,
+		.sl = app->sl,
+		.dlid = task->address.lid,
+		.static_rate = app->static_rate,
+	};
+	if (nic->address.link_layer != IBV_LINK_LAYER_ETHERNET && !app->is_global)
+		return;
+	ah->is_global = 1;
+	memcpy(ah->grh.dgid.raw, task->address.gid, sizeof(ah->grh.dgid.raw));
+	ah->grh.sgid_index = nic->address.gid_index;
+	ah->grh.traffic_class = app->grh.traffic_class;
+	ah->grh.flow_label = app->grh.flow_label;
+	ah->grh.hop_limit = app->grh.hop_limit > 1 ? app->grh.hop_limit : STANDBY_HOP_LIMIT;
+}
+
+static int standby_to_rtr(struct standby_job *task, const struct sh_nic *nic)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = standby_mtu(task),
+		.dest_qp_num = task->address.qpn,
+		.rq_psn = task->address.psn,
+		.max_dest_rd_atomic = task->attr.max_dest_rd_atomic,
+		.min_rnr_timer = task->attr.min_rnr_timer,
+	};
+
+	standby_route(task, nic, &attr.ah_attr);
+	return sh.real->modify_qp(task->real, &attr,
+				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					  IBV_QP_MIN_RNR_TIMER);
+}
+
+static void standby_connect_run(struct sh_job *job)
+{
+	struct standby_job *task = (struct standby_job *)job;
+
+	sh.real->thread_inside();
+	if (standby_to_rtr(task, task->nic))
+		task->why = "its queue pair on the NIC of the standby does not reach RTR";
+	else if (task->rts && sh_carrier_to_rts(task->real, &task->attr, task->local.psn))
+		task->why = "its queue pair on the NIC of the standby does not reach RTS";
+}
+
+static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	struct sp_qp_caps caps = {
+		.max_send_wr = qp->caps.max_send_wr,
+		.max_recv_wr = qp->caps.max_recv_wr,
+		.max_send_sge = qp->caps.max_send_sge,
+		.max_recv_sge = qp->caps.max_recv_sge,
+		.max_inline = qp->caps.max_inline_data,
+	};
+
+	if (carrier->incarnation != carrier->nic->incarnation)
+		return "the NIC of the standby died meanwhile";
+	if (shift_provider_mlx5.carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp,
+					    &caps, carrier->scq->ring, carrier->rcq->ring,
+					    &carrier->sp))
+		return "the rings of the NIC of the standby are smaller than its own";
+	return NULL;
+}
+
+static void standby_connected(struct standby_job *task, struct sh_carrier *carrier)
+{
+	struct sh_qp *qp = task->qp;
+
+	if (!task->why)
+		task->why = standby_add(qp, carrier);
+	if (task->why) {
+		standby_failed(qp, task->epoch, task->why);
+		return;
+	}
+	qp->standby_why = NULL;
+	carrier->rts = task->rts;
+	sh_carriers_to_rts(qp);
+	sh_conn_about(qp, SC_EV_STANDBY_CONNECTED, SC_REASON_NONE, task->epoch);
+}
+
+static void standby_connect_done(struct sh_job *job)
+{
+	struct standby_job *task = (struct standby_job *)job;
+	struct sh_qp *qp = task->qp;
+	struct sh_carrier *carrier;
+
+	pthread_mutex_lock(&sh.lock);
+	carrier = sh_carrier_find(qp, task->epoch);
+	if (!job->canceled && qp->conn_id && carrier && carrier->qp == task->real)
+		standby_connected(task, carrier);
+	sh_job_end(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* ---- asked for by the core ------------------------------------------------------------------ */
+
+static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
+			   void (*run)(struct sh_job *), void (*done)(struct sh_job *))
+{
+	struct standby_job *task = calloc(1, sizeof(*task));
+
+	if (!task) {
+		standby_failed(qp, request->epoch, "no memory");
+		return;
+	}
+	*task = *request;
+	task->job = (struct sh_job){ .fn = run, .done = done };
+	task->qp = qp;
+	task->attr = qp->attr;
+	sh_job_begin(&qp->busy);
+	if (!sh_worker_submit(task->nic->worker, &task->job))
+		return;
+	sh_job_end(&qp->busy);
+	free(task);
+	standby_failed(qp, request->epoch, "its NIC takes no more work");
+}
+
+void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
+{
+	struct sh_nic *nic = path < qp->ctx->n_paths ? qp->ctx->path[path] : NULL;
+	struct standby_job request = { .epoch = epoch, .path = path, .nic = nic };
+	struct sh_carrier *carrier;
+
+	if (!nic || !nic->worker) {
+		sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
+		return;
+	}
+	carrier = sh_carrier_new(qp, epoch, path);
+	if (!carrier) {
+		sh_log(SH_LOG_INFO, "QP 0x%06x: too many carriers are given up at once",
+		       qp->qp->qp_num);
+		sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
+		return;
+	}
+	carrier->incarnation = nic->incarnation;
+	qp->standby = carrier;
+	sh_replica_want(qp->ctx, path);
+	standby_submit(qp, &request, standby_make_run, standby_make_done);
+}
+
+void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_address *peer)
+{
+	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
+	struct standby_job request = { .epoch = epoch, .address = *peer };
+
+	if (!carrier || !carrier->qp) {
+		sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
+		return;
+	}
+	request.path = carrier->path;
+	request.nic = carrier->nic;
+	request.real = carrier->qp;
+	request.local = carrier->address;
+	request.rts = qp->state == IBV_QPS_RTS;
+	standby_submit(qp, &request, standby_connect_run, standby_connect_done);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The shell's clock and its source of unguessable numbers. The core knows neither. */
+#ifndef SHIFTLIB_UTIL_H
+#define SHIFTLIB_UTIL_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define SH_NS_PER_US 1000ull
+#define SH_NS_PER_MS 1000000ull
+#define SH_NS_PER_S  1000000000ull
+
+/* Monotonic, as time-outs must not jump with the date. Any thread. */
+static inline uint64_t sh_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * SH_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * For instance numbers, nonces and queue keys: must differ between processes that start together,
+ * and not be guessed. Without getrandom() neither can be promised, so the process ends.
+ */
+static inline uint64_t sh_random_u64(void)
+{
+	uint64_t value;
+	ssize_t n;
+
+	do {
+		n = getrandom(&value, sizeof(value), 0);
+	} while (n < 0 && errno == EINTR);
+	if (n != sizeof(value))
+		abort();
+	return value;
+}
+
+/* The earlier of two moments, where 0 means never. */
+static inline uint64_t sh_earlier_ns(uint64_t a, uint64_t b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A thread per NIC for verbs that may block: a command on a sick NIC can hang for a minute, and
+ * only that NIC's worker may wait for it.
+ */
+#ifndef SHIFTLIB_WORKER_H
+#define SHIFTLIB_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sh_worker;
+
+/*
+ * The caller's memory, from submit until done() was called; done() may free or submit it again.
+ * Each job's done() is called exactly once, but for a job that hangs in a worker that was left
+ * behind (sh_worker_stop): what such a job points to must live for ever.
+ */
+struct sh_job {
+	void (*fn)(struct sh_job *job);	  /* on the worker; may block */
+	void (*done)(struct sh_job *job); /* on the worker after fn; NULL: nothing to do */
+	bool urgent;	     /* before all that are not; first come first served each */
+	bool canceled;	     /* out: fn was not run, as the worker is stopping */
+	struct sh_job *next; /* the worker's */
+};
+
+/* No thread yet: it comes with the first job, all signals blocked. NULL: out of memory. */
+struct sh_worker *sh_worker_start(const char *name);
+
+/*
+ * Any thread, also from fn and done. 0; -ESHUTDOWN: stopping; -EAGAIN: no thread could be made. On
+ * an error the job stays the caller's, and done() is not called.
+ */
+int sh_worker_submit(struct sh_worker *worker, struct sh_job *job);
+
+/* Since when the present job runs (sh_now_ns clock); 0: idle. Any thread, no lock. */
+uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker);
+
+/*
+ * Runs what is queued, then ends and frees the worker: 0. If that takes longer than timeout_ns, the
+ * queued jobs are canceled on this thread (done() with canceled set), and the thread is left behind:
+ * -ETIMEDOUT. Should its command ever return, it ends without calling done(), unless it was in
+ * done() already. Not from the worker itself. Either way the worker must not be used again.
+ */
+int sh_worker_stop(struct sh_worker *worker, uint64_t timeout_ns);
+
+#endif

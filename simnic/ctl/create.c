@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* simnicctl create, destroy, run */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "simnic/ctl/simnicctl.h"
+
+struct create {
+	struct sn_fabric_config config;
+	const char *netdev[SN_MAX_HOSTS * SN_MAX_NICS]; /* "h0/mlx5_0=eth1" */
+	int n_netdevs;
+};
+
+static bool create_option(int opt, struct create *create)
+{
+	struct sn_fabric_config *config = &create->config;
+	double value;
+
+	switch (opt) {
+	case 'H':
+		if (!ctl_number("--hosts", optarg, 1, SN_MAX_HOSTS, &value))
+			return false;
+		config->n_hosts = value;
+		return true;
+	case 'n':
+		if (!ctl_number("--nics", optarg, 1, SN_MAX_NICS, &value))
+			return false;
+		config->n_nics = value;
+		return true;
+	case 'c':
+		if (!ctl_number("--cmd-cost-us", optarg, 0, 1e8, &value))
+			return false;
+		config->cmd_cost_ns = value * 1e3;
+		return true;
+	case 's':
+		if (!ctl_number("--seed", optarg, 0, UINT_MAX, &value))
+			return false;
+		config->seed = value;
+		return true;
+	case 'l':
+		config->link_layer = !strcmp(optarg, "eth")  ? SN_LINK_ETH
+				     : !strcmp(optarg, "ib") ? SN_LINK_IB
+							     : 0;
+		if (!config->link_layer)
+			ctl_usage("--link-layer wants eth or ib, not '%s'", optarg);
+		return config->link_layer;
+	case 'd':
+		if (create->n_netdevs == SN_MAX_HOSTS * SN_MAX_NICS || !strchr(optarg, '=')) {
+			ctl_usage("--netdev wants NIC=INTERFACE, not '%s'", optarg);
+			return false;
+		}
+		create->netdev[create->n_netdevs++] = optarg;
+		return true;
+	default: ctl_usage("bad option"); return false;
+	}
+}
+
+static int create_netdev(const char *option)
+{
+	char name[64];
+	struct ctl_nic nic;
+	int n = strcspn(option, "=");
+
+	snprintf(name, sizeof(name), "%.*s", n, option);
+	return ctl_nic(name, &nic) ? ctl_netdev_set(&nic, option + n + 1) : CTL_FAILED;
+}
+
+int ctl_create(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "hosts", required_argument, NULL, 'H' },
+		{ "nics", required_argument, NULL, 'n' },
+		{ "link-layer", required_argument, NULL, 'l' },
+		{ "cmd-cost-us", required_argument, NULL, 'c' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "netdev", required_argument, NULL, 'd' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct create create = { .config = { 2, 2, SN_LINK_ETH, 1, 0 } };
+	const char *name = ctl_fabric_name();
+	int opt, err;
+
+	if (!name)
+		return CTL_FAILED;
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (!create_option(opt, &create))
+			return CTL_USAGE;
+	if (optind != argc)
+		return ctl_usage("create: unexpected '%s'", argv[optind]);
+	err = sn_fabric_create(name, &create.config);
+	if (err == -EEXIST)
+		return ctl_fail("fabric '%s' exists; destroy it first", name);
+	if (err)
+		return ctl_fail("cannot create fabric '%s': %s", name, strerror(-err));
+	for (int i = 0; i < create.n_netdevs && !err; i++)
+		err = create_netdev(create.netdev[i]);
+	if (err)
+		sn_fabric_destroy(name);
+	return err;
+}
+
+int ctl_destroy(int argc, char **argv)
+{
+	const char *name = ctl_fabric_name();
+	int err;
+
+	if (!name)
+		return CTL_FAILED;
+	if (argc > 1)
+		return ctl_usage("destroy: unexpected '%s'", argv[1]);
+	err = sn_fabric_destroy(name);
+	if (err == -ENOENT)
+		return ctl_fail("no fabric '%s'", name);
+	return err ? ctl_fail("cannot remove fabric '%s': %s", name, strerror(-err)) : CTL_OK;
+}
+
+/* The library lies beside the program: bin/simnicctl, lib/libsimnic.so. */
+static bool library_path(char *buf, size_t len)
+{
+	char exe[PATH_MAX - 64], *slash;
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n <= 0)
+		return false;
+	exe[n] = '\0';
+	slash = strrchr(exe, '/');
+	*slash = '\0';
+	snprintf(buf, len, "%s/../lib/libsimnic.so", exe);
+	if (!access(buf, R_OK))
+		return true;
+	ctl_fail("the library is missing: %s", buf);
+	return false;
+}
+
+static bool preload_set(void)
+{
+	char library[PATH_MAX], value[2 * PATH_MAX];
+	const char *old = getenv("LD_PRELOAD");
+
+	if (!library_path(library, sizeof(library)))
+		return false;
+	/* A sanitizer's run time has to be the first object in the process. */
+	snprintf(value, sizeof(value), "%s%s%s%s", SN_SANITIZER_PRELOAD, library,
+		 old && *old ? ":" : "", old ? old : "");
+	return !setenv("LD_PRELOAD", value, 1);
+}
+
+int ctl_run(int argc, char **argv)
+{
+	struct sn_fabric *fabric;
+	const char *host;
+
+	if (argc < 4 || strcmp(argv[1], "--host"))
+		return ctl_usage("run wants --host h<N> -- COMMAND");
+	host = argv[2];
+	argv += 3;
+	if (*argv && !strcmp(*argv, "--"))
+		argv++;
+	if (!*argv)
+		return ctl_usage("run: the command is missing");
+	fabric = ctl_attach();
+	if (!fabric)
+		return CTL_FAILED;
+	if (sn_fabric_find_host(fabric, host) < 0)
+		return ctl_fail("no host '%s'; this fabric has h0..h%u", host, fabric->n_hosts - 1);
+	if (!preload_set())
+		return CTL_FAILED;
+	setenv("SIMNIC_HOST", host, 1);
+	execvp(argv[0], argv);
+	return ctl_fail("cannot run %s: %s", argv[0], strerror(errno));
+}

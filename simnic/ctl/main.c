@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* simnicctl: makes a fabric of software NICs, runs programs on its hosts, and breaks it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simnic/ctl/simnicctl.h"
+
+static const char help[] =
+	"usage: simnicctl COMMAND ...        (the fabric is named by SIMNIC_FABRIC)\n"
+	"\n"
+	"  create [--hosts 2] [--nics 2] [--link-layer eth|ib] [--cmd-cost-us N] [--seed N]\n"
+	"         [--netdev NIC=INTERFACE]...\n"
+	"  destroy\n"
+	"  run --host h0 -- COMMAND...       run a program on a host of the fabric\n"
+	"  fault KIND TARGET [--after SEC] [--at-message N] [--for SEC]\n"
+	"  script FILE|-                     lines of KIND TARGET [options], started together\n"
+	"  heal TARGET|all                   all well again; scheduled faults are cancelled\n"
+	"  release NIC                       lets the packets go that it holds\n"
+	"  reprobe NIC [--after SEC] [--at-message N]\n"
+	"                                    well again as another device: new keys and QPNs\n"
+	"  netdev NIC INTERFACE|none         its network interface\n"
+	"  move-gid NIC INDEX                its RoCE v2 GID gets another index\n"
+	"  cost TARGET USEC                  time that every command of the NIC takes\n"
+	"  limit TARGET mrs N                memory regions per opened device; 0: no limit\n"
+	"  status [--json]\n"
+	"\n"
+	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
+	"KIND:   port-down port-up cable-down cable-up switch-down switch-up\n"
+	"        lose-tx lose-rx lose-acks hold-requests hold-acks pause cut-message\n"
+	"        nic-hang nic-internal-error nic-disassociate nic-reprobe heal\n"
+	"--at-message N: when the NIC has sent N more messages. --for SEC: it ends after that "
+	"time.\n";
+
+int ctl_fail(const char *format, ...)
+{
+	va_list args;
+
+	fputs("simnicctl: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return CTL_FAILED;
+}
+
+int ctl_usage(const char *format, ...)
+{
+	va_list args;
+
+	fputs("simnicctl: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputs("; see simnicctl --help\n", stderr);
+	return CTL_USAGE;
+}
+
+const char *ctl_fabric_name(void)
+{
+	const char *name = getenv("SIMNIC_FABRIC");
+
+	if (name && *name)
+		return name;
+	ctl_fail("set SIMNIC_FABRIC to the fabric's name, for example SIMNIC_FABRIC=demo");
+	return NULL;
+}
+
+struct sn_fabric *ctl_attach(void)
+{
+	const char *name = ctl_fabric_name();
+	struct sn_fabric *fabric;
+	int err;
+
+	if (!name)
+		return NULL;
+	err = sn_fabric_attach(name, &fabric);
+	if (!err)
+		return fabric;
+	if (err == -ENOENT)
+		ctl_fail("no fabric '%s'; make it with simnicctl create", name);
+	else if (err == -EPROTO)
+		ctl_fail("fabric '%s' is of another version; destroy it and create it anew", name);
+	else
+		ctl_fail("fabric '%s': %s", name, strerror(-err));
+	return NULL;
+}
+
+bool ctl_number(const char *what, const char *text, double min, double max, double *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = text ? strtod(text, &end) : 0;
+	if (text && *text && !*end && !errno && *out >= min && *out <= max)
+		return true;
+	ctl_usage("%s wants a number from %.0f to %.0f, not '%s'", what, min, max,
+		  text ? text : "nothing");
+	return false;
+}
+
+bool ctl_target(const struct sn_fabric *fabric, const char *text, struct ctl_target *out)
+{
+	unsigned int host, nic;
+	int end = 0;
+
+	if (sscanf(text, "h%u/mlx5_%u%n", &host, &nic, &end) == 2 && !text[end]) {
+		*out = (struct ctl_target){ .host = host, .nic = nic };
+		if (host < fabric->n_hosts && nic < fabric->n_nics)
+			return true;
+	} else if (sscanf(text, "rail%u%n", &nic, &end) == 1 && !text[end]) {
+		*out = (struct ctl_target){ .rail = true, .nic = nic };
+		if (nic < fabric->n_nics)
+			return true;
+	}
+	ctl_fail("no target '%s': this fabric has h0..h%u with mlx5_0..mlx5_%u, and rail0..rail%u",
+		 text, fabric->n_hosts - 1, fabric->n_nics - 1, fabric->n_nics - 1);
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int argc, char **argv);
+	} commands[] = {
+		{ "create", ctl_create },     { "destroy", ctl_destroy }, { "run", ctl_run },
+		{ "fault", ctl_fault },	      { "heal", ctl_heal },	  { "cost", ctl_cost },
+		{ "limit", ctl_limit },	      { "status", ctl_status },	  { "script", ctl_script },
+		{ "release", ctl_release },   { "reprobe", ctl_reprobe }, { "netdev", ctl_netdev },
+		{ "move-gid", ctl_move_gid },
+	};
+
+	if (argc < 2)
+		return ctl_usage("a command is missing");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		fputs(help, stdout);
+		return CTL_OK;
+	}
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	return ctl_usage("unknown command '%s'", argv[1]);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* simnicctl cost, limit, netdev, move-gid: what one NIC is like */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "simnic/ctl/simnicctl.h"
+
+bool ctl_nic(const char *text, struct ctl_nic *out)
+{
+	struct ctl_target target;
+
+	out->fabric = ctl_attach();
+	if (!out->fabric || !ctl_target(out->fabric, text, &target))
+		return false;
+	if (target.rail) {
+		ctl_usage("'%s' is a switch, a NIC is wanted", text);
+		return false;
+	}
+	out->nic = &out->fabric->nic[target.host][target.nic];
+	return true;
+}
+
+int ctl_cost(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double usec;
+
+	if (argc != 3)
+		return ctl_usage("cost wants TARGET USEC");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("cost", argv[2], 0, 1e8, &usec))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->cmd_cost_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_limit(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double count;
+
+	if (argc != 4 || strcmp(argv[2], "mrs"))
+		return ctl_usage("limit wants TARGET mrs N");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("limit", argv[3], 0, 1e9, &count))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->mr_limit, count);
+	return CTL_OK;
+}
+
+int ctl_netdev_set(struct ctl_nic *nic, const char *name)
+{
+	int err = sn_nic_set_netdev(nic->fabric, nic->nic, name);
+
+	if (err == -EOPNOTSUPP)
+		return ctl_fail("only a fabric with --link-layer eth has network interfaces");
+	if (err)
+		return ctl_usage("'%s' cannot be the name of an interface", name);
+	return CTL_OK;
+}
+
+int ctl_netdev(int argc, char **argv)
+{
+	struct ctl_nic nic;
+
+	if (argc != 3)
+		return ctl_usage("netdev wants TARGET INTERFACE (none: no interface)");
+	return ctl_nic(argv[1], &nic) ? ctl_netdev_set(&nic, argv[2]) : CTL_FAILED;
+}
+
+int ctl_move_gid(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double index;
+
+	if (argc != 3)
+		return ctl_usage("move-gid wants TARGET INDEX");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("move-gid", argv[2], 0, SN_MAX_GIDS - 1, &index))
+		return CTL_FAILED;
+	if (sn_nic_move_gid(nic.fabric, nic.nic, index))
+		return ctl_fail("only a fabric with --link-layer eth has RoCE GIDs to move");
+	return CTL_OK;
+}

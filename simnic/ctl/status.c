@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* simnicctl status [--json] */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "simnic/ctl/simnicctl.h"
+#include "simnic/inbox.h"
+
+/* The counters in one place, for both forms of output. */
+struct counter {
+	const char *name;
+	size_t offset;
+};
+#define COUNTER(name)                                                                              \
+	{                                                                                          \
+#name, offsetof(struct sn_counters, name)                                          \
+	}
+static const struct counter counters[] = {
+	COUNTER(tx_messages),	 COUNTER(rx_messages),	  COUNTER(tx_bytes),
+	COUNTER(rx_bytes),	 COUNTER(dropped),	  COUNTER(retries),
+	COUNTER(rc_tx_messages), COUNTER(rc_tx_bytes),	  COUNTER(rc_rx_messages),
+	COUNTER(rc_rx_bytes),	 COUNTER(rc_retransmits), COUNTER(ud_tx_packets),
+	COUNTER(ud_tx_bytes),	 COUNTER(ud_rx_packets),  COUNTER(ud_rx_bytes),
+	COUNTER(held),		 COUNTER(late),
+};
+#define N_COUNTERS (sizeof(counters) / sizeof(counters[0]))
+
+static uint64_t counter_read(const struct sn_nic *nic, const struct counter *counter)
+{
+	return *(const _Atomic uint64_t *)((const char *)&nic->count + counter->offset);
+}
+
+/* What is wrong with a NIC besides its state, for both forms of output. */
+struct condition {
+	const char *name, *says;
+	size_t offset;
+};
+#define CONDITION(name, says)                                                                      \
+	{                                                                                          \
+#name, says, offsetof(struct sn_nic, name)                                         \
+	}
+static const struct condition conditions[] = {
+	CONDITION(lose_tx, "loses tx"),
+	CONDITION(lose_rx, "loses rx"),
+	CONDITION(lose_acks, "loses acks"),
+	CONDITION(hold_requests, "holds requests"),
+	CONDITION(hold_acks, "holds acks"),
+	CONDITION(paused, "paused"),
+	CONDITION(cut_next, "cuts the next message"),
+};
+#define N_CONDITIONS (sizeof(conditions) / sizeof(conditions[0]))
+
+static bool condition_read(const struct sn_nic *nic, const struct condition *condition)
+{
+	return *(const _Atomic uint32_t *)((const char *)nic + condition->offset);
+}
+
+static const char *json_bool(bool value)
+{
+	return value ? "true" : "false";
+}
+
+static void nic_json(const struct sn_nic *nic)
+{
+	printf("{\"name\":\"%s\",\"state\":\"%s\",\"port_up\":%s,\"incarnation\":%u,"
+	       "\"cmd_cost_us\":%.3f,\"mr_limit\":%u,\"netdev\":\"%s\",\"gid_index\":%d",
+	       nic->ibdev, sn_nic_state_name(nic->state), json_bool(nic->port_up), nic->incarnation,
+	       nic->cmd_cost_ns / 1e3, nic->mr_limit, nic->netdev,
+	       sn_nic_gid_index(nic, nic->link_layer == SN_LINK_ETH ? SN_GID_ROCE_V2 : SN_GID_IB));
+	for (size_t i = 0; i < N_CONDITIONS; i++)
+		printf(",\"%s\":%s", conditions[i].name,
+		       json_bool(condition_read(nic, &conditions[i])));
+	for (size_t i = 0; i < N_COUNTERS; i++)
+		printf(",\"%s\":%" PRIu64, counters[i].name, counter_read(nic, &counters[i]));
+	putchar('}');
+}
+
+static void hosts_json(const struct sn_fabric *fabric)
+{
+	for (uint32_t host = 0; host < fabric->n_hosts; host++) {
+		printf("%s{\"name\":\"h%u\",\"nics\":[", host ? "," : "", host);
+		for (uint32_t n = 0; n < fabric->n_nics; n++) {
+			if (n)
+				putchar(',');
+			nic_json(&fabric->nic[host][n]);
+		}
+		fputs("]}", stdout);
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static void fault_target(const struct sn_fault *fault, char *buf, size_t len)
+{
+	if (sn_fault_is_rail(fault->kind))
+		snprintf(buf, len, "rail%u", fault->nic);
+	else
+		snprintf(buf, len, "h%u/mlx5_%u", fault->host, fault->nic);
+}
+
+static double fault_in_seconds(const struct sn_fault *fault)
+{
+	return fault->at_ns ? ((double)fault->at_ns - (double)now_ns()) / 1e9 : 0;
+}
+
+static void faults_json(const struct sn_fabric *fabric)
+{
+	const char *comma = "";
+	char target[64];
+
+	for (uint32_t i = 0; i < SN_MAX_FAULTS; i++) {
+		const struct sn_fault *fault = &fabric->fault[i];
+
+		if (fault->state != SN_SLOT_ARMED)
+			continue;
+		fault_target(fault, target, sizeof(target));
+		printf("%s{\"kind\":\"%s\",\"ends\":%s,\"target\":\"%s\",\"in_s\":%.3f,"
+		       "\"at_message\":%" PRIu64 "}",
+		       comma, sn_fault_name(fault->kind), json_bool(fault->ends), target,
+		       fault_in_seconds(fault), fault->at_message);
+		comma = ",";
+	}
+}
+
+static void procs_json(const struct sn_fabric *fabric)
+{
+	const char *comma = "";
+
+	for (uint32_t i = 0; i < SN_MAX_PROCS; i++) {
+		const struct sn_proc *proc = &fabric->proc[i];
+
+		if (proc->pid <= 0)
+			continue;
+		printf("%s{\"pid\":%d,\"host\":\"h%u\"}", comma, proc->pid, proc->host);
+		comma = ",";
+	}
+}
+
+static void status_json(const struct sn_fabric *fabric)
+{
+	printf("{\"fabric\":\"%s\",\"link_layer\":\"%s\",\"seed\":%u,\"hosts\":[", fabric->name,
+	       fabric->link_layer == SN_LINK_ETH ? "eth" : "ib", fabric->seed);
+	hosts_json(fabric);
+	fputs("],\"rails\":[", stdout);
+	for (uint32_t n = 0; n < fabric->n_nics; n++)
+		printf("%s{\"name\":\"rail%u\",\"up\":%s}", n ? "," : "", n,
+		       json_bool(!fabric->rail[n].down));
+	printf("],\"held_packets\":%u,\"scheduled\":[", fabric->n_held);
+	faults_json(fabric);
+	fputs("],\"processes\":[", stdout);
+	procs_json(fabric);
+	puts("]}");
+}
+
+static void nic_text(const struct sn_nic *nic)
+{
+	printf("h%u/%s  %s, port %s", nic->host, nic->ibdev, sn_nic_state_name(nic->state),
+	       nic->port_up ? "up" : "down");
+	for (size_t i = 0; i < N_CONDITIONS; i++)
+		if (condition_read(nic, &conditions[i]))
+			printf(", %s", conditions[i].says);
+	for (size_t i = 0; i < N_COUNTERS; i++)
+		if (counter_read(nic, &counters[i]))
+			printf("  %s %" PRIu64, counters[i].name, counter_read(nic, &counters[i]));
+	putchar('\n');
+}
+
+/* The end of one is scheduled as --for wants it. */
+static void fault_text(const struct sn_fault *fault)
+{
+	const char *what = fault->ends ? "end of " : "";
+	char target[64];
+
+	fault_target(fault, target, sizeof(target));
+	if (fault->at_ns)
+		printf("scheduled  %s%s %s in %.3f s\n", what, sn_fault_name(fault->kind), target,
+		       fault_in_seconds(fault));
+	else
+		printf("scheduled  %s %s at message %" PRIu64 "\n", sn_fault_name(fault->kind),
+		       target, fault->at_message);
+}
+
+static void status_text(const struct sn_fabric *fabric)
+{
+	printf("fabric %s, %s\n", fabric->name,
+	       fabric->link_layer == SN_LINK_ETH ? "Ethernet" : "InfiniBand");
+	for (uint32_t host = 0; host < fabric->n_hosts; host++)
+		for (uint32_t n = 0; n < fabric->n_nics; n++)
+			nic_text(&fabric->nic[host][n]);
+	for (uint32_t n = 0; n < fabric->n_nics; n++)
+		printf("rail%u  %s\n", n, fabric->rail[n].down ? "down" : "up");
+	for (uint32_t i = 0; i < SN_MAX_FAULTS; i++)
+		if (fabric->fault[i].state == SN_SLOT_ARMED)
+			fault_text(&fabric->fault[i]);
+	for (uint32_t i = 0; i < SN_MAX_PROCS; i++)
+		if (fabric->proc[i].pid > 0)
+			printf("process %d on h%u\n", fabric->proc[i].pid, fabric->proc[i].host);
+}
+
+int ctl_status(int argc, char **argv)
+{
+	bool json = argc == 2 && !strcmp(argv[1], "--json");
+	struct sn_fabric *fabric;
+
+	if (argc > 1 && !json)
+		return ctl_usage("status: unexpected '%s'", argv[1]);
+	fabric = ctl_attach();
+	if (!fabric)
+		return CTL_FAILED;
+	sn_proc_reap(fabric);
+	sn_fault_poll(fabric, now_ns());
+	if (json)
+		status_json(fabric);
+	else
+		status_text(fabric);
+	return CTL_OK;
+}

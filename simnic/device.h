@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The seam inside simnic: what the command side (uverbs*.c: decodes ioctls, owns handles and fds)
+ * asks of the device side (qp.c, cq.c, mr.c, requester.c, responder.c, ...: rings, wire, timers).
+ *
+ * Locking: every function here takes the process-wide device mutex (priority inheriting), which the
+ * device thread holds while it works a batch. Commands are called from application threads.
+ * All return 0 or -errno. The cost of a command, and death of a NIC, are the command side's to
+ * apply (before it calls here) except where said.
+ */
+#ifndef SIMNIC_DEVICE_H
+#define SIMNIC_DEVICE_H
+
+#include "simnic/fabric.h"
+
+struct sn_dev; /* one opened user context on one NIC, in this process */
+
+/* Called once per process by the preload library at first open; again in a fork's child. */
+int sn_device_start(struct sn_fabric *fabric, uint32_t host);
+void sn_device_forget_after_fork(void);
+
+int sn_dev_open(uint32_t nic, struct sn_dev **out);
+void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */
+
+/*
+ * UAR pages. The page is plain memory, mapped by the command side where the library mmaps it; the
+ * device thread watches its doorbell registers (offset 0x800 and on, bf_reg_size 512 -> two
+ * 256-byte halves per register) for stores. Doorbell records alone move nothing.
+ */
+int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page);
+void sn_uar_remove(struct sn_dev *dev, void *page);
+
+struct sn_cq_attr {
+	uint64_t buf, db;     /* user addresses: ring and doorbell record */
+	uint32_t cqes;	      /* ring entries, power of two */
+	uint32_t cqe_size;    /* 64 or 128 */
+	int channel_fd;	      /* device end of the completion channel's socket pair, or -1 */
+	int async_fd;	      /* device end of the context's asynchronous channel */
+	uint64_t user_handle; /* element of completion and asynchronous events */
+};
+struct sn_cq;
+int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cqn,
+		 struct sn_cq **out);
+int sn_cq_resize(struct sn_cq *cq, uint64_t buf, uint32_t cqes, uint32_t cqe_size);
+/* Events written to the channel so far: the command side subtracts those not yet read. */
+int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_events);
+
+int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
+	      uint32_t access, uint32_t *lkey, uint32_t *rkey);
+int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
+
+/* A shared receive queue. Its doorbell record moves it: there is no register. */
+struct sn_srq_attr {
+	uint32_t pdn;
+	uint64_t buf, db;   /* user addresses */
+	uint32_t wqe_cnt;   /* power of two */
+	uint32_t wqe_shift; /* log2 of a WQE's bytes: the link, then data segments */
+	uint64_t user_handle;
+	int async_fd;
+};
+struct sn_srq;
+int sn_srq_create(struct sn_dev *dev, const struct sn_srq_attr *attr, uint32_t *srqn,
+		  struct sn_srq **out);
+/* Arms the limit event; 0 disarms it. Raised at once if fewer are posted now. */
+int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit);
+uint32_t sn_srq_limit(struct sn_srq *srq); /* 0: not armed, or raised since */
+int sn_srq_destroy(struct sn_srq *srq, uint32_t *async_events);
+
+struct sn_qp_attr {
+	uint8_t type; /* enum ib_qp_type of rdma/ib_user_verbs.h: RC, UC, UD */
+	uint32_t pdn;
+	struct sn_cq *scq, *rcq;
+	struct sn_srq *srq;  /* instead of a receive ring; or NULL */
+	uint64_t buf, db;    /* user addresses */
+	uint32_t sq_wqe_cnt; /* WQEBBs (64 bytes) */
+	uint32_t rq_wqe_cnt, rq_wqe_shift;
+	uint32_t uidx;
+	uint32_t bfreg_index; /* its doorbell register: uar index * 2 + 0 or 1; ~0: unknown */
+	bool sig_all;
+	bool scatter_to_cqe; /* from the create flags: requester (READ) and responder (receive) */
+	bool scatter_to_cqe_send;
+	uint64_t user_handle;
+	int async_fd;
+};
+struct sn_qp;
+int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qpn,
+		 struct sn_qp **out);
+struct ib_uverbs_modify_qp; /* rdma/ib_user_verbs.h */
+struct ib_uverbs_query_qp_resp;
+int sn_qp_modify(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd);
+/* force: a NIC with an internal error changes the state only, and flushes nothing. */
+int sn_qp_modify_dead(struct sn_qp *qp, uint32_t state);
+int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp);
+int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events);
+
+/* Asynchronous events to a context's channel: 16 bytes {u64 element; u32 type; u32 0}. */
+int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completer: acknowledgements and responses that come back to a requester (IBA 9.7.5.2). */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* IBA table 45: RNR NAK timer, in microseconds. */
+static const uint32_t rnr_us[32] = {
+	655360, 10,    20,    30,    40,    60,	    80,	    120,    160,    240,    320,
+	480,	640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
+	20480,	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+};
+
+enum comp_check { COMP_OK, COMP_WRONG_STATE, COMP_STRANGER, COMP_STALE };
+
+static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
+{
+	return &qp->tx[i % SN_WINDOW];
+}
+
+static enum comp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return COMP_WRONG_STATE;
+	if (pkt->src_qpn != qp->dest_qpn || pkt->src_host != qp->dst_host ||
+	    pkt->src_nic != qp->dst_nic)
+		return COMP_STRANGER;
+	if (qp->tx_head == qp->tx_tail)
+		return COMP_STALE;
+	return COMP_OK;
+}
+
+/* Only what was sent can be answered; NULL: nothing outstanding has that PSN. */
+static struct sn_txe *find_outstanding(struct sn_qp *qp, uint32_t psn)
+{
+	uint32_t i;
+
+	for (i = qp->tx_head; i != qp->tx_tail; i++) {
+		struct sn_txe *tx = tx_at(qp, i);
+
+		if (tx->psn == psn && tx->opcode != MLX5_OPCODE_NOP)
+			return tx;
+	}
+	return NULL;
+}
+
+/*
+ * Everything up to psn was executed. READs and atomics wait for their own responses, and hold back
+ * what is behind them.
+ */
+static bool ack_up_to(struct sn_qp *qp, uint32_t psn)
+{
+	bool progress = false;
+	uint32_t i;
+
+	for (i = qp->tx_head; i != qp->tx_tail; i++) {
+		struct sn_txe *tx = tx_at(qp, i);
+
+		if (sn_psn_diff(tx->psn, psn) > 0 || tx->syndrome)
+			break;
+		if (tx->done || tx->rd_atomic)
+			continue;
+		tx->done = progress = true;
+	}
+	return progress;
+}
+
+static void complete_and_go_on(struct sn_qp *qp, bool progress)
+{
+	sn_requester_complete(qp);
+	if (progress && qp->state == IBV_QPS_RTS)
+		sn_requester_progress(qp);
+	sn_qp_set_busy(qp);
+}
+
+static void receive_ack(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	complete_and_go_on(qp, ack_up_to(qp, pkt->psn));
+}
+
+/* Syndrome 0: a gap. Send again from there, at once. */
+static void receive_nak(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
+	bool progress = ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+
+	if (!tx)
+		return;
+	if (qp->attr.type == IBV_QPT_UC)
+		tx->done = progress = true;
+	else if (pkt->syndrome)
+		tx->syndrome = pkt->syndrome;
+	complete_and_go_on(qp, progress);
+	if (qp->state == IBV_QPS_RTS && !pkt->syndrome)
+		qp->tx_next = qp->tx_head;
+}
+
+static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
+	bool progress = ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+
+	if (!tx)
+		return;
+	if (qp->attr.type == IBV_QPT_UC)
+		tx->done = true;
+	complete_and_go_on(qp, progress);
+	if (qp->state == IBV_QPS_RTS && qp->attr.type != IBV_QPT_UC && qp->tx_head != qp->tx_tail)
+		sn_requester_rnr(qp, rnr_us[pkt->syndrome & 0x1f] * 1000ULL);
+}
+
+/* Where the bytes from tx->got on belong: the rest of the scatter list. */
+static int response_target(struct sn_qp *qp, const struct sn_txe *tx, struct iovec *iov)
+{
+	struct sn_wqe *wqe = &sn_engine.wqe;
+	uint64_t skip = tx->got;
+	int n, i, out = 0;
+
+	sn_wqe_decode(qp, tx->idx, wqe);
+	n = sn_wqe_gather(qp, wqe, IBV_ACCESS_LOCAL_WRITE, iov);
+	for (i = 0; i < n; i++) {
+		uint64_t step = iov[i].iov_len < skip ? iov[i].iov_len : skip;
+
+		skip -= step;
+		if (step == iov[i].iov_len)
+			continue;
+		iov[out].iov_base = (uint8_t *)iov[i].iov_base + step;
+		iov[out++].iov_len = iov[i].iov_len - step;
+	}
+	return n < 0 ? n : out;
+}
+
+static int land_response(struct sn_qp *qp, struct sn_txe *tx, const struct sn_pkt *pkt)
+{
+	struct iovec iov[SN_WQE_MAX_SGE], cqe = { tx->data, sizeof(tx->data) };
+	int n;
+
+	if (tx->to_cqe)
+		return sn_wire_land(pkt, &cqe, 1, pkt->length);
+	n = response_target(qp, tx, iov);
+	return n < 0 ? n : sn_wire_land(pkt, iov, (uint32_t)n, pkt->length);
+}
+
+static void receive_read(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
+	int rc;
+
+	if (!tx || tx->done || tx->opcode != MLX5_OPCODE_RDMA_READ)
+		return;
+	if (pkt->raddr != tx->got || pkt->length > tx->length - tx->got)
+		return; /* of an answer that was asked for again since */
+	rc = land_response(qp, tx, pkt);
+	if (rc == -EACCES || rc == -EFAULT)
+		tx->syndrome = MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
+	else if (rc)
+		return; /* lost on the way; the timer asks again */
+	tx->got += pkt->length;
+	tx->done = tx->got == tx->length;
+	sn_count_landed(qp, 0, pkt->length);
+	ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+	complete_and_go_on(qp, true);
+}
+
+static void receive_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
+	int rc;
+
+	if (!tx || tx->done || !tx->rd_atomic || tx->opcode == MLX5_OPCODE_RDMA_READ)
+		return;
+	rc = land_response(qp, tx, pkt);
+	if (rc)
+		tx->syndrome = MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
+	tx->done = true;
+	ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+	complete_and_go_on(qp, true);
+}
+
+void sn_completer_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	if (check_packet(qp, pkt) != COMP_OK)
+		return;
+	switch (pkt->op) {
+	case SN_PKT_ACK: receive_ack(qp, pkt); break;
+	case SN_PKT_NAK: receive_nak(qp, pkt); break;
+	case SN_PKT_RNR: receive_rnr(qp, pkt); break;
+	case SN_PKT_READ_RESP: receive_read(qp, pkt); break;
+	case SN_PKT_ATOMIC_RESP: receive_atomic(qp, pkt); break;
+	default: break;
+	}
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The device thread: one per process that opened a NIC. It polls doorbell registers, the inbox and
+ * timers in batches under the device lock and naps in between; it never spins. The nap is short
+ * after activity, grows when idle, and is unbounded while no QP could be rung.
+ */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAP_BUSY_NS	  15000
+#define NAP_IDLE_NS	  100000
+#define NAP_BLOCKED_NS	  50000000 /* nothing can be rung; the inbox and kicks wake us */
+#define BUSY_FOR_NS	  300000   /* stays at the short nap this long after the last work */
+#define SLEEPING_FROM_NS  30000	   /* longer naps are cut short by a sender's futex wake */
+#define BATCHES_PER_ROUND 16	   /* before the lock is offered to commands */
+#define REPORTS_MAX	  20
+#define DEVICE_NICE	  (-10)
+
+struct sn_engine sn_engine;
+
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+uint64_t sn_clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* Priority inheriting: the thread goes before who holds the lock. */
+static void engine_init_lock(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&sn_engine.lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+void sn_lock(void)
+{
+	pthread_mutex_lock(&sn_engine.lock);
+}
+
+void sn_unlock(void)
+{
+	pthread_mutex_unlock(&sn_engine.lock);
+}
+
+void sn_protocol_error(const char *what, uint32_t qpn, uint64_t seen, uint64_t expected)
+{
+	uint64_t nth = atomic_fetch_add(&sn_engine.protocol_errors, 1) + 1;
+
+	if (nth <= REPORTS_MAX)
+		fprintf(stderr,
+			"simnic: PROTOCOL ERROR %llu: %s (QP 0x%x: 0x%llx, expected 0x%llx)\n",
+			(unsigned long long)nth, what, qpn, (unsigned long long)seen,
+			(unsigned long long)expected);
+}
+
+void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count)
+{
+	struct ib_uverbs_async_event_desc event = { .element = element, .event_type = type };
+
+	if (fd < 0)
+		return;
+	if (send(fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(event) && count)
+		++*count;
+}
+
+/* ---- NIC state ------------------------------------------------------------------------------ */
+
+bool sn_dev_stands_still(const struct sn_dev *dev)
+{
+	return dev->fatal || atomic_load(&dev->nic->incarnation) != dev->incarnation ||
+	       atomic_load_explicit(&dev->nic->state, memory_order_relaxed) != SN_NIC_OK;
+}
+
+static void dev_port_events(struct sn_dev *dev)
+{
+	uint32_t up = atomic_load(&dev->nic->port_up);
+
+	if (up == dev->port_was_up)
+		return;
+	dev->port_was_up = up;
+	if (!dev->fatal)
+		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+			       NULL);
+}
+
+static void dev_gid_events(struct sn_dev *dev)
+{
+	uint32_t gen = atomic_load(&dev->nic->gid_gen);
+
+	if (gen == dev->gid_gen)
+		return;
+	dev->gid_gen = gen;
+	if (!dev->fatal)
+		sn_async_event(dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
+}
+
+static void dev_state_events(struct sn_dev *dev)
+{
+	uint32_t state = atomic_load(&dev->nic->state);
+	bool died = state == SN_NIC_INTERNAL_ERROR || state == SN_NIC_DISASSOCIATED ||
+		    atomic_load(&dev->nic->incarnation) != dev->incarnation;
+
+	if (dev->fatal || !died)
+		return;
+	dev->fatal = true;
+	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
+}
+
+static void dev_events(struct sn_dev *dev)
+{
+	uint32_t gen = atomic_load_explicit(&dev->nic->event_gen, memory_order_acquire);
+
+	if (gen == dev->event_gen)
+		return;
+	dev->event_gen = gen;
+	dev_state_events(dev);
+	dev_port_events(dev);
+	dev_gid_events(dev);
+}
+
+/* ---- one batch ------------------------------------------------------------------------------ */
+
+static bool engine_pkt_arrives(const struct sn_pkt *pkt)
+{
+	if (pkt->flags & SN_PKT_F_LATE)
+		return sn_path_open_late(sn_engine.fabric, pkt);
+	return (pkt->flags & SN_PKT_F_CUT) ||
+	       sn_path_open(sn_engine.fabric, pkt->src_host, pkt->src_nic, pkt->dst_host,
+			    pkt->dst_nic, pkt->op);
+}
+
+static void engine_dispatch(const struct sn_pkt *pkt)
+{
+	struct sn_qp *qp = sn_qp_find(pkt->dst_nic, pkt->dst_qpn);
+	bool arrives = engine_pkt_arrives(pkt);
+
+	if (!qp || !arrives || sn_dev_stands_still(qp->dev)) {
+		sn_wire_release(pkt);
+		return;
+	}
+	sn_count(&qp->dev->nic->count.rx_messages, 1);
+	if (pkt->op == SN_PKT_UD)
+		sn_ud_receive(qp, pkt);
+	else if (pkt->op >= SN_PKT_ACK)
+		sn_completer_receive(qp, pkt);
+	else
+		sn_responder_receive(qp, pkt);
+	sn_wire_release(pkt);
+}
+
+static bool engine_inbox(void)
+{
+	int n;
+
+	for (n = 0; n < SN_INBOX_BATCH && sn_inbox_pop(sn_engine.proc, &sn_engine.rx); n++)
+		engine_dispatch(&sn_engine.rx);
+	return n > 0;
+}
+
+/* Late packets come out of the fabric itself: whoever sent them may be gone. */
+static bool engine_late(void)
+{
+	struct sn_pkt *pkt = &sn_engine.rx;
+	struct sn_held *held;
+	int n;
+
+	for (n = 0; n < SN_MAX_HELD; n++) {
+		held = sn_held_take(sn_engine.fabric, sn_engine.slot);
+		if (!held)
+			break;
+		memcpy(pkt, &held->pkt, sizeof(*pkt));
+		pkt->bounce = pkt->bounce ? (uint64_t)held->payload : 0;
+		sn_count(&sn_engine.fabric->nic[pkt->dst_host][pkt->dst_nic].count.late, 1);
+		engine_dispatch(pkt);
+		sn_held_free(held);
+	}
+	return n > 0;
+}
+
+static bool engine_run_qp(struct sn_qp *qp)
+{
+	bool worked = false;
+
+	if (sn_dev_stands_still(qp->dev))
+		return false;
+	worked |= sn_responder_run(qp);
+	worked |= sn_requester_run(qp);
+	worked |= sn_requester_timers(qp);
+	worked |= sn_qp_flush(qp);
+	return worked;
+}
+
+static bool engine_busy_qps(void)
+{
+	struct sn_qp **link = &sn_engine.busy, *qp;
+	bool worked = false;
+
+	while ((qp = *link)) {
+		worked |= engine_run_qp(qp);
+		if (sn_qp_needs_work(qp)) {
+			link = &qp->busy_next;
+			continue;
+		}
+		*link = qp->busy_next;
+		qp->busy = false;
+	}
+	return worked;
+}
+
+bool sn_engine_batch(void)
+{
+	bool worked = false;
+	struct sn_dev *dev;
+
+	sn_engine.now_ns = sn_clock_ns();
+	if (atomic_load_explicit(&sn_engine.fabric->faults_armed, memory_order_relaxed))
+		sn_fault_poll(sn_engine.fabric, sn_engine.now_ns);
+	for (dev = sn_engine.devs; dev; dev = dev->next)
+		dev_events(dev);
+	if (sn_engine.frozen)
+		return false;
+	worked |= engine_inbox();
+	worked |= engine_late();
+	for (dev = sn_engine.devs; dev; dev = dev->next)
+		sn_uar_scan(dev, &worked);
+	worked |= engine_busy_qps();
+	return worked;
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static uint64_t nap_by_activity(uint64_t idle)
+{
+	if (!sn_engine.devs || sn_engine.frozen || (!sn_engine.n_active && !sn_engine.busy))
+		return NAP_BLOCKED_NS;
+	if (idle < BUSY_FOR_NS)
+		return NAP_BUSY_NS;
+	return idle / 16 < NAP_IDLE_NS ? idle / 16 : NAP_IDLE_NS;
+}
+
+/* A fault that is scheduled by time has to be fired by somebody. */
+static uint64_t engine_nap_ns(uint64_t idle_since)
+{
+	uint64_t nap = nap_by_activity(sn_engine.now_ns - idle_since);
+	uint64_t due = sn_fault_next_ns(sn_engine.fabric);
+
+	if (due > sn_engine.now_ns && due - sn_engine.now_ns < nap)
+		nap = due - sn_engine.now_ns;
+	return nap;
+}
+
+/*
+ * A long nap is announced in proc.sleeping, so that a sender cuts it short; the inbox is looked at
+ * again in between, as the inbox's owner has to (see sn_proc_sleep).
+ */
+static void engine_nap(uint64_t nap_ns)
+{
+	struct sn_proc *proc = sn_engine.proc;
+	uint32_t seen;
+
+	if (nap_ns >= SLEEPING_FROM_NS)
+		atomic_store(&proc->sleeping, 1);
+	seen = atomic_load(&proc->wake);
+	if (sn_engine.frozen || sn_inbox_empty(proc))
+		sn_proc_sleep(proc, seen, nap_ns);
+	atomic_store(&proc->sleeping, 0);
+}
+
+static bool engine_round(void)
+{
+	bool worked = false;
+	int i;
+
+	for (i = 0; i < BATCHES_PER_ROUND; i++) {
+		if (!sn_engine_batch())
+			break;
+		worked = true;
+	}
+	return worked;
+}
+
+/*
+ * What the thread does to the application's memory is DMA, ordered by doorbells and owner bits
+ * that libmlx5 handles uninstrumented: ThreadSanitizer would call all of it races.
+ */
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+
+static void engine_hide_dma(void)
+{
+	AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+	AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+}
+#else
+static void engine_hide_dma(void)
+{
+}
+#endif
+
+/*
+ * Ahead of programs that poll, but never to their exclusion: real-time device threads of a few
+ * processes, each napping for microseconds, left the programs of two cores no time to give them work.
+ */
+static void engine_become_device(void)
+{
+	pthread_setname_np(pthread_self(), "simnic");
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	/* Not permitted: naps then take what the scheduler gives, which is only slower. */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DEVICE_NICE);
+}
+
+static void *engine_main(void *arg)
+{
+	uint64_t idle_since = 0, nap_ns;
+
+	engine_become_device();
+	engine_hide_dma();
+	for (;;) {
+		sn_lock();
+		if (engine_round())
+			idle_since = sn_engine.now_ns;
+		nap_ns = engine_nap_ns(idle_since);
+		sn_unlock();
+		engine_nap(nap_ns);
+	}
+	return arg;
+}
+
+/* A command gave the thread something to look at: new work, a new reason to nap shorter. */
+void sn_engine_kick(void)
+{
+	if (sn_engine.running)
+		sn_proc_wake(sn_engine.fabric, sn_engine.slot);
+}
+
+static int engine_start_thread(void)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&sn_engine.thread, NULL, engine_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return -rc;
+	pthread_detach(sn_engine.thread);
+	sn_engine.running = true;
+	return 0;
+}
+
+/* ---- life cycle ----------------------------------------------------------------------------- */
+
+int sn_device_start(struct sn_fabric *fabric, uint32_t host)
+{
+	int slot = 0;
+
+	pthread_once(&engine_once, engine_init_lock);
+	sn_lock();
+	if (!sn_engine.attached) {
+		slot = sn_proc_attach(fabric, host);
+		if (slot >= 0) {
+			sn_engine.fabric = fabric;
+			sn_engine.host = host;
+			sn_engine.slot = (uint32_t)slot;
+			sn_engine.proc = &fabric->proc[slot];
+			sn_engine.frozen = getenv("SIMNIC_FREEZE") != NULL;
+			sn_engine.attached = true;
+			/* Peers read payload with process_vm_readv, which Yama would refuse. */
+			prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+		}
+	}
+	sn_unlock();
+	return slot < 0 ? slot : 0;
+}
+
+/* In the child: the parent's thread does not exist here, and its objects are the parent's. */
+void sn_device_forget_after_fork(void)
+{
+	memset(&sn_engine, 0, sizeof(sn_engine));
+	engine_init_lock();
+}
+
+static struct sn_dev *dev_new(uint32_t nic)
+{
+	struct sn_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return NULL;
+	dev->nic_index = nic;
+	dev->nic = &sn_engine.fabric->nic[sn_engine.host][nic];
+	dev->async_fd = -1;
+	dev->event_gen = atomic_load(&dev->nic->event_gen);
+	dev->port_was_up = atomic_load(&dev->nic->port_up);
+	dev->gid_gen = atomic_load(&dev->nic->gid_gen);
+	dev->incarnation = atomic_load(&dev->nic->incarnation);
+	return dev;
+}
+
+static int dev_publish_locked(struct sn_dev *dev)
+{
+	struct sn_qp ***table = &sn_engine.qp_table[dev->nic_index];
+	int rc = 0;
+
+	if (!*table)
+		*table = calloc(SN_QPN_MAX, sizeof(**table));
+	if (!*table)
+		return -ENOMEM;
+	if (!sn_engine.running)
+		rc = engine_start_thread();
+	if (rc)
+		return rc;
+	dev->next = sn_engine.devs;
+	sn_engine.devs = dev;
+	return 0;
+}
+
+int sn_dev_open(uint32_t nic, struct sn_dev **out)
+{
+	struct sn_dev *dev;
+	int rc;
+
+	if (!sn_engine.attached || nic >= sn_engine.fabric->n_nics)
+		return -ENODEV;
+	dev = dev_new(nic);
+	if (!dev)
+		return -ENOMEM;
+	sn_lock();
+	rc = dev_publish_locked(dev);
+	sn_unlock();
+	if (rc) {
+		free(dev);
+		return rc;
+	}
+	*out = dev;
+	sn_engine_kick();
+	return 0;
+}
+
+static void dev_free_cqs(struct sn_dev *dev)
+{
+	struct sn_cq *cq;
+
+	while ((cq = dev->cqs)) {
+		dev->cqs = cq->next;
+		free(cq);
+	}
+}
+
+static void dev_free_uars(struct sn_dev *dev)
+{
+	struct sn_uar *uar;
+
+	while ((uar = dev->uars)) {
+		dev->uars = uar->next;
+		free(uar);
+	}
+}
+
+void sn_dev_close(struct sn_dev *dev)
+{
+	struct sn_dev **link;
+
+	sn_lock();
+	for (link = &sn_engine.devs; *link && *link != dev; link = &(*link)->next)
+		;
+	if (*link)
+		*link = dev->next;
+	sn_qp_destroy_all(dev);
+	sn_srq_destroy_all(dev);
+	dev_free_cqs(dev);
+	sn_mr_drop_all(dev);
+	dev_free_uars(dev);
+	sn_unlock();
+	free(dev);
+}
+
+int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd)
+{
+	sn_lock();
+	dev->async_fd = async_fd;
+	sn_unlock();
+	return 0;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Memory regions: one key serves as lkey and rkey, as on a ConnectX. */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define KEY_INDEX_MASK 0xffffff
+
+static struct sn_mr **mr_bucket(struct sn_dev *dev, uint32_t key)
+{
+	return &dev->mr[(key >> 8) % SN_MR_BUCKETS];
+}
+
+static struct sn_mr *mr_find(struct sn_dev *dev, uint32_t key)
+{
+	struct sn_mr *mr;
+
+	for (mr = *mr_bucket(dev, key); mr && mr->key != key; mr = mr->next)
+		;
+	return mr;
+}
+
+/* IBA 10.6.3: key, protection domain, rights and bounds, all of them. */
+uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
+			 uint32_t access)
+{
+	const struct sn_mr *mr = mr_find(dev, key);
+
+	if (!mr || mr->pdn != pdn || (mr->access & access) != access)
+		return 0;
+	if (va < mr->iova || len > mr->length || va - mr->iova > mr->length - len)
+		return 0;
+	return mr->addr + (va - mr->iova);
+}
+
+int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
+	      uint32_t access, uint32_t *lkey, uint32_t *rkey)
+{
+	struct sn_mr *mr, **bucket;
+	uint32_t index;
+
+	/* IBA 10.6.3.3: remote write and atomic need local write. */
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	index = atomic_fetch_add(&dev->nic->next_key, 1);
+	mr->key = (index & KEY_INDEX_MASK) << 8 | ((index * 0x35) & 0xff);
+	mr->pdn = pdn;
+	mr->addr = addr;
+	mr->length = length;
+	mr->iova = iova;
+	mr->access = access;
+	sn_lock();
+	bucket = mr_bucket(dev, mr->key);
+	mr->next = *bucket;
+	*bucket = mr;
+	sn_unlock();
+	*lkey = *rkey = mr->key;
+	return 0;
+}
+
+int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
+{
+	struct sn_mr **link, *mr;
+
+	sn_lock();
+	for (link = mr_bucket(dev, lkey); *link && (*link)->key != lkey; link = &(*link)->next)
+		;
+	mr = *link;
+	if (mr)
+		*link = mr->next;
+	sn_unlock();
+	free(mr);
+	return mr ? 0 : -EINVAL;
+}
+
+void sn_mr_drop_all(struct sn_dev *dev)
+{
+	struct sn_mr *mr;
+	int i;
+
+	for (i = 0; i < SN_MR_BUCKETS; i++) {
+		while ((mr = dev->mr[i])) {
+			dev->mr[i] = mr->next;
+			free(mr);
+		}
+	}
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Queue pairs: life cycle, state machine (IBA 10.3.1), flushing. */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn)
+{
+	if (nic >= SN_MAX_NICS || qpn >= SN_QPN_MAX || !sn_engine.qp_table[nic])
+		return NULL;
+	return sn_engine.qp_table[nic][qpn];
+}
+
+void sn_qp_set_busy(struct sn_qp *qp)
+{
+	if (qp->busy)
+		return;
+	qp->busy = true;
+	qp->busy_next = sn_engine.busy;
+	sn_engine.busy = qp;
+}
+
+static bool state_sends(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
+}
+
+/* Its registers, or for ERR its receive record, have to be watched. */
+static bool state_is_active(enum ibv_qp_state state)
+{
+	return state_sends(state) || state == IBV_QPS_ERR;
+}
+
+bool sn_qp_needs_work(const struct sn_qp *qp)
+{
+	return qp->state == IBV_QPS_ERR || qp->tx_head != qp->tx_tail ||
+	       qp->sq_cons != qp->sq_rung || qp->ack_due || qp->rd_head != qp->rd_tail;
+}
+
+static void qp_clear_queues(struct sn_qp *qp)
+{
+	qp->sq_cons = qp->sq_rung = qp->rq_cons = 0;
+	qp->tx_head = qp->tx_next = qp->tx_tail = 0;
+	qp->rd_outstanding = 0;
+	qp->rto_ns = qp->rnr_ns = 0;
+	qp->ack_due = qp->nak_sent = false;
+	qp->acks_held = 0;
+	qp->rd_head = qp->rd_tail = 0;
+	qp->replay_next = 0;
+	memset(qp->replay, 0, sizeof(qp->replay));
+}
+
+static void qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
+{
+	if (state_sends(qp->state) && !state_sends(state))
+		sn_gen_end(qp);
+	if (!state_sends(qp->state) && state_sends(state))
+		sn_gen_begin(qp);
+	sn_engine.n_active += state_is_active(state);
+	sn_engine.n_active -= state_is_active(qp->state);
+	qp->state = state;
+}
+
+/* ---- flushing ------------------------------------------------------------------------------- */
+
+static void flush_send_window(struct sn_qp *qp)
+{
+	for (; qp->tx_head != qp->tx_tail; qp->tx_head++) {
+		const struct sn_txe *tx = &qp->tx[qp->tx_head % SN_WINDOW];
+
+		sn_requester_req_err(qp, tx->idx, tx->opcode, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+	}
+	qp->tx_next = qp->tx_tail;
+	qp->rd_outstanding = 0;
+}
+
+static bool flush_send_ring(struct sn_qp *qp)
+{
+	bool worked = false;
+
+	for (; (int16_t)(qp->sq_rung - qp->sq_cons) > 0; worked = true) {
+		uint32_t ctrl[2];
+		uint16_t nbb;
+
+		sn_wqe_raw(qp, qp->sq_cons, ctrl, sizeof(ctrl));
+		nbb = (uint16_t)(((be32toh(ctrl[1]) & 0x3f) + 3) / 4);
+		sn_requester_req_err(qp, qp->sq_cons, be32toh(ctrl[0]) & 0xff,
+				     MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		qp->sq_cons = (uint16_t)(qp->sq_cons + (nbb ? nbb : 1));
+	}
+	qp->sq_cons = qp->sq_rung;
+	return worked;
+}
+
+static bool flush_receives(struct sn_qp *qp)
+{
+	uint16_t producer = sn_rq_producer(qp);
+	bool worked = false;
+
+	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rq_cons) > qp->attr.rq_wqe_cnt)
+		return false;
+	for (; qp->rq_cons != producer; worked = true)
+		sn_responder_resp_err(qp, qp->rq_cons++, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+	return worked;
+}
+
+/* In ERR everything that is posted later is flushed too (IBA 10.3.1.7). */
+bool sn_qp_flush(struct sn_qp *qp)
+{
+	bool worked = false;
+
+	if (qp->state != IBV_QPS_ERR)
+		return false;
+	flush_send_window(qp);
+	worked = flush_send_ring(qp);
+	return flush_receives(qp) || worked;
+}
+
+/*
+ * To ERR, without a completion yet. From a shared queue it takes nothing any more (IBA 10.3.1.6):
+ * its owner hears so, as no flush tells him.
+ */
+void sn_qp_stop(struct sn_qp *qp)
+{
+	if (qp->attr.srq && qp->state != IBV_QPS_ERR)
+		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
+			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
+	qp_set_state(qp, IBV_QPS_ERR);
+	qp->rto_ns = qp->rnr_ns = 0;
+	qp->ack_due = false;
+	qp->rd_head = qp->rd_tail;
+	sn_qp_set_busy(qp);
+}
+
+void sn_qp_enter_error(struct sn_qp *qp)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	sn_qp_stop(qp);
+	sn_qp_flush(qp);
+}
+
+/* ---- create, destroy ------------------------------------------------------------------------ */
+
+static int qpn_take(struct sn_nic *nic, uint32_t *qpn)
+{
+	uint16_t owner = (uint16_t)(sn_engine.slot + 1), nobody;
+	uint32_t i, n;
+
+	for (i = 0; i < SN_QPN_MAX; i++) {
+		n = atomic_fetch_add(&nic->next_qpn, 1) % SN_QPN_MAX;
+		nobody = 0;
+		if (n < SN_QPN_FIRST ||
+		    !atomic_compare_exchange_strong(&nic->qpn_owner[n], &nobody, owner))
+			continue;
+		*qpn = n;
+		return 0;
+	}
+	return -ENOMEM;
+}
+
+static bool power_of_two_or_zero(uint32_t n)
+{
+	return !(n & (n - 1));
+}
+
+static int qp_attr_check(const struct sn_qp_attr *attr)
+{
+	if (attr->type != IBV_QPT_RC && attr->type != IBV_QPT_UC && attr->type != IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	if (!attr->scq || !attr->rcq || !attr->db || !attr->buf)
+		return -EINVAL;
+	if (!power_of_two_or_zero(attr->sq_wqe_cnt) || !power_of_two_or_zero(attr->rq_wqe_cnt))
+		return -EINVAL;
+	if (attr->srq && attr->rq_wqe_cnt)
+		return -EINVAL;
+	if (attr->sq_wqe_cnt > 32768 || attr->rq_wqe_cnt > 32768 || attr->rq_wqe_shift > 12)
+		return -EINVAL;
+	return 0;
+}
+
+static void qp_init(struct sn_qp *qp, struct sn_dev *dev, const struct sn_qp_attr *attr)
+{
+	qp->dev = dev;
+	qp->attr = *attr;
+	qp->rq_buf = (uint8_t *)attr->buf;
+	qp->sq_buf = qp->rq_buf + ((size_t)attr->rq_wqe_cnt << attr->rq_wqe_shift);
+	qp->db = (_Atomic uint32_t *)attr->db;
+	qp->reg = attr->bfreg_index;
+	qp->state = IBV_QPS_RESET;
+	qp->dst_host = qp->dst_nic = -1;
+	qp->path_mig_state = IBV_MIG_MIGRATED;
+}
+
+static void qp_publish(struct sn_qp *qp)
+{
+	sn_lock();
+	qp->attr.scq->refs++;
+	qp->attr.rcq->refs++;
+	if (qp->attr.srq)
+		qp->attr.srq->refs++;
+	qp->dev_next = qp->dev->qps;
+	qp->dev->qps = qp;
+	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = qp;
+	sn_unlock();
+}
+
+int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qpn,
+		 struct sn_qp **out)
+{
+	struct sn_qp *qp;
+	int rc = qp_attr_check(attr);
+
+	if (rc)
+		return rc;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp_init(qp, dev, attr);
+	rc = qpn_take(dev->nic, &qp->qpn);
+	if (rc) {
+		free(qp);
+		return rc;
+	}
+	qp_publish(qp);
+	*qpn = qp->qpn;
+	*out = qp;
+	return 0;
+}
+
+static void qp_unlink_busy(struct sn_qp *qp)
+{
+	struct sn_qp **link;
+
+	for (link = &sn_engine.busy; *link && *link != qp; link = &(*link)->busy_next)
+		;
+	if (*link)
+		*link = qp->busy_next;
+}
+
+static void qp_unlink_dev(struct sn_qp *qp)
+{
+	struct sn_qp **link;
+
+	for (link = &qp->dev->qps; *link && *link != qp; link = &(*link)->dev_next)
+		;
+	if (*link)
+		*link = qp->dev_next;
+}
+
+static void qp_destroy_locked(struct sn_qp *qp)
+{
+	uint16_t owner = (uint16_t)(sn_engine.slot + 1);
+	bool worked = false;
+
+	sn_uar_scan(qp->dev, &worked); /* its last doorbells must not be taken for another's */
+	qp_set_state(qp, IBV_QPS_RESET);
+	qp_unlink_busy(qp);
+	qp_unlink_dev(qp);
+	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = NULL;
+	atomic_compare_exchange_strong(&qp->dev->nic->qpn_owner[qp->qpn], &owner, 0);
+	qp->attr.scq->refs--;
+	qp->attr.rcq->refs--;
+	if (qp->attr.srq)
+		qp->attr.srq->refs--;
+}
+
+int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events)
+{
+	sn_lock();
+	qp_destroy_locked(qp);
+	sn_unlock();
+	*async_events = qp->async_events;
+	free(qp);
+	return 0;
+}
+
+void sn_qp_destroy_all(struct sn_dev *dev)
+{
+	struct sn_qp *qp;
+
+	while ((qp = dev->qps)) {
+		qp_destroy_locked(qp);
+		free(qp);
+	}
+}
+
+/* ---- modify --------------------------------------------------------------------------------- */
+
+/* IBA 10.3.1, figure 124: which state may follow which. Any may go to RESET and to ERR. */
+static bool transition_allowed(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+		return true;
+	switch (from) {
+	case IBV_QPS_RESET: return to == IBV_QPS_INIT;
+	case IBV_QPS_INIT: return to == IBV_QPS_INIT || to == IBV_QPS_RTR;
+	case IBV_QPS_RTR: return to == IBV_QPS_RTS;
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD: return to == IBV_QPS_RTS || to == IBV_QPS_SQD;
+	case IBV_QPS_SQE: return to == IBV_QPS_RTS;
+	case IBV_QPS_ERR:
+	case IBV_QPS_UNKNOWN: break;
+	}
+	return false;
+}
+
+/* Which attributes a transition needs and allows is the command side's to know. */
+static int modify_check(const struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd,
+			enum ibv_qp_state to)
+{
+	if ((cmd->attr_mask & IBV_QP_CUR_STATE) && cmd->cur_qp_state != qp->state &&
+	    !(qp->state == IBV_QPS_SQE || cmd->cur_qp_state == IBV_QPS_SQE))
+		return -EINVAL;
+	if ((cmd->attr_mask & IBV_QP_STATE) && !transition_allowed(qp->state, to))
+		return -EINVAL;
+	if ((cmd->attr_mask & IBV_QP_PORT) && cmd->port_num != 1)
+		return -EINVAL;
+	if ((cmd->attr_mask & IBV_QP_MAX_QP_RD_ATOMIC) && cmd->max_rd_atomic > SN_MAX_RD_ATOMIC)
+		return -EINVAL;
+	if ((cmd->attr_mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
+	    cmd->max_dest_rd_atomic > SN_MAX_RD_ATOMIC)
+		return -EINVAL;
+	return 0;
+}
+
+static void modify_path(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd)
+{
+	int rc;
+
+	qp->dest = cmd->dest;
+	if (qp->dest.is_global)
+		rc = sn_wire_find_gid(qp->dest.dgid, &qp->dst_host, &qp->dst_nic);
+	else
+		rc = sn_wire_find_lid(qp->dev->nic_index, qp->dest.dlid, &qp->dst_host,
+				      &qp->dst_nic);
+	if (rc) /* nobody there: what is sent gets lost */
+		qp->dst_host = qp->dst_nic = -1;
+}
+
+static void modify_connection(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd)
+{
+	uint32_t mask = cmd->attr_mask;
+
+	if (mask & IBV_QP_AV)
+		modify_path(qp, cmd);
+	if (mask & IBV_QP_ALT_PATH)
+		qp->alt_dest = cmd->alt_dest;
+	if (mask & IBV_QP_DEST_QPN)
+		qp->dest_qpn = cmd->dest_qp_num & 0xffffff;
+	if (mask & IBV_QP_RQ_PSN)
+		qp->epsn = qp->rq_psn = cmd->rq_psn & SN_PSN_MASK;
+	if (mask & IBV_QP_SQ_PSN)
+		qp->psn = qp->sq_psn = cmd->sq_psn & SN_PSN_MASK;
+	if (mask & IBV_QP_PATH_MTU)
+		qp->path_mtu = cmd->path_mtu;
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		qp->path_mig_state = cmd->path_mig_state;
+}
+
+static void modify_attributes(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd)
+{
+	uint32_t mask = cmd->attr_mask;
+
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		qp->access = cmd->qp_access_flags;
+	if (mask & IBV_QP_PKEY_INDEX)
+		qp->pkey_index = cmd->pkey_index;
+	if (mask & IBV_QP_PORT)
+		qp->port = cmd->port_num;
+	if (mask & IBV_QP_QKEY)
+		qp->qkey = cmd->qkey;
+	if (mask & IBV_QP_TIMEOUT)
+		qp->timeout = cmd->timeout & 0x1f;
+	if (mask & IBV_QP_RETRY_CNT)
+		qp->retry_cnt = qp->retry_left = cmd->retry_cnt & 7;
+	if (mask & IBV_QP_RNR_RETRY)
+		qp->rnr_retry = qp->rnr_left = cmd->rnr_retry & 7;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		qp->min_rnr_timer = cmd->min_rnr_timer & 0x1f;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		qp->max_rd_atomic = cmd->max_rd_atomic;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		qp->max_dest_rd_atomic = cmd->max_dest_rd_atomic;
+	modify_connection(qp, cmd);
+}
+
+static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
+{
+	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
+		sn_qp_enter_error(qp);
+		return;
+	}
+	if (to == IBV_QPS_SQD && qp->state == IBV_QPS_RTS)
+		sn_async_event(qp->attr.async_fd, qp->attr.user_handle, IBV_EVENT_SQ_DRAINED,
+			       &qp->async_events);
+	qp_set_state(qp, to);
+	if (to == IBV_QPS_RESET)
+		qp_clear_queues(qp);
+	if (state_is_active(to))
+		sn_qp_set_busy(qp);
+}
+
+int sn_qp_modify(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd)
+{
+	enum ibv_qp_state to = qp->state;
+	bool worked = false;
+	int rc;
+
+	if (cmd->attr_mask & IBV_QP_STATE)
+		to = cmd->qp_state;
+	sn_lock();
+	sn_engine.now_ns = sn_clock_ns();
+	sn_uar_scan(qp->dev, &worked); /* doorbells rung before the command belong before it */
+	rc = modify_check(qp, cmd, to);
+	if (!rc) {
+		modify_attributes(qp, cmd);
+		if (cmd->attr_mask & IBV_QP_STATE)
+			modify_state(qp, to);
+	}
+	sn_unlock();
+	if (!rc)
+		sn_engine_kick();
+	return rc;
+}
+
+int sn_qp_modify_dead(struct sn_qp *qp, uint32_t state)
+{
+	sn_lock();
+	qp_set_state(qp, state);
+	if (state == IBV_QPS_RESET)
+		qp_clear_queues(qp);
+	sn_unlock();
+	return 0;
+}
+
+int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
+{
+	memset(resp, 0, sizeof(*resp));
+	sn_lock();
+	resp->dest = qp->dest;
+	resp->alt_dest = qp->alt_dest;
+	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
+	resp->qkey = qp->qkey;
+	resp->rq_psn = state_is_active(qp->state) ? qp->epsn : qp->rq_psn;
+	resp->sq_psn = state_is_active(qp->state) ? qp->psn : qp->sq_psn;
+	resp->dest_qp_num = qp->dest_qpn;
+	resp->qp_access_flags = qp->access;
+	resp->pkey_index = qp->pkey_index;
+	resp->qp_state = resp->cur_qp_state = (uint8_t)qp->state;
+	resp->path_mtu = qp->path_mtu;
+	resp->path_mig_state = qp->path_mig_state;
+	resp->max_rd_atomic = qp->max_rd_atomic;
+	resp->max_dest_rd_atomic = qp->max_dest_rd_atomic;
+	resp->min_rnr_timer = qp->min_rnr_timer;
+	resp->port_num = qp->port;
+	resp->timeout = qp->timeout;
+	resp->retry_cnt = qp->retry_cnt;
+	resp->rnr_retry = qp->rnr_retry;
+	resp->sq_sig_all = qp->attr.sig_all;
+	sn_unlock();
+	return 0;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Requester: send queue to wire. A window of messages with one PSN each; on a timeout, a sequence
+ * error or RNR it goes back to the oldest (IBA 9.7.8). Messages retire strictly in order.
+ */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TIMEOUT_UNIT_NS 4096 /* IBA 9.7.6.1.3: 4.096 us * 2^timeout */
+#define RNR_FOREVER	7
+#define UC_TIMEOUT	10 /* after which a message counts as sent */
+
+enum req_step {
+	REQ_GO,
+	REQ_SENT,
+	REQ_IDLE,      /* nothing to send */
+	REQ_NOT_READY, /* state or an RNR wait forbids it */
+	REQ_WINDOW_FULL,
+	REQ_FENCED,	  /* waits for READs and atomics before it */
+	REQ_RD_LIMIT,	  /* max_rd_atomic are outstanding */
+	REQ_BACKPRESSURE, /* the receiver's inbox is full, or the path is paused */
+};
+
+static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
+{
+	return &qp->tx[i % SN_WINDOW];
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+void sn_requester_req_err(struct sn_qp *qp, uint16_t idx, uint8_t opcode, uint8_t syndrome)
+{
+	struct mlx5_err_cqe cqe = { .srqn = htobe32(qp->attr.uidx),
+				    .syndrome = syndrome,
+				    .s_wqe_opcode_qpn = htobe32((uint32_t)opcode << 24 | qp->qpn),
+				    .wqe_counter = htobe16(idx),
+				    .op_own = MLX5_CQE_REQ_ERR << 4 };
+
+	sn_cq_push(qp->attr.scq, (struct mlx5_cqe64 *)&cqe, NULL, 0, false);
+}
+
+static void tx_complete(struct sn_qp *qp, struct sn_txe *tx)
+{
+	struct mlx5_cqe64 cqe = { .srqn_uidx = htobe32(qp->attr.uidx),
+				  .byte_cnt = htobe32((uint32_t)tx->length),
+				  .sop_drop_qpn = htobe32((uint32_t)tx->opcode << 24 | qp->qpn),
+				  .wqe_counter = htobe16(tx->idx),
+				  .op_own = MLX5_CQE_REQ << 4 };
+
+	if (tx->signaled)
+		sn_cq_push(qp->attr.scq, &cqe, tx->to_cqe ? tx->data : NULL, (uint32_t)tx->length,
+			   false);
+}
+
+void sn_requester_complete(struct sn_qp *qp)
+{
+	struct sn_txe *tx;
+
+	while (qp->tx_head != qp->tx_tail) {
+		tx = tx_at(qp, qp->tx_head);
+		if (tx->syndrome) {
+			sn_requester_fail(qp, tx->syndrome);
+			return;
+		}
+		if (!tx->done)
+			return;
+		if (tx->rd_atomic)
+			qp->rd_outstanding--;
+		tx_complete(qp, tx);
+		if (qp->tx_next == qp->tx_head)
+			qp->tx_next++;
+		qp->tx_head++;
+	}
+}
+
+/*
+ * The oldest message fails; the rest is flushed (IBA 10.10.3.2). First the QP stops: with its error
+ * completion a buffer is the application's again, and nobody may read it any more.
+ */
+void sn_requester_fail(struct sn_qp *qp, uint8_t syndrome)
+{
+	const struct sn_txe *tx = tx_at(qp, qp->tx_head);
+
+	sn_qp_stop(qp);
+	sn_requester_req_err(qp, tx->idx, tx->opcode, syndrome);
+	if (qp->tx_next == qp->tx_head)
+		qp->tx_next++;
+	qp->tx_head++;
+	sn_qp_flush(qp);
+}
+
+/* ---- decoding into the window --------------------------------------------------------------- */
+
+static bool opcode_reads(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_RDMA_READ || opcode == MLX5_OPCODE_ATOMIC_CS ||
+	       opcode == MLX5_OPCODE_ATOMIC_FA;
+}
+
+static enum req_step check_state(const struct sn_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTS)
+		return REQ_NOT_READY;
+	if (qp->rnr_ns && qp->rnr_ns > sn_engine.now_ns)
+		return REQ_NOT_READY;
+	return REQ_GO;
+}
+
+static enum req_step check_queue(const struct sn_qp *qp)
+{
+	const struct sn_txe *last = &qp->tx[(qp->tx_tail - 1) % SN_WINDOW];
+
+	if (qp->sq_cons == qp->sq_rung)
+		return REQ_IDLE;
+	if (qp->tx_tail - qp->tx_head == SN_WINDOW)
+		return REQ_WINDOW_FULL;
+	/* Behind one that will fail nothing is executed any more. */
+	if (qp->tx_tail != qp->tx_head && last->syndrome)
+		return REQ_IDLE;
+	return REQ_GO;
+}
+
+static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wqe)
+{
+	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->rd_outstanding)
+		return REQ_FENCED;
+	if (opcode_reads(wqe->opcode) && qp->rd_outstanding >= qp->max_rd_atomic)
+		return REQ_RD_LIMIT;
+	return REQ_GO;
+}
+
+static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
+{
+	struct sn_txe *tx = tx_at(qp, qp->tx_tail++);
+
+	memset(tx, 0, offsetof(struct sn_txe, data));
+	tx->idx = wqe->idx;
+	tx->opcode = wqe->opcode;
+	tx->syndrome = wqe->syndrome;
+	tx->signaled = qp->attr.sig_all ||
+		       (wqe->fm_ce_se & MLX5_WQE_CTRL_CQ_UPDATE) == MLX5_WQE_CTRL_CQ_UPDATE;
+	tx->rd_atomic = opcode_reads(wqe->opcode) && !wqe->syndrome;
+	tx->length = wqe->length;
+	tx->to_cqe = tx->rd_atomic && tx->signaled && qp->attr.scatter_to_cqe_send && wqe->length &&
+		     wqe->length <= sn_cq_scatter_limit(qp->attr.scq);
+	tx->psn = qp->psn;
+	qp->rd_outstanding += tx->rd_atomic;
+	qp->sq_cons = (uint16_t)(qp->sq_cons + wqe->nbb);
+	if (wqe->opcode == MLX5_OPCODE_NOP || tx->syndrome)
+		return; /* never on the wire: takes no PSN */
+	qp->psn = (qp->psn + 1) & SN_PSN_MASK;
+}
+
+/* ---- building packets ----------------------------------------------------------------------- */
+
+static enum sn_pkt_op wire_op(uint8_t opcode)
+{
+	switch (opcode) {
+	case MLX5_OPCODE_RDMA_WRITE:
+	case MLX5_OPCODE_RDMA_WRITE_IMM: return SN_PKT_WRITE;
+	case MLX5_OPCODE_RDMA_READ: return SN_PKT_READ;
+	case MLX5_OPCODE_ATOMIC_CS: return SN_PKT_CMP_SWAP;
+	case MLX5_OPCODE_ATOMIC_FA: return SN_PKT_FETCH_ADD;
+	default: return SN_PKT_SEND;
+	}
+}
+
+static void pkt_headers(struct sn_pkt *pkt, const struct sn_wqe *wqe, const struct sn_txe *tx)
+{
+	pkt->psn = tx->psn;
+	pkt->length = wqe->length;
+	pkt->raddr = wqe->raddr;
+	pkt->rkey = wqe->rkey;
+	pkt->atomic_a = wqe->swap_add;
+	pkt->atomic_b = wqe->compare;
+	pkt->imm = wqe->imm;
+	pkt->has_imm =
+		wqe->opcode == MLX5_OPCODE_SEND_IMM || wqe->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
+	pkt->solicited = !!(wqe->fm_ce_se & MLX5_WQE_CTRL_SOLICITED);
+}
+
+static void copy_inline(struct sn_pkt *pkt, const struct iovec *iov, int n)
+{
+	uint32_t at = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(pkt->data + at, iov[i].iov_base, iov[i].iov_len);
+		at += (uint32_t)iov[i].iov_len;
+	}
+	pkt->n_inline = at;
+}
+
+/* The receiver pulls long payload itself; it needs our own addresses. */
+static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
+{
+	int i;
+
+	if (n > SN_PKT_MAX_SGE)
+		return -EINVAL;
+	for (i = 0; i < n; i++) {
+		pkt->sge[i].addr = (uint64_t)iov[i].iov_base;
+		pkt->sge[i].len = (uint32_t)iov[i].iov_len;
+	}
+	pkt->n_sge = (uint32_t)n;
+	return 0;
+}
+
+static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe *wqe)
+{
+	struct iovec iov[SN_WQE_MAX_SGE];
+	bool reads = opcode_reads(wqe->opcode);
+	int n = sn_wqe_gather(qp, wqe, reads ? IBV_ACCESS_LOCAL_WRITE : 0, iov);
+
+	if (n < 0 || reads)
+		return n < 0 ? n : 0;
+	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
+		return sn_wire_stage(pkt, iov, 1, wqe->length);
+	if (wqe->length <= SN_PKT_INLINE) {
+		copy_inline(pkt, iov, n);
+		return 0;
+	}
+	return list_payload(pkt, iov, n);
+}
+
+/* ---- transmitting --------------------------------------------------------------------------- */
+
+static void timer_start(struct sn_qp *qp)
+{
+	uint8_t timeout = qp->attr.type == IBV_QPT_UC ? UC_TIMEOUT : qp->timeout;
+
+	if (timeout)
+		qp->rto_ns = sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout);
+}
+
+static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
+{
+	struct sn_pkt *pkt = &sn_engine.tx;
+	int rc;
+
+	sn_wire_prepare(qp, pkt, wire_op(wqe->opcode));
+	pkt_headers(pkt, wqe, tx);
+	rc = pkt_payload(qp, pkt, wqe);
+	if (rc == -EAGAIN)
+		return REQ_BACKPRESSURE;
+	if (rc) {
+		tx->syndrome = rc == -EACCES ? MLX5_CQE_SYNDROME_LOCAL_PROT_ERR
+					     : MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+		return REQ_GO;
+	}
+	if (wqe->length > (1u << 31)) {
+		tx->syndrome = MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
+		return REQ_GO;
+	}
+	if (sn_wire_send(qp, pkt) == -ENOBUFS)
+		return REQ_BACKPRESSURE;
+	if (tx->sent)
+		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
+	tx->sent = true;
+	tx->got = 0;
+	if (!qp->rto_ns)
+		timer_start(qp);
+	return REQ_SENT;
+}
+
+static enum req_step transmit_ud(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
+{
+	int rc = sn_ud_send(qp, wqe);
+
+	if (rc == -EAGAIN || rc == -ENOBUFS)
+		return REQ_BACKPRESSURE;
+	if (rc)
+		tx->syndrome = rc == -EACCES ? MLX5_CQE_SYNDROME_LOCAL_PROT_ERR
+					     : MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
+	tx->done = true;
+	return REQ_GO;
+}
+
+/* Sends window entry tx_next, for the first time or again. */
+static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
+{
+	struct sn_txe *tx = tx_at(qp, qp->tx_next);
+	enum req_step step = REQ_GO;
+
+	if (wqe->opcode == MLX5_OPCODE_NOP)
+		tx->done = true;
+	else if (!tx->syndrome && !tx->done)
+		step = qp->attr.type == IBV_QPT_UD ? transmit_ud(qp, tx, wqe)
+						   : transmit(qp, tx, wqe);
+	if (step == REQ_BACKPRESSURE)
+		return step;
+	qp->tx_next++;
+	return REQ_SENT;
+}
+
+static enum req_step resend_next(struct sn_qp *qp)
+{
+	struct sn_txe *tx = tx_at(qp, qp->tx_next);
+
+	if (tx->done || tx->syndrome) {
+		qp->tx_next++;
+		return REQ_SENT;
+	}
+	sn_wqe_decode(qp, tx->idx, &sn_engine.wqe);
+	return send_one(qp, &sn_engine.wqe);
+}
+
+static enum req_step send_new(struct sn_qp *qp)
+{
+	enum req_step step = check_queue(qp);
+
+	if (step != REQ_GO)
+		return step;
+	sn_wqe_decode(qp, qp->sq_cons, &sn_engine.wqe);
+	step = check_order(qp, &sn_engine.wqe);
+	if (step != REQ_GO)
+		return step;
+	window_add(qp, &sn_engine.wqe);
+	return send_one(qp, &sn_engine.wqe);
+}
+
+static enum req_step requester_step(struct sn_qp *qp)
+{
+	enum req_step step = check_state(qp);
+
+	if (step != REQ_GO)
+		return step;
+	qp->rnr_ns = 0;
+	if (qp->tx_next != qp->tx_tail)
+		return resend_next(qp);
+	return send_new(qp);
+}
+
+bool sn_requester_run(struct sn_qp *qp)
+{
+	int n;
+
+	for (n = 0; n < SN_SEND_BATCH && requester_step(qp) == REQ_SENT; n++)
+		;
+	/* NOPs, datagrams and local errors are done without an acknowledgement. */
+	if (n)
+		sn_requester_complete(qp);
+	return n > 0;
+}
+
+/* ---- timers --------------------------------------------------------------------------------- */
+
+static bool waits_for_answer(const struct sn_qp *qp)
+{
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+/* An unreliable connection never learns and never minds. */
+static void uc_timeout(struct sn_qp *qp)
+{
+	uint32_t i;
+
+	for (i = qp->tx_head; i != qp->tx_next; i++)
+		tx_at(qp, i)->done = true;
+	sn_requester_complete(qp);
+}
+
+static void retry_or_fail(struct sn_qp *qp)
+{
+	if (sn_wire_paused(qp)) { /* nothing leaves, so nothing can be late */
+		timer_start(qp);
+		return;
+	}
+	if (qp->attr.type == IBV_QPT_UC) {
+		uc_timeout(qp);
+		return;
+	}
+	if (!qp->retry_left) {
+		sn_requester_fail(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+		return;
+	}
+	qp->retry_left--;
+	sn_count(&qp->dev->nic->count.retries, 1);
+	qp->tx_next = qp->tx_head;
+	timer_start(qp);
+}
+
+bool sn_requester_timers(struct sn_qp *qp)
+{
+	if (!waits_for_answer(qp) || !qp->rto_ns)
+		return false;
+	if (qp->tx_head == qp->tx_next) {
+		qp->rto_ns = 0; /* nothing is under way */
+		return false;
+	}
+	if (sn_engine.now_ns < qp->rto_ns)
+		return false;
+	retry_or_fail(qp);
+	return true;
+}
+
+void sn_requester_progress(struct sn_qp *qp)
+{
+	qp->retry_left = qp->retry_cnt;
+	qp->rnr_left = qp->rnr_retry;
+	qp->rto_ns = 0;
+	if (qp->tx_head != qp->tx_next)
+		timer_start(qp);
+}
+
+void sn_requester_rnr(struct sn_qp *qp, uint64_t wait_ns)
+{
+	if (qp->rnr_retry != RNR_FOREVER) {
+		if (!qp->rnr_left) {
+			sn_requester_fail(qp, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		qp->rnr_left--;
+	}
+	qp->tx_next = qp->tx_head;
+	qp->rto_ns = 0;
+	qp->rnr_ns = sn_engine.now_ns + wait_ns;
+}

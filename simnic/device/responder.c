@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Responder: requests from the wire (IBA 9.7.4, 9.7.5.1). Executes in PSN order, each message once;
+ * answers duplicates again; acknowledges once per batch.
+ */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ACK_EVERY  16 /* messages at most without an acknowledgement */
+#define READ_BURST 8  /* chunks per turn and QP */
+
+enum rsp_check {
+	RSP_EXECUTE,
+	RSP_WRONG_STATE,
+	RSP_STRANGER, /* not from the QP that this one is connected to */
+	RSP_DUPLICATE,
+	RSP_GAP,
+};
+
+enum rsp_verdict {
+	RSP_DONE,    /* executed: expect the next one */
+	RSP_LOST,    /* did not arrive in full: as if it had never come */
+	RSP_NOT_NOW, /* receive queue empty */
+	RSP_NAK_ACCESS,
+	RSP_NAK_INVALID,
+	RSP_NAK_OPERATION,
+};
+
+static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	int32_t ahead = sn_psn_diff(pkt->psn, qp->epsn);
+
+	if (qp->state != IBV_QPS_RTR && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return RSP_WRONG_STATE;
+	if (!sn_qp_is_connected(qp) || pkt->src_qpn != qp->dest_qpn ||
+	    pkt->src_host != qp->dst_host || pkt->src_nic != qp->dst_nic)
+		return RSP_STRANGER;
+	if (qp->attr.type == IBV_QPT_UC && ahead > 0)
+		return RSP_EXECUTE; /* IBA 9.8.2.2.1: what is missing is missing */
+	if (ahead < 0)
+		return RSP_DUPLICATE;
+	return ahead ? RSP_GAP : RSP_EXECUTE;
+}
+
+static uint64_t remote_buffer(const struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t len,
+			      uint32_t access)
+{
+	if ((qp->access & access) != access)
+		return 0;
+	return sn_mr_translate(qp->dev, pkt->rkey, qp->attr.pdn, pkt->raddr, len, access);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static struct sn_pkt *answer(const struct sn_qp *qp, enum sn_pkt_op op, uint32_t psn)
+{
+	struct sn_pkt *pkt = &sn_engine.tx;
+
+	sn_wire_prepare(qp, pkt, op);
+	pkt->psn = psn;
+	return pkt;
+}
+
+static void ack_later(struct sn_qp *qp)
+{
+	qp->ack_due = true;
+	qp->acks_held++;
+	sn_qp_set_busy(qp);
+}
+
+/* One acknowledgement covers all before it. A full inbox: try again in the next round. */
+static bool ack_now(struct sn_qp *qp)
+{
+	struct sn_pkt *pkt = answer(qp, SN_PKT_ACK, (qp->epsn - 1) & SN_PSN_MASK);
+
+	if (sn_wire_send(qp, pkt))
+		return false;
+	qp->ack_due = false;
+	qp->acks_held = 0;
+	return true;
+}
+
+/* false: it did not leave, as the path is paused or the requester's inbox is full. */
+static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
+{
+	struct sn_pkt *pkt = answer(qp, op, qp->epsn);
+
+	pkt->syndrome = syndrome;
+	return !sn_wire_send(qp, pkt);
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	switch (sn_rq_consume(qp, pkt, NULL)) {
+	case SN_RQ_OK: return RSP_DONE;
+	case SN_RQ_EMPTY: return RSP_NOT_NOW;
+	case SN_RQ_TOO_LONG:
+		sn_rq_fail(qp, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);
+		return RSP_NAK_INVALID;
+	case SN_RQ_PROT: sn_rq_fail(qp, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR); return RSP_NAK_OPERATION;
+	case SN_RQ_LOST: break;
+	}
+	return RSP_LOST;
+}
+
+static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	uint64_t bytes = pkt->flags & SN_PKT_F_CUT ? pkt->part : pkt->length;
+	struct iovec iov = { .iov_len = pkt->length };
+	int rc;
+
+	if (pkt->length) /* IBA 9.7.4.1.5: no key check for zero bytes */
+		iov.iov_base = (void *)remote_buffer(qp, pkt, pkt->length, IBV_ACCESS_REMOTE_WRITE);
+	if (pkt->length && !iov.iov_base)
+		return RSP_NAK_ACCESS;
+	if (pkt->has_imm && !sn_rq_ready(qp))
+		return RSP_NOT_NOW;
+	rc = sn_wire_land(pkt, &iov, 1, bytes);
+	if (rc == -EFAULT)
+		return RSP_NAK_OPERATION;
+	if (rc || (pkt->flags & SN_PKT_F_CUT))
+		return RSP_LOST;
+	if (pkt->has_imm)
+		sn_rq_complete_imm(qp, pkt);
+	return RSP_DONE;
+}
+
+static enum rsp_verdict do_read(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	struct sn_rd *rd;
+	uint64_t addr = 0;
+	uint32_t i;
+
+	if (pkt->length)
+		addr = remote_buffer(qp, pkt, pkt->length, IBV_ACCESS_REMOTE_READ);
+	if (qp->attr.type != IBV_QPT_RC || !qp->max_dest_rd_atomic)
+		return RSP_NAK_INVALID;
+	if (pkt->length && !addr)
+		return RSP_NAK_ACCESS;
+	/* Asked for again: start over. */
+	for (i = qp->rd_head; i != qp->rd_tail && qp->rd[i % SN_RD_QUEUE].psn != pkt->psn; i++)
+		;
+	if (i - qp->rd_head == SN_RD_QUEUE)
+		return RSP_LOST;
+	rd = &qp->rd[i % SN_RD_QUEUE];
+	*rd = (struct sn_rd){ .psn = pkt->psn, .addr = addr, .length = pkt->length };
+	if (i == qp->rd_tail)
+		qp->rd_tail++;
+	sn_qp_set_busy(qp);
+	return RSP_DONE;
+}
+
+static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
+{
+	struct sn_pkt *pkt = answer(qp, SN_PKT_ATOMIC_RESP, psn);
+
+	pkt->length = pkt->n_inline = sizeof(result);
+	memcpy(pkt->data, &result, sizeof(result));
+	sn_wire_send(qp, pkt);
+}
+
+static uint64_t execute_atomic(uint64_t *at, const struct sn_pkt *pkt)
+{
+	uint64_t expected = pkt->atomic_b;
+
+	if (pkt->op == SN_PKT_FETCH_ADD)
+		return __atomic_fetch_add(at, pkt->atomic_a, __ATOMIC_ACQ_REL);
+	__atomic_compare_exchange_n(at, &expected, pkt->atomic_a, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	return expected;
+}
+
+static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	uint64_t addr = remote_buffer(qp, pkt, 8, IBV_ACCESS_REMOTE_ATOMIC);
+	struct sn_atomic_reply *reply = &qp->replay[qp->replay_next % SN_MAX_RD_ATOMIC];
+
+	if (pkt->raddr & 7 || qp->attr.type != IBV_QPT_RC || !qp->max_dest_rd_atomic)
+		return RSP_NAK_INVALID;
+	if (!addr)
+		return RSP_NAK_ACCESS;
+	reply->result = execute_atomic((uint64_t *)addr, pkt);
+	reply->psn = pkt->psn;
+	reply->valid = true;
+	qp->replay_next++;
+	answer_atomic(qp, pkt->psn, reply->result);
+	return RSP_DONE;
+}
+
+static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	switch ((enum sn_pkt_op)pkt->op) {
+	case SN_PKT_SEND: return do_send(qp, pkt);
+	case SN_PKT_WRITE: return do_write(qp, pkt);
+	case SN_PKT_READ: return do_read(qp, pkt);
+	case SN_PKT_FETCH_ADD:
+	case SN_PKT_CMP_SWAP: return do_atomic(qp, pkt);
+	case SN_PKT_ACK:
+	case SN_PKT_NAK:
+	case SN_PKT_RNR:
+	case SN_PKT_READ_RESP:
+	case SN_PKT_ATOMIC_RESP:
+	case SN_PKT_UD: break;
+	}
+	return RSP_LOST;
+}
+
+/* Never executed twice (IBA 9.7.5.1.5); an answer that is no longer kept stays unanswered. */
+static void repeat_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	uint32_t i;
+
+	for (i = 0; i < SN_MAX_RD_ATOMIC; i++)
+		if (qp->replay[i].valid && qp->replay[i].psn == pkt->psn)
+			answer_atomic(qp, pkt->psn, qp->replay[i].result);
+}
+
+static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	if (pkt->op == SN_PKT_READ)
+		do_read(qp, pkt);
+	else if (pkt->op == SN_PKT_FETCH_ADD || pkt->op == SN_PKT_CMP_SWAP)
+		repeat_atomic(qp, pkt);
+	else
+		ack_later(qp);
+}
+
+static void executed(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	qp->epsn = (pkt->psn + 1) & SN_PSN_MASK;
+	qp->nak_sent = false;
+	sn_count_landed(qp, 1, pkt->op == SN_PKT_READ ? 0 : pkt->length);
+	if (pkt->op != SN_PKT_SEND && pkt->op != SN_PKT_WRITE)
+		return; /* the response acknowledges */
+	ack_later(qp);
+	if (qp->acks_held >= ACK_EVERY)
+		ack_now(qp);
+}
+
+/* IBA 9.9.3, responder class: the QP goes to error, and its owner hears of it. */
+static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event, bool raise)
+{
+	if (qp->attr.type == IBV_QPT_UC)
+		return;
+	send_nak(qp, SN_PKT_NAK, syndrome);
+	if (raise)
+		sn_async_event(qp->attr.async_fd, qp->attr.user_handle, event, &qp->async_events);
+	sn_qp_enter_error(qp);
+}
+
+static void not_now(struct sn_qp *qp)
+{
+	/* Once it is told, what follows is out of order until this one comes again. */
+	qp->nak_sent = send_nak(qp, SN_PKT_RNR, qp->min_rnr_timer);
+}
+
+/*
+ * READs still being answered come first, and in a pause the answer could not leave; the request
+ * will be sent again.
+ */
+static bool fatal_can_wait(const struct sn_qp *qp, enum rsp_verdict verdict)
+{
+	return verdict >= RSP_NAK_ACCESS && (qp->rd_head != qp->rd_tail || sn_wire_paused(qp));
+}
+
+static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	enum rsp_verdict verdict = execute(qp, pkt);
+	bool is_send = pkt->op == SN_PKT_SEND;
+
+	if (fatal_can_wait(qp, verdict) && !is_send)
+		verdict = RSP_LOST;
+	switch (verdict) {
+	case RSP_DONE: executed(qp, pkt); break;
+	case RSP_LOST: break;
+	case RSP_NOT_NOW: not_now(qp); break;
+	case RSP_NAK_ACCESS:
+		refuse(qp, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true);
+		break;
+	case RSP_NAK_INVALID:
+		refuse(qp, MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR, IBV_EVENT_QP_REQ_ERR, !is_send);
+		break;
+	case RSP_NAK_OPERATION:
+		refuse(qp, MLX5_CQE_SYNDROME_REMOTE_OP_ERR, IBV_EVENT_QP_FATAL, !is_send);
+		break;
+	}
+}
+
+/* One sequence NAK per gap (IBA 9.7.5.2.3), or a whole window of them would come back. */
+static void gap(struct sn_qp *qp)
+{
+	if (qp->nak_sent)
+		return;
+	qp->nak_sent = send_nak(qp, SN_PKT_NAK, 0);
+}
+
+void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	switch (check_packet(qp, pkt)) {
+	case RSP_EXECUTE: run_request(qp, pkt); break;
+	case RSP_DUPLICATE: duplicate(qp, pkt); break;
+	case RSP_GAP: gap(qp); break;
+	case RSP_WRONG_STATE:
+	case RSP_STRANGER: break;
+	}
+}
+
+/* ---- READ responses ------------------------------------------------------------------------- */
+
+/* 0, or why not now: -EAGAIN no staging slot, -ENOBUFS the requester's inbox is full. */
+static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
+{
+	uint64_t left = rd->length - rd->sent, len = left < SN_STAGE_BYTES ? left : SN_STAGE_BYTES;
+	struct sn_pkt *pkt = answer(qp, SN_PKT_READ_RESP, rd->psn);
+	struct iovec src = { (void *)(rd->addr + rd->sent), len };
+	int rc;
+
+	pkt->length = len;
+	pkt->raddr = rd->sent; /* offset in the answer */
+	pkt->flags = len == left ? SN_PKT_F_LAST : 0;
+	rc = sn_wire_stage(pkt, &src, 1, len);
+	if (!rc)
+		rc = sn_wire_send(qp, pkt);
+	if (rc)
+		return rc;
+	rd->sent += len;
+	if (rd->sent == rd->length)
+		qp->rd_head++;
+	return 0;
+}
+
+static bool run_reads(struct sn_qp *qp)
+{
+	int n;
+
+	for (n = 0; n < READ_BURST && qp->rd_head != qp->rd_tail; n++)
+		if (send_read_chunk(qp, &qp->rd[qp->rd_head % SN_RD_QUEUE]))
+			break;
+	return n > 0;
+}
+
+static bool can_respond(const struct sn_qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+bool sn_responder_run(struct sn_qp *qp)
+{
+	bool worked;
+
+	if (!can_respond(qp))
+		return false;
+	worked = run_reads(qp);
+	if (qp->ack_due)
+		worked |= ack_now(qp);
+	return worked;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Entry points for tests; see simnic/testing.h. */
+#include "simnic/testing.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "simnic/device/internal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void simnic_test_freeze(bool frozen)
+{
+	sn_lock();
+	sn_engine.frozen = frozen;
+	sn_unlock();
+	sn_engine_kick();
+}
+
+EXPORT void *simnic_test_uar(unsigned int i, uint32_t *uar_index)
+{
+	const struct sn_uar *uar = NULL;
+	const struct sn_dev *dev;
+	void *page = NULL;
+
+	sn_lock();
+	for (dev = sn_engine.devs; dev && !page; dev = dev->next)
+		for (uar = dev->uars; uar && !page; uar = uar->next)
+			if (!i--) {
+				page = uar->page;
+				*uar_index = uar->index;
+			}
+	sn_unlock();
+	return page;
+}
+
+EXPORT int simnic_test_inject_cqe(uint32_t cqn, const void *cqe, const void *data)
+{
+	struct sn_cq *cq;
+	int rc;
+
+	sn_lock();
+	cq = sn_cq_find(cqn);
+	rc = cq ? sn_cq_put_raw(cq, cqe, data) : -ENOENT;
+	sn_unlock();
+	return rc;
+}
+
+EXPORT uint64_t simnic_test_protocol_errors(void)
+{
+	return atomic_load(&sn_engine.protocol_errors);
+}
+
+EXPORT int simnic_test_qp_register(const char *ibdev, uint32_t qpn)
+{
+	const struct sn_dev *dev;
+	const struct sn_qp *qp;
+	int reg = -ENOENT;
+
+	sn_lock();
+	for (dev = sn_engine.devs; dev; dev = dev->next) {
+		if (strcmp(dev->nic->ibdev, ibdev))
+			continue;
+		for (qp = dev->qps; qp; qp = qp->dev_next)
+			if (qp->qpn == qpn)
+				reg = (int)qp->reg;
+	}
+	sn_unlock();
+	return reg;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * UAR pages: doorbell registers and the CQ doorbell. The page is plain memory. A store is noticed
+ * because the first 8 bytes of a doorbell are never zero (they carry a QPN and a size) and the
+ * device puts zero back when it has taken one.
+ *
+ * A register that only one QP uses is taken at its word: the QP runs up to the WQE that was rung,
+ * not to its doorbell record. Registers with several users lose doorbells between two naps (the
+ * last store wins), so their QPs run to their records once the register rang.
+ */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CQ_DOORBELL 0x20 /* MLX5_CQ_DOORBELL */
+#define REG_UNKNOWN UINT32_MAX
+#define SUSPECT_NS  20000000
+
+enum db_check {
+	DB_OK,
+	DB_NO_QP,
+	DB_WRONG_REGISTER,
+	DB_NOT_READY,
+	DB_LATE,
+	DB_BEYOND_RECORD,
+	DB_NOT_THE_WQE,
+};
+
+static const char *const db_check_name[] = {
+	[DB_OK] = "ok",
+	[DB_NO_QP] = "doorbell names a QP that is not of this context",
+	[DB_WRONG_REGISTER] = "doorbell through another register than the QP's own",
+	[DB_NOT_READY] = "doorbell of a QP that is not ready to send",
+	[DB_LATE] = "doorbell already served through the other half",
+	[DB_BEYOND_RECORD] = "doorbell index does not end at or before the doorbell record",
+	[DB_NOT_THE_WQE] = "doorbell bytes differ from the WQE's control segment",
+};
+
+struct doorbell {
+	struct sn_uar *uar;
+	struct sn_uar_half *half;
+	uint64_t *mem;
+	uint32_t reg;
+	uint64_t value; /* first 8 bytes, memory order */
+	uint32_t qpn;
+	uint16_t idx, end;
+	uint8_t ds;
+};
+
+int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page)
+{
+	struct sn_uar *uar = calloc(1, sizeof(*uar));
+
+	if (!uar)
+		return -ENOMEM;
+	uar->dev = dev;
+	uar->index = index;
+	uar->page = page;
+	sn_lock();
+	uar->next = dev->uars;
+	dev->uars = uar;
+	sn_unlock();
+	return 0;
+}
+
+void sn_uar_remove(struct sn_dev *dev, void *page)
+{
+	struct sn_uar **link, *uar;
+
+	sn_lock();
+	for (link = &dev->uars; *link && (*link)->page != page; link = &(*link)->next)
+		;
+	uar = *link;
+	if (uar)
+		*link = uar->next;
+	sn_unlock();
+	free(uar);
+}
+
+static bool qp_uses(const struct sn_qp *qp, uint32_t reg)
+{
+	return qp->reg == reg || qp->reg == REG_UNKNOWN;
+}
+
+static bool reg_is_shared(const struct sn_dev *dev, uint32_t reg)
+{
+	const struct sn_qp *qp;
+	uint32_t users = 0;
+
+	for (qp = dev->qps; qp && users < 2; qp = qp->dev_next)
+		users += qp_uses(qp, reg);
+	return users > 1;
+}
+
+static bool qp_takes_doorbells(const struct sn_qp *qp)
+{
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE ||
+	       qp->state == IBV_QPS_ERR;
+}
+
+/* ---- BlueFlame copies ----------------------------------------------------------------------- */
+
+static bool words_differ(const uint64_t *mem, const uint64_t *ring)
+{
+	uint64_t seen;
+	uint32_t i;
+
+	for (i = 1; i < SN_HALF_BYTES / 8; i++) {
+		seen = __atomic_load_n(&mem[i], __ATOMIC_RELAXED);
+		if (seen && ring[i] && seen != ring[i])
+			return true;
+	}
+	return false;
+}
+
+static void words_clear(uint64_t *mem)
+{
+	uint32_t i;
+
+	for (i = 1; i < SN_HALF_BYTES / 8; i++)
+		if (__atomic_load_n(&mem[i], __ATOMIC_RELAXED))
+			__atomic_store_n(&mem[i], 0, __ATOMIC_RELAXED);
+}
+
+/*
+ * The copy has to equal the ring. Held to that is only the doorbell of a WQE whose predecessors had
+ * all been announced before this half was last looked at, and only on a half that was quiet for a
+ * time: otherwise an earlier copy may have hit it since, or its end only now, and then 8 bytes over
+ * that. The poster may also still be copying; so a difference is a suspicion first, and an error
+ * when it stands after a time in which nobody rang again.
+ */
+static void blueflame_look(const struct sn_qp *qp, struct doorbell *db, bool shared)
+{
+	struct sn_uar_half *half = db->half;
+	uint32_t bytes = db->ds * 16u;
+
+	bool quiet = sn_engine.now_ns - half->taken_ns > SUSPECT_NS;
+
+	half->suspect_ns = 0;
+	half->taken_ns = sn_engine.now_ns;
+	if (shared || !quiet || db->idx != qp->sq_rung || qp->dev->scans - qp->rung_scan < 2) {
+		words_clear(db->mem);
+		return;
+	}
+	memset(half->ring, 0, sizeof(half->ring));
+	sn_wqe_raw(qp, db->idx, half->ring, bytes < SN_HALF_BYTES ? bytes : SN_HALF_BYTES);
+	if (!words_differ(db->mem, half->ring)) {
+		words_clear(db->mem);
+		return;
+	}
+	half->suspect_ns = sn_engine.now_ns;
+	half->suspect_qpn = db->qpn;
+	half->suspect_idx = db->idx;
+}
+
+static void blueflame_look_again(struct sn_uar_half *half, uint64_t *mem)
+{
+	bool differ;
+
+	if (!half->suspect_ns) {
+		if (sn_engine.now_ns - half->taken_ns <= SUSPECT_NS)
+			words_clear(mem); /* the late end of a copy */
+		return;
+	}
+	differ = words_differ(mem, half->ring);
+	if (differ && sn_engine.now_ns - half->suspect_ns < SUSPECT_NS)
+		return;
+	if (differ)
+		sn_protocol_error("BlueFlame copy differs from the ring", half->suspect_qpn,
+				  half->suspect_idx, half->suspect_idx);
+	half->suspect_ns = 0;
+	words_clear(mem);
+}
+
+static enum db_check check_doorbell(const struct sn_qp *qp, const struct doorbell *db)
+{
+	uint64_t ctrl;
+
+	if (!qp || qp->dev != db->uar->dev)
+		return DB_NO_QP;
+	if (qp->reg != REG_UNKNOWN && qp->reg != db->reg)
+		return DB_WRONG_REGISTER;
+	if (!qp_takes_doorbells(qp))
+		return DB_NOT_READY;
+	if ((int16_t)(db->end - qp->sq_cons) <= 0 &&
+	    (uint16_t)(qp->sq_cons - db->end) <= qp->attr.sq_wqe_cnt)
+		return DB_LATE;
+	/* Record before register (the sender's write barrier): the record may only be ahead. */
+	if ((uint16_t)(sn_sq_producer(qp) - db->end) > qp->attr.sq_wqe_cnt)
+		return DB_BEYOND_RECORD;
+	sn_wqe_raw(qp, db->idx, &ctrl, sizeof(ctrl));
+	return ctrl == db->value ? DB_OK : DB_NOT_THE_WQE;
+}
+
+static void doorbell_parse(struct doorbell *db)
+{
+	uint32_t word[2];
+
+	memcpy(word, &db->value, sizeof(word));
+	db->idx = (uint16_t)(be32toh(word[0]) >> 8);
+	db->qpn = be32toh(word[1]) >> 8;
+	db->ds = be32toh(word[1]) & 0x3f;
+	db->end = (uint16_t)(db->idx + (db->ds + 3) / 4);
+}
+
+static void ring_to(struct sn_qp *qp, uint16_t end)
+{
+	if ((int16_t)(end - qp->sq_rung) > 0) {
+		qp->sq_rung = end;
+		qp->rung_scan = qp->dev->scans;
+	}
+	sn_qp_set_busy(qp);
+}
+
+/* Everybody behind a shared register runs to its record. */
+static void ring_sharers(struct sn_dev *dev, uint32_t reg)
+{
+	struct sn_qp *qp;
+
+	for (qp = dev->qps; qp; qp = qp->dev_next)
+		if (qp_uses(qp, reg) && qp_takes_doorbells(qp))
+			ring_to(qp, sn_sq_producer(qp));
+}
+
+static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
+{
+	enum db_check check = check_doorbell(qp, db);
+	bool shared = reg_is_shared(db->uar->dev, db->reg);
+
+	if (check == DB_OK)
+		blueflame_look(qp, db, shared);
+	else
+		words_clear(db->mem);
+	if (check == DB_LATE)
+		return;
+	if (check != DB_OK)
+		sn_protocol_error(db_check_name[check], db->qpn, db->idx, qp ? qp->sq_rung : 0);
+	if (check == DB_NO_QP || check == DB_NOT_READY)
+		return;
+	if (shared)
+		ring_sharers(db->uar->dev, db->reg);
+	else
+		ring_to(qp, check == DB_OK ? db->end : sn_sq_producer(qp));
+}
+
+static bool half_scan(struct sn_uar *uar, uint32_t reg, uint32_t which)
+{
+	size_t offset = SN_BFREG_OFFSET + reg * SN_BFREG_SIZE + which * SN_HALF_BYTES;
+	struct doorbell db = { .uar = uar,
+			       .half = &uar->half[reg][which],
+			       .mem = (uint64_t *)(uar->page + offset),
+			       .reg = uar->index * SN_BFREGS_PER_UAR + reg };
+
+	if (!__atomic_load_n(db.mem, __ATOMIC_RELAXED)) {
+		blueflame_look_again(db.half, db.mem);
+		return false;
+	}
+	db.value = __atomic_exchange_n(db.mem, 0, __ATOMIC_ACQ_REL);
+	doorbell_parse(&db);
+	doorbell_act(sn_qp_find(uar->dev->nic_index, db.qpn), &db);
+	return true;
+}
+
+static bool cq_doorbell_scan(struct sn_uar *uar)
+{
+	uint64_t *mem = (uint64_t *)(uar->page + CQ_DOORBELL);
+
+	if (!__atomic_load_n(mem, __ATOMIC_RELAXED))
+		return false;
+	__atomic_exchange_n(mem, 0, __ATOMIC_ACQ_REL);
+	sn_cq_arm_all(uar->dev);
+	return true;
+}
+
+void sn_uar_scan(struct sn_dev *dev, bool *worked)
+{
+	struct sn_uar *uar;
+	uint32_t reg;
+
+	if (sn_engine.frozen || sn_dev_stands_still(dev))
+		return;
+	dev->scans++;
+	for (uar = dev->uars; uar; uar = uar->next) {
+		*worked |= cq_doorbell_scan(uar);
+		for (reg = 0; reg < SN_BFREGS_PER_UAR; reg++) {
+			*worked |= half_scan(uar, reg, 0);
+			*worked |= half_scan(uar, reg, 1);
+		}
+	}
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Reading send and receive WQEs out of the application's rings (layouts: mlx5dv.h). */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SEGMENT	   16
+#define CTRL_BYTES 16
+
+uint16_t sn_rq_producer(const struct sn_qp *qp)
+{
+	return (uint16_t)be32toh(atomic_load_explicit(&qp->db[MLX5_RCV_DBR], memory_order_acquire));
+}
+
+uint16_t sn_sq_producer(const struct sn_qp *qp)
+{
+	return (uint16_t)be32toh(atomic_load_explicit(&qp->db[MLX5_SND_DBR], memory_order_acquire));
+}
+
+/* A WQE may wrap at the ring's end; out gets it in one piece. */
+void sn_wqe_raw(const struct sn_qp *qp, uint16_t idx, void *out, uint32_t bytes)
+{
+	uint32_t ring = qp->attr.sq_wqe_cnt * MLX5_SEND_WQE_BB;
+	uint32_t at = (idx & (qp->attr.sq_wqe_cnt - 1)) * MLX5_SEND_WQE_BB;
+	uint32_t first = bytes < ring - at ? bytes : ring - at;
+
+	memcpy(out, qp->sq_buf + at, first);
+	if (first < bytes)
+		memcpy((uint8_t *)out + first, qp->sq_buf, bytes - first);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be64toh(v);
+}
+
+/* Bytes of the segments between control and data segments; -1: no such opcode here. */
+static int wqe_head_bytes(const struct sn_qp *qp, uint8_t opcode)
+{
+	switch (opcode) {
+	case MLX5_OPCODE_SEND:
+	case MLX5_OPCODE_SEND_IMM:
+		return qp->attr.type == IBV_QPT_UD ? (int)sizeof(struct mlx5_wqe_datagram_seg) : 0;
+	case MLX5_OPCODE_RDMA_WRITE:
+	case MLX5_OPCODE_RDMA_WRITE_IMM:
+	case MLX5_OPCODE_RDMA_READ:
+		return qp->attr.type == IBV_QPT_UD ? -1 : (int)sizeof(struct mlx5_wqe_raddr_seg);
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA:
+		return qp->attr.type == IBV_QPT_RC ? (int)(sizeof(struct mlx5_wqe_raddr_seg) +
+							   sizeof(struct mlx5_wqe_atomic_seg))
+						   : -1;
+	default: return -1;
+	}
+}
+
+static void decode_head(struct sn_wqe *wqe, const uint8_t *raw, int head)
+{
+	if (head == sizeof(struct mlx5_wqe_datagram_seg)) {
+		memcpy(&wqe->av, raw + CTRL_BYTES, sizeof(wqe->av));
+		return;
+	}
+	if (!head)
+		return;
+	wqe->raddr = get64(raw + CTRL_BYTES);
+	wqe->rkey = get32(raw + CTRL_BYTES + 8);
+	if (head > SEGMENT) {
+		wqe->swap_add = get64(raw + CTRL_BYTES + 16);
+		wqe->compare = get64(raw + CTRL_BYTES + 24);
+	}
+}
+
+/* One inline segment; returns the bytes it takes in the WQE, 0: malformed. */
+static uint32_t decode_inline(struct sn_wqe *wqe, const uint8_t *seg, uint32_t room)
+{
+	uint32_t n = get32(seg) & ~MLX5_INLINE_SEG;
+
+	if (n + 4 > room || wqe->length + n > sizeof(wqe->inline_data) || wqe->n_sge)
+		return 0;
+	memcpy(wqe->inline_data + wqe->length, seg + 4, n);
+	wqe->length += n;
+	wqe->is_inline = true;
+	return (n + 4 + SEGMENT - 1) & ~(SEGMENT - 1u);
+}
+
+static void decode_pointer(struct sn_wqe *wqe, const uint8_t *seg)
+{
+	struct sn_sge *sge = &wqe->sge[wqe->n_sge++];
+
+	sge->length = get32(seg);
+	sge->lkey = get32(seg + 4);
+	sge->addr = get64(seg + 8);
+	if (!sge->length) /* PRM: zero stands for 2 GiB */
+		sge->length = 1u << 31;
+	wqe->length += sge->length;
+}
+
+static void decode_data(struct sn_wqe *wqe, const uint8_t *raw, uint32_t at, uint32_t end)
+{
+	while (at < end) {
+		uint32_t used = SEGMENT;
+
+		if (get32(raw + at) & MLX5_INLINE_SEG)
+			used = decode_inline(wqe, raw + at, end - at);
+		else
+			decode_pointer(wqe, raw + at);
+		if (!used || (wqe->is_inline && wqe->n_sge)) {
+			wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+			return;
+		}
+		at += used;
+	}
+}
+
+/* Reads and atomics have nowhere to put their result in an inline WQE. */
+static bool wqe_is_sane(const struct sn_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case MLX5_OPCODE_RDMA_READ: return !wqe->is_inline;
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA: return !wqe->is_inline && wqe->length == 8;
+	default: return true;
+	}
+}
+
+void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
+{
+	uint8_t raw[SN_WQE_MAX_BYTES];
+	int head;
+
+	memset(wqe, 0, offsetof(struct sn_wqe, av));
+	sn_wqe_raw(qp, idx, raw, CTRL_BYTES);
+	wqe->idx = idx;
+	wqe->opcode = raw[3];
+	wqe->ds = get32(raw + 4) & 0x3f;
+	wqe->nbb = (uint16_t)((wqe->ds + 3) / 4);
+	wqe->fm_ce_se = raw[11];
+	memcpy(&wqe->imm, raw + 12, 4);
+	if (!wqe->ds || get32(raw + 4) >> 8 != qp->qpn || (uint16_t)(get32(raw) >> 8) != idx) {
+		sn_protocol_error("WQE's control segment is not of this QP and index", qp->qpn,
+				  get32(raw) >> 8, idx);
+		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+		wqe->nbb = wqe->nbb ? wqe->nbb : 1;
+		return;
+	}
+	if (wqe->opcode == MLX5_OPCODE_NOP)
+		return;
+	head = wqe_head_bytes(qp, wqe->opcode);
+	if (head < 0 || CTRL_BYTES + head > wqe->ds * SEGMENT) {
+		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+		return;
+	}
+	sn_wqe_raw(qp, idx, raw, wqe->ds * SEGMENT);
+	decode_head(wqe, raw, head);
+	decode_data(wqe, raw, CTRL_BYTES + (uint32_t)head, wqe->ds * SEGMENT);
+	if (!wqe->syndrome && !wqe_is_sane(wqe))
+		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+}
+
+int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge, uint32_t n,
+		     uint32_t access, struct iovec *iov)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		uint64_t at =
+			sn_mr_translate(dev, sge[i].lkey, pdn, sge[i].addr, sge[i].length, access);
+		if (!at)
+			return -EACCES;
+		iov[i].iov_base = (void *)at;
+		iov[i].iov_len = sge[i].length;
+	}
+	return (int)n;
+}
+
+/* The local buffers as iovec, checked; the number of them or -EACCES. */
+int sn_wqe_gather(const struct sn_qp *qp, const struct sn_wqe *wqe, uint32_t access,
+		  struct iovec *iov)
+{
+	if (wqe->is_inline) {
+		iov[0].iov_base = (void *)wqe->inline_data;
+		iov[0].iov_len = wqe->length;
+		return 1;
+	}
+	return sn_sge_translate(qp->dev, qp->attr.pdn, wqe->sge, wqe->n_sge, access, iov);
+}
+
+/* Data segments of a receive WQE, up to the terminator; returns their number. */
+uint32_t sn_wqe_scatter(const uint8_t *segments, uint32_t bytes, struct sn_sge *sge)
+{
+	uint32_t at, n = 0;
+
+	for (at = 0; at + SEGMENT <= bytes && n < SN_WQE_MAX_SGE; at += SEGMENT) {
+		uint32_t lkey = get32(segments + at + 4), length = get32(segments + at);
+
+		if (lkey == MLX5_INVALID_LKEY)
+			break;
+		sge[n].length = length ? length : 1u << 31;
+		sge[n].lkey = lkey;
+		sge[n++].addr = get64(segments + at + 8);
+	}
+	return n;
+}

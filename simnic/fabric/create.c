@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Making and removing a fabric: hosts, NICs, addresses. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "simnic/fabric.h"
+#include "simnic/fabric/internal.h"
+
+static void gid_ipv4(uint8_t gid[16], uint32_t rail, uint32_t host)
+{
+	const uint8_t bytes[16] = { [10] = 0xff, 0xff, 10, rail, 0, host + 1 };
+
+	memcpy(gid, bytes, 16);
+}
+
+/* A subnet per rail, as OpenSM is set up on multi-rail clusters; rail 0 has the default prefix. */
+static void gid_ib(uint8_t gid[16], uint32_t rail, uint64_t guid)
+{
+	uint64_t prefix = htobe64(0xfe80000000000000ULL + rail);
+
+	guid = htobe64(guid);
+	memcpy(gid, &prefix, 8);
+	memcpy(gid + 8, &guid, 8);
+}
+
+static void nic_init_eth(struct sn_nic *nic)
+{
+	gid_ipv4(nic->gid, nic->rail, nic->host);
+	atomic_init(&nic->gid_type[0], SN_GID_ROCE_V2);
+	atomic_init(&nic->gid_type[1], SN_GID_ROCE_V1);
+	/* A name that no real interface has: who asks the kernel about it learns nothing wrong. */
+	snprintf(nic->netdev, sizeof(nic->netdev), "simnic%u", nic->index);
+}
+
+static void nic_init_ib(struct sn_nic *nic)
+{
+	gid_ib(nic->gid, nic->rail, nic->node_guid);
+	atomic_init(&nic->gid_type[0], SN_GID_IB);
+	nic->lid = nic->host + 1; /* LIDs repeat across subnets */
+}
+
+static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
+		     const struct sn_fabric_config *config)
+{
+	snprintf(nic->ibdev, sizeof(nic->ibdev), "mlx5_%u", index);
+	nic->host = host;
+	nic->index = nic->rail = nic->uverbs_minor = index;
+	nic->node_guid = 0x0c42a10300000000ULL | (uint64_t)host << 16 | index << 8;
+	nic->link_layer = config->link_layer;
+	if (config->link_layer == SN_LINK_ETH)
+		nic_init_eth(nic);
+	else
+		nic_init_ib(nic);
+	atomic_init(&nic->port_up, 1);
+	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
+	sn_nic_begin(nic);
+}
+
+static void fabric_init(struct sn_fabric *fabric, const char *name,
+			const struct sn_fabric_config *config)
+{
+	fabric->version = 2;
+	fabric->size_check = sizeof(*fabric);
+	fabric->n_hosts = config->n_hosts;
+	fabric->n_nics = config->n_nics;
+	fabric->seed = config->seed;
+	fabric->link_layer = config->link_layer;
+	snprintf(fabric->name, sizeof(fabric->name), "%s", name);
+	sn_fabric_dir(name, fabric->dir, sizeof(fabric->dir));
+	for (uint32_t host = 0; host < config->n_hosts; host++)
+		for (uint32_t nic = 0; nic < config->n_nics; nic++)
+			nic_init(&fabric->nic[host][nic], host, nic, config);
+}
+
+static int config_check(const struct sn_fabric_config *config)
+{
+	if (config->n_hosts < 1 || config->n_hosts > SN_MAX_HOSTS)
+		return -EINVAL;
+	if (config->n_nics < 1 || config->n_nics > SN_MAX_NICS)
+		return -EINVAL;
+	if (config->link_layer != SN_LINK_ETH && config->link_layer != SN_LINK_IB)
+		return -EINVAL;
+	return 0;
+}
+
+static int file_create(const char *name, struct sn_fabric **out)
+{
+	char path[300];
+	int fd, err;
+
+	err = sn_fabric_path(name, path, sizeof(path));
+	if (err)
+		return err;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	err = ftruncate(fd, sizeof(struct sn_fabric)) ? -errno : sn_fabric_map(fd, out);
+	close(fd);
+	return err;
+}
+
+int sn_fabric_create(const char *name, const struct sn_fabric_config *config)
+{
+	struct sn_fabric *fabric;
+	char dir[256];
+	int err;
+
+	err = config_check(config);
+	if (!err)
+		err = sn_fabric_dir(name, dir, sizeof(dir));
+	if (err)
+		return err;
+	if (mkdir(dir, 0700))
+		return -errno;
+	err = file_create(name, &fabric);
+	if (err)
+		goto destroy;
+	fabric_init(fabric, name, config);
+	err = sn_sysfs_create(fabric);
+	if (!err)
+		fabric->magic = SN_MAGIC; /* last: nobody attaches to half a fabric */
+	sn_fabric_detach(fabric);
+	if (!err)
+		return 0;
+destroy:
+	sn_fabric_destroy(name);
+	return err;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+int sn_fabric_destroy(const char *name)
+{
+	char dir[256];
+	int err;
+
+	err = sn_fabric_dir(name, dir, sizeof(dir));
+	if (err)
+		return err;
+	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) ? -errno : 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What is a NIC's own: its lives, its GID table, its network interface. */
+#include <errno.h>
+#include <string.h>
+
+#include "simnic/fabric/internal.h"
+#include "simnic/inbox.h"
+
+/* First memory key index. Equal on every NIC; 0x100 itself is libmlx5's "no lkey" terminator. */
+#define KEY_FIRST 0x200
+#define KEY_STEP  0x10000
+#define KEY_LIVES 0xff /* of 24 bits of key index */
+#define QPN_STEP  0x1357
+
+/* A driver that is loaded anew begins elsewhere: what a peer remembers of the last life is wrong. */
+void sn_nic_incarnate(struct sn_nic *nic)
+{
+	uint32_t life = atomic_load(&nic->incarnation) + 1;
+
+	atomic_store(&nic->next_qpn, SN_QPN_FIRST + life * QPN_STEP % (SN_QPN_MAX - SN_QPN_FIRST));
+	atomic_store(&nic->next_key, KEY_FIRST + life % KEY_LIVES * KEY_STEP);
+	atomic_store(&nic->incarnation, life);
+}
+
+void sn_nic_begin(struct sn_nic *nic)
+{
+	atomic_init(&nic->next_qpn, SN_QPN_FIRST);
+	atomic_init(&nic->next_key, KEY_FIRST);
+}
+
+int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type)
+{
+	for (int i = 0; i < SN_MAX_GIDS; i++)
+		if (atomic_load(&nic->gid_type[i]) == type)
+			return i;
+	return -ENOENT;
+}
+
+int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index)
+{
+	int from = sn_nic_gid_index(nic, SN_GID_ROCE_V2);
+	uint32_t there;
+
+	if (from < 0)
+		return -EOPNOTSUPP;
+	if (index >= SN_MAX_GIDS)
+		return -EINVAL;
+	/* Twice for a moment, rather than nowhere. */
+	there = atomic_exchange(&nic->gid_type[index], SN_GID_ROCE_V2);
+	if ((uint32_t)from != index)
+		atomic_store(&nic->gid_type[from], there);
+	sn_sysfs_gids_refresh(fabric, nic);
+	atomic_fetch_add(&nic->gid_gen, 1);
+	atomic_fetch_add(&nic->event_gen, 1);
+	sn_proc_wake_all(fabric);
+	return 0;
+}
+
+static bool is_ifname(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n && n < SN_IFNAME && strcspn(name, "/ \t\n:") == n && name[0] != '.';
+}
+
+int sn_nic_set_netdev(struct sn_fabric *fabric, struct sn_nic *nic, const char *name)
+{
+	char old[SN_IFNAME];
+
+	if (nic->link_layer != SN_LINK_ETH)
+		return -EOPNOTSUPP;
+	if (!is_ifname(name))
+		return -EINVAL;
+	memcpy(old, nic->netdev, sizeof(old));
+	strcpy(nic->netdev, strcmp(name, "none") ? name : "");
+	sn_sysfs_netdev_refresh(fabric, nic, old);
+	return 0;
+}

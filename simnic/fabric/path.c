@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which NIC reaches which: ports, the rail switch between them, and what is being lost. */
+#include "simnic/fabric.h"
+
+static uint32_t get(const _Atomic uint32_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+bool sn_pkt_is_response(enum sn_pkt_op op)
+{
+	return op == SN_PKT_ACK || op == SN_PKT_NAK || op == SN_PKT_RNR || op == SN_PKT_READ_RESP ||
+	       op == SN_PKT_ATOMIC_RESP;
+}
+
+static bool end_alive(const struct sn_nic *nic)
+{
+	return get(&nic->state) == SN_NIC_OK && get(&nic->port_up);
+}
+
+/* Loopback inside a NIC passes no switch, and no cable that could lose it. */
+static bool wire_open(const struct sn_fabric *fabric, const struct sn_nic *src,
+		      const struct sn_nic *dst, enum sn_pkt_op op)
+{
+	if (src == dst)
+		return true;
+	if (src->rail != dst->rail || get(&fabric->rail[src->rail].down))
+		return false;
+	if (get(&src->lose_tx) || get(&dst->lose_rx))
+		return false;
+	return !(sn_pkt_is_response(op) && get(&dst->lose_acks));
+}
+
+bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic, uint32_t dst_host,
+		  uint32_t dst_nic, enum sn_pkt_op op)
+{
+	struct sn_nic *src = &fabric->nic[src_host][src_nic];
+	struct sn_nic *dst = &fabric->nic[dst_host][dst_nic];
+
+	if (end_alive(src) && end_alive(dst) && wire_open(fabric, src, dst, op))
+		return true;
+	atomic_fetch_add_explicit(&src->count.dropped, 1, memory_order_relaxed);
+	return false;
+}
+
+bool sn_path_open_late(struct sn_fabric *fabric, const struct sn_pkt *pkt)
+{
+	struct sn_nic *dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];
+
+	if (end_alive(dst) && !get(&fabric->rail[dst->rail].down) && !get(&dst->lose_rx) &&
+	    !(sn_pkt_is_response(pkt->op) && get(&dst->lose_acks)))
+		return true;
+	atomic_fetch_add_explicit(&dst->count.dropped, 1, memory_order_relaxed);
+	return false;
+}
+
+bool sn_path_paused(const struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic,
+		    uint32_t dst_host, uint32_t dst_nic)
+{
+	const struct sn_nic *src = &fabric->nic[src_host][src_nic];
+	const struct sn_nic *dst = &fabric->nic[dst_host][dst_nic];
+
+	return src != dst && (get(&src->paused) || get(&dst->paused));
+}

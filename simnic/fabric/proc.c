@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Slots of attached processes. A process that died without a word is reaped by the next one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "simnic/inbox.h"
+
+/* Start time in clock ticks, 0 when the process is gone (a zombie counts as gone). */
+static uint64_t process_start_time(int32_t pid)
+{
+	char path[32], buf[512], state, *p;
+	unsigned long long start;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	buf[n] = '\0';
+	p = strrchr(buf, ')'); /* the name may hold blanks and brackets */
+	if (!p || sscanf(p + 1,
+			 " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			 "%*d %*d %llu",
+			 &state, &start) != 2)
+		return 0;
+	return state == 'Z' || state == 'X' ? 0 : start;
+}
+
+static void qpns_free(struct sn_fabric *fabric, uint32_t slot)
+{
+	uint16_t owner = slot + 1;
+
+	for (uint32_t n = 0; n < fabric->n_nics; n++) {
+		struct sn_nic *nic = &fabric->nic[fabric->proc[slot].host][n];
+
+		for (uint32_t qpn = 0; qpn < SN_QPN_MAX; qpn++) {
+			uint16_t expected = owner;
+
+			if (atomic_load_explicit(&nic->qpn_owner[qpn], memory_order_relaxed) ==
+			    owner)
+				atomic_compare_exchange_strong(&nic->qpn_owner[qpn], &expected, 0);
+		}
+	}
+}
+
+/* Whoever turns pid into -1 owns the slot while it cleans up. */
+static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
+{
+	struct sn_proc *proc = &fabric->proc[slot];
+	int32_t pid = atomic_load(&proc->pid);
+	uint64_t start = atomic_load(&proc->start_time);
+
+	if (pid <= 0 || !start || process_start_time(pid) == start)
+		return;
+	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
+		return;
+	qpns_free(fabric, slot);
+	sn_held_forget(fabric, slot);
+	atomic_store(&proc->start_time, 0);
+	atomic_store(&proc->pid, 0);
+}
+
+void sn_proc_reap(struct sn_fabric *fabric)
+{
+	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++)
+		slot_reap(fabric, slot);
+}
+
+static void slot_begin(struct sn_proc *proc, uint32_t host)
+{
+	struct sn_pkt stale;
+
+	proc->host = host;
+	while (sn_inbox_pop(proc, &stale))
+		; /* what was sent to the last owner of the slot */
+	for (uint32_t i = 0; i < SN_BOUNCE_SLOTS; i++)
+		atomic_store(&proc->bounce[i], 0);
+	atomic_store(&proc->sleeping, 0);
+	atomic_store(&proc->start_time, process_start_time(getpid()));
+}
+
+int sn_proc_attach(struct sn_fabric *fabric, uint32_t host)
+{
+	sn_proc_reap(fabric);
+	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++) {
+		int32_t nobody = 0;
+
+		if (!atomic_compare_exchange_strong(&fabric->proc[slot].pid, &nobody, getpid()))
+			continue;
+		slot_begin(&fabric->proc[slot], host);
+		return slot;
+	}
+	return -EUSERS;
+}
+
+void sn_proc_detach(struct sn_fabric *fabric, uint32_t slot)
+{
+	struct sn_proc *proc = &fabric->proc[slot];
+	int32_t pid = getpid();
+
+	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
+		return; /* a fork's child does not own the slot */
+	qpns_free(fabric, slot);
+	sn_held_forget(fabric, slot);
+	atomic_store(&proc->start_time, 0);
+	atomic_store(&proc->pid, 0);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The tree below <dir>/h<N>: sys/class/infiniband, sys/class/infiniband_verbs, sys/devices and
+ * dev/infiniband. Plain files: what programs read of a real ConnectX-6 (board id, PCI address,
+ * GID tables). Symlinks are relative, so that openat from a directory descriptor stays inside.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "simnic/fabric/internal.h"
+
+struct tree {
+	char base[512]; /* where relative paths start */
+	bool replace;	/* programs read it meanwhile: the old file or the new one, never a half */
+	int err;	/* first failure; later calls do nothing */
+};
+
+static void make_parents(char *path)
+{
+	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		mkdir(path, 0755);
+		*p = '/';
+	}
+}
+
+static void put(struct tree *tree, const char *file, const char *format, ...)
+{
+	char path[1024], fresh[1100];
+	va_list args;
+	FILE *f;
+
+	if (tree->err)
+		return;
+	snprintf(path, sizeof(path), "%s/%s", tree->base, file);
+	make_parents(path);
+	snprintf(fresh, sizeof(fresh), tree->replace ? "%s.%d" : "%s", path, getpid());
+	f = fopen(fresh, "we");
+	if (!f) {
+		tree->err = -errno;
+		return;
+	}
+	va_start(args, format);
+	vfprintf(f, format, args);
+	va_end(args);
+	if (fputc('\n', f) == EOF || fclose(f))
+		tree->err = -EIO;
+	else if (tree->replace && rename(fresh, path))
+		tree->err = -errno;
+}
+
+static void drop(const struct tree *tree, const char *file)
+{
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/%s", tree->base, file);
+	remove(path);
+}
+
+static void put_link(struct tree *tree, const char *link, const char *target)
+{
+	char path[1024], fresh[1100];
+
+	if (tree->err)
+		return;
+	snprintf(path, sizeof(path), "%s/%s", tree->base, link);
+	make_parents(path);
+	/* Who lists a folder of devices passes over names with a dot in front. */
+	snprintf(fresh, sizeof(fresh), "%s/.link.%d", tree->base, getpid());
+	if (symlink(target, fresh) || rename(fresh, path))
+		tree->err = -errno;
+}
+
+static void put_guid(struct tree *tree, const char *file, uint64_t guid)
+{
+	put(tree, file, "%04x:%04x:%04x:%04x", (unsigned)(guid >> 48),
+	    (unsigned)(guid >> 32) & 0xffff, (unsigned)(guid >> 16) & 0xffff,
+	    (unsigned)guid & 0xffff);
+}
+
+static void put_gid(struct tree *tree, const char *file, const uint8_t gid[16])
+{
+	char text[64], *p = text;
+
+	for (int i = 0; i < 16; i += 2)
+		p += sprintf(p, "%s%02x%02x", i ? ":" : "", gid[i], gid[i + 1]);
+	put(tree, file, "%s", text);
+}
+
+static void tree_host(struct tree *tree, const struct sn_fabric *fabric, uint32_t host)
+{
+	snprintf(tree->base, sizeof(tree->base), "%s/h%u", fabric->dir, host);
+}
+
+/* Also where the class links lead: ../../devices/<this>. Each NIC behind a root port of its own. */
+static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
+{
+	snprintf(buf, len, "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.0", 0x10 + nic->index * 0x10,
+		 0x10 + nic->index * 0x10, 0x11 + nic->index * 0x10);
+}
+
+static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128];
+	size_t n;
+
+	tree_host(tree, fabric, nic->host);
+	pci_path(pci, sizeof(pci), nic);
+	n = strlen(tree->base);
+	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
+	put(tree, "vendor", "0x15b3");
+	put(tree, "device", "0x101b");
+	put(tree, "subsystem_vendor", "0x15b3");
+	put(tree, "subsystem_device", "0x0007");
+	put(tree, "class", "0x020000");
+	put(tree, "revision", "0x00");
+	put(tree, "modalias", "pci:v000015B3d0000101Bsv000015B3sd00000007bc02sc00i00");
+	put(tree, "numa_node", "-1");
+	put(tree, "local_cpus", "ffffffff");
+	put(tree, "local_cpulist", "0-31");
+	put(tree, "max_link_speed", "16.0 GT/s PCIe");
+	put(tree, "max_link_width", "16");
+	put(tree, "current_link_speed", "16.0 GT/s PCIe");
+	put(tree, "current_link_width", "16");
+	put(tree, "enable", "1");
+	put(tree, "../class", "0x060400");
+	put(tree, "../max_link_speed", "16.0 GT/s PCIe");
+	put(tree, "../max_link_width", "16");
+}
+
+static void put_port_state(struct tree *tree, const struct sn_nic *nic)
+{
+	bool up = atomic_load(&nic->port_up);
+
+	put(tree, "ports/1/state", up ? "4: ACTIVE" : "1: DOWN");
+	put(tree, "ports/1/phys_state", up ? "5: LinkUp" : "3: Disabled");
+}
+
+static void tree_gid(struct tree *tree, const struct sn_nic *nic, uint32_t index)
+{
+	static const char *const types[] = { [SN_GID_IB] = "IB/RoCE v1",
+					     [SN_GID_ROCE_V1] = "IB/RoCE v1",
+					     [SN_GID_ROCE_V2] = "RoCE v2" };
+	static const uint8_t nothing[16];
+	uint32_t type = atomic_load(&nic->gid_type[index]);
+	char gid[64], kind[64], ndev[64];
+
+	snprintf(gid, sizeof(gid), "ports/1/gids/%u", index);
+	snprintf(kind, sizeof(kind), "ports/1/gid_attrs/types/%u", index);
+	snprintf(ndev, sizeof(ndev), "ports/1/gid_attrs/ndevs/%u", index);
+	put_gid(tree, gid, type ? nic->gid : nothing);
+	if (type)
+		put(tree, kind, "%s", types[type]);
+	else
+		drop(tree, kind); /* the kernel's file of an empty entry cannot be read either */
+	if (type && nic->netdev[0])
+		put(tree, ndev, "%s", nic->netdev);
+	else
+		drop(tree, ndev);
+}
+
+static void tree_gids(struct tree *tree, const struct sn_nic *nic)
+{
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++)
+		tree_gid(tree, nic, i);
+}
+
+/* Below the PCI function, where /sys/class/infiniband/<device>/device/net leads. */
+static void tree_netdev(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128], file[256];
+
+	if (!nic->netdev[0])
+		return;
+	tree_host(tree, fabric, nic->host);
+	pci_path(pci, sizeof(pci), nic);
+	snprintf(file, sizeof(file), "sys/devices/%s/net/%s/dev_port", pci, nic->netdev);
+	put(tree, file, "0");
+	snprintf(file, sizeof(file), "sys/devices/%s/net/%s/dev_id", pci, nic->netdev);
+	put(tree, file, "0x0");
+}
+
+static void tree_port(struct tree *tree, const struct sn_nic *nic)
+{
+	bool eth = nic->link_layer == SN_LINK_ETH;
+
+	put_port_state(tree, nic);
+	put(tree, "ports/1/link_layer", eth ? "Ethernet" : "InfiniBand");
+	put(tree, "ports/1/lid", "0x%x", nic->lid);
+	put(tree, "ports/1/lid_mask_count", "0");
+	put(tree, "ports/1/sm_lid", "0x%x", eth ? 0 : 1);
+	put(tree, "ports/1/sm_sl", "0");
+	put(tree, "ports/1/rate", "100 Gb/sec (4X EDR)");
+	put(tree, "ports/1/cap_mask", eth ? "0x04010000" : "0x2651e848");
+	put(tree, "ports/1/pkeys/0", "0xffff");
+	put(tree, "ports/1/counters/port_xmit_data", "0");
+	put(tree, "ports/1/counters/port_rcv_data", "0");
+	tree_gids(tree, nic);
+}
+
+static void tree_ibdev(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128];
+	size_t n;
+
+	tree_host(tree, fabric, nic->host);
+	pci_path(pci, sizeof(pci), nic);
+	n = strlen(tree->base);
+	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s/infiniband/%s", pci,
+		 nic->ibdev);
+	put(tree, "node_type", "1: CA");
+	put_guid(tree, "node_guid", nic->node_guid);
+	put_guid(tree, "sys_image_guid", nic->node_guid);
+	put(tree, "node_desc", "h%u simnic", nic->host);
+	put(tree, "fw_ver", "20.35.1012");
+	put(tree, "hw_rev", "0");
+	put(tree, "hca_type", "MT4123");
+	put(tree, "board_id", "MT_0000000223");
+	tree_port(tree, nic);
+	put_link(tree, "device", "../..");
+}
+
+static void tree_uverbs(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128];
+	size_t n;
+
+	tree_host(tree, fabric, nic->host);
+	put(tree, "sys/class/infiniband_verbs/abi_version", "6");
+	pci_path(pci, sizeof(pci), nic);
+	n = strlen(tree->base);
+	snprintf(tree->base + n, sizeof(tree->base) - n,
+		 "/sys/devices/%s/infiniband_verbs/uverbs%u", pci, nic->uverbs_minor);
+	put(tree, "ibdev", "%s", nic->ibdev);
+	put(tree, "abi_version", "1");
+	put(tree, "dev", "231:%u", 192 + nic->uverbs_minor);
+	put_link(tree, "device", "../..");
+}
+
+/* What makes the device findable: its class links, and the node to open. */
+static void tree_links(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128], link[128], target[256];
+
+	tree_host(tree, fabric, nic->host);
+	pci_path(pci, sizeof(pci), nic);
+	snprintf(link, sizeof(link), "dev/infiniband/uverbs%u", nic->uverbs_minor);
+	put(tree, link, "simnic");
+	snprintf(target, sizeof(target), "../../devices/%s/infiniband/%s", pci, nic->ibdev);
+	snprintf(link, sizeof(link), "sys/class/infiniband/%s", nic->ibdev);
+	put_link(tree, link, target);
+	snprintf(target, sizeof(target), "../../devices/%s/infiniband_verbs/uverbs%u", pci,
+		 nic->uverbs_minor);
+	snprintf(link, sizeof(link), "sys/class/infiniband_verbs/uverbs%u", nic->uverbs_minor);
+	put_link(tree, link, target);
+}
+
+int sn_sysfs_create(const struct sn_fabric *fabric)
+{
+	struct tree tree = { .err = 0 };
+
+	/* Last first: tmpfs lists the newest entry first, and tools take the first device. */
+	for (uint32_t host = 0; host < fabric->n_hosts; host++)
+		for (uint32_t n = fabric->n_nics; n-- > 0;) {
+			const struct sn_nic *nic = &fabric->nic[host][n];
+
+			tree_pci(&tree, fabric, nic);
+			tree_netdev(&tree, fabric, nic);
+			tree_ibdev(&tree, fabric, nic);
+			tree_uverbs(&tree, fabric, nic);
+			tree_links(&tree, fabric, nic);
+		}
+	return tree.err;
+}
+
+/* Programs read on while it changes; a device that is not in the classes has its tree still. */
+static struct tree tree_of_device(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = { .replace = true };
+	char pci[128];
+
+	pci_path(pci, sizeof(pci), nic);
+	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s/infiniband/%s", fabric->dir,
+		 nic->host, pci, nic->ibdev);
+	return tree;
+}
+
+void sn_sysfs_port_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = tree_of_device(fabric, nic);
+
+	put_port_state(&tree, nic);
+}
+
+void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = tree_of_device(fabric, nic);
+
+	tree_gids(&tree, nic);
+}
+
+void sn_sysfs_netdev_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic,
+			     const char *old)
+{
+	static const char *const parts[] = { "/dev_port", "/dev_id", "" };
+	struct tree tree = tree_of_device(fabric, nic);
+	char file[128];
+
+	for (size_t i = 0; old[0] && i < sizeof(parts) / sizeof(parts[0]); i++) {
+		snprintf(file, sizeof(file), "../../net/%s%s", old, parts[i]);
+		drop(&tree, file);
+	}
+	drop(&tree, "../../net"); /* as with a NIC that has none; tree_netdev() makes it anew */
+	tree_gids(&tree, nic);
+	tree_netdev(&tree, fabric, nic);
+}
+
+void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = { .replace = true };
+	char file[128];
+
+	tree_host(&tree, fabric, nic->host);
+	snprintf(file, sizeof(file), "sys/class/infiniband_verbs/uverbs%u", nic->uverbs_minor);
+	drop(&tree, file);
+	snprintf(file, sizeof(file), "sys/class/infiniband/%s", nic->ibdev);
+	drop(&tree, file);
+	snprintf(file, sizeof(file), "dev/infiniband/uverbs%u", nic->uverbs_minor);
+	drop(&tree, file);
+}
+
+/* libibverbs takes a folder of another age for another device. */
+static void device_becomes_new(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	char pci[128], path[1024];
+
+	pci_path(pci, sizeof(pci), nic);
+	snprintf(path, sizeof(path), "%s/h%u/sys/devices/%s/infiniband_verbs/uverbs%u", fabric->dir,
+		 nic->host, pci, nic->uverbs_minor);
+	utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = { .replace = true };
+
+	device_becomes_new(fabric, nic);
+	/* Those listed before it are linked again, to be newer than it. */
+	for (uint32_t n = nic->index + 1; n-- > 0;)
+		if (n == nic->index ||
+		    atomic_load(&fabric->nic[nic->host][n].state) != SN_NIC_DISASSOCIATED)
+			tree_links(&tree, fabric, &fabric->nic[nic->host][n]);
+}

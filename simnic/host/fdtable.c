@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The process's view: which fabric and host it is on, and which file descriptors are NICs. The fd
+ * of an opened NIC is a memory file that holds its doorbell pages, so the library's mapping and
+ * ours are one memory, and ours stays when the library unmaps.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "simnic/host/real.h"
+#include "simnic/host/uverbs.h"
+
+#define SN_MAX_FDS 65536
+
+static struct sn_fabric *fabric;
+static uint32_t host_number;
+static int init_result = -ENODEV;
+static pthread_once_t init_once = PTHREAD_ONCE_INIT;
+
+/* The table lock: guards entries, references, and the start of the device. */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The context that an fd opens, or the one whose channel it is. Read unlocked as a hint only. */
+static _Atomic(struct sn_ctx *) by_fd[SN_MAX_FDS];
+static bool device_started;
+
+static void fork_child(void)
+{
+	pthread_mutex_init(&table_lock, NULL);
+	if (!device_started)
+		return;
+	/* What the parent opened stays the parent's; the child opens anew. */
+	for (int fd = 0; fd < SN_MAX_FDS; fd++)
+		atomic_store_explicit(&by_fd[fd], NULL, memory_order_relaxed);
+	device_started = false;
+	sn_device_forget_after_fork();
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&table_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&table_lock);
+}
+
+static void init(void)
+{
+	const char *name = getenv("SIMNIC_FABRIC"), *host = getenv("SIMNIC_HOST");
+	int err, number;
+
+	if (!name || !*name || !host || !*host)
+		return;
+	err = sn_fabric_attach(name, &fabric);
+	if (err) {
+		fprintf(stderr, "simnic: fabric '%s': %s; make it with simnicctl create\n", name,
+			strerror(-err));
+		return;
+	}
+	number = sn_fabric_find_host(fabric, host);
+	if (number < 0) {
+		fprintf(stderr, "simnic: SIMNIC_HOST=%s: this fabric has h0..h%u\n", host,
+			fabric->n_hosts - 1);
+		return;
+	}
+	host_number = number;
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	init_result = 0;
+}
+
+int sn_host_init(void)
+{
+	pthread_once(&init_once, init);
+	return init_result;
+}
+
+struct sn_fabric *sn_host_fabric(void)
+{
+	return fabric;
+}
+
+uint32_t sn_host_number(void)
+{
+	return host_number;
+}
+
+static struct sn_ctx *ctx_make(unsigned int minor)
+{
+	struct sn_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	pthread_mutex_init(&ctx->lock, NULL);
+	ctx->refs = 1;
+	ctx->nic_index = minor;
+	ctx->nic = &fabric->nic[host_number][minor];
+	ctx->incarnation = atomic_load(&ctx->nic->incarnation);
+	return ctx;
+}
+
+static int uar_file(void)
+{
+	int fd = memfd_create("simnic-uverbs", MFD_CLOEXEC);
+
+	if (fd >= 0 && ftruncate(fd, (off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR * SN_PAGE)) {
+		sn_real()->close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int device_start_locked(void)
+{
+	int err;
+
+	if (device_started)
+		return 0;
+	err = sn_device_start(fabric, host_number);
+	device_started = !err;
+	return err;
+}
+
+int sn_ctx_open(unsigned int minor)
+{
+	struct sn_ctx *ctx = ctx_make(minor);
+	int err = ctx ? 0 : -ENOMEM;
+
+	if (err)
+		return err;
+	if (atomic_load(&ctx->nic->state) == SN_NIC_DISASSOCIATED)
+		err = -ENODEV; /* its device node is gone */
+	ctx->fd = err ? -1 : uar_file();
+	if (!err && (ctx->fd < 0 || ctx->fd >= SN_MAX_FDS))
+		err = -EMFILE;
+	pthread_mutex_lock(&table_lock);
+	if (!err)
+		err = device_start_locked();
+	if (!err)
+		atomic_store(&by_fd[ctx->fd], ctx);
+	pthread_mutex_unlock(&table_lock);
+	if (!err)
+		return ctx->fd;
+	if (ctx->fd >= 0)
+		sn_real()->close(ctx->fd);
+	free(ctx);
+	return err;
+}
+
+struct sn_ctx *sn_ctx_get(int fd)
+{
+	struct sn_ctx *ctx;
+
+	if (fd < 0 || fd >= SN_MAX_FDS || !atomic_load_explicit(&by_fd[fd], memory_order_relaxed))
+		return NULL;
+	pthread_mutex_lock(&table_lock);
+	ctx = atomic_load(&by_fd[fd]);
+	if (ctx && ctx->fd != fd)
+		ctx = NULL; /* a channel */
+	if (ctx)
+		ctx->refs++;
+	pthread_mutex_unlock(&table_lock);
+	return ctx;
+}
+
+static void ctx_free(struct sn_ctx *ctx)
+{
+	if (ctx->dev)
+		sn_dev_close(ctx->dev);
+	sn_channels_free(ctx);
+	if (ctx->uar)
+		munmap(ctx->uar, (size_t)ctx->n_uars * SN_PAGE);
+	for (uint32_t i = 0; i < ctx->n_objs; i++)
+		free(ctx->objs[i]);
+	free(ctx->objs);
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx);
+}
+
+void sn_ctx_put(struct sn_ctx *ctx)
+{
+	bool last;
+
+	pthread_mutex_lock(&table_lock);
+	last = !--ctx->refs;
+	pthread_mutex_unlock(&table_lock);
+	if (last)
+		ctx_free(ctx);
+}
+
+int sn_fd_register(int fd, struct sn_ctx *ctx)
+{
+	if (fd < 0 || fd >= SN_MAX_FDS)
+		return -EMFILE;
+	pthread_mutex_lock(&table_lock);
+	atomic_store(&by_fd[fd], ctx);
+	pthread_mutex_unlock(&table_lock);
+	return 0;
+}
+
+/* The context's own fd is closed: its channels' numbers mean nothing to us any more. */
+static void channels_forget(struct sn_ctx *ctx)
+{
+	pthread_mutex_lock(&ctx->lock);
+	for (struct sn_channel *channel = ctx->channels; channel; channel = channel->next)
+		if (channel->app_fd >= 0)
+			sn_fd_register(channel->app_fd, NULL);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+void sn_fd_close(int fd)
+{
+	struct sn_ctx *ctx;
+
+	if (fd < 0 || fd >= SN_MAX_FDS || !atomic_load_explicit(&by_fd[fd], memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&table_lock);
+	ctx = atomic_exchange(&by_fd[fd], NULL);
+	if (ctx)
+		ctx->refs++;
+	pthread_mutex_unlock(&table_lock);
+	if (!ctx)
+		return;
+	if (ctx->fd == fd) {
+		channels_forget(ctx);
+		sn_ctx_put(ctx); /* the reference of the open */
+	} else {
+		pthread_mutex_lock(&ctx->lock);
+		sn_channel_closed(ctx, fd);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	sn_ctx_put(ctx);
+}
+
+void *sn_ctx_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags, off_t offset)
+{
+	return sn_real()->mmap(addr, length, prot, flags, ctx->fd, offset);
+}

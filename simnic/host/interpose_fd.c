@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Interposers for what is done with an opened NIC: ioctl, mmap, close; and for RDMA netlink. */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <rdma/mlx5-abi.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "simnic/host/real.h"
+#include "simnic/host/uverbs.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int result(int err)
+{
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	struct sn_ctx *ctx = sn_ctx_get(fd);
+	va_list args;
+	void *arg;
+	int err;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (!ctx)
+		return sn_real()->ioctl(fd, request, arg);
+	err = request == RDMA_VERBS_IOCTL ? sn_uverbs_ioctl(ctx, arg) : -ENOTTY;
+	sn_ctx_put(ctx);
+	return result(err);
+}
+
+/* mlx5's mapping offset: command << 8 | index, in pages. Doorbell pages are all that exists. */
+static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags,
+		      off_t offset)
+{
+	uint64_t page = offset / SN_PAGE, command = page >> 8, index = page & 0xff;
+
+	if ((command != MLX5_IB_MMAP_REGULAR_PAGE && command != MLX5_IB_MMAP_WC_PAGE &&
+	     command != MLX5_IB_MMAP_NC_PAGE) ||
+	    index >= ctx->n_uars || length != SN_PAGE) {
+		errno = EINVAL;
+		return MAP_FAILED;
+	}
+	return sn_ctx_mmap(ctx, addr, length, prot, flags, index * SN_PAGE);
+}
+
+EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	struct sn_ctx *ctx = fd < 0 ? NULL : sn_ctx_get(fd);
+	void *mem;
+
+	if (!ctx)
+		return sn_real()->mmap(addr, length, prot, flags, fd, offset);
+	mem = nic_mmap(ctx, addr, length, prot, flags, offset);
+	sn_ctx_put(ctx);
+	return mem;
+}
+
+EXPORT int close(int fd)
+{
+	sn_fd_close(fd);
+	return sn_real()->close(fd);
+}
+
+__attribute__((visibility("default"), alias("mmap"))) void *
+mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+
+/*
+ * libibverbs reads sysfs only where RDMA netlink does not exist at all: an empty listing, which a
+ * kernel without RDMA devices would give, ends its search.
+ */
+EXPORT int socket(int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && !sn_host_init()) {
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
+	return sn_real()->socket(domain, type, protocol);
+}

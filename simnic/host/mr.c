@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Protection domains and memory regions. */
+#include <errno.h>
+#include <rdma/mlx5-abi.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "simnic/host/uverbs.h"
+
+int sn_pd_alloc(const struct sn_req *req)
+{
+	static _Atomic uint32_t next_pdn = 1;
+	struct ib_uverbs_alloc_pd_resp resp = { 0 };
+	struct mlx5_ib_alloc_pd_resp uhw;
+	struct sn_obj *pd = sn_obj_make(SN_OBJ_PD);
+	int err;
+
+	if (!pd)
+		return -ENOMEM;
+	pd->pd.pdn = uhw.pdn = atomic_fetch_add(&next_pdn, 1) & 0xffffff;
+	err = sn_obj_add(req->ctx, pd, &resp.pd_handle);
+	if (err) {
+		free(pd);
+		return err;
+	}
+	sn_req_out(req, UVERBS_ATTR_UHW_OUT, &uhw, sizeof(uhw));
+	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+int sn_pd_dealloc(const struct sn_req *req)
+{
+	struct sn_obj *pd;
+	uint32_t handle;
+
+	if (sn_req_u32(req, UVERBS_ATTR_DESTROY_PD_HANDLE, &handle))
+		return -EINVAL;
+	pd = sn_obj_find(req->ctx, handle, SN_OBJ_PD);
+	if (!pd)
+		return -ENOENT;
+	if (pd->users)
+		return -EBUSY;
+	sn_obj_drop(req->ctx, handle);
+	return 0;
+}
+
+static int access_check(const struct ib_uverbs_reg_mr *cmd)
+{
+	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
+			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+	const uint32_t writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
+
+	if (cmd->access_flags & ~known)
+		return -EOPNOTSUPP; /* on demand paging, memory windows, huge pages */
+	/* IBA 10.6.3.1: a remote write right needs the local one. */
+	if ((cmd->access_flags & writes) && !(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	if (!cmd->length || cmd->start + cmd->length < cmd->start)
+		return -EINVAL;
+	return (cmd->start ^ cmd->hca_va) % SN_PAGE ? -EINVAL : 0;
+}
+
+/* A kernel pins the pages, and cannot pin what is not there. */
+static int range_check(uint64_t start, uint64_t length)
+{
+	uint64_t at = start & ~(SN_PAGE - 1ULL), end = start + length;
+	unsigned char seen[4096];
+
+	while (at < end) {
+		uint64_t n = end - at;
+
+		if (n > sizeof(seen) * (uint64_t)SN_PAGE)
+			n = sizeof(seen) * (uint64_t)SN_PAGE;
+		if (mincore((void *)(uintptr_t)at, n, seen))
+			return -EFAULT;
+		at += n;
+	}
+	return 0;
+}
+
+/* RLIMIT_MEMLOCK counts only where a test asks for it: CI containers set it tiny. */
+static int memlock_check(const struct sn_ctx *ctx, uint64_t length)
+{
+	const char *on = getenv("SIMNIC_MEMLOCK");
+	uint64_t sum = length;
+	struct rlimit limit;
+
+	if (!on || *on != '1' || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return 0;
+	for (uint32_t i = 0; i < ctx->n_objs; i++)
+		if (ctx->objs[i] && ctx->objs[i]->type == SN_OBJ_MR)
+			sum += ctx->objs[i]->mr.length;
+	return sum > limit.rlim_cur ? -ENOMEM : 0;
+}
+
+static int limits_check(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
+{
+	uint32_t limit = atomic_load(&ctx->nic->mr_limit);
+
+	if (limit && ctx->n_mrs >= limit)
+		return -ENOMEM;
+	return memlock_check(ctx, cmd->length);
+}
+
+static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
+		   struct sn_obj *mr, uint32_t *handle)
+{
+	int err;
+
+	err = sn_mr_reg(ctx->dev, pd->pd.pdn, cmd->start, cmd->length, cmd->hca_va,
+			cmd->access_flags, &mr->mr.lkey, &mr->mr.rkey);
+	if (err)
+		return err;
+	err = sn_obj_add(ctx, mr, handle);
+	if (err) {
+		sn_mr_dereg(ctx->dev, mr->mr.lkey);
+		return err;
+	}
+	mr->mr.pd = pd;
+	mr->mr.start = cmd->start;
+	mr->mr.length = cmd->length;
+	pd->users++;
+	ctx->n_mrs++;
+	return 0;
+}
+
+int sn_mr_reg_cmd(const struct sn_req *req)
+{
+	struct ib_uverbs_reg_mr_resp resp = { 0 };
+	struct ib_uverbs_reg_mr cmd;
+	struct sn_obj *mr, *pd;
+	int err;
+
+	err = sn_req_in(req, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd), sizeof(cmd));
+	if (err)
+		return err;
+	pd = sn_obj_find(req->ctx, cmd.pd_handle, SN_OBJ_PD);
+	if (!pd)
+		return -EINVAL;
+	err = access_check(&cmd);
+	if (!err)
+		err = range_check(cmd.start, cmd.length);
+	if (!err)
+		err = limits_check(req->ctx, &cmd);
+	if (err)
+		return err;
+	mr = sn_obj_make(SN_OBJ_MR);
+	err = mr ? mr_make(req->ctx, &cmd, pd, mr, &resp.mr_handle) : -ENOMEM;
+	if (err) {
+		free(mr);
+		return err;
+	}
+	resp.lkey = mr->mr.lkey;
+	resp.rkey = mr->mr.rkey;
+	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+int sn_mr_destroy_cmd(const struct sn_req *req)
+{
+	struct sn_obj *mr;
+	uint32_t handle;
+	int err;
+
+	if (sn_req_u32(req, UVERBS_ATTR_DESTROY_MR_HANDLE, &handle))
+		return -EINVAL;
+	mr = sn_obj_find(req->ctx, handle, SN_OBJ_MR);
+	if (!mr)
+		return -ENOENT;
+	err = sn_mr_dereg(req->ctx->dev, mr->mr.lkey);
+	if (err)
+		return err;
+	mr->mr.pd->users--;
+	req->ctx->n_mrs--;
+	sn_obj_drop(req->ctx, handle);
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which paths belong to the simulated host. Everything else passes untouched. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simnic/host/real.h"
+#include "simnic/host/uverbs.h"
+
+static bool below(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return !strncmp(path, prefix, n) && (!path[n] || path[n] == '/');
+}
+
+static bool is_ours(const char *path)
+{
+	if (path[0] != '/' || (path[1] != 's' && path[1] != 'd'))
+		return false;
+	return below(path, "/sys/class/infiniband") || below(path, "/sys/class/infiniband_verbs") ||
+	       below(path, "/sys/class/infiniband_mad") ||
+	       below(path, "/sys/class/infiniband_cm") || below(path, "/dev/infiniband");
+}
+
+const char *sn_path_map(const char *path, char *buf, size_t len)
+{
+	int saved = errno;
+
+	if (path && is_ours(path) && !sn_host_init() &&
+	    snprintf(buf, len, "%s/h%u%s", sn_host_fabric()->dir, sn_host_number(), path) <
+		    (int)len)
+		path = buf;
+	errno = saved;
+	return path;
+}
+
+bool sn_path_uverbs(const char *path, unsigned int *minor)
+{
+	static const char prefix[] = "/dev/infiniband/uverbs";
+	size_t n = sizeof(prefix) - 1;
+	char *end;
+
+	if (!path || strncmp(path, prefix, n) || !isdigit((unsigned char)path[n]) || sn_host_init())
+		return false;
+	*minor = strtoul(path + n, &end, 10);
+	return !*end && *minor < sn_host_fabric()->n_nics;
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Every SHIFT_ variable that the code reads is in docs/man/shift.7, and nothing else is; the pages
+pass groff without a warning where groff is installed.
+
+usage: check_man.py [ROOT]
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+READ = re.compile(r'(?:getenv|config_text|config_ms|config_on|run_env)\(\s*"(SHIFT_[A-Z0-9_]+)"')
+MODULES = ("libibverbs", "shiftlib", "providers", "kvclient", "tools")
+
+
+def read_by_code(root):
+    names = {}
+    for module in MODULES:
+        for path in glob.glob(os.path.join(root, module, "**", "*.[ch]"), recursive=True):
+            with open(path, encoding="utf-8") as f:
+                for name in READ.findall(f.read()):
+                    names.setdefault(name, os.path.relpath(path, root))
+    return names
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..")
+    with open(os.path.join(root, "docs/man/shift.7"), encoding="utf-8") as f:
+        documented = set(re.findall(r"^\.B (SHIFT_[A-Z0-9_]+)$", f.read(), re.M))
+    code = read_by_code(root)
+    wrong = [f"{code[name]} reads {name}, which docs/man/shift.7 does not describe"
+             for name in sorted(set(code) - documented)]
+    wrong += [f"docs/man/shift.7 describes {name}, which nothing reads"
+              for name in sorted(documented - set(code))] if code else ["no variable is read"]
+    for page in sorted(glob.glob(os.path.join(root, "docs/man/*.[1-8]"))):
+        if shutil.which("groff"):
+            said = subprocess.run(["groff", "-man", "-Tascii", "-ww", "-z", page], text=True,
+                                  capture_output=True, check=False).stderr
+            wrong += said.splitlines()
+    print("\n".join(wrong) if wrong else f"{len(documented)} variables are described")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

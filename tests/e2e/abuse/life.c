@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Objects that come and go: from many threads, again and again, in the middle of a move. */
+#include "abuse.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- churn: threads that make and destroy while connections move ---------------------------- */
+
+static atomic_bool churn_stop;
+
+static void churn_mrs(struct nic *nic)
+{
+	static _Thread_local uint8_t mem[16 * 4096];
+	struct ibv_mr *mrs[16];
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		mrs[i] = ibv_reg_mr(nic->pd, mem + 4096 * i, 4096, IBV_ACCESS_LOCAL_WRITE);
+		must(mrs[i], "ibv_reg_mr");
+	}
+	for (i = 0; i < 16; i++)
+		must_zero(ibv_dereg_mr(mrs[15 - i]), "ibv_dereg_mr");
+}
+
+/* Connected to nobody: as far as SHIFT knows, its peer is late. */
+static void churn_qp(struct nic *nic)
+{
+	struct nic own = *nic;
+	struct conn c;
+
+	own.pd = ibv_alloc_pd(nic->ctx);
+	must(own.pd, "ibv_alloc_pd");
+	conn_make(&c, &own);
+	conn_to_init(&c);
+	conn_post_recv(&c, 0);
+	c.peer = (struct address){ .qpn = 0xabc, .psn = 1 };
+	memcpy(c.peer.gid, nic->gid.raw, 16);
+	c.own.psn = 1;
+	conn_to_rts_alone(&c);
+	conn_free(&c);
+	must_zero(ibv_dealloc_pd(own.pd), "ibv_dealloc_pd");
+}
+
+static void *churn_thread(void *arg)
+{
+	struct nic *nic = arg;
+	int i;
+
+	for (i = 0; !atomic_load(&churn_stop); i++) {
+		if (i & 1)
+			churn_mrs(nic);
+		else
+			churn_qp(nic);
+		usleep(500);
+	}
+	return NULL;
+}
+
+void run_churn(void)
+{
+	struct conn *conns = calloc((size_t)opt.qps, sizeof(*conns));
+	pthread_t threads[4];
+	struct nic nic;
+	int i;
+
+	must(conns, "memory");
+	nic_open(&nic, opt.dev);
+	for (i = 0; i < opt.qps; i++) {
+		conn_make(&conns[i], &nic);
+		conn_connect(&conns[i]);
+	}
+	for (i = 0; i < 4; i++)
+		must_zero(pthread_create(&threads[i], NULL, churn_thread, &nic), "a thread");
+	say("CONNECTED");
+	hear("go");
+	while (!both_told())
+		for (i = 0; i < opt.qps; i++)
+			conn_talk(&conns[i], 20);
+	atomic_store(&churn_stop, true);
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	meet();
+	for (i = 0; i < opt.qps; i++)
+		conn_free(&conns[i]);
+	nic_close(&nic);
+	free(conns);
+}
+
+/* ---- reset: the same QPs are connected again and again -------------------------------------- */
+
+void run_reset(void)
+{
+	struct nic nic;
+	struct conn c;
+	int round;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	for (round = 0; round < opt.rounds; round++) {
+		conn_connect(&c);
+		say("CONNECTED %d", round);
+		hear("talk");
+		conn_talk(&c, 200);
+		say("TALKED %d", round);
+		hear("reset");
+		meet();
+		conn_reset(&c);
+		meet();
+	}
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- destroy: in mid-move, with work outstanding -------------------------------------------- */
+
+void run_destroy(void)
+{
+	struct conn *conns = calloc((size_t)opt.qps, sizeof(*conns));
+	struct nic nic;
+	int i, n, round;
+
+	must(conns, "memory");
+	nic_open(&nic, opt.dev);
+	for (round = 0; round < opt.rounds; round++) {
+		for (i = 0; i < opt.qps; i++) {
+			conn_make(&conns[i], &nic);
+			conn_connect(&conns[i]);
+		}
+		say("CONNECTED %d", round);
+		hear("go");
+		for (i = 0; i < opt.qps; i++)
+			for (n = 0; n < DEPTH / 2; n++)
+				conn_post_send(&conns[i], (uint64_t)n);
+		usleep((useconds_t)round * 7000);
+		for (i = 0; i < opt.qps; i++)
+			conn_free(&conns[i]);
+		say("DESTROYED %d", round);
+		hear("next");
+		meet();
+	}
+	nic_close(&nic);
+	free(conns);
+}
+
+/* ---- cycles: nothing may grow --------------------------------------------------------------- */
+
+/*
+ * What the program's allocators hold. Resident memory would also count pages that a ring of a fixed
+ * size touches for the first time, and the file of the KV.
+ */
+static long heap_kb(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return (long)((info.uordblks + info.hblkhd) / 1024);
+}
+
+static int mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	int c, lines = 0;
+
+	must(f, "/proc/self/maps");
+	while ((c = fgetc(f)) != EOF)
+		lines += c == '\n';
+	fclose(f);
+	return lines;
+}
+
+void run_cycles(void)
+{
+	struct nic nic;
+	struct conn c;
+	int round;
+
+	nic_open(&nic, opt.dev);
+	for (round = 0; round < opt.rounds; round++) {
+		conn_make(&c, &nic);
+		conn_connect(&c);
+		conn_talk(&c, 4);
+		meet();
+		conn_free(&c);
+		if (round == opt.rounds / 5 || round == opt.rounds - 1)
+			say("HOLDS %ld %d", heap_kb(), mappings());
+	}
+	nic_close(&nic);
+}
+
+/* ---- abandon: the device is closed, and everything of it is left as it is ------------------- */
+
+void run_abandon(void)
+{
+	struct nic nic;
+	struct conn c, kept;
+	int round;
+
+	for (round = 0; round < opt.rounds; round++) {
+		nic_open(&nic, opt.dev);
+		conn_make(&c, &nic);
+		conn_connect(&c);
+		say("CONNECTED %d", round);
+		hear("go");
+		conn_talk(&c, 20);
+		meet();
+		must_zero(ibv_close_device(nic.ctx), "ibv_close_device");
+		nic_open(&nic, opt.dev);
+		conn_make(&kept, &nic);
+		conn_connect(&kept);
+		conn_talk(&kept, 20);
+		usleep(100000);
+		meet();
+		conn_free(&kept);
+		nic_close(&nic);
+	}
+}
+
+/* ---- many: QPs whose peers never show up in the KV ------------------------------------------ */
+
+void run_many(void)
+{
+	struct conn *conns = calloc((size_t)opt.qps, sizeof(*conns));
+	struct nic nic;
+	int i;
+
+	must(conns, "memory");
+	nic_open(&nic, opt.dev);
+	for (i = 0; i < opt.qps; i++) {
+		conn_make(&conns[i], &nic);
+		conn_connect(&conns[i]);
+		conn_talk(&conns[i], 2);
+	}
+	say("CONNECTED");
+	hear("go");
+	meet();
+	for (i = 0; i < opt.qps; i++)
+		conn_free(&conns[i]);
+	nic_close(&nic);
+	free(conns);
+}

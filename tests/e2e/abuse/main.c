@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "abuse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options opt = {
+	.port = 18515, .rounds = 3, .qps = 4, .timeout = 14, .dev = "mlx5_0", .dev2 = "mlx5_1"
+};
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} scenarios[] = {
+	{ "churn", run_churn },	      { "reset", run_reset }, { "destroy", run_destroy },
+	{ "late-mr", run_late_mr },   { "exit", run_exit },   { "fork", run_fork },
+	{ "cycles", run_cycles },     { "kill", run_kill },   { "abandon", run_abandon },
+	{ "hung-nic", run_hung_nic }, { "many", run_many },
+};
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: abuse SCENARIO --server|--client [--port N] [--rounds N] [--qps N] "
+			"[--dev NAME] [--dev2 NAME]\n");
+	exit(2);
+}
+
+static void options_read(int argc, char **argv)
+{
+	int i;
+
+	for (i = 2; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : "";
+
+		if (!strcmp(argv[i], "--server"))
+			opt.server = true;
+		else if (!strcmp(argv[i], "--client"))
+			opt.server = false;
+		else if (i++, !strcmp(argv[i - 1], "--port"))
+			opt.port = atoi(value);
+		else if (!strcmp(argv[i - 1], "--rounds"))
+			opt.rounds = atoi(value);
+		else if (!strcmp(argv[i - 1], "--qps"))
+			opt.qps = atoi(value);
+		else if (!strcmp(argv[i - 1], "--dev"))
+			opt.dev = value;
+		else if (!strcmp(argv[i - 1], "--dev2"))
+			opt.dev2 = value;
+		else
+			usage();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc < 3)
+		usage();
+	options_read(argc, argv);
+	for (i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+		if (strcmp(argv[1], scenarios[i].name))
+			continue;
+		line_open();
+		scenarios[i].run();
+		say("OK");
+		return 0;
+	}
+	usage();
+}

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Runs abuse: verbs in every order that is allowed, with faults between.
+
+  run_abuse.py --build DIR                 all cases
+  run_abuse.py --build DIR --only reset    cases whose name begins so
+"""
+import argparse
+import os
+import re
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import lab as lab_module  # noqa: E402
+from lab import Lab, Shift, Stuck, wait_for  # noqa: E402
+
+LIMIT = 30.0
+
+
+class Failed(Exception):
+    """What a case found wrong."""
+
+
+class Pair:
+    """Both ends of one scenario."""
+
+    def __init__(self, lab, args, scenario, *options, shift=True, **settings):
+        self.lab = lab
+        self.limit = LIMIT * args.slow
+        self.lanes = 1
+        port = str(lab_module.free_port())
+        argv = [os.path.join(lab_module.out_folder(args.build), "bin", "abuse"), scenario,
+                "--port", port] + [str(o) for o in options]
+        settings.setdefault("log", "info")
+        kv = settings.pop("kv", None)
+        with_shift = Shift(way="both" if args.sanitizer else "shiftctl", kv=kv,
+                           **settings) if shift else None
+        known = os.path.join(lab.folder, "known-races")
+        with open(known, "w", encoding="ascii") as f:
+            f.write("race:libmlx5-rdmav\n")  # the distribution's: the seed of its create_ah
+        env = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
+               "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
+        self.ends = [lab.start("h0", argv + ["--server"], "server", with_shift, env, True),
+                     lab.start("h1", argv + ["--client"], "client", with_shift, env, True)]
+
+    def alive(self):
+        for p in self.ends:
+            if not p.running():
+                raise Failed(f"{p.name} ended with {p.process.returncode}")
+
+    def said(self, word, ends=None):
+        for p in ends or self.ends:
+            wait_for(f"{word} of {p.name}",
+                     lambda p=p: word in p.out().splitlines() or not p.running(), self.limit)
+            if word not in p.out().splitlines():
+                raise Failed(f"{p.name} ended with {p.process.returncode}, before {word}")
+
+    def say(self, word):
+        for p in self.ends:
+            p.say(word)
+
+    def protections(self, p):
+        return len(re.findall(r"QP 0x\w+ on \S+ is protected by", self.lab.shift_log(p)))
+
+    def protected(self, n):
+        """As often as that since the start."""
+        for p in self.ends:
+            wait_for(f"protection {n} of {p.name}",
+                     lambda p=p: self.protections(p) >= n or not p.running(), self.limit)
+        self.alive()
+
+    def done(self, ends=None):
+        for p in ends or self.ends:
+            p.wait(self.limit)
+        for p in ends or self.ends:
+            if p.process.returncode or "OK" not in p.out().splitlines():
+                raise Failed(f"{p.name} ended with {p.process.returncode}")
+
+    def moved(self):
+        for p in self.ends:
+            stats = self.lab.stats(p)
+            if stats is not None and any(m["settled_ns"] for m in stats["moves"]):
+                return
+        raise Failed("nothing moved")
+
+    def tails(self):
+        text = "".join(p.tail(40) for p in self.ends)
+        for p in self.ends:
+            rows = self.lab.shift_log(p).splitlines()[-25:]
+            text += f"--- SHIFT of {p.name}\n" + "\n".join(rows) + "\n"
+        return text
+
+
+def churn(lab, args):
+    pair = yield Pair(lab, args, "churn")
+    pair.said("CONNECTED")
+    pair.protected(4)
+    pair.say("go")
+    time.sleep(0.2)
+    lab.fault("port-down", "h0/mlx5_0")
+    time.sleep(1)
+    pair.say("stop")
+    pair.done()
+    pair.moved()
+
+
+def churn_hang(lab, args):
+    """The threads' own commands hang too; they must come back when the NIC does."""
+    pair = yield Pair(lab, args, "churn")
+    pair.said("CONNECTED")
+    pair.protected(4)
+    pair.say("go")
+    time.sleep(0.2)
+    lab.fault("nic-hang", "h1/mlx5_0", lasts=3)
+    time.sleep(4)
+    pair.say("stop")
+    pair.done()
+
+
+def reset(lab, args):
+    """Every round is protected again, also those after a move."""
+    pair = yield Pair(lab, args, "reset", "--rounds", 8)
+    for n in range(8):
+        pair.said(f"CONNECTED {n}")
+        pair.protected(n + 1)
+        if n in (2, 5):
+            lab.fault("port-down", "h1/mlx5_0")
+        pair.say("talk")
+        pair.said(f"TALKED {n}")
+        if n in (2, 5):
+            lab.ctl("heal", "h1/mlx5_0")
+        pair.say("reset")
+    pair.done()
+    pair.moved()
+
+
+def reset_fast(lab, args):
+    """Without waiting for anything: old answers meet new connections."""
+    pair = yield Pair(lab, args, "reset", "--rounds", 41)
+    for _ in range(40):
+        pair.say("talk")
+        pair.say("reset")
+    pair.said("CONNECTED 40")
+    last = [p.out() for p in pair.ends]
+    wait_for("protection of the last round", lambda: all(
+        lab.shift_log(p).rstrip().splitlines()[-1:] != [] and
+        re.search(r"is protected by \S+$", lab.shift_log(p).rstrip()) for p in pair.ends) or
+        last is None, pair.limit)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("talk")
+    pair.say("reset")
+    pair.done()
+    pair.moved()
+
+
+def destroy(lab, args):
+    pair = yield Pair(lab, args, "destroy", "--rounds", 6)
+    for n in range(6):
+        pair.said(f"CONNECTED {n}")
+        pair.protected(4 * (n + 1))
+        lab.fault("port-down", "h0/mlx5_0", at_message=3)
+        pair.say("go")
+        pair.said(f"DESTROYED {n}")
+        lab.ctl("heal", "all")
+        pair.say("next")
+    pair.done()
+
+
+def late_mr(lab, args):
+    # more than the journal of keys holds, so that it begins anew
+    pair = yield Pair(lab, args, "late-mr", "--rounds", 300)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def exit_moving(lab, args):
+    pair = yield Pair(lab, args, "exit")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.done()
+
+
+def exit_hung(lab, args):
+    """The command that a worker waits for never comes back: the process ends all the same."""
+    pair = yield Pair(lab, args, "exit")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("nic-hang", "h0/mlx5_0")
+    time.sleep(0.3)
+    pair.say("go")
+    pair.done()
+
+
+def fork(lab, args):
+    pair = yield Pair(lab, args, "fork")
+    pair.said("CONNECTED")
+    pair.protected(2)
+    lab.fault("port-down", "h0/mlx5_0", at_message=20)
+    pair.say("go")
+    pair.done()
+
+
+def cycles(lab, args):
+    pair = yield Pair(lab, args, "cycles", "--rounds", args.cycles)
+    pair.limit *= 5
+    pair.done()
+    for p in pair.ends:
+        first, last = ([int(n) for n in r.split()[1:]] for r in p.out().splitlines()
+                       if r.startswith("HOLDS"))
+        text = (f"{p.name} holds {first[0]} KiB in {first[1]} mappings after a fifth, "
+                f"{last[0]} KiB in {last[1]} at the end")
+        print("     " + text)
+        if not args.sanitizer and (last[0] - first[0] > 256 or last[1] - first[1] > 32):
+            raise Failed(text)
+
+
+def kill(lab, args):
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "kill", shift=with_shift)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(1)
+        pair.ends[0].end()
+        pair.ends[1].say("go")
+        pair.done(pair.ends[1:])
+        errors = [r for r in pair.ends[1].out().splitlines() if r.startswith("ERRORS")]
+        print(f"     {'SHIFT' if with_shift else 'stock'}: {errors[0]}")
+
+
+def abandon(lab, args):
+    """A program may close a device and leave everything of it to the kernel."""
+    pair = yield Pair(lab, args, "abandon", "--rounds", 3)
+    for n in range(3):
+        pair.said(f"CONNECTED {n}")
+        pair.protected(n + 1)
+        pair.say("go")
+    pair.done()
+
+
+def hung_nic(lab, args):
+    """A third NIC hangs and a thread waits for it: the others' moves do not."""
+    pair = yield Pair(lab, args, "hung-nic", "--dev2", "mlx5_2", backup="mlx5_0=mlx5_1")
+    pair.said("ASK")
+    pair.protected(1)
+    lab.fault("nic-hang", "h0/mlx5_2")
+    lab.fault("nic-hang", "h1/mlx5_2")
+    pair.say("ask")
+    pair.said("ASKED")
+    time.sleep(0.3)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.done()
+
+
+def kv_late(lab, args):
+    """The KV comes up after the job."""
+    folder = os.path.join(lab.folder, "later")
+    pair = yield Pair(lab, args, "late-mr", "--rounds", 3, kv="lmdb:" + folder + "/kv")
+    pair.said("CONNECTED")
+    time.sleep(0.5)
+    os.mkdir(folder)
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def kv_deaf(lab, args):
+    """A KV that takes the connection and never answers holds no verb up."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(64)
+        pair = yield Pair(lab, args, "many", "--qps", 24, kv_timeout_ms=4000,
+                          kv=f"redis://127.0.0.1:{deaf.getsockname()[1]}")
+        pair.said("CONNECTED")
+        pair.say("go")
+        pair.done()
+
+
+CASES = (churn, churn_hang, reset, reset_fast, destroy, late_mr, exit_moving, exit_hung, fork, kill,
+         abandon, hung_nic, kv_late, kv_deaf, cycles)
+
+
+def run_case(case, args):
+    """None if all is well, else the reason."""
+    with Lab(args.build, nics=3, keep=args.keep) as lab:
+        steps = case(lab, args)
+        pair = None
+        try:
+            pair = next(steps)
+            while True:
+                pair = steps.send(pair)
+        except StopIteration:
+            bad = [p.tail(60) for p in pair.ends if "Sanitizer" in p.err()]
+            return "a sanitizer spoke\n" + "".join(bad) if bad else None
+        except (Failed, Stuck, RuntimeError) as e:
+            return f"{e}\n" + (pair.tails() if pair else "")
+    return None
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", default="build")
+    p.add_argument("--only", default="", help="cases whose name begins so")
+    p.add_argument("--cycles", type=int, default=1000)
+    p.add_argument("--sanitizer", action="store_true", help="a build with a sanitizer")
+    p.add_argument("--slow", type=float, default=1.0, help="factor of all time limits")
+    p.add_argument("--keep", action="store_true", help="keep each case's folder")
+    args = p.parse_args()
+    failed = 0
+    for case in CASES:
+        if not case.__name__.startswith(args.only):
+            continue
+        if args.sanitizer and case is fork:
+            continue  # their runtimes do not survive a fork of a threaded program
+        begun = time.monotonic()
+        reason = run_case(case, args)
+        print(f"{'FAIL' if reason else 'ok':4} {case.__name__:12} "
+              f"{time.monotonic() - begun:5.1f} s" + (f"  {reason}" if reason else ""), flush=True)
+        failed += bool(reason)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What SHIFT cannot use must cost one clear line, never the job.
+
+Each case runs a real job (ib_send_bw, checked to its end) with something wrong around SHIFT: the
+job must run as it would without SHIFT, and each end that is concerned must say what is wrong, in
+one line that names it.
+"""
+import argparse
+import os
+import re
+import shutil
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Lab, Shift, Stuck, free_port  # noqa: E402
+
+
+class Failed(Exception):
+    """The job suffered, or nobody said why it is not protected."""
+
+
+class Case:
+    """A job with something wrong; said: what the lines must match; by: the ends that must speak."""
+
+    def __init__(self, name, said, by=("server", "client"), nics=2, settings=None, kv=None,
+                 backup=None, prepare=None, without=(), link_missing=False, lines=1, seconds=3):
+        self.name = name
+        self.said = re.compile(said, re.IGNORECASE)
+        self.by = by
+        self.nics = nics
+        self.settings = settings or {}
+        self.kv = kv
+        self.backup = backup
+        self.prepare = prepare
+        self.without = without      # ends that run without SHIFT
+        self.link_missing = link_missing
+        self.lines = lines
+        self.seconds = seconds
+
+    def argv(self, lab, end, port):
+        job = ["ib_send_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(self.seconds), "-p",
+               port]
+        if end == "client":
+            job.append("127.0.0.1")
+        if end in self.without:
+            return job
+        shiftctl = os.path.join(self.tree(lab), "bin", "shiftctl")
+        extra = ["--backup", self.backup] if self.backup else []
+        return [shiftctl, "run", *extra, "--", *job]
+
+    def tree(self, lab):
+        """The installed tree, or a copy of it that lacks the link to the distribution's library."""
+        if not self.link_missing:
+            return lab.out
+        copy = os.path.join(lab.folder, "tree")
+        if not os.path.exists(copy):
+            shutil.copytree(os.path.join(lab.out, "lib"), os.path.join(copy, "lib"), symlinks=True)
+            os.makedirs(os.path.join(copy, "bin"))
+            shutil.copy(os.path.join(lab.out, "bin", "shiftctl"), os.path.join(copy, "bin"))
+            os.unlink(os.path.join(copy, "lib", "shift", "libibverbs-distro.so.1"))
+        return copy
+
+    def env(self, lab, end):
+        env = {} if end in self.without else {"SHIFT_KV": self.kv or lab.kv}
+        if end not in self.without:
+            env.update({"SHIFT_" + k.upper(): v for k, v in self.settings.items()})
+        return env
+
+    def run(self, build):
+        with Lab(build, nics=self.nics) as lab:
+            if self.prepare:
+                self.prepare(lab)
+            port = str(free_port())
+            server = lab.start("h0", self.argv(lab, "server", port), "server",
+                               env=self.env(lab, "server"))
+            server.await_listening()
+            client = lab.start("h1", self.argv(lab, "client", port), "client",
+                               env=self.env(lab, "client"))
+            for p in (client, server):
+                p.wait(30)
+                if p.process.returncode:
+                    raise Failed(f"the job ended with {p.process.returncode}\n" + p.tail())
+            for p in (server, client):
+                self.check_lines(p)
+
+    def check_lines(self, program):
+        rows = [r for r in (program.err() + program.out()).splitlines()
+                if r.startswith(("shift", "shiftctl"))]
+        if program.name in self.by:
+            if sum(bool(self.said.search(r)) for r in rows) < 1:
+                raise Failed(f"{program.name} does not say /{self.said.pattern}/ but:\n  " +
+                             "\n  ".join(rows or ["nothing"]))
+            if len(rows) > self.lines:
+                raise Failed(f"{program.name} says more than it should:\n  " + "\n  ".join(rows))
+            print(f"     {program.name}: {rows[0]}")
+        elif program.name in self.without and rows:
+            raise Failed(f"{program.name} runs without SHIFT but says\n  " + "\n  ".join(rows))
+
+
+def limit_backup_mrs(lab):
+    for host in ("h0", "h1"):
+        lab.ctl("limit", f"{host}/mlx5_1", "mrs", 1)
+
+
+CASES = [
+    Case("unknown device in --backup", r"mlx5_9", backup="mlx5_0=mlx5_9"),
+    Case("malformed --backup", r"backup", backup="mlx5_0"),
+    Case("malformed SHIFT_KV", r"nonsense", kv="nonsense://somewhere"),
+    Case("SHIFT_KV with a bad port", r"99999", kv="redis://127.0.0.1:99999"),
+    Case("KV refuses", r"127\.0\.0\.1:1\b", kv="redis://127.0.0.1:1"),
+    Case("KV file cannot be made", r"/proc/", kv="lmdb:/proc/nowhere/kv"),
+    Case("no backup NIC", r"mlx5_0.*(backup|other)|(backup|other).*mlx5_0", nics=1),
+    Case("backup NIC has no room for MRs", r"mlx5_1|memory", prepare=limit_backup_mrs),
+    Case("peer without SHIFT", r"peer", by=("server",), without=("client",),
+         seconds=7),
+    Case("link to the distribution's library is missing", r"libibverbs-distro\.so\.1",
+         link_missing=True),
+    Case("bad SHIFT_LOG", r"SHIFT_LOG", settings={"log": "loud"}),
+]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", default="build")
+    p.add_argument("--only", help="cases whose name has this in it")
+    args = p.parse_args()
+    good = bad = 0
+    for case in CASES:
+        if args.only and args.only not in case.name:
+            continue
+        try:
+            case.run(args.build)
+            print(f"ok   {case.name}", flush=True)
+            good += 1
+        except (Failed, Stuck, RuntimeError) as e:
+            print(f"FAIL {case.name}: {e}", flush=True)
+            bad += 1
+    print(f"{good} passed, {bad} failed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""shiftctl status, drain and undrain, and the library call, with stock programs on the fabric."""
+import argparse
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+
+QPS = 2
+
+
+class Failed(Exception):
+    """shiftctl or a process under it did something else."""
+
+
+def must(what, ok, *context):
+    if not ok:
+        raise Failed(what + "".join(f"\n{c}" for c in context))
+
+
+class Traffic:
+    """ib_write_bw between two hosts, protected."""
+
+    def __init__(self, lab, seconds=12, client=True):
+        self.lab = lab
+        self.shift = Shift(log="info")
+        self.argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(seconds), "-q",
+                     str(QPS), "-p", str(free_port())]
+        self.server = lab.start("h0", self.argv, "server", self.shift)
+        self.client = None
+        if client:
+            self.server.await_listening()
+            self.start_client()
+
+    def start_client(self):
+        self.client = self.lab.start("h1", self.argv + ["127.0.0.1"], "client", self.shift)
+
+    def protected(self):
+        wait_for("protected connections", lambda: all(
+            self.lab.protected(p) >= QPS for p in (self.server, self.client)), 30)
+        return self
+
+    def end(self):
+        for p in (self.client, self.server):
+            p.wait(60)
+            must(f"{p.name} ended with {p.process.returncode}", not p.process.returncode, p.tail(),
+                 self.lab.shift_log(p))
+
+
+class Ctl:
+    """shiftctl, as on a host of a lab."""
+
+    def __init__(self, lab, host, **env):
+        self.lab = lab
+        self.folder = lab.run_dir(host)
+        self.env = dict(lab.env(), SHIFT_RUN_DIR=self.folder, **env)
+
+    def __call__(self, *args, status=0):
+        argv = [os.path.join(self.lab.out, "bin", "shiftctl")] + [str(a) for a in args]
+        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60,
+                              check=False)
+        must(f"shiftctl {' '.join(map(str, args))}: exit {done.returncode}, not {status}",
+             done.returncode == status, done.stdout, done.stderr)
+        return done
+
+    def processes(self, *args):
+        return json.loads(self("status", "--json", *args).stdout)["processes"]
+
+    def qps(self, pid):
+        one, = self.processes("--pid", pid)
+        return one["qps"]
+
+    def socket(self, pid):
+        return os.path.join(self.folder, f"{pid}.sock")
+
+    def ask(self, pid, text, timeout=10):
+        """What a process answers to these bytes."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(timeout)
+            s.connect(self.socket(pid))
+            s.sendall(text)
+            answer = b""
+            while True:
+                more = s.recv(65536)
+                if not more:
+                    return answer
+                answer += more
+
+
+class Tests:
+    def __init__(self, build):
+        self.build = build
+
+    def lab(self, **kw):
+        return Lab(self.build, **kw)
+
+    def status(self):
+        with self.lab() as lab:
+            traffic = Traffic(lab, 4).protected()
+            ctl = Ctl(lab, "h0")
+            pid = traffic.server.pid
+            one, = ctl.processes()
+            must("pid", one["pid"] == pid, one)
+            must("command", one["command"].startswith("ib_write_bw -d mlx5_0"), one)
+            must("KV", one["kv"] == "ok", one)
+            nics = {n["name"]: n for n in one["nics"]}
+            must("NICs", set(nics) == {"mlx5_0", "mlx5_1"} and
+                 all(n["state"] == "open" and not n["drained"] for n in nics.values()), one)
+            peer, = Ctl(lab, "h1").processes()
+            must("QPs", len(one["qps"]) == QPS, one)
+            for qp in one["qps"]:
+                must("QP", (qp["type"], qp["level"], qp["nic"], qp["send"], qp["path"]) ==
+                     ("RC", "protected", "mlx5_0", "DEFAULT", 0), qp)
+                must("standby", (qp["standby"]["nic"], qp["standby"]["phase"]) ==
+                     ("mlx5_1", "READY"), qp)
+                must("peer", qp["peer"] == peer["instance"], qp)
+            table = ctl("status").stdout
+            must("table", table.count("protected") == QPS and f"{pid} ib_write_bw" in table, table)
+            must("nothing for others", not ctl("status", "--pid", 1, status=1).stdout)
+            traffic.end()
+            must("removed at the end", not os.listdir(ctl.folder), os.listdir(ctl.folder))
+            done = ctl("status", status=1)
+            must("says that there is none", "no process" in done.stderr, done.stderr)
+
+    def usage(self):
+        with self.lab() as lab:
+            ctl = Ctl(lab, "h0")
+            for args in (["status", "x"], ["status", "--bogus"], ["status", "--pid", "0"],
+                         ["status", "--pid", "x"], ["drain"], ["drain", "a", "b"],
+                         ["drain", "mlx5_0", "--wait", "-1"], ["drain", "a b"], ["drain", ""],
+                         ["undrain"], ["undrain", "mlx5_0", "--pid", ""]):
+                must(f"{args} says why", ctl(*args, status=2).stderr)
+            ctl("drain", "mlx5_0")  # nothing runs, so nothing uses it
+            ctl("drain", "mlx5_0", "--pid", 1, status=1)
+
+    def permissions(self):
+        """Of the socket and its directory; and a directory that others can write is not used."""
+        with self.lab() as lab:
+            ctl = Ctl(lab, "h0")
+            os.mkdir(lab.run_dir("h1"))
+            os.chmod(lab.run_dir("h1"), 0o777)
+            traffic = Traffic(lab, 3).protected()
+            must("directory", stat.S_IMODE(os.stat(ctl.folder).st_mode) == 0o700)
+            must("socket", stat.S_IMODE(os.stat(ctl.socket(traffic.server.pid)).st_mode) == 0o600)
+            must("none in an open directory", not os.listdir(lab.run_dir("h1")))
+            must("the log says why", "0700" in lab.shift_log(traffic.client),
+                 lab.shift_log(traffic.client))
+            done = Ctl(lab, "h1")("status", status=1)
+            must("shiftctl says why", "0700" in done.stderr, done.stderr)
+            os.symlink(ctl.folder, os.path.join(lab.folder, "link"))
+            ctl.env["SHIFT_RUN_DIR"] = os.path.join(lab.folder, "link")
+            done = ctl("status", status=1)
+            must("a link is not followed", "symbolic link" in done.stderr, done.stderr)
+            traffic.end()
+
+    def other_user(self):
+        """Another user is not answered, even where the directory would let him in."""
+        if os.geteuid():
+            return
+        with self.lab() as lab:
+            traffic = Traffic(lab, 4).protected()
+            ctl = Ctl(lab, "h0")
+            path = ctl.socket(traffic.server.pid)
+            for name in (lab.folder, ctl.folder):
+                os.chmod(name, 0o755)
+            os.chmod(path, 0o666)
+            must("root is answered", self.answered_as(0, path))
+            must("another user is not", not self.answered_as(65534, path))
+            traffic.end()
+
+    @staticmethod
+    def answered_as(uid, path):
+        pid = os.fork()
+        if not pid:
+            status = 2
+            try:
+                os.setuid(uid)
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.connect(path)
+                    status = 1
+                    s.sendall(b"status\n")
+                    status = 0 if s.recv(1) else 1
+            except OSError as e:
+                if status == 2:
+                    print(f"user {uid}: {e}", flush=True)
+            finally:
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        must("the socket can be reached", status != 2)
+        return status == 0
+
+    def killed(self):
+        """What a killed process leaves is cleaned, and does not hinder the next of its number."""
+        with self.lab() as lab:
+            traffic = Traffic(lab).protected()
+            ctl, other = Ctl(lab, "h0"), Ctl(lab, "h1")
+            traffic.server.process.kill()
+            traffic.server.process.wait()
+            must("its socket is left", os.path.exists(ctl.socket(traffic.server.pid)))
+            ctl("status", status=1)
+            must("its socket is gone", not os.listdir(ctl.folder))
+            must("the peer's is not", len(os.listdir(other.folder)) == 1)
+            with open(ctl.socket(99999), "w", encoding="ascii"):
+                pass
+            ctl("status", status=1)
+            must("what is no socket stays", os.listdir(ctl.folder) == ["99999.sock"])
+            traffic.client.process.kill()
+
+    def rude_clients(self):
+        """No client of a socket holds up anything, whatever it sends."""
+        with self.lab() as lab:
+            traffic = Traffic(lab, 20).protected()
+            ctl, pid = Ctl(lab, "h0"), traffic.server.pid
+            try:
+                must("too long a request is refused", b"error" in ctl.ask(pid, b"x" * 5000))
+            except ConnectionResetError:
+                pass
+            for text in (b"\n", b"bogus\n", b"drain\n", b"drain nope\n",
+                         b"status extra\n", b"\0\0\n", b"drain " + b"a" * 100 + b"\n"):
+                must(f"{text[:20]} is refused", "error" in json.loads(ctl.ask(pid, text)))
+            must("version", json.loads(ctl.ask(pid, b"version\n"))["version"])
+            silent = []
+            for _ in range(8):
+                s = socket.socket(socket.AF_UNIX)
+                s.connect(ctl.socket(pid))
+                s.send(b"stat")
+                silent.append(s)
+            ctl("status", status=1)  # no slot: told so at once
+            wait_for("slots again", lambda: subprocess.run(
+                [os.path.join(lab.out, "bin", "shiftctl"), "status"], env=ctl.env,
+                capture_output=True, check=False).returncode == 0)
+            for s in silent:
+                s.close()
+            gone = socket.socket(socket.AF_UNIX)
+            gone.connect(ctl.socket(pid))
+            gone.send(b"status\n")
+            gone.close()
+            must("it still answers", len(ctl.processes()) == 1)
+            traffic.end()
+
+    def drain(self):
+        """Under load: all moves and comes back, nothing is sent again, nobody sees an error."""
+        with self.lab() as lab:
+            traffic = Traffic(lab, 14).protected()
+            ctl, pid = Ctl(lab, "h0"), traffic.server.pid
+            time.sleep(1)
+            done = ctl("drain", "mlx5_0", "--wait", 10)
+            must("it says what moved",
+                 f"{pid}: {QPS} connections moved, 0 stay; 0 requests sent again" in done.stdout,
+                 done.stdout, done.stderr)
+            must("all are on the backup",
+                 all(q["nic"] == "mlx5_1" and q["path"] == 1 for q in ctl.qps(pid)))
+            nics = ctl.processes()[0]["nics"]
+            must("it is drained", nics[0]["drained"] and not nics[1]["drained"], nics)
+            before = lab.carried(0)
+            time.sleep(1)
+            must("the drained NICs carry nothing", lab.carried(0) == before)
+            ctl("undrain", "mlx5_0")
+            wait_for("return", lambda: all(q["nic"] == "mlx5_0" for q in ctl.qps(pid)), 20)
+            must("moves", all(q["moves"] == 2 and q["resubmitted"] == 0 for q in ctl.qps(pid)),
+                 ctl.qps(pid))
+            traffic.end()
+
+    def drain_before(self):
+        """A drained NIC stays drained: connections made later leave it, too."""
+        with self.lab() as lab:
+            traffic = Traffic(lab, 8, client=False)
+            ctl, pid = Ctl(lab, "h0"), traffic.server.pid
+            wait_for("socket", lambda: os.path.exists(ctl.socket(pid)))
+            done = ctl("drain", "mlx5_0", "--pid", pid)
+            must("nothing to move", f"{pid}: 0 connections moved, 0 stay" in done.stdout, done)
+            traffic.start_client()
+            wait_for("moves", lambda: len(ctl.qps(pid)) == QPS and
+                     all(q["nic"] == "mlx5_1" for q in ctl.qps(pid)), 20)
+            must("on the peer's path, too",
+                 all(q["nic"] == "mlx5_1" for q in Ctl(lab, "h1").qps(traffic.client.pid)))
+            traffic.end()
+
+    def drain_last(self):
+        """There is nowhere to go: each connection says so, and runs on."""
+        with self.lab() as lab:
+            traffic = Traffic(lab, 20).protected()
+            ctl = Ctl(lab, "h0")
+            ctl("drain", "mlx5_1")
+            done = ctl("drain", "mlx5_0", "--wait", 3, status=1)
+            must("why", done.stdout.count("no other NIC") == QPS, done.stdout, done.stderr)
+            traffic.end()
+
+    def library_call(self):
+        with self.lab() as lab:
+            for name, shift, expected in (("stock", None, "absent"),
+                                          ("shift", Shift(), "0 19 22 22"),
+                                          ("off", Shift(disable=1), "95 95 22 22")):
+                argv = [os.path.join(lab.out, "bin", "api_drain"), "mlx5_0"]
+                p = lab.run("h0", argv, shift=shift, name=name)
+                must("shift_drain()", p.out().strip() == expected, p.tail())
+
+    def forked(self):
+        """A child has a socket of its own, or none; its end leaves the parent's alone."""
+        with self.lab() as lab:
+            p = lab.start("h0", [os.path.join(lab.out, "bin", "api_drain"), "mlx5_0", "fork"],
+                          shift=Shift(), name="fork", stdin=True)
+            ctl = Ctl(lab, "h0")
+            wait_for("two sockets", lambda: os.path.isdir(ctl.folder) and
+                     len(os.listdir(ctl.folder)) == 2)
+            must("both answer", len(ctl.processes()) == 2)
+            p.say("child")
+            wait_for("the child's end", lambda: len(os.listdir(ctl.folder)) == 1)
+            one, = ctl.processes()
+            must("the parent answers", one["pid"] == p.pid, one)
+            p.say("parent")
+            p.wait(10)
+            must("both are gone", not os.listdir(ctl.folder))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", help="name of one test")
+    args = parser.parse_args()
+    tests = Tests(args.build)
+    names = [n for n in vars(Tests) if n[0] != "_" and n not in ("lab", "answered_as")]
+    failed = 0
+    for name in names:
+        if args.only and name != args.only:
+            continue
+        try:
+            getattr(tests, name)()
+            print(f"ok   {name}", flush=True)
+        except Exception as e:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

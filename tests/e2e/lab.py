@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A fabric of software NICs, programs on its hosts, and SHIFT under them or not.
+
+Everything a Lab starts is ended by its process id, at the latest when the Lab is closed; a program
+also dies with the script that started it.
+"""
+import ctypes
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+SKIPPED = 77
+
+
+class Stuck(Exception):
+    """A program did not end in its time."""
+
+
+def _die_with_parent():
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port():
+    """A TCP port that nobody listens on just now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def out_folder(build):
+    """Where a build's programs are: build/out, or the folder itself."""
+    build = os.path.abspath(build)
+    inner = os.path.join(build, "out")
+    return inner if os.path.isdir(inner) else build
+
+
+def wait_for(what, test, timeout=10.0, step=0.02):
+    """Polls test() until it is true; returns its value."""
+    end = time.monotonic() + timeout
+    while True:
+        value = test()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Stuck(f"no {what} within {timeout:g} s")
+        time.sleep(step)
+
+
+def _listening_inodes():
+    """Of the TCP sockets of this network that listen."""
+    inodes = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(path) as f:
+                rows = [row.split() for row in f.readlines()[1:]]
+        except FileNotFoundError:
+            continue
+        inodes.update(row[9] for row in rows if row[3] == "0A")
+    return inodes
+
+
+class Program:
+    """A process with its output in files."""
+
+    def __init__(self, name, argv, env, folder, stdin=False):
+        self.name = name
+        self.argv = argv
+        self.out_path = os.path.join(folder, name + ".out")
+        self.err_path = os.path.join(folder, name + ".err")
+        with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
+            self.process = subprocess.Popen(
+                argv, env=env, stdout=out, stderr=err, preexec_fn=_die_with_parent,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL)
+        self.pid = self.process.pid
+        self.started = time.monotonic()
+
+    def out(self):
+        with open(self.out_path, errors="replace") as f:
+            return f.read()
+
+    def err(self):
+        with open(self.err_path, errors="replace") as f:
+            return f.read()
+
+    def say(self, word):
+        """One line to the program's standard input."""
+        try:
+            self.process.stdin.write((word + "\n").encode())
+            self.process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass
+
+    def running(self):
+        return self.process.poll() is None
+
+    def listens(self):
+        found = _listening_inodes()
+        for fd in glob.glob(f"/proc/{self.pid}/fd/*"):
+            try:
+                kind, _, inode = os.readlink(fd).partition(":")
+            except OSError:     # closed meanwhile
+                continue
+            if kind == "socket" and inode.strip("[]") in found:
+                return True
+        return False
+
+    def await_listening(self):
+        """Until it can be connected to, or has ended."""
+        wait_for(f"listening of {self.name}", lambda: self.listens() or not self.running(), 30)
+
+    def wait(self, timeout):
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Stuck(f"{self.name} did not end within {timeout:g} s") from None
+
+    def end(self):
+        """Ends it if it still runs."""
+        if self.running():
+            self.process.kill()
+        self.process.wait()
+        if self.process.stdin:
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
+
+    def tail(self, lines=12):
+        text = ""
+        for kind, content in (("stdout", self.out()), ("stderr", self.err())):
+            rows = content.strip().splitlines()[-lines:]
+            if rows:
+                text += f"--- {self.name} {kind}\n" + "\n".join(rows) + "\n"
+        return text
+
+
+class Shift:
+    """How SHIFT comes under a program: which way it is loaded, and its settings."""
+
+    def __init__(self, way="shiftctl", libdir=None, kv=None, **settings):
+        self.way = way          # shiftctl, path (LD_LIBRARY_PATH), preload (LD_PRELOAD), both
+        self.libdir = libdir
+        self.kv = kv
+        self.settings = settings  # SHIFT_<NAME>=value
+
+    def apply(self, lab, argv, env):
+        libdir = self.libdir or os.path.join(lab.out, "lib", "shift")
+        env["SHIFT_KV"] = self.kv or lab.kv
+        for name, value in self.settings.items():
+            env["SHIFT_" + name.upper()] = str(value)
+        if self.way == "shiftctl" and not self.libdir:
+            return [os.path.join(lab.out, "bin", "shiftctl"), "run", "--"] + argv
+        if self.way in ("path", "both", "shiftctl"):
+            env["LD_LIBRARY_PATH"] = libdir + _rest(env.get("LD_LIBRARY_PATH"))
+        if self.way in ("preload", "both", "shiftctl"):
+            env["LD_PRELOAD"] = os.path.join(libdir, "libibverbs.so.1") + _rest(
+                env.get("LD_PRELOAD"))
+        return argv
+
+
+def _run(argv, env, timeout=60):
+    try:
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Stuck(f"{' '.join(argv)} did not end within {timeout:g} s") from None
+
+
+def _rest(value):
+    return ":" + value if value else ""
+
+
+class Lab:
+    """A fabric with its programs, as a context manager."""
+
+    def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False):
+        self.out = out_folder(build)
+        self.folder = tempfile.mkdtemp(prefix="shift-lab-")
+        self.fabric = "lab-" + os.path.basename(self.folder)[len("shift-lab-"):]
+        self.kv = os.environ.get("SHIFT_KV") or "lmdb:" + os.path.join(self.folder, "kv")
+        self.keep = keep
+        self.programs = []
+        self.created = False
+        self.create_args = ["--hosts", str(hosts), "--nics", str(nics), "--link-layer", link]
+        if cost_us is not None:
+            self.create_args += ["--cmd-cost-us", str(cost_us)]
+        if seed is not None:
+            self.create_args += ["--seed", str(seed & 0x7fffffff)]
+
+    def __enter__(self):
+        try:
+            self.ctl("create", *self.create_args)
+            self.created = True
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for p in self.programs:
+            p.end()
+        if self.created:
+            self.ctl("destroy", check=False)
+        if not self.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def env(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SHIFT_")}
+        env["SIMNIC_FABRIC"] = self.fabric
+        return env
+
+    def ctl(self, *args, check=True):
+        argv = [os.path.join(self.out, "bin", "simnicctl")] + [str(a) for a in args]
+        done = _run(argv, self.env())
+        if check and done.returncode:
+            raise RuntimeError(f"{' '.join(args)}: exit {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def fault(self, kind, target, after=None, at_message=None, lasts=None):
+        args = ["fault", kind, target]
+        for name, value in (("--after", after), ("--at-message", at_message), ("--for", lasts)):
+            if value is not None:
+                args += [name, str(value)]
+        self.ctl(*args)
+
+    def shiftctl(self, host, *args, check=True):
+        """shiftctl, as on a host: it reaches the programs that were started there."""
+        env = dict(self.env(), SHIFT_RUN_DIR=self.run_dir(host))
+        argv = [os.path.join(self.out, "bin", "shiftctl")] + [str(a) for a in args]
+        done = _run(argv, env)
+        if check and done.returncode:
+            raise RuntimeError(f"shiftctl {' '.join(argv[1:])}: exit {done.returncode}: "
+                               f"{done.stdout.strip()} {done.stderr.strip()}")
+        return done.stdout
+
+    def run_dir(self, host):
+        return os.path.join(self.folder, "run-" + host)
+
+    def status(self):
+        return json.loads(self.ctl("status", "--json"))
+
+    def nic(self, host, nic=0, status=None):
+        status = status or self.status()
+        return status["hosts"][host]["nics"][nic]
+
+    def carried(self, nic):
+        """Bytes of connections that all NICs of this index have sent, without the datagrams."""
+        nics = [h["nics"][nic] for h in self.status()["hosts"]]
+        return sum(n.get("rc_tx_bytes", n["tx_bytes"]) for n in nics)
+
+    def start(self, host, argv, name=None, shift=None, env=None, stdin=False):
+        """Starts argv on a host; shift: a Shift, or None for the distribution's library."""
+        full = self.env()
+        full.update(env or {})
+        argv = [str(a) for a in argv]
+        name = name or f"{os.path.basename(argv[0])}-{host}-{len(self.programs)}"
+        if shift:
+            full.setdefault("SHIFT_RUN_DIR", self.run_dir(host))
+            full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
+            full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, "shift-" + name + ".log"))
+            argv = shift.apply(self, argv, full)
+        argv = [os.path.join(self.out, "bin", "simnicctl"), "run", "--host", host, "--"] + argv
+        program = Program(name, argv, full, self.folder, stdin)
+        self.programs.append(program)
+        return program
+
+    def run(self, host, argv, timeout=30, **kw):
+        """Runs argv to its end; returns the Program."""
+        program = self.start(host, argv, **kw)
+        program.wait(timeout)
+        return program
+
+    def pair(self, server, client, timeout=60, shift=None, env=None, names=None):
+        """A server on h0 and its client on h1, both to their ends; returns both Programs."""
+        names = names or (None, None)
+        s = self.start("h0", server, shift=shift, env=env, name=names[0])
+        s.await_listening()
+        c = self.start("h1", client, shift=shift, env=env, name=names[1])
+        c.wait(timeout)
+        s.wait(timeout)
+        return s, c
+
+    def shift_log(self, program):
+        try:
+            with open(os.path.join(self.folder, "shift-" + program.name + ".log"),
+                      errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def protected(self, program):
+        """How many QPs SHIFT has said to be protected, by its log at level info."""
+        return len(set(re.findall(r"QP (0x\w+) on \S+ is protected by", self.shift_log(program))))
+
+    def moves(self, program):
+        return (self.stats(program) or {"moves": []})["moves"]
+
+    def stats(self, program):
+        """What SHIFT wrote at the program's exit; None if it wrote nothing."""
+        for path in glob.glob(os.path.join(self.folder, "stats-" + program.name + ".*.json")):
+            with open(path) as f:
+                return json.load(f)
+        return None
+
+
+def run_case(build, name, case):
+    """
+    case(lab), on a fabric of its own. One that fails is told with what its programs said, and does
+    not keep the others from running. True if it passed.
+    """
+    began = time.monotonic()
+    try:
+        with Lab(build) as lab:
+            try:
+                case(lab)
+            except Exception:
+                print("".join(p.tail() + lab.shift_log(p)[-6000:] for p in lab.programs))
+                raise
+    except Exception as e:
+        print(f"FAILED {name}: {e}", flush=True)
+        return False
+    print(f"ok     {name}, {time.monotonic() - began:.1f} s", flush=True)
+    return True

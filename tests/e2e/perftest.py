@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A stock perftest tool through one fault and its end: to the backup NIC, and back."""
+import os
+import signal
+import time
+
+from lab import Shift, free_port, wait_for
+
+LONG_S = 120        # its -D, where it is ended as soon as it has shown what it should
+STATES = 3          # of -D, one alarm each: warm up, measure, cool down
+SOON = {"holddown_ms": 200, "holddown_max_ms": 400, "packet_lifetime_ms": 50}
+ONE_SIDED = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw", "ib_read_lat", "ib_atomic_lat")
+
+
+class Failed(Exception):
+    """It did not end as it should."""
+
+
+# ---- faults: fault(lab, True) begins one, fault(lab, False) ends it -------------------------------
+
+def link(lab, begin):
+    lab.fault("port-down", "h1/mlx5_0") if begin else lab.ctl("heal", "h1/mlx5_0")
+
+
+def switch(lab, begin):
+    """Nobody is told."""
+    lab.fault("switch-down", "rail0") if begin else lab.ctl("heal", "rail0")
+
+
+def drain(lab, begin):
+    """In order, by the operator."""
+    lab.shiftctl("h1", "drain" if begin else "undrain", "mlx5_0")
+
+
+# ---- the tools ----------------------------------------------------------------------------------
+
+def end(tool, server, client):
+    """
+    Ends a tool before its time. The server of a one-sided test only waits, without an alarm. Each
+    alarm must be taken before the next is sent.
+    """
+    both = not tool.startswith(ONE_SIDED) or " -b" in tool
+    for _ in range(STATES):
+        for p in (server, client) if both else (client,):
+            os.kill(p.pid, signal.SIGALRM)
+        time.sleep(0.1)
+
+
+class Perftest:
+    """tool: its name with its options; fault: as above."""
+
+    def __init__(self, tool, fault, qps=1, duration=0, fault_at=0.3, heal_at=0.6):
+        self.tool, self.fault, self.qps = tool, fault, qps
+        self.duration, self.fault_at, self.heal_at = duration, fault_at, heal_at
+        self.counted = " -n " in tool   # it ends by itself, after so many messages
+        self.name = f"{tool} {fault.__name__}"
+
+    def only(self, lab, nic):
+        """The connections' bytes go over this NIC alone."""
+        before = [lab.carried(i) for i in (0, 1)]
+        time.sleep(0.15)
+        now = [lab.carried(i) for i in (0, 1)]
+        return now[nic] > before[nic] and now[1 - nic] == before[1 - nic]
+
+    def await_on(self, lab, nic):
+        def there():
+            for p in (self.client, self.server):
+                if not p.running():
+                    raise Failed(f"{p.name} ended before its traffic was on mlx5_{nic}")
+            return self.only(lab, nic)
+
+        wait_for(f"traffic on mlx5_{nic} alone", there, self.duration or 40)
+
+    def start(self, lab):
+        argv = self.tool.split() + ["-d", "mlx5_0", "-x", "0", "-F", "-p", free_port()]
+        if not self.counted:
+            argv += ["-D", self.duration or LONG_S]
+        shift = Shift(log="info", **SOON)
+        self.server = lab.start("h0", argv, "server", shift)
+        self.server.await_listening()
+        self.client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)
+        for p in (self.server, self.client):
+            wait_for("protection of " + p.name, lambda p=p: lab.protected(p) >= self.qps, 30)
+
+    def run(self, lab):
+        self.start(lab)
+        ends = (self.server, self.client)
+        begun = time.monotonic()
+        time.sleep(self.fault_at)
+        self.fault(lab, True)
+        self.await_on(lab, 1)
+        time.sleep(max(0.0, begun + self.heal_at - time.monotonic()))
+        self.fault(lab, False)
+        self.await_on(lab, 0)
+        if not self.duration and not self.counted:
+            end(self.tool, *ends)
+        for p in ends:
+            if p.wait(self.duration + (LONG_S if self.counted else 30)):
+                raise Failed(f"{p.name} ended with {p.process.returncode}")
+        return self.check_moves([m for p in ends for m in lab.moves(p)])
+
+    def check_moves(self, moves):
+        for way in ("from", "to"):
+            if not any(m[way] == "mlx5_0" for m in moves):
+                raise Failed(f"no move {way} mlx5_0 in the statistics")
+        return moves

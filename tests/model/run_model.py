@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Checks the model of the protocol (docs/model/shift.pml) with spin.
+
+Every configuration is searched to the end and must have no error; every wrong variant, which has
+one rule taken out, must have one, against the promise that the rule is there for. What each is
+about is said in docs/model/README.md.
+
+usage: run_model.py [--only NAME]... [--jobs N] [--keep DIR]
+       run_model.py --replay NAME [--keep DIR]
+
+--keep DIR   leaves generated programs and trails in DIR
+--replay     searches NAME and prints the run that ends in its error, one step a line
+"""
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/model/shift.pml")
+MEMORY_MIB = 1900
+DEPTH = 20000
+
+# name: (what it is about, definitions)
+CONFIGS = {
+    "kinds": ("every request before every other, one fault, also a NIC that hangs",
+              "ANY_KINDS SICK=1"),
+    "double": ("two faults, one a NIC that hangs; a path comes back",
+               "FAULTS=2 SICK=1 LATE=2"),
+    "flaps": ("two faults, both paths come back", "FAULTS=2 HEALS=2 LATE=2"),
+    "both-sick": ("two NICs hang, nothing comes back", "FAULTS=2 SICK=2 HEALS=0"),
+    "three": ("a WRITE behind a SEND", "A0=WRITE A1=SEND A2=WRITE SICK=1"),
+    "return": ("ordered return to path 0, one fault at every moment of it",
+               "ORDERED=1 START_PATH=1"),
+    "cancel": ("two attempts called off at any moment, and late words about them",
+               "ORDERED=2 START_PATH=1 FAULTS=0 LATE=2"),
+    "return-atomic": ("ordered return with an atomic under way",
+                      "ORDERED=1 START_PATH=1 A0=ATOMIC A1=0"),
+    "return-rnr": ("a SEND that waits for a receive which waits for the other side's SEND",
+                   "ORDERED=1 START_PATH=1 A0=SEND A1=0 RECV_B=0 SICK=1"),
+    "drain": ("path 0 is to be emptied, and a NIC hangs",
+              "ORDERED=1 DRAIN=1 SICK=1 HEALS=0 A0=READ"),
+    "standby": ("the standby is lost at first, two faults while one is made",
+                "PROTECTED=0 FINE FAULTS=2"),
+    "ends": ("one side gives up in the middle", "EARLY=1 SICK=1"),
+}
+
+BIG = ("kinds", "double", "flaps", "return", "standby") # worth the compiler's time
+
+# That no run goes on for ever is what makes the ends of runs all there is to judge.
+NO_CYCLES = {
+    "kinds-ends": "SICK=1 EARLY=1 A0=ATOMIC",
+    "return-ends": "ORDERED=1 START_PATH=1 FAULTS=0 LATE=2",
+    "standby-ends": "PROTECTED=0 FINE",
+}
+
+# name: (the rule taken out, promises one of which must break, definitions)
+WRONG = {
+    "count-before-quiesce": ("W_COUNT_EARLY NO_P5", (2, 5)),
+    "resubmit-before-answer": ("W_NO_ANSWER NO_P5", (2, 5)),
+    "delivered-write-again": ("W_WRITE_AGAIN", (5,)),
+    "atomic-again": ("W_ATOMIC_AGAIN A0=ATOMIC", (4,)),
+    "delivered-read-nop": ("W_READ_NOP A0=READ", (1,)),
+    "same-qpn": ("W_SAME_QPN A0=SEND A1=SEND RECV_B=2", (2,)),
+    "answer-of-any-epoch": ("W_ANY_EPOCH FAULTS=2 A0=SEND A1=0 NO_P5", (2,)),
+    "count-per-carrier": ("W_COUNT_PER_CARRIER FAULTS=2 A0=SEND A1=0", (2, 7)),
+    "receives-late": ("W_RECEIVES_LATE A0=SEND A1=SEND B0=0", (2,)),
+    "no-resend": ("W_NO_RESEND", (7,)),
+    "one-control-path": ("W_ONE_PATH", (7,)),
+    "fence-without-timeout": ("W_NO_FENCE_TIMEOUT ORDERED=1 START_PATH=1 FAULTS=0 A0=SEND A1=0 "
+                              "RECV_B=0", (7,)),
+    "switch-number-again": ("W_NUMBER_AGAIN ORDERED=1 START_PATH=1 FAULTS=0", (7,)),
+    "back-after-fenced": ("W_BACK_AFTER_FENCED ORDERED=1 START_PATH=1 FAULTS=0", (9,)),
+    "leave-without-peer": ("W_LEAVE_ALONE ORDERED=1 START_PATH=1 FAULTS=0", (9,)),
+    "old-receives-left": ("W_LEFTOVERS FAULTS=2 A0=SEND A1=SEND RECV_B=2", (2,)),
+    "no-lifetime": ("W_NO_LIFETIME SICK=1 NO_P5", (2, 5)),
+    "no-peer-quiesce": ("W_NO_PEER_QUIESCE SICK=1 NO_P5", (2, 5)),
+    "lost-carrier-ends": ("W_NO_STRANDED PROTECTED=0", (7,)),
+    "lost-not-told": ("W_LOST_UNTOLD FAULTS=2", (7,)),
+    "epoch-number-again": ("W_EPOCH_AGAIN ORDERED=1 START_PATH=1", (7,)),
+    "fatal-not-told": ("W_FATAL_UNTOLD EARLY=1", (7,)),
+}
+
+
+class Failure(Exception):
+    pass
+
+
+def command(args, cwd):
+    done = subprocess.run(args, cwd=cwd, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def definitions(text):
+    return [f"-D{word}" for word in text.split()]
+
+
+def build(where, defs, flags):
+    """Generates and compiles the program that searches."""
+    os.makedirs(where, exist_ok=True)
+    rc, out = command(["spin", "-a", *definitions(defs), MODEL], where)
+    if rc or "error" in out.lower():
+        raise Failure(f"spin -a:\n{out}")
+    compiler = os.environ.get("CC", "cc")
+    rc, out = command([compiler, "-w", "-DNOREDUCE", f"-DMEMLIM={MEMORY_MIB}", *flags, "-o", "pan",
+                       "pan.c"], where)
+    if rc:
+        raise Failure(f"{compiler} pan.c:\n{out}")
+
+
+def figure(pattern, out):
+    match = re.search(pattern, out)
+    return float(match.group(1)) if match else 0
+
+
+def search(where, flags):
+    """Runs it: what it said, in numbers."""
+    start = time.monotonic()
+    _, out = command(["./pan", "-n", f"-m{DEPTH}", *flags], where)
+    broken = re.search(r"pan:\d+: (.*)", out)
+    promise = re.search(r"assertion violated \(+ ?!\((\d)\)", out)
+    truncated = "max search depth too small" in out or "out of memory" in out or \
+        "Search not completed" in out and not broken
+    return {
+        "errors": int(figure(r"errors: (\d+)", out)) if "errors:" in out else -1,
+        "states": int(figure(r"([\d.e+]+) states, stored", out)),
+        "transitions": int(figure(r"([\d.e+]+) transitions", out)),
+        "depth": int(figure(r"depth reached (\d+)", out)),
+        "mib": figure(r"([\d.]+)\s+total actual memory", out),
+        "seconds": time.monotonic() - start,
+        "said": broken.group(1) if broken else "",
+        "promise": int(promise.group(1)) if promise else 0,
+        "truncated": truncated,
+        "out": out,
+    }
+
+
+def watched(name):
+    return sum(1 << promise for promise in WRONG[name][1])
+
+
+def defs_of(name):
+    if name in CONFIGS:
+        return CONFIGS[name][1]
+    if name in NO_CYCLES:
+        return NO_CYCLES[name]
+    if name in WRONG:
+        return f"{WRONG[name][0]} WATCH={watched(name)}"
+    raise Failure(f"there is no {name}")
+
+
+def check_right(name, defs, root, cycles):
+    where = os.path.join(root, name)
+    build(where, defs, ["-O1" if name in BIG else "-O0", "-DNP" if cycles else "-DSAFETY"])
+    got = search(where, ["-l", "-w21"] if cycles else ["-w23"])
+    bad = got["errors"] != 0 or got["truncated"]
+    return name, bad, got, "" if not bad else got["said"] or got["out"]
+
+
+def check_wrong(name, root):
+    promises = WRONG[name][1]
+    where = os.path.join(root, name)
+    build(where, defs_of(name), ["-O0", "-DSAFETY"])
+    got = search(where, ["-w21"])
+    if got["errors"] == 0:
+        return name, True, got, "its error was not found"
+    if got["promise"] not in promises:
+        return name, True, got, f"broke something else: {(got['said'] or got['out'])[:300]}"
+    promise = got["promise"]
+    return name, False, got, f"breaks P{promise}" if promise < 9 else "an ordered switch repeats"
+
+
+def line(name, got, text):
+    return (f"{name:24} {got['states']:>9} {got['transitions']:>10} {got['depth']:>6} "
+            f"{got['mib']:>7.0f} {got['seconds']:>7.1f}  {text}")
+
+
+def jobs(only, root):
+    """Longest first, so that two at a time come out even."""
+    for name, (about, defs) in CONFIGS.items():
+        if not only or name in only:
+            yield about, check_right, (name, defs, root, False)
+    for name, defs in NO_CYCLES.items():
+        if not only or name in only:
+            yield "no run without end", check_right, (name, defs, root, True)
+    for name in WRONG:
+        if not only or name in only:
+            yield None, check_wrong, (name, root)
+
+
+def run(only, workers, root):
+    failed, states, start = [], 0, time.monotonic()
+    print(f"{'configuration':24} {'states':>9} {'steps':>10} {'depth':>6} {'MiB':>7} {'s':>7}")
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        todo = [(about, pool.submit(check, *args)) for about, check, args in jobs(only, root)]
+        if not todo:
+            raise Failure(f"there is none of {only}")
+        for about, future in todo:
+            name, bad, got, text = future.result()
+            if about is None:
+                text = f"{'NOT CAUGHT' if bad else 'caught'}: {text}"
+            else:
+                states += got["states"]
+                text = f"ERROR: {text}" if bad else f"0 errors: {about}"
+            failed += [name] if bad else []
+            print(line(name, got, text), flush=True)
+    print(f"{len(todo) - len(failed)} of {len(todo)} as they should be, {states} states without "
+          f"error, {time.monotonic() - start:.0f} s" if not failed else
+          f"FAILED: {' '.join(failed)}")
+    return 1 if failed else 0
+
+
+def step_place(number, source):
+    """What the line says, for want of a name of the step."""
+    text = source[number - 1].strip()
+    return re.sub(r"\s+", " ", re.sub(r":: (d_step|atomic) \{ ", "", text))[:70]
+
+
+def replay(name, root):
+    """Prints the trail of NAME: the step, and what it changed."""
+    defs = defs_of(name)
+    where = os.path.join(root, name)
+    build(where, defs, ["-O1", "-DSAFETY"])
+    got = search(where, ["-w23"])
+    if got["errors"] == 0:
+        print(f"{name}: no error")
+        return 0
+    _, out = command(["spin", "-k", "shift.pml.trail", "-p", "-g", *definitions(defs), MODEL],
+                     where)
+    with open(MODEL, encoding="utf-8") as file:
+        source = file.read().split("\n")
+    values, before, title, last = {}, {}, None, None
+    for text in out.split("\n") + ["END"]:
+        head = re.match(r"\s*(\d+):\s+proc\s+\d+ \((\w*):?.*?\) \S*?:(\d+) \(state \d+\)", text)
+        if text == "END" or (head and head.group(1) != last):
+            changed = [f"{k}={values[k]}" for k in before if before[k] != values[k]]
+            if title and changed:
+                print(f"{title}\n        {' '.join(changed)}")
+            before = {}
+        if head and head.group(1) != last:
+            last = head.group(1)
+            title = f"{last:>4} line {head.group(3)}: {step_place(int(head.group(3)), source)}"
+        value = re.match(r"\s+(\w+(?:\[\d+\])?) = (-?\d+)$", text)
+        if value and not re.match(r"(m_\w+|says\[\d\]|msg|i|bound|unknown)$", value.group(1)):
+            key = value.group(1)
+            before.setdefault(key, values.get(key, "0"))
+            values[key] = value.group(2)
+    print(got["said"])
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep")
+    parser.add_argument("--replay")
+    args = parser.parse_args()
+    if not shutil.which("spin"):
+        print("run_model: no spin here; Debian's package is called spin", file=sys.stderr)
+        return 1
+    root = args.keep or tempfile.mkdtemp(prefix="shift-model-")
+    try:
+        return replay(args.replay, root) if args.replay else run(args.only, args.jobs, root)
+    except Failure as failure:
+        print(f"run_model: {failure}", file=sys.stderr)
+        return 1
+    finally:
+        if not args.keep:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# All tests: the plain build's, then units and simulation again under ASan+UBSan and under TSan.
+# Usage: tests/run.sh BUILD_DIR. Closes with "N passed, M failed".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+build=$1
+jobs=${JOBS:-$(nproc)}
+logs=$(mktemp -d) || exit 1
+trap 'rm -rf "$logs"' EXIT
+status=0
+
+# run NAME BUILD_DIR CTEST_ARGS...: one ctest run, its counts kept in $logs/NAME.
+run() {
+	name=$1
+	dir=$2
+	shift 2
+	echo "== tests: $name"
+	{
+		ctest --test-dir "$dir" --output-on-failure --no-tests=error "$@" 2>&1 ||
+			touch "$logs/failed"
+	} | tee "$logs/$name" |
+		grep --line-buffered -vE '^(Internal ctest|Test project| *Start .*|)$' || true
+	[ ! -e "$logs/failed" ] || status=1
+}
+
+# build_san TYPE DIR: a sanitizer build of what runs without the drop-in being preloaded.
+build_san() {
+	cmake -S . -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHIFT_SANITIZE="$1" \
+		> "$logs/cmake" 2>&1 || { cat "$logs/cmake"; return 1; }
+	ninja -C "$2" -j "$jobs" > "$logs/ninja" 2>&1 || { tail -40 "$logs/ninja"; return 1; }
+}
+
+run plain "$build"
+for san in address thread; do
+	if build_san "$san" "build-$san"; then
+		run "$san" "build-$san" -LE 'e2e|simnic'
+	else
+		echo "the $san sanitizer build failed"
+		status=1
+	fi
+done
+
+passed=$(sed -nE 's/^.*tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\2 \1/p' "$logs"/* |
+	awk '{ p += $1 - $2 } END { print p + 0 }')
+failed=$(sed -nE 's/^.*tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1/p' "$logs"/* |
+	awk '{ f += $1 } END { print f + 0 }')
+if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
+	failed=1 # a build or ctest itself
+fi
+echo "$passed passed, $failed failed"
+[ "$status" -eq 0 ]

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The shell: events into the core, its actions out, control messages. */
+#include "sim.h"
+
+#include <string.h>
+
+static void draw_config(struct sim_world *w)
+{
+	static const uint64_t fence[] = { 3 * SIM_MS, 8 * SIM_MS, 20 * SIM_MS };
+	static const uint64_t retry[] = { 0, 600 * SIM_MS, 2000 * SIM_MS };
+
+	w->config = (struct sc_config){
+		.resend_min_ns = SIM_MS,
+		.resend_max_ns = 20 * SIM_MS,
+		.retry_time_ns = retry[sim_pick(w, 3)],
+		.silence_ns = 400 * SIM_MS,
+		.deadline_ns = 1000 * SIM_MS,
+		.packet_lifetime_ns = SIM_LIFETIME_NS,
+		.fence_ns = fence[sim_pick(w, 3)],
+		.standby_ns = 25 * SIM_MS,
+		.choose_min_ns = SIM_MS,
+		.choose_max_ns = 100 * SIM_MS,
+	};
+}
+
+static void init_hosts(struct sim_world *w)
+{
+	for (uint32_t p = 0; p < w->n_paths; p++) {
+		w->rail_up[p] = true;
+		w->way[p].since = w->now;
+		for (uint32_t i = 0; i < SIM_HOSTS; i++) {
+			w->host[i].answers = true;
+			w->host[i].nic[p].port_up = true;
+			w->host[i].view[p] = (struct sim_view){ .up = true,
+								.steady = true,
+								.since = w->now,
+								.holddown = SIM_HOLDDOWN_NS };
+		}
+	}
+}
+
+static void init_end(struct sim_world *w, uint32_t end, bool leader)
+{
+	struct sim_end *e = &w->end[end];
+	union sim_payload *p;
+
+	sc_init(&e->conn, &w->config);
+	e->recv_count = w->base_count;
+	e->active = e->recv_to = sim_nic_make(w, end, 0, 0)->qpn;
+	/* a ring full of requests that never signal would be stuck on stock */
+	e->room = e->app.depth + (e->app.depth == SIM_REQUESTS || sim_chance(w, 50));
+	e->keys_late = sim_chance(w, 20);
+	e->fence_early = sim_chance(w, 50);
+	e->resource_misses = sim_chance(w, 5) ? sim_pick(w, 3) : 0;
+	p = sim_at_payload(w, sim_chance(w, 10) ? sim_pick(w, 5 * SIM_MS) : 0, SIM_EV_CORE, end);
+	p->core.type = SC_EV_INTRODUCED;
+	p->core.leader = leader || sim_mutant == SIM_MUTANT_BOTH_LEAD;
+	sim_path_tell(w, end);
+}
+
+void sim_shell_init(struct sim_world *w)
+{
+	draw_config(w);
+	init_hosts(w);
+	for (uint32_t i = 0; i < w->n_ends; i += 2) {
+		uint32_t leader = sim_pick(w, 2);
+
+		init_end(w, i, leader == 0);
+		init_end(w, i + 1, leader == 1);
+		w->qp[w->end[i].active].dst = w->end[i + 1].active;
+		w->qp[w->end[i + 1].active].dst = w->end[i].active;
+		w->qp[w->end[i].active].state = w->qp[w->end[i + 1].active].state = SIM_QP_RTS;
+	}
+}
+
+void sim_shell_later(struct sim_world *w, uint32_t end, struct sc_event event)
+{
+	sim_at_payload(w, SIM_US + sim_pick(w, 50 * SIM_US), SIM_EV_CORE, end)->core = event;
+}
+
+/* ---- control messages ----------------------------------------------------------------------- */
+
+static bool path_open(const struct sim_world *w, uint32_t from, uint32_t path)
+{
+	const struct sim_nic *a = &w->host[from & 1].nic[path];
+	const struct sim_nic *b = &w->host[1 - (from & 1)].nic[path];
+
+	return w->rail_up[path] && a->port_up && b->port_up && !a->lose_tx &&
+	       a->health == SIM_WELL && b->health == SIM_WELL;
+}
+
+/* Long runs of bad luck would look like silence: at most two in a row over all paths. */
+static bool lost(struct sim_world *w, uint32_t from, uint32_t path)
+{
+	struct sim_end *e = &w->end[from];
+
+	if (!path_open(w, from, path))
+		return true;
+	if (!w->healed && e->loss_run < 2 * SIM_PATHS && sim_chance(w, w->loss_percent)) {
+		e->loss_run++;
+		return true;
+	}
+	e->loss_run = 0;
+	return false;
+}
+
+static void message_send(struct sim_world *w, struct sim_message m)
+{
+	uint32_t copies = 1 + sim_chance(w, 5);
+	uint64_t delay;
+
+	if (m.path >= w->n_paths || lost(w, m.from, m.path))
+		return;
+	for (uint32_t i = 0; i < copies; i++) {
+		delay = sim_chance(w, w->held_percent) ? sim_random(w) % SIM_HELD_NS : sim_delay(w);
+		sim_at_payload(w, delay, SIM_EV_MESSAGE, m.from ^ 1U)->message = m;
+	}
+}
+
+static void send_everywhere(struct sim_world *w, struct sim_message m)
+{
+	uint32_t n = sim_mutant == SIM_MUTANT_ONE_PATH ? 1 : w->n_paths;
+
+	for (m.path = 0; m.path < n; m.path++)
+		message_send(w, m);
+}
+
+static void send_standby(struct sim_world *w, uint32_t end, const struct sc_action *a)
+{
+	struct sim_message m = {
+		.from = (uint8_t)end, .path = a->path, .standby = true, .standby_msg = a->standby
+	};
+
+	if (a->on)
+		send_everywhere(w, m);
+	else if (!m.path || sim_mutant != SIM_MUTANT_ONE_PATH)
+		message_send(w, m);
+}
+
+static void unknown(struct sim_world *w, uint32_t end, const struct sim_message *m)
+{
+	if (!m->unknown && w->host[end & 1].answers)
+		message_send(w, (struct sim_message){
+					.from = (uint8_t)end, .path = m->path, .unknown = true });
+}
+
+void sim_shell_message(struct sim_world *w, uint32_t end, const struct sim_message *m)
+{
+	struct sc_event e = { .type = SC_EV_MSG_STATE, .state = m->state_msg };
+
+	if (!path_open(w, m->from, m->path))
+		return;
+	if (w->host[end & 1].dead || w->end[end].app.closed) {
+		unknown(w, end, m);
+		return;
+	}
+	if (m->standby) {
+		e.type = SC_EV_MSG_STANDBY;
+		e.standby = m->standby_msg;
+	}
+	if (m->unknown)
+		e.type = SC_EV_MSG_UNKNOWN;
+	sim_shell_event(w, end, &e);
+}
+
+/* ---- actions -------------------------------------------------------------------------------- */
+
+static void answer(struct sim_world *w, uint32_t end, const struct sc_event *event)
+{
+	struct sim_end *e = &w->end[end];
+
+	if (e->n_queue == SIM_QUEUED)
+		sim_violation(w, "the model's line of events is too short");
+	else
+		e->queue[e->n_queue++] = *event;
+}
+
+/* A key of the NIC that comes next may be late, a few times in a row. */
+static bool key_missing(struct sim_world *w, struct sim_end *e)
+{
+	if (!e->keys_late || e->key_misses == 3 || !sim_chance(w, 30)) {
+		e->key_misses = 0;
+		return false;
+	}
+	e->key_misses++;
+	return true;
+}
+
+static uint32_t count_told(const struct sim_world *w, uint32_t end)
+{
+	uint32_t count = w->end[end].recv_count;
+
+	return sim_mutant == SIM_MUTANT_COUNT_ANEW ? count - w->base_count : count;
+}
+
+static void lay_receives(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	struct sc_event ev = { .type = SC_EV_RECEIVES_LAID, .epoch = epoch };
+
+	if (key_missing(w, &w->end[end]))
+		ev.reason = SC_REASON_KEY;
+	else if (!sim_engine_lay_receives(w, end, epoch))
+		ev.reason = SC_REASON_RESOURCE;
+	ev.ok = ev.reason == SC_REASON_NONE;
+	ev.recv_count = count_told(w, end);
+	answer(w, end, &ev);
+}
+
+static void settle(struct sim_world *w, uint32_t end, const struct sc_action *a)
+{
+	struct sc_event ev = { .type = SC_EV_SETTLED, .reason = SC_REASON_KEY, .epoch = a->epoch };
+
+	if (!key_missing(w, &w->end[end]))
+		ev.reason = sim_engine_settle(w, end, a->epoch, a->recv_count);
+	ev.ok = ev.reason == SC_REASON_NONE;
+	answer(w, end, &ev);
+}
+
+static void standby_command(struct sim_world *w, uint32_t end, const struct sc_action *a)
+{
+	struct sim_qp *qp = sim_engine_carrier(w, end, a->epoch);
+	struct sim_command c = { .end = (uint8_t)end,
+				 .action = (uint8_t)a->type,
+				 .path = a->path,
+				 .epoch = a->epoch,
+				 .address = a->address };
+
+	if (a->type == SC_ACT_STANDBY_MAKE) {
+		w->end[end].make_epoch = a->epoch;
+		w->end[end].make_path = a->path;
+	} else if (qp) {
+		c.qpn = qp->qpn;
+		c.path = qp->path;
+	} else if (w->end[end].make_epoch == a->epoch) {
+		c.path = w->end[end].make_path; /* behind its making */
+	}
+	if (c.path < w->n_paths)
+		sim_command_submit(w, &c);
+	else
+		sim_violation(w, "P7: a standby on path %u, which is none", c.path);
+}
+
+static void fail(struct sim_world *w, uint32_t end, enum sc_reason reason)
+{
+	struct sim_end *e = &w->end[end];
+
+	if (sim_mutant == SIM_MUTANT_KEEP_GUARD && e->conn.reason == SC_REASON_PEER_FATAL)
+		return;
+	e->fail_reason = reason;
+	sim_check_fail(w, end, reason);
+	sim_engine_fail(w, end);
+}
+
+static void act(struct sim_world *w, uint32_t end, const struct sc_action *a)
+{
+	struct sim_end *e = &w->end[end];
+
+	switch (a->type) {
+	case SC_ACT_STANDBY_MAKE:
+	case SC_ACT_STANDBY_CONNECT:
+	case SC_ACT_STANDBY_DROP: standby_command(w, end, a); break;
+	case SC_ACT_SEND_STANDBY: send_standby(w, end, a); break;
+	case SC_ACT_SEND_STATE:
+		send_everywhere(
+			w, (struct sim_message){ .from = (uint8_t)end, .state_msg = a->state });
+		break;
+	case SC_ACT_GUARD:
+		e->guarded = a->on;
+		sim_at(w, SIM_US, SIM_EV_WATCH, end, 0);
+		break;
+	case SC_ACT_WITHHOLD: sim_engine_withhold(w, end); break;
+	case SC_ACT_QUIESCE: sim_command_quiesce(w, end, a->epoch); break;
+	case SC_ACT_RECOUNT: sim_command_recount(w, end, a->epoch); break;
+	case SC_ACT_SEAL: sim_engine_seal(w, end, a->epoch); break;
+	case SC_ACT_LAY_RECEIVES: lay_receives(w, end, a->epoch); break;
+	case SC_ACT_SETTLE: settle(w, end, a); break;
+	case SC_ACT_FENCE: sim_engine_fence(w, end, a->epoch); break;
+	case SC_ACT_UNFENCE: sim_engine_unfence(w, end); break;
+	case SC_ACT_FAIL: fail(w, end, a->reason); break;
+	case SC_ACT_DROP_OLD: sim_command_drop_old(w, end, a->epoch); break;
+	case SC_ACT_REPORT: break;
+	}
+}
+
+/* ---- the core ------------------------------------------------------------------------------- */
+
+static void schedule_timer(struct sim_world *w, uint32_t end)
+{
+	struct sim_end *e = &w->end[end];
+	uint64_t at = e->conn.timer_at;
+
+	e->timer_generation++;
+	if (at)
+		sim_at_generation(w, at > w->now ? at : w->now, SIM_EV_TIMER, end, 0,
+				  e->timer_generation);
+}
+
+static void trace_event(struct sim_world *w, uint32_t end, const struct sc_event *ev)
+{
+	const struct sc_msg_state *s = &ev->state;
+	const struct sc_msg_standby *b = &ev->standby;
+
+	if (!w->trace)
+		return;
+	if (ev->type == SC_EV_MSG_STATE)
+		sim_trace(w, end,
+			  "%s epoch %u seen %u count %u%s%s%s flags %u phase %s no %u target %u "
+			  "lost %u%s%s",
+			  sc_event_name(ev->type), s->epoch, s->seen_epoch, s->recv_count,
+			  s->leaving ? " leaving" : "", s->final ? " final" : "",
+			  s->quiesced ? " quiesced" : "", s->flags, sc_switch_phase_name(s->phase),
+			  s->switch_no, s->target, s->lost, s->stranded ? " stranded" : "",
+			  s->ask ? " ask" : "");
+	else if (ev->type == SC_EV_MSG_STANDBY)
+		sim_trace(w, end, "%s epoch %u path %u %s seen %s up %x steady %x drained %x%s",
+			  sc_event_name(ev->type), b->epoch, b->path,
+			  sc_standby_phase_name(b->phase), sc_standby_phase_name(b->seen), b->up,
+			  b->steady, b->drained, b->ask ? " ask" : "");
+	else
+		sim_trace(w, end, "%s epoch %u %s%s%s count %u up %x steady %x drained %x",
+			  sc_event_name(ev->type), ev->epoch, sc_reason_name(ev->reason),
+			  ev->ok ? " ok" : "", ev->final ? " final" : "", ev->recv_count, ev->up,
+			  ev->steady, ev->drained);
+}
+
+static void trace_actions(struct sim_world *w, uint32_t end, const struct sc_actions *out)
+{
+	const struct sc_conn *c = &w->end[end].conn;
+
+	sim_trace(w, end,
+		  "    %s %s epoch %u path %u; standby %s/%s epoch %u path %u; switch %s %u",
+		  sc_send_state_name(c->send), sc_move_phase_name(c->move), c->epoch, c->path,
+		  sc_standby_phase_name(c->standby.phase), sc_standby_phase_name(c->standby.peer),
+		  c->standby.epoch, c->standby.path, sc_switch_phase_name(c->sw.phase), c->sw.no);
+	for (uint32_t i = 0; i < out->n; i++)
+		sim_trace(w, end, "    -> %s epoch %u path %u%s %s", sc_action_name(out->a[i].type),
+			  out->a[i].epoch, out->a[i].path, out->a[i].on ? " on" : "",
+			  sc_reason_name(out->a[i].reason));
+}
+
+static void step(struct sim_world *w, uint32_t end, const struct sc_event *event)
+{
+	struct sim_end *e = &w->end[end];
+	struct sc_conn before = e->conn;
+	struct sc_actions out;
+
+	e->stepped_at = w->now;
+	w->pair[e->conn.send * (SC_MOVE_ENDED + 1) + e->conn.move][event->type] = true;
+	trace_event(w, end, event);
+	sc_step(&e->conn, event, w->now, &out);
+	if (w->trace)
+		trace_actions(w, end, &out);
+	sim_check_step(w, end, event, &before, &out);
+	for (uint32_t i = 0; i < out.n; i++)
+		act(w, end, &out.a[i]);
+	if (e->conn.timer_at != before.timer_at || event->type == SC_EV_TIMER)
+		schedule_timer(w, end);
+	sim_fault_step(w, end, &out);
+}
+
+/* Why the next step is an error of the transport, of a carrier in use. */
+static bool blames_path(const struct sim_end *e, const struct sc_event *event)
+{
+	return event->type == SC_EV_FAULT && event->reason == SC_REASON_TRANSPORT &&
+	       event->epoch == e->conn.epoch && e->conn.move == SC_MOVE_NONE && e->guarded;
+}
+
+/* What answers at once gets in line: the core is never entered twice. */
+void sim_shell_event(struct sim_world *w, uint32_t end, const struct sc_event *event)
+{
+	struct sim_end *e = &w->end[end];
+	struct sc_event next;
+
+	if (blames_path(e, event))
+		sim_path_blame(w, end & 1, w->qp[e->active].path);
+	answer(w, end, event);
+	if (e->stepping)
+		return;
+	e->stepping = true;
+	while (e->n_queue && !w->violation[0]) {
+		next = e->queue[0];
+		e->n_queue--;
+		memmove(e->queue, e->queue + 1, e->n_queue * sizeof(next));
+		step(w, end, &next);
+	}
+	e->stepping = false;
+}
+
+void sim_shell_timer(struct sim_world *w, uint32_t end, uint32_t generation)
+{
+	struct sc_event e = { .type = SC_EV_TIMER };
+
+	if (generation == w->end[end].timer_generation && !w->end[end].app.closed)
+		sim_shell_event(w, end, &e);
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Facades of completion channels: shiftlib/channel.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "shiftlib/channel.h"
+#include "tests/unit/channel_support.h"
+
+/* One channel with one CQ; tests that need more make it. */
+struct fixture {
+	struct pipe_context context, other_nic;
+	struct ibv_comp_channel *facade, *real, *shadow_channel;
+	struct ibv_cq cq, shadow;
+	struct sh_cq_events events;
+	int app_context;
+};
+
+static _Atomic(struct ibv_cq *) last_read;
+
+void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)
+{
+	atomic_store(&last_read, real);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	sh_channel_setup(&pipe_verbs);
+	pipe_context_init(&f->context);
+	pipe_context_init(&f->other_nic);
+	f->facade = sh_channel_create(&f->context.ibv);
+	assert_non_null(f->facade);
+	f->real = sh_channel_real(f->facade);
+	pipe_cq_init(&f->cq, &f->context.ibv, f->real, &f->app_context);
+	sh_cq_events_init(&f->events, &f->cq, f->facade);
+	atomic_store(&last_read, NULL);
+	*state = f;
+	return 0;
+}
+
+static void shadow_make(struct fixture *f)
+{
+	f->shadow_channel = pipe_verbs.create_comp_channel(&f->other_nic.ibv);
+	pipe_cq_init(&f->shadow, &f->other_nic.ibv, f->shadow_channel, &f->events);
+	assert_int_equal(sh_channel_add_shadow(f->facade, f->shadow_channel), 0);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	sh_cq_events_quiesce(&f->events);
+	assert_ptr_equal(f->cq.channel, f->real);
+	if (f->shadow_channel) {
+		sh_channel_del_shadow(f->facade, f->shadow_channel);
+		pipe_cq_uninit(&f->shadow);
+		assert_int_equal(pipe_verbs.destroy_comp_channel(f->shadow_channel), 0);
+	}
+	pipe_cq_uninit(&f->cq);
+	assert_int_equal(sh_channel_destroy(f->facade), EBUSY);
+	sh_cq_events_uninit(&f->events);
+	assert_int_equal(sh_channel_destroy(f->facade), 0);
+	pipe_context_uninit(&f->context);
+	pipe_context_uninit(&f->other_nic);
+	free(f);
+	return 0;
+}
+
+static void expect_event(struct fixture *f)
+{
+	struct ibv_cq *cq = NULL;
+	void *context = NULL;
+
+	assert_true(fd_readable(f->facade->fd));
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+	assert_ptr_equal(cq, &f->cq);
+	assert_ptr_equal(context, &f->app_context);
+	shift_ack_cq_events(cq, 1);
+}
+
+static void expect_nothing(struct fixture *f)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	assert_false(fd_readable(f->facade->fd));
+	fd_nonblock(f->facade->fd);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void facade_is_told_apart(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(sh_channel_is_facade(f->facade));
+	assert_false(sh_channel_is_facade(f->real));
+	assert_false(sh_channel_is_facade(NULL));
+	assert_ptr_equal(sh_channel_real(f->real), f->real);
+	assert_ptr_equal(f->cq.channel, f->facade);
+	assert_ptr_equal(f->facade->context, &f->context.ibv);
+	expect_nothing(f);
+}
+
+static void real_event_is_acked_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 1; i <= 3; i++) {
+		pipe_complete(f->real, &f->cq);
+		expect_event(f);
+		assert_int_equal(pipe_cq_acked(&f->cq), i);
+		assert_ptr_equal(atomic_load(&last_read), &f->cq);
+	}
+	expect_nothing(f);
+}
+
+static void shadow_event_is_the_applications(void **state)
+{
+	struct fixture *f = *state;
+
+	shadow_make(f);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	expect_event(f);
+	assert_ptr_equal(atomic_load(&last_read), &f->shadow);
+	assert_int_equal(pipe_cq_acked(&f->shadow), 1);
+	assert_int_equal(pipe_cq_acked(&f->cq), 0);
+	pipe_complete(f->real, &f->cq);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	expect_event(f);
+	expect_event(f);
+	expect_nothing(f);
+}
+
+static void raised_is_one_event(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 3; i++) {
+		sh_channel_raise(&f->events);
+		sh_channel_raise(&f->events);
+		expect_event(f);
+		expect_nothing(f);
+	}
+	assert_int_equal(pipe_cq_acked(&f->cq), 0);
+}
+
+static void raised_come_in_order(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq cqs[5], *cq;
+	struct sh_cq_events events[5];
+	void *context;
+
+	for (int i = 0; i < 5; i++) {
+		pipe_cq_init(&cqs[i], &f->context.ibv, f->real, NULL);
+		sh_cq_events_init(&events[i], &cqs[i], f->facade);
+		sh_channel_raise(&events[i]);
+	}
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+		assert_ptr_equal(cq, &cqs[i]);
+		shift_ack_cq_events(cq, 1);
+		sh_cq_events_quiesce(&events[i]);
+		pipe_cq_uninit(&cqs[i]);
+		sh_cq_events_uninit(&events[i]);
+	}
+	expect_nothing(f);
+}
+
+/* mlx5dv_create_cq: the shell never saw it made; libibverbs itself set cq->channel and refcnt. */
+static void unknown_cq_works(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq unknown, *cq;
+	void *context;
+	int mine;
+
+	pipe_cq_init(&unknown, &f->context.ibv, f->facade, &mine);
+	pipe_complete(f->real, &unknown);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+	assert_ptr_equal(cq, &unknown);
+	assert_ptr_equal(context, &mine);
+	assert_int_equal(pipe_cq_acked(&unknown), 0);
+	shift_ack_cq_events(cq, 1);
+	assert_int_equal(pipe_cq_acked(&unknown), 1);
+	assert_int_equal(sh_channel_destroy(f->facade), EBUSY);
+	pipe_cq_uninit(&unknown);
+}
+
+static void quiesce_takes_raised_back(void **state)
+{
+	struct fixture *f = *state;
+
+	sh_channel_raise(&f->events);
+	sh_cq_events_quiesce(&f->events);
+	expect_nothing(f);
+	sh_cq_events_resume(&f->events);
+	assert_ptr_equal(f->cq.channel, f->facade);
+	sh_channel_raise(&f->events);
+	expect_event(f);
+}
+
+static void quiesced_events_are_acked_and_dropped(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq *cq;
+	void *context;
+
+	shadow_make(f);
+	sh_cq_events_quiesce(&f->events);
+	pipe_complete(f->real, &f->cq);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	fd_nonblock(f->facade->fd);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(pipe_cq_acked(&f->cq), 1);
+	assert_int_equal(pipe_cq_acked(&f->shadow), 1);
+}
+
+static void *quiesce_thread(void *arg)
+{
+	struct fixture *f = arg;
+
+	sh_cq_events_quiesce(&f->events);
+	return NULL;
+}
+
+static void quiesce_waits_for_the_application(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq *cq;
+	pthread_t thread;
+	void *context;
+
+	pipe_complete(f->real, &f->cq);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+	sh_channel_raise(&f->events);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+	assert_int_equal(pthread_create(&thread, NULL, quiesce_thread, f), 0);
+	shift_ack_cq_events(cq, 1);
+	assert_int_equal(pthread_tryjoin_np(thread, NULL), EBUSY);
+	shift_ack_cq_events(cq, 1);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void stock_channel_is_forwarded(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_comp_channel *stock = pipe_verbs.create_comp_channel(&f->context.ibv);
+	struct sh_cq_events events;
+	struct ibv_cq made, *cq;
+	void *context;
+
+	pipe_cq_init(&made, &f->context.ibv, stock, &f->app_context);
+	sh_cq_events_init(&events, &made, stock);
+	assert_null(events.channel);
+	sh_channel_raise(&events);
+	pipe_complete(stock, &made);
+	assert_int_equal(shift_get_cq_event(stock, &cq, &context), 0);
+	assert_ptr_equal(cq, &made);
+	shift_ack_cq_events(cq, 1);
+	assert_int_equal(pipe_cq_acked(&made), 1);
+	sh_cq_events_quiesce(&events);
+	sh_cq_events_uninit(&events);
+	pipe_cq_uninit(&made);
+	assert_int_equal(pipe_verbs.destroy_comp_channel(stock), 0);
+}
+
+/* -- devices that go away --------------------------------------------------------------------- */
+
+static void dead_device_without_shadow_is_an_error(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq *cq;
+	void *context;
+
+	pipe_device_gone(f->real);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), -1);
+	assert_int_equal(errno, EIO);
+}
+
+static void dead_device_with_shadow_is_silent(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq *cq;
+	void *context;
+
+	shadow_make(f);
+	pipe_device_gone(f->real);
+	fd_nonblock(f->facade->fd);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	expect_nothing(f);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	expect_event(f);
+}
+
+/* -- how the fd behaves ----------------------------------------------------------------------- */
+
+static void nested_epoll_sees_it(void **state)
+{
+	struct fixture *f = *state;
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, f->facade->fd, &event), 0);
+	assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		if (i % 2)
+			sh_channel_raise(&f->events);
+		else
+			pipe_complete(f->real, &f->cq);
+		assert_int_equal(epoll_wait(epoll, &event, 1, -1), 1);
+		assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+		expect_event(f);
+	}
+	close(epoll);
+}
+
+struct reader {
+	struct fixture *f;
+	int ret, error;
+	atomic_bool started, done;
+};
+
+static void *reader_thread(void *arg)
+{
+	struct reader *r = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	atomic_store(&r->started, true);
+	r->ret = shift_get_cq_event(r->f->facade, &cq, &context);
+	r->error = errno;
+	if (!r->ret)
+		shift_ack_cq_events(cq, 1);
+	atomic_store(&r->done, true);
+	return NULL;
+}
+
+static pthread_t reader_start(struct reader *r)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, reader_thread, r), 0);
+	while (!atomic_load(&r->started))
+		sched_yield();
+	return thread;
+}
+
+static void signal_ends_the_wait(void **state)
+{
+	struct reader r = { .f = *state };
+	pthread_t thread;
+
+	signal_count_install(0);
+	thread = reader_start(&r);
+	while (!atomic_load(&r.done)) {
+		pthread_kill(thread, SIGUSR1);
+		usleep(1000);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(r.ret, -1);
+	assert_int_equal(r.error, EINTR);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void restarting_signal_does_not(void **state)
+{
+	struct reader r = { .f = *state };
+	unsigned int before = signal_count();
+	pthread_t thread;
+
+	signal_count_install(SA_RESTART);
+	thread = reader_start(&r);
+	while (signal_count() < before + 5) {
+		pthread_kill(thread, SIGUSR1);
+		usleep(1000);
+	}
+	sh_channel_raise(&r.f->events);
+	pthread_join(thread, NULL);
+	assert_int_equal(r.ret, 0);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void cancelled_reader_leaves_no_lock(void **state)
+{
+	struct reader r = { .f = *state };
+	pthread_t thread;
+	void *result;
+
+	if (CANCEL_UNTESTABLE)
+		skip();
+	thread = reader_start(&r);
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	sh_channel_raise(&r.f->events);
+	expect_event(r.f);
+}
+
+/* -- many threads ----------------------------------------------------------------------------- */
+
+#define LOAD_CQS     4
+#define LOAD_READERS 4
+#define LOAD_ROUNDS  2000
+
+/* The last of cqs[] ends the readers. */
+struct load {
+	struct fixture *f;
+	struct ibv_cq cqs[LOAD_CQS + 1];
+	struct sh_cq_events events[LOAD_CQS + 1];
+	atomic_uint seen[LOAD_CQS + 1];
+};
+
+static void *load_reader(void *arg)
+{
+	struct load *load = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	for (;;) {
+		if (shift_get_cq_event(load->f->facade, &cq, &context))
+			abort();
+		atomic_fetch_add(&load->seen[cq - load->cqs], 1);
+		shift_ack_cq_events(cq, 1);
+		if (cq == &load->cqs[LOAD_CQS]) {
+			sh_channel_raise(&load->events[LOAD_CQS]);
+			return NULL;
+		}
+	}
+}
+
+struct load_writer {
+	struct load *load;
+	int index;
+};
+
+/* The even CQs get events of software, each when the one before was seen; the odd, real ones. */
+static void *load_writer(void *arg)
+{
+	struct load_writer *w = arg;
+	struct load *load = w->load;
+
+	for (unsigned int i = 0; i < LOAD_ROUNDS; i++) {
+		if (w->index % 2)
+			pipe_complete(load->f->real, &load->cqs[w->index]);
+		else
+			sh_channel_raise(&load->events[w->index]);
+		while (!(w->index % 2) && atomic_load(&load->seen[w->index]) <= i)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void load_cqs_make(struct load *load)
+{
+	for (int i = 0; i <= LOAD_CQS; i++) {
+		pipe_cq_init(&load->cqs[i], &load->f->context.ibv, load->f->real, NULL);
+		sh_cq_events_init(&load->events[i], &load->cqs[i], load->f->facade);
+	}
+}
+
+static void load_cqs_check(struct load *load)
+{
+	for (int i = 0; i <= LOAD_CQS; i++) {
+		sh_cq_events_quiesce(&load->events[i]);
+		if (i < LOAD_CQS)
+			assert_int_equal(atomic_load(&load->seen[i]), LOAD_ROUNDS);
+		assert_int_equal(pipe_cq_acked(&load->cqs[i]), i % 2 ? LOAD_ROUNDS : 0);
+		pipe_cq_uninit(&load->cqs[i]);
+		sh_cq_events_uninit(&load->events[i]);
+	}
+}
+
+static void every_event_once_under_load(void **state)
+{
+	static struct load load;
+	struct load_writer writers[LOAD_CQS];
+	pthread_t readers[LOAD_READERS], threads[LOAD_CQS];
+
+	load.f = *state;
+	load_cqs_make(&load);
+	for (int i = 0; i < LOAD_READERS; i++)
+		assert_int_equal(pthread_create(&readers[i], NULL, load_reader, &load), 0);
+	for (int i = 0; i < LOAD_CQS; i++) {
+		writers[i] = (struct load_writer){ &load, i };
+		assert_int_equal(pthread_create(&threads[i], NULL, load_writer, &writers[i]), 0);
+	}
+	for (int i = 0; i < LOAD_CQS; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < LOAD_CQS; i++)
+		while (atomic_load(&load.seen[i]) < LOAD_ROUNDS)
+			sched_yield();
+	sh_channel_raise(&load.events[LOAD_CQS]);
+	for (int i = 0; i < LOAD_READERS; i++)
+		pthread_join(readers[i], NULL);
+	load_cqs_check(&load);
+	expect_nothing(load.f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(facade_is_told_apart),
+		TEST(real_event_is_acked_at_once),
+		TEST(shadow_event_is_the_applications),
+		TEST(raised_is_one_event),
+		TEST(raised_come_in_order),
+		TEST(unknown_cq_works),
+		TEST(quiesce_takes_raised_back),
+		TEST(quiesced_events_are_acked_and_dropped),
+		TEST(quiesce_waits_for_the_application),
+		TEST(stock_channel_is_forwarded),
+		TEST(dead_device_without_shadow_is_an_error),
+		TEST(dead_device_with_shadow_is_silent),
+		TEST(nested_epoll_sees_it),
+		TEST(signal_ends_the_wait),
+		TEST(restarting_signal_does_not),
+		TEST(cancelled_reader_leaves_no_lock),
+		TEST(every_event_once_under_load),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""shiftctl from outside: environments, exit statuses, and one clear line when something is wrong.
+
+usage: kv_shiftctl_test.py SHIFTCTL FIXTURE_LIBRARY DISTRO_LIBRARY [SIMNICCTL]
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SHIFTCTL, FIXTURE, DISTRO = sys.argv[1:4]
+SIMNICCTL = sys.argv[4] if len(sys.argv) > 4 else None
+OURS = "libibverbs.so.1"
+CLEAN = {k: v for k, v in os.environ.items()
+         if not k.startswith(("SHIFT_", "LD_", "SIMNIC_", "MLX5_"))}
+
+
+def shiftctl(*args, before=(), **env):
+    return subprocess.run([*before, SHIFTCTL, *args], env={**CLEAN, **env}, text=True,
+                          capture_output=True, timeout=60, check=False)
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        self.dir = os.path.realpath(tempfile.mkdtemp(prefix="shiftctl-test-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.lib = self.make_library("lib")
+
+    def make_library(self, name):
+        lib = os.path.join(self.dir, name)
+        os.mkdir(lib)
+        shutil.copy(FIXTURE, os.path.join(lib, OURS))
+        os.symlink(OURS, os.path.join(lib, "libibverbs.so"))
+        os.symlink(DISTRO, os.path.join(lib, "libibverbs-distro.so.1"))
+        return lib
+
+    def path(self, name):
+        return os.path.join(self.lib, name)
+
+    def run_env(self, *options, before=(), **env):
+        """The environment that a command sees, and what was said."""
+        got = shiftctl("run", "--libdir", self.lib, *options, "--", "env", "-0",
+                       before=before, **env)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        return dict(e.split("=", 1) for e in got.stdout.split("\0") if e), got.stderr
+
+    def assert_without_shift(self, env, said, *words):
+        self.assertNotIn(self.lib, env.get("LD_PRELOAD", ""))
+        self.assertNotIn(self.lib, env.get("LD_LIBRARY_PATH", ""))
+        self.assertEqual(env["SHIFT_DISABLE"], "1")
+        self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn("env runs without SHIFT", said)
+        for word in words:
+            self.assertIn(word, said)
+
+
+class Run(Base):
+    def test_environment(self):
+        env, said = self.run_env("--kv", "redis://head:6379", "--backup", "auto",
+                                 "--log", "debug")
+        self.assertEqual(said, "")
+        self.assertTrue(env["LD_PRELOAD"].endswith(self.path(OURS)))
+        self.assertEqual(env["LD_LIBRARY_PATH"], self.lib)
+        self.assertEqual(env["SHIFT_KV"], "redis://head:6379")
+        self.assertEqual(env["SHIFT_BACKUP"], "auto")
+        self.assertEqual(env["SHIFT_LOG"], "debug")
+        self.assertNotIn("SHIFT_DISABLE", env)
+
+    def test_defaults_leave_variables_alone(self):
+        env, _ = self.run_env(SHIFT_LOG="info")
+        self.assertNotIn("SHIFT_KV", env)
+        self.assertNotIn("SHIFT_BACKUP", env)
+        self.assertEqual(env["SHIFT_LOG"], "info")
+
+    def test_existing_entries_are_kept(self):
+        other = os.path.join(self.make_library("other"), OURS)
+        # A sanitizer's run time, which shiftctl may be built with, has to be the very first.
+        plain = self.run_env()[0]["LD_PRELOAD"].split(":")
+        old = plain[:-1] + [other]
+        env, _ = self.run_env(LD_PRELOAD=":".join(old), LD_LIBRARY_PATH="/a:/b")
+        self.assertEqual(env["LD_PRELOAD"].split(":"), old + [self.path(OURS)])
+        self.assertEqual(env["LD_LIBRARY_PATH"], f"{self.lib}:/a:/b")
+
+    def test_nested(self):
+        once, _ = self.run_env()
+        twice, said = self.run_env(before=(SHIFTCTL, "run", "--libdir", self.lib))
+        self.assertEqual(said, "")
+        for name in ("LD_PRELOAD", "LD_LIBRARY_PATH"):
+            self.assertEqual(once[name], twice[name])
+
+    def test_exit_status(self):
+        for script, status in (("exit 0", 0), ("exit 37", 37), ("kill -9 $$", -9)):
+            got = shiftctl("run", "--libdir", self.lib, "sh", "-c", script)
+            self.assertEqual(got.returncode, status)
+
+    def test_cannot_run(self):
+        got = shiftctl("run", "--libdir", self.lib, "--", "no-such-command")
+        self.assertEqual(got.returncode, 127)
+        self.assertIn("no-such-command", got.stderr)
+        got = shiftctl("run", "--libdir", self.lib, "--", self.dir)
+        self.assertEqual(got.returncode, 126)
+
+    def test_arguments_pass_untouched(self):
+        args = ["--kv", "x", "--", "a b", "", "--help", "-z"]
+        got = shiftctl("run", "--libdir", self.lib, "printf", "%s|", *args)
+        self.assertEqual(got.stdout, "".join(a + "|" for a in args))
+
+    def test_usage(self):
+        for args in ((), ("--",), ("--kv",), ("--no-such", "true"), ("--log", "loud", "true")):
+            got = shiftctl("run", *args)
+            self.assertEqual(got.returncode, 125, args)
+            self.assertTrue(got.stderr)
+        for args in ((), ("bogus",), ("doctor", "extra"), ("doctor", "--bogus")):
+            self.assertEqual(shiftctl(*args).returncode, 2, args)
+        got = shiftctl("--help")
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+        self.assertIn("shiftctl run", got.stdout)
+
+
+class BrokenLibrary(Base):
+    def test_missing(self):
+        for name in (OURS, "libibverbs.so", "libibverbs-distro.so.1"):
+            with self.subTest(name=name):
+                os.rename(self.path(name), self.path("away"))
+                self.assert_without_shift(*self.run_env(), self.lib, name)
+                os.rename(self.path("away"), self.path(name))
+        self.assertEqual(self.run_env()[1], "")
+
+    def test_no_directory(self):
+        shutil.rmtree(self.lib)
+        self.assert_without_shift(*self.run_env(), self.lib, "--libdir")
+
+    def relink(self, target, name="libibverbs-distro.so.1"):
+        os.unlink(self.path(name))
+        os.symlink(target, self.path(name))
+
+    def test_distro_leads_to_shift(self):
+        for target in (OURS, os.path.join(self.make_library("second"), OURS)):
+            self.relink(target)
+            self.assert_without_shift(*self.run_env(), "leads to a SHIFT library")
+
+    def test_distro_is_something_else(self):
+        text = os.path.join(self.dir, "text")
+        with open(text, "w", encoding="ascii") as f:
+            f.write("not a library\n" * 100)
+        for target in (text, "/nowhere", "/", sys.executable, "libibverbs-distro.so.1"):
+            self.relink(target)
+            self.assert_without_shift(*self.run_env(), "distro")
+
+    def test_damaged_files(self):
+        with open(self.path(OURS), "rb") as f:
+            good = f.read()
+        for size in (0, 1, 20, 64, 200, 1000):
+            with open(self.path(OURS), "wb") as f:
+                f.write(good[:size])
+            self.assert_without_shift(*self.run_env(), self.path(OURS))
+        # Nothing in the file may lead the reader outside it.
+        for offset in range(0, min(len(good), 0x400), 9):
+            bad = bytearray(good)
+            bad[offset] ^= 0xff
+            with open(self.path(OURS), "wb") as f:
+                f.write(bad)
+            got = shiftctl("run", "--libdir", self.lib, "no-such-command")
+            self.assertEqual(got.returncode, 127, (offset, got.stderr))
+
+    def test_ours_is_not_shift(self):
+        shutil.copy(DISTRO, self.path(OURS))
+        self.assert_without_shift(*self.run_env(), "not SHIFT's library")
+
+    def test_dev_link_leads_elsewhere(self):
+        self.relink(DISTRO, "libibverbs.so")
+        self.assert_without_shift(*self.run_env(), "libibverbs.so", "ln -sf")
+
+    def test_path_that_preload_cannot_carry(self):
+        self.lib = self.make_library("with blank")
+        self.assert_without_shift(*self.run_env(), "blank")
+
+
+class BadOptions(Base):
+    def test_kv(self):
+        for url in ("bogus", "redis://h", "lmdb:relative", "redis://h:99999"):
+            self.assert_without_shift(*self.run_env("--kv", url), url, "redis://HOST:PORT")
+            self.assert_without_shift(*self.run_env(SHIFT_KV=url), url, "redis://HOST:PORT")
+        # The option wins over the variable.
+        env, said = self.run_env("--kv", "redis://h:1", SHIFT_KV="bogus")
+        self.assertEqual((said, env["SHIFT_KV"]), ("", "redis://h:1"))
+
+    def test_backup_is_malformed(self):
+        for text in ("=", "mlx5_0", ",", "mlx5_0==x", "a b=c"):
+            self.assert_without_shift(*self.run_env("--backup", text), "backup map", "character")
+            self.assert_without_shift(*self.run_env(SHIFT_BACKUP=text), "backup map")
+
+
+class Doctor(Base):
+    def test_without_library(self):
+        os.unlink(self.path("libibverbs-distro.so.1"))
+        got = shiftctl("doctor", "--libdir", self.lib)
+        self.assertEqual(got.returncode, 1)
+        self.assertIn("libibverbs-distro.so.1 is missing", got.stdout)
+        self.assertIn("Nothing would be protected", got.stdout)
+
+    def test_findings(self):
+        got = shiftctl("doctor", "--libdir", self.lib, "--kv", "redis://127.0.0.1:1",
+                       SHIFT_DISABLE="1", MLX5_QP_SIGNATURE="0")
+        self.assertEqual(got.returncode, 1)
+        for words in (f"underneath   ok   {os.path.realpath(DISTRO)}", "SHIFT_DISABLE=1",
+                      "MLX5_QP_SIGNATURE is set", "redis at 127.0.0.1:1: cannot connect",
+                      "version map  NO"):
+            self.assertIn(words, got.stdout)
+
+    def test_kv_file(self):
+        kv = os.path.join(self.dir, "kv")
+        got = shiftctl("doctor", "--libdir", self.lib, "--kv", f"lmdb:{kv}")
+        self.assertIn(f"lmdb at {kv} answers", got.stdout)
+        got = shiftctl("doctor", "--libdir", self.lib, SHIFT_KV="bogus")
+        self.assertIn("kv           NO", got.stdout)
+
+
+@unittest.skipUnless(SIMNICCTL, "the software device is not built")
+class OnFabric(Base):
+    """With devices: four NICs to a host."""
+
+    def setUp(self):
+        super().setUp()
+        self.fabric = f"shiftctl-test-{os.getpid()}"
+        self.ctl("create", "--hosts", "2", "--nics", "4")
+        self.addCleanup(self.ctl, "destroy")
+        self.before = (SIMNICCTL, "run", "--host", "h0", "--")
+
+    def ctl(self, *args):
+        subprocess.run([SIMNICCTL, *args], env={**CLEAN, "SIMNIC_FABRIC": self.fabric},
+                       timeout=60, check=True)
+
+    def doctor(self, *args):
+        return shiftctl("doctor", *args, "--kv", f"lmdb:{self.dir}/kv", before=self.before,
+                        SIMNIC_FABRIC=self.fabric)
+
+    def test_unknown_device(self):
+        self.assert_without_shift(
+            *self.run_env("--backup", "mlx5_0=mlx5_9", before=self.before,
+                          SIMNIC_FABRIC=self.fabric),
+            "no device mlx5_9; there are mlx5_0, mlx5_1, mlx5_2, mlx5_3")
+        env, said = self.run_env("--backup", "mlx5_0=mlx5_3", before=self.before,
+                                 SIMNIC_FABRIC=self.fabric)
+        self.assertEqual((said, env["SHIFT_BACKUP"]), ("", "mlx5_0=mlx5_3"))
+        self.assertLess(env["LD_PRELOAD"].index("libsimnic"), env["LD_PRELOAD"].index(OURS))
+
+    def test_devices(self):
+        self.ctl("fault", "port-down", "h0/mlx5_2")
+        out = self.doctor("--libdir", self.lib).stdout
+        for words in ("mlx5_0       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1",
+                      "gid 0: ::ffff:10.0.0.1 (RoCE v2)", "mlx5_1       NO", "mlx5_3       ok"):
+            self.assertIn(words, out)
+        out = self.doctor("--libdir", self.lib, "--backup", "mlx5_3=mlx5_1").stdout
+        self.assertIn("mlx5_3       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1", out)
+        self.assertIn("mlx5_0       NO", out)
+
+    @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(SHIFTCTL),
+                                                     "../lib/shift", OURS)),
+                         "the drop-in is not built")
+    def test_all_is_well(self):
+        got = self.doctor()
+        self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
+        self.assertIn("Would be protected: reliable connections on mlx5_0 mlx5_1 mlx5_2 mlx5_3",
+                      got.stdout)
+        self.assertNotIn(" NO ", got.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Settle, as a table. */
+#include "shiftlib/core.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/*
+ * One letter per outstanding request: w WRITE, r READ, s two-sided, a atomic, l local; capitals are
+ * fenced; a '.' before it: unpublished. Fates: d delivered, a again, n resend (new).
+ */
+struct row {
+	const char *requests;
+	uint32_t done, counted; /* counted: how many of the outstanding two-sided the peer has */
+	const char *fates;
+	enum sc_reason reason;
+	uint32_t delivered;
+};
+
+static const struct row rows[] = {
+	{ "", 0, 0, "", SC_REASON_NONE, 0 },
+	{ "w", 0, 0, "n", SC_REASON_NONE, 0 },
+	{ "ww", 0, 0, "nn", SC_REASON_NONE, 0 },
+	{ "s", 0, 0, "n", SC_REASON_NONE, 0 },
+	{ "s", 0, 1, "d", SC_REASON_NONE, 1 },
+	{ "s", 5, 1, "d", SC_REASON_NONE, 1 },
+	{ "wws", 0, 0, "nnn", SC_REASON_NONE, 0 },
+	{ "wws", 0, 1, "ddd", SC_REASON_NONE, 3 },
+	{ "wwsww", 0, 1, "dddnn", SC_REASON_NONE, 3 },
+	{ "wswsw", 3, 1, "ddnnn", SC_REASON_NONE, 2 },
+	{ "wswsw", 3, 2, "ddddn", SC_REASON_NONE, 4 },
+	{ "lsls", 0, 1, "ddnn", SC_REASON_NONE, 2 },
+	/* counts wrap */
+	{ "wsws", UINT32_MAX, 1, "ddnn", SC_REASON_NONE, 2 },
+	{ "wsws", UINT32_MAX - 1, 2, "dddd", SC_REASON_NONE, 4 },
+	/* counts that cannot be */
+	{ "s", 5, (uint32_t)-1, NULL, SC_REASON_MISCOUNT, 0 },
+	{ "s", 5, 2, NULL, SC_REASON_MISCOUNT, 0 },
+	{ "ww", 5, 1, NULL, SC_REASON_MISCOUNT, 0 },
+	{ "", 5, (uint32_t)-5, NULL, SC_REASON_MISCOUNT, 0 },
+	{ ".s", 0, 1, NULL, SC_REASON_MISCOUNT, 0 },
+	/* READs */
+	{ "r", 0, 0, "n", SC_REASON_NONE, 0 },
+	{ "rs", 0, 0, "nn", SC_REASON_NONE, 0 },
+	{ "rs", 0, 1, "ad", SC_REASON_NONE, 0 },
+	{ "wrsw", 0, 1, "dadn", SC_REASON_NONE, 1 },
+	{ "srs", 0, 2, "dad", SC_REASON_NONE, 1 },
+	{ "rS", 0, 1, "dd", SC_REASON_NONE, 2 },
+	{ "rWs", 0, 1, "ddd", SC_REASON_NONE, 3 },
+	{ "rRs", 0, 1, "dad", SC_REASON_NONE, 1 },
+	{ "rLs", 0, 1, "ddd", SC_REASON_NONE, 3 },
+	{ "rSrs", 0, 2, "ddad", SC_REASON_NONE, 2 },
+	{ "rSrs", 0, 1, "ddnn", SC_REASON_NONE, 2 },
+	{ "rws", 0, 1, "add", SC_REASON_NONE, 0 },
+	/* a READ before a fenced request of unknown fate */
+	{ "rW", 0, 0, NULL, SC_REASON_FENCED_READ, 0 },
+	{ "rwW", 0, 0, NULL, SC_REASON_FENCED_READ, 0 },
+	{ "rS", 0, 0, NULL, SC_REASON_FENCED_READ, 0 },
+	{ "rsW", 0, 1, NULL, SC_REASON_FENCED_READ, 0 },
+	{ "wsrW", 0, 1, NULL, SC_REASON_FENCED_READ, 2 },
+	{ "rSW", 0, 1, "ddn", SC_REASON_NONE, 2 },
+	{ "Wr", 0, 0, "nn", SC_REASON_NONE, 0 },
+	{ "rR", 0, 0, "nn", SC_REASON_NONE, 0 }, /* nothing changes: both are read again */
+	{ "rL", 0, 0, "nn", SC_REASON_NONE, 0 },
+	{ "rRw", 0, 0, NULL, SC_REASON_FENCED_READ, 0 },
+	{ "rLw", 0, 0, NULL, SC_REASON_FENCED_READ, 0 },
+	{ "rRsw", 0, 1, "dadn", SC_REASON_NONE, 1 },
+	{ "r.W", 0, 0, "nn", SC_REASON_NONE, 0 }, /* never ran */
+	/* atomics */
+	{ "a", 0, 0, NULL, SC_REASON_ATOMIC, 0 },
+	{ "wsa", 0, 1, NULL, SC_REASON_ATOMIC, 2 },
+	{ "was", 0, 1, NULL, SC_REASON_ATOMIC, 1 },
+	{ "wwaS", 0, 1, NULL, SC_REASON_ATOMIC, 2 },
+	{ "ws.a", 0, 0, "nnn", SC_REASON_NONE, 0 },
+	{ "raW", 0, 0, NULL, SC_REASON_ATOMIC, 0 },
+};
+
+static struct sc_request request_of(char letter)
+{
+	static const char kinds[] = "wrsal";
+	char lower = letter | 0x20;
+
+	return (struct sc_request){
+		.kind = (uint8_t)(strchr(kinds, lower) - kinds),
+		.fenced = letter != lower,
+		.published = 1,
+	};
+}
+
+static uint32_t parse(const char *text, struct sc_request *out)
+{
+	uint32_t n = 0;
+
+	for (; *text; text++) {
+		bool published = *text != '.';
+
+		text += !published;
+		out[n] = request_of(*text);
+		out[n++].published = published;
+	}
+	return n;
+}
+
+static void check(const struct row *row)
+{
+	struct sc_request requests[16];
+	uint32_t n = parse(row->requests, requests), posted = row->done, delivered;
+	enum sc_fate fates[16];
+	enum sc_reason reason;
+	char text[17] = "";
+
+	for (uint32_t i = 0; i < n; i++)
+		posted += requests[i].kind == SC_REQ_TWO_SIDED && requests[i].published;
+	reason = sc_settle(requests, n, row->done, posted, row->done + row->counted, fates,
+			   &delivered);
+	if (reason != row->reason || delivered != row->delivered)
+		fail_msg("'%s' counted %d: %s, %u delivered", row->requests, (int)row->counted,
+			 sc_reason_name(reason), delivered);
+	for (uint32_t i = 0; row->fates && i < n; i++)
+		text[i] = "dan"[fates[i]];
+	if (row->fates && strcmp(text, row->fates))
+		fail_msg("'%s' counted %d: fates %s, expected %s", row->requests, (int)row->counted,
+			 text, row->fates);
+}
+
+static void settle_table(void **state)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		check(&rows[i]);
+}
+
+static void a_count_beyond_what_was_posted_is_refused(void **state)
+{
+	struct sc_request r[2] = { request_of('s'), request_of('s') };
+	enum sc_fate fates[2];
+	uint32_t delivered;
+
+	assert_int_equal(sc_settle(r, 2, 0, 1, 2, fates, &delivered), SC_REASON_MISCOUNT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settle_table),
+		cmocka_unit_test(a_count_beyond_what_was_posted_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

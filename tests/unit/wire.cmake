@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+add_executable(wire_test ${CMAKE_CURRENT_LIST_DIR}/wire_test.c
+	${CMAKE_CURRENT_LIST_DIR}/../fuzz/wire_fuzz.c ${CMAKE_SOURCE_DIR}/shiftlib/wire.c)
+target_include_directories(wire_test PRIVATE ${CMOCKA_INCLUDE_DIRS})
+target_link_libraries(wire_test PRIVATE ${CMOCKA_LIBRARIES})
+add_test(NAME unit_wire COMMAND wire_test)
+set_tests_properties(unit_wire PROPERTIES TIMEOUT 180 LABELS "unit;shell")

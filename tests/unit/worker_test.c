@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The worker: order, laziness, signals, and what happens when a command hangs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <dirent.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+#include <pthread.h>
+#include <cmocka.h>
+
+#include "shiftlib/util.h"
+#include "shiftlib/worker.h"
+
+#define JOBS	 64
+#define PATIENCE (60 * SH_NS_PER_S) /* for what must come; only a hang takes so long */
+
+struct test_job {
+	struct sh_job job;
+	int number;
+	struct sh_worker *worker;
+	sem_t started, go;
+	sigset_t mask;
+	int submitted;
+	atomic_int n_fn, n_done, n_canceled;
+};
+
+static int order[JOBS + 1], n_order;
+
+static void job_note(struct sh_job *job)
+{
+	struct test_job *test = (struct test_job *)job;
+
+	order[n_order++] = test->number;
+	atomic_fetch_add(&test->n_fn, 1);
+}
+
+static void job_wait(struct sh_job *job)
+{
+	struct test_job *test = (struct test_job *)job;
+
+	sem_post(&test->started);
+	while (sem_wait(&test->go))
+		;
+	atomic_fetch_add(&test->n_fn, 1);
+}
+
+static void job_done(struct sh_job *job)
+{
+	struct test_job *test = (struct test_job *)job;
+
+	atomic_fetch_add(job->canceled ? &test->n_canceled : &test->n_done, 1);
+}
+
+static void job_init(struct test_job *test, void (*fn)(struct sh_job *), bool urgent, int number)
+{
+	memset(test, 0, sizeof(*test));
+	test->job = (struct sh_job){ .fn = fn, .done = job_done, .urgent = urgent };
+	test->number = number;
+	sem_init(&test->started, 0, 0);
+	sem_init(&test->go, 0, 0);
+}
+
+static int count_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	int n = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+static void urgent_first_then_in_order(void **state)
+{
+	static struct test_job jobs[JOBS], gate;
+	struct sh_worker *worker = sh_worker_start("order");
+	int i;
+
+	n_order = 0;
+	job_init(&gate, job_wait, false, -1);
+	assert_int_equal(sh_worker_submit(worker, &gate.job), 0);
+	sem_wait(&gate.started);
+	for (i = 0; i < JOBS; i++) {
+		job_init(&jobs[i], job_note, i % 3 == 0, i);
+		assert_int_equal(sh_worker_submit(worker, &jobs[i].job), 0);
+	}
+	sem_post(&gate.go);
+	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
+	assert_int_equal(n_order, JOBS);
+	for (i = 1; i < JOBS; i++) {
+		bool before = order[i - 1] % 3 == 0, now = order[i] % 3 == 0;
+
+		assert_true(before || !now);
+		assert_true(before != now || order[i - 1] < order[i]);
+	}
+	for (i = 0; i < JOBS; i++)
+		assert_int_equal(jobs[i].n_done, 1);
+}
+
+static void job_mask(struct sh_job *job)
+{
+	pthread_sigmask(SIG_SETMASK, NULL, &((struct test_job *)job)->mask);
+}
+
+static void lazy_and_signals_blocked(void **state)
+{
+	int before = count_threads();
+	struct sh_worker *worker = sh_worker_start("a name that is longer than fifteen");
+	struct test_job test;
+
+	assert_int_equal(count_threads(), before);
+	job_init(&test, job_mask, false, 0);
+	assert_int_equal(sh_worker_submit(worker, &test.job), 0);
+	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
+	assert_int_equal(sigismember(&test.mask, SIGTERM), 1);
+	assert_int_equal(sigismember(&test.mask, SIGALRM), 1);
+	assert_int_equal(sigismember(&test.mask, SIGUSR1), 1);
+	worker = sh_worker_start("idle");
+	assert_int_equal(sh_worker_stop(worker, 0), 0);
+}
+
+static void busy_since(void **state)
+{
+	struct sh_worker *worker = sh_worker_start("busy");
+	uint64_t before = sh_now_ns();
+	struct test_job test;
+
+	assert_int_equal(sh_worker_busy_since_ns(worker), 0);
+	job_init(&test, job_wait, false, 0);
+	assert_int_equal(sh_worker_submit(worker, &test.job), 0);
+	sem_wait(&test.started);
+	assert_true(sh_worker_busy_since_ns(worker) >= before);
+	assert_true(sh_worker_busy_since_ns(worker) <= sh_now_ns());
+	sem_post(&test.go);
+	while (sh_worker_busy_since_ns(worker))
+		usleep(1000);
+	assert_int_equal(test.n_done, 1);
+	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
+}
+
+static void done_again(struct sh_job *job)
+{
+	struct test_job *test = (struct test_job *)job;
+
+	if (atomic_fetch_add(&test->n_done, 1) < 9)
+		assert_int_equal(sh_worker_submit(test->worker, job), 0);
+	else
+		sem_post(&test->started);
+}
+
+static void again_from_done(void **state)
+{
+	struct test_job test;
+
+	job_init(&test, job_note, true, 0);
+	test.job.done = done_again;
+	test.worker = sh_worker_start("again");
+	n_order = 0;
+	assert_int_equal(sh_worker_submit(test.worker, &test.job), 0);
+	sem_wait(&test.started);
+	assert_int_equal(test.n_fn, 10);
+	assert_int_equal(sh_worker_stop(test.worker, PATIENCE), 0);
+}
+
+static void job_submit_late(struct sh_job *job)
+{
+	static struct sh_job late = { .fn = job_note };
+	struct test_job *test = (struct test_job *)job;
+
+	job_wait(job);
+	test->submitted = sh_worker_submit(test->worker, &late);
+}
+
+static void *release_later(void *arg)
+{
+	usleep(20000);
+	sem_post(arg);
+	return NULL;
+}
+
+static void no_jobs_while_stopping(void **state)
+{
+	struct test_job test;
+	pthread_t thread;
+
+	job_init(&test, job_submit_late, false, 0);
+	test.worker = sh_worker_start("late");
+	assert_int_equal(sh_worker_submit(test.worker, &test.job), 0);
+	sem_wait(&test.started);
+	assert_int_equal(pthread_create(&thread, NULL, release_later, &test.go), 0);
+	assert_int_equal(sh_worker_stop(test.worker, PATIENCE), 0);
+	pthread_join(thread, NULL);
+	/* -ESHUTDOWN unless the job ran before stop began, which a loaded machine may do. */
+	assert_true(test.submitted == -ESHUTDOWN || test.submitted == 0);
+	assert_int_equal(test.n_done, 1);
+}
+
+static void hung_is_left_behind(void **state)
+{
+	static struct test_job hung, urgent, background;
+	struct sh_worker *worker = sh_worker_start("hung");
+	int threads = count_threads();
+
+	job_init(&hung, job_wait, true, 0);
+	job_init(&urgent, job_note, true, 1);
+	job_init(&background, job_note, false, 2);
+	assert_int_equal(sh_worker_submit(worker, &hung.job), 0);
+	sem_wait(&hung.started);
+	assert_int_equal(sh_worker_submit(worker, &background.job), 0);
+	assert_int_equal(sh_worker_submit(worker, &urgent.job), 0);
+	assert_int_equal(sh_worker_stop(worker, 20 * SH_NS_PER_MS), -ETIMEDOUT);
+	assert_int_equal(urgent.n_canceled + background.n_canceled, 2);
+	assert_int_equal(urgent.n_done + background.n_done, 0);
+	sem_post(&hung.go);
+	while (count_threads() > threads)
+		usleep(1000);
+	assert_int_equal(hung.n_fn, 1);
+	assert_int_equal(hung.n_done + hung.n_canceled, 0);
+	assert_int_equal(urgent.n_fn + background.n_fn, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(urgent_first_then_in_order),
+		cmocka_unit_test(lazy_and_signals_blocked),
+		cmocka_unit_test(busy_since),
+		cmocka_unit_test(again_from_done),
+		cmocka_unit_test(no_jobs_while_stopping),
+		cmocka_unit_test(hung_is_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* shiftctl doctor: one line a finding, then what would be protected. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kvclient/kv.h"
+#include "tools/shiftctl.h"
+
+#define DOCTOR_KV_TIMEOUT_MS 2000u
+#define DOCTOR_SHOWN_GIDS    4u
+
+enum finding {
+	FINDING_OK,
+	FINDING_NOTE,
+	FINDING_NO, /* nothing can be protected, or not this device */
+};
+
+static const char *finding_name(enum finding f)
+{
+	switch (f) {
+	case FINDING_OK: return "ok";
+	case FINDING_NOTE: return "note";
+	case FINDING_NO: return "NO";
+	}
+	return "?";
+}
+
+struct doctor {
+	const char *kv, *backup, *libdir;
+	struct library lib;
+	struct device_list devices;
+	struct backup_map map;
+	bool blocked; /* something was found that keeps everything unprotected */
+};
+
+__attribute__((format(printf, 4, 5))) static void doctor_say(struct doctor *d, const char *what,
+							     enum finding f, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("%-12s %-4s ", what, finding_name(f));
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+__attribute__((format(printf, 3, 4))) static void doctor_block(struct doctor *d, const char *what,
+							       const char *fmt, ...)
+{
+	char text[CTL_ERR_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	doctor_say(d, what, FINDING_NO, "%s", text);
+	d->blocked = true;
+}
+
+/* libibverbs.so.1.14.44.0 is that of rdma-core 44.0. */
+static void doctor_distro_version(const char *path, char *buf, size_t cap)
+{
+	unsigned abi, major, minor;
+	const char *name = strrchr(path, '/');
+
+	buf[0] = '\0';
+	if (name && sscanf(name, "/libibverbs.so.1.%u.%u.%u", &abi, &major, &minor) == 3)
+		snprintf(buf, cap, " (rdma-core %u.%u)", major, minor);
+}
+
+static void doctor_nodes(struct doctor *d, const struct elf_file *ours,
+			 const struct elf_file *distro)
+{
+	char missing[CTL_ERR_MAX] = "";
+	size_t used = 0;
+
+	for (unsigned i = 0; i < distro->n_nodes; i++) {
+		if (elf_has_node(ours, distro->node[i]) || used >= sizeof(missing) - 64)
+			continue;
+		used += (size_t)snprintf(missing + used, sizeof(missing) - used, " %.40s",
+					 distro->node[i]);
+	}
+	if (used) {
+		doctor_block(d, "version map",
+			     "programs of this distribution may want%s, which SHIFT's library "
+			     "does not define; it needs a newer SHIFT",
+			     missing);
+		return;
+	}
+	doctor_say(d, "version map", FINDING_OK,
+		   "all %u nodes of the distribution's library (to %s)", distro->n_nodes,
+		   distro->n_nodes ? distro->node[distro->n_nodes - 1] : "none");
+}
+
+static void doctor_version_map(struct doctor *d)
+{
+	struct elf_file ours, distro;
+
+	if (elf_open(d->lib.ours, &ours))
+		return;
+	if (!elf_open(d->lib.distro, &distro)) {
+		doctor_nodes(d, &ours, &distro);
+		elf_close(&distro);
+	}
+	elf_close(&ours);
+}
+
+/* In a process of its own, so that what the library does when loaded does not meet our own work. */
+static void doctor_try_load(const char *path, int out)
+{
+	const char *why;
+
+	setenv("SHIFT_DISABLE", "1", 1);
+	if (dlopen(path, RTLD_NOW | RTLD_LOCAL))
+		_exit(0);
+	why = dlerror();
+	if (write(out, why, strlen(why)) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+static void doctor_load(struct doctor *d)
+{
+	char why[CTL_ERR_MAX] = "it ended the process";
+	int pipefd[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe(pipefd))
+		return;
+	pid = fork();
+	if (!pid)
+		doctor_try_load(d->lib.ours, pipefd[1]);
+	close(pipefd[1]);
+	n = read(pipefd[0], why, sizeof(why) - 1);
+	if (n > 0)
+		why[n] = '\0';
+	close(pipefd[0]);
+	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status))
+		doctor_say(d, "loading", FINDING_OK, "the loader accepts it");
+	else
+		doctor_block(d, "loading", "the loader refuses it: %s", why);
+}
+
+static void doctor_library(struct doctor *d)
+{
+	char err[CTL_ERR_MAX], version[64];
+
+	if (library_find(d->libdir, &d->lib, err)) {
+		doctor_block(d, "library", "%s", err);
+		return;
+	}
+	doctor_distro_version(d->lib.distro, version, sizeof(version));
+	doctor_say(d, "library", FINDING_OK, "%s", d->lib.ours);
+	doctor_say(d, "underneath", FINDING_OK, "%s%s", d->lib.distro, version);
+	doctor_version_map(d);
+	doctor_load(d);
+}
+
+static void doctor_environment(struct doctor *d)
+{
+	static const char *const signatures[] = { "MLX5_QP_SIGNATURE", "MLX5_SRQ_SIGNATURE" };
+	const char *disable = getenv("SHIFT_DISABLE");
+	bool was_blocked = d->blocked;
+
+	d->blocked = false;
+	if (disable && *disable && strcmp(disable, "0"))
+		doctor_block(d, "environment", "SHIFT_DISABLE=%s turns SHIFT off; unset it",
+			     disable);
+	for (size_t i = 0; i < sizeof(signatures) / sizeof(signatures[0]); i++)
+		if (getenv(signatures[i]))
+			doctor_block(
+				d, "environment",
+				"%s is set: queues with signatures are not protected; unset it",
+				signatures[i]);
+	if (!d->blocked)
+		doctor_say(d, "environment", FINDING_OK, "nothing in it forbids protection");
+	d->blocked |= was_blocked;
+}
+
+/* The kernel asks this capability, not the user id, when memory is registered. */
+static bool doctor_may_lock_all(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	return !syscall(SYS_capget, &head, data) &&
+	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
+}
+
+static void doctor_limits(struct doctor *d)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &rl))
+		return;
+	if (rl.rlim_cur == RLIM_INFINITY)
+		doctor_say(d, "memlock", FINDING_OK, "unlimited");
+	else if (doctor_may_lock_all())
+		doctor_say(d, "memlock", FINDING_OK, "%llu KiB, and CAP_IPC_LOCK to pass it",
+			   (unsigned long long)rl.rlim_cur / 1024);
+	else
+		doctor_say(d, "memlock", FINDING_NOTE,
+			   "%llu KiB; registered memory counts once more for the backup NIC "
+			   "(ulimit -l)",
+			   (unsigned long long)rl.rlim_cur / 1024);
+}
+
+static void doctor_kv(struct doctor *d)
+{
+	const char *url = d->kv ? d->kv : getenv("SHIFT_KV");
+	char err[KV_ERR_MAX];
+	struct kv *kv;
+
+	if (kv_open(url, DOCTOR_KV_TIMEOUT_MS, &kv, err, sizeof(err))) {
+		doctor_block(d, "kv", "%s", err);
+		return;
+	}
+	if (kv_ping(kv))
+		doctor_block(d, "kv", "%s; protection begins once it answers", kv_last_error(kv));
+	else
+		doctor_say(d, "kv", FINDING_OK, "%s answers", kv_where(kv));
+	kv_close(kv);
+}
+
+static const struct device *doctor_backup_of(const struct doctor *d, unsigned i)
+{
+	return d->map.n_backups[i] ? &d->devices.dev[d->map.backups[i][0]] : NULL;
+}
+
+/* NULL: protected by @backup; otherwise the reason why not. */
+static const char *doctor_why_not(const struct device *dev, const struct device *backup)
+{
+	if (!dev->mlx5)
+		return "only mlx5 devices are protected";
+	if (dev->open_errno)
+		return "it cannot be opened";
+	if (!dev->active)
+		return "its port is not active";
+	if (!backup)
+		return "it has no backup";
+	if (!backup->mlx5)
+		return "its backup is not an mlx5 device";
+	if (backup->open_errno)
+		return "its backup cannot be opened";
+	if (!backup->active)
+		return "its backup's port is not active";
+	return NULL;
+}
+
+static void doctor_gids(const struct device *dev)
+{
+	unsigned shown = dev->n_gids < DOCTOR_SHOWN_GIDS ? dev->n_gids : DOCTOR_SHOWN_GIDS;
+
+	for (unsigned i = 0; i < shown; i++)
+		printf("%-17s gid %u: %s (%s)\n", "", dev->gid[i].index, dev->gid[i].text,
+		       dev->gid[i].type);
+	if (dev->n_gids > shown)
+		printf("%-17s and %u more\n", "", dev->n_gids - shown);
+}
+
+static bool doctor_device(struct doctor *d, unsigned i)
+{
+	const struct device *dev = &d->devices.dev[i], *backup = doctor_backup_of(d, i);
+	const char *why = doctor_why_not(dev, backup);
+	enum finding f = why ? FINDING_NO : FINDING_OK;
+
+	if (dev->open_errno)
+		doctor_say(d, dev->name, f, "cannot be opened: %s", strerror(dev->open_errno));
+	else
+		doctor_say(d, dev->name, f, "%s, port %s, %s, LID %u; backup %s%s%s",
+			   dev->mlx5 ? "mlx5" : "not mlx5", dev->state, dev->layer_name, dev->lid,
+			   backup ? backup->name : "none", why ? "; " : "", why ? why : "");
+	doctor_gids(dev);
+	return !why;
+}
+
+static void doctor_backup_map(struct doctor *d)
+{
+	const char *text = d->backup ? d->backup : getenv("SHIFT_BACKUP");
+	char err[CTL_ERR_MAX];
+
+	if (devices_backup_map(text, &d->devices, &d->map, err))
+		doctor_block(d, "backup", "%s", err);
+	else
+		doctor_say(d, "backup", FINDING_OK, "%s", text && *text ? text : "auto");
+}
+
+/* Through the library underneath, so that SHIFT's own work does not colour the answer. */
+static unsigned doctor_devices(struct doctor *d, bool protected[BACKUP_MAP_MAX_NICS])
+{
+	const char *library = d->lib.distro[0] ? d->lib.distro : NULL;
+	char err[CTL_ERR_MAX];
+	unsigned n = 0;
+
+	if (devices_list(library, true, &d->devices, err)) {
+		doctor_block(d, "devices", "%s", err);
+		return 0;
+	}
+	if (!d->devices.n) {
+		doctor_block(d, "devices", "this machine shows no RDMA device");
+		return 0;
+	}
+	doctor_backup_map(d);
+	for (unsigned i = 0; i < d->devices.n; i++) {
+		protected[i] = doctor_device(d, i);
+		n += protected[i];
+	}
+	return n;
+}
+
+static int doctor_verdict(const struct doctor *d, const bool protected[], unsigned n)
+{
+	if (d->blocked || !n) {
+		printf("\nNothing would be protected here%s.\n",
+		       d->blocked ? "; see the lines marked NO" : "");
+		return CTL_NOTHING_PROTECTED;
+	}
+	printf("\nWould be protected: reliable connections on");
+	for (unsigned i = 0; i < d->devices.n; i++)
+		if (protected[i])
+			printf(" %s", d->devices.dev[i].name);
+	printf(", if the peer runs SHIFT too.\n");
+	return CTL_OK;
+}
+
+static int doctor_options(int argc, char **argv, struct doctor *d)
+{
+	static const struct option longopts[] = {
+		{ "kv", required_argument, NULL, 'k' },
+		{ "backup", required_argument, NULL, 'b' },
+		{ "libdir", required_argument, NULL, 'd' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
+		switch (c) {
+		case 'k': d->kv = optarg; break;
+		case 'b': d->backup = optarg; break;
+		case 'd': d->libdir = optarg; break;
+		default: ctl_say("see shiftctl --help"); return CTL_USAGE;
+		}
+	}
+	if (optind != argc) {
+		ctl_say("doctor takes no \"%s\"; see shiftctl --help", argv[optind]);
+		return CTL_USAGE;
+	}
+	return 0;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static struct doctor d;
+	bool protected[BACKUP_MAP_MAX_NICS] = { false };
+	unsigned n;
+	int rc;
+
+	rc = doctor_options(argc, argv, &d);
+	if (rc)
+		return rc;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	doctor_library(&d);
+	doctor_environment(&d);
+	doctor_limits(&d);
+	doctor_kv(&d);
+	n = doctor_devices(&d, protected);
+	return doctor_verdict(&d, protected, n);
+}

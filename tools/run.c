@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* shiftctl run: the environment in which the loader gives a program our libibverbs.so.1. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvclient/kv.h"
+#include "tools/shiftctl.h"
+
+struct run_options {
+	const char *kv, *backup, *log, *libdir;
+};
+
+static const char *run_env(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
+static bool run_log_ok(const char *level)
+{
+	static const char *const levels[] = { "error", "warn", "info", "debug" };
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (!strcmp(level, levels[i]))
+			return true;
+	return false;
+}
+
+/* 0, or the exit status with a line said. */
+static int run_options_parse(int argc, char **argv, struct run_options *opt)
+{
+	static const struct option longopts[] = {
+		{ "kv", required_argument, NULL, 'k' },
+		{ "backup", required_argument, NULL, 'b' },
+		{ "log", required_argument, NULL, 'l' },
+		{ "libdir", required_argument, NULL, 'd' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	/* The + stops at the command, whose options are its own. */
+	while ((c = getopt_long(argc, argv, "+", longopts, NULL)) != -1) {
+		switch (c) {
+		case 'k': opt->kv = optarg; break;
+		case 'b': opt->backup = optarg; break;
+		case 'l': opt->log = optarg; break;
+		case 'd': opt->libdir = optarg; break;
+		default: ctl_say("see shiftctl --help"); return CTL_RUN_USAGE;
+		}
+	}
+	if (opt->log && !run_log_ok(opt->log)) {
+		ctl_say("--log is error, warn, info or debug, not \"%s\"", opt->log);
+		return CTL_RUN_USAGE;
+	}
+	if (optind == argc) {
+		ctl_say("a command is missing; see shiftctl --help");
+		return CTL_RUN_USAGE;
+	}
+	return 0;
+}
+
+static int run_check_kv(const char *url, char err[CTL_ERR_MAX])
+{
+	struct kv *kv;
+	int rc = kv_open(url, 1, &kv, err, CTL_ERR_MAX);
+
+	if (!rc)
+		kv_close(kv);
+	return rc;
+}
+
+/*
+ * Where no device is seen the names are left to the library: the command may well see some, when
+ * it is itself a launcher.
+ */
+static int run_check_backup(const char *text, const struct library *lib, char err[CTL_ERR_MAX])
+{
+	struct device_list list;
+	struct backup_map map;
+	int rc;
+
+	if (!text || !strcmp(text, "auto"))
+		return 0;
+	if (devices_list(lib->distro, false, &list, err))
+		list.n = 0;
+	rc = devices_backup_map(text, &list, &map, err);
+	return rc == -ENODEV && list.n == 0 ? 0 : rc;
+}
+
+static bool run_list_has(const char *list, const char *entry)
+{
+	size_t len = strlen(entry);
+
+	while (*list) {
+		size_t n = strcspn(list, ": ");
+
+		if (n == len && !memcmp(list, entry, n))
+			return true;
+		list += n + (list[n] != '\0');
+	}
+	return false;
+}
+
+/* "@first:@second" into a variable; either may be empty. */
+static int run_env_join(const char *name, const char *first, const char *second)
+{
+	size_t len = strlen(first) + strlen(second) + 2;
+	char *text = malloc(len);
+	int rc;
+
+	if (!text)
+		return -ENOMEM;
+	snprintf(text, len, "%s%s%s", first, *first && *second ? ":" : "", second);
+	rc = setenv(name, text, 1) ? -errno : 0;
+	free(text);
+	return rc;
+}
+
+/*
+ * Ours comes last: what is there already, such as a software device, must be found first by the
+ * distribution's library, too. A sanitizer's run time insists on the very first place.
+ */
+static int run_set_preload(const struct library *lib)
+{
+	const char *old = run_env("LD_PRELOAD");
+	int rc = 0;
+
+	if (!run_list_has(old ? old : "", lib->ours))
+		rc = run_env_join("LD_PRELOAD", old ? old : "", lib->ours);
+	if (!rc && *SHIFT_SANITIZER_PRELOAD &&
+	    !run_list_has(getenv("LD_PRELOAD"), SHIFT_SANITIZER_PRELOAD))
+		rc = run_env_join("LD_PRELOAD", SHIFT_SANITIZER_PRELOAD, getenv("LD_PRELOAD"));
+	return rc;
+}
+
+/* The first entry wins there, so another libibverbs in a later directory does no harm. */
+static int run_set_library_path(const struct library *lib)
+{
+	const char *old = run_env("LD_LIBRARY_PATH");
+
+	if (old && !strncmp(old, lib->dir, strlen(lib->dir)) &&
+	    (old[strlen(lib->dir)] == ':' || !old[strlen(lib->dir)]))
+		return 0;
+	return run_env_join("LD_LIBRARY_PATH", lib->dir, old ? old : "");
+}
+
+static int run_set_option(const char *name, const char *value)
+{
+	return value && setenv(name, value, 1) ? -errno : 0;
+}
+
+static int run_environment(const struct run_options *opt, char err[CTL_ERR_MAX])
+{
+	const char *kv = opt->kv ? opt->kv : run_env("SHIFT_KV");
+	const char *backup = opt->backup ? opt->backup : run_env("SHIFT_BACKUP");
+	struct library lib;
+	int rc;
+
+	rc = library_find(opt->libdir, &lib, err);
+	if (!rc)
+		rc = run_check_kv(kv, err);
+	if (!rc)
+		rc = run_check_backup(backup, &lib, err);
+	if (rc)
+		return rc;
+	rc = run_set_option("SHIFT_KV", opt->kv);
+	if (!rc)
+		rc = run_set_option("SHIFT_BACKUP", opt->backup);
+	if (!rc)
+		rc = run_set_option("SHIFT_LOG", opt->log);
+	if (!rc)
+		rc = run_set_library_path(&lib);
+	if (!rc)
+		rc = run_set_preload(&lib);
+	return rc ? ctl_err(err, rc, "cannot set the environment: %s", strerror(-rc)) : 0;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run_options opt = { 0 };
+	char err[CTL_ERR_MAX];
+	int rc;
+
+	rc = run_options_parse(argc, argv, &opt);
+	if (rc)
+		return rc;
+	if (run_environment(&opt, err)) {
+		ctl_say("%s; %s runs without SHIFT", err, argv[optind]);
+		/* A library that is found by other means shall not say the same once more. */
+		setenv("SHIFT_DISABLE", "1", 1);
+	}
+	execvp(argv[optind], argv + optind);
+	rc = errno == ENOENT ? CTL_NOT_FOUND : CTL_CANNOT_EXECUTE;
+	ctl_say("cannot run %s: %s", argv[optind], strerror(errno));
+	return rc;
+}
