@@ -562,12 +562,14 @@ int shift_destroy_qp(struct ibv_qp *real)
 {
 	struct ibv_context *context = real->context;
 	struct sh_async *async = sh_async_of(context);
+	bool driven = false; /* even if its level is foreign by now */
 	struct sh_qp *qp;
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
 	qp = sh_table_get(&sh.by_qp, real);
 	if (qp) {
+		driven = qp->sp;
 		sh_wait_idle(&qp->busy);
 		qp_release(qp);
 	}
@@ -575,7 +577,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 	sh_async_forget_begin(async, real);
 	ret = sh_ctx_destroy_result(context, sh.real->destroy_qp(real));
 	sh_async_forget_end(async, real);
-	if (qp && !qp->sp && qp->level == SH_FOREIGN) {
+	if (qp && !driven) {
 		pthread_mutex_lock(&sh.lock);
 		qp_release_foreign(qp);
 		pthread_mutex_unlock(&sh.lock);
