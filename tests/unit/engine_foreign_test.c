@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Rings that somebody else writes to, or polls: direct verbs. */
+/* Rings that somebody else writes to, or polls: direct verbs; and QPs that are not driven at all. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,6 +143,39 @@ static void slots_that_are_owed_are_no_intruder(void **state)
 	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
 }
 
+/* What libmlx5 grants with out-of-order placement: half of the ring. Its flag is seen nowhere else. */
+static void receives_out_of_order_are_not_driven(void **state)
+{
+	struct fake_qp qp;
+	struct sp_qp *sp = NULL;
+	const char *why = "";
+
+	fake_qp_make(&rig->dev, &qp, &rig->scq, &rig->rcq, &geometry);
+	qp.attr.cap.max_recv_wr = geometry.rq_cnt / 2;
+	assert_int_equal(ENGINE->qp_drive(rig->dev.sp, fake_ibv(&qp), &qp.attr, rig->sp_scq,
+					  rig->sp_rcq, rig, &sp, &why),
+			 -EOPNOTSUPP);
+	assert_string_equal(why, "its receive queue is consumed out of order");
+	assert_null(sp);
+	fake_qp_free(&qp);
+}
+
+static void creation_flags_are_not_driven(void **state)
+{
+	struct fake_qp qp;
+	struct sp_qp *sp = NULL;
+	const char *why = "";
+
+	fake_qp_make(&rig->dev, &qp, &rig->scq, &rig->rcq, &geometry);
+	qp.attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	qp.attr.create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	assert_int_equal(ENGINE->qp_drive(rig->dev.sp, fake_ibv(&qp), &qp.attr, rig->sp_scq,
+					  rig->sp_rcq, rig, &sp, &why),
+			 -EOPNOTSUPP);
+	assert_string_equal(why, "it was made with creation flags");
+	fake_qp_free(&qp);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -156,6 +190,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(intruder_in_a_left_ring_is_seen, setup, teardown),
 		cmocka_unit_test_setup_teardown(slots_that_are_owed_are_no_intruder, setup_ex,
 						teardown),
+		cmocka_unit_test_setup_teardown(receives_out_of_order_are_not_driven, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(creation_flags_are_not_driven, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,5 +92,10 @@ void run_kill(void);
 void run_abandon(void);
 void run_hung_nic(void);
 void run_many(void);
+void run_query(void);
+void run_bare(void);
+void run_domains(void);
+void run_ece(void);
+void run_events(void);
 
 #endif
