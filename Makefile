@@ -12,7 +12,7 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	sim-long diff-long diff-mutants verify-long verify-scripts soak pyverbs bench bench-ab \
+	sim-long diff-long diff-mutants verify-long verify-scripts soak valgrind pyverbs bench bench-ab \
 	bench-fallback bench-verbs figures install clean
 
 all: build
@@ -30,6 +30,7 @@ help:
 	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
+	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
 	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
@@ -85,6 +86,9 @@ verify-scripts: build
 
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
+
+valgrind: build
+	@python3 tests/e2e/leaks.py --build $(B) --cycles 1000
 
 fuzz: build
 	@ninja -C $(B) fuzz_wire

@@ -18,6 +18,7 @@ enum { DEPTH = 32, PART = 4096, AREA = DEPTH * PART, PORT = 1 };
 struct options {
 	bool server;
 	int port, rounds, qps, timeout; /* timeout: of the QPs, as in ibv_qp_attr */
+	int rest_ms;
 	const char *dev, *dev2;
 };
 

@@ -25,7 +25,7 @@ static const struct {
 static void usage(void)
 {
 	fprintf(stderr, "usage: abuse SCENARIO --server|--client [--port N] [--rounds N] [--qps N] "
-			"[--dev NAME] [--dev2 NAME]\n");
+			"[--rest MS] [--dev NAME] [--dev2 NAME]\n");
 	exit(2);
 }
 
@@ -46,6 +46,8 @@ static void options_read(int argc, char **argv)
 			opt.rounds = atoi(value);
 		else if (!strcmp(argv[i - 1], "--qps"))
 			opt.qps = atoi(value);
+		else if (!strcmp(argv[i - 1], "--rest"))
+			opt.rest_ms = atoi(value);
 		else if (!strcmp(argv[i - 1], "--dev"))
 			opt.dev = value;
 		else if (!strcmp(argv[i - 1], "--dev2"))
