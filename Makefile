@@ -13,7 +13,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak valgrind pyverbs bench bench-ab \
-	bench-fallback bench-verbs figures install clean
+	bench-lat bench-fallback bench-verbs figures install clean
 
 all: build
 
@@ -34,6 +34,7 @@ help:
 	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
+	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
 	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
@@ -98,6 +99,9 @@ pyverbs: build
 	@python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md
 
 bench: bench-ab bench-fallback
+
+bench-lat: build
+	@python3 bench/ab.py --latency --rounds 20 --build $(B) --out $(OUT)
 
 bench-ab: build
 	@python3 bench/ab.py --build $(B) --out $(OUT)
