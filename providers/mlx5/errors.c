@@ -104,14 +104,29 @@ static void withhold_send(struct sp_carrier *c, uint32_t idx)
 	c->sq_err = true;
 }
 
+/*
+ * PRM, on-demand paging: a page of a shared queue's receive was not there. No error of the QP: the
+ * sender tries again, and the receive is to be posted again.
+ */
+static bool page_fault(const struct sp_carrier *c, const struct mlx5_err_cqe *err, bool send)
+{
+	return c->srq && !send && err->syndrome == MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR &&
+	       err->vendor_err_synd == MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT;
+}
+
 /* False: withheld. */
 bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct ring_comp *comp)
 {
 	const struct mlx5_err_cqe *err = ring_cqe_error(cqe);
 	enum ibv_wc_status status = error_status(err->syndrome);
 	bool send = cqe->op_own >> 4 == MLX5_CQE_REQ_ERR;
-	uint32_t idx, mode = error_mode(c, status, err->vendor_err_synd);
+	uint32_t idx, mode;
 
+	if (ring_unlikely(page_fault(c, err, send))) {
+		ring_srq_repost(c, cqe);
+		return false;
+	}
+	mode = error_mode(c, status, err->vendor_err_synd);
 	comp->status = status;
 	comp->op = be32toh(cqe->sop_drop_qpn) >> 24;
 	if (mode == RING_ERR_WITHHOLD) {

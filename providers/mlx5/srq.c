@@ -15,6 +15,7 @@
  * posted to again, and no carrier may join it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/seg.h"
@@ -331,6 +332,35 @@ void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	ring_lock(&ring->srq->lock);
 	if (ring->busy[idx])
 		slot_free(ring, idx);
+	ring_unlock(&ring->srq->lock);
+}
+
+/* The same request in the next free slot, which may be the one that it was in. */
+static void slot_again(struct sp_srq_ring *ring, uint32_t idx)
+{
+	uint64_t wr_id = ring->wrid[idx];
+	uint32_t to;
+
+	slot_free(ring, idx);
+	to = ring->head;
+	memcpy(slot_segs(ring, to), slot_segs(ring, idx),
+	       ring->max_gs * sizeof(struct mlx5_wqe_data_seg));
+	if (ring->keys)
+		memcpy(slot_keys(ring, to), slot_keys(ring, idx),
+		       ring->max_gs * sizeof(*ring->keys));
+	slot_use(ring, to, wr_id);
+	ring_ring(ring);
+}
+
+void ring_srq_repost(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
+{
+	struct sp_srq_ring *ring = c->srq;
+	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
+
+	ring_lock(&ring->srq->lock);
+	/* what a ring that is left still had went back to the pool, or will */
+	if (ring->busy[idx] && !ring->spoiled)
+		slot_again(ring, idx);
 	ring_unlock(&ring->srq->lock);
 }
 

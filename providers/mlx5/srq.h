@@ -66,6 +66,8 @@ int ring_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64_t *wr_id);
 void ring_srq_give_back(struct sp_carrier *c, const struct mlx5_cqe64 *cqe);
 void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe);
+/* The NIC could not use it now, and wants it posted again. */
+void ring_srq_repost(struct sp_carrier *c, const struct mlx5_cqe64 *cqe);
 
 struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real);
 void ring_srq_join(struct sp_carrier *c);

@@ -88,6 +88,16 @@ static bool stores_in_order(struct diff_rig *rig)
 	return true;
 }
 
+static bool same_srq(struct diff_rig *rig)
+{
+	const struct mlx5dv_srq *l = &rig->l.dv_srq, *e = &rig->e.dv_srq;
+
+	if (*l->dbrec != *e->dbrec)
+		return diff_fail(rig, "shared queue's record: libmlx5 %08x, engine %08x",
+				 be32toh(*l->dbrec), be32toh(*e->dbrec));
+	return same(rig, "shared receive queue", l->buf, e->buf, rig->l.srq_bytes);
+}
+
 bool diff_after(struct diff_rig *rig, bool register_too)
 {
 	const struct mlx5dv_qp *l = &rig->l.dv, *e = &rig->e.dv;
@@ -103,6 +113,7 @@ bool diff_after(struct diff_rig *rig, bool register_too)
 	       same(rig, "receive ring", l->rq.buf, e->rq.buf,
 		    (size_t)l->rq.wqe_cnt * l->rq.stride) &&
 	       same_record(rig, "doorbell record", l->dbrec, e->dbrec) &&
+	       (!rig->l.srq || same_srq(rig)) &&
 	       (!register_too || same(rig, "doorbell registers", rig->l.uar, rig->e.uar, 4096)) &&
 	       stores_in_order(rig) && diff_trace_same(rig, register_too);
 }

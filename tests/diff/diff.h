@@ -21,6 +21,7 @@ enum diff_limits {
 	DIFF_ARENA = 1 << 16,
 	DIFF_QUEUE = 1 << 12, /* outstanding requests that the model keeps */
 	DIFF_POLL = 24,
+	DIFF_SLOTS = 1 << 16, /* of a shared receive queue */
 };
 
 struct diff_config {
@@ -32,6 +33,7 @@ struct diff_config {
 	uint64_t wc_flags;			       /* of cq_ex */
 	bool no_windows; /* a bind may be larger than the WQEs that the queue was sized for */
 	bool resized;	 /* the CQs were made small and resized */
+	bool srq;	 /* it receives from a shared receive queue */
 };
 
 extern const struct diff_config diff_configs[];
@@ -49,6 +51,9 @@ struct diff_side {
 	union ibv_gid peer;
 	struct mlx5dv_qp dv;
 	struct mlx5dv_cq dv_scq, dv_rcq;
+	struct ibv_srq *srq; /* NULL: receives are the QP's own */
+	struct mlx5dv_srq dv_srq;
+	size_t srq_bytes;
 	uint8_t *uar; /* the page of its doorbell register */
 };
 
@@ -65,10 +70,16 @@ struct diff_rig {
 	struct sp_dev *dev;
 	struct sp_cq *scq, *rcq;
 	struct sp_qp *sp;
+	struct sp_srq *sp_srq;
 	/* what is outstanding, read out of libmlx5's ring */
 	struct diff_sent sent[DIFF_QUEUE];
 	uint32_t sent_head, sent_tail, cur_post;
 	uint32_t recv_head, recv_tail;
+	uint16_t srq_out
+		[DIFF_SLOTS]; /* outstanding slots, in no order; recv_head - recv_tail of them */
+	uint16_t srq_head;
+	uint64_t srq_wrid[DIFF_SLOTS]; /* by slot */
+	uint32_t srq_sge;
 	uint32_t scqes, rcqes; /* injected and not polled */
 	uint8_t *arena;
 	uint64_t requests, stores, completions, failures, traced;
@@ -76,6 +87,14 @@ struct diff_rig {
 	bool built;	      /* libmlx5 has a place for the data of ibv_wr_* */
 	bool spoil;	      /* self-test: change a byte before the next comparison */
 };
+
+/* srq.c */
+bool diff_srq_make(struct diff_rig *rig, struct diff_side *s);
+void diff_srq_prefill(struct diff_side *s);
+bool diff_step_srq(struct diff_rig *rig);
+bool diff_srq_page_fault(struct diff_rig *rig);
+uint16_t diff_srq_take(struct diff_rig *rig);
+struct mlx5_wqe_data_seg *diff_srq_segs(const struct diff_side *s, uint16_t slot);
 
 /* random.c: a seed replays */
 void diff_seed(uint64_t seed);

@@ -34,7 +34,7 @@ static bool step(struct diff_rig *rig)
 		       : rig->cfg->wr_calls && diff_chance(80) ? diff_step_wr(rig)
 							       : diff_step_send(rig);
 	if (what < 55)
-		return diff_step_recv(rig);
+		return rig->cfg->srq ? diff_step_srq(rig) : diff_step_recv(rig);
 	if (what < 75)
 		return diff_step_inject(rig);
 	if (what < 82)
@@ -44,14 +44,14 @@ static bool step(struct diff_rig *rig)
 
 static void describe(const struct diff_config *c)
 {
-	printf("%s: %u+%u requests, %u+%u segments, inline %u%s%s%s%s%s, CQE %s, SHUT_UP_BF %s, "
+	printf("%s: %u+%u requests, %u+%u segments, inline %u%s%s%s%s%s%s, CQE %s, SHUT_UP_BF %s, "
 	       "PREFER_BF %s, wc_flags %#llx\n",
 	       c->name, c->send_wr, c->recv_wr, c->send_sge, c->recv_sge, c->inline_bytes,
 	       c->sig_all ? ", sig_all" : "", c->cq_ex ? ", cq_ex" : "",
 	       c->one_cq ? ", one CQ" : "", c->wr_calls ? ", ibv_wr" : "",
-	       c->resized ? ", resized" : "", c->cqe_size ? c->cqe_size : "-",
-	       c->shut_up_bf ? c->shut_up_bf : "-", c->prefer_bf ? c->prefer_bf : "-",
-	       (unsigned long long)c->wc_flags);
+	       c->resized ? ", resized" : "", c->srq ? ", SRQ" : "",
+	       c->cqe_size ? c->cqe_size : "-", c->shut_up_bf ? c->shut_up_bf : "-",
+	       c->prefer_bf ? c->prefer_bf : "-", (unsigned long long)c->wc_flags);
 }
 
 /* Returns whether both stayed equal. */
@@ -72,6 +72,8 @@ static bool run_config(const struct diff_config *cfg, const struct options *opt,
 		rig->spoil = opt->self_test && rig->requests + rig->completions > cases / 2;
 		ok = step(rig);
 	}
+	if (ok && !opt->self_test && cfg->srq)
+		ok = diff_srq_page_fault(rig);
 	*done += rig->requests + rig->completions;
 	totals.requests += rig->requests;
 	totals.completions += rig->completions;

@@ -67,14 +67,18 @@ static uint64_t send_room(struct diff_rig *rig, const struct diff_sent *sent)
 	return sum;
 }
 
-static uint64_t recv_room(struct diff_rig *rig)
+static uint64_t recv_room(struct diff_rig *rig, uint16_t index)
 {
-	uint32_t idx = rig->recv_tail & (rig->l.dv.rq.wqe_cnt - 1), i;
+	uint32_t idx = index & (rig->l.dv.rq.wqe_cnt - 1), n = rig->l.dv.rq.stride / 16, i;
 	struct mlx5_wqe_data_seg *seg =
 		(void *)((uint8_t *)rig->l.dv.rq.buf + idx * rig->l.dv.rq.stride);
 	uint64_t sum = 0;
 
-	for (i = 0; i < rig->l.dv.rq.stride / 16; i++)
+	if (rig->l.srq) {
+		seg = diff_srq_segs(&rig->l, index);
+		n = rig->l.dv_srq.stride / 16 - 1;
+	}
+	for (i = 0; i < n; i++)
 		if (be32toh(seg[i].lkey) == MLX5_INVALID_LKEY)
 			break;
 		else
@@ -130,18 +134,21 @@ static bool inject_recv(struct diff_rig *rig)
 	static const uint8_t ops[] = { MLX5_CQE_RESP_WR_IMM, MLX5_CQE_RESP_SEND,
 				       MLX5_CQE_RESP_SEND_IMM, MLX5_CQE_RESP_SEND_INV };
 	uint8_t data[64], op_own = ops[diff_below(4)] << 4 | (diff_chance(30) ? 2 : 0);
+	uint16_t index = rig->l.srq ? diff_srq_take(rig) : rig->recv_tail;
 	struct mlx5_cqe64 cqe;
 
 	fill_random(&cqe, sizeof(cqe));
 	fill_random(data, sizeof(data));
 	cqe.sop_drop_qpn = 0;
 	cqe.app = 0;
-	cqe.wqe_counter = htobe16(rig->recv_tail);
+	cqe.wqe_counter = htobe16(index);
 	if (diff_chance(10)) {
 		op_own = MLX5_CQE_RESP_ERR << 4;
 		((struct mlx5_err_cqe *)&cqe)->syndrome = any_syndrome();
+		if (rig->l.srq) /* no page fault: see diff_srq_page_fault */
+			((struct mlx5_err_cqe *)&cqe)->vendor_err_synd &= 0x7f;
 	} else {
-		maybe_scatter(rig, &cqe, &op_own, recv_room(rig));
+		maybe_scatter(rig, &cqe, &op_own, recv_room(rig, index));
 	}
 	cqe.op_own = op_own;
 	rig->recv_tail++;

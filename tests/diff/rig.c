@@ -116,6 +116,25 @@ const struct diff_config diff_configs[] = {
 	  .one_cq = true,
 	  .cqe_size = "128",
 	  .resized = true },
+	{ .name = "rc SRQ",
+	  .type = IBV_QPT_RC,
+	  .send_wr = 64,
+	  .recv_wr = 50,
+	  .send_sge = 4,
+	  .recv_sge = 4,
+	  .inline_bytes = 64,
+	  .one_cq = true,
+	  .srq = true },
+	{ .name = "rc SRQ cq_ex",
+	  .type = IBV_QPT_RC,
+	  .send_wr = 64,
+	  .recv_wr = 10,
+	  .send_sge = 2,
+	  .recv_sge = 1,
+	  .inline_bytes = 64,
+	  .cq_ex = true,
+	  .cqe_size = "128",
+	  .srq = true },
 	{ .name = "ud",
 	  .type = IBV_QPT_UD,
 	  .send_wr = 64,
@@ -183,6 +202,7 @@ void diff_config_random(struct diff_config *cfg)
 		.prefer_bf = one_of("0", "1"),
 		.resized = diff_chance(30),
 	};
+	cfg->srq = cfg->type == IBV_QPT_RC && cfg->recv_wr && diff_chance(25);
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		cfg->wc_flags |= diff_chance(60) ? flags[i] : 0;
 }
@@ -250,6 +270,7 @@ static bool make_qp(struct diff_side *s, const struct diff_config *cfg,
 		.recv_cq = s->rcq,
 		.qp_type = cfg->type,
 		.sq_sig_all = cfg->sig_all,
+		.srq = s->srq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = s->pd,
 		.cap = { cfg->send_wr, cfg->recv_wr, cfg->send_sge, cfg->recv_sge,
@@ -324,6 +345,8 @@ static void drive(struct diff_rig *rig, const struct ibv_qp_init_attr_ex *attr)
 	if (!err && e->rcq != e->scq)
 		err = p->cq_drive(rig->dev, e->rcq, rig->cfg->cq_ex, wc_flags(rig->cfg), NULL,
 				  &rig->rcq);
+	if (!err && e->srq)
+		err = p->srq_drive(rig->dev, e->srq, NULL, &rig->sp_srq);
 	if (!err)
 		err = p->qp_drive(rig->dev, e->qp, attr, rig->scq, rig->rcq, NULL, &rig->sp, &why);
 	errno = -err;
@@ -415,7 +438,7 @@ static void refuse_early(struct diff_rig *rig, bool recv_allowed)
 
 static void start(struct diff_rig *rig)
 {
-	refuse_early(rig, false);
+	refuse_early(rig, rig->l.srq);
 	to_init(&rig->l);
 	to_init(&rig->e);
 	shift_provider_mlx5.qp_modified(rig->sp, IBV_QPS_INIT);
@@ -447,6 +470,8 @@ static void prefill(struct diff_rig *rig)
 		memset(sides[i]->dv.sq.buf, 0x5a, (size_t)sides[i]->dv.sq.wqe_cnt * 64);
 		memset(sides[i]->dv.rq.buf, 0x5a,
 		       (size_t)sides[i]->dv.rq.wqe_cnt * sides[i]->dv.rq.stride);
+		if (sides[i]->srq)
+			diff_srq_prefill(sides[i]);
 	}
 }
 
@@ -471,6 +496,8 @@ static void close_side(struct diff_side *s)
 		ibv_destroy_ah(s->ah);
 	if (s->qp && ibv_destroy_qp(s->qp))
 		diff_die("ibv_destroy_qp");
+	if (s->srq && ibv_destroy_srq(s->srq))
+		diff_die("ibv_destroy_srq");
 	free_cqs(s);
 	if (s->mr && ibv_dereg_mr(s->mr))
 		diff_die("ibv_dereg_mr");
@@ -499,7 +526,8 @@ static bool make_both(struct diff_rig *rig, struct ibv_qp_init_attr_ex *attr)
 			diff_die("dev_init");
 		sides[i]->scq = make_cq(sides[i], cfg);
 		sides[i]->rcq = cfg->one_cq ? sides[i]->scq : make_cq(sides[i], cfg);
-		make_qp(sides[i], cfg, attr);
+		if (!cfg->srq || diff_srq_make(rig, sides[i]))
+			make_qp(sides[i], cfg, attr);
 	}
 	if (!rig->l.qp != !rig->e.qp)
 		diff_die("one QP was made, the other not");
@@ -536,6 +564,8 @@ void diff_rig_free(struct diff_rig *rig)
 {
 	if (rig->sp) {
 		shift_provider_mlx5.qp_undrive(rig->sp);
+		if (rig->sp_srq)
+			shift_provider_mlx5.srq_undrive(rig->sp_srq);
 		shift_provider_mlx5.cq_undrive(rig->scq);
 		if (rig->rcq != rig->scq)
 			shift_provider_mlx5.cq_undrive(rig->rcq);

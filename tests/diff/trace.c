@@ -21,7 +21,7 @@ bool diff_tracing;
 
 enum {
 	PAGE = 4096,
-	MAX_PAGES = 6,
+	MAX_PAGES = 7,
 	MAX_EVENTS = 128,
 	TRAP_FLAG = 0x100,
 };
@@ -32,6 +32,7 @@ enum where {
 	WHERE_RECORD,
 	WHERE_SCQ_RECORD,
 	WHERE_RCQ_RECORD,
+	WHERE_SRQ_RECORD,
 	WHERE_ELSEWHERE,
 };
 
@@ -41,6 +42,7 @@ static const char *const where_names[] = {
 	[WHERE_RECORD] = "record",
 	[WHERE_SCQ_RECORD] = "send CQ's record",
 	[WHERE_RCQ_RECORD] = "receive CQ's record",
+	[WHERE_SRQ_RECORD] = "shared receive queue's record",
 	[WHERE_ELSEWHERE] = "elsewhere",
 };
 
@@ -55,9 +57,9 @@ struct trace {
 	struct diff_side *side;
 	struct event events[MAX_EVENTS];
 	unsigned n;
-	bool fence;	  /* since the last store */
-	uint8_t *sq, *rq; /* rings as they were at the last store to the QP's record */
-	bool record;	  /* there was one */
+	bool fence;		/* since the last store */
+	uint8_t *sq, *rq, *srq; /* rings as they were at the last store to a record of theirs */
+	bool record;		/* there was one */
 	uint64_t steps;
 };
 
@@ -99,6 +101,8 @@ static enum where find(const struct diff_side *s, const uint8_t *p, uint32_t *of
 		return WHERE_SCQ_RECORD;
 	if (inside(p, s->dv_rcq.dbrec, 8, offset))
 		return WHERE_RCQ_RECORD;
+	if (s->srq && inside(p, s->dv_srq.dbrec, 4, offset))
+		return WHERE_SRQ_RECORD;
 	if (s->dv_scq.cq_uar && inside(p, (uint8_t *)s->dv_scq.cq_uar + 0x20, 8, offset))
 		return WHERE_CQ_REGISTER;
 	if (inside(p, s->uar, PAGE, offset))
@@ -114,6 +118,8 @@ static void keep_rings(struct trace *t)
 	t->record = true;
 	memcpy(t->sq, dv->sq.buf, (size_t)dv->sq.wqe_cnt * 64);
 	memcpy(t->rq, dv->rq.buf, (size_t)dv->rq.wqe_cnt * dv->rq.stride);
+	if (t->side->srq)
+		memcpy(t->srq, t->side->dv_srq.buf, t->side->srq_bytes);
 }
 
 /* Bytes that came out equal over zeros and over ones were written. */
@@ -133,7 +139,7 @@ static void add_event(struct trace *t, uint8_t *page)
 	memcpy(at.before + first, page + first, ev->len);
 	t->fence = false;
 	t->n++;
-	if (ev->where == WHERE_RECORD)
+	if (ev->where == WHERE_RECORD || ev->where == WHERE_SRQ_RECORD)
 		keep_rings(t);
 }
 
@@ -219,6 +225,8 @@ void diff_trace_on(struct diff_rig *rig, bool engine)
 	add_page(s->dv.dbrec);
 	add_page(s->dv_scq.dbrec);
 	add_page(s->dv_rcq.dbrec);
+	if (s->srq)
+		add_page(s->dv_srq.dbrec);
 	add_page(s->dv_scq.cq_uar);
 	add_page(s->dv_rcq.cq_uar);
 	cur = &traces[engine];
@@ -294,8 +302,10 @@ static bool rings_first(struct diff_rig *rig, const struct trace *t)
 {
 	const struct mlx5dv_qp *dv = &t->side->dv;
 
-	if (t->record && (memcmp(t->sq, dv->sq.buf, (size_t)dv->sq.wqe_cnt * 64) ||
-			  memcmp(t->rq, dv->rq.buf, (size_t)dv->rq.wqe_cnt * dv->rq.stride)))
+	if (t->record &&
+	    (memcmp(t->sq, dv->sq.buf, (size_t)dv->sq.wqe_cnt * 64) ||
+	     memcmp(t->rq, dv->rq.buf, (size_t)dv->rq.wqe_cnt * dv->rq.stride) ||
+	     (t->side->srq && memcmp(t->srq, t->side->dv_srq.buf, t->side->srq_bytes))))
 		return diff_fail(rig, "%s changed a ring behind the store to the record",
 				 t == traces ? "libmlx5" : "the engine");
 	return true;
@@ -343,9 +353,11 @@ bool diff_trace_setup(struct diff_rig *rig)
 	for (int i = 0; i < 2; i++) {
 		free(traces[i].sq);
 		free(traces[i].rq);
+		free(traces[i].srq);
 		traces[i].sq = malloc((size_t)dv->sq.wqe_cnt * 64 + 1);
 		traces[i].rq = malloc((size_t)dv->rq.wqe_cnt * dv->rq.stride + 1);
-		if (!traces[i].sq || !traces[i].rq)
+		traces[i].srq = malloc(rig->l.srq_bytes + 1);
+		if (!traces[i].sq || !traces[i].rq || !traces[i].srq)
 			return false;
 	}
 	return !sigaction(SIGSEGV, &fault, NULL) && !sigaction(SIGTRAP, &trap, NULL);
