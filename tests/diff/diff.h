@@ -93,6 +93,7 @@ bool diff_srq_make(struct diff_rig *rig, struct diff_side *s);
 void diff_srq_prefill(struct diff_side *s);
 bool diff_step_srq(struct diff_rig *rig);
 bool diff_srq_page_fault(struct diff_rig *rig);
+void diff_srq_age(struct diff_rig *rig);
 uint16_t diff_srq_take(struct diff_rig *rig);
 struct mlx5_wqe_data_seg *diff_srq_segs(const struct diff_side *s, uint16_t slot);
 

@@ -557,6 +557,8 @@ bool diff_rig_make(struct diff_rig *rig, const struct diff_config *cfg)
 	prefill(rig);
 	drive(rig, &attr);
 	start(rig);
+	if (cfg->srq && !cfg->no_windows)
+		diff_srq_age(rig);
 	return true;
 }
 

@@ -121,6 +121,27 @@ static bool inject(struct diff_side *s, uint8_t opcode, uint16_t slot)
 	return !diff_inject(s->dv_rcq.cqn, &cqe, s->dv_rcq.cqe_size == 128 ? none : NULL);
 }
 
+/* As if so many receives had gone before that the counter in the record is about to wrap. */
+void diff_srq_age(struct diff_rig *rig)
+{
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	struct ibv_wc wc;
+	uint16_t slot;
+
+	while (rig->recv_head < UINT16_MAX - 50) {
+		if (ibv_post_srq_recv(rig->l.srq, &wr, &bad) ||
+		    ibv_post_srq_recv(rig->e.srq, &wr, &bad))
+			diff_die("ibv_post_srq_recv");
+		model_posted(rig, &wr, 1);
+		slot = diff_srq_take(rig);
+		rig->recv_tail++;
+		if (!inject(&rig->l, MLX5_CQE_RESP_SEND, slot) ||
+		    !inject(&rig->e, MLX5_CQE_RESP_SEND, slot) ||
+		    ibv_poll_cq(rig->l.rcq, 1, &wc) != 1 || ibv_poll_cq(rig->e.rcq, 1, &wc) != 1)
+			diff_die("a completion");
+	}
+}
+
 /* The engine, of which the faulting request is asked for in the slot where it must be now. */
 static bool posted_again(struct diff_rig *rig, uint16_t slot, const void *segs, size_t n)
 {
