@@ -284,12 +284,13 @@ bool ring_qp_own_tx(struct sp_qp *qp)
 	return ours;
 }
 
-/* Also where a post rings as soon as it was written, pub is kept in slow modes only. */
+/* Where a post rings as soon as it was written, pub is not kept; nor is it by ring_qp_fail. */
 bool ring_qp_own_rx(struct sp_qp *qp)
 {
 	struct sp_carrier *c = carrier_zero(qp);
 	bool fast = c == qp->rx && !(qp->rx_mode & ~RING_FIRST);
-	bool ours = record_is(c, MLX5_RCV_DBR, fast ? c->rq.head : c->rq.pub);
+	bool ours = (qp->rx_mode & RING_FAILED) ||
+		    record_is(c, MLX5_RCV_DBR, fast ? c->rq.head : c->rq.pub);
 
 	if (!ours)
 		seen_foreign(qp, !c->rq.head);

@@ -183,12 +183,14 @@ static void *be_shell(void *arg)
 	for (int i = 0; i < MOVES; i++) {
 		uint64_t mark = (uint64_t)REQUESTS * i / (MOVES + 1);
 		uint32_t posted, done;
+		bool intruder;
 
 		while (polled < mark) {
 			ENGINE->cq_error_waiting(rig->sp_scq);
 			ENGINE->qp_send_counts(rig->sp, &posted, &done);
 			ENGINE->qp_busy(rig->sp);
 			ENGINE->qp_progressed(rig->sp);
+			MUST(!ENGINE->qp_reason(rig->sp, &intruder));
 			drain();
 			sched_yield();
 		}
