@@ -103,7 +103,7 @@ static void geometry(struct sp_carrier *c, const struct mlx5dv_qp *dv)
 	c->rq.max_gs = dv->rq.stride / 16;
 }
 
-static void carrier_free(struct sp_carrier *c)
+void ring_carrier_free(struct sp_carrier *c)
 {
 	if (c->bf)
 		ring_bf_put(c->dev, c->bf);
@@ -112,8 +112,8 @@ static void carrier_free(struct sp_carrier *c)
 	free(c);
 }
 
-static int carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
-			struct sp_carrier **out)
+int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
+		      struct sp_carrier **out)
 {
 	struct mlx5dv_qp dv = { 0 };
 	struct mlx5dv_obj obj = { .qp = { .in = real, .out = &dv } };
@@ -213,11 +213,11 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	err = ring_hold_make(qp);
 	if (err)
 		return err;
-	err = carrier_make(qp, dev, real, &c);
+	err = ring_carrier_make(qp, dev, real, &c);
 	if (err)
 		return err;
 	if (!holds_all(c, carrier_zero(qp)) || caps->max_inline < qp->max_inline) {
-		carrier_free(c);
+		ring_carrier_free(c);
 		return -EINVAL;
 	}
 	c->epoch = epoch;
@@ -248,7 +248,7 @@ void ring_carrier_del(struct sp_carrier *c)
 	}
 	ring_qp_unlock(qp);
 	if (!husk)
-		carrier_free(c);
+		ring_carrier_free(c);
 }
 
 /* -- ownership -------------------------------------------------------------------------------- */
@@ -376,7 +376,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	qp = qp_alloc(dev, ibv, scq, rcq, cookie);
 	if (!qp)
 		return -ENOMEM;
-	err = carrier_make(qp, dev, ibv, &c);
+	err = ring_carrier_make(qp, dev, ibv, &c);
 	if (err)
 		goto free_qp;
 	/* PRM: with out-of-order placement half of the ring may be posted, consumed in any order */
@@ -397,7 +397,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	*out = qp;
 	return 0;
 free_carrier:
-	carrier_free(c);
+	ring_carrier_free(c);
 free_qp:
 	free(qp);
 	return err;
@@ -447,7 +447,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 		ring_wr_restore(qp);
 	while ((c = qp->carriers)) {
 		qp->carriers = c->next;
-		carrier_free(c);
+		ring_carrier_free(c);
 	}
 	if (qp->hold_made) {
 		free(qp->hold.buf);

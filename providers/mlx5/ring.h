@@ -442,6 +442,9 @@ void ring_soft_make(struct ring_entry *out, struct sp_qp *qp, uint8_t opcode, ui
 		    enum ibv_wc_status status, uint32_t vendor_err);
 
 /* -- carrier.c, hold.c, move.c, drain.c, wqe.c ---------------------------------------------------- */
+int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
+		      struct sp_carrier **out);
+void ring_carrier_free(struct sp_carrier *c);
 void ring_qp_lock(struct sp_qp *qp);
 bool ring_qp_lock_soon(struct sp_qp *qp);
 void ring_qp_unlock(struct sp_qp *qp);

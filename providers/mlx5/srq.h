@@ -82,6 +82,14 @@ struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
 int ring_srq_feed(struct sp_srq *srq);
+struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
+
+/* thief.c */
+int ring_thief_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+		    struct sp_thief **out);
+void ring_thief_free(struct sp_thief *thief);
+uint32_t ring_thief_ask(struct sp_thief *thief, uint32_t n);
+int ring_thief_collect(struct sp_thief *thief);
 void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
 
 #endif
