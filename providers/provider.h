@@ -24,12 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sp_dev;	   /* engine state of one ibv_context */
-struct sp_cq;	   /* a driven CQ */
-struct sp_cq_ring; /* one hardware CQ whose completions a driven CQ delivers */
-struct sp_qp;	   /* a driven QP, as the application sees it */
-struct sp_carrier; /* a real QP and its rings */
-struct sp_srq;	   /* a driven shared receive queue, as the application sees it */
+struct sp_dev;	    /* engine state of one ibv_context */
+struct sp_cq;	    /* a driven CQ */
+struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */
+struct sp_qp;	    /* a driven QP, as the application sees it */
+struct sp_carrier;  /* a real QP and its rings */
+struct sp_srq;	    /* a driven shared receive queue, as the application sees it */
 struct sp_thief;    /* SHIFT's own QP on such a queue */
 struct sp_srq_ring; /* one hardware queue that carriers of its QPs take receives from */
 

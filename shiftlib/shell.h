@@ -227,9 +227,9 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
-	uint32_t dying;		 /* QPs of it that are being destroyed: their NIC may still take receives */
+	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
 	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
-	uint64_t look_at;	 /* again; 0: no need */
+	uint64_t look_at;	  /* again; 0: no need */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
@@ -324,9 +324,9 @@ struct sh_qp {
 	struct sh_ctx *ctx;
 	struct sh_pd *pd;
 	struct sh_cq *scq, *rcq;
-	struct sh_srq *srq; /* NULL: none that is driven */
+	struct sh_srq *srq;	       /* NULL: none that is driven */
 	struct sh_shadow_srq *own_srq; /* its own QP was made on this; NULL: the application's */
-	bool last_receive_masked;   /* LAST_WQE_REACHED of its own QP was kept back */
+	bool last_receive_masked;      /* LAST_WQE_REACHED of its own QP was kept back */
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */
 	struct ibv_qp_cap caps;		 /* as returned */
@@ -451,8 +451,8 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
-	struct sh_table by_instance;		    /* number of an instance -> peer */
-	struct sh_qp **conns;			    /* by conn_id; [0] unused */
+	struct sh_table by_instance;			    /* number of an instance -> peer */
+	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
 
 	struct { /* journal of memory keys: what every peer must know */
@@ -568,7 +568,7 @@ void sh_srq_forget(struct sh_srq *srq);
 
 /* thief.c: receives that one NIC has too many of, for another that has too few. Lock held. */
 void sh_thief_run(struct sh_srq *srq, uint64_t now);
-void sh_thief_forget(struct sh_thief *thief); /* the engine lets go of it */
+void sh_thief_forget(struct sh_thief *thief);  /* the engine lets go of it */
 void sh_thief_destroy(struct sh_thief *thief); /* then; lock not held */
 extern const char sh_thief_mark; /* its QPs' context, as asynchronous events show it */
 void sh_srq_cb_stuck(void *srq);

@@ -150,10 +150,10 @@ static void thief_collect(struct sh_srq *srq, struct sh_thief *thief, uint64_t n
 	if (left <= 0)
 		thief->asked_at = 0;
 	else
-		srq->look_at = sh_earlier_ns(srq->look_at,
-					     now + (now - thief->asked_at < THIEF_SLOW_NS
-							    ? THIEF_LOOK_NS
-							    : THIEF_SLOW_NS));
+		srq->look_at =
+			sh_earlier_ns(srq->look_at, now + (now - thief->asked_at < THIEF_SLOW_NS
+								   ? THIEF_LOOK_NS
+								   : THIEF_SLOW_NS));
 }
 
 static void thief_ask(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request,
