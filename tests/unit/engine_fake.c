@@ -55,8 +55,21 @@ static int translate(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
 	return 0;
 }
 
+static int srq_translate(void *cookie, uint8_t path, uint32_t key, uint32_t *out)
+{
+	return translate(cookie, path, key, out);
+}
+
 static const struct sp_callbacks callbacks = {
-	on_error, on_event, on_key, on_progress, translate, translate,
+	.qp_error = on_error,
+	.cq_event = on_event,
+	.key_missing = on_key,
+	.qp_progress = on_progress,
+	.lkey = translate,
+	.rkey = translate,
+	.srq_lkey = srq_translate,
+	.srq_stuck = on_key,
+	.srq_limit = on_event,
 };
 
 void fake_reset(void)
