@@ -18,7 +18,7 @@ RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks")
 HOSTS = ("h0", "h1")
 FEW = 3         # rounds, to see that a job goes on
 CALM_ROUNDS = 5
-ROUND_S = 60    # by far longer than a round may take
+ROUND_S = 20    # by far longer than a round may take
 END_S = 120
 
 
@@ -98,7 +98,7 @@ class Job:
             self.alive()
             return self.rounds() >= goal
 
-        wait_for(f"{rounds} more rounds of {self.name}", done, ROUND_S * rounds)
+        wait_for(f"{rounds} more rounds of {self.name}", done, ROUND_S + rounds)
 
     def connections(self, host):
         """The RC queue pairs that are connected, as SHIFT sees them."""

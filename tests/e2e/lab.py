@@ -310,6 +310,14 @@ class Lab:
         except FileNotFoundError:
             return ""
 
+    def shift_logs(self):
+        """The ends of all logs, with their names; a program may have started others."""
+        text = ""
+        for path in sorted(glob.glob(os.path.join(self.folder, "shift-*.log"))):
+            with open(path, errors="replace") as f:
+                text += f"--- {os.path.basename(path)}\n{f.read()[-6000:]}"
+        return text
+
     def protected(self, program):
         """How many QPs SHIFT has said to be protected, by its log at level info."""
         return len(set(re.findall(r"QP (0x\w+) on \S+ is protected by", self.shift_log(program))))
@@ -336,7 +344,7 @@ def run_case(build, name, case):
             try:
                 case(lab)
             except Exception:
-                print("".join(p.tail() + lab.shift_log(p)[-6000:] for p in lab.programs))
+                print("".join(p.tail() for p in lab.programs) + lab.shift_logs())
                 raise
     except Exception as e:
         print(f"FAILED {name}: {e}", flush=True)
