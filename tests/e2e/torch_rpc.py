@@ -19,7 +19,8 @@ def find_torch(_build):
     for python in (sys.executable, "/usr/bin/python3"):
         if jobs.has_module(python, "torch.distributed.rpc"):
             return python
-    raise jobs.Missing("no Python here has torch.distributed.rpc (Debian: python3-torch)")
+    raise jobs.Missing("no Python here has torch.distributed.rpc; "
+                       "scripts/install-programs.sh installs Debian's python3-torch")
 
 
 def start_ranks(lab, name, commands):
