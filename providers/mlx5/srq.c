@@ -528,6 +528,9 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 		return err;
 	}
 	ring->path = path;
+	/* one that stands in for the application's own: QPs find it there */
+	if (dev == srq->dev && shadow->handle < RING_MAX_HANDLE)
+		atomic_store(&dev->srqs[shadow->handle], srq);
 	ring_lock(&srq->lock);
 	ring->next = srq->own.next;
 	srq->own.next = ring;
@@ -546,6 +549,8 @@ void ring_srq_ring_del(struct sp_srq_ring *ring)
 		prev = prev->next;
 	prev->next = ring->next;
 	ring_unlock(&srq->lock);
+	if (ring->dev == srq->dev && ring->real->handle < RING_MAX_HANDLE)
+		atomic_store(&ring->dev->srqs[ring->real->handle], NULL);
 	ring_release(ring);
 	free(ring);
 }

@@ -333,14 +333,14 @@ class Lab:
         return None
 
 
-def run_case(build, name, case):
+def run_case(build, name, case, **fabric):
     """
     case(lab), on a fabric of its own. One that fails is told with what its programs said, and does
     not keep the others from running. True if it passed.
     """
     began = time.monotonic()
     try:
-        with Lab(build) as lab:
+        with Lab(build, **fabric) as lab:
             try:
                 case(lab)
             except Exception:
