@@ -96,7 +96,9 @@ programs: build
 	@-./scripts/install-programs.sh $(B)
 	@for t in mpi torch_rpc training programs; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
-	done; [ -z "$$failed" ]
+	done; \
+	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \
+	[ -z "$$failed" ]
 
 pyverbs: build
 	@python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import typing
 
 from lab import SKIPPED, Shift, out_folder, run_case, wait_for
 from perftest import SOON, Failed, drain, link, switch
@@ -29,6 +30,12 @@ class Missing(Exception):
 def death(lab, begin):
     """The NIC is taken away, and comes back as another one."""
     lab.fault("nic-disassociate", "h1/mlx5_0") if begin else lab.ctl("heal", "h1/mlx5_0")
+
+
+class Fault(typing.NamedTuple):
+    """make: see perftest.py, None for none; stock: without SHIFT."""
+    make: typing.Optional[typing.Callable]
+    stock: bool
 
 
 FAULTS = {"calm": None, "link": link, "switch": switch, "death": death, "drain": drain}
@@ -155,15 +162,28 @@ def expect_equal(job, lines, reference):
             raise Failed(f"{rank.name}: {len(mine)} rounds, and {len(calm)} without a fault")
 
 
+def end_of_stock(job, fault):
+    """Without SHIFT the fault ends the job: so it falls where the traffic is."""
+    job.goes_on()
+    fault(job.lab, True)
+    wait_for("end of " + job.name, lambda: not all(p.running() for p in job.programs), END_S)
+    for p in job.programs:
+        if not p.running() and not p.process.returncode:
+            raise Failed(f"{p.name} ended well, without SHIFT")
+    return [r.rounds() for r in job.ranks]
+
+
 def run(lab, start, fault, rounds=CALM_ROUNDS, min_bytes=1):
     """
     start(lab, name, shift, rounds) makes the Job. Through the fault with SHIFT, then as many rounds
-    without fault and without SHIFT; both write the same.
+    without fault and without SHIFT; both write the same. fault: a Fault.
     """
+    if fault.stock:
+        return end_of_stock(start(lab, "stock", None, None), fault.make)
     shift = Shift(log="info", **SOON)
-    job = start(lab, "shift", shift, None if fault else rounds)
-    if fault:
-        through_fault(job, fault)
+    job = start(lab, "shift", shift, None if fault.make else rounds)
+    if fault.make:
+        through_fault(job, fault.make)
         job.stop()
     lines = job.end()
     carried = sum(lab.carried(i) for i in (0, 1))
@@ -179,12 +199,15 @@ def arguments(doc, cases):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--fault", default=",".join(FAULTS), help="of " + ", ".join(FAULTS))
+    parser.add_argument("--stock", action="store_true", help="without SHIFT: a fault ends the job")
     parser.add_argument("cases", nargs="*", choices=[[], *cases])
     args = parser.parse_args()
     args.faults = args.fault.split(",")
     unknown = [f for f in args.faults if f not in FAULTS]
     if unknown:
         parser.error(f"no fault {', '.join(unknown)}")
+    if args.stock:  # a job whose NIC was taken away may wait for ever
+        args.faults = [f for f in args.faults if f in ("link", "switch")]
     args.cases = args.cases or list(cases)
     return args
 
@@ -203,7 +226,8 @@ def main(doc, cases, prepare):
     todo = [(name, fault) for name in args.cases for fault in args.faults]
     failed = sum(
         not run_case(args.build, f"{name} {fault}",
-                     lambda lab, n=name, f=fault: cases[n](lab, FAULTS[f], programs))
+                     lambda lab, n=name, f=fault: cases[n](lab, Fault(FAULTS[f], args.stock),
+                                                           programs))
         for name, fault in todo)
     print(f"{len(todo) - failed} passed, {failed} failed")
     sys.stdout.flush()

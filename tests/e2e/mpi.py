@@ -3,7 +3,7 @@
 """MPI over UCX's rc_verbs, through a fault and back: what arrives equals what arrives without SHIFT
 and without fault.
 
-  mpi.py --build DIR [--fault calm,link,switch,death,drain] [CASE...]
+  mpi.py --build DIR [--fault calm,link,switch,death,drain] [--stock] [CASE...]
 """
 import glob
 import os
@@ -25,7 +25,7 @@ REDUCED_BYTES = 8 * 106_000     # by an Allreduce of all sizes, at least, by eac
 
 def work(*names):
     def case(lab, fault, mpi):
-        more = NO_ATOMICS if fault and "one_sided" in names else {}
+        more = NO_ATOMICS if fault.make and "one_sided" in names else {}
         jobs.run(lab, mpi.starter("mpi_rank.py", *names, **more), fault,
                  min_bytes=REDUCED_BYTES if "allreduce" in names else 1)
     return case
@@ -36,7 +36,7 @@ def suite(lab, fault, mpi):
     if not found:
         print("       SKIP: no tests of mpi4py in " + mpi.folder)
         return
-    more = NO_ATOMICS if fault else {}
+    more = NO_ATOMICS if fault.make else {}
     start = mpi.starter("suite_rank.py", "--source", os.path.dirname(found[-1]), *TOO_LONG, *SUITE,
                         **more)
     lines = jobs.run(lab, start, fault, EVERY_TEST)

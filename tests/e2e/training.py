@@ -18,6 +18,8 @@ STEP_BYTES = 8 * 48 * 256   # at least, of gradients
 
 def training(lab, fault, mpi):
     lines = jobs.run(lab, mpi.starter("train_rank.py"), fault, rounds=STEPS, min_bytes=STEP_BYTES)
+    if fault.stock:
+        return
     losses = [[float.fromhex(line.split()[0]) for line in of_rank] for of_rank in lines]
     if losses[0] != losses[1]:
         raise jobs.Failed("the ranks do not agree about the losses")
