@@ -236,10 +236,13 @@ struct shift_provider {
 	 * ...): the doorbell register that it shares with driven ones is then used as libmlx5
 	 * can stand. qp_drive does so itself when it refuses. */
 	void (*qp_foreign)(struct sp_dev *dev, struct ibv_qp *qp);
-	/* NULL, or why a driven QP turned out to be one that cannot be moved: at its first post
-	 * (somebody else posts to it: its posts go to the provider), or later (it uses memory
-	 * windows). Ask from time to time; it never goes back. */
-	const char *(*qp_reason)(struct sp_qp *qp);
+	/* NULL, or why a driven QP turned out to be one that cannot be moved: somebody else writes
+	 * to its rings or takes its completions (direct verbs), or it uses memory windows. Looks
+	 * each time at the records that such a hand moves: ask before any action on the QP that
+	 * its application did not order; it never goes back. *intruder: that hand came to rings
+	 * that the engine posted to already. Before that the rings are left to it, and at the
+	 * first post the engine hands what is posted to the provider. */
+	const char *(*qp_reason)(struct sp_qp *qp, bool *intruder);
 	/* After this no completion of the QP is delivered any more. Before the real destroy. */
 	void (*qp_undrive)(struct sp_qp *qp);
 	/* After a successful real modify of carrier 0 by the application. RESET empties the

@@ -629,12 +629,14 @@ int shift_destroy_qp(struct ibv_qp *real)
 {
 	struct ibv_context *context = real->context;
 	struct sh_async *async = sh_async_of(context);
+	bool driven = false; /* even if its level is foreign by now */
 	struct sh_qp *qp;
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
 	qp = sh_table_get(&sh.by_qp, real);
 	if (qp) {
+		driven = qp->sp;
 		sh_wait_idle(&qp->busy);
 		if (qp->srq)
 			qp->srq->dying++; /* it may take receives until the kernel has done it */
@@ -651,7 +653,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 		sh_srq_look(qp->srq);
 		pthread_mutex_unlock(&sh.lock);
 	}
-	if (qp && !qp->sp && qp->level == SH_FOREIGN) {
+	if (qp && !driven) {
 		pthread_mutex_lock(&sh.lock);
 		qp_release_foreign(qp);
 		pthread_mutex_unlock(&sh.lock);

@@ -194,6 +194,7 @@ struct sh_cq {
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */
 	uint32_t qps, foreign_qps;
+	uint32_t watched;			   /* sh.watch_pass when it was last looked at */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
@@ -467,6 +468,7 @@ struct sh_shell {
 	uint32_t intros_queued; /* jobs that it has in line */
 	bool kv_said;
 	uint64_t watch_at;
+	uint32_t watch_pass;
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
 	struct sh_netdev_watch *netdevs;
 	struct sh_watch netdev_watch;
