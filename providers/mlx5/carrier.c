@@ -81,7 +81,8 @@ static int rq_alloc(struct ring_rq *rq, bool keys)
 	size_t n = rq->cnt ? rq->cnt : 1;
 
 	rq->wrid = calloc(n, sizeof(*rq->wrid));
-	rq->keys = keys ? calloc(n << (rq->shift - 4), sizeof(*rq->keys)) : NULL;
+	rq->keys = keys ? calloc(n, 1ul << rq->shift) : NULL;
+	rq->keys_at = (uintptr_t)rq->keys - (uintptr_t)rq->buf;
 	if (!rq->wrid || (keys && !rq->keys)) {
 		rq_free(rq);
 		return -ENOMEM;
@@ -201,6 +202,9 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	int err;
 
 	if (sring->cq != qp->scq || rring->cq != qp->rcq || sring->dev != dev || rring->dev != dev)
+		return -EINVAL;
+	/* carriers but 0 translate (another context has other keys), and what does knows RC only */
+	if (dev == qp->dev || qp->type != IBV_QPT_RC)
 		return -EINVAL;
 	err = ring_hold_make(qp);
 	if (err)
@@ -472,6 +476,8 @@ static void reset(struct sp_qp *qp)
 	qp->tx = qp->rx = c;
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	qp->two_sided = qp->recv_base = 0;
+	ring_xlat_forget(&qp->tx_xlat);
+	ring_xlat_forget(&qp->rx_xlat);
 }
 
 void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
