@@ -113,6 +113,27 @@ HOOK_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	return HOOK_CALL(shift_destroy_cq(cq), real_verbs()->destroy_cq(cq));
 }
 
+HOOK_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return HOOK_CALL(shift_create_srq(pd, attr), real_verbs()->create_srq(pd, attr));
+}
+
+HOOK_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return HOOK_CALL(shift_modify_srq(srq, attr, mask),
+			 real_verbs()->modify_srq(srq, attr, mask));
+}
+
+HOOK_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return HOOK_CALL(shift_query_srq(srq, attr), real_verbs()->query_srq(srq, attr));
+}
+
+HOOK_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return HOOK_CALL(shift_destroy_srq(srq), real_verbs()->destroy_srq(srq));
+}
+
 HOOK_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	return HOOK_CALL(shift_create_qp(pd, attr), real_verbs()->create_qp(pd, attr));

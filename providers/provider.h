@@ -29,6 +29,8 @@ struct sp_cq;	   /* a driven CQ */
 struct sp_cq_ring; /* one hardware CQ whose completions a driven CQ delivers */
 struct sp_qp;	   /* a driven QP, as the application sees it */
 struct sp_carrier; /* a real QP and its rings */
+struct sp_srq;	   /* a driven shared receive queue, as the application sees it */
+struct sp_srq_ring; /* one hardware queue that carriers of its QPs take receives from */
 
 /* What an error completion means to the shell. */
 enum sp_error_class {
@@ -58,6 +60,12 @@ struct sp_callbacks {
 	/* Translation for the carrier of that epoch; 0 or -ENOENT. Lock-free for readers. */
 	int (*lkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
 	int (*rkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
+	/* The same for receives of a shared queue, by the path of its ring. */
+	int (*srq_lkey)(void *srq_cookie, uint8_t path, uint32_t key, uint32_t *out);
+	/* A receive of it could not be handed to a ring for want of a key: srq_feed tries again. */
+	void (*srq_stuck)(void *srq_cookie);
+	/* Fewer receives are left than srq_limit said. Once. */
+	void (*srq_limit)(void *srq_cookie);
 };
 
 /* A request in the send ring, as settle() wants to know it. In posting order. */
@@ -105,6 +113,15 @@ struct sp_settled {
 	uint32_t delivered; /* completed in software */
 	uint32_t resent;    /* laid again, doorbell rung */
 	uint32_t published; /* withheld requests that ran for the first time */
+};
+
+struct sp_srq_state {
+	uint32_t users;	   /* carriers that take receives from this ring */
+	uint32_t receives; /* in it: posted, not completed */
+	bool spoiled;	   /* recovered: no carrier may use it any more */
+	/* of the whole queue: nobody has posted yet; somebody else posts to it; its receives are
+	 * spread over rings */
+	bool first, foreign, split;
 };
 
 struct sp_qp_caps {
@@ -174,6 +191,31 @@ struct shift_provider {
 	int (*cq_foreign_del)(struct sp_cq *cq, struct ibv_cq *private_cq);
 
 	/*
+	 * Shared receive queues. srq_drive: after the real create, before the application sees it;
+	 * QPs on it are driven or on CQs that nobody drives. srq_undrive: before the real destroy;
+	 * no QP is on it. srq_ring_add [shell]: a shadow queue on another NIC, whose QPs may become
+	 * carriers; -EINVAL: it is smaller. srq_own: the application's.
+	 * A receive is in one ring at a time. Carriers join a ring with qp_lay_receives (the
+	 * application's own QP in RTR), and leave it when they are left for another one, destroyed,
+	 * or have taken their last. srq_recover [shell]: a ring without users, whose QPs are all in
+	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later.
+	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone.
+	 * srq_feed [shell]: after srq_stuck; -ENOENT: the key is still missing.
+	 */
+	int (*srq_drive)(struct sp_dev *dev, struct ibv_srq *srq, void *cookie,
+			 struct sp_srq **out);
+	void (*srq_undrive)(struct sp_srq *srq);
+	int (*srq_ring_add)(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
+			    uint8_t path, struct sp_srq_ring **out);
+	void (*srq_ring_del)(struct sp_srq_ring *ring);
+	struct sp_srq_ring *(*srq_own)(struct sp_srq *srq);
+	void (*srq_look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
+	uint32_t (*srq_recover)(struct sp_srq_ring *ring);
+	int (*srq_feed)(struct sp_srq *srq);
+	/* The application has armed the limit; a device tells of it while nothing is split. */
+	void (*srq_limit)(struct sp_srq *srq, uint32_t limit);
+
+	/*
 	 * qp_drive: after the real create. RC and UD. attr: as the application passed it,
 	 * caps as returned. Carrier 0 (epoch 0) is made with it. Function pointers of
 	 * ibv_qp_ex are replaced. -EOPNOTSUPP with *why_not when this QP must stay foreign.
@@ -219,6 +261,10 @@ struct shift_provider {
 	 * the active one. Carrier 0 becomes a husk instead: stays known, its completions are
 	 * skipped. */
 	void (*carrier_del)(struct sp_carrier *carrier);
+	/* [shell] IBV_EVENT_QP_LAST_WQE_REACHED of the carrier of that epoch was read: it takes
+	 * nothing from its shared receive queue any more. Before the drain whose qp_flushed is to
+	 * count. */
+	void (*qp_last_receive)(struct sp_qp *qp, uint32_t epoch);
 
 	/* -- the move, in the order in which the shell calls it --------------------------------------- */
 

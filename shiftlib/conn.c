@@ -90,6 +90,9 @@ const struct sp_callbacks sh_callbacks = {
 	.qp_progress = conn_cb_progress,
 	.lkey = conn_cb_lkey,
 	.rkey = conn_cb_rkey,
+	.srq_lkey = sh_srq_cb_lkey,
+	.srq_stuck = sh_srq_cb_stuck,
+	.srq_limit = sh_srq_cb_limit,
 };
 
 void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)

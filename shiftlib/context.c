@@ -45,6 +45,26 @@ static bool ctx_qp_masked(const struct ibv_async_event *event)
 	       qp->core.move != SC_MOVE_ENDED;
 }
 
+/* The application's own QP takes no more receives of its shared queue. */
+static bool ctx_last_receive_masked(const struct ibv_async_event *event)
+{
+	struct sh_qp *qp = sh_table_get(&sh.by_qp, event->element.qp);
+
+	return qp && qp->sp && sh_srq_last_receive(qp, qp->carriers);
+}
+
+/* What is spread over several NICs has its limit watched by SHIFT. */
+static bool ctx_limit_masked(const struct ibv_async_event *event)
+{
+	struct sh_srq *srq = sh_srq_of(event->element.srq);
+	struct sp_srq_state state;
+
+	if (!srq)
+		return true; /* of one that stands in for the application's */
+	shift_provider_mlx5.srq_look(shift_provider_mlx5.srq_own(srq->sp), &state);
+	return state.split;
+}
+
 /*
  * A CQ overran: flushes of a connection that moves can do that where the application made it for
  * its signaled requests only. It shows no completion any more, so what still uses it moves too.
@@ -78,6 +98,8 @@ static bool ctx_event_masked(struct sh_ctx *ctx, const struct ibv_async_event *e
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR: return ctx_qp_masked(event);
 	case IBV_EVENT_CQ_ERR: return ctx_cq_masked(event);
+	case IBV_EVENT_QP_LAST_WQE_REACHED: return ctx_last_receive_masked(event);
+	case IBV_EVENT_SRQ_LIMIT_REACHED: return ctx_limit_masked(event);
 	case IBV_EVENT_DEVICE_FATAL:
 		ctx->death_masked = sh_ctx_masked(ctx);
 		return ctx->death_masked;
@@ -190,6 +212,7 @@ void shift_context_opened(struct ibv_context *context)
 	ctx->ctx = context;
 	list_init(&ctx->pds);
 	list_init(&ctx->cqs);
+	list_init(&ctx->srqs);
 	for (k = 0; k < SC_MAX_PATHS; k++)
 		sh_keymap_init(&ctx->lkeys[k]);
 	ctx->why = ctx_init(ctx);
@@ -228,6 +251,8 @@ static void ctx_forget_objects(struct sh_ctx *ctx)
 
 	while ((qp = ctx_any_qp(ctx)))
 		sh_qp_forget(qp);
+	while (!list_empty(&ctx->srqs))
+		sh_srq_forget(list_entry(ctx->srqs.next, struct sh_srq, link));
 	while (!list_empty(&ctx->cqs))
 		sh_cq_forget(list_entry(ctx->cqs.next, struct sh_cq, link));
 	while (!list_empty(&ctx->pds))

@@ -97,6 +97,7 @@ struct drop_job {
 	struct sh_nic *nic;
 	uint32_t incarnation; /* that it holds; 0: none */
 	struct sh_shadow_cq *scq, *rcq;
+	struct sh_shadow_srq *srq;
 };
 
 static void drop_run(struct sh_job *job)
@@ -113,6 +114,7 @@ static void drop_done(struct sh_job *job)
 	pthread_mutex_lock(&sh.lock);
 	sh_cq_shadow_put(qp->scq, task->scq);
 	sh_cq_shadow_put(qp->rcq, task->rcq);
+	sh_srq_shadow_put(qp->srq, task->srq);
 	if (task->incarnation)
 		sh_nic_release(task->nic, task->incarnation);
 	sh_job_end(&qp->busy);
@@ -145,7 +147,8 @@ static void carrier_drop(struct sh_qp *qp, struct sh_carrier *carrier)
 				    .nic = gone.nic,
 				    .incarnation = gone.incarnation,
 				    .scq = gone.scq,
-				    .rcq = gone.rcq };
+				    .rcq = gone.rcq,
+				    .srq = gone.srq };
 
 	if (gone.qp)
 		drop_submit(qp, &request);
@@ -194,6 +197,7 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 	pthread_mutex_lock(&sh.lock);
 	sh_cq_shadow_put(qp->scq, gone.scq);
 	sh_cq_shadow_put(qp->rcq, gone.rcq);
+	sh_srq_shadow_put(qp->srq, gone.srq);
 	sh_nic_release(gone.nic, gone.incarnation);
 	sh_job_end(&qp->busy);
 }

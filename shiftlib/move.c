@@ -299,6 +299,8 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
 	if (!ret)
 		qp->receiving = to;
+	if (!ret && qp->srq)
+		sh_srq_look(qp->srq);
 	move_answer(qp, SC_EV_RECEIVES_LAID, epoch, ret);
 }
 
@@ -495,6 +497,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	sh_fence_forget(qp);
 	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
 	move_all_to_error(qp);
+	sh_srq_ended(qp);
 }
 
 /* ---- keys that came late -------------------------------------------------------------------- */

@@ -409,6 +409,19 @@ static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
 	}
 }
 
+/* A shadow's QP takes no more receives. Its struct is there until the event is acknowledged. */
+static void nic_last_receive(const struct ibv_qp *real)
+{
+	struct sh_qp *qp = real->qp_context;
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (qp->carriers[i].nic && qp->carriers[i].qp == real) {
+			sh_srq_last_receive(qp, &qp->carriers[i]);
+			return;
+		}
+}
+
 static void nic_async_readable(void *arg)
 {
 	struct sh_nic *nic = arg;
@@ -426,6 +439,8 @@ static void nic_async_readable(void *arg)
 			return;
 		}
 		copy = event;
+		if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+			nic_last_receive(event.element.qp);
 		sh.real->ack_async_event(&event);
 		nic_event(nic, &copy);
 	}

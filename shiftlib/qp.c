@@ -12,6 +12,7 @@ struct qp_create {
 	struct ibv_qp_init_attr *plain;	  /* ibv_create_qp; NULL: create_qp_ex */
 	struct ibv_qp *(*create_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 	struct ibv_cq *scq, *rcq; /* as the application gave them */
+	struct ibv_srq *srq;	  /* likewise */
 };
 
 /* Lock held, given up for the call: a sick NIC may take a minute to answer. */
@@ -30,6 +31,13 @@ static struct ibv_qp *qp_create_real(const struct qp_create *how)
 		how->attr->cap = how->plain->cap;
 	pthread_mutex_lock(&sh.lock);
 	return real;
+}
+
+static void qp_set_srq(const struct qp_create *how, struct ibv_srq *srq)
+{
+	how->attr->srq = srq;
+	if (how->plain)
+		how->plain->srq = srq;
 }
 
 static void qp_set_cqs(const struct qp_create *how, struct ibv_cq *scq, struct ibv_cq *rcq)
@@ -51,8 +59,8 @@ static const char *qp_foreign_reason(const struct qp_create *how, const struct s
 		return "its device cannot be driven";
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD)
 		return "its type is not one that SHIFT drives";
-	if (attr->srq)
-		return "it receives from a shared receive queue";
+	if (attr->srq && !qp->srq)
+		return "its shared receive queue was not made through SHIFT";
 	if (!qp->pd || !qp->scq || !qp->rcq)
 		return "its protection domain or completion queues were not made through SHIFT";
 	if (sh_cq_drive(qp->scq) || sh_cq_drive(qp->rcq))
@@ -157,6 +165,15 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 
 	qp->level = SH_FOREIGN;
 	qp->why = why;
+	if (qp->srq && sh_srq_leave(qp->srq)) {
+		sh_log(SH_LOG_ERROR,
+		       "a queue pair that SHIFT does not drive (%s) cannot share a receive queue "
+		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without it",
+		       why);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	qp->srq = NULL;
 	if (qp_prepare_foreign(how, qp))
 		return NULL;
 	real = qp_create_real(how);
@@ -190,28 +207,62 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 		init->qp_type == IBV_QPT_RC ? "not connected yet" : "datagrams need no protection";
 	qp->scq->qps++;
 	qp->rcq->qps++;
+	if (qp->srq)
+		qp->srq->qps++;
 	sh_carriers_init(qp, real);
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x is driven", real->qp_num);
 	return 0;
 }
 
+/* On the application's shared receive queue, or on what stands in for it. */
+static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct sh_qp *qp)
+{
+	struct ibv_srq *srq;
+	struct ibv_qp *real;
+
+	if (!qp->srq)
+		return qp_create_real(how);
+	srq = sh_srq_for_qp(qp->srq, &qp->own_srq);
+	if (!srq)
+		return NULL;
+	qp_set_srq(how, srq);
+	real = qp_create_real(how);
+	qp_set_srq(how, how->srq);
+	return real;
+}
+
+static void qp_release_srq(struct sh_qp *qp)
+{
+	int saved = errno;
+
+	if (qp->srq)
+		sh_srq_shadow_put(qp->srq, qp->own_srq);
+	qp->own_srq = NULL;
+	errno = saved;
+}
+
 static struct ibv_qp *qp_create_driven(const struct qp_create *how, struct sh_qp *qp)
 {
 	struct ibv_qp_init_attr_ex asked = *how->attr;
-	struct ibv_qp *real = qp_create_real(how);
+	struct ibv_qp *real = qp_create_real_driven(how, qp);
 	const char *why = "the engine cannot drive it";
 
-	if (!real)
+	if (!real) {
+		qp_release_srq(qp);
 		return NULL;
+	}
 	qp->init = asked;
 	qp->caps = how->attr->cap;
 	asked.cap = qp->caps;
-	if (!qp_drive(qp, real, &asked, &why))
+	if (!qp_drive(qp, real, &asked, &why)) {
+		real->srq = how->srq; /* that the application knows */
 		return real;
+	}
 	/* Its completions must not enter driven rings: made again with CQs of its own. */
 	pthread_mutex_unlock(&sh.lock);
 	sh.real->destroy_qp(real);
 	pthread_mutex_lock(&sh.lock);
+	qp_release_srq(qp);
 	how->attr->cap = qp->init.cap;
 	if (how->plain)
 		how->plain->cap = qp->init.cap;
@@ -234,6 +285,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 	qp->pd = sh_table_get(&sh.by_pd, how->attr->pd);
 	qp->scq = sh_table_get(&sh.by_cq, how->scq);
 	qp->rcq = sh_table_get(&sh.by_cq, how->rcq);
+	qp->srq = sh_srq_of(how->srq);
 	list_init(&qp->link);
 	why = qp_foreign_reason(how, qp);
 	real = why ? qp_create_foreign(how, qp, why) : qp_create_driven(how, qp);
@@ -273,7 +325,8 @@ struct ibv_qp *shift_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 				 .attr = &wide,
 				 .plain = attr,
 				 .scq = attr->send_cq,
-				 .rcq = attr->recv_cq };
+				 .rcq = attr->recv_cq,
+				 .srq = attr->srq };
 
 	return qp_create_recorded(&how);
 }
@@ -286,7 +339,8 @@ struct ibv_qp *shift_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 				 .attr = attr,
 				 .create_ex = create,
 				 .scq = attr->send_cq,
-				 .rcq = attr->recv_cq };
+				 .rcq = attr->recv_cq,
+				 .srq = attr->srq };
 
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
 		struct ibv_qp *real;
@@ -336,6 +390,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	qp->pd = sh_table_get(&sh.by_pd, real->pd);
 	qp->scq = sh_table_get(&sh.by_cq, real->send_cq);
 	qp->rcq = sh_table_get(&sh.by_cq, real->recv_cq);
+	qp->srq = sh_srq_of(real->srq);
 	qp->init = init;
 	qp->caps = plain.cap;
 	qp->why = qp_foreign_reason(&how, qp);
@@ -464,6 +519,13 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	bool moved = qp_moved(qp);
 	int ret;
 
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR && !sh_srq_connectable(qp)) {
+		sh_log(SH_LOG_WARN,
+		       "QP 0x%06x cannot be connected: the receives of its shared queue have left "
+		       "%s while it was being set up; make it anew",
+		       qp->qp->qp_num, qp->ctx->nic->name);
+		return EIO;
+	}
 	if (ends)
 		qp_app_ends(qp);
 	if (ends && attr->qp_state == IBV_QPS_RESET)
@@ -515,6 +577,7 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 			init_attr->qp_context = real->qp_context;
 			init_attr->send_cq = real->send_cq;
 			init_attr->recv_cq = real->recv_cq;
+			init_attr->srq = real->srq;
 			init_attr->qp_type = real->qp_type;
 			init_attr->sq_sig_all = qp->init.sq_sig_all;
 			init_attr->cap = attr->cap = qp->caps;
@@ -541,6 +604,8 @@ static void qp_release(struct sh_qp *qp)
 		qp->sp = NULL;
 		qp->scq->qps--;
 		qp->rcq->qps--;
+		if (qp->srq)
+			qp->srq->qps--;
 	}
 	list_del(&qp->link);
 	sh_table_remove(&sh.by_qp, qp->qp);
@@ -550,6 +615,7 @@ static void qp_release(struct sh_qp *qp)
 void sh_qp_forget(struct sh_qp *qp)
 {
 	sh_wait_idle(&qp->busy);
+	qp_release_srq(qp);
 	if (qp->private_cq[0])
 		shift_provider_mlx5.cq_foreign_del(qp->scq->sp, qp->private_cq[0]);
 	if (qp->private_cq[1] != qp->private_cq[0])
@@ -569,12 +635,21 @@ int shift_destroy_qp(struct ibv_qp *real)
 	qp = sh_table_get(&sh.by_qp, real);
 	if (qp) {
 		sh_wait_idle(&qp->busy);
+		if (qp->srq)
+			qp->srq->dying++; /* it may take receives until the kernel has done it */
 		qp_release(qp);
 	}
 	pthread_mutex_unlock(&sh.lock);
 	sh_async_forget_begin(async, real);
 	ret = sh_ctx_destroy_result(context, sh.real->destroy_qp(real));
 	sh_async_forget_end(async, real);
+	if (qp && qp->srq) {
+		pthread_mutex_lock(&sh.lock);
+		qp->srq->dying--;
+		qp_release_srq(qp);
+		sh_srq_look(qp->srq);
+		pthread_mutex_unlock(&sh.lock);
+	}
 	if (qp && !qp->sp && qp->level == SH_FOREIGN) {
 		pthread_mutex_lock(&sh.lock);
 		qp_release_foreign(qp);

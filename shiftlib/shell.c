@@ -91,6 +91,7 @@ static uint64_t shell_next_timer(void)
 		at = sh_earlier_ns(at, sh_conn_next_timer(qp));
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
 		at = sh_earlier_ns(at, sh_peer_next_timer(peer));
+	at = sh_earlier_ns(at, sh_srq_next_timer());
 	return sh_earlier_ns(at, sh_admin_next_timer());
 }
 
@@ -135,6 +136,7 @@ static void shell_timers(void)
 	sh_mail_drain();
 	sh_nics_timer(now);
 	sh_watch_run(now);
+	sh_srq_run(now);
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		sh_conn_timer(qp, now);
 	list_for_each (&sh.peers, peer, struct sh_peer, link)

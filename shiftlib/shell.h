@@ -148,7 +148,7 @@ struct sh_ctx {
 	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
 	bool prepared;	      /* NICs opening: some RC QP was made */
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
-	struct list_node pds, cqs;
+	struct list_node pds, cqs, srqs;
 	struct {
 		bool valid;
 		struct ibv_port_attr attr;
@@ -195,6 +195,35 @@ struct sh_cq {
 	bool overrun;	  /* it shows nothing any more */
 	uint32_t qps, foreign_qps;
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
+};
+
+/* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
+struct sh_shadow_srq {
+	struct list_node link; /* sh_srq.shadows */
+	uint32_t refs;
+	struct sh_nic *nic;
+	uint32_t incarnation;
+	struct ibv_srq *srq;
+	struct sp_srq_ring *ring;
+};
+
+/* A shared receive queue. Its receives are where its QPs are: see srq.c. */
+struct sh_srq {
+	struct sh_busy busy;
+	struct list_node link; /* sh_ctx.srqs */
+	struct ibv_srq *srq;
+	struct sh_ctx *ctx;
+	struct sh_pd *pd;
+	struct ibv_srq_attr attr; /* as returned */
+	struct sp_srq *sp;
+	uint32_t qps;
+	uint32_t dying;		 /* QPs of it that are being destroyed: their NIC may still take receives */
+	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
+	uint64_t look_at;	 /* again; 0: no need */
+	struct list_node shadows;
+	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
+	/* Stands in for the application's own, which was emptied, under QPs made since. */
+	struct sh_shadow_srq *own;
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -266,6 +295,7 @@ struct sh_carrier {
 	struct ibv_qp *qp;    /* real; NULL: being made */
 	struct sp_carrier *sp;
 	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
+	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */
 	uint32_t psn;
 	bool rts; /* else RTR: the application's own QP is no further, and cannot send either */
 	bool keys_wait; /* made, but the peer has not heard all keys of its replica */
@@ -283,6 +313,9 @@ struct sh_qp {
 	struct sh_ctx *ctx;
 	struct sh_pd *pd;
 	struct sh_cq *scq, *rcq;
+	struct sh_srq *srq; /* NULL: none that is driven */
+	struct sh_shadow_srq *own_srq; /* its own QP was made on this; NULL: the application's */
+	bool last_receive_masked;   /* LAST_WQE_REACHED of its own QP was kept back */
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */
 	struct ibv_qp_cap caps;		 /* as returned */
@@ -406,7 +439,7 @@ struct sh_shell {
 
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	uint32_t n_moves, n_ended;
-	struct sh_table by_pd, by_mr, by_cq, by_qp; /* pointer -> object */
+	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
 	struct sh_table by_instance;		    /* number of an instance -> peer */
 	struct sh_qp **conns;			    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
@@ -500,6 +533,30 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);
 struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq,
 				      uint8_t path);		      /* lock held: for a carrier */
 void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow); /* lock given up meanwhile */
+
+/* srq.c */
+struct sh_srq *sh_srq_of(const struct ibv_srq *srq);
+/* What a new QP of it is made with: the application's own, or what stands in for it. NULL: errno.
+ * Lock given up meanwhile. */
+struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold);
+int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path); /* as sh_cq_shadow_make */
+struct sh_shadow_srq *sh_srq_shadow_get(struct sh_srq *srq, uint8_t path);
+void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow); /* as of a CQ */
+/* Can the application's own QP be connected? Not if its queue has given its receives away. */
+bool sh_srq_connectable(struct sh_qp *qp);
+bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
+/* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
+int sh_srq_leave(struct sh_srq *srq);
+void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_run(uint64_t now);
+uint64_t sh_srq_next_timer(void);
+/* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
+bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
+void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
+void sh_srq_forget(struct sh_srq *srq);
+void sh_srq_cb_stuck(void *srq);
+void sh_srq_cb_limit(void *srq);
+int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);
 
 /* conn.c: connections: events to the core, actions carried out */
 int sh_conn_new(struct sh_qp *qp);

@@ -55,6 +55,10 @@ struct shift_real {
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init_attr);
 	int (*destroy_qp)(struct ibv_qp *qp);
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+	int (*destroy_srq)(struct ibv_srq *srq);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 	int (*destroy_ah)(struct ibv_ah *ah);
 };
@@ -119,6 +123,11 @@ int shift_resize_cq(struct ibv_cq *cq, int cqe);
 /* Inside of that, from the provider's call: the kernel has resized it, the provider not yet. */
 void shift_cq_resized(struct ibv_cq *cq);
 int shift_destroy_cq(struct ibv_cq *cq);
+
+struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int shift_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int shift_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int shift_destroy_srq(struct ibv_srq *srq);
 
 struct ibv_qp *shift_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 /* real: the saved verbs_context->create_qp_ex of this context. */

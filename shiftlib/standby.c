@@ -34,6 +34,7 @@ static struct ibv_qp *standby_create(const struct standby_job *task)
 	attr.pd = qp->pd->shadow[task->path].pd;
 	attr.send_cq = qp->scq->shadow[task->path]->cq;
 	attr.recv_cq = qp->rcq->shadow[task->path]->cq;
+	attr.srq = qp->srq ? qp->srq->shadow[task->path]->srq : NULL;
 	return ibv_create_qp_ex(task->nic->ctx, &attr);
 }
 
@@ -61,6 +62,8 @@ static const char *standby_make(struct standby_job *task)
 		return "its memory could not be registered on the NIC of the standby";
 	if (sh_cq_shadow_make(qp->scq, task->path) || sh_cq_shadow_make(qp->rcq, task->path))
 		return "its completion queue could not be made on the NIC of the standby";
+	if (qp->srq && sh_srq_shadow_make(qp->srq, task->path))
+		return "its shared receive queue could not be made on the NIC of the standby";
 	task->real = standby_create(task);
 	if (!task->real)
 		return "its queue pair could not be made on the NIC of the standby";
@@ -159,6 +162,8 @@ static void standby_made(struct standby_job *task)
 	sh_nic_hold(task->nic, task->incarnation);
 	carrier->scq = sh_cq_shadow_get(qp->scq, task->path);
 	carrier->rcq = sh_cq_shadow_get(qp->rcq, task->path);
+	if (qp->srq)
+		carrier->srq = sh_srq_shadow_get(qp->srq, task->path);
 	carrier->psn = task->address.psn;
 	carrier->address = task->address;
 	standby_tell_or_wait(qp, carrier);
@@ -254,6 +259,8 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 
 	if (carrier->incarnation != carrier->nic->incarnation)
 		return "the NIC of the standby died meanwhile";
+	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
+		return "its shared receive queue there has given its receives away meanwhile";
 	if (shift_provider_mlx5.carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp,
 					    &caps, carrier->scq->ring, carrier->rcq->ring,
 					    &carrier->sp))

@@ -192,6 +192,8 @@ static bool failed_rx_next(struct sp_qp *qp, struct ring_entry *out)
 	uint32_t tail;
 	bool found;
 
+	if (qp->srq)
+		return false; /* what a shared queue holds is not this QP's to flush */
 	ring_lock(&qp->rq_lock);
 	tail = atomic_load(&rq->tail);
 	found = rq->head != tail;
@@ -221,6 +223,8 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 {
 	bool waiting;
 
+	if (qp->srq)
+		return false;
 	ring_lock(&qp->rq_lock);
 	waiting = qp->rx->rq.head != atomic_load(&qp->rx->rq.tail);
 	ring_unlock(&qp->rq_lock);

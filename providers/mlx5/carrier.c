@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "providers/mlx5/cqe.h"
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/srq.h"
 
 enum {
 	LOCK_TRIES = 64, /* a poster holds the lock for less than a microsecond */
@@ -132,6 +132,13 @@ static int carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *rea
 	c->qpn = real->qp_num;
 	c->app_qpn = qp->app_qpn;
 	c->xlat = dev != qp->dev;
+	if (real->srq)
+		c->srq = ring_srq_find(qp->srq, real->srq);
+	if (real->srq && !c->srq) {
+		err = -EINVAL;
+		goto free_carrier;
+	}
+	atomic_store(&c->attn, c->srq ? RING_ATTN_SRQ : 0);
 	geometry(c, &dv);
 	/* a queue without entries has no ring: its size keeps every post out */
 	if (!dv.sq.wqe_cnt)
@@ -161,19 +168,20 @@ free_carrier:
 /* All locks held. Completions that an earlier owner of the QPN left behind are made nobody's. */
 static void carrier_publish(struct sp_qp *qp, struct sp_carrier *c)
 {
-	ring_cq_sweep(c->sring, c->qpn);
-	ring_cq_sweep(c->rring, c->qpn);
+	ring_cq_sweep(c->sring, c, RING_SWEEP_NOT_OURS);
+	ring_cq_sweep(c->rring, c, RING_SWEEP_NOT_OURS);
 	c->next = qp->carriers;
 	qp->carriers = c;
 	atomic_store_explicit(&c->dev->carriers[c->qpn], c, memory_order_release);
 }
 
 /* All locks held. */
-static void carrier_retract(struct sp_carrier *c)
+static void carrier_retract(struct sp_carrier *c, enum ring_sweep receives)
 {
 	atomic_store(&c->dev->carriers[c->qpn], NULL);
-	ring_cq_sweep(c->sring, c->qpn);
-	ring_cq_sweep(c->rring, c->qpn);
+	ring_cq_sweep(c->sring, c, receives);
+	ring_cq_sweep(c->rring, c, receives);
+	ring_srq_leave(c);
 	ring_unlive(c->sring, &c->sring_live);
 	ring_unlive(c->rring, &c->rring_live);
 }
@@ -219,7 +227,7 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	c->epoch = epoch;
 	c->sring = sring;
 	c->rring = rring;
-	atomic_store(&c->attn, RING_ATTN_PROGRESS);
+	atomic_fetch_or(&c->attn, RING_ATTN_PROGRESS);
 	ring_qp_lock(qp);
 	carrier_publish(qp, c);
 	ring_qp_unlock(qp);
@@ -240,7 +248,7 @@ void ring_carrier_del(struct sp_carrier *c)
 		for (at = &qp->carriers; *at != c;)
 			at = &(*at)->next;
 		*at = c->next;
-		carrier_retract(c);
+		carrier_retract(c, RING_SWEEP_GIVE_BACK);
 	}
 	ring_qp_unlock(qp);
 	if (!husk)
@@ -293,8 +301,8 @@ static const char *cannot_drive(const struct ibv_qp *qp, const struct ibv_qp_ini
 {
 	if (qp->qp_type != IBV_QPT_RC && qp->qp_type != IBV_QPT_UD)
 		return "its transport is neither RC nor UD";
-	if (qp->srq || attr->srq)
-		return "it uses a shared receive queue";
+	if (qp->srq && !ring_srq_of(qp->srq))
+		return "its shared receive queue is not driven";
 	if (!scq || !rcq)
 		return "its completion queue is not driven";
 	if (qp->handle >= RING_MAX_HANDLE)
@@ -337,6 +345,7 @@ static struct sp_qp *qp_alloc(struct sp_dev *dev, struct ibv_qp *ibv, struct sp_
 	qp->scq = scq;
 	qp->rcq = rcq;
 	qp->cookie = cookie;
+	qp->srq = ibv->srq ? ring_srq_of(ibv->srq) : NULL;
 	return qp;
 }
 
@@ -383,6 +392,8 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	}
 	c->sring = &scq->ring;
 	c->rring = &rcq->ring;
+	if (ibv->state >= IBV_QPS_RTR)
+		ring_srq_join(c);
 	qp->tx = qp->rx = c;
 	qp->ex = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && attr->send_ops_flags;
 	set_limits(qp, attr);
@@ -431,7 +442,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 		atomic_store(&qp->dev->qps[qp->ibv->handle], NULL);
 	ring_qp_lock(qp);
 	for (c = qp->carriers; c; c = c->next)
-		carrier_retract(c);
+		carrier_retract(c, RING_SWEEP_DROP);
 	forget_completions(qp);
 	qp->scq->users--;
 	qp->rcq->users--;
@@ -456,8 +467,10 @@ static void reset(struct sp_qp *qp)
 
 	for (other = qp->carriers; other != c; other = other->next)
 		atomic_fetch_or(&other->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
-	ring_cq_sweep(c->sring, c->qpn);
-	ring_cq_sweep(c->rring, c->qpn);
+	ring_cq_sweep(c->sring, c, RING_SWEEP_DROP);
+	ring_cq_sweep(c->rring, c, RING_SWEEP_DROP);
+	ring_srq_leave(c);
+	atomic_store(&c->last_receive, false);
 	forget_completions(qp);
 	c->sq.head = c->sq.cur_post = c->sq.fm_cache = 0;
 	atomic_store(&c->sq.tail, 0);
@@ -468,7 +481,7 @@ static void reset(struct sp_qp *qp)
 	c->nops = c->sq_counted = c->rq_counted = 0;
 	atomic_store(&c->err_mode, RING_ERR_NONE);
 	atomic_store(&c->app_status, 0);
-	atomic_store(&c->attn, 0);
+	atomic_store(&c->attn, c->srq ? RING_ATTN_SRQ : 0);
 	atomic_store(&qp->hold.tail, qp->hold.head);
 	qp->hold.tail_post = qp->hold.cur_post;
 	qp->hold.fm_cache = 0;
@@ -489,6 +502,8 @@ void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 	}
 	if (state == IBV_QPS_INIT)
 		qp->rq_max_gs = qp->rq_gs;
+	if (state == IBV_QPS_RTR)
+		ring_srq_join(carrier_zero(qp));
 	if (state == IBV_QPS_RTS)
 		qp->max_gs = qp->sq_gs;
 	if (state == IBV_QPS_ERR)
@@ -545,7 +560,7 @@ bool ring_qp_busy(struct sp_qp *qp)
 	busy = qp_sending_locked(qp);
 	ring_unlock(&qp->sq_lock);
 	ring_lock(&qp->rq_lock);
-	busy |= qp->rx->rq.head != atomic_load(&qp->rx->rq.tail);
+	busy |= !qp->srq && qp->rx->rq.head != atomic_load(&qp->rx->rq.tail);
 	ring_unlock(&qp->rq_lock);
 	return busy;
 }

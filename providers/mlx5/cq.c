@@ -2,6 +2,7 @@
 /* ibv_poll_cq, arming, and what all pollers share: taking one completion out of a ring. */
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/cqe.h"
+#include "providers/mlx5/srq.h"
 
 /* READ and atomic results that the NIC put into the CQE instead of the buffer. */
 static RING_NOINLINE uint8_t scatter_req(struct ring_sq *sq, const struct mlx5_cqe64 *cqe,
@@ -49,9 +50,13 @@ RING_INLINE void take_resp(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, u
 	uint32_t idx = tail & rq->mask;
 
 	comp->status = IBV_WC_SUCCESS;
-	comp->wr_id = rq->wrid[idx];
-	if (ring_unlikely(op_own & SCATTERED))
-		comp->status = scatter_resp(rq, cqe, idx);
+	if (ring_unlikely(c->srq != NULL)) {
+		comp->status = ring_srq_take(c, cqe, &comp->wr_id);
+	} else {
+		comp->wr_id = rq->wrid[idx];
+		if (ring_unlikely(op_own & SCATTERED))
+			comp->status = scatter_resp(rq, cqe, idx);
+	}
 	atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
 }
 
@@ -71,7 +76,7 @@ RING_INLINE bool take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, 
 
 /* Whose completion is it? NULL: nobody's, or nobody's any more. */
 RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe,
-					    uint32_t opcode, struct ring_comp *comp)
+					    struct ring_comp *comp)
 {
 	uint32_t qpn = be32toh(cqe->sop_drop_qpn) & 0xffffff, attn;
 	struct sp_carrier *c = comp->carrier;
@@ -86,7 +91,7 @@ RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struc
 	comp->cqe = cqe;
 	comp->qpn = c->app_qpn;
 	attn = atomic_load_explicit(&c->attn, memory_order_relaxed);
-	if (ring_unlikely(attn) && !ring_take_attn(c, attn, opcode))
+	if (ring_unlikely(attn) && !ring_take_attn(c, attn, cqe))
 		return NULL;
 	return c;
 }
@@ -95,7 +100,7 @@ RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struc
 bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_comp *comp)
 {
 	uint32_t op_own = cqe->op_own, opcode = op_own >> 4;
-	struct sp_carrier *c = take_carrier(ring, cqe, opcode, comp);
+	struct sp_carrier *c = take_carrier(ring, cqe, comp);
 
 	if (!c)
 		return false;
@@ -183,7 +188,7 @@ RING_INLINE bool take_to_wc(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cq
 			    struct ring_comp *comp, struct ibv_wc *wc)
 {
 	uint32_t opcode = op_own >> 4;
-	struct sp_carrier *c = take_carrier(ring, cqe, opcode, comp);
+	struct sp_carrier *c = take_carrier(ring, cqe, comp);
 
 	if (ring_unlikely(!c))
 		return false;
@@ -226,15 +231,28 @@ void ring_cq_refresh_slow(struct sp_cq *cq)
 	cq->slow = more || cq->ex;
 }
 
-/* Make completions of this QPN that still lie in the ring nobody's: QPN 0 is never mapped. */
-void ring_cq_sweep(struct sp_cq_ring *ring, uint32_t qpn)
+/*
+ * Make completions of this carrier that still lie in the ring nobody's: QPN 0 is never mapped. The
+ * receives that they took of a shared queue go with them, or back to it.
+ */
+void ring_cq_sweep(struct sp_cq_ring *ring, struct sp_carrier *c, enum ring_sweep receives)
 {
 	struct mlx5_cqe64 *cqe;
+	uint8_t opcode;
 	uint32_t ci;
 
-	for (ci = ring->ci; ci - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ci)); ci++)
-		if ((be32toh(cqe->sop_drop_qpn) & 0xffffff) == qpn)
-			cqe->sop_drop_qpn &= htobe32(0xff000000);
+	for (ci = ring->ci; ci - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ci)); ci++) {
+		if ((be32toh(cqe->sop_drop_qpn) & 0xffffff) != c->qpn)
+			continue;
+		opcode = cqe->op_own >> 4;
+		cqe->sop_drop_qpn &= htobe32(0xff000000);
+		if (!c->srq || opcode == MLX5_CQE_REQ || opcode == MLX5_CQE_REQ_ERR)
+			continue;
+		if (receives == RING_SWEEP_GIVE_BACK)
+			ring_srq_give_back(c, cqe);
+		else if (receives == RING_SWEEP_DROP)
+			ring_srq_drop(c, cqe);
+	}
 }
 
 /* -- polling ---------------------------------------------------------------------------------- */

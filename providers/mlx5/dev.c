@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/srq.h"
 
 struct sp_dev *ring_devs[RING_MAX_FD];
 
@@ -223,6 +223,7 @@ static void install(struct sp_dev *dev)
 	ops->post_recv = ring_post_recv;
 	ops->poll_cq = ring_poll_cq;
 	ops->req_notify_cq = ring_req_notify;
+	ops->post_srq_recv = ring_post_srq_recv;
 	if (ops->bind_mw)
 		ops->bind_mw = ring_bind_mw;
 	dev->installed = true;
@@ -242,8 +243,9 @@ int ring_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_call
 	dev->cb = cb;
 	dev->qps = table_map(RING_MAX_HANDLE);
 	dev->cqs = table_map(RING_MAX_HANDLE);
+	dev->srqs = table_map(RING_MAX_HANDLE);
 	dev->carriers = table_map(RING_MAX_QPN);
-	if (!dev->qps || !dev->cqs || !dev->carriers) {
+	if (!dev->qps || !dev->cqs || !dev->srqs || !dev->carriers) {
 		ring_dev_uninit(dev);
 		return -ENOMEM;
 	}
@@ -270,6 +272,7 @@ void ring_dev_uninit(struct sp_dev *dev)
 		free(bf);
 	}
 	table_unmap(dev->carriers, RING_MAX_QPN);
+	table_unmap(dev->srqs, RING_MAX_HANDLE);
 	table_unmap(dev->cqs, RING_MAX_HANDLE);
 	table_unmap(dev->qps, RING_MAX_HANDLE);
 	free(dev);
@@ -294,6 +297,15 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq_resize_end = ring_cq_resize_end,
 	.cq_foreign_add = ring_cq_foreign_add,
 	.cq_foreign_del = ring_cq_foreign_del,
+	.srq_drive = ring_srq_drive,
+	.srq_undrive = ring_srq_undrive,
+	.srq_ring_add = ring_srq_ring_add,
+	.srq_ring_del = ring_srq_ring_del,
+	.srq_own = ring_srq_own,
+	.srq_look = ring_srq_look,
+	.srq_recover = ring_srq_recover,
+	.srq_feed = ring_srq_feed,
+	.srq_limit = ring_srq_limit,
 	.qp_drive = ring_qp_drive,
 	.qp_foreign = ring_qp_foreign,
 	.qp_reason = ring_qp_reason,
@@ -306,6 +318,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp_guard = ring_qp_guard,
 	.carrier_add = ring_carrier_add,
 	.carrier_del = ring_carrier_del,
+	.qp_last_receive = ring_qp_last_receive,
 	.qp_withhold = ring_qp_withhold,
 	.qp_fence = ring_qp_fence,
 	.qp_fenced = ring_qp_fenced,

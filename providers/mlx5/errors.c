@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Completions that need a closer look: errors, data inside the CQE, carriers that were left. */
 #include "providers/mlx5/cqe.h"
+#include "providers/mlx5/srq.h"
 
 static enum ibv_wc_status error_status(uint8_t syndrome)
 {
@@ -30,12 +31,16 @@ enum sp_error_class ring_error_class(enum ibv_wc_status status)
 }
 
 /* A carrier with something to watch for. False: drop this completion. */
-bool ring_take_attn(struct sp_carrier *c, uint32_t attn, uint8_t opcode)
+bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64 *cqe)
 {
+	uint8_t opcode = cqe->op_own >> 4;
 	bool send = opcode == MLX5_CQE_REQ || opcode == MLX5_CQE_REQ_ERR;
 
-	if (attn & (send ? RING_ATTN_SQ_SEALED : RING_ATTN_RQ_SEALED))
+	if (attn & (send ? RING_ATTN_SQ_SEALED : RING_ATTN_RQ_SEALED)) {
+		if (!send && c->srq)
+			ring_srq_give_back(c, cqe);
 		return false;
+	}
 	if ((attn & RING_ATTN_PROGRESS) && opcode == MLX5_CQE_REQ &&
 	    atomic_fetch_and(&c->attn, ~RING_ATTN_PROGRESS) & RING_ATTN_PROGRESS)
 		c->qp->dev->cb->qp_progress(c->qp->cookie, c->epoch);
@@ -112,6 +117,8 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 	if (mode == RING_ERR_WITHHOLD) {
 		if (send)
 			withhold_send(c, be16toh(cqe->wqe_counter) & c->sq.mask);
+		else if (c->srq)
+			ring_srq_give_back(c, cqe);
 		else
 			c->rq_err = true;
 		return false;
@@ -122,6 +129,10 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 		atomic_store_explicit(&c->sq.tail, c->sq.wqe_head[idx] + 1, memory_order_release);
 		return c->sq.wr_data[idx] != RING_OP_HIDDEN;
 	}
+	if (c->srq) {
+		(void)ring_srq_take(c, cqe, &comp->wr_id);
+		return true;
+	}
 	idx = atomic_load_explicit(&c->rq.tail, memory_order_relaxed);
 	comp->wr_id = c->rq.wrid[idx & c->rq.mask];
 	atomic_store_explicit(&c->rq.tail, idx + 1, memory_order_release);
@@ -131,8 +142,8 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 /* -- data inside the CQE (PRM: scatter to CQE) ------------------------------------------------ */
 
 /* Copy to the segments' buffers; what is left over is returned. */
-static uint32_t scatter(const struct mlx5_wqe_data_seg *seg, uint32_t n, const uint8_t **data,
-			uint32_t size)
+uint32_t ring_scatter_list(const struct mlx5_wqe_data_seg *seg, uint32_t n, const uint8_t **data,
+			   uint32_t size)
 {
 	for (; n && size; n--, seg++) {
 		uint32_t len = be32toh(seg->byte_count);
@@ -153,7 +164,7 @@ uint8_t ring_scatter_recv(struct ring_rq *rq, uint32_t idx, const void *data, ui
 	const void *seg = rq->buf + ((size_t)idx << rq->shift);
 	const uint8_t *src = data;
 
-	return scatter(seg, rq->max_gs, &src, size) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+	return ring_scatter_list(seg, rq->max_gs, &src, size) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }
 
 uint8_t ring_scatter_send(struct ring_sq *sq, uint32_t idx, const void *data, uint32_t size)
@@ -171,7 +182,7 @@ uint8_t ring_scatter_send(struct ring_sq *sq, uint32_t idx, const void *data, ui
 	n = units > skip ? units - skip : 0;
 	fit = (sq->end - seg) / 16;
 	fit = n < fit ? n : fit;
-	size = scatter((const void *)seg, fit, &src, size);
-	size = scatter((const void *)sq->buf, n - fit, &src, size);
+	size = ring_scatter_list((const void *)seg, fit, &src, size);
+	size = ring_scatter_list((const void *)sq->buf, n - fit, &src, size);
 	return size ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }

@@ -7,6 +7,7 @@
 
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/srq.h"
 #include "providers/mlx5/xlat.h"
 
 /* -- the marker ------------------------------------------------------------------------------- */
@@ -24,7 +25,8 @@ static bool error_seen(const struct sp_carrier *c)
  */
 static bool marker_proves(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	return !error_seen(c) && qp->max_post && atomic_load(&c->rq.tail) == c->rq.pub;
+	return !error_seen(c) && qp->max_post &&
+	       (c->srq || atomic_load(&c->rq.tail) == c->rq.pub);
 }
 
 static bool marker_wanted(const struct sp_qp *qp, struct sp_carrier *c)
@@ -85,6 +87,8 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	bool complete = atomic_load(&c->rq.tail) == (qp->rx_mode ? c->rq.pub : c->rq.head);
 
+	if (c->srq) /* no flush tells, the last of the queue's WQEs does */
+		return sealed(c, RING_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
 	return sealed(c, RING_ATTN_RQ_SEALED) ||
 	       ((error_seen(c) || !qp->max_post) && (c->rq_err || complete));
 }
@@ -182,7 +186,7 @@ static int recv_check(struct sp_qp *qp, struct sp_carrier *to)
 	struct ring_rq *rq = &qp->rx->rq;
 	struct recv_wqe w;
 
-	if (!to->xlat)
+	if (!to->xlat || qp->srq)
 		return 0;
 	for (uint32_t i = atomic_load(&rq->tail); i != rq->head; i++)
 		if (recv_load(qp, qp->rx, to, i, &w))
@@ -205,7 +209,7 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 	uint32_t tail = atomic_load(&from->rq.tail), at;
 	struct recv_wqe w;
 
-	for (uint32_t i = tail; i != from->rq.head; i++) {
+	for (uint32_t i = tail; !qp->srq && i != from->rq.head; i++) {
 		at = recv_source(i, tail, from->rq.head);
 		(void)recv_load(qp, from, to, at, &w); /* checked: the keys are there */
 		recv_lay(to, &w, from->rq.wrid[at & from->rq.mask]);
@@ -219,6 +223,8 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 	ring_xlat_forget(&qp->rx_xlat);
 	to->rq.pub = to->rq.head;
 	ring_live(to->rring, &to->rring_live);
+	ring_srq_leave(from);
+	ring_srq_join(to);
 	ring_to_device_barrier();
 	ring_store_record(&to->dbrec[MLX5_RCV_DBR], to->rq.head & 0xffff);
 }

@@ -123,6 +123,7 @@ struct sp_dev {
 	struct ibv_context_ops saved;		/* the provider's own, for what is not driven */
 	_Atomic(struct sp_qp *) *qps;		/* by handle; application contexts only */
 	_Atomic(struct sp_cq *) *cqs;		/* by handle */
+	_Atomic(struct sp_srq *) *srqs;		/* by handle; application contexts only */
 	_Atomic(struct sp_carrier *) *carriers; /* by QPN */
 	struct ring_lock lock;			/* bfs and their refs */
 	struct ring_bf *bfs;
@@ -165,6 +166,7 @@ enum ring_attn {
 	RING_ATTN_SQ_SEALED = 1, /* drop send completions */
 	RING_ATTN_RQ_SEALED = 2, /* drop receive completions */
 	RING_ATTN_PROGRESS = 4,	 /* report the first good one */
+	RING_ATTN_SRQ = 8,	 /* its receives are of a shared queue */
 };
 
 /* sp_carrier.err_mode: what became of the carrier's first error completion. */
@@ -196,6 +198,9 @@ struct sp_carrier {
 	_Atomic uint32_t app_status, app_vendor; /* first error that is not a flush */
 	bool sq_err; /* a send error was seen; under the send CQ's lock */
 	bool rq_err; /* a receive error; under the receive CQ's lock */
+	struct sp_srq_ring *srq;   /* where its receives come from; NULL: its own queue */
+	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
+	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
 	struct sp_carrier *next;
 };
 
@@ -274,6 +279,7 @@ struct sp_qp {
 	uint32_t app_qpn;
 	struct sp_dev *dev;
 	struct sp_cq *scq, *rcq;
+	struct sp_srq *srq; /* NULL: none */
 	void *cookie;
 	int sq_gs, rq_gs;	     /* limits once the state allows posting */
 	struct sp_carrier *carriers; /* newest first; the last is carrier 0 */
@@ -450,13 +456,23 @@ bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_c
 void ring_cq_update_ci(struct sp_cq *cq);
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
 void ring_cq_refresh_slow(struct sp_cq *cq);
-void ring_cq_sweep(struct sp_cq_ring *ring, uint32_t qpn);
+
+/* Receives of a shared queue whose completions are swept. */
+enum ring_sweep {
+	RING_SWEEP_NOT_OURS, /* the carrier is new: they are of another owner of its number */
+	RING_SWEEP_DROP,     /* they go with the QP, as on stock */
+	RING_SWEEP_GIVE_BACK,
+};
+void ring_cq_sweep(struct sp_cq_ring *ring, struct sp_carrier *c, enum ring_sweep receives);
+
 void ring_cq_ex_install(struct sp_cq *cq, uint64_t wc_flags);
 void ring_cq_ex_restore(struct sp_cq *cq);
-bool ring_take_attn(struct sp_carrier *c, uint32_t attn, uint8_t opcode);
+bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64 *cqe);
 enum sp_error_class ring_error_class(enum ibv_wc_status status);
 bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct ring_comp *comp);
 uint8_t ring_scatter_send(struct ring_sq *sq, uint32_t idx, const void *data, uint32_t size);
+uint32_t ring_scatter_list(const struct mlx5_wqe_data_seg *seg, uint32_t n, const uint8_t **data,
+			   uint32_t size);
 uint8_t ring_scatter_recv(struct ring_rq *rq, uint32_t idx, const void *data, uint32_t size);
 int ring_backlog_reserve(struct sp_cq *cq, uint32_t n);
 void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_comp *comp);

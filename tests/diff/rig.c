@@ -299,7 +299,12 @@ static int engine_key(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
 }
 
 static const struct sp_callbacks callbacks = {
-	engine_error, engine_note, engine_note, engine_progress, engine_key, engine_key,
+	.qp_error = engine_error,
+	.cq_event = engine_note,
+	.key_missing = engine_note,
+	.qp_progress = engine_progress,
+	.lkey = engine_key,
+	.rkey = engine_key,
 };
 
 static void drive(struct diff_rig *rig, const struct ibv_qp_init_attr_ex *attr)

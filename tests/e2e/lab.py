@@ -102,6 +102,12 @@ class Program:
     def running(self):
         return self.process.poll() is None
 
+    def pending(self, number):
+        """Was this signal sent to the process and not taken yet?"""
+        with open(f"/proc/{self.pid}/status") as f:
+            shared = next(line for line in f if line.startswith("ShdPnd:"))
+        return int(shared.split()[1], 16) >> (number - 1) & 1
+
     def listens(self):
         found = _listening_inodes()
         for fd in glob.glob(f"/proc/{self.pid}/fd/*"):

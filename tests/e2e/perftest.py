@@ -34,16 +34,19 @@ def drain(lab, begin):
 
 # ---- the tools ----------------------------------------------------------------------------------
 
+def alarm(p):
+    """Two alarms that are pending at a time are one: the next may be sent when this one is taken."""
+    os.kill(p.pid, signal.SIGALRM)
+    wait_for("alarm taken by " + p.name, lambda: not p.running() or not p.pending(signal.SIGALRM),
+             30, 0.01)
+
+
 def end(tool, server, client):
-    """
-    Ends a tool before its time. The server of a one-sided test only waits, without an alarm. Each
-    alarm must be taken before the next is sent.
-    """
+    """Ends a tool before its time. The server of a one-sided test only waits, without an alarm."""
     both = not tool.startswith(ONE_SIDED) or " -b" in tool
     for _ in range(STATES):
         for p in (server, client) if both else (client,):
-            os.kill(p.pid, signal.SIGALRM)
-        time.sleep(0.1)
+            alarm(p)
 
 
 class Perftest:

@@ -46,8 +46,9 @@ def exchange(nic, seed):
     peers = [Peer("h0", "drive", nic, str(COUNT), str(seed)), Peer("h1", "echo", nic)]
     for peer, other in (peers, peers[::-1]):
         peer.write(other.address)
-    for peer in peers:
-        peer.end()
+    peers[0].end()
+    peers[1].process.stdin.close()
+    peers[1].end()
 
 
 def dies(fault):

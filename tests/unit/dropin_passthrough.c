@@ -42,6 +42,10 @@ static const struct shift_real *real;
 	X(create_cq_ex)                                                                            \
 	X(resize_cq)                                                                               \
 	X(destroy_cq)                                                                              \
+	X(create_srq)                                                                              \
+	X(modify_srq)                                                                              \
+	X(query_srq)                                                                               \
+	X(destroy_srq)                                                                             \
 	X(create_qp)                                                                               \
 	X(create_qp_ex)                                                                            \
 	X(modify_qp)                                                                               \
@@ -253,6 +257,30 @@ int shift_destroy_cq(struct ibv_cq *cq)
 {
 	COUNT(destroy_cq);
 	return facades_destroy_cq(cq);
+}
+
+struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	COUNT(create_srq);
+	return real->create_srq(pd, attr);
+}
+
+int shift_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	COUNT(modify_srq);
+	return real->modify_srq(srq, attr, mask);
+}
+
+int shift_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	COUNT(query_srq);
+	return real->query_srq(srq, attr);
+}
+
+int shift_destroy_srq(struct ibv_srq *srq)
+{
+	COUNT(destroy_srq);
+	return real->destroy_srq(srq);
 }
 
 struct ibv_qp *shift_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

@@ -66,8 +66,21 @@ static int translate_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *
 	return translate(FAKE_RKEY, epoch, key, out);
 }
 
+static int srq_translate(void *cookie, uint8_t path, uint32_t key, uint32_t *out)
+{
+	return translate(FAKE_LKEY, path, key, out);
+}
+
 static const struct sp_callbacks callbacks = {
-	on_error, on_event, on_key, on_progress, translate_lkey, translate_rkey,
+	.qp_error = on_error,
+	.cq_event = on_event,
+	.key_missing = on_key,
+	.qp_progress = on_progress,
+	.lkey = translate_lkey,
+	.rkey = translate_rkey,
+	.srq_lkey = srq_translate,
+	.srq_stuck = on_key,
+	.srq_limit = on_event,
 };
 
 void fake_reset(void)

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Shared receive queues. One is a linked list of WQEs (layouts: mlx5dv.h): the library fills the
+ * first free one, follows its link, counts in the doorbell record, and links a WQE that was
+ * completed behind the last free one.
+ *
+ * Receives do not belong to a QP: which of them a QP takes is known when it has taken it. A carrier
+ * on another NIC takes from a ring there. While all carriers are on the application's own ring, its
+ * posts go straight into that. From the first move on, receives that are not in a ring wait in the
+ * pool, and are handed to the rings that carriers take from, most to the one that has fewest for
+ * each carrier. A receive is in one place only: in the pool, or in one ring.
+ *
+ * A ring that no carrier takes from any more gives all that it still has back to the pool
+ * (ring_srq_recover). Its NIC may have read those WQEs already, so it is spoiled: it is never
+ * posted to again, and no carrier may join it.
+ */
+#include <stdlib.h>
+
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/seg.h"
+#include "providers/mlx5/srq.h"
+
+/* -- one ring --------------------------------------------------------------------------------- */
+
+RING_INLINE struct mlx5_wqe_srq_next_seg *slot_link(const struct sp_srq_ring *ring, uint32_t idx)
+{
+	return (struct mlx5_wqe_srq_next_seg *)(ring->buf + ((size_t)idx << ring->shift));
+}
+
+RING_INLINE struct mlx5_wqe_data_seg *slot_segs(const struct sp_srq_ring *ring, uint32_t idx)
+{
+	return (struct mlx5_wqe_data_seg *)(slot_link(ring, idx) + 1);
+}
+
+RING_INLINE uint32_t *slot_keys(const struct sp_srq_ring *ring, uint32_t idx)
+{
+	return ring->keys + (size_t)idx * ring->max_gs;
+}
+
+RING_INLINE bool ring_full(const struct sp_srq_ring *ring)
+{
+	return ring->head == ring->tail;
+}
+
+/* The next free WQE is the newest request from here on. */
+RING_INLINE void slot_use(struct sp_srq_ring *ring, uint32_t idx, uint64_t wr_id)
+{
+	ring->wrid[idx] = wr_id;
+	ring->number[idx] = ring->counter;
+	ring->busy[idx] = true;
+	ring->head = be16toh(slot_link(ring, idx)->next_wqe_index) & ring->mask;
+	ring->counter++;
+	ring->outstanding++;
+}
+
+RING_INLINE void slot_free(struct sp_srq_ring *ring, uint32_t idx)
+{
+	ring->busy[idx] = false;
+	ring->outstanding--;
+	if (ring->spoiled)
+		return;
+	slot_link(ring, ring->tail)->next_wqe_index = htobe16((uint16_t)idx);
+	ring->tail = idx;
+}
+
+RING_INLINE void ring_ring(const struct sp_srq_ring *ring)
+{
+	ring_to_device_barrier();
+	ring_store_record(ring->dbrec, ring->counter);
+}
+
+/* The list from its first free WQE to the last: as many as there are. 0: it is not one. */
+static uint32_t list_walk(const struct sp_srq_ring *ring, uint32_t *highest)
+{
+	uint32_t idx = ring->head, n = 1;
+
+	*highest = idx;
+	for (; idx != ring->tail && n <= UINT16_MAX; n++) {
+		idx = be16toh(slot_link(ring, idx)->next_wqe_index);
+		*highest = idx > *highest ? idx : *highest;
+	}
+	return idx == ring->tail ? n : 0;
+}
+
+static void ring_release(struct sp_srq_ring *ring)
+{
+	free(ring->wrid);
+	free(ring->number);
+	free(ring->busy);
+	free(ring->keys);
+}
+
+static int ring_arrays(struct sp_srq_ring *ring, uint32_t slots, bool keys)
+{
+	ring->mask = 1;
+	while (ring->mask < slots)
+		ring->mask *= 2;
+	slots = ring->mask--;
+	ring->wrid = calloc(slots, sizeof(*ring->wrid));
+	ring->number = calloc(slots, sizeof(*ring->number));
+	ring->busy = calloc(slots, sizeof(*ring->busy));
+	if (keys)
+		ring->keys = calloc((size_t)slots * ring->max_gs, sizeof(*ring->keys));
+	if (ring->wrid && ring->number && ring->busy && (!keys || ring->keys))
+		return 0;
+	ring_release(ring);
+	return -ENOMEM;
+}
+
+static int ring_open(struct sp_srq_ring *ring, struct sp_srq *srq, struct sp_dev *dev,
+		     struct ibv_srq *real)
+{
+	struct mlx5dv_srq dv = { 0 };
+	struct mlx5dv_obj obj = { .srq = { .in = real, .out = &dv } };
+	int err = ring_init_obj(&obj, MLX5DV_OBJ_SRQ);
+	uint32_t highest;
+
+	if (err)
+		return err;
+	ring->srq = srq;
+	ring->dev = dev;
+	ring->real = real;
+	ring->buf = dv.buf;
+	ring->dbrec = dv.dbrec;
+	ring->shift = (uint32_t)__builtin_ctz(dv.stride);
+	ring->max_gs = dv.stride / 16 - 1;
+	ring->head = dv.head;
+	ring->tail = dv.tail;
+	ring->cnt = list_walk(ring, &highest);
+	if (!ring->cnt || ring->max_gs > RING_SRQ_MAX_GS)
+		return -EOPNOTSUPP;
+	return ring_arrays(ring, highest + 1, dev != srq->dev);
+}
+
+/* -- the pool --------------------------------------------------------------------------------- */
+
+static struct ring_pooled *pool_at(const struct sp_srq *srq, uint32_t i)
+{
+	uint32_t at = (srq->pool_first + i) % srq->own.cnt;
+
+	return (struct ring_pooled *)((uint8_t *)srq->pool + (size_t)at * srq->pool_stride);
+}
+
+/* Made before the first move. It never holds more than the application may have posted. */
+static int pool_make(struct sp_srq *srq)
+{
+	size_t stride = sizeof(struct ring_pooled) + srq->own.max_gs * sizeof(struct ibv_sge);
+	void *pool = calloc(srq->own.cnt, stride);
+	bool had;
+
+	if (!pool)
+		return -ENOMEM;
+	ring_lock(&srq->lock);
+	had = srq->pool != NULL;
+	if (!had) {
+		srq->pool = pool;
+		srq->pool_stride = (uint32_t)stride;
+	}
+	ring_unlock(&srq->lock);
+	if (had)
+		free(pool);
+	return 0;
+}
+
+static struct ring_pooled *pool_add(struct sp_srq *srq, bool front)
+{
+	if (front)
+		srq->pool_first = (srq->pool_first + srq->own.cnt - 1) % srq->own.cnt;
+	srq->pool_n++;
+	return pool_at(srq, front ? 0 : srq->pool_n - 1);
+}
+
+static void pool_pop(struct sp_srq *srq)
+{
+	srq->pool_first = (srq->pool_first + 1) % srq->own.cnt;
+	srq->pool_n--;
+}
+
+static void pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_pooled *out)
+{
+	const struct mlx5_wqe_data_seg *seg = slot_segs(ring, idx);
+
+	out->wr_id = ring->wrid[idx];
+	for (out->n = 0; out->n < ring->max_gs; out->n++, seg++) {
+		if (be32toh(seg->lkey) == MLX5_INVALID_LKEY)
+			break;
+		out->sge[out->n] = (struct ibv_sge){
+			.addr = be64toh(seg->addr),
+			.length = be32toh(seg->byte_count),
+			.lkey = ring->keys ? slot_keys(ring, idx)[out->n] : be32toh(seg->lkey),
+		};
+	}
+}
+
+/* -ENOENT: the ring's NIC has no key yet for some memory of it; nothing was done. */
+static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from)
+{
+	const struct sp_callbacks *cb = ring->srq->dev->cb;
+	struct mlx5_wqe_data_seg *seg = slot_segs(ring, ring->head);
+	uint32_t wire[RING_SRQ_MAX_GS], i;
+
+	for (i = 0; i < from->n; i++) {
+		wire[i] = from->sge[i].lkey;
+		if (ring->keys && cb->srq_lkey(ring->srq->cookie, ring->path, wire[i], &wire[i]))
+			return -ENOENT;
+	}
+	for (i = 0; i < from->n; i++, seg++) {
+		ring_seg_data((uint8_t *)seg, from->sge[i].addr, wire[i], from->sge[i].length);
+		if (ring->keys)
+			slot_keys(ring, ring->head)[i] = from->sge[i].lkey;
+	}
+	if (i < ring->max_gs)
+		ring_seg_data((uint8_t *)seg, 0, MLX5_INVALID_LKEY, 0);
+	slot_use(ring, ring->head, from->wr_id);
+	return 0;
+}
+
+/* -- which ring gets the next receive --------------------------------------------------------- */
+
+static bool takes_more(const struct sp_srq_ring *ring)
+{
+	return ring->users && !ring->spoiled && !ring_full(ring);
+}
+
+/* The one with the fewest receives for each of its carriers. */
+static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
+{
+	struct sp_srq_ring *best = NULL, *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (takes_more(ring) &&
+		    (!best || (uint64_t)ring->outstanding * best->users <
+				      (uint64_t)best->outstanding * ring->users))
+			best = ring;
+	return best;
+}
+
+/* srq->lock held. */
+static int feed(struct sp_srq *srq)
+{
+	struct sp_srq_ring *ring;
+	int err = 0;
+
+	while (!err && srq->pool_n && (ring = feed_choose(srq))) {
+		err = pool_lay(ring, pool_at(srq, 0));
+		if (err)
+			break;
+		ring->fed = true;
+		pool_pop(srq);
+	}
+	for (ring = &srq->own; ring; ring = ring->next) {
+		if (ring->fed)
+			ring_ring(ring);
+		ring->fed = false;
+	}
+	return err;
+}
+
+static void feed_or_tell(struct sp_srq *srq)
+{
+	if (feed(srq))
+		srq->dev->cb->srq_stuck(srq->cookie);
+}
+
+/* All that the application has posted and that is not completed. */
+static uint32_t total(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	uint32_t n = srq->pool_n;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		n += ring->outstanding;
+	return n;
+}
+
+/* After a move the devices count a part each; the limit is one of all that there is. */
+static void check_limit(struct sp_srq *srq)
+{
+	if (!srq->limit || !srq->split || total(srq) >= srq->limit)
+		return;
+	srq->limit = 0;
+	srq->dev->cb->srq_limit(srq->cookie);
+}
+
+/* -- completions ------------------------------------------------------------------------------ */
+
+uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64_t *wr_id)
+{
+	struct sp_srq_ring *ring = c->srq;
+	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask, left;
+	const struct mlx5_cqe64 *data;
+	const uint8_t *src;
+	uint8_t status = IBV_WC_SUCCESS;
+
+	ring_lock(&ring->srq->lock);
+	*wr_id = ring->wrid[idx];
+	if (cqe->op_own & (MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64)) {
+		data = cqe->op_own & MLX5_INLINE_SCATTER_32 ? cqe : cqe - 1;
+		src = (const uint8_t *)data;
+		left = ring_scatter_list(slot_segs(ring, idx), ring->max_gs, &src,
+					 be32toh(cqe->byte_cnt));
+		status = left ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+	}
+	if (ring->busy[idx])
+		slot_free(ring, idx);
+	check_limit(ring->srq);
+	ring_unlock(&ring->srq->lock);
+	return status;
+}
+
+void ring_srq_give_back(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
+{
+	struct sp_srq_ring *ring = c->srq;
+	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
+	struct sp_srq *srq = ring->srq;
+
+	ring_lock(&srq->lock);
+	if (ring->busy[idx] && srq->pool) {
+		pool_load(ring, idx, pool_add(srq, true));
+		slot_free(ring, idx);
+		feed_or_tell(srq);
+	}
+	ring_unlock(&srq->lock);
+}
+
+void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
+{
+	struct sp_srq_ring *ring = c->srq;
+	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
+
+	ring_lock(&ring->srq->lock);
+	if (ring->busy[idx])
+		slot_free(ring, idx);
+	ring_unlock(&ring->srq->lock);
+}
+
+/* -- posting ---------------------------------------------------------------------------------- */
+
+static void put(struct sp_srq_ring *ring, const struct ibv_recv_wr *wr)
+{
+	struct mlx5_wqe_data_seg *seg = slot_segs(ring, ring->head);
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++, seg++)
+		ring_seg_data((uint8_t *)seg, wr->sg_list[i].addr, wr->sg_list[i].lkey,
+			      wr->sg_list[i].length);
+	if ((uint32_t)i < ring->max_gs)
+		ring_seg_data((uint8_t *)seg, 0, MLX5_INVALID_LKEY, 0);
+	slot_use(ring, ring->head, wr->wr_id);
+}
+
+static void put_pool(struct sp_srq *srq, const struct ibv_recv_wr *wr)
+{
+	struct ring_pooled *to = pool_add(srq, false);
+
+	to->wr_id = wr->wr_id;
+	to->n = (uint32_t)wr->num_sge;
+	memcpy(to->sge, wr->sg_list, to->n * sizeof(*to->sge));
+}
+
+static bool srq_full(const struct sp_srq *srq)
+{
+	return srq->split ? total(srq) >= srq->own.cnt - 1 : ring_full(&srq->own);
+}
+
+static int post_list(struct sp_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	for (; wr; wr = wr->next) {
+		if (ring_unlikely(wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->own.max_gs))
+			err = EINVAL;
+		else if (ring_unlikely(srq_full(srq)))
+			err = ENOMEM;
+		if (ring_unlikely(err)) {
+			*bad = wr;
+			break;
+		}
+		if (ring_unlikely(srq->split))
+			put_pool(srq, wr);
+		else
+			put(&srq->own, wr);
+	}
+	return err;
+}
+
+/* Nobody has posted yet: is the ring as it was made? srq->lock held. */
+static void take_over(struct sp_srq *srq)
+{
+	srq->first = false;
+	srq->foreign = __atomic_load_n(srq->own.dbrec, __ATOMIC_ACQUIRE) != 0;
+}
+
+int ring_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct sp_srq *srq = ring_srq_of(ibv);
+	uint32_t counter;
+	int err;
+
+	if (ring_unlikely(!srq))
+		return ring_dev_of(ibv->context)->saved.post_srq_recv(ibv, wr, bad);
+	ring_lock(&srq->lock);
+	if (ring_unlikely(srq->first))
+		take_over(srq);
+	if (ring_unlikely(srq->foreign)) {
+		ring_unlock(&srq->lock);
+		return srq->dev->saved.post_srq_recv(ibv, wr, bad);
+	}
+	counter = srq->own.counter;
+	err = post_list(srq, wr, bad);
+	if (ring_unlikely(srq->split))
+		feed_or_tell(srq);
+	else if (srq->own.counter != counter)
+		ring_ring(&srq->own);
+	ring_unlock(&srq->lock);
+	return err;
+}
+
+/* -- carriers --------------------------------------------------------------------------------- */
+
+struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real)
+{
+	struct sp_srq_ring *ring;
+
+	ring_lock(&srq->lock);
+	for (ring = &srq->own; ring && ring->real != real;)
+		ring = ring->next;
+	ring_unlock(&srq->lock);
+	return ring;
+}
+
+/* From here on it takes receives of its ring. */
+void ring_srq_join(struct sp_carrier *c)
+{
+	struct sp_srq *srq;
+
+	if (!c->srq || c->srq_user)
+		return;
+	srq = c->srq->srq;
+	ring_lock(&srq->lock);
+	c->srq_user = true;
+	c->srq->users++;
+	srq->split |= c->srq != &srq->own;
+	if (srq->split)
+		feed_or_tell(srq);
+	ring_unlock(&srq->lock);
+}
+
+void ring_srq_leave(struct sp_carrier *c)
+{
+	struct sp_srq *srq;
+
+	if (!c->srq || !c->srq_user)
+		return;
+	srq = c->srq->srq;
+	ring_lock(&srq->lock);
+	c->srq_user = false;
+	c->srq->users--;
+	ring_unlock(&srq->lock);
+}
+
+/* Only the shell adds carriers and takes them away: no lock. */
+void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
+{
+	struct sp_carrier *c = qp->carriers;
+
+	while (c && c->epoch != epoch)
+		c = c->next;
+	if (!c)
+		return;
+	atomic_store(&c->last_receive, true);
+	ring_srq_leave(c);
+}
+
+/* -- as the shell sees them ------------------------------------------------------------------- */
+
+int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, void *cookie, struct sp_srq **out)
+{
+	struct sp_srq *srq;
+	int err;
+
+	if (ibv->handle >= RING_MAX_HANDLE)
+		return -EOPNOTSUPP;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	srq->dev = dev;
+	srq->ibv = ibv;
+	srq->cookie = cookie;
+	srq->first = true;
+	err = ring_open(&srq->own, srq, dev, ibv);
+	if (err) {
+		free(srq);
+		return err;
+	}
+	*out = srq;
+	atomic_store_explicit(&dev->srqs[ibv->handle], srq, memory_order_release);
+	return 0;
+}
+
+void ring_srq_undrive(struct sp_srq *srq)
+{
+	atomic_store(&srq->dev->srqs[srq->ibv->handle], NULL);
+	while (srq->own.next)
+		ring_srq_ring_del(srq->own.next);
+	ring_release(&srq->own);
+	free(srq->pool);
+	free(srq);
+}
+
+int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow, uint8_t path,
+		      struct sp_srq_ring **out)
+{
+	struct sp_srq_ring *ring = calloc(1, sizeof(*ring));
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	err = pool_make(srq);
+	if (!err)
+		err = ring_open(ring, srq, dev, shadow);
+	if (!err && (ring->cnt < srq->own.cnt || ring->max_gs < srq->own.max_gs)) {
+		ring_release(ring);
+		err = -EINVAL;
+	}
+	if (err) {
+		free(ring);
+		return err;
+	}
+	ring->path = path;
+	ring_lock(&srq->lock);
+	ring->next = srq->own.next;
+	srq->own.next = ring;
+	ring_unlock(&srq->lock);
+	*out = ring;
+	return 0;
+}
+
+void ring_srq_ring_del(struct sp_srq_ring *ring)
+{
+	struct sp_srq *srq = ring->srq;
+	struct sp_srq_ring *prev;
+
+	ring_lock(&srq->lock);
+	for (prev = &srq->own; prev->next != ring;)
+		prev = prev->next;
+	prev->next = ring->next;
+	ring_unlock(&srq->lock);
+	ring_release(ring);
+	free(ring);
+}
+
+struct sp_srq_ring *ring_srq_own(struct sp_srq *srq)
+{
+	return &srq->own;
+}
+
+void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
+{
+	struct sp_srq *srq = ring->srq;
+
+	ring_lock(&srq->lock);
+	out->users = ring->users;
+	out->receives = ring->outstanding;
+	out->spoiled = ring->spoiled;
+	out->first = srq->first;
+	out->foreign = srq->foreign;
+	out->split = srq->split;
+	ring_unlock(&srq->lock);
+}
+
+/* The busy slot that was posted last before number `before`; -1: none. */
+static int64_t newest_before(const struct sp_srq_ring *ring, uint32_t before)
+{
+	int64_t newest = -1;
+
+	for (uint32_t idx = 0; idx <= ring->mask; idx++)
+		if (ring->busy[idx] && (int32_t)(ring->number[idx] - before) < 0 &&
+		    (newest < 0 || (int32_t)(ring->number[idx] - ring->number[newest]) > 0))
+			newest = idx;
+	return newest;
+}
+
+uint32_t ring_srq_recover(struct sp_srq_ring *ring)
+{
+	struct sp_srq *srq = ring->srq;
+	uint32_t n = 0;
+	int64_t idx;
+
+	ring_lock(&srq->lock);
+	if (srq->pool) {
+		n = ring->outstanding;
+		ring->spoiled = true;
+		srq->split = true;
+		while ((idx = newest_before(ring, ring->counter)) >= 0) {
+			pool_load(ring, (uint32_t)idx, pool_add(srq, true));
+			slot_free(ring, (uint32_t)idx);
+		}
+		feed_or_tell(srq);
+	}
+	ring_unlock(&srq->lock);
+	return n;
+}
+
+int ring_srq_feed(struct sp_srq *srq)
+{
+	int err;
+
+	ring_lock(&srq->lock);
+	err = srq->split ? feed(srq) : 0;
+	ring_unlock(&srq->lock);
+	return err;
+}
+
+void ring_srq_limit(struct sp_srq *srq, uint32_t limit)
+{
+	ring_lock(&srq->lock);
+	srq->limit = limit;
+	check_limit(srq);
+	ring_unlock(&srq->lock);
+}

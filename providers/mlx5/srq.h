@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shared receive queues: one hardware ring for each NIC that a carrier of theirs is on. See srq.c. */
+#ifndef RING_SRQ_H
+#define RING_SRQ_H
+
+#include "providers/mlx5/ring.h"
+
+#define RING_SRQ_MAX_GS 256
+
+struct sp_srq_ring {
+	struct sp_srq *srq;
+	struct sp_dev *dev;
+	struct ibv_srq *real;
+	uint8_t *buf;
+	__be32 *dbrec;
+	uint32_t shift;	     /* log2 of a WQE's bytes */
+	uint32_t mask, cnt;  /* of slot numbers; how many there are. One is never used */
+	uint32_t max_gs;
+	uint32_t head, tail; /* first and last free slot */
+	uint32_t counter;    /* requests posted */
+	uint32_t outstanding;
+	uint32_t users; /* carriers that take receives here */
+	uint8_t path;
+	bool spoiled, fed;
+	uint64_t *wrid;	  /* these by slot */
+	uint32_t *number; /* of the request in it */
+	bool *busy;	  /* posted, not completed */
+	uint32_t *keys;	  /* the application's, by segment; only where keys differ */
+	struct sp_srq_ring *next;
+};
+
+/* A receive that is in no ring, with the application's keys. */
+struct ring_pooled {
+	uint64_t wr_id;
+	uint32_t n;
+	struct ibv_sge sge[];
+};
+
+struct sp_srq {
+	struct ring_lock lock; /* all below; behind every other queue's lock */
+	bool first;	       /* nobody has posted yet: is the ring still ours to take? */
+	bool foreign;	       /* somebody else posts to it: hands off */
+	bool split;	       /* receives go through the pool */
+	struct sp_srq_ring own; /* the application's; then those of other NICs */
+	struct ring_pooled *pool;
+	uint32_t pool_stride, pool_first, pool_n;
+	uint32_t limit; /* armed: an event when fewer receives are left; 0: not */
+	struct sp_dev *dev;
+	struct ibv_srq *ibv;
+	void *cookie;
+};
+
+RING_INLINE struct sp_srq *ring_srq_of(const struct ibv_srq *srq)
+{
+	struct sp_dev *dev = ring_dev_of(srq->context);
+
+	if (ring_unlikely(srq->handle >= RING_MAX_HANDLE))
+		return NULL;
+	return atomic_load_explicit(&dev->srqs[srq->handle], memory_order_acquire);
+}
+
+int ring_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* A receive of this completion, by the carrier's ring: taken (its status), put back into the pool
+ * (the completion is not delivered), or dropped with its QP. The CQ's lock is held. */
+uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64_t *wr_id);
+void ring_srq_give_back(struct sp_carrier *c, const struct mlx5_cqe64 *cqe);
+void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe);
+
+struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real);
+void ring_srq_join(struct sp_carrier *c);
+void ring_srq_leave(struct sp_carrier *c);
+
+/* provider.h */
+void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch);
+int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *srq, void *cookie, struct sp_srq **out);
+void ring_srq_undrive(struct sp_srq *srq);
+int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow, uint8_t path,
+		      struct sp_srq_ring **out);
+void ring_srq_ring_del(struct sp_srq_ring *ring);
+struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
+void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
+uint32_t ring_srq_recover(struct sp_srq_ring *ring);
+int ring_srq_feed(struct sp_srq *srq);
+void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
+
+#endif
