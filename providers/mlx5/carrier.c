@@ -244,6 +244,8 @@ void ring_carrier_del(struct sp_carrier *c)
 	ring_qp_lock(qp);
 	atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
 	c->left = true;
+	ring_unlive(c->sring, &c->sring_live);
+	ring_unlive(c->rring, &c->rring_live);
 	if (!husk) {
 		for (at = &qp->carriers; *at != c;)
 			at = &(*at)->next;
@@ -356,6 +358,8 @@ static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 	qp->scq->users++;
 	qp->rcq->users++;
 	carrier_publish(qp, c);
+	ring_live(c->sring, &c->sring_live);
+	ring_live(c->rring, &c->rring_live);
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	ring_qp_unlock(qp);
 	if (qp->dev->installed)
@@ -486,6 +490,8 @@ static void reset(struct sp_qp *qp)
 	qp->hold.tail_post = qp->hold.cur_post;
 	qp->hold.fm_cache = 0;
 	atomic_store(&qp->withheld, false);
+	ring_live(c->sring, &c->sring_live);
+	ring_live(c->rring, &c->rring_live);
 	qp->tx = qp->rx = c;
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	qp->two_sided = qp->recv_base = 0;

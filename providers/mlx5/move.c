@@ -25,8 +25,7 @@ static bool error_seen(const struct sp_carrier *c)
  */
 static bool marker_proves(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	return !error_seen(c) && qp->max_post &&
-	       (c->srq || atomic_load(&c->rq.tail) == c->rq.pub);
+	return !error_seen(c) && qp->max_post && (c->srq || atomic_load(&c->rq.tail) == c->rq.pub);
 }
 
 static bool marker_wanted(const struct sp_qp *qp, struct sp_carrier *c)
@@ -430,6 +429,8 @@ static void settle_switch(struct settle *s)
 			continue;
 		atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
 		c->left = true;
+		ring_unlive(c->sring, &c->sring_live);
+		ring_unlive(c->rring, &c->rring_live);
 	}
 	ring_qp_progressed(qp);
 	qp->tx->sq_counted = qp->tx->sq.head;

@@ -196,8 +196,8 @@ struct sp_carrier {
 	bool sring_live, rring_live;
 	_Atomic uint32_t err_mode;
 	_Atomic uint32_t app_status, app_vendor; /* first error that is not a flush */
-	bool sq_err; /* a send error was seen; under the send CQ's lock */
-	bool rq_err; /* a receive error; under the receive CQ's lock */
+	bool sq_err;		   /* a send error was seen; under the send CQ's lock */
+	bool rq_err;		   /* a receive error; under the receive CQ's lock */
 	struct sp_srq_ring *srq;   /* where its receives come from; NULL: its own queue */
 	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
 	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
@@ -301,7 +301,7 @@ struct sp_cq_ring {
 	uint32_t cqn;
 	_Atomic uint32_t arm_sn;
 	uint32_t watched; /* up to which the watch has looked for errors; under the CQ's lock */
-	uint32_t live;	  /* carriers that may complete here */
+	uint32_t live;	  /* carriers that may complete here; those that were left do not count */
 	struct sp_cq_ring *next;
 };
 
@@ -337,11 +337,12 @@ struct ring_comp {
 
 struct sp_cq {
 	struct ring_lock lock;
-	uint32_t more; /* others than ring 0 may have completions; under lock */
+	uint32_t more; /* others than the active ring may have completions; under lock */
 	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
+	struct sp_cq_ring *active; /* where all live carriers complete, unless `more`; under lock */
 	struct sp_cq_ring ring;
 	bool held; /* between start_poll and end_poll: slots are not given back */
-	bool owes; /* end_poll has to give back slots of more than ring 0 */
+	bool owes; /* end_poll has to give back slots of more than the active ring */
 	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
 	struct ring_comp cur;
 	struct ring_entry cur_soft;
@@ -456,6 +457,7 @@ bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_c
 void ring_cq_update_ci(struct sp_cq *cq);
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
 void ring_cq_refresh_slow(struct sp_cq *cq);
+void ring_cq_clear(struct sp_cq_ring *ring);
 
 /* Receives of a shared queue whose completions are swept. */
 enum ring_sweep {
