@@ -24,12 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sp_dev;	   /* engine state of one ibv_context */
-struct sp_cq;	   /* a driven CQ */
-struct sp_cq_ring; /* one hardware CQ whose completions a driven CQ delivers */
-struct sp_qp;	   /* a driven QP, as the application sees it */
-struct sp_carrier; /* a real QP and its rings */
-struct sp_srq;	   /* a driven shared receive queue, as the application sees it */
+struct sp_dev;	    /* engine state of one ibv_context */
+struct sp_cq;	    /* a driven CQ */
+struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */
+struct sp_qp;	    /* a driven QP, as the application sees it */
+struct sp_carrier;  /* a real QP and its rings */
+struct sp_srq;	    /* a driven shared receive queue, as the application sees it */
+struct sp_thief;    /* SHIFT's own QP on such a queue */
 struct sp_srq_ring; /* one hardware queue that carriers of its QPs take receives from */
 
 /* What an error completion means to the shell. */
@@ -62,7 +63,8 @@ struct sp_callbacks {
 	int (*rkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
 	/* The same for receives of a shared queue, by the path of its ring. */
 	int (*srq_lkey)(void *srq_cookie, uint8_t path, uint32_t key, uint32_t *out);
-	/* A receive of it could not be handed to a ring for want of a key: srq_feed tries again. */
+	/* A receive of it could not be handed to a ring for want of a key: srq_feed tries again. Or
+	 * a ring has far less than its share: srq_share tells. */
 	void (*srq_stuck)(void *srq_cookie);
 	/* Fewer receives are left than srq_limit said. Once. */
 	void (*srq_limit)(void *srq_cookie);
@@ -149,6 +151,13 @@ struct shift_provider {
 	int (*dev_init)(struct ibv_context *ctx, bool install, const struct sp_callbacks *cb,
 			struct sp_dev **out);
 	void (*dev_uninit)(struct sp_dev *dev);
+	/*
+	 * [shell] A translation that lkey or rkey gave may be wrong from now on: its key was taken
+	 * away or stands for another. Behind the change of what they look up, and before the memory
+	 * is given up. Queues remember translations; not a missing one, so a new key needs no call.
+	 * Takes no lock.
+	 */
+	void (*keys_changed)(void);
 
 	/*
 	 * cq_drive: called after the real create, before the application sees the CQ. cq_ex:
@@ -207,6 +216,20 @@ struct shift_provider {
 	int (*srq_feed)(struct sp_srq *srq);
 	/* The application has armed the limit; a device tells of it while nothing is split. */
 	void (*srq_limit)(struct sp_srq *srq, uint32_t limit);
+	/* [shell] Has a ring far less than its share of the receives? Then which one has too many,
+	 * and how many: a thief there should take them. NULL: no. */
+	struct sp_srq_ring *(*srq_share)(struct sp_srq *srq, uint32_t *n);
+	/*
+	 * [shell] A thief: a QP of SHIFT's own on the ring's queue, in RTS, connected to itself; cq
+	 * is its alone, for both directions. ask: it takes up to n receives; returns how many it
+	 * can ask for now. collect: what it has got so far goes to the rings in want; returns how
+	 * many are still to come, or -EIO: it is broken, free it.
+	 */
+	int (*thief_make)(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+			  struct sp_thief **out);
+	void (*thief_free)(struct sp_thief *thief);
+	uint32_t (*thief_ask)(struct sp_thief *thief, uint32_t n);
+	int (*thief_collect)(struct sp_thief *thief);
 
 	/*
 	 * qp_drive: after the real create. RC and UD. attr: as the application passed it,

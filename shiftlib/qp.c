@@ -168,7 +168,8 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 	if (qp->srq && sh_srq_leave(qp->srq)) {
 		sh_log(SH_LOG_ERROR,
 		       "a queue pair that SHIFT does not drive (%s) cannot share a receive queue "
-		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without it",
+		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without "
+		       "it",
 		       why);
 		errno = EOPNOTSUPP;
 		return NULL;

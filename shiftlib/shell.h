@@ -198,6 +198,15 @@ struct sh_cq {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
+/* SHIFT's own QP on a shared receive queue, which takes receives back: see thief.c. */
+struct sh_thief {
+	enum { SH_THIEF_NONE, SH_THIEF_MAKING, SH_THIEF_READY, SH_THIEF_FAILED } state;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct sp_thief *sp;
+	uint64_t asked_at; /* receives are on their way; 0: none */
+};
+
 /* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
 struct sh_shadow_srq {
 	struct list_node link; /* sh_srq.shadows */
@@ -206,6 +215,7 @@ struct sh_shadow_srq {
 	uint32_t incarnation;
 	struct ibv_srq *srq;
 	struct sp_srq_ring *ring;
+	struct sh_thief thief;
 };
 
 /* A shared receive queue. Its receives are where its QPs are: see srq.c. */
@@ -225,6 +235,7 @@ struct sh_srq {
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
+	struct sh_thief thief; /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -556,6 +567,12 @@ uint64_t sh_srq_next_timer(void);
 bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
 void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
 void sh_srq_forget(struct sh_srq *srq);
+
+/* thief.c: receives that one NIC has too many of, for another that has too few. Lock held. */
+void sh_thief_run(struct sh_srq *srq, uint64_t now);
+void sh_thief_forget(struct sh_thief *thief);  /* the engine lets go of it */
+void sh_thief_destroy(struct sh_thief *thief); /* then; lock not held */
+extern const char sh_thief_mark; /* its QPs' context, as asynchronous events show it */
 void sh_srq_cb_stuck(void *srq);
 void sh_srq_cb_limit(void *srq);
 int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);

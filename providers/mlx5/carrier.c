@@ -81,7 +81,8 @@ static int rq_alloc(struct ring_rq *rq, bool keys)
 	size_t n = rq->cnt ? rq->cnt : 1;
 
 	rq->wrid = calloc(n, sizeof(*rq->wrid));
-	rq->keys = keys ? calloc(n << (rq->shift - 4), sizeof(*rq->keys)) : NULL;
+	rq->keys = keys ? calloc(n, 1ul << rq->shift) : NULL;
+	rq->keys_at = (uintptr_t)rq->keys - (uintptr_t)rq->buf;
 	if (!rq->wrid || (keys && !rq->keys)) {
 		rq_free(rq);
 		return -ENOMEM;
@@ -103,7 +104,7 @@ static void geometry(struct sp_carrier *c, const struct mlx5dv_qp *dv)
 	c->rq.max_gs = dv->rq.stride / 16;
 }
 
-static void carrier_free(struct sp_carrier *c)
+void ring_carrier_free(struct sp_carrier *c)
 {
 	if (c->bf)
 		ring_bf_put(c->dev, c->bf);
@@ -112,8 +113,8 @@ static void carrier_free(struct sp_carrier *c)
 	free(c);
 }
 
-static int carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
-			struct sp_carrier **out)
+int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
+		      struct sp_carrier **out)
 {
 	struct mlx5dv_qp dv = { 0 };
 	struct mlx5dv_obj obj = { .qp = { .in = real, .out = &dv } };
@@ -210,14 +211,17 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 
 	if (sring->cq != qp->scq || rring->cq != qp->rcq || sring->dev != dev || rring->dev != dev)
 		return -EINVAL;
+	/* carriers but 0 translate (another context has other keys), and what does knows RC only */
+	if (dev == qp->dev || qp->type != IBV_QPT_RC)
+		return -EINVAL;
 	err = ring_hold_make(qp);
 	if (err)
 		return err;
-	err = carrier_make(qp, dev, real, &c);
+	err = ring_carrier_make(qp, dev, real, &c);
 	if (err)
 		return err;
 	if (!holds_all(c, carrier_zero(qp)) || caps->max_inline < qp->max_inline) {
-		carrier_free(c);
+		ring_carrier_free(c);
 		return -EINVAL;
 	}
 	c->epoch = epoch;
@@ -240,6 +244,8 @@ void ring_carrier_del(struct sp_carrier *c)
 	ring_qp_lock(qp);
 	atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
 	c->left = true;
+	ring_unlive(c->sring, &c->sring_live);
+	ring_unlive(c->rring, &c->rring_live);
 	if (!husk) {
 		for (at = &qp->carriers; *at != c;)
 			at = &(*at)->next;
@@ -248,7 +254,7 @@ void ring_carrier_del(struct sp_carrier *c)
 	}
 	ring_qp_unlock(qp);
 	if (!husk)
-		carrier_free(c);
+		ring_carrier_free(c);
 }
 
 /* -- ownership -------------------------------------------------------------------------------- */
@@ -402,6 +408,8 @@ static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 	qp->scq->users++;
 	qp->rcq->users++;
 	carrier_publish(qp, c);
+	ring_live(c->sring, &c->sring_live);
+	ring_live(c->rring, &c->rring_live);
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	ring_qp_unlock(qp);
 	if (qp->dev->installed)
@@ -426,7 +434,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	qp = qp_alloc(dev, ibv, scq, rcq, cookie);
 	if (!qp)
 		return -ENOMEM;
-	err = carrier_make(qp, dev, ibv, &c);
+	err = ring_carrier_make(qp, dev, ibv, &c);
 	if (err)
 		goto free_qp;
 	/* PRM: with out-of-order placement half of the ring may be posted, consumed in any order */
@@ -447,7 +455,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	*out = qp;
 	return 0;
 free_carrier:
-	carrier_free(c);
+	ring_carrier_free(c);
 free_qp:
 	free(qp);
 	return err;
@@ -497,7 +505,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 		ring_wr_restore(qp);
 	while ((c = qp->carriers)) {
 		qp->carriers = c->next;
-		carrier_free(c);
+		ring_carrier_free(c);
 	}
 	if (qp->hold_made) {
 		free(qp->hold.buf);
@@ -532,9 +540,13 @@ static void reset(struct sp_qp *qp)
 	qp->hold.tail_post = qp->hold.cur_post;
 	qp->hold.fm_cache = 0;
 	atomic_store(&qp->withheld, false);
+	ring_live(c->sring, &c->sring_live);
+	ring_live(c->rring, &c->rring_live);
 	qp->tx = qp->rx = c;
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	qp->two_sided = qp->recv_base = 0;
+	ring_xlat_forget(&qp->tx_xlat);
+	ring_xlat_forget(&qp->rx_xlat);
 }
 
 void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Queue pairs that share a receive queue, from one process to two others, through faults and back.
 In the cases of one host, only the queue pairs to that host leave the first NIC: the receives of the
-process in the middle are shared between two NICs then.
+process in the middle are shared between two NICs then. In the "quiet" one nothing is
+sent meanwhile: all receives lie on the NIC where nobody takes any, and must be taken back from it.
 
   srq.py --build DIR [CASE...]
 """
@@ -16,11 +17,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import Shift, free_port, run_case, wait_for  # noqa: E402
 from perftest import SOON, Failed  # noqa: E402
 
+ENOUGH = 200    # messages: more than there are receives
+COUNT = re.compile(r"^COUNT (\d+) (\d+)$", re.M)
 QPS = 3     # to each of the two
 CASES = {   # fault, its target, to how many of the two the process in the middle moves
     "calm": (None, None, 0),
     "link": ("port-down", "h0/mlx5_0", 2),
     "link_of_one": ("port-down", "h1/mlx5_0", 1),
+    "link_of_one_quiet": ("port-down", "h1/mlx5_0", 1),
     "switch": ("switch-down", "rail0", 2),
     "fatal": ("nic-internal-error", "h0/mlx5_0", 2),
     "fatal_of_one": ("nic-internal-error", "h2/mlx5_0", 1),
@@ -81,16 +85,49 @@ def start(lab):
     return [middle, *ends]
 
 
-def run(lab, kind, target, hosts):
+def hush(lab, programs):
+    def silent():
+        before = lab.carried(0)
+        time.sleep(0.2)
+        return lab.carried(0) == before
+
+    for p in programs:
+        p.say("hush")
+    wait_for("silence", silent, 20)
+
+
+def counts(program):
+    """Messages that have come to it from each of its peers."""
+    before = len(COUNT.findall(program.out()))
+    program.say("count")
+    wait_for("count of " + program.name, lambda: len(COUNT.findall(program.out())) > before, 20)
+    return sum(map(int, COUNT.findall(program.out())[-1]))
+
+
+def await_traffic(programs):
+    """More messages than were under way come to each of them."""
+    for p in programs:
+        before = counts(p)
+        wait_for("messages to " + p.name, lambda p=p, n=before: counts(p) > n + ENOUGH, 20)
+
+
+def run(lab, name, kind, target, hosts):
     programs = start(lab)
     time.sleep(0.3)
+    quiet = name.endswith("quiet")
+    if quiet:
+        hush(lab, programs)
     if kind:
         begin(lab, kind, target)
         await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_0", "mlx5_1"))
-        time.sleep(0.3)
+        if quiet:
+            for p in programs[:2]:
+                p.say("talk")
+        await_traffic(programs[:2] if quiet else programs)
         finish(lab, kind, target)
         await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_1", "mlx5_0"))
-        time.sleep(0.3)
+        programs[2].say("talk")
+        await_traffic(programs)
     if kind not in DEADLY:
         say(programs, "more", QPS + 1)
         time.sleep(0.3)
@@ -105,7 +142,7 @@ def run(lab, kind, target, hosts):
 
 def one(build, name):
     case = CASES[name]
-    return run_case(build, name, lambda lab: run(lab, *case), hosts=3)
+    return run_case(build, name, lambda lab: run(lab, name, *case), hosts=3)
 
 
 def main():

@@ -191,6 +191,7 @@ static void *be_shell(void *arg)
 			ENGINE->qp_busy(rig->sp);
 			ENGINE->qp_progressed(rig->sp);
 			MUST(!ENGINE->qp_reason(rig->sp, &intruder));
+			ENGINE->keys_changed();
 			drain();
 			sched_yield();
 		}

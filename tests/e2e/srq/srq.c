@@ -4,7 +4,8 @@
  * on each; receives are given back late and out of order. Every message must arrive once, in the
  * order of its queue pair, in a buffer that was posted and not used since; nothing may be written
  * to a buffer that is the program's own. Words of the runner: "more" makes one queue pair more to
- * each peer, "end" ends it.
+ * each peer, after "hush" it sends nothing until "talk", "count" says how
+ * many messages have come from each peer, "end" ends it.
  */
 #include "../abuse/abuse.h"
 
@@ -26,7 +27,7 @@ enum {
 	HEAD = 16,
 };
 
-struct options opt = { .port = 18515, .timeout = 14, .dev = "mlx5_0" };
+struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
 
 struct lane {
 	struct ibv_qp *qp;
@@ -36,6 +37,7 @@ struct lane {
 };
 
 static struct nic nic;
+static int async_fd; /* as programs do, looked at once */
 static struct ibv_cq *cq;
 static struct ibv_srq *srq;
 static struct ibv_mr *mr;
@@ -44,6 +46,7 @@ static bool posted[SLOTS];
 static int kept[KEEP + 1], n_kept;
 static struct lane lanes[LANES];
 static int n_lanes, n_peers, lines[PEERS];
+static bool quiet;
 static uint32_t rng = 1;
 
 static uint32_t random_below(uint32_t n)
@@ -216,6 +219,7 @@ static void set_up(void)
 	int i;
 
 	nic_open(&nic, opt.dev);
+	async_fd = nic.ctx->async_fd;
 	must_zero(posix_memalign((void **)&mem, 4096, bytes), "memory");
 	mr = ibv_reg_mr(nic.pd, mem, bytes, IBV_ACCESS_LOCAL_WRITE);
 	must(mr, "ibv_reg_mr");
@@ -269,7 +273,7 @@ static void drain(void)
 static void await_last_receives(void)
 {
 	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
-	struct pollfd fd = { .fd = nic.ctx->async_fd, .events = POLLIN };
+	struct pollfd fd = { .fd = async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 	int i, n = 0;
 
@@ -312,12 +316,22 @@ static void talk(void)
 
 	while (!told()) {
 		for (lane = lanes; lane < lanes + n_lanes; lane++)
-			while (lane->sent < lane->done + WINDOW &&
+			while (!quiet && lane->sent < lane->done + WINDOW &&
 			       lane->sent < lane->heard + 2 * WINDOW)
 				send_one(lane);
 		if (!poll_all())
 			usleep(50);
 	}
+}
+
+static void count(void)
+{
+	uint64_t got[PEERS] = { 0 };
+	int i;
+
+	for (i = 0; i < n_lanes; i++)
+		got[lanes[i].peer] += lanes[i].got;
+	say("COUNT %llu %llu", (unsigned long long)got[0], (unsigned long long)got[1]);
 }
 
 static void options(int argc, char **argv)
@@ -343,6 +357,7 @@ int main(int argc, char **argv)
 	int i;
 
 	options(argc, argv);
+	setvbuf(stdin, NULL, _IONBF, 0); /* poll() must know of words that came together */
 	set_up();
 	for (i = 0; i < n_peers; i++) {
 		line_open();
@@ -353,6 +368,10 @@ int main(int argc, char **argv)
 	while (strcmp(word, "end\n")) {
 		talk();
 		must(fgets(word, sizeof(word), stdin), "a word of the runner");
+		if (!strcmp(word, "hush\n") || !strcmp(word, "talk\n"))
+			quiet = *word == 'h';
+		if (!strcmp(word, "count\n"))
+			count();
 		if (strcmp(word, "more\n"))
 			continue;
 		lanes_to_each(1);
@@ -360,6 +379,7 @@ int main(int argc, char **argv)
 	}
 	drain();
 	await_last_receives();
+	count();
 	for (i = 0; i < n_lanes; i++)
 		say("LANE %d got %llu", i, (unsigned long long)lanes[i].got);
 	say("OK");
