@@ -151,6 +151,13 @@ struct shift_provider {
 	int (*dev_init)(struct ibv_context *ctx, bool install, const struct sp_callbacks *cb,
 			struct sp_dev **out);
 	void (*dev_uninit)(struct sp_dev *dev);
+	/*
+	 * [shell] A translation that lkey or rkey gave may be wrong from now on: its key was taken
+	 * away or stands for another. Behind the change of what they look up, and before the memory
+	 * is given up. Queues remember translations; not a missing one, so a new key needs no call.
+	 * Takes no lock.
+	 */
+	void (*keys_changed)(void);
 
 	/*
 	 * cq_drive: called after the real create, before the application sees the CQ. cq_ex:

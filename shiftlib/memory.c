@@ -188,6 +188,7 @@ static struct ibv_mr *mr_take_shadow(struct sh_mr *mr, uint8_t path)
 		return NULL;
 	sh_key_remove(mr, path);
 	sh_keymap_remove(&mr->pd->ctx->lkeys[path], mr->mr->lkey);
+	shift_provider_mlx5.keys_changed();
 	mr->shadow[path].mr = NULL;
 	mr->shadow[path].state = SH_SHADOW_FAILED;
 	return shadow;

@@ -56,6 +56,7 @@ void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer)
 	if (before && !--before->conns)
 		before->rest_at = sh_now_ns();
 	qp->peer = peer;
+	shift_provider_mlx5.keys_changed();
 	sh_watch_soon();
 	if (peer && !peer->conns++) /* not told anything while it rested */
 		peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
@@ -486,6 +487,7 @@ static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 		sh_keymap_remove(map, key->rkey);
 	else if (!map || sh_keymap_put(map, key->rkey, key->backup_rkey))
 		sh_error_once("no memory for a peer's memory keys: requests that need them wait");
+	shift_provider_mlx5.keys_changed(); /* a put may have replaced one */
 }
 
 static void peer_send_key_ack(struct sh_peer *peer)

@@ -81,7 +81,8 @@ static int rq_alloc(struct ring_rq *rq, bool keys)
 	size_t n = rq->cnt ? rq->cnt : 1;
 
 	rq->wrid = calloc(n, sizeof(*rq->wrid));
-	rq->keys = keys ? calloc(n << (rq->shift - 4), sizeof(*rq->keys)) : NULL;
+	rq->keys = keys ? calloc(n, 1ul << rq->shift) : NULL;
+	rq->keys_at = (uintptr_t)rq->keys - (uintptr_t)rq->buf;
 	if (!rq->wrid || (keys && !rq->keys)) {
 		rq_free(rq);
 		return -ENOMEM;
@@ -210,6 +211,9 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 
 	if (sring->cq != qp->scq || rring->cq != qp->rcq || sring->dev != dev || rring->dev != dev)
 		return -EINVAL;
+	/* carriers but 0 translate (another context has other keys), and what does knows RC only */
+	if (dev == qp->dev || qp->type != IBV_QPT_RC)
+		return -EINVAL;
 	err = ring_hold_make(qp);
 	if (err)
 		return err;
@@ -240,6 +244,8 @@ void ring_carrier_del(struct sp_carrier *c)
 	ring_qp_lock(qp);
 	atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
 	c->left = true;
+	ring_unlive(c->sring, &c->sring_live);
+	ring_unlive(c->rring, &c->rring_live);
 	if (!husk) {
 		for (at = &qp->carriers; *at != c;)
 			at = &(*at)->next;
@@ -401,6 +407,8 @@ static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 	qp->scq->users++;
 	qp->rcq->users++;
 	carrier_publish(qp, c);
+	ring_live(c->sring, &c->sring_live);
+	ring_live(c->rring, &c->rring_live);
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	ring_qp_unlock(qp);
 	if (qp->dev->installed)
@@ -531,9 +539,13 @@ static void reset(struct sp_qp *qp)
 	qp->hold.tail_post = qp->hold.cur_post;
 	qp->hold.fm_cache = 0;
 	atomic_store(&qp->withheld, false);
+	ring_live(c->sring, &c->sring_live);
+	ring_live(c->rring, &c->rring_live);
 	qp->tx = qp->rx = c;
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	qp->two_sided = qp->recv_base = 0;
+	ring_xlat_forget(&qp->tx_xlat);
+	ring_xlat_forget(&qp->rx_xlat);
 }
 
 void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)

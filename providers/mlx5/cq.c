@@ -214,21 +214,54 @@ RING_INLINE void update_ci(struct sp_cq_ring *ring)
 /* Give consumed slots of all rings back, unless somebody still looks at one. */
 void ring_cq_update_ci(struct sp_cq *cq)
 {
-	if (cq->held)
+	if (cq->held) {
+		cq->owes = true;
 		return;
+	}
 	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
 		update_ci(r);
 }
 
-/* What pollers must look at beside ring 0. */
+/*
+ * Which ring pollers look at, and whether they must look elsewhere too. After a move all carriers
+ * of a CQ usually lie on one other ring: that one is then polled as ring 0 was.
+ */
 void ring_cq_refresh_slow(struct sp_cq *cq)
 {
 	uint32_t more = cq->first || cq->failed_tx || cq->failed_rx || cq->foreign || cq->late;
+	struct sp_cq_ring *active = NULL, *before = cq->active;
 
-	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
-		more |= r->live != 0;
+	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next) {
+		if (!r->live)
+			continue;
+		more |= active != NULL;
+		active = active ? active : r;
+	}
+	cq->active = active ? active : &cq->ring;
 	cq->more = more;
 	cq->slow = more || cq->ex;
+	if (cq->held && cq->active != before)
+		cq->owes = true;
+}
+
+/*
+ * Nobody polls a ring without live carriers: what the left ones have in it is taken off when the
+ * last one leaves, and before the next one comes. The CQ's lock is held.
+ */
+void ring_cq_clear(struct sp_cq_ring *ring)
+{
+	struct ring_comp comp = { .cqpn = RING_NO_QPN };
+	struct mlx5_cqe64 *cqe;
+	struct sp_carrier *c;
+
+	while ((cqe = ring_cqe_at(ring, ring->ci))) {
+		c = ring_carrier_of(ring->dev, be32toh(cqe->sop_drop_qpn) & 0xffffff);
+		if (c && ~atomic_load(&c->attn) & (RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED))
+			break;
+		ring->ci++;
+		(void)ring_cq_take(ring, cqe, &comp);
+	}
+	ring_cq_update_ci(ring->cq);
 }
 
 /*
@@ -261,7 +294,7 @@ static bool ring_next(struct sp_cq_ring *ring, struct ring_comp *comp)
 {
 	struct mlx5_cqe64 *cqe;
 
-	if (!ring->live && ring != &ring->cq->ring)
+	if (!ring->live && ring != ring->cq->active)
 		return false;
 	comp->cqpn = RING_NO_QPN; /* QPNs of two rings are of two devices */
 	while ((cqe = ring_cqe_at(ring, ring->ci))) {
@@ -273,7 +306,7 @@ static bool ring_next(struct sp_cq_ring *ring, struct ring_comp *comp)
 }
 
 /*
- * The next completion of a CQ with more than ring 0: the backlog first, as it is older than
+ * The next completion of a CQ with more than one ring: the backlog first, as it is older than
  * what the rings hold, then failed QPs, then the rings in turn.
  */
 bool ring_cq_next_slow(struct sp_cq *cq, struct ring_comp *comp, struct ring_entry *soft)
@@ -341,7 +374,7 @@ static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0;
 
 	do {
-		if (r->live || r == &cq->ring)
+		if (r->live || r == cq->active)
 			got += poll_ring(r, n - got, wc + got);
 		r = r->next ? r->next : &cq->ring;
 	} while (got < n && r != first);
@@ -385,7 +418,7 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	ring_lock(&cq->lock);
 	if (ring_unlikely(cq->slow))
 		return poll_slow(cq, n, wc);
-	got = poll_ring(&cq->ring, n, wc);
+	got = poll_ring(cq->active, n, wc);
 	ring_unlock(&cq->lock);
 	return got;
 }
@@ -411,18 +444,18 @@ void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
 	arm(ring, solicited);
 }
 
-RING_INLINE void arm_first(struct sp_cq *cq, int solicited_only)
+RING_INLINE void arm_active(struct sp_cq *cq, int solicited_only)
 {
 	atomic_store_explicit(&cq->armed, solicited_only ? 2 : 1, memory_order_relaxed);
-	arm(&cq->ring, solicited_only);
+	arm(cq->active, solicited_only);
 }
 
 /* Called with the CQ's lock; drops it. */
 static RING_NOINLINE int notify_slow(struct sp_cq *cq, int solicited_only)
 {
-	arm_first(cq, solicited_only);
-	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
-		if (r->live)
+	arm_active(cq, solicited_only);
+	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
+		if (r->live && r != cq->active)
 			arm(r, solicited_only);
 	for (struct ring_foreign *f = cq->foreign; f; f = f->next)
 		cq->dev->saved.req_notify_cq(f->cq, solicited_only);
@@ -449,7 +482,7 @@ int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
 		return notify_waiting(cq, solicited_only);
 	if (ring_unlikely(cq->more))
 		return notify_slow(cq, solicited_only);
-	arm_first(cq, solicited_only);
+	arm_active(cq, solicited_only);
 	ring_unlock(&cq->lock);
 	return 0;
 }

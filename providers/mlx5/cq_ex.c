@@ -14,9 +14,23 @@ RING_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
 	return ring_cq_known(ex->context, ex->handle);
 }
 
+/*
+ * What the readers look at. A ring of another NIC may go away while they do: of its completions
+ * they get a copy.
+ */
+RING_INLINE void keep(struct sp_cq *cq, const struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe)
+{
+	cq->cur.cqe = cqe;
+	if (ring_unlikely(ring != &cq->ring)) {
+		cq->cur_soft.cqe = *cqe;
+		cq->cur.cqe = &cq->cur_soft.cqe;
+	}
+}
+
 /* Any completion, the long way. */
 static bool step_slow(struct sp_cq *cq)
 {
+	struct sp_cq_ring *ring = cq->active;
 	struct mlx5_cqe64 *cqe;
 
 	cq->cur.cqpn = RING_NO_QPN; /* its carrier may have gone since the last step */
@@ -24,10 +38,12 @@ static bool step_slow(struct sp_cq *cq)
 		cq->owes = true;
 		return ring_cq_next_slow(cq, &cq->cur, &cq->cur_soft);
 	}
-	while ((cqe = ring_cqe_at(&cq->ring, cq->ring.ci))) {
-		cq->ring.ci++;
-		if (ring_cq_take(&cq->ring, cqe, &cq->cur))
+	while ((cqe = ring_cqe_at(ring, ring->ci))) {
+		ring->ci++;
+		if (ring_cq_take(ring, cqe, &cq->cur)) {
+			keep(cq, ring, cqe);
 			return true;
+		}
 	}
 	return false;
 }
@@ -77,7 +93,7 @@ RING_INLINE bool is_plain(uint32_t op_own, uint8_t op)
  */
 RING_INLINE int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
-	struct sp_cq_ring *ring = &cq->ring;
+	struct sp_cq_ring *ring = cq->active;
 	uint32_t ci = ring->ci;
 	struct mlx5_cqe64 *cqe = ring_cqe_slot(ring, ci);
 	uint32_t op_own = ring_cqe_own(cqe), sop_qpn;
@@ -94,7 +110,7 @@ RING_INLINE int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
 		return EAGAIN;
 	ring->ci = ci + 1;
 	cq->held = true;
-	cq->cur.cqe = cqe;
+	keep(cq, ring, cqe);
 	cq->cur.qpn = c->app_qpn;
 	cq->cur.op = sop_qpn >> 24;
 	ex->wr_id = op_own >> 4 == MLX5_CQE_REQ ? take_send(c, cqe) : take_recv(c);
@@ -105,11 +121,12 @@ RING_INLINE int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
 /* The rare ways are calls at the end: the usual one then has no registers to save. */
 static RING_NOINLINE int start_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
-	uint32_t ci = cq->ring.ci;
+	struct sp_cq_ring *ring = cq->active;
+	uint32_t ci = ring->ci;
 	bool found = show_slow(cq, ex);
 
 	/* nobody ends a poll that found nothing: give back the slots of what was withheld */
-	if (!found && (cq->more || ci != cq->ring.ci)) {
+	if (!found && (cq->more || ci != ring->ci)) {
 		ring_cq_update_ci(cq);
 		ring_late_poll(cq);
 	}
@@ -206,7 +223,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 		end_slow(cq);
 		return;
 	}
-	ring_store_record(&cq->ring.dbrec[RING_CQ_SET_CI], cq->ring.ci & 0xffffff);
+	ring_store_record(&cq->active->dbrec[RING_CQ_SET_CI], cq->active->ci & 0xffffff);
 	ring_unlock(&cq->lock);
 	ring_unlock(&cq->ex_lock);
 }

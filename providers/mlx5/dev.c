@@ -285,6 +285,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.probe = ring_probe,
 	.dev_init = ring_dev_init,
 	.dev_uninit = ring_dev_uninit,
+	.keys_changed = ring_keys_changed,
 	.cq_drive = ring_cq_drive,
 	.cq_undrive = ring_cq_undrive,
 	.cq_ring_add = ring_cq_ring_add,

@@ -62,7 +62,7 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	}
 	ring_take_over(&cq->ring);
 	cq->last = &cq->first;
-	cq->turn = &cq->ring;
+	cq->turn = cq->active = &cq->ring;
 	cq->ibv = ibv;
 	cq->dev = dev;
 	cq->cookie = cookie;
@@ -147,13 +147,14 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 /* A carrier that lies on this ring may complete from now on. The CQ's lock is held. */
 void ring_live(struct sp_cq_ring *ring, bool *flag)
 {
-	if (*flag || ring == &ring->cq->ring)
+	if (*flag)
 		return;
 	*flag = true;
-	if (!ring->live++) {
-		arm_if_armed(ring);
-		ring_cq_refresh_slow(ring->cq);
-	}
+	if (ring->live++)
+		return;
+	ring_cq_clear(ring);
+	arm_if_armed(ring);
+	ring_cq_refresh_slow(ring->cq);
 }
 
 void ring_unlive(struct sp_cq_ring *ring, bool *flag)
@@ -161,7 +162,9 @@ void ring_unlive(struct sp_cq_ring *ring, bool *flag)
 	if (!*flag)
 		return;
 	*flag = false;
-	ring->live--;
+	if (--ring->live)
+		return;
+	ring_cq_clear(ring);
 	ring_cq_refresh_slow(ring->cq);
 }
 

@@ -52,15 +52,17 @@ void ring_hold_pop(struct sp_qp *qp)
 /* From here on requests are written to the hold: it owes the next one the ring's fence. */
 void ring_hold_enter(struct sp_qp *qp)
 {
-	if (qp->tx_mode & ~RING_FIRST)
+	if (!ring_tx_direct(qp))
 		return;
 	qp->hold.fm_cache = qp->tx->sq.fm_cache;
 	qp->tx->sq.fm_cache = 0;
 }
 
-/* And back. */
+/* And back. They may have been written to the ring all the time. */
 void ring_hold_exit(struct sp_qp *qp)
 {
+	if (!qp->hold.fm_cache)
+		return;
 	qp->tx->sq.fm_cache = qp->hold.fm_cache;
 	qp->hold.fm_cache = 0;
 }
@@ -156,7 +158,7 @@ int ring_hold_go(struct sp_qp *qp)
 		qp->tx_mode |= RING_KEYS;
 	if (err == -EAGAIN || ring_nops(qp->tx, tail))
 		qp->tx_mode |= RING_LATE;
-	if (!qp->tx_mode)
+	if (ring_tx_direct(qp))
 		ring_hold_exit(qp);
 	return err;
 }

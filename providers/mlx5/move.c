@@ -8,6 +8,7 @@
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/srq.h"
+#include "providers/mlx5/xlat.h"
 
 /* -- the marker ------------------------------------------------------------------------------- */
 
@@ -146,15 +147,17 @@ static int recv_load(struct sp_qp *qp, struct sp_carrier *from, struct sp_carrie
 {
 	struct ring_rq *rq = &from->rq;
 	uint32_t idx = index & rq->mask, wire;
-	size_t first = (size_t)idx << (rq->shift - 4);
+	const uint8_t *at = rq->buf + ((size_t)idx << rq->shift);
 	/* what was not published yet has the application's keys still in place */
 	bool aside = rq->keys && (int32_t)(index - rq->pub) < 0;
 
-	memcpy(w->seg, rq->buf + ((size_t)idx << rq->shift), 1u << rq->shift);
+	memcpy(w->seg, at, 1u << rq->shift);
 	for (w->n = 0; w->n < rq->max_gs; w->n++) {
 		if (be32toh(w->seg[w->n].lkey) == MLX5_INVALID_LKEY)
 			break;
-		w->keys[w->n] = aside ? rq->keys[first + w->n] : be32toh(w->seg[w->n].lkey);
+		w->keys[w->n] = be32toh(w->seg[w->n].lkey);
+		if (aside)
+			w->keys[w->n] = *(uint32_t *)(rq->keys + (at - rq->buf) + w->n * 16);
 		wire = w->keys[w->n];
 		if (to->xlat && qp->dev->cb->lkey(qp->cookie, to->epoch, w->keys[w->n], &wire))
 			return -ENOENT;
@@ -170,9 +173,8 @@ static void recv_lay(struct sp_carrier *to, const struct recv_wqe *w, uint64_t w
 	struct mlx5_wqe_data_seg *seg = (void *)(rq->buf + ((size_t)idx << rq->shift));
 
 	memcpy(seg, w->seg, w->n * sizeof(*seg));
-	if (rq->keys)
-		memcpy(rq->keys + ((size_t)idx << (rq->shift - 4)), w->keys,
-		       w->n * sizeof(*w->keys));
+	for (uint32_t n = 0; rq->keys && n < w->n; n++)
+		ring_key_aside(rq->keys_at, (uint8_t *)&seg[n], w->keys[n]);
 	if (w->n < rq->max_gs)
 		seg[w->n] = (struct mlx5_wqe_data_seg){ .lkey = htobe32(MLX5_INVALID_LKEY) };
 	rq->wrid[idx] = wr_id;
@@ -217,6 +219,7 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 	qp->rx = to;
 	qp->rx_mode &= RING_FIRST;
 	qp->rx_mode |= to->xlat ? RING_XLAT : 0;
+	ring_xlat_forget(&qp->rx_xlat);
 	to->rq.pub = to->rq.head;
 	ring_live(to->rring, &to->rring_live);
 	ring_srq_leave(from);
@@ -426,6 +429,8 @@ static void settle_switch(struct settle *s)
 			continue;
 		atomic_fetch_or(&c->attn, RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED);
 		c->left = true;
+		ring_unlive(c->sring, &c->sring_live);
+		ring_unlive(c->rring, &c->rring_live);
 	}
 	ring_qp_progressed(qp);
 	qp->tx->sq_counted = qp->tx->sq.head;
@@ -433,8 +438,9 @@ static void settle_switch(struct settle *s)
 	qp->tx = s->to;
 	qp->tx_mode &= RING_FIRST | RING_FAILED;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
+	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
-	if (!qp->tx_mode)
+	if (ring_tx_direct(qp))
 		ring_hold_exit(qp);
 	ring_live(s->to->sring, &s->to->sring_live);
 	if (s->batch.nreq)

@@ -47,6 +47,7 @@ enum ring_limits {
 	RING_MAX_QPN = 1 << 24,	   /* QPNs are 24 bits wide */
 	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
 	RING_CHUNK = 256,	   /* backlog entries of one allocation */
+	RING_KEY_SLOTS = 8,	   /* translated keys that a queue remembers, of each kind */
 };
 
 /* Taken from a CQE or a WQE's slot; beside the MLX5_OPCODE_* of mlx5dv.h. */
@@ -54,6 +55,28 @@ enum ring_pseudo_opcode {
 	RING_OP_BIND_MW = 0xf0, /* both are MLX5_OPCODE_UMR on the wire */
 	RING_OP_LOCAL_INV = 0xf1,
 	RING_OP_HIDDEN = 0xff, /* a NOP of our own: never shown to the application */
+};
+
+/*
+ * A key of the application and what it is on the carrier, as the NIC reads it. The tag has the
+ * generation of the keys in its upper half: no tag of an earlier one is equal to any of now.
+ */
+struct ring_key {
+	uint64_t tag; /* 0: none */
+	__be32 wire;
+};
+
+enum ring_key_kind {
+	RING_LKEY,
+	RING_RKEY,
+	RING_KEY_KINDS,
+};
+
+/* Translations of one queue, whose lock guards them. They are those of its active carrier. */
+struct ring_xlat {
+	struct ring_key last[RING_KEY_KINDS];
+	struct ring_key slots[RING_KEY_KINDS][RING_KEY_SLOTS]; /* those before */
+	bool missing; /* a request that is being written has a key that is not known */
 };
 
 struct ring_lock {
@@ -120,7 +143,8 @@ struct ring_sq {
 	uint64_t *wrid;	       /* these three by WQEBB */
 	uint32_t *wqe_head;
 	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
-	uint32_t *keys;	    /* the application's keys, by 16-byte unit; only where keys differ */
+	uint8_t *keys;	    /* the application's keys, each where it lies in buf; may be NULL */
+	uintptr_t keys_at;  /* from buf to keys */
 	uint32_t tail_post; /* WQEBB of the oldest request; kept for hold and failed queues only */
 };
 
@@ -133,7 +157,8 @@ struct ring_rq {
 	uint32_t pub;	       /* entries handed to the NIC; kept in slow modes only */
 	_Atomic uint32_t tail; /* under the receive CQ's lock */
 	uint64_t *wrid;
-	uint32_t *keys; /* by 16-byte unit */
+	uint8_t *keys;	   /* as of a send ring */
+	uintptr_t keys_at; /* from buf to keys */
 };
 
 /* sp_carrier.attn: why a completion needs a closer look. */
@@ -203,6 +228,7 @@ struct ring_batch {
 	struct mlx5_wqe_ctrl_seg *ctrl; /* of the last request */
 	uint32_t nreq, ds;
 	bool inl;
+	uint32_t from; /* WQEBB of the first; of requests with missing keys only */
 };
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
@@ -214,6 +240,7 @@ struct ring_builder {
 	uint32_t setters;
 	int err;
 	bool inl;
+	bool xlat; /* the application's function pointers are those that translate */
 	uint8_t fm_rb;
 	uint32_t post_rb, two_sided_rb;
 };
@@ -239,12 +266,14 @@ struct sp_qp {
 	uint8_t sig_bits;
 	bool atomics;
 	struct ring_builder b;
+	struct ring_xlat tx_xlat;
 
 	struct ring_lock rq_lock __attribute__((aligned(64)));
 	uint32_t rx_mode;
 	struct sp_carrier *rx;
 	int rq_max_gs; /* -1 before INIT */
 	uint32_t rq_max_post;
+	struct ring_xlat rx_xlat;
 	uint32_t recv_base; /* good receives of carriers that were left */
 
 	struct ring_sq hold; /* withheld requests, with the application's keys */
@@ -279,7 +308,7 @@ struct sp_cq_ring {
 	uint32_t cqn;
 	_Atomic uint32_t arm_sn;
 	uint32_t watched; /* up to which the watch has looked for errors; under the CQ's lock */
-	uint32_t live;	  /* carriers that may complete here */
+	uint32_t live;	  /* carriers that may complete here; those that were left do not count */
 	struct sp_cq_ring *next;
 };
 
@@ -315,11 +344,12 @@ struct ring_comp {
 
 struct sp_cq {
 	struct ring_lock lock;
-	uint32_t more; /* others than ring 0 may have completions; under lock */
+	uint32_t more; /* others than the active ring may have completions; under lock */
 	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
+	struct sp_cq_ring *active; /* where all live carriers complete, unless `more`; under lock */
 	struct sp_cq_ring ring;
 	bool held; /* between start_poll and end_poll: slots are not given back */
-	bool owes; /* end_poll has to give back slots of more than ring 0 */
+	bool owes; /* end_poll has to give back slots of more than the active ring */
 	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
 	struct ring_comp cur;
 	struct ring_entry cur_soft;
@@ -395,6 +425,21 @@ int ring_dev_init(struct ibv_context *ctx, bool install, const struct sp_callbac
 void ring_dev_uninit(struct sp_dev *dev);
 void ring_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp);
 
+/*
+ * Are requests written to the active carrier's ring? Else to the hold, with the application's keys.
+ * sq_lock is held.
+ */
+RING_INLINE bool ring_tx_direct(const struct sp_qp *qp)
+{
+	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT));
+}
+
+/* -- xlat.c ----------------------------------------------------------------------------------- */
+void ring_keys_changed(void);
+RING_NOINLINE __be32 ring_xlat_find(struct sp_qp *qp, struct sp_carrier *c, struct ring_xlat *x,
+				    enum ring_key_kind kind, uint32_t key);
+void ring_xlat_forget(struct ring_xlat *x);
+
 /* -- sq.c, wr.c, umr.c, rq.c ------------------------------------------------------------------ */
 int ring_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int ring_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -404,6 +449,7 @@ void ring_tx_enter(struct sp_qp *qp);
 void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batch *batch);
 void ring_tx_unlock(struct sp_qp *qp);
 uint32_t ring_tx_limit(struct sp_qp *qp);
+void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq);
 int ring_rq_publish(struct sp_qp *qp);
 int ring_umr_build(struct ring_sq *sq, uint8_t **seg, uint32_t *ds, enum ibv_mw_type type,
 		   uint32_t rkey, const struct ibv_mw_bind_info *info);
@@ -418,6 +464,7 @@ bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_c
 void ring_cq_update_ci(struct sp_cq *cq);
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
 void ring_cq_refresh_slow(struct sp_cq *cq);
+void ring_cq_clear(struct sp_cq_ring *ring);
 
 /* Receives of a shared queue whose completions are swept. */
 enum ring_sweep {

@@ -1,9 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_post_recv. */
 #include "providers/mlx5/doorbell.h"
-#include "providers/mlx5/seg.h"
+#include "providers/mlx5/xlat.h"
 
-RING_INLINE void put_recv(struct ring_rq *rq, const struct ibv_recv_wr *wr, uint32_t idx)
+/* Whose keys a receive is written with; a constant of each caller. */
+enum recv_keys {
+	RECV_APP,  /* the application's */
+	RECV_LAST, /* the carrier's, if it is the last one asked for */
+	RECV_ANY,  /* the carrier's */
+};
+
+/* False: RECV_LAST, and it is another key. */
+RING_INLINE bool put_recv_seg(struct sp_qp *qp, const struct ring_rq *rq, uint8_t *seg,
+			      const struct ibv_sge *sge, enum recv_keys keys)
+{
+	__be32 wire = htobe32(sge->lkey);
+
+	if (keys == RECV_LAST) {
+		if (!ring_xlat_hit(&qp->rx_xlat, RING_LKEY, sge->lkey))
+			return false;
+		wire = qp->rx_xlat.last[RING_LKEY].wire;
+	}
+	if (keys == RECV_ANY)
+		wire = ring_xlat(qp, &qp->rx_xlat, RING_LKEY, sge->lkey);
+	if (keys != RECV_APP)
+		ring_key_aside(rq->keys_at, seg, sge->lkey);
+	ring_seg_data_wire(seg, sge->addr, wire, sge->length);
+	return true;
+}
+
+RING_INLINE bool put_recv(struct sp_qp *qp, struct ring_rq *rq, const struct ibv_recv_wr *wr,
+			  uint32_t idx, enum recv_keys keys)
 {
 	uint8_t *first = rq->buf + ((size_t)idx << rq->shift);
 	const struct ibv_sge *sge = wr->sg_list, *end = sge + wr->num_sge;
@@ -12,12 +39,14 @@ RING_INLINE void put_recv(struct ring_rq *rq, const struct ibv_recv_wr *wr, uint
 	for (; sge < end; sge++) {
 		if (ring_unlikely(!sge->length))
 			continue;
-		ring_seg_data(seg, sge->addr, sge->lkey, sge->length);
+		if (!put_recv_seg(qp, rq, seg, sge, keys))
+			return false;
 		seg += sizeof(struct mlx5_wqe_data_seg);
 	}
 	if (seg < first + rq->max_gs * 16)
 		ring_seg_data(seg, 0, MLX5_INVALID_LKEY, 0);
 	rq->wrid[idx] = wr->wr_id;
+	return true;
 }
 
 RING_INLINE bool rq_full(const struct ring_rq *rq, uint32_t nreq, uint32_t limit)
@@ -27,8 +56,9 @@ RING_INLINE bool rq_full(const struct ring_rq *rq, uint32_t nreq, uint32_t limit
 	return rq->head - tail + nreq >= limit;
 }
 
+/* EAGAIN: RECV_LAST, and there is another key; nothing is posted. */
 RING_INLINE int recv_list(struct sp_qp *qp, struct ring_rq *rq, struct ibv_recv_wr *wr,
-			  struct ibv_recv_wr **bad, uint32_t *nreq)
+			  struct ibv_recv_wr **bad, uint32_t *nreq, enum recv_keys keys)
 {
 	uint32_t n = 0;
 	int err = 0;
@@ -42,7 +72,8 @@ RING_INLINE int recv_list(struct sp_qp *qp, struct ring_rq *rq, struct ibv_recv_
 			*bad = wr;
 			break;
 		}
-		put_recv(rq, wr, (rq->head + n) & rq->mask);
+		if (!put_recv(qp, rq, wr, (rq->head + n) & rq->mask, keys))
+			return EAGAIN;
 	}
 	*nreq = n;
 	return err;
@@ -53,15 +84,15 @@ static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx)
 {
 	struct ring_rq *rq = &c->rq;
 	struct mlx5_wqe_data_seg *seg = (void *)(rq->buf + ((size_t)idx << rq->shift));
-	uint32_t *keys = rq->keys + ((size_t)idx << (rq->shift - 4));
 	uint32_t wire[1 << 8];
-	uint32_t n;
+	uint32_t n, key;
 
 	for (n = 0; n < rq->max_gs && n < 256; n++) {
-		keys[n] = be32toh(seg[n].lkey);
-		if (keys[n] == MLX5_INVALID_LKEY)
+		key = be32toh(seg[n].lkey);
+		if (key == MLX5_INVALID_LKEY)
 			break;
-		if (qp->dev->cb->lkey(qp->cookie, c->epoch, keys[n], &wire[n]))
+		ring_key_aside(rq->keys_at, (uint8_t *)&seg[n], key);
+		if (qp->dev->cb->lkey(qp->cookie, c->epoch, key, &wire[n]))
 			return -ENOENT;
 	}
 	while (n--)
@@ -111,7 +142,7 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 		ring_unlock(&qp->rq_lock);
 		return qp->dev->saved.post_recv(qp->ibv, wr, bad);
 	}
-	err = recv_list(qp, rq, wr, bad, &nreq);
+	err = recv_list(qp, rq, wr, bad, &nreq, RECV_APP);
 	rq->head += nreq;
 	if (qp->rx_mode & RING_FAILED) {
 		ring_backlog_event(qp->rcq, true);
@@ -125,20 +156,14 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 	return err;
 }
 
-int ring_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* Here and below: called with rq_lock held; drops it. */
+static __attribute__((noinline)) int post_recv_plain(struct sp_qp *qp, struct ibv_recv_wr *wr,
+						     struct ibv_recv_wr **bad)
 {
-	struct sp_qp *qp = ring_qp_of(ibv);
-	struct sp_carrier *c;
+	struct sp_carrier *c = qp->rx;
 	uint32_t nreq;
-	int err;
+	int err = recv_list(qp, &c->rq, wr, bad, &nreq, RECV_APP);
 
-	if (ring_unlikely(!qp))
-		return ring_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
-	ring_lock(&qp->rq_lock);
-	if (ring_unlikely(qp->rx_mode))
-		return post_recv_slow(qp, wr, bad);
-	c = qp->rx;
-	err = recv_list(qp, &c->rq, wr, bad, &nreq);
 	if (ring_likely(nreq)) {
 		c->rq.head += nreq;
 		ring_to_device_barrier();
@@ -146,4 +171,74 @@ int ring_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	}
 	ring_unlock(&qp->rq_lock);
 	return err;
+}
+
+RING_INLINE int recv_end(struct sp_qp *qp, uint32_t nreq, int err)
+{
+	struct sp_carrier *c = qp->rx;
+
+	if (ring_likely(nreq)) {
+		c->rq.head += nreq;
+		c->rq.pub = c->rq.head;
+		ring_to_device_barrier();
+		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);
+	}
+	ring_unlock(&qp->rq_lock);
+	return err;
+}
+
+/* If a key is not known, the slow way writes all of them. */
+static RING_NOINLINE int post_recv_any(struct sp_qp *qp, struct ibv_recv_wr *wr,
+				       struct ibv_recv_wr **bad)
+{
+	uint32_t nreq;
+	int err = recv_list(qp, &qp->rx->rq, wr, bad, &nreq, RECV_ANY);
+
+	if (qp->rx_xlat.missing) {
+		qp->rx_xlat.missing = false;
+		return post_recv_slow(qp, wr, bad);
+	}
+	return recv_end(qp, nreq, err);
+}
+
+/*
+ * After a move: written once, with the carrier's keys. What has to be looked up is a call at the
+ * end: the usual way then has few registers to save.
+ */
+static __attribute__((noinline)) int post_recv_xlat(struct sp_qp *qp, struct ibv_recv_wr *wr,
+						    struct ibv_recv_wr **bad)
+{
+	uint32_t nreq;
+	int err = recv_list(qp, &qp->rx->rq, wr, bad, &nreq, RECV_LAST);
+
+	if (ring_unlikely(err == EAGAIN))
+		return post_recv_any(qp, wr, bad);
+	return recv_end(qp, nreq, err);
+}
+
+RING_INLINE int post_recv_locked(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	if (ring_likely(!qp->rx_mode))
+		return post_recv_plain(qp, wr, bad);
+	if (qp->rx_mode == RING_XLAT)
+		return post_recv_xlat(qp, wr, bad);
+	return post_recv_slow(qp, wr, bad);
+}
+
+static RING_NOINLINE int post_recv_waiting(struct sp_qp *qp, struct ibv_recv_wr *wr,
+					   struct ibv_recv_wr **bad)
+{
+	ring_lock_wait(&qp->rq_lock);
+	return post_recv_locked(qp, wr, bad);
+}
+
+int ring_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct sp_qp *qp = ring_qp_of(ibv);
+
+	if (ring_unlikely(!qp))
+		return ring_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
+	if (ring_unlikely(!ring_trylock(&qp->rq_lock)))
+		return post_recv_waiting(qp, wr, bad);
+	return post_recv_locked(qp, wr, bad);
 }

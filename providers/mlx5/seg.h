@@ -91,13 +91,18 @@ RING_INLINE void ring_ctrl_opcode_set(struct mlx5_wqe_ctrl_seg *ctrl, uint32_t p
 	ctrl->opmod_idx_opcode = htobe32((post & 0xffff) << 8 | op);
 }
 
-RING_INLINE void ring_seg_raddr(uint8_t *at, uint64_t addr, uint32_t rkey)
+RING_INLINE void ring_seg_raddr_wire(uint8_t *at, uint64_t addr, __be32 rkey)
 {
 	struct mlx5_wqe_raddr_seg *seg = (struct mlx5_wqe_raddr_seg *)at;
 
 	seg->raddr = htobe64(addr);
-	seg->rkey = htobe32(rkey);
+	seg->rkey = rkey;
 	seg->reserved = 0;
+}
+
+RING_INLINE void ring_seg_raddr(uint8_t *at, uint64_t addr, uint32_t rkey)
+{
+	ring_seg_raddr_wire(at, addr, htobe32(rkey));
 }
 
 RING_INLINE void ring_seg_atomic(uint8_t *at, bool cas, uint64_t swap, uint64_t compare_add)
@@ -109,13 +114,19 @@ RING_INLINE void ring_seg_atomic(uint8_t *at, bool cas, uint64_t swap, uint64_t 
 		seg->compare = htobe64(compare_add);
 }
 
-RING_INLINE void ring_seg_data(uint8_t *at, uint64_t addr, uint32_t lkey, uint32_t length)
+/* A store of its own for the key: gathering both words in a vector register takes longer. */
+RING_INLINE void ring_seg_data_wire(uint8_t *at, uint64_t addr, __be32 lkey, uint32_t length)
 {
 	struct mlx5_wqe_data_seg *seg = (struct mlx5_wqe_data_seg *)at;
 
 	seg->byte_count = htobe32(length);
-	seg->lkey = htobe32(lkey);
+	__atomic_store_n(&seg->lkey, lkey, __ATOMIC_RELAXED);
 	seg->addr = htobe64(addr);
+}
+
+RING_INLINE void ring_seg_data(uint8_t *at, uint64_t addr, uint32_t lkey, uint32_t length)
+{
+	ring_seg_data_wire(at, addr, htobe32(lkey), length);
 }
 
 RING_INLINE void ring_seg_ud(uint8_t *at, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)

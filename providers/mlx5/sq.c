@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_post_send. */
 #include "providers/mlx5/doorbell.h"
-#include "providers/mlx5/seg.h"
+#include "providers/mlx5/xlat.h"
 
 /* A request under construction. */
 struct sq_wqe {
@@ -34,8 +34,27 @@ RING_INLINE int put_inline(const struct sp_qp *qp, const struct ring_sq *sq,
 	return 0;
 }
 
-RING_INLINE void put_sges(const struct ring_sq *sq, const struct ibv_send_wr *wr, bool atomic,
-			  struct sq_wqe *w)
+/* xlat, here and below: a constant; the ring is that of a carrier with other keys. */
+RING_INLINE void put_data_seg(struct sp_qp *qp, const struct ring_sq *sq, uint8_t *seg,
+			      const struct ibv_sge *sge, uint32_t length, bool xlat)
+{
+	if (xlat)
+		ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, length);
+	else
+		ring_seg_data(seg, sge->addr, sge->lkey, length);
+}
+
+RING_INLINE void put_raddr(struct sp_qp *qp, const struct ring_sq *sq, uint8_t *seg, uint64_t addr,
+			   uint32_t rkey, bool xlat)
+{
+	if (xlat)
+		ring_xlat_raddr(qp, sq, seg, addr, rkey);
+	else
+		ring_seg_raddr(seg, addr, rkey);
+}
+
+RING_INLINE void put_sges(struct sp_qp *qp, const struct ring_sq *sq, const struct ibv_send_wr *wr,
+			  bool atomic, struct sq_wqe *w, bool xlat)
 {
 	const struct ibv_sge *sge = wr->sg_list, *end = sge + wr->num_sge;
 	uint8_t *seg = w->seg;
@@ -45,7 +64,7 @@ RING_INLINE void put_sges(const struct ring_sq *sq, const struct ibv_send_wr *wr
 			seg = sq->buf;
 		if (ring_unlikely(!sge->length))
 			continue;
-		ring_seg_data(seg, sge->addr, sge->lkey, atomic ? 8 : sge->length);
+		put_data_seg(qp, sq, seg, sge, atomic ? 8 : sge->length, xlat);
 		seg += sizeof(struct mlx5_wqe_data_seg);
 		w->ds++;
 	}
@@ -71,25 +90,26 @@ static RING_NOINLINE int put_umr(struct sp_qp *qp, struct ring_sq *sq, const str
 
 /* What RC puts between control and data segments. */
 RING_INLINE int put_rc_header(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
-			      uint8_t shape, struct mlx5_wqe_ctrl_seg *ctrl, struct sq_wqe *w)
+			      uint8_t shape, struct mlx5_wqe_ctrl_seg *ctrl, struct sq_wqe *w,
+			      bool xlat)
 {
 	switch (shape) {
 	case RING_SHAPE_SEND: return 0;
 	case RING_SHAPE_RDMA:
-		ring_seg_raddr(w->seg, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
+		put_raddr(qp, sq, w->seg, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, xlat);
 		w->seg += 16;
 		w->ds += 1;
 		return 0;
 	case RING_SHAPE_ATOMIC:
 		if (ring_unlikely(!qp->atomics))
 			return EOPNOTSUPP;
-		ring_seg_raddr(w->seg, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
+		put_raddr(qp, sq, w->seg, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, xlat);
 		ring_seg_atomic(w->seg + 16, wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP,
 				wr->wr.atomic.swap, wr->wr.atomic.compare_add);
 		w->seg += 32;
 		w->ds += 2;
 		return 0;
-	case RING_SHAPE_UMR: return put_umr(qp, sq, wr, ctrl, w);
+	case RING_SHAPE_UMR: qp->tx_xlat.missing |= xlat; return put_umr(qp, sq, wr, ctrl, w);
 	default: return EOPNOTSUPP;
 	}
 }
@@ -104,20 +124,20 @@ RING_INLINE void put_ud_header(const struct ring_sq *sq, const struct ibv_send_w
 		w->seg = sq->buf;
 }
 
-RING_INLINE int put_data(const struct sp_qp *qp, const struct ring_sq *sq,
-			 const struct ibv_send_wr *wr, uint8_t shape, struct sq_wqe *w, bool *inl)
+RING_INLINE int put_data(struct sp_qp *qp, const struct ring_sq *sq, const struct ibv_send_wr *wr,
+			 uint8_t shape, struct sq_wqe *w, bool *inl, bool xlat)
 {
 	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge) {
 		*inl = true;
 		return put_inline(qp, sq, wr, w);
 	}
-	put_sges(sq, wr, shape == RING_SHAPE_ATOMIC, w);
+	put_sges(qp, sq, wr, shape == RING_SHAPE_ATOMIC, w, xlat);
 	return 0;
 }
 
 /* One request at cur_post. On error nothing is advanced. */
 RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
-			struct ring_batch *b)
+			struct ring_batch *b, bool xlat)
 {
 	const struct ring_opcode *op = &ring_opcodes[wr->opcode];
 	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, sq->cur_post);
@@ -129,14 +149,16 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	sq->wr_data[idx] = 0;
 	ring_ctrl_begin(ctrl, ring_ctrl_flags(sq, qp->sig_bits, wr->send_flags));
 	ctrl->imm = wr_imm(wr, op->imm);
-	if (ring_likely(qp->type == IBV_QPT_RC)) {
-		err = put_rc_header(qp, sq, wr, op->shape, ctrl, &w);
+	if (xlat && ring_unlikely(op->imm == 2))
+		qp->tx_xlat.missing = true;
+	if (xlat || ring_likely(qp->type == IBV_QPT_RC)) {
+		err = put_rc_header(qp, sq, wr, op->shape, ctrl, &w, xlat);
 		if (ring_unlikely(err))
 			return err;
 	} else {
 		put_ud_header(sq, wr, &w);
 	}
-	err = put_data(qp, sq, wr, op->shape, &w, &inl);
+	err = put_data(qp, sq, wr, op->shape, &w, &inl, xlat);
 	if (ring_unlikely(err))
 		return err;
 	ring_ctrl_opcode_set(ctrl, sq->cur_post, op->mlx5);
@@ -152,7 +174,8 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 }
 
 RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
-			  struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct ring_batch *b)
+			  struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct ring_batch *b,
+			  bool xlat)
 {
 	int err;
 
@@ -164,7 +187,7 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 		else if (ring_unlikely(wr->num_sge > qp->max_gs))
 			err = ENOMEM;
 		else
-			err = put_wqe(qp, sq, wr, b);
+			err = put_wqe(qp, sq, wr, b, xlat);
 		if (ring_unlikely(err)) {
 			*bad = wr;
 			return err;
@@ -189,10 +212,55 @@ uint32_t ring_tx_limit(struct sp_qp *qp)
 	struct ring_sq *sq = &qp->tx->sq;
 	uint32_t tail;
 
-	if (!qp->tx_mode)
+	if (ring_tx_direct(qp))
 		return qp->max_post;
 	tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
 	return qp->max_post - (sq->head - tail - ring_nops(qp->tx, tail));
+}
+
+/*
+ * The requests from WQEBB `from` on are not posted after all. Their numbers must not be found by
+ * ring_sq_find: they will be those of others.
+ */
+void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq)
+{
+	uint32_t *number;
+
+	for (uint32_t post = from; nreq && (int32_t)(sq->cur_post - post) >= 0; post++) {
+		number = &sq->wqe_head[post & sq->mask];
+		/* the last slot may be the oldest request's already */
+		if (*number - sq->head < nreq)
+			*number = sq->head ^ 1u << 31;
+	}
+	sq->cur_post = from;
+}
+
+/*
+ * Requests that were written into the carrier's ring, and cannot run there as long as a key is
+ * missing, go to the hold: the NIC has not been told of them.
+ */
+static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
+{
+	struct ring_sq *sq = &qp->tx->sq;
+	uint32_t end = sq->cur_post, slot;
+	struct ring_wqe app;
+
+	ring_hold_enter(qp);
+	for (uint32_t post = batch->from; post != end; post += app.bbs) {
+		ring_wqe_load(sq, post, qp->type, &app);
+		slot = app.slot;
+		ring_wqe_lay(&qp->hold, &app, &app, sq->wrid[slot], sq->wr_data[slot]);
+	}
+	ring_sq_unwrite(sq, batch->from, batch->nreq);
+}
+
+/* Was a key of what lies in the carrier's ring not known? Asked once. */
+static bool batch_missing(struct sp_qp *qp, const struct ring_sq *sq)
+{
+	bool missing = qp->tx_xlat.missing;
+
+	qp->tx_xlat.missing = false;
+	return missing && sq == &qp->tx->sq;
 }
 
 /* End of a batch that was written to sq: ring, or keep it withheld. */
@@ -200,12 +268,18 @@ void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batc
 {
 	int err;
 
+	bool missing = batch_missing(qp, sq);
+
 	if (!batch->nreq)
 		return;
-	sq->head += batch->nreq;
-	if (sq == &qp->tx->sq) {
-		ring_doorbell(qp->tx, batch);
-		return;
+	if (missing) {
+		batch_to_hold(qp, batch);
+	} else {
+		sq->head += batch->nreq;
+		if (sq == &qp->tx->sq) {
+			ring_doorbell(qp->tx, batch);
+			return;
+		}
 	}
 	if (qp->tx_mode & RING_FAILED) {
 		ring_backlog_event(qp->scq, true); /* an error wakes who waits for solicited ones */
@@ -218,7 +292,9 @@ void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batc
 		qp->dev->cb->key_missing(qp->cookie);
 }
 
-/* Withheld, moved, failed, or the very first post. Called with sq_lock held; drops it. */
+static int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+/* Withheld, failed, or the very first post. Called with sq_lock held; drops it. */
 static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr,
 					struct ibv_send_wr **bad)
 {
@@ -231,15 +307,51 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 		ring_unlock(&qp->sq_lock);
 		return qp->dev->saved.post_send(qp->ibv, wr, bad);
 	}
+	if (qp->tx_mode == RING_XLAT)
+		return post_send_xlat(qp, wr, bad);
 	sq = qp->tx_mode ? &qp->hold : &qp->tx->sq;
 	if (sq == &qp->hold && !qp->hold_made) {
 		err = ENOMEM;
 		*bad = wr;
 	} else {
-		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch);
+		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false);
 		ring_tx_commit(qp, sq, &batch);
 	}
 	ring_tx_unlock(qp);
+	return err;
+}
+
+static RING_NOINLINE int post_missing(struct sp_qp *qp, struct ring_batch *batch, uint32_t from,
+				      int err)
+{
+	batch->from = from;
+	ring_tx_commit(qp, &qp->tx->sq, batch);
+	ring_tx_unlock(qp);
+	return err;
+}
+
+/*
+ * After a move: written once, into the carrier's ring, with its keys. Called with sq_lock held;
+ * drops it.
+ */
+static __attribute__((noinline)) int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr,
+						    struct ibv_send_wr **bad)
+{
+	struct ring_batch batch = { 0 };
+	struct sp_carrier *c = qp->tx;
+	uint32_t from = c->sq.cur_post;
+	int err;
+
+	if (ring_unlikely(qp->tx_mode != RING_XLAT))
+		return post_send_slow(qp, wr, bad);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, true);
+	if (ring_unlikely(qp->tx_xlat.missing))
+		return post_missing(qp, &batch, from, err);
+	if (ring_likely(batch.nreq)) {
+		c->sq.head += batch.nreq;
+		ring_doorbell(c, &batch);
+	}
+	ring_unlock(&qp->sq_lock);
 	return err;
 }
 
@@ -254,9 +366,9 @@ int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 		return ring_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
 	ring_lock(&qp->sq_lock);
 	if (ring_unlikely(qp->tx_mode))
-		return post_send_slow(qp, wr, bad);
+		return post_send_xlat(qp, wr, bad);
 	c = qp->tx;
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, false);
 	if (ring_likely(batch.nreq)) {
 		c->sq.head += batch.nreq;
 		ring_doorbell(c, &batch);

@@ -12,7 +12,8 @@ int ring_sq_alloc(struct ring_sq *sq, bool keys)
 	sq->wrid = calloc(n, sizeof(*sq->wrid));
 	sq->wqe_head = malloc(n * sizeof(*sq->wqe_head));
 	sq->wr_data = calloc(n, sizeof(*sq->wr_data));
-	sq->keys = keys ? calloc(n * 4, sizeof(*sq->keys)) : NULL;
+	sq->keys = keys ? calloc(n, MLX5_SEND_WQE_BB) : NULL;
+	sq->keys_at = (uintptr_t)sq->keys - (uintptr_t)sq->buf;
 	if (!sq->wrid || !sq->wqe_head || !sq->wr_data || (keys && !sq->keys)) {
 		ring_sq_free(sq);
 		return -ENOMEM;
@@ -158,13 +159,20 @@ static void find_keys(struct ring_wqe *w, enum ibv_qp_type type)
 	}
 }
 
+/* The application's key of the 16-byte unit with this index in the ring. */
+static uint32_t *key_aside(const struct ring_sq *sq, size_t unit)
+{
+	size_t units = ((size_t)sq->mask + 1) * 4;
+
+	return (uint32_t *)(sq->keys + unit % units * 16);
+}
+
 /* Copy it out in a straight line, with the application's keys. */
 void ring_wqe_load(const struct ring_sq *sq, uint32_t post, enum ibv_qp_type type,
 		   struct ring_wqe *out)
 {
 	const uint8_t *at = (uint8_t *)ring_sq_ctrl(sq, post);
-	size_t units = ((size_t)sq->mask + 1) * 4, first = (post & sq->mask) * 4ul;
-	size_t fit = sq->end - at;
+	size_t first = (post & sq->mask) * 4ul, fit = sq->end - at;
 
 	out->slot = post & sq->mask;
 	out->ds = be32toh(ring_sq_ctrl(sq, post)->qpn_ds) & 0x3f;
@@ -176,7 +184,7 @@ void ring_wqe_load(const struct ring_sq *sq, uint32_t post, enum ibv_qp_type typ
 	find_keys(out, type);
 	for (uint32_t u = 0; sq->keys && u < out->ds; u++)
 		if (out->keys >> u & 1)
-			*key_at(out, u) = htobe32(sq->keys[(first + u) % units]);
+			*key_at(out, u) = htobe32(*key_aside(sq, first + u));
 }
 
 /*
@@ -226,7 +234,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 				       const struct ring_wqe *wire, uint64_t wr_id, uint8_t wr_data)
 {
 	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(dst, dst->cur_post);
-	size_t units = ((size_t)dst->mask + 1) * 4, first = (dst->cur_post & dst->mask) * 4ul;
+	size_t first = (dst->cur_post & dst->mask) * 4ul;
 	size_t fit = dst->end - (uint8_t *)ctrl;
 	uint32_t slot = dst->cur_post & dst->mask;
 
@@ -238,7 +246,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 	ctrl->qpn_ds = htobe32(dst->qpn << 8 | wire->ds);
 	for (uint32_t u = 0; dst->keys && u < app->ds; u++)
 		if (app->keys >> u & 1)
-			dst->keys[(first + u) % units] = be32toh(*key_at((void *)app, u));
+			*key_aside(dst, first + u) = be32toh(*key_at((void *)app, u));
 	dst->wrid[slot] = wr_id;
 	dst->wr_data[slot] = wr_data;
 	dst->wqe_head[slot] = dst->head++;

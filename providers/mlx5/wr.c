@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock. */
 #include "providers/mlx5/doorbell.h"
-#include "providers/mlx5/seg.h"
+#include "providers/mlx5/xlat.h"
 
 RING_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
 {
@@ -16,6 +16,8 @@ RING_INLINE void fail(struct sp_qp *qp, int err)
 
 /* -- begin and end ---------------------------------------------------------------------------- */
 
+static void use_builders(struct sp_qp *qp, bool xlat);
+
 static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
 	ring_tx_enter(qp);
@@ -25,8 +27,10 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 		ex->wr_start(ex);
 		return;
 	}
+	if (qp->b.xlat != (qp->tx_mode == RING_XLAT))
+		use_builders(qp, qp->tx_mode == RING_XLAT);
 	qp->b.limit = ring_tx_limit(qp);
-	if (!qp->tx_mode)
+	if (ring_tx_direct(qp))
 		return;
 	qp->b.sq = &qp->hold;
 	qp->b.post_rb = qp->hold.cur_post;
@@ -48,7 +52,7 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	b->nreq = 0;
 	b->inl = false;
 	b->err = ring_unlikely(qp->max_gs < 0) ? EINVAL : 0;
-	if (ring_unlikely(qp->tx_mode))
+	if (ring_unlikely(qp->tx_mode) && (qp->tx_mode != RING_XLAT || !b->xlat))
 		start_slow(qp, ex);
 }
 
@@ -69,29 +73,20 @@ static void wr_start(struct ibv_qp_ex *ex)
 		start_locked(qp, ex);
 }
 
-/* The numbers of requests that were not posted after all must not be found by ring_sq_find: they
- * will be those of others. */
 static RING_NOINLINE void roll_back(struct sp_qp *qp)
 {
 	struct ring_builder *b = &qp->b;
-	struct ring_sq *sq = b->sq;
-	uint32_t *number;
 
-	for (uint32_t post = b->post_rb; b->nreq && (int32_t)(sq->cur_post - post) >= 0; post++) {
-		number = &sq->wqe_head[post & sq->mask];
-		/* the last slot may be the oldest request's already */
-		if (*number - sq->head < b->nreq)
-			*number = sq->head ^ 1u << 31;
-	}
-	sq->cur_post = b->post_rb;
-	sq->fm_cache = b->fm_rb;
+	ring_sq_unwrite(b->sq, b->post_rb, b->nreq);
+	b->sq->fm_cache = b->fm_rb;
 	qp->two_sided = b->two_sided_rb;
+	qp->tx_xlat.missing = false;
 }
 
 static RING_NOINLINE int complete_slow(struct sp_qp *qp)
 {
 	struct ring_builder *b = &qp->b;
-	struct ring_batch batch = { b->ctrl, b->nreq, b->ds, b->inl };
+	struct ring_batch batch = { b->ctrl, b->nreq, b->ds, b->inl, b->post_rb };
 	int err = b->err;
 
 	if (err)
@@ -117,14 +112,11 @@ static RING_NOINLINE int complete_waiting(struct sp_qp *qp, struct ring_bf *bf)
 	return complete_ring(qp, bf);
 }
 
-static int wr_complete(struct ibv_qp_ex *ex)
+RING_INLINE int complete(struct sp_qp *qp)
 {
-	struct sp_qp *qp = qp_of(ex);
 	struct ring_builder *b = &qp->b;
 	struct ring_bf *bf = qp->tx->bf;
 
-	if (ring_unlikely((uint32_t)b->err | qp->tx_mode))
-		return complete_slow(qp);
 	if (ring_unlikely(!b->nreq)) {
 		ring_unlock(&qp->sq_lock);
 		return 0;
@@ -134,6 +126,25 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (ring_unlikely(!ring_trylock(&bf->lock)))
 		return complete_waiting(qp, bf);
 	return complete_ring(qp, bf);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (ring_unlikely((uint32_t)qp->b.err | qp->tx_mode))
+		return complete_slow(qp);
+	return complete(qp);
+}
+
+/* Of requests that lie in the carrier's ring, with its keys. */
+static int xlat_wr_complete(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (ring_unlikely((uint32_t)qp->b.err | qp->tx_xlat.missing))
+		return complete_slow(qp);
+	return complete(qp);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -150,12 +161,11 @@ static void wr_abort(struct ibv_qp_ex *ex)
  * Control segment of the next request, and room for its header of so many 16-byte units; the
  * immediate is the caller's. Returns where the header goes, or NULL: there is an error.
  */
-RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
-			   uint32_t header)
+RING_INLINE uint8_t *begin_in(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_qp_ex *ex,
+			      enum ibv_wr_opcode opcode, uint32_t header)
 {
 	const struct ring_opcode *op = &ring_opcodes[opcode];
 	struct ring_builder *b = &qp->b;
-	struct ring_sq *sq = b->sq;
 	uint32_t post = sq->cur_post, idx = post & sq->mask;
 	uint32_t nreq = b->nreq, number = sq->head + nreq;
 	struct mlx5_wqe_ctrl_seg *ctrl;
@@ -181,14 +191,21 @@ RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ib
 	return (uint8_t *)(ctrl + 1);
 }
 
-RING_INLINE void finish(struct sp_qp *qp)
+RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+			   uint32_t header)
 {
-	struct ring_builder *b = &qp->b;
-	struct ring_sq *sq = b->sq;
-	uint32_t ds = b->ds;
+	return begin_in(qp, qp->b.sq, ex, opcode, header);
+}
 
+RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
+{
 	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
 	sq->cur_post += (ds + 3) / 4;
+}
+
+RING_INLINE void finish(struct sp_qp *qp)
+{
+	finish_in(&qp->b, qp->b.sq, qp->b.ds);
 }
 
 /* RC requests are complete with their data, UD requests with data and address. */
@@ -321,6 +338,92 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	umr_op(qp_of(ex), ex, rkey, 0, &nothing, IBV_WR_LOCAL_INV, RING_OP_LOCAL_INV);
 }
 
+/*
+ * The same where keys must be translated: wr_start lets the application's function pointers be
+ * these for as long as requests are written straight into the ring of a carrier that is not its
+ * own. Only RC has such carriers. What cannot run there is written all the same, and wr_complete
+ * puts it aside.
+ */
+static RING_NOINLINE bool xlat_rdma_slow(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+					 enum ibv_wr_opcode opcode, uint32_t header)
+{
+	struct sp_qp *qp = qp_of(ex);
+	uint8_t *at = begin(qp, ex, opcode, header);
+
+	if (at)
+		ring_xlat_raddr(qp, qp->b.sq, at, addr, rkey);
+	return at;
+}
+
+/* What has to be looked up is a call at the end, as above. */
+RING_INLINE bool xlat_rdma(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			   enum ibv_wr_opcode opcode, uint32_t header)
+{
+	struct sp_qp *qp = qp_of(ex);
+	const struct ring_key *key = &qp->tx_xlat.last[RING_RKEY];
+	struct ring_sq *sq;
+	uint8_t *at;
+
+	if (!ring_xlat_hit(&qp->tx_xlat, RING_RKEY, rkey))
+		return xlat_rdma_slow(ex, rkey, addr, opcode, header);
+	sq = qp->b.sq;
+	at = begin_in(qp, sq, ex, opcode, header);
+	if (ring_unlikely(!at))
+		return false;
+	ring_xlat_aside(sq, at, (uint32_t)key->tag);
+	ring_seg_raddr_wire(at, addr, key->wire);
+	return true;
+}
+
+static void xlat_wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE, 1);
+}
+
+static void xlat_wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	if (xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE_WITH_IMM, 1))
+		qp_of(ex)->b.ctrl->imm = imm;
+}
+
+static void xlat_wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_READ, 1);
+}
+
+static void xlat_wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+				   uint64_t compare, uint64_t swap)
+{
+	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_CMP_AND_SWP, 2))
+		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, true, swap, compare);
+}
+
+static void xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+				     uint64_t add)
+{
+	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_FETCH_AND_ADD, 2))
+		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, false, 0, add);
+}
+
+static void xlat_wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	qp_of(ex)->tx_xlat.missing = true;
+	wr_send_inv(ex, rkey);
+}
+
+static void xlat_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+			    const struct ibv_mw_bind_info *info)
+{
+	qp_of(ex)->tx_xlat.missing = true;
+	wr_bind_mw(ex, mw, rkey, info);
+}
+
+static void xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	qp_of(ex)->tx_xlat.missing = true;
+	wr_local_inv(ex, rkey);
+}
+
 /* -- setters ---------------------------------------------------------------------------------- */
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
@@ -370,6 +473,66 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	setter_done(qp);
 }
 
+static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
+					uint32_t length)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+
+	if (b->err)
+		return;
+	if (length) {
+		ring_xlat_data(qp, b->sq, b->data, addr, lkey, length);
+		b->ds++;
+	}
+	finish(qp);
+}
+
+static void xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq;
+	uint8_t *seg;
+
+	if (ring_unlikely(b->err || !length) || !ring_xlat_hit(&qp->tx_xlat, RING_LKEY, lkey)) {
+		xlat_sge_slow(ex, lkey, addr, length);
+		return;
+	}
+	sq = b->sq;
+	seg = b->data;
+	ring_xlat_aside(sq, seg, lkey);
+	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
+	finish_in(b, sq, ++b->ds);
+}
+
+static void xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = b->sq;
+	uint8_t *seg = b->data;
+	uint32_t ds = b->ds;
+
+	if (ring_unlikely(b->err))
+		return;
+	if (ring_unlikely(n > (size_t)qp->max_gs)) {
+		b->err = ENOMEM;
+		return;
+	}
+	for (; n; n--, sge++) {
+		if (ring_unlikely(seg == sq->end))
+			seg = sq->buf;
+		if (ring_unlikely(!sge->length))
+			continue;
+		ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, sge->length);
+		seg += sizeof(struct mlx5_wqe_data_seg);
+		ds++;
+	}
+	b->ds = ds;
+	finish_in(b, sq, ds);
+}
+
 RING_INLINE uint8_t *inline_start(struct ring_builder *b)
 {
 	return b->data + sizeof(struct mlx5_wqe_inl_data_seg);
@@ -417,8 +580,19 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 /* -- pointing the application's QP at them ---------------------------------------------------- */
 
 /* Only what the provider offered is replaced: a NULL stays NULL. */
-/* clang-format off: a list, one name a line */
-#define RING_WR_FUNCS(X)                                                                           \
+/* clang-format off: lists, one name a line */
+#define RING_WR_KEYLESS(X)                                                                         \
+	X(wr_send)                                                                                 \
+	X(wr_send_imm)                                                                             \
+	X(wr_send_tso)                                                                             \
+	X(wr_set_ud_addr)                                                                          \
+	X(wr_set_inline_data)                                                                      \
+	X(wr_set_inline_data_list)                                                                 \
+	X(wr_start)                                                                                \
+	X(wr_abort)
+
+/* Those that there are for carriers with other keys too. */
+#define RING_WR_KEYED(X)                                                                           \
 	X(wr_atomic_cmp_swp)                                                                       \
 	X(wr_atomic_fetch_add)                                                                     \
 	X(wr_bind_mw)                                                                              \
@@ -426,19 +600,26 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	X(wr_rdma_read)                                                                            \
 	X(wr_rdma_write)                                                                           \
 	X(wr_rdma_write_imm)                                                                       \
-	X(wr_send)                                                                                 \
-	X(wr_send_imm)                                                                             \
 	X(wr_send_inv)                                                                             \
-	X(wr_send_tso)                                                                             \
-	X(wr_set_ud_addr)                                                                          \
-	X(wr_set_inline_data)                                                                      \
-	X(wr_set_inline_data_list)                                                                 \
 	X(wr_set_sge)                                                                              \
 	X(wr_set_sge_list)                                                                         \
-	X(wr_start)                                                                                \
-	X(wr_complete)                                                                             \
-	X(wr_abort)
+	X(wr_complete)
 /* clang-format on */
+
+/*
+ * sq_lock is held: between wr_start and wr_complete the application calls these, and no other
+ * thread may. wr_start is called without the lock and stays what it is.
+ */
+static void use_builders(struct sp_qp *qp, bool xlat)
+{
+	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
+
+#define USE(f)                                                                                     \
+	if (qp->saved_ex.f)                                                                        \
+		ex->f = xlat ? xlat_##f : f;
+	RING_WR_KEYED(USE)
+	qp->b.xlat = xlat;
+}
 
 /* Again after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
 void ring_wr_install(struct sp_qp *qp)
@@ -450,7 +631,11 @@ void ring_wr_install(struct sp_qp *qp)
 		qp->saved_ex.f = ex->f;                                                            \
 		ex->f = f;                                                                         \
 	}
-	RING_WR_FUNCS(SET)
+#define SET_KEYED(f)                                                                               \
+	if (ex->f != xlat_##f)                                                                     \
+	SET(f)
+	RING_WR_KEYLESS(SET)
+	RING_WR_KEYED(SET_KEYED)
 }
 
 void ring_wr_restore(struct sp_qp *qp)
@@ -460,5 +645,6 @@ void ring_wr_restore(struct sp_qp *qp)
 #define RESTORE(f)                                                                                 \
 	if (qp->saved_ex.f)                                                                        \
 		ex->f = qp->saved_ex.f;
-	RING_WR_FUNCS(RESTORE)
+	RING_WR_KEYLESS(RESTORE)
+	RING_WR_KEYED(RESTORE)
 }

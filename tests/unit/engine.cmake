@@ -11,6 +11,14 @@ add_executable(engine_foreign_test engine_foreign_test.c)
 target_link_libraries(engine_foreign_test engine_fake ${CMOCKA_LIBRARIES})
 add_test(NAME engine_foreign_test COMMAND engine_foreign_test)
 
+add_executable(engine_xlat_test engine_xlat_test.c)
+target_link_libraries(engine_xlat_test engine_fake ${CMOCKA_LIBRARIES})
+add_test(NAME engine_xlat_test COMMAND engine_xlat_test)
+
+add_executable(engine_poll_test engine_poll_test.c)
+target_link_libraries(engine_poll_test engine_fake ${CMOCKA_LIBRARIES})
+add_test(NAME engine_poll_test COMMAND engine_poll_test)
+
 add_executable(engine_random_test engine_random_test.c)
 target_link_libraries(engine_random_test engine_fake)
 add_test(NAME engine_random_test COMMAND engine_random_test 300)

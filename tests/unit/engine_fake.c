@@ -11,6 +11,7 @@
 struct fake_log fake_log;
 struct fake_events fake_events;
 _Atomic bool fake_keys_missing;
+_Atomic uint32_t fake_keys_turn;
 
 /* Tests run in builds with NDEBUG too. */
 #define CHECK(cond)                                                                                \
@@ -47,17 +48,27 @@ static void on_progress(void *cookie, uint32_t epoch)
 	fake_events.progress++;
 }
 
-static int translate(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+static int translate(uint32_t first, uint32_t epoch, uint32_t key, uint32_t *out)
 {
-	if (atomic_load(&fake_keys_missing))
+	if (atomic_load(&fake_keys_missing) || key - first >= FAKE_KEYS)
 		return -ENOENT;
-	*out = key + epoch * FAKE_KEY_STEP;
+	*out = key + epoch * FAKE_KEY_STEP + atomic_load(&fake_keys_turn) * FAKE_TURN_STEP;
 	return 0;
+}
+
+static int translate_lkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+{
+	return translate(FAKE_LKEY, epoch, key, out);
+}
+
+static int translate_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+{
+	return translate(FAKE_RKEY, epoch, key, out);
 }
 
 static int srq_translate(void *cookie, uint8_t path, uint32_t key, uint32_t *out)
 {
-	return translate(cookie, path, key, out);
+	return translate(FAKE_LKEY, path, key, out);
 }
 
 static const struct sp_callbacks callbacks = {
@@ -65,8 +76,8 @@ static const struct sp_callbacks callbacks = {
 	.cq_event = on_event,
 	.key_missing = on_key,
 	.qp_progress = on_progress,
-	.lkey = translate,
-	.rkey = translate,
+	.lkey = translate_lkey,
+	.rkey = translate_rkey,
 	.srq_lkey = srq_translate,
 	.srq_stuck = on_key,
 	.srq_limit = on_event,
@@ -77,6 +88,7 @@ void fake_reset(void)
 	memset(&fake_log, 0, sizeof(fake_log));
 	memset(&fake_events, 0, sizeof(fake_events));
 	atomic_store(&fake_keys_missing, false);
+	atomic_store(&fake_keys_turn, 0);
 }
 
 /* -- objects ---------------------------------------------------------------------------------- */
@@ -217,6 +229,16 @@ static void no_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr)
 	abort();
 }
 
+static void no_atomic(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	abort();
+}
+
+static void no_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	abort();
+}
+
 static void no_sges(struct ibv_qp_ex *qp, size_t n, const struct ibv_sge *sge)
 {
 	abort();
@@ -227,7 +249,11 @@ static void offer_wr(struct ibv_qp_ex *ex)
 	ex->wr_start = no_wr;
 	ex->wr_abort = no_wr;
 	ex->wr_complete = no_complete;
+	ex->wr_send = no_wr;
 	ex->wr_rdma_write = no_write;
+	ex->wr_rdma_read = no_write;
+	ex->wr_atomic_fetch_add = no_atomic;
+	ex->wr_set_sge = no_sge;
 	ex->wr_set_sge_list = no_sges;
 }
 
@@ -322,7 +348,9 @@ static struct mlx5_wqe_data_seg *unit_at(struct fake_qp *qp, uint32_t unit)
 
 static uint32_t key_of(const struct fake_qp *qp, uint32_t key)
 {
-	return qp->xlat ? key + qp->epoch * FAKE_KEY_STEP : key;
+	if (!qp->xlat)
+		return key;
+	return key + qp->epoch * FAKE_KEY_STEP + atomic_load(&fake_keys_turn) * FAKE_TURN_STEP;
 }
 
 static void check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint64_t *id)
@@ -337,7 +365,7 @@ static void check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint64_t 
 			unit += ((n & 0x3ff) + 4 + 15) / 16;
 			continue;
 		}
-		CHECK(be32toh(seg->lkey) == key_of(qp, FAKE_LKEY));
+		CHECK(be32toh(seg->lkey) == key_of(qp, fake_lkey(be64toh(seg->addr))));
 		if (!*id)
 			*id = be64toh(seg->addr);
 		unit++;
@@ -363,8 +391,8 @@ static uint32_t execute(struct fake_qp *qp, uint8_t *opcode, bool *signaled)
 	    *opcode == MLX5_OPCODE_RDMA_READ || *opcode == MLX5_OPCODE_ATOMIC_FA) {
 		raddr = (struct mlx5_wqe_raddr_seg *)unit_at(qp, 1);
 		/* without data the key is not looked at */
-		CHECK(ds == 2 || be32toh(raddr->rkey) == key_of(qp, FAKE_RKEY));
 		id = be64toh(raddr->raddr);
+		CHECK(ds == 2 || be32toh(raddr->rkey) == key_of(qp, fake_rkey(id)));
 		first = *opcode == MLX5_OPCODE_ATOMIC_FA ? 3 : 2;
 	}
 	check_data(qp, first, ds, &id);
@@ -426,7 +454,7 @@ uint64_t fake_recv_addr(const struct fake_qp *qp, uint32_t index, uint32_t sge)
 	for (uint32_t i = 0; i < qp->rq_stride / 16; i++) {
 		if (be32toh(seg[i].lkey) == MLX5_INVALID_LKEY)
 			return 0;
-		CHECK(be32toh(seg[i].lkey) == key_of(qp, FAKE_LKEY));
+		CHECK(be32toh(seg[i].lkey) == key_of(qp, fake_lkey(be64toh(seg[i].addr))));
 		if (i == sge)
 			return be64toh(seg[i].addr);
 	}

@@ -18,7 +18,9 @@ enum fake_limits {
 	FAKE_LOG = 1 << 14,
 	FAKE_LKEY = 0x700,
 	FAKE_RKEY = 0x900,
+	FAKE_KEYS = 11,		 /* of each kind: the key of an address is fake_lkey or fake_rkey */
 	FAKE_KEY_STEP = 0x10000, /* a key on carrier e is the application's + e steps */
+	FAKE_TURN_STEP = 0x100,	 /* and + as many of these as fake_keys_turn says */
 };
 
 struct fake_dev {
@@ -67,6 +69,8 @@ struct fake_events {
 };
 extern struct fake_events fake_events;
 extern _Atomic bool fake_keys_missing;
+/* Every key of a carrier stands for another now; the NIC takes only those of now. */
+extern _Atomic uint32_t fake_keys_turn;
 
 void fake_reset(void);
 void fake_dev_make(struct fake_dev *dev, bool install);
@@ -98,6 +102,16 @@ void fake_flush(struct fake_qp *qp, uint8_t syndrome);
 void fake_flush_overrun(struct fake_qp *qp);
 uint32_t fake_published(const struct fake_qp *qp); /* WQEBBs not executed */
 uint64_t fake_recv_addr(const struct fake_qp *qp, uint32_t index, uint32_t sge);
+
+static inline uint32_t fake_lkey(uint64_t addr)
+{
+	return FAKE_LKEY + addr / 16 % FAKE_KEYS;
+}
+
+static inline uint32_t fake_rkey(uint64_t addr)
+{
+	return FAKE_RKEY + addr / 16 % FAKE_KEYS;
+}
 
 static inline struct ibv_qp *fake_ibv(struct fake_qp *qp)
 {

@@ -403,11 +403,11 @@ static void many_cancels_lose_nothing(void **state)
 static void build(uint64_t id)
 {
 	struct ibv_qp_ex *qp = &rig->app->ex;
-	struct ibv_sge sge = { id, 8, FAKE_LKEY };
+	struct ibv_sge sge = { id, 8, fake_lkey(id) };
 
 	qp->wr_id = id;
 	qp->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_rdma_write(qp, FAKE_RKEY, id);
+	ibv_wr_rdma_write(qp, fake_rkey(id), id);
 	ibv_wr_set_sge_list(qp, 1, &sge);
 }
 

@@ -36,7 +36,7 @@ static struct model m;
 /* How often the interesting was reached, over all rounds. */
 static struct reached {
 	uint64_t sends, refused, receives, moves, ordered, resent, died, gone, fences, put_off,
-		fenced, resumed, late;
+		fenced, resumed, late, keyless;
 } reached;
 
 #define MUST(cond)                                                                                 \
@@ -348,6 +348,27 @@ static void ordered(void)
 		move(0, true);
 }
 
+/* Keys go, and with them what the engine remembers of them; posts wait until they are back. */
+static void lose_keys(void)
+{
+	uint64_t before = m.next_send;
+	int err;
+
+	fake_keys_missing = below(4);
+	ENGINE->keys_changed();
+	post_sends();
+	post_recvs();
+	if (below(2))
+		run_some();
+	if (below(2))
+		poll_some();
+	post_sends();
+	reached.keyless += fake_keys_missing ? m.next_send - before : 0;
+	fake_keys_missing = false;
+	err = ENGINE->qp_publish(rig->sp);
+	MUST(!err || err == -EAGAIN);
+}
+
 /* -- rounds ----------------------------------------------------------------------------------- */
 
 /* The records say what the engine wrote, at every moment: no look at them may see another hand. */
@@ -360,7 +381,9 @@ static void alone(void)
 
 static void step(void)
 {
-	switch (below(23)) {
+	switch (below(25)) {
+	case 23:
+	case 24: lose_keys(); break;
 	case 0: move(below(5), false); break;
 	case 1:
 	case 2: drain(); break;
@@ -418,11 +441,12 @@ static void print_reached(void)
 
 	printf("%ju sends, %ju refused, %ju receives; %ju moves (%ju ordered), %ju resent, "
 	       "%ju died on the way, %ju gone unseen; %ju fences, %ju put off, %ju complete; "
-	       "%ju taken back, %ju of them late\n",
+	       "%ju taken back, %ju of them late; %ju posted without keys\n",
 	       (uintmax_t)r->sends, (uintmax_t)r->refused, (uintmax_t)r->receives,
 	       (uintmax_t)r->moves, (uintmax_t)r->ordered, (uintmax_t)r->resent, (uintmax_t)r->died,
 	       (uintmax_t)r->gone, (uintmax_t)r->fences, (uintmax_t)r->put_off,
-	       (uintmax_t)r->fenced, (uintmax_t)r->resumed, (uintmax_t)r->late);
+	       (uintmax_t)r->fenced, (uintmax_t)r->resumed, (uintmax_t)r->late,
+	       (uintmax_t)r->keyless);
 }
 
 /* As if so many requests and receives had gone before that all counters are about to wrap. */

@@ -102,17 +102,33 @@ void rig_drop(struct rig *rig, uint32_t carrier)
 	ENGINE->carrier_del(rig->carriers[carrier].sp);
 }
 
-static int write_by_calls(struct rig *rig, uint64_t id, unsigned flags, const struct ibv_sge *sge,
-			  uint32_t sges)
+static int send_by_calls(struct rig *rig, const struct ibv_send_wr *wr)
 {
+	const struct ibv_sge *sge = wr->sg_list;
 	struct ibv_qp_ex *qp = &rig->app->ex;
 
 	ibv_wr_start(qp);
-	qp->wr_id = id;
-	qp->wr_flags = flags;
-	ibv_wr_rdma_write(qp, FAKE_RKEY, id);
-	ibv_wr_set_sge_list(qp, sges, sge);
+	qp->wr_id = wr->wr_id;
+	qp->wr_flags = wr->send_flags;
+	switch ((int)wr->opcode) {
+	case IBV_WR_SEND: ibv_wr_send(qp); break;
+	case IBV_WR_RDMA_WRITE: ibv_wr_rdma_write(qp, fake_rkey(wr->wr_id), wr->wr_id); break;
+	case IBV_WR_RDMA_READ: ibv_wr_rdma_read(qp, fake_rkey(wr->wr_id), wr->wr_id); break;
+	default: ibv_wr_atomic_fetch_add(qp, fake_rkey(wr->wr_id), wr->wr_id, 1); break;
+	}
+	if (wr->num_sge == 1)
+		ibv_wr_set_sge(qp, sge->lkey, sge->addr, sge->length);
+	else
+		ibv_wr_set_sge_list(qp, (size_t)wr->num_sge, sge);
 	return ibv_wr_complete(qp);
+}
+
+/* The newer calls go together. */
+static bool by_calls(const struct rig *rig, enum ibv_wr_opcode op, unsigned flags)
+{
+	return rig->cq_ex && !(flags & IBV_SEND_INLINE) &&
+	       (op == IBV_WR_SEND || op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_READ ||
+		op == IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
 int rig_send(struct rig *rig, enum ibv_wr_opcode op, uint64_t id, unsigned flags, uint32_t sges)
@@ -127,19 +143,18 @@ int rig_send(struct rig *rig, enum ibv_wr_opcode op, uint64_t id, unsigned flags
 			   *bad;
 
 	for (uint32_t i = 0; i < sges; i++) {
-		sge[i] = (struct ibv_sge){ id, 8, FAKE_LKEY };
+		sge[i] = (struct ibv_sge){ id + 16 * i, 8, fake_lkey(id + 16 * i) };
 		if (flags & IBV_SEND_INLINE)
 			sge[i].addr = (uintptr_t)bytes;
 	}
-	/* the newer calls go together */
-	if (rig->cq_ex && op == IBV_WR_RDMA_WRITE && !(flags & IBV_SEND_INLINE))
-		return write_by_calls(rig, id, flags, sge, sges);
+	if (by_calls(rig, op, flags))
+		return send_by_calls(rig, &wr);
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		wr.wr.atomic.remote_addr = id;
-		wr.wr.atomic.rkey = FAKE_RKEY;
+		wr.wr.atomic.rkey = fake_rkey(id);
 	} else {
 		wr.wr.rdma.remote_addr = id;
-		wr.wr.rdma.rkey = FAKE_RKEY;
+		wr.wr.rdma.rkey = fake_rkey(id);
 	}
 	return ibv_post_send(fake_ibv(rig->app), &wr, &bad);
 }
@@ -150,7 +165,7 @@ int rig_recv(struct rig *rig, uint64_t id, uint32_t sges)
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sge, .num_sge = sges }, *bad;
 
 	for (uint32_t i = 0; i < sges; i++)
-		sge[i] = (struct ibv_sge){ id + i, 64, FAKE_LKEY };
+		sge[i] = (struct ibv_sge){ id + i, 64, fake_lkey(id + i) };
 	return ibv_post_recv(fake_ibv(rig->app), &wr, &bad);
 }
 

@@ -403,7 +403,7 @@ static void drained_completions_come_first(void **state)
 static void drain_scatters_at_once(void **state)
 {
 	uint64_t buffer[8] = { 0 };
-	struct ibv_sge sge = { (uintptr_t)buffer, sizeof(buffer), FAKE_LKEY };
+	struct ibv_sge sge = { (uintptr_t)buffer, sizeof(buffer), fake_lkey((uintptr_t)buffer) };
 	struct ibv_recv_wr wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	assert_int_equal(ibv_post_recv(fake_ibv(rig->app), &wr, &bad), 0);
@@ -595,6 +595,7 @@ static void posts_wait_for_their_keys(void **state)
 	settle(to, NULL, 0, &settled);
 	write_n(0, 1, IBV_SEND_SIGNALED);
 	fake_keys_missing = true;
+	ENGINE->keys_changed();
 	write_n(1, 2, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 2), 0);
 	assert_int_equal(fake_events.keys, 2);

@@ -189,6 +189,7 @@ static void *be_shell(void *arg)
 			ENGINE->qp_send_counts(rig->sp, &posted, &done);
 			ENGINE->qp_busy(rig->sp);
 			ENGINE->qp_progressed(rig->sp);
+			ENGINE->keys_changed();
 			drain();
 			sched_yield();
 		}

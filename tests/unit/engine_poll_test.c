@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which rings of a CQ are polled and armed, and whose slots are given back, before and after moves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "providers/mlx5/ring.h"
+#include "tests/unit/engine_rig.h"
+
+static const struct fake_geometry geometry = { 16, 16, 4, 16, 4, false };
+static struct rig *rig;
+/* A second QP of the same CQs. */
+static struct fake_qp other;
+static struct sp_qp *other_sp;
+
+static int setup_with(bool ex)
+{
+	const char *why;
+
+	rig = calloc(1, sizeof(*rig));
+	rig_make(rig, &geometry, 64, ex);
+	fake_qp_make(&rig->dev, &other, &rig->scq, &rig->rcq, &geometry);
+	return ENGINE->qp_drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
+				rig->sp_rcq, rig, &other_sp, &why);
+}
+
+static int setup(void **state)
+{
+	return setup_with(false);
+}
+
+static int setup_ex(void **state)
+{
+	return setup_with(true);
+}
+
+static void other_goes(void)
+{
+	if (other_sp)
+		ENGINE->qp_undrive(other_sp);
+	other_sp = NULL;
+}
+
+static int teardown(void **state)
+{
+	other_goes();
+	fake_qp_free(&other);
+	rig_free(rig);
+	free(rig);
+	return 0;
+}
+
+static void move(void)
+{
+	struct sp_settled settled;
+	uint32_t to = rig_standby(rig, &geometry), old = rig->active;
+
+	ENGINE->qp_withhold(rig->sp);
+	ENGINE->qp_seal(rig->sp);
+	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
+	rig->active = to;
+	if (old)
+		rig_drop(rig, old);
+}
+
+static void send_n(uint64_t first, int n)
+{
+	for (int i = 0; i < n; i++)
+		assert_int_equal(
+			rig_send(rig, IBV_WR_RDMA_WRITE, first + (uint64_t)i, IBV_SEND_SIGNALED, 1),
+			0);
+	assert_int_equal(fake_run(rig_active(rig), 64), n);
+}
+
+static void send_other(uint64_t id)
+{
+	struct ibv_sge sge = { id, 8, fake_lkey(id) };
+	struct ibv_send_wr wr = { .wr_id = id,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = &sge,
+				  .num_sge = 1 },
+			   *bad;
+
+	assert_int_equal(ibv_post_send(fake_ibv(&other), &wr, &bad), 0);
+	assert_int_equal(fake_run(&other, 1), 1);
+}
+
+static void expect(uint64_t first, int n)
+{
+	struct ibv_wc wc[64];
+
+	assert_int_equal(rig_poll(rig, true, wc, 64), n);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(wc[i].wr_id, first + (uint64_t)i);
+		assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+	}
+}
+
+static uint32_t given_back(const struct fake_cq *cq)
+{
+	return be32toh(cq->db[0]);
+}
+
+static void only_the_ring_in_use_is_polled(void **state)
+{
+	struct sp_cq *cq = rig->sp_scq;
+
+	other_goes();
+	assert_ptr_equal(cq->active, &cq->ring);
+	assert_false(cq->more);
+	send_n(1, 3);
+	expect(1, 3);
+	assert_int_equal(given_back(&rig->scq), 3);
+	for (int i = 0; i < 4; i++) {
+		move();
+		assert_ptr_equal(cq->active, rig->nics[0].ring_s);
+		assert_ptr_equal(rig->sp_rcq->active, rig->nics[0].ring_r);
+		assert_false(cq->more);
+		send_n(10, 5);
+		expect(10, 5);
+		assert_int_equal(given_back(&rig->nics[0].shadow_s), 5 * (i + 1));
+	}
+}
+
+/* One QP moved, the other did not. */
+static void both_rings_are_polled(void **state)
+{
+	struct ibv_wc wc[4];
+
+	move();
+	assert_true(rig->sp_scq->more);
+	send_n(1, 1);
+	send_other(2);
+	assert_int_equal(rig_poll(rig, true, wc, 4), 2);
+	assert_int_equal(wc[0].wr_id + wc[1].wr_id, 3);
+	assert_int_equal(given_back(&rig->scq), 1);
+	assert_int_equal(given_back(&rig->nics[0].shadow_s), 1);
+	other_goes();
+	assert_false(rig->sp_scq->more);
+	assert_ptr_equal(rig->sp_scq->active, rig->nics[0].ring_s);
+	send_n(5, 2);
+	expect(5, 2);
+}
+
+/* What a left carrier still says lies in a ring that nobody polls, until it is needed again. */
+static void leavings_are_cleared_away(void **state)
+{
+	const char *why;
+
+	other_goes();
+	send_n(1, 2);
+	expect(1, 2);
+	assert_int_equal(rig_send(rig, IBV_WR_RDMA_WRITE, 3, IBV_SEND_SIGNALED, 1), 0);
+	assert_int_equal(fake_run(rig->app, 1), 1); /* seen by nobody when it is left */
+	ENGINE->qp_withhold(rig->sp);
+	ENGINE->qp_seal(rig->sp);
+	{
+		enum sp_fate fate = SP_FATE_RESEND;
+		struct sp_settled settled;
+		uint32_t to = rig_standby(rig, &geometry);
+
+		assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
+		assert_int_equal(
+			ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, &fate, 1, &settled), 0);
+		rig->active = to;
+	}
+	assert_int_equal(given_back(&rig->scq), 3);
+	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+	assert_int_equal(fake_run(rig_active(rig), 4), 1);
+	expect(3, 1);
+	/* a new QP brings the ring back to life */
+	fake_qp_free(&other);
+	fake_qp_make(&rig->dev, &other, &rig->scq, &rig->rcq, &geometry);
+	assert_int_equal(ENGINE->qp_drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
+					  rig->sp_rcq, rig, &other_sp, &why),
+			 0);
+	assert_true(rig->sp_scq->more);
+	send_other(7);
+	expect(7, 1);
+}
+
+/* A completion that is looked at while its ring stops being the one that is polled. */
+static void slots_of_a_left_ring_are_given_back(void **state)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq_ex *cq = &rig->scq.ex;
+
+	other_goes();
+	send_n(1, 2);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	assert_int_equal(cq->wr_id, 1);
+	assert_int_equal(ibv_next_poll(cq), 0);
+	move();
+	assert_int_equal(given_back(&rig->scq), 0);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
+	assert_int_equal(ibv_wc_read_qp_num(cq), fake_ibv(rig->app)->qp_num);
+	send_n(3, 1);
+	assert_int_equal(ibv_next_poll(cq), 0);
+	assert_int_equal(cq->wr_id, 3);
+	ibv_end_poll(cq);
+	assert_int_equal(given_back(&rig->scq), 2);
+	assert_int_equal(given_back(&rig->nics[0].shadow_s), 1);
+}
+
+/* The shadow's ring is written again, and gone, while its completion is looked at. */
+static void completions_of_shadows_are_copies(void **state)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq_ex *cq = &rig->scq.ex;
+
+	other_goes();
+	move();
+	send_n(1, 1);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	memset(rig->nics[0].shadow_s.buf, 0xee, 64);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
+	assert_int_equal(ibv_wc_read_qp_num(cq), fake_ibv(rig->app)->qp_num);
+	ibv_end_poll(cq);
+}
+
+/* Drained from under somebody who holds a completion: all slots come back with end_poll. */
+static void drain_under_a_held_completion_owes(void **state)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq_ex *cq = &rig->scq.ex;
+
+	move();
+	send_n(1, 1);
+	send_other(2);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
+	assert_int_equal(given_back(&rig->scq), 0);
+	ibv_end_poll(cq);
+	assert_int_equal(given_back(&rig->scq), 1);
+	assert_int_equal(given_back(&rig->nics[0].shadow_s), 1);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	ibv_end_poll(cq);
+}
+
+static uint32_t armed(const struct fake_cq *cq)
+{
+	return be32toh(cq->db[1]);
+}
+
+static void the_ring_in_use_is_armed(void **state)
+{
+	uint32_t before, on_shadow;
+
+	other_goes();
+	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0), 0);
+	before = armed(&rig->scq);
+	assert_true(before & MLX5_CQ_DB_REQ_NOT || !(before & MLX5_CQ_DB_REQ_NOT_SOL));
+	/* who waits goes on waiting, on the new ring */
+	memset(rig->nics[0].shadow_s.db, 0xff, sizeof(rig->nics[0].shadow_s.db));
+	move();
+	on_shadow = armed(&rig->nics[0].shadow_s);
+	assert_int_not_equal(on_shadow, UINT32_MAX);
+	send_n(1, 1);
+	expect(1, 1);
+	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 1), 0);
+	assert_int_equal(armed(&rig->scq), before);
+	assert_true(armed(&rig->nics[0].shadow_s) & MLX5_CQ_DB_REQ_NOT_SOL);
+	assert_int_equal(armed(&rig->nics[0].shadow_s) & 0xffffff, 1);
+}
+
+int main(void)
+{
+#define TEST_EX(f) cmocka_unit_test_setup_teardown(f, setup_ex, teardown)
+#define TEST(f)	   cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(only_the_ring_in_use_is_polled),
+		TEST_EX(only_the_ring_in_use_is_polled),
+		TEST(both_rings_are_polled),
+		TEST_EX(both_rings_are_polled),
+		TEST(leavings_are_cleared_away),
+		TEST_EX(leavings_are_cleared_away),
+		TEST_EX(slots_of_a_left_ring_are_given_back),
+		TEST_EX(completions_of_shadows_are_copies),
+		TEST_EX(drain_under_a_held_completion_owes),
+		TEST(the_ring_in_use_is_armed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
