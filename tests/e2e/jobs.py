@@ -56,7 +56,7 @@ def has_module(python, module):
     """Whether this interpreter can import it."""
     try:
         done = subprocess.run([python, "-c", "import " + module], capture_output=True, timeout=120,
-                              check=False)
+                              check=False, cwd="/")     # not a file of that name here
     except OSError:
         return False
     return done.returncode == 0
