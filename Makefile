@@ -99,7 +99,7 @@ fuzz: build
 # Status 77: skipped, with the reason printed.
 programs: build
 	@-./scripts/install-programs.sh $(B)
-	@for t in mpi training torch_rpc mooncake programs; do \
+	@for t in mpi training torch_rpc mooncake_engine programs; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
 	done; \
 	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
-# needs: Open MPI with UCX and mpi4py, with mpi4py's own tests, and Mooncake from PyPI into
-# BUILD/programs; PyTorch
-# from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
+# needs: Open MPI with UCX, mpi4py with its own tests, and Mooncake, from PyPI into BUILD/programs;
+# PyTorch from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
 #
 # usage: install-programs.sh [--nccl] [BUILD]
 set -eu

@@ -6,6 +6,14 @@
 #include <unistd.h>
 #include "shiftlib/shell.h"
 
+/* mlx5 keys are an index of 24 bits and a byte of the driver's; indices are given from below. */
+#define MADE_UP_KEY  0xf0000000u
+#define MADE_UP_KEYS 0x0f0000u
+/* What each NIC can; all else is up to the NIC that cannot be asked. */
+#define MADE_UP_ACCESS                                                                             \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
+
 struct memory_job {
 	struct sh_job job;
 	struct sh_pd *pd;
@@ -484,6 +492,83 @@ static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, boo
 	return sh.real->reg_mr(pd, mr->addr, mr->length, (int)mr->access);
 }
 
+/* ---- memory regions on a dead NIC ----------------------------------------------------------- */
+
+static bool mr_key_used(uint32_t key)
+{
+	struct sh_ctx *ctx;
+	struct sh_pd *pd;
+	struct sh_mr *mr;
+
+	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+		list_for_each (&ctx->pds, pd, struct sh_pd, link)
+			list_for_each (&pd->mrs, mr, struct sh_mr, link)
+				if (mr->mr->lkey == key)
+					return true;
+	return false;
+}
+
+/* Far from where firmware hands out keys, and none that another region has. */
+static uint32_t mr_key_make_up(void)
+{
+	static uint32_t made; /* sh.lock */
+	uint32_t key;
+
+	do
+		key = MADE_UP_KEY + (made++ % MADE_UP_KEYS) * 0x100;
+	while (mr_key_used(key));
+	return key;
+}
+
+static struct ibv_mr *mr_make_up(struct ibv_pd *pd, const struct sh_mr *request)
+{
+	struct ibv_mr *mr = malloc(sizeof(*mr));
+
+	if (!mr)
+		return NULL;
+	*mr = (struct ibv_mr){ .context = pd->context,
+			       .pd = pd,
+			       .addr = request->addr,
+			       .length = request->length,
+			       .handle = UINT32_MAX };
+	mr->lkey = mr->rkey = mr_key_make_up();
+	return mr;
+}
+
+static bool mr_can_be_made_up(const struct sh_pd *pd, const struct sh_mr *request, bool gone)
+{
+	return pd && !pd->unprotected && request->length && !(request->access & ~MADE_UP_ACCESS) &&
+	       (gone || pd->ctx->death_masked) && sh_ctx_masked(pd->ctx);
+}
+
+/*
+ * Programs register memory whenever they like, UCX for each large message. While the death of their
+ * NIC is kept from them they get a region that is real on the other paths, where their connections
+ * are, and that the NIC has never heard of.
+ */
+static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_mr *request)
+{
+	bool gone = sh_device_gone(real_pd->context); /* before its event is read */
+	struct ibv_mr *mr = NULL;
+	struct sh_pd *pd;
+
+	request->made_up = true;
+	pthread_mutex_lock(&sh.lock);
+	pd = memory_pd(real_pd);
+	if (mr_can_be_made_up(pd, request, gone))
+		mr = mr_make_up(real_pd, request);
+	if (mr && !mr_add(pd, mr, request)) {
+		free(mr);
+		mr = NULL;
+	}
+	pthread_mutex_unlock(&sh.lock);
+	if (!mr)
+		errno = EIO;
+	return mr;
+}
+
+/* ---- the verbs for memory regions ----------------------------------------------------------- */
+
 struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			    unsigned int access, bool iova2)
 {
@@ -508,6 +593,8 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 	}
 	if (real)
 		mr_record(pd, real, &request);
+	else if (errno == EIO)
+		real = mr_register_without_nic(pd, &request);
 	return real;
 }
 
@@ -544,7 +631,8 @@ static struct sh_mr mr_request(const struct sh_mr *mr)
 			       .length = mr->length,
 			       .iova = mr->iova,
 			       .access = mr->access,
-			       .plain = mr->plain };
+			       .plain = mr->plain,
+			       .made_up = mr->made_up };
 }
 
 /*
@@ -567,6 +655,14 @@ static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
 	return known;
 }
 
+/* As on stock, where the NIC does not answer. */
+static int mr_rereg_made_up(struct ibv_mr *real, const struct sh_mr *request)
+{
+	mr_record(real->pd, real, request);
+	errno = EIO;
+	return IBV_REREG_MR_ERR_CMD;
+}
+
 int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		   int access)
 {
@@ -575,6 +671,8 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	int ret;
 
 	known = mr_take(real, &request);
+	if (known && request.made_up)
+		return mr_rereg_made_up(real, &request);
 	ret = sh.real->rereg_mr(real, flags, pd, addr, length, access);
 	if (!known)
 		return ret;
@@ -601,6 +699,10 @@ int shift_dereg_mr(struct ibv_mr *real)
 	int ret;
 
 	known = mr_take(real, &request);
+	if (known && request.made_up) {
+		free(real);
+		return 0;
+	}
 	ret = sh.real->dereg_mr(real);
 	if (ret)
 		ret = sh_ctx_destroy_result(context, ret);

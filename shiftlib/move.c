@@ -34,7 +34,7 @@ struct quiesce_job {
 };
 
 /* Firmware that is sick answers EIO too, but what the kernel knows of it is still there to ask. */
-static bool device_gone(struct ibv_context *context)
+bool sh_device_gone(struct ibv_context *context)
 {
 	struct ibv_device_attr attr;
 
@@ -48,7 +48,7 @@ static void quiesce_run(struct sh_job *job)
 
 	sh.real->thread_inside();
 	task->lost = sh.real->modify_qp(task->real, &attr, IBV_QP_STATE) == EIO &&
-		     device_gone(task->real->context);
+		     sh_device_gone(task->real->context);
 	if (task->own)
 		task->real->state = task->believed;
 }

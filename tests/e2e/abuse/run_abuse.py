@@ -179,6 +179,28 @@ def late_mr(lab, args):
     pair.moved()
 
 
+def late_mr_without_nic(lab, args, fault):
+    """Registered while the NIC is dead and its connection on another one; and after its return."""
+    pair = yield Pair(lab, args, "late-mr", "--rounds", 1000, holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault(fault, "h0/mlx5_0")
+    for p in pair.ends:
+        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.say("go")
+    lab.ctl("heal", "h0/mlx5_0")
+    pair.done()
+    pair.moved()
+
+
+def late_mr_gone(lab, args):
+    return late_mr_without_nic(lab, args, "nic-disassociate")
+
+
+def late_mr_sick(lab, args):
+    return late_mr_without_nic(lab, args, "nic-internal-error")
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -364,7 +386,8 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, events, churn, churn_hang, reset, reset_fast, destroy, late_mr,
-         exit_moving, exit_hung, fork, kill, abandon, hung_nic, kv_late, kv_deaf, cycles)
+         late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon, hung_nic, kv_late,
+         kv_deaf, cycles)
 
 
 def run_case(case, args):

@@ -3,7 +3,7 @@
 """Mooncake's transfer engine, which moves KV caches between machines, through a fault and back: what
 is written and read equals what is without SHIFT and without fault.
 
-  mooncake.py --build DIR [--fault calm,link,switch,death,drain] [--stock]
+  mooncake_engine.py --build DIR [--fault calm,link,switch,death,drain] [--stock]
 """
 import os
 import sys
