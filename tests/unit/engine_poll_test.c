@@ -248,6 +248,47 @@ static void drain_under_a_held_completion_owes(void **state)
 	ibv_end_poll(cq);
 }
 
+/* -- errors that go to the application while another thread posts ----------------------------- */
+
+enum {
+	ERRORS = 2000,
+};
+
+static void *post_into_each_place(void *arg)
+{
+	for (uint64_t id = 1; id <= ERRORS;)
+		if (rig_send(rig, IBV_WR_RDMA_WRITE, id, IBV_SEND_SIGNALED, 1))
+			sched_yield();
+		else
+			id++;
+	return NULL;
+}
+
+/*
+ * Once the tail has moved, the place is another request's: what it held must have been read before.
+ * ThreadSanitizer sees it if not.
+ */
+static void errors_pass_while_somebody_posts(void **state)
+{
+	struct ibv_wc wc[16];
+	uint64_t last = 0;
+	pthread_t poster;
+	int n;
+
+	assert_int_equal(pthread_create(&poster, NULL, post_into_each_place, NULL), 0);
+	while (last < ERRORS) {
+		fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		n = rig_poll(rig, true, wc, 16);
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+			assert_int_equal(wc[i].wr_id, ++last);
+		}
+		if (!n)
+			sched_yield();
+	}
+	pthread_join(poster, NULL);
+}
+
 /* -- arming ----------------------------------------------------------------------------------- */
 
 /* What was last written to the arm register: the arm word, or ~0 since the last call. */
@@ -422,6 +463,8 @@ int main(int argc, char **argv)
 		TEST_EX(slots_of_a_left_ring_are_given_back),
 		TEST_EX(completions_of_shadows_are_copies),
 		TEST_EX(drain_under_a_held_completion_owes),
+		TEST(errors_pass_while_somebody_posts),
+		TEST_EX(errors_pass_while_somebody_posts),
 		TEST(the_ring_in_use_is_armed),
 		TEST_EX(the_ring_in_use_is_armed),
 		TEST(both_rings_are_armed),
