@@ -12,8 +12,8 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	sim-long diff-long diff-mutants verify-long verify-scripts soak pyverbs bench bench-ab \
-	bench-fallback bench-verbs figures install clean
+	sim-long diff-long diff-mutants verify-long verify-scripts soak valgrind programs pyverbs bench \
+	bench-ab bench-lat bench-fallback bench-verbs figures install clean
 
 all: build
 
@@ -30,9 +30,12 @@ help:
 	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
+	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
 	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
+	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
+	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
 	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
@@ -86,14 +89,29 @@ verify-scripts: build
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
 
+valgrind: build
+	@python3 tests/e2e/leaks.py --build $(B) --cycles 1000
+
 fuzz: build
 	@ninja -C $(B) fuzz_wire
 	@$(B)/out/bin/fuzz_wire -max_total_time=60
+
+# Status 77: skipped, with the reason printed.
+programs: build
+	@-./scripts/install-programs.sh $(B)
+	@for t in mpi training torch_rpc mooncake programs; do \
+		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
+	done; \
+	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \
+	[ -z "$$failed" ]
 
 pyverbs: build
 	@python3 tests/pyverbs/run_pyverbs.py --build $(B) --write docs/pyverbs.md
 
 bench: bench-ab bench-fallback
+
+bench-lat: build
+	@python3 bench/ab.py --latency --rounds 20 --build $(B) --out $(OUT)
 
 bench-ab: build
 	@python3 bench/ab.py --build $(B) --out $(OUT)

@@ -24,12 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sp_dev;	   /* engine state of one ibv_context */
-struct sp_cq;	   /* a driven CQ */
-struct sp_cq_ring; /* one hardware CQ whose completions a driven CQ delivers */
-struct sp_qp;	   /* a driven QP, as the application sees it */
-struct sp_carrier; /* a real QP and its rings */
-struct sp_srq;	   /* a driven shared receive queue, as the application sees it */
+struct sp_dev;	    /* engine state of one ibv_context */
+struct sp_cq;	    /* a driven CQ */
+struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */
+struct sp_qp;	    /* a driven QP, as the application sees it */
+struct sp_carrier;  /* a real QP and its rings */
+struct sp_srq;	    /* a driven shared receive queue, as the application sees it */
+struct sp_thief;    /* SHIFT's own QP on such a queue */
 struct sp_srq_ring; /* one hardware queue that carriers of its QPs take receives from */
 
 /* What an error completion means to the shell. */
@@ -62,7 +63,8 @@ struct sp_callbacks {
 	int (*rkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
 	/* The same for receives of a shared queue, by the path of its ring. */
 	int (*srq_lkey)(void *srq_cookie, uint8_t path, uint32_t key, uint32_t *out);
-	/* A receive of it could not be handed to a ring for want of a key: srq_feed tries again. */
+	/* A receive of it could not be handed to a ring for want of a key: srq_feed tries again. Or
+	 * a ring has far less than its share: srq_share tells. */
 	void (*srq_stuck)(void *srq_cookie);
 	/* Fewer receives are left than srq_limit said. Once. */
 	void (*srq_limit)(void *srq_cookie);
@@ -214,6 +216,20 @@ struct shift_provider {
 	int (*srq_feed)(struct sp_srq *srq);
 	/* The application has armed the limit; a device tells of it while nothing is split. */
 	void (*srq_limit)(struct sp_srq *srq, uint32_t limit);
+	/* [shell] Has a ring far less than its share of the receives? Then which one has too many,
+	 * and how many: a thief there should take them. NULL: no. */
+	struct sp_srq_ring *(*srq_share)(struct sp_srq *srq, uint32_t *n);
+	/*
+	 * [shell] A thief: a QP of SHIFT's own on the ring's queue, in RTS, connected to itself; cq
+	 * is its alone, for both directions. ask: it takes up to n receives; returns how many it
+	 * can ask for now. collect: what it has got so far goes to the rings in want; returns how
+	 * many are still to come, or -EIO: it is broken, free it.
+	 */
+	int (*thief_make)(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+			  struct sp_thief **out);
+	void (*thief_free)(struct sp_thief *thief);
+	uint32_t (*thief_ask)(struct sp_thief *thief, uint32_t n);
+	int (*thief_collect)(struct sp_thief *thief);
 
 	/*
 	 * qp_drive: after the real create. RC and UD. attr: as the application passed it,
@@ -227,10 +243,13 @@ struct shift_provider {
 	 * ...): the doorbell register that it shares with driven ones is then used as libmlx5
 	 * can stand. qp_drive does so itself when it refuses. */
 	void (*qp_foreign)(struct sp_dev *dev, struct ibv_qp *qp);
-	/* NULL, or why a driven QP turned out to be one that cannot be moved: at its first post
-	 * (somebody else posts to it: its posts go to the provider), or later (it uses memory
-	 * windows). Ask from time to time; it never goes back. */
-	const char *(*qp_reason)(struct sp_qp *qp);
+	/* NULL, or why a driven QP turned out to be one that cannot be moved: somebody else writes
+	 * to its rings or takes its completions (direct verbs), or it uses memory windows. Looks
+	 * each time at the records that such a hand moves: ask before any action on the QP that
+	 * its application did not order; it never goes back. *intruder: that hand came to rings
+	 * that the engine posted to already. Before that the rings are left to it, and at the
+	 * first post the engine hands what is posted to the provider. */
+	const char *(*qp_reason)(struct sp_qp *qp, bool *intruder);
 	/* After this no completion of the QP is delivered any more. Before the real destroy. */
 	void (*qp_undrive)(struct sp_qp *qp);
 	/* After a successful real modify of carrier 0 by the application. RESET empties the

@@ -171,10 +171,24 @@ void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
 		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
 }
 
-/* Somebody else turned out to post to its rings (direct verbs): it cannot be moved. */
+/* Why it cannot be moved: somebody else posts to its rings (direct verbs), or it has windows. */
+static const char *conn_reason(struct sh_qp *qp)
+{
+	bool intruder;
+	const char *why = shift_provider_mlx5.qp_reason(qp->sp, &intruder);
+
+	if (intruder && qp->why != why)
+		sh_log(SH_LOG_ERROR,
+		       "QP 0x%06x: %s; a program may use ibv_post_* and ibv_poll_cq, or rings that "
+		       "mlx5dv_init_obj() gave it, not both",
+		       qp->qp->qp_num, why);
+	return why;
+}
+
+/* Asked before SHIFT touches a QP of its own accord. */
 bool sh_conn_hands_off(struct sh_qp *qp)
 {
-	const char *why = shift_provider_mlx5.qp_reason(qp->sp);
+	const char *why = qp->conn_id ? conn_reason(qp) : NULL;
 
 	if (!why)
 		return false;
@@ -190,6 +204,8 @@ static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
 	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
 		return;
+	if (qp->level == SH_FOREIGN)
+		return; /* why has been said */
 	if (sc_protected(&qp->core))
 		sh_conn_level(qp, SH_PROTECTED, "its standby answers");
 	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
@@ -258,6 +274,26 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		conn_act(qp, &actions.a[i]);
 }
 
+/*
+ * Any event may begin a move, which takes the rings away from whoever posts to them: the connection
+ * ends before it, as for an application that closes. Both ends go on as they would without SHIFT.
+ */
+static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
+{
+	struct sc_event closed = { .type = SC_EV_APP_CLOSED,
+				   .reason = SC_REASON_RESOURCE,
+				   .epoch = qp->active->epoch };
+	const char *why = NULL;
+
+	if (event->type != SC_EV_APP_CLOSED && qp->core.move == SC_MOVE_NONE)
+		why = conn_reason(qp);
+	if (why && qp->core.peer.introduced)
+		conn_step(qp, &closed);
+	if (why)
+		sh_conn_level(qp, SH_FOREIGN, why);
+	conn_step(qp, event);
+}
+
 /* Actions that answer at once put their answer in line: the core is never entered twice. */
 void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 {
@@ -279,7 +315,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		next = qp->events[0];
 		qp->n_events--;
 		memmove(qp->events, qp->events + 1, qp->n_events * sizeof(next));
-		conn_step(qp, &next);
+		conn_step_checked(qp, &next);
 	}
 	qp->stepping = false;
 	sh_kick(); /* its timer may be earlier than the one that the thread sleeps for */

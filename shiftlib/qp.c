@@ -168,7 +168,8 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 	if (qp->srq && sh_srq_leave(qp->srq)) {
 		sh_log(SH_LOG_ERROR,
 		       "a queue pair that SHIFT does not drive (%s) cannot share a receive queue "
-		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without it",
+		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without "
+		       "it",
 		       why);
 		errno = EOPNOTSUPP;
 		return NULL;
@@ -628,12 +629,14 @@ int shift_destroy_qp(struct ibv_qp *real)
 {
 	struct ibv_context *context = real->context;
 	struct sh_async *async = sh_async_of(context);
+	bool driven = false; /* even if its level is foreign by now */
 	struct sh_qp *qp;
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
 	qp = sh_table_get(&sh.by_qp, real);
 	if (qp) {
+		driven = qp->sp;
 		sh_wait_idle(&qp->busy);
 		if (qp->srq)
 			qp->srq->dying++; /* it may take receives until the kernel has done it */
@@ -650,7 +653,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 		sh_srq_look(qp->srq);
 		pthread_mutex_unlock(&sh.lock);
 	}
-	if (qp && !qp->sp && qp->level == SH_FOREIGN) {
+	if (qp && !driven) {
 		pthread_mutex_lock(&sh.lock);
 		qp_release_foreign(qp);
 		pthread_mutex_unlock(&sh.lock);

@@ -11,8 +11,9 @@
 #include "shiftlib/shell.h"
 #include "shiftlib/thread.h"
 
-#define SHELL_EVENTS	 32
-#define SHELL_END_WAIT_S 1
+#define SHELL_HANDS_PASSES 16 /* of the watch, for one look at whether a QP is still ours */
+#define SHELL_EVENTS	   32
+#define SHELL_END_WAIT_S   1
 
 struct sh_shell sh = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -106,7 +107,20 @@ static void shell_arm(void)
 	timerfd_settime(sh.timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* Error completions that no application thread comes to poll must be found all the same. */
+/* The one that shares its CQs with many others finds that they have been looked at. */
+static void shell_watch_cq(struct sh_qp *qp, struct sh_cq *cq)
+{
+	if (cq->watched == sh.watch_pass)
+		return;
+	cq->watched = sh.watch_pass;
+	if (shift_provider_mlx5.cq_error_waiting(cq->sp) && !sh_conn_hands_off(qp))
+		shift_provider_mlx5.cq_drain(cq->sp);
+}
+
+/*
+ * Error completions that no application thread comes to poll must be found all the same. And rings
+ * that somebody else writes to, if only to say so: before each action it is looked for anyway.
+ */
 static void shell_watch(uint64_t now)
 {
 	struct sh_qp *qp;
@@ -114,14 +128,16 @@ static void shell_watch(uint64_t now)
 
 	if (!sh.watch_at || sh.watch_at > now)
 		return;
+	sh.watch_pass++;
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
-		if (!qp->core.guarded || sh_conn_hands_off(qp))
+		if (!qp->core.guarded)
+			continue;
+		if ((qp->conn_id + sh.watch_pass) % SHELL_HANDS_PASSES == 0 &&
+		    sh_conn_hands_off(qp))
 			continue;
 		guarded = true;
-		if (shift_provider_mlx5.cq_error_waiting(qp->scq->sp))
-			shift_provider_mlx5.cq_drain(qp->scq->sp);
-		if (qp->rcq != qp->scq && shift_provider_mlx5.cq_error_waiting(qp->rcq->sp))
-			shift_provider_mlx5.cq_drain(qp->rcq->sp);
+		shell_watch_cq(qp, qp->scq);
+		shell_watch_cq(qp, qp->rcq);
 	}
 	sh.watch_at = guarded ? now + sh.config.watch_ns : 0;
 }

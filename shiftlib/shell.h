@@ -194,7 +194,17 @@ struct sh_cq {
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */
 	uint32_t qps, foreign_qps;
+	uint32_t watched;			   /* sh.watch_pass when it was last looked at */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
+};
+
+/* SHIFT's own QP on a shared receive queue, which takes receives back: see thief.c. */
+struct sh_thief {
+	enum { SH_THIEF_NONE, SH_THIEF_MAKING, SH_THIEF_READY, SH_THIEF_FAILED } state;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct sp_thief *sp;
+	uint64_t asked_at; /* receives are on their way; 0: none */
 };
 
 /* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
@@ -205,6 +215,7 @@ struct sh_shadow_srq {
 	uint32_t incarnation;
 	struct ibv_srq *srq;
 	struct sp_srq_ring *ring;
+	struct sh_thief thief;
 };
 
 /* A shared receive queue. Its receives are where its QPs are: see srq.c. */
@@ -217,13 +228,14 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
-	uint32_t dying;		 /* QPs of it that are being destroyed: their NIC may still take receives */
+	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
 	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
-	uint64_t look_at;	 /* again; 0: no need */
+	uint64_t look_at;	  /* again; 0: no need */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
+	struct sh_thief thief; /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -313,9 +325,9 @@ struct sh_qp {
 	struct sh_ctx *ctx;
 	struct sh_pd *pd;
 	struct sh_cq *scq, *rcq;
-	struct sh_srq *srq; /* NULL: none that is driven */
+	struct sh_srq *srq;	       /* NULL: none that is driven */
 	struct sh_shadow_srq *own_srq; /* its own QP was made on this; NULL: the application's */
-	bool last_receive_masked;   /* LAST_WQE_REACHED of its own QP was kept back */
+	bool last_receive_masked;      /* LAST_WQE_REACHED of its own QP was kept back */
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */
 	struct ibv_qp_cap caps;		 /* as returned */
@@ -440,8 +452,8 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
-	struct sh_table by_instance;		    /* number of an instance -> peer */
-	struct sh_qp **conns;			    /* by conn_id; [0] unused */
+	struct sh_table by_instance;			    /* number of an instance -> peer */
+	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
 
 	struct { /* journal of memory keys: what every peer must know */
@@ -456,6 +468,7 @@ struct sh_shell {
 	uint32_t intros_queued; /* jobs that it has in line */
 	bool kv_said;
 	uint64_t watch_at;
+	uint32_t watch_pass;
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
 	struct sh_netdev_watch *netdevs;
 	struct sh_watch netdev_watch;
@@ -554,6 +567,12 @@ uint64_t sh_srq_next_timer(void);
 bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
 void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
 void sh_srq_forget(struct sh_srq *srq);
+
+/* thief.c: receives that one NIC has too many of, for another that has too few. Lock held. */
+void sh_thief_run(struct sh_srq *srq, uint64_t now);
+void sh_thief_forget(struct sh_thief *thief);  /* the engine lets go of it */
+void sh_thief_destroy(struct sh_thief *thief); /* then; lock not held */
+extern const char sh_thief_mark; /* its QPs' context, as asynchronous events show it */
 void sh_srq_cb_stuck(void *srq);
 void sh_srq_cb_limit(void *srq);
 int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);

@@ -101,6 +101,7 @@ static int srq_shadow_add(struct sh_srq *srq, struct sh_shadow_srq *shadow, stru
 
 static void srq_shadow_free(struct sh_srq *srq, struct sh_shadow_srq *shadow, bool held)
 {
+	sh_thief_destroy(&shadow->thief);
 	sh.real->destroy_srq(shadow->srq);
 	if (held) {
 		pthread_mutex_lock(&sh.lock);
@@ -120,6 +121,7 @@ void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow)
 	own = shadow->srq->context == srq->ctx->ctx;
 	if (srq_state(shadow->ring).receives) /* its QPs are gone: nobody can take them any more */
 		shift_provider_mlx5.srq_recover(shadow->ring);
+	sh_thief_forget(&shadow->thief);
 	list_del(&shadow->link);
 	shift_provider_mlx5.srq_ring_del(shadow->ring);
 	sh_job_begin(&srq->busy);
@@ -312,6 +314,7 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 		sh_srq_look(srq);
 	if (shift_provider_mlx5.srq_feed(srq->sp) && !srq->look_at)
 		srq->look_at = now + SRQ_RETRY_NS;
+	sh_thief_run(srq, now);
 }
 
 void sh_srq_run(uint64_t now)
@@ -473,6 +476,12 @@ void sh_srq_forget(struct sh_srq *srq)
 		srq->shadow[path] = NULL;
 	}
 	sh_srq_shadow_put(srq, srq->own);
+	sh_thief_forget(&srq->thief);
+	sh_job_begin(&srq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	sh_thief_destroy(&srq->thief);
+	pthread_mutex_lock(&sh.lock);
+	sh_job_end(&srq->busy);
 	sh_wait_idle(&srq->busy);
 	shift_provider_mlx5.srq_undrive(srq->sp);
 	free(srq);

@@ -205,6 +205,8 @@ static void watch_progress(struct sh_qp *qp, uint64_t now)
 		qp->silence.told = false;
 		return;
 	}
+	if (sh_conn_hands_off(qp))
+		return; /* the completions are somebody else's to take */
 	completions = watch_completions(qp);
 	if (!qp->silence.since || completions != qp->silence.completions) {
 		qp->silence.since = now;

@@ -104,7 +104,7 @@ static void geometry(struct sp_carrier *c, const struct mlx5dv_qp *dv)
 	c->rq.max_gs = dv->rq.stride / 16;
 }
 
-static void carrier_free(struct sp_carrier *c)
+void ring_carrier_free(struct sp_carrier *c)
 {
 	if (c->bf)
 		ring_bf_put(c->dev, c->bf);
@@ -113,8 +113,8 @@ static void carrier_free(struct sp_carrier *c)
 	free(c);
 }
 
-static int carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
-			struct sp_carrier **out)
+int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
+		      struct sp_carrier **out)
 {
 	struct mlx5dv_qp dv = { 0 };
 	struct mlx5dv_obj obj = { .qp = { .in = real, .out = &dv } };
@@ -217,11 +217,11 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	err = ring_hold_make(qp);
 	if (err)
 		return err;
-	err = carrier_make(qp, dev, real, &c);
+	err = ring_carrier_make(qp, dev, real, &c);
 	if (err)
 		return err;
 	if (!holds_all(c, carrier_zero(qp)) || caps->max_inline < qp->max_inline) {
-		carrier_free(c);
+		ring_carrier_free(c);
 		return -EINVAL;
 	}
 	c->epoch = epoch;
@@ -254,7 +254,7 @@ void ring_carrier_del(struct sp_carrier *c)
 	}
 	ring_qp_unlock(qp);
 	if (!husk)
-		carrier_free(c);
+		ring_carrier_free(c);
 }
 
 /* -- ownership -------------------------------------------------------------------------------- */
@@ -266,29 +266,78 @@ static bool record_is(const struct sp_carrier *c, int which, uint32_t index)
 	return (be32toh(record) & 0xffff) == (index & 0xffff);
 }
 
-/* Somebody who posts past us (mlx5dv users) has moved the doorbell record. */
+static void seen_foreign(struct sp_qp *qp, bool first)
+{
+	uint32_t none = RING_HAND_NONE;
+
+	atomic_compare_exchange_strong(&qp->foreign, &none,
+				       first ? RING_HAND_FIRST : RING_HAND_INTRUDES);
+}
+
+/*
+ * Somebody who posts past us (mlx5dv users) has moved the doorbell record of the application's own
+ * QP. All stores of ours to a record are made under its queue's lock, which is held.
+ */
 bool ring_qp_own_tx(struct sp_qp *qp)
 {
-	bool ours = record_is(qp->tx, MLX5_SND_DBR, qp->tx->sq.cur_post);
+	struct sp_carrier *c = carrier_zero(qp);
+	bool ours = record_is(c, MLX5_SND_DBR, c->sq.cur_post);
 
 	if (!ours) {
-		atomic_store(&qp->foreign, 1);
-		ring_bf_share(qp->tx->dev, qp->tx->bf->reg, qp->tx->bf->size);
+		seen_foreign(qp, !c->sq.cur_post);
+		ring_bf_share(c->dev, c->bf->reg, c->bf->size);
 	}
 	return ours;
 }
 
+/* Also where a post rings as soon as it was written, pub is kept in slow modes only. */
 bool ring_qp_own_rx(struct sp_qp *qp)
 {
-	bool ours = record_is(qp->rx, MLX5_RCV_DBR, qp->rx->rq.head);
+	struct sp_carrier *c = carrier_zero(qp);
+	bool fast = c == qp->rx && !(qp->rx_mode & ~RING_FIRST);
+	bool ours = record_is(c, MLX5_RCV_DBR, fast ? c->rq.head : c->rq.pub);
 
 	if (!ours)
-		atomic_store(&qp->foreign, 1);
+		seen_foreign(qp, !c->rq.head);
 	return ours;
 }
 
-const char *ring_qp_reason(struct sp_qp *qp)
+/* Its completions are taken by somebody else. A holder between start_poll and end_poll owes slots. */
+static void cq_look(struct sp_qp *qp, struct sp_cq *cq)
 {
+	uint32_t record;
+
+	if (!ring_trylock(&cq->lock))
+		return;
+	record = be32toh(__atomic_load_n(&cq->ring.dbrec[RING_CQ_SET_CI], __ATOMIC_ACQUIRE));
+	if (!cq->held && !cq->owes && (record & 0xffffff) != (cq->ring.ci & 0xffffff))
+		seen_foreign(qp, !cq->ring.ci);
+	ring_unlock(&cq->lock);
+}
+
+/* Whoever holds a lock just now is the application, in a verb of ours: the next look tells. */
+static void look_for_others(struct sp_qp *qp)
+{
+	if (ring_trylock(&qp->sq_lock)) {
+		ring_qp_own_tx(qp);
+		ring_tx_unlock(qp);
+	}
+	if (ring_trylock(&qp->rq_lock)) {
+		ring_qp_own_rx(qp);
+		ring_unlock(&qp->rq_lock);
+	}
+	cq_look(qp, qp->scq);
+	if (qp->rcq != qp->scq)
+		cq_look(qp, qp->rcq);
+}
+
+const char *ring_qp_reason(struct sp_qp *qp, bool *intruder)
+{
+	if (!atomic_load(&qp->foreign))
+		look_for_others(qp);
+	*intruder = atomic_load(&qp->foreign) == RING_HAND_INTRUDES;
+	if (*intruder)
+		return "somebody else writes to rings that SHIFT drives (direct verbs): hands off";
 	if (atomic_load(&qp->foreign))
 		return "somebody else posts to its rings (direct verbs): hands off";
 	if (atomic_load(&qp->windows))
@@ -384,7 +433,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	qp = qp_alloc(dev, ibv, scq, rcq, cookie);
 	if (!qp)
 		return -ENOMEM;
-	err = carrier_make(qp, dev, ibv, &c);
+	err = ring_carrier_make(qp, dev, ibv, &c);
 	if (err)
 		goto free_qp;
 	/* PRM: with out-of-order placement half of the ring may be posted, consumed in any order */
@@ -405,7 +454,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	*out = qp;
 	return 0;
 free_carrier:
-	carrier_free(c);
+	ring_carrier_free(c);
 free_qp:
 	free(qp);
 	return err;
@@ -455,7 +504,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 		ring_wr_restore(qp);
 	while ((c = qp->carriers)) {
 		qp->carriers = c->next;
-		carrier_free(c);
+		ring_carrier_free(c);
 	}
 	if (qp->hold_made) {
 		free(qp->hold.buf);

@@ -204,6 +204,13 @@ struct sp_carrier {
 	struct sp_carrier *next;
 };
 
+/* sp_qp.foreign: who else was seen to write to its rings or to poll its CQs (mlx5dv_init_obj). */
+enum ring_hand {
+	RING_HAND_NONE,
+	RING_HAND_FIRST,    /* before any post through the verbs: its rings, left to it */
+	RING_HAND_INTRUDES, /* into rings that the engine has posted to */
+};
+
 /* sp_qp.tx_mode and rx_mode. Zero: the fast path. */
 enum ring_mode {
 	RING_FIRST = 1,	  /* nobody posted yet: is the ring still ours to take? */
@@ -272,7 +279,7 @@ struct sp_qp {
 	struct ring_sq hold; /* withheld requests, with the application's keys */
 	bool hold_made;
 	_Atomic bool guard, withheld;
-	_Atomic uint32_t foreign; /* ring_mode FOREIGN was entered */
+	_Atomic uint32_t foreign; /* enum ring_hand */
 	_Atomic bool windows;	  /* it has posted requests of memory windows */
 	struct ring_failed tx_failed, rx_failed;
 	struct ibv_qp *ibv;
@@ -499,6 +506,9 @@ void ring_soft_make(struct ring_entry *out, struct sp_qp *qp, uint8_t opcode, ui
 		    enum ibv_wc_status status, uint32_t vendor_err);
 
 /* -- carrier.c, hold.c, move.c, drain.c, wqe.c ---------------------------------------------------- */
+int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
+		      struct sp_carrier **out);
+void ring_carrier_free(struct sp_carrier *c);
 void ring_qp_lock(struct sp_qp *qp);
 bool ring_qp_lock_soon(struct sp_qp *qp);
 void ring_qp_unlock(struct sp_qp *qp);
@@ -543,7 +553,7 @@ void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
 bool ring_qp_busy(struct sp_qp *qp);
 enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);
 void ring_qp_guard(struct sp_qp *qp, bool on);
-const char *ring_qp_reason(struct sp_qp *qp);
+const char *ring_qp_reason(struct sp_qp *qp, bool *intruder);
 int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
 		     const struct sp_qp_caps *caps, struct sp_cq_ring *sring,
 		     struct sp_cq_ring *rring, struct sp_carrier **out);

@@ -282,6 +282,77 @@ static void check_limit(struct sp_srq *srq)
 	srq->dev->cb->srq_limit(srq->cookie);
 }
 
+/* -- shares ----------------------------------------------------------------------------------- */
+
+static uint32_t all_users(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	uint32_t n = 0;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		n += ring->users;
+	return n;
+}
+
+static uint32_t part_of(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
+{
+	return users ? (uint32_t)((uint64_t)receives * ring->users / users) : 0;
+}
+
+/* Less than a quarter of its part. */
+static bool in_want(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
+{
+	return !ring->spoiled && ring->outstanding * 4ull < part_of(ring, receives, users);
+}
+
+static bool any_in_want(const struct sp_srq *srq)
+{
+	uint32_t receives = total(srq), users = all_users(srq);
+	const struct sp_srq_ring *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (in_want(ring, receives, users))
+			return true;
+	return false;
+}
+
+static void tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
+{
+	if (srq->split && !srq->pool_n && in_want(ring, total(srq), all_users(srq)))
+		srq->dev->cb->srq_stuck(srq->cookie);
+}
+
+/* What a ring has beyond its part. */
+static uint32_t surplus(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
+{
+	uint32_t part = part_of(ring, receives, users);
+
+	if (ring->spoiled || !ring->users || ring->outstanding <= part)
+		return 0;
+	return ring->outstanding - part;
+}
+
+struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
+{
+	struct sp_srq_ring *ring, *most = NULL;
+	uint32_t receives, users, more;
+
+	*n = 0;
+	ring_lock(&srq->lock);
+	receives = total(srq);
+	users = all_users(srq);
+	if (srq->split && !srq->pool_n && any_in_want(srq))
+		for (ring = &srq->own; ring; ring = ring->next) {
+			more = surplus(ring, receives, users);
+			if (more > *n) {
+				most = ring;
+				*n = more;
+			}
+		}
+	ring_unlock(&srq->lock);
+	return most;
+}
+
 /* -- completions ------------------------------------------------------------------------------ */
 
 uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64_t *wr_id)
@@ -304,6 +375,7 @@ uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64
 	if (ring->busy[idx])
 		slot_free(ring, idx);
 	check_limit(ring->srq);
+	tell_if_in_want(ring->srq, ring);
 	ring_unlock(&ring->srq->lock);
 	return status;
 }
@@ -441,8 +513,10 @@ void ring_srq_join(struct sp_carrier *c)
 	c->srq_user = true;
 	c->srq->users++;
 	srq->split |= c->srq != &srq->own;
-	if (srq->split)
+	if (srq->split) {
 		feed_or_tell(srq);
+		tell_if_in_want(srq, c->srq);
+	}
 	ring_unlock(&srq->lock);
 }
 
@@ -459,7 +533,10 @@ void ring_srq_leave(struct sp_carrier *c)
 	ring_unlock(&srq->lock);
 }
 
-/* Only the shell adds carriers and takes them away: no lock. */
+/*
+ * Only the shell adds carriers and takes them away: no lock. What it took may lie in the CQ still, and
+ * would be recovered with the ring if it left before that is known: it would be used twice.
+ */
 void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 {
 	struct sp_carrier *c = qp->carriers;
@@ -469,7 +546,8 @@ void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 	if (!c)
 		return;
 	atomic_store(&c->last_receive, true);
-	ring_srq_leave(c);
+	if (!ring_cq_drain(qp->rcq))
+		ring_srq_leave(c);
 }
 
 /* -- as the shell sees them ------------------------------------------------------------------- */
@@ -528,6 +606,9 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 		return err;
 	}
 	ring->path = path;
+	/* one that stands in for the application's own: QPs find it there */
+	if (dev == srq->dev && shadow->handle < RING_MAX_HANDLE)
+		atomic_store(&dev->srqs[shadow->handle], srq);
 	ring_lock(&srq->lock);
 	ring->next = srq->own.next;
 	srq->own.next = ring;
@@ -546,6 +627,8 @@ void ring_srq_ring_del(struct sp_srq_ring *ring)
 		prev = prev->next;
 	prev->next = ring->next;
 	ring_unlock(&srq->lock);
+	if (ring->dev == srq->dev && ring->real->handle < RING_MAX_HANDLE)
+		atomic_store(&ring->dev->srqs[ring->real->handle], NULL);
 	ring_release(ring);
 	free(ring);
 }

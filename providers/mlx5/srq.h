@@ -13,8 +13,8 @@ struct sp_srq_ring {
 	struct ibv_srq *real;
 	uint8_t *buf;
 	__be32 *dbrec;
-	uint32_t shift;	     /* log2 of a WQE's bytes */
-	uint32_t mask, cnt;  /* of slot numbers; how many there are. One is never used */
+	uint32_t shift;	    /* log2 of a WQE's bytes */
+	uint32_t mask, cnt; /* of slot numbers; how many there are. One is never used */
 	uint32_t max_gs;
 	uint32_t head, tail; /* first and last free slot */
 	uint32_t counter;    /* requests posted */
@@ -37,10 +37,10 @@ struct ring_pooled {
 };
 
 struct sp_srq {
-	struct ring_lock lock; /* all below; behind every other queue's lock */
-	bool first;	       /* nobody has posted yet: is the ring still ours to take? */
-	bool foreign;	       /* somebody else posts to it: hands off */
-	bool split;	       /* receives go through the pool */
+	struct ring_lock lock;	/* all below; behind every other queue's lock */
+	bool first;		/* nobody has posted yet: is the ring still ours to take? */
+	bool foreign;		/* somebody else posts to it: hands off */
+	bool split;		/* receives go through the pool */
 	struct sp_srq_ring own; /* the application's; then those of other NICs */
 	struct ring_pooled *pool;
 	uint32_t pool_stride, pool_first, pool_n;
@@ -82,6 +82,14 @@ struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
 int ring_srq_feed(struct sp_srq *srq);
+struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
+
+/* thief.c */
+int ring_thief_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+		    struct sp_thief **out);
+void ring_thief_free(struct sp_thief *thief);
+uint32_t ring_thief_ask(struct sp_thief *thief, uint32_t n);
+int ring_thief_collect(struct sp_thief *thief);
 void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
 
 #endif

@@ -35,10 +35,12 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 	};
 }
 
-static int bfregs_take(struct sn_ctx *ctx, const struct mlx5_ib_alloc_ucontext_req_v2 *want)
+static int context_take(struct sn_ctx *ctx, const struct mlx5_ib_alloc_ucontext_req_v2 *want)
 {
 	uint32_t total = (want->total_num_bfregs + 1) & ~1U;
 
+	if (want->flags) /* MLX5_IB_ALLOC_UCTX_DEVX; libmlx5 asks again without it where it may */
+		return -EINVAL;
 	if (!total || want->num_low_latency_bfregs > total - 1)
 		return -EINVAL;
 	if (total > SN_MAX_BFREGS)
@@ -80,7 +82,7 @@ int sn_get_context(const struct sn_req *req)
 	err = sn_req_in(req, UVERBS_ATTR_UHW_IN, &want, sizeof(struct mlx5_ib_alloc_ucontext_req),
 			sizeof(want));
 	if (!err)
-		err = bfregs_take(req->ctx, &want);
+		err = context_take(req->ctx, &want);
 	if (!err)
 		err = device_open(req->ctx);
 	if (err)

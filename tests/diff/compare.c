@@ -109,11 +109,21 @@ bool diff_after(struct diff_rig *rig, bool register_too)
 
 /*
  * Behind cur_post a refused request may have left anything. Take libmlx5's bytes, so that later
- * BlueFlame copies and stale immediates compare.
+ * BlueFlame copies and stale immediates compare; not those of requests under way, which nobody may
+ * have touched.
  */
 void diff_forget_leavings(struct diff_rig *rig)
 {
-	memcpy(rig->e.dv.sq.buf, rig->l.dv.sq.buf, (size_t)rig->l.dv.sq.wqe_cnt * 64);
+	uint32_t n = rig->l.dv.sq.wqe_cnt, taken = 0;
+	uint8_t *l = rig->l.dv.sq.buf, *e = rig->e.dv.sq.buf;
+
+	if (rig->polled_tail != rig->sent_head)
+		taken = (uint16_t)(rig->cur_post - rig->sent[rig->polled_tail % DIFF_QUEUE].index);
+	for (uint32_t i = taken; i < n; i++) {
+		uint32_t at = (rig->cur_post - taken + i) & (n - 1);
+
+		memcpy(e + at * 64, l + at * 64, 64);
+	}
 }
 
 /*

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Removes one store or barrier of the engine's doorbell code at a time, from a copy of its source,
 and runs what must notice: engine_diff --trace on x86-64, or arm64.py on cross-compiled code.
-Usage: mutants.py BUILD. Ends 0 if all were noticed."""
+Usage: mutants.py BUILD. Ends 0 if all were noticed.
+mutants.py --apply: only sees whether each edit still finds its place, which takes no time."""
 import os
 import shlex
 import shutil
@@ -69,8 +70,7 @@ def engine(tree, build, out):
 def judge(build, mutant):
     what, file, text, instead, occurrence, config = mutant
     with tempfile.TemporaryDirectory() as tree:
-        for sub in ("providers", "tests/diff"):
-            shutil.copytree(os.path.join(ROOT, sub), os.path.join(tree, sub))
+        copy(tree)
         edit(tree, file, text, instead, occurrence)
         if config is None:
             done = run([sys.executable, ARM64, tree])
@@ -91,7 +91,23 @@ def judge(build, mutant):
     return caught
 
 
+def copy(tree):
+    for sub in ("providers", "tests/diff"):
+        shutil.copytree(os.path.join(ROOT, sub), os.path.join(tree, sub))
+
+
+def apply_all():
+    for mutant in MUTANTS:
+        with tempfile.TemporaryDirectory() as tree:
+            copy(tree)
+            edit(tree, *mutant[1:5])
+    print(f"all {len(MUTANTS)} edits apply")
+    return 0
+
+
 def main():
+    if sys.argv[1:] == ["--apply"]:
+        return apply_all()
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
     results = [judge(build, mutant) for mutant in MUTANTS]
     print(f"{sum(results)} of {len(results)} were noticed")

@@ -88,8 +88,7 @@ static void maybe_scatter(struct diff_rig *rig, struct mlx5_cqe64 *cqe, uint8_t 
 {
 	uint32_t most = large(rig) ? 64 : 32;
 
-	/* not on random geometries: there this model offers more data than libmlx5 has room for */
-	if (rig->cfg->no_windows || !diff_chance(40) || room < 8)
+	if (!diff_chance(40) || room < 8)
 		return;
 	*op_own |= large(rig) ? MLX5_INLINE_SCATTER_64 : MLX5_INLINE_SCATTER_32;
 	cqe->byte_cnt = htobe32(diff_below((room < most ? room : most) + 1));

@@ -262,19 +262,27 @@ class Lab:
         nics = [h["nics"][nic] for h in self.status()["hosts"]]
         return sum(n.get("rc_tx_bytes", n["tx_bytes"]) for n in nics)
 
-    def start(self, host, argv, name=None, shift=None, env=None, stdin=False):
-        """Starts argv on a host; shift: a Shift, or None for the distribution's library."""
+    def command(self, host, argv, name, shift=None, env=None):
+        """What runs argv on a host: the whole argv, and its environment."""
         full = self.env()
         full.update(env or {})
         argv = [str(a) for a in argv]
-        name = name or f"{os.path.basename(argv[0])}-{host}-{len(self.programs)}"
         if shift:
             full.setdefault("SHIFT_RUN_DIR", self.run_dir(host))
             full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
             full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, "shift-" + name + ".log"))
             argv = shift.apply(self, argv, full)
-        argv = [os.path.join(self.out, "bin", "simnicctl"), "run", "--host", host, "--"] + argv
-        program = Program(name, argv, full, self.folder, stdin)
+        return [os.path.join(self.out, "bin", "simnicctl"), "run", "--host", host, "--"] + argv, full
+
+    def start(self, host, argv, name=None, shift=None, env=None, stdin=False):
+        """Starts argv on a host; shift: a Shift, or None for the distribution's library."""
+        name = name or f"{os.path.basename(str(argv[0]))}-{host}-{len(self.programs)}"
+        argv, env = self.command(host, argv, name, shift, env)
+        return self.launch(name, argv, env, stdin)
+
+    def launch(self, name, argv, env, stdin=False):
+        """Starts argv as it is: on no host."""
+        program = Program(name, argv, env, self.folder, stdin)
         self.programs.append(program)
         return program
 
@@ -302,6 +310,14 @@ class Lab:
         except FileNotFoundError:
             return ""
 
+    def shift_logs(self):
+        """The ends of all logs, with their names; a program may have started others."""
+        text = ""
+        for path in sorted(glob.glob(os.path.join(self.folder, "shift-*.log"))):
+            with open(path, errors="replace") as f:
+                text += f"--- {os.path.basename(path)}\n{f.read()[-6000:]}"
+        return text
+
     def protected(self, program):
         """How many QPs SHIFT has said to be protected, by its log at level info."""
         return len(set(re.findall(r"QP (0x\w+) on \S+ is protected by", self.shift_log(program))))
@@ -317,18 +333,18 @@ class Lab:
         return None
 
 
-def run_case(build, name, case):
+def run_case(build, name, case, **fabric):
     """
     case(lab), on a fabric of its own. One that fails is told with what its programs said, and does
     not keep the others from running. True if it passed.
     """
     began = time.monotonic()
     try:
-        with Lab(build) as lab:
+        with Lab(build, **fabric) as lab:
             try:
                 case(lab)
             except Exception:
-                print("".join(p.tail() + lab.shift_log(p)[-6000:] for p in lab.programs))
+                print("".join(p.tail() for p in lab.programs) + lab.shift_logs())
                 raise
     except Exception as e:
         print(f"FAILED {name}: {e}", flush=True)

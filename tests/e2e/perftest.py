@@ -50,12 +50,13 @@ def end(tool, server, client):
 
 
 class Perftest:
-    """tool: its name with its options; fault: as above."""
+    """tool: its name with its options, also of an example of libibverbs; fault: as above."""
 
     def __init__(self, tool, fault, qps=1, duration=0, fault_at=0.3, heal_at=0.6):
         self.tool, self.fault, self.qps = tool, fault, qps
         self.duration, self.fault_at, self.heal_at = duration, fault_at, heal_at
         self.counted = " -n " in tool   # it ends by itself, after so many messages
+        self.options = ["-g", "0"] if tool.startswith("ibv_") else ["-x", "0", "-F"]
         self.name = f"{tool} {fault.__name__}"
 
     def only(self, lab, nic):
@@ -75,7 +76,7 @@ class Perftest:
         wait_for(f"traffic on mlx5_{nic} alone", there, self.duration or 40)
 
     def start(self, lab):
-        argv = self.tool.split() + ["-d", "mlx5_0", "-x", "0", "-F", "-p", free_port()]
+        argv = self.tool.split() + ["-d", "mlx5_0", "-p", free_port()] + self.options
         if not self.counted:
             argv += ["-D", self.duration or LONG_S]
         shift = Shift(log="info", **SOON)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Every reliable tool of perftest, in the forms that people run, through a fault and back.
+"""Every reliable tool of perftest, in the forms that people run, and libibverbs' example for shared
+receive queues, through a fault and back.
 
   programs.py --build DIR [--only TEXT]
 """
@@ -49,6 +50,9 @@ CASES = (
     ("ib_send_lat -s 1024", 1, link),
     ("ib_read_lat -s 4096", 1, responder),
     ("ib_atomic_lat", 1, drain),
+    ("ibv_srq_pingpong -c -n 400000", 16, link),
+    ("ibv_srq_pingpong -c -e -n 300000", 16, switch),
+    ("ibv_srq_pingpong -c -q 3 -n 400000", 3, initiator),
 )
 
 

@@ -7,6 +7,10 @@ add_executable(engine_test engine_test.c)
 target_link_libraries(engine_test engine_fake ${CMOCKA_LIBRARIES} Threads::Threads)
 add_test(NAME engine_test COMMAND engine_test)
 
+add_executable(engine_foreign_test engine_foreign_test.c)
+target_link_libraries(engine_foreign_test engine_fake ${CMOCKA_LIBRARIES})
+add_test(NAME engine_foreign_test COMMAND engine_foreign_test)
+
 add_executable(engine_xlat_test engine_xlat_test.c)
 target_link_libraries(engine_xlat_test engine_fake ${CMOCKA_LIBRARIES})
 add_test(NAME engine_xlat_test COMMAND engine_xlat_test)

@@ -371,6 +371,14 @@ static void lose_keys(void)
 
 /* -- rounds ----------------------------------------------------------------------------------- */
 
+/* The records say what the engine wrote, at every moment: no look at them may see another hand. */
+static void alone(void)
+{
+	bool intruder;
+
+	MUST(!ENGINE->qp_reason(rig->sp, &intruder) && !intruder);
+}
+
 static void step(void)
 {
 	switch (below(25)) {
@@ -467,8 +475,10 @@ static void round_of(uint64_t with)
 	ENGINE->qp_guard(rig->sp, true);
 	if (below(2))
 		age_carrier(rig->sp->tx, rig->app, 0);
-	for (int i = 0; i < STEPS; i++)
+	for (int i = 0; i < STEPS; i++) {
 		step();
+		alone();
+	}
 	finish();
 	rig_free(rig);
 	free(rig);

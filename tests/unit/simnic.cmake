@@ -10,7 +10,7 @@ set_tests_properties(unit_simnic_fabric PROPERTIES TIMEOUT 60 LABELS "unit;simni
 foreach(part verbs srq faults)
 	set(program simnic_${part}_test)
 	add_executable(${program} test_simnic_${part}.c test_simnic_rig.c ${simnic_fabric_side})
-	target_link_libraries(${program} PRIVATE ${CMOCKA_LIBRARIES} ibverbs Threads::Threads)
+	target_link_libraries(${program} PRIVATE ${CMOCKA_LIBRARIES} ibverbs mlx5 Threads::Threads)
 	target_compile_definitions(${program} PRIVATE SIMNICCTL="$<TARGET_FILE:simnicctl>")
 	add_dependencies(${program} simnicctl simnic)
 	foreach(link eth ib)

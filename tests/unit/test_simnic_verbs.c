@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <infiniband/mlx5dv.h>
 
 #include "test_simnic_rig.h"
 
@@ -342,6 +343,22 @@ static void foreign_descriptors_are_refused(void **state)
 	fake.fd = 0;
 	assert_null(ibv_create_cq(rig.ctx, 16, NULL, &fake, 0));
 	assert_int_equal(errno, EBADF);
+}
+
+/* As on a ConnectX whose firmware allows no user context; UCX then takes its other ways. */
+static void devx_is_refused(void **state)
+{
+	struct mlx5dv_context_attr attr = { .flags = MLX5DV_CONTEXT_FLAGS_DEVX };
+	struct ibv_device *device = rig.ctx->device;
+	struct ibv_context *context;
+
+	errno = 0;
+	assert_null(mlx5dv_open_device(device, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.flags = 0;
+	context = mlx5dv_open_device(device, &attr);
+	assert_non_null(context);
+	assert_int_equal(ibv_close_device(context), 0);
 }
 
 static void busy_objects_are_kept(void **state)
@@ -674,6 +691,7 @@ static int tests(void)
 		WITH(no_connection, mr_must_be_mapped),
 		WITH(no_connection, mr_limit_gives_enomem),
 		WITH(no_connection, foreign_descriptors_are_refused),
+		WITH(no_connection, devx_is_refused),
 		WITH(connect_patient, busy_objects_are_kept),
 		WITH(connect_rc, modify_rules_hold),
 		WITH(connect_patient, completion_event_once_per_arm),

@@ -18,6 +18,7 @@ enum { DEPTH = 32, PART = 4096, AREA = DEPTH * PART, PORT = 1 };
 struct options {
 	bool server;
 	int port, rounds, qps, timeout; /* timeout: of the QPs, as in ibv_qp_attr */
+	int rest_ms;
 	const char *dev, *dev2;
 };
 
@@ -92,5 +93,10 @@ void run_kill(void);
 void run_abandon(void);
 void run_hung_nic(void);
 void run_many(void);
+void run_query(void);
+void run_bare(void);
+void run_domains(void);
+void run_ece(void);
+void run_events(void);
 
 #endif

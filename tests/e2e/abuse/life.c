@@ -173,17 +173,23 @@ static int mappings(void)
 
 void run_cycles(void)
 {
-	struct nic nic;
+	struct nic nic, own;
 	struct conn c;
 	int round;
 
 	nic_open(&nic, opt.dev);
 	for (round = 0; round < opt.rounds; round++) {
-		conn_make(&c, &nic);
+		own = nic;
+		own.pd = ibv_alloc_pd(nic.ctx);
+		must(own.pd, "ibv_alloc_pd");
+		conn_make(&c, &own);
 		conn_connect(&c);
 		conn_talk(&c, 4);
+		if (opt.rest_ms && round % 5 == 4) /* long enough for a standby */
+			usleep((useconds_t)opt.rest_ms * 1000);
 		meet();
 		conn_free(&c);
+		must_zero(ibv_dealloc_pd(own.pd), "ibv_dealloc_pd");
 		if (round == opt.rounds / 5 || round == opt.rounds - 1)
 			say("HOLDS %ld %d", heap_kb(), mappings());
 	}

@@ -14,16 +14,18 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } scenarios[] = {
-	{ "churn", run_churn },	      { "reset", run_reset }, { "destroy", run_destroy },
-	{ "late-mr", run_late_mr },   { "exit", run_exit },   { "fork", run_fork },
-	{ "cycles", run_cycles },     { "kill", run_kill },   { "abandon", run_abandon },
-	{ "hung-nic", run_hung_nic }, { "many", run_many },
+	{ "churn", run_churn },	      { "reset", run_reset },	  { "destroy", run_destroy },
+	{ "late-mr", run_late_mr },   { "exit", run_exit },	  { "fork", run_fork },
+	{ "cycles", run_cycles },     { "kill", run_kill },	  { "abandon", run_abandon },
+	{ "hung-nic", run_hung_nic }, { "many", run_many },	  { "query", run_query },
+	{ "bare", run_bare },	      { "domains", run_domains }, { "ece", run_ece },
+	{ "events", run_events },
 };
 
 static void usage(void)
 {
 	fprintf(stderr, "usage: abuse SCENARIO --server|--client [--port N] [--rounds N] [--qps N] "
-			"[--dev NAME] [--dev2 NAME]\n");
+			"[--rest MS] [--dev NAME] [--dev2 NAME]\n");
 	exit(2);
 }
 
@@ -44,6 +46,8 @@ static void options_read(int argc, char **argv)
 			opt.rounds = atoi(value);
 		else if (!strcmp(argv[i - 1], "--qps"))
 			opt.qps = atoi(value);
+		else if (!strcmp(argv[i - 1], "--rest"))
+			opt.rest_ms = atoi(value);
 		else if (!strcmp(argv[i - 1], "--dev"))
 			opt.dev = value;
 		else if (!strcmp(argv[i - 1], "--dev2"))

@@ -286,8 +286,85 @@ def kv_deaf(lab, args):
         pair.done()
 
 
-CASES = (churn, churn_hang, reset, reset_fast, destroy, late_mr, exit_moving, exit_hung, fork, kill,
-         abandon, hung_nic, kv_late, kv_deaf, cycles)
+def query(lab, args):
+    """On the backup of a NIC that lives, back on it, on the backup of one that is gone, and back."""
+    pair = yield Pair(lab, args, "query", "--rounds", 5, holddown_ms=100)
+
+    def moved(n, way):
+        for p in pair.ends:
+            wait_for(f"move {n} of {p.name}", lambda p=p: not p.running() or
+                     lab.shift_log(p).count(f" moved from {way}") >= n, pair.limit)
+
+    pair.said("CONNECTED 0")
+    pair.protected(1)
+    pair.say("go")
+    for n, fault in enumerate(("port-down", "nic-disassociate")):
+        pair.said(f"CONNECTED {2 * n + 1}")
+        pair.protected(2 * n + 1)
+        lab.fault(fault, "h0/mlx5_0")
+        moved(n + 1, "mlx5_0 to mlx5_1")
+        pair.say("go")
+        pair.said(f"CONNECTED {2 * n + 2}")
+        lab.ctl("heal", "all")
+        moved(n + 1, "mlx5_1 to mlx5_0")
+        pair.say("go")
+    pair.done()
+
+
+def bare(lab, args):
+    """Queue pairs without a receive queue."""
+    pair = yield Pair(lab, args, "bare")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0", at_message=100)
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def domains(lab, args):
+    """Parent and thread domains: not protected, and said so."""
+    pair = yield Pair(lab, args, "domains")
+    pair.said("CONNECTED")
+    print("     " + (re.findall("NO-TD.*", pair.ends[0].out()) or ["with a thread domain"])[0])
+    for p in pair.ends:
+        if "is foreign: its protection domain" not in lab.shift_log(p):
+            raise Failed(f"{p.name} was not told why it is not protected")
+    pair.say("go")
+    pair.done()
+
+
+def ece(lab, args):
+    """What is asked and set of a connection's enhancements comes from the NIC, as on stock."""
+    words = []
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "ece", shift=with_shift)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(1)
+            lab.fault("port-down", "h0/mlx5_0")
+        pair.say("go")
+        pair.done()
+        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("ECE")])
+    pair.moved()
+    print("     " + "; ".join(words[0]))
+    if words[0] != words[1] or len(words[0]) != 5:
+        raise Failed(f"with SHIFT: {words[1]}")
+
+
+def events(lab, args):
+    """ibv_destroy_qp waits for the acknowledgement of an event."""
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "events", shift=with_shift)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(1)
+        pair.say("go")
+        pair.done()
+
+
+CASES = (query, bare, domains, ece, events, churn, churn_hang, reset, reset_fast, destroy, late_mr,
+         exit_moving, exit_hung, fork, kill, abandon, hung_nic, kv_late, kv_deaf, cycles)
 
 
 def run_case(case, args):

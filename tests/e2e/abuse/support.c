@@ -62,17 +62,20 @@ double now_s(void)
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
+/* It stays open: another process may have called already when the first was answered. */
 static int line_accept(const struct sockaddr_in *at)
 {
-	int on = 1, fd, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static int listener = -1;
+	int on = 1;
 
-	must(listener >= 0, "socket");
-	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	must_zero(bind(listener, (const struct sockaddr *)at, sizeof(*at)), "bind");
-	must_zero(listen(listener, 1), "listen");
-	fd = accept(listener, NULL, NULL);
-	close(listener);
-	return fd;
+	if (listener < 0) {
+		listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		must(listener >= 0, "socket");
+		setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		must_zero(bind(listener, (const struct sockaddr *)at, sizeof(*at)), "bind");
+		must_zero(listen(listener, 8), "listen");
+	}
+	return accept(listener, NULL, NULL);
 }
 
 static int line_dial(const struct sockaddr_in *to)

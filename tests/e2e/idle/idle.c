@@ -50,6 +50,8 @@ struct rest {
 
 static struct nic nic;
 static struct rest rests[KIND_COUNT];
+static struct rest *more; /* of kind IDLE, and nothing else is done */
+static int more_n;
 
 enum { MEM = (2 * RING_MAX + RECVS) * SLOT };
 
@@ -308,20 +310,64 @@ static int options_read(int argc, char **argv)
 			opt.server = true;
 		else if (!strcmp(argv[i], "--port") && i + 1 < argc)
 			opt.port = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--rest") && i + 1 < argc)
+			more_n = atoi(argv[++i]);
 		else if (strcmp(argv[i], "--client"))
 			return -1;
 	}
 	return 0;
 }
 
+/* Memory and completion queue are shared: what is measured beside them is the queue pairs. */
+static void more_make(struct rest *r)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = more->cq,
+		.recv_cq = more->cq,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
+
+	r->mr = more->mr;
+	r->mem = more->mem;
+	r->cq = more->cq;
+	r->qp = ibv_create_qp(nic.pd, &init);
+	must(r->qp, "ibv_create_qp");
+}
+
+static int rest_only(void)
+{
+	more = calloc((size_t)more_n + 1, sizeof(*more));
+	must(more, "memory");
+	rest_make(&more[0]);
+	rest_connect(&more[0]);
+	for (int i = 1; i < more_n; i++) {
+		more_make(&more[i]);
+		rest_connect(&more[i]);
+	}
+	meet();
+	say("RESTING %d", more_n);
+	hear("end");
+	meet();
+	for (int i = 1; i < more_n; i++)
+		must_zero(ibv_destroy_qp(more[i].qp), "ibv_destroy_qp");
+	rest_free(&more[0]);
+	nic_close(&nic);
+	free(more);
+	say("OK");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (options_read(argc, argv)) {
-		fputs("usage: idle --server|--client [--port N]\n", stderr);
+		fputs("usage: idle --server|--client [--port N] [--rest QPS]\n", stderr);
 		return 2;
 	}
 	line_open();
 	nic_open(&nic, opt.dev);
+	if (more_n)
+		return rest_only();
 	for (int i = 0; i < KIND_COUNT; i++) {
 		rest_make(&rests[i]);
 		rest_connect(&rests[i]);

@@ -37,6 +37,9 @@ LINKED = ["loader_linked"]
 VERSIONS = ["loader_opened", "versions", "libibverbs.so", "libibverbs.so.1"]
 PLAIN = ["loader_opened", "plain", "libibverbs.so.1"]
 SONAME = ["loader_opened", "versions", "libibverbs.so.1"]
+# A wheel that brings a copy under another name, as auditwheel makes it.
+BUNDLED = ["loader_bundled"]
+COPY = "libib-9f3c.so.1"   # as long as the name that it takes the place of
 
 
 def cases():
@@ -50,6 +53,8 @@ def cases():
             yield program, way, expected, {}
             yield program, way, expected, {"SHIFT_TEST_FACADE": "1"}
             yield program, way, UNTOUCHED, {"SHIFT_DISABLE": "1"}
+    for way in ("preload", "both"):
+        yield BUNDLED, way, SCRIPT, {}
     for program in (["ibv_devices"], ["true"]):
         for way in ("path", "preload"):
             yield program, way, UNTOUCHED, {}
@@ -65,9 +70,30 @@ def read_counts(path):
     return {name: int(n) for name, n in rows if int(n)}
 
 
+def bundle(lab):
+    """loader_linked, bound to a copy of the distribution's library that lies beside it."""
+    library = os.path.realpath(os.path.join(lab.out, "lib", "shift", "libibverbs-distro.so.1"))
+    program = os.path.join(lab.out, "bin", LINKED[0])
+    for source, target in ((library, COPY), (program, BUNDLED[0])):
+        with open(source, "rb") as f:
+            text = f.read()
+        assert b"libibverbs.so.1\0" in text, f"{source} does not name libibverbs.so.1"
+        with open(os.path.join(lab.folder, target), "wb") as f:
+            f.write(text.replace(b"libibverbs.so.1\0", COPY.encode() + b"\0"))
+    os.chmod(os.path.join(lab.folder, BUNDLED[0]), 0o755)
+
+
 def programs_path(lab, argv):
-    local = os.path.join(lab.out, "bin", argv[0])
-    return [local if os.path.exists(local) else argv[0]] + argv[1:]
+    for folder in (os.path.join(lab.out, "bin"), lab.folder):
+        local = os.path.join(folder, argv[0])
+        if os.path.exists(local):
+            return [local] + argv[1:]
+    return argv
+
+
+def bundled_env(lab, argv):
+    """Where a bundled copy is found; a wheel has it as a run path."""
+    return {"LD_LIBRARY_PATH": lab.folder} if argv is BUNDLED else {}
 
 
 def exit_text(name, program):
@@ -78,7 +104,7 @@ def exit_text(name, program):
 
 
 def run_shift(lab, argv, way):
-    program = lab.run("h0", programs_path(lab, argv), shift=Shift(way))
+    program = lab.run("h0", programs_path(lab, argv), shift=Shift(way), env=bundled_env(lab, argv))
     return exit_text(" ".join(["SHIFT:"] + argv + [way]), program)
 
 
@@ -86,7 +112,7 @@ def run_counted(lab, number, argv, way, expected, settings):
     counts = os.path.join(lab.folder, f"counts-{number}")
     shift = Shift(way, libdir=os.path.join(lab.out, "tests", "passthrough"))
     program = lab.run("h0", programs_path(lab, argv), shift=shift,
-                      env={"SHIFT_TEST_COUNTS": counts, **settings})
+                      env={"SHIFT_TEST_COUNTS": counts, **settings, **bundled_env(lab, argv)})
     name = " ".join(argv + [way] + [f"{k}={v}" for k, v in settings.items()])
     failed = exit_text(name, program)
     if failed:
@@ -103,6 +129,7 @@ def main():
     parser.add_argument("--build", required=True)
     options = parser.parse_args()
     with Lab(options.build) as lab:
+        bundle(lab)
         results = [run_counted(lab, number, *case) for number, case in enumerate(cases())]
         results += [run_shift(lab, argv, way) for argv, way, _, settings in cases()
                     if not settings]

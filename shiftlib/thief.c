@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * While the QPs of a shared receive queue are on several NICs, one of those may run out of receives
+ * while another has them and no traffic. What is posted to a NIC cannot be unposted, but a QP of
+ * SHIFT's own there, connected to itself, can take it (providers/provider.h). It is made on the
+ * NIC's worker when it is first needed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define THIEF_DEPTH   64 /* receives that it asks for at a time */
+#define THIEF_PORT    1
+#define THIEF_TIMEOUT 14
+#define THIEF_LOOK_NS (200 * SH_NS_PER_US)
+#define THIEF_SLOW_NS (100 * SH_NS_PER_MS) /* then it is looked at less often */
+
+const char sh_thief_mark;
+
+struct thief_job {
+	struct sh_job job;
+	struct sh_srq *srq;
+	struct sh_shadow_srq *shadow; /* NULL: the application's own queue */
+	struct sh_thief *thief;
+	struct sp_srq_ring *ring;
+	struct ibv_pd *pd;
+	struct ibv_srq *real;
+	struct sh_address address;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+/* ---- made on the worker --------------------------------------------------------------------- */
+
+static int thief_connect(const struct thief_job *task)
+{
+	const struct sh_address *own = &task->address;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = THIEF_PORT };
+	struct ibv_qp_attr timing = { .timeout = THIEF_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7 };
+	int ret;
+
+	ret = sh.real->modify_qp(task->qp, &attr,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					 IBV_QP_ACCESS_FLAGS);
+	if (ret)
+		return ret;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = (enum ibv_mtu)own->mtu,
+				     .dest_qp_num = task->qp->qp_num,
+				     .min_rnr_timer = 1,
+				     .ah_attr = { .port_num = THIEF_PORT, .dlid = own->lid } };
+	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
+		attr.ah_attr.grh.sgid_index = own->gid_index;
+		attr.ah_attr.grh.hop_limit = 1;
+	}
+	ret = sh.real->modify_qp(task->qp, &attr,
+				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					 IBV_QP_MIN_RNR_TIMER);
+	return ret ? ret : sh_carrier_to_rts(task->qp, &timing, 0);
+}
+
+static void thief_make_run(struct sh_job *job)
+{
+	struct thief_job *task = (struct thief_job *)job;
+	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_thief_mark,
+					 .srq = task->real,
+					 .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = THIEF_DEPTH } };
+	struct ibv_context *context = task->pd->context;
+
+	sh.real->thread_inside();
+	shift_async_real_begin(context);
+	task->cq = sh.real->create_cq(context, 4 * THIEF_DEPTH, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = task->cq;
+	if (task->cq)
+		task->qp = sh.real->create_qp(task->pd, &init);
+	shift_async_real_end(context);
+	if (!task->qp || !thief_connect(task))
+		return;
+	sh.real->destroy_qp(task->qp);
+	task->qp = NULL;
+}
+
+static void thief_made(const struct thief_job *task)
+{
+	struct sh_thief *thief = task->thief;
+
+	thief->cq = task->cq;
+	thief->qp = task->qp;
+	thief->state = SH_THIEF_FAILED;
+	if (task->job.canceled || !task->qp)
+		return;
+	if (!shift_provider_mlx5.thief_make(task->ring, task->qp, task->cq, &thief->sp))
+		thief->state = SH_THIEF_READY;
+}
+
+static void thief_make_done(struct sh_job *job)
+{
+	struct thief_job *task = (struct thief_job *)job;
+
+	pthread_mutex_lock(&sh.lock);
+	thief_made(task);
+	if (task->thief->state == SH_THIEF_FAILED)
+		sh_warn_once("receives of a shared queue cannot be shared between NICs: a moved "
+			     "connection may wait for its peers' traffic");
+	task->srq->look_at = sh_now_ns();
+	sh_srq_shadow_put(task->srq, task->shadow);
+	sh_job_end(&task->srq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static void thief_make(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request)
+{
+	struct thief_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return;
+	*task = *request;
+	task->job.fn = thief_make_run;
+	task->job.done = thief_make_done;
+	task->srq = srq;
+	task->address = nic->address;
+	sh_job_begin(&srq->busy);
+	if (!sh_worker_submit(nic->worker, &task->job)) {
+		task->thief->state = SH_THIEF_MAKING;
+		if (task->shadow)
+			task->shadow->refs++;
+		return;
+	}
+	sh_job_end(&srq->busy);
+	free(task);
+}
+
+/* ---- its work ------------------------------------------------------------------------------- */
+
+static void thief_collect(struct sh_srq *srq, struct sh_thief *thief, uint64_t now)
+{
+	int left;
+
+	if (!thief->asked_at)
+		return;
+	left = shift_provider_mlx5.thief_collect(thief->sp);
+	if (left < 0)
+		thief->state = SH_THIEF_FAILED;
+	if (left <= 0)
+		thief->asked_at = 0;
+	else
+		srq->look_at =
+			sh_earlier_ns(srq->look_at, now + (now - thief->asked_at < THIEF_SLOW_NS
+								   ? THIEF_LOOK_NS
+								   : THIEF_SLOW_NS));
+}
+
+static void thief_ask(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request,
+		      uint32_t n, uint64_t now)
+{
+	struct sh_thief *thief = request->thief;
+
+	if (!sh_nic_up(nic) || thief->asked_at)
+		return;
+	if (thief->state == SH_THIEF_NONE && nic->worker)
+		thief_make(srq, nic, request);
+	if (thief->state != SH_THIEF_READY)
+		return;
+	if (!shift_provider_mlx5.thief_ask(thief->sp, n < THIEF_DEPTH ? n : THIEF_DEPTH))
+		return;
+	thief->asked_at = now;
+	srq->look_at = sh_earlier_ns(srq->look_at, now + THIEF_LOOK_NS);
+}
+
+void sh_thief_run(struct sh_srq *srq, uint64_t now)
+{
+	struct thief_job own = { .thief = &srq->thief,
+				 .ring = shift_provider_mlx5.srq_own(srq->sp),
+				 .pd = srq->pd->pd,
+				 .real = srq->srq };
+	struct sh_shadow_srq *shadow;
+	struct sp_srq_ring *most;
+	uint32_t n;
+
+	thief_collect(srq, &srq->thief, now);
+	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
+		thief_collect(srq, &shadow->thief, now);
+	most = shift_provider_mlx5.srq_share(srq->sp, &n);
+	if (!most)
+		return;
+	if (most == own.ring) {
+		if (srq->ctx->nic->incarnation == 1 || !srq->ctx->death_masked)
+			thief_ask(srq, srq->ctx->nic, &own, n, now);
+		return;
+	}
+	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link) {
+		struct thief_job there = { .shadow = shadow,
+					   .thief = &shadow->thief,
+					   .ring = shadow->ring,
+					   .pd = shadow->srq->pd,
+					   .real = shadow->srq };
+
+		if (shadow->ring == most && shadow->incarnation == shadow->nic->incarnation)
+			thief_ask(srq, shadow->nic, &there, n, now);
+	}
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+void sh_thief_forget(struct sh_thief *thief)
+{
+	if (thief->sp)
+		shift_provider_mlx5.thief_free(thief->sp);
+	thief->sp = NULL;
+	thief->asked_at = 0;
+}
+
+void sh_thief_destroy(struct sh_thief *thief)
+{
+	if (thief->qp)
+		sh.real->destroy_qp(thief->qp);
+	if (thief->cq)
+		sh.real->destroy_cq(thief->cq);
+	*thief = (struct sh_thief){ 0 };
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Objects and attributes that few programs use: they answer as on stock, also after a move. */
+#include "abuse.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- query: what the application set is what it is told ------------------------------------- */
+
+enum { QUERY_ALL = (1 << 21) - 1 };
+
+struct queried {
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+};
+
+static void query(struct conn *c, struct queried *q)
+{
+	memset(q, 0, sizeof(*q));
+	must_zero(ibv_query_qp(c->qp, &q->attr, QUERY_ALL, &q->init), "ibv_query_qp");
+}
+
+#define SAME(field) must(a->field == b->field, #field " as it was set")
+
+static void same_address(const struct ibv_ah_attr *a, const struct ibv_ah_attr *b)
+{
+	must(!memcmp(&a->grh.dgid, &b->grh.dgid, sizeof(a->grh.dgid)), "dgid as it was set");
+	SAME(grh.flow_label);
+	SAME(grh.sgid_index);
+	SAME(grh.hop_limit);
+	SAME(grh.traffic_class);
+	SAME(dlid);
+	SAME(sl);
+	SAME(src_path_bits);
+	SAME(static_rate);
+	SAME(is_global);
+	SAME(port_num);
+}
+
+static void same_caps(const struct ibv_qp_cap *a, const struct ibv_qp_cap *b)
+{
+	SAME(max_send_wr);
+	SAME(max_recv_wr);
+	SAME(max_send_sge);
+	SAME(max_recv_sge);
+	SAME(max_inline_data);
+}
+
+static void same_attr(const struct ibv_qp_attr *a, const struct ibv_qp_attr *b)
+{
+	SAME(qp_state);
+	SAME(cur_qp_state);
+	SAME(path_mtu);
+	SAME(path_mig_state);
+	SAME(qkey);
+	SAME(dest_qp_num);
+	SAME(qp_access_flags);
+	SAME(pkey_index);
+	SAME(en_sqd_async_notify);
+	SAME(sq_draining);
+	SAME(max_rd_atomic);
+	SAME(max_dest_rd_atomic);
+	SAME(min_rnr_timer);
+	SAME(port_num);
+	SAME(timeout);
+	SAME(retry_cnt);
+	SAME(rnr_retry);
+	SAME(rate_limit);
+	same_caps(&a->cap, &b->cap);
+	same_address(&a->ah_attr, &b->ah_attr);
+}
+
+static void same_init(const struct ibv_qp_init_attr *a, const struct ibv_qp_init_attr *b)
+{
+	SAME(qp_context);
+	SAME(send_cq);
+	SAME(recv_cq);
+	SAME(srq);
+	SAME(qp_type);
+	SAME(sq_sig_all);
+	same_caps(&a->cap, &b->cap);
+}
+
+/* Between two words of the runner the NIC in use fails, one time after the other. */
+void run_query(void)
+{
+	struct queried first, now;
+	struct nic nic;
+	struct conn c;
+	int round;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	conn_talk(&c, 20);
+	query(&c, &first);
+	must(first.attr.qp_state == IBV_QPS_RTS, "a QP in RTS");
+	must(first.attr.dest_qp_num == c.peer.qpn, "the peer's number");
+	for (round = 0; round < opt.rounds; round++) {
+		say("CONNECTED %d", round);
+		hear("go");
+		conn_talk(&c, 100);
+		query(&c, &now);
+		same_attr(&first.attr, &now.attr);
+		same_init(&first.init, &now.init);
+		meet();
+	}
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- no receive queue ----------------------------------------------------------------------- */
+
+static void bare_make(struct conn *c, struct nic *nic)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = DEPTH, .max_send_sge = 1 } };
+
+	conn_make(c, nic);
+	must_zero(ibv_destroy_qp(c->qp), "ibv_destroy_qp");
+	init.send_cq = init.recv_cq = c->cq;
+	c->qp = ibv_create_qp(nic->pd, &init);
+	must(c->qp, "ibv_create_qp without receives");
+	must(!init.cap.max_recv_wr, "no receives granted");
+}
+
+static void bare_connect(struct conn *c)
+{
+	conn_set_own(c);
+	swap(&c->own, &c->peer, sizeof(c->own));
+	conn_to_init(c);
+	conn_to_rts_alone(c);
+	meet();
+}
+
+/* Only every fourth is signaled. */
+static void bare_write(struct conn *c, uint64_t number)
+{
+	struct ibv_sge sge = { (uintptr_t)c->mem + number % DEPTH * PART, PART, c->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = number,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = number % 4 == 3 ? IBV_SEND_SIGNALED : 0,
+				  .wr.rdma = { c->peer.addr + AREA + number % DEPTH * PART,
+					       c->peer.rkey } },
+			   *bad;
+
+	memcpy((void *)(uintptr_t)sge.addr, &number, sizeof(number));
+	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+}
+
+static void bare_talk(struct conn *c, uint64_t from, uint64_t n)
+{
+	struct ibv_wc wc;
+	uint64_t number;
+
+	for (uint64_t i = from; i < from + n; i++) {
+		bare_write(c, i);
+		if (i % 4 != 3)
+			continue;
+		must(!conn_poll(c, &wc), "a good completion");
+		must(wc.wr_id == i, "send completions in order");
+	}
+	meet();
+	for (uint64_t i = from; i < from + n; i++) {
+		memcpy(&number, c->mem + AREA + i % DEPTH * PART, sizeof(number));
+		must(number == i, "what the peer wrote");
+	}
+	meet();
+}
+
+void run_bare(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	bare_make(&c, &nic);
+	bare_connect(&c);
+	bare_talk(&c, 0, DEPTH);
+	say("CONNECTED");
+	hear("go");
+	for (uint64_t i = 1; i <= 50; i++)
+		bare_talk(&c, i * DEPTH, DEPTH);
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- parent domain, thread domain ----------------------------------------------------------- */
+
+void run_domains(void)
+{
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_parent_domain_init_attr attr = { 0 };
+	struct nic nic, inside;
+	struct ibv_td *td;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	td = ibv_alloc_td(nic.ctx, &td_attr);
+	if (!td) /* the device gives out no registers of its own */
+		say("NO-TD %s", strerror(errno));
+	attr.pd = nic.pd;
+	attr.td = td;
+	inside = nic;
+	inside.pd = ibv_alloc_parent_domain(nic.ctx, &attr);
+	must(inside.pd, "ibv_alloc_parent_domain");
+	conn_make(&c, &inside);
+	conn_connect(&c);
+	conn_talk(&c, 50);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 50);
+	meet();
+	must(!td || ibv_dealloc_td(td) == EBUSY, "a thread domain that is in use stays");
+	conn_free(&c);
+	must_zero(ibv_dealloc_pd(inside.pd), "ibv_dealloc_pd of the parent domain");
+	if (td)
+		must_zero(ibv_dealloc_td(td), "ibv_dealloc_td");
+	nic_close(&nic);
+}
+
+/* ---- ECE ------------------------------------------------------------------------------------ */
+
+static void ece_say(struct conn *c, const char *when)
+{
+	struct ibv_ece ece = { 0 };
+	int ret = ibv_query_ece(c->qp, &ece);
+
+	say("ECE %s: %d vendor 0x%x options 0x%x mask 0x%x", when, ret, ece.vendor_id, ece.options,
+	    ece.comp_mask);
+}
+
+/* Says what it saw; the runner compares with what it says on stock. */
+void run_ece(void)
+{
+	struct ibv_ece ece = { 0 }, other = { .vendor_id = 0x1234 };
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	ece_say(&c, "made");
+	ibv_query_ece(c.qp, &ece);
+	say("ECE set: %d", ibv_set_ece(c.qp, &ece));
+	say("ECE of another vendor: %d", ibv_set_ece(c.qp, &other));
+	conn_connect(&c);
+	ece_say(&c, "connected");
+	conn_talk(&c, 20);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 100);
+	ece_say(&c, "later");
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- events of a QP: destroy waits until they are acknowledged ------------------------------ */
+
+static atomic_bool events_destroyed;
+
+static void *events_destroy(void *arg)
+{
+	struct conn *c = arg;
+
+	must_zero(ibv_destroy_qp(c->qp), "ibv_destroy_qp");
+	atomic_store(&events_destroyed, true);
+	return NULL;
+}
+
+/* A WRITE to memory that is not the peer's: the peer's QP is told of it. */
+static void events_offend(struct conn *c)
+{
+	struct ibv_sge sge = { (uintptr_t)c->mem, PART, c->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = { c->peer.addr, c->peer.rkey ^ 0x5500 } },
+			   *bad;
+	struct ibv_wc wc;
+
+	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+	do {
+		must(conn_poll(c, &wc) == IBV_WC_REM_ACCESS_ERR || (wc.opcode & IBV_WC_RECV),
+		     "a remote access error");
+	} while (wc.opcode & IBV_WC_RECV);
+}
+
+static void events_await(struct conn *c)
+{
+	struct ibv_async_event event;
+	pthread_t thread;
+	void *none;
+
+	must_zero(ibv_get_async_event(c->nic->ctx, &event), "ibv_get_async_event");
+	must(event.event_type == IBV_EVENT_QP_ACCESS_ERR, "an access error");
+	must(event.element.qp == c->qp, "of this QP");
+	must_zero(pthread_create(&thread, NULL, events_destroy, c), "a thread");
+	usleep(200000);
+	must(!atomic_load(&events_destroyed), "a QP that outlives its unacknowledged event");
+	ibv_ack_async_event(&event);
+	must_zero(pthread_join(thread, &none), "pthread_join");
+	must(atomic_load(&events_destroyed), "a QP that is gone");
+}
+
+void run_events(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	conn_talk(&c, 20);
+	meet();
+	say("CONNECTED");
+	hear("go");
+	if (opt.server) {
+		events_await(&c);
+		c.qp = NULL;
+	} else {
+		events_offend(&c);
+	}
+	meet();
+	if (c.qp)
+		must_zero(ibv_destroy_qp(c.qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(c.cq), "ibv_destroy_cq");
+	must_zero(ibv_dereg_mr(c.mr), "ibv_dereg_mr");
+	free(c.mem);
+	nic_close(&nic);
+}

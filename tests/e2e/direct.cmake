@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# Programs that drive mlx5 rings themselves.
+add_executable(direct direct/direct.c abuse/support.c abuse/conn.c)
+target_link_libraries(direct PRIVATE mlx5 ibverbs)
+if(NOT SHIFT_SANITIZE)
+	e2e_test(direct 200 direct/run_direct.py)
+endif()

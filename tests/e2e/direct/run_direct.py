@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Programs that write to the rings of their queue pairs themselves (mlx5dv_init_obj): SHIFT leaves
+the rings to them, says so, and moves nothing.
+
+  run_direct.py --build DIR [CASE...]
+"""
+import argparse
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import lab as lab_module  # noqa: E402
+from lab import Shift, run_case, wait_for  # noqa: E402
+
+OWN = "is not protected: somebody else posts to its rings (direct verbs): hands off"
+INTRUDER = "somebody else writes to rings that SHIFT drives (direct verbs): hands off"
+CQE_SYNDROME_RETRY = "0x15"
+
+
+class Failed(Exception):
+    """What a case found wrong."""
+
+
+def start(lab, mode, shift):
+    argv = [os.path.join(lab.out, "bin", "direct"), mode]
+    port = str(lab_module.free_port())
+    with_shift = Shift(log="info") if shift else None
+    return [lab.start(host, argv + [side, port], side.strip("-"), with_shift, stdin=True)
+            for host, side in (("h0", "--server"), ("h1", "--client"))]
+
+
+def said(ends, word):
+    for p in ends:
+        wait_for(f"{word} of {p.name}",
+                 lambda p=p: word in p.out().splitlines() or not p.running(), 30)
+        if word not in p.out().splitlines():
+            raise Failed(f"{p.name} ended with {p.process.returncode}, before {word}")
+
+
+def say(ends, word):
+    for p in ends:
+        p.say(word)
+
+
+def logged(lab, program, text):
+    wait_for(f"'{text}' in the log of {program.name}",
+             lambda: text in lab.shift_log(program) or not program.running(), 30)
+    return lab.shift_log(program).count(text)
+
+
+def done(lab, ends):
+    for p in ends:
+        if p.wait(60) or "OK" not in p.out().splitlines():
+            raise Failed(f"{p.name} ended with {p.process.returncode}")
+        if lab.moves(p):
+            raise Failed(f"{p.name} was moved")
+
+
+def errors(ends):
+    for p in ends:
+        if not re.search(f"^SYNDROME {CQE_SYNDROME_RETRY}$", p.out(), re.M):
+            raise Failed(f"{p.name} did not see the error of its NIC")
+
+
+def own(lab, shift=True):
+    """Rings that are the program's from its first post on. A fault is the program's to see."""
+    ends = start(lab, "own", shift)
+    said(ends, "TALKED")
+    for p in ends:
+        if shift and logged(lab, p, OWN) != 1:
+            raise Failed(f"{p.name} was not told of once")
+    say(ends, "go")
+    said(ends, "AGAIN")
+    lab.fault("port-down", "h0/mlx5_0")
+    say(ends, "fault")
+    done(lab, ends)
+    errors(ends)
+
+
+def stock(lab):
+    own(lab, shift=False)
+
+
+def intrude(lab):
+    """A hand in rings that SHIFT drives: one line of error, and no move behind it."""
+    ends = start(lab, "intrude", True)
+    said(ends, "TALKED")
+    for p in ends:
+        wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
+    say(ends, "go")
+    said(ends, "AGAIN")
+    lab.fault("port-down", "h1/mlx5_0")
+    if logged(lab, ends[1], INTRUDER) < 1:
+        raise Failed("the intruder was not noticed")
+    time.sleep(1)  # longer than a move takes
+    say(ends, "fault")
+    done(lab, ends)
+    lines = [row for row in lab.shift_log(ends[1]).splitlines() if "error:" in row]
+    if len(lines) != 1 or INTRUDER not in lines[0]:
+        raise Failed(f"{len(lines)} lines of error instead of one")
+
+
+CASES = {"stock": stock, "own": own, "intrude": intrude}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
+    args = parser.parse_args()
+    cases = args.cases or list(CASES)
+    failed = sum(not run_case(args.build, name, CASES[name]) for name in cases)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Queue pairs that share a receive queue, from one process to two others, through faults and back.
+In the cases of one host, only the queue pairs to that host leave the first NIC: the receives of the
+process in the middle are shared between two NICs then. In the "quiet" one nothing is
+sent meanwhile: all receives lie on the NIC where nobody takes any, and must be taken back from it.
+
+  srq.py --build DIR [CASE...]
+"""
+import argparse
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Shift, free_port, run_case, wait_for  # noqa: E402
+from perftest import SOON, Failed  # noqa: E402
+
+ENOUGH = 200    # messages: more than there are receives
+COUNT = re.compile(r"^COUNT (\d+) (\d+)$", re.M)
+QPS = 3     # to each of the two
+CASES = {   # fault, its target, to how many of the two the process in the middle moves
+    "calm": (None, None, 0),
+    "link": ("port-down", "h0/mlx5_0", 2),
+    "link_of_one": ("port-down", "h1/mlx5_0", 1),
+    "link_of_one_quiet": ("port-down", "h1/mlx5_0", 1),
+    "switch": ("switch-down", "rail0", 2),
+    "fatal": ("nic-internal-error", "h0/mlx5_0", 2),
+    "fatal_of_one": ("nic-internal-error", "h2/mlx5_0", 1),
+    "taken_away": ("nic-disassociate", "h0/mlx5_0", 2),
+    "taken_away_of_one": ("nic-disassociate", "h1/mlx5_0", 1),
+    "drain": ("drain", "h0", 2),
+    "drain_of_one": ("drain", "h2", 1),
+}
+# The device comes back, but what the program has opened of it does not: no new queue pairs there.
+DEADLY = ("nic-internal-error", "nic-disassociate")
+
+
+def moved(lab, program, way):
+    pattern = re.compile(r"QP (0x\w+) moved from " + " to ".join(way))
+    return len(pattern.findall(lab.shift_log(program)))
+
+
+def await_moved(lab, programs, middle, count, way):
+    def there():
+        for p in programs:
+            if not p.running():
+                raise Failed(f"{p.name} ended")
+        return moved(lab, middle, way) >= count
+
+    wait_for("move of all queue pairs from " + " to ".join(way), there, 30)
+
+
+def begin(lab, kind, target):
+    if kind == "drain":
+        lab.shiftctl(target, "drain", "mlx5_0")
+    else:
+        lab.fault(kind, target)
+
+
+def finish(lab, kind, target):
+    if kind == "drain":
+        lab.shiftctl(target, "undrain", "mlx5_0")
+    else:
+        lab.ctl("heal", target)
+
+
+def say(programs, word, qps):
+    for p in programs:
+        p.say(word)
+    for p in programs:
+        n = qps * (2 if p is programs[0] else 1)
+        wait_for(f"{n} queue pairs of {p.name}", lambda p=p, n=n: f"CONNECTED {n}\n" in p.out(), 30)
+
+
+def start(lab):
+    binary, ports = os.path.join(lab.out, "bin", "srq"), free_port()
+    shift = Shift(log="info", **SOON)
+    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports], "middle", shift, stdin=True)
+    ends = [lab.start(host, [binary, "-n", 1, "-p", ports], host, shift, stdin=True)
+            for host in ("h1", "h2")]
+    for p, n in ((middle, 2 * QPS), (ends[0], QPS), (ends[1], QPS)):
+        wait_for("protection of " + p.name, lambda p=p, n=n: lab.protected(p) >= n, 30)
+    return [middle, *ends]
+
+
+def hush(lab, programs):
+    def silent():
+        before = lab.carried(0)
+        time.sleep(0.2)
+        return lab.carried(0) == before
+
+    for p in programs:
+        p.say("hush")
+    wait_for("silence", silent, 20)
+
+
+def counts(program):
+    """Messages that have come to it from each of its peers."""
+    before = len(COUNT.findall(program.out()))
+    program.say("count")
+    wait_for("count of " + program.name, lambda: len(COUNT.findall(program.out())) > before, 20)
+    return sum(map(int, COUNT.findall(program.out())[-1]))
+
+
+def await_traffic(programs):
+    """More messages than were under way come to each of them."""
+    for p in programs:
+        before = counts(p)
+        wait_for("messages to " + p.name, lambda p=p, n=before: counts(p) > n + ENOUGH, 20)
+
+
+def run(lab, name, kind, target, hosts):
+    programs = start(lab)
+    time.sleep(0.3)
+    quiet = name.endswith("quiet")
+    if quiet:
+        hush(lab, programs)
+    if kind:
+        begin(lab, kind, target)
+        await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_0", "mlx5_1"))
+        if quiet:
+            for p in programs[:2]:
+                p.say("talk")
+        await_traffic(programs[:2] if quiet else programs)
+        finish(lab, kind, target)
+        await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_1", "mlx5_0"))
+        programs[2].say("talk")
+        await_traffic(programs)
+    if kind not in DEADLY:
+        say(programs, "more", QPS + 1)
+        time.sleep(0.3)
+    for p in programs:
+        p.say("end")
+    for p in programs:
+        if p.wait(60) or "OK\n" not in p.out():
+            raise Failed(f"{p.name} ended with {p.process.returncode}")
+        if re.search(r"got 0\b", p.out()):
+            raise Failed(f"some queue pair of {p.name} carried nothing")
+
+
+def one(build, name):
+    case = CASES[name]
+    return run_case(build, name, lambda lab: run(lab, name, *case), hosts=3)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
+    args = parser.parse_args()
+    cases = args.cases or list(CASES)
+    failed = sum(not one(args.build, name) for name in cases)
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * srq: queue pairs to several processes that share one receive queue. Numbered messages go both ways
+ * on each; receives are given back late and out of order. Every message must arrive once, in the
+ * order of its queue pair, in a buffer that was posted and not used since; nothing may be written
+ * to a buffer that is the program's own. Words of the runner: "more" makes one queue pair more to
+ * each peer, after "hush" it sends nothing until "talk", "count" says how
+ * many messages have come from each peer, "end" ends it.
+ */
+#include "../abuse/abuse.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	PEERS = 2,
+	QPS = 3, /* to each peer, and one more later */
+	LANES = PEERS * (QPS + 1),
+	WINDOW = 6, /* messages of a queue pair under way */
+	SLOTS = 96, /* receives: more than all that can be under way */
+	KEEP = 20,  /* of them, in the program's hands */
+	LEN = 1024,
+	POISON = 0xa5,
+	HEAD = 16,
+};
+
+struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
+
+struct lane {
+	struct ibv_qp *qp;
+	int peer;
+	struct address own, other;
+	uint64_t sent, done, got, heard; /* heard: what the peer has got, as it says in messages */
+};
+
+static struct nic nic;
+static struct ibv_cq *cq;
+static struct ibv_srq *srq;
+static struct ibv_mr *mr;
+static uint8_t *mem; /* SLOTS to receive into, then WINDOW to send from for each lane */
+static bool posted[SLOTS];
+static int kept[KEEP + 1], n_kept;
+static struct lane lanes[LANES];
+static int n_lanes, n_peers, lines[PEERS];
+static bool quiet;
+static uint32_t rng = 1;
+
+static uint32_t random_below(uint32_t n)
+{
+	rng = rng * 1664525 + 1013904223;
+	return (rng >> 8) % n;
+}
+
+/* ---- receives ------------------------------------------------------------------------------- */
+
+static uint8_t *slot_of(int slot)
+{
+	return mem + (size_t)slot * LEN;
+}
+
+static bool all_are(const uint8_t *bytes, size_t n, uint8_t value)
+{
+	while (n && bytes[n - 1] == value)
+		n--;
+	return !n;
+}
+
+static void give(int slot)
+{
+	struct ibv_sge sge = { (uintptr_t)slot_of(slot), LEN, mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = (uint64_t)slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	memset(slot_of(slot), POISON, LEN);
+	posted[slot] = true;
+	must_zero(ibv_post_srq_recv(srq, &wr, &bad), "ibv_post_srq_recv");
+}
+
+/* What the program holds is poisoned anew, so that whoever writes to it is found. */
+static void keep(int slot)
+{
+	int i;
+
+	memset(slot_of(slot), POISON, LEN);
+	kept[n_kept++] = slot;
+	while (n_kept > KEEP) {
+		i = (int)random_below((uint32_t)n_kept);
+		slot = kept[i];
+		kept[i] = kept[--n_kept];
+		must(all_are(slot_of(slot), LEN, POISON), "nobody writes to a buffer not posted");
+		give(slot);
+	}
+}
+
+static struct lane *lane_of(uint32_t qpn)
+{
+	int i;
+
+	for (i = 0; i < n_lanes; i++)
+		if (lanes[i].qp->qp_num == qpn)
+			return &lanes[i];
+	must(false, "a completion of a queue pair that there is");
+	return NULL;
+}
+
+static uint32_t length_of(uint64_t number)
+{
+	return HEAD + (uint32_t)(number * 2654435761u >> 7) % (LEN - HEAD + 1);
+}
+
+static uint8_t filling(uint64_t number)
+{
+	return (uint8_t)(number * 31 + 7);
+}
+
+static void arrived(const struct ibv_wc *wc)
+{
+	struct lane *lane = lane_of(wc->qp_num);
+	int slot = (int)wc->wr_id;
+	uint32_t length = length_of(lane->got);
+	const uint8_t *bytes;
+	uint64_t head[2];
+
+	must(slot >= 0 && slot < SLOTS && posted[slot], "a receive that was posted, once");
+	posted[slot] = false;
+	bytes = slot_of(slot);
+	memcpy(head, bytes, sizeof(head));
+	if (head[0] != lane->got)
+		say("FAILED number %llu, should be %llu", (unsigned long long)head[0],
+		    (unsigned long long)lane->got);
+	must(head[0] == lane->got, "the next message of its queue pair");
+	must(wc->byte_len == length, "its length");
+	must(all_are(bytes + HEAD, length - HEAD, filling(lane->got)), "its bytes");
+	must(all_are(bytes + length, LEN - length, POISON), "nothing behind them");
+	lane->heard = head[1];
+	lane->got++;
+	keep(slot);
+}
+
+/* ---- sends ---------------------------------------------------------------------------------- */
+
+static void send_one(struct lane *lane)
+{
+	uint64_t number = lane->sent++;
+	size_t at = SLOTS + (size_t)(lane - lanes) * WINDOW + number % WINDOW;
+	uint64_t head[2] = { number, lane->got };
+	struct ibv_sge sge = { (uintptr_t)(mem + at * LEN), length_of(number), mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = number,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	memset(mem + at * LEN, filling(number), LEN);
+	memcpy(mem + at * LEN, head, sizeof(head));
+	must_zero(ibv_post_send(lane->qp, &wr, &bad), "ibv_post_send");
+}
+
+static void take(const struct ibv_wc *wc)
+{
+	struct lane *lane;
+
+	if (wc->status)
+		say("FAILED status %d of QP 0x%06x", wc->status, wc->qp_num);
+	must(!wc->status, "a good completion");
+	if (wc->opcode & IBV_WC_RECV) {
+		arrived(wc);
+		return;
+	}
+	lane = lane_of(wc->qp_num);
+	must(wc->wr_id == lane->done, "send completions in order");
+	lane->done++;
+}
+
+static bool poll_all(void)
+{
+	struct ibv_wc wc[8];
+	int n = ibv_poll_cq(cq, 8, wc), i;
+
+	must(n >= 0, "ibv_poll_cq");
+	for (i = 0; i < n; i++)
+		take(&wc[i]);
+	return n;
+}
+
+/* ---- setting up ----------------------------------------------------------------------------- */
+
+static void lane_make(int peer)
+{
+	struct lane *lane = &lanes[n_lanes];
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .send_cq = cq,
+					 .recv_cq = cq,
+					 .srq = srq,
+					 .cap = { .max_send_wr = WINDOW, .max_send_sge = 1 } };
+	struct conn c = { .nic = &nic, .mr = mr, .mem = mem };
+
+	lane->peer = peer;
+	lane->qp = ibv_create_qp(nic.pd, &init);
+	must(lane->qp && lane->qp->srq == srq, "ibv_create_qp on the shared receive queue");
+	c.qp = lane->qp;
+	conn_set_own(&c);
+	sock = lines[peer];
+	swap(&c.own, &c.peer, sizeof(c.own));
+	conn_to_init(&c);
+	n_lanes++; /* messages may come from here on */
+	conn_to_rts_alone(&c);
+	meet();
+}
+
+static void set_up(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = SLOTS, .max_sge = 1 } };
+	size_t bytes = (size_t)(SLOTS + LANES * WINDOW) * LEN;
+	int i;
+
+	nic_open(&nic, opt.dev);
+	must_zero(posix_memalign((void **)&mem, 4096, bytes), "memory");
+	mr = ibv_reg_mr(nic.pd, mem, bytes, IBV_ACCESS_LOCAL_WRITE);
+	must(mr, "ibv_reg_mr");
+	cq = ibv_create_cq(nic.ctx, SLOTS + LANES * WINDOW, NULL, NULL, 0);
+	must(cq, "ibv_create_cq");
+	srq = ibv_create_srq(nic.pd, &init);
+	must(srq, "ibv_create_srq");
+	for (i = 0; i < SLOTS; i++)
+		give(i);
+}
+
+static void lanes_to_each(int n)
+{
+	int i, peer;
+
+	for (peer = 0; peer < n_peers; peer++)
+		for (i = 0; i < n; i++)
+			lane_make(peer);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* How far each end has sent, by lanes in the order in which both have made them. */
+static void drain(void)
+{
+	uint64_t mine[LANES], theirs[LANES], want[LANES];
+	double end = now_s() + 30;
+	bool all;
+	int i, peer, n;
+
+	for (peer = 0; peer < n_peers; peer++) {
+		memset(mine, 0, sizeof(mine));
+		for (i = n = 0; i < n_lanes; i++)
+			if (lanes[i].peer == peer)
+				mine[n++] = lanes[i].sent;
+		sock = lines[peer];
+		swap(mine, theirs, sizeof(mine));
+		for (i = n = 0; i < n_lanes; i++)
+			if (lanes[i].peer == peer)
+				want[i] = theirs[n++];
+	}
+	do {
+		poll_all();
+		for (all = true, i = 0; i < n_lanes; i++)
+			all &= lanes[i].got == want[i] && lanes[i].done == lanes[i].sent;
+		must(all || now_s() < end, "all messages within 30 s");
+	} while (!all);
+}
+
+/* Each is told once, of each queue pair, that it takes no more. */
+static void await_last_receives(void)
+{
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	struct pollfd fd = { .fd = nic.ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	int i, n = 0;
+
+	for (i = 0; i < n_lanes; i++)
+		must_zero(ibv_modify_qp(lanes[i].qp, &error, IBV_QP_STATE), "ibv_modify_qp to ERR");
+	while (n < n_lanes) {
+		must(poll(&fd, 1, 20000) == 1, "an event of each queue pair within 20 s");
+		must_zero(ibv_get_async_event(nic.ctx, &event), "ibv_get_async_event");
+		n += event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED;
+		ibv_ack_async_event(&event);
+	}
+}
+
+static void tear_down(void)
+{
+	int i;
+
+	for (i = 0; i < n_lanes; i++)
+		must_zero(ibv_destroy_qp(lanes[i].qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_srq(srq), "ibv_destroy_srq");
+	must_zero(ibv_destroy_cq(cq), "ibv_destroy_cq");
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	for (i = 0; i < SLOTS; i++)
+		must(!posted[i] || all_are(slot_of(i), LEN, POISON), "unused receives untouched");
+	nic_close(&nic);
+	free(mem);
+}
+
+static bool told(void)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	return poll(&in, 1, 0) == 1;
+}
+
+/* Until a word comes. */
+static void talk(void)
+{
+	struct lane *lane;
+
+	while (!told()) {
+		for (lane = lanes; lane < lanes + n_lanes; lane++)
+			while (!quiet && lane->sent < lane->done + WINDOW &&
+			       lane->sent < lane->heard + 2 * WINDOW)
+				send_one(lane);
+		if (!poll_all())
+			usleep(50);
+	}
+}
+
+static void count(void)
+{
+	uint64_t got[PEERS] = { 0 };
+	int i;
+
+	for (i = 0; i < n_lanes; i++)
+		got[lanes[i].peer] += lanes[i].got;
+	say("COUNT %llu %llu", (unsigned long long)got[0], (unsigned long long)got[1]);
+}
+
+static void options(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt(argc, argv, "sp:n:")) != -1) {
+		if (c == 's')
+			opt.server = true;
+		else if (c == 'p')
+			opt.port = atoi(optarg);
+		else if (c == 'n')
+			n_peers = atoi(optarg);
+		else
+			exit(2);
+	}
+	must(n_peers > 0 && n_peers <= PEERS, "-n PEERS");
+}
+
+int main(int argc, char **argv)
+{
+	char word[16] = "";
+	int i;
+
+	options(argc, argv);
+	setvbuf(stdin, NULL, _IONBF, 0); /* poll() must know of words that came together */
+	set_up();
+	for (i = 0; i < n_peers; i++) {
+		line_open();
+		lines[i] = sock;
+	}
+	lanes_to_each(QPS);
+	say("CONNECTED %d", n_lanes);
+	while (strcmp(word, "end\n")) {
+		talk();
+		must(fgets(word, sizeof(word), stdin), "a word of the runner");
+		if (!strcmp(word, "hush\n") || !strcmp(word, "talk\n"))
+			quiet = *word == 'h';
+		if (!strcmp(word, "count\n"))
+			count();
+		if (strcmp(word, "more\n"))
+			continue;
+		lanes_to_each(1);
+		say("CONNECTED %d", n_lanes);
+	}
+	drain();
+	await_last_receives();
+	count();
+	for (i = 0; i < n_lanes; i++)
+		say("LANE %d got %llu", i, (unsigned long long)lanes[i].got);
+	say("OK");
+	tear_down();
+	return 0;
+}
