@@ -8,7 +8,8 @@
 #include "shiftlib/channel.h"
 #include "shiftlib/fd.h"
 
-#define BUCKETS 64
+#define BUCKETS	     64
+#define IN_A_ROW_MAX 16
 
 struct sh_channel {
 	struct ibv_comp_channel facade; /* fd: the epoll fd; refcnt: guarded by context->mutex */
@@ -18,6 +19,7 @@ struct sh_channel {
 	pthread_cond_t settled; /* a CQ that is being quiesced was acknowledged */
 	struct ibv_comp_channel *sources[SH_CHANNEL_SOURCES_MAX];
 	uint32_t n_sources, next_source;
+	uint32_t in_a_row; /* events of the next source; then it is another's turn */
 	struct list_node buckets[BUCKETS]; /* struct sh_cq_events, by CQ */
 	struct list_node ready;		   /* software events, oldest first */
 	/* Software events taken back whose count the raiser had not yet written. */
@@ -459,20 +461,31 @@ static int source_take(struct sh_channel *ch, struct ibv_comp_channel *source, s
  * fault to be masked, and the source must not keep the fd readable; with none, it is the
  * application's to know, as on stock.
  */
+static void source_next(struct sh_channel *ch)
+{
+	ch->next_source = (ch->next_source + 1) % ch->n_sources;
+	ch->in_a_row = 0;
+}
+
+/* Events usually come from one NIC: a look at another's source first would be a call for nothing. */
 static int sources_take(struct sh_channel *ch, struct taken *out)
 {
 	uint32_t empty = 0;
 
 	while (empty < ch->n_sources) {
-		struct ibv_comp_channel *source = ch->sources[ch->next_source++ % ch->n_sources];
+		struct ibv_comp_channel *source = ch->sources[ch->next_source % ch->n_sources];
 		int ret = source_take(ch, source, out);
 
+		if (!ret && ++ch->in_a_row == IN_A_ROW_MAX)
+			source_next(ch);
 		if (!ret || (ret != -EAGAIN && ch->n_sources == 1))
 			return ret;
-		if (ret == -EAGAIN)
+		if (ret == -EAGAIN) {
 			empty++;
-		else
+			source_next(ch);
+		} else {
 			source_del(ch, source);
+		}
 	}
 	return -EAGAIN;
 }
@@ -549,17 +562,17 @@ void shift_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
 	struct sh_channel *ch = channel_of(cq->channel);
 	struct sh_cq_events *events = NULL;
-	int state;
 
 	if (ch) {
-		state = channel_lock(ch);
+		/* no cancellation point in here, unlike where sources are read */
+		pthread_mutex_lock(&ch->lock);
 		events = events_find(ch, cq);
 		if (events) {
 			events->acked += nevents;
 			if (events->quiesced)
 				pthread_cond_broadcast(&ch->settled);
 		}
-		channel_unlock(ch, state);
+		pthread_mutex_unlock(&ch->lock);
 	}
 	if (!events)
 		real->ack_cq_events(cq, nevents);

@@ -44,12 +44,17 @@ int ring_backlog_reserve(struct sp_cq *cq, uint32_t n)
 	}
 }
 
-/* An event for an application that waits for one: once per arming. Any lock may be held. */
+/*
+ * An event for an application that waits for one: once per arming. Any lock may be held. The fence
+ * is between `lone`, which the caller has cleared, and `armed`: see ring_req_notify.
+ */
 void ring_backlog_event(struct sp_cq *cq, bool solicited)
 {
-	uint32_t armed = atomic_load(&cq->armed);
+	uint32_t armed;
 
-	if (!armed || (armed == 2 && !solicited))
+	__sync_synchronize();
+	armed = atomic_load(&cq->armed);
+	if (!armed || (armed == RING_ARMED_SOLICITED && !solicited))
 		return;
 	if (atomic_exchange(&cq->armed, 0))
 		cq->dev->cb->cq_event(cq->cookie);
@@ -72,6 +77,7 @@ void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_com
 	*cq->last = e;
 	cq->last = &e->next;
 	cq->more = cq->slow = 1;
+	atomic_store_explicit(&cq->lone, NULL, memory_order_relaxed);
 	ring_backlog_event(cq, comp->status || (own & 2));
 }
 

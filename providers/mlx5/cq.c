@@ -240,6 +240,8 @@ void ring_cq_refresh_slow(struct sp_cq *cq)
 	cq->active = active ? active : &cq->ring;
 	cq->more = more;
 	cq->slow = more || cq->ex;
+	atomic_store_explicit(&cq->lone, more || cq->active != &cq->ring ? NULL : cq->ring.uar,
+			      memory_order_relaxed);
 	if (cq->held && cq->active != before)
 		cq->owes = true;
 }
@@ -425,51 +427,88 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 
 /* -- arming ----------------------------------------------------------------------------------- */
 
-RING_INLINE void arm(struct sp_cq_ring *ring, bool solicited)
+/*
+ * What the arm register takes, as it is stored: the arm word, which the record has too, and the
+ * CQN. Of the word, ring->arm has the arm number, and the record the consumer index. One that is
+ * behind, as while a completion is held, makes the NIC tell of what has been seen already, which it
+ * may.
+ */
+RING_INLINE uint64_t arm_record(struct sp_cq_ring *ring, uint64_t arm, bool solicited)
 {
-	uint32_t sn = atomic_load_explicit(&ring->arm_sn, memory_order_relaxed) & 3;
-	uint32_t word = sn << 28 | (solicited ? MLX5_CQ_DB_REQ_NOT_SOL : MLX5_CQ_DB_REQ_NOT) |
-			(ring->ci & 0xffffff);
-
-	ring_store_record(&ring->dbrec[RING_CQ_ARM], word);
+	arm |= ring_first_word(__atomic_load_n(&ring->dbrec[RING_CQ_SET_CI], __ATOMIC_RELAXED));
+	if (solicited)
+		arm |= ring_first_word(htobe32(MLX5_CQ_DB_REQ_NOT_SOL));
+	__atomic_store_n(&ring->dbrec[RING_CQ_ARM], ring_first_word_of(arm), __ATOMIC_RELEASE);
 	/* the NIC, woken by the register, reads the record; TSan knows no C11 fences */
 	__sync_synchronize();
+	return arm;
+}
+
+RING_INLINE void arm_register(uint8_t *uar, uint64_t arm)
+{
 	ring_wc_start();
-	ring_store64(ring->uar + MLX5_CQ_DOORBELL, htobe64((uint64_t)word << 32 | ring->cqn));
+	ring_store64(uar + MLX5_CQ_DOORBELL, arm);
 	ring_wc_flush();
 }
 
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
 {
-	arm(ring, solicited);
+	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+
+	arm_register(ring->uar, arm_record(ring, arm, solicited));
 }
 
-RING_INLINE void arm_active(struct sp_cq *cq, int solicited_only)
+static RING_NOINLINE int notify_locked(struct sp_cq *cq, bool solicited)
 {
-	atomic_store_explicit(&cq->armed, solicited_only ? 2 : 1, memory_order_relaxed);
-	arm(cq->active, solicited_only);
-}
-
-/* Called with the CQ's lock; drops it. */
-static RING_NOINLINE int notify_slow(struct sp_cq *cq, int solicited_only)
-{
-	arm_active(cq, solicited_only);
-	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
-		if (r->live && r != cq->active)
-			arm(r, solicited_only);
-	for (struct ring_foreign *f = cq->foreign; f; f = f->next)
-		cq->dev->saved.req_notify_cq(f->cq, solicited_only);
-	/* as the NIC does for completions behind the consumer index */
-	if (cq->first || ring_failed_waiting(cq))
-		ring_backlog_event(cq, true);
+	ring_lock(&cq->lock);
+	atomic_store(&cq->armed, solicited ? RING_ARMED_SOLICITED : RING_ARMED_ANY);
+	ring_cq_arm_ring(cq->active, solicited);
+	if (cq->more) {
+		for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
+			if (r->live && r != cq->active)
+				ring_cq_arm_ring(r, solicited);
+		for (struct ring_foreign *f = cq->foreign; f; f = f->next)
+			cq->dev->saved.req_notify_cq(f->cq, solicited);
+		/* as the NIC does for completions behind the consumer index */
+		if (cq->first || ring_failed_waiting(cq))
+			ring_backlog_event(cq, true);
+	}
 	ring_unlock(&cq->lock);
 	return 0;
 }
 
-static RING_NOINLINE int notify_waiting(struct sp_cq *cq, int solicited_only)
+/*
+ * No lock, as in libmlx5, while only ring 0 can complete. Two orders make that right.
+ * Who makes it otherwise (a completion for the backlog, another ring that comes alive) clears
+ * `lone`, and looks at `armed` behind a full fence; here it is the other way round, with the fence
+ * of arm_record in between: one of both sees the other's store, and arms or wakes.
+ * Who reads an event clears `armed` before it moves the arm number; here the number is acquired
+ * before `armed` is stored: an arming that counts for the NIC is not taken back.
+ */
+RING_INLINE int notify(struct sp_cq *cq, bool solicited)
 {
-	ring_lock_wait(&cq->lock);
-	return notify_slow(cq, solicited_only);
+	struct sp_cq_ring *ring = &cq->ring;
+	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_acquire);
+	uint8_t *uar;
+
+	atomic_store_explicit(&cq->armed, solicited ? RING_ARMED_SOLICITED : RING_ARMED_ANY,
+			      memory_order_relaxed);
+	arm = arm_record(ring, arm, solicited);
+	uar = atomic_load_explicit(&cq->lone, memory_order_relaxed);
+	if (ring_unlikely(!uar))
+		return notify_locked(cq, solicited);
+	arm_register(uar, arm);
+	return 0;
+}
+
+static RING_NOINLINE int notify_unknown(struct ibv_cq *ibv, int solicited_only)
+{
+	return ring_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
+}
+
+static __attribute__((noinline)) int notify_solicited(struct sp_cq *cq)
+{
+	return notify(cq, true);
 }
 
 int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
@@ -477,12 +516,8 @@ int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
 	struct sp_cq *cq = ring_cq_of(ibv->context, ibv->handle);
 
 	if (ring_unlikely(!cq))
-		return ring_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
-	if (ring_unlikely(!ring_trylock(&cq->lock)))
-		return notify_waiting(cq, solicited_only);
-	if (ring_unlikely(cq->more))
-		return notify_slow(cq, solicited_only);
-	arm_active(cq, solicited_only);
-	ring_unlock(&cq->lock);
-	return 0;
+		return notify_unknown(ibv, solicited_only);
+	if (solicited_only)
+		return notify_solicited(cq);
+	return notify(cq, false);
 }

@@ -8,6 +8,8 @@
 #include "providers/mlx5/srq.h"
 
 struct sp_dev *ring_devs[RING_MAX_FD];
+_Atomic(struct sp_qp *) *ring_qps[RING_MAX_FD];
+_Atomic(struct sp_cq *) *ring_cqs[RING_MAX_FD];
 
 /* -- libmlx5 ---------------------------------------------------------------------------------- */
 
@@ -219,6 +221,8 @@ static void install(struct sp_dev *dev)
 
 	dev->saved = *ops;
 	ring_devs[dev->ctx->cmd_fd] = dev;
+	ring_qps[dev->ctx->cmd_fd] = dev->qps;
+	ring_cqs[dev->ctx->cmd_fd] = dev->cqs;
 	ops->post_send = ring_post_send;
 	ops->post_recv = ring_post_recv;
 	ops->poll_cq = ring_poll_cq;
@@ -266,6 +270,8 @@ void ring_dev_uninit(struct sp_dev *dev)
 	if (dev->installed) {
 		dev->ctx->ops = dev->saved;
 		ring_devs[dev->ctx->cmd_fd] = NULL;
+		ring_qps[dev->ctx->cmd_fd] = NULL;
+		ring_cqs[dev->ctx->cmd_fd] = NULL;
 	}
 	while ((bf = dev->bfs)) {
 		dev->bfs = bf->next;

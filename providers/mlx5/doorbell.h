@@ -58,6 +58,30 @@ RING_INLINE void ring_store64(uint8_t *reg, uint64_t value)
 	__atomic_store_n((uint64_t *)reg, value, __ATOMIC_RELAXED);
 }
 
+/* A register of 8 bytes, as it is stored, takes two big-endian words. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define RING_FIRST_WORD	 0
+#define RING_SECOND_WORD 32
+#else
+#define RING_FIRST_WORD	 32
+#define RING_SECOND_WORD 0
+#endif
+
+RING_INLINE uint64_t ring_first_word(__be32 word)
+{
+	return (uint64_t)word << RING_FIRST_WORD;
+}
+
+RING_INLINE uint64_t ring_second_word(__be32 word)
+{
+	return (uint64_t)word << RING_SECOND_WORD;
+}
+
+RING_INLINE __be32 ring_first_word_of(uint64_t value)
+{
+	return (__be32)(value >> RING_FIRST_WORD);
+}
+
 RING_INLINE void ring_store_record(__be32 *record, uint32_t value)
 {
 	__atomic_store_n(record, htobe32(value), __ATOMIC_RELEASE);

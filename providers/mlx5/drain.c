@@ -5,6 +5,14 @@
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
 
+static void ring_geometry(struct sp_cq_ring *ring, const struct mlx5dv_cq *dv)
+{
+	ring->shift = dv->cqe_size == 128 ? 7 : 6;
+	ring->buf = (uint8_t *)dv->buf + dv->cqe_size - 64;
+	ring->cnt = dv->cqe_cnt;
+	ring->mask = dv->cqe_cnt - 1;
+}
+
 /* Final for this CQ: libmlx5 leaves it to us for good. */
 static int ring_setup(struct sp_cq_ring *ring, struct sp_cq *cq, struct sp_dev *dev,
 		      struct ibv_cq *real)
@@ -20,12 +28,9 @@ static int ring_setup(struct sp_cq_ring *ring, struct sp_cq *cq, struct sp_dev *
 	ring->cq = cq;
 	ring->dev = dev;
 	ring->real = real;
-	ring->shift = dv.cqe_size == 128 ? 7 : 6;
-	ring->buf = (uint8_t *)dv.buf + dv.cqe_size - 64;
-	ring->cnt = dv.cqe_cnt;
-	ring->mask = dv.cqe_cnt - 1;
+	ring_geometry(ring, &dv);
 	ring->dbrec = dv.dbrec;
-	ring->cqn = dv.cqn;
+	atomic_store(&ring->arm, ring_second_word(htobe32(dv.cqn)));
 	ring->uar = dv.cq_uar;
 	return 0;
 }
@@ -99,12 +104,15 @@ int ring_cq_undrive(struct sp_cq *cq)
 	return 0;
 }
 
+/* The fence is between `lone`, which the caller has cleared, and `armed`: see ring_req_notify. */
 static void arm_if_armed(struct sp_cq_ring *ring)
 {
-	uint32_t armed = atomic_load(&ring->cq->armed);
+	uint32_t armed;
 
+	__sync_synchronize();
+	armed = atomic_load(&ring->cq->armed);
 	if (armed)
-		ring_cq_arm_ring(ring, armed == 2);
+		ring_cq_arm_ring(ring, armed == RING_ARMED_SOLICITED);
 }
 
 int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
@@ -153,8 +161,8 @@ void ring_live(struct sp_cq_ring *ring, bool *flag)
 	if (ring->live++)
 		return;
 	ring_cq_clear(ring);
-	arm_if_armed(ring);
 	ring_cq_refresh_slow(ring->cq);
+	arm_if_armed(ring);
 }
 
 void ring_unlive(struct sp_cq_ring *ring, bool *flag)
@@ -168,15 +176,26 @@ void ring_unlive(struct sp_cq_ring *ring, bool *flag)
 	ring_cq_refresh_slow(ring->cq);
 }
 
+/* A 2-bit number in the word's bits 28 and 29 (PRM: CQ arm doorbell). */
+static void arm_number_next(struct sp_cq_ring *ring)
+{
+	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+	uint32_t number = be32toh(ring_first_word_of(arm)) >> 28;
+
+	arm ^= ring_first_word(htobe32((number ^ ((number + 1) & 3)) << 28));
+	atomic_store_explicit(&ring->arm, arm, memory_order_release);
+}
+
+/* `armed` first: see ring_req_notify. */
 void ring_cq_event_read(struct sp_cq *cq, struct ibv_cq *real)
 {
 	struct sp_cq_ring *ring;
 
 	ring_lock(&cq->lock);
+	atomic_store(&cq->armed, RING_ARMED_NOT);
 	for (ring = &cq->ring; ring; ring = ring->next)
 		if (ring->real == real)
-			atomic_fetch_add(&ring->arm_sn, 1);
-	atomic_store(&cq->armed, 0);
+			arm_number_next(ring);
 	ring_unlock(&cq->lock);
 }
 
@@ -280,8 +299,13 @@ int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 {
 	struct sp_cq_ring *ring = ring_of(cq, real);
-	int err = ring_setup(ring, cq, ring->dev, real);
+	struct mlx5dv_cq dv = { 0 };
+	struct mlx5dv_obj obj = { .cq = { .in = real, .out = &dv } };
+	int err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
 
+	/* the record and the register are the same; who arms reads them without the lock */
+	if (!err)
+		ring_geometry(ring, &dv);
 	ring->watched = ring->ci;
 	ring_cq_refresh_slow(cq);
 	ring_cq_update_ci(cq);

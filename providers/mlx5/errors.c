@@ -114,6 +114,16 @@ static bool page_fault(const struct sp_carrier *c, const struct mlx5_err_cqe *er
 	       err->vendor_err_synd == MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT;
 }
 
+/* What the place holds is read first: once the tail has moved, it may be another request's. */
+static bool pass_send(struct ring_sq *sq, uint32_t idx, struct ring_comp *comp)
+{
+	bool hidden = sq->wr_data[idx] == RING_OP_HIDDEN;
+
+	comp->wr_id = sq->wrid[idx];
+	atomic_store_explicit(&sq->tail, sq->wqe_head[idx] + 1, memory_order_release);
+	return !hidden;
+}
+
 /* False: withheld. */
 bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct ring_comp *comp)
 {
@@ -138,12 +148,8 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 			c->rq_err = true;
 		return false;
 	}
-	if (send) {
-		idx = be16toh(cqe->wqe_counter) & c->sq.mask;
-		comp->wr_id = c->sq.wrid[idx];
-		atomic_store_explicit(&c->sq.tail, c->sq.wqe_head[idx] + 1, memory_order_release);
-		return c->sq.wr_data[idx] != RING_OP_HIDDEN;
-	}
+	if (send)
+		return pass_send(&c->sq, be16toh(cqe->wqe_counter) & c->sq.mask, comp);
 	if (c->srq) {
 		(void)ring_srq_take(c, cqe, &comp->wr_id);
 		return true;

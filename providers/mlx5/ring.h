@@ -305,10 +305,9 @@ struct sp_cq_ring {
 	__be32 *dbrec;
 	struct ibv_cq *real;
 	uint8_t *uar;
-	uint32_t cqn;
-	_Atomic uint32_t arm_sn;
-	uint32_t watched; /* up to which the watch has looked for errors; under the CQ's lock */
-	uint32_t live;	  /* carriers that may complete here; those that were left do not count */
+	_Atomic uint64_t arm; /* arm number and CQN, as the arm register takes them */
+	uint32_t watched;     /* up to which the watch has looked for errors; under the CQ's lock */
+	uint32_t live; /* carriers that may complete here; those that were left do not count */
 	struct sp_cq_ring *next;
 };
 
@@ -325,6 +324,12 @@ struct ring_entry {
 struct ring_chunk {
 	struct ring_chunk *next;
 	struct ring_entry entries[RING_CHUNK];
+};
+
+enum ring_armed {
+	RING_ARMED_NOT,
+	RING_ARMED_ANY,
+	RING_ARMED_SOLICITED,
 };
 
 struct ring_foreign {
@@ -361,8 +366,11 @@ struct sp_cq {
 	struct sp_qp *late; /* whose mode is LATE */
 	struct ring_foreign *foreign;
 	struct sp_cq_ring *turn; /* whose ring is looked at first */
-	_Atomic uint32_t armed;	 /* 0, 1: any, 2: solicited */
-	uint32_t users;		 /* QPs bound; under lock */
+	_Atomic uint32_t armed;	 /* enum ring_armed; see ring_req_notify */
+	/* ring 0's arm register while that is the active ring and there is no `more`, else NULL;
+	 * written under lock */
+	_Atomic(uint8_t *) lone;
+	uint32_t users; /* QPs bound; under lock */
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
 	void *cookie;
@@ -372,7 +380,10 @@ struct sp_cq {
 
 /* -- lookup ----------------------------------------------------------------------------------- */
 
+/* By command fd: a context, and its tables of QPs and CQs, which spares the data path a load. */
 extern struct sp_dev *ring_devs[RING_MAX_FD];
+extern _Atomic(struct sp_qp *) *ring_qps[RING_MAX_FD];
+extern _Atomic(struct sp_cq *) *ring_cqs[RING_MAX_FD];
 
 RING_INLINE struct sp_dev *ring_dev_of(const struct ibv_context *ctx)
 {
@@ -385,27 +396,26 @@ RING_INLINE struct sp_qp *ring_qp_of(const struct ibv_qp *qp)
 
 	if (ring_unlikely(handle >= RING_MAX_HANDLE))
 		return NULL;
-	return atomic_load_explicit(&ring_dev_of(qp->context)->qps[handle], memory_order_acquire);
+	return atomic_load_explicit(&ring_qps[qp->context->cmd_fd][handle], memory_order_acquire);
 }
 
 /* Of a QP or CQ whose function pointers are ours: it is driven. */
 RING_INLINE struct sp_qp *ring_qp_known(const struct ibv_qp *qp)
 {
-	struct sp_dev *dev = ring_dev_of(qp->context);
-
-	return atomic_load_explicit(&dev->qps[qp->handle], memory_order_relaxed);
+	return atomic_load_explicit(&ring_qps[qp->context->cmd_fd][qp->handle],
+				    memory_order_relaxed);
 }
 
 RING_INLINE struct sp_cq *ring_cq_known(const struct ibv_context *ctx, uint32_t handle)
 {
-	return atomic_load_explicit(&ring_dev_of(ctx)->cqs[handle], memory_order_relaxed);
+	return atomic_load_explicit(&ring_cqs[ctx->cmd_fd][handle], memory_order_relaxed);
 }
 
 RING_INLINE struct sp_cq *ring_cq_of(const struct ibv_context *ctx, uint32_t handle)
 {
 	if (ring_unlikely(handle >= RING_MAX_HANDLE))
 		return NULL;
-	return atomic_load_explicit(&ring_dev_of(ctx)->cqs[handle], memory_order_acquire);
+	return atomic_load_explicit(&ring_cqs[ctx->cmd_fd][handle], memory_order_acquire);
 }
 
 RING_INLINE struct sp_carrier *ring_carrier_of(struct sp_dev *dev, uint32_t qpn)

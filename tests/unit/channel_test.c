@@ -125,6 +125,25 @@ static void real_event_is_acked_at_once(void **state)
 	expect_nothing(f);
 }
 
+/* However many events one NIC makes, those of another are heard. */
+static void no_nic_is_kept_waiting(void **state)
+{
+	struct fixture *f = *state;
+
+	shadow_make(f);
+	for (int i = 0; i < 100; i++) {
+		pipe_complete(f->real, &f->cq);
+		pipe_complete(f->shadow_channel, &f->shadow);
+	}
+	for (int i = 0; i < 64; i++)
+		expect_event(f);
+	assert_in_range(pipe_cq_acked(&f->cq), 16, 48);
+	assert_in_range(pipe_cq_acked(&f->shadow), 16, 48);
+	for (int i = 64; i < 200; i++)
+		expect_event(f);
+	expect_nothing(f);
+}
+
 static void shadow_event_is_the_applications(void **state)
 {
 	struct fixture *f = *state;
@@ -517,6 +536,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(facade_is_told_apart),
 		TEST(real_event_is_acked_at_once),
+		TEST(no_nic_is_kept_waiting),
 		TEST(shadow_event_is_the_applications),
 		TEST(raised_is_one_event),
 		TEST(raised_come_in_order),

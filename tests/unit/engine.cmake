@@ -16,7 +16,7 @@ target_link_libraries(engine_xlat_test engine_fake ${CMOCKA_LIBRARIES})
 add_test(NAME engine_xlat_test COMMAND engine_xlat_test)
 
 add_executable(engine_poll_test engine_poll_test.c)
-target_link_libraries(engine_poll_test engine_fake ${CMOCKA_LIBRARIES})
+target_link_libraries(engine_poll_test engine_fake ${CMOCKA_LIBRARIES} Threads::Threads)
 add_test(NAME engine_poll_test COMMAND engine_poll_test)
 
 add_executable(engine_random_test engine_random_test.c)

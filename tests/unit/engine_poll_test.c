@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which rings of a CQ are polled and armed, and whose slots are given back, before and after moves. */
+/*
+ * Which rings of a CQ are polled and armed, and whose slots are given back, before and after moves.
+ * engine_poll_test [rounds]: of the races of arming; a missing fence shows in most runs of 200000.
+ */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -243,33 +248,208 @@ static void drain_under_a_held_completion_owes(void **state)
 	ibv_end_poll(cq);
 }
 
-static uint32_t armed(const struct fake_cq *cq)
+/* -- errors that go to the application while another thread posts ----------------------------- */
+
+enum {
+	ERRORS = 2000,
+};
+
+static void *post_into_each_place(void *arg)
 {
-	return be32toh(cq->db[1]);
+	for (uint64_t id = 1; id <= ERRORS;)
+		if (rig_send(rig, IBV_WR_RDMA_WRITE, id, IBV_SEND_SIGNALED, 1))
+			sched_yield();
+		else
+			id++;
+	return NULL;
+}
+
+/*
+ * Once the tail has moved, the place is another request's: what it held must have been read before.
+ * ThreadSanitizer sees it if not.
+ */
+static void errors_pass_while_somebody_posts(void **state)
+{
+	struct ibv_wc wc[16];
+	uint64_t last = 0;
+	pthread_t poster;
+	int n;
+
+	assert_int_equal(pthread_create(&poster, NULL, post_into_each_place, NULL), 0);
+	while (last < ERRORS) {
+		fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		n = rig_poll(rig, true, wc, 16);
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+			assert_int_equal(wc[i].wr_id, ++last);
+		}
+		if (!n)
+			sched_yield();
+	}
+	pthread_join(poster, NULL);
+}
+
+/* -- arming ----------------------------------------------------------------------------------- */
+
+/* What was last written to the arm register: the arm word, or ~0 since the last call. */
+static uint32_t armed(struct fake_cq *cq)
+{
+	uint64_t *reg = &cq->uar[MLX5_CQ_DOORBELL / 8];
+	uint64_t value = __atomic_exchange_n(reg, UINT64_MAX, __ATOMIC_RELAXED);
+
+	return be64toh(value) >> 32;
+}
+
+static void arm(int solicited_only)
+{
+	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), solicited_only), 0);
 }
 
 static void the_ring_in_use_is_armed(void **state)
 {
-	uint32_t before, on_shadow;
+	struct fake_cq *shadow = &rig->nics[0].shadow_s;
 
 	other_goes();
-	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0), 0);
-	before = armed(&rig->scq);
-	assert_true(before & MLX5_CQ_DB_REQ_NOT || !(before & MLX5_CQ_DB_REQ_NOT_SOL));
+	arm(0);
+	assert_int_equal(armed(&rig->scq), 0);
 	/* who waits goes on waiting, on the new ring */
-	memset(rig->nics[0].shadow_s.db, 0xff, sizeof(rig->nics[0].shadow_s.db));
+	(void)armed(shadow);
 	move();
-	on_shadow = armed(&rig->nics[0].shadow_s);
-	assert_int_not_equal(on_shadow, UINT32_MAX);
+	assert_int_equal(armed(shadow), 0);
+	assert_int_equal(armed(&rig->scq), UINT32_MAX);
 	send_n(1, 1);
 	expect(1, 1);
-	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 1), 0);
-	assert_int_equal(armed(&rig->scq), before);
-	assert_true(armed(&rig->nics[0].shadow_s) & MLX5_CQ_DB_REQ_NOT_SOL);
-	assert_int_equal(armed(&rig->nics[0].shadow_s) & 0xffffff, 1);
+	arm(1);
+	assert_int_equal(armed(shadow), 1 | MLX5_CQ_DB_REQ_NOT_SOL);
+	assert_int_equal(armed(&rig->scq), UINT32_MAX);
+	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(shadow));
+	arm(0);
+	assert_int_equal(armed(shadow), 1 | 1u << 28);
 }
 
-int main(void)
+static void both_rings_are_armed(void **state)
+{
+	(void)armed(&rig->nics[0].shadow_s);
+	move();
+	assert_int_equal(armed(&rig->nics[0].shadow_s), UINT32_MAX); /* nobody waits */
+	arm(1);
+	assert_int_equal(armed(&rig->scq), MLX5_CQ_DB_REQ_NOT_SOL);
+	assert_int_equal(armed(&rig->nics[0].shadow_s), MLX5_CQ_DB_REQ_NOT_SOL);
+	for (uint32_t i = 1; i < 6; i++) {
+		ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq));
+		arm(0);
+		assert_int_equal(armed(&rig->scq), (i & 3) << 28);
+		assert_int_equal(armed(&rig->nics[0].shadow_s), 0);
+	}
+}
+
+/*
+ * Two threads meet, again and again, and act at once. They spin, or one would be awake long before
+ * the other; where there is one CPU for both they give it away.
+ */
+static _Atomic uint32_t begun, done;
+static uint32_t rounds = 20000;
+
+static void await(_Atomic uint32_t *count, uint32_t value)
+{
+	for (uint32_t spins = 1; atomic_load(count) != value; spins++)
+		if (spins % 4096 == 0)
+			sched_yield();
+}
+
+static void *arm_when_begun(void *times)
+{
+	for (uint32_t i = 1; i <= (uintptr_t)times; i++) {
+		await(&begun, i);
+		ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0);
+		atomic_store(&done, i);
+	}
+	return NULL;
+}
+
+static void race_arming(uint32_t times, void (*before)(void), void (*against)(void),
+			void (*after)(void))
+{
+	pthread_t thread;
+
+	begun = done = 0;
+	assert_int_equal(pthread_create(&thread, NULL, arm_when_begun, (void *)(uintptr_t)times),
+			 0);
+	for (uint32_t i = 1; i <= times; i++) {
+		before();
+		atomic_store(&begun, i);
+		/* which of both is quicker differs */
+		for (volatile uint32_t wait = 0; wait < i % 256; wait++)
+			;
+		against();
+		await(&done, i);
+		after();
+	}
+	pthread_join(thread, NULL);
+}
+
+static void one_lies_in_the_ring(void)
+{
+	send_n(1, 1);
+	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq)); /* not armed */
+	fake_events.events = 0;
+	fake_log.n = 0;
+}
+
+static void drain_it(void)
+{
+	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
+}
+
+static void somebody_is_woken(void)
+{
+	assert_true(fake_events.events); /* twice, if it came in between */
+	expect(1, 1);
+}
+
+/* The NIC tells nobody of a completion that a drain took: who arms at that moment must be woken. */
+static void arming_races_with_a_drain(void **state)
+{
+	other_goes();
+	race_arming(rounds, one_lies_in_the_ring, drain_it, somebody_is_woken);
+}
+
+static uint32_t next;
+
+static void a_standby_is_ready(void)
+{
+	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq)); /* not armed */
+	next = rig_standby(rig, &geometry);
+	ENGINE->qp_withhold(rig->sp);
+	ENGINE->qp_seal(rig->sp);
+	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[next].sp), 0);
+	(void)armed(&rig->nics[0].shadow_s);
+}
+
+static void go_there(void)
+{
+	struct sp_settled settled;
+
+	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[next].sp, NULL, 0, &settled), 0);
+}
+
+/* And back to its own ring, as the application can do it. */
+static void the_new_ring_is_armed(void)
+{
+	assert_int_equal(armed(&rig->nics[0].shadow_s), 0);
+	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	rig_drop(rig, next);
+	assert_ptr_equal(rig->sp_scq->active, &rig->sp_scq->ring);
+	assert_false(rig->sp_scq->more);
+}
+
+static void arming_races_with_a_move(void **state)
+{
+	other_goes();
+	race_arming(RIG_CARRIERS - 2, a_standby_is_ready, go_there, the_new_ring_is_armed);
+}
+
+int main(int argc, char **argv)
 {
 #define TEST_EX(f) cmocka_unit_test_setup_teardown(f, setup_ex, teardown)
 #define TEST(f)	   cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -283,8 +463,16 @@ int main(void)
 		TEST_EX(slots_of_a_left_ring_are_given_back),
 		TEST_EX(completions_of_shadows_are_copies),
 		TEST_EX(drain_under_a_held_completion_owes),
+		TEST(errors_pass_while_somebody_posts),
+		TEST_EX(errors_pass_while_somebody_posts),
 		TEST(the_ring_in_use_is_armed),
+		TEST_EX(the_ring_in_use_is_armed),
+		TEST(both_rings_are_armed),
+		TEST(arming_races_with_a_drain),
+		TEST(arming_races_with_a_move),
 	};
 
+	if (argc > 1)
+		rounds = (uint32_t)strtoul(argv[1], NULL, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
