@@ -67,7 +67,8 @@ RING_INLINE void slot_free(struct sp_srq_ring *ring, uint32_t idx)
 RING_INLINE void ring_ring(const struct sp_srq_ring *ring)
 {
 	ring_to_device_barrier();
-	ring_store_record(ring->dbrec, ring->counter & 0xffff); /* as libmlx5: the rest is reserved */
+	ring_store_record(ring->dbrec,
+			  ring->counter & 0xffff); /* as libmlx5: the rest is reserved */
 }
 
 /* The list from its first free WQE to the last: as many as there are. 0: it is not one. */
