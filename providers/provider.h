@@ -121,9 +121,8 @@ struct sp_srq_state {
 	uint32_t users;	   /* carriers that take receives from this ring */
 	uint32_t receives; /* in it: posted, not completed */
 	bool spoiled;	   /* recovered: no carrier may use it any more */
-	/* of the whole queue: nobody has posted yet; somebody else posts to it; its receives are
-	 * spread over rings */
-	bool first, foreign, split;
+	/* of the whole queue: somebody else posts to it; its receives are spread over rings */
+	bool foreign, split;
 };
 
 struct sp_qp_caps {
@@ -214,6 +213,9 @@ struct shift_provider {
 	void (*srq_look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*srq_recover)(struct sp_srq_ring *ring);
 	int (*srq_feed)(struct sp_srq *srq);
+	/* Before a QP that the engine does not drive comes on it: the provider posts from now on,
+	 * and has what was posted. -EBUSY: receives were taken already, or driven QPs are on it. */
+	int (*srq_hand_back)(struct sp_srq *srq);
 	/* The application has armed the limit; a device tells of it while nothing is split. */
 	void (*srq_limit)(struct sp_srq *srq, uint32_t limit);
 	/* [shell] Has a ring far less than its share of the receives? Then which one has too many,

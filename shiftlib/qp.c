@@ -60,7 +60,7 @@ static const char *qp_foreign_reason(const struct qp_create *how, const struct s
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD)
 		return "its type is not one that SHIFT drives";
 	if (attr->srq && !qp->srq)
-		return "its shared receive queue was not made through SHIFT";
+		return "its shared receive queue is not one that SHIFT drives";
 	if (!qp->pd || !qp->scq || !qp->rcq)
 		return "its protection domain or completion queues were not made through SHIFT";
 	if (sh_cq_drive(qp->scq) || sh_cq_drive(qp->rcq))
@@ -158,6 +158,21 @@ static int qp_prepare_foreign(const struct qp_create *how, struct sh_qp *qp)
 	return 0;
 }
 
+/* It takes receives from a queue that the engine fills, perhaps: the provider must, from now on. */
+static bool qp_leave_srq(struct sh_qp *qp, const char *why)
+{
+	if (qp->srq && sh_srq_leave(qp->srq)) {
+		sh_log(SH_LOG_ERROR,
+		       "a queue pair that SHIFT does not drive (%s) cannot share a receive queue "
+		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without "
+		       "it",
+		       why);
+		return false;
+	}
+	qp->srq = NULL;
+	return true;
+}
+
 static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_qp *qp,
 					const char *why)
 {
@@ -165,16 +180,10 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 
 	qp->level = SH_FOREIGN;
 	qp->why = why;
-	if (qp->srq && sh_srq_leave(qp->srq)) {
-		sh_log(SH_LOG_ERROR,
-		       "a queue pair that SHIFT does not drive (%s) cannot share a receive queue "
-		       "with those that it drives: refused; SHIFT_DISABLE=1 runs the job without "
-		       "it",
-		       why);
+	if (!qp_leave_srq(qp, why)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	qp->srq = NULL;
 	if (qp_prepare_foreign(how, qp))
 		return NULL;
 	real = qp_create_real(how);
@@ -286,7 +295,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 	qp->pd = sh_table_get(&sh.by_pd, how->attr->pd);
 	qp->scq = sh_table_get(&sh.by_cq, how->scq);
 	qp->rcq = sh_table_get(&sh.by_cq, how->rcq);
-	qp->srq = sh_srq_of(how->srq);
+	qp->srq = sh_srq_driven(how->srq);
 	list_init(&qp->link);
 	why = qp_foreign_reason(how, qp);
 	real = why ? qp_create_foreign(how, qp, why) : qp_create_driven(how, qp);
@@ -391,7 +400,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	qp->pd = sh_table_get(&sh.by_pd, real->pd);
 	qp->scq = sh_table_get(&sh.by_cq, real->send_cq);
 	qp->rcq = sh_table_get(&sh.by_cq, real->recv_cq);
-	qp->srq = sh_srq_of(real->srq);
+	qp->srq = sh_srq_driven(real->srq);
 	qp->init = init;
 	qp->caps = plain.cap;
 	qp->why = qp_foreign_reason(&how, qp);
@@ -400,6 +409,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	if (!qp->sp) {
 		qp->scq ? qp->scq->foreign_qps++ : 0;
 		qp->rcq ? qp->rcq->foreign_qps++ : 0;
+		qp->refused = !qp_leave_srq(qp, qp->why);
 		sh_log(SH_LOG_INFO, "QP 0x%06x, not made through ibv_create_qp, is foreign: %s",
 		       real->qp_num, qp->why);
 	}
@@ -557,6 +567,8 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 	if (!qp && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_INIT)
 		qp = qp_adopt(real);
 	ret = qp && qp->sp ? qp_modify_driven(qp, attr, mask) : -1;
+	if (qp && qp->refused)
+		ret = EOPNOTSUPP;
 	pthread_mutex_unlock(&sh.lock);
 	return ret >= 0 ? ret : sh.real->modify_qp(real, attr, mask);
 }

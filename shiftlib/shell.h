@@ -229,6 +229,7 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
+	bool left;	/* to the provider, for a QP that the engine does not drive */
 	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
 	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
 	uint64_t look_at;	  /* again; 0: no need */
@@ -335,6 +336,7 @@ struct sh_qp {
 	struct ibv_cq *private_cq[2];	 /* foreign QP on driven CQs */
 	enum sh_level level;
 	const char *why;
+	bool refused; /* not made through SHIFT, and cannot share its receive queue */
 
 	/* captured from the application's own modify calls */
 	struct ibv_qp_attr attr;
@@ -551,6 +553,7 @@ void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow); /* lock gi
 
 /* srq.c */
 struct sh_srq *sh_srq_of(const struct ibv_srq *srq);
+struct sh_srq *sh_srq_driven(const struct ibv_srq *srq); /* NULL also if it was left */
 /* What a new QP of it is made with: the application's own, or what stands in for it. NULL: errno.
  * Lock given up meanwhile. */
 struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold);

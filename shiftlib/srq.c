@@ -24,6 +24,13 @@ struct sh_srq *sh_srq_of(const struct ibv_srq *srq)
 	return srq ? sh_table_get(&sh.by_srq, srq) : NULL;
 }
 
+struct sh_srq *sh_srq_driven(const struct ibv_srq *real)
+{
+	struct sh_srq *srq = sh_srq_of(real);
+
+	return srq && !srq->left ? srq : NULL;
+}
+
 /* ---- from the data path --------------------------------------------------------------------- */
 
 static void srq_pend(struct sh_srq *srq, uint32_t what)
@@ -386,11 +393,9 @@ void sh_srq_ended(struct sh_qp *qp)
  */
 int sh_srq_leave(struct sh_srq *srq)
 {
-	struct sp_srq_state state = srq_state(shift_provider_mlx5.srq_own(srq->sp));
-
-	if (srq->qps || !state.first)
+	if (srq->qps || shift_provider_mlx5.srq_hand_back(srq->sp))
 		return -EOPNOTSUPP;
-	sh_srq_forget(srq);
+	srq->left = true;
 	return 0;
 }
 

@@ -311,6 +311,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.srq_look = ring_srq_look,
 	.srq_recover = ring_srq_recover,
 	.srq_feed = ring_srq_feed,
+	.srq_hand_back = ring_srq_hand_back,
 	.srq_limit = ring_srq_limit,
 	.srq_share = ring_srq_share,
 	.thief_make = ring_thief_make,

@@ -126,7 +126,7 @@ static int ring_open(struct sp_srq_ring *ring, struct sp_srq *srq, struct sp_dev
 	ring->dbrec = dv.dbrec;
 	ring->shift = (uint32_t)__builtin_ctz(dv.stride);
 	ring->max_gs = dv.stride / 16 - 1;
-	ring->head = dv.head;
+	ring->start = ring->head = dv.head;
 	ring->tail = dv.tail;
 	ring->cnt = list_walk(ring, &highest);
 	if (!ring->cnt || ring->max_gs > RING_SRQ_MAX_GS)
@@ -491,7 +491,7 @@ static int post_list(struct sp_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv
 static void take_over(struct sp_srq *srq)
 {
 	srq->first = false;
-	srq->foreign = __atomic_load_n(srq->own.dbrec, __ATOMIC_ACQUIRE) != 0;
+	srq->foreign |= __atomic_load_n(srq->own.dbrec, __ATOMIC_ACQUIRE) != 0;
 }
 
 int ring_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -677,7 +677,6 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	out->users = ring->users;
 	out->receives = ring->outstanding;
 	out->spoiled = ring->spoiled;
-	out->first = srq->first;
 	out->foreign = srq->foreign;
 	out->split = srq->split;
 	ring_unlock(&srq->lock);
@@ -722,6 +721,46 @@ int ring_srq_feed(struct sp_srq *srq)
 
 	ring_lock(&srq->lock);
 	err = srq->split ? feed(srq) : 0;
+	ring_unlock(&srq->lock);
+	return err;
+}
+
+static int hand_back_one(struct sp_srq *srq, uint32_t idx)
+{
+	const struct mlx5_wqe_data_seg *seg = slot_segs(&srq->own, idx);
+	struct ibv_sge sge[RING_SRQ_MAX_GS];
+	struct ibv_recv_wr wr = { .wr_id = srq->own.wrid[idx], .sg_list = sge }, *bad;
+
+	for (; (uint32_t)wr.num_sge < srq->own.max_gs; wr.num_sge++, seg++) {
+		if (be32toh(seg->lkey) == MLX5_INVALID_LKEY)
+			break;
+		sge[wr.num_sge] = (struct ibv_sge){ .addr = be64toh(seg->addr),
+						    .length = be32toh(seg->byte_count),
+						    .lkey = be32toh(seg->lkey) };
+	}
+	return -srq->dev->saved.post_srq_recv(srq->ibv, &wr, &bad);
+}
+
+/*
+ * libmlx5 has never posted to it, and no receive was taken: it writes each where it already is. The
+ * record goes from one to what it was.
+ */
+int ring_srq_hand_back(struct sp_srq *srq)
+{
+	uint32_t idx, n;
+	int err = 0;
+
+	ring_lock(&srq->lock);
+	if (srq->split || srq->own.users || srq->own.counter != srq->own.outstanding)
+		err = -EBUSY;
+	if (!err && !srq->foreign) {
+		srq->foreign = true;
+		idx = srq->own.start;
+		for (n = srq->own.counter; n && !err; n--) {
+			err = hand_back_one(srq, idx);
+			idx = be16toh(slot_link(&srq->own, idx)->next_wqe_index) & srq->own.mask;
+		}
+	}
 	ring_unlock(&srq->lock);
 	return err;
 }

@@ -16,6 +16,7 @@ struct sp_srq_ring {
 	uint32_t shift;	    /* log2 of a WQE's bytes */
 	uint32_t mask, cnt; /* of slot numbers; how many there are. One is never used */
 	uint32_t max_gs;
+	uint32_t start;	     /* first slot when it was made */
 	uint32_t head, tail; /* first and last free slot */
 	uint32_t counter;    /* requests posted */
 	uint32_t outstanding;
@@ -84,6 +85,7 @@ struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
 int ring_srq_feed(struct sp_srq *srq);
+int ring_srq_hand_back(struct sp_srq *srq);
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
 
 /* thief.c */

@@ -4,6 +4,7 @@
 In the cases of one host, only the queue pairs to that host leave the first NIC: the receives of the
 process in the middle are shared between two NICs then. In the "quiet" one nothing is
 sent meanwhile: all receives lie on the NIC where nobody takes any, and must be taken back from it.
+In "foreign" SHIFT drives no queue pair of the process in the middle: it gives the queue back to libmlx5.
 
   srq.py --build DIR [CASE...]
 """
@@ -22,6 +23,7 @@ COUNT = re.compile(r"^COUNT (\d+) (\d+)$", re.M)
 QPS = 3     # to each of the two
 CASES = {   # fault, its target, to how many of the two the process in the middle moves
     "calm": (None, None, 0),
+    "foreign": (None, None, 0),
     "link": ("port-down", "h0/mlx5_0", 2),
     "link_of_one": ("port-down", "h1/mlx5_0", 1),
     "link_of_one_quiet": ("port-down", "h1/mlx5_0", 1),
@@ -74,12 +76,15 @@ def say(programs, word, qps):
         wait_for(f"{n} queue pairs of {p.name}", lambda p=p, n=n: f"CONNECTED {n}\n" in p.out(), 30)
 
 
-def start(lab):
+def start(lab, foreign):
     binary, ports = os.path.join(lab.out, "bin", "srq"), free_port()
     shift = Shift(log="info", **SOON)
-    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports], "middle", shift, stdin=True)
+    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports, *(["-d"] if foreign else [])], "middle", shift, stdin=True)
     ends = [lab.start(host, [binary, "-n", 1, "-p", ports], host, shift, stdin=True)
             for host in ("h1", "h2")]
+    if foreign:
+        wait_for("connections", lambda: f"CONNECTED {2 * QPS}\n" in middle.out(), 30)
+        return [middle, *ends]
     for p, n in ((middle, 2 * QPS), (ends[0], QPS), (ends[1], QPS)):
         wait_for("protection of " + p.name, lambda p=p, n=n: lab.protected(p) >= n, 30)
     return [middle, *ends]
@@ -112,7 +117,7 @@ def await_traffic(programs):
 
 
 def run(lab, name, kind, target, hosts):
-    programs = start(lab)
+    programs = start(lab, name == "foreign")
     time.sleep(0.3)
     quiet = name.endswith("quiet")
     if quiet:

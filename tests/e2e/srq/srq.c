@@ -5,7 +5,7 @@
  * order of its queue pair, in a buffer that was posted and not used since; nothing may be written
  * to a buffer that is the program's own. Words of the runner: "more" makes one queue pair more to
  * each peer, after "hush" it sends nothing until "talk", "count" says how
- * many messages have come from each peer, "end" ends it.
+ * many messages have come from each peer, "end" ends it. With -d its queue pairs are in a parent domain.
  */
 #include "../abuse/abuse.h"
 
@@ -47,6 +47,8 @@ static int kept[KEEP + 1], n_kept;
 static struct lane lanes[LANES];
 static int n_lanes, n_peers, lines[PEERS];
 static bool quiet;
+static bool in_domain; /* queue pairs are made in a parent domain: SHIFT does not drive those */
+static struct ibv_pd *qp_pd;
 static uint32_t rng = 1;
 
 static uint32_t random_below(uint32_t n)
@@ -200,7 +202,7 @@ static void lane_make(int peer)
 	struct conn c = { .nic = &nic, .mr = mr, .mem = mem };
 
 	lane->peer = peer;
-	lane->qp = ibv_create_qp(nic.pd, &init);
+	lane->qp = ibv_create_qp(qp_pd, &init);
 	must(lane->qp && lane->qp->srq == srq, "ibv_create_qp on the shared receive queue");
 	c.qp = lane->qp;
 	conn_set_own(&c);
@@ -215,6 +217,7 @@ static void lane_make(int peer)
 static void set_up(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = SLOTS, .max_sge = 1 } };
+	struct ibv_parent_domain_init_attr domain = { 0 };
 	size_t bytes = (size_t)(SLOTS + LANES * WINDOW) * LEN;
 	int i;
 
@@ -229,6 +232,10 @@ static void set_up(void)
 	must(srq, "ibv_create_srq");
 	for (i = 0; i < SLOTS; i++)
 		give(i);
+	domain.pd = qp_pd = nic.pd;
+	if (in_domain)
+		qp_pd = ibv_alloc_parent_domain(nic.ctx, &domain);
+	must(qp_pd, "ibv_alloc_parent_domain");
 }
 
 static void lanes_to_each(int n)
@@ -293,6 +300,8 @@ static void tear_down(void)
 
 	for (i = 0; i < n_lanes; i++)
 		must_zero(ibv_destroy_qp(lanes[i].qp), "ibv_destroy_qp");
+	if (in_domain)
+		must_zero(ibv_dealloc_pd(qp_pd), "ibv_dealloc_pd of the parent domain");
 	must_zero(ibv_destroy_srq(srq), "ibv_destroy_srq");
 	must_zero(ibv_destroy_cq(cq), "ibv_destroy_cq");
 	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
@@ -338,11 +347,13 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:n:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:d")) != -1) {
 		if (c == 's')
 			opt.server = true;
 		else if (c == 'p')
 			opt.port = atoi(optarg);
+		else if (c == 'd')
+			in_domain = true;
 		else if (c == 'n')
 			n_peers = atoi(optarg);
 		else
