@@ -8,6 +8,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 
 #include "kvclient/backend.h"
 
@@ -21,9 +22,41 @@ static int kv_dl_flags(void)
 	return flags;
 }
 
+/*
+ * Stores are opened by a thread of SHIFT's. A child that is forked in the middle of it inherits a
+ * library that is known and not relocated, and would jump into nowhere: forks wait.
+ */
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
+static void fork_wait(void)
+{
+	pthread_mutex_lock(&loading);
+}
+
+static void fork_done(void)
+{
+	pthread_mutex_unlock(&loading);
+}
+
+/* At load: a handler that is registered while another thread forks is not called for that child. */
+static void __attribute__((constructor)) hold_forks(void)
+{
+	pthread_atfork(fork_wait, fork_done, fork_done);
+}
+
+static void *dl_open(const char *soname)
+{
+	void *handle;
+
+	pthread_mutex_lock(&loading);
+	handle = dlopen(soname, kv_dl_flags());
+	pthread_mutex_unlock(&loading);
+	return handle;
+}
+
 int kv_dl_load(const char *soname, const char *const *names, void **slots)
 {
-	void *handle = dlopen(soname, kv_dl_flags());
+	void *handle = dl_open(soname);
 
 	if (!handle)
 		return -ENOENT;

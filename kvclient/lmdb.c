@@ -133,15 +133,19 @@ static void kv_stores_after_fork(void)
 	pthread_mutex_init(&stores_lock, NULL);
 }
 
+/* At load: see dl.c. */
+static void __attribute__((constructor)) kv_stores_watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, kv_stores_after_fork);
+}
+
 static void kv_mdb_load(void)
 {
 	void *slots[sizeof(md) / sizeof(void *)];
 
 	md_rc = kv_dl_load(KV_LMDB_SONAME, kv_mdb_names, slots);
-	if (md_rc)
-		return;
-	memcpy(&md, slots, sizeof(md));
-	pthread_atfork(NULL, NULL, kv_stores_after_fork);
+	if (!md_rc)
+		memcpy(&md, slots, sizeof(md));
 }
 
 static struct kv_lmdb *to_lmdb(struct kv *kv)
