@@ -166,144 +166,6 @@ static bool move_final(const struct sh_qp *qp, const struct sp_flushed *flushed)
 	       (rx->lost || (flushed->rq && rx_shown));
 }
 
-/* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
-static bool move_unseen(const struct sh_qp *qp)
-{
-	return qp->scq->overrun || qp->rcq->overrun;
-}
-
-/* Whose flush, or whose command, does not come: how many. */
-static int move_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
-		       struct sh_nic *blamed[SH_MAX_CARRIERS])
-{
-	int i, n = 0;
-
-	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		const struct sh_carrier *carrier = &qp->carriers[i];
-		bool bad = !carrier->in_error || (carrier == qp->active && !flushed->sq) ||
-			   (carrier == qp->receiving && !flushed->rq);
-
-		if (carrier_left(qp, carrier) && bad &&
-		    carrier->incarnation == carrier->nic->incarnation)
-			blamed[n++] = carrier->nic;
-	}
-	return n;
-}
-
-static void move_quiesced(struct sh_qp *qp, const struct sp_flushed *flushed, bool final)
-{
-	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
-	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
-	struct sc_event event = { .type = SC_EV_QUIESCED,
-				  .final = final,
-				  .disassociated = qp->active->lost && qp->receiving->lost,
-				  .recv_count = flushed->recv_count,
-				  .epoch = qp->quiesce.epoch };
-	struct sh_nic *blamed[SH_MAX_CARRIERS];
-	int n = final || move_unseen(qp) ? 0 : move_blamed(qp, flushed, blamed);
-
-	qp->quiesce.phase = final ? SH_QUIESCE_DONE : SH_QUIESCE_SICK;
-	qp->quiesce.next_at = final ? 0 : sh_now_ns() + MOVE_POLL_SICK_NS;
-	sh_conn_event(qp, &event);
-	while (n--)
-		sh_nic_sick(blamed[n]);
-	if (final && present)
-		sh_nic_obeys(nic);
-}
-
-static void move_look_again(struct sh_qp *qp, uint64_t now)
-{
-	qp->quiesce.next_at = now + qp->quiesce.interval;
-	if (qp->quiesce.interval < MOVE_POLL_MAX_NS)
-		qp->quiesce.interval *= 2;
-}
-
-static bool move_hopeless(const struct sh_qp *qp)
-{
-	return (sh_carrier_dead(qp->active) && qp->active->nic->fatal) ||
-	       (sh_carrier_dead(qp->receiving) && qp->receiving->nic->fatal) || move_unseen(qp);
-}
-
-/*
- * Called when a command has returned and then at short intervals. A device that is known to be
- * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core goes
- * the long way (recounts). It is still looked at now and then: a flush that comes late, or a command
- * that was only slow, makes the count final after all.
- */
-void sh_move_drain(struct sh_qp *qp, uint64_t now)
-{
-	bool patient = now - qp->quiesce.since < sh.config.flush_wait_ns &&
-		       !(move_hopeless(qp) && move_commands_done(qp));
-	struct sp_flushed flushed;
-	bool drained;
-
-	qp->quiesce.next_at = 0;
-	if (!move_quiescing(qp))
-		return;
-	drained = move_drain_cqs(qp, &flushed);
-	sh_mail_drain(); /* an application error found on the way comes before QUIESCED */
-	if (!move_quiescing(qp))
-		return; /* which may have ended the move */
-	if (drained && move_final(qp, &flushed))
-		move_quiesced(qp, &flushed, true);
-	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
-		qp->quiesce.next_at = now + MOVE_POLL_SICK_NS;
-	else if (patient || !drained)
-		move_look_again(qp, now);
-	else
-		move_quiesced(qp, &flushed, false);
-}
-
-/* The count is final: nobody looks at the old carrier any more, whatever its NIC still does. */
-void sh_move_seal(struct sh_qp *qp)
-{
-	qp->quiesce.phase = SH_QUIESCE_DONE;
-	qp->quiesce.next_at = 0;
-	shift_provider_mlx5.qp_seal(qp->sp);
-}
-
-void sh_move_recount(struct sh_qp *qp)
-{
-	struct sp_flushed flushed;
-	bool drained = move_drain_cqs(qp, &flushed);
-
-	if (!drained) { /* its holder drains it; the core must get its answer */
-		qp->quiesce.phase = SH_QUIESCE_DRAINING;
-		qp->quiesce.next_at = sh_now_ns() + MOVE_POLL_MAX_NS;
-		return;
-	}
-	move_quiesced(qp, &flushed, move_final(qp, &flushed));
-}
-
-/* ---- lay, settle ---------------------------------------------------------------------------- */
-
-static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoch, int ret)
-{
-	struct sc_event event = { .type = type, .ok = ret == 0, .epoch = epoch };
-
-	if (type == SC_EV_RECEIVES_LAID)
-		event.recv_count = shift_provider_mlx5.qp_recv_count(qp->sp);
-	if (ret == -ENOENT)
-		event.reason = SC_REASON_KEY;
-	else if (ret)
-		event.reason = SC_REASON_RESOURCE;
-	sh_conn_event(qp, &event);
-}
-
-void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
-{
-	struct sh_carrier *to = sh_carrier_find(qp, epoch);
-	int ret = -EINVAL;
-
-	if (to && to->sp)
-		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
-	if (!ret)
-		qp->receiving = to;
-	if (!ret && qp->srq)
-		sh_srq_look(qp->srq);
-	move_answer(qp, SC_EV_RECEIVES_LAID, epoch, ret);
-}
-
 static uint32_t move_published(const struct sp_wr_info *info, uint32_t n)
 {
 	uint32_t i;
@@ -333,6 +195,172 @@ static struct sp_wr_info *move_outstanding(struct sh_qp *qp, uint32_t *n)
 	}
 	free(info);
 	return NULL;
+}
+
+static bool move_self_connected(const struct sh_qp *qp)
+{
+	return qp->own_gid_valid && qp->attr.dest_qp_num == qp->qp->qp_num &&
+	       !memcmp(qp->attr.ah_attr.grh.dgid.raw, qp->own_gid, sizeof(qp->own_gid));
+}
+
+/*
+ * What comes to a QP that is connected to itself is what it sends. If all that was published is
+ * complete, and all that had to arrive has, then nothing more can, whatever its NIC does.
+ */
+static bool move_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flushed)
+{
+	uint32_t n = 1, posted, done;
+	struct sp_wr_info *info;
+
+	if (!move_self_connected(qp))
+		return false;
+	info = move_outstanding(qp, &n);
+	if (info)
+		shift_provider_mlx5.qp_send_counts(qp->sp, &posted, &done);
+	free(info);
+	return info && !n && done == flushed->recv_count;
+}
+
+/* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
+static bool move_unseen(const struct sh_qp *qp)
+{
+	return qp->scq->overrun || qp->rcq->overrun;
+}
+
+/* Whose flush, or whose command, does not come: how many. */
+static int move_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
+		       struct sh_nic *blamed[SH_MAX_CARRIERS])
+{
+	int i, n = 0;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		const struct sh_carrier *carrier = &qp->carriers[i];
+		bool bad = !carrier->in_error || (carrier == qp->active && !flushed->sq) ||
+			   (carrier == qp->receiving && !flushed->rq);
+
+		if (carrier_left(qp, carrier) && bad &&
+		    carrier->incarnation == carrier->nic->incarnation)
+			blamed[n++] = carrier->nic;
+	}
+	return n;
+}
+
+/* obeyed: the NIC has flushed what was left. */
+static void move_quiesced(struct sh_qp *qp, const struct sp_flushed *flushed, bool final,
+			  bool obeyed)
+{
+	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
+	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
+	struct sc_event event = { .type = SC_EV_QUIESCED,
+				  .final = final,
+				  .disassociated = qp->active->lost && qp->receiving->lost,
+				  .recv_count = flushed->recv_count,
+				  .epoch = qp->quiesce.epoch };
+	struct sh_nic *blamed[SH_MAX_CARRIERS];
+	int n = final || move_unseen(qp) ? 0 : move_blamed(qp, flushed, blamed);
+
+	qp->quiesce.phase = final ? SH_QUIESCE_DONE : SH_QUIESCE_SICK;
+	qp->quiesce.next_at = final ? 0 : sh_now_ns() + MOVE_POLL_SICK_NS;
+	sh_conn_event(qp, &event);
+	while (n--)
+		sh_nic_sick(blamed[n]);
+	if (obeyed && present)
+		sh_nic_obeys(nic);
+}
+
+static void move_look_again(struct sh_qp *qp, uint64_t now)
+{
+	qp->quiesce.next_at = now + qp->quiesce.interval;
+	if (qp->quiesce.interval < MOVE_POLL_MAX_NS)
+		qp->quiesce.interval *= 2;
+}
+
+static bool move_hopeless(const struct sh_qp *qp)
+{
+	return (sh_carrier_dead(qp->active) && qp->active->nic->fatal) ||
+	       (sh_carrier_dead(qp->receiving) && qp->receiving->nic->fatal) || move_unseen(qp);
+}
+
+/*
+ * Called when a command has returned and then at short intervals. A device that is known to be
+ * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core goes
+ * the long way (recounts). It is still looked at now and then: a flush that comes late, or a command
+ * that was only slow, makes the count final after all.
+ */
+void sh_move_drain(struct sh_qp *qp, uint64_t now)
+{
+	bool patient = now - qp->quiesce.since < sh.config.flush_wait_ns &&
+		       !(move_hopeless(qp) && move_commands_done(qp));
+	struct sp_flushed flushed;
+	bool drained, obeyed;
+
+	qp->quiesce.next_at = 0;
+	if (!move_quiescing(qp))
+		return;
+	drained = move_drain_cqs(qp, &flushed);
+	obeyed = drained && move_final(qp, &flushed);
+	sh_mail_drain(); /* an application error found on the way comes before QUIESCED */
+	if (!move_quiescing(qp))
+		return; /* which may have ended the move */
+	if (obeyed || (drained && move_talks_to_nobody(qp, &flushed)))
+		move_quiesced(qp, &flushed, true, obeyed);
+	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
+		qp->quiesce.next_at = now + MOVE_POLL_SICK_NS;
+	else if (patient || !drained)
+		move_look_again(qp, now);
+	else
+		move_quiesced(qp, &flushed, false, false);
+}
+
+/* The count is final: nobody looks at the old carrier any more, whatever its NIC still does. */
+void sh_move_seal(struct sh_qp *qp)
+{
+	qp->quiesce.phase = SH_QUIESCE_DONE;
+	qp->quiesce.next_at = 0;
+	shift_provider_mlx5.qp_seal(qp->sp);
+}
+
+void sh_move_recount(struct sh_qp *qp)
+{
+	struct sp_flushed flushed;
+	bool drained = move_drain_cqs(qp, &flushed), obeyed;
+
+	if (!drained) { /* its holder drains it; the core must get its answer */
+		qp->quiesce.phase = SH_QUIESCE_DRAINING;
+		qp->quiesce.next_at = sh_now_ns() + MOVE_POLL_MAX_NS;
+		return;
+	}
+	obeyed = move_final(qp, &flushed);
+	move_quiesced(qp, &flushed, obeyed || move_talks_to_nobody(qp, &flushed), obeyed);
+}
+
+/* ---- lay, settle ---------------------------------------------------------------------------- */
+
+static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoch, int ret)
+{
+	struct sc_event event = { .type = type, .ok = ret == 0, .epoch = epoch };
+
+	if (type == SC_EV_RECEIVES_LAID)
+		event.recv_count = shift_provider_mlx5.qp_recv_count(qp->sp);
+	if (ret == -ENOENT)
+		event.reason = SC_REASON_KEY;
+	else if (ret)
+		event.reason = SC_REASON_RESOURCE;
+	sh_conn_event(qp, &event);
+}
+
+void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
+{
+	struct sh_carrier *to = sh_carrier_find(qp, epoch);
+	int ret = -EINVAL;
+
+	if (to && to->sp)
+		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
+	if (!ret)
+		qp->receiving = to;
+	if (!ret && qp->srq)
+		sh_srq_look(qp->srq);
+	move_answer(qp, SC_EV_RECEIVES_LAID, epoch, ret);
 }
 
 static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct sp_settled *settled)

@@ -467,6 +467,7 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 		sh_mail_drain(); /* what the old connection still reported is not the next one's */
 		atomic_store(&qp->error_ns, 0);
 		qp->own_gid_valid = false;
+		qp->last_receive_masked = false;
 		sh_carriers_drop(qp, true);
 	}
 	if (qp->init.qp_type != IBV_QPT_RC)

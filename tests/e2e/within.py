@@ -3,7 +3,7 @@
 """Queue pairs that are connected to one of the same process, or to themselves, through faults of
 their NIC and back. Both ends are on the NIC that fails: one that is sick but not gone may still
 execute what it has, at both ends, so that nobody can count what arrived. Those connections end with
-errors, as on stock.
+errors, as on stock. One that is connected to itself and has nothing under way moves even then.
 
   within.py --build DIR [CASE...]
 """
@@ -25,17 +25,19 @@ CASES = {
     "drain": None,
     "fatal": ("nic-internal-error", "h0/mlx5_0"),
     "hang": ("nic-hang", "h0/mlx5_0"),
+    "fatal_idle": ("nic-internal-error", "h0/mlx5_0"),
+    "hang_idle": ("nic-hang", "h0/mlx5_0"),
 }
 ENDS = ("fatal", "hang")
 
 
-def await_moved(lab, program, way):
+def await_moved(lab, program, way, qps=QPS):
     pattern = re.compile(r"QP (0x\w+) moved from " + " to ".join(way))
 
     def moved():
         if not program.running():
             raise Failed("the program ended")
-        return len(set(pattern.findall(lab.shift_log(program)))) >= QPS
+        return len(set(pattern.findall(lab.shift_log(program)))) >= qps
 
     wait_for("move of all queue pairs from " + " to ".join(way), moved, 30)
 
@@ -62,7 +64,25 @@ def expect_error(lab, program, name):
         raise Failed("ended, but not with an error completion")
 
 
+def run_idle(lab, name):
+    program = lab.start("h0", [os.path.join(lab.out, "bin", "within"), "idle"], "within",
+                        Shift(log="info", **SOON), stdin=True)
+    wait_for("protection", lambda: lab.protected(program) >= 1, 30)
+    begin(lab, name)
+    await_moved(lab, program, ("mlx5_0", "mlx5_1"), 1)
+    program.say("talk")
+    time.sleep(0.2)
+    finish(lab, name)
+    await_moved(lab, program, ("mlx5_1", "mlx5_0"), 1)
+    program.say("end")
+    if program.wait(60) or not re.search(r"OK 0 0 [1-9]\d*, [1-9]", program.out()):
+        raise Failed(f"ended with {program.process.returncode}")
+
+
 def run(lab, name):
+    if name.endswith("idle"):
+        run_idle(lab, name)
+        return
     program = lab.start("h0", [os.path.join(lab.out, "bin", "within")], "within",
                         Shift(log="info", **SOON), stdin=True)
     wait_for("protection", lambda: lab.protected(program) >= QPS, 30)

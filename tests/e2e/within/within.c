@@ -2,7 +2,8 @@
 /*
  * within: queue pairs that are connected to one of the same process, as collectives and RPC
  * libraries make them, and to themselves, as NCCL does to flush what its NIC received. Numbered
- * messages go both ways and are checked, until the runner says "end".
+ * messages go both ways and are checked, until the runner says "end". With an argument there is only
+ * the one that is connected to itself, and it is silent until the runner says "talk".
  */
 #include "../abuse/abuse.h"
 
@@ -18,6 +19,7 @@ struct options opt = { .timeout = 14, .dev = "mlx5_0" };
 
 static struct conn conns[CONNS]; /* 0 and 1: each other's; SELF: its own */
 static uint64_t done[CONNS], reads;
+static int first; /* of those that there are */
 
 static void connect_to(struct conn *c, const struct conn *peer)
 {
@@ -81,7 +83,7 @@ static bool poll_all(void)
 	bool any = false;
 	int i, n;
 
-	for (i = 0; i < CONNS; i++) {
+	for (i = first; i < CONNS; i++) {
 		while ((n = ibv_poll_cq(conns[i].cq, 1, &wc)) > 0) {
 			take(i, &wc);
 			any = true;
@@ -98,24 +100,32 @@ static bool all_arrived(void)
 	       done[1] == conns[1].sent && done[SELF] == conns[SELF].sent;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct nic nic;
 	double end;
 	int i;
 
+	(void)argv;
+	first = argc > 1 ? SELF : 0;
 	nic_open(&nic, opt.dev);
-	for (i = 0; i < CONNS; i++) {
+	for (i = first; i < CONNS; i++) {
 		conn_make(&conns[i], &nic);
 		conn_set_own(&conns[i]);
 	}
-	connect_to(&conns[0], &conns[1]);
-	connect_to(&conns[1], &conns[0]);
+	if (!first) {
+		connect_to(&conns[0], &conns[1]);
+		connect_to(&conns[1], &conns[0]);
+	}
 	connect_to(&conns[SELF], &conns[SELF]);
-	say("CONNECTED %d", CONNS);
+	say("CONNECTED %d", CONNS - first);
+	if (first)
+		hear("talk");
 	while (!told()) {
-		burst(0, &conns[1]);
-		burst(1, &conns[0]);
+		if (!first) {
+			burst(0, &conns[1]);
+			burst(1, &conns[0]);
+		}
 		burst(SELF, &conns[SELF]);
 		flush(&conns[SELF]);
 		if (!poll_all())
@@ -126,7 +136,7 @@ int main(void)
 	say("OK %llu %llu %llu, %llu reads", (unsigned long long)conns[0].got,
 	    (unsigned long long)conns[1].got, (unsigned long long)conns[SELF].got,
 	    (unsigned long long)reads);
-	for (i = 0; i < CONNS; i++)
+	for (i = first; i < CONNS; i++)
 		conn_free(&conns[i]);
 	nic_close(&nic);
 	return 0;
