@@ -121,8 +121,7 @@ struct sp_srq_state {
 	uint32_t users;	   /* carriers that take receives from this ring */
 	uint32_t receives; /* in it: posted, not completed */
 	bool spoiled;	   /* recovered: no carrier may use it any more */
-	/* of the whole queue: somebody else posts to it; its receives are spread over rings */
-	bool foreign, split;
+	bool split;	   /* the whole queue's receives are spread over rings */
 };
 
 struct sp_qp_caps {

@@ -190,7 +190,7 @@ void sh_thief_run(struct sh_srq *srq, uint64_t now)
 	if (!most)
 		return;
 	if (most == own.ring) {
-		if (srq->ctx->nic->incarnation == 1 || !srq->ctx->death_masked)
+		if (!srq->ctx->death_masked) /* its context stays dead when the NIC is back */
 			thief_ask(srq, srq->ctx->nic, &own, n, now);
 		return;
 	}

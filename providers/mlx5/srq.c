@@ -677,7 +677,6 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	out->users = ring->users;
 	out->receives = ring->outstanding;
 	out->spoiled = ring->spoiled;
-	out->foreign = srq->foreign;
 	out->split = srq->split;
 	ring_unlock(&srq->lock);
 }

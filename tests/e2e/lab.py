@@ -4,6 +4,7 @@
 Everything a Lab starts is ended by its process id, at the latest when the Lab is closed; a program
 also dies with the script that started it.
 """
+import argparse
 import ctypes
 import glob
 import json
@@ -331,6 +332,22 @@ class Lab:
             with open(path) as f:
                 return json.load(f)
         return None
+
+
+def cases_main(names, run, **fabric):
+    """
+    The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
+    fabric each. Its exit status.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("cases", nargs="*", choices=[[], *names])
+    args = parser.parse_args()
+    chosen = args.cases or list(names)
+    failed = sum(not run_case(args.build, name, lambda lab, name=name: run(lab, name), **fabric)
+                 for name in chosen)
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 def run_case(build, name, case, **fabric):

@@ -8,14 +8,13 @@ In "foreign" SHIFT drives no queue pair of the process in the middle: it gives t
 
   srq.py --build DIR [CASE...]
 """
-import argparse
 import os
 import re
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, free_port, run_case, wait_for  # noqa: E402
+from lab import Shift, free_port, cases_main, wait_for  # noqa: E402
 from perftest import SOON, Failed  # noqa: E402
 
 ENOUGH = 200    # messages: more than there are receives
@@ -116,7 +115,8 @@ def await_traffic(programs):
         wait_for("messages to " + p.name, lambda p=p, n=before: counts(p) > n + ENOUGH, 20)
 
 
-def run(lab, name, kind, target, hosts):
+def run(lab, name):
+    kind, target, hosts = CASES[name]
     programs = start(lab, name == "foreign")
     time.sleep(0.3)
     quiet = name.endswith("quiet")
@@ -145,21 +145,5 @@ def run(lab, name, kind, target, hosts):
             raise Failed(f"some queue pair of {p.name} carried nothing")
 
 
-def one(build, name):
-    case = CASES[name]
-    return run_case(build, name, lambda lab: run(lab, name, *case), hosts=3)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
-    args = parser.parse_args()
-    cases = args.cases or list(CASES)
-    failed = sum(not one(args.build, name) for name in cases)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases_main(CASES, run, hosts=3))

@@ -7,14 +7,13 @@ errors, as on stock. One that is connected to itself and has nothing under way m
 
   within.py --build DIR [CASE...]
 """
-import argparse
 import os
 import re
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, run_case, wait_for  # noqa: E402
+from lab import Shift, cases_main, wait_for  # noqa: E402
 from perftest import SOON, Failed  # noqa: E402
 
 QPS = 3
@@ -104,17 +103,5 @@ def run(lab, name):
         raise Failed("some connection carried nothing")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
-    args = parser.parse_args()
-    cases = args.cases or list(CASES)
-    failed = sum(not run_case(args.build, name, lambda lab, name=name: run(lab, name))
-                 for name in cases)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases_main(CASES, run))

@@ -5,7 +5,6 @@ the rings to them, says so, and moves nothing.
 
   run_direct.py --build DIR [CASE...]
 """
-import argparse
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import lab as lab_module  # noqa: E402
-from lab import Shift, run_case, wait_for  # noqa: E402
+from lab import Shift, cases_main, wait_for  # noqa: E402
 
 OWN = "is not protected: somebody else posts to its rings (direct verbs): hands off"
 INTRUDER = "somebody else writes to rings that SHIFT drives (direct verbs): hands off"
@@ -106,16 +105,5 @@ def intrude(lab):
 CASES = {"stock": stock, "own": own, "intrude": intrude}
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
-    args = parser.parse_args()
-    cases = args.cases or list(CASES)
-    failed = sum(not run_case(args.build, name, CASES[name]) for name in cases)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
