@@ -143,6 +143,7 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 {
 	if (!qp->conn_id)
 		return;
+	sh_conn_touch(qp);
 	if (pending & SH_PENDING_APP_ERROR)
 		conn_app_error(qp);
 	else if (pending & SH_PENDING_ERROR)
@@ -214,9 +215,22 @@ static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 		sh_conn_level(qp, SH_DRIVEN, reason ? sc_reason_text(reason) : "preparing");
 }
 
+static void conn_count_guarded(struct sh_qp *qp, bool on)
+{
+	uint32_t one = on ? 1 : UINT32_MAX;
+
+	if (qp->guarded == on)
+		return;
+	qp->guarded = on;
+	sh.guarded += one;
+	qp->scq->guarded += one;
+	qp->rcq->guarded += one;
+}
+
 static void conn_guard(struct sh_qp *qp, bool on)
 {
 	shift_provider_mlx5.qp_guard(qp->sp, on);
+	conn_count_guarded(qp, on);
 	if (!on)
 		return;
 	if (!sh.watch_at)
@@ -307,6 +321,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}
+	sh_conn_touch(qp);
 	qp->events[qp->n_events++] = *event;
 	if (qp->stepping)
 		return;
@@ -408,6 +423,11 @@ int sh_conn_new(struct sh_qp *qp)
 	if (!qp->conn_id) {
 		if (conn_number(qp))
 			return -ENOMEM;
+		if (sh_timers_reserve(&sh.timers, sh.n_conns)) {
+			sh.conns[qp->conn_id] = NULL;
+			qp->conn_id = 0;
+			return -ENOMEM;
+		}
 		qp->nonce = (uint32_t)sh_random_u64();
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
@@ -431,6 +451,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
+	conn_count_guarded(qp, false);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

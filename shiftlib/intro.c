@@ -9,6 +9,7 @@
 #include <string.h>
 #include "shiftlib/shell.h"
 
+#define INTRO_PORT	  1
 #define INTRO_MIN_NS	  SH_NS_PER_MS
 #define INTRO_MAX_NS	  SH_NS_PER_S
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
@@ -102,6 +103,94 @@ static void intro_run(struct sh_job *job)
 }
 
 /* ---- what to write, where to look ----------------------------------------------------------- */
+
+/*
+ * Which GID the application connected from: it gave an index. Not asked in its own thread, and for
+ * most queue pairs not at all: they use the GID of the control channel, or that of the one before.
+ */
+struct gid_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	uint32_t conn_id, nonce;
+	uint8_t index;
+	union ibv_gid gid;
+	bool known;
+};
+
+static void gid_run(struct sh_job *job)
+{
+	struct gid_job *task = (struct gid_job *)job;
+
+	sh.real->thread_inside();
+	task->known = task->nic->ctx &&
+		      !sh.real->query_gid(task->nic->ctx, INTRO_PORT, task->index, &task->gid);
+}
+
+static void gid_done(struct sh_job *job)
+{
+	struct gid_job *task = (struct gid_job *)job;
+	struct sh_nic *nic = task->nic;
+	struct sh_qp *qp;
+
+	pthread_mutex_lock(&sh.lock);
+	if (task->known) {
+		nic->gid.valid = true;
+		nic->gid.index = task->index;
+		memcpy(nic->gid.gid, task->gid.raw, sizeof(nic->gid.gid));
+	}
+	qp = task->conn_id < sh.n_conns ? sh.conns[task->conn_id] : NULL;
+	if (qp && qp->nonce == task->nonce && !job->canceled) {
+		qp->intro.queued = false;
+		qp->intro.gid_unknown = !task->known;
+		sh_intro_start(qp);
+		sh_kick();
+	}
+	sh_job_end(&nic->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static bool gid_ask(struct sh_qp *qp, uint8_t index)
+{
+	struct sh_nic *nic = qp->ctx->nic;
+	struct gid_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct gid_job){ .job = { .fn = gid_run, .done = gid_done },
+				  .nic = nic,
+				  .conn_id = qp->conn_id,
+				  .nonce = qp->nonce,
+				  .index = index };
+	sh_job_begin(&nic->busy);
+	if (!sh_worker_submit(nic->worker, &task->job))
+		return true;
+	sh_job_end(&nic->busy);
+	free(task);
+	return false;
+}
+
+/* False: it is being asked for, and the introduction goes on when the answer is there. */
+static bool intro_gid_known(struct sh_qp *qp)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	uint8_t index = qp->attr.ah_attr.grh.sgid_index;
+	const uint8_t *gid = NULL;
+
+	if (!qp->attr.ah_attr.is_global || qp->own_gid_valid || qp->intro.gid_unknown)
+		return true;
+	if (index == nic->address.gid_index)
+		gid = nic->address.gid;
+	else if (nic->gid.valid && nic->gid.index == index)
+		gid = nic->gid.gid;
+	if (gid) {
+		memcpy(qp->own_gid, gid, sizeof(qp->own_gid));
+		qp->own_gid_valid = true;
+		return true;
+	}
+	qp->intro.queued = gid_ask(qp, index);
+	return false;
+}
 
 static uint64_t intro_subnet(const struct sh_nic *nic)
 {
@@ -328,6 +417,7 @@ static void intro_answer(struct sh_qp *qp, const struct intro_job *task)
 	int kv = task->put_ret ? task->put_ret : task->get_ret == -ENOENT ? 0 : task->get_ret;
 	int ret = task->put_ret ? task->put_ret : task->get_ret;
 
+	sh_conn_touch(qp);
 	qp->intro.queued = false;
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, get of %s: %d", qp->qp->qp_num, task->put_ret,
 	       task->peer_key, task->get_ret);
@@ -380,8 +470,14 @@ static int intro_submit(struct intro_job *task)
 
 static void intro_ask(struct sh_qp *qp)
 {
-	struct intro_job *task = calloc(1, sizeof(*task));
+	struct intro_job *task;
 
+	if (!intro_gid_known(qp)) {
+		if (!qp->intro.queued)
+			intro_next(qp);
+		return;
+	}
+	task = calloc(1, sizeof(*task));
 	if (!task) {
 		intro_next(qp);
 		return;
@@ -427,6 +523,7 @@ static bool intro_nics_open(struct sh_qp *qp)
 
 void sh_intro_start(struct sh_qp *qp)
 {
+	sh_conn_touch(qp);
 	if (!qp->intro.since)
 		qp->intro.since = sh_now_ns();
 	if (!intro_nics_open(qp))
