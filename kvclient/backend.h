@@ -3,6 +3,7 @@
 #ifndef KVCLIENT_BACKEND_H
 #define KVCLIENT_BACKEND_H
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,11 +36,12 @@ struct kv_url {
 	char path[KV_PATH_MAX];
 };
 
+/* What an operation returns as long as no answer is known; never seen by callers. */
+#define KV_OP_OPEN (-EINPROGRESS)
+
 struct kv_ops {
 	int (*ping)(struct kv *kv);
-	int (*put)(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);
-	int (*get)(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
-	int (*del)(struct kv *kv, const char *key);
+	int (*run)(struct kv *kv, struct kv_op *ops, uint32_t n); /* those that are KV_OP_OPEN */
 	void (*close)(struct kv *kv);
 };
 
@@ -47,6 +49,7 @@ struct kv {
 	const struct kv_ops *ops;
 	unsigned timeout_ms;
 	char where[KV_WHERE_MAX];
+	int err_rc; /* what err is about; 0: nothing yet in this call */
 	char err[KV_ERR_MAX];
 };
 
@@ -57,6 +60,13 @@ struct kv_lmdb_limits {
 
 /* Says why in the handle and returns @rc: "return kv_fail(kv, -EIO, ...)". */
 int kv_fail(struct kv *kv, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same for one operation of a batch: the first that is worth a sentence keeps it. */
+void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* A get's answer, found in the store: copied, or refused for its size. */
+void kv_op_take(struct kv *kv, struct kv_op *op, const void *val, size_t len);
 
 int kv_url_parse(const char *url, struct kv_url *out, char *err, size_t errlen);
 

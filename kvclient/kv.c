@@ -9,18 +9,36 @@
 #include "kvclient/backend.h"
 #include "kvclient/kv.h"
 
+static void kv_say(struct kv *kv, int rc, const char *fmt, va_list ap)
+{
+	int n = snprintf(kv->err, sizeof(kv->err), "%s: ", kv->where);
+
+	if (n < 0 || (size_t)n >= sizeof(kv->err))
+		n = 0;
+	vsnprintf(kv->err + n, sizeof(kv->err) - (size_t)n, fmt, ap);
+	kv->err_rc = rc;
+}
+
 int kv_fail(struct kv *kv, int rc, const char *fmt, ...)
 {
 	va_list ap;
-	int n;
 
-	n = snprintf(kv->err, sizeof(kv->err), "%s: ", kv->where);
-	if (n < 0 || (size_t)n >= sizeof(kv->err))
-		n = 0;
 	va_start(ap, fmt);
-	vsnprintf(kv->err + n, sizeof(kv->err) - (size_t)n, fmt, ap);
+	kv_say(kv, rc, fmt, ap);
 	va_end(ap);
 	return rc;
+}
+
+void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	op->ret = rc;
+	if (kv->err_rc && kv->err_rc != -ENOENT)
+		return;
+	va_start(ap, fmt);
+	kv_say(kv, rc, fmt, ap);
+	va_end(ap);
 }
 
 uint64_t kv_now_ms(void)
@@ -79,45 +97,101 @@ void kv_close(struct kv *kv)
 		kv->ops->close(kv);
 }
 
-static int kv_check_key(struct kv *kv, const char *key)
-{
-	size_t len = strnlen(key, KV_KEY_MAX + 1);
-
-	if (len == 0 || len > KV_KEY_MAX)
-		return kv_fail(kv, -EINVAL, "a key has 1 to %u bytes", KV_KEY_MAX);
-	return 0;
-}
-
 int kv_ping(struct kv *kv)
 {
+	kv->err_rc = 0;
 	return kv->ops->ping(kv);
+}
+
+static void kv_op_check_put(struct kv *kv, struct kv_op *op)
+{
+	if (op->len == 0 || op->len > KV_VALUE_MAX)
+		kv_op_fail(kv, op, -EINVAL, "a value has 1 to %u bytes", KV_VALUE_MAX);
+	else if (!op->lease_ms)
+		kv_op_fail(kv, op, -EINVAL, "a record needs a lease");
+}
+
+static void kv_op_open(struct kv *kv, struct kv_op *op)
+{
+	size_t len = strnlen(op->key, KV_KEY_MAX + 1);
+
+	op->ret = KV_OP_OPEN;
+	op->got = 0;
+	if (len == 0 || len > KV_KEY_MAX)
+		kv_op_fail(kv, op, -EINVAL, "a key has 1 to %u bytes", KV_KEY_MAX);
+	else if (op->type == KV_OP_PUT)
+		kv_op_check_put(kv, op);
+}
+
+void kv_op_take(struct kv *kv, struct kv_op *op, const void *val, size_t len)
+{
+	op->got = len;
+	if (len > KV_VALUE_MAX) {
+		kv_op_fail(kv, op, -EMSGSIZE, "a value has more than %u bytes", KV_VALUE_MAX);
+	} else if (len > op->cap) {
+		kv_op_fail(kv, op, -EMSGSIZE, "the record has %zu bytes", len);
+	} else {
+		memcpy(op->buf, val, len);
+		op->ret = 0;
+	}
+}
+
+static bool kv_ops_any_open(const struct kv_op *ops, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			return true;
+	return false;
+}
+
+int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n)
+{
+	uint32_t i, part;
+	int rc = 0;
+
+	kv->err_rc = 0;
+	for (i = 0; i < n; i++)
+		kv_op_open(kv, &ops[i]);
+	for (i = 0; i < n && !rc; i += part) {
+		part = n - i < KV_RUN_MAX ? n - i : KV_RUN_MAX;
+		if (kv_ops_any_open(ops + i, part))
+			rc = kv->ops->run(kv, ops + i, part);
+	}
+	for (i = 0; i < n && rc; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			ops[i].ret = rc;
+	return rc;
 }
 
 int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms)
 {
-	int rc = kv_check_key(kv, key);
+	struct kv_op op = {
+		.type = KV_OP_PUT,
+		.key = key,
+		.val = val,
+		.len = len,
+		.lease_ms = lease_ms,
+	};
 
-	if (rc)
-		return rc;
-	if (len == 0 || len > KV_VALUE_MAX)
-		return kv_fail(kv, -EINVAL, "a value has 1 to %u bytes", KV_VALUE_MAX);
-	if (!lease_ms)
-		return kv_fail(kv, -EINVAL, "a record needs a lease");
-	return kv->ops->put(kv, key, val, len, lease_ms);
+	kv_run(kv, &op, 1);
+	return op.ret;
 }
 
 int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len)
 {
-	int rc = kv_check_key(kv, key);
+	struct kv_op op = { .type = KV_OP_GET, .key = key, .buf = buf, .cap = cap };
 
-	return rc ? rc : kv->ops->get(kv, key, buf, cap, len);
+	kv_run(kv, &op, 1);
+	*len = op.got;
+	return op.ret;
 }
 
 int kv_del(struct kv *kv, const char *key)
 {
-	int rc = kv_check_key(kv, key);
+	struct kv_op op = { .type = KV_OP_DEL, .key = key };
 
-	return rc ? rc : kv->ops->del(kv, key);
+	kv_run(kv, &op, 1);
+	return op.ret;
 }
 
 const char *kv_where(const struct kv *kv)

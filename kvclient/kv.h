@@ -39,6 +39,41 @@ void kv_close(struct kv *kv);
 /* kv_ping() - contact the store. 0, or the -errno that a kv_put() would have met. */
 int kv_ping(struct kv *kv);
 
+enum kv_op_type {
+	KV_OP_PUT,
+	KV_OP_GET,
+	KV_OP_DEL,
+};
+
+/* One operation of a batch: kv_put(), kv_get() or kv_del() and its result. */
+struct kv_op {
+	enum kv_op_type type;
+	const char *key;
+	const void *val;   /* put */
+	size_t len;	   /* put */
+	unsigned lease_ms; /* put */
+	void *buf;	   /* get */
+	size_t cap;	   /* get */
+	size_t got;	   /* get: length of the value, also with -EMSGSIZE */
+	int ret;
+};
+
+/* So many operations are in flight at once, and in one transaction of an LMDB file. */
+#define KV_RUN_MAX 256u
+
+/*
+ * kv_run() - do @n operations, KV_RUN_MAX in one round trip to the store
+ *
+ * They are done in order and each has its own answer in @ret, as kv_put(), kv_get() or kv_del()
+ * would have returned it. When the store cannot be reached, or is lost on the way, the operations
+ * without an answer have that error; they may or may not have been done. The time-out counts for
+ * every KV_RUN_MAX operations.
+ *
+ * Returns 0 when the store answered all of them, or the -errno of the store. kv_last_error() speaks
+ * of the store's failure, or else of the first operation that failed otherwise than by -ENOENT.
+ */
+int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n);
+
 /*
  * kv_put() - write a record that disappears @lease_ms from now unless it is put again
  *

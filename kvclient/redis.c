@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Records in Redis: SET with a PX lease, GET, DEL over one connection, made when it is needed. */
+/*
+ * Records in Redis: SET with a PX lease, GETRANGE and DEL, many in one round trip, over one
+ * connection that is made when it is needed.
+ *
+ * hiredis writes commands and parses replies; when to do either is decided here, by poll(): both
+ * directions are served while a batch is on its way, so it cannot deadlock however small the socket
+ * buffers are, and one time-out holds for the whole of it, however slowly the bytes drip in.
+ */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -13,31 +21,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "kvclient/backend.h"
 
 #define KV_REDIS_MAX_ARGS 5
 
+/* A reply is a value and its head at most; what a server sends beyond it is not kept. */
+#define KV_REDIS_REPLY_MAX (4 * KV_VALUE_MAX)
+
 struct kv_redis {
 	struct kv kv;
 	struct kv_url url;
 	redisContext *ctx;
+	bool unsent; /* hiredis holds commands that are not written yet */
 	pid_t pid;
 };
 
 /* The functions of hiredis that are used, in the order of kv_hiredis_names. */
 static struct {
 	__typeof__(redisConnectFd) *connect_fd;
-	__typeof__(redisCommandArgv) *command_argv;
+	__typeof__(redisAppendCommandArgv) *append;
+	__typeof__(redisBufferWrite) *write;
+	__typeof__(redisBufferRead) *read;
+	__typeof__(redisGetReplyFromReader) *parse;
 	__typeof__(redisFree) *free;
 	__typeof__(freeReplyObject) *free_reply;
 } hi;
 
 static const char *const kv_hiredis_names[] = {
-	"redisConnectFd", "redisCommandArgv", "redisFree", "freeReplyObject", NULL,
+	"redisConnectFd",	   "redisAppendCommandArgv",
+	"redisBufferWrite",	   "redisBufferRead",
+	"redisGetReplyFromReader", "redisFree",
+	"freeReplyObject",	   NULL,
 };
+
+static_assert(sizeof(hi) / sizeof(void *) + 1 == sizeof(kv_hiredis_names) / sizeof(char *),
+	      "one name a function");
 
 static pthread_once_t hi_once = PTHREAD_ONCE_INIT;
 static int hi_rc;
@@ -58,7 +78,7 @@ static struct kv_redis *to_redis(struct kv *kv)
 
 /*
  * hiredis writes with write(), so a server that went away raises SIGPIPE, which ends most programs.
- * The signal is blocked around a command, and one that the command raised is taken back.
+ * The signal is blocked around a batch, and one that the batch raised is taken back.
  */
 struct kv_sigpipe {
 	sigset_t saved;
@@ -91,57 +111,47 @@ static void kv_sigpipe_release(struct kv_sigpipe *sp)
 	errno = saved_errno;
 }
 
-static int kv_socket_wait_connected(int fd, uint64_t deadline_ms)
+static int kv_socket_wait(int fd, short events, uint64_t deadline_ms)
 {
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-	socklen_t len = sizeof(int);
-	int n, err = 0;
+	struct pollfd pfd = { .fd = fd, .events = events };
+	int n;
 
 	do {
 		n = poll(&pfd, 1, (int)kv_left_ms(deadline_ms));
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	if (n == 0)
-		return -ETIMEDOUT;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		return -errno;
-	return -err;
+	return n ? pfd.revents : -ETIMEDOUT;
 }
 
-/* Commands block in hiredis, so from here on the socket itself keeps the time. */
-static int kv_socket_set_blocking(int fd, int flags, unsigned timeout_ms)
+static int kv_socket_connect(int fd, const struct addrinfo *ai, uint64_t deadline_ms)
 {
-	struct timeval tv = {
-		.tv_sec = timeout_ms / 1000,
-		.tv_usec = (timeout_ms % 1000) * 1000,
-	};
-	int on = 1;
+	socklen_t len = sizeof(int);
+	int rc, err = 0;
 
-	if (fcntl(fd, F_SETFL, flags) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)))
+	if (!connect(fd, ai->ai_addr, ai->ai_addrlen))
+		return 0;
+	if (errno != EINPROGRESS)
 		return -errno;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return 0;
+	rc = kv_socket_wait(fd, POLLOUT, deadline_ms);
+	if (rc < 0)
+		return rc;
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? -errno : -err;
 }
 
-static int kv_socket_open(const struct addrinfo *ai, unsigned timeout_ms, uint64_t deadline_ms)
+static int kv_socket_open(const struct addrinfo *ai, uint64_t deadline_ms)
 {
-	int fd, flags, rc = 0;
+	int fd, rc, on = 1;
 
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, ai->ai_addr, ai->ai_addrlen))
-		rc = errno == EINPROGRESS ? kv_socket_wait_connected(fd, deadline_ms) : -errno;
-	if (!rc) {
-		flags = fcntl(fd, F_GETFL);
-		rc = kv_socket_set_blocking(fd, flags & ~O_NONBLOCK, timeout_ms);
-	}
+	rc = kv_socket_connect(fd, ai, deadline_ms);
 	if (rc) {
 		close(fd);
 		return rc;
 	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	return fd;
 }
 
@@ -157,7 +167,7 @@ static int kv_redis_socket(struct kv_redis *r)
 	if (rc)
 		return kv_fail(&r->kv, -EHOSTUNREACH, "%s", gai_strerror(rc));
 	for (ai = list; ai; ai = ai->ai_next) {
-		fd = kv_socket_open(ai, r->kv.timeout_ms, deadline_ms);
+		fd = kv_socket_open(ai, deadline_ms);
 		if (fd >= 0)
 			break;
 	}
@@ -207,38 +217,81 @@ static int kv_redis_reply_error(const char *text)
 	return -EIO;
 }
 
-/* One command on the present connection. Any failure but an error reply closes it. */
-static int kv_redis_send(struct kv_redis *r, int argc, const char **argv, const size_t *len,
-			 redisReply **out)
+/* The connection is closed: what may still arrive on it would answer the wrong command. */
+static int kv_redis_lost(struct kv_redis *r, int rc)
 {
-	struct kv_sigpipe sp;
+	kv_redis_disconnect(r);
+	return kv_fail(&r->kv, rc, "no answer: %s", strerror(-rc));
+}
+
+static int kv_redis_append(struct kv_redis *r, int argc, const char **argv, const size_t *len)
+{
+	r->unsent = true;
+	return hi.append(r->ctx, argc, argv, len) ? kv_redis_lost(r, -ENOMEM) : 0;
+}
+
+/* Writes and reads as much as is possible now, and waits where it is nothing. */
+static int kv_redis_progress(struct kv_redis *r, uint64_t deadline_ms)
+{
+	int rc, done = 1;
+
+	errno = 0;
+	if (r->unsent && hi.write(r->ctx, &done))
+		return kv_redis_io_error(r->ctx, errno);
+	r->unsent = !done;
+	rc = kv_socket_wait(r->ctx->fd, r->unsent ? POLLIN | POLLOUT : POLLIN, deadline_ms);
+	if (rc < 0)
+		return rc;
+	errno = 0;
+	if ((rc & ~POLLOUT) && hi.read(r->ctx))
+		return kv_redis_io_error(r->ctx, errno);
+	return 0;
+}
+
+/* The next reply, error replies included. Any failure closes the connection. */
+static int kv_redis_next(struct kv_redis *r, uint64_t deadline_ms, redisReply **out)
+{
+	void *reply = NULL;
+	int rc = 0;
+
+	while (!rc) {
+		errno = 0;
+		if (hi.parse(r->ctx, &reply))
+			rc = kv_redis_io_error(r->ctx, errno);
+		else if (reply)
+			break;
+		else if (r->ctx->reader->len - r->ctx->reader->pos > KV_REDIS_REPLY_MAX)
+			rc = -EPROTO;
+		else
+			rc = kv_redis_progress(r, deadline_ms);
+	}
+	*out = reply;
+	return rc ? kv_redis_lost(r, rc) : 0;
+}
+
+/* One command on the present connection, for which any reply but an error will do. */
+static int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t *len)
+{
+	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
 	redisReply *reply;
 	int rc;
 
-	kv_sigpipe_hold(&sp);
-	errno = 0;
-	reply = hi.command_argv(r->ctx, argc, argv, len);
-	kv_sigpipe_release(&sp);
-	if (!reply) {
-		rc = kv_redis_io_error(r->ctx, errno);
-		kv_redis_disconnect(r);
-		return kv_fail(&r->kv, rc, "no answer: %s", strerror(-rc));
-	}
-	if (reply->type == REDIS_REPLY_ERROR) {
-		rc = kv_redis_reply_error(reply->str);
-		kv_fail(&r->kv, rc, "the server says: %.120s", reply->str);
-		hi.free_reply(reply);
+	rc = kv_redis_append(r, argc, argv, len);
+	if (!rc)
+		rc = kv_redis_next(r, deadline_ms, &reply);
+	if (rc)
 		return rc;
-	}
-	*out = reply;
-	return 0;
+	if (reply->type == REDIS_REPLY_ERROR)
+		rc = kv_fail(&r->kv, kv_redis_reply_error(reply->str), "the server says: %.120s",
+			     reply->str);
+	hi.free_reply(reply);
+	return rc;
 }
 
 static int kv_redis_select(struct kv_redis *r)
 {
 	const char *argv[] = { "SELECT", NULL };
 	size_t len[] = { 6, 0 };
-	redisReply *reply;
 	char db[8];
 	int rc;
 
@@ -246,13 +299,10 @@ static int kv_redis_select(struct kv_redis *r)
 		return 0;
 	len[1] = (size_t)snprintf(db, sizeof(db), "%u", r->url.db);
 	argv[1] = db;
-	rc = kv_redis_send(r, 2, argv, len, &reply);
-	if (rc) {
+	rc = kv_redis_call(r, 2, argv, len);
+	if (rc)
 		kv_redis_disconnect(r);
-		return rc;
-	}
-	hi.free_reply(reply);
-	return 0;
+	return rc;
 }
 
 static int kv_redis_connect(struct kv_redis *r)
@@ -271,6 +321,8 @@ static int kv_redis_connect(struct kv_redis *r)
 		close(fd);
 		return kv_fail(&r->kv, -ENOMEM, "no memory for a connection");
 	}
+	r->ctx->flags &= ~REDIS_BLOCK;
+	r->unsent = false;
 	r->pid = getpid();
 	return kv_redis_select(r);
 }
@@ -282,99 +334,122 @@ static void kv_redis_leave_parents(struct kv_redis *r)
 		kv_redis_disconnect(r);
 }
 
-/* All commands here may be executed twice, so an idle connection that broke is tried once more. */
+/* All commands here may be executed twice, so a connection that broke is tried once more. */
 static bool kv_redis_worth_retry(int rc)
 {
 	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
 }
 
-static int kv_redis_command(struct kv_redis *r, int argc, const char **argv, const size_t *len,
-			    redisReply **out)
+/* What the server refuses speaks of this operation; the connection is as good as before. */
+static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisReply *reply)
 {
+	if (reply->type == REDIS_REPLY_ERROR)
+		kv_op_fail(&r->kv, op, kv_redis_reply_error(reply->str), "the server says: %.120s",
+			   reply->str);
+	else if (op->type != KV_OP_GET)
+		op->ret = 0;
+	else if (reply->type == REDIS_REPLY_NIL ||
+		 (reply->type == REDIS_REPLY_STRING && !reply->len))
+		kv_op_fail(&r->kv, op, -ENOENT, "no such record");
+	else if (reply->type != REDIS_REPLY_STRING)
+		kv_op_fail(&r->kv, op, -EPROTO, "the reply is not a string");
+	else
+		kv_op_take(&r->kv, op, reply->str, reply->len);
+}
+
+static int kv_redis_append_put(struct kv_redis *r, const struct kv_op *op)
+{
+	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, op->val, "PX", NULL };
+	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), op->len, 2, 0 };
+	char lease[16];
+
+	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", op->lease_ms);
+	argv[4] = lease;
+	return kv_redis_append(r, 5, argv, len);
+}
+
+/* GETRANGE, as anyone who can write the key may have put half a gigabyte there. */
+static int kv_redis_append_get(struct kv_redis *r, const struct kv_op *op)
+{
+	const char *argv[] = { "GETRANGE", op->key, "0", NULL };
+	size_t len[] = { 8, strlen(op->key), 1, 0 };
+	char last[16];
+
+	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_VALUE_MAX);
+	argv[3] = last;
+	return kv_redis_append(r, 4, argv, len);
+}
+
+static int kv_redis_append_op(struct kv_redis *r, const struct kv_op *op)
+{
+	const char *argv[] = { "DEL", op->key };
+	const size_t len[] = { 3, strlen(op->key) };
+
+	switch (op->type) {
+	case KV_OP_PUT: return kv_redis_append_put(r, op);
+	case KV_OP_GET: return kv_redis_append_get(r, op);
+	case KV_OP_DEL: return kv_redis_append(r, 2, argv, len);
+	}
+	return -EINVAL;
+}
+
+/* All open operations on the present connection. */
+static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
+{
+	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
+	redisReply *reply;
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; i < n && !rc; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			rc = kv_redis_append_op(r, &ops[i]);
+	for (i = 0; i < n && !rc; i++) {
+		if (ops[i].ret != KV_OP_OPEN)
+			continue;
+		rc = kv_redis_next(r, deadline_ms, &reply);
+		if (rc)
+			break;
+		kv_redis_answer(r, &ops[i], reply);
+		hi.free_reply(reply);
+	}
+	return rc;
+}
+
+/* @ops NULL: a PING. */
+static int kv_redis_try(struct kv_redis *r, struct kv_op *ops, uint32_t n)
+{
+	const char *argv[] = { "PING" };
+	const size_t len[] = { 4 };
+
+	return ops ? kv_redis_batch(r, ops, n) : kv_redis_call(r, 1, argv, len);
+}
+
+static int kv_redis_run(struct kv *kv, struct kv_op *ops, uint32_t n)
+{
+	struct kv_redis *r = to_redis(kv);
+	struct kv_sigpipe sp;
 	bool fresh;
 	int rc;
 
 	kv_redis_leave_parents(r);
 	fresh = !r->ctx;
+	kv_sigpipe_hold(&sp);
 	rc = fresh ? kv_redis_connect(r) : 0;
-	if (rc)
-		return rc;
-	rc = kv_redis_send(r, argc, argv, len, out);
-	if (fresh || !kv_redis_worth_retry(rc))
-		return rc;
-	rc = kv_redis_connect(r);
-	return rc ? rc : kv_redis_send(r, argc, argv, len, out);
+	if (!rc)
+		rc = kv_redis_try(r, ops, n);
+	if (!fresh && kv_redis_worth_retry(rc)) {
+		rc = kv_redis_connect(r);
+		if (!rc)
+			rc = kv_redis_try(r, ops, n);
+	}
+	kv_sigpipe_release(&sp);
+	return rc;
 }
 
 static int kv_redis_ping(struct kv *kv)
 {
-	const char *argv[] = { "PING" };
-	const size_t len[] = { 4 };
-	redisReply *reply;
-	int rc;
-
-	rc = kv_redis_command(to_redis(kv), 1, argv, len, &reply);
-	if (!rc)
-		hi.free_reply(reply);
-	return rc;
-}
-
-static int kv_redis_put(struct kv *kv, const char *key, const void *val, size_t vlen,
-			unsigned lease_ms)
-{
-	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", key, val, "PX", NULL };
-	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(key), vlen, 2, 0 };
-	redisReply *reply;
-	char lease[16];
-	int rc;
-
-	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", lease_ms);
-	argv[4] = lease;
-	rc = kv_redis_command(to_redis(kv), 5, argv, len, &reply);
-	if (!rc)
-		hi.free_reply(reply);
-	return rc;
-}
-
-static int kv_redis_take(struct kv *kv, const redisReply *reply, void *buf, size_t cap, size_t *len)
-{
-	if (reply->type == REDIS_REPLY_NIL)
-		return kv_fail(kv, -ENOENT, "no such record");
-	if (reply->type != REDIS_REPLY_STRING)
-		return kv_fail(kv, -EPROTO, "the reply is not a string");
-	*len = reply->len;
-	if (reply->len > cap)
-		return kv_fail(kv, -EMSGSIZE, "the record has %zu bytes", reply->len);
-	memcpy(buf, reply->str, reply->len);
-	return 0;
-}
-
-static int kv_redis_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len)
-{
-	const char *argv[] = { "GET", key };
-	const size_t arglen[] = { 3, strlen(key) };
-	redisReply *reply;
-	int rc;
-
-	rc = kv_redis_command(to_redis(kv), 2, argv, arglen, &reply);
-	if (rc)
-		return rc;
-	rc = kv_redis_take(kv, reply, buf, cap, len);
-	hi.free_reply(reply);
-	return rc;
-}
-
-static int kv_redis_del(struct kv *kv, const char *key)
-{
-	const char *argv[] = { "DEL", key };
-	const size_t len[] = { 3, strlen(key) };
-	redisReply *reply;
-	int rc;
-
-	rc = kv_redis_command(to_redis(kv), 2, argv, len, &reply);
-	if (!rc)
-		hi.free_reply(reply);
-	return rc;
+	return kv_redis_run(kv, NULL, 0);
 }
 
 static void kv_redis_close(struct kv *kv)
@@ -387,9 +462,7 @@ static void kv_redis_close(struct kv *kv)
 
 static const struct kv_ops kv_redis_ops = {
 	.ping = kv_redis_ping,
-	.put = kv_redis_put,
-	.get = kv_redis_get,
-	.del = kv_redis_del,
+	.run = kv_redis_run,
 	.close = kv_redis_close,
 };
 

@@ -62,6 +62,11 @@ static void basics(void **state)
 	kv_common_arguments(url);
 }
 
+static void batch(void **state)
+{
+	kv_common_batch(url);
+}
+
 static void lease(void **state)
 {
 	kv_common_lease(url);
@@ -191,6 +196,32 @@ static void full_by_pages(void **state)
 	kv_close(kv);
 }
 
+/* One that does not fit takes nobody along: what fits is done, what is there is renewed and read. */
+static void batch_of_which_some_fits(void **state)
+{
+	struct kv *kv = open_small(KV_LMDB_MAP_BYTES, SMALL);
+	char buf[8];
+	struct kv_op ops[] = {
+		{ .type = KV_OP_PUT, .key = "l/5", .val = "new", .len = 3, .lease_ms = 60000 },
+		{ .type = KV_OP_PUT, .key = "m/1", .val = "v", .len = 1, .lease_ms = 60000 },
+		{ .type = KV_OP_GET, .key = "l/5", .buf = buf, .cap = sizeof(buf) },
+		{ .type = KV_OP_PUT, .key = "m/2", .val = "v", .len = 1 },
+		{ .type = KV_OP_PUT, .key = "m/3", .val = "v", .len = 1, .lease_ms = 60000 },
+		{ .type = KV_OP_DEL, .key = "l/6" },
+		{ .type = KV_OP_PUT, .key = "m/4", .val = "v", .len = 1, .lease_ms = 60000 },
+	};
+	static const int want[] = { 0, 0, 0, -EINVAL, -ENOSPC, 0, 0 };
+
+	fill(kv, 'l', 0, SMALL - 1, KV_TEST_LEASE_MS);
+	assert_int_equal(kv_run(kv, ops, sizeof(ops) / sizeof(ops[0])), 0);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		assert_int_equal(ops[i].ret, want[i]);
+	assert_memory_equal(buf, "new", 3);
+	assert_int_equal(get_rc(kv, "m/4"), 0);
+	assert_int_equal(get_rc(kv, "m/3"), -ENOENT);
+	kv_close(kv);
+}
+
 static void remove_files(bool all)
 {
 	char name[160];
@@ -264,6 +295,28 @@ static void stopped_holder(void **state)
 	kv = open_kv(KV_TEST_TIMEOUT_MS);
 	expect_text(kv, "k", "v");
 	assert_int_equal(put(kv, "k", "w"), 0);
+	kv_close(kv);
+}
+
+static void batch_that_cannot_start(void **state)
+{
+	struct kv *kv = open_kv(50);
+	struct kv_op ops[] = {
+		{ .type = KV_OP_PUT, .key = "k", .val = "w", .len = 1, .lease_ms = 60000 },
+		{ .type = KV_OP_PUT, .key = "k", .val = "w", .len = 1 },
+		{ .type = KV_OP_DEL, .key = "k" },
+	};
+	pid_t pid;
+
+	assert_int_equal(put(kv, "k", "v"), 0);
+	pid = hold_gate();
+	assert_int_equal(kv_run(kv, ops, 3), -ETIMEDOUT);
+	assert_int_equal(ops[0].ret, -ETIMEDOUT);
+	assert_int_equal(ops[1].ret, -EINVAL);
+	assert_int_equal(ops[2].ret, -ETIMEDOUT);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	expect_text(kv, "k", "v");
 	kv_close(kv);
 }
 
@@ -472,12 +525,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(basics),
+		TEST(batch),
 		TEST(lease),
 		TEST(inherited),
 		TEST(processes),
 		TEST(killed_processes),
 		TEST(full_by_entries),
 		TEST(full_by_pages),
+		TEST(batch_of_which_some_fits),
+		TEST(batch_that_cannot_start),
 		TEST(removed_files),
 		TEST(stopped_holder),
 		TEST(expired_by_reboot),

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,11 @@ static void basics(void **state)
 {
 	kv_common_basics(server.url);
 	kv_common_arguments(server.url);
+}
+
+static void batch(void **state)
+{
+	kv_common_batch(server.url);
 }
 
 static void lease(void **state)
@@ -230,23 +237,35 @@ static void *liar_run(void *arg)
 	return NULL;
 }
 
-static void expect_from_liar(const char *text, int rc)
+/* A listening socket on a free port, whose connections have as small buffers as there are. */
+static int listen_somewhere(char url[64])
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sin);
+	int fd, bytes = 1;
+
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
+	snprintf(url, 64, "redis://127.0.0.1:%d", ntohs(sin.sin_port));
+	return fd;
+}
+
+static void expect_from_liar(const char *text, int rc)
+{
 	struct liar liar = { .text = text };
-	socklen_t slen = sizeof(sin);
 	pthread_t thread;
 	struct kv *kv;
 	char url[64], buf[8];
 	size_t len;
 
-	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	liar.fd = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(bind(liar.fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
-	assert_int_equal(listen(liar.fd, 4), 0);
-	assert_int_equal(getsockname(liar.fd, (struct sockaddr *)&sin, &slen), 0);
+	liar.fd = listen_somewhere(url);
 	assert_int_equal(pthread_create(&thread, NULL, liar_run, &liar), 0);
-	snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(sin.sin_port));
 	kv = open_kv(url, KV_TEST_TIMEOUT_MS);
 	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), rc);
 	kv_close(kv);
@@ -269,6 +288,151 @@ static void false_servers(void **state)
 	expect_from_liar("-OOM no memory\r\n", -ENOSPC);
 }
 
+/* Another client's half a gigabyte under our key must not come over: 16 MiB would show it. */
+static void huge_value(void **state)
+{
+	const char *set = "SETRANGE huge 16777216 x\r\n";
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+				   .sin_port = htons((uint16_t)server.port) };
+	struct kv *kv = open_kv(server.url, KV_TEST_TIMEOUT_MS);
+	char buf[KV_VALUE_MAX], reply[32];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	size_t len;
+
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(send(fd, set, strlen(set), 0), strlen(set));
+	assert_true(recv(fd, reply, sizeof(reply), 0) > 0);
+	assert_int_equal(kv_get(kv, "huge", buf, sizeof(buf), &len), -EMSGSIZE);
+	assert_int_equal(len, KV_VALUE_MAX + 1);
+	assert_int_equal(kv_del(kv, "huge"), 0);
+	close(fd);
+	kv_close(kv);
+}
+
+#define CUT_OPS 4
+
+/* Two answers, then the server is gone: the first two count, the others have the error. */
+static void batch_cut_off(void **state)
+{
+	struct liar liar = { .text = "+OK\r\n$2\r\nhi\r\n$9\r\nhal" };
+	char buf[CUT_OPS][8], url[64];
+	struct kv_op ops[CUT_OPS] = {
+		{ .type = KV_OP_PUT, .key = "k", .val = "v", .len = 1, .lease_ms = 1000 },
+		{ .type = KV_OP_GET, .key = "k", .buf = buf[1], .cap = 8 },
+		{ .type = KV_OP_GET, .key = "k", .buf = buf[2], .cap = 8 },
+		{ .type = KV_OP_DEL, .key = "k" },
+	};
+	pthread_t thread;
+	struct kv *kv;
+
+	liar.fd = listen_somewhere(url);
+	assert_int_equal(pthread_create(&thread, NULL, liar_run, &liar), 0);
+	kv = open_kv(url, KV_TEST_TIMEOUT_MS);
+	assert_int_equal(kv_run(kv, ops, CUT_OPS), -ECONNRESET);
+	assert_int_equal(ops[0].ret, 0);
+	assert_int_equal(ops[1].ret, 0);
+	assert_int_equal(ops[1].got, 2);
+	assert_memory_equal(buf[1], "hi", 2);
+	assert_int_equal(ops[2].ret, -ECONNRESET);
+	assert_int_equal(ops[3].ret, -ECONNRESET);
+	assert_non_null(strstr(kv_last_error(kv), "no answer"));
+	kv_close(kv);
+	shutdown(liar.fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(liar.fd);
+}
+
+struct drip {
+	int fd;
+	atomic_bool stop;
+};
+
+/* A byte every few milliseconds, for ever: no single read would ever time out. */
+static void *drip_run(void *arg)
+{
+	struct drip *drip = arg;
+	int fd = accept(drip->fd, NULL, NULL);
+
+	send(fd, "$2000\r\n", 7, MSG_NOSIGNAL);
+	while (!drip->stop && send(fd, "x", 1, MSG_NOSIGNAL) == 1)
+		usleep(5000);
+	close(fd);
+	return NULL;
+}
+
+static void batch_drips(void **state)
+{
+	struct drip drip = { 0 };
+	char url[64], buf[8];
+	pthread_t thread;
+	struct kv *kv;
+	size_t len;
+
+	drip.fd = listen_somewhere(url);
+	assert_int_equal(pthread_create(&thread, NULL, drip_run, &drip), 0);
+	kv = open_kv(url, 100);
+	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -ETIMEDOUT);
+	drip.stop = true;
+	pthread_join(thread, NULL);
+	kv_close(kv);
+	close(drip.fd);
+}
+
+#define STREAM_VALUE 2000
+
+/* Answers everything before it reads anything: who only writes at first waits for it for ever. */
+static void *stream_run(void *arg)
+{
+	char reply[STREAM_VALUE + 32], buf[4096];
+	int fd = accept(*(int *)arg, NULL, NULL);
+	size_t n;
+
+	n = (size_t)snprintf(reply, sizeof(reply), "$%d\r\n", STREAM_VALUE);
+	memset(reply + n, 'r', STREAM_VALUE);
+	memcpy(reply + n + STREAM_VALUE, "\r\n", 2);
+	for (uint32_t i = 0; i < KV_RUN_MAX / 2; i++)
+		if (send(fd, reply, n + STREAM_VALUE + 2, MSG_NOSIGNAL) < 0)
+			break;
+	for (uint32_t i = 0; i < KV_RUN_MAX / 2; i++)
+		send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
+	while (recv(fd, buf, sizeof(buf), 0) > 0)
+		;
+	close(fd);
+	return NULL;
+}
+
+static void batch_against_the_stream(void **state)
+{
+	static uint8_t value[KV_VALUE_MAX], back[KV_RUN_MAX][STREAM_VALUE];
+	static struct kv_op ops[KV_RUN_MAX];
+	pthread_t thread;
+	struct kv *kv;
+	char url[64];
+	int fd;
+
+	for (uint32_t i = 0; i < KV_RUN_MAX; i++) {
+		ops[i] = (struct kv_op){ .type = KV_OP_PUT,
+					 .key = "k",
+					 .val = value,
+					 .len = sizeof(value),
+					 .lease_ms = 1000,
+					 .buf = back[i],
+					 .cap = STREAM_VALUE };
+		if (i < KV_RUN_MAX / 2)
+			ops[i].type = KV_OP_GET;
+	}
+	fd = listen_somewhere(url);
+	assert_int_equal(pthread_create(&thread, NULL, stream_run, &fd), 0);
+	kv = open_kv(url, 4 * KV_TEST_TIMEOUT_MS);
+	assert_int_equal(kv_run(kv, ops, KV_RUN_MAX), 0);
+	for (uint32_t i = 0; i < KV_RUN_MAX; i++)
+		assert_int_equal(ops[i].ret, 0);
+	kv_close(kv);
+	pthread_join(thread, NULL);
+	close(fd);
+}
+
 static int setup(void **state)
 {
 	dir = kv_test_dir();
@@ -287,6 +451,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(basics),
+		cmocka_unit_test(batch),
 		cmocka_unit_test(lease),
 		cmocka_unit_test(inherited),
 		cmocka_unit_test(processes),
@@ -299,6 +464,10 @@ int main(void)
 		cmocka_unit_test(sigpipe_is_ours),
 		cmocka_unit_test(no_descriptor_for_children),
 		cmocka_unit_test(false_servers),
+		cmocka_unit_test(huge_value),
+		cmocka_unit_test(batch_cut_off),
+		cmocka_unit_test(batch_drips),
+		cmocka_unit_test(batch_against_the_stream),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
