@@ -354,8 +354,8 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return 0;
-	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, qp->intro.next_at),
-			     sh_move_next_timer(qp));
+	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
+			     sh_earlier_ns(qp->intro.next_at, qp->intro.start_at));
 }
 
 void sh_conn_timer(struct sh_qp *qp, uint64_t now)
@@ -365,8 +365,10 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
 		sh_conn_simple(qp, SC_EV_TIMER, SC_REASON_NONE);
+	if (qp->intro.start_at && qp->intro.start_at <= now)
+		sh_intro_start(qp);
 	if (qp->intro.next_at && qp->intro.next_at <= now)
-		sh_intro_timer(qp, now);
+		sh_intro_timer(qp);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -430,6 +432,7 @@ int sh_conn_new(struct sh_qp *qp)
 		}
 		qp->nonce = (uint32_t)sh_random_u64();
 		memset(&qp->intro, 0, sizeof(qp->intro));
+		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		qp->n_paths = 0;
@@ -440,7 +443,9 @@ int sh_conn_new(struct sh_qp *qp)
 		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
-	sh_intro_start(qp);
+	qp->intro.start_at = sh_now_ns();
+	sh_conn_touch(qp);
+	sh_kick();
 	return 0;
 }
 

@@ -45,12 +45,18 @@ void sh_wait_idle(struct sh_busy *busy)
 
 /* ---- waking the thread ---------------------------------------------------------------------- */
 
-/* Async-signal-safe, called on the data path too (errors only). */
+/*
+ * Async-signal-safe, called on the data path too (errors only). One write for many: the thread takes
+ * the mark away before it looks, and both are read-modify-writes, so what came before a kick that
+ * found the mark is seen by that look.
+ */
 void sh_kick(void)
 {
 	uint64_t one = 1;
 
-	if (sh.mail_fd >= 0 && write(sh.mail_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (sh.mail_fd < 0 || atomic_exchange_explicit(&sh.kicked, true, memory_order_acq_rel))
+		return;
+	if (write(sh.mail_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		return; /* nothing better to do: the watch timer still comes */
 }
 
@@ -169,6 +175,8 @@ static void shell_drain_counter(void *fd)
 {
 	uint64_t count;
 
+	if (fd == &sh.mail_fd)
+		atomic_exchange_explicit(&sh.kicked, false, memory_order_acq_rel);
 	while (read(*(int *)fd, &count, sizeof(count)) > 0)
 		;
 }
@@ -288,6 +296,8 @@ static void shell_lists_init(void)
 	list_init(&sh.ended);
 	list_init(&sh.qps);
 	list_init(&sh.touched);
+	list_init(&sh.intros.line);
+	list_init(&sh.intros.withdrawals);
 }
 
 /*

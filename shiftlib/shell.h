@@ -121,9 +121,12 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
+	struct list_node mrs;	/* QUEUED ones, by their links there */
+	bool replaying;		/* a job takes them in turn */
 };
 
 struct sh_shadow_mr {
+	struct list_node link; /* QUEUED: in the PD's list, or alone in a job's hands */
 	enum sh_shadow_state state;
 	uint32_t incarnation;
 	struct ibv_mr *mr;
@@ -356,9 +359,12 @@ struct sh_qp {
 	bool guarded; /* core.guarded, as it was counted */
 	struct sc_conn core;
 	struct {
+		uint64_t start_at; /* the background thread begins, not the application's */
 		uint64_t next_at, interval, since, put_again_at;
 		uint32_t peer_nonce, peer_conn;
-		bool queued, published, heard, told;
+		struct list_node line; /* in sh.intros.line, or alone */
+		bool queued;	       /* in line, or being asked about */
+		bool published, heard, told;
 		bool gid_unknown; /* the NIC does not tell what the application connected from */
 	} intro;
 	struct sc_event events[SH_MAX_QUEUED]; /* of actions that answer at once */
@@ -455,6 +461,7 @@ struct sh_shell {
 	uint64_t instance;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
+	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 
 	struct sh_nic nics[SH_MAX_NICS];
@@ -482,7 +489,12 @@ struct sh_shell {
 
 	struct kv *kv;
 	struct sh_worker *kv_worker;
-	uint32_t intros_queued; /* jobs that it has in line */
+	struct {
+		struct sh_job job; /* takes all that is in line */
+		bool running;
+		struct list_node line;	      /* connections */
+		struct list_node withdrawals; /* of connections that have ended */
+	} intros;
 	bool kv_said;
 	uint64_t watch_at;
 	uint32_t watch_pass;
@@ -663,7 +675,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven);
 
 /* intro.c: the KV */
 void sh_intro_start(struct sh_qp *qp);
-void sh_intro_timer(struct sh_qp *qp, uint64_t now);
+void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
 
