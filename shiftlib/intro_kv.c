@@ -98,8 +98,7 @@ static void batch_read_items(struct batch *b)
 			item->put_ret = op->ret;
 		if (!item->get)
 			continue;
-		item->get_ret = op->ret ? op->ret
-					: kv_record_decode(&item->peer, op->buf, op->got);
+		item->get_ret = op->ret ? op->ret : kv_record_decode(&item->peer, op->buf, op->got);
 		op++;
 	}
 }
@@ -209,6 +208,7 @@ static void batch_answer(struct batch *b)
 {
 	uint32_t i;
 
+	sh_peers_hold();
 	for (i = 0; i < b->n_items; i++) {
 		const struct sh_intro_item *item = &b->items[i];
 		struct sh_qp *qp = item->conn_id < sh.n_conns ? sh.conns[item->conn_id] : NULL;
@@ -218,6 +218,7 @@ static void batch_answer(struct batch *b)
 		qp->intro.queued = false;
 		sh_intro_answer(qp, item, b->error);
 	}
+	sh_peers_release();
 	for (i = 0; i < b->n_gone; i++)
 		free(b->gone[i]);
 	sh_kick();
@@ -230,16 +231,16 @@ static void line_run(struct sh_job *job)
 
 	(void)job;
 	sh.real->thread_inside();
-	pthread_mutex_lock(&sh.lock);
+	sh_job_lock();
 	while (b && !line_empty()) {
 		batch_take(b);
-		pthread_mutex_unlock(&sh.lock);
+		sh_job_unlock();
 		batch_ask(b);
-		pthread_mutex_lock(&sh.lock);
+		sh_job_lock();
 		batch_answer(b);
 	}
 	sh.intros.running = false;
-	pthread_mutex_unlock(&sh.lock);
+	sh_job_unlock();
 	free(b);
 }
 
@@ -300,8 +301,8 @@ static void gid_run(struct sh_job *job)
 	struct gid_job *task = (struct gid_job *)job;
 
 	sh.real->thread_inside();
-	task->known = task->nic->ctx && !sh.real->query_gid(task->nic->ctx, SH_INTRO_PORT,
-							    task->index, &task->gid);
+	task->known = task->nic->ctx &&
+		      !sh.real->query_gid(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
 }
 
 static void gid_done(struct sh_job *job)

@@ -242,17 +242,17 @@ static void replay_run(struct sh_job *job)
 	struct memory_job tasks[REPLAY_BATCH];
 	uint32_t n, i;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_job_lock();
 	while ((n = replay_take(replay, tasks))) {
-		pthread_mutex_unlock(&sh.lock);
+		sh_job_unlock();
 		for (i = 0; i < n; i++)
 			memory_mr_run(&tasks[i].job);
-		pthread_mutex_lock(&sh.lock);
+		sh_job_lock();
 		for (i = 0; i < n; i++)
 			memory_mr_finish(&tasks[i]);
 	}
 	replay->pd->shadow[replay->path].replaying = false;
-	pthread_mutex_unlock(&sh.lock);
+	sh_job_unlock();
 }
 
 /* Those that nobody will register. */

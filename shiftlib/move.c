@@ -79,11 +79,13 @@ static void quiesce_done(struct sh_job *job)
 {
 	struct quiesce_job *task = (struct quiesce_job *)job;
 	struct sh_qp *qp = task->qp;
+	struct sh_worker *worker = NULL;
 	struct sh_carrier *carrier;
 
 	pthread_mutex_lock(&sh.lock);
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real) {
+		worker = carrier->nic->worker;
 		carrier->in_error = true;
 		carrier->lost = task->lost;
 	}
@@ -91,7 +93,12 @@ static void quiesce_done(struct sh_job *job)
 		qp->quiesce.phase = SH_QUIESCE_DRAINING;
 	if (qp->conn_id && move_quiescing(qp)) {
 		sh_conn_touch(qp);
+		sh.outs_held++;
 		sh_move_drain(qp, sh_now_ns());
+		sh.outs_held--;
+		/* the peer waits for this; what the next commands' connections say goes with it */
+		if (!worker || sh_worker_empty(worker))
+			sh_peers_flush();
 		sh_kick();
 	}
 	sh_job_end(&qp->busy);

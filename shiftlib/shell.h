@@ -260,6 +260,8 @@ struct sh_peer_path {
 	struct sh_path_health health;
 	enum sh_path_need need; /* being found out */
 	bool told_up, told_steady;
+	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	struct list_node out_link; /* then in sh.outs */
 };
 
 /* A NIC of a peer, as the KV or the peer itself told. */
@@ -473,7 +475,9 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	struct sh_timers timers; /* of connections; room for all of them */
 	struct list_node touched;
-	uint64_t audit_at; /* next look whether somebody forgot to touch */
+	struct list_node outs; /* paths with something to send */
+	uint32_t outs_held;    /* somebody goes over many connections */
+	uint64_t audit_at;     /* next look whether somebody forgot to touch */
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
 	struct sh_table by_instance;			    /* number of an instance -> peer */
@@ -512,7 +516,10 @@ void sh_kick(void);			 /* makes the background thread look at its timers again *
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */
-void sh_mail_drain(void);		 /* lock held: handle what the data path reported */
+/* The lock, in a job that is not urgent: whoever waits for it is. */
+void sh_job_lock(void);
+void sh_job_unlock(void);
+void sh_mail_drain(void); /* lock held: handle what the data path reported */
 int sh_watch_fd(int fd, struct sh_watch *watch);
 void sh_unwatch_fd(int fd);
 
@@ -695,6 +702,10 @@ void sh_peers_forget(uint64_t now);
 /* Over the standby's own path, or over every live one. */
 void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere);
 void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
+/* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
+void sh_peers_hold(void);
+void sh_peers_release(void);
+void sh_peers_flush(void); /* what was left behind leaves */
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 void sh_peer_received(void *nic, const void *buf, size_t len);
 void sh_peer_timer(struct sh_peer *peer, uint64_t now);
