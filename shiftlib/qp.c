@@ -543,14 +543,11 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	if (ends && attr->qp_state == IBV_QPS_RESET)
 		sh_conn_close(qp);
 	ret = qp_modify_real(qp, attr, mask);
-	if (ret && moved && !(ends && attr->qp_state == IBV_QPS_RESET)) {
-		qp_capture(qp, attr, mask);
-		qp->qp->state = qp->state;
-		return 0;
-	}
-	if (ret)
+	if (ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET)))
 		return ret;
 	qp_capture(qp, attr, mask);
+	if (ret)
+		qp->qp->state = qp->state;
 	if (mask & IBV_QP_STATE) {
 		qp_state_reached(qp, attr->qp_state);
 		sh_carriers_wait_rts(qp);
