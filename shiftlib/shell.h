@@ -229,8 +229,10 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
-	bool left;	/* to the provider, for a QP that the engine does not drive */
-	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
+	bool left; /* to the provider, for a QP that the engine does not drive */
+	/* QPs of it whose NIC may take receives though the engine does not count them: they are
+	 * being connected, or destroyed. */
+	uint32_t pinned;
 	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
 	uint64_t look_at;	  /* again; 0: no need */
 	struct list_node shadows;

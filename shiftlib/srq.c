@@ -263,7 +263,7 @@ static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 
 	if (state.users || state.spoiled || !state.receives)
 		return false;
-	if (srq->dying || (shadow && srq_awaited(srq, shadow)))
+	if (srq->pinned || (shadow && srq_awaited(srq, shadow)))
 		return true;
 	n = shift_provider_mlx5.srq_recover(ring);
 	sh_log(SH_LOG_INFO, "shared receive queue: %u receives left %s", n,
