@@ -236,7 +236,9 @@ static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct 
 	if (!srq)
 		return NULL;
 	qp_set_srq(how, srq);
+	qp->srq->pinned++;
 	real = qp_create_real(how);
+	qp->srq->pinned--;
 	qp_set_srq(how, how->srq);
 	return real;
 }

@@ -230,8 +230,8 @@ struct sh_srq {
 	struct sp_srq *sp;
 	uint32_t qps;
 	bool left; /* to the provider, for a QP that the engine does not drive */
-	/* QPs of it whose NIC may take receives though the engine does not count them: they are
-	 * being connected, or destroyed. */
+	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
+	 * the engine does not count them. */
 	uint32_t pinned;
 	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
 	uint64_t look_at;	  /* again; 0: no need */
@@ -239,7 +239,8 @@ struct sh_srq {
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
-	struct sh_thief thief; /* on the application's own */
+	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
+	struct sh_thief thief;	 /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */

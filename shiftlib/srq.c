@@ -13,6 +13,8 @@
 #include "shiftlib/shell.h"
 
 #define SRQ_RETRY_NS SH_NS_PER_MS
+/* Receives wait so long on a NIC that all have left, for queue pairs that are being set up there. */
+#define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
 
 enum sh_srq_pending {
 	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC */
@@ -207,8 +209,8 @@ struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold)
 	int ret;
 
 	*hold = NULL;
-	if (!srq_state(shift_provider_mlx5.srq_own(srq->sp)).spoiled)
-		return srq->srq;
+	if (!srq->own_idle_since && !srq_state(shift_provider_mlx5.srq_own(srq->sp)).spoiled)
+		return srq->srq; /* an idle one is about to give its receives away */
 	while (!srq->own || srq_state(srq->own->ring).spoiled) {
 		ret = srq_own_make(srq);
 		if (ret) {
@@ -254,6 +256,32 @@ static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *sh
 			sh_carrier_fault(qp, qp->standby, SC_REASON_RESOURCE);
 }
 
+/*
+ * A queue pair that is not connected yet would lose its queue. If the NIC is dead, that does not matter
+ * any more.
+ */
+static bool srq_set_up_for(const struct sh_srq *srq)
+{
+	struct sh_qp *qp;
+
+	if (srq->ctx->death_masked)
+		return false;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && !qp->own_srq &&
+		    (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT))
+			return true;
+	return false;
+}
+
+static bool srq_own_awaited(struct sh_srq *srq)
+{
+	uint64_t now = sh_now_ns();
+
+	if (!srq->own_idle_since)
+		srq->own_idle_since = now;
+	return now - srq->own_idle_since < SRQ_CONNECT_NS && srq_set_up_for(srq);
+}
+
 /* Its receives are given to the others, if nobody takes them here. Returns: later. */
 static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 			const struct sh_shadow_srq *shadow)
@@ -261,9 +289,11 @@ static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 	struct sp_srq_state state = srq_state(ring);
 	uint32_t n;
 
+	if (!shadow && state.users)
+		srq->own_idle_since = 0;
 	if (state.users || state.spoiled || !state.receives)
 		return false;
-	if (srq->pinned || (shadow && srq_awaited(srq, shadow)))
+	if (srq->pinned || (shadow ? srq_awaited(srq, shadow) : srq_own_awaited(srq)))
 		return true;
 	n = shift_provider_mlx5.srq_recover(ring);
 	sh_log(SH_LOG_INFO, "shared receive queue: %u receives left %s", n,
@@ -295,6 +325,8 @@ void sh_srq_look(struct sh_srq *srq)
 
 	if (srq_wanted_elsewhere(srq, own))
 		later |= srq_give_up(srq, own, NULL);
+	else
+		srq->own_idle_since = 0;
 	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
 		if (srq_wanted_elsewhere(srq, shadow->ring))
 			later |= srq_give_up(srq, shadow->ring, shadow);
