@@ -311,10 +311,10 @@ struct shift_provider {
 	/* [shell] The move is off (CANCEL): what was withheld runs on the active carrier. As
 	 * publish, -EAGAIN too. Not after qp_flushed: that means the carrier is given up. */
 	int (*qp_resume)(struct sp_qp *qp);
-	/* [shell] After the real QP was put to ERR and cq_drain: how far is it flushed? Ask
-	 * after every drain: it may post a hidden NOP whose completion ends the flush of
-	 * unsignaled requests. */
-	void (*qp_flushed)(struct sp_qp *qp, struct sp_flushed *out);
+	/* [shell] While the real QP goes to ERR, after cq_drain: how far is it flushed? Ask after
+	 * every drain. in_error: the commands are through; then it may post a hidden NOP whose
+	 * completion ends the flush of unsignaled requests. */
+	void (*qp_flushed)(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 	/* [shell] No more completions of older carriers count: a dead NIC's late CQE is dropped.
 	 * Called when recv_count has been made final, before qp_lay_receives. */
 	void (*qp_seal)(struct sp_qp *qp);

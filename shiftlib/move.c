@@ -147,7 +147,7 @@ static bool move_drain_cqs(struct sh_qp *qp, struct sp_flushed *flushed)
 
 	if (!ret && qp->rcq != qp->scq)
 		ret = shift_provider_mlx5.cq_drain(qp->rcq->sp);
-	shift_provider_mlx5.qp_flushed(qp->sp, flushed);
+	shift_provider_mlx5.qp_flushed(qp->sp, move_commands_done(qp), flushed);
 	return !ret;
 }
 

@@ -103,12 +103,13 @@ static const struct sp_carrier *error_of(const struct sp_qp *qp)
 	return qp->tx;
 }
 
-void ring_qp_flushed(struct sp_qp *qp, struct sp_flushed *out)
+void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 {
 	const struct sp_carrier *err;
 
 	ring_qp_lock(qp);
-	marker_try(qp);
+	if (in_error) /* one in RTR would ignore the doorbell, and one in RTS execute it */
+		marker_try(qp);
 	err = error_of(qp);
 	out->error_seen = error_seen(qp->rx) || sealed(qp->rx, RING_ATTN_RQ_SEALED) ||
 			  (!sealed(qp->tx, RING_ATTN_SQ_SEALED) && error_seen(qp->tx));
