@@ -404,6 +404,7 @@ struct sh_qp {
 	_Atomic uint32_t pending;
 	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
 	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
 	struct sh_qp *_Atomic mail_next;
 
@@ -411,7 +412,8 @@ struct sh_qp {
 		uint32_t moves;
 		uint64_t resubmitted, settled;
 	} totals;
-	struct sh_move *move; /* figures of the move under way or of the last one */
+	uint64_t settled_before; /* the last time that retries were not answered */
+	struct sh_move *move;	 /* figures of the move under way or of the last one */
 };
 
 /* Figures of one move, kept for status and SHIFT_STATS. */
