@@ -200,7 +200,9 @@ struct shift_provider {
 	 * or have taken their last. srq_recover [shell]: a ring without users, whose QPs are all in
 	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later.
 	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone.
-	 * srq_feed [shell]: after srq_stuck; -ENOENT: the key is still missing.
+	 * srq_feed [shell]: after srq_stuck; -ENOENT: a key is still missing. One that is missing for
+	 * as long as patience, seen from the first feed that missed it, names no memory: the receive
+	 * is handed out with a key that is none, and whoever takes it gets the error of that.
 	 */
 	int (*srq_drive)(struct sp_dev *dev, struct ibv_srq *srq, void *cookie,
 			 struct sp_srq **out);
@@ -211,7 +213,7 @@ struct shift_provider {
 	struct sp_srq_ring *(*srq_own)(struct sp_srq *srq);
 	void (*srq_look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*srq_recover)(struct sp_srq_ring *ring);
-	int (*srq_feed)(struct sp_srq *srq);
+	int (*srq_feed)(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 	/* Before a QP that the engine does not drive comes on it: the provider posts from now on,
 	 * and has what was posted. -EBUSY: receives were taken already, or driven QPs are on it. */
 	int (*srq_hand_back)(struct sp_srq *srq);

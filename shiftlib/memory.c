@@ -136,6 +136,7 @@ static void memory_mr_made(const struct memory_job *task)
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		pd_lose_path(mr->pd, task->path);
 	sh_key_add(mr, task->path);
+	sh_srq_keys_came(mr->pd->ctx);
 }
 
 static void memory_mr_failed(const struct memory_job *task)

@@ -233,8 +233,9 @@ struct sh_srq {
 	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
 	 * the engine does not count them. */
 	uint32_t pinned;
-	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
-	uint64_t look_at;	  /* again; 0: no need */
+	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
+	uint64_t look_at;		 /* again; 0: no need */
+	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
@@ -571,6 +572,7 @@ bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
 int sh_srq_leave(struct sh_srq *srq);
 void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
 void sh_srq_run(uint64_t now);
 uint64_t sh_srq_next_timer(void);
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */

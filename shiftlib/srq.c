@@ -12,7 +12,8 @@
 #include <string.h>
 #include "shiftlib/shell.h"
 
-#define SRQ_RETRY_NS SH_NS_PER_MS
+#define SRQ_RETRY_NS	 SH_NS_PER_MS
+#define SRQ_RETRY_MAX_NS (100 * SH_NS_PER_MS)
 /* Receives wait so long on a NIC that all have left, for queue pairs that are being set up there. */
 #define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
 
@@ -330,7 +331,8 @@ void sh_srq_look(struct sh_srq *srq)
 	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
 		if (srq_wanted_elsewhere(srq, shadow->ring))
 			later |= srq_give_up(srq, shadow->ring, shadow);
-	srq->look_at = later ? sh_now_ns() + SRQ_RETRY_NS : 0;
+	if (later)
+		srq->look_at = sh_earlier_ns(srq->look_at, sh_now_ns() + SRQ_RETRY_NS);
 }
 
 static void srq_limit_event(struct sh_srq *srq)
@@ -343,16 +345,45 @@ static void srq_limit_event(struct sh_srq *srq)
 			      "a shared receive queue is lost");
 }
 
+/* Again and again, ever less often: a key comes soon, or never. */
+static void srq_feed(struct sh_srq *srq, uint64_t now)
+{
+	if (!shift_provider_mlx5.srq_feed(srq->sp, now, sh.config.core.deadline_ns)) {
+		srq->feed_interval = 0;
+		return;
+	}
+	if (!srq->feed_interval || srq->feed_at <= now) {
+		srq->feed_interval = srq->feed_interval ? srq->feed_interval * 2 : SRQ_RETRY_NS;
+		if (srq->feed_interval > SRQ_RETRY_MAX_NS)
+			srq->feed_interval = SRQ_RETRY_MAX_NS;
+		srq->feed_at = now + srq->feed_interval;
+	}
+	srq->look_at = sh_earlier_ns(srq->look_at, srq->feed_at);
+}
+
+void sh_srq_keys_came(struct sh_ctx *ctx)
+{
+	struct sh_srq *srq;
+
+	list_for_each (&ctx->srqs, srq, struct sh_srq, link)
+		if (srq->feed_interval) {
+			srq->look_at = srq->feed_at = sh_now_ns();
+			sh_kick();
+		}
+}
+
 static void srq_run(struct sh_srq *srq, uint64_t now)
 {
 	uint32_t pending = atomic_exchange(&srq->pending, 0);
+	bool due = srq->look_at && srq->look_at <= now;
 
+	if (due)
+		srq->look_at = 0;
 	if (pending & SRQ_PENDING_LIMIT)
 		srq_limit_event(srq);
-	if ((srq->look_at && srq->look_at <= now) || (pending & SRQ_PENDING_STUCK))
+	if (due || (pending & SRQ_PENDING_STUCK))
 		sh_srq_look(srq);
-	if (shift_provider_mlx5.srq_feed(srq->sp) && !srq->look_at)
-		srq->look_at = now + SRQ_RETRY_NS;
+	srq_feed(srq, now);
 	sh_thief_run(srq, now);
 }
 
