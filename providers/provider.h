@@ -333,7 +333,8 @@ struct shift_provider {
 	 * the active carrier, publish, end the withholding. Completions stay in posting
 	 * order: behind a READ_AGAIN, a delivered request is laid as a NOP that completes
 	 * with the original opcode. -ENOENT: a key is missing; -EOPNOTSUPP: a request can run
-	 * on its own NIC only. On any error nothing was done. */
+	 * on its own NIC only; -EIO: a READ of DELIVERED may have lost its data with its
+	 * completion. On any error nothing was done. */
 	int (*qp_settle)(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates,
 			 uint32_t n, struct sp_settled *out);
 	/* [shell] After key_missing: translate and publish what is withheld. -ENOENT: still

@@ -344,6 +344,8 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 		event.recv_count = shift_provider_mlx5.qp_recv_count(qp->sp);
 	if (ret == -ENOENT)
 		event.reason = SC_REASON_KEY;
+	else if (ret == -EIO)
+		event.reason = SC_REASON_FENCED_READ;
 	else if (ret)
 		event.reason = SC_REASON_RESOURCE;
 	sh_conn_event(qp, &event);

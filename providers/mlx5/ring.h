@@ -47,6 +47,7 @@ enum ring_limits {
 	RING_MAX_QPN = 1 << 24,	   /* QPNs are 24 bits wide */
 	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
 	RING_CHUNK = 256,	   /* backlog entries of one allocation */
+	RING_CQE_DATA = 64,	   /* bytes that a CQE can bring along */
 	RING_KEY_SLOTS = 8,	   /* translated keys that a queue remembers, of each kind */
 };
 

@@ -462,6 +462,29 @@ static void moves_what_was_not_delivered(void **state)
 	expect_sends(8, 3, IBV_WC_SUCCESS);
 }
 
+/* A READ whose data may lie in the completion that was lost is not complete without it. */
+static void read_into_a_completion_is_lost_with_it(void **state)
+{
+	enum sp_fate fates[2] = { SP_FATE_DELIVERED, SP_FATE_DELIVERED };
+	struct fake_geometry all = small;
+	struct sp_settled settled;
+	uint32_t to;
+
+	rig_free(rig);
+	all.sig_all = true;
+	rig_make(rig, &all, 64, false);
+	to = rig_standby(rig, &all);
+	assert_int_equal(rig_send(rig, IBV_WR_RDMA_READ, 1, IBV_SEND_SIGNALED, 1), 0);
+	assert_int_equal(rig_send(rig, IBV_WR_SEND, 2, IBV_SEND_SIGNALED | IBV_SEND_FENCE, 1), 0);
+	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	ENGINE->qp_seal(rig->sp);
+	ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp);
+	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled),
+			 -EIO);
+	fates[0] = fates[1] = SP_FATE_READ_AGAIN;
+	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled), 0);
+}
+
 /* w r W r' W: the READs run again, and what was delivered behind them completes behind them. */
 static void reads_run_again_in_order(void **state)
 {
@@ -934,6 +957,7 @@ int main(void)
 		TEST(arming_counts_events),
 		TEST(moves_what_was_not_delivered),
 		TEST(reads_run_again_in_order),
+		TEST(read_into_a_completion_is_lost_with_it),
 		TEST(describes_what_is_outstanding),
 		TEST(receives_move_with_their_count),
 		TEST(late_completions_of_a_left_carrier_are_dropped),
