@@ -539,7 +539,9 @@ static void move_key_unknown(struct sh_qp *qp)
 	       qp->qp->qp_num);
 	move_fail_all(qp, IBV_WC_REM_ACCESS_ERR, 0, 0);
 	move_all_to_error(qp);
+	qp->state = IBV_QPS_ERR;
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
+	sh_srq_ended(qp);
 }
 
 void sh_move_publish(struct sh_qp *qp, uint64_t now)

@@ -90,6 +90,7 @@ void run_reset(void);
 void run_late_rts(void);
 void run_destroy(void);
 void run_late_mr(void);
+void run_bad_key(void);
 void run_exit(void);
 void run_fork(void);
 void run_cycles(void);

@@ -191,6 +191,19 @@ def late_mr(lab, args):
     pair.moved()
 
 
+def bad_key(lab, args):
+    """The error is that of stock, though it is SHIFT that finds nothing behind the key."""
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "bad-key", shift=with_shift, deadline_ms=500)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(1)
+            lab.fault("port-down", "h0/mlx5_0")
+        pair.say("go")
+        pair.done()
+    pair.moved()
+
+
 def late_mr_without_nic(lab, args, fault):
     """Registered while the NIC is dead and its connection on another one; and after its return."""
     pair = yield Pair(lab, args, "late-mr", "--rounds", 1000, holddown_ms=100)
@@ -398,8 +411,8 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon, hung_nic,
-         kv_late, kv_deaf, cycles)
+         late_mr, bad_key, late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon,
+         hung_nic, kv_late, kv_deaf, cycles)
 
 
 def run_case(case, args):
