@@ -386,6 +386,8 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	pd = memory_pd(real_pd);
 	if (pd && !mr_add(pd, real, request))
 		pd_unprotect(pd); /* a key that no table knows */
+	if (pd)
+		sh_key_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
 }
 

@@ -127,6 +127,7 @@ void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch)
 	memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 	qp->quiesce.phase = SH_QUIESCE_COMMAND;
 	qp->quiesce.epoch = epoch;
+	qp->quiesce.keys = sh_keys_last();
 	qp->quiesce.since = now;
 	qp->quiesce.interval = MOVE_POLL_MIN_NS;
 	qp->quiesce.next_at = now + sh.config.flush_wait_ns; /* for a command that hangs */
@@ -351,12 +352,23 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 	sh_conn_event(qp, &event);
 }
 
+/*
+ * The peer sends again when it has our count, which comes behind this: by then it must have heard of the
+ * keys that went away, as another region may have one of them.
+ */
+static bool move_keys_heard(const struct sh_qp *qp)
+{
+	return !qp->peer || (int32_t)(qp->peer->keys_acked - qp->quiesce.keys) >= 0;
+}
+
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 {
 	struct sh_carrier *to = sh_carrier_find(qp, epoch);
 	int ret = -EINVAL;
 
-	if (to && to->sp)
+	if (to && to->sp && !move_keys_heard(qp))
+		ret = -ENOENT; /* asked again soon */
+	else if (to && to->sp)
 		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
 	if (!ret)
 		qp->receiving = to;

@@ -377,6 +377,7 @@ struct sh_qp {
 	struct {
 		enum sh_quiesce phase;
 		uint32_t epoch; /* carriers before it */
+		uint32_t keys;	/* the last of our journal when it began */
 		uint64_t since, next_at, interval;
 	} quiesce;
 	struct { /* sends of which no completion tells: the last one, and when */
@@ -678,6 +679,8 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 void sh_key_add(struct sh_mr *mr, uint8_t path);
 void sh_key_remove(struct sh_mr *mr, uint8_t path);
 uint32_t sh_keys_last(void); /* number of the last entry of the journal */
+/* Behind the registration of a key that another region may have had. Lock given up meanwhile. */
+void sh_key_wait(uint32_t rkey);
 
 /* stats.c */
 struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);
