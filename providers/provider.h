@@ -200,7 +200,9 @@ struct shift_provider {
 	 * or have taken their last. srq_recover [shell]: a ring without users, whose QPs are all in
 	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later.
 	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone.
-	 * srq_feed [shell]: after srq_stuck; -ENOENT: the key is still missing.
+	 * srq_feed [shell]: after srq_stuck; -ENOENT: a key is still missing. One that is missing for
+	 * as long as patience, seen from the first feed that missed it, names no memory: the receive
+	 * is handed out with a key that is none, and whoever takes it gets the error of that.
 	 */
 	int (*srq_drive)(struct sp_dev *dev, struct ibv_srq *srq, void *cookie,
 			 struct sp_srq **out);
@@ -211,7 +213,7 @@ struct shift_provider {
 	struct sp_srq_ring *(*srq_own)(struct sp_srq *srq);
 	void (*srq_look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*srq_recover)(struct sp_srq_ring *ring);
-	int (*srq_feed)(struct sp_srq *srq);
+	int (*srq_feed)(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 	/* Before a QP that the engine does not drive comes on it: the provider posts from now on,
 	 * and has what was posted. -EBUSY: receives were taken already, or driven QPs are on it. */
 	int (*srq_hand_back)(struct sp_srq *srq);
@@ -311,10 +313,10 @@ struct shift_provider {
 	/* [shell] The move is off (CANCEL): what was withheld runs on the active carrier. As
 	 * publish, -EAGAIN too. Not after qp_flushed: that means the carrier is given up. */
 	int (*qp_resume)(struct sp_qp *qp);
-	/* [shell] After the real QP was put to ERR and cq_drain: how far is it flushed? Ask
-	 * after every drain: it may post a hidden NOP whose completion ends the flush of
-	 * unsignaled requests. */
-	void (*qp_flushed)(struct sp_qp *qp, struct sp_flushed *out);
+	/* [shell] While the real QP goes to ERR, after cq_drain: how far is it flushed? Ask after
+	 * every drain. in_error: the commands are through; then it may post a hidden NOP whose
+	 * completion ends the flush of unsignaled requests. */
+	void (*qp_flushed)(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 	/* [shell] No more completions of older carriers count: a dead NIC's late CQE is dropped.
 	 * Called when recv_count has been made final, before qp_lay_receives. */
 	void (*qp_seal)(struct sp_qp *qp);
@@ -331,7 +333,8 @@ struct shift_provider {
 	 * the active carrier, publish, end the withholding. Completions stay in posting
 	 * order: behind a READ_AGAIN, a delivered request is laid as a NOP that completes
 	 * with the original opcode. -ENOENT: a key is missing; -EOPNOTSUPP: a request can run
-	 * on its own NIC only. On any error nothing was done. */
+	 * on its own NIC only; -EIO: a READ of DELIVERED may have lost its data with its
+	 * completion. On any error nothing was done. */
 	int (*qp_settle)(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates,
 			 uint32_t n, struct sp_settled *out);
 	/* [shell] After key_missing: translate and publish what is withheld. -ENOENT: still

@@ -56,7 +56,7 @@ static void conn_cb_progress(void *cookie, uint32_t epoch)
 	struct sh_qp *qp = cookie;
 	uint64_t none = 0;
 
-	(void)epoch;
+	atomic_store(&qp->progress_epoch, epoch);
 	atomic_compare_exchange_strong(&qp->progress_ns, &none, sh_now_ns());
 	conn_push(qp, SH_PENDING_PROGRESS);
 }
@@ -105,6 +105,15 @@ void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)
 
 /* ---- what the mailbox says ------------------------------------------------------------------ */
 
+/* Of what was sent on that carrier nothing has come, as far as is known. */
+static bool conn_barren(struct sh_qp *qp, uint32_t epoch)
+{
+	bool delivered = qp->totals.settled != qp->settled_before;
+
+	qp->settled_before = qp->totals.settled;
+	return epoch && !delivered && atomic_load(&qp->progress_epoch) != epoch;
+}
+
 static void conn_error(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
@@ -121,8 +130,10 @@ static void conn_error(struct sh_qp *qp)
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
 	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
 	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
-	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR)
+	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR) {
 		sh_watch_blame(qp, event.epoch);
+		event.barren = conn_barren(qp, event.epoch);
+	}
 	sh_conn_event(qp, &event);
 }
 
@@ -439,6 +450,7 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->up = qp->steady = qp->drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
 		qp->move = NULL;
+		atomic_store(&qp->progress_epoch, 0);
 		sc_init(&qp->core, &config);
 		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
 	}

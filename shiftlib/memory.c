@@ -138,6 +138,7 @@ static void memory_mr_made(const struct memory_job *task)
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		pd_lose_path(mr->pd, task->path);
 	sh_key_add(mr, task->path);
+	sh_srq_keys_came(mr->pd->ctx);
 }
 
 static void memory_mr_failed(const struct memory_job *task)
@@ -518,6 +519,8 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	pd = memory_pd(real_pd);
 	if (pd && !mr_add(pd, real, request))
 		pd_unprotect(pd); /* a key that no table knows */
+	if (pd)
+		sh_key_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
 }
 

@@ -137,6 +137,7 @@ void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch)
 	memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 	qp->quiesce.phase = SH_QUIESCE_COMMAND;
 	qp->quiesce.epoch = epoch;
+	qp->quiesce.keys = sh_keys_last();
 	qp->quiesce.since = now;
 	qp->quiesce.interval = MOVE_POLL_MIN_NS;
 	qp->quiesce.next_at = now + sh.config.flush_wait_ns; /* for a command that hangs */
@@ -157,7 +158,7 @@ static bool move_drain_cqs(struct sh_qp *qp, struct sp_flushed *flushed)
 
 	if (!ret && qp->rcq != qp->scq)
 		ret = shift_provider_mlx5.cq_drain(qp->rcq->sp);
-	shift_provider_mlx5.qp_flushed(qp->sp, flushed);
+	shift_provider_mlx5.qp_flushed(qp->sp, move_commands_done(qp), flushed);
 	return !ret;
 }
 
@@ -354,9 +355,20 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 		event.recv_count = shift_provider_mlx5.qp_recv_count(qp->sp);
 	if (ret == -ENOENT)
 		event.reason = SC_REASON_KEY;
+	else if (ret == -EIO)
+		event.reason = SC_REASON_FENCED_READ;
 	else if (ret)
 		event.reason = SC_REASON_RESOURCE;
 	sh_conn_event(qp, &event);
+}
+
+/*
+ * The peer sends again when it has our count, which comes behind this: by then it must have heard of the
+ * keys that went away, as another region may have one of them.
+ */
+static bool move_keys_heard(const struct sh_qp *qp)
+{
+	return !qp->peer || (int32_t)(qp->peer->keys_acked - qp->quiesce.keys) >= 0;
 }
 
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
@@ -364,7 +376,9 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 	struct sh_carrier *to = sh_carrier_find(qp, epoch);
 	int ret = -EINVAL;
 
-	if (to && to->sp)
+	if (to && to->sp && !move_keys_heard(qp))
+		ret = -ENOENT; /* asked again soon */
+	else if (to && to->sp)
 		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
 	if (!ret)
 		qp->receiving = to;
@@ -547,7 +561,9 @@ static void move_key_unknown(struct sh_qp *qp)
 	       qp->qp->qp_num);
 	move_fail_all(qp, IBV_WC_REM_ACCESS_ERR, 0, 0);
 	move_all_to_error(qp);
+	qp->state = IBV_QPS_ERR;
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
+	sh_srq_ended(qp);
 }
 
 void sh_move_publish(struct sh_qp *qp, uint64_t now)

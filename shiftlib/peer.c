@@ -7,6 +7,7 @@
 
 #define PEER_KEYS_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define PEER_KEYS_MAX_NS SH_NS_PER_S
+#define KEYS_WAIT_S	 1 /* a peer that has not answered by then does not use them either */
 #define PEER_OPEN_NS	 SH_NS_PER_S /* a control path that could not be opened is tried again */
 #define PEER_REST_NS	 (60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
 #define PEER_SEND_PATHS	 2		    /* what may go over any path goes over so many */
@@ -528,6 +529,7 @@ static void peer_keys_acked(struct sh_peer *peer, uint32_t seq)
 		return;
 	peer->keys_acked = seq;
 	peer->keys_interval = 0;
+	pthread_cond_broadcast(&sh.idle); /* sh_key_wait */
 	peer_send_keys(peer, sh_now_ns());
 	if (!peer->keys_waiting)
 		return;
@@ -553,10 +555,29 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 	return map;
 }
 
+static bool key_begins(const struct sh_wire_key *key)
+{
+	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
+}
+
+/* What went away before the journal began anew is not in it. */
+static void peer_keys_forget(struct sh_peer *peer)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < SH_MAX_NICS; i++)
+		for (j = 0; j < SH_MAX_NICS; j++)
+			if (peer->rkeys[i][j])
+				sh_keymap_clear(peer->rkeys[i][j]);
+	shift_provider_mlx5.keys_changed();
+}
+
 static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 {
 	struct sh_keymap *map;
 
+	if (key_begins(key))
+		peer_keys_forget(peer);
 	if (key->nic >= SH_MAX_NICS || key->backup_nic >= SH_MAX_NICS)
 		return;
 	map = sh_peer_rkeys(peer, key->nic, key->backup_nic);
@@ -575,11 +596,6 @@ static void peer_send_key_ack(struct sh_peer *peer)
 	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
 	sh_wire_put_keys_ack(&writer, peer->keys_heard);
 	peer_send_any(peer, buf, sh_wire_end(&writer));
-}
-
-static bool key_begins(const struct sh_wire_key *key)
-{
-	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
 }
 
 /* One behind a gap is not for us, but where the journal begins anew: all that is valid follows. */
@@ -724,6 +740,60 @@ void sh_key_remove(struct sh_mr *mr, uint8_t path)
 		return;
 	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
 	keys_tell();
+}
+
+/* ---- keys that are given out again ----------------------------------------------------------- */
+
+/* It translates our keys, or is about to. */
+static bool peer_translates(const struct sh_peer *peer)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer &&
+		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
+			return true;
+	return false;
+}
+
+static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
+{
+	uint32_t i;
+
+	if (peer->keys_acked < sh.keys.before)
+		return true;
+	for (i = peer->keys_acked - sh.keys.before; i < sh.keys.n; i++)
+		if (sh.keys.entries[i].op == SH_WIRE_KEY_REMOVE && sh.keys.entries[i].rkey == rkey)
+			return true;
+	return false;
+}
+
+static bool key_stale(uint32_t rkey)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (peer->conns && peer_key_stale(peer, rkey) && peer_translates(peer))
+			return true;
+	return false;
+}
+
+/*
+ * The kernel's driver gives the key of a region that is gone to the next one. A peer that has not heard
+ * of it yet would take it for what it was: a request of its application, which learns of the key from
+ * ours, would be refused on the other NIC, or write where it must not.
+ */
+void sh_key_wait(uint32_t rkey)
+{
+	struct timespec until;
+	int ret = 0;
+
+	if (!key_stale(rkey))
+		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += KEYS_WAIT_S;
+	while (!ret && key_stale(rkey))
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 }
 
 /* ---- our NICs' addresses: told when they change --------------------------------------------- */

@@ -239,15 +239,19 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
-	bool left;	/* to the provider, for a QP that the engine does not drive */
-	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
-	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
-	uint64_t look_at;	  /* again; 0: no need */
+	bool left; /* to the provider, for a QP that the engine does not drive */
+	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
+	 * the engine does not count them. */
+	uint32_t pinned;
+	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
+	uint64_t look_at;		 /* again; 0: no need */
+	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
-	struct sh_thief thief; /* on the application's own */
+	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
+	struct sh_thief thief;	 /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -390,6 +394,7 @@ struct sh_qp {
 	struct {
 		enum sh_quiesce phase;
 		uint32_t epoch; /* carriers before it */
+		uint32_t keys;	/* the last of our journal when it began */
 		uint64_t since, next_at, interval;
 	} quiesce;
 	struct { /* sends of which no completion tells: the last one, and when */
@@ -420,6 +425,7 @@ struct sh_qp {
 	_Atomic uint32_t pending;
 	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
 	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
 	struct sh_qp *_Atomic mail_next;
 
@@ -427,7 +433,8 @@ struct sh_qp {
 		uint32_t moves;
 		uint64_t resubmitted, settled;
 	} totals;
-	struct sh_move *move; /* figures of the move under way or of the last one */
+	uint64_t settled_before; /* the last time that retries were not answered */
+	struct sh_move *move;	 /* figures of the move under way or of the last one */
 };
 
 /* Figures of one move, kept for status and SHIFT_STATS. */
@@ -606,6 +613,7 @@ bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
 int sh_srq_leave(struct sh_srq *srq);
 void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
 void sh_srq_run(uint64_t now);
 uint64_t sh_srq_next_timer(void);
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
@@ -715,6 +723,8 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 void sh_key_add(struct sh_mr *mr, uint8_t path);
 void sh_key_remove(struct sh_mr *mr, uint8_t path);
 uint32_t sh_keys_last(void); /* number of the last entry of the journal */
+/* Behind the registration of a key that another region may have had. Lock given up meanwhile. */
+void sh_key_wait(uint32_t rkey);
 
 /* stats.c */
 struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);

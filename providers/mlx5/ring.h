@@ -47,6 +47,7 @@ enum ring_limits {
 	RING_MAX_QPN = 1 << 24,	   /* QPNs are 24 bits wide */
 	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
 	RING_CHUNK = 256,	   /* backlog entries of one allocation */
+	RING_CQE_DATA = 64,	   /* bytes that a CQE can bring along */
 	RING_KEY_SLOTS = 8,	   /* translated keys that a queue remembers, of each kind */
 };
 
@@ -564,7 +565,7 @@ int ring_qp_fence(struct sp_qp *qp, bool *atomics);
 bool ring_qp_fenced(struct sp_qp *qp);
 uint64_t ring_qp_progressed(struct sp_qp *qp);
 int ring_qp_resume(struct sp_qp *qp);
-void ring_qp_flushed(struct sp_qp *qp, struct sp_flushed *out);
+void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 void ring_qp_seal(struct sp_qp *qp);
 int ring_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to);
 uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max);

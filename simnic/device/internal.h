@@ -29,6 +29,7 @@
 #define SN_UD_MTU	  4096
 #define SN_GRH_BYTES	  40
 #define SN_MR_BUCKETS	  1024
+#define SN_KEPT_KEYS	  64
 #define SN_BFREG_SIZE	  512 /* two halves of 256 bytes */
 #define SN_BFREG_OFFSET	  0x800
 #define SN_BFREGS_PER_UAR 2
@@ -179,6 +180,7 @@ struct sn_dev {
 	struct sn_cq *cqs;
 	struct sn_srq *srqs;
 	struct sn_mr *mr[SN_MR_BUCKETS];
+	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* of regions that are no more */
 };
 
 struct sn_stage {

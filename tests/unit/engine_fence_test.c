@@ -115,7 +115,7 @@ static struct sp_flushed leave(uint8_t syndrome)
 	for (int i = 0; i < 2; i++) {
 		fake_flush(rig_active(rig), syndrome);
 		drain();
-		ENGINE->qp_flushed(rig->sp, &flushed);
+		ENGINE->qp_flushed(rig->sp, true, &flushed);
 	}
 	return flushed;
 }

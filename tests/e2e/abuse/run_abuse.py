@@ -155,6 +155,18 @@ def reset_fast(lab, args):
     pair.moved()
 
 
+def late_rts(lab, args):
+    """What the application does to the queue pair that it knows counts for the one in use."""
+    pair = yield Pair(lab, args, "late-rts")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    for p in pair.ends:
+        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.say("go")
+    pair.done()
+
+
 def destroy(lab, args):
     pair = yield Pair(lab, args, "destroy", "--rounds", 6)
     for n in range(6):
@@ -176,6 +188,19 @@ def late_mr(lab, args):
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
     pair.done()
+    pair.moved()
+
+
+def bad_key(lab, args):
+    """The error is that of stock, though it is SHIFT that finds nothing behind the key."""
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "bad-key", shift=with_shift, deadline_ms=500)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(1)
+            lab.fault("port-down", "h0/mlx5_0")
+        pair.say("go")
+        pair.done()
     pair.moved()
 
 
@@ -385,9 +410,9 @@ def events(lab, args):
         pair.done()
 
 
-CASES = (query, bare, domains, ece, events, churn, churn_hang, reset, reset_fast, destroy, late_mr,
-         late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon, hung_nic, kv_late,
-         kv_deaf, cycles)
+CASES = (query, bare, domains, ece, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon,
+         hung_nic, kv_late, kv_deaf, cycles)
 
 
 def run_case(case, args):
