@@ -170,6 +170,7 @@ struct shift_provider {
 	 * is. */
 	int (*cq_ring_add)(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 			   struct sp_cq_ring **out);
+	/* [shell] Before the shadow CQ is destroyed. Waits for threads that are arming through it. */
 	void (*cq_ring_del)(struct sp_cq *cq, struct sp_cq_ring *ring);
 	/* A completion event of this real CQ was read (bumps the arm number). */
 	void (*cq_event_read)(struct sp_cq *cq, struct ibv_cq *real);
