@@ -80,20 +80,17 @@ HOOK_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 HOOK_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 				 void **cq_context)
 {
-	if (!hook_enter())
+	if (!hook_wanted())
 		return real_verbs()->get_cq_event(channel, cq, cq_context);
-	hook_leave();
 	return shift_get_cq_event(channel, cq, cq_context);
 }
 
 HOOK_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	if (!hook_enter()) {
+	if (hook_wanted())
+		shift_ack_cq_events(cq, nevents);
+	else
 		real_verbs()->ack_cq_events(cq, nevents);
-		return;
-	}
-	shift_ack_cq_events(cq, nevents);
-	hook_leave();
 }
 
 HOOK_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,

@@ -42,17 +42,18 @@ int sh_fdmap_set(struct sh_fdmap *map, int fd, void *object)
 	return 0;
 }
 
-void *sh_fdmap_get(struct sh_fdmap *map, int fd)
+void sh_fdmap_drop(struct sh_fdmap *map, int fd, void *object)
 {
-	int index = fd >> SH_FDMAP_LEAF_BITS;
-	void *_Atomic *leaf;
+	void *_Atomic *slot = sh_fdmap_slot(map, fd);
 
-	if (fd < 0 || index >= SH_FDMAP_LEAVES)
-		return NULL;
-	leaf = atomic_load_explicit(&map->leaves[index], memory_order_acquire);
-	if (!leaf)
-		return NULL;
-	return atomic_load_explicit(&leaf[fd & (LEAF_SIZE - 1)], memory_order_acquire);
+	if (slot)
+		atomic_compare_exchange_strong(slot, &object, NULL);
+}
+
+void sh_fdmap_fini(struct sh_fdmap *map)
+{
+	for (int i = 0; i < SH_FDMAP_LEAVES; i++)
+		free(atomic_load(&map->leaves[i]));
 }
 
 /* Raised by what the thread itself executes, so not while it waits; many libraries handle them. */

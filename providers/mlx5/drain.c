@@ -131,7 +131,6 @@ int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow
 	ring_lock(&cq->lock);
 	ring->next = cq->ring.next;
 	cq->ring.next = ring;
-	arm_if_armed(ring);
 	ring_unlock(&cq->lock);
 	*out = ring;
 	return 0;
@@ -177,27 +176,26 @@ void ring_unlive(struct sp_cq_ring *ring, bool *flag)
 	ring_cq_refresh_slow(ring->cq);
 }
 
-/* A 2-bit number in the word's bits 28 and 29 (PRM: CQ arm doorbell). */
-static void arm_number_next(struct sp_cq_ring *ring)
+struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
+{
+	return &cq->ring;
+}
+
+/*
+ * Without the lock, as in libmlx5. The armings first: see notify(). The arm number has two of the
+ * word's bits, 28 and 29 (PRM: CQ arm doorbell).
+ */
+void ring_cq_event_read(struct sp_cq_ring *ring)
 {
 	const uint64_t one = ring_first_word(htobe32(1u << 28));
 	const uint64_t carry = ring_first_word(htobe32(1u << 30));
-	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+	uint64_t arm;
 
-	atomic_store_explicit(&ring->arm, (arm + one) & ~carry, memory_order_release);
-}
-
-/* The armings first: see notify(). */
-void ring_cq_event_read(struct sp_cq *cq, struct ibv_cq *real)
-{
-	struct sp_cq_ring *ring;
-
-	ring_lock(&cq->lock);
-	ring_cq_told(cq);
-	for (ring = &cq->ring; ring; ring = ring->next)
-		if (ring->real == real)
-			arm_number_next(ring);
-	ring_unlock(&cq->lock);
+	ring_cq_told(ring->cq);
+	arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + one) & ~carry,
+						      memory_order_release, memory_order_relaxed))
+		;
 }
 
 /* -- drain ------------------------------------------------------------------------------------ */
