@@ -52,7 +52,7 @@ void sh_channel_setup(const struct shift_real *verbs)
 	real = verbs;
 }
 
-static struct sh_channel *channel_of(const struct ibv_comp_channel *channel)
+static inline struct sh_channel *channel_of(const struct ibv_comp_channel *channel)
 {
 	struct sh_channel *ch = channel ? sh_fdmap_get(&facades, channel->fd) : NULL;
 
@@ -755,21 +755,41 @@ static int sources_take(struct sh_channel *ch, struct ibv_cq **cq)
 	return -EAGAIN;
 }
 
-/* Not the first source at once: software events, other sources, or nothing yet. */
+/* Software events, and those of all sources. */
+static int channel_take(struct sh_channel *ch, struct ibv_cq **cq)
+{
+	int ret = -EAGAIN;
+
+	if (unlikely(atomic_load(&ch->in_line)))
+		ret = raised_take(ch, cq);
+	return ret == -EAGAIN ? sources_take(ch, cq) : ret;
+}
+
+static inline __attribute__((always_inline)) bool turn_take(struct sh_channel *ch,
+							    struct ibv_cq **cq)
+{
+	if (unlikely(atomic_load(&ch->in_line)))
+		return false;
+	return !source_take(ch, atomic_load_explicit(&ch->turn, memory_order_relaxed), cq);
+}
+
+/*
+ * The source whose turn it is had nothing: the fd knows of the others. Who may not wait has to be
+ * told of what they have before it is told to.
+ */
 static __attribute__((noinline)) int channel_wait(struct sh_channel *ch, struct ibv_cq **cq)
 {
 	int ret;
 
 	do {
-		ret = -EAGAIN;
-		if (atomic_load(&ch->in_line))
-			ret = raised_take(ch, cq);
-		if (ret == -EAGAIN)
-			ret = sources_take(ch, cq);
-		if (ret != -EAGAIN)
-			return ret;
 		ret = sh_fd_wait(ch->facade.fd);
-	} while (!ret);
+		if (!ret && turn_take(ch, cq))
+			return 0;
+		if (ret == -EAGAIN)
+			return channel_take(ch, cq);
+		if (!ret)
+			ret = channel_take(ch, cq);
+	} while (ret == -EAGAIN);
 	return ret;
 }
 
@@ -780,8 +800,7 @@ int shift_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, voi
 
 	if (unlikely(!ch))
 		return real->get_cq_event(channel, cq, cq_context);
-	if (unlikely(atomic_load(&ch->in_line)) ||
-	    unlikely(source_take(ch, atomic_load_explicit(&ch->turn, memory_order_relaxed), cq))) {
+	if (unlikely(!turn_take(ch, cq))) {
 		ret = channel_wait(ch, cq);
 		if (ret) {
 			errno = -ret;

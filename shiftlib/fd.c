@@ -64,7 +64,7 @@ static bool is_fault(int sig)
 }
 
 /* Would the kernel have restarted a read() after whichever handler ran? */
-static bool handlers_restart(void)
+static __attribute__((noinline)) bool handlers_restart(void)
 {
 	for (int sig = 1; sig < NSIG; sig++) {
 		struct sigaction action;
@@ -82,7 +82,8 @@ static bool handlers_restart(void)
 int sh_fd_wait(int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
-	int flags = fcntl(fd, F_GETFL);
+	long flags =
+		syscall(SYS_fcntl, fd, F_GETFL); /* fcntl(2), without what it does for others */
 	int ret;
 
 	if (flags < 0)

@@ -489,8 +489,10 @@ void ring_cq_wait_armers(struct sp_cq *cq)
 			sched_yield();
 }
 
-static RING_NOINLINE int notify_locked(struct sp_cq *cq, enum ring_armed kind)
+/* These look the CQ up once more, so that its caller need not keep it where they take it. */
+static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed kind)
 {
+	struct sp_cq *cq = ring_cq_known(ibv->context, ibv->handle);
 	bool solicited = kind == RING_ARMED_SOLICITED;
 
 	atomic_fetch_sub(&cq->armings[kind].count, RING_ARMER);
@@ -522,14 +524,14 @@ static RING_NOINLINE int notify_locked(struct sp_cq *cq, enum ring_armed kind)
  * Who deletes a ring takes it out of `lone`, and waits behind a full fence until nobody is in here;
  * who finds it in `lone` was counted before: struct, record and register stay until it has left.
  */
-RING_INLINE int notify(struct sp_cq *cq, enum ring_armed kind)
+RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_armed kind)
 {
 	struct sp_cq_ring *ring;
 
 	atomic_fetch_add(&cq->armings[kind].count, RING_ARMING + RING_ARMER);
 	ring = atomic_load(&cq->lone);
 	if (ring_unlikely(!ring))
-		return notify_locked(cq, kind);
+		return notify_locked(ibv, kind);
 	arm_both(ring, kind == RING_ARMED_SOLICITED);
 #if !defined(__x86_64__) /* there the locked instruction flushes */
 	ring_wc_flush();
@@ -543,9 +545,9 @@ static RING_NOINLINE int notify_unknown(struct ibv_cq *ibv, int solicited_only)
 	return ring_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
 }
 
-static __attribute__((noinline)) int notify_solicited(struct sp_cq *cq)
+static __attribute__((noinline)) int notify_solicited(const struct ibv_cq *ibv)
 {
-	return notify(cq, RING_ARMED_SOLICITED);
+	return notify(ibv, ring_cq_known(ibv->context, ibv->handle), RING_ARMED_SOLICITED);
 }
 
 int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
@@ -555,6 +557,6 @@ int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
 	if (ring_unlikely(!cq))
 		return notify_unknown(ibv, solicited_only);
 	if (solicited_only)
-		return notify_solicited(cq);
-	return notify(cq, RING_ARMED_ANY);
+		return notify_solicited(ibv);
+	return notify(ibv, cq, RING_ARMED_ANY);
 }
