@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,6 +56,30 @@ void sh_fdmap_fini(struct sh_fdmap *map)
 	for (int i = 0; i < SH_FDMAP_LEAVES; i++)
 		free(atomic_load(&map->leaves[i]));
 }
+
+#ifdef __SANITIZE_THREAD__
+ssize_t sh_fd_take(int fd, uint64_t *value)
+{
+	ssize_t ret;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = read(fd, value, sizeof(*value));
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
+ssize_t sh_fd_give(int fd, uint64_t value)
+{
+	ssize_t ret;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = write(fd, &value, sizeof(value));
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+#endif
 
 /* Raised by what the thread itself executes, so not while it waits; many libraries handle them. */
 static bool is_fault(int sig)

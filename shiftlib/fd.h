@@ -47,8 +47,13 @@ static inline void *sh_fdmap_get(struct sh_fdmap *map, int fd)
 
 /*
  * read(2) and write(2) of 8 bytes, but no cancellation points: for fds that do not block, by
- * threads that hold something. Results and errno as of those.
+ * threads that hold something. Results and errno as of those. TSan learns what happened before from
+ * the library's calls only.
  */
+#ifdef __SANITIZE_THREAD__
+ssize_t sh_fd_take(int fd, uint64_t *value);
+ssize_t sh_fd_give(int fd, uint64_t value);
+#else
 static inline ssize_t sh_fd_take(int fd, uint64_t *value)
 {
 	return syscall(SYS_read, fd, value, sizeof(*value));
@@ -58,6 +63,7 @@ static inline ssize_t sh_fd_give(int fd, uint64_t value)
 {
 	return syscall(SYS_write, fd, &value, sizeof(value));
 }
+#endif
 
 /*
  * Waits until fd is readable, as a read(2) of it would wait: -EAGAIN at once if it has O_NONBLOCK;

@@ -449,6 +449,63 @@ static void arming_races_with_a_move(void **state)
 	race_arming(RIG_CARRIERS - 2, a_standby_is_ready, go_there, the_new_ring_is_armed);
 }
 
+static _Atomic bool arming, arm_on;
+
+static void *arm_all_the_time(void *arg)
+{
+	arming = true;
+	for (int i = 0; arm_on; i++) {
+		arm(i % 2);
+		ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+	}
+	return NULL;
+}
+
+/* The shadow CQ of an incarnation, from the move there to the end of it. */
+static void a_ring_comes_and_goes(void)
+{
+	struct fake_cq *shadow = calloc(1, sizeof(*shadow));
+	struct rig_nic *nic = &rig->nics[0];
+	struct sp_cq_ring *before = nic->ring_s;
+
+	assert_non_null(shadow);
+	fake_cq_make(&nic->dev, shadow, 4096, 64);
+	assert_int_equal(
+		ENGINE->cq_ring_add(rig->sp_scq, nic->dev.sp, fake_ibv_cq(shadow), &nic->ring_s),
+		0);
+	a_standby_is_ready();
+	(void)armed(shadow);
+	go_there();
+	assert_ptr_equal(rig->sp_scq->active, nic->ring_s);
+	while (armed(shadow) == UINT32_MAX)
+		sched_yield();
+	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	rig_drop(rig, next);
+	ENGINE->cq_ring_del(rig->sp_scq, nic->ring_s);
+	nic->ring_s = before;
+	/* the record and the register go with it */
+	fake_cq_free(shadow);
+	memset(shadow, 0, sizeof(*shadow));
+	free(shadow);
+}
+
+static void a_ring_goes_while_others_arm(void **state)
+{
+	pthread_t threads[3];
+
+	other_goes();
+	arm_on = true;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, arm_all_the_time, NULL), 0);
+	while (!arming)
+		sched_yield();
+	for (int i = 0; i < 100; i++)
+		a_ring_comes_and_goes();
+	arm_on = false;
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST_EX(f) cmocka_unit_test_setup_teardown(f, setup_ex, teardown)
@@ -470,6 +527,7 @@ int main(int argc, char **argv)
 		TEST(both_rings_are_armed),
 		TEST(arming_races_with_a_drain),
 		TEST(arming_races_with_a_move),
+		TEST(a_ring_goes_while_others_arm),
 	};
 
 	if (argc > 1)
