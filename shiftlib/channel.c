@@ -740,8 +740,10 @@ static int sources_take(struct sh_channel *ch, struct ibv_cq **cq)
 
 	while (i < n) {
 		uint32_t source = (first + i) % n;
-		int ret = source_take(ch, source, cq);
+		int ret = -EAGAIN;
 
+		if (atomic_load(&ch->sources[source].fd) >= 0)
+			ret = source_take(ch, source, cq);
 		if (!ret && i)
 			atomic_store_explicit(&ch->turn, source, memory_order_relaxed);
 		if (!ret)

@@ -480,7 +480,7 @@ void ring_cq_told(struct sp_cq *cq)
 	atomic_store_explicit(&solicited->told, n_solicited, memory_order_relaxed);
 }
 
-/* As ring_lock_wait: a thread is in there for some instructions only. */
+/* `lone` is cleared. As ring_lock_wait: a thread is in there for some instructions only. */
 void ring_cq_wait_armers(struct sp_cq *cq)
 {
 	__sync_synchronize();
@@ -521,7 +521,7 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
  * Who reads an event looks at the count before it moves the arm number. A thread that it finds in
  * here may take the number from before or behind: its arming is not taken for answered. One that
  * has left took the number from before, which counts for nothing now: it is.
- * Who deletes a ring takes it out of `lone`, and waits behind a full fence until nobody is in here;
+ * Who deletes a ring clears `lone`, and waits behind a full fence until nobody is in here;
  * who finds it in `lone` was counted before: struct, record and register stay until it has left.
  */
 RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_armed kind)

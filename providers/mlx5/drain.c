@@ -146,9 +146,11 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	prev->next = ring->next;
 	if (cq->turn == ring)
 		cq->turn = &cq->ring;
+	/* who comes now finds none, and waits for the lock: so nobody goes on being counted */
+	atomic_store(&cq->lone, NULL);
+	ring_cq_wait_armers(cq);
 	ring_cq_refresh_slow(cq);
 	ring_unlock(&cq->lock);
-	ring_cq_wait_armers(cq);
 	free(ring);
 }
 
