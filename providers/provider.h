@@ -166,13 +166,17 @@ struct shift_provider {
 	int (*cq_drive)(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
 			void *cookie, struct sp_cq **out);
 	int (*cq_undrive)(struct sp_cq *cq);
-	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed if the application's
-	 * is. */
+	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed when a carrier comes on it,
+	 * if the application's is. */
 	int (*cq_ring_add)(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 			   struct sp_cq_ring **out);
+	/* [shell] Before the shadow CQ is destroyed. Waits for threads that are arming through it. */
 	void (*cq_ring_del)(struct sp_cq *cq, struct sp_cq_ring *ring);
-	/* A completion event of this real CQ was read (bumps the arm number). */
-	void (*cq_event_read)(struct sp_cq *cq, struct ibv_cq *real);
+	/* The ring of the application's own CQ. */
+	struct sp_cq_ring *(*cq_own_ring)(struct sp_cq *cq);
+	/* A completion event of this ring's CQ was read (moves the arm number). On the data path:
+	 * takes no lock. Not behind cq_ring_del or cq_undrive. */
+	void (*cq_event_read)(struct sp_cq_ring *ring);
 	/* [shell] Move all that is in the hardware rings to the backlog, error completions
 	 * into the carriers' accounts. A poller between start_poll and end_poll does not
 	 * hinder it. -ENOMEM. */

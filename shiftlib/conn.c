@@ -95,12 +95,9 @@ const struct sp_callbacks sh_callbacks = {
 	.srq_limit = sh_srq_cb_limit,
 };
 
-void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)
+void sh_cq_event_read(struct sp_cq_ring *ring)
 {
-	struct sh_cq *cq = (struct sh_cq *)((char *)events - offsetof(struct sh_cq, events));
-
-	if (cq->sp)
-		shift_provider_mlx5.cq_event_read(cq->sp, real);
+	shift_provider_mlx5.cq_event_read(ring);
 }
 
 /* ---- what the mailbox says ------------------------------------------------------------------ */

@@ -138,8 +138,10 @@ struct sh_shadow_cq {
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_cq *cq;
-	struct ibv_comp_channel *channel;
-	struct sp_cq_ring *ring;
+	struct ibv_comp_channel *channel; /* that of all shadow CQs of the facade there */
+	struct sh_cq_feed feed;
+	struct sp_cq_ring *ring; /* NULL: the engine has let go of it */
+	bool holds;		 /* the incarnation */
 };
 
 /* An opened context of the application. */

@@ -296,6 +296,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq_undrive = ring_cq_undrive,
 	.cq_ring_add = ring_cq_ring_add,
 	.cq_ring_del = ring_cq_ring_del,
+	.cq_own_ring = ring_cq_own_ring,
 	.cq_event_read = ring_cq_event_read,
 	.cq_drain = ring_cq_drain,
 	.cq_resize_reserve = ring_cq_resize_reserve,
