@@ -28,22 +28,16 @@ class Pair:
 
     def __init__(self, lab, args, scenario, *options, shift=True, **settings):
         self.lab = lab
-        self.limit = LIMIT * args.slow
+        self.limit = LIMIT
         self.lanes = 1
         port = str(lab_module.free_port())
         argv = [os.path.join(lab_module.out_folder(args.build), "bin", "abuse"), scenario,
                 "--port", port] + [str(o) for o in options]
         settings.setdefault("log", "info")
         kv = settings.pop("kv", None)
-        with_shift = Shift(way="both" if args.sanitizer else "shiftctl", kv=kv,
-                           **settings) if shift else None
-        known = os.path.join(lab.folder, "known-races")
-        with open(known, "w", encoding="ascii") as f:
-            f.write("race:libmlx5-rdmav\n")  # the distribution's: the seed of its create_ah
-        env = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
-               "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
-        self.ends = [lab.start("h0", argv + ["--server"], "server", with_shift, env, True),
-                     lab.start("h1", argv + ["--client"], "client", with_shift, env, True)]
+        with_shift = Shift(kv=kv, **settings) if shift else None
+        self.ends = [lab.start("h0", argv + ["--server"], "server", with_shift, stdin=True),
+                     lab.start("h1", argv + ["--client"], "client", with_shift, stdin=True)]
 
     def alive(self):
         for p in self.ends:
@@ -240,7 +234,7 @@ def cycles(lab, args):
         text = (f"{p.name} holds {first[0]} KiB in {first[1]} mappings after a fifth, "
                 f"{last[0]} KiB in {last[1]} at the end")
         print("     " + text)
-        if not args.sanitizer and (last[0] - first[0] > 256 or last[1] - first[1] > 32):
+        if not lab.sanitizer and (last[0] - first[0] > 256 or last[1] - first[1] > 32):
             raise Failed(text)
 
 
@@ -400,8 +394,8 @@ def run_case(case, args):
             while True:
                 pair = steps.send(pair)
         except StopIteration:
-            bad = [p.tail(60) for p in pair.ends if "Sanitizer" in p.err()]
-            return "a sanitizer spoke\n" + "".join(bad) if bad else None
+            bad = lab.sanitizer_words()
+            return "a sanitizer spoke\n" + bad if bad else None
         except (Failed, Stuck, RuntimeError) as e:
             return f"{e}\n" + (pair.tails() if pair else "")
     return None
@@ -413,15 +407,13 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--only", default="", help="cases whose name begins so")
     p.add_argument("--cycles", type=int, default=1000)
-    p.add_argument("--sanitizer", action="store_true", help="a build with a sanitizer")
-    p.add_argument("--slow", type=float, default=1.0, help="factor of all time limits")
     p.add_argument("--keep", action="store_true", help="keep each case's folder")
     args = p.parse_args()
     failed = 0
     for case in CASES:
         if not case.__name__.startswith(args.only):
             continue
-        if args.sanitizer and case is fork:
+        if lab_module.sanitizer_of(args.build) and case is fork:
             continue  # their runtimes do not survive a fork of a threaded program
         begun = time.monotonic()
         reason = run_case(case, args)
