@@ -121,6 +121,7 @@ static void dev_state_events(struct sn_dev *dev)
 	if (dev->fatal || !died)
 		return;
 	dev->fatal = true;
+	sn_posted_flush(dev); /* what has left a NIC arrives without it */
 	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
 }
 
