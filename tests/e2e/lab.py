@@ -256,8 +256,10 @@ class Lab:
                 "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
 
     def sanitizer_words(self):
-        """What a sanitizer said of the programs."""
-        return "".join(p.tail(60) for p in self.programs if "Sanitizer" in p.err())
+        """What a sanitizer said of the programs, from the beginning."""
+        said = [(p.name, p.err()) for p in self.programs]
+        return "".join(f"--- {name} stderr\n{err[:8000]}" for name, err in said
+                       if "Sanitizer" in err)
 
     def ctl(self, *args, check=True):
         argv = [os.path.join(self.out, "bin", "simnicctl")] + [str(a) for a in args]
