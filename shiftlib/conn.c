@@ -51,6 +51,11 @@ static void conn_cb_key_missing(void *cookie)
 	conn_push(cookie, SH_PENDING_KEY);
 }
 
+static void conn_cb_gated(void *cookie)
+{
+	conn_push(cookie, SH_PENDING_GATED);
+}
+
 static void conn_cb_progress(void *cookie, uint32_t epoch)
 {
 	struct sh_qp *qp = cookie;
@@ -87,6 +92,7 @@ const struct sp_callbacks sh_callbacks = {
 	.qp_error = conn_cb_error,
 	.cq_event = conn_cb_cq_event,
 	.key_missing = conn_cb_key_missing,
+	.gated = conn_cb_gated,
 	.qp_progress = conn_cb_progress,
 	.lkey = conn_cb_lkey,
 	.rkey = conn_cb_rkey,
@@ -149,6 +155,8 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 		conn_error(qp);
 	if (pending & SH_PENDING_KEY)
 		sh_move_key_missing(qp);
+	if (pending & SH_PENDING_GATED)
+		sh_flush_run(qp, sh_now_ns());
 	if ((pending & SH_PENDING_PROGRESS) && qp->move && !qp->move->first_completion_ns)
 		qp->move->first_completion_ns = atomic_load(&qp->progress_ns);
 }
@@ -421,6 +429,7 @@ int sh_conn_new(struct sh_qp *qp)
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
 	sh_intro_start(qp);
+	sh_flush_connected(qp);
 	return 0;
 }
 
@@ -431,6 +440,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
+	sh_flush_forget(qp);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """NCCL's way to see what a NIC wrote to a GPU: READs by a queue pair that is connected to itself, on
 NICs whose payload is in memory long after its completion, unless the same NIC is read from. In the
-middle is a process that two others write to.
+middle is a process that two others write to. "mixed" draws one fault after the other.
 
-  flush.py --build DIR [CASE...]
+  flush.py --build DIR [--seed N] [CASE...]
 """
 import os
+import random
 import re
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
@@ -23,7 +23,17 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "unflushed": (None, None, 0),
     "stock": (None, None, 0),
     "calm": (None, None, 0),
+    "link": ("port-down", "h0/mlx5_0", 2),
+    "taken_away": ("nic-disassociate", "h0/mlx5_0", 2),
+    "drain": ("drain", "h0", 2),
+    "peers_link": ("port-down", "h1/mlx5_0", 1),
+    "peers_drain": ("drain", "h2", 1),
+    "switch": ("switch-down", "rail0", 2),
+    "mixed": (None, None, 0),
 }
+FAULTS = [(kind, target) for kind, target, _ in CASES.values() if kind] + [
+    ("port-down", "h2/mlx5_0"), ("nic-disassociate", "h1/mlx5_0"), ("nic-hang", "h2/mlx5_0")]
+SOME = 6
 
 
 def moved(lab, program, way):
@@ -74,6 +84,24 @@ def await_traffic(programs):
                                      for n, b in zip(counts(programs[0]), before)), 30)
 
 
+def mixed(lab, programs):
+    """What each fault moves is not awaited, but that traffic goes on, and is back in the end."""
+    rng = random.Random(lab.seed)
+
+    def back():
+        alive(programs)
+        qps = [q for host in ("h0", "h1", "h2") for q in lab.connections(host)]
+        return all(q["nic"] == "mlx5_0" and q["level"] == "protected" for q in qps)
+
+    for kind, target in (rng.choice(FAULTS) for _ in range(SOME)):
+        print(f"       {kind} {target}", flush=True)
+        begin(lab, kind, target)
+        await_traffic(programs)
+        finish(lab, kind, target)
+        await_traffic(programs)
+        wait_for("return to the default NIC", back, 60, 0.05)
+
+
 def start(lab, name):
     argv = [os.path.join(lab.out, "bin", "flush"), "-p", free_port()]
     shift = None if name in ("stock", "unflushed") else Shift(log="info", **SOON)
@@ -99,6 +127,8 @@ def run(lab, name):
         finish(lab, kind, target)
         await_moved(lab, programs, senders * QPS, ("mlx5_1", "mlx5_0"))
         await_traffic(programs)
+    if name == "mixed":
+        mixed(lab, programs)
     for p in programs[1:] + programs[:1]:
         p.say("end")
         wait_for("end of " + p.name, lambda p=p: "DONE\n" in p.out() or not p.running(), 40)
@@ -111,4 +141,4 @@ def run(lab, name):
 
 
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, run, hosts=3))
+    sys.exit(cases_main(CASES, run, seeded=True, hosts=3))
