@@ -342,7 +342,6 @@ def domains(lab, args):
     """Parent and thread domains: not protected, and said so."""
     pair = yield Pair(lab, args, "domains")
     pair.said("CONNECTED")
-    print("     " + (re.findall("NO-TD.*", pair.ends[0].out()) or ["with a thread domain"])[0])
     for p in pair.ends:
         if "is foreign: its protection domain" not in lab.shift_log(p):
             raise Failed(f"{p.name} was not told why it is not protected")
