@@ -164,7 +164,13 @@ struct sh_pd {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	_Atomic bool
 		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
-	struct list_node mrs;
+	struct list_node mrs, parents;
+};
+
+struct sh_parent {
+	struct list_node link; /* sh_pd.parents */
+	struct ibv_pd *real;
+	struct sh_pd *pd;
 };
 
 struct sh_mr {
@@ -478,6 +484,7 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
+	struct sh_table by_parent;			    /* parent domain -> struct sh_parent */
 	struct sh_table by_instance;			    /* number of an instance -> peer */
 	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
@@ -560,6 +567,7 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 /* memory.c */
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the background */
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
+struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
 /* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
 void sh_qp_forget(struct sh_qp *qp);

@@ -255,11 +255,11 @@ class Lab:
         return {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
                 "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
 
-    def sanitizer_words(self):
-        """What a sanitizer said of the programs, from the beginning."""
+    def complaints(self):
+        """What a sanitizer or a software NIC said of the programs, from its beginning; None."""
         said = [(p.name, p.err()) for p in self.programs]
-        return "".join(f"--- {name} stderr\n{err[:8000]}" for name, err in said
-                       if "Sanitizer" in err)
+        return "".join(f"complaint about {name}:\n{err[:8000]}" for name, err in said
+                       if "Sanitizer" in err or "simnic: PROTOCOL ERROR" in err) or None
 
     def ctl(self, *args, check=True):
         argv = [os.path.join(self.out, "bin", "simnicctl")] + [str(a) for a in args]
@@ -409,11 +409,11 @@ def run_case(build, name, case, **fabric):
         with Lab(build, **fabric) as lab:
             try:
                 case(lab)
-                if lab.sanitizer_words():
-                    raise RuntimeError("a sanitizer spoke")
+                if lab.complaints():
+                    raise RuntimeError("a sanitizer, or a software NIC, complained")
             except Exception:
                 print("".join(p.tail() for p in lab.programs) + lab.shift_logs() +
-                      lab.sanitizer_words())
+                      (lab.complaints() or ""))
                 raise
     except Exception as e:
         print(f"FAILED {name}: {e}", flush=True)

@@ -19,7 +19,7 @@ static const struct {
 	{ "cycles", run_cycles },     { "kill", run_kill },	  { "abandon", run_abandon },
 	{ "hung-nic", run_hung_nic }, { "many", run_many },	  { "query", run_query },
 	{ "bare", run_bare },	      { "domains", run_domains }, { "ece", run_ece },
-	{ "events", run_events },
+	{ "events", run_events },     { "windows", run_windows },
 };
 
 static void usage(void)

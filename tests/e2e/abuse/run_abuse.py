@@ -339,14 +339,26 @@ def bare(lab, args):
 
 
 def domains(lab, args):
-    """Parent and thread domains: not protected, and said so."""
-    pair = yield Pair(lab, args, "domains")
-    pair.said("CONNECTED")
-    for p in pair.ends:
-        if "is foreign: its protection domain" not in lab.shift_log(p):
-            raise Failed(f"{p.name} was not told why it is not protected")
-    pair.say("go")
+    """Queue pairs with doorbell registers of thread domains: as on stock, there and back."""
+    pair = yield Pair(lab, args, "domains", shift=False)
+    for n in range(3):
+        pair.said(f"CONNECTED {n}")
+        pair.say("go")
     pair.done()
+    pair = yield Pair(lab, args, "domains", holddown_ms=100)
+    pair.said("CONNECTED 0")
+    pair.protected(5)
+    lab.fault("port-down", "h0/mlx5_0", at_message=50)
+    pair.say("go")
+    pair.said("CONNECTED 1")
+    lab.ctl("heal", "h0/mlx5_0")
+    for p in pair.ends:
+        wait_for("return of " + p.name, lambda p=p: not p.running() or len(re.findall(
+            "moved from mlx5_1 to mlx5_0", lab.shift_log(p))) >= 5, pair.limit)
+    for _ in range(2):
+        pair.say("go")
+    pair.done()
+    pair.moved()
 
 
 def ece(lab, args):
@@ -367,6 +379,24 @@ def ece(lab, args):
         raise Failed(f"with SHIFT: {words[1]}")
 
 
+def windows(lab, args):
+    """Memory windows are refused with the same words as on stock."""
+    words = []
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "windows", shift=with_shift)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(1)
+            lab.fault("port-down", "h0/mlx5_0")
+        pair.say("go")
+        pair.done()
+        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("WINDOWS")])
+    pair.moved()
+    print("     " + "; ".join(words[0]))
+    if words[0] != words[1] or len(words[0]) != 3 or "not supported" not in words[0][1]:
+        raise Failed(f"with SHIFT: {words[1]}")
+
+
 def events(lab, args):
     """ibv_destroy_qp waits for the acknowledgement of an event."""
     for with_shift in (False, True):
@@ -378,7 +408,7 @@ def events(lab, args):
         pair.done()
 
 
-CASES = (query, bare, domains, ece, events, churn, churn_hang, reset, reset_fast, destroy, late_mr,
+CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, destroy, late_mr,
          late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon, hung_nic, kv_late,
          kv_deaf, cycles)
 
@@ -393,8 +423,7 @@ def run_case(case, args):
             while True:
                 pair = steps.send(pair)
         except StopIteration:
-            bad = lab.sanitizer_words()
-            return "a sanitizer spoke\n" + bad if bad else None
+            return lab.complaints()
         except (Failed, Stuck, RuntimeError) as e:
             return f"{e}\n" + (pair.tails() if pair else "")
     return None
