@@ -393,8 +393,11 @@ void sh_flush_receive(const struct sh_qp *qp, uint8_t path)
 			flush_shut(self);
 }
 
+/* Those that wait were to be read on the path that it leaves: the readers are asked anew. */
 void sh_flush_move(struct sh_qp *qp, uint8_t path)
 {
+	if (path != qp->active->path)
+		qp->flush.n = 0;
 	if (qp->flush.counted && (qp->flush.shut || flush_paths(qp, path)))
 		flush_shut(qp);
 }
