@@ -56,6 +56,8 @@ struct sp_callbacks {
 	void (*cq_event)(void *cq_cookie);
 	/* A post needed a key that could not be translated; the QP now withholds its doorbells. */
 	void (*key_missing)(void *qp_cookie);
+	/* Something was posted behind the gate (qp_gate). */
+	void (*gated)(void *qp_cookie);
 	/* First good send completion on a carrier that is not 0 was polled (for figures). */
 	void (*qp_progress)(void *qp_cookie, uint32_t epoch);
 	/* Translation for the carrier of that epoch; 0 or -ENOENT. Lock-free for readers. */
@@ -90,6 +92,12 @@ enum sp_fate {
 	SP_FATE_DELIVERED,  /* executed by the peer: complete it in software, in order */
 	SP_FATE_READ_AGAIN, /* a READ among the delivered: lay it again */
 	SP_FATE_RESEND,	    /* lay it into the new carrier */
+};
+
+/* A READ as it was posted, with the application's key. */
+struct sp_read {
+	uint64_t addr; /* that it reads from */
+	uint32_t rkey; /* 0: the request is none */
 };
 
 struct sp_flushed {
@@ -347,6 +355,16 @@ struct shift_provider {
 	 * publish that request too, but it may never poll: call again (it drains the send CQ)
 	 * every few milliseconds until it is 0, however long that takes. */
 	int (*qp_publish)(struct sp_qp *qp);
+	/*
+	 * [shell] on: sends that are posted from now on wait behind a gate, also through a move, and
+	 * each post is told (gated). off: they run. For what must not run before something else has
+	 * happened. qp_gated: the oldest that wait, withheld ones too; returns how many were written.
+	 * qp_pass: the oldest n run; returns how many do, or if none does an error as of qp_publish,
+	 * -EAGAIN also while they are withheld.
+	 */
+	int (*qp_gate)(struct sp_qp *qp, bool on);
+	uint32_t (*qp_gated)(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
+	int (*qp_pass)(struct sp_qp *qp, uint32_t n);
 	/* [shell] The end: every outstanding request completes in order through the backlog,
 	 * the first send with `first`, all else with WR_FLUSH_ERR; later posts complete with
 	 * WR_FLUSH_ERR at once. With fates (may be NULL): the leading n_delivered complete

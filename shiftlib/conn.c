@@ -51,6 +51,11 @@ static void conn_cb_key_missing(void *cookie)
 	conn_push(cookie, SH_PENDING_KEY);
 }
 
+static void conn_cb_gated(void *cookie)
+{
+	conn_push(cookie, SH_PENDING_GATED);
+}
+
 static void conn_cb_progress(void *cookie, uint32_t epoch)
 {
 	struct sh_qp *qp = cookie;
@@ -87,6 +92,7 @@ const struct sp_callbacks sh_callbacks = {
 	.qp_error = conn_cb_error,
 	.cq_event = conn_cb_cq_event,
 	.key_missing = conn_cb_key_missing,
+	.gated = conn_cb_gated,
 	.qp_progress = conn_cb_progress,
 	.lkey = conn_cb_lkey,
 	.rkey = conn_cb_rkey,
@@ -158,6 +164,8 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 		conn_error(qp);
 	if (pending & SH_PENDING_KEY)
 		sh_move_key_missing(qp);
+	if (pending & SH_PENDING_GATED)
+		sh_flush_run(qp, sh_now_ns());
 	if ((pending & SH_PENDING_PROGRESS) && qp->move && !qp->move->first_completion_ns)
 		qp->move->first_completion_ns = atomic_load(&qp->progress_ns);
 }
@@ -455,6 +463,7 @@ int sh_conn_new(struct sh_qp *qp)
 	qp->intro.start_at = sh_now_ns();
 	sh_conn_touch(qp);
 	sh_kick();
+	sh_flush_connected(qp);
 	return 0;
 }
 
@@ -466,6 +475,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
 	conn_count_guarded(qp, false);
+	sh_flush_forget(qp);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

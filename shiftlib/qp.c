@@ -294,7 +294,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		return real;
 	}
 	qp->ctx = sh_ctx_find(how->context);
-	qp->pd = sh_table_get(&sh.by_pd, how->attr->pd);
+	qp->pd = sh_pd_find(how->attr->pd);
 	qp->scq = sh_table_get(&sh.by_cq, how->scq);
 	qp->rcq = sh_table_get(&sh.by_cq, how->rcq);
 	qp->srq = sh_srq_driven(how->srq);
@@ -399,7 +399,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	init.sq_sig_all = plain.sq_sig_all;
 	qp->qp = real;
 	qp->ctx = sh_ctx_find(real->context);
-	qp->pd = sh_table_get(&sh.by_pd, real->pd);
+	qp->pd = sh_pd_find(real->pd);
 	qp->scq = sh_table_get(&sh.by_cq, real->send_cq);
 	qp->rcq = sh_table_get(&sh.by_cq, real->recv_cq);
 	qp->srq = sh_srq_driven(real->srq);

@@ -159,6 +159,7 @@ struct sh_ctx {
 	bool death_masked;    /* of its NIC: the application was never told */
 	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
 	bool prepared;	      /* NICs opening: some RC QP was made */
+	uint32_t n_self;      /* QPs that are connected to themselves */
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
 	struct list_node pds, cqs, srqs;
 	struct {
@@ -175,7 +176,13 @@ struct sh_pd {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	_Atomic bool
 		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
-	struct list_node mrs;
+	struct list_node mrs, parents;
+};
+
+struct sh_parent {
+	struct list_node link; /* sh_pd.parents */
+	struct ibv_pd *real;
+	struct sh_pd *pd;
 };
 
 struct sh_mr {
@@ -305,6 +312,7 @@ enum sh_pending {
 	SH_PENDING_KEY = 2,
 	SH_PENDING_PROGRESS = 4,
 	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
+	SH_PENDING_GATED = 16,
 };
 
 enum sh_quiesce {
@@ -335,6 +343,19 @@ struct sh_carrier {
 	struct sc_address address;
 	/* quiesce: the command to ERR was given, has returned, said that the device is gone */
 	bool to_error, in_error, lost;
+};
+
+/* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
+struct sh_reader {
+	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
+	bool own; /* in the application's context; else holds on to the NIC's incarnation */
+	bool asked, failed;
+	uint32_t incarnation;
+	struct ibv_pd *pd; /* NULL: the replica's, or the application's */
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	void *scratch;
 };
 
 /* A driven QP; with a connection once it is connected. */
@@ -413,6 +434,14 @@ struct sh_qp {
 		bool laid;
 		uint64_t since, next_at, interval;
 	} fence;
+	struct {	      /* of one that is connected to itself */
+		bool counted; /* in its context's n_self */
+		bool shut;    /* its sends wait until other NICs have read */
+		uint32_t n;   /* so many of them wait for those of `asked`, by path */
+		uint8_t asked;
+		uint64_t next_at;
+		struct sh_reader readers[SC_MAX_PATHS];
+	} flush;
 	struct {
 		enum ibv_wc_status status;
 		uint32_t vendor_err;
@@ -489,6 +518,7 @@ struct sh_shell {
 	uint64_t audit_at;     /* next look whether somebody forgot to touch */
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
+	struct sh_table by_parent;			    /* parent domain -> struct sh_parent */
 	struct sh_table by_instance;			    /* number of an instance -> peer */
 	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
@@ -586,6 +616,7 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 /* memory.c */
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the background */
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
+struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
 /* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
 void sh_qp_forget(struct sh_qp *qp);
@@ -660,6 +691,14 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now);
 uint64_t sh_move_next_timer(const struct sh_qp *qp);
 void sh_move_timer(struct sh_qp *qp, uint64_t now);
 
+/* flush.c: READs of QPs that are connected to themselves, on every NIC that receives */
+void sh_flush_connected(struct sh_qp *qp);		     /* any QP */
+void sh_flush_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
+void sh_flush_move(struct sh_qp *qp, uint8_t path);	     /* before it reads there */
+void sh_flush_run(struct sh_qp *self, uint64_t now);
+void sh_flush_forget(struct sh_qp *self); /* what waits runs */
+void sh_flush_drop(struct sh_qp *qp);	  /* lock given up meanwhile; the connection is closed */
+
 /* fence.c: the ordered switch */
 void sh_fence_lay(struct sh_qp *qp, uint32_t number);
 void sh_fence_lift(struct sh_qp *qp);
@@ -683,6 +722,10 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it,
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
 int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn);
+/* A QP of SHIFT's own, with the limits, times and rights of attr, on the worker of its NIC. */
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *attr);
+bool sh_self_connected(const struct sh_qp *qp); /* the application's own is */
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */

@@ -223,6 +223,7 @@ enum ring_mode {
 	RING_FENCE = 64,  /* doorbells of sends withheld, behind the fence of an ordered switch */
 	RING_LATE =
 		128, /* a hidden NOP has the place of a request, which may have to wait for it */
+	RING_GATE = 256, /* sends run when the shell lets them pass, one by one */
 };
 
 struct ring_batch {
@@ -590,6 +591,9 @@ uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t
 int ring_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,
 		   struct sp_settled *out);
 int ring_qp_publish(struct sp_qp *qp);
+int ring_qp_gate(struct sp_qp *qp, bool on);
+uint32_t ring_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
+int ring_qp_pass(struct sp_qp *qp, uint32_t n);
 void ring_qp_fail(struct sp_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 		  uint32_t n_delivered);
 

@@ -105,5 +105,6 @@ void run_bare(void);
 void run_domains(void);
 void run_ece(void);
 void run_events(void);
+void run_windows(void);
 
 #endif
