@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -56,7 +57,7 @@ unsigned kv_left_ms(uint64_t deadline_ms)
 	return now < deadline_ms ? (unsigned)(deadline_ms - now) : 0;
 }
 
-static struct kv *kv_new(const struct kv_url *url)
+static struct kv *kv_new(const struct kv_url *url, const struct kv_options *options)
 {
 	static const struct kv_lmdb_limits limits = {
 		.map_bytes = KV_LMDB_MAP_BYTES,
@@ -64,31 +65,47 @@ static struct kv *kv_new(const struct kv_url *url)
 	};
 
 	switch (url->scheme) {
-	case KV_SCHEME_REDIS: return kv_redis_new(url);
+	case KV_SCHEME_REDIS: return kv_redis_new(url, options->password_file);
 	case KV_SCHEME_LMDB:
 	case KV_SCHEME_LMDB_DEFAULT: return kv_lmdb_new(url, &limits);
 	}
 	return NULL;
 }
 
-int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen)
+int kv_open_with(const char *url, const struct kv_options *options, struct kv **out, char *err,
+		 size_t errlen)
 {
-	struct kv_url parsed;
-	struct kv *kv;
-	int rc;
+	struct kv_url *parsed = malloc(sizeof(*parsed));
+	struct kv *kv = NULL;
+	int rc = -ENOMEM;
 
-	rc = kv_url_parse(url, &parsed, err, errlen);
-	if (rc)
-		return rc;
-	kv = kv_new(&parsed);
+	if (parsed) {
+		rc = kv_url_parse(url, parsed, err, errlen);
+		if (rc)
+			goto free_url;
+		kv = kv_new(parsed, options);
+	}
 	if (!kv) {
+		rc = -ENOMEM;
 		if (err && errlen)
 			snprintf(err, errlen, "no memory for a KV handle");
-		return -ENOMEM;
+		goto free_url;
 	}
-	kv->timeout_ms = timeout_ms ? timeout_ms : 1;
+	kv->timeout_ms = options->timeout_ms ? options->timeout_ms : 1;
 	*out = kv;
-	return 0;
+
+free_url:
+	if (parsed)
+		explicit_bzero(parsed, sizeof(*parsed));
+	free(parsed);
+	return rc;
+}
+
+int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen)
+{
+	const struct kv_options options = { .timeout_ms = timeout_ms };
+
+	return kv_open_with(url, &options, out, err, errlen);
 }
 
 void kv_close(struct kv *kv)

@@ -22,14 +22,22 @@
 
 struct kv;
 
+struct kv_options {
+	unsigned timeout_ms;	   /* limit of each later call, at least 1 */
+	const char *password_file; /* for addresses that name no password; NULL: none */
+};
+
 /*
  * kv_open() - check an address and make a handle; nothing is contacted yet
- * @url: redis://HOST:PORT[/DB], lmdb:/PATH, or NULL or "" for this user's file on this machine
- * @timeout_ms: limit of each later call, at least 1
- * @err: receives one sentence when the call fails; may be NULL
+ * @url: addresses of Redis, redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss://... (TLS) or
+ *	redis+unix://[USER[:PASSWORD]@]/PATH, with commas between them and tried in order;
+ *	lmdb:/PATH; or NULL or "" for this user's file on this machine. docs/man/shift.7 has all.
+ * @err: receives one sentence when the call fails, without any password; may be NULL
  *
- * Returns 0, -EINVAL (malformed address) or -ENOMEM.
+ * Returns 0, -EINVAL (malformed address), -EPROTONOSUPPORT (TLS is not to be had here) or -ENOMEM.
  */
+int kv_open_with(const char *url, const struct kv_options *options, struct kv **out, char *err,
+		 size_t errlen);
 int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen);
 
 /* kv_close() - release a handle; NULL is allowed. The records it put stay until their leases end.
@@ -108,6 +116,14 @@ const char *kv_last_error(const struct kv *kv);
  * Returns 0, -EINVAL (characters other than letters, digits and . _ : / -) or -ENOSPC (@cap).
  */
 int kv_prefix(const char *job, char *buf, size_t cap);
+
+/*
+ * kv_job_default() - the job by what the batch system or launcher says of it
+ *
+ * Writes a name that kv_prefix() takes, such as "slurm-1234", and returns the variable that it comes
+ * from; NULL where nothing says what job this is.
+ */
+const char *kv_job_default(char *buf, size_t cap);
 
 /* kv_key_gid(), kv_key_lid() - the key of a QP. 0, or -ENOSPC when @cap is too small. */
 int kv_key_gid(char *buf, size_t cap, const char *prefix, const uint8_t gid[16], uint32_t qpn);

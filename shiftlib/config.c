@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "kvclient/kv.h"
 #include "shiftlib/config.h"
 #include "shiftlib/log.h"
 #include "shiftlib/util.h"
@@ -48,6 +49,20 @@ static bool config_on(const char *name)
 	return true;
 }
 
+static const char *config_job(void)
+{
+	const char *job = config_text("SHIFT_JOB"), *from;
+	char name[KV_PREFIX_MAX];
+
+	if (job)
+		return job;
+	from = kv_job_default(name, sizeof(name));
+	if (!from)
+		return NULL;
+	sh_log(SH_LOG_INFO, "the job is %s, by %s", name, from);
+	return strdup(name);
+}
+
 /* The limits hold what path.h promises: packets a second, and pings before a path is lost. */
 static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 {
@@ -73,7 +88,8 @@ void sh_config_read(struct sh_config *config)
 {
 	config->kv_url = config_text("SHIFT_KV");
 	config->backup = config_text("SHIFT_BACKUP");
-	config->job = config_text("SHIFT_JOB");
+	config->kv_password_file = config_text("SHIFT_KV_PASSWORD_FILE");
+	config->job = config_job();
 	config->stats = config_text("SHIFT_STATS");
 	config->run_dir = config_text("SHIFT_RUN_DIR");
 	config->kv_timeout_ms = (unsigned int)config_ms("SHIFT_KV_TIMEOUT_MS", 1000, 10, 60000);

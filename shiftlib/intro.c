@@ -35,10 +35,13 @@ struct intro_job {
 
 static bool intro_kv_ready(struct intro_job *task)
 {
+	const struct kv_options options = { .timeout_ms = sh.config.kv_timeout_ms,
+					    .password_file = sh.config.kv_password_file };
+
 	if (sh.kv)
 		return true;
-	task->put_ret = kv_open(sh.config.kv_url, sh.config.kv_timeout_ms, &sh.kv, task->error,
-				sizeof(task->error));
+	task->put_ret =
+		kv_open_with(sh.config.kv_url, &options, &sh.kv, task->error, sizeof(task->error));
 	task->get_ret = task->put_ret;
 	return !task->put_ret;
 }

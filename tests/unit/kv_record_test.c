@@ -192,19 +192,69 @@ static void keys(void **state)
 	assert_string_equal(prefix, want);
 }
 
+static void expect_job(const char *variable, const char *value, const char *name)
+{
+	char buf[KV_PREFIX_MAX], prefix[KV_PREFIX_MAX];
+
+	assert_int_equal(setenv(variable, value, 1), 0);
+	if (name) {
+		assert_string_equal(kv_job_default(buf, sizeof(buf)), variable);
+		assert_string_equal(buf, name);
+		assert_int_equal(kv_prefix(buf, prefix, sizeof(prefix)), 0);
+	} else {
+		assert_null(kv_job_default(buf, sizeof(buf)));
+	}
+}
+
+static void job_names(void **state)
+{
+	static const char *const all[] = { "SLURM_HET_JOB_ID", "SLURM_JOB_ID",
+					   "PBS_JOBID",	       "LSB_JOBID",
+					   "PMIX_NAMESPACE",   "TORCHELASTIC_RUN_ID" };
+	char overlong[300];
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		unsetenv(all[i]);
+	memset(overlong, '1', sizeof(overlong));
+	overlong[sizeof(overlong) - 1] = '\0';
+	expect_job("PMIX_NAMESPACE", "prterun-head-4711@1", "pmix-prterun-head-4711");
+	expect_job("PMIX_NAMESPACE", "@1", NULL);
+	expect_job("TORCHELASTIC_RUN_ID", "none", NULL);
+	expect_job("TORCHELASTIC_RUN_ID", "", NULL);
+	expect_job("TORCHELASTIC_RUN_ID", "run 7/\n", "torch-run_7__");
+	expect_job("LSB_JOBID", "5", "lsf-5");
+	expect_job("PBS_JOBID", "12[3].head", "pbs-12_3_.head");
+	expect_job("SLURM_JOB_ID", "1234", "slurm-1234");
+	expect_job("SLURM_HET_JOB_ID", "1233", "slurm-1233");
+	assert_int_equal(setenv("SLURM_HET_JOB_ID", overlong, 1), 0);
+	expect_job("SLURM_JOB_ID", "1234", "slurm-1234");
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		unsetenv(all[i]);
+}
+
+static const struct kv_address *only(const struct kv_url *url)
+{
+	assert_int_equal(url->scheme, KV_SCHEME_REDIS);
+	assert_int_equal(url->n_addresses, 1);
+	return &url->address[0];
+}
+
 static void urls_accepted(void **state)
 {
 	struct kv_url url;
 
-	assert_int_equal(kv_url_parse("redis://head.node-1:6379", &url, NULL, 0), 0);
-	assert_int_equal(url.scheme, KV_SCHEME_REDIS);
-	assert_string_equal(url.host, "head.node-1");
-	assert_string_equal(url.port, "6379");
-	assert_int_equal(url.db, 0);
+	assert_int_equal(kv_url_parse("redis://head.node-1:6380", &url, NULL, 0), 0);
+	assert_string_equal(only(&url)->host, "head.node-1");
+	assert_string_equal(only(&url)->port, "6380");
+	assert_int_equal(only(&url)->db, 0);
+	assert_int_equal(kv_url_parse("redis://head", &url, NULL, 0), 0);
+	assert_string_equal(only(&url)->port, "6379");
 	assert_int_equal(kv_url_parse("redis://10.0.0.1:1/15", &url, NULL, 0), 0);
-	assert_int_equal(url.db, 15);
+	assert_int_equal(only(&url)->db, 15);
 	assert_int_equal(kv_url_parse("redis://[fe80::1%eth0]:65535/", &url, NULL, 0), 0);
-	assert_string_equal(url.host, "fe80::1%eth0");
+	assert_string_equal(only(&url)->host, "fe80::1%eth0");
+	assert_int_equal(kv_url_parse("redis://[::1]", &url, NULL, 0), 0);
+	assert_string_equal(only(&url)->host, "::1");
 	assert_int_equal(kv_url_parse("lmdb:/var/tmp/kv", &url, NULL, 0), 0);
 	assert_int_equal(url.scheme, KV_SCHEME_LMDB);
 	assert_string_equal(url.path, "/var/tmp/kv");
@@ -214,42 +264,164 @@ static void urls_accepted(void **state)
 	assert_int_equal(url.scheme, KV_SCHEME_LMDB_DEFAULT);
 }
 
+static void urls_with_users(void **state)
+{
+	struct kv_url url;
+
+	assert_int_equal(kv_url_parse("redis://job7:s%3acret%40@h:1/2", &url, NULL, 0), 0);
+	assert_string_equal(only(&url)->user, "job7");
+	assert_string_equal(only(&url)->password, "s:cret@");
+	assert_int_equal(only(&url)->db, 2);
+	assert_int_equal(kv_url_parse("redis://:pw@h", &url, NULL, 0), 0);
+	assert_string_equal(only(&url)->user, "");
+	assert_string_equal(only(&url)->password, "pw");
+	assert_int_equal(kv_url_parse("redis://u@h?password-file=/etc/pw&db=3", &url, NULL, 0), 0);
+	assert_string_equal(only(&url)->user, "u");
+	assert_string_equal(only(&url)->password, "");
+	assert_string_equal(only(&url)->password_file, "/etc/pw");
+	assert_int_equal(only(&url)->db, 3);
+	assert_int_equal(kv_url_parse("redis+unix://u:p@/run/r%2c1.sock?db=4", &url, NULL, 0), 0);
+	assert_int_equal(only(&url)->transport, KV_TRANSPORT_UNIX);
+	assert_string_equal(only(&url)->path, "/run/r,1.sock");
+	assert_string_equal(only(&url)->password, "p");
+	assert_int_equal(only(&url)->db, 4);
+	assert_int_equal(kv_url_parse("redis://a:1,redis://u:p@b/7,redis+unix:///s", &url, NULL, 0),
+			 0);
+	assert_int_equal(url.n_addresses, 3);
+	assert_string_equal(url.address[1].host, "b");
+	assert_int_equal(url.address[1].db, 7);
+	assert_string_equal(url.address[2].path, "/s");
+}
+
+/* Where hiredis has no SSL part, the sentence names the way that works without it. */
+static void urls_with_tls(void **state)
+{
+	const char *text = "rediss://u:hunter2@h:1?ca=/ca.pem&cert=/c.pem&key=/k.pem";
+	char err[KV_ERR_MAX] = "";
+	struct kv_url url;
+	int rc = kv_url_parse(text, &url, err, sizeof(err));
+
+	if (!kv_tls_known()) {
+		assert_int_equal(rc, -EPROTONOSUPPORT);
+		assert_non_null(strstr(err, "stunnel"));
+		assert_null(strstr(err, "hunter2"));
+		return;
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(only(&url)->transport, KV_TRANSPORT_TLS);
+	assert_string_equal(only(&url)->ca, "/ca.pem");
+	assert_string_equal(only(&url)->cert, "/c.pem");
+	assert_string_equal(only(&url)->key, "/k.pem");
+}
+
 static void urls_refused(void **state)
 {
 	static const char *const bad[] = {
-		"redis",	   "redis:",
-		"redis:/h:1",	   "redis://",
-		"redis://h",	   "redis://:6379",
-		"redis://h:",	   "redis://h:0",
-		"redis://h:65536", "redis://h:6379x",
-		"redis://h:-1",	   "redis://h:+1",
-		"redis://h: 1",	   "redis://h:1/x",
-		"redis://h:1/0/1", "redis://h:1/65536",
-		"redis://u:p@h:1", "redis://[::1]",
-		"redis://[::1]1",  "redis://[::1:1",
-		"redis://a b:1",   "redis://::1:1",
-		"REDIS://h:1",	   "rediss://h:1",
-		"http://h:1",	   "lmdb",
-		"lmdb:",	   "lmdb:kv",
-		"lmdb:./kv",	   "lmdb:/",
-		"lmdb:/dir/",	   "lmdb://",
-		"/path",	   " ",
+		"redis",
+		"redis:",
+		"redis:/h:1",
+		"redis://",
+		"redis://:6379",
+		"redis://h:",
+		"redis://h:0",
+		"redis://h:65536",
+		"redis://h:6379x",
+		"redis://h:-1",
+		"redis://h:+1",
+		"redis://h: 1",
+		"redis://h:1/x",
+		"redis://h:1/0/1",
+		"redis://h:1/65536",
+		"redis://[::1]1",
+		"redis://[::1:1",
+		"redis://a b:1",
+		"redis://::1:1",
+		"REDIS://h:1",
+		"http://h:1",
+		"lmdb",
+		"lmdb:",
+		"lmdb:kv",
+		"lmdb:./kv",
+		"lmdb:/",
+		"lmdb:/dir/",
+		"lmdb://",
+		"/path",
+		" ",
 		"memcached://h:1",
+		"redis://h:1,",
+		",redis://h:1",
+		"redis://h:1,lmdb:/x",
+		"redis://h:1,http://h",
+		"redis://u:%zz@h",
+		"redis://u:%00@h",
+		"redis://u:%@h",
+		"redis://u:%4@h",
+		"redis://u:@h",
+		"redis://u:a b@h",
+		"redis://h?",
+		"redis://h?db",
+		"redis://h?db=x",
+		"redis://h?what=1",
+		"redis://h?password-file=pw",
+		"redis://h?password-file=",
+		"redis://h?ca=/ca",
+		"redis://h?db=1&",
+		"redis+unix://",
+		"redis+unix://h/s",
+		"redis+unix:///%00",
+		"redis+unix://u@",
+		"redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,"
+		"redis://a",
 	};
 	char err[KV_ERR_MAX];
 	struct kv *kv = NULL;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		err[0] = '\0';
-		assert_int_equal(kv_open(bad[i], 100, &kv, err, sizeof(err)), -EINVAL);
+		if (kv_open(bad[i], 100, &kv, err, sizeof(err)) != -EINVAL)
+			fail_msg("%s is accepted", bad[i]);
 		assert_null(kv);
-		assert_non_null(strstr(err, "redis://HOST:PORT"));
+		assert_non_null(strstr(err, "redis://[USER:PASSWORD@]HOST[:PORT]"));
 		assert_non_null(strstr(err, "lmdb:/PATH"));
 		assert_null(strchr(err, '\n'));
 	}
 	assert_int_equal(kv_open("bogus", 100, &kv, NULL, 0), -EINVAL);
 	assert_int_equal(kv_open("bogus", 100, &kv, err, 8), -EINVAL);
 	assert_int_equal(strlen(err), 7);
+}
+
+/* However wrong the address is, what could be a password in it is not repeated. */
+static void urls_keep_passwords(void **state)
+{
+	static const char *const bad[] = {
+		"redis://u:hunter2@h:x",
+		"redis://u:hunter2@",
+		"redis://u:hunter2",
+		"redis://:hunter2",
+		"redis:/u:hunter2@h",
+		"redis://u:hun/hunter2@h",
+		"redis://u:x,hunter2@h",
+		"redis://u:x?hunter2@h",
+		"redis://a:1,redis://u:hunter2@h?db=x",
+		"rediss://u:hunter2@h",
+		"rediss://u:hunter2",
+		"redis+unix://u:hunter2@x",
+		"http://u:hunter2@h",
+		"redis://u:hunter2%zz@h",
+		"redis://h?hunter2=1@",
+	};
+	char err[KV_ERR_MAX];
+	struct kv *kv = NULL;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (!kv_open(bad[i], 100, &kv, err, sizeof(err))) {
+			assert_null(strstr(kv_where(kv), "hunter2"));
+			kv_close(kv);
+			continue;
+		}
+		if (strstr(err, "hunter2"))
+			fail_msg("%s", err);
+	}
 }
 
 static void urls_overlong(void **state)
@@ -266,6 +438,16 @@ static void urls_overlong(void **state)
 	assert_int_equal(kv_open(url, 100, &kv, NULL, 0), -EINVAL);
 	strcpy(url + 300, ":6379");
 	assert_int_equal(kv_open(url, 100, &kv, NULL, 0), -EINVAL);
+	memset(url, 'a', 4000);
+	memcpy(url, "redis://", 8);
+	strcpy(url + 8 + KV_PASSWORD_MAX + 1, "@h:1");
+	url[9] = ':';
+	assert_int_equal(kv_open(url, 100, &kv, NULL, 0), 0);
+	kv_close(kv);
+	memset(url, 'a', 4000);
+	memcpy(url, "redis://u:", 10);
+	strcpy(url + 10 + KV_PASSWORD_MAX, "@h:1");
+	assert_int_equal(kv_open(url, 100, &kv, NULL, 0), -EINVAL);
 	free(url);
 }
 
@@ -279,8 +461,12 @@ int main(void)
 		cmocka_unit_test(record_encode_refuses_what_decode_would),
 		cmocka_unit_test(record_fuzz),
 		cmocka_unit_test(keys),
+		cmocka_unit_test(job_names),
 		cmocka_unit_test(urls_accepted),
+		cmocka_unit_test(urls_with_users),
+		cmocka_unit_test(urls_with_tls),
 		cmocka_unit_test(urls_refused),
+		cmocka_unit_test(urls_keep_passwords),
 		cmocka_unit_test(urls_overlong),
 	};
 
