@@ -143,6 +143,7 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 {
 	if (!qp->conn_id)
 		return;
+	sh_conn_touch(qp);
 	if (pending & SH_PENDING_APP_ERROR)
 		conn_app_error(qp);
 	else if (pending & SH_PENDING_ERROR)
@@ -214,9 +215,22 @@ static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 		sh_conn_level(qp, SH_DRIVEN, reason ? sc_reason_text(reason) : "preparing");
 }
 
+static void conn_count_guarded(struct sh_qp *qp, bool on)
+{
+	uint32_t one = on ? 1 : UINT32_MAX;
+
+	if (qp->guarded == on)
+		return;
+	qp->guarded = on;
+	sh.guarded += one;
+	qp->scq->guarded += one;
+	qp->rcq->guarded += one;
+}
+
 static void conn_guard(struct sh_qp *qp, bool on)
 {
 	shift_provider_mlx5.qp_guard(qp->sp, on);
+	conn_count_guarded(qp, on);
 	if (!on)
 		return;
 	if (!sh.watch_at)
@@ -307,6 +321,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}
+	sh_conn_touch(qp);
 	qp->events[qp->n_events++] = *event;
 	if (qp->stepping)
 		return;
@@ -339,8 +354,8 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return 0;
-	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, qp->intro.next_at),
-			     sh_move_next_timer(qp));
+	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
+			     sh_earlier_ns(qp->intro.next_at, qp->intro.start_at));
 }
 
 void sh_conn_timer(struct sh_qp *qp, uint64_t now)
@@ -350,8 +365,10 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
 		sh_conn_simple(qp, SC_EV_TIMER, SC_REASON_NONE);
+	if (qp->intro.start_at && qp->intro.start_at <= now)
+		sh_intro_start(qp);
 	if (qp->intro.next_at && qp->intro.next_at <= now)
-		sh_intro_timer(qp, now);
+		sh_intro_timer(qp);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -408,8 +425,14 @@ int sh_conn_new(struct sh_qp *qp)
 	if (!qp->conn_id) {
 		if (conn_number(qp))
 			return -ENOMEM;
+		if (sh_timers_reserve(&sh.timers, sh.n_conns)) {
+			sh.conns[qp->conn_id] = NULL;
+			qp->conn_id = 0;
+			return -ENOMEM;
+		}
 		qp->nonce = (uint32_t)sh_random_u64();
 		memset(&qp->intro, 0, sizeof(qp->intro));
+		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		qp->n_paths = 0;
@@ -420,7 +443,9 @@ int sh_conn_new(struct sh_qp *qp)
 		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
-	sh_intro_start(qp);
+	qp->intro.start_at = sh_now_ns();
+	sh_conn_touch(qp);
+	sh_kick();
 	return 0;
 }
 
@@ -431,6 +456,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
+	conn_count_guarded(qp, false);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

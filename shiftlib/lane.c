@@ -185,11 +185,75 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
 			carrier_drop(qp, carrier);
 }
 
+/*
+ * The application destroys its queue pair; what stood by for it needs no memory of the application
+ * any more, as none can be registered for it when ibv_dereg_mr has returned, and goes in the
+ * background. It keeps the completion queues and the protection domain until then.
+ */
+struct bury_job {
+	struct sh_job job;
+	struct sh_pd *pd;
+	struct sh_cq *scq, *rcq;
+	struct sh_carrier gone;
+};
+
+static void bury_run(struct sh_job *job)
+{
+	sh.real->thread_inside();
+	sh.real->destroy_qp(((struct bury_job *)job)->gone.qp);
+}
+
+static void bury_done(struct sh_job *job)
+{
+	struct bury_job *task = (struct bury_job *)job;
+
+	if (job->canceled)
+		bury_run(job);
+	pthread_mutex_lock(&sh.lock);
+	sh_cq_shadow_put(task->scq, task->gone.scq);
+	sh_cq_shadow_put(task->rcq, task->gone.rcq);
+	sh_nic_release(task->gone.nic, task->gone.incarnation);
+	sh_job_end(&task->pd->busy);
+	sh_job_end(&task->scq->busy);
+	sh_job_end(&task->rcq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static bool carrier_bury(const struct sh_qp *qp, const struct sh_carrier *gone)
+{
+	struct bury_job *task = malloc(sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct bury_job){ .job = { .fn = bury_run, .done = bury_done },
+				   .pd = qp->pd,
+				   .scq = qp->scq,
+				   .rcq = qp->rcq,
+				   .gone = *gone };
+	sh_job_begin(&qp->pd->busy);
+	sh_job_begin(&qp->scq->busy);
+	sh_job_begin(&qp->rcq->busy);
+	if (!sh_worker_submit(gone->nic->worker, &task->job))
+		return true;
+	sh_job_end(&qp->pd->busy);
+	sh_job_end(&qp->scq->busy);
+	sh_job_end(&qp->rcq->busy);
+	free(task);
+	return false;
+}
+
+/* On a shared receive queue it may take receives until it is gone, and events name its owner. */
+static bool carrier_may_wait(const struct sh_qp *qp, bool driven)
+{
+	return !driven && !qp->srq;
+}
+
 static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, driven);
 
-	if (!gone.qp)
+	if (!gone.qp || (carrier_may_wait(qp, driven) && carrier_bury(qp, &gone)))
 		return;
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);

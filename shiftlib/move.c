@@ -89,8 +89,11 @@ static void quiesce_done(struct sh_job *job)
 	}
 	if (qp->conn_id && qp->quiesce.phase == SH_QUIESCE_COMMAND && move_commands_done(qp))
 		qp->quiesce.phase = SH_QUIESCE_DRAINING;
-	if (qp->conn_id && move_quiescing(qp))
+	if (qp->conn_id && move_quiescing(qp)) {
+		sh_conn_touch(qp);
 		sh_move_drain(qp, sh_now_ns());
+		sh_kick();
+	}
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);

@@ -367,6 +367,7 @@ static void nic_control_readable(void *arg)
 
 static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type)
 {
+	nic->gid.valid = false;
 	if (type == IBV_EVENT_PORT_ERR) {
 		sh_log(SH_LOG_WARN, "%s: port %d is down", nic->name, NIC_PORT);
 		nic->port_down = true;
@@ -456,6 +457,7 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	nic->dev = parts->dev;
 	nic->control = parts->control;
 	nic->fatal = nic->sick = false;
+	nic->gid.valid = false;
 	nic->look_at = 0;
 	nic->control_watch = (struct sh_watch){ nic_control_readable, nic };
 	nic->async_watch = (struct sh_watch){ nic_async_readable, nic };

@@ -29,6 +29,7 @@
 #include "shiftlib/netdev.h"
 #include "shiftlib/shift.h"
 #include "shiftlib/table.h"
+#include "shiftlib/timers.h"
 #include "shiftlib/util.h"
 #include "shiftlib/wire.h"
 #include "shiftlib/worker.h"
@@ -84,6 +85,12 @@ struct sh_nic {
 	struct sh_address address;
 	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
 
+	struct { /* the last one that was asked for; forgotten when the port changes */
+		bool valid;
+		uint8_t index;
+		uint8_t gid[16];
+	} gid;
+
 	bool port_down;
 	bool carrier_lost; /* its network interface, which may say so before the port does */
 	int ifindex;	   /* of that; 0: none is watched */
@@ -114,9 +121,12 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
+	struct list_node mrs;	/* QUEUED ones, by their links there */
+	bool replaying;		/* a job takes them in turn */
 };
 
 struct sh_shadow_mr {
+	struct list_node link; /* QUEUED: in the PD's list, or alone in a job's hands */
 	enum sh_shadow_state state;
 	uint32_t incarnation;
 	struct ibv_mr *mr;
@@ -195,7 +205,7 @@ struct sh_cq {
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */
 	uint32_t qps, foreign_qps;
-	uint32_t watched;			   /* sh.watch_pass when it was last looked at */
+	uint32_t guarded;			   /* connections on it that may move */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
@@ -346,11 +356,16 @@ struct sh_qp {
 	/* the connection; conn_id 0: none */
 	uint32_t conn_id, nonce;
 	bool closed;
+	bool guarded; /* core.guarded, as it was counted */
 	struct sc_conn core;
 	struct {
+		uint64_t start_at; /* the background thread begins, not the application's */
 		uint64_t next_at, interval, since, put_again_at;
 		uint32_t peer_nonce, peer_conn;
-		bool queued, published, heard, told;
+		struct list_node line; /* in sh.intros.line, or alone */
+		bool queued;	       /* in line, or being asked about */
+		bool published, heard, told;
+		bool gid_unknown; /* the NIC does not tell what the application connected from */
 	} intro;
 	struct sc_event events[SH_MAX_QUEUED]; /* of actions that answer at once */
 	uint32_t n_events;
@@ -394,7 +409,9 @@ struct sh_qp {
 		uint32_t vendor_err;
 		uint32_t delivered; /* by settle(), when it forbade the rest */
 	} error;
-	uint64_t timer_at; /* next thing of this connection that needs the clock; 0: none */
+	struct sh_timer timer;	       /* in sh.timers: the next thing of it that needs the clock */
+	struct list_node touched_link; /* in sh.touched: its timer may be another by now */
+	bool touched;
 	uint64_t publish_at, publish_since; /* withheld for a key that is not known yet */
 
 	/* mailbox of the data path: lock-free */
@@ -444,6 +461,7 @@ struct sh_shell {
 	uint64_t instance;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
+	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 
 	struct sh_nic nics[SH_MAX_NICS];
@@ -453,6 +471,9 @@ struct sh_shell {
 	struct backup_map backup_map;
 
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
+	struct sh_timers timers; /* of connections; room for all of them */
+	struct list_node touched;
+	uint64_t audit_at; /* next look whether somebody forgot to touch */
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
 	struct sh_table by_instance;			    /* number of an instance -> peer */
@@ -468,10 +489,16 @@ struct sh_shell {
 
 	struct kv *kv;
 	struct sh_worker *kv_worker;
-	uint32_t intros_queued; /* jobs that it has in line */
+	struct {
+		struct sh_job job; /* takes all that is in line */
+		bool running;
+		struct list_node line;	      /* connections */
+		struct list_node withdrawals; /* of connections that have ended */
+	} intros;
 	bool kv_said;
 	uint64_t watch_at;
 	uint32_t watch_pass;
+	uint32_t guarded; /* connections that may move */
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
 	struct sh_netdev_watch *netdevs;
 	struct sh_watch netdev_watch;
@@ -488,6 +515,12 @@ void sh_job_end(struct sh_busy *busy);	 /* lock held */
 void sh_mail_drain(void);		 /* lock held: handle what the data path reported */
 int sh_watch_fd(int fd, struct sh_watch *watch);
 void sh_unwatch_fd(int fd);
+
+/* clock.c: lock held */
+void sh_conn_touch(struct sh_qp *qp);	/* its next instant may be another by now */
+void sh_conn_untouch(struct sh_qp *qp); /* it has none any more: it is freed */
+uint64_t sh_clock_next(void);		/* of all connections; 0: none */
+void sh_clock_run(uint64_t now);
 
 /* nic.c */
 int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
@@ -591,7 +624,7 @@ void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason re
 void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
 		   uint32_t epoch);
 void sh_conn_timer(struct sh_qp *qp, uint64_t now);
-uint64_t sh_conn_next_timer(const struct sh_qp *qp);
+uint64_t sh_conn_next_timer(const struct sh_qp *qp); /* 0: none */
 bool sh_conn_hands_off(struct sh_qp *qp);
 void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
 void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
@@ -642,7 +675,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven);
 
 /* intro.c: the KV */
 void sh_intro_start(struct sh_qp *qp);
-void sh_intro_timer(struct sh_qp *qp, uint64_t now);
+void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
 
