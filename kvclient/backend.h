@@ -66,6 +66,12 @@ struct kv_url {
 /* What an operation returns as long as no answer is known; never seen by callers. */
 #define KV_OP_OPEN (-EINPROGRESS)
 
+#define KV_SECRET_MAX 1024u
+#define KV_MAC_LEN    32u
+#define KV_SEALED_MAX (12u + KV_VALUE_MAX + KV_MAC_LEN)
+
+struct kv_seen;
+
 struct kv_ops {
 	int (*ping)(struct kv *kv);
 	int (*run)(struct kv *kv, struct kv_op *ops, uint32_t n); /* those that are KV_OP_OPEN */
@@ -77,6 +83,10 @@ struct kv {
 	unsigned timeout_ms;
 	unsigned home_ms; /* who uses a later address looks after the earlier ones so often */
 	char where[KV_WHERE_MAX];
+	size_t n_secret; /* 0: values have no MAC */
+	char secret[KV_SECRET_MAX];
+	uint64_t stamp; /* of the last value that was written */
+	struct kv_seen *seen;
 	int err_rc; /* what err is about; 0: nothing yet in this call */
 	char err[KV_ERR_MAX];
 };
@@ -93,8 +103,22 @@ int kv_fail(struct kv *kv, int rc, const char *fmt, ...) __attribute__((format(p
 void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A get's answer, found in the store: copied, or refused for its size. */
+/* Reads the job's secret, if there is one. */
+int kv_seal_open(struct kv *kv, const char *secret_file);
+
+/* A put's value as it is stored. */
+int kv_seal(struct kv *kv, struct kv_op *op, uint8_t out[KV_SEALED_MAX], size_t *len);
+
+/* A get's answer as it was found: checked and copied, or refused. */
 void kv_op_take(struct kv *kv, struct kv_op *op, const void *val, size_t len);
+
+/* kv_mac_ready() - 0, or that libcrypto is missing; kv_mac() needs it to have been called. */
+int kv_mac_ready(struct kv *kv);
+int kv_mac(const void *secret, size_t n_secret, const void *text, size_t n_text,
+	   uint8_t mac[KV_MAC_LEN]);
+
+/* Whether no newer value of @key was seen; then this one is the newest. */
+bool kv_seen_newest(struct kv_seen **seen, const char *key, uint64_t stamp);
 
 int kv_url_parse(const char *url, struct kv_url *out, char *err, size_t errlen);
 

@@ -25,6 +25,7 @@ struct kv;
 struct kv_options {
 	unsigned timeout_ms;	   /* limit of each later call, at least 1 */
 	const char *password_file; /* for addresses that name no password; NULL: none */
+	const char *secret_file;   /* of the job: values have a MAC; NULL: they have none */
 };
 
 /*
@@ -34,7 +35,8 @@ struct kv_options {
  *	lmdb:/PATH; or NULL or "" for this user's file on this machine. docs/man/shift.7 has all.
  * @err: receives one sentence when the call fails, without any password; may be NULL
  *
- * Returns 0, -EINVAL (malformed address), -EPROTONOSUPPORT (TLS is not to be had here) or -ENOMEM.
+ * Returns 0, -EINVAL (malformed address), -EPROTONOSUPPORT (TLS is not to be had here), -ENOMEM, or
+ * what is wrong with the secret: it is never left out because it cannot be used.
  */
 int kv_open_with(const char *url, const struct kv_options *options, struct kv **out, char *err,
 		 size_t errlen);
@@ -78,7 +80,8 @@ struct kv_op {
  * every KV_RUN_MAX operations.
  *
  * Returns 0 when the store answered all of them, or the -errno of the store. kv_last_error() speaks
- * of the store's failure, or else of the first operation that failed otherwise than by -ENOENT.
+ * of the store's failure, or else of the first operation that failed; those that failed by a reason
+ * that kv_refusal() knows, or by -ENOENT, come last.
  */
 int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n);
 
@@ -95,10 +98,19 @@ int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned
  * kv_get() - read a record
  * @len: receives the length of the value, also with -EMSGSIZE
  *
- * Returns 0, -ENOENT (no such record, or its lease ended), -EMSGSIZE (@cap is too small), or as
- * kv_put().
+ * Returns 0, -ENOENT (no such record, or its lease ended), -EMSGSIZE (@cap is too small), what
+ * kv_refusal() knows, or as kv_put().
  */
 int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
+
+/*
+ * kv_refusal() - why a value was not believed, for a person; NULL if @rc of a get is no such reason
+ *
+ * -EBADMSG (malformed), -EPROTONOSUPPORT (another version), -ENOKEY (no MAC where one must be),
+ * -EKEYREVOKED (a MAC, and no secret here), -EKEYREJECTED (a wrong MAC), -ESTALE (older than one
+ * that was read before), -EMSGSIZE.
+ */
+const char *kv_refusal(int rc);
 
 /* kv_del() - remove a record; removing what is not there succeeds. */
 int kv_del(struct kv *kv, const char *key);

@@ -25,7 +25,7 @@
 #define KV_REDIS_MAX_ARGS 5
 
 /* A reply is a value and its head at most; what a server sends beyond it is not kept. */
-#define KV_REDIS_REPLY_MAX (4 * KV_VALUE_MAX)
+#define KV_REDIS_REPLY_MAX (2 * KV_SEALED_MAX)
 
 /* After a failure, calls fail at once for a while: thousands of ranks must not all come back at the
  * same moment, and a thousand operations must not wait for the same dead server one by one. */
@@ -156,7 +156,7 @@ static int kv_redis_reply_error(const char *text)
 		{ "NOAUTH", -EACCES },	{ "WRONGPASS", -EACCES },  { "NOPERM", -EACCES },
 		{ "DENIED", -EACCES },	{ "READONLY", -EROFS },	   { "OOM", -ENOSPC },
 		{ "LOADING", -EAGAIN }, { "MASTERDOWN", -EAGAIN }, { "BUSY", -EAGAIN },
-		{ "MISCONF", -EIO },
+		{ "MISCONF", -EIO },	{ "WRONGTYPE", -EBADMSG },
 	};
 	size_t i;
 
@@ -427,12 +427,18 @@ static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisRep
 		kv_op_take(&r->kv, op, reply->str, reply->len);
 }
 
-static int kv_redis_append_put(struct kv_redis *r, const struct kv_op *op)
+static int kv_redis_append_put(struct kv_redis *r, struct kv_op *op)
 {
-	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, op->val, "PX", NULL };
-	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), op->len, 2, 0 };
+	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, NULL, "PX", NULL };
+	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), 0, 2, 0 };
+	uint8_t sealed[KV_SEALED_MAX];
 	char lease[16];
+	int rc;
 
+	rc = kv_seal(&r->kv, op, sealed, &len[2]);
+	if (rc)
+		return rc;
+	argv[2] = (const char *)sealed;
 	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", op->lease_ms);
 	argv[4] = lease;
 	return kv_redis_append(r, 5, argv, len);
@@ -445,12 +451,12 @@ static int kv_redis_append_get(struct kv_redis *r, const struct kv_op *op)
 	size_t len[] = { 8, strlen(op->key), 1, 0 };
 	char last[16];
 
-	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_VALUE_MAX);
+	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_SEALED_MAX);
 	argv[3] = last;
 	return kv_redis_append(r, 4, argv, len);
 }
 
-static int kv_redis_append_op(struct kv_redis *r, const struct kv_op *op)
+static int kv_redis_append_op(struct kv_redis *r, struct kv_op *op)
 {
 	const char *argv[] = { "DEL", op->key };
 	const size_t len[] = { 3, strlen(op->key) };
@@ -474,6 +480,8 @@ static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 	for (i = 0; i < n && !rc; i++)
 		if (ops[i].ret == KV_OP_OPEN)
 			rc = kv_redis_append_op(r, &ops[i]);
+	if (rc)
+		kv_redis_disconnect(r); /* with what was appended and never written */
 	for (i = 0; i < n && !rc; i++) {
 		if (ops[i].ret != KV_OP_OPEN)
 			continue;

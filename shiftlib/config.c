@@ -10,7 +10,7 @@
 /* A copy: programs overwrite their environment, for a process title for one. */
 static const char *config_text(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 
 	return text && *text ? strdup(text) : NULL;
 }
@@ -18,7 +18,7 @@ static const char *config_text(const char *name)
 /* A number of milliseconds; says what is wrong with it and takes the default. */
 static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	unsigned long long value;
 	char *end;
 
@@ -39,7 +39,7 @@ static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uin
 
 static bool config_on(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 
 	if (!text || !*text || !strcmp(text, "on"))
 		return true;
@@ -89,6 +89,7 @@ void sh_config_read(struct sh_config *config)
 	config->kv_url = config_text("SHIFT_KV");
 	config->backup = config_text("SHIFT_BACKUP");
 	config->kv_password_file = config_text("SHIFT_KV_PASSWORD_FILE");
+	config->secret_file = config_text("SHIFT_SECRET_FILE");
 	config->job = config_job();
 	config->stats = config_text("SHIFT_STATS");
 	config->run_dir = config_text("SHIFT_RUN_DIR");

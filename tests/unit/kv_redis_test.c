@@ -22,6 +22,7 @@
 #include "tests/unit/kv_common_test.h"
 
 #define MAX_FD	   1024
+#define STAMP	   "stampsss" /* of a value: eight bytes */
 #define WAIT_TRIES 2000
 
 static struct redis_server server;
@@ -480,11 +481,13 @@ static void false_servers(void **state)
 {
 	expect_from_liar("HTTP/1.1 400 Bad Request\r\n\r\n", -EPROTO);
 	expect_from_liar("$-1\r\n", -ENOENT);
-	expect_from_liar("$1\r\nx\r\n", 0);
+	expect_from_liar("$13\r\nSK1P" STAMP "x\r\n", 0);
+	expect_from_liar("$1\r\nx\r\n", -EBADMSG);
+	expect_from_liar("$13\r\nSK2P" STAMP "x\r\n", -EPROTONOSUPPORT);
 	expect_from_liar(":7\r\n", -EPROTO);
 	expect_from_liar("*2\r\n$1\r\na\r\n$1\r\nb\r\n", -EPROTO);
 	expect_from_liar("$100\r\ncut", -ECONNRESET);
-	expect_from_liar("$9\r\nlong text\r\n", -EMSGSIZE);
+	expect_from_liar("$21\r\nSK1P" STAMP "long text\r\n", -EMSGSIZE);
 	expect_from_liar("", -ECONNRESET);
 	expect_from_liar("-LOADING in a moment\r\n", -EAGAIN);
 	expect_from_liar("-OOM no memory\r\n", -ENOSPC);
@@ -505,8 +508,8 @@ static void huge_value(void **state)
 	assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
 	assert_int_equal(send(fd, set, strlen(set), 0), strlen(set));
 	assert_true(recv(fd, reply, sizeof(reply), 0) > 0);
-	assert_int_equal(kv_get(kv, "huge", buf, sizeof(buf), &len), -EMSGSIZE);
-	assert_int_equal(len, KV_VALUE_MAX + 1);
+	assert_int_equal(kv_get(kv, "huge", buf, sizeof(buf), &len), -EBADMSG);
+	assert_non_null(strstr(kv_last_error(kv), "huge"));
 	assert_int_equal(kv_del(kv, "huge"), 0);
 	close(fd);
 	kv_close(kv);
@@ -525,7 +528,7 @@ static void batch_cut_off(void **state)
 		{ .type = KV_OP_GET, .key = "k", .buf = buf[2], .cap = 8 },
 		{ .type = KV_OP_DEL, .key = "k" },
 	};
-	pthread_t thread = liar_start(&liar, "+OK\r\n$2\r\nhi\r\n$9\r\nhal", url);
+	pthread_t thread = liar_start(&liar, "+OK\r\n$14\r\nSK1P" STAMP "hi\r\n$9\r\nhal", url);
 	struct kv *kv = open_kv(url, KV_TEST_TIMEOUT_MS);
 
 	assert_int_equal(kv_run(kv, ops, CUT_OPS), -ECONNRESET);
@@ -587,6 +590,7 @@ static void *stream_run(void *arg)
 
 	n = (size_t)snprintf(reply, sizeof(reply), "$%d\r\n", STREAM_VALUE);
 	memset(reply + n, 'r', STREAM_VALUE);
+	memcpy(reply + n, "SK1P", 4);
 	memcpy(reply + n + STREAM_VALUE, "\r\n", 2);
 	for (uint32_t i = 0; i < KV_RUN_MAX / 2; i++)
 		if (send(fd, reply, n + STREAM_VALUE + 2, MSG_NOSIGNAL) < 0)
