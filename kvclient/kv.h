@@ -167,6 +167,9 @@ struct kv_addr {
 
 /* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {
+	uint8_t minor;	  /* of the record, as its writer knew it; written by kv_record_encode() */
+	uint8_t protocol; /* version of the control channel that the instance speaks */
+	uint32_t caps;	  /* what it can do; bits that a reader does not know mean nothing to it */
 	uint64_t instance;
 	uint32_t conn_id;
 	uint32_t nonce;
@@ -179,12 +182,12 @@ struct kv_record {
 	struct kv_addr addr[KV_MAX_NICS];
 };
 
-#define KV_RECORD_HEAD_LEN 40u
+#define KV_RECORD_HEAD_LEN 48u
 #define KV_RECORD_ADDR_LEN 36u
 #define KV_RECORD_MAX_LEN  (KV_RECORD_HEAD_LEN + KV_MAX_NICS * KV_RECORD_ADDR_LEN)
 
 /*
- * kv_record_encode() - write the wire form: little-endian, fixed layout, version first
+ * kv_record_encode() - write the wire form: little-endian, fixed layout, major version first
  *
  * Returns 0 and the length in @len, -ENOSPC (@cap), or -EINVAL when the record is one that
  * kv_record_decode() would refuse.
@@ -194,8 +197,9 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 /*
  * kv_record_decode() - read the wire form, trusting nothing in it
  *
- * Returns 0 with every field of @rec checked (counts, NIC numbers, 24-bit QPNs, link layers, MTUs),
- * -EPROTONOSUPPORT (another version) or -EBADMSG; @rec is written only on success.
+ * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers, MTUs,
+ * unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another major version) or -EBADMSG;
+ * @rec is written only on success.
  */
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
 

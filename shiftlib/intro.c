@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/intro.h"
+#include "shiftlib/wire.h"
 
 #define INTRO_MIN_NS	  SH_NS_PER_MS
 #define INTRO_MAX_NS	  SH_NS_PER_S
@@ -106,6 +107,7 @@ static void intro_record(const struct sh_qp *qp, struct kv_record *record)
 	uint32_t k;
 
 	*record = (struct kv_record){
+		.protocol = SH_WIRE_VERSION,
 		.instance = sh.instance,
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,
@@ -275,6 +277,15 @@ static void intro_next(struct sh_qp *qp)
 	qp->intro.next_at = now + qp->intro.interval;
 }
 
+static const char *intro_refusal(const struct sh_intro_item *item)
+{
+	if (item->get_ret)
+		return kv_refusal(item->get_ret);
+	return item->peer.protocol == SH_WIRE_VERSION
+		       ? NULL
+		       : "it runs another version of SHIFT, with another control channel";
+}
+
 /* A record that nobody should have written, or that we cannot read, protects nothing. */
 static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
 {
@@ -291,7 +302,7 @@ static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
 void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error)
 {
 	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
-	const char *refusal = item->put_ret || !item->get ? NULL : kv_refusal(item->get_ret);
+	const char *refusal = item->put_ret || !item->get ? NULL : intro_refusal(item);
 	bool answered = !item->put_ret && (item->get_ret == -ENOENT || refusal);
 	int ret = item->put_ret ? item->put_ret : item->get_ret;
 	int kv = answered ? 0 : ret;
@@ -304,10 +315,10 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 		qp->intro.published = true;
 		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();
 	}
-	if (item->get && !ret && intro_matches(qp, &item->peer))
-		intro_found(qp, &item->peer);
-	else if (refusal)
+	if (refusal)
 		intro_refuse(qp, item->peer_key, refusal);
+	else if (item->get && !ret && intro_matches(qp, &item->peer))
+		intro_found(qp, &item->peer);
 	else if (!qp->peer && !kv)
 		intro_say_absent(qp);
 	intro_next(qp);

@@ -93,7 +93,7 @@ static int batch_run(struct batch *b)
 {
 	int ret = kv_run(sh.kv, b->ops, b->n_ops);
 
-	if (batch_failed(b))
+	if (ret || batch_failed(b))
 		strncpy(b->error, kv_last_error(sh.kv), sizeof(b->error) - 1);
 	return ret;
 }

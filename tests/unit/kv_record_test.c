@@ -16,6 +16,8 @@
 static struct kv_record sample(void)
 {
 	struct kv_record rec = {
+		.protocol = 5,
+		.caps = 0x01020304,
 		.instance = 0x1122334455667788,
 		.conn_id = 7,
 		.nonce = 0xfeedbeef,
@@ -57,20 +59,47 @@ static void record_round_trip(void **state)
 /* The layout is a promise to other versions and byte orders, so some bytes are named here. */
 static void record_layout(void **state)
 {
-	static const uint8_t head[] = {
-		2,    3,    2,	  1, 148, 0, 0,	   0,	 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
-		0x22, 0x11, 7,	  0, 0,	  0, 0xef, 0xbe, 0xed, 0xfe, 0xef, 0xcd, 0xab, 0,
-		0x56, 0x34, 0x12, 0, 4,	  0, 0,	   0,	 0,    0,    0,	   0,
-	};
+	static const char head[] = "\x03\0\x30\x24\x9c\0\x03\x02"
+				   "\x88\x77\x66\x55\x44\x33\x22\x11"
+				   "\x07\0\0\0\xef\xbe\xed\xfe\xef\xcd\xab\0\x56\x34\x12\0"
+				   "\x01\x05\0\0\x04\x03\x02\x01"
+				   "\x04\0\0\0\0\0\0\0";
 	static const uint8_t addr1[] = { 1, 2, 4, 4, 0x01, 0xbe, 0, 0, 1, 1, 0, 0, 1, 0, 0, 0x80 };
 	struct kv_record in = sample();
 	uint8_t buf[KV_RECORD_MAX_LEN];
 	size_t len;
 
+	assert_int_equal(sizeof(head) - 1, KV_RECORD_HEAD_LEN);
 	assert_int_equal(kv_record_encode(&in, buf, sizeof(buf), &len), 0);
-	assert_memory_equal(buf, head, sizeof(head));
-	assert_memory_equal(buf + 40 + 36, addr1, sizeof(addr1));
-	assert_int_equal(buf[40 + 36 + 20], 0x11);
+	assert_memory_equal(buf, head, KV_RECORD_HEAD_LEN);
+	assert_memory_equal(buf + 48 + 36, addr1, sizeof(addr1));
+	assert_int_equal(buf[48 + 36 + 20], 0x11);
+}
+
+/* A later minor version: longer head, longer addresses, and bits that we do not know. */
+static void record_of_later_minor(void **state)
+{
+	const size_t head = KV_RECORD_HEAD_LEN + 7, addr = KV_RECORD_ADDR_LEN + 5;
+	struct kv_record in = sample(), out;
+	uint8_t now[KV_RECORD_MAX_LEN], later[KV_VALUE_MAX];
+	size_t len, n = head + 3 * addr;
+
+	in.caps = 0xffffffff;
+	assert_int_equal(kv_record_encode(&in, now, sizeof(now), &len), 0);
+	memset(later, 0xa5, sizeof(later));
+	memcpy(later, now, KV_RECORD_HEAD_LEN);
+	for (size_t i = 0; i < 3; i++)
+		memcpy(later + head + i * addr, now + KV_RECORD_HEAD_LEN + i * KV_RECORD_ADDR_LEN,
+		       KV_RECORD_ADDR_LEN);
+	later[1] = 9;
+	later[2] = (uint8_t)head;
+	later[3] = (uint8_t)addr;
+	later[4] = (uint8_t)n;
+	later[34] = later[35] = 0xff;
+	assert_int_equal(kv_record_decode(&out, later, n), 0);
+	assert_int_equal(out.minor, 9);
+	out.minor = in.minor;
+	assert_memory_equal(&in, &out, sizeof(in));
 }
 
 static void record_every_length(void **state)
@@ -90,40 +119,6 @@ static void record_every_length(void **state)
 	}
 	for (n = 0; n < len; n++)
 		assert_int_equal(kv_record_encode(&in, buf, n, &len), -ENOSPC);
-}
-
-static void expect_refused(size_t offset, uint8_t value, int rc)
-{
-	struct kv_record in = sample(), out;
-	uint8_t buf[KV_RECORD_MAX_LEN];
-	size_t len;
-
-	assert_int_equal(kv_record_encode(&in, buf, sizeof(buf), &len), 0);
-	assert_int_not_equal(buf[offset], value);
-	buf[offset] = value;
-	memset(&out, 0x5a, sizeof(out));
-	assert_int_equal(kv_record_decode(&out, buf, len), rc);
-	assert_int_equal(out.n_addr, 0x5a);
-}
-
-static void record_refused(void **state)
-{
-	static const struct {
-		size_t offset;
-		uint8_t value;
-		int rc;
-	} cases[] = {
-		{ 0, 0, -EPROTONOSUPPORT }, { 0, 1, -EPROTONOSUPPORT }, { 1, 0, -EBADMSG },
-		{ 1, 2, -EBADMSG },	    { 1, 9, -EBADMSG },		{ 1, 255, -EBADMSG },
-		{ 2, 3, -EBADMSG },	    { 2, 9, -EBADMSG },		{ 3, 7, -EBADMSG },
-		{ 4, 147, -EBADMSG },	    { 5, 1, -EBADMSG },		{ 27, 1, -EBADMSG },
-		{ 31, 1, -EBADMSG },	    { 32, 1, -EBADMSG },	{ 32, 0, -EBADMSG },
-		{ 33, 4, -EBADMSG },	    { 33, 3, -EBADMSG },	{ 40, 1, -EBADMSG },
-		{ 41, 0, -EBADMSG },	    { 41, 3, -EBADMSG },	{ 40 + 11, 1, -EBADMSG },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		expect_refused(cases[i].offset, cases[i].value, cases[i].rc);
 }
 
 static void record_encode_refuses_what_decode_would(void **state)
@@ -162,6 +157,7 @@ static void record_fuzz(void **state)
 			continue;
 		assert_int_equal(kv_record_encode(&out, wire, sizeof(wire), &n), 0);
 		assert_int_equal(kv_record_decode(&again, wire, n), 0);
+		again.minor = out.minor; /* it is its writer's */
 		assert_memory_equal(&out, &again, sizeof(out));
 	}
 }
@@ -457,7 +453,7 @@ int main(void)
 		cmocka_unit_test(record_round_trip),
 		cmocka_unit_test(record_layout),
 		cmocka_unit_test(record_every_length),
-		cmocka_unit_test(record_refused),
+		cmocka_unit_test(record_of_later_minor),
 		cmocka_unit_test(record_encode_refuses_what_decode_would),
 		cmocka_unit_test(record_fuzz),
 		cmocka_unit_test(keys),
