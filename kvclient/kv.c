@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,12 +30,22 @@ int kv_fail(struct kv *kv, int rc, const char *fmt, ...)
 	return rc;
 }
 
+/* Which of a batch's failures is told: the store's before a wrong value's before a missing one's. */
+static int kv_rank(int rc)
+{
+	if (!rc)
+		return 0;
+	if (rc == -ENOENT)
+		return 1;
+	return kv_refusal(rc) ? 2 : 3;
+}
+
 void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
 {
 	va_list ap;
 
 	op->ret = rc;
-	if (kv->err_rc && kv->err_rc != -ENOENT)
+	if (kv_rank(kv->err_rc) >= kv_rank(rc))
 		return;
 	va_start(ap, fmt);
 	kv_say(kv, rc, fmt, ap);
@@ -56,7 +67,7 @@ unsigned kv_left_ms(uint64_t deadline_ms)
 	return now < deadline_ms ? (unsigned)(deadline_ms - now) : 0;
 }
 
-static struct kv *kv_new(const struct kv_url *url)
+static struct kv *kv_new(const struct kv_url *url, const struct kv_options *options)
 {
 	static const struct kv_lmdb_limits limits = {
 		.map_bytes = KV_LMDB_MAP_BYTES,
@@ -64,37 +75,63 @@ static struct kv *kv_new(const struct kv_url *url)
 	};
 
 	switch (url->scheme) {
-	case KV_SCHEME_REDIS: return kv_redis_new(url);
+	case KV_SCHEME_REDIS: return kv_redis_new(url, options->password_file);
 	case KV_SCHEME_LMDB:
 	case KV_SCHEME_LMDB_DEFAULT: return kv_lmdb_new(url, &limits);
 	}
 	return NULL;
 }
 
-int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen)
+int kv_open_with(const char *url, const struct kv_options *options, struct kv **out, char *err,
+		 size_t errlen)
 {
-	struct kv_url parsed;
-	struct kv *kv;
-	int rc;
+	struct kv_url *parsed = malloc(sizeof(*parsed));
+	struct kv *kv = NULL;
+	int rc = -ENOMEM;
 
-	rc = kv_url_parse(url, &parsed, err, errlen);
-	if (rc)
-		return rc;
-	kv = kv_new(&parsed);
+	if (parsed) {
+		rc = kv_url_parse(url, parsed, err, errlen);
+		if (rc)
+			goto free_url;
+		kv = kv_new(parsed, options);
+	}
 	if (!kv) {
+		rc = -ENOMEM;
 		if (err && errlen)
 			snprintf(err, errlen, "no memory for a KV handle");
-		return -ENOMEM;
+		goto free_url;
 	}
-	kv->timeout_ms = timeout_ms ? timeout_ms : 1;
+	kv->timeout_ms = options->timeout_ms ? options->timeout_ms : 1;
+	rc = kv_seal_open(kv, options->secret_file);
+	if (rc) {
+		if (err && errlen)
+			snprintf(err, errlen, "%s", kv->err);
+		kv_close(kv);
+		goto free_url;
+	}
 	*out = kv;
-	return 0;
+
+free_url:
+	if (parsed)
+		explicit_bzero(parsed, sizeof(*parsed));
+	free(parsed);
+	return rc;
+}
+
+int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen)
+{
+	const struct kv_options options = { .timeout_ms = timeout_ms };
+
+	return kv_open_with(url, &options, out, err, errlen);
 }
 
 void kv_close(struct kv *kv)
 {
-	if (kv)
-		kv->ops->close(kv);
+	if (!kv)
+		return;
+	explicit_bzero(kv->secret, sizeof(kv->secret));
+	free(kv->seen);
+	kv->ops->close(kv);
 }
 
 int kv_ping(struct kv *kv)
@@ -121,19 +158,6 @@ static void kv_op_open(struct kv *kv, struct kv_op *op)
 		kv_op_fail(kv, op, -EINVAL, "a key has 1 to %u bytes", KV_KEY_MAX);
 	else if (op->type == KV_OP_PUT)
 		kv_op_check_put(kv, op);
-}
-
-void kv_op_take(struct kv *kv, struct kv_op *op, const void *val, size_t len)
-{
-	op->got = len;
-	if (len > KV_VALUE_MAX) {
-		kv_op_fail(kv, op, -EMSGSIZE, "a value has more than %u bytes", KV_VALUE_MAX);
-	} else if (len > op->cap) {
-		kv_op_fail(kv, op, -EMSGSIZE, "the record has %zu bytes", len);
-	} else {
-		memcpy(op->buf, val, len);
-		op->ret = 0;
-	}
 }
 
 static bool kv_ops_any_open(const struct kv_op *ops, uint32_t n)

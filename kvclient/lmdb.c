@@ -557,18 +557,23 @@ static int kv_lmdb_room(const struct kv_lmdb *l, MDB_txn *txn, MDB_val *key)
 static int kv_lmdb_put(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *op)
 {
 	MDB_val k = kv_lmdb_key(op->key);
-	MDB_val v = { .mv_size = sizeof(struct kv_lease) + op->len };
+	uint8_t sealed[KV_SEALED_MAX];
 	struct kv_lease lease;
+	MDB_val v;
+	size_t len;
 	int rc;
 
-	rc = kv_lmdb_room(l, txn, &k);
+	rc = -kv_seal(&l->kv, op, sealed, &len);
+	v.mv_size = sizeof(lease) + len;
+	if (!rc)
+		rc = kv_lmdb_room(l, txn, &k);
 	if (!rc)
 		rc = md.put(txn, l->store->dbi, &k, &v, MDB_RESERVE);
 	if (rc)
 		return rc;
 	kv_lease_fill(l->store, &lease, op->lease_ms);
 	memcpy(v.mv_data, &lease, sizeof(lease));
-	memcpy((uint8_t *)v.mv_data + sizeof(lease), op->val, op->len);
+	memcpy((uint8_t *)v.mv_data + sizeof(lease), sealed, len);
 	op->ret = 0;
 	return 0;
 }

@@ -9,33 +9,48 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/redis_tls.h"
 
 #define KV_REDIS_MAX_ARGS 5
 
 /* A reply is a value and its head at most; what a server sends beyond it is not kept. */
-#define KV_REDIS_REPLY_MAX (4 * KV_VALUE_MAX)
+#define KV_REDIS_REPLY_MAX (2 * KV_SEALED_MAX)
+
+/* After a failure, calls fail at once for a while: thousands of ranks must not all come back at the
+ * same moment, and a thousand operations must not wait for the same dead server one by one. */
+#define KV_RETRY_MIN_MS 25u
+#define KV_RETRY_MAX_MS 5000u
+
+/* All shall meet at one address again. */
+#define KV_HOME_MS 30000u
 
 struct kv_redis {
 	struct kv kv;
-	struct kv_url url;
+	char *password_file;
 	redisContext *ctx;
 	bool unsent; /* hiredis holds commands that are not written yet */
+	bool leave;  /* the server cannot serve us: the next connection begins behind it */
 	pid_t pid;
+	unsigned at; /* the address of ctx */
+	unsigned first;
+	uint64_t home_at_ms;
+	unsigned n_failed; /* calls in a row */
+	uint64_t retry_at_ms;
+	int failed_rc;
+	char failed[KV_ERR_MAX];
+	unsigned n_addresses;
+	struct kv_address address[];
 };
 
 /* The functions of hiredis that are used, in the order of kv_hiredis_names. */
@@ -111,72 +126,6 @@ static void kv_sigpipe_release(struct kv_sigpipe *sp)
 	errno = saved_errno;
 }
 
-static int kv_socket_wait(int fd, short events, uint64_t deadline_ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = events };
-	int n;
-
-	do {
-		n = poll(&pfd, 1, (int)kv_left_ms(deadline_ms));
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	return n ? pfd.revents : -ETIMEDOUT;
-}
-
-static int kv_socket_connect(int fd, const struct addrinfo *ai, uint64_t deadline_ms)
-{
-	socklen_t len = sizeof(int);
-	int rc, err = 0;
-
-	if (!connect(fd, ai->ai_addr, ai->ai_addrlen))
-		return 0;
-	if (errno != EINPROGRESS)
-		return -errno;
-	rc = kv_socket_wait(fd, POLLOUT, deadline_ms);
-	if (rc < 0)
-		return rc;
-	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? -errno : -err;
-}
-
-static int kv_socket_open(const struct addrinfo *ai, uint64_t deadline_ms)
-{
-	int fd, rc, on = 1;
-
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	rc = kv_socket_connect(fd, ai, deadline_ms);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
-}
-
-/* Tries every address of the host; the last one's failure is the answer. */
-static int kv_redis_socket(struct kv_redis *r)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
-	struct addrinfo *list, *ai;
-	int rc, fd = -EHOSTUNREACH;
-
-	rc = getaddrinfo(r->url.host, r->url.port, &hints, &list);
-	if (rc)
-		return kv_fail(&r->kv, -EHOSTUNREACH, "%s", gai_strerror(rc));
-	for (ai = list; ai; ai = ai->ai_next) {
-		fd = kv_socket_open(ai, deadline_ms);
-		if (fd >= 0)
-			break;
-	}
-	freeaddrinfo(list);
-	if (fd < 0)
-		return kv_fail(&r->kv, fd, "cannot connect: %s", strerror(-fd));
-	return fd;
-}
-
 static void kv_redis_disconnect(struct kv_redis *r)
 {
 	if (r->ctx)
@@ -207,7 +156,7 @@ static int kv_redis_reply_error(const char *text)
 		{ "NOAUTH", -EACCES },	{ "WRONGPASS", -EACCES },  { "NOPERM", -EACCES },
 		{ "DENIED", -EACCES },	{ "READONLY", -EROFS },	   { "OOM", -ENOSPC },
 		{ "LOADING", -EAGAIN }, { "MASTERDOWN", -EAGAIN }, { "BUSY", -EAGAIN },
-		{ "MISCONF", -EIO },
+		{ "MISCONF", -EIO },	{ "WRONGTYPE", -EBADMSG },
 	};
 	size_t i;
 
@@ -239,7 +188,7 @@ static int kv_redis_progress(struct kv_redis *r, uint64_t deadline_ms)
 	if (r->unsent && hi.write(r->ctx, &done))
 		return kv_redis_io_error(r->ctx, errno);
 	r->unsent = !done;
-	rc = kv_socket_wait(r->ctx->fd, r->unsent ? POLLIN | POLLOUT : POLLIN, deadline_ms);
+	rc = kv_net_wait(r->ctx->fd, r->unsent ? POLLIN | POLLOUT : POLLIN, deadline_ms);
 	if (rc < 0)
 		return rc;
 	errno = 0;
@@ -269,8 +218,17 @@ static int kv_redis_next(struct kv_redis *r, uint64_t deadline_ms, redisReply **
 	return rc ? kv_redis_lost(r, rc) : 0;
 }
 
-/* One command on the present connection, for which any reply but an error will do. */
-static int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t *len)
+static int kv_redis_any_reply(struct kv_redis *r, const redisReply *reply)
+{
+	if (reply->type != REDIS_REPLY_ERROR)
+		return 0;
+	return kv_fail(&r->kv, kv_redis_reply_error(reply->str), "the server says: %.120s",
+		       reply->str);
+}
+
+/* One command on the present connection; @judge says what its reply means. */
+static int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t *len,
+			 int (*judge)(struct kv_redis *r, const redisReply *reply))
 {
 	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
 	redisReply *reply;
@@ -281,10 +239,55 @@ static int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const 
 		rc = kv_redis_next(r, deadline_ms, &reply);
 	if (rc)
 		return rc;
-	if (reply->type == REDIS_REPLY_ERROR)
-		rc = kv_fail(&r->kv, kv_redis_reply_error(reply->str), "the server says: %.120s",
-			     reply->str);
+	rc = judge(r, reply);
 	hi.free_reply(reply);
+	return rc;
+}
+
+/* A server that knows no AUTH repeats its arguments: only the first word is told. */
+static int kv_redis_auth_reply(struct kv_redis *r, const redisReply *reply)
+{
+	int rc;
+
+	if (reply->type != REDIS_REPLY_ERROR)
+		return 0;
+	rc = kv_redis_reply_error(reply->str);
+	return kv_fail(&r->kv, rc == -EIO ? -EACCES : rc,
+		       "the server refuses user or password (%.*s)", (int)strcspn(reply->str, " "),
+		       reply->str);
+}
+
+static int kv_redis_auth_with(struct kv_redis *r, const char *password, size_t n)
+{
+	const char *user = r->address[r->at].user;
+	const char *argv[] = { "AUTH", user, password };
+	size_t len[] = { 4, strlen(user), n };
+	int argc = 3;
+
+	if (!*user) {
+		argv[1] = password;
+		len[1] = n;
+		argc = 2;
+	}
+	return kv_redis_call(r, argc, argv, len, kv_redis_auth_reply);
+}
+
+/* The file is read each time: passwords change while jobs run. */
+static int kv_redis_auth(struct kv_redis *r)
+{
+	const struct kv_address *address = &r->address[r->at];
+	const char *file = *address->password_file ? address->password_file : r->password_file;
+	char password[KV_PASSWORD_MAX];
+	ssize_t n;
+	int rc;
+
+	if (*address->password)
+		return kv_redis_auth_with(r, address->password, strlen(address->password));
+	if (!file)
+		return 0;
+	n = kv_files_read_secret(&r->kv, file, password, sizeof(password));
+	rc = n < 0 ? (int)n : kv_redis_auth_with(r, password, (size_t)n);
+	explicit_bzero(password, sizeof(password));
 	return rc;
 }
 
@@ -293,27 +296,32 @@ static int kv_redis_select(struct kv_redis *r)
 	const char *argv[] = { "SELECT", NULL };
 	size_t len[] = { 6, 0 };
 	char db[8];
-	int rc;
 
-	if (!r->url.db)
+	if (!r->address[r->at].db)
 		return 0;
-	len[1] = (size_t)snprintf(db, sizeof(db), "%u", r->url.db);
+	len[1] = (size_t)snprintf(db, sizeof(db), "%u", r->address[r->at].db);
 	argv[1] = db;
-	rc = kv_redis_call(r, 2, argv, len);
-	if (rc)
-		kv_redis_disconnect(r);
-	return rc;
+	return kv_redis_call(r, 2, argv, len, kv_redis_any_reply);
 }
 
-static int kv_redis_connect(struct kv_redis *r)
+static void kv_redis_name(struct kv_redis *r)
 {
-	int fd;
+	const struct kv_address *a = &r->address[r->at];
 
-	pthread_once(&hi_once, kv_hiredis_load);
-	if (hi_rc)
-		return kv_fail(&r->kv, -ELIBACC, "install %s, which redis:// addresses need",
-			       KV_HIREDIS_SONAME);
-	fd = kv_redis_socket(r);
+	if (a->transport == KV_TRANSPORT_UNIX)
+		snprintf(r->kv.where, sizeof(r->kv.where), "redis at %.108s", a->path);
+	else
+		snprintf(r->kv.where, sizeof(r->kv.where), "redis at %.100s:%s", a->host, a->port);
+}
+
+static int kv_redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout_ms)
+{
+	uint64_t deadline_ms = kv_now_ms() + timeout_ms;
+	int fd, rc;
+
+	r->at = at;
+	kv_redis_name(r);
+	fd = kv_net_connect(&r->kv, &r->address[at], deadline_ms);
 	if (fd < 0)
 		return fd;
 	r->ctx = hi.connect_fd(fd);
@@ -321,10 +329,64 @@ static int kv_redis_connect(struct kv_redis *r)
 		close(fd);
 		return kv_fail(&r->kv, -ENOMEM, "no memory for a connection");
 	}
-	r->ctx->flags &= ~REDIS_BLOCK;
-	r->unsent = false;
+	r->unsent = r->leave = false;
 	r->pid = getpid();
-	return kv_redis_select(r);
+	rc = r->address[at].transport == KV_TRANSPORT_TLS
+		     ? kv_tls_start(&r->kv, r->ctx, &r->address[at], kv_left_ms(deadline_ms))
+		     : 0;
+	r->ctx->flags &= ~REDIS_BLOCK;
+	if (!rc)
+		rc = kv_redis_auth(r);
+	if (!rc)
+		rc = kv_redis_select(r);
+	if (rc)
+		kv_redis_disconnect(r);
+	return rc;
+}
+
+/* Any of the addresses, each with its share of the time. */
+static int kv_redis_connect(struct kv_redis *r)
+{
+	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
+	unsigned i, first = r->first;
+	int rc = -EINVAL;
+
+	pthread_once(&hi_once, kv_hiredis_load);
+	if (hi_rc)
+		return kv_fail(&r->kv, -ELIBACC, "install %s, which redis:// addresses need",
+			       KV_HIREDIS_SONAME);
+	r->first = 0;
+	for (i = 0; i < r->n_addresses; i++) {
+		rc = kv_redis_connect_to(r, (first + i) % r->n_addresses,
+					 kv_left_ms(deadline_ms) / (r->n_addresses - i));
+		if (!rc)
+			break;
+	}
+	r->home_at_ms = kv_now_ms() + r->kv.home_ms;
+	return rc;
+}
+
+/* The present connection is kept unless an earlier address is there. */
+static void kv_redis_go_home(struct kv_redis *r)
+{
+	redisContext *here = r->ctx;
+	unsigned i, at = r->at;
+	bool unsent = r->unsent;
+
+	if (!here || !at || kv_now_ms() < r->home_at_ms)
+		return;
+	for (i = 0; i < at; i++) {
+		r->ctx = NULL;
+		if (!kv_redis_connect_to(r, i, r->kv.timeout_ms / r->n_addresses)) {
+			hi.free(here);
+			return;
+		}
+	}
+	r->ctx = here;
+	r->at = at;
+	r->unsent = unsent;
+	kv_redis_name(r);
+	r->home_at_ms = kv_now_ms() + r->kv.home_ms;
 }
 
 /* The parent's connection would mix both processes' replies; this side only closes its copy. */
@@ -340,12 +402,20 @@ static bool kv_redis_worth_retry(int rc)
 	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
 }
 
-/* What the server refuses speaks of this operation; the connection is as good as before. */
+/* It speaks of this operation, unless the server is no master or not ready: there may be others. */
+static void kv_redis_refused(struct kv_redis *r, struct kv_op *op, const char *text)
+{
+	int rc = kv_redis_reply_error(text);
+
+	if (rc == -EROFS || rc == -EAGAIN)
+		r->leave = r->n_addresses > 1;
+	kv_op_fail(&r->kv, op, rc, "the server says: %.120s", text);
+}
+
 static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisReply *reply)
 {
 	if (reply->type == REDIS_REPLY_ERROR)
-		kv_op_fail(&r->kv, op, kv_redis_reply_error(reply->str), "the server says: %.120s",
-			   reply->str);
+		kv_redis_refused(r, op, reply->str);
 	else if (op->type != KV_OP_GET)
 		op->ret = 0;
 	else if (reply->type == REDIS_REPLY_NIL ||
@@ -357,12 +427,18 @@ static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisRep
 		kv_op_take(&r->kv, op, reply->str, reply->len);
 }
 
-static int kv_redis_append_put(struct kv_redis *r, const struct kv_op *op)
+static int kv_redis_append_put(struct kv_redis *r, struct kv_op *op)
 {
-	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, op->val, "PX", NULL };
-	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), op->len, 2, 0 };
+	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, NULL, "PX", NULL };
+	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), 0, 2, 0 };
+	uint8_t sealed[KV_SEALED_MAX];
 	char lease[16];
+	int rc;
 
+	rc = kv_seal(&r->kv, op, sealed, &len[2]);
+	if (rc)
+		return rc;
+	argv[2] = (const char *)sealed;
 	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", op->lease_ms);
 	argv[4] = lease;
 	return kv_redis_append(r, 5, argv, len);
@@ -375,12 +451,12 @@ static int kv_redis_append_get(struct kv_redis *r, const struct kv_op *op)
 	size_t len[] = { 8, strlen(op->key), 1, 0 };
 	char last[16];
 
-	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_VALUE_MAX);
+	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_SEALED_MAX);
 	argv[3] = last;
 	return kv_redis_append(r, 4, argv, len);
 }
 
-static int kv_redis_append_op(struct kv_redis *r, const struct kv_op *op)
+static int kv_redis_append_op(struct kv_redis *r, struct kv_op *op)
 {
 	const char *argv[] = { "DEL", op->key };
 	const size_t len[] = { 3, strlen(op->key) };
@@ -404,6 +480,8 @@ static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 	for (i = 0; i < n && !rc; i++)
 		if (ops[i].ret == KV_OP_OPEN)
 			rc = kv_redis_append_op(r, &ops[i]);
+	if (rc)
+		kv_redis_disconnect(r); /* with what was appended and never written */
 	for (i = 0; i < n && !rc; i++) {
 		if (ops[i].ret != KV_OP_OPEN)
 			continue;
@@ -422,19 +500,17 @@ static int kv_redis_try(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 	const char *argv[] = { "PING" };
 	const size_t len[] = { 4 };
 
-	return ops ? kv_redis_batch(r, ops, n) : kv_redis_call(r, 1, argv, len);
+	return ops ? kv_redis_batch(r, ops, n) : kv_redis_call(r, 1, argv, len, kv_redis_any_reply);
 }
 
-static int kv_redis_run(struct kv *kv, struct kv_op *ops, uint32_t n)
+static int kv_redis_once(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 {
-	struct kv_redis *r = to_redis(kv);
-	struct kv_sigpipe sp;
 	bool fresh;
 	int rc;
 
 	kv_redis_leave_parents(r);
+	kv_redis_go_home(r);
 	fresh = !r->ctx;
-	kv_sigpipe_hold(&sp);
 	rc = fresh ? kv_redis_connect(r) : 0;
 	if (!rc)
 		rc = kv_redis_try(r, ops, n);
@@ -443,7 +519,51 @@ static int kv_redis_run(struct kv *kv, struct kv_op *ops, uint32_t n)
 		if (!rc)
 			rc = kv_redis_try(r, ops, n);
 	}
+	if (r->leave && r->ctx) {
+		r->first = (r->at + 1) % r->n_addresses;
+		kv_redis_disconnect(r);
+	}
+	return rc;
+}
+
+/* Doubled with each failure, and anywhere in the second half of it. */
+static void kv_redis_failed(struct kv_redis *r, int rc)
+{
+	unsigned shift = r->n_failed < 8 ? r->n_failed : 8;
+	unsigned ms = KV_RETRY_MIN_MS << shift, spread = 0;
+
+	if (ms > KV_RETRY_MAX_MS)
+		ms = KV_RETRY_MAX_MS;
+	if (getrandom(&spread, sizeof(spread), GRND_NONBLOCK) != sizeof(spread))
+		spread = (unsigned)getpid();
+	r->n_failed++;
+	r->retry_at_ms = kv_now_ms() + ms / 2 + spread % (ms / 2);
+	r->failed_rc = rc;
+	memcpy(r->failed, r->kv.err, sizeof(r->failed));
+}
+
+static int kv_redis_still_failed(struct kv_redis *r)
+{
+	memcpy(r->kv.err, r->failed, sizeof(r->kv.err));
+	r->kv.err_rc = r->failed_rc;
+	return r->failed_rc;
+}
+
+static int kv_redis_run(struct kv *kv, struct kv_op *ops, uint32_t n)
+{
+	struct kv_redis *r = to_redis(kv);
+	struct kv_sigpipe sp;
+	int rc;
+
+	if (ops && r->n_failed && kv_now_ms() < r->retry_at_ms)
+		return kv_redis_still_failed(r);
+	kv_sigpipe_hold(&sp);
+	rc = kv_redis_once(r, ops, n);
 	kv_sigpipe_release(&sp);
+	if (rc)
+		kv_redis_failed(r, rc);
+	else
+		r->n_failed = 0;
 	return rc;
 }
 
@@ -457,6 +577,8 @@ static void kv_redis_close(struct kv *kv)
 	struct kv_redis *r = to_redis(kv);
 
 	kv_redis_disconnect(r);
+	explicit_bzero(r->address, r->n_addresses * sizeof(r->address[0]));
+	free(r->password_file);
 	free(r);
 }
 
@@ -466,14 +588,24 @@ static const struct kv_ops kv_redis_ops = {
 	.close = kv_redis_close,
 };
 
-struct kv *kv_redis_new(const struct kv_url *url)
+struct kv *kv_redis_new(const struct kv_url *url, const char *password_file)
 {
-	struct kv_redis *r = calloc(1, sizeof(*r));
+	size_t bytes = url->n_addresses * sizeof(url->address[0]);
+	struct kv_redis *r = calloc(1, sizeof(*r) + bytes);
 
 	if (!r)
 		return NULL;
+	if (password_file && *password_file) {
+		r->password_file = strdup(password_file);
+		if (!r->password_file) {
+			free(r);
+			return NULL;
+		}
+	}
 	r->kv.ops = &kv_redis_ops;
-	r->url = *url;
-	snprintf(r->kv.where, sizeof(r->kv.where), "redis at %.100s:%s", url->host, url->port);
+	r->kv.home_ms = KV_HOME_MS;
+	r->n_addresses = url->n_addresses;
+	memcpy(r->address, url->address, bytes);
+	kv_redis_name(r);
 	return &r->kv;
 }

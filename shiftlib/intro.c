@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/intro.h"
+#include "shiftlib/wire.h"
 
 #define INTRO_MIN_NS	  SH_NS_PER_MS
 #define INTRO_MAX_NS	  SH_NS_PER_S
@@ -106,6 +107,7 @@ static void intro_record(const struct sh_qp *qp, struct kv_record *record)
 	uint32_t k;
 
 	*record = (struct kv_record){
+		.protocol = SH_WIRE_VERSION,
 		.instance = sh.instance,
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,
@@ -152,11 +154,24 @@ static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv
 	}
 }
 
+/* A record that says to be of this process must be of one of its connections. */
+static bool intro_not_forged(const struct kv_record *record)
+{
+	const struct sh_qp *own;
+
+	if (record->instance != sh.instance)
+		return true;
+	own = record->conn_id < sh.n_conns ? sh.conns[record->conn_id] : NULL;
+	return own && own->nonce == record->nonce && own->qp->qp_num == record->qpn;
+}
+
 /* Both ends must mean each other: an entry may be left over from a job that was killed. */
 static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record)
 {
 	uint32_t i;
 
+	if (!intro_not_forged(record))
+		return false;
 	for (i = 0; i < record->n_backup; i++)
 		if (record->backup[i] >= SH_MAX_NICS)
 			return false;
@@ -262,11 +277,35 @@ static void intro_next(struct sh_qp *qp)
 	qp->intro.next_at = now + qp->intro.interval;
 }
 
+static const char *intro_refusal(const struct sh_intro_item *item)
+{
+	if (item->get_ret)
+		return kv_refusal(item->get_ret);
+	return item->peer.protocol == SH_WIRE_VERSION
+		       ? NULL
+		       : "it runs another version of SHIFT, with another control channel";
+}
+
+/* A record that nobody should have written, or that we cannot read, protects nothing. */
+static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
+{
+	if (!qp->peer)
+		sh_conn_level(qp, SH_DRIVEN, why);
+	if (qp->intro.refused)
+		return;
+	qp->intro.refused = true;
+	sh_log(SH_LOG_WARN, "the peer of QP 0x%06x is not believed: %s (key %s); %s",
+	       qp->qp->qp_num, why, key,
+	       qp->peer ? "what was known of it stays" : "not protected until it is right");
+}
+
 void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error)
 {
 	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
-	int kv = item->put_ret ? item->put_ret : item->get_ret == -ENOENT ? 0 : item->get_ret;
+	const char *refusal = item->put_ret || !item->get ? NULL : intro_refusal(item);
+	bool answered = !item->put_ret && (item->get_ret == -ENOENT || refusal);
 	int ret = item->put_ret ? item->put_ret : item->get_ret;
+	int kv = answered ? 0 : ret;
 
 	sh_conn_touch(qp);
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, get of %s: %d", qp->qp->qp_num, item->put_ret,
@@ -276,7 +315,9 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 		qp->intro.published = true;
 		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();
 	}
-	if (item->get && !ret && intro_matches(qp, &item->peer))
+	if (refusal)
+		intro_refuse(qp, item->peer_key, refusal);
+	else if (item->get && !ret && intro_matches(qp, &item->peer))
 		intro_found(qp, &item->peer);
 	else if (!qp->peer && !kv)
 		intro_say_absent(qp);

@@ -37,10 +37,13 @@ struct batch {
 
 static int batch_kv_open(struct batch *b)
 {
+	const struct kv_options options = { .timeout_ms = sh.config.kv_timeout_ms,
+					    .password_file = sh.config.kv_password_file,
+					    .secret_file = sh.config.secret_file };
+
 	if (sh.kv)
 		return 0;
-	return kv_open(sh.config.kv_url, sh.config.kv_timeout_ms, &sh.kv, b->error,
-		       sizeof(b->error));
+	return kv_open_with(sh.config.kv_url, &options, &sh.kv, b->error, sizeof(b->error));
 }
 
 static struct kv_op *batch_op(struct batch *b, enum kv_op_type type, const char *key)
@@ -75,11 +78,22 @@ static void batch_add_puts(struct batch *b, struct sh_intro_item *item)
 	}
 }
 
+/* That a record is not there is an answer. */
+static bool batch_failed(const struct batch *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->n_ops; i++)
+		if (b->ops[i].ret && b->ops[i].ret != -ENOENT && !kv_refusal(b->ops[i].ret))
+			return true;
+	return false;
+}
+
 static int batch_run(struct batch *b)
 {
 	int ret = kv_run(sh.kv, b->ops, b->n_ops);
 
-	if (ret)
+	if (ret || batch_failed(b))
 		strncpy(b->error, kv_last_error(sh.kv), sizeof(b->error) - 1);
 	return ret;
 }

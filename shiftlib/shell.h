@@ -394,6 +394,7 @@ struct sh_qp {
 		struct list_node line; /* in sh.intros.line, or alone */
 		bool queued;	       /* in line, or being asked about */
 		bool published, heard, told;
+		bool refused;	  /* it was said that its peer's record is wrong */
 		bool gid_unknown; /* the NIC does not tell what the application connected from */
 	} intro;
 	struct sc_event events[SH_MAX_QUEUED]; /* of actions that answer at once */

@@ -14,12 +14,16 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "kvclient/backend.h"
 #include "kvclient/kv.h"
 #include "tests/unit/kv_common_test.h"
 
-#define MAX_FD 1024
+#define MAX_FD	   1024
+#define STAMP	   "stampsss" /* of a value: eight bytes */
+#define WAIT_TRIES 2000
 
 static struct redis_server server;
 static char *dir;
@@ -106,6 +110,19 @@ static void name_is_unknown(void **state)
 	kv_close(kv);
 }
 
+/* After a failure calls fail at once for a while; the store is back when one comes through. */
+static int put_again(struct kv *kv)
+{
+	int rc = -EIO;
+
+	for (int i = 0; rc && i < WAIT_TRIES; i++) {
+		rc = kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS);
+		if (rc)
+			usleep(5000);
+	}
+	return rc;
+}
+
 static void killed_and_restarted(void **state)
 {
 	struct redis_server own;
@@ -120,12 +137,11 @@ static void killed_and_restarted(void **state)
 	assert_int_equal(kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS), -ECONNREFUSED);
 	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -ECONNREFUSED);
 	redis_server_start(&own, dir, own.port, NULL);
-	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -ENOENT);
-	assert_int_equal(kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS), 0);
+	assert_int_equal(put_again(kv), 0);
 	/* Restarted between two calls: the broken connection is not even noticed. */
 	redis_server_kill(&own);
 	redis_server_start(&own, dir, own.port, NULL);
-	assert_int_equal(kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS), 0);
+	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -ENOENT);
 	redis_server_kill(&own);
 	kv_close(kv);
 }
@@ -151,17 +167,154 @@ static void stopped_and_continued(void **state)
 	kv_close(kv);
 }
 
+static const char *const acl[] = {
+	"--user",  "default",	    "off",	 "--user", "job7", "on",      ">hunter2",
+	"~job7/*", "resetchannels", "+getrange", "+set",   "+del", "+select", NULL,
+};
+
+static char *write_password(const char *text, mode_t mode)
+{
+	static char name[128];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/password", dir);
+	unlink(name);
+	fd = open(name, O_CREAT | O_WRONLY | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+	return name;
+}
+
+static int put_with(const char *user, int port, const char *more, const char *file, const char *key,
+		    const char *word)
+{
+	const struct kv_options options = { .timeout_ms = KV_TEST_TIMEOUT_MS,
+					    .password_file = file };
+	struct kv *kv;
+	char url[256];
+	int rc;
+
+	snprintf(url, sizeof(url), "redis://%s127.0.0.1:%d%s", user, port, more);
+	assert_int_equal(kv_open_with(url, &options, &kv, NULL, 0), 0);
+	rc = kv_put(kv, key, "v", 1, KV_TEST_LEASE_MS);
+	if (rc && !strstr(kv_last_error(kv), word))
+		fail_msg("%s: %s", word, kv_last_error(kv));
+	assert_null(strstr(kv_last_error(kv), "hunter"));
+	assert_null(strstr(kv_where(kv), "hunter"));
+	kv_close(kv);
+	return rc;
+}
+
+/* A user of the server's, with a password in the address, in a file that it names, or in another. */
+static void users_and_passwords(void **state)
+{
+	struct redis_server own;
+	char more[160], *file;
+	int port;
+
+	redis_server_start_with(&own, dir, 0, acl);
+	port = own.port;
+	assert_int_equal(put_with("job7:hunter2@", port, "", NULL, "job7/k", ""), 0);
+	assert_int_equal(put_with("job7:hunter3@", port, "", NULL, "job7/k", "WRONGPASS"), -EACCES);
+	assert_int_equal(put_with("job8:hunter2@", port, "", NULL, "job7/k", "WRONGPASS"), -EACCES);
+	assert_int_equal(put_with(":hunter2@", port, "", NULL, "job7/k", "WRONGPASS"), -EACCES);
+	assert_int_equal(put_with("", port, "", NULL, "job7/k", "NOAUTH"), -EACCES);
+	assert_int_equal(put_with("job7:hunter2@", port, "", NULL, "job8/k", "NOPERM"), -EACCES);
+	file = write_password("hunter2\n", 0600);
+	assert_int_equal(put_with("job7@", port, "", file, "job7/k", ""), 0);
+	snprintf(more, sizeof(more), "?password-file=%s", file);
+	assert_int_equal(put_with("job7@", port, more, "/nonexistent", "job7/k", ""), 0);
+	assert_int_equal(put_with("job7:hunter2@", port, "", "/nonexistent", "job7/k", ""), 0);
+	assert_int_equal(put_with("job7@", port, "", "/nonexistent", "job7/k", "/nonexistent"),
+			 -ENOENT);
+	file = write_password("hunter2\n", 0640);
+	assert_int_equal(put_with("job7@", port, "", file, "job7/k", "chmod"), -EACCES);
+	file = write_password("\n", 0600);
+	assert_int_equal(put_with("job7@", port, "", file, "job7/k", "empty"), -EINVAL);
+	redis_server_kill(&own);
+}
+
 static void password_is_missing(void **state)
 {
 	struct redis_server own;
+
+	redis_server_start(&own, dir, 0, "hunter2");
+	assert_int_equal(put_with("", own.port, "", NULL, "k", "NOAUTH"), -EACCES);
+	assert_int_equal(put_with(":hunter2@", own.port, "", NULL, "k", ""), 0);
+	redis_server_kill(&own);
+}
+
+static void unix_socket(void **state)
+{
+	struct redis_server own;
+	char path[128], url[160];
+	const char *const more[] = { "--unixsocket", path, "--unixsocketperm", "600", NULL };
+
+	snprintf(path, sizeof(path), "%s/redis.sock", dir);
+	snprintf(url, sizeof(url), "redis+unix://%s", path);
+	redis_server_start_with(&own, dir, 0, more);
+	kv_common_basics(url);
+	kv_common_batch(url);
+	kv_common_inherited(url);
+	redis_server_kill(&own);
+}
+
+static int put_rc(struct kv *kv)
+{
+	return kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS);
+}
+
+/* In order; who is on a later one comes back when an earlier one is there again. */
+static void several_addresses(void **state)
+{
+	struct redis_server first, second;
+	char url[160], port[16];
 	struct kv *kv;
 
-	redis_server_start(&own, dir, 0, "secret");
-	kv = open_kv(own.url, KV_TEST_TIMEOUT_MS);
-	assert_int_equal(kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS), -EACCES);
-	assert_non_null(strstr(kv_last_error(kv), "NOAUTH"));
+	redis_server_start(&first, dir, 0, NULL);
+	redis_server_start(&second, dir, 0, NULL);
+	snprintf(url, sizeof(url), "%s,%s", first.url, second.url);
+	kv = open_kv(url, KV_TEST_TIMEOUT_MS);
+	kv->home_ms = 1;
+	assert_int_equal(put_rc(kv), 0);
+	snprintf(port, sizeof(port), ":%d", first.port);
+	assert_non_null(strstr(kv_where(kv), port));
+	redis_server_kill(&first);
+	assert_int_equal(put_rc(kv), 0);
+	assert_null(strstr(kv_where(kv), port));
+	usleep(5000);
+	assert_int_equal(put_rc(kv), 0); /* looks at the first, and stays */
+	assert_null(strstr(kv_where(kv), port));
+	redis_server_start(&first, dir, first.port, NULL);
+	usleep(5000);
+	assert_int_equal(put_rc(kv), 0);
+	assert_non_null(strstr(kv_where(kv), port));
+	redis_server_kill(&first);
+	redis_server_kill(&second);
+	assert_int_equal(put_rc(kv), -ECONNREFUSED);
 	kv_close(kv);
-	redis_server_kill(&own);
+}
+
+/* A replica takes no writes: the next address may be the master. */
+static void replica_before_master(void **state)
+{
+	struct redis_server master, replica;
+	char url[160], text[16];
+	const char *const more[] = { "--replicaof", "127.0.0.1", text, NULL };
+	struct kv *kv;
+
+	redis_server_start(&master, dir, 0, NULL);
+	snprintf(text, sizeof(text), "%d", master.port);
+	redis_server_start_with(&replica, dir, 0, more);
+	snprintf(url, sizeof(url), "%s,%s", replica.url, master.url);
+	kv = open_kv(url, KV_TEST_TIMEOUT_MS);
+	assert_int_equal(put_rc(kv), -EROFS);
+	assert_int_equal(put_rc(kv), 0);
+	kv_close(kv);
+	redis_server_kill(&replica);
+	redis_server_kill(&master);
 }
 
 static int shut_all_sockets(void)
@@ -221,6 +374,7 @@ static void no_descriptor_for_children(void **state)
 struct liar {
 	int fd;
 	const char *text;
+	atomic_int n;
 };
 
 static void *liar_run(void *arg)
@@ -230,6 +384,7 @@ static void *liar_run(void *arg)
 	int fd;
 
 	while ((fd = accept(liar->fd, NULL, NULL)) >= 0) {
+		liar->n++;
 		if (recv(fd, buf, sizeof(buf), 0) > 0)
 			send(fd, liar->text, strlen(liar->text), MSG_NOSIGNAL);
 		close(fd);
@@ -256,33 +411,83 @@ static int listen_somewhere(char url[64])
 	return fd;
 }
 
+static pthread_t liar_start(struct liar *liar, const char *text, char url[64])
+{
+	pthread_t thread;
+
+	*liar = (struct liar){ .text = text, .fd = listen_somewhere(url) };
+	assert_int_equal(pthread_create(&thread, NULL, liar_run, liar), 0);
+	return thread;
+}
+
+static void liar_end(struct liar *liar, pthread_t thread)
+{
+	shutdown(liar->fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(liar->fd);
+}
+
 static void expect_from_liar(const char *text, int rc)
 {
-	struct liar liar = { .text = text };
-	pthread_t thread;
-	struct kv *kv;
+	struct liar liar;
 	char url[64], buf[8];
+	pthread_t thread = liar_start(&liar, text, url);
+	struct kv *kv = open_kv(url, KV_TEST_TIMEOUT_MS);
 	size_t len;
 
-	liar.fd = listen_somewhere(url);
-	assert_int_equal(pthread_create(&thread, NULL, liar_run, &liar), 0);
-	kv = open_kv(url, KV_TEST_TIMEOUT_MS);
 	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), rc);
 	kv_close(kv);
-	shutdown(liar.fd, SHUT_RDWR);
-	pthread_join(thread, NULL);
-	close(liar.fd);
+	liar_end(&liar, thread);
+}
+
+/* A server that knows no AUTH repeats its arguments in its error. */
+static void password_comes_back(void **state)
+{
+	struct liar liar;
+	char url[64], buf[8], with[128];
+	pthread_t thread = liar_start(
+		&liar, "-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n", url);
+	struct kv *kv;
+	size_t len;
+
+	snprintf(with, sizeof(with), "redis://:hunter2@%s", url + strlen("redis://"));
+	kv = open_kv(with, KV_TEST_TIMEOUT_MS);
+	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -EACCES);
+	assert_non_null(strstr(kv_last_error(kv), "ERR"));
+	assert_null(strstr(kv_last_error(kv), "hunter2"));
+	kv_close(kv);
+	liar_end(&liar, thread);
+}
+
+/* Of a thousand calls, few contact a server that is gone; the others fail at once, alike. */
+static void gone_server_is_asked_seldom(void **state)
+{
+	struct liar liar;
+	char url[64], buf[8];
+	pthread_t thread = liar_start(&liar, "", url);
+	struct kv *kv = open_kv(url, KV_TEST_TIMEOUT_MS);
+	size_t len;
+
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -ECONNRESET);
+		assert_non_null(strstr(kv_last_error(kv), "no answer"));
+	}
+	kv_close(kv);
+	liar_end(&liar, thread);
+	assert_in_range(liar.n, 1, 100);
 }
 
 static void false_servers(void **state)
 {
 	expect_from_liar("HTTP/1.1 400 Bad Request\r\n\r\n", -EPROTO);
 	expect_from_liar("$-1\r\n", -ENOENT);
-	expect_from_liar("$1\r\nx\r\n", 0);
+	expect_from_liar("$13\r\nSK1P" STAMP "x\r\n", 0);
+	expect_from_liar("$1\r\nx\r\n", -EBADMSG);
+	expect_from_liar("$13\r\nSK2P" STAMP "x\r\n", -EPROTONOSUPPORT);
 	expect_from_liar(":7\r\n", -EPROTO);
 	expect_from_liar("*2\r\n$1\r\na\r\n$1\r\nb\r\n", -EPROTO);
 	expect_from_liar("$100\r\ncut", -ECONNRESET);
-	expect_from_liar("$9\r\nlong text\r\n", -EMSGSIZE);
+	expect_from_liar("$21\r\nSK1P" STAMP "long text\r\n", -EMSGSIZE);
 	expect_from_liar("", -ECONNRESET);
 	expect_from_liar("-LOADING in a moment\r\n", -EAGAIN);
 	expect_from_liar("-OOM no memory\r\n", -ENOSPC);
@@ -303,8 +508,8 @@ static void huge_value(void **state)
 	assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
 	assert_int_equal(send(fd, set, strlen(set), 0), strlen(set));
 	assert_true(recv(fd, reply, sizeof(reply), 0) > 0);
-	assert_int_equal(kv_get(kv, "huge", buf, sizeof(buf), &len), -EMSGSIZE);
-	assert_int_equal(len, KV_VALUE_MAX + 1);
+	assert_int_equal(kv_get(kv, "huge", buf, sizeof(buf), &len), -EBADMSG);
+	assert_non_null(strstr(kv_last_error(kv), "huge"));
 	assert_int_equal(kv_del(kv, "huge"), 0);
 	close(fd);
 	kv_close(kv);
@@ -315,7 +520,7 @@ static void huge_value(void **state)
 /* Two answers, then the server is gone: the first two count, the others have the error. */
 static void batch_cut_off(void **state)
 {
-	struct liar liar = { .text = "+OK\r\n$2\r\nhi\r\n$9\r\nhal" };
+	struct liar liar;
 	char buf[CUT_OPS][8], url[64];
 	struct kv_op ops[CUT_OPS] = {
 		{ .type = KV_OP_PUT, .key = "k", .val = "v", .len = 1, .lease_ms = 1000 },
@@ -323,12 +528,9 @@ static void batch_cut_off(void **state)
 		{ .type = KV_OP_GET, .key = "k", .buf = buf[2], .cap = 8 },
 		{ .type = KV_OP_DEL, .key = "k" },
 	};
-	pthread_t thread;
-	struct kv *kv;
+	pthread_t thread = liar_start(&liar, "+OK\r\n$14\r\nSK1P" STAMP "hi\r\n$9\r\nhal", url);
+	struct kv *kv = open_kv(url, KV_TEST_TIMEOUT_MS);
 
-	liar.fd = listen_somewhere(url);
-	assert_int_equal(pthread_create(&thread, NULL, liar_run, &liar), 0);
-	kv = open_kv(url, KV_TEST_TIMEOUT_MS);
 	assert_int_equal(kv_run(kv, ops, CUT_OPS), -ECONNRESET);
 	assert_int_equal(ops[0].ret, 0);
 	assert_int_equal(ops[1].ret, 0);
@@ -338,9 +540,7 @@ static void batch_cut_off(void **state)
 	assert_int_equal(ops[3].ret, -ECONNRESET);
 	assert_non_null(strstr(kv_last_error(kv), "no answer"));
 	kv_close(kv);
-	shutdown(liar.fd, SHUT_RDWR);
-	pthread_join(thread, NULL);
-	close(liar.fd);
+	liar_end(&liar, thread);
 }
 
 struct drip {
@@ -390,6 +590,7 @@ static void *stream_run(void *arg)
 
 	n = (size_t)snprintf(reply, sizeof(reply), "$%d\r\n", STREAM_VALUE);
 	memset(reply + n, 'r', STREAM_VALUE);
+	memcpy(reply + n, "SK1P", 4);
 	memcpy(reply + n + STREAM_VALUE, "\r\n", 2);
 	for (uint32_t i = 0; i < KV_RUN_MAX / 2; i++)
 		if (send(fd, reply, n + STREAM_VALUE + 2, MSG_NOSIGNAL) < 0)
@@ -402,13 +603,26 @@ static void *stream_run(void *arg)
 	return NULL;
 }
 
+/* A Unix socket holds some 200 KiB, whatever the machine; over loopback TCP it is megabytes. */
+static int listen_unix(char url[128])
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/stream.sock", dir);
+	snprintf(url, 128, "redis+unix://%s", sun.sun_path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
 static void batch_against_the_stream(void **state)
 {
 	static uint8_t value[KV_VALUE_MAX], back[KV_RUN_MAX][STREAM_VALUE];
 	static struct kv_op ops[KV_RUN_MAX];
 	pthread_t thread;
 	struct kv *kv;
-	char url[64];
+	char url[128];
 	int fd;
 
 	for (uint32_t i = 0; i < KV_RUN_MAX; i++) {
@@ -422,7 +636,7 @@ static void batch_against_the_stream(void **state)
 		if (i < KV_RUN_MAX / 2)
 			ops[i].type = KV_OP_GET;
 	}
-	fd = listen_somewhere(url);
+	fd = listen_unix(url);
 	assert_int_equal(pthread_create(&thread, NULL, stream_run, &fd), 0);
 	kv = open_kv(url, 4 * KV_TEST_TIMEOUT_MS);
 	assert_int_equal(kv_run(kv, ops, KV_RUN_MAX), 0);
@@ -461,6 +675,12 @@ int main(void)
 		cmocka_unit_test(killed_and_restarted),
 		cmocka_unit_test(stopped_and_continued),
 		cmocka_unit_test(password_is_missing),
+		cmocka_unit_test(users_and_passwords),
+		cmocka_unit_test(password_comes_back),
+		cmocka_unit_test(unix_socket),
+		cmocka_unit_test(several_addresses),
+		cmocka_unit_test(replica_before_master),
+		cmocka_unit_test(gone_server_is_asked_seldom),
 		cmocka_unit_test(sigpipe_is_ours),
 		cmocka_unit_test(no_descriptor_for_children),
 		cmocka_unit_test(false_servers),
