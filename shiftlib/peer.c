@@ -120,6 +120,7 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 	if (!peer->keys_heard)
 		sh_peer_ask_keys(peer); /* it may remember a time that we do not */
+	sh_peers_hold();
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || qp->peer != peer)
 			continue;
@@ -128,6 +129,7 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 		if (qp->routes[qp->active->path] == path)
 			sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
 	}
+	sh_peers_release();
 }
 
 static bool path_fresh(const struct sh_peer *peer, const struct sh_peer_path *path)
@@ -310,8 +312,12 @@ static void peer_free(struct sh_peer *peer)
 
 	list_del(&peer->link);
 	sh_table_remove(&sh.by_instance, peer_key(peer->instance));
-	for (i = 0; i < peer->n_paths; i++)
+	for (i = 0; i < peer->n_paths; i++) {
+		if (peer->paths[i].out.buf)
+			list_del(&peer->paths[i].out_link);
+		free(peer->paths[i].out.buf);
 		path_close(peer->paths[i].nic, peer->paths[i].path);
+	}
 	peer_free_rkeys(peer);
 	free(peer);
 }
@@ -341,46 +347,115 @@ void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 		sh_control_send(path->path, buf, length); /* lost ones are sent again by the core */
 }
 
+/*
+ * What connections say leaves at once, but while somebody goes over many of them: then it gathers in
+ * one datagram for each path. So a NIC that dies with a thousand connections takes a few datagrams,
+ * and one that dies with a single one does not wait.
+ */
+struct out_record {
+	struct sh_wire_ids ids;
+	const struct sc_msg_standby *standby; /* NULL: it is the other one */
+	const struct sc_msg_state *state;
+};
+
+static void out_flush(struct sh_peer_path *path)
+{
+	void *buf = path->out.buf;
+
+	if (!buf)
+		return;
+	sh_peer_send(path, buf, sh_wire_end(&path->out));
+	list_del(&path->out_link);
+	path->out = (struct sh_wire_writer){ 0 };
+	free(buf);
+}
+
+void sh_peers_hold(void)
+{
+	sh.outs_held++;
+}
+
+void sh_peers_release(void)
+{
+	if (!--sh.outs_held)
+		sh_peers_flush();
+}
+
+void sh_peers_flush(void)
+{
+	while (!list_empty(&sh.outs))
+		out_flush(list_entry(sh.outs.next, struct sh_peer_path, out_link));
+}
+
+/* NULL: no memory, and the message is lost, as datagrams may be. */
+static struct sh_wire_writer *out_begin(const struct sh_peer *peer, struct sh_peer_path *path)
+{
+	void *buf = path->out.buf ? NULL : malloc(SH_WIRE_MAX);
+
+	if (!path->out.buf && !buf)
+		return NULL;
+	if (buf) {
+		sh_wire_begin(&path->out, buf, sh_path_payload_max(path->path), sh.instance,
+			      peer->instance);
+		list_add_tail(&sh.outs, &path->out_link);
+	}
+	return &path->out;
+}
+
+static int out_write(const struct sh_peer *peer, struct sh_peer_path *path,
+		     const struct out_record *record)
+{
+	struct sh_wire_writer *writer = out_begin(peer, path);
+
+	if (!writer)
+		return -ENOMEM;
+	if (record->standby)
+		return sh_wire_put_standby(writer, &record->ids, record->standby);
+	return sh_wire_put_state(writer, &record->ids, record->state);
+}
+
+static void out_put(const struct sh_peer *peer, struct sh_peer_path *path,
+		    const struct out_record *record)
+{
+	if (!path || !path->path || !sh_nic_usable(path->nic))
+		return;
+	if (out_write(peer, path, record) == -ENOSPC) {
+		out_flush(path);
+		out_write(peer, path, record);
+	}
+	if (!sh.outs_held)
+		out_flush(path);
+}
+
 /* What is being left comes last. */
-static void peer_send_everywhere(const struct sh_qp *qp, const void *buf, size_t length)
+static void out_put_everywhere(const struct sh_qp *qp, const struct out_record *record)
 {
 	uint32_t k;
 
 	for (k = qp->n_paths; k-- > 0;)
-		sh_peer_send(qp->routes[k], buf, length);
+		out_put(qp->peer, qp->routes[k], record);
 }
 
 /* Over the path of the standby itself: that it arrives is the proof that the path works. */
 void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere)
 {
-	struct sh_wire_ids ids = peer_ids(qp);
-	struct sh_wire_writer writer;
-	uint8_t buf[256];
-	size_t length;
+	struct out_record record = { .ids = peer_ids(qp), .standby = standby };
 
 	if (!qp->peer || standby->path >= qp->n_paths)
 		return;
-	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, qp->peer->instance);
-	sh_wire_put_standby(&writer, &ids, standby);
-	length = sh_wire_end(&writer);
 	if (everywhere)
-		peer_send_everywhere(qp, buf, length);
+		out_put_everywhere(qp, &record);
 	else
-		sh_peer_send(qp->routes[standby->path], buf, length);
+		out_put(qp->peer, qp->routes[standby->path], &record);
 }
 
 /* Over every live path: whichever died, another carries it. */
 void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
 {
-	struct sh_wire_ids ids = peer_ids(qp);
-	struct sh_wire_writer writer;
-	uint8_t buf[256];
+	struct out_record record = { .ids = peer_ids(qp), .state = state };
 
-	if (!qp->peer)
-		return;
-	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, qp->peer->instance);
-	sh_wire_put_state(&writer, &ids, state);
-	peer_send_everywhere(qp, buf, sh_wire_end(&writer));
+	if (qp->peer)
+		out_put_everywhere(qp, &record);
 }
 
 /* Over some live paths, others each time: a datagram that is lost with its path is sent again. */
@@ -458,9 +533,11 @@ static void peer_keys_acked(struct sh_peer *peer, uint32_t seq)
 	peer_send_keys(peer, sh_now_ns());
 	if (!peer->keys_waiting)
 		return;
+	sh_peers_hold();
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		if (qp->conn_id && qp->peer == peer)
 			sh_standby_keys_heard(qp);
+	sh_peers_release();
 }
 
 /* Readers find it without the lock: it stays until the peer is forgotten. */

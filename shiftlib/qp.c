@@ -294,7 +294,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		return real;
 	}
 	qp->ctx = sh_ctx_find(how->context);
-	qp->pd = sh_table_get(&sh.by_pd, how->attr->pd);
+	qp->pd = sh_pd_find(how->attr->pd);
 	qp->scq = sh_table_get(&sh.by_cq, how->scq);
 	qp->rcq = sh_table_get(&sh.by_cq, how->rcq);
 	qp->srq = sh_srq_driven(how->srq);
@@ -399,7 +399,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	init.sq_sig_all = plain.sq_sig_all;
 	qp->qp = real;
 	qp->ctx = sh_ctx_find(real->context);
-	qp->pd = sh_table_get(&sh.by_pd, real->pd);
+	qp->pd = sh_pd_find(real->pd);
 	qp->scq = sh_table_get(&sh.by_cq, real->send_cq);
 	qp->rcq = sh_table_get(&sh.by_cq, real->recv_cq);
 	qp->srq = sh_srq_driven(real->srq);
@@ -437,8 +437,10 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 		own->pkey_index = attr->pkey_index;
 	if (mask & IBV_QP_PORT)
 		own->port_num = attr->port_num;
-	if (mask & IBV_QP_AV)
+	if (mask & IBV_QP_AV) {
 		own->ah_attr = attr->ah_attr;
+		qp->own_gid_valid = false; /* asked for in the background: intro.c */
+	}
 	if (mask & IBV_QP_PATH_MTU)
 		own->path_mtu = attr->path_mtu;
 	if (mask & IBV_QP_DEST_QPN)
@@ -504,25 +506,16 @@ static bool qp_moved(const struct sh_qp *qp)
 	       (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 }
 
-/* The kernel's verb, and what only the NIC can tell of the connection. Lock given up meanwhile. */
+/* Lock given up meanwhile. */
 static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	bool ask = (mask & IBV_QP_AV) && attr->ah_attr.is_global && qp->init.qp_type == IBV_QPT_RC;
-	uint8_t port = qp->attr.port_num;
-	union ibv_gid gid;
 	int ret;
 
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh.real->modify_qp(qp->qp, attr, mask);
-	ask = ask && !ret &&
-	      !sh.real->query_gid(qp->ctx->ctx, port, attr->ah_attr.grh.sgid_index, &gid);
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&qp->busy);
-	if (ask) {
-		memcpy(qp->own_gid, gid.raw, sizeof(qp->own_gid));
-		qp->own_gid_valid = true;
-	}
 	return ret;
 }
 
@@ -642,6 +635,7 @@ static void qp_release(struct sh_qp *qp)
 		if (qp->srq)
 			qp->srq->qps--;
 	}
+	sh_conn_untouch(qp);
 	list_del(&qp->link);
 	sh_table_remove(&sh.by_qp, qp->qp);
 }

@@ -473,7 +473,7 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 	pthread_mutex_lock(&sh.lock);
 	srq->srq = real;
 	srq->ctx = sh_ctx_find(pd->context);
-	srq->pd = sh_table_get(&sh.by_pd, pd);
+	srq->pd = sh_pd_find(pd);
 	srq->attr = *attr;
 	list_init(&srq->shadows);
 	if (!srq->ctx || !srq->ctx->dev || !srq->pd ||

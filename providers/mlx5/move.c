@@ -452,7 +452,7 @@ static void settle_switch(struct settle *s)
 	qp->tx->sq_counted = qp->tx->sq.head;
 	atomic_store(&qp->tx->sq.tail, qp->tx->sq.head);
 	qp->tx = s->to;
-	qp->tx_mode &= RING_FIRST | RING_FAILED;
+	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
@@ -472,7 +472,7 @@ static void settle_all(struct settle *s)
 	ring_walk_start(&w, &qp->tx->sq);
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++)
 		settle_one(s, &qp->tx->sq, slot, s->fates[i]);
-	while (ring_hold_len(qp)) {
+	while (ring_hold_len(qp) && !(qp->tx_mode & RING_GATE)) {
 		lay_again(s, &qp->hold, qp->hold.tail_post & qp->hold.mask);
 		ring_hold_pop(qp);
 		s->out->published++;

@@ -92,6 +92,7 @@ int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 		*link = mr->next;
 		key_keep(dev, lkey);
 	}
+	sn_posted_flush(dev); /* nothing is written to it any more */
 	sn_unlock();
 	free(mr);
 	return mr ? 0 : -EINVAL;

@@ -6,7 +6,6 @@ a job has written through a fault must equal what as many rounds write on the di
 without one.
 """
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -125,15 +124,9 @@ class Job:
 
         wait_for(f"{rounds} more rounds of {self.name}", done, ROUND_S + rounds)
 
-    def connections(self, host):
-        """The RC queue pairs that are connected, as SHIFT sees them."""
-        status = json.loads(self.lab.shiftctl(host, "status", "--json", check=False))
-        return [q for p in status["processes"] for q in p.get("qps", [])
-                if q["type"] == "RC" and q["why"] != "not connected yet"]
-
     def protected(self):
         for host in HOSTS:
-            qps = self.connections(host)
+            qps = self.lab.connections(host)
             if not qps or any(q["level"] != "protected" for q in qps):
                 self.alive()
                 return False

@@ -67,6 +67,8 @@ void nic_close(struct nic *nic);
 
 /* conn.c */
 void conn_make(struct conn *c, struct nic *nic);
+void conn_make_on(struct conn *c, struct nic *nic, struct ibv_comp_channel *channel,
+		  void *cq_context);
 void conn_to_init(struct conn *c);
 void conn_set_own(struct conn *c); /* its address, as the other end needs it */
 void conn_lay(struct conn *c);	   /* posts DEPTH receives */
@@ -103,5 +105,6 @@ void run_bare(void);
 void run_domains(void);
 void run_ece(void);
 void run_events(void);
+void run_windows(void);
 
 #endif

@@ -20,6 +20,7 @@ static const struct {
 	{ "hung-nic", run_hung_nic }, { "many", run_many },	    { "query", run_query },
 	{ "bare", run_bare },	      { "domains", run_domains },   { "ece", run_ece },
 	{ "events", run_events },     { "late-rts", run_late_rts }, { "bad-key", run_bad_key },
+	{ "windows", run_windows },
 };
 
 static void usage(void)
