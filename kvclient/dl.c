@@ -44,19 +44,24 @@ static void __attribute__((constructor)) hold_forks(void)
 	pthread_atfork(fork_wait, fork_done, fork_done);
 }
 
-static void *dl_open(const char *soname)
+static void *dl_open(const char *soname, int flags)
 {
 	void *handle;
 
 	pthread_mutex_lock(&loading);
-	handle = dlopen(soname, kv_dl_flags());
+	handle = dlopen(soname, flags);
 	pthread_mutex_unlock(&loading);
 	return handle;
 }
 
+int kv_dl_share(const char *soname)
+{
+	return dl_open(soname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) ? 0 : -ENOENT;
+}
+
 int kv_dl_load(const char *soname, const char *const *names, void **slots)
 {
-	void *handle = dl_open(soname);
+	void *handle = dl_open(soname, kv_dl_flags());
 
 	if (!handle)
 		return -ENOENT;

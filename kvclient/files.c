@@ -161,3 +161,52 @@ int kv_files_default_make(struct kv *kv)
 			       dir);
 	return 0;
 }
+
+/* Checked on the open file: the name may be a link, as where secrets are mounted, and may change. */
+static int kv_secret_check(struct kv *kv, const char *path, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return kv_fail(kv, -errno, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return kv_fail(kv, -EACCES, "%s is not a regular file", path);
+	if (st.st_uid != geteuid())
+		return kv_fail(kv, -EACCES, "%s belongs to user %u, not to you; it is not used",
+			       path, (unsigned)st.st_uid);
+	if (st.st_mode & 077)
+		return kv_fail(kv, -EACCES, "%s is open to others; chmod it to 600", path);
+	return 0;
+}
+
+static ssize_t kv_secret_line(struct kv *kv, const char *path, const char *buf, size_t n,
+			      size_t cap)
+{
+	const char *end = memchr(buf, '\n', n);
+	size_t len = end ? (size_t)(end - buf) : n;
+
+	if (!len)
+		return kv_fail(kv, -EINVAL, "the first line of %s is empty", path);
+	if (len >= cap)
+		return kv_fail(kv, -EINVAL, "the first line of %s has more than %zu bytes", path,
+			       cap - 1);
+	return (ssize_t)len;
+}
+
+ssize_t kv_files_read_secret(struct kv *kv, const char *path, char *buf, size_t cap)
+{
+	ssize_t n, rc;
+	int fd;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return kv_fail(kv, -errno, "cannot open %s: %s", path, strerror(errno));
+	rc = kv_secret_check(kv, path, fd);
+	if (!rc) {
+		n = read(fd, buf, cap);
+		rc = n < 0 ? kv_fail(kv, -errno, "cannot read %s: %s", path, strerror(errno))
+			   : kv_secret_line(kv, path, buf, (size_t)n, cap);
+	}
+	close(fd);
+	return rc;
+}

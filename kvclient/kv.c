@@ -3,24 +3,53 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "kvclient/backend.h"
 #include "kvclient/kv.h"
 
+static void kv_say(struct kv *kv, int rc, const char *fmt, va_list ap)
+{
+	int n = snprintf(kv->err, sizeof(kv->err), "%s: ", kv->where);
+
+	if (n < 0 || (size_t)n >= sizeof(kv->err))
+		n = 0;
+	vsnprintf(kv->err + n, sizeof(kv->err) - (size_t)n, fmt, ap);
+	kv->err_rc = rc;
+}
+
 int kv_fail(struct kv *kv, int rc, const char *fmt, ...)
 {
 	va_list ap;
-	int n;
 
-	n = snprintf(kv->err, sizeof(kv->err), "%s: ", kv->where);
-	if (n < 0 || (size_t)n >= sizeof(kv->err))
-		n = 0;
 	va_start(ap, fmt);
-	vsnprintf(kv->err + n, sizeof(kv->err) - (size_t)n, fmt, ap);
+	kv_say(kv, rc, fmt, ap);
 	va_end(ap);
 	return rc;
+}
+
+/* Which of a batch's failures is told: the store's before a wrong value's before a missing one's. */
+static int kv_rank(int rc)
+{
+	if (!rc)
+		return 0;
+	if (rc == -ENOENT)
+		return 1;
+	return kv_refusal(rc) ? 2 : 3;
+}
+
+void kv_op_fail(struct kv *kv, struct kv_op *op, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	op->ret = rc;
+	if (kv_rank(kv->err_rc) >= kv_rank(rc))
+		return;
+	va_start(ap, fmt);
+	kv_say(kv, rc, fmt, ap);
+	va_end(ap);
 }
 
 uint64_t kv_now_ms(void)
@@ -38,7 +67,7 @@ unsigned kv_left_ms(uint64_t deadline_ms)
 	return now < deadline_ms ? (unsigned)(deadline_ms - now) : 0;
 }
 
-static struct kv *kv_new(const struct kv_url *url)
+static struct kv *kv_new(const struct kv_url *url, const struct kv_options *options)
 {
 	static const struct kv_lmdb_limits limits = {
 		.map_bytes = KV_LMDB_MAP_BYTES,
@@ -46,78 +75,147 @@ static struct kv *kv_new(const struct kv_url *url)
 	};
 
 	switch (url->scheme) {
-	case KV_SCHEME_REDIS: return kv_redis_new(url);
+	case KV_SCHEME_REDIS: return kv_redis_new(url, options->password_file);
 	case KV_SCHEME_LMDB:
 	case KV_SCHEME_LMDB_DEFAULT: return kv_lmdb_new(url, &limits);
 	}
 	return NULL;
 }
 
-int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen)
+int kv_open_with(const char *url, const struct kv_options *options, struct kv **out, char *err,
+		 size_t errlen)
 {
-	struct kv_url parsed;
-	struct kv *kv;
-	int rc;
+	struct kv_url *parsed = malloc(sizeof(*parsed));
+	struct kv *kv = NULL;
+	int rc = -ENOMEM;
 
-	rc = kv_url_parse(url, &parsed, err, errlen);
-	if (rc)
-		return rc;
-	kv = kv_new(&parsed);
+	if (parsed) {
+		rc = kv_url_parse(url, parsed, err, errlen);
+		if (rc)
+			goto free_url;
+		kv = kv_new(parsed, options);
+	}
 	if (!kv) {
+		rc = -ENOMEM;
 		if (err && errlen)
 			snprintf(err, errlen, "no memory for a KV handle");
-		return -ENOMEM;
+		goto free_url;
 	}
-	kv->timeout_ms = timeout_ms ? timeout_ms : 1;
+	kv->timeout_ms = options->timeout_ms ? options->timeout_ms : 1;
+	rc = kv_seal_open(kv, options->secret_file);
+	if (rc) {
+		if (err && errlen)
+			snprintf(err, errlen, "%s", kv->err);
+		kv_close(kv);
+		goto free_url;
+	}
 	*out = kv;
-	return 0;
+
+free_url:
+	if (parsed)
+		explicit_bzero(parsed, sizeof(*parsed));
+	free(parsed);
+	return rc;
+}
+
+int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen)
+{
+	const struct kv_options options = { .timeout_ms = timeout_ms };
+
+	return kv_open_with(url, &options, out, err, errlen);
 }
 
 void kv_close(struct kv *kv)
 {
-	if (kv)
-		kv->ops->close(kv);
-}
-
-static int kv_check_key(struct kv *kv, const char *key)
-{
-	size_t len = strnlen(key, KV_KEY_MAX + 1);
-
-	if (len == 0 || len > KV_KEY_MAX)
-		return kv_fail(kv, -EINVAL, "a key has 1 to %u bytes", KV_KEY_MAX);
-	return 0;
+	if (!kv)
+		return;
+	explicit_bzero(kv->secret, sizeof(kv->secret));
+	free(kv->seen);
+	kv->ops->close(kv);
 }
 
 int kv_ping(struct kv *kv)
 {
+	kv->err_rc = 0;
 	return kv->ops->ping(kv);
+}
+
+static void kv_op_check_put(struct kv *kv, struct kv_op *op)
+{
+	if (op->len == 0 || op->len > KV_VALUE_MAX)
+		kv_op_fail(kv, op, -EINVAL, "a value has 1 to %u bytes", KV_VALUE_MAX);
+	else if (!op->lease_ms)
+		kv_op_fail(kv, op, -EINVAL, "a record needs a lease");
+}
+
+static void kv_op_open(struct kv *kv, struct kv_op *op)
+{
+	size_t len = strnlen(op->key, KV_KEY_MAX + 1);
+
+	op->ret = KV_OP_OPEN;
+	op->got = 0;
+	if (len == 0 || len > KV_KEY_MAX)
+		kv_op_fail(kv, op, -EINVAL, "a key has 1 to %u bytes", KV_KEY_MAX);
+	else if (op->type == KV_OP_PUT)
+		kv_op_check_put(kv, op);
+}
+
+static bool kv_ops_any_open(const struct kv_op *ops, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			return true;
+	return false;
+}
+
+int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n)
+{
+	uint32_t i, part;
+	int rc = 0;
+
+	kv->err_rc = 0;
+	for (i = 0; i < n; i++)
+		kv_op_open(kv, &ops[i]);
+	for (i = 0; i < n && !rc; i += part) {
+		part = n - i < KV_RUN_MAX ? n - i : KV_RUN_MAX;
+		if (kv_ops_any_open(ops + i, part))
+			rc = kv->ops->run(kv, ops + i, part);
+	}
+	for (i = 0; i < n && rc; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			ops[i].ret = rc;
+	return rc;
 }
 
 int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms)
 {
-	int rc = kv_check_key(kv, key);
+	struct kv_op op = {
+		.type = KV_OP_PUT,
+		.key = key,
+		.val = val,
+		.len = len,
+		.lease_ms = lease_ms,
+	};
 
-	if (rc)
-		return rc;
-	if (len == 0 || len > KV_VALUE_MAX)
-		return kv_fail(kv, -EINVAL, "a value has 1 to %u bytes", KV_VALUE_MAX);
-	if (!lease_ms)
-		return kv_fail(kv, -EINVAL, "a record needs a lease");
-	return kv->ops->put(kv, key, val, len, lease_ms);
+	kv_run(kv, &op, 1);
+	return op.ret;
 }
 
 int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len)
 {
-	int rc = kv_check_key(kv, key);
+	struct kv_op op = { .type = KV_OP_GET, .key = key, .buf = buf, .cap = cap };
 
-	return rc ? rc : kv->ops->get(kv, key, buf, cap, len);
+	kv_run(kv, &op, 1);
+	*len = op.got;
+	return op.ret;
 }
 
 int kv_del(struct kv *kv, const char *key)
 {
-	int rc = kv_check_key(kv, key);
+	struct kv_op op = { .type = KV_OP_DEL, .key = key };
 
-	return rc ? rc : kv->ops->del(kv, key);
+	kv_run(kv, &op, 1);
+	return op.ret;
 }
 
 const char *kv_where(const struct kv *kv)

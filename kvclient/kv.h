@@ -22,14 +22,24 @@
 
 struct kv;
 
+struct kv_options {
+	unsigned timeout_ms;	   /* limit of each later call, at least 1 */
+	const char *password_file; /* for addresses that name no password; NULL: none */
+	const char *secret_file;   /* of the job: values have a MAC; NULL: they have none */
+};
+
 /*
  * kv_open() - check an address and make a handle; nothing is contacted yet
- * @url: redis://HOST:PORT[/DB], lmdb:/PATH, or NULL or "" for this user's file on this machine
- * @timeout_ms: limit of each later call, at least 1
- * @err: receives one sentence when the call fails; may be NULL
+ * @url: addresses of Redis, redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss://... (TLS) or
+ *	redis+unix://[USER[:PASSWORD]@]/PATH, with commas between them and tried in order;
+ *	lmdb:/PATH; or NULL or "" for this user's file on this machine. docs/man/shift.7 has all.
+ * @err: receives one sentence when the call fails, without any password; may be NULL
  *
- * Returns 0, -EINVAL (malformed address) or -ENOMEM.
+ * Returns 0, -EINVAL (malformed address), -EPROTONOSUPPORT (TLS is not to be had here), -ENOMEM, or
+ * what is wrong with the secret: it is never left out because it cannot be used.
  */
+int kv_open_with(const char *url, const struct kv_options *options, struct kv **out, char *err,
+		 size_t errlen);
 int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, size_t errlen);
 
 /* kv_close() - release a handle; NULL is allowed. The records it put stay until their leases end.
@@ -38,6 +48,42 @@ void kv_close(struct kv *kv);
 
 /* kv_ping() - contact the store. 0, or the -errno that a kv_put() would have met. */
 int kv_ping(struct kv *kv);
+
+enum kv_op_type {
+	KV_OP_PUT,
+	KV_OP_GET,
+	KV_OP_DEL,
+};
+
+/* One operation of a batch: kv_put(), kv_get() or kv_del() and its result. */
+struct kv_op {
+	enum kv_op_type type;
+	const char *key;
+	const void *val;   /* put */
+	size_t len;	   /* put */
+	unsigned lease_ms; /* put */
+	void *buf;	   /* get */
+	size_t cap;	   /* get */
+	size_t got;	   /* get: length of the value, also with -EMSGSIZE */
+	int ret;
+};
+
+/* So many operations are in flight at once, and in one transaction of an LMDB file. */
+#define KV_RUN_MAX 256u
+
+/*
+ * kv_run() - do @n operations, KV_RUN_MAX in one round trip to the store
+ *
+ * They are done in order and each has its own answer in @ret, as kv_put(), kv_get() or kv_del()
+ * would have returned it. When the store cannot be reached, or is lost on the way, the operations
+ * without an answer have that error; they may or may not have been done. The time-out counts for
+ * every KV_RUN_MAX operations.
+ *
+ * Returns 0 when the store answered all of them, or the -errno of the store. kv_last_error() speaks
+ * of the store's failure, or else of the first operation that failed; those that failed by a reason
+ * that kv_refusal() knows, or by -ENOENT, come last.
+ */
+int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n);
 
 /*
  * kv_put() - write a record that disappears @lease_ms from now unless it is put again
@@ -52,10 +98,19 @@ int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned
  * kv_get() - read a record
  * @len: receives the length of the value, also with -EMSGSIZE
  *
- * Returns 0, -ENOENT (no such record, or its lease ended), -EMSGSIZE (@cap is too small), or as
- * kv_put().
+ * Returns 0, -ENOENT (no such record, or its lease ended), -EMSGSIZE (@cap is too small), what
+ * kv_refusal() knows, or as kv_put().
  */
 int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
+
+/*
+ * kv_refusal() - why a value was not believed, for a person; NULL if @rc of a get is no such reason
+ *
+ * -EBADMSG (malformed), -EPROTONOSUPPORT (another version), -ENOKEY (no MAC where one must be),
+ * -EKEYREVOKED (a MAC, and no secret here), -EKEYREJECTED (a wrong MAC), -ESTALE (older than one
+ * that was read before), -EMSGSIZE.
+ */
+const char *kv_refusal(int rc);
 
 /* kv_del() - remove a record; removing what is not there succeeds. */
 int kv_del(struct kv *kv, const char *key);
@@ -73,6 +128,14 @@ const char *kv_last_error(const struct kv *kv);
  * Returns 0, -EINVAL (characters other than letters, digits and . _ : / -) or -ENOSPC (@cap).
  */
 int kv_prefix(const char *job, char *buf, size_t cap);
+
+/*
+ * kv_job_default() - the job by what the batch system or launcher says of it
+ *
+ * Writes a name that kv_prefix() takes, such as "slurm-1234", and returns the variable that it comes
+ * from; NULL where nothing says what job this is.
+ */
+const char *kv_job_default(char *buf, size_t cap);
 
 /* kv_key_gid(), kv_key_lid() - the key of a QP. 0, or -ENOSPC when @cap is too small. */
 int kv_key_gid(char *buf, size_t cap, const char *prefix, const uint8_t gid[16], uint32_t qpn);
@@ -104,6 +167,9 @@ struct kv_addr {
 
 /* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {
+	uint8_t minor;	  /* of the record, as its writer knew it; written by kv_record_encode() */
+	uint8_t protocol; /* version of the control channel that the instance speaks */
+	uint32_t caps;	  /* what it can do; bits that a reader does not know mean nothing to it */
 	uint64_t instance;
 	uint32_t conn_id;
 	uint32_t nonce;
@@ -116,12 +182,12 @@ struct kv_record {
 	struct kv_addr addr[KV_MAX_NICS];
 };
 
-#define KV_RECORD_HEAD_LEN 40u
+#define KV_RECORD_HEAD_LEN 48u
 #define KV_RECORD_ADDR_LEN 36u
 #define KV_RECORD_MAX_LEN  (KV_RECORD_HEAD_LEN + KV_MAX_NICS * KV_RECORD_ADDR_LEN)
 
 /*
- * kv_record_encode() - write the wire form: little-endian, fixed layout, version first
+ * kv_record_encode() - write the wire form: little-endian, fixed layout, major version first
  *
  * Returns 0 and the length in @len, -ENOSPC (@cap), or -EINVAL when the record is one that
  * kv_record_decode() would refuse.
@@ -131,8 +197,9 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 /*
  * kv_record_decode() - read the wire form, trusting nothing in it
  *
- * Returns 0 with every field of @rec checked (counts, NIC numbers, 24-bit QPNs, link layers, MTUs),
- * -EPROTONOSUPPORT (another version) or -EBADMSG; @rec is written only on success.
+ * Returns 0 with every field of @rec checked (lengths, counts, NIC numbers, QPNs, link layers, MTUs,
+ * unicast addresses of the link layer's kind), -EPROTONOSUPPORT (another major version) or -EBADMSG;
+ * @rec is written only on success.
  */
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
 

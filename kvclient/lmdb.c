@@ -165,11 +165,6 @@ static int kv_lmdb_errno(int rc)
 	}
 }
 
-static int kv_lmdb_fail(struct kv_lmdb *l, int rc, const char *what)
-{
-	return kv_fail(&l->kv, kv_lmdb_errno(rc), "%s: %s", what, md.strerror(rc));
-}
-
 static uint64_t kv_boot_ms(void)
 {
 	struct timespec ts;
@@ -426,7 +421,7 @@ static int kv_lmdb_attach(struct kv_lmdb *l, uint64_t deadline_ms)
 	return fd < 0 ? fd : kv_lmdb_attach_locked(l, fd);
 }
 
-/* ---- operations: enter, one transaction, leave ---------------------------------------------- */
+/* ---- batches: enter, one transaction, leave ------------------------------------------------- */
 
 static int kv_lmdb_enter(struct kv_lmdb *l)
 {
@@ -559,61 +554,64 @@ static int kv_lmdb_room(const struct kv_lmdb *l, MDB_txn *txn, MDB_val *key)
 	return rc == MDB_NOTFOUND ? MDB_MAP_FULL : rc;
 }
 
-static int kv_lmdb_put_once(struct kv_lmdb *l, const char *key, const void *val, size_t len,
-			    unsigned lease_ms)
+static int kv_lmdb_put(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *op)
 {
-	MDB_val k = kv_lmdb_key(key);
-	MDB_val v = { .mv_size = sizeof(struct kv_lease) + len };
+	MDB_val k = kv_lmdb_key(op->key);
+	uint8_t sealed[KV_SEALED_MAX];
 	struct kv_lease lease;
-	MDB_txn *txn;
+	MDB_val v;
+	size_t len;
 	int rc;
 
-	rc = md.txn_begin(l->store->env, NULL, 0, &txn);
-	if (rc)
-		return rc;
-	rc = kv_lmdb_room(l, txn, &k);
+	rc = -kv_seal(&l->kv, op, sealed, &len);
+	v.mv_size = sizeof(lease) + len;
+	if (!rc)
+		rc = kv_lmdb_room(l, txn, &k);
 	if (!rc)
 		rc = md.put(txn, l->store->dbi, &k, &v, MDB_RESERVE);
-	if (rc) {
-		md.txn_abort(txn);
-		return rc;
-	}
-	kv_lease_fill(l->store, &lease, lease_ms);
-	memcpy(v.mv_data, &lease, sizeof(lease));
-	memcpy((uint8_t *)v.mv_data + sizeof(lease), val, len);
-	return md.txn_commit(txn);
-}
-
-static int kv_lmdb_put(struct kv *kv, const char *key, const void *val, size_t len,
-		       unsigned lease_ms)
-{
-	struct kv_lmdb *l = to_lmdb(kv);
-	int rc, mrc;
-
-	rc = kv_lmdb_enter(l);
 	if (rc)
 		return rc;
-	mrc = kv_lmdb_put_once(l, key, val, len, lease_ms);
-	if (mrc == MDB_MAP_FULL || mrc == ENOSPC) {
-		mrc = kv_lmdb_sweep(l->store);
-		if (!mrc)
-			mrc = kv_lmdb_put_once(l, key, val, len, lease_ms);
-	}
-	kv_lmdb_leave(l, mrc);
-	return mrc ? kv_lmdb_fail(l, mrc, "put") : 0;
+	kv_lease_fill(l->store, &lease, op->lease_ms);
+	memcpy(v.mv_data, &lease, sizeof(lease));
+	memcpy((uint8_t *)v.mv_data + sizeof(lease), sealed, len);
+	op->ret = 0;
+	return 0;
 }
 
-static int kv_lmdb_take(struct kv_lmdb *l, const MDB_val *v, void *buf, size_t cap, size_t *len)
+static int kv_lmdb_get(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *op)
 {
-	const uint8_t *from = v->mv_data;
+	MDB_val k = kv_lmdb_key(op->key), v;
+	int rc = md.get(txn, l->store->dbi, &k, &v);
 
-	if (!kv_lease_alive(l->store, v, kv_boot_ms()))
-		return kv_fail(&l->kv, -ENOENT, "no such record");
-	*len = v->mv_size - sizeof(struct kv_lease);
-	if (*len > cap)
-		return kv_fail(&l->kv, -EMSGSIZE, "the record has %zu bytes", *len);
-	memcpy(buf, from + sizeof(struct kv_lease), *len);
+	if (rc && rc != MDB_NOTFOUND)
+		return rc;
+	if (rc || !kv_lease_alive(l->store, &v, kv_boot_ms()))
+		kv_op_fail(&l->kv, op, -ENOENT, "no such record");
+	else
+		kv_op_take(&l->kv, op, (const uint8_t *)v.mv_data + sizeof(struct kv_lease),
+			   v.mv_size - sizeof(struct kv_lease));
 	return 0;
+}
+
+static int kv_lmdb_del(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *op)
+{
+	MDB_val k = kv_lmdb_key(op->key);
+	int rc = md.del(txn, l->store->dbi, &k, NULL);
+
+	if (rc && rc != MDB_NOTFOUND)
+		return rc;
+	op->ret = 0;
+	return 0;
+}
+
+static int kv_lmdb_op(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *op)
+{
+	switch (op->type) {
+	case KV_OP_PUT: return kv_lmdb_put(l, txn, op);
+	case KV_OP_GET: return kv_lmdb_get(l, txn, op);
+	case KV_OP_DEL: return kv_lmdb_del(l, txn, op);
+	}
+	return EINVAL;
 }
 
 /* The gate keeps other readers out, so slots that are still taken belong to killed processes. */
@@ -627,45 +625,75 @@ static int kv_lmdb_begin_read(const struct kv_store *s, MDB_txn **txn)
 	return rc ? rc : md.txn_begin(s->env, NULL, MDB_RDONLY, txn);
 }
 
-static int kv_lmdb_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len)
+static bool kv_ops_write(const struct kv_op *ops, uint32_t n)
 {
-	struct kv_lmdb *l = to_lmdb(kv);
-	MDB_val k = kv_lmdb_key(key), v;
-	MDB_txn *txn;
-	int rc, mrc;
-
-	rc = kv_lmdb_enter(l);
-	if (rc)
-		return rc;
-	mrc = kv_lmdb_begin_read(l->store, &txn);
-	if (!mrc) {
-		mrc = md.get(txn, l->store->dbi, &k, &v);
-		if (!mrc)
-			rc = kv_lmdb_take(l, &v, buf, cap, len);
-		md.txn_abort(txn);
-	}
-	kv_lmdb_leave(l, mrc);
-	return mrc ? kv_lmdb_fail(l, mrc, "get") : rc;
+	for (uint32_t i = 0; i < n; i++)
+		if (ops[i].type != KV_OP_GET)
+			return true;
+	return false;
 }
 
-static int kv_lmdb_del_once(struct kv_lmdb *l, const char *key)
+static int kv_lmdb_op_all(struct kv_lmdb *l, MDB_txn *txn, struct kv_op *ops, uint32_t n)
 {
-	MDB_val k = kv_lmdb_key(key);
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n && !rc; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			rc = kv_lmdb_op(l, txn, &ops[i]);
+	return rc;
+}
+
+/* Of a transaction that was aborted nothing was done. -EINVAL was decided before it. */
+static void kv_ops_reopen(struct kv_op *ops, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ops[i].ret != -EINVAL)
+			ops[i].ret = KV_OP_OPEN;
+}
+
+static int kv_lmdb_batch(struct kv_lmdb *l, struct kv_op *ops, uint32_t n)
+{
+	bool write = kv_ops_write(ops, n);
 	MDB_txn *txn;
 	int rc;
 
-	rc = md.txn_begin(l->store->env, NULL, 0, &txn);
+	rc = write ? md.txn_begin(l->store->env, NULL, 0, &txn)
+		   : kv_lmdb_begin_read(l->store, &txn);
 	if (rc)
 		return rc;
-	rc = md.del(txn, l->store->dbi, &k, NULL);
-	if (rc) {
+	rc = kv_lmdb_op_all(l, txn, ops, n);
+	if (!rc && write)
+		rc = md.txn_commit(txn);
+	else
 		md.txn_abort(txn);
-		return rc;
-	}
-	return md.txn_commit(txn);
+	if (rc)
+		kv_ops_reopen(ops, n);
+	return rc;
 }
 
-static int kv_lmdb_del(struct kv *kv, const char *key)
+static bool kv_lmdb_full(int rc)
+{
+	return rc == MDB_MAP_FULL || rc == ENOSPC;
+}
+
+/* What does not fit has failed alone: each in a transaction of its own. */
+static int kv_lmdb_singly(struct kv_lmdb *l, struct kv_op *ops, uint32_t n)
+{
+	int rc;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (ops[i].ret != KV_OP_OPEN)
+			continue;
+		rc = kv_lmdb_batch(l, &ops[i], 1);
+		if (kv_lmdb_full(rc))
+			kv_op_fail(&l->kv, &ops[i], -ENOSPC, "it is full: %s", md.strerror(rc));
+		else if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int kv_lmdb_run(struct kv *kv, struct kv_op *ops, uint32_t n)
 {
 	struct kv_lmdb *l = to_lmdb(kv);
 	int rc, mrc;
@@ -673,10 +701,17 @@ static int kv_lmdb_del(struct kv *kv, const char *key)
 	rc = kv_lmdb_enter(l);
 	if (rc)
 		return rc;
-	mrc = kv_lmdb_del_once(l, key);
+	mrc = kv_lmdb_batch(l, ops, n);
+	if (kv_lmdb_full(mrc)) {
+		mrc = kv_lmdb_sweep(l->store);
+		if (!mrc)
+			mrc = kv_lmdb_batch(l, ops, n);
+	}
+	if (kv_lmdb_full(mrc))
+		mrc = kv_lmdb_singly(l, ops, n);
 	kv_lmdb_leave(l, mrc);
-	if (mrc && mrc != MDB_NOTFOUND)
-		return kv_lmdb_fail(l, mrc, "delete");
+	if (mrc)
+		return kv_fail(&l->kv, kv_lmdb_errno(mrc), "%s", md.strerror(mrc));
 	return 0;
 }
 
@@ -702,9 +737,7 @@ static void kv_lmdb_close(struct kv *kv)
 
 static const struct kv_ops kv_lmdb_ops = {
 	.ping = kv_lmdb_ping,
-	.put = kv_lmdb_put,
-	.get = kv_lmdb_get,
-	.del = kv_lmdb_del,
+	.run = kv_lmdb_run,
 	.close = kv_lmdb_close,
 };
 

@@ -8,22 +8,34 @@
 
 #include "kvclient/kv.h"
 
-#define KV_RECORD_VERSION 2
-#define KV_MTU_MAX	  5
-#define KV_QPN_MAX	  0xffffffu
+/*
+ * Readers of one major version understand each other's records: a later minor version only appends
+ * to the head and to addresses, and the lengths say by how much. Another major is refused.
+ */
+#define KV_RECORD_MAJOR 3
+#define KV_RECORD_MINOR 0
+#define KV_MTU_MAX	5
+#define KV_QPN_MIN	2u	  /* 0 and 1 are for management */
+#define KV_QPN_MAX	0xfffffeu /* 0xffffff is for multicast */
+#define KV_LID_MAX	0xbfffu	  /* higher ones are for multicast */
 
 struct kv_wire_head {
-	uint8_t version;
+	uint8_t major;
+	uint8_t minor;
+	uint8_t head_len;
+	uint8_t addr_len;
+	uint8_t len[2];
 	uint8_t n_addr;
 	uint8_t n_backup;
-	uint8_t default_nic;
-	uint8_t len[2];
-	uint8_t reserved[2];
 	uint8_t instance[8];
 	uint8_t conn_id[4];
 	uint8_t nonce[4];
 	uint8_t qpn[4];
 	uint8_t remote_qpn[4];
+	uint8_t default_nic;
+	uint8_t protocol;
+	uint8_t reserved[2];
+	uint8_t caps[4];
 	uint8_t backup[KV_MAX_NICS];
 };
 
@@ -103,11 +115,51 @@ static const struct kv_addr *kv_record_addr(const struct kv_record *rec, uint8_t
 	return NULL;
 }
 
+static bool kv_qpn_valid(uint32_t qpn)
+{
+	return qpn >= KV_QPN_MIN && qpn <= KV_QPN_MAX;
+}
+
+static bool kv_all_zero(const uint8_t *at, size_t n)
+{
+	while (n && !*at)
+		at++, n--;
+	return !n;
+}
+
+/* One host's address on a fabric: not none, not many, not the sender itself. */
+static bool kv_gid_valid(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	uint8_t first = gid[12];
+
+	if (kv_all_zero(gid, 15) && gid[15] <= 1)
+		return false; /* :: and ::1 */
+	if (gid[0] == 0xff)
+		return false;
+	if (memcmp(gid, mapped, sizeof(mapped)))
+		return true;
+	return first != 0 && first != 127 &&
+	       first < 224; /* IPv4: no loopback, multicast, class E */
+}
+
+/* Where the control channel is not open there is no address to be right or wrong. */
+static bool kv_addr_reachable(const struct kv_addr *addr)
+{
+	if (!addr->ctrl_qpn)
+		return true;
+	if (!kv_qpn_valid(addr->ctrl_qpn))
+		return false;
+	if (addr->link_layer == KV_LINK_ETHERNET)
+		return kv_gid_valid(addr->gid);
+	return addr->lid && addr->lid <= KV_LID_MAX;
+}
+
 static bool kv_addr_valid(const struct kv_record *rec, const struct kv_addr *addr)
 {
 	if (addr->link_layer != KV_LINK_INFINIBAND && addr->link_layer != KV_LINK_ETHERNET)
 		return false;
-	if (addr->ctrl_qpn > KV_QPN_MAX || addr->mtu > KV_MTU_MAX)
+	if (addr->mtu > KV_MTU_MAX || !kv_addr_reachable(addr))
 		return false;
 	return kv_record_addr(rec, addr->nic) == addr;
 }
@@ -127,7 +179,7 @@ static bool kv_record_valid(const struct kv_record *rec)
 {
 	if (rec->n_addr == 0 || rec->n_addr > KV_MAX_NICS || rec->n_backup > KV_MAX_NICS)
 		return false;
-	if (rec->qpn > KV_QPN_MAX || rec->remote_qpn > KV_QPN_MAX)
+	if (!kv_qpn_valid(rec->qpn) || !kv_qpn_valid(rec->remote_qpn) || !rec->instance)
 		return false;
 	if (!kv_record_addr(rec, rec->default_nic))
 		return false;
@@ -169,7 +221,13 @@ static void kv_addr_decode(struct kv_addr *addr, const struct kv_wire_addr *wire
 
 int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t *len)
 {
-	struct kv_wire_head head = { .version = KV_RECORD_VERSION };
+	struct kv_wire_head head = {
+		.major = KV_RECORD_MAJOR,
+		.minor = KV_RECORD_MINOR,
+		.head_len = sizeof(head),
+		.addr_len = sizeof(struct kv_wire_addr),
+		.protocol = rec->protocol,
+	};
 	struct kv_wire_addr wire;
 	uint8_t *to = buf;
 	size_t total;
@@ -182,6 +240,7 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 	head.n_addr = rec->n_addr;
 	head.n_backup = rec->n_backup;
 	head.default_nic = rec->default_nic;
+	put32(head.caps, rec->caps);
 	put16(head.len, (uint16_t)total);
 	put64(head.instance, rec->instance);
 	put32(head.conn_id, rec->conn_id);
@@ -198,15 +257,24 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
 	return 0;
 }
 
-static int kv_head_decode(struct kv_record *rec, const struct kv_wire_head *head, size_t len)
+/* Every length before anything is read by it. */
+static int kv_head_check(const struct kv_wire_head *head, size_t len)
 {
-	if (head->version != KV_RECORD_VERSION)
-		return -EPROTONOSUPPORT;
 	if (head->n_addr > KV_MAX_NICS || head->n_backup > KV_MAX_NICS)
 		return -EBADMSG;
-	if (get16(head->len) != len ||
-	    len != sizeof(*head) + head->n_addr * sizeof(struct kv_wire_addr))
+	if (head->head_len < sizeof(*head) || head->addr_len < sizeof(struct kv_wire_addr))
 		return -EBADMSG;
+	if (get16(head->len) != len ||
+	    len != head->head_len + (size_t)head->n_addr * head->addr_len)
+		return -EBADMSG;
+	return 0;
+}
+
+static void kv_head_decode(struct kv_record *rec, const struct kv_wire_head *head)
+{
+	rec->minor = head->minor;
+	rec->protocol = head->protocol;
+	rec->caps = get32(head->caps);
 	rec->n_addr = head->n_addr;
 	rec->n_backup = head->n_backup;
 	rec->default_nic = head->default_nic;
@@ -216,7 +284,6 @@ static int kv_head_decode(struct kv_record *rec, const struct kv_wire_head *head
 	rec->qpn = get32(head->qpn);
 	rec->remote_qpn = get32(head->remote_qpn);
 	memcpy(rec->backup, head->backup, head->n_backup);
-	return 0;
 }
 
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len)
@@ -227,14 +294,18 @@ int kv_record_decode(struct kv_record *rec, const void *buf, size_t len)
 	const uint8_t *from = buf;
 	int rc;
 
+	/* The first byte says what the others mean. */
+	if (len && from[0] != KV_RECORD_MAJOR)
+		return -EPROTONOSUPPORT;
 	if (len < sizeof(head))
 		return -EBADMSG;
 	memcpy(&head, from, sizeof(head));
-	rc = kv_head_decode(&got, &head, len);
+	rc = kv_head_check(&head, len);
 	if (rc)
 		return rc;
+	kv_head_decode(&got, &head);
 	for (unsigned i = 0; i < got.n_addr; i++) {
-		memcpy(&wire, from + sizeof(head) + i * sizeof(wire), sizeof(wire));
+		memcpy(&wire, from + head.head_len + (size_t)i * head.addr_len, sizeof(wire));
 		kv_addr_decode(&got.addr[i], &wire);
 	}
 	if (!kv_record_valid(&got))

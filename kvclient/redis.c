@@ -1,43 +1,78 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Records in Redis: SET with a PX lease, GET, DEL over one connection, made when it is needed. */
+/*
+ * Records in Redis: SET with a PX lease, GETRANGE and DEL, many in one round trip, over one
+ * connection that is made when it is needed.
+ *
+ * hiredis writes commands and parses replies; when to do either is decided here, by poll(): both
+ * directions are served while a batch is on its way, so it cannot deadlock however small the socket
+ * buffers are, and one time-out holds for the whole of it, however slowly the bytes drip in.
+ */
+#include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/redis_tls.h"
 
 #define KV_REDIS_MAX_ARGS 5
 
+/* A reply is a value and its head at most; what a server sends beyond it is not kept. */
+#define KV_REDIS_REPLY_MAX (2 * KV_SEALED_MAX)
+
+/* After a failure, calls fail at once for a while: thousands of ranks must not all come back at the
+ * same moment, and a thousand operations must not wait for the same dead server one by one. */
+#define KV_RETRY_MIN_MS 25u
+#define KV_RETRY_MAX_MS 5000u
+
+/* All shall meet at one address again. */
+#define KV_HOME_MS 30000u
+
 struct kv_redis {
 	struct kv kv;
-	struct kv_url url;
+	char *password_file;
 	redisContext *ctx;
+	bool unsent; /* hiredis holds commands that are not written yet */
+	bool leave;  /* the server cannot serve us: the next connection begins behind it */
 	pid_t pid;
+	unsigned at; /* the address of ctx */
+	unsigned first;
+	uint64_t home_at_ms;
+	unsigned n_failed; /* calls in a row */
+	uint64_t retry_at_ms;
+	int failed_rc;
+	char failed[KV_ERR_MAX];
+	unsigned n_addresses;
+	struct kv_address address[];
 };
 
 /* The functions of hiredis that are used, in the order of kv_hiredis_names. */
 static struct {
 	__typeof__(redisConnectFd) *connect_fd;
-	__typeof__(redisCommandArgv) *command_argv;
+	__typeof__(redisAppendCommandArgv) *append;
+	__typeof__(redisBufferWrite) *write;
+	__typeof__(redisBufferRead) *read;
+	__typeof__(redisGetReplyFromReader) *parse;
 	__typeof__(redisFree) *free;
 	__typeof__(freeReplyObject) *free_reply;
 } hi;
 
 static const char *const kv_hiredis_names[] = {
-	"redisConnectFd", "redisCommandArgv", "redisFree", "freeReplyObject", NULL,
+	"redisConnectFd",	   "redisAppendCommandArgv",
+	"redisBufferWrite",	   "redisBufferRead",
+	"redisGetReplyFromReader", "redisFree",
+	"freeReplyObject",	   NULL,
 };
+
+static_assert(sizeof(hi) / sizeof(void *) + 1 == sizeof(kv_hiredis_names) / sizeof(char *),
+	      "one name a function");
 
 static pthread_once_t hi_once = PTHREAD_ONCE_INIT;
 static int hi_rc;
@@ -58,7 +93,7 @@ static struct kv_redis *to_redis(struct kv *kv)
 
 /*
  * hiredis writes with write(), so a server that went away raises SIGPIPE, which ends most programs.
- * The signal is blocked around a command, and one that the command raised is taken back.
+ * The signal is blocked around a batch, and one that the batch raised is taken back.
  */
 struct kv_sigpipe {
 	sigset_t saved;
@@ -91,82 +126,6 @@ static void kv_sigpipe_release(struct kv_sigpipe *sp)
 	errno = saved_errno;
 }
 
-static int kv_socket_wait_connected(int fd, uint64_t deadline_ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-	socklen_t len = sizeof(int);
-	int n, err = 0;
-
-	do {
-		n = poll(&pfd, 1, (int)kv_left_ms(deadline_ms));
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	if (n == 0)
-		return -ETIMEDOUT;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		return -errno;
-	return -err;
-}
-
-/* Commands block in hiredis, so from here on the socket itself keeps the time. */
-static int kv_socket_set_blocking(int fd, int flags, unsigned timeout_ms)
-{
-	struct timeval tv = {
-		.tv_sec = timeout_ms / 1000,
-		.tv_usec = (timeout_ms % 1000) * 1000,
-	};
-	int on = 1;
-
-	if (fcntl(fd, F_SETFL, flags) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)))
-		return -errno;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return 0;
-}
-
-static int kv_socket_open(const struct addrinfo *ai, unsigned timeout_ms, uint64_t deadline_ms)
-{
-	int fd, flags, rc = 0;
-
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, ai->ai_addr, ai->ai_addrlen))
-		rc = errno == EINPROGRESS ? kv_socket_wait_connected(fd, deadline_ms) : -errno;
-	if (!rc) {
-		flags = fcntl(fd, F_GETFL);
-		rc = kv_socket_set_blocking(fd, flags & ~O_NONBLOCK, timeout_ms);
-	}
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	return fd;
-}
-
-/* Tries every address of the host; the last one's failure is the answer. */
-static int kv_redis_socket(struct kv_redis *r)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
-	struct addrinfo *list, *ai;
-	int rc, fd = -EHOSTUNREACH;
-
-	rc = getaddrinfo(r->url.host, r->url.port, &hints, &list);
-	if (rc)
-		return kv_fail(&r->kv, -EHOSTUNREACH, "%s", gai_strerror(rc));
-	for (ai = list; ai; ai = ai->ai_next) {
-		fd = kv_socket_open(ai, r->kv.timeout_ms, deadline_ms);
-		if (fd >= 0)
-			break;
-	}
-	freeaddrinfo(list);
-	if (fd < 0)
-		return kv_fail(&r->kv, fd, "cannot connect: %s", strerror(-fd));
-	return fd;
-}
-
 static void kv_redis_disconnect(struct kv_redis *r)
 {
 	if (r->ctx)
@@ -197,7 +156,7 @@ static int kv_redis_reply_error(const char *text)
 		{ "NOAUTH", -EACCES },	{ "WRONGPASS", -EACCES },  { "NOPERM", -EACCES },
 		{ "DENIED", -EACCES },	{ "READONLY", -EROFS },	   { "OOM", -ENOSPC },
 		{ "LOADING", -EAGAIN }, { "MASTERDOWN", -EAGAIN }, { "BUSY", -EAGAIN },
-		{ "MISCONF", -EIO },
+		{ "MISCONF", -EIO },	{ "WRONGTYPE", -EBADMSG },
 	};
 	size_t i;
 
@@ -207,63 +166,162 @@ static int kv_redis_reply_error(const char *text)
 	return -EIO;
 }
 
-/* One command on the present connection. Any failure but an error reply closes it. */
-static int kv_redis_send(struct kv_redis *r, int argc, const char **argv, const size_t *len,
-			 redisReply **out)
+/* The connection is closed: what may still arrive on it would answer the wrong command. */
+static int kv_redis_lost(struct kv_redis *r, int rc)
 {
-	struct kv_sigpipe sp;
+	kv_redis_disconnect(r);
+	return kv_fail(&r->kv, rc, "no answer: %s", strerror(-rc));
+}
+
+static int kv_redis_append(struct kv_redis *r, int argc, const char **argv, const size_t *len)
+{
+	r->unsent = true;
+	return hi.append(r->ctx, argc, argv, len) ? kv_redis_lost(r, -ENOMEM) : 0;
+}
+
+/* Writes and reads as much as is possible now, and waits where it is nothing. */
+static int kv_redis_progress(struct kv_redis *r, uint64_t deadline_ms)
+{
+	int rc, done = 1;
+
+	errno = 0;
+	if (r->unsent && hi.write(r->ctx, &done))
+		return kv_redis_io_error(r->ctx, errno);
+	r->unsent = !done;
+	rc = kv_net_wait(r->ctx->fd, r->unsent ? POLLIN | POLLOUT : POLLIN, deadline_ms);
+	if (rc < 0)
+		return rc;
+	errno = 0;
+	if ((rc & ~POLLOUT) && hi.read(r->ctx))
+		return kv_redis_io_error(r->ctx, errno);
+	return 0;
+}
+
+/* The next reply, error replies included. Any failure closes the connection. */
+static int kv_redis_next(struct kv_redis *r, uint64_t deadline_ms, redisReply **out)
+{
+	void *reply = NULL;
+	int rc = 0;
+
+	while (!rc) {
+		errno = 0;
+		if (hi.parse(r->ctx, &reply))
+			rc = kv_redis_io_error(r->ctx, errno);
+		else if (reply)
+			break;
+		else if (r->ctx->reader->len - r->ctx->reader->pos > KV_REDIS_REPLY_MAX)
+			rc = -EPROTO;
+		else
+			rc = kv_redis_progress(r, deadline_ms);
+	}
+	*out = reply;
+	return rc ? kv_redis_lost(r, rc) : 0;
+}
+
+static int kv_redis_any_reply(struct kv_redis *r, const redisReply *reply)
+{
+	if (reply->type != REDIS_REPLY_ERROR)
+		return 0;
+	return kv_fail(&r->kv, kv_redis_reply_error(reply->str), "the server says: %.120s",
+		       reply->str);
+}
+
+/* One command on the present connection; @judge says what its reply means. */
+static int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t *len,
+			 int (*judge)(struct kv_redis *r, const redisReply *reply))
+{
+	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
 	redisReply *reply;
 	int rc;
 
-	kv_sigpipe_hold(&sp);
-	errno = 0;
-	reply = hi.command_argv(r->ctx, argc, argv, len);
-	kv_sigpipe_release(&sp);
-	if (!reply) {
-		rc = kv_redis_io_error(r->ctx, errno);
-		kv_redis_disconnect(r);
-		return kv_fail(&r->kv, rc, "no answer: %s", strerror(-rc));
-	}
-	if (reply->type == REDIS_REPLY_ERROR) {
-		rc = kv_redis_reply_error(reply->str);
-		kv_fail(&r->kv, rc, "the server says: %.120s", reply->str);
-		hi.free_reply(reply);
+	rc = kv_redis_append(r, argc, argv, len);
+	if (!rc)
+		rc = kv_redis_next(r, deadline_ms, &reply);
+	if (rc)
 		return rc;
+	rc = judge(r, reply);
+	hi.free_reply(reply);
+	return rc;
+}
+
+/* A server that knows no AUTH repeats its arguments: only the first word is told. */
+static int kv_redis_auth_reply(struct kv_redis *r, const redisReply *reply)
+{
+	int rc;
+
+	if (reply->type != REDIS_REPLY_ERROR)
+		return 0;
+	rc = kv_redis_reply_error(reply->str);
+	return kv_fail(&r->kv, rc == -EIO ? -EACCES : rc,
+		       "the server refuses user or password (%.*s)", (int)strcspn(reply->str, " "),
+		       reply->str);
+}
+
+static int kv_redis_auth_with(struct kv_redis *r, const char *password, size_t n)
+{
+	const char *user = r->address[r->at].user;
+	const char *argv[] = { "AUTH", user, password };
+	size_t len[] = { 4, strlen(user), n };
+	int argc = 3;
+
+	if (!*user) {
+		argv[1] = password;
+		len[1] = n;
+		argc = 2;
 	}
-	*out = reply;
-	return 0;
+	return kv_redis_call(r, argc, argv, len, kv_redis_auth_reply);
+}
+
+/* The file is read each time: passwords change while jobs run. */
+static int kv_redis_auth(struct kv_redis *r)
+{
+	const struct kv_address *address = &r->address[r->at];
+	const char *file = *address->password_file ? address->password_file : r->password_file;
+	char password[KV_PASSWORD_MAX];
+	ssize_t n;
+	int rc;
+
+	if (*address->password)
+		return kv_redis_auth_with(r, address->password, strlen(address->password));
+	if (!file)
+		return 0;
+	n = kv_files_read_secret(&r->kv, file, password, sizeof(password));
+	rc = n < 0 ? (int)n : kv_redis_auth_with(r, password, (size_t)n);
+	explicit_bzero(password, sizeof(password));
+	return rc;
 }
 
 static int kv_redis_select(struct kv_redis *r)
 {
 	const char *argv[] = { "SELECT", NULL };
 	size_t len[] = { 6, 0 };
-	redisReply *reply;
 	char db[8];
-	int rc;
 
-	if (!r->url.db)
+	if (!r->address[r->at].db)
 		return 0;
-	len[1] = (size_t)snprintf(db, sizeof(db), "%u", r->url.db);
+	len[1] = (size_t)snprintf(db, sizeof(db), "%u", r->address[r->at].db);
 	argv[1] = db;
-	rc = kv_redis_send(r, 2, argv, len, &reply);
-	if (rc) {
-		kv_redis_disconnect(r);
-		return rc;
-	}
-	hi.free_reply(reply);
-	return 0;
+	return kv_redis_call(r, 2, argv, len, kv_redis_any_reply);
 }
 
-static int kv_redis_connect(struct kv_redis *r)
+static void kv_redis_name(struct kv_redis *r)
 {
-	int fd;
+	const struct kv_address *a = &r->address[r->at];
 
-	pthread_once(&hi_once, kv_hiredis_load);
-	if (hi_rc)
-		return kv_fail(&r->kv, -ELIBACC, "install %s, which redis:// addresses need",
-			       KV_HIREDIS_SONAME);
-	fd = kv_redis_socket(r);
+	if (a->transport == KV_TRANSPORT_UNIX)
+		snprintf(r->kv.where, sizeof(r->kv.where), "redis at %.108s", a->path);
+	else
+		snprintf(r->kv.where, sizeof(r->kv.where), "redis at %.100s:%s", a->host, a->port);
+}
+
+static int kv_redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout_ms)
+{
+	uint64_t deadline_ms = kv_now_ms() + timeout_ms;
+	int fd, rc;
+
+	r->at = at;
+	kv_redis_name(r);
+	fd = kv_net_connect(&r->kv, &r->address[at], deadline_ms);
 	if (fd < 0)
 		return fd;
 	r->ctx = hi.connect_fd(fd);
@@ -271,8 +329,64 @@ static int kv_redis_connect(struct kv_redis *r)
 		close(fd);
 		return kv_fail(&r->kv, -ENOMEM, "no memory for a connection");
 	}
+	r->unsent = r->leave = false;
 	r->pid = getpid();
-	return kv_redis_select(r);
+	rc = r->address[at].transport == KV_TRANSPORT_TLS
+		     ? kv_tls_start(&r->kv, r->ctx, &r->address[at], kv_left_ms(deadline_ms))
+		     : 0;
+	r->ctx->flags &= ~REDIS_BLOCK;
+	if (!rc)
+		rc = kv_redis_auth(r);
+	if (!rc)
+		rc = kv_redis_select(r);
+	if (rc)
+		kv_redis_disconnect(r);
+	return rc;
+}
+
+/* Any of the addresses, each with its share of the time. */
+static int kv_redis_connect(struct kv_redis *r)
+{
+	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
+	unsigned i, first = r->first;
+	int rc = -EINVAL;
+
+	pthread_once(&hi_once, kv_hiredis_load);
+	if (hi_rc)
+		return kv_fail(&r->kv, -ELIBACC, "install %s, which redis:// addresses need",
+			       KV_HIREDIS_SONAME);
+	r->first = 0;
+	for (i = 0; i < r->n_addresses; i++) {
+		rc = kv_redis_connect_to(r, (first + i) % r->n_addresses,
+					 kv_left_ms(deadline_ms) / (r->n_addresses - i));
+		if (!rc)
+			break;
+	}
+	r->home_at_ms = kv_now_ms() + r->kv.home_ms;
+	return rc;
+}
+
+/* The present connection is kept unless an earlier address is there. */
+static void kv_redis_go_home(struct kv_redis *r)
+{
+	redisContext *here = r->ctx;
+	unsigned i, at = r->at;
+	bool unsent = r->unsent;
+
+	if (!here || !at || kv_now_ms() < r->home_at_ms)
+		return;
+	for (i = 0; i < at; i++) {
+		r->ctx = NULL;
+		if (!kv_redis_connect_to(r, i, r->kv.timeout_ms / r->n_addresses)) {
+			hi.free(here);
+			return;
+		}
+	}
+	r->ctx = here;
+	r->at = at;
+	r->unsent = unsent;
+	kv_redis_name(r);
+	r->home_at_ms = kv_now_ms() + r->kv.home_ms;
 }
 
 /* The parent's connection would mix both processes' replies; this side only closes its copy. */
@@ -282,99 +396,180 @@ static void kv_redis_leave_parents(struct kv_redis *r)
 		kv_redis_disconnect(r);
 }
 
-/* All commands here may be executed twice, so an idle connection that broke is tried once more. */
+/* All commands here may be executed twice, so a connection that broke is tried once more. */
 static bool kv_redis_worth_retry(int rc)
 {
 	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
 }
 
-static int kv_redis_command(struct kv_redis *r, int argc, const char **argv, const size_t *len,
-			    redisReply **out)
+/* It speaks of this operation, unless the server is no master or not ready: there may be others. */
+static void kv_redis_refused(struct kv_redis *r, struct kv_op *op, const char *text)
+{
+	int rc = kv_redis_reply_error(text);
+
+	if (rc == -EROFS || rc == -EAGAIN)
+		r->leave = r->n_addresses > 1;
+	kv_op_fail(&r->kv, op, rc, "the server says: %.120s", text);
+}
+
+static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisReply *reply)
+{
+	if (reply->type == REDIS_REPLY_ERROR)
+		kv_redis_refused(r, op, reply->str);
+	else if (op->type != KV_OP_GET)
+		op->ret = 0;
+	else if (reply->type == REDIS_REPLY_NIL ||
+		 (reply->type == REDIS_REPLY_STRING && !reply->len))
+		kv_op_fail(&r->kv, op, -ENOENT, "no such record");
+	else if (reply->type != REDIS_REPLY_STRING)
+		kv_op_fail(&r->kv, op, -EPROTO, "the reply is not a string");
+	else
+		kv_op_take(&r->kv, op, reply->str, reply->len);
+}
+
+static int kv_redis_append_put(struct kv_redis *r, struct kv_op *op)
+{
+	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", op->key, NULL, "PX", NULL };
+	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(op->key), 0, 2, 0 };
+	uint8_t sealed[KV_SEALED_MAX];
+	char lease[16];
+	int rc;
+
+	rc = kv_seal(&r->kv, op, sealed, &len[2]);
+	if (rc)
+		return rc;
+	argv[2] = (const char *)sealed;
+	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", op->lease_ms);
+	argv[4] = lease;
+	return kv_redis_append(r, 5, argv, len);
+}
+
+/* GETRANGE, as anyone who can write the key may have put half a gigabyte there. */
+static int kv_redis_append_get(struct kv_redis *r, const struct kv_op *op)
+{
+	const char *argv[] = { "GETRANGE", op->key, "0", NULL };
+	size_t len[] = { 8, strlen(op->key), 1, 0 };
+	char last[16];
+
+	len[3] = (size_t)snprintf(last, sizeof(last), "%u", KV_SEALED_MAX);
+	argv[3] = last;
+	return kv_redis_append(r, 4, argv, len);
+}
+
+static int kv_redis_append_op(struct kv_redis *r, struct kv_op *op)
+{
+	const char *argv[] = { "DEL", op->key };
+	const size_t len[] = { 3, strlen(op->key) };
+
+	switch (op->type) {
+	case KV_OP_PUT: return kv_redis_append_put(r, op);
+	case KV_OP_GET: return kv_redis_append_get(r, op);
+	case KV_OP_DEL: return kv_redis_append(r, 2, argv, len);
+	}
+	return -EINVAL;
+}
+
+/* All open operations on the present connection. */
+static int kv_redis_batch(struct kv_redis *r, struct kv_op *ops, uint32_t n)
+{
+	uint64_t deadline_ms = kv_now_ms() + r->kv.timeout_ms;
+	redisReply *reply;
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; i < n && !rc; i++)
+		if (ops[i].ret == KV_OP_OPEN)
+			rc = kv_redis_append_op(r, &ops[i]);
+	if (rc)
+		kv_redis_disconnect(r); /* with what was appended and never written */
+	for (i = 0; i < n && !rc; i++) {
+		if (ops[i].ret != KV_OP_OPEN)
+			continue;
+		rc = kv_redis_next(r, deadline_ms, &reply);
+		if (rc)
+			break;
+		kv_redis_answer(r, &ops[i], reply);
+		hi.free_reply(reply);
+	}
+	return rc;
+}
+
+/* @ops NULL: a PING. */
+static int kv_redis_try(struct kv_redis *r, struct kv_op *ops, uint32_t n)
+{
+	const char *argv[] = { "PING" };
+	const size_t len[] = { 4 };
+
+	return ops ? kv_redis_batch(r, ops, n) : kv_redis_call(r, 1, argv, len, kv_redis_any_reply);
+}
+
+static int kv_redis_once(struct kv_redis *r, struct kv_op *ops, uint32_t n)
 {
 	bool fresh;
 	int rc;
 
 	kv_redis_leave_parents(r);
+	kv_redis_go_home(r);
 	fresh = !r->ctx;
 	rc = fresh ? kv_redis_connect(r) : 0;
+	if (!rc)
+		rc = kv_redis_try(r, ops, n);
+	if (!fresh && kv_redis_worth_retry(rc)) {
+		rc = kv_redis_connect(r);
+		if (!rc)
+			rc = kv_redis_try(r, ops, n);
+	}
+	if (r->leave && r->ctx) {
+		r->first = (r->at + 1) % r->n_addresses;
+		kv_redis_disconnect(r);
+	}
+	return rc;
+}
+
+/* Doubled with each failure, and anywhere in the second half of it. */
+static void kv_redis_failed(struct kv_redis *r, int rc)
+{
+	unsigned shift = r->n_failed < 8 ? r->n_failed : 8;
+	unsigned ms = KV_RETRY_MIN_MS << shift, spread = 0;
+
+	if (ms > KV_RETRY_MAX_MS)
+		ms = KV_RETRY_MAX_MS;
+	if (getrandom(&spread, sizeof(spread), GRND_NONBLOCK) != sizeof(spread))
+		spread = (unsigned)getpid();
+	r->n_failed++;
+	r->retry_at_ms = kv_now_ms() + ms / 2 + spread % (ms / 2);
+	r->failed_rc = rc;
+	memcpy(r->failed, r->kv.err, sizeof(r->failed));
+}
+
+static int kv_redis_still_failed(struct kv_redis *r)
+{
+	memcpy(r->kv.err, r->failed, sizeof(r->kv.err));
+	r->kv.err_rc = r->failed_rc;
+	return r->failed_rc;
+}
+
+static int kv_redis_run(struct kv *kv, struct kv_op *ops, uint32_t n)
+{
+	struct kv_redis *r = to_redis(kv);
+	struct kv_sigpipe sp;
+	int rc;
+
+	if (ops && r->n_failed && kv_now_ms() < r->retry_at_ms)
+		return kv_redis_still_failed(r);
+	kv_sigpipe_hold(&sp);
+	rc = kv_redis_once(r, ops, n);
+	kv_sigpipe_release(&sp);
 	if (rc)
-		return rc;
-	rc = kv_redis_send(r, argc, argv, len, out);
-	if (fresh || !kv_redis_worth_retry(rc))
-		return rc;
-	rc = kv_redis_connect(r);
-	return rc ? rc : kv_redis_send(r, argc, argv, len, out);
+		kv_redis_failed(r, rc);
+	else
+		r->n_failed = 0;
+	return rc;
 }
 
 static int kv_redis_ping(struct kv *kv)
 {
-	const char *argv[] = { "PING" };
-	const size_t len[] = { 4 };
-	redisReply *reply;
-	int rc;
-
-	rc = kv_redis_command(to_redis(kv), 1, argv, len, &reply);
-	if (!rc)
-		hi.free_reply(reply);
-	return rc;
-}
-
-static int kv_redis_put(struct kv *kv, const char *key, const void *val, size_t vlen,
-			unsigned lease_ms)
-{
-	const char *argv[KV_REDIS_MAX_ARGS] = { "SET", key, val, "PX", NULL };
-	size_t len[KV_REDIS_MAX_ARGS] = { 3, strlen(key), vlen, 2, 0 };
-	redisReply *reply;
-	char lease[16];
-	int rc;
-
-	len[4] = (size_t)snprintf(lease, sizeof(lease), "%u", lease_ms);
-	argv[4] = lease;
-	rc = kv_redis_command(to_redis(kv), 5, argv, len, &reply);
-	if (!rc)
-		hi.free_reply(reply);
-	return rc;
-}
-
-static int kv_redis_take(struct kv *kv, const redisReply *reply, void *buf, size_t cap, size_t *len)
-{
-	if (reply->type == REDIS_REPLY_NIL)
-		return kv_fail(kv, -ENOENT, "no such record");
-	if (reply->type != REDIS_REPLY_STRING)
-		return kv_fail(kv, -EPROTO, "the reply is not a string");
-	*len = reply->len;
-	if (reply->len > cap)
-		return kv_fail(kv, -EMSGSIZE, "the record has %zu bytes", reply->len);
-	memcpy(buf, reply->str, reply->len);
-	return 0;
-}
-
-static int kv_redis_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len)
-{
-	const char *argv[] = { "GET", key };
-	const size_t arglen[] = { 3, strlen(key) };
-	redisReply *reply;
-	int rc;
-
-	rc = kv_redis_command(to_redis(kv), 2, argv, arglen, &reply);
-	if (rc)
-		return rc;
-	rc = kv_redis_take(kv, reply, buf, cap, len);
-	hi.free_reply(reply);
-	return rc;
-}
-
-static int kv_redis_del(struct kv *kv, const char *key)
-{
-	const char *argv[] = { "DEL", key };
-	const size_t len[] = { 3, strlen(key) };
-	redisReply *reply;
-	int rc;
-
-	rc = kv_redis_command(to_redis(kv), 2, argv, len, &reply);
-	if (!rc)
-		hi.free_reply(reply);
-	return rc;
+	return kv_redis_run(kv, NULL, 0);
 }
 
 static void kv_redis_close(struct kv *kv)
@@ -382,25 +577,35 @@ static void kv_redis_close(struct kv *kv)
 	struct kv_redis *r = to_redis(kv);
 
 	kv_redis_disconnect(r);
+	explicit_bzero(r->address, r->n_addresses * sizeof(r->address[0]));
+	free(r->password_file);
 	free(r);
 }
 
 static const struct kv_ops kv_redis_ops = {
 	.ping = kv_redis_ping,
-	.put = kv_redis_put,
-	.get = kv_redis_get,
-	.del = kv_redis_del,
+	.run = kv_redis_run,
 	.close = kv_redis_close,
 };
 
-struct kv *kv_redis_new(const struct kv_url *url)
+struct kv *kv_redis_new(const struct kv_url *url, const char *password_file)
 {
-	struct kv_redis *r = calloc(1, sizeof(*r));
+	size_t bytes = url->n_addresses * sizeof(url->address[0]);
+	struct kv_redis *r = calloc(1, sizeof(*r) + bytes);
 
 	if (!r)
 		return NULL;
+	if (password_file && *password_file) {
+		r->password_file = strdup(password_file);
+		if (!r->password_file) {
+			free(r);
+			return NULL;
+		}
+	}
 	r->kv.ops = &kv_redis_ops;
-	r->url = *url;
-	snprintf(r->kv.where, sizeof(r->kv.where), "redis at %.100s:%s", url->host, url->port);
+	r->kv.home_ms = KV_HOME_MS;
+	r->n_addresses = url->n_addresses;
+	memcpy(r->address, url->address, bytes);
+	kv_redis_name(r);
 	return &r->kv;
 }

@@ -17,7 +17,7 @@ static pthread_once_t started = PTHREAD_ONCE_INIT;
 
 static bool disabled(void)
 {
-	const char *value = getenv("SHIFT_DISABLE");
+	const char *value = secure_getenv("SHIFT_DISABLE");
 
 	return value && *value && strcmp(value, "0");
 }

@@ -12,7 +12,7 @@ packages="
 	clang libclang-rt-dev clang-format valgrind
 	libibverbs-dev ibverbs-providers ibverbs-utils perftest
 	libnl-3-dev libnl-route-3-dev
-	libhiredis-dev liblmdb-dev redis-server
+	libhiredis-dev liblmdb-dev libssl-dev redis-server openssl stunnel4
 	libjansson-dev
 	libcmocka-dev spin
 	python3 python3-matplotlib python3-pyverbs

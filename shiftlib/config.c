@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "kvclient/kv.h"
 #include "shiftlib/config.h"
 #include "shiftlib/log.h"
 #include "shiftlib/util.h"
@@ -9,7 +10,7 @@
 /* A copy: programs overwrite their environment, for a process title for one. */
 static const char *config_text(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 
 	return text && *text ? strdup(text) : NULL;
 }
@@ -17,7 +18,7 @@ static const char *config_text(const char *name)
 /* A number of milliseconds; says what is wrong with it and takes the default. */
 static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	unsigned long long value;
 	char *end;
 
@@ -38,7 +39,7 @@ static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uin
 
 static bool config_on(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 
 	if (!text || !*text || !strcmp(text, "on"))
 		return true;
@@ -46,6 +47,20 @@ static bool config_on(const char *name)
 		return false;
 	sh_log(SH_LOG_ERROR, "%s='%s' is neither on nor off; using on", name, text);
 	return true;
+}
+
+static const char *config_job(void)
+{
+	const char *job = config_text("SHIFT_JOB"), *from;
+	char name[KV_PREFIX_MAX];
+
+	if (job)
+		return job;
+	from = kv_job_default(name, sizeof(name));
+	if (!from)
+		return NULL;
+	sh_log(SH_LOG_INFO, "the job is %s, by %s", name, from);
+	return strdup(name);
 }
 
 /* The limits hold what path.h promises: packets a second, and pings before a path is lost. */
@@ -73,7 +88,9 @@ void sh_config_read(struct sh_config *config)
 {
 	config->kv_url = config_text("SHIFT_KV");
 	config->backup = config_text("SHIFT_BACKUP");
-	config->job = config_text("SHIFT_JOB");
+	config->kv_password_file = config_text("SHIFT_KV_PASSWORD_FILE");
+	config->secret_file = config_text("SHIFT_SECRET_FILE");
+	config->job = config_job();
 	config->stats = config_text("SHIFT_STATS");
 	config->run_dir = config_text("SHIFT_RUN_DIR");
 	config->kv_timeout_ms = (unsigned int)config_ms("SHIFT_KV_TIMEOUT_MS", 1000, 10, 60000);

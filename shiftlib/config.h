@@ -9,11 +9,13 @@
 #include "shiftlib/path.h"
 
 struct sh_config {
-	const char *kv_url;  /* SHIFT_KV; NULL: the user's file */
-	const char *backup;  /* SHIFT_BACKUP; NULL: auto */
-	const char *job;     /* SHIFT_JOB; NULL: the user */
-	const char *stats;   /* SHIFT_STATS; NULL: none */
-	const char *run_dir; /* SHIFT_RUN_DIR; NULL: the user's */
+	const char *kv_url;	      /* SHIFT_KV; NULL: the user's file */
+	const char *backup;	      /* SHIFT_BACKUP; NULL: auto */
+	const char *kv_password_file; /* SHIFT_KV_PASSWORD_FILE; NULL: none */
+	const char *secret_file;      /* SHIFT_SECRET_FILE; NULL: values in the KV have no MAC */
+	const char *job;	      /* SHIFT_JOB, or what the launcher says; NULL: the user */
+	const char *stats;	      /* SHIFT_STATS; NULL: none */
+	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */

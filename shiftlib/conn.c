@@ -51,12 +51,17 @@ static void conn_cb_key_missing(void *cookie)
 	conn_push(cookie, SH_PENDING_KEY);
 }
 
+static void conn_cb_gated(void *cookie)
+{
+	conn_push(cookie, SH_PENDING_GATED);
+}
+
 static void conn_cb_progress(void *cookie, uint32_t epoch)
 {
 	struct sh_qp *qp = cookie;
 	uint64_t none = 0;
 
-	(void)epoch;
+	atomic_store(&qp->progress_epoch, epoch);
 	atomic_compare_exchange_strong(&qp->progress_ns, &none, sh_now_ns());
 	conn_push(qp, SH_PENDING_PROGRESS);
 }
@@ -87,6 +92,7 @@ const struct sp_callbacks sh_callbacks = {
 	.qp_error = conn_cb_error,
 	.cq_event = conn_cb_cq_event,
 	.key_missing = conn_cb_key_missing,
+	.gated = conn_cb_gated,
 	.qp_progress = conn_cb_progress,
 	.lkey = conn_cb_lkey,
 	.rkey = conn_cb_rkey,
@@ -101,6 +107,15 @@ void sh_cq_event_read(struct sp_cq_ring *ring)
 }
 
 /* ---- what the mailbox says ------------------------------------------------------------------ */
+
+/* Of what was sent on that carrier nothing has come, as far as is known. */
+static bool conn_barren(struct sh_qp *qp, uint32_t epoch)
+{
+	bool delivered = qp->totals.settled != qp->settled_before;
+
+	qp->settled_before = qp->totals.settled;
+	return epoch && !delivered && atomic_load(&qp->progress_epoch) != epoch;
+}
 
 static void conn_error(struct sh_qp *qp)
 {
@@ -118,8 +133,10 @@ static void conn_error(struct sh_qp *qp)
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
 	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
 	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
-	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR)
+	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR) {
 		sh_watch_blame(qp, event.epoch);
+		event.barren = conn_barren(qp, event.epoch);
+	}
 	sh_conn_event(qp, &event);
 }
 
@@ -140,12 +157,15 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 {
 	if (!qp->conn_id)
 		return;
+	sh_conn_touch(qp);
 	if (pending & SH_PENDING_APP_ERROR)
 		conn_app_error(qp);
 	else if (pending & SH_PENDING_ERROR)
 		conn_error(qp);
 	if (pending & SH_PENDING_KEY)
 		sh_move_key_missing(qp);
+	if (pending & SH_PENDING_GATED)
+		sh_flush_run(qp, sh_now_ns());
 	if ((pending & SH_PENDING_PROGRESS) && qp->move && !qp->move->first_completion_ns)
 		qp->move->first_completion_ns = atomic_load(&qp->progress_ns);
 }
@@ -211,9 +231,22 @@ static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 		sh_conn_level(qp, SH_DRIVEN, reason ? sc_reason_text(reason) : "preparing");
 }
 
+static void conn_count_guarded(struct sh_qp *qp, bool on)
+{
+	uint32_t one = on ? 1 : UINT32_MAX;
+
+	if (qp->guarded == on)
+		return;
+	qp->guarded = on;
+	sh.guarded += one;
+	qp->scq->guarded += one;
+	qp->rcq->guarded += one;
+}
+
 static void conn_guard(struct sh_qp *qp, bool on)
 {
 	shift_provider_mlx5.qp_guard(qp->sp, on);
+	conn_count_guarded(qp, on);
 	if (!on)
 		return;
 	if (!sh.watch_at)
@@ -304,6 +337,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}
+	sh_conn_touch(qp);
 	qp->events[qp->n_events++] = *event;
 	if (qp->stepping)
 		return;
@@ -336,8 +370,8 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return 0;
-	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, qp->intro.next_at),
-			     sh_move_next_timer(qp));
+	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
+			     sh_earlier_ns(qp->intro.next_at, qp->intro.start_at));
 }
 
 void sh_conn_timer(struct sh_qp *qp, uint64_t now)
@@ -347,8 +381,10 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
 		sh_conn_simple(qp, SC_EV_TIMER, SC_REASON_NONE);
+	if (qp->intro.start_at && qp->intro.start_at <= now)
+		sh_intro_start(qp);
 	if (qp->intro.next_at && qp->intro.next_at <= now)
-		sh_intro_timer(qp, now);
+		sh_intro_timer(qp);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -405,19 +441,29 @@ int sh_conn_new(struct sh_qp *qp)
 	if (!qp->conn_id) {
 		if (conn_number(qp))
 			return -ENOMEM;
+		if (sh_timers_reserve(&sh.timers, sh.n_conns)) {
+			sh.conns[qp->conn_id] = NULL;
+			qp->conn_id = 0;
+			return -ENOMEM;
+		}
 		qp->nonce = (uint32_t)sh_random_u64();
 		memset(&qp->intro, 0, sizeof(qp->intro));
+		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		qp->n_paths = 0;
 		qp->up = qp->steady = qp->drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
 		qp->move = NULL;
+		atomic_store(&qp->progress_epoch, 0);
 		sc_init(&qp->core, &config);
 		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
-	sh_intro_start(qp);
+	qp->intro.start_at = sh_now_ns();
+	sh_conn_touch(qp);
+	sh_kick();
+	sh_flush_connected(qp);
 	return 0;
 }
 
@@ -428,6 +474,8 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
+	conn_count_guarded(qp, false);
+	sh_flush_forget(qp);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

@@ -1,107 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The introduction: each end writes what it is under its default attributes into the KV, and reads
- * what the other end wrote. One thread talks to the KV (sh.kv is its alone); a store that does not
- * answer costs protection, never the job.
+ * what the other end wrote. A store that does not answer costs protection, never the job.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/intro.h"
+#include "shiftlib/wire.h"
 
 #define INTRO_MIN_NS	  SH_NS_PER_MS
 #define INTRO_MAX_NS	  SH_NS_PER_S
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
 #define INTRO_OPEN_NS                                                                              \
 	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
-#define INTRO_QUEUE_MAX                                                                            \
-	1024 /* questions in line for a KV that is slow; who is refused asks later */
 #define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
 
-/* Holds no object of the shell: a KV that does not answer must not hold a destroy up. */
-struct intro_job {
-	struct sh_job job;
-	uint32_t conn_id, nonce; /* whose answer it is */
-	bool put, get, withdraw;
-	char own_keys[2][KV_KEY_MAX + 1];
-	int n_own;
-	char peer_key[KV_KEY_MAX + 1];
-	struct kv_record own, peer;
-	int put_ret, get_ret;
-	char error[KV_ERR_MAX];
-};
-
-/* ---- on the KV's thread --------------------------------------------------------------------- */
-
-static bool intro_kv_ready(struct intro_job *task)
-{
-	if (sh.kv)
-		return true;
-	task->put_ret = kv_open(sh.config.kv_url, sh.config.kv_timeout_ms, &sh.kv, task->error,
-				sizeof(task->error));
-	task->get_ret = task->put_ret;
-	return !task->put_ret;
-}
-
-static void intro_note_error(struct intro_job *task, int ret)
-{
-	if (ret)
-		strncpy(task->error, kv_last_error(sh.kv), sizeof(task->error) - 1);
-}
-
-static void intro_put(struct intro_job *task)
-{
-	uint8_t value[KV_RECORD_MAX_LEN];
-	size_t length;
-	int i;
-
-	task->put_ret = kv_record_encode(&task->own, value, sizeof(value), &length);
-	for (i = 0; !task->put_ret && i < task->n_own; i++)
-		task->put_ret = kv_put(sh.kv, task->own_keys[i], value, length, sh.config.lease_ms);
-	intro_note_error(task, task->put_ret);
-}
-
-static void intro_get(struct intro_job *task)
-{
-	uint8_t value[KV_VALUE_MAX];
-	size_t length;
-
-	task->get_ret = kv_get(sh.kv, task->peer_key, value, sizeof(value), &length);
-	intro_note_error(task, task->get_ret);
-	if (!task->get_ret)
-		task->get_ret = kv_record_decode(&task->peer, value, length);
-}
-
-/* Only what is still ours: the QPN may be another process' by now, with an entry of its own. */
-static void intro_withdraw(const struct intro_job *task, const char *key)
-{
-	uint8_t value[KV_VALUE_MAX];
-	struct kv_record found;
-	size_t length;
-
-	if (!kv_get(sh.kv, key, value, sizeof(value), &length) &&
-	    !kv_record_decode(&found, value, length) && found.instance == task->own.instance &&
-	    found.nonce == task->own.nonce)
-		kv_del(sh.kv, key);
-}
-
-static void intro_run(struct sh_job *job)
-{
-	struct intro_job *task = (struct intro_job *)job;
-	int i;
-
-	sh.real->thread_inside();
-	if (!intro_kv_ready(task))
-		return;
-	if (task->put)
-		intro_put(task);
-	if (task->get && !task->put_ret)
-		intro_get(task);
-	for (i = 0; task->withdraw && i < task->n_own; i++)
-		intro_withdraw(task, task->own_keys[i]);
-}
-
 /* ---- what to write, where to look ----------------------------------------------------------- */
+
+/*
+ * Which GID the application connected from: it gave an index. Not asked in its own thread, and for
+ * most queue pairs not at all: they use the GID of the control channel, or that of the one before.
+ * False: it is being asked for, and the introduction goes on when the answer is there.
+ */
+static bool intro_gid_known(struct sh_qp *qp)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	uint8_t index = qp->attr.ah_attr.grh.sgid_index;
+	const uint8_t *gid = NULL;
+
+	if (!qp->attr.ah_attr.is_global || qp->own_gid_valid || qp->intro.gid_unknown)
+		return true;
+	if (index == nic->address.gid_index)
+		gid = nic->address.gid;
+	else if (nic->gid.valid && nic->gid.index == index)
+		gid = nic->gid.gid;
+	if (gid) {
+		memcpy(qp->own_gid, gid, sizeof(qp->own_gid));
+		qp->own_gid_valid = true;
+		return true;
+	}
+	qp->intro.queued = sh_intro_ask_gid(qp, index);
+	return false;
+}
 
 static uint64_t intro_subnet(const struct sh_nic *nic)
 {
@@ -118,7 +59,7 @@ static bool intro_by_lid(const struct sh_qp *qp)
 	return qp->ctx->nic->address.link_layer != IBV_LINK_LAYER_ETHERNET;
 }
 
-static int intro_keys(const struct sh_qp *qp, struct intro_job *task)
+static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
 	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
@@ -129,17 +70,17 @@ static int intro_keys(const struct sh_qp *qp, struct intro_job *task)
 	if (ret)
 		return ret;
 	if (qp->own_gid_valid)
-		ret = kv_key_gid(task->own_keys[task->n_own++], KV_KEY_MAX, prefix, qp->own_gid,
+		ret = kv_key_gid(item->own_keys[item->n_own++], KV_KEY_MAX, prefix, qp->own_gid,
 				 qp->qp->qp_num);
 	if (!ret && intro_by_lid(qp))
-		ret = kv_key_lid(task->own_keys[task->n_own++], KV_KEY_MAX, prefix,
+		ret = kv_key_lid(item->own_keys[item->n_own++], KV_KEY_MAX, prefix,
 				 intro_subnet(nic), nic->address.lid, qp->qp->qp_num);
 	if (ret)
 		return ret;
 	if (ah->is_global)
-		return kv_key_gid(task->peer_key, KV_KEY_MAX, prefix, ah->grh.dgid.raw,
+		return kv_key_gid(item->peer_key, KV_KEY_MAX, prefix, ah->grh.dgid.raw,
 				  qp->attr.dest_qp_num);
-	return kv_key_lid(task->peer_key, KV_KEY_MAX, prefix, intro_subnet(nic), ah->dlid,
+	return kv_key_lid(item->peer_key, KV_KEY_MAX, prefix, intro_subnet(nic), ah->dlid,
 			  qp->attr.dest_qp_num);
 }
 
@@ -166,6 +107,7 @@ static void intro_record(const struct sh_qp *qp, struct kv_record *record)
 	uint32_t k;
 
 	*record = (struct kv_record){
+		.protocol = SH_WIRE_VERSION,
 		.instance = sh.instance,
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,
@@ -212,11 +154,24 @@ static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv
 	}
 }
 
+/* A record that says to be of this process must be of one of its connections. */
+static bool intro_not_forged(const struct kv_record *record)
+{
+	const struct sh_qp *own;
+
+	if (record->instance != sh.instance)
+		return true;
+	own = record->conn_id < sh.n_conns ? sh.conns[record->conn_id] : NULL;
+	return own && own->nonce == record->nonce && own->qp->qp_num == record->qpn;
+}
+
 /* Both ends must mean each other: an entry may be left over from a job that was killed. */
 static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record)
 {
 	uint32_t i;
 
+	if (!intro_not_forged(record))
+		return false;
 	for (i = 0; i < record->n_backup; i++)
 		if (record->backup[i] >= SH_MAX_NICS)
 			return false;
@@ -287,14 +242,14 @@ static void intro_say_absent(struct sh_qp *qp)
 		qp->qp->qp_num);
 }
 
-static void intro_say_kv(const struct intro_job *task, int ret)
+static void intro_say_kv(const char *error, int ret)
 {
 	if (ret && !sh.kv_said) {
 		sh.kv_said = true;
 		sh_log(SH_LOG_WARN,
 		       "the KV cannot be used: %s; the job runs without protection until "
 		       "it can",
-		       task->error[0] ? task->error : strerror(-ret));
+		       *error ? error : strerror(-ret));
 	} else if (!ret && sh.kv_said) {
 		sh.kv_said = false;
 		sh_log(SH_LOG_WARN, "the KV answers again");
@@ -322,87 +277,79 @@ static void intro_next(struct sh_qp *qp)
 	qp->intro.next_at = now + qp->intro.interval;
 }
 
-static void intro_answer(struct sh_qp *qp, const struct intro_job *task)
+static const char *intro_refusal(const struct sh_intro_item *item)
+{
+	if (item->get_ret)
+		return kv_refusal(item->get_ret);
+	return item->peer.protocol == SH_WIRE_VERSION
+		       ? NULL
+		       : "it runs another version of SHIFT, with another control channel";
+}
+
+/* A record that nobody should have written, or that we cannot read, protects nothing. */
+static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
+{
+	if (!qp->peer)
+		sh_conn_level(qp, SH_DRIVEN, why);
+	if (qp->intro.refused)
+		return;
+	qp->intro.refused = true;
+	sh_log(SH_LOG_WARN, "the peer of QP 0x%06x is not believed: %s (key %s); %s",
+	       qp->qp->qp_num, why, key,
+	       qp->peer ? "what was known of it stays" : "not protected until it is right");
+}
+
+void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error)
 {
 	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
-	int kv = task->put_ret ? task->put_ret : task->get_ret == -ENOENT ? 0 : task->get_ret;
-	int ret = task->put_ret ? task->put_ret : task->get_ret;
+	const char *refusal = item->put_ret || !item->get ? NULL : intro_refusal(item);
+	bool answered = !item->put_ret && (item->get_ret == -ENOENT || refusal);
+	int ret = item->put_ret ? item->put_ret : item->get_ret;
+	int kv = answered ? 0 : ret;
 
-	qp->intro.queued = false;
-	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, get of %s: %d", qp->qp->qp_num, task->put_ret,
-	       task->peer_key, task->get_ret);
-	intro_say_kv(task, kv);
-	if (task->put && !task->put_ret) {
+	sh_conn_touch(qp);
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, get of %s: %d", qp->qp->qp_num, item->put_ret,
+	       item->peer_key, item->get_ret);
+	intro_say_kv(error, kv);
+	if (item->put && !item->put_ret) {
 		qp->intro.published = true;
 		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();
 	}
-	if (task->get && !ret && intro_matches(qp, &task->peer))
-		intro_found(qp, &task->peer);
+	if (refusal)
+		intro_refuse(qp, item->peer_key, refusal);
+	else if (item->get && !ret && intro_matches(qp, &item->peer))
+		intro_found(qp, &item->peer);
 	else if (!qp->peer && !kv)
 		intro_say_absent(qp);
 	intro_next(qp);
 }
 
-static void intro_done(struct sh_job *job)
-{
-	struct intro_job *task = (struct intro_job *)job;
-	struct sh_qp *qp;
-
-	pthread_mutex_lock(&sh.lock);
-	sh.intros_queued--;
-	qp = task->conn_id < sh.n_conns ? sh.conns[task->conn_id] : NULL;
-	if (qp && qp->nonce == task->nonce && !job->canceled) {
-		intro_answer(qp, task);
-		sh_kick();
-	}
-	pthread_mutex_unlock(&sh.lock);
-	free(task);
-}
-
 /* ---- when ----------------------------------------------------------------------------------- */
 
-static int intro_submit(struct intro_job *task)
+bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 {
-	int ret;
-
-	if (sh.stopping || sh.intros_queued >= INTRO_QUEUE_MAX)
-		return -EAGAIN;
-	if (!sh.kv_worker)
-		sh.kv_worker = sh_worker_start("shift-kv");
-	if (!sh.kv_worker)
-		return -ENOMEM;
-	task->job.fn = intro_run;
-	task->job.done = intro_done;
-	ret = sh_worker_submit(sh.kv_worker, &task->job);
-	sh.intros_queued += !ret;
-	return ret;
+	*item = (struct sh_intro_item){ .conn_id = qp->conn_id, .nonce = qp->nonce };
+	item->get = !qp->intro.heard;
+	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
+	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
+	intro_record(qp, &item->own);
+	if (intro_keys(qp, item) || !item->n_own) {
+		sh_conn_level(qp, SH_DRIVEN, "its address cannot be written as a key");
+		return false;
+	}
+	if (item->put || item->get)
+		return true;
+	sh_conn_touch(qp);
+	intro_next(qp);
+	return false;
 }
 
 static void intro_ask(struct sh_qp *qp)
 {
-	struct intro_job *task = calloc(1, sizeof(*task));
-
-	if (!task) {
+	if (intro_gid_known(qp))
+		sh_intro_line_up(qp);
+	else if (!qp->intro.queued)
 		intro_next(qp);
-		return;
-	}
-	task->conn_id = qp->conn_id;
-	task->nonce = qp->nonce;
-	task->get = !qp->intro.heard;
-	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
-	task->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
-	intro_record(qp, &task->own);
-	if (intro_keys(qp, task) || !task->n_own) {
-		sh_conn_level(qp, SH_DRIVEN, "its address cannot be written as a key");
-		free(task);
-		return;
-	}
-	if ((!task->put && !task->get) || intro_submit(task)) {
-		free(task);
-		intro_next(qp);
-		return;
-	}
-	qp->intro.queued = true;
 }
 
 /* Its control addresses are what is introduced. Those that open later are told later. */
@@ -427,6 +374,8 @@ static bool intro_nics_open(struct sh_qp *qp)
 
 void sh_intro_start(struct sh_qp *qp)
 {
+	sh_conn_touch(qp);
+	qp->intro.start_at = 0;
 	if (!qp->intro.since)
 		qp->intro.since = sh_now_ns();
 	if (!intro_nics_open(qp))
@@ -437,9 +386,8 @@ void sh_intro_start(struct sh_qp *qp)
 		intro_ask(qp);
 }
 
-void sh_intro_timer(struct sh_qp *qp, uint64_t now)
+void sh_intro_timer(struct sh_qp *qp)
 {
-	(void)now;
 	qp->intro.next_at = 0;
 	if (qp->intro.queued || !intro_nics_open(qp))
 		return;
@@ -450,15 +398,12 @@ void sh_intro_timer(struct sh_qp *qp, uint64_t now)
 /* The entry ends with its lease in any case; this spares the next job a look at it. */
 void sh_intro_withdraw(struct sh_qp *qp)
 {
-	struct intro_job *task;
+	struct sh_intro_item item = { 0 };
 
+	sh_intro_line_leave(qp);
 	if (!qp->intro.published)
 		return;
-	task = calloc(1, sizeof(*task));
-	if (!task)
-		return;
-	task->withdraw = true;
-	intro_record(qp, &task->own);
-	if (intro_keys(qp, task) || intro_submit(task))
-		free(task);
+	intro_record(qp, &item.own);
+	if (!intro_keys(qp, &item))
+		sh_intro_line_withdraw(&item);
 }

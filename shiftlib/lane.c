@@ -5,6 +5,8 @@
 #include <string.h>
 #include "shiftlib/shell.h"
 
+#define LANE_PORT 1
+
 /* ---- slots ---------------------------------------------------------------------------------- */
 
 /* One word per slot, so that the data path gets epoch and path of the same carrier. 0: free. */
@@ -185,11 +187,75 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
 			carrier_drop(qp, carrier);
 }
 
+/*
+ * The application destroys its queue pair; what stood by for it needs no memory of the application
+ * any more, as none can be registered for it when ibv_dereg_mr has returned, and goes in the
+ * background. It keeps the completion queues and the protection domain until then.
+ */
+struct bury_job {
+	struct sh_job job;
+	struct sh_pd *pd;
+	struct sh_cq *scq, *rcq;
+	struct sh_carrier gone;
+};
+
+static void bury_run(struct sh_job *job)
+{
+	sh.real->thread_inside();
+	sh.real->destroy_qp(((struct bury_job *)job)->gone.qp);
+}
+
+static void bury_done(struct sh_job *job)
+{
+	struct bury_job *task = (struct bury_job *)job;
+
+	if (job->canceled)
+		bury_run(job);
+	pthread_mutex_lock(&sh.lock);
+	sh_cq_shadow_put(task->scq, task->gone.scq);
+	sh_cq_shadow_put(task->rcq, task->gone.rcq);
+	sh_nic_release(task->gone.nic, task->gone.incarnation);
+	sh_job_end(&task->pd->busy);
+	sh_job_end(&task->scq->busy);
+	sh_job_end(&task->rcq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static bool carrier_bury(const struct sh_qp *qp, const struct sh_carrier *gone)
+{
+	struct bury_job *task = malloc(sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct bury_job){ .job = { .fn = bury_run, .done = bury_done },
+				   .pd = qp->pd,
+				   .scq = qp->scq,
+				   .rcq = qp->rcq,
+				   .gone = *gone };
+	sh_job_begin(&qp->pd->busy);
+	sh_job_begin(&qp->scq->busy);
+	sh_job_begin(&qp->rcq->busy);
+	if (!sh_worker_submit(gone->nic->worker, &task->job))
+		return true;
+	sh_job_end(&qp->pd->busy);
+	sh_job_end(&qp->scq->busy);
+	sh_job_end(&qp->rcq->busy);
+	free(task);
+	return false;
+}
+
+/* On a shared receive queue it may take receives until it is gone, and events name its owner. */
+static bool carrier_may_wait(const struct sh_qp *qp, bool driven)
+{
+	return !driven && !qp->srq;
+}
+
 static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, driven);
 
-	if (!gone.qp)
+	if (!gone.qp || (carrier_may_wait(qp, driven) && carrier_bury(qp, &gone)))
 		return;
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
@@ -209,6 +275,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
 		if (qp->carriers[i].nic)
 			carrier_destroy_now(qp, &qp->carriers[i], driven);
+	sh_flush_drop(qp);
 	sh_carriers_init(qp, qp->carriers[0].qp);
 }
 
@@ -240,6 +307,43 @@ int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32
 				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 					  IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool sh_self_connected(const struct sh_qp *qp)
+{
+	return qp->own_gid_valid && qp->attr.dest_qp_num == qp->qp->qp_num &&
+	       !memcmp(qp->attr.ah_attr.grh.dgid.raw, qp->own_gid, sizeof(qp->own_gid));
+}
+
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *limits)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = LANE_PORT,
+				    .qp_access_flags = limits->qp_access_flags };
+	int ret;
+
+	ret = sh.real->modify_qp(
+		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (ret)
+		return ret;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = (enum ibv_mtu)own->mtu,
+				     .dest_qp_num = real->qp_num,
+				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
+				     .min_rnr_timer = 1,
+				     .ah_attr = { .port_num = LANE_PORT, .dlid = own->lid } };
+	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
+		attr.ah_attr.grh.sgid_index = own->gid_index;
+		attr.ah_attr.grh.hop_limit = 1;
+	}
+	ret = sh.real->modify_qp(real, &attr,
+				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					 IBV_QP_MIN_RNR_TIMER);
+	return ret ? ret : sh_carrier_to_rts(real, limits, 0);
 }
 
 static void rts_run(struct sh_job *job)

@@ -91,7 +91,7 @@ static void log_init_file(void)
 
 	if (!path || !*path)
 		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
 	if (fd < 0)
 		log_line(SH_LOG_WARN, "cannot open SHIFT_LOG_FILE %s: %s; logging to stderr", path,
 			 strerror(errno));

@@ -14,6 +14,8 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
 
+#define REPLAY_BATCH 8 /* regions that a job registers between two looks at who waits for one */
+
 struct memory_job {
 	struct sh_job job;
 	struct sh_pd *pd;
@@ -25,9 +27,12 @@ struct memory_job {
 	int error;
 };
 
-static struct sh_pd *memory_pd(struct ibv_pd *pd)
+struct sh_pd *sh_pd_find(struct ibv_pd *pd)
 {
-	return sh_table_get(&sh.by_pd, pd);
+	struct sh_pd *found = sh_table_get(&sh.by_pd, pd);
+	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh.by_parent, pd);
+
+	return parent ? parent->pd : found;
 }
 
 /* What uses this PD cannot go to that path: standbys there are lost. */
@@ -129,13 +134,14 @@ static void memory_mr_made(const struct memory_job *task)
 {
 	struct sh_mr *mr = task->mr;
 
-	mr->shadow[task->path] = (struct sh_shadow_mr){ .state = SH_SHADOW_MADE,
-							.incarnation = task->incarnation,
-							.mr = task->made_mr };
+	mr->shadow[task->path].state = SH_SHADOW_MADE;
+	mr->shadow[task->path].incarnation = task->incarnation;
+	mr->shadow[task->path].mr = task->made_mr;
 	sh_nic_hold(mr->pd->ctx->path[task->path], task->incarnation);
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		pd_lose_path(mr->pd, task->path);
 	sh_key_add(mr, task->path);
+	sh_srq_keys_came(mr->pd->ctx);
 }
 
 static void memory_mr_failed(const struct memory_job *task)
@@ -152,11 +158,8 @@ static void memory_mr_failed(const struct memory_job *task)
 	pd_lose_path(mr->pd, task->path);
 }
 
-static void memory_mr_done(struct sh_job *job)
+static void memory_mr_finish(struct memory_job *task)
 {
-	struct memory_job *task = (struct memory_job *)job;
-
-	pthread_mutex_lock(&sh.lock);
 	if (task->made_mr)
 		memory_mr_made(task);
 	else
@@ -164,8 +167,14 @@ static void memory_mr_done(struct sh_job *job)
 	if (task->stale_mr)
 		sh_nic_release(task->pd->ctx->path[task->path], task->stale_incarnation);
 	sh_job_end(&task->mr->busy);
+}
+
+static void memory_mr_done(struct sh_job *job)
+{
+	pthread_mutex_lock(&sh.lock);
+	memory_mr_finish((struct memory_job *)job);
 	pthread_mutex_unlock(&sh.lock);
-	free(task);
+	free(job);
 }
 
 static int memory_submit(struct memory_job *task)
@@ -202,22 +211,146 @@ static struct ibv_mr *mr_take_shadow(struct sh_mr *mr, uint8_t path)
 	return shadow;
 }
 
+/*
+ * New regions stand in line at their PD, and one job registers all that are there: the application's
+ * thread, which may register thousands, pays for a place in a list.
+ */
+struct replay_job {
+	struct sh_job job;
+	struct sh_pd *pd;
+	uint8_t path;
+};
+
+static uint32_t replay_take(const struct replay_job *replay, struct memory_job *tasks)
+{
+	struct list_node *line = &replay->pd->shadow[replay->path].mrs;
+	uint32_t n;
+
+	for (n = 0; n < REPLAY_BATCH && !list_empty(line); n++) {
+		struct list_node *first = line->next;
+		struct sh_shadow_mr *shadow = list_entry(first, struct sh_shadow_mr, link);
+		struct sh_mr *mr = (struct sh_mr *)((char *)(shadow - replay->path) -
+						    offsetof(struct sh_mr, shadow));
+
+		list_del(first);
+		list_init(first);
+		sh_job_begin(&mr->busy);
+		tasks[n] = (struct memory_job){ .pd = replay->pd, .mr = mr, .path = replay->path };
+	}
+	return n;
+}
+
+static void replay_run(struct sh_job *job)
+{
+	struct replay_job *replay = (struct replay_job *)job;
+	struct memory_job tasks[REPLAY_BATCH];
+	uint32_t n, i;
+
+	sh_job_lock();
+	while ((n = replay_take(replay, tasks))) {
+		sh_job_unlock();
+		for (i = 0; i < n; i++)
+			memory_mr_run(&tasks[i].job);
+		sh_job_lock();
+		for (i = 0; i < n; i++)
+			memory_mr_finish(&tasks[i]);
+	}
+	replay->pd->shadow[replay->path].replaying = false;
+	sh_job_unlock();
+}
+
+/* Those that nobody will register. */
+static void replay_give_up(struct sh_pd *pd, uint8_t path)
+{
+	struct list_node *line = &pd->shadow[path].mrs;
+
+	while (!list_empty(line)) {
+		struct list_node *first = line->next;
+
+		list_entry(first, struct sh_shadow_mr, link)->state = SH_SHADOW_FAILED;
+		list_del(first);
+		list_init(first);
+	}
+	pd->shadow[path].replaying = false;
+	pd_lose_path(pd, path);
+}
+
+static void replay_done(struct sh_job *job)
+{
+	struct replay_job *replay = (struct replay_job *)job;
+
+	pthread_mutex_lock(&sh.lock);
+	if (job->canceled)
+		replay_give_up(replay->pd, replay->path);
+	sh_job_end(&replay->pd->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(replay);
+}
+
+static void replay_start(struct sh_pd *pd, uint8_t path)
+{
+	struct replay_job *replay;
+
+	if (pd->shadow[path].replaying)
+		return;
+	replay = malloc(sizeof(*replay));
+	if (!replay) {
+		replay_give_up(pd, path);
+		return;
+	}
+	*replay = (struct replay_job){ .job = { .fn = replay_run, .done = replay_done },
+				       .pd = pd,
+				       .path = path };
+	pd->shadow[path].replaying = true;
+	sh_job_begin(&pd->busy);
+	if (!sh_worker_submit(pd->ctx->path[path]->worker, &replay->job))
+		return;
+	sh_job_end(&pd->busy);
+	free(replay);
+	replay_give_up(pd, path);
+}
+
+static void mr_replay_stale(struct sh_mr *mr, uint8_t path)
+{
+	struct memory_job task = { .pd = mr->pd, .mr = mr, .path = path };
+
+	task.stale_incarnation = mr->shadow[path].incarnation;
+	task.stale_mr = mr_take_shadow(mr, path);
+	mr->shadow[path].state = memory_submit(&task) ? SH_SHADOW_FAILED : SH_SHADOW_QUEUED;
+	if (mr->shadow[path].state == SH_SHADOW_FAILED)
+		pd_lose_path(mr->pd, path);
+}
+
 static void mr_replay(struct sh_mr *mr, uint8_t path)
 {
 	struct sh_shadow_mr *shadow = &mr->shadow[path];
-	struct memory_job task = { .pd = mr->pd, .mr = mr, .path = path };
 
 	if (shadow->state == SH_SHADOW_QUEUED || mr->leaving)
 		return;
 	if (shadow->state == SH_SHADOW_MADE) {
-		if (shadow->incarnation == mr->pd->ctx->path[path]->incarnation)
-			return;
-		task.stale_incarnation = shadow->incarnation;
-		task.stale_mr = mr_take_shadow(mr, path);
+		if (shadow->incarnation != mr->pd->ctx->path[path]->incarnation)
+			mr_replay_stale(mr, path);
+		return;
 	}
-	shadow->state = memory_submit(&task) ? SH_SHADOW_FAILED : SH_SHADOW_QUEUED;
-	if (shadow->state == SH_SHADOW_FAILED)
-		pd_lose_path(mr->pd, path);
+	shadow->state = SH_SHADOW_QUEUED;
+	list_add_tail(&mr->pd->shadow[path].mrs, &shadow->link);
+	replay_start(mr->pd, path);
+}
+
+/* Out of the lines that nobody has taken it from yet. */
+static void mr_replay_never(struct sh_mr *mr)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		struct sh_shadow_mr *shadow = &mr->shadow[path];
+
+		if (list_empty(&shadow->link))
+			continue;
+		list_del(&shadow->link);
+		list_init(&shadow->link);
+		shadow->state = SH_SHADOW_NONE;
+	}
 }
 
 static void pd_replay_itself(struct sh_pd *pd, uint8_t path)
@@ -285,6 +418,9 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	pd->pd = real;
 	pd->ctx = sh_ctx_find(context);
 	list_init(&pd->mrs);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		list_init(&pd->shadow[path].mrs);
+	list_init(&pd->parents);
 	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh.by_pd, real, pd)) {
 		free(pd);
 	} else {
@@ -296,6 +432,81 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	return real;
 }
 
+/* ---- parent domains ------------------------------------------------------------------------- */
+
+static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
+{
+	struct sh_parent *parent = malloc(sizeof(*parent));
+	struct sh_pd *pd = sh_pd_find(inner);
+
+	if (!parent || !pd || sh_table_put(&sh.by_parent, real, parent)) {
+		free(parent); /* what is made in it stays foreign */
+		return;
+	}
+	parent->real = real;
+	parent->pd = pd;
+	list_add_tail(&pd->parents, &parent->link);
+}
+
+static void parent_forget(struct sh_parent *parent)
+{
+	sh_table_remove(&sh.by_parent, parent->real);
+	list_del(&parent->link);
+	free(parent);
+}
+
+/* A device that is dead may let the one within go first. */
+static void pd_forget_parents(struct sh_pd *pd)
+{
+	while (!list_empty(&pd->parents))
+		parent_forget(list_entry(pd->parents.next, struct sh_parent, link));
+}
+
+/* Out of the table while the real one goes, as its address may be another's at once. */
+static int parent_destroy(struct ibv_pd *real)
+{
+	struct sh_parent *parent;
+	struct ibv_pd *inner = NULL;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	parent = sh_table_get(&sh.by_parent, real);
+	if (parent) {
+		inner = parent->pd->pd;
+		parent_forget(parent);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(real);
+	if (!ret || !inner)
+		return ret;
+	pthread_mutex_lock(&sh.lock);
+	parent_add(real, inner);
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+/*
+ * A parent domain adds to a protection domain whose doorbell register is used, and whose memory for
+ * rings. The first makes no difference to SHIFT, which asks where the register is; rings in memory
+ * of the application's own are left to it.
+ */
+struct ibv_pd *shift_alloc_parent_domain(
+	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr,
+	struct ibv_pd *(*alloc)(struct ibv_context *, struct ibv_parent_domain_init_attr *))
+{
+	bool own_memory = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	struct ibv_pd *real = alloc(context, attr);
+
+	if (!real || own_memory)
+		return real;
+	pthread_mutex_lock(&sh.lock);
+	parent_add(real, attr->pd);
+	pthread_mutex_unlock(&sh.lock);
+	return real;
+}
+
+/* ---- the end of both ------------------------------------------------------------------------ */
+
 static void pd_drop(struct sh_pd *pd)
 {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
@@ -303,6 +514,7 @@ static void pd_drop(struct sh_pd *pd)
 	uint8_t path;
 
 	sh_wait_idle(&pd->busy);
+	pd_forget_parents(pd);
 	memcpy(shadow, pd->shadow, sizeof(shadow));
 	list_del(&pd->link);
 	free(pd);
@@ -351,7 +563,7 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	if (known)
 		ret = pd_destroy(pd);
 	pthread_mutex_unlock(&sh.lock);
-	return known ? ret : sh.real->dealloc_pd(real);
+	return known ? ret : parent_destroy(real);
 }
 
 /* ---- memory regions ------------------------------------------------------------------------- */
@@ -366,6 +578,8 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	*mr = *request;
 	mr->mr = real;
 	mr->pd = pd;
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		list_init(&mr->shadow[path].link);
 	if (sh_table_put(&sh.by_mr, real, mr)) {
 		free(mr);
 		return NULL;
@@ -382,9 +596,11 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	struct sh_pd *pd;
 
 	pthread_mutex_lock(&sh.lock);
-	pd = memory_pd(real_pd);
+	pd = sh_pd_find(real_pd);
 	if (pd && !mr_add(pd, real, request))
 		pd_unprotect(pd); /* a key that no table knows */
+	if (pd)
+		sh_key_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
 }
 
@@ -427,11 +643,18 @@ static bool mr_drop_shadows(struct sh_mr *mr)
 	return true;
 }
 
-static void mr_forget(struct sh_mr *mr)
+/* No job holds it any more, and none will. */
+static void mr_leave(struct sh_mr *mr)
 {
 	mr->leaving = true;
+	mr_replay_never(mr);
 	sh_table_remove(&sh.by_mr, mr->mr);
 	sh_wait_idle(&mr->busy);
+}
+
+static void mr_forget(struct sh_mr *mr)
+{
+	mr_leave(mr);
 	mr_drop_shadows(mr);
 	list_del(&mr->link);
 	free(mr);
@@ -554,7 +777,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 
 	request->made_up = true;
 	pthread_mutex_lock(&sh.lock);
-	pd = memory_pd(real_pd);
+	pd = sh_pd_find(real_pd);
 	if (mr_can_be_made_up(pd, request, gone))
 		mr = mr_make_up(real_pd, request);
 	if (mr && !mr_add(pd, mr, request)) {
@@ -613,7 +836,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 	if (!real)
 		return NULL;
 	pthread_mutex_lock(&sh.lock);
-	known = memory_pd(pd);
+	known = sh_pd_find(pd);
 	if (known) {
 		sh_warn_once(
 			"memory registered by dma-buf is not shadowed yet: connections of that "
@@ -691,22 +914,97 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	return 0;
 }
 
+/* Shadows of a region that goes: each on the worker of its NIC, while the NIC of the region itself
+ * does its own. */
+struct dereg_job {
+	struct sh_job job;
+	struct sh_busy *waiting;
+	struct taken_mr taken;
+};
+
+static void dereg_run(struct sh_job *job)
+{
+	sh.real->thread_inside();
+	sh.real->dereg_mr(((struct dereg_job *)job)->taken.mr);
+}
+
+static void dereg_done(struct sh_job *job)
+{
+	struct dereg_job *task = (struct dereg_job *)job;
+
+	if (job->canceled)
+		dereg_run(job);
+	pthread_mutex_lock(&sh.lock);
+	sh_nic_release(task->taken.nic, task->taken.incarnation);
+	sh_job_end(task->waiting);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+/* Lock held, given up where the NIC's worker takes no more work. */
+static void dereg_submit(struct dereg_job *task, struct sh_busy *waiting)
+{
+	task->job = (struct sh_job){ .fn = dereg_run, .done = dereg_done, .urgent = true };
+	task->waiting = waiting;
+	sh_job_begin(waiting);
+	if (!sh_worker_submit(task->taken.nic->worker, &task->job))
+		return;
+	pthread_mutex_unlock(&sh.lock);
+	dereg_run(&task->job);
+	dereg_done(&task->job);
+	pthread_mutex_lock(&sh.lock);
+}
+
+/* Returns when region and shadows are gone: what the application frees then, nobody can write to. */
+static int mr_dereg_known(struct sh_mr *mr)
+{
+	struct dereg_job tasks[SC_MAX_PATHS];
+	struct taken_mr taken[SC_MAX_PATHS];
+	struct ibv_mr *real = mr->mr;
+	struct sh_busy waiting = { 0 };
+	uint32_t n, i;
+	int ret;
+
+	mr_leave(mr);
+	n = mr_take_shadows(mr, taken);
+	list_del(&mr->link);
+	free(mr);
+	for (i = 0; i < n; i++) {
+		tasks[i].taken = taken[i];
+		dereg_submit(&tasks[i], &waiting);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dereg_mr(real);
+	pthread_mutex_lock(&sh.lock);
+	sh_wait_idle(&waiting);
+	return ret;
+}
+
 int shift_dereg_mr(struct ibv_mr *real)
 {
 	struct ibv_context *context = real->context;
-	struct sh_mr request;
-	bool known;
-	int ret;
+	struct sh_mr request = { 0 };
+	struct sh_mr *mr;
+	int ret = 0;
 
-	known = mr_take(real, &request);
-	if (known && request.made_up) {
+	pthread_mutex_lock(&sh.lock);
+	mr = sh_table_get(&sh.by_mr, real);
+	if (mr) {
+		request = mr_request(mr);
+		if (mr->made_up)
+			mr_forget(mr);
+		else
+			ret = mr_dereg_known(mr);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	if (request.made_up) {
 		free(real);
 		return 0;
 	}
-	ret = sh.real->dereg_mr(real);
+	if (!mr)
+		ret = sh.real->dereg_mr(real);
 	if (ret)
 		ret = sh_ctx_destroy_result(context, ret);
-	if (ret && known) /* a memory window is bound to it: it lives on */
+	if (ret && mr) /* a memory window is bound to it: it lives on */
 		mr_record(real->pd, real, &request);
 	return ret;
 }

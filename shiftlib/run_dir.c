@@ -8,7 +8,7 @@
 
 int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	int n;
 
 	if (configured && *configured)

@@ -37,6 +37,18 @@ void sh_job_end(struct sh_busy *busy)
 		pthread_cond_broadcast(&sh.idle);
 }
 
+void sh_job_lock(void)
+{
+	sh_thread_urgent();
+	pthread_mutex_lock(&sh.lock);
+}
+
+void sh_job_unlock(void)
+{
+	pthread_mutex_unlock(&sh.lock);
+	sh_thread_ordinary();
+}
+
 void sh_wait_idle(struct sh_busy *busy)
 {
 	while (busy->jobs)
@@ -45,12 +57,18 @@ void sh_wait_idle(struct sh_busy *busy)
 
 /* ---- waking the thread ---------------------------------------------------------------------- */
 
-/* Async-signal-safe, called on the data path too (errors only). */
+/*
+ * Async-signal-safe, called on the data path too (errors only). One write for many: the thread takes
+ * the mark away before it looks, and both are read-modify-writes, so what came before a kick that
+ * found the mark is seen by that look.
+ */
 void sh_kick(void)
 {
 	uint64_t one = 1;
 
-	if (sh.mail_fd >= 0 && write(sh.mail_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (sh.mail_fd < 0 || atomic_exchange_explicit(&sh.kicked, true, memory_order_acq_rel))
+		return;
+	if (write(sh.mail_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		return; /* nothing better to do: the watch timer still comes */
 }
 
@@ -70,6 +88,7 @@ void sh_mail_drain(void)
 {
 	struct sh_qp *qp = atomic_exchange_explicit(&sh.mail, NULL, memory_order_acquire);
 
+	sh_peers_hold();
 	while (qp) {
 		/* next before pending: with pending 0 the data path may push the QP again. */
 		struct sh_qp *next = atomic_load_explicit(&qp->mail_next, memory_order_relaxed);
@@ -78,6 +97,7 @@ void sh_mail_drain(void)
 		sh_conn_pending(qp, pending);
 		qp = next;
 	}
+	sh_peers_release();
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -86,10 +106,8 @@ static uint64_t shell_next_timer(void)
 {
 	uint64_t at = sh_earlier_ns(sh_earlier_ns(sh.watch_at, sh.beat_at), sh_nics_next_timer());
 	struct sh_peer *peer;
-	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		at = sh_earlier_ns(at, sh_conn_next_timer(qp));
+	at = sh_earlier_ns(at, sh_clock_next());
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
 		at = sh_earlier_ns(at, sh_peer_next_timer(peer));
 	at = sh_earlier_ns(at, sh_srq_next_timer());
@@ -107,14 +125,28 @@ static void shell_arm(void)
 	timerfd_settime(sh.timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* The one that shares its CQs with many others finds that they have been looked at. */
-static void shell_watch_cq(struct sh_qp *qp, struct sh_cq *cq)
+/* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
+static void shell_drain_cq(struct sh_cq *cq)
 {
-	if (cq->watched == sh.watch_pass)
-		return;
-	cq->watched = sh.watch_pass;
-	if (shift_provider_mlx5.cq_error_waiting(cq->sp) && !sh_conn_hands_off(qp))
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!qp->guarded || (qp->scq != cq && qp->rcq != cq) || sh_conn_hands_off(qp))
+			continue;
 		shift_provider_mlx5.cq_drain(cq->sp);
+		return;
+	}
+}
+
+static void shell_watch_cqs(void)
+{
+	struct sh_ctx *ctx;
+	struct sh_cq *cq;
+
+	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+		list_for_each (&ctx->cqs, cq, struct sh_cq, link)
+			if (cq->guarded && shift_provider_mlx5.cq_error_waiting(cq->sp))
+				shell_drain_cq(cq);
 }
 
 /*
@@ -123,38 +155,28 @@ static void shell_watch_cq(struct sh_qp *qp, struct sh_cq *cq)
  */
 static void shell_watch(uint64_t now)
 {
-	struct sh_qp *qp;
-	bool guarded = false;
+	uint32_t i;
 
 	if (!sh.watch_at || sh.watch_at > now)
 		return;
-	sh.watch_pass++;
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
-		if (!qp->core.guarded)
-			continue;
-		if ((qp->conn_id + sh.watch_pass) % SHELL_HANDS_PASSES == 0 &&
-		    sh_conn_hands_off(qp))
-			continue;
-		guarded = true;
-		shell_watch_cq(qp, qp->scq);
-		shell_watch_cq(qp, qp->rcq);
-	}
-	sh.watch_at = guarded ? now + sh.config.watch_ns : 0;
+	for (i = sh.watch_pass++ % SHELL_HANDS_PASSES; i < sh.n_conns; i += SHELL_HANDS_PASSES)
+		if (sh.conns[i] && sh.conns[i]->guarded)
+			sh_conn_hands_off(sh.conns[i]);
+	shell_watch_cqs();
+	sh.watch_at = sh.guarded ? now + sh.config.watch_ns : 0;
 }
 
 static void shell_timers(void)
 {
 	uint64_t now = sh_now_ns();
 	struct sh_peer *peer;
-	struct sh_qp *qp;
 
 	shell_watch(now);
 	sh_mail_drain();
 	sh_nics_timer(now);
 	sh_watch_run(now);
 	sh_srq_run(now);
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		sh_conn_timer(qp, now);
+	sh_clock_run(now);
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
 		sh_peer_timer(peer, now);
 	sh_peers_forget(now);
@@ -167,6 +189,8 @@ static void shell_drain_counter(void *fd)
 {
 	uint64_t count;
 
+	if (fd == &sh.mail_fd)
+		atomic_exchange_explicit(&sh.kicked, false, memory_order_acq_rel);
 	while (read(*(int *)fd, &count, sizeof(count)) > 0)
 		;
 }
@@ -199,6 +223,7 @@ static void *shell_main(void *arg)
 	pthread_mutex_lock(&sh.lock);
 	while (!sh.stopping) {
 		shell_arm();
+		sh_peers_flush();
 		pthread_mutex_unlock(&sh.lock);
 		n = epoll_wait(sh.epoll_fd, events, SHELL_EVENTS, -1);
 		pthread_mutex_lock(&sh.lock);
@@ -285,6 +310,10 @@ static void shell_lists_init(void)
 	list_init(&sh.moves);
 	list_init(&sh.ended);
 	list_init(&sh.qps);
+	list_init(&sh.touched);
+	list_init(&sh.outs);
+	list_init(&sh.intros.line);
+	list_init(&sh.intros.withdrawals);
 }
 
 /*
@@ -299,6 +328,7 @@ static void shell_after_fork(void)
 
 	sh_admin_after_fork();
 	shell_close_fds();
+	sh_timers_fini(&sh.timers);
 	memset(&sh, 0, sizeof(sh));
 	pthread_mutex_init(&sh.lock, NULL);
 	pthread_mutex_init(&sh.devices_lock, NULL);

@@ -29,6 +29,7 @@
 #include "shiftlib/netdev.h"
 #include "shiftlib/shift.h"
 #include "shiftlib/table.h"
+#include "shiftlib/timers.h"
 #include "shiftlib/util.h"
 #include "shiftlib/wire.h"
 #include "shiftlib/worker.h"
@@ -84,6 +85,12 @@ struct sh_nic {
 	struct sh_address address;
 	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
 
+	struct { /* the last one that was asked for; forgotten when the port changes */
+		bool valid;
+		uint8_t index;
+		uint8_t gid[16];
+	} gid;
+
 	bool port_down;
 	bool carrier_lost; /* its network interface, which may say so before the port does */
 	int ifindex;	   /* of that; 0: none is watched */
@@ -114,9 +121,12 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
+	struct list_node mrs;	/* QUEUED ones, by their links there */
+	bool replaying;		/* a job takes them in turn */
 };
 
 struct sh_shadow_mr {
+	struct list_node link; /* QUEUED: in the PD's list, or alone in a job's hands */
 	enum sh_shadow_state state;
 	uint32_t incarnation;
 	struct ibv_mr *mr;
@@ -149,6 +159,7 @@ struct sh_ctx {
 	bool death_masked;    /* of its NIC: the application was never told */
 	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
 	bool prepared;	      /* NICs opening: some RC QP was made */
+	uint32_t n_self;      /* QPs that are connected to themselves */
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
 	struct list_node pds, cqs, srqs;
 	struct {
@@ -165,7 +176,13 @@ struct sh_pd {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	_Atomic bool
 		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
-	struct list_node mrs;
+	struct list_node mrs, parents;
+};
+
+struct sh_parent {
+	struct list_node link; /* sh_pd.parents */
+	struct ibv_pd *real;
+	struct sh_pd *pd;
 };
 
 struct sh_mr {
@@ -197,7 +214,7 @@ struct sh_cq {
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */
 	uint32_t qps, foreign_qps;
-	uint32_t watched;			   /* sh.watch_pass when it was last looked at */
+	uint32_t guarded;			   /* connections on it that may move */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
@@ -231,15 +248,19 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
-	bool left;	/* to the provider, for a QP that the engine does not drive */
-	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
-	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
-	uint64_t look_at;	  /* again; 0: no need */
+	bool left; /* to the provider, for a QP that the engine does not drive */
+	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
+	 * the engine does not count them. */
+	uint32_t pinned;
+	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
+	uint64_t look_at;		 /* again; 0: no need */
+	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
-	struct sh_thief thief; /* on the application's own */
+	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
+	struct sh_thief thief;	 /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -252,6 +273,8 @@ struct sh_peer_path {
 	struct sh_path_health health;
 	enum sh_path_need need; /* being found out */
 	bool told_up, told_steady;
+	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	struct list_node out_link; /* then in sh.outs */
 };
 
 /* A NIC of a peer, as the KV or the peer itself told. */
@@ -289,6 +312,7 @@ enum sh_pending {
 	SH_PENDING_KEY = 2,
 	SH_PENDING_PROGRESS = 4,
 	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
+	SH_PENDING_GATED = 16,
 };
 
 enum sh_quiesce {
@@ -321,6 +345,19 @@ struct sh_carrier {
 	bool to_error, in_error, lost;
 };
 
+/* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
+struct sh_reader {
+	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
+	bool own; /* in the application's context; else holds on to the NIC's incarnation */
+	bool asked, failed;
+	uint32_t incarnation;
+	struct ibv_pd *pd; /* NULL: the replica's, or the application's */
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	void *scratch;
+};
+
 /* A driven QP; with a connection once it is connected. */
 struct sh_qp {
 	struct sh_busy busy;
@@ -348,11 +385,17 @@ struct sh_qp {
 	/* the connection; conn_id 0: none */
 	uint32_t conn_id, nonce;
 	bool closed;
+	bool guarded; /* core.guarded, as it was counted */
 	struct sc_conn core;
 	struct {
+		uint64_t start_at; /* the background thread begins, not the application's */
 		uint64_t next_at, interval, since, put_again_at;
 		uint32_t peer_nonce, peer_conn;
-		bool queued, published, heard, told;
+		struct list_node line; /* in sh.intros.line, or alone */
+		bool queued;	       /* in line, or being asked about */
+		bool published, heard, told;
+		bool refused;	  /* it was said that its peer's record is wrong */
+		bool gid_unknown; /* the NIC does not tell what the application connected from */
 	} intro;
 	struct sc_event events[SH_MAX_QUEUED]; /* of actions that answer at once */
 	uint32_t n_events;
@@ -375,6 +418,7 @@ struct sh_qp {
 	struct {
 		enum sh_quiesce phase;
 		uint32_t epoch; /* carriers before it */
+		uint32_t keys;	/* the last of our journal when it began */
 		uint64_t since, next_at, interval;
 	} quiesce;
 	struct { /* sends of which no completion tells: the last one, and when */
@@ -391,18 +435,29 @@ struct sh_qp {
 		bool laid;
 		uint64_t since, next_at, interval;
 	} fence;
+	struct {	      /* of one that is connected to itself */
+		bool counted; /* in its context's n_self */
+		bool shut;    /* its sends wait until other NICs have read */
+		uint32_t n;   /* so many of them wait for those of `asked`, by path */
+		uint8_t asked;
+		uint64_t next_at;
+		struct sh_reader readers[SC_MAX_PATHS];
+	} flush;
 	struct {
 		enum ibv_wc_status status;
 		uint32_t vendor_err;
 		uint32_t delivered; /* by settle(), when it forbade the rest */
 	} error;
-	uint64_t timer_at; /* next thing of this connection that needs the clock; 0: none */
+	struct sh_timer timer;	       /* in sh.timers: the next thing of it that needs the clock */
+	struct list_node touched_link; /* in sh.touched: its timer may be another by now */
+	bool touched;
 	uint64_t publish_at, publish_since; /* withheld for a key that is not known yet */
 
 	/* mailbox of the data path: lock-free */
 	_Atomic uint32_t pending;
 	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
 	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
 	struct sh_qp *_Atomic mail_next;
 
@@ -410,7 +465,8 @@ struct sh_qp {
 		uint32_t moves;
 		uint64_t resubmitted, settled;
 	} totals;
-	struct sh_move *move; /* figures of the move under way or of the last one */
+	uint64_t settled_before; /* the last time that retries were not answered */
+	struct sh_move *move;	 /* figures of the move under way or of the last one */
 };
 
 /* Figures of one move, kept for status and SHIFT_STATS. */
@@ -446,6 +502,7 @@ struct sh_shell {
 	uint64_t instance;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
+	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 
 	struct sh_nic nics[SH_MAX_NICS];
@@ -455,8 +512,14 @@ struct sh_shell {
 	struct backup_map backup_map;
 
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
+	struct sh_timers timers; /* of connections; room for all of them */
+	struct list_node touched;
+	struct list_node outs; /* paths with something to send */
+	uint32_t outs_held;    /* somebody goes over many connections */
+	uint64_t audit_at;     /* next look whether somebody forgot to touch */
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
+	struct sh_table by_parent;			    /* parent domain -> struct sh_parent */
 	struct sh_table by_instance;			    /* number of an instance -> peer */
 	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
@@ -470,10 +533,16 @@ struct sh_shell {
 
 	struct kv *kv;
 	struct sh_worker *kv_worker;
-	uint32_t intros_queued; /* jobs that it has in line */
+	struct {
+		struct sh_job job; /* takes all that is in line */
+		bool running;
+		struct list_node line;	      /* connections */
+		struct list_node withdrawals; /* of connections that have ended */
+	} intros;
 	bool kv_said;
 	uint64_t watch_at;
 	uint32_t watch_pass;
+	uint32_t guarded; /* connections that may move */
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
 	struct sh_netdev_watch *netdevs;
 	struct sh_watch netdev_watch;
@@ -487,9 +556,18 @@ void sh_kick(void);			 /* makes the background thread look at its timers again *
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */
-void sh_mail_drain(void);		 /* lock held: handle what the data path reported */
+/* The lock, in a job that is not urgent: whoever waits for it is. */
+void sh_job_lock(void);
+void sh_job_unlock(void);
+void sh_mail_drain(void); /* lock held: handle what the data path reported */
 int sh_watch_fd(int fd, struct sh_watch *watch);
 void sh_unwatch_fd(int fd);
+
+/* clock.c: lock held */
+void sh_conn_touch(struct sh_qp *qp);	/* its next instant may be another by now */
+void sh_conn_untouch(struct sh_qp *qp); /* it has none any more: it is freed */
+uint64_t sh_clock_next(void);		/* of all connections; 0: none */
+void sh_clock_run(uint64_t now);
 
 /* nic.c */
 int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
@@ -539,6 +617,7 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 /* memory.c */
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the background */
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
+struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
 /* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
 void sh_qp_forget(struct sh_qp *qp);
@@ -568,6 +647,7 @@ bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
 int sh_srq_leave(struct sh_srq *srq);
 void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
 void sh_srq_run(uint64_t now);
 uint64_t sh_srq_next_timer(void);
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
@@ -593,7 +673,7 @@ void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason re
 void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
 		   uint32_t epoch);
 void sh_conn_timer(struct sh_qp *qp, uint64_t now);
-uint64_t sh_conn_next_timer(const struct sh_qp *qp);
+uint64_t sh_conn_next_timer(const struct sh_qp *qp); /* 0: none */
 bool sh_conn_hands_off(struct sh_qp *qp);
 void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
 void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
@@ -611,6 +691,14 @@ void sh_move_key_missing(struct sh_qp *qp);
 void sh_move_publish(struct sh_qp *qp, uint64_t now);
 uint64_t sh_move_next_timer(const struct sh_qp *qp);
 void sh_move_timer(struct sh_qp *qp, uint64_t now);
+
+/* flush.c: READs of QPs that are connected to themselves, on every NIC that receives */
+void sh_flush_connected(struct sh_qp *qp);		     /* any QP */
+void sh_flush_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
+void sh_flush_move(struct sh_qp *qp, uint8_t path);	     /* before it reads there */
+void sh_flush_run(struct sh_qp *self, uint64_t now);
+void sh_flush_forget(struct sh_qp *self); /* what waits runs */
+void sh_flush_drop(struct sh_qp *qp);	  /* lock given up meanwhile; the connection is closed */
 
 /* fence.c: the ordered switch */
 void sh_fence_lay(struct sh_qp *qp, uint32_t number);
@@ -635,6 +723,10 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it,
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
 int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn);
+/* A QP of SHIFT's own, with the limits, times and rights of attr, on the worker of its NIC. */
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *attr);
+bool sh_self_connected(const struct sh_qp *qp); /* the application's own is */
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
@@ -644,7 +736,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven);
 
 /* intro.c: the KV */
 void sh_intro_start(struct sh_qp *qp);
-void sh_intro_timer(struct sh_qp *qp, uint64_t now);
+void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
 
@@ -664,6 +756,10 @@ void sh_peers_forget(uint64_t now);
 /* Over the standby's own path, or over every live one. */
 void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere);
 void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
+/* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
+void sh_peers_hold(void);
+void sh_peers_release(void);
+void sh_peers_flush(void); /* what was left behind leaves */
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 void sh_peer_received(void *nic, const void *buf, size_t len);
 void sh_peer_timer(struct sh_peer *peer, uint64_t now);
@@ -673,6 +769,8 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 void sh_key_add(struct sh_mr *mr, uint8_t path);
 void sh_key_remove(struct sh_mr *mr, uint8_t path);
 uint32_t sh_keys_last(void); /* number of the last entry of the journal */
+/* Behind the registration of a key that another region may have had. Lock given up meanwhile. */
+void sh_key_wait(uint32_t rkey);
 
 /* stats.c */
 struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);

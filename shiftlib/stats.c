@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Figures: what moved, when, and what became of it. Written at exit where SHIFT_STATS says. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,13 +120,15 @@ void sh_stats_write(void)
 	char path[4096];
 	struct sh_qp *qp;
 	FILE *file;
+	int fd;
 
 	if (!sh.config.stats || !sh.nics_known)
 		return;
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		sh_stats_keep(qp);
 	snprintf(path, sizeof(path), "%s.%d.json", sh.config.stats, (int)getpid());
-	file = fopen(path, "w");
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!file) {
 		sh_log(SH_LOG_ERROR, "SHIFT_STATS: %s: %s", path, strerror(errno));
 		return;

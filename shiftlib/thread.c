@@ -16,7 +16,7 @@ static bool thread_priorities;
 
 static void thread_configure(void)
 {
-	const char *value = getenv("SHIFT_PRIORITY");
+	const char *value = secure_getenv("SHIFT_PRIORITY");
 
 	thread_priorities = !value || !*value || !strcmp(value, "urgent");
 	if (!thread_priorities && strcmp(value, "normal"))

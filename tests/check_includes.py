@@ -18,7 +18,7 @@ PURE_C = ["assert.h", "errno.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg
           "stddef.h", "stdint.h", "stdnoreturn.h", "string.h", "endian.h"]
 CORE = ["shiftlib/core*.[ch]", "shiftlib/settle*.[ch]"]
 DIRECT_VERBS = ["infiniband/mlx5*", "rdma/mlx5*"]
-STORES = ["hiredis/*", "hiredis.h", "lmdb.h"]
+STORES = ["hiredis/*", "hiredis.h", "lmdb.h", "openssl/*"]
 CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sys/socket.h",
           "netinet/*", "sys/epoll.h", "poll.h"]
 
@@ -41,12 +41,15 @@ RULES = [
      "may": ["kvclient/*"],
      "never": ["infiniband/*", "rdma/*", "shiftlib/*"]},
     {"module": "kvclient without a client library", "files": ["kvclient/*"],
-     "but": ["kvclient/redis.c", "kvclient/lmdb.c"],
+     "but": ["kvclient/redis.c", "kvclient/redis_tls.*", "kvclient/lmdb.c",
+             "kvclient/mac.c"],
      "may": ["kvclient/*"], "never": STORES},
-    {"module": "kvclient/redis.c", "files": ["kvclient/redis.c"],
-     "may": ["kvclient/*"], "never": ["lmdb.h"]},
+    {"module": "kvclient/redis.c", "files": ["kvclient/redis.c", "kvclient/redis_tls.*"],
+     "may": ["kvclient/*"], "never": ["lmdb.h", "openssl/*"]},
     {"module": "kvclient/lmdb.c", "files": ["kvclient/lmdb.c"],
-     "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h"]},
+     "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h", "openssl/*"]},
+    {"module": "kvclient/mac.c", "files": ["kvclient/mac.c"],
+     "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h", "lmdb.h"]},
     {"module": "simnic", "files": ["simnic/*"],
      "may": ["simnic/*"],
      "never": ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES},

@@ -13,6 +13,9 @@ import subprocess
 import sys
 
 READ = re.compile(r'(?:getenv|config_text|config_ms|config_on|run_env)\(\s*"(SHIFT_[A-Z0-9_]+)"')
+# In the library they must be read by secure_getenv(): setuid programs ignore them.
+PLAIN = re.compile(r'(?<!secure_)getenv\(\s*(?:"SHIFT_|"XDG_|name)')
+LIBRARY = ("libibverbs", "shiftlib", "kvclient")
 MODULES = ("libibverbs", "shiftlib", "providers", "kvclient", "tools")
 
 
@@ -26,6 +29,14 @@ def read_by_code(root):
     return names
 
 
+def read_plainly(root):
+    for module in LIBRARY:
+        for path in glob.glob(os.path.join(root, module, "**", "*.[ch]"), recursive=True):
+            with open(path, encoding="utf-8") as f:
+                if PLAIN.search(f.read()):
+                    yield f"{os.path.relpath(path, root)} reads a variable by plain getenv()"
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..")
     with open(os.path.join(root, "docs/man/shift.7"), encoding="utf-8") as f:
@@ -35,6 +46,7 @@ def main():
              for name in sorted(set(code) - documented)]
     wrong += [f"docs/man/shift.7 describes {name}, which nothing reads"
               for name in sorted(documented - set(code))] if code else ["no variable is read"]
+    wrong += read_plainly(root)
     for page in sorted(glob.glob(os.path.join(root, "docs/man/*.[1-8]"))):
         if shutil.which("groff"):
             said = subprocess.run(["groff", "-man", "-Tascii", "-ww", "-z", page], text=True,

@@ -221,10 +221,12 @@ static void doctor_limits(struct doctor *d)
 static void doctor_kv(struct doctor *d)
 {
 	const char *url = d->kv ? d->kv : getenv("SHIFT_KV");
+	const struct kv_options options = { .timeout_ms = DOCTOR_KV_TIMEOUT_MS,
+					    .password_file = getenv("SHIFT_KV_PASSWORD_FILE") };
 	char err[KV_ERR_MAX];
 	struct kv *kv;
 
-	if (kv_open(url, DOCTOR_KV_TIMEOUT_MS, &kv, err, sizeof(err))) {
+	if (kv_open_with(url, &options, &kv, err, sizeof(err))) {
 		doctor_block(d, "kv", "%s", err);
 		return;
 	}

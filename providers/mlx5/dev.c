@@ -343,6 +343,9 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp_outstanding = ring_qp_outstanding,
 	.qp_settle = ring_qp_settle,
 	.qp_publish = ring_qp_publish,
+	.qp_gate = ring_qp_gate,
+	.qp_gated = ring_qp_gated,
+	.qp_pass = ring_qp_pass,
 	.qp_fail = ring_qp_fail,
 	.cq_error_waiting = ring_cq_error_waiting,
 };

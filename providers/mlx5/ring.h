@@ -47,6 +47,7 @@ enum ring_limits {
 	RING_MAX_QPN = 1 << 24,	   /* QPNs are 24 bits wide */
 	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
 	RING_CHUNK = 256,	   /* backlog entries of one allocation */
+	RING_CQE_DATA = 64,	   /* bytes that a CQE can bring along */
 	RING_KEY_SLOTS = 8,	   /* translated keys that a queue remembers, of each kind */
 };
 
@@ -222,6 +223,7 @@ enum ring_mode {
 	RING_FENCE = 64,  /* doorbells of sends withheld, behind the fence of an ordered switch */
 	RING_LATE =
 		128, /* a hidden NOP has the place of a request, which may have to wait for it */
+	RING_GATE = 256, /* sends run when the shell lets them pass, one by one */
 };
 
 struct ring_batch {
@@ -582,13 +584,16 @@ int ring_qp_fence(struct sp_qp *qp, bool *atomics);
 bool ring_qp_fenced(struct sp_qp *qp);
 uint64_t ring_qp_progressed(struct sp_qp *qp);
 int ring_qp_resume(struct sp_qp *qp);
-void ring_qp_flushed(struct sp_qp *qp, struct sp_flushed *out);
+void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 void ring_qp_seal(struct sp_qp *qp);
 int ring_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to);
 uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max);
 int ring_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,
 		   struct sp_settled *out);
 int ring_qp_publish(struct sp_qp *qp);
+int ring_qp_gate(struct sp_qp *qp, bool on);
+uint32_t ring_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
+int ring_qp_pass(struct sp_qp *qp, uint32_t n);
 void ring_qp_fail(struct sp_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 		  uint32_t n_delivered);
 

@@ -144,7 +144,7 @@ static void flush_all(void)
 		fake_flush(rig_active(rig), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 		pthread_mutex_unlock(&nic);
 		drain();
-		ENGINE->qp_flushed(rig->sp, &flushed);
+		ENGINE->qp_flushed(rig->sp, true, &flushed);
 	} while (!flushed.sq || !flushed.rq);
 }
 

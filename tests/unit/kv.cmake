@@ -4,7 +4,7 @@ add_library(kv_test_support STATIC ${CMAKE_CURRENT_LIST_DIR}/kv_support.c
 target_include_directories(kv_test_support PUBLIC ${CMOCKA_INCLUDE_DIRS})
 target_link_libraries(kv_test_support PUBLIC kvclient ${CMOCKA_LIBRARIES})
 
-foreach(name kv_record kv_redis kv_lmdb kv_backup_map)
+foreach(name kv_record kv_redis kv_lmdb kv_seal kv_backup_map)
 	add_executable(${name}_test ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c)
 	target_link_libraries(${name}_test PRIVATE kv_test_support)
 	add_test(NAME unit_${name} COMMAND ${name}_test)
@@ -29,5 +29,8 @@ if(TARGET shiftctl)
 	add_test(NAME unit_kv_shiftctl COMMAND ${CMAKE_CURRENT_LIST_DIR}/kv_shiftctl_test.py
 		$<TARGET_FILE:shiftctl> $<TARGET_FILE:kv_fixture_dropin> ${KV_DISTRO_IBVERBS}
 		${kv_simnicctl})
-	set_tests_properties(unit_kv_shiftctl PROPERTIES TIMEOUT 180 LABELS "unit;kv")
+	add_test(NAME unit_kv_tls COMMAND ${CMAKE_CURRENT_LIST_DIR}/kv_tls_test.py
+		$<TARGET_FILE:shiftctl>)
+	set_tests_properties(unit_kv_shiftctl unit_kv_tls PROPERTIES TIMEOUT 180 LABELS "unit;kv")
+	set_tests_properties(unit_kv_tls PROPERTIES SKIP_RETURN_CODE 77)
 endif()

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -87,6 +88,80 @@ void kv_common_arguments(const char *url)
 	assert_int_equal(len, KV_VALUE_MAX);
 	assert_memory_equal(buf, val, len);
 	assert_int_equal(kv_del(kv, key), 0);
+	kv_close(kv);
+}
+
+static void batch_each_its_own(struct kv *kv)
+{
+	char one[8] = "", none[8] = "", small[2], gone[8] = "";
+	struct kv_op ops[] = {
+		{ .type = KV_OP_PUT, .key = "b/1", .val = "one", .len = 3, .lease_ms = 60000 },
+		{ .type = KV_OP_GET, .key = "b/1", .buf = one, .cap = sizeof(one) },
+		{ .type = KV_OP_GET, .key = "b/2", .buf = none, .cap = sizeof(none) },
+		{ .type = KV_OP_PUT, .key = "b/3", .val = "x", .len = 1 },
+		{ .type = KV_OP_GET, .key = "b/1", .buf = small, .cap = sizeof(small) },
+		{ .type = KV_OP_DEL, .key = "b/1" },
+		{ .type = KV_OP_GET, .key = "b/1", .buf = gone, .cap = sizeof(gone) },
+		{ .type = KV_OP_DEL, .key = "b/2" },
+		{ .type = KV_OP_GET, .key = "", .buf = gone, .cap = sizeof(gone) },
+	};
+	static const int want[] = { 0, 0, -ENOENT, -EINVAL, -EMSGSIZE, 0, -ENOENT, 0, -EINVAL };
+
+	assert_int_equal(kv_run(kv, ops, sizeof(ops) / sizeof(ops[0])), 0);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		assert_int_equal(ops[i].ret, want[i]);
+	assert_memory_equal(one, "one", 3);
+	assert_int_equal(ops[1].got, 3);
+	assert_int_equal(ops[4].got, 3);
+	assert_non_null(strstr(kv_last_error(kv), "lease"));
+	assert_int_equal(kv_run(kv, ops, 0), 0);
+}
+
+/* More than is in flight at once, and values that no socket buffer holds together. */
+static void batch_of_many(struct kv *kv)
+{
+	const uint32_t n = 2 * KV_RUN_MAX + 3;
+	struct kv_op *ops = calloc(n, sizeof(*ops));
+	char(*keys)[16] = calloc(n, sizeof(*keys));
+	uint8_t(*vals)[KV_VALUE_MAX] = calloc(n, sizeof(*vals));
+	uint8_t(*back)[KV_VALUE_MAX] = calloc(n, sizeof(*back));
+
+	for (uint32_t i = 0; i < n; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "many/%u", i);
+		memset(vals[i], (int)i, KV_VALUE_MAX);
+		ops[i] = (struct kv_op){ .type = KV_OP_PUT,
+					 .key = keys[i],
+					 .val = vals[i],
+					 .len = KV_VALUE_MAX,
+					 .lease_ms = KV_TEST_LEASE_MS };
+	}
+	assert_int_equal(kv_run(kv, ops, n), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(ops[i].ret, 0);
+		ops[i] = (struct kv_op){
+			.type = KV_OP_GET, .key = keys[i], .buf = back[i], .cap = KV_VALUE_MAX
+		};
+	}
+	assert_int_equal(kv_run(kv, ops, n), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(ops[i].ret, 0);
+		assert_int_equal(ops[i].got, KV_VALUE_MAX);
+		ops[i].type = KV_OP_DEL;
+	}
+	assert_memory_equal(back, vals, n * KV_VALUE_MAX);
+	assert_int_equal(kv_run(kv, ops, n), 0);
+	free(back);
+	free(vals);
+	free(keys);
+	free(ops);
+}
+
+void kv_common_batch(const char *url)
+{
+	struct kv *kv = open_kv(url);
+
+	batch_each_its_own(kv);
+	batch_of_many(kv);
 	kv_close(kv);
 }
 

@@ -5,6 +5,7 @@
 
 void kv_common_basics(const char *url);
 void kv_common_arguments(const char *url);
+void kv_common_batch(const char *url);
 void kv_common_lease(const char *url);
 void kv_common_inherited(const char *url);
 void kv_common_processes(const char *url);

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include "tests/unit/kv_common_test.h"
 
 #define KILLS	   60
+#define HAMMERS	   3
+#define HAMMER_OPS 8
 #define MAX_FD	   1024
 #define SMALL	   64u
 #define LEASE_HEAD 48u
@@ -62,6 +66,11 @@ static void basics(void **state)
 	kv_common_arguments(url);
 }
 
+static void batch(void **state)
+{
+	kv_common_batch(url);
+}
+
 static void lease(void **state)
 {
 	kv_common_lease(url);
@@ -78,20 +87,48 @@ static void processes(void **state)
 	kv_common_threads(url);
 }
 
+static void hammer_batch(struct kv *kv, unsigned *seed)
+{
+	static uint8_t value[HAMMER_OPS][KV_VALUE_MAX];
+	struct kv_op ops[HAMMER_OPS];
+	char keys[HAMMER_OPS][16];
+
+	for (int i = 0; i < HAMMER_OPS; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "b/%d", rand_r(seed) % 100);
+		ops[i] = (struct kv_op){ .type = (enum kv_op_type)(rand_r(seed) % 3),
+					 .key = keys[i],
+					 .val = value[i],
+					 .len = 1 + (size_t)rand_r(seed) % KV_VALUE_MAX,
+					 .lease_ms = 1 + (unsigned)rand_r(seed) % 50,
+					 .buf = value[i],
+					 .cap = KV_VALUE_MAX };
+	}
+	if (kv_run(kv, ops, HAMMER_OPS)) {
+		dprintf(1, "a batch failed: %s\n", kv_last_error(kv));
+		_exit(5);
+	}
+	for (int i = 0; i < HAMMER_OPS; i++)
+		if (ops[i].ret && ops[i].ret != -ENOENT)
+			_exit(6);
+}
+
 static void hammer_for_ever(unsigned seed)
 {
 	struct kv *kv;
 	char key[32], val[512];
 	size_t len;
+	int rc;
 
 	if (kv_open(url, 4 * KV_TEST_TIMEOUT_MS, &kv, NULL, 0))
 		_exit(1);
 	memset(val, 'x', sizeof(val));
 	for (;;) {
+		hammer_batch(kv, &seed);
 		snprintf(key, sizeof(key), "h/%d", rand_r(&seed) % 200);
 		if (kv_put(kv, key, val, sizeof(val), KV_TEST_LEASE_MS))
 			_exit(2);
-		if (kv_get(kv, key, val, sizeof(val), &len))
+		rc = kv_get(kv, key, val, sizeof(val), &len);
+		if (rc && rc != -ENOENT) /* others delete, too */
 			_exit(3);
 		if (rand_r(&seed) % 4 == 0 && kv_del(kv, key))
 			_exit(4);
@@ -123,6 +160,38 @@ static void killed_processes(void **state)
 	}
 	expect_text(kv, "steady", "value");
 	kv_close(kv);
+}
+
+/* Several at once, and nobody is left who had the file open: as when a whole node's job is killed. */
+static void all_killed(void **state)
+{
+	unsigned seed = kv_test_seed();
+	pid_t pid[HAMMERS];
+	struct kv *kv;
+	int status;
+
+	kv = open_kv(KV_TEST_TIMEOUT_MS);
+	assert_int_equal(put(kv, "steady", "value"), 0);
+	kv_close(kv);
+	for (int round = 0; round < KILLS / 2; round++) {
+		for (int i = 0; i < HAMMERS; i++) {
+			pid[i] = fork();
+			assert_true(pid[i] >= 0);
+			if (!pid[i])
+				hammer_for_ever(seed + (unsigned)(round * HAMMERS + i));
+		}
+		usleep((unsigned)rand_r(&seed) % 20000);
+		for (int i = 0; i < HAMMERS; i++)
+			kill(pid[i], SIGKILL);
+		for (int i = 0; i < HAMMERS; i++) {
+			assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
+			assert_true(WIFSIGNALED(status));
+		}
+		kv = open_kv(KV_TEST_TIMEOUT_MS);
+		expect_text(kv, "steady", "value");
+		assert_int_equal(put(kv, "steady", "value"), 0);
+		kv_close(kv);
+	}
 }
 
 static struct kv *open_small(size_t map_bytes, size_t max_entries)
@@ -189,6 +258,129 @@ static void full_by_pages(void **state)
 	}
 	expect_text(kv, "kept", "value");
 	kv_close(kv);
+}
+
+/* One that does not fit takes nobody along: what fits is done, what is there is renewed and read. */
+static void batch_of_which_some_fits(void **state)
+{
+	struct kv *kv = open_small(KV_LMDB_MAP_BYTES, SMALL);
+	char buf[8];
+	struct kv_op ops[] = {
+		{ .type = KV_OP_PUT, .key = "l/5", .val = "new", .len = 3, .lease_ms = 60000 },
+		{ .type = KV_OP_PUT, .key = "m/1", .val = "v", .len = 1, .lease_ms = 60000 },
+		{ .type = KV_OP_GET, .key = "l/5", .buf = buf, .cap = sizeof(buf) },
+		{ .type = KV_OP_PUT, .key = "m/2", .val = "v", .len = 1 },
+		{ .type = KV_OP_PUT, .key = "m/3", .val = "v", .len = 1, .lease_ms = 60000 },
+		{ .type = KV_OP_DEL, .key = "l/6" },
+		{ .type = KV_OP_PUT, .key = "m/4", .val = "v", .len = 1, .lease_ms = 60000 },
+	};
+	static const int want[] = { 0, 0, 0, -EINVAL, -ENOSPC, 0, 0 };
+
+	fill(kv, 'l', 0, SMALL - 1, KV_TEST_LEASE_MS);
+	assert_int_equal(kv_run(kv, ops, sizeof(ops) / sizeof(ops[0])), 0);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		assert_int_equal(ops[i].ret, want[i]);
+	assert_memory_equal(buf, "new", 3);
+	assert_int_equal(get_rc(kv, "m/4"), 0);
+	assert_int_equal(get_rc(kv, "m/3"), -ENOENT);
+	kv_close(kv);
+}
+
+#define DISK_BYTES (1u << 20)
+
+/* What another program takes of the disk: everything; its file is the return value. */
+static int fill_disk(void)
+{
+	static char block[4096];
+	char name[160];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/other", dir);
+	fd = open(name, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	while (write(fd, block, sizeof(block)) == (ssize_t)sizeof(block))
+		;
+	return fd;
+}
+
+static void free_disk(int fd)
+{
+	if (ftruncate(fd, 0))
+		_exit(__LINE__);
+	close(fd);
+}
+
+#define EXPECT(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			_exit(__LINE__ % 255 + 1);                                                 \
+	} while (0)
+
+/* -1: until one fails. */
+static int put_big(struct kv *kv, unsigned lease_ms, int n)
+{
+	static uint8_t val[KV_VALUE_MAX];
+	char key[32];
+	int i, rc = 0;
+
+	for (i = 0; !rc && i != n; i++) {
+		snprintf(key, sizeof(key), "big/%d", i);
+		rc = kv_put(kv, key, val, sizeof(val), lease_ms);
+	}
+	return rc;
+}
+
+static void on_a_full_disk(void)
+{
+	struct kv *kv = open_kv(KV_TEST_TIMEOUT_MS), *late;
+	int rc, fd = fill_disk();
+
+	/* There is no room to begin. */
+	EXPECT(put(kv, "k", "v") == -ENOSPC);
+	EXPECT(strstr(kv_last_error(kv), path));
+	EXPECT(put(kv, "k", "v") == -ENOSPC);
+	free_disk(fd);
+	EXPECT(put(kv, "steady", "value") == 0);
+	EXPECT(put_big(kv, 50, 20) == 0);
+	/* It fills up behind us: what is there can be read, by late comers, too. */
+	fd = fill_disk();
+	EXPECT(put_big(kv, KV_TEST_LEASE_MS, -1) == -ENOSPC);
+	EXPECT(strstr(kv_last_error(kv), "No space") || strstr(kv_last_error(kv), "MAP_FULL"));
+	EXPECT(get_rc(kv, "steady") == 0);
+	late = open_kv(KV_TEST_TIMEOUT_MS);
+	EXPECT(get_rc(late, "steady") == 0);
+	kv_close(late);
+	/* Room again, and all is well; then we fill it ourselves. */
+	free_disk(fd);
+	EXPECT(put(kv, "more", "value") == 0);
+	rc = put_big(kv, 1, 1000);
+	EXPECT(rc == 0 || rc == -ENOSPC);
+	EXPECT(get_rc(kv, "steady") == 0);
+	kv_close(kv);
+}
+
+/*
+ * A tmpfs of one MiB in a mount namespace of a child's own. A child, as a page of a mapping that the
+ * disk cannot give would end the process by SIGBUS.
+ */
+static void full_disk(void **state)
+{
+	char options[32];
+	pid_t pid;
+
+	snprintf(options, sizeof(options), "size=%u,mode=700", DISK_BYTES);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("none", dir, "tmpfs", 0, options)) {
+			printf("skipped: no mount namespace for us: %s\n", strerror(errno));
+			fflush(stdout);
+			_exit(0);
+		}
+		on_a_full_disk();
+		_exit(0);
+	}
+	kv_test_join(pid);
 }
 
 static void remove_files(bool all)
@@ -264,6 +456,28 @@ static void stopped_holder(void **state)
 	kv = open_kv(KV_TEST_TIMEOUT_MS);
 	expect_text(kv, "k", "v");
 	assert_int_equal(put(kv, "k", "w"), 0);
+	kv_close(kv);
+}
+
+static void batch_that_cannot_start(void **state)
+{
+	struct kv *kv = open_kv(50);
+	struct kv_op ops[] = {
+		{ .type = KV_OP_PUT, .key = "k", .val = "w", .len = 1, .lease_ms = 60000 },
+		{ .type = KV_OP_PUT, .key = "k", .val = "w", .len = 1 },
+		{ .type = KV_OP_DEL, .key = "k" },
+	};
+	pid_t pid;
+
+	assert_int_equal(put(kv, "k", "v"), 0);
+	pid = hold_gate();
+	assert_int_equal(kv_run(kv, ops, 3), -ETIMEDOUT);
+	assert_int_equal(ops[0].ret, -ETIMEDOUT);
+	assert_int_equal(ops[1].ret, -EINVAL);
+	assert_int_equal(ops[2].ret, -ETIMEDOUT);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	expect_text(kv, "k", "v");
 	kv_close(kv);
 }
 
@@ -472,12 +686,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(basics),
+		TEST(batch),
 		TEST(lease),
 		TEST(inherited),
 		TEST(processes),
 		TEST(killed_processes),
+		TEST(all_killed),
+		TEST(full_disk),
 		TEST(full_by_entries),
 		TEST(full_by_pages),
+		TEST(batch_of_which_some_fits),
+		TEST(batch_that_cannot_start),
 		TEST(removed_files),
 		TEST(stopped_holder),
 		TEST(expired_by_reboot),

@@ -19,6 +19,7 @@
 
 #define START_TRIES 2000
 #define PORT_TRIES  5
+#define ARGS_MAX    48
 
 char *kv_test_dir(void)
 {
@@ -57,17 +58,23 @@ int kv_test_free_port(void)
 	return ntohs(sin.sin_port);
 }
 
-static void redis_server_exec(int port, const char *dir, const char *password)
+static void redis_server_exec(int port, const char *dir, const char *const *more)
 {
+	const char *argv[ARGS_MAX] = {
+		"redis-server", "--port", NULL,		  "--bind", "127.0.0.1", "--dir", dir,
+		"--save",	"",	  "--appendonly", "no"
+	};
 	char text[8];
-	int null;
+	int null, n = 11;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	null = open("/dev/null", O_WRONLY);
 	dup2(null, STDOUT_FILENO);
 	snprintf(text, sizeof(text), "%d", port);
-	execlp("redis-server", "redis-server", "--port", text, "--bind", "127.0.0.1", "--dir", dir,
-	       "--save", "", "--appendonly", "no", "--requirepass", password ? password : "", NULL);
+	argv[2] = text;
+	for (; *more && n < ARGS_MAX - 1; more++)
+		argv[n++] = *more;
+	execvp(argv[0], (char *const *)argv);
 	_exit(127);
 }
 
@@ -88,7 +95,8 @@ static int redis_server_wait(const struct redis_server *s)
 }
 
 /* Somebody may take a free port between our look and the server's bind(). */
-void redis_server_start(struct redis_server *s, const char *dir, int port, const char *password)
+void redis_server_start_with(struct redis_server *s, const char *dir, int port,
+			     const char *const *more)
 {
 	int rc = -1;
 
@@ -98,10 +106,17 @@ void redis_server_start(struct redis_server *s, const char *dir, int port, const
 		s->pid = fork();
 		assert_true(s->pid >= 0);
 		if (!s->pid)
-			redis_server_exec(s->port, dir, password);
+			redis_server_exec(s->port, dir, more);
 		rc = redis_server_wait(s);
 	}
 	assert_int_equal(rc, 0);
+}
+
+void redis_server_start(struct redis_server *s, const char *dir, int port, const char *password)
+{
+	const char *const more[] = { "--requirepass", password ? password : "", NULL };
+
+	redis_server_start_with(s, dir, port, more);
 }
 
 void redis_server_kill(struct redis_server *s)

@@ -32,6 +32,9 @@ int kv_test_free_port(void);
  * process. @password may be NULL.
  */
 void redis_server_start(struct redis_server *s, const char *dir, int port, const char *password);
+/* The same with more options of redis-server; @more ends with NULL. */
+void redis_server_start_with(struct redis_server *s, const char *dir, int port,
+			     const char *const *more);
 void redis_server_kill(struct redis_server *s);
 
 /* Reaps @pid, which must have ended with exit status 0. */

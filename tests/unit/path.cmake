@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# What detects faults: the health of paths, NICs that hang, interfaces that lose their carrier.
-foreach(name path hang netdev)
+# Small parts of the shell: the health of paths, NICs that hang, lost carriers, the timers.
+foreach(name path hang netdev timers)
 	add_executable(${name}_test ${CMAKE_CURRENT_LIST_DIR}/${name}_test.c
 		${CMAKE_SOURCE_DIR}/shiftlib/${name}.c)
 	target_include_directories(${name}_test PRIVATE ${CMOCKA_INCLUDE_DIRS}

@@ -48,7 +48,7 @@ void conn_to_init(struct conn *c)
 		"ibv_modify_qp to INIT");
 }
 
-static void conn_to_rtr(struct conn *c)
+void conn_to_rtr(struct conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = IBV_MTU_1024,
@@ -69,7 +69,7 @@ static void conn_to_rtr(struct conn *c)
 		  "ibv_modify_qp to RTR");
 }
 
-static void conn_to_rts(struct conn *c)
+void conn_to_rts(struct conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
 				    .timeout = (uint8_t)opt.timeout,

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What the control verbs cost, and what many queue pairs cost: stock and SHIFT in turns. Each verb's
+median and the ratio; the set-up of 1, 100, 1,000 and 4,096 queue pairs between two processes; how long
+until all of them are protected; operations of the KV (a redis-server of its own) and memory for each.
+Writes out/bench-control.json."""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
+from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+
+PUBLISHED_KB = 171      # memory of a protected queue pair in the published system
+PUBLISHED = {"modify_qp to RTR": 1.94, "modify_qp to RTS": 2.06}
+BOUND = 1.05
+PATIENCE_S = 300
+
+
+class Redis:
+    """A server of this lab's own, without a file."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+             "--appendonly", "no", "--dir", folder],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for("redis-server", lambda: "PONG" in self.ask("ping"), 20)
+
+    def ask(self, *words):
+        return subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True,
+                              text=True, timeout=30, check=False).stdout
+
+    def calls(self):
+        """Commands by name, without those of looking."""
+        found = re.findall(r"cmdstat_(\S+?):calls=(\d+)", self.ask("info", "commandstats"))
+        return {name: int(n) for name, n in found if name not in ("info", "ping", "command|docs",
+                                                                  "config|resetstat")}
+
+    def bytes(self):
+        stats = self.ask("info", "stats")
+        return sum(int(re.search(rf"total_net_{way}_bytes:(\d+)", stats).group(1))
+                   for way in ("input", "output"))
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+def private_kb(program):
+    """Memory that is this process' alone. simnicctl executes the program in its own place."""
+    with open(f"/proc/{program.process.pid}/smaps_rollup") as f:
+        text = f.read()
+    return sum(int(re.search(rf"^Private_{kind}:\s+(\d+) kB", text, re.M).group(1))
+               for kind in ("Clean", "Dirty"))
+
+
+def rows_of(program):
+    return {name: {"calls": int(n), "median": int(median), "mean": int(mean)} for
+            name, n, median, mean in re.findall(r"^VERB\|([^|]*)\|(\d+)\|(\d+)\|(\d+)$",
+                                                program.out(), re.M)}
+
+
+def one_run(args, qps, how):
+    """One pair of processes from its start to its end."""
+    with Lab(args.build) as lab:
+        redis = Redis(lab.folder) if how else None
+        try:
+            return paired(lab, qps, how, redis)
+        finally:
+            if redis:
+                redis.end()
+
+
+def paired(lab, qps, how, redis):
+    argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
+    if how:
+        how.kv = f"redis://127.0.0.1:{redis.port}"
+    began = time.monotonic()
+    ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
+            lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
+    for p in ends:
+        wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(),
+                 PATIENCE_S)
+        if not p.running():
+            raise RuntimeError(p.tail())
+    result = {"setup_ms": [int(re.search(r"^SETUP\|\d+\|(\d+)$", p.out(), re.M).group(1)) / 1e6
+                           for p in ends]}
+    rested = time.monotonic()
+    if how:
+        for p in ends:
+            wait_for("protection of " + p.name,
+                     lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S, 0.02)
+        result["protected_s"] = time.monotonic() - rested
+        result["kv_calls"] = redis.calls()
+        result["kv_bytes"] = redis.bytes()
+    result["whole_s"] = time.monotonic() - began
+    result["private_kb"] = [private_kb(p) for p in ends]
+    for p in ends:
+        p.say("end")
+    for p in ends:
+        if p.wait(PATIENCE_S):
+            raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+    result["verbs"] = [rows_of(p) for p in ends]
+    return result
+
+
+def shift(args):
+    return Shift(log="info", **({"lazy": 1} if args.lazy else {}))
+
+
+def scale(args, qps):
+    """Stock and SHIFT in turns; medians over the runs and both ends."""
+    stock, with_shift = [], []
+    for i in range(args.rounds):
+        order = [(stock, None), (with_shift, shift(args))]
+        for results, how in order if i % 2 == 0 else reversed(order):
+            results.append(one_run(args, qps, how))
+
+    def median(results, key):
+        return statistics.median(v for r in results for v in r[key])
+
+    row = {"qps": qps, "stock_setup_ms": median(stock, "setup_ms"),
+           "shift_setup_ms": median(with_shift, "setup_ms"),
+           "protected_s": statistics.median(r["protected_s"] for r in with_shift),
+           "kv_calls_per_qp": sum(with_shift[-1]["kv_calls"].values()) / qps / 2,
+           "kv_calls": with_shift[-1]["kv_calls"],
+           "kv_bytes_per_qp": with_shift[-1]["kv_bytes"] / qps / 2,
+           "stock_kb": median(stock, "private_kb"), "shift_kb": median(with_shift, "private_kb")}
+    row["setup_ratio"] = row["shift_setup_ms"] / row["stock_setup_ms"]
+    row["kb_per_qp"] = (row["shift_kb"] - row["stock_kb"]) / qps
+    print(f"{qps:5} QPs: set-up {row['stock_setup_ms']:9.1f} ms stock, "
+          f"{row['shift_setup_ms']:9.1f} ms SHIFT ({row['setup_ratio']:.2f}); all protected after "
+          f"{row['protected_s']:6.2f} s; KV {row['kv_calls_per_qp']:.2f} operations and "
+          f"{row['kv_bytes_per_qp']:.0f} B a QP; memory {row['kb_per_qp']:.0f} KB a QP "
+          f"(published: {PUBLISHED_KB})", flush=True)
+    return row, verbs(stock, with_shift)
+
+
+def verbs(stock, with_shift):
+    """Of each verb the median of the runs' medians."""
+    rows = []
+    for name in stock[0]["verbs"][0]:
+        a, b = (statistics.median(v[name]["median"] for r in results for v in r["verbs"])
+                for results in (stock, with_shift))
+        rows.append({"verb": name, "stock_ns": a, "shift_ns": b, "ratio": round(b / a, 3),
+                     "bound": BOUND, "kept": b / a <= BOUND, "published": PUBLISHED.get(name)})
+    return rows
+
+
+def show_verbs(rows):
+    print(f"{'verb':20} {'stock us':>9} {'SHIFT us':>9} {'ratio':>7}  published")
+    for r in rows:
+        print(f"{r['verb']:20} {r['stock_ns'] / 1e3:9.1f} {r['shift_ns'] / 1e3:9.1f} "
+              f"{r['ratio']:7.2f}{' ' if r['kept'] else '!'} {r['published'] or ''}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--build", default="build")
+    p.add_argument("--out", default="out")
+    p.add_argument("--qps", default="1,100,1000,4096")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--lazy", action="store_true", help="SHIFT_LAZY=1: standbys when a path fails")
+    args = p.parse_args()
+    rows, by_verb = [], {}
+    for qps in (int(n) for n in args.qps.split(",")):
+        row, by_verb[qps] = scale(args, qps)
+        rows.append(row)
+    widest = max(by_verb)
+    print(f"each verb, of {widest} queue pairs:")
+    show_verbs(by_verb[widest])
+    os.makedirs(args.out, exist_ok=True)
+    with open(os.path.join(args.out, "bench-control.json"), "w") as f:
+        json.dump({"scale": rows, "verbs": by_verb, "published_kb": PUBLISHED_KB}, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * control: what the control verbs cost, and what many queue pairs cost. Two processes connect --qps
+ * queue pairs; both time each verb, and say how long the whole set-up took. They rest until the runner
+ * ends them, and take everything down again.
+ *
+ * One line for each verb, all times in ns: VERB|name|calls|median|mean
+ */
+#include "tests/e2e/abuse/abuse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	SEND_WR = 64,
+	RECV_WR = 64,
+	CQ_SIZE = 256,
+	QPS_OF_A_CQ = 32,
+	SPACE = 65536,
+	CALLS_MAX = 1 << 17,
+	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+};
+
+#define VERBS(X)                                                                                   \
+	X(REG_MR, "reg_mr")                                                                        \
+	X(CREATE_CQ, "create_cq")                                                                  \
+	X(CREATE_QP, "create_qp")                                                                  \
+	X(INIT, "modify_qp to INIT")                                                               \
+	X(RTR, "modify_qp to RTR")                                                                 \
+	X(RTS, "modify_qp to RTS")                                                                 \
+	X(DESTROY_QP, "destroy_qp")                                                                \
+	X(DESTROY_CQ, "destroy_cq")                                                                \
+	X(DEREG_MR, "dereg_mr")
+
+enum verb {
+#define X(name, text) VERB_##name,
+	VERBS(X)
+#undef X
+		VERB_COUNT
+};
+
+static const char *const verb_names[] = {
+#define X(name, text) [VERB_##name] = text,
+	VERBS(X)
+#undef X
+};
+
+struct options opt = { .port = 18515, .qps = 1, .dev = "mlx5_0" };
+
+struct timed {
+	uint32_t n;
+	uint32_t *ns;
+};
+
+struct end {
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	struct address own, peer;
+};
+
+static struct timed timed[VERB_COUNT];
+static struct nic nic;
+static struct end *ends;
+static struct ibv_cq **cqs;
+static uint8_t *mem;
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void times_init(void)
+{
+	for (int i = 0; i < VERB_COUNT; i++) {
+		timed[i].ns = malloc(CALLS_MAX * sizeof(*timed[i].ns));
+		must(timed[i].ns, "memory");
+		memset(timed[i].ns, 0, CALLS_MAX * sizeof(*timed[i].ns)); /* no page faults later */
+	}
+}
+
+static void took(enum verb verb, uint64_t since)
+{
+	struct timed *t = &timed[verb];
+	uint64_t ns = now_ns() - since;
+
+	if (t->n < CALLS_MAX)
+		t->ns[t->n++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void times_say(enum verb first, enum verb last)
+{
+	for (int i = first; i <= (int)last; i++) {
+		struct timed *t = &timed[i];
+		uint64_t sum = 0;
+
+		if (!t->n)
+			continue;
+		for (uint32_t k = 0; k < t->n; k++)
+			sum += t->ns[k];
+		qsort(t->ns, t->n, sizeof(*t->ns), by_value);
+		say("VERB|%s|%u|%u|%llu", verb_names[i], t->n, t->ns[t->n / 2],
+		    (unsigned long long)(sum / t->n));
+	}
+}
+
+/* ---- one queue pair ------------------------------------------------------------------------- */
+
+static void end_make(int i)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = SEND_WR,
+						  .max_recv_wr = RECV_WR,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
+	struct end *e = &ends[i];
+	uint64_t since;
+
+	if (i % QPS_OF_A_CQ == 0) {
+		since = now_ns();
+		cqs[i / QPS_OF_A_CQ] = ibv_create_cq(nic.ctx, CQ_SIZE, NULL, NULL, 0);
+		took(VERB_CREATE_CQ, since);
+		must(cqs[i / QPS_OF_A_CQ], "ibv_create_cq");
+	}
+	since = now_ns();
+	e->mr = ibv_reg_mr(nic.pd, mem, SPACE, ACCESS);
+	took(VERB_REG_MR, since);
+	must(e->mr, "ibv_reg_mr");
+	init.send_cq = init.recv_cq = cqs[i / QPS_OF_A_CQ];
+	since = now_ns();
+	e->qp = ibv_create_qp(nic.pd, &init);
+	took(VERB_CREATE_QP, since);
+	must(e->qp, "ibv_create_qp");
+	e->own = (struct address){
+		.qpn = e->qp->qp_num, .psn = 0x1000, .rkey = e->mr->rkey, .lid = nic.port.lid
+	};
+	memcpy(e->own.gid, nic.gid.raw, 16);
+}
+
+static void modify(struct end *e, enum verb verb, struct ibv_qp_attr *attr, int mask)
+{
+	uint64_t since = now_ns();
+	int ret = ibv_modify_qp(e->qp, attr, mask);
+
+	took(verb, since);
+	must_zero(ret, verb_names[verb]);
+}
+
+static void end_connect(struct end *e)
+{
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+				    .port_num = PORT,
+				    .qp_access_flags = ACCESS };
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = e->peer.qpn,
+				   .rq_psn = e->peer.psn,
+				   .max_dest_rd_atomic = 1,
+				   .min_rnr_timer = 12,
+				   .ah_attr = { .dlid = e->peer.lid,
+						.port_num = PORT,
+						.is_global = 1,
+						.grh = { .hop_limit = 64 } } };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 18,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .sq_psn = e->own.psn,
+				   .max_rd_atomic = 1 };
+
+	memcpy(rtr.ah_attr.grh.dgid.raw, e->peer.gid, 16);
+	modify(e, VERB_INIT, &init,
+	       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	modify(e, VERB_RTR, &rtr,
+	       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	modify(e, VERB_RTS, &rts,
+	       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		       IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void end_destroy(struct end *e)
+{
+	uint64_t since = now_ns();
+	int ret = ibv_destroy_qp(e->qp);
+
+	took(VERB_DESTROY_QP, since);
+	must_zero(ret, "ibv_destroy_qp");
+	since = now_ns();
+	ret = ibv_dereg_mr(e->mr);
+	took(VERB_DEREG_MR, since);
+	must_zero(ret, "ibv_dereg_mr");
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static void set_up(void)
+{
+	struct address *own = calloc((size_t)opt.qps, sizeof(*own));
+	struct address *peer = calloc((size_t)opt.qps, sizeof(*peer));
+	uint64_t since = now_ns();
+
+	must(own && peer, "memory");
+	for (int i = 0; i < opt.qps; i++) {
+		end_make(i);
+		own[i] = ends[i].own;
+	}
+	swap(own, peer, (size_t)opt.qps * sizeof(*own));
+	for (int i = 0; i < opt.qps; i++) {
+		ends[i].peer = peer[i];
+		end_connect(&ends[i]);
+	}
+	meet();
+	say("SETUP|%d|%llu", opt.qps, (unsigned long long)(now_ns() - since));
+	free(own);
+	free(peer);
+}
+
+static void take_down(void)
+{
+	uint64_t since = now_ns(), at;
+	int ret;
+
+	for (int i = 0; i < opt.qps; i++)
+		end_destroy(&ends[i]);
+	for (int i = 0; i < opt.qps; i += QPS_OF_A_CQ) {
+		at = now_ns();
+		ret = ibv_destroy_cq(cqs[i / QPS_OF_A_CQ]);
+		took(VERB_DESTROY_CQ, at);
+		must_zero(ret, "ibv_destroy_cq");
+	}
+	say("TAKEDOWN|%d|%llu", opt.qps, (unsigned long long)(now_ns() - since));
+}
+
+static int options_read(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--server"))
+			opt.server = true;
+		else if (!strcmp(argv[i], "--port") && i + 1 < argc)
+			opt.port = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--qps") && i + 1 < argc)
+			opt.qps = atoi(argv[++i]);
+		else if (strcmp(argv[i], "--client"))
+			return -1;
+	}
+	return opt.qps > 0 && opt.qps <= CALLS_MAX ? 0 : -1;
+}
+
+int main(int argc, char **argv)
+{
+	if (options_read(argc, argv)) {
+		fputs("usage: control --server|--client [--port N] [--qps N]\n", stderr);
+		return 2;
+	}
+	times_init();
+	ends = calloc((size_t)opt.qps, sizeof(*ends));
+	cqs = calloc((size_t)opt.qps / QPS_OF_A_CQ + 1, sizeof(struct ibv_cq *));
+	must(ends && cqs && !posix_memalign((void **)&mem, 4096, SPACE), "memory");
+	line_open();
+	nic_open(&nic, opt.dev);
+	meet();
+	set_up();
+	times_say(VERB_REG_MR, VERB_RTS);
+	say("RESTING");
+	hear("end");
+	meet();
+	take_down();
+	times_say(VERB_DESTROY_QP, VERB_DEREG_MR);
+	nic_close(&nic);
+	say("OK");
+	return 0;
+}

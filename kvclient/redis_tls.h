@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef KVCLIENT_REDIS_TLS_H
+#define KVCLIENT_REDIS_TLS_H
+
+#include <hiredis/hiredis.h>
+
+#include "kvclient/backend.h"
+
+/* Shakes hands on a fresh connection. 0, or -errno with a sentence in the handle. */
+int kv_tls_start(struct kv *kv, redisContext *ctx, const struct kv_address *address,
+		 unsigned timeout_ms);
+
+#endif

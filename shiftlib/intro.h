@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The introduction's two halves: intro.c knows what is written and what an answer means, intro_kv.c
+ * carries many questions at once to the KV and back. Of no concern to anybody else.
+ */
+#ifndef SHIFTLIB_INTRO_H
+#define SHIFTLIB_INTRO_H
+
+#include "shiftlib/shell.h"
+
+#define SH_INTRO_PORT 1
+
+/* What the KV is asked for one connection. Holds no object of the shell: a KV that does not answer
+ * must not hold a destroy up. */
+struct sh_intro_item {
+	uint32_t conn_id, nonce; /* whose answer it is */
+	bool put, get;
+	char own_keys[2][KV_KEY_MAX + 1];
+	int n_own;
+	char peer_key[KV_KEY_MAX + 1];
+	struct kv_record own, peer;
+	int put_ret, get_ret;
+};
+
+/* intro.c; lock held. fill: false if there is nothing to ask after all. error: of the KV's calls. */
+bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item);
+void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error);
+
+/* intro_kv.c; lock held. The connection stands in line once, until it is answered or forgotten. */
+void sh_intro_line_up(struct sh_qp *qp);
+void sh_intro_line_leave(struct sh_qp *qp);
+/* Takes its entry out of the KV, if it is still its own. */
+void sh_intro_line_withdraw(const struct sh_intro_item *item);
+/* Asks the NIC for the GID of that index; sh_intro_start() follows. False: it cannot be asked. */
+bool sh_intro_ask_gid(struct sh_qp *qp, uint8_t index);
+
+#endif
