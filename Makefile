@@ -31,7 +31,7 @@ help:
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
-	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
+	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes"
 	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
@@ -93,8 +93,7 @@ valgrind: build
 	@python3 tests/e2e/leaks.py --build $(B) --cycles 1000
 
 fuzz: build
-	@ninja -C $(B) fuzz_wire
-	@$(B)/out/bin/fuzz_wire -max_total_time=60
+	@python3 tests/fuzz/run_fuzz.py --build $(B) --seconds $$(( $(MINUTES) * 60 ))
 
 # Status 77: skipped, with the reason printed.
 programs: build
