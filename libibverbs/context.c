@@ -12,6 +12,7 @@ struct saved {
 	__typeof__(((struct verbs_context *)0)->create_cq_ex) create_cq_ex;
 	__typeof__(((struct verbs_context *)0)->create_qp_ex) create_qp_ex;
 	__typeof__(((struct verbs_context *)0)->query_port) query_port;
+	__typeof__(((struct verbs_context *)0)->alloc_parent_domain) alloc_parent_domain;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,6 +53,15 @@ static struct ibv_qp *hook_create_qp_ex(struct ibv_context *context,
 
 	return HOOK_CALL(shift_create_qp_ex(context, attr, saved->create_qp_ex),
 			 saved->create_qp_ex(context, attr));
+}
+
+static struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *context,
+					       struct ibv_parent_domain_init_attr *attr)
+{
+	const struct saved *saved = saved_find(context);
+
+	return HOOK_CALL(shift_alloc_parent_domain(context, attr, saved->alloc_parent_domain),
+			 saved->alloc_parent_domain(context, attr));
 }
 
 static int query_port(const struct saved *saved, uint8_t port, struct ibv_port_attr *attr,
@@ -105,6 +115,11 @@ void context_install(struct ibv_context *context)
 		saved->query_port = vctx->query_port;
 		vctx->query_port = hook_query_port;
 	}
+	vctx = verbs_get_ctx_op(context, alloc_parent_domain);
+	if (vctx) {
+		saved->alloc_parent_domain = vctx->alloc_parent_domain;
+		vctx->alloc_parent_domain = hook_alloc_parent_domain;
+	}
 }
 
 void context_restore(struct ibv_context *context)
@@ -126,5 +141,7 @@ void context_restore(struct ibv_context *context)
 		vctx->create_qp_ex = saved->create_qp_ex;
 	if (saved->query_port)
 		vctx->query_port = saved->query_port;
+	if (saved->alloc_parent_domain)
+		vctx->alloc_parent_domain = saved->alloc_parent_domain;
 	free(saved);
 }

@@ -24,10 +24,16 @@ extern atomic_bool hook_on;
 /* First open of a device: resolves, reads SHIFT_DISABLE, starts SHIFT. True if SHIFT is on. */
 bool hook_start(void);
 
-/* True: the call is the application's and SHIFT handles it; end with hook_leave(). */
+/* The call is the application's and SHIFT handles it. */
+static inline bool hook_wanted(void)
+{
+	return !hook_inside && atomic_load_explicit(&hook_on, memory_order_acquire);
+}
+
+/* True: it is; end with hook_leave(). */
 static inline bool hook_enter(void)
 {
-	if (hook_inside || !atomic_load_explicit(&hook_on, memory_order_acquire))
+	if (!hook_wanted())
 		return false;
 	hook_inside = true;
 	return true;

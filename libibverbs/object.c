@@ -76,24 +76,33 @@ HOOK_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 			 real_verbs()->destroy_comp_channel(channel));
 }
 
+/* Both calls are on the data path: SHIFT is on there, and nothing is kept for the other case. */
+static __attribute__((noinline, cold)) int real_get_cq_event(struct ibv_comp_channel *channel,
+							     struct ibv_cq **cq, void **cq_context)
+{
+	return real_verbs()->get_cq_event(channel, cq, cq_context);
+}
+
+static __attribute__((noinline, cold)) void real_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	real_verbs()->ack_cq_events(cq, n);
+}
+
 /* See ibv_get_async_event. */
 HOOK_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 				 void **cq_context)
 {
-	if (!hook_enter())
-		return real_verbs()->get_cq_event(channel, cq, cq_context);
-	hook_leave();
+	if (!hook_wanted())
+		return real_get_cq_event(channel, cq, cq_context);
 	return shift_get_cq_event(channel, cq, cq_context);
 }
 
 HOOK_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	if (!hook_enter()) {
-		real_verbs()->ack_cq_events(cq, nevents);
-		return;
-	}
-	shift_ack_cq_events(cq, nevents);
-	hook_leave();
+	if (hook_wanted())
+		shift_ack_cq_events(cq, nevents);
+	else
+		real_ack_cq_events(cq, nevents);
 }
 
 HOOK_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,

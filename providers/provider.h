@@ -56,6 +56,8 @@ struct sp_callbacks {
 	void (*cq_event)(void *cq_cookie);
 	/* A post needed a key that could not be translated; the QP now withholds its doorbells. */
 	void (*key_missing)(void *qp_cookie);
+	/* Something was posted behind the gate (qp_gate). */
+	void (*gated)(void *qp_cookie);
 	/* First good send completion on a carrier that is not 0 was polled (for figures). */
 	void (*qp_progress)(void *qp_cookie, uint32_t epoch);
 	/* Translation for the carrier of that epoch; 0 or -ENOENT. Lock-free for readers. */
@@ -90,6 +92,12 @@ enum sp_fate {
 	SP_FATE_DELIVERED,  /* executed by the peer: complete it in software, in order */
 	SP_FATE_READ_AGAIN, /* a READ among the delivered: lay it again */
 	SP_FATE_RESEND,	    /* lay it into the new carrier */
+};
+
+/* A READ as it was posted, with the application's key. */
+struct sp_read {
+	uint64_t addr; /* that it reads from */
+	uint32_t rkey; /* 0: the request is none */
 };
 
 struct sp_flushed {
@@ -166,13 +174,17 @@ struct shift_provider {
 	int (*cq_drive)(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
 			void *cookie, struct sp_cq **out);
 	int (*cq_undrive)(struct sp_cq *cq);
-	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed if the application's
-	 * is. */
+	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed when a carrier comes on it,
+	 * if the application's is. */
 	int (*cq_ring_add)(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 			   struct sp_cq_ring **out);
+	/* [shell] Before the shadow CQ is destroyed. Waits for threads that are arming through it. */
 	void (*cq_ring_del)(struct sp_cq *cq, struct sp_cq_ring *ring);
-	/* A completion event of this real CQ was read (bumps the arm number). */
-	void (*cq_event_read)(struct sp_cq *cq, struct ibv_cq *real);
+	/* The ring of the application's own CQ. */
+	struct sp_cq_ring *(*cq_own_ring)(struct sp_cq *cq);
+	/* A completion event of this ring's CQ was read (moves the arm number). On the data path:
+	 * takes no lock. Not behind cq_ring_del or cq_undrive. */
+	void (*cq_event_read)(struct sp_cq_ring *ring);
 	/* [shell] Move all that is in the hardware rings to the backlog, error completions
 	 * into the carriers' accounts. A poller between start_poll and end_poll does not
 	 * hinder it. -ENOMEM. */
@@ -200,7 +212,9 @@ struct shift_provider {
 	 * or have taken their last. srq_recover [shell]: a ring without users, whose QPs are all in
 	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later.
 	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone.
-	 * srq_feed [shell]: after srq_stuck; -ENOENT: the key is still missing.
+	 * srq_feed [shell]: after srq_stuck; -ENOENT: a key is still missing. One that is missing for
+	 * as long as patience, seen from the first feed that missed it, names no memory: the receive
+	 * is handed out with a key that is none, and whoever takes it gets the error of that.
 	 */
 	int (*srq_drive)(struct sp_dev *dev, struct ibv_srq *srq, void *cookie,
 			 struct sp_srq **out);
@@ -211,7 +225,7 @@ struct shift_provider {
 	struct sp_srq_ring *(*srq_own)(struct sp_srq *srq);
 	void (*srq_look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*srq_recover)(struct sp_srq_ring *ring);
-	int (*srq_feed)(struct sp_srq *srq);
+	int (*srq_feed)(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 	/* Before a QP that the engine does not drive comes on it: the provider posts from now on,
 	 * and has what was posted. -EBUSY: receives were taken already, or driven QPs are on it. */
 	int (*srq_hand_back)(struct sp_srq *srq);
@@ -311,10 +325,10 @@ struct shift_provider {
 	/* [shell] The move is off (CANCEL): what was withheld runs on the active carrier. As
 	 * publish, -EAGAIN too. Not after qp_flushed: that means the carrier is given up. */
 	int (*qp_resume)(struct sp_qp *qp);
-	/* [shell] After the real QP was put to ERR and cq_drain: how far is it flushed? Ask
-	 * after every drain: it may post a hidden NOP whose completion ends the flush of
-	 * unsignaled requests. */
-	void (*qp_flushed)(struct sp_qp *qp, struct sp_flushed *out);
+	/* [shell] While the real QP goes to ERR, after cq_drain: how far is it flushed? Ask after
+	 * every drain. in_error: the commands are through; then it may post a hidden NOP whose
+	 * completion ends the flush of unsignaled requests. */
+	void (*qp_flushed)(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 	/* [shell] No more completions of older carriers count: a dead NIC's late CQE is dropped.
 	 * Called when recv_count has been made final, before qp_lay_receives. */
 	void (*qp_seal)(struct sp_qp *qp);
@@ -331,7 +345,8 @@ struct shift_provider {
 	 * the active carrier, publish, end the withholding. Completions stay in posting
 	 * order: behind a READ_AGAIN, a delivered request is laid as a NOP that completes
 	 * with the original opcode. -ENOENT: a key is missing; -EOPNOTSUPP: a request can run
-	 * on its own NIC only. On any error nothing was done. */
+	 * on its own NIC only; -EIO: a READ of DELIVERED may have lost its data with its
+	 * completion. On any error nothing was done. */
 	int (*qp_settle)(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates,
 			 uint32_t n, struct sp_settled *out);
 	/* [shell] After key_missing: translate and publish what is withheld. -ENOENT: still
@@ -340,6 +355,16 @@ struct shift_provider {
 	 * publish that request too, but it may never poll: call again (it drains the send CQ)
 	 * every few milliseconds until it is 0, however long that takes. */
 	int (*qp_publish)(struct sp_qp *qp);
+	/*
+	 * [shell] on: sends that are posted from now on wait behind a gate, also through a move, and
+	 * each post is told (gated). off: they run. For what must not run before something else has
+	 * happened. qp_gated: the oldest that wait, withheld ones too; returns how many were written.
+	 * qp_pass: the oldest n run; returns how many do, or if none does an error as of qp_publish,
+	 * -EAGAIN also while they are withheld.
+	 */
+	int (*qp_gate)(struct sp_qp *qp, bool on);
+	uint32_t (*qp_gated)(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
+	int (*qp_pass)(struct sp_qp *qp, uint32_t n);
 	/* [shell] The end: every outstanding request completes in order through the backlog,
 	 * the first send with `first`, all else with WR_FLUSH_ERR; later posts complete with
 	 * WR_FLUSH_ERR at once. With fates (may be NULL): the leading n_delivered complete

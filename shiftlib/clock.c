@@ -69,10 +69,12 @@ void sh_clock_run(uint64_t now)
 
 	clock_audit(now);
 	clock_sort();
+	sh_peers_hold();
 	while ((first = sh_timers_first(&sh.timers)) && first->at <= now) {
 		qp = list_entry(first, struct sh_qp, timer);
 		sh_timer_set(&sh.timers, first, 0);
 		sh_conn_touch(qp);
 		sh_conn_timer(qp, now);
 	}
+	sh_peers_release();
 }

@@ -51,12 +51,17 @@ static void conn_cb_key_missing(void *cookie)
 	conn_push(cookie, SH_PENDING_KEY);
 }
 
+static void conn_cb_gated(void *cookie)
+{
+	conn_push(cookie, SH_PENDING_GATED);
+}
+
 static void conn_cb_progress(void *cookie, uint32_t epoch)
 {
 	struct sh_qp *qp = cookie;
 	uint64_t none = 0;
 
-	(void)epoch;
+	atomic_store(&qp->progress_epoch, epoch);
 	atomic_compare_exchange_strong(&qp->progress_ns, &none, sh_now_ns());
 	conn_push(qp, SH_PENDING_PROGRESS);
 }
@@ -87,6 +92,7 @@ const struct sp_callbacks sh_callbacks = {
 	.qp_error = conn_cb_error,
 	.cq_event = conn_cb_cq_event,
 	.key_missing = conn_cb_key_missing,
+	.gated = conn_cb_gated,
 	.qp_progress = conn_cb_progress,
 	.lkey = conn_cb_lkey,
 	.rkey = conn_cb_rkey,
@@ -95,15 +101,21 @@ const struct sp_callbacks sh_callbacks = {
 	.srq_limit = sh_srq_cb_limit,
 };
 
-void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)
+void sh_cq_event_read(struct sp_cq_ring *ring)
 {
-	struct sh_cq *cq = (struct sh_cq *)((char *)events - offsetof(struct sh_cq, events));
-
-	if (cq->sp)
-		shift_provider_mlx5.cq_event_read(cq->sp, real);
+	shift_provider_mlx5.cq_event_read(ring);
 }
 
 /* ---- what the mailbox says ------------------------------------------------------------------ */
+
+/* Of what was sent on that carrier nothing has come, as far as is known. */
+static bool conn_barren(struct sh_qp *qp, uint32_t epoch)
+{
+	bool delivered = qp->totals.settled != qp->settled_before;
+
+	qp->settled_before = qp->totals.settled;
+	return epoch && !delivered && atomic_load(&qp->progress_epoch) != epoch;
+}
 
 static void conn_error(struct sh_qp *qp)
 {
@@ -121,8 +133,10 @@ static void conn_error(struct sh_qp *qp)
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
 	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
 	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
-	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR)
+	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR) {
 		sh_watch_blame(qp, event.epoch);
+		event.barren = conn_barren(qp, event.epoch);
+	}
 	sh_conn_event(qp, &event);
 }
 
@@ -150,6 +164,8 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 		conn_error(qp);
 	if (pending & SH_PENDING_KEY)
 		sh_move_key_missing(qp);
+	if (pending & SH_PENDING_GATED)
+		sh_flush_run(qp, sh_now_ns());
 	if ((pending & SH_PENDING_PROGRESS) && qp->move && !qp->move->first_completion_ns)
 		qp->move->first_completion_ns = atomic_load(&qp->progress_ns);
 }
@@ -439,6 +455,7 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->up = qp->steady = qp->drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
 		qp->move = NULL;
+		atomic_store(&qp->progress_epoch, 0);
 		sc_init(&qp->core, &config);
 		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
 	}
@@ -446,6 +463,7 @@ int sh_conn_new(struct sh_qp *qp)
 	qp->intro.start_at = sh_now_ns();
 	sh_conn_touch(qp);
 	sh_kick();
+	sh_flush_connected(qp);
 	return 0;
 }
 
@@ -457,6 +475,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
 	conn_count_guarded(qp, false);
+	sh_flush_forget(qp);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

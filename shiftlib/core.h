@@ -172,6 +172,7 @@ struct sc_event {
 	bool ok;
 	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
 	bool atomics; /* FENCE_LAID: atomics, or READs before a fenced request */
+	bool barren;  /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint8_t up, steady, drained; /* PATHS */
 	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */
 	bool disassociated;  /* QUIESCED: the device is gone for good, so the count is final */
@@ -254,6 +255,8 @@ struct sc_conn {
 	bool suspect;	       /* its path is down: leave as soon as a standby is ready */
 	bool fault_later;      /* RESUMING: it died while the answer of SETTLE was under way */
 	uint32_t lost;	       /* highest epoch whose carrier is lost here; 0: none */
+	uint32_t barren;       /* carriers in a row that passed nothing */
+	uint64_t barren_since; /* the first of them was given up */
 	bool leader;	       /* chooses standbys and begins ordered switches */
 	struct sc_masks paths;
 

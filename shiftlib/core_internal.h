@@ -15,6 +15,7 @@
 enum {
 	SC_LAST_WORDS = 32,	  /* FATAL and CLOSED are repeated so often, unless answered */
 	SC_STANDBY_PATIENCE = 10, /* STANDBY is repeated so many times less often than STATE */
+	SC_BARREN_ROUNDS = 2,	  /* so often each path may fail to pass anything */
 	SC_LIFETIMES = 8,	  /* allowance for a sick NIC in the deadline of a transport move */
 };
 
@@ -89,6 +90,7 @@ bool sc_paths_heard(struct sc_ctx *x, const struct sc_msg_standby *m); /* false:
 int sc_paths_choose(const struct sc_conn *c);			       /* -1: none */
 bool sc_paths_both_up(const struct sc_conn *c, uint8_t path);
 bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path);
+uint32_t sc_paths_count(const struct sc_conn *c);
 bool sc_paths_drained(const struct sc_conn *c, uint8_t path);
 
 /* core_standby.c: the way to the next epoch */

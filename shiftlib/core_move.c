@@ -223,6 +223,24 @@ static bool carrier_is_dead(enum sc_reason reason)
 	       reason == SC_REASON_RESOURCE;
 }
 
+/*
+ * Heartbeats say that a path lives, work that it passes nothing: it may be that no other one does
+ * either, or that it is the work. On stock the retries of one path would have been the end.
+ */
+static bool nothing_passes(struct sc_ctx *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->move != SC_MOVE_NONE || x->ev->reason != SC_REASON_TRANSPORT)
+		return false;
+	if (!x->ev->barren)
+		c->barren = 0;
+	if (!c->barren++)
+		c->barren_since = x->now;
+	return c->barren >= SC_BARREN_ROUNDS * sc_paths_count(c) &&
+	       x->now - c->barren_since >= c->config.retry_time_ns && !SC_MUTANT(FOR_EVER);
+}
+
 void sc_move_fault(struct sc_ctx *x)
 {
 	struct sc_conn *c = x->c;
@@ -234,6 +252,8 @@ void sc_move_fault(struct sc_ctx *x)
 		sc_standby_lost(x);
 	else if (!c->guarded)
 		fault_unguarded(x);
+	else if (nothing_passes(x))
+		sc_end_fail(x, SC_REASON_TRANSPORT);
 	else if (sc_moving(c) || carrier_is_dead(x->ev->reason) || sc_standby_ready(c))
 		leave_or_strand(x, x->ev->reason);
 	else

@@ -36,6 +36,12 @@ bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path)
 	return both_steady(c) & bit(path);
 }
 
+/* That one could be on. */
+uint32_t sc_paths_count(const struct sc_conn *c)
+{
+	return (uint32_t)__builtin_popcount(both_up(c) | bit(c->path));
+}
+
 bool sc_paths_drained(const struct sc_conn *c, uint8_t path)
 {
 	return drained(c) & bit(path);

@@ -45,14 +45,18 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 	cq->comp_vector = comp_vector;
 	cq->ex = attr != NULL;
 	cq->wc_flags = attr ? attr->wc_flags : 0;
-	if (!cq->ctx || sh_table_put(&sh.by_cq, real, cq)) {
-		pthread_mutex_unlock(&sh.lock);
-		free(cq);
-		return;
+	if (!cq->ctx || sh_table_put(&sh.by_cq, real, cq))
+		goto forget;
+	if (sh_cq_events_init(&cq->events, real, facade)) {
+		sh_table_remove(&sh.by_cq, real);
+		goto forget;
 	}
-	sh_cq_events_init(&cq->events, real, facade);
 	list_add_tail(&cq->ctx->cqs, &cq->link);
 	pthread_mutex_unlock(&sh.lock);
+	return;
+forget:
+	pthread_mutex_unlock(&sh.lock);
+	free(cq);
 }
 
 struct ibv_cq *shift_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -89,12 +93,16 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 
 int sh_cq_drive(struct sh_cq *cq)
 {
+	int ret;
+
 	if (cq->sp)
 		return 0;
 	if (cq->foreign_qps || !cq->ctx->dev)
 		return -EBUSY;
-	return shift_provider_mlx5.cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq,
-					    &cq->sp);
+	ret = shift_provider_mlx5.cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
+	if (!ret)
+		sh_cq_feed_drive(&cq->events.own, shift_provider_mlx5.cq_own_ring(cq->sp));
+	return ret;
 }
 
 /* ---- destruction ---------------------------------------------------------------------------- */
@@ -110,6 +118,15 @@ struct cq_remains {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS];
 };
 
+/* Neither readers of events nor the engine know it any more. */
+static void cq_cut_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	sh_cq_feed_close(&shadow->feed);
+	if (shadow->ring)
+		shift_provider_mlx5.cq_ring_del(cq->sp, shadow->ring);
+	shadow->ring = NULL;
+}
+
 /* Takes the CQ away from the engine. No carrier is left, so nobody else holds its shadows. */
 static int cq_detach(struct sh_cq *cq, struct cq_remains *remains)
 {
@@ -122,25 +139,42 @@ static int cq_detach(struct sh_cq *cq, struct cq_remains *remains)
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		if (!cq->shadow[path])
 			continue;
-		shift_provider_mlx5.cq_ring_del(cq->sp, cq->shadow[path]->ring);
+		cq_cut_shadow(cq, cq->shadow[path]);
 		remains->shadow[path] = cq->shadow[path];
 		cq->shadow[path] = NULL;
 	}
-	if (cq->sp && shift_provider_mlx5.cq_undrive(cq->sp))
+	sh_cq_feed_drive(&cq->events.own, NULL);
+	if (cq->sp && shift_provider_mlx5.cq_undrive(cq->sp)) {
+		sh_cq_feed_drive(&cq->events.own, shift_provider_mlx5.cq_own_ring(cq->sp));
 		return EBUSY;
+	}
 	cq->sp = NULL;
 	return 0;
+}
+
+/*
+ * libibverbs counts the CQs of a channel, and takes one off only if the kernel has destroyed it: a
+ * dead NIC's kernel does not, and the channel could never be destroyed.
+ */
+static void cq_leave_channel(struct ibv_cq *real)
+{
+	if (!real->channel)
+		return;
+	pthread_mutex_lock(&real->channel->context->mutex);
+	real->channel->refcnt--;
+	pthread_mutex_unlock(&real->channel->context->mutex);
 }
 
 /* The engine has let go of it. Lock not held. */
 static void cq_destroy_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
+	sh_cq_feed_settle(&shadow->feed);
+	if (sh.real->destroy_cq(shadow->cq))
+		cq_leave_channel(shadow->cq);
+	sh_cq_feed_fini(&shadow->feed);
 	if (shadow->channel)
-		sh_channel_del_shadow(cq->facade, shadow->channel);
-	sh.real->destroy_cq(shadow->cq);
-	if (shadow->channel)
-		sh.real->destroy_comp_channel(shadow->channel);
-	if (shadow->ring) {
+		sh_channel_shadow_put(cq->facade, shadow->channel);
+	if (shadow->holds) {
 		pthread_mutex_lock(&sh.lock);
 		sh_nic_release(shadow->nic, shadow->incarnation);
 		pthread_mutex_unlock(&sh.lock);
@@ -158,9 +192,8 @@ static void cq_destroy_remains(struct sh_cq *cq, const struct cq_remains *remain
 }
 
 /*
- * A thread that has read an event of this CQ still tells the engine (sh_cq_event_read): it does so
- * before the application can acknowledge, so the engine's part goes after the acknowledgements. No
- * event is made meanwhile, as no QP is bound to the CQ any more.
+ * The engine's part goes after the acknowledgements. No event is made meanwhile, as no QP is bound
+ * to the CQ any more.
  */
 static int cq_quiesce(struct sh_cq *cq, struct cq_remains *remains)
 {
@@ -179,19 +212,6 @@ static int cq_quiesce(struct sh_cq *cq, struct cq_remains *remains)
 	if (ret)
 		sh_cq_events_resume(&cq->events);
 	return ret;
-}
-
-/*
- * libibverbs counts the CQs of a channel, and takes one off only if the kernel has destroyed it: a
- * dead NIC's kernel does not, and the channel could never be destroyed.
- */
-static void cq_leave_channel(struct ibv_cq *real)
-{
-	if (!real->channel)
-		return;
-	pthread_mutex_lock(&real->channel->context->mutex);
-	real->channel->refcnt--;
-	pthread_mutex_unlock(&real->channel->context->mutex);
 }
 
 static int cq_destroy_real(struct sh_cq *cq)
@@ -347,18 +367,6 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 
 /* ---- shadows -------------------------------------------------------------------------------- */
 
-static struct ibv_comp_channel *cq_shadow_channel(struct sh_cq *cq, struct sh_nic *nic)
-{
-	struct ibv_comp_channel *channel;
-
-	channel = sh.real->create_comp_channel(nic->ctx);
-	if (channel && sh_channel_add_shadow(cq->facade, channel)) {
-		sh.real->destroy_comp_channel(channel);
-		channel = NULL;
-	}
-	return channel;
-}
-
 static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 {
 	struct sh_shadow_cq *shadow = calloc(1, sizeof(*shadow));
@@ -369,17 +377,18 @@ static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 	shadow->nic = nic;
 	shadow->incarnation = nic->incarnation;
 	if (cq->facade) {
-		shadow->channel = cq_shadow_channel(cq, nic);
+		shadow->channel = sh_channel_shadow_get(cq->facade, nic->ctx);
 		if (!shadow->channel)
 			goto free_shadow;
 	}
-	shadow->cq = sh.real->create_cq(nic->ctx, cq->cq->cqe, &cq->events, shadow->channel, 0);
-	if (shadow->cq)
+	sh_cq_feed_init(&shadow->feed, &cq->events);
+	shadow->cq = sh.real->create_cq(nic->ctx, cq->cq->cqe, &shadow->feed, shadow->channel, 0);
+	if (shadow->cq) {
+		sh_cq_feed_add(&shadow->feed, shadow->cq);
 		return shadow;
-	if (shadow->channel) {
-		sh_channel_del_shadow(cq->facade, shadow->channel);
-		sh.real->destroy_comp_channel(shadow->channel);
 	}
+	if (shadow->channel)
+		sh_channel_shadow_put(cq->facade, shadow->channel);
 free_shadow:
 	free(shadow);
 	return NULL;
@@ -390,9 +399,9 @@ void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
 	if (!shadow || --shadow->refs)
 		return;
-	shift_provider_mlx5.cq_ring_del(cq->sp, shadow->ring);
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
+	cq_cut_shadow(cq, shadow);
 	cq_destroy_shadow(cq, shadow);
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&cq->busy);
@@ -430,11 +439,15 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 	pthread_mutex_lock(&sh.lock);
 	ret = shift_provider_mlx5.cq_ring_add(cq->sp, nic->dev, shadow->cq, &shadow->ring);
 	if (!ret) {
+		sh_cq_feed_drive(&shadow->feed, shadow->ring);
 		sh_nic_hold(nic, shadow->incarnation);
+		shadow->holds = true;
 		cq_shadow_replace(cq, path, shadow);
 	}
 	pthread_mutex_unlock(&sh.lock);
-	if (ret)
-		cq_destroy_shadow(cq, shadow);
+	if (!ret)
+		return 0;
+	cq_cut_shadow(cq, shadow);
+	cq_destroy_shadow(cq, shadow);
 	return ret;
 }

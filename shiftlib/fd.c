@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,18 +43,43 @@ int sh_fdmap_set(struct sh_fdmap *map, int fd, void *object)
 	return 0;
 }
 
-void *sh_fdmap_get(struct sh_fdmap *map, int fd)
+void sh_fdmap_drop(struct sh_fdmap *map, int fd, void *object)
 {
-	int index = fd >> SH_FDMAP_LEAF_BITS;
-	void *_Atomic *leaf;
+	void *_Atomic *slot = sh_fdmap_slot(map, fd);
 
-	if (fd < 0 || index >= SH_FDMAP_LEAVES)
-		return NULL;
-	leaf = atomic_load_explicit(&map->leaves[index], memory_order_acquire);
-	if (!leaf)
-		return NULL;
-	return atomic_load_explicit(&leaf[fd & (LEAF_SIZE - 1)], memory_order_acquire);
+	if (slot)
+		atomic_compare_exchange_strong(slot, &object, NULL);
 }
+
+void sh_fdmap_fini(struct sh_fdmap *map)
+{
+	for (int i = 0; i < SH_FDMAP_LEAVES; i++)
+		free(atomic_load(&map->leaves[i]));
+}
+
+#ifdef __SANITIZE_THREAD__
+ssize_t sh_fd_take(int fd, uint64_t *value)
+{
+	ssize_t ret;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = read(fd, value, sizeof(*value));
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
+ssize_t sh_fd_give(int fd, uint64_t value)
+{
+	ssize_t ret;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = write(fd, &value, sizeof(value));
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+#endif
 
 /* Raised by what the thread itself executes, so not while it waits; many libraries handle them. */
 static bool is_fault(int sig)
@@ -63,7 +89,7 @@ static bool is_fault(int sig)
 }
 
 /* Would the kernel have restarted a read() after whichever handler ran? */
-static bool handlers_restart(void)
+static __attribute__((noinline)) bool handlers_restart(void)
 {
 	for (int sig = 1; sig < NSIG; sig++) {
 		struct sigaction action;
@@ -81,7 +107,8 @@ static bool handlers_restart(void)
 int sh_fd_wait(int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
-	int flags = fcntl(fd, F_GETFL);
+	long flags =
+		syscall(SYS_fcntl, fd, F_GETFL); /* fcntl(2), without what it does for others */
 	int ret;
 
 	if (flags < 0)

@@ -222,6 +222,7 @@ static void batch_answer(struct batch *b)
 {
 	uint32_t i;
 
+	sh_peers_hold();
 	for (i = 0; i < b->n_items; i++) {
 		const struct sh_intro_item *item = &b->items[i];
 		struct sh_qp *qp = item->conn_id < sh.n_conns ? sh.conns[item->conn_id] : NULL;
@@ -231,6 +232,7 @@ static void batch_answer(struct batch *b)
 		qp->intro.queued = false;
 		sh_intro_answer(qp, item, b->error);
 	}
+	sh_peers_release();
 	for (i = 0; i < b->n_gone; i++)
 		free(b->gone[i]);
 	sh_kick();
@@ -243,16 +245,16 @@ static void line_run(struct sh_job *job)
 
 	(void)job;
 	sh.real->thread_inside();
-	pthread_mutex_lock(&sh.lock);
+	sh_job_lock();
 	while (b && !line_empty()) {
 		batch_take(b);
-		pthread_mutex_unlock(&sh.lock);
+		sh_job_unlock();
 		batch_ask(b);
-		pthread_mutex_lock(&sh.lock);
+		sh_job_lock();
 		batch_answer(b);
 	}
 	sh.intros.running = false;
-	pthread_mutex_unlock(&sh.lock);
+	sh_job_unlock();
 	free(b);
 }
 

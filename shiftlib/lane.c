@@ -5,6 +5,8 @@
 #include <string.h>
 #include "shiftlib/shell.h"
 
+#define LANE_PORT 1
+
 /* ---- slots ---------------------------------------------------------------------------------- */
 
 /* One word per slot, so that the data path gets epoch and path of the same carrier. 0: free. */
@@ -273,6 +275,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
 		if (qp->carriers[i].nic)
 			carrier_destroy_now(qp, &qp->carriers[i], driven);
+	sh_flush_drop(qp);
 	sh_carriers_init(qp, qp->carriers[0].qp);
 }
 
@@ -304,6 +307,43 @@ int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32
 				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 					  IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool sh_self_connected(const struct sh_qp *qp)
+{
+	return qp->own_gid_valid && qp->attr.dest_qp_num == qp->qp->qp_num &&
+	       !memcmp(qp->attr.ah_attr.grh.dgid.raw, qp->own_gid, sizeof(qp->own_gid));
+}
+
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *limits)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = LANE_PORT,
+				    .qp_access_flags = limits->qp_access_flags };
+	int ret;
+
+	ret = sh.real->modify_qp(
+		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (ret)
+		return ret;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = (enum ibv_mtu)own->mtu,
+				     .dest_qp_num = real->qp_num,
+				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
+				     .min_rnr_timer = 1,
+				     .ah_attr = { .port_num = LANE_PORT, .dlid = own->lid } };
+	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
+		attr.ah_attr.grh.sgid_index = own->gid_index;
+		attr.ah_attr.grh.hop_limit = 1;
+	}
+	ret = sh.real->modify_qp(real, &attr,
+				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					 IBV_QP_MIN_RNR_TIMER);
+	return ret ? ret : sh_carrier_to_rts(real, limits, 0);
 }
 
 static void rts_run(struct sh_job *job)

@@ -27,9 +27,12 @@ struct memory_job {
 	int error;
 };
 
-static struct sh_pd *memory_pd(struct ibv_pd *pd)
+struct sh_pd *sh_pd_find(struct ibv_pd *pd)
 {
-	return sh_table_get(&sh.by_pd, pd);
+	struct sh_pd *found = sh_table_get(&sh.by_pd, pd);
+	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh.by_parent, pd);
+
+	return parent ? parent->pd : found;
 }
 
 /* What uses this PD cannot go to that path: standbys there are lost. */
@@ -138,6 +141,7 @@ static void memory_mr_made(const struct memory_job *task)
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		pd_lose_path(mr->pd, task->path);
 	sh_key_add(mr, task->path);
+	sh_srq_keys_came(mr->pd->ctx);
 }
 
 static void memory_mr_failed(const struct memory_job *task)
@@ -242,17 +246,17 @@ static void replay_run(struct sh_job *job)
 	struct memory_job tasks[REPLAY_BATCH];
 	uint32_t n, i;
 
-	pthread_mutex_lock(&sh.lock);
+	sh_job_lock();
 	while ((n = replay_take(replay, tasks))) {
-		pthread_mutex_unlock(&sh.lock);
+		sh_job_unlock();
 		for (i = 0; i < n; i++)
 			memory_mr_run(&tasks[i].job);
-		pthread_mutex_lock(&sh.lock);
+		sh_job_lock();
 		for (i = 0; i < n; i++)
 			memory_mr_finish(&tasks[i]);
 	}
 	replay->pd->shadow[replay->path].replaying = false;
-	pthread_mutex_unlock(&sh.lock);
+	sh_job_unlock();
 }
 
 /* Those that nobody will register. */
@@ -416,6 +420,7 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	list_init(&pd->mrs);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		list_init(&pd->shadow[path].mrs);
+	list_init(&pd->parents);
 	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh.by_pd, real, pd)) {
 		free(pd);
 	} else {
@@ -427,6 +432,81 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	return real;
 }
 
+/* ---- parent domains ------------------------------------------------------------------------- */
+
+static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
+{
+	struct sh_parent *parent = malloc(sizeof(*parent));
+	struct sh_pd *pd = sh_pd_find(inner);
+
+	if (!parent || !pd || sh_table_put(&sh.by_parent, real, parent)) {
+		free(parent); /* what is made in it stays foreign */
+		return;
+	}
+	parent->real = real;
+	parent->pd = pd;
+	list_add_tail(&pd->parents, &parent->link);
+}
+
+static void parent_forget(struct sh_parent *parent)
+{
+	sh_table_remove(&sh.by_parent, parent->real);
+	list_del(&parent->link);
+	free(parent);
+}
+
+/* A device that is dead may let the one within go first. */
+static void pd_forget_parents(struct sh_pd *pd)
+{
+	while (!list_empty(&pd->parents))
+		parent_forget(list_entry(pd->parents.next, struct sh_parent, link));
+}
+
+/* Out of the table while the real one goes, as its address may be another's at once. */
+static int parent_destroy(struct ibv_pd *real)
+{
+	struct sh_parent *parent;
+	struct ibv_pd *inner = NULL;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	parent = sh_table_get(&sh.by_parent, real);
+	if (parent) {
+		inner = parent->pd->pd;
+		parent_forget(parent);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(real);
+	if (!ret || !inner)
+		return ret;
+	pthread_mutex_lock(&sh.lock);
+	parent_add(real, inner);
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+/*
+ * A parent domain adds to a protection domain whose doorbell register is used, and whose memory for
+ * rings. The first makes no difference to SHIFT, which asks where the register is; rings in memory
+ * of the application's own are left to it.
+ */
+struct ibv_pd *shift_alloc_parent_domain(
+	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr,
+	struct ibv_pd *(*alloc)(struct ibv_context *, struct ibv_parent_domain_init_attr *))
+{
+	bool own_memory = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	struct ibv_pd *real = alloc(context, attr);
+
+	if (!real || own_memory)
+		return real;
+	pthread_mutex_lock(&sh.lock);
+	parent_add(real, attr->pd);
+	pthread_mutex_unlock(&sh.lock);
+	return real;
+}
+
+/* ---- the end of both ------------------------------------------------------------------------ */
+
 static void pd_drop(struct sh_pd *pd)
 {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
@@ -434,6 +514,7 @@ static void pd_drop(struct sh_pd *pd)
 	uint8_t path;
 
 	sh_wait_idle(&pd->busy);
+	pd_forget_parents(pd);
 	memcpy(shadow, pd->shadow, sizeof(shadow));
 	list_del(&pd->link);
 	free(pd);
@@ -482,7 +563,7 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	if (known)
 		ret = pd_destroy(pd);
 	pthread_mutex_unlock(&sh.lock);
-	return known ? ret : sh.real->dealloc_pd(real);
+	return known ? ret : parent_destroy(real);
 }
 
 /* ---- memory regions ------------------------------------------------------------------------- */
@@ -515,9 +596,11 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	struct sh_pd *pd;
 
 	pthread_mutex_lock(&sh.lock);
-	pd = memory_pd(real_pd);
+	pd = sh_pd_find(real_pd);
 	if (pd && !mr_add(pd, real, request))
 		pd_unprotect(pd); /* a key that no table knows */
+	if (pd)
+		sh_key_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
 }
 
@@ -694,7 +777,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 
 	request->made_up = true;
 	pthread_mutex_lock(&sh.lock);
-	pd = memory_pd(real_pd);
+	pd = sh_pd_find(real_pd);
 	if (mr_can_be_made_up(pd, request, gone))
 		mr = mr_make_up(real_pd, request);
 	if (mr && !mr_add(pd, mr, request)) {
@@ -753,7 +836,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 	if (!real)
 		return NULL;
 	pthread_mutex_lock(&sh.lock);
-	known = memory_pd(pd);
+	known = sh_pd_find(pd);
 	if (known) {
 		sh_warn_once(
 			"memory registered by dma-buf is not shadowed yet: connections of that "

@@ -79,11 +79,13 @@ static void quiesce_done(struct sh_job *job)
 {
 	struct quiesce_job *task = (struct quiesce_job *)job;
 	struct sh_qp *qp = task->qp;
+	struct sh_worker *worker = NULL;
 	struct sh_carrier *carrier;
 
 	pthread_mutex_lock(&sh.lock);
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real) {
+		worker = carrier->nic->worker;
 		carrier->in_error = true;
 		carrier->lost = task->lost;
 	}
@@ -91,7 +93,12 @@ static void quiesce_done(struct sh_job *job)
 		qp->quiesce.phase = SH_QUIESCE_DRAINING;
 	if (qp->conn_id && move_quiescing(qp)) {
 		sh_conn_touch(qp);
+		sh.outs_held++;
 		sh_move_drain(qp, sh_now_ns());
+		sh.outs_held--;
+		/* the peer waits for this; what the next commands' connections say goes with it */
+		if (!worker || sh_worker_empty(worker))
+			sh_peers_flush();
 		sh_kick();
 	}
 	sh_job_end(&qp->busy);
@@ -130,6 +137,7 @@ void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch)
 	memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 	qp->quiesce.phase = SH_QUIESCE_COMMAND;
 	qp->quiesce.epoch = epoch;
+	qp->quiesce.keys = sh_keys_last();
 	qp->quiesce.since = now;
 	qp->quiesce.interval = MOVE_POLL_MIN_NS;
 	qp->quiesce.next_at = now + sh.config.flush_wait_ns; /* for a command that hangs */
@@ -150,7 +158,7 @@ static bool move_drain_cqs(struct sh_qp *qp, struct sp_flushed *flushed)
 
 	if (!ret && qp->rcq != qp->scq)
 		ret = shift_provider_mlx5.cq_drain(qp->rcq->sp);
-	shift_provider_mlx5.qp_flushed(qp->sp, flushed);
+	shift_provider_mlx5.qp_flushed(qp->sp, move_commands_done(qp), flushed);
 	return !ret;
 }
 
@@ -200,12 +208,6 @@ static struct sp_wr_info *move_outstanding(struct sh_qp *qp, uint32_t *n)
 	return NULL;
 }
 
-static bool move_self_connected(const struct sh_qp *qp)
-{
-	return qp->own_gid_valid && qp->attr.dest_qp_num == qp->qp->qp_num &&
-	       !memcmp(qp->attr.ah_attr.grh.dgid.raw, qp->own_gid, sizeof(qp->own_gid));
-}
-
 /*
  * What comes to a QP that is connected to itself is what it sends. If all that was published is
  * complete, and all that had to arrive has, then nothing more can, whatever its NIC does.
@@ -215,7 +217,7 @@ static bool move_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flus
 	uint32_t n = 1, posted, done;
 	struct sp_wr_info *info;
 
-	if (!move_self_connected(qp))
+	if (!sh_self_connected(qp))
 		return false;
 	info = move_outstanding(qp, &n);
 	if (info)
@@ -347,9 +349,20 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 		event.recv_count = shift_provider_mlx5.qp_recv_count(qp->sp);
 	if (ret == -ENOENT)
 		event.reason = SC_REASON_KEY;
+	else if (ret == -EIO)
+		event.reason = SC_REASON_FENCED_READ;
 	else if (ret)
 		event.reason = SC_REASON_RESOURCE;
 	sh_conn_event(qp, &event);
+}
+
+/*
+ * The peer sends again when it has our count, which comes behind this: by then it must have heard of the
+ * keys that went away, as another region may have one of them.
+ */
+static bool move_keys_heard(const struct sh_qp *qp)
+{
+	return !qp->peer || (int32_t)(qp->peer->keys_acked - qp->quiesce.keys) >= 0;
 }
 
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
@@ -357,8 +370,12 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 	struct sh_carrier *to = sh_carrier_find(qp, epoch);
 	int ret = -EINVAL;
 
-	if (to && to->sp)
+	if (to && to->sp && !move_keys_heard(qp))
+		ret = -ENOENT; /* asked again soon */
+	else if (to && to->sp) {
+		sh_flush_receive(qp, to->path);
 		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
+	}
 	if (!ret)
 		qp->receiving = to;
 	if (!ret && qp->srq)
@@ -426,10 +443,12 @@ void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count)
 	uint32_t n;
 
 	info = to && to->sp ? move_outstanding(qp, &n) : NULL;
-	if (info && qp->rts_jobs)
+	if (info && qp->rts_jobs) {
 		ret = -ENOENT; /* asked again soon, as for a key that is still to come */
-	else if (info)
+	} else if (info) {
+		sh_flush_move(qp, to->path);
 		ret = move_carry_out(qp, to, info, n, peer_count, &reason);
+	}
 	free(info);
 	if (reason) {
 		event.reason = reason;
@@ -528,6 +547,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	sh_fence_forget(qp);
 	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
 	move_all_to_error(qp);
+	sh_flush_forget(qp); /* behind the failing, or what waits would run */
 	sh_srq_ended(qp);
 }
 
@@ -540,7 +560,9 @@ static void move_key_unknown(struct sh_qp *qp)
 	       qp->qp->qp_num);
 	move_fail_all(qp, IBV_WC_REM_ACCESS_ERR, 0, 0);
 	move_all_to_error(qp);
+	qp->state = IBV_QPS_ERR;
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
+	sh_srq_ended(qp);
 }
 
 void sh_move_publish(struct sh_qp *qp, uint64_t now)
@@ -575,7 +597,8 @@ void sh_move_key_missing(struct sh_qp *qp)
 
 uint64_t sh_move_next_timer(const struct sh_qp *qp)
 {
-	return sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish_at), qp->fence.next_at);
+	return sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish_at),
+			     sh_earlier_ns(qp->fence.next_at, qp->flush.next_at));
 }
 
 void sh_move_timer(struct sh_qp *qp, uint64_t now)
@@ -586,4 +609,6 @@ void sh_move_timer(struct sh_qp *qp, uint64_t now)
 		sh_move_publish(qp, now);
 	if (qp->fence.next_at && qp->fence.next_at <= now)
 		sh_fence_look(qp, now);
+	if (qp->flush.next_at && qp->flush.next_at <= now)
+		sh_flush_run(qp, now);
 }

@@ -208,6 +208,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 	struct sh_qp *qp;
 	uint32_t i;
 
+	sh_peers_hold();
 	sh_paths_changed_nic(nic);
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || (guarded_only && !qp->core.guarded))
@@ -216,6 +217,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 			if (qp->carriers[i].nic == nic)
 				sh_carrier_fault(qp, &qp->carriers[i], reason);
 	}
+	sh_peers_release();
 }
 
 static void nic_look_soon(struct sh_nic *nic)
@@ -296,11 +298,13 @@ static void nic_healed(struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint8_t k;
 
+	sh_peers_hold();
 	sh_paths_changed_nic(nic);
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
+	sh_peers_release();
 }
 
 /* It answered, so it obeys; a NIC that hangs holds this job up and is asked when it is over. */
@@ -355,9 +359,11 @@ static void nic_control_readable(void *arg)
 
 	if (nic->fatal)
 		return;
+	sh_peers_hold();
 	do { /* a full batch leaves the channel unarmed */
 		n = sh_control_poll(nic->control, sh_peer_received, nic);
 	} while (n == SH_CONTROL_RECEIVES);
+	sh_peers_release();
 	if (n != -EIO)
 		return;
 	sh_log(SH_LOG_INFO, "%s: its control channel is dead", nic->name);

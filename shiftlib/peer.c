@@ -7,6 +7,7 @@
 
 #define PEER_KEYS_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define PEER_KEYS_MAX_NS SH_NS_PER_S
+#define KEYS_WAIT_S	 1 /* a peer that has not answered by then does not use them either */
 #define PEER_OPEN_NS	 SH_NS_PER_S /* a control path that could not be opened is tried again */
 #define PEER_REST_NS	 (60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
 #define PEER_SEND_PATHS	 2		    /* what may go over any path goes over so many */
@@ -119,6 +120,7 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 	if (!peer->keys_heard)
 		sh_peer_ask_keys(peer); /* it may remember a time that we do not */
+	sh_peers_hold();
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || qp->peer != peer)
 			continue;
@@ -127,6 +129,7 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 		if (qp->routes[qp->active->path] == path)
 			sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
 	}
+	sh_peers_release();
 }
 
 static bool path_fresh(const struct sh_peer *peer, const struct sh_peer_path *path)
@@ -309,8 +312,12 @@ static void peer_free(struct sh_peer *peer)
 
 	list_del(&peer->link);
 	sh_table_remove(&sh.by_instance, peer_key(peer->instance));
-	for (i = 0; i < peer->n_paths; i++)
+	for (i = 0; i < peer->n_paths; i++) {
+		if (peer->paths[i].out.buf)
+			list_del(&peer->paths[i].out_link);
+		free(peer->paths[i].out.buf);
 		path_close(peer->paths[i].nic, peer->paths[i].path);
+	}
 	peer_free_rkeys(peer);
 	free(peer);
 }
@@ -340,46 +347,115 @@ void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 		sh_control_send(path->path, buf, length); /* lost ones are sent again by the core */
 }
 
+/*
+ * What connections say leaves at once, but while somebody goes over many of them: then it gathers in
+ * one datagram for each path. So a NIC that dies with a thousand connections takes a few datagrams,
+ * and one that dies with a single one does not wait.
+ */
+struct out_record {
+	struct sh_wire_ids ids;
+	const struct sc_msg_standby *standby; /* NULL: it is the other one */
+	const struct sc_msg_state *state;
+};
+
+static void out_flush(struct sh_peer_path *path)
+{
+	void *buf = path->out.buf;
+
+	if (!buf)
+		return;
+	sh_peer_send(path, buf, sh_wire_end(&path->out));
+	list_del(&path->out_link);
+	path->out = (struct sh_wire_writer){ 0 };
+	free(buf);
+}
+
+void sh_peers_hold(void)
+{
+	sh.outs_held++;
+}
+
+void sh_peers_release(void)
+{
+	if (!--sh.outs_held)
+		sh_peers_flush();
+}
+
+void sh_peers_flush(void)
+{
+	while (!list_empty(&sh.outs))
+		out_flush(list_entry(sh.outs.next, struct sh_peer_path, out_link));
+}
+
+/* NULL: no memory, and the message is lost, as datagrams may be. */
+static struct sh_wire_writer *out_begin(const struct sh_peer *peer, struct sh_peer_path *path)
+{
+	void *buf = path->out.buf ? NULL : malloc(SH_WIRE_MAX);
+
+	if (!path->out.buf && !buf)
+		return NULL;
+	if (buf) {
+		sh_wire_begin(&path->out, buf, sh_path_payload_max(path->path), sh.instance,
+			      peer->instance);
+		list_add_tail(&sh.outs, &path->out_link);
+	}
+	return &path->out;
+}
+
+static int out_write(const struct sh_peer *peer, struct sh_peer_path *path,
+		     const struct out_record *record)
+{
+	struct sh_wire_writer *writer = out_begin(peer, path);
+
+	if (!writer)
+		return -ENOMEM;
+	if (record->standby)
+		return sh_wire_put_standby(writer, &record->ids, record->standby);
+	return sh_wire_put_state(writer, &record->ids, record->state);
+}
+
+static void out_put(const struct sh_peer *peer, struct sh_peer_path *path,
+		    const struct out_record *record)
+{
+	if (!path || !path->path || !sh_nic_usable(path->nic))
+		return;
+	if (out_write(peer, path, record) == -ENOSPC) {
+		out_flush(path);
+		out_write(peer, path, record);
+	}
+	if (!sh.outs_held)
+		out_flush(path);
+}
+
 /* What is being left comes last. */
-static void peer_send_everywhere(const struct sh_qp *qp, const void *buf, size_t length)
+static void out_put_everywhere(const struct sh_qp *qp, const struct out_record *record)
 {
 	uint32_t k;
 
 	for (k = qp->n_paths; k-- > 0;)
-		sh_peer_send(qp->routes[k], buf, length);
+		out_put(qp->peer, qp->routes[k], record);
 }
 
 /* Over the path of the standby itself: that it arrives is the proof that the path works. */
 void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere)
 {
-	struct sh_wire_ids ids = peer_ids(qp);
-	struct sh_wire_writer writer;
-	uint8_t buf[256];
-	size_t length;
+	struct out_record record = { .ids = peer_ids(qp), .standby = standby };
 
 	if (!qp->peer || standby->path >= qp->n_paths)
 		return;
-	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, qp->peer->instance);
-	sh_wire_put_standby(&writer, &ids, standby);
-	length = sh_wire_end(&writer);
 	if (everywhere)
-		peer_send_everywhere(qp, buf, length);
+		out_put_everywhere(qp, &record);
 	else
-		sh_peer_send(qp->routes[standby->path], buf, length);
+		out_put(qp->peer, qp->routes[standby->path], &record);
 }
 
 /* Over every live path: whichever died, another carries it. */
 void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
 {
-	struct sh_wire_ids ids = peer_ids(qp);
-	struct sh_wire_writer writer;
-	uint8_t buf[256];
+	struct out_record record = { .ids = peer_ids(qp), .state = state };
 
-	if (!qp->peer)
-		return;
-	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, qp->peer->instance);
-	sh_wire_put_state(&writer, &ids, state);
-	peer_send_everywhere(qp, buf, sh_wire_end(&writer));
+	if (qp->peer)
+		out_put_everywhere(qp, &record);
 }
 
 /* Over some live paths, others each time: a datagram that is lost with its path is sent again. */
@@ -453,12 +529,15 @@ static void peer_keys_acked(struct sh_peer *peer, uint32_t seq)
 		return;
 	peer->keys_acked = seq;
 	peer->keys_interval = 0;
+	pthread_cond_broadcast(&sh.idle); /* sh_key_wait */
 	peer_send_keys(peer, sh_now_ns());
 	if (!peer->keys_waiting)
 		return;
+	sh_peers_hold();
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		if (qp->conn_id && qp->peer == peer)
 			sh_standby_keys_heard(qp);
+	sh_peers_release();
 }
 
 /* Readers find it without the lock: it stays until the peer is forgotten. */
@@ -476,10 +555,29 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 	return map;
 }
 
+static bool key_begins(const struct sh_wire_key *key)
+{
+	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
+}
+
+/* What went away before the journal began anew is not in it. */
+static void peer_keys_forget(struct sh_peer *peer)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < SH_MAX_NICS; i++)
+		for (j = 0; j < SH_MAX_NICS; j++)
+			if (peer->rkeys[i][j])
+				sh_keymap_clear(peer->rkeys[i][j]);
+	shift_provider_mlx5.keys_changed();
+}
+
 static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 {
 	struct sh_keymap *map;
 
+	if (key_begins(key))
+		peer_keys_forget(peer);
 	if (key->nic >= SH_MAX_NICS || key->backup_nic >= SH_MAX_NICS)
 		return;
 	map = sh_peer_rkeys(peer, key->nic, key->backup_nic);
@@ -498,11 +596,6 @@ static void peer_send_key_ack(struct sh_peer *peer)
 	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
 	sh_wire_put_keys_ack(&writer, peer->keys_heard);
 	peer_send_any(peer, buf, sh_wire_end(&writer));
-}
-
-static bool key_begins(const struct sh_wire_key *key)
-{
-	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
 }
 
 /* One behind a gap is not for us, but where the journal begins anew: all that is valid follows. */
@@ -647,6 +740,60 @@ void sh_key_remove(struct sh_mr *mr, uint8_t path)
 		return;
 	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
 	keys_tell();
+}
+
+/* ---- keys that are given out again ----------------------------------------------------------- */
+
+/* It translates our keys, or is about to. */
+static bool peer_translates(const struct sh_peer *peer)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer &&
+		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
+			return true;
+	return false;
+}
+
+static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
+{
+	uint32_t i;
+
+	if (peer->keys_acked < sh.keys.before)
+		return true;
+	for (i = peer->keys_acked - sh.keys.before; i < sh.keys.n; i++)
+		if (sh.keys.entries[i].op == SH_WIRE_KEY_REMOVE && sh.keys.entries[i].rkey == rkey)
+			return true;
+	return false;
+}
+
+static bool key_stale(uint32_t rkey)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (peer->conns && peer_key_stale(peer, rkey) && peer_translates(peer))
+			return true;
+	return false;
+}
+
+/*
+ * The kernel's driver gives the key of a region that is gone to the next one. A peer that has not heard
+ * of it yet would take it for what it was: a request of its application, which learns of the key from
+ * ours, would be refused on the other NIC, or write where it must not.
+ */
+void sh_key_wait(uint32_t rkey)
+{
+	struct timespec until;
+	int ret = 0;
+
+	if (!key_stale(rkey))
+		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += KEYS_WAIT_S;
+	while (!ret && key_stale(rkey))
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 }
 
 /* ---- our NICs' addresses: told when they change --------------------------------------------- */

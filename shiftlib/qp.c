@@ -236,7 +236,9 @@ static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct 
 	if (!srq)
 		return NULL;
 	qp_set_srq(how, srq);
+	qp->srq->pinned++;
 	real = qp_create_real(how);
+	qp->srq->pinned--;
 	qp_set_srq(how, how->srq);
 	return real;
 }
@@ -292,7 +294,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		return real;
 	}
 	qp->ctx = sh_ctx_find(how->context);
-	qp->pd = sh_table_get(&sh.by_pd, how->attr->pd);
+	qp->pd = sh_pd_find(how->attr->pd);
 	qp->scq = sh_table_get(&sh.by_cq, how->scq);
 	qp->rcq = sh_table_get(&sh.by_cq, how->rcq);
 	qp->srq = sh_srq_driven(how->srq);
@@ -397,7 +399,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	init.sq_sig_all = plain.sq_sig_all;
 	qp->qp = real;
 	qp->ctx = sh_ctx_find(real->context);
-	qp->pd = sh_table_get(&sh.by_pd, real->pd);
+	qp->pd = sh_pd_find(real->pd);
 	qp->scq = sh_table_get(&sh.by_cq, real->send_cq);
 	qp->rcq = sh_table_get(&sh.by_cq, real->recv_cq);
 	qp->srq = sh_srq_driven(real->srq);
@@ -524,31 +526,50 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	bool moved = qp_moved(qp);
 	int ret;
 
-	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR && !sh_srq_connectable(qp)) {
+	if (ends)
+		qp_app_ends(qp);
+	if (ends && attr->qp_state == IBV_QPS_RESET)
+		sh_conn_close(qp);
+	ret = qp_modify_real(qp, attr, mask);
+	if (ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET)))
+		return ret;
+	qp_capture(qp, attr, mask);
+	if (ret)
+		qp->qp->state = qp->state;
+	if (mask & IBV_QP_STATE) {
+		qp_state_reached(qp, attr->qp_state);
+		sh_carriers_wait_rts(qp);
+	}
+	return 0;
+}
+
+/*
+ * On a shared receive queue. It may take receives before the command to RTR has returned, and the
+ * engine counts it behind that: meanwhile they must not be given to another NIC.
+ */
+static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int ret;
+
+	if (!sh_srq_connectable(qp)) {
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x cannot be connected: the receives of its shared queue have left "
 		       "%s while it was being set up; make it anew",
 		       qp->qp->qp_num, qp->ctx->nic->name);
 		return EIO;
 	}
-	if (ends)
-		qp_app_ends(qp);
-	if (ends && attr->qp_state == IBV_QPS_RESET)
-		sh_conn_close(qp);
-	ret = qp_modify_real(qp, attr, mask);
-	if (ret && moved && !(ends && attr->qp_state == IBV_QPS_RESET)) {
-		qp_capture(qp, attr, mask);
-		qp->qp->state = qp->state;
-		return 0;
-	}
-	if (ret)
-		return ret;
-	qp_capture(qp, attr, mask);
-	if (mask & IBV_QP_STATE) {
-		qp_state_reached(qp, attr->qp_state);
-		sh_carriers_wait_rts(qp);
-	}
-	return 0;
+	qp->srq->pinned++;
+	ret = qp_modify_driven(qp, attr, mask);
+	qp->srq->pinned--;
+	sh_srq_look(qp->srq);
+	return ret;
+}
+
+static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (qp->srq && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		return qp_modify_to_rtr(qp, attr, mask);
+	return qp_modify_driven(qp, attr, mask);
 }
 
 int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
@@ -560,7 +581,7 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 	qp = sh_table_get(&sh.by_qp, real);
 	if (!qp && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_INIT)
 		qp = qp_adopt(real);
-	ret = qp && qp->sp ? qp_modify_driven(qp, attr, mask) : -1;
+	ret = qp && qp->sp ? qp_modify(qp, attr, mask) : -1;
 	if (qp && qp->refused)
 		ret = EOPNOTSUPP;
 	pthread_mutex_unlock(&sh.lock);
@@ -646,7 +667,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 		driven = qp->sp;
 		sh_wait_idle(&qp->busy);
 		if (qp->srq)
-			qp->srq->dying++; /* it may take receives until the kernel has done it */
+			qp->srq->pinned++; /* it may take receives until the kernel has done it */
 		qp_release(qp);
 	}
 	pthread_mutex_unlock(&sh.lock);
@@ -655,7 +676,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 	sh_async_forget_end(async, real);
 	if (qp && qp->srq) {
 		pthread_mutex_lock(&sh.lock);
-		qp->srq->dying--;
+		qp->srq->pinned--;
 		qp_release_srq(qp);
 		sh_srq_look(qp->srq);
 		pthread_mutex_unlock(&sh.lock);

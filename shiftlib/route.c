@@ -40,19 +40,23 @@ void sh_paths_changed_nic(const struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint8_t k;
 
+	sh_peers_hold();
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		for (k = 0; k < qp->n_paths; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_paths_changed(qp);
+	sh_peers_release();
 }
 
 void sh_paths_changed_peer(const struct sh_peer *peer)
 {
 	struct sh_qp *qp;
 
+	sh_peers_hold();
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		if (qp->peer == peer)
 			sh_paths_changed(qp);
+	sh_peers_release();
 }
 
 /* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */

@@ -37,6 +37,18 @@ void sh_job_end(struct sh_busy *busy)
 		pthread_cond_broadcast(&sh.idle);
 }
 
+void sh_job_lock(void)
+{
+	sh_thread_urgent();
+	pthread_mutex_lock(&sh.lock);
+}
+
+void sh_job_unlock(void)
+{
+	pthread_mutex_unlock(&sh.lock);
+	sh_thread_ordinary();
+}
+
 void sh_wait_idle(struct sh_busy *busy)
 {
 	while (busy->jobs)
@@ -76,6 +88,7 @@ void sh_mail_drain(void)
 {
 	struct sh_qp *qp = atomic_exchange_explicit(&sh.mail, NULL, memory_order_acquire);
 
+	sh_peers_hold();
 	while (qp) {
 		/* next before pending: with pending 0 the data path may push the QP again. */
 		struct sh_qp *next = atomic_load_explicit(&qp->mail_next, memory_order_relaxed);
@@ -84,6 +97,7 @@ void sh_mail_drain(void)
 		sh_conn_pending(qp, pending);
 		qp = next;
 	}
+	sh_peers_release();
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -209,6 +223,7 @@ static void *shell_main(void *arg)
 	pthread_mutex_lock(&sh.lock);
 	while (!sh.stopping) {
 		shell_arm();
+		sh_peers_flush();
 		pthread_mutex_unlock(&sh.lock);
 		n = epoll_wait(sh.epoll_fd, events, SHELL_EVENTS, -1);
 		pthread_mutex_lock(&sh.lock);
@@ -296,6 +311,7 @@ static void shell_lists_init(void)
 	list_init(&sh.ended);
 	list_init(&sh.qps);
 	list_init(&sh.touched);
+	list_init(&sh.outs);
 	list_init(&sh.intros.line);
 	list_init(&sh.intros.withdrawals);
 }

@@ -138,8 +138,10 @@ struct sh_shadow_cq {
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_cq *cq;
-	struct ibv_comp_channel *channel;
-	struct sp_cq_ring *ring;
+	struct ibv_comp_channel *channel; /* that of all shadow CQs of the facade there */
+	struct sh_cq_feed feed;
+	struct sp_cq_ring *ring; /* NULL: the engine has let go of it */
+	bool holds;		 /* the incarnation */
 };
 
 /* An opened context of the application. */
@@ -157,6 +159,7 @@ struct sh_ctx {
 	bool death_masked;    /* of its NIC: the application was never told */
 	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
 	bool prepared;	      /* NICs opening: some RC QP was made */
+	uint32_t n_self;      /* QPs that are connected to themselves */
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
 	struct list_node pds, cqs, srqs;
 	struct {
@@ -173,7 +176,13 @@ struct sh_pd {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	_Atomic bool
 		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
-	struct list_node mrs;
+	struct list_node mrs, parents;
+};
+
+struct sh_parent {
+	struct list_node link; /* sh_pd.parents */
+	struct ibv_pd *real;
+	struct sh_pd *pd;
 };
 
 struct sh_mr {
@@ -239,15 +248,19 @@ struct sh_srq {
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq *sp;
 	uint32_t qps;
-	bool left;	/* to the provider, for a QP that the engine does not drive */
-	uint32_t dying; /* QPs of it that are being destroyed: their NIC may still take receives */
-	_Atomic uint32_t pending; /* enum sh_srq_pending, from the data path */
-	uint64_t look_at;	  /* again; 0: no need */
+	bool left; /* to the provider, for a QP that the engine does not drive */
+	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
+	 * the engine does not count them. */
+	uint32_t pinned;
+	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
+	uint64_t look_at;		 /* again; 0: no need */
+	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
-	struct sh_thief thief; /* on the application's own */
+	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
+	struct sh_thief thief;	 /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -260,6 +273,8 @@ struct sh_peer_path {
 	struct sh_path_health health;
 	enum sh_path_need need; /* being found out */
 	bool told_up, told_steady;
+	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	struct list_node out_link; /* then in sh.outs */
 };
 
 /* A NIC of a peer, as the KV or the peer itself told. */
@@ -297,6 +312,7 @@ enum sh_pending {
 	SH_PENDING_KEY = 2,
 	SH_PENDING_PROGRESS = 4,
 	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
+	SH_PENDING_GATED = 16,
 };
 
 enum sh_quiesce {
@@ -327,6 +343,19 @@ struct sh_carrier {
 	struct sc_address address;
 	/* quiesce: the command to ERR was given, has returned, said that the device is gone */
 	bool to_error, in_error, lost;
+};
+
+/* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
+struct sh_reader {
+	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
+	bool own; /* in the application's context; else holds on to the NIC's incarnation */
+	bool asked, failed;
+	uint32_t incarnation;
+	struct ibv_pd *pd; /* NULL: the replica's, or the application's */
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	void *scratch;
 };
 
 /* A driven QP; with a connection once it is connected. */
@@ -389,6 +418,7 @@ struct sh_qp {
 	struct {
 		enum sh_quiesce phase;
 		uint32_t epoch; /* carriers before it */
+		uint32_t keys;	/* the last of our journal when it began */
 		uint64_t since, next_at, interval;
 	} quiesce;
 	struct { /* sends of which no completion tells: the last one, and when */
@@ -405,6 +435,14 @@ struct sh_qp {
 		bool laid;
 		uint64_t since, next_at, interval;
 	} fence;
+	struct {	      /* of one that is connected to itself */
+		bool counted; /* in its context's n_self */
+		bool shut;    /* its sends wait until other NICs have read */
+		uint32_t n;   /* so many of them wait for those of `asked`, by path */
+		uint8_t asked;
+		uint64_t next_at;
+		struct sh_reader readers[SC_MAX_PATHS];
+	} flush;
 	struct {
 		enum ibv_wc_status status;
 		uint32_t vendor_err;
@@ -419,6 +457,7 @@ struct sh_qp {
 	_Atomic uint32_t pending;
 	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
 	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
 	struct sh_qp *_Atomic mail_next;
 
@@ -426,7 +465,8 @@ struct sh_qp {
 		uint32_t moves;
 		uint64_t resubmitted, settled;
 	} totals;
-	struct sh_move *move; /* figures of the move under way or of the last one */
+	uint64_t settled_before; /* the last time that retries were not answered */
+	struct sh_move *move;	 /* figures of the move under way or of the last one */
 };
 
 /* Figures of one move, kept for status and SHIFT_STATS. */
@@ -474,9 +514,12 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	struct sh_timers timers; /* of connections; room for all of them */
 	struct list_node touched;
-	uint64_t audit_at; /* next look whether somebody forgot to touch */
+	struct list_node outs; /* paths with something to send */
+	uint32_t outs_held;    /* somebody goes over many connections */
+	uint64_t audit_at;     /* next look whether somebody forgot to touch */
 	uint32_t n_moves, n_ended;
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
+	struct sh_table by_parent;			    /* parent domain -> struct sh_parent */
 	struct sh_table by_instance;			    /* number of an instance -> peer */
 	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
@@ -513,7 +556,10 @@ void sh_kick(void);			 /* makes the background thread look at its timers again *
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */
-void sh_mail_drain(void);		 /* lock held: handle what the data path reported */
+/* The lock, in a job that is not urgent: whoever waits for it is. */
+void sh_job_lock(void);
+void sh_job_unlock(void);
+void sh_mail_drain(void); /* lock held: handle what the data path reported */
 int sh_watch_fd(int fd, struct sh_watch *watch);
 void sh_unwatch_fd(int fd);
 
@@ -571,6 +617,7 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 /* memory.c */
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the background */
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
+struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
 /* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
 void sh_qp_forget(struct sh_qp *qp);
@@ -600,6 +647,7 @@ bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
 int sh_srq_leave(struct sh_srq *srq);
 void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
 void sh_srq_run(uint64_t now);
 uint64_t sh_srq_next_timer(void);
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
@@ -644,6 +692,14 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now);
 uint64_t sh_move_next_timer(const struct sh_qp *qp);
 void sh_move_timer(struct sh_qp *qp, uint64_t now);
 
+/* flush.c: READs of QPs that are connected to themselves, on every NIC that receives */
+void sh_flush_connected(struct sh_qp *qp);		     /* any QP */
+void sh_flush_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
+void sh_flush_move(struct sh_qp *qp, uint8_t path);	     /* before it reads there */
+void sh_flush_run(struct sh_qp *self, uint64_t now);
+void sh_flush_forget(struct sh_qp *self); /* what waits runs */
+void sh_flush_drop(struct sh_qp *qp);	  /* lock given up meanwhile; the connection is closed */
+
 /* fence.c: the ordered switch */
 void sh_fence_lay(struct sh_qp *qp, uint32_t number);
 void sh_fence_lift(struct sh_qp *qp);
@@ -667,6 +723,10 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it,
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
 int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn);
+/* A QP of SHIFT's own, with the limits, times and rights of attr, on the worker of its NIC. */
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *attr);
+bool sh_self_connected(const struct sh_qp *qp); /* the application's own is */
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
@@ -696,6 +756,10 @@ void sh_peers_forget(uint64_t now);
 /* Over the standby's own path, or over every live one. */
 void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere);
 void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
+/* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
+void sh_peers_hold(void);
+void sh_peers_release(void);
+void sh_peers_flush(void); /* what was left behind leaves */
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 void sh_peer_received(void *nic, const void *buf, size_t len);
 void sh_peer_timer(struct sh_peer *peer, uint64_t now);
@@ -705,6 +769,8 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 void sh_key_add(struct sh_mr *mr, uint8_t path);
 void sh_key_remove(struct sh_mr *mr, uint8_t path);
 uint32_t sh_keys_last(void); /* number of the last entry of the journal */
+/* Behind the registration of a key that another region may have had. Lock given up meanwhile. */
+void sh_key_wait(uint32_t rkey);
 
 /* stats.c */
 struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);

@@ -96,6 +96,9 @@ void shift_query_port_note(struct ibv_context *context, uint8_t port, const void
 
 struct ibv_pd *shift_alloc_pd(struct ibv_context *context);
 int shift_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *shift_alloc_parent_domain(
+	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr,
+	struct ibv_pd *(*alloc)(struct ibv_context *, struct ibv_parent_domain_init_attr *));
 
 struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			    unsigned int access, bool iova2);

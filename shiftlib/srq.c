@@ -12,7 +12,10 @@
 #include <string.h>
 #include "shiftlib/shell.h"
 
-#define SRQ_RETRY_NS SH_NS_PER_MS
+#define SRQ_RETRY_NS	 SH_NS_PER_MS
+#define SRQ_RETRY_MAX_NS (100 * SH_NS_PER_MS)
+/* Receives wait so long on a NIC that all have left, for queue pairs that are being set up there. */
+#define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
 
 enum sh_srq_pending {
 	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC */
@@ -207,8 +210,8 @@ struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold)
 	int ret;
 
 	*hold = NULL;
-	if (!srq_state(shift_provider_mlx5.srq_own(srq->sp)).spoiled)
-		return srq->srq;
+	if (!srq->own_idle_since && !srq_state(shift_provider_mlx5.srq_own(srq->sp)).spoiled)
+		return srq->srq; /* an idle one is about to give its receives away */
 	while (!srq->own || srq_state(srq->own->ring).spoiled) {
 		ret = srq_own_make(srq);
 		if (ret) {
@@ -254,6 +257,32 @@ static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *sh
 			sh_carrier_fault(qp, qp->standby, SC_REASON_RESOURCE);
 }
 
+/*
+ * A queue pair that is not connected yet would lose its queue. If the NIC is dead, that does not matter
+ * any more.
+ */
+static bool srq_set_up_for(const struct sh_srq *srq)
+{
+	struct sh_qp *qp;
+
+	if (srq->ctx->death_masked)
+		return false;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && !qp->own_srq &&
+		    (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT))
+			return true;
+	return false;
+}
+
+static bool srq_own_awaited(struct sh_srq *srq)
+{
+	uint64_t now = sh_now_ns();
+
+	if (!srq->own_idle_since)
+		srq->own_idle_since = now;
+	return now - srq->own_idle_since < SRQ_CONNECT_NS && srq_set_up_for(srq);
+}
+
 /* Its receives are given to the others, if nobody takes them here. Returns: later. */
 static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 			const struct sh_shadow_srq *shadow)
@@ -261,9 +290,11 @@ static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 	struct sp_srq_state state = srq_state(ring);
 	uint32_t n;
 
+	if (!shadow && state.users)
+		srq->own_idle_since = 0;
 	if (state.users || state.spoiled || !state.receives)
 		return false;
-	if (srq->dying || (shadow && srq_awaited(srq, shadow)))
+	if (srq->pinned || (shadow ? srq_awaited(srq, shadow) : srq_own_awaited(srq)))
 		return true;
 	n = shift_provider_mlx5.srq_recover(ring);
 	sh_log(SH_LOG_INFO, "shared receive queue: %u receives left %s", n,
@@ -295,10 +326,13 @@ void sh_srq_look(struct sh_srq *srq)
 
 	if (srq_wanted_elsewhere(srq, own))
 		later |= srq_give_up(srq, own, NULL);
+	else
+		srq->own_idle_since = 0;
 	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
 		if (srq_wanted_elsewhere(srq, shadow->ring))
 			later |= srq_give_up(srq, shadow->ring, shadow);
-	srq->look_at = later ? sh_now_ns() + SRQ_RETRY_NS : 0;
+	if (later)
+		srq->look_at = sh_earlier_ns(srq->look_at, sh_now_ns() + SRQ_RETRY_NS);
 }
 
 static void srq_limit_event(struct sh_srq *srq)
@@ -311,16 +345,45 @@ static void srq_limit_event(struct sh_srq *srq)
 			      "a shared receive queue is lost");
 }
 
+/* Again and again, ever less often: a key comes soon, or never. */
+static void srq_feed(struct sh_srq *srq, uint64_t now)
+{
+	if (!shift_provider_mlx5.srq_feed(srq->sp, now, sh.config.core.deadline_ns)) {
+		srq->feed_interval = 0;
+		return;
+	}
+	if (!srq->feed_interval || srq->feed_at <= now) {
+		srq->feed_interval = srq->feed_interval ? srq->feed_interval * 2 : SRQ_RETRY_NS;
+		if (srq->feed_interval > SRQ_RETRY_MAX_NS)
+			srq->feed_interval = SRQ_RETRY_MAX_NS;
+		srq->feed_at = now + srq->feed_interval;
+	}
+	srq->look_at = sh_earlier_ns(srq->look_at, srq->feed_at);
+}
+
+void sh_srq_keys_came(struct sh_ctx *ctx)
+{
+	struct sh_srq *srq;
+
+	list_for_each (&ctx->srqs, srq, struct sh_srq, link)
+		if (srq->feed_interval) {
+			srq->look_at = srq->feed_at = sh_now_ns();
+			sh_kick();
+		}
+}
+
 static void srq_run(struct sh_srq *srq, uint64_t now)
 {
 	uint32_t pending = atomic_exchange(&srq->pending, 0);
+	bool due = srq->look_at && srq->look_at <= now;
 
+	if (due)
+		srq->look_at = 0;
 	if (pending & SRQ_PENDING_LIMIT)
 		srq_limit_event(srq);
-	if ((srq->look_at && srq->look_at <= now) || (pending & SRQ_PENDING_STUCK))
+	if (due || (pending & SRQ_PENDING_STUCK))
 		sh_srq_look(srq);
-	if (shift_provider_mlx5.srq_feed(srq->sp) && !srq->look_at)
-		srq->look_at = now + SRQ_RETRY_NS;
+	srq_feed(srq, now);
 	sh_thief_run(srq, now);
 }
 
@@ -410,7 +473,7 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 	pthread_mutex_lock(&sh.lock);
 	srq->srq = real;
 	srq->ctx = sh_ctx_find(pd->context);
-	srq->pd = sh_table_get(&sh.by_pd, pd);
+	srq->pd = sh_pd_find(pd);
 	srq->attr = *attr;
 	list_init(&srq->shadows);
 	if (!srq->ctx || !srq->ctx->dev || !srq->pd ||

@@ -11,7 +11,6 @@
 #include "shiftlib/shell.h"
 
 #define THIEF_DEPTH   64 /* receives that it asks for at a time */
-#define THIEF_PORT    1
 #define THIEF_TIMEOUT 14
 #define THIEF_LOOK_NS (200 * SH_NS_PER_US)
 #define THIEF_SLOW_NS (100 * SH_NS_PER_MS) /* then it is looked at less often */
@@ -35,32 +34,9 @@ struct thief_job {
 
 static int thief_connect(const struct thief_job *task)
 {
-	const struct sh_address *own = &task->address;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = THIEF_PORT };
-	struct ibv_qp_attr timing = { .timeout = THIEF_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7 };
-	int ret;
+	struct ibv_qp_attr attr = { .timeout = THIEF_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7 };
 
-	ret = sh.real->modify_qp(task->qp, &attr,
-				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					 IBV_QP_ACCESS_FLAGS);
-	if (ret)
-		return ret;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				     .path_mtu = (enum ibv_mtu)own->mtu,
-				     .dest_qp_num = task->qp->qp_num,
-				     .min_rnr_timer = 1,
-				     .ah_attr = { .port_num = THIEF_PORT, .dlid = own->lid } };
-	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
-		attr.ah_attr.is_global = 1;
-		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
-		attr.ah_attr.grh.sgid_index = own->gid_index;
-		attr.ah_attr.grh.hop_limit = 1;
-	}
-	ret = sh.real->modify_qp(task->qp, &attr,
-				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					 IBV_QP_MIN_RNR_TIMER);
-	return ret ? ret : sh_carrier_to_rts(task->qp, &timing, 0);
+	return sh_connect_to_itself(task->qp, &task->address, &attr);
 }
 
 static void thief_make_run(struct sh_job *job)

@@ -155,6 +155,7 @@ static void watch_path_lost(struct sh_peer *peer, struct sh_peer_path *path, uin
 	sh_log(SH_LOG_WARN, "%s: the peer's NIC %u does not answer any more, another one does",
 	       path->nic->name, path->remote_nic);
 	sh_path_fall(&path->health, now);
+	sh_peers_hold();
 	sh_paths_changed_peer(peer);
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!watch_works(qp) || qp->peer != peer)
@@ -166,6 +167,7 @@ static void watch_path_lost(struct sh_peer *peer, struct sh_peer_path *path, uin
 				sh_carrier_fault(qp, carrier, SC_REASON_SILENCE);
 		}
 	}
+	sh_peers_release();
 }
 
 /* Else a path that passes heartbeats but not the work would take its connections back for ever. */

@@ -212,6 +212,16 @@ int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 	return ret;
 }
 
+bool sh_worker_empty(struct sh_worker *worker)
+{
+	bool empty;
+
+	pthread_mutex_lock(&worker->lock);
+	empty = !worker->urgent.first && !worker->background.first;
+	pthread_mutex_unlock(&worker->lock);
+	return empty;
+}
+
 uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker)
 {
 	return atomic_load_explicit(&worker->busy_since_ns, memory_order_relaxed);

@@ -33,6 +33,9 @@ struct sh_worker *sh_worker_start(const char *name);
  */
 int sh_worker_submit(struct sh_worker *worker, struct sh_job *job);
 
+/* Nothing is queued behind the present job. Any thread. */
+bool sh_worker_empty(struct sh_worker *worker);
+
 /* Since when the present job runs (sh_now_ns clock); 0: idle. Any thread, no lock. */
 uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker);
 

@@ -119,6 +119,8 @@ struct sn_nic {
 				       * stay dead (EIO), keys and QPNs start elsewhere */
 	_Atomic uint32_t mr_limit;    /* memory regions that one context may have; 0: no limit */
 	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
+	_Atomic uint64_t
+		posted_ns; /* payload is in memory so long after its completion; 0: before */
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;

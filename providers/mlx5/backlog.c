@@ -44,20 +44,31 @@ int ring_backlog_reserve(struct sp_cq *cq, uint32_t n)
 	}
 }
 
+/* Were there any that nobody has answered? */
+static bool armings_answer(struct ring_armings *armings)
+{
+	uint64_t told = atomic_load(&armings->told), count;
+
+	do {
+		count = atomic_load(&armings->count);
+		if (!ring_armings_open(count, told))
+			return false;
+	} while (!atomic_compare_exchange_weak(&armings->told, &told, count));
+	return true;
+}
+
 /*
  * An event for an application that waits for one: once per arming. Any lock may be held. The fence
- * is between `lone`, which the caller has cleared, and `armed`: see ring_req_notify.
+ * is between `lone`, which the caller has cleared, and the armings: see notify().
  */
 void ring_backlog_event(struct sp_cq *cq, bool solicited)
 {
-	uint32_t armed;
-
 	__sync_synchronize();
-	armed = atomic_load(&cq->armed);
-	if (!armed || (armed == RING_ARMED_SOLICITED && !solicited))
+	if (!armings_answer(&cq->armings[RING_ARMED_ANY]) &&
+	    (!solicited || !armings_answer(&cq->armings[RING_ARMED_SOLICITED])))
 		return;
-	if (atomic_exchange(&cq->armed, 0))
-		cq->dev->cb->cq_event(cq->cookie);
+	ring_cq_told(cq);
+	cq->dev->cb->cq_event(cq->cookie);
 }
 
 /* Room was reserved under the same hold of the lock. */

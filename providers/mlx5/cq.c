@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_poll_cq, arming, and what all pollers share: taking one completion out of a ring. */
+#include <sched.h>
+
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/srq.h"
@@ -240,8 +242,7 @@ void ring_cq_refresh_slow(struct sp_cq *cq)
 	cq->active = active ? active : &cq->ring;
 	cq->more = more;
 	cq->slow = more || cq->ex;
-	atomic_store_explicit(&cq->lone, more || cq->active != &cq->ring ? NULL : cq->ring.uar,
-			      memory_order_relaxed);
+	atomic_store_explicit(&cq->lone, more ? NULL : cq->active, memory_order_release);
 	if (cq->held && cq->active != before)
 		cq->owes = true;
 }
@@ -431,37 +432,71 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
  * What the arm register takes, as it is stored: the arm word, which the record has too, and the
  * CQN. Of the word, ring->arm has the arm number, and the record the consumer index. One that is
  * behind, as while a completion is held, makes the NIC tell of what has been seen already, which it
- * may.
+ * may. The NIC, woken by the register, reads the record.
  */
-RING_INLINE uint64_t arm_record(struct sp_cq_ring *ring, uint64_t arm, bool solicited)
+RING_INLINE void arm_both(struct sp_cq_ring *ring, bool solicited)
 {
+	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+
 	arm |= ring_first_word(__atomic_load_n(&ring->dbrec[RING_CQ_SET_CI], __ATOMIC_RELAXED));
 	if (solicited)
 		arm |= ring_first_word(htobe32(MLX5_CQ_DB_REQ_NOT_SOL));
 	__atomic_store_n(&ring->dbrec[RING_CQ_ARM], ring_first_word_of(arm), __ATOMIC_RELEASE);
-	/* the NIC, woken by the register, reads the record; TSan knows no C11 fences */
-	__sync_synchronize();
-	return arm;
-}
-
-RING_INLINE void arm_register(uint8_t *uar, uint64_t arm)
-{
-	ring_wc_start();
-	ring_store64(uar + MLX5_CQ_DOORBELL, arm);
-	ring_wc_flush();
+	ring_wc_start_unlocked();
+	ring_store64(ring->uar + MLX5_CQ_DOORBELL, arm);
 }
 
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
 {
-	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
-
-	arm_register(ring->uar, arm_record(ring, arm, solicited));
+	arm_both(ring, solicited);
+	ring_wc_flush();
 }
 
-static RING_NOINLINE int notify_locked(struct sp_cq *cq, bool solicited)
+static bool armings_open(struct ring_armings *armings)
 {
+	return ring_armings_open(atomic_load(&armings->count), atomic_load(&armings->told));
+}
+
+/* Does the application wait for an event, and for which? */
+enum ring_armed ring_cq_armed(struct sp_cq *cq)
+{
+	if (armings_open(&cq->armings[RING_ARMED_ANY]))
+		return RING_ARMED_ANY;
+	return armings_open(&cq->armings[RING_ARMED_SOLICITED]) ? RING_ARMED_SOLICITED
+								: RING_ARMED_NOT;
+}
+
+/* It is told of one: an event answers all armings so far, but those under way (see notify). */
+void ring_cq_told(struct sp_cq *cq)
+{
+	struct ring_armings *any = &cq->armings[RING_ARMED_ANY];
+	struct ring_armings *solicited = &cq->armings[RING_ARMED_SOLICITED];
+	uint64_t n_any = atomic_load_explicit(&any->count, memory_order_acquire);
+	uint64_t n_solicited = atomic_load_explicit(&solicited->count, memory_order_acquire);
+
+	if (ring_unlikely((n_any | n_solicited) % RING_ARMING))
+		return;
+	atomic_store_explicit(&any->told, n_any, memory_order_relaxed);
+	atomic_store_explicit(&solicited->told, n_solicited, memory_order_relaxed);
+}
+
+/* `lone` is cleared. As ring_lock_wait: a thread is in there for some instructions only. */
+void ring_cq_wait_armers(struct sp_cq *cq)
+{
+	__sync_synchronize();
+	for (int kind = RING_ARMED_ANY; kind < RING_ARMED_NOT; kind++)
+		while (atomic_load(&cq->armings[kind].count) % RING_ARMING)
+			sched_yield();
+}
+
+/* These look the CQ up once more, so that its caller need not keep it where they take it. */
+static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed kind)
+{
+	struct sp_cq *cq = ring_cq_known(ibv->context, ibv->handle);
+	bool solicited = kind == RING_ARMED_SOLICITED;
+
+	atomic_fetch_sub(&cq->armings[kind].count, RING_ARMER);
 	ring_lock(&cq->lock);
-	atomic_store(&cq->armed, solicited ? RING_ARMED_SOLICITED : RING_ARMED_ANY);
 	ring_cq_arm_ring(cq->active, solicited);
 	if (cq->more) {
 		for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
@@ -478,26 +513,30 @@ static RING_NOINLINE int notify_locked(struct sp_cq *cq, bool solicited)
 }
 
 /*
- * No lock, as in libmlx5, while only ring 0 can complete. Two orders make that right.
+ * No lock, as in libmlx5, while only one ring can complete. Three orders make that right; the count
+ * of armings, which has the threads that are in here, is the fence of all three.
  * Who makes it otherwise (a completion for the backlog, another ring that comes alive) clears
- * `lone`, and looks at `armed` behind a full fence; here it is the other way round, with the fence
- * of arm_record in between: one of both sees the other's store, and arms or wakes.
- * Who reads an event clears `armed` before it moves the arm number; here the number is acquired
- * before `armed` is stored: an arming that counts for the NIC is not taken back.
+ * `lone`, and looks at the count behind a full fence; here it is the other way round: one of both
+ * sees what the other stored, and arms or wakes.
+ * Who reads an event looks at the count before it moves the arm number. A thread that it finds in
+ * here may take the number from before or behind: its arming is not taken for answered. One that
+ * has left took the number from before, which counts for nothing now: it is.
+ * Who deletes a ring clears `lone`, and waits behind a full fence until nobody is in here;
+ * who finds it in `lone` was counted before: struct, record and register stay until it has left.
  */
-RING_INLINE int notify(struct sp_cq *cq, bool solicited)
+RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_armed kind)
 {
-	struct sp_cq_ring *ring = &cq->ring;
-	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_acquire);
-	uint8_t *uar;
+	struct sp_cq_ring *ring;
 
-	atomic_store_explicit(&cq->armed, solicited ? RING_ARMED_SOLICITED : RING_ARMED_ANY,
-			      memory_order_relaxed);
-	arm = arm_record(ring, arm, solicited);
-	uar = atomic_load_explicit(&cq->lone, memory_order_relaxed);
-	if (ring_unlikely(!uar))
-		return notify_locked(cq, solicited);
-	arm_register(uar, arm);
+	atomic_fetch_add(&cq->armings[kind].count, RING_ARMING + RING_ARMER);
+	ring = atomic_load(&cq->lone);
+	if (ring_unlikely(!ring))
+		return notify_locked(ibv, kind);
+	arm_both(ring, kind == RING_ARMED_SOLICITED);
+#if !defined(__x86_64__) /* there the locked instruction flushes */
+	ring_wc_flush();
+#endif
+	atomic_fetch_sub_explicit(&cq->armings[kind].count, RING_ARMER, memory_order_release);
 	return 0;
 }
 
@@ -506,9 +545,9 @@ static RING_NOINLINE int notify_unknown(struct ibv_cq *ibv, int solicited_only)
 	return ring_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
 }
 
-static __attribute__((noinline)) int notify_solicited(struct sp_cq *cq)
+static __attribute__((noinline)) int notify_solicited(const struct ibv_cq *ibv)
 {
-	return notify(cq, true);
+	return notify(ibv, ring_cq_known(ibv->context, ibv->handle), RING_ARMED_SOLICITED);
 }
 
 int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
@@ -518,6 +557,6 @@ int ring_req_notify(struct ibv_cq *ibv, int solicited_only)
 	if (ring_unlikely(!cq))
 		return notify_unknown(ibv, solicited_only);
 	if (solicited_only)
-		return notify_solicited(cq);
-	return notify(cq, false);
+		return notify_solicited(ibv);
+	return notify(ibv, cq, RING_ARMED_ANY);
 }

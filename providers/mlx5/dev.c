@@ -296,6 +296,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq_undrive = ring_cq_undrive,
 	.cq_ring_add = ring_cq_ring_add,
 	.cq_ring_del = ring_cq_ring_del,
+	.cq_own_ring = ring_cq_own_ring,
 	.cq_event_read = ring_cq_event_read,
 	.cq_drain = ring_cq_drain,
 	.cq_resize_reserve = ring_cq_resize_reserve,
@@ -342,6 +343,9 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp_outstanding = ring_qp_outstanding,
 	.qp_settle = ring_qp_settle,
 	.qp_publish = ring_qp_publish,
+	.qp_gate = ring_qp_gate,
+	.qp_gated = ring_qp_gated,
+	.qp_pass = ring_qp_pass,
 	.qp_fail = ring_qp_fail,
 	.cq_error_waiting = ring_cq_error_waiting,
 };

@@ -36,6 +36,16 @@ RING_INLINE void ring_wc_start(void)
 #endif
 }
 
+/* The same where no lock was taken behind the record. */
+RING_INLINE void ring_wc_start_unlocked(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("sfence" ::: "memory");
+#else
+	ring_wc_start();
+#endif
+}
+
 /* The next holder of the register's lock, on another CPU, must not overtake what this CPU still has
  * in its write-combining buffer. */
 RING_INLINE void ring_wc_flush(void)

@@ -104,14 +104,14 @@ int ring_cq_undrive(struct sp_cq *cq)
 	return 0;
 }
 
-/* The fence is between `lone`, which the caller has cleared, and `armed`: see ring_req_notify. */
+/* The fence is between `lone`, which the caller has cleared, and the armings: see notify(). */
 static void arm_if_armed(struct sp_cq_ring *ring)
 {
-	uint32_t armed;
+	enum ring_armed armed;
 
 	__sync_synchronize();
-	armed = atomic_load(&ring->cq->armed);
-	if (armed)
+	armed = ring_cq_armed(ring->cq);
+	if (armed != RING_ARMED_NOT)
 		ring_cq_arm_ring(ring, armed == RING_ARMED_SOLICITED);
 }
 
@@ -131,7 +131,6 @@ int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow
 	ring_lock(&cq->lock);
 	ring->next = cq->ring.next;
 	cq->ring.next = ring;
-	arm_if_armed(ring);
 	ring_unlock(&cq->lock);
 	*out = ring;
 	return 0;
@@ -147,6 +146,9 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	prev->next = ring->next;
 	if (cq->turn == ring)
 		cq->turn = &cq->ring;
+	/* who comes now finds none, and waits for the lock: so nobody goes on being counted */
+	atomic_store(&cq->lone, NULL);
+	ring_cq_wait_armers(cq);
 	ring_cq_refresh_slow(cq);
 	ring_unlock(&cq->lock);
 	free(ring);
@@ -176,27 +178,26 @@ void ring_unlive(struct sp_cq_ring *ring, bool *flag)
 	ring_cq_refresh_slow(ring->cq);
 }
 
-/* A 2-bit number in the word's bits 28 and 29 (PRM: CQ arm doorbell). */
-static void arm_number_next(struct sp_cq_ring *ring)
+struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
 {
-	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
-	uint32_t number = be32toh(ring_first_word_of(arm)) >> 28;
-
-	arm ^= ring_first_word(htobe32((number ^ ((number + 1) & 3)) << 28));
-	atomic_store_explicit(&ring->arm, arm, memory_order_release);
+	return &cq->ring;
 }
 
-/* `armed` first: see ring_req_notify. */
-void ring_cq_event_read(struct sp_cq *cq, struct ibv_cq *real)
+/*
+ * Without the lock, as in libmlx5. The armings first: see notify(). The arm number has two of the
+ * word's bits, 28 and 29 (PRM: CQ arm doorbell).
+ */
+void ring_cq_event_read(struct sp_cq_ring *ring)
 {
-	struct sp_cq_ring *ring;
+	const uint64_t one = ring_first_word(htobe32(1u << 28));
+	const uint64_t carry = ring_first_word(htobe32(1u << 30));
+	uint64_t arm;
 
-	ring_lock(&cq->lock);
-	atomic_store(&cq->armed, RING_ARMED_NOT);
-	for (ring = &cq->ring; ring; ring = ring->next)
-		if (ring->real == real)
-			arm_number_next(ring);
-	ring_unlock(&cq->lock);
+	ring_cq_told(ring->cq);
+	arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + one) & ~carry,
+						      memory_order_release, memory_order_relaxed))
+		;
 }
 
 /* -- drain ------------------------------------------------------------------------------------ */

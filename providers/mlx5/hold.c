@@ -112,11 +112,11 @@ void ring_nop_post(struct sp_carrier *c)
 /* -- publishing ------------------------------------------------------------------------------- */
 
 /*
- * Lay what is held into the active carrier and ring once. sq_lock held. -EAGAIN: a NOP has the place
+ * Lay what is held, up to max, into the active carrier and ring once. sq_lock held. -EAGAIN: a NOP has the place
  * of a request still; -ENOENT: a key is missing; -EOPNOTSUPP: it can run on its own NIC only (what
  * lies before it runs).
  */
-static int hold_publish(struct sp_qp *qp)
+static int hold_publish(struct sp_qp *qp, uint32_t max)
 {
 	struct ring_sq *sq = &qp->tx->sq;
 	struct ring_batch batch = { 0 };
@@ -124,7 +124,7 @@ static int hold_publish(struct sp_qp *qp)
 	uint32_t slot;
 	int err = 0;
 
-	while (!err && ring_hold_len(qp)) {
+	while (!err && ring_hold_len(qp) && batch.nreq < max) {
 		ring_wqe_load(&qp->hold, qp->hold.tail_post, qp->type, &app);
 		if (ring_sq_full(sq, 0, qp->max_post))
 			err = -EAGAIN;
@@ -145,14 +145,14 @@ static int hold_publish(struct sp_qp *qp)
  * Publish as far as that may be. sq_lock held. LATE lasts as long as a NOP takes a place: the ring
  * alone would refuse one request too early.
  */
-int ring_hold_go(struct sp_qp *qp)
+static int hold_go(struct sp_qp *qp, uint32_t max)
 {
 	uint32_t tail = atomic_load_explicit(&qp->tx->sq.tail, memory_order_acquire);
 	int err;
 
 	if (qp->tx_mode & (RING_HOLD | RING_FENCE | RING_FAILED | RING_FOREIGN))
 		return 0;
-	err = hold_publish(qp);
+	err = hold_publish(qp, max);
 	qp->tx_mode &= ~(RING_KEYS | RING_LATE);
 	if (err && err != -EAGAIN)
 		qp->tx_mode |= RING_KEYS;
@@ -161,6 +161,11 @@ int ring_hold_go(struct sp_qp *qp)
 	if (ring_tx_direct(qp))
 		ring_hold_exit(qp);
 	return err;
+}
+
+int ring_hold_go(struct sp_qp *qp)
+{
+	return qp->tx_mode & RING_GATE ? 0 : hold_go(qp, UINT32_MAX);
 }
 
 /* A place may have become free: publish into it. sq_lock held. */
@@ -302,6 +307,70 @@ int ring_qp_resume(struct sp_qp *qp)
 	}
 	ring_qp_unlock(qp);
 	return recv_err ? recv_err : err;
+}
+
+/* -- the gate --------------------------------------------------------------------------------- */
+
+int ring_qp_gate(struct sp_qp *qp, bool on)
+{
+	int err = on ? ring_hold_make(qp) : 0;
+
+	if (err)
+		return err;
+	ring_qp_lock(qp);
+	if (on) {
+		ring_hold_enter(qp);
+		qp->tx_mode |= RING_GATE;
+	} else {
+		qp->tx_mode &= ~RING_GATE;
+		err = publish(qp);
+		if (qp->tx_mode & RING_LATE)
+			late_link(qp);
+	}
+	ring_qp_unlock(qp);
+	return err;
+}
+
+/* The slot is of a READ: where it reads. */
+static void read_describe(const struct sp_qp *qp, uint32_t slot, struct sp_read *read)
+{
+	const struct mlx5_wqe_raddr_seg *remote;
+	struct ring_wqe app;
+
+	*read = (struct sp_read){ 0 };
+	if (ring_wr_kind(&qp->hold, slot) != SP_WR_READ)
+		return;
+	ring_wqe_load(&qp->hold, slot, qp->type, &app);
+	remote = (const void *)(app.bytes + sizeof(struct mlx5_wqe_ctrl_seg));
+	*read = (struct sp_read){ be64toh(remote->raddr), be32toh(remote->rkey) };
+}
+
+uint32_t ring_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max)
+{
+	struct ring_walk w;
+	uint32_t n = 0;
+	int64_t slot;
+
+	ring_qp_lock(qp);
+	if (qp->hold.buf && ring_walk_start(&w, &qp->hold))
+		for (; n < max && (slot = ring_walk_next(&w)) >= 0; n++)
+			read_describe(qp, (uint32_t)slot, &reads[n]);
+	ring_qp_unlock(qp);
+	return n;
+}
+
+int ring_qp_pass(struct sp_qp *qp, uint32_t n)
+{
+	uint32_t before, left;
+	int err = -EAGAIN;
+
+	ring_qp_lock(qp);
+	before = ring_hold_len(qp);
+	if (!(qp->tx_mode & (RING_HOLD | RING_FENCE)))
+		err = hold_go(qp, n);
+	left = ring_hold_len(qp);
+	ring_qp_unlock(qp);
+	return left == before ? err : (int)(before - left);
 }
 
 /* -- the fence of an ordered switch ----------------------------------------------------------- */

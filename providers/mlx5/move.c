@@ -103,12 +103,13 @@ static const struct sp_carrier *error_of(const struct sp_qp *qp)
 	return qp->tx;
 }
 
-void ring_qp_flushed(struct sp_qp *qp, struct sp_flushed *out)
+void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
 {
 	const struct sp_carrier *err;
 
 	ring_qp_lock(qp);
-	marker_try(qp);
+	if (in_error) /* one in RTR would ignore the doorbell, and one in RTS execute it */
+		marker_try(qp);
 	err = error_of(qp);
 	out->error_seen = error_seen(qp->rx) || sealed(qp->rx, RING_ATTN_RQ_SEALED) ||
 			  (!sealed(qp->tx, RING_ATTN_SQ_SEALED) && error_seen(qp->tx));
@@ -335,7 +336,19 @@ static bool queues_readable(const struct sp_qp *qp)
 	       (!qp->hold.buf || ring_walk_start(&w, &qp->hold));
 }
 
-/* Are all keys of what will be laid known on the new carrier? */
+/*
+ * PRM, scatter to CQE: where each request has a completion, a NIC may put what a small READ brings into
+ * that instead of its buffers. Such a READ is executed, as a request with a fence behind it was; but
+ * if the completion is lost, so are its bytes.
+ */
+static bool lost_with_its_completion(const struct settle *s, const struct ring_sq *sq,
+				     uint32_t slot, const struct ring_wqe *app)
+{
+	return s->qp->sig_bits && ring_wr_kind(sq, slot) == SP_WR_READ &&
+	       ring_wqe_data_len(app) <= RING_CQE_DATA;
+}
+
+/* Are all keys of what will be laid known on the new carrier? Can the rest be completed? */
 static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate)
 {
 	struct ring_wqe app, wire;
@@ -346,9 +359,12 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 	if (!sq->buf || !ring_walk_start(&w, sq))
 		return 0;
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++) {
-		if (by_fate && s->fates[i] == SP_FATE_DELIVERED)
-			continue;
 		ring_wqe_load(sq, slot, s->qp->type, &app);
+		if (by_fate && s->fates[i] == SP_FATE_DELIVERED) {
+			if (lost_with_its_completion(s, sq, slot, &app))
+				return -EIO;
+			continue;
+		}
 		err = ring_wqe_translate(s->to, &app, &wire);
 		if (err)
 			return err;
@@ -436,7 +452,7 @@ static void settle_switch(struct settle *s)
 	qp->tx->sq_counted = qp->tx->sq.head;
 	atomic_store(&qp->tx->sq.tail, qp->tx->sq.head);
 	qp->tx = s->to;
-	qp->tx_mode &= RING_FIRST | RING_FAILED;
+	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
@@ -456,7 +472,7 @@ static void settle_all(struct settle *s)
 	ring_walk_start(&w, &qp->tx->sq);
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++)
 		settle_one(s, &qp->tx->sq, slot, s->fates[i]);
-	while (ring_hold_len(qp)) {
+	while (ring_hold_len(qp) && !(qp->tx_mode & RING_GATE)) {
 		lay_again(s, &qp->hold, qp->hold.tail_post & qp->hold.mask);
 		ring_hold_pop(qp);
 		s->out->published++;

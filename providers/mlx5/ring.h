@@ -47,6 +47,7 @@ enum ring_limits {
 	RING_MAX_QPN = 1 << 24,	   /* QPNs are 24 bits wide */
 	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
 	RING_CHUNK = 256,	   /* backlog entries of one allocation */
+	RING_CQE_DATA = 64,	   /* bytes that a CQE can bring along */
 	RING_KEY_SLOTS = 8,	   /* translated keys that a queue remembers, of each kind */
 };
 
@@ -222,6 +223,7 @@ enum ring_mode {
 	RING_FENCE = 64,  /* doorbells of sends withheld, behind the fence of an ordered switch */
 	RING_LATE =
 		128, /* a hidden NOP has the place of a request, which may have to wait for it */
+	RING_GATE = 256, /* sends run when the shell lets them pass, one by one */
 };
 
 struct ring_batch {
@@ -327,15 +329,30 @@ struct ring_chunk {
 };
 
 enum ring_armed {
-	RING_ARMED_NOT,
 	RING_ARMED_ANY,
 	RING_ARMED_SOLICITED,
+	RING_ARMED_NOT,
+};
+
+/* What a thread that arms adds to the count, and what it takes off again when it has done so. */
+#define RING_ARMING (1 << 16)
+#define RING_ARMER  1
+
+/* Armings of one kind. The two differ above the threads: one of them is not answered yet. */
+struct ring_armings {
+	_Atomic uint64_t count; /* armings << 16 | threads that are arming */
+	_Atomic uint64_t told;	/* what that was when an event was handed out */
 };
 
 struct ring_foreign {
 	struct ibv_cq *cq;
 	struct ring_foreign *next;
 };
+
+RING_INLINE bool ring_armings_open(uint64_t count, uint64_t told)
+{
+	return (count ^ told) / RING_ARMING;
+}
 
 /* What a completion says beyond its CQE. */
 struct ring_comp {
@@ -365,11 +382,10 @@ struct sp_cq {
 	struct sp_qp *failed_tx, *failed_rx;
 	struct sp_qp *late; /* whose mode is LATE */
 	struct ring_foreign *foreign;
-	struct sp_cq_ring *turn; /* whose ring is looked at first */
-	_Atomic uint32_t armed;	 /* enum ring_armed; see ring_req_notify */
-	/* ring 0's arm register while that is the active ring and there is no `more`, else NULL;
-	 * written under lock */
-	_Atomic(uint8_t *) lone;
+	struct sp_cq_ring *turn;		     /* whose ring is looked at first */
+	struct ring_armings armings[RING_ARMED_NOT]; /* by enum ring_armed; see notify() */
+	/* the active ring while there is no `more`, else NULL; written under lock */
+	_Atomic(struct sp_cq_ring *) lone;
 	uint32_t users; /* QPs bound; under lock */
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
@@ -473,6 +489,9 @@ bool ring_cq_next_slow(struct sp_cq *cq, struct ring_comp *comp, struct ring_ent
 bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_comp *comp);
 void ring_cq_update_ci(struct sp_cq *cq);
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
+enum ring_armed ring_cq_armed(struct sp_cq *cq);
+void ring_cq_told(struct sp_cq *cq);
+void ring_cq_wait_armers(struct sp_cq *cq);
 void ring_cq_refresh_slow(struct sp_cq *cq);
 void ring_cq_clear(struct sp_cq_ring *ring);
 
@@ -534,7 +553,8 @@ int ring_cq_undrive(struct sp_cq *cq);
 int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 		     struct sp_cq_ring **out);
 void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring);
-void ring_cq_event_read(struct sp_cq *cq, struct ibv_cq *real);
+struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq);
+void ring_cq_event_read(struct sp_cq_ring *ring);
 int ring_cq_drain(struct sp_cq *cq);
 int ring_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real);
@@ -564,13 +584,16 @@ int ring_qp_fence(struct sp_qp *qp, bool *atomics);
 bool ring_qp_fenced(struct sp_qp *qp);
 uint64_t ring_qp_progressed(struct sp_qp *qp);
 int ring_qp_resume(struct sp_qp *qp);
-void ring_qp_flushed(struct sp_qp *qp, struct sp_flushed *out);
+void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 void ring_qp_seal(struct sp_qp *qp);
 int ring_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to);
 uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max);
 int ring_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,
 		   struct sp_settled *out);
 int ring_qp_publish(struct sp_qp *qp);
+int ring_qp_gate(struct sp_qp *qp, bool on);
+uint32_t ring_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
+int ring_qp_pass(struct sp_qp *qp, uint32_t n);
 void ring_qp_fail(struct sp_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 		  uint32_t n_delivered);
 

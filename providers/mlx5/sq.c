@@ -290,6 +290,8 @@ void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batc
 	err = ring_hold_go(qp);
 	if (err && err != -EAGAIN)
 		qp->dev->cb->key_missing(qp->cookie);
+	if (qp->tx_mode & RING_GATE)
+		qp->dev->cb->gated(qp->cookie);
 }
 
 static int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -21,6 +21,9 @@
 #include "providers/mlx5/seg.h"
 #include "providers/mlx5/srq.h"
 
+/* The highest index of all, which no NIC reaches: its protection check fails. */
+#define SRQ_NO_KEY UINT32_MAX
+
 /* -- one ring --------------------------------------------------------------------------------- */
 
 RING_INLINE struct mlx5_wqe_srq_next_seg *slot_link(const struct sp_srq_ring *ring, uint32_t idx)
@@ -89,6 +92,7 @@ static void ring_release(struct sp_srq_ring *ring)
 	free(ring->wrid);
 	free(ring->number);
 	free(ring->busy);
+	free(ring->heap);
 	free(ring->keys);
 }
 
@@ -101,9 +105,10 @@ static int ring_arrays(struct sp_srq_ring *ring, uint32_t slots, bool keys)
 	ring->wrid = calloc(slots, sizeof(*ring->wrid));
 	ring->number = calloc(slots, sizeof(*ring->number));
 	ring->busy = calloc(slots, sizeof(*ring->busy));
+	ring->heap = calloc(slots, sizeof(*ring->heap));
 	if (keys)
 		ring->keys = calloc((size_t)slots * ring->max_gs, sizeof(*ring->keys));
-	if (ring->wrid && ring->number && ring->busy && (!keys || ring->keys))
+	if (ring->wrid && ring->number && ring->busy && ring->heap && (!keys || ring->keys))
 		return 0;
 	ring_release(ring);
 	return -ENOMEM;
@@ -166,16 +171,29 @@ static int pool_make(struct sp_srq *srq)
 
 static struct ring_pooled *pool_add(struct sp_srq *srq, bool front)
 {
+	struct ring_pooled *place;
+
 	if (front)
 		srq->pool_first = (srq->pool_first + srq->own.cnt - 1) % srq->own.cnt;
 	srq->pool_n++;
-	return pool_at(srq, front ? 0 : srq->pool_n - 1);
+	place = pool_at(srq, front ? 0 : srq->pool_n - 1);
+	place->stuck_since = 0;
+	return place;
 }
 
 static void pool_pop(struct sp_srq *srq)
 {
 	srq->pool_first = (srq->pool_first + 1) % srq->own.cnt;
 	srq->pool_n--;
+}
+
+/* The first one goes to the end: it must not keep the others from the rings. */
+static void pool_rotate(struct sp_srq *srq)
+{
+	const struct ring_pooled *first = pool_at(srq, 0);
+
+	memmove(pool_at(srq, srq->pool_n), first, srq->pool_stride);
+	srq->pool_first = (srq->pool_first + 1) % srq->own.cnt;
 }
 
 static void pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_pooled *out)
@@ -194,8 +212,11 @@ static void pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_
 	}
 }
 
-/* -ENOENT: the ring's NIC has no key yet for some memory of it; nothing was done. */
-static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from)
+/*
+ * -ENOENT: the ring's NIC has no key yet for some memory of it; nothing was done. anyway: then with
+ * one that is none.
+ */
+static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bool anyway)
 {
 	const struct sp_callbacks *cb = ring->srq->dev->cb;
 	struct mlx5_wqe_data_seg *seg = slot_segs(ring, ring->head);
@@ -203,8 +224,11 @@ static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from)
 
 	for (i = 0; i < from->n; i++) {
 		wire[i] = from->sge[i].lkey;
-		if (ring->keys && cb->srq_lkey(ring->srq->cookie, ring->path, wire[i], &wire[i]))
+		if (!ring->keys || !cb->srq_lkey(ring->srq->cookie, ring->path, wire[i], &wire[i]))
+			continue;
+		if (!anyway)
 			return -ENOENT;
+		wire[i] = SRQ_NO_KEY;
 	}
 	for (i = 0; i < from->n; i++, seg++) {
 		ring_seg_data((uint8_t *)seg, from->sge[i].addr, wire[i], from->sge[i].length);
@@ -237,31 +261,52 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	return best;
 }
 
-/* srq->lock held. */
-static int feed(struct sp_srq *srq)
+/* By the shell's clock; without one, none is too long. */
+static bool stuck_for_good(struct ring_pooled *r, uint64_t now, uint64_t patience)
 {
-	struct sp_srq_ring *ring;
-	int err = 0;
+	if (now && !r->stuck_since)
+		r->stuck_since = now;
+	return now && now - r->stuck_since >= patience;
+}
 
-	while (!err && srq->pool_n && (ring = feed_choose(srq))) {
-		err = pool_lay(ring, pool_at(srq, 0));
-		if (err)
-			break;
-		ring->fed = true;
-		pool_pop(srq);
-	}
-	for (ring = &srq->own; ring; ring = ring->next) {
+static void feed_ring_all(struct sp_srq *srq)
+{
+	for (struct sp_srq_ring *ring = &srq->own; ring; ring = ring->next) {
 		if (ring->fed)
 			ring_ring(ring);
 		ring->fed = false;
 	}
-	return err;
+}
+
+/* srq->lock held. Each of the pool is looked at once. */
+static int feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+{
+	uint32_t n = srq->pool_n, stuck = 0;
+	struct sp_srq_ring *ring;
+
+	for (; n && (ring = feed_choose(srq)); n--) {
+		struct ring_pooled *first = pool_at(srq, 0);
+
+		if (pool_lay(ring, first, false) &&
+		    (!stuck_for_good(first, now, patience) || pool_lay(ring, first, true))) {
+			pool_rotate(srq);
+			stuck++;
+			continue;
+		}
+		ring->fed = true;
+		pool_pop(srq);
+	}
+	feed_ring_all(srq);
+	srq->stuck &= stuck != 0;
+	return stuck ? -ENOENT : 0;
 }
 
 static void feed_or_tell(struct sp_srq *srq)
 {
-	if (feed(srq))
-		srq->dev->cb->srq_stuck(srq->cookie);
+	if (!feed(srq, 0, 0) || srq->stuck)
+		return;
+	srq->stuck = true;
+	srq->dev->cb->srq_stuck(srq->cookie);
 }
 
 /* All that the application has posted and that is not completed. */
@@ -318,9 +363,15 @@ static bool any_in_want(const struct sp_srq *srq)
 	return false;
 }
 
+/* For a ring with room; not for a key. */
+static bool pool_waits(const struct sp_srq *srq)
+{
+	return srq->pool_n && !srq->stuck;
+}
+
 static void tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
 {
-	if (srq->split && !srq->pool_n && in_want(ring, total(srq), all_users(srq)))
+	if (srq->split && !pool_waits(srq) && in_want(ring, total(srq), all_users(srq)))
 		srq->dev->cb->srq_stuck(srq->cookie);
 }
 
@@ -343,7 +394,7 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 	ring_lock(&srq->lock);
 	receives = total(srq);
 	users = all_users(srq);
-	if (srq->split && !srq->pool_n && any_in_want(srq))
+	if (srq->split && !pool_waits(srq) && any_in_want(srq))
 		for (ring = &srq->own; ring; ring = ring->next) {
 			more = surplus(ring, receives, users);
 			if (more > *n) {
@@ -544,7 +595,7 @@ void ring_srq_join(struct sp_carrier *c)
 	c->srq_user = true;
 	c->srq->users++;
 	srq->split |= c->srq != &srq->own;
-	if (srq->split) {
+	if (srq->split || srq->pool_n) {
 		feed_or_tell(srq);
 		tell_if_in_want(srq, c->srq);
 	}
@@ -681,32 +732,63 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	ring_unlock(&srq->lock);
 }
 
-/* The busy slot that was posted last before number `before`; -1: none. */
-static int64_t newest_before(const struct sp_srq_ring *ring, uint32_t before)
+static bool older(const struct sp_srq_ring *ring, uint32_t a, uint32_t b)
 {
-	int64_t newest = -1;
+	return (int32_t)(ring->number[a] - ring->number[b]) < 0;
+}
 
-	for (uint32_t idx = 0; idx <= ring->mask; idx++)
-		if (ring->busy[idx] && (int32_t)(ring->number[idx] - before) < 0 &&
-		    (newest < 0 || (int32_t)(ring->number[idx] - ring->number[newest]) > 0))
-			newest = idx;
-	return newest;
+/* A heap of slots, the newest request on top: of thousands, finding each anew takes too long. */
+static void heap_sift(const struct sp_srq_ring *ring, uint32_t n, uint32_t i)
+{
+	uint32_t *heap = ring->heap, child, slot;
+
+	for (; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && older(ring, heap[child], heap[child + 1]))
+			child++;
+		if (!older(ring, heap[i], heap[child]))
+			return;
+		slot = heap[i];
+		heap[i] = heap[child];
+		heap[child] = slot;
+	}
+}
+
+/* All that are posted and not completed. */
+static uint32_t heap_make(const struct sp_srq_ring *ring)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i <= ring->mask; i++)
+		if (ring->busy[i])
+			ring->heap[n++] = i;
+	for (i = n / 2; i-- > 0;)
+		heap_sift(ring, n, i);
+	return n;
+}
+
+static uint32_t heap_pop(const struct sp_srq_ring *ring, uint32_t n)
+{
+	uint32_t top = ring->heap[0];
+
+	ring->heap[0] = ring->heap[n - 1];
+	heap_sift(ring, n - 1, 0);
+	return top;
 }
 
 uint32_t ring_srq_recover(struct sp_srq_ring *ring)
 {
 	struct sp_srq *srq = ring->srq;
-	uint32_t n = 0;
-	int64_t idx;
+	uint32_t n = 0, left, idx;
 
 	ring_lock(&srq->lock);
 	if (srq->pool) {
-		n = ring->outstanding;
+		n = heap_make(ring);
 		ring->spoiled = true;
 		srq->split = true;
-		while ((idx = newest_before(ring, ring->counter)) >= 0) {
-			pool_load(ring, (uint32_t)idx, pool_add(srq, true));
-			slot_free(ring, (uint32_t)idx);
+		for (left = n; left; left--) {
+			idx = heap_pop(ring, left);
+			pool_load(ring, idx, pool_add(srq, true));
+			slot_free(ring, idx);
 		}
 		feed_or_tell(srq);
 	}
@@ -714,12 +796,12 @@ uint32_t ring_srq_recover(struct sp_srq_ring *ring)
 	return n;
 }
 
-int ring_srq_feed(struct sp_srq *srq)
+int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 {
 	int err;
 
 	ring_lock(&srq->lock);
-	err = srq->split ? feed(srq) : 0;
+	err = srq->split ? feed(srq, now_ns, patience_ns) : 0;
 	ring_unlock(&srq->lock);
 	return err;
 }

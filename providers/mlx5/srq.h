@@ -26,6 +26,7 @@ struct sp_srq_ring {
 	uint64_t *wrid;	  /* these by slot */
 	uint32_t *number; /* of the request in it */
 	bool *busy;	  /* posted, not completed */
+	uint32_t *heap;	  /* room to sort them */
 	uint32_t *keys;	  /* the application's, by segment; only where keys differ */
 	struct sp_srq_ring *next;
 };
@@ -33,6 +34,7 @@ struct sp_srq_ring {
 /* A receive that is in no ring, with the application's keys. */
 struct ring_pooled {
 	uint64_t wr_id;
+	uint64_t stuck_since; /* a key of it is missing; 0: it was not looked for */
 	uint32_t n;
 	struct ibv_sge sge[];
 };
@@ -42,6 +44,7 @@ struct sp_srq {
 	bool first;		/* nobody has posted yet: is the ring still ours to take? */
 	bool foreign;		/* somebody else posts to it: hands off */
 	bool split;		/* receives go through the pool */
+	bool stuck;		/* some of the pool wait for a key, and the shell knows */
 	struct sp_srq_ring own; /* the application's; then those of other NICs */
 	struct ring_pooled *pool;
 	uint32_t pool_stride, pool_first, pool_n;
@@ -84,7 +87,7 @@ void ring_srq_ring_del(struct sp_srq_ring *ring);
 struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
-int ring_srq_feed(struct sp_srq *srq);
+int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
 

@@ -636,6 +636,9 @@ void ring_wr_install(struct sp_qp *qp)
 	SET(f)
 	RING_WR_KEYLESS(SET)
 	RING_WR_KEYED(SET_KEYED)
+	/* A reset leads back to its own NIC; the next post may be ibv_post_send's. */
+	if (qp->b.xlat && !(qp->tx_mode & RING_XLAT))
+		use_builders(qp, false);
 }
 
 void ring_wr_restore(struct sp_qp *qp)

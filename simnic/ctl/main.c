@@ -24,6 +24,7 @@ static const char help[] =
 	"  netdev NIC INTERFACE|none         its network interface\n"
 	"  move-gid NIC INDEX                its RoCE v2 GID gets another index\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
+	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  limit TARGET mrs N                memory regions per opened device; 0: no limit\n"
 	"  status [--json]\n"
 	"\n"
@@ -126,11 +127,13 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "create", ctl_create },     { "destroy", ctl_destroy }, { "run", ctl_run },
-		{ "fault", ctl_fault },	      { "heal", ctl_heal },	  { "cost", ctl_cost },
-		{ "limit", ctl_limit },	      { "status", ctl_status },	  { "script", ctl_script },
-		{ "release", ctl_release },   { "reprobe", ctl_reprobe }, { "netdev", ctl_netdev },
-		{ "move-gid", ctl_move_gid },
+		{ "create", ctl_create },     { "destroy", ctl_destroy },
+		{ "run", ctl_run },	      { "fault", ctl_fault },
+		{ "heal", ctl_heal },	      { "cost", ctl_cost },
+		{ "limit", ctl_limit },	      { "status", ctl_status },
+		{ "script", ctl_script },     { "release", ctl_release },
+		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
+		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
 	};
 
 	if (argc < 2)

@@ -34,6 +34,19 @@ int ctl_cost(int argc, char **argv)
 	return CTL_OK;
 }
 
+int ctl_posted_writes(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double usec;
+
+	if (argc != 3)
+		return ctl_usage("posted-writes wants TARGET USEC");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("posted-writes", argv[2], 0, 1e8, &usec))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->posted_ns, usec * 1e3);
+	return CTL_OK;
+}
+
 int ctl_limit(int argc, char **argv)
 {
 	struct ctl_nic nic;

@@ -139,6 +139,8 @@ static int land_response(struct sn_qp *qp, struct sn_txe *tx, const struct sn_pk
 	if (tx->to_cqe)
 		return sn_wire_land(pkt, &cqe, 1, pkt->length);
 	n = response_target(qp, tx, iov);
+	if (n > 0)
+		sn_posted_flush_under(qp->dev, iov, (uint32_t)n);
 	return n < 0 ? n : sn_wire_land(pkt, iov, (uint32_t)n, pkt->length);
 }
 

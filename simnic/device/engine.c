@@ -121,6 +121,7 @@ static void dev_state_events(struct sn_dev *dev)
 	if (dev->fatal || !died)
 		return;
 	dev->fatal = true;
+	sn_posted_flush(dev); /* what has left a NIC arrives without it */
 	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
 }
 
@@ -242,6 +243,7 @@ bool sn_engine_batch(void)
 	for (dev = sn_engine.devs; dev; dev = dev->next)
 		sn_uar_scan(dev, &worked);
 	worked |= engine_busy_qps();
+	worked |= sn_posted_run();
 	return worked;
 }
 
@@ -260,8 +262,9 @@ static uint64_t nap_by_activity(uint64_t idle)
 static uint64_t engine_nap_ns(uint64_t idle_since)
 {
 	uint64_t nap = nap_by_activity(sn_engine.now_ns - idle_since);
-	uint64_t due = sn_fault_next_ns(sn_engine.fabric);
+	uint64_t due = sn_fault_next_ns(sn_engine.fabric), posted = sn_posted_next_ns();
 
+	due = posted < due ? posted : due;
 	if (due > sn_engine.now_ns && due - sn_engine.now_ns < nap)
 		nap = due - sn_engine.now_ns;
 	return nap;

@@ -29,6 +29,7 @@
 #define SN_UD_MTU	  4096
 #define SN_GRH_BYTES	  40
 #define SN_MR_BUCKETS	  1024
+#define SN_KEPT_KEYS	  64
 #define SN_BFREG_SIZE	  512 /* two halves of 256 bytes */
 #define SN_BFREG_OFFSET	  0x800
 #define SN_BFREGS_PER_UAR 2
@@ -179,6 +180,7 @@ struct sn_dev {
 	struct sn_cq *cqs;
 	struct sn_srq *srqs;
 	struct sn_mr *mr[SN_MR_BUCKETS];
+	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* of regions that are no more */
 };
 
 struct sn_stage {
@@ -186,6 +188,11 @@ struct sn_stage {
 	uint64_t ticket;
 	uint32_t hint;
 	uint64_t taken_ns[SN_BOUNCE_SLOTS];
+};
+
+/* What a NIC wrote that is not in memory yet, oldest first. */
+struct sn_posted_queue {
+	struct sn_posted *first, *last;
 };
 
 struct sn_engine {
@@ -204,6 +211,8 @@ struct sn_engine {
 	uint64_t now_ns;
 	_Atomic uint64_t protocol_errors;
 	struct sn_stage stage;
+	struct sn_posted_queue posted[SN_MAX_NICS];
+	uint64_t n_posted;    /* in all of them */
 	struct sn_pkt rx, tx; /* scratch of the device: one packet in, one out */
 	struct sn_wqe wqe;
 };
@@ -286,6 +295,15 @@ void sn_completer_receive(struct sn_qp *qp, const struct sn_pkt *pkt);
 void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt);
 bool sn_responder_run(struct sn_qp *qp); /* pending READ responses and acknowledgements */
 void sn_responder_resp_err(struct sn_qp *qp, uint16_t idx, uint8_t syndrome);
+
+/* posted.c */
+int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
+		   uint32_t n_dst, uint64_t bytes);
+void sn_posted_flush(const struct sn_dev *dev); /* all that its NIC wrote is in memory then */
+/* The same, if something of it goes where this is. */
+void sn_posted_flush_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n);
+bool sn_posted_run(void);	  /* what is due */
+uint64_t sn_posted_next_ns(void); /* when the next one is; UINT64_MAX: none */
 
 /* ud.c */
 int sn_ud_send(struct sn_qp *qp, const struct sn_wqe *wqe);

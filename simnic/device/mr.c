@@ -34,11 +34,29 @@ uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_
 	return mr->addr + (va - mr->iova);
 }
 
+/*
+ * The kernel's driver keeps what was deregistered, and gives it out again, key and all. Lock held.
+ */
+static uint32_t key_take(struct sn_dev *dev)
+{
+	uint32_t index;
+
+	if (dev->n_kept_keys)
+		return dev->kept_keys[--dev->n_kept_keys];
+	index = atomic_fetch_add(&dev->nic->next_key, 1);
+	return (index & KEY_INDEX_MASK) << 8 | ((index * 0x35) & 0xff);
+}
+
+static void key_keep(struct sn_dev *dev, uint32_t key)
+{
+	if (dev->n_kept_keys < SN_KEPT_KEYS)
+		dev->kept_keys[dev->n_kept_keys++] = key;
+}
+
 int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
 	      uint32_t access, uint32_t *lkey, uint32_t *rkey)
 {
 	struct sn_mr *mr, **bucket;
-	uint32_t index;
 
 	/* IBA 10.6.3.3: remote write and atomic need local write. */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
@@ -47,14 +65,13 @@ int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, 
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
-	index = atomic_fetch_add(&dev->nic->next_key, 1);
-	mr->key = (index & KEY_INDEX_MASK) << 8 | ((index * 0x35) & 0xff);
 	mr->pdn = pdn;
 	mr->addr = addr;
 	mr->length = length;
 	mr->iova = iova;
 	mr->access = access;
 	sn_lock();
+	mr->key = key_take(dev);
 	bucket = mr_bucket(dev, mr->key);
 	mr->next = *bucket;
 	*bucket = mr;
@@ -71,8 +88,11 @@ int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 	for (link = mr_bucket(dev, lkey); *link && (*link)->key != lkey; link = &(*link)->next)
 		;
 	mr = *link;
-	if (mr)
+	if (mr) {
 		*link = mr->next;
+		key_keep(dev, lkey);
+	}
+	sn_posted_flush(dev); /* nothing is written to it any more */
 	sn_unlock();
 	free(mr);
 	return mr ? 0 : -EINVAL;

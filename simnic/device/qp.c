@@ -256,6 +256,7 @@ static void qp_destroy_locked(struct sn_qp *qp)
 	bool worked = false;
 
 	sn_uar_scan(qp->dev, &worked); /* its last doorbells must not be taken for another's */
+	sn_posted_flush(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
 	qp_unlink_busy(qp);
 	qp_unlink_dev(qp);
@@ -389,6 +390,8 @@ static void modify_attributes(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 
 static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 {
+	if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
+		sn_posted_flush(qp->dev); /* the command ends behind what was written */
 	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
 		sn_qp_enter_error(qp);
 		return;

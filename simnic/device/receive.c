@@ -127,7 +127,7 @@ static enum sn_rq_verdict land_in_list(struct sn_qp *qp, const struct sn_pkt *pk
 		return SN_RQ_PROT;
 	if (grh)
 		n = put_grh(iov, n, grh);
-	rc = sn_wire_land(pkt, iov, n, cut);
+	rc = sn_posted_land(qp, pkt, iov, n, cut);
 	if (rc == -EFAULT)
 		return SN_RQ_PROT;
 	return rc || (pkt->flags & SN_PKT_F_CUT) ? SN_RQ_LOST : SN_RQ_OK;

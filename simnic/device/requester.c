@@ -216,6 +216,7 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 
 	if (n < 0 || reads)
 		return n < 0 ? n : 0;
+	sn_posted_flush_under(qp->dev, iov, (uint32_t)n);
 	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
 		return sn_wire_stage(pkt, iov, 1, wqe->length);
 	if (wqe->length <= SN_PKT_INLINE) {

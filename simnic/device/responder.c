@@ -119,7 +119,7 @@ static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 		return RSP_NAK_ACCESS;
 	if (pkt->has_imm && !sn_rq_ready(qp))
 		return RSP_NOT_NOW;
-	rc = sn_wire_land(pkt, &iov, 1, bytes);
+	rc = sn_posted_land(qp, pkt, &iov, 1, bytes);
 	if (rc == -EFAULT)
 		return RSP_NAK_OPERATION;
 	if (rc || (pkt->flags & SN_PKT_F_CUT))
@@ -183,6 +183,7 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 		return RSP_NAK_INVALID;
 	if (!addr)
 		return RSP_NAK_ACCESS;
+	sn_posted_flush(qp->dev);
 	reply->result = execute_atomic((uint64_t *)addr, pkt);
 	reply->psn = pkt->psn;
 	reply->valid = true;
@@ -322,6 +323,8 @@ static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 	pkt->length = len;
 	pkt->raddr = rd->sent; /* offset in the answer */
 	pkt->flags = len == left ? SN_PKT_F_LAST : 0;
+	if (len) /* without a byte nothing is read, and nothing is pushed */
+		sn_posted_flush(qp->dev);
 	rc = sn_wire_stage(pkt, &src, 1, len);
 	if (!rc)
 		rc = sn_wire_send(qp, pkt);

@@ -32,6 +32,7 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 		.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
+		.num_dyn_bfregs = SN_MAX_DYN_UARS * SN_BFREGS_PER_UAR,
 	};
 }
 
@@ -66,6 +67,40 @@ static int device_open(struct sn_ctx *ctx)
 		err = sn_uar_add(ctx->dev, i, ctx->uar + (size_t)i * SN_PAGE);
 	if (!err && ctx->async)
 		err = sn_dev_set_async_fd(ctx->dev, ctx->async->dev_fd);
+	return err;
+}
+
+/* In the file they come behind all static ones that a context may have. */
+static int dyn_uar_add_locked(struct sn_ctx *ctx, uint32_t index, off_t *offset)
+{
+	uint8_t *page;
+	int err;
+
+	if (!ctx->dev || index >= SN_MAX_DYN_UARS)
+		return -EINVAL;
+	if (ctx->dyn_uars[index])
+		return -EBUSY;
+	*offset = ((off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR + index) * SN_PAGE;
+	page = sn_ctx_mmap(ctx, NULL, SN_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *offset);
+	if (page == MAP_FAILED)
+		return -ENOMEM;
+	err = sn_uar_add(ctx->dev, ctx->n_uars + index, page);
+	if (err)
+		munmap(page, SN_PAGE);
+	else
+		ctx->dyn_uars[index] = page;
+	return err;
+}
+
+int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset)
+{
+	int err = sn_gate_pass(ctx, SN_GATE_COMMAND);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&ctx->lock);
+	err = dyn_uar_add_locked(ctx, index, offset);
+	pthread_mutex_unlock(&ctx->lock);
 	return err;
 }
 

@@ -105,9 +105,10 @@ static struct sn_ctx *ctx_make(unsigned int minor)
 
 static int uar_file(void)
 {
+	const off_t pages = SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS;
 	int fd = memfd_create("simnic-uverbs", MFD_CLOEXEC);
 
-	if (fd >= 0 && ftruncate(fd, (off_t)SN_MAX_BFREGS / SN_BFREGS_PER_UAR * SN_PAGE)) {
+	if (fd >= 0 && ftruncate(fd, pages * SN_PAGE)) {
 		sn_real()->close(fd);
 		return -1;
 	}
@@ -174,6 +175,9 @@ static void ctx_free(struct sn_ctx *ctx)
 	sn_channels_free(ctx);
 	if (ctx->uar)
 		munmap(ctx->uar, (size_t)ctx->n_uars * SN_PAGE);
+	for (uint32_t i = 0; i < SN_MAX_DYN_UARS; i++)
+		if (ctx->dyn_uars[i])
+			munmap(ctx->dyn_uars[i], SN_PAGE);
 	for (uint32_t i = 0; i < ctx->n_objs; i++)
 		free(ctx->objs[i]);
 	free(ctx->objs);

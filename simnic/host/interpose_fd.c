@@ -39,13 +39,26 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return result(err);
 }
 
-/* mlx5's mapping offset: command << 8 | index, in pages. Doorbell pages are all that exists. */
+/*
+ * mlx5's mapping offset, in pages: command << 8 | index; the number of a dynamic page goes on behind
+ * the command's byte. Doorbell pages are all that exists.
+ */
 static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags,
 		      off_t offset)
 {
-	uint64_t page = offset / SN_PAGE, command = page >> 8, index = page & 0xff;
+	uint64_t page = offset / SN_PAGE, command = page >> 8 & 0xff, index = page & 0xff;
+	off_t at;
+	int err;
 
-	if ((command != MLX5_IB_MMAP_REGULAR_PAGE && command != MLX5_IB_MMAP_WC_PAGE &&
+	if (command == MLX5_IB_MMAP_ALLOC_WC && length == SN_PAGE) {
+		err = sn_dyn_uar_add(ctx, (uint32_t)(index | (page >> 16 & 0xff) << 8), &at);
+		if (!err)
+			return sn_ctx_mmap(ctx, addr, length, prot, flags, at);
+		errno = -err;
+		return MAP_FAILED;
+	}
+	if (page >> 16 ||
+	    (command != MLX5_IB_MMAP_REGULAR_PAGE && command != MLX5_IB_MMAP_WC_PAGE &&
 	     command != MLX5_IB_MMAP_NC_PAGE) ||
 	    index >= ctx->n_uars || length != SN_PAGE) {
 		errno = EINVAL;

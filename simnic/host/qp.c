@@ -28,9 +28,28 @@ static uint32_t bfreg_take(struct sn_ctx *ctx)
 	return best;
 }
 
-/* libmlx5 counts four registers a page, two of which (fast path) nobody gets. */
-static uint32_t bfreg_for_library(uint32_t bfreg)
+/* Of a thread domain: the library has the register, and says which. */
+static int bfreg_of_domain(const struct sn_ctx *ctx, uint32_t dynamic, uint32_t *bfreg)
 {
+	uint32_t uar = dynamic / SN_BFREGS_PER_UAR;
+
+	if (uar >= SN_MAX_DYN_UARS || !ctx->dyn_uars[uar])
+		return -EINVAL;
+	*bfreg = ctx->n_bfregs + dynamic;
+	return 0;
+}
+
+static void bfreg_put(struct sn_ctx *ctx, uint32_t bfreg)
+{
+	if (bfreg < ctx->n_bfregs)
+		ctx->bfreg_users[bfreg]--;
+}
+
+/* libmlx5 counts four registers a page, two of which (fast path) nobody gets. */
+static uint32_t bfreg_for_library(const struct sn_ctx *ctx, uint32_t bfreg)
+{
+	if (bfreg >= ctx->n_bfregs)
+		return 1u << 31; /* none of those */
 	return bfreg / 2 * 4 + bfreg % 2;
 }
 
@@ -79,9 +98,10 @@ static int qp_decode_core(const struct sn_req *req, struct sn_obj *qp)
 	return qp_type_check(type) ? -EOPNOTSUPP : cap_check(&qp->qp.cap);
 }
 
-static int qp_decode_mlx5(const struct sn_req *req, const struct sn_obj *qp, struct sn_qp_attr *dev)
+static int qp_decode_mlx5(const struct sn_req *req, struct sn_obj *qp, struct sn_qp_attr *dev)
 {
-	const uint32_t known = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE;
+	const uint32_t known = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE |
+			       MLX5_QP_FLAG_BFREG_INDEX;
 	struct mlx5_ib_create_qp uhw;
 	bool scatter;
 
@@ -111,6 +131,9 @@ static int qp_decode_mlx5(const struct sn_req *req, const struct sn_obj *qp, str
 		.user_handle = qp->user_handle,
 		.async_fd = qp->async ? qp->async->dev_fd : -1,
 	};
+	if (uhw.flags & MLX5_QP_FLAG_BFREG_INDEX)
+		return bfreg_of_domain(req->ctx, uhw.bfreg_index, &qp->qp.bfreg);
+	qp->qp.bfreg = bfreg_take(req->ctx);
 	return 0;
 }
 
@@ -136,7 +159,6 @@ static int qp_make(const struct sn_req *req, struct sn_obj *qp, uint32_t *handle
 		err = qp_decode_mlx5(req, qp, &attr);
 	if (err)
 		return err;
-	qp->qp.bfreg = bfreg_take(req->ctx);
 	attr.bfreg_index = qp->qp.bfreg;
 	err = sn_qp_create(req->ctx->dev, &attr, qpn, &qp->qp.dev);
 	if (err)
@@ -149,7 +171,7 @@ static int qp_make(const struct sn_req *req, struct sn_obj *qp, uint32_t *handle
 destroy:
 	sn_qp_destroy(qp->qp.dev, &events);
 put_bfreg:
-	req->ctx->bfreg_users[qp->qp.bfreg]--;
+	bfreg_put(req->ctx, qp->qp.bfreg);
 	return err;
 }
 
@@ -170,7 +192,7 @@ int sn_qp_create_cmd(const struct sn_req *req)
 		return err;
 	}
 	out->data = handle;
-	uhw.bfreg_index = bfreg_for_library(qp->qp.bfreg);
+	uhw.bfreg_index = bfreg_for_library(req->ctx, qp->qp.bfreg);
 	sn_req_out(req, UVERBS_ATTR_CREATE_QP_RESP_CAP, &qp->qp.cap, sizeof(qp->qp.cap));
 	sn_req_out(req, UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &qpn, sizeof(qpn));
 	return sn_req_out(req, UVERBS_ATTR_UHW_OUT, &uhw, sizeof(uhw));
@@ -280,7 +302,7 @@ int sn_qp_destroy_cmd(const struct sn_req *req)
 		return err;
 	resp.events_reported = async - sn_channel_purge(qp->async, qp->user_handle);
 	sn_channel_put(ctx, qp->async);
-	ctx->bfreg_users[qp->qp.bfreg]--;
+	bfreg_put(ctx, qp->qp.bfreg);
 	qp->qp.pd->users--;
 	qp->qp.scq->users--;
 	qp->qp.rcq->users--;

@@ -20,7 +20,8 @@
 
 #define SN_PAGE		  4096
 #define SN_MAX_BFREGS	  512
-#define SN_BFREGS_PER_UAR 2 /* as the kernel numbers them; libmlx5 counts 4 per page */
+#define SN_MAX_DYN_UARS	  512 /* doorbell pages that are asked for one by one: thread domains */
+#define SN_BFREGS_PER_UAR 2   /* as the kernel numbers them; libmlx5 counts 4 per page */
 #define SN_COMP_VECTORS	  4
 #define SN_MAX_OBJECTS	  (1 << 20)
 #define SN_MAX_QP_WR	  32768
@@ -63,7 +64,7 @@ struct sn_obj {
 			struct sn_qp *dev;
 			struct sn_obj *pd, *scq, *rcq, *srq;
 			struct ib_uverbs_qp_cap cap;
-			uint32_t bfreg;
+			uint32_t bfreg; /* dynamic ones behind n_bfregs */
 			uint8_t type;
 			bool sig_all;
 		} qp;
@@ -87,6 +88,7 @@ struct sn_ctx {
 	struct sn_dev *dev; /* NULL until get_context */
 	uint8_t *uar;	    /* our own mapping of the doorbell pages */
 	uint32_t n_uars, n_bfregs, n_low_latency;
+	uint8_t *dyn_uars[SN_MAX_DYN_UARS]; /* our own mappings; NULL: not asked for */
 	uint16_t bfreg_users[SN_MAX_BFREGS];
 	struct sn_channel *channels, *async;
 	struct sn_obj **objs;
@@ -151,6 +153,8 @@ uint32_t sn_channel_purge(struct sn_channel *channel, uint64_t element);
 
 /* Handlers, by the file that has them. Lock held. */
 int sn_get_context(const struct sn_req *req); /* device.c */
+/* A doorbell page that the library asks for by mapping it. Takes the context's lock. */
+int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset);
 int sn_query_device(const struct sn_req *req);
 int sn_query_device_ex(const struct sn_req *req);
 int sn_query_port(const struct sn_req *req);

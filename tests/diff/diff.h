@@ -34,6 +34,7 @@ struct diff_config {
 	bool no_windows; /* a bind may be larger than the WQEs that the queue was sized for */
 	bool resized;	 /* the CQs were made small and resized */
 	bool srq;	 /* it receives from a shared receive queue */
+	bool domain;	 /* the QP has the doorbell register of a thread domain */
 };
 
 extern const struct diff_config diff_configs[];
@@ -43,7 +44,8 @@ void diff_config_random(struct diff_config *cfg);
 /* One of the two. */
 struct diff_side {
 	struct ibv_context *ctx;
-	struct ibv_pd *pd;
+	struct ibv_pd *pd, *qp_pd; /* the same, or a parent domain of it */
+	struct ibv_td *td;
 	struct ibv_cq *scq, *rcq;
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;

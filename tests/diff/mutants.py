@@ -25,14 +25,14 @@ MUTANTS = (
     ("receive record", "rq.c", "		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);", "", 0, 0),
     ("consumer index", "cq.c", "	ring_store_record(&ring->dbrec[RING_CQ_SET_CI], ring->ci & 0xffffff);", "", 0, 0),
     ("arm record", "cq.c", "	__atomic_store_n(&ring->dbrec[RING_CQ_ARM],", "	(void)(", 0, 0),
-    ("arm register", "cq.c", "	ring_store64(uar + MLX5_CQ_DOORBELL,", "	(void)(", 0, 0),
-    ("arm fence", "cq.c", "	__sync_synchronize();", "", 0, 0),
-    ("arm flush", "cq.c", "	ring_wc_flush();", "", 0, 0),
+    ("arm register", "cq.c", "	ring_store64(ring->uar + MLX5_CQ_DOORBELL,", "	(void)(", 0, 0),
+    ("arm fence", "cq.c", "	ring_wc_start_unlocked();", "", 0, 0),
+    ("arm flush", "cq.c", "	atomic_fetch_sub_explicit(&cq->armings[kind].count, RING_ARMER, memory_order_release);", "", 0, 0),
     ("arm64: barrier before the send record", "doorbell.h", "	ring_to_device_barrier();\n	ring_store_record(", "	ring_store_record(", 0, None),
     ("arm64: barrier before the register", "doorbell.h", "	ring_wc_start();\n	if (nreq", "	if (nreq", 0, None),
     ("arm64: flush", "doorbell.h", "	ring_wc_flush();\n	bf->offset", "	bf->offset", 0, None),
     ("arm64: barrier before the receive record", "rq.c", "		ring_to_device_barrier();", "", 1, None),
-    ("arm64: arm barrier", "cq.c", "	ring_wc_start();", "", 0, None),
+    ("arm64: arm barrier", "cq.c", "	ring_wc_start_unlocked();", "", 0, None),
     ("arm64: arm flush", "cq.c", "	ring_wc_flush();", "", 0, None),
 )
 

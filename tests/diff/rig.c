@@ -153,6 +153,24 @@ const struct diff_config diff_configs[] = {
 	  .cq_ex = true,
 	  .one_cq = true,
 	  .wr_calls = true },
+	{ .name = "rc thread domain",
+	  .type = IBV_QPT_RC,
+	  .send_wr = 64,
+	  .recv_wr = 64,
+	  .send_sge = 4,
+	  .recv_sge = 4,
+	  .inline_bytes = 128,
+	  .one_cq = true,
+	  .domain = true },
+	{ .name = "rc thread domain ibv_wr",
+	  .type = IBV_QPT_RC,
+	  .send_wr = 50,
+	  .recv_wr = 20,
+	  .send_sge = 3,
+	  .recv_sge = 5,
+	  .inline_bytes = 300,
+	  .wr_calls = true,
+	  .domain = true },
 };
 /* clang-format on */
 const unsigned int diff_config_count = sizeof(diff_configs) / sizeof(diff_configs[0]);
@@ -202,6 +220,7 @@ void diff_config_random(struct diff_config *cfg)
 		.prefer_bf = one_of("0", "1"),
 		.resized = diff_chance(30),
 	};
+	cfg->domain = diff_chance(15);
 	cfg->srq = cfg->type == IBV_QPT_RC && cfg->recv_wr && diff_chance(25);
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		cfg->wc_flags |= diff_chance(60) ? flags[i] : 0;
@@ -223,8 +242,10 @@ static void set_env(const char *name, const char *value)
 
 /* Each on a NIC of its own: the software NICs give out the same numbers, so that no byte
  * differs. */
-static void open_side(struct diff_side *s, int which)
+static void open_side(struct diff_side *s, int which, bool domain)
 {
+	struct ibv_parent_domain_init_attr parent = { 0 };
+	struct ibv_td_init_attr thread = { 0 };
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	if (!list || !list[0] || !list[1])
@@ -236,6 +257,13 @@ static void open_side(struct diff_side *s, int which)
 	s->pd = ibv_alloc_pd(s->ctx);
 	if (!s->pd)
 		diff_die("ibv_alloc_pd");
+	s->qp_pd = parent.pd = s->pd;
+	if (!domain)
+		return;
+	s->td = parent.td = ibv_alloc_td(s->ctx, &thread);
+	s->qp_pd = s->td ? ibv_alloc_parent_domain(s->ctx, &parent) : NULL;
+	if (!s->qp_pd)
+		diff_die("ibv_alloc_td, ibv_alloc_parent_domain");
 }
 
 static uint64_t wc_flags(const struct diff_config *cfg)
@@ -272,7 +300,7 @@ static bool make_qp(struct diff_side *s, const struct diff_config *cfg,
 		.sq_sig_all = cfg->sig_all,
 		.srq = s->srq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = s->pd,
+		.pd = s->qp_pd,
 		.cap = { cfg->send_wr, cfg->recv_wr, cfg->send_sge, cfg->recv_sge,
 			 cfg->inline_bytes },
 	};
@@ -501,6 +529,8 @@ static void close_side(struct diff_side *s)
 	free_cqs(s);
 	if (s->mr && ibv_dereg_mr(s->mr))
 		diff_die("ibv_dereg_mr");
+	if (s->td && (ibv_dealloc_pd(s->qp_pd) || ibv_dealloc_td(s->td)))
+		diff_die("ibv_dealloc_td");
 	ibv_dealloc_pd(s->pd);
 	ibv_close_device(s->ctx);
 }
@@ -521,7 +551,7 @@ static bool make_both(struct diff_rig *rig, struct ibv_qp_init_attr_ex *attr)
 	const struct diff_config *cfg = rig->cfg;
 
 	for (int i = 0; i < 2; i++) {
-		open_side(sides[i], i);
+		open_side(sides[i], i, cfg->domain);
 		if (i && shift_provider_mlx5.dev_init(rig->e.ctx, true, &callbacks, &rig->dev))
 			diff_die("dev_init");
 		sides[i]->scq = make_cq(sides[i], cfg);

@@ -102,6 +102,20 @@ def silent_reads(lab):
     expect_move(pair, "silence")
 
 
+def nothing_passes(lab):
+    """Both paths answer heartbeats and pass no data: each is tried twice, then the program gets its
+    error."""
+    pair = Pair(lab, "ib_read_bw", ["-u", "12"], holddown_ms=100)
+    for nic in ("mlx5_0", "mlx5_1"):
+        lab.fault("lose-acks", "h1/" + nic)
+    check(pair.client.wait(60), "ended well, without an answer")
+    moves = pair.lab.stats(pair.client)["moves"]
+    check(len(moves) > 1, f"given up after {len(moves)} moves")
+    check("status 12" in pair.client.out() + pair.client.err(), "not the error of retries\n" +
+          pair.client.tail())
+    pair.server.end()
+
+
 def nic_hangs(lab):
     """Found before its silence would be, and without a command of the application."""
     pair = Pair(lab, heartbeat_loss_ms=5000)
@@ -213,8 +227,8 @@ def quiet(lab):
     return sent(lab) == before
 
 
-CASES = (silent_switch, silent_late, silent_one_way, silent_reads, nic_hangs, carrier, pause, stopped_peer,
-         stopped_self, slow_commands, rate, idle_is_quiet)
+CASES = (silent_switch, silent_late, silent_one_way, silent_reads, nothing_passes, nic_hangs, carrier,
+         pause, stopped_peer, stopped_self, slow_commands, rate, idle_is_quiet)
 
 
 # ---- running them -------------------------------------------------------------------------------

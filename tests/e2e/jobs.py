@@ -6,7 +6,6 @@ a job has written through a fault must equal what as many rounds write on the di
 without one.
 """
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -32,6 +31,17 @@ def death(lab, begin):
     lab.fault("nic-disassociate", "h1/mlx5_0") if begin else lab.ctl("heal", "h1/mlx5_0")
 
 
+def sick(lab, begin):
+    """The NIC says that it does what it is told, and does nothing. Healed, it is another one."""
+    lab.fault("nic-internal-error", "h1/mlx5_0") if begin else lab.ctl("heal", "h1/mlx5_0")
+
+
+def hang(lab, begin):
+    """No command of the NIC comes back, and nothing goes in or out. Nor do commands of the program's
+    own: one that registers memory for its next round waits for the end of it, as on stock."""
+    lab.fault("nic-hang", "h1/mlx5_0") if begin else lab.ctl("heal", "h1/mlx5_0")
+
+
 class Fault(typing.NamedTuple):
     """make: see perftest.py, None for none; stock: without SHIFT."""
     make: typing.Optional[typing.Callable]
@@ -44,7 +54,8 @@ def drained(lab, begin):
     lab.shiftctl("h1", "drain" if begin else "undrain", "mlx5_0", check=not begin)
 
 
-FAULTS = {"calm": None, "link": link, "switch": switch, "death": death, "drain": drained}
+FAULTS = {"calm": None, "link": link, "switch": switch, "death": death, "sick": sick, "hang": hang,
+          "drain": drained}
 
 
 def programs_folder(build):
@@ -113,15 +124,9 @@ class Job:
 
         wait_for(f"{rounds} more rounds of {self.name}", done, ROUND_S + rounds)
 
-    def connections(self, host):
-        """The RC queue pairs that are connected, as SHIFT sees them."""
-        status = json.loads(self.lab.shiftctl(host, "status", "--json", check=False))
-        return [q for p in status["processes"] for q in p.get("qps", [])
-                if q["type"] == "RC" and q["why"] != "not connected yet"]
-
     def protected(self):
         for host in HOSTS:
-            qps = self.connections(host)
+            qps = self.lab.connections(host)
             if not qps or any(q["level"] != "protected" for q in qps):
                 self.alive()
                 return False
@@ -145,7 +150,8 @@ def through_fault(job, fault):
     wait_for("protection of all connections", job.protected, 30)
     job.goes_on()
     fault(lab, True)
-    job.goes_on()
+    if fault is not hang:
+        job.goes_on()
     wait_for("move of a rank", lambda: any(moved(lab, r, "mlx5_0", "mlx5_1") for r in job.ranks))
     fault(lab, False)
     wait_for("return of a rank", lambda: any(moved(lab, r, "mlx5_1", "mlx5_0") for r in job.ranks)

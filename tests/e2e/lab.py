@@ -9,6 +9,7 @@ import ctypes
 import glob
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -20,6 +21,10 @@ import time
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 SKIPPED = 77
+SLOW = 6.0      # what a sanitizer costs, in time limits
+_slow = 1.0
+# The distribution's libraries are not instrumented: libmlx5's seed of address handles.
+KNOWN_RACES = "race:libmlx5-rdmav\n"
 
 
 class Stuck(Exception):
@@ -44,8 +49,19 @@ def out_folder(build):
     return inner if os.path.isdir(inner) else build
 
 
+def sanitizer_of(build):
+    """Which one a build folder was configured with: "address", "thread", or "" for none."""
+    try:
+        with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as f:
+            found = re.search(r"^SHIFT_SANITIZE:\w+=(\w*)$", f.read(), re.M)
+    except FileNotFoundError:
+        return ""
+    return found.group(1) if found else ""
+
+
 def wait_for(what, test, timeout=10.0, step=0.02):
     """Polls test() until it is true; returns its value."""
+    timeout *= _slow
     end = time.monotonic() + timeout
     while True:
         value = test()
@@ -125,6 +141,7 @@ class Program:
         wait_for(f"listening of {self.name}", lambda: self.listens() or not self.running(), 30)
 
     def wait(self, timeout):
+        timeout *= _slow
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -189,7 +206,11 @@ class Lab:
     """A fabric with its programs, as a context manager."""
 
     def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False):
+        global _slow
         self.out = out_folder(build)
+        self.sanitizer = sanitizer_of(build)
+        _slow = SLOW if self.sanitizer else 1.0
+        self.seed = seed
         self.folder = tempfile.mkdtemp(prefix="shift-lab-")
         self.fabric = "lab-" + os.path.basename(self.folder)[len("shift-lab-"):]
         self.kv = os.environ.get("SHIFT_KV") or "lmdb:" + os.path.join(self.folder, "kv")
@@ -222,7 +243,23 @@ class Lab:
     def env(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("SHIFT_")}
         env["SIMNIC_FABRIC"] = self.fabric
+        if self.sanitizer:
+            env.update(self.sanitizer_env())
         return env
+
+    def sanitizer_env(self):
+        """Programs end as they are, with what libraries hold: leaks are leaks.py's matter."""
+        known = os.path.join(self.folder, "known-races")
+        with open(known, "w", encoding="ascii") as f:
+            f.write(KNOWN_RACES)
+        return {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
+                "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
+
+    def complaints(self):
+        """What a sanitizer or a software NIC said of the programs, from its beginning; None."""
+        said = [(p.name, p.err()) for p in self.programs]
+        return "".join(f"complaint about {name}:\n{err[:8000]}" for name, err in said
+                       if "Sanitizer" in err or "simnic: PROTOCOL ERROR" in err) or None
 
     def ctl(self, *args, check=True):
         argv = [os.path.join(self.out, "bin", "simnicctl")] + [str(a) for a in args]
@@ -247,6 +284,12 @@ class Lab:
             raise RuntimeError(f"shiftctl {' '.join(argv[1:])}: exit {done.returncode}: "
                                f"{done.stdout.strip()} {done.stderr.strip()}")
         return done.stdout
+
+    def connections(self, host):
+        """The RC queue pairs of a host's programs that are connected, as SHIFT sees them."""
+        status = json.loads(self.shiftctl(host, "status", "--json", check=False))
+        return [q for p in status["processes"] for q in p.get("qps", [])
+                if q["type"] == "RC" and q["why"] != "not connected yet"]
 
     def run_dir(self, host):
         return os.path.join(self.folder, "run-" + host)
@@ -334,17 +377,23 @@ class Lab:
         return None
 
 
-def cases_main(names, run, **fabric):
+def cases_main(names, run, seeded=False, **fabric):
     """
     The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
-    fabric each. Its exit status.
+    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("cases", nargs="*", choices=[[], *names])
+    if seeded:
+        parser.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
+                            default=random.SystemRandom().randrange(1, 1 << 31))
     args = parser.parse_args()
     chosen = args.cases or list(names)
-    failed = sum(not run_case(args.build, name, lambda lab, name=name: run(lab, name), **fabric)
+    if seeded:
+        fabric["seed"] = args.seed
+    failed = sum(not run_case(args.build, name + (f" --seed {args.seed}" if seeded else ""),
+                              lambda lab, name=name: run(lab, name), **fabric)
                  for name in chosen)
     print(f"{len(chosen) - failed} passed, {failed} failed")
     return 1 if failed else 0
@@ -360,8 +409,11 @@ def run_case(build, name, case, **fabric):
         with Lab(build, **fabric) as lab:
             try:
                 case(lab)
+                if lab.complaints():
+                    raise RuntimeError("a sanitizer, or a software NIC, complained")
             except Exception:
-                print("".join(p.tail() for p in lab.programs) + lab.shift_logs())
+                print("".join(p.tail() for p in lab.programs) + lab.shift_logs() +
+                      (lab.complaints() or ""))
                 raise
     except Exception as e:
         print(f"FAILED {name}: {e}", flush=True)

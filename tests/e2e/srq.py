@@ -4,6 +4,7 @@
 In the cases of one host, only the queue pairs to that host leave the first NIC: the receives of the
 process in the middle are shared between two NICs then. In the "quiet" one nothing is
 sent meanwhile: all receives lie on the NIC where nobody takes any, and must be taken back from it.
+In "link_while_more" queue pairs are made and connected during the move.
 In "foreign" SHIFT drives no queue pair of the process in the middle: it gives the queue back to libmlx5.
 
   srq.py --build DIR [CASE...]
@@ -24,6 +25,7 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "calm": (None, None, 0),
     "foreign": (None, None, 0),
     "link": ("port-down", "h0/mlx5_0", 2),
+    "link_while_more": ("port-down", "h0/mlx5_0", 2),
     "link_of_one": ("port-down", "h1/mlx5_0", 1),
     "link_of_one_quiet": ("port-down", "h1/mlx5_0", 1),
     "switch": ("switch-down", "rail0", 2),
@@ -34,6 +36,7 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "drain": ("drain", "h0", 2),
     "drain_of_one": ("drain", "h2", 1),
 }
+SLOW_US = 60000     # a command takes so long: those of queue pairs that come meet those of the move
 # The device comes back, but what the program has opened of it does not: no new queue pairs there.
 DEADLY = ("nic-internal-error", "nic-disassociate")
 
@@ -122,8 +125,14 @@ def run(lab, name):
     quiet = name.endswith("quiet")
     if quiet:
         hush(lab, programs)
+    more = name.endswith("more")
+    if more:
+        lab.ctl("cost", target, SLOW_US)
     if kind:
         begin(lab, kind, target)
+        if more:
+            say(programs, "more", QPS + 1)
+            lab.ctl("cost", target, 0)
         await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_0", "mlx5_1"))
         if quiet:
             for p in programs[:2]:
@@ -133,7 +142,7 @@ def run(lab, name):
         await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_1", "mlx5_0"))
         programs[2].say("talk")
         await_traffic(programs)
-    if kind not in DEADLY:
+    if kind not in DEADLY and not more:
         say(programs, "more", QPS + 1)
         time.sleep(0.3)
     for p in programs:

@@ -2,7 +2,8 @@
 # The facades of shiftlib/: completion channels and asynchronous events, over pipes.
 add_library(channel_support STATIC channel_support.c ${CMAKE_SOURCE_DIR}/shiftlib/fd.c)
 
-add_executable(channel_test channel_test.c ${CMAKE_SOURCE_DIR}/shiftlib/channel.c)
+add_executable(channel_test channel_test.c ${CMAKE_SOURCE_DIR}/shiftlib/channel.c
+	${CMAKE_SOURCE_DIR}/shiftlib/readers.c)
 target_link_libraries(channel_test PRIVATE channel_support ${CMOCKA_LIBRARIES} Threads::Threads)
 add_test(NAME channel COMMAND channel_test)
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -46,8 +47,11 @@ static int destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
+static atomic_uint events_read;
+
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
+	atomic_fetch_add(&events_read, 1);
 	if (read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
 		return -1;
 	*cq_context = (*cq)->cq_context;
@@ -125,7 +129,10 @@ void pipe_async(struct pipe_context *context, const struct ibv_async_event *even
 void pipe_cq_init(struct ibv_cq *cq, struct ibv_context *context, struct ibv_comp_channel *real,
 		  void *cq_context)
 {
+	static atomic_uint handles;
+
 	memset(cq, 0, sizeof(*cq));
+	cq->handle = atomic_fetch_add(&handles, 1);
 	cq->context = context;
 	cq->channel = real;
 	cq->cq_context = cq_context;
@@ -147,6 +154,17 @@ unsigned int pipe_cq_acked(struct ibv_cq *cq)
 	n = cq->comp_events_completed;
 	pthread_mutex_unlock(&cq->mutex);
 	return n;
+}
+
+void pipe_cq_wait(struct ibv_cq *cq, unsigned int n)
+{
+	while (pipe_cq_acked(cq) != n)
+		sched_yield();
+}
+
+unsigned int pipe_events_read(void)
+{
+	return atomic_load(&events_read);
 }
 
 bool fd_readable(int fd)

@@ -33,10 +33,16 @@ void pipe_complete(struct ibv_comp_channel *real, struct ibv_cq *cq);
 void pipe_device_gone(struct ibv_comp_channel *real);
 void pipe_async(struct pipe_context *context, const struct ibv_async_event *event);
 
+/* Each has a handle of its own. */
 void pipe_cq_init(struct ibv_cq *cq, struct ibv_context *context, struct ibv_comp_channel *real,
 		  void *cq_context);
 void pipe_cq_uninit(struct ibv_cq *cq);
 unsigned int pipe_cq_acked(struct ibv_cq *cq);
+/* As ibv_destroy_cq does: returns when all events of it that were read are acknowledged. For a CQ
+ * with n events in all, read or not; somebody reads. */
+void pipe_cq_wait(struct ibv_cq *cq, unsigned int n);
+/* Events that went through libibverbs' own call, which tells the provider. */
+unsigned int pipe_events_read(void);
 
 bool fd_readable(int fd);
 void fd_nonblock(int fd);

@@ -21,14 +21,21 @@ struct fixture {
 	struct ibv_comp_channel *facade, *real, *shadow_channel;
 	struct ibv_cq cq, shadow;
 	struct sh_cq_events events;
+	struct sh_cq_feed feed; /* of the shadow */
 	int app_context;
 };
 
-static _Atomic(struct ibv_cq *) last_read;
-
-void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *real)
+/* The engine's rings, for which a CQ stands. */
+static struct sp_cq_ring *ring_of(struct ibv_cq *cq)
 {
-	atomic_store(&last_read, real);
+	return (struct sp_cq_ring *)cq;
+}
+
+static _Atomic(struct sp_cq_ring *) last_read;
+
+void sh_cq_event_read(struct sp_cq_ring *ring)
+{
+	atomic_store(&last_read, ring);
 }
 
 static int setup(void **state)
@@ -42,17 +49,42 @@ static int setup(void **state)
 	assert_non_null(f->facade);
 	f->real = sh_channel_real(f->facade);
 	pipe_cq_init(&f->cq, &f->context.ibv, f->real, &f->app_context);
-	sh_cq_events_init(&f->events, &f->cq, f->facade);
+	assert_int_equal(sh_cq_events_init(&f->events, &f->cq, f->facade), 0);
+	sh_cq_feed_drive(&f->events.own, ring_of(&f->cq));
 	atomic_store(&last_read, NULL);
 	*state = f;
 	return 0;
 }
 
+/* What the shell does when it makes a shadow CQ, and when it destroys it. */
+static struct ibv_comp_channel *shadow_cq_make(struct fixture *f, struct ibv_cq *shadow,
+					       struct sh_cq_feed *feed, struct sh_cq_events *events)
+{
+	struct ibv_comp_channel *channel = sh_channel_shadow_get(f->facade, &f->other_nic.ibv);
+
+	assert_non_null(channel);
+	sh_cq_feed_init(feed, events);
+	pipe_cq_init(shadow, &f->other_nic.ibv, channel, feed);
+	sh_cq_feed_add(feed, shadow);
+	sh_cq_feed_drive(feed, ring_of(shadow));
+	return channel;
+}
+
+/* n: how many events it had in all; those that nobody has read are read meanwhile, or are gone. */
+static void shadow_cq_destroy(struct fixture *f, struct ibv_comp_channel *channel,
+			      struct ibv_cq *shadow, struct sh_cq_feed *feed, unsigned int n)
+{
+	sh_cq_feed_close(feed);
+	sh_cq_feed_settle(feed);
+	pipe_cq_wait(shadow, n);
+	pipe_cq_uninit(shadow);
+	sh_cq_feed_fini(feed);
+	sh_channel_shadow_put(f->facade, channel);
+}
+
 static void shadow_make(struct fixture *f)
 {
-	f->shadow_channel = pipe_verbs.create_comp_channel(&f->other_nic.ibv);
-	pipe_cq_init(&f->shadow, &f->other_nic.ibv, f->shadow_channel, &f->events);
-	assert_int_equal(sh_channel_add_shadow(f->facade, f->shadow_channel), 0);
+	f->shadow_channel = shadow_cq_make(f, &f->shadow, &f->feed, &f->events);
 }
 
 static int teardown(void **state)
@@ -61,11 +93,9 @@ static int teardown(void **state)
 
 	sh_cq_events_quiesce(&f->events);
 	assert_ptr_equal(f->cq.channel, f->real);
-	if (f->shadow_channel) {
-		sh_channel_del_shadow(f->facade, f->shadow_channel);
-		pipe_cq_uninit(&f->shadow);
-		assert_int_equal(pipe_verbs.destroy_comp_channel(f->shadow_channel), 0);
-	}
+	if (f->shadow_channel)
+		shadow_cq_destroy(f, f->shadow_channel, &f->shadow, &f->feed,
+				  pipe_cq_acked(&f->shadow) + atomic_load(&f->feed.delivered));
 	pipe_cq_uninit(&f->cq);
 	assert_int_equal(sh_channel_destroy(f->facade), EBUSY);
 	sh_cq_events_uninit(&f->events);
@@ -112,16 +142,42 @@ static void facade_is_told_apart(void **state)
 	expect_nothing(f);
 }
 
-static void real_event_is_acked_at_once(void **state)
+static void libibverbs_is_told_of_all_at_once(void **state)
 {
 	struct fixture *f = *state;
+	unsigned int read = pipe_events_read();
 
 	for (int i = 1; i <= 3; i++) {
 		pipe_complete(f->real, &f->cq);
 		expect_event(f);
-		assert_int_equal(pipe_cq_acked(&f->cq), i);
-		assert_ptr_equal(atomic_load(&last_read), &f->cq);
+		assert_int_equal(pipe_cq_acked(&f->cq), 0);
+		assert_ptr_equal(atomic_load(&last_read), ring_of(&f->cq));
 	}
+	expect_nothing(f);
+	sh_cq_events_quiesce(&f->events);
+	assert_int_equal(pipe_cq_acked(&f->cq), 3);
+	assert_int_equal(pipe_events_read(), read);
+	/* destroying it failed: it goes on, and is counted from there */
+	sh_cq_events_resume(&f->events);
+	pipe_complete(f->real, &f->cq);
+	expect_event(f);
+	sh_cq_events_quiesce(&f->events);
+	assert_int_equal(pipe_cq_acked(&f->cq), 4);
+}
+
+/* libmlx5 arms it, and must know which arming comes next. */
+static void provider_hears_of_a_cq_that_it_drives(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int read = pipe_events_read();
+
+	sh_cq_feed_drive(&f->events.own, NULL);
+	for (int i = 1; i <= 3; i++) {
+		pipe_complete(f->real, &f->cq);
+		expect_event(f);
+		assert_int_equal(pipe_events_read(), read + i);
+	}
+	assert_null(atomic_load(&last_read));
 	expect_nothing(f);
 }
 
@@ -137,8 +193,8 @@ static void no_nic_is_kept_waiting(void **state)
 	}
 	for (int i = 0; i < 64; i++)
 		expect_event(f);
-	assert_in_range(pipe_cq_acked(&f->cq), 16, 48);
-	assert_in_range(pipe_cq_acked(&f->shadow), 16, 48);
+	assert_in_range(atomic_load(&f->events.own.delivered), 16, 48);
+	assert_in_range(atomic_load(&f->feed.delivered), 16, 48);
 	for (int i = 64; i < 200; i++)
 		expect_event(f);
 	expect_nothing(f);
@@ -151,14 +207,93 @@ static void shadow_event_is_the_applications(void **state)
 	shadow_make(f);
 	pipe_complete(f->shadow_channel, &f->shadow);
 	expect_event(f);
-	assert_ptr_equal(atomic_load(&last_read), &f->shadow);
-	assert_int_equal(pipe_cq_acked(&f->shadow), 1);
-	assert_int_equal(pipe_cq_acked(&f->cq), 0);
+	assert_ptr_equal(atomic_load(&last_read), ring_of(&f->shadow));
+	assert_int_equal(atomic_load(&f->feed.delivered), 1);
+	assert_int_equal(atomic_load(&f->events.own.delivered), 0);
 	pipe_complete(f->real, &f->cq);
 	pipe_complete(f->shadow_channel, &f->shadow);
 	expect_event(f);
 	expect_event(f);
 	expect_nothing(f);
+}
+
+/* The shadow goes, on a NIC that died, before the application acknowledges. */
+static void debt_outlives_the_shadow(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq *cq;
+	void *context;
+
+	shadow_make(f);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+	shadow_cq_destroy(f, f->shadow_channel, &f->shadow, &f->feed, 1);
+	shadow_make(f);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	expect_event(f);
+	assert_int_equal(atomic_load(&f->events.acked), 1);
+	assert_int_equal(f->events.gone, 1);
+	shift_ack_cq_events(cq, 1);
+	sh_cq_events_quiesce(&f->events);
+}
+
+/* However many CQs a channel has, they have one channel on each other NIC. */
+static void shadows_share_a_channel(void **state)
+{
+	enum { CQS = 40 };
+	struct fixture *f = *state;
+	struct ibv_comp_channel *channel = NULL;
+	struct ibv_cq cqs[CQS], shadows[CQS], *cq;
+	struct sh_cq_events events[CQS];
+	struct sh_cq_feed feeds[CQS];
+	void *context;
+
+	for (int i = 0; i < CQS; i++) {
+		pipe_cq_init(&cqs[i], &f->context.ibv, f->real, &cqs[i]);
+		assert_int_equal(sh_cq_events_init(&events[i], &cqs[i], f->facade), 0);
+		channel = shadow_cq_make(f, &shadows[i], &feeds[i], &events[i]);
+		assert_int_equal(channel->refcnt, i + 1);
+	}
+	for (int i = 0; i < CQS; i++)
+		pipe_complete(channel, &shadows[i]);
+	for (int i = 0; i < CQS; i++) {
+		assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
+		assert_ptr_equal(cq, &cqs[i]);
+		assert_ptr_equal(context, &cqs[i]);
+		shift_ack_cq_events(cq, 1);
+	}
+	for (int i = 0; i < CQS; i++) {
+		sh_cq_events_quiesce(&events[i]);
+		shadow_cq_destroy(f, channel, &shadows[i], &feeds[i], 1);
+		pipe_cq_uninit(&cqs[i]);
+		sh_cq_events_uninit(&events[i]);
+	}
+	expect_nothing(f);
+}
+
+/* Each incarnation of a NIC has a channel; those that died give their places back. */
+static void sources_are_limited_and_used_again(void **state)
+{
+	struct ibv_comp_channel *channels[SH_CHANNEL_SOURCES_MAX];
+	struct pipe_context nics[SH_CHANNEL_SOURCES_MAX];
+	struct fixture *f = *state;
+	int n = SH_CHANNEL_SOURCES_MAX - 1;
+
+	for (int i = 0; i <= n; i++)
+		pipe_context_init(&nics[i]);
+	for (int i = 0; i < n; i++) {
+		channels[i] = sh_channel_shadow_get(f->facade, &nics[i].ibv);
+		assert_non_null(channels[i]);
+	}
+	assert_null(sh_channel_shadow_get(f->facade, &nics[n].ibv));
+	assert_int_equal(errno, ENOSPC);
+	sh_channel_shadow_put(f->facade, channels[3]);
+	channels[3] = sh_channel_shadow_get(f->facade, &nics[n].ibv);
+	assert_non_null(channels[3]);
+	for (int i = 0; i < n; i++)
+		sh_channel_shadow_put(f->facade, channels[i]);
+	for (int i = 0; i <= n; i++)
+		pipe_context_uninit(&nics[i]);
 }
 
 static void raised_is_one_event(void **state)
@@ -183,7 +318,7 @@ static void raised_come_in_order(void **state)
 
 	for (int i = 0; i < 5; i++) {
 		pipe_cq_init(&cqs[i], &f->context.ibv, f->real, NULL);
-		sh_cq_events_init(&events[i], &cqs[i], f->facade);
+		assert_int_equal(sh_cq_events_init(&events[i], &cqs[i], f->facade), 0);
 		sh_channel_raise(&events[i]);
 	}
 	for (int i = 0; i < 5; i++) {
@@ -282,7 +417,7 @@ static void stock_channel_is_forwarded(void **state)
 	void *context;
 
 	pipe_cq_init(&made, &f->context.ibv, stock, &f->app_context);
-	sh_cq_events_init(&events, &made, stock);
+	assert_int_equal(sh_cq_events_init(&events, &made, stock), 0);
 	assert_null(events.channel);
 	sh_channel_raise(&events);
 	pipe_complete(stock, &made);
@@ -487,7 +622,8 @@ static void load_cqs_make(struct load *load)
 {
 	for (int i = 0; i <= LOAD_CQS; i++) {
 		pipe_cq_init(&load->cqs[i], &load->f->context.ibv, load->f->real, NULL);
-		sh_cq_events_init(&load->events[i], &load->cqs[i], load->f->facade);
+		assert_int_equal(
+			sh_cq_events_init(&load->events[i], &load->cqs[i], load->f->facade), 0);
 	}
 }
 
@@ -529,15 +665,125 @@ static void every_event_once_under_load(void **state)
 	expect_nothing(load.f);
 }
 
+/* -- while others read ------------------------------------------------------------------------ */
+
+enum {
+	CHURN_ROUNDS = 300,
+	CHURN_EVENTS = 20,
+};
+
+/* The fixture's CQ ends the readers; events of others are counted. */
+struct churn {
+	struct fixture *f;
+	struct ibv_cq cq;
+	struct sh_cq_events events;
+	atomic_uint seen;
+	unsigned int handed_out; /* of the CQ, in the end */
+};
+
+static void *churn_reader(void *arg)
+{
+	struct churn *churn = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	for (;;) {
+		if (shift_get_cq_event(churn->f->facade, &cq, &context))
+			abort();
+		if (cq == &churn->f->cq) {
+			shift_ack_cq_events(cq, 1);
+			sh_channel_raise(&churn->f->events);
+			return NULL;
+		}
+		atomic_fetch_add(&churn->seen, 1);
+		shift_ack_cq_events(cq, 1);
+	}
+}
+
+static void churn_run(struct churn *churn, void (*round)(struct churn *churn))
+{
+	struct fixture *f = churn->f;
+	pthread_t readers[LOAD_READERS];
+
+	pipe_cq_init(&churn->cq, &f->context.ibv, f->real, NULL);
+	assert_int_equal(sh_cq_events_init(&churn->events, &churn->cq, f->facade), 0);
+	for (int i = 0; i < LOAD_READERS; i++)
+		assert_int_equal(pthread_create(&readers[i], NULL, churn_reader, churn), 0);
+	for (int i = 0; i < CHURN_ROUNDS; i++)
+		round(churn);
+	sh_channel_raise(&f->events);
+	for (int i = 0; i < LOAD_READERS; i++)
+		pthread_join(readers[i], NULL);
+	sh_cq_events_quiesce(&churn->events);
+	churn->handed_out = churn->events.gone + churn->events.soft;
+	pipe_cq_uninit(&churn->cq);
+	sh_cq_events_uninit(&churn->events);
+}
+
+static void round_of_a_shadow(struct churn *churn)
+{
+	struct ibv_comp_channel *channel;
+	struct sh_cq_feed feed;
+	struct ibv_cq shadow;
+
+	channel = shadow_cq_make(churn->f, &shadow, &feed, &churn->events);
+	for (int i = 0; i < CHURN_EVENTS; i++)
+		pipe_complete(channel, &shadow);
+	sh_channel_raise(&churn->events);
+	shadow_cq_destroy(churn->f, channel, &shadow, &feed, CHURN_EVENTS);
+}
+
+/* Moves: shadows come, make events, and go, before all of those are read. */
+static void shadows_come_and_go_while_others_read(void **state)
+{
+	struct churn churn = { .f = *state };
+
+	churn_run(&churn, round_of_a_shadow);
+	assert_int_equal(atomic_load(&churn.seen), churn.handed_out);
+}
+
+/* Driven or not, and with events that nobody has read when it goes. */
+static void round_of_a_cq(struct churn *churn)
+{
+	struct sh_cq_events *events = malloc(sizeof(*events));
+	struct ibv_cq *cq = malloc(sizeof(*cq));
+
+	assert_true(events && cq);
+	pipe_cq_init(cq, &churn->f->context.ibv, churn->f->real, NULL);
+	assert_int_equal(sh_cq_events_init(events, cq, churn->f->facade), 0);
+	if (cq->handle % 4)
+		sh_cq_feed_drive(&events->own, ring_of(cq));
+	for (int i = 0; i < CHURN_EVENTS; i++)
+		pipe_complete(churn->f->real, cq);
+	sh_cq_events_quiesce(events);
+	pipe_cq_wait(cq, CHURN_EVENTS);
+	pipe_cq_uninit(cq);
+	sh_cq_events_uninit(events);
+	free(events);
+	free(cq);
+}
+
+static void cqs_come_and_go_while_others_read(void **state)
+{
+	struct churn churn = { .f = *state };
+
+	churn_run(&churn, round_of_a_cq);
+	assert_in_range(atomic_load(&churn.seen), 0, CHURN_ROUNDS * CHURN_EVENTS);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(facade_is_told_apart),
-		TEST(real_event_is_acked_at_once),
+		TEST(libibverbs_is_told_of_all_at_once),
+		TEST(provider_hears_of_a_cq_that_it_drives),
 		TEST(no_nic_is_kept_waiting),
 		TEST(shadow_event_is_the_applications),
+		TEST(debt_outlives_the_shadow),
+		TEST(shadows_share_a_channel),
+		TEST(sources_are_limited_and_used_again),
 		TEST(raised_is_one_event),
 		TEST(raised_come_in_order),
 		TEST(unknown_cq_works),
@@ -552,6 +798,8 @@ int main(void)
 		TEST(restarting_signal_does_not),
 		TEST(cancelled_reader_leaves_no_lock),
 		TEST(every_event_once_under_load),
+		TEST(shadows_come_and_go_while_others_read),
+		TEST(cqs_come_and_go_while_others_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

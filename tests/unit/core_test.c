@@ -252,6 +252,41 @@ static void who_is_stranded_waits_no_longer_than_stock(void **state)
 	assert_in_range(f.now - lost, FIXTURE_RETRY_TIME_NS, f.conn.config.deadline_ns);
 }
 
+/* One of two paths whose heartbeats are answered; it was tried so often, with nothing completed. */
+static const char *barren_fault(struct core_fixture *f, uint32_t tried, uint64_t for_ns,
+				bool barren)
+{
+	struct sc_event fault = { .type = SC_EV_FAULT,
+				  .reason = SC_REASON_TRANSPORT,
+				  .barren = barren };
+
+	fixture_at(f, AT_PROTECTED);
+	f->conn.barren = tried;
+	f->conn.barren_since = f->now - for_ns;
+	return fixture_give(f, &fault);
+}
+
+static void paths_that_pass_nothing_are_tried_twice_each(void **state)
+{
+	struct core_fixture f;
+
+	barren_fault(&f, 0, 0, true);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
+	assert_int_equal(f.conn.barren, 1);
+	barren_fault(&f, 2, FIXTURE_RETRY_TIME_NS, true);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
+	barren_fault(&f, 3, FIXTURE_RETRY_TIME_NS, true);
+	assert_int_equal(f.conn.move, SC_MOVE_ENDED);
+	assert_int_equal(fixture_find(&f, SC_ACT_FAIL)->reason, SC_REASON_TRANSPORT);
+	/* not before the application's own patience */
+	barren_fault(&f, 3, FIXTURE_RETRY_TIME_NS - 1, true);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
+	/* and what has passed begins the count anew */
+	barren_fault(&f, 3, FIXTURE_RETRY_TIME_NS, false);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
+	assert_int_equal(f.conn.barren, 1);
+}
+
 /* A late report of the standby, which has come into use meanwhile. */
 static void a_standby_lost_may_be_the_carrier(void **state)
 {
@@ -614,6 +649,7 @@ int main(void)
 		cmocka_unit_test(a_higher_number_of_the_peer_burns_the_own),
 		cmocka_unit_test(who_is_stranded_tells_what_is_lost_and_goes_on),
 		cmocka_unit_test(who_is_stranded_waits_no_longer_than_stock),
+		cmocka_unit_test(paths_that_pass_nothing_are_tried_twice_each),
 		cmocka_unit_test(a_standby_lost_may_be_the_carrier),
 		cmocka_unit_test(answers_do_not_chase_each_other),
 		cmocka_unit_test(a_late_ready_does_not_undo_a_failure),

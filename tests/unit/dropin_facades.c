@@ -28,8 +28,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct context *contexts;
 static struct cq *cqs;
 
-void sh_cq_event_read(struct sh_cq_events *events, struct ibv_cq *cq)
+/* No CQ has an engine here. */
+void sh_cq_event_read(struct sp_cq_ring *ring)
 {
+	abort();
 }
 
 void facades_init(const struct shift_real *verbs)
@@ -119,7 +121,8 @@ void facades_cq_created(struct ibv_cq *cq, struct ibv_comp_channel *channel)
 
 	if (!c)
 		return;
-	sh_cq_events_init(&c->events, cq, channel);
+	if (sh_cq_events_init(&c->events, cq, channel))
+		abort();
 	pthread_mutex_lock(&lock);
 	c->next = cqs;
 	cqs = c;

@@ -141,6 +141,13 @@ void shift_query_port_note(struct ibv_context *context, uint8_t port, const void
 	COUNT(query_port_note);
 }
 
+struct ibv_pd *shift_alloc_parent_domain(
+	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr,
+	struct ibv_pd *(*alloc)(struct ibv_context *, struct ibv_parent_domain_init_attr *))
+{
+	return alloc(context, attr);
+}
+
 struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 {
 	COUNT(alloc_pd);

@@ -31,6 +31,10 @@ add_executable(engine_fence_test engine_fence_test.c)
 target_link_libraries(engine_fence_test engine_fake ${CMOCKA_LIBRARIES})
 add_test(NAME engine_fence_test COMMAND engine_fence_test)
 
+add_executable(engine_srq_test engine_srq_test.c)
+target_link_libraries(engine_srq_test engine_fake ${CMOCKA_LIBRARIES})
+add_test(NAME engine_srq_test COMMAND engine_srq_test)
+
 add_executable(engine_carriers_test engine_carriers_test.c)
 target_link_libraries(engine_carriers_test engine_fake ${CMOCKA_LIBRARIES})
 add_test(NAME engine_carriers_test COMMAND engine_carriers_test)

@@ -103,7 +103,7 @@ static struct sp_flushed flushed(void)
 	struct sp_flushed f;
 
 	drain();
-	ENGINE->qp_flushed(rig->sp, &f);
+	ENGINE->qp_flushed(rig->sp, true, &f);
 	return f;
 }
 

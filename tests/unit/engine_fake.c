@@ -43,6 +43,11 @@ static void on_key(void *cookie)
 	fake_events.keys++;
 }
 
+static void on_gated(void *cookie)
+{
+	atomic_fetch_add(&fake_events.gated, 1);
+}
+
 static void on_progress(void *cookie, uint32_t epoch)
 {
 	fake_events.progress++;
@@ -75,6 +80,7 @@ static const struct sp_callbacks callbacks = {
 	.qp_error = on_error,
 	.cq_event = on_event,
 	.key_missing = on_key,
+	.gated = on_gated,
 	.qp_progress = on_progress,
 	.lkey = translate_lkey,
 	.rkey = translate_rkey,

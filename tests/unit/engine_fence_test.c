@@ -115,7 +115,7 @@ static struct sp_flushed leave(uint8_t syndrome)
 	for (int i = 0; i < 2; i++) {
 		fake_flush(rig_active(rig), syndrome);
 		drain();
-		ENGINE->qp_flushed(rig->sp, &flushed);
+		ENGINE->qp_flushed(rig->sp, true, &flushed);
 	}
 	return flushed;
 }
@@ -638,6 +638,106 @@ static void progress_is_counted(void **state)
 	assert_true(ENGINE->qp_progressed(rig->sp) == before + 5);
 }
 
+/* -- the gate --------------------------------------------------------------------------------- */
+
+static void read_n(uint64_t first, int n)
+{
+	for (int i = 0; i < n; i++)
+		assert_int_equal(rig_send(rig, IBV_WR_RDMA_READ, first + i, IBV_SEND_SIGNALED, 1),
+				 0);
+}
+
+static void nothing_runs(void)
+{
+	assert_int_equal(fake_run(rig_active(rig), 64), 0);
+}
+
+static void gate(bool on)
+{
+	assert_int_equal(ENGINE->qp_gate(rig->sp, on), 0);
+}
+
+static void gate_lets_pass_what_it_is_told(void **state)
+{
+	struct sp_read reads[8];
+
+	read_n(1, 2);
+	gate(true);
+	read_n(3, 3);
+	write_n(6, 1, IBV_SEND_SIGNALED);
+	assert_int_equal(fake_run(rig_active(rig), 64), 2);
+	assert_true(fake_events.gated > 0);
+	assert_int_equal(ENGINE->qp_gated(rig->sp, reads, 8), 4);
+	assert_int_equal(reads[0].addr, 3);
+	assert_int_equal(reads[0].rkey, fake_rkey(3));
+	assert_int_equal(reads[2].addr, 5);
+	assert_int_equal(reads[3].rkey, 0);
+	assert_int_equal(ENGINE->qp_gated(rig->sp, reads, 1), 1);
+	assert_int_equal(ENGINE->qp_pass(rig->sp, 1), 1);
+	assert_int_equal(fake_run(rig_active(rig), 64), 1);
+	nothing_runs();
+	gate(false);
+	read_n(7, 1);
+	assert_int_equal(fake_run(rig_active(rig), 64), 4);
+	expect_sends(1, 7, IBV_WC_SUCCESS);
+	expect_ran(1, 7);
+}
+
+static void gate_stays_shut_through_a_move(void **state)
+{
+	uint32_t to = rig_standby(rig, &large);
+	struct sp_settled settled;
+
+	read_n(1, 1);
+	gate(true);
+	read_n(2, 2);
+	assert_true(leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR).sq);
+	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), -EAGAIN);
+	read_n(4, 1);
+	settled = settle(to, 1);
+	assert_int_equal(settled.resent, 1);
+	assert_int_equal(settled.published, 0);
+	assert_int_equal(fake_run(rig_active(rig), 64), 1);
+	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), 2);
+	assert_int_equal(fake_run(rig_active(rig), 64), 2);
+	gate(false);
+	read_n(5, 1);
+	assert_int_equal(fake_run(rig_active(rig), 64), 2);
+	expect_sends(1, 5, IBV_WC_SUCCESS);
+	expect_ran(1, 5);
+}
+
+static void gate_stays_shut_behind_a_fence(void **state)
+{
+	read_n(1, 1);
+	gate(true);
+	read_n(2, 1);
+	assert_int_equal(fence(), 0);
+	read_n(3, 1);
+	assert_true(fenced());
+	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), -EAGAIN);
+	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	nothing_runs();
+	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), 2);
+	assert_int_equal(fake_run(rig_active(rig), 64), 2);
+	expect_sends(1, 3, IBV_WC_SUCCESS);
+}
+
+static void fails_behind_the_gate(void **state)
+{
+	struct ibv_wc wc[16];
+
+	gate(true);
+	read_n(1, 2);
+	ENGINE->qp_fail(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
+	assert_int_equal(rig_poll(rig, true, wc, 16), 2);
+	assert_int_equal(wc[0].status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), 0);
+	gate(false);
+	nothing_runs();
+}
+
 int main(void)
 {
 #define TEST(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -675,6 +775,12 @@ int main(void)
 		TEST(fails_behind_a_fence, setup),
 		TEST(reset_forgets_the_fence, setup),
 		TEST(progress_is_counted, setup),
+		TEST(gate_lets_pass_what_it_is_told, setup),
+		TEST(gate_lets_pass_what_it_is_told, setup_ex),
+		TEST(gate_stays_shut_through_a_move, setup),
+		TEST(gate_stays_shut_through_a_move, setup_ex),
+		TEST(gate_stays_shut_behind_a_fence, setup),
+		TEST(fails_behind_the_gate, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -322,7 +322,7 @@ static void the_ring_in_use_is_armed(void **state)
 	arm(1);
 	assert_int_equal(armed(shadow), 1 | MLX5_CQ_DB_REQ_NOT_SOL);
 	assert_int_equal(armed(&rig->scq), UINT32_MAX);
-	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(shadow));
+	ENGINE->cq_event_read(rig->nics[0].ring_s);
 	arm(0);
 	assert_int_equal(armed(shadow), 1 | 1u << 28);
 }
@@ -336,7 +336,7 @@ static void both_rings_are_armed(void **state)
 	assert_int_equal(armed(&rig->scq), MLX5_CQ_DB_REQ_NOT_SOL);
 	assert_int_equal(armed(&rig->nics[0].shadow_s), MLX5_CQ_DB_REQ_NOT_SOL);
 	for (uint32_t i = 1; i < 6; i++) {
-		ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq));
+		ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
 		arm(0);
 		assert_int_equal(armed(&rig->scq), (i & 3) << 28);
 		assert_int_equal(armed(&rig->nics[0].shadow_s), 0);
@@ -391,7 +391,7 @@ static void race_arming(uint32_t times, void (*before)(void), void (*against)(vo
 static void one_lies_in_the_ring(void)
 {
 	send_n(1, 1);
-	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq)); /* not armed */
+	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq)); /* not armed */
 	fake_events.events = 0;
 	fake_log.n = 0;
 }
@@ -418,7 +418,7 @@ static uint32_t next;
 
 static void a_standby_is_ready(void)
 {
-	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq)); /* not armed */
+	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq)); /* not armed */
 	next = rig_standby(rig, &geometry);
 	ENGINE->qp_withhold(rig->sp);
 	ENGINE->qp_seal(rig->sp);
@@ -449,6 +449,63 @@ static void arming_races_with_a_move(void **state)
 	race_arming(RIG_CARRIERS - 2, a_standby_is_ready, go_there, the_new_ring_is_armed);
 }
 
+static _Atomic bool arming, arm_on;
+
+static void *arm_all_the_time(void *arg)
+{
+	arming = true;
+	for (int i = 0; arm_on; i++) {
+		arm(i % 2);
+		ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+	}
+	return NULL;
+}
+
+/* The shadow CQ of an incarnation, from the move there to the end of it. */
+static void a_ring_comes_and_goes(void)
+{
+	struct fake_cq *shadow = calloc(1, sizeof(*shadow));
+	struct rig_nic *nic = &rig->nics[0];
+	struct sp_cq_ring *before = nic->ring_s;
+
+	assert_non_null(shadow);
+	fake_cq_make(&nic->dev, shadow, 4096, 64);
+	assert_int_equal(
+		ENGINE->cq_ring_add(rig->sp_scq, nic->dev.sp, fake_ibv_cq(shadow), &nic->ring_s),
+		0);
+	a_standby_is_ready();
+	(void)armed(shadow);
+	go_there();
+	assert_ptr_equal(rig->sp_scq->active, nic->ring_s);
+	while (armed(shadow) == UINT32_MAX)
+		sched_yield();
+	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	rig_drop(rig, next);
+	ENGINE->cq_ring_del(rig->sp_scq, nic->ring_s);
+	nic->ring_s = before;
+	/* the record and the register go with it */
+	fake_cq_free(shadow);
+	memset(shadow, 0, sizeof(*shadow));
+	free(shadow);
+}
+
+static void a_ring_goes_while_others_arm(void **state)
+{
+	pthread_t threads[3];
+
+	other_goes();
+	arm_on = true;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, arm_all_the_time, NULL), 0);
+	while (!arming)
+		sched_yield();
+	for (int i = 0; i < 100; i++)
+		a_ring_comes_and_goes();
+	arm_on = false;
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST_EX(f) cmocka_unit_test_setup_teardown(f, setup_ex, teardown)
@@ -470,6 +527,7 @@ int main(int argc, char **argv)
 		TEST(both_rings_are_armed),
 		TEST(arming_races_with_a_drain),
 		TEST(arming_races_with_a_move),
+		TEST(a_ring_goes_while_others_arm),
 	};
 
 	if (argc > 1)

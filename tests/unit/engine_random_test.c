@@ -254,12 +254,12 @@ static void quiesce(struct fake_qp *qp)
 	for (int i = 0; i < 2 && !gone; i++) {
 		fake_flush(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		drain();
-		ENGINE->qp_flushed(rig->sp, &flushed);
+		ENGINE->qp_flushed(rig->sp, true, &flushed);
 	}
 	drain();
 	MUST(gone || (flushed.sq && flushed.rq && flushed.error_seen));
 	ENGINE->qp_seal(rig->sp);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	MUST(flushed.sq && flushed.rq && flushed.recv_count == m.received);
 }
 

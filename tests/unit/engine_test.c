@@ -76,13 +76,13 @@ static struct sp_flushed leave(uint8_t syndrome)
 	fake_flush(rig_active(rig), syndrome);
 	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
 	assert_int_equal(ENGINE->cq_drain(rig->sp_rcq), 0);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	if (flushed.sq && flushed.rq)
 		return flushed;
 	/* the marker */
 	fake_flush(rig_active(rig), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	return flushed;
 }
 
@@ -173,7 +173,7 @@ static void cause_behind_a_withheld_flush_is_reported(void **state)
 	assert_int_equal(fake_events.app_errors, 0);
 	assert_int_equal(rig_poll(rig, true, wc, 4), 0);
 	assert_int_equal(fake_events.app_errors, 1);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_int_equal(flushed.status, IBV_WC_LOC_PROT_ERR);
 	ENGINE->qp_fail(rig->sp, flushed.status, flushed.vendor_err, 0);
 	expect_sends(0, 1, IBV_WC_LOC_PROT_ERR);
@@ -275,19 +275,22 @@ static void idle_queue_proves_that_it_is_flushed(void **state)
 	struct sp_flushed flushed;
 
 	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, false, &flushed); /* not in ERR yet: a NOP would run */
+	assert_false(flushed.sq);
+	assert_int_equal(fake_published(rig->app), 0);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.rq);
 	assert_int_equal(fake_published(rig->app), 1);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_int_equal(fake_published(rig->app), 1);
 	fake_run(rig->app, 1); /* it did not: the NOP runs */
 	ENGINE->cq_drain(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	ENGINE->cq_drain(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
 	assert_int_equal(ENGINE->qp_outstanding(rig->sp, NULL, 0), 0);
@@ -304,11 +307,11 @@ static void queue_that_cannot_prove_it_is_believed(void **state)
 	rig_make(rig, &no_sends, 64, false);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
 	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.rq);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
 	ENGINE->cq_drain(rig->sp_rcq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
 	assert_false(flushed.error_seen);
@@ -325,7 +328,7 @@ static void marker_stays_out_of_the_next_carrier(void **state)
 	leave(MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	settle(to, NULL, 0, &settled);
 	write_n(0, 2, 0);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_int_equal(fake_published(rig_active(rig)), 2);
 }
 
@@ -355,11 +358,11 @@ static void overrun_cq_does_not_hide_a_flush(void **state)
 	ENGINE->qp_withhold(rig->sp);
 	fake_flush_overrun(rig->app);
 	ENGINE->cq_drain(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_false(flushed.rq);
 	ENGINE->cq_drain(rig->sp_rcq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.rq);
 	assert_int_equal(flushed.recv_count, 1);
 	assert_int_equal(ENGINE->qp_outstanding(rig->sp, NULL, 0), 3);
@@ -373,17 +376,17 @@ static void unflushed_queue_is_not_final(void **state)
 	write_n(0, 3, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
 	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.rq);
 	fake_run(rig->app, 3);
 	ENGINE->cq_drain(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.error_seen);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	ENGINE->cq_drain(rig->sp_rcq);
-	ENGINE->qp_flushed(rig->sp, &flushed);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
 }
@@ -427,7 +430,7 @@ static void arming_counts_events(void **state)
 {
 	ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0);
 	assert_int_equal(be32toh(rig->scq.db[1]) >> 28, 0);
-	ENGINE->cq_event_read(rig->sp_scq, fake_ibv_cq(&rig->scq));
+	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
 	ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 1);
 	assert_int_equal(be32toh(rig->scq.db[1]) >> 28, 1);
 	assert_int_equal(be32toh(rig->scq.db[1]) >> 24 & 1, 1);
@@ -457,6 +460,29 @@ static void moves_what_was_not_delivered(void **state)
 	write_n(8, 3, IBV_SEND_SIGNALED);
 	assert_int_equal(fake_run(rig_active(rig), 10), 3);
 	expect_sends(8, 3, IBV_WC_SUCCESS);
+}
+
+/* A READ whose data may lie in the completion that was lost is not complete without it. */
+static void read_into_a_completion_is_lost_with_it(void **state)
+{
+	enum sp_fate fates[2] = { SP_FATE_DELIVERED, SP_FATE_DELIVERED };
+	struct fake_geometry all = small;
+	struct sp_settled settled;
+	uint32_t to;
+
+	rig_free(rig);
+	all.sig_all = true;
+	rig_make(rig, &all, 64, false);
+	to = rig_standby(rig, &all);
+	assert_int_equal(rig_send(rig, IBV_WR_RDMA_READ, 1, IBV_SEND_SIGNALED, 1), 0);
+	assert_int_equal(rig_send(rig, IBV_WR_SEND, 2, IBV_SEND_SIGNALED | IBV_SEND_FENCE, 1), 0);
+	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	ENGINE->qp_seal(rig->sp);
+	ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp);
+	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled),
+			 -EIO);
+	fates[0] = fates[1] = SP_FATE_READ_AGAIN;
+	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled), 0);
 }
 
 /* w r W r' W: the READs run again, and what was delivered behind them completes behind them. */
@@ -931,6 +957,7 @@ int main(void)
 		TEST(arming_counts_events),
 		TEST(moves_what_was_not_delivered),
 		TEST(reads_run_again_in_order),
+		TEST(read_into_a_completion_is_lost_with_it),
 		TEST(describes_what_is_outstanding),
 		TEST(receives_move_with_their_count),
 		TEST(late_completions_of_a_left_carrier_are_dropped),

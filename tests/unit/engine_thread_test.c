@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Posters, pollers, the NIC and the shell at once, with fences and moves in between: for
+ * Posters, pollers, who arms, the NIC and the shell at once, with fences and moves in between: for
  * ThreadSanitizer, and to see that order and count survive real interleavings. Every fourth request
  * is signaled.
  */
@@ -104,6 +104,21 @@ static void *run_nic(void *arg)
 	return NULL;
 }
 
+/* And reads events, which may be of any ring. */
+static void *arm(void *arg)
+{
+	for (uint32_t i = 0; !stop; i++) {
+		struct rig_nic *on = &rig->nics[i % RIG_NICS];
+
+		MUST(!ibv_req_notify_cq(fake_ibv_cq(&rig->scq), i % 2));
+		MUST(!ibv_req_notify_cq(fake_ibv_cq(&rig->rcq), i % 3 == 0));
+		ENGINE->cq_event_read(i % 4 ? ENGINE->cq_own_ring(rig->sp_scq) : on->ring_s);
+		ENGINE->cq_event_read(i % 4 ? on->ring_r : ENGINE->cq_own_ring(rig->sp_rcq));
+		sched_yield();
+	}
+	return NULL;
+}
+
 static void drain(void)
 {
 	MUST(!ENGINE->cq_drain(rig->sp_scq));
@@ -129,7 +144,7 @@ static void flush_all(void)
 		fake_flush(rig_active(rig), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 		pthread_mutex_unlock(&nic);
 		drain();
-		ENGINE->qp_flushed(rig->sp, &flushed);
+		ENGINE->qp_flushed(rig->sp, true, &flushed);
 	} while (!flushed.sq || !flushed.rq);
 }
 
@@ -205,20 +220,21 @@ static void *be_shell(void *arg)
 static void run_all(bool cq_ex)
 {
 	static const struct fake_geometry g = { 64, 32, 2, 32, 4, false };
-	void *(*roles[])(void *) = { post_sends, poll_sends, be_shell,
-				     post_recvs, poll_recvs, run_nic };
-	pthread_t threads[6];
+	void *(*roles[])(void *) = { post_sends, poll_sends, be_shell, post_recvs,
+				     poll_recvs, run_nic,    arm,      arm };
+	enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
+	pthread_t threads[ROLES];
 
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &g, 64, cq_ex);
 	stop = false;
 	polled = 0;
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < ROLES; i++)
 		MUST(!pthread_create(&threads[i], NULL, roles[i], NULL));
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	stop = true;
-	for (int i = 3; i < 6; i++)
+	for (int i = 3; i < ROLES; i++)
 		pthread_join(threads[i], NULL);
 	rig_free(rig);
 	free(rig);

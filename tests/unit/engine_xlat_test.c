@@ -256,21 +256,46 @@ static void moves_on_with_the_applications_keys(void **state)
 	}
 }
 
-/* After a reset the QP is on its own NIC again, and nothing may be translated. */
-static void reset_goes_back_to_plain_keys(void **state)
+static void reset_qp(void)
 {
-	send_all(16, 3);
-	run_all(16, 3);
 	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
 	rig->app->db[MLX5_SND_DBR] = rig->app->db[MLX5_RCV_DBR] = 0;
 	rig->app->sq_ci = rig->app->rq_ci = 0;
 	ENGINE->qp_modified(rig->sp, IBV_QPS_INIT);
 	ENGINE->qp_modified(rig->sp, IBV_QPS_RTS);
 	rig->active = 0;
+}
+
+/* After a reset the QP is on its own NIC again, and nothing may be translated. */
+static void reset_goes_back_to_plain_keys(void **state)
+{
+	send_all(16, 3);
+	run_all(16, 3);
+	reset_qp();
 	send_all(16, 3);
 	recv_all(16, 3);
 	run_all(16, 3);
 	receive_all(16, 3);
+}
+
+/* A program may post in both ways; the first post behind the reset decides nothing for the other. */
+static void reset_goes_back_for_both_ways_of_posting(void **state)
+{
+	struct ibv_sge sge = { 16, 8, fake_lkey(16) };
+	struct ibv_send_wr wr = { .wr_id = 16,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	send_all(16, 3);
+	run_all(16, 3);
+	reset_qp();
+	assert_int_equal(ibv_post_send(fake_ibv(rig->app), &wr, &bad), 0);
+	run_all(16, 1);
+	send_all(16, 3);
+	run_all(16, 3);
 }
 
 int main(void)
@@ -292,6 +317,7 @@ int main(void)
 		TEST_EX(moves_on_with_the_applications_keys),
 		TEST(reset_goes_back_to_plain_keys),
 		TEST_EX(reset_goes_back_to_plain_keys),
+		TEST_EX(reset_goes_back_for_both_ways_of_posting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

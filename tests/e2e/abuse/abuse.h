@@ -67,12 +67,17 @@ void nic_close(struct nic *nic);
 
 /* conn.c */
 void conn_make(struct conn *c, struct nic *nic);
+void conn_make_on(struct conn *c, struct nic *nic, struct ibv_comp_channel *channel,
+		  void *cq_context);
 void conn_to_init(struct conn *c);
 void conn_set_own(struct conn *c); /* its address, as the other end needs it */
 void conn_lay(struct conn *c);	   /* posts DEPTH receives */
 void conn_arrived(struct conn *c, const struct ibv_wc *wc); /* checks it, posts the next receive */
-void conn_connect(struct conn *c);	/* swaps addresses; posts DEPTH receives; RTS */
-void conn_to_rts_alone(struct conn *c); /* to own and peer as they are */
+void conn_connect(struct conn *c); /* swaps addresses; posts DEPTH receives; RTS */
+/* To own and peer as they are. */
+void conn_to_rtr(struct conn *c);
+void conn_to_rts(struct conn *c);
+void conn_to_rts_alone(struct conn *c); /* both */
 void conn_reset(struct conn *c);
 void conn_free(struct conn *c);
 int conn_poll(struct conn *c, struct ibv_wc *wc); /* one completion within 20 s, or the end */
@@ -84,8 +89,10 @@ void conn_talk(struct conn *c, uint64_t n);
 /* scenarios */
 void run_churn(void);
 void run_reset(void);
+void run_late_rts(void);
 void run_destroy(void);
 void run_late_mr(void);
+void run_bad_key(void);
 void run_exit(void);
 void run_fork(void);
 void run_cycles(void);
@@ -98,5 +105,6 @@ void run_bare(void);
 void run_domains(void);
 void run_ece(void);
 void run_events(void);
+void run_windows(void);
 
 #endif

@@ -10,6 +10,12 @@ enum { ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RE
 
 void conn_make(struct conn *c, struct nic *nic)
 {
+	conn_make_on(c, nic, NULL, NULL);
+}
+
+void conn_make_on(struct conn *c, struct nic *nic, struct ibv_comp_channel *channel,
+		  void *cq_context)
+{
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
 					 .sq_sig_all = 1,
 					 .cap = { .max_send_wr = DEPTH,
@@ -23,7 +29,7 @@ void conn_make(struct conn *c, struct nic *nic)
 	memset(c->mem, 0, 2 * AREA);
 	c->mr = ibv_reg_mr(nic->pd, c->mem, 2 * AREA, ACCESS);
 	must(c->mr, "ibv_reg_mr");
-	c->cq = ibv_create_cq(nic->ctx, 4 * DEPTH, NULL, NULL, 0);
+	c->cq = ibv_create_cq(nic->ctx, 4 * DEPTH, cq_context, channel, 0);
 	must(c->cq, "ibv_create_cq");
 	init.send_cq = init.recv_cq = c->cq;
 	c->qp = ibv_create_qp(nic->pd, &init);
@@ -42,7 +48,7 @@ void conn_to_init(struct conn *c)
 		"ibv_modify_qp to INIT");
 }
 
-static void conn_to_rtr(struct conn *c)
+void conn_to_rtr(struct conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = IBV_MTU_1024,
@@ -63,7 +69,7 @@ static void conn_to_rtr(struct conn *c)
 		  "ibv_modify_qp to RTR");
 }
 
-static void conn_to_rts(struct conn *c)
+void conn_to_rts(struct conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
 				    .timeout = (uint8_t)opt.timeout,

@@ -74,6 +74,44 @@ void run_late_mr(void)
 	nic_close(&nic);
 }
 
+/* ---- bad key: of no memory, posted after the move -------------------------------------------- */
+
+void run_bad_key(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct nic nic;
+	struct conn c;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .wr_id = 7,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE },
+			   *bad;
+	struct ibv_wc wc;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 5);
+	meet();
+	sge = (struct ibv_sge){ (uintptr_t)c.mem, 8, c.mr->lkey };
+	wr.wr.rdma.remote_addr = c.peer.addr;
+	wr.wr.rdma.rkey = c.peer.rkey ^ 0x5a5a00;
+	if (!opt.server) {
+		must_zero(ibv_post_send(c.qp, &wr, &bad), "ibv_post_send");
+		must(conn_poll(&c, &wc) == IBV_WC_REM_ACCESS_ERR && wc.wr_id == 7,
+		     "the error of a key that names no memory");
+		must_zero(ibv_query_qp(c.qp, &attr, IBV_QP_STATE, &init), "ibv_query_qp");
+		must(attr.qp_state == IBV_QPS_ERR, "a queue pair in ERR behind its error");
+	}
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
 /* ---- exit: while threads post and the connection moves -------------------------------------- */
 
 static void *exit_poster(void *arg)

@@ -115,6 +115,32 @@ void run_reset(void)
 	nic_close(&nic);
 }
 
+/* ---- late RTS: one end only receives, until its connection has moved ------------------------ */
+
+void run_late_rts(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_set_own(&c);
+	swap(&c.own, &c.peer, sizeof(c.own));
+	conn_to_init(&c);
+	conn_lay(&c);
+	conn_to_rtr(&c);
+	if (!opt.server)
+		conn_to_rts(&c);
+	say("CONNECTED");
+	hear("go");
+	if (opt.server)
+		conn_to_rts(&c);
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
 /* ---- destroy: in mid-move, with work outstanding -------------------------------------------- */
 
 void run_destroy(void)

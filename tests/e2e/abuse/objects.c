@@ -191,35 +191,90 @@ void run_bare(void)
 
 /* ---- parent domain, thread domain ----------------------------------------------------------- */
 
-void run_domains(void)
+enum { TDS = 2, IN_TD = 2 }; /* each with its own doorbell register, which its queue pairs share */
+
+static void domain_make(struct nic *nic, struct ibv_td **td, struct nic *inside)
 {
 	struct ibv_td_init_attr td_attr = { 0 };
-	struct ibv_parent_domain_init_attr attr = { 0 };
-	struct nic nic, inside;
-	struct ibv_td *td;
+	struct ibv_parent_domain_init_attr attr = { .pd = nic->pd };
+
+	*td = attr.td = ibv_alloc_td(nic->ctx, &td_attr);
+	must(*td, "ibv_alloc_td");
+	*inside = *nic;
+	inside->pd = ibv_alloc_parent_domain(nic->ctx, &attr);
+	must(inside->pd, "ibv_alloc_parent_domain");
+}
+
+static void domains_talk(struct conn *c, uint64_t rounds)
+{
+	for (uint64_t n = 0; n < rounds; n++)
+		for (int i = 0; i < TDS * IN_TD; i++)
+			conn_talk(&c[i], 10);
+}
+
+/* Memory too is registered there, and a queue pair without a thread domain is beside them. */
+void run_domains(void)
+{
+	struct conn c[TDS * IN_TD], plain;
+	struct nic nic, inside[TDS];
+	struct ibv_td *td[TDS];
+	int i;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&plain, &nic);
+	conn_connect(&plain);
+	for (i = 0; i < TDS; i++)
+		domain_make(&nic, &td[i], &inside[i]);
+	for (i = 0; i < TDS * IN_TD; i++) {
+		conn_make(&c[i], &inside[i % TDS]);
+		conn_connect(&c[i]);
+	}
+	domains_talk(c, 5);
+	for (i = 0; i < 3; i++) {
+		say("CONNECTED %d", i);
+		hear("go");
+		domains_talk(c, 20);
+		conn_talk(&plain, 100);
+	}
+	meet();
+	for (i = 0; i < TDS * IN_TD; i++) {
+		must(ibv_dealloc_td(td[i % TDS]) == EBUSY, "a thread domain that is in use stays");
+		conn_free(&c[i]);
+	}
+	for (i = 0; i < TDS; i++) {
+		must_zero(ibv_dealloc_pd(inside[i].pd), "ibv_dealloc_pd of the parent domain");
+		must_zero(ibv_dealloc_td(td[i]), "ibv_dealloc_td");
+	}
+	conn_free(&plain);
+	nic_close(&nic);
+}
+
+/* ---- memory windows ------------------------------------------------------------------------- */
+
+/* The device has none: it says so, and all else works. */
+void run_windows(void)
+{
+	static const enum ibv_mw_type types[] = { IBV_MW_TYPE_1, IBV_MW_TYPE_2 };
+	struct ibv_device_attr attr;
+	struct ibv_mw *mw;
+	struct nic nic;
 	struct conn c;
 
 	nic_open(&nic, opt.dev);
-	td = ibv_alloc_td(nic.ctx, &td_attr);
-	if (!td) /* the device gives out no registers of its own */
-		say("NO-TD %s", strerror(errno));
-	attr.pd = nic.pd;
-	attr.td = td;
-	inside = nic;
-	inside.pd = ibv_alloc_parent_domain(nic.ctx, &attr);
-	must(inside.pd, "ibv_alloc_parent_domain");
-	conn_make(&c, &inside);
+	must_zero(ibv_query_device(nic.ctx, &attr), "ibv_query_device");
+	say("WINDOWS %d of type %d", attr.max_mw, attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW);
+	conn_make(&c, &nic);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		errno = 0;
+		mw = ibv_alloc_mw(nic.pd, types[i]);
+		must(!mw, "no memory window");
+		say("WINDOWS type %d: %s", (int)types[i], strerror(errno));
+	}
 	conn_connect(&c);
-	conn_talk(&c, 50);
 	say("CONNECTED");
 	hear("go");
 	conn_talk(&c, 50);
-	meet();
-	must(!td || ibv_dealloc_td(td) == EBUSY, "a thread domain that is in use stays");
 	conn_free(&c);
-	must_zero(ibv_dealloc_pd(inside.pd), "ibv_dealloc_pd of the parent domain");
-	if (td)
-		must_zero(ibv_dealloc_td(td), "ibv_dealloc_td");
 	nic_close(&nic);
 }
 

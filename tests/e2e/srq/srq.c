@@ -5,7 +5,8 @@
  * order of its queue pair, in a buffer that was posted and not used since; nothing may be written
  * to a buffer that is the program's own. Words of the runner: "more" makes one queue pair more to
  * each peer, after "hush" it sends nothing until "talk", "count" says how
- * many messages have come from each peer, "end" ends it. With -d its queue pairs are in a parent domain.
+ * many messages have come from each peer, "end" ends it. With -d its queue pairs are in a parent
+ * domain with allocators.
  */
 #include "../abuse/abuse.h"
 
@@ -47,7 +48,8 @@ static int kept[KEEP + 1], n_kept;
 static struct lane lanes[LANES];
 static int n_lanes, n_peers, lines[PEERS];
 static bool quiet;
-static bool in_domain; /* queue pairs are made in a parent domain: SHIFT does not drive those */
+/* Queue pairs are made in a parent domain with allocators: SHIFT does not drive those. */
+static bool in_domain;
 static struct ibv_pd *qp_pd;
 static uint32_t rng = 1;
 
@@ -214,10 +216,24 @@ static void lane_make(int peer)
 	meet();
 }
 
+static void *no_memory_of_ours(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+			       uint64_t resource_type)
+{
+	return IBV_ALLOCATOR_USE_DEFAULT;
+}
+
+static void nothing_to_free(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type)
+{
+}
+
 static void set_up(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = SLOTS, .max_sge = 1 } };
-	struct ibv_parent_domain_init_attr domain = { 0 };
+	struct ibv_parent_domain_init_attr domain = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+		.alloc = no_memory_of_ours,
+		.free = nothing_to_free,
+	};
 	size_t bytes = (size_t)(SLOTS + LANES * WINDOW) * LEN;
 	int i;
 

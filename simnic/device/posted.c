@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Posted writes: payload that is still on its way when its completion is in memory already, as on
+ * PCIe where the two go to different places (a GPU's memory, the host's). What a NIC reads itself
+ * pushes what it wrote before ahead of it (PCIe base specification 2.4.1: nothing that is read
+ * passes posted writes); what another NIC reads does not. Only for NICs with posted_ns, which
+ * `simnicctl posted-writes` sets.
+ */
+#include "simnic/device/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sn_posted {
+	struct sn_posted *next;
+	uint64_t due_ns, bytes;
+	uint32_t n;
+	struct iovec dst[SN_WQE_MAX_SGE];
+	uint8_t data[];
+};
+
+static struct sn_posted_queue *queue_of(const struct sn_dev *dev)
+{
+	return &sn_engine.posted[dev->nic_index];
+}
+
+static void queue_push(struct sn_posted_queue *queue, struct sn_posted *posted)
+{
+	posted->next = NULL;
+	if (queue->last)
+		queue->last->next = posted;
+	else
+		queue->first = posted;
+	queue->last = posted;
+	sn_engine.n_posted++;
+}
+
+/* By the kernel: memory that was unmapped meanwhile takes nothing, and nobody dies of it. */
+static void queue_land_first(struct sn_posted_queue *queue)
+{
+	struct sn_posted *posted = queue->first;
+	struct iovec src = { posted->data, posted->bytes };
+
+	process_vm_readv(getpid(), posted->dst, posted->n, &src, 1, 0);
+	queue->first = posted->next;
+	if (!queue->first)
+		queue->last = NULL;
+	sn_engine.n_posted--;
+	free(posted);
+}
+
+void sn_posted_flush(const struct sn_dev *dev)
+{
+	struct sn_posted_queue *queue = queue_of(dev);
+
+	while (queue->first)
+		queue_land_first(queue);
+}
+
+static bool ranges_meet(const struct iovec *a, uint32_t n_a, const struct iovec *b, uint32_t n_b)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < n_a; i++)
+		for (k = 0; k < n_b; k++)
+			if ((uint8_t *)a[i].iov_base < (uint8_t *)b[k].iov_base + b[k].iov_len &&
+			    (uint8_t *)b[k].iov_base < (uint8_t *)a[i].iov_base + a[i].iov_len)
+				return true;
+	return false;
+}
+
+void sn_posted_flush_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n)
+{
+	const struct sn_posted *posted;
+
+	if (!sn_engine.n_posted)
+		return;
+	for (posted = queue_of(dev)->first; posted; posted = posted->next)
+		if (ranges_meet(posted->dst, posted->n, iov, n)) {
+			sn_posted_flush(dev);
+			return;
+		}
+}
+
+/* As sn_wire_land(); the payload is taken off the wire now, and is in memory later. */
+int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
+		   uint32_t n_dst, uint64_t bytes)
+{
+	uint64_t lag_ns = atomic_load_explicit(&qp->dev->nic->posted_ns, memory_order_relaxed);
+	struct sn_posted *posted;
+	struct iovec data;
+	int rc;
+
+	if (!lag_ns || !bytes || !sn_qp_is_connected(qp)) {
+		sn_posted_flush_under(qp->dev, dst, n_dst);
+		return sn_wire_land(pkt, dst, n_dst, bytes);
+	}
+	posted = malloc(sizeof(*posted) + bytes);
+	if (!posted)
+		return -ENOMEM;
+	data = (struct iovec){ posted->data, bytes };
+	rc = sn_wire_land(pkt, &data, 1, bytes);
+	if (rc) {
+		free(posted);
+		return rc;
+	}
+	posted->due_ns = sn_engine.now_ns + lag_ns;
+	posted->bytes = bytes;
+	posted->n = n_dst;
+	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
+	queue_push(queue_of(qp->dev), posted);
+	return 0;
+}
+
+bool sn_posted_run(void)
+{
+	uint64_t before = sn_engine.n_posted;
+	uint32_t nic;
+
+	for (nic = 0; sn_engine.n_posted && nic < SN_MAX_NICS; nic++)
+		while (sn_engine.posted[nic].first &&
+		       sn_engine.posted[nic].first->due_ns <= sn_engine.now_ns)
+			queue_land_first(&sn_engine.posted[nic]);
+	return sn_engine.n_posted != before;
+}
+
+uint64_t sn_posted_next_ns(void)
+{
+	uint64_t due_ns = UINT64_MAX;
+	uint32_t nic;
+
+	for (nic = 0; sn_engine.n_posted && nic < SN_MAX_NICS; nic++)
+		if (sn_engine.posted[nic].first && sn_engine.posted[nic].first->due_ns < due_ns)
+			due_ns = sn_engine.posted[nic].first->due_ns;
+	return due_ns;
+}
