@@ -13,7 +13,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs figures install clean
+	bench-ab bench-lat bench-fallback bench-verbs bench-kv figures install clean
 
 all: build
 
@@ -31,12 +31,13 @@ help:
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
-	@echo "make fuzz            libFuzzer on the control channel's decoder, one minute"
+	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes"
 	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
+	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
@@ -93,8 +94,7 @@ valgrind: build
 	@python3 tests/e2e/leaks.py --build $(B) --cycles 1000
 
 fuzz: build
-	@ninja -C $(B) fuzz_wire
-	@$(B)/out/bin/fuzz_wire -max_total_time=60
+	@python3 tests/fuzz/run_fuzz.py --build $(B) --seconds $$(( $(MINUTES) * 60 ))
 
 # Status 77: skipped, with the reason printed.
 programs: build
@@ -121,6 +121,9 @@ bench-fallback: build
 
 bench-verbs: build
 	@python3 bench/verbs.py --build $(B) --out $(OUT)
+
+bench-kv: build
+	@python3 bench/kv_scale.py --build $(B) --out $(OUT)
 
 figures: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)
