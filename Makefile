@@ -13,7 +13,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-kv figures install clean
+	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv figures install clean
 
 all: build
 
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
+	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
 	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
@@ -124,6 +125,9 @@ bench-verbs: build
 
 bench-kv: build
 	@python3 bench/kv_scale.py --build $(B) --out $(OUT)
+
+bench-control: build
+	@python3 bench/control.py --build $(B) --out $(OUT)
 
 figures: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)

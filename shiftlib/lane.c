@@ -92,75 +92,95 @@ static struct sh_carrier carrier_take(struct sh_qp *qp, struct sh_carrier *carri
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/*
+ * A carrier goes in the background, as its NIC may be sick. It keeps its completion queues and its
+ * protection domain until then, and not its queue pair, which the application may destroy meanwhile:
+ * it has no memory of the application any more once ibv_dereg_mr has returned. But one on a shared
+ * receive queue may take receives until it is gone, and events name its owner.
+ */
 struct drop_job {
 	struct sh_job job;
-	struct sh_qp *qp;
-	struct ibv_qp *real;
-	struct sh_nic *nic;
-	uint32_t incarnation; /* that it holds; 0: none */
-	struct sh_shadow_cq *scq, *rcq;
-	struct sh_shadow_srq *srq;
+	struct sh_qp *qp; /* on a shared receive queue; else NULL */
+	struct sh_pd *pd;
+	struct sh_cq *scq, *rcq;
+	struct sh_carrier gone; /* of it: the QP, its NIC, and what it holds */
 };
 
 static void drop_run(struct sh_job *job)
 {
 	sh.real->thread_inside();
-	sh.real->destroy_qp(((struct drop_job *)job)->real);
+	sh.real->destroy_qp(((struct drop_job *)job)->gone.qp);
+}
+
+static void drop_hold(struct drop_job *task)
+{
+	if (task->qp)
+		sh_job_begin(&task->qp->busy);
+	sh_job_begin(&task->pd->busy);
+	sh_job_begin(&task->scq->busy);
+	sh_job_begin(&task->rcq->busy);
+}
+
+static void drop_release(struct drop_job *task)
+{
+	if (task->qp)
+		sh_job_end(&task->qp->busy);
+	sh_job_end(&task->pd->busy);
+	sh_job_end(&task->scq->busy);
+	sh_job_end(&task->rcq->busy);
 }
 
 static void drop_done(struct sh_job *job)
 {
 	struct drop_job *task = (struct drop_job *)job;
-	struct sh_qp *qp = task->qp;
 
 	pthread_mutex_lock(&sh.lock);
-	sh_cq_shadow_put(qp->scq, task->scq);
-	sh_cq_shadow_put(qp->rcq, task->rcq);
-	sh_srq_shadow_put(qp->srq, task->srq);
-	if (task->incarnation)
-		sh_nic_release(task->nic, task->incarnation);
-	sh_job_end(&qp->busy);
+	sh_cq_shadow_put(task->scq, task->gone.scq);
+	sh_cq_shadow_put(task->rcq, task->gone.rcq);
+	if (task->qp)
+		sh_srq_shadow_put(task->qp->srq, task->gone.srq);
+	if (task->gone.incarnation)
+		sh_nic_release(task->gone.nic, task->gone.incarnation);
+	drop_release(task);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
 }
 
-/* In the background, as its NIC may be sick. What cannot be given to its worker is left. */
-static void drop_submit(struct sh_qp *qp, const struct drop_job *request)
+/* False: it cannot be given to its NIC's worker. */
+static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
 {
-	struct drop_job *task = calloc(1, sizeof(*task));
+	struct drop_job *task = malloc(sizeof(*task));
 
 	if (!task)
-		return;
-	*task = *request;
-	task->job.fn = drop_run;
-	task->job.done = drop_done;
-	task->qp = qp;
-	sh_job_begin(&qp->busy);
-	if (!sh_worker_submit(task->nic->worker, &task->job))
-		return;
-	sh_job_end(&qp->busy);
+		return false;
+	*task = (struct drop_job){ .job = { .fn = drop_run, .done = drop_done },
+				   .qp = qp->srq ? qp : NULL,
+				   .pd = qp->pd,
+				   .scq = qp->scq,
+				   .rcq = qp->rcq,
+				   .gone = *gone };
+	drop_hold(task);
+	if (!sh_worker_submit(gone->nic->worker, &task->job))
+		return true;
+	drop_release(task);
 	free(task);
+	return false;
 }
 
+/* What cannot be given to its worker is left. */
 static void carrier_drop(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, true);
-	struct drop_job request = { .real = gone.qp,
-				    .nic = gone.nic,
-				    .incarnation = gone.incarnation,
-				    .scq = gone.scq,
-				    .rcq = gone.rcq,
-				    .srq = gone.srq };
 
 	if (gone.qp)
-		drop_submit(qp, &request);
+		(void)drop_submit(qp, &gone);
 }
 
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real)
 {
-	struct drop_job request = { .real = real, .nic = nic };
+	struct sh_carrier gone = { .nic = nic, .qp = real };
 
-	drop_submit(qp, &request);
+	(void)drop_submit(qp, &gone);
 }
 
 /* Sends or receives may lie in it still: the next DROP_OLD comes when they do not. */
@@ -187,75 +207,11 @@ void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
 			carrier_drop(qp, carrier);
 }
 
-/*
- * The application destroys its queue pair; what stood by for it needs no memory of the application
- * any more, as none can be registered for it when ibv_dereg_mr has returned, and goes in the
- * background. It keeps the completion queues and the protection domain until then.
- */
-struct bury_job {
-	struct sh_job job;
-	struct sh_pd *pd;
-	struct sh_cq *scq, *rcq;
-	struct sh_carrier gone;
-};
-
-static void bury_run(struct sh_job *job)
-{
-	sh.real->thread_inside();
-	sh.real->destroy_qp(((struct bury_job *)job)->gone.qp);
-}
-
-static void bury_done(struct sh_job *job)
-{
-	struct bury_job *task = (struct bury_job *)job;
-
-	if (job->canceled)
-		bury_run(job);
-	pthread_mutex_lock(&sh.lock);
-	sh_cq_shadow_put(task->scq, task->gone.scq);
-	sh_cq_shadow_put(task->rcq, task->gone.rcq);
-	sh_nic_release(task->gone.nic, task->gone.incarnation);
-	sh_job_end(&task->pd->busy);
-	sh_job_end(&task->scq->busy);
-	sh_job_end(&task->rcq->busy);
-	pthread_mutex_unlock(&sh.lock);
-	free(task);
-}
-
-static bool carrier_bury(const struct sh_qp *qp, const struct sh_carrier *gone)
-{
-	struct bury_job *task = malloc(sizeof(*task));
-
-	if (!task)
-		return false;
-	*task = (struct bury_job){ .job = { .fn = bury_run, .done = bury_done },
-				   .pd = qp->pd,
-				   .scq = qp->scq,
-				   .rcq = qp->rcq,
-				   .gone = *gone };
-	sh_job_begin(&qp->pd->busy);
-	sh_job_begin(&qp->scq->busy);
-	sh_job_begin(&qp->rcq->busy);
-	if (!sh_worker_submit(gone->nic->worker, &task->job))
-		return true;
-	sh_job_end(&qp->pd->busy);
-	sh_job_end(&qp->scq->busy);
-	sh_job_end(&qp->rcq->busy);
-	free(task);
-	return false;
-}
-
-/* On a shared receive queue it may take receives until it is gone, and events name its owner. */
-static bool carrier_may_wait(const struct sh_qp *qp, bool driven)
-{
-	return !driven && !qp->srq;
-}
-
 static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, driven);
 
-	if (!gone.qp || (carrier_may_wait(qp, driven) && carrier_bury(qp, &gone)))
+	if (!gone.qp || (!driven && !qp->srq && drop_submit(qp, &gone)))
 		return;
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);

@@ -896,13 +896,15 @@ static void dereg_done(struct sh_job *job)
 	pthread_mutex_unlock(&sh.lock);
 }
 
-/* Lock held, given up where the NIC's worker takes no more work. */
+/* Lock held, given up where the NIC's worker is busy, or takes no more work: not in line behind it. */
 static void dereg_submit(struct dereg_job *task, struct sh_busy *waiting)
 {
+	struct sh_worker *worker = task->taken.nic->worker;
+
 	task->job = (struct sh_job){ .fn = dereg_run, .done = dereg_done, .urgent = true };
 	task->waiting = waiting;
 	sh_job_begin(waiting);
-	if (!sh_worker_submit(task->taken.nic->worker, &task->job))
+	if (!sh_worker_busy_since_ns(worker) && !sh_worker_submit(worker, &task->job))
 		return;
 	pthread_mutex_unlock(&sh.lock);
 	dereg_run(&task->job);
