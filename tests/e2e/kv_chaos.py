@@ -164,9 +164,12 @@ def killed_again_and_again(lab):
     finally:
         done.set()
         thread.join()
+    redis.kill()    # the last one was a child of the thread, and ends with it
+    redis.start()
     job.await_protection()
+    wait_for("as many lines of its return as of its end",
+             lambda: job.lines(GONE) == job.lines(BACK), PATIENCE_S)
     job.end()
-    check(job.lines(GONE) == job.lines(BACK), f"{job.lines(GONE)} times gone, back {job.lines(BACK)}")
 
 
 def silent_at_first(lab, seconds=3):
