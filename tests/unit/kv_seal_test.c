@@ -163,7 +163,12 @@ static void spoilt(void **state)
 
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(put(kv, "k", "value"), 0);
-		snprintf(command, sizeof(command), "SETRANGE k %zu %c", i, i == 12 ? 'w' : '~');
+		snprintf(command, sizeof(command), "SETRANGE k %zu ~", i);
+		attack(command);
+		if (get_rc(kv, "k"))
+			continue;
+		/* One byte of a MAC in 256 was that one; it is not the other. */
+		snprintf(command, sizeof(command), "SETRANGE k %zu !", i);
 		attack(command);
 		if (!get_rc(kv, "k"))
 			fail_msg("byte %zu does not count", i);
