@@ -6,9 +6,6 @@
 #include <unistd.h>
 #include "shiftlib/shell.h"
 
-/* mlx5 keys are an index of 24 bits and a byte of the driver's; indices are given from below. */
-#define MADE_UP_KEY  0xf0000000u
-#define MADE_UP_KEYS 0x0f0000u
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define MADE_UP_ACCESS                                                                             \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -717,47 +714,6 @@ static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, boo
 
 /* ---- memory regions on a dead NIC ----------------------------------------------------------- */
 
-static bool mr_key_used(uint32_t key)
-{
-	struct sh_ctx *ctx;
-	struct sh_pd *pd;
-	struct sh_mr *mr;
-
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
-		list_for_each (&ctx->pds, pd, struct sh_pd, link)
-			list_for_each (&pd->mrs, mr, struct sh_mr, link)
-				if (mr->mr->lkey == key)
-					return true;
-	return false;
-}
-
-/* Far from where firmware hands out keys, and none that another region has. */
-static uint32_t mr_key_make_up(void)
-{
-	static uint32_t made; /* sh.lock */
-	uint32_t key;
-
-	do
-		key = MADE_UP_KEY + (made++ % MADE_UP_KEYS) * 0x100;
-	while (mr_key_used(key));
-	return key;
-}
-
-static struct ibv_mr *mr_make_up(struct ibv_pd *pd, const struct sh_mr *request)
-{
-	struct ibv_mr *mr = malloc(sizeof(*mr));
-
-	if (!mr)
-		return NULL;
-	*mr = (struct ibv_mr){ .context = pd->context,
-			       .pd = pd,
-			       .addr = request->addr,
-			       .length = request->length,
-			       .handle = UINT32_MAX };
-	mr->lkey = mr->rkey = mr_key_make_up();
-	return mr;
-}
-
 static bool mr_can_be_made_up(const struct sh_pd *pd, const struct sh_mr *request, bool gone)
 {
 	return pd && !pd->unprotected && request->length && !(request->access & ~MADE_UP_ACCESS) &&
@@ -779,7 +735,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real_pd);
 	if (mr_can_be_made_up(pd, request, gone))
-		mr = mr_make_up(real_pd, request);
+		mr = sh_mr_make_up(real_pd, request);
 	if (mr && !mr_add(pd, mr, request)) {
 		free(mr);
 		mr = NULL;

@@ -437,10 +437,8 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 		own->pkey_index = attr->pkey_index;
 	if (mask & IBV_QP_PORT)
 		own->port_num = attr->port_num;
-	if (mask & IBV_QP_AV) {
+	if (mask & IBV_QP_AV)
 		own->ah_attr = attr->ah_attr;
-		qp->own_gid_valid = false; /* asked for in the background: intro.c */
-	}
 	if (mask & IBV_QP_PATH_MTU)
 		own->path_mtu = attr->path_mtu;
 	if (mask & IBV_QP_DEST_QPN)
@@ -506,16 +504,36 @@ static bool qp_moved(const struct sh_qp *qp)
 	       (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 }
 
+/*
+ * One that names its own number may be connected to itself, which only its GID tells, and what follows
+ * must know it at once. Else the GID is found in the background: intro.c.
+ */
+static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	return (mask & IBV_QP_AV) && (mask & IBV_QP_DEST_QPN) && attr->ah_attr.is_global &&
+	       attr->dest_qp_num == qp->qp->qp_num && qp->init.qp_type == IBV_QPT_RC;
+}
+
 /* Lock given up meanwhile. */
 static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	bool ask = qp_maybe_itself(qp, attr, mask);
+	uint8_t port = qp->attr.port_num;
+	union ibv_gid gid;
 	int ret;
 
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh.real->modify_qp(qp->qp, attr, mask);
+	ask = ask && !ret &&
+	      !sh.real->query_gid(qp->ctx->ctx, port, attr->ah_attr.grh.sgid_index, &gid);
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&qp->busy);
+	if (!(mask & IBV_QP_AV) || ret)
+		return ret;
+	qp->own_gid_valid = ask;
+	if (ask)
+		memcpy(qp->own_gid, gid.raw, sizeof(qp->own_gid));
 	return ret;
 }
 

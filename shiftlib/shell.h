@@ -615,7 +615,9 @@ bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held 
 int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 
 /* memory.c */
-void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the background */
+void sh_replica_want(struct sh_ctx *ctx, uint8_t path); /* lock held: in the background */
+/* made_up.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */
+struct ibv_mr *sh_mr_make_up(struct ibv_pd *pd, const struct sh_mr *request);
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 

@@ -36,7 +36,7 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "drain": ("drain", "h0", 2),
     "drain_of_one": ("drain", "h2", 1),
 }
-SLOW_US = 60000     # a command takes so long: those of queue pairs that come meet those of the move
+SLOW_US = 30000     # a command takes so long: those of queue pairs that come meet those of the move
 # The device comes back, but what the program has opened of it does not: no new queue pairs there.
 DEADLY = ("nic-internal-error", "nic-disassociate")
 
