@@ -140,7 +140,7 @@ unsigned kv_left_ms(uint64_t deadline_ms);
  * kv_files_prepare_gate(), kv_files_prepare() - make sure that a store's files are there and ours
  *
  * The first makes the gate file; the second, called inside the gate, the lock file (its space
- * allocated) and the data file. All must be regular files of this user that nobody else can write,
+ * allocated) and the data file. All must be regular files of this user that nobody else can open,
  * in a directory where nobody else can exchange them. 0, or -errno with a sentence in the handle.
  */
 int kv_files_prepare_gate(struct kv *kv, const char *path);

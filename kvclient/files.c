@@ -3,7 +3,7 @@
  * The files of an LMDB store, made and checked before LMDB opens them by name.
  *
  * Other users may prepare names in /dev/shm or /tmp. A file is accepted when it is a regular file
- * of this user that nobody else may write, in a directory that is ours or root's and where others,
+ * of this user that nobody else may open, in a directory that is ours or root's and where others,
  * if they may write at all, cannot exchange our files (the sticky bit). Then a check by name holds
  * until LMDB opens the same name.
  */
@@ -27,8 +27,8 @@ static int kv_file_check(struct kv *kv, const char *path, const struct stat *st)
 	if (st->st_uid != geteuid())
 		return kv_fail(kv, -EACCES, "%s belongs to user %u, not to you", path,
 			       (unsigned)st->st_uid);
-	if (st->st_mode & (S_IWGRP | S_IWOTH))
-		return kv_fail(kv, -EACCES, "%s can be written by others; chmod it to 600", path);
+	if (st->st_mode & 077)
+		return kv_fail(kv, -EACCES, "%s is open to others; chmod it to 600", path);
 	return 0;
 }
 

@@ -222,7 +222,8 @@ static void doctor_kv(struct doctor *d)
 {
 	const char *url = d->kv ? d->kv : getenv("SHIFT_KV");
 	const struct kv_options options = { .timeout_ms = DOCTOR_KV_TIMEOUT_MS,
-					    .password_file = getenv("SHIFT_KV_PASSWORD_FILE") };
+					    .password_file = getenv("SHIFT_KV_PASSWORD_FILE"),
+					    .secret_file = getenv("SHIFT_SECRET_FILE") };
 	char err[KV_ERR_MAX];
 	struct kv *kv;
 

@@ -562,6 +562,8 @@ static void unsafe_files_are_refused(void **state)
 	kv_close(kv);
 	assert_int_equal(chmod(path, 0666), 0);
 	expect_refused("others");
+	assert_int_equal(chmod(path, 0640), 0);
+	expect_refused("others");
 	assert_int_equal(chmod(path, 0600), 0);
 	assert_int_equal(chmod(dir, 0777), 0);
 	expect_refused("others");

@@ -167,8 +167,8 @@ static void spoilt(void **state)
 		attack(command);
 		if (get_rc(kv, "k"))
 			continue;
-		/* it was that byte before */
-		snprintf(command, sizeof(command), "SETRANGE k %zu w", i);
+		/* One byte of a MAC in 256 was that one; it is not the other. */
+		snprintf(command, sizeof(command), "SETRANGE k %zu !", i);
 		attack(command);
 		if (!get_rc(kv, "k"))
 			fail_msg("byte %zu does not count", i);
