@@ -763,8 +763,17 @@ void sh_peers_flush(void); /* what was left behind leaves */
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 void sh_peer_received(void *nic, const void *buf, size_t len);
 void sh_peer_timer(struct sh_peer *peer, uint64_t now);
-void sh_peer_ask_keys(struct sh_peer *peer);
 uint64_t sh_peer_next_timer(const struct sh_peer *peer);
+void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length);
+
+/* keys.c: memory keys. What is told of ours, and what peers have said. */
+#define SH_NEWS_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
+#define SH_NEWS_MAX_NS SH_NS_PER_S
+void sh_keys_send(struct sh_peer *peer, uint64_t now);
+void sh_keys_acked(struct sh_peer *peer, uint32_t seq);
+void sh_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record);
+void sh_keys_asked(struct sh_peer *peer, uint32_t seq);
+void sh_peer_ask_keys(struct sh_peer *peer);
 struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t replica);
 void sh_key_add(struct sh_mr *mr, uint8_t path);
 void sh_key_remove(struct sh_mr *mr, uint8_t path);
