@@ -303,6 +303,8 @@ struct sh_peer {
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
+	uint32_t caps; /* SH_WIRE_CAPS of its build */
+	uint8_t minor; /* version of its datagrams; the major one is ours */
 };
 
 enum sh_level { SH_FOREIGN, SH_DRIVEN, SH_PROTECTED };
@@ -389,7 +391,7 @@ struct sh_qp {
 	struct sc_conn core;
 	struct {
 		uint64_t start_at; /* the background thread begins, not the application's */
-		uint64_t next_at, interval, since, put_again_at;
+		uint64_t next_at, interval, since, put_again_at, asked_at;
 		uint32_t peer_nonce, peer_conn;
 		struct list_node line; /* in sh.intros.line, or alone */
 		bool queued;	       /* in line, or being asked about */
@@ -534,10 +536,11 @@ struct sh_shell {
 	struct kv *kv;
 	struct sh_worker *kv_worker;
 	struct {
-		struct sh_job job; /* takes all that is in line */
-		bool running;
+		struct sh_job job;	      /* takes all that is in line */
+		bool running, again;	      /* again: somebody came while it ran */
 		struct list_node line;	      /* connections */
 		struct list_node withdrawals; /* of connections that have ended */
+		uint64_t news_at; /* an unknown instance spoke, and all that wait were looked at */
 	} intros;
 	bool kv_said;
 	uint64_t watch_at;
@@ -739,6 +742,8 @@ void sh_intro_start(struct sh_qp *qp);
 void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
+void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
+void sh_intro_news_of_any(void);
 
 /* peer.c */
 struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */

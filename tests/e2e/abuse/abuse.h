@@ -90,6 +90,7 @@ void conn_talk(struct conn *c, uint64_t n);
 void run_churn(void);
 void run_reset(void);
 void run_late_rts(void);
+void run_late_peer(void);
 void run_destroy(void);
 void run_late_mr(void);
 void run_bad_key(void);

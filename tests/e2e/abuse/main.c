@@ -19,8 +19,8 @@ static const struct {
 	{ "cycles", run_cycles },     { "kill", run_kill },	    { "abandon", run_abandon },
 	{ "hung-nic", run_hung_nic }, { "many", run_many },	    { "query", run_query },
 	{ "bare", run_bare },	      { "domains", run_domains },   { "ece", run_ece },
-	{ "events", run_events },     { "late-rts", run_late_rts }, { "bad-key", run_bad_key },
-	{ "windows", run_windows },
+	{ "events", run_events },     { "late-rts", run_late_rts }, { "late-peer", run_late_peer },
+	{ "bad-key", run_bad_key },   { "windows", run_windows },
 };
 
 static void usage(void)
