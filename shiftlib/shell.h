@@ -622,6 +622,11 @@ void sh_replica_want(struct sh_ctx *ctx, uint8_t path);	   /* lock held: in the 
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
+/* parent.c */
+void sh_parents_forget(struct sh_pd *pd); /* lock held */
+int sh_parent_destroy(
+	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that memory.c does not know */
+
 /* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
 void sh_qp_forget(struct sh_qp *qp);
 void sh_cq_forget(struct sh_cq *cq);
