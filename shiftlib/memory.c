@@ -48,13 +48,19 @@ static void pd_lose_path(struct sh_pd *pd, uint8_t path)
 }
 
 /* What uses this PD cannot be moved any more: its connections lose their protection. */
-static void pd_unprotect(struct sh_pd *pd)
+static void pd_unprotect(struct sh_pd *pd, const char *why)
 {
+	struct sh_qp *qp;
 	uint8_t path;
 
+	if (!pd->unprotected)
+		pd->why = why;
 	pd->unprotected = true;
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		pd_lose_path(pd, path);
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
+			sh_conn_level(qp, SH_DRIVEN, why);
 }
 
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path)
@@ -525,7 +531,7 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real_pd);
 	if (pd && !mr_add(pd, real, request))
-		pd_unprotect(pd); /* a key that no table knows */
+		pd_unprotect(pd, "no memory to keep a record of a region of it");
 	if (pd)
 		sh_key_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
@@ -602,7 +608,7 @@ static bool pd_yield(struct sh_pd *pd)
 	struct list_node *at;
 	bool any = false;
 
-	pd_unprotect(pd);
+	pd_unprotect(pd, "its memory on the NIC of the standby was given back to the job");
 	for (at = pd->mrs.next; at != &pd->mrs; at = at->next) {
 		struct sh_mr *mr = list_entry(at, struct sh_mr, link);
 
@@ -719,6 +725,20 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 
 /* ---- the verbs for memory regions ----------------------------------------------------------- */
 
+/* A region that no other NIC can have: all that may use it is not protected. */
+static void memory_unshadowed(struct ibv_pd *real, const char *why)
+{
+	struct sh_pd *pd;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_pd_find(real);
+	if (pd) {
+		sh_warn_once("connections of a protection domain are not protected: %s", why);
+		pd_unprotect(pd, why);
+	}
+	pthread_mutex_unlock(&sh.lock);
+}
+
 struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			    unsigned int access, bool iova2)
 {
@@ -741,7 +761,9 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 			errno = ENOMEM;
 		}
 	}
-	if (real)
+	if (real && access & IBV_ACCESS_ON_DEMAND)
+		memory_unshadowed(pd, "it has memory that is paged on demand (ODP)");
+	else if (real)
 		mr_record(pd, real, &request);
 	else if (errno == EIO)
 		real = mr_register_without_nic(pd, &request);
@@ -753,24 +775,14 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 				   int fd, int access)
 {
 	struct ibv_mr *real;
-	struct sh_pd *known;
 
 	if (!sh.real->reg_dmabuf_mr) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	real = sh.real->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
-	if (!real)
-		return NULL;
-	pthread_mutex_lock(&sh.lock);
-	known = sh_pd_find(pd);
-	if (known) {
-		sh_warn_once(
-			"memory registered by dma-buf is not shadowed yet: connections of that "
-			"protection domain are not protected");
-		pd_unprotect(known);
-	}
-	pthread_mutex_unlock(&sh.lock);
+	if (real)
+		memory_unshadowed(pd, "it has memory registered by dma-buf");
 	return real;
 }
 

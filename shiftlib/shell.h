@@ -176,6 +176,7 @@ struct sh_pd {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	_Atomic bool
 		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
+	const char *why;     /* set before */
 	struct list_node mrs, parents;
 };
 

@@ -48,11 +48,12 @@ static int access_check(const struct ib_uverbs_reg_mr *cmd)
 {
 	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
 			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
-			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_ON_DEMAND |
+			       IB_UVERBS_ACCESS_OPTIONAL_RANGE;
 	const uint32_t writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
 
 	if (cmd->access_flags & ~known)
-		return -EOPNOTSUPP; /* on demand paging, memory windows, huge pages */
+		return -EOPNOTSUPP; /* memory windows, huge pages */
 	/* IBA 10.6.3.1: a remote write right needs the local one. */
 	if ((cmd->access_flags & writes) && !(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
@@ -79,29 +80,44 @@ static int range_check(uint64_t start, uint64_t length)
 	return 0;
 }
 
+/* What this process has pinned, on all its NICs: so the kernel counts (mm->pinned_vm). */
+static _Atomic uint64_t pinned;
+
 /* RLIMIT_MEMLOCK counts only where a test asks for it: CI containers set it tiny. */
-static int memlock_check(const struct sn_ctx *ctx, uint64_t length)
+static uint64_t memlock_limit(void)
 {
-	const char *on = getenv("SIMNIC_MEMLOCK");
-	uint64_t sum = length;
+	const char *wanted = getenv("SIMNIC_MEMLOCK");
+	uint64_t bytes = wanted ? strtoull(wanted, NULL, 0) : 0;
 	struct rlimit limit;
 
-	if (!on || *on != '1' || getrlimit(RLIMIT_MEMLOCK, &limit) ||
-	    limit.rlim_cur == RLIM_INFINITY)
-		return 0;
-	for (uint32_t i = 0; i < ctx->n_objs; i++)
-		if (ctx->objs[i] && ctx->objs[i]->type == SN_OBJ_MR)
-			sum += ctx->objs[i]->mr.length;
-	return sum > limit.rlim_cur ? -ENOMEM : 0;
+	if (bytes == 1)
+		return getrlimit(RLIMIT_MEMLOCK, &limit) ? UINT64_MAX : limit.rlim_cur;
+	return bytes ? bytes : UINT64_MAX;
 }
 
-static int limits_check(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
+static int memlock_charge(uint64_t length)
+{
+	uint64_t sum = atomic_fetch_add(&pinned, length) + length;
+
+	if (sum <= memlock_limit())
+		return 0;
+	atomic_fetch_sub(&pinned, length);
+	return -ENOMEM;
+}
+
+void sn_memlock_release(const struct sn_obj *obj)
+{
+	if (obj && obj->type == SN_OBJ_MR)
+		atomic_fetch_sub(&pinned, obj->mr.length);
+}
+
+static int limits_charge(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
 {
 	uint32_t limit = atomic_load(&ctx->nic->mr_limit);
 
 	if (limit && ctx->n_mrs >= limit)
 		return -ENOMEM;
-	return memlock_check(ctx, cmd->length);
+	return memlock_charge(cmd->length);
 }
 
 static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
@@ -140,15 +156,16 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	if (!pd)
 		return -EINVAL;
 	err = access_check(&cmd);
-	if (!err)
+	if (!err && !(cmd.access_flags & IB_UVERBS_ACCESS_ON_DEMAND))
 		err = range_check(cmd.start, cmd.length);
 	if (!err)
-		err = limits_check(req->ctx, &cmd);
+		err = limits_charge(req->ctx, &cmd);
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
 	err = mr ? mr_make(req->ctx, &cmd, pd, mr, &resp.mr_handle) : -ENOMEM;
 	if (err) {
+		atomic_fetch_sub(&pinned, cmd.length);
 		free(mr);
 		return err;
 	}
@@ -171,6 +188,7 @@ int sn_mr_destroy_cmd(const struct sn_req *req)
 	err = sn_mr_dereg(req->ctx->dev, mr->mr.lkey);
 	if (err)
 		return err;
+	sn_memlock_release(mr);
 	mr->mr.pd->users--;
 	req->ctx->n_mrs--;
 	sn_obj_drop(req->ctx, handle);

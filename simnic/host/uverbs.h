@@ -136,6 +136,7 @@ int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle);
 struct sn_obj *sn_obj_find(struct sn_ctx *ctx, uint32_t handle, enum sn_obj_type type);
 void sn_obj_drop(struct sn_ctx *ctx, uint32_t handle); /* frees it */
 struct sn_obj *sn_obj_make(enum sn_obj_type type);
+void sn_memlock_release(const struct sn_obj *obj); /* mr.c; of any type, when it goes */
 
 /* The object that a handle attribute names, or NULL. */
 struct sn_obj *sn_obj_attr(const struct sn_req *req, uint16_t id, enum sn_obj_type type);

@@ -14,13 +14,28 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } scenarios[] = {
-	{ "churn", run_churn },	      { "reset", run_reset },	    { "destroy", run_destroy },
-	{ "late-mr", run_late_mr },   { "exit", run_exit },	    { "fork", run_fork },
-	{ "cycles", run_cycles },     { "kill", run_kill },	    { "abandon", run_abandon },
-	{ "hung-nic", run_hung_nic }, { "many", run_many },	    { "query", run_query },
-	{ "bare", run_bare },	      { "domains", run_domains },   { "ece", run_ece },
-	{ "events", run_events },     { "late-rts", run_late_rts }, { "late-peer", run_late_peer },
-	{ "bad-key", run_bad_key },   { "windows", run_windows },
+	{ "churn", run_churn },
+	{ "reset", run_reset },
+	{ "destroy", run_destroy },
+	{ "late-mr", run_late_mr },
+	{ "exit", run_exit },
+	{ "fork", run_fork },
+	{ "cycles", run_cycles },
+	{ "kill", run_kill },
+	{ "abandon", run_abandon },
+	{ "hung-nic", run_hung_nic },
+	{ "many", run_many },
+	{ "query", run_query },
+	{ "bare", run_bare },
+	{ "domains", run_domains },
+	{ "ece", run_ece },
+	{ "events", run_events },
+	{ "late-rts", run_late_rts },
+	{ "late-peer", run_late_peer },
+	{ "more-memory", run_more_memory },
+	{ "on-demand", run_on_demand },
+	{ "bad-key", run_bad_key },
+	{ "windows", run_windows },
 };
 
 static void usage(void)

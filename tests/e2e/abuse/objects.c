@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- query: what the application set is what it is told ------------------------------------- */
@@ -387,4 +388,63 @@ void run_events(void)
 	must_zero(ibv_dereg_mr(c.mr), "ibv_dereg_mr");
 	free(c.mem);
 	nic_close(&nic);
+}
+
+/* ---- memory beside a connection --------------------------------------------------------------- */
+
+static struct ibv_mr *region(struct nic *nic, size_t size, int access)
+{
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	struct ibv_mr *mr;
+
+	must(mem != MAP_FAILED, "mmap");
+	mr = ibv_reg_mr(nic->pd, mem, size, IBV_ACCESS_LOCAL_WRITE | access);
+	must(mr, "ibv_reg_mr");
+	return mr;
+}
+
+static void region_free(struct ibv_mr *mr)
+{
+	void *mem = mr->addr;
+	size_t size = mr->length;
+
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	must_zero(munmap(mem, size), "munmap");
+}
+
+/* The first region is made before the connection, the second when the runner has seen it. */
+static void run_with_regions(size_t first, size_t second, int access)
+{
+	struct ibv_mr *before, *after;
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	before = region(&nic, first, 0);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	after = region(&nic, second, access);
+	say("REGISTERED");
+	hear("talk");
+	meet();
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	region_free(after);
+	region_free(before);
+	nic_close(&nic);
+}
+
+/* Of the 24 MiB that the runner allows: the first fits with its shadow, the second does only without. */
+void run_more_memory(void)
+{
+	run_with_regions(8 << 20, 10 << 20, 0);
+}
+
+void run_on_demand(void)
+{
+	run_with_regions(4096, 4096, IBV_ACCESS_ON_DEMAND);
 }
