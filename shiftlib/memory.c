@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Protection domains and memory regions, and their shadows on the NICs of the paths. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -115,6 +116,9 @@ static void memory_pd_done(struct sh_job *job)
 
 static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd)
 {
+	if (mr->dmabuf)
+		return sh.real->reg_dmabuf_mr(pd, mr->offset, mr->length, mr->iova, mr->fd,
+					      (int)mr->access);
 	if (mr->plain)
 		return sh.real->reg_mr(pd, mr->addr, mr->length, (int)mr->access);
 	return sh.real->reg_mr_iova2(pd, mr->addr, mr->length, mr->iova, mr->access);
@@ -501,6 +505,24 @@ int shift_dealloc_pd(struct ibv_pd *real)
 
 /* ---- memory regions ------------------------------------------------------------------------- */
 
+/* The application may close its own descriptor as soon as the region is registered. */
+static int mr_fd_keep(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static void mr_fd_close(const struct sh_mr *mr)
+{
+	if (mr->dmabuf && mr->fd >= 0)
+		close(mr->fd);
+}
+
+static void mr_free(struct sh_mr *mr)
+{
+	mr_fd_close(mr);
+	free(mr);
+}
+
 static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct sh_mr *request)
 {
 	struct sh_mr *mr = malloc(sizeof(*mr));
@@ -524,13 +546,18 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	return mr;
 }
 
+/* What is recorded keeps the request's descriptor. */
 static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_mr *request)
 {
 	struct sh_pd *pd;
+	struct sh_mr *mr;
 
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real_pd);
-	if (pd && !mr_add(pd, real, request))
+	mr = pd ? mr_add(pd, real, request) : NULL;
+	if (!mr)
+		mr_fd_close(request);
+	if (pd && !mr)
 		pd_unprotect(pd, "no memory to keep a record of a region of it");
 	if (pd)
 		sh_key_wait(real->rkey);
@@ -590,7 +617,7 @@ static void mr_forget(struct sh_mr *mr)
 	mr_leave(mr);
 	mr_drop_shadows(mr);
 	list_del(&mr->link);
-	free(mr);
+	mr_free(mr);
 }
 
 /* Its context is closed while it lives. */
@@ -770,10 +797,15 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 	return real;
 }
 
-/* Memory of another device cannot be registered again without its fd: kept unprotected, said once. */
+/* Memory of another device is registered on the backup NIC by the same buffer. */
 struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				   int fd, int access)
 {
+	struct sh_mr request = { .length = length,
+				 .iova = iova,
+				 .access = (unsigned int)access,
+				 .dmabuf = true,
+				 .offset = offset };
 	struct ibv_mr *real;
 
 	if (!sh.real->reg_dmabuf_mr) {
@@ -781,8 +813,13 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 		return NULL;
 	}
 	real = sh.real->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
-	if (real)
-		memory_unshadowed(pd, "it has memory registered by dma-buf");
+	if (!real)
+		return NULL;
+	request.fd = mr_fd_keep(fd);
+	if (request.fd < 0)
+		memory_unshadowed(pd, "no descriptor was left to keep a dma-buf of it");
+	else
+		mr_record(pd, real, &request);
 	return real;
 }
 
@@ -794,7 +831,10 @@ static struct sh_mr mr_request(const struct sh_mr *mr)
 			       .iova = mr->iova,
 			       .access = mr->access,
 			       .plain = mr->plain,
-			       .made_up = mr->made_up };
+			       .made_up = mr->made_up,
+			       .dmabuf = mr->dmabuf,
+			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
+			       .offset = mr->offset };
 }
 
 /*
@@ -846,6 +886,8 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 		request.addr = addr;
 		request.length = length;
 		request.plain = true;
+		mr_fd_close(&request);
+		request.dmabuf = false;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		request.access = (unsigned int)access;
@@ -906,7 +948,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	mr_leave(mr);
 	n = mr_take_shadows(mr, taken);
 	list_del(&mr->link);
-	free(mr);
+	mr_free(mr);
 	for (i = 0; i < n; i++) {
 		tasks[i].taken = taken[i];
 		dereg_submit(&tasks[i], &waiting);
@@ -945,5 +987,7 @@ int shift_dereg_mr(struct ibv_mr *real)
 		ret = sh_ctx_destroy_result(context, ret);
 	if (ret && mr) /* a memory window is bound to it: it lives on */
 		mr_record(real->pd, real, &request);
+	else
+		mr_fd_close(&request);
 	return ret;
 }

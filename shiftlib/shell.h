@@ -197,6 +197,9 @@ struct sh_mr {
 	unsigned int access;
 	bool plain;   /* reg_mr_iova2 was not used: iova = addr */
 	bool made_up; /* its NIC was dead: mr is ours */
+	bool dmabuf;  /* of the buffer behind fd, which is ours to close; addr is nothing */
+	int fd;
+	uint64_t offset;
 	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };

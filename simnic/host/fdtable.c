@@ -170,7 +170,7 @@ struct sn_ctx *sn_ctx_get(int fd)
 
 static void obj_free(struct sn_obj *obj)
 {
-	sn_memlock_release(obj);
+	sn_mr_unpin(obj);
 	free(obj);
 }
 

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <rdma/mlx5-abi.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "simnic/host/uverbs.h"
 
@@ -105,10 +107,13 @@ static int memlock_charge(uint64_t length)
 	return -ENOMEM;
 }
 
-void sn_memlock_release(const struct sn_obj *obj)
+void sn_mr_unpin(const struct sn_obj *obj)
 {
-	if (obj && obj->type == SN_OBJ_MR)
-		atomic_fetch_sub(&pinned, obj->mr.length);
+	if (!obj || obj->type != SN_OBJ_MR)
+		return;
+	atomic_fetch_sub(&pinned, obj->mr.length);
+	if (obj->mr.map)
+		munmap(obj->mr.map, obj->mr.map_length);
 }
 
 static int limits_charge(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
@@ -135,7 +140,6 @@ static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struc
 		return err;
 	}
 	mr->mr.pd = pd;
-	mr->mr.start = cmd->start;
 	mr->mr.length = cmd->length;
 	pd->users++;
 	ctx->n_mrs++;
@@ -174,6 +178,82 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
+/* ---- dma-buf: whatever can be mapped serves, memfd too ---------------------------------------- */
+
+static int dmabuf_attrs(const struct sn_req *req, struct ib_uverbs_reg_mr *cmd, int *fd)
+{
+	uint64_t value = 0;
+	int err;
+
+	memset(cmd, 0, sizeof(*cmd));
+	err = sn_req_in(req, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &cmd->start, 8, 8);
+	if (!err)
+		err = sn_req_in(req, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &value, 8, 8);
+	cmd->length = value;
+	if (!err)
+		err = sn_req_in(req, UVERBS_ATTR_REG_DMABUF_MR_IOVA, &value, 8, 8);
+	cmd->hca_va = value;
+	if (!err)
+		err = sn_req_u32(req, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &cmd->access_flags);
+	if (!err)
+		err = sn_req_u32(req, UVERBS_ATTR_REG_DMABUF_MR_FD, (uint32_t *)fd);
+	return err ? err : access_check(cmd);
+}
+
+/* cmd->start is where it begins in the buffer, and then where it is mapped. */
+static int dmabuf_map(struct ib_uverbs_reg_mr *cmd, int fd, struct sn_obj *mr)
+{
+	uint64_t in_page = cmd->start % SN_PAGE;
+	struct stat st;
+	void *map;
+
+	if (fstat(fd, &st))
+		return -EBADF;
+	if (cmd->start + cmd->length > (uint64_t)st.st_size)
+		return -EINVAL;
+	map = mmap(NULL, cmd->length + in_page, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		   (off_t)(cmd->start - in_page));
+	if (map == MAP_FAILED)
+		return -EINVAL;
+	mr->mr.map = map;
+	mr->mr.map_length = cmd->length + in_page;
+	cmd->start = (uintptr_t)map + in_page;
+	return 0;
+}
+
+static int dmabuf_answer(const struct sn_req *req, struct sn_obj *mr, uint32_t handle)
+{
+	sn_req_attr(req, UVERBS_ATTR_REG_DMABUF_MR_HANDLE)->data = handle;
+	sn_req_out(req, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->mr.lkey, sizeof(mr->mr.lkey));
+	return sn_req_out(req, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->mr.rkey,
+			  sizeof(mr->mr.rkey));
+}
+
+int sn_mr_reg_dmabuf(const struct sn_req *req)
+{
+	struct sn_obj *pd = sn_obj_attr(req, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, SN_OBJ_PD), *mr;
+	struct ib_uverbs_reg_mr cmd;
+	uint32_t handle;
+	int err, fd;
+
+	err = pd ? dmabuf_attrs(req, &cmd, &fd) : -EINVAL;
+	if (!err)
+		err = limits_charge(req->ctx, &cmd);
+	if (err)
+		return err;
+	mr = sn_obj_make(SN_OBJ_MR);
+	err = mr ? dmabuf_map(&cmd, fd, mr) : -ENOMEM;
+	if (!err)
+		err = mr_make(req->ctx, &cmd, pd, mr, &handle);
+	if (!err)
+		return dmabuf_answer(req, mr, handle);
+	atomic_fetch_sub(&pinned, cmd.length);
+	if (mr && mr->mr.map)
+		munmap(mr->mr.map, mr->mr.map_length);
+	free(mr);
+	return err;
+}
+
 int sn_mr_destroy_cmd(const struct sn_req *req)
 {
 	struct sn_obj *mr;
@@ -188,7 +268,7 @@ int sn_mr_destroy_cmd(const struct sn_req *req)
 	err = sn_mr_dereg(req->ctx->dev, mr->mr.lkey);
 	if (err)
 		return err;
-	sn_memlock_release(mr);
+	sn_mr_unpin(mr);
 	mr->mr.pd->users--;
 	req->ctx->n_mrs--;
 	sn_obj_drop(req->ctx, handle);

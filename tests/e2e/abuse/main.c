@@ -34,6 +34,7 @@ static const struct {
 	{ "late-peer", run_late_peer },
 	{ "more-memory", run_more_memory },
 	{ "on-demand", run_on_demand },
+	{ "dmabuf", run_dmabuf },
 	{ "bad-key", run_bad_key },
 	{ "windows", run_windows },
 };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -447,4 +448,54 @@ void run_more_memory(void)
 void run_on_demand(void)
 {
 	run_with_regions(4096, 4096, IBV_ACCESS_ON_DEMAND);
+}
+
+/* ---- dma-buf: a connection's memory is a file's, whose descriptor is closed at once ----------------- */
+
+static void conn_use_buffer(struct conn *c, struct nic *nic)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	int fd = memfd_create("buffer", MFD_CLOEXEC);
+
+	must(fd >= 0, "memfd_create");
+	must_zero(ibv_dereg_mr(c->mr), "ibv_dereg_mr");
+	free(c->mem);
+	must_zero(ftruncate(fd, 4096 + 2 * AREA), "ftruncate");
+	c->mem = mmap(NULL, 2 * AREA, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+	must(c->mem != MAP_FAILED, "mmap");
+	c->mr = ibv_reg_dmabuf_mr(nic->pd, 4096, 2 * AREA, (uintptr_t)c->mem, fd, access);
+	must(c->mr, "ibv_reg_dmabuf_mr");
+	must_zero(close(fd), "close");
+}
+
+static int open_descriptors(void)
+{
+	int fd, n = 0;
+
+	for (fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+void run_dmabuf(void)
+{
+	struct nic nic;
+	struct conn c;
+	int before;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_use_buffer(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 20000);
+	meet();
+	must_zero(ibv_destroy_qp(c.qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(c.cq), "ibv_destroy_cq");
+	before = open_descriptors();
+	must_zero(ibv_dereg_mr(c.mr), "ibv_dereg_mr");
+	say("CLOSED %d", before - open_descriptors());
+	must_zero(munmap(c.mem, 2 * AREA), "munmap");
+	nic_close(&nic);
 }

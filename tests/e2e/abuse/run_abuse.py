@@ -259,6 +259,18 @@ def on_demand(lab, args):
     pair.done()
 
 
+def dmabuf(lab, args):
+    """Its shadow is of the same buffer, and keeps no descriptor behind the region's end."""
+    pair = yield Pair(lab, args, "dmabuf")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.said("CLOSED 1")
+    pair.done()
+    pair.moved()
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -473,7 +485,7 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 
