@@ -35,6 +35,7 @@ static const struct {
 	{ "more-memory", run_more_memory },
 	{ "on-demand", run_on_demand },
 	{ "dmabuf", run_dmabuf },
+	{ "teardown", run_teardown },
 	{ "bad-key", run_bad_key },
 	{ "windows", run_windows },
 };

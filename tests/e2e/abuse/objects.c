@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -498,4 +499,53 @@ void run_dmabuf(void)
 	say("CLOSED %d", before - open_descriptors());
 	must_zero(munmap(c.mem, 2 * AREA), "munmap");
 	nic_close(&nic);
+}
+
+/* ---- teardown: whom a NIC can still write to -------------------------------------------------- */
+
+enum { TEARDOWNS = 500, LOOKS = 40 };
+
+static unsigned int (*reachable)(const void *addr, uint64_t length);
+
+/* How many could write to it after so many looks; none may once it is deregistered. */
+static unsigned int register_and_not(struct nic *nic, uint8_t *mem, unsigned int looks, bool until)
+{
+	struct ibv_mr *mr = ibv_reg_mr(nic->pd, mem, PART, IBV_ACCESS_LOCAL_WRITE);
+	double end = now_s() + 20;
+	unsigned int seen;
+
+	must(mr, "ibv_reg_mr");
+	do
+		seen = reachable(mem, PART);
+	while (until ? seen < 2 && now_s() < end : looks--);
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	must(!reachable(mem, PART), "memory that no NIC can write to any more");
+	return seen;
+}
+
+void run_teardown(void)
+{
+	unsigned int i, shadowed = 0;
+	struct nic nic;
+	struct conn c;
+	uint8_t *mem = NULL;
+
+	reachable = (unsigned int (*)(const void *, uint64_t))dlsym(RTLD_DEFAULT,
+								    "simnic_test_reachable");
+	must(reachable, "the software ConnectX");
+	must_zero(posix_memalign((void **)&mem, 4096, PART), "memory");
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	must(register_and_not(&nic, mem, 0, true) >= 2, "a shadow");
+	for (i = 0; i < TEARDOWNS; i++)
+		shadowed += register_and_not(&nic, mem, i % LOOKS, false) >= 2;
+	say("SHADOWED %u of %d", shadowed, TEARDOWNS);
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+	free(mem);
 }

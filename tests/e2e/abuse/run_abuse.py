@@ -271,6 +271,17 @@ def dmabuf(lab, args):
     pair.moved()
 
 
+def teardown(lab, args):
+    """When a region is deregistered, no NIC can write to it: whatever has become of its shadow."""
+    pair = yield Pair(lab, args, "teardown")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    pair.say("go")
+    pair.done()
+    for p in pair.ends:
+        print("     " + " ".join(re.findall(r"^SHADOWED.*", p.out(), re.M)))
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -485,7 +496,7 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf, teardown,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 
