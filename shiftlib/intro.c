@@ -14,7 +14,8 @@
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
 #define INTRO_OPEN_NS                                                                              \
 	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
-#define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
+#define INTRO_AGAIN_NS (5 * SH_NS_PER_S)  /* an entry that nobody has answered is written again */
+#define INTRO_RARE_NS  (30 * SH_NS_PER_S) /* a store that lost all has the entries again by then */
 #define INTRO_NEWS_NS  SH_NS_PER_S /* no sooner is asked again when somebody has read our entry */
 #define INTRO_CROWD_NS (SH_NS_PER_S / 10)
 
@@ -277,7 +278,7 @@ static uint64_t intro_renew_ns(void)
  */
 static uint64_t intro_longest_ns(const struct sh_qp *qp, bool answered)
 {
-	bool late = sh_now_ns() - qp->intro.since >= INTRO_PATIENCE_NS;
+	bool late = sh_now_ns() - qp->intro.since >= INTRO_RARE_NS;
 
 	return answered && late ? intro_third_ns() : sh_min_ns(intro_third_ns(), INTRO_MAX_NS);
 }
