@@ -12,7 +12,7 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	sim-long diff-long diff-mutants verify-long verify-scripts soak valgrind programs pyverbs bench \
+	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
 	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv figures install clean
 
 all: build
@@ -30,6 +30,7 @@ help:
 	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
+	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
 	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes"
 	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
@@ -91,6 +92,9 @@ verify-scripts: build
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
 
+crossed: build
+	@python3 tests/e2e/crossed.py --build $(B) --rounds 1000
+
 valgrind: build
 	@python3 tests/e2e/leaks.py --build $(B) --cycles 1000
 
@@ -137,4 +141,4 @@ install: build
 	@cmake --install $(B)
 
 clean:
-	rm -rf build build-address build-thread build-clang build-mutant-* $(OUT)
+	rm -rf build build-address build-thread build-clang build-mutant-* build-wire-* $(OUT)

@@ -23,7 +23,8 @@ struct status_qp {
 	enum sc_reason reason;
 	enum sc_standby_phase standby, standby_peer;
 	enum sc_switch_phase ordered;
-	uint8_t path, standby_path;
+	uint8_t path, standby_path, peer_minor;
+	bool peer_heard;
 	struct sc_masks paths, peer_paths;
 };
 
@@ -100,6 +101,8 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.epoch = core->epoch,
 		.standby_epoch = core->standby.epoch,
 		.instance = peer ? peer->instance : 0,
+		.peer_minor = peer ? peer->minor : 0,
+		.peer_heard = peer && peer->heard_at,
 		.moves = qp->totals.moves,
 		.resubmitted = qp->totals.resubmitted,
 		.settled = qp->totals.settled,
@@ -167,6 +170,16 @@ static void status_masks(struct sh_json *json, const char *name, const struct sc
 		      masks->up, masks->steady, masks->drained);
 }
 
+/* Of the control channel, as its datagrams say. */
+static void status_peer(struct sh_json *json, const struct status_qp *qp)
+{
+	sh_json_print(json, ", \"peer\": \"%016llx\"", (unsigned long long)qp->instance);
+	if (qp->peer_heard)
+		sh_json_print(json, ", \"peer_version\": \"%d.%u\"", SH_WIRE_MAJOR, qp->peer_minor);
+	else
+		sh_json_print(json, ", \"peer_version\": null");
+}
+
 static void status_connection(struct sh_json *json, const struct status_qp *qp)
 {
 	sh_json_print(json,
@@ -179,10 +192,8 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 	status_standby(json, qp);
 	status_masks(json, "paths", &qp->paths);
 	status_masks(json, "peer_paths", &qp->peer_paths);
-	sh_json_print(json,
-		      ", \"peer\": \"%016llx\", \"moves\": %u, \"resubmitted\": %llu, "
-		      "\"settled\": %llu",
-		      (unsigned long long)qp->instance, qp->moves,
+	status_peer(json, qp);
+	sh_json_print(json, ", \"moves\": %u, \"resubmitted\": %llu, \"settled\": %llu", qp->moves,
 		      (unsigned long long)qp->resubmitted, (unsigned long long)qp->settled);
 }
 

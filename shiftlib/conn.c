@@ -216,6 +216,16 @@ bool sh_conn_hands_off(struct sh_qp *qp)
 	return true;
 }
 
+/* This end's own reason says more than the core's. */
+static const char *conn_why(const struct sh_qp *qp, enum sc_reason reason)
+{
+	if (qp->pd && qp->pd->unprotected)
+		return qp->pd->why;
+	if (reason == SC_REASON_RESOURCE && qp->standby_why)
+		return qp->standby_why;
+	return reason ? sc_reason_text(reason) : "preparing";
+}
+
 static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 {
 	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
@@ -228,7 +238,7 @@ static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
 		sh_conn_level(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
 	else
-		sh_conn_level(qp, SH_DRIVEN, reason ? sc_reason_text(reason) : "preparing");
+		sh_conn_level(qp, SH_DRIVEN, conn_why(qp, reason));
 }
 
 static void conn_count_guarded(struct sh_qp *qp, bool on)

@@ -14,7 +14,10 @@
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
 #define INTRO_OPEN_NS                                                                              \
 	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
-#define INTRO_AGAIN_NS (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
+#define INTRO_AGAIN_NS (5 * SH_NS_PER_S)  /* an entry that nobody has answered is written again */
+#define INTRO_RARE_NS  (30 * SH_NS_PER_S) /* a store that lost all has the entries again by then */
+#define INTRO_NEWS_NS  SH_NS_PER_S /* no sooner is asked again when somebody has read our entry */
+#define INTRO_CROWD_NS (SH_NS_PER_S / 10)
 
 /* ---- what to write, where to look ----------------------------------------------------------- */
 
@@ -107,7 +110,8 @@ static void intro_record(const struct sh_qp *qp, struct kv_record *record)
 	uint32_t k;
 
 	*record = (struct kv_record){
-		.protocol = SH_WIRE_VERSION,
+		.protocol = SH_WIRE_MAJOR,
+		.caps = SH_WIRE_CAPS,
 		.instance = sh.instance,
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,
@@ -189,6 +193,7 @@ static void intro_found(struct sh_qp *qp, const struct kv_record *record)
 	peer = sh_peer_get(record->instance);
 	if (!peer)
 		return;
+	peer->caps = record->caps;
 	intro_routes(qp, peer, record);
 	qp->intro.peer_conn = record->conn_id;
 	qp->intro.peer_nonce = record->nonce;
@@ -256,34 +261,80 @@ static void intro_say_kv(const char *error, int ret)
 	}
 }
 
-static uint64_t intro_renew_ns(void)
+/* How often the entry must be renewed. */
+static uint64_t intro_third_ns(void)
 {
-	uint64_t third = sh.config.lease_ms * SH_NS_PER_MS / 3;
-
-	return third < INTRO_AGAIN_NS ? third : INTRO_AGAIN_NS;
+	return sh.config.lease_ms * SH_NS_PER_MS / 3;
 }
 
-static void intro_next(struct sh_qp *qp)
+static uint64_t intro_renew_ns(void)
+{
+	return sh_min_ns(intro_third_ns(), INTRO_AGAIN_NS);
+}
+
+/*
+ * A peer that has not shown up in time may run without SHIFT: then it is asked for when our entry is
+ * renewed anyway. If it comes after all it finds that entry, and speaks to us (sh_intro_news).
+ */
+static uint64_t intro_longest_ns(const struct sh_qp *qp, bool answered)
+{
+	bool late = sh_now_ns() - qp->intro.since >= INTRO_RARE_NS;
+
+	return answered && late ? intro_third_ns() : sh_min_ns(intro_third_ns(), INTRO_MAX_NS);
+}
+
+static void intro_next(struct sh_qp *qp, bool answered)
 {
 	uint64_t now = sh_now_ns();
 
+	qp->intro.asked_at = now;
 	if (qp->intro.heard && qp->core.peer.introduced) {
-		qp->intro.next_at = now + sh.config.lease_ms * SH_NS_PER_MS / 3;
+		qp->intro.next_at = now + intro_third_ns();
 		return;
 	}
 	qp->intro.interval = qp->intro.interval ? qp->intro.interval * 2 : INTRO_MIN_NS;
-	if (qp->intro.interval > INTRO_MAX_NS)
-		qp->intro.interval = INTRO_MAX_NS;
+	qp->intro.interval = sh_min_ns(qp->intro.interval, intro_longest_ns(qp, answered));
 	qp->intro.next_at = now + qp->intro.interval;
+}
+
+/* Who has read this connection's entry speaks to us: its own is there by now. */
+void sh_intro_news(struct sh_qp *qp)
+{
+	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + INTRO_NEWS_NS;
+
+	if (qp->intro.heard || qp->intro.queued || qp->intro.next_at <= at)
+		return;
+	sh_conn_touch(qp);
+	qp->intro.next_at = at > now ? at : now;
+}
+
+/* The same, of an instance that we do not know: it may be about any that waits. */
+void sh_intro_news_of_any(void)
+{
+	uint64_t now = sh_now_ns();
+	struct sh_qp *qp;
+
+	if (now - sh.intros.news_at < INTRO_CROWD_NS)
+		return; /* it speaks again */
+	sh.intros.news_at = now;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->conn_id)
+			sh_intro_news(qp);
 }
 
 static const char *intro_refusal(const struct sh_intro_item *item)
 {
 	if (item->get_ret)
 		return kv_refusal(item->get_ret);
-	return item->peer.protocol == SH_WIRE_VERSION
-		       ? NULL
-		       : "it runs another version of SHIFT, with another control channel";
+	if (item->peer.protocol > SH_WIRE_MAJOR)
+		return "it runs a later version of SHIFT, with another control channel: run one "
+		       "version at both ends";
+	if (item->peer.protocol < SH_WIRE_MAJOR)
+		return "it runs an earlier version of SHIFT, with another control channel: run one "
+		       "version at both ends";
+	if (SH_WIRE_NEEDED & ~item->peer.caps)
+		return "it lacks what this version of SHIFT needs of a peer";
+	return NULL;
 }
 
 /* A record that nobody should have written, or that we cannot read, protects nothing. */
@@ -321,7 +372,7 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 		intro_found(qp, &item->peer);
 	else if (!qp->peer && !kv)
 		intro_say_absent(qp);
-	intro_next(qp);
+	intro_next(qp, !kv);
 }
 
 /* ---- when ----------------------------------------------------------------------------------- */
@@ -340,7 +391,7 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 	if (item->put || item->get)
 		return true;
 	sh_conn_touch(qp);
-	intro_next(qp);
+	intro_next(qp, true);
 	return false;
 }
 
@@ -349,7 +400,7 @@ static void intro_ask(struct sh_qp *qp)
 	if (intro_gid_known(qp))
 		sh_intro_line_up(qp);
 	else if (!qp->intro.queued)
-		intro_next(qp);
+		intro_next(qp, true);
 }
 
 /* Its control addresses are what is introduced. Those that open later are told later. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Protection domains and memory regions, and their shadows on the NICs of the paths. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,13 +46,19 @@ static void pd_lose_path(struct sh_pd *pd, uint8_t path)
 }
 
 /* What uses this PD cannot be moved any more: its connections lose their protection. */
-static void pd_unprotect(struct sh_pd *pd)
+static void pd_unprotect(struct sh_pd *pd, const char *why)
 {
+	struct sh_qp *qp;
 	uint8_t path;
 
+	if (!pd->unprotected)
+		pd->why = why;
 	pd->unprotected = true;
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		pd_lose_path(pd, path);
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
+			sh_conn_level(qp, SH_DRIVEN, why);
 }
 
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path)
@@ -106,6 +113,9 @@ static void memory_pd_done(struct sh_job *job)
 
 static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd)
 {
+	if (mr->dmabuf)
+		return sh.real->reg_dmabuf_mr(pd, mr->offset, mr->length, mr->iova, mr->fd,
+					      (int)mr->access);
 	if (mr->plain)
 		return sh.real->reg_mr(pd, mr->addr, mr->length, (int)mr->access);
 	return sh.real->reg_mr_iova2(pd, mr->addr, mr->length, mr->iova, mr->access);
@@ -429,79 +439,6 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	return real;
 }
 
-/* ---- parent domains ------------------------------------------------------------------------- */
-
-static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
-{
-	struct sh_parent *parent = malloc(sizeof(*parent));
-	struct sh_pd *pd = sh_pd_find(inner);
-
-	if (!parent || !pd || sh_table_put(&sh.by_parent, real, parent)) {
-		free(parent); /* what is made in it stays foreign */
-		return;
-	}
-	parent->real = real;
-	parent->pd = pd;
-	list_add_tail(&pd->parents, &parent->link);
-}
-
-static void parent_forget(struct sh_parent *parent)
-{
-	sh_table_remove(&sh.by_parent, parent->real);
-	list_del(&parent->link);
-	free(parent);
-}
-
-/* A device that is dead may let the one within go first. */
-static void pd_forget_parents(struct sh_pd *pd)
-{
-	while (!list_empty(&pd->parents))
-		parent_forget(list_entry(pd->parents.next, struct sh_parent, link));
-}
-
-/* Out of the table while the real one goes, as its address may be another's at once. */
-static int parent_destroy(struct ibv_pd *real)
-{
-	struct sh_parent *parent;
-	struct ibv_pd *inner = NULL;
-	int ret;
-
-	pthread_mutex_lock(&sh.lock);
-	parent = sh_table_get(&sh.by_parent, real);
-	if (parent) {
-		inner = parent->pd->pd;
-		parent_forget(parent);
-	}
-	pthread_mutex_unlock(&sh.lock);
-	ret = sh.real->dealloc_pd(real);
-	if (!ret || !inner)
-		return ret;
-	pthread_mutex_lock(&sh.lock);
-	parent_add(real, inner);
-	pthread_mutex_unlock(&sh.lock);
-	return ret;
-}
-
-/*
- * A parent domain adds to a protection domain whose doorbell register is used, and whose memory for
- * rings. The first makes no difference to SHIFT, which asks where the register is; rings in memory
- * of the application's own are left to it.
- */
-struct ibv_pd *shift_alloc_parent_domain(
-	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr,
-	struct ibv_pd *(*alloc)(struct ibv_context *, struct ibv_parent_domain_init_attr *))
-{
-	bool own_memory = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
-	struct ibv_pd *real = alloc(context, attr);
-
-	if (!real || own_memory)
-		return real;
-	pthread_mutex_lock(&sh.lock);
-	parent_add(real, attr->pd);
-	pthread_mutex_unlock(&sh.lock);
-	return real;
-}
-
 /* ---- the end of both ------------------------------------------------------------------------ */
 
 static void pd_drop(struct sh_pd *pd)
@@ -511,7 +448,7 @@ static void pd_drop(struct sh_pd *pd)
 	uint8_t path;
 
 	sh_wait_idle(&pd->busy);
-	pd_forget_parents(pd);
+	sh_parents_forget(pd);
 	memcpy(shadow, pd->shadow, sizeof(shadow));
 	list_del(&pd->link);
 	free(pd);
@@ -560,10 +497,28 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	if (known)
 		ret = pd_destroy(pd);
 	pthread_mutex_unlock(&sh.lock);
-	return known ? ret : parent_destroy(real);
+	return known ? ret : sh_parent_destroy(real);
 }
 
 /* ---- memory regions ------------------------------------------------------------------------- */
+
+/* The application may close its own descriptor as soon as the region is registered. */
+static int mr_fd_keep(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static void mr_fd_close(const struct sh_mr *mr)
+{
+	if (mr->dmabuf && mr->fd >= 0)
+		close(mr->fd);
+}
+
+static void mr_free(struct sh_mr *mr)
+{
+	mr_fd_close(mr);
+	free(mr);
+}
 
 static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct sh_mr *request)
 {
@@ -588,14 +543,19 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	return mr;
 }
 
+/* What is recorded keeps the request's descriptor. */
 static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_mr *request)
 {
 	struct sh_pd *pd;
+	struct sh_mr *mr;
 
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real_pd);
-	if (pd && !mr_add(pd, real, request))
-		pd_unprotect(pd); /* a key that no table knows */
+	mr = pd ? mr_add(pd, real, request) : NULL;
+	if (!mr)
+		mr_fd_close(request);
+	if (pd && !mr)
+		pd_unprotect(pd, "no memory to keep a record of a region of it");
 	if (pd)
 		sh_key_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
@@ -654,7 +614,7 @@ static void mr_forget(struct sh_mr *mr)
 	mr_leave(mr);
 	mr_drop_shadows(mr);
 	list_del(&mr->link);
-	free(mr);
+	mr_free(mr);
 }
 
 /* Its context is closed while it lives. */
@@ -672,7 +632,7 @@ static bool pd_yield(struct sh_pd *pd)
 	struct list_node *at;
 	bool any = false;
 
-	pd_unprotect(pd);
+	pd_unprotect(pd, "its memory on the NIC of the standby was given back to the job");
 	for (at = pd->mrs.next; at != &pd->mrs; at = at->next) {
 		struct sh_mr *mr = list_entry(at, struct sh_mr, link);
 
@@ -748,6 +708,20 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 
 /* ---- the verbs for memory regions ----------------------------------------------------------- */
 
+/* A region that no other NIC can have: all that may use it is not protected. */
+static void memory_unshadowed(struct ibv_pd *real, const char *why)
+{
+	struct sh_pd *pd;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_pd_find(real);
+	if (pd) {
+		sh_warn_once("connections of a protection domain are not protected: %s", why);
+		pd_unprotect(pd, why);
+	}
+	pthread_mutex_unlock(&sh.lock);
+}
+
 struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			    unsigned int access, bool iova2)
 {
@@ -770,19 +744,25 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 			errno = ENOMEM;
 		}
 	}
-	if (real)
+	if (real && access & IBV_ACCESS_ON_DEMAND)
+		memory_unshadowed(pd, "it has memory that is paged on demand (ODP)");
+	else if (real)
 		mr_record(pd, real, &request);
 	else if (errno == EIO)
 		real = mr_register_without_nic(pd, &request);
 	return real;
 }
 
-/* Memory of another device cannot be registered again without its fd: kept unprotected, said once. */
+/* Memory of another device is registered on the backup NIC by the same buffer. */
 struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				   int fd, int access)
 {
+	struct sh_mr request = { .length = length,
+				 .iova = iova,
+				 .access = (unsigned int)access,
+				 .dmabuf = true,
+				 .offset = offset };
 	struct ibv_mr *real;
-	struct sh_pd *known;
 
 	if (!sh.real->reg_dmabuf_mr) {
 		errno = EOPNOTSUPP;
@@ -791,15 +771,11 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 	real = sh.real->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
 	if (!real)
 		return NULL;
-	pthread_mutex_lock(&sh.lock);
-	known = sh_pd_find(pd);
-	if (known) {
-		sh_warn_once(
-			"memory registered by dma-buf is not shadowed yet: connections of that "
-			"protection domain are not protected");
-		pd_unprotect(known);
-	}
-	pthread_mutex_unlock(&sh.lock);
+	request.fd = mr_fd_keep(fd);
+	if (request.fd < 0)
+		memory_unshadowed(pd, "no descriptor was left to keep a dma-buf of it");
+	else
+		mr_record(pd, real, &request);
 	return real;
 }
 
@@ -811,7 +787,10 @@ static struct sh_mr mr_request(const struct sh_mr *mr)
 			       .iova = mr->iova,
 			       .access = mr->access,
 			       .plain = mr->plain,
-			       .made_up = mr->made_up };
+			       .made_up = mr->made_up,
+			       .dmabuf = mr->dmabuf,
+			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
+			       .offset = mr->offset };
 }
 
 /*
@@ -863,6 +842,8 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 		request.addr = addr;
 		request.length = length;
 		request.plain = true;
+		mr_fd_close(&request);
+		request.dmabuf = false;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		request.access = (unsigned int)access;
@@ -925,7 +906,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	mr_leave(mr);
 	n = mr_take_shadows(mr, taken);
 	list_del(&mr->link);
-	free(mr);
+	mr_free(mr);
 	for (i = 0; i < n; i++) {
 		tasks[i].taken = taken[i];
 		dereg_submit(&tasks[i], &waiting);
@@ -964,5 +945,7 @@ int shift_dereg_mr(struct ibv_mr *real)
 		ret = sh_ctx_destroy_result(context, ret);
 	if (ret && mr) /* a memory window is bound to it: it lives on */
 		mr_record(real->pd, real, &request);
+	else
+		mr_fd_close(&request);
 	return ret;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Peers: instances at the other end. Datagrams to and from them, and memory keys kept in step. */
+/* Peers: instances at the other end. Datagrams to and from them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -567,9 +567,12 @@ static struct sh_qp *peer_conn(const struct sh_peer *peer, const struct sh_wire_
 	uint32_t id = record->ids.dst_conn;
 	struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
 
-	if (!qp || qp->nonce != record->ids.nonce || (qp->peer && qp->peer != peer))
+	if (!qp || qp->nonce != record->ids.nonce)
 		return NULL;
-	return qp;
+	if (!qp->peer || qp->peer == peer)
+		return qp;
+	sh_intro_news(qp); /* it is named by a newer entry than we know */
+	return NULL;
 }
 
 /* With the nonce that nobody has here: at the other end the number may be a new connection's. */
@@ -616,8 +619,10 @@ static void peer_conn_record(struct sh_peer *peer, const struct sh_wire_record *
 		peer_answer_unknown(peer, record);
 		return;
 	}
-	if (!qp->peer)
-		return; /* we have not read its entry yet: it sends again */
+	if (!qp->peer) { /* we have not read its entry yet: it sends again */
+		sh_intro_news(qp);
+		return;
+	}
 	qp->intro.heard |= peer_answers(record);
 	if (record->type == SH_WIRE_STANDBY) {
 		event.type = SC_EV_MSG_STANDBY;
@@ -674,8 +679,11 @@ void sh_peer_received(void *nic, const void *buf, size_t length)
 	if (sh_wire_open(&reader, buf, length, &header) || header.dst_instance != sh.instance)
 		return; /* an earlier process' QPN, or noise */
 	peer = sh_peer_find(header.src_instance);
-	if (!peer)
-		return;	     /* not introduced yet: it sends again */
+	if (!peer) { /* not introduced yet: it sends again */
+		sh_intro_news_of_any();
+		return;
+	}
+	peer->minor = header.minor;
 	if (!peer->heard_at) /* it knows us by now: what it missed is due */
 		peer_tell_soon(peer);
 	peer->heard_at = sh_now_ns();

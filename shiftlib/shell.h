@@ -176,6 +176,7 @@ struct sh_pd {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
 	_Atomic bool
 		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
+	const char *why;     /* set before */
 	struct list_node mrs, parents;
 };
 
@@ -196,6 +197,9 @@ struct sh_mr {
 	unsigned int access;
 	bool plain;   /* reg_mr_iova2 was not used: iova = addr */
 	bool made_up; /* its NIC was dead: mr is ours */
+	bool dmabuf;  /* of the buffer behind fd, which is ours to close; addr is nothing */
+	int fd;
+	uint64_t offset;
 	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };
@@ -303,6 +307,8 @@ struct sh_peer {
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
+	uint32_t caps; /* SH_WIRE_CAPS of its build */
+	uint8_t minor; /* version of its datagrams; the major one is ours */
 };
 
 enum sh_level { SH_FOREIGN, SH_DRIVEN, SH_PROTECTED };
@@ -389,7 +395,7 @@ struct sh_qp {
 	struct sc_conn core;
 	struct {
 		uint64_t start_at; /* the background thread begins, not the application's */
-		uint64_t next_at, interval, since, put_again_at;
+		uint64_t next_at, interval, since, put_again_at, asked_at;
 		uint32_t peer_nonce, peer_conn;
 		struct list_node line; /* in sh.intros.line, or alone */
 		bool queued;	       /* in line, or being asked about */
@@ -534,10 +540,11 @@ struct sh_shell {
 	struct kv *kv;
 	struct sh_worker *kv_worker;
 	struct {
-		struct sh_job job; /* takes all that is in line */
-		bool running;
+		struct sh_job job;	      /* takes all that is in line */
+		bool running, again;	      /* again: somebody came while it ran */
 		struct list_node line;	      /* connections */
 		struct list_node withdrawals; /* of connections that have ended */
+		uint64_t news_at; /* an unknown instance spoke, and all that wait were looked at */
 	} intros;
 	bool kv_said;
 	uint64_t watch_at;
@@ -620,6 +627,11 @@ void sh_replica_want(struct sh_ctx *ctx, uint8_t path); /* lock held: in the bac
 struct ibv_mr *sh_mr_make_up(struct ibv_pd *pd, const struct sh_mr *request);
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
+
+/* parent.c */
+void sh_parents_forget(struct sh_pd *pd); /* lock held */
+int sh_parent_destroy(
+	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that memory.c does not know */
 
 /* Of a context that is closed with objects on it; lock held, given up meanwhile. The QPs first. */
 void sh_qp_forget(struct sh_qp *qp);
@@ -741,6 +753,8 @@ void sh_intro_start(struct sh_qp *qp);
 void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
+void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
+void sh_intro_news_of_any(void);
 
 /* peer.c */
 struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */
@@ -765,8 +779,10 @@ void sh_peers_flush(void); /* what was left behind leaves */
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 void sh_peer_received(void *nic, const void *buf, size_t len);
 void sh_peer_timer(struct sh_peer *peer, uint64_t now);
-void sh_peer_ask_keys(struct sh_peer *peer);
 uint64_t sh_peer_next_timer(const struct sh_peer *peer);
+
+/* keys.c: memory keys. What is told of ours, and what peers have said. */
+void sh_peer_ask_keys(struct sh_peer *peer);
 struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t replica);
 void sh_key_add(struct sh_mr *mr, uint8_t path);
 void sh_key_remove(struct sh_mr *mr, uint8_t path);

@@ -47,4 +47,9 @@ static inline uint64_t sh_earlier_ns(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static inline uint64_t sh_min_ns(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 #endif

@@ -11,7 +11,7 @@
 
 struct wire_header {
 	uint32_t magic;
-	uint16_t version;
+	uint8_t major, minor;
 	uint16_t n_records;
 	uint64_t src_instance, dst_instance;
 	uint32_t length; /* with this header */
@@ -84,6 +84,10 @@ static_assert(sizeof(struct wire_nic) == 36, "wire form");
 
 static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit their fields");
 
+/* A build that plays a later minor version appends to records, and adds one of another type. */
+#define WIRE_PLAYS_LATER (SH_WIRE_MINOR > 0)
+#define WIRE_LATER_TYPE	 0x7fffu
+
 #define WIRE_QPN_MAX 0xffffffu
 #define WIRE_FLAGS   (SC_FLAG_FATAL | SC_FLAG_CLOSED)
 
@@ -120,13 +124,20 @@ void sh_wire_begin(struct sh_wire_writer *writer, void *buf, size_t capacity, ui
 	writer->dst_instance = dst_instance;
 }
 
+static size_t wire_grown(enum sh_wire_type type)
+{
+	bool array = type == SH_WIRE_KEYS || type == SH_WIRE_NICS;
+
+	return WIRE_PLAYS_LATER && !array ? 8 : 0;
+}
+
 /* The record's header, and room for its zeroed body: where the body goes, or NULL if it is full. */
 static void *writer_add(struct sh_wire_writer *writer, enum sh_wire_type type,
 			const struct sh_wire_ids *ids, size_t body)
 {
 	static const struct sh_wire_ids none;
 	const struct sh_wire_ids *about = ids ? ids : &none;
-	size_t length = sizeof(struct wire_record) + body;
+	size_t length = sizeof(struct wire_record) + body + wire_grown(type);
 	struct wire_record record = {
 		.type = htole16((uint16_t)type),
 		.length = htole16((uint16_t)length),
@@ -320,11 +331,12 @@ int sh_wire_put_pong(struct sh_wire_writer *writer, const struct sh_wire_ping *p
 	return writer_put_ping(writer, SH_WIRE_PONG, ping);
 }
 
-size_t sh_wire_end(struct sh_wire_writer *writer)
+static size_t writer_end(struct sh_wire_writer *writer)
 {
 	struct wire_header header = {
 		.magic = htole32(SH_WIRE_MAGIC),
-		.version = htole16(SH_WIRE_VERSION),
+		.major = SH_WIRE_MAJOR,
+		.minor = SH_WIRE_MINOR,
 		.n_records = htole16(writer->n_records),
 		.src_instance = htole64(writer->src_instance),
 		.dst_instance = htole64(writer->dst_instance),
@@ -333,6 +345,18 @@ size_t sh_wire_end(struct sh_wire_writer *writer)
 
 	memcpy(writer->buf, &header, sizeof(header));
 	return writer->n_records ? writer->used : 0;
+}
+
+static void writer_add_later(struct sh_wire_writer *writer)
+{
+	if (WIRE_PLAYS_LATER && writer->n_records)
+		writer_add(writer, (enum sh_wire_type)WIRE_LATER_TYPE, NULL, 4);
+}
+
+size_t sh_wire_end(struct sh_wire_writer *writer)
+{
+	writer_add_later(writer);
+	return writer_end(writer);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -348,12 +372,13 @@ int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 	memcpy(&wire, buf, sizeof(wire));
 	if (le32toh(wire.magic) != SH_WIRE_MAGIC)
 		return -EBADMSG;
-	if (le16toh(wire.version) != SH_WIRE_VERSION)
+	if (wire.major != SH_WIRE_MAJOR)
 		return -EPROTONOSUPPORT;
 	if (le32toh(wire.length) < sizeof(wire) || le32toh(wire.length) > length)
 		return -EBADMSG;
 	header->src_instance = le64toh(wire.src_instance);
 	header->dst_instance = le64toh(wire.dst_instance);
+	header->minor = wire.minor;
 	header->n_records = le16toh(wire.n_records);
 	reader->buf = buf;
 	reader->length = le32toh(wire.length);
@@ -366,7 +391,7 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 {
 	struct wire_standby wire;
 
-	if (length != sizeof(wire))
+	if (length < sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	standby->epoch = le32toh(wire.epoch);
@@ -397,7 +422,7 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 {
 	struct wire_state wire;
 
-	if (length != sizeof(wire))
+	if (length < sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	state->epoch = le32toh(wire.epoch);
@@ -452,7 +477,7 @@ static int read_seq(uint32_t *seq, const uint8_t *body, size_t length)
 {
 	struct wire_seq wire;
 
-	if (length != sizeof(wire))
+	if (length < sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*seq = le32toh(wire.seq);
@@ -463,7 +488,7 @@ static int read_ping(struct sh_wire_ping *ping, const uint8_t *body, size_t leng
 {
 	struct wire_ping wire;
 
-	if (length != sizeof(wire))
+	if (length < sizeof(wire))
 		return -EBADMSG;
 	memcpy(&wire, body, sizeof(wire));
 	*ping = (struct sh_wire_ping){ .seq = le32toh(wire.seq), .nic = wire.nic };
@@ -510,7 +535,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	switch (record->type) {
 	case SH_WIRE_STANDBY: return read_standby(&record->standby, body, length);
 	case SH_WIRE_STATE: return read_state(&record->state, body, length);
-	case SH_WIRE_UNKNOWN: return length ? -EBADMSG : 0;
+	case SH_WIRE_UNKNOWN: return 0;
 	case SH_WIRE_KEYS: return read_keys(record, body, length);
 	case SH_WIRE_NICS: return read_nics(record, body, length);
 	case SH_WIRE_KEYS_ACK:

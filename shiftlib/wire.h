@@ -16,9 +16,22 @@
 #include "control.h"
 #include "core.h"
 
-#define SH_WIRE_MAGIC	0x54464853u /* "SHFT" */
-#define SH_WIRE_VERSION 3
-#define SH_WIRE_MAX	4000 /* bytes of a datagram on the largest path; see sh_path_payload_max() */
+#define SH_WIRE_MAGIC 0x54464853u /* "SHFT" */
+
+/*
+ * Instances of the same major version understand each other. A later minor version may add types of
+ * records, and append to records (but to KEYS and NICS, which are arrays to their ends); who does not know them
+ * passes over both. It may give no field another meaning or new values, unless the peer has
+ * said by a capability that it knows them: else it is a new major version, and who speaks another
+ * one protects nothing. Other numbers play such versions (tests/e2e/versions.py).
+ */
+#ifndef SH_WIRE_MAJOR
+#define SH_WIRE_MAJOR 3
+#endif
+#ifndef SH_WIRE_MINOR
+#define SH_WIRE_MINOR 0
+#endif
+#define SH_WIRE_MAX 4000 /* bytes of a datagram on the largest path; see sh_path_payload_max() */
 
 enum sh_wire_type {
 	SH_WIRE_STANDBY = 1, /* standby */
@@ -33,6 +46,10 @@ enum sh_wire_type {
 	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
 	SH_WIRE_TYPES,
 };
+
+/* Capabilities, told with the introduction: bit t means that records of type t are understood. */
+#define SH_WIRE_CAPS   ((1u << SH_WIRE_TYPES) - 2)
+#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
 
 /* Whom a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {
@@ -101,6 +118,7 @@ size_t sh_wire_end(struct sh_wire_writer *writer);
 struct sh_wire_header {
 	uint64_t src_instance, dst_instance;
 	uint16_t n_records;
+	uint8_t minor; /* version of the sender */
 };
 
 struct sh_wire_reader {
@@ -131,7 +149,7 @@ struct sh_wire_record {
 };
 
 /*
- * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another version. Bytes
+ * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another major version. Bytes
  * behind the header's length are ignored.
  */
 int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,

@@ -36,4 +36,7 @@ uint64_t simnic_test_protocol_errors(void);
 /* The process-wide number of a QP's doorbell register (uar index * 2 + r), or -ENOENT. */
 int simnic_test_qp_register(const char *ibdev, uint32_t qpn);
 
+/* Memory regions of this process, on any of its NICs, by which a byte of this range can be reached. */
+unsigned int simnic_test_reachable(const void *addr, uint64_t length);
+
 #endif

@@ -46,6 +46,29 @@ EXPORT int simnic_test_inject_cqe(uint32_t cqn, const void *cqe, const void *dat
 	return rc;
 }
 
+static unsigned int dev_reachable(const struct sn_dev *dev, uint64_t addr, uint64_t length)
+{
+	const struct sn_mr *mr;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < SN_MR_BUCKETS; i++)
+		for (mr = dev->mr[i]; mr; mr = mr->next)
+			n += mr->addr < addr + length && addr < mr->addr + mr->length;
+	return n;
+}
+
+EXPORT unsigned int simnic_test_reachable(const void *addr, uint64_t length)
+{
+	const struct sn_dev *dev;
+	unsigned int n = 0;
+
+	sn_lock();
+	for (dev = sn_engine.devs; dev; dev = dev->next)
+		n += dev_reachable(dev, (uintptr_t)addr, length);
+	sn_unlock();
+	return n;
+}
+
 EXPORT uint64_t simnic_test_protocol_errors(void)
 {
 	return atomic_load(&sn_engine.protocol_errors);

@@ -168,6 +168,12 @@ struct sn_ctx *sn_ctx_get(int fd)
 	return ctx;
 }
 
+static void obj_free(struct sn_obj *obj)
+{
+	sn_mr_unpin(obj);
+	free(obj);
+}
+
 static void ctx_free(struct sn_ctx *ctx)
 {
 	if (ctx->dev)
@@ -179,7 +185,7 @@ static void ctx_free(struct sn_ctx *ctx)
 		if (ctx->dyn_uars[i])
 			munmap(ctx->dyn_uars[i], SN_PAGE);
 	for (uint32_t i = 0; i < ctx->n_objs; i++)
-		free(ctx->objs[i]);
+		obj_free(ctx->objs[i]);
 	free(ctx->objs);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <rdma/mlx5-abi.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "simnic/host/uverbs.h"
 
@@ -48,11 +50,12 @@ static int access_check(const struct ib_uverbs_reg_mr *cmd)
 {
 	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
 			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
-			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_ON_DEMAND |
+			       IB_UVERBS_ACCESS_OPTIONAL_RANGE;
 	const uint32_t writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
 
 	if (cmd->access_flags & ~known)
-		return -EOPNOTSUPP; /* on demand paging, memory windows, huge pages */
+		return -EOPNOTSUPP; /* memory windows, huge pages */
 	/* IBA 10.6.3.1: a remote write right needs the local one. */
 	if ((cmd->access_flags & writes) && !(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
@@ -79,29 +82,47 @@ static int range_check(uint64_t start, uint64_t length)
 	return 0;
 }
 
+/* What this process has pinned, on all its NICs: so the kernel counts (mm->pinned_vm). */
+static _Atomic uint64_t pinned;
+
 /* RLIMIT_MEMLOCK counts only where a test asks for it: CI containers set it tiny. */
-static int memlock_check(const struct sn_ctx *ctx, uint64_t length)
+static uint64_t memlock_limit(void)
 {
-	const char *on = getenv("SIMNIC_MEMLOCK");
-	uint64_t sum = length;
+	const char *wanted = getenv("SIMNIC_MEMLOCK");
+	uint64_t bytes = wanted ? strtoull(wanted, NULL, 0) : 0;
 	struct rlimit limit;
 
-	if (!on || *on != '1' || getrlimit(RLIMIT_MEMLOCK, &limit) ||
-	    limit.rlim_cur == RLIM_INFINITY)
-		return 0;
-	for (uint32_t i = 0; i < ctx->n_objs; i++)
-		if (ctx->objs[i] && ctx->objs[i]->type == SN_OBJ_MR)
-			sum += ctx->objs[i]->mr.length;
-	return sum > limit.rlim_cur ? -ENOMEM : 0;
+	if (bytes == 1)
+		return getrlimit(RLIMIT_MEMLOCK, &limit) ? UINT64_MAX : limit.rlim_cur;
+	return bytes ? bytes : UINT64_MAX;
 }
 
-static int limits_check(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
+static int memlock_charge(uint64_t length)
+{
+	uint64_t sum = atomic_fetch_add(&pinned, length) + length;
+
+	if (sum <= memlock_limit())
+		return 0;
+	atomic_fetch_sub(&pinned, length);
+	return -ENOMEM;
+}
+
+void sn_mr_unpin(const struct sn_obj *obj)
+{
+	if (!obj || obj->type != SN_OBJ_MR)
+		return;
+	atomic_fetch_sub(&pinned, obj->mr.length);
+	if (obj->mr.map)
+		munmap(obj->mr.map, obj->mr.map_length);
+}
+
+static int limits_charge(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
 {
 	uint32_t limit = atomic_load(&ctx->nic->mr_limit);
 
 	if (limit && ctx->n_mrs >= limit)
 		return -ENOMEM;
-	return memlock_check(ctx, cmd->length);
+	return memlock_charge(cmd->length);
 }
 
 static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
@@ -119,7 +140,6 @@ static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struc
 		return err;
 	}
 	mr->mr.pd = pd;
-	mr->mr.start = cmd->start;
 	mr->mr.length = cmd->length;
 	pd->users++;
 	ctx->n_mrs++;
@@ -140,21 +160,98 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	if (!pd)
 		return -EINVAL;
 	err = access_check(&cmd);
-	if (!err)
+	if (!err && !(cmd.access_flags & IB_UVERBS_ACCESS_ON_DEMAND))
 		err = range_check(cmd.start, cmd.length);
 	if (!err)
-		err = limits_check(req->ctx, &cmd);
+		err = limits_charge(req->ctx, &cmd);
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
 	err = mr ? mr_make(req->ctx, &cmd, pd, mr, &resp.mr_handle) : -ENOMEM;
 	if (err) {
+		atomic_fetch_sub(&pinned, cmd.length);
 		free(mr);
 		return err;
 	}
 	resp.lkey = mr->mr.lkey;
 	resp.rkey = mr->mr.rkey;
 	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+/* ---- dma-buf: whatever can be mapped serves, memfd too ---------------------------------------- */
+
+static int dmabuf_attrs(const struct sn_req *req, struct ib_uverbs_reg_mr *cmd, int *fd)
+{
+	uint64_t value = 0;
+	int err;
+
+	memset(cmd, 0, sizeof(*cmd));
+	err = sn_req_in(req, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &cmd->start, 8, 8);
+	if (!err)
+		err = sn_req_in(req, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &value, 8, 8);
+	cmd->length = value;
+	if (!err)
+		err = sn_req_in(req, UVERBS_ATTR_REG_DMABUF_MR_IOVA, &value, 8, 8);
+	cmd->hca_va = value;
+	if (!err)
+		err = sn_req_u32(req, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &cmd->access_flags);
+	if (!err)
+		err = sn_req_u32(req, UVERBS_ATTR_REG_DMABUF_MR_FD, (uint32_t *)fd);
+	return err ? err : access_check(cmd);
+}
+
+/* cmd->start is where it begins in the buffer, and then where it is mapped. */
+static int dmabuf_map(struct ib_uverbs_reg_mr *cmd, int fd, struct sn_obj *mr)
+{
+	uint64_t in_page = cmd->start % SN_PAGE;
+	struct stat st;
+	void *map;
+
+	if (fstat(fd, &st))
+		return -EBADF;
+	if (cmd->start + cmd->length > (uint64_t)st.st_size)
+		return -EINVAL;
+	map = mmap(NULL, cmd->length + in_page, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		   (off_t)(cmd->start - in_page));
+	if (map == MAP_FAILED)
+		return -EINVAL;
+	mr->mr.map = map;
+	mr->mr.map_length = cmd->length + in_page;
+	cmd->start = (uintptr_t)map + in_page;
+	return 0;
+}
+
+static int dmabuf_answer(const struct sn_req *req, struct sn_obj *mr, uint32_t handle)
+{
+	sn_req_attr(req, UVERBS_ATTR_REG_DMABUF_MR_HANDLE)->data = handle;
+	sn_req_out(req, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->mr.lkey, sizeof(mr->mr.lkey));
+	return sn_req_out(req, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->mr.rkey,
+			  sizeof(mr->mr.rkey));
+}
+
+int sn_mr_reg_dmabuf(const struct sn_req *req)
+{
+	struct sn_obj *pd = sn_obj_attr(req, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, SN_OBJ_PD), *mr;
+	struct ib_uverbs_reg_mr cmd;
+	uint32_t handle;
+	int err, fd;
+
+	err = pd ? dmabuf_attrs(req, &cmd, &fd) : -EINVAL;
+	if (!err)
+		err = limits_charge(req->ctx, &cmd);
+	if (err)
+		return err;
+	mr = sn_obj_make(SN_OBJ_MR);
+	err = mr ? dmabuf_map(&cmd, fd, mr) : -ENOMEM;
+	if (!err)
+		err = mr_make(req->ctx, &cmd, pd, mr, &handle);
+	if (!err)
+		return dmabuf_answer(req, mr, handle);
+	atomic_fetch_sub(&pinned, cmd.length);
+	if (mr && mr->mr.map)
+		munmap(mr->mr.map, mr->mr.map_length);
+	free(mr);
+	return err;
 }
 
 int sn_mr_destroy_cmd(const struct sn_req *req)
@@ -171,6 +268,7 @@ int sn_mr_destroy_cmd(const struct sn_req *req)
 	err = sn_mr_dereg(req->ctx->dev, mr->mr.lkey);
 	if (err)
 		return err;
+	sn_mr_unpin(mr);
 	mr->mr.pd->users--;
 	req->ctx->n_mrs--;
 	sn_obj_drop(req->ctx, handle);

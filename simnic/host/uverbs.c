@@ -125,6 +125,8 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 		  sn_pd_dealloc },
 		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY), SN_GATE_DESTROY,
 		  sn_mr_destroy_cmd },
+		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR), SN_GATE_COMMAND,
+		  sn_mr_reg_dmabuf },
 		{ METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY), SN_GATE_FREE, sn_ah_destroy },
 		{ METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE), SN_GATE_COMMAND,
 		  sn_cq_create_cmd },

@@ -53,7 +53,9 @@ struct sn_obj {
 		} pd;
 		struct {
 			uint32_t lkey, rkey;
-			uint64_t start, length;
+			uint64_t length;
+			void *map; /* of a dma-buf; NULL: the program's own memory */
+			size_t map_length;
 			struct sn_obj *pd;
 		} mr;
 		struct {
@@ -136,6 +138,7 @@ int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle);
 struct sn_obj *sn_obj_find(struct sn_ctx *ctx, uint32_t handle, enum sn_obj_type type);
 void sn_obj_drop(struct sn_ctx *ctx, uint32_t handle); /* frees it */
 struct sn_obj *sn_obj_make(enum sn_obj_type type);
+void sn_mr_unpin(const struct sn_obj *obj); /* mr.c; of any type, when it goes */
 
 /* The object that a handle attribute names, or NULL. */
 struct sn_obj *sn_obj_attr(const struct sn_req *req, uint16_t id, enum sn_obj_type type);
@@ -167,6 +170,7 @@ int sn_comp_channel_create(const struct sn_req *req);
 int sn_pd_alloc(const struct sn_req *req); /* mr.c */
 int sn_pd_dealloc(const struct sn_req *req);
 int sn_mr_reg_cmd(const struct sn_req *req);
+int sn_mr_reg_dmabuf(const struct sn_req *req);
 int sn_mr_destroy_cmd(const struct sn_req *req);
 int sn_ah_create(const struct sn_req *req); /* ah.c */
 int sn_ah_destroy(const struct sn_req *req);

@@ -362,6 +362,31 @@ static void unknown_type_is_passed_over(void **state)
 	assert_int_equal(record.seq, 7);
 }
 
+/* Of a record that a later minor version has appended to, what is known is read. */
+static void grown_record_is_read(void **state)
+{
+	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 48, MORE = 8 };
+	uint8_t buf[SH_WIRE_MAX], grown[SH_WIRE_MAX];
+	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
+	struct sh_wire_reader reader;
+	struct sh_wire_header header;
+	struct sh_wire_record record;
+
+	memcpy(grown, buf, first);
+	memset(grown + first, 0xff, MORE);
+	memcpy(grown + first + MORE, buf + first, length - first);
+	grown[5] = 9; /* the minor version */
+	grown[SIZE] = STATE + MORE;
+	grown[END] = (uint8_t)(length + MORE);
+	assert_int_equal(sh_wire_open(&reader, grown, length + MORE, &header), 0);
+	assert_int_equal(header.minor, 9);
+	assert_int_equal(sh_wire_next(&reader, &record), 1);
+	assert_int_equal(record.type, SH_WIRE_STATE);
+	assert_int_equal(sh_wire_next(&reader, &record), 1);
+	assert_int_equal(record.seq, 7);
+	assert_int_equal(sh_wire_next(&reader, &record), 0);
+}
+
 /* Good datagrams with some bytes changed: deeper than random bytes get. The copy is exactly as
  * long as the datagram, so that the sanitizer sees a read behind it. */
 static void mutated(void **state)
@@ -403,7 +428,7 @@ int main(void)
 		cmocka_unit_test(round_trip), cmocka_unit_test(golden),
 		cmocka_unit_test(full),	      cmocka_unit_test(damaged),
 		cmocka_unit_test(mutated),    cmocka_unit_test(unknown_type_is_passed_over),
-		cmocka_unit_test(names),
+		cmocka_unit_test(names),      cmocka_unit_test(grown_record_is_read),
 	};
 
 	rng = random_seed("wire_test");

@@ -141,6 +141,33 @@ void run_late_rts(void)
 	nic_close(&nic);
 }
 
+/* ---- late-peer: connected long before the other end ------------------------------------------ */
+
+void run_late_peer(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_set_own(&c);
+	swap(&c.own, &c.peer, sizeof(c.own));
+	conn_to_init(&c);
+	conn_lay(&c);
+	if (opt.server)
+		conn_to_rts_alone(&c);
+	say("CONNECTED");
+	hear("connect");
+	if (!opt.server)
+		conn_to_rts_alone(&c);
+	hear("go");
+	meet();
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
 /* ---- destroy: in mid-move, with work outstanding -------------------------------------------- */
 
 void run_destroy(void)

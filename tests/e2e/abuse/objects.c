@@ -4,7 +4,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- query: what the application set is what it is told ------------------------------------- */
@@ -387,4 +390,162 @@ void run_events(void)
 	must_zero(ibv_dereg_mr(c.mr), "ibv_dereg_mr");
 	free(c.mem);
 	nic_close(&nic);
+}
+
+/* ---- memory beside a connection --------------------------------------------------------------- */
+
+static struct ibv_mr *region(struct nic *nic, size_t size, int access)
+{
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	struct ibv_mr *mr;
+
+	must(mem != MAP_FAILED, "mmap");
+	mr = ibv_reg_mr(nic->pd, mem, size, IBV_ACCESS_LOCAL_WRITE | access);
+	must(mr, "ibv_reg_mr");
+	return mr;
+}
+
+static void region_free(struct ibv_mr *mr)
+{
+	void *mem = mr->addr;
+	size_t size = mr->length;
+
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	must_zero(munmap(mem, size), "munmap");
+}
+
+/* The first region is made before the connection, the second when the runner has seen it. */
+static void run_with_regions(size_t first, size_t second, int access)
+{
+	struct ibv_mr *before, *after;
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	before = region(&nic, first, 0);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	after = region(&nic, second, access);
+	say("REGISTERED");
+	hear("talk");
+	meet();
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	region_free(after);
+	region_free(before);
+	nic_close(&nic);
+}
+
+/* Of the 24 MiB that the runner allows: the first fits with its shadow, the second does only without. */
+void run_more_memory(void)
+{
+	run_with_regions(8 << 20, 10 << 20, 0);
+}
+
+void run_on_demand(void)
+{
+	run_with_regions(4096, 4096, IBV_ACCESS_ON_DEMAND);
+}
+
+/* ---- dma-buf: a connection's memory is a file's, whose descriptor is closed at once ----------------- */
+
+static void conn_use_buffer(struct conn *c, struct nic *nic)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	int fd = memfd_create("buffer", MFD_CLOEXEC);
+
+	must(fd >= 0, "memfd_create");
+	must_zero(ibv_dereg_mr(c->mr), "ibv_dereg_mr");
+	free(c->mem);
+	must_zero(ftruncate(fd, 4096 + 2 * AREA), "ftruncate");
+	c->mem = mmap(NULL, 2 * AREA, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+	must(c->mem != MAP_FAILED, "mmap");
+	c->mr = ibv_reg_dmabuf_mr(nic->pd, 4096, 2 * AREA, (uintptr_t)c->mem, fd, access);
+	must(c->mr, "ibv_reg_dmabuf_mr");
+	must_zero(close(fd), "close");
+}
+
+static int open_descriptors(void)
+{
+	int fd, n = 0;
+
+	for (fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+void run_dmabuf(void)
+{
+	struct nic nic;
+	struct conn c;
+	int before;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_use_buffer(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 20000);
+	meet();
+	must_zero(ibv_destroy_qp(c.qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(c.cq), "ibv_destroy_cq");
+	before = open_descriptors();
+	must_zero(ibv_dereg_mr(c.mr), "ibv_dereg_mr");
+	say("CLOSED %d", before - open_descriptors());
+	must_zero(munmap(c.mem, 2 * AREA), "munmap");
+	nic_close(&nic);
+}
+
+/* ---- teardown: whom a NIC can still write to -------------------------------------------------- */
+
+enum { TEARDOWNS = 500, LOOKS = 40 };
+
+static unsigned int (*reachable)(const void *addr, uint64_t length);
+
+/* How many could write to it after so many looks; none may once it is deregistered. */
+static unsigned int register_and_not(struct nic *nic, uint8_t *mem, unsigned int looks, bool until)
+{
+	struct ibv_mr *mr = ibv_reg_mr(nic->pd, mem, PART, IBV_ACCESS_LOCAL_WRITE);
+	double end = now_s() + 20;
+	unsigned int seen;
+
+	must(mr, "ibv_reg_mr");
+	do
+		seen = reachable(mem, PART);
+	while (until ? seen < 2 && now_s() < end : looks--);
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	must(!reachable(mem, PART), "memory that no NIC can write to any more");
+	return seen;
+}
+
+void run_teardown(void)
+{
+	unsigned int i, shadowed = 0;
+	struct nic nic;
+	struct conn c;
+	uint8_t *mem = NULL;
+
+	reachable = (unsigned int (*)(const void *, uint64_t))dlsym(RTLD_DEFAULT,
+								    "simnic_test_reachable");
+	must(reachable, "the software ConnectX");
+	must_zero(posix_memalign((void **)&mem, 4096, PART), "memory");
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	must(register_and_not(&nic, mem, 0, true) >= 2, "a shadow");
+	for (i = 0; i < TEARDOWNS; i++)
+		shadowed += register_and_not(&nic, mem, i % LOOKS, false) >= 2;
+	say("SHADOWED %u of %d", shadowed, TEARDOWNS);
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+	free(mem);
 }

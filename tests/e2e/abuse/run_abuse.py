@@ -35,9 +35,11 @@ class Pair:
                 "--port", port] + [str(o) for o in options]
         settings.setdefault("log", "info")
         kv = settings.pop("kv", None)
+        memlock_mb = settings.pop("memlock_mb", None)
+        env = {"SIMNIC_MEMLOCK": str(memlock_mb << 20)} if memlock_mb else None
         with_shift = Shift(kv=kv, **settings) if shift else None
-        self.ends = [lab.start("h0", argv + ["--server"], "server", with_shift, stdin=True),
-                     lab.start("h1", argv + ["--client"], "client", with_shift, stdin=True)]
+        self.ends = [lab.start("h0", argv + ["--server"], "server", with_shift, env, stdin=True),
+                     lab.start("h1", argv + ["--client"], "client", with_shift, env, stdin=True)]
 
     def alive(self):
         for p in self.ends:
@@ -218,6 +220,66 @@ def late_mr_gone(lab, args):
 
 def late_mr_sick(lab, args):
     return late_mr_without_nic(lab, args, "nic-internal-error")
+
+
+def unprotected(lab, why):
+    """All connections, and what is said of them."""
+    def said():
+        qps = [q for host in ("h0", "h1") for q in lab.connections(host)]
+        return len(qps) == 2 and all(q["level"] != "protected" and why in (q["why"] or "")
+                                     for q in qps)
+
+    wait_for("the reason: " + why, said)
+
+
+def more_memory(lab, args):
+    """What shadows have locked is given back when the job needs it."""
+    pair = yield Pair(lab, args, "more-memory", memlock_mb=24)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    pair.say("go")
+    pair.said("REGISTERED")
+    for p in pair.ends:
+        if "were given back" not in lab.shift_log(p):
+            raise Failed(f"{p.name} has given nothing back")
+    unprotected(lab, "given back")
+    pair.say("talk")
+    pair.done()
+
+
+def on_demand(lab, args):
+    """Memory that is paged on demand is on one NIC only."""
+    pair = yield Pair(lab, args, "on-demand")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    pair.say("go")
+    pair.said("REGISTERED")
+    unprotected(lab, "paged on demand")
+    pair.say("talk")
+    pair.done()
+
+
+def dmabuf(lab, args):
+    """Its shadow is of the same buffer, and keeps no descriptor behind the region's end."""
+    pair = yield Pair(lab, args, "dmabuf")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.said("CLOSED 1")
+    pair.done()
+    pair.moved()
+
+
+def teardown(lab, args):
+    """When a region is deregistered, no NIC can write to it: whatever has become of its shadow."""
+    pair = yield Pair(lab, args, "teardown")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    pair.say("go")
+    pair.done()
+    for p in pair.ends:
+        print("     " + " ".join(re.findall(r"^SHADOWED.*", p.out(), re.M)))
 
 
 def exit_moving(lab, args):
@@ -434,7 +496,8 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, exit_moving, exit_hung, fork, kill, abandon,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf, teardown,
+         exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Parent domains: other names of a protection domain. */
+#include <stdlib.h>
+#include "shiftlib/shell.h"
+
+static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
+{
+	struct sh_parent *parent = malloc(sizeof(*parent));
+	struct sh_pd *pd = sh_pd_find(inner);
+
+	if (!parent || !pd || sh_table_put(&sh.by_parent, real, parent)) {
+		free(parent); /* what is made in it stays foreign */
+		return;
+	}
+	parent->real = real;
+	parent->pd = pd;
+	list_add_tail(&pd->parents, &parent->link);
+}
+
+static void parent_forget(struct sh_parent *parent)
+{
+	sh_table_remove(&sh.by_parent, parent->real);
+	list_del(&parent->link);
+	free(parent);
+}
+
+/* A device that is dead may let the one within go first. */
+void sh_parents_forget(struct sh_pd *pd)
+{
+	while (!list_empty(&pd->parents))
+		parent_forget(list_entry(pd->parents.next, struct sh_parent, link));
+}
+
+/* Out of the table while the real one goes, as its address may be another's at once. */
+int sh_parent_destroy(struct ibv_pd *real)
+{
+	struct sh_parent *parent;
+	struct ibv_pd *inner = NULL;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	parent = sh_table_get(&sh.by_parent, real);
+	if (parent) {
+		inner = parent->pd->pd;
+		parent_forget(parent);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(real);
+	if (!ret || !inner)
+		return ret;
+	pthread_mutex_lock(&sh.lock);
+	parent_add(real, inner);
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+/*
+ * A parent domain adds to a protection domain whose doorbell register is used, and whose memory for
+ * rings. The first makes no difference to SHIFT, which asks where the register is; rings in memory
+ * of the application's own are left to it.
+ */
+struct ibv_pd *shift_alloc_parent_domain(
+	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr,
+	struct ibv_pd *(*alloc)(struct ibv_context *, struct ibv_parent_domain_init_attr *))
+{
+	bool own_memory = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	struct ibv_pd *real = alloc(context, attr);
+
+	if (!real || own_memory)
+		return real;
+	pthread_mutex_lock(&sh.lock);
+	parent_add(real, attr->pd);
+	pthread_mutex_unlock(&sh.lock);
+	return real;
+}

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Two ends with different versions of SHIFT: a later minor version, which adds to what is sent, is
+protected, moves and returns; a later major version protects nothing and says so at both ends, and
+nothing else happens to the job. And peers without SHIFT, or that come late: what they cost.
+
+  versions.py --build DIR [CASE...]
+"""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
+from perftest import SOON, Failed  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+ASKED = re.compile(r"^shift: debug: \[([\d.]+)\] QP (0x\w+): KV: ", re.M)
+ABSENT = "its peer has not introduced itself"
+RARE_S = 1.8
+QPS = 40
+
+
+def other(version):
+    """The drop-in that plays that version of the control channel; its folder."""
+    folder = os.path.join(ROOT, "build-wire-" + version)
+    for argv in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DSHIFT_WIRE=" + version,
+                  "-DCMAKE_BUILD_TYPE=RelWithDebInfo"],
+                 ["ninja", "-C", folder, "dropin"]):
+        done = subprocess.run(argv, capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"{' '.join(argv)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return os.path.join(folder, "out", "lib", "shift")
+
+
+def start(lab, server, client):
+    """Both ends of a connection, to "talk" to each other at a word; client None: without SHIFT."""
+    argv = [os.path.join(lab.out, "bin", "crowd")]
+    port = free_port()
+    return [lab.start("h0", argv + ["-s", port], "server", server, stdin=True),
+            lab.start("h1", argv + [port], "client", client, stdin=True)]
+
+
+def talk(programs):
+    for p in programs:
+        p.say("go")
+
+
+def end(programs):
+    for p in programs:
+        p.say("end")
+    for p in programs:
+        if p.wait(60) or not p.out().endswith("OK\n"):
+            raise Failed(f"{p.name} ended with {p.process.returncode}")
+
+
+def all_are(lab, hosts, test):
+    qps = [q for host in hosts for q in lab.connections(host)]
+    return len(qps) == QPS * len(hosts) and all(test(q) for q in qps)
+
+
+def minor(lab):
+    programs = start(lab, Shift(log="info", **SOON),
+                     Shift(libdir=other("3.7"), log="info", **SOON))
+    wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
+                                                  "protected"), 60)
+    if not all_are(lab, ("h0",), lambda q: q["peer_version"] == "3.7"):
+        raise Failed("the status does not name the peer's version")
+    talk(programs)
+    lab.fault("port-down", "h0/mlx5_0")
+    wait_for("move of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["nic"] == "mlx5_1"), 60)
+    lab.ctl("heal", "h0/mlx5_0")
+    wait_for("return of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["nic"] == "mlx5_0" and
+                                              q["level"] == "protected"), 60)
+    end(programs)
+
+
+def major(lab):
+    programs = start(lab, Shift(log="info", **SOON),
+                     Shift(libdir=other("4.0"), log="info", **SOON))
+    for host, p, what in (("h0", programs[0], "a later version"),
+                          ("h1", programs[1], "an earlier version")):
+        wait_for("reason in the status", lambda host=host, what=what: all_are(
+            lab, (host,), lambda q: q["level"] == "driven" and what in (q["why"] or "")), 60)
+        if what not in lab.shift_log(p):
+            raise Failed(f"{p.name} has not said it")
+    talk(programs)
+    end(programs)
+
+
+def asked(lab, program):
+    """When each queue pair asked the KV, by its log at level debug."""
+    times = {}
+    for at, qp in ASKED.findall(lab.shift_log(program)):
+        times.setdefault(qp, []).append(float(at))
+    return times
+
+
+def gaps(times):
+    return [b - a for a, b in zip(times, times[1:])]
+
+
+def await_rare(lab, program):
+    """Until each asks less often than once in RARE_S."""
+    def rare():
+        times = asked(lab, program).values()
+        return times and all(gaps(t) and gaps(t)[-1] > RARE_S for t in times)
+
+    wait_for("rare questions", rare, 60)
+
+
+def stock(lab):
+    """Without SHIFT at the other end: the note, and questions that become rare."""
+    programs = start(lab, Shift(log="debug", **SOON), None)
+    wait_for("the note", lambda: all_are(lab, ("h0",), lambda q: q["why"] == ABSENT), 60)
+    n = max(len(t) for t in asked(lab, programs[0]).values())
+    talk(programs)
+    await_rare(lab, programs[0])
+    print(f"       questions until the note: at most {n} for each", flush=True)
+    end(programs)
+
+
+def late(lab):
+    """The peer comes when questions are rare: it speaks to us, and is asked for at once."""
+    argv = [os.path.join(lab.out, "bin", "abuse"), "late-peer", "--port", free_port()]
+    shift = Shift(log="debug", **SOON)
+    programs = [lab.start("h0", argv + ["--server"], "server", shift, stdin=True),
+                lab.start("h1", argv + ["--client"], "client", shift, stdin=True)]
+    await_rare(lab, programs[0])
+    for p in programs:
+        p.say("connect")
+    wait_for("protection", lambda: all(lab.protected(p) for p in programs), 60)
+    between = gaps(next(iter(asked(lab, programs[0]).values())))
+    if not any(b < a - 0.5 for a, b in zip(between, between[1:])):
+        raise Failed(f"it was not asked for when it spoke: {between}")
+    for p in programs:
+        p.say("go")
+    for p in programs:
+        if p.wait(60):
+            raise Failed(f"{p.name} ended with {p.process.returncode}")
+
+
+CASES = {"minor": minor, "major": major, "stock": stock, "late": late}
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
