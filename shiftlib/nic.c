@@ -138,7 +138,7 @@ static void nic_close_parts(struct nic_parts *parts)
 static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
 {
 	const char *why = NULL;
-	int flags;
+	int flags, ret;
 
 	parts->ctx = nic_open_device(nic->name);
 	if (!parts->ctx)
@@ -147,8 +147,10 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 		return why;
 	if (shift_provider_mlx5.dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
 		return "no memory for the engine";
-	if (sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control))
-		return "its control channel cannot be opened";
+	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
+	if (ret)
+		return ret == -EADDRNOTAVAIL ? "its port has no GID"
+					     : "its control channel cannot be opened";
 	shift_provider_mlx5.qp_foreign(parts->dev, sh_control_qp(parts->control));
 	flags = fcntl(parts->ctx->async_fd, F_GETFL);
 	fcntl(parts->ctx->async_fd, F_SETFL, flags | O_NONBLOCK);
