@@ -145,6 +145,8 @@ enum sp_sending {
 struct shift_provider {
 	const char *name;
 
+	/* Is a device one of those that the engine is for? By its driver, not by its name. */
+	bool (*serves)(struct ibv_device *device);
 	/* Can this engine drive the QPs of this device? No side effect. */
 	bool (*probe)(struct ibv_context *ctx, const char **why_not);
 

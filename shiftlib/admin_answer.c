@@ -107,7 +107,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.resubmitted = qp->totals.resubmitted,
 		.settled = qp->totals.settled,
 		.level = admin_level_name(qp->level),
-		.why = qp->why,
+		.why = sh_conn_why(qp),
 		.nic = nic ? nic->name : NULL,
 		.standby_nic = admin_path_nic(qp, core->standby.path),
 		.type = qp->init.qp_type,

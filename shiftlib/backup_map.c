@@ -150,21 +150,17 @@ static int backup_map_entries(struct parser *p)
 	}
 }
 
-/* The next NIC around the list that speaks the same link layer. */
-static void backup_map_auto(struct parser *p)
+static void backup_map_auto(const struct parser *p)
 {
-	uint32_t n = p->map->n_nics;
+	uint8_t backup[BACKUP_MAP_MAX_NICS];
 
-	for (uint32_t i = 0; i < n; i++) {
-		for (uint32_t step = 1; step < n; step++) {
-			uint32_t next = (i + step) % n;
-
-			if (p->nics[i].link_layer != p->nics[next].link_layer)
-				continue;
-			p->map->backups[i][0] = (uint8_t)next;
-			p->map->n_backups[i] = 1;
-			break;
-		}
+	p->map->automatic = true;
+	backup_pair(p->nics, p->map->n_nics, backup);
+	for (uint32_t i = 0; i < p->map->n_nics; i++) {
+		if (backup[i] == BACKUP_NONE)
+			continue;
+		p->map->backups[i][0] = backup[i];
+		p->map->n_backups[i] = 1;
 	}
 }
 

@@ -2,11 +2,11 @@
 /*
  * Which NICs stand in for which: the text of SHIFT_BACKUP against the devices that are there.
  *
- *	auto                                 each NIC: the next of its link layer, in device order
+ *	auto                                 each NIC: the one that backup_pair.h finds for it
  *	mlx5_0=mlx5_1,mlx5_1=mlx5_0          DEFAULT=BACKUP, comma-separated
  *	mlx5_0=mlx5_1:mlx5_2                 several backups, the preferred one first
  *
- * A NIC that the text does not name has no backup. Pure: strings in, numbers out.
+ * A NIC that the text does not name has no backup. Pure: what is known of the NICs in, numbers out.
  */
 #ifndef SHIFTLIB_BACKUP_MAP_H
 #define SHIFTLIB_BACKUP_MAP_H
@@ -14,17 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BACKUP_MAP_MAX_NICS    32u
+#include "shiftlib/backup_pair.h"
+
 #define BACKUP_MAP_MAX_BACKUPS 4u
 #define BACKUP_MAP_ERR_MAX     256u
 
-/* A device, by its place in the caller's list. */
-struct backup_nic {
-	const char *name;
-	uint8_t link_layer; /* IBV_LINK_LAYER_*; 0: not known, goes with any */
-};
-
 struct backup_map {
+	bool automatic;
 	uint32_t n_nics;
 	uint8_t n_backups[BACKUP_MAP_MAX_NICS];
 	uint8_t backups[BACKUP_MAP_MAX_NICS][BACKUP_MAP_MAX_BACKUPS];
@@ -33,7 +29,8 @@ struct backup_map {
 /*
  * backup_map_parse() - work out the backups of every NIC
  * @text: NULL or "" is "auto"
- * @nics: the devices; with more than BACKUP_MAP_MAX_NICS the rest are not seen
+ * @nics: the devices; with more than BACKUP_MAP_MAX_NICS the rest are not seen. In a list, a link layer
+ *	that is not known goes with any
  * @map: receives the backups as places in @nics; without any on an error
  * @err: receives one sentence with the position in the text; may be NULL
  *

@@ -73,6 +73,7 @@ static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 	path->beat_ns = beat_ms * SH_NS_PER_MS;
 	path->loss_ns =
 		config_ms("SHIFT_HEARTBEAT_LOSS_MS", least_ms, least_ms, 600000) * SH_NS_PER_MS;
+	path->idle_ns = config_ms("SHIFT_HEARTBEAT_IDLE_MS", 10000, 1000, 3600000) * SH_NS_PER_MS;
 	path->probe_min_ns = 20 * SH_NS_PER_MS;
 	path->probe_max_ns = SH_NS_PER_S;
 	path->hold_min_ns = config_ms("SHIFT_HOLDDOWN_MS", 1000, 0, 3600000) * SH_NS_PER_MS;

@@ -217,13 +217,25 @@ bool sh_conn_hands_off(struct sh_qp *qp)
 }
 
 /* This end's own reason says more than the core's. */
-static const char *conn_why(const struct sh_qp *qp, enum sc_reason reason)
+static const char *conn_reason_text(const struct sh_qp *qp, enum sc_reason reason)
 {
 	if (qp->pd && qp->pd->unprotected)
 		return qp->pd->why;
 	if (reason == SC_REASON_RESOURCE && qp->standby_why)
 		return qp->standby_why;
 	return reason ? sc_reason_text(reason) : "preparing";
+}
+
+/* Nothing happens that would be told while no other path answers, so it is found when asked for. */
+const char *sh_conn_why(const struct sh_qp *qp)
+{
+	const struct sc_conn *c = &qp->core;
+	uint8_t up = qp->up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
+
+	if (qp->level != SH_DRIVEN || !qp->conn_id || !c->peer.introduced ||
+	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
+		return qp->why;
+	return "no path to its peer over another NIC answers";
 }
 
 static void conn_report(struct sh_qp *qp, enum sc_reason reason)
@@ -238,7 +250,7 @@ static void conn_report(struct sh_qp *qp, enum sc_reason reason)
 	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
 		sh_conn_level(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
 	else
-		sh_conn_level(qp, SH_DRIVEN, conn_why(qp, reason));
+		sh_conn_level(qp, SH_DRIVEN, conn_reason_text(qp, reason));
 }
 
 static void conn_count_guarded(struct sh_qp *qp, bool on)

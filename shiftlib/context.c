@@ -165,7 +165,10 @@ static const char *ctx_paths(struct sh_ctx *ctx)
 	ctx->path[ctx->n_paths++] = ctx->nic;
 	for (i = 0; i < sh.backup_map.n_backups[index] && ctx->n_paths < SC_MAX_PATHS; i++)
 		ctx->path[ctx->n_paths++] = &sh.nics[sh.backup_map.backups[index][i]];
-	return ctx->n_paths < 2 ? "no backup NIC is named for it" : NULL;
+	if (ctx->n_paths > 1)
+		return NULL;
+	return sh.backup_map.automatic ? "no other NIC of its kind and link layer is there"
+				       : "no backup NIC is named for it";
 }
 
 /* What the process needs for any context. Lock held. */

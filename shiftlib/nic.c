@@ -20,35 +20,35 @@ static void nic_add(const char *name)
 	nic->incarnation = 1;
 }
 
-/* The kernel's word for it, as the device is not opened yet. 0: not known. */
-static uint8_t nic_link_layer(const char *name)
+static void nics_map_tell(const struct backup_nic *nics)
 {
-	char path[256], text[32] = "";
-	FILE *file;
+	const struct backup_map *map = &sh.backup_map;
+	const struct backup_nic *backup;
+	uint32_t i;
 
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%d/link_layer", name,
-		 NIC_PORT);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (!fgets(text, sizeof(text), file))
-		text[0] = 0;
-	fclose(file);
-	if (!strncmp(text, "Ethernet", 8))
-		return IBV_LINK_LAYER_ETHERNET;
-	return strncmp(text, "InfiniBand", 10) ? 0 : IBV_LINK_LAYER_INFINIBAND;
+	for (i = 0; i < map->n_nics && map->automatic; i++) {
+		backup = &nics[map->backups[i][0]];
+		if (map->n_backups[i])
+			sh_log(SH_LOG_INFO, "%s: its backup is %s, %s", nics[i].name, backup->name,
+			       backup_near_text(backup_near(&nics[i], backup)));
+	}
 }
 
-static void nics_map(void)
+/* What the devices say of themselves, as they are not opened yet. */
+static void nics_map(struct ibv_device *const *list)
 {
 	struct backup_nic nics[SH_MAX_NICS];
 	char err[BACKUP_MAP_ERR_MAX];
 	uint32_t i;
 
-	for (i = 0; i < sh.n_nics; i++)
-		nics[i] = (struct backup_nic){ sh.nics[i].name, nic_link_layer(sh.nics[i].name) };
+	for (i = 0; i < sh.n_nics; i++) {
+		backup_nic_read("/sys", sh.nics[i].name, &nics[i]);
+		nics[i].foreign = !shift_provider_mlx5.serves(list[i]);
+	}
 	if (backup_map_parse(sh.config.backup, nics, sh.n_nics, &sh.backup_map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
+	else
+		nics_map_tell(nics);
 }
 
 int sh_nics_load(void)
@@ -63,9 +63,9 @@ int sh_nics_load(void)
 		return -errno;
 	for (i = 0; i < n && sh.n_nics < SH_MAX_NICS; i++)
 		nic_add(sh.real->get_device_name(list[i]));
-	sh.real->free_device_list(list);
 	sh.nics_known = true;
-	nics_map();
+	nics_map(list);
+	sh.real->free_device_list(list);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ static void nic_close_parts(struct nic_parts *parts)
 static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
 {
 	const char *why = NULL;
-	int flags;
+	int flags, ret;
 
 	parts->ctx = nic_open_device(nic->name);
 	if (!parts->ctx)
@@ -147,8 +147,10 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 		return why;
 	if (shift_provider_mlx5.dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
 		return "no memory for the engine";
-	if (sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control))
-		return "its control channel cannot be opened";
+	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
+	if (ret)
+		return ret == -EADDRNOTAVAIL ? "its port has no GID"
+					     : "its control channel cannot be opened";
 	shift_provider_mlx5.qp_foreign(parts->dev, sh_control_qp(parts->control));
 	flags = fcntl(parts->ctx->async_fd, F_GETFL);
 	fcntl(parts->ctx->async_fd, F_SETFL, flags | O_NONBLOCK);

@@ -5,8 +5,9 @@
 
 #define SECOND_NS 1000000000ull
 /* Without work, a path that is not steady yet is pinged at this multiple of the heartbeat. */
-#define CALM_BEATS 4
-#define FALLS_MAX  63
+#define CALM_BEATS  4
+#define DOUBT_BEATS 2
+#define FALLS_MAX   63
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
 _Static_assert((SH_PATH_PINGS & (SH_PATH_PINGS - 1)) == 0, "sequence numbers wrap");
@@ -186,7 +187,9 @@ static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
 		return path->probe_at;
 	if (path->need == SH_PATH_BUSY && path->config->heartbeat)
 		return last + beat;
-	return sh_path_steady(path, now) ? 0 : last + CALM_BEATS * beat;
+	if (!sh_path_steady(path, now))
+		return last + CALM_BEATS * beat;
+	return path->config->heartbeat ? last + path->config->idle_ns : 0;
 }
 
 static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
@@ -287,6 +290,21 @@ bool sh_path_suspect(const struct sh_path_health *path)
 	return path->state == SH_PATH_UP && path->missed >= 2;
 }
 
+static uint64_t path_doubted_at(const struct sh_path_health *path)
+{
+	if (path->state != SH_PATH_UP || path->need != SH_PATH_IDLE || !path->missed ||
+	    !path->config->heartbeat)
+		return 0;
+	return path->silent_since + DOUBT_BEATS * path->config->beat_ns;
+}
+
+bool sh_path_doubted(const struct sh_path_health *path, uint64_t now)
+{
+	uint64_t at = path_doubted_at(path);
+
+	return at && now >= at;
+}
+
 bool sh_path_silent(const struct sh_path_health *path, uint64_t now)
 {
 	return path->state == SH_PATH_UP && path_unanswered(path, now);
@@ -328,5 +346,7 @@ uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now)
 		at = earlier(at, path_steady_at(path));
 	if (path->missed && path->silent_since + path->config->loss_ns > now)
 		at = earlier(at, path->silent_since + path->config->loss_ns);
+	if (path_doubted_at(path) > now)
+		at = earlier(at, path_doubted_at(path));
 	return at;
 }

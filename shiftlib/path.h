@@ -7,7 +7,9 @@
  *
  * - A path that is not up is probed: often at first, then slowly for ever.
  * - A path that is up is pinged while work is outstanding on a connection that uses it, and slowly
- *   until it is steady. Else nothing is sent on it.
+ *   until it is steady; then now and then, as what protects nobody any more has to be found out before
+ *   it is needed. A ping of those without an answer is a doubt: whoever owns the paths to that peer
+ *   asks on all of them for a while, as if there were work.
  * - Whoever does not answer may be slow, stopped or gone: a silent path is lost only if the peer
  *   has answered over another path all the while.
  * - Each fall of a path that was up doubles the time until it is steady again; calm halves it.
@@ -37,6 +39,7 @@ enum sh_path_need {
 struct sh_path_config {
 	bool heartbeat; /* false: pings find out that a path is up, never that it is lost */
 	uint64_t beat_ns, loss_ns;
+	uint64_t idle_ns; /* between two pings without work, once it is steady */
 	uint64_t probe_min_ns, probe_max_ns;
 	uint64_t hold_min_ns, hold_max_ns; /* until it is steady: after the first fall, at most */
 	uint64_t calm_ns;		   /* up for so long: one fall is forgotten */
@@ -93,6 +96,8 @@ uint64_t sh_path_hold_ns(const struct sh_path_health *path);
 bool sh_path_suspect(const struct sh_path_health *path);
 /* Up, but silent for so long that it is lost if the peer answers elsewhere. */
 bool sh_path_silent(const struct sh_path_health *path, uint64_t now);
+/* Up without work, and a ping has found no answer in the time of two. */
+bool sh_path_doubted(const struct sh_path_health *path, uint64_t now);
 /* Did the peer answer over the other path, while it did not over this one? */
 bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
 		  uint64_t now);

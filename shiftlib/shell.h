@@ -294,6 +294,8 @@ struct sh_peer {
 	uint64_t instance;
 	uint32_t conns;	  /* whose peer it is */
 	uint64_t rest_at; /* since when there is none */
+	uint64_t
+		ask_until; /* a path without work is doubted: all are pinged as if there were some */
 	uint32_t n_paths, next_path;
 	struct sh_peer_path paths[SH_MAX_PEER_PATHS];
 	uint64_t paths_retry_at; /* some are not open */
@@ -690,6 +692,8 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now);
 uint64_t sh_conn_next_timer(const struct sh_qp *qp); /* 0: none */
 bool sh_conn_hands_off(struct sh_qp *qp);
 void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
+/* Why it is at its level, as precisely as is known now. A constant. */
+const char *sh_conn_why(const struct sh_qp *qp);
 void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
 extern const struct sp_callbacks sh_callbacks;
 

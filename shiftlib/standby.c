@@ -60,6 +60,8 @@ static const char *standby_make(struct standby_job *task)
 		return "the NIC of the standby is not usable";
 	if (qp->pd->unprotected)
 		return qp->pd->why;
+	if (task->nic->address.mtu < task->attr.path_mtu)
+		return "its path MTU is larger than that of the NIC of the standby";
 	if (!sh_pd_shadowed(qp->pd, task->path))
 		return "its memory could not be registered on the NIC of the standby";
 	if (sh_cq_shadow_make(qp->scq, task->path) || sh_cq_shadow_make(qp->rcq, task->path))

@@ -8,6 +8,8 @@
 #include "shiftlib/shell.h"
 
 #define WATCH_UNTOLD_NS (2 * SH_NS_PER_S)
+#define WATCH_ASK_LOSSES                                                                           \
+	3 /* so often the time after which a path is silent, a doubt is looked into */
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
@@ -111,6 +113,13 @@ static bool watch_sending(struct sh_qp *qp, uint64_t now)
 	       (sending == SP_SENDING_UNTOLD && now - qp->untold.since < WATCH_UNTOLD_NS);
 }
 
+static enum sh_path_need watch_need_without_work(const struct sh_peer *peer, uint64_t now)
+{
+	if (!peer->conns)
+		return SH_PATH_UNUSED;
+	return peer->ask_until > now ? SH_PATH_BUSY : SH_PATH_IDLE;
+}
+
 /* True: some connection can be moved, so that work must be looked for. */
 static bool watch_needs(uint64_t now)
 {
@@ -121,7 +130,7 @@ static bool watch_needs(uint64_t now)
 
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++)
-			peer->paths[i].need = peer->conns ? SH_PATH_IDLE : SH_PATH_UNUSED;
+			peer->paths[i].need = watch_need_without_work(peer, now);
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!watch_works(qp))
 			continue;
@@ -312,6 +321,10 @@ static uint64_t watch_path(struct sh_peer *peer, struct sh_peer_path *path, uint
 	sh_path_set_need(&path->health, path->need, now);
 	if (sh_path_ping(&path->health, now, &seq))
 		watch_send(peer, path, SH_WIRE_PING, seq);
+	if (sh_path_doubted(&path->health, now)) {
+		peer->ask_until = now + WATCH_ASK_LOSSES * sh.config.path.loss_ns;
+		sh_watch_soon();
+	}
 	if (watch_lost(peer, &path->health, now))
 		watch_path_lost(peer, path, now);
 	steady = sh_path_steady(&path->health, now);

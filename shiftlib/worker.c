@@ -141,16 +141,20 @@ static bool worker_left(struct sh_worker *worker)
 	return left;
 }
 
+/* A job without done() is its owner's again when fn() says so: it may be in line anew by now. */
 static void worker_run(struct sh_worker *worker, struct sh_job *job)
 {
+	void (*done)(struct sh_job * job) = job->done;
+	bool urgent = job->urgent;
+
 	atomic_store_explicit(&worker->busy_since_ns, sh_now_ns(), memory_order_relaxed);
-	if (!job->urgent)
+	if (!urgent)
 		sh_thread_ordinary();
 	job->fn(job);
-	if (!job->urgent)
+	if (!urgent)
 		sh_thread_urgent();
-	if (!worker_left(worker) && job->done)
-		job->done(job);
+	if (!worker_left(worker) && done)
+		done(job);
 	atomic_store_explicit(&worker->busy_since_ns, 0, memory_order_relaxed);
 }
 

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #define SN_MAGIC	0x53494d4e49433031ULL
+#define SN_VERSION	3
 #define SN_MAX_HOSTS	8
 #define SN_MAX_NICS	8
 #define SN_MAX_PROCS	64
@@ -25,6 +26,8 @@
 #define SN_IFNAME	16
 #define SN_QPN_FIRST	0x40 /* same on every NIC on purpose: QPNs and keys repeat across NICs */
 #define SN_QPN_MAX	0x10000
+#define SN_MAX_QP_WR	32768
+#define SN_MAX_SGE	30
 #define SN_INBOX_SLOTS	4096
 #define SN_PKT_INLINE	320
 #define SN_PKT_MAX_SGE	32
@@ -94,13 +97,22 @@ struct sn_counters {
 	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
 };
 
+/* As enum ibv_mtu counts. */
+enum { SN_MTU_256 = 1, SN_MTU_4096 = 5 };
+static inline uint32_t sn_mtu_bytes(uint32_t mtu)
+{
+	return 128u << mtu;
+}
+
 enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
-	uint64_t node_guid;
-	uint8_t gid[16];			/* its address, under one index per GID type */
+	uint32_t card, function;	/* PCI: the slot, and which of the card's functions */
+	int32_t numa;			/* -1: not told */
+	uint64_t node_guid, image_guid; /* image: the card's */
+	uint8_t gid[16];		/* its address, under one index per GID type */
 	_Atomic uint32_t gid_type[SN_MAX_GIDS]; /* enum sn_gid_type by index */
 	char netdev[SN_IFNAME];			/* Ethernet: the interface that sysfs shows */
 	uint16_t lid;
@@ -118,7 +130,9 @@ struct sn_nic {
 				       * comes back, or is probed again: contexts opened before
 				       * stay dead (EIO), keys and QPNs start elsewhere */
 	_Atomic uint32_t mr_limit;    /* memory regions that one context may have; 0: no limit */
-	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
+	_Atomic uint32_t max_qp_wr, max_sge; /* of a QP's ring, and of a request in it */
+	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
+	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 
@@ -242,6 +256,8 @@ int sn_fabric_find_host(const struct sn_fabric *fabric, const char *name); /* "h
 struct sn_fabric_config {
 	uint32_t n_hosts, n_nics, link_layer, seed;
 	uint64_t cmd_cost_ns;
+	uint32_t card_ports; /* NICs that are ports of one card; 0: one */
+	uint32_t numa_nodes; /* that the cards are spread over; 0: the machine does not tell */
 };
 /* Makes the shared file and the sysfs trees. -EEXIST when the fabric exists. */
 int sn_fabric_create(const char *name, const struct sn_fabric_config *config);

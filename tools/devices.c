@@ -109,8 +109,8 @@ static void device_probe(struct ibv_device *ibdev, struct device *dev)
 	if (!dev->open_errno) {
 		dev->active = port.state == IBV_PORT_ACTIVE;
 		dev->state = vb.port_state_str(port.state);
-		dev->link_layer = port.link_layer ? port.link_layer : IBV_LINK_LAYER_INFINIBAND;
-		dev->layer_name = device_layer_name(dev->link_layer);
+		dev->layer_name = device_layer_name(port.link_layer ? port.link_layer
+								    : IBV_LINK_LAYER_INFINIBAND);
 		dev->lid = port.lid;
 		device_read_gids(ctx, dev, port.gid_tbl_len);
 	}
@@ -135,6 +135,8 @@ int devices_list(const char *library, bool probe, struct device_list *list, char
 		dev = &list->dev[list->n++];
 		snprintf(dev->name, sizeof(dev->name), "%s", vb.get_device_name(all[i]));
 		dev->mlx5 = vb.mlx5_is_supported && vb.mlx5_is_supported(all[i]);
+		backup_nic_read("/sys", dev->name, &dev->place);
+		dev->place.foreign = !dev->mlx5;
 		if (probe)
 			device_probe(all[i], dev);
 	}
@@ -147,9 +149,7 @@ int devices_backup_map(const char *text, const struct device_list *list, struct 
 {
 	struct backup_nic nics[BACKUP_MAP_MAX_NICS];
 
-	for (unsigned i = 0; i < list->n; i++) {
-		nics[i].name = list->dev[i].name;
-		nics[i].link_layer = list->dev[i].link_layer;
-	}
+	for (unsigned i = 0; i < list->n; i++)
+		nics[i] = list->dev[i].place;
 	return backup_map_parse(text, nics, list->n, map, err, CTL_ERR_MAX);
 }

@@ -277,15 +277,22 @@ static void doctor_gids(const struct device *dev)
 static bool doctor_device(struct doctor *d, unsigned i)
 {
 	const struct device *dev = &d->devices.dev[i], *backup = doctor_backup_of(d, i);
+	enum backup_near near =
+		backup ? backup_near(&dev->place, &backup->place) : BACKUP_NOT_KNOWN;
 	const char *why = doctor_why_not(dev, backup);
 	enum finding f = why ? FINDING_NO : FINDING_OK;
 
 	if (dev->open_errno)
 		doctor_say(d, dev->name, f, "cannot be opened: %s", strerror(dev->open_errno));
 	else
-		doctor_say(d, dev->name, f, "%s, port %s, %s, LID %u; backup %s%s%s",
+		doctor_say(d, dev->name, f, "%s, port %s, %s, LID %u; backup %s%s%s%s%s",
 			   dev->mlx5 ? "mlx5" : "not mlx5", dev->state, dev->layer_name, dev->lid,
-			   backup ? backup->name : "none", why ? "; " : "", why ? why : "");
+			   backup ? backup->name : "none", backup ? ", " : "",
+			   backup ? backup_near_text(near) : "", why ? "; " : "", why ? why : "");
+	if (backup && near == BACKUP_SAME_CARD)
+		doctor_say(d, dev->name, FINDING_NOTE,
+			   "%s dies with it if the card does; a NIC of another card is better",
+			   backup->name);
 	doctor_gids(dev);
 	return !why;
 }

@@ -87,10 +87,10 @@ struct device_gid {
 struct device {
 	char name[64];
 	bool mlx5;
+	struct backup_nic place; /* name is the one above */
 	int open_errno;
 	bool active; /* port 1 */
 	const char *state;
-	uint8_t link_layer;
 	const char *layer_name;
 	unsigned lid;
 	unsigned n_gids; /* all that are set; the first DEVICE_MAX_GIDS are kept */

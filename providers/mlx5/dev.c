@@ -15,6 +15,8 @@ _Atomic(struct sp_cq *) *ring_cqs[RING_MAX_FD];
 
 typedef int (*init_obj_fn)(struct mlx5dv_obj *, uint64_t);
 static _Atomic(init_obj_fn) init_obj;
+typedef bool (*is_supported_fn)(struct ibv_device *device);
+static _Atomic(is_supported_fn) is_supported;
 
 /* Not linked: the drop-in must not force libmlx5 on a process without such a device. */
 static init_obj_fn find_init_obj(void)
@@ -166,13 +168,26 @@ void ring_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
 
 /* -- contexts --------------------------------------------------------------------------------- */
 
+/* udev may have given it any name, such as rocep17s0. */
+bool ring_serves(struct ibv_device *device)
+{
+	is_supported_fn fn = atomic_load(&is_supported);
+	void *lib = fn ? NULL : dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+	if (lib) {
+		fn = (is_supported_fn)dlsym(lib, "mlx5dv_is_supported");
+		atomic_store(&is_supported, fn);
+	}
+	return fn && fn(device);
+}
+
 bool ring_probe(struct ibv_context *ctx, const char **why_not)
 {
 	if (!find_init_obj()) {
 		*why_not = "libmlx5.so.1 with mlx5dv_init_obj was not found";
 		return false;
 	}
-	if (strncmp(ctx->device->name, "mlx5", 4)) {
+	if (!ring_serves(ctx->device)) {
 		*why_not = "not an mlx5 device";
 		return false;
 	}
@@ -288,6 +303,7 @@ void ring_dev_uninit(struct sp_dev *dev)
 
 const struct shift_provider shift_provider_mlx5 = {
 	.name = "mlx5",
+	.serves = ring_serves,
 	.probe = ring_probe,
 	.dev_init = ring_dev_init,
 	.dev_uninit = ring_dev_uninit,

@@ -445,6 +445,7 @@ void ring_init_obj_override(int (*fn)(struct mlx5dv_obj *, uint64_t)); /* tests 
 struct ring_bf *ring_bf_get(struct sp_dev *dev, const struct mlx5dv_qp *dv);
 void ring_bf_put(struct sp_dev *dev, struct ring_bf *bf);
 void ring_bf_share(struct sp_dev *dev, void *reg, uint32_t size);
+bool ring_serves(struct ibv_device *device);
 bool ring_probe(struct ibv_context *ctx, const char **why_not);
 int ring_dev_init(struct ibv_context *ctx, bool install, const struct sp_callbacks *cb,
 		  struct sp_dev **out);

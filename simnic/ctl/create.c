@@ -37,6 +37,16 @@ static bool create_option(int opt, struct create *create)
 			return false;
 		config->cmd_cost_ns = value * 1e3;
 		return true;
+	case 'p':
+		if (!ctl_number("--card-ports", optarg, 1, SN_MAX_NICS, &value))
+			return false;
+		config->card_ports = value;
+		return true;
+	case 'u':
+		if (!ctl_number("--numa-nodes", optarg, 1, SN_MAX_NICS, &value))
+			return false;
+		config->numa_nodes = value;
+		return true;
 	case 's':
 		if (!ctl_number("--seed", optarg, 0, UINT_MAX, &value))
 			return false;
@@ -77,11 +87,15 @@ int ctl_create(int argc, char **argv)
 		{ "nics", required_argument, NULL, 'n' },
 		{ "link-layer", required_argument, NULL, 'l' },
 		{ "cmd-cost-us", required_argument, NULL, 'c' },
+		{ "card-ports", required_argument, NULL, 'p' },
+		{ "numa-nodes", required_argument, NULL, 'u' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "netdev", required_argument, NULL, 'd' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct create create = { .config = { 2, 2, SN_LINK_ETH, 1, 0 } };
+	struct create create = {
+		.config = { .n_hosts = 2, .n_nics = 2, .link_layer = SN_LINK_ETH, .seed = 1 }
+	};
 	const char *name = ctl_fabric_name();
 	int opt, err;
 

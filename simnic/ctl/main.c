@@ -12,7 +12,7 @@ static const char help[] =
 	"usage: simnicctl COMMAND ...        (the fabric is named by SIMNIC_FABRIC)\n"
 	"\n"
 	"  create [--hosts 2] [--nics 2] [--link-layer eth|ib] [--cmd-cost-us N] [--seed N]\n"
-	"         [--netdev NIC=INTERFACE]...\n"
+	"         [--card-ports N] [--numa-nodes N] [--netdev NIC=INTERFACE]...\n"
 	"  destroy\n"
 	"  run --host h0 -- COMMAND...       run a program on a host of the fabric\n"
 	"  fault KIND TARGET [--after SEC] [--at-message N] [--for SEC]\n"
@@ -26,6 +26,8 @@ static const char help[] =
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  limit TARGET mrs N                memory regions per opened device; 0: no limit\n"
+	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
+	"  mtu TARGET BYTES                  what its port can\n"
 	"  status [--json]\n"
 	"\n"
 	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
@@ -127,13 +129,21 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "create", ctl_create },     { "destroy", ctl_destroy },
-		{ "run", ctl_run },	      { "fault", ctl_fault },
-		{ "heal", ctl_heal },	      { "cost", ctl_cost },
-		{ "limit", ctl_limit },	      { "status", ctl_status },
-		{ "script", ctl_script },     { "release", ctl_release },
-		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
-		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
+		{ "create", ctl_create },
+		{ "destroy", ctl_destroy },
+		{ "run", ctl_run },
+		{ "fault", ctl_fault },
+		{ "heal", ctl_heal },
+		{ "cost", ctl_cost },
+		{ "limit", ctl_limit },
+		{ "status", ctl_status },
+		{ "script", ctl_script },
+		{ "release", ctl_release },
+		{ "reprobe", ctl_reprobe },
+		{ "netdev", ctl_netdev },
+		{ "mtu", ctl_mtu },
+		{ "move-gid", ctl_move_gid },
+		{ "posted-writes", ctl_posted_writes },
 	};
 
 	if (argc < 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, limit, netdev, move-gid: what one NIC is like */
+/* simnicctl cost, limit, mtu, netdev, move-gid: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,14 +49,45 @@ int ctl_posted_writes(int argc, char **argv)
 
 int ctl_limit(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		size_t offset;
+		double min, max;
+	} limits[] = {
+		{ "mrs", offsetof(struct sn_nic, mr_limit), 0, 1e9 },
+		{ "qp-wr", offsetof(struct sn_nic, max_qp_wr), 1, SN_MAX_QP_WR },
+		{ "sge", offsetof(struct sn_nic, max_sge), 1, SN_MAX_SGE },
+	};
 	struct ctl_nic nic;
 	double count;
 
-	if (argc != 4 || strcmp(argv[2], "mrs"))
-		return ctl_usage("limit wants TARGET mrs N");
-	if (!ctl_nic(argv[1], &nic) || !ctl_number("limit", argv[3], 0, 1e9, &count))
+	for (size_t i = 0; argc == 4 && i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (strcmp(argv[2], limits[i].name))
+			continue;
+		if (!ctl_nic(argv[1], &nic) ||
+		    !ctl_number("limit", argv[3], limits[i].min, limits[i].max, &count))
+			return CTL_FAILED;
+		atomic_store((_Atomic uint32_t *)((char *)nic.nic + limits[i].offset), count);
+		return CTL_OK;
+	}
+	return ctl_usage("limit wants TARGET mrs|qp-wr|sge N");
+}
+
+int ctl_mtu(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double bytes;
+	uint32_t mtu;
+
+	if (argc != 3)
+		return ctl_usage("mtu wants TARGET BYTES");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("mtu", argv[2], 256, 4096, &bytes))
 		return CTL_FAILED;
-	atomic_store(&nic.nic->mr_limit, count);
+	for (mtu = SN_MTU_256; sn_mtu_bytes(mtu) < bytes;)
+		mtu++;
+	if (sn_mtu_bytes(mtu) != bytes)
+		return ctl_usage("a port's MTU is 256, 512, 1024, 2048 or 4096, not %s", argv[2]);
+	atomic_store(&nic.nic->mtu, mtu);
 	return CTL_OK;
 }
 

@@ -46,27 +46,48 @@ static void nic_init_ib(struct sn_nic *nic)
 	nic->lid = nic->host + 1; /* LIDs repeat across subnets */
 }
 
+static uint64_t nic_guid(uint32_t host, uint32_t index)
+{
+	return 0x0c42a10300000000ULL | (uint64_t)host << 16 | index << 8;
+}
+
+/* Ports side by side are on one card, and cards side by side on one node. */
+static void nic_place(struct sn_nic *nic, const struct sn_fabric_config *config)
+{
+	uint32_t ports = config->card_ports ? config->card_ports : 1;
+	uint32_t cards = (config->n_nics + ports - 1) / ports;
+
+	nic->card = nic->index / ports;
+	nic->function = nic->index % ports;
+	nic->image_guid = nic_guid(nic->host, nic->card * ports);
+	nic->numa = config->numa_nodes ? (int32_t)(nic->card * config->numa_nodes / cards) : -1;
+}
+
 static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 		     const struct sn_fabric_config *config)
 {
 	snprintf(nic->ibdev, sizeof(nic->ibdev), "mlx5_%u", index);
 	nic->host = host;
 	nic->index = nic->rail = nic->uverbs_minor = index;
-	nic->node_guid = 0x0c42a10300000000ULL | (uint64_t)host << 16 | index << 8;
+	nic->node_guid = nic_guid(host, index);
 	nic->link_layer = config->link_layer;
+	nic_place(nic, config);
 	if (config->link_layer == SN_LINK_ETH)
 		nic_init_eth(nic);
 	else
 		nic_init_ib(nic);
 	atomic_init(&nic->port_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
+	atomic_init(&nic->max_qp_wr, SN_MAX_QP_WR);
+	atomic_init(&nic->max_sge, SN_MAX_SGE);
+	atomic_init(&nic->mtu, SN_MTU_4096);
 	sn_nic_begin(nic);
 }
 
 static void fabric_init(struct sn_fabric *fabric, const char *name,
 			const struct sn_fabric_config *config)
 {
-	fabric->version = 2;
+	fabric->version = SN_VERSION;
 	fabric->size_check = sizeof(*fabric);
 	fabric->n_hosts = config->n_hosts;
 	fabric->n_nics = config->n_nics;
@@ -87,7 +108,7 @@ static int config_check(const struct sn_fabric_config *config)
 		return -EINVAL;
 	if (config->link_layer != SN_LINK_ETH && config->link_layer != SN_LINK_IB)
 		return -EINVAL;
-	return 0;
+	return config->card_ports > SN_MAX_NICS || config->numa_nodes > SN_MAX_NICS ? -EINVAL : 0;
 }
 
 static int file_create(const char *name, struct sn_fabric **out)

@@ -97,11 +97,13 @@ static void tree_host(struct tree *tree, const struct sn_fabric *fabric, uint32_
 	snprintf(tree->base, sizeof(tree->base), "%s/h%u", fabric->dir, host);
 }
 
-/* Also where the class links lead: ../../devices/<this>. Each NIC behind a root port of its own. */
+/* Also where the class links lead: ../../devices/<this>. Each card behind a root port of its own. */
 static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
 {
-	snprintf(buf, len, "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.0", 0x10 + nic->index * 0x10,
-		 0x10 + nic->index * 0x10, 0x11 + nic->index * 0x10);
+	uint32_t bus = 0x10 + nic->card * 0x10;
+
+	snprintf(buf, len, "pci0000:%02x/0000:%02x:00.0/0000:%02x:00.%u", bus, bus, bus + 1,
+		 nic->function);
 }
 
 static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
@@ -120,7 +122,7 @@ static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const st
 	put(tree, "class", "0x020000");
 	put(tree, "revision", "0x00");
 	put(tree, "modalias", "pci:v000015B3d0000101Bsv000015B3sd00000007bc02sc00i00");
-	put(tree, "numa_node", "-1");
+	put(tree, "numa_node", "%d", nic->numa);
 	put(tree, "local_cpus", "ffffffff");
 	put(tree, "local_cpulist", "0-31");
 	put(tree, "max_link_speed", "16.0 GT/s PCIe");
@@ -215,7 +217,7 @@ static void tree_ibdev(struct tree *tree, const struct sn_fabric *fabric, const 
 		 nic->ibdev);
 	put(tree, "node_type", "1: CA");
 	put_guid(tree, "node_guid", nic->node_guid);
-	put_guid(tree, "sys_image_guid", nic->node_guid);
+	put_guid(tree, "sys_image_guid", nic->image_guid);
 	put(tree, "node_desc", "h%u simnic", nic->host);
 	put(tree, "fw_ver", "20.35.1012");
 	put(tree, "hw_rev", "0");

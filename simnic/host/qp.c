@@ -60,11 +60,13 @@ static int qp_type_check(uint8_t type)
 		       : -EOPNOTSUPP;
 }
 
-static int cap_check(const struct ib_uverbs_qp_cap *cap)
+static int cap_check(const struct sn_nic *nic, const struct ib_uverbs_qp_cap *cap)
 {
-	if (cap->max_send_wr > SN_MAX_QP_WR || cap->max_recv_wr > SN_MAX_QP_WR)
+	uint32_t wr = atomic_load(&nic->max_qp_wr), sge = atomic_load(&nic->max_sge);
+
+	if (cap->max_send_wr > wr || cap->max_recv_wr > wr)
 		return -EINVAL;
-	return cap->max_send_sge > SN_MAX_SGE || cap->max_recv_sge > SN_MAX_SGE ? -EINVAL : 0;
+	return cap->max_send_sge > sge || cap->max_recv_sge > sge ? -EINVAL : 0;
 }
 
 static int qp_decode_core(const struct sn_req *req, struct sn_obj *qp)
@@ -95,7 +97,7 @@ static int qp_decode_core(const struct sn_req *req, struct sn_obj *qp)
 	err = sn_channel_attr(req, UVERBS_ATTR_CREATE_QP_EVENT_FD, true, &qp->async);
 	if (err)
 		return err;
-	return qp_type_check(type) ? -EOPNOTSUPP : cap_check(&qp->qp.cap);
+	return qp_type_check(type) ? -EOPNOTSUPP : cap_check(req->ctx->nic, &qp->qp.cap);
 }
 
 static int qp_decode_mlx5(const struct sn_req *req, struct sn_obj *qp, struct sn_qp_attr *dev)

@@ -24,10 +24,8 @@
 #define SN_BFREGS_PER_UAR 2   /* as the kernel numbers them; libmlx5 counts 4 per page */
 #define SN_COMP_VECTORS	  4
 #define SN_MAX_OBJECTS	  (1 << 20)
-#define SN_MAX_QP_WR	  32768
 #define SN_MAX_SRQ_SGE	  15
 #define SN_MAX_CQE	  ((1 << 22) - 1)
-#define SN_MAX_SGE	  30
 #define SN_MAX_RD_ATOMIC  16
 
 enum sn_obj_type { SN_OBJ_FREE, SN_OBJ_PD, SN_OBJ_MR, SN_OBJ_CQ, SN_OBJ_QP, SN_OBJ_AH, SN_OBJ_SRQ };

@@ -70,7 +70,9 @@ static void check_job(const char *text)
 static void check_backup(const char *text)
 {
 	static const struct backup_nic nics[] = {
-		{ "mlx5_0", 2 }, { "mlx5_1", 2 }, { "mlx5_2", 1 }, { "a", 0 }, { "b", 1 },
+		{ .name = "mlx5_0", .link_layer = 2 }, { .name = "mlx5_1", .link_layer = 2 },
+		{ .name = "mlx5_2", .link_layer = 1 }, { .name = "a" },
+		{ .name = "b", .link_layer = 1 },
 	};
 	char err[BACKUP_MAP_ERR_MAX] = "";
 	struct backup_map map;

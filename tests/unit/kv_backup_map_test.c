@@ -12,8 +12,9 @@
 #define FUZZ_ROUNDS 200000
 
 static const struct backup_nic nics[] = {
-	{ "mlx5_0", 2 }, { "mlx5_1", 2 }, { "ib0", 1 },
-	{ "mlx5_2", 2 }, { "ib-1", 1 },	  { "odd", 0 },
+	{ .name = "mlx5_0", .link_layer = 2 }, { .name = "mlx5_1", .link_layer = 2 },
+	{ .name = "ib0", .link_layer = 1 },    { .name = "mlx5_2", .link_layer = 2 },
+	{ .name = "ib-1", .link_layer = 1 },   { .name = "odd" },
 };
 #define N_NICS (sizeof(nics) / sizeof(nics[0]))
 
@@ -22,6 +23,7 @@ static int parse(const char *text, struct backup_map *map)
 	return backup_map_parse(text, nics, N_NICS, map, NULL, 0);
 }
 
+/* The text; which NIC gets which is backup_pair_test.c's matter. */
 static void automatic(void **state)
 {
 	static const char *const texts[] = { NULL, "", "auto" };
@@ -30,9 +32,10 @@ static void automatic(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(backup_map_parse(texts[i], nics, 5, &map, NULL, 0), 0);
 		assert_int_equal(map.n_nics, 5);
+		assert_true(map.automatic);
 		assert_int_equal(map.n_backups[0], 1);
 		assert_int_equal(map.backups[0][0], 1);
-		assert_int_equal(map.backups[1][0], 3);
+		assert_int_equal(map.backups[1][0], 0);
 		assert_int_equal(map.backups[2][0], 4);
 		assert_int_equal(map.backups[3][0], 0);
 		assert_int_equal(map.backups[4][0], 2);
@@ -50,6 +53,7 @@ static void explicit_map(void **state)
 	struct backup_map map;
 
 	assert_int_equal(parse("mlx5_0=mlx5_1", &map), 0);
+	assert_false(map.automatic);
 	assert_int_equal(map.n_backups[0], 1);
 	assert_int_equal(map.backups[0][0], 1);
 	assert_int_equal(map.n_backups[1], 0);
@@ -113,11 +117,11 @@ static void many_nics(void **state)
 
 	for (int i = 0; i < 40; i++) {
 		snprintf(names[i], sizeof(names[i]), "n%d", i);
-		many[i] = (struct backup_nic){ names[i], 2 };
+		many[i] = (struct backup_nic){ .name = names[i], .link_layer = 2 };
 	}
 	assert_int_equal(backup_map_parse("auto", many, 40, &map, NULL, 0), 0);
 	assert_int_equal(map.n_nics, BACKUP_MAP_MAX_NICS);
-	assert_int_equal(map.backups[31][0], 0);
+	assert_int_equal(map.backups[31][0], 30);
 	assert_int_equal(backup_map_parse("n0=n39", many, 40, &map, NULL, 0), -ENODEV);
 	for (int i = 2; i < 10; i++)
 		sprintf(text + strlen(text), ":n%d", i);

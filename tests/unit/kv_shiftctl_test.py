@@ -5,6 +5,7 @@
 usage: kv_shiftctl_test.py SHIFTCTL FIXTURE_LIBRARY DISTRO_LIBRARY [SIMNICCTL]
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -226,9 +227,12 @@ class OnFabric(Base):
     def setUp(self):
         super().setUp()
         self.fabric = f"shiftctl-test-{os.getpid()}"
-        self.ctl("create", "--hosts", "2", "--nics", "4")
+        self.create("--numa-nodes", "2")
         self.addCleanup(self.ctl, "destroy")
         self.before = (SIMNICCTL, "run", "--host", "h0", "--")
+
+    def create(self, *args):
+        self.ctl("create", "--hosts", "2", "--nics", "4", *args)
 
     def ctl(self, *args):
         subprocess.run([SIMNICCTL, *args], env={**CLEAN, "SIMNIC_FABRIC": self.fabric},
@@ -248,11 +252,31 @@ class OnFabric(Base):
         self.assertEqual((said, env["SHIFT_BACKUP"]), ("", "mlx5_0=mlx5_3"))
         self.assertLess(env["LD_PRELOAD"].index("libsimnic"), env["LD_PRELOAD"].index(OURS))
 
+    def backups(self):
+        """What doctor says of each device's backup."""
+        return re.findall(r"^mlx5_\d .*; backup (mlx5_\d, [^;\n]*)", self.doctor().stdout, re.M)
+
+    def test_backups(self):
+        near = "on the same NUMA node"
+        self.assertEqual(self.backups(), [f"mlx5_{i}, {near}" for i in (1, 0, 3, 2)])
+        self.ctl("destroy")
+        self.create("--numa-nodes", "2", "--card-ports", "2")
+        far = "on another NUMA node"
+        self.assertEqual(self.backups(), [f"mlx5_{i}, {far}" for i in (2, 3, 0, 1)])
+        self.assertNotIn("dies with it", self.doctor().stdout)
+        self.ctl("destroy")
+        self.create("--card-ports", "4")
+        same = "another port of the same card"
+        self.assertEqual(self.backups(), [f"mlx5_{i}, {same}" for i in (1, 0, 3, 2)])
+        self.assertEqual(self.doctor().stdout.count("dies with it if the card does"), 4)
+
     def test_devices(self):
         self.ctl("fault", "port-down", "h0/mlx5_2")
         out = self.doctor("--libdir", self.lib).stdout
         for words in ("mlx5_0       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1",
-                      "gid 0: ::ffff:10.0.0.1 (RoCE v2)", "mlx5_1       NO", "mlx5_3       ok"):
+                      "gid 0: ::ffff:10.0.0.1 (RoCE v2)", "mlx5_1       ok", "mlx5_2       NO",
+                      "mlx5_3       NO", "backup mlx5_2, on the same NUMA node; its backup's port "
+                      "is not active"):
             self.assertIn(words, out)
         out = self.doctor("--libdir", self.lib, "--backup", "mlx5_3=mlx5_1").stdout
         self.assertIn("mlx5_3       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1", out)

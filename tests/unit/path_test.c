@@ -16,6 +16,7 @@ static const struct sh_path_config config = {
 	.heartbeat = true,
 	.beat_ns = 50 * MS,
 	.loss_ns = 200 * MS,
+	.idle_ns = 10 * S,
 	.probe_min_ns = 20 * MS,
 	.probe_max_ns = 1 * S,
 	.hold_min_ns = 1 * S,
@@ -99,17 +100,65 @@ static void test_probes_for_ever(void **state)
 	assert_in_range(path_run(&path, sh_path_next(&path, 2 * S), 3600 * S), 3590, 3600);
 }
 
-static void test_idle_is_quiet(void **state)
+/* How often it is pinged, with an answer to each. */
+static uint32_t path_answered(struct sh_path_health *path, uint64_t from, uint64_t until)
 {
+	uint32_t before = path->seq;
+	uint64_t now, next;
+
+	for (now = from; now && now < until; now = next) {
+		path_live(path, now, now + 1);
+		assert_false(sh_path_doubted(path, now));
+		next = sh_path_next(path, now);
+	}
+	return path->seq - before;
+}
+
+static void test_idle_is_asked_now_and_then(void **state)
+{
+	struct sh_path_config silent = config;
 	struct sh_path_health path = path_made_up();
 
 	path_live(&path, 1 * S, 3 * S); /* until it is steady */
-	assert_int_equal(sh_path_next(&path, 3 * S), 0);
-	assert_int_equal(path_run(&path, 3 * S, 3600 * S), 0);
+	assert_in_range(path_answered(&path, 3 * S, 3600 * S), 358, 361);
+	silent.heartbeat = false;
+	path.config = &silent;
+	assert_int_equal(sh_path_next(&path, 3600 * S), 0);
+	path.config = &config;
 	sh_path_set_need(&path, SH_PATH_BUSY, 3600 * S);
 	assert_int_equal(path_run(&path, 3600 * S, 3601 * S), 20);
 	sh_path_set_need(&path, SH_PATH_UNUSED, 3601 * S);
 	assert_int_equal(sh_path_next(&path, 3601 * S), 0);
+}
+
+/* One ping without an answer is enough to ask more. */
+static void test_idle_is_doubted(void **state)
+{
+	struct sh_path_health path = path_made_up();
+	uint64_t asked;
+	uint32_t seq;
+
+	path_live(&path, 1 * S, 3 * S);
+	asked = sh_path_next(&path, 3 * S);
+	assert_in_range(asked, 10 * S, 13 * S);
+	assert_true(sh_path_ping(&path, asked, &seq));
+	assert_false(sh_path_doubted(&path, asked + 100 * MS - 1));
+	assert_int_equal(sh_path_next(&path, asked), asked + 100 * MS);
+	assert_true(sh_path_doubted(&path, asked + 100 * MS));
+	assert_true(sh_path_up(&path)); /* and steady: a doubt is no verdict */
+	assert_true(sh_path_steady(&path, asked + 100 * MS));
+	/* Its owner asks, as if there were work: then there is one. */
+	sh_path_set_need(&path, SH_PATH_BUSY, asked + 100 * MS);
+	assert_false(sh_path_doubted(&path, asked + 100 * MS));
+	path_run(&path, asked + 100 * MS, asked + 300 * MS);
+	assert_true(sh_path_silent(&path, asked + 300 * MS));
+	/* Nobody answers anywhere, and it is left: no doubt until the next time. */
+	sh_path_set_need(&path, SH_PATH_IDLE, asked + 700 * MS);
+	assert_false(sh_path_doubted(&path, asked + 700 * MS));
+	asked = sh_path_next(&path, asked + 700 * MS);
+	assert_true(sh_path_ping(&path, asked, &seq));
+	sh_path_pong(&path, seq, asked + 99 * MS);
+	assert_false(sh_path_doubted(&path, asked + 100 * MS));
 }
 
 /* As another path would be that has answered from `since` to `until`. */
@@ -590,7 +639,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rises),
 		cmocka_unit_test(test_probes_for_ever),
-		cmocka_unit_test(test_idle_is_quiet),
+		cmocka_unit_test(test_idle_is_asked_now_and_then),
+		cmocka_unit_test(test_idle_is_doubted),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_late_answers_are_answers),

@@ -20,7 +20,9 @@ static char name[64];
 
 static int setup(void **state)
 {
-	struct sn_fabric_config config = { 2, 2, SN_LINK_ETH, 1, 0 };
+	struct sn_fabric_config config = {
+		.n_hosts = 2, .n_nics = 2, .link_layer = SN_LINK_ETH, .seed = 1
+	};
 	struct sn_fabric *fabric;
 
 	snprintf(name, sizeof(name), "unit-%d", getpid());
@@ -47,7 +49,7 @@ static uint64_t now_ns(void)
 
 static void names_are_checked(void **state)
 {
-	struct sn_fabric_config none = { 0, 2, SN_LINK_ETH, 1, 0 };
+	struct sn_fabric_config none = { .n_nics = 2, .link_layer = SN_LINK_ETH };
 	struct sn_fabric *fabric;
 	char path[300];
 

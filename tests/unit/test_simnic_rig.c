@@ -295,7 +295,9 @@ static void run_on(const char *host, const char *self, const char *role, int fd)
 
 static int orchestrate(const char *self, const char *link)
 {
-	struct sn_fabric_config config = { 2, 2, SN_LINK_ETH, 1, 0 };
+	struct sn_fabric_config config = {
+		.n_hosts = 2, .n_nics = 2, .link_layer = SN_LINK_ETH, .seed = 1
+	};
 	char name[64];
 	pid_t helper, tester;
 	int pair[2], status;

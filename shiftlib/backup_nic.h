@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What is known of a NIC before it is opened: enough to choose which one stands in for which. */
+#ifndef SHIFTLIB_BACKUP_NIC_H
+#define SHIFTLIB_BACKUP_NIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct backup_nic {
+	const char *name;
+	uint8_t link_layer; /* IBV_LINK_LAYER_*; 0: not known */
+	bool foreign;	    /* no engine of ours serves it */
+	int numa;	    /* its NUMA node; negative: not known */
+	char pci[160];	/* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
+	char card[24];	/* the image GUID, which the ports of one card share */
+	char model[24]; /* such as MT4123 */
+			/* Each of the last three is empty where it is not known. */
+};
+
+/*
+ * backup_nic_read() - ask sysfs, mounted at @root ("/sys"), about the device @name
+ *
+ * Nothing here changes when a port goes up or down or a cable is pulled: the same machine gives the
+ * same answers. foreign is left false, for who knows the engines. @name must outlive @nic. Any thread.
+ */
+void backup_nic_read(const char *root, const char *name, struct backup_nic *nic);
+
+#endif

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Which NIC backs up which, and when it counts: the choice of SHIFT_BACKUP=auto, paths that do not
+reach the peer, backups that can less than the default NIC.
+
+  backup.py --build DIR [CASE...]
+"""
+import os
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
+from perftest import Failed  # noqa: E402
+
+CALM_S = 3      # what a wrong verdict would take to show
+RESTING = 4     # queue pairs that do nothing
+NO_PATH = "no path to its peer over another NIC answers"
+SOON = {"holddown_ms": 100, "heartbeat_idle_ms": 1000}
+
+
+def check(truth, what):
+    if not truth:
+        raise Failed(what)
+
+
+class Pair:
+    """Two programs whose queue pairs rest, or that move bytes."""
+
+    def __init__(self, lab, traffic=False, options=(), **settings):
+        self.lab = lab
+        shift = Shift(log="info", **{**SOON, **settings})
+        port = free_port()
+        if traffic:
+            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", 120, "-p", port, *options]
+            server = lab.start("h0", argv, "server", shift)
+            server.await_listening()
+            client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)
+        else:
+            argv = [os.path.join(lab.out, "bin", "idle"), "--rest", RESTING, "--port", port]
+            server = lab.start("h0", argv + ["--server"], "server", shift, stdin=True)
+            client = lab.start("h1", argv + ["--client"], "client", shift, stdin=True)
+        self.ends = {"h0": server, "h1": client}
+
+    def connections(self, host):
+        check(self.ends[host].running(), f"{host} ended\n{self.ends[host].tail()}")
+        return self.lab.connections(host)
+
+    def all(self, truth):
+        """Of both ends' connections, of which there are some."""
+        found = {host: self.connections(host) for host in self.ends}
+        return all(found.values()) and all(truth(q) for qps in found.values() for q in qps)
+
+    def await_all(self, what, truth):
+        wait_for(what, lambda: self.all(truth), 30)
+
+    def protected(self):
+        self.await_all("protection", lambda q: q["level"] == "protected")
+
+    def never_protected(self):
+        for host, p in self.ends.items():
+            check("is protected" not in self.lab.shift_log(p), f"{host} was called protected")
+
+    def unprotected(self, why):
+        """At one end for what it finds itself, at the other at least not protected."""
+        wait_for("reason at an end", lambda: any(
+            re.search(why, q["why"]) for host in self.ends for q in self.connections(host)), 30)
+        self.await_all("no protection", lambda q: q["level"] == "driven")
+
+    def end(self):
+        for p in self.ends.values():
+            p.say("end")
+        for host, p in self.ends.items():
+            check(not p.wait(60), f"{host} failed\n{p.tail()}")
+
+
+def cards(lab):
+    """Two cards of two ports: the other card's NIC, and it is ready when the whole card dies."""
+    pair = Pair(lab, traffic=True)
+    pair.await_all("standby on the other card", lambda q: q["level"] == "protected" and
+                   q["nic"] == "mlx5_0" and q["standby"]["nic"] == "mlx5_2")
+    for port in ("mlx5_0", "mlx5_1"):
+        lab.fault("nic-internal-error", f"h0/{port}")
+    pair.await_all("move to the other card", lambda q: q["nic"] == "mlx5_2")
+    before = lab.carried(2)
+    wait_for("traffic", lambda: lab.carried(2) > before, 30)
+    for p in pair.ends.values():
+        check(p.running(), f"{p.name} ended\n{p.tail()}")
+
+
+def cut_at_first(lab):
+    """The backup's switch passes nothing from the beginning, and no port says so."""
+    lab.fault("switch-down", "rail1")
+    pair = Pair(lab)
+    pair.await_all("reason", lambda q: q["level"] == "driven" and q["why"] == NO_PATH)
+    pair.never_protected()
+    lab.fault("switch-up", "rail1")
+    pair.protected()
+    pair.end()
+
+
+def cut_when_idle(lab):
+    """It is found out without work, and without an event."""
+    pair = Pair(lab)
+    pair.protected()
+    lab.fault("switch-down", "rail1")
+    pair.await_all("notice of the loss", lambda q: q["level"] == "driven")
+    pair.await_all("reason", lambda q: q["why"] == NO_PATH)
+    lab.fault("switch-up", "rail1")
+    pair.protected()
+    check(not any(lab.moves(p) for p in pair.ends.values()), "moved without work")
+    pair.end()
+
+
+def default_cut_when_idle(lab):
+    """The default's path: there is nothing to move for yet, and the standby takes over with the work."""
+    pair = Pair(lab)
+    pair.protected()
+    lab.fault("switch-down", "rail0")
+    for host, p in pair.ends.items():
+        wait_for("notice at " + host, lambda p=p: "does not answer any more" in lab.shift_log(p), 30)
+    pair.await_all("protection still", lambda q: q["level"] == "protected")
+    lab.fault("switch-up", "rail0")
+    pair.end()
+
+
+def stopped_when_idle(lab):
+    """Who answers nowhere is slow or stopped: no path is given up for it."""
+    pair = Pair(lab)
+    pair.protected()
+    os.kill(pair.ends["h1"].pid, signal.SIGSTOP)
+    time.sleep(CALM_S)
+    os.kill(pair.ends["h1"].pid, signal.SIGCONT)
+    pair.protected()
+    check("does not answer any more" not in lab.shift_log(pair.ends["h0"]), "a path was given up")
+    pair.end()
+
+
+def refused(lab, limit, why, options=()):
+    """By the end that has the lesser NIC; the program does not see any of it."""
+    lab.ctl(*limit)
+    pair = Pair(lab, traffic=True, options=options)
+    pair.unprotected(why)
+    pair.never_protected()
+    before = lab.carried(0)
+    wait_for("traffic", lambda: lab.carried(0) > before, 30)
+
+
+def rings(lab):
+    """The control channel fits, the program's queue pairs do not."""
+    refused(lab, ("limit", "h0/mlx5_1", "qp-wr", 1024),
+            "queue pair could not be made on the NIC of the standby", ["-t", 4096])
+
+
+def rings_not_even_ours(lab):
+    refused(lab, ("limit", "h0/mlx5_1", "qp-wr", 8), "control channel cannot be opened")
+
+
+def mtu(lab):
+    refused(lab, ("mtu", "h0/mlx5_1", 512), "path MTU is larger than that of the NIC of the standby")
+
+
+def memory(lab):
+    refused(lab, ("limit", "h0/mlx5_1", "mrs", 1),
+            "memory could not be registered on the NIC of the standby")
+
+
+def lesser_but_enough(lab):
+    """Another generation with smaller rings, and no larger than what is asked for: it serves."""
+    for host in ("h0", "h1"):
+        lab.ctl("limit", f"{host}/mlx5_1", "qp-wr", 1024)
+        lab.ctl("limit", f"{host}/mlx5_1", "sge", 4)
+    pair = Pair(lab, traffic=True)
+    pair.protected()
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.await_all("move", lambda q: q["nic"] == "mlx5_1")
+    before = lab.carried(1)
+    wait_for("traffic", lambda: lab.carried(1) > before, 30)
+
+
+CASES = {f.__name__: f for f in (cards, cut_at_first, cut_when_idle, default_cut_when_idle,
+                                 stopped_when_idle, rings, rings_not_even_ours, mtu, memory, lesser_but_enough)}
+LAYOUTS = {"cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
+
+
+def run(lab, name):
+    if name in LAYOUTS:
+        lab.ctl("destroy")
+        lab.ctl("create", "--hosts", "2", *LAYOUTS[name])
+    CASES[name](lab)
+
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, run))
