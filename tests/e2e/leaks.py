@@ -19,6 +19,7 @@ from lab import SKIPPED, Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FEW = 20
+TIMEOUT = 18    # of the queue pairs: 1 s, seven times
 REST_MS = 100         # of every fifth cycle
 GROWTH_BYTES = 65536  # tables that double, and what the last cycle has in the air
 GROWTH_BLOCKS = 24     # fewer than one for each cycle of the shortest run
@@ -57,7 +58,9 @@ def judge(ends, log):
 
 
 def start(lab, log, scenario, *options, stdin=False):
-    argv = [os.path.join(lab.out, "bin", "abuse"), scenario, *options, "--port", free_port()]
+    # under valgrind, on a busy machine, a peer may be slow for longer than half a second
+    argv = [os.path.join(lab.out, "bin", "abuse"), scenario, *options, "--port", free_port(),
+            "--timeout", TIMEOUT]
     # figures are kept for every connection of the past, up to a limit, if they are asked for
     how = Shift(log="info", stats="", holddown_ms=100)
     return [lab.start("h0", memcheck(log) + argv + ["--server"], "server", how, stdin=stdin),

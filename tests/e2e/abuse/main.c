@@ -66,6 +66,8 @@ static void options_read(int argc, char **argv)
 			opt.qps = atoi(value);
 		else if (!strcmp(argv[i - 1], "--rest"))
 			opt.rest_ms = atoi(value);
+		else if (!strcmp(argv[i - 1], "--timeout"))
+			opt.timeout = atoi(value);
 		else if (!strcmp(argv[i - 1], "--dev"))
 			opt.dev = value;
 		else if (!strcmp(argv[i - 1], "--dev2"))
