@@ -35,8 +35,10 @@ static void print_text(FILE *out, const char *text)
 		fputc(*text == '"' || *text == '\\' || *text < ' ' ? '\'' : *text, out);
 }
 
+/* A line of its own, also while another thread says how far it has come. */
 void verify_summary(const struct verify *v, enum fail_reason reason, const char *text)
 {
+	flockfile(stdout);
 	printf("SUMMARY {\"role\":\"%s\",\"seed\":%" PRIu64 ",\"result\":\"%s\",\"reason\":\"%s\",",
 	       v->opt.server ? "server" : "client", v->opt.seed, reason ? "fail" : "ok",
 	       reason_names[reason]);
@@ -48,16 +50,19 @@ void verify_summary(const struct verify *v, enum fail_reason reason, const char 
 		summary_qp(&v->qps[i], stdout);
 	printf("]}\n");
 	fflush(stdout);
+	funlockfile(stdout);
 }
 
 void verify_progress(const struct verify *v)
 {
+	flockfile(stdout);
 	printf("PROGRESS");
 	for (int i = 0; i < v->opt.qps; i++)
 		printf(" %" PRIu64 ":%" PRIu64 ":%d", v->qps[i].tx_done, v->qps[i].rx_next,
 		       v->qps[i].failed);
 	printf("\n");
 	fflush(stdout);
+	funlockfile(stdout);
 }
 
 /* What the allocators hold and what is resident, in KiB. */
