@@ -9,49 +9,18 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
 from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from redis_server import Redis  # noqa: E402
 
 PUBLISHED_KB = 171      # memory of a protected queue pair in the published system
 PUBLISHED = {"modify_qp to RTR": 1.94, "modify_qp to RTS": 2.06}
 BOUND = 1.05
 PATIENCE_S = 300
-
-
-class Redis:
-    """A server of this lab's own, without a file."""
-
-    def __init__(self, folder):
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-             "--appendonly", "no", "--dir", folder],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for("redis-server", lambda: "PONG" in self.ask("ping"), 20)
-
-    def ask(self, *words):
-        return subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True,
-                              text=True, timeout=30, check=False).stdout
-
-    def calls(self):
-        """Commands by name, without those of looking."""
-        found = re.findall(r"cmdstat_(\S+?):calls=(\d+)", self.ask("info", "commandstats"))
-        return {name: int(n) for name, n in found if name not in ("info", "ping", "command|docs",
-                                                                  "config|resetstat")}
-
-    def bytes(self):
-        stats = self.ask("info", "stats")
-        return sum(int(re.search(rf"total_net_{way}_bytes:(\d+)", stats).group(1))
-                   for way in ("input", "output"))
-
-    def end(self):
-        self.process.terminate()
-        self.process.wait(20)
 
 
 def private_kb(program):
@@ -82,7 +51,7 @@ def one_run(args, qps, how):
 def paired(lab, qps, how, redis):
     argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
     if how:
-        how.kv = f"redis://127.0.0.1:{redis.port}"
+        how.kv = redis.url
     began = time.monotonic()
     ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
             lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
@@ -100,7 +69,8 @@ def paired(lab, qps, how, redis):
                      lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S, 0.02)
         result["protected_s"] = time.monotonic() - rested
         result["kv_calls"] = redis.calls()
-        result["kv_bytes"] = redis.bytes()
+        counters = redis.counters()
+        result["kv_bytes"] = counters["in"] + counters["out"]
     result["whole_s"] = time.monotonic() - began
     result["private_kb"] = [private_kb(p) for p in ends]
     for p in ends:
@@ -112,15 +82,11 @@ def paired(lab, qps, how, redis):
     return result
 
 
-def shift(args):
-    return Shift(log="info", **({"lazy": 1} if args.lazy else {}))
-
-
 def scale(args, qps):
     """Stock and SHIFT in turns; medians over the runs and both ends."""
     stock, with_shift = [], []
     for i in range(args.rounds):
-        order = [(stock, None), (with_shift, shift(args))]
+        order = [(stock, None), (with_shift, Shift(log="info"))]
         for results, how in order if i % 2 == 0 else reversed(order):
             results.append(one_run(args, qps, how))
 
@@ -168,7 +134,6 @@ def main():
     p.add_argument("--out", default="out")
     p.add_argument("--qps", default="1,100,1000,4096")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--lazy", action="store_true", help="SHIFT_LAZY=1: standbys when a path fails")
     args = p.parse_args()
     rows, by_verb = [], {}
     for qps in (int(n) for n in args.qps.split(",")):

@@ -11,12 +11,12 @@ Writes out/bench-kv.json and prints the arithmetic.
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import shutil
-import time
+
+from redis_server import Redis
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, QPS = 16384, 64
@@ -25,45 +25,13 @@ RENEW_S = LEASE_S / 3   # shiftlib/intro.c: a third of the lease
 BUSY = 0.5              # of one core: what a server may be busy without answering late
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Redis:
-    def __init__(self, folder):
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir",
-             folder, "--maxclients", "20000"], stdout=subprocess.DEVNULL)
-        while self.process.poll() is None and "PONG" not in self.ask("ping"):
-            time.sleep(0.05)
-
-    def ask(self, *words):
-        return subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True,
-                              text=True, check=False).stdout
-
-    def counters(self):
-        info = dict(line.split(":", 1) for line in self.ask("info", "all").splitlines()
-                    if ":" in line and not line.startswith("#"))
-        return {"commands": int(info["total_commands_processed"]),
-                "in": int(info["total_net_input_bytes"]), "out": int(info["total_net_output_bytes"]),
-                "cpu": float(info["used_cpu_sys"]) + float(info["used_cpu_user"]),
-                "memory": int(info["used_memory"]) - int(info["mem_clients_normal"])}
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-
-
 def difference(after, before):
     return {k: after[k] - before[k] for k in after}
 
 
 def measure(binary, folder, instances, secret):
     redis = Redis(folder)
-    argv = [binary, f"redis://127.0.0.1:{redis.port}", str(instances), str(QPS), "2", "4"]
+    argv = [binary, redis.url, str(instances), str(QPS), "2", "4"]
     try:
         program = subprocess.Popen(argv + ([secret] if secret else []), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
