@@ -59,6 +59,11 @@ class Pair:
     def protected(self):
         self.await_all("protection", lambda q: q["level"] == "protected")
 
+    def heard_on_both(self):
+        """A path that has not answered yet cannot fall silent."""
+        self.protected()
+        self.await_all("answers over both paths", lambda q: q["paths"]["up"] == 3)
+
     def never_protected(self):
         for host, p in self.ends.items():
             check("is protected" not in self.lab.shift_log(p), f"{host} was called protected")
@@ -117,7 +122,7 @@ def cut_when_idle(lab):
 def default_cut_when_idle(lab):
     """The default's path: there is nothing to move for yet, and the standby takes over with the work."""
     pair = Pair(lab)
-    pair.protected()
+    pair.heard_on_both()
     lab.fault("switch-down", "rail0")
     for host, p in pair.ends.items():
         wait_for("notice at " + host, lambda p=p: "does not answer any more" in lab.shift_log(p), 30)
