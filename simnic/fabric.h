@@ -106,6 +106,9 @@ static inline uint32_t sn_mtu_bytes(uint32_t mtu)
 
 enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 
+/* What a NIC has only so many of. */
+enum sn_limit { SN_LIMIT_PD, SN_LIMIT_MR, SN_LIMIT_CQ, SN_LIMIT_QP, SN_LIMIT_SRQ, SN_LIMITS };
+
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
@@ -129,7 +132,7 @@ struct sn_nic {
 	_Atomic uint32_t incarnation; /* bumped when a NIC that died (internal error, disassociated)
 				       * comes back, or is probed again: contexts opened before
 				       * stay dead (EIO), keys and QPNs start elsewhere */
-	_Atomic uint32_t mr_limit;    /* memory regions that one context may have; 0: no limit */
+	_Atomic uint32_t limit[SN_LIMITS];   /* of one process: enum sn_limit; 0: none */
 	_Atomic uint32_t max_qp_wr, max_sge; /* of a QP's ring, and of a request in it */
 	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
 	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */

@@ -25,7 +25,7 @@ static const char help[] =
 	"  move-gid NIC INDEX                its RoCE v2 GID gets another index\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
-	"  limit TARGET mrs N                memory regions per opened device; 0: no limit\n"
+	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
 	"  status [--json]\n"

@@ -54,7 +54,11 @@ int ctl_limit(int argc, char **argv)
 		size_t offset;
 		double min, max;
 	} limits[] = {
-		{ "mrs", offsetof(struct sn_nic, mr_limit), 0, 1e9 },
+		{ "pds", offsetof(struct sn_nic, limit[SN_LIMIT_PD]), 0, 1e9 },
+		{ "mrs", offsetof(struct sn_nic, limit[SN_LIMIT_MR]), 0, 1e9 },
+		{ "cqs", offsetof(struct sn_nic, limit[SN_LIMIT_CQ]), 0, 1e9 },
+		{ "qps", offsetof(struct sn_nic, limit[SN_LIMIT_QP]), 0, 1e9 },
+		{ "srqs", offsetof(struct sn_nic, limit[SN_LIMIT_SRQ]), 0, 1e9 },
 		{ "qp-wr", offsetof(struct sn_nic, max_qp_wr), 1, SN_MAX_QP_WR },
 		{ "sge", offsetof(struct sn_nic, max_sge), 1, SN_MAX_SGE },
 	};
@@ -70,7 +74,7 @@ int ctl_limit(int argc, char **argv)
 		atomic_store((_Atomic uint32_t *)((char *)nic.nic + limits[i].offset), count);
 		return CTL_OK;
 	}
-	return ctl_usage("limit wants TARGET mrs|qp-wr|sge N");
+	return ctl_usage("limit wants TARGET pds|mrs|cqs|qps|srqs|qp-wr|sge N");
 }
 
 int ctl_mtu(int argc, char **argv)

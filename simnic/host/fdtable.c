@@ -168,6 +168,22 @@ struct sn_ctx *sn_ctx_get(int fd)
 	return ctx;
 }
 
+uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type)
+{
+	const struct sn_ctx *other;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&table_lock);
+	for (int fd = 0; fd < SN_MAX_FDS; fd++) {
+		other = atomic_load_explicit(&by_fd[fd], memory_order_relaxed);
+		if (other && other->fd == fd && other->nic == ctx->nic &&
+		    other->incarnation == ctx->incarnation)
+			n += atomic_load(&other->in_use[type]);
+	}
+	pthread_mutex_unlock(&table_lock);
+	return n;
+}
+
 static void obj_free(struct sn_obj *obj)
 {
 	sn_mr_unpin(obj);

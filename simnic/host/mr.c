@@ -116,15 +116,6 @@ void sn_mr_unpin(const struct sn_obj *obj)
 		munmap(obj->mr.map, obj->mr.map_length);
 }
 
-static int limits_charge(const struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd)
-{
-	uint32_t limit = atomic_load(&ctx->nic->mr_limit);
-
-	if (limit && ctx->n_mrs >= limit)
-		return -ENOMEM;
-	return memlock_charge(cmd->length);
-}
-
 static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
 		   struct sn_obj *mr, uint32_t *handle)
 {
@@ -142,7 +133,6 @@ static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struc
 	mr->mr.pd = pd;
 	mr->mr.length = cmd->length;
 	pd->users++;
-	ctx->n_mrs++;
 	return 0;
 }
 
@@ -163,7 +153,7 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	if (!err && !(cmd.access_flags & IB_UVERBS_ACCESS_ON_DEMAND))
 		err = range_check(cmd.start, cmd.length);
 	if (!err)
-		err = limits_charge(req->ctx, &cmd);
+		err = memlock_charge(cmd.length);
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
@@ -238,7 +228,7 @@ int sn_mr_reg_dmabuf(const struct sn_req *req)
 
 	err = pd ? dmabuf_attrs(req, &cmd, &fd) : -EINVAL;
 	if (!err)
-		err = limits_charge(req->ctx, &cmd);
+		err = memlock_charge(cmd.length);
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
@@ -270,7 +260,6 @@ int sn_mr_destroy_cmd(const struct sn_req *req)
 		return err;
 	sn_mr_unpin(mr);
 	mr->mr.pd->users--;
-	req->ctx->n_mrs--;
 	sn_obj_drop(req->ctx, handle);
 	return 0;
 }

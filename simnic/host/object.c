@@ -31,12 +31,35 @@ static int table_grow(struct sn_ctx *ctx)
 	return 0;
 }
 
+static bool limit_reached(const struct sn_ctx *ctx, enum sn_obj_type type)
+{
+	static const struct {
+		enum sn_obj_type type;
+		enum sn_limit limit;
+	} limits[] = {
+		{ SN_OBJ_PD, SN_LIMIT_PD },   { SN_OBJ_MR, SN_LIMIT_MR },
+		{ SN_OBJ_CQ, SN_LIMIT_CQ },   { SN_OBJ_QP, SN_LIMIT_QP },
+		{ SN_OBJ_SRQ, SN_LIMIT_SRQ },
+	};
+	uint32_t limit;
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (limits[i].type != type)
+			continue;
+		limit = atomic_load(&ctx->nic->limit[limits[i].limit]);
+		return limit && sn_ctx_in_use(ctx, type) >= limit;
+	}
+	return false;
+}
+
 int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle)
 {
 	uint32_t i;
 	int err;
 
-	for (i = 0; i < ctx->n_objs && ctx->objs[i]; i++)
+	if (limit_reached(ctx, obj->type))
+		return -ENOMEM;
+	for (i = ctx->free_below; i < ctx->n_objs && ctx->objs[i]; i++)
 		;
 	if (i == ctx->n_objs) {
 		err = table_grow(ctx);
@@ -44,6 +67,8 @@ int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle)
 			return err;
 	}
 	ctx->objs[i] = obj;
+	ctx->free_below = i + 1;
+	atomic_fetch_add(&ctx->in_use[obj->type], 1);
 	*handle = i;
 	return 0;
 }
@@ -64,6 +89,9 @@ struct sn_obj *sn_obj_attr(const struct sn_req *req, uint16_t id, enum sn_obj_ty
 
 void sn_obj_drop(struct sn_ctx *ctx, uint32_t handle)
 {
+	atomic_fetch_sub(&ctx->in_use[ctx->objs[handle]->type], 1);
 	free(ctx->objs[handle]);
 	ctx->objs[handle] = NULL;
+	if (handle < ctx->free_below)
+		ctx->free_below = handle;
 }

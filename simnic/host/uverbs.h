@@ -28,7 +28,16 @@
 #define SN_MAX_CQE	  ((1 << 22) - 1)
 #define SN_MAX_RD_ATOMIC  16
 
-enum sn_obj_type { SN_OBJ_FREE, SN_OBJ_PD, SN_OBJ_MR, SN_OBJ_CQ, SN_OBJ_QP, SN_OBJ_AH, SN_OBJ_SRQ };
+enum sn_obj_type {
+	SN_OBJ_FREE,
+	SN_OBJ_PD,
+	SN_OBJ_MR,
+	SN_OBJ_CQ,
+	SN_OBJ_QP,
+	SN_OBJ_AH,
+	SN_OBJ_SRQ,
+	SN_OBJ_TYPES,
+};
 
 /* A completion or asynchronous channel: the application's end of a socket pair, and ours. */
 struct sn_channel {
@@ -92,7 +101,8 @@ struct sn_ctx {
 	uint16_t bfreg_users[SN_MAX_BFREGS];
 	struct sn_channel *channels, *async;
 	struct sn_obj **objs;
-	uint32_t n_objs, n_mrs;
+	uint32_t n_objs, free_below;	       /* handles below that are all taken */
+	_Atomic uint32_t in_use[SN_OBJ_TYPES]; /* read by other contexts of the NIC too */
 };
 
 /* fdtable.c */
@@ -131,7 +141,10 @@ enum sn_gate {
 int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate);
 bool sn_gate_internal_error(const struct sn_ctx *ctx);
 
-/* object.c; lock held, but for sn_obj_make, which needs none */
+/* What this process has of that type on the NIC of ctx, as it is since it was last probed. */
+uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type);
+
+/* object.c; lock held, but for sn_obj_make, which needs none. -ENOMEM: also if the NIC has no more. */
 int sn_obj_add(struct sn_ctx *ctx, struct sn_obj *obj, uint32_t *handle);
 struct sn_obj *sn_obj_find(struct sn_ctx *ctx, uint32_t handle, enum sn_obj_type type);
 void sn_obj_drop(struct sn_ctx *ctx, uint32_t handle); /* frees it */

@@ -336,6 +336,46 @@ static void mr_limit_gives_enomem(void **state)
 	assert_int_equal(rig_ctl("limit h0/mlx5_1 mrs 0"), 0);
 }
 
+/* Of the process, over all of its devices: a second one gets no more. */
+static void other_limits_give_enomem(void **state)
+{
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_context *second = ibv_open_device(rig.ctx->device);
+	struct ibv_qp_init_attr qp = { .send_cq = rig.cq,
+				       .recv_cq = rig.cq,
+				       .qp_type = IBV_QPT_RC,
+				       .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
+
+	assert_non_null(second);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 pds 1"), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 cqs 1"), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 qps 1"), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 srqs 1"), 0);
+	errno = 0;
+	assert_null(ibv_alloc_pd(second));
+	assert_int_equal(errno, ENOMEM);
+	errno = 0;
+	assert_null(ibv_create_cq(second, 16, NULL, NULL, 0));
+	assert_int_equal(errno, ENOMEM);
+	qp.qp_context = ibv_create_qp(rig.pd, &qp);
+	assert_non_null(qp.qp_context);
+	errno = 0;
+	assert_null(ibv_create_qp(rig.pd, &qp));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(ibv_destroy_qp(qp.qp_context), 0);
+	srq.srq_context = ibv_create_srq(rig.pd, &srq);
+	assert_non_null(srq.srq_context);
+	errno = 0;
+	assert_null(ibv_create_srq(rig.pd, &srq));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(ibv_destroy_srq(srq.srq_context), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 pds 0"), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 cqs 0"), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 qps 0"), 0);
+	assert_int_equal(rig_ctl("limit h0/mlx5_1 srqs 0"), 0);
+	assert_int_equal(ibv_close_device(second), 0);
+}
+
 static void foreign_descriptors_are_refused(void **state)
 {
 	struct ibv_comp_channel fake = *rig.channel;
@@ -693,6 +733,7 @@ static int tests(void)
 		WITH(connect_patient, send_longer_than_the_receive),
 		WITH(no_connection, mr_must_be_mapped),
 		WITH(no_connection, mr_limit_gives_enomem),
+		WITH(no_connection, other_limits_give_enomem),
 		WITH(no_connection, foreign_descriptors_are_refused),
 		WITH(no_connection, devx_is_refused),
 		WITH(connect_patient, busy_objects_are_kept),
