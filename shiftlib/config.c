@@ -97,6 +97,7 @@ void sh_config_read(struct sh_config *config)
 	config->kv_timeout_ms = (unsigned int)config_ms("SHIFT_KV_TIMEOUT_MS", 1000, 10, 60000);
 	config->lease_ms = (unsigned int)config_ms("SHIFT_LEASE_MS", 60000, 1000, 3600000);
 	config->watch_ns = config_ms("SHIFT_WATCH_MS", 20, 1, 10000) * SH_NS_PER_MS;
+	config->yield_ns = config_ms("SHIFT_YIELD_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
 	config->flush_wait_ns = config_ms("SHIFT_FLUSH_WAIT_MS", 200, 1, 60000) * SH_NS_PER_MS;
 	sc_config_default(&config->core);
 	config->core.silence_ns =

@@ -59,15 +59,26 @@ forget:
 	free(cq);
 }
 
+struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
+			    struct ibv_comp_channel *real_channel, int comp_vector)
+{
+	struct sh_yield yield = { context, SH_YIELD_NIC };
+	struct ibv_cq *real;
+
+	do {
+		shift_async_real_begin(context);
+		real = sh.real->create_cq(context, cqe, cq_context, real_channel, comp_vector);
+		shift_async_real_end(context);
+	} while (!real && sh_yield(&yield));
+	return real;
+}
+
 struct ibv_cq *shift_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			       struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct ibv_comp_channel *real_channel = channel ? sh_channel_real(channel) : NULL;
-	struct ibv_cq *real;
+	struct ibv_cq *real = sh_cq_create(context, cqe, cq_context, real_channel, comp_vector);
 
-	shift_async_real_begin(context);
-	real = sh.real->create_cq(context, cqe, cq_context, real_channel, comp_vector);
-	shift_async_real_end(context);
 	if (real)
 		cq_record(context, real, channel, real_channel, comp_vector, NULL);
 	return real;
@@ -77,14 +88,17 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 				     struct ibv_cq_ex *(*create)(struct ibv_context *,
 								 struct ibv_cq_init_attr_ex *))
 {
+	struct sh_yield yield = { context, SH_YIELD_NIC };
 	struct ibv_cq_init_attr_ex copy = *attr;
 	struct ibv_cq_ex *real;
 
 	if (attr->channel)
 		copy.channel = sh_channel_real(attr->channel);
-	shift_async_real_begin(context);
-	real = create(context, &copy);
-	shift_async_real_end(context);
+	do {
+		shift_async_real_begin(context);
+		real = create(context, &copy);
+		shift_async_real_end(context);
+	} while (!real && sh_yield(&yield));
 	if (real)
 		cq_record(context, ibv_cq_ex_to_cq(real), attr->channel, copy.channel,
 			  (int)attr->comp_vector, attr);

@@ -38,6 +38,8 @@ static void pd_lose_path(struct sh_pd *pd, uint8_t path)
 {
 	struct sh_qp *qp;
 
+	if (pd->shadow[path].mr_failed)
+		return; /* they were lost then, and none was made since */
 	pd->shadow[path].mr_failed = true;
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		if (qp->pd == pd && qp->conn_id && qp->standby && qp->standby->path == path)
@@ -374,6 +376,8 @@ static void pd_replay_itself(struct sh_pd *pd, uint8_t path)
 	task.stale_incarnation = shadow->incarnation;
 	shadow->pd = NULL;
 	shadow->state = memory_submit(&task) ? SH_SHADOW_FAILED : SH_SHADOW_QUEUED;
+	if (shadow->state == SH_SHADOW_FAILED)
+		pd_lose_path(pd, path);
 }
 
 static bool pd_wanted(const struct sh_pd *pd, uint8_t path)
@@ -381,17 +385,24 @@ static bool pd_wanted(const struct sh_pd *pd, uint8_t path)
 	const struct sh_ctx *ctx = pd->ctx;
 
 	return path < ctx->n_paths && ctx->replica[path] && ctx->path[path]->worker &&
-	       !pd->unprotected;
+	       !pd->unprotected && !sh_yields_memory(ctx->path[path]);
 }
 
-/* What failed, or is of an incarnation that died, is tried anew. */
+/*
+ * What failed, or is of an incarnation that died, is tried anew. Each standby asks for it: where there
+ * is nothing to do, that must not cost a look at each region.
+ */
 static void pd_replay(struct sh_pd *pd, uint8_t path)
 {
+	struct sh_shadow_pd *shadow = &pd->shadow[path];
 	struct sh_mr *mr;
 
 	if (!pd_wanted(pd, path))
 		return;
-	pd->shadow[path].mr_failed = false;
+	if (shadow->asked == pd->ctx->path[path]->incarnation && !shadow->mr_failed)
+		return;
+	shadow->asked = pd->ctx->path[path]->incarnation;
+	shadow->mr_failed = false;
 	pd_replay_itself(pd, path);
 	list_for_each (&pd->mrs, mr, struct sh_mr, link)
 		mr_replay(mr, path);
@@ -412,10 +423,14 @@ void sh_replica_want(struct sh_ctx *ctx, uint8_t path)
 
 struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 {
-	struct ibv_pd *real = sh.real->alloc_pd(context);
+	struct sh_yield yield = { context, SH_YIELD_NIC };
+	struct ibv_pd *real;
 	struct sh_pd *pd;
 	uint8_t path;
 
+	do
+		real = sh.real->alloc_pd(context);
+	while (!real && sh_yield(&yield));
 	if (!real)
 		return NULL;
 	pd = calloc(1, sizeof(*pd));
@@ -540,6 +555,8 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (pd_wanted(pd, path))
 			mr_replay(mr, path);
+		else
+			pd_lose_path(pd, path); /* whoever wants it asks for all regions */
 	return mr;
 }
 
@@ -581,14 +598,13 @@ static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_P
 	return n;
 }
 
-/* Takes the shadows away; the lock is given up meanwhile. True: there were some. */
-static bool mr_drop_shadows(struct sh_mr *mr)
+/* The lock is given up meanwhile. */
+static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32_t n)
 {
-	struct taken_mr taken[SC_MAX_PATHS];
-	uint32_t n = mr_take_shadows(mr, taken), i;
+	uint32_t i;
 
 	if (!n)
-		return false;
+		return;
 	sh_job_begin(&mr->busy); /* keeps it in its list */
 	pthread_mutex_unlock(&sh.lock);
 	for (i = 0; i < n; i++)
@@ -597,7 +613,24 @@ static bool mr_drop_shadows(struct sh_mr *mr)
 	for (i = 0; i < n; i++)
 		sh_nic_release(taken[i].nic, taken[i].incarnation);
 	sh_job_end(&mr->busy);
-	return true;
+}
+
+static void mr_drop_shadows(struct sh_mr *mr)
+{
+	struct taken_mr taken[SC_MAX_PATHS];
+
+	mr_drop_taken(mr, taken, mr_take_shadows(mr, taken));
+}
+
+/* How many there were. */
+static uint32_t mr_drop_shadow(struct sh_mr *mr, uint8_t path)
+{
+	struct taken_mr taken = { .nic = mr->pd->ctx->path[path],
+				  .incarnation = mr->shadow[path].incarnation };
+
+	taken.mr = mr_take_shadow(mr, path);
+	mr_drop_taken(mr, &taken, taken.mr != NULL);
+	return taken.mr != NULL;
 }
 
 /* No job holds it any more, and none will. */
@@ -626,43 +659,47 @@ void sh_pd_forget(struct sh_pd *pd)
 	pd_drop(pd);
 }
 
-/* One that another thread waits for is that thread's. */
-static bool pd_yield(struct sh_pd *pd)
+/* Those that nobody has registered yet, and those that are there. */
+static uint32_t pd_yield_mrs(struct sh_pd *pd, uint8_t path)
 {
 	struct list_node *at;
-	bool any = false;
+	uint32_t n = 0;
 
-	pd_unprotect(pd, "its memory on the NIC of the standby was given back to the job");
-	for (at = pd->mrs.next; at != &pd->mrs; at = at->next) {
-		struct sh_mr *mr = list_entry(at, struct sh_mr, link);
-
-		any |= !mr->busy.jobs && mr_drop_shadows(mr);
-	}
-	return any;
+	replay_give_up(pd, path);
+	for (at = pd->mrs.next; at != &pd->mrs; at = at->next)
+		n += mr_drop_shadow(list_entry(at, struct sh_mr, link), path);
+	return n;
 }
 
-/*
- * The application's own registration ran into a limit that shadows share: they yield, all of them,
- * and what they protected is unprotected from now on. True: something was given back. The lock is
- * given up on the way: whoever is held on to with a job stays in its list.
- */
-static bool memory_yield(void)
+/* One that something still lives in stays. */
+static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
 {
-	struct list_node *at, *ctx;
-	bool any = false;
+	struct sh_shadow_pd *shadow = &pd->shadow[path];
+	struct ibv_pd *real = shadow->pd;
+	int ret;
 
-	for (ctx = sh.ctxs.next; ctx != &sh.ctxs; ctx = ctx->next) {
-		struct list_node *pds = &list_entry(ctx, struct sh_ctx, link)->pds;
+	if (!real || shadow->state != SH_SHADOW_MADE)
+		return 0;
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(real);
+	pthread_mutex_lock(&sh.lock);
+	if (ret)
+		return 0;
+	shadow->pd = NULL;
+	shadow->state = SH_SHADOW_NONE;
+	sh_nic_release(pd->ctx->path[path], shadow->incarnation);
+	return 1;
+}
 
-		for (at = pds->next; at != pds; at = at->next) {
-			struct sh_pd *pd = list_entry(at, struct sh_pd, link);
+uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path)
+{
+	uint32_t n;
 
-			sh_job_begin(&pd->busy);
-			any |= pd_yield(pd);
-			sh_job_end(&pd->busy);
-		}
-	}
-	return any;
+	sh_job_begin(&pd->busy);
+	n = pd_yield_mrs(pd, path);
+	n += pd_yield_itself(pd, path);
+	sh_job_end(&pd->busy);
+	return n;
 }
 
 static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, bool iova2)
@@ -728,22 +765,12 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 	struct sh_mr request = {
 		.addr = addr, .length = length, .iova = iova, .access = access, .plain = !iova2
 	};
-	struct ibv_mr *real = mr_register(pd, &request, iova2);
-	bool yielded;
+	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
+	struct ibv_mr *real;
 
-	if (!real && errno == ENOMEM) {
-		pthread_mutex_lock(&sh.lock);
-		yielded = memory_yield();
-		pthread_mutex_unlock(&sh.lock);
-		if (yielded) {
-			sh_warn_once(
-				"no memory left to register for the job: the shadows on the "
-				"backup NICs were given back, its connections are unprotected");
-			real = mr_register(pd, &request, iova2);
-		} else {
-			errno = ENOMEM;
-		}
-	}
+	do
+		real = mr_register(pd, &request, iova2);
+	while (!real && sh_yield(&yield));
 	if (real && access & IBV_ACCESS_ON_DEMAND)
 		memory_unshadowed(pd, "it has memory that is paged on demand (ODP)");
 	else if (real)
@@ -762,13 +789,16 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 				 .access = (unsigned int)access,
 				 .dmabuf = true,
 				 .offset = offset };
+	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
 	struct ibv_mr *real;
 
 	if (!sh.real->reg_dmabuf_mr) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	real = sh.real->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+	do
+		real = sh.real->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+	while (!real && sh_yield(&yield));
 	if (!real)
 		return NULL;
 	request.fd = mr_fd_keep(fd);

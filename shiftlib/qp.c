@@ -15,18 +15,33 @@ struct qp_create {
 	struct ibv_srq *srq;	  /* likewise */
 };
 
-/* Lock held, given up for the call: a sick NIC may take a minute to answer. */
-static struct ibv_qp *qp_create_real(const struct qp_create *how)
+static struct ibv_qp *qp_call(const struct qp_create *how, const struct ibv_qp_cap *cap)
 {
 	struct ibv_qp *real;
 
-	pthread_mutex_unlock(&sh.lock);
 	shift_async_real_begin(how->context);
-	if (how->plain)
+	if (how->plain) {
+		how->plain->cap = *cap;
 		real = sh.real->create_qp(how->attr->pd, how->plain);
-	else
+	} else {
+		how->attr->cap = *cap;
 		real = how->create_ex(how->context, how->attr);
+	}
 	shift_async_real_end(how->context);
+	return real;
+}
+
+/* Lock held, given up for the call: a sick NIC may take a minute to answer. */
+static struct ibv_qp *qp_create_real(const struct qp_create *how)
+{
+	struct sh_yield yield = { how->context, SH_YIELD_SOME };
+	struct ibv_qp_cap cap = how->plain ? how->plain->cap : how->attr->cap;
+	struct ibv_qp *real;
+
+	pthread_mutex_unlock(&sh.lock);
+	do
+		real = qp_call(how, &cap);
+	while (!real && sh_yield(&yield));
 	if (real && how->plain)
 		how->attr->cap = how->plain->cap;
 	pthread_mutex_lock(&sh.lock);
@@ -90,10 +105,8 @@ static struct ibv_cq *qp_private_cq_make(struct sh_cq *cq)
 
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
-	shift_async_real_begin(context);
-	private_cq = sh.real->create_cq(context, cq->cq->cqe, cq->cq->cq_context, cq->real_channel,
-					cq->comp_vector);
-	shift_async_real_end(context);
+	private_cq = sh_cq_create(context, cq->cq->cqe, cq->cq->cq_context, cq->real_channel,
+				  cq->comp_vector);
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&cq->busy);
 	return private_cq;

@@ -106,6 +106,11 @@ struct sh_nic {
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
+	struct { /* shadows there have made place for the application's own: see yield.c */
+		_Atomic uint64_t until; /* none is made before; 0: they may */
+		_Atomic bool all;	/* not only queue pairs */
+		uint64_t interval;
+	} yield;
 	struct sh_watch control_watch, async_watch;
 };
 
@@ -121,8 +126,10 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
-	struct list_node mrs;	/* QUEUED ones, by their links there */
-	bool replaying;		/* a job takes them in turn */
+	uint32_t asked;		/* for all MRs, on that incarnation, if none failed since */
+	uint32_t yield_turn;
+	struct list_node mrs; /* QUEUED ones, by their links there */
+	bool replaying;	      /* a job takes them in turn */
 };
 
 struct sh_shadow_mr {
@@ -640,7 +647,32 @@ void sh_qp_forget(struct sh_qp *qp);
 void sh_cq_forget(struct sh_cq *cq);
 void sh_pd_forget(struct sh_pd *pd);
 
+/* Lock held, given up meanwhile; on the path's worker, and nothing uses it there. How many went. */
+uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
+
+/* yield.c: shadows make place where the application's own call finds none */
+enum sh_yield_step {
+	SH_YIELD_SOME, /* a few queue pairs on the NIC of the call */
+	SH_YIELD_NIC,  /* all that is idle there */
+	SH_YIELD_ALL,  /* on every NIC: locked memory counts for the process */
+	SH_YIELD_NO_MORE,
+};
+struct sh_yield {
+	struct ibv_context *context; /* of the call */
+	enum sh_yield_step step;     /* with which it begins */
+};
+/* The call has just failed. True: something was given back, make it again; else errno is as it was.
+ * Lock not held. */
+bool sh_yield(struct sh_yield *yield);
+bool sh_yields(const struct sh_nic *nic); /* no standby is made there now; any thread */
+bool sh_yields_memory(const struct sh_nic *nic);
+void sh_yield_end(struct sh_nic *nic); /* traffic needs it */
+extern const char sh_yield_why[];
+
 /* cq.c */
+/* On a context of the application, for it; lock not held. */
+struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
+			    struct ibv_comp_channel *real_channel, int comp_vector);
 int sh_cq_drive(struct sh_cq *cq);
 /* On the worker of the path's NIC, lock NOT held. The QP that it serves keeps the CQ alive. */
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);

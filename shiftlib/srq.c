@@ -490,11 +490,14 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 
 struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
 	struct ibv_srq *real;
 
-	shift_async_real_begin(pd->context);
-	real = sh.real->create_srq(pd, attr);
-	shift_async_real_end(pd->context);
+	do {
+		shift_async_real_begin(pd->context);
+		real = sh.real->create_srq(pd, attr);
+		shift_async_real_end(pd->context);
+	} while (!real && sh_yield(&yield));
 	if (real)
 		srq_record(pd, real, &attr->attr);
 	return real;

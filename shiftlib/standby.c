@@ -56,6 +56,8 @@ static const char *standby_make(struct standby_job *task)
 	struct sh_qp *qp = task->qp;
 
 	task->incarnation = task->nic->incarnation;
+	if (sh_yields(task->nic))
+		return sh_yield_why;
 	if (!task->nic->ctx || !task->nic->control)
 		return "the NIC of the standby is not usable";
 	if (qp->pd->unprotected)
@@ -334,6 +336,12 @@ void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 
 	if (!nic || !nic->worker) {
 		sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
+		return;
+	}
+	if (qp->core.move != SC_MOVE_NONE) {
+		sh_yield_end(nic);
+	} else if (sh_yields(nic)) {
+		standby_failed(qp, epoch, sh_yield_why);
 		return;
 	}
 	carrier = sh_carrier_new(qp, epoch, path);

@@ -95,6 +95,7 @@ void run_more_memory(void);
 void run_on_demand(void);
 void run_dmabuf(void);
 void run_teardown(void);
+void run_limits(void);
 void run_destroy(void);
 void run_late_mr(void);
 void run_bad_key(void);

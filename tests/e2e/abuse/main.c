@@ -36,6 +36,7 @@ static const struct {
 	{ "on-demand", run_on_demand },
 	{ "dmabuf", run_dmabuf },
 	{ "teardown", run_teardown },
+	{ "limits", run_limits },
 	{ "bad-key", run_bad_key },
 	{ "windows", run_windows },
 };

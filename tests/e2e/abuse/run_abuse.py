@@ -282,6 +282,48 @@ def teardown(lab, args):
         print("     " + " ".join(re.findall(r"^SHADOWED.*", p.out(), re.M)))
 
 
+def limits(lab, args):
+    """What SHIFT has on the backup NIC makes place for the job's own objects there, and comes back."""
+    on_nic = {"qps": 1, "cqs": 2, "srqs": 0, "pds": 1, "mrs": 1}    # SHIFT's control channel
+    on_nic["cqs"] += 1      # and the program's own
+    on_nic["pds"] += 1
+    pair = yield Pair(lab, args, "limits", yield_ms=300)
+    pair.said("CONNECTED")
+
+    def levels(host, level, why=""):
+        qps = lab.connections(host)
+        return len(qps) == 4 and all(q["level"] == level and why in (q["why"] or "") for q in qps)
+
+    for kind, n in on_nic.items():
+        for host in ("h0", "h1"):
+            wait_for(f"protection on {host} before {kind}", lambda h=host: levels(h, "protected"), 30)
+        lab.ctl("limit", "h0/mlx5_1", kind, n + 8)
+        pair.say("fill")
+        pair.said(f"HAS {kind} 8")
+        if kind == "srqs":
+            lost = any("given back" in q["why"] for q in lab.connections("h0"))
+        else:
+            lost = not any(q["level"] == "protected" for q in lab.connections("h0"))
+        if not lost:
+            raise Failed(f"the {kind} found place without shadows: the limit shows nothing")
+        pair.say("empty")
+        pair.said(f"EMPTY {kind}")
+        lab.ctl("limit", "h0/mlx5_1", kind, 0)
+    for host in ("h0", "h1"):
+        wait_for(f"protection on {host}", lambda h=host: levels(h, "protected"), 30)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("talk")
+    pair.said("MOVED")
+    for kind, n in on_nic.items():
+        lab.ctl("limit", "h0/mlx5_1", kind, n + 1)
+    pair.say("fill")
+    pair.done()
+    pair.moved()
+    for kind in on_nic:
+        if not re.search(f"^THEN {kind} [0-7]: Cannot allocate", pair.ends[0].out(), re.M):
+            raise Failed(f"{kind} that carry traffic were given away")
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -496,7 +538,7 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf, teardown,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf, teardown, limits,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 
