@@ -630,11 +630,21 @@ bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held 
 /* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
 int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 
+/* replica.c: lock held; what has to be made is made in the background */
+void sh_replica_want(struct sh_ctx *ctx, uint8_t path);
+bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path);
+void sh_pd_replay(struct sh_pd *pd, uint8_t path);
+void sh_pd_replay_give_up(struct sh_pd *pd, uint8_t path); /* regions that stand in line */
+void sh_pd_lose_path(struct sh_pd *pd, uint8_t path);	   /* what uses it cannot go there */
+void sh_mr_replay(struct sh_mr *mr, uint8_t path);
+void sh_mr_replay_never(struct sh_mr *mr);
+/* It has no key any more, and is the caller's to deregister. NULL: there is none. */
+struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path);
+bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker; no lock */
+
 /* memory.c */
-void sh_replica_want(struct sh_ctx *ctx, uint8_t path); /* lock held: in the background */
 /* made_up.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */
 struct ibv_mr *sh_mr_make_up(struct ibv_pd *pd, const struct sh_mr *request);
-bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker */
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
 /* parent.c */
