@@ -107,13 +107,28 @@ static int memlock_charge(uint64_t length)
 	return -ENOMEM;
 }
 
+/* Memory that is paged on demand is not pinned: all of the process's may be registered so. */
+static uint64_t pinned_length(const struct ib_uverbs_reg_mr *cmd)
+{
+	return cmd->access_flags & IB_UVERBS_ACCESS_ON_DEMAND ? 0 : cmd->length;
+}
+
 void sn_mr_unpin(const struct sn_obj *obj)
 {
 	if (!obj || obj->type != SN_OBJ_MR)
 		return;
-	atomic_fetch_sub(&pinned, obj->mr.length);
+	atomic_fetch_sub(&pinned, pinned_length(&obj->mr.cmd));
 	if (obj->mr.map)
 		munmap(obj->mr.map, obj->mr.map_length);
+}
+
+static int mr_check(const struct ib_uverbs_reg_mr *cmd)
+{
+	int err = access_check(cmd);
+
+	if (err || cmd->access_flags & IB_UVERBS_ACCESS_ON_DEMAND)
+		return err;
+	return range_check(cmd->start, cmd->length);
 }
 
 static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
@@ -131,7 +146,7 @@ static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struc
 		return err;
 	}
 	mr->mr.pd = pd;
-	mr->mr.length = cmd->length;
+	mr->mr.cmd = *cmd;
 	pd->users++;
 	return 0;
 }
@@ -149,18 +164,87 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	pd = sn_obj_find(req->ctx, cmd.pd_handle, SN_OBJ_PD);
 	if (!pd)
 		return -EINVAL;
-	err = access_check(&cmd);
-	if (!err && !(cmd.access_flags & IB_UVERBS_ACCESS_ON_DEMAND))
-		err = range_check(cmd.start, cmd.length);
+	err = mr_check(&cmd);
 	if (!err)
-		err = memlock_charge(cmd.length);
+		err = memlock_charge(pinned_length(&cmd));
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
 	err = mr ? mr_make(req->ctx, &cmd, pd, mr, &resp.mr_handle) : -ENOMEM;
 	if (err) {
-		atomic_fetch_sub(&pinned, cmd.length);
+		atomic_fetch_sub(&pinned, pinned_length(&cmd));
 		free(mr);
+		return err;
+	}
+	resp.lkey = mr->mr.lkey;
+	resp.rkey = mr->mr.rkey;
+	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+/* What is to be the region from now on. */
+static int rereg_decode(const struct ib_uverbs_rereg_mr *want, struct ib_uverbs_reg_mr *cmd)
+{
+	if (!want->flags || want->flags & ~(uint32_t)IBV_REREG_MR_FLAGS_SUPPORTED)
+		return -EINVAL;
+	if (want->flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		cmd->start = want->start;
+		cmd->length = want->length;
+		cmd->hca_va = want->hca_va;
+	}
+	if (want->flags & IBV_REREG_MR_CHANGE_ACCESS)
+		cmd->access_flags = want->access_flags;
+	if (want->flags & IBV_REREG_MR_CHANGE_PD)
+		cmd->pd_handle = want->pd_handle;
+	return mr_check(cmd);
+}
+
+/* The new one under a key of its own, then the old one goes. */
+static int mr_replace(struct sn_ctx *ctx, struct sn_obj *mr, struct sn_obj *pd,
+		      const struct ib_uverbs_reg_mr *cmd)
+{
+	uint32_t lkey, rkey;
+	int err;
+
+	err = sn_mr_reg(ctx->dev, pd->pd.pdn, cmd->start, cmd->length, cmd->hca_va,
+			cmd->access_flags, &lkey, &rkey);
+	if (err)
+		return err;
+	sn_mr_dereg(ctx->dev, mr->mr.lkey);
+	sn_mr_unpin(mr);
+	mr->mr.lkey = lkey;
+	mr->mr.rkey = rkey;
+	mr->mr.cmd = *cmd;
+	mr->mr.pd->users--;
+	mr->mr.pd = pd;
+	pd->users++;
+	return 0;
+}
+
+int sn_mr_rereg_cmd(const struct sn_req *req)
+{
+	struct ib_uverbs_rereg_mr_resp resp = { 0 };
+	struct ib_uverbs_rereg_mr want;
+	struct ib_uverbs_reg_mr cmd;
+	struct sn_obj *mr, *pd;
+	int err;
+
+	err = sn_req_in(req, UVERBS_ATTR_CORE_IN, &want, sizeof(want), sizeof(want));
+	if (err)
+		return err;
+	mr = sn_obj_find(req->ctx, want.mr_handle, SN_OBJ_MR);
+	if (!mr || mr->mr.map)
+		return -EINVAL;
+	cmd = mr->mr.cmd;
+	err = rereg_decode(&want, &cmd);
+	pd = sn_obj_find(req->ctx, cmd.pd_handle, SN_OBJ_PD);
+	if (err || !pd)
+		return err ? err : -EINVAL;
+	err = memlock_charge(pinned_length(&cmd));
+	if (err)
+		return err;
+	err = mr_replace(req->ctx, mr, pd, &cmd);
+	if (err) {
+		atomic_fetch_sub(&pinned, pinned_length(&cmd));
 		return err;
 	}
 	resp.lkey = mr->mr.lkey;
@@ -228,7 +312,7 @@ int sn_mr_reg_dmabuf(const struct sn_req *req)
 
 	err = pd ? dmabuf_attrs(req, &cmd, &fd) : -EINVAL;
 	if (!err)
-		err = memlock_charge(cmd.length);
+		err = memlock_charge(pinned_length(&cmd));
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
@@ -237,7 +321,7 @@ int sn_mr_reg_dmabuf(const struct sn_req *req)
 		err = mr_make(req->ctx, &cmd, pd, mr, &handle);
 	if (!err)
 		return dmabuf_answer(req, mr, handle);
-	atomic_fetch_sub(&pinned, cmd.length);
+	atomic_fetch_sub(&pinned, pinned_length(&cmd));
 	if (mr && mr->mr.map)
 		munmap(mr->mr.map, mr->mr.map_length);
 	free(mr);

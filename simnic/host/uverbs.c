@@ -86,6 +86,7 @@ int sn_uverbs_write(const struct sn_req *req)
 		{ IB_USER_VERBS_CMD_QUERY_PORT, SN_GATE_COMMAND, sn_query_port_write },
 		{ IB_USER_VERBS_CMD_ALLOC_PD, SN_GATE_COMMAND, sn_pd_alloc },
 		{ IB_USER_VERBS_CMD_REG_MR, SN_GATE_COMMAND, sn_mr_reg_cmd },
+		{ IB_USER_VERBS_CMD_REREG_MR, SN_GATE_COMMAND, sn_mr_rereg_cmd },
 		{ IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, SN_GATE_FREE, sn_comp_channel_create },
 		{ IB_USER_VERBS_CMD_CREATE_AH, SN_GATE_FREE, sn_ah_create },
 		{ IB_USER_VERBS_CMD_RESIZE_CQ, SN_GATE_COMMAND, sn_cq_resize_cmd },

@@ -60,7 +60,7 @@ struct sn_obj {
 		} pd;
 		struct {
 			uint32_t lkey, rkey;
-			uint64_t length;
+			struct ib_uverbs_reg_mr cmd; /* as it is registered */
 			void *map; /* of a dma-buf; NULL: the program's own memory */
 			size_t map_length;
 			struct sn_obj *pd;
@@ -181,6 +181,7 @@ int sn_comp_channel_create(const struct sn_req *req);
 int sn_pd_alloc(const struct sn_req *req); /* mr.c */
 int sn_pd_dealloc(const struct sn_req *req);
 int sn_mr_reg_cmd(const struct sn_req *req);
+int sn_mr_rereg_cmd(const struct sn_req *req);
 int sn_mr_reg_dmabuf(const struct sn_req *req);
 int sn_mr_destroy_cmd(const struct sn_req *req);
 int sn_ah_create(const struct sn_req *req); /* ah.c */
