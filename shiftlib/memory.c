@@ -12,6 +12,9 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
 
+/* Another NIC may not page at all, or by other tables. */
+static const char memory_on_demand[] = "it has memory that is paged on demand (ODP)";
+
 struct sh_pd *sh_pd_find(struct ibv_pd *pd)
 {
 	struct sh_pd *found = sh_table_get(&sh.by_pd, pd);
@@ -26,9 +29,10 @@ static void pd_unprotect(struct sh_pd *pd, const char *why)
 	struct sh_qp *qp;
 	uint8_t path;
 
-	if (!pd->unprotected)
-		pd->why = why;
+	if (!pd->unprotected || why != memory_on_demand)
+		pd->why = why; /* the others are for good */
 	pd->unprotected = true;
+	sh_warn_once("connections of a protection domain are not protected: %s", why);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		sh_pd_lose_path(pd, path);
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
@@ -169,6 +173,8 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 		return NULL;
 	}
 	list_add_tail(&pd->mrs, &mr->link);
+	if (mr->alone && !pd->alone++)
+		pd_unprotect(pd, memory_on_demand);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (sh_pd_wanted(pd, path))
 			sh_mr_replay(mr, path);
@@ -250,10 +256,20 @@ static uint32_t mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 	return taken.mr != NULL;
 }
 
+/* The last region that stood in the way: standbys are made again, when they are next asked for. */
+static void mr_alone_leaves(struct sh_mr *mr)
+{
+	struct sh_pd *pd = mr->pd;
+
+	if (mr->alone && !--pd->alone && pd->why == memory_on_demand)
+		pd->unprotected = false;
+}
+
 /* No job holds it any more, and none will. */
 static void mr_leave(struct sh_mr *mr)
 {
 	mr->leaving = true;
+	mr_alone_leaves(mr);
 	sh_mr_replay_never(mr);
 	sh_table_remove(&sh.by_mr, mr->mr);
 	sh_wait_idle(&mr->busy);
@@ -369,28 +385,27 @@ static void memory_unshadowed(struct ibv_pd *real, const char *why)
 
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real);
-	if (pd) {
-		sh_warn_once("connections of a protection domain are not protected: %s", why);
+	if (pd)
 		pd_unprotect(pd, why);
-	}
 	pthread_mutex_unlock(&sh.lock);
 }
 
 struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			    unsigned int access, bool iova2)
 {
-	struct sh_mr request = {
-		.addr = addr, .length = length, .iova = iova, .access = access, .plain = !iova2
-	};
+	struct sh_mr request = { .addr = addr,
+				 .length = length,
+				 .iova = iova,
+				 .access = access,
+				 .plain = !iova2,
+				 .alone = access & IBV_ACCESS_ON_DEMAND };
 	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
 	struct ibv_mr *real;
 
 	do
 		real = mr_register(pd, &request, iova2);
 	while (!real && sh_yield(&yield));
-	if (real && access & IBV_ACCESS_ON_DEMAND)
-		memory_unshadowed(pd, "it has memory that is paged on demand (ODP)");
-	else if (real)
+	if (real)
 		mr_record(pd, real, &request);
 	else if (errno == EIO)
 		real = mr_register_without_nic(pd, &request);
@@ -435,6 +450,7 @@ static struct sh_mr mr_request(const struct sh_mr *mr)
 			       .access = mr->access,
 			       .plain = mr->plain,
 			       .made_up = mr->made_up,
+			       .alone = mr->alone,
 			       .dmabuf = mr->dmabuf,
 			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
 			       .offset = mr->offset };
@@ -494,6 +510,7 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		request.access = (unsigned int)access;
+	request.alone = request.access & IBV_ACCESS_ON_DEMAND;
 	mr_record(real->pd, real, &request);
 	return 0;
 }

@@ -303,7 +303,7 @@ void sh_mr_replay(struct sh_mr *mr, uint8_t path)
 {
 	struct sh_shadow_mr *shadow = &mr->shadow[path];
 
-	if (shadow->state == SH_SHADOW_QUEUED || mr->leaving)
+	if (shadow->state == SH_SHADOW_QUEUED || mr->leaving || mr->alone)
 		return;
 	if (shadow->state == SH_SHADOW_MADE) {
 		if (shadow->incarnation != mr->pd->ctx->path[path]->incarnation)

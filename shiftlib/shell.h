@@ -181,9 +181,11 @@ struct sh_pd {
 	struct ibv_pd *pd;
 	struct sh_ctx *ctx;
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
-	_Atomic bool
-		unprotected; /* memory of it is not shadowed for good: what uses it is not protected */
-	const char *why;     /* set before */
+	/* Memory of it is not shadowed: what uses it is not protected, while `alone` is not 0 or, with
+	 * another reason, for good. */
+	_Atomic bool unprotected;
+	const char *why; /* set before */
+	uint32_t alone;	 /* regions that only the application's NIC can have */
 	struct list_node mrs, parents;
 };
 
@@ -207,6 +209,7 @@ struct sh_mr {
 	bool dmabuf;  /* of the buffer behind fd, which is ours to close; addr is nothing */
 	int fd;
 	uint64_t offset;
+	bool alone;   /* no other NIC can have it */
 	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };

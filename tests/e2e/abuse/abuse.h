@@ -18,7 +18,8 @@ enum { DEPTH = 32, PART = 4096, AREA = DEPTH * PART, PORT = 1 };
 struct options {
 	bool server;
 	int port, rounds, qps, timeout; /* timeout: of the QPs, as in ibv_qp_attr */
-	int rest_ms;
+	int rest_ms, regions;
+	bool no_rereg;
 	const char *dev, *dev2;
 };
 
@@ -62,6 +63,10 @@ void line_open(void);
 void swap(const void *mine, void *theirs, size_t len);
 void meet(void); /* barrier of both processes */
 
+/* By how many regions can a NIC of this process reach any of it? */
+unsigned int reachable(const void *addr, uint64_t length);
+void await_shadow(const void *addr, uint64_t length); /* another NIC can, too */
+
 void nic_open(struct nic *nic, const char *dev);
 void nic_close(struct nic *nic);
 
@@ -96,6 +101,9 @@ void run_on_demand(void);
 void run_dmabuf(void);
 void run_teardown(void);
 void run_limits(void);
+void run_regions(void);
+void run_implicit(void);
+void run_huge(void);
 void run_destroy(void);
 void run_late_mr(void);
 void run_bad_key(void);

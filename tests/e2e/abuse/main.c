@@ -6,9 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-struct options opt = {
-	.port = 18515, .rounds = 3, .qps = 4, .timeout = 14, .dev = "mlx5_0", .dev2 = "mlx5_1"
-};
+struct options opt = { .port = 18515,
+		       .regions = 1024,
+		       .rounds = 3,
+		       .qps = 4,
+		       .timeout = 14,
+		       .dev = "mlx5_0",
+		       .dev2 = "mlx5_1" };
 
 static const struct {
 	const char *name;
@@ -37,6 +41,9 @@ static const struct {
 	{ "dmabuf", run_dmabuf },
 	{ "teardown", run_teardown },
 	{ "limits", run_limits },
+	{ "regions", run_regions },
+	{ "implicit", run_implicit },
+	{ "huge", run_huge },
 	{ "bad-key", run_bad_key },
 	{ "windows", run_windows },
 };
@@ -44,7 +51,7 @@ static const struct {
 static void usage(void)
 {
 	fprintf(stderr, "usage: abuse SCENARIO --server|--client [--port N] [--rounds N] [--qps N] "
-			"[--rest MS] [--dev NAME] [--dev2 NAME]\n");
+			"[--rest MS] [--regions N] [--no-rereg] [--dev NAME] [--dev2 NAME]\n");
 	exit(2);
 }
 
@@ -59,10 +66,14 @@ static void options_read(int argc, char **argv)
 			opt.server = true;
 		else if (!strcmp(argv[i], "--client"))
 			opt.server = false;
+		else if (!strcmp(argv[i], "--no-rereg"))
+			opt.no_rereg = true;
 		else if (i++, !strcmp(argv[i - 1], "--port"))
 			opt.port = atoi(value);
 		else if (!strcmp(argv[i - 1], "--rounds"))
 			opt.rounds = atoi(value);
+		else if (!strcmp(argv[i - 1], "--regions"))
+			opt.regions = atoi(value);
 		else if (!strcmp(argv[i - 1], "--qps"))
 			opt.qps = atoi(value);
 		else if (!strcmp(argv[i - 1], "--rest"))

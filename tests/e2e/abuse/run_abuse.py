@@ -232,9 +232,20 @@ def unprotected(lab, why):
     wait_for("the reason: " + why, said)
 
 
+def protected_when_freed(pair):
+    """What stood in the way is no more."""
+    pair.say("talk")
+    pair.said("FREED")
+    for host in ("h0", "h1"):
+        wait_for("protection on " + host, lambda h=host: all(
+            q["level"] == "protected" for q in pair.lab.connections(h)), pair.limit)
+    pair.say("end")
+    pair.done()
+
+
 def more_memory(lab, args):
     """What shadows have locked is given back when the job needs it."""
-    pair = yield Pair(lab, args, "more-memory", memlock_mb=24)
+    pair = yield Pair(lab, args, "more-memory", memlock_mb=24, yield_ms=4000)
     pair.said("CONNECTED")
     pair.protected(1)
     pair.say("go")
@@ -243,8 +254,7 @@ def more_memory(lab, args):
         if "were given back" not in lab.shift_log(p):
             raise Failed(f"{p.name} has given nothing back")
     unprotected(lab, "given back")
-    pair.say("talk")
-    pair.done()
+    protected_when_freed(pair)
 
 
 def on_demand(lab, args):
@@ -255,8 +265,73 @@ def on_demand(lab, args):
     pair.say("go")
     pair.said("REGISTERED")
     unprotected(lab, "paged on demand")
-    pair.say("talk")
+    protected_when_freed(pair)
+
+
+def implicit(lab, args):
+    """All of the address space at once: the job runs, without protection."""
+    pair = yield Pair(lab, args, "implicit")
+    pair.said("CONNECTED")
+    unprotected(lab, "paged on demand")
+    pair.say("go")
     pair.done()
+
+
+def regions(lab, args):
+    """Thousands of small ones, all of them used through faults; registered anew, and moved."""
+    pair = yield Pair(lab, args, "regions", "--regions", 2048, "--rounds", 4, holddown_ms=100)
+    pair.limit *= 2
+    for n in range(4):
+        pair.said(f"ROUND {n}")
+        if n % 2 == 0:
+            pair.protected(n // 2 + 1)
+            lab.fault("port-down", "h0/mlx5_0", at_message=1000 + 700 * n)
+        else:
+            lab.ctl("heal", "h0/mlx5_0")
+        pair.say("go")
+        if n % 2 == 0:
+            continue
+        for p in pair.ends:
+            wait_for("return of " + p.name, lambda p=p: not p.running() or
+                     lab.shift_log(p).count("moved from mlx5_1 to mlx5_0") > n // 2, pair.limit)
+    pair.done()
+    pair.moved()
+
+
+def sparse(lab, args, memlock_mb=None):
+    """64 GiB that nobody has touched: registering them waits for no other NIC, and touches nothing."""
+    pair = yield Pair(lab, args, "huge", memlock_mb=memlock_mb, yield_ms=600000)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    pair.say("register")
+    pair.said("REGISTERED")
+    lab.ctl("heal", "h0/mlx5_1")
+    for host in ("h0", "h1"):
+        wait_for("protection on " + host, lambda h=host: all(
+            q["level"] == "protected" for q in lab.connections(h)), pair.limit)
+    pair.say("write")
+    if not memlock_mb:
+        lab.fault("port-down", "h0/mlx5_0", at_message=20)
+    pair.say("go")
+    for p in pair.ends:
+        wait_for("size of " + p.name, lambda p=p: "RESIDENT" in p.out() or not p.running(), pair.limit)
+        grown = re.findall(r"^RESIDENT (\d+) MiB more", p.out(), re.M)
+        if not grown or int(grown[0]) > 256:
+            raise Failed(f"{p.name} has touched {grown} MiB of its memory")
+    pair.say("more")
+    pair.said("MORE")
+    if memlock_mb:
+        unprotected(lab, "given back")
+    pair.say("write")
+    pair.done()
+    if not memlock_mb:
+        pair.moved()
+
+
+def sparse_limit(lab, args):
+    """With the shadow of the first 64 GiB there is no room for the second ones of the job."""
+    return sparse(lab, args, 140 << 10)
 
 
 def dmabuf(lab, args):
@@ -273,13 +348,20 @@ def dmabuf(lab, args):
 
 def teardown(lab, args):
     """When a region is deregistered, no NIC can write to it: whatever has become of its shadow."""
-    pair = yield Pair(lab, args, "teardown")
+    pair = yield Pair(lab, args, "teardown", "--rounds", 0 if lab.sanitizer else 20)
     pair.said("CONNECTED")
     pair.protected(1)
     pair.say("go")
     pair.done()
     for p in pair.ends:
         print("     " + " ".join(re.findall(r"^SHADOWED.*", p.out(), re.M)))
+
+
+def teardown_slow(lab, args):
+    """Most regions go while their shadow is being registered."""
+    for host in ("h0", "h1"):
+        lab.ctl("cost", f"{host}/mlx5_1", 1500)
+    return teardown(lab, args)
 
 
 def limits(lab, args):
@@ -538,7 +620,8 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, dmabuf, teardown, limits,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, sparse, sparse_limit, dmabuf, teardown,
+         teardown_slow, limits,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 

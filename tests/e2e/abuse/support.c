@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -131,6 +132,29 @@ bool both_told(void)
 
 	swap(&mine, &theirs, sizeof(mine));
 	return mine || theirs;
+}
+
+/* ---- what the software ConnectX tells ------------------------------------------------------- */
+
+unsigned int reachable(const void *addr, uint64_t length)
+{
+	static unsigned int (*ask)(const void *, uint64_t);
+
+	if (!ask)
+		ask = (unsigned int (*)(const void *, uint64_t))dlsym(RTLD_DEFAULT,
+								      "simnic_test_reachable");
+	must(ask, "the software ConnectX");
+	return ask(addr, length);
+}
+
+void await_shadow(const void *addr, uint64_t length)
+{
+	double end = now_s() + 20;
+
+	while (reachable(addr, length) < 2) {
+		must(now_s() < end, "a shadow within 20 s");
+		usleep(100);
+	}
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */

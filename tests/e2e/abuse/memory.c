@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Memory of unusual kinds: thousands of small regions, all of the address space, more than there is. */
+#include "abuse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	WINDOW = 16,
+};
+
+/* ---- thousands of regions ------------------------------------------------------------------- */
+
+struct place {
+	uint64_t addr;
+	uint32_t rkey, pad;
+};
+
+/* Each page is a region: its first half is sent from, its second half is written to. */
+struct many {
+	struct nic *nic;
+	struct conn *conn;
+	uint8_t *mem, *spare;
+	int n;
+	struct ibv_mr **mr;
+	struct place *own, *peer;
+	uint64_t seed, pass;
+};
+
+static void *zeroed(size_t n, size_t size)
+{
+	void *mem = calloc(n, size);
+
+	must(mem, "memory");
+	return mem;
+}
+
+static uint8_t *pages(int n)
+{
+	uint8_t *mem = mmap(NULL, (size_t)n * PART, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	must(mem != MAP_FAILED, "mmap");
+	return mem;
+}
+
+static void many_register(struct many *m, int i)
+{
+	uint8_t *at = m->mem + (size_t)i * PART;
+
+	m->mr[i] = ibv_reg_mr(m->nic->pd, at, PART, REMOTE);
+	must(m->mr[i], "ibv_reg_mr of one of many");
+	m->own[i] = (struct place){ (uintptr_t)at, m->mr[i]->rkey, 0 };
+}
+
+static void many_make(struct many *m, struct nic *nic, struct conn *c)
+{
+	double begun;
+	int i;
+
+	*m = (struct many){ .nic = nic, .conn = c, .n = opt.regions, .seed = 1 };
+	m->mem = pages(m->n);
+	m->spare = pages(m->n);
+	m->mr = zeroed((size_t)m->n, sizeof(*m->mr));
+	m->own = zeroed((size_t)m->n, sizeof(*m->own));
+	m->peer = zeroed((size_t)m->n, sizeof(*m->peer));
+	begun = now_s();
+	for (i = 0; i < m->n; i++)
+		many_register(m, i);
+	say("COST of registering %.2f us", (now_s() - begun) * 1e6 / m->n);
+}
+
+static void many_free(struct many *m)
+{
+	double begun = now_s();
+	int i;
+
+	for (i = 0; i < m->n; i++)
+		must_zero(ibv_dereg_mr(m->mr[i]), "ibv_dereg_mr of one of many");
+	say("COST of deregistering %.2f us", (now_s() - begun) * 1e6 / m->n);
+	munmap(m->mem, (size_t)m->n * PART);
+	munmap(m->spare, (size_t)m->n * PART);
+	free(m->mr);
+	free(m->own);
+	free(m->peer);
+}
+
+static uint64_t stamp(const struct many *m, int i)
+{
+	return m->pass << 32 | (uint32_t)i;
+}
+
+static void many_write(struct many *m, int i)
+{
+	uint8_t *from = (uint8_t *)(uintptr_t)m->own[i].addr;
+	uint64_t value = stamp(m, i);
+	struct ibv_sge sge = { (uintptr_t)from, sizeof(value), m->mr[i]->lkey };
+	struct ibv_send_wr wr = { .wr_id = (uint64_t)i,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = { m->peer[i].addr + PART / 2, m->peer[i].rkey } },
+			   *bad;
+
+	memcpy(from, &value, sizeof(value));
+	must_zero(ibv_post_send(m->conn->qp, &wr, &bad), "ibv_post_send");
+}
+
+/* Every region is sent from, and every one of the peer's written to. */
+static void many_pass(struct many *m)
+{
+	int sent = 0, done = 0, i;
+	struct ibv_wc wc;
+	uint64_t value;
+
+	swap(m->own, m->peer, (size_t)m->n * sizeof(*m->own));
+	m->pass++;
+	while (done < m->n) {
+		while (sent < m->n && sent - done < WINDOW)
+			many_write(m, sent++);
+		if (conn_poll(m->conn, &wc))
+			say("FAILED status %d of region %d", wc.status, (int)wc.wr_id);
+		must(wc.status == IBV_WC_SUCCESS, "a good completion");
+		must(wc.wr_id == (uint64_t)done++, "send completions in order");
+	}
+	meet();
+	for (i = 0; i < m->n; i++) {
+		memcpy(&value, (void *)(uintptr_t)(m->own[i].addr + PART / 2), sizeof(value));
+		must(value == stamp(m, i), "what the peer wrote to this region");
+	}
+	meet();
+}
+
+static int many_any(struct many *m)
+{
+	m->seed = m->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (int)((m->seed >> 33) % (uint64_t)m->n);
+}
+
+/* The same address again and again, so that keys come back too; and others' turns between. */
+static void many_again(struct many *m)
+{
+	int times = m->n / 16, a, b;
+
+	while (times--) {
+		a = many_any(m);
+		b = many_any(m);
+		must_zero(ibv_dereg_mr(m->mr[a]), "ibv_dereg_mr");
+		if (a != b) {
+			must_zero(ibv_dereg_mr(m->mr[b]), "ibv_dereg_mr");
+			many_register(m, b);
+		}
+		many_register(m, a);
+	}
+}
+
+/* To other memory by ibv_rereg_mr: what was there before must not change any more. */
+static void many_elsewhere(struct many *m)
+{
+	int i, step = m->n / 64;
+	uint8_t *at;
+
+	for (i = 0; i < m->n; i += step) {
+		at = m->own[i].addr == (uintptr_t)m->mem + (size_t)i * PART
+			     ? m->spare + (size_t)i * PART
+			     : m->mem + (size_t)i * PART;
+		must_zero(
+			ibv_rereg_mr(m->mr[i], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, at, PART, 0),
+			"ibv_rereg_mr");
+		m->own[i] = (struct place){ (uintptr_t)at, m->mr[i]->rkey, 0 };
+	}
+}
+
+void run_regions(void)
+{
+	struct many m;
+	struct nic nic;
+	struct conn c;
+	int round;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_set_own(&c);
+	swap(&c.own, &c.peer, sizeof(c.own));
+	conn_to_init(&c);
+	conn_to_rts_alone(&c);
+	meet();
+	many_make(&m, &nic, &c);
+	say("CONNECTED");
+	many_pass(&m);
+	for (round = 0; round < opt.rounds; round++) {
+		say("ROUND %d", round);
+		hear("go");
+		many_pass(&m);
+		many_again(&m);
+		many_pass(&m);
+		if (!opt.no_rereg)
+			many_elsewhere(&m);
+		many_pass(&m);
+	}
+	many_free(&m);
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- all of the address space --------------------------------------------------------------- */
+
+/* On demand, as ibv_reg_mr(3) has it: the connection's own memory is in it, and all else. */
+void run_implicit(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	must_zero(ibv_dereg_mr(c.mr), "ibv_dereg_mr");
+	c.mr = ibv_reg_mr(nic.pd, NULL, SIZE_MAX, REMOTE | IBV_ACCESS_ON_DEMAND);
+	must(c.mr, "ibv_reg_mr of all memory, on demand");
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 500);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- more than there is --------------------------------------------------------------------- */
+
+static const size_t huge = (size_t)64 << 30;
+
+static long resident_kb(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	long size, resident;
+
+	must(f && fscanf(f, "%ld %ld", &size, &resident) == 2, "/proc/self/statm");
+	fclose(f);
+	return resident * 4;
+}
+
+static struct ibv_mr *huge_register(struct nic *nic)
+{
+	void *mem = mmap(NULL, huge, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ibv_mr *mr;
+
+	must(mem != MAP_FAILED, "mmap of 64 GiB");
+	mr = ibv_reg_mr(nic->pd, mem, huge, REMOTE);
+	must(mr, "ibv_reg_mr of 64 GiB");
+	return mr;
+}
+
+static void huge_free(struct ibv_mr *mr)
+{
+	void *mem = mr->addr;
+
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr of 64 GiB");
+	must_zero(munmap(mem, huge), "munmap");
+}
+
+/* One word to the peer's last page, and to each GiB before. */
+static void huge_write(struct conn *c, struct ibv_mr *mr, uint64_t value)
+{
+	struct place own = { (uintptr_t)mr->addr, mr->rkey, 0 }, peer;
+	struct ibv_wc wc;
+	uint64_t at, got;
+
+	swap(&own, &peer, sizeof(own));
+	memcpy(c->mem, &value, sizeof(value));
+	for (at = PART; at <= huge; at += (size_t)1 << 30) {
+		struct ibv_sge sge = { (uintptr_t)c->mem, sizeof(value), c->mr->lkey };
+		struct ibv_send_wr wr = { .sg_list = &sge,
+					  .num_sge = 1,
+					  .opcode = IBV_WR_RDMA_WRITE,
+					  .wr.rdma = { peer.addr + huge - at, peer.rkey } },
+				   *bad;
+
+		must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+		must(!conn_poll(c, &wc), "a good completion");
+	}
+	meet();
+	for (at = PART; at <= huge; at += (size_t)1 << 30) {
+		memcpy(&got, (uint8_t *)mr->addr + huge - at, sizeof(got));
+		must(got == value, "what the peer wrote to a far page");
+	}
+	meet();
+}
+
+void run_huge(void)
+{
+	struct ibv_mr *first, *second;
+	struct nic nic;
+	struct conn c;
+	long before;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_set_own(&c);
+	swap(&c.own, &c.peer, sizeof(c.own));
+	conn_to_init(&c);
+	conn_to_rts_alone(&c);
+	meet();
+	say("CONNECTED");
+	hear("register");
+	before = resident_kb();
+	first = huge_register(&nic);
+	say("REGISTERED");
+	hear("write");
+	await_shadow(first->addr, huge);
+	huge_write(&c, first, 1);
+	hear("go");
+	huge_write(&c, first, 2);
+	say("RESIDENT %ld MiB more", (resident_kb() - before) >> 10);
+	hear("more");
+	second = huge_register(&nic);
+	say("MORE");
+	hear("write");
+	huge_write(&c, second, 3);
+	conn_free(&c);
+	huge_free(second);
+	huge_free(first);
+	nic_close(&nic);
+}
