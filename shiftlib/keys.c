@@ -278,6 +278,7 @@ void sh_key_remove(struct sh_mr *mr, uint8_t path)
 	if (keys_reserve(sh.keys.n + 1))
 		return;
 	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
+	sh.keys.removed = sh_keys_last();
 	keys_tell();
 }
 
@@ -299,6 +300,8 @@ static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
 {
 	uint32_t i;
 
+	if (peer->keys_acked >= sh.keys.removed)
+		return false; /* what it has not heard of is new */
 	if (peer->keys_acked < sh.keys.before)
 		return true;
 	for (i = peer->keys_acked - sh.keys.before; i < sh.keys.n; i++)

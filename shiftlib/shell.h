@@ -545,8 +545,9 @@ struct sh_shell {
 	struct { /* journal of memory keys: what every peer must know */
 		struct sh_wire_key *entries;
 		uint32_t n, capacity;
-		uint32_t before; /* entry i has sequence number before + i + 1 */
-		uint32_t live;	 /* keys that are valid now */
+		uint32_t before;  /* entry i has sequence number before + i + 1 */
+		uint32_t live;	  /* keys that are valid now */
+		uint32_t removed; /* number of the last entry that takes a key away */
 	} keys;
 
 	struct kv *kv;
