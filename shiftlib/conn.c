@@ -226,6 +226,17 @@ static const char *conn_reason_text(const struct sh_qp *qp, enum sc_reason reaso
 	return reason ? sc_reason_text(reason) : "preparing";
 }
 
+static const char *conn_no_path(const struct sh_qp *qp)
+{
+	const char *why = NULL;
+	uint32_t k;
+
+	for (k = 0; k < qp->ctx->n_paths && !why; k++)
+		if (k != qp->active->path)
+			why = sh_gid_missing(qp->own_gid_kind, &qp->ctx->path[k]->address);
+	return why ? why : "no path to its peer over another NIC answers";
+}
+
 /* Nothing happens that would be told while no other path answers, so it is found when asked for. */
 const char *sh_conn_why(const struct sh_qp *qp)
 {
@@ -235,7 +246,7 @@ const char *sh_conn_why(const struct sh_qp *qp)
 	if (qp->level != SH_DRIVEN || !qp->conn_id || !c->peer.introduced ||
 	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
 		return qp->why;
-	return "no path to its peer over another NIC answers";
+	return conn_no_path(qp);
 }
 
 static void conn_report(struct sh_qp *qp, enum sc_reason reason)

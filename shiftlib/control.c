@@ -80,14 +80,14 @@ static void control_log_failure(const struct sh_control *control, const char *st
 enum gid_type { GID_TYPE_UNKNOWN, GID_TYPE_ROCE_V1, GID_TYPE_ROCE_V2 };
 
 /* The kernel's own words; libibverbs has no call for the type that all its versions share. */
-static enum gid_type gid_type_read(const struct sh_control *control, int index)
+static enum gid_type gid_type_read(const struct ibv_context *context, uint8_t port, int index)
 {
 	char path[512], text[32] = "";
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/types/%d",
-		 control->context->device->ibdev_path, control->port, index);
+	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/types/%d", context->device->ibdev_path,
+		 port, index);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return GID_TYPE_UNKNOWN;
@@ -108,6 +108,40 @@ static bool gid_is_ipv4(const union ibv_gid *gid)
 static bool gid_is_link_local(const union ibv_gid *gid)
 {
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+static uint8_t gid_kind_of(enum gid_type type, const union ibv_gid *gid)
+{
+	switch (type) {
+	case GID_TYPE_ROCE_V2: return gid_is_ipv4(gid) ? SH_GID_V2_IPV4 : SH_GID_V2_IPV6;
+	case GID_TYPE_ROCE_V1: return gid_is_ipv4(gid) ? SH_GID_V1_IPV4 : SH_GID_V1_IPV6;
+	case GID_TYPE_UNKNOWN: break;
+	}
+	return 0;
+}
+
+uint8_t sh_gid_kind(const struct ibv_context *context, uint8_t port, int index,
+		    const union ibv_gid *gid)
+{
+	return gid_kind_of(gid_type_read(context, port, index), gid);
+}
+
+const char *sh_gid_missing(uint8_t kind, const struct sh_address *address)
+{
+	if (!kind || !address->gid_kinds || address->gid_kinds & kind)
+		return NULL;
+	switch ((enum sh_gid_kind)kind) {
+	case SH_GID_V1_IPV4:
+		return "no GID of type RoCE v1 with an IPv4 address on the NIC of the standby";
+	case SH_GID_V1_IPV6:
+		return "no GID of type RoCE v1 with an IPv6 address on the NIC of the standby";
+	case SH_GID_V2_IPV4:
+		return "no GID of type RoCE v2 with an IPv4 address on the NIC of the standby";
+	case SH_GID_V2_IPV6:
+		return "no GID of type RoCE v2 with an IPv6 address on the NIC of the standby";
+	case SH_GID_ALL: break;
+	}
+	return NULL;
 }
 
 #define GID_RANK_BEST 5
@@ -136,12 +170,17 @@ static int gid_choose(const struct sh_control *control, int table_length,
 {
 	union ibv_gid gid, best_gid = { 0 };
 	int index, rank, best = 0, best_index = 0;
+	enum gid_type type;
 
-	for (index = 0; index < table_length && index <= UINT8_MAX && best < GID_RANK_BEST;
-	     index++) {
+	for (index = 0; index < table_length && index <= UINT8_MAX; index++) {
+		if (best == GID_RANK_BEST && address->gid_kinds == SH_GID_ALL)
+			break;
 		if (control->real->query_gid(control->context, control->port, index, &gid))
 			continue;
-		rank = gid_rank(gid_type_read(control, index), &gid);
+		type = gid_type_read(control->context, control->port, index);
+		rank = gid_rank(type, &gid);
+		if (rank)
+			address->gid_kinds |= gid_kind_of(type, &gid);
 		if (rank > 1 && before && !memcmp(&gid, before, sizeof(gid)))
 			rank = GID_RANK_BEST;
 		else if (rank == GID_RANK_BEST && before)
@@ -151,6 +190,7 @@ static int gid_choose(const struct sh_control *control, int table_length,
 		best = rank;
 		best_index = index;
 		best_gid = gid;
+		address->gid_kind = gid_kind_of(type, &gid);
 	}
 	if (!best)
 		return -EADDRNOTAVAIL;

@@ -32,12 +32,17 @@ static bool intro_gid_known(struct sh_qp *qp)
 	uint8_t index = qp->attr.ah_attr.grh.sgid_index;
 	const uint8_t *gid = NULL;
 
-	if (!qp->attr.ah_attr.is_global || qp->own_gid_valid || qp->intro.gid_unknown)
+	if (!qp->attr.ah_attr.is_global)
 		return true;
-	if (index == nic->address.gid_index)
+	if (index == nic->address.gid_index) {
 		gid = nic->address.gid;
-	else if (nic->gid.valid && nic->gid.index == index)
+		qp->own_gid_kind = nic->address.gid_kind;
+	} else if (nic->gid.valid && nic->gid.index == index) {
 		gid = nic->gid.gid;
+		qp->own_gid_kind = nic->gid.kind;
+	}
+	if (qp->intro.gid_unknown || (qp->own_gid_valid && (gid || qp->own_gid_kind)))
+		return true;
 	if (gid) {
 		memcpy(qp->own_gid, gid, sizeof(qp->own_gid));
 		qp->own_gid_valid = true;

@@ -320,6 +320,7 @@ struct gid_job {
 	uint32_t conn_id, nonce;
 	uint8_t index;
 	union ibv_gid gid;
+	uint8_t kind;
 	bool known;
 };
 
@@ -330,6 +331,8 @@ static void gid_run(struct sh_job *job)
 	sh.real->thread_inside();
 	task->known = task->nic->ctx &&
 		      !sh.real->query_gid(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
+	if (task->known)
+		task->kind = sh_gid_kind(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
 }
 
 static void gid_done(struct sh_job *job)
@@ -342,6 +345,7 @@ static void gid_done(struct sh_job *job)
 	if (task->known) {
 		nic->gid.valid = true;
 		nic->gid.index = task->index;
+		nic->gid.kind = task->kind;
 		memcpy(nic->gid.gid, task->gid.raw, sizeof(nic->gid.gid));
 	}
 	qp = task->conn_id < sh.n_conns ? sh.conns[task->conn_id] : NULL;

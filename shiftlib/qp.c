@@ -545,6 +545,7 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (!(mask & IBV_QP_AV) || ret)
 		return ret;
 	qp->own_gid_valid = ask;
+	qp->own_gid_kind = 0;
 	if (ask)
 		memcpy(qp->own_gid, gid.raw, sizeof(qp->own_gid));
 	return ret;

@@ -89,6 +89,7 @@ struct sh_nic {
 		bool valid;
 		uint8_t index;
 		uint8_t gid[16];
+		uint8_t kind; /* enum sh_gid_kind; 0: not known */
 	} gid;
 
 	bool port_down;
@@ -420,6 +421,7 @@ struct sh_qp {
 	bool stepping;
 	uint8_t own_gid[16]; /* that the application connected from */
 	bool own_gid_valid;
+	uint8_t own_gid_kind;	      /* enum sh_gid_kind; 0: not known */
 	struct sh_peer *_Atomic peer; /* read on the data path too, without the lock */
 	/* By path, both written before peer: the peer's NIC, and the control path to it. */
 	uint8_t peer_nics[SC_MAX_PATHS];

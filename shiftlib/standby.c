@@ -18,6 +18,7 @@ struct standby_job {
 	struct ibv_qp *real;
 	struct sc_address address; /* make: ours; connect: the peer's */
 	struct ibv_qp_attr attr;   /* the application's, captured */
+	uint8_t gid_kind;	   /* of its own queue pair */
 	struct sc_address local;
 	bool rts;	 /* connect: the application is in RTS */
 	const char *why; /* NULL: it worked */
@@ -54,6 +55,7 @@ static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app)
 static const char *standby_make(struct standby_job *task)
 {
 	struct sh_qp *qp = task->qp;
+	const char *why;
 
 	task->incarnation = task->nic->incarnation;
 	if (sh_yields(task->nic))
@@ -64,6 +66,9 @@ static const char *standby_make(struct standby_job *task)
 		return qp->pd->why;
 	if (task->nic->address.mtu < task->attr.path_mtu)
 		return "its path MTU is larger than that of the NIC of the standby";
+	why = sh_gid_missing(task->gid_kind, &task->nic->address);
+	if (why)
+		return why;
 	if (!sh_pd_shadowed(qp->pd, task->path))
 		return "its memory could not be registered on the NIC of the standby";
 	if (sh_cq_shadow_make(qp->scq, task->path) || sh_cq_shadow_make(qp->rcq, task->path))
@@ -320,6 +325,7 @@ static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
 	task->job = (struct sh_job){ .fn = run, .done = done };
 	task->qp = qp;
 	task->attr = qp->attr;
+	task->gid_kind = qp->own_gid_kind;
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(task->nic->worker, &task->job))
 		return;

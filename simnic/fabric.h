@@ -295,6 +295,11 @@ int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type); /* -ENOEN
  * GID_CHANGE. -EOPNOTSUPP: InfiniBand; -EINVAL: no such index.
  */
 int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index);
+/*
+ * GIDs of these types only, of an IPv4 or an IPv6 address. Raises GID_CHANGE; for NICs that nothing is
+ * connected over. -EOPNOTSUPP: InfiniBand.
+ */
+int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6);
 /* The interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above. */
 int sn_nic_set_netdev(struct sn_fabric *fabric, struct sn_nic *nic, const char *name);
 

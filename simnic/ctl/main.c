@@ -22,6 +22,7 @@ static const char help[] =
 	"  reprobe NIC [--after SEC] [--at-message N]\n"
 	"                                    well again as another device: new keys and QPNs\n"
 	"  netdev NIC INTERFACE|none         its network interface\n"
+	"  gids NIC v1|v2|both [ipv4|ipv6]   which RoCE GIDs its port has\n"
 	"  move-gid NIC INDEX                its RoCE v2 GID gets another index\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
@@ -129,21 +130,14 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "create", ctl_create },
-		{ "destroy", ctl_destroy },
-		{ "run", ctl_run },
-		{ "fault", ctl_fault },
-		{ "heal", ctl_heal },
-		{ "cost", ctl_cost },
-		{ "limit", ctl_limit },
-		{ "status", ctl_status },
-		{ "script", ctl_script },
-		{ "release", ctl_release },
-		{ "reprobe", ctl_reprobe },
-		{ "netdev", ctl_netdev },
-		{ "mtu", ctl_mtu },
-		{ "move-gid", ctl_move_gid },
-		{ "posted-writes", ctl_posted_writes },
+		{ "create", ctl_create },     { "destroy", ctl_destroy },
+		{ "run", ctl_run },	      { "fault", ctl_fault },
+		{ "heal", ctl_heal },	      { "cost", ctl_cost },
+		{ "limit", ctl_limit },	      { "status", ctl_status },
+		{ "script", ctl_script },     { "release", ctl_release },
+		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
+		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
+		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
 	};
 
 	if (argc < 2)

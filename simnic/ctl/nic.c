@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, limit, mtu, netdev, move-gid: what one NIC is like */
+/* simnicctl cost, limit, mtu, netdev, gids, move-gid: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,6 +113,24 @@ int ctl_netdev(int argc, char **argv)
 	if (argc != 3)
 		return ctl_usage("netdev wants TARGET INTERFACE (none: no interface)");
 	return ctl_nic(argv[1], &nic) ? ctl_netdev_set(&nic, argv[2]) : CTL_FAILED;
+}
+
+int ctl_gids(int argc, char **argv)
+{
+	bool ipv6 = argc == 4 && !strcmp(argv[3], "ipv6"), v1, v2;
+	struct ctl_nic nic;
+
+	if ((argc != 3 && argc != 4) || (argc == 4 && !ipv6 && strcmp(argv[3], "ipv4")))
+		return ctl_usage("gids wants NIC v1|v2|both [ipv4|ipv6]");
+	v1 = !strcmp(argv[2], "v1") || !strcmp(argv[2], "both");
+	v2 = !strcmp(argv[2], "v2") || !strcmp(argv[2], "both");
+	if (!v1 && !v2)
+		return ctl_usage("a port has GIDs of type v1, v2 or both, not '%s'", argv[2]);
+	if (!ctl_nic(argv[1], &nic))
+		return CTL_FAILED;
+	if (sn_nic_set_gids(nic.fabric, nic.nic, v1, v2, ipv6))
+		return ctl_fail("only a fabric with --link-layer eth has RoCE GIDs");
+	return CTL_OK;
 }
 
 int ctl_move_gid(int argc, char **argv)

@@ -42,6 +42,7 @@ int ctl_posted_writes(int argc, char **argv);
 int ctl_limit(int argc, char **argv);
 int ctl_mtu(int argc, char **argv);
 int ctl_netdev(int argc, char **argv);
+int ctl_gids(int argc, char **argv);
 int ctl_move_gid(int argc, char **argv);
 int ctl_status(int argc, char **argv);
 

@@ -13,13 +13,6 @@
 #include "simnic/fabric.h"
 #include "simnic/fabric/internal.h"
 
-static void gid_ipv4(uint8_t gid[16], uint32_t rail, uint32_t host)
-{
-	const uint8_t bytes[16] = { [10] = 0xff, 0xff, 10, rail, 0, host + 1 };
-
-	memcpy(gid, bytes, 16);
-}
-
 /* A subnet per rail, as OpenSM is set up on multi-rail clusters; rail 0 has the default prefix. */
 static void gid_ib(uint8_t gid[16], uint32_t rail, uint64_t guid)
 {
@@ -32,7 +25,7 @@ static void gid_ib(uint8_t gid[16], uint32_t rail, uint64_t guid)
 
 static void nic_init_eth(struct sn_nic *nic)
 {
-	gid_ipv4(nic->gid, nic->rail, nic->host);
+	sn_nic_gid(nic, false);
 	atomic_init(&nic->gid_type[0], SN_GID_ROCE_V2);
 	atomic_init(&nic->gid_type[1], SN_GID_ROCE_V1);
 	/* A name that no real interface has: who asks the kernel about it learns nothing wrong. */

@@ -19,6 +19,7 @@ void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
 void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic);
 
 /* nic.c */
+void sn_nic_gid(struct sn_nic *nic, bool ipv6); /* its address, of Ethernet */
 void sn_nic_begin(struct sn_nic *nic);
 void sn_nic_incarnate(struct sn_nic *nic); /* keys and QPNs of its next life */
 

@@ -36,6 +36,27 @@ int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type)
 	return -ENOENT;
 }
 
+/* 10.rail.0.host+1, or fd00:: in front of that. */
+void sn_nic_gid(struct sn_nic *nic, bool ipv6)
+{
+	uint8_t address[4] = { 10, nic->rail, 0, nic->host + 1 };
+
+	memset(nic->gid, 0, sizeof(nic->gid));
+	if (ipv6)
+		nic->gid[0] = 0xfd;
+	else
+		memset(nic->gid + 10, 0xff, 2);
+	memcpy(nic->gid + 12, address, sizeof(address));
+}
+
+static void gids_changed(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	sn_sysfs_gids_refresh(fabric, nic);
+	atomic_fetch_add(&nic->gid_gen, 1);
+	atomic_fetch_add(&nic->event_gen, 1);
+	sn_proc_wake_all(fabric);
+}
+
 int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index)
 {
 	int from = sn_nic_gid_index(nic, SN_GID_ROCE_V2);
@@ -49,10 +70,22 @@ int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index
 	there = atomic_exchange(&nic->gid_type[index], SN_GID_ROCE_V2);
 	if ((uint32_t)from != index)
 		atomic_store(&nic->gid_type[from], there);
-	sn_sysfs_gids_refresh(fabric, nic);
-	atomic_fetch_add(&nic->gid_gen, 1);
-	atomic_fetch_add(&nic->event_gen, 1);
-	sn_proc_wake_all(fabric);
+	gids_changed(fabric, nic);
+	return 0;
+}
+
+int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6)
+{
+	if (nic->link_layer != SN_LINK_ETH)
+		return -EOPNOTSUPP;
+	sn_nic_gid(nic, ipv6);
+	for (int i = 0; i < SN_MAX_GIDS; i++)
+		atomic_store(&nic->gid_type[i], SN_GID_NONE);
+	if (v2)
+		atomic_store(&nic->gid_type[0], SN_GID_ROCE_V2);
+	if (v1)
+		atomic_store(&nic->gid_type[v2], SN_GID_ROCE_V1);
+	gids_changed(fabric, nic);
 	return 0;
 }
 

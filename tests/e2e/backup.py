@@ -172,6 +172,25 @@ def memory(lab):
             "memory could not be registered on the NIC of the standby")
 
 
+def gid_type(lab):
+    """The programs connect by RoCE v2, which is routed; this NIC can only do what is not."""
+    refused(lab, ("gids", "h0/mlx5_1", "v1"), "no GID of type RoCE v2 with an IPv4 address")
+
+
+def gid_type_1(lab):
+    refused(lab, ("gids", "h0/mlx5_1", "v2"), "no GID of type RoCE v1 with an IPv4 address", ["-x", 1])
+
+
+def gid_family(lab):
+    """Its interface has no IPv4 address."""
+    refused(lab, ("gids", "h0/mlx5_1", "both", "ipv6"), "no GID of type RoCE v2 with an IPv4 address")
+
+
+def gid_there(lab):
+    """Programs that connect by RoCE v1, and NICs that have both."""
+    Pair(lab, traffic=True, options=["-x", 1]).protected()
+
+
 def lesser_but_enough(lab):
     """Another generation with smaller rings, and no larger than what is asked for: it serves."""
     for host in ("h0", "h1"):
@@ -186,7 +205,8 @@ def lesser_but_enough(lab):
 
 
 CASES = {f.__name__: f for f in (cards, cut_at_first, cut_when_idle, default_cut_when_idle,
-                                 stopped_when_idle, rings, rings_not_even_ours, mtu, memory, lesser_but_enough)}
+                                 stopped_when_idle, rings, rings_not_even_ours, mtu, memory,
+                                 gid_type, gid_type_1, gid_family, gid_there, lesser_but_enough)}
 LAYOUTS = {"cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
 
 
