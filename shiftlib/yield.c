@@ -163,10 +163,11 @@ static uint32_t yield_pd(struct sh_ctx *ctx, uint8_t path, uint32_t turn)
 	struct sh_pd *pd;
 
 	list_for_each (&ctx->pds, pd, struct sh_pd, link) {
-		if (pd->shadow[path].yield_turn == turn || yield_pd_needed(pd, path))
+		if (pd->shadow[path].yield_turn == turn)
 			continue;
-		pd->shadow[path].yield_turn = turn;
-		return 1 + sh_pd_yield(pd, path);
+		pd->shadow[path].yield_turn = turn; /* looked at once */
+		if (!yield_pd_needed(pd, path))
+			return 1 + sh_pd_yield(pd, path);
 	}
 	return 0;
 }
