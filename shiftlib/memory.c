@@ -229,12 +229,14 @@ static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32
 	if (!n)
 		return;
 	sh_job_begin(&mr->busy); /* keeps it in its list */
+	sh_job_begin(&sh.deregs);
 	pthread_mutex_unlock(&sh.lock);
 	for (i = 0; i < n; i++)
 		sh.real->dereg_mr(taken[i].mr);
 	pthread_mutex_lock(&sh.lock);
 	for (i = 0; i < n; i++)
 		sh_nic_release(taken[i].nic, taken[i].incarnation);
+	sh_job_end(&sh.deregs);
 	sh_job_end(&mr->busy);
 }
 
@@ -571,6 +573,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	n = mr_take_shadows(mr, taken);
 	list_del(&mr->link);
 	mr_free(mr);
+	sh_job_begin(&sh.deregs);
 	for (i = 0; i < n; i++) {
 		tasks[i].taken = taken[i];
 		dereg_submit(&tasks[i], &waiting);
@@ -579,6 +582,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	ret = sh.real->dereg_mr(real);
 	pthread_mutex_lock(&sh.lock);
 	sh_wait_idle(&waiting);
+	sh_job_end(&sh.deregs);
 	return ret;
 }
 

@@ -538,6 +538,7 @@ struct sh_shell {
 	uint32_t outs_held;    /* somebody goes over many connections */
 	uint64_t audit_at;     /* next look whether somebody forgot to touch */
 	uint32_t n_moves, n_ended;
+	struct sh_busy deregs; /* shadows of regions that are being deregistered */
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
 	struct sh_table by_parent;			    /* parent domain -> struct sh_parent */
 	struct sh_table by_instance;			    /* number of an instance -> peer */

@@ -250,44 +250,57 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 	return NULL;
 }
 
-/* What was given back; waits, but not for a NIC that does nothing. */
-static uint32_t yield_end(struct yield_job *task, const struct timespec *until)
+/* Waits, but not for a NIC that does nothing. False: it has not done it. */
+static bool yield_end(struct yield_job *task, const struct timespec *until)
 {
 	int ret = 0;
-	uint32_t n;
 
-	if (!task)
-		return 0;
 	while (!task->done && !ret)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
-	n = task->done ? task->n : 0;
-	if (n)
+	if (!task->done) {
+		task->left = true;
+		return false;
+	}
+	if (task->n)
 		sh_log(SH_LOG_WARN,
 		       "%s: the job's own objects or memory found no place: %u of its shadows "
 		       "there were given back, and for %llu ms none is made",
-		       task->nic->name, n,
+		       task->nic->name, task->n,
 		       (unsigned long long)(task->nic->yield.interval / SH_NS_PER_MS));
-	if (task->done)
-		free(task);
-	else
-		task->left = true;
-	return n;
+	free(task);
+	return true;
 }
 
+/* What other threads deregister just now counts until they have done it. */
+static void yield_wait_deregs(const struct timespec *until)
+{
+	int ret = 0;
+
+	while (sh.deregs.jobs && !ret)
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+}
+
+/* False: nothing can have changed. */
 static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 {
+	bool deregs = step != SH_YIELD_SOME && sh.deregs.jobs, any = deregs;
 	struct yield_job *tasks[SH_MAX_NICS];
-	uint32_t n = 0, given = 0, i;
 	struct timespec until;
+	uint32_t n = 0, i;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += YIELD_WAIT_S;
-	for (i = 0; i < sh.n_nics; i++)
-		if (step == SH_YIELD_ALL || &sh.nics[i] == own)
-			tasks[n++] = yield_begin(&sh.nics[i], step != SH_YIELD_SOME);
+	for (i = 0; i < sh.n_nics; i++) {
+		if (step != SH_YIELD_ALL && &sh.nics[i] != own)
+			continue;
+		tasks[n] = yield_begin(&sh.nics[i], step != SH_YIELD_SOME);
+		n += tasks[n] != NULL;
+	}
 	for (i = 0; i < n; i++)
-		given += yield_end(tasks[i], &until);
-	return given;
+		any |= yield_end(tasks[i], &until);
+	if (deregs)
+		yield_wait_deregs(&until);
+	return any;
 }
 
 static bool yield_helps(int error)

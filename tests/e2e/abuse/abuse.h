@@ -104,6 +104,7 @@ void run_limits(void);
 void run_regions(void);
 void run_implicit(void);
 void run_huge(void);
+void run_squeeze(void);
 void run_destroy(void);
 void run_late_mr(void);
 void run_bad_key(void);

@@ -44,6 +44,7 @@ static const struct {
 	{ "regions", run_regions },
 	{ "implicit", run_implicit },
 	{ "huge", run_huge },
+	{ "squeeze", run_squeeze },
 	{ "bad-key", run_bad_key },
 	{ "windows", run_windows },
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
 	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
@@ -222,6 +223,55 @@ void run_implicit(void)
 	conn_connect(&c);
 	say("CONNECTED");
 	hear("go");
+	conn_talk(&c, 500);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- not enough for shadows ----------------------------------------------------------------- */
+
+enum { SQUEEZE = 3 << 20, SQUEEZES = 1500, SQUEEZERS = 2 };
+
+/* There is room for what is registered here, always, and not for the shadows of all of it. */
+static void *squeeze(void *arg)
+{
+	const size_t n = SQUEEZE / PART;
+	uint8_t *mem = pages((int)n);
+	struct nic *nic = arg;
+	struct ibv_mr *mr;
+
+	for (int i = 0; i < SQUEEZES; i++) {
+		mr = ibv_reg_mr(nic->pd, mem, SQUEEZE, IBV_ACCESS_LOCAL_WRITE);
+		must(mr, "ibv_reg_mr of what fits");
+		if (i % 4 == 0)
+			usleep(1000);
+		must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+		must(!reachable(mem, SQUEEZE), "memory that no NIC can write to any more");
+	}
+	munmap(mem, SQUEEZE);
+	return NULL;
+}
+
+void run_squeeze(void)
+{
+	pthread_t thread[SQUEEZERS];
+	struct nic nic;
+	struct conn c;
+	int i;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	for (i = 0; i < SQUEEZERS; i++)
+		must_zero(pthread_create(&thread[i], NULL, squeeze, &nic), "a thread");
+	conn_talk(&c, 500);
+	for (i = 0; i < SQUEEZERS; i++)
+		must_zero(pthread_join(thread[i], NULL), "pthread_join");
+	say("SQUEEZED");
+	hear("talk");
 	conn_talk(&c, 500);
 	meet();
 	conn_free(&c);

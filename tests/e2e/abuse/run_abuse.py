@@ -298,6 +298,25 @@ def regions(lab, args):
     pair.moved()
 
 
+def squeeze(lab, args):
+    """Threads register what just fits, while shadows of it come and go; then all is as before."""
+    pair = yield Pair(lab, args, "squeeze", memlock_mb=14, yield_ms=100)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    pair.say("go")
+    pair.said("SQUEEZED")
+    for p in pair.ends:
+        if "were given back" not in lab.shift_log(p):
+            raise Failed(f"{p.name} has given nothing back")
+    for host in ("h0", "h1"):
+        wait_for("protection on " + host, lambda h=host: all(
+            q["level"] == "protected" for q in lab.connections(h)), pair.limit)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("talk")
+    pair.done()
+    pair.moved()
+
+
 def sparse(lab, args, memlock_mb=None):
     """64 GiB that nobody has touched: registering them waits for no other NIC, and touches nothing."""
     pair = yield Pair(lab, args, "huge", memlock_mb=memlock_mb, yield_ms=600000)
@@ -620,7 +639,7 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, sparse, sparse_limit, dmabuf, teardown,
+         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
