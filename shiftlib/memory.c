@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include "shiftlib/shell.h"
 
+#define DEREG_QUICK_NS (20 * SH_NS_PER_US)
+
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define MADE_UP_ACCESS                                                                             \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -525,10 +527,27 @@ struct dereg_job {
 	struct taken_mr taken;
 };
 
+static void dereg_shadow(const struct taken_mr *taken)
+{
+	uint64_t begun = sh_now_ns(), before = atomic_load(&taken->nic->dereg_ns), took;
+
+	sh.real->dereg_mr(taken->mr);
+	took = sh_now_ns() - begun;
+	atomic_store(&taken->nic->dereg_ns, before ? (7 * before + took) / 8 : took);
+}
+
 static void dereg_run(struct sh_job *job)
 {
 	sh.real->thread_inside();
-	sh.real->dereg_mr(((struct dereg_job *)job)->taken.mr);
+	dereg_shadow(&((struct dereg_job *)job)->taken);
+}
+
+/* To wake the worker and wait for it would take longer. */
+static bool dereg_quick(const struct sh_nic *nic)
+{
+	uint64_t ns = atomic_load(&nic->dereg_ns);
+
+	return ns && ns < DEREG_QUICK_NS;
 }
 
 static void dereg_done(struct sh_job *job)
@@ -543,7 +562,8 @@ static void dereg_done(struct sh_job *job)
 	pthread_mutex_unlock(&sh.lock);
 }
 
-/* Lock held, given up where the NIC's worker is busy, or takes no more work: not in line behind it. */
+/* Lock held, given up where the NIC is quick, or its worker busy, or takes no more work: not in line
+ * behind it. */
 static void dereg_submit(struct dereg_job *task, struct sh_busy *waiting)
 {
 	struct sh_worker *worker = task->taken.nic->worker;
@@ -551,10 +571,11 @@ static void dereg_submit(struct dereg_job *task, struct sh_busy *waiting)
 	task->job = (struct sh_job){ .fn = dereg_run, .done = dereg_done, .urgent = true };
 	task->waiting = waiting;
 	sh_job_begin(waiting);
-	if (!sh_worker_busy_since_ns(worker) && !sh_worker_submit(worker, &task->job))
+	if (!dereg_quick(task->taken.nic) && !sh_worker_busy_since_ns(worker) &&
+	    !sh_worker_submit(worker, &task->job))
 		return;
 	pthread_mutex_unlock(&sh.lock);
-	dereg_run(&task->job);
+	dereg_shadow(&task->taken);
 	dereg_done(&task->job);
 	pthread_mutex_lock(&sh.lock);
 }

@@ -107,6 +107,7 @@ struct sh_nic {
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
+	_Atomic uint64_t dereg_ns; /* that a region takes to go, lately; 0: not known */
 	struct { /* shadows there have made place for the application's own: see yield.c */
 		_Atomic uint64_t until; /* none is made before; 0: they may */
 		_Atomic bool all;	/* not only queue pairs */

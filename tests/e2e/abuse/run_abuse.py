@@ -388,7 +388,7 @@ def limits(lab, args):
     on_nic = {"qps": 1, "cqs": 2, "srqs": 0, "pds": 1, "mrs": 1}    # SHIFT's control channel
     on_nic["cqs"] += 1      # and the program's own
     on_nic["pds"] += 1
-    pair = yield Pair(lab, args, "limits", yield_ms=300)
+    pair = yield Pair(lab, args, "limits", yield_ms=100)
     pair.said("CONNECTED")
 
     def levels(host, level, why=""):
