@@ -670,9 +670,10 @@ uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
 
 /* yield.c: shadows make place where the application's own call finds none */
 enum sh_yield_step {
-	SH_YIELD_SOME, /* a few queue pairs on the NIC of the call */
-	SH_YIELD_NIC,  /* all that is idle there */
-	SH_YIELD_ALL,  /* on every NIC: locked memory counts for the process */
+	SH_YIELD_SOME,	/* a few queue pairs on the NIC of the call */
+	SH_YIELD_NIC,	/* all that is idle there */
+	SH_YIELD_ALL,	/* on every NIC: locked memory counts for the process */
+	SH_YIELD_AGAIN, /* the same: something may have come back meanwhile */
 	SH_YIELD_NO_MORE,
 };
 struct sh_yield {

@@ -44,6 +44,11 @@ void sh_yield_end(struct sh_nic *nic)
 	atomic_store_explicit(&nic->yield.until, 0, memory_order_relaxed);
 }
 
+static void yield_pause_from(struct sh_nic *nic, uint64_t now)
+{
+	atomic_store_explicit(&nic->yield.until, now + nic->yield.interval, memory_order_relaxed);
+}
+
 /* Twice as long as the last one, if that has hardly ended. */
 static void yield_pause(struct sh_nic *nic, bool all)
 {
@@ -56,7 +61,7 @@ static void yield_pause(struct sh_nic *nic, bool all)
 		interval = sh_min_ns(2 * interval, YIELD_LONGEST * first);
 	atomic_store_explicit(&nic->yield.all, all || sh_yields_memory(nic), memory_order_relaxed);
 	nic->yield.interval = interval;
-	atomic_store_explicit(&nic->yield.until, now + interval, memory_order_relaxed);
+	yield_pause_from(nic, now);
 }
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
@@ -251,7 +256,7 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 }
 
 /* Waits, but not for a NIC that does nothing. False: it has not done it. */
-static bool yield_end(struct yield_job *task, const struct timespec *until)
+static bool yield_await(struct yield_job *task, const struct timespec *until)
 {
 	int ret = 0;
 
@@ -267,6 +272,8 @@ static bool yield_end(struct yield_job *task, const struct timespec *until)
 		       "there were given back, and for %llu ms none is made",
 		       task->nic->name, task->n,
 		       (unsigned long long)(task->nic->yield.interval / SH_NS_PER_MS));
+	if (task->nic->yield.until) /* the call is made again only now */
+		yield_pause_from(task->nic, sh_now_ns());
 	free(task);
 	return true;
 }
@@ -291,13 +298,13 @@ static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += YIELD_WAIT_S;
 	for (i = 0; i < sh.n_nics; i++) {
-		if (step != SH_YIELD_ALL && &sh.nics[i] != own)
+		if (step < SH_YIELD_ALL && &sh.nics[i] != own)
 			continue;
 		tasks[n] = yield_begin(&sh.nics[i], step != SH_YIELD_SOME);
 		n += tasks[n] != NULL;
 	}
 	for (i = 0; i < n; i++)
-		any |= yield_end(tasks[i], &until);
+		any |= yield_await(tasks[i], &until);
 	if (deregs)
 		yield_wait_deregs(&until);
 	return any;
