@@ -224,7 +224,9 @@ struct sh_cq {
 
 /* SHIFT's own QP on a shared receive queue, which takes receives back: see thief.c. */
 struct sh_thief {
-	enum { SH_THIEF_NONE, SH_THIEF_MAKING, SH_THIEF_READY, SH_THIEF_FAILED } state;
+	/* BROKEN: what it took is still being collected. BUSY: made or unmade, on the worker. */
+	enum { SH_THIEF_NONE, SH_THIEF_BUSY, SH_THIEF_READY, SH_THIEF_BROKEN } state;
+	uint64_t not_before; /* NONE: to be made; BROKEN: to be unmade */
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct sp_thief *sp;
