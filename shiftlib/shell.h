@@ -356,7 +356,7 @@ struct sh_carrier {
 };
 
 /* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
-struct sh_reader {
+struct sh_flush_reader {
 	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
 	bool own; /* in the application's context; else holds on to the NIC's incarnation */
 	bool asked, failed;
@@ -451,7 +451,7 @@ struct sh_qp {
 		uint32_t n;   /* so many of them wait for those of `asked`, by path */
 		uint8_t asked;
 		uint64_t next_at;
-		struct sh_reader readers[SC_MAX_PATHS];
+		struct sh_flush_reader readers[SC_MAX_PATHS];
 	} flush;
 	struct {
 		enum ibv_wc_status status;
