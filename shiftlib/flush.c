@@ -26,12 +26,12 @@ struct flush_job {
 	uint8_t path;
 	struct sh_address address;
 	struct ibv_pd *own_pd; /* of the application, where it may be used; or NULL */
-	struct sh_reader reader, gone;
+	struct sh_flush_reader reader, gone;
 };
 
 /* ---- readers: made and destroyed on the NIC's worker ---------------------------------------- */
 
-static void reader_destroy(const struct sh_reader *reader)
+static void reader_destroy(const struct sh_flush_reader *reader)
 {
 	if (reader->qp)
 		sh.real->destroy_qp(reader->qp);
@@ -57,7 +57,7 @@ static int reader_connect(const struct flush_job *task)
 
 static bool reader_make(struct flush_job *task, struct ibv_pd *pd)
 {
-	struct sh_reader *reader = &task->reader;
+	struct sh_flush_reader *reader = &task->reader;
 	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_thief_mark,
 					 .qp_type = IBV_QPT_RC,
 					 .cap = { .max_send_wr = FLUSH_BATCH, .max_send_sge = 1 } };
@@ -83,7 +83,7 @@ static bool reader_make(struct flush_job *task, struct ibv_pd *pd)
 static struct ibv_pd *reader_pd(struct flush_job *task)
 {
 	struct sh_pd *pd = task->qp->pd;
-	struct sh_reader *reader = &task->reader;
+	struct sh_flush_reader *reader = &task->reader;
 
 	if (sh_pd_shadowed(pd, task->path)) {
 		reader->incarnation = pd->shadow[task->path].incarnation;
@@ -112,12 +112,12 @@ static void flush_job_run(struct sh_job *job)
 		return;
 	}
 	reader_destroy(&task->reader);
-	task->reader = (struct sh_reader){ 0 };
+	task->reader = (struct sh_flush_reader){ 0 };
 }
 
 static void flush_job_made(struct flush_job *task)
 {
-	struct sh_reader *reader = &task->qp->flush.readers[task->path];
+	struct sh_flush_reader *reader = &task->qp->flush.readers[task->path];
 	struct sp_dev *dev = task->reader.own ? task->qp->ctx->dev : task->nic->dev;
 
 	*reader = task->reader;
@@ -139,7 +139,7 @@ static void flush_job_done(struct sh_job *job)
 	if (task->gone.qp && !task->gone.own)
 		sh_nic_release(task->nic, task->gone.incarnation);
 	if (job->canceled)
-		task->reader = (struct sh_reader){ 0 };
+		task->reader = (struct sh_flush_reader){ 0 };
 	if (task->qp->flush.readers[task->path].state == SH_READER_MAKING)
 		flush_job_made(task);
 	sh_job_end(&task->qp->busy);
@@ -150,7 +150,7 @@ static void flush_job_done(struct sh_job *job)
 /* What is there goes; make: another one comes. */
 static void flush_job_submit(struct sh_qp *qp, uint8_t path, bool make)
 {
-	struct sh_reader *reader = &qp->flush.readers[path];
+	struct sh_flush_reader *reader = &qp->flush.readers[path];
 	struct sh_ctx *ctx = qp->ctx;
 	struct sh_nic *nic = ctx->path[path];
 	struct flush_job *task = calloc(1, sizeof(*task));
@@ -169,7 +169,8 @@ static void flush_job_submit(struct sh_qp *qp, uint8_t path, bool make)
 		task->reader.state = SH_READER_MAKING;
 	sh_job_begin(&qp->busy);
 	if (nic->worker && !sh_worker_submit(nic->worker, &task->job)) {
-		*reader = (struct sh_reader){ .state = make ? SH_READER_MAKING : SH_READER_NONE };
+		*reader = (struct sh_flush_reader){ .state = make ? SH_READER_MAKING
+								  : SH_READER_NONE };
 		return;
 	}
 	sh_job_end(&qp->busy);
@@ -186,7 +187,7 @@ static void readers_leave(struct sh_qp *qp)
 }
 
 /* Has it read? One that cannot is made anew, and asked again. */
-static bool reader_has_read(struct sh_reader *reader)
+static bool reader_has_read(struct sh_flush_reader *reader)
 {
 	struct ibv_wc wc;
 	int n = reader->failed ? -1 : ibv_poll_cq(reader->cq, 1, &wc);
@@ -199,9 +200,9 @@ static bool reader_has_read(struct sh_reader *reader)
 }
 
 /* Is there one that can be used? If not, one is on its way. */
-static struct sh_reader *reader_get(struct sh_qp *qp, uint8_t path)
+static struct sh_flush_reader *reader_get(struct sh_qp *qp, uint8_t path)
 {
-	struct sh_reader *reader = &qp->flush.readers[path];
+	struct sh_flush_reader *reader = &qp->flush.readers[path];
 	struct sh_nic *nic = qp->ctx->path[path];
 	bool stale = reader->own ? qp->ctx->death_masked : reader->incarnation != nic->incarnation;
 
@@ -222,7 +223,7 @@ static struct sh_reader *reader_get(struct sh_qp *qp, uint8_t path)
  * The same byte as the application's READ, so that it goes the same way; where its key is not known
  * there, some other.
  */
-static void read_target(const struct sh_qp *qp, uint8_t path, const struct sh_reader *reader,
+static void read_target(const struct sh_qp *qp, uint8_t path, const struct sh_flush_reader *reader,
 			const struct sp_read *read, struct ibv_send_wr *wr)
 {
 	uint32_t rkey = read->rkey;
@@ -233,7 +234,7 @@ static void read_target(const struct sh_qp *qp, uint8_t path, const struct sh_re
 	wr->wr.rdma.rkey = known ? rkey : reader->mr->rkey;
 }
 
-static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_reader *reader,
+static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_flush_reader *reader,
 		       const struct sp_read *reads, uint32_t n)
 {
 	struct ibv_sge sge = { (uintptr_t)reader->scratch, 1, reader->mr->lkey };
@@ -418,12 +419,12 @@ void sh_flush_connected(struct sh_qp *qp)
 /* Lock held, given up meanwhile; the connection is closed, and no job is under way. */
 void sh_flush_drop(struct sh_qp *qp)
 {
-	struct sh_reader gone;
+	struct sh_flush_reader gone;
 	uint8_t path;
 
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		gone = qp->flush.readers[path];
-		qp->flush.readers[path] = (struct sh_reader){ 0 };
+		qp->flush.readers[path] = (struct sh_flush_reader){ 0 };
 		if (gone.state != SH_READER_READY)
 			continue;
 		sh_job_begin(&qp->busy);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <sched.h>
+#include <time.h>
 #include "shiftlib/readers.h"
+
+#define READERS_YIELDS 16
+#define READERS_NAP_NS 50000
 
 void sh_readers_init(struct sh_readers *readers)
 {
@@ -12,12 +16,21 @@ void sh_readers_uninit(struct sh_readers *readers)
 	pthread_mutex_destroy(&readers->lock);
 }
 
-/* Left first: a reader that enters in between makes them unequal. */
+/*
+ * Left first: a reader that enters in between makes them unequal. It may be one that this thread keeps
+ * from its core by its priority: then yielding is not enough.
+ */
 static void side_wait(struct sh_readers *readers, uint32_t side)
 {
-	while (atomic_load(&readers->count[side].left) !=
-	       atomic_load(&readers->count[side].entered))
-		sched_yield();
+	const struct timespec nap = { .tv_nsec = READERS_NAP_NS };
+
+	for (uint32_t round = 0;
+	     atomic_load(&readers->count[side].left) != atomic_load(&readers->count[side].entered);
+	     round++)
+		if (round < READERS_YIELDS)
+			sched_yield();
+		else
+			nanosleep(&nap, NULL);
 }
 
 /* Both sides: a reader may have read the side before an earlier wait changed it, and enter behind. */

@@ -225,6 +225,7 @@ static void *shell_main(void *arg)
 		shell_arm();
 		sh_peers_flush();
 		pthread_mutex_unlock(&sh.lock);
+		sh_thread_fair();
 		n = epoll_wait(sh.epoll_fd, events, SHELL_EVENTS, -1);
 		pthread_mutex_lock(&sh.lock);
 		for (i = 0; i < n; i++) {

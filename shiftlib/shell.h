@@ -236,7 +236,9 @@ struct sh_cq {
 
 /* SHIFT's own QP on a shared receive queue, which takes receives back: see thief.c. */
 struct sh_thief {
-	enum { SH_THIEF_NONE, SH_THIEF_MAKING, SH_THIEF_READY, SH_THIEF_FAILED } state;
+	/* BROKEN: what it took is still being collected. BUSY: made or unmade, on the worker. */
+	enum { SH_THIEF_NONE, SH_THIEF_BUSY, SH_THIEF_READY, SH_THIEF_BROKEN } state;
+	uint64_t not_before; /* NONE: to be made; BROKEN: to be unmade */
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct sp_thief *sp;
@@ -366,7 +368,7 @@ struct sh_carrier {
 };
 
 /* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
-struct sh_reader {
+struct sh_flush_reader {
 	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
 	bool own; /* in the application's context; else holds on to the NIC's incarnation */
 	bool asked, failed;
@@ -462,7 +464,7 @@ struct sh_qp {
 		uint32_t n;   /* so many of them wait for those of `asked`, by path */
 		uint8_t asked;
 		uint64_t next_at;
-		struct sh_reader readers[SC_MAX_PATHS];
+		struct sh_flush_reader readers[SC_MAX_PATHS];
 	} flush;
 	struct {
 		enum ibv_wc_status status;

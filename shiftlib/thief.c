@@ -14,6 +14,9 @@
 #define THIEF_TIMEOUT 14
 #define THIEF_LOOK_NS (200 * SH_NS_PER_US)
 #define THIEF_SLOW_NS (100 * SH_NS_PER_MS) /* then it is looked at less often */
+#define THIEF_FLUSH_NS                                                                             \
+	(500 * SH_NS_PER_MS) /* by then, one that broke has shown every receive that it took */
+#define THIEF_AGAIN_NS SH_NS_PER_S /* before another is made */
 
 const char sh_thief_mark;
 
@@ -30,7 +33,7 @@ struct thief_job {
 	struct ibv_qp *qp;
 };
 
-/* ---- made on the worker --------------------------------------------------------------------- */
+/* ---- made and unmade on the worker ---------------------------------------------------------- */
 
 static int thief_connect(const struct thief_job *task)
 {
@@ -67,11 +70,23 @@ static void thief_made(const struct thief_job *task)
 
 	thief->cq = task->cq;
 	thief->qp = task->qp;
-	thief->state = SH_THIEF_FAILED;
-	if (task->job.canceled || !task->qp)
-		return;
-	if (!shift_provider_mlx5.thief_make(task->ring, task->qp, task->cq, &thief->sp))
+	if (!task->job.canceled && task->qp &&
+	    !shift_provider_mlx5.thief_make(task->ring, task->qp, task->cq, &thief->sp)) {
 		thief->state = SH_THIEF_READY;
+		return;
+	}
+	sh_warn_once("receives of a shared queue cannot be shared between NICs: a moved "
+		     "connection may wait for its peers' traffic");
+	thief->state = SH_THIEF_BROKEN; /* what there is of it goes */
+}
+
+static void thief_done(struct thief_job *task)
+{
+	task->srq->look_at = sh_now_ns();
+	sh_srq_shadow_put(task->srq, task->shadow);
+	sh_job_end(&task->srq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
 }
 
 static void thief_make_done(struct sh_job *job)
@@ -80,39 +95,75 @@ static void thief_make_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	thief_made(task);
-	if (task->thief->state == SH_THIEF_FAILED)
-		sh_warn_once("receives of a shared queue cannot be shared between NICs: a moved "
-			     "connection may wait for its peers' traffic");
-	task->srq->look_at = sh_now_ns();
-	sh_srq_shadow_put(task->srq, task->shadow);
-	sh_job_end(&task->srq->busy);
-	pthread_mutex_unlock(&sh.lock);
-	free(task);
+	thief_done(task);
 }
 
-static void thief_make(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request)
+static void thief_unmake_run(struct sh_job *job)
 {
-	struct thief_job *task = calloc(1, sizeof(*task));
+	struct thief_job *task = (struct thief_job *)job;
+	struct sh_thief rest = { .cq = task->cq, .qp = task->qp };
+	struct ibv_context *context = task->pd->context;
+
+	sh.real->thread_inside();
+	shift_async_real_begin(context);
+	sh_thief_destroy(&rest);
+	shift_async_real_end(context);
+}
+
+static void thief_unmake_done(struct sh_job *job)
+{
+	struct thief_job *task = (struct thief_job *)job;
+	struct sh_thief *thief = task->thief;
+
+	pthread_mutex_lock(&sh.lock);
+	thief->state = SH_THIEF_NONE;
+	thief->not_before = sh_now_ns() + THIEF_AGAIN_NS;
+	if (task->job.canceled) { /* it goes with its queue */
+		thief->state = SH_THIEF_BROKEN;
+		thief->cq = task->cq;
+		thief->qp = task->qp;
+	}
+	thief_done(task);
+}
+
+/* False: not now. Nothing was done. */
+static bool thief_submit(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request,
+			 void (*fn)(struct sh_job *), void (*done)(struct sh_job *))
+{
+	struct thief_job *task = nic->worker ? calloc(1, sizeof(*task)) : NULL;
 
 	if (!task)
-		return;
+		return false;
 	*task = *request;
-	task->job.fn = thief_make_run;
-	task->job.done = thief_make_done;
+	task->job.fn = fn;
+	task->job.done = done;
 	task->srq = srq;
 	task->address = nic->address;
 	sh_job_begin(&srq->busy);
 	if (!sh_worker_submit(nic->worker, &task->job)) {
-		task->thief->state = SH_THIEF_MAKING;
+		task->thief->state = SH_THIEF_BUSY;
 		if (task->shadow)
 			task->shadow->refs++;
-		return;
+		return true;
 	}
 	sh_job_end(&srq->busy);
 	free(task);
+	return false;
 }
 
 /* ---- its work ------------------------------------------------------------------------------- */
+
+static void thief_look(struct sh_srq *srq, uint64_t at)
+{
+	srq->look_at = sh_earlier_ns(srq->look_at, at);
+}
+
+static void thief_breaks(struct sh_thief *thief, uint64_t now)
+{
+	thief->state = SH_THIEF_BROKEN;
+	thief->not_before = now + THIEF_FLUSH_NS;
+	sh_info_once("receives of a shared queue could not be taken back: it is tried again");
+}
 
 static void thief_collect(struct sh_srq *srq, struct sh_thief *thief, uint64_t now)
 {
@@ -121,15 +172,33 @@ static void thief_collect(struct sh_srq *srq, struct sh_thief *thief, uint64_t n
 	if (!thief->asked_at)
 		return;
 	left = shift_provider_mlx5.thief_collect(thief->sp);
-	if (left < 0)
-		thief->state = SH_THIEF_FAILED;
-	if (left <= 0)
+	if (left < 0 && thief->state == SH_THIEF_READY)
+		thief_breaks(thief, now);
+	if (!left)
 		thief->asked_at = 0;
-	else
-		srq->look_at =
-			sh_earlier_ns(srq->look_at, now + (now - thief->asked_at < THIEF_SLOW_NS
-								   ? THIEF_LOOK_NS
-								   : THIEF_SLOW_NS));
+	else if (left > 0)
+		thief_look(srq, now + (now - thief->asked_at < THIEF_SLOW_NS ? THIEF_LOOK_NS
+									     : THIEF_SLOW_NS));
+}
+
+/* Its queue pair is in the error state: it takes nothing any more. */
+static void thief_unmake(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request,
+			 uint64_t now)
+{
+	struct sh_thief *thief = request->thief;
+	struct thief_job task = *request;
+
+	if (thief->not_before > now) {
+		thief_look(srq, thief->not_before);
+		return;
+	}
+	sh_thief_forget(thief);
+	task.cq = thief->cq;
+	task.qp = thief->qp;
+	if (!thief_submit(srq, nic, &task, thief_unmake_run, thief_unmake_done))
+		return;
+	thief->cq = NULL;
+	thief->qp = NULL;
 }
 
 static void thief_ask(struct sh_srq *srq, struct sh_nic *nic, const struct thief_job *request,
@@ -137,16 +206,20 @@ static void thief_ask(struct sh_srq *srq, struct sh_nic *nic, const struct thief
 {
 	struct sh_thief *thief = request->thief;
 
-	if (!sh_nic_up(nic) || thief->asked_at)
+	if (!sh_nic_up(nic))
 		return;
-	if (thief->state == SH_THIEF_NONE && nic->worker)
-		thief_make(srq, nic, request);
-	if (thief->state != SH_THIEF_READY)
+	if (thief->state == SH_THIEF_BROKEN)
+		thief_unmake(srq, nic, request, now);
+	if (thief->state == SH_THIEF_NONE && thief->not_before > now)
+		thief_look(srq, thief->not_before);
+	else if (thief->state == SH_THIEF_NONE)
+		thief_submit(srq, nic, request, thief_make_run, thief_make_done);
+	if (thief->state != SH_THIEF_READY || thief->asked_at)
 		return;
 	if (!shift_provider_mlx5.thief_ask(thief->sp, n < THIEF_DEPTH ? n : THIEF_DEPTH))
 		return;
 	thief->asked_at = now;
-	srq->look_at = sh_earlier_ns(srq->look_at, now + THIEF_LOOK_NS);
+	thief_look(srq, now + THIEF_LOOK_NS);
 }
 
 void sh_thief_run(struct sh_srq *srq, uint64_t now)

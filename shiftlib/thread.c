@@ -5,9 +5,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "shiftlib/log.h"
 #include "shiftlib/thread.h"
+#include "shiftlib/util.h"
 
 #define THREAD_NICE_URGENT -20
 
@@ -39,4 +41,35 @@ void sh_thread_urgent(void)
 void sh_thread_ordinary(void)
 {
 	thread_nice(0);
+}
+
+static uint64_t thread_used_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * SH_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+bool sh_thread_fair(void)
+{
+	static __thread struct {
+		uint64_t since, used;
+		bool greedy;
+	} window;
+	uint64_t now = sh_now_ns(), passed = now - window.since, used;
+
+	if (passed < SH_THREAD_WINDOW_NS)
+		return !window.greedy;
+	used = thread_used_ns() - window.used;
+	if (!window.greedy && window.since && used > SH_THREAD_WINDOW_NS / 2 && used > passed / 2) {
+		window.greedy = true;
+		sh_thread_ordinary();
+	} else if (window.greedy && used < passed / 4) {
+		window.greedy = false;
+		sh_thread_urgent();
+	}
+	window.since = now;
+	window.used += used;
+	return !window.greedy;
 }

@@ -6,6 +6,8 @@
 #ifndef SHIFTLIB_THREAD_H
 #define SHIFTLIB_THREAD_H
 
+#include <stdbool.h>
+
 /*
  * The calling thread, one of SHIFT's own. urgent: the best nice value, where that is allowed (root,
  * CAP_SYS_NICE, RLIMIT_NICE); else nothing changes. Not a real-time policy: its throttling stops all
@@ -14,5 +16,13 @@
  */
 void sh_thread_urgent(void);
 void sh_thread_ordinary(void);
+
+/*
+ * An urgent thread calls it between two pieces of work. One that has used more than half of a core for
+ * SH_THREAD_WINDOW_NS is ordinary until it uses less than a quarter, or an application with its threads
+ * on few cores would stand still while thousands of connections are set up. True: it is urgent.
+ */
+#define SH_THREAD_WINDOW_NS 100000000ull
+bool sh_thread_fair(void);
 
 #endif

@@ -56,6 +56,7 @@ enum sn_fault_kind {
 	SN_FAULT_LOSE_TX, /* what the NIC sends is lost, all of it, requests and acknowledgements */
 	SN_FAULT_LOSE_RX, /* what is sent to the NIC is lost */
 	SN_FAULT_LOSE_ACKS, /* acknowledgements and responses to this NIC are lost, requests pass */
+	SN_FAULT_LOSE_LOOPBACK, /* what the NIC sends to itself is lost, and nothing else */
 	SN_FAULT_HOLD_REQUESTS, /* requests from this NIC stay in the fabric until that ends */
 	SN_FAULT_HOLD_ACKS,	/* the same for its acknowledgements and responses */
 	SN_FAULT_PAUSE,		/* connections stand still in and out, nothing is lost; UD passes */
@@ -124,7 +125,7 @@ struct sn_nic {
 
 	_Atomic uint32_t state;	  /* enum sn_nic_state */
 	_Atomic uint32_t port_up; /* this end of the cable */
-	_Atomic uint32_t lose_tx, lose_rx, lose_acks, cut_next;
+	_Atomic uint32_t lose_tx, lose_rx, lose_acks, lose_loopback, cut_next;
 	_Atomic uint32_t hold_requests, hold_acks, paused;
 	_Atomic uint32_t gid_gen;     /* bumped when the GID table changed */
 	_Atomic uint32_t event_gen;   /* bumped at each port or state change: device threads raise

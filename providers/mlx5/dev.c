@@ -4,8 +4,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "providers/mlx5/srq.h"
+
+#define LOCK_YIELDS 16
+#define LOCK_NAP_NS 50000
 
 struct sp_dev *ring_devs[RING_MAX_FD];
 _Atomic(struct sp_qp *) *ring_qps[RING_MAX_FD];
@@ -78,10 +82,15 @@ const struct mlx5_wqe_av *ring_ah_av(struct ibv_ah *ah)
 
 /* -- locks ------------------------------------------------------------------------------------ */
 
-/* Held for memory operations only, so a few rounds do; then let the holder run. */
+/*
+ * Held for memory operations only, so a few rounds do; then let the holder run. One that does not get
+ * the lock by yielding may keep the holder from its core by its own priority, and sleeps.
+ */
 RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
 {
-	for (;;) {
+	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
+
+	for (uint32_t round = 0;; round++) {
 		for (int i = 0; i < 64; i++) {
 			if (!atomic_load_explicit(&lock->held, memory_order_relaxed) &&
 			    ring_trylock(lock))
@@ -90,7 +99,10 @@ RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
 			__builtin_ia32_pause();
 #endif
 		}
-		sched_yield();
+		if (round < LOCK_YIELDS)
+			sched_yield();
+		else
+			nanosleep(&nap, NULL);
 	}
 }
 

@@ -33,8 +33,8 @@ static const char help[] =
 	"\n"
 	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
 	"KIND:   port-down port-up cable-down cable-up switch-down switch-up\n"
-	"        lose-tx lose-rx lose-acks hold-requests hold-acks pause cut-message\n"
-	"        nic-hang nic-internal-error nic-disassociate nic-reprobe heal\n"
+	"        lose-tx lose-rx lose-acks lose-loopback hold-requests hold-acks pause\n"
+	"        cut-message nic-hang nic-internal-error nic-disassociate nic-reprobe heal\n"
 	"--at-message N: when the NIC has sent N more messages. --for SEC: it ends after that "
 	"time.\n";
 

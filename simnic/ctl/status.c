@@ -45,6 +45,7 @@ static const struct condition conditions[] = {
 	CONDITION(lose_tx, "loses tx"),
 	CONDITION(lose_rx, "loses rx"),
 	CONDITION(lose_acks, "loses acks"),
+	CONDITION(lose_loopback, "loses loopback"),
 	CONDITION(hold_requests, "holds requests"),
 	CONDITION(hold_acks, "holds acks"),
 	CONDITION(paused, "paused"),

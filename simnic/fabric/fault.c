@@ -20,6 +20,7 @@ static const char *const fault_names[SN_FAULT_KINDS] = {
 	[SN_FAULT_LOSE_TX] = "lose-tx",
 	[SN_FAULT_LOSE_RX] = "lose-rx",
 	[SN_FAULT_LOSE_ACKS] = "lose-acks",
+	[SN_FAULT_LOSE_LOOPBACK] = "lose-loopback",
 	[SN_FAULT_HOLD_REQUESTS] = "hold-requests",
 	[SN_FAULT_HOLD_ACKS] = "hold-acks",
 	[SN_FAULT_PAUSE] = "pause",
@@ -152,9 +153,10 @@ static void nic_ends(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_s
 
 static void nic_heal(struct sn_fabric *fabric, struct sn_nic *nic)
 {
-	_Atomic uint32_t *const words[] = { &nic->lose_tx,	 &nic->lose_rx,	  &nic->lose_acks,
-					    &nic->hold_requests, &nic->hold_acks, &nic->paused,
-					    &nic->cut_next };
+	_Atomic uint32_t *const words[] = { &nic->lose_tx,   &nic->lose_rx,
+					    &nic->lose_acks, &nic->hold_requests,
+					    &nic->hold_acks, &nic->paused,
+					    &nic->cut_next,  &nic->lose_loopback };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		atomic_store(words[i], 0);
@@ -176,6 +178,7 @@ static void begin(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t ho
 	case SN_FAULT_LOSE_TX: return atomic_store(&nic->lose_tx, 1);
 	case SN_FAULT_LOSE_RX: return atomic_store(&nic->lose_rx, 1);
 	case SN_FAULT_LOSE_ACKS: return atomic_store(&nic->lose_acks, 1);
+	case SN_FAULT_LOSE_LOOPBACK: return atomic_store(&nic->lose_loopback, 1);
 	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->hold_requests, 1);
 	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->hold_acks, 1);
 	case SN_FAULT_PAUSE: return atomic_store(&nic->paused, 1);
@@ -202,6 +205,7 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 	case SN_FAULT_LOSE_TX: return atomic_store(&nic->lose_tx, 0);
 	case SN_FAULT_LOSE_RX: return atomic_store(&nic->lose_rx, 0);
 	case SN_FAULT_LOSE_ACKS: return atomic_store(&nic->lose_acks, 0);
+	case SN_FAULT_LOSE_LOOPBACK: return atomic_store(&nic->lose_loopback, 0);
 	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->hold_requests, 0);
 	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->hold_acks, 0);
 	case SN_FAULT_PAUSE: return atomic_store(&nic->paused, 0);

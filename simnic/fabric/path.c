@@ -18,12 +18,12 @@ static bool end_alive(const struct sn_nic *nic)
 	return get(&nic->state) == SN_NIC_OK && get(&nic->port_up);
 }
 
-/* Loopback inside a NIC passes no switch, and no cable that could lose it. */
+/* Loopback inside a NIC passes no switch, and no cable that could lose it: it has a fault of its own. */
 static bool wire_open(const struct sn_fabric *fabric, const struct sn_nic *src,
 		      const struct sn_nic *dst, enum sn_pkt_op op)
 {
 	if (src == dst)
-		return true;
+		return !get(&src->lose_loopback);
 	if (src->rail != dst->rail || get(&fabric->rail[src->rail].down))
 		return false;
 	if (get(&src->lose_tx) || get(&dst->lose_rx))

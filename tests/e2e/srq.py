@@ -4,6 +4,7 @@
 In the cases of one host, only the queue pairs to that host leave the first NIC: the receives of the
 process in the middle are shared between two NICs then. In the "quiet" one nothing is
 sent meanwhile: all receives lie on the NIC where nobody takes any, and must be taken back from it.
+In "link_of_one_quiet_twice" the first attempt to take them back fails.
 In "link_while_more" queue pairs are made and connected during the move.
 In "foreign" SHIFT drives no queue pair of the process in the middle: it gives the queue back to libmlx5.
 
@@ -28,6 +29,7 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "link_while_more": ("port-down", "h0/mlx5_0", 2),
     "link_of_one": ("port-down", "h1/mlx5_0", 1),
     "link_of_one_quiet": ("port-down", "h1/mlx5_0", 1),
+    "link_of_one_quiet_twice": ("port-down", "h1/mlx5_0", 1),
     "switch": ("switch-down", "rail0", 2),
     "fatal": ("nic-internal-error", "h0/mlx5_0", 2),
     "fatal_of_one": ("nic-internal-error", "h2/mlx5_0", 1),
@@ -36,6 +38,7 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "drain": ("drain", "h0", 2),
     "drain_of_one": ("drain", "h2", 1),
 }
+NOT_TAKEN = "receives of a shared queue could not be taken back"
 SLOW_US = 30000     # a command takes so long: those of queue pairs that come meet those of the move
 # The device comes back, but what the program has opened of it does not: no new queue pairs there.
 DEADLY = ("nic-internal-error", "nic-disassociate")
@@ -122,9 +125,12 @@ def run(lab, name):
     kind, target, hosts = CASES[name]
     programs = start(lab, name == "foreign")
     time.sleep(0.3)
-    quiet = name.endswith("quiet")
+    twice = name.endswith("twice")
+    quiet = "quiet" in name
     if quiet:
         hush(lab, programs)
+    if twice:
+        lab.fault("lose-loopback", "h0/mlx5_0")
     more = name.endswith("more")
     if more:
         lab.ctl("cost", target, SLOW_US)
@@ -137,6 +143,9 @@ def run(lab, name):
         if quiet:
             for p in programs[:2]:
                 p.say("talk")
+        if twice:
+            wait_for("failure to take receives back", lambda: NOT_TAKEN in lab.shift_log(programs[0]), 30)
+            lab.ctl("heal", "h0/mlx5_0")
         await_traffic(programs[:2] if quiet else programs)
         finish(lab, kind, target)
         await_moved(lab, programs, programs[0], hosts * QPS, ("mlx5_1", "mlx5_0"))

@@ -11,7 +11,7 @@
 
 #include "shiftlib/backup_pair.h"
 
-#define ROUNDS 20000
+#define ROUNDS 2000
 #define IB     IBV_LINK_LAYER_INFINIBAND
 #define ETH    IBV_LINK_LAYER_ETHERNET
 

@@ -11,9 +11,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <pthread.h>
 #include <cmocka.h>
 
+#include "shiftlib/thread.h"
 #include "shiftlib/util.h"
 #include "shiftlib/worker.h"
 
@@ -228,6 +231,37 @@ static void hung_is_left_behind(void **state)
 	assert_int_equal(urgent.n_fn + background.n_fn, 0);
 }
 
+/* One that never rests gives way, and is urgent again once it rests: by the answer, as by its nice value. */
+static void *greedy_main(void *arg)
+{
+	const struct timespec nap = { .tv_nsec = 10000000 };
+	bool *gave_way = arg;
+	uint64_t end = sh_now_ns() + PATIENCE;
+	int urgent, ordinary;
+
+	sh_thread_urgent();
+	urgent = getpriority(PRIO_PROCESS, 0);
+	while (sh_thread_fair() && sh_now_ns() < end)
+		;
+	ordinary = getpriority(PRIO_PROCESS, 0);
+	*gave_way = !sh_thread_fair() && ordinary == 0;
+	while (!sh_thread_fair() && sh_now_ns() < end)
+		nanosleep(&nap, NULL);
+	*gave_way &= sh_thread_fair() && getpriority(PRIO_PROCESS, 0) == urgent;
+	return NULL;
+}
+
+static void greedy_gives_way(void **state)
+{
+	pthread_t thread;
+	bool gave_way = false;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, greedy_main, &gave_way), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(gave_way);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +271,7 @@ int main(void)
 		cmocka_unit_test(again_from_done),
 		cmocka_unit_test(no_jobs_while_stopping),
 		cmocka_unit_test(hung_is_left_behind),
+		cmocka_unit_test(greedy_gives_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
