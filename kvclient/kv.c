@@ -223,6 +223,11 @@ const char *kv_where(const struct kv *kv)
 	return kv->where;
 }
 
+uint32_t kv_contacts(const struct kv *kv)
+{
+	return kv->contacts;
+}
+
 const char *kv_last_error(const struct kv *kv)
 {
 	return kv->err;

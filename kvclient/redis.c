@@ -341,6 +341,8 @@ static int kv_redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout
 		rc = kv_redis_select(r);
 	if (rc)
 		kv_redis_disconnect(r);
+	else
+		r->kv.contacts++;
 	return rc;
 }
 

@@ -85,7 +85,7 @@ static_assert(sizeof(struct wire_nic) == 36, "wire form");
 static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit their fields");
 
 /* A build that plays a later minor version appends to records, and adds one of another type. */
-#define WIRE_PLAYS_LATER (SH_WIRE_MINOR > 0)
+#define WIRE_PLAYS_LATER (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
 #define WIRE_LATER_TYPE	 0x7fffu
 
 #define WIRE_QPN_MAX 0xffffffu

@@ -231,7 +231,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\0\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\1\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x64\0\0\0\0\0\0\0"			/* length */
