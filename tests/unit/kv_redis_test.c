@@ -491,6 +491,46 @@ static void false_servers(void **state)
 	expect_from_liar("", -ECONNRESET);
 	expect_from_liar("-LOADING in a moment\r\n", -EAGAIN);
 	expect_from_liar("-OOM no memory\r\n", -ENOSPC);
+	expect_from_liar("-MOVED 3999 127.0.0.1:6381\r\n", -EREMOTE);
+	expect_from_liar("-BUSY a script runs\r\n", -EAGAIN);
+	expect_from_liar("-NOAUTH who are you\r\n", -EACCES);
+	expect_from_liar("-\r\n", -EIO);
+	expect_from_liar("+OK\r\n", -EPROTO);
+	expect_from_liar("$-2\r\n", -EPROTO);
+	expect_from_liar("$99999999999999999999\r\n", -EPROTO);
+}
+
+/* None of these is waited for to its end, which may never come: it would be ECONNRESET. */
+static void arrays_are_not_begun_with(void **state)
+{
+	expect_from_liar("*-1\r\n", -EPROTO);
+	expect_from_liar("*0\r\n", -EPROTO);
+	expect_from_liar("*2000000\r\n:1\r\n:2\r\n:3\r\n", -EPROTO);
+	expect_from_liar("*1\r\n*1\r\n*1\r\n", -EPROTO);
+	expect_from_liar("%1\r\n", -EPROTO);
+	expect_from_liar("~9\r\n", -EPROTO);
+	expect_from_liar(">2\r\n+message\r\n", -EPROTO);
+	expect_from_liar("_\r\n", -EPROTO);
+	expect_from_liar("\n", -EPROTO);
+}
+
+/* A log is one line for each thing that happened, whatever the server likes to say. */
+static void what_servers_say_is_one_line(void **state)
+{
+	struct liar liar;
+	char url[64], buf[8];
+	pthread_t thread = liar_start(
+		&liar, "-ERR so\nshift: info: QP 0x000040 is protected\033[2J\177\r\n", url);
+	struct kv *kv = open_kv(url, KV_TEST_TIMEOUT_MS);
+	const char *at;
+	size_t len;
+
+	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -EIO);
+	assert_non_null(strstr(kv_last_error(kv), "so?shift: info"));
+	for (at = kv_last_error(kv); *at; at++)
+		assert_in_range((unsigned char)*at, 0x20, 0x7e);
+	kv_close(kv);
+	liar_end(&liar, thread);
 }
 
 /* Another client's half a gigabyte under our key must not come over: 16 MiB would show it. */
@@ -684,6 +724,8 @@ int main(void)
 		cmocka_unit_test(sigpipe_is_ours),
 		cmocka_unit_test(no_descriptor_for_children),
 		cmocka_unit_test(false_servers),
+		cmocka_unit_test(arrays_are_not_begun_with),
+		cmocka_unit_test(what_servers_say_is_one_line),
 		cmocka_unit_test(huge_value),
 		cmocka_unit_test(batch_cut_off),
 		cmocka_unit_test(batch_drips),
