@@ -329,9 +329,6 @@ static void intro_next(struct sh_qp *qp, enum intro_found found)
 		qp->intro.next_at = now + intro_third_ns();
 		return;
 	}
-	if (qp->intro.no_store && found != INTRO_NO_STORE)
-		intro_anew(qp);
-	qp->intro.no_store = found == INTRO_NO_STORE;
 	qp->intro.interval = intro_interval_ns(qp, found);
 	qp->intro.asked_at = now;
 	qp->intro.next_at = qp->intro.look_at = now + qp->intro.interval;
@@ -429,6 +426,9 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, %s of %s: %d", qp->qp->qp_num, item->put_ret,
 	       item->get ? "get" : "no get", item->peer_key, item->get_ret);
 	intro_say_kv(error, kv);
+	if (qp->intro.no_store && !kv)
+		intro_anew(qp); /* nobody could know anything of it */
+	qp->intro.no_store = kv;
 	if (item->put && !item->put_ret) {
 		qp->intro.published = true;
 		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();

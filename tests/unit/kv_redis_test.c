@@ -5,16 +5,20 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvclient/backend.h"
@@ -100,6 +104,45 @@ static void nobody_listens(void **state)
 	assert_int_equal(kv_del(kv, "k"), -ECONNREFUSED);
 	assert_non_null(strstr(kv_last_error(kv), "redis at 127.0.0.1:"));
 	kv_close(kv);
+}
+
+/* A network in which there is but one port to connect from, and to; 77: not to be had here. */
+static int connect_from_one_port(void)
+{
+	const char range[] = "40000 40001";
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd, i, rc = 77, sock;
+	struct kv *kv;
+
+	if (unshare(CLONE_NEWNET))
+		return rc;
+	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) || write(fd, range, sizeof(range) - 1) < 0)
+		return rc;
+	for (i = 0, rc = 0; i < 20 && !rc; i++) {
+		kv = open_kv("redis://127.0.0.1:40000", KV_TEST_TIMEOUT_MS);
+		rc = kv_ping(kv) != -ECONNREFUSED;
+		kv_close(kv);
+	}
+	return rc;
+}
+
+/* Such a connection is one to oneself, now and then. */
+static void nobody_listens_but_oneself(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(connect_from_one_port());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		print_message("no network namespace can be made here\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void name_is_unknown(void **state)
@@ -711,6 +754,7 @@ int main(void)
 		cmocka_unit_test(processes),
 		cmocka_unit_test(databases_are_apart),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(nobody_listens_but_oneself),
 		cmocka_unit_test(name_is_unknown),
 		cmocka_unit_test(killed_and_restarted),
 		cmocka_unit_test(stopped_and_continued),
