@@ -199,6 +199,11 @@ struct kv_addr {
 	uint32_t revision; /* of this address: a later one is higher */
 };
 
+/* Of one host, and neither the reader itself nor everybody; the first two by the link layer's kind. */
+bool kv_gid_valid(const uint8_t gid[16]);
+bool kv_lid_valid(uint16_t lid);
+bool kv_qpn_valid(uint32_t qpn); /* of an ordinary queue pair */
+
 /* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {
 	uint8_t minor;	  /* of the record, as its writer knew it; written by kv_record_encode() */
