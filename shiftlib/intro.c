@@ -135,8 +135,9 @@ static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
 
 	if (addr->nic >= SH_MAX_NICS || !addr->ctrl_qpn)
 		return;
-	if (peer->heard_at && peer->nics[addr->nic].revision)
-		return; /* it tells itself where it is: no record of another leads its others away */
+	/* While it has connections it tells itself where it is: no record of one leads the others away. */
+	if (peer->conns && peer->heard_at && peer->nics[addr->nic].revision)
+		return;
 	memcpy(address.gid, addr->gid, sizeof(address.gid));
 	address.lid = addr->lid;
 	address.link_layer = addr->link_layer;

@@ -3,7 +3,8 @@
 """Somebody on the fabric who has read the store sends datagrams to the control queue pairs, in the
 name of a connection's peer. Without a secret that ends the protection (so the attack is a real one);
 with a secret nothing counts that was not signed for this receiver and this pair of NICs, and that only
-once: each is refused, counted in the status, and said in one line for each peer.
+once: each is refused, counted in the status, and said in one line for each peer. And a record that
+somebody forges for one connection leads no other one away.
 
   forge.py --build DIR [CASE...]
 """
@@ -18,7 +19,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kv_chaos import PATIENCE_S, SECRET, Job, Redis, check, write_secret  # noqa: E402
-from lab import cases_main, wait_for  # noqa: E402
+from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
+from perftest import SOON  # noqa: E402
 
 UNKNOWN, PING = 3, 9        # types of records: "I have no such connection", a heartbeat
 SEAL_HEAD, HEAD, ADDR = 12, 48, 36
@@ -36,13 +38,25 @@ class Record:
         self.gid = value[HEAD + 20:HEAD + ADDR].hex()
 
 
-def read_records(redis):
-    records = []
+def read_values(redis):
+    """By the key."""
+    values = {}
     for key in redis.keys("chaos/qp/*"):
         with socket.create_connection(("127.0.0.1", redis.port)) as s, s.makefile("rb") as f:
             s.sendall(b"GET " + key.encode() + b"\r\n")
-            records.append(Record(f.read(int(f.readline()[1:]))))
-    return records
+            values[key] = f.read(int(f.readline()[1:]))
+    return values
+
+
+def write_value(redis, key, value):
+    with socket.create_connection(("127.0.0.1", redis.port)) as s, s.makefile("rb") as f:
+        s.sendall(b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" %
+                  (len(key), key.encode(), len(value), value))
+        check(f.readline() == b"+OK\r\n", "the store does not take the forged value")
+
+
+def read_records(redis):
+    return [Record(value) for value in read_values(redis).values()]
 
 
 def datagram(source, target, kind, body=b"", ids=(0, 0, 0)):
@@ -86,8 +100,8 @@ class Attacker:
         check(self.program.running(), "the attacker ended\n" + self.program.tail())
 
 
-def process(lab):
-    return json.loads(lab.shiftctl("h0", "status", "--json"))["processes"][0]
+def process(lab, host="h0"):
+    return json.loads(lab.shiftctl(host, "status", "--json"))["processes"][0]
 
 
 def set_up(lab, **settings):
@@ -140,7 +154,58 @@ def secret(lab):
     check(" is refused, as it is " not in lab.shift_log(job.client), "the client was not meant")
 
 
-CASES = {"no_secret": no_secret, "secret": secret}
+def elsewhere(value, qpn, remote_qpn):
+    """A record of the same instance for another connection, with false addresses of later revisions."""
+    forged = bytearray(value)
+    struct.pack_into("<IIII", forged, SEAL_HEAD + 16, 999, 999, qpn, remote_qpn)
+    for at in range(SEAL_HEAD + HEAD, len(forged), ADDR):
+        struct.pack_into("<I", forged, at + 8, 0x3ffff1)
+        revision, = struct.unpack_from("<I", forged, at + 16)
+        struct.pack_into("<I", forged, at + 16, revision + 1000)
+    return bytes(forged)
+
+
+def led_away(lab):
+    """
+    No secret. While a second connection waits for its peer, somebody writes a record in the peer's
+    name that leads elsewhere: the first connection, which is protected, moves and returns all the same.
+    """
+    redis = Redis(lab).start()
+    argv = [os.path.join(lab.out, "bin", "abuse"), "late-second", "--port", free_port()]
+    shift = Shift(kv=redis.url, log="info", job="chaos", **SOON)
+    programs = [lab.start("h0", argv + ["--server"], "server", shift, stdin=True),
+                lab.start("h1", argv + ["--client"], "client", shift, stdin=True)]
+    wait_for("protection of the first", lambda: all(
+        "protected" in [q["level"] for q in lab.connections(h)] for h in ("h0", "h1")), PATIENCE_S)
+    peer = process(lab, "h1")
+    first = next(q["qpn"] for q in lab.connections("h1"))
+    second = next(q["qpn"] for q in peer["qps"] if q["why"] == "not connected yet")
+    wait_for("the second here", lambda: len(lab.connections("h0")) == 2, PATIENCE_S)
+    here = next(q["qpn"] for q in lab.connections("h0") if q["level"] != "protected")
+    key, value = next((k, v) for k, v in read_values(redis).items()
+                      if Record(v).instance == int(peer["instance"], 16))
+    folder, number = key.rsplit("/", 1)
+    check(int(number, 16) == first, f"the key {key} is not understood")
+    write_value(redis, f"{folder}/{second:0{len(number)}x}", elsewhere(value, second, here))
+
+    def of(host, qpn):
+        return next(q for q in lab.connections(host) if q["qpn"] == qpn)
+
+    wait_for("the forged record to be read", lambda: of("h0", here)["peer"] == peer["instance"],
+             PATIENCE_S)
+    lab.fault("port-down", "h0/mlx5_0")
+    wait_for("the move", lambda: of("h1", first)["nic"] == "mlx5_1", PATIENCE_S)
+    lab.ctl("heal", "h0/mlx5_0")
+    wait_for("the return", lambda: of("h1", first)["nic"] == "mlx5_0" and
+             of("h1", first)["level"] == "protected", PATIENCE_S)
+    for word in ("connect", "go"):
+        for p in programs:
+            p.say(word)
+    for p in programs:
+        check(p.wait(60) == 0 and p.out().endswith("OK\n"), f"{p.name} failed")
+
+
+CASES = {"no_secret": no_secret, "led_away": led_away, "secret": secret}
 
 if __name__ == "__main__":
     if not shutil.which("redis-server"):
