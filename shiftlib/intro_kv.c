@@ -235,7 +235,7 @@ static void batch_answer(struct batch *b)
 {
 	uint32_t i;
 
-	if (!b->key_ret && sh_auths_begin(&sh.auths, b->key))
+	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh.auths, b->key))
 		sh_error_once(
 			"no memory for the keys of datagrams: the job runs without protection");
 	sh_intro_contact(b->contacts);
