@@ -67,7 +67,6 @@ struct kv_url {
 #define KV_OP_OPEN (-EINPROGRESS)
 
 #define KV_SECRET_MAX 1024u
-#define KV_MAC_LEN    32u
 #define KV_SEALED_MAX (12u + KV_VALUE_MAX + KV_MAC_LEN)
 
 struct kv_seen;
@@ -82,6 +81,7 @@ struct kv {
 	const struct kv_ops *ops;
 	unsigned timeout_ms;
 	unsigned home_ms; /* who uses a later address looks after the earlier ones so often */
+	uint32_t contacts;
 	char where[KV_WHERE_MAX];
 	size_t n_secret; /* 0: values have no MAC */
 	char secret[KV_SECRET_MAX];
@@ -112,10 +112,10 @@ int kv_seal(struct kv *kv, struct kv_op *op, uint8_t out[KV_SEALED_MAX], size_t 
 /* A get's answer as it was found: checked and copied, or refused. */
 void kv_op_take(struct kv *kv, struct kv_op *op, const void *val, size_t len);
 
-/* kv_mac_ready() - 0, or that libcrypto is missing; kv_mac() needs it to have been called. */
+/* kv_mac_ready() - 0, or that libcrypto is missing; kv_hmac() needs it to have been called. */
 int kv_mac_ready(struct kv *kv);
-int kv_mac(const void *secret, size_t n_secret, const void *text, size_t n_text,
-	   uint8_t mac[KV_MAC_LEN]);
+int kv_hmac(const void *secret, size_t n_secret, const void *text, size_t n_text,
+	    uint8_t mac[KV_MAC_LEN]);
 
 /* Whether no newer value of @key was seen; then this one is the newest. */
 bool kv_seen_newest(struct kv_seen **seen, const char *key, uint64_t stamp);

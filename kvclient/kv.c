@@ -10,6 +10,14 @@
 #include "kvclient/backend.h"
 #include "kvclient/kv.h"
 
+/* What a server says may not look like a line of ours, or like orders to a terminal. */
+static void kv_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 static void kv_say(struct kv *kv, int rc, const char *fmt, va_list ap)
 {
 	int n = snprintf(kv->err, sizeof(kv->err), "%s: ", kv->where);
@@ -17,6 +25,7 @@ static void kv_say(struct kv *kv, int rc, const char *fmt, va_list ap)
 	if (n < 0 || (size_t)n >= sizeof(kv->err))
 		n = 0;
 	vsnprintf(kv->err + n, sizeof(kv->err) - (size_t)n, fmt, ap);
+	kv_one_line(kv->err);
 	kv->err_rc = rc;
 }
 
@@ -221,6 +230,11 @@ int kv_del(struct kv *kv, const char *key)
 const char *kv_where(const struct kv *kv)
 {
 	return kv->where;
+}
+
+uint32_t kv_contacts(const struct kv *kv)
+{
+	return kv->contacts;
 }
 
 const char *kv_last_error(const struct kv *kv)

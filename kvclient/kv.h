@@ -12,6 +12,7 @@
 #ifndef KVCLIENT_KV_H
 #define KVCLIENT_KV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -118,8 +119,41 @@ int kv_del(struct kv *kv, const char *key);
 /* kv_where() - the store in words for a log line, such as "redis at 127.0.0.1:6379". */
 const char *kv_where(const struct kv *kv);
 
+/*
+ * kv_contacts() - how often a store was contacted anew
+ *
+ * When it has risen, another server answers, or one that was started again: it may have lost what
+ * was put. Stays 0 for a file.
+ */
+uint32_t kv_contacts(const struct kv *kv);
+
 /* kv_last_error() - one sentence about the last call that failed on this handle. */
 const char *kv_last_error(const struct kv *kv);
+
+#define KV_MAC_LEN 32u
+
+/*
+ * kv_derive() - a key for another use of the job's secret, which tells nothing about it
+ * @purpose: another one gives another key
+ *
+ * Returns 0, -ENOKEY (the handle has no secret) or -EIO (libcrypto refuses).
+ */
+int kv_derive(const struct kv *kv, const char *purpose, uint8_t key[KV_MAC_LEN]);
+
+/*
+ * HMAC-SHA256 under one key, prepared for many short texts. Needs libcrypto, which is there when
+ * kv_derive() has succeeded in this process. Used by one thread at a time.
+ *
+ * kv_mac_new() - NULL: no memory, or libcrypto refuses
+ * kv_mac_make() - 0, or -EIO
+ */
+struct kv_mac;
+struct kv_mac *kv_mac_new(const uint8_t key[KV_MAC_LEN]);
+void kv_mac_free(struct kv_mac *mac);
+int kv_mac_make(struct kv_mac *mac, const void *text, size_t n, uint8_t out[KV_MAC_LEN]);
+
+/* kv_mac_same() - compares in a time that does not tell how much of it was right */
+bool kv_mac_same(const uint8_t *a, const uint8_t *b, size_t n);
 
 /*
  * kv_prefix() - the prefix of all keys of this job
@@ -164,6 +198,11 @@ struct kv_addr {
 	uint32_t qkey;
 	uint32_t revision; /* of this address: a later one is higher */
 };
+
+/* Of one host, and neither the reader itself nor everybody; the first two by the link layer's kind. */
+bool kv_gid_valid(const uint8_t gid[16]);
+bool kv_lid_valid(uint16_t lid);
+bool kv_qpn_valid(uint32_t qpn); /* of an ordinary queue pair */
 
 /* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {

@@ -37,6 +37,20 @@ static int kv_net_finish(int fd, uint64_t deadline_ms)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? -errno : -err;
 }
 
+/*
+ * Who connects to a port of this host at which nobody listens, and is given that very port for his own
+ * end, is connected to himself. He would keep the server from coming back.
+ */
+static bool kv_net_to_itself(int fd)
+{
+	struct sockaddr_storage own = { 0 }, peer = { 0 };
+	socklen_t n_own = sizeof(own), n_peer = sizeof(peer);
+
+	return !getsockname(fd, (struct sockaddr *)&own, &n_own) &&
+	       !getpeername(fd, (struct sockaddr *)&peer, &n_peer) && own.ss_family != AF_UNIX &&
+	       n_own == n_peer && !memcmp(&own, &peer, n_own);
+}
+
 static int kv_net_open(const struct sockaddr *to, socklen_t len, uint64_t deadline_ms)
 {
 	int fd, rc = 0;
@@ -46,6 +60,8 @@ static int kv_net_open(const struct sockaddr *to, socklen_t len, uint64_t deadli
 		return -errno;
 	if (connect(fd, to, len))
 		rc = errno == EINPROGRESS ? kv_net_finish(fd, deadline_ms) : -errno;
+	if (!rc && kv_net_to_itself(fd))
+		rc = -ECONNREFUSED;
 	if (rc) {
 		close(fd);
 		return rc;
@@ -53,7 +69,16 @@ static int kv_net_open(const struct sockaddr *to, socklen_t len, uint64_t deadli
 	return fd;
 }
 
-/* Tries every address of the host; the last one's failure is the answer. */
+static uint64_t kv_net_share(const struct addrinfo *ai, uint64_t deadline_ms)
+{
+	unsigned n = 0;
+
+	for (; ai; ai = ai->ai_next)
+		n++;
+	return kv_now_ms() + kv_left_ms(deadline_ms) / n;
+}
+
+/* Tries every address of the host, each with its share of the time; the last failure is the answer. */
 static int kv_net_tcp(struct kv *kv, const struct kv_address *address, uint64_t deadline_ms)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
@@ -64,7 +89,7 @@ static int kv_net_tcp(struct kv *kv, const struct kv_address *address, uint64_t 
 	if (rc)
 		return kv_fail(kv, -EHOSTUNREACH, "%s", gai_strerror(rc));
 	for (ai = list; ai && fd < 0; ai = ai->ai_next)
-		fd = kv_net_open(ai->ai_addr, ai->ai_addrlen, deadline_ms);
+		fd = kv_net_open(ai->ai_addr, ai->ai_addrlen, kv_net_share(ai, deadline_ms));
 	freeaddrinfo(list);
 	if (fd < 0)
 		return kv_fail(kv, fd, "cannot connect: %s", strerror(-fd));

@@ -115,7 +115,7 @@ static const struct kv_addr *kv_record_addr(const struct kv_record *rec, uint8_t
 	return NULL;
 }
 
-static bool kv_qpn_valid(uint32_t qpn)
+bool kv_qpn_valid(uint32_t qpn)
 {
 	return qpn >= KV_QPN_MIN && qpn <= KV_QPN_MAX;
 }
@@ -128,7 +128,7 @@ static bool kv_all_zero(const uint8_t *at, size_t n)
 }
 
 /* One host's address on a fabric: not none, not many, not the sender itself. */
-static bool kv_gid_valid(const uint8_t gid[16])
+bool kv_gid_valid(const uint8_t gid[16])
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	uint8_t first = gid[12];
@@ -143,6 +143,11 @@ static bool kv_gid_valid(const uint8_t gid[16])
 	       first < 224; /* IPv4: no loopback, multicast, class E */
 }
 
+bool kv_lid_valid(uint16_t lid)
+{
+	return lid && lid <= KV_LID_MAX;
+}
+
 /* Where the control channel is not open there is no address to be right or wrong. */
 static bool kv_addr_reachable(const struct kv_addr *addr)
 {
@@ -152,7 +157,7 @@ static bool kv_addr_reachable(const struct kv_addr *addr)
 		return false;
 	if (addr->link_layer == KV_LINK_ETHERNET)
 		return kv_gid_valid(addr->gid);
-	return addr->lid && addr->lid <= KV_LID_MAX;
+	return kv_lid_valid(addr->lid);
 }
 
 static bool kv_addr_valid(const struct kv_record *rec, const struct kv_addr *addr)

@@ -153,10 +153,11 @@ static int kv_redis_reply_error(const char *text)
 		const char *word;
 		int rc;
 	} words[] = {
-		{ "NOAUTH", -EACCES },	{ "WRONGPASS", -EACCES },  { "NOPERM", -EACCES },
-		{ "DENIED", -EACCES },	{ "READONLY", -EROFS },	   { "OOM", -ENOSPC },
-		{ "LOADING", -EAGAIN }, { "MASTERDOWN", -EAGAIN }, { "BUSY", -EAGAIN },
-		{ "MISCONF", -EIO },	{ "WRONGTYPE", -EBADMSG },
+		{ "NOAUTH", -EACCES },	{ "WRONGPASS", -EACCES },    { "NOPERM", -EACCES },
+		{ "DENIED", -EACCES },	{ "READONLY", -EROFS },	     { "OOM", -ENOSPC },
+		{ "LOADING", -EAGAIN }, { "MASTERDOWN", -EAGAIN },   { "BUSY", -EAGAIN },
+		{ "MISCONF", -EIO },	{ "WRONGTYPE", -EBADMSG },   { "MOVED", -EREMOTE },
+		{ "ASK ", -EREMOTE },	{ "CLUSTERDOWN", -EREMOTE },
 	};
 	size_t i;
 
@@ -197,14 +198,31 @@ static int kv_redis_progress(struct kv_redis *r, uint64_t deadline_ms)
 	return 0;
 }
 
+/*
+ * Commands of ours are answered by nothing but these. An array is not begun with: hiredis makes room for
+ * as many elements as it says to have, and goes on for as long as they come.
+ */
+static bool kv_redis_reply_odd(const struct kv_redis *r)
+{
+	const redisReader *reader = r->ctx->reader;
+
+	return reader->pos < reader->len && !memchr("+-:$", reader->buf[reader->pos], 4);
+}
+
 /* The next reply, error replies included. Any failure closes the connection. */
 static int kv_redis_next(struct kv_redis *r, uint64_t deadline_ms, redisReply **out)
 {
+	bool begun = false;
 	void *reply = NULL;
 	int rc = 0;
 
 	while (!rc) {
 		errno = 0;
+		if (!begun && kv_redis_reply_odd(r)) {
+			rc = -EPROTO;
+			break;
+		}
+		begun = begun || r->ctx->reader->pos < r->ctx->reader->len;
 		if (hi.parse(r->ctx, &reply))
 			rc = kv_redis_io_error(r->ctx, errno);
 		else if (reply)
@@ -341,6 +359,8 @@ static int kv_redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout
 		rc = kv_redis_select(r);
 	if (rc)
 		kv_redis_disconnect(r);
+	else
+		r->kv.contacts++;
 	return rc;
 }
 
@@ -409,7 +429,8 @@ static void kv_redis_refused(struct kv_redis *r, struct kv_op *op, const char *t
 
 	if (rc == -EROFS || rc == -EAGAIN)
 		r->leave = r->n_addresses > 1;
-	kv_op_fail(&r->kv, op, rc, "the server says: %.120s", text);
+	kv_op_fail(&r->kv, op, rc, "the server says: %.120s%s", text,
+		   rc == -EREMOTE ? " (Redis Cluster needs a proxy before it)" : "");
 }
 
 static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisReply *reply)

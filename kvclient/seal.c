@@ -61,7 +61,7 @@ static int kv_seal_mac(const struct kv *kv, const char *key, const uint8_t *seal
 	memcpy(text, domain, sizeof(domain));
 	memcpy(text + sizeof(domain), key, n_key);
 	memcpy(text + sizeof(domain) + n_key, sealed, n);
-	return kv_mac(kv->secret, kv->n_secret, text, sizeof(domain) + n_key + n, mac);
+	return kv_hmac(kv->secret, kv->n_secret, text, sizeof(domain) + n_key + n, mac);
 }
 
 static uint64_t kv_seal_stamp(struct kv *kv)
@@ -94,16 +94,6 @@ int kv_seal(struct kv *kv, struct kv_op *op, uint8_t out[KV_SEALED_MAX], size_t 
 	return 0;
 }
 
-/* In a time that does not tell how much of it was right. */
-static bool kv_mac_same(const uint8_t *a, const uint8_t *b)
-{
-	unsigned i, diff = 0;
-
-	for (i = 0; i < KV_MAC_LEN; i++)
-		diff |= a[i] ^ b[i];
-	return !diff;
-}
-
 static int kv_unseal_mac(struct kv *kv, const char *key, const uint8_t *sealed, size_t *len)
 {
 	uint8_t mac[KV_MAC_LEN];
@@ -111,7 +101,7 @@ static int kv_unseal_mac(struct kv *kv, const char *key, const uint8_t *sealed, 
 	if (*len <= sizeof(struct kv_seal_head) + KV_MAC_LEN)
 		return -EBADMSG;
 	*len -= KV_MAC_LEN;
-	if (kv_seal_mac(kv, key, sealed, *len, mac) || !kv_mac_same(mac, sealed + *len))
+	if (kv_seal_mac(kv, key, sealed, *len, mac) || !kv_mac_same(mac, sealed + *len, KV_MAC_LEN))
 		return -EKEYREJECTED;
 	return 0;
 }

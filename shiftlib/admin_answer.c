@@ -256,6 +256,18 @@ static void admin_command(char out[ADMIN_COMMAND])
 	out[n] = 0;
 }
 
+/* Datagrams of the control channel, by what was wrong with them. */
+static void status_refused(struct sh_json *json)
+{
+	uint32_t i;
+
+	sh_json_print(json, ", \"signed\": %s, \"refused\": {", admin_bool(sh.auths.root));
+	for (i = SH_REFUSED_NOT + 1; i < SH_REFUSALS; i++)
+		sh_json_print(json, "%s\"%s\": %llu", i > SH_REFUSED_NOT + 1 ? ", " : "",
+			      sh_refusal_name(i), (unsigned long long)sh.refused[i]);
+	sh_json_print(json, "}");
+}
+
 static void status_head(struct sh_json *json)
 {
 	char command[ADMIN_COMMAND];
@@ -266,6 +278,7 @@ static void status_head(struct sh_json *json)
 		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance);
 	status_string(json, "command", command);
 	status_string(json, "kv", admin_kv_state());
+	status_refused(json);
 	sh_json_print(json, ", \"nics\": [");
 	for (i = 0; i < sh.n_nics; i++) {
 		sh_json_print(json, "%s", i ? ", " : "");

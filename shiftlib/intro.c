@@ -10,14 +10,15 @@
 #include "shiftlib/wire.h"
 
 #define INTRO_MIN_NS	  SH_NS_PER_MS
-#define INTRO_MAX_NS	  SH_NS_PER_S
+#define INTRO_FACTOR	  4
+#define INTRO_MAX_NS	  SH_NS_PER_S	    /* of a store that fails, or a record that is wrong */
 #define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
 #define INTRO_OPEN_NS                                                                              \
 	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
-#define INTRO_AGAIN_NS (5 * SH_NS_PER_S)  /* an entry that nobody has answered is written again */
-#define INTRO_RARE_NS  (30 * SH_NS_PER_S) /* a store that lost all has the entries again by then */
-#define INTRO_NEWS_NS  SH_NS_PER_S /* no sooner is asked again when somebody has read our entry */
-#define INTRO_CROWD_NS (SH_NS_PER_S / 10)
+#define INTRO_AGAIN_NS	  (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
+#define INTRO_RARE_NS	  (30 * SH_NS_PER_S) /* a store that lost all has the entries again by then */
+#define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints, doubling */
+#define INTRO_NEWS_MAX_NS SH_NS_PER_S
 
 /* ---- what to write, where to look ----------------------------------------------------------- */
 
@@ -139,6 +140,9 @@ static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
 
 	if (addr->nic >= SH_MAX_NICS || !addr->ctrl_qpn)
 		return;
+	/* While it has connections it tells itself where it is: no record of one leads the others away. */
+	if (peer->conns && peer->heard_at && peer->nics[addr->nic].revision)
+		return;
 	memcpy(address.gid, addr->gid, sizeof(address.gid));
 	address.lid = addr->lid;
 	address.link_layer = addr->link_layer;
@@ -245,10 +249,10 @@ static void intro_say_absent(struct sh_qp *qp)
 	if (qp->intro.told || sh_now_ns() - qp->intro.since < INTRO_PATIENCE_NS)
 		return;
 	qp->intro.told = true;
-	sh_conn_level(qp, SH_DRIVEN, "its peer has not introduced itself");
+	sh_conn_level(qp, SH_DRIVEN, "its peer does not run SHIFT, or has not said so");
 	sh_warn_once(
-		"the peer of QP 0x%06x has not introduced itself: it runs without SHIFT, or uses "
-		"another SHIFT_KV or SHIFT_JOB; not protected until it does",
+		"the peer of QP 0x%06x does not run SHIFT, or has not said so in this SHIFT_KV and "
+		"SHIFT_JOB; not protected until it does",
 		qp->qp->qp_num);
 }
 
@@ -277,54 +281,112 @@ static uint64_t intro_renew_ns(void)
 	return sh_min_ns(intro_third_ns(), INTRO_AGAIN_NS);
 }
 
+/* What a look at the store has come to. */
+enum intro_found {
+	INTRO_ABSENT,	/* the peer has no record */
+	INTRO_UNCLEAR,	/* it has one, of which the right one may be the successor */
+	INTRO_NO_STORE, /* it did not answer */
+};
+
 /*
- * A peer that has not shown up in time may run without SHIFT: then it is asked for when our entry is
- * renewed anyway. If it comes after all it finds that entry, and speaks to us (sh_intro_news).
+ * Whoever of two peers comes later finds the record of the first, and speaks to it (sh_intro_news). So
+ * a few looks are enough, ever further apart: most peers that are absent run without SHIFT. They never
+ * end altogether, as records may be taken away by others.
  */
-static uint64_t intro_longest_ns(const struct sh_qp *qp, bool answered)
+static uint64_t intro_interval_ns(const struct sh_qp *qp, enum intro_found found)
 {
+	uint64_t next = qp->intro.interval ? qp->intro.interval * INTRO_FACTOR : INTRO_MIN_NS;
 	bool late = sh_now_ns() - qp->intro.since >= INTRO_RARE_NS;
 
-	return answered && late ? intro_third_ns() : sh_min_ns(intro_third_ns(), INTRO_MAX_NS);
+	switch (found) {
+	case INTRO_ABSENT: return next;
+	case INTRO_UNCLEAR:
+		return sh_min_ns(next, late ? intro_third_ns()
+					    : sh_min_ns(intro_third_ns(), INTRO_MAX_NS));
+	case INTRO_NO_STORE: return sh_min_ns(next, sh_min_ns(intro_third_ns(), INTRO_MAX_NS));
+	}
+	return next;
 }
 
-static void intro_next(struct sh_qp *qp, bool answered)
+/* A look that is rare goes along with a renewal. */
+static void intro_await(struct sh_qp *qp)
+{
+	uint64_t now = sh_now_ns(), look_at = qp->intro.look_at;
+
+	if (now - qp->intro.since >= INTRO_RARE_NS)
+		qp->intro.next_at = now + intro_third_ns();
+	else
+		qp->intro.next_at =
+			sh_min_ns(look_at > now ? look_at : now, now + intro_renew_ns());
+}
+
+/* As if it began now. */
+static void intro_anew(struct sh_qp *qp)
+{
+	qp->intro.since = sh_now_ns();
+	qp->intro.interval = 0;
+}
+
+static void intro_next(struct sh_qp *qp, enum intro_found found)
 {
 	uint64_t now = sh_now_ns();
 
-	qp->intro.asked_at = now;
 	if (qp->intro.heard && qp->core.peer.introduced) {
 		qp->intro.next_at = now + intro_third_ns();
 		return;
 	}
-	qp->intro.interval = qp->intro.interval ? qp->intro.interval * 2 : INTRO_MIN_NS;
-	qp->intro.interval = sh_min_ns(qp->intro.interval, intro_longest_ns(qp, answered));
-	qp->intro.next_at = now + qp->intro.interval;
+	qp->intro.interval = intro_interval_ns(qp, found);
+	qp->intro.asked_at = now;
+	qp->intro.next_at = qp->intro.look_at = now + qp->intro.interval;
+	if (found == INTRO_ABSENT)
+		intro_await(qp);
+}
+
+/* The store was not asked for the peer's record. */
+static void intro_renewed(struct sh_qp *qp)
+{
+	if (qp->intro.heard)
+		intro_next(qp, INTRO_UNCLEAR);
+	else
+		intro_await(qp);
+}
+
+static void intro_look(struct sh_qp *qp, uint64_t at)
+{
+	sh_conn_touch(qp);
+	qp->intro.look_at = at;
+	qp->intro.next_at = sh_earlier_ns(qp->intro.next_at, at);
 }
 
 /* Who has read this connection's entry speaks to us: its own is there by now. */
 void sh_intro_news(struct sh_qp *qp)
 {
-	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + INTRO_NEWS_NS;
+	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
 
-	if (qp->intro.heard || qp->intro.queued || qp->intro.next_at <= at)
+	if (qp->intro.heard || qp->intro.queued || (qp->intro.look_at && qp->intro.look_at <= at))
 		return;
-	sh_conn_touch(qp);
-	qp->intro.next_at = at > now ? at : now;
+	intro_look(qp, at > now ? at : now);
+	qp->intro.news_interval =
+		qp->intro.news_interval ? qp->intro.news_interval * 2 : INTRO_NEWS_MIN_NS;
+	qp->intro.news_interval = sh_min_ns(qp->intro.news_interval, INTRO_NEWS_MAX_NS);
 }
 
-/* The same, of an instance that we do not know: it may be about any that waits. */
-void sh_intro_news_of_any(void)
+/* Those whose peer is not there yet write and look anew. */
+void sh_intro_contact(uint32_t contacts)
 {
-	uint64_t now = sh_now_ns();
+	bool anew = contacts && sh.intros.contacts && contacts != sh.intros.contacts;
 	struct sh_qp *qp;
 
-	if (now - sh.intros.news_at < INTRO_CROWD_NS)
-		return; /* it speaks again */
-	sh.intros.news_at = now;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		if (qp->conn_id)
-			sh_intro_news(qp);
+	sh.intros.contacts = contacts ? contacts : sh.intros.contacts;
+	if (!anew)
+		return;
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || !qp->intro.published || qp->intro.heard)
+			continue;
+		intro_anew(qp);
+		qp->intro.put_again_at = 0;
+		intro_look(qp, sh_now_ns());
+	}
 }
 
 static const char *intro_refusal(const struct sh_intro_item *item)
@@ -339,6 +401,9 @@ static const char *intro_refusal(const struct sh_intro_item *item)
 		       "version at both ends";
 	if (SH_WIRE_NEEDED & ~item->peer.caps)
 		return "it lacks what this version of SHIFT needs of a peer";
+	if (sh_peers_sign() && !(item->peer.caps & SH_WIRE_CAP_SIGNS))
+		return "it runs an earlier version of SHIFT, which does not sign datagrams as "
+		       "SHIFT_SECRET_FILE asks for: run one version at both ends";
 	return NULL;
 }
 
@@ -359,14 +424,17 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 {
 	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
 	const char *refusal = item->put_ret || !item->get ? NULL : intro_refusal(item);
-	bool answered = !item->put_ret && (item->get_ret == -ENOENT || refusal);
+	bool absent = !item->put_ret && item->get_ret == -ENOENT;
 	int ret = item->put_ret ? item->put_ret : item->get_ret;
-	int kv = answered ? 0 : ret;
+	int kv = absent || refusal ? 0 : ret;
 
 	sh_conn_touch(qp);
-	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, get of %s: %d", qp->qp->qp_num, item->put_ret,
-	       item->peer_key, item->get_ret);
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, %s of %s: %d", qp->qp->qp_num, item->put_ret,
+	       item->get ? "get" : "no get", item->peer_key, item->get_ret);
 	intro_say_kv(error, kv);
+	if (qp->intro.no_store && !kv)
+		intro_anew(qp); /* nobody could know anything of it */
+	qp->intro.no_store = kv;
 	if (item->put && !item->put_ret) {
 		qp->intro.published = true;
 		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();
@@ -377,7 +445,10 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 		intro_found(qp, &item->peer);
 	else if (!qp->peer && !kv)
 		intro_say_absent(qp);
-	intro_next(qp, !kv);
+	if (item->get || kv)
+		intro_next(qp, kv ? INTRO_NO_STORE : absent ? INTRO_ABSENT : INTRO_UNCLEAR);
+	else
+		intro_renewed(qp);
 }
 
 /* ---- when ----------------------------------------------------------------------------------- */
@@ -385,7 +456,7 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 {
 	*item = (struct sh_intro_item){ .conn_id = qp->conn_id, .nonce = qp->nonce };
-	item->get = !qp->intro.heard;
+	item->get = !qp->intro.heard && sh_now_ns() >= qp->intro.look_at;
 	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
 	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
 	intro_record(qp, &item->own);
@@ -396,7 +467,7 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 	if (item->put || item->get)
 		return true;
 	sh_conn_touch(qp);
-	intro_next(qp, true);
+	intro_renewed(qp);
 	return false;
 }
 
@@ -405,7 +476,7 @@ static void intro_ask(struct sh_qp *qp)
 	if (intro_gid_known(qp))
 		sh_intro_line_up(qp);
 	else if (!qp->intro.queued)
-		intro_next(qp, true);
+		intro_next(qp, INTRO_UNCLEAR);
 }
 
 /* Its control addresses are what is introduced. Those that open later are told later. */

@@ -24,6 +24,8 @@ struct sh_intro_item {
 
 /* intro.c; lock held. fill: false if there is nothing to ask after all. error: of the KV's calls. */
 bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item);
+/* How often the store was contacted anew; 0: it was not. One that was may have lost what it had. */
+void sh_intro_contact(uint32_t contacts);
 void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error);
 
 /* intro_kv.c; lock held. The connection stands in line once, until it is answered or forgotten. */

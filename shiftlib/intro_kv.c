@@ -30,6 +30,9 @@ struct batch {
 	uint8_t written[BATCH_ITEMS][KV_RECORD_MAX_LEN];
 	uint8_t read[BATCH_ITEMS + BATCH_WITHDRAWALS * 2][KV_VALUE_MAX];
 	uint32_t n_read;
+	uint32_t contacts;
+	int key_ret; /* -ENOKEY: the job has no secret */
+	uint8_t key[KV_MAC_LEN];
 	char error[KV_ERR_MAX];
 };
 
@@ -44,6 +47,13 @@ static int batch_kv_open(struct batch *b)
 	if (sh.kv)
 		return 0;
 	return kv_open_with(sh.config.kv_url, &options, &sh.kv, b->error, sizeof(b->error));
+}
+
+/* What others need of the handle, which is this thread's alone. */
+static void batch_kv_tell(struct batch *b)
+{
+	b->contacts = kv_contacts(sh.kv);
+	b->key_ret = kv_derive(sh.kv, SH_AUTH_PURPOSE, b->key);
 }
 
 static struct kv_op *batch_op(struct batch *b, enum kv_op_type type, const char *key)
@@ -184,6 +194,7 @@ static void batch_ask(struct batch *b)
 		batch_items(b);
 	if (b->n_gone)
 		batch_withdraw(b);
+	batch_kv_tell(b);
 }
 
 /* ---- the line ------------------------------------------------------------------------------- */
@@ -199,6 +210,8 @@ static void batch_take(struct batch *b)
 	struct sh_qp *qp;
 
 	b->n_items = b->n_gone = 0;
+	b->contacts = 0;
+	b->key_ret = -ENOKEY;
 	b->error[0] = 0;
 	list_for_each (&sh.intros.line, qp, struct sh_qp, intro.line) {
 		if (b->n_items == BATCH_ITEMS)
@@ -222,6 +235,10 @@ static void batch_answer(struct batch *b)
 {
 	uint32_t i;
 
+	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh.auths, b->key))
+		sh_error_once(
+			"no memory for the keys of datagrams: the job runs without protection");
+	sh_intro_contact(b->contacts);
 	sh_peers_hold();
 	for (i = 0; i < b->n_items; i++) {
 		const struct sh_intro_item *item = &b->items[i];
@@ -255,6 +272,8 @@ static void line_run(struct sh_job *job)
 	}
 	sh.intros.again = false;
 	sh_job_unlock();
+	if (b)
+		explicit_bzero(b->key, sizeof(b->key));
 	free(b);
 }
 

@@ -21,7 +21,7 @@ static size_t peer_payload_max(const struct sh_peer *peer)
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++) {
-		one = peer->paths[i].path ? sh_path_payload_max(peer->paths[i].path) : max;
+		one = peer->paths[i].path ? sh_peer_room(&peer->paths[i]) : max;
 		max = one < max ? one : max;
 	}
 	return max;

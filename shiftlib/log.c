@@ -41,6 +41,16 @@ static size_t log_head(char *line, size_t size, enum sh_log_level level)
 				(unsigned long long)(now % SH_NS_PER_S / SH_NS_PER_US));
 }
 
+/* Names and sentences of others are in it: they may not look like a line of ours. */
+static void log_one_line(char *line, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+}
+
 static void log_write(enum sh_log_level level, const char *format, va_list args)
 {
 	char line[SH_LOG_LINE_MAX];
@@ -52,6 +62,7 @@ static void log_write(enum sh_log_level level, const char *format, va_list args)
 	at += (size_t)n;
 	if (at > sizeof(line) - 1)
 		at = sizeof(line) - 1;
+	log_one_line(line, at);
 	line[at++] = '\n';
 	while (write(log_fd, line, at) < 0 && errno == EINTR)
 		;

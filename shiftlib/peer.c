@@ -10,6 +10,8 @@
 #define PEER_OPEN_NS	 SH_NS_PER_S /* a control path that could not be opened is tried again */
 #define PEER_REST_NS	 (60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
 #define PEER_SEND_PATHS	 2		    /* what may go over any path goes over so many */
+#define PEER_REFUSED_NS                                                                            \
+	(60 * SH_NS_PER_S) /* no sooner is it said again that datagrams are refused */
 
 /* ---- finding them --------------------------------------------------------------------------- */
 
@@ -18,9 +20,46 @@ static const void *peer_key(uint64_t instance)
 	return (const void *)(uintptr_t)instance;
 }
 
+bool sh_peers_sign(void)
+{
+	return SH_WIRE_SIGNS && sh.config.secret_file && *sh.config.secret_file;
+}
+
 struct sh_peer *sh_peer_find(uint64_t instance)
 {
 	return instance ? sh_table_get(&sh.by_instance, peer_key(instance)) : NULL;
+}
+
+/* A job that has a secret talks to nobody without it. */
+static int peer_init_auth(struct sh_peer *peer)
+{
+	if (!sh_peers_sign())
+		return 0;
+	if (sh.auths.root)
+		peer->auth = sh_auth_new(&sh.auths, peer->instance);
+	return peer->auth ? 0 : -ENOMEM;
+}
+
+static struct sh_peer *peer_new(uint64_t instance)
+{
+	struct sh_peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return NULL;
+	peer->instance = instance;
+	peer->rest_at = sh_now_ns();
+	if (peer_init_auth(peer))
+		goto free_peer;
+	if (sh_table_put(&sh.by_instance, peer_key(instance), peer))
+		goto rest_auth;
+	list_add_tail(&sh.peers, &peer->link);
+	return peer;
+
+rest_auth:
+	sh_auth_rest(&sh.auths, peer->auth);
+free_peer:
+	free(peer);
+	return NULL;
 }
 
 struct sh_peer *sh_peer_get(uint64_t instance)
@@ -29,17 +68,7 @@ struct sh_peer *sh_peer_get(uint64_t instance)
 
 	if (peer || !instance)
 		return peer;
-	peer = calloc(1, sizeof(*peer));
-	if (!peer)
-		return NULL;
-	if (sh_table_put(&sh.by_instance, peer_key(instance), peer)) {
-		free(peer);
-		return NULL;
-	}
-	peer->instance = instance;
-	peer->rest_at = sh_now_ns();
-	list_add_tail(&sh.peers, &peer->link);
-	return peer;
+	return peer_new(instance);
 }
 
 void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer)
@@ -223,7 +252,9 @@ struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uin
 	}
 	if (!path) {
 		path = &peer->paths[peer->n_paths++];
-		*path = (struct sh_peer_path){ .nic = nic, .remote_nic = remote_nic };
+		*path = (struct sh_peer_path){
+			.peer = peer, .nic = nic, .remote_nic = remote_nic, .sent = sh_now_ns()
+		};
 		sh_watch_path(path);
 	}
 	path_open(peer, path);
@@ -317,6 +348,7 @@ static void peer_free(struct sh_peer *peer)
 		path_close(peer->paths[i].nic, peer->paths[i].path);
 	}
 	peer_free_rkeys(peer);
+	sh_auth_rest(&sh.auths, peer->auth);
 	free(peer);
 }
 
@@ -339,10 +371,26 @@ static struct sh_wire_ids peer_ids(const struct sh_qp *qp)
 				     .nonce = qp->intro.peer_nonce };
 }
 
+size_t sh_peer_room(const struct sh_peer_path *path)
+{
+	return sh_path_payload_max(path->path) - (path->peer->auth ? SH_AUTH_BYTES : 0);
+}
+
+/* Lost ones are sent again by the core. */
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 {
-	if (path && path->path && sh_nic_usable(path->nic) && length)
-		sh_control_send(path->path, buf, length); /* lost ones are sent again by the core */
+	uint8_t copy[SH_WIRE_MAX + SH_AUTH_BYTES];
+
+	if (!path || !path->path || !sh_nic_usable(path->nic) || !length)
+		return;
+	if (path->peer->auth) {
+		struct sh_auth_pair pair = { path->nic->index, path->remote_nic };
+
+		memcpy(copy, buf, length);
+		length = sh_auth_sign(path->peer->auth, pair, ++path->sent, copy, length);
+		buf = copy;
+	}
+	sh_control_send(path->path, buf, length);
 }
 
 /*
@@ -393,8 +441,7 @@ static struct sh_wire_writer *out_begin(const struct sh_peer *peer, struct sh_pe
 	if (!path->out.buf && !buf)
 		return NULL;
 	if (buf) {
-		sh_wire_begin(&path->out, buf, sh_path_payload_max(path->path), sh.instance,
-			      peer->instance);
+		sh_wire_begin(&path->out, buf, sh_peer_room(path), sh.instance, peer->instance);
 		list_add_tail(&sh.outs, &path->out_link);
 	}
 	return &path->out;
@@ -669,24 +716,83 @@ static void peer_tell_soon(struct sh_peer *peer)
 	peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 }
 
-void sh_peer_received(void *nic, const void *buf, size_t length)
+/* One line for each peer, now and then; the status has all. */
+static void peer_refused(struct sh_peer *peer, uint64_t instance, enum sh_refusal refusal)
+{
+	struct sh_refused *refused = peer ? &peer->refused : &sh.strangers;
+	uint64_t now = sh_now_ns();
+
+	sh.refused[refusal]++;
+	refused->n++;
+	if (refused->said_at && now - refused->said_at < PEER_REFUSED_NS)
+		return;
+	refused->said_at = now;
+	sh_log(SH_LOG_WARN,
+	       "a datagram in the name of %s %016llx is refused, as it is %s (%u refused so far)",
+	       peer ? "peer" : "an unknown instance", (unsigned long long)instance,
+	       sh_refusal_name(refusal), refused->n);
+}
+
+static enum sh_refusal peer_check(struct sh_peer *peer, const struct sh_nic *nic,
+				  const struct sh_wire_header *header,
+				  const struct sh_wire_reader *reader, size_t length)
+{
+	if (!sh.auths.root)
+		return SH_REFUSED_NOT;
+	if (!peer)
+		return sh_auth_stranger(&sh.auths, header->src_instance, reader->buf,
+					reader->length, length);
+	return sh_auth_check(peer->auth, nic->index, reader->buf, reader->length, length);
+}
+
+/* Not introduced yet. It has read the entries of those that it speaks to, so its own are there. */
+static void peer_stranger_heard(struct sh_wire_reader *reader)
 {
 	struct sh_wire_record record;
-	struct sh_wire_reader reader;
-	struct sh_wire_header header;
-	struct sh_peer *peer;
 
-	if (sh_wire_open(&reader, buf, length, &header) || header.dst_instance != sh.instance)
-		return; /* an earlier process' QPN, or noise */
-	peer = sh_peer_find(header.src_instance);
-	if (!peer) { /* not introduced yet: it sends again */
-		sh_intro_news_of_any();
-		return;
+	while (sh_wire_next(reader, &record) == 1) {
+		uint32_t id = record.ids.dst_conn;
+		struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
+
+		if (qp && qp->nonce == record.ids.nonce &&
+		    (record.type == SH_WIRE_STANDBY || record.type == SH_WIRE_STATE))
+			sh_intro_news(qp);
 	}
-	peer->minor = header.minor;
+}
+
+static void peer_heard(struct sh_peer *peer, const struct sh_nic *nic,
+		       struct sh_wire_reader *reader, uint8_t minor)
+{
+	struct sh_wire_record record;
+	int ret;
+
+	peer->minor = minor;
 	if (!peer->heard_at) /* it knows us by now: what it missed is due */
 		peer_tell_soon(peer);
 	peer->heard_at = sh_now_ns();
-	while (sh_wire_next(&reader, &record) == 1)
+	while ((ret = sh_wire_next(reader, &record)) == 1)
 		peer_record(peer, nic, &record);
+	if (ret)
+		peer_refused(peer, peer->instance, SH_REFUSED_DAMAGED);
+}
+
+void sh_peer_received(void *nic, const void *buf, size_t length)
+{
+	struct sh_wire_header header = { 0 };
+	struct sh_wire_reader reader;
+	enum sh_refusal refusal = SH_REFUSED_DAMAGED;
+	struct sh_peer *peer = NULL;
+
+	if (!sh_wire_open(&reader, buf, length, &header)) {
+		peer = sh_peer_find(header.src_instance);
+		refusal = header.dst_instance == sh.instance
+				  ? peer_check(peer, nic, &header, &reader, length)
+				  : SH_REFUSED_ASTRAY;
+	}
+	if (refusal)
+		peer_refused(peer, header.src_instance, refusal);
+	else if (peer)
+		peer_heard(peer, nic, &reader, header.minor);
+	else
+		peer_stranger_heard(&reader);
 }

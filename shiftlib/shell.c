@@ -315,6 +315,7 @@ static void shell_lists_init(void)
 	list_init(&sh.outs);
 	list_init(&sh.intros.line);
 	list_init(&sh.intros.withdrawals);
+	sh_auths_init(&sh.auths, sh.instance);
 }
 
 /*

@@ -18,6 +18,7 @@
 #include "providers/provider.h"
 #include "shiftlib/admin.h"
 #include "shiftlib/async.h"
+#include "shiftlib/auth.h"
 #include "shiftlib/backup_map.h"
 #include "shiftlib/channel.h"
 #include "shiftlib/config.h"
@@ -283,6 +284,7 @@ struct sh_srq {
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
 struct sh_peer_path {
+	struct sh_peer *peer;
 	struct sh_nic *nic;
 	uint8_t remote_nic;
 	bool opening;
@@ -291,6 +293,7 @@ struct sh_peer_path {
 	struct sh_path_health health;
 	enum sh_path_need need; /* being found out */
 	bool told_up, told_steady;
+	uint64_t sent;		   /* number of the last datagram, if they are signed */
 	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
 	struct list_node out_link; /* then in sh.outs */
 };
@@ -299,6 +302,12 @@ struct sh_peer_path {
 struct sh_peer_nic {
 	uint32_t revision;	   /* 0: not known */
 	struct sh_address address; /* qpn 0: not open there */
+};
+
+/* Datagrams that did not count, and when that was last said. */
+struct sh_refused {
+	uint32_t n;
+	uint64_t said_at;
 };
 
 /* An instance at the other end. Forgotten when it has had no connection for a while. */
@@ -323,8 +332,10 @@ struct sh_peer {
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
-	uint32_t caps; /* SH_WIRE_CAPS of its build */
-	uint8_t minor; /* version of its datagrams; the major one is ours */
+	uint32_t caps;	      /* SH_WIRE_CAPS of its build */
+	uint8_t minor;	      /* version of its datagrams; the major one is ours */
+	struct sh_auth *auth; /* NULL: the job has no secret, and datagrams are not signed */
+	struct sh_refused refused;
 };
 
 enum sh_level { SH_FOREIGN, SH_DRIVEN, SH_PROTECTED };
@@ -412,10 +423,13 @@ struct sh_qp {
 	struct {
 		uint64_t start_at; /* the background thread begins, not the application's */
 		uint64_t next_at, interval, since, put_again_at, asked_at;
+		uint64_t look_at;	/* when the peer's record is looked for */
+		uint64_t news_interval; /* no sooner is it looked for at a hint */
 		uint32_t peer_nonce, peer_conn;
 		struct list_node line; /* in sh.intros.line, or alone */
 		bool queued;	       /* in line, or being asked about */
 		bool published, heard, told;
+		bool no_store;	  /* it did not answer when it was asked last */
 		bool refused;	  /* it was said that its peer's record is wrong */
 		bool gid_unknown; /* the NIC does not tell what the application connected from */
 	} intro;
@@ -556,6 +570,10 @@ struct sh_shell {
 		uint32_t removed; /* number of the last entry that takes a key away */
 	} keys;
 
+	struct sh_auths auths;
+	struct sh_refused strangers; /* in the name of instances that we do not know */
+	uint64_t refused[SH_REFUSALS];
+
 	struct kv *kv;
 	struct sh_worker *kv_worker;
 	struct {
@@ -563,7 +581,7 @@ struct sh_shell {
 		bool running, again;	      /* again: somebody came while it ran */
 		struct list_node line;	      /* connections */
 		struct list_node withdrawals; /* of connections that have ended */
-		uint64_t news_at; /* an unknown instance spoke, and all that wait were looked at */
+		uint32_t contacts;	      /* with the store, when it was last asked */
 	} intros;
 	bool kv_said;
 	uint64_t watch_at;
@@ -811,11 +829,11 @@ void sh_intro_timer(struct sh_qp *qp);
 void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
 void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
-void sh_intro_news_of_any(void);
 
 /* peer.c */
 struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */
 struct sh_peer *sh_peer_find(uint64_t instance);
+bool sh_peers_sign(void); /* the job has a secret: what is not signed does not count */
 /* Its address of that revision was heard of; old news is ignored. */
 void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
 		   uint32_t revision);
@@ -833,6 +851,8 @@ void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 void sh_peers_hold(void);
 void sh_peers_release(void);
 void sh_peers_flush(void); /* what was left behind leaves */
+/* room: bytes of a datagram that pass on this open path. */
+size_t sh_peer_room(const struct sh_peer_path *path);
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 void sh_peer_received(void *nic, const void *buf, size_t len);
 void sh_peer_timer(struct sh_peer *peer, uint64_t now);

@@ -7,6 +7,8 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "kvclient/kv.h"
+
 /* Packed, so that a datagram may lie at any address; all fields little-endian. */
 
 struct wire_header {
@@ -85,10 +87,10 @@ static_assert(sizeof(struct wire_nic) == 36, "wire form");
 static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit their fields");
 
 /* A build that plays a later minor version appends to records, and adds one of another type. */
-#define WIRE_PLAYS_LATER (SH_WIRE_MINOR > 0)
+#define WIRE_PLAYS_LATER (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
 #define WIRE_LATER_TYPE	 0x7fffu
 
-#define WIRE_QPN_MAX 0xffffffu
+#define WIRE_PSN_MAX 0xffffffu
 #define WIRE_FLAGS   (SC_FLAG_FATAL | SC_FLAG_CLOSED)
 
 static const char *const type_names[SH_WIRE_TYPES] = {
@@ -387,6 +389,32 @@ int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
 	return 0;
 }
 
+/*
+ * Where the peer's queue pair is: of one host, and not its management. Before it is made there is
+ * none. It is not said of which link layer it is; on Ethernet there is no LID.
+ */
+static bool standby_place_valid(const struct sc_address *address)
+{
+	static const uint8_t none[16];
+	bool gid = memcmp(address->gid, none, sizeof(none));
+
+	if (!address->qpn)
+		return true;
+	if (!kv_qpn_valid(address->qpn) || (gid && !kv_gid_valid(address->gid)))
+		return false;
+	return gid || kv_lid_valid(address->lid);
+}
+
+static bool nic_place_valid(const struct sh_address *address)
+{
+	if (!address->qpn)
+		return true;
+	if (!kv_qpn_valid(address->qpn))
+		return false;
+	return address->link_layer == IBV_LINK_LAYER_ETHERNET ? kv_gid_valid(address->gid)
+							      : kv_lid_valid(address->lid);
+}
+
 static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, size_t length)
 {
 	struct wire_standby wire;
@@ -412,7 +440,7 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
 	    standby->ask > 1 || standby->address.mtu > IBV_MTU_4096 ||
-	    standby->address.qpn > WIRE_QPN_MAX || standby->address.psn > WIRE_QPN_MAX ||
+	    !standby_place_valid(&standby->address) || standby->address.psn > WIRE_PSN_MAX ||
 	    standby->path >= SC_MAX_PATHS)
 		return -EBADMSG;
 	return 0;
@@ -510,7 +538,7 @@ static int read_nic(struct sh_wire_nic *nic, const uint8_t *body)
 		.qkey = le32toh(wire.qkey),
 	};
 	memcpy(nic->address.gid, wire.gid, sizeof(wire.gid));
-	if (wire.mtu > IBV_MTU_4096 || nic->address.qpn > WIRE_QPN_MAX ||
+	if (wire.mtu > IBV_MTU_4096 || !nic_place_valid(&nic->address) ||
 	    (wire.link_layer != IBV_LINK_LAYER_INFINIBAND &&
 	     wire.link_layer != IBV_LINK_LAYER_ETHERNET))
 		return -EBADMSG;

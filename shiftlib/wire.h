@@ -28,8 +28,9 @@
 #ifndef SH_WIRE_MAJOR
 #define SH_WIRE_MAJOR 3
 #endif
+#define SH_WIRE_MINOR_HERE 1
 #ifndef SH_WIRE_MINOR
-#define SH_WIRE_MINOR 0
+#define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif
 #define SH_WIRE_MAX 4000 /* bytes of a datagram on the largest path; see sh_path_payload_max() */
 
@@ -47,9 +48,14 @@ enum sh_wire_type {
 	SH_WIRE_TYPES,
 };
 
-/* Capabilities, told with the introduction: bit t means that records of type t are understood. */
-#define SH_WIRE_CAPS   ((1u << SH_WIRE_TYPES) - 2)
-#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
+/*
+ * Capabilities, told with the introduction: bit t means that records of type t are understood. Of a job with
+ * a secret, datagrams are signed (auth.h), behind their length; minor version 0 did not do that.
+ */
+#define SH_WIRE_SIGNS	  (SH_WIRE_MINOR >= 1)
+#define SH_WIRE_CAP_SIGNS (1u << 31)
+#define SH_WIRE_CAPS	  (((1u << SH_WIRE_TYPES) - 2) | (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
+#define SH_WIRE_NEEDED	  ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
 
 /* Whom a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {

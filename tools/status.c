@@ -105,10 +105,28 @@ static void status_qps(const json_t *answer)
 	json_array_foreach(json_object_get(answer, "qps"), i, qp) status_qp(qp);
 }
 
+/* Ends the line. */
+static void status_refused(const json_t *answer)
+{
+	const char *comma = ", refused datagrams: ", *why;
+	json_t *n;
+
+	printf("%s", json_is_true(json_object_get(answer, "signed")) ? ", datagrams signed" : "");
+	json_object_foreach(json_object_get(answer, "refused"), why, n)
+	{
+		if (!json_integer_value(n))
+			continue;
+		printf("%s%lld %s", comma, (long long)json_integer_value(n), why);
+		comma = ", ";
+	}
+	putchar('\n');
+}
+
 static void status_table(const json_t *answer)
 {
 	printf("%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
-	printf("  instance %s, KV %s\n", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
+	printf("  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
+	status_refused(answer);
 	status_nics(answer);
 	status_qps(answer);
 }

@@ -7,12 +7,15 @@ end; then protection is there, and the logs hold what was said and nothing else 
 
 And whom to believe: jobs with a secret, a forger without it, two users on one server.
 
-Loss of all packets is a redis-server that is stopped (SIGSTOP): it neither answers nor refuses, and
-new connections hang. The full disk is a small tmpfs in a mount namespace of this script's own.
+Loss of all packets: the redis-server is in a network namespace of its own behind a pair of virtual
+interfaces, of which the far one goes down. Where that cannot be made, it is a server that is stopped
+(SIGSTOP), which neither answers nor refuses, and the script says so. The full disk is a small tmpfs
+in a mount namespace of this script's own.
 
 usage: kv_chaos.py --build BUILD [CASE...]; without cases all, the long ones too
 """
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -29,7 +32,8 @@ from perftest import Failed  # noqa: E402
 
 PATIENCE_S = 60
 LEASE_MS = 3000
-CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x00020000, 0x4000, 1 << 18
+CLONE_NEWNS, CLONE_NEWNET, MS_REC, MS_PRIVATE = 0x00020000, 0x40000000, 0x4000, 1 << 18
+NEAR, FAR, NEAR_IP, FAR_IP = "shift-near", "shift-far", "192.0.2.1", "192.0.2.2"
 GONE, BACK = "the KV cannot be used", "the KV answers again"
 SECRET = "0123456789abcdef0123456789abcdef\n"
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -43,40 +47,130 @@ def check(truth, what):
 class Redis:
     """A redis-server of the case's own."""
 
+    host = "127.0.0.1"
+
     def __init__(self, lab, port=None, args=()):
         self.lab, self.port, self.args = lab, port or free_port(), list(args)
         self.starts = 0
 
     @property
     def url(self):
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
+
+    def argv(self):
+        return ["redis-server", "--port", str(self.port), "--bind", self.host, "--save", "",
+                "--dir", self.lab.folder, *self.args]
 
     def start(self):
-        self.starts += 1
-        self.server = self.lab.launch(
-            f"redis-{self.port}-{self.starts}",
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-             "--dir", self.lab.folder, *self.args], self.lab.env())
-        self.server.await_listening()
-        return self
+        """Others on this host may have been given the port while it was free: then they have it
+        for a while, and the server ends at once."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            self.starts += 1
+            self.server = self.lab.launch(f"redis-{self.port}-{self.starts}", self.argv(),
+                                          self.lab.env())
+            self.server.await_listening()
+            if self.server.running():
+                return self
+            check(time.monotonic() < end, "redis-server does not start\n" + self.server.out())
 
     def kill(self):
         self.server.process.kill()
         self.server.process.wait()
 
     def stop(self):
+        """It does not answer any more, nor refuse."""
         self.server.process.send_signal(signal.SIGSTOP)
 
     def go_on(self):
         self.server.process.send_signal(signal.SIGCONT)
 
+    def close(self):
+        """Its network, if it has one."""
+
     def ask(self, *words, user=()):
-        done = subprocess.run(["redis-cli", "-p", str(self.port), "--no-auth-warning", *user,
-                               *words], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(self.port),
+                               "--no-auth-warning", *user, *words], capture_output=True, text=True,
+                              timeout=30, check=False)
         return done.stdout.split("\n")[:-1]
 
     def keys(self, pattern="*"):
         return [key for key in self.ask("keys", pattern) if key]
+
+
+class FarRedis(Redis):
+    """The same in a network of its own, to which all packets can be lost."""
+
+    host = FAR_IP
+
+    def __init__(self, lab):
+        super().__init__(lab)
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        try:
+            if _libc.unshare(CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "no network namespace")
+            self.link = self.make_link()
+        except BaseException:
+            self.close()
+            raise
+
+    def make_link(self):
+        """This end of the link, in a namespace of this script's; the other one is its holder's."""
+        holder = self.lab.launch("network", ["unshare", "-n", "sleep", "infinity"], self.lab.env())
+        own = os.readlink("/proc/self/ns/net")
+        wait_for("a network namespace", lambda: not holder.running() or
+                 os.readlink(f"/proc/{holder.pid}/ns/net") != own)
+        self.inside = ["nsenter", "-t", str(holder.pid), "-n"]
+        for words in (["ip", "link", "set", "lo", "up"],
+                      ["ip", "link", "add", NEAR, "type", "veth", "peer", "name", FAR],
+                      ["ip", "link", "set", FAR, "netns", str(holder.pid)],
+                      ["ip", "addr", "add", NEAR_IP + "/24", "dev", NEAR],
+                      ["ip", "link", "set", NEAR, "up"],
+                      [*self.inside, "ip", "link", "set", "lo", "up"],
+                      [*self.inside, "ip", "addr", "add", FAR_IP + "/24", "dev", FAR],
+                      [*self.inside, "ip", "link", "set", FAR, "up"]):
+            self.network(words)
+        # Known for good, else who sends is told after a while that there is no such host.
+        far = self.network([*self.inside, "ip", "-json", "link", "show", "dev", FAR])
+        mac = json.loads(far)[0]["address"]
+        self.network(["ip", "neigh", "replace", FAR_IP, "lladdr", mac, "nud", "permanent", "dev",
+                      NEAR])
+        return holder
+
+    @staticmethod
+    def network(words):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(done.returncode, f"{' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def argv(self):
+        return [*self.inside, *super().argv(), "--protected-mode", "no"]
+
+    def stop(self):
+        self.network([*self.inside, "ip", "link", "set", FAR, "down"])
+        with socket.socket() as s:
+            s.settimeout(0.3)
+            try:
+                s.connect((FAR_IP, self.port))
+                raise Failed("packets are not lost")
+            except socket.timeout:
+                pass
+
+    def go_on(self):
+        self.network([*self.inside, "ip", "link", "set", FAR, "up"])
+
+    def close(self):
+        _libc.setns(self.home, CLONE_NEWNET)
+        os.close(self.home)
+
+
+def lossy_redis(lab):
+    try:
+        return FarRedis(lab).start()
+    except OSError as e:
+        print(f"       packets cannot be lost here ({e}): the server is stopped instead")
+        return Redis(lab).start()
 
 
 class Job:
@@ -173,16 +267,19 @@ def killed_again_and_again(lab):
 
 
 def silent_at_first(lab, seconds=3):
-    redis = Redis(lab).start()
-    redis.stop()
-    job = Job(lab, redis.url)
-    job.await_line(GONE)
-    time.sleep(seconds)
-    job.runs()
-    redis.go_on()
-    job.await_protection()
-    job.end()
-    job.check_lines(gone=1, back=1)
+    redis = lossy_redis(lab)
+    try:
+        redis.stop()
+        job = Job(lab, redis.url)
+        job.await_line(GONE)
+        time.sleep(seconds)
+        job.runs()
+        redis.go_on()
+        job.await_protection()
+        job.end()
+        job.check_lines(gone=1, back=1)
+    finally:
+        redis.close()
 
 
 def silent_at_first_30s(lab):
@@ -316,17 +413,20 @@ def killed_under_traffic(lab):
 
 
 def silent_under_traffic(lab, seconds=3):
-    redis = Redis(lab).start()
-    job = Job(lab, redis.url)
-    job.await_protection()
-    redis.stop()
-    job.await_line(GONE)
-    time.sleep(seconds)
-    job.runs()
-    redis.go_on()
-    job.await_line(BACK)
-    job.end()
-    job.check_lines(gone=1, back=1)
+    redis = lossy_redis(lab)
+    try:
+        job = Job(lab, redis.url)
+        job.await_protection()
+        redis.stop()
+        job.await_line(GONE)
+        time.sleep(seconds)
+        job.runs()
+        redis.go_on()
+        job.await_line(BACK)
+        job.end()
+        job.check_lines(gone=1, back=1)
+    finally:
+        redis.close()
 
 
 def silent_under_traffic_30s(lab):

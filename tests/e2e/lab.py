@@ -72,14 +72,14 @@ def wait_for(what, test, timeout=10.0, step=0.02):
         time.sleep(step)
 
 
-def _listening_inodes():
-    """Of the TCP sockets of this network that listen."""
+def _listening_inodes(pid):
+    """Of the TCP sockets that listen in the process' network."""
     inodes = set()
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for name in ("tcp", "tcp6"):
         try:
-            with open(path) as f:
+            with open(f"/proc/{pid}/net/{name}") as f:
                 rows = [row.split() for row in f.readlines()[1:]]
-        except FileNotFoundError:
+        except OSError:     # it ended, or there is no IPv6
             continue
         inodes.update(row[9] for row in rows if row[3] == "0A")
     return inodes
@@ -126,7 +126,7 @@ class Program:
         return int(shared.split()[1], 16) >> (number - 1) & 1
 
     def listens(self):
-        found = _listening_inodes()
+        found = _listening_inodes(self.pid)
         for fd in glob.glob(f"/proc/{self.pid}/fd/*"):
             try:
                 kind, _, inode = os.readlink(fd).partition(":")

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Two ends with different versions of SHIFT: a later minor version, which adds to what is sent, is
-protected, moves and returns; a later major version protects nothing and says so at both ends, and
-nothing else happens to the job. And peers without SHIFT, or that come late: what they cost.
+protected, moves and returns; an earlier one is protected too, but not where the job has a secret, as
+it does not sign; a later major version protects nothing and says so at both ends, and nothing else
+happens to the job. And peers without SHIFT, or that come late: what they cost.
 
-  versions.py --build DIR [CASE...]
+  versions.py --build DIR [CASE...]; without cases all, the long one too
 """
 import os
 import re
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
@@ -17,9 +19,10 @@ from perftest import SOON, Failed  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-ASKED = re.compile(r"^shift: debug: \[([\d.]+)\] QP (0x\w+): KV: ", re.M)
-ABSENT = "its peer has not introduced itself"
+ASKED = re.compile(r"^shift: debug: \[([\d.]+)\] QP (0x\w+): KV: put -?\d+, get of ", re.M)
+ABSENT = "its peer does not run SHIFT, or has not said so"
 RARE_S = 1.8
+LOOKS_5S, LOOKS_90S = 8, 10   # 0, 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8, 87 s
 QPS = 40
 
 
@@ -27,7 +30,7 @@ def other(version):
     """The drop-in that plays that version of the control channel; its folder."""
     folder = os.path.join(ROOT, "build-wire-" + version)
     for argv in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DSHIFT_WIRE=" + version,
-                  "-DCMAKE_BUILD_TYPE=RelWithDebInfo"],
+                  "-DCMAKE_BUILD_TYPE=Debug"],
                  ["ninja", "-C", folder, "dropin"]):
         done = subprocess.run(argv, capture_output=True, text=True)
         if done.returncode:
@@ -77,6 +80,29 @@ def minor(lab):
     end(programs)
 
 
+def older(lab):
+    """Minor version 0, which did not sign: protected without a secret, and with one it says why not."""
+    programs = start(lab, Shift(log="info", **SOON), Shift(libdir=other("3.0"), log="info", **SOON))
+    wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
+                                                  "protected"), 60)
+    talk(programs)
+    end(programs)
+    path = os.path.join(lab.folder, "secret")
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
+        f.write("0123456789abcdef\n")
+    what = "does not sign datagrams as SHIFT_SECRET_FILE asks for"
+    programs = start(lab, Shift(log="info", secret_file=path, **SOON),
+                     Shift(libdir=other("3.0"), log="info", secret_file=path, **SOON))
+    wait_for("reason in the status", lambda: all_are(
+        lab, ("h0",), lambda q: q["level"] == "driven" and what in (q["why"] or "")), 60)
+    if what not in lab.shift_log(programs[0]):
+        raise Failed("the server has not said it")
+    talk(programs)
+    if not all_are(lab, ("h0", "h1"), lambda q: q["level"] == "driven"):
+        raise Failed("protected by datagrams that nobody signed")
+    end(programs)
+
+
 def major(lab):
     programs = start(lab, Shift(log="info", **SOON),
                      Shift(libdir=other("4.0"), log="info", **SOON))
@@ -116,9 +142,22 @@ def stock(lab):
     programs = start(lab, Shift(log="debug", **SOON), None)
     wait_for("the note", lambda: all_are(lab, ("h0",), lambda q: q["why"] == ABSENT), 60)
     n = max(len(t) for t in asked(lab, programs[0]).values())
+    print(f"       questions until the note: at most {n} for each", flush=True)
+    if n > LOOKS_5S:
+        raise Failed(f"more than {LOOKS_5S}")
     talk(programs)
     await_rare(lab, programs[0])
-    print(f"       questions until the note: at most {n} for each", flush=True)
+    end(programs)
+
+
+def stock_90s(lab):
+    programs = start(lab, Shift(log="debug", lease_ms=6000, **SOON), None)
+    talk(programs)
+    time.sleep(90)
+    n = [len(t) for t in asked(lab, programs[0]).values()]
+    print(f"       questions in 90 s: {min(n)} to {max(n)} for each", flush=True)
+    if len(n) != QPS or max(n) > LOOKS_90S:
+        raise Failed(f"more than {LOOKS_90S}")
     end(programs)
 
 
@@ -142,7 +181,8 @@ def late(lab):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
 
 
-CASES = {"minor": minor, "major": major, "stock": stock, "late": late}
+CASES = {"minor": minor, "older": older, "major": major, "stock": stock, "late": late,
+         "stock_90s": stock_90s}
 
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
+    sys.exit(cases_main(list(CASES), lambda lab, name: CASES[name](lab)))

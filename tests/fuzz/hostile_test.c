@@ -63,12 +63,18 @@ static int put_message(struct sh_wire_writer *writer, const char *type)
 {
 	static const struct sh_wire_ids ids = { 1, 2, 3 };
 	static const struct sh_wire_key keys[2] = { { .rkey = 5 }, { .rkey = 6 } };
-	static const struct sc_msg_standby standby = { .epoch = 1, .address = { .qpn = 9 } };
+	static const struct sc_msg_standby standby = {
+		.epoch = 1, .address = { .qpn = 9, .gid = { [10] = 0xff, 0xff, 10, 1, 0, 2 } }
+	};
 	static const struct sc_msg_state state = { .epoch = 1 };
 	static const struct sh_wire_ping ping = { .seq = 4 };
 	struct sh_wire_nic nics[2] = { { .nic = 0 }, { .nic = 1 } };
 
-	nics[0].address.link_layer = nics[1].address.link_layer = KV_LINK_ETHERNET;
+	for (uint8_t i = 0; i < 2; i++) {
+		nics[i].address.link_layer = KV_LINK_ETHERNET;
+		nics[i].address.qpn = 9;
+		memcpy(nics[i].address.gid, standby.address.gid, sizeof(nics[i].address.gid));
+	}
 	if (!strcmp(type, "unknown"))
 		return sh_wire_put_unknown(writer, &ids);
 	if (!strcmp(type, "standby"))

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Any bytes as a datagram: reading must end, stay inside them, give only values in range, and what
- * was read must come out the same when it is written and read again. For libFuzzer, and called by
+ * was read must come out the same when it is written and read again. Nothing counts that was not
+ * signed, and what was signed counts once and as it was. For libFuzzer, and called by
  * tests/unit/wire_test.c with random bytes.
  */
 #include "wire_fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "kvclient/backend.h"
+#include "shiftlib/auth.h"
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
@@ -167,6 +171,45 @@ static void check_again(const struct sh_wire_record *record)
 	CHECK(sh_wire_next(&reader, &again) == 0);
 }
 
+/* ---- signatures ----------------------------------------------------------------------------- */
+
+static struct sh_auth *auth_of(uint64_t own, uint64_t peer)
+{
+	static const uint8_t key[KV_MAC_LEN] = "a key for all instances";
+	static struct sh_auths auths[2]; /* for ever */
+	static struct kv kv;
+
+	CHECK(!kv_mac_ready(&kv));
+	sh_auths_init(&auths[own % 2], own);
+	CHECK(!sh_auths_begin(&auths[own % 2], key));
+	return sh_auth_new(&auths[own % 2], peer);
+}
+
+static void check_auth(const uint8_t *data, size_t length, size_t datagram)
+{
+	static struct sh_auth *sender, *receiver;
+	static uint64_t number;
+	uint8_t copy[SH_WIRE_MAX + SH_AUTH_BYTES];
+	size_t at;
+
+	if (!sender) {
+		sender = auth_of(1, 2);
+		receiver = auth_of(2, 1);
+	}
+	CHECK(sender && receiver);
+	CHECK(sh_auth_check(receiver, 0, data, datagram, length));
+	memcpy(copy, data, datagram);
+	length = sh_auth_sign(sender, (struct sh_auth_pair){ 1, 0 }, ++number, copy, datagram);
+	CHECK(length == datagram + SH_AUTH_BYTES);
+	at = number % length;
+	copy[at] ^= 1;
+	CHECK(sh_auth_check(receiver, 0, copy, datagram, length) == SH_REFUSED_FORGED);
+	copy[at] ^= 1;
+	CHECK(sh_auth_check(receiver, 1, copy, datagram, length) == SH_REFUSED_ASTRAY);
+	CHECK(!sh_auth_check(receiver, 0, copy, datagram, length));
+	CHECK(sh_auth_check(receiver, 0, copy, datagram, length) == SH_REFUSED_REPLAYED);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
 	struct sh_wire_reader reader;
@@ -182,5 +225,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 		n++;
 	}
 	CHECK(n <= header.n_records && sh_wire_next(&reader, &record) == 0);
+	check_auth(data, length, reader.length);
 	return 0;
 }

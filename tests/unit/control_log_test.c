@@ -148,12 +148,24 @@ static void to_file(void **state)
 			    "No such file or directory; logging to stderr\nshift: warn: once 0\n");
 }
 
+static void say_what_others_say(void)
+{
+	sh_log(SH_LOG_ERROR, "a name: %s", "x\nshift: info: all is well\r\033[2J\t\177.");
+}
+
+/* A line is a line, whatever is named in it. */
+static void one_line(void **state)
+{
+	capture(NULL, NULL, say_what_others_say);
+	assert_string_equal(output, "shift: error: a name: x?shift: info: all is well??[2J??.\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(levels),	 cmocka_unit_test(long_line_is_cut),
 		cmocka_unit_test(once),		 cmocka_unit_test(to_file),
-		cmocka_unit_test(errno_is_kept),
+		cmocka_unit_test(errno_is_kept), cmocka_unit_test(one_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,16 +5,20 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvclient/backend.h"
@@ -100,6 +104,45 @@ static void nobody_listens(void **state)
 	assert_int_equal(kv_del(kv, "k"), -ECONNREFUSED);
 	assert_non_null(strstr(kv_last_error(kv), "redis at 127.0.0.1:"));
 	kv_close(kv);
+}
+
+/* A network in which there is but one port to connect from, and to; 77: not to be had here. */
+static int connect_from_one_port(void)
+{
+	const char range[] = "40000 40001";
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd, i, rc = 77, sock;
+	struct kv *kv;
+
+	if (unshare(CLONE_NEWNET))
+		return rc;
+	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) || write(fd, range, sizeof(range) - 1) < 0)
+		return rc;
+	for (i = 0, rc = 0; i < 20 && !rc; i++) {
+		kv = open_kv("redis://127.0.0.1:40000", KV_TEST_TIMEOUT_MS);
+		rc = kv_ping(kv) != -ECONNREFUSED;
+		kv_close(kv);
+	}
+	return rc;
+}
+
+/* Such a connection is one to oneself, now and then. */
+static void nobody_listens_but_oneself(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(connect_from_one_port());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		print_message("no network namespace can be made here\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void name_is_unknown(void **state)
@@ -491,6 +534,46 @@ static void false_servers(void **state)
 	expect_from_liar("", -ECONNRESET);
 	expect_from_liar("-LOADING in a moment\r\n", -EAGAIN);
 	expect_from_liar("-OOM no memory\r\n", -ENOSPC);
+	expect_from_liar("-MOVED 3999 127.0.0.1:6381\r\n", -EREMOTE);
+	expect_from_liar("-BUSY a script runs\r\n", -EAGAIN);
+	expect_from_liar("-NOAUTH who are you\r\n", -EACCES);
+	expect_from_liar("-\r\n", -EIO);
+	expect_from_liar("+OK\r\n", -EPROTO);
+	expect_from_liar("$-2\r\n", -EPROTO);
+	expect_from_liar("$99999999999999999999\r\n", -EPROTO);
+}
+
+/* None of these is waited for to its end, which may never come: it would be ECONNRESET. */
+static void arrays_are_not_begun_with(void **state)
+{
+	expect_from_liar("*-1\r\n", -EPROTO);
+	expect_from_liar("*0\r\n", -EPROTO);
+	expect_from_liar("*2000000\r\n:1\r\n:2\r\n:3\r\n", -EPROTO);
+	expect_from_liar("*1\r\n*1\r\n*1\r\n", -EPROTO);
+	expect_from_liar("%1\r\n", -EPROTO);
+	expect_from_liar("~9\r\n", -EPROTO);
+	expect_from_liar(">2\r\n+message\r\n", -EPROTO);
+	expect_from_liar("_\r\n", -EPROTO);
+	expect_from_liar("\n", -EPROTO);
+}
+
+/* A log is one line for each thing that happened, whatever the server likes to say. */
+static void what_servers_say_is_one_line(void **state)
+{
+	struct liar liar;
+	char url[64], buf[8];
+	pthread_t thread = liar_start(
+		&liar, "-ERR so\nshift: info: QP 0x000040 is protected\033[2J\177\r\n", url);
+	struct kv *kv = open_kv(url, KV_TEST_TIMEOUT_MS);
+	const char *at;
+	size_t len;
+
+	assert_int_equal(kv_get(kv, "k", buf, sizeof(buf), &len), -EIO);
+	assert_non_null(strstr(kv_last_error(kv), "so?shift: info"));
+	for (at = kv_last_error(kv); *at; at++)
+		assert_in_range((unsigned char)*at, 0x20, 0x7e);
+	kv_close(kv);
+	liar_end(&liar, thread);
 }
 
 /* Another client's half a gigabyte under our key must not come over: 16 MiB would show it. */
@@ -671,6 +754,7 @@ int main(void)
 		cmocka_unit_test(processes),
 		cmocka_unit_test(databases_are_apart),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(nobody_listens_but_oneself),
 		cmocka_unit_test(name_is_unknown),
 		cmocka_unit_test(killed_and_restarted),
 		cmocka_unit_test(stopped_and_continued),
@@ -684,6 +768,8 @@ int main(void)
 		cmocka_unit_test(sigpipe_is_ours),
 		cmocka_unit_test(no_descriptor_for_children),
 		cmocka_unit_test(false_servers),
+		cmocka_unit_test(arrays_are_not_begun_with),
+		cmocka_unit_test(what_servers_say_is_one_line),
 		cmocka_unit_test(huge_value),
 		cmocka_unit_test(batch_cut_off),
 		cmocka_unit_test(batch_drips),

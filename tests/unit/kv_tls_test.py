@@ -52,22 +52,36 @@ def answers_soon(url, process):
         time.sleep(0.05)
 
 
+def await_listening(port):
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 def openssl(folder, *args):
     subprocess.run(["openssl", *args], cwd=folder, check=True, capture_output=True)
 
 
 def certificates(folder):
-    """A CA, and what it signed: server (for localhost) and client; another CA that signed nothing."""
+    """
+    A CA, and what it signed: server (for localhost), the same until yesterday, and client; another
+    CA that signed nothing.
+    """
     for ca in ("ca", "other"):
         openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
                 f"/CN=SHIFT test {ca}", "-keyout", f"{ca}.key", "-out", f"{ca}.pem")
     with open(os.path.join(folder, "ext"), "w") as f:
         f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for name in ("server", "client"):
+    for name, days in (("server", "2"), ("expired", "-1"), ("client", "2")):
         openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout",
                 f"{name}.key", "-out", f"{name}.csr")
         openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-                "-CAcreateserial", "-days", "2", "-extfile", "ext", "-out", f"{name}.pem")
+                "-CAcreateserial", "-days", days, "-extfile", "ext", "-out", f"{name}.pem")
 
 
 class Tls(unittest.TestCase):
@@ -75,18 +89,24 @@ class Tls(unittest.TestCase):
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="shift-kv-tls-")
         certificates(cls.dir)
-        cls.port = free_port()
-        cls.server = cls.start("redis-server", "--port", "0", "--tls-port", str(cls.port),
-                               "--bind", "127.0.0.1", "--dir", cls.dir, "--save", "",
-                               "--tls-cert-file", cls.at("server.pem"),
-                               "--tls-key-file", cls.at("server.key"),
-                               "--tls-ca-cert-file", cls.at("ca.pem"))
+        cls.port, cls.expired_port = free_port(), free_port()
+        cls.server = cls.start_redis(cls.port, "server")
+        cls.expired = cls.start_redis(cls.expired_port, "expired")
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.kill()
-        cls.server.wait()
+        for server in (cls.server, cls.expired):
+            server.kill()
+            server.wait()
         shutil.rmtree(cls.dir)
+
+    @classmethod
+    def start_redis(cls, port, name):
+        return cls.start("redis-server", "--port", "0", "--tls-port", str(port), "--bind",
+                         "127.0.0.1", "--dir", cls.dir, "--save", "",
+                         "--tls-cert-file", cls.at(name + ".pem"),
+                         "--tls-key-file", cls.at(name + ".key"),
+                         "--tls-ca-cert-file", cls.at("ca.pem"))
 
     @classmethod
     def at(cls, name):
@@ -101,25 +121,53 @@ class Tls(unittest.TestCase):
         well, said = answers(f"redis://127.0.0.1:{self.port}")
         self.assertFalse(well, said)
 
-    @unittest.skipUnless(STUNNEL, "stunnel4 is not installed")
-    def test_stunnel(self):
+    def stunnel_conf(self, sock, port):
+        """The example, for here."""
         with open(EXAMPLE) as f:
             text = f.read()
-        sock = self.at("kv.sock")
         for old, new in (("/run/user/1000/shift-kv.sock", sock),
-                         ("redis.example.org:6380", f"localhost:{self.port}"),
+                         ("redis.example.org:6380", f"localhost:{port}"),
                          ("redis.example.org", "localhost"), ("/etc/shift/", self.dir + "/")):
             self.assertIn(old, text)
             text = text.replace(old, new)
-        with open(self.at("stunnel.conf"), "w") as f:
+        with open(sock + ".conf", "w") as f:
             f.write(text)
-        stunnel = self.start(STUNNEL, self.at("stunnel.conf"))
+        return sock + ".conf"
+
+    @unittest.skipUnless(STUNNEL, "stunnel4 is not installed")
+    def test_stunnel(self):
+        sock = self.at("kv.sock")
+        stunnel = self.start(STUNNEL, self.stunnel_conf(sock, self.port))
         try:
             well, said = answers_soon(f"redis+unix://{sock}", stunnel)
             self.assertTrue(well, said)
         finally:
             stunnel.kill()
             stunnel.wait()
+
+    @unittest.skipUnless(STUNNEL, "stunnel4 is not installed")
+    def test_stunnel_expired(self):
+        """Refused, in one line that names the way; stunnel says that it is the certificate."""
+        sock = self.at("expired.sock")
+        with open(self.at("stunnel.log"), "w") as log:
+            stunnel = subprocess.Popen([STUNNEL, self.stunnel_conf(sock, self.expired_port)],
+                                       stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                       preexec_fn=die_with_parent)
+        try:
+            end = time.monotonic() + 30
+            while "certificate has expired" not in self.read("stunnel.log"):
+                well, said = answers(f"redis+unix://{sock}")
+                self.assertFalse(well, said)
+                self.assertLess(time.monotonic(), end, self.read("stunnel.log"))
+            self.assertEqual(said.count("\n"), 0, said)
+            self.assertIn(sock, said)
+        finally:
+            stunnel.kill()
+            stunnel.wait()
+
+    def read(self, name):
+        with open(self.at(name)) as f:
+            return f.read()
 
     def test_rediss(self):
         url = f"rediss://localhost:{self.port}?ca={self.at('ca.pem')}"
@@ -137,6 +185,10 @@ class Tls(unittest.TestCase):
         self.assertIn("TLS", said)
         well, said = answers(url.replace("ca.pem", "none.pem") + own)
         self.assertFalse(well, "no CA: " + said)
+        await_listening(self.expired_port)
+        well, said = answers(url.replace(str(self.port), str(self.expired_port)) + own)
+        self.assertFalse(well, "a certificate of yesterday: " + said)
+        self.assertIn("TLS", said)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@
 #include "tests/fuzz/wire_fuzz.h"
 #include "tests/unit/wire_random.h"
 
+#define GID_FIRST    0x20   /* of one host */
+#define LIDS	     0xbfff /* likewise, from 1 */
 #define HEADER_BYTES 32
 #define ROUNDS	     20000
 #define MUTATIONS    200000
@@ -33,6 +35,12 @@ static struct sh_wire_ids random_ids(void)
 				     .nonce = (uint32_t)random_next(&rng) };
 }
 
+/* None, or one of an application's. */
+static uint32_t random_qpn(void)
+{
+	return random_below(&rng, 8) ? 2 + random_below(&rng, 0xfffffd) : 0;
+}
+
 static struct sc_msg_standby random_standby(void)
 {
 	struct sc_msg_standby standby = { 0 };
@@ -42,6 +50,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.seen = (uint8_t)random_below(&rng, SC_STANDBY_FAILED + 1);
 	standby.ask = (uint8_t)random_below(&rng, 2);
 	fill_random(standby.address.gid, sizeof(standby.address.gid));
+	standby.address.gid[0] = GID_FIRST;
 	standby.path = (uint8_t)random_below(&rng, SC_MAX_PATHS);
 	standby.up = (uint8_t)random_below(&rng, 1 << SC_MAX_PATHS);
 	standby.steady = (uint8_t)random_below(&rng, 1 << SC_MAX_PATHS);
@@ -51,7 +60,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.address.lid = (uint16_t)random_next(&rng);
 	standby.address.nic = (uint8_t)random_next(&rng);
 	standby.address.mtu = (uint8_t)random_below(&rng, 6);
-	standby.address.qpn = random_below(&rng, 1 << 24);
+	standby.address.qpn = random_qpn();
 	standby.address.psn = random_below(&rng, 1 << 24);
 	return standby;
 }
@@ -104,14 +113,15 @@ static void random_nics(struct sh_wire_record *r)
 		r->nics.nic[i] = (struct sh_wire_nic){
 			.nic = (uint8_t)random_next(&rng),
 			.revision = (uint32_t)random_next(&rng),
-			.address = { .lid = (uint16_t)random_next(&rng),
+			.address = { .lid = (uint16_t)(1 + random_below(&rng, LIDS)),
 				     .link_layer = (uint8_t)(1 + random_below(&rng, 2)),
 				     .mtu = (uint8_t)random_below(&rng, 6),
-				     .qpn = random_below(&rng, 1 << 24),
+				     .qpn = random_qpn(),
 				     .qkey = (uint32_t)random_next(&rng) },
 		};
 		for (j = 0; j < 16; j++)
 			r->nics.nic[i].address.gid[j] = (uint8_t)random_next(&rng);
+		r->nics.nic[i].address.gid[0] = GID_FIRST;
 	}
 }
 
@@ -231,7 +241,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\0\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\1\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x64\0\0\0\0\0\0\0"			/* length */

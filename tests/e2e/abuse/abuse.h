@@ -96,6 +96,7 @@ void run_churn(void);
 void run_reset(void);
 void run_late_rts(void);
 void run_late_peer(void);
+void run_late_second(void);
 void run_more_memory(void);
 void run_on_demand(void);
 void run_dmabuf(void);

@@ -146,13 +146,11 @@ void run_late_rts(void)
 
 /* ---- late-peer: connected long before the other end ------------------------------------------ */
 
-void run_late_peer(void)
+static void late_peer(struct nic *nic)
 {
-	struct nic nic;
 	struct conn c;
 
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
+	conn_make(&c, nic);
 	conn_set_own(&c);
 	swap(&c.own, &c.peer, sizeof(c.own));
 	conn_to_init(&c);
@@ -168,6 +166,31 @@ void run_late_peer(void)
 	conn_talk(&c, 200);
 	meet();
 	conn_free(&c);
+}
+
+void run_late_peer(void)
+{
+	struct nic nic;
+
+	nic_open(&nic, opt.dev);
+	late_peer(&nic);
+	nic_close(&nic);
+}
+
+/* The same, beside a connection that has been there before. */
+void run_late_second(void)
+{
+	struct nic nic;
+	struct conn first;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&first, &nic);
+	conn_connect(&first);
+	conn_talk(&first, 200);
+	late_peer(&nic);
+	conn_talk(&first, 200);
+	meet();
+	conn_free(&first);
 	nic_close(&nic);
 }
 

@@ -36,6 +36,7 @@ static const struct {
 	{ "events", run_events },
 	{ "late-rts", run_late_rts },
 	{ "late-peer", run_late_peer },
+	{ "late-second", run_late_second },
 	{ "more-memory", run_more_memory },
 	{ "on-demand", run_on_demand },
 	{ "dmabuf", run_dmabuf },
