@@ -4,12 +4,14 @@
  * queue pairs; both time each verb, and say how long the whole set-up took. They rest until the runner
  * ends them, and take everything down again.
  *
- * One line for each verb, all times in ns; cpu: of the calling thread alone, which other work on the
- * machine does not lengthen; faults and sleeps: page faults, and how often it had to wait, per call:
- * VERB|name|calls|median|mean|cpu median|faults|sleeps
+ * One line for each verb, all times in ns. unqueued: less the time in which the calling thread could have
+ * run and other work had the cores; cpu: in which it ran; faults and sleeps: page faults, and how often
+ * it had to wait, per call:
+ * VERB|name|calls|median|mean|unqueued median|cpu median|faults|sleeps
  */
 #include "tests/e2e/abuse/abuse.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,13 +57,13 @@ struct options opt = { .port = 18515, .qps = 1, .dev = "mlx5_0" };
 
 struct timed {
 	uint32_t n;
-	uint32_t *ns, *cpu_ns;
+	uint32_t *ns, *unqueued_ns, *cpu_ns;
 	uint64_t faults, sleeps;
 };
 
 /* Of the calling thread. */
 struct instant {
-	uint64_t ns, cpu_ns, faults, sleeps;
+	uint64_t ns, queued_ns, cpu_ns, faults, sleeps;
 };
 
 struct end {
@@ -71,6 +73,7 @@ struct end {
 };
 
 static struct timed timed[VERB_COUNT];
+static int schedstat;
 static struct nic nic;
 static struct end *ends;
 static struct ibv_cq **cqs;
@@ -104,8 +107,20 @@ static void times_init(void)
 {
 	for (int i = 0; i < VERB_COUNT; i++) {
 		timed[i].ns = times_new();
+		timed[i].unqueued_ns = times_new();
 		timed[i].cpu_ns = times_new();
 	}
+	schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	must(schedstat >= 0, "/proc/thread-self/schedstat");
+}
+
+/* In line for a core, so far: the second of the figures there. */
+static uint64_t queued_ns(void)
+{
+	char text[96] = "";
+
+	must(pread(schedstat, text, sizeof(text) - 1, 0) > 0 && strchr(text, ' '), "schedstat");
+	return strtoull(strchr(text, ' '), NULL, 10);
 }
 
 static void instant_usage(struct instant *at)
@@ -123,6 +138,7 @@ static struct instant begin(void)
 	struct instant at;
 
 	instant_usage(&at);
+	at.queued_ns = queued_ns();
 	at.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	at.ns = now_ns();
 	return at;
@@ -133,18 +149,26 @@ static uint32_t narrow(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
+/* It may have been in line between two readings that are not of the verb. */
+static uint64_t less(uint64_t ns, uint64_t queued)
+{
+	return ns > queued ? ns - queued : 0;
+}
+
 static void took(enum verb verb, const struct instant *since)
 {
 	struct timed *t = &timed[verb];
 	struct instant now = { .ns = now_ns() };
 
 	now.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	now.queued_ns = queued_ns();
 	instant_usage(&now);
 	t->faults += now.faults - since->faults;
 	t->sleeps += now.sleeps - since->sleeps;
 	if (t->n == CALLS_MAX)
 		return;
 	t->ns[t->n] = narrow(now.ns - since->ns);
+	t->unqueued_ns[t->n] = narrow(less(now.ns - since->ns, now.queued_ns - since->queued_ns));
 	t->cpu_ns[t->n++] = narrow(now.cpu_ns - since->cpu_ns);
 }
 
@@ -155,17 +179,21 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static uint32_t median(uint32_t *ns, uint32_t n)
+{
+	qsort(ns, n, sizeof(*ns), by_value);
+	return ns[n / 2];
+}
+
 static void time_say(const char *name, struct timed *t)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t k = 0; k < t->n; k++)
 		sum += t->ns[k];
-	qsort(t->ns, t->n, sizeof(*t->ns), by_value);
-	qsort(t->cpu_ns, t->n, sizeof(*t->cpu_ns), by_value);
-	say("VERB|%s|%u|%u|%llu|%u|%.2f|%.2f", name, t->n, t->ns[t->n / 2],
-	    (unsigned long long)(sum / t->n), t->cpu_ns[t->n / 2], (double)t->faults / t->n,
-	    (double)t->sleeps / t->n);
+	say("VERB|%s|%u|%u|%llu|%u|%u|%.2f|%.2f", name, t->n, median(t->ns, t->n),
+	    (unsigned long long)(sum / t->n), median(t->unqueued_ns, t->n),
+	    median(t->cpu_ns, t->n), (double)t->faults / t->n, (double)t->sleeps / t->n);
 }
 
 static void times_say(enum verb first, enum verb last)
