@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/errand.h"
 
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define MADE_UP_ACCESS                                                                             \
@@ -71,6 +71,13 @@ bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path)
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
+/* What was in line while the NIC died and came back is of an incarnation that is gone. */
+static void pd_check_replay(struct sh_pd *pd, uint8_t path, uint32_t incarnation)
+{
+	if (incarnation != pd->ctx->path[path]->incarnation)
+		pd->shadow[path].replayed = 0;
+}
+
 /* What was made on an earlier incarnation is dead: that it is taken away frees libibverbs' part. */
 static void memory_pd_run(struct sh_job *job)
 {
@@ -97,6 +104,7 @@ static void memory_pd_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	pd->shadow[task->path].state = task->made_pd ? SH_SHADOW_MADE : SH_SHADOW_FAILED;
+	pd_check_replay(pd, task->path, pd->shadow[task->path].incarnation);
 	if (task->made_pd)
 		sh_nic_hold(pd->ctx->path[task->path], pd->shadow[task->path].incarnation);
 	if (task->stale_pd)
@@ -144,6 +152,7 @@ static void memory_mr_made(const struct memory_job *task)
 	mr->shadow[task->path].state = SH_SHADOW_MADE;
 	mr->shadow[task->path].incarnation = task->incarnation;
 	mr->shadow[task->path].mr = task->made_mr;
+	pd_check_replay(mr->pd, task->path, task->incarnation);
 	sh_nic_hold(mr->pd->ctx->path[task->path], task->incarnation);
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		pd_lose_path(mr->pd, task->path);
@@ -305,9 +314,11 @@ static void replay_start(struct sh_pd *pd, uint8_t path)
 		replay_give_up(pd, path);
 		return;
 	}
-	*replay = (struct replay_job){ .job = { .fn = replay_run, .done = replay_done },
-				       .pd = pd,
-				       .path = path };
+	*replay = (struct replay_job){
+		.job = { .fn = replay_run, .done = replay_done, .patient = true },
+		.pd = pd,
+		.path = path
+	};
 	pd->shadow[path].replaying = true;
 	sh_job_begin(&pd->busy);
 	if (!sh_worker_submit(pd->ctx->path[path]->worker, &replay->job))
@@ -384,14 +395,21 @@ static bool pd_wanted(const struct sh_pd *pd, uint8_t path)
 	       !pd->unprotected;
 }
 
-/* What failed, or is of an incarnation that died, is tried anew. */
+/*
+ * What failed, or is of an incarnation that died, is tried anew. Each standby asks for it, so regions
+ * are only gone through when there may be such ones: new ones stand in line from the start.
+ */
 static void pd_replay(struct sh_pd *pd, uint8_t path)
 {
+	struct sh_shadow_pd *shadow = &pd->shadow[path];
 	struct sh_mr *mr;
 
 	if (!pd_wanted(pd, path))
 		return;
-	pd->shadow[path].mr_failed = false;
+	if (!shadow->mr_failed && shadow->replayed == pd->ctx->path[path]->incarnation)
+		return;
+	shadow->mr_failed = false;
+	shadow->replayed = pd->ctx->path[path]->incarnation;
 	pd_replay_itself(pd, path);
 	list_for_each (&pd->mrs, mr, struct sh_mr, link)
 		mr_replay(mr, path);
@@ -851,52 +869,21 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	return 0;
 }
 
-/* Shadows of a region that goes: each on the worker of its NIC, while the NIC of the region itself
- * does its own. */
-struct dereg_job {
-	struct sh_job job;
-	struct sh_busy *waiting;
+struct dereg_errand {
+	struct sh_errand errand;
 	struct taken_mr taken;
+	bool sent;
 };
 
-static void dereg_run(struct sh_job *job)
+static void dereg_run(struct sh_errand *errand)
 {
-	sh.real->thread_inside();
-	sh.real->dereg_mr(((struct dereg_job *)job)->taken.mr);
-}
-
-static void dereg_done(struct sh_job *job)
-{
-	struct dereg_job *task = (struct dereg_job *)job;
-
-	if (job->canceled)
-		dereg_run(job);
-	pthread_mutex_lock(&sh.lock);
-	sh_nic_release(task->taken.nic, task->taken.incarnation);
-	sh_job_end(task->waiting);
-	pthread_mutex_unlock(&sh.lock);
-}
-
-/* Lock held, given up where the NIC's worker is busy, or takes no more work: not in line behind it. */
-static void dereg_submit(struct dereg_job *task, struct sh_busy *waiting)
-{
-	struct sh_worker *worker = task->taken.nic->worker;
-
-	task->job = (struct sh_job){ .fn = dereg_run, .done = dereg_done, .urgent = true };
-	task->waiting = waiting;
-	sh_job_begin(waiting);
-	if (!sh_worker_busy_since_ns(worker) && !sh_worker_submit(worker, &task->job))
-		return;
-	pthread_mutex_unlock(&sh.lock);
-	dereg_run(&task->job);
-	dereg_done(&task->job);
-	pthread_mutex_lock(&sh.lock);
+	sh.real->dereg_mr(((struct dereg_errand *)errand)->taken.mr);
 }
 
 /* Returns when region and shadows are gone: what the application frees then, nobody can write to. */
 static int mr_dereg_known(struct sh_mr *mr)
 {
-	struct dereg_job tasks[SC_MAX_PATHS];
+	struct dereg_errand errands[SC_MAX_PATHS];
 	struct taken_mr taken[SC_MAX_PATHS];
 	struct ibv_mr *real = mr->mr;
 	struct sh_busy waiting = { 0 };
@@ -908,13 +895,20 @@ static int mr_dereg_known(struct sh_mr *mr)
 	list_del(&mr->link);
 	mr_free(mr);
 	for (i = 0; i < n; i++) {
-		tasks[i].taken = taken[i];
-		dereg_submit(&tasks[i], &waiting);
+		errands[i] = (struct dereg_errand){
+			.errand = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
+		};
+		errands[i].sent = sh_errand_send(&errands[i].errand, &waiting);
 	}
 	pthread_mutex_unlock(&sh.lock);
+	for (i = 0; i < n; i++)
+		if (!errands[i].sent)
+			sh_errand_here(&errands[i].errand);
 	ret = sh.real->dereg_mr(real);
 	pthread_mutex_lock(&sh.lock);
 	sh_wait_idle(&waiting);
+	for (i = 0; i < n; i++)
+		sh_nic_release(taken[i].nic, taken[i].incarnation);
 	return ret;
 }
 

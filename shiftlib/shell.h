@@ -101,6 +101,7 @@ struct sh_nic {
 	bool asked;	   /* a job that opens it or asks its port is under way */
 	bool ask_again;	   /* the port changed meanwhile */
 	struct sh_hang hang;
+	_Atomic uint64_t errand_ns; /* that the last one took: see errand.c; 0: none yet */
 	uint64_t look_at; /* dead or sick: when to try again; 0: it is not */
 	struct {	  /* by connections, since it was drained */
 		uint32_t moved;
@@ -121,6 +122,7 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
+	uint32_t replayed;	/* all of it, on that incarnation, as far as nothing failed; 0: no */
 	struct list_node mrs;	/* QUEUED ones, by their links there */
 	bool replaying;		/* a job takes them in turn */
 };
@@ -510,6 +512,7 @@ struct sh_shell {
 	uint64_t instance;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
+	uint64_t armed_at; /* what the thread sleeps for; 1: it does not, and arms anew before it does */
 	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 
@@ -531,6 +534,7 @@ struct sh_shell {
 	struct sh_table by_instance;			    /* number of an instance -> peer */
 	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
+	uint32_t nonces[64], n_nonces; /* for connections to come: many by one system call */
 
 	struct { /* journal of memory keys: what every peer must know */
 		struct sh_wire_key *entries;
@@ -543,10 +547,11 @@ struct sh_shell {
 	struct sh_worker *kv_worker;
 	struct {
 		struct sh_job job;	      /* takes all that is in line */
-		bool running, again;	      /* again: somebody came while it ran */
+		bool running;		      /* it will look at the line again */
 		struct list_node line;	      /* connections */
 		struct list_node withdrawals; /* of connections that have ended */
 		uint64_t news_at; /* an unknown instance spoke, and all that wait were looked at */
+		char prefix[KV_PREFIX_MAX]; /* of all keys; empty: not found out yet */
 	} intros;
 	bool kv_said;
 	uint64_t watch_at;
@@ -562,6 +567,10 @@ extern struct sh_shell sh;
 /* shell.c */
 int sh_start(void);			 /* lock held: starts the background thread at first use */
 void sh_kick(void);			 /* makes the background thread look at its timers again */
+/* Lock held: if that is earlier than what it sleeps for, or a timer of the connection, of its peer or of
+ * the watch is. A wake-up for nothing costs the caller a system call, and both of them the lock. */
+void sh_kick_at(uint64_t at);
+void sh_kick_for(struct sh_qp *qp);
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */
