@@ -216,11 +216,10 @@ static void cq_destroy_elsewhere(struct sh_cq *cq, struct cq_remains *remains,
 
 		if (!shadow)
 			continue;
-		errands[path] = (struct cq_errand){
-			.errand = { .nic = shadow->nic, .run = cq_errand_run },
-			.cq = cq,
-			.shadow = shadow
-		};
+		errands[path] =
+			(struct cq_errand){ .errand = { .nic = shadow->nic, .run = cq_errand_run },
+					    .cq = cq,
+					    .shadow = shadow };
 		if (sh_errand_send(&errands[path].errand, waiting))
 			remains->shadow[path] = NULL;
 	}

@@ -895,9 +895,9 @@ static int mr_dereg_known(struct sh_mr *mr)
 	list_del(&mr->link);
 	mr_free(mr);
 	for (i = 0; i < n; i++) {
-		errands[i] = (struct dereg_errand){
-			.errand = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
-		};
+		errands[i] =
+			(struct dereg_errand){ .errand = { .nic = taken[i].nic, .run = dereg_run },
+					       .taken = taken[i] };
 		errands[i].sent = sh_errand_send(&errands[i].errand, &waiting);
 	}
 	pthread_mutex_unlock(&sh.lock);

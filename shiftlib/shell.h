@@ -102,8 +102,8 @@ struct sh_nic {
 	bool ask_again;	   /* the port changed meanwhile */
 	struct sh_hang hang;
 	_Atomic uint64_t errand_ns; /* that the last one took: see errand.c; 0: none yet */
-	uint64_t look_at; /* dead or sick: when to try again; 0: it is not */
-	struct {	  /* by connections, since it was drained */
+	uint64_t look_at;	    /* dead or sick: when to try again; 0: it is not */
+	struct {		    /* by connections, since it was drained */
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
@@ -122,9 +122,9 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
-	uint32_t replayed;	/* all of it, on that incarnation, as far as nothing failed; 0: no */
-	struct list_node mrs;	/* QUEUED ones, by their links there */
-	bool replaying;		/* a job takes them in turn */
+	uint32_t replayed;    /* all of it, on that incarnation, as far as nothing failed; 0: no */
+	struct list_node mrs; /* QUEUED ones, by their links there */
+	bool replaying;	      /* a job takes them in turn */
 };
 
 struct sh_shadow_mr {
@@ -512,7 +512,8 @@ struct sh_shell {
 	uint64_t instance;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
-	uint64_t armed_at; /* what the thread sleeps for; 1: it does not, and arms anew before it does */
+	uint64_t
+		armed_at; /* what the thread sleeps for; 1: it does not, and arms anew before it does */
 	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 
@@ -565,8 +566,8 @@ struct sh_shell {
 extern struct sh_shell sh;
 
 /* shell.c */
-int sh_start(void);			 /* lock held: starts the background thread at first use */
-void sh_kick(void);			 /* makes the background thread look at its timers again */
+int sh_start(void); /* lock held: starts the background thread at first use */
+void sh_kick(void); /* makes the background thread look at its timers again */
 /* Lock held: if that is earlier than what it sleeps for, or a timer of the connection, of its peer or of
  * the watch is. A wake-up for nothing costs the caller a system call, and both of them the lock. */
 void sh_kick_at(uint64_t at);

@@ -21,7 +21,7 @@ struct sh_worker;
 struct sh_job {
 	void (*fn)(struct sh_job *job);	  /* on the worker; may block */
 	void (*done)(struct sh_job *job); /* on the worker after fn; NULL: nothing to do */
-	bool urgent;	     /* before all that are not; first come first served each */
+	bool urgent; /* before all that are not; first come first served each */
 	/*
 	 * It may wait SH_WORKER_NAP_NS, so that a thread that gives many of them away one by one does
 	 * not wake the worker, by a system call of its own, for each.

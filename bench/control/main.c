@@ -192,8 +192,8 @@ static void time_say(const char *name, struct timed *t)
 	for (uint32_t k = 0; k < t->n; k++)
 		sum += t->ns[k];
 	say("VERB|%s|%u|%u|%llu|%u|%u|%.2f|%.2f", name, t->n, median(t->ns, t->n),
-	    (unsigned long long)(sum / t->n), median(t->unqueued_ns, t->n),
-	    median(t->cpu_ns, t->n), (double)t->faults / t->n, (double)t->sleeps / t->n);
+	    (unsigned long long)(sum / t->n), median(t->unqueued_ns, t->n), median(t->cpu_ns, t->n),
+	    (double)t->faults / t->n, (double)t->sleeps / t->n);
 }
 
 static void times_say(enum verb first, enum verb last)
