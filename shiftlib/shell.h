@@ -559,6 +559,7 @@ struct sh_shell {
 	uint32_t watch_pass;
 	uint32_t guarded; /* connections that may move */
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
+	bool silent;	  /* some path was, at the last look */
 	struct sh_netdev_watch *netdevs;
 	struct sh_watch netdev_watch;
 };
