@@ -75,6 +75,8 @@ def paired(lab, qps, how, redis):
         result["kv_calls"] = redis.calls()
         counters = redis.counters()
         result["kv_bytes"] = counters["in"] + counters["out"]
+    nics = [nic for host in lab.status()["hosts"] for nic in host["nics"]]
+    result["qp_queries"] = sum(nic["qp_queries"] for nic in nics)
     result["whole_s"] = time.monotonic() - began
     result["private_kb"] = [private_kb(p) for p in ends]
     for p in ends:
@@ -103,13 +105,14 @@ def scale(args, qps, cost_us):
            "kv_calls_per_qp": sum(with_shift[-1]["kv_calls"].values()) / qps / 2,
            "kv_calls": with_shift[-1]["kv_calls"],
            "kv_bytes_per_qp": with_shift[-1]["kv_bytes"] / qps / 2,
+           "qp_queries": max(r["qp_queries"] for r in with_shift),
            "stock_kb": median(stock, "private_kb"), "shift_kb": median(with_shift, "private_kb")}
     row["setup_ratio"] = row["shift_setup_ms"] / row["stock_setup_ms"]
     row["kb_per_qp"] = (row["shift_kb"] - row["stock_kb"]) / qps
     print(f"{qps:5} QPs: set-up {row['stock_setup_ms']:9.1f} ms stock, "
           f"{row['shift_setup_ms']:9.1f} ms SHIFT ({row['setup_ratio']:.2f}); all protected after "
           f"{row['protected_s']:6.2f} s; KV {row['kv_calls_per_qp']:.2f} operations and "
-          f"{row['kv_bytes_per_qp']:.0f} B a QP; memory {row['kb_per_qp']:.0f} KB a QP "
+          f"{row['kv_bytes_per_qp']:.0f} B a QP; {row['qp_queries']} query_qp; memory {row['kb_per_qp']:.0f} KB a QP "
           f"(published: {PUBLISHED_KB})", flush=True)
     return row, verbs(stock, with_shift)
 

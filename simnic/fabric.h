@@ -94,7 +94,8 @@ struct sn_counters {
 	_Atomic uint64_t rc_rx_messages, rc_rx_bytes; /* delivered: each once */
 	_Atomic uint64_t rc_retransmits;	      /* of rc_tx_messages: sent again */
 	_Atomic uint64_t ud_tx_packets, ud_tx_bytes, ud_rx_packets, ud_rx_bytes;
-	_Atomic uint64_t commands, qp_queries; /* of all processes; the second are among the first */
+	_Atomic uint64_t commands,
+		qp_queries;	     /* of all processes; the second are among the first */
 	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
 };
 
