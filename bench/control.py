@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What the control verbs cost, and what many queue pairs cost: stock and SHIFT in turns. Each verb's
-median and the ratio; the set-up of 1, 100, 1,000 and 4,096 queue pairs between two processes; how long
+median and the ratio, of the clock on the wall, and of that less the time in which the calling thread stood
+in line for a core (cores that programs, SHIFT's threads and the software NICs share; hosts of clusters
+have more); its own CPU time, its page faults and how often it slept; the set-up of 1, 100, 1,000 and 4,096 queue pairs between two processes; how long
 until all of them are protected; operations of the KV (a redis-server of its own) and memory for each.
-Writes out/bench-control.json."""
+All of that with commands of the NIC that take no time, and with commands that take as long as those of
+hardware. Writes out/bench-control.json."""
 import argparse
 import json
 import os
@@ -19,6 +22,7 @@ from redis_server import Redis  # noqa: E402
 
 PUBLISHED_KB = 171      # memory of a protected queue pair in the published system
 PUBLISHED = {"modify_qp to RTR": 1.94, "modify_qp to RTS": 2.06}
+FIGURES = ("calls", "median", "mean", "unqueued", "cpu", "faults", "sleeps")   # of a verb, as the program prints them
 BOUND = 1.05
 PATIENCE_S = 300
 
@@ -32,14 +36,14 @@ def private_kb(program):
 
 
 def rows_of(program):
-    return {name: {"calls": int(n), "median": int(median), "mean": int(mean)} for
-            name, n, median, mean in re.findall(r"^VERB\|([^|]*)\|(\d+)\|(\d+)\|(\d+)$",
-                                                program.out(), re.M)}
+    found = re.findall(r"^VERB\|(.*)$", program.out(), re.M)
+    return {name: dict(zip(FIGURES, map(float, figures)))
+            for name, *figures in (line.split("|") for line in found)}
 
 
-def one_run(args, qps, how):
+def one_run(args, qps, cost_us, how):
     """One pair of processes from its start to its end."""
-    with Lab(args.build) as lab:
+    with Lab(args.build, cost_us=cost_us) as lab:
         redis = Redis(lab.folder) if how else None
         try:
             return paired(lab, qps, how, redis)
@@ -71,6 +75,8 @@ def paired(lab, qps, how, redis):
         result["kv_calls"] = redis.calls()
         counters = redis.counters()
         result["kv_bytes"] = counters["in"] + counters["out"]
+    nics = [nic for host in lab.status()["hosts"] for nic in host["nics"]]
+    result["qp_queries"] = sum(nic["qp_queries"] for nic in nics)
     result["whole_s"] = time.monotonic() - began
     result["private_kb"] = [private_kb(p) for p in ends]
     for p in ends:
@@ -82,50 +88,67 @@ def paired(lab, qps, how, redis):
     return result
 
 
-def scale(args, qps):
+def scale(args, qps, cost_us):
     """Stock and SHIFT in turns; medians over the runs and both ends."""
     stock, with_shift = [], []
     for i in range(args.rounds):
         order = [(stock, None), (with_shift, Shift(log="info"))]
         for results, how in order if i % 2 == 0 else reversed(order):
-            results.append(one_run(args, qps, how))
+            results.append(one_run(args, qps, cost_us, how))
 
     def median(results, key):
         return statistics.median(v for r in results for v in r[key])
 
-    row = {"qps": qps, "stock_setup_ms": median(stock, "setup_ms"),
+    row = {"qps": qps, "command_us": cost_us, "stock_setup_ms": median(stock, "setup_ms"),
            "shift_setup_ms": median(with_shift, "setup_ms"),
            "protected_s": statistics.median(r["protected_s"] for r in with_shift),
            "kv_calls_per_qp": sum(with_shift[-1]["kv_calls"].values()) / qps / 2,
            "kv_calls": with_shift[-1]["kv_calls"],
            "kv_bytes_per_qp": with_shift[-1]["kv_bytes"] / qps / 2,
+           "qp_queries": max(r["qp_queries"] for r in with_shift),
            "stock_kb": median(stock, "private_kb"), "shift_kb": median(with_shift, "private_kb")}
     row["setup_ratio"] = row["shift_setup_ms"] / row["stock_setup_ms"]
     row["kb_per_qp"] = (row["shift_kb"] - row["stock_kb"]) / qps
     print(f"{qps:5} QPs: set-up {row['stock_setup_ms']:9.1f} ms stock, "
           f"{row['shift_setup_ms']:9.1f} ms SHIFT ({row['setup_ratio']:.2f}); all protected after "
           f"{row['protected_s']:6.2f} s; KV {row['kv_calls_per_qp']:.2f} operations and "
-          f"{row['kv_bytes_per_qp']:.0f} B a QP; memory {row['kb_per_qp']:.0f} KB a QP "
+          f"{row['kv_bytes_per_qp']:.0f} B a QP; {row['qp_queries']} query_qp; memory {row['kb_per_qp']:.0f} KB a QP "
           f"(published: {PUBLISHED_KB})", flush=True)
     return row, verbs(stock, with_shift)
 
 
 def verbs(stock, with_shift):
-    """Of each verb the median of the runs' medians."""
+    """Of each verb the median of the runs' figures; spread: half the distance of the quartiles."""
     rows = []
     for name in stock[0]["verbs"][0]:
-        a, b = (statistics.median(v[name]["median"] for r in results for v in r["verbs"])
-                for results in (stock, with_shift))
-        rows.append({"verb": name, "stock_ns": a, "shift_ns": b, "ratio": round(b / a, 3),
-                     "bound": BOUND, "kept": b / a <= BOUND, "published": PUBLISHED.get(name)})
+        row = {"verb": name, "bound": BOUND, "published": PUBLISHED.get(name)}
+        for who, results in (("stock", stock), ("shift", with_shift)):
+            ends = [v[name] for r in results for v in r["verbs"]]
+            for figure, key in (("median", "ns"), ("mean", "mean_ns"), ("unqueued", "unqueued_ns"),
+                                ("cpu", "cpu_ns"),
+                                ("faults", "faults"), ("sleeps", "sleeps")):
+                row[f"{who}_{key}"] = statistics.median(e[figure] for e in ends)
+            low, _, high = statistics.quantiles([e["unqueued"] for e in ends], method="inclusive")
+            row[f"{who}_spread_ns"] = (high - low) / 2
+        row["ratio"] = round(row["shift_ns"] / row["stock_ns"], 3)
+        row["unqueued_ratio"] = round(row["shift_unqueued_ns"] / row["stock_unqueued_ns"], 3)
+        row["kept"] = row["unqueued_ratio"] <= BOUND
+        rows.append(row)
     return rows
 
 
 def show_verbs(rows):
-    print(f"{'verb':20} {'stock us':>9} {'SHIFT us':>9} {'ratio':>7}  published")
+    print(f"{'':18} {'on the wall, us':>19} {'':>6} {'not in line, us':>33} {'':>6} {'own CPU, us':>13}"
+          f" {'faults':>11} {'sleeps':>11}")
     for r in rows:
-        print(f"{r['verb']:20} {r['stock_ns'] / 1e3:9.1f} {r['shift_ns'] / 1e3:9.1f} "
-              f"{r['ratio']:7.2f}{' ' if r['kept'] else '!'} {r['published'] or ''}")
+        print(f"{r['verb']:18} {r['stock_ns'] / 1e3:9.1f} {r['shift_ns'] / 1e3:9.1f} {r['ratio']:6.2f} "
+              f"{r['stock_unqueued_ns'] / 1e3:9.1f} +-{r['stock_spread_ns'] / 1e3:4.1f} "
+              f"{r['shift_unqueued_ns'] / 1e3:9.1f} +-{r['shift_spread_ns'] / 1e3:4.1f} "
+              f"{r['unqueued_ratio']:6.2f}{' ' if r['kept'] else '!'}"
+              f"{r['stock_cpu_ns'] / 1e3:6.1f} {r['shift_cpu_ns'] / 1e3:6.1f} "
+              f"{r['stock_faults']:5.2f} {r['shift_faults']:5.2f} "
+              f"{r['stock_sleeps']:5.2f} {r['shift_sleeps']:5.2f}"
+              + (f"  published: {r['published']}" if r["published"] else ""))
 
 
 def main():
@@ -133,18 +156,23 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--out", default="out")
     p.add_argument("--qps", default="1,100,1000,4096")
+    p.add_argument("--costs", default="0,100", help="of a command, in us")
     p.add_argument("--rounds", type=int, default=5)
     args = p.parse_args()
-    rows, by_verb = [], {}
-    for qps in (int(n) for n in args.qps.split(",")):
-        row, by_verb[qps] = scale(args, qps)
-        rows.append(row)
-    widest = max(by_verb)
-    print(f"each verb, of {widest} queue pairs:")
-    show_verbs(by_verb[widest])
+    runs = []
+    for cost_us in (float(c) for c in args.costs.split(",")):
+        rows, by_verb = [], {}
+        print(f"commands take {cost_us:g} us:")
+        for qps in (int(n) for n in args.qps.split(",")):
+            row, by_verb[qps] = scale(args, qps, cost_us)
+            rows.append(row)
+        widest = max(by_verb)
+        print(f"each verb, of {widest} queue pairs:")
+        show_verbs(by_verb[widest])
+        runs.append({"command_us": cost_us, "scale": rows, "verbs": by_verb})
     os.makedirs(args.out, exist_ok=True)
     with open(os.path.join(args.out, "bench-control.json"), "w") as f:
-        json.dump({"scale": rows, "verbs": by_verb, "published_kb": PUBLISHED_KB}, f, indent=1)
+        json.dump({"runs": runs, "published_kb": PUBLISHED_KB}, f, indent=1)
     return 0
 
 

@@ -2,7 +2,6 @@
 /* Names of records: PREFIX/qp/GID/QPN, and PREFIX/qp/SUBNET/LID/QPN where a path has no GID. */
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,20 +27,71 @@ int kv_prefix(const char *job, char *buf, size_t cap)
 	return kv_key_fit(snprintf(buf, cap, "%s", job), cap);
 }
 
+/*
+ * Thousands of queue pairs have several keys each, made with locks held: printf would be the larger
+ * part of what that costs.
+ */
+struct key_writer {
+	char *at, *end; /* of the buffer; at NULL: it was too small */
+};
+
+static void key_put(struct key_writer *key, const char *text, size_t length)
+{
+	if (!key->at || length >= (size_t)(key->end - key->at)) {
+		key->at = NULL;
+		return;
+	}
+	memcpy(key->at, text, length);
+	key->at += length;
+}
+
+/* The lowest digits of a number. */
+static void key_put_hex(struct key_writer *key, uint64_t value, size_t digits)
+{
+	char text[16];
+	size_t i;
+
+	for (i = digits; i; value >>= 4)
+		text[--i] = "0123456789abcdef"[value & 15];
+	key_put(key, text, digits);
+}
+
+static struct key_writer key_begin(char *buf, size_t cap, const char *prefix)
+{
+	struct key_writer key = { buf, buf + cap };
+
+	key_put(&key, prefix, strlen(prefix));
+	key_put(&key, "/qp/", 4);
+	return key;
+}
+
+static int key_end(struct key_writer *key, uint32_t qpn)
+{
+	key_put(key, "/", 1);
+	key_put_hex(key, qpn, 6);
+	if (!key->at)
+		return -ENOSPC;
+	*key->at = 0;
+	return 0;
+}
+
 int kv_key_gid(char *buf, size_t cap, const char *prefix, const uint8_t gid[16], uint32_t qpn)
 {
-	char hex[33];
+	struct key_writer key = key_begin(buf, cap, prefix);
 	size_t i;
 
 	for (i = 0; i < 16; i++)
-		snprintf(hex + 2 * i, 3, "%02x", gid[i]);
-	return kv_key_fit(snprintf(buf, cap, "%s/qp/%s/%06" PRIx32, prefix, hex, qpn), cap);
+		key_put_hex(&key, gid[i], 2);
+	return key_end(&key, qpn);
 }
 
 int kv_key_lid(char *buf, size_t cap, const char *prefix, uint64_t subnet, uint16_t lid,
 	       uint32_t qpn)
 {
-	return kv_key_fit(snprintf(buf, cap, "%s/qp/%016" PRIx64 "/%04x/%06" PRIx32, prefix, subnet,
-				   lid, qpn),
-			  cap);
+	struct key_writer key = key_begin(buf, cap, prefix);
+
+	key_put_hex(&key, subnet, 16);
+	key_put(&key, "/", 1);
+	key_put_hex(&key, lid, 4);
+	return key_end(&key, qpn);
 }

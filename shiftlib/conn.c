@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Connections: what happens becomes events of the core, its actions are carried out. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/shell.h"
+
+/* From RTR or RTS to the introduction: connections that come together wake the thread once. */
+#define CONN_START_NS SH_NS_PER_MS
 
 /* ---- callbacks of the engine: on the data path, its locks held ------------------------------ */
 
@@ -382,7 +386,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		conn_step_checked(qp, &next);
 	}
 	qp->stepping = false;
-	sh_kick(); /* its timer may be earlier than the one that the thread sleeps for */
+	sh_kick_for(qp);
 }
 
 void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason)
@@ -462,6 +466,16 @@ static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
 	return (4096ull << attr->timeout) * (attr->retry_cnt + 1u);
 }
 
+static uint32_t conn_nonce(void)
+{
+	static_assert(sizeof(sh.nonces) <= 256, "sh_random() gives no more");
+	if (!sh.n_nonces) {
+		sh_random(sh.nonces, sizeof(sh.nonces));
+		sh.n_nonces = sizeof(sh.nonces) / sizeof(sh.nonces[0]);
+	}
+	return sh.nonces[--sh.n_nonces];
+}
+
 /* At RTR and again at RTS: only then the last attributes are known. */
 int sh_conn_new(struct sh_qp *qp)
 {
@@ -479,7 +493,7 @@ int sh_conn_new(struct sh_qp *qp)
 			qp->conn_id = 0;
 			return -ENOMEM;
 		}
-		qp->nonce = (uint32_t)sh_random_u64();
+		qp->nonce = conn_nonce();
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
@@ -493,9 +507,9 @@ int sh_conn_new(struct sh_qp *qp)
 		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
-	qp->intro.start_at = sh_now_ns();
+	qp->intro.start_at = sh_now_ns() + CONN_START_NS;
 	sh_conn_touch(qp);
-	sh_kick();
+	sh_kick_for(qp);
 	sh_flush_connected(qp);
 	return 0;
 }

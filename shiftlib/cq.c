@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/errand.h"
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
@@ -205,6 +205,41 @@ static void cq_destroy_remains(struct sh_cq *cq, const struct cq_remains *remain
 			cq_destroy_shadow(cq, remains->shadow[path]);
 }
 
+struct cq_errand {
+	struct sh_errand errand;
+	struct sh_cq *cq;
+	struct sh_shadow_cq *shadow;
+};
+
+static void cq_errand_run(struct sh_errand *errand)
+{
+	struct cq_errand *gone = (struct cq_errand *)errand;
+
+	cq_destroy_shadow(gone->cq, gone->shadow);
+}
+
+/* Those that other threads destroy meanwhile are not left in the remains. Lock not held. */
+static void cq_destroy_elsewhere(struct sh_cq *cq, struct cq_remains *remains,
+				 struct cq_errand errands[SC_MAX_PATHS], struct sh_busy *waiting)
+{
+	uint8_t path;
+
+	pthread_mutex_lock(&sh.lock);
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		struct sh_shadow_cq *shadow = remains->shadow[path];
+
+		if (!shadow)
+			continue;
+		errands[path] =
+			(struct cq_errand){ .errand = { .nic = shadow->nic, .run = cq_errand_run },
+					    .cq = cq,
+					    .shadow = shadow };
+		if (sh_errand_send(&errands[path].errand, waiting))
+			remains->shadow[path] = NULL;
+	}
+	pthread_mutex_unlock(&sh.lock);
+}
+
 /*
  * The engine's part goes after the acknowledgements. No event is made meanwhile, as no QP is bound
  * to the CQ any more.
@@ -242,15 +277,21 @@ static int cq_destroy_real(struct sh_cq *cq)
 
 static int cq_destroy_known(struct sh_cq *cq)
 {
+	struct cq_errand errands[SC_MAX_PATHS];
+	struct sh_busy waiting = { 0 };
 	struct cq_remains remains;
 	int ret = cq_quiesce(cq, &remains);
 
 	if (ret)
 		return ret;
+	cq_destroy_elsewhere(cq, &remains, errands, &waiting);
 	cq_destroy_remains(cq, &remains);
 	sh_async_forget_begin(cq->ctx->async, cq->cq);
 	ret = cq_destroy_real(cq);
 	sh_async_forget_end(cq->ctx->async, cq->cq);
+	pthread_mutex_lock(&sh.lock);
+	sh_wait_idle(&waiting);
+	pthread_mutex_unlock(&sh.lock);
 	if (ret) {
 		sh_cq_events_resume(&cq->events);
 		return ret;

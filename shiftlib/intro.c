@@ -68,14 +68,23 @@ static bool intro_by_lid(const struct sh_qp *qp)
 	return qp->ctx->nic->address.link_layer != IBV_LINK_LAYER_ETHERNET;
 }
 
+/* Found out once: it may take a system call, and queue pairs are destroyed by the thousand. */
+static int intro_prefix(const char **prefix)
+{
+	*prefix = sh.intros.prefix;
+	if (**prefix)
+		return 0;
+	return kv_prefix(sh.config.job, sh.intros.prefix, sizeof(sh.intros.prefix));
+}
+
 static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
 	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
-	char prefix[KV_PREFIX_MAX];
+	const char *prefix;
 	int ret;
 
-	ret = kv_prefix(sh.config.job, prefix, sizeof(prefix));
+	ret = intro_prefix(&prefix);
 	if (ret)
 		return ret;
 	if (qp->own_gid_valid)

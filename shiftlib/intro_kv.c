@@ -270,34 +270,21 @@ static void line_run(struct sh_job *job)
 		sh_job_lock();
 		batch_answer(b);
 	}
-	sh.intros.again = false;
+	sh.intros.running = false; /* the worker reads nothing of the job any more */
 	sh_job_unlock();
 	if (b)
 		explicit_bzero(b->key, sizeof(b->key));
 	free(b);
 }
 
-static void line_start(void);
-
-/* The job is the worker's until now: who came meanwhile could not have it run again. */
-static void line_done(struct sh_job *job)
-{
-	pthread_mutex_lock(&sh.lock);
-	sh.intros.running = false;
-	if (sh.intros.again && !job->canceled)
-		line_start();
-	pthread_mutex_unlock(&sh.lock);
-}
-
 /* Without memory, or a thread, they wait in line for the next one that comes. */
 static void line_start(void)
 {
-	sh.intros.again = sh.intros.running;
 	if (sh.intros.running || sh.stopping)
 		return;
 	if (!sh.kv_worker)
 		sh.kv_worker = sh_worker_start("shift-kv");
-	sh.intros.job = (struct sh_job){ .fn = line_run, .done = line_done };
+	sh.intros.job = (struct sh_job){ .fn = line_run, .patient = true };
 	sh.intros.running = sh.kv_worker && !sh_worker_submit(sh.kv_worker, &sh.intros.job);
 }
 

@@ -255,10 +255,11 @@ static void keys_tell(void)
 	uint64_t now = sh_now_ns();
 	struct sh_peer *peer;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh.peers, peer, struct sh_peer, link) {
 		if (!peer->keys_resend_at)
 			sh_peer_send_keys(peer, now);
-	sh_kick();
+		sh_kick_at(peer->keys_resend_at);
+	}
 }
 
 void sh_key_add(struct sh_mr *mr, uint8_t path)

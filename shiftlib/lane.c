@@ -153,7 +153,7 @@ static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
 
 	if (!task)
 		return false;
-	*task = (struct drop_job){ .job = { .fn = drop_run, .done = drop_done },
+	*task = (struct drop_job){ .job = { .fn = drop_run, .done = drop_done, .patient = true },
 				   .qp = qp->srq ? qp : NULL,
 				   .pd = qp->pd,
 				   .scq = qp->scq,

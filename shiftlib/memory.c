@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "shiftlib/shell.h"
-
-#define DEREG_QUICK_NS (20 * SH_NS_PER_US)
+#include "shiftlib/errand.h"
 
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define MADE_UP_ACCESS                                                                             \
@@ -519,71 +517,21 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	return 0;
 }
 
-/* Shadows of a region that goes: each on the worker of its NIC, while the NIC of the region itself
- * does its own. */
-struct dereg_job {
-	struct sh_job job;
-	struct sh_busy *waiting;
+struct dereg_errand {
+	struct sh_errand errand;
 	struct taken_mr taken;
+	bool sent;
 };
 
-static void dereg_shadow(const struct taken_mr *taken)
+static void dereg_run(struct sh_errand *errand)
 {
-	uint64_t begun = sh_now_ns(), before = atomic_load(&taken->nic->dereg_ns), took;
-
-	sh.real->dereg_mr(taken->mr);
-	took = sh_now_ns() - begun;
-	atomic_store(&taken->nic->dereg_ns, before ? (7 * before + took) / 8 : took);
-}
-
-static void dereg_run(struct sh_job *job)
-{
-	sh.real->thread_inside();
-	dereg_shadow(&((struct dereg_job *)job)->taken);
-}
-
-/* To wake the worker and wait for it would take longer. */
-static bool dereg_quick(const struct sh_nic *nic)
-{
-	uint64_t ns = atomic_load(&nic->dereg_ns);
-
-	return ns && ns < DEREG_QUICK_NS;
-}
-
-static void dereg_done(struct sh_job *job)
-{
-	struct dereg_job *task = (struct dereg_job *)job;
-
-	if (job->canceled)
-		dereg_run(job);
-	pthread_mutex_lock(&sh.lock);
-	sh_nic_release(task->taken.nic, task->taken.incarnation);
-	sh_job_end(task->waiting);
-	pthread_mutex_unlock(&sh.lock);
-}
-
-/* Lock held, given up where the NIC is quick, or its worker busy, or takes no more work: not in line
- * behind it. */
-static void dereg_submit(struct dereg_job *task, struct sh_busy *waiting)
-{
-	struct sh_worker *worker = task->taken.nic->worker;
-
-	task->job = (struct sh_job){ .fn = dereg_run, .done = dereg_done, .urgent = true };
-	task->waiting = waiting;
-	sh_job_begin(waiting);
-	if (!dereg_quick(task->taken.nic) && !sh_worker_busy_since_ns(worker) &&
-	    !sh_worker_submit(worker, &task->job))
-		return;
-	pthread_mutex_unlock(&sh.lock);
-	dereg_shadow(&task->taken);
-	dereg_done(&task->job);
-	pthread_mutex_lock(&sh.lock);
+	sh.real->dereg_mr(((struct dereg_errand *)errand)->taken.mr);
 }
 
 /* Returns when region and shadows are gone: what the application frees then, nobody can write to. */
 static int mr_dereg_known(struct sh_mr *mr)
 {
-	struct dereg_job tasks[SC_MAX_PATHS];
+	struct dereg_errand errands[SC_MAX_PATHS];
 	struct taken_mr taken[SC_MAX_PATHS];
 	struct ibv_mr *real = mr->mr;
 	struct sh_busy waiting = { 0 };
@@ -596,13 +544,20 @@ static int mr_dereg_known(struct sh_mr *mr)
 	mr_free(mr);
 	sh_job_begin(&sh.deregs);
 	for (i = 0; i < n; i++) {
-		tasks[i].taken = taken[i];
-		dereg_submit(&tasks[i], &waiting);
+		errands[i] =
+			(struct dereg_errand){ .errand = { .nic = taken[i].nic, .run = dereg_run },
+					       .taken = taken[i] };
+		errands[i].sent = sh_errand_send(&errands[i].errand, &waiting);
 	}
 	pthread_mutex_unlock(&sh.lock);
+	for (i = 0; i < n; i++)
+		if (!errands[i].sent)
+			sh_errand_here(&errands[i].errand);
 	ret = sh.real->dereg_mr(real);
 	pthread_mutex_lock(&sh.lock);
 	sh_wait_idle(&waiting);
+	for (i = 0; i < n; i++)
+		sh_nic_release(taken[i].nic, taken[i].incarnation);
 	sh_job_end(&sh.deregs);
 	return ret;
 }

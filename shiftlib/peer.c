@@ -85,7 +85,8 @@ void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer)
 		before->rest_at = sh_now_ns();
 	qp->peer = peer;
 	shift_provider_mlx5.keys_changed();
-	sh_watch_soon();
+	if (peer) /* who leaves asks for nothing more */
+		sh_watch_soon();
 	if (peer && !peer->conns++) /* not told anything while it rested */
 		peer->keys_resend_at = peer->nics_resend_at = sh_now_ns();
 }

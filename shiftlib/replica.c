@@ -42,6 +42,13 @@ bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path)
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
+/* What was in line while the NIC died and came back is of an incarnation that is gone. */
+static void pd_check_asked(struct sh_pd *pd, uint8_t path, uint32_t incarnation)
+{
+	if (incarnation != pd->ctx->path[path]->incarnation)
+		pd->shadow[path].asked = 0;
+}
+
 /* What was made on an earlier incarnation is dead: that it is taken away frees libibverbs' part. */
 static void memory_pd_run(struct sh_job *job)
 {
@@ -70,6 +77,7 @@ static void memory_pd_done(struct sh_job *job)
 	pd->shadow[task->path].state = task->made_pd ? SH_SHADOW_MADE : SH_SHADOW_FAILED;
 	if (task->made_pd)
 		sh_nic_hold(pd->ctx->path[task->path], pd->shadow[task->path].incarnation);
+	pd_check_asked(pd, task->path, pd->shadow[task->path].incarnation);
 	if (task->stale_pd)
 		sh_nic_release(pd->ctx->path[task->path], task->stale_incarnation);
 	if (!task->made_pd && !job->canceled) {
@@ -116,6 +124,7 @@ static void memory_mr_made(const struct memory_job *task)
 	mr->shadow[task->path].incarnation = task->incarnation;
 	mr->shadow[task->path].mr = task->made_mr;
 	sh_nic_hold(mr->pd->ctx->path[task->path], task->incarnation);
+	pd_check_asked(mr->pd, task->path, task->incarnation);
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		sh_pd_lose_path(mr->pd, task->path);
 	sh_key_add(mr, task->path);
@@ -276,9 +285,11 @@ static void replay_start(struct sh_pd *pd, uint8_t path)
 		sh_pd_replay_give_up(pd, path);
 		return;
 	}
-	*replay = (struct replay_job){ .job = { .fn = replay_run, .done = replay_done },
-				       .pd = pd,
-				       .path = path };
+	*replay = (struct replay_job){
+		.job = { .fn = replay_run, .done = replay_done, .patient = true },
+		.pd = pd,
+		.path = path
+	};
 	pd->shadow[path].replaying = true;
 	sh_job_begin(&pd->busy);
 	if (!sh_worker_submit(pd->ctx->path[path]->worker, &replay->job))

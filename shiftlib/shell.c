@@ -13,6 +13,7 @@
 
 #define SHELL_HANDS_PASSES 16 /* of the watch, for one look at whether a QP is still ours */
 #define SHELL_EVENTS	   32
+#define SHELL_AWAKE	   1 /* no timer is earlier */
 #define SHELL_END_WAIT_S   1
 
 struct sh_shell sh = {
@@ -51,6 +52,11 @@ void sh_job_unlock(void)
 
 void sh_wait_idle(struct sh_busy *busy)
 {
+	uint32_t i;
+
+	for (i = 0; busy->jobs && i < sh.n_nics; i++)
+		if (sh.nics[i].worker)
+			sh_worker_hurry(sh.nics[i].worker);
 	while (busy->jobs)
 		pthread_cond_wait(&sh.idle, &sh.lock);
 }
@@ -114,6 +120,24 @@ static uint64_t shell_next_timer(void)
 	return sh_earlier_ns(at, sh_admin_next_timer());
 }
 
+void sh_kick_at(uint64_t at)
+{
+	if (at && (!sh.armed_at || at < sh.armed_at))
+		sh_kick();
+}
+
+void sh_kick_for(struct sh_qp *qp)
+{
+	const struct sh_peer *peer = qp->peer;
+
+	if (sh.armed_at == SHELL_AWAKE)
+		return;
+	sh_kick_at(sh_earlier_ns(sh_earlier_ns(sh.watch_at, sh.beat_at), sh_clock_next()));
+	sh_kick_at(sh_srq_next_timer());
+	if (peer)
+		sh_kick_at(sh_peer_next_timer(peer));
+}
+
 static void shell_arm(void)
 {
 	uint64_t at = shell_next_timer();
@@ -122,6 +146,7 @@ static void shell_arm(void)
 			      .tv_nsec = (long)(at % SH_NS_PER_S) },
 	};
 
+	sh.armed_at = at;
 	timerfd_settime(sh.timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
@@ -228,6 +253,7 @@ static void *shell_main(void *arg)
 		sh_thread_fair();
 		n = epoll_wait(sh.epoll_fd, events, SHELL_EVENTS, -1);
 		pthread_mutex_lock(&sh.lock);
+		sh.armed_at = SHELL_AWAKE;
 		for (i = 0; i < n; i++) {
 			struct sh_watch *watch = events[i].data.ptr;
 

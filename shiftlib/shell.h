@@ -103,12 +103,12 @@ struct sh_nic {
 	bool asked;	   /* a job that opens it or asks its port is under way */
 	bool ask_again;	   /* the port changed meanwhile */
 	struct sh_hang hang;
-	uint64_t look_at; /* dead or sick: when to try again; 0: it is not */
-	struct {	  /* by connections, since it was drained */
+	_Atomic uint64_t errand_ns; /* that the last one took: see errand.c; 0: none yet */
+	uint64_t look_at;	    /* dead or sick: when to try again; 0: it is not */
+	struct {		    /* by connections, since it was drained */
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
-	_Atomic uint64_t dereg_ns; /* that a region takes to go, lately; 0: not known */
 	struct { /* shadows there have made place for the application's own: see yield.c */
 		_Atomic uint64_t until; /* none is made before; 0: they may */
 		_Atomic bool all;	/* not only queue pairs */
@@ -129,7 +129,7 @@ struct sh_shadow_pd {
 	_Atomic uint32_t incarnation;
 	struct ibv_pd *_Atomic pd;
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
-	uint32_t asked;		/* for all MRs, on that incarnation, if none failed since */
+	uint32_t asked;		/* for all MRs, on that incarnation, if none failed since; 0: not */
 	uint32_t yield_turn;
 	struct list_node mrs; /* QUEUED ones, by their links there */
 	bool replaying;	      /* a job takes them in turn */
@@ -539,6 +539,8 @@ struct sh_shell {
 	uint64_t instance;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
+	uint64_t
+		armed_at; /* what the thread sleeps for; 1: it does not, and arms anew before it does */
 	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 
@@ -561,6 +563,7 @@ struct sh_shell {
 	struct sh_table by_instance;			    /* number of an instance -> peer */
 	struct sh_qp **conns;				    /* by conn_id; [0] unused */
 	uint32_t n_conns, next_conn;
+	uint32_t nonces[64], n_nonces; /* for connections to come: many by one system call */
 
 	struct { /* journal of memory keys: what every peer must know */
 		struct sh_wire_key *entries;
@@ -578,16 +581,18 @@ struct sh_shell {
 	struct sh_worker *kv_worker;
 	struct {
 		struct sh_job job;	      /* takes all that is in line */
-		bool running, again;	      /* again: somebody came while it ran */
+		bool running;		      /* it will look at the line again */
 		struct list_node line;	      /* connections */
 		struct list_node withdrawals; /* of connections that have ended */
 		uint32_t contacts;	      /* with the store, when it was last asked */
+		char prefix[KV_PREFIX_MAX];   /* of all keys; empty: not found out yet */
 	} intros;
 	bool kv_said;
 	uint64_t watch_at;
 	uint32_t watch_pass;
 	uint32_t guarded; /* connections that may move */
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
+	bool silent;	  /* some path was, at the last look */
 	struct sh_netdev_watch *netdevs;
 	struct sh_watch netdev_watch;
 };
@@ -595,8 +600,12 @@ struct sh_shell {
 extern struct sh_shell sh;
 
 /* shell.c */
-int sh_start(void);			 /* lock held: starts the background thread at first use */
-void sh_kick(void);			 /* makes the background thread look at its timers again */
+int sh_start(void); /* lock held: starts the background thread at first use */
+void sh_kick(void); /* makes the background thread look at its timers again */
+/* Lock held: if that is earlier than what it sleeps for, or a timer of the connection, of its peer or of
+ * the watch is. A wake-up for nothing costs the caller a system call, and both of them the lock. */
+void sh_kick_at(uint64_t at);
+void sh_kick_for(struct sh_qp *qp);
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */

@@ -26,16 +26,22 @@ static inline uint64_t sh_now_ns(void)
  * For instance numbers, nonces and queue keys: must differ between processes that start together,
  * and not be guessed. Without getrandom() neither can be promised, so the process ends.
  */
-static inline uint64_t sh_random_u64(void)
+static inline void sh_random(void *buf, size_t length) /* at most 256 bytes, so never in part */
 {
-	uint64_t value;
 	ssize_t n;
 
 	do {
-		n = getrandom(&value, sizeof(value), 0);
+		n = getrandom(buf, length, 0);
 	} while (n < 0 && errno == EINTR);
-	if (n != sizeof(value))
+	if (n != (ssize_t)length)
 		abort();
+}
+
+static inline uint64_t sh_random_u64(void)
+{
+	uint64_t value;
+
+	sh_random(&value, sizeof(value));
 	return value;
 }
 

@@ -231,10 +231,27 @@ static void watch_progress(struct sh_qp *qp, uint64_t now)
 	sh_carrier_fault(qp, qp->active, SC_REASON_SILENCE);
 }
 
+static bool watch_any_silent(void)
+{
+	struct sh_peer *peer;
+	uint32_t i;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		for (i = 0; i < peer->n_paths; i++)
+			if (watch_silent(&peer->paths[i]))
+				return true;
+	return false;
+}
+
+/* Connections are only gone through while a path is in doubt, and once when none is any more. */
 static void watch_qps(uint64_t now)
 {
+	bool silent = watch_any_silent(), before = sh.silent;
 	struct sh_qp *qp;
 
+	sh.silent = silent;
+	if (!silent && !before)
+		return;
 	list_for_each (&sh.qps, qp, struct sh_qp, link)
 		if (watch_works(qp) && qp->core.move == SC_MOVE_NONE)
 			watch_progress(qp, now);

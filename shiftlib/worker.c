@@ -28,6 +28,7 @@ struct sh_worker {
 	/* Under lock: */
 	enum worker_state state;
 	bool has_thread;
+	bool napping; /* it looks by itself soon: who is patient need not wake it */
 	struct job_queue urgent, background;
 	pthread_t thread;
 	char name[16];
@@ -115,8 +116,28 @@ static void worker_free(struct sh_worker *worker)
 	free(worker);
 }
 
-/* Next job; NULL: the thread shall end. */
-static struct sh_job *worker_wait(struct sh_worker *worker)
+/* A moment of a monotonic clock, as the conditions take it. */
+static struct timespec worker_until(uint64_t timeout_ns)
+{
+	uint64_t until_ns = sh_now_ns() + timeout_ns;
+
+	return (struct timespec){ .tv_sec = (time_t)(until_ns / SH_NS_PER_S),
+				  .tv_nsec = (long)(until_ns % SH_NS_PER_S) };
+}
+
+static void worker_nap_locked(struct sh_worker *worker)
+{
+	struct timespec until = worker_until(SH_WORKER_NAP_NS);
+	int ret = 0;
+
+	worker->napping = true;
+	while (!ret && worker->napping && worker->state == WORKER_RUNNING)
+		ret = pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
+	worker->napping = false;
+}
+
+/* Next job; NULL: the thread shall end. nap: those that were patient may come in company. */
+static struct sh_job *worker_wait(struct sh_worker *worker, bool nap)
 {
 	struct sh_job *job;
 
@@ -125,7 +146,11 @@ static struct sh_job *worker_wait(struct sh_worker *worker)
 		job = worker_take_locked(worker);
 		if (job || worker->state != WORKER_RUNNING)
 			break;
-		pthread_cond_wait(&worker->changed, &worker->lock);
+		if (nap)
+			worker_nap_locked(worker);
+		else
+			pthread_cond_wait(&worker->changed, &worker->lock);
+		nap = false;
 	}
 	pthread_mutex_unlock(&worker->lock);
 	return job;
@@ -174,12 +199,15 @@ static void worker_end(struct sh_worker *worker)
 static void *worker_main(void *arg)
 {
 	struct sh_worker *worker = arg;
+	bool patient = false;
 	struct sh_job *job;
 
 	pthread_setname_np(pthread_self(), worker->name);
 	sh_thread_urgent();
-	while ((job = worker_wait(worker)))
+	while ((job = worker_wait(worker, patient))) {
+		patient = job->patient;
 		worker_run(worker, job);
+	}
 	worker_end(worker);
 	return NULL;
 }
@@ -198,6 +226,12 @@ static int worker_create_thread_locked(struct sh_worker *worker)
 	return ret ? -EAGAIN : 0;
 }
 
+static void worker_wake_locked(struct sh_worker *worker)
+{
+	worker->napping = false;
+	pthread_cond_signal(&worker->changed);
+}
+
 int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 {
 	int ret = 0;
@@ -210,10 +244,19 @@ int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 	if (!ret) {
 		job->canceled = false;
 		queue_put(job->urgent ? &worker->urgent : &worker->background, job);
-		pthread_cond_signal(&worker->changed);
+		if (!job->patient || !worker->napping)
+			worker_wake_locked(worker);
 	}
 	pthread_mutex_unlock(&worker->lock);
 	return ret;
+}
+
+void sh_worker_hurry(struct sh_worker *worker)
+{
+	pthread_mutex_lock(&worker->lock);
+	if (worker->napping && worker->background.first)
+		worker_wake_locked(worker);
+	pthread_mutex_unlock(&worker->lock);
 }
 
 bool sh_worker_empty(struct sh_worker *worker)
@@ -233,9 +276,7 @@ uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker)
 
 static bool worker_wait_end_locked(struct sh_worker *worker, uint64_t timeout_ns)
 {
-	uint64_t until_ns = sh_now_ns() + timeout_ns;
-	struct timespec until = { .tv_sec = (time_t)(until_ns / SH_NS_PER_S),
-				  .tv_nsec = (long)(until_ns % SH_NS_PER_S) };
+	struct timespec until = worker_until(timeout_ns);
 	int ret = 0;
 
 	while (worker->has_thread && !ret)

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SH_WORKER_NAP_NS 1000000ull
+
 struct sh_worker;
 
 /*
@@ -19,7 +21,12 @@ struct sh_worker;
 struct sh_job {
 	void (*fn)(struct sh_job *job);	  /* on the worker; may block */
 	void (*done)(struct sh_job *job); /* on the worker after fn; NULL: nothing to do */
-	bool urgent;	     /* before all that are not; first come first served each */
+	bool urgent; /* before all that are not; first come first served each */
+	/*
+	 * It may wait SH_WORKER_NAP_NS, so that a thread that gives many of them away one by one does
+	 * not wake the worker, by a system call of its own, for each.
+	 */
+	bool patient;
 	bool canceled;	     /* out: fn was not run, as the worker is stopping */
 	struct sh_job *next; /* the worker's */
 };
@@ -32,6 +39,9 @@ struct sh_worker *sh_worker_start(const char *name);
  * an error the job stays the caller's, and done() is not called.
  */
 int sh_worker_submit(struct sh_worker *worker, struct sh_job *job);
+
+/* Somebody waits for jobs that were patient. Any thread. */
+void sh_worker_hurry(struct sh_worker *worker);
 
 /* Nothing is queued behind the present job. Any thread. */
 bool sh_worker_empty(struct sh_worker *worker);

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define SN_MAGIC	0x53494d4e49433031ULL
-#define SN_VERSION	3
+#define SN_VERSION	4
 #define SN_MAX_HOSTS	8
 #define SN_MAX_NICS	8
 #define SN_MAX_PROCS	64
@@ -95,6 +95,8 @@ struct sn_counters {
 	_Atomic uint64_t rc_rx_messages, rc_rx_bytes; /* delivered: each once */
 	_Atomic uint64_t rc_retransmits;	      /* of rc_tx_messages: sent again */
 	_Atomic uint64_t ud_tx_packets, ud_tx_bytes, ud_rx_packets, ud_rx_bytes;
+	_Atomic uint64_t commands,
+		qp_queries;	     /* of all processes; the second are among the first */
 	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
 };
 

@@ -4,13 +4,18 @@
  * queue pairs; both time each verb, and say how long the whole set-up took. They rest until the runner
  * ends them, and take everything down again.
  *
- * One line for each verb, all times in ns: VERB|name|calls|median|mean
+ * One line for each verb, all times in ns. unqueued: less the time in which the calling thread could have
+ * run and other work had the cores; cpu: in which it ran; faults and sleeps: page faults, and how often
+ * it had to wait, per call:
+ * VERB|name|calls|median|mean|unqueued median|cpu median|faults|sleeps
  */
 #include "tests/e2e/abuse/abuse.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,7 +57,13 @@ struct options opt = { .port = 18515, .qps = 1, .dev = "mlx5_0" };
 
 struct timed {
 	uint32_t n;
-	uint32_t *ns;
+	uint32_t *ns, *unqueued_ns, *cpu_ns;
+	uint64_t faults, sleeps;
+};
+
+/* Of the calling thread. */
+struct instant {
+	uint64_t ns, queued_ns, cpu_ns, faults, sleeps;
 };
 
 struct end {
@@ -62,6 +73,7 @@ struct end {
 };
 
 static struct timed timed[VERB_COUNT];
+static int schedstat;
 static struct nic nic;
 static struct end *ends;
 static struct ibv_cq **cqs;
@@ -69,30 +81,95 @@ static uint8_t *mem;
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint32_t *times_new(void)
+{
+	uint32_t *ns = malloc(CALLS_MAX * sizeof(*ns));
+
+	must(ns, "memory");
+	memset(ns, 0, CALLS_MAX * sizeof(*ns)); /* no page faults later */
+	return ns;
 }
 
 static void times_init(void)
 {
 	for (int i = 0; i < VERB_COUNT; i++) {
-		timed[i].ns = malloc(CALLS_MAX * sizeof(*timed[i].ns));
-		must(timed[i].ns, "memory");
-		memset(timed[i].ns, 0, CALLS_MAX * sizeof(*timed[i].ns)); /* no page faults later */
+		timed[i].ns = times_new();
+		timed[i].unqueued_ns = times_new();
+		timed[i].cpu_ns = times_new();
 	}
+	schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	must(schedstat >= 0, "/proc/thread-self/schedstat");
 }
 
-static void took(enum verb verb, uint64_t since)
+/* In line for a core, so far: the second of the figures there. */
+static uint64_t queued_ns(void)
+{
+	char text[96] = "";
+
+	must(pread(schedstat, text, sizeof(text) - 1, 0) > 0 && strchr(text, ' '), "schedstat");
+	return strtoull(strchr(text, ' '), NULL, 10);
+}
+
+static void instant_usage(struct instant *at)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	at->faults = (uint64_t)usage.ru_minflt;
+	at->sleeps = (uint64_t)usage.ru_nvcsw;
+}
+
+/* The clock on the wall is read last before the verb, and first behind it. */
+static struct instant begin(void)
+{
+	struct instant at;
+
+	instant_usage(&at);
+	at.queued_ns = queued_ns();
+	at.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	at.ns = now_ns();
+	return at;
+}
+
+static uint32_t narrow(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+/* It may have been in line between two readings that are not of the verb. */
+static uint64_t less(uint64_t ns, uint64_t queued)
+{
+	return ns > queued ? ns - queued : 0;
+}
+
+static void took(enum verb verb, const struct instant *since)
 {
 	struct timed *t = &timed[verb];
-	uint64_t ns = now_ns() - since;
+	struct instant now = { .ns = now_ns() };
 
-	if (t->n < CALLS_MAX)
-		t->ns[t->n++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+	now.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	now.queued_ns = queued_ns();
+	instant_usage(&now);
+	t->faults += now.faults - since->faults;
+	t->sleeps += now.sleeps - since->sleeps;
+	if (t->n == CALLS_MAX)
+		return;
+	t->ns[t->n] = narrow(now.ns - since->ns);
+	t->unqueued_ns[t->n] = narrow(less(now.ns - since->ns, now.queued_ns - since->queued_ns));
+	t->cpu_ns[t->n++] = narrow(now.cpu_ns - since->cpu_ns);
 }
 
 static int by_value(const void *a, const void *b)
@@ -102,20 +179,28 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static uint32_t median(uint32_t *ns, uint32_t n)
+{
+	qsort(ns, n, sizeof(*ns), by_value);
+	return ns[n / 2];
+}
+
+static void time_say(const char *name, struct timed *t)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t k = 0; k < t->n; k++)
+		sum += t->ns[k];
+	say("VERB|%s|%u|%u|%llu|%u|%u|%.2f|%.2f", name, t->n, median(t->ns, t->n),
+	    (unsigned long long)(sum / t->n), median(t->unqueued_ns, t->n), median(t->cpu_ns, t->n),
+	    (double)t->faults / t->n, (double)t->sleeps / t->n);
+}
+
 static void times_say(enum verb first, enum verb last)
 {
-	for (int i = first; i <= (int)last; i++) {
-		struct timed *t = &timed[i];
-		uint64_t sum = 0;
-
-		if (!t->n)
-			continue;
-		for (uint32_t k = 0; k < t->n; k++)
-			sum += t->ns[k];
-		qsort(t->ns, t->n, sizeof(*t->ns), by_value);
-		say("VERB|%s|%u|%u|%llu", verb_names[i], t->n, t->ns[t->n / 2],
-		    (unsigned long long)(sum / t->n));
-	}
+	for (int i = first; i <= (int)last; i++)
+		if (timed[i].n)
+			time_say(verb_names[i], &timed[i]);
 }
 
 /* ---- one queue pair ------------------------------------------------------------------------- */
@@ -128,22 +213,22 @@ static void end_make(int i)
 						  .max_send_sge = 1,
 						  .max_recv_sge = 1 } };
 	struct end *e = &ends[i];
-	uint64_t since;
+	struct instant since;
 
 	if (i % QPS_OF_A_CQ == 0) {
-		since = now_ns();
+		since = begin();
 		cqs[i / QPS_OF_A_CQ] = ibv_create_cq(nic.ctx, CQ_SIZE, NULL, NULL, 0);
-		took(VERB_CREATE_CQ, since);
+		took(VERB_CREATE_CQ, &since);
 		must(cqs[i / QPS_OF_A_CQ], "ibv_create_cq");
 	}
-	since = now_ns();
+	since = begin();
 	e->mr = ibv_reg_mr(nic.pd, mem, SPACE, ACCESS);
-	took(VERB_REG_MR, since);
+	took(VERB_REG_MR, &since);
 	must(e->mr, "ibv_reg_mr");
 	init.send_cq = init.recv_cq = cqs[i / QPS_OF_A_CQ];
-	since = now_ns();
+	since = begin();
 	e->qp = ibv_create_qp(nic.pd, &init);
-	took(VERB_CREATE_QP, since);
+	took(VERB_CREATE_QP, &since);
 	must(e->qp, "ibv_create_qp");
 	e->own = (struct address){
 		.qpn = e->qp->qp_num, .psn = 0x1000, .rkey = e->mr->rkey, .lid = nic.port.lid
@@ -153,10 +238,10 @@ static void end_make(int i)
 
 static void modify(struct end *e, enum verb verb, struct ibv_qp_attr *attr, int mask)
 {
-	uint64_t since = now_ns();
+	struct instant since = begin();
 	int ret = ibv_modify_qp(e->qp, attr, mask);
 
-	took(verb, since);
+	took(verb, &since);
 	must_zero(ret, verb_names[verb]);
 }
 
@@ -195,14 +280,14 @@ static void end_connect(struct end *e)
 
 static void end_destroy(struct end *e)
 {
-	uint64_t since = now_ns();
+	struct instant since = begin();
 	int ret = ibv_destroy_qp(e->qp);
 
-	took(VERB_DESTROY_QP, since);
+	took(VERB_DESTROY_QP, &since);
 	must_zero(ret, "ibv_destroy_qp");
-	since = now_ns();
+	since = begin();
 	ret = ibv_dereg_mr(e->mr);
-	took(VERB_DEREG_MR, since);
+	took(VERB_DEREG_MR, &since);
 	must_zero(ret, "ibv_dereg_mr");
 }
 
@@ -232,15 +317,16 @@ static void set_up(void)
 
 static void take_down(void)
 {
-	uint64_t since = now_ns(), at;
+	uint64_t since = now_ns();
+	struct instant at;
 	int ret;
 
 	for (int i = 0; i < opt.qps; i++)
 		end_destroy(&ends[i]);
 	for (int i = 0; i < opt.qps; i += QPS_OF_A_CQ) {
-		at = now_ns();
+		at = begin();
 		ret = ibv_destroy_cq(cqs[i / QPS_OF_A_CQ]);
-		took(VERB_DESTROY_CQ, at);
+		took(VERB_DESTROY_CQ, &at);
 		must_zero(ret, "ibv_destroy_cq");
 	}
 	say("TAKEDOWN|%d|%llu", opt.qps, (unsigned long long)(now_ns() - since));

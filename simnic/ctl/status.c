@@ -23,7 +23,8 @@ static const struct counter counters[] = {
 	COUNTER(rc_tx_messages), COUNTER(rc_tx_bytes),	  COUNTER(rc_rx_messages),
 	COUNTER(rc_rx_bytes),	 COUNTER(rc_retransmits), COUNTER(ud_tx_packets),
 	COUNTER(ud_tx_bytes),	 COUNTER(ud_rx_packets),  COUNTER(ud_rx_bytes),
-	COUNTER(held),		 COUNTER(late),
+	COUNTER(held),		 COUNTER(late),		  COUNTER(commands),
+	COUNTER(qp_queries),
 };
 #define N_COUNTERS (sizeof(counters) / sizeof(counters[0]))
 

@@ -52,6 +52,7 @@ int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate)
 
 	if (gate == SN_GATE_FREE)
 		return state_now(ctx) == SN_NIC_DISASSOCIATED ? -EIO : 0;
+	atomic_fetch_add(&ctx->nic->count.commands, 1);
 	wait_while_hung(ctx);
 	if (cost && state_now(ctx) == SN_NIC_OK)
 		sleep_exactly(cost);

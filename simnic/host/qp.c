@@ -269,6 +269,7 @@ int sn_qp_query_cmd(const struct sn_req *req)
 	struct sn_obj *qp;
 	int err;
 
+	atomic_fetch_add(&req->ctx->nic->count.qp_queries, 1);
 	err = sn_req_in(req, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd), sizeof(cmd));
 	if (err)
 		return err;

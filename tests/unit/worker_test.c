@@ -7,6 +7,7 @@
 #include <string.h>
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -107,6 +108,40 @@ static void urgent_first_then_in_order(void **state)
 	}
 	for (i = 0; i < JOBS; i++)
 		assert_int_equal(jobs[i].n_done, 1);
+}
+
+static void job_post(struct sh_job *job)
+{
+	sem_post(&((struct test_job *)job)->started);
+}
+
+/*
+ * A patient job may find the worker asleep, about to nap, in its nap or at its end: the pauses, from
+ * none to longer than a nap, go through these. One that was forgotten would never post.
+ */
+static void patient_is_not_forgotten(void **state)
+{
+	struct sh_worker *worker = sh_worker_start("patient");
+	struct test_job job, hasty;
+	int i;
+
+	for (i = 0; i < 400; i++) {
+		job_init(&job, job_post, false, i);
+		job_init(&hasty, job_post, i % 2, i);
+		job.job.patient = true;
+		usleep((unsigned)(i % 10) * (unsigned)(SH_WORKER_NAP_NS / SH_NS_PER_US / 8));
+		assert_int_equal(sh_worker_submit(worker, &job.job), 0);
+		if (i % 3 == 0)
+			sh_worker_hurry(worker);
+		if (i % 5 == 0)
+			assert_int_equal(sh_worker_submit(worker, &hasty.job), 0);
+		sem_wait(&job.started);
+		if (i % 5 == 0)
+			sem_wait(&hasty.started);
+		while (atomic_load(&job.n_done) + atomic_load(&hasty.n_done) < 1 + (i % 5 == 0))
+			sched_yield();
+	}
+	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
 }
 
 static void job_mask(struct sh_job *job)
@@ -267,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(urgent_first_then_in_order),
 		cmocka_unit_test(lazy_and_signals_blocked),
+		cmocka_unit_test(patient_is_not_forgotten),
 		cmocka_unit_test(busy_since),
 		cmocka_unit_test(again_from_done),
 		cmocka_unit_test(no_jobs_while_stopping),
