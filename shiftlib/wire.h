@@ -29,7 +29,7 @@
 #define SH_WIRE_MAJOR 3
 #endif
 #ifndef SH_WIRE_MINOR
-#define SH_WIRE_MINOR 0
+#define SH_WIRE_MINOR 1 /* 1: STANDBY tells whether its sender is lazy */
 #endif
 #define SH_WIRE_MAX 4000 /* bytes of a datagram on the largest path; see sh_path_payload_max() */
 

@@ -41,6 +41,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.phase = (uint8_t)random_below(&rng, SC_STANDBY_FAILED + 1);
 	standby.seen = (uint8_t)random_below(&rng, SC_STANDBY_FAILED + 1);
 	standby.ask = (uint8_t)random_below(&rng, 2);
+	standby.lazy = (uint8_t)random_below(&rng, 2);
 	fill_random(standby.address.gid, sizeof(standby.address.gid));
 	standby.path = (uint8_t)random_below(&rng, SC_MAX_PATHS);
 	standby.up = (uint8_t)random_below(&rng, 1 << SC_MAX_PATHS);
@@ -231,7 +232,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\0\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\1\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x64\0\0\0\0\0\0\0"			/* length */
