@@ -25,7 +25,7 @@ def once(args, cost_us, number):
         verify = [os.path.join(lab.out, "bin", "verify"), "--seed", number, "--qps", 1,
                   "--patterns", args.pattern, "--control", "--dev", "mlx5_0", "--port",
                   free_port()]
-        shift = Shift(log="info")
+        shift = Shift(log="info", lazy="on" if args.lazy else "off")
         ends = [lab.start("h0", verify + ["--server"], "server", shift, stdin=True),
                 lab.start("h1", verify + ["--client", "127.0.0.1"], "client", shift, stdin=True)]
         for p in ends:
@@ -69,12 +69,13 @@ def main():
     p.add_argument("--kind", default="port-down", help="the fault")
     p.add_argument("--pattern", default="b", help="what verify does meanwhile")
     p.add_argument("--settle", type=float, default=0.3, help="seconds of traffic after the fault")
+    p.add_argument("--lazy", action="store_true", help="standbys are made when they are needed")
     p.add_argument("--costs", default="0,100", help="cost of a command, us")
     args = p.parse_args()
     results = [series(args, int(c)) for c in args.costs.split(",")]
     os.makedirs(args.out, exist_ok=True)
     with open(os.path.join(args.out, "fallback.json"), "w") as f:
-        json.dump({"series": results}, f, indent=1)
+        json.dump({"series": results, "lazy": args.lazy}, f, indent=1)
     return 0
 
 

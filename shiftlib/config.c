@@ -37,16 +37,19 @@ static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uin
 	return value;
 }
 
-static bool config_on(const char *name)
+static bool config_on(const char *name, bool fallback)
 {
 	const char *text = secure_getenv(name);
 
-	if (!text || !*text || !strcmp(text, "on"))
+	if (!text || !*text)
+		return fallback;
+	if (!strcmp(text, "on") || !strcmp(text, "1"))
 		return true;
-	if (!strcmp(text, "off"))
+	if (!strcmp(text, "off") || !strcmp(text, "0"))
 		return false;
-	sh_log(SH_LOG_ERROR, "%s='%s' is neither on nor off; using on", name, text);
-	return true;
+	sh_log(SH_LOG_ERROR, "%s='%s' is neither on nor off; using %s", name, text,
+	       fallback ? "on" : "off");
+	return fallback;
 }
 
 static const char *config_job(void)
@@ -69,7 +72,7 @@ static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 	uint64_t beat_ms = config_ms("SHIFT_HEARTBEAT_MS", 50, 42, 10000);
 	uint64_t least_ms = beat_ms * (SH_PATH_LOST_PINGS + 1);
 
-	path->heartbeat = config_on("SHIFT_HEARTBEAT");
+	path->heartbeat = config_on("SHIFT_HEARTBEAT", true);
 	path->beat_ns = beat_ms * SH_NS_PER_MS;
 	path->loss_ns =
 		config_ms("SHIFT_HEARTBEAT_LOSS_MS", least_ms, least_ms, 600000) * SH_NS_PER_MS;
@@ -100,6 +103,7 @@ void sh_config_read(struct sh_config *config)
 	config->yield_ns = config_ms("SHIFT_YIELD_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
 	config->flush_wait_ns = config_ms("SHIFT_FLUSH_WAIT_MS", 200, 1, 60000) * SH_NS_PER_MS;
 	sc_config_default(&config->core);
+	config->core.lazy = config_on("SHIFT_LAZY", false);
 	config->core.silence_ns =
 		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *
 		SH_NS_PER_MS;

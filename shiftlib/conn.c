@@ -182,7 +182,7 @@ void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
 		return;
 	qp->level = level;
 	qp->why = why;
-	if (level == SH_PROTECTED && qp->standby)
+	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
 		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,
 		       qp->active->nic->name, qp->standby->nic->name);
 	else if (level == SH_PROTECTED)
@@ -227,6 +227,8 @@ static const char *conn_reason_text(const struct sh_qp *qp, enum sc_reason reaso
 		return qp->pd->why;
 	if (reason == SC_REASON_RESOURCE && qp->standby_why)
 		return qp->standby_why;
+	if (qp->core.config.lazy && qp->core.guarded && !reason)
+		return "its standby is being made";
 	return reason ? sc_reason_text(reason) : "preparing";
 }
 
@@ -253,19 +255,29 @@ const char *sh_conn_why(const struct sh_qp *qp)
 	return conn_no_path(qp);
 }
 
-static void conn_report(struct sh_qp *qp, enum sc_reason reason)
+/* Memory is not lazy: it takes the longest, and is there when a standby is made on that path. */
+static void conn_rests(struct sh_qp *qp, uint8_t path)
+{
+	sh_conn_level(qp, SH_PROTECTED, "lazy: its standby is made when it is needed");
+	if (path < qp->ctx->n_paths && !sh_pd_queued(qp->pd, path))
+		sh_replica_want(qp->ctx, path);
+}
+
+static void conn_report(struct sh_qp *qp, const struct sc_action *action)
 {
 	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
 	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
 		return;
 	if (qp->level == SH_FOREIGN)
 		return; /* why has been said */
-	if (sc_protected(&qp->core))
+	if (sc_rests(&qp->core))
+		conn_rests(qp, action->path);
+	else if (sc_protected(&qp->core))
 		sh_conn_level(qp, SH_PROTECTED, "its standby answers");
 	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
 		sh_conn_level(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
 	else
-		sh_conn_level(qp, SH_DRIVEN, conn_reason_text(qp, reason));
+		sh_conn_level(qp, SH_DRIVEN, conn_reason_text(qp, action->reason));
 }
 
 static void conn_count_guarded(struct sh_qp *qp, bool on)
@@ -322,7 +334,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 		qp->state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
 		break;
 	case SC_ACT_DROP_OLD: sh_carriers_drop_old(qp, action->epoch); break;
-	case SC_ACT_REPORT: conn_report(qp, action->reason); break;
+	case SC_ACT_REPORT: conn_report(qp, action); break;
 	}
 }
 

@@ -33,7 +33,13 @@ void sc_init(struct sc_conn *conn, const struct sc_config *config)
 
 bool sc_protected(const struct sc_conn *conn)
 {
-	return conn->guarded && conn->move == SC_MOVE_NONE && sc_standby_ready(conn);
+	return conn->guarded && conn->move == SC_MOVE_NONE &&
+	       (sc_standby_ready(conn) || sc_standby_rests(conn));
+}
+
+bool sc_rests(const struct sc_conn *conn)
+{
+	return sc_protected(conn) && !sc_standby_ready(conn);
 }
 
 struct sc_action *sc_emit(struct sc_ctx *x, enum sc_action_type type)
@@ -52,6 +58,7 @@ void sc_report(struct sc_ctx *x)
 	struct sc_action *a = sc_emit(x, SC_ACT_REPORT);
 
 	a->on = x->c->guarded;
+	a->path = sc_rests(x->c) ? (uint8_t)sc_paths_choose(x->c) : x->c->path;
 	a->reason = x->c->reason;
 	a->epoch = x->c->epoch;
 }
@@ -93,6 +100,7 @@ static void timer_schedule(struct sc_conn *c)
 	timer_earlier(c, c->standby.resend_at);
 	timer_earlier(c, c->standby.deadline_at);
 	timer_earlier(c, c->standby.choose_at);
+	timer_earlier(c, c->standby.rest_until);
 	timer_earlier(c, c->sw.deadline_at);
 	timer_earlier(c, c->sw.next_at);
 	if (!sc_moving(c))
@@ -150,6 +158,7 @@ static void dispatch(struct sc_ctx *x)
 /* Whatever the event was: what has become possible by it. */
 static void advance(struct sc_ctx *x)
 {
+	sc_standby_rest(x);
 	sc_standby_choose(x);
 	sc_move_advance(x);
 	sc_switch_advance(x);

@@ -111,6 +111,7 @@ struct sc_msg_standby {
 	uint8_t phase;	/* enum sc_standby_phase of the sender: MADE, CONNECTING, READY, FAILED */
 	uint8_t seen;	/* phase of the receiver's standby, as last heard by the sender */
 	uint8_t ask;	/* 1: answer at once, whatever you know; answers never ask */
+	uint8_t lazy;	/* 1: the sender needs no standby now, if the receiver does not */
 	uint8_t path;	/* that it is on: the leader's choice */
 	uint8_t up, steady, drained;  /* the sender's masks of paths */
 	uint8_t masks_no, masks_seen; /* number of those; of the receiver's, as last heard */
@@ -138,7 +139,7 @@ struct sc_msg_state {
 
 enum sc_event_type {
 	SC_EV_INTRODUCED,   /* the peer and its control addresses are known; leader: see below */
-	SC_EV_PATHS,	    /* up, steady, drained: the masks of this side have changed */
+	SC_EV_PATHS,	    /* up, steady, drained: the masks of this side; wary */
 	SC_EV_STANDBY_MADE, /* address */
 	SC_EV_STANDBY_CONNECTED, /* RTS */
 	SC_EV_STANDBY_FAILED,	 /* make or connect failed: reason */
@@ -174,6 +175,7 @@ struct sc_event {
 	bool atomics; /* FENCE_LAID: atomics, or READs before a fenced request */
 	bool barren;  /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint8_t up, steady, drained; /* PATHS */
+	bool wary;		     /* PATHS: a standby may be impossible: better make it now */
 	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */
 	bool disassociated;  /* QUIESCED: the device is gone for good, so the count is final */
 	uint32_t recv_count; /* QUIESCED; RECEIVES_LAID: as sealed, that is what was not laid */
@@ -202,7 +204,8 @@ enum sc_action_type {
 	SC_ACT_UNFENCE, /* the fence is off: what is withheld runs on the active carrier */
 	SC_ACT_FAIL,	/* the application's completions and errors, in order: reason */
 	SC_ACT_DROP_OLD, /* destroy carriers older than epoch (carrier 0 stays as a husk) */
-	SC_ACT_REPORT,	 /* protection level or move changed: for status, log and figures */
+	SC_ACT_REPORT,	 /* protection level or move changed: for status, log and figures;
+			  * path: that a standby would be made on, if it rests */
 };
 
 struct sc_action {
@@ -234,6 +237,7 @@ struct sc_config {
 	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
 	uint64_t standby_ns; /* making a standby takes no longer, or another one is chosen */
 	uint64_t choose_min_ns, choose_max_ns; /* pause after one failed, doubling */
+	bool lazy; /* a standby is made when it is needed, if the peer is lazy too */
 };
 void sc_config_default(struct sc_config *config);
 
@@ -253,6 +257,7 @@ struct sc_conn {
 	uint32_t epoch;	       /* of the carrier in use; during a move: the one to come */
 	uint8_t path;	       /* that it runs on */
 	bool suspect;	       /* its path is down: leave as soon as a standby is ready */
+	bool wary;	       /* lazy: a standby may be impossible here */
 	bool fault_later;      /* RESUMING: it died while the answer of SETTLE was under way */
 	uint32_t lost;	       /* highest epoch whose carrier is lost here; 0: none */
 	uint32_t barren;       /* carriers in a row that passed nothing */
@@ -273,6 +278,8 @@ struct sc_conn {
 		uint64_t resend_at, resend_interval;
 		uint64_t deadline_at;		     /* of making it */
 		uint64_t choose_at, choose_interval; /* after a failure: when the next is chosen */
+		bool rests;			     /* lazy: there need be none */
+		uint64_t rest_until; /* lazy: the path in use may come up so long at first */
 	} standby;
 	struct {
 		enum sc_switch_phase phase;
@@ -289,6 +296,7 @@ struct sc_conn {
 		bool known; /* any message of it was heard */
 		bool ended; /* it said FATAL or CLOSED */
 		bool masks_known;
+		bool lazy; /* told with the masks */
 		struct sc_masks paths;
 		uint32_t epoch;	     /* last heard, any */
 		uint32_t seen_epoch; /* of ours, as last heard */
@@ -298,7 +306,8 @@ struct sc_conn {
 		bool final;	     /* has a final count for the epoch under way */
 		uint64_t heard_at;
 	} peer;
-	bool guarded;	     /* transport errors are withheld: from the first standby to the end */
+	bool guarded;	     /* transport errors are withheld: from the first standby, or the
+			      * first rest without one, to the end */
 	bool failed;	     /* SC_ACT_FAIL was given */
 	bool count_final;    /* own carriers older than epoch are quiesced, recv_count is fixed */
 	bool counted;	     /* sick NIC: recv_count is that of the last recount */
@@ -320,6 +329,8 @@ void sc_step(struct sc_conn *conn, const struct sc_event *event, uint64_t now_ns
 
 /* Protected: a transport error here and now would be masked. */
 bool sc_protected(const struct sc_conn *conn);
+/* Protected without a standby: both ends make one when it is needed. */
+bool sc_rests(const struct sc_conn *conn);
 
 /* ---- settle: which outstanding requests did the peer execute? ------------------------------- */
 

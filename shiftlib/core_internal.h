@@ -15,8 +15,9 @@
 enum {
 	SC_LAST_WORDS = 32,	  /* FATAL and CLOSED are repeated so often, unless answered */
 	SC_STANDBY_PATIENCE = 10, /* STANDBY is repeated so many times less often than STATE */
-	SC_BARREN_ROUNDS = 2,	  /* so often each path may fail to pass anything */
-	SC_LIFETIMES = 8,	  /* allowance for a sick NIC in the deadline of a transport move */
+	SC_LAZY_PATIENCE = 3, /* so many times the deadline of a move, where standbys come last */
+	SC_BARREN_ROUNDS = 2, /* so often each path may fail to pass anything */
+	SC_LIFETIMES = 8,     /* allowance for a sick NIC in the deadline of a transport move */
 };
 
 /* ---- rules broken on purpose (tests of the tests; docs/mutants.md) -------------------------- */
@@ -46,6 +47,9 @@ enum sc_mutant {
 	SC_MUTANT_GO_BACK,	   /* after FENCED a side goes back by itself */
 	SC_MUTANT_FENCE_ATOMICS,   /* a fence that times out leaves, whatever is outstanding */
 	SC_MUTANT_FOR_EVER,	   /* no deadline for a connection without a carrier */
+	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
+	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
+	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
 };
 
 #ifdef SC_MUTANTS
@@ -90,6 +94,7 @@ bool sc_paths_heard(struct sc_ctx *x, const struct sc_msg_standby *m); /* false:
 int sc_paths_choose(const struct sc_conn *c);			       /* -1: none */
 bool sc_paths_both_up(const struct sc_conn *c, uint8_t path);
 bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path);
+bool sc_paths_better(const struct sc_conn *c); /* there is one to go back to */
 uint32_t sc_paths_count(const struct sc_conn *c);
 bool sc_paths_drained(const struct sc_conn *c, uint8_t path);
 
@@ -104,6 +109,9 @@ void sc_standby_timer(struct sc_ctx *x);
 void sc_standby_send_again(struct sc_ctx *x);
 void sc_standby_tell(struct sc_ctx *x); /* phase or masks changed: until the peer has seen it */
 void sc_standby_ask(struct sc_ctx *x);
+bool sc_standby_rests(const struct sc_conn *c); /* lazy: there need be none */
+void sc_standby_rest(struct sc_ctx *x);		/* begins or ends a rest, after each event */
+void sc_standby_suspect(struct sc_ctx *x, bool on);
 void sc_standby_choose(
 	struct sc_ctx *x); /* leader: a standby where there is none, or a better one */
 bool sc_standby_here(const struct sc_conn *c);	/* there is one, in whatever phase */

@@ -98,6 +98,8 @@ static uint64_t patience(const struct sc_config *cfg, enum sc_reason reason)
 {
 	uint64_t ns = cfg->retry_time_ns;
 
+	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
+		return SC_LAZY_PATIENCE * cfg->deadline_ns;
 	if (reason != SC_REASON_TRANSPORT || !ns)
 		return cfg->deadline_ns;
 	if (ns < cfg->silence_ns)
@@ -106,13 +108,16 @@ static uint64_t patience(const struct sc_config *cfg, enum sc_reason reason)
 	return ns < cfg->deadline_ns ? ns : cfg->deadline_ns;
 }
 
-static void forget_last_move(struct sc_conn *c)
+static void forget_last_move(struct sc_ctx *x)
 {
+	struct sc_conn *c = x->c;
+
 	c->count_final = c->counted = c->recounting = false;
 	if (!SC_MUTANT(KEEP_ANSWER))
 		c->peer.final = c->peer.quiesced = false;
-	c->suspect = c->fault_later = false;
+	c->fault_later = false;
 	c->lifetime_until = c->retry_at = c->retry_interval = 0;
+	sc_standby_suspect(x, false);
 }
 
 static void deadline_start(struct sc_ctx *x, enum sc_reason reason)
@@ -142,7 +147,7 @@ void sc_move_leave(struct sc_ctx *x, enum sc_reason reason)
 	sc_switch_leave(x);
 	c->epoch = c->standby.epoch;
 	c->path = c->standby.path;
-	forget_last_move(c);
+	forget_last_move(x);
 	deadline_start(x, reason);
 	sc_standby_use(x);
 	sc_guard(x, true);
@@ -173,7 +178,7 @@ void sc_move_strand(struct sc_ctx *x, enum sc_reason reason)
 		transition_moving_to_stranded(c);
 	}
 	sc_switch_leave(x);
-	forget_last_move(c);
+	forget_last_move(x);
 	if (sc_epoch_cmp(c->epoch, c->lost) > 0)
 		c->lost = c->epoch;
 	sc_standby_hurry(x);
@@ -257,7 +262,7 @@ void sc_move_fault(struct sc_ctx *x)
 	else if (sc_moving(c) || carrier_is_dead(x->ev->reason) || sc_standby_ready(c))
 		leave_or_strand(x, x->ev->reason);
 	else
-		c->suspect = true;
+		sc_standby_suspect(x, true);
 }
 
 /* ---- count, lay, settle --------------------------------------------------------------------- */

@@ -75,6 +75,12 @@ int sc_paths_choose(const struct sc_conn *c)
 	return path;
 }
 
+/* Steady or not yet: the standby is ready when it is. */
+bool sc_paths_better(const struct sc_conn *c)
+{
+	return both_up(c) & ~drained(c) & (bit(c->path) - 1);
+}
+
 /* ---- news ----------------------------------------------------------------------------------- */
 
 void sc_paths_changed(struct sc_ctx *x)
@@ -84,8 +90,9 @@ void sc_paths_changed(struct sc_ctx *x)
 	uint8_t came = ev->up & (uint8_t)~c->paths.up;
 
 	if (ev->up == c->paths.up && ev->steady == c->paths.steady &&
-	    ev->drained == c->paths.drained)
+	    ev->drained == c->paths.drained && ev->wary == c->wary)
 		return;
+	c->wary = ev->wary;
 	c->paths.up = ev->up;
 	c->paths.steady = ev->steady;
 	c->paths.drained = ev->drained;
@@ -110,6 +117,7 @@ bool sc_paths_heard(struct sc_ctx *x, const struct sc_msg_standby *m)
 	came = m->up & (uint8_t) ~(c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
 	c->peer.paths = (struct sc_masks){ m->up, m->steady, m->drained, m->masks_no };
 	c->peer.masks_known = true;
+	c->peer.lazy = m->lazy;
 	c->standby.avoid &= (uint8_t)~came;
 	if (came)
 		c->standby.choose_at = 0;

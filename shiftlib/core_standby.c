@@ -5,6 +5,9 @@
  * A standby that fails or is lost is dropped at both ends, and the leader chooses again with a
  * higher number. One idempotent message carries it all: own phase, the phase of the other that was
  * seen, and the paths that this side has.
+ *
+ * Where both ends are lazy none is made while none is needed: the connection rests, and is protected
+ * all the same, as what takes the path away also ends the rest.
  */
 #include "core_internal.h"
 
@@ -117,6 +120,7 @@ static void send(struct sc_ctx *x, bool ask)
 		.phase = c->standby.phase,
 		.seen = c->standby.peer,
 		.ask = ask,
+		.lazy = c->config.lazy && !c->wary && (!c->suspect || SC_MUTANT(DOUBT_UNTOLD)),
 		.path = c->standby.path,
 		.up = c->paths.up,
 		.steady = c->paths.steady,
@@ -166,11 +170,13 @@ void sc_standby_send_again(struct sc_ctx *x)
 
 /*
  * Thousands of connections may stand in line for the same NIC, and a path that dies is told by its
- * mask; only who waits for one has no time.
+ * mask; only who waits for one has no time, but where the others wait as well.
  */
 static uint64_t making_time(const struct sc_conn *c)
 {
-	return c->config.standby_ns * (sc_moving(c) ? 1 : SC_STANDBY_PATIENCE);
+	if (!sc_moving(c))
+		return c->config.standby_ns * SC_STANDBY_PATIENCE;
+	return c->config.lazy ? c->config.deadline_ns : c->config.standby_ns;
 }
 
 static void start(struct sc_ctx *x, uint32_t epoch, uint8_t path)
@@ -285,6 +291,11 @@ void sc_standby_introduced(struct sc_ctx *x)
 	c->peer.introduced = true;
 	c->leader = x->ev->leader;
 	sc_standby_ask(x);
+	if (!c->config.lazy)
+		return;
+	c->standby.rest_until = x->now + making_time(c);
+	if (c->leader)
+		sc_standby_tell(x); /* else a standby would */
 }
 
 static bool is_about(const struct sc_ctx *x)
@@ -340,6 +351,64 @@ void sc_standby_gone_at_peer(struct sc_ctx *x, uint32_t epoch)
 		give_up(x, SC_REASON_PEER);
 }
 
+/* ---- lazy: none until it is needed ----------------------------------------------------------- */
+
+/*
+ * The path in use is well, another one is there for when it is not, and none waits to have the
+ * connection back. Of what only one end knows (suspect, wary), its word tells the other.
+ */
+bool sc_standby_rests(const struct sc_conn *c)
+{
+	bool willing = c->config.lazy && !c->suspect && !c->wary &&
+		       (c->peer.lazy || SC_MUTANT(REST_ALONE));
+
+	return willing && c->peer.introduced && c->move == SC_MOVE_NONE &&
+	       sc_paths_both_up(c, c->path) && !sc_paths_drained(c, c->path) &&
+	       (!sc_paths_better(c) || SC_MUTANT(REST_AWAY)) && sc_paths_choose(c) >= 0;
+}
+
+/* Errors are withheld in it: they make the standby. */
+void sc_standby_rest(struct sc_ctx *x)
+{
+	struct sc_conn *c = x->c;
+	bool rests = sc_standby_rests(c);
+
+	if (c->standby.rests == rests)
+		return;
+	c->standby.rests = rests;
+	c->standby.rest_until = 0;
+	if (rests) {
+		c->reason = SC_REASON_NONE;
+		sc_guard(x, true);
+	}
+	sc_report(x);
+}
+
+/*
+ * At first. Paths come up one after another, and whether the peer is lazy is not known before it
+ * speaks: a standby that was made meanwhile would stay.
+ */
+static bool may_come_to_rest(const struct sc_conn *c)
+{
+	if (!c->config.lazy || c->guarded || c->move != SC_MOVE_NONE)
+		return false;
+	return !c->peer.masks_known || (c->peer.lazy && !c->wary && c->standby.rest_until);
+}
+
+/* The leader may rest, and has to hear of it: told as masks are, until it was seen. */
+void sc_standby_suspect(struct sc_ctx *x, bool on)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->suspect == on)
+		return;
+	c->suspect = on;
+	if (!c->config.lazy || !c->peer.introduced)
+		return;
+	c->paths.no++;
+	sc_standby_tell(x);
+}
+
 /* ---- the leader's choice -------------------------------------------------------------------- */
 
 static uint32_t next_number(const struct sc_conn *c)
@@ -374,6 +443,8 @@ void sc_standby_choose(struct sc_ctx *x)
 
 	if (!c->leader || !may_make(c) || c->standby.choose_at)
 		return;
+	if (!sc_standby_here(c) && (c->standby.rests || may_come_to_rest(c)))
+		return;
 	path = sc_paths_choose(c);
 	if (path < 0 && sc_standby_here(c) && !sc_paths_both_up(c, c->standby.path))
 		give_up(x, SC_REASON_PORT);
@@ -395,6 +466,8 @@ void sc_standby_timer(struct sc_ctx *x)
 	}
 	if (sc_due(c->standby.choose_at, x->now))
 		c->standby.choose_at = 0;
+	if (sc_due(c->standby.rest_until, x->now))
+		c->standby.rest_until = 0;
 	resend(x);
 }
 
@@ -500,7 +573,7 @@ void sc_standby_message(struct sc_ctx *x)
 void sc_standby_hurry(struct sc_ctx *x)
 {
 	struct sc_conn *c = x->c;
-	uint64_t latest = x->now + c->config.standby_ns;
+	uint64_t latest = x->now + making_time(c);
 
 	c->standby.choose_at = c->standby.choose_interval = 0;
 	c->standby.avoid = 0;

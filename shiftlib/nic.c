@@ -96,6 +96,7 @@ struct nic_parts {
 	struct ibv_context *ctx;
 	struct sp_dev *dev;
 	struct sh_control *control;
+	struct ibv_device_attr attr; /* zeros: not known */
 };
 
 struct nic_job {
@@ -152,6 +153,8 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 		return ret == -EADDRNOTAVAIL ? "its port has no GID"
 					     : "its control channel cannot be opened";
 	shift_provider_mlx5.qp_foreign(parts->dev, sh_control_qp(parts->control));
+	if (sh.real->query_device(parts->ctx, &parts->attr))
+		memset(&parts->attr, 0, sizeof(parts->attr));
 	flags = fcntl(parts->ctx->async_fd, F_GETFL);
 	fcntl(parts->ctx->async_fd, F_SETFL, flags | O_NONBLOCK);
 	return NULL;
@@ -464,6 +467,8 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	nic->ctx = parts->ctx;
 	nic->dev = parts->dev;
 	nic->control = parts->control;
+	nic->max_qp_wr = parts->attr.max_qp_wr;
+	nic->max_sge = parts->attr.max_sge;
 	nic->fatal = nic->sick = false;
 	nic->gid.valid = false;
 	nic->look_at = 0;

@@ -655,7 +655,7 @@ static void peer_unknown_heard(struct sh_peer *peer, const struct sh_wire_record
 /* Whoever answers what we said knows us as we know it. */
 static bool peer_answers(const struct sh_wire_record *record)
 {
-	return record->type == SH_WIRE_STATE || record->standby.seen;
+	return record->type == SH_WIRE_STATE || record->standby.seen || record->standby.masks_seen;
 }
 
 static void peer_conn_record(struct sh_peer *peer, const struct sh_wire_record *record)

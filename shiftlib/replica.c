@@ -23,13 +23,23 @@ void sh_pd_lose_path(struct sh_pd *pd, uint8_t path)
 {
 	struct sh_qp *qp;
 
-	if (pd->shadow[path].mr_failed)
+	if (pd->shadow[path].mr_failed && pd->shadow[path].doubtful)
 		return; /* they were lost then, and none was made since */
-	pd->shadow[path].mr_failed = true;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		if (qp->pd == pd && qp->conn_id && qp->standby && qp->standby->path == path)
+	pd->shadow[path].mr_failed = pd->shadow[path].doubtful = true;
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (qp->pd != pd || !qp->conn_id)
+			continue;
+		if (qp->standby && qp->standby->path == path)
 			sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE,
 				      qp->standby->epoch);
+		if (qp->core.config.lazy) /* it is wary now */
+			sh_paths_changed(qp);
+	}
+}
+
+bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path)
+{
+	return pd->unprotected || pd->shadow[path].doubtful;
 }
 
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path)
@@ -342,15 +352,21 @@ void sh_mr_replay_never(struct sh_mr *mr)
 	}
 }
 
+bool sh_pd_queued(const struct sh_pd *pd, uint8_t path)
+{
+	const struct sh_shadow_pd *shadow = &pd->shadow[path];
+
+	return shadow->state == SH_SHADOW_QUEUED ||
+	       (shadow->state == SH_SHADOW_MADE &&
+		shadow->incarnation == pd->ctx->path[path]->incarnation);
+}
+
 static void pd_replay_itself(struct sh_pd *pd, uint8_t path)
 {
 	struct sh_shadow_pd *shadow = &pd->shadow[path];
 	struct memory_job task = { .pd = pd, .path = path };
 
-	if (shadow->state == SH_SHADOW_QUEUED)
-		return;
-	if (shadow->state == SH_SHADOW_MADE &&
-	    shadow->incarnation == pd->ctx->path[path]->incarnation)
+	if (sh_pd_queued(pd, path))
 		return;
 	task.stale_pd = shadow->pd;
 	task.stale_incarnation = shadow->incarnation;

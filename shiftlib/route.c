@@ -13,6 +13,35 @@ static bool route_steady(const struct sh_qp *qp, uint8_t path)
 	return qp->routes[path] && sh_watch_steady(qp->routes[path]);
 }
 
+static bool route_over(uint32_t wanted, int limit)
+{
+	return limit > 0 && wanted > (uint32_t)limit;
+}
+
+/* It says that it cannot do what the default NIC does. */
+static bool route_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
+{
+	const struct ibv_qp_cap *cap = &qp->init.cap;
+
+	return nic->address.mtu < (uint8_t)qp->attr.path_mtu ||
+	       route_over(cap->max_send_wr, nic->max_qp_wr) ||
+	       route_over(cap->max_recv_wr, nic->max_qp_wr) ||
+	       route_over(cap->max_send_sge, nic->max_sge) ||
+	       route_over(cap->max_recv_sge, nic->max_sge);
+}
+
+/* Is anything known that would refuse a standby on another path? Then making one shows it. */
+static bool route_wary(const struct sh_qp *qp, uint8_t up)
+{
+	uint8_t k;
+
+	for (k = 0; k < qp->n_paths; k++)
+		if (k != qp->active->path && up >> k & 1 &&
+		    (sh_pd_refuses(qp->pd, k) || route_lesser(qp, qp->ctx->path[k])))
+			return true;
+	return false;
+}
+
 void sh_paths_changed(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_PATHS };
@@ -25,7 +54,9 @@ void sh_paths_changed(struct sh_qp *qp)
 		event.steady |= (uint8_t)(route_steady(qp, k) << k);
 		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
 	}
-	if (event.up == qp->up && event.steady == qp->steady && event.drained == qp->drained)
+	event.wary = qp->core.config.lazy && route_wary(qp, event.up);
+	if (event.up == qp->up && event.steady == qp->steady && event.drained == qp->drained &&
+	    event.wary == qp->core.wary)
 		return;
 	qp->up = event.up;
 	qp->steady = event.steady;

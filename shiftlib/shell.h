@@ -83,6 +83,8 @@ struct sh_nic {
 	struct ibv_context *ctx; /* SHIFT's own: shadows and the control channel live here */
 	struct sp_dev *dev;
 	struct sh_control *control;
+	int max_qp_wr,
+		max_sge; /* of a queue pair; 0: not known. Read and written with the lock held */
 	struct sh_address address;
 	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
 
@@ -131,6 +133,7 @@ struct sh_shadow_pd {
 	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
 	uint32_t asked;		/* for all MRs, on that incarnation, if none failed since; 0: not */
 	uint32_t yield_turn;
+	bool doubtful;	      /* one could not once, and no standby was made since */
 	struct list_node mrs; /* QUEUED ones, by their links there */
 	bool replaying;	      /* a job takes them in turn */
 };
@@ -682,6 +685,10 @@ bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worke
 /* memory.c */
 /* made_up.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */
 struct ibv_mr *sh_mr_make_up(struct ibv_pd *pd, const struct sh_mr *request);
+/* Lock held. Refuses: standbys on that path cannot be made, as far as is known. Queued: its replica
+ * there, of this incarnation, is made or in line. */
+bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path);
+bool sh_pd_queued(const struct sh_pd *pd, uint8_t path);
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
 /* parent.c */

@@ -168,6 +168,7 @@ static void standby_made(struct standby_job *task)
 		sh_carrier_destroy(qp, task->nic, task->real);
 		return;
 	}
+	qp->pd->shadow[task->path].doubtful = false;
 	carrier->qp = task->real;
 	carrier->incarnation = task->incarnation;
 	sh_nic_hold(task->nic, task->incarnation);

@@ -37,7 +37,8 @@ struct wire_standby {
 	uint8_t ask, path;
 	uint8_t up, steady, drained;
 	uint8_t masks_no, masks_seen;
-	uint8_t reserved[3];
+	uint8_t lazy; /* 3.0: reserved, so 0, and not read */
+	uint8_t reserved[2];
 } __attribute__((packed));
 static_assert(sizeof(struct wire_standby) == 44, "wire form");
 
@@ -86,8 +87,12 @@ static_assert(sizeof(struct wire_nic) == 36, "wire form");
 
 static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit their fields");
 
-/* A build that plays a later minor version appends to records, and adds one of another type. */
+/*
+ * A build that plays a later minor version appends to records, and adds one of another type; one that
+ * plays an earlier one knows nothing of what came since.
+ */
 #define WIRE_PLAYS_LATER (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
+#define WIRE_HAS_LAZY	 (SH_WIRE_MINOR >= 1)
 #define WIRE_LATER_TYPE	 0x7fffu
 
 #define WIRE_PSN_MAX 0xffffffu
@@ -182,6 +187,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.psn = htole32(standby->address.psn),
 		.lid = htole16(standby->address.lid),
 		.ask = standby->ask,
+		.lazy = WIRE_HAS_LAZY && standby->lazy,
 		.path = standby->path,
 		.up = standby->up,
 		.steady = standby->steady,
@@ -426,6 +432,7 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->phase = wire.phase;
 	standby->seen = wire.seen;
 	standby->ask = wire.ask;
+	standby->lazy = WIRE_HAS_LAZY ? wire.lazy : 0;
 	standby->path = wire.path;
 	standby->up = wire.up;
 	standby->steady = wire.steady;
@@ -439,7 +446,7 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->address.psn = le32toh(wire.psn);
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
-	    standby->ask > 1 || standby->address.mtu > IBV_MTU_4096 ||
+	    standby->ask > 1 || standby->lazy > 1 || standby->address.mtu > IBV_MTU_4096 ||
 	    !standby_place_valid(&standby->address) || standby->address.psn > WIRE_PSN_MAX ||
 	    standby->path >= SC_MAX_PATHS)
 		return -EBADMSG;

@@ -28,7 +28,8 @@
 #ifndef SH_WIRE_MAJOR
 #define SH_WIRE_MAJOR 3
 #endif
-#define SH_WIRE_MINOR_HERE 1
+#define SH_WIRE_MINOR_HERE                                                                         \
+	1 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy */
 #ifndef SH_WIRE_MINOR
 #define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif

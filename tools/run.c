@@ -11,7 +11,7 @@
 #include "tools/shiftctl.h"
 
 struct run_options {
-	const char *kv, *backup, *log, *libdir;
+	const char *kv, *backup, *log, *libdir, *lazy;
 };
 
 static const char *run_env(const char *name)
@@ -35,11 +35,9 @@ static bool run_log_ok(const char *level)
 static int run_options_parse(int argc, char **argv, struct run_options *opt)
 {
 	static const struct option longopts[] = {
-		{ "kv", required_argument, NULL, 'k' },
-		{ "backup", required_argument, NULL, 'b' },
-		{ "log", required_argument, NULL, 'l' },
-		{ "libdir", required_argument, NULL, 'd' },
-		{ NULL, 0, NULL, 0 },
+		{ "kv", required_argument, NULL, 'k' },	 { "backup", required_argument, NULL, 'b' },
+		{ "log", required_argument, NULL, 'l' }, { "libdir", required_argument, NULL, 'd' },
+		{ "lazy", no_argument, NULL, 'z' },	 { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -50,6 +48,7 @@ static int run_options_parse(int argc, char **argv, struct run_options *opt)
 		case 'b': opt->backup = optarg; break;
 		case 'l': opt->log = optarg; break;
 		case 'd': opt->libdir = optarg; break;
+		case 'z': opt->lazy = "on"; break;
 		default: ctl_say("see shiftctl --help"); return CTL_RUN_USAGE;
 		}
 	}
@@ -173,6 +172,8 @@ static int run_environment(const struct run_options *opt, char err[CTL_ERR_MAX])
 		rc = run_set_option("SHIFT_BACKUP", opt->backup);
 	if (!rc)
 		rc = run_set_option("SHIFT_LOG", opt->log);
+	if (!rc)
+		rc = run_set_option("SHIFT_LAZY", opt->lazy);
 	if (!rc)
 		rc = run_set_library_path(&lib);
 	if (!rc)

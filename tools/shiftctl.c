@@ -24,6 +24,7 @@ static const char help[] =
 	"  --backup MAP     auto, or DEFAULT=BACKUP[:BACKUP]...[,...], such as\n"
 	"                   mlx5_0=mlx5_1,mlx5_1=mlx5_0; default: SHIFT_BACKUP, or else auto\n"
 	"  --log LEVEL      error, warn, info or debug (run only)\n"
+	"  --lazy           make standbys when they are needed, not ahead (run only)\n"
 	"  --libdir DIR     the directory of SHIFT's libibverbs.so.1\n"
 	"  --pid PID        only this process\n"
 	"  --wait SECONDS   how long drain waits for the last connection (10)\n"

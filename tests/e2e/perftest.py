@@ -52,7 +52,8 @@ def end(tool, server, client):
 class Perftest:
     """tool: its name with its options, also of an example of libibverbs; fault: as above."""
 
-    def __init__(self, tool, fault, qps=1, duration=0, fault_at=0.3, heal_at=0.6):
+    def __init__(self, tool, fault, qps=1, duration=0, fault_at=0.3, heal_at=0.6, **settings):
+        self.settings = {**SOON, **settings}
         self.tool, self.fault, self.qps = tool, fault, qps
         self.duration, self.fault_at, self.heal_at = duration, fault_at, heal_at
         self.counted = " -n " in tool   # it ends by itself, after so many messages
@@ -79,7 +80,7 @@ class Perftest:
         argv = self.tool.split() + ["-d", "mlx5_0", "-p", free_port()] + self.options
         if not self.counted:
             argv += ["-D", self.duration or LONG_S]
-        shift = Shift(log="info", **SOON)
+        shift = Shift(log="info", **self.settings)
         self.server = lab.start("h0", argv, "server", shift)
         self.server.await_listening()
         self.client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)

@@ -90,8 +90,8 @@ static void check_backup(const char *text)
 static void check_numbers(const char *text)
 {
 	static const char *const names[] = {
-		"SHIFT_KV_TIMEOUT_MS", "SHIFT_LEASE_MS",    "SHIFT_WATCH_MS",
-		"SHIFT_HEARTBEAT",     "SHIFT_HOLDDOWN_MS", "SHIFT_DEADLINE_MS",
+		"SHIFT_KV_TIMEOUT_MS", "SHIFT_LEASE_MS",    "SHIFT_WATCH_MS", "SHIFT_HEARTBEAT",
+		"SHIFT_HOLDDOWN_MS",   "SHIFT_DEADLINE_MS", "SHIFT_LAZY",
 	};
 	struct sh_config config;
 

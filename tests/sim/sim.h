@@ -241,7 +241,7 @@ struct sim_end {
 	bool stepping;
 	uint32_t quiesce_epoch, quiesce_pending, quiesce_generation;
 	bool quiescing;
-	bool keys_late;
+	bool keys_late, wary;
 	uint32_t key_misses, resource_misses;
 	uint32_t loss_run;
 	uint32_t make_epoch; /* of the last standby that was asked for */

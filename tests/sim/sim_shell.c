@@ -20,6 +20,7 @@ static void draw_config(struct sim_world *w)
 		.standby_ns = 25 * SIM_MS,
 		.choose_min_ns = SIM_MS,
 		.choose_max_ns = 100 * SIM_MS,
+		.lazy = sim_chance(w, 30),
 	};
 }
 
@@ -45,6 +46,7 @@ static void init_end(struct sim_world *w, uint32_t end, bool leader)
 	union sim_payload *p;
 
 	sc_init(&e->conn, &w->config);
+	e->conn.config.lazy ^= sim_chance(w, 5); /* who is not as the other */
 	e->recv_count = w->base_count;
 	e->active = e->recv_to = sim_nic_make(w, end, 0, 0)->qpn;
 	/* a ring full of requests that never signal would be stuck on stock */
@@ -312,10 +314,10 @@ static void trace_event(struct sim_world *w, uint32_t end, const struct sc_event
 			  s->switch_no, s->target, s->lost, s->stranded ? " stranded" : "",
 			  s->ask ? " ask" : "");
 	else if (ev->type == SC_EV_MSG_STANDBY)
-		sim_trace(w, end, "%s epoch %u path %u %s seen %s up %x steady %x drained %x%s",
+		sim_trace(w, end, "%s epoch %u path %u %s seen %s up %x steady %x drained %x%s%s",
 			  sc_event_name(ev->type), b->epoch, b->path,
 			  sc_standby_phase_name(b->phase), sc_standby_phase_name(b->seen), b->up,
-			  b->steady, b->drained, b->ask ? " ask" : "");
+			  b->steady, b->drained, b->lazy ? " lazy" : "", b->ask ? " ask" : "");
 	else
 		sim_trace(w, end, "%s epoch %u %s%s%s count %u up %x steady %x drained %x",
 			  sc_event_name(ev->type), ev->epoch, sc_reason_name(ev->reason),

@@ -61,19 +61,21 @@ class Base(unittest.TestCase):
 class Run(Base):
     def test_environment(self):
         env, said = self.run_env("--kv", "redis://head:6379", "--backup", "auto",
-                                 "--log", "debug")
+                                 "--log", "debug", "--lazy")
         self.assertEqual(said, "")
         self.assertTrue(env["LD_PRELOAD"].endswith(self.path(OURS)))
         self.assertEqual(env["LD_LIBRARY_PATH"], self.lib)
         self.assertEqual(env["SHIFT_KV"], "redis://head:6379")
         self.assertEqual(env["SHIFT_BACKUP"], "auto")
         self.assertEqual(env["SHIFT_LOG"], "debug")
+        self.assertEqual(env["SHIFT_LAZY"], "on")
         self.assertNotIn("SHIFT_DISABLE", env)
 
     def test_defaults_leave_variables_alone(self):
         env, _ = self.run_env(SHIFT_LOG="info")
         self.assertNotIn("SHIFT_KV", env)
         self.assertNotIn("SHIFT_BACKUP", env)
+        self.assertNotIn("SHIFT_LAZY", env)
         self.assertEqual(env["SHIFT_LOG"], "info")
 
     def test_existing_entries_are_kept(self):

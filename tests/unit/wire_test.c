@@ -49,6 +49,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.phase = (uint8_t)random_below(&rng, SC_STANDBY_FAILED + 1);
 	standby.seen = (uint8_t)random_below(&rng, SC_STANDBY_FAILED + 1);
 	standby.ask = (uint8_t)random_below(&rng, 2);
+	standby.lazy = (uint8_t)random_below(&rng, 2);
 	fill_random(standby.address.gid, sizeof(standby.address.gid));
 	standby.address.gid[0] = GID_FIRST;
 	standby.path = (uint8_t)random_below(&rng, SC_MAX_PATHS);
