@@ -132,7 +132,8 @@ void sh_kick_for(struct sh_qp *qp)
 
 	if (sh.armed_at == SHELL_AWAKE)
 		return;
-	sh_kick_at(sh_earlier_ns(sh_earlier_ns(sh.watch_at, sh.beat_at), sh_clock_next()));
+	/* Not by sh_clock_next(): the caller may change it again, and has touched it already. */
+	sh_kick_at(sh_earlier_ns(sh_earlier_ns(sh.watch_at, sh.beat_at), sh_conn_next_timer(qp)));
 	sh_kick_at(sh_srq_next_timer());
 	if (peer)
 		sh_kick_at(sh_peer_next_timer(peer));

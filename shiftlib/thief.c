@@ -85,6 +85,7 @@ static void thief_done(struct thief_job *task)
 	task->srq->look_at = sh_now_ns();
 	sh_srq_shadow_put(task->srq, task->shadow);
 	sh_job_end(&task->srq->busy);
+	sh_kick();
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
 }

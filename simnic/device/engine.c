@@ -23,6 +23,7 @@
 #define NAP_BLOCKED_NS	  50000000 /* nothing can be rung; the inbox and kicks wake us */
 #define BUSY_FOR_NS	  300000   /* stays at the short nap this long after the last work */
 #define SLEEPING_FROM_NS  30000	   /* longer naps are cut short by a sender's futex wake */
+#define DEAD_EACH_NS	  1000	   /* a look at a QP in the error state may cost a tenth of it */
 #define BATCHES_PER_ROUND 16	   /* before the lock is offered to commands */
 #define REPORTS_MAX	  20
 #define DEVICE_NICE	  (-10)
@@ -212,17 +213,48 @@ static bool engine_run_qp(struct sn_qp *qp)
 static bool engine_busy_qps(void)
 {
 	struct sn_qp **link = &sn_engine.busy, *qp;
-	bool worked = false;
+	bool worked = false, ran;
 
 	while ((qp = *link)) {
-		worked |= engine_run_qp(qp);
-		if (sn_qp_needs_work(qp)) {
+		ran = engine_run_qp(qp);
+		worked |= ran;
+		if (sn_qp_needs_work(qp) || (ran && qp->state == IBV_QPS_ERR)) {
 			link = &qp->busy_next;
 			continue;
 		}
 		*link = qp->busy_next;
 		qp->busy = false;
+		if (qp->state == IBV_QPS_ERR)
+			sn_qp_set_dead(qp);
 	}
+	return worked;
+}
+
+/*
+ * Receives that are posted to a QP in the error state are flushed, too, but ring nobody. Thousands of
+ * such QPs are looked at ever less often: a NIC that moves all its connections has them.
+ */
+static bool engine_dead_qps(void)
+{
+	struct sn_qp **link = &sn_engine.dead, *qp;
+	bool worked = false;
+
+	if (!sn_engine.dead || sn_engine.now_ns < sn_engine.dead_at)
+		return false;
+	while ((qp = *link)) {
+		if (qp->state == IBV_QPS_ERR && !qp->busy) {
+			if (!sn_dev_stands_still(qp->dev) && sn_qp_flush(qp)) {
+				sn_qp_set_busy(qp);
+				worked = true;
+			}
+			link = &qp->dead_next;
+			continue;
+		}
+		*link = qp->dead_next;
+		qp->dead = false;
+		sn_engine.n_dead--;
+	}
+	sn_engine.dead_at = sn_engine.now_ns + sn_engine.n_dead * DEAD_EACH_NS;
 	return worked;
 }
 
@@ -243,6 +275,7 @@ bool sn_engine_batch(void)
 	for (dev = sn_engine.devs; dev; dev = dev->next)
 		sn_uar_scan(dev, &worked);
 	worked |= engine_busy_qps();
+	worked |= engine_dead_qps();
 	worked |= sn_posted_run();
 	return worked;
 }
@@ -477,6 +510,7 @@ static void dev_free_uars(struct sn_dev *dev)
 		dev->uars = uar->next;
 		free(uar);
 	}
+	free(dev->uar_at);
 }
 
 void sn_dev_close(struct sn_dev *dev)

@@ -79,6 +79,8 @@ struct sn_uar {
 	struct sn_dev *dev;
 	uint32_t index;
 	uint8_t *page;
+	uint32_t users[SN_BFREGS_PER_UAR]; /* QPs of each register */
+	struct sn_qp *sharers[SN_BFREGS_PER_UAR];
 	struct sn_uar_half half[SN_BFREGS_PER_UAR][2];
 };
 
@@ -125,7 +127,8 @@ struct sn_atomic_reply {
 
 struct sn_qp {
 	struct sn_dev *dev;
-	struct sn_qp *busy_next, *dev_next;
+	struct sn_qp *busy_next, *dead_next, *dev_next, **dev_link, *reg_next, **reg_link;
+	bool dead; /* in the error state with nothing to flush; looked at now and then */
 	bool busy;
 	uint32_t qpn;
 	struct sn_qp_attr attr;
@@ -175,8 +178,9 @@ struct sn_dev {
 	int async_fd;
 	uint32_t event_gen, port_was_up, gid_gen, incarnation;
 	struct sn_qp *qps;
-	uint32_t scans; /* of the registers, so far */
-	struct sn_uar *uars;
+	uint32_t scans;			  /* of the registers, so far */
+	struct sn_uar *uars, **uar_at;	  /* as a list, and by index */
+	uint32_t n_uar_at, n_reg_unknown; /* QPs of any register */
 	struct sn_cq *cqs;
 	struct sn_srq *srqs;
 	struct sn_mr *mr[SN_MR_BUCKETS];
@@ -204,7 +208,11 @@ struct sn_engine {
 	_Atomic bool frozen;
 	pthread_t thread;
 	struct sn_dev *devs;
-	struct sn_qp *busy; /* QPs with anything to do, to wait for or to flush */
+	struct sn_qp *busy; /* QPs with anything to do or to wait for */
+	struct sn_qp
+		*dead; /* QPs in the error state, where only receives may be posted unnoticed */
+	uint32_t n_dead;
+	uint64_t dead_at; /* the next look at them */
 	struct sn_qp **qp_table[SN_MAX_NICS];
 	uint32_t n_active; /* QPs whose registers must be watched: RTS, SQD, SQE, ERR */
 	uint32_t next_cqn, next_srqn;
@@ -230,6 +238,9 @@ void sn_protocol_error(const char *what, uint32_t qpn, uint64_t seen, uint64_t e
 
 /* uar.c */
 void sn_uar_scan(struct sn_dev *dev, bool *worked);
+void sn_uar_scan_of(const struct sn_qp *qp); /* its own register, if that is known */
+void sn_uar_enter(struct sn_qp *qp);
+void sn_uar_leave(struct sn_qp *qp);
 
 /* cq.c */
 void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint32_t data_len,
@@ -272,6 +283,7 @@ void sn_copy_in_order(void *dst, const void *src, size_t len);
 /* qp.c */
 struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn);
 void sn_qp_set_busy(struct sn_qp *qp);
+void sn_qp_set_dead(struct sn_qp *qp); /* in the error state, and with nothing to do */
 void sn_qp_stop(struct sn_qp *qp);
 void sn_qp_enter_error(struct sn_qp *qp); /* and flushes */
 bool sn_qp_flush(struct sn_qp *qp);

@@ -22,6 +22,16 @@ void sn_qp_set_busy(struct sn_qp *qp)
 	sn_engine.busy = qp;
 }
 
+void sn_qp_set_dead(struct sn_qp *qp)
+{
+	if (qp->dead)
+		return;
+	qp->dead = true;
+	qp->dead_next = sn_engine.dead;
+	sn_engine.dead = qp;
+	sn_engine.n_dead++;
+}
+
 static bool state_sends(enum ibv_qp_state state)
 {
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
@@ -35,8 +45,8 @@ static bool state_is_active(enum ibv_qp_state state)
 
 bool sn_qp_needs_work(const struct sn_qp *qp)
 {
-	return qp->state == IBV_QPS_ERR || qp->tx_head != qp->tx_tail ||
-	       qp->sq_cons != qp->sq_rung || qp->ack_due || qp->rd_head != qp->rd_tail;
+	return qp->tx_head != qp->tx_tail || qp->sq_cons != qp->sq_rung || qp->ack_due ||
+	       qp->rd_head != qp->rd_tail;
 }
 
 static void qp_clear_queues(struct sn_qp *qp)
@@ -202,7 +212,11 @@ static void qp_publish(struct sn_qp *qp)
 	if (qp->attr.srq)
 		qp->attr.srq->refs++;
 	qp->dev_next = qp->dev->qps;
+	qp->dev_link = &qp->dev->qps;
+	if (qp->dev_next)
+		qp->dev_next->dev_link = &qp->dev_next;
 	qp->dev->qps = qp;
+	sn_uar_enter(qp);
 	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = qp;
 	sn_unlock();
 }
@@ -234,31 +248,44 @@ static void qp_unlink_busy(struct sn_qp *qp)
 {
 	struct sn_qp **link;
 
+	if (!qp->busy)
+		return;
 	for (link = &sn_engine.busy; *link && *link != qp; link = &(*link)->busy_next)
 		;
 	if (*link)
 		*link = qp->busy_next;
 }
 
-static void qp_unlink_dev(struct sn_qp *qp)
+static void qp_unlink_dead(struct sn_qp *qp)
 {
 	struct sn_qp **link;
 
-	for (link = &qp->dev->qps; *link && *link != qp; link = &(*link)->dev_next)
+	if (!qp->dead)
+		return;
+	for (link = &sn_engine.dead; *link != qp; link = &(*link)->dead_next)
 		;
-	if (*link)
-		*link = qp->dev_next;
+	*link = qp->dead_next;
+	qp->dead = false;
+	sn_engine.n_dead--;
+}
+
+static void qp_unlink_dev(struct sn_qp *qp)
+{
+	*qp->dev_link = qp->dev_next;
+	if (qp->dev_next)
+		qp->dev_next->dev_link = qp->dev_link;
+	sn_uar_leave(qp);
 }
 
 static void qp_destroy_locked(struct sn_qp *qp)
 {
 	uint16_t owner = (uint16_t)(sn_engine.slot + 1);
-	bool worked = false;
 
-	sn_uar_scan(qp->dev, &worked); /* its last doorbells must not be taken for another's */
+	sn_uar_scan_of(qp); /* its last doorbells must not be taken for another's */
 	sn_posted_flush(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
 	qp_unlink_busy(qp);
+	qp_unlink_dead(qp);
 	qp_unlink_dev(qp);
 	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = NULL;
 	atomic_compare_exchange_strong(&qp->dev->nic->qpn_owner[qp->qpn], &owner, 0);
@@ -409,14 +436,13 @@ static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 int sn_qp_modify(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd)
 {
 	enum ibv_qp_state to = qp->state;
-	bool worked = false;
 	int rc;
 
 	if (cmd->attr_mask & IBV_QP_STATE)
 		to = cmd->qp_state;
 	sn_lock();
 	sn_engine.now_ns = sn_clock_ns();
-	sn_uar_scan(qp->dev, &worked); /* doorbells rung before the command belong before it */
+	sn_uar_scan_of(qp); /* doorbells rung before the command belong before it */
 	rc = modify_check(qp, cmd, to);
 	if (!rc) {
 		modify_attributes(qp, cmd);

@@ -49,9 +49,26 @@ struct doorbell {
 	uint8_t ds;
 };
 
+static int uar_at_grow_locked(struct sn_dev *dev, uint32_t index)
+{
+	uint32_t n = 2 * (index + 1);
+	struct sn_uar **grown;
+
+	if (index < dev->n_uar_at)
+		return 0;
+	grown = realloc(dev->uar_at, n * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + dev->n_uar_at, 0, (n - dev->n_uar_at) * sizeof(*grown));
+	dev->uar_at = grown;
+	dev->n_uar_at = n;
+	return 0;
+}
+
 int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page)
 {
 	struct sn_uar *uar = calloc(1, sizeof(*uar));
+	int err;
 
 	if (!uar)
 		return -ENOMEM;
@@ -59,10 +76,15 @@ int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page)
 	uar->index = index;
 	uar->page = page;
 	sn_lock();
-	uar->next = dev->uars;
-	dev->uars = uar;
+	err = uar_at_grow_locked(dev, index);
+	if (!err) {
+		uar->next = dev->uars;
+		dev->uars = dev->uar_at[index] = uar;
+	}
 	sn_unlock();
-	return 0;
+	if (err)
+		free(uar);
+	return err;
 }
 
 void sn_uar_remove(struct sn_dev *dev, void *page)
@@ -73,25 +95,56 @@ void sn_uar_remove(struct sn_dev *dev, void *page)
 	for (link = &dev->uars; *link && (*link)->page != page; link = &(*link)->next)
 		;
 	uar = *link;
-	if (uar)
+	if (uar) {
 		*link = uar->next;
+		dev->uar_at[uar->index] = NULL;
+	}
 	sn_unlock();
 	free(uar);
 }
 
-static bool qp_uses(const struct sn_qp *qp, uint32_t reg)
+/* NULL: its register is not known, or not there. */
+static struct sn_uar *uar_of(const struct sn_qp *qp)
 {
-	return qp->reg == reg || qp->reg == REG_UNKNOWN;
+	uint32_t index = qp->reg / SN_BFREGS_PER_UAR;
+
+	return qp->reg != REG_UNKNOWN && index < qp->dev->n_uar_at ? qp->dev->uar_at[index] : NULL;
 }
 
-static bool reg_is_shared(const struct sn_dev *dev, uint32_t reg)
+void sn_uar_enter(struct sn_qp *qp)
 {
-	const struct sn_qp *qp;
-	uint32_t users = 0;
+	struct sn_uar *uar = uar_of(qp);
+	uint32_t reg = qp->reg % SN_BFREGS_PER_UAR;
 
-	for (qp = dev->qps; qp && users < 2; qp = qp->dev_next)
-		users += qp_uses(qp, reg);
-	return users > 1;
+	if (!uar) {
+		qp->dev->n_reg_unknown++;
+		return;
+	}
+	uar->users[reg]++;
+	qp->reg_next = uar->sharers[reg];
+	qp->reg_link = &uar->sharers[reg];
+	if (qp->reg_next)
+		qp->reg_next->reg_link = &qp->reg_next;
+	uar->sharers[reg] = qp;
+}
+
+void sn_uar_leave(struct sn_qp *qp)
+{
+	struct sn_uar *uar = uar_of(qp);
+
+	if (!uar) {
+		qp->dev->n_reg_unknown--;
+		return;
+	}
+	uar->users[qp->reg % SN_BFREGS_PER_UAR]--;
+	*qp->reg_link = qp->reg_next;
+	if (qp->reg_next)
+		qp->reg_next->reg_link = qp->reg_link;
+}
+
+static bool reg_is_shared(const struct sn_uar *uar, uint32_t reg)
+{
+	return uar->users[reg % SN_BFREGS_PER_UAR] + uar->dev->n_reg_unknown > 1;
 }
 
 static bool qp_takes_doorbells(const struct sn_qp *qp)
@@ -214,20 +267,30 @@ static void ring_to(struct sn_qp *qp, uint16_t end)
 	sn_qp_set_busy(qp);
 }
 
+static void ring_to_record(struct sn_qp *qp)
+{
+	if (qp_takes_doorbells(qp))
+		ring_to(qp, sn_sq_producer(qp));
+}
+
 /* Everybody behind a shared register runs to its record. */
-static void ring_sharers(struct sn_dev *dev, uint32_t reg)
+static void ring_sharers(struct sn_uar *uar, uint32_t reg)
 {
 	struct sn_qp *qp;
 
-	for (qp = dev->qps; qp; qp = qp->dev_next)
-		if (qp_uses(qp, reg) && qp_takes_doorbells(qp))
-			ring_to(qp, sn_sq_producer(qp));
+	for (qp = uar->sharers[reg % SN_BFREGS_PER_UAR]; qp; qp = qp->reg_next)
+		ring_to_record(qp);
+	if (!uar->dev->n_reg_unknown)
+		return;
+	for (qp = uar->dev->qps; qp; qp = qp->dev_next)
+		if (qp->reg == REG_UNKNOWN)
+			ring_to_record(qp);
 }
 
 static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
 {
 	enum db_check check = check_doorbell(qp, db);
-	bool shared = reg_is_shared(db->uar->dev, db->reg);
+	bool shared = reg_is_shared(db->uar, db->reg);
 
 	if (check == DB_OK)
 		blueflame_look(qp, db, shared);
@@ -240,7 +303,7 @@ static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
 	if (check == DB_NO_QP || check == DB_NOT_READY)
 		return;
 	if (shared)
-		ring_sharers(db->uar->dev, db->reg);
+		ring_sharers(db->uar, db->reg);
 	else
 		ring_to(qp, check == DB_OK ? db->end : sn_sq_producer(qp));
 }
@@ -261,6 +324,21 @@ static bool half_scan(struct sn_uar *uar, uint32_t reg, uint32_t which)
 	doorbell_parse(&db);
 	doorbell_act(sn_qp_find(uar->dev->nic_index, db.qpn), &db);
 	return true;
+}
+
+void sn_uar_scan_of(const struct sn_qp *qp)
+{
+	struct sn_uar *uar = uar_of(qp);
+	bool worked = false;
+
+	if (!uar) {
+		sn_uar_scan(qp->dev, &worked);
+		return;
+	}
+	if (sn_engine.frozen || sn_dev_stands_still(qp->dev))
+		return;
+	half_scan(uar, qp->reg % SN_BFREGS_PER_UAR, 0);
+	half_scan(uar, qp->reg % SN_BFREGS_PER_UAR, 1);
 }
 
 static bool cq_doorbell_scan(struct sn_uar *uar)
