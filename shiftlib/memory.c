@@ -178,8 +178,10 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (sh_pd_wanted(pd, path))
 			sh_mr_replay(mr, path);
+		else if (pd->ctx->replica[path])
+			sh_pd_lose_path(pd, path); /* it makes place for the application */
 		else
-			sh_pd_lose_path(pd, path); /* whoever wants it asks for all regions */
+			pd->shadow[path].asked = 0; /* whoever wants it asks for all regions */
 	return mr;
 }
 
