@@ -19,7 +19,7 @@ all: build
 
 help:
 	@echo "make demo            the main job: stock perftest outlives dead NICs and switches"
-	@echo "make test            all tests; gcc, then units and simulation under both sanitizers"
+	@echo "make test            all tests; gcc, then units under both sanitizers, the simulation under ASan"
 	@echo "make build           build into $(B)/, installing packages that are missing"
 	@echo "make san-address     units and simulation under ASan+UBSan alone (san-thread: TSan)"
 	@echo "make test-clang      everything, built by clang"

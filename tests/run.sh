@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# All tests: the plain build's, then units and simulation again under ASan+UBSan and under TSan.
+# All tests: the plain build's, then units and simulation again under ASan+UBSan, and units under TSan.
 # Usage: tests/run.sh BUILD_DIR. Closes with "N passed, M failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
