@@ -282,6 +282,10 @@ void sc_standby_ask(struct sc_ctx *x)
 			 c->config.resend_min_ns);
 }
 
+/*
+ * Both ends speak at once: the other one may wait for just that to look for this one's entry, and a
+ * leader that may rest has no standby to speak of.
+ */
 void sc_standby_introduced(struct sc_ctx *x)
 {
 	struct sc_conn *c = x->c;
@@ -291,11 +295,10 @@ void sc_standby_introduced(struct sc_ctx *x)
 	c->peer.introduced = true;
 	c->leader = x->ev->leader;
 	sc_standby_ask(x);
-	if (!c->config.lazy)
-		return;
-	c->standby.rest_until = x->now + making_time(c);
 	if (c->leader)
-		sc_standby_tell(x); /* else a standby would */
+		sc_standby_tell(x);
+	if (c->config.lazy)
+		c->standby.rest_until = x->now + making_time(c);
 }
 
 static bool is_about(const struct sc_ctx *x)
