@@ -78,7 +78,9 @@ void conn_to_init(struct conn *c);
 void conn_set_own(struct conn *c); /* its address, as the other end needs it */
 void conn_lay(struct conn *c);	   /* posts DEPTH receives */
 void conn_arrived(struct conn *c, const struct ibv_wc *wc); /* checks it, posts the next receive */
-void conn_connect(struct conn *c); /* swaps addresses; posts DEPTH receives; RTS */
+void conn_connect(struct conn *c);	/* swaps addresses; posts DEPTH receives; RTS */
+void conn_connect_bare(struct conn *c); /* the same without receives */
+void conn_swap(struct conn *c);		/* addresses, and then it is in INIT */
 /* To own and peer as they are. */
 void conn_to_rtr(struct conn *c);
 void conn_to_rts(struct conn *c);

@@ -106,12 +106,24 @@ void conn_lay(struct conn *c)
 		conn_post_recv(c, i);
 }
 
-void conn_connect(struct conn *c)
+void conn_swap(struct conn *c)
 {
 	conn_set_own(c);
 	swap(&c->own, &c->peer, sizeof(c->own));
-	c->sent = c->got = 0;
 	conn_to_init(c);
+}
+
+void conn_connect_bare(struct conn *c)
+{
+	conn_swap(c);
+	conn_to_rts_alone(c);
+	meet();
+}
+
+void conn_connect(struct conn *c)
+{
+	c->sent = c->got = 0;
+	conn_swap(c);
 	conn_lay(c);
 	conn_to_rts_alone(c);
 	meet();

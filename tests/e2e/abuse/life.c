@@ -127,9 +127,7 @@ void run_late_rts(void)
 
 	nic_open(&nic, opt.dev);
 	conn_make(&c, &nic);
-	conn_set_own(&c);
-	swap(&c.own, &c.peer, sizeof(c.own));
-	conn_to_init(&c);
+	conn_swap(&c);
 	conn_lay(&c);
 	conn_to_rtr(&c);
 	if (!opt.server)
@@ -151,9 +149,7 @@ static void late_peer(struct nic *nic)
 	struct conn c;
 
 	conn_make(&c, nic);
-	conn_set_own(&c);
-	swap(&c.own, &c.peer, sizeof(c.own));
-	conn_to_init(&c);
+	conn_swap(&c);
 	conn_lay(&c);
 	if (opt.server)
 		conn_to_rts_alone(&c);

@@ -184,11 +184,7 @@ void run_regions(void)
 
 	nic_open(&nic, opt.dev);
 	conn_make(&c, &nic);
-	conn_set_own(&c);
-	swap(&c.own, &c.peer, sizeof(c.own));
-	conn_to_init(&c);
-	conn_to_rts_alone(&c);
-	meet();
+	conn_connect_bare(&c);
 	many_make(&m, &nic, &c);
 	say("CONNECTED");
 	many_pass(&m);
@@ -349,11 +345,7 @@ void run_huge(void)
 
 	nic_open(&nic, opt.dev);
 	conn_make(&c, &nic);
-	conn_set_own(&c);
-	swap(&c.own, &c.peer, sizeof(c.own));
-	conn_to_init(&c);
-	conn_to_rts_alone(&c);
-	meet();
+	conn_connect_bare(&c);
 	say("CONNECTED");
 	hear("register");
 	before = resident_kb();

@@ -129,15 +129,6 @@ static void bare_make(struct conn *c, struct nic *nic)
 	must(!init.cap.max_recv_wr, "no receives granted");
 }
 
-static void bare_connect(struct conn *c)
-{
-	conn_set_own(c);
-	swap(&c->own, &c->peer, sizeof(c->own));
-	conn_to_init(c);
-	conn_to_rts_alone(c);
-	meet();
-}
-
 /* Only every fourth is signaled. */
 static void bare_write(struct conn *c, uint64_t number)
 {
@@ -182,7 +173,7 @@ void run_bare(void)
 
 	nic_open(&nic, opt.dev);
 	bare_make(&c, &nic);
-	bare_connect(&c);
+	conn_connect_bare(&c);
 	bare_talk(&c, 0, DEPTH);
 	say("CONNECTED");
 	hear("go");

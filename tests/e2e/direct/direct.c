@@ -99,11 +99,7 @@ static void run_own(struct conn *c)
 	struct rings r;
 
 	rings_get(&r, c);
-	conn_set_own(c);
-	swap(&c->own, &c->peer, sizeof(c->own));
-	conn_to_init(c);
-	conn_to_rts_alone(c);
-	meet();
+	conn_connect_bare(c);
 	rings_talk(&r, c, ROUNDS);
 	say("TALKED");
 	hear("go");
