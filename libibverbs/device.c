@@ -15,18 +15,11 @@ atomic_bool hook_on;
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
-static bool disabled(void)
-{
-	const char *value = secure_getenv("SHIFT_DISABLE");
-
-	return value && *value && strcmp(value, "0");
-}
-
 static void start(void)
 {
 	bool was_inside = hook_inside;
 
-	if (disabled())
+	if (!shift_wanted())
 		return;
 	hook_inside = true;
 	shift_init(real_verbs());

@@ -5,12 +5,13 @@
 #include "kvclient/kv.h"
 #include "shiftlib/config.h"
 #include "shiftlib/log.h"
+#include "shiftlib/settings.h"
 #include "shiftlib/util.h"
 
 /* A copy: programs overwrite their environment, for a process title for one. */
 static const char *config_text(const char *name)
 {
-	const char *text = secure_getenv(name);
+	const char *text = sh_setting(name);
 
 	return text && *text ? strdup(text) : NULL;
 }
@@ -18,7 +19,7 @@ static const char *config_text(const char *name)
 /* A number of milliseconds; says what is wrong with it and takes the default. */
 static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
 {
-	const char *text = secure_getenv(name);
+	const char *text = sh_setting(name);
 	unsigned long long value;
 	char *end;
 
@@ -39,7 +40,7 @@ static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uin
 
 static bool config_on(const char *name, bool fallback)
 {
-	const char *text = secure_getenv(name);
+	const char *text = sh_setting(name);
 
 	if (!text || !*text)
 		return fallback;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include "log.h"
-#include "util.h"
+#include "shiftlib/log.h"
+#include "shiftlib/settings.h"
+#include "shiftlib/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +81,7 @@ log_line(enum sh_log_level level, const char *format, ...)
 
 static void log_init_level(void)
 {
-	const char *wanted = secure_getenv("SHIFT_LOG");
+	const char *wanted = sh_setting("SHIFT_LOG");
 	int level;
 
 	if (!wanted || !*wanted)
@@ -97,7 +98,7 @@ static void log_init_level(void)
 
 static void log_init_file(void)
 {
-	const char *path = secure_getenv("SHIFT_LOG_FILE");
+	const char *path = sh_setting("SHIFT_LOG_FILE");
 	int fd;
 
 	if (!path || !*path)

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "shiftlib/settings.h"
 #include "shiftlib/shell.h"
 #include "shiftlib/thread.h"
 
@@ -382,8 +383,26 @@ static void shell_after_fork_parent(void)
 	pthread_mutex_unlock(&sh.lock);
 }
 
+static void shell_settings_complain(void)
+{
+	const char *line, *end;
+	bool was_read;
+
+	sh_settings_file(&was_read, &line);
+	for (; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		sh_log(SH_LOG_WARN, "%.*s", (int)(end - line), line);
+	}
+}
+
+bool shift_wanted(void)
+{
+	return sh_settings_wanted();
+}
+
 void shift_init(const struct shift_real *real)
 {
+	shell_settings_complain();
 	sh.real = real;
 	sh_channel_setup(real);
 	sh_async_setup(real);

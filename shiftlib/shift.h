@@ -63,6 +63,9 @@ struct shift_real {
 	int (*destroy_ah)(struct ibv_ah *ah);
 };
 
+/* Is SHIFT on in this process? Asked before shift_init(), once. */
+bool shift_wanted(void);
+
 /*
  * Once per process, from the library's constructor or at the first verb; before any thread of ours
  * exists. Reads SHIFT_*. Starts nothing: threads come with the first opened device.

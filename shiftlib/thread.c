@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "shiftlib/log.h"
+#include "shiftlib/settings.h"
 #include "shiftlib/thread.h"
 #include "shiftlib/util.h"
 
@@ -18,7 +19,7 @@ static bool thread_priorities;
 
 static void thread_configure(void)
 {
-	const char *value = secure_getenv("SHIFT_PRIORITY");
+	const char *value = sh_setting("SHIFT_PRIORITY");
 
 	thread_priorities = !value || !*value || !strcmp(value, "urgent");
 	if (!thread_priorities && strcmp(value, "normal"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Every SHIFT_ variable that the code reads is in docs/man/shift.7, and nothing else is; the pages
-pass groff without a warning where groff is installed.
+"""Every SHIFT_ variable that the code reads is in docs/man/shift.7, and nothing else is; all but the one
+that names the settings file can be set in it; the pages pass groff without a warning where it is installed.
 
 usage: check_man.py [ROOT]
 """
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-READ = re.compile(r'(?:getenv|config_text|config_ms|config_on|run_env)\(\s*"(SHIFT_[A-Z0-9_]+)"')
+READ = re.compile(r'(?:getenv|config_text|config_ms|config_on|sh_setting|settings_true)\(\s*"(SHIFT_[A-Z0-9_]+)"')
 # In the library they must be read by secure_getenv(): setuid programs ignore them.
 PLAIN = re.compile(r'(?<!secure_)getenv\(\s*(?:"SHIFT_|"XDG_|name)')
 LIBRARY = ("libibverbs", "shiftlib", "kvclient")
@@ -46,6 +46,10 @@ def main():
              for name in sorted(set(code) - documented)]
     wrong += [f"docs/man/shift.7 describes {name}, which nothing reads"
               for name in sorted(documented - set(code))] if code else ["no variable is read"]
+    with open(os.path.join(root, "shiftlib/settings.c"), encoding="utf-8") as f:
+        settable = set(re.findall(r'"(SHIFT_[A-Z0-9_]+)"', f.read().split("names[] = {")[1].split("}")[0]))
+    wrong += [f"{name} is described, but cannot be set in shift.conf, or the other way round"
+              for name in sorted((documented - {"SHIFT_CONF"}) ^ settable)]
     wrong += read_plainly(root)
     for page in sorted(glob.glob(os.path.join(root, "docs/man/*.[1-8]"))):
         if shutil.which("groff"):

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shiftlib/run_dir.h"
+#include "shiftlib/settings.h"
 #include "tools/ctl_client.h"
 
 #define CLIENT_WAIT_MS	  5000 /* for a word of an answer: a stopped process gives none */
@@ -141,7 +142,7 @@ static int client_users(struct client_dirs *dirs, const char *pattern, const cha
 
 static int client_find(pid_t pid, struct ctl_processes *out)
 {
-	const char *configured = getenv("SHIFT_RUN_DIR");
+	const char *configured = sh_setting("SHIFT_RUN_DIR");
 	struct client_dirs dirs = { 0 };
 	struct stat st;
 	int rc;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
+#include "shiftlib/settings.h"
 #include "tools/shiftctl.h"
 
 #define DOCTOR_KV_TIMEOUT_MS 2000u
@@ -172,13 +173,16 @@ static void doctor_library(struct doctor *d)
 static void doctor_environment(struct doctor *d)
 {
 	static const char *const signatures[] = { "MLX5_QP_SIGNATURE", "MLX5_SRQ_SIGNATURE" };
-	const char *disable = getenv("SHIFT_DISABLE");
-	bool was_blocked = d->blocked;
+	const char *disable = sh_setting("SHIFT_DISABLE");
+	bool was_blocked = d->blocked, was_read;
+	const char *complaints;
 
 	d->blocked = false;
-	if (disable && *disable && strcmp(disable, "0"))
-		doctor_block(d, "environment", "SHIFT_DISABLE=%s turns SHIFT off; unset it",
-			     disable);
+	if (disable && strcmp(disable, "0"))
+		doctor_block(
+			d, "environment",
+			"SHIFT_DISABLE=%s turns SHIFT off, in the environment or in %s; unset it",
+			disable, sh_settings_file(&was_read, &complaints));
 	for (size_t i = 0; i < sizeof(signatures) / sizeof(signatures[0]); i++)
 		if (getenv(signatures[i]))
 			doctor_block(
@@ -188,6 +192,21 @@ static void doctor_environment(struct doctor *d)
 	if (!d->blocked)
 		doctor_say(d, "environment", FINDING_OK, "nothing in it forbids protection");
 	d->blocked |= was_blocked;
+}
+
+static void doctor_file(struct doctor *d)
+{
+	const char *complaints, *end, *file;
+	bool was_read;
+
+	file = sh_settings_file(&was_read, &complaints);
+	for (; *complaints; complaints = end + 1) {
+		end = strchr(complaints, '\n');
+		doctor_say(d, "settings", FINDING_NOTE, "%.*s", (int)(end - complaints),
+			   complaints);
+	}
+	if (was_read)
+		doctor_say(d, "settings", FINDING_OK, "%s", file);
 }
 
 /* The kernel asks this capability, not the user id, when memory is registered. */
@@ -220,10 +239,10 @@ static void doctor_limits(struct doctor *d)
 
 static void doctor_kv(struct doctor *d)
 {
-	const char *url = d->kv ? d->kv : getenv("SHIFT_KV");
+	const char *url = d->kv ? d->kv : sh_setting("SHIFT_KV");
 	const struct kv_options options = { .timeout_ms = DOCTOR_KV_TIMEOUT_MS,
-					    .password_file = getenv("SHIFT_KV_PASSWORD_FILE"),
-					    .secret_file = getenv("SHIFT_SECRET_FILE") };
+					    .password_file = sh_setting("SHIFT_KV_PASSWORD_FILE"),
+					    .secret_file = sh_setting("SHIFT_SECRET_FILE") };
 	char err[KV_ERR_MAX];
 	struct kv *kv;
 
@@ -299,7 +318,7 @@ static bool doctor_device(struct doctor *d, unsigned i)
 
 static void doctor_backup_map(struct doctor *d)
 {
-	const char *text = d->backup ? d->backup : getenv("SHIFT_BACKUP");
+	const char *text = d->backup ? d->backup : sh_setting("SHIFT_BACKUP");
 	char err[CTL_ERR_MAX];
 
 	if (devices_backup_map(text, &d->devices, &d->map, err))
@@ -383,6 +402,7 @@ int cmd_doctor(int argc, char **argv)
 		return rc;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	doctor_library(&d);
+	doctor_file(&d);
 	doctor_environment(&d);
 	doctor_limits(&d);
 	doctor_kv(&d);

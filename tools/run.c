@@ -8,18 +8,12 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
+#include "shiftlib/settings.h"
 #include "tools/shiftctl.h"
 
 struct run_options {
 	const char *kv, *backup, *log, *libdir, *lazy;
 };
-
-static const char *run_env(const char *name)
-{
-	const char *text = getenv(name);
-
-	return text && *text ? text : NULL;
-}
 
 static bool run_log_ok(const char *level)
 {
@@ -126,7 +120,7 @@ static int run_env_join(const char *name, const char *first, const char *second)
  */
 static int run_set_preload(const struct library *lib)
 {
-	const char *old = run_env("LD_PRELOAD");
+	const char *old = sh_setting("LD_PRELOAD");
 	int rc = 0;
 
 	if (!run_list_has(old ? old : "", lib->ours))
@@ -140,7 +134,7 @@ static int run_set_preload(const struct library *lib)
 /* The first entry wins there, so another libibverbs in a later directory does no harm. */
 static int run_set_library_path(const struct library *lib)
 {
-	const char *old = run_env("LD_LIBRARY_PATH");
+	const char *old = sh_setting("LD_LIBRARY_PATH");
 
 	if (old && !strncmp(old, lib->dir, strlen(lib->dir)) &&
 	    (old[strlen(lib->dir)] == ':' || !old[strlen(lib->dir)]))
@@ -155,8 +149,8 @@ static int run_set_option(const char *name, const char *value)
 
 static int run_environment(const struct run_options *opt, char err[CTL_ERR_MAX])
 {
-	const char *kv = opt->kv ? opt->kv : run_env("SHIFT_KV");
-	const char *backup = opt->backup ? opt->backup : run_env("SHIFT_BACKUP");
+	const char *kv = opt->kv ? opt->kv : sh_setting("SHIFT_KV");
+	const char *backup = opt->backup ? opt->backup : sh_setting("SHIFT_BACKUP");
 	struct library lib;
 	int rc;
 

@@ -215,6 +215,8 @@ class Lab:
         _slow = SLOW if self.sanitizer else 1.0
         self.seed = seed
         self.folder = tempfile.mkdtemp(prefix="shift-lab-")
+        self.conf = os.path.join(self.folder, "shift.conf")     # instead of this machine's own
+        open(self.conf, "x", encoding="ascii").close()
         self.fabric = "lab-" + os.path.basename(self.folder)[len("shift-lab-"):]
         self.kv = os.environ.get("SHIFT_KV") or "lmdb:" + os.path.join(self.folder, "kv")
         self.keep = keep
@@ -246,6 +248,7 @@ class Lab:
     def env(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("SHIFT_")}
         env["SIMNIC_FABRIC"] = self.fabric
+        env["SHIFT_CONF"] = self.conf
         if self.sanitizer:
             env.update(self.sanitizer_env())
         return env

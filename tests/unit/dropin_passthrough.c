@@ -72,6 +72,13 @@ static atomic_uint counts[VERB_MAX];
 
 #define COUNT(name) atomic_fetch_add_explicit(&counts[VERB_##name], 1, memory_order_relaxed)
 
+bool shift_wanted(void)
+{
+	const char *disable = getenv("SHIFT_DISABLE");
+
+	return !disable || !strcmp(disable, "0");
+}
+
 void shift_init(const struct shift_real *r)
 {
 	real = r;

@@ -266,7 +266,7 @@ static void hung_is_left_behind(void **state)
 	assert_int_equal(urgent.n_fn + background.n_fn, 0);
 }
 
-/* One that never rests gives way, and is urgent again once it rests: by the answer, as by its nice value. */
+/* One that never rests gives way, and is urgent again once it rests: it says so, and its nice value does. */
 static void *greedy_main(void *arg)
 {
 	const struct timespec nap = { .tv_nsec = 10000000 };

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""In the place of the system's libibverbs.so.1, which every verbs program loads, SHIFT keeps out of all
+that the settings file does not name; whoever asks for it has it all the same.
+
+  system_wide.py --build DIR [CASE...]
+"""
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
+from perftest import Failed  # noqa: E402
+
+BW = "ib_write_bw"
+
+
+def check(truth, what):
+    if not truth:
+        raise Failed(what)
+
+
+def library(lab):
+    """As the package lays it out: the library in one folder, the link to the one underneath below it."""
+    private, folder = os.path.join(lab.out, "lib", "shift"), os.path.join(lab.folder, "system")
+    below = os.path.join(folder, "shift")
+    os.makedirs(below)
+    shutil.copy(os.path.join(private, "libibverbs.so.1"), folder)
+    shutil.copy(os.path.join(private, "libibverbs-distro.so.1"), below, follow_symlinks=False)
+    return folder
+
+
+def settings(lab, *lines):
+    with open(lab.conf, "w", encoding="ascii") as f:
+        f.write("".join(line + "\n" for line in lines))
+
+
+def pair(lab, shift):
+    argv = [BW, "-d", "mlx5_0", "-x", "0", "-F", "-D", 60, "-p", free_port()]
+    server = lab.start("h0", argv, "server", shift)
+    server.await_listening()
+    return server, lab.start("h1", argv + ["127.0.0.1"], "client", shift)
+
+
+def carries(lab, ends, nic):
+    before = lab.carried(nic)
+
+    def more():
+        for p in ends:
+            check(p.running(), f"{p.name} ended\n{p.tail()}")
+        return lab.carried(nic) > before
+
+    wait_for(f"traffic over mlx5_{nic}", more, 30)
+
+
+def maps(p):
+    with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
+        return f.read()
+
+
+def protected(lab, shift):
+    ends = pair(lab, shift)
+    for p in ends:
+        wait_for("protection of " + p.name, lambda p=p: lab.protected(p), 30)
+    lab.fault("port-down", "h0/mlx5_0")
+    carries(lab, ends, 1)
+
+
+def untouched(lab, shift, folder=None):
+    """It works, and SHIFT does nothing in it: no thread, nothing in status, an error when its NIC fails."""
+    ends = pair(lab, shift)
+    carries(lab, ends, 0)
+    for p in ends:
+        check(not folder or folder in maps(p), f"{p.name} did not load the library")
+        names = {open(f"/proc/{p.pid}/task/{t}/comm", encoding="ascii").read().strip()
+                 for t in os.listdir(f"/proc/{p.pid}/task")}
+        check("shift" not in names, f"{p.name} has the threads {names}")
+        check(not lab.shift_log(p), f"{p.name} logged\n{lab.shift_log(p)}")
+    lab.fault("port-down", "h0/mlx5_0")
+    wait_for("end of the client", lambda: not ends[1].running(), 60)
+    check("status 12" in ends[1].err() + ends[1].out(), f"the client ended otherwise\n{ends[1].tail()}")
+
+
+def nothing_by_default(lab):
+    folder = library(lab)
+    untouched(lab, Shift(way="path", libdir=folder, log="info"), folder)
+
+
+def others_named(lab):
+    folder = library(lab)
+    settings(lab, "SHIFT_PROGRAMS = ib_send_bw, /opt/*/ib_write_bw")
+    untouched(lab, Shift(way="path", libdir=folder, log="info"), folder)
+
+
+def named(lab):
+    settings(lab, "# ours", "SHIFT_PROGRAMS = trainer ib_write_*")
+    protected(lab, Shift(way="path", libdir=library(lab), log="info"))
+
+
+def asked_for(lab):
+    protected(lab, Shift(way="path", libdir=library(lab), log="info", enable=1))
+
+
+def launched(lab):
+    """shiftctl run asks for it."""
+    settings(lab, "SHIFT_LOG = info")
+    protected(lab, Shift())
+
+
+def switched_off(lab):
+    """For the whole host, whatever is asked for."""
+    settings(lab, "SHIFT_DISABLE = 1", "SHIFT_PROGRAMS = *")
+    untouched(lab, Shift(log="info"))
+
+
+CASES = {f.__name__: f for f in (nothing_by_default, others_named, named, asked_for, launched, switched_off)}
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
