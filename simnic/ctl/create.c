@@ -133,7 +133,7 @@ int ctl_destroy(int argc, char **argv)
 	return err ? ctl_fail("cannot remove fabric '%s': %s", name, strerror(-err)) : CTL_OK;
 }
 
-/* The library lies beside the program: bin/simnicctl, lib/libsimnic.so. */
+/* The library lies beside the program, bin/simnicctl and lib/libsimnic.so, or is installed. */
 static bool library_path(char *buf, size_t len)
 {
 	char exe[PATH_MAX - 64], *slash;
@@ -145,6 +145,9 @@ static bool library_path(char *buf, size_t len)
 	slash = strrchr(exe, '/');
 	*slash = '\0';
 	snprintf(buf, len, "%s/../lib/libsimnic.so", exe);
+	if (!access(buf, R_OK))
+		return true;
+	snprintf(buf, len, "%s", SN_INSTALLED_LIBRARY);
 	if (!access(buf, R_OK))
 		return true;
 	ctl_fail("the library is missing: %s", buf);

@@ -118,7 +118,7 @@ static int fault_command(int argc, char **argv, const char *kind, const char *wa
 	if (err)
 		return err;
 	if (argc - optind != (kind ? 1 : 2))
-		return ctl_usage(wants);
+		return ctl_usage("%s", wants);
 	fabric = ctl_attach();
 	if (!fabric)
 		return CTL_FAILED;
