@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define SN_MAGIC	0x53494d4e49433031ULL
-#define SN_VERSION	4
+#define SN_VERSION	5
 #define SN_MAX_HOSTS	8
 #define SN_MAX_NICS	8
 #define SN_MAX_PROCS	64
@@ -32,6 +32,7 @@
 #define SN_PKT_INLINE	320
 #define SN_PKT_MAX_SGE	32
 #define SN_BOUNCE_SLOTS 64
+#define SN_UD_MTU	4096
 #define SN_MAX_HELD	128	     /* packets that a fabric keeps back; more of them get lost */
 #define SN_HELD_BYTES	(128 * 1024) /* payload kept of one; of a longer message that much lands */
 
@@ -186,8 +187,8 @@ struct sn_pkt {
 	uint64_t raddr, length;
 	uint64_t atomic_a, atomic_b;
 	uint64_t src_gen; /* generation of the sending QP: payload may be pulled only while equal */
-	uint64_t bounce;  /* payload staged by the sender: its address there, 0 = none */
-	uint64_t bounce_ticket; /* what sn_proc.bounce[bounce_slot] holds while that is valid */
+	uint64_t bounce;  /* payload staged by the sender: its address there, 0 = none; of a datagram 1 */
+	uint64_t bounce_ticket; /* what bounce[bounce_slot] (datagram[...]) of its process holds while that is valid */
 	uint32_t bounce_slot;
 	uint8_t flags; /* SN_PKT_F_* */
 	uint8_t pad[3];
@@ -229,6 +230,10 @@ struct sn_proc {
 	uint32_t host;
 	/* Staging slots in that process's memory: 0 = free; the receiver frees what it has read. */
 	_Atomic uint64_t bounce[SN_BOUNCE_SLOTS];
+	/* The same for datagrams, which are in the fabric itself: nobody sends them again, so they
+	 * arrive even if their sender is gone by then. */
+	_Atomic uint64_t datagram[SN_BOUNCE_SLOTS];
+	uint8_t datagram_payload[SN_BOUNCE_SLOTS][SN_UD_MTU];
 	_Atomic uint64_t head,
 		tail; /* inbox: head = next to write (producers), tail = next to read */
 	struct sn_pkt inbox[SN_INBOX_SLOTS];

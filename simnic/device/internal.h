@@ -26,7 +26,6 @@
 #define SN_WQE_MAX_BYTES  1024
 #define SN_WQE_MAX_SGE	  64
 #define SN_PSN_MASK	  0xffffff
-#define SN_UD_MTU	  4096
 #define SN_GRH_BYTES	  40
 #define SN_MR_BUCKETS	  1024
 #define SN_KEPT_KEYS	  64
@@ -188,7 +187,7 @@ struct sn_dev {
 };
 
 struct sn_stage {
-	uint8_t *arena;
+	uint8_t *arena; /* NULL: of datagrams, in the fabric; or not made yet */
 	uint64_t ticket;
 	uint32_t hint;
 	uint64_t taken_ns[SN_BOUNCE_SLOTS];
@@ -218,7 +217,7 @@ struct sn_engine {
 	uint32_t next_cqn, next_srqn;
 	uint64_t now_ns;
 	_Atomic uint64_t protocol_errors;
-	struct sn_stage stage;
+	struct sn_stage stage, datagrams;
 	struct sn_posted_queue posted[SN_MAX_NICS];
 	uint64_t n_posted;    /* in all of them */
 	struct sn_pkt rx, tx; /* scratch of the device: one packet in, one out */

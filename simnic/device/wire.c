@@ -3,7 +3,8 @@
  * The wire: packets out, payload in. Payload lands with one copy: the receiver's device thread
  * pulls it out of the sender's memory, while the sender's QP is still in the generation that the
  * packet names. READ responses and datagrams are staged by the sender instead, because nothing
- * keeps their source stable until the receiver has come round.
+ * keeps their source stable until the receiver has come round; datagrams in the fabric, as nobody
+ * sends them again when the sender is gone.
  */
 #include "simnic/device/internal.h"
 
@@ -253,7 +254,7 @@ static int pull_slice(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	int32_t pid = atomic_load(&sn_engine.fabric->proc[pkt->src_proc].pid);
 	ssize_t got;
 
-	if (pkt->src_proc == sn_engine.slot) {
+	if (pkt->src_proc == sn_engine.slot || pkt->op == SN_PKT_UD) {
 		copy_pieces(dst, n_dst, src, n_src, bytes);
 		return 0;
 	}
@@ -286,10 +287,30 @@ static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	return rc;
 }
 
+/* What says whose the packet's staging slot is. */
+static _Atomic uint64_t *stage_word(const struct sn_pkt *pkt)
+{
+	struct sn_proc *from = &sn_engine.fabric->proc[pkt->src_proc % SN_MAX_PROCS];
+	uint32_t slot = pkt->bounce_slot % SN_BOUNCE_SLOTS;
+
+	return pkt->op == SN_PKT_UD ? &from->datagram[slot] : &from->bounce[slot];
+}
+
+static void *datagram_payload(const struct sn_pkt *pkt)
+{
+	return sn_engine.fabric->proc[pkt->src_proc % SN_MAX_PROCS]
+		.datagram_payload[pkt->bounce_slot % SN_BOUNCE_SLOTS];
+}
+
 static uint32_t pkt_source(const struct sn_pkt *pkt, struct iovec *src)
 {
 	uint32_t i;
 
+	if (pkt->bounce && pkt->op == SN_PKT_UD) {
+		src[0].iov_base = datagram_payload(pkt);
+		src[0].iov_len = SN_UD_MTU;
+		return 1;
+	}
 	if (pkt->bounce) {
 		src[0].iov_base = (void *)pkt->bounce;
 		src[0].iov_len = SN_STAGE_BYTES;
@@ -305,12 +326,9 @@ static uint32_t pkt_source(const struct sn_pkt *pkt, struct iovec *src)
 /* The staging slot must have been ours until the last byte was out of it. */
 static int stage_check(const struct sn_pkt *pkt)
 {
-	_Atomic uint64_t *word;
-
 	if (!pkt->bounce || pkt->flags & SN_PKT_F_LATE)
 		return 0;
-	word = &sn_engine.fabric->proc[pkt->src_proc].bounce[pkt->bounce_slot % SN_BOUNCE_SLOTS];
-	return atomic_load(word) == pkt->bounce_ticket ? 0 : -ESTALE;
+	return atomic_load(stage_word(pkt)) == pkt->bounce_ticket ? 0 : -ESTALE;
 }
 
 /*
@@ -344,23 +362,46 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
 
 /* ---- staging -------------------------------------------------------------------------------- */
 
-static uint64_t stage_try(uint32_t slot)
+/*
+ * No ticket that the last owner of this process' slot had; what it left on the wire gets its time.
+ */
+static void stage_begin(struct sn_stage *stage)
 {
-	_Atomic uint64_t *word = &sn_engine.proc->bounce[slot];
+	stage->ticket = sn_engine.now_ns;
+	for (uint32_t i = 0; i < SN_BOUNCE_SLOTS; i++)
+		stage->taken_ns[i] = sn_engine.now_ns;
+}
+
+/* Its ticket; 0: taken. */
+static uint64_t stage_try(struct sn_stage *stage, uint32_t slot, _Atomic uint64_t *word)
+{
 	uint64_t held = atomic_load_explicit(word, memory_order_acquire);
 
-	if (held && sn_engine.now_ns - sn_engine.stage.taken_ns[slot] < STAGE_LOST_NS)
+	if (held && sn_engine.now_ns - stage->taken_ns[slot] < STAGE_LOST_NS)
 		return 0;
 	if (held && !atomic_compare_exchange_strong(word, &held, 0))
 		return 0;
-	sn_engine.stage.taken_ns[slot] = sn_engine.now_ns;
-	return ++sn_engine.stage.ticket;
+	stage->taken_ns[slot] = sn_engine.now_ns;
+	return ++stage->ticket;
 }
 
-static int stage_take(struct sn_pkt *pkt)
+static int stage_take(struct sn_pkt *pkt, struct sn_stage *stage)
+{
+	if (!stage->ticket)
+		stage_begin(stage);
+	for (uint32_t i = 0; i < SN_BOUNCE_SLOTS; i++) {
+		pkt->bounce_slot = stage->hint++ % SN_BOUNCE_SLOTS;
+		pkt->bounce_ticket = stage_try(stage, pkt->bounce_slot, stage_word(pkt));
+		if (pkt->bounce_ticket)
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+static int stage_take_own(struct sn_pkt *pkt, void **payload)
 {
 	struct sn_stage *stage = &sn_engine.stage;
-	uint32_t i, slot;
+	int rc;
 
 	if (!stage->arena) {
 		void *arena =
@@ -370,16 +411,23 @@ static int stage_take(struct sn_pkt *pkt)
 			return -ENOMEM;
 		stage->arena = arena;
 	}
-	for (i = 0; i < SN_BOUNCE_SLOTS; i++) {
-		slot = stage->hint++ % SN_BOUNCE_SLOTS;
-		pkt->bounce_ticket = stage_try(slot);
-		if (!pkt->bounce_ticket)
-			continue;
-		pkt->bounce_slot = slot;
-		pkt->bounce = (uint64_t)(stage->arena + (size_t)slot * SN_STAGE_BYTES);
-		return 0;
-	}
-	return -EAGAIN;
+	rc = stage_take(pkt, stage);
+	if (rc)
+		return rc;
+	*payload = stage->arena + (size_t)pkt->bounce_slot * SN_STAGE_BYTES;
+	pkt->bounce = (uint64_t)*payload;
+	return 0;
+}
+
+static int stage_take_datagram(struct sn_pkt *pkt, void **payload)
+{
+	int rc = stage_take(pkt, &sn_engine.datagrams);
+
+	if (rc)
+		return rc;
+	*payload = datagram_payload(pkt);
+	pkt->bounce = 1;
+	return 0;
 }
 
 /* Payload up to SN_STAGE_BYTES: inline when small, else staged. -EAGAIN: no slot free now. */
@@ -389,13 +437,12 @@ int sn_wire_stage(struct sn_pkt *pkt, const struct iovec *src, uint32_t n_src, u
 	int rc;
 
 	if (bytes > SN_PKT_INLINE) {
-		rc = stage_take(pkt);
+		rc = pkt->op == SN_PKT_UD ? stage_take_datagram(pkt, &whole.iov_base)
+					  : stage_take_own(pkt, &whole.iov_base);
 		if (rc)
 			return rc;
-		whole.iov_base = (void *)pkt->bounce;
-		whole.iov_len = SN_STAGE_BYTES;
-		atomic_store_explicit(&sn_engine.proc->bounce[pkt->bounce_slot], pkt->bounce_ticket,
-				      memory_order_release);
+		whole.iov_len = bytes;
+		atomic_store_explicit(stage_word(pkt), pkt->bounce_ticket, memory_order_release);
 	} else {
 		pkt->n_inline = (uint32_t)bytes;
 	}
@@ -410,9 +457,7 @@ void sn_wire_release(const struct sn_pkt *pkt)
 	if (pkt->flags & SN_PKT_F_LATE)
 		return; /* its payload is the fabric's */
 	if (pkt->bounce && pkt->src_proc < SN_MAX_PROCS && pkt->bounce_slot < SN_BOUNCE_SLOTS)
-		atomic_compare_exchange_strong(
-			&sn_engine.fabric->proc[pkt->src_proc].bounce[pkt->bounce_slot], &ticket,
-			0);
+		atomic_compare_exchange_strong(stage_word(pkt), &ticket, 0);
 }
 
 /* ---- sending, at last ----------------------------------------------------------------------- */
