@@ -187,8 +187,10 @@ struct sn_pkt {
 	uint64_t raddr, length;
 	uint64_t atomic_a, atomic_b;
 	uint64_t src_gen; /* generation of the sending QP: payload may be pulled only while equal */
-	uint64_t bounce;  /* payload staged by the sender: its address there, 0 = none; of a datagram 1 */
-	uint64_t bounce_ticket; /* what bounce[bounce_slot] (datagram[...]) of its process holds while that is valid */
+	uint64_t
+		bounce; /* payload staged by the sender: its address there, 0 = none; of a datagram 1 */
+	uint64_t
+		bounce_ticket; /* what bounce[bounce_slot] (datagram[...]) of its process holds while that is valid */
 	uint32_t bounce_slot;
 	uint8_t flags; /* SN_PKT_F_* */
 	uint8_t pad[3];
