@@ -56,7 +56,7 @@ RULES = [
     {"module": "tools", "files": ["tools/*"],
      "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup_map.h",
              "shiftlib/backup_nic.h", "shiftlib/backup_pair.h", "shiftlib/run_dir.h",
-             "shiftlib/settings.h"],
+             "shiftlib/settings.h", "shiftlib/version.h"],
      "never": CORE + ["providers/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
 ]
 
