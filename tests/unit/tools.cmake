@@ -6,3 +6,6 @@ target_include_directories(json_check_test PRIVATE ${CMOCKA_INCLUDE_DIRS} ${JANS
 target_link_libraries(json_check_test PRIVATE ${CMOCKA_LIBRARIES} ${JANSSON_LIBRARIES})
 add_test(NAME unit_json_check COMMAND json_check_test)
 set_tests_properties(unit_json_check PROPERTIES TIMEOUT 60 LABELS "unit")
+add_test(NAME completion COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tests/completion.py
+	--build ${CMAKE_BINARY_DIR})
+set_tests_properties(completion PROPERTIES TIMEOUT 60 LABELS "unit")
