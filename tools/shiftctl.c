@@ -10,6 +10,7 @@ static const char help[] =
 	"usage: shiftctl run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
 	"       shiftctl doctor [OPTION]...\n"
 	"       shiftctl status [--json] [--pid PID]\n"
+	"       shiftctl events [--json] [-f|--follow] [--since TIME] [--pid PID|PROGRAM]\n"
 	"       shiftctl drain DEVICE [--pid PID] [--wait SECONDS]\n"
 	"       shiftctl undrain DEVICE [--pid PID]\n"
 	"       shiftctl --help\n"
@@ -17,6 +18,7 @@ static const char help[] =
 	"run      start COMMAND with SHIFT in place of libibverbs; its exit status is kept\n"
 	"doctor   say what would and what would not be protected here\n"
 	"status   show the NICs and queue pairs of your running programs (root: of everybody's)\n"
+	"events   show what has happened in them: switches, faults, lost protection\n"
 	"drain    move their traffic off DEVICE, in order; undrain lets it come back\n"
 	"\n"
 	"  --kv URL         where peers find each other: redis://HOST:PORT[/DB] or lmdb:/PATH;\n"
@@ -28,7 +30,9 @@ static const char help[] =
 	"  --libdir DIR     the directory of SHIFT's libibverbs.so.1\n"
 	"  --pid PID        only this process\n"
 	"  --wait SECONDS   how long drain waits for the last connection (10)\n"
-	"  --json           for programs\n"
+	"  --since TIME     events of the last 90s, 15m, 2h or 1d only\n"
+	"  -f, --follow     wait for more events, of programs to come, too\n"
+	"  --json           for programs; events: one object a line\n"
 	"\n"
 	"When something is wrong with SHIFT, run says so in one line and starts COMMAND without\n"
 	"it. doctor exits 0 when something would be protected and 1 when nothing would.\n"
@@ -64,7 +68,7 @@ int main(int argc, char **argv)
 		int (*run)(int argc, char **argv);
 	} commands[] = {
 		{ "run", cmd_run },	{ "doctor", cmd_doctor },   { "status", cmd_status },
-		{ "drain", cmd_drain }, { "undrain", cmd_undrain },
+		{ "drain", cmd_drain }, { "undrain", cmd_undrain }, { "events", cmd_events },
 	};
 
 	if (argc < 2) {
