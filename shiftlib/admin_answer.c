@@ -11,7 +11,6 @@
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
 #define STATUS_PIECE   32 /* connections of an answer written at a time */
-#define ADMIN_COMMAND  256
 #define USERS_EXAMPLES 16 /* connections that are named; the rest is counted */
 
 struct status_qp {
@@ -36,6 +35,7 @@ struct status_qp {
 };
 
 struct admin_status {
+	struct admin_rest rest; /* first */
 	uint32_t n, next;
 	struct status_qp qps[];
 };
@@ -145,23 +145,6 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 	status_fill_peer(out, qp);
 }
 
-static struct admin_status *status_take(void)
-{
-	struct admin_status *status;
-	struct sh_qp *qp;
-	uint32_t n = 0;
-
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		n++;
-	status = malloc(sizeof(*status) + n * sizeof(*status->qps));
-	if (!status)
-		return NULL;
-	status->n = status->next = 0;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		status_fill(&status->qps[status->n++], qp);
-	return status;
-}
-
 static void status_string(struct sh_json *json, const char *name, const char *value)
 {
 	sh_json_text(json, ", \"");
@@ -235,23 +218,37 @@ static void status_qp(struct sh_json *json, const struct status_qp *qp)
 	sh_json_print(json, "}");
 }
 
-bool admin_status_more(struct admin_status *rest, struct sh_json *json)
+static bool status_more(struct admin_rest *rest, struct sh_json *json)
 {
-	uint32_t end = rest->next + STATUS_PIECE;
+	struct admin_status *status = (struct admin_status *)rest;
+	uint32_t end = status->next + STATUS_PIECE;
 
-	for (; rest->next < rest->n && rest->next < end; rest->next++) {
-		sh_json_print(json, "%s\n", rest->next ? "," : "");
-		status_qp(json, &rest->qps[rest->next]);
+	for (; status->next < status->n && status->next < end; status->next++) {
+		sh_json_print(json, "%s\n", status->next ? "," : "");
+		status_qp(json, &status->qps[status->next]);
 	}
-	if (rest->next < rest->n)
+	if (status->next < status->n)
 		return true;
 	sh_json_print(json, "]}\n");
 	return false;
 }
 
-void admin_status_free(struct admin_status *rest)
+static struct admin_status *status_take(void)
 {
-	free(rest);
+	struct admin_status *status;
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		n++;
+	status = malloc(sizeof(*status) + n * sizeof(*status->qps));
+	if (!status)
+		return NULL;
+	status->rest.more = status_more;
+	status->n = status->next = 0;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		status_fill(&status->qps[status->n++], qp);
+	return status;
 }
 
 static void status_nic(struct sh_json *json, const struct sh_nic *nic)
@@ -267,8 +264,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	sh_json_print(json, "}");
 }
 
-/* As ps shows it: arguments with blanks between them. */
-static void admin_command(char out[ADMIN_COMMAND])
+void admin_command(char out[ADMIN_COMMAND])
 {
 	FILE *file = fopen("/proc/self/cmdline", "re");
 	size_t i, n = file ? fread(out, 1, ADMIN_COMMAND - 1, file) : 0;
@@ -314,22 +310,27 @@ static void status_head(struct sh_json *json)
 	sh_json_print(json, "], \"qps\": [");
 }
 
-static void answer_error(struct sh_json *json, const char *why)
+void admin_answer_begin(struct sh_json *json)
 {
 	sh_json_print(json, "{\"format\": %d, \"pid\": %d", STATUS_FORMAT, (int)getpid());
+}
+
+void admin_answer_error(struct sh_json *json, const char *why)
+{
+	admin_answer_begin(json);
 	status_string(json, "error", why);
 	sh_json_print(json, "}\n");
 }
 
-static struct admin_status *answer_status(struct sh_json *json)
+static struct admin_rest *answer_status(struct sh_json *json)
 {
 	struct admin_status *status = status_take();
 
 	if (status)
 		status_head(json);
 	else
-		answer_error(json, "out of memory");
-	return status;
+		admin_answer_error(json, "out of memory");
+	return status ? &status->rest : NULL;
 }
 
 /* ---- drain ---------------------------------------------------------------------------------- */
@@ -405,7 +406,7 @@ static void answer_users(struct sh_json *json, const struct sh_nic *nic)
 {
 	struct users users = { 0 };
 
-	sh_json_print(json, "{\"format\": %d, \"pid\": %d", STATUS_FORMAT, (int)getpid());
+	admin_answer_begin(json);
 	status_string(json, "device", nic->name);
 	sh_json_print(json, ", \"drained\": %s, \"stay\": [", admin_bool(nic->drained));
 	users_count(json, &users, nic);
@@ -448,7 +449,7 @@ static void answer_device(const struct admin_request *request, struct sh_json *j
 	struct sh_nic *nic = sh_nic_by_name(request->device);
 
 	if (!nic) {
-		answer_error(json, "no such device");
+		admin_answer_error(json, "no such device");
 		return;
 	}
 	if (request->word == ADMIN_DRAIN || request->word == ADMIN_UNDRAIN)
@@ -457,7 +458,7 @@ static void answer_device(const struct admin_request *request, struct sh_json *j
 }
 
 void admin_answer(const struct admin_request *request, struct sh_json *json,
-		  struct admin_status **rest)
+		  struct admin_rest **rest)
 {
 	switch (request->word) {
 	case ADMIN_VERSION:
@@ -471,5 +472,6 @@ void admin_answer(const struct admin_request *request, struct sh_json *json,
 	case ADMIN_DRAIN:
 	case ADMIN_UNDRAIN:
 	case ADMIN_USERS: answer_device(request, json); break;
+	case ADMIN_EVENTS: *rest = admin_answer_events(request, json); break;
 	}
 }

@@ -50,7 +50,7 @@ def against_help(program):
     text = subprocess.run([program, "--help"], text=True, capture_output=True, check=True).stdout
     commands = set(re.findall(r"^(?:usage:|      ) shiftctl ([a-z][a-z-]*)", text, re.M))
     expect([""], commands | {"--help"})
-    options = set(re.findall(r"^  (--[a-z][a-z-]*)", text, re.M))
+    options = set(re.findall(r"^  (?:-[a-z], )?(--[a-z][a-z-]*)", text, re.M))
     offered = set().union(*(offers(c, "--") for c in commands)) - {"--"}
     if not commands or options != offered:
         wrong.append(f"options of --help {sorted(options)}, of the completion {sorted(offered)}")

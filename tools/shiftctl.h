@@ -30,6 +30,7 @@ int cmd_status(int argc, char **argv);
 int cmd_drain(int argc, char **argv);
 int cmd_undrain(int argc, char **argv);
 int cmd_version(int argc, char **argv);
+int cmd_events(int argc, char **argv);
 
 /* The program's name and what it has to say, on stderr, one line. */
 void ctl_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
