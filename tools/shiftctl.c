@@ -43,14 +43,19 @@ static const char help[] =
 	"0\n"
 	"when all processes answered, and 1 when one did not or there is none.\n";
 
+static bool wants_help(const char *word)
+{
+	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "run", cmd_run },	{ "doctor", cmd_doctor },   { "status", cmd_status },
-		{ "drain", cmd_drain }, { "undrain", cmd_undrain }, { "events", cmd_events },
+		{ "run", cmd_run },	    { "doctor", cmd_doctor },	{ "status", cmd_status },
+		{ "drain", cmd_drain },	    { "undrain", cmd_undrain }, { "events", cmd_events },
 		{ "version", cmd_version },
 	};
 
@@ -58,7 +63,7 @@ int main(int argc, char **argv)
 		fputs(help, stderr);
 		return CTL_USAGE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	if (!strcmp(argv[1], "help") || wants_help(argv[1]) || wants_help(argv[2])) {
 		fputs(help, stdout);
 		return CTL_OK;
 	}

@@ -124,6 +124,11 @@ bool ctl_target(const struct sn_fabric *fabric, const char *text, struct ctl_tar
 	return false;
 }
 
+static bool wants_help(const char *word)
+{
+	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -142,7 +147,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return ctl_usage("a command is missing");
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	if (!strcmp(argv[1], "help") || wants_help(argv[1]) || wants_help(argv[2])) {
 		fputs(help, stdout);
 		return CTL_OK;
 	}

@@ -29,7 +29,12 @@ EXCEPT = [
     (r"backup_pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),
     (r"kvclient/(redis|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
     (r"shiftlib/log\.c", r"^shift: %s: ", "how each line begins"),
-    (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%lld: |connections on it|^port down$", "a report, no complaint"),
+    (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%lld: |connections on it|^port down$|^LID ",
+     "a report, no complaint"),
+    (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"
+     r"^shiftctl +%s", "a report, no complaint"),
+    (r"shiftlib/event\.c", r"^, ", "part of an event, which shiftctl events explains in its page"),
+    (r"tools/events\.c", r"^(DETECT|SWITCH) ms$|^events %lld$", "heads of columns, and the question to a process"),
     (r"tools/doctor\.c", r"^%-17s|^%s, port|^not mlx5$|^ \(rdma-core|^\\nWould be|^, if the peer|^version map$",
      "what was found, no complaint"),
     (r"tools/doctor\.c", r"Nothing would be protected|see the lines marked NO", "the last line says what to read"),
@@ -62,9 +67,10 @@ def is_sentence(string):
 
 
 def plain(text):
-    """A format, or a quotation of the page, with <> for each value."""
+    """A format, or a quotation of the page, with <> for values."""
     text = text.replace("\\n", "").replace('\\"', '"').replace("%%", "%")
-    return re.sub(r"\s+", " ", re.sub(r"<[^<>]*>", "<>", VALUE.sub("<>", text))).strip()
+    text = re.sub(r"(?:<[^<>]*>)+", "<>", VALUE.sub("<>", text))
+    return re.sub(r"\s+", " ", text).strip()
 
 
 def said(root):

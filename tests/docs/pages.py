@@ -7,6 +7,7 @@ print). HTML comments before it, which no reader sees, say more:
     <!-- not run: REASON -->    it needs hardware, a server, minutes; its syntax is checked all the same
     <!-- before: COMMAND -->    what the page takes for granted: a server that runs
     <!-- wait: COMMAND -->      what a reader would wait for before he goes on; tried until it succeeds
+    <!-- numbers vary -->       a number that is shown stands for any other one
 """
 import glob
 import os
@@ -14,7 +15,7 @@ import re
 
 RUNNABLE = ("sh", "console")
 FENCE = re.compile(r"^( *)(```+)\s*(\S*)")
-COMMENT = re.compile(r"<!--\s*(not run|before|wait):\s*(.*?)\s*-->", re.S)
+COMMENT = re.compile(r"<!--\s*(not run|before|wait|numbers vary):?\s*(.*?)\s*-->", re.S)
 
 
 class Block:
@@ -27,6 +28,7 @@ class Block:
         self.lines = []
         self.not_run = None
         self.first = []     # lines of shell that come before its commands
+        self.numbers_vary = False
 
     @property
     def where(self):
@@ -90,6 +92,8 @@ def blocks(root, page):
                     block.first.append(f"until {text}; do sleep 0.05; done")
                 elif kind == "before":
                     block.first.append(text)
+                elif kind == "numbers vary":
+                    block.numbers_vary = True
                 else:
                     block.not_run = " ".join(text.split())
         elif block is not None and line.strip() == fence[1]:

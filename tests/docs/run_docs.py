@@ -86,7 +86,7 @@ class Reader:
                                  f"{strict}. {self.steps}/{n}.sh > {self.steps}/{n}.out 2>&1\n"
                                  f"echo $? > {self.steps}/{n}.rc\nset +e\n")
                     n += 1
-            driver.write("kill $(jobs -p); wait\n")
+            driver.write("kill $(jobs -p) 2> /dev/null; wait\n")
 
     def run(self, blocks):
         """Runs them to the end, or until one hangs; what is left over is ended by its group."""
@@ -133,7 +133,7 @@ class Reader:
                 if rc != "0":
                     what = f"status {rc}" if rc else "was not ended"
                     wrong.append(f"{first}: {what}; it printed:\n{out[-3000:]}")
-                elif shown and not matches(shown, out):
+                elif shown and not matches(shown, out, block.numbers_vary):
                     wrong.append(f"{first}: the page shows\n" + "\n".join(shown) +
                                  f"\nand it printed\n{out[-3000:]}")
                 n += 1
@@ -143,14 +143,22 @@ class Reader:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def pattern(line):
+def word_pattern(word, numbers_vary):
+    """A number is of decimal digits, or of hexadecimal ones with a decimal one among them."""
+    if not numbers_vary:
+        return re.escape(word)
+    parts = re.split(r"(0x[0-9a-f]+|\b[0-9a-f]*\d[0-9a-f]*(?:[.:]\d+)*\b)", word)
+    return "".join(r"[0-9a-fx.:]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+
+
+def pattern(line, numbers_vary=False):
     """As a regular expression: "..." stands for anything, blanks for any number of blanks."""
-    parts = [r"\s+".join(re.escape(word) for word in part.split(" ") if word)
+    parts = [r"\s+".join(word_pattern(word, numbers_vary) for word in part.split(" ") if word)
              for part in line.strip().split("...")]
     return r"\s*" + r".*?".join(r"\s*" + p + r"\s*" if p else "" for p in parts)
 
 
-def matches(shown, out):
+def matches(shown, out, numbers_vary=False):
     """Do the shown lines come in this order? A line "..." stands for any lines, or none."""
     wanted, lines = [s for s in shown if s.strip()], [line for line in out.split("\n") if line.strip()]
     at, loose = 0, False
@@ -158,17 +166,17 @@ def matches(shown, out):
         if want.strip() == "...":
             loose = True
             continue
-        while at < len(lines) and loose and not re.fullmatch(pattern(want), lines[at]):
+        while at < len(lines) and loose and not re.fullmatch(pattern(want, numbers_vary), lines[at]):
             at += 1
-        if at == len(lines) or not re.fullmatch(pattern(want), lines[at]):
+        if at == len(lines) or not re.fullmatch(pattern(want, numbers_vary), lines[at]):
             return False
         at, loose = at + 1, False
     return loose or at == len(lines)
 
 
 def self_test():
-    def must(shown, out, ok):
-        if matches(shown, out) != ok:
+    def must(shown, out, ok, numbers_vary=False):
+        if matches(shown, out, numbers_vary) != ok:
             raise Failed(f"matching of {shown} to {out!r} is not {ok}")
     must(["a ... b"], "a x y b\n", True)
     must(["a ... b"], "a x y c\n", False)
@@ -177,6 +185,11 @@ def self_test():
     must(["a"], "a\nb\n", False)
     must(["a", "..."], "a\nb\n", True)
     must(["QP  0x... protected"], "  QP   0x12 protected", True)
+    must(["12 moved in 1.5 ms"], "7 moved in 11.25 ms", True, True)
+    must(["12 moved in 1.5 ms"], "7 moved in 11.25 ms", False)
+    must(["12 moved from mlx5_0, 0x40"], "7 moved from mlx5_1, 0x40", False, True)
+    must(["id ab12cd34"], "id 0011ffee", True, True)
+    must(["added face"], "added fade", False, True)
 
 
 def syntax(block):
@@ -186,11 +199,17 @@ def syntax(block):
 
 
 def helps(build):
+    """What --help of each tool says; each of its commands must say the same."""
     found = {}
     for tool in TOOLS:
         path = os.path.join(build, "out", "bin", tool)
         done = subprocess.run([path, "--help"], capture_output=True, text=True, check=True)
         found[tool] = done.stdout
+        names = set(re.findall(rf"^(?:usage: |\s+){tool} ([a-z]+)|^  ([a-z][a-z-]+)(?: |$)", done.stdout, re.M))
+        for command in {first or second for first, second in names}:
+            again = subprocess.run([path, command, "--help"], capture_output=True, text=True, check=False)
+            if again.returncode or again.stdout != done.stdout:
+                raise Failed(f"{tool} {command} --help does not help: {again.stderr}")
     return found
 
 
