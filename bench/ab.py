@@ -50,6 +50,7 @@ def table_value(text, column):
 
 
 def once(lab, argv, column, shift):
+    """The number that one run of perftest gives."""
     argv = argv + ["-d", "mlx5_0", "-x", "0", "-F", "-p", str(free_port())]
     argv += ["--report_gbits"] if "_bw" in argv[0] else []
     server, client = lab.pair(argv, argv + ["127.0.0.1"], shift=shift, timeout=120)
@@ -76,16 +77,15 @@ def measure(lab, rounds, name, argv, column, unit, more_is_better):
     return judge(name, unit, more_is_better, stock, shift)
 
 
-def idle_start(lab, n, shift):
+def idle_start(lab, n, how):
     """Two processes with n connected queue pairs that carry nothing; with SHIFT all of them protected."""
     port = free_port()
-    how = Shift(log="info") if shift else None
     ends = [lab.start(host, [os.path.join(lab.out, "bin", "idle"), side, "--port", port, "--rest", n],
                       shift=how, stdin=True)
             for host, side in (("h0", "--server"), ("h1", "--client"))]
     for p in ends:
         wait_for(f"rest of {p.name}", lambda p=p: "RESTING" in p.out() or not p.running(), 120)
-        wait_for(f"protection in {p.name}", lambda p=p: not shift or lab.protected(p) >= n or
+        wait_for(f"protection in {p.name}", lambda p=p: not how or lab.protected(p) >= n or
                  not p.running(), 120, 0.2)
         if not p.running():
             raise RuntimeError(f"{p.name} ended\n{p.tail()}")
@@ -106,7 +106,7 @@ def measure_beside_idle(build, rounds, idle, measures):
     for block in range((rounds + BLOCK - 1) // BLOCK):
         for kind in (0, 1) if block % 2 == 0 else (1, 0):
             with Lab(build) as lab:
-                ends = idle_start(lab, idle, kind)
+                ends = idle_start(lab, idle, Shift(log="info") if kind else None)
                 for _ in range(min(BLOCK, rounds - block * BLOCK)):
                     for m, both in zip(measures, values):
                         both[kind].append(once(lab, m[1], m[2], Shift() if kind else None))

@@ -182,6 +182,7 @@ void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
 		return;
 	qp->level = level;
 	qp->why = why;
+	sh_incident_level(qp);
 	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
 		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,
 		       qp->active->nic->name, qp->standby->nic->name);
@@ -307,6 +308,7 @@ static void conn_guard(struct sh_qp *qp, bool on)
 
 static void conn_withhold(struct sh_qp *qp, enum sc_reason reason)
 {
+	sh_incident_moves(qp);
 	if (!qp->move || qp->move->settled_ns || qp->move->ended)
 		qp->move = sh_move_begin(qp, reason);
 	shift_provider_mlx5.qp_withhold(qp->sp);
@@ -513,6 +515,7 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->n_paths = 0;
 		qp->up = qp->steady = qp->drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
+		memset(&qp->incident, 0, sizeof(qp->incident));
 		qp->move = NULL;
 		atomic_store(&qp->progress_epoch, 0);
 		sc_init(&qp->core, &config);
@@ -531,6 +534,7 @@ void sh_conn_close(struct sh_qp *qp)
 	if (!qp->conn_id)
 		return;
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
+	sh_incident_left(qp);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
 	conn_count_guarded(qp, false);

@@ -24,6 +24,7 @@
 #include "shiftlib/config.h"
 #include "shiftlib/control.h"
 #include "shiftlib/core.h"
+#include "shiftlib/event.h"
 #include "shiftlib/keymap.h"
 #include "shiftlib/list.h"
 #include "shiftlib/log.h"
@@ -105,9 +106,10 @@ struct sh_nic {
 	bool asked;	   /* a job that opens it or asks its port is under way */
 	bool ask_again;	   /* the port changed meanwhile */
 	struct sh_hang hang;
-	_Atomic uint64_t errand_ns; /* that the last one took: see errand.c; 0: none yet */
-	uint64_t look_at;	    /* dead or sick: when to try again; 0: it is not */
-	struct {		    /* by connections, since it was drained */
+	enum sh_event_cause dead_by; /* fatal: of what */
+	_Atomic uint64_t errand_ns;  /* that the last one took: see errand.c; 0: none yet */
+	uint64_t look_at;	     /* dead or sick: when to try again; 0: it is not */
+	struct {		     /* by connections, since it was drained */
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
@@ -506,7 +508,8 @@ struct sh_qp {
 		uint64_t resubmitted, settled;
 	} totals;
 	uint64_t settled_before; /* the last time that retries were not answered */
-	struct sh_move *move;	 /* figures of the move under way or of the last one */
+	struct sh_qp_incident incident;
+	struct sh_move *move; /* figures of the move under way or of the last one */
 };
 
 /* Figures of one move, kept for status and SHIFT_STATS. */

@@ -55,8 +55,8 @@ RULES = [
      "never": ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES},
     {"module": "tools", "files": ["tools/*"],
      "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup_map.h",
-             "shiftlib/backup_nic.h", "shiftlib/backup_pair.h", "shiftlib/run_dir.h",
-             "shiftlib/settings.h"],
+             "shiftlib/backup_nic.h", "shiftlib/backup_pair.h", "shiftlib/date.h",
+             "shiftlib/run_dir.h", "shiftlib/settings.h", "shiftlib/version.h"],
      "never": CORE + ["providers/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
 ]
 

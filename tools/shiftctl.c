@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* shiftctl: start programs under SHIFT, see and steer those that run, and say what SHIFT would do. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,18 +36,28 @@ static const struct command commands[] = {
 	  HELP_KV HELP_BACKUP HELP_LIBDIR
 	  "\n"
 	  "It exits 0 when something would be protected and 1 when nothing would.\n" },
-	{ "status", cmd_status, "status [--json] [--pid PID]",
+	{ "status", cmd_status, "status [--json] [--pid PID] [--watch] [--interval SECONDS]",
 	  "show the NICs and queue pairs of your running programs (root: of everybody's)",
 	  HELP_PID
 	  "  --json           for programs\n"
+	  "  --watch          again and again; on a terminal a screen that q or control-C ends\n"
+	  "  --interval SECONDS  between two looks of --watch (1)\n"
 	  "\n"
 	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
+	{ "events", cmd_events, "events [--json] [-f|--follow] [--since TIME] [--pid PID|PROGRAM]",
+	  "show what has happened in them: switches, faults, lost protection",
+	  HELP_PID "  --since TIME     events of the last 90s, 15m, 2h or 1d only\n"
+		   "  -f, --follow     wait for more events, of programs to come, too\n"
+		   "  --json           for programs: one object a line\n" },
 	{ "drain", cmd_drain, "drain DEVICE [--pid PID] [--wait SECONDS]",
 	  "move their traffic off DEVICE, in order",
 	  HELP_PID "  --wait SECONDS   how long it waits for the last connection (10)\n"
 		   "\n"
 		   "It exits 0 when nothing uses DEVICE any more and 1 when something does.\n" },
 	{ "undrain", cmd_undrain, "undrain DEVICE [--pid PID]", "let it come back", HELP_PID },
+	{ "version", cmd_version, "version [--libdir DIR]",
+	  "of shiftctl, of the library that programs would get, and of what is underneath",
+	  HELP_LIBDIR },
 	{ .name = NULL },
 };
 
@@ -71,27 +80,6 @@ static void help_of(const struct command *c)
 static bool is_help(const char *word)
 {
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
-}
-
-void ctl_say(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("shiftctl: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
-
-int ctl_err(char err[CTL_ERR_MAX], int rc, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(err, CTL_ERR_MAX, fmt, ap);
-	va_end(ap);
-	return rc;
 }
 
 int main(int argc, char **argv)
