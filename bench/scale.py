@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """How long it takes until all queue pairs of a pair of processes flow again when their NIC dies. Each has a
-WRITE outstanding when the port goes down (the NIC was paused before, so that none of them completes); the
-time runs from the first thing that SHIFT noticed to the last completion over the other NIC. "bound" counts
-from before simnicctl was started to break it. Counts the messages about moves, and the datagrams that
+WRITE outstanding when the port goes down (before that, all that the NIC sent was lost already); the time runs
+from the first thing that SHIFT noticed to the last completion over the other NIC. "bound" counts from before
+simnicctl was started to break it. Counts the messages about moves, and the datagrams that
 carried them. With commands that take no time, and with commands of 100 us that a NIC serves one after the
 other, as hardware does. Medians; writes out/scale.json.
 
@@ -46,7 +46,7 @@ def started(lab, qps, lazy):
 
 def broken(lab, client):
     """Its NIC dies with a WRITE under way on each queue pair; when that was done, as ns."""
-    lab.fault("pause", "h1/mlx5_0")
+    lab.fault("lose-tx", "h1/mlx5_0")
     client.say("post")
     wait_for("posts of the client", lambda: "POSTED" in client.out() or not client.running(),
              PATIENCE_S)
