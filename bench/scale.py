@@ -19,7 +19,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
+sys.path.insert(0, HERE)
 from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
+from results import save  # noqa: E402
 
 PATIENCE_S = 300
 CALM_S = 0.5            # all memory keys are told by then
@@ -135,9 +137,7 @@ def main():
     args = p.parse_args()
     rows = [row for cost in args.costs.split(",") for lazy in ([False, True] if args.lazy else [False])
             for qps in args.qps.split(",") for row in series(args, int(qps), float(cost), lazy)]
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "scale.json"), "w") as f:
-        json.dump({"runs": args.runs, "rows": rows}, f, indent=1)
+    save(args.out, "scale.json", {"runs": args.runs, "rows": rows})
     return 0
 
 
