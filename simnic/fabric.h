@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define SN_MAGIC	0x53494d4e49433031ULL
-#define SN_VERSION	5
+#define SN_VERSION	6
 #define SN_MAX_HOSTS	8
 #define SN_MAX_NICS	8
 #define SN_MAX_PROCS	64
@@ -140,6 +140,7 @@ struct sn_nic {
 	_Atomic uint32_t max_qp_wr, max_sge; /* of a QP's ring, and of a request in it */
 	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
 	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */
+	_Atomic uint64_t cmd_free_ns;	     /* when the last command in line is done */
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 
