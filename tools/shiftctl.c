@@ -12,12 +12,14 @@ static const char help[] =
 	"       shiftctl status [--json] [--pid PID]\n"
 	"       shiftctl drain DEVICE [--pid PID] [--wait SECONDS]\n"
 	"       shiftctl undrain DEVICE [--pid PID]\n"
+	"       shiftctl probe-hw [--listen | HOST] [-d DEVICE] ...\n"
 	"       shiftctl --help\n"
 	"\n"
 	"run      start COMMAND with SHIFT in place of libibverbs; its exit status is kept\n"
 	"doctor   say what would and what would not be protected here\n"
 	"status   show the NICs and queue pairs of your running programs (root: of everybody's)\n"
 	"drain    move their traffic off DEVICE, in order; undrain lets it come back\n"
+	"probe-hw try what SHIFT assumes about NICs, on one host or two; see probe-hw --help\n"
 	"\n"
 	"  --kv URL         where peers find each other: redis://HOST:PORT[/DB] or lmdb:/PATH;\n"
 	"                   default: SHIFT_KV, or else a file of this user on this machine\n"
@@ -64,7 +66,7 @@ int main(int argc, char **argv)
 		int (*run)(int argc, char **argv);
 	} commands[] = {
 		{ "run", cmd_run },	{ "doctor", cmd_doctor },   { "status", cmd_status },
-		{ "drain", cmd_drain }, { "undrain", cmd_undrain },
+		{ "drain", cmd_drain }, { "undrain", cmd_undrain }, { "probe-hw", cmd_probe_hw },
 	};
 
 	if (argc < 2) {

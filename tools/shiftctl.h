@@ -28,6 +28,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_drain(int argc, char **argv);
 int cmd_undrain(int argc, char **argv);
+int cmd_probe_hw(int argc, char **argv);
 
 /* "shiftctl: ..." on stderr, one line. */
 void ctl_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
