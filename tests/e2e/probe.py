@@ -246,6 +246,49 @@ def peer_dies(lab):
     require(last["verdict"] == "cannot tell" and "peer is gone" in last["reason"], f"{last}")
 
 
+# What a NIC may have, and the check that must notice.
+QUIRKS = {
+    "nop-early": "nop-order",
+    "fence-ignored": "fence",
+    "wrong-index": "cqe-order",
+    "runs-ahead": "withheld",
+    "blueflame-torn": "blueflame",
+    "compressed": "cqe-format",
+    "scatter-silent": "scatter",
+    "atomics-swapped": "atomics",
+    "unsignaled-unflushed": "flush-sends",
+    "receives-unflushed": "flush-recvs",
+    "late-unflushed": "flush-late",
+    "error-names-last": "error-index",
+    "gives-up-early": "retry-time",
+    "late-writes-land": "late-write",
+    "reset-completes": "reset-reuse",
+    "no-last-wqe": "srq-last",
+    "qpn-again": "qpn-reuse",
+    "no-port-event": "port-event",
+    "loopback-inside": "loopback-down",
+    "ud-dies": "ud-survives",
+}
+
+
+def quirks(lab):
+    """A NIC that differs is found out, by the check for it."""
+    for quirk, check in QUIRKS.items():
+        for nic in ("h0/mlx5_0", "h1/mlx5_0"):
+            lab.ctl("quirk", nic, "none")
+            lab.ctl("quirk", nic, quirk)
+        args = link_commands(lab, "h1/mlx5_0") if check in LINK else []
+        checks = validate(probe(lab, "--check", check, *args, status=1))
+        require(checks[check]["verdict"] == "fails", f"{quirk}: {checks[check]}")
+        print(f"     {quirk}: {checks[check]['reason']}")
+
+
+def slow_commands(lab):
+    lab.ctl("cost", "h1/mlx5_0", 60000)
+    checks = validate(probe(lab, "--check", "cmd-cost", status=1))
+    expect(checks, cmd_cost="fails")
+
+
 CASES = {
     "ethernet": (ethernet, {}),
     "infiniband": (infiniband, {"link": "ib"}),
@@ -254,6 +297,8 @@ CASES = {
     "posted": (posted, {}),
     "loopback_lost": (loopback_lost, {}),
     "no_interface": (no_interface, {}),
+    "quirks": (quirks, {}),
+    "slow_commands": (slow_commands, {}),
     "differ": (differ, {}),
     "with_shift": (with_shift, {}),
     "mistakes": (mistakes, {}),

@@ -93,12 +93,12 @@ static json_t *op_destroy(struct agent *a, const json_t *q)
 	return done();
 }
 
-/* With "len": what was in memory when the command came back. */
+/* With "len": when the command has come back, nothing lands any more where the pattern is put. */
 static json_t *op_stop(struct agent *a, const json_t *q)
 {
 	const char *how = json_string_value(json_object_get(q, "how"));
 	struct pr_end *end = end_of(a, q, true);
-	const uint8_t *at = range_of(a, q);
+	uint8_t *at = range_of(a, q);
 
 	if (!end || !at || !how)
 		return no();
@@ -106,7 +106,8 @@ static json_t *op_stop(struct agent *a, const json_t *q)
 		pr_end_free(end);
 	else if (pr_end_state(end, !strcmp(how, "err") ? IBV_QPS_ERR : IBV_QPS_RESET))
 		return no();
-	return json_pack("{s:I}", "hash", (json_int_t)pr_hash(at, (uint32_t)pr_int(q, "len")));
+	pr_pattern_fill(at, (uint32_t)pr_int(q, "len"), (uint32_t)pr_int(q, "seed"));
+	return done();
 }
 
 static json_t *op_recv(struct agent *a, const json_t *q)
@@ -132,12 +133,12 @@ static json_t *completion_pack(const struct pr_done *d)
 static json_t *op_poll(struct agent *a, const json_t *q)
 {
 	struct pr_end *end = end_of(a, q, true);
-	long long n = pr_int(q, "n");
+	long long n = pr_int(q, "n"), ms = pr_int(q, "ms");
 	json_t *list = json_array();
 	struct pr_done d;
 
 	for (long long i = 0; end && i < n && i < AGENT_POLL_MAX; i++) {
-		if (!pr_wait(end, &d, PR_LONG_MS))
+		if (!pr_wait(end, &d, ms > 0 && ms < PR_LONG_MS ? (unsigned)ms : PR_LONG_MS))
 			break;
 		json_array_append_new(list, completion_pack(&d));
 	}
@@ -183,15 +184,6 @@ static json_t *op_has(struct agent *a, const json_t *q)
 	return json_pack(
 		"{s:b}", "has",
 		pr_pattern_is(at, (uint32_t)pr_int(q, "len"), (uint32_t)pr_int(q, "seed")));
-}
-
-static json_t *op_hash(struct agent *a, const json_t *q)
-{
-	const uint8_t *at = range_of(a, q);
-
-	if (!at)
-		return no();
-	return json_pack("{s:I}", "hash", (json_int_t)pr_hash(at, (uint32_t)pr_int(q, "len")));
 }
 
 /* A word of 8 bytes; with "value": it is set first. */
@@ -294,11 +286,11 @@ static json_t *answer(struct agent *a, const json_t *question)
 		const char *name;
 		json_t *(*run)(struct agent *a, const json_t *question);
 	} ops[] = {
-		{ "describe", op_describe }, { "make", op_make },	  { "connect", op_connect },
-		{ "destroy", op_destroy },   { "stop", op_stop },	  { "recv", op_recv },
-		{ "poll", op_poll },	     { "fill", op_fill },	  { "has", op_has },
-		{ "hash", op_hash },	     { "word", op_word },	  { "scatter", op_scatter },
-		{ "expect", op_expect },     { "last-wqe", op_last_wqe },
+		{ "describe", op_describe }, { "make", op_make },	{ "connect", op_connect },
+		{ "destroy", op_destroy },   { "stop", op_stop },	{ "recv", op_recv },
+		{ "poll", op_poll },	     { "fill", op_fill },	{ "has", op_has },
+		{ "word", op_word },	     { "scatter", op_scatter }, { "expect", op_expect },
+		{ "last-wqe", op_last_wqe },
 	};
 	const char *op = json_string_value(json_object_get(question, "op"));
 	json_t *said;

@@ -263,9 +263,10 @@ int pr_await_good(struct pr_end *end, uint16_t index)
 	return 0;
 }
 
-int pr_peer_poll(struct probe *p, unsigned slot, unsigned n, json_t **list)
+int pr_peer_poll(struct probe *p, unsigned slot, unsigned n, unsigned ms, json_t **list)
 {
-	json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i}", "op", "poll", "slot", slot, "n", n);
+	json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i, s:i}", "op", "poll", "slot", slot, "n",
+				n, "ms", ms);
 
 	*list = json_incref(json_object_get(answer, "list"));
 	json_decref(answer);

@@ -6,7 +6,7 @@
 #include "tools/probe/probe.h"
 
 #define QUIET_MS 20u
-#define FLUSH_MS 3000u
+#define FLUSH_MS 2000u
 #define GOOD	 4u /* WRITEs that are acknowledged before */
 
 static int peer_stop(struct probe *p, unsigned slot, const char *how)
@@ -177,7 +177,7 @@ static enum pr_verdict flush_recvs_run(struct probe *p, struct pr_pair *pair, st
 	index = pr_post(&pair->mine, &send);
 	if (pr_await_good(&pair->mine, index) || peer_stop(p, 0, "err"))
 		return PR_CANNOT_TELL;
-	if (!pr_peer_poll(p, 0, 8, &list))
+	if (!pr_peer_poll(p, 0, 8, FLUSH_MS, &list))
 		verdict = flushed_receives(r, list, 3);
 	else if (list)
 		verdict = pr_fails(r, "%s", pr_why());
@@ -352,7 +352,9 @@ enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r)
 #define LATE_WRITE  (32u << 10)
 #define LATE_KINDS  16u /* of contents */
 #define LATE_AHEAD  64u
+#define LATE_LEAST  128u  /* some of which come when the queue pair has ended */
 #define LATE_MS	    1500u /* packets are dead by then */
+#define LATE_SEED   1000u /* of what the peer puts there when the command has come back */
 
 /* Behind what other WRITEs of these checks touch. */
 static uint32_t late_offset(unsigned round)
@@ -360,19 +362,14 @@ static uint32_t late_offset(unsigned round)
 	return (round + 1) * LATE_BYTES;
 }
 
-struct late {
-	uint64_t hash[LATE_ROUNDS];
-	unsigned cut; /* rounds in which WRITEs were under way */
-};
-
-/* Fills the line with WRITEs until the peer has answered. True: some did not end well. */
+/* Fills the line with WRITEs until the peer has answered, and longer. True: some did not end well. */
 static bool late_stream(struct probe *p, struct pr_pair *pair, uint32_t roff)
 {
 	uint64_t end_ns = pr_now_ns() + PR_LONG_MS * 1000000ull;
 	unsigned posted = 0, reaped = 0;
 	struct pr_done d;
 
-	while (pr_now_ns() < end_ns && !pr_answer_waits(&p->peer)) {
+	while (pr_now_ns() < end_ns && (posted < LATE_LEAST || !pr_answer_waits(&p->peer))) {
 		struct pr_wr write = pr_request(pair, MLX5_OPCODE_RDMA_WRITE,
 						PR_OUT + posted % LATE_KINDS * LATE_WRITE,
 						roff + (posted & 1) * LATE_WRITE, LATE_WRITE);
@@ -393,24 +390,26 @@ static bool late_stream(struct probe *p, struct pr_pair *pair, uint32_t roff)
 	return false;
 }
 
-static int late_stop(struct probe *p, struct pr_pair *pair, struct late *late, unsigned round)
+/* 1: WRITEs were under way; 0; -1. */
+static int late_stop(struct probe *p, struct pr_pair *pair, unsigned round)
 {
 	static const char *const hows[] = { "err", "reset", "destroy" };
 	json_t *answer;
+	bool cut;
 
 	if (acknowledged(pair) ||
 	    pr_send(&p->peer,
-		    json_pack("{s:s, s:i, s:s, s:i, s:i}", "op", "stop", "slot", pair->slot, "how",
-			      hows[round % 3], "off", late_offset(round), "len", LATE_BYTES)))
+		    json_pack("{s:s, s:i, s:s, s:i, s:i, s:i}", "op", "stop", "slot", pair->slot,
+			      "how", hows[round % 3], "off", late_offset(round), "len", LATE_BYTES,
+			      "seed", LATE_SEED + round)))
 		return -1;
-	late->cut += late_stream(p, pair, late_offset(round));
+	cut = late_stream(p, pair, late_offset(round));
 	answer = pr_receive(&p->peer);
-	late->hash[round] = (uint64_t)pr_int(answer, "hash");
 	json_decref(answer);
-	return answer ? 0 : -1;
+	return answer ? cut : -1;
 }
 
-static int late_round(struct probe *p, struct late *late, unsigned round)
+static int late_round(struct probe *p, unsigned round)
 {
 	const struct pr_end_options quick = { .timeout = 14, .retry = 1 };
 	struct pr_pair pair;
@@ -418,48 +417,47 @@ static int late_round(struct probe *p, struct late *late, unsigned round)
 
 	if (pr_pair_open(p, &pair, round % PR_SLOTS, false, &quick))
 		return -1;
-	rc = late_stop(p, &pair, late, round);
+	rc = late_stop(p, &pair, round);
 	pr_pair_close(p, &pair);
 	return rc;
 }
 
-/* Rounds whose memory is not what it was when the command came back; -1. */
-static int late_changes(struct probe *p, const struct late *late)
+/* Rounds in which something landed since; -1. */
+static int late_changes(struct probe *p)
 {
-	int changed = 0;
+	int changed = 0, has;
 
 	for (unsigned i = 0; i < LATE_ROUNDS; i++) {
-		json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i}", "op", "hash", "off",
-					late_offset(i), "len", LATE_BYTES);
-
-		changed += (uint64_t)pr_int(answer, "hash") != late->hash[i];
-		json_decref(answer);
-		if (!answer)
+		has = pr_peer_has(p, late_offset(i), LATE_BYTES, LATE_SEED + i);
+		if (has < 0)
 			return -1;
+		changed += !has;
 	}
 	return changed;
 }
 
 enum pr_verdict check_late_write(struct probe *p, struct pr_result *r)
 {
-	struct late late = { .cut = 0 };
-	int changed;
+	int changed, cut = 0, rc;
 
 	for (unsigned i = 0; i < LATE_KINDS; i++)
 		pr_pattern_fill(p->dev.mem + PR_OUT + i * LATE_WRITE, LATE_WRITE, i + 1);
-	for (unsigned i = 0; i < LATE_ROUNDS; i++)
-		if (late_round(p, &late, i))
+	for (unsigned i = 0; i < LATE_ROUNDS; i++) {
+		rc = late_round(p, i);
+		if (rc < 0)
 			return PR_CANNOT_TELL;
+		cut += rc;
+	}
 	pr_nap_us(LATE_MS * 1000);
-	changed = late_changes(p, &late);
+	changed = late_changes(p);
 	pr_note(r, "rounds", LATE_ROUNDS);
-	pr_note(r, "under_way", late.cut);
+	pr_note(r, "under_way", cut);
 	pr_note(r, "changed", changed);
 	if (changed > 0)
 		return pr_fails(r,
 				"memory changed in %d of %u rounds after the command had come back",
 				changed, LATE_ROUNDS);
-	if (!changed && !late.cut)
+	if (!changed && !cut)
 		return pr_cannot_tell(r, "nothing was under way in any round");
 	return changed < 0 ? PR_CANNOT_TELL : PR_HOLDS;
 }

@@ -8,7 +8,7 @@
 #include "tools/probe/probe.h"
 
 #define HAND_S	 120u
-#define EVENT_MS 10000u
+#define EVENT_MS 4000u
 #define UD_BYTES 64u
 #define UD_TRIES 50u
 /* ---- the link -------------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static enum pr_verdict srq_last_run(struct probe *p, struct pr_pair pairs[2], st
 		return pr_fails(r, "at the event %d of 3 completions were there", good);
 	rc = sends_await(&pairs[1], 5);
 	if (!rc)
-		rc = pr_peer_poll(p, 3, 5, &list);
+		rc = pr_peer_poll(p, 3, 5, 0, &list);
 	else
 		list = NULL;
 	json_decref(list);
@@ -152,9 +152,8 @@ enum pr_verdict check_qpn_reuse(struct probe *p, struct pr_result *r)
 	near = nearest(qpn, NUMBERS);
 	pr_note(r, "made", NUMBERS);
 	pr_note(r, "back_after", near);
-	return near && near < NEAR
-		       ? pr_fails(r, "a number came back with the %uth queue pair after it", near)
-		       : PR_HOLDS;
+	return near && near < NEAR ? pr_fails(r, "a number came back after %u queue pairs", near)
+				   : PR_HOLDS;
 }
 
 /* ---- cmd-cost -------------------------------------------------------------------------------- */

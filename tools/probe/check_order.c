@@ -38,7 +38,7 @@ static int nop_behind_send(struct probe *p, struct pr_pair *pair)
 		    "len", 64) ||
 	    pr_await_good(&pair->mine, index))
 		return -1;
-	rc = pr_peer_poll(p, pair->slot, 1, &list);
+	rc = pr_peer_poll(p, pair->slot, 1, 0, &list);
 	json_decref(list);
 	return rc ? rc : early;
 }
@@ -169,7 +169,7 @@ static enum pr_verdict cqe_order_run(struct probe *p, struct pr_pair *pair, stru
 	for (uint16_t i = 0; i < ORDERED; i++)
 		if (pr_await_good(&pair->mine, i))
 			return p->peer.gone ? PR_CANNOT_TELL : pr_fails(r, "%s", pr_why());
-	if (pr_peer_poll(p, 0, ORDERED / 3, &list)) {
+	if (pr_peer_poll(p, 0, ORDERED / 3, 0, &list)) {
 		json_decref(list);
 		return PR_CANNOT_TELL;
 	}

@@ -185,7 +185,7 @@ static int burst_run(struct probe *p, struct pr_pair *pair, unsigned burst)
 	pr_publish(&pair->mine, false);
 	if (pr_await_good(&pair->mine, last))
 		return -1;
-	rc = pr_peer_poll(p, 0, BURST, &list);
+	rc = pr_peer_poll(p, 0, BURST, 0, &list);
 	if (!rc && burst_check(list, burst))
 		rc = 1;
 	json_decref(list);

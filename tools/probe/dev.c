@@ -71,17 +71,6 @@ bool pr_pattern_is(const uint8_t *at, uint32_t len, uint32_t seed)
 	return true;
 }
 
-/* FNV-1a */
-uint64_t pr_hash(const uint8_t *at, uint32_t len)
-{
-	const volatile uint8_t *seen = at;
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (uint32_t i = 0; i < len; i++)
-		hash = (hash ^ seen[i]) * 0x100000001b3u;
-	return hash;
-}
-
 /* ---- finding and opening --------------------------------------------------------------------- */
 
 static int no_such_device(struct ibv_device **list, const char *name)

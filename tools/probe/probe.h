@@ -62,7 +62,6 @@ json_t *pr_dev_describe(const struct pr_dev *dev);
 /* Bytes that no other seed has at the same place. */
 void pr_pattern_fill(uint8_t *at, uint32_t len, uint32_t seed);
 bool pr_pattern_is(const uint8_t *at, uint32_t len, uint32_t seed);
-uint64_t pr_hash(const uint8_t *at, uint32_t len);
 
 /* ---- end.c: a queue pair, with its completion queue -------------------------------------------- */
 
@@ -233,7 +232,8 @@ struct pr_wr pr_request(const struct pr_pair *pair, uint8_t opcode, uint32_t off
 			uint32_t len);
 /* The completion of the request at @index must be next. */
 int pr_await_good(struct pr_end *end, uint16_t index);
-int pr_peer_poll(struct probe *p, unsigned slot, unsigned n, json_t **list);
+/* @ms: how long for each; 0: PR_LONG_MS. -1: not all came; @list has those that did, or is NULL. */
+int pr_peer_poll(struct probe *p, unsigned slot, unsigned n, unsigned ms, json_t **list);
 /* Is the peer's memory at @off of this pattern? 1, 0, or -1. */
 int pr_peer_has(struct probe *p, uint32_t off, uint32_t len, uint32_t seed);
 

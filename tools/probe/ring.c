@@ -58,15 +58,28 @@ static uint8_t *lay_data(const struct pr_end *end, uint8_t *at, const struct pr_
 	return at + sizeof(struct mlx5_wqe_data_seg);
 }
 
+/* The half that says whose request it is comes last: who reads ahead finds all of it, or nothing. */
+static void lay_ctrl(struct mlx5_wqe_ctrl_seg *at, const struct mlx5_wqe_ctrl_seg *ctrl)
+{
+	uint64_t half[2];
+
+	memcpy(half, ctrl, sizeof(half));
+	((volatile uint64_t *)at)[1] = half[1];
+	device_barrier();
+	((volatile uint64_t *)at)[0] = half[0];
+}
+
 uint16_t pr_lay(struct pr_end *end, const struct pr_wr *wr)
 {
 	uint8_t *slot = slot_of(end, end->post), *at = slot + sizeof(struct mlx5_wqe_ctrl_seg);
 	uint8_t flags = (wr->signaled ? MLX5_WQE_CTRL_CQ_UPDATE : 0) |
 			(wr->fenced ? MLX5_WQE_CTRL_FENCE : 0);
+	struct mlx5_wqe_ctrl_seg ctrl;
 
 	at = lay_data(end, lay_remote(at, wr), wr);
-	mlx5dv_set_ctrl_seg((void *)slot, end->post, wr->opcode, 0, end->qp->qp_num, flags,
+	mlx5dv_set_ctrl_seg(&ctrl, end->post, wr->opcode, 0, end->qp->qp_num, flags,
 			    (uint8_t)((at - slot + 15) / 16), 0, 0);
+	lay_ctrl((void *)slot, &ctrl);
 	return end->post++;
 }
 
