@@ -14,7 +14,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "tools", "completion", "shiftctl")
 ASK = """
-shiftctl() { [ "$1" = status ] && printf '%s\\n' "$STATUS"; }
+shiftctl() {
+	case "$*" in
+	status) printf '%s\\n' "$STATUS" ;;
+	"probe-hw --list") printf 'nop-order  What it is.\\n           Otherwise: worse.\\nfence      That.\\n' ;;
+	esac
+}
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
 _shiftctl
@@ -80,6 +85,8 @@ def main():
     expect(["run", "--kv", "lm"], {"lmdb:/"})
     expect(["version", "--libdir", "/us"], {"/usr"})
     expect(["status", "--interval", ""], set())
+    expect(["probe-hw", "--check", ""], {"nop-order", "fence"})
+    expect(["probe-hw", "--device", "m"], {"mlx5_0"})
     print("\n".join(wrong) if wrong else "the completion offers what --help names")
     return 1 if wrong else 0
 

@@ -11,7 +11,8 @@ struct command {
 	int (*run)(int argc, char **argv);
 	const char *usage; /* behind "shiftctl" */
 	const char *what;  /* in a line of the list of commands */
-	const char *more;  /* its options, and what its exit status says */
+	/* Its options, and what its exit status says; NULL: it tells them itself. */
+	const char *more;
 };
 
 #define HELP_KV                                                                                    \
@@ -58,6 +59,8 @@ static const struct command commands[] = {
 	{ "version", cmd_version, "version [--libdir DIR]",
 	  "of shiftctl, of the library that programs would get, and of what is underneath",
 	  HELP_LIBDIR },
+	{ "probe-hw", cmd_probe_hw, "probe-hw [--listen | HOST] [OPTION]...",
+	  "try what SHIFT assumes about NICs, on one host or two", .more = NULL },
 	{ .name = NULL },
 };
 
@@ -69,7 +72,7 @@ static void help_all(FILE *to)
 		fprintf(to, "%s shiftctl %s\n", c == commands ? "usage:" : "      ", c->usage);
 	fputs("       shiftctl [COMMAND] --help\n\n", to);
 	for (c = commands; c->name; c++)
-		fprintf(to, "%-9s%s\n", c->name, c->what);
+		fprintf(to, "%-10s%s\n", c->name, c->what);
 }
 
 static void help_of(const struct command *c)
@@ -100,7 +103,7 @@ int main(int argc, char **argv)
 		ctl_say("no command \"%s\"; see shiftctl --help", argv[1]);
 		return CTL_USAGE;
 	}
-	if (argc > 2 && is_help(argv[2])) {
+	if (argc > 2 && is_help(argv[2]) && c->more) {
 		help_of(c);
 		return CTL_OK;
 	}
