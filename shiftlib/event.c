@@ -63,12 +63,19 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 
 static void event_log(const struct sh_event *event)
 {
+	struct sh_json fields = { 0 };
 	char text[512];
 
 	if (!sh_log_enabled(SH_LOG_INFO))
 		return;
 	sh_event_text(event, text, sizeof(text));
-	sh_log(SH_LOG_INFO, "event %llu: %s", (unsigned long long)event->number, text);
+	if (sh_log_json()) {
+		sh_json_print(&fields, "\"event\": ");
+		sh_event_json(&fields, event);
+	}
+	sh_log_fields(SH_LOG_INFO, fields.failed ? NULL : fields.text, "event %llu: %s",
+		      (unsigned long long)event->number, text);
+	sh_json_free(&fields);
 }
 
 /* Lock held: each returns at once, and keeps no pointer. */

@@ -42,6 +42,7 @@ static const char *const names[] = {
 	"SHIFT_LEASE_MS",
 	"SHIFT_LOG",
 	"SHIFT_LOG_FILE",
+	"SHIFT_LOG_FORMAT",
 	"SHIFT_PACKET_LIFETIME_MS",
 	"SHIFT_PRIORITY",
 	"SHIFT_PROGRAMS",
