@@ -209,3 +209,9 @@ bool sh_log_json(void)
 {
 	return sh_log_enabled(SH_LOG_ERROR) && log_json;
 }
+
+int sh_log_fd(void)
+{
+	(void)sh_log_enabled(SH_LOG_ERROR);
+	return log_fd;
+}

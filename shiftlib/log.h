@@ -21,6 +21,7 @@ void sh_log(enum sh_log_level level, const char *format, ...) __attribute__((for
  * out where they do not fit. */
 void sh_log_fields(enum sh_log_level level, const char *fields, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+int sh_log_fd(void);	/* where lines go */
 bool sh_log_json(void); /* fields are shown */
 bool sh_log_enabled(enum sh_log_level level);
 const char *sh_log_level_name(enum sh_log_level level);
