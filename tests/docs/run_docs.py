@@ -144,11 +144,11 @@ class Reader:
 
 
 def word_pattern(word, numbers_vary):
-    """A number is of decimal digits, or of hexadecimal ones with a decimal one among them."""
+    """A number is of decimal digits, or of hexadecimal ones with a decimal one among them, or a date."""
     if not numbers_vary:
         return re.escape(word)
-    parts = re.split(r"(0x[0-9a-f]+|\b[0-9a-f]*\d[0-9a-f]*(?:[.:]\d+)*\b)", word)
-    return "".join(r"[0-9a-fx.:]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+    parts = re.split(r"(\d+-\d+-\d+T[\d:.]+Z|0x[0-9a-f]+|\b[0-9a-f]*\d[0-9a-f]*(?:[.:]\d+)*\b)", word)
+    return "".join(r"[-0-9a-fxTZ.:]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
 
 
 def pattern(line, numbers_vary=False):
