@@ -79,6 +79,8 @@ class Reader:
                 driver.write(f"echo before {block.line} > {self.steps}/at\n")
                 driver.writelines(line + "\n" for line in block.first)
                 for text, _ in block.commands():
+                    for long, short in block.shorter:
+                        text = text.replace(long, short)
                     with open(f"{self.steps}/{n}.sh", "w", encoding="utf-8") as f:
                         f.write(text)
                     strict = "set -e; " if block.language == "sh" else ""
