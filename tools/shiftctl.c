@@ -13,6 +13,7 @@ static const char help[] =
 	"       shiftctl drain DEVICE [--pid PID] [--wait SECONDS]\n"
 	"       shiftctl undrain DEVICE [--pid PID]\n"
 	"       shiftctl version [--libdir DIR]\n"
+	"       shiftctl probe-hw [--listen | HOST] [-d DEVICE] ...\n"
 	"       shiftctl --help\n"
 	"\n"
 	"run      start COMMAND with SHIFT in place of libibverbs; its exit status is kept\n"
@@ -21,6 +22,7 @@ static const char help[] =
 	"events   show what has happened in them: switches, faults, lost protection\n"
 	"drain    move their traffic off DEVICE, in order; undrain lets it come back\n"
 	"version  of shiftctl, of the library that programs would get, and of what is underneath\n"
+	"probe-hw try what SHIFT assumes about NICs, on one host or two; see probe-hw --help\n"
 	"\n"
 	"  --kv URL         where peers find each other: redis://HOST:PORT[/DB] or lmdb:/PATH;\n"
 	"                   default: SHIFT_KV, or else a file of this user on this machine\n"
@@ -54,16 +56,17 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "run", cmd_run },	    { "doctor", cmd_doctor },	{ "status", cmd_status },
-		{ "drain", cmd_drain },	    { "undrain", cmd_undrain }, { "events", cmd_events },
-		{ "version", cmd_version },
+		{ "run", cmd_run },	    { "doctor", cmd_doctor },	  { "status", cmd_status },
+		{ "drain", cmd_drain },	    { "undrain", cmd_undrain },	  { "events", cmd_events },
+		{ "version", cmd_version }, { "probe-hw", cmd_probe_hw },
 	};
 
 	if (argc < 2) {
 		fputs(help, stderr);
 		return CTL_USAGE;
 	}
-	if (!strcmp(argv[1], "help") || wants_help(argv[1]) || wants_help(argv[2])) {
+	if (!strcmp(argv[1], "help") || wants_help(argv[1]) ||
+	    (wants_help(argv[2]) && strcmp(argv[1], "probe-hw"))) {
 		fputs(help, stdout);
 		return CTL_OK;
 	}

@@ -29,6 +29,7 @@ static const char help[] =
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
+	"  quirk NIC NAME|none               it differs from what is documented; see simnicctl(1)\n"
 	"  status [--json]\n"
 	"\n"
 	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
@@ -143,6 +144,7 @@ int main(int argc, char **argv)
 		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
 		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
 		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
+		{ "quirk", ctl_quirk },
 	};
 
 	if (argc < 2)

@@ -90,6 +90,15 @@ bool sn_dev_stands_still(const struct sn_dev *dev)
 	       atomic_load_explicit(&dev->nic->state, memory_order_relaxed) != SN_NIC_OK;
 }
 
+static void dev_ud_dies(struct sn_dev *dev)
+{
+	struct sn_qp *qp;
+
+	for (qp = dev->qps; qp; qp = qp->dev_next)
+		if (qp->attr.type == IBV_QPT_UD)
+			sn_qp_enter_error(qp);
+}
+
 static void dev_port_events(struct sn_dev *dev)
 {
 	uint32_t up = atomic_load(&dev->nic->port_up);
@@ -97,7 +106,9 @@ static void dev_port_events(struct sn_dev *dev)
 	if (up == dev->port_was_up)
 		return;
 	dev->port_was_up = up;
-	if (!dev->fatal)
+	if (!up && sn_nic_quirk(dev->nic, SN_QUIRK_UD_DIES))
+		dev_ud_dies(dev);
+	if (!dev->fatal && !sn_nic_quirk(dev->nic, SN_QUIRK_NO_PORT_EVENT))
 		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
 			       NULL);
 }
@@ -206,7 +217,7 @@ static bool engine_run_qp(struct sn_qp *qp)
 	worked |= sn_responder_run(qp);
 	worked |= sn_requester_run(qp);
 	worked |= sn_requester_timers(qp);
-	worked |= sn_qp_flush(qp);
+	worked |= sn_qp_flush_posted(qp);
 	return worked;
 }
 
@@ -243,7 +254,7 @@ static bool engine_dead_qps(void)
 		return false;
 	while ((qp = *link)) {
 		if (qp->state == IBV_QPS_ERR && !qp->busy) {
-			if (!sn_dev_stands_still(qp->dev) && sn_qp_flush(qp)) {
+			if (!sn_dev_stands_still(qp->dev) && sn_qp_flush_posted(qp)) {
 				sn_qp_set_busy(qp);
 				worked = true;
 			}

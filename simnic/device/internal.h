@@ -164,6 +164,8 @@ struct sn_qp {
 	bool ack_due, nak_sent;
 	uint32_t acks_held;
 	uint32_t rd_head, rd_tail;
+	bool torn; /* blueflame-torn: request torn_idx goes astray */
+	uint16_t torn_idx;
 	struct sn_rd rd[SN_RD_QUEUE];
 	struct sn_atomic_reply replay[SN_MAX_RD_ATOMIC];
 	uint32_t replay_next;
@@ -286,6 +288,8 @@ void sn_qp_set_dead(struct sn_qp *qp); /* in the error state, and with nothing t
 void sn_qp_stop(struct sn_qp *qp);
 void sn_qp_enter_error(struct sn_qp *qp); /* and flushes */
 bool sn_qp_flush(struct sn_qp *qp);
+/* The same, of what was posted in ERR. */
+bool sn_qp_flush_posted(struct sn_qp *qp);
 void sn_qp_destroy_all(struct sn_dev *dev);
 bool sn_qp_needs_work(const struct sn_qp *qp);
 

@@ -75,12 +75,18 @@ static void qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
 
 /* ---- flushing ------------------------------------------------------------------------------- */
 
+static void flush_send(struct sn_qp *qp, uint16_t idx, uint8_t opcode, bool signaled)
+{
+	if (signaled || !sn_nic_quirk(qp->dev->nic, SN_QUIRK_UNSIGNALED_UNFLUSHED))
+		sn_requester_req_err(qp, idx, opcode, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+}
+
 static void flush_send_window(struct sn_qp *qp)
 {
 	for (; qp->tx_head != qp->tx_tail; qp->tx_head++) {
 		const struct sn_txe *tx = &qp->tx[qp->tx_head % SN_WINDOW];
 
-		sn_requester_req_err(qp, tx->idx, tx->opcode, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		flush_send(qp, tx->idx, tx->opcode, tx->signaled);
 	}
 	qp->tx_next = qp->tx_tail;
 	qp->rd_outstanding = 0;
@@ -91,13 +97,13 @@ static bool flush_send_ring(struct sn_qp *qp)
 	bool worked = false;
 
 	for (; (int16_t)(qp->sq_rung - qp->sq_cons) > 0; worked = true) {
-		uint32_t ctrl[2];
+		uint32_t ctrl[3];
 		uint16_t nbb;
 
 		sn_wqe_raw(qp, qp->sq_cons, ctrl, sizeof(ctrl));
 		nbb = (uint16_t)(((be32toh(ctrl[1]) & 0x3f) + 3) / 4);
-		sn_requester_req_err(qp, qp->sq_cons, be32toh(ctrl[0]) & 0xff,
-				     MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		flush_send(qp, qp->sq_cons, be32toh(ctrl[0]) & 0xff,
+			   be32toh(ctrl[2]) & MLX5_WQE_CTRL_CQ_UPDATE);
 		qp->sq_cons = (uint16_t)(qp->sq_cons + (nbb ? nbb : 1));
 	}
 	qp->sq_cons = qp->sq_rung;
@@ -109,7 +115,8 @@ static bool flush_receives(struct sn_qp *qp)
 	uint16_t producer = sn_rq_producer(qp);
 	bool worked = false;
 
-	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rq_cons) > qp->attr.rq_wqe_cnt)
+	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rq_cons) > qp->attr.rq_wqe_cnt ||
+	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_RECEIVES_UNFLUSHED))
 		return false;
 	for (; qp->rq_cons != producer; worked = true)
 		sn_responder_resp_err(qp, qp->rq_cons++, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
@@ -128,13 +135,19 @@ bool sn_qp_flush(struct sn_qp *qp)
 	return flush_receives(qp) || worked;
 }
 
+bool sn_qp_flush_posted(struct sn_qp *qp)
+{
+	return !sn_nic_quirk(qp->dev->nic, SN_QUIRK_LATE_UNFLUSHED) && sn_qp_flush(qp);
+}
+
 /*
  * To ERR, without a completion yet. From a shared queue it takes nothing any more (IBA 10.3.1.6):
  * its owner hears so, as no flush tells him.
  */
 void sn_qp_stop(struct sn_qp *qp)
 {
-	if (qp->attr.srq && qp->state != IBV_QPS_ERR)
+	if (qp->attr.srq && qp->state != IBV_QPS_ERR &&
+	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_NO_LAST_WQE))
 		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
 			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
 	qp_set_state(qp, IBV_QPS_ERR);
@@ -160,7 +173,9 @@ static int qpn_take(struct sn_nic *nic, uint32_t *qpn)
 	uint32_t i, n;
 
 	for (i = 0; i < SN_QPN_MAX; i++) {
-		n = atomic_fetch_add(&nic->next_qpn, 1) % SN_QPN_MAX;
+		n = sn_nic_quirk(nic, SN_QUIRK_QPN_AGAIN)
+			    ? i
+			    : atomic_fetch_add(&nic->next_qpn, 1) % SN_QPN_MAX;
 		nobody = 0;
 		if (n < SN_QPN_FIRST ||
 		    !atomic_compare_exchange_strong(&nic->qpn_owner[n], &nobody, owner))
@@ -429,6 +444,8 @@ static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 	qp_set_state(qp, to);
 	if (to == IBV_QPS_RESET)
 		qp_clear_queues(qp);
+	if (to == IBV_QPS_RESET && sn_nic_quirk(qp->dev->nic, SN_QUIRK_RESET_COMPLETES))
+		flush_send(qp, 0, MLX5_OPCODE_NOP, true);
 	if (state_is_active(to))
 		sn_qp_set_busy(qp);
 }

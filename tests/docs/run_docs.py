@@ -201,17 +201,19 @@ def syntax(block):
 
 
 def helps(build):
-    """What --help of each tool says; each of its commands must say the same."""
+    """What --help of each tool says, and that of its commands, where they have one of their own."""
     found = {}
     for tool in TOOLS:
         path = os.path.join(build, "out", "bin", tool)
         done = subprocess.run([path, "--help"], capture_output=True, text=True, check=True)
         found[tool] = done.stdout
-        names = set(re.findall(rf"^(?:usage: |\s+){tool} ([a-z]+)|^  ([a-z][a-z-]+)(?: |$)", done.stdout, re.M))
+        names = set(re.findall(rf"^(?:usage: |\s+){tool} ([a-z-]+)|^  ([a-z][a-z-]+)(?: |$)", done.stdout, re.M))
         for command in {first or second for first, second in names}:
             again = subprocess.run([path, command, "--help"], capture_output=True, text=True, check=False)
-            if again.returncode or again.stdout != done.stdout:
+            if again.returncode or not again.stdout.startswith("usage: "):
                 raise Failed(f"{tool} {command} --help does not help: {again.stderr}")
+            if again.stdout != done.stdout:
+                found[f"{tool} {command}"] = again.stdout
     return found
 
 
@@ -225,7 +227,8 @@ def options(block, known):
                 continue
             own = re.split(r"\s--\s", found.group(1))[0].split()
             for word in own[:1] + [w.split("=")[0] for w in own[1:] if w.startswith("--") and w != "--"]:
-                if re.fullmatch(r"-?-?[a-z-]+", word) and word not in known[tool]:
+                helped = known.get(f"{tool} {own[0]}", "") + known[tool]
+                if re.fullmatch(r"-?-?[a-z-]+", word) and word not in helped:
                     yield f"{tool} has no {word} in its --help"
 
 
