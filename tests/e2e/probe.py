@@ -125,7 +125,7 @@ def late(lab):
 
 def posted(lab):
     """Payload that comes behind its completion, as to a GPU: a READ of the same NIC pushes it."""
-    lab.ctl("posted-writes", "h0/mlx5_0", 3000)
+    lab.ctl("posted-writes", "h0/mlx5_0", 50000)
     checks = validate(probe(lab, "--check", "write-send", "--check", "self-read", status=1))
     expect(checks, write_send="fails")
 
