@@ -125,9 +125,27 @@ bool ctl_target(const struct sn_fabric *fabric, const char *text, struct ctl_tar
 	return false;
 }
 
-static bool wants_help(const char *word)
+static bool is_help(const char *word)
 {
-	return word && (!strcmp(word, "--help") || !strcmp(word, "-h"));
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+/* Its lines of the text, with those that go on further in, and what a target and a kind is. */
+static void help_of(const char *name)
+{
+	const char *line, *end;
+	size_t len = strlen(name);
+	bool mine = false;
+
+	for (line = help; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		if (!strncmp(line, "  ", 2) && line[2] != ' ')
+			mine = !strncmp(line + 2, name, len) && strchr(" \n", line[2 + len]);
+		else if (line == help || line[0] != ' ')
+			mine = line == help || line[0] == '\n' || strchr(line, ':');
+		if (mine)
+			printf("%.*s\n", (int)(end - line), line);
+	}
 }
 
 int main(int argc, char **argv)
@@ -149,12 +167,18 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return ctl_usage("a command is missing");
-	if (!strcmp(argv[1], "help") || wants_help(argv[1]) || wants_help(argv[2])) {
+	if (is_help(argv[1]) || !strcmp(argv[1], "help")) {
 		fputs(help, stdout);
 		return CTL_OK;
 	}
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		if (argc > 2 && is_help(argv[2])) {
+			help_of(commands[i].name);
+			return CTL_OK;
+		}
+		return commands[i].run(argc - 1, argv + 1);
+	}
 	return ctl_usage("unknown command '%s'", argv[1]);
 }

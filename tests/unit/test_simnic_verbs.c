@@ -674,9 +674,9 @@ static int connect_ud(void **state)
 	return rig_connect(conn);
 }
 
-static int post_datagram(struct ibv_ah *ah, uint32_t qkey)
+static int post_datagram(struct ibv_ah *ah, uint32_t length, uint32_t qkey)
 {
-	struct ibv_sge sge = rig_sge(0, 200);
+	struct ibv_sge sge = rig_sge(0, length);
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
@@ -689,20 +689,26 @@ static int post_datagram(struct ibv_ah *ah, uint32_t qkey)
 	return ibv_post_send(rig.qp, &wr, &bad);
 }
 
-static void datagram_behind_a_route(void **state)
+static struct ibv_ah *ah_of_peer(void)
 {
 	struct ibv_ah_attr attr = { .is_global = 1,
 				    .port_num = 1,
 				    .dlid = rig_peer.lid,
 				    .grh = { .dgid = rig_peer.gid, .hop_limit = 1 } };
-	struct ibv_ah *ah = ibv_create_ah(rig.pd, &attr);
+
+	return ibv_create_ah(rig.pd, &attr);
+}
+
+static void datagram_behind_a_route(void **state)
+{
+	struct ibv_ah *ah = ah_of_peer();
 	struct rig_reply reply;
 
 	assert_non_null(ah);
 	peer_recv(0, 300);
-	assert_int_equal(post_datagram(ah, 0x9999), 0); /* wrong key: dropped in silence */
+	assert_int_equal(post_datagram(ah, 200, 0x9999), 0); /* wrong key: dropped in silence */
 	expect_status(IBV_WC_SUCCESS);
-	assert_int_equal(post_datagram(ah, 0x1234), 0);
+	assert_int_equal(post_datagram(ah, 200, 0x1234), 0);
 	expect_status(IBV_WC_SUCCESS);
 	reply = rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 });
 	assert_int_equal(reply.result, 1);
@@ -711,6 +717,52 @@ static void datagram_behind_a_route(void **state)
 	assert_int_equal(reply.wc[0].src_qp, rig.qp->qp_num);
 	expect_peer_bytes(40, rig.mem, 200);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* In a child: sends one, and is gone. */
+static int send_and_end(uint32_t length)
+{
+	const struct rig_conn conn = { .type = IBV_QPT_UD };
+	struct rig_addr self;
+	struct ibv_wc wc;
+	struct ibv_ah *ah;
+
+	if (rig_open(&rig, ALL_ACCESS) || rig_loopback(&conn, &self))
+		return 1;
+	memset(rig.mem, 0x5a, length);
+	ah = ah_of_peer();
+	if (!ah || post_datagram(ah, length, 0x1234))
+		return 2;
+	return rig_poll(&wc);
+}
+
+/* The receiver stands still until the sender, whose datagram is on the wire, is no more. */
+static void datagram_outlives_its_sender(void **state)
+{
+	static const uint32_t length[] = { 200, 1000 }; /* in the packet, and staged */
+	struct rig_reply reply;
+	uint8_t sent[1000];
+	int status;
+
+	memset(sent, 0x5a, sizeof(sent));
+	for (int i = 0; i < 2; i++) {
+		int32_t helper = rig_order((struct rig_order){ .op = RIG_STATE }).pid;
+		pid_t child;
+
+		peer_recv(0, 1040);
+		assert_int_equal(kill(helper, SIGSTOP), 0);
+		child = fork();
+		if (!child)
+			_exit(send_and_end(length[i]));
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(kill(helper, SIGCONT), 0);
+		assert_int_equal(status, 0);
+		reply = rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 });
+		assert_int_equal(reply.result, 1);
+		assert_int_equal(reply.wc[0].byte_len, 40 + length[i]);
+		reply = rig_order((struct rig_order){ .op = RIG_MEM_READ, .a = 40 });
+		assert_memory_equal(reply.bytes, sent, length[i] < 256 ? length[i] : 256);
+	}
 }
 
 #define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, finish)
@@ -757,6 +809,7 @@ static int tests(void)
 		WITH(connect_rc, disassociated_fails_everything),
 		WITH(no_connection, commands_cost_time),
 		WITH(connect_ud, datagram_behind_a_route),
+		WITH(connect_ud, datagram_outlives_its_sender),
 	};
 
 	return cmocka_run_group_tests(all, NULL, NULL);

@@ -145,6 +145,7 @@ const char *pr_done_text(const struct pr_done *done);
 
 struct pr_peer {
 	int fd;
+	pid_t child; /* 0: another host */
 	bool gone;
 	size_t used;
 	char buf[1 << 16];
