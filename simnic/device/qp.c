@@ -13,23 +13,37 @@ struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn)
 	return sn_engine.qp_table[nic][qpn];
 }
 
-void sn_qp_set_busy(struct sn_qp *qp)
+void sn_qp_set(struct sn_qp *qp, enum sn_list list)
 {
-	if (qp->busy)
+	struct sn_qp **head = &sn_engine.list[list];
+	struct sn_place *place = &qp->in[list];
+
+	if (place->link)
 		return;
-	qp->busy = true;
-	qp->busy_next = sn_engine.busy;
-	sn_engine.busy = qp;
+	place->next = *head;
+	place->link = head;
+	if (place->next)
+		place->next->in[list].link = &place->next;
+	*head = qp;
+	sn_engine.n_dead += list == SN_DEAD;
 }
 
-void sn_qp_set_dead(struct sn_qp *qp)
+void sn_qp_unset(struct sn_qp *qp, enum sn_list list)
 {
-	if (qp->dead)
+	struct sn_place *place = &qp->in[list];
+
+	if (!place->link)
 		return;
-	qp->dead = true;
-	qp->dead_next = sn_engine.dead;
-	sn_engine.dead = qp;
-	sn_engine.n_dead++;
+	*place->link = place->next;
+	if (place->next)
+		place->next->in[list].link = place->link;
+	*place = (struct sn_place){ 0 };
+	sn_engine.n_dead -= list == SN_DEAD;
+}
+
+void sn_qp_set_busy(struct sn_qp *qp)
+{
+	sn_qp_set(qp, SN_BUSY);
 }
 
 static bool state_sends(enum ibv_qp_state state)
@@ -47,6 +61,13 @@ bool sn_qp_needs_work(const struct sn_qp *qp)
 {
 	return qp->tx_head != qp->tx_tail || qp->sq_cons != qp->sq_rung || qp->ack_due ||
 	       qp->rd_head != qp->rd_tail;
+}
+
+bool sn_qp_waits(const struct sn_qp *qp)
+{
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       qp->tx_head != qp->tx_tail && qp->tx_next == qp->tx_tail &&
+	       qp->sq_cons == qp->sq_rung && !qp->ack_due && qp->rd_head == qp->rd_tail;
 }
 
 static void qp_clear_queues(struct sn_qp *qp)
@@ -259,31 +280,6 @@ int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qp
 	return 0;
 }
 
-static void qp_unlink_busy(struct sn_qp *qp)
-{
-	struct sn_qp **link;
-
-	if (!qp->busy)
-		return;
-	for (link = &sn_engine.busy; *link && *link != qp; link = &(*link)->busy_next)
-		;
-	if (*link)
-		*link = qp->busy_next;
-}
-
-static void qp_unlink_dead(struct sn_qp *qp)
-{
-	struct sn_qp **link;
-
-	if (!qp->dead)
-		return;
-	for (link = &sn_engine.dead; *link != qp; link = &(*link)->dead_next)
-		;
-	*link = qp->dead_next;
-	qp->dead = false;
-	sn_engine.n_dead--;
-}
-
 static void qp_unlink_dev(struct sn_qp *qp)
 {
 	*qp->dev_link = qp->dev_next;
@@ -299,8 +295,8 @@ static void qp_destroy_locked(struct sn_qp *qp)
 	sn_uar_scan_of(qp); /* its last doorbells must not be taken for another's */
 	sn_posted_flush(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
-	qp_unlink_busy(qp);
-	qp_unlink_dead(qp);
+	for (int list = 0; list < SN_LISTS; list++)
+		sn_qp_unset(qp, (enum sn_list)list);
 	qp_unlink_dev(qp);
 	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = NULL;
 	atomic_compare_exchange_strong(&qp->dev->nic->qpn_owner[qp->qpn], &owner, 0);

@@ -19,6 +19,7 @@ void sn_nic_incarnate(struct sn_nic *nic)
 
 	atomic_store(&nic->next_qpn, SN_QPN_FIRST + life * QPN_STEP % (SN_QPN_MAX - SN_QPN_FIRST));
 	atomic_store(&nic->next_key, KEY_FIRST + life % KEY_LIVES * KEY_STEP);
+	atomic_store(&nic->cmd_free_ns, 0);
 	atomic_store(&nic->incarnation, life);
 }
 

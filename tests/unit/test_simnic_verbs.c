@@ -649,18 +649,79 @@ static void disassociated_fails_everything(void **state)
 
 /* After any of them a new context on the healed NIC works: each test's connect proves it. */
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void commands_cost_time(void **state)
 {
-	struct timespec a, b;
 	struct ibv_mr *mr;
+	uint64_t begun;
 
 	assert_int_equal(rig_ctl("cost h0/mlx5_1 5000"), 0);
-	clock_gettime(CLOCK_MONOTONIC, &a);
+	begun = now_ns();
 	mr = ibv_reg_mr(rig.pd, rig.mem, 4096, 0);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	clock_gettime(CLOCK_MONOTONIC, &b);
-	assert_true((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec >= 10000000);
+	assert_true(now_ns() - begun >= 10000000);
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 0"), 0);
+}
+
+enum { LINE_THREADS = 4, LINE_COST_US = 5000 };
+
+static void *line_reg(void *arg)
+{
+	struct ibv_mr *mr = ibv_reg_mr(arg, rig.mem, 4096, 0);
+
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	return NULL;
+}
+
+/* A NIC serves one command after the other, whoever gives them; another NIC has a line of its own. */
+static void commands_stand_in_one_line(void **state)
+{
+	struct ibv_context *other = ibv_open_device(rig.ctx->device);
+	struct ibv_pd *pds[2] = { rig.pd, other ? ibv_alloc_pd(other) : NULL };
+	const struct sn_nic *nic = &rig_fabric->nic[0][1];
+	pthread_t threads[LINE_THREADS];
+	uint64_t begun;
+
+	assert_non_null(pds[1]);
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 5000"), 0);
+	begun = now_ns();
+	for (int i = 0; i < LINE_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, line_reg, pds[i % 2]), 0);
+	for (int i = 0; i < LINE_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	/* One registers, one gives it back, each. */
+	assert_true(nic->cmd_free_ns >= begun + 2 * LINE_THREADS * LINE_COST_US * 1000u);
+	assert_true(now_ns() >= nic->cmd_free_ns);
+	assert_int_equal(rig_fabric->nic[0][0].cmd_free_ns, 0);
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 0"), 0);
+	assert_int_equal(ibv_dealloc_pd(pds[1]), 0);
+	assert_int_equal(ibv_close_device(other), 0);
+}
+
+/* Those in line behind a slow one do not wait for it when the NIC dies. */
+static void a_line_ends_with_its_nic(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 100000000"), 0);
+	late_mr = rig.mr;
+	assert_int_equal(pthread_create(&thread, NULL, late_reg, NULL), 0);
+	while (!rig_fabric->nic[0][1].cmd_free_ns)
+		usleep(1000);
+	assert_int_equal(rig_ctl("fault nic-disassociate h0/mlx5_1"), 0);
+	pthread_join(thread, NULL);
+	assert_null(late_mr);
+	assert_int_equal(rig_ctl("heal h0/mlx5_1"), 0);
+	assert_int_equal(rig_fabric->nic[0][1].cmd_free_ns, 0);
 	assert_int_equal(rig_ctl("cost h0/mlx5_1 0"), 0);
 }
 
@@ -808,6 +869,8 @@ static int tests(void)
 		WITH(connect_rc, internal_error_flushes_nothing),
 		WITH(connect_rc, disassociated_fails_everything),
 		WITH(no_connection, commands_cost_time),
+		WITH(no_connection, commands_stand_in_one_line),
+		WITH(no_connection, a_line_ends_with_its_nic),
 		WITH(connect_ud, datagram_behind_a_route),
 		WITH(connect_ud, datagram_outlives_its_sender),
 	};
