@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "shiftlib/core.h"
 #include "shiftlib/hang.h"
+#include "shiftlib/hook.h"
 #include "shiftlib/path.h"
 
 struct sh_config {
@@ -23,6 +24,7 @@ struct sh_config {
 	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */
 	struct sh_path_config path;
 	struct sh_hang_config hang;
+	struct sh_hook_config hook;
 	struct sc_config core; /* retry_time_ns is set per connection */
 };
 

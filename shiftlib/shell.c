@@ -360,6 +360,7 @@ static void shell_after_fork(void)
 
 	sh_admin_after_fork();
 	sh_incidents_after_fork();
+	sh_hook_after_fork(true);
 	shell_close_fds();
 	sh_timers_fini(&sh.timers);
 	memset(&sh, 0, sizeof(sh));
@@ -378,10 +379,12 @@ static void shell_before_fork(void)
 {
 	pthread_mutex_lock(&sh.lock);
 	pthread_mutex_lock(&sh.devices_lock);
+	sh_hook_before_fork();
 }
 
 static void shell_after_fork_parent(void)
 {
+	sh_hook_after_fork(false);
 	pthread_mutex_unlock(&sh.devices_lock);
 	pthread_mutex_unlock(&sh.lock);
 }
@@ -410,6 +413,7 @@ void shift_init(const struct shift_real *real)
 	sh_channel_setup(real);
 	sh_async_setup(real);
 	sh_config_read(&sh.config);
+	sh_hook_setup(&sh.config.hook);
 	sh.enabled = true;
 	sh.instance = sh_random_u64();
 	shell_lists_init();
@@ -456,6 +460,7 @@ void shift_fini(void)
 	sh_stats_write();
 	sh_admin_stop();
 	pthread_mutex_unlock(&sh.lock);
+	sh_hook_end(SHELL_END_WAIT_S * SH_NS_PER_S);
 	if (sh.started)
 		shell_thread_end();
 	/* Entries that were not withdrawn yet end with their leases if the KV does not answer. */
