@@ -273,6 +273,7 @@ QUIRKS = {
     "error-names-last": "error-index",
     "gives-up-early": "retry-time",
     "late-writes-land": "late-write",
+    "stale-psn": "err-psn",
     "reset-completes": "reset-reuse",
     "no-last-wqe": "srq-last",
     "qpn-again": "qpn-reuse",

@@ -263,6 +263,7 @@ enum pr_verdict check_flush_late(struct probe *p, struct pr_result *r);
 enum pr_verdict check_error_index(struct probe *p, struct pr_result *r);
 enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r);
 enum pr_verdict check_late_write(struct probe *p, struct pr_result *r);
+enum pr_verdict check_err_psn(struct probe *p, struct pr_result *r);
 enum pr_verdict check_reset_reuse(struct probe *p, struct pr_result *r);
 enum pr_verdict check_srq_last(struct probe *p, struct pr_result *r);
 enum pr_verdict check_srq_taker(struct probe *p, struct pr_result *r);
