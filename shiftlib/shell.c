@@ -141,9 +141,8 @@ void sh_kick_for(struct sh_qp *qp)
 		sh_kick_at(sh_peer_next_timer(peer));
 }
 
-static void shell_arm(void)
+static void shell_arm_at(uint64_t at)
 {
-	uint64_t at = shell_next_timer();
 	struct itimerspec spec = {
 		.it_value = { .tv_sec = (time_t)(at / SH_NS_PER_S),
 			      .tv_nsec = (long)(at % SH_NS_PER_S) },
@@ -151,6 +150,17 @@ static void shell_arm(void)
 
 	sh.armed_at = at;
 	timerfd_settime(sh.timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void shell_arm(void)
+{
+	shell_arm_at(shell_next_timer());
+}
+
+void sh_wake_at(uint64_t at)
+{
+	if (sh.armed_at != SHELL_AWAKE && (!sh.armed_at || at < sh.armed_at))
+		shell_arm_at(at);
 }
 
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
