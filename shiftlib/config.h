@@ -19,6 +19,7 @@ struct sh_config {
 	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
+	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */
 	uint64_t yield_ns;	/* SHIFT_YIELD_MS: how long shadows stay away, at first */
 	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */

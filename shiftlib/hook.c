@@ -399,14 +399,9 @@ static void *hook_main(void *arg)
 
 static bool hook_thread_start(void)
 {
-	sigset_t all, before;
 	pthread_t thread;
-	int ret;
+	int ret = sh_thread_create(&thread, hook_main, NULL);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&thread, NULL, hook_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret) {
 		sh_error_once("SHIFT_ON_EVENT is not run: no thread: %s", strerror(ret));
 		return false;

@@ -210,6 +210,34 @@ bool sh_log_json(void)
 	return sh_log_enabled(SH_LOG_ERROR) && log_json;
 }
 
+static size_t log_append(char *line, size_t at, const char *text)
+{
+	while (*text)
+		line[at++] = *text++;
+	return at;
+}
+
+/* Without the C library's printf, and without a number that only a program would want. */
+void sh_log_crash(const char *message)
+{
+	char line[SH_LOG_JSON_MAX], date[SH_DATE_MAX];
+	size_t at = 0;
+
+	if (log_json) {
+		sh_date_print(sh_date_now_ns(), date);
+		at = log_append(line, at, "{\"time\": \"");
+		at = log_append(line, at, date);
+		at = log_append(line, at, "\", \"level\": \"error\", \"message\": \"");
+		at += sh_json_escape(message, line + at, sizeof(line) - at - 4);
+		at = log_append(line, at, "\"}\n");
+	} else {
+		at = log_append(line, at, "shift: error: ");
+		at += sh_json_escape(message, line + at, sizeof(line) - at - 4);
+		at = log_append(line, at, "\n");
+	}
+	log_out(line, at);
+}
+
 int sh_log_fd(void)
 {
 	(void)sh_log_enabled(SH_LOG_ERROR);

@@ -21,6 +21,8 @@ void sh_log(enum sh_log_level level, const char *format, ...) __attribute__((for
  * out where they do not fit. */
 void sh_log_fields(enum sh_log_level level, const char *fields, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* At level error, from a signal handler: async-signal-safe. */
+void sh_log_crash(const char *message);
 int sh_log_fd(void);	/* where lines go */
 bool sh_log_json(void); /* fields are shown */
 bool sh_log_enabled(enum sh_log_level level);

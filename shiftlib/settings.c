@@ -23,6 +23,7 @@ static const char *const names[] = {
 	"SHIFT_BACKUP",
 	"SHIFT_CALM_MS",
 	"SHIFT_COMMAND_MS",
+	"SHIFT_CRASH_NOTE",
 	"SHIFT_DEADLINE_MS",
 	"SHIFT_DISABLE",
 	"SHIFT_ENABLE",

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "shiftlib/crash.h"
 #include "shiftlib/settings.h"
 #include "shiftlib/shell.h"
 #include "shiftlib/thread.h"
@@ -258,6 +259,7 @@ static void *shell_main(void *arg)
 
 	(void)arg;
 	sh.real->thread_inside();
+	sh_crash_thread_begin();
 	sh_thread_urgent();
 	pthread_mutex_lock(&sh.lock);
 	while (!sh.stopping) {
@@ -278,6 +280,7 @@ static void *shell_main(void *arg)
 		shell_timers();
 	}
 	pthread_mutex_unlock(&sh.lock);
+	sh_crash_thread_end();
 	return NULL;
 }
 
@@ -309,13 +312,10 @@ static int shell_open_fds(void)
 
 static int shell_thread_start(void)
 {
-	sigset_t all, before;
 	int ret;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&sh.thread, NULL, shell_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	sh_crash_install(sh.config.crash_note);
+	ret = sh_thread_create(&sh.thread, shell_main, NULL);
 	if (!ret)
 		pthread_setname_np(sh.thread, "shift");
 	return -ret;
@@ -371,6 +371,7 @@ static void shell_after_fork(void)
 	sh_admin_after_fork();
 	sh_incidents_after_fork();
 	sh_hook_after_fork(true);
+	sh_crash_after_fork();
 	shell_close_fds();
 	sh_timers_fini(&sh.timers);
 	memset(&sh, 0, sizeof(sh));
