@@ -13,7 +13,8 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv figures install clean
+	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv figures deb test-packages install \
+	clean
 
 all: build
 
@@ -41,6 +42,8 @@ help:
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
 	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
+	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
 deps:
@@ -136,6 +139,13 @@ bench-control: build
 figures: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)
 	@python3 bench/drain.py --build $(B) --out $(OUT)
+
+deb: deps
+	@./scripts/make-deb.sh $(OUT)/packages
+
+test-packages: deb
+	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
+	@tests/packages/run.sh --debs $(OUT)/packages --autopkgtest
 
 install: build
 	@cmake --install $(B)
