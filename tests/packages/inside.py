@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 from lab import Lab, free_port, wait_for  # noqa: E402
 
 ARCH = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
@@ -251,8 +252,8 @@ def protected():
         q["level"] == "protected" for q in p["qps"])}
 
 
-def outlives(lab):
-    ends = traffic(lab)
+def outlives(lab, **env):
+    ends = traffic(lab, **env)
     wait_for("protection", lambda: {p.pid for p in ends} <= protected(), 60)
     lab.fault("port-down", "h0/mlx5_0")
     carries(lab, ends, 1)
@@ -316,6 +317,19 @@ def named(lab):
 def disabled(lab):
     """SHIFT_DISABLE=1."""
     as_on_stock(lab, SHIFT_DISABLE="1")
+
+
+def pingpong(lab):
+    """debian/tests, and the task prolog of docs/deploy."""
+    settings("")
+    for command in ((), ("shiftctl", "run", "--")):
+        run(os.path.join(HERE, "..", "debian", "tests", "pingpong"), *command, env=bare_env(lab))
+    prolog = os.path.join(HERE, "..", "docs", "deploy", "slurm-task-prolog.sh")
+    check(not run(prolog, env=bare_env(lab)), "the prolog turns it on for all jobs")
+    lines = run(prolog, env=bare_env(lab, SHIFT="1", SHIFT_KV="lmdb:/dev/shm/prolog")).splitlines()
+    check(lines == ["export SHIFT_ENABLE=1"], lines)
+    outlives(lab, SHIFT_ENABLE="1")
+    settings("SHIFT_PROGRAMS = ib*\n")
 
 
 def distro_again(lab):
@@ -481,8 +495,8 @@ def killed(lab):
     check_state(before, "purged")
 
 
-STEPS = (private, taken, named, disabled, distro_again, ours_again, both_again, dev_goes, forced, removed,
-         other_diverts, killed)
+STEPS = (private, taken, named, disabled, pingpong, distro_again, ours_again, both_again, dev_goes, forced,
+         removed, other_diverts, killed)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
