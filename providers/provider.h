@@ -120,9 +120,10 @@ struct sp_flushed {
 };
 
 struct sp_settled {
-	uint32_t delivered; /* completed in software */
-	uint32_t resent;    /* laid again, doorbell rung */
-	uint32_t published; /* withheld requests that ran for the first time */
+	uint32_t delivered;    /* completed in software */
+	uint32_t resent;       /* laid again, doorbell rung */
+	uint32_t published;    /* withheld requests that ran for the first time */
+	uint64_t resent_bytes; /* their data; of READs, too */
 };
 
 struct sp_srq_state {

@@ -28,7 +28,7 @@ struct admin_client {
 	size_t got, sent;
 	char request[ADMIN_REQUEST_MAX];
 	struct sh_json out;
-	struct admin_status *rest;
+	struct admin_rest *rest;
 };
 
 /* Guarded by sh.lock. Not in sh, which a fork's child clears. */
@@ -47,7 +47,7 @@ static void client_forget(struct admin_client *client)
 	close(client->fd);
 	client->fd = -1;
 	sh_json_free(&client->out);
-	admin_status_free(client->rest);
+	free(client->rest);
 	client->rest = NULL;
 }
 
@@ -85,8 +85,8 @@ static bool client_more(struct admin_client *client)
 {
 	if (!client->rest)
 		return false;
-	if (!admin_status_more(client->rest, &client->out)) {
-		admin_status_free(client->rest);
+	if (!client->rest->more(client->rest, &client->out)) {
+		free(client->rest);
 		client->rest = NULL;
 	}
 	return true;

@@ -4,7 +4,7 @@
  * the connection closes. The background thread serves it between its other work, in small pieces,
  * and never waits for a client.
  *
- * Requests: version | status | drain DEVICE | undrain DEVICE | users DEVICE
+ * Requests: version | status | drain DEVICE | undrain DEVICE | users DEVICE | events NUMBER
  */
 #ifndef SHIFTLIB_ADMIN_H
 #define SHIFTLIB_ADMIN_H
@@ -15,6 +15,7 @@
 
 #define ADMIN_REQUEST_MAX 128 /* bytes of a request with its newline */
 #define ADMIN_DEVICE_MAX  64
+#define ADMIN_COMMAND	  256
 
 enum admin_word {
 	ADMIN_VERSION,
@@ -22,24 +23,35 @@ enum admin_word {
 	ADMIN_DRAIN,
 	ADMIN_UNDRAIN,
 	ADMIN_USERS,
+	ADMIN_EVENTS,
 };
 
 struct admin_request {
 	enum admin_word word;
 	char device[ADMIN_DEVICE_MAX]; /* "" where the word takes none */
+	uint64_t number;	       /* events: those behind it; 0 where the word takes none */
 };
 
 /* admin_parse.c: a line without its newline. 0; -EINVAL with a clause that says what is wrong. */
 int admin_parse(const char *line, struct admin_request *request, const char **why);
 
-/* admin_answer.c; lock held. */
-struct admin_status; /* what the connections were at one moment */
-/* The answer, or its beginning: then *rest is set, and the rest comes by admin_status_more(). */
+/* The rest of an answer, in one piece of memory for free(). more: a piece more, lock held; false: that
+ * was the last one. */
+struct admin_rest {
+	bool (*more)(struct admin_rest *rest, struct sh_json *json);
+};
+
+/* admin_answer.c; lock held. The answer, or its beginning: then *rest is set. */
 void admin_answer(const struct admin_request *request, struct sh_json *json,
-		  struct admin_status **rest);
-/* A piece more; false: that was the last one. Needs no lock. */
-bool admin_status_more(struct admin_status *rest, struct sh_json *json);
-void admin_status_free(struct admin_status *rest);
+		  struct admin_rest **rest);
+void admin_command(
+	char out[ADMIN_COMMAND]); /* as ps shows it: arguments with blanks between them */
+/* "format" and "pid", and the object stays open. */
+void admin_answer_begin(struct sh_json *json);
+void admin_answer_error(struct sh_json *json, const char *why);
+
+/* admin_events.c; lock held. */
+struct admin_rest *admin_answer_events(const struct admin_request *request, struct sh_json *json);
 
 /* admin.c; lock held. The first makes the directory and listens; without either the job runs on. */
 void sh_admin_start(void);

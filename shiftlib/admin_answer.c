@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What is answered: the state of NICs and connections, and what draining a NIC has come to. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "shiftlib/admin.h"
 #include "shiftlib/shell.h"
+#include "shiftlib/version.h"
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
 #define STATUS_PIECE   32 /* connections of an answer written at a time */
-#define ADMIN_COMMAND  256
 #define USERS_EXAMPLES 16 /* connections that are named; the rest is counted */
 
 struct status_qp {
 	uint32_t qpn, conn_id, epoch, standby_epoch, moves;
 	uint64_t resubmitted, settled, instance;
-	const char *level, *why, *nic, *standby_nic; /* constants, and names of NICs: they stay */
+	/* Constants, and names of NICs: they stay. */
+	const char *level, *why, *nic, *default_nic, *standby_nic;
+	uint32_t peer_qpn; /* 0: not connected yet */
+	uint16_t peer_lid;
+	bool peer_has_gid;
+	uint8_t peer_gid[16];
 	enum ibv_qp_type type;
 	enum sc_send_state send;
 	enum sc_recv_state recv;
@@ -29,6 +35,7 @@ struct status_qp {
 };
 
 struct admin_status {
+	struct admin_rest rest; /* first */
 	uint32_t n, next;
 	struct status_qp qps[];
 };
@@ -89,6 +96,17 @@ static const char *admin_path_nic(const struct sh_qp *qp, uint8_t path)
 	return qp->ctx && path < qp->ctx->n_paths ? qp->ctx->path[path]->name : NULL;
 }
 
+/* As the application gave it when it connected. */
+static void status_fill_peer(struct status_qp *out, const struct sh_qp *qp)
+{
+	if (!(qp->attr_mask & IBV_QP_AV))
+		return;
+	out->peer_qpn = qp->attr.dest_qp_num;
+	out->peer_lid = qp->attr.ah_attr.dlid;
+	out->peer_has_gid = qp->attr.ah_attr.is_global;
+	memcpy(out->peer_gid, qp->attr.ah_attr.grh.dgid.raw, sizeof(out->peer_gid));
+}
+
 static void status_fill(struct status_qp *out, struct sh_qp *qp)
 {
 	const struct sh_nic *nic = admin_qp_nic(qp);
@@ -109,6 +127,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.level = admin_level_name(qp->level),
 		.why = sh_conn_why(qp),
 		.nic = nic ? nic->name : NULL,
+		.default_nic = admin_path_nic(qp, 0),
 		.standby_nic = admin_path_nic(qp, core->standby.path),
 		.type = qp->init.qp_type,
 		.send = core->send,
@@ -123,35 +142,21 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.paths = core->paths,
 		.peer_paths = core->peer.paths,
 	};
-}
-
-static struct admin_status *status_take(void)
-{
-	struct admin_status *status;
-	struct sh_qp *qp;
-	uint32_t n = 0;
-
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		n++;
-	status = malloc(sizeof(*status) + n * sizeof(*status->qps));
-	if (!status)
-		return NULL;
-	status->n = status->next = 0;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		status_fill(&status->qps[status->n++], qp);
-	return status;
+	status_fill_peer(out, qp);
 }
 
 static void status_string(struct sh_json *json, const char *name, const char *value)
 {
-	sh_json_print(json, ", \"%s\": ", name);
+	sh_json_text(json, ", \"");
+	sh_json_text(json, name);
+	sh_json_text(json, "\": ");
 	sh_json_string(json, value);
 }
 
 static void status_standby(struct sh_json *json, const struct status_qp *qp)
 {
 	if (qp->standby == SC_STANDBY_NONE) {
-		sh_json_print(json, ", \"standby\": null");
+		sh_json_text(json, ", \"standby\": null");
 		return;
 	}
 	sh_json_print(json,
@@ -163,17 +168,17 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 	sh_json_print(json, "}");
 }
 
-/* Bit k is path k. */
-static void status_masks(struct sh_json *json, const char *name, const struct sc_masks *masks)
-{
-	sh_json_print(json, ", \"%s\": {\"up\": %u, \"steady\": %u, \"drained\": %u}", name,
-		      masks->up, masks->steady, masks->drained);
-}
-
-/* Of the control channel, as its datagrams say. */
+/* Its default address; and the version of the control channel, as its datagrams say. */
 static void status_peer(struct sh_json *json, const struct status_qp *qp)
 {
-	sh_json_print(json, ", \"peer\": \"%016llx\"", (unsigned long long)qp->instance);
+	char gid[INET6_ADDRSTRLEN];
+
+	sh_json_print(json, ", \"peer\": \"%016llx\", \"peer_qpn\": %u, \"peer_lid\": %u",
+		      (unsigned long long)qp->instance, qp->peer_qpn, qp->peer_lid);
+	if (qp->peer_has_gid && inet_ntop(AF_INET6, qp->peer_gid, gid, sizeof(gid)))
+		sh_json_print(json, ", \"peer_gid\": \"%s\"", gid);
+	else
+		sh_json_print(json, ", \"peer_gid\": null");
 	if (qp->peer_heard)
 		sh_json_print(json, ", \"peer_version\": \"%d.%u\"", SH_WIRE_MAJOR, qp->peer_minor);
 	else
@@ -190,8 +195,12 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 		      sc_move_phase_name(qp->move), sc_switch_phase_name(qp->ordered),
 		      sc_reason_name(qp->reason), qp->epoch, qp->path);
 	status_standby(json, qp);
-	status_masks(json, "paths", &qp->paths);
-	status_masks(json, "peer_paths", &qp->peer_paths);
+	/* Bit k is path k. */
+	sh_json_print(json,
+		      ", \"paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}, "
+		      "\"peer_paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}",
+		      qp->paths.up, qp->paths.steady, qp->paths.drained, qp->peer_paths.up,
+		      qp->peer_paths.steady, qp->peer_paths.drained);
 	status_peer(json, qp);
 	sh_json_print(json, ", \"moves\": %u, \"resubmitted\": %llu, \"settled\": %llu", qp->moves,
 		      (unsigned long long)qp->resubmitted, (unsigned long long)qp->settled);
@@ -203,28 +212,43 @@ static void status_qp(struct sh_json *json, const struct status_qp *qp)
 		      admin_type_name(qp->type), qp->level);
 	status_string(json, "why", qp->why);
 	status_string(json, "nic", qp->nic);
+	status_string(json, "default_nic", qp->default_nic);
 	if (qp->conn_id)
 		status_connection(json, qp);
 	sh_json_print(json, "}");
 }
 
-bool admin_status_more(struct admin_status *rest, struct sh_json *json)
+static bool status_more(struct admin_rest *rest, struct sh_json *json)
 {
-	uint32_t end = rest->next + STATUS_PIECE;
+	struct admin_status *status = (struct admin_status *)rest;
+	uint32_t end = status->next + STATUS_PIECE;
 
-	for (; rest->next < rest->n && rest->next < end; rest->next++) {
-		sh_json_print(json, "%s\n", rest->next ? "," : "");
-		status_qp(json, &rest->qps[rest->next]);
+	for (; status->next < status->n && status->next < end; status->next++) {
+		sh_json_print(json, "%s\n", status->next ? "," : "");
+		status_qp(json, &status->qps[status->next]);
 	}
-	if (rest->next < rest->n)
+	if (status->next < status->n)
 		return true;
 	sh_json_print(json, "]}\n");
 	return false;
 }
 
-void admin_status_free(struct admin_status *rest)
+static struct admin_status *status_take(void)
 {
-	free(rest);
+	struct admin_status *status;
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		n++;
+	status = malloc(sizeof(*status) + n * sizeof(*status->qps));
+	if (!status)
+		return NULL;
+	status->rest.more = status_more;
+	status->n = status->next = 0;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		status_fill(&status->qps[status->n++], qp);
+	return status;
 }
 
 static void status_nic(struct sh_json *json, const struct sh_nic *nic)
@@ -240,8 +264,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	sh_json_print(json, "}");
 }
 
-/* As ps shows it: arguments with blanks between them. */
-static void admin_command(char out[ADMIN_COMMAND])
+void admin_command(char out[ADMIN_COMMAND])
 {
 	FILE *file = fopen("/proc/self/cmdline", "re");
 	size_t i, n = file ? fread(out, 1, ADMIN_COMMAND - 1, file) : 0;
@@ -279,6 +302,8 @@ static void status_head(struct sh_json *json)
 	status_string(json, "command", command);
 	status_string(json, "kv", admin_kv_state());
 	status_refused(json);
+	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
+		      (unsigned long long)sh.states_sent, (unsigned long long)sh.state_datagrams);
 	sh_json_print(json, ", \"nics\": [");
 	for (i = 0; i < sh.n_nics; i++) {
 		sh_json_print(json, "%s", i ? ", " : "");
@@ -287,22 +312,27 @@ static void status_head(struct sh_json *json)
 	sh_json_print(json, "], \"qps\": [");
 }
 
-static void answer_error(struct sh_json *json, const char *why)
+void admin_answer_begin(struct sh_json *json)
 {
 	sh_json_print(json, "{\"format\": %d, \"pid\": %d", STATUS_FORMAT, (int)getpid());
+}
+
+void admin_answer_error(struct sh_json *json, const char *why)
+{
+	admin_answer_begin(json);
 	status_string(json, "error", why);
 	sh_json_print(json, "}\n");
 }
 
-static struct admin_status *answer_status(struct sh_json *json)
+static struct admin_rest *answer_status(struct sh_json *json)
 {
 	struct admin_status *status = status_take();
 
 	if (status)
 		status_head(json);
 	else
-		answer_error(json, "out of memory");
-	return status;
+		admin_answer_error(json, "out of memory");
+	return status ? &status->rest : NULL;
 }
 
 /* ---- drain ---------------------------------------------------------------------------------- */
@@ -378,7 +408,7 @@ static void answer_users(struct sh_json *json, const struct sh_nic *nic)
 {
 	struct users users = { 0 };
 
-	sh_json_print(json, "{\"format\": %d, \"pid\": %d", STATUS_FORMAT, (int)getpid());
+	admin_answer_begin(json);
 	status_string(json, "device", nic->name);
 	sh_json_print(json, ", \"drained\": %s, \"stay\": [", admin_bool(nic->drained));
 	users_count(json, &users, nic);
@@ -421,7 +451,7 @@ static void answer_device(const struct admin_request *request, struct sh_json *j
 	struct sh_nic *nic = sh_nic_by_name(request->device);
 
 	if (!nic) {
-		answer_error(json, "no such device");
+		admin_answer_error(json, "no such device");
 		return;
 	}
 	if (request->word == ADMIN_DRAIN || request->word == ADMIN_UNDRAIN)
@@ -430,16 +460,20 @@ static void answer_device(const struct admin_request *request, struct sh_json *j
 }
 
 void admin_answer(const struct admin_request *request, struct sh_json *json,
-		  struct admin_status **rest)
+		  struct admin_rest **rest)
 {
 	switch (request->word) {
 	case ADMIN_VERSION:
-		sh_json_print(json, "{\"format\": %d, \"pid\": %d, \"version\": \"%s\"}\n",
-			      STATUS_FORMAT, (int)getpid(), SHIFT_VERSION);
+		sh_json_print(
+			json,
+			"{\"format\": %d, \"pid\": %d, \"version\": \"%s\", \"build\": \"%s\"}\n",
+			STATUS_FORMAT, (int)getpid(), SHIFT_VERSION,
+			sh_version + strlen(SHIFT_VERSION_MARK));
 		break;
 	case ADMIN_STATUS: *rest = answer_status(json); break;
 	case ADMIN_DRAIN:
 	case ADMIN_UNDRAIN:
 	case ADMIN_USERS: answer_device(request, json); break;
+	case ADMIN_EVENTS: *rest = admin_answer_events(request, json); break;
 	}
 }

@@ -5,13 +5,15 @@
 #include <string.h>
 #include "shiftlib/admin.h"
 
+enum admin_argument { TAKES_NONE, TAKES_DEVICE, TAKES_NUMBER };
+
 static const struct {
 	const char *word;
-	bool device;
+	enum admin_argument takes;
 } admin_words[] = {
-	[ADMIN_VERSION] = { "version", false }, [ADMIN_STATUS] = { "status", false },
-	[ADMIN_DRAIN] = { "drain", true },	[ADMIN_UNDRAIN] = { "undrain", true },
-	[ADMIN_USERS] = { "users", true },
+	[ADMIN_VERSION] = { "version", TAKES_NONE }, [ADMIN_STATUS] = { "status", TAKES_NONE },
+	[ADMIN_DRAIN] = { "drain", TAKES_DEVICE },   [ADMIN_UNDRAIN] = { "undrain", TAKES_DEVICE },
+	[ADMIN_USERS] = { "users", TAKES_DEVICE },   [ADMIN_EVENTS] = { "events", TAKES_NUMBER },
 };
 
 static bool parse_device(const char *text, char out[ADMIN_DEVICE_MAX])
@@ -24,6 +26,17 @@ static bool parse_device(const char *text, char out[ADMIN_DEVICE_MAX])
 		if (!isalnum((unsigned char)text[i]) && !strchr("_-.", text[i]))
 			return false;
 	memcpy(out, text, length + 1);
+	return true;
+}
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+	size_t length = strlen(text);
+
+	if (!length || length > 18 || strspn(text, "0123456789") != length)
+		return false;
+	for (*out = 0; *text; text++)
+		*out = *out * 10 + (uint64_t)(*text - '0');
 	return true;
 }
 
@@ -45,9 +58,16 @@ int admin_parse(const char *line, struct admin_request *request, const char **wh
 	if (i == sizeof(admin_words) / sizeof(*admin_words))
 		return parse_fail("no such request", why);
 	request->word = (enum admin_word)i;
-	if (admin_words[i].device)
+	switch (admin_words[i].takes) {
+	case TAKES_DEVICE:
 		return parse_device(rest, request->device)
 			       ? 0
 			       : parse_fail("a device name is missing or malformed", why);
+	case TAKES_NUMBER:
+		return parse_number(rest, &request->number)
+			       ? 0
+			       : parse_fail("a number is missing or malformed", why);
+	case TAKES_NONE: break;
+	}
 	return line[length] ? parse_fail("this request takes no argument", why) : 0;
 }

@@ -40,17 +40,23 @@ static void json_append(struct sh_json *json, const char *bytes, size_t n)
 
 void sh_json_print(struct sh_json *json, const char *format, ...)
 {
+	size_t room;
 	va_list ap;
 	int n;
 
+	if (!json_reserve(json, 1))
+		return;
+	room = json->room - json->length;
 	va_start(ap, format);
-	n = vsnprintf(NULL, 0, format, ap);
+	n = vsnprintf(json->text + json->length, room, format, ap);
 	va_end(ap);
 	if (n < 0 || !json_reserve(json, (size_t)n))
 		return;
-	va_start(ap, format);
-	vsnprintf(json->text + json->length, (size_t)n + 1, format, ap);
-	va_end(ap);
+	if ((size_t)n >= room) {
+		va_start(ap, format);
+		vsnprintf(json->text + json->length, (size_t)n + 1, format, ap);
+		va_end(ap);
+	}
 	json->length += (size_t)n;
 }
 
@@ -84,6 +90,16 @@ static size_t json_utf8(const unsigned char *at)
 	return 0;
 }
 
+/* What needs no escape, from @at on: most strings are of one piece. */
+static size_t json_plain(const unsigned char *at)
+{
+	size_t n = 0;
+
+	while (at[n] >= 0x20 && at[n] < 0x7f && at[n] != '"' && at[n] != '\\')
+		n++;
+	return n;
+}
+
 void sh_json_string(struct sh_json *json, const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
@@ -94,8 +110,10 @@ void sh_json_string(struct sh_json *json, const char *text)
 		return;
 	}
 	json_append(json, "\"", 1);
-	for (; *at; at += n ? n : 1) {
-		n = json_utf8(at);
+	while (*at) {
+		n = json_plain(at);
+		if (!n)
+			n = json_utf8(at);
 		if (!n)
 			json_append(json, "\\ufffd", 6);
 		else if (*at == '"' || *at == '\\')
@@ -104,8 +122,14 @@ void sh_json_string(struct sh_json *json, const char *text)
 			sh_json_print(json, "\\u%04x", *at);
 		else
 			json_append(json, (const char *)at, n);
+		at += n ? n : 1;
 	}
 	json_append(json, "\"", 1);
+}
+
+void sh_json_text(struct sh_json *json, const char *text)
+{
+	json_append(json, text, strlen(text));
 }
 
 void sh_json_free(struct sh_json *json)

@@ -389,6 +389,7 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 	uint64_t now = sh_now_ns();
 
 	sh_stats_settled(qp, settled);
+	sh_incident_settled(qp, to, settled);
 	qp->active = qp->receiving = to;
 	if (qp->standby == to)
 		qp->standby = NULL;
@@ -533,8 +534,20 @@ static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t v
 	shift_provider_mlx5.qp_fail(qp->sp, first, vendor_err, n_delivered);
 }
 
+/* Published, and of none is it known that it was executed. */
+static uint32_t move_unknown(struct sh_qp *qp)
+{
+	uint32_t n = 0;
+	struct sp_wr_info *info = move_outstanding(qp, &n);
+
+	free(info);
+	return info && n > qp->error.delivered ? n - qp->error.delivered : 0;
+}
+
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 {
+	uint32_t unknown = reason == SC_REASON_APPLICATION ? 0 : move_unknown(qp);
+
 	if (qp->move && !qp->move->settled_ns)
 		qp->move->ended = true;
 	if (reason != SC_REASON_APPLICATION)
@@ -546,6 +559,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	qp->publish_at = 0;
 	sh_fence_forget(qp);
 	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
+	sh_incident_failed(qp, reason, unknown);
 	move_all_to_error(qp);
 	sh_flush_forget(qp); /* behind the failing, or what waits would run */
 	sh_srq_ended(qp);

@@ -206,6 +206,16 @@ static const char *nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
+static uint32_t nic_users(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		n += qp->conn_id && qp->active->nic == nic;
+	return n;
+}
+
 /* Every connection whose traffic or whose standby is on this NIC hears of it; the paths first, as
  * what a fault sets off chooses among them. */
 static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_only)
@@ -214,6 +224,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 	uint32_t i;
 
 	sh_peers_hold();
+	sh.faulted = nic_users(nic);
 	sh_paths_changed_nic(nic);
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || (guarded_only && !qp->core.guarded))
@@ -222,6 +233,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 			if (qp->carriers[i].nic == nic)
 				sh_carrier_fault(qp, &qp->carriers[i], reason);
 	}
+	sh.faulted = 0;
 	sh_peers_release();
 }
 
@@ -241,6 +253,7 @@ void sh_nic_sick(struct sh_nic *nic)
 	if (nic->sick || nic->fatal)
 		return;
 	nic->sick = true;
+	sh_incident_nic(nic, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG);
 	sh_log(SH_LOG_WARN, "%s: does not do what it is told; its connections move away",
 	       nic->name);
 	nic_fault(nic, SC_REASON_DEVICE, true);
@@ -252,6 +265,7 @@ void sh_nic_obeys(struct sh_nic *nic)
 	if (!nic->sick)
 		return;
 	nic->sick = false;
+	sh_incident_nic(nic, SH_EVENT_NIC_UP, SH_CAUSE_HANG);
 	sh_log(SH_LOG_WARN, "%s: does what it is told again", nic->name);
 	if (!nic->fatal)
 		nic->look_at = 0;
@@ -259,21 +273,23 @@ void sh_nic_obeys(struct sh_nic *nic)
 }
 
 /* Nothing of what is open on it will ever work again. */
-static void nic_lost(struct sh_nic *nic)
+static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
 {
 	if (nic->fatal)
 		return;
 	nic->fatal = true;
+	nic->dead_by = cause;
+	sh_incident_nic(nic, SH_EVENT_NIC_DOWN, cause);
 	sh_control_mark_dead(nic->control);
 	sh_unwatch_fd(sh_control_fd(nic->control));
 	nic_look_soon(nic);
 }
 
-static void nic_dead(struct sh_nic *nic, const char *how)
+static void nic_dead(struct sh_nic *nic, enum sh_event_cause cause, const char *how)
 {
 	if (!nic->fatal)
 		sh_log(SH_LOG_WARN, "%s: %s; not used until it is back", nic->name, how);
-	nic_lost(nic);
+	nic_lost(nic, cause);
 	nic_fault(nic, SC_REASON_DEVICE, false);
 }
 
@@ -320,6 +336,9 @@ static void nic_answered(struct sh_nic *nic, const struct sh_address *address)
 	nic_set_address(nic, address, false);
 	if (was_down && !nic->port_down)
 		sh_log(SH_LOG_INFO, "%s: port %d is up", nic->name, NIC_PORT);
+	if (was_down != nic->port_down)
+		sh_incident_nic(nic, was_down ? SH_EVENT_NIC_UP : SH_EVENT_NIC_DOWN,
+				SH_CAUSE_PORT_DOWN);
 	sh_nic_obeys(nic);
 	nic_healed(nic);
 }
@@ -372,7 +391,7 @@ static void nic_control_readable(void *arg)
 	if (n != -EIO)
 		return;
 	sh_log(SH_LOG_INFO, "%s: its control channel is dead", nic->name);
-	nic_lost(nic);
+	nic_lost(nic, SH_CAUSE_FATAL);
 	sh_paths_changed_nic(nic);
 }
 
@@ -381,6 +400,8 @@ static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type)
 	nic->gid.valid = false;
 	if (type == IBV_EVENT_PORT_ERR) {
 		sh_log(SH_LOG_WARN, "%s: port %d is down", nic->name, NIC_PORT);
+		if (!nic->port_down)
+			sh_incident_nic(nic, SH_EVENT_NIC_DOWN, SH_CAUSE_PORT_DOWN);
 		nic->port_down = true;
 		nic->ask_again = nic->asked;
 		nic_fault(nic, SC_REASON_PORT, false);
@@ -398,10 +419,12 @@ void sh_nic_carrier(struct sh_nic *nic, bool running)
 	if (lost && !nic->carrier_lost) {
 		sh_log(SH_LOG_WARN, "%s: its network interface lost its carrier", nic->name);
 		nic->carrier_lost = true;
+		sh_incident_nic(nic, SH_EVENT_NIC_DOWN, SH_CAUSE_CARRIER_LOST);
 		nic_fault(nic, SC_REASON_PORT, false);
 	} else if (running && nic->carrier_lost) {
 		sh_log(SH_LOG_INFO, "%s: its network interface has a carrier again", nic->name);
 		nic->carrier_lost = false;
+		sh_incident_nic(nic, SH_EVENT_NIC_UP, SH_CAUSE_CARRIER_LOST);
 		sh_nic_ask(nic);
 	}
 }
@@ -409,7 +432,9 @@ void sh_nic_carrier(struct sh_nic *nic, bool running)
 static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
 {
 	switch ((int)event->event_type) {
-	case IBV_EVENT_DEVICE_FATAL: nic_dead(nic, "the device reported a fatal error"); break;
+	case IBV_EVENT_DEVICE_FATAL:
+		nic_dead(nic, SH_CAUSE_FATAL, "the device reported a fatal error");
+		break;
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_LID_CHANGE:
@@ -449,7 +474,7 @@ static void nic_async_readable(void *arg)
 			if (errno == EAGAIN || errno == EINTR)
 				return;
 			sh_unwatch_fd(nic->ctx->async_fd);
-			nic_dead(nic, "the device was taken away");
+			nic_dead(nic, SH_CAUSE_REMOVED, "the device was taken away");
 			return;
 		}
 		copy = event;
@@ -639,6 +664,7 @@ static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 	nic_set_address(nic, &task->address, true);
 	sh_watch_netdev(nic);
 	sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
+	sh_incident_nic(nic, SH_EVENT_NIC_UP, nic->dead_by);
 	nic_fault_stale(nic);
 	nic_healed(nic);
 }
@@ -698,5 +724,6 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 		return;
 	nic->drained = on;
 	sh_log(SH_LOG_WARN, "%s: %s by the operator", nic->name, on ? "drained" : "used again");
+	sh_incident_nic(nic, on ? SH_EVENT_DRAIN : SH_EVENT_UNDRAIN, SH_CAUSE_DRAIN);
 	sh_paths_changed_nic(nic);
 }

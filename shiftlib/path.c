@@ -5,9 +5,10 @@
 
 #define SECOND_NS 1000000000ull
 /* Without work, a path that is not steady yet is pinged at this multiple of the heartbeat. */
-#define CALM_BEATS  4
-#define DOUBT_BEATS 2
-#define FALLS_MAX   63
+#define CALM_BEATS    4
+#define DOUBT_BEATS   2
+#define FALLS_MAX     63
+#define RECENT_LOSSES 4 /* of the time after which a path is lost */
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
 _Static_assert((SH_PATH_PINGS & (SH_PATH_PINGS - 1)) == 0, "sequence numbers wrap");
@@ -115,8 +116,20 @@ static void transition_up_to_probing(struct sh_path_health *path, uint64_t now)
 {
 	assert(path->state == SH_PATH_UP);
 	path->state = SH_PATH_PROBING;
+	path->fell_at = now;
+	path->fell_since = path->missed ? path->silent_since : 0;
 	path_count_fall(path, now);
 	path_probe_anew(path, now);
+}
+
+/* A fall that was long ago has nothing to do with what happens now. */
+uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t now)
+{
+	if (path->state == SH_PATH_UP)
+		return path->missed ? path->silent_since : 0;
+	return path->fell_at && now - path->fell_at < RECENT_LOSSES * path->config->loss_ns
+		       ? path->fell_since
+		       : 0;
 }
 
 void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now)

@@ -55,6 +55,8 @@ struct sh_path_health {
 	uint64_t probe_interval, probe_at;
 	uint32_t missed;       /* pings since the last answer */
 	uint64_t silent_since; /* missed > 0: the first of them, or the last answer if later */
+	uint64_t fell_at;      /* the last time; 0: never */
+	uint64_t fell_since;   /* then: silent_since; 0: it had answered all pings */
 	/* The latest answer, and the first of the row of answers without a gap that it ends. 0: none
 	 * since the path fell. */
 	uint64_t answered, answering_since;
@@ -89,6 +91,8 @@ void sh_path_heard(struct sh_path_health *path, uint64_t now);
 uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now);
 
 bool sh_path_up(const struct sh_path_health *path);
+/* Since when pings have had no answer, though it fell meanwhile; 0: they had. */
+uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t now);
 /* Up without a break for its hold-down. */
 bool sh_path_steady(const struct sh_path_health *path, uint64_t now);
 uint64_t sh_path_hold_ns(const struct sh_path_health *path);

@@ -118,6 +118,7 @@ static uint64_t shell_next_timer(void)
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
 		at = sh_earlier_ns(at, sh_peer_next_timer(peer));
 	at = sh_earlier_ns(at, sh_srq_next_timer());
+	at = sh_earlier_ns(at, sh_incidents_next_timer());
 	return sh_earlier_ns(at, sh_admin_next_timer());
 }
 
@@ -207,6 +208,7 @@ static void shell_timers(void)
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
 		sh_peer_timer(peer, now);
 	sh_peers_forget(now);
+	sh_incidents_run(now);
 	sh_admin_timer(now);
 }
 
@@ -357,6 +359,7 @@ static void shell_after_fork(void)
 	bool enabled = sh.enabled;
 
 	sh_admin_after_fork();
+	sh_incidents_after_fork();
 	shell_close_fds();
 	sh_timers_fini(&sh.timers);
 	memset(&sh, 0, sizeof(sh));
@@ -449,6 +452,7 @@ void shift_fini(void)
 	sh.stopping = true; /* nothing is given to the KV's worker any more */
 	kv_worker = sh.kv_worker;
 	sh.kv_worker = NULL;
+	sh_incidents_end();
 	sh_stats_write();
 	sh_admin_stop();
 	pthread_mutex_unlock(&sh.lock);

@@ -24,6 +24,7 @@
 #include "shiftlib/config.h"
 #include "shiftlib/control.h"
 #include "shiftlib/core.h"
+#include "shiftlib/event.h"
 #include "shiftlib/keymap.h"
 #include "shiftlib/list.h"
 #include "shiftlib/log.h"
@@ -105,9 +106,10 @@ struct sh_nic {
 	bool asked;	   /* a job that opens it or asks its port is under way */
 	bool ask_again;	   /* the port changed meanwhile */
 	struct sh_hang hang;
-	_Atomic uint64_t errand_ns; /* that the last one took: see errand.c; 0: none yet */
-	uint64_t look_at;	    /* dead or sick: when to try again; 0: it is not */
-	struct {		    /* by connections, since it was drained */
+	enum sh_event_cause dead_by; /* fatal: of what */
+	_Atomic uint64_t errand_ns;  /* that the last one took: see errand.c; 0: none yet */
+	uint64_t look_at;	     /* dead or sick: when to try again; 0: it is not */
+	struct {		     /* by connections, since it was drained */
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
@@ -298,6 +300,7 @@ struct sh_peer_path {
 	bool told_up, told_steady;
 	uint64_t sent;		   /* number of the last datagram, if they are signed */
 	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	bool out_states;	   /* some of it about a move */
 	struct list_node out_link; /* then in sh.outs */
 };
 
@@ -422,6 +425,7 @@ struct sh_qp {
 	uint32_t conn_id, nonce;
 	bool closed;
 	bool guarded; /* core.guarded, as it was counted */
+	bool moving;  /* its move has begun and not ended, as it was counted */
 	struct sc_conn core;
 	struct {
 		uint64_t start_at; /* the background thread begins, not the application's */
@@ -506,7 +510,8 @@ struct sh_qp {
 		uint64_t resubmitted, settled;
 	} totals;
 	uint64_t settled_before; /* the last time that retries were not answered */
-	struct sh_move *move;	 /* figures of the move under way or of the last one */
+	struct sh_qp_incident incident;
+	struct sh_move *move; /* figures of the move under way or of the last one */
 };
 
 /* Figures of one move, kept for status and SHIFT_STATS. */
@@ -556,9 +561,12 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	struct sh_timers timers; /* of connections; room for all of them */
 	struct list_node touched;
-	struct list_node outs; /* paths with something to send */
-	uint32_t outs_held;    /* somebody goes over many connections */
-	uint64_t audit_at;     /* next look whether somebody forgot to touch */
+	struct list_node outs;		       /* paths with something to send */
+	uint32_t outs_held;		       /* somebody goes over many connections */
+	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
+	uint64_t audit_at;		       /* next look whether somebody forgot to touch */
+	uint32_t moving,
+		faulted; /* connections in a move; and those that are told of a fault now */
 	uint32_t n_moves, n_ended;
 	struct sh_busy deregs; /* shadows of regions that are being deregistered */
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */

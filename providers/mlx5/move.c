@@ -407,13 +407,15 @@ static void lay_nop(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 	ring_lay(s->to, &nop, &nop, sq->wrid[slot], original_opcode(sq, slot), &s->batch);
 }
 
-static void lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot)
+/* How many bytes of data it moves. */
+static uint32_t lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 {
 	struct ring_wqe app, wire;
 
 	ring_wqe_load(sq, slot, s->qp->type, &app);
 	(void)ring_wqe_translate(s->to, &app, &wire); /* checked */
 	ring_lay(s->to, &app, &wire, sq->wrid[slot], sq->wr_data[slot], &s->batch);
+	return ring_wqe_data_len(&app);
 }
 
 static void settle_one(struct settle *s, const struct ring_sq *sq, uint32_t slot, enum sp_fate fate)
@@ -428,7 +430,7 @@ static void settle_one(struct settle *s, const struct ring_sq *sq, uint32_t slot
 		break;
 	case SP_FATE_READ_AGAIN: s->behind_read = true; /* fall through */
 	case SP_FATE_RESEND:
-		lay_again(s, sq, slot);
+		s->out->resent_bytes += lay_again(s, sq, slot);
 		s->out->resent++;
 		break;
 	}

@@ -37,6 +37,11 @@ static void test_words(void **state)
 	assert_string_equal(request.device, "rocep1s0f0.2-x");
 	assert_int_equal(admin_parse("users mlx5_1", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_USERS);
+	assert_int_equal(admin_parse("events 0", &request, &why), 0);
+	assert_int_equal(request.word, ADMIN_EVENTS);
+	assert_int_equal(request.number, 0);
+	assert_int_equal(admin_parse("events 123456789012345678", &request, &why), 0);
+	assert_int_equal(request.number, 123456789012345678ull);
 }
 
 static void test_no_words(void **state)
@@ -57,6 +62,12 @@ static void test_no_words(void **state)
 		"drain mlx5\t0",
 		"drain \"mlx5\"",
 		"drai mlx5_0",
+		"events",
+		"events ",
+		"events -1",
+		"events 1x",
+		"events 1 2",
+		"events 1234567890123456789",
 		"\n",
 		"status\r",
 		"{\"status\"}",

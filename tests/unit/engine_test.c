@@ -452,6 +452,7 @@ static void moves_what_was_not_delivered(void **state)
 	settle(to, fates, 4, &settled);
 	assert_int_equal(settled.delivered, 2);
 	assert_int_equal(settled.resent, 2);
+	assert_int_equal(settled.resent_bytes, 2 * 8);
 	assert_int_equal(settled.published, 2);
 	expect_sends(0, 4, IBV_WC_SUCCESS);
 	assert_int_equal(fake_run(rig_active(rig), 10), 4);

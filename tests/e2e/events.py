@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""shiftctl events: what has happened, once for all connections of a pair of NICs; and follows."""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from ctl import QPS, Ctl, Traffic, must  # noqa: E402
+from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+
+
+def parsed(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class Events(Ctl):
+    """shiftctl events, as on a host of a lab."""
+
+    def list(self, *args, status=0):
+        return parsed(self("events", "--json", *args, status=status).stdout)
+
+    def kinds(self, *args):
+        return [e["kind"] for e in self.list(*args)]
+
+    def wait(self, kind, n=1, timeout=20):
+        wait_for(f"event {kind}", lambda: self.kinds().count(kind) >= n, timeout)
+        return [e for e in self.list() if e["kind"] == kind]
+
+
+class Tests:
+    def __init__(self, build):
+        self.build = build
+
+    def fault(self):
+        """A dead port is one event of the NIC and one of its connections, at both ends."""
+        with Lab(self.build) as lab:
+            traffic = Traffic(lab, 30).protected()
+            here, there = Events(lab, "h0"), Events(lab, "h1")
+            up, = here.wait("protected")
+            must("it was told that they are protected",
+                 (up["from"], up["to"], up["qps"]) == ("mlx5_0", "mlx5_1", QPS), up)
+            lab.fault("port-down", "h0/mlx5_0")
+            moved, = here.wait("switch")
+            must("the switch", (moved["from"], moved["to"], moved["cause"], moved["qps"],
+                                moved["unknown"], moved["pid"]) ==
+                 ("mlx5_0", "mlx5_1", "port-down", QPS, 0, traffic.server.pid), moved)
+            must("its times", moved["switch_ns"] > 0 and
+                 moved["decided_ns"] + moved["switch_ns"] <= moved["monotonic_ns"], moved)
+            down, = here.wait("nic-down")
+            must("the NIC's end was first", (down["from"], down["cause"]) ==
+                 ("mlx5_0", "port-down") and down["number"] < moved["number"], down)
+            other, = there.wait("switch")
+            must("at the peer", (other["qps"], other["peer_from"], other["peer_to"]) == (QPS, 0, 1),
+                 other)
+            must("they know each other", other["peer"] != moved["peer"] and
+                 moved["peer"] == Ctl(lab, "h1").processes()[0]["instance"], moved, other)
+            lost, = here.wait("unprotected")
+            must("there is no third NIC", lost["qps"] == QPS and lost["cause"] == "no-standby",
+                 lost)
+            lab.ctl("heal", "h0/mlx5_0")
+            back, = here.wait("return", 1, 40)
+            must("the return", (back["from"], back["to"], back["qps"], back["resent"],
+                                back["detect_ns"]) == ("mlx5_1", "mlx5_0", QPS, 0, 0), back)
+            must("the NIC is well", here.wait("nic-up")[0]["from"] == "mlx5_0")
+            table = here("events").stdout
+            must("the table", "mlx5_0 -> mlx5_1" in table and "port-down" in table, table)
+            everything = here.list()
+            must("in order", [e["number"] for e in everything] ==
+                 list(range(1, len(everything) + 1)), everything)
+            for args in (("ib_write_bw",), ("--pid", traffic.server.pid), ("--since", "1h")):
+                must(f"all of {args}", here.list(*args)[:len(everything)] == everything)
+            must("of another", not here.list("ib_read_bw", status=1))
+            must("few are new", len(here.list("--since", "0s")) < len(everything))
+            traffic.client.process.kill()
+
+    def silence(self):
+        """A switch that dies raises no event: the first heartbeat without an answer is the sign."""
+        with Lab(self.build) as lab:
+            traffic = Traffic(lab, 30).protected()
+            lab.fault("switch-down", "rail0")
+            there = Events(lab, "h1")
+            moved, = there.wait("switch")
+            # the sender notices by itself, the receiver is told or notices, whichever is first
+            must("cause", moved["cause"] in ("silence", "retry-exceeded", "peer"), moved)
+            must("it took time to be found", moved["detect_ns"] > 0 or moved["cause"] == "peer",
+                 moved)
+            if moved["cause"] == "silence":
+                must("what was under way is sent again", moved["resent"] + moved["settled"] > 0 and
+                     moved["resent_bytes"] >= moved["resent"], moved)
+            traffic.client.process.kill()
+
+    def orders(self):
+        """Drained and used again: in order, nothing is sent again."""
+        with Lab(self.build) as lab:
+            traffic = Traffic(lab, 30).protected()
+            events = Events(lab, "h0")
+            events("drain", "mlx5_0")
+            moved, = events.wait("switch")
+            must("by the order", (moved["cause"], moved["qps"], moved["resent"],
+                                  moved["detect_ns"]) == ("drain", QPS, 0, 0) or
+                 moved["cause"] == "peer", moved)
+            events("undrain", "mlx5_0")
+            events.wait("return", 1, 40)
+            kinds = events.kinds()
+            must("in order", [k for k in kinds if k in ("drain", "switch", "undrain", "return")] ==
+                 ["drain", "switch", "undrain", "return"], kinds)
+            traffic.client.process.kill()
+
+    def nowhere(self):
+        """No NIC is left: which connections, why, and how much is of unknown fate."""
+        with Lab(self.build) as lab:
+            traffic = Traffic(lab, 30)
+            traffic.protected()
+            there = Events(lab, "h1")
+            for rail in ("rail0", "rail1"):
+                lab.fault("switch-down", rail)
+            # the peer's errors end perftest, so its log must tell
+            wait_for("end", lambda: not traffic.client.running(), 60)
+            log = lab.shift_log(traffic.client)
+            must("the log tells", "failed mlx5_" in log and "requests of unknown fate" in log, log)
+            must("it is gone", not there.list(status=1))
+
+    def follow(self):
+        """Who looks sees programs that come later, and is not held up by one that stands still."""
+        with Lab(self.build) as lab:
+            events = Events(lab, "h0")
+            out = os.path.join(lab.folder, "followed")
+            with open(out, "wb") as f:
+                follower = subprocess.Popen(
+                    [os.path.join(lab.out, "bin", "shiftctl"), "events", "-f", "--json"],
+                    env=events.env, stdout=f, stderr=subprocess.DEVNULL)
+            try:
+                traffic = Traffic(lab, 30).protected()
+
+                def seen():
+                    with open(out, encoding="utf-8") as f:
+                        return parsed(f.read().rpartition("\n")[0])
+                wait_for("the first event", lambda: any(e["kind"] == "protected" for e in seen()),
+                         20)
+                os.kill(traffic.server.pid, signal.SIGSTOP)
+                time.sleep(0.3)     # some rounds find it so
+                os.kill(traffic.server.pid, signal.SIGCONT)
+                lab.fault("port-down", "h0/mlx5_0")
+                wait_for("the switch", lambda: any(e["kind"] == "switch" for e in seen()), 30)
+                numbers = [e["number"] for e in seen()]
+                must("each once", numbers == sorted(set(numbers)), numbers)
+                traffic.client.process.kill()
+            finally:
+                follower.kill()
+                follower.wait()
+
+    def kv(self):
+        """The store is away when the program starts, and comes."""
+        with Lab(self.build) as lab:
+            port = free_port()
+            shift = Shift(log="info", kv=f"redis://127.0.0.1:{port}", kv_timeout_ms=200)
+            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", "40", "-p",
+                    str(free_port())]
+            server = lab.start("h0", argv, "server", shift)
+            server.await_listening()
+            client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)
+            events = Events(lab, "h1")
+            wait_for("the client's socket", lambda: os.path.isdir(events.folder) and
+                     os.listdir(events.folder), 30)
+            events.wait("kv-lost", 1, 30)
+            lab.launch("redis", ["redis-server", "--port", str(port), "--save", "", "--bind",
+                                 "127.0.0.1", "--appendonly", "no"], lab.env())
+            events.wait("kv-back", 1, 30)
+            must("in order", [k for k in events.kinds() if k[:2] == "kv"] == ["kv-lost", "kv-back"])
+            client.process.kill()
+
+    def usage(self):
+        with Lab(self.build) as lab:
+            events = Events(lab, "h0")
+            for args in (["a", "b"], ["--bogus"], ["--pid", "0"], ["--pid", "x"], ["--since", "x"],
+                         ["--since", "-1"], ["--since", "5y"], ["--since", "5mm"], ["--since", ""],
+                         ["--pid", "1", "ib_write_bw"], [""]):
+                done = events("events", *args, status=2)
+                must(f"{args} says why", done.stderr and not done.stdout, done)
+            must("says that there is none", "no process" in events("events", status=1).stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", help="name of one test")
+    args = parser.parse_args()
+    tests = Tests(args.build)
+    failed = 0
+    for name in (n for n in vars(Tests) if n[0] != "_"):
+        if args.only and name != args.only:
+            continue
+        try:
+            getattr(tests, name)()
+            print(f"ok   {name}", flush=True)
+        except Exception as e:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
