@@ -45,6 +45,8 @@ help:
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
+	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
+	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
 deps:
@@ -154,6 +156,14 @@ figures-draw: deps
 
 figures-publish: figures-draw
 	@cp $(OUT)/figures/*.svg docs/figures/
+
+.PHONY: deb test-packages
+deb: deps
+	@./scripts/make-deb.sh $(OUT)/packages
+
+test-packages: deb
+	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
+	@tests/packages/run.sh --debs $(OUT)/packages --autopkgtest
 
 install: build
 	@cmake --install $(B)
