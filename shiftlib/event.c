@@ -5,6 +5,7 @@
 #include "shiftlib/date.h"
 #include "shiftlib/event.h"
 #include "shiftlib/log.h"
+#include "shiftlib/metrics.h"
 #include "shiftlib/util.h"
 
 static struct {
@@ -74,6 +75,7 @@ static void event_log(const struct sh_event *event)
 /* Lock held: each returns at once, and keeps no pointer. */
 static void (*const event_sinks[])(const struct sh_event *event) = {
 	event_log,
+	sh_metrics_event,
 };
 
 /* ---- the ring ------------------------------------------------------------------------------- */

@@ -360,6 +360,7 @@ static void shell_after_fork(void)
 
 	sh_admin_after_fork();
 	sh_incidents_after_fork();
+	sh_metrics_forget();
 	shell_close_fds();
 	sh_timers_fini(&sh.timers);
 	memset(&sh, 0, sizeof(sh));
