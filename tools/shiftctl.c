@@ -49,8 +49,8 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "run", cmd_run },	{ "doctor", cmd_doctor },   { "status", cmd_status },
-		{ "drain", cmd_drain }, { "undrain", cmd_undrain }, { "events", cmd_events },
+		{ "run", cmd_run },	    { "doctor", cmd_doctor },	{ "status", cmd_status },
+		{ "drain", cmd_drain },	    { "undrain", cmd_undrain }, { "events", cmd_events },
 		{ "version", cmd_version },
 	};
 
