@@ -17,7 +17,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+from check_monitoring import DASHBOARD, expressions  # noqa: E402
 from lab import SKIPPED, Lab, Shift, free_port, run_case, wait_for  # noqa: E402
 
 QPS = 4
@@ -337,6 +339,10 @@ def case_prometheus(lab, build):
         'sum(increase(shift_switches_total{cause="port-down"}[5m]))') > [0.5], 30, 0.2)
     wait_for("quantile", lambda: prometheus.query(
         "histogram_quantile(0.99, sum by (le) (rate(shift_switch_seconds_bucket[5m])))") > [0], 30, 0.2)
+    with open(DASHBOARD, encoding="utf-8") as f:
+        panels = expressions(json.load(f))
+    empty = [where for where, expression in panels if not prometheus.query(expression)]
+    must("each panel of the dashboard shows something", not empty, empty)
     lab.ctl("heal", "h1/mlx5_0")
     host.end()
     prometheus.await_value('shift_processes_ended_total{farewell="yes"}', 2)

@@ -122,7 +122,7 @@ static void answer_process(struct series *gauges, const json_t *answer)
 	size_t i;
 
 	snprintf(pid, sizeof(pid), "%lld", ctl_int(answer, "pid"));
-	series_add(gauges, FAMILY_PROCESS, "", 1, "pid", pid, "program", program, "job",
+	series_add(gauges, FAMILY_PROCESS, "", 1, "pid", pid, "program", program, "shift_job",
 		   ctl_text(answer, "job"), "version", ctl_text(answer, "version"),
 		   "shift_instance", ctl_text(answer, "instance"), NULL);
 	json_array_foreach(json_object_get(answer, "qps"), i, group)
