@@ -13,7 +13,8 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-status figures install clean
+	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
+	bench-status figures figures-draw figures-publish install clean
 
 all: build
 
@@ -41,7 +42,10 @@ help:
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
-	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
+	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
+	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
 deps:
@@ -138,9 +142,23 @@ bench-kv: build
 bench-control: build
 	@python3 bench/control.py --build $(B) --out $(OUT)
 
-figures: build
+bench-detect: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)
 	@python3 bench/drain.py --build $(B) --out $(OUT)
+
+bench-scale: build
+	@python3 bench/scale.py --lazy --build $(B) --out $(OUT)
+
+# The training needs programs of other people; without them its figure is left out.
+figures: build
+	@[ -x $(B)/programs/bin/mpirun ] || ./scripts/install-programs.sh $(B) || true
+	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
+
+figures-draw: deps
+	@python3 bench/figures.py --draw --out $(OUT)
+
+figures-publish: figures-draw
+	@cp $(OUT)/figures/*.svg docs/figures/
 
 install: build
 	@cmake --install $(B)

@@ -7,7 +7,6 @@ on the same fabric. Prints both medians with their spread and writes out/ab.json
 connected queue pairs on the same NICs, of the same kind as what is measured; out/bench-lat.json. The
 idle ones are made once for a block of runs, and blocks alternate."""
 import argparse
-import json
 import os
 import re
 import statistics
@@ -15,7 +14,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
+sys.path.insert(0, HERE)
 from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from results import save  # noqa: E402
 
 # name, command, column of perftest's table, unit, more is better
 MEASURES = (
@@ -143,9 +144,8 @@ def main():
         results += measure_beside_idle(args.build, args.rounds, args.idle, measures)
     load = (load, os.getloadavg()[0])
     print(f"load of the machine: {load[0]:.1f} before, {load[1]:.1f} behind, {os.cpu_count()} cores")
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "bench-lat.json" if args.latency else "ab.json"), "w") as f:
-        json.dump({"rounds": args.rounds, "load": load, "measures": results}, f, indent=1)
+    save(args.out, "bench-lat.json" if args.latency else "ab.json",
+         {"rounds": args.rounds, "load": load, "measures": results})
     return 0
 
 

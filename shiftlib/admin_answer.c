@@ -305,6 +305,8 @@ static void status_head(struct sh_json *json)
 	status_string(json, "command", command);
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);
+	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
+		      (unsigned long long)sh.states_sent, (unsigned long long)sh.state_datagrams);
 	sh_json_print(json, ", \"nics\": [");
 	for (i = 0; i < sh.n_nics; i++) {
 		sh_json_print(json, "%s", i ? ", " : "");

@@ -413,6 +413,8 @@ static void out_flush(struct sh_peer_path *path)
 		return;
 	sh_peer_send(path, buf, sh_wire_end(&path->out));
 	list_del(&path->out_link);
+	sh.state_datagrams += path->out_states;
+	path->out_states = false;
 	path->out = (struct sh_wire_writer){ 0 };
 	free(buf);
 }
@@ -452,12 +454,16 @@ static int out_write(const struct sh_peer *peer, struct sh_peer_path *path,
 		     const struct out_record *record)
 {
 	struct sh_wire_writer *writer = out_begin(peer, path);
+	int ret;
 
 	if (!writer)
 		return -ENOMEM;
 	if (record->standby)
 		return sh_wire_put_standby(writer, &record->ids, record->standby);
-	return sh_wire_put_state(writer, &record->ids, record->state);
+	ret = sh_wire_put_state(writer, &record->ids, record->state);
+	path->out_states |= !ret;
+	sh.states_sent += !ret;
+	return ret;
 }
 
 static void out_put(const struct sh_peer *peer, struct sh_peer_path *path,

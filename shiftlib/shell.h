@@ -302,6 +302,7 @@ struct sh_peer_path {
 	bool told_up, told_steady;
 	uint64_t sent;		   /* number of the last datagram, if they are signed */
 	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	bool out_states;	   /* some of it about a move */
 	struct list_node out_link; /* then in sh.outs */
 };
 
@@ -426,6 +427,7 @@ struct sh_qp {
 	uint32_t conn_id, nonce;
 	bool closed;
 	bool guarded; /* core.guarded, as it was counted */
+	bool moving;  /* its move has begun and not ended, as it was counted */
 	struct sc_conn core;
 	struct {
 		uint64_t start_at; /* the background thread begins, not the application's */
@@ -562,9 +564,12 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	struct sh_timers timers; /* of connections; room for all of them */
 	struct list_node touched;
-	struct list_node outs; /* paths with something to send */
-	uint32_t outs_held;    /* somebody goes over many connections */
-	uint64_t audit_at;     /* next look whether somebody forgot to touch */
+	struct list_node outs;		       /* paths with something to send */
+	uint32_t outs_held;		       /* somebody goes over many connections */
+	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
+	uint64_t audit_at;		       /* next look whether somebody forgot to touch */
+	uint32_t moving,
+		faulted; /* connections in a move; and those that are told of a fault now */
 	uint32_t n_moves, n_ended;
 	struct sh_busy deregs; /* shadows of regions that are being deregistered */
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */

@@ -14,7 +14,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "tools", "completion", "shiftctl")
 ASK = """
-shiftctl() { [ "$1" = status ] && printf '%s\\n' "$STATUS"; }
+shiftctl() {
+	case "$*" in
+	status) printf '%s\\n' "$STATUS" ;;
+	"probe-hw --list") printf 'nop-order  What it is.\\n           Otherwise: worse.\\nfence      That.\\n' ;;
+	esac
+}
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
 _shiftctl
@@ -46,19 +51,28 @@ def expect(words, offered):
         wrong.append(f"shiftctl {' '.join(words)}<TAB>: {sorted(found)}, not {sorted(offered)}")
 
 
+def help_of(*words):
+    return subprocess.run([*words, "--help"], text=True, capture_output=True, check=True).stdout
+
+
+def help_of(program, *command):
+    return subprocess.run([program, *command, "--help"], text=True, capture_output=True, check=True).stdout
+
+
 def against_help(program):
-    text = subprocess.run([program, "--help"], text=True, capture_output=True, check=True).stdout
-    commands = set(re.findall(r"^(?:usage:|      ) shiftctl ([a-z][a-z-]*)", text, re.M))
+    """Each command with its own --help."""
+    commands = set(re.findall(r"^(?:usage:|      ) shiftctl ([a-z][a-z-]*)", help_of(program), re.M))
     expect([""], commands | {"--help"})
-    options = set(re.findall(r"^  (?:-[a-z], )?(--[a-z][a-z-]*)", text, re.M))
-    offered = set().union(*(offers(c, "--") for c in commands)) - {"--"}
-    if not commands or options != offered:
-        wrong.append(f"options of --help {sorted(options)}, of the completion {sorted(offered)}")
-    for line in re.findall(r"^(?:usage:|      ) (shiftctl .*)$", text, re.M):
-        command = line.split()[1]
-        named = set(re.findall(r"--[a-z][a-z-]+", line)) - {"--help"}
-        if command in commands and not named <= offers(command, "--"):
-            wrong.append(f"{command} takes {sorted(named)}, offered: {sorted(offers(command, '--'))}")
+    if not commands:
+        wrong.append("--help names no command")
+    for command in sorted(commands):
+        text = help_of(program, command)
+        named = set(re.findall(r"^  (?:-[a-z], )?(--[a-z][a-z-]*)", text, re.M))
+        usage = re.findall(r"^(?:usage:|      ) (shiftctl .*)$", text, re.M)
+        named |= set(re.findall(r"--[a-z][a-z-]+", " ".join(usage)))
+        offered = offers(command, "--") - {"--"}
+        if offered != named | {"--help"}:
+            wrong.append(f"{command}: --help names {sorted(named)}, offered are {sorted(offered)}")
 
 
 def main():
@@ -80,6 +94,8 @@ def main():
     expect(["run", "--kv", "lm"], {"lmdb:/"})
     expect(["version", "--libdir", "/us"], {"/usr"})
     expect(["status", "--interval", ""], set())
+    expect(["probe-hw", "--check", ""], {"nop-order", "fence"})
+    expect(["probe-hw", "--device", "m"], {"mlx5_0"})
     print("\n".join(wrong) if wrong else "the completion offers what --help names")
     return 1 if wrong else 0
 

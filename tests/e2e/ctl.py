@@ -395,6 +395,18 @@ class Tests:
             p.wait(10)
             must("both are gone", not os.listdir(ctl.folder))
 
+    def each_command_has_help(self):
+        """Of shiftctl and simnicctl, all that --help lists, by --help behind the command."""
+        for program, row in (("shiftctl", r"^([a-z-]+) {2,}\w"), ("simnicctl", r"^ {2}([a-z-]+)\b")):
+            path = os.path.join(self.build, "out", "bin", program)
+            told = subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
+            names = set(re.findall(row, told, re.M))
+            must(f"{program} --help lists commands", len(names) >= 5, told)
+            for name in names:
+                said = subprocess.run([path, name, "--help"], capture_output=True, text=True, check=False)
+                must(f"{program} {name} --help", said.returncode == 0 and name in said.stdout and
+                     not said.stderr, said.stdout, said.stderr)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
