@@ -46,6 +46,8 @@ help:
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
+	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
+	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
 deps:
@@ -152,13 +154,21 @@ bench-scale: build
 # The training needs programs of other people; without them its figure is left out.
 figures: build
 	@[ -x $(B)/programs/bin/mpirun ] || ./scripts/install-programs.sh $(B) || true
-	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
+	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK)$(FIGURES_QUICK),--quick)
 
 figures-draw: deps
 	@python3 bench/figures.py --draw --out $(OUT)
 
 figures-publish: figures-draw
 	@cp $(OUT)/figures/*.svg docs/figures/
+
+.PHONY: deb test-packages
+deb: deps
+	@./scripts/make-deb.sh $(OUT)/packages
+
+test-packages: deb
+	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
+	@tests/packages/run.sh --debs $(OUT)/packages --autopkgtest
 
 install: build
 	@cmake --install $(B)

@@ -16,6 +16,7 @@ packages="
 	libjansson-dev libmicrohttpd-dev
 	libcmocka-dev spin
 	python3 python3-matplotlib python3-pyverbs
+	debhelper dpkg-dev lintian
 "
 policy=/usr/sbin/policy-rc.d
 

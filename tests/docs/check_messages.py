@@ -24,8 +24,9 @@ QUIET = re.compile(r"\b(?:static_assert|_Static_assert|__asm__|sh_info_once|FIND
 CALM = re.compile(r"SH_LOG_(?:INFO|DEBUG)")
 LOUD = re.compile(r"SH_LOG_(?:WARN|ERROR)")
 EXCEPT = [
-    (r"tools/shiftctl\.c", r"^usage: ", "the help text"),
-    (r"", r"\\\"|^ *[{}\[\]]", "JSON"),
+    (r"tools/probe/", r"", "shiftctl probe-hw explains each of its checks itself, by --list and in its report"),
+    (r"tools/shiftctl\.c", r"^(?!no command)", "the help text"),
+    (r"", r"\\\":|^[ ,]*[{}\[\]]", "JSON"),
     (r"backup_pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),
     (r"kvclient/(redis|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
     (r"shiftlib/log\.c", r"^shift: %s: ", "how each line begins"),
@@ -33,6 +34,9 @@ EXCEPT = [
      "a report, no complaint"),
     (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"
      r"^shiftctl +%s", "a report, no complaint"),
+    (r"tools/exporter/", r"^usage: |^shift-exporter <|^shift-exporter %s|^text/plain|^GET, HEAD$|^# HELP", "no complaint"),
+    (r"tools/exporter/exporter\.h", r"", "what metrics mean, in the page that it serves and in shift-exporter(1)"),
+    (r"tools/exporter/http\.c", r"^listening on|^GET or HEAD|^ok\\n$|^see /metrics|and /healthz", "answers of the exporter"),
     (r"shiftlib/event\.c", r"^, ", "part of an event, which shiftctl events explains in its page"),
     (r"tools/events\.c", r"^(DETECT|SWITCH) ms$|^events %lld$", "heads of columns, and the question to a process"),
     (r"tools/doctor\.c", r"^%-17s|^%s, port|^not mlx5$|^ \(rdma-core|^\\nWould be|^, if the peer|^version map$",
