@@ -35,6 +35,9 @@ EXCEPT = [
      "a report, no complaint"),
     (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"
      r"^shiftctl +%s", "a report, no complaint"),
+    (r"tools/exporter/", r"^usage: |^shift-exporter <|^shift-exporter %s|^text/plain|^GET, HEAD$|^# HELP", "no complaint"),
+    (r"tools/exporter/exporter\.h", r"", "what metrics mean, in the page that it serves and in shift-exporter(1)"),
+    (r"tools/exporter/http\.c", r"^listening on|^GET or HEAD|^ok\\n$|^see /metrics|and /healthz", "answers of the exporter"),
     (r"shiftlib/event\.c", r"^, ", "part of an event, which shiftctl events explains in its page"),
     (r"tools/events\.c", r"^(DETECT|SWITCH) ms$|^events %lld$", "heads of columns, and the question to a process"),
     (r"tools/doctor\.c", r"^%-17s|^%s, port|^not mlx5$|^ \(rdma-core|^\\nWould be|^, if the peer|^version map$",
