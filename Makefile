@@ -149,7 +149,7 @@ bench-scale: build
 # The training needs programs of other people; without them its figure is left out.
 figures: build
 	@[ -x $(B)/programs/bin/mpirun ] || ./scripts/install-programs.sh $(B) || true
-	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
+	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK)$(FIGURES_QUICK),--quick)
 
 figures-draw: deps
 	@python3 bench/figures.py --draw --out $(OUT)

@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 MISSING_FILES = 2
+LEGEND_ROOM = 12    # so many times as high as its highest value is an axis under a legend
 
 
 class Look(typing.NamedTuple):
@@ -91,6 +92,10 @@ def rows_named(axes, names):
     axes.tick_params(axis="y", length=0)
 
 
+def times(n, what="run"):
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 def footer(fig, about, look, runs):
     """On what it was taken. Text of one size, at the lower left."""
     lines = (f"{about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; SHIFT {about['shift']} "
@@ -107,7 +112,7 @@ def finish(fig, legend=None, top=0.0):
         fig.legend(*legend, loc="upper left", ncol=len(legend[1]), bbox_to_anchor=(0.0, 1.0),
                    borderaxespad=0.3, handlelength=1.6, columnspacing=1.6)
         top += 0.28
-    fig.tight_layout(rect=(0, 0.36 / height, 1, 1 - top / height), w_pad=1.6, h_pad=1.2)
+    fig.tight_layout(rect=(0, 0.29 / height, 1, 1 - top / height), w_pad=1.6, h_pad=1.2)
 
 
 # ---- throughput through faults --------------------------------------------------------------------
@@ -117,7 +122,7 @@ def throughput_panel(axes, panel, look):
     first, second = run["gbps"]["mlx5_0"], run["gbps"]["mlx5_1"]
     axes.stackplot(run["t_s"], first, second, colors=[look.shift, look.backup], alpha=0.75, linewidth=0,
                    labels=["SHIFT, default NIC", "SHIFT, backup NIC"])
-    axes.axvspan(run["fault_at_s"], run["heal_at_s"], color=look.fault, alpha=0.14, linewidth=0,
+    axes.axvspan(run["fault_at_s"], run["heal_at_s"], color=look.fault, alpha=0.18, linewidth=0,
                  label="fault")
     moved = run["fault_at_s"] - stock["fault_at_s"]     # both faults at one place
     t = [x + moved for x in stock["t_s"]]
@@ -133,7 +138,7 @@ def draw_throughput(data, look):
     panels = data["panels"]
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    fig, grid = plt.subplots(rows, columns, figsize=(3.1 * columns + 0.4, 1.55 * rows + 1.1),
+    fig, grid = plt.subplots(rows, columns, figsize=(max(7.2, 3.1 * columns + 0.4), 1.55 * rows + 1.1),
                              sharex=True, sharey=True, squeeze=False)
     flat = [axes for row in grid for axes in row]
     for axes, panel in zip(flat, panels):
@@ -168,7 +173,7 @@ def draw_fallback(data, look):
     log_axis(axes.xaxis)
     axes.set_xlabel("milliseconds from the first thing noticed to the first completion on the backup NIC")
     runs = len(data["series"][0]["us"])
-    footer(fig, data["about"], look, f"{runs} runs each: median, quartiles (thick), least and most (thin).")
+    footer(fig, data["about"], look, f"{times(runs)} each: median, quartiles (thick), least and most (thin).")
     finish(fig, axes.get_legend_handles_labels())
     return fig
 
@@ -177,13 +182,14 @@ def draw_fallback(data, look):
 
 def draw_verbs(data, look):
     rows = data["rows"]
-    kinds = (("SHIFT", "ratio", look.shift, "o"), ("SHIFT on the backup NIC", "fallback_ratio",
-             look.backup, "s"), ("a ledger that copies each request", "ledger_ratio", look.stock, "D"))
+    kinds = (("SHIFT on the backup NIC", "fallback_ratio", look.backup, "s", 6.5),
+             ("SHIFT", "ratio", look.shift, "o", 4.5),      # where both are one, it lies on top
+             ("a ledger that copies each request", "ledger_ratio", look.stock, "D", 5))
     fig, axes = plt.subplots(figsize=(7.2, 0.23 * len(rows) + 1.5))
-    for label, key, color, marker in kinds:
+    for label, key, color, marker, size in kinds:
         points = [(r[key], i) for i, r in enumerate(rows) if r[key] is not None]
         axes.plot([x for x, _ in points], [y for _, y in points], color=color, marker=marker,
-                  markersize=5, linestyle="none", label=label)
+                  markersize=size, linestyle="none", label=label)
     axes.axvline(1, color=look.ink, linewidth=0.9)
     rows_named(axes, [f"{r['verb']} ({r['stock_insn']:,.0f})" for r in rows])
     axes.grid(axis="y", visible=True)
@@ -222,7 +228,7 @@ def draw_latency(data, look):
         latency_panel(axes, measures, look)
     grid[0][0].set_ylim(bottom=0)
     grid[0][0].set_ylabel("microseconds, one way")
-    footer(fig, data["about"], look, f"{data['rounds']} runs of each kind in turns, perftest's t_typical: "
+    footer(fig, data["about"], look, f"{times(data['rounds'])} of each kind in turns, perftest's t_typical: "
            "median and quartiles.")
     finish(fig, grid[0][0].get_legend_handles_labels())
     return fig
@@ -244,7 +250,7 @@ def down_times(run, end):
 
 def training_panel(axes, runs, end, look):
     for i, span in enumerate(down_times(runs[0], end)):
-        axes.axvspan(*span, color=look.fault, alpha=0.14, linewidth=0, label=None if i else "link down")
+        axes.axvspan(*span, color=look.fault, alpha=0.18, linewidth=0, label=None if i else "link down")
     seen = set()
     for run in runs:
         label = "SHIFT" if run["shift"] else "without SHIFT"
@@ -291,7 +297,7 @@ def draw_detection(data, look):
     log_axis(axes.xaxis)
     axes.set_xlabel("milliseconds without a completion, QP timeout 20 and 7 retries (NCCL's)")
     stock = ("measured" if any(f["stock_s"] for f in faults) else "by the formula of the retry time")
-    footer(fig, data["about"], look, f"{data['runs']} runs each: median, quartiles (thick), least and most "
+    footer(fig, data["about"], look, f"{times(data['runs'])} each: median, quartiles (thick), least and most "
            f"(thin). Without SHIFT: {stock}.")
     finish(fig, axes.get_legend_handles_labels())
     return fig
@@ -347,9 +353,9 @@ def draw_scale(data, look):
         log_axis(axes.xaxis, ticks)
         log_axis(axes.yaxis)
         axes.set_xlabel("queue pairs of one dying NIC")
+        axes.set_ylim(top=axes.get_ylim()[1] * LEGEND_ROOM)
         axes.legend(loc="upper left", handlelength=1.6)
-        axes.margins(y=0.22)
-    footer(fig, data["about"], look, f"{data['runs']} runs each: median; shaded: least to most. Each queue "
+    footer(fig, data["about"], look, f"{times(data['runs'])} each: median; shaded: least to most. Each queue "
            "pair has a WRITE outstanding.")
     finish(fig)
     return fig

@@ -89,6 +89,25 @@ static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 	path->calm_ns = config_ms("SHIFT_CALM_MS", 60000, 100, 86400000) * SH_NS_PER_MS;
 }
 
+static void config_read_hook(struct sh_hook_config *hook)
+{
+	static const uint32_t fallback =
+		1u << SH_EVENT_SWITCH | 1u << SH_EVENT_RETURN | 1u << SH_EVENT_FAILED;
+	const char *kinds = sh_setting("SHIFT_ON_EVENT_KINDS");
+
+	hook->command = config_text("SHIFT_ON_EVENT");
+	hook->kinds = fallback;
+	hook->timeout_ns =
+		config_ms("SHIFT_ON_EVENT_TIMEOUT_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
+	if (!kinds || !*kinds || !sh_event_kinds(kinds, &hook->kinds))
+		return;
+	sh_log(SH_LOG_ERROR,
+	       "SHIFT_ON_EVENT_KINDS='%s' is neither all nor kinds of events with commas between "
+	       "them; using switch,return,failed",
+	       kinds);
+	hook->kinds = fallback;
+}
+
 void sh_config_read(struct sh_config *config)
 {
 	config->kv_url = config_text("SHIFT_KV");
@@ -116,6 +135,8 @@ void sh_config_read(struct sh_config *config)
 			  config->core.packet_lifetime_ns / SH_NS_PER_MS, 0, 60000) *
 		SH_NS_PER_MS;
 	config_read_path(&config->path, config->core.packet_lifetime_ns);
+	config_read_hook(&config->hook);
+	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;
 	config->hang.command_ns = config_ms("SHIFT_COMMAND_MS", 400, 10, 600000) * SH_NS_PER_MS;
 }

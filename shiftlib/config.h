@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "shiftlib/core.h"
 #include "shiftlib/hang.h"
+#include "shiftlib/hook.h"
 #include "shiftlib/path.h"
 
 struct sh_config {
@@ -18,11 +19,13 @@ struct sh_config {
 	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
+	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */
 	uint64_t yield_ns;	/* SHIFT_YIELD_MS: how long shadows stay away, at first */
 	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */
 	struct sh_path_config path;
 	struct sh_hang_config hang;
+	struct sh_hook_config hook;
 	struct sc_config core; /* retry_time_ns is set per connection */
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "shiftlib/date.h"
 #include "shiftlib/event.h"
+#include "shiftlib/hook.h"
 #include "shiftlib/log.h"
 #include "shiftlib/util.h"
 
@@ -12,68 +13,29 @@ static struct {
 	struct sh_event kept[SH_EVENTS_KEPT]; /* number n in place n % SH_EVENTS_KEPT */
 } events;
 
-/* ---- names ---------------------------------------------------------------------------------- */
-
-const char *sh_event_kind_name(enum sh_event_kind kind)
-{
-	static const char *const names[SH_EVENT_KINDS] = {
-		[SH_EVENT_SWITCH] = "switch",	    [SH_EVENT_RETURN] = "return",
-		[SH_EVENT_FAILED] = "failed",	    [SH_EVENT_UNPROTECTED] = "unprotected",
-		[SH_EVENT_PROTECTED] = "protected", [SH_EVENT_NIC_DOWN] = "nic-down",
-		[SH_EVENT_NIC_UP] = "nic-up",	    [SH_EVENT_DRAIN] = "drain",
-		[SH_EVENT_UNDRAIN] = "undrain",	    [SH_EVENT_KV_LOST] = "kv-lost",
-		[SH_EVENT_KV_BACK] = "kv-back",
-	};
-
-	return kind < SH_EVENT_KINDS ? names[kind] : "unknown";
-}
-
-const char *sh_event_cause_name(enum sh_event_cause cause)
-{
-	static const char *const names[SH_CAUSES] = {
-		[SH_CAUSE_NONE] = "none",
-		[SH_CAUSE_PORT_DOWN] = "port-down",
-		[SH_CAUSE_CARRIER_LOST] = "carrier-lost",
-		[SH_CAUSE_RETRY_EXCEEDED] = "retry-exceeded",
-		[SH_CAUSE_TRANSPORT] = "transport-error",
-		[SH_CAUSE_SILENCE] = "silence",
-		[SH_CAUSE_HANG] = "hang",
-		[SH_CAUSE_FATAL] = "async-fatal",
-		[SH_CAUSE_REMOVED] = "removed",
-		[SH_CAUSE_CQ] = "cq-error",
-		[SH_CAUSE_PEER] = "peer",
-		[SH_CAUSE_DRAIN] = "drain",
-		[SH_CAUSE_BETTER_NIC] = "better-nic",
-		[SH_CAUSE_STANDBY] = "no-standby",
-		[SH_CAUSE_DEADLINE] = "deadline",
-		[SH_CAUSE_PEER_FATAL] = "peer-fatal",
-		[SH_CAUSE_PEER_CLOSED] = "peer-closed",
-		[SH_CAUSE_MISCOUNT] = "miscount",
-		[SH_CAUSE_ATOMIC] = "atomic",
-		[SH_CAUSE_FENCED_READ] = "fenced-read",
-		[SH_CAUSE_KEY] = "memory-key",
-		[SH_CAUSE_RESOURCE] = "resource",
-		[SH_CAUSE_APPLICATION] = "application",
-	};
-
-	return cause < SH_CAUSES ? names[cause] : "unknown";
-}
-
 /* ---- who wants to know ---------------------------------------------------------------------- */
 
 static void event_log(const struct sh_event *event)
 {
+	struct sh_json fields = { 0 };
 	char text[512];
 
 	if (!sh_log_enabled(SH_LOG_INFO))
 		return;
 	sh_event_text(event, text, sizeof(text));
-	sh_log(SH_LOG_INFO, "event %llu: %s", (unsigned long long)event->number, text);
+	if (sh_log_json()) {
+		sh_json_print(&fields, "\"event\": ");
+		sh_event_json(&fields, event);
+	}
+	sh_log_fields(SH_LOG_INFO, fields.failed ? NULL : fields.text, "event %llu: %s",
+		      (unsigned long long)event->number, text);
+	sh_json_free(&fields);
 }
 
 /* Lock held: each returns at once, and keeps no pointer. */
 static void (*const event_sinks[])(const struct sh_event *event) = {
 	event_log,
+	sh_hook_event,
 };
 
 /* ---- the ring ------------------------------------------------------------------------------- */

@@ -98,10 +98,14 @@ struct sh_event {
 			   * executed */
 };
 
-/* ---- event.c: names, the ring, JSON --------------------------------------------------------- */
+/* ---- event_names.c -------------------------------------------------------------------------- */
 
 const char *sh_event_kind_name(enum sh_event_kind kind);
 const char *sh_event_cause_name(enum sh_event_cause cause);
+/* Names of kinds with commas between them, or "all", as bits. 0 or -EINVAL. */
+int sh_event_kinds(const char *text, uint32_t *kinds);
+
+/* ---- event.c: the ring, JSON ---------------------------------------------------------------- */
 
 /* Numbers it, dates it, keeps it, and hands it to all that want to know: event_sinks[] in event.c. */
 void sh_event_record(struct sh_event *event);

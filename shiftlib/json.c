@@ -6,7 +6,8 @@
 #include <string.h>
 #include "shiftlib/json.h"
 
-#define JSON_ROOM_MIN 256
+#define JSON_ROOM_MIN  256
+#define JSON_CHARACTER 6 /* bytes that one may take: \u0000 */
 
 static bool json_reserve(struct sh_json *json, size_t more)
 {
@@ -100,30 +101,69 @@ static size_t json_plain(const unsigned char *at)
 	return n;
 }
 
-void sh_json_string(struct sh_json *json, const char *text)
+/* One character as it stands in a string; how much of the text it takes. */
+static size_t json_character(const unsigned char *at, char out[JSON_CHARACTER], size_t *length)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t n = json_utf8(at);
+
+	if (!n) {
+		memcpy(out, "\\ufffd", 6);
+		*length = 6;
+		return 1;
+	}
+	if (*at == '"' || *at == '\\') {
+		out[0] = '\\';
+		out[1] = (char)*at;
+		*length = 2;
+	} else if (*at < 0x20 || *at == 0x7f) {
+		memcpy(out, "\\u00", 4);
+		out[4] = hex[*at >> 4];
+		out[5] = hex[*at & 15];
+		*length = 6;
+	} else {
+		memcpy(out, at, n);
+		*length = n;
+	}
+	return n;
+}
+
+size_t sh_json_escape(const char *text, char *out, size_t size)
 {
 	const unsigned char *at = (const unsigned char *)text;
-	size_t n;
+	char character[JSON_CHARACTER];
+	size_t length, used = 0;
+
+	while (*at) {
+		length = json_plain(at);
+		if (length && used + length < size) {
+			memcpy(out + used, at, length);
+			used += length;
+			at += length;
+			continue;
+		}
+		at += json_character(at, character, &length);
+		if (used + length >= size)
+			break;
+		memcpy(out + used, character, length);
+		used += length;
+	}
+	out[used] = 0;
+	return used;
+}
+
+void sh_json_string(struct sh_json *json, const char *text)
+{
+	size_t room;
 
 	if (!text) {
 		json_append(json, "null", 4);
 		return;
 	}
 	json_append(json, "\"", 1);
-	while (*at) {
-		n = json_plain(at);
-		if (!n)
-			n = json_utf8(at);
-		if (!n)
-			json_append(json, "\\ufffd", 6);
-		else if (*at == '"' || *at == '\\')
-			sh_json_print(json, "\\%c", *at);
-		else if (*at < 0x20 || *at == 0x7f)
-			sh_json_print(json, "\\u%04x", *at);
-		else
-			json_append(json, (const char *)at, n);
-		at += n ? n : 1;
-	}
+	room = strlen(text) * JSON_CHARACTER + 1;
+	if (json_reserve(json, room))
+		json->length += sh_json_escape(text, json->text + json->length, room);
 	json_append(json, "\"", 1);
 }
 

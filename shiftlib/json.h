@@ -18,6 +18,11 @@ void sh_json_print(struct sh_json *json, const char *format, ...)
 void sh_json_text(struct sh_json *json, const char *text); /* as it is */
 /* With its quotes; whatever bytes @text has, valid UTF-8 comes out. NULL: null. */
 void sh_json_string(struct sh_json *json, const char *text);
+/*
+ * The same without quotes into memory that does not grow, cut at a whole character if it does not fit.
+ * Returns how many bytes were written, without the 0 behind them. Async-signal-safe; size is not 0.
+ */
+size_t sh_json_escape(const char *text, char *out, size_t size);
 void sh_json_free(struct sh_json *json);
 
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/date.h"
+#include "shiftlib/json.h"
 #include "shiftlib/log.h"
 #include "shiftlib/settings.h"
 #include "shiftlib/util.h"
@@ -21,6 +23,7 @@ static const char *const level_names[SH_LOG_LEVELS] = {
 
 /* Written once by log_init, before any use. */
 static enum sh_log_level log_level = SH_LOG_WARN;
+static bool log_json;
 static int log_fd = STDERR_FILENO;
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 
@@ -52,21 +55,60 @@ static void log_one_line(char *line, size_t n)
 			line[i] = '?';
 }
 
-static void log_write(enum sh_log_level level, const char *format, va_list args)
+static void log_out(const char *line, size_t n)
+{
+	while (write(log_fd, line, n) < 0 && errno == EINTR)
+		;
+}
+
+static void log_write_text(enum sh_log_level level, const char *message)
 {
 	char line[SH_LOG_LINE_MAX];
 	size_t at = log_head(line, sizeof(line), level);
-	int n = vsnprintf(line + at, sizeof(line) - at, format, args);
+	size_t n = strlen(message), room = sizeof(line) - 1 - at;
 
-	if (n < 0)
-		return;
-	at += (size_t)n;
-	if (at > sizeof(line) - 1)
-		at = sizeof(line) - 1;
+	n = n < room ? n : room;
+	memcpy(line + at, message, n);
+	at += n;
 	log_one_line(line, at);
 	line[at++] = '\n';
-	while (write(log_fd, line, at) < 0 && errno == EINTR)
-		;
+	log_out(line, at);
+}
+
+/* The message is what may be too long: room for the fields is kept, if there are not too many. */
+static void log_write_json(enum sh_log_level level, const char *message, const char *fields)
+{
+	size_t behind = fields ? strlen(fields) + 2 : 0, at;
+	char line[SH_LOG_JSON_MAX], date[SH_DATE_MAX];
+	uint64_t now = sh_now_ns();
+
+	if (behind > sizeof(line) / 2)
+		behind = 0;
+	sh_date_print(sh_date_now_ns(), date);
+	at = (size_t)snprintf(line, sizeof(line),
+			      "{\"time\": \"%s\", \"monotonic_ns\": %llu, \"level\": \"%s\", "
+			      "\"pid\": %d, \"message\": \"",
+			      date, (unsigned long long)now, sh_log_level_name(level),
+			      (int)getpid());
+	at += sh_json_escape(message, line + at, sizeof(line) - at - behind - 4);
+	line[at++] = '"';
+	if (behind)
+		at += (size_t)snprintf(line + at, behind + 1, ", %s", fields);
+	line[at++] = '}';
+	line[at++] = '\n';
+	log_out(line, at);
+}
+
+static void log_write(enum sh_log_level level, const char *fields, const char *format, va_list args)
+{
+	char message[SH_LOG_LINE_MAX];
+
+	if (vsnprintf(message, sizeof(message), format, args) < 0)
+		return;
+	if (log_json)
+		log_write_json(level, message, fields);
+	else
+		log_write_text(level, message);
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -75,7 +117,7 @@ log_line(enum sh_log_level level, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	log_write(level, format, args);
+	log_write(level, NULL, format, args);
 	va_end(args);
 }
 
@@ -111,8 +153,19 @@ static void log_init_file(void)
 		log_fd = fd;
 }
 
+static void log_init_format(void)
+{
+	const char *wanted = sh_setting("SHIFT_LOG_FORMAT");
+
+	log_json = wanted && !strcmp(wanted, "json");
+	if (wanted && *wanted && !log_json && strcmp(wanted, "text"))
+		log_line(SH_LOG_WARN, "SHIFT_LOG_FORMAT=%s is neither text nor json; using text",
+			 wanted);
+}
+
 static void log_init(void)
 {
+	log_init_format();
 	log_init_file();
 	log_init_level();
 }
@@ -134,7 +187,59 @@ void sh_log(enum sh_log_level level, const char *format, ...)
 	if (!sh_log_enabled(level))
 		return;
 	va_start(args, format);
-	log_write(level, format, args);
+	log_write(level, NULL, format, args);
 	va_end(args);
 	errno = saved;
+}
+
+void sh_log_fields(enum sh_log_level level, const char *fields, const char *format, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	if (!sh_log_enabled(level))
+		return;
+	va_start(args, format);
+	log_write(level, fields, format, args);
+	va_end(args);
+	errno = saved;
+}
+
+bool sh_log_json(void)
+{
+	return sh_log_enabled(SH_LOG_ERROR) && log_json;
+}
+
+static size_t log_append(char *line, size_t at, const char *text)
+{
+	while (*text)
+		line[at++] = *text++;
+	return at;
+}
+
+/* Without the C library's printf, and without a number that only a program would want. */
+void sh_log_crash(const char *message)
+{
+	char line[SH_LOG_JSON_MAX], date[SH_DATE_MAX];
+	size_t at = 0;
+
+	if (log_json) {
+		sh_date_print(sh_date_now_ns(), date);
+		at = log_append(line, at, "{\"time\": \"");
+		at = log_append(line, at, date);
+		at = log_append(line, at, "\", \"level\": \"error\", \"message\": \"");
+		at += sh_json_escape(message, line + at, sizeof(line) - at - 4);
+		at = log_append(line, at, "\"}\n");
+	} else {
+		at = log_append(line, at, "shift: error: ");
+		at += sh_json_escape(message, line + at, sizeof(line) - at - 4);
+		at = log_append(line, at, "\n");
+	}
+	log_out(line, at);
+}
+
+int sh_log_fd(void)
+{
+	(void)sh_log_enabled(SH_LOG_ERROR);
+	return log_fd;
 }

@@ -99,7 +99,9 @@ static void quiesce_done(struct sh_job *job)
 		/* the peer waits for this; what the next commands' connections say goes with it */
 		if (!worker || sh_worker_empty(worker))
 			sh_peers_flush();
-		sh_kick();
+		else
+			sh_peers_flush_soon();
+		sh_kick_for(qp);
 	}
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);

@@ -10,6 +10,7 @@
 #define PEER_OPEN_NS	 SH_NS_PER_S /* a control path that could not be opened is tried again */
 #define PEER_REST_NS	 (60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
 #define PEER_SEND_PATHS	 2		    /* what may go over any path goes over so many */
+#define OUT_HOLD_NS	 SH_NS_PER_MS	    /* what is gathered waits for company so long at most */
 #define PEER_REFUSED_NS                                                                            \
 	(60 * SH_NS_PER_S) /* no sooner is it said again that datagrams are refused */
 
@@ -428,6 +429,16 @@ void sh_peers_release(void)
 {
 	if (!--sh.outs_held)
 		sh_peers_flush();
+}
+
+/*
+ * Somebody else is about to flush; but should he be held up, the thread does, as it does each time before
+ * it sleeps.
+ */
+void sh_peers_flush_soon(void)
+{
+	if (!list_empty(&sh.outs))
+		sh_wake_at(sh_now_ns() + OUT_HOLD_NS);
 }
 
 void sh_peers_flush(void)

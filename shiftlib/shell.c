@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "shiftlib/crash.h"
 #include "shiftlib/settings.h"
 #include "shiftlib/shell.h"
 #include "shiftlib/thread.h"
@@ -141,9 +142,8 @@ void sh_kick_for(struct sh_qp *qp)
 		sh_kick_at(sh_peer_next_timer(peer));
 }
 
-static void shell_arm(void)
+static void shell_arm_at(uint64_t at)
 {
-	uint64_t at = shell_next_timer();
 	struct itimerspec spec = {
 		.it_value = { .tv_sec = (time_t)(at / SH_NS_PER_S),
 			      .tv_nsec = (long)(at % SH_NS_PER_S) },
@@ -151,6 +151,17 @@ static void shell_arm(void)
 
 	sh.armed_at = at;
 	timerfd_settime(sh.timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void shell_arm(void)
+{
+	shell_arm_at(shell_next_timer());
+}
+
+void sh_wake_at(uint64_t at)
+{
+	if (sh.armed_at != SHELL_AWAKE && (!sh.armed_at || at < sh.armed_at))
+		shell_arm_at(at);
 }
 
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
@@ -248,6 +259,7 @@ static void *shell_main(void *arg)
 
 	(void)arg;
 	sh.real->thread_inside();
+	sh_crash_thread_begin();
 	sh_thread_urgent();
 	pthread_mutex_lock(&sh.lock);
 	while (!sh.stopping) {
@@ -268,6 +280,7 @@ static void *shell_main(void *arg)
 		shell_timers();
 	}
 	pthread_mutex_unlock(&sh.lock);
+	sh_crash_thread_end();
 	return NULL;
 }
 
@@ -299,13 +312,10 @@ static int shell_open_fds(void)
 
 static int shell_thread_start(void)
 {
-	sigset_t all, before;
 	int ret;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&sh.thread, NULL, shell_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	sh_crash_install(sh.config.crash_note);
+	ret = sh_thread_create(&sh.thread, shell_main, NULL);
 	if (!ret)
 		pthread_setname_np(sh.thread, "shift");
 	return -ret;
@@ -360,6 +370,8 @@ static void shell_after_fork(void)
 
 	sh_admin_after_fork();
 	sh_incidents_after_fork();
+	sh_hook_after_fork(true);
+	sh_crash_after_fork();
 	shell_close_fds();
 	sh_timers_fini(&sh.timers);
 	memset(&sh, 0, sizeof(sh));
@@ -378,10 +390,12 @@ static void shell_before_fork(void)
 {
 	pthread_mutex_lock(&sh.lock);
 	pthread_mutex_lock(&sh.devices_lock);
+	sh_hook_before_fork();
 }
 
 static void shell_after_fork_parent(void)
 {
+	sh_hook_after_fork(false);
 	pthread_mutex_unlock(&sh.devices_lock);
 	pthread_mutex_unlock(&sh.lock);
 }
@@ -410,6 +424,7 @@ void shift_init(const struct shift_real *real)
 	sh_channel_setup(real);
 	sh_async_setup(real);
 	sh_config_read(&sh.config);
+	sh_hook_setup(&sh.config.hook);
 	sh.enabled = true;
 	sh.instance = sh_random_u64();
 	shell_lists_init();
@@ -456,6 +471,7 @@ void shift_fini(void)
 	sh_stats_write();
 	sh_admin_stop();
 	pthread_mutex_unlock(&sh.lock);
+	sh_hook_end(SHELL_END_WAIT_S * SH_NS_PER_S);
 	if (sh.started)
 		shell_thread_end();
 	/* Entries that were not withdrawn yet end with their leases if the KV does not answer. */

@@ -616,6 +616,7 @@ void sh_kick(void); /* makes the background thread look at its timers again */
 /* Lock held: if that is earlier than what it sleeps for, or a timer of the connection, of its peer or of
  * the watch is. A wake-up for nothing costs the caller a system call, and both of them the lock. */
 void sh_kick_at(uint64_t at);
+void sh_wake_at(uint64_t at); /* the thread, at the latest */
 void sh_kick_for(struct sh_qp *qp);
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
@@ -875,6 +876,7 @@ void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 void sh_peers_hold(void);
 void sh_peers_release(void);
 void sh_peers_flush(void); /* what was left behind leaves */
+void sh_peers_flush_soon(void);
 /* room: bytes of a datagram that pass on this open path. */
 size_t sh_peer_room(const struct sh_peer_path *path);
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);

@@ -6,7 +6,12 @@
 #ifndef SHIFTLIB_THREAD_H
 #define SHIFTLIB_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
+
+/* One of SHIFT's own, with all signals blocked: the application's handlers must not find themselves on its
+ * stack. Returns as pthread_create(). */
+int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 /*
  * The calling thread, one of SHIFT's own. urgent: the best nice value, where that is allowed (root,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/crash.h"
 #include "worker.h"
 
 #include <errno.h>
@@ -203,25 +204,21 @@ static void *worker_main(void *arg)
 	struct sh_job *job;
 
 	pthread_setname_np(pthread_self(), worker->name);
+	sh_crash_thread_begin();
 	sh_thread_urgent();
 	while ((job = worker_wait(worker, patient))) {
 		patient = job->patient;
 		worker_run(worker, job);
 	}
+	sh_crash_thread_end();
 	worker_end(worker);
 	return NULL;
 }
 
-/* Signals are the application's: its handlers must not find themselves on our stacks. */
 static int worker_create_thread_locked(struct sh_worker *worker)
 {
-	sigset_t all, before;
-	int ret;
+	int ret = sh_thread_create(&worker->thread, worker_main, worker);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&worker->thread, NULL, worker_main, worker);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	worker->has_thread = !ret;
 	return ret ? -EAGAIN : 0;
 }

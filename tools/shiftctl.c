@@ -47,9 +47,12 @@ static const struct command commands[] = {
 	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
 	{ "events", cmd_events, "events [--json] [-f|--follow] [--since TIME] [--pid PID|PROGRAM]",
 	  "show what has happened in them: switches, faults, lost protection",
-	  HELP_PID "  --since TIME     events of the last 90s, 15m, 2h or 1d only\n"
-		   "  -f, --follow     wait for more events, of programs to come, too\n"
-		   "  --json           for programs: one object a line\n" },
+	  HELP_PID
+	  "  --json           for programs: one object a line\n"
+	  "  --since TIME     those of the last 90s, 15m, 2h or 1d only\n"
+	  "  -f, --follow     wait for more, of programs to come, too\n"
+	  "\n"
+	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
 	{ "drain", cmd_drain, "drain DEVICE [--pid PID] [--wait SECONDS]",
 	  "move their traffic off DEVICE, in order",
 	  HELP_PID "  --wait SECONDS   how long it waits for the last connection (10)\n"

@@ -486,7 +486,9 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	resp->alt_dest = qp->alt_dest;
 	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
 	resp->qkey = qp->qkey;
-	resp->rq_psn = state_is_active(qp->state) ? qp->epsn : qp->rq_psn;
+	resp->rq_psn = state_is_active(qp->state) && !sn_nic_quirk(qp->dev->nic, SN_QUIRK_STALE_PSN)
+			       ? qp->epsn
+			       : qp->rq_psn;
 	resp->sq_psn = state_is_active(qp->state) ? qp->psn : qp->sq_psn;
 	resp->dest_qp_num = qp->dest_qpn;
 	resp->qp_access_flags = qp->access;

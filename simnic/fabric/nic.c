@@ -46,6 +46,7 @@ int sn_quirk_find(const char *name)
 		[SN_QUIRK_ERROR_NAMES_LAST] = "error-names-last",
 		[SN_QUIRK_GIVES_UP_EARLY] = "gives-up-early",
 		[SN_QUIRK_LATE_WRITES_LAND] = "late-writes-land",
+		[SN_QUIRK_STALE_PSN] = "stale-psn",
 		[SN_QUIRK_RESET_COMPLETES] = "reset-completes",
 		[SN_QUIRK_NO_LAST_WQE] = "no-last-wqe",
 		[SN_QUIRK_QPN_AGAIN] = "qpn-again",

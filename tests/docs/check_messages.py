@@ -24,8 +24,9 @@ QUIET = re.compile(r"\b(?:static_assert|_Static_assert|__asm__|sh_info_once|FIND
 CALM = re.compile(r"SH_LOG_(?:INFO|DEBUG)")
 LOUD = re.compile(r"SH_LOG_(?:WARN|ERROR)")
 EXCEPT = [
-    (r"tools/shiftctl\.c", r"^usage: ", "the help text"),
-    (r"", r"\\\"|^ *[{}\[\]]", "JSON"),
+    (r"tools/probe/", r"", "shiftctl probe-hw explains each of its checks itself, by --list and in its report"),
+    (r"tools/shiftctl\.c", r"^(?!no command)", "the help text"),
+    (r"", r"\\\":|^[ ,]*[{}\[\]]", "JSON"),
     (r"backup_pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),
     (r"kvclient/(redis|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
     (r"shiftlib/log\.c", r"^shift: %s: ", "how each line begins"),

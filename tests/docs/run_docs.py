@@ -79,6 +79,8 @@ class Reader:
                 driver.write(f"echo before {block.line} > {self.steps}/at\n")
                 driver.writelines(line + "\n" for line in block.first)
                 for text, _ in block.commands():
+                    for long, short in block.shorter:
+                        text = text.replace(long, short)
                     with open(f"{self.steps}/{n}.sh", "w", encoding="utf-8") as f:
                         f.write(text)
                     strict = "set -e; " if block.language == "sh" else ""
@@ -144,11 +146,11 @@ class Reader:
 
 
 def word_pattern(word, numbers_vary):
-    """A number is of decimal digits, or of hexadecimal ones with a decimal one among them."""
+    """A number is of decimal digits, or of hexadecimal ones with a decimal one among them, or a date."""
     if not numbers_vary:
         return re.escape(word)
-    parts = re.split(r"(0x[0-9a-f]+|\b[0-9a-f]*\d[0-9a-f]*(?:[.:]\d+)*\b)", word)
-    return "".join(r"[0-9a-fx.:]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+    parts = re.split(r"(\d+-\d+-\d+T[\d:.]+Z|0x[0-9a-f]+|\b[0-9a-f]*\d[0-9a-f]*(?:[.:]\d+)*\b)", word)
+    return "".join(r"[-0-9a-fxTZ.:]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
 
 
 def pattern(line, numbers_vary=False):
@@ -199,18 +201,19 @@ def syntax(block):
 
 
 def helps(build):
-    """What --help of each tool says, and what it says behind each of its commands."""
+    """What --help of each tool says, and that of its commands, where they have one of their own."""
     found = {}
     for tool in TOOLS:
         path = os.path.join(build, "out", "bin", tool)
-        told = subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
-        names = re.findall(rf"^(?:usage: |\s+){tool} ([a-z-]+)|^  ([a-z][a-z-]+)(?: |$)", told, re.M)
-        found[tool] = {"": told}
+        done = subprocess.run([path, "--help"], capture_output=True, text=True, check=True)
+        found[tool] = done.stdout
+        names = set(re.findall(rf"^(?:usage: |\s+){tool} ([a-z-]+)|^  ([a-z][a-z-]+)(?: |$)", done.stdout, re.M))
         for command in {first or second for first, second in names}:
             again = subprocess.run([path, command, "--help"], capture_output=True, text=True, check=False)
-            if again.returncode or command not in again.stdout:
+            if again.returncode or not again.stdout.startswith("usage: "):
                 raise Failed(f"{tool} {command} --help does not help: {again.stderr}")
-            found[tool][command] = again.stdout
+            if again.stdout != done.stdout:
+                found[f"{tool} {command}"] = again.stdout
     return found
 
 
@@ -223,10 +226,10 @@ def options(block, known):
             if not found:
                 continue
             own = re.split(r"\s--\s", found.group(1))[0].split()
-            told = known[tool].get(own[0], "") + known[tool][""] if own else ""
             for word in own[:1] + [w.split("=")[0] for w in own[1:] if w.startswith("--") and w != "--"]:
-                if re.fullmatch(r"-?-?[a-z-]+", word) and word not in told:
-                    yield f"{tool} {own[0]} has no {word} in its --help"
+                helped = known.get(f"{tool} {own[0]}", "") + known[tool]
+                if re.fullmatch(r"-?-?[a-z-]+", word) and word not in helped:
+                    yield f"{tool} has no {word} in its --help"
 
 
 def check_page(build, page, known):

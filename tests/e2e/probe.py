@@ -7,6 +7,7 @@ And each check that a fault or a quirk of a NIC can break says so then: a check 
 import argparse
 import json
 import os
+import signal
 import socket
 import sys
 
@@ -124,7 +125,7 @@ def late(lab):
 
 def posted(lab):
     """Payload that comes behind its completion, as to a GPU: a READ of the same NIC pushes it."""
-    lab.ctl("posted-writes", "h0/mlx5_0", 3000)
+    lab.ctl("posted-writes", "h0/mlx5_0", 50000)
     checks = validate(probe(lab, "--check", "write-send", "--check", "self-read", status=1))
     expect(checks, write_send="fails")
 
@@ -191,6 +192,7 @@ def mistakes(lab):
         s.bind(("0.0.0.0", 0))
         s.listen()
         says(lab, "h0", ["--listen", "-d", "mlx5_0", "-p", s.getsockname()[1]], 3, "in use", "-p")
+    says(lab, "h0", ["-d", "mlx5_0"], 3, "2 MiB", "ulimit -l", env={"SIMNIC_MEMLOCK": "1000000"})
     lab.fault("port-down", "h0/mlx5_1")
     says(lab, "h0", ["-d", "mlx5_1"], 3, "mlx5_1 is down")
     lab.ctl("gids", "h1/mlx5_1", "v1")
@@ -219,16 +221,25 @@ def strangers(lab):
         says(lab, "h1", ["127.0.0.1", "-p", port, "-d", "mlx5_0"], 3, "link layer", "Ethernet",
              "InfiniBand")
         server.wait(30)
+    impostor(lab, b"220 mail.example.org\n", "no shift-probe")
+    impostor(lab, b'{"protocol": 99, "ethernet": true, "gid_type": "RoCE v2"}\n', "another version")
+    impostor(lab, b"", "closed the connection")
+
+
+def impostor(lab, answer, words):
+    """A server that is no shift-probe, or one of another version."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         s.listen()
         client = lab.start("h1", shiftctl(lab, "probe-hw", "127.0.0.1", "-p", s.getsockname()[1], "-d",
                                           "mlx5_0"))
         talk, _ = s.accept()
-        talk.sendall(b"220 mail.example.org\n")
+        talk.recv(4096)
+        talk.sendall(answer)
+        talk.shutdown(socket.SHUT_WR)
         client.wait(30)
         talk.close()
-    require(client.process.returncode == 3 and "no shift-probe" in client.err(), client.err())
+    require(client.process.returncode == 3 and words in client.err(), client.err())
 
 
 def peer_dies(lab):
@@ -262,6 +273,7 @@ QUIRKS = {
     "error-names-last": "error-index",
     "gives-up-early": "retry-time",
     "late-writes-land": "late-write",
+    "stale-psn": "err-psn",
     "reset-completes": "reset-reuse",
     "no-last-wqe": "srq-last",
     "qpn-again": "qpn-reuse",
@@ -289,6 +301,19 @@ def slow_commands(lab):
     expect(checks, cmd_cost="fails")
 
 
+def interrupted(lab):
+    """By Ctrl-C with the link down: it comes up again, and what was found is told."""
+    client = lab.start("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0", "--json", "--check", "cqe-order",
+                                      "--check", "loopback-down", "--check", "ud-survives",
+                                      *link_commands(lab, "h0/mlx5_0")))
+    wait_for("the link to go down", lambda: not lab.nic(0)["port_up"], 60)
+    os.kill(client.pid, signal.SIGINT)
+    client.wait(60)
+    checks = validate(json.loads(client.out()))
+    require(checks["cqe-order"]["verdict"] == "holds", f"{checks['cqe-order']}")
+    require(lab.nic(0)["port_up"], "the link is left down")
+
+
 CASES = {
     "ethernet": (ethernet, {}),
     "infiniband": (infiniband, {"link": "ib"}),
@@ -304,6 +329,7 @@ CASES = {
     "mistakes": (mistakes, {}),
     "strangers": (strangers, {}),
     "peer_dies": (peer_dies, {}),
+    "interrupted": (interrupted, {}),
 }
 
 

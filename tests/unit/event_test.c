@@ -105,6 +105,25 @@ static void test_names(void **state)
 	names_differ(cause_name, SH_CAUSES);
 }
 
+static void test_sets_of_kinds(void **state)
+{
+	static const char *const bad[] = {
+		"",	    ",",     "switch,",	      ",switch", "switch,,failed",
+		"switches", "switc", "switch failed", "All"
+	};
+	uint32_t kinds, i;
+
+	(void)state;
+	assert_int_equal(sh_event_kinds("all", &kinds), 0);
+	assert_int_equal(kinds, (1u << SH_EVENT_KINDS) - 1);
+	assert_int_equal(sh_event_kinds("switch", &kinds), 0);
+	assert_int_equal(kinds, 1u << SH_EVENT_SWITCH);
+	assert_int_equal(sh_event_kinds("nic-down,failed,nic-down", &kinds), 0);
+	assert_int_equal(kinds, 1u << SH_EVENT_NIC_DOWN | 1u << SH_EVENT_FAILED);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_true(sh_event_kinds(bad[i], &kinds) < 0);
+}
+
 /* ---- told ----------------------------------------------------------------------------------- */
 
 static const struct sh_event sample = {
@@ -254,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup(test_in_order, setup),
 		cmocka_unit_test_setup(test_oldest_are_forgotten, setup),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_sets_of_kinds),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_json_of_all_kinds),
 		cmocka_unit_test(test_text),

@@ -122,6 +122,22 @@ static json_t *op_recv(struct agent *a, const json_t *q)
 											  : done();
 }
 
+/* The sequence number that it expects next, as the NIC tells. */
+static json_t *op_psn(struct agent *a, const json_t *q)
+{
+	struct pr_end *end = end_of(a, q, true);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (!end)
+		return no();
+	if (ibv_query_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_RQ_PSN, &init)) {
+		pr_fail("a queue pair cannot be asked");
+		return no();
+	}
+	return json_pack("{s:i, s:i}", "state", (int)attr.qp_state, "psn", (int)attr.rq_psn);
+}
+
 /* ---- completions ----------------------------------------------------------------------------- */
 
 static json_t *completion_pack(const struct pr_done *d)
@@ -290,7 +306,7 @@ static json_t *answer(struct agent *a, const json_t *question)
 		{ "destroy", op_destroy },   { "stop", op_stop },	{ "recv", op_recv },
 		{ "poll", op_poll },	     { "fill", op_fill },	{ "has", op_has },
 		{ "word", op_word },	     { "scatter", op_scatter }, { "expect", op_expect },
-		{ "last-wqe", op_last_wqe },
+		{ "last-wqe", op_last_wqe }, { "psn", op_psn },
 	};
 	const char *op = json_string_value(json_object_get(question, "op"));
 	json_t *said;

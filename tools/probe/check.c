@@ -109,6 +109,12 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "A late WRITE could overwrite what was written again on the backup: raise "
 		       "SHIFT_PACKET_LIFETIME_MS, and tell us.",
 	  .run = check_late_write },
+	{ .name = "err-psn",
+	  .assumption = "A queue pair in ERR still tells the sequence number that it would have "
+			"taken next.",
+	  .otherwise = "Nothing: SHIFT does not rely on it yet. Where it holds, the fate of WRITEs "
+		       "and atomics under way could be known, which now end some connections.",
+	  .run = check_err_psn },
 	{ .name = "reset-reuse",
 	  .assumption =
 		  "After RESET a queue pair begins with index 0; unread completions stay, and "

@@ -462,6 +462,41 @@ enum pr_verdict check_late_write(struct probe *p, struct pr_result *r)
 	return changed < 0 ? PR_CANNOT_TELL : PR_HOLDS;
 }
 
+/* ---- err-psn --------------------------------------------------------------------------------- */
+
+/* Each of the WRITEs is one packet. */
+static enum pr_verdict err_psn_run(struct probe *p, struct pr_pair *pair, struct pr_result *r)
+{
+	long long expected = (pair->mine.psn + GOOD) & 0xffffff, psn;
+	json_t *answer;
+
+	if (acknowledged(pair) || peer_stop(p, 0, "err"))
+		return PR_CANNOT_TELL;
+	answer = pr_ask(&p->peer, "{s:s, s:i}", "op", "psn", "slot", 0);
+	if (!answer)
+		return PR_CANNOT_TELL;
+	psn = pr_int(answer, "psn");
+	pr_note(r, "state", pr_int(answer, "state"));
+	pr_note(r, "beyond_first", (psn - (long long)pair->mine.psn) & 0xffffff);
+	pr_note(r, "executed", GOOD);
+	json_decref(answer);
+	return psn == expected ? PR_HOLDS
+			       : pr_fails(r, "%u packets were executed, and it tells of %lld", GOOD,
+					  (psn - (long long)pair->mine.psn) & 0xffffff);
+}
+
+enum pr_verdict check_err_psn(struct probe *p, struct pr_result *r)
+{
+	enum pr_verdict verdict;
+	struct pr_pair pair;
+
+	if (pr_pair_open(p, &pair, 0, false, NULL))
+		return PR_CANNOT_TELL;
+	verdict = err_psn_run(p, &pair, r);
+	pr_pair_close(p, &pair);
+	return verdict;
+}
+
 /* ---- reset-reuse ----------------------------------------------------------------------------- */
 
 /* The completions that nobody had taken when the queue pair was reset. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Checks with the link down: by a command, or by the operator's hand. */
 #include <errno.h>
+#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tools/probe/probe.h"
 
@@ -32,11 +34,21 @@ static bool port_becomes(struct probe *p, bool active, unsigned seconds)
 	return true;
 }
 
+/* Spawned, as the peer's process is: see peer.c. */
 static int run_command(const char *command)
 {
-	int status = system(command);
+	char *argv[] = { "sh", "-c", (char *)command, NULL };
+	int status = 0, err;
+	pid_t pid;
 
-	return status ? pr_fail("\"%.150s\" ends with status %d", command, status) : 0;
+	err = posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ);
+	if (err)
+		return pr_fail("cannot run sh: %s", strerror(err));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status ? pr_fail("\"%.150s\" ends with status %d", command,
+				WIFEXITED(status) ? WEXITSTATUS(status) : status)
+		      : 0;
 }
 
 static int ud_make(struct probe *p, struct pr_link *link)

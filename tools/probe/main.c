@@ -226,6 +226,8 @@ static void run_one(struct probe *p, struct pr_result *r)
 	r->verdict = p->peer.gone     ? pr_cannot_tell(r, "the peer is gone")
 		     : pr_interrupted ? pr_cannot_tell(r, "interrupted")
 				      : r->check->run(p, r);
+	if (r->verdict == PR_FAILS && p->peer.gone)
+		r->verdict = pr_cannot_tell(r, "the peer went away meanwhile");
 	if (r->verdict == PR_CANNOT_TELL && !*r->reason)
 		pr_cannot_tell(r, "%s", pr_why());
 	r->seconds = (double)(pr_now_ns() - began) / 1e9;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The way between client and agent: JSON, one object a line, over TCP or to a child process. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/probe/probe.h"
@@ -123,42 +124,43 @@ int pr_peer_listen(struct pr_peer *peer, const char *port)
 	return fd < 0 ? pr_fail("accept: %s", strerror(err)) : peer_init(peer, fd);
 }
 
-static void child_run(int fd, const struct pr_dev *dev)
+/*
+ * Spawned, not forked: before Linux 5.12 the first write behind a fork parts registered memory from
+ * what the NIC sees.
+ */
+static int child_run(struct pr_peer *peer, int fd, const struct pr_dev *dev)
 {
 	char number[16], gid[16];
 	char *argv[] = { "shift-probe",	    "--agent-fd", number, "-d",
 			 (char *)dev->name, "-x",	  gid,	  NULL };
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(number, sizeof(number), "%d", fd);
 	snprintf(gid, sizeof(gid), "%d", dev->gid_index);
 	if (dev->gid_index < 0)
 		argv[5] = NULL;
-	execv("/proc/self/exe", argv);
-	_exit(PR_NOT_RUN);
+	return posix_spawn(&peer->child, "/proc/self/exe", NULL, NULL, argv, environ);
 }
 
 int pr_peer_spawn(struct pr_peer *peer, const struct pr_dev *dev)
 {
-	int pair[2];
-	pid_t pid;
+	int pair[2], err;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		return pr_fail("socketpair: %s", strerror(errno));
-	pid = fork();
-	if (!pid) {
-		close(pair[0]);
-		child_run(pair[1], dev);
-	}
+	fcntl(pair[0], F_SETFD, FD_CLOEXEC);
+	peer_init(peer, pair[0]);
+	err = child_run(peer, pair[1], dev);
 	close(pair[1]);
-	return pid < 0 ? pr_fail("fork: %s", strerror(errno)) : peer_init(peer, pair[0]);
+	return err ? pr_fail("cannot start a second process: %s", strerror(err)) : 0;
 }
 
 void pr_peer_end(struct pr_peer *peer)
 {
 	if (peer->fd > 0)
 		close(peer->fd);
-	peer->fd = 0;
+	if (peer->child > 0)
+		waitpid(peer->child, NULL, 0);
+	peer->fd = peer->child = 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

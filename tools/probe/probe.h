@@ -145,6 +145,7 @@ const char *pr_done_text(const struct pr_done *done);
 
 struct pr_peer {
 	int fd;
+	pid_t child; /* 0: another host */
 	bool gone;
 	size_t used;
 	char buf[1 << 16];
@@ -262,6 +263,7 @@ enum pr_verdict check_flush_late(struct probe *p, struct pr_result *r);
 enum pr_verdict check_error_index(struct probe *p, struct pr_result *r);
 enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r);
 enum pr_verdict check_late_write(struct probe *p, struct pr_result *r);
+enum pr_verdict check_err_psn(struct probe *p, struct pr_result *r);
 enum pr_verdict check_reset_reuse(struct probe *p, struct pr_result *r);
 enum pr_verdict check_srq_last(struct probe *p, struct pr_result *r);
 enum pr_verdict check_srq_taker(struct probe *p, struct pr_result *r);

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "shiftlib/date.h"
+#include "shiftlib/hook.h"
+#include "shiftlib/log.h"
+#include "shiftlib/thread.h"
+#include "shiftlib/util.h"
+
+#define HOOK_STACK   65536 /* of each of the two that share our memory: they make system calls */
+#define HOOK_SIGNALS 64
+#define HOOK_VALUES  24
+#define HOOK_VALUE   160
+
+struct hook_pending {
+	struct sh_event event; /* the newest */
+	uint32_t count;	       /* 0: none */
+	uint64_t since;	       /* the first of them: who has waited longest is next */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct sh_hook_config config;
+	char **environment; /* of the command; ends with NULL */
+	size_t n_environment;
+	int nice; /* of the application */
+	struct hook_pending pending[SH_EVENT_KINDS];
+	bool thread;   /* it runs, or will */
+	bool starting; /* one was taken, and its command is not there yet */
+} hook = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+/* ---- its environment ------------------------------------------------------------------------ */
+
+static const char *hook_library_folder(char out[PATH_MAX])
+{
+	Dl_info info;
+	char *slash;
+
+	if (!dladdr((void *)(uintptr_t)&hook, &info) || !info.dli_fname)
+		return NULL;
+	snprintf(out, PATH_MAX, "%s", info.dli_fname);
+	slash = strrchr(out, '/');
+	if (!slash)
+		return NULL;
+	*slash = 0;
+	return out;
+}
+
+/* An item of LD_PRELOAD or LD_LIBRARY_PATH: our folder, or a file in it. */
+static bool hook_ours(const char *item, size_t length, const char *folder)
+{
+	size_t n = folder ? strlen(folder) : 0;
+
+	return n && length >= n && !strncmp(item, folder, n) && (length == n || item[n] == '/');
+}
+
+/* "NAME=a:b" without what is ours. */
+static char *hook_without_us(const char *variable, const char *folder)
+{
+	char *out = malloc(strlen(variable) + 1);
+	size_t used = strcspn(variable, "=") + 1, begin = used, length;
+	const char *item = variable + used;
+
+	if (!out)
+		return NULL;
+	memcpy(out, variable, used);
+	for (; *item; item += length + !!item[length]) {
+		length = strcspn(item, ": ");
+		if (!length || hook_ours(item, length, folder))
+			continue;
+		if (used > begin)
+			out[used++] = ':';
+		memcpy(out + used, item, length);
+		used += length;
+	}
+	out[used] = 0;
+	return out;
+}
+
+static bool hook_named(const char *variable, const char *name)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(variable, name, n) && variable[n] == '=';
+}
+
+static char *hook_variable(const char *variable, const char *folder)
+{
+	if (hook_named(variable, "LD_PRELOAD") || hook_named(variable, "LD_LIBRARY_PATH"))
+		return hook_without_us(variable, folder);
+	return strdup(variable);
+}
+
+/* What the command opens is none of ours, wherever our library is. */
+static const char hook_off[] = "SHIFT_DISABLE=1";
+
+static bool hook_copy_environment(void)
+{
+	char buf[PATH_MAX];
+	const char *folder = hook_library_folder(buf);
+	size_t i, n = 0;
+
+	while (environ && environ[n])
+		n++;
+	hook.environment = calloc(n + 2 + HOOK_VALUES, sizeof(*hook.environment));
+	for (i = 0; hook.environment && i < n; i++) {
+		char *copy;
+
+		if (hook_named(environ[i], "SHIFT_DISABLE"))
+			continue;
+		copy = hook_variable(environ[i], folder);
+		if (!copy)
+			return false;
+		if (hook_named(copy, "LD_PRELOAD") || hook_named(copy, "LD_LIBRARY_PATH"))
+			if (copy[strlen(copy) - 1] == '=') {
+				free(copy); /* nothing else was in it */
+				continue;
+			}
+		hook.environment[hook.n_environment++] = copy;
+	}
+	if (!hook.environment)
+		return false;
+	hook.environment[hook.n_environment++] = strdup(hook_off);
+	return hook.environment[hook.n_environment - 1];
+}
+
+void sh_hook_setup(const struct sh_hook_config *config)
+{
+	if (!config->command)
+		return;
+	if (getauxval(AT_SECURE)) {
+		sh_log(SH_LOG_WARN, "SHIFT_ON_EVENT is not run: this program has more rights than "
+				    "its user");
+		return;
+	}
+	hook.nice = getpriority(PRIO_PROCESS, 0);
+	if (hook_copy_environment())
+		hook.config = *config;
+	else
+		sh_log(SH_LOG_ERROR, "SHIFT_ON_EVENT is not run: out of memory");
+}
+
+/* ---- what the command is told --------------------------------------------------------------- */
+
+struct hook_values {
+	char text[HOOK_VALUES][HOOK_VALUE];
+	uint32_t n;
+};
+
+static void __attribute__((format(printf, 3, 4)))
+hook_value(struct hook_values *values, const char *name, const char *format, ...)
+{
+	char *out = values->text[values->n++];
+	int n = snprintf(out, HOOK_VALUE, "SHIFT_EVENT_%s=", name);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(out + n, HOOK_VALUE - (size_t)n, format, args);
+	va_end(args);
+}
+
+static void hook_number(struct hook_values *values, const char *name, uint64_t value)
+{
+	hook_value(values, name, "%llu", (unsigned long long)value);
+}
+
+static void hook_describe(struct hook_values *values, const struct hook_pending *pending)
+{
+	const struct sh_event *event = &pending->event;
+	char date[SH_DATE_MAX];
+
+	sh_date_print(event->wall_ns, date);
+	hook_value(values, "KIND", "%s", sh_event_kind_name(event->kind));
+	hook_value(values, "CAUSE", "%s", sh_event_cause_name(event->cause));
+	hook_value(values, "WHY", "%s", event->why ? event->why : "");
+	hook_value(values, "FROM", "%s", event->from);
+	hook_value(values, "TO", "%s", event->to);
+	hook_value(values, "TIME", "%s", date);
+	if (event->peer)
+		hook_value(values, "PEER", "%016llx", (unsigned long long)event->peer);
+	hook_number(values, "PID", (uint64_t)getpid());
+	hook_number(values, "NUMBER", event->number);
+	hook_number(values, "COUNT", pending->count);
+	hook_number(values, "QPS", event->qps);
+	hook_number(values, "DETECT_NS", event->detect_ns);
+	hook_number(values, "SWITCH_NS", event->switch_ns);
+	hook_number(values, "RESENT", event->resent);
+	hook_number(values, "RESENT_BYTES", event->resent_bytes);
+	hook_number(values, "SETTLED", event->settled);
+	hook_number(values, "UNKNOWN", event->unknown);
+}
+
+/* ---- started -------------------------------------------------------------------------------- */
+
+/* What A and B find; in memory that all three share. */
+struct hook_start {
+	const char *command;
+	char **environment;
+	int null_fd, out_fd, nice;
+	pid_t pid; /* of B; 0: it could not be made, or could not execute the shell */
+	int pidfd, error;
+};
+
+static _Alignas(64) char hook_stacks[2][HOOK_STACK];
+
+static void hook_signals_default(void)
+{
+	const uint64_t nothing[8] = { 0 }; /* the kernel's struct: SIG_DFL, no flags, no mask */
+	int i;
+
+	for (i = 1; i <= HOOK_SIGNALS; i++)
+		syscall(SYS_rt_sigaction, i, nothing, NULL, sizeof(uint64_t));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, nothing, NULL, sizeof(uint64_t));
+}
+
+static void hook_fds(const struct hook_start *start)
+{
+	int fd;
+
+	syscall(SYS_dup3, start->null_fd, STDIN_FILENO, 0);
+	if (start->out_fd != STDERR_FILENO)
+		syscall(SYS_dup3, start->out_fd, STDERR_FILENO, 0);
+	syscall(SYS_dup3, STDERR_FILENO, STDOUT_FILENO, 0);
+	if (!syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0))
+		return;
+	for (fd = STDERR_FILENO + 1; fd < 65536; fd++)
+		syscall(SYS_close, fd);
+}
+
+/*
+ * B. Only system calls: its memory is the application's. A group of its own can be ended with all that
+ * it has started.
+ */
+static int hook_run_b(void *arg)
+{
+	struct hook_start *start = arg;
+	const char *const argv[] = { "sh", "-c", start->command, NULL };
+
+	syscall(SYS_setsid);
+	syscall(SYS_setpriority, PRIO_PROCESS, 0, start->nice);
+	hook_fds(start);
+	hook_signals_default();
+	syscall(SYS_execve, "/bin/sh", argv, start->environment);
+	start->error = errno;
+	syscall(SYS_exit, 127);
+	return 0;
+}
+
+/* A. It shares the table of fds with the application, for B's pidfd. */
+static int hook_run_a(void *arg)
+{
+	struct hook_start *start = arg;
+	pid_t pid = clone(hook_run_b, hook_stacks[1] + HOOK_STACK,
+			  CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, start, &start->pidfd);
+
+	if (pid < 0)
+		start->error = errno;
+	else
+		start->pid = pid;
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void hook_clone(struct hook_start *start)
+{
+	pid_t a = clone(hook_run_a, hook_stacks[0] + HOOK_STACK,
+			CLONE_VM | CLONE_VFORK | CLONE_FILES, start);
+
+	if (a < 0) {
+		start->error = errno;
+		return;
+	}
+	while (waitpid(a, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- watched -------------------------------------------------------------------------------- */
+
+/* Its end. Nobody's child has no status for us: what it has to say is in the log. */
+static void hook_watch(const struct hook_start *start)
+{
+	struct pollfd pfd = { .fd = start->pidfd, .events = POLLIN };
+	uint64_t ends_at = sh_now_ns() + hook.config.timeout_ns, now;
+	int n = 0;
+
+	while (!n && (now = sh_now_ns()) < ends_at) {
+		n = poll(&pfd, 1, (int)((ends_at - now) / SH_NS_PER_MS) + 1);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+	}
+	if (n > 0)
+		return;
+	sh_log(SH_LOG_WARN, "SHIFT_ON_EVENT: process %d has not ended within %llu ms and is killed",
+	       (int)start->pid, (unsigned long long)(hook.config.timeout_ns / SH_NS_PER_MS));
+	kill(-start->pid, SIGKILL); /* it is there: its pidfd would tell its end */
+}
+
+static void hook_started(const struct hook_pending *pending, const struct hook_start *start)
+{
+	const struct sh_event *event = &pending->event;
+	uint64_t now = sh_now_ns(), flows = event->decided_ns + event->switch_ns;
+
+	if (!start->pid || start->error)
+		sh_log(SH_LOG_ERROR, "SHIFT_ON_EVENT: /bin/sh cannot be run: %s",
+		       strerror(start->error));
+	else if (event->decided_ns)
+		sh_log(SH_LOG_INFO,
+		       "SHIFT_ON_EVENT: process %d runs for event %llu, %llu us after the traffic "
+		       "of its connections moved, %llu us after it was recorded",
+		       (int)start->pid, (unsigned long long)event->number,
+		       (unsigned long long)(now - flows) / SH_NS_PER_US,
+		       (unsigned long long)(now - event->at_ns) / SH_NS_PER_US);
+	else
+		sh_log(SH_LOG_INFO,
+		       "SHIFT_ON_EVENT: process %d runs for event %llu, %llu us after it was "
+		       "recorded",
+		       (int)start->pid, (unsigned long long)event->number,
+		       (unsigned long long)(now - event->at_ns) / SH_NS_PER_US);
+}
+
+static void hook_run(const struct hook_pending *pending)
+{
+	static struct hook_values values; /* of the one thread */
+	struct hook_start start = { .command = hook.config.command,
+				    .environment = hook.environment,
+				    .null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
+				    .out_fd = sh_log_fd(),
+				    .nice = hook.nice,
+				    .pidfd = -1 };
+	uint32_t i;
+
+	values.n = 0;
+	hook_describe(&values, pending);
+	for (i = 0; i < values.n; i++)
+		hook.environment[hook.n_environment + i] = values.text[i];
+	hook.environment[hook.n_environment + i] = NULL;
+	hook_clone(&start);
+	if (start.null_fd >= 0)
+		close(start.null_fd);
+	hook_started(pending, &start);
+	pthread_mutex_lock(&hook.lock);
+	hook.starting = false;
+	pthread_cond_broadcast(&hook.changed);
+	pthread_mutex_unlock(&hook.lock);
+	if (start.pidfd < 0)
+		return;
+	hook_watch(&start);
+	close(start.pidfd);
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static struct hook_pending *hook_next(void)
+{
+	struct hook_pending *next = NULL;
+	uint32_t i;
+
+	for (i = 0; i < SH_EVENT_KINDS; i++)
+		if (hook.pending[i].count && (!next || hook.pending[i].since < next->since))
+			next = &hook.pending[i];
+	return next;
+}
+
+static void *hook_main(void *arg)
+{
+	struct hook_pending taken, *next;
+
+	(void)arg;
+	sh_thread_urgent(); /* it runs shortly and rarely; the command is not urgent */
+	for (;;) {
+		pthread_mutex_lock(&hook.lock);
+		while (!(next = hook_next()))
+			pthread_cond_wait(&hook.changed, &hook.lock);
+		taken = *next;
+		next->count = 0;
+		hook.starting = true;
+		pthread_mutex_unlock(&hook.lock);
+		hook_run(&taken);
+	}
+	return NULL;
+}
+
+static bool hook_thread_start(void)
+{
+	pthread_t thread;
+	int ret = sh_thread_create(&thread, hook_main, NULL);
+
+	if (ret) {
+		sh_error_once("SHIFT_ON_EVENT is not run: no thread: %s", strerror(ret));
+		return false;
+	}
+	pthread_setname_np(thread, "shift-hook");
+	pthread_detach(thread);
+	return true;
+}
+
+void sh_hook_event(const struct sh_event *event)
+{
+	struct hook_pending *pending = &hook.pending[event->kind];
+
+	if (!hook.config.command || !(hook.config.kinds >> event->kind & 1))
+		return;
+	pthread_mutex_lock(&hook.lock);
+	if (!hook.thread)
+		hook.thread = hook_thread_start();
+	if (!pending->count++)
+		pending->since = event->at_ns;
+	pending->event = *event;
+	pthread_cond_broadcast(&hook.changed);
+	pthread_mutex_unlock(&hook.lock);
+}
+
+void sh_hook_end(uint64_t timeout_ns)
+{
+	struct timespec until;
+	uint64_t at;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	at = (uint64_t)until.tv_nsec + timeout_ns;
+	until.tv_sec += (time_t)(at / SH_NS_PER_S);
+	until.tv_nsec = (long)(at % SH_NS_PER_S);
+	pthread_mutex_lock(&hook.lock);
+	while (!ret && hook.thread && (hook.starting || hook_next()))
+		ret = pthread_cond_timedwait(&hook.changed, &hook.lock, &until);
+	pthread_mutex_unlock(&hook.lock);
+}
+
+void sh_hook_before_fork(void)
+{
+	pthread_mutex_lock(&hook.lock);
+}
+
+/* The child has no thread of ours, and nothing has happened in it. */
+void sh_hook_after_fork(bool child)
+{
+	if (!child) {
+		pthread_mutex_unlock(&hook.lock);
+		return;
+	}
+	pthread_mutex_init(&hook.lock, NULL);
+	pthread_cond_init(&hook.changed, NULL);
+	memset(hook.pending, 0, sizeof(hook.pending));
+	hook.thread = hook.starting = false;
+}
