@@ -15,7 +15,7 @@ packages="
 	libhiredis-dev liblmdb-dev libssl-dev redis-server openssl stunnel4
 	libjansson-dev libmicrohttpd-dev
 	libcmocka-dev spin
-	python3 python3-matplotlib python3-pyverbs
+	curl python3 python3-matplotlib python3-pyverbs
 	debhelper dpkg-dev lintian
 "
 policy=/usr/sbin/policy-rc.d

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """README.md and docs/ lead nowhere dead: relative links and anchors, pictures, files and make targets that
-are named between backquotes; and every page can be reached from docs/README.md. Commands stand in fenced
+are named between backquotes, alerts; and every page can be reached from docs/README.md. Commands stand in fenced
 blocks with a language, where run_docs.py finds them.
 
 usage: check_links.py [ROOT]
@@ -20,6 +20,8 @@ TARGET = re.compile(r"`make ([a-z][a-z-]*)[^`]*`")
 COMMAND = re.compile(r"^(?: {4,}|\t)(?:\$ |sudo |shiftctl |simnicctl |make |export |scripts/|tests/|tools/|cd |"
                      r"apt )")
 COMMANDS_OF_US = re.compile(r"^\s*(?:\$ )?(?:shiftctl|simnicctl) ", re.M)
+ALERT = re.compile(r"\bShift[A-Z]\w+")
+RULES = "docs/prometheus/shift.rules.yml"
 INDEX = "docs/README.md"
 
 
@@ -45,7 +47,7 @@ def check_link(root, page, link):
     return None
 
 
-def check_page(root, page, targets, linked):
+def check_page(root, page, targets, alerts, linked):
     for n, line in pages.prose(root, page):
         for found in LINK.finditer(line):
             link = found.group(1) or found.group(2)
@@ -58,6 +60,9 @@ def check_page(root, page, targets, linked):
         for path in PATH.findall(line):
             if not os.path.exists(os.path.join(root, path)):
                 yield n, f"there is no {path}"
+        for alert in ALERT.findall(line):
+            if alert not in alerts:
+                yield n, f"{RULES} has no alert {alert}"
         for target in TARGET.findall(line):
             if target not in targets:
                 yield n, f"there is no make {target}"
@@ -75,11 +80,12 @@ def main():
     with open(os.path.join(root, "Makefile"), encoding="utf-8") as f:
         targets = set(re.findall(r"^([a-z][a-z -]*):", f.read(), re.M))
     targets = {word for line in targets for word in line.split()} | {"help"}
+    alerts = set(re.findall(r"alert: (\w+)", pages.read(root, RULES)))
     wrong, linked, from_index = [], set(), set()
     found = pages.pages(root)
     for page in found:
         links = from_index if page == INDEX else linked
-        wrong += [f"{page}:{n}: {what}" for n, what in check_page(root, page, targets, links)]
+        wrong += [f"{page}:{n}: {what}" for n, what in check_page(root, page, targets, alerts, links)]
     wrong += [f"{INDEX} does not lead to {page}" for page in found
               if page.startswith("docs/") and page != INDEX and page not in from_index]
     print("\n".join(wrong) if wrong else f"{len(found)} pages, {len(linked | from_index)} links")
