@@ -47,7 +47,17 @@ def check_link(root, page, link):
     return None
 
 
+def headings_twice(root, page):
+    seen = set()
+    for n, line in pages.prose(root, page):
+        if re.match(r"#+ ", line):
+            if line in seen:
+                yield n, f"a second {line}"
+            seen.add(line)
+
+
 def check_page(root, page, targets, alerts, linked):
+    yield from headings_twice(root, page)
     for n, line in pages.prose(root, page):
         for found in LINK.finditer(line):
             link = found.group(1) or found.group(2)
