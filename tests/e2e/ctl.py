@@ -18,7 +18,7 @@ import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
 
 QPS = 2
 
@@ -320,6 +320,38 @@ class Tests:
             gone.close()
             must("it still answers", len(ctl.processes()) == 1)
             traffic.end()
+
+    def slices(self):
+        """A long answer is written as it is read: who does not read holds up nobody, and gets the state of the
+        moment when it asked."""
+        qps, port = 500, free_port()
+        with self.lab() as lab:
+            ends = [lab.start(host, [os.path.join(lab.out, "bin", "idle"), side, "--port", port, "--rest",
+                                     qps], side[2:], Shift(log="info", **PATIENT), stdin=True)
+                    for host, side in (("h0", "--server"), ("h1", "--client"))]
+            for p in ends:
+                wait_for("protected connections", lambda p=p: lab.protected(p) >= qps, 60, 0.2)
+            ctl, pid = Ctl(lab, "h0"), ends[0].pid
+            lazy = []
+            for _ in range(3):
+                s = socket.socket(socket.AF_UNIX)
+                s.connect(ctl.socket(pid))
+                s.sendall(b"status\n")
+                lazy.append(s)
+                must("it has begun", s.recv(1, socket.MSG_PEEK))
+            must("others are answered", json.loads(ctl.ask(pid, b"version\n"))["pid"] == pid)
+            must("metrics are short", len(ctl.ask(pid, b"metrics\n")) < 20000)
+            must("orders are taken", json.loads(ctl.ask(pid, b"drain mlx5_0\n"))["drained"])
+            for s in lazy:
+                answer = json.loads(b"".join(iter(lambda s=s: s.recv(1 << 20), b"")))
+                must("the state when it asked", len(answer["qps"]) == qps and
+                     all(q["nic"] == "mlx5_0" for q in answer["qps"]))
+                s.close()
+            wait_for("moves", lambda: all(q["nic"] == "mlx5_1" for q in ctl.qps(pid)), 60, 0.2)
+            for p in ends:
+                p.say("end")
+            for p in ends:
+                must(f"{p.name} ended with {p.wait(60)}", not p.process.returncode, p.tail())
 
     def drain(self):
         """Under load: all moves and comes back, nothing is sent again, nobody sees an error."""

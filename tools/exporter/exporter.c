@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "tools/exporter/exporter.h"
@@ -162,6 +163,17 @@ static void loop_wait(struct exporter *e, const sigset_t *waiting)
 	e->scan_ms = now_ms() + SCAN_MS;
 }
 
+/* Each process has a connection of ours, and most limits are set for programs that use select(). */
+static void files_raise(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static void loop(struct exporter *e)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -188,6 +200,7 @@ int main(int argc, char **argv)
 	if (options_parse(argc, argv, &e, &status))
 		return status;
 	signal(SIGPIPE, SIG_IGN);
+	files_raise();
 	e.processes = processes_new();
 	e.fds = calloc(FAREWELLS_MAX + 1, sizeof(*e.fds));
 	if (!e.processes || !e.fds) {

@@ -12,7 +12,8 @@
 
 #include "tools/exporter/exporter.h"
 
-#define ANSWER_MAX (256u << 10)
+#define ANSWER_MAX    (256u << 10)
+#define OF_A_USER_MAX 1000u
 
 struct process {
 	struct process *next;
@@ -157,10 +158,22 @@ static struct process *processes_find(const struct processes *all, const char *s
 	return NULL;
 }
 
+/* So many of one user: nobody can take all connections for his own. */
+static bool processes_full(const struct processes *all, uid_t uid)
+{
+	const struct process *p;
+	unsigned n = 0;
+
+	for (p = all->all; p; p = p->next)
+		n += p->id.uid == uid;
+	return n >= OF_A_USER_MAX;
+}
+
 static void processes_add(struct processes *all, const struct ctl_process *found)
 {
-	struct process *p = calloc(1, sizeof(*p));
+	struct process *p;
 
+	p = processes_full(all, found->uid) ? NULL : calloc(1, sizeof(*p));
 	if (!p)
 		return;
 	p->id = *found;
