@@ -14,7 +14,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
 	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
-	figures figures-draw figures-publish install clean
+	bench-status figures figures-draw figures-publish install clean
 
 all: build
 
@@ -39,6 +39,7 @@ help:
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
+	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
 	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
@@ -60,6 +61,7 @@ demo: build
 	@python3 tools/demo/demo.py --build $(B)/out --out $(OUT)
 
 test: build
+	@-./scripts/get-prometheus.sh $(B)
 	@./tests/run.sh $(B)
 
 san-address san-thread: san-%: deps
@@ -132,6 +134,9 @@ bench-fallback: build
 
 bench-verbs: build
 	@python3 bench/verbs.py --build $(B) --out $(OUT)
+
+bench-status: build
+	@python3 bench/status.py --build $(B) --out $(OUT)
 
 bench-kv: build
 	@python3 bench/kv_scale.py --build $(B) --out $(OUT)

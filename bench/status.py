@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What watching costs. Two processes with --qps protected queue pairs each: how long `shiftctl status
---json` takes for both, and the question by itself without the start of a program. Then ib_write_bw, runs
-alternating, with nobody asking and while its processes are asked for their status --hz times a second.
+--json` takes for both, and the question by itself without the start of a program. Then ib_write_bw, windows
+of one run, with nobody asking and while its processes are asked for their status --hz times a second.
 Medians and spread; writes out/bench-status.json."""
 import argparse
+import glob
 import json
 import os
+import random
 import socket
 import statistics
 import sys
@@ -16,12 +18,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
 sys.path.insert(0, HERE)
-from ab import idle_end, idle_start, once, spread  # noqa: E402
-from lab import Lab, Shift  # noqa: E402
+from ab import idle_end, idle_start, spread  # noqa: E402
+from lab import Lab, Shift, free_port, wait_for  # noqa: E402
 
-COLUMN = r"BW average"
-TOOLS = (("ib_write_bw 64 KiB", ["ib_write_bw", "-n", "20000"]),
-         ("ib_write_bw 1 MiB", ["ib_write_bw", "-n", "2000", "-s", "1048576"]))
+TOOLS = (("ib_write_bw 64 KiB", ["ib_write_bw", "-s", "65536"]),
+         ("ib_write_bw 1 MiB", ["ib_write_bw", "-s", "1048576"]))
+WINDOW_S = 0.5
+THREAD = "shift"
 
 
 def ask(path, word):
@@ -102,24 +105,56 @@ class Poller:
             self.stop.wait(due - time.monotonic())
 
 
+def shift_cpu_ns(programs):
+    """Of the background threads of SHIFT, which answer."""
+    total = 0
+    for p in programs:
+        for task in glob.glob(f"/proc/{p.pid}/task/*"):
+            with open(task + "/comm", encoding="ascii") as comm:
+                if comm.read().strip() != THREAD:
+                    continue
+            with open(task + "/schedstat", encoding="ascii") as stat:
+                total += int(stat.read().split()[0])
+    return total
+
+
+def window(lab):
+    """Gb/s of all that the fabric carries in a while."""
+    began, before = time.monotonic(), lab.carried(0)
+    time.sleep(WINDOW_S)
+    carried, took = lab.carried(0) - before, time.monotonic() - began
+    return carried * 8 / took / 1e9
+
+
 def throughput(args, name, argv):
-    free, asked, answered = [], [], 0
+    """Windows of one run, with nobody asking and with somebody, in an order drawn for each pair: the load of
+    the machine changes more between runs than between windows."""
+    free, asked, answered, cpu = [], [], 0, {False: 0, True: 0}
+    argv = argv + ["-d", "mlx5_0", "-x", "0", "-F", "-D", "3600", "-p", str(free_port())]
     with Lab(args.build) as lab:
         folder = os.path.join(lab.folder, "run")
-        shift = Shift(run_dir=folder)
-        once(lab, argv, COLUMN, shift)
-        for i in range(args.rounds):
-            for polled in ((False, True) if i % 2 == 0 else (True, False)):
-                if not polled:
-                    free.append(once(lab, argv, COLUMN, shift))
-                    continue
-                with Poller(folder, args.hz, b"status") as poller:
-                    asked.append(once(lab, argv, COLUMN, shift))
-                answered += poller.asked
+        shift = Shift(log="info", run_dir=folder)
+        server = lab.start("h0", argv, "server", shift)
+        server.await_listening()
+        client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)
+        wait_for("protection", lambda: all(lab.protected(p) for p in (server, client)), 30)
+        window(lab)
+        for _ in range(args.windows):
+            for polled in random.sample((False, True), 2):
+                before = shift_cpu_ns((server, client))
+                if polled:
+                    with Poller(folder, args.hz, b"status") as poller:
+                        asked.append(window(lab))
+                    answered += poller.asked
+                else:
+                    free.append(window(lab))
+                cpu[polled] += shift_cpu_ns((server, client)) - before
     a, b = statistics.median(free), statistics.median(asked)
-    print(f"{name:24} {a:7.2f} +-{spread(free):5.2f} Gb/s, asked {args.hz} times a second "
-          f"{b:7.2f} +-{spread(asked):5.2f}: ratio {b / a:.3f} ({answered} answers)", flush=True)
-    return {"name": name, "free": free, "asked": asked, "ratio": b / a, "answers": answered}
+    each_us = (cpu[True] - cpu[False]) / max(answered, 1) / 1e3
+    print(f"{name:24} {a:7.2f} +-{spread(free):5.2f} Gb/s, asked {args.hz:g} times a second "
+          f"{b:7.2f} +-{spread(asked):5.2f}: ratio {b / a:.3f} ({args.windows} windows of {WINDOW_S:g} s "
+          f"each, {answered} answers, {each_us:.0f} us of CPU each in SHIFT's threads)", flush=True)
+    return {"name": name, "cpu_us_each": each_us, "free": free, "asked": asked, "ratio": b / a, "answers": answered}
 
 
 def main():
@@ -127,7 +162,8 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--out", default="out")
     p.add_argument("--qps", type=int, default=1000)
-    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--rounds", type=int, default=9, help="of answers")
+    p.add_argument("--windows", type=int, default=60, help="of throughput, of each kind")
     p.add_argument("--hz", type=float, default=10)
     p.add_argument("--only", choices=["answers", "throughput"])
     args = p.parse_args()

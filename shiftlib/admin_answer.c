@@ -15,7 +15,7 @@
 
 struct status_qp {
 	uint32_t qpn, conn_id, epoch, standby_epoch, moves;
-	uint64_t resubmitted, settled, instance;
+	uint64_t resubmitted, resent_bytes, settled, instance;
 	/* Constants, and names of NICs: they stay. */
 	const char *level, *why, *nic, *default_nic, *standby_nic;
 	uint32_t peer_qpn; /* 0: not connected yet */
@@ -42,7 +42,7 @@ struct admin_status {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static const char *admin_level_name(enum sh_level level)
+const char *sh_level_name(enum sh_level level)
 {
 	static const char *const names[] = {
 		[SH_FOREIGN] = "foreign",
@@ -53,7 +53,7 @@ static const char *admin_level_name(enum sh_level level)
 	return names[level];
 }
 
-static const char *admin_nic_state_name(enum sh_nic_state state)
+const char *sh_nic_state_name(enum sh_nic_state state)
 {
 	static const char *const names[] = {
 		[SH_NIC_CLOSED] = "closed",
@@ -75,7 +75,7 @@ static const char *admin_bool(bool value)
 	return value ? "true" : "false";
 }
 
-static const char *admin_kv_state(void)
+const char *sh_kv_state(void)
 {
 	if (!sh.kv_worker)
 		return "not-used";
@@ -123,8 +123,9 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.peer_heard = peer && peer->heard_at,
 		.moves = qp->totals.moves,
 		.resubmitted = qp->totals.resubmitted,
+		.resent_bytes = qp->totals.resent_bytes,
 		.settled = qp->totals.settled,
-		.level = admin_level_name(qp->level),
+		.level = sh_level_name(qp->level),
 		.why = sh_conn_why(qp),
 		.nic = nic ? nic->name : NULL,
 		.default_nic = admin_path_nic(qp, 0),
@@ -202,8 +203,11 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 		      qp->paths.up, qp->paths.steady, qp->paths.drained, qp->peer_paths.up,
 		      qp->peer_paths.steady, qp->peer_paths.drained);
 	status_peer(json, qp);
-	sh_json_print(json, ", \"moves\": %u, \"resubmitted\": %llu, \"settled\": %llu", qp->moves,
-		      (unsigned long long)qp->resubmitted, (unsigned long long)qp->settled);
+	sh_json_print(
+		json,
+		", \"moves\": %u, \"resubmitted\": %llu, \"resent_bytes\": %llu, \"settled\": %llu",
+		qp->moves, (unsigned long long)qp->resubmitted,
+		(unsigned long long)qp->resent_bytes, (unsigned long long)qp->settled);
 }
 
 static void status_qp(struct sh_json *json, const struct status_qp *qp)
@@ -258,7 +262,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	sh_json_print(json,
 		      ", \"state\": \"%s\", \"port_down\": %s, \"sick\": %s, \"fatal\": %s, "
 		      "\"drained\": %s",
-		      admin_nic_state_name(nic->state), admin_bool(nic->port_down),
+		      sh_nic_state_name(nic->state), admin_bool(nic->port_down),
 		      admin_bool(nic->sick), admin_bool(nic->fatal), admin_bool(nic->drained));
 	status_string(json, "why", nic->why);
 	sh_json_print(json, "}");
@@ -279,8 +283,7 @@ void admin_command(char out[ADMIN_COMMAND])
 	out[n] = 0;
 }
 
-/* Datagrams of the control channel, by what was wrong with them. */
-static void status_refused(struct sh_json *json)
+void admin_refused(struct sh_json *json)
 {
 	uint32_t i;
 
@@ -300,8 +303,8 @@ static void status_head(struct sh_json *json)
 	sh_json_print(json, "{\"format\": %d, \"pid\": %d, \"instance\": \"%016llx\"",
 		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance);
 	status_string(json, "command", command);
-	status_string(json, "kv", admin_kv_state());
-	status_refused(json);
+	status_string(json, "kv", sh_kv_state());
+	admin_refused(json);
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
 		      (unsigned long long)sh.states_sent, (unsigned long long)sh.state_datagrams);
 	sh_json_print(json, ", \"nics\": [");
@@ -475,5 +478,7 @@ void admin_answer(const struct admin_request *request, struct sh_json *json,
 	case ADMIN_UNDRAIN:
 	case ADMIN_USERS: answer_device(request, json); break;
 	case ADMIN_EVENTS: *rest = admin_answer_events(request, json); break;
+	case ADMIN_METRICS: admin_answer_metrics(json); break;
+	case ADMIN_FAREWELL: break; /* answered by sh_admin_stop() */
 	}
 }

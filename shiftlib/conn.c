@@ -559,6 +559,7 @@ void sh_conn_close(struct sh_qp *qp)
 		return;
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_incident_left(qp);
+	sh_metrics_path(qp, 0);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
 	conn_count_guarded(qp, false);

@@ -370,6 +370,7 @@ static void shell_after_fork(void)
 
 	sh_admin_after_fork();
 	sh_incidents_after_fork();
+	sh_metrics_forget();
 	sh_hook_after_fork(true);
 	sh_crash_after_fork();
 	shell_close_fds();

@@ -28,6 +28,7 @@
 #include "shiftlib/keymap.h"
 #include "shiftlib/list.h"
 #include "shiftlib/log.h"
+#include "shiftlib/metrics.h"
 #include "shiftlib/netdev.h"
 #include "shiftlib/shift.h"
 #include "shiftlib/table.h"
@@ -113,6 +114,7 @@ struct sh_nic {
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
+	struct sh_away away[SC_MAX_PATHS]; /* by path: connections whose default NIC it is */
 	struct { /* shadows there have made place for the application's own: see yield.c */
 		_Atomic uint64_t until; /* none is made before; 0: they may */
 		_Atomic bool all;	/* not only queue pairs */
@@ -507,8 +509,9 @@ struct sh_qp {
 
 	struct { /* of all its moves */
 		uint32_t moves;
-		uint64_t resubmitted, settled;
+		uint64_t resubmitted, resent_bytes, settled;
 	} totals;
+	uint8_t away_path;	 /* on which it is counted in its NIC's away; 0: on none */
 	uint64_t settled_before; /* the last time that retries were not answered */
 	struct sh_qp_incident incident;
 	struct sh_move *move; /* figures of the move under way or of the last one */
@@ -892,6 +895,14 @@ void sh_key_remove(struct sh_mr *mr, uint8_t path);
 uint32_t sh_keys_last(void); /* number of the last entry of the journal */
 /* Behind the registration of a key that another region may have had. Lock given up meanwhile. */
 void sh_key_wait(uint32_t rkey);
+
+/* admin_answer.c: names; lock held */
+const char *sh_level_name(enum sh_level level);
+const char *sh_nic_state_name(enum sh_nic_state state);
+const char *sh_kv_state(void);
+
+/* admin_metrics.c: its traffic runs on that path from now on; 0 also when it ends. Lock held. */
+void sh_metrics_path(struct sh_qp *qp, uint8_t path);
 
 /* stats.c */
 struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);

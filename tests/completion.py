@@ -55,15 +55,24 @@ def help_of(*words):
     return subprocess.run([*words, "--help"], text=True, capture_output=True, check=True).stdout
 
 
+def help_of(program, *command):
+    return subprocess.run([program, *command, "--help"], text=True, capture_output=True, check=True).stdout
+
+
 def against_help(program):
-    text = help_of(program)
-    commands = set(re.findall(r"^(?:usage:|      ) shiftctl ([a-z][a-z-]*)", text, re.M))
+    """Each command with its own --help."""
+    commands = set(re.findall(r"^(?:usage:|      ) shiftctl ([a-z][a-z-]*)", help_of(program), re.M))
     expect([""], commands | {"--help"})
-    for command in commands:
-        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_of(program, command)))
+    if not commands:
+        wrong.append("--help names no command")
+    for command in sorted(commands):
+        text = help_of(program, command)
+        named = set(re.findall(r"^  (?:-[a-z], )?(--[a-z][a-z-]*)", text, re.M))
+        usage = re.findall(r"^(?:usage:|      ) (shiftctl .*)$", text, re.M)
+        named |= set(re.findall(r"--[a-z][a-z-]+", " ".join(usage)))
         offered = offers(command, "--") - {"--"}
-        if options != offered - {"--help"}:
-            wrong.append(f"options of {command} --help {sorted(options)}, of the completion {sorted(offered)}")
+        if offered != named | {"--help"}:
+            wrong.append(f"{command}: --help names {sorted(named)}, offered are {sorted(offered)}")
 
 
 def main():

@@ -275,16 +275,6 @@ static long client_now_ms(void)
 	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static void question_begin(struct ctl_question *q, const char *line, long now)
-{
-	q->fd = client_connect(q->process, q->err);
-	q->rc = q->fd < 0 ? q->fd : -EINPROGRESS;
-	q->heard_ms = now;
-	/* One short line into an empty socket: it fits, or the other end is gone. */
-	if (q->fd >= 0 && send(q->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
-		q->rc = ctl_err(q->err, -ESRCH, "it is gone");
-}
-
 static int question_grow(struct ctl_question *q, size_t most)
 {
 	size_t wanted = q->room ? q->room * 2 : 16384;
@@ -336,12 +326,38 @@ static void question_end(struct ctl_question *q)
 	q->text = NULL;
 }
 
-static void question_readable(struct ctl_question *q, const struct ctl_patience *patience, long now)
+void ctl_ask_begin(struct ctl_question *q, const char *request)
 {
-	q->heard_ms = now;
-	q->rc = question_receive(q, patience->most);
+	char line[256];
+
+	q->fd = client_connect(q->process, q->err);
+	q->rc = q->fd < 0 ? q->fd : -EINPROGRESS;
+	q->heard_ms = client_now_ms();
+	snprintf(line, sizeof(line), "%s\n", request);
+	/* One short line into an empty socket: it fits, or the other end is gone. */
+	if (q->fd >= 0 && send(q->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
+		q->rc = ctl_err(q->err, -ESRCH, "it is gone");
 	if (q->rc != -EINPROGRESS)
 		question_end(q);
+}
+
+void ctl_ask_readable(struct ctl_question *q, size_t most)
+{
+	q->heard_ms = client_now_ms();
+	q->rc = question_receive(q, most);
+	if (q->rc != -EINPROGRESS)
+		question_end(q);
+}
+
+void ctl_ask_end(struct ctl_question *q)
+{
+	if (q->rc == -EINPROGRESS) {
+		q->rc = -ECANCELED;
+		question_end(q);
+	}
+	json_decref(q->answer);
+	free(q->text);
+	*q = (struct ctl_question){ .fd = -1 };
 }
 
 /* Milliseconds left to it. */
@@ -385,8 +401,7 @@ static void round_run(struct client_round *round, struct ctl_question *q, unsign
 			continue;
 		for (nfds_t i = 0; i < round->n; i++)
 			if (round->fds[i].revents)
-				question_readable(round->asked[i], round->patience,
-						  client_now_ms());
+				ctl_ask_readable(round->asked[i], round->patience->most);
 	}
 }
 
@@ -394,21 +409,16 @@ int ctl_ask_all(struct ctl_question *questions, unsigned n, const struct ctl_pat
 		const char *request)
 {
 	struct client_round round = { .patience = patience, .begun_ms = client_now_ms() };
-	char line[256];
 	int rc = 0;
 
-	snprintf(line, sizeof(line), "%s\n", request);
 	round.fds = calloc(n + 1, sizeof(*round.fds));
 	round.asked = calloc(n + 1, sizeof(*round.asked));
 	if (!round.fds || !round.asked) {
 		rc = -ENOMEM;
 		goto free_round;
 	}
-	for (unsigned i = 0; i < n; i++) {
-		question_begin(&questions[i], line, round.begun_ms);
-		if (questions[i].rc != -EINPROGRESS)
-			question_end(&questions[i]);
-	}
+	for (unsigned i = 0; i < n; i++)
+		ctl_ask_begin(&questions[i], request);
 	round_run(&round, questions, n);
 free_round:
 	free(round.fds);

@@ -54,6 +54,12 @@ struct ctl_question {
 int ctl_ask_all(struct ctl_question *questions, unsigned n, const struct ctl_patience *patience,
 		const char *request);
 
+/* The same for one whose answer may be long in coming: rc is -EINPROGRESS until it is there. Its fd is
+ * the caller's to wait on. end: at any time; all of it is 0 then, but process too. */
+void ctl_ask_begin(struct ctl_question *question, const char *request);
+void ctl_ask_readable(struct ctl_question *question, size_t most);
+void ctl_ask_end(struct ctl_question *question);
+
 /* Asks one question, as ctl_ask_all(). 0, or -errno with a sentence. */
 int ctl_ask(const struct ctl_process *process, json_t **answer, char err[CTL_ERR_MAX],
 	    const char *request, ...) __attribute__((format(printf, 4, 5)));

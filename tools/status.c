@@ -244,8 +244,7 @@ static int status_ask(const struct status_options *opt, const struct ctl_process
 			 "status");
 	for (unsigned i = 0; !rc && i < processes->n; i++) {
 		status_take(&questions[i], status);
-		json_decref(questions[i].answer);
-		free(questions[i].text);
+		ctl_ask_end(&questions[i]);
 	}
 	free(questions);
 	return rc;

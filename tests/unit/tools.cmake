@@ -9,3 +9,6 @@ set_tests_properties(unit_json_check PROPERTIES TIMEOUT 60 LABELS "unit")
 add_test(NAME completion COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tests/completion.py
 	--build ${CMAKE_BINARY_DIR})
 set_tests_properties(completion PROPERTIES TIMEOUT 60 LABELS "unit")
+add_test(NAME monitoring COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tests/check_monitoring.py
+	--build ${CMAKE_BINARY_DIR})
+set_tests_properties(monitoring PROPERTIES TIMEOUT 120 LABELS "unit" SKIP_RETURN_CODE 77)
