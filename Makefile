@@ -153,7 +153,7 @@ bench-scale: build
 
 # The training needs programs of other people; without them its figure is left out.
 figures: build
-	@[ -x $(B)/programs/bin/mpirun ] || ./scripts/install-programs.sh $(B) || true
+	@$(B)/programs/bin/python -c 'import mpi4py, numpy' 2>/dev/null || ./scripts/install-programs.sh $(B) || true
 	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK)$(FIGURES_QUICK),--quick)
 
 figures-draw: deps
