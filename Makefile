@@ -13,7 +13,8 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv figures install clean
+	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
+	bench-status figures figures-draw figures-publish install clean
 
 all: build
 
@@ -38,9 +39,15 @@ help:
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
+	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
-	@echo "make figures         how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
+	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
+	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
+	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
+	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
+	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
 deps:
@@ -54,6 +61,7 @@ demo: build
 	@python3 tools/demo/demo.py --build $(B)/out --out $(OUT)
 
 test: build
+	@-./scripts/get-prometheus.sh $(B)
 	@./tests/run.sh $(B)
 
 san-address san-thread: san-%: deps
@@ -127,15 +135,40 @@ bench-fallback: build
 bench-verbs: build
 	@python3 bench/verbs.py --build $(B) --out $(OUT)
 
+bench-status: build
+	@python3 bench/status.py --build $(B) --out $(OUT)
+
 bench-kv: build
 	@python3 bench/kv_scale.py --build $(B) --out $(OUT)
 
 bench-control: build
 	@python3 bench/control.py --build $(B) --out $(OUT)
 
-figures: build
+bench-detect: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)
 	@python3 bench/drain.py --build $(B) --out $(OUT)
+
+bench-scale: build
+	@python3 bench/scale.py --lazy --build $(B) --out $(OUT)
+
+# The training needs programs of other people; without them its figure is left out.
+figures: build
+	@[ -x $(B)/programs/bin/mpirun ] || ./scripts/install-programs.sh $(B) || true
+	@python3 bench/figures.py --build $(B) --out $(OUT) $(if $(QUICK)$(FIGURES_QUICK),--quick)
+
+figures-draw: deps
+	@python3 bench/figures.py --draw --out $(OUT)
+
+figures-publish: figures-draw
+	@cp $(OUT)/figures/*.svg docs/figures/
+
+.PHONY: deb test-packages
+deb: deps
+	@./scripts/make-deb.sh $(OUT)/packages
+
+test-packages: deb
+	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
+	@tests/packages/run.sh --debs $(OUT)/packages --autopkgtest
 
 install: build
 	@cmake --install $(B)

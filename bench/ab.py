@@ -7,7 +7,6 @@ on the same fabric. Prints both medians with their spread and writes out/ab.json
 connected queue pairs on the same NICs, of the same kind as what is measured; out/bench-lat.json. The
 idle ones are made once for a block of runs, and blocks alternate."""
 import argparse
-import json
 import os
 import re
 import statistics
@@ -15,7 +14,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
+sys.path.insert(0, HERE)
 from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from results import save  # noqa: E402
 
 # name, command, column of perftest's table, unit, more is better
 MEASURES = (
@@ -50,6 +51,7 @@ def table_value(text, column):
 
 
 def once(lab, argv, column, shift):
+    """The number that one run of perftest gives."""
     argv = argv + ["-d", "mlx5_0", "-x", "0", "-F", "-p", str(free_port())]
     argv += ["--report_gbits"] if "_bw" in argv[0] else []
     server, client = lab.pair(argv, argv + ["127.0.0.1"], shift=shift, timeout=120)
@@ -76,16 +78,15 @@ def measure(lab, rounds, name, argv, column, unit, more_is_better):
     return judge(name, unit, more_is_better, stock, shift)
 
 
-def idle_start(lab, n, shift):
+def idle_start(lab, n, how):
     """Two processes with n connected queue pairs that carry nothing; with SHIFT all of them protected."""
     port = free_port()
-    how = Shift(log="info") if shift else None
     ends = [lab.start(host, [os.path.join(lab.out, "bin", "idle"), side, "--port", port, "--rest", n],
                       shift=how, stdin=True)
             for host, side in (("h0", "--server"), ("h1", "--client"))]
     for p in ends:
         wait_for(f"rest of {p.name}", lambda p=p: "RESTING" in p.out() or not p.running(), 120)
-        wait_for(f"protection in {p.name}", lambda p=p: not shift or lab.protected(p) >= n or
+        wait_for(f"protection in {p.name}", lambda p=p: not how or lab.protected(p) >= n or
                  not p.running(), 120, 0.2)
         if not p.running():
             raise RuntimeError(f"{p.name} ended\n{p.tail()}")
@@ -106,7 +107,7 @@ def measure_beside_idle(build, rounds, idle, measures):
     for block in range((rounds + BLOCK - 1) // BLOCK):
         for kind in (0, 1) if block % 2 == 0 else (1, 0):
             with Lab(build) as lab:
-                ends = idle_start(lab, idle, kind)
+                ends = idle_start(lab, idle, Shift(log="info") if kind else None)
                 for _ in range(min(BLOCK, rounds - block * BLOCK)):
                     for m, both in zip(measures, values):
                         both[kind].append(once(lab, m[1], m[2], Shift() if kind else None))
@@ -143,9 +144,8 @@ def main():
         results += measure_beside_idle(args.build, args.rounds, args.idle, measures)
     load = (load, os.getloadavg()[0])
     print(f"load of the machine: {load[0]:.1f} before, {load[1]:.1f} behind, {os.cpu_count()} cores")
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "bench-lat.json" if args.latency else "ab.json"), "w") as f:
-        json.dump({"rounds": args.rounds, "load": load, "measures": results}, f, indent=1)
+    save(args.out, "bench-lat.json" if args.latency else "ab.json",
+         {"rounds": args.rounds, "load": load, "measures": results})
     return 0
 
 

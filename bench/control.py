@@ -10,7 +10,6 @@ redis-server of its own) and memory for each; the same with standbys that are ma
 All of that with commands of the NIC that take no time, and with commands that take as long as those of
 hardware. Writes out/bench-control.json."""
 import argparse
-import json
 import os
 import re
 import statistics
@@ -19,8 +18,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
+sys.path.insert(0, HERE)
 from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
 from redis_server import Redis  # noqa: E402
+from results import save  # noqa: E402
 
 PUBLISHED_KB = 171      # memory of a protected queue pair in the published system
 PUBLISHED = {"modify_qp to RTR": 1.94, "modify_qp to RTS": 2.06}
@@ -195,9 +196,7 @@ def main():
         print(f"each verb, of {widest} queue pairs:")
         show_verbs(by_verb[widest])
         runs.append({"command_us": cost_us, "scale": rows, "verbs": by_verb})
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "bench-control.json"), "w") as f:
-        json.dump({"runs": runs, "published_kb": PUBLISHED_KB}, f, indent=1)
+    save(args.out, "bench-control.json", {"runs": runs, "published_kb": PUBLISHED_KB})
     return 0
 
 

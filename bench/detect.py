@@ -10,7 +10,6 @@ simnicctl was started to break something: to start a program takes long where al
 """
 import argparse
 import concurrent.futures
-import json
 import os
 import statistics
 import sys
@@ -20,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
 sys.path.insert(0, HERE)
 from lab import Lab, Shift, Stuck, wait_for  # noqa: E402
+from results import save  # noqa: E402
 from streaming import Stream  # noqa: E402
 
 # the client, which posts, is on h1; the aim is the design's
@@ -119,11 +119,9 @@ def main():
         print(f"{name:20} {statistics.median(us) / 1e3:11.2f} {max(us) / 1e3:9.2f} "
               f"{statistics.median(bound) / 1e3:9.2f}   {stock_text(args, times, name)}",
               flush=True)
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "detect.json"), "w") as f:
-        json.dump({"runs": args.runs, "qp_timeout": TIMEOUT, "stock_formula_s": STOCK_S,
-                   "stock_waited_s": args.stock_wait if args.stock else None, "faults": rows}, f,
-                  indent=1)
+    save(args.out, "detect.json",
+         {"runs": args.runs, "qp_timeout": TIMEOUT, "stock_formula_s": STOCK_S,
+          "stock_waited_s": args.stock_wait if args.stock else None, "faults": rows})
     return 0
 
 

@@ -4,7 +4,6 @@
 between two completions while it moves, beside the longest one in an equal time of calm. Then the
 same for the way back. Medians of many runs; writes out/drain.json."""
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -14,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
 sys.path.insert(0, HERE)
 from lab import Lab, Shift, wait_for  # noqa: E402
+from results import save  # noqa: E402
 from streaming import Stream  # noqa: E402
 
 WINDOW_S = 0.5
@@ -76,9 +76,7 @@ def main():
     p.add_argument("--costs", default="0,100", help="cost of a command, us")
     args = p.parse_args()
     results = [series(args, int(c)) for c in args.costs.split(",")]
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "drain.json"), "w") as f:
-        json.dump({"series": results}, f, indent=1)
+    save(args.out, "drain.json", {"series": results})
     return 1 if any(r["resubmitted_wrs"] for r in results) else 0
 
 

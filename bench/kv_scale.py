@@ -17,6 +17,7 @@ import tempfile
 import shutil
 
 from redis_server import Redis
+from results import save
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, QPS = 16384, 64
@@ -118,9 +119,7 @@ def main():
     last = next(r for r in reversed(rows) if r["secret"])
     job = extrapolate(last)
     tell(last, job)
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "bench-kv.json"), "w") as f:
-        json.dump({"measured": rows, "job": job}, f, indent=1)
+    save(args.out, "bench-kv.json", {"measured": rows, "job": job})
     return 0
 
 

@@ -14,7 +14,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-from lab import SKIPPED, Lab, Shift, free_port, wait_for  # noqa: E402
+sys.path.insert(0, HERE)
+from lab import SKIPPED, Lab, Shift, free_port, out_folder, wait_for  # noqa: E402
+from results import save  # noqa: E402
 
 QPS = 2
 KINDS = ("stock", "shift", "fallback", "ledger")
@@ -172,14 +174,12 @@ def main():
     p.add_argument("--samples", type=int, default=16, help="calls that are counted, each verb")
     p.add_argument("--times", type=int, default=200, help="calls that are timed, each verb")
     args = p.parse_args()
-    if not os.path.exists(os.path.join(args.build, "out", "bin", "verbs")):
+    if not os.path.exists(os.path.join(out_folder(args.build), "bin", "verbs")):
         print("skipped: bench/verbs is not built (valgrind/callgrind.h is not installed)")
         return SKIPPED
     rows = table(all_runs(args, True), all_runs(args, False))
     show(rows)
-    os.makedirs(args.out, exist_ok=True)
-    with open(os.path.join(args.out, "bench-verbs.json"), "w") as f:
-        json.dump(rows, f, indent=1)
+    save(args.out, "bench-verbs.json", {"samples": args.samples, "times": args.times, "rows": rows})
     return 0
 
 

@@ -13,9 +13,10 @@ packages="
 	libibverbs-dev ibverbs-providers ibverbs-utils perftest
 	libnl-3-dev libnl-route-3-dev
 	libhiredis-dev liblmdb-dev libssl-dev redis-server openssl stunnel4
-	libjansson-dev
+	libjansson-dev libmicrohttpd-dev
 	libcmocka-dev spin
 	python3 python3-matplotlib python3-pyverbs
+	debhelper dpkg-dev lintian
 "
 policy=/usr/sbin/policy-rc.d
 

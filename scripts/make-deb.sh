@@ -1,42 +1,38 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# Builds the Debian packages of this tree and looks them over with lintian.
+# Builds the Debian packages of this tree in a copy of it, and has lintian look them over: no error, and
+# no warning without its reason in debian/*.lintian-overrides. What it needs comes from install-deps.sh.
 #
-# usage: make-deb.sh FOLDER     the packages, in a folder that is made
+# usage: make-deb.sh FOLDER     where the packages go; it is made
 set -eu
 cd "$(dirname "$0")/.."
-folder=$1
-tools="debhelper dpkg-dev fakeroot lintian"
+mkdir -p "$1"
+folder=$(realpath "$1")
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+trap 'exit 1' INT TERM HUP
 
-missing=$(for tool in $tools; do
-	dpkg-query -W -f '${db:Status-Status}' "$tool" 2> /dev/null | grep -qx installed || echo "$tool"
-done)
-if [ -n "$missing" ]; then
-	echo "make-deb: installing" $missing
-	# Word splitting is meant: these are package names.
-	# shellcheck disable=SC2086
-	DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing \
-		> /dev/null || { echo "make-deb: cannot install them (apt-get update?)" >&2; exit 1; }
-fi
-
-mkdir -p "$folder"
-folder=$(realpath "$folder")
-rm -rf "$folder"/*.deb "$folder/source"
-mkdir "$folder/source"
-# What belongs to the tree; without its history, also of a tree that has none.
+missing=$(dpkg-checkbuilddeps 2>&1) || {
+	echo "make-deb: $missing; run: scripts/install-deps.sh" >&2
+	exit 1
+}
+rm -f "$folder"/*.deb "$folder"/*.changes "$folder"/*.buildinfo
+# What belongs to the tree; also of one that came without its history.
+mkdir "$copy/shift-rdma"
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 	git ls-files -z --cached --others --exclude-standard
 else
 	find . -type f -not -path './build*' -not -path './out/*' -print0
-fi | tar --null --ignore-failed-read -T - -cf - | tar -xf - -C "$folder/source"
+fi | tar --null --ignore-failed-read -T - -cf - | tar -xf - -C "$copy/shift-rdma"
 
-echo "make-deb: building in $folder/source (a minute or two)"
-if ! (cd "$folder/source" && dpkg-buildpackage -b -us -uc) > "$folder/build.log" 2>&1; then
+echo "make-deb: building (a minute or two; $folder/build.log)"
+if ! (cd "$copy/shift-rdma" && dpkg-buildpackage -b -us -uc "-j$(nproc)") > "$folder/build.log" 2>&1; then
 	tail -30 "$folder/build.log" >&2
 	echo "make-deb: the build failed; all of it is in $folder/build.log" >&2
 	exit 1
 fi
+mv "$copy"/*.deb "$copy"/*.changes "$copy"/*.buildinfo "$folder"
 echo "make-deb: lintian"
-lintian --fail-on error,warning "$folder"/*.changes
+lintian --allow-root --fail-on error,warning "$folder"/*.changes
 ls -1 "$folder"/*.deb

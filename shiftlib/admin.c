@@ -17,6 +17,7 @@
 #define ADMIN_CLIENTS	8
 #define ADMIN_BACKLOG	16
 #define ADMIN_CLIENT_NS (5 * SH_NS_PER_S) /* without a byte, in or out */
+#define ADMIN_WAITERS	2		  /* for the end of the process; others need their slots */
 #define ADMIN_PIECES	4		  /* of an answer, before other work has its turn */
 
 /* Slots, never freed: an event of one that was closed meanwhile finds another client, or none. */
@@ -24,7 +25,8 @@ struct admin_client {
 	struct sh_watch watch;
 	int fd; /* -1: free */
 	bool writing;
-	uint64_t ends_at;
+	bool waits;	  /* for the end of the process */
+	uint64_t ends_at; /* 0: it waits as long as that takes */
 	size_t got, sent;
 	char request[ADMIN_REQUEST_MAX];
 	struct sh_json out;
@@ -116,6 +118,40 @@ static void client_write(struct admin_client *client)
 	client_wait_writable(client);
 }
 
+/* False: too many do, and it was told so. */
+static bool client_wait_for_end(struct admin_client *client)
+{
+	int i, waiters = 0;
+
+	for (i = 0; i < ADMIN_CLIENTS; i++)
+		waiters += admin.clients[i].fd >= 0 && admin.clients[i].waits;
+	if (waiters == ADMIN_WAITERS) {
+		client_refuse(client, "others wait for its end already");
+		return false;
+	}
+	client->waits = true;
+	client->ends_at = 0;
+	return true;
+}
+
+/* It has said all that it may say: its next word, or its end, is the end. */
+static void client_waits(struct admin_client *client)
+{
+	char word;
+	ssize_t n = recv(client->fd, &word, 1, MSG_DONTWAIT);
+
+	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+		client_close(client);
+}
+
+/* What fits without waiting. Its socket is empty, and has room for some 200 KB. */
+static void client_farewell(struct admin_client *client)
+{
+	admin_answer_metrics(&client->out);
+	if (!client->out.failed)
+		(void)client_send(client);
+}
+
 static void client_answer(struct admin_client *client)
 {
 	struct admin_request request;
@@ -123,6 +159,8 @@ static void client_answer(struct admin_client *client)
 
 	if (admin_parse(client->request, &request, &why))
 		client_refuse(client, why);
+	else if (request.word == ADMIN_FAREWELL && client_wait_for_end(client))
+		return;
 	else
 		admin_answer(&request, &client->out, &client->rest);
 	client->writing = true;
@@ -158,7 +196,9 @@ static void client_ready(void *arg)
 
 	if (client->fd < 0)
 		return;
-	if (client->writing)
+	if (client->waits)
+		client_waits(client);
+	else if (client->writing)
 		client_write(client);
 	else
 		client_read(client);
@@ -225,7 +265,7 @@ uint64_t sh_admin_next_timer(void)
 	int i;
 
 	for (i = 0; admin.listener >= 0 && i < ADMIN_CLIENTS; i++)
-		if (admin.clients[i].fd >= 0)
+		if (admin.clients[i].fd >= 0) /* 0 is not earlier */
 			at = sh_earlier_ns(at, admin.clients[i].ends_at);
 	return at;
 }
@@ -235,7 +275,8 @@ void sh_admin_timer(uint64_t now)
 	int i;
 
 	for (i = 0; admin.listener >= 0 && i < ADMIN_CLIENTS; i++)
-		if (admin.clients[i].fd >= 0 && admin.clients[i].ends_at <= now)
+		if (admin.clients[i].fd >= 0 && admin.clients[i].ends_at &&
+		    admin.clients[i].ends_at <= now)
 			client_close(&admin.clients[i]);
 }
 
@@ -333,9 +374,13 @@ void sh_admin_stop(void)
 
 	if (admin.listener < 0)
 		return;
-	for (i = 0; i < ADMIN_CLIENTS; i++)
-		if (admin.clients[i].fd >= 0)
-			client_close(&admin.clients[i]);
+	for (i = 0; i < ADMIN_CLIENTS; i++) {
+		if (admin.clients[i].fd < 0)
+			continue;
+		if (admin.clients[i].waits)
+			client_farewell(&admin.clients[i]);
+		client_close(&admin.clients[i]);
+	}
 	sh_unwatch_fd(admin.listener);
 	if (admin.owner == getpid())
 		unlink(admin.address.sun_path);

@@ -4,7 +4,8 @@
  * the connection closes. The background thread serves it between its other work, in small pieces,
  * and never waits for a client.
  *
- * Requests: version | status | drain DEVICE | undrain DEVICE | users DEVICE | events NUMBER
+ * Requests: version | status | drain DEVICE | undrain DEVICE | users DEVICE | events NUMBER |
+ *	metrics | farewell (metrics too, when the process ends; the connection waits for it)
  */
 #ifndef SHIFTLIB_ADMIN_H
 #define SHIFTLIB_ADMIN_H
@@ -24,6 +25,8 @@ enum admin_word {
 	ADMIN_UNDRAIN,
 	ADMIN_USERS,
 	ADMIN_EVENTS,
+	ADMIN_METRICS,
+	ADMIN_FAREWELL,
 };
 
 struct admin_request {
@@ -49,6 +52,12 @@ void admin_command(
 /* "format" and "pid", and the object stays open. */
 void admin_answer_begin(struct sh_json *json);
 void admin_answer_error(struct sh_json *json, const char *why);
+
+/* Datagrams of the control channel, by what was wrong with them. */
+void admin_refused(struct sh_json *json);
+
+/* admin_metrics.c; lock held. */
+void admin_answer_metrics(struct sh_json *json);
 
 /* admin_events.c; lock held. */
 struct admin_rest *admin_answer_events(const struct admin_request *request, struct sh_json *json);

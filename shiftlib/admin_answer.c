@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What is answered: the state of NICs and connections, and what draining a NIC has come to. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "shiftlib/admin.h"
 #include "shiftlib/shell.h"
+#include "shiftlib/version.h"
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
 #define STATUS_PIECE   32 /* connections of an answer written at a time */
@@ -13,8 +15,13 @@
 
 struct status_qp {
 	uint32_t qpn, conn_id, epoch, standby_epoch, moves;
-	uint64_t resubmitted, settled, instance;
-	const char *level, *why, *nic, *standby_nic; /* constants, and names of NICs: they stay */
+	uint64_t resubmitted, resent_bytes, settled, instance;
+	/* Constants, and names of NICs: they stay. */
+	const char *level, *why, *nic, *default_nic, *standby_nic;
+	uint32_t peer_qpn; /* 0: not connected yet */
+	uint16_t peer_lid;
+	bool peer_has_gid;
+	uint8_t peer_gid[16];
 	enum ibv_qp_type type;
 	enum sc_send_state send;
 	enum sc_recv_state recv;
@@ -35,7 +42,7 @@ struct admin_status {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static const char *admin_level_name(enum sh_level level)
+const char *sh_level_name(enum sh_level level)
 {
 	static const char *const names[] = {
 		[SH_FOREIGN] = "foreign",
@@ -46,7 +53,7 @@ static const char *admin_level_name(enum sh_level level)
 	return names[level];
 }
 
-static const char *admin_nic_state_name(enum sh_nic_state state)
+const char *sh_nic_state_name(enum sh_nic_state state)
 {
 	static const char *const names[] = {
 		[SH_NIC_CLOSED] = "closed",
@@ -68,7 +75,7 @@ static const char *admin_bool(bool value)
 	return value ? "true" : "false";
 }
 
-static const char *admin_kv_state(void)
+const char *sh_kv_state(void)
 {
 	if (!sh.kv_worker)
 		return "not-used";
@@ -89,6 +96,17 @@ static const char *admin_path_nic(const struct sh_qp *qp, uint8_t path)
 	return qp->ctx && path < qp->ctx->n_paths ? qp->ctx->path[path]->name : NULL;
 }
 
+/* As the application gave it when it connected. */
+static void status_fill_peer(struct status_qp *out, const struct sh_qp *qp)
+{
+	if (!(qp->attr_mask & IBV_QP_AV))
+		return;
+	out->peer_qpn = qp->attr.dest_qp_num;
+	out->peer_lid = qp->attr.ah_attr.dlid;
+	out->peer_has_gid = qp->attr.ah_attr.is_global;
+	memcpy(out->peer_gid, qp->attr.ah_attr.grh.dgid.raw, sizeof(out->peer_gid));
+}
+
 static void status_fill(struct status_qp *out, struct sh_qp *qp)
 {
 	const struct sh_nic *nic = admin_qp_nic(qp);
@@ -105,10 +123,12 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.peer_heard = peer && peer->heard_at,
 		.moves = qp->totals.moves,
 		.resubmitted = qp->totals.resubmitted,
+		.resent_bytes = qp->totals.resent_bytes,
 		.settled = qp->totals.settled,
-		.level = admin_level_name(qp->level),
+		.level = sh_level_name(qp->level),
 		.why = sh_conn_why(qp),
 		.nic = nic ? nic->name : NULL,
+		.default_nic = admin_path_nic(qp, 0),
 		.standby_nic = admin_path_nic(qp, core->standby.path),
 		.type = qp->init.qp_type,
 		.send = core->send,
@@ -123,18 +143,21 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.paths = core->paths,
 		.peer_paths = core->peer.paths,
 	};
+	status_fill_peer(out, qp);
 }
 
 static void status_string(struct sh_json *json, const char *name, const char *value)
 {
-	sh_json_print(json, ", \"%s\": ", name);
+	sh_json_text(json, ", \"");
+	sh_json_text(json, name);
+	sh_json_text(json, "\": ");
 	sh_json_string(json, value);
 }
 
 static void status_standby(struct sh_json *json, const struct status_qp *qp)
 {
 	if (qp->standby == SC_STANDBY_NONE) {
-		sh_json_print(json, ", \"standby\": null");
+		sh_json_text(json, ", \"standby\": null");
 		return;
 	}
 	sh_json_print(json,
@@ -146,17 +169,17 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 	sh_json_print(json, "}");
 }
 
-/* Bit k is path k. */
-static void status_masks(struct sh_json *json, const char *name, const struct sc_masks *masks)
-{
-	sh_json_print(json, ", \"%s\": {\"up\": %u, \"steady\": %u, \"drained\": %u}", name,
-		      masks->up, masks->steady, masks->drained);
-}
-
-/* Of the control channel, as its datagrams say. */
+/* Its default address; and the version of the control channel, as its datagrams say. */
 static void status_peer(struct sh_json *json, const struct status_qp *qp)
 {
-	sh_json_print(json, ", \"peer\": \"%016llx\"", (unsigned long long)qp->instance);
+	char gid[INET6_ADDRSTRLEN];
+
+	sh_json_print(json, ", \"peer\": \"%016llx\", \"peer_qpn\": %u, \"peer_lid\": %u",
+		      (unsigned long long)qp->instance, qp->peer_qpn, qp->peer_lid);
+	if (qp->peer_has_gid && inet_ntop(AF_INET6, qp->peer_gid, gid, sizeof(gid)))
+		sh_json_print(json, ", \"peer_gid\": \"%s\"", gid);
+	else
+		sh_json_print(json, ", \"peer_gid\": null");
 	if (qp->peer_heard)
 		sh_json_print(json, ", \"peer_version\": \"%d.%u\"", SH_WIRE_MAJOR, qp->peer_minor);
 	else
@@ -173,11 +196,18 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 		      sc_move_phase_name(qp->move), sc_switch_phase_name(qp->ordered),
 		      sc_reason_name(qp->reason), qp->epoch, qp->path);
 	status_standby(json, qp);
-	status_masks(json, "paths", &qp->paths);
-	status_masks(json, "peer_paths", &qp->peer_paths);
+	/* Bit k is path k. */
+	sh_json_print(json,
+		      ", \"paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}, "
+		      "\"peer_paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}",
+		      qp->paths.up, qp->paths.steady, qp->paths.drained, qp->peer_paths.up,
+		      qp->peer_paths.steady, qp->peer_paths.drained);
 	status_peer(json, qp);
-	sh_json_print(json, ", \"moves\": %u, \"resubmitted\": %llu, \"settled\": %llu", qp->moves,
-		      (unsigned long long)qp->resubmitted, (unsigned long long)qp->settled);
+	sh_json_print(
+		json,
+		", \"moves\": %u, \"resubmitted\": %llu, \"resent_bytes\": %llu, \"settled\": %llu",
+		qp->moves, (unsigned long long)qp->resubmitted,
+		(unsigned long long)qp->resent_bytes, (unsigned long long)qp->settled);
 }
 
 static void status_qp(struct sh_json *json, const struct status_qp *qp)
@@ -186,6 +216,7 @@ static void status_qp(struct sh_json *json, const struct status_qp *qp)
 		      admin_type_name(qp->type), qp->level);
 	status_string(json, "why", qp->why);
 	status_string(json, "nic", qp->nic);
+	status_string(json, "default_nic", qp->default_nic);
 	if (qp->conn_id)
 		status_connection(json, qp);
 	sh_json_print(json, "}");
@@ -231,7 +262,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	sh_json_print(json,
 		      ", \"state\": \"%s\", \"port_down\": %s, \"sick\": %s, \"fatal\": %s, "
 		      "\"drained\": %s",
-		      admin_nic_state_name(nic->state), admin_bool(nic->port_down),
+		      sh_nic_state_name(nic->state), admin_bool(nic->port_down),
 		      admin_bool(nic->sick), admin_bool(nic->fatal), admin_bool(nic->drained));
 	status_string(json, "why", nic->why);
 	sh_json_print(json, "}");
@@ -252,8 +283,7 @@ void admin_command(char out[ADMIN_COMMAND])
 	out[n] = 0;
 }
 
-/* Datagrams of the control channel, by what was wrong with them. */
-static void status_refused(struct sh_json *json)
+void admin_refused(struct sh_json *json)
 {
 	uint32_t i;
 
@@ -273,8 +303,10 @@ static void status_head(struct sh_json *json)
 	sh_json_print(json, "{\"format\": %d, \"pid\": %d, \"instance\": \"%016llx\"",
 		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance);
 	status_string(json, "command", command);
-	status_string(json, "kv", admin_kv_state());
-	status_refused(json);
+	status_string(json, "kv", sh_kv_state());
+	admin_refused(json);
+	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
+		      (unsigned long long)sh.states_sent, (unsigned long long)sh.state_datagrams);
 	sh_json_print(json, ", \"nics\": [");
 	for (i = 0; i < sh.n_nics; i++) {
 		sh_json_print(json, "%s", i ? ", " : "");
@@ -435,13 +467,18 @@ void admin_answer(const struct admin_request *request, struct sh_json *json,
 {
 	switch (request->word) {
 	case ADMIN_VERSION:
-		sh_json_print(json, "{\"format\": %d, \"pid\": %d, \"version\": \"%s\"}\n",
-			      STATUS_FORMAT, (int)getpid(), SHIFT_VERSION);
+		sh_json_print(
+			json,
+			"{\"format\": %d, \"pid\": %d, \"version\": \"%s\", \"build\": \"%s\"}\n",
+			STATUS_FORMAT, (int)getpid(), SHIFT_VERSION,
+			sh_version + strlen(SHIFT_VERSION_MARK));
 		break;
 	case ADMIN_STATUS: *rest = answer_status(json); break;
 	case ADMIN_DRAIN:
 	case ADMIN_UNDRAIN:
 	case ADMIN_USERS: answer_device(request, json); break;
 	case ADMIN_EVENTS: *rest = admin_answer_events(request, json); break;
+	case ADMIN_METRICS: admin_answer_metrics(json); break;
+	case ADMIN_FAREWELL: break; /* answered by sh_admin_stop() */
 	}
 }

@@ -78,6 +78,19 @@ struct ibv_comp_channel *sh_channel_shadow_get(struct ibv_comp_channel *facade,
 void sh_channel_shadow_put(struct ibv_comp_channel *facade, struct ibv_comp_channel *shadow);
 
 /*
+ * Of a real CQ whose destruction failed. libibverbs counts the CQs of a channel, and takes one off only
+ * if the kernel has destroyed it: a dead NIC's kernel does not, and the channel could never be destroyed.
+ */
+static inline void sh_channel_leave(struct ibv_cq *real)
+{
+	if (!real->channel)
+		return;
+	pthread_mutex_lock(&real->channel->context->mutex);
+	real->channel->refcnt--;
+	pthread_mutex_unlock(&real->channel->context->mutex);
+}
+
+/*
  * init: after the real create with sh_channel_real(channel); channel: as the application passed it
  * (NULL or foreign: nothing to do). Sets cq->channel to the facade. 0 or -errno.
  *

@@ -8,6 +8,8 @@
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
 #define CONN_START_NS SH_NS_PER_MS
+/* So many that move at once are answered in the time in which one repeats itself. */
+#define CONN_CROWD 64
 
 /* ---- callbacks of the engine: on the data path, its locks held ------------------------------ */
 
@@ -340,13 +342,35 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	}
 }
 
+/*
+ * One of thousands that move at once gets its answer later than one that moves alone: who did not wait
+ * for it would repeat itself, and be answered again, before anybody was done.
+ */
+static uint64_t conn_resend_ns(void)
+{
+	uint32_t crowd = sh.moving > sh.faulted ? sh.moving : sh.faulted;
+	uint64_t ns = sh.config.core.resend_min_ns * (CONN_CROWD + crowd) / CONN_CROWD;
+
+	return ns < sh.config.core.resend_max_ns ? ns : sh.config.core.resend_max_ns;
+}
+
+static void conn_count_moving(struct sh_qp *qp, bool on)
+{
+	if (qp->moving == on)
+		return;
+	qp->moving = on;
+	sh.moving += on ? 1 : UINT32_MAX;
+}
+
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 {
 	enum sc_move_phase before = qp->core.move;
 	struct sc_actions actions;
 	uint32_t i;
 
+	qp->core.config.resend_min_ns = conn_resend_ns();
 	sc_step(&qp->core, event, sh_now_ns(), &actions);
+	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: %s (%s): %s -> %s, %u actions", qp->qp->qp_num,
 		       sc_event_name(event->type), sc_reason_name(event->reason),
@@ -535,9 +559,11 @@ void sh_conn_close(struct sh_qp *qp)
 		return;
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_incident_left(qp);
+	sh_metrics_path(qp, 0);
 	sh_intro_withdraw(qp);
 	sh_peer_use(qp, NULL);
 	conn_count_guarded(qp, false);
+	conn_count_moving(qp, false);
 	sh_flush_forget(qp);
 	sh.conns[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "channel.h"
 #include "log.h"
 #include "util.h"
 
@@ -452,7 +453,8 @@ int sh_control_open(const struct shift_real *real, struct ibv_context *context, 
 	return 0;
 }
 
-/* On a dead NIC a destroy may fail; then what it needs must stay, and memory stays mapped. */
+/* On a dead NIC a destroy may fail; then what it needs must stay, and memory stays mapped. The
+ * channel is only a descriptor here, and goes. */
 void sh_control_close(struct sh_control *control)
 {
 	const struct shift_real *real = control->real;
@@ -460,9 +462,11 @@ void sh_control_close(struct sh_control *control)
 
 	if (!kept && control->send_cq)
 		real->destroy_cq(control->send_cq);
-	if (!kept && control->recv_cq)
-		kept = real->destroy_cq(control->recv_cq);
-	if (!kept && control->channel)
+	if (control->recv_cq && (kept || real->destroy_cq(control->recv_cq))) {
+		kept = true;
+		sh_channel_leave(control->recv_cq);
+	}
+	if (control->channel)
 		real->destroy_comp_channel(control->channel);
 	if (!kept && control->mr)
 		kept = real->dereg_mr(control->mr);

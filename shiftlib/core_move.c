@@ -287,8 +287,7 @@ static void lay(struct sc_ctx *x)
 	c->lifetime_until = 0;
 	if (!SC_MUTANT(COUNT_EARLY))
 		sc_emit(x, SC_ACT_SEAL)->epoch = c->epoch;
-	/* a sick peer counts from here on */
-	if ((c->peer.epoch == c->epoch && !c->peer.quiesced) || SC_MUTANT(RECEIVES_LATE))
+	if (SC_MUTANT(RECEIVES_LATE))
 		sc_state_send(x, false);
 	sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
 }
@@ -367,6 +366,9 @@ void sc_move_laid(struct sc_ctx *x)
 		return;
 	if (!x->ev->ok) {
 		retry_or_fail(x);
+		/* a sick peer counts from the quiescence on; else it hears of it with the count */
+		if (c->move == SC_MOVE_LAYING && c->peer.epoch == c->epoch && !c->peer.quiesced)
+			sc_state_send(x, false);
 		return;
 	}
 	c->retry_at = c->retry_interval = 0;
@@ -447,6 +449,17 @@ static bool final_sent(const struct sc_conn *c)
 	return c->count_final && c->move != SC_MOVE_LAYING;
 }
 
+/*
+ * The peer's count without our own. Before it has counted, ours may be on its way still; if that is
+ * lost, its own count comes without it, or it asks.
+ */
+static bool unseen(const struct sc_ctx *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+
+	return final_sent(x->c) && m->final && m->seen_epoch != x->c->epoch;
+}
+
 static void message_equal(struct sc_ctx *x)
 {
 	struct sc_conn *c = x->c;
@@ -460,8 +473,7 @@ static void message_equal(struct sc_ctx *x)
 		resume(x);
 	else if (c->move == SC_MOVE_NONE)
 		sc_switch_message(x);
-	if (c->move != SC_MOVE_ENDED &&
-	    (x->ev->state.ask || (final_sent(c) && x->ev->state.seen_epoch != c->epoch)))
+	if (c->move != SC_MOVE_ENDED && (x->ev->state.ask || unseen(x)))
 		sc_state_send(x, false);
 }
 

@@ -166,25 +166,12 @@ static int cq_detach(struct sh_cq *cq, struct cq_remains *remains)
 	return 0;
 }
 
-/*
- * libibverbs counts the CQs of a channel, and takes one off only if the kernel has destroyed it: a
- * dead NIC's kernel does not, and the channel could never be destroyed.
- */
-static void cq_leave_channel(struct ibv_cq *real)
-{
-	if (!real->channel)
-		return;
-	pthread_mutex_lock(&real->channel->context->mutex);
-	real->channel->refcnt--;
-	pthread_mutex_unlock(&real->channel->context->mutex);
-}
-
 /* The engine has let go of it. Lock not held. */
 static void cq_destroy_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
 	sh_cq_feed_settle(&shadow->feed);
 	if (sh.real->destroy_cq(shadow->cq))
-		cq_leave_channel(shadow->cq);
+		sh_channel_leave(shadow->cq);
 	sh_cq_feed_fini(&shadow->feed);
 	if (shadow->channel)
 		sh_channel_shadow_put(cq->facade, shadow->channel);
@@ -271,7 +258,7 @@ static int cq_destroy_real(struct sh_cq *cq)
 		return 0;
 	ret = sh_ctx_destroy_result(cq->ctx->ctx, ret);
 	if (!ret)
-		cq_leave_channel(cq->cq);
+		sh_channel_leave(cq->cq);
 	return ret;
 }
 

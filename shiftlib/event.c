@@ -6,6 +6,7 @@
 #include "shiftlib/event.h"
 #include "shiftlib/hook.h"
 #include "shiftlib/log.h"
+#include "shiftlib/metrics.h"
 #include "shiftlib/util.h"
 
 static struct {
@@ -35,6 +36,7 @@ static void event_log(const struct sh_event *event)
 /* Lock held: each returns at once, and keeps no pointer. */
 static void (*const event_sinks[])(const struct sh_event *event) = {
 	event_log,
+	sh_metrics_event,
 	sh_hook_event,
 };
 

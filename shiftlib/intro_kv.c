@@ -31,7 +31,9 @@ struct batch {
 	uint8_t read[BATCH_ITEMS + BATCH_WITHDRAWALS * 2][KV_VALUE_MAX];
 	uint32_t n_read;
 	uint32_t contacts;
-	int key_ret; /* -ENOKEY: the job has no secret */
+	uint32_t done, failed; /* operations, and those of them without an answer */
+	uint64_t took_ns;      /* of the last round trip; 0: there was none */
+	int key_ret;	       /* -ENOKEY: the job has no secret */
 	uint8_t key[KV_MAC_LEN];
 	char error[KV_ERR_MAX];
 };
@@ -89,21 +91,26 @@ static void batch_add_puts(struct batch *b, struct sh_intro_item *item)
 }
 
 /* That a record is not there is an answer. */
-static bool batch_failed(const struct batch *b)
+static uint32_t batch_failed(const struct batch *b)
 {
-	uint32_t i;
+	uint32_t i, n = 0;
 
 	for (i = 0; i < b->n_ops; i++)
-		if (b->ops[i].ret && b->ops[i].ret != -ENOENT && !kv_refusal(b->ops[i].ret))
-			return true;
-	return false;
+		n += b->ops[i].ret && b->ops[i].ret != -ENOENT && !kv_refusal(b->ops[i].ret);
+	return n;
 }
 
 static int batch_run(struct batch *b)
 {
+	uint64_t begun = sh_now_ns();
 	int ret = kv_run(sh.kv, b->ops, b->n_ops);
+	uint32_t failed = batch_failed(b);
 
-	if (ret || batch_failed(b))
+	b->done += b->n_ops;
+	b->failed += failed;
+	if (b->n_ops)
+		b->took_ns = sh_now_ns() - begun;
+	if (ret || failed)
 		strncpy(b->error, kv_last_error(sh.kv), sizeof(b->error) - 1);
 	return ret;
 }
@@ -178,6 +185,7 @@ static void batch_fail(struct batch *b, int ret)
 {
 	uint32_t i;
 
+	b->done = b->failed = b->n_items; /* what they are made of was not asked */
 	for (i = 0; i < b->n_items; i++)
 		b->items[i].put_ret = b->items[i].get_ret = ret;
 }
@@ -210,7 +218,8 @@ static void batch_take(struct batch *b)
 	struct sh_qp *qp;
 
 	b->n_items = b->n_gone = 0;
-	b->contacts = 0;
+	b->contacts = b->done = b->failed = 0;
+	b->took_ns = 0;
 	b->key_ret = -ENOKEY;
 	b->error[0] = 0;
 	list_for_each (&sh.intros.line, qp, struct sh_qp, intro.line) {
@@ -238,6 +247,7 @@ static void batch_answer(struct batch *b)
 	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh.auths, b->key))
 		sh_error_once(
 			"no memory for the keys of datagrams: the job runs without protection");
+	sh_metrics_kv(b->done, b->failed, b->took_ns);
 	sh_intro_contact(b->contacts);
 	sh_peers_hold();
 	for (i = 0; i < b->n_items; i++) {

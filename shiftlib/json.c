@@ -41,17 +41,23 @@ static void json_append(struct sh_json *json, const char *bytes, size_t n)
 
 void sh_json_print(struct sh_json *json, const char *format, ...)
 {
+	size_t room;
 	va_list ap;
 	int n;
 
+	if (!json_reserve(json, 1))
+		return;
+	room = json->room - json->length;
 	va_start(ap, format);
-	n = vsnprintf(NULL, 0, format, ap);
+	n = vsnprintf(json->text + json->length, room, format, ap);
 	va_end(ap);
 	if (n < 0 || !json_reserve(json, (size_t)n))
 		return;
-	va_start(ap, format);
-	vsnprintf(json->text + json->length, (size_t)n + 1, format, ap);
-	va_end(ap);
+	if ((size_t)n >= room) {
+		va_start(ap, format);
+		vsnprintf(json->text + json->length, (size_t)n + 1, format, ap);
+		va_end(ap);
+	}
 	json->length += (size_t)n;
 }
 
@@ -83,6 +89,16 @@ static size_t json_utf8(const unsigned char *at)
 		return json_continues(at, 3) ? 4 : 0;
 	}
 	return 0;
+}
+
+/* What needs no escape, from @at on: most strings are of one piece. */
+static size_t json_plain(const unsigned char *at)
+{
+	size_t n = 0;
+
+	while (at[n] >= 0x20 && at[n] < 0x7f && at[n] != '"' && at[n] != '\\')
+		n++;
+	return n;
 }
 
 /* One character as it stands in a string; how much of the text it takes. */
@@ -119,6 +135,13 @@ size_t sh_json_escape(const char *text, char *out, size_t size)
 	size_t length, used = 0;
 
 	while (*at) {
+		length = json_plain(at);
+		if (length && used + length < size) {
+			memcpy(out + used, at, length);
+			used += length;
+			at += length;
+			continue;
+		}
 		at += json_character(at, character, &length);
 		if (used + length >= size)
 			break;
@@ -142,6 +165,11 @@ void sh_json_string(struct sh_json *json, const char *text)
 	if (json_reserve(json, room))
 		json->length += sh_json_escape(text, json->text + json->length, room);
 	json_append(json, "\"", 1);
+}
+
+void sh_json_text(struct sh_json *json, const char *text)
+{
+	json_append(json, text, strlen(text));
 }
 
 void sh_json_free(struct sh_json *json)

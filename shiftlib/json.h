@@ -15,6 +15,7 @@ struct sh_json {
 
 void sh_json_print(struct sh_json *json, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+void sh_json_text(struct sh_json *json, const char *text); /* as it is */
 /* With its quotes; whatever bytes @text has, valid UTF-8 comes out. NULL: null. */
 void sh_json_string(struct sh_json *json, const char *text);
 /*

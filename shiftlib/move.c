@@ -99,7 +99,9 @@ static void quiesce_done(struct sh_job *job)
 		/* the peer waits for this; what the next commands' connections say goes with it */
 		if (!worker || sh_worker_empty(worker))
 			sh_peers_flush();
-		sh_kick();
+		else
+			sh_peers_flush_soon();
+		sh_kick_for(qp);
 	}
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
@@ -390,6 +392,7 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 
 	sh_stats_settled(qp, settled);
 	sh_incident_settled(qp, to, settled);
+	sh_metrics_path(qp, to->path);
 	qp->active = qp->receiving = to;
 	if (qp->standby == to)
 		qp->standby = NULL;
@@ -560,6 +563,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	sh_fence_forget(qp);
 	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
 	sh_incident_failed(qp, reason, unknown);
+	sh_metrics_path(qp, 0);
 	move_all_to_error(qp);
 	sh_flush_forget(qp); /* behind the failing, or what waits would run */
 	sh_srq_ended(qp);

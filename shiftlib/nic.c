@@ -206,6 +206,16 @@ static const char *nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
+static uint32_t nic_users(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		n += qp->conn_id && qp->active->nic == nic;
+	return n;
+}
+
 /* Every connection whose traffic or whose standby is on this NIC hears of it; the paths first, as
  * what a fault sets off chooses among them. */
 static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_only)
@@ -214,6 +224,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 	uint32_t i;
 
 	sh_peers_hold();
+	sh.faulted = nic_users(nic);
 	sh_paths_changed_nic(nic);
 	list_for_each (&sh.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || (guarded_only && !qp->core.guarded))
@@ -222,6 +233,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 			if (qp->carriers[i].nic == nic)
 				sh_carrier_fault(qp, &qp->carriers[i], reason);
 	}
+	sh.faulted = 0;
 	sh_peers_release();
 }
 

@@ -10,6 +10,7 @@
 #define PEER_OPEN_NS	 SH_NS_PER_S /* a control path that could not be opened is tried again */
 #define PEER_REST_NS	 (60 * SH_NS_PER_S) /* without a connection: then it is forgotten */
 #define PEER_SEND_PATHS	 2		    /* what may go over any path goes over so many */
+#define OUT_HOLD_NS	 SH_NS_PER_MS	    /* what is gathered waits for company so long at most */
 #define PEER_REFUSED_NS                                                                            \
 	(60 * SH_NS_PER_S) /* no sooner is it said again that datagrams are refused */
 
@@ -413,6 +414,8 @@ static void out_flush(struct sh_peer_path *path)
 		return;
 	sh_peer_send(path, buf, sh_wire_end(&path->out));
 	list_del(&path->out_link);
+	sh.state_datagrams += path->out_states;
+	path->out_states = false;
 	path->out = (struct sh_wire_writer){ 0 };
 	free(buf);
 }
@@ -426,6 +429,16 @@ void sh_peers_release(void)
 {
 	if (!--sh.outs_held)
 		sh_peers_flush();
+}
+
+/*
+ * Somebody else is about to flush; but should he be held up, the thread does, as it does each time before
+ * it sleeps.
+ */
+void sh_peers_flush_soon(void)
+{
+	if (!list_empty(&sh.outs))
+		sh_wake_at(sh_now_ns() + OUT_HOLD_NS);
 }
 
 void sh_peers_flush(void)
@@ -452,12 +465,16 @@ static int out_write(const struct sh_peer *peer, struct sh_peer_path *path,
 		     const struct out_record *record)
 {
 	struct sh_wire_writer *writer = out_begin(peer, path);
+	int ret;
 
 	if (!writer)
 		return -ENOMEM;
 	if (record->standby)
 		return sh_wire_put_standby(writer, &record->ids, record->standby);
-	return sh_wire_put_state(writer, &record->ids, record->state);
+	ret = sh_wire_put_state(writer, &record->ids, record->state);
+	path->out_states |= !ret;
+	sh.states_sent += !ret;
+	return ret;
 }
 
 static void out_put(const struct sh_peer *peer, struct sh_peer_path *path,

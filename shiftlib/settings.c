@@ -245,10 +245,12 @@ bool sh_settings_match(const char *list, const char *exe, const char *name)
 	return found;
 }
 
-/* In the private directory, the link to the library underneath lies beside this one. */
+/* In the private directory, the link to the library underneath lies beside this one; during an update of
+ * that it may lead nowhere. */
 static bool settings_private(void)
 {
 	char beside[PATH_MAX];
+	struct stat st;
 	Dl_info info;
 	const char *slash;
 	int n;
@@ -260,7 +262,7 @@ static bool settings_private(void)
 		return true;
 	n = snprintf(beside, sizeof(beside), "%.*s/libibverbs-distro.so.1",
 		     (int)(slash - info.dli_fname), info.dli_fname);
-	return n < 0 || n >= (int)sizeof(beside) || !access(beside, F_OK);
+	return n < 0 || n >= (int)sizeof(beside) || !lstat(beside, &st);
 }
 
 static bool settings_true(const char *name)

@@ -142,9 +142,8 @@ void sh_kick_for(struct sh_qp *qp)
 		sh_kick_at(sh_peer_next_timer(peer));
 }
 
-static void shell_arm(void)
+static void shell_arm_at(uint64_t at)
 {
-	uint64_t at = shell_next_timer();
 	struct itimerspec spec = {
 		.it_value = { .tv_sec = (time_t)(at / SH_NS_PER_S),
 			      .tv_nsec = (long)(at % SH_NS_PER_S) },
@@ -152,6 +151,17 @@ static void shell_arm(void)
 
 	sh.armed_at = at;
 	timerfd_settime(sh.timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void shell_arm(void)
+{
+	shell_arm_at(shell_next_timer());
+}
+
+void sh_wake_at(uint64_t at)
+{
+	if (sh.armed_at != SHELL_AWAKE && (!sh.armed_at || at < sh.armed_at))
+		shell_arm_at(at);
 }
 
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
@@ -360,6 +370,7 @@ static void shell_after_fork(void)
 
 	sh_admin_after_fork();
 	sh_incidents_after_fork();
+	sh_metrics_forget();
 	sh_hook_after_fork(true);
 	sh_crash_after_fork();
 	shell_close_fds();

@@ -28,6 +28,7 @@
 #include "shiftlib/keymap.h"
 #include "shiftlib/list.h"
 #include "shiftlib/log.h"
+#include "shiftlib/metrics.h"
 #include "shiftlib/netdev.h"
 #include "shiftlib/shift.h"
 #include "shiftlib/table.h"
@@ -113,6 +114,7 @@ struct sh_nic {
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;
+	struct sh_away away[SC_MAX_PATHS]; /* by path: connections whose default NIC it is */
 	struct { /* shadows there have made place for the application's own: see yield.c */
 		_Atomic uint64_t until; /* none is made before; 0: they may */
 		_Atomic bool all;	/* not only queue pairs */
@@ -300,6 +302,7 @@ struct sh_peer_path {
 	bool told_up, told_steady;
 	uint64_t sent;		   /* number of the last datagram, if they are signed */
 	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	bool out_states;	   /* some of it about a move */
 	struct list_node out_link; /* then in sh.outs */
 };
 
@@ -424,6 +427,7 @@ struct sh_qp {
 	uint32_t conn_id, nonce;
 	bool closed;
 	bool guarded; /* core.guarded, as it was counted */
+	bool moving;  /* its move has begun and not ended, as it was counted */
 	struct sc_conn core;
 	struct {
 		uint64_t start_at; /* the background thread begins, not the application's */
@@ -505,8 +509,9 @@ struct sh_qp {
 
 	struct { /* of all its moves */
 		uint32_t moves;
-		uint64_t resubmitted, settled;
+		uint64_t resubmitted, resent_bytes, settled;
 	} totals;
+	uint8_t away_path;	 /* on which it is counted in its NIC's away; 0: on none */
 	uint64_t settled_before; /* the last time that retries were not answered */
 	struct sh_qp_incident incident;
 	struct sh_move *move; /* figures of the move under way or of the last one */
@@ -559,9 +564,12 @@ struct sh_shell {
 	struct list_node ctxs, dead_ctxs, peers, moves, ended, qps;
 	struct sh_timers timers; /* of connections; room for all of them */
 	struct list_node touched;
-	struct list_node outs; /* paths with something to send */
-	uint32_t outs_held;    /* somebody goes over many connections */
-	uint64_t audit_at;     /* next look whether somebody forgot to touch */
+	struct list_node outs;		       /* paths with something to send */
+	uint32_t outs_held;		       /* somebody goes over many connections */
+	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
+	uint64_t audit_at;		       /* next look whether somebody forgot to touch */
+	uint32_t moving,
+		faulted; /* connections in a move; and those that are told of a fault now */
 	uint32_t n_moves, n_ended;
 	struct sh_busy deregs; /* shadows of regions that are being deregistered */
 	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
@@ -611,6 +619,7 @@ void sh_kick(void); /* makes the background thread look at its timers again */
 /* Lock held: if that is earlier than what it sleeps for, or a timer of the connection, of its peer or of
  * the watch is. A wake-up for nothing costs the caller a system call, and both of them the lock. */
 void sh_kick_at(uint64_t at);
+void sh_wake_at(uint64_t at); /* the thread, at the latest */
 void sh_kick_for(struct sh_qp *qp);
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
@@ -870,6 +879,7 @@ void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 void sh_peers_hold(void);
 void sh_peers_release(void);
 void sh_peers_flush(void); /* what was left behind leaves */
+void sh_peers_flush_soon(void);
 /* room: bytes of a datagram that pass on this open path. */
 size_t sh_peer_room(const struct sh_peer_path *path);
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
@@ -885,6 +895,14 @@ void sh_key_remove(struct sh_mr *mr, uint8_t path);
 uint32_t sh_keys_last(void); /* number of the last entry of the journal */
 /* Behind the registration of a key that another region may have had. Lock given up meanwhile. */
 void sh_key_wait(uint32_t rkey);
+
+/* admin_answer.c: names; lock held */
+const char *sh_level_name(enum sh_level level);
+const char *sh_nic_state_name(enum sh_nic_state state);
+const char *sh_kv_state(void);
+
+/* admin_metrics.c: its traffic runs on that path from now on; 0 also when it ends. Lock held. */
+void sh_metrics_path(struct sh_qp *qp, uint8_t path);
 
 /* stats.c */
 struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);

@@ -38,6 +38,7 @@ void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled)
 
 	qp->totals.moves++;
 	qp->totals.resubmitted += settled->resent;
+	qp->totals.resent_bytes += settled->resent_bytes;
 	qp->totals.settled += settled->delivered;
 	if (!left->drained)
 		return;
@@ -67,16 +68,10 @@ static void stats_move(FILE *file, const struct sh_move *move, const char *separ
 		move->ordered ? "true" : "false", move->ended ? "true" : "false");
 }
 
-static const char *const stats_level_names[] = {
-	[SH_FOREIGN] = "foreign",
-	[SH_DRIVEN] = "driven",
-	[SH_PROTECTED] = "protected",
-};
-
 static void stats_connection(FILE *file, const struct sh_connection *conn, const char *separator)
 {
 	fprintf(file, "%s\n  {\"qpn\": %u, \"level\": \"%s\", \"reason\": \"%s\"}", separator,
-		conn->qpn, stats_level_names[conn->level], conn->why ? conn->why : "");
+		conn->qpn, sh_level_name(conn->level), conn->why ? conn->why : "");
 }
 
 static void stats_print(FILE *file)

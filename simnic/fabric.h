@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define SN_MAGIC	0x53494d4e49433031ULL
-#define SN_VERSION	5
+#define SN_VERSION	6
 #define SN_MAX_HOSTS	8
 #define SN_MAX_NICS	8
 #define SN_MAX_PROCS	64
@@ -110,6 +110,35 @@ static inline uint32_t sn_mtu_bytes(uint32_t mtu)
 
 enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 
+/*
+ * How a NIC may differ from what documents say of ConnectX: each breaks one check of
+ * `shiftctl probe-hw`, which must notice. See docs/man/simnicctl.1.
+ */
+enum sn_quirk {
+	SN_QUIRK_NOP_EARLY,
+	SN_QUIRK_FENCE_IGNORED,
+	SN_QUIRK_WRONG_INDEX,
+	SN_QUIRK_RUNS_AHEAD,
+	SN_QUIRK_BLUEFLAME_TORN,
+	SN_QUIRK_COMPRESSED,
+	SN_QUIRK_SCATTER_SILENT,
+	SN_QUIRK_ATOMICS_SWAPPED,
+	SN_QUIRK_UNSIGNALED_UNFLUSHED,
+	SN_QUIRK_RECEIVES_UNFLUSHED,
+	SN_QUIRK_LATE_UNFLUSHED,
+	SN_QUIRK_ERROR_NAMES_LAST,
+	SN_QUIRK_GIVES_UP_EARLY,
+	SN_QUIRK_LATE_WRITES_LAND,
+	SN_QUIRK_STALE_PSN,
+	SN_QUIRK_RESET_COMPLETES,
+	SN_QUIRK_NO_LAST_WQE,
+	SN_QUIRK_QPN_AGAIN,
+	SN_QUIRK_NO_PORT_EVENT,
+	SN_QUIRK_LOOPBACK_INSIDE,
+	SN_QUIRK_UD_DIES,
+	SN_QUIRKS,
+};
+
 /* What a NIC has only so many of. */
 enum sn_limit { SN_LIMIT_PD, SN_LIMIT_MR, SN_LIMIT_CQ, SN_LIMIT_QP, SN_LIMIT_SRQ, SN_LIMITS };
 
@@ -139,7 +168,9 @@ struct sn_nic {
 	_Atomic uint32_t limit[SN_LIMITS];   /* of one process: enum sn_limit; 0: none */
 	_Atomic uint32_t max_qp_wr, max_sge; /* of a QP's ring, and of a request in it */
 	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
+	_Atomic uint32_t quirks;	     /* bits of enum sn_quirk */
 	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */
+	_Atomic uint64_t cmd_free_ns;	     /* when the last command in line is done */
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 
@@ -312,6 +343,13 @@ int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index
 int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6);
 /* The interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above. */
 int sn_nic_set_netdev(struct sn_fabric *fabric, struct sn_nic *nic, const char *name);
+
+/* "nop-early" -> quirk, or -EINVAL */
+int sn_quirk_find(const char *name);
+static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
+{
+	return atomic_load_explicit(&nic->quirks, memory_order_relaxed) >> quirk & 1;
+}
 
 /* May a packet from this NIC reach that one now? Counts a drop where not. */
 bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic, uint32_t dst_host,

@@ -26,20 +26,25 @@ run() {
 
 # build_san TYPE DIR: a sanitizer build of what runs without the drop-in being preloaded.
 build_san() {
-	cmake -S . -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHIFT_SANITIZE="$1" \
-		> "$logs/cmake" 2>&1 || { cat "$logs/cmake"; return 1; }
-	ninja -C "$2" -j "$jobs" > "$logs/ninja" 2>&1 || { tail -40 "$logs/ninja"; return 1; }
+	nice cmake -S . -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHIFT_SANITIZE="$1" &&
+		nice ninja -C "$2" -j "$jobs"
 }
 
-# What drives programs and NICs has the machine to itself, the rest shares it.
+# What drives programs and NICs has the machine to itself, the rest shares it; also with the builds.
+for san in address thread; do
+	build_san "$san" "build-$san" > "$logs/build.$san" 2>&1 || touch "$logs/unbuilt.$san"
+done &
+builds=$!
 run plain "$build" -LE 'e2e|simnic' -j "$jobs"
+wait "$builds"
 run programs "$build" -L 'e2e|simnic'
 # The simulation has one thread.
 for san in address thread; do
 	[ "$san" = thread ] && but='^sim_' || but='^$'
-	if build_san "$san" "build-$san"; then
+	if [ ! -e "$logs/unbuilt.$san" ]; then
 		run "$san" "build-$san" -LE 'e2e|simnic' -E "$but" -j "$jobs"
 	else
+		tail -40 "$logs/build.$san"
 		echo "the $san sanitizer build failed"
 		status=1
 	fi

@@ -10,15 +10,18 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shiftlib/run_dir.h"
 #include "shiftlib/settings.h"
 #include "tools/ctl_client.h"
+#include "tools/json_check.h"
 
-#define CLIENT_WAIT_MS	  5000 /* for a word of an answer: a stopped process gives none */
-#define CLIENT_ANSWER_MAX (64u << 20)
-#define CLIENT_DIRS_MAX	  256u
+#define CLIENT_DIRS_MAX 256u
+#define CLIENT_SMALL	4096u /* an answer that says what went wrong is no longer */
+
+const struct ctl_patience ctl_patient = { .idle_ms = 5000, .total_ms = 60000, .most = 64u << 20 };
 
 /* ---- where the sockets are ------------------------------------------------------------------ */
 
@@ -92,6 +95,7 @@ static int client_dir(struct client_dirs *dirs, const char *path, uid_t uid, pid
 		      struct ctl_processes *out)
 {
 	const char *why;
+	char *complaint;
 	int rc;
 
 	if (!dirs_new(dirs, path))
@@ -99,8 +103,13 @@ static int client_dir(struct client_dirs *dirs, const char *path, uid_t uid, pid
 	rc = run_dir_check(path, uid, &why);
 	if (!rc)
 		return client_scan(path, uid, pid, out);
-	ctl_say("%s: %s: not looked into", path, why);
 	out->refused++;
+	if (asprintf(&complaint, "%s%s%s: %s: not looked into",
+		     out->complaint ? out->complaint : "", out->complaint ? "; " : "", path,
+		     why) < 0)
+		return -ENOMEM;
+	free(out->complaint);
+	out->complaint = complaint;
 	return 0;
 }
 
@@ -183,6 +192,7 @@ void ctl_processes_free(struct ctl_processes *processes)
 	for (unsigned i = 0; i < processes->n; i++)
 		free(processes->all[i].socket);
 	free(processes->all);
+	free(processes->complaint);
 	*processes = (struct ctl_processes){ 0 };
 }
 
@@ -233,54 +243,6 @@ static int client_connect(const struct ctl_process *process, char err[CTL_ERR_MA
 	return fd;
 }
 
-/* 0: readable or at its end. */
-static int client_wait(int fd, char err[CTL_ERR_MAX])
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	int n = poll(&pfd, 1, CLIENT_WAIT_MS);
-
-	if (n > 0 || (n < 0 && errno == EINTR))
-		return 0;
-	return ctl_err(err, -ETIMEDOUT, "it does not answer");
-}
-
-static int client_grow(char **text, size_t *room, char err[CTL_ERR_MAX])
-{
-	size_t wanted = *room ? *room * 2 : 65536;
-	char *grown = wanted <= CLIENT_ANSWER_MAX ? realloc(*text, wanted) : NULL;
-
-	if (!grown)
-		return ctl_err(err, -ENOMEM, "its answer is too long");
-	*text = grown;
-	*room = wanted;
-	return 0;
-}
-
-/* All that comes until the other end closes. */
-static int client_receive(int fd, char **text, size_t *length, char err[CTL_ERR_MAX])
-{
-	size_t room = 0;
-	ssize_t n;
-	int rc = 0;
-
-	for (*length = 0; !rc;) {
-		if (*length == room)
-			rc = client_grow(text, &room, err);
-		if (!rc)
-			rc = client_wait(fd, err);
-		if (rc)
-			break;
-		n = recv(fd, *text + *length, room - *length, MSG_DONTWAIT);
-		if (!n)
-			return 0;
-		if (n > 0)
-			*length += (size_t)n;
-		else if (errno != EAGAIN && errno != EINTR)
-			rc = ctl_err(err, -errno, "%s", strerror(errno));
-	}
-	return rc;
-}
-
 static int client_parse(const char *text, size_t length, json_t **answer, char err[CTL_ERR_MAX])
 {
 	json_error_t error;
@@ -295,39 +257,190 @@ static int client_parse(const char *text, size_t length, json_t **answer, char e
 	return 0;
 }
 
-static int client_exchange(int fd, const char *request, json_t **answer, char err[CTL_ERR_MAX])
+/* ---- many at once --------------------------------------------------------------------------- */
+
+struct client_round {
+	const struct ctl_patience *patience;
+	long begun_ms;
+	struct pollfd *fds;
+	struct ctl_question **asked; /* by place in fds */
+	nfds_t n;
+};
+
+static long client_now_ms(void)
 {
-	char *text = NULL;
-	size_t length;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int question_grow(struct ctl_question *q, size_t most)
+{
+	size_t wanted = q->room ? q->room * 2 : 16384;
+	char *grown = wanted <= most ? realloc(q->text, wanted) : NULL;
+
+	if (!grown)
+		return ctl_err(q->err, -ENOMEM, "its answer is too long");
+	q->text = grown;
+	q->room = wanted;
+	return 0;
+}
+
+/* All that is there. -EINPROGRESS: more may come; 0: it was the end. */
+static int question_receive(struct ctl_question *q, size_t most)
+{
+	ssize_t n;
 	int rc;
 
+	for (;;) {
+		rc = q->length == q->room ? question_grow(q, most) : 0;
+		if (rc)
+			return rc;
+		n = recv(q->fd, q->text + q->length, q->room - q->length, MSG_DONTWAIT);
+		if (!n)
+			return 0;
+		if (n > 0)
+			q->length += (size_t)n;
+		else if (errno == EAGAIN || errno == EINTR)
+			return -EINPROGRESS;
+		else
+			return ctl_err(q->err, -errno, "%s", strerror(errno));
+	}
+}
+
+static void question_end(struct ctl_question *q)
+{
+	bool parse = !q->rc && !(q->raw && q->length > CLIENT_SMALL);
+
+	if (!q->rc && !parse && !json_check(q->text, q->length))
+		q->rc = ctl_err(q->err, -EPROTO, "its answer is not whole");
+	if (parse)
+		q->rc = client_parse(q->text, q->length, &q->answer, q->err);
+	if (q->fd >= 0)
+		close(q->fd);
+	q->fd = -1;
+	if (!q->rc && !parse)
+		return;
+	free(q->text);
+	q->text = NULL;
+}
+
+void ctl_ask_begin(struct ctl_question *q, const char *request)
+{
+	char line[256];
+
+	q->fd = client_connect(q->process, q->err);
+	q->rc = q->fd < 0 ? q->fd : -EINPROGRESS;
+	q->heard_ms = client_now_ms();
+	snprintf(line, sizeof(line), "%s\n", request);
 	/* One short line into an empty socket: it fits, or the other end is gone. */
-	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
-		return ctl_err(err, -ESRCH, "it is gone");
-	rc = client_receive(fd, &text, &length, err);
-	if (!rc)
-		rc = client_parse(text, length, answer, err);
-	free(text);
+	if (q->fd >= 0 && send(q->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
+		q->rc = ctl_err(q->err, -ESRCH, "it is gone");
+	if (q->rc != -EINPROGRESS)
+		question_end(q);
+}
+
+void ctl_ask_readable(struct ctl_question *q, size_t most)
+{
+	q->heard_ms = client_now_ms();
+	q->rc = question_receive(q, most);
+	if (q->rc != -EINPROGRESS)
+		question_end(q);
+}
+
+void ctl_ask_end(struct ctl_question *q)
+{
+	if (q->rc == -EINPROGRESS) {
+		q->rc = -ECANCELED;
+		question_end(q);
+	}
+	json_decref(q->answer);
+	free(q->text);
+	*q = (struct ctl_question){ .fd = -1 };
+}
+
+/* Milliseconds left to it. */
+static long question_left(const struct ctl_question *q, const struct client_round *round, long now)
+{
+	long idle = q->heard_ms + round->patience->idle_ms - now;
+	long total = round->begun_ms + round->patience->total_ms - now;
+
+	return idle < total ? idle : total;
+}
+
+/* Those that still have to answer; the shortest time that one of them has left, 0 if none is. */
+static long round_gather(struct client_round *round, struct ctl_question *q, unsigned n)
+{
+	long now = client_now_ms(), least = LONG_MAX;
+
+	round->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		long left = question_left(&q[i], round, now);
+
+		if (q[i].rc != -EINPROGRESS)
+			continue;
+		if (left <= 0) {
+			q[i].rc = ctl_err(q[i].err, -ETIMEDOUT, "it does not answer");
+			question_end(&q[i]);
+			continue;
+		}
+		round->fds[round->n] = (struct pollfd){ .fd = q[i].fd, .events = POLLIN };
+		round->asked[round->n++] = &q[i];
+		least = left < least ? left : least;
+	}
+	return round->n ? least : 0;
+}
+
+static void round_run(struct client_round *round, struct ctl_question *q, unsigned n)
+{
+	long left;
+
+	while ((left = round_gather(round, q, n))) {
+		if (poll(round->fds, round->n, left < INT_MAX ? (int)left : INT_MAX) <= 0)
+			continue;
+		for (nfds_t i = 0; i < round->n; i++)
+			if (round->fds[i].revents)
+				ctl_ask_readable(round->asked[i], round->patience->most);
+	}
+}
+
+int ctl_ask_all(struct ctl_question *questions, unsigned n, const struct ctl_patience *patience,
+		const char *request)
+{
+	struct client_round round = { .patience = patience, .begun_ms = client_now_ms() };
+	int rc = 0;
+
+	round.fds = calloc(n + 1, sizeof(*round.fds));
+	round.asked = calloc(n + 1, sizeof(*round.asked));
+	if (!round.fds || !round.asked) {
+		rc = -ENOMEM;
+		goto free_round;
+	}
+	for (unsigned i = 0; i < n; i++)
+		ctl_ask_begin(&questions[i], request);
+	round_run(&round, questions, n);
+free_round:
+	free(round.fds);
+	free(round.asked);
 	return rc;
 }
 
 int ctl_ask(const struct ctl_process *process, json_t **answer, char err[CTL_ERR_MAX],
 	    const char *request, ...)
 {
-	char line[256];
+	struct ctl_question question = { .process = process };
+	char line[255];
 	va_list ap;
-	int fd, rc;
 
 	va_start(ap, request);
-	vsnprintf(line, sizeof(line) - 1, request, ap);
+	vsnprintf(line, sizeof(line), request, ap);
 	va_end(ap);
-	strcat(line, "\n");
-	fd = client_connect(process, err);
-	if (fd < 0)
-		return fd;
-	rc = client_exchange(fd, line, answer, err);
-	close(fd);
-	return rc;
+	if (ctl_ask_all(&question, 1, &ctl_patient, line))
+		return ctl_err(err, -ENOMEM, "out of memory");
+	memcpy(err, question.err, CTL_ERR_MAX);
+	*answer = question.answer;
+	return question.rc;
 }
 
 /* ---- small things --------------------------------------------------------------------------- */

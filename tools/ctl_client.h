@@ -4,6 +4,7 @@
 #define TOOLS_CTL_CLIENT_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <sys/types.h>
 #include "tools/shiftctl.h"
 
@@ -16,7 +17,8 @@ struct ctl_process {
 struct ctl_processes {
 	struct ctl_process *all;
 	unsigned n;
-	unsigned refused; /* directories that were not looked into, each said */
+	unsigned refused; /* directories that were not looked into */
+	char *complaint;  /* which, and why; NULL: none */
 };
 
 /*
@@ -26,10 +28,39 @@ struct ctl_processes {
 int ctl_find(pid_t pid, struct ctl_processes *out);
 void ctl_processes_free(struct ctl_processes *processes);
 
-/*
- * Asks one question and gives the answer, an object, to be released by json_decref(). 0, or -errno
- * with a sentence; -ESRCH: the process is gone (its socket was removed).
- */
+/* How long an answer may take, without a byte of it and in all, and how long it may be. */
+struct ctl_patience {
+	int idle_ms, total_ms;
+	size_t most;
+};
+extern const struct ctl_patience ctl_patient; /* of shiftctl: a stopped process gives no word */
+
+/* process and raw are set by the caller, all else is 0. */
+struct ctl_question {
+	const struct ctl_process *process;
+	bool raw;	/* a long answer as text: reading it takes longer than to write it */
+	int rc;		/* 0, or -errno; -ESRCH: the process is gone (its socket was removed) */
+	json_t *answer; /* 0: an object, the caller's to release by json_decref(); or, if raw: */
+	char *text;	/* checked to be JSON, the caller's to free; NULL: it is in answer */
+	size_t length;	/* of text, which has no 0 behind it */
+	char err[CTL_ERR_MAX]; /* otherwise: a sentence */
+	/* ctl_ask_all()'s own */
+	int fd;
+	size_t room;
+	long heard_ms;
+};
+
+/* Asks all of them the same, at the same time: a slow one holds up no other. 0 or -ENOMEM. */
+int ctl_ask_all(struct ctl_question *questions, unsigned n, const struct ctl_patience *patience,
+		const char *request);
+
+/* The same for one whose answer may be long in coming: rc is -EINPROGRESS until it is there. Its fd is
+ * the caller's to wait on. end: at any time; all of it is 0 then, but process too. */
+void ctl_ask_begin(struct ctl_question *question, const char *request);
+void ctl_ask_readable(struct ctl_question *question, size_t most);
+void ctl_ask_end(struct ctl_question *question);
+
+/* Asks one question, as ctl_ask_all(). 0, or -errno with a sentence. */
 int ctl_ask(const struct ctl_process *process, json_t **answer, char err[CTL_ERR_MAX],
 	    const char *request, ...) __attribute__((format(printf, 4, 5)));
 

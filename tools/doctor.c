@@ -70,17 +70,6 @@ __attribute__((format(printf, 3, 4))) static void doctor_block(struct doctor *d,
 	d->blocked = true;
 }
 
-/* libibverbs.so.1.14.44.0 is that of rdma-core 44.0. */
-static void doctor_distro_version(const char *path, char *buf, size_t cap)
-{
-	unsigned abi, major, minor;
-	const char *name = strrchr(path, '/');
-
-	buf[0] = '\0';
-	if (name && sscanf(name, "/libibverbs.so.1.%u.%u.%u", &abi, &major, &minor) == 3)
-		snprintf(buf, cap, " (rdma-core %u.%u)", major, minor);
-}
-
 static void doctor_nodes(struct doctor *d, const struct elf_file *ours,
 			 const struct elf_file *distro)
 {
@@ -163,7 +152,7 @@ static void doctor_library(struct doctor *d)
 		doctor_block(d, "library", "%s", err);
 		return;
 	}
-	doctor_distro_version(d->lib.distro, version, sizeof(version));
+	library_distro_version(d->lib.distro, version, sizeof(version));
 	doctor_say(d, "library", FINDING_OK, "%s", d->lib.ours);
 	doctor_say(d, "underneath", FINDING_OK, "%s%s", d->lib.distro, version);
 	doctor_version_map(d);

@@ -270,6 +270,8 @@ static int drain_main(int argc, char **argv, bool on)
 		ctl_say("out of memory");
 		return CTL_NOT_ALL;
 	}
+	if (processes.complaint)
+		ctl_say("%s", processes.complaint);
 	d.n = processes.n;
 	for (unsigned i = 0; i < d.n; i++)
 		d.one[i].process = &processes.all[i];

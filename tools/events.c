@@ -293,6 +293,8 @@ static int events_round(struct events *e)
 		ctl_say("out of memory");
 		return -ENOMEM;
 	}
+	if (processes.complaint && e->round == 1)
+		ctl_say("%s", processes.complaint);
 	for (i = 0; i < processes.n; i++)
 		events_ask(e, &processes.all[i]);
 	ctl_processes_free(&processes);

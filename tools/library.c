@@ -152,3 +152,33 @@ int library_find(const char *libdir, struct library *lib, char err[CTL_ERR_MAX])
 		rc = library_check_dev(lib, err);
 	return rc;
 }
+
+/* libibverbs.so.1.14.44.0 is that of rdma-core 44.0. */
+void library_distro_version(const char *path, char *buf, size_t cap)
+{
+	unsigned abi, major, minor;
+	const char *name = strrchr(path, '/');
+
+	buf[0] = '\0';
+	if (name && sscanf(name, "/libibverbs.so.1.%u.%u.%u", &abi, &major, &minor) == 3)
+		snprintf(buf, cap, " (rdma-core %u.%u)", major, minor);
+}
+
+int library_version(const struct library *lib, char version[LIBRARY_VERSION_MAX],
+		    char protocol[LIBRARY_VERSION_MAX])
+{
+	static const char mark[] = SHIFT_VERSION_MARK;
+	struct elf_file elf;
+	const char *at;
+	int rc = elf_open(lib->ours, &elf);
+
+	if (rc)
+		return rc;
+	at = memmem(elf.map, elf.size, mark, sizeof(mark) - 1);
+	/* A 0 behind it ends the text, as behind every string of the file. */
+	if (!at || !memchr(at, 0, elf.size - (size_t)(at - (const char *)elf.map)) ||
+	    sscanf(at + sizeof(mark) - 1, "%31s protocol %31s", version, protocol) != 2)
+		rc = -ENOENT;
+	elf_close(&elf);
+	return rc;
+}

@@ -1,87 +1,114 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* shiftctl: start programs under SHIFT, see and steer those that run, and say what SHIFT would do. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/shiftctl.h"
 
-static const char help[] =
-	"usage: shiftctl run [OPTION]... [--] COMMAND [ARGUMENT]...\n"
-	"       shiftctl doctor [OPTION]...\n"
-	"       shiftctl status [--json] [--pid PID]\n"
-	"       shiftctl events [--json] [-f|--follow] [--since TIME] [--pid PID|PROGRAM]\n"
-	"       shiftctl drain DEVICE [--pid PID] [--wait SECONDS]\n"
-	"       shiftctl undrain DEVICE [--pid PID]\n"
-	"       shiftctl --help\n"
-	"\n"
-	"run      start COMMAND with SHIFT in place of libibverbs; its exit status is kept\n"
-	"doctor   say what would and what would not be protected here\n"
-	"status   show the NICs and queue pairs of your running programs (root: of everybody's)\n"
-	"events   show what has happened in them: switches, faults, lost protection\n"
-	"drain    move their traffic off DEVICE, in order; undrain lets it come back\n"
-	"\n"
-	"  --kv URL         where peers find each other: redis://HOST:PORT[/DB] or lmdb:/PATH;\n"
+/* One command; NULL ends the list. */
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *usage; /* behind "shiftctl" */
+	const char *what;  /* in a line of the list of commands */
+	/* Its options, and what its exit status says; NULL: it tells them itself. */
+	const char *more;
+};
+
+#define HELP_KV                                                                                    \
+	"  --kv URL         where peers find each other: redis://HOST:PORT[/DB] or lmdb:/PATH;\n"  \
 	"                   default: SHIFT_KV, or else a file of this user on this machine\n"
-	"  --backup MAP     auto, or DEFAULT=BACKUP[:BACKUP]...[,...], such as\n"
+#define HELP_BACKUP                                                                                \
+	"  --backup MAP     auto, or DEFAULT=BACKUP[:BACKUP]...[,...], such as\n"                  \
 	"                   mlx5_0=mlx5_1,mlx5_1=mlx5_0; default: SHIFT_BACKUP, or else auto\n"
-	"  --log LEVEL      error, warn, info or debug (run only)\n"
-	"  --lazy           make standbys when they are needed, not ahead (run only)\n"
-	"  --libdir DIR     the directory of SHIFT's libibverbs.so.1\n"
-	"  --pid PID        only this process\n"
-	"  --wait SECONDS   how long drain waits for the last connection (10)\n"
-	"  --since TIME     events of the last 90s, 15m, 2h or 1d only\n"
-	"  -f, --follow     wait for more events, of programs to come, too\n"
-	"  --json           for programs; events: one object a line\n"
-	"\n"
-	"When something is wrong with SHIFT, run says so in one line and starts COMMAND without\n"
-	"it. doctor exits 0 when something would be protected and 1 when nothing would.\n"
-	"drain exits 0 when nothing uses DEVICE any more and 1 when something does; status exits "
-	"0\n"
-	"when all processes answered, and 1 when one did not or there is none.\n";
+#define HELP_LIBDIR "  --libdir DIR     the directory of SHIFT's libibverbs.so.1\n"
+#define HELP_PID    "  --pid PID        only this process\n"
 
-void ctl_say(const char *fmt, ...)
+static const struct command commands[] = {
+	{ "run", cmd_run, "run [OPTION]... [--] COMMAND [ARGUMENT]...",
+	  "start COMMAND with SHIFT in place of libibverbs; its exit status is kept",
+	  HELP_KV HELP_BACKUP
+	  "  --log LEVEL      error, warn, info or debug\n"
+	  "  --lazy           make standbys when they are needed, not ahead\n" HELP_LIBDIR "\n"
+	  "When something is wrong with SHIFT, run says so in one line and starts COMMAND without\n"
+	  "it.\n" },
+	{ "doctor", cmd_doctor, "doctor [OPTION]...",
+	  "say what would and what would not be protected here",
+	  HELP_KV HELP_BACKUP HELP_LIBDIR
+	  "\n"
+	  "It exits 0 when something would be protected and 1 when nothing would.\n" },
+	{ "status", cmd_status, "status [--json] [--pid PID] [--watch] [--interval SECONDS]",
+	  "show the NICs and queue pairs of your running programs (root: of everybody's)",
+	  HELP_PID
+	  "  --json           for programs\n"
+	  "  --watch          again and again; on a terminal a screen that q or control-C ends\n"
+	  "  --interval SECONDS  between two looks of --watch (1)\n"
+	  "\n"
+	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
+	{ "events", cmd_events, "events [--json] [-f|--follow] [--since TIME] [--pid PID|PROGRAM]",
+	  "show what has happened in them: switches, faults, lost protection",
+	  HELP_PID
+	  "  --json           for programs: one object a line\n"
+	  "  --since TIME     those of the last 90s, 15m, 2h or 1d only\n"
+	  "  -f, --follow     wait for more, of programs to come, too\n"
+	  "\n"
+	  "It exits 0 when all processes answered, and 1 when one did not or there is none.\n" },
+	{ "drain", cmd_drain, "drain DEVICE [--pid PID] [--wait SECONDS]",
+	  "move their traffic off DEVICE, in order",
+	  HELP_PID "  --wait SECONDS   how long it waits for the last connection (10)\n"
+		   "\n"
+		   "It exits 0 when nothing uses DEVICE any more and 1 when something does.\n" },
+	{ "undrain", cmd_undrain, "undrain DEVICE [--pid PID]", "let it come back", HELP_PID },
+	{ "version", cmd_version, "version [--libdir DIR]",
+	  "of shiftctl, of the library that programs would get, and of what is underneath",
+	  HELP_LIBDIR },
+	{ "probe-hw", cmd_probe_hw, "probe-hw [--listen | HOST] [OPTION]...",
+	  "try what SHIFT assumes about NICs, on one host or two", .more = NULL },
+	{ .name = NULL },
+};
+
+static void help_all(FILE *to)
 {
-	va_list ap;
+	const struct command *c;
 
-	fputs("shiftctl: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
+	for (c = commands; c->name; c++)
+		fprintf(to, "%s shiftctl %s\n", c == commands ? "usage:" : "      ", c->usage);
+	fputs("       shiftctl [COMMAND] --help\n\n", to);
+	for (c = commands; c->name; c++)
+		fprintf(to, "%-10s%s\n", c->name, c->what);
 }
 
-int ctl_err(char err[CTL_ERR_MAX], int rc, const char *fmt, ...)
+static void help_of(const struct command *c)
 {
-	va_list ap;
+	printf("usage: shiftctl %s\n\n%s: %s\n\n%s", c->usage, c->name, c->what, c->more);
+}
 
-	va_start(ap, fmt);
-	vsnprintf(err, CTL_ERR_MAX, fmt, ap);
-	va_end(ap);
-	return rc;
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(int argc, char **argv);
-	} commands[] = {
-		{ "run", cmd_run },	{ "doctor", cmd_doctor },   { "status", cmd_status },
-		{ "drain", cmd_drain }, { "undrain", cmd_undrain }, { "events", cmd_events },
-	};
+	const struct command *c;
 
 	if (argc < 2) {
-		fputs(help, stderr);
+		help_all(stderr);
 		return CTL_USAGE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		fputs(help, stdout);
+	if (is_help(argv[1]) || !strcmp(argv[1], "help")) {
+		help_all(stdout);
 		return CTL_OK;
 	}
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	ctl_say("no command \"%s\"; see shiftctl --help", argv[1]);
-	return CTL_USAGE;
+	for (c = commands; c->name && strcmp(argv[1], c->name); c++)
+		;
+	if (!c->name) {
+		ctl_say("no command \"%s\"; see shiftctl --help", argv[1]);
+		return CTL_USAGE;
+	}
+	if (argc > 2 && is_help(argv[2]) && c->more) {
+		help_of(c);
+		return CTL_OK;
+	}
+	return c->run(argc - 1, argv + 1);
 }

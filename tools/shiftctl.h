@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "shiftlib/backup_map.h"
+#include "shiftlib/version.h"
 
 /* As env(1) and timeout(1): our own failure is told apart from the command's. */
 enum {
@@ -28,9 +29,11 @@ int cmd_doctor(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_drain(int argc, char **argv);
 int cmd_undrain(int argc, char **argv);
+int cmd_version(int argc, char **argv);
 int cmd_events(int argc, char **argv);
+int cmd_probe_hw(int argc, char **argv);
 
-/* "shiftctl: ..." on stderr, one line. */
+/* The program's name and what it has to say, on stderr, one line. */
 void ctl_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Fills an error sentence and returns @rc. */
@@ -74,6 +77,15 @@ struct library {
  * to do; @lib then has what was found, the rest empty.
  */
 int library_find(const char *libdir, struct library *lib, char err[CTL_ERR_MAX]);
+
+/* " (rdma-core 44.0)", by the name of the file that links lead to, or "". */
+void library_distro_version(const char *path, char *buf, size_t cap);
+
+#define LIBRARY_VERSION_MAX 32
+
+/* What our library says of itself, read out of its file. 0; -ENOENT: it says nothing; -errno. */
+int library_version(const struct library *lib, char version[LIBRARY_VERSION_MAX],
+		    char protocol[LIBRARY_VERSION_MAX]);
 
 /* ---- devices.c: RDMA devices as the distribution's libibverbs shows them -------------------- */
 

@@ -3,34 +3,57 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "tools/ctl_client.h"
+#include "tools/status.h"
 
-struct status_options {
-	bool json;
-	pid_t pid; /* 0: all */
-};
+#define STATUS_INTERVAL_S 1.0
+
+/* While somebody watches: what a stopped process costs is not to stop the picture for long. */
+static const struct ctl_patience status_hasty = { .idle_ms = 1000,
+						  .total_ms = 5000,
+						  .most = 64u << 20 };
+
+static int status_value(int c, const char *text, struct status_options *opt)
+{
+	long number;
+	char *end;
+
+	if (c == 'p' && !ctl_number(text, 1, INT_MAX, &number)) {
+		opt->pid = (pid_t)number;
+		return 0;
+	}
+	if (c == 'p') {
+		ctl_say("--pid takes a process id, not \"%s\"", text);
+		return CTL_USAGE;
+	}
+	opt->interval_s = strtod(text, &end);
+	if (end != text && !*end && opt->interval_s >= 0.1 && opt->interval_s <= 3600)
+		return 0;
+	ctl_say("--interval takes seconds from 0.1 to 3600, not \"%s\"", text);
+	return CTL_USAGE;
+}
 
 static int status_options_parse(int argc, char **argv, struct status_options *opt)
 {
 	static const struct option longopts[] = {
 		{ "json", no_argument, NULL, 'j' },
 		{ "pid", required_argument, NULL, 'p' },
+		{ "watch", no_argument, NULL, 'w' },
+		{ "interval", required_argument, NULL, 'i' },
 		{ NULL, 0, NULL, 0 },
 	};
-	long number;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
 		switch (c) {
 		case 'j': opt->json = true; break;
+		case 'w': opt->watch = true; break;
 		case 'p':
-			if (ctl_number(optarg, 1, INT_MAX, &number)) {
-				ctl_say("--pid takes a process id, not \"%s\"", optarg);
+		case 'i':
+			if (status_value(c, optarg, opt))
 				return CTL_USAGE;
-			}
-			opt->pid = (pid_t)number;
 			break;
 		default: ctl_say("see shiftctl --help"); return CTL_USAGE;
 		}
@@ -57,7 +80,7 @@ static void status_nic_words(const json_t *nic, char *out, size_t size)
 		snprintf(out + used, size - used, ": %s", ctl_text(nic, "why"));
 }
 
-static void status_nics(const json_t *answer)
+static void status_nics(FILE *out, const json_t *answer)
 {
 	char words[256];
 	size_t i;
@@ -66,7 +89,7 @@ static void status_nics(const json_t *answer)
 	json_array_foreach(json_object_get(answer, "nics"), i, nic)
 	{
 		status_nic_words(nic, words, sizeof(words));
-		printf("  %-12s %s\n", ctl_text(nic, "name"), words);
+		fprintf(out, "  %-12s %s\n", ctl_text(nic, "name"), words);
 	}
 }
 
@@ -80,123 +103,285 @@ static void status_standby(const json_t *qp, char *out, size_t size)
 		snprintf(out, size, "%s %s", ctl_text(standby, "nic"), ctl_text(standby, "phase"));
 }
 
-static void status_qp(const json_t *qp)
+/* "10.0.0.2 0x000123": by the address that the application connected to. */
+static void status_peer(const json_t *qp, char *out, size_t size)
 {
-	bool moving = *ctl_text(qp, "move") && strcmp(ctl_text(qp, "move"), "NONE");
-	char standby[96];
+	static const char mapped[] = "::ffff:";
+	const char *gid = ctl_text(qp, "peer_gid");
+	char lid[16];
 
-	status_standby(qp, standby, sizeof(standby));
-	printf("  0x%06llx %-10s %-8s %4lld %5lld %-18s %-14s %5lld %6lld %7lld  %s\n",
-	       ctl_int(qp, "qpn"), ctl_text(qp, "level"), ctl_text(qp, "nic"), ctl_int(qp, "path"),
-	       ctl_int(qp, "epoch"), standby, moving ? ctl_text(qp, "move") : ctl_text(qp, "send"),
-	       ctl_int(qp, "moves"), ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"),
-	       ctl_text(qp, "why"));
+	out[0] = 0;
+	if (!ctl_int(qp, "peer_qpn"))
+		return;
+	if (!strncmp(gid, mapped, sizeof(mapped) - 1) && strchr(gid, '.'))
+		gid += sizeof(mapped) - 1;
+	if (!*gid) {
+		snprintf(lid, sizeof(lid), "LID %lld", ctl_int(qp, "peer_lid"));
+		gid = lid;
+	}
+	snprintf(out, size, "%s 0x%06llx", gid, ctl_int(qp, "peer_qpn"));
 }
 
-static void status_qps(const json_t *answer)
+static void status_qp(FILE *out, const json_t *qp)
+{
+	bool moving = *ctl_text(qp, "move") && strcmp(ctl_text(qp, "move"), "NONE");
+	char standby[96], peer[96];
+
+	status_standby(qp, standby, sizeof(standby));
+	status_peer(qp, peer, sizeof(peer));
+	fprintf(out,
+		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  %s\n",
+		ctl_int(qp, "qpn"), ctl_text(qp, "level"), ctl_text(qp, "default_nic"),
+		ctl_text(qp, "nic"), ctl_int(qp, "path"), ctl_int(qp, "epoch"), standby,
+		moving ? ctl_text(qp, "move") : ctl_text(qp, "send"), peer, ctl_int(qp, "moves"),
+		ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"), ctl_text(qp, "why"));
+}
+
+static void status_qps(FILE *out, const json_t *answer)
 {
 	size_t i;
 	json_t *qp;
 
 	if (!json_array_size(json_object_get(answer, "qps")))
 		return;
-	printf("  %-8s %-10s %-8s %4s %5s %-18s %-14s %5s %6s %7s  %s\n", "QP", "LEVEL", "NIC",
-	       "PATH", "EPOCH", "STANDBY", "STATE", "MOVES", "RESENT", "SETTLED", "WHY");
-	json_array_foreach(json_object_get(answer, "qps"), i, qp) status_qp(qp);
+	fprintf(out, "  %-8s %-10s %-8s %-8s %4s %5s %-18s %-14s %-24s %5s %6s %7s  %s\n", "QP",
+		"LEVEL", "DEFAULT", "NIC", "PATH", "EPOCH", "STANDBY", "STATE", "PEER", "MOVES",
+		"RESENT", "SETTLED", "WHY");
+	json_array_foreach(json_object_get(answer, "qps"), i, qp) status_qp(out, qp);
 }
 
 /* Ends the line. */
-static void status_refused(const json_t *answer)
+static void status_refused(FILE *out, const json_t *answer)
 {
 	const char *comma = ", refused datagrams: ", *why;
 	json_t *n;
 
-	printf("%s", json_is_true(json_object_get(answer, "signed")) ? ", datagrams signed" : "");
+	fputs(json_is_true(json_object_get(answer, "signed")) ? ", datagrams signed" : "", out);
 	json_object_foreach(json_object_get(answer, "refused"), why, n)
 	{
 		if (!json_integer_value(n))
 			continue;
-		printf("%s%lld %s", comma, (long long)json_integer_value(n), why);
+		fprintf(out, "%s%lld %s", comma, (long long)json_integer_value(n), why);
 		comma = ", ";
 	}
-	putchar('\n');
+	fputc('\n', out);
 }
 
-static void status_table(const json_t *answer)
+/* "1000 queue pairs: 998 protected, 2 driven" */
+static void status_levels(FILE *out, const json_t *answer)
 {
-	printf("%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
-	printf("  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
-	status_refused(answer);
-	status_nics(answer);
-	status_qps(answer);
+	static const char *const levels[] = { "protected", "driven", "foreign" };
+	enum { LEVELS = sizeof(levels) / sizeof(*levels) };
+	size_t i, n[LEVELS] = { 0 };
+	const char *comma = ": ";
+	json_t *qp;
+
+	json_array_foreach(json_object_get(answer, "qps"), i, qp) for (int k = 0; k < LEVELS; k++)
+		n[k] += !strcmp(ctl_text(qp, "level"), levels[k]);
+	fprintf(out, "  %zu queue pairs", json_array_size(json_object_get(answer, "qps")));
+	for (int k = 0; k < LEVELS; k++) {
+		if (!n[k])
+			continue;
+		fprintf(out, "%s%zu %s", comma, n[k], levels[k]);
+		comma = ", ";
+	}
+	fputc('\n', out);
+}
+
+static void status_table(FILE *out, const json_t *answer)
+{
+	fprintf(out, "%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
+	fprintf(out, "  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
+	status_refused(out, answer);
+	status_levels(out, answer);
+	status_nics(out, answer);
+	status_qps(out, answer);
 }
 
 /* ---- all processes -------------------------------------------------------------------------- */
 
-struct status_count {
-	unsigned answered, silent;
-};
-
-static void status_one(const struct ctl_process *process, json_t *list, struct status_count *count)
+static void status_take_json(const struct ctl_question *q, const json_t *answer,
+			     struct status *status)
 {
-	char err[CTL_ERR_MAX];
-	json_t *answer = NULL;
-	int rc = ctl_ask(process, &answer, err, "status");
-
-	if (!rc && *ctl_text(answer, "error"))
-		rc = ctl_err(err, -EPROTO, "%s", ctl_text(answer, "error"));
-	if (rc == -ESRCH)
-		return;
-	if (rc) {
-		ctl_say("process %d: %s", (int)process->pid, err);
-		json_decref(answer);
-		count->silent++;
-		answer = json_pack("{s:i, s:s}", "pid", (int)process->pid, "error", err);
-		json_array_append_new(list, answer);
-		return;
-	}
-	count->answered++;
-	json_array_append_new(list, answer);
+	fputs(status->answered + status->silent > 1 ? ",\n" : "\n", status->json);
+	if (q->text)
+		fwrite(q->text, 1, q->length - (q->text[q->length - 1] == '\n'), status->json);
+	else
+		json_dumpf(answer, status->json, 0);
 }
 
-static void status_print(const json_t *list, bool json)
+static void status_take(struct ctl_question *q, struct status *status)
+{
+	if (!q->rc && q->answer && *ctl_text(q->answer, "error"))
+		q->rc = ctl_err(q->err, -EPROTO, "%s", ctl_text(q->answer, "error"));
+	if (q->rc == -ESRCH)
+		return;
+	if (q->rc) {
+		status->silent++;
+		json_decref(q->answer);
+		q->answer = json_pack("{s:i, s:s}", "pid", (int)q->process->pid, "error", q->err);
+	} else {
+		status->answered++;
+	}
+	if (status->json)
+		status_take_json(q, q->answer, status);
+	if (q->rc || !status->json)
+		json_array_append(status->list, q->answer);
+}
+
+static int status_ask(const struct status_options *opt, const struct ctl_processes *processes,
+		      struct status *status)
+{
+	struct ctl_question *questions = calloc(processes->n + 1, sizeof(*questions));
+	int rc;
+
+	if (!questions)
+		return -ENOMEM;
+	for (unsigned i = 0; i < processes->n; i++)
+		questions[i] =
+			(struct ctl_question){ .process = &processes->all[i], .raw = opt->json };
+	rc = ctl_ask_all(questions, processes->n, opt->watch ? &status_hasty : &ctl_patient,
+			 "status");
+	for (unsigned i = 0; !rc && i < processes->n; i++) {
+		status_take(&questions[i], status);
+		ctl_ask_end(&questions[i]);
+	}
+	free(questions);
+	return rc;
+}
+
+int status_gather(const struct status_options *opt, struct status *status)
+{
+	struct ctl_processes processes;
+	int rc = ctl_find(opt->pid, &processes);
+
+	*status = (struct status){ .refused = processes.refused, .list = json_array() };
+	status->complaint = processes.complaint;
+	processes.complaint = NULL;
+	if (opt->json)
+		status->json = open_memstream(&status->text, &status->length);
+	if (!rc && (!status->list || (opt->json && !status->json)))
+		rc = -ENOMEM;
+	if (status->json)
+		fputs("{\"processes\": [", status->json);
+	if (!rc)
+		rc = status_ask(opt, &processes, status);
+	ctl_processes_free(&processes);
+	return rc;
+}
+
+void status_free(struct status *status)
+{
+	json_decref(status->list);
+	free(status->complaint);
+	if (status->json)
+		fclose(status->json);
+	free(status->text);
+	*status = (struct status){ 0 };
+}
+
+/* What a process says of itself is shown to root too: nothing of it steers the terminal. */
+static void status_tame(char *text, size_t length)
 {
 	size_t i;
-	json_t *answer, *root;
 
-	if (json) {
-		root = json_pack("{s:O}", "processes", list);
-		json_dumpf(root, stdout, JSON_INDENT(1));
-		putchar('\n');
-		json_decref(root);
-		return;
+	for (i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + 1];
+
+		if ((c < 0x20 && c != '\n') || c == 0x7f)
+			text[i] = '?';
+		else if (c == 0xc2 && next >= 0x80 && next < 0xa0) /* C1, in UTF-8 */
+			text[i] = text[i + 1] = '?';
 	}
-	json_array_foreach(list, i, answer) if (!json_object_get(answer, "error"))
-		status_table(answer);
+}
+
+static int status_print_tables(FILE *out, const struct status *status)
+{
+	char *text = NULL;
+	size_t i, length;
+	FILE *memory = open_memstream(&text, &length);
+	json_t *answer;
+
+	if (!memory)
+		return -ENOMEM;
+	json_array_foreach(status->list, i, answer) if (!json_object_get(answer, "error"))
+		status_table(memory, answer);
+	if (fclose(memory)) {
+		free(text);
+		return -ENOMEM;
+	}
+	status_tame(text, length);
+	fwrite(text, 1, length, out);
+	free(text);
+	return 0;
+}
+
+/* one_line: newlines stand between members, never in a string. */
+static int status_print_json(FILE *out, struct status *status, bool one_line)
+{
+	char *newline;
+	int rc;
+
+	fputs("]}\n", status->json);
+	rc = fclose(status->json);
+	status->json = NULL;
+	if (rc)
+		return -ENOMEM;
+	for (newline = status->text; one_line && (newline = strchr(newline, '\n')); newline++)
+		*newline = newline[1] ? ' ' : '\n';
+	fwrite(status->text, 1, status->length, out);
+	return 0;
+}
+
+int status_print(FILE *out, const struct status_options *opt, struct status *status)
+{
+	return opt->json ? status_print_json(out, status, opt->watch)
+			 : status_print_tables(out, status);
+}
+
+const char *status_nothing(const struct status_options *opt, const struct status *status)
+{
+	if (status->answered || status->silent || status->refused)
+		return NULL;
+	return opt->pid ? "no process with SHIFT found by that number"
+			: "no process with SHIFT found that has made a connection";
+}
+
+static void status_complain(const struct status *status)
+{
+	size_t i;
+	json_t *answer;
+
+	if (status->complaint)
+		ctl_say("%s", status->complaint);
+	json_array_foreach(status->list, i, answer) if (*ctl_text(answer, "error"))
+		ctl_say("process %lld: %s", ctl_int(answer, "pid"), ctl_text(answer, "error"));
+}
+
+static int status_once(const struct status_options *opt)
+{
+	struct status status;
+	int rc = status_gather(opt, &status);
+
+	if (!rc)
+		rc = status_print(stdout, opt, &status);
+	if (rc)
+		ctl_say("out of memory");
+	status_complain(&status);
+	if (!rc && status_nothing(opt, &status))
+		ctl_say("%s", status_nothing(opt, &status));
+	if (!rc && (!status.answered || status.silent))
+		rc = -EAGAIN;
+	status_free(&status);
+	return rc ? CTL_NOT_ALL : CTL_OK;
 }
 
 int cmd_status(int argc, char **argv)
 {
-	struct status_options opt = { 0 };
-	struct status_count count = { 0 };
-	struct ctl_processes processes;
-	json_t *list;
+	struct status_options opt = { .interval_s = STATUS_INTERVAL_S };
 	int rc = status_options_parse(argc, argv, &opt);
 
 	if (rc)
 		return rc;
-	if (ctl_find(opt.pid, &processes)) {
-		ctl_say("out of memory");
-		return CTL_NOT_ALL;
-	}
-	list = json_array();
-	for (unsigned i = 0; i < processes.n; i++)
-		status_one(&processes.all[i], list, &count);
-	status_print(list, opt.json);
-	if (!count.answered && !count.silent && !processes.refused)
-		ctl_say("no process with SHIFT found%s",
-			opt.pid ? " by that number" : " that has made a connection");
-	ctl_processes_free(&processes);
-	json_decref(list);
-	return count.answered && !count.silent ? CTL_OK : CTL_NOT_ALL;
+	return opt.watch ? status_watch(&opt) : status_once(&opt);
 }

@@ -29,6 +29,7 @@ static const char help[] =
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
+	"  quirk NIC NAME|none               it differs from what is documented; see simnicctl(1)\n"
 	"  status [--json]\n"
 	"\n"
 	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
@@ -124,6 +125,29 @@ bool ctl_target(const struct sn_fabric *fabric, const char *text, struct ctl_tar
 	return false;
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+/* Its lines of the text, with those that go on further in, and what a target and a kind is. */
+static void help_of(const char *name)
+{
+	const char *line, *end;
+	size_t len = strlen(name);
+	bool mine = false;
+
+	for (line = help; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		if (!strncmp(line, "  ", 2) && line[2] != ' ')
+			mine = !strncmp(line + 2, name, len) && strchr(" \n", line[2 + len]);
+		else if (line == help || line[0] != ' ')
+			mine = line == help || line[0] == '\n' || strchr(line, ':');
+		if (mine)
+			printf("%.*s\n", (int)(end - line), line);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -138,16 +162,23 @@ int main(int argc, char **argv)
 		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
 		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
 		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
+		{ "quirk", ctl_quirk },
 	};
 
 	if (argc < 2)
 		return ctl_usage("a command is missing");
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	if (is_help(argv[1]) || !strcmp(argv[1], "help")) {
 		fputs(help, stdout);
 		return CTL_OK;
 	}
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		if (argc > 2 && is_help(argv[2])) {
+			help_of(commands[i].name);
+			return CTL_OK;
+		}
+		return commands[i].run(argc - 1, argv + 1);
+	}
 	return ctl_usage("unknown command '%s'", argv[1]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, limit, mtu, netdev, gids, move-gid: what one NIC is like */
+/* simnicctl cost, limit, mtu, quirk, netdev, gids, move-gid: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +44,25 @@ int ctl_posted_writes(int argc, char **argv)
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("posted-writes", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
 	atomic_store(&nic.nic->posted_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_quirk(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	int quirk;
+
+	if (argc != 3)
+		return ctl_usage("quirk wants NIC NAME (none: no quirks); see simnicctl(1)");
+	quirk = sn_quirk_find(argv[2]);
+	if (quirk < 0 && strcmp(argv[2], "none"))
+		return ctl_usage("no quirk '%s'; simnicctl(1) has them", argv[2]);
+	if (!ctl_nic(argv[1], &nic))
+		return CTL_FAILED;
+	if (quirk < 0)
+		atomic_store(&nic.nic->quirks, 0);
+	else
+		atomic_fetch_or(&nic.nic->quirks, 1u << quirk);
 	return CTL_OK;
 }
 

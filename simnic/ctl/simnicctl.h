@@ -40,6 +40,7 @@ int ctl_heal(int argc, char **argv);
 int ctl_cost(int argc, char **argv);
 int ctl_posted_writes(int argc, char **argv);
 int ctl_limit(int argc, char **argv);
+int ctl_quirk(int argc, char **argv);
 int ctl_mtu(int argc, char **argv);
 int ctl_netdev(int argc, char **argv);
 int ctl_gids(int argc, char **argv);

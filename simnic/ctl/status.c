@@ -51,6 +51,7 @@ static const struct condition conditions[] = {
 	CONDITION(hold_acks, "holds acks"),
 	CONDITION(paused, "paused"),
 	CONDITION(cut_next, "cuts the next message"),
+	CONDITION(quirks, "has quirks"),
 };
 #define N_CONDITIONS (sizeof(conditions) / sizeof(conditions[0]))
 

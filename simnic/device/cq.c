@@ -132,6 +132,10 @@ void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint
 	if (cq->overrun)
 		return;
 	format = cq_put_data(cq, entry, cqe, data, data_len);
+	if (sn_nic_quirk(cq->dev->nic, SN_QUIRK_SCATTER_SILENT))
+		format = 0;
+	if (sn_nic_quirk(cq->dev->nic, SN_QUIRK_COMPRESSED))
+		format = MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64;
 	memcpy(slot, cqe, offsetof(struct mlx5_cqe64, op_own));
 	/* The poller sees the owner bit change only after everything else. */
 	__atomic_store_n(&slot->op_own,

@@ -23,7 +23,7 @@
 #define NAP_BLOCKED_NS	  50000000 /* nothing can be rung; the inbox and kicks wake us */
 #define BUSY_FOR_NS	  300000   /* stays at the short nap this long after the last work */
 #define SLEEPING_FROM_NS  30000	   /* longer naps are cut short by a sender's futex wake */
-#define DEAD_EACH_NS	  1000	   /* a look at a QP in the error state may cost a tenth of it */
+#define DEAD_EACH_NS	  10000	   /* a look at a QP in the error state costs a hundredth of it */
 #define BATCHES_PER_ROUND 16	   /* before the lock is offered to commands */
 #define REPORTS_MAX	  20
 #define DEVICE_NICE	  (-10)
@@ -90,6 +90,15 @@ bool sn_dev_stands_still(const struct sn_dev *dev)
 	       atomic_load_explicit(&dev->nic->state, memory_order_relaxed) != SN_NIC_OK;
 }
 
+static void dev_ud_dies(struct sn_dev *dev)
+{
+	struct sn_qp *qp;
+
+	for (qp = dev->qps; qp; qp = qp->dev_next)
+		if (qp->attr.type == IBV_QPT_UD)
+			sn_qp_enter_error(qp);
+}
+
 static void dev_port_events(struct sn_dev *dev)
 {
 	uint32_t up = atomic_load(&dev->nic->port_up);
@@ -97,7 +106,9 @@ static void dev_port_events(struct sn_dev *dev)
 	if (up == dev->port_was_up)
 		return;
 	dev->port_was_up = up;
-	if (!dev->fatal)
+	if (!up && sn_nic_quirk(dev->nic, SN_QUIRK_UD_DIES))
+		dev_ud_dies(dev);
+	if (!dev->fatal && !sn_nic_quirk(dev->nic, SN_QUIRK_NO_PORT_EVENT))
 		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
 			       NULL);
 }
@@ -206,28 +217,60 @@ static bool engine_run_qp(struct sn_qp *qp)
 	worked |= sn_responder_run(qp);
 	worked |= sn_requester_run(qp);
 	worked |= sn_requester_timers(qp);
-	worked |= sn_qp_flush(qp);
+	worked |= sn_qp_flush_posted(qp);
 	return worked;
+}
+
+/* Its own timer may be due before all others. */
+static void engine_await(struct sn_qp *qp)
+{
+	sn_qp_unset(qp, SN_BUSY);
+	sn_qp_set(qp, SN_WAITING);
+	if (qp->rto_ns && (!sn_engine.waiting_at || qp->rto_ns < sn_engine.waiting_at))
+		sn_engine.waiting_at = qp->rto_ns;
 }
 
 static bool engine_busy_qps(void)
 {
-	struct sn_qp **link = &sn_engine.busy, *qp;
+	struct sn_qp *qp, *next;
 	bool worked = false, ran;
 
-	while ((qp = *link)) {
+	for (qp = sn_engine.list[SN_BUSY]; qp; qp = next) {
 		ran = engine_run_qp(qp);
 		worked |= ran;
-		if (sn_qp_needs_work(qp) || (ran && qp->state == IBV_QPS_ERR)) {
-			link = &qp->busy_next;
+		next = qp->in[SN_BUSY].next;
+		if (!ran && sn_qp_waits(qp)) {
+			engine_await(qp);
 			continue;
 		}
-		*link = qp->busy_next;
-		qp->busy = false;
+		if (sn_qp_needs_work(qp) || (ran && qp->state == IBV_QPS_ERR))
+			continue;
+		sn_qp_unset(qp, SN_BUSY);
 		if (qp->state == IBV_QPS_ERR)
-			sn_qp_set_dead(qp);
+			sn_qp_set(qp, SN_DEAD);
 	}
 	return worked;
+}
+
+/* Thousands may wait for answers that do not come: nobody looks at them before a timer is due. */
+static void engine_waiting_qps(void)
+{
+	struct sn_qp *qp, *next;
+
+	if (!sn_engine.waiting_at || sn_engine.now_ns < sn_engine.waiting_at)
+		return;
+	sn_engine.waiting_at = 0;
+	for (qp = sn_engine.list[SN_WAITING]; qp; qp = next) {
+		next = qp->in[SN_WAITING].next;
+		if (qp->in[SN_BUSY].link || !sn_qp_waits(qp)) {
+			sn_qp_unset(qp, SN_WAITING); /* an answer came, or an end */
+			continue;
+		}
+		if (qp->rto_ns && qp->rto_ns <= sn_engine.now_ns)
+			sn_qp_set_busy(qp);
+		else
+			engine_await(qp);
+	}
 }
 
 /*
@@ -236,23 +279,19 @@ static bool engine_busy_qps(void)
  */
 static bool engine_dead_qps(void)
 {
-	struct sn_qp **link = &sn_engine.dead, *qp;
+	struct sn_qp *qp, *next;
 	bool worked = false;
 
-	if (!sn_engine.dead || sn_engine.now_ns < sn_engine.dead_at)
+	if (!sn_engine.list[SN_DEAD] || sn_engine.now_ns < sn_engine.dead_at)
 		return false;
-	while ((qp = *link)) {
-		if (qp->state == IBV_QPS_ERR && !qp->busy) {
-			if (!sn_dev_stands_still(qp->dev) && sn_qp_flush(qp)) {
-				sn_qp_set_busy(qp);
-				worked = true;
-			}
-			link = &qp->dead_next;
-			continue;
+	for (qp = sn_engine.list[SN_DEAD]; qp; qp = next) {
+		next = qp->in[SN_DEAD].next;
+		if (qp->state != IBV_QPS_ERR || qp->in[SN_BUSY].link) {
+			sn_qp_unset(qp, SN_DEAD);
+		} else if (!sn_dev_stands_still(qp->dev) && sn_qp_flush_posted(qp)) {
+			sn_qp_set_busy(qp);
+			worked = true;
 		}
-		*link = qp->dead_next;
-		qp->dead = false;
-		sn_engine.n_dead--;
 	}
 	sn_engine.dead_at = sn_engine.now_ns + sn_engine.n_dead * DEAD_EACH_NS;
 	return worked;
@@ -274,6 +313,7 @@ bool sn_engine_batch(void)
 	worked |= engine_late();
 	for (dev = sn_engine.devs; dev; dev = dev->next)
 		sn_uar_scan(dev, &worked);
+	engine_waiting_qps();
 	worked |= engine_busy_qps();
 	worked |= engine_dead_qps();
 	worked |= sn_posted_run();
@@ -284,7 +324,8 @@ bool sn_engine_batch(void)
 
 static uint64_t nap_by_activity(uint64_t idle)
 {
-	if (!sn_engine.devs || sn_engine.frozen || (!sn_engine.n_active && !sn_engine.busy))
+	if (!sn_engine.devs || sn_engine.frozen ||
+	    (!sn_engine.n_active && !sn_engine.list[SN_BUSY]))
 		return NAP_BLOCKED_NS;
 	if (idle < BUSY_FOR_NS)
 		return NAP_BUSY_NS;

@@ -124,11 +124,22 @@ struct sn_atomic_reply {
 	uint64_t result;
 };
 
+/* What the device thread knows of a QP that is not at rest; one may be in several. */
+enum sn_list {
+	SN_BUSY, /* has anything to do: looked at in each batch */
+	SN_WAITING, /* only for answers to what it sent: looked at when the next timer of them is due */
+	SN_DEAD, /* in the error state, where only receives may be posted unnoticed: now and then */
+	SN_LISTS,
+};
+
+struct sn_place {
+	struct sn_qp *next, **link; /* link: what points to it; NULL: it is not in the list */
+};
+
 struct sn_qp {
 	struct sn_dev *dev;
-	struct sn_qp *busy_next, *dead_next, *dev_next, **dev_link, *reg_next, **reg_link;
-	bool dead; /* in the error state with nothing to flush; looked at now and then */
-	bool busy;
+	struct sn_qp *dev_next, **dev_link, *reg_next, **reg_link;
+	struct sn_place in[SN_LISTS];
 	uint32_t qpn;
 	struct sn_qp_attr attr;
 	uint8_t *rq_buf, *sq_buf;
@@ -164,6 +175,8 @@ struct sn_qp {
 	bool ack_due, nak_sent;
 	uint32_t acks_held;
 	uint32_t rd_head, rd_tail;
+	bool torn; /* blueflame-torn: request torn_idx goes astray */
+	uint16_t torn_idx;
 	struct sn_rd rd[SN_RD_QUEUE];
 	struct sn_atomic_reply replay[SN_MAX_RD_ATOMIC];
 	uint32_t replay_next;
@@ -207,9 +220,8 @@ struct sn_engine {
 	_Atomic bool frozen;
 	pthread_t thread;
 	struct sn_dev *devs;
-	struct sn_qp *busy; /* QPs with anything to do or to wait for */
-	struct sn_qp
-		*dead; /* QPs in the error state, where only receives may be posted unnoticed */
+	struct sn_qp *list[SN_LISTS];
+	uint64_t waiting_at; /* the first timer of those that wait; 0: none */
 	uint32_t n_dead;
 	uint64_t dead_at; /* the next look at them */
 	struct sn_qp **qp_table[SN_MAX_NICS];
@@ -281,13 +293,17 @@ void sn_copy_in_order(void *dst, const void *src, size_t len);
 
 /* qp.c */
 struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn);
+void sn_qp_set(struct sn_qp *qp, enum sn_list list); /* once there, it stays */
+void sn_qp_unset(struct sn_qp *qp, enum sn_list list);
 void sn_qp_set_busy(struct sn_qp *qp);
-void sn_qp_set_dead(struct sn_qp *qp); /* in the error state, and with nothing to do */
 void sn_qp_stop(struct sn_qp *qp);
 void sn_qp_enter_error(struct sn_qp *qp); /* and flushes */
 bool sn_qp_flush(struct sn_qp *qp);
+/* The same, of what was posted in ERR. */
+bool sn_qp_flush_posted(struct sn_qp *qp);
 void sn_qp_destroy_all(struct sn_dev *dev);
 bool sn_qp_needs_work(const struct sn_qp *qp);
+bool sn_qp_waits(const struct sn_qp *qp); /* for answers, and for nothing else */
 
 /* requester.c */
 bool sn_requester_run(struct sn_qp *qp);

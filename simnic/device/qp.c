@@ -13,23 +13,37 @@ struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn)
 	return sn_engine.qp_table[nic][qpn];
 }
 
-void sn_qp_set_busy(struct sn_qp *qp)
+void sn_qp_set(struct sn_qp *qp, enum sn_list list)
 {
-	if (qp->busy)
+	struct sn_qp **head = &sn_engine.list[list];
+	struct sn_place *place = &qp->in[list];
+
+	if (place->link)
 		return;
-	qp->busy = true;
-	qp->busy_next = sn_engine.busy;
-	sn_engine.busy = qp;
+	place->next = *head;
+	place->link = head;
+	if (place->next)
+		place->next->in[list].link = &place->next;
+	*head = qp;
+	sn_engine.n_dead += list == SN_DEAD;
 }
 
-void sn_qp_set_dead(struct sn_qp *qp)
+void sn_qp_unset(struct sn_qp *qp, enum sn_list list)
 {
-	if (qp->dead)
+	struct sn_place *place = &qp->in[list];
+
+	if (!place->link)
 		return;
-	qp->dead = true;
-	qp->dead_next = sn_engine.dead;
-	sn_engine.dead = qp;
-	sn_engine.n_dead++;
+	*place->link = place->next;
+	if (place->next)
+		place->next->in[list].link = place->link;
+	*place = (struct sn_place){ 0 };
+	sn_engine.n_dead -= list == SN_DEAD;
+}
+
+void sn_qp_set_busy(struct sn_qp *qp)
+{
+	sn_qp_set(qp, SN_BUSY);
 }
 
 static bool state_sends(enum ibv_qp_state state)
@@ -47,6 +61,13 @@ bool sn_qp_needs_work(const struct sn_qp *qp)
 {
 	return qp->tx_head != qp->tx_tail || qp->sq_cons != qp->sq_rung || qp->ack_due ||
 	       qp->rd_head != qp->rd_tail;
+}
+
+bool sn_qp_waits(const struct sn_qp *qp)
+{
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       qp->tx_head != qp->tx_tail && qp->tx_next == qp->tx_tail &&
+	       qp->sq_cons == qp->sq_rung && !qp->ack_due && qp->rd_head == qp->rd_tail;
 }
 
 static void qp_clear_queues(struct sn_qp *qp)
@@ -75,12 +96,18 @@ static void qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
 
 /* ---- flushing ------------------------------------------------------------------------------- */
 
+static void flush_send(struct sn_qp *qp, uint16_t idx, uint8_t opcode, bool signaled)
+{
+	if (signaled || !sn_nic_quirk(qp->dev->nic, SN_QUIRK_UNSIGNALED_UNFLUSHED))
+		sn_requester_req_err(qp, idx, opcode, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+}
+
 static void flush_send_window(struct sn_qp *qp)
 {
 	for (; qp->tx_head != qp->tx_tail; qp->tx_head++) {
 		const struct sn_txe *tx = &qp->tx[qp->tx_head % SN_WINDOW];
 
-		sn_requester_req_err(qp, tx->idx, tx->opcode, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		flush_send(qp, tx->idx, tx->opcode, tx->signaled);
 	}
 	qp->tx_next = qp->tx_tail;
 	qp->rd_outstanding = 0;
@@ -91,13 +118,13 @@ static bool flush_send_ring(struct sn_qp *qp)
 	bool worked = false;
 
 	for (; (int16_t)(qp->sq_rung - qp->sq_cons) > 0; worked = true) {
-		uint32_t ctrl[2];
+		uint32_t ctrl[3];
 		uint16_t nbb;
 
 		sn_wqe_raw(qp, qp->sq_cons, ctrl, sizeof(ctrl));
 		nbb = (uint16_t)(((be32toh(ctrl[1]) & 0x3f) + 3) / 4);
-		sn_requester_req_err(qp, qp->sq_cons, be32toh(ctrl[0]) & 0xff,
-				     MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		flush_send(qp, qp->sq_cons, be32toh(ctrl[0]) & 0xff,
+			   be32toh(ctrl[2]) & MLX5_WQE_CTRL_CQ_UPDATE);
 		qp->sq_cons = (uint16_t)(qp->sq_cons + (nbb ? nbb : 1));
 	}
 	qp->sq_cons = qp->sq_rung;
@@ -109,7 +136,8 @@ static bool flush_receives(struct sn_qp *qp)
 	uint16_t producer = sn_rq_producer(qp);
 	bool worked = false;
 
-	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rq_cons) > qp->attr.rq_wqe_cnt)
+	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rq_cons) > qp->attr.rq_wqe_cnt ||
+	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_RECEIVES_UNFLUSHED))
 		return false;
 	for (; qp->rq_cons != producer; worked = true)
 		sn_responder_resp_err(qp, qp->rq_cons++, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
@@ -128,13 +156,19 @@ bool sn_qp_flush(struct sn_qp *qp)
 	return flush_receives(qp) || worked;
 }
 
+bool sn_qp_flush_posted(struct sn_qp *qp)
+{
+	return !sn_nic_quirk(qp->dev->nic, SN_QUIRK_LATE_UNFLUSHED) && sn_qp_flush(qp);
+}
+
 /*
  * To ERR, without a completion yet. From a shared queue it takes nothing any more (IBA 10.3.1.6):
  * its owner hears so, as no flush tells him.
  */
 void sn_qp_stop(struct sn_qp *qp)
 {
-	if (qp->attr.srq && qp->state != IBV_QPS_ERR)
+	if (qp->attr.srq && qp->state != IBV_QPS_ERR &&
+	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_NO_LAST_WQE))
 		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
 			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
 	qp_set_state(qp, IBV_QPS_ERR);
@@ -160,7 +194,9 @@ static int qpn_take(struct sn_nic *nic, uint32_t *qpn)
 	uint32_t i, n;
 
 	for (i = 0; i < SN_QPN_MAX; i++) {
-		n = atomic_fetch_add(&nic->next_qpn, 1) % SN_QPN_MAX;
+		n = sn_nic_quirk(nic, SN_QUIRK_QPN_AGAIN)
+			    ? i
+			    : atomic_fetch_add(&nic->next_qpn, 1) % SN_QPN_MAX;
 		nobody = 0;
 		if (n < SN_QPN_FIRST ||
 		    !atomic_compare_exchange_strong(&nic->qpn_owner[n], &nobody, owner))
@@ -244,31 +280,6 @@ int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qp
 	return 0;
 }
 
-static void qp_unlink_busy(struct sn_qp *qp)
-{
-	struct sn_qp **link;
-
-	if (!qp->busy)
-		return;
-	for (link = &sn_engine.busy; *link && *link != qp; link = &(*link)->busy_next)
-		;
-	if (*link)
-		*link = qp->busy_next;
-}
-
-static void qp_unlink_dead(struct sn_qp *qp)
-{
-	struct sn_qp **link;
-
-	if (!qp->dead)
-		return;
-	for (link = &sn_engine.dead; *link != qp; link = &(*link)->dead_next)
-		;
-	*link = qp->dead_next;
-	qp->dead = false;
-	sn_engine.n_dead--;
-}
-
 static void qp_unlink_dev(struct sn_qp *qp)
 {
 	*qp->dev_link = qp->dev_next;
@@ -284,8 +295,8 @@ static void qp_destroy_locked(struct sn_qp *qp)
 	sn_uar_scan_of(qp); /* its last doorbells must not be taken for another's */
 	sn_posted_flush(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
-	qp_unlink_busy(qp);
-	qp_unlink_dead(qp);
+	for (int list = 0; list < SN_LISTS; list++)
+		sn_qp_unset(qp, (enum sn_list)list);
 	qp_unlink_dev(qp);
 	sn_engine.qp_table[qp->dev->nic_index][qp->qpn] = NULL;
 	atomic_compare_exchange_strong(&qp->dev->nic->qpn_owner[qp->qpn], &owner, 0);
@@ -429,6 +440,8 @@ static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 	qp_set_state(qp, to);
 	if (to == IBV_QPS_RESET)
 		qp_clear_queues(qp);
+	if (to == IBV_QPS_RESET && sn_nic_quirk(qp->dev->nic, SN_QUIRK_RESET_COMPLETES))
+		flush_send(qp, 0, MLX5_OPCODE_NOP, true);
 	if (state_is_active(to))
 		sn_qp_set_busy(qp);
 }
@@ -473,7 +486,9 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	resp->alt_dest = qp->alt_dest;
 	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
 	resp->qkey = qp->qkey;
-	resp->rq_psn = state_is_active(qp->state) ? qp->epsn : qp->rq_psn;
+	resp->rq_psn = state_is_active(qp->state) && !sn_nic_quirk(qp->dev->nic, SN_QUIRK_STALE_PSN)
+			       ? qp->epsn
+			       : qp->rq_psn;
 	resp->sq_psn = state_is_active(qp->state) ? qp->psn : qp->sq_psn;
 	resp->dest_qp_num = qp->dest_qpn;
 	resp->qp_access_flags = qp->access;

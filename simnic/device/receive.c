@@ -57,6 +57,8 @@ static void rq_complete(struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t byt
 		.op_own = (uint8_t)(recv_opcode(pkt) << 4),
 	};
 
+	if (sn_nic_quirk(qp->dev->nic, SN_QUIRK_WRONG_INDEX))
+		cqe.wqe_counter ^= htobe16(1);
 	sn_cq_push(qp->attr.rcq, &cqe, data, (uint32_t)bytes, pkt->solicited);
 }
 

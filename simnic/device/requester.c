@@ -81,7 +81,9 @@ void sn_requester_complete(struct sn_qp *qp)
  */
 void sn_requester_fail(struct sn_qp *qp, uint8_t syndrome)
 {
-	const struct sn_txe *tx = tx_at(qp, qp->tx_head);
+	const struct sn_txe *tx =
+		tx_at(qp, sn_nic_quirk(qp->dev->nic, SN_QUIRK_ERROR_NAMES_LAST) ? qp->tx_tail - 1
+										: qp->tx_head);
 
 	sn_qp_stop(qp);
 	sn_requester_req_err(qp, tx->idx, tx->opcode, syndrome);
@@ -124,7 +126,8 @@ static enum req_step check_queue(const struct sn_qp *qp)
 
 static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wqe)
 {
-	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->rd_outstanding)
+	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->rd_outstanding &&
+	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_FENCE_IGNORED))
 		return REQ_FENCED;
 	if (opcode_reads(wqe->opcode) && qp->rd_outstanding >= qp->max_rd_atomic)
 		return REQ_RD_LIMIT;
@@ -167,7 +170,8 @@ static enum sn_pkt_op wire_op(uint8_t opcode)
 	}
 }
 
-static void pkt_headers(struct sn_pkt *pkt, const struct sn_wqe *wqe, const struct sn_txe *tx)
+static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe *wqe,
+			const struct sn_txe *tx)
 {
 	pkt->psn = tx->psn;
 	pkt->length = wqe->length;
@@ -175,6 +179,8 @@ static void pkt_headers(struct sn_pkt *pkt, const struct sn_wqe *wqe, const stru
 	pkt->rkey = wqe->rkey;
 	pkt->atomic_a = wqe->swap_add;
 	pkt->atomic_b = wqe->compare;
+	if (qp->torn && wqe->idx == qp->torn_idx)
+		pkt->raddr ^= sizeof(uint64_t);
 	pkt->imm = wqe->imm;
 	pkt->has_imm =
 		wqe->opcode == MLX5_OPCODE_SEND_IMM || wqe->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
@@ -242,7 +248,7 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 	int rc;
 
 	sn_wire_prepare(qp, pkt, wire_op(wqe->opcode));
-	pkt_headers(pkt, wqe, tx);
+	pkt_headers(qp, pkt, wqe, tx);
 	rc = pkt_payload(qp, pkt, wqe);
 	if (rc == -EAGAIN)
 		return REQ_BACKPRESSURE;
@@ -279,6 +285,15 @@ static enum req_step transmit_ud(struct sn_qp *qp, struct sn_txe *tx, const stru
 	return REQ_GO;
 }
 
+static void nop_done(struct sn_qp *qp, struct sn_txe *tx)
+{
+	if (!tx->done && sn_nic_quirk(qp->dev->nic, SN_QUIRK_NOP_EARLY)) {
+		tx_complete(qp, tx);
+		tx->signaled = false;
+	}
+	tx->done = true;
+}
+
 /* Sends window entry tx_next, for the first time or again. */
 static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 {
@@ -286,7 +301,7 @@ static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 	enum req_step step = REQ_GO;
 
 	if (wqe->opcode == MLX5_OPCODE_NOP)
-		tx->done = true;
+		nop_done(qp, tx);
 	else if (!tx->syndrome && !tx->done)
 		step = qp->attr.type == IBV_QPT_UD ? transmit_ud(qp, tx, wqe)
 						   : transmit(qp, tx, wqe);
@@ -373,7 +388,7 @@ static void retry_or_fail(struct sn_qp *qp)
 		uc_timeout(qp);
 		return;
 	}
-	if (!qp->retry_left) {
+	if (!qp->retry_left || sn_nic_quirk(qp->dev->nic, SN_QUIRK_GIVES_UP_EARLY)) {
 		sn_requester_fail(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return;
 	}

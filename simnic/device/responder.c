@@ -32,6 +32,9 @@ static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *
 {
 	int32_t ahead = sn_psn_diff(pkt->psn, qp->epsn);
 
+	if (qp->state == IBV_QPS_ERR && pkt->op == SN_PKT_WRITE &&
+	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_LATE_WRITES_LAND))
+		return RSP_EXECUTE;
 	if (qp->state != IBV_QPS_RTR && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return RSP_WRONG_STATE;
 	if (!sn_qp_is_connected(qp) || pkt->src_qpn != qp->dest_qpn ||
@@ -158,6 +161,8 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 {
 	struct sn_pkt *pkt = answer(qp, SN_PKT_ATOMIC_RESP, psn);
 
+	if (sn_nic_quirk(qp->dev->nic, SN_QUIRK_ATOMICS_SWAPPED))
+		result = __builtin_bswap64(result);
 	pkt->length = pkt->n_inline = sizeof(result);
 	memcpy(pkt->data, &result, sizeof(result));
 	sn_wire_send(qp, pkt);

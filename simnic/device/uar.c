@@ -208,6 +208,13 @@ static void blueflame_look(const struct sn_qp *qp, struct doorbell *db, bool sha
 	half->suspect_idx = db->idx;
 }
 
+/* What was copied into the register, unlike what came by a plain doorbell, goes astray. */
+static void blueflame_tear(struct sn_qp *qp, const struct doorbell *db)
+{
+	qp->torn = __atomic_load_n(&db->mem[1], __ATOMIC_RELAXED) != 0;
+	qp->torn_idx = db->idx;
+}
+
 static void blueflame_look_again(struct sn_uar_half *half, uint64_t *mem)
 {
 	bool differ;
@@ -292,6 +299,8 @@ static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
 	enum db_check check = check_doorbell(qp, db);
 	bool shared = reg_is_shared(db->uar, db->reg);
 
+	if (check == DB_OK && sn_nic_quirk(qp->dev->nic, SN_QUIRK_BLUEFLAME_TORN))
+		blueflame_tear(qp, db);
 	if (check == DB_OK)
 		blueflame_look(qp, db, shared);
 	else
@@ -352,6 +361,26 @@ static bool cq_doorbell_scan(struct sn_uar *uar)
 	return true;
 }
 
+/* What lies behind the last doorbell, if it is a request: not for a NIC to look at. */
+static void run_ahead(struct sn_qp *qp)
+{
+	uint32_t ctrl[2];
+	uint16_t end = (uint16_t)(qp->sq_rung + 1);
+
+	sn_wqe_raw(qp, qp->sq_rung, ctrl, sizeof(ctrl));
+	if (qp->state == IBV_QPS_RTS && be32toh(ctrl[1]) >> 8 == qp->qpn &&
+	    (uint16_t)(be32toh(ctrl[0]) >> 8) == qp->sq_rung)
+		ring_to(qp, end);
+}
+
+static void run_all_ahead(struct sn_dev *dev)
+{
+	struct sn_qp *qp;
+
+	for (qp = dev->qps; qp; qp = qp->dev_next)
+		run_ahead(qp);
+}
+
 void sn_uar_scan(struct sn_dev *dev, bool *worked)
 {
 	struct sn_uar *uar;
@@ -360,6 +389,8 @@ void sn_uar_scan(struct sn_dev *dev, bool *worked)
 	if (sn_engine.frozen || sn_dev_stands_still(dev))
 		return;
 	dev->scans++;
+	if (sn_nic_quirk(dev->nic, SN_QUIRK_RUNS_AHEAD))
+		run_all_ahead(dev);
 	for (uar = dev->uars; uar; uar = uar->next) {
 		*worked |= cq_doorbell_scan(uar);
 		for (reg = 0; reg < SN_BFREGS_PER_UAR; reg++) {

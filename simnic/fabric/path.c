@@ -18,6 +18,13 @@ static bool end_alive(const struct sn_nic *nic)
 	return get(&nic->state) == SN_NIC_OK && get(&nic->port_up);
 }
 
+/* Only on a NIC that loops back before its port. */
+static bool passes_inside(const struct sn_nic *src, const struct sn_nic *dst)
+{
+	return src == dst && sn_nic_quirk(src, SN_QUIRK_LOOPBACK_INSIDE) &&
+	       get(&src->state) == SN_NIC_OK;
+}
+
 /* Loopback inside a NIC passes no switch, and no cable that could lose it: it has a fault of its own. */
 static bool wire_open(const struct sn_fabric *fabric, const struct sn_nic *src,
 		      const struct sn_nic *dst, enum sn_pkt_op op)
@@ -38,6 +45,8 @@ bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic,
 	struct sn_nic *dst = &fabric->nic[dst_host][dst_nic];
 
 	if (end_alive(src) && end_alive(dst) && wire_open(fabric, src, dst, op))
+		return true;
+	if (passes_inside(src, dst))
 		return true;
 	atomic_fetch_add_explicit(&src->count.dropped, 1, memory_order_relaxed);
 	return false;

@@ -7,22 +7,7 @@
 #include "simnic/host/uverbs.h"
 
 #define SN_HANG_POLL_NS 2000000
-
-static void sleep_exactly(uint64_t ns)
-{
-	struct timespec until;
-	/* The default slack of 50 us would double a cheap command. */
-	int slack = prctl(PR_GET_TIMERSLACK);
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += ns % 1000000000;
-	until.tv_sec += ns / 1000000000 + until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	prctl(PR_SET_TIMERSLACK, 1);
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		;
-	prctl(PR_SET_TIMERSLACK, slack);
-}
+#define SN_LINE_POLL_NS 2000000
 
 /* A NIC that died and came back is another device: old contexts stay disassociated. */
 static enum sn_nic_state state_now(const struct sn_ctx *ctx)
@@ -41,6 +26,69 @@ static void wait_while_hung(const struct sn_ctx *ctx)
 		nanosleep(&pause, NULL);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * A NIC has one command interface for all processes of its host and serves commands one after the
+ * other, in the order in which they came. A place in that line is a time, taken in one step: who is
+ * killed while it waits holds up nobody for longer than its command takes. Returns when it is done;
+ * 0: it is, already.
+ */
+static uint64_t line_up(struct sn_nic *nic, uint64_t cost_ns)
+{
+	uint64_t now = now_ns(), before = atomic_load(&nic->cmd_free_ns), done;
+
+	do {
+		done = (before > now ? before : now) + cost_ns;
+		if (done == now)
+			return 0;
+	} while (!atomic_compare_exchange_weak(&nic->cmd_free_ns, &before, done));
+	return done;
+}
+
+static void sleep_until(uint64_t ns)
+{
+	struct timespec until = { .tv_sec = (time_t)(ns / 1000000000u),
+				  .tv_nsec = (long)(ns % 1000000000u) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+/* A NIC that dies gives all that stand in its line their error: looked for every SN_LINE_POLL_NS. */
+static void wait_in_line(const struct sn_ctx *ctx, uint64_t done)
+{
+	/* The default slack of 50 us would double a cheap command. */
+	int slack = prctl(PR_GET_TIMERSLACK);
+	uint64_t now;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	while ((now = now_ns()) < done && state_now(ctx) == SN_NIC_OK)
+		sleep_until(done - now > SN_LINE_POLL_NS ? now + SN_LINE_POLL_NS : done);
+	prctl(PR_SET_TIMERSLACK, slack);
+}
+
+/* Those whose line was cut by a hang line up anew when it ends. */
+static void wait_to_be_served(const struct sn_ctx *ctx)
+{
+	uint64_t done;
+
+	do {
+		wait_while_hung(ctx);
+		done = state_now(ctx) == SN_NIC_OK
+			       ? line_up(ctx->nic, atomic_load(&ctx->nic->cmd_cost_ns))
+			       : 0;
+		if (done)
+			wait_in_line(ctx, done);
+	} while (state_now(ctx) == SN_NIC_HANG);
+}
+
 bool sn_gate_internal_error(const struct sn_ctx *ctx)
 {
 	return state_now(ctx) == SN_NIC_INTERNAL_ERROR;
@@ -48,15 +96,10 @@ bool sn_gate_internal_error(const struct sn_ctx *ctx)
 
 int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate)
 {
-	uint64_t cost = atomic_load(&ctx->nic->cmd_cost_ns);
-
 	if (gate == SN_GATE_FREE)
 		return state_now(ctx) == SN_NIC_DISASSOCIATED ? -EIO : 0;
 	atomic_fetch_add(&ctx->nic->count.commands, 1);
-	wait_while_hung(ctx);
-	if (cost && state_now(ctx) == SN_NIC_OK)
-		sleep_exactly(cost);
-	wait_while_hung(ctx);
+	wait_to_be_served(ctx);
 	switch (state_now(ctx)) {
 	case SN_NIC_OK:
 	case SN_NIC_HANG: return 0;

@@ -2,12 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """shiftctl status, drain and undrain, and the library call, with stock programs on the fabric."""
 import argparse
+import fcntl
 import json
 import os
+import pty
+import re
+import select
+import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -70,6 +77,51 @@ class Ctl:
              done.returncode == status, done.stdout, done.stderr)
         return done
 
+    def watched(self, *args, lines):
+        """The first lines of status --watch, not on a terminal."""
+        argv = [os.path.join(self.lab.out, "bin", "shiftctl"), "status", "--watch", "--interval", "0.1"]
+        with subprocess.Popen(argv + list(args), env=self.env, stdout=subprocess.PIPE,
+                              text=True) as process:
+            rows = [process.stdout.readline() for _ in range(lines)]
+            process.terminate()
+            process.stdout.read()
+            must(f"--watch ended with {process.wait(30)}", process.returncode == 0)
+        return rows
+
+    def watch_screen(self, pid, end):
+        """On a terminal of its own: drawn, drawn anew when the size changes, ended by a key or a signal."""
+        main, side = pty.openpty()
+        before = termios.tcgetattr(side)
+        argv = [os.path.join(self.lab.out, "bin", "shiftctl"), "status", "--watch", "--interval", "0.2"]
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 200, 0, 0))
+        with subprocess.Popen(argv, env=self.env, stdin=side, stdout=side, stderr=side,
+                              start_new_session=True, preexec_fn=lambda: fcntl.ioctl(
+                                  0, termios.TIOCSCTTY, 0)) as process:
+            seen = b""
+
+            def shows(text):
+                nonlocal seen
+                while select.select([main], [], [], 0.01)[0]:
+                    seen += os.read(main, 65536)
+                return text in seen
+            wait_for("second screen", lambda: shows(b"\x1b[?1049h"))
+            wait_for("table", lambda: shows(f"{pid} ib_write_bw".encode()) and shows(b"protected"))
+            seen = b""
+            fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 20, 0, 0))
+            wait_for("small screen", lambda: shows(b"\x1b[7m shiftctl status    \x1b[K"[:20]))
+            seen = b""
+            os.write(main, b"j")
+            wait_for("scrolled", lambda: shows(b"instance") and not shows(str(pid).encode()))
+            if isinstance(end, bytes):
+                os.write(main, end)
+            else:
+                process.send_signal(end)
+            must("exit", process.wait(30) == 0, seen)
+            wait_for("first screen", lambda: shows(b"\x1b[?25h\x1b[?1049l"))
+            must("terminal as before", termios.tcgetattr(side) == before)
+        os.close(main)
+        os.close(side)
+
     def processes(self, *args):
         return json.loads(self("status", "--json", *args).stdout)["processes"]
 
@@ -122,21 +174,45 @@ class Tests:
                      ("mlx5_1", "READY"), qp)
                 must("peer", qp["peer"] == peer["instance"], qp)
             table = ctl("status").stdout
-            must("table", table.count("protected") == QPS and f"{pid} ib_write_bw" in table, table)
+            must("table", f"{pid} ib_write_bw" in table and f"{QPS} queue pairs: {QPS} protected" in
+                 table and len(re.findall(r"^  0x\w+ protected", table, re.M)) == QPS, table)
+            must("peer's address", all(f"10.0.0.2 0x{qp['peer_qpn']:06x}" in table and
+                                       qp["peer_gid"] == "::ffff:10.0.0.2" and
+                                       qp["default_nic"] == "mlx5_0" for qp in one["qps"]), one)
             must("nothing for others", not ctl("status", "--pid", 1, status=1).stdout)
             traffic.end()
             must("removed at the end", not os.listdir(ctl.folder), os.listdir(ctl.folder))
             done = ctl("status", status=1)
             must("says that there is none", "no process" in done.stderr, done.stderr)
 
+    def watch(self):
+        """A screen on a terminal, which is left as it was found; elsewhere the text, again and again."""
+        with self.lab() as lab:
+            traffic = Traffic(lab, 8).protected()
+            ctl = Ctl(lab, "h0")
+            lines = ctl.watched("--json", lines=3)
+            must("JSON, a line each", all(
+                json.loads(row)["processes"][0]["pid"] == traffic.server.pid for row in lines), lines)
+            plain = "".join(ctl.watched(lines=20))
+            must("plain text, repeated", plain.count(f"{traffic.server.pid} ib_write_bw") >= 2 and
+                 "\x1b" not in plain, plain)
+            for key in (b"q", b"\x03", signal.SIGTERM):
+                ctl.watch_screen(traffic.server.pid, key)
+            traffic.end()
+
     def usage(self):
         with self.lab() as lab:
             ctl = Ctl(lab, "h0")
             for args in (["status", "x"], ["status", "--bogus"], ["status", "--pid", "0"],
-                         ["status", "--pid", "x"], ["drain"], ["drain", "a", "b"],
+                         ["status", "--pid", "x"], ["status", "--interval", "0"],
+                         ["status", "--interval", "x"], ["version", "x"], ["drain"], ["drain", "a", "b"],
                          ["drain", "mlx5_0", "--wait", "-1"], ["drain", "a b"], ["drain", ""],
                          ["undrain"], ["undrain", "mlx5_0", "--pid", ""]):
                 must(f"{args} says why", ctl(*args, status=2).stderr)
+            must("version", re.search(
+                r"^shiftctl +(\S+)\nlibrary +\1, \S+/libibverbs.so.1\nprotocol +\d+\.\d+\n"
+                r"libibverbs +\S+/libibverbs.so", ctl("version").stdout), ctl("version").stdout)
+            must("no library", ctl("version", "--libdir", "/nowhere", status=1).stderr)
             ctl("drain", "mlx5_0")  # nothing runs, so nothing uses it
             ctl("drain", "mlx5_0", "--pid", 1, status=1)
 
@@ -318,6 +394,18 @@ class Tests:
             p.say("parent")
             p.wait(10)
             must("both are gone", not os.listdir(ctl.folder))
+
+    def each_command_has_help(self):
+        """Of shiftctl and simnicctl, all that --help lists, by --help behind the command."""
+        for program, row in (("shiftctl", r"^([a-z-]+) {2,}\w"), ("simnicctl", r"^ {2}([a-z-]+)\b")):
+            path = os.path.join(self.build, "out", "bin", program)
+            told = subprocess.run([path, "--help"], capture_output=True, text=True, check=True).stdout
+            names = set(re.findall(row, told, re.M))
+            must(f"{program} --help lists commands", len(names) >= 5, told)
+            for name in names:
+                said = subprocess.run([path, name, "--help"], capture_output=True, text=True, check=False)
+                must(f"{program} {name} --help", said.returncode == 0 and name in said.stdout and
+                     not said.stderr, said.stdout, said.stderr)
 
 
 def main():

@@ -342,6 +342,12 @@ class Lab:
         program.wait(timeout)
         return program
 
+    def run_tool(self, argv, timeout=30):
+        """Runs argv, on no host, to its end; returns the Program."""
+        program = self.launch(f"{os.path.basename(argv[0])}-{len(self.programs)}", argv, self.env())
+        program.wait(timeout)
+        return program
+
     def pair(self, server, client, timeout=60, shift=None, env=None, names=None):
         """A server on h0 and its client on h1, both to their ends; returns both Programs."""
         names = names or (None, None)

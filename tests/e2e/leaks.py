@@ -3,7 +3,7 @@
 """Under valgrind's memcheck, with SHIFT: cycles of a protection domain, a completion queue, memory, a
 queue pair that is connected, a few messages, and the end of them all; and a connection that moves and
 returns. No invalid access, nothing lost, and what is held at the end of the cycles does not grow with
-their number.
+their number. Without valgrind: a backup NIC that becomes another device.
 
   leaks.py --build DIR [--cycles N]
 """
@@ -19,6 +19,7 @@ from lab import SKIPPED, Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FEW = 20
+REPROBES = 4
 TIMEOUT = 18    # of the queue pairs: 1 s, seven times
 REST_MS = 100         # of every fifth cycle
 GROWTH_BYTES = 65536  # tables that double, and what the last cycle has in the air
@@ -118,6 +119,34 @@ def moves(build, folder):
     print("a move and a return: no error", flush=True)
 
 
+def reprobes(build):
+    """The backup NIC becomes another device, again and again: what was open of the last one is closed."""
+    argv = [os.path.join(build, "out", "bin", "crowd")]
+    port = free_port()
+    with Lab(build) as lab:
+        ends = [lab.start("h0", argv + ["-s", port], "server", Shift(log="info"), stdin=True),
+                lab.start("h1", argv + [port], "client", Shift(log="info"), stdin=True)]
+
+        def all_protected():
+            rows = lab.connections("h0")
+            return rows and all(q["level"] == "protected" for q in rows)
+
+        wait_for("protection", all_protected, 60)
+        before = len(os.listdir(f"/proc/{ends[0].pid}/fd"))
+        for n in range(1, REPROBES + 1):
+            lab.ctl("reprobe", "h0/mlx5_1")
+            wait_for("the other device",
+                     lambda n=n: lab.shift_log(ends[0]).count("open again") == n, 60)
+            wait_for("protection", all_protected, 60)
+        wait_for(f"no more than {before} open files",
+                 lambda: len(os.listdir(f"/proc/{ends[0].pid}/fd")) <= before, 60)
+        for word in ("go", "end"):
+            for p in ends:
+                p.say(word)
+        end(ends, 60)
+    print(f"{REPROBES} other devices: no file left open", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -128,6 +157,7 @@ def main():
         return SKIPPED
     folder = tempfile.mkdtemp(prefix="shift-leaks-")
     try:
+        reprobes(args.build)
         moves(args.build, folder)
         few = cycles(args.build, FEW, folder)
         many = cycles(args.build, args.cycles, folder)

@@ -1,13 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# Installs, upgrades and removes the packages in a copy of this system: an overlay that is gone with the
-# test. Needs root, and says why where it cannot run.
+# Builds the packages, unless some are given, and installs, upgrades and removes them in a copy of this
+# system: an overlay that is gone with the test. Needs root, and says why where it cannot run.
 #
-# usage: run.sh FOLDER-OF-PACKAGES
+# usage: run.sh [--debs FOLDER] [--cuts N|all] [--steps NAME,...] [--autopkgtest]
+#   --cuts         at how many random points each operation is killed (2)
+#   --steps        only these of inside.py
+#   --autopkgtest  instead, debian/tests by autopkgtest, which is installed in the copy
 set -eu
-debs=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
+tree=$(realpath "$here/../..")
+debs=
+cuts=2
+steps=
+autopkgtest=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--debs) debs=$(realpath "$2"); shift ;;
+	--cuts) cuts=$2; shift ;;
+	--steps) steps=$2; shift ;;
+	--autopkgtest) autopkgtest=1 ;;
+	*) echo "run.sh: what is $1?" >&2; exit 2 ;;
+	esac
+	shift
+done
 
 skip()
 {
@@ -16,28 +33,51 @@ skip()
 }
 
 [ "$(id -u)" = 0 ] || skip "only root can install packages"
-ls "$debs"/*.deb > /dev/null 2>&1 || skip "no packages in $debs; run: make deb"
-for tool in unshare chroot ib_write_bw ibv_devinfo cc; do
+for tool in dpkg unshare chroot ib_write_bw ibv_devices cc setpriv; do
 	command -v $tool > /dev/null || skip "$tool is not installed"
 done
-
-if [ "${SHIFT_PACKAGES_INSIDE:-}" != 1 ]; then
-	SHIFT_PACKAGES_INSIDE=1 exec unshare --mount --pid --fork --mount-proc "$0" "$debs" || skip "unshare"
-fi
-
 top=$(mktemp -d)
-mount -t tmpfs tmpfs "$top" || skip "a file system in memory cannot be mounted here"
-mkdir "$top/upper" "$top/work" "$top/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" "$top/root" ||
-	skip "this kernel has no overlays"
-mount --bind /dev "$top/root/dev"
-mount -t tmpfs tmpfs "$top/root/dev/shm"
-mount -t proc proc "$top/root/proc"
-mkdir -p "$top/root/mnt/packages" "$top/root/mnt/test"
-cp "$debs"/*.deb "$top/root/mnt/packages"
-cp "$here/inside.sh" "$top/root/mnt/test"
-result=0
-chroot "$top/root" /bin/bash /mnt/test/inside.sh /mnt/packages || result=$?
-umount "$top/root/proc" "$top/root/dev/shm" "$top/root/dev" "$top/root" "$top"
-rmdir "$top"
-exit $result
+# In namespaces of its own: whatever happens, no mount and no process is left.
+inside="unshare --mount --pid --fork --kill-child --mount-proc --ipc"
+$inside true 2> "$top/why" || skip "no namespaces here: $(cat "$top/why")"
+cat > "$top/enter" << 'ENTER'
+set -eu
+top=$1
+shift
+mount -t tmpfs tmpfs "$top/copy"
+mkdir "$top/copy/upper" "$top/copy/work" "$top/copy/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$top/copy/upper,workdir=$top/copy/work" "$top/copy/root" ||
+	exit 77
+root=$top/copy/root
+mount --bind /dev "$root/dev"
+mount -t tmpfs tmpfs "$root/dev/shm"
+mount -t tmpfs tmpfs "$root/run"
+mount -t proc proc "$root/proc"
+mkdir -p "$root/mnt/shift"
+cp -r "$top/share/." "$root/mnt/shift"
+exec chroot "$root" "$@"
+ENTER
+mkdir "$top/copy" "$top/share"
+trap 'rm -rf "$top"' EXIT
+$inside sh "$top/enter" "$top" true 2> "$top/why" || skip "no overlay over this system: $(cat "$top/why")"
+
+if [ -z "$debs" ]; then
+	debs=$top/share/debs
+	# Not optimised: it is what is done with files that counts here, and CI has two cores.
+	DEB_BUILD_OPTIONS="noopt noautodbgsym parallel=$(nproc)" "$tree/scripts/make-deb.sh" "$debs"
+	rm -rf "$debs/source"
+else
+	mkdir "$top/share/debs"
+	cp "$debs"/*.deb "$top/share/debs"
+fi
+rm -f "$top/share/debs"/*-dbgsym_*.deb
+cp -r "$here" "$tree/tests/e2e" "$tree/debian" "$tree/docs" "$top/share"
+cc -shared -fPIC -D_GNU_SOURCE "$here/cut.c" -o "$top/share/cut.so"
+set -- python3 /mnt/shift/packages/inside.py --debs /mnt/shift/debs --cut /mnt/shift/cut.so --cuts "$cuts" \
+	${steps:+--steps "$steps"}
+[ -z "$autopkgtest" ] || set -- sh -c '
+	echo "run.sh: installing autopkgtest (in the copy alone)"
+	apt-get -qq -y --no-install-recommends install autopkgtest > /mnt/shift/apt.log 2>&1 ||
+		{ cat /mnt/shift/apt.log; echo "skipped: autopkgtest cannot be installed"; exit 77; }
+	autopkgtest -B /mnt/shift/debs/*.deb /mnt/shift/ -- null'
+$inside sh "$top/enter" "$top" env PYTHONDONTWRITEBYTECODE=1 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"

@@ -37,6 +37,10 @@ static void test_words(void **state)
 	assert_string_equal(request.device, "rocep1s0f0.2-x");
 	assert_int_equal(admin_parse("users mlx5_1", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_USERS);
+	assert_int_equal(admin_parse("metrics", &request, &why), 0);
+	assert_int_equal(request.word, ADMIN_METRICS);
+	assert_int_equal(admin_parse("farewell", &request, &why), 0);
+	assert_int_equal(request.word, ADMIN_FAREWELL);
 	assert_int_equal(admin_parse("events 0", &request, &why), 0);
 	assert_int_equal(request.word, ADMIN_EVENTS);
 	assert_int_equal(request.number, 0);

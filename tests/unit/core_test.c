@@ -346,10 +346,11 @@ static void the_whole_move(void **state)
 	assert_int_equal(a->state.reason, SC_REASON_PORT);
 	/* the peer left too, and is not quiesced: it may be counting */
 	fixture_state_msg(&f, LEAVING(1));
-	assert_string_equal(fixture_quiesced(&f, true, 7), "SEAL SEND_STATE LAY_RECEIVES");
-	a = fixture_find(&f, SC_ACT_SEND_STATE);
-	assert_int_equal(a->state.quiesced, 1);
-	assert_int_equal(a->state.final, 0);
+	assert_string_equal(fixture_quiesced(&f, true, 7), "SEAL LAY_RECEIVES");
+	assert_string_equal(fixture_answer(&f, SC_EV_RECEIVES_LAID, false, SC_REASON_KEY),
+			    "SEND_STATE");
+	assert_int_equal(f.out.a[0].state.quiesced, 1);
+	assert_int_equal(f.out.a[0].state.final, 0);
 	assert_string_equal(fixture_answer(&f, SC_EV_RECEIVES_LAID, true, 0), "SEND_STATE");
 	assert_int_equal(f.out.a[0].state.final, 1);
 	assert_int_equal(f.out.a[0].state.leaving, 0);

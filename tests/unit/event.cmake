@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Events: the ring, their names, their JSON, read back by jansson; dates.
 add_executable(event_test ${CMAKE_CURRENT_LIST_DIR}/event_test.c
-	${CMAKE_SOURCE_DIR}/shiftlib/event.c
+	${CMAKE_SOURCE_DIR}/shiftlib/event.c ${CMAKE_SOURCE_DIR}/shiftlib/metrics.c
 	${CMAKE_SOURCE_DIR}/shiftlib/event_names.c ${CMAKE_SOURCE_DIR}/shiftlib/date.c
 	${CMAKE_SOURCE_DIR}/shiftlib/json.c ${CMAKE_SOURCE_DIR}/shiftlib/log.c
 	${CMAKE_SOURCE_DIR}/shiftlib/settings.c ${CMAKE_SOURCE_DIR}/shiftlib/hook.c

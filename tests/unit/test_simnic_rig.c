@@ -201,7 +201,7 @@ static int helper_main(void)
 	struct rig_order order;
 
 	while (recv(order_fd, &order, sizeof(order), MSG_WAITALL) == sizeof(order)) {
-		struct rig_reply reply = { 0 };
+		struct rig_reply reply = { .pid = getpid() };
 
 		reply.result = helper_obey(&order, &reply);
 		if (send(order_fd, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply))

@@ -52,6 +52,7 @@ struct rig_order {
 
 struct rig_reply {
 	int result;
+	int32_t pid; /* the helper's */
 	struct rig_addr addr;
 	struct ibv_wc wc[8];
 	uint8_t bytes[256];

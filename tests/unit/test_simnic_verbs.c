@@ -649,18 +649,79 @@ static void disassociated_fails_everything(void **state)
 
 /* After any of them a new context on the healed NIC works: each test's connect proves it. */
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void commands_cost_time(void **state)
 {
-	struct timespec a, b;
 	struct ibv_mr *mr;
+	uint64_t begun;
 
 	assert_int_equal(rig_ctl("cost h0/mlx5_1 5000"), 0);
-	clock_gettime(CLOCK_MONOTONIC, &a);
+	begun = now_ns();
 	mr = ibv_reg_mr(rig.pd, rig.mem, 4096, 0);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	clock_gettime(CLOCK_MONOTONIC, &b);
-	assert_true((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec >= 10000000);
+	assert_true(now_ns() - begun >= 10000000);
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 0"), 0);
+}
+
+enum { LINE_THREADS = 4, LINE_COST_US = 5000 };
+
+static void *line_reg(void *arg)
+{
+	struct ibv_mr *mr = ibv_reg_mr(arg, rig.mem, 4096, 0);
+
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	return NULL;
+}
+
+/* A NIC serves one command after the other, whoever gives them; another NIC has a line of its own. */
+static void commands_stand_in_one_line(void **state)
+{
+	struct ibv_context *other = ibv_open_device(rig.ctx->device);
+	struct ibv_pd *pds[2] = { rig.pd, other ? ibv_alloc_pd(other) : NULL };
+	const struct sn_nic *nic = &rig_fabric->nic[0][1];
+	pthread_t threads[LINE_THREADS];
+	uint64_t begun;
+
+	assert_non_null(pds[1]);
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 5000"), 0);
+	begun = now_ns();
+	for (int i = 0; i < LINE_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, line_reg, pds[i % 2]), 0);
+	for (int i = 0; i < LINE_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	/* One registers, one gives it back, each. */
+	assert_true(nic->cmd_free_ns >= begun + 2 * LINE_THREADS * LINE_COST_US * 1000u);
+	assert_true(now_ns() >= nic->cmd_free_ns);
+	assert_int_equal(rig_fabric->nic[0][0].cmd_free_ns, 0);
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 0"), 0);
+	assert_int_equal(ibv_dealloc_pd(pds[1]), 0);
+	assert_int_equal(ibv_close_device(other), 0);
+}
+
+/* Those in line behind a slow one do not wait for it when the NIC dies. */
+static void a_line_ends_with_its_nic(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(rig_ctl("cost h0/mlx5_1 100000000"), 0);
+	late_mr = rig.mr;
+	assert_int_equal(pthread_create(&thread, NULL, late_reg, NULL), 0);
+	while (!rig_fabric->nic[0][1].cmd_free_ns)
+		usleep(1000);
+	assert_int_equal(rig_ctl("fault nic-disassociate h0/mlx5_1"), 0);
+	pthread_join(thread, NULL);
+	assert_null(late_mr);
+	assert_int_equal(rig_ctl("heal h0/mlx5_1"), 0);
+	assert_int_equal(rig_fabric->nic[0][1].cmd_free_ns, 0);
 	assert_int_equal(rig_ctl("cost h0/mlx5_1 0"), 0);
 }
 
@@ -674,9 +735,9 @@ static int connect_ud(void **state)
 	return rig_connect(conn);
 }
 
-static int post_datagram(struct ibv_ah *ah, uint32_t qkey)
+static int post_datagram(struct ibv_ah *ah, uint32_t length, uint32_t qkey)
 {
-	struct ibv_sge sge = rig_sge(0, 200);
+	struct ibv_sge sge = rig_sge(0, length);
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
@@ -689,20 +750,26 @@ static int post_datagram(struct ibv_ah *ah, uint32_t qkey)
 	return ibv_post_send(rig.qp, &wr, &bad);
 }
 
-static void datagram_behind_a_route(void **state)
+static struct ibv_ah *ah_of_peer(void)
 {
 	struct ibv_ah_attr attr = { .is_global = 1,
 				    .port_num = 1,
 				    .dlid = rig_peer.lid,
 				    .grh = { .dgid = rig_peer.gid, .hop_limit = 1 } };
-	struct ibv_ah *ah = ibv_create_ah(rig.pd, &attr);
+
+	return ibv_create_ah(rig.pd, &attr);
+}
+
+static void datagram_behind_a_route(void **state)
+{
+	struct ibv_ah *ah = ah_of_peer();
 	struct rig_reply reply;
 
 	assert_non_null(ah);
 	peer_recv(0, 300);
-	assert_int_equal(post_datagram(ah, 0x9999), 0); /* wrong key: dropped in silence */
+	assert_int_equal(post_datagram(ah, 200, 0x9999), 0); /* wrong key: dropped in silence */
 	expect_status(IBV_WC_SUCCESS);
-	assert_int_equal(post_datagram(ah, 0x1234), 0);
+	assert_int_equal(post_datagram(ah, 200, 0x1234), 0);
 	expect_status(IBV_WC_SUCCESS);
 	reply = rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 });
 	assert_int_equal(reply.result, 1);
@@ -711,6 +778,52 @@ static void datagram_behind_a_route(void **state)
 	assert_int_equal(reply.wc[0].src_qp, rig.qp->qp_num);
 	expect_peer_bytes(40, rig.mem, 200);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* In a child: sends one, and is gone. */
+static int send_and_end(uint32_t length)
+{
+	const struct rig_conn conn = { .type = IBV_QPT_UD };
+	struct rig_addr self;
+	struct ibv_wc wc;
+	struct ibv_ah *ah;
+
+	if (rig_open(&rig, ALL_ACCESS) || rig_loopback(&conn, &self))
+		return 1;
+	memset(rig.mem, 0x5a, length);
+	ah = ah_of_peer();
+	if (!ah || post_datagram(ah, length, 0x1234))
+		return 2;
+	return rig_poll(&wc);
+}
+
+/* The receiver stands still until the sender, whose datagram is on the wire, is no more. */
+static void datagram_outlives_its_sender(void **state)
+{
+	static const uint32_t length[] = { 200, 1000 }; /* in the packet, and staged */
+	struct rig_reply reply;
+	uint8_t sent[1000];
+	int status;
+
+	memset(sent, 0x5a, sizeof(sent));
+	for (int i = 0; i < 2; i++) {
+		int32_t helper = rig_order((struct rig_order){ .op = RIG_STATE }).pid;
+		pid_t child;
+
+		peer_recv(0, 1040);
+		assert_int_equal(kill(helper, SIGSTOP), 0);
+		child = fork();
+		if (!child)
+			_exit(send_and_end(length[i]));
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(kill(helper, SIGCONT), 0);
+		assert_int_equal(status, 0);
+		reply = rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 });
+		assert_int_equal(reply.result, 1);
+		assert_int_equal(reply.wc[0].byte_len, 40 + length[i]);
+		reply = rig_order((struct rig_order){ .op = RIG_MEM_READ, .a = 40 });
+		assert_memory_equal(reply.bytes, sent, length[i] < 256 ? length[i] : 256);
+	}
 }
 
 #define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, finish)
@@ -756,7 +869,10 @@ static int tests(void)
 		WITH(connect_rc, internal_error_flushes_nothing),
 		WITH(connect_rc, disassociated_fails_everything),
 		WITH(no_connection, commands_cost_time),
+		WITH(no_connection, commands_stand_in_one_line),
+		WITH(no_connection, a_line_ends_with_its_nic),
 		WITH(connect_ud, datagram_behind_a_route),
+		WITH(connect_ud, datagram_outlives_its_sender),
 	};
 
 	return cmocka_run_group_tests(all, NULL, NULL);

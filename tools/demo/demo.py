@@ -13,15 +13,15 @@ SHIFT_KV in the environment is used as it is; --kv redis starts a Redis server o
 run with SHIFT, --kv redis-stopped also stops it as soon as the connection is protected.
 """
 import argparse
-import json
 import os
-import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "bench"))
 sys.path.insert(0, HERE)
 from job import Job, STEP_S  # noqa: E402
+from results import run_plot, save  # noqa: E402
 
 TOOLS = {"write": "ib_write_bw", "send": "ib_send_bw", "read": "ib_read_bw"}
 # the client, which posts, is on h1
@@ -87,21 +87,11 @@ HEADER = (f"{'':2} {'program':11} {'fault':18} {'as it is':22} {'with SHIFT':22}
 
 
 def draw(folder):
-    """By the Python that has matplotlib: the distribution's, if this is another one."""
-    script = os.path.join(HERE, "draw.py")
-    for python in (sys.executable, "/usr/bin/python3"):
-        if not subprocess.run([python, "-c", "import matplotlib"], stderr=subprocess.DEVNULL,
-                              check=False).returncode:
-            subprocess.run([python, script, folder], check=True)
-            return
-    raise SystemExit("no picture: install python3-matplotlib")
+    run_plot(os.path.join(HERE, "draw.py"), folder)
 
 
 def write_out(panels, folder):
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "demo.json"), "w") as f:
-        json.dump({"sample_s": STEP_S, "panels": [p.record() for p in panels]}, f, indent=1)
-        f.write("\n")
+    save(folder, "demo.json", {"sample_s": STEP_S, "panels": [p.record() for p in panels]})
     draw(folder)
 
 

@@ -26,7 +26,7 @@ class Job:
         self.with_shift = with_shift
         self.fault_at = args.fault_at if with_shift else args.stock_fault_at
         self.heal_at = args.heal_at if with_shift else None
-        self.duration = args.duration if with_shift else args.stock_fault_at + 20
+        self.duration = args.duration if with_shift else int(args.stock_fault_at) + 20
         self.samples = []      # (seconds since the traffic began, Gb/s of mlx5_0, of mlx5_1)
         self.moves = []
         self.exit = self.server_exit = None

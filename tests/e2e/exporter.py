@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""shift-exporter with stock programs on the fabric: what it serves through faults, ends and kills, beside
+processes that stand still or lie; and a real Prometheus that scrapes it, which scripts/get-prometheus.sh
+gets (else that case is skipped)."""
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+from check_monitoring import DASHBOARD, expressions  # noqa: E402
+from lab import SKIPPED, Lab, Shift, free_port, run_case, wait_for  # noqa: E402
+
+QPS = 4
+SERIES = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)')
+
+
+class Failed(Exception):
+    """The exporter did something else."""
+
+
+def must(what, ok, *context):
+    if not ok:
+        raise Failed(what + "".join(f"\n{c}" for c in context))
+
+
+def tool(build, name):
+    """Of Prometheus: installed, or what get-prometheus.sh has brought; or None."""
+    brought = os.path.join(build, "programs", "prometheus", name)
+    return shutil.which(name) or (brought if os.access(brought, os.X_OK) else None)
+
+
+def parse(page):
+    """{(name, ((label, value), ...)): number}; anything that is no line of the format fails."""
+    out = {}
+    for line in page.splitlines():
+        if re.match(r"# (HELP|TYPE) [a-z_]+ ", line):
+            continue
+        found = SERIES.match(line)
+        must("a line of the format", found, line)
+        labels = found.group(2) or ""
+        must("labels", not LABEL.sub("", labels), line)
+        key = (found.group(1), tuple(sorted(LABEL.findall(labels))))
+        must("once", key not in out, line)
+        out[key] = float(found.group(3))
+    return out
+
+
+class Exporter:
+    def __init__(self, lab, build, folder, *args):
+        self.lab, self.build = lab, build
+        self.program = lab.launch("exporter", [
+            os.path.join(lab.out, "bin", "shift-exporter"), "--listen", "127.0.0.1:0",
+            "--run-dir", folder, *args], lab.env())
+        wait_for("address", lambda: "http://" in self.program.err() or not self.program.running())
+        found = re.search(r"http://(\S+:\d+)/metrics", self.program.err())
+        must("it listens", found, self.program.err())
+        self.address = found.group(1)
+
+    def get(self, path="/metrics", method="GET"):
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        connection.request(method, path, body=b"x" if method == "POST" else None)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, body
+
+    def page(self):
+        status, page = self.get()
+        must("200", status == 200, status)
+        return page
+
+    def value(self, name, **labels):
+        """The sum of what has these labels; None if there is none."""
+        found = [v for (n, l), v in parse(self.page()).items()
+                 if n == name and set(labels.items()) <= set(l)]
+        return sum(found) if found else None
+
+    def await_value(self, wanted, name, **labels):
+        wait_for(f"{name} {labels} = {wanted}", lambda: self.value(name, **labels) == wanted, 30, 0.2)
+
+    def check(self):
+        """By promtool, where there is one."""
+        promtool = tool(self.build, "promtool")
+        if not promtool:
+            print("promtool check metrics is left out: scripts/get-prometheus.sh gets it", flush=True)
+            return
+        path = os.path.join(self.lab.folder, "page")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.page())
+        done = self.lab.run_tool(["sh", "-c", f"{promtool} check metrics <{path}"])
+        must("promtool check metrics", not done.process.returncode and not done.err().strip(),
+             done.out(), done.err())
+
+    def end(self):
+        self.program.process.terminate()
+        must("ends with 0", self.program.wait(10) == 0, self.program.err())
+
+
+class Host:
+    """ib_write_bw between two hosts of the fabric that have one run directory, as one host would."""
+
+    def __init__(self, lab, seconds):
+        self.lab = lab
+        self.folder = folder = os.path.join(lab.folder, "run")
+        self.shift = Shift(log="info", run_dir=folder)
+        self.argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(seconds), "-q",
+                     str(QPS), "-p", str(free_port())]
+        self.ends = []
+
+    def start(self):
+        server = self.lab.start("h0", self.argv, "server", self.shift)
+        server.await_listening()
+        client = self.lab.start("h1", self.argv + ["127.0.0.1"], "client", self.shift)
+        self.ends = [server, client]
+        wait_for("protected connections", lambda: all(self.lab.protected(p) >= QPS for p in self.ends), 30)
+        return self
+
+    def break_link(self):
+        self.lab.fault("port-down", "h1/mlx5_0")
+
+    def end(self):
+        for p in self.ends:
+            must(f"{p.name} ended with {p.wait(60)}", not p.process.returncode, p.tail())
+
+
+class Liar:
+    """A socket in the directory that answers each question by these bytes, and may not close."""
+
+    def __init__(self, folder, number, answer, close=True):
+        self.answer, self.close, self.kept = answer, close, []
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(os.path.join(folder, f"{number}.sock"))
+        self.socket.listen(16)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                peer = self.socket.accept()[0]
+                if peer.recv(100) == b"farewell\n" or not self.close:
+                    self.kept.append(peer)
+                    if self.close:
+                        continue
+                peer.sendall(self.answer)
+                if self.close:
+                    peer.close()
+            except OSError:
+                if self.socket.fileno() < 0:
+                    return
+
+
+def case_fault(lab, build):
+    """A fault, seen from both ends; both end, and nothing that they counted is lost."""
+    host = Host(lab, 8)
+    exporter = Exporter(lab, build, host.folder)
+    must("nobody", exporter.value("shift_processes", state="answering") == 0)
+    host.start()
+    exporter.await_value(2, "shift_processes", state="answering")
+    exporter.await_value(2 * QPS, "shift_qps", nic="mlx5_0", level="protected")
+    must("pairs", exporter.value("shift_pair_connections", default="mlx5_0", backup="mlx5_1",
+                                 state="ready") == 2 * QPS)
+    must("zeros", exporter.value("shift_switches_total", to="mlx5_1", cause="port-down") == 0)
+    must("programs", exporter.value("shift_process_info", program="ib_write_bw",
+                                    pid=str(host.ends[0].pid)) == 1)
+    host.break_link()
+    exporter.await_value(1, "shift_switches_total", **{"from": "mlx5_0"}, to="mlx5_1", cause="port-down")
+    exporter.await_value(1, "shift_switches_total", **{"from": "mlx5_0"}, to="mlx5_1", cause="peer")
+    exporter.await_value(2 * QPS, "shift_switched_connections_total", to="mlx5_1")
+    must("time of both", exporter.value("shift_switch_seconds_count", to="mlx5_1") == 2)
+    must("detection of one", exporter.value("shift_detection_seconds_count", to="mlx5_1") == 1)
+    must("a histogram", exporter.value("shift_switch_seconds_bucket", to="mlx5_1", le="+Inf") == 2)
+    must("bytes", exporter.value("shift_resent_bytes_total") ==
+         65536 * exporter.value("shift_resent_requests_total"))
+    must("on the backup", exporter.value("shift_pair_connections", state="on-backup") == 2 * QPS)
+    must("unprotected, and why", exporter.value("shift_unprotected_qps", nic="mlx5_0") == 2 * QPS)
+    must("NIC", exporter.value("shift_nic_processes", nic="mlx5_0", state="port-down") == 1)
+    must("KV", exporter.value("shift_kv_processes", state="ok") == 2 and
+         exporter.value("shift_kv_operations_total") > 0)
+    exporter.check()
+    lab.ctl("heal", "h1/mlx5_0")
+    exporter.await_value(2, "shift_switches_total", **{"from": "mlx5_1"}, to="mlx5_0")
+    host.end()
+    exporter.await_value(2, "shift_processes_ended_total", farewell="yes")
+    must("kept", exporter.value("shift_switches_total") == 4, exporter.page())
+    must("nobody is left", exporter.value("shift_processes") == 0)
+    must("nor gauges of them", exporter.value("shift_qps") is None)
+    exporter.end()
+
+
+def case_late(lab, build):
+    """Of a switch before the exporter's start nothing is counted; of one after its last scrape, all is."""
+    host = Host(lab, 10).start()
+    host.break_link()
+    wait_for("move", lambda: " moved from mlx5_0" in lab.shift_log(host.ends[1]))
+    exporter = Exporter(lab, build, host.folder)
+    must("the past", exporter.value("shift_switches_total") == 0, exporter.page())
+    must("but the present", exporter.value("shift_pair_connections", state="on-backup") == 2 * QPS)
+    lab.ctl("heal", "h1/mlx5_0")
+    host.end()
+    exporter.await_value(2, "shift_processes_ended_total", farewell="yes")
+    must("what came behind the last scrape", exporter.value("shift_switches_total") == 2 and
+         exporter.value("shift_switches_total", **{"from": "mlx5_1"}, to="mlx5_0") == 2, exporter.page())
+    exporter.end()
+
+
+def case_killed(lab, build):
+    """One process stands still, the other answers; one is killed, and its counts stay."""
+    host = Host(lab, 60)
+    exporter = Exporter(lab, build, host.folder, "--timeout", "0.3")
+    host.start()
+    host.break_link()
+    exporter.await_value(2, "shift_switches_total", to="mlx5_1")
+    host.ends[1].process.send_signal(signal.SIGSTOP)
+    exporter.await_value(1, "shift_processes", state="silent")
+    must("it answers for the other", exporter.value("shift_processes", state="answering") == 1)
+    must("its counters stay", exporter.value("shift_switches_total", to="mlx5_1") == 2)
+    host.ends[1].process.kill()
+    host.ends[1].process.wait()
+    exporter.await_value(1, "shift_processes_ended_total", farewell="no")
+    must("its counters stay for ever", exporter.value("shift_switches_total", to="mlx5_1") >= 2)
+    exporter.end()
+
+
+def case_hostile(lab, build):
+    """Whatever a user's own process says, the others' counters are served, in the format."""
+    host = Host(lab, 10)
+    os.mkdir(host.folder, 0o700)
+    exporter = Exporter(lab, build, host.folder, "--timeout", "0.3")
+    ugly = {"instance": "1", "bounds": [1], "program": 'a"b\\c\nd\x1b', "pid": 1 << 60, "job": "\u20ac" * 200,
+            "qps": [{"nic": "x", "level": 'y"} 5\n#', "why": "\\", "n": -1}, {"n": 1}, 3, None],
+            "kv": {"operations": 1e308, "state": "ok"},
+            "ways": [{"from": f"f{i}", "to": "t", "switches": {str(k): 1 for k in range(60)}}
+                     for i in range(100)],
+            "nics": {"no": "list"}, "pairs": [[]], "failed": [{"connections": {"a": "b"}}]}
+    liars = [Liar(host.folder, 70001, json.dumps(ugly).encode()),
+             Liar(host.folder, 70002, b"nonsense\n"), Liar(host.folder, 70003, b"{}"),
+             Liar(host.folder, 70004, b"", close=False),
+             Liar(host.folder, 70005, b'{"a": "' + b"x" * (1 << 20)),
+             Liar(host.folder, 70006, b'{"format": 1, "error": "no"}')]
+    exporter.await_value(len(liars), "shift_processes")
+    host.start()
+    exporter.await_value(2 * QPS, "shift_qps", level="protected")
+    page = exporter.page()
+    must("escaped", 'program="a\\"b\\\\c\\nd\x1b"' in page, page[:2000])
+    must("bounded", exporter.value("shift_exporter_dropped_series_total") > 0)
+    must("no more than may be", len(parse(page)) < 9000)
+    exporter.check()
+    for liar in liars:
+        liar.socket.close()
+    host.end()
+    exporter.end()
+
+
+def case_http(lab, build):
+    folder = os.path.join(lab.folder, "run")
+    exporter = Exporter(lab, build, folder)
+    must("healthz", exporter.get("/healthz") == (200, "ok\n"))
+    must("root", exporter.get("/")[0] == 200)
+    must("404", exporter.get("/x")[0] == 404)
+    must("405", exporter.get(method="POST")[0] == 405)
+    must("HEAD", exporter.get(method="HEAD") == (200, ""))
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    exporter.await_value(1, "shift_exporter_refused_directories")
+    wait_for("why", lambda: "0700" in exporter.program.err())
+    exporter.await_value(1, "shift_exporter_refused_directories")
+    must("said once", exporter.program.err().count("0700") == 1, exporter.program.err())
+    binary = os.path.join(lab.out, "bin", "shift-exporter")
+    for args in (["--listen", "x"], ["--listen", "localhost:1"], ["--listen", "127.0.0.1:x"],
+                 ["--listen", "::1:1"], ["--listen", exporter.address], ["--timeout", "0"],
+                 ["--timeout", "x"], ["x"], ["--bogus"]):
+        done = lab.run_tool([binary, *args])
+        must(f"{args}: 2, and why", done.process.returncode == 2 and done.err(), done.err())
+    must("help", "--run-dir" in lab.run_tool([binary, "--help"]).out())
+    exporter.end()
+
+
+class Prometheus:
+    """A real one, with a port and a folder of its own."""
+
+    def __init__(self, lab, build, target):
+        self.lab = lab
+        self.address = f"127.0.0.1:{free_port()}"
+        config = os.path.join(lab.folder, "prometheus.yml")
+        with open(config, "w", encoding="ascii") as f:
+            f.write("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\n"
+                    "scrape_configs:\n- job_name: shift\n  static_configs:\n"
+                    f"  - targets: ['{target}']\n")
+        self.program = lab.launch("prometheus", [
+            tool(build, "prometheus"), "--config.file", config, "--storage.tsdb.path",
+            os.path.join(lab.folder, "tsdb"), "--web.listen-address", self.address,
+            "--log.level", "warn"], lab.env())
+        wait_for("Prometheus", self.ready, 60)
+
+    def ready(self):
+        must("Prometheus runs", self.program.running(), self.program.err())
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=10) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def query(self, expression):
+        """Values of an instant query."""
+        url = f"http://{self.address}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            result = json.load(answer)
+        must("answer", result["status"] == "success", result)
+        return [float(r["value"][1]) for r in result["data"]["result"]]
+
+    def await_value(self, expression, wanted):
+        wait_for(f"{expression} = {wanted}", lambda: self.query(expression) == [wanted], 30, 0.2)
+
+
+def case_prometheus(lab, build):
+    host = Host(lab, 12)
+    exporter = Exporter(lab, build, host.folder)
+    prometheus = Prometheus(lab, build, exporter.address)
+    prometheus.await_value('up{job="shift"}', 1)
+    host.start()
+    prometheus.await_value('shift_processes{state="answering"}', 2)
+    prometheus.await_value('sum(shift_switches_total{cause="port-down"})', 0)
+    host.break_link()
+    prometheus.await_value('sum(shift_switches_total{cause="port-down"})', 1)
+    wait_for("increase()", lambda: prometheus.query(
+        'sum(increase(shift_switches_total{cause="port-down"}[5m]))') > [0.5], 30, 0.2)
+    wait_for("quantile", lambda: prometheus.query(
+        "histogram_quantile(0.99, sum by (le) (rate(shift_switch_seconds_bucket[5m])))") > [0], 30, 0.2)
+    with open(DASHBOARD, encoding="utf-8") as f:
+        panels = expressions(json.load(f))
+    empty = [where for where, expression in panels if not prometheus.query(expression)]
+    must("each panel of the dashboard shows something", not empty, empty)
+    lab.ctl("heal", "h1/mlx5_0")
+    host.end()
+    prometheus.await_value('shift_processes_ended_total{farewell="yes"}', 2)
+    prometheus.await_value('sum(shift_switches_total{cause="port-down"})', 1)
+    prometheus.program.process.terminate()
+    prometheus.program.wait(30)
+    exporter.end()
+
+
+CASES = {"fault": case_fault, "late": case_late, "killed": case_killed, "hostile": case_hostile,
+         "http": case_http, "prometheus": case_prometheus}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--build", required=True)
+    p.add_argument("cases", nargs="*", choices=[[], *CASES])
+    args = p.parse_args()
+    chosen = args.cases or list(CASES)
+    skip = "prometheus" in chosen and not tool(args.build, "prometheus")
+    if skip:
+        print("skipped prometheus: it is not here; scripts/get-prometheus.sh gets it", flush=True)
+        chosen.remove("prometheus")
+    failed = sum(not run_case(args.build, name, lambda lab, name=name: CASES[name](lab, args.build))
+                 for name in chosen)
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0 if chosen else SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""shiftctl probe-hw on software NICs: all that SHIFT assumes holds there, on both link layers and alone.
+
+And each check that a fault or a quirk of a NIC can break says so then: a check that cannot fail is none.
+"""
+import argparse
+import json
+import os
+import signal
+import socket
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lab import Lab, Shift, free_port, run_case, wait_for  # noqa: E402
+
+LINK = ("port-event", "loopback-down", "ud-survives")
+TEXTS = ("name", "assumption", "otherwise", "verdict", "reason")
+
+
+def require(truth, what):
+    if not truth:
+        raise RuntimeError(what)
+
+
+def shiftctl(lab, *args):
+    return [os.path.join(lab.out, "bin", "shiftctl"), *args]
+
+
+def link_commands(lab, nic):
+    ctl = f"SIMNIC_FABRIC={lab.fabric} {lab.out}/bin/simnicctl"
+    return ["--link-down-command", f"{ctl} fault port-down {nic}",
+            "--link-up-command", f"{ctl} heal {nic}"]
+
+
+def all_checks(lab):
+    done = lab.run("h0", shiftctl(lab, "probe-hw", "--list"))
+    require(done.process.returncode == 0, "--list fails")
+    rows = done.out().splitlines()
+    names = [r.split()[0] for r in rows if not r.startswith(" ")]
+    require(len(names) == len(rows) / 2 and len(set(names)) == len(names), f"--list says {rows}")
+    return names
+
+
+def validate(report):
+    """What docs/man/shiftctl.1 says of the report; by name."""
+    require(report["format"] == 1 and report["mode"] in ("two hosts", "loopback"), "format, mode")
+    for host in (report["client"], report["server"]):
+        require(all(host[m] for m in ("probe", "firmware", "device", "kernel", "rdma_core", "link_layer",
+                                      "mtu")), f"of a host: {host}")
+    for check in report["checks"]:
+        require(all(isinstance(check[m], str) for m in TEXTS), f"members of {check}")
+        require(check["verdict"] in ("holds", "fails", "cannot tell"), f"verdict of {check}")
+        require(bool(check["reason"]) == (check["verdict"] != "holds"), f"reason of {check}")
+        require(check["evidence"] or check["verdict"] != "holds", f"no evidence: {check}")
+        require(check["seconds"] >= 0 and check["assumption"].endswith("."), f"{check}")
+    verdicts = [c["verdict"] for c in report["checks"]]
+    require(report["summary"] == {"holds": verdicts.count("holds"), "fails": verdicts.count("fails"),
+                                  "cannot_tell": verdicts.count("cannot tell")}, "summary")
+    require(report["seconds"] > 0 and isinstance(report["differences"], list), "seconds, differences")
+    return {c["name"]: c for c in report["checks"]}
+
+
+def probe(lab, *args, listen=(), status=0):
+    """Two hosts: the report of h1, whose peer is h0."""
+    port = free_port()
+    server = lab.start("h0", shiftctl(lab, "probe-hw", "--listen", "-d", "mlx5_0", "-p", port, *listen))
+    server.await_listening()
+    client = lab.run("h1", shiftctl(lab, "probe-hw", "127.0.0.1", "-d", "mlx5_0", "-p", port, "--json",
+                                    *args), timeout=120)
+    server.wait(30)
+    require(server.process.returncode == 0, f"the server ended with {server.process.returncode}")
+    require(client.process.returncode == status,
+            f"the client ended with {client.process.returncode}, not {status}")
+    return json.loads(client.out())
+
+
+def expect(checks, **other):
+    """All hold, but those that are named otherwise."""
+    for name, check in checks.items():
+        wanted = other.get(name.replace("-", "_"), "holds")
+        require(check["verdict"] == wanted,
+                f"{name}: {check['verdict']} ({check['reason']}), not {wanted}; {check['evidence']}")
+
+
+def ethernet(lab):
+    for nic in ("h0/mlx5_0", "h1/mlx5_0"):
+        lab.ctl("netdev", nic, "lo")
+    names = all_checks(lab)
+    report = probe(lab, *link_commands(lab, "h1/mlx5_0"))
+    checks = validate(report)
+    require(list(checks) == names, f"not all of {names}")
+    expect(checks)
+    require(report["mode"] == "two hosts" and not report["differences"], "mode, differences")
+    require(report["client"]["link_layer"] == "RoCE v2", "RoCE v2 is the default")
+    require(lab.nic(1)["port_up"], "the link is left down")
+
+
+def infiniband(lab):
+    checks = validate(probe(lab, *link_commands(lab, "h1/mlx5_0")))
+    expect(checks, netdev="cannot tell")
+    require("InfiniBand" in checks["netdev"]["reason"], "the reason of netdev")
+
+
+def alone(lab):
+    """On one host, by its loopback; with the table."""
+    lab.ctl("netdev", "h0/mlx5_0", "lo")
+    done = lab.run("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0"), timeout=120)
+    rows = {r.split()[0]: r for r in done.out().splitlines() if r and not r.startswith(" ")}
+    require(done.process.returncode == 0, f"it ended with {done.process.returncode}")
+    for name in all_checks(lab):
+        wanted = "cannot tell" if name in LINK else "holds"
+        require(wanted in rows[name], f"not {wanted}: {rows[name]}")
+    require(done.out().count("skipped: ") == len(LINK), "skipped checks without a reason")
+    require(" 0 fail" in done.out() and done.out().rstrip().endswith(" s"), "the last line")
+
+
+def late(lab):
+    """WRITEs that arrive when their queue pair has ended."""
+    lab.fault("hold-requests", "h1/mlx5_0", at_message=20, lasts=0.1)
+    checks = validate(probe(lab, "--check", "late-write"))
+    expect(checks)
+    require(lab.nic(0)["late"] > 0, "nothing was late")
+
+
+def posted(lab):
+    """Payload that comes behind its completion, as to a GPU: a READ of the same NIC pushes it."""
+    lab.ctl("posted-writes", "h0/mlx5_0", 50000)
+    checks = validate(probe(lab, "--check", "write-send", "--check", "self-read", status=1))
+    expect(checks, write_send="fails")
+
+
+def loopback_lost(lab):
+    lab.fault("lose-loopback", "h1/mlx5_0")
+    lab.fault("lose-loopback", "h0/mlx5_0")
+    checks = validate(probe(lab, "--check", "self-read", "--check", "srq-taker", status=1))
+    expect(checks, self_read="fails", srq_taker="fails")
+
+
+def no_interface(lab):
+    lab.ctl("netdev", "h1/mlx5_0", "none")
+    expect(validate(probe(lab, "--check", "netdev", status=1)), netdev="fails")
+
+
+def differ(lab):
+    """Hosts that are not alike, said in the table and in the report."""
+    lab.ctl("mtu", "h0/mlx5_0", 1024)
+    report = probe(lab, "--check", "cqe-order")
+    validate(report)
+    require(report["differences"] == ["mtu"] and report["server"]["mtu"] == 1024, "differences")
+    port = free_port()
+    server = lab.start("h0", shiftctl(lab, "probe-hw", "--listen", "-d", "mlx5_0", "-p", port))
+    server.await_listening()
+    done = lab.run("h1", shiftctl(lab, "probe-hw", "127.0.0.1", "-d", "mlx5_0", "-p", port, "--check",
+                                  "cqe-order"))
+    require("THE HOSTS DIFFER in: mtu" in done.out(), "the table does not say that hosts differ")
+
+
+def with_shift(lab):
+    """Under SHIFT it is the NIC that is tried: SHIFT is turned off, and says nothing."""
+    done = lab.run("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0", "--json", "--check", "withheld"),
+                   shift=Shift(log="info"), name="under", timeout=60)
+    expect(validate(json.loads(done.out())))
+    direct = lab.run("h0", [os.path.join(lab.out, "bin", "shift-probe"), "-d", "mlx5_0", "--json",
+                            "--check", "withheld"], shift=Shift(log="info"), name="direct", timeout=60)
+    expect(validate(json.loads(direct.out())))
+    for program in (done, direct):
+        require("driven" not in lab.shift_log(program) and "protected" not in lab.shift_log(program),
+                "SHIFT had a hand in it:\n" + lab.shift_log(program))
+
+
+def says(lab, host, args, status, *words, env=None):
+    done = lab.run(host, shiftctl(lab, "probe-hw", *args), timeout=60, env=env)
+    rows = [r for r in done.err().splitlines() if r.startswith("shift-probe: ")]
+    require(done.process.returncode == status, f"{args}: it ended with {done.process.returncode}")
+    require(len(rows) == 1 and all(w in rows[0] for w in words), f"{args}: it says {done.err()!r}")
+
+
+def mistakes(lab):
+    """Each costs one clear line."""
+    says(lab, "h0", ["-d", "mlx5_7"], 3, "mlx5_7", "mlx5_0 mlx5_1")
+    says(lab, "h0", [], 3, "-d", "mlx5_0 mlx5_1")
+    says(lab, "h0", ["-d", "mlx5_0", "-x", 9], 3, "GID index 9", "empty")
+    says(lab, "h0", ["-d", "mlx5_0", "--check", "nonsense"], 2, "--list")
+    says(lab, "h0", ["--nonsense"], 2, "--help")
+    says(lab, "h0", ["-x", "one"], 2, "number")
+    says(lab, "h0", ["a", "b"], 2, "one HOST")
+    says(lab, "h0", ["--listen", "--json"], 2, "--listen")
+    says(lab, "h0", ["--by-hand", *link_commands(lab, "h0/mlx5_0")], 2, "not both")
+    says(lab, "h0", ["127.0.0.1", "-d", "mlx5_0", "-p", free_port()], 3, "nobody listens", "--listen")
+    with socket.socket() as s:
+        s.bind(("0.0.0.0", 0))
+        s.listen()
+        says(lab, "h0", ["--listen", "-d", "mlx5_0", "-p", s.getsockname()[1]], 3, "in use", "-p")
+    says(lab, "h0", ["-d", "mlx5_0"], 3, "2 MiB", "ulimit -l", env={"SIMNIC_MEMLOCK": "1000000"})
+    lab.fault("port-down", "h0/mlx5_1")
+    says(lab, "h0", ["-d", "mlx5_1"], 3, "mlx5_1 is down")
+    lab.ctl("gids", "h1/mlx5_1", "v1")
+    says(lab, "h1", ["-d", "mlx5_1"], 3, "RoCE v2", "-x")
+    done = lab.run("h0", shiftctl(lab, "probe-hw", "--help"))
+    require(done.process.returncode == 0 and "--link-down-command" in done.out(), "--help")
+
+
+def refuse(lab, server_args, client_args, *words):
+    port = free_port()
+    server = lab.start("h0", shiftctl(lab, "probe-hw", "--listen", "-p", port, *server_args))
+    server.await_listening()
+    says(lab, "h1", ["127.0.0.1", "-p", port, *client_args], 3, *words)
+    server.wait(30)
+
+
+def strangers(lab):
+    """Ports that cannot be connected: GIDs of two types, two link layers; a peer that is something else."""
+    lab.ctl("gids", "h0/mlx5_0", "both")
+    index = next(i for i in range(3) if i != lab.nic(0)["gid_index"])
+    refuse(lab, ["-d", "mlx5_0", "-x", index], ["-d", "mlx5_0"], "RoCE v2", "RoCE v1", "-x")
+    with Lab(os.path.dirname(lab.out), link="ib") as other:
+        port = free_port()
+        server = other.start("h0", shiftctl(lab, "probe-hw", "--listen", "-d", "mlx5_0", "-p", port))
+        server.await_listening()
+        says(lab, "h1", ["127.0.0.1", "-p", port, "-d", "mlx5_0"], 3, "link layer", "Ethernet",
+             "InfiniBand")
+        server.wait(30)
+    impostor(lab, b"220 mail.example.org\n", "no shift-probe")
+    impostor(lab, b'{"protocol": 99, "ethernet": true, "gid_type": "RoCE v2"}\n', "another version")
+    impostor(lab, b"", "closed the connection")
+
+
+def impostor(lab, answer, words):
+    """A server that is no shift-probe, or one of another version."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        client = lab.start("h1", shiftctl(lab, "probe-hw", "127.0.0.1", "-p", s.getsockname()[1], "-d",
+                                          "mlx5_0"))
+        talk, _ = s.accept()
+        talk.recv(4096)
+        talk.sendall(answer)
+        talk.shutdown(socket.SHUT_WR)
+        client.wait(30)
+        talk.close()
+    require(client.process.returncode == 3 and words in client.err(), client.err())
+
+
+def peer_dies(lab):
+    """In the middle: what it had to say of the rest cannot be told, and the report comes all the same."""
+    port = free_port()
+    server = lab.start("h0", shiftctl(lab, "probe-hw", "--listen", "-d", "mlx5_0", "-p", port))
+    server.await_listening()
+    client = lab.start("h1", shiftctl(lab, "probe-hw", "127.0.0.1", "-d", "mlx5_0", "-p", port, "--json"))
+    wait_for("the first checks", lambda: "cqe-order" in client.err(), 60)
+    server.end()
+    client.wait(120)
+    checks = validate(json.loads(client.out()))
+    require(checks["nop-order"]["verdict"] == "holds", "what was done before")
+    last = checks["srq-last"]
+    require(last["verdict"] == "cannot tell" and "peer is gone" in last["reason"], f"{last}")
+
+
+# What a NIC may have, and the check that must notice.
+QUIRKS = {
+    "nop-early": "nop-order",
+    "fence-ignored": "fence",
+    "wrong-index": "cqe-order",
+    "runs-ahead": "withheld",
+    "blueflame-torn": "blueflame",
+    "compressed": "cqe-format",
+    "scatter-silent": "scatter",
+    "atomics-swapped": "atomics",
+    "unsignaled-unflushed": "flush-sends",
+    "receives-unflushed": "flush-recvs",
+    "late-unflushed": "flush-late",
+    "error-names-last": "error-index",
+    "gives-up-early": "retry-time",
+    "late-writes-land": "late-write",
+    "stale-psn": "err-psn",
+    "reset-completes": "reset-reuse",
+    "no-last-wqe": "srq-last",
+    "qpn-again": "qpn-reuse",
+    "no-port-event": "port-event",
+    "loopback-inside": "loopback-down",
+    "ud-dies": "ud-survives",
+}
+
+
+def quirks(lab):
+    """A NIC that differs is found out, by the check for it."""
+    for quirk, check in QUIRKS.items():
+        for nic in ("h0/mlx5_0", "h1/mlx5_0"):
+            lab.ctl("quirk", nic, "none")
+            lab.ctl("quirk", nic, quirk)
+        args = link_commands(lab, "h1/mlx5_0") if check in LINK else []
+        checks = validate(probe(lab, "--check", check, *args, status=1))
+        require(checks[check]["verdict"] == "fails", f"{quirk}: {checks[check]}")
+        print(f"     {quirk}: {checks[check]['reason']}")
+
+
+def slow_commands(lab):
+    lab.ctl("cost", "h1/mlx5_0", 60000)
+    checks = validate(probe(lab, "--check", "cmd-cost", status=1))
+    expect(checks, cmd_cost="fails")
+
+
+def interrupted(lab):
+    """By Ctrl-C with the link down: it comes up again, and what was found is told."""
+    client = lab.start("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0", "--json", "--check", "cqe-order",
+                                      "--check", "loopback-down", "--check", "ud-survives",
+                                      *link_commands(lab, "h0/mlx5_0")))
+    wait_for("the link to go down", lambda: not lab.nic(0)["port_up"], 60)
+    os.kill(client.pid, signal.SIGINT)
+    client.wait(60)
+    checks = validate(json.loads(client.out()))
+    require(checks["cqe-order"]["verdict"] == "holds", f"{checks['cqe-order']}")
+    require(lab.nic(0)["port_up"], "the link is left down")
+
+
+CASES = {
+    "ethernet": (ethernet, {}),
+    "infiniband": (infiniband, {"link": "ib"}),
+    "alone": (alone, {}),
+    "late": (late, {}),
+    "posted": (posted, {}),
+    "loopback_lost": (loopback_lost, {}),
+    "no_interface": (no_interface, {}),
+    "quirks": (quirks, {}),
+    "slow_commands": (slow_commands, {}),
+    "differ": (differ, {}),
+    "with_shift": (with_shift, {}),
+    "mistakes": (mistakes, {}),
+    "strangers": (strangers, {}),
+    "peer_dies": (peer_dies, {}),
+    "interrupted": (interrupted, {}),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
+    args = parser.parse_args()
+    chosen = args.cases or list(CASES)
+    failed = sum(not run_case(args.build, name, CASES[name][0], **CASES[name][1]) for name in chosen)
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

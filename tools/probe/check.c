@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The checks by name, and what they share. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/probe/probe.h"
+
+#define FATE "settling would take requests for acknowledged that are not, or the other way round: "
+
+/* In this order; those at the end want the link down. */
+const struct pr_check pr_checks[] = {
+	{ .name = "nop-order",
+	  .assumption = "A signaled NOP completes behind all requests before it, acknowledgements "
+			"and READ data included.",
+	  .otherwise = "The NOP that SHIFT hides is the fence of an ordered switch: drain and "
+		       "failback would resend what was executed. SHIFT needs a READ of zero bytes "
+		       "as its fence there.",
+	  .run = check_nop_order },
+	{ .name = "fence",
+	  .assumption = "A request with the fence flag is executed when all READs before it have "
+			"completed.",
+	  .otherwise = "A delivered fenced request proves the READs before it; without that "
+		       "settling must end such connections with errors.",
+	  .run = check_fence },
+	{ .name = "cqe-order",
+	  .assumption = "Completions come in posting order at both ends, with the index of their "
+			"request.",
+	  .otherwise = "The engine finds a request by that index and passes completions on as they "
+		       "come: it cannot drive this NIC, set SHIFT_DISABLE=1.",
+	  .run = check_cqe_order },
+	{ .name = "write-send",
+	  .assumption =
+		  "When a receive completes, WRITEs posted before it on that queue pair are in "
+		  "memory.",
+	  .otherwise = "A count of receives tells what was written: a move could lose data. Memory "
+		       "that needs a READ behind it (a GPU's) is held to self-read instead.",
+	  .run = check_write_send },
+	{ .name = "self-read",
+	  .assumption = "A READ over a queue pair connected to itself pushes what its NIC wrote to "
+			"memory.",
+	  .otherwise = "NCCL's flush, and SHIFT's readers on backup NICs, would not order a GPU's "
+		       "memory.",
+	  .run = check_self_read },
+	{ .name = "withheld",
+	  .assumption =
+		  "A request that lies in the ring behind the doorbell record is not executed, "
+		  "and may be changed.",
+	  .otherwise = "Requests that SHIFT withholds during a move would run early, or with old "
+		       "keys.",
+	  .run = check_withheld },
+	{ .name = "blueflame",
+	  .assumption =
+		  "A request copied into the BlueFlame register runs once and in order, mixed "
+		  "with plain doorbells.",
+	  .otherwise = "Set MLX5_SHUT_UP_BF=1: the engine then uses plain doorbells only.",
+	  .run = check_blueflame },
+	{ .name = "cqe-format",
+	  .assumption = "Completions are 64 or 128 bytes, owner bit by turns, never compressed "
+			"unless asked for.",
+	  .otherwise = "The engine reads no compressed completions: it would lose some. Turn "
+		       "compression off in the firmware.",
+	  .run = check_cqe_format },
+	{ .name = "scatter",
+	  .assumption = "Small data is in the completion where its flags say so, and in the buffer "
+			"otherwise.",
+	  .otherwise = "Small receives would be delivered with wrong bytes; set "
+		       "MLX5_SCATTER_TO_CQE=0.",
+	  .run = check_scatter },
+	{ .name = "atomics",
+	  .assumption =
+		  "Atomics work on the host's byte order, at both ends, and are executed once.",
+	  .otherwise = "Atomics would return wrong values on the backup NIC.",
+	  .run = check_atomics },
+	{ .name = "flush-sends",
+	  .assumption =
+		  "A queue pair taken to ERR completes all outstanding sends, unsignaled ones "
+		  "too, from the first unacknowledged on.",
+	  .otherwise = FATE "connections would end with errors, or resend too much.",
+	  .run = check_flush_sends },
+	{ .name = "flush-recvs",
+	  .assumption = "A queue pair taken to ERR gives back each posted receive once, in order, "
+			"behind the good ones.",
+	  .otherwise = "The count of receives would be wrong, and messages lost or doubled in a "
+		       "move.",
+	  .run = check_flush_recvs },
+	{ .name = "flush-late",
+	  .assumption = "What is posted to a queue pair in ERR is flushed too, NOPs included, also "
+			"if it never was in RTS.",
+	  .otherwise = "SHIFT waits for the flush of such a NOP as proof, and would take a healthy "
+		       "NIC for sick: moves take SHIFT_PACKET_LIFETIME_MS longer.",
+	  .run = check_flush_late },
+	{ .name = "error-index",
+	  .assumption =
+		  "When retries end, the error completion names the first request that was not "
+		  "acknowledged; flushes follow.",
+	  .otherwise = FATE "messages could be lost or doubled.",
+	  .run = check_error_index },
+	{ .name = "retry-time",
+	  .assumption = "Retries end no sooner than 4.096 us x 2^timeout x (retry count + 1), and "
+			"within eight times that.",
+	  .otherwise =
+		  "SHIFT waits for a peer as long as the queue pair itself would; errors would "
+		  "come before another path is found.",
+	  .run = check_retry_time },
+	{ .name = "late-write",
+	  .assumption = "Memory stands still when a queue pair was taken to ERR or RESET, or "
+			"destroyed, whatever is still on its way to it.",
+	  .otherwise = "A late WRITE could overwrite what was written again on the backup: raise "
+		       "SHIFT_PACKET_LIFETIME_MS, and tell us.",
+	  .run = check_late_write },
+	{ .name = "err-psn",
+	  .assumption = "A queue pair in ERR still tells the sequence number that it would have "
+			"taken next.",
+	  .otherwise = "Nothing: SHIFT does not rely on it yet. Where it holds, the fate of WRITEs "
+		       "and atomics under way could be known, which now end some connections.",
+	  .run = check_err_psn },
+	{ .name = "reset-reuse",
+	  .assumption =
+		  "After RESET a queue pair begins with index 0; unread completions stay, and "
+		  "no stale one comes.",
+	  .otherwise = "Applications that reset queue pairs would see completions of their former "
+		       "life.",
+	  .run = check_reset_reuse },
+	{ .name = "srq-last",
+	  .assumption = "A queue pair of a shared receive queue raises LAST_WQE_REACHED in ERR, "
+			"behind the completions of all that it took.",
+	  .otherwise = "SHIFT waits for that event before it counts receives: moves of such queue "
+		       "pairs would take a second, as on a sick NIC.",
+	  .run = check_srq_last },
+	{ .name = "srq-taker",
+	  .assumption =
+		  "A queue pair connected to itself takes receives out of a shared queue with "
+		  "empty messages.",
+	  .otherwise = "Receives cannot be taken back from a ring that has too many; peers of "
+		       "another ring may wait.",
+	  .run = check_srq_taker },
+	{ .name = "qpn-reuse",
+	  .assumption = "The number of a queue pair that was destroyed is not given out again at "
+			"once.",
+	  .otherwise =
+		  "Late packets are then kept out by their random first sequence number alone.",
+	  .run = check_qpn_reuse },
+	{ .name = "cmd-cost",
+	  .assumption = "Commands (create, modify, destroy, register) take far less than "
+			"SHIFT_COMMAND_MS, 400 ms.",
+	  .otherwise = "SHIFT would take a healthy NIC for one that hangs: raise SHIFT_COMMAND_MS "
+		       "above the slowest.",
+	  .run = check_cmd_cost },
+	{ .name = "netdev",
+	  .assumption = "Linux names the NIC's network interface, whose carrier can be watched.",
+	  .otherwise = "SHIFT goes by the NIC's own port events and by heartbeats alone.",
+	  .run = check_netdev },
+	{ .name = "port-event",
+	  .assumption =
+		  "A port that goes down raises PORT_ERR at once, and says so when it is asked.",
+	  .otherwise = "Detection takes SHIFT_HEARTBEAT_LOSS_MS instead of a millisecond.",
+	  .run = check_port_event },
+	{ .name = "loopback-down",
+	  .assumption = "A port that is down delivers nothing, not even to its own NIC.",
+	  .otherwise = "Queue pairs connected to one of the same NIC stay there until their own "
+		       "traffic fails, which is safe, and later.",
+	  .run = check_loopback_down,
+	  .link = true },
+	{ .name = "ud-survives",
+	  .assumption = "A UD queue pair outlives a link that is down: it stays in RTS, and works "
+			"again afterwards.",
+	  .otherwise = "SHIFT's control channel would have to be made anew at each flap.",
+	  .run = check_ud_survives },
+};
+
+const unsigned pr_n_checks = sizeof(pr_checks) / sizeof(pr_checks[0]);
+
+const char *pr_verdict_name(enum pr_verdict verdict)
+{
+	switch (verdict) {
+	case PR_HOLDS: return "holds";
+	case PR_FAILS: return "FAILS";
+	case PR_CANNOT_TELL: return "cannot tell";
+	}
+	return "?";
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static json_t *connect_question(const struct pr_pair *pair)
+{
+	struct pr_addr mine;
+	json_t *question;
+
+	pr_end_addr(&pair->mine, &mine);
+	question = pr_addr_pack(&mine);
+	json_object_set_new(question, "op", json_string("connect"));
+	json_object_set_new(question, "slot", json_integer(pair->slot));
+	return question;
+}
+
+/* Its own number may have changed since: the first sequence number does with each RESET. */
+static int pair_connect(struct probe *p, struct pr_pair *pair)
+{
+	json_t *answer = pr_send(&p->peer, connect_question(pair)) ? NULL : pr_receive(&p->peer);
+	const char *error = json_string_value(json_object_get(answer, "error"));
+	int rc = answer ? 0 : -1;
+
+	if (error)
+		rc = pr_fail("at the peer: %.200s", error);
+	if (!rc)
+		rc = pr_addr_unpack(answer, &pair->peer);
+	json_decref(answer);
+	return rc ? rc : pr_end_connect(&pair->mine, &pair->peer, &pair->opt);
+}
+
+int pr_pair_open(struct probe *p, struct pr_pair *pair, unsigned slot, bool srq,
+		 const struct pr_end_options *opt)
+{
+	memset(pair, 0, sizeof(*pair));
+	pair->slot = slot;
+	if (opt)
+		pair->opt = *opt;
+	if (pr_end_make(&pair->mine, &p->dev, &pair->opt))
+		return -1;
+	if (pr_tell(&p->peer, "{s:s, s:i, s:b}", "op", "make", "slot", slot, "srq", srq)) {
+		pr_end_free(&pair->mine);
+		return -1;
+	}
+	if (!pair_connect(p, pair))
+		return 0;
+	pr_pair_close(p, pair);
+	return -1;
+}
+
+int pr_pair_reconnect(struct probe *p, struct pr_pair *pair)
+{
+	if (pr_end_state(&pair->mine, IBV_QPS_RESET) ||
+	    pr_tell(&p->peer, "{s:s, s:i, s:s}", "op", "stop", "slot", pair->slot, "how", "reset"))
+		return -1;
+	return pair_connect(p, pair);
+}
+
+/* What the check has said of itself stays. */
+void pr_pair_close(struct probe *p, struct pr_pair *pair)
+{
+	char said[PR_WHY_MAX];
+
+	snprintf(said, sizeof(said), "%s", pr_why());
+	pr_end_free(&pair->mine);
+	pr_tell(&p->peer, "{s:s, s:i}", "op", "destroy", "slot", pair->slot);
+	pr_fail("%s", said);
+}
+
+struct pr_wr pr_request(const struct pr_pair *pair, uint8_t opcode, uint32_t off, uint32_t roff,
+			uint32_t len)
+{
+	return (struct pr_wr){ .opcode = opcode,
+			       .off = off,
+			       .len = len,
+			       .raddr = pair->peer.raddr + roff,
+			       .rkey = pair->peer.rkey };
+}
+
+int pr_await_good(struct pr_end *end, uint16_t index)
+{
+	struct pr_done d;
+
+	if (!pr_wait(end, &d, PR_LONG_MS))
+		return pr_fail("request %u does not complete", index);
+	if (!pr_is_good(&d) || d.index != index)
+		return pr_fail("instead of request %u, %s", index, pr_done_text(&d));
+	return 0;
+}
+
+int pr_peer_poll(struct probe *p, unsigned slot, unsigned n, unsigned ms, json_t **list)
+{
+	json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i, s:i}", "op", "poll", "slot", slot, "n",
+				n, "ms", ms);
+
+	*list = json_incref(json_object_get(answer, "list"));
+	json_decref(answer);
+	if (!*list)
+		return -1;
+	return json_array_size(*list) == n ? 0
+					   : pr_fail("of %u completions at the peer only %zu came",
+						     n, json_array_size(*list));
+}
+
+int pr_peer_has(struct probe *p, uint32_t off, uint32_t len, uint32_t seed)
+{
+	json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i, s:i}", "op", "has", "off", off, "len",
+				len, "seed", seed);
+	int has = answer ? json_is_true(json_object_get(answer, "has")) : -1;
+
+	json_decref(answer);
+	return has;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+void pr_note(struct pr_result *r, const char *name, long long value)
+{
+	json_object_set_new(r->evidence, name, json_integer(value));
+}
+
+/* As many digits as anybody reads. */
+void pr_note_real(struct pr_result *r, const char *name, double value)
+{
+	json_object_set_new(r->evidence, name, json_real((double)(long long)(value * 100) / 100));
+}
+
+void pr_note_text(struct pr_result *r, const char *name, const char *value)
+{
+	json_object_set_new(r->evidence, name, json_string(value));
+}
+
+enum pr_verdict pr_fails(struct pr_result *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->reason, sizeof(r->reason), fmt, ap);
+	va_end(ap);
+	return PR_FAILS;
+}
+
+enum pr_verdict pr_cannot_tell(struct pr_result *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->reason, sizeof(r->reason), fmt, ap);
+	va_end(ap);
+	return PR_CANNOT_TELL;
+}
