@@ -13,6 +13,11 @@
 #define EVENTS_ROUND_MS	 200  /* between two looks of --follow */
 #define EVENTS_SILENT_MS 5000 /* a process that did not answer is left alone for so long */
 
+/* Of --follow: one that stands still holds the others up for so long, now and then. */
+static const struct ctl_patience events_hasty = { .idle_ms = 500,
+						  .total_ms = 2000,
+						  .most = 4u << 20 };
+
 struct events_options {
 	bool json, follow;
 	pid_t pid;	     /* 0: all */
@@ -166,41 +171,56 @@ static void events_take(struct events *e, const json_t *answer, struct events_se
 	}
 }
 
+/* Said once, until it answers. */
 static void events_silent(struct events *e, struct events_seen *seen, const char *err)
 {
-	ctl_say("process %d: %s", (int)seen->pid, err);
+	if (!seen->silent_until_ms)
+		ctl_say("process %d: %s", (int)seen->pid, err);
 	seen->silent_until_ms = events_now_ms() + EVENTS_SILENT_MS;
 	e->silent++;
 }
 
+static void events_answered(struct events *e, const json_t *answer, struct events_seen *seen)
+{
+	const char *instance = ctl_text(answer, "instance");
+
+	seen->silent_until_ms = 0;
+	if (!events_wanted(e, ctl_text(answer, "command"))) {
+		seen->told = ctl_int(answer, "last");
+		return;
+	}
+	e->answered++;
+	/* another of its number: it begins anew, and is asked from there in the next round */
+	if (*seen->instance && strcmp(seen->instance, instance))
+		seen->told = 0;
+	else
+		events_take(e, answer, seen);
+	snprintf(seen->instance, sizeof(seen->instance), "%s", instance);
+}
+
 static void events_ask(struct events *e, const struct ctl_process *process)
 {
+	const struct ctl_patience *patience = e->opt.follow ? &events_hasty : &ctl_patient;
 	struct events_seen *seen = events_seen(e, process->pid);
-	char err[CTL_ERR_MAX];
-	json_t *answer = NULL;
-	int rc;
+	struct ctl_question question = { .process = process };
+	char request[32];
 
 	if (!seen)
 		return;
 	seen->round = e->round;
 	if (seen->silent_until_ms > events_now_ms())
 		return;
-	rc = ctl_ask(process, &answer, err, "events %lld", seen->told);
-	if (!rc && *ctl_text(answer, "error"))
-		rc = ctl_err(err, -EPROTO, "%s", ctl_text(answer, "error"));
-	if (rc && rc != -ESRCH)
-		events_silent(e, seen, err);
-	if (!rc && events_wanted(e, ctl_text(answer, "command"))) {
-		e->answered++;
-		/* another of its number: it begins anew, and is asked from there in the next round */
-		if (*seen->instance && strcmp(seen->instance, ctl_text(answer, "instance")))
-			seen->told = 0;
-		else
-			events_take(e, answer, seen);
-		snprintf(seen->instance, sizeof(seen->instance), "%s",
-			 ctl_text(answer, "instance"));
-	}
-	json_decref(answer);
+	snprintf(request, sizeof(request), "events %lld", seen->told);
+	if (ctl_ask_all(&question, 1, patience, request))
+		question.rc = ctl_err(question.err, -ENOMEM, "out of memory");
+	if (!question.rc && *ctl_text(question.answer, "error"))
+		question.rc =
+			ctl_err(question.err, -EPROTO, "%s", ctl_text(question.answer, "error"));
+	if (question.rc && question.rc != -ESRCH)
+		events_silent(e, seen, question.err);
+	if (!question.rc)
+		events_answered(e, question.answer, seen);
+	json_decref(question.answer);
 }
 
 /* ---- shown ---------------------------------------------------------------------------------- */

@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Events: the ring, their names, their JSON, read back by jansson; dates.
-add_executable(event_test ${CMAKE_CURRENT_LIST_DIR}/event_test.c
-	${CMAKE_SOURCE_DIR}/shiftlib/event.c ${CMAKE_SOURCE_DIR}/shiftlib/metrics.c
+set(event_sources ${CMAKE_SOURCE_DIR}/shiftlib/event.c ${CMAKE_SOURCE_DIR}/shiftlib/metrics.c
 	${CMAKE_SOURCE_DIR}/shiftlib/event_names.c ${CMAKE_SOURCE_DIR}/shiftlib/date.c
 	${CMAKE_SOURCE_DIR}/shiftlib/json.c ${CMAKE_SOURCE_DIR}/shiftlib/log.c
 	${CMAKE_SOURCE_DIR}/shiftlib/settings.c ${CMAKE_SOURCE_DIR}/shiftlib/hook.c
 	${CMAKE_SOURCE_DIR}/shiftlib/thread.c ${CMAKE_SOURCE_DIR}/shiftlib/crash.c)
+add_executable(event_test ${CMAKE_CURRENT_LIST_DIR}/event_test.c ${event_sources})
 target_include_directories(event_test PRIVATE ${CMOCKA_INCLUDE_DIRS} ${JANSSON_INCLUDE_DIRS})
 target_link_libraries(event_test PRIVATE ${CMOCKA_LIBRARIES} ${JANSSON_LIBRARIES}
 	Threads::Threads ${CMAKE_DL_LIBS})
 add_test(NAME unit_event COMMAND event_test)
 set_tests_properties(unit_event PROPERTIES TIMEOUT 60 LABELS "unit;shell")
+
+# Not with sanitizers: their runtimes refuse setuid programs.
+if(NOT SHIFT_SANITIZE)
+	add_executable(hook_once ${CMAKE_CURRENT_LIST_DIR}/hook_once.c ${event_sources})
+	target_link_libraries(hook_once PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+	add_test(NAME unit_hook_secure COMMAND ${CMAKE_CURRENT_LIST_DIR}/hook_secure_test.py
+		$<TARGET_FILE:hook_once>)
+	set_tests_properties(unit_hook_secure PROPERTIES TIMEOUT 120 LABELS "unit;shell"
+		SKIP_RETURN_CODE 77)
+endif()
