@@ -73,12 +73,24 @@ static void timer_stop_if_done(struct sc_conn *c, uint64_t now)
 		c->resend_at = 0;
 }
 
+/* Who answers has more to do than when it was asked: the configuration says how long that takes. */
+static void have_patience(struct sc_conn *c)
+{
+	uint64_t least = c->config.resend_min_ns;
+
+	if (!c->resend_at || c->resend_interval >= least)
+		return;
+	c->resend_at += least - c->resend_interval;
+	c->resend_interval = least;
+}
+
 void sc_state_timer(struct sc_ctx *x)
 {
 	struct sc_conn *c = x->c;
 	uint64_t max = c->config.resend_max_ns;
 
 	timer_stop_if_done(c, x->now);
+	have_patience(c);
 	if (!sc_due(c->resend_at, x->now))
 		return;
 	/* Last words are in no hurry, but every path may be dark for longer than a move may take. */

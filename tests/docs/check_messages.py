@@ -29,7 +29,8 @@ EXCEPT = [
     (r"", r"\\\":|^[ ,]*[{}\[\]]", "JSON"),
     (r"backup_pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),
     (r"kvclient/(redis|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
-    (r"shiftlib/log\.c", r"^shift: %s: ", "how each line begins"),
+    (r"shiftlib/log\.c", r"^shift: (%s|error): ", "how each line begins"),
+    (r"shiftlib/crash\.c", r"^ (at|in|of|\()|^, ", "parts of the line whose ends the page quotes"),
     (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%lld: |connections on it|^port down$|^LID ",
      "a report, no complaint"),
     (r"tools/(watch|version)\.c|tools/library\.c", r"processes|scroll|^, some|version|protocol|^libibverbs +%s|rdma-core|"

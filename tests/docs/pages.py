@@ -122,16 +122,18 @@ def prose(root, page):
 
 
 def man_examples(root):
-    """The EXAMPLES sections of the man pages, as blocks that are not run."""
+    """What stands as it is in the EXAMPLES sections of the man pages, as blocks that are not run."""
     for path in sorted(glob.glob("docs/man/*.[1-8]", root_dir=root)):
-        block, inside = None, False
+        block, inside, verbatim = None, False, False
         for n, line in enumerate(read(root, path).split("\n"), 1):
-            if line.startswith(".SH"):
+            if line in (".nf", ".fi"):
+                verbatim = line == ".nf"
+            elif line.startswith(".SH"):
                 inside = line.startswith((".SH EXAMPLE", ".SH \"EXAMPLE"))
                 if inside:
                     block = Block(path, n, "sh")
                     block.not_run = "an example of a man page"
-            elif inside and not line.startswith("."):
+            elif inside and verbatim and not line.startswith("."):
                 block.lines.append(line.replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
                                    .replace("\\(aq", "'").replace("\\(dq", '"'))
         if block and "".join(block.lines).strip():

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What the packages do to a system, and what they leave of it. Only for the copy that run.sh made.
 
-  inside.py --debs FOLDER --cut LIBRARY [--cuts N]
+  inside.py --debs FOLDER --cut LIBRARY [--cuts N] [--steps NAME,...]
 
 --cuts: at how many random points each of the operations is killed (all: every one).
 """
@@ -503,6 +503,7 @@ if __name__ == "__main__":
     parser.add_argument("--debs", required=True)
     parser.add_argument("--cut", required=True)
     parser.add_argument("--cuts", default="2")
+    parser.add_argument("--steps", help="only these, with commas between them; later ones build on earlier ones")
     args = parser.parse_args()
     work = tempfile.mkdtemp()
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
@@ -518,8 +519,9 @@ if __name__ == "__main__":
     install(deb("simnic"))
     before = at_first + ["simnic"]
     check_state(before, "simnic alone")
+    chosen = [s for s in STEPS if not args.steps or s.__name__ in args.steps.split(",")]
     with Lab("/usr") as the_lab:
-        for step in STEPS:
+        for step in chosen:
             try:
                 step(the_lab)
             except Exception as e:
@@ -527,6 +529,6 @@ if __name__ == "__main__":
                 print(f"FAILED {step.__name__}: {e}")
                 sys.exit(1)
             print(f"ok     {step.__doc__ or step.__name__}", flush=True)
-    run("dpkg", "--purge", "simnic")
+    run("dpkg", "--purge", *reversed(PACKAGES), "simnic")
     check_state(at_first, "all purged")
-    print(f"{len(STEPS)} passed, 0 failed; {len(at_first)} lines of state are as before")
+    print(f"{len(chosen)} passed, 0 failed; {len(at_first)} lines of state are as before")

@@ -4,19 +4,22 @@
 # Builds the packages, unless some are given, and installs, upgrades and removes them in a copy of this
 # system: an overlay that is gone with the test. Needs root, and says why where it cannot run.
 #
-# usage: run.sh [--debs FOLDER] [--cuts N|all] [--autopkgtest]
+# usage: run.sh [--debs FOLDER] [--cuts N|all] [--steps NAME,...] [--autopkgtest]
 #   --cuts         at how many random points each operation is killed (2)
+#   --steps        only these of inside.py
 #   --autopkgtest  instead, debian/tests by autopkgtest, which is installed in the copy
 set -eu
 here=$(dirname "$(realpath "$0")")
 tree=$(realpath "$here/../..")
 debs=
 cuts=2
+steps=
 autopkgtest=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--debs) debs=$(realpath "$2"); shift ;;
 	--cuts) cuts=$2; shift ;;
+	--steps) steps=$2; shift ;;
 	--autopkgtest) autopkgtest=1 ;;
 	*) echo "run.sh: what is $1?" >&2; exit 2 ;;
 	esac
@@ -70,7 +73,8 @@ fi
 rm -f "$top/share/debs"/*-dbgsym_*.deb
 cp -r "$here" "$tree/tests/e2e" "$tree/debian" "$tree/docs" "$top/share"
 cc -shared -fPIC -D_GNU_SOURCE "$here/cut.c" -o "$top/share/cut.so"
-set -- python3 /mnt/shift/packages/inside.py --debs /mnt/shift/debs --cut /mnt/shift/cut.so --cuts "$cuts"
+set -- python3 /mnt/shift/packages/inside.py --debs /mnt/shift/debs --cut /mnt/shift/cut.so --cuts "$cuts" \
+	${steps:+--steps "$steps"}
 [ -z "$autopkgtest" ] || set -- sh -c '
 	echo "run.sh: installing autopkgtest (in the copy alone)"
 	apt-get -qq -y --no-install-recommends install autopkgtest > /mnt/shift/apt.log 2>&1 ||

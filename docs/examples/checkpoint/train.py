@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A small training by two processes that writes a checkpoint when it is asked to, by SIGUSR1.
+
+The trainer (rank 0) has the parameters. In each step it asks the helper (rank 1) for the gradients of
+half of the batch, by PyTorch RPC over RDMA, computes the other half, and goes a step. What SHIFT has to
+do with it is in README.md: when a NIC fails, the traffic moves and SHIFT_ON_EVENT sends the signal.
+
+  train.py --rank 1 &  train.py --rank 0 --checkpoint FILE [--steps N]
+"""
+import argparse
+import hashlib
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed.rpc as rpc
+
+INPUTS, HIDDEN, BATCH, RATE, MOMENTUM = 48, 256, 64, 0.05, 0.9
+
+wanted = False
+
+
+def ask(_number, _frame):
+    global wanted
+    wanted = True
+
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(INPUTS, HIDDEN), torch.nn.Tanh(),
+                               torch.nn.Linear(HIDDEN, 1))
+
+
+def batch(step, rank):
+    random = torch.Generator().manual_seed(2 * step + rank)
+    x = torch.randn(BATCH // 2, INPUTS, generator=random)
+    return x, torch.tanh(x[:, :1] - x[:, 1:2]) + 0.5 * x[:, 2:3]
+
+
+def gradients(net, step, rank):
+    x, y = batch(step, rank)
+    net.zero_grad()
+    torch.nn.functional.mse_loss(net(x), y).backward()
+    return torch.cat([p.grad.flatten() for p in net.parameters()])
+
+
+def flat(net):
+    return torch.nn.utils.parameters_to_vector(net.parameters()).detach()
+
+
+def helper_gradients(parameters, step):
+    """On the helper: it keeps nothing from one step to the next."""
+    net = model()
+    torch.nn.utils.vector_to_parameters(parameters, net.parameters())
+    return gradients(net, step, 1)
+
+
+def one_step(net, optimizer, step):
+    theirs = rpc.rpc_async("rank1", helper_gradients, args=(flat(net), step))
+    total = gradients(net, step, 0) + theirs.wait()
+    at = 0
+    for p in net.parameters():
+        p.grad = (total[at:at + p.numel()] / 2).view_as(p)
+        at += p.numel()
+    optimizer.step()
+
+
+def save(path, net, optimizer, step):
+    """Whole or not at all, whatever ends the process meanwhile."""
+    new = path + ".new"
+    with open(new, "wb") as f:
+        torch.save({"step": step, "net": net.state_dict(), "optimizer": optimizer.state_dict()}, f)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(new, path)
+    print(f"checkpoint: {step} steps done, in {path}", flush=True)
+
+
+def resume(path, net, optimizer):
+    if not os.path.exists(path):
+        return 0
+    state = torch.load(path)
+    net.load_state_dict(state["net"])
+    optimizer.load_state_dict(state["optimizer"])
+    print(f"resumed behind {state['step']} steps", flush=True)
+    return state["step"]
+
+
+def train(args):
+    global wanted
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE, momentum=MOMENTUM)
+    step = resume(args.checkpoint, net, optimizer)
+    while step < args.steps:
+        one_step(net, optimizer, step)
+        step += 1
+        if step % 100 == 0:
+            print(f"{step} steps", flush=True)
+        if wanted:
+            wanted = False
+            save(args.checkpoint, net, optimizer, step)
+    digest = hashlib.sha256(flat(net).numpy().tobytes()).hexdigest()
+    print(f"done: {step} steps, parameters {digest}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--port", default="29500")
+    parser.add_argument("--checkpoint", default="checkpoint.pt")
+    parser.add_argument("--steps", type=int, default=20000)
+    args = parser.parse_args()
+    # Before SHIFT can send it. The helper has nothing to save.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN if args.rank else ask)
+    torch.set_num_threads(1)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", args.port)
+    options = rpc.TensorPipeRpcBackendOptions(_transports=["ibv"], _channels=["basic"])
+    rpc.init_rpc(f"rank{args.rank}", rank=args.rank, world_size=2, rpc_backend_options=options)
+    if args.rank == 0:
+        train(args)
+    rpc.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
