@@ -453,6 +453,7 @@ static bool add_faults(struct sim_world *w)
 
 void sim_fault_heal_all(struct sim_world *w)
 {
+	w->faults_until = w->now; /* connections that were made first have taken their time */
 	w->healed = !add_faults(w);
 	sim_trace(w, SIM_NOBODY, "all heals");
 	for (uint32_t p = 0; p < w->n_paths; p++)
