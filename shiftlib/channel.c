@@ -367,14 +367,14 @@ int sh_cq_events_init(struct sh_cq_events *events, struct ibv_cq *cq,
 	struct sh_channel *ch = channel_of(channel);
 	int ret;
 
-	*events = (struct sh_cq_events){ .cq = cq, .channel = ch };
+	*events = (struct sh_cq_events){ .cq = cq, .channel = ch, .handle = (int)cq->handle };
 	sh_cq_feed_init(&events->own, events);
 	events->own.real = cq;
 	list_init(&events->shadows);
 	list_init(&events->ready_link);
 	if (!ch)
 		return 0;
-	ret = sh_fdmap_set(&ch->cqs, (int)cq->handle, events);
+	ret = sh_fdmap_set(&ch->cqs, events->handle, events);
 	if (ret)
 		return ret;
 	refcnt_add(ch, 1);
@@ -393,7 +393,7 @@ void sh_cq_events_uninit(struct sh_cq_events *events)
 	if (!ch)
 		return;
 	/* its handle may be another CQ's by now */
-	sh_fdmap_drop(&ch->cqs, (int)events->cq->handle, events);
+	sh_fdmap_drop(&ch->cqs, events->handle, events);
 	sh_readers_wait(&ch->readers);
 	refcnt_add(ch, -1);
 }

@@ -47,7 +47,8 @@ struct sh_cq_feed {
 /* What a CQ owes and is owed; embedded by its owner. Guarded by the facade's lock but the atomics. */
 struct sh_cq_events {
 	struct sh_cq_feed own;
-	struct ibv_cq *cq;	    /* the application's */
+	struct ibv_cq *cq;	    /* the application's; gone when it is destroyed */
+	int handle;		    /* that it has, or had */
 	struct sh_channel *channel; /* NULL: the CQ has no channel, all calls are no-ops */
 	_Atomic uint32_t acked;	    /* by the application */
 	uint32_t soft, gone; /* handed out: software events, events of shadows that are no more */
