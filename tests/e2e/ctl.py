@@ -440,15 +440,16 @@ class Tests:
                      not said.stderr, said.stdout, said.stderr)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def methods_main(tests_of, description, helpers=()):
+    """The main() of a class of tests, which is made of a build folder: its methods are the tests, but for
+    those that begin with _ and the helpers. All are run, or one; its exit status."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", help="name of one test")
     args = parser.parse_args()
-    tests = Tests(args.build)
-    names = [n for n in vars(Tests) if n[0] != "_" and n not in ("lab", "answered_as")]
+    tests = tests_of(args.build)
     failed = 0
-    for name in names:
+    for name in (n for n in vars(tests_of) if n[0] != "_" and n not in helpers):
         if args.only and name != args.only:
             continue
         try:
@@ -461,4 +462,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(methods_main(Tests, __doc__, helpers=("lab", "answered_as")))

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """shiftctl events: what has happened, once for all connections of a pair of NICs; and follows."""
-import argparse
 import json
 import os
 import signal
@@ -10,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from ctl import QPS, Ctl, Traffic, must  # noqa: E402
+from ctl import QPS, Ctl, Traffic, methods_main, must  # noqa: E402
 from lab import Lab, Shift, free_port, wait_for  # noqa: E402
 
 
@@ -185,24 +184,5 @@ class Tests:
             must("says that there is none", "no process" in events("events", status=1).stderr)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--only", help="name of one test")
-    args = parser.parse_args()
-    tests = Tests(args.build)
-    failed = 0
-    for name in (n for n in vars(Tests) if n[0] != "_"):
-        if args.only and name != args.only:
-            continue
-        try:
-            getattr(tests, name)()
-            print(f"ok   {name}", flush=True)
-        except Exception as e:  # pylint: disable=broad-except
-            failed += 1
-            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(methods_main(Tests, __doc__))
