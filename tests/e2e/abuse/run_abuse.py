@@ -456,6 +456,9 @@ def fork(lab, args):
 
 def cycles(lab, args):
     pair = yield Pair(lab, args, "cycles", "--rounds", args.cycles)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    pair.say("go")
     pair.limit *= 5
     pair.done()
     for p in pair.ends:
