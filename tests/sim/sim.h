@@ -375,6 +375,7 @@ struct sim_world {
 		uint32_t n;
 	} way[SIM_PATHS];
 	struct sc_config config;
+	bool crowded; /* many connections move: messages are sent again later */
 	uint32_t base_count;
 	uint32_t loss_percent, slow_percent, held_percent;
 	uint32_t excuse[SIM_CONNS];

@@ -22,6 +22,7 @@ static void draw_config(struct sim_world *w)
 		.choose_max_ns = 100 * SIM_MS,
 		.lazy = sim_chance(w, 30),
 	};
+	w->crowded = sim_chance(w, 30);
 }
 
 static void init_hosts(struct sim_world *w)
@@ -340,6 +341,15 @@ static void trace_actions(struct sim_world *w, uint32_t end, const struct sc_act
 			  sc_reason_name(out->a[i].reason));
 }
 
+/* As the shell does for one of many that move: the least pause between messages, at any time. */
+static void crowd(struct sim_world *w, struct sc_config *config)
+{
+	if (w->crowded && sim_chance(w, 20))
+		config->resend_min_ns =
+			w->config.resend_min_ns +
+			sim_pick(w, config->resend_max_ns - w->config.resend_min_ns);
+}
+
 static void step(struct sim_world *w, uint32_t end, const struct sc_event *event)
 {
 	struct sim_end *e = &w->end[end];
@@ -349,6 +359,7 @@ static void step(struct sim_world *w, uint32_t end, const struct sc_event *event
 	e->stepped_at = w->now;
 	w->pair[e->conn.send * (SC_MOVE_ENDED + 1) + e->conn.move][event->type] = true;
 	trace_event(w, end, event);
+	crowd(w, &e->conn.config);
 	sc_step(&e->conn, event, w->now, &out);
 	if (w->trace)
 		trace_actions(w, end, &out);
