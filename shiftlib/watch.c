@@ -74,22 +74,31 @@ void sh_watch_pong(struct sh_peer *peer, struct sh_peer_path *path, const struct
 
 /* ---- who needs which path ------------------------------------------------------------------- */
 
-static void watch_need(struct sh_peer_path *path, enum sh_path_need need)
+/* Without a standby, any other path may have to tell whether the peer is well. */
+static bool watch_concerns(const struct sh_qp *qp, uint32_t path)
 {
-	if (path && path->need < need)
-		path->need = need;
+	return qp->routes[path] &&
+	       (!qp->standby || path == qp->active->path || path == qp->standby->path);
 }
 
-/* Without a standby, any other path may have to tell whether the peer is well. */
 static void watch_need_of(struct sh_qp *qp)
 {
 	uint32_t k;
 
-	watch_need(qp->routes[qp->active->path], SH_PATH_BUSY);
-	if (qp->standby)
-		watch_need(qp->routes[qp->standby->path], SH_PATH_BUSY);
-	for (k = 0; !qp->standby && k < qp->n_paths; k++)
-		watch_need(qp->routes[k], SH_PATH_BUSY);
+	for (k = 0; k < qp->n_paths; k++)
+		if (watch_concerns(qp, k))
+			qp->routes[k]->need = SH_PATH_BUSY;
+}
+
+/* Others' work has said so of all its paths: of thousands, few rings are looked into. */
+static bool watch_known(const struct sh_qp *qp)
+{
+	uint32_t k;
+
+	for (k = 0; k < qp->n_paths; k++)
+		if (watch_concerns(qp, k) && qp->routes[k]->need != SH_PATH_BUSY)
+			return false;
+	return true;
 }
 
 static bool watch_works(const struct sh_qp *qp)
@@ -135,7 +144,7 @@ static bool watch_needs(uint64_t now)
 		if (!watch_works(qp))
 			continue;
 		any = true;
-		if (watch_sending(qp, now))
+		if (!watch_known(qp) && watch_sending(qp, now))
 			watch_need_of(qp);
 	}
 	return any;

@@ -23,8 +23,8 @@
 #define NAP_BLOCKED_NS	  50000000 /* nothing can be rung; the inbox and kicks wake us */
 #define BUSY_FOR_NS	  300000   /* stays at the short nap this long after the last work */
 #define SLEEPING_FROM_NS  30000	   /* longer naps are cut short by a sender's futex wake */
-#define DEAD_EACH_NS	  10000	   /* a look at a QP in the error state costs a hundredth of it */
-#define BATCHES_PER_ROUND 16	   /* before the lock is offered to commands */
+#define DEAD_EACH_NS	  40000 /* a look at a QP in the error state costs up to a fortieth of it */
+#define BATCHES_PER_ROUND 16	/* before the lock is offered to commands */
 #define REPORTS_MAX	  20
 #define DEVICE_NICE	  (-10)
 
