@@ -11,20 +11,21 @@ import os
 import re
 import shutil
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Lab, Shift, Stuck, free_port  # noqa: E402
+from lab import PATIENT, Lab, Stuck, free_port, wait_for  # noqa: E402
+from perftest import LONG_S, Failed, end  # noqa: E402
 
-
-class Failed(Exception):
-    """The job suffered, or nobody said why it is not protected."""
+JOB = "ib_send_bw"
+AGAIN_S = 1     # whoever says a line again and again does so within this
 
 
 class Case:
     """A job with something wrong; said: what the lines must match; by: the ends that must speak."""
 
     def __init__(self, name, said, by=("server", "client"), nics=2, settings=None, kv=None,
-                 backup=None, prepare=None, without=(), link_missing=False, lines=1, seconds=3):
+                 backup=None, prepare=None, without=(), link_missing=False, lines=1):
         self.name = name
         self.said = re.compile(said, re.IGNORECASE)
         self.by = by
@@ -36,14 +37,12 @@ class Case:
         self.without = without      # ends that run without SHIFT
         self.link_missing = link_missing
         self.lines = lines
-        self.seconds = seconds
 
-    def argv(self, lab, end, port):
-        job = ["ib_send_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(self.seconds), "-p",
-               port]
-        if end == "client":
+    def argv(self, lab, side, port):
+        job = [JOB, "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p", port]
+        if side == "client":
             job.append("127.0.0.1")
-        if end in self.without:
+        if side in self.without:
             return job
         shiftctl = os.path.join(self.tree(lab), "bin", "shiftctl")
         extra = ["--backup", self.backup] if self.backup else []
@@ -61,11 +60,12 @@ class Case:
             os.unlink(os.path.join(copy, "lib", "shift", "libibverbs-distro.so.1"))
         return copy
 
-    def env(self, lab, end):
-        env = {} if end in self.without else {"SHIFT_KV": self.kv or lab.kv}
-        if end not in self.without:
-            env.update({"SHIFT_" + k.upper(): v for k, v in self.settings.items()})
-        return env
+    def env(self, lab, side):
+        if side in self.without:
+            return {}
+        settings = {**PATIENT, **self.settings}
+        return {"SHIFT_KV": self.kv or lab.kv,
+                **{"SHIFT_" + k.upper(): str(v) for k, v in settings.items()}}
 
     def run(self, build):
         with Lab(build, nics=self.nics) as lab:
@@ -77,6 +77,8 @@ class Case:
             server.await_listening()
             client = lab.start("h1", self.argv(lab, "client", port), "client",
                                env=self.env(lab, "client"))
+            self.await_lines(lab, (server, client))
+            end(JOB, server, client)
             for p in (client, server):
                 p.wait(30)
                 if p.process.returncode:
@@ -84,11 +86,29 @@ class Case:
             for p in (server, client):
                 self.check_lines(p)
 
-    def check_lines(self, program):
-        rows = [r for r in (program.err() + program.out()).splitlines()
+    @staticmethod
+    def rows(program):
+        return [r for r in (program.err() + program.out()).splitlines()
                 if r.startswith(("shift", "shiftctl"))]
+
+    def has_said(self, program):
+        return program.name not in self.by or any(map(self.said.search, self.rows(program)))
+
+    def await_lines(self, lab, ends):
+        wait_for("traffic", lambda: lab.carried(0) or not all(p.running() for p in ends), 30)
+        for p in ends:
+            try:
+                wait_for(f"line of {p.name}",
+                         lambda p=p: self.has_said(p) or not all(q.running() for q in ends), 30)
+            except Stuck:
+                raise Failed(f"{p.name} does not say /{self.said.pattern}/ but:\n  " +
+                             "\n  ".join(self.rows(p) or ["nothing"])) from None
+        time.sleep(AGAIN_S)
+
+    def check_lines(self, program):
+        rows = self.rows(program)
         if program.name in self.by:
-            if sum(bool(self.said.search(r)) for r in rows) < 1:
+            if not self.has_said(program):
                 raise Failed(f"{program.name} does not say /{self.said.pattern}/ but:\n  " +
                              "\n  ".join(rows or ["nothing"]))
             if len(rows) > self.lines:
@@ -112,8 +132,7 @@ CASES = [
     Case("KV file cannot be made", r"/proc/", kv="lmdb:/proc/nowhere/kv"),
     Case("no backup NIC", r"mlx5_0.*(backup|other)|(backup|other).*mlx5_0", nics=1),
     Case("backup NIC has no room for MRs", r"mlx5_1|memory", prepare=limit_backup_mrs),
-    Case("peer without SHIFT", r"peer", by=("server",), without=("client",),
-         seconds=7),
+    Case("peer without SHIFT", r"peer", by=("server",), without=("client",)),
     Case("link to the distribution's library is missing", r"libibverbs-distro\.so\.1",
          link_missing=True),
     Case("bad SHIFT_LOG", r"SHIFT_LOG", settings={"log": "loud"}),

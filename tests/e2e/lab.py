@@ -122,11 +122,18 @@ class Program:
     def running(self):
         return self.process.poll() is None
 
+    def _signal_bit(self, mask, number):
+        with open(f"/proc/{self.pid}/status") as f:
+            row = next(line for line in f if line.startswith(mask + ":"))
+        return int(row.split()[1], 16) >> (number - 1) & 1
+
     def pending(self, number):
         """Was this signal sent to the process and not taken yet?"""
-        with open(f"/proc/{self.pid}/status") as f:
-            shared = next(line for line in f if line.startswith("ShdPnd:"))
-        return int(shared.split()[1], 16) >> (number - 1) & 1
+        return self._signal_bit("ShdPnd", number)
+
+    def catches(self, number):
+        """Has the process a handler for this signal, by now?"""
+        return self._signal_bit("SigCgt", number)
 
     def listens(self):
         found = _listening_inodes(self.pid)

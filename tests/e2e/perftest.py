@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from lab import Shift, free_port, wait_for
+from lab import PATIENT, Shift, free_port, wait_for
 
 LONG_S = 120        # its -D, where it is ended as soon as it has shown what it should
 STATES = 3          # of -D, one alarm each: warm up, measure, cool down
@@ -35,7 +35,12 @@ def drain(lab, begin):
 # ---- the tools ----------------------------------------------------------------------------------
 
 def alarm(p):
-    """Two alarms that are pending at a time are one: the next may be sent when this one is taken."""
+    """
+    Before the tool has its handler, which the server has at the first message, an alarm would kill it.
+    Two alarms that are pending at a time are one: the next may be sent when this one is taken.
+    """
+    wait_for("handler of alarms in " + p.name,
+             lambda: not p.running() or p.catches(signal.SIGALRM), 30, 0.01)
     os.kill(p.pid, signal.SIGALRM)
     wait_for("alarm taken by " + p.name, lambda: not p.running() or not p.pending(signal.SIGALRM),
              30, 0.01)
@@ -53,7 +58,7 @@ class Perftest:
     """tool: its name with its options, also of an example of libibverbs; fault: as above."""
 
     def __init__(self, tool, fault, qps=1, duration=0, fault_at=0.3, heal_at=0.6, **settings):
-        self.settings = {**SOON, **settings}
+        self.settings = {**SOON, **(PATIENT if fault is drain else {}), **settings}
         self.tool, self.fault, self.qps = tool, fault, qps
         self.duration, self.fault_at, self.heal_at = duration, fault_at, heal_at
         self.counted = " -n " in tool   # it ends by itself, after so many messages

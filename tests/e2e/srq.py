@@ -13,14 +13,13 @@ In "foreign" SHIFT drives no queue pair of the process in the middle: it gives t
 import os
 import re
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import Shift, free_port, cases_main, wait_for  # noqa: E402
 from perftest import SOON, Failed  # noqa: E402
 
 ENOUGH = 200    # messages: more than there are receives
-COUNT = re.compile(r"^COUNT (\d+) (\d+)$", re.M)
+COUNT = re.compile(r"^COUNT (\d+) (\d+) LEAST (\d+)$", re.M)
 QPS = 3     # to each of the two
 CASES = {   # fault, its target, to how many of the two the process in the middle moves
     "calm": (None, None, 0),
@@ -95,23 +94,29 @@ def start(lab, foreign):
     return [middle, *ends]
 
 
-def hush(lab, programs):
-    def silent():
-        before = lab.carried(0)
-        time.sleep(0.2)
-        return lab.carried(0) == before
-
+def hush(programs):
     for p in programs:
         p.say("hush")
-    wait_for("silence", silent, 20)
+    for p in programs:
+        wait_for("silence of " + p.name, lambda p=p: "HUSHED\n" in p.out(), 20)
 
 
-def counts(program):
-    """Messages that have come to it from each of its peers."""
+def ask(program):
+    """Messages that have come to it from each of its peers, and the least on one queue pair."""
     before = len(COUNT.findall(program.out()))
     program.say("count")
     wait_for("count of " + program.name, lambda: len(COUNT.findall(program.out())) > before, 20)
-    return sum(map(int, COUNT.findall(program.out())[-1]))
+    return [int(n) for n in COUNT.findall(program.out())[-1]]
+
+
+def counts(program):
+    return sum(ask(program)[:-1])
+
+
+def await_all(programs):
+    """Something has come on each queue pair."""
+    for p in programs:
+        wait_for("a message on each queue pair of " + p.name, lambda p=p: ask(p)[-1], 20)
 
 
 def await_traffic(programs):
@@ -124,11 +129,11 @@ def await_traffic(programs):
 def run(lab, name):
     kind, target, hosts = CASES[name]
     programs = start(lab, name == "foreign")
-    time.sleep(0.3)
+    await_all(programs)
     twice = name.endswith("twice")
     quiet = "quiet" in name
     if quiet:
-        hush(lab, programs)
+        hush(programs)
     if twice:
         lab.fault("lose-loopback", "h0/mlx5_0")
     more = name.endswith("more")
@@ -153,7 +158,7 @@ def run(lab, name):
         await_traffic(programs)
     if kind not in DEADLY and not more:
         say(programs, "more", QPS + 1)
-        time.sleep(0.3)
+    await_all(programs)
     for p in programs:
         p.say("end")
     for p in programs:

@@ -39,7 +39,8 @@
 struct meeting {
 	_Atomic uint32_t qpn[2], ready[2], stop;
 	_Atomic uint64_t target, counter;
-	_Atomic uint32_t rkey, received;
+	_Atomic uint64_t sends; /* in all, when stop is said */
+	_Atomic uint32_t rkey;
 };
 
 struct op {
@@ -152,7 +153,8 @@ static void answer(struct side *s)
 	struct timespec nap = { .tv_nsec = 100000 };
 	struct ring_wc wc;
 
-	while (!atomic_load(&s->meet->stop)) {
+	/* The last ones are acknowledged before they are polled here. */
+	while (!atomic_load(&s->meet->stop) || seen < atomic_load(&s->meet->sends)) {
 		while (posted - seen < RECVS && dice(3)) {
 			ring_post_recv(&s->qp,
 				       s->mem + REGIONS * REGION + 64 +
@@ -164,7 +166,7 @@ static void answer(struct side *s)
 			answer_receive(s, seen++, &wc);
 		nanosleep(&nap, NULL);
 	}
-	atomic_store(&s->meet->received, (uint32_t)seen);
+	must(seen == atomic_load(&s->meet->sends));
 	must(!simnic_test_protocol_errors());
 }
 
@@ -303,8 +305,7 @@ static void ask(struct side *s, uint32_t requests, uint32_t fault_every)
 		check_done(&d, &wc);
 	}
 	must(!simnic_test_protocol_errors());
-	/* The last receives may still be on their way to the other process's poll. */
-	usleep(100000);
+	atomic_store(&s->meet->sends, d.sends);
 	atomic_store(&s->meet->stop, 1);
 	printf("%u requests, %llu sends, %llu atomics\n", requests, (unsigned long long)d.sends,
 	       (unsigned long long)d.adds);

@@ -97,6 +97,20 @@ static void expect_peer_bytes(uint32_t offset, const void *bytes, size_t n)
 	assert_memory_equal(reply.bytes, bytes, n);
 }
 
+/* They land without an answer: this end may give up first. */
+static void await_peer_bytes(uint32_t offset, const void *bytes, size_t n)
+{
+	struct rig_reply reply;
+	int tries = 0;
+
+	do {
+		usleep(tries ? 1000 : 0);
+		reply = rig_order((struct rig_order){ .op = RIG_MEM_READ, .a = offset });
+		assert_int_equal(reply.result, 0);
+	} while (memcmp(reply.bytes, bytes, n) && ++tries < 5000);
+	assert_memory_equal(reply.bytes, bytes, n);
+}
+
 static void expect_status(enum ibv_wc_status status)
 {
 	struct ibv_wc wc = { 0 };
@@ -466,7 +480,7 @@ static void rnr_waits_for_a_receive(void **state)
 	usleep(20000);
 	peer_recv(0, 64);
 	expect_status(IBV_WC_SUCCESS);
-	expect_peer_bytes(0, rig.mem, 0);
+	expect_peer_bytes(0, rig.mem, 64);
 }
 
 static int connect_no_rnr(void **state)
@@ -547,7 +561,7 @@ static void lost_acknowledgements(void **state)
 {
 	assert_int_equal(rig_ctl("fault lose-acks h0/mlx5_1"), 0);
 	expect_retry_error_then_flushes();
-	expect_peer_bytes(0, rig.mem, 64);
+	await_peer_bytes(0, rig.mem, 64);
 }
 
 static void short_outage_is_retried(void **state)
@@ -565,7 +579,7 @@ static void cut_message_lands_in_part(void **state)
 	assert_int_equal(rig_ctl("fault cut-message h0/mlx5_1"), 0);
 	assert_int_equal(post_write(RIG_MEM, IBV_SEND_SIGNALED), 0);
 	expect_status(IBV_WC_RETRY_EXC_ERR);
-	expect_peer_bytes(0, rig.mem, 256);
+	await_peer_bytes(0, rig.mem, 256);
 	expect_peer_bytes(RIG_MEM - 256, "\xee\xee\xee\xee", 4);
 	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_PORT_ERR);
 }
@@ -864,7 +878,7 @@ static int tests(void)
 		WITH(connect_rc, lost_acknowledgements),
 		WITH(connect_patient, short_outage_is_retried),
 		WITH(connect_rc, cut_message_lands_in_part),
-		WITH(connect_rc, fault_at_a_message),
+		WITH(connect_patient, fault_at_a_message),
 		WITH(connect_patient, hang_blocks_commands_until_healed),
 		WITH(connect_rc, internal_error_flushes_nothing),
 		WITH(connect_rc, disassociated_fails_everything),

@@ -4,8 +4,9 @@
  * on each; receives are given back late and out of order. Every message must arrive once, in the
  * order of its queue pair, in a buffer that was posted and not used since; nothing may be written
  * to a buffer that is the program's own. Words of the runner: "more" makes one queue pair more to
- * each peer, after "hush" it sends nothing until "talk", "count" says how
- * many messages have come from each peer, "end" ends it. With -d its queue pairs are in a parent
+ * each peer, after "hush" it sends nothing until "talk" and says "HUSHED" when nothing of its own is under
+ * way, "count" says how many messages have come from each peer and the least of a queue pair, "end"
+ * ends it. With -d its queue pairs are in a parent
  * domain with allocators.
  */
 #include "../abuse/abuse.h"
@@ -47,7 +48,7 @@ static bool posted[SLOTS];
 static int kept[KEEP + 1], n_kept;
 static struct lane lanes[LANES];
 static int n_lanes, n_peers, lines[PEERS];
-static bool quiet;
+static bool quiet, hushed;
 /* Queue pairs are made in a parent domain with allocators: SHIFT does not drive those. */
 static bool in_domain;
 static struct ibv_pd *qp_pd;
@@ -334,12 +335,31 @@ static bool told(void)
 	return poll(&in, 1, 0) == 1;
 }
 
+static bool all_done(void)
+{
+	int i;
+
+	for (i = 0; i < n_lanes; i++)
+		if (lanes[i].done != lanes[i].sent)
+			return false;
+	return true;
+}
+
+static void say_hushed(void)
+{
+	if (!quiet || hushed || !all_done())
+		return;
+	hushed = true;
+	say("HUSHED");
+}
+
 /* Until a word comes. */
 static void talk(void)
 {
 	struct lane *lane;
 
 	while (!told()) {
+		say_hushed();
 		for (lane = lanes; lane < lanes + n_lanes; lane++)
 			while (!quiet && lane->sent < lane->done + WINDOW &&
 			       lane->sent < lane->heard + 2 * WINDOW)
@@ -351,12 +371,15 @@ static void talk(void)
 
 static void count(void)
 {
-	uint64_t got[PEERS] = { 0 };
+	uint64_t got[PEERS] = { 0 }, least = UINT64_MAX;
 	int i;
 
-	for (i = 0; i < n_lanes; i++)
+	for (i = 0; i < n_lanes; i++) {
 		got[lanes[i].peer] += lanes[i].got;
-	say("COUNT %llu %llu", (unsigned long long)got[0], (unsigned long long)got[1]);
+		least = lanes[i].got < least ? lanes[i].got : least;
+	}
+	say("COUNT %llu %llu LEAST %llu", (unsigned long long)got[0], (unsigned long long)got[1],
+	    (unsigned long long)least);
 }
 
 static void options(int argc, char **argv)
@@ -395,8 +418,10 @@ int main(int argc, char **argv)
 	while (strcmp(word, "end\n")) {
 		talk();
 		must(fgets(word, sizeof(word), stdin), "a word of the runner");
-		if (!strcmp(word, "hush\n") || !strcmp(word, "talk\n"))
+		if (!strcmp(word, "hush\n") || !strcmp(word, "talk\n")) {
 			quiet = *word == 'h';
+			hushed = false;
+		}
 		if (!strcmp(word, "count\n"))
 			count();
 		if (strcmp(word, "more\n"))

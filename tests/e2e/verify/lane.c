@@ -18,7 +18,7 @@
 #define ACK_BATCH      16
 #define WAIT_MS	       1000
 #define MEMORY_WAIT_MS 1
-#define EVENT_GRACE_MS 300
+#define EVENT_GRACE_MS 5000
 
 static unsigned int poll_plain(struct lane *l)
 {

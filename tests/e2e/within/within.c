@@ -2,8 +2,9 @@
 /*
  * within: queue pairs that are connected to one of the same process, as collectives and RPC
  * libraries make them, and to themselves, as NCCL does to flush what its NIC received. Numbered
- * messages go both ways and are checked, until the runner says "end". With an argument there is only
- * the one that is connected to itself, and it is silent until the runner says "talk".
+ * messages go both ways and are checked, until the runner says "end" and something has come on each.
+ * With an argument there is only the one that is connected to itself, and it is silent until the runner
+ * says "talk".
  */
 #include "../abuse/abuse.h"
 
@@ -93,6 +94,17 @@ static bool poll_all(void)
 	return any;
 }
 
+/* However soon the runner says its word. */
+static bool all_carried(void)
+{
+	int i;
+
+	for (i = first; i < CONNS; i++)
+		if (!conns[i].got)
+			return false;
+	return reads;
+}
+
 static bool all_arrived(void)
 {
 	return conns[0].got == conns[1].sent && conns[1].got == conns[0].sent &&
@@ -108,6 +120,7 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	first = argc > 1 ? SELF : 0;
+	setvbuf(stdin, NULL, _IONBF, 0); /* poll() must know of words that came together */
 	nic_open(&nic, opt.dev);
 	for (i = first; i < CONNS; i++) {
 		conn_make(&conns[i], &nic);
@@ -121,7 +134,7 @@ int main(int argc, char **argv)
 	say("CONNECTED %d", CONNS - first);
 	if (first)
 		hear("talk");
-	while (!told()) {
+	while (!told() || !all_carried()) {
 		if (!first) {
 			burst(0, &conns[1]);
 			burst(1, &conns[0]);
