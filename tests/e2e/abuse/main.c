@@ -99,6 +99,7 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		usage();
 	options_read(argc, argv);
+	setvbuf(stdin, NULL, _IONBF, 0); /* poll() must know of words that came together */
 	for (i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
 		if (strcmp(argv[1], scenarios[i].name))
 			continue;
