@@ -230,6 +230,8 @@ static const char *conn_reason_text(const struct sh_qp *qp, enum sc_reason reaso
 		return qp->pd->why;
 	if (reason == SC_REASON_RESOURCE && qp->standby_why)
 		return qp->standby_why;
+	if (reason == SC_REASON_PEER) /* nothing has moved, see conn_report() */
+		return "the peer has no standby for it, and its status says why";
 	if (qp->core.config.lazy && qp->core.guarded && !reason)
 		return "its standby is being made";
 	return reason ? sc_reason_text(reason) : "preparing";

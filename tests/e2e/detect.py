@@ -22,7 +22,8 @@ TOOL_S = 120        # perftest's -D; it is ended when it has shown what it shoul
 MOVE_S = 30         # by far longer than any fault may stay unseen
 CALM_S = 2          # what a wrong verdict would take to show
 PACKETS_PER_S = 100     # of heartbeats, a peer and path
-PATIENT = ["-u", "20"]  # the QP's own retries take 30 s
+PATIENT = ["-u", "20"]  # the QP's own retries take 30 s: SHIFT comes first, also on a busy machine
+BOTH = 3            # paths, as bits
 
 
 def check(truth, what):
@@ -36,12 +37,18 @@ class Pair:
     def __init__(self, lab, tool="ib_write_bw", options=(), **settings):
         self.lab, self.tool = lab, tool
         shift = Shift(log="info", **settings)
-        argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", "-p", free_port(), "-D", TOOL_S, *options]
+        argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", "-p", free_port(), "-D", TOOL_S, *PATIENT,
+                *options]
         self.server = lab.start("h0", argv, shift=shift, name="server")
         self.server.await_listening()
         self.client = lab.start("h1", argv + ["127.0.0.1"], shift=shift, name="client")
-        wait_for("protection", lambda: all(lab.protected(p) for p in self.both()), 30)
-        time.sleep(1.5)     # paths become steady
+        wait_for("protection, and steady paths", lambda: all(
+            self.rests_on(host) for host in ("h0", "h1")), 30)
+
+    def rests_on(self, host):
+        qps = self.lab.connections(host)
+        return qps and all(q["level"] == "protected" and q["paths"]["up"] == BOTH and
+                           q["paths"]["steady"] == BOTH for q in qps)
 
     def both(self):
         return self.client, self.server
@@ -84,7 +91,7 @@ def silent_switch(lab):
 def silent_late(lab):
     """The paths had been steady, and quiet, before the connection had its standby."""
     lab.ctl("cost", "h1/mlx5_1", 50000)     # it is slow to be made
-    pair = Pair(lab, options=PATIENT, holddown_ms=10, holddown_max_ms=20)
+    pair = Pair(lab, holddown_ms=10, holddown_max_ms=20)
     lab.fault("switch-down", "rail0")
     expect_move(pair, "silence")
 
@@ -148,7 +155,7 @@ def pause(lab):
 
 def stopped_peer(lab):
     """A process that is stopped answers on no path."""
-    pair = Pair(lab, options=PATIENT)
+    pair = Pair(lab)
     os.kill(process_of(pair.server), signal.SIGSTOP)
     time.sleep(2)
     os.kill(process_of(pair.server), signal.SIGCONT)
@@ -156,7 +163,7 @@ def stopped_peer(lab):
 
 
 def stopped_self(lab):
-    pair = Pair(lab, options=PATIENT)
+    pair = Pair(lab)
     os.kill(process_of(pair.client), signal.SIGSTOP)
     time.sleep(2)
     os.kill(process_of(pair.client), signal.SIGCONT)

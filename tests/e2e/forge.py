@@ -145,7 +145,8 @@ def secret(lab):
         attacker.send(data)
     want = {"unsigned": 3, "forged": 6, "astray": 3, "damaged": 3, "replayed": 2}
     wait_for("all to be counted", lambda: process(lab)["refused"] == want, PATIENCE_S)
-    check(all(lab.protected(p) for p in job.ends), "protection ended")
+    check(all(q["level"] == "protected" for h in ("h0", "h1") for q in lab.connections(h)),
+          "protection ended")
     text = lab.shiftctl("h0", "status")
     check("datagrams signed" in text and "6 forged" in text, "shiftctl status does not show it")
     job.end()
@@ -177,9 +178,14 @@ def led_away(lab):
                 lab.start("h1", argv + ["--client"], "client", shift, stdin=True)]
     wait_for("protection of the first", lambda: all(
         "protected" in [q["level"] for q in lab.connections(h)] for h in ("h0", "h1")), PATIENCE_S)
+
+    def unconnected():
+        return [q["qpn"] for q in process(lab, "h1")["qps"] if q["why"] == "not connected yet"]
+
+    wait_for("the second there", unconnected, PATIENCE_S)
+    second, = unconnected()
     peer = process(lab, "h1")
     first = next(q["qpn"] for q in lab.connections("h1"))
-    second = next(q["qpn"] for q in peer["qps"] if q["why"] == "not connected yet")
     wait_for("the second here", lambda: len(lab.connections("h0")) == 2, PATIENCE_S)
     here = next(q["qpn"] for q in lab.connections("h0") if q["level"] != "protected")
     key, value = next((k, v) for k, v in read_values(redis).items()

@@ -93,7 +93,7 @@ class Case:
         self.fired(lab)
 
     def fired(self, lab):
-        wait_for("fault", lambda: not lab.status()["scheduled"], 10)
+        wait_for("fault", lambda: not lab.status()["scheduled"], 60)
 
     def pause(self):
         self.tell("pause")

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CYCLES_KB 256 /* as run_abuse.py asks */
+enum { CYCLES_KB = 256, CYCLES_MAPPINGS = 32 }; /* as run_abuse.py asks */
 
 /* ---- churn: threads that make and destroy while connections move ---------------------------- */
 
@@ -246,19 +246,33 @@ static int mappings(void)
 	return lines;
 }
 
-/* Standbys of connections that have just gone are destroyed behind the program's back. */
-static void hold_at_most(long kb)
-{
-	int wait;
+struct holds {
+	long kb;
+	int mappings;
+};
 
-	for (wait = 0; wait < 200 && heap_kb() > kb; wait++)
+static struct holds holds(void)
+{
+	return (struct holds){ heap_kb(), mappings() };
+}
+
+/* Standbys of connections that have just gone are destroyed behind the program's back. */
+static struct holds hold_at_most(const struct holds *most)
+{
+	struct holds now = holds();
+
+	for (int wait = 0; wait < 200 && (now.kb > most->kb || now.mappings > most->mappings);
+	     wait++) {
 		usleep(50000);
-	say("HOLDS %ld %d", heap_kb(), mappings());
+		now = holds();
+	}
+	say("HOLDS %ld %d", now.kb, now.mappings);
+	return now;
 }
 
 void run_cycles(void)
 {
-	long first = LONG_MAX - CYCLES_KB;
+	struct holds most = { LONG_MAX, INT_MAX };
 	struct nic nic, own;
 	struct conn c;
 	int round;
@@ -284,8 +298,9 @@ void run_cycles(void)
 		conn_free(&c);
 		must_zero(ibv_dealloc_pd(own.pd), "ibv_dealloc_pd");
 		if (round == opt.rounds / 5 || round == opt.rounds - 1) {
-			hold_at_most(first + CYCLES_KB);
-			first = heap_kb();
+			most = hold_at_most(&most);
+			most.kb += CYCLES_KB;
+			most.mappings += CYCLES_MAPPINGS;
 		}
 	}
 	nic_close(&nic);

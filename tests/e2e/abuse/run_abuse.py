@@ -14,9 +14,12 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import lab as lab_module  # noqa: E402
-from lab import Lab, Shift, Stuck, wait_for  # noqa: E402
+from lab import Lab, Shift, wait_for  # noqa: E402
 
 LIMIT = 30.0
+# Where no NIC hangs, and no switch is silent, a busy machine is not to look like that.
+STEADY = {"hang_ms": 5000, "command_ms": 5000, "heartbeat_loss_ms": 5000, "silence_ms": 5000}
+HANGS = {"hang_ms": 200, "command_ms": 400}
 
 
 class Failed(Exception):
@@ -33,7 +36,7 @@ class Pair:
         port = str(lab_module.free_port())
         argv = [os.path.join(lab_module.out_folder(args.build), "bin", "abuse"), scenario,
                 "--port", port] + [str(o) for o in options]
-        settings.setdefault("log", "info")
+        settings = {"log": "info", **STEADY, **settings}
         kv = settings.pop("kv", None)
         memlock_mb = settings.pop("memlock_mb", None)
         env = {"SIMNIC_MEMLOCK": str(memlock_mb << 20)} if memlock_mb else None
@@ -57,14 +60,22 @@ class Pair:
         for p in self.ends:
             p.say(word)
 
-    def protections(self, p):
-        return len(re.findall(r"QP 0x\w+ on \S+ is protected by", self.lab.shift_log(p)))
+    def protected(self, n=1):
+        """So many connections of each end are, now; a line of the log may be of an earlier one."""
+        def enough(host):
+            return sum(q["level"] == "protected" and q["move"] == "NONE"
+                       for q in self.lab.connections(host)) >= n
 
-    def protected(self, n):
-        """As often as that since the start."""
+        for host, p in zip(("h0", "h1"), self.ends):
+            wait_for(f"protection of {n} of {p.name}",
+                     lambda p=p, host=host: not p.running() or enough(host), self.limit)
+        self.alive()
+
+    def await_moves(self, way, n=1):
+        """So many lines of moves that way are in the log of each end."""
         for p in self.ends:
-            wait_for(f"protection {n} of {p.name}",
-                     lambda p=p: self.protections(p) >= n or not p.running(), self.limit)
+            wait_for(f"move {n} from {way} of {p.name}", lambda p=p: not p.running() or
+                     self.lab.shift_log(p).count(f" moved from {way} (") >= n, self.limit)
         self.alive()
 
     def done(self, ends=None):
@@ -81,6 +92,16 @@ class Pair:
                 return
         raise Failed("nothing moved")
 
+    def has_given_back(self):
+        """The first to do so says why its connection is unprotected, the other one that its peer has
+        no standby; and either only until shadows are tried again."""
+        for p in self.ends:
+            log = self.lab.shift_log(p)
+            if "were given back" not in log:
+                raise Failed(f"{p.name} has given nothing back")
+            if "the peer moved" in log:
+                raise Failed(f"{p.name} takes that for a move of its peer")
+
     def tails(self):
         text = "".join(p.tail(40) for p in self.ends)
         for p in self.ends:
@@ -96,7 +117,8 @@ def churn(lab, args):
     pair.say("go")
     time.sleep(0.2)
     lab.fault("port-down", "h0/mlx5_0")
-    time.sleep(1)
+    pair.await_moves("mlx5_0 to mlx5_1", 4)
+    time.sleep(0.5)
     pair.say("stop")
     pair.done()
     pair.moved()
@@ -104,7 +126,7 @@ def churn(lab, args):
 
 def churn_hang(lab, args):
     """The threads' own commands hang too; they must come back when the NIC does."""
-    pair = yield Pair(lab, args, "churn")
+    pair = yield Pair(lab, args, "churn", **HANGS)
     pair.said("CONNECTED")
     pair.protected(4)
     pair.say("go")
@@ -120,7 +142,7 @@ def reset(lab, args):
     pair = yield Pair(lab, args, "reset", "--rounds", 8)
     for n in range(8):
         pair.said(f"CONNECTED {n}")
-        pair.protected(n + 1)
+        pair.protected()
         if n in (2, 5):
             lab.fault("port-down", "h1/mlx5_0")
         pair.say("talk")
@@ -139,11 +161,7 @@ def reset_fast(lab, args):
         pair.say("talk")
         pair.say("reset")
     pair.said("CONNECTED 40")
-    last = [p.out() for p in pair.ends]
-    wait_for("protection of the last round", lambda: all(
-        lab.shift_log(p).rstrip().splitlines()[-1:] != [] and
-        re.search(r"is protected by \S+$", lab.shift_log(p).rstrip()) for p in pair.ends) or
-        last is None, pair.limit)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("talk")
     pair.say("reset")
@@ -155,10 +173,9 @@ def late_rts(lab, args):
     """What the application does to the queue pair that it knows counts for the one in use."""
     pair = yield Pair(lab, args, "late-rts")
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
-    for p in pair.ends:
-        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.await_moves("mlx5_0 to mlx5_1")
     pair.say("go")
     pair.done()
 
@@ -167,7 +184,7 @@ def destroy(lab, args):
     pair = yield Pair(lab, args, "destroy", "--rounds", 6)
     for n in range(6):
         pair.said(f"CONNECTED {n}")
-        pair.protected(4 * (n + 1))
+        pair.protected(4)
         lab.fault("port-down", "h0/mlx5_0", at_message=3)
         pair.say("go")
         pair.said(f"DESTROYED {n}")
@@ -180,7 +197,7 @@ def late_mr(lab, args):
     # more than the journal of keys holds, so that it begins anew
     pair = yield Pair(lab, args, "late-mr", "--rounds", 300)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
     pair.done()
@@ -190,10 +207,11 @@ def late_mr(lab, args):
 def bad_key(lab, args):
     """The error is that of stock, though it is SHIFT that finds nothing behind the key."""
     for with_shift in (False, True):
-        pair = yield Pair(lab, args, "bad-key", shift=with_shift, deadline_ms=500)
+        # How long a key is looked for, and also how long the move may take.
+        pair = yield Pair(lab, args, "bad-key", shift=with_shift, deadline_ms=3000)
         pair.said("CONNECTED")
         if with_shift:
-            pair.protected(1)
+            pair.protected()
             lab.fault("port-down", "h0/mlx5_0")
         pair.say("go")
         pair.done()
@@ -204,10 +222,9 @@ def late_mr_without_nic(lab, args, fault):
     """Registered while the NIC is dead and its connection on another one; and after its return."""
     pair = yield Pair(lab, args, "late-mr", "--rounds", 1000, holddown_ms=100)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault(fault, "h0/mlx5_0")
-    for p in pair.ends:
-        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.await_moves("mlx5_0 to mlx5_1")
     pair.say("go")
     lab.ctl("heal", "h0/mlx5_0")
     pair.done()
@@ -222,38 +239,34 @@ def late_mr_sick(lab, args):
     return late_mr_without_nic(lab, args, "nic-internal-error")
 
 
-def unprotected(lab, why):
+def unprotected(lab, why=""):
     """All connections, and what is said of them."""
     def said():
         qps = [q for host in ("h0", "h1") for q in lab.connections(host)]
         return len(qps) == 2 and all(q["level"] != "protected" and why in (q["why"] or "")
                                      for q in qps)
 
-    wait_for("the reason: " + why, said)
+    wait_for("no protection, and the reason: " + why, said, LIMIT)
 
 
 def protected_when_freed(pair):
     """What stood in the way is no more."""
     pair.say("talk")
     pair.said("FREED")
-    for host in ("h0", "h1"):
-        wait_for("protection on " + host, lambda h=host: all(
-            q["level"] == "protected" for q in pair.lab.connections(h)), pair.limit)
+    pair.protected()
     pair.say("end")
     pair.done()
 
 
 def more_memory(lab, args):
     """What shadows have locked is given back when the job needs it."""
-    pair = yield Pair(lab, args, "more-memory", memlock_mb=24, yield_ms=4000)
+    pair = yield Pair(lab, args, "more-memory", memlock_mb=26, yield_ms=1000)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     pair.say("go")
     pair.said("REGISTERED")
-    for p in pair.ends:
-        if "were given back" not in lab.shift_log(p):
-            raise Failed(f"{p.name} has given nothing back")
-    unprotected(lab, "given back")
+    pair.has_given_back()
+    unprotected(lab)
     protected_when_freed(pair)
 
 
@@ -261,7 +274,7 @@ def on_demand(lab, args):
     """Memory that is paged on demand is on one NIC only."""
     pair = yield Pair(lab, args, "on-demand")
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     pair.say("go")
     pair.said("REGISTERED")
     unprotected(lab, "paged on demand")
@@ -284,16 +297,14 @@ def regions(lab, args):
     for n in range(4):
         pair.said(f"ROUND {n}")
         if n % 2 == 0:
-            pair.protected(n // 2 + 1)
+            pair.protected()
             lab.fault("port-down", "h0/mlx5_0", at_message=1000 + 700 * n)
         else:
             lab.ctl("heal", "h0/mlx5_0")
         pair.say("go")
         if n % 2 == 0:
             continue
-        for p in pair.ends:
-            wait_for("return of " + p.name, lambda p=p: not p.running() or
-                     lab.shift_log(p).count("moved from mlx5_1 to mlx5_0") > n // 2, pair.limit)
+        pair.await_moves("mlx5_1 to mlx5_0", n // 2 + 1)
     pair.done()
     pair.moved()
 
@@ -302,15 +313,11 @@ def squeeze(lab, args):
     """Threads register what just fits, while shadows of it come and go; then all is as before."""
     pair = yield Pair(lab, args, "squeeze", memlock_mb=14, yield_ms=500)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     pair.say("go")
     pair.said("SQUEEZED")
-    for p in pair.ends:
-        if "were given back" not in lab.shift_log(p):
-            raise Failed(f"{p.name} has given nothing back")
-    for host in ("h0", "h1"):
-        wait_for("protection on " + host, lambda h=host: all(
-            q["level"] == "protected" for q in lab.connections(h)), pair.limit)
+    pair.has_given_back()
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("talk")
     pair.done()
@@ -321,14 +328,12 @@ def sparse(lab, args, memlock_mb=None):
     """64 GiB that nobody has touched: registering them waits for no other NIC, and touches nothing."""
     pair = yield Pair(lab, args, "huge", memlock_mb=memlock_mb, yield_ms=600000)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("nic-hang", "h0/mlx5_1")
     pair.say("register")
     pair.said("REGISTERED")
     lab.ctl("heal", "h0/mlx5_1")
-    for host in ("h0", "h1"):
-        wait_for("protection on " + host, lambda h=host: all(
-            q["level"] == "protected" for q in lab.connections(h)), pair.limit)
+    pair.protected()
     pair.say("write")
     if not memlock_mb:
         lab.fault("port-down", "h0/mlx5_0", at_message=20)
@@ -341,7 +346,8 @@ def sparse(lab, args, memlock_mb=None):
     pair.say("more")
     pair.said("MORE")
     if memlock_mb:
-        unprotected(lab, "given back")
+        pair.has_given_back()
+        unprotected(lab)
     pair.say("write")
     pair.done()
     if not memlock_mb:
@@ -357,7 +363,7 @@ def dmabuf(lab, args):
     """Its shadow is of the same buffer, and keeps no descriptor behind the region's end."""
     pair = yield Pair(lab, args, "dmabuf")
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
     pair.said("CLOSED 1")
@@ -369,7 +375,7 @@ def teardown(lab, args):
     """When a region is deregistered, no NIC can write to it: whatever has become of its shadow."""
     pair = yield Pair(lab, args, "teardown", "--rounds", 0 if lab.sanitizer else 20)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     pair.say("go")
     pair.done()
     for p in pair.ends:
@@ -428,7 +434,7 @@ def limits(lab, args):
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
     pair.done()
@@ -436,9 +442,9 @@ def exit_moving(lab, args):
 
 def exit_hung(lab, args):
     """The command that a worker waits for never comes back: the process ends all the same."""
-    pair = yield Pair(lab, args, "exit")
+    pair = yield Pair(lab, args, "exit", **HANGS)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("nic-hang", "h0/mlx5_0")
     time.sleep(0.3)
     pair.say("go")
@@ -457,7 +463,7 @@ def fork(lab, args):
 def cycles(lab, args):
     pair = yield Pair(lab, args, "cycles", "--rounds", args.cycles)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     pair.say("go")
     pair.limit *= 5
     pair.done()
@@ -473,10 +479,10 @@ def cycles(lab, args):
 
 def kill(lab, args):
     for with_shift in (False, True):
-        pair = yield Pair(lab, args, "kill", shift=with_shift)
+        pair = yield Pair(lab, args, "kill", "--timeout", 14, shift=with_shift, silence_ms=1500)
         pair.said("CONNECTED")
         if with_shift:
-            pair.protected(1)
+            pair.protected()
         pair.ends[0].end()
         pair.ends[1].say("go")
         pair.done(pair.ends[1:])
@@ -489,7 +495,7 @@ def abandon(lab, args):
     pair = yield Pair(lab, args, "abandon", "--rounds", 3)
     for n in range(3):
         pair.said(f"CONNECTED {n}")
-        pair.protected(n + 1)
+        pair.protected()
         pair.say("go")
     pair.done()
 
@@ -498,7 +504,7 @@ def hung_nic(lab, args):
     """A third NIC hangs and a thread waits for it: the others' moves do not."""
     pair = yield Pair(lab, args, "hung-nic", "--dev2", "mlx5_2", backup="mlx5_0=mlx5_1")
     pair.said("ASK")
-    pair.protected(1)
+    pair.protected()
     lab.fault("nic-hang", "h0/mlx5_2")
     lab.fault("nic-hang", "h1/mlx5_2")
     pair.say("ask")
@@ -516,7 +522,7 @@ def kv_late(lab, args):
     pair.said("CONNECTED")
     time.sleep(0.5)
     os.mkdir(folder)
-    pair.protected(1)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
     pair.done()
@@ -538,24 +544,18 @@ def kv_deaf(lab, args):
 def query(lab, args):
     """On the backup of a NIC that lives, back on it, on the backup of one that is gone, and back."""
     pair = yield Pair(lab, args, "query", "--rounds", 5, holddown_ms=100)
-
-    def moved(n, way):
-        for p in pair.ends:
-            wait_for(f"move {n} of {p.name}", lambda p=p: not p.running() or
-                     lab.shift_log(p).count(f" moved from {way}") >= n, pair.limit)
-
     pair.said("CONNECTED 0")
-    pair.protected(1)
+    pair.protected()
     pair.say("go")
     for n, fault in enumerate(("port-down", "nic-disassociate")):
         pair.said(f"CONNECTED {2 * n + 1}")
-        pair.protected(2 * n + 1)
+        pair.protected()
         lab.fault(fault, "h0/mlx5_0")
-        moved(n + 1, "mlx5_0 to mlx5_1")
+        pair.await_moves("mlx5_0 to mlx5_1", n + 1)
         pair.say("go")
         pair.said(f"CONNECTED {2 * n + 2}")
         lab.ctl("heal", "all")
-        moved(n + 1, "mlx5_1 to mlx5_0")
+        pair.await_moves("mlx5_1 to mlx5_0", n + 1)
         pair.say("go")
     pair.done()
 
@@ -564,7 +564,7 @@ def bare(lab, args):
     """Queue pairs without a receive queue."""
     pair = yield Pair(lab, args, "bare")
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0", at_message=100)
     pair.say("go")
     pair.done()
@@ -585,9 +585,7 @@ def domains(lab, args):
     pair.say("go")
     pair.said("CONNECTED 1")
     lab.ctl("heal", "h0/mlx5_0")
-    for p in pair.ends:
-        wait_for("return of " + p.name, lambda p=p: not p.running() or len(re.findall(
-            "moved from mlx5_1 to mlx5_0", lab.shift_log(p))) >= 5, pair.limit)
+    pair.await_moves("mlx5_1 to mlx5_0", 5)
     for _ in range(2):
         pair.say("go")
     pair.done()
@@ -601,7 +599,7 @@ def ece(lab, args):
         pair = yield Pair(lab, args, "ece", shift=with_shift)
         pair.said("CONNECTED")
         if with_shift:
-            pair.protected(1)
+            pair.protected()
             lab.fault("port-down", "h0/mlx5_0")
         pair.say("go")
         pair.done()
@@ -619,7 +617,7 @@ def windows(lab, args):
         pair = yield Pair(lab, args, "windows", shift=with_shift)
         pair.said("CONNECTED")
         if with_shift:
-            pair.protected(1)
+            pair.protected()
             lab.fault("port-down", "h0/mlx5_0")
         pair.say("go")
         pair.done()
@@ -636,7 +634,7 @@ def events(lab, args):
         pair = yield Pair(lab, args, "events", shift=with_shift)
         pair.said("CONNECTED")
         if with_shift:
-            pair.protected(1)
+            pair.protected()
         pair.say("go")
         pair.done()
 
@@ -659,8 +657,8 @@ def run_case(case, args):
                 pair = steps.send(pair)
         except StopIteration:
             return lab.complaints()
-        except (Failed, Stuck, RuntimeError) as e:
-            return f"{e}\n" + (pair.tails() if pair else "")
+        except Exception as e:  # one case does not keep the others from running
+            return f"{type(e).__name__}: {e}\n" + (pair.tails() if pair else "")
     return None
 
 
