@@ -122,11 +122,11 @@ class Program:
     def running(self):
         return self.process.poll() is None
 
-    def pending(self, number):
-        """Was this signal sent to the process and not taken yet?"""
+    def signals(self, kind, number):
+        """Is this signal among those of a line of /proc/PID/status? ShdPnd: sent and not taken yet; SigCgt: caught."""
         with open(f"/proc/{self.pid}/status") as f:
-            shared = next(line for line in f if line.startswith("ShdPnd:"))
-        return int(shared.split()[1], 16) >> (number - 1) & 1
+            mask = next(line for line in f if line.startswith(kind + ":"))
+        return int(mask.split()[1], 16) >> (number - 1) & 1
 
     def listens(self):
         found = _listening_inodes(self.pid)

@@ -35,9 +35,14 @@ def drain(lab, begin):
 # ---- the tools ----------------------------------------------------------------------------------
 
 def alarm(p):
-    """Two alarms that are pending at a time are one: the next may be sent when this one is taken."""
-    os.kill(p.pid, signal.SIGALRM)
-    wait_for("alarm taken by " + p.name, lambda: not p.running() or not p.pending(signal.SIGALRM),
+    """
+    Two alarms that are pending at a time are one: the next may be sent when this one is taken. Before it begins,
+    perftest does not know it, and would die of it.
+    """
+    wait_for("beginning of " + p.name, lambda: not p.running() or p.signals("SigCgt", signal.SIGALRM), 30, 0.01)
+    if p.running():
+        os.kill(p.pid, signal.SIGALRM)
+    wait_for("alarm taken by " + p.name, lambda: not p.running() or not p.signals("ShdPnd", signal.SIGALRM),
              30, 0.01)
 
 
