@@ -36,11 +36,11 @@ def must(what, ok, *context):
 class Traffic:
     """ib_write_bw between two hosts, protected; for as long as it is needed."""
 
-    def __init__(self, lab, client=True):
-        self.lab = lab
+    def __init__(self, lab, client=True, qps=QPS):
+        self.lab, self.qps = lab, qps
         self.shift = Shift(log="info")
         self.argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-q",
-                     str(QPS), "-p", str(free_port())]
+                     str(qps), "-p", str(free_port())]
         self.server = lab.start("h0", self.argv, "server", self.shift)
         self.client = None
         if client:
@@ -52,7 +52,7 @@ class Traffic:
 
     def protected(self):
         wait_for("protected connections", lambda: all(
-            self.lab.protected(p) >= QPS for p in (self.server, self.client)), 30)
+            self.lab.protected(p) >= self.qps for p in (self.server, self.client)), 30)
         return self
 
     def end(self):
