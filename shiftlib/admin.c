@@ -294,35 +294,57 @@ static int admin_address(const char *dir)
 	return n < 0 || (size_t)n >= sizeof(address->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-/* Left behind by a process that had our number and was killed? One of another PID namespace that
- * lives answers, and keeps its socket. */
-static bool admin_stale(void)
+/* May its name be ours: is it free, or left behind by a process that had our number and was killed? One of
+ * another PID namespace that lives answers, and keeps its socket. */
+static bool admin_free(void)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool stale;
+	bool nobody;
 
 	if (fd < 0)
 		return false;
-	stale = connect(fd, (struct sockaddr *)&admin.address, sizeof(admin.address)) &&
-		errno == ECONNREFUSED;
+	nobody = connect(fd, (struct sockaddr *)&admin.address, sizeof(admin.address)) &&
+		 (errno == ECONNREFUSED || errno == ENOENT);
 	close(fd);
-	return stale;
+	return nobody;
 }
 
+/* "PID.new", which nobody looks for. */
+static void admin_first_name(struct sockaddr_un *address)
+{
+	static const char suffix[] = ".new";
+	char *end;
+
+	_Static_assert(sizeof(suffix) <= sizeof(RUN_DIR_SUFFIX), "it fits");
+	*address = admin.address;
+	end = address->sun_path + strlen(address->sun_path) - strlen(RUN_DIR_SUFFIX);
+	strcpy(end, suffix);
+}
+
+/*
+ * Under another name, until it listens: shiftctl and the exporter remove a socket on which nobody does,
+ * and this process would never be seen again.
+ */
 static int admin_bind(int fd)
 {
-	const struct sockaddr *address = (const struct sockaddr *)&admin.address;
+	struct sockaddr_un address;
+	int ret = 0;
 
-	if (fchmod(fd, 0600)) /* becomes the mode of the socket's name */
+	admin_first_name(&address);
+	unlink(address.sun_path); /* of one that was killed right here */
+	if (fchmod(fd, 0600))	  /* becomes the mode of the socket's name */
 		return -errno;
-	if (!bind(fd, address, sizeof(admin.address)))
-		return 0;
-	if (errno != EADDRINUSE)
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)))
 		return -errno;
-	if (!admin_stale())
-		return -EADDRINUSE;
-	unlink(admin.address.sun_path);
-	return bind(fd, address, sizeof(admin.address)) ? -errno : 0;
+	if (listen(fd, ADMIN_BACKLOG))
+		ret = -errno;
+	else if (!admin_free())
+		ret = -EADDRINUSE;
+	else if (rename(address.sun_path, admin.address.sun_path))
+		ret = -errno;
+	if (ret)
+		unlink(address.sun_path);
+	return ret;
 }
 
 static int admin_listen(void)
@@ -339,7 +361,7 @@ static int admin_listen(void)
 	admin.listener = fd;
 	admin.owner = getpid();
 	admin.watch = (struct sh_watch){ admin_readable, NULL };
-	ret = listen(fd, ADMIN_BACKLOG) ? -errno : sh_watch_fd(fd, &admin.watch);
+	ret = sh_watch_fd(fd, &admin.watch);
 	if (ret)
 		sh_admin_stop();
 	return ret;

@@ -5,9 +5,9 @@ A block of commands is fenced as sh (commands alone) or console (commands behind
 print). HTML comments before it, which no reader sees, say more:
 
     <!-- not run: REASON -->    it needs hardware, a server, minutes; its syntax is checked all the same
-    <!-- before: COMMAND -->    what the page takes for granted: a server that runs
+    <!-- before: COMMAND -->    what the page takes for granted: a server that runs; or that its reader is patient:
+                                ends_now ends the newest ib_write_bw -D of the shell
     <!-- wait: COMMAND -->      what a reader would wait for before he goes on; tried until it succeeds
-    <!-- shorter: A = B -->     a reader takes his time; the test runs B in place of A
     <!-- numbers vary -->       a number that is shown stands for any other one
 """
 import glob
@@ -16,7 +16,7 @@ import re
 
 RUNNABLE = ("sh", "console")
 FENCE = re.compile(r"^( *)(```+)\s*(\S*)")
-COMMENT = re.compile(r"<!--\s*(not run|before|wait|shorter|numbers vary):?\s*(.*?)\s*-->", re.S)
+COMMENT = re.compile(r"<!--\s*(not run|before|wait|numbers vary):?\s*(.*?)\s*-->", re.S)
 
 
 class Block:
@@ -29,7 +29,6 @@ class Block:
         self.lines = []
         self.not_run = None
         self.first = []     # lines of shell that come before its commands
-        self.shorter = []
         self.numbers_vary = False
 
     @property
@@ -94,8 +93,6 @@ def blocks(root, page):
                     block.first.append(f"until {text}; do sleep 0.05; done")
                 elif kind == "before":
                     block.first.append(text)
-                elif kind == "shorter":
-                    block.shorter.append(text.split(" = "))
                 elif kind == "numbers vary":
                     block.numbers_vary = True
                 else:

@@ -23,10 +23,11 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
 import pages  # noqa: E402
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
 BLOCK_S = 180       # of a command that hangs: far more than any takes
 CLONE_NEWNET, CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x40000000, 0x00020000, 0x4000, 0x40000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
@@ -74,13 +75,12 @@ class Reader:
         """The driver: each command in the same shell, its output and its status in files."""
         n = 0
         with open(os.path.join(self.steps, "driver"), "w", encoding="utf-8") as driver:
-            driver.write("unset BASH_ENV\n")
+            driver.write("unset BASH_ENV\n"
+                         f"ends_now() {{ {sys.executable} {HERE}/ends_now.py $(jobs -p); }}\n")
             for block in blocks:
                 driver.write(f"echo before {block.line} > {self.steps}/at\n")
                 driver.writelines(line + "\n" for line in block.first)
                 for text, _ in block.commands():
-                    for long, short in block.shorter:
-                        text = text.replace(long, short)
                     with open(f"{self.steps}/{n}.sh", "w", encoding="utf-8") as f:
                         f.write(text)
                     strict = "set -e; " if block.language == "sh" else ""

@@ -65,6 +65,8 @@ def disturbed(lab, python, checkpoint):
         raise jobs.Failed("a checkpoint before the fault")
     lab.fault("port-down", "h0/mlx5_0")
     steps = int(job.await_said(r"checkpoint: (\d+) steps")[1])
+    # said by another thread than the one that asks for the checkpoint, which may be there first
+    wait_for("the command in the log", lambda: "SHIFT_ON_EVENT: process" in lab.shift_log(job.trainer), 60)
     for p in (job.trainer, job.helper):
         p.process.kill()
         p.process.wait()

@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
+from perftest import LONG_S, end  # noqa: E402
 
 QPS = 2
 
@@ -33,13 +34,13 @@ def must(what, ok, *context):
 
 
 class Traffic:
-    """ib_write_bw between two hosts, protected."""
+    """ib_write_bw between two hosts, protected; for as long as it is needed."""
 
-    def __init__(self, lab, seconds=12, client=True):
-        self.lab = lab
+    def __init__(self, lab, client=True, qps=QPS):
+        self.lab, self.qps = lab, qps
         self.shift = Shift(log="info")
-        self.argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(seconds), "-q",
-                     str(QPS), "-p", str(free_port())]
+        self.argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-q",
+                     str(qps), "-p", str(free_port())]
         self.server = lab.start("h0", self.argv, "server", self.shift)
         self.client = None
         if client:
@@ -51,10 +52,11 @@ class Traffic:
 
     def protected(self):
         wait_for("protected connections", lambda: all(
-            self.lab.protected(p) >= QPS for p in (self.server, self.client)), 30)
+            self.lab.protected(p) >= self.qps for p in (self.server, self.client)), 30)
         return self
 
     def end(self):
+        end("ib_write_bw", self.server, self.client)
         for p in (self.client, self.server):
             p.wait(60)
             must(f"{p.name} ended with {p.process.returncode}", not p.process.returncode, p.tail(),
@@ -69,10 +71,12 @@ class Ctl:
         self.folder = lab.run_dir(host)
         self.env = dict(lab.env(), SHIFT_RUN_DIR=self.folder, **env)
 
-    def __call__(self, *args, status=0):
+    def run(self, *args):
         argv = [os.path.join(self.lab.out, "bin", "shiftctl")] + [str(a) for a in args]
-        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60,
-                              check=False)
+        return subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+
+    def __call__(self, *args, status=0):
+        done = self.run(*args)
         must(f"shiftctl {' '.join(map(str, args))}: exit {done.returncode}, not {status}",
              done.returncode == status, done.stdout, done.stderr)
         return done
@@ -97,30 +101,43 @@ class Ctl:
         with subprocess.Popen(argv, env=self.env, stdin=side, stdout=side, stderr=side,
                               start_new_session=True, preexec_fn=lambda: fcntl.ioctl(
                                   0, termios.TIOCSCTTY, 0)) as process:
-            seen = b""
-
-            def shows(text):
-                nonlocal seen
-                while select.select([main], [], [], 0.01)[0]:
-                    seen += os.read(main, 65536)
-                return text in seen
-            wait_for("second screen", lambda: shows(b"\x1b[?1049h"))
-            wait_for("table", lambda: shows(f"{pid} ib_write_bw".encode()) and shows(b"protected"))
-            seen = b""
-            fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 20, 0, 0))
-            wait_for("small screen", lambda: shows(b"\x1b[7m shiftctl status    \x1b[K"[:20]))
-            seen = b""
-            os.write(main, b"j")
-            wait_for("scrolled", lambda: shows(b"instance") and not shows(str(pid).encode()))
-            if isinstance(end, bytes):
-                os.write(main, end)
-            else:
-                process.send_signal(end)
-            must("exit", process.wait(30) == 0, seen)
-            wait_for("first screen", lambda: shows(b"\x1b[?25h\x1b[?1049l"))
-            must("terminal as before", termios.tcgetattr(side) == before)
+            try:
+                self.watch_process(process, main, side, pid, end)
+            finally:
+                process.kill()
+        must("terminal as before", termios.tcgetattr(side) == before)
         os.close(main)
         os.close(side)
+
+    @staticmethod
+    def watch_process(process, main, side, pid, end):
+        seen, ours = b"", f"{pid} ib_write_bw"
+
+        def shows(code):
+            nonlocal seen
+            while select.select([main], [], [], 0.01)[0]:
+                seen += os.read(main, 65536)
+            return code in seen
+
+        def screen(has):
+            """Its rows, of the last that is complete: the one before may be on its way yet."""
+            last = shows(b"\x1b[J") and seen.rpartition(b"\x1b[J")[0].rpartition(b"\x1b[H")[2]
+            return last and has(re.sub(r"\x1b\[\d*[a-zA-Z]|\r", "", last.decode()).split("\n"))
+
+        wait_for("second screen", lambda: shows(b"\x1b[?1049h"))
+        wait_for("table", lambda: screen(lambda rows: any(ours in r for r in rows) and
+                                         any("protected" in r for r in rows)))
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 20, 0, 0))
+        wait_for("small screen", lambda: screen(lambda rows: len(rows) == 4 and ours[:20] in rows[1] and
+                                                all(len(r) <= 20 for r in rows)))
+        os.write(main, b"j")
+        wait_for("scrolled", lambda: screen(lambda rows: "instance" in rows[1]))
+        if isinstance(end, bytes):
+            os.write(main, end)
+        else:
+            process.send_signal(end)
+        must("exit", process.wait(30) == 0, seen)
+        wait_for("first screen", lambda: shows(b"\x1b[?25h\x1b[?1049l"))
 
     def processes(self, *args):
         return json.loads(self("status", "--json", *args).stdout)["processes"]
@@ -155,7 +172,7 @@ class Tests:
 
     def status(self):
         with self.lab() as lab:
-            traffic = Traffic(lab, 4).protected()
+            traffic = Traffic(lab).protected()
             ctl = Ctl(lab, "h0")
             pid = traffic.server.pid
             one, = ctl.processes()
@@ -188,7 +205,7 @@ class Tests:
     def watch(self):
         """A screen on a terminal, which is left as it was found; elsewhere the text, again and again."""
         with self.lab() as lab:
-            traffic = Traffic(lab, 8).protected()
+            traffic = Traffic(lab).protected()
             ctl = Ctl(lab, "h0")
             lines = ctl.watched("--json", lines=3)
             must("JSON, a line each", all(
@@ -222,7 +239,7 @@ class Tests:
             ctl = Ctl(lab, "h0")
             os.mkdir(lab.run_dir("h1"))
             os.chmod(lab.run_dir("h1"), 0o777)
-            traffic = Traffic(lab, 3).protected()
+            traffic = Traffic(lab).protected()
             must("directory", stat.S_IMODE(os.stat(ctl.folder).st_mode) == 0o700)
             must("socket", stat.S_IMODE(os.stat(ctl.socket(traffic.server.pid)).st_mode) == 0o600)
             must("none in an open directory", not os.listdir(lab.run_dir("h1")))
@@ -241,7 +258,7 @@ class Tests:
         if os.geteuid():
             return
         with self.lab() as lab:
-            traffic = Traffic(lab, 4).protected()
+            traffic = Traffic(lab).protected()
             ctl = Ctl(lab, "h0")
             path = ctl.socket(traffic.server.pid)
             for name in (lab.folder, ctl.folder):
@@ -277,6 +294,7 @@ class Tests:
         with self.lab() as lab:
             traffic = Traffic(lab).protected()
             ctl, other = Ctl(lab, "h0"), Ctl(lab, "h1")
+            traffic.client.process.send_signal(signal.SIGSTOP)  # it would end with its server
             traffic.server.process.kill()
             traffic.server.process.wait()
             must("its socket is left", os.path.exists(ctl.socket(traffic.server.pid)))
@@ -289,10 +307,31 @@ class Tests:
             must("what is no socket stays", os.listdir(ctl.folder) == ["99999.sock"])
             traffic.client.process.kill()
 
+    def looked_for_too_early(self):
+        """Who looks for sockets just when one is made does not take it away."""
+        with self.lab() as lab:
+            at, go = (os.path.join(lab.folder, name) for name in ("at", "go"))
+            for name in (at, go):
+                os.mkfifo(name)
+            fifo = os.open(at, os.O_RDONLY | os.O_NONBLOCK)
+            p = lab.start("h0", [os.path.join(lab.out, "bin", "hook_app")], "app", Shift(), stdin=True, env={
+                "LD_PRELOAD": os.path.join(lab.out, "lib", "listen_shim.so"), "LISTEN_AT": at, "LISTEN_GO": go})
+            wait_for("the socket", lambda: select.select([fifo], [], [], 0)[0] and os.read(fifo, 1) or
+                     not p.running(), 30)
+            os.close(fifo)
+            must("it runs", p.running(), p.tail())
+            ctl = Ctl(lab, "h0")
+            ctl("status", status=1)
+            os.close(os.open(go, os.O_WRONLY))
+            wait_for("answer", lambda: ctl.run("status", "--pid", p.pid).returncode == 0, 30)
+            must("one name", os.listdir(ctl.folder) == [f"{p.pid}.sock"], os.listdir(ctl.folder))
+            p.process.stdin.close()
+            must("it ends", p.wait(30) == 0, p.tail())
+
     def rude_clients(self):
         """No client of a socket holds up anything, whatever it sends."""
         with self.lab() as lab:
-            traffic = Traffic(lab, 20).protected()
+            traffic = Traffic(lab).protected()
             ctl, pid = Ctl(lab, "h0"), traffic.server.pid
             try:
                 must("too long a request is refused", b"error" in ctl.ask(pid, b"x" * 5000))
@@ -303,21 +342,29 @@ class Tests:
                 must(f"{text[:20]} is refused", "error" in json.loads(ctl.ask(pid, text)))
             must("version", json.loads(ctl.ask(pid, b"version\n"))["version"])
             silent = []
-            for _ in range(8):
-                s = socket.socket(socket.AF_UNIX)
-                s.connect(ctl.socket(pid))
-                s.send(b"stat")
-                silent.append(s)
-            ctl("status", status=1)  # no slot: told so at once
-            wait_for("slots again", lambda: subprocess.run(
-                [os.path.join(lab.out, "bin", "shiftctl"), "status"], env=ctl.env,
-                capture_output=True, check=False).returncode == 0)
+
+            def answers(status):
+                return ctl.run("status").returncode == status
+
+            def full():
+                """No slot is left: told so at once. They are waited for some seconds only."""
+                while silent:
+                    silent.pop().close()
+                for _ in range(8):
+                    s = socket.socket(socket.AF_UNIX)
+                    s.connect(ctl.socket(pid))
+                    s.send(b"stat")
+                    silent.append(s)
+                return answers(1)
+            wait_for("no slot", full, 60)
+            wait_for("slots again", lambda: answers(0), 60)
             for s in silent:
                 s.close()
             gone = socket.socket(socket.AF_UNIX)
             gone.connect(ctl.socket(pid))
             gone.send(b"status\n")
             gone.close()
+            wait_for("answer", lambda: answers(0), 60)
             must("it still answers", len(ctl.processes()) == 1)
             traffic.end()
 
@@ -356,7 +403,7 @@ class Tests:
     def drain(self):
         """Under load: all moves and comes back, nothing is sent again, nobody sees an error."""
         with self.lab() as lab:
-            traffic = Traffic(lab, 14).protected()
+            traffic = Traffic(lab).protected()
             ctl, pid = Ctl(lab, "h0"), traffic.server.pid
             time.sleep(1)
             done = ctl("drain", "mlx5_0", "--wait", 10)
@@ -371,7 +418,7 @@ class Tests:
             time.sleep(1)
             must("the drained NICs carry nothing", lab.carried(0) == before)
             ctl("undrain", "mlx5_0")
-            wait_for("return", lambda: all(q["nic"] == "mlx5_0" for q in ctl.qps(pid)), 20)
+            wait_for("return", lambda: all(q["nic"] == "mlx5_0" for q in ctl.qps(pid)), 60)
             must("moves", all(q["moves"] == 2 and q["resubmitted"] == 0 for q in ctl.qps(pid)),
                  ctl.qps(pid))
             traffic.end()
@@ -379,22 +426,22 @@ class Tests:
     def drain_before(self):
         """A drained NIC stays drained: connections made later leave it, too."""
         with self.lab() as lab:
-            traffic = Traffic(lab, 8, client=False)
+            traffic = Traffic(lab, client=False)
             ctl, pid = Ctl(lab, "h0"), traffic.server.pid
             wait_for("socket", lambda: os.path.exists(ctl.socket(pid)))
             done = ctl("drain", "mlx5_0", "--pid", pid)
             must("nothing to move", f"{pid}: 0 connections moved, 0 stay" in done.stdout, done)
             traffic.start_client()
             wait_for("moves", lambda: len(ctl.qps(pid)) == QPS and
-                     all(q["nic"] == "mlx5_1" for q in ctl.qps(pid)), 20)
-            must("on the peer's path, too",
-                 all(q["nic"] == "mlx5_1" for q in Ctl(lab, "h1").qps(traffic.client.pid)))
+                     all(q["nic"] == "mlx5_1" for q in ctl.qps(pid)), 60)
+            wait_for("the peer's, too",
+                     lambda: all(q["nic"] == "mlx5_1" for q in Ctl(lab, "h1").qps(traffic.client.pid)), 60)
             traffic.end()
 
     def drain_last(self):
         """There is nowhere to go: each connection says so, and runs on."""
         with self.lab() as lab:
-            traffic = Traffic(lab, 20).protected()
+            traffic = Traffic(lab).protected()
             ctl = Ctl(lab, "h0")
             ctl("drain", "mlx5_1")
             done = ctl("drain", "mlx5_0", "--wait", 3, status=1)
@@ -417,14 +464,14 @@ class Tests:
                           shift=Shift(), name="fork", stdin=True)
             ctl = Ctl(lab, "h0")
             wait_for("two sockets", lambda: os.path.isdir(ctl.folder) and
-                     len(os.listdir(ctl.folder)) == 2)
-            must("both answer", len(ctl.processes()) == 2)
+                     len(os.listdir(ctl.folder)) == 2, 30)
+            wait_for("both to answer", lambda: len(ctl.processes()) == 2, 30)
             p.say("child")
-            wait_for("the child's end", lambda: len(os.listdir(ctl.folder)) == 1)
+            wait_for("the child's end", lambda: len(os.listdir(ctl.folder)) == 1, 30)
             one, = ctl.processes()
             must("the parent answers", one["pid"] == p.pid, one)
             p.say("parent")
-            p.wait(10)
+            p.wait(30)
             must("both are gone", not os.listdir(ctl.folder))
 
     def each_command_has_help(self):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """shiftctl events: what has happened, once for all connections of a pair of NICs; and follows."""
+import itertools
 import json
 import os
 import signal
@@ -11,6 +12,10 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from ctl import QPS, Ctl, Traffic, methods_main, must  # noqa: E402
 from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from perftest import LONG_S  # noqa: E402
+
+
+MANY = 16
 
 
 def parsed(text):
@@ -30,6 +35,16 @@ class Events(Ctl):
         wait_for(f"event {kind}", lambda: self.kinds().count(kind) >= n, timeout)
         return [e for e in self.list() if e["kind"] == kind]
 
+    def of_all(self, kind, qps=QPS, timeout=30):
+        """Of all connections: one event, and on a busy machine others for those that come late."""
+        def them():
+            found = [e for e in self.list() if e["kind"] == kind]
+            return found if sum(e["qps"] for e in found) >= qps else None
+        found = wait_for(f"event {kind} of all", them, timeout)
+        must("each once", sum(e["qps"] for e in found) == qps, found)
+        must("together", len(found) <= max(qps // 4, 2), found)
+        return found
+
 
 class Tests:
     def __init__(self, build):
@@ -38,33 +53,29 @@ class Tests:
     def fault(self):
         """A dead port is one event of the NIC and one of its connections, at both ends."""
         with Lab(self.build) as lab:
-            traffic = Traffic(lab, 30).protected()
+            traffic = Traffic(lab, qps=MANY).protected()
             here, there = Events(lab, "h0"), Events(lab, "h1")
-            up, = here.wait("protected")
-            must("it was told that they are protected",
-                 (up["from"], up["to"], up["qps"]) == ("mlx5_0", "mlx5_1", QPS), up)
+            for up in here.of_all("protected", MANY):
+                must("it was told that they are protected", (up["from"], up["to"]) == ("mlx5_0", "mlx5_1"), up)
             lab.fault("port-down", "h0/mlx5_0")
-            moved, = here.wait("switch")
-            must("the switch", (moved["from"], moved["to"], moved["cause"], moved["qps"],
-                                moved["unknown"], moved["pid"]) ==
-                 ("mlx5_0", "mlx5_1", "port-down", QPS, 0, traffic.server.pid), moved)
-            must("its times", moved["switch_ns"] > 0 and
-                 moved["decided_ns"] + moved["switch_ns"] <= moved["monotonic_ns"], moved)
+            for moved in here.of_all("switch", MANY):
+                must("the switch", (moved["from"], moved["to"], moved["cause"], moved["unknown"], moved["pid"]) ==
+                     ("mlx5_0", "mlx5_1", "port-down", 0, traffic.server.pid), moved)
+                must("its times", moved["switch_ns"] > 0 and
+                     moved["decided_ns"] + moved["switch_ns"] <= moved["monotonic_ns"], moved)
             down, = here.wait("nic-down")
             must("the NIC's end was first", (down["from"], down["cause"]) ==
                  ("mlx5_0", "port-down") and down["number"] < moved["number"], down)
-            other, = there.wait("switch")
-            must("at the peer", (other["qps"], other["peer_from"], other["peer_to"]) == (QPS, 0, 1),
-                 other)
+            for other in there.of_all("switch", MANY):
+                must("at the peer", (other["peer_from"], other["peer_to"]) == (0, 1), other)
             must("they know each other", other["peer"] != moved["peer"] and
                  moved["peer"] == Ctl(lab, "h1").processes()[0]["instance"], moved, other)
-            lost, = here.wait("unprotected")
-            must("there is no third NIC", lost["qps"] == QPS and lost["cause"] == "no-standby",
-                 lost)
+            for lost in here.of_all("unprotected", MANY):
+                must("there is no third NIC", lost["cause"] == "no-standby", lost)
             lab.ctl("heal", "h0/mlx5_0")
-            back, = here.wait("return", 1, 40)
-            must("the return", (back["from"], back["to"], back["qps"], back["resent"],
-                                back["detect_ns"]) == ("mlx5_1", "mlx5_0", QPS, 0, 0), back)
+            for back in here.of_all("return", MANY, 60):
+                must("the return", (back["from"], back["to"], back["resent"], back["detect_ns"]) ==
+                     ("mlx5_1", "mlx5_0", 0, 0), back)
             must("the NIC is well", here.wait("nic-up")[0]["from"] == "mlx5_0")
             table = here("events").stdout
             must("the table", "mlx5_0 -> mlx5_1" in table and "port-down" in table, table)
@@ -80,40 +91,39 @@ class Tests:
     def silence(self):
         """A switch that dies raises no event: the first heartbeat without an answer is the sign."""
         with Lab(self.build) as lab:
-            traffic = Traffic(lab, 30).protected()
+            traffic = Traffic(lab).protected()
             lab.fault("switch-down", "rail0")
             there = Events(lab, "h1")
-            moved, = there.wait("switch")
-            # the sender notices by itself, the receiver is told or notices, whichever is first
-            must("cause", moved["cause"] in ("silence", "retry-exceeded", "peer"), moved)
-            must("it took time to be found", moved["detect_ns"] > 0 or moved["cause"] == "peer",
-                 moved)
-            if moved["cause"] == "silence":
-                must("what was under way is sent again", moved["resent"] + moved["settled"] > 0 and
-                     moved["resent_bytes"] >= moved["resent"], moved)
+            for moved in there.of_all("switch"):
+                # the sender notices by itself, the receiver is told or notices, whichever is first
+                must("cause", moved["cause"] in ("silence", "retry-exceeded", "peer"), moved)
+                must("it took time to be found", moved["detect_ns"] > 0 or moved["cause"] == "peer",
+                     moved)
+                if moved["cause"] == "silence":
+                    must("what was under way is sent again", moved["resent"] + moved["settled"] > 0 and
+                         moved["resent_bytes"] >= moved["resent"], moved)
             traffic.client.process.kill()
 
     def orders(self):
         """Drained and used again: in order, nothing is sent again."""
         with Lab(self.build) as lab:
-            traffic = Traffic(lab, 30).protected()
+            traffic = Traffic(lab).protected()
             events = Events(lab, "h0")
             events("drain", "mlx5_0")
-            moved, = events.wait("switch")
-            must("by the order", (moved["cause"], moved["qps"], moved["resent"],
-                                  moved["detect_ns"]) == ("drain", QPS, 0, 0) or
-                 moved["cause"] == "peer", moved)
+            for moved in events.of_all("switch"):
+                must("by the order", (moved["cause"], moved["resent"], moved["detect_ns"]) == ("drain", 0, 0) or
+                     moved["cause"] == "peer", moved)
             events("undrain", "mlx5_0")
-            events.wait("return", 1, 40)
+            events.of_all("return", timeout=60)
             kinds = events.kinds()
-            must("in order", [k for k in kinds if k in ("drain", "switch", "undrain", "return")] ==
-                 ["drain", "switch", "undrain", "return"], kinds)
+            order = ["drain", "switch", "undrain", "return"]
+            must("in order", [k for k, _ in itertools.groupby(k for k in kinds if k in order)] == order, kinds)
             traffic.client.process.kill()
 
     def nowhere(self):
         """No NIC is left: which connections, why, and how much is of unknown fate."""
         with Lab(self.build) as lab:
-            traffic = Traffic(lab, 30)
+            traffic = Traffic(lab)
             traffic.protected()
             there = Events(lab, "h1")
             for rail in ("rail0", "rail1"):
@@ -134,7 +144,7 @@ class Tests:
                     [os.path.join(lab.out, "bin", "shiftctl"), "events", "-f", "--json"],
                     env=events.env, stdout=f, stderr=subprocess.DEVNULL)
             try:
-                traffic = Traffic(lab, 30).protected()
+                traffic = Traffic(lab).protected()
 
                 def seen():
                     with open(out, encoding="utf-8") as f:
@@ -158,7 +168,7 @@ class Tests:
         with Lab(self.build) as lab:
             port = free_port()
             shift = Shift(log="info", kv=f"redis://127.0.0.1:{port}", kv_timeout_ms=200)
-            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", "40", "-p",
+            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p",
                     str(free_port())]
             server = lab.start("h0", argv, "server", shift)
             server.await_listening()
@@ -170,7 +180,8 @@ class Tests:
             lab.launch("redis", ["redis-server", "--port", str(port), "--save", "", "--bind",
                                  "127.0.0.1", "--appendonly", "no"], lab.env())
             events.wait("kv-back", 1, 30)
-            must("in order", [k for k in events.kinds() if k[:2] == "kv"] == ["kv-lost", "kv-back"])
+            kinds = [k for k in events.kinds() if k[:2] == "kv"]     # a busy server may be lost again
+            must("in turn", kinds == (["kv-lost", "kv-back"] * len(kinds))[:len(kinds)], kinds)
             client.process.kill()
 
     def usage(self):

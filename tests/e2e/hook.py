@@ -129,9 +129,14 @@ def late(lab):
     pids, next_one = os.path.join(lab.folder, "pids"), os.path.join(lab.folder, "next")
     app = App(lab, f"[ {KIND} = undrain ] && echo ran > {next_one} && exit; "
               f"sleep 1000 & echo $$ $! >> {pids}; sleep 1000", on_event_timeout_ms=300)
-    app.event(2)
-    wait_for("the next command", lambda: read(next_one) == "ran\n", 30)
-    started = [int(p) for p in read(pids).split()]
+
+    def killed():
+        """What it had started; on a busy machine maybe nothing by then."""
+        app.event(2)
+        wait_for("the next command", lambda: read(next_one) == "ran\n", 30)
+        os.remove(next_one)
+        return [int(p) for p in read(pids).split()]
+    started = wait_for("a command that had begun", killed, 60)
     must("it ran", len(started) == 2, started)
     wait_for("their end", lambda: not any(alive(p) for p in started), 20)
     must("it was said", "has not ended within 300 ms and is killed" in app.log(), app.log())
@@ -156,6 +161,7 @@ def filtered(lab):
     out = os.path.join(lab.folder, "kinds")
     app = App(lab, f"echo {KIND} >> {out}", on_event_kinds="switch,undrain")
     app.event(3)
+    wait_for("the first", lambda: read(out) == "undrain\n", 20)
     app.event(2)
     wait_for("the second", lambda: read(out).count("\n") == 2, 20)
     must("only that", read(out) == "undrain\nundrain\n", read(out))
@@ -190,14 +196,14 @@ def fallback(lab):
     wait_for("protected connections", lambda: lab.protected(server) >= QPS and
              lab.protected(client) >= QPS, 30)
     lab.fault("port-down", "h0/mlx5_0")
-    wait_for("the command", lambda: read(out), 30)
+    wait_for("the command", lambda: read(out) and "SHIFT_ON_EVENT: process" in lab.shift_log(server), 30)
     words = read(out).split()
-    must("the event", words[:5] == ["switch", "port-down", "mlx5_0", "mlx5_1", str(QPS)] and
-         int(words[5]) > 0, words)
+    must("the event", words[:4] == ["switch", "port-down", "mlx5_0", "mlx5_1"] and
+         1 <= int(words[4]) <= QPS and int(words[5]) > 0, words)
     log = lab.shift_log(server)
     must("in order", log.index("moved from mlx5_0") < re.search(r"event \d+: switch", log).start() <
          log.index("SHIFT_ON_EVENT: process"), log)
-    us, = re.findall(r"(\d+) us after the traffic of its connections moved", log)
+    us = re.findall(r"(\d+) us after the traffic of its connections moved", log)[0]
     print(f"       the command runs {us} us after the traffic has moved")
     client.process.kill()
 

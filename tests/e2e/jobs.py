@@ -116,13 +116,15 @@ class Job:
 
     def goes_on(self, rounds=FEW):
         """So many more rounds are done, at both ends."""
-        goal = self.rounds() + rounds
+        self.comes_to(self.rounds() + rounds)
 
+    def comes_to(self, goal):
         def done():
             self.alive()
             return self.rounds() >= goal
 
-        wait_for(f"{rounds} more rounds of {self.name}", done, ROUND_S + rounds)
+        more = goal - self.rounds()
+        wait_for(f"{more} more rounds of {self.name}", done, ROUND_S + max(more, 0))
 
     def protected(self):
         for host in HOSTS:
@@ -187,8 +189,8 @@ def end_of_stock(job, fault):
 
 def run(lab, start, fault, rounds=CALM_ROUNDS, min_bytes=1):
     """
-    start(lab, name, shift, rounds) makes the Job. Through the fault with SHIFT, then as many rounds
-    without fault and without SHIFT; both write the same. fault: a Fault.
+    start(lab, name, shift, rounds) makes the Job. Through the fault with SHIFT, and at least so many rounds; then
+    as many without fault and without SHIFT; both write the same. fault: a Fault.
     """
     if fault.stock:
         return end_of_stock(start(lab, "stock", None, None), fault.make)
@@ -196,6 +198,7 @@ def run(lab, start, fault, rounds=CALM_ROUNDS, min_bytes=1):
     job = start(lab, "shift", shift, None if fault.make else rounds)
     if fault.make:
         through_fault(job, fault.make)
+        job.comes_to(rounds)
         job.stop()
     lines = job.end()
     carried = sum(lab.carried(i) for i in (0, 1))

@@ -41,7 +41,8 @@ def alarm(p):
     """
     wait_for("handler of alarms in " + p.name,
              lambda: not p.running() or p.catches(signal.SIGALRM), 30, 0.01)
-    os.kill(p.pid, signal.SIGALRM)
+    if p.running():
+        os.kill(p.pid, signal.SIGALRM)
     wait_for("alarm taken by " + p.name, lambda: not p.running() or not p.pending(signal.SIGALRM),
              30, 0.01)
 

@@ -233,6 +233,7 @@ def impostor(lab, answer, words):
         s.listen()
         client = lab.start("h1", shiftctl(lab, "probe-hw", "127.0.0.1", "-p", s.getsockname()[1], "-d",
                                           "mlx5_0"))
+        s.settimeout(60)
         talk, _ = s.accept()
         talk.recv(4096)
         talk.sendall(answer)
@@ -303,11 +304,16 @@ def slow_commands(lab):
 
 def interrupted(lab):
     """By Ctrl-C with the link down: it comes up again, and what was found is told."""
+    down = os.path.join(lab.folder, "down")     # the link is, until a line comes
+    os.mkfifo(down)
+    commands = link_commands(lab, "h0/mlx5_0")
+    commands[1] += f" && read line < {down}"
     client = lab.start("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0", "--json", "--check", "cqe-order",
-                                      "--check", "loopback-down", "--check", "ud-survives",
-                                      *link_commands(lab, "h0/mlx5_0")))
+                                      "--check", "loopback-down", "--check", "ud-survives", *commands))
     wait_for("the link to go down", lambda: not lab.nic(0)["port_up"], 60)
     os.kill(client.pid, signal.SIGINT)
+    with open(down, "w", encoding="ascii") as f:
+        f.write("go\n")
     client.wait(60)
     checks = validate(json.loads(client.out()))
     require(checks["cqe-order"]["verdict"] == "holds", f"{checks['cqe-order']}")

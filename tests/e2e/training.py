@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import jobs  # noqa: E402
 from openmpi import OpenMpi  # noqa: E402
 
-STEPS = 100             # where there is no fault to wait for
+STEPS = 100             # at least
 STEP_BYTES = 8 * 48 * 256   # at least, of gradients
 
 

@@ -103,7 +103,7 @@ static enum pr_verdict taker_run(struct pr_end *end, struct pr_result *r)
 
 enum pr_verdict check_srq_taker(struct probe *p, struct pr_result *r)
 {
-	struct pr_end_options opt = { .srq = pr_srq_make(&p->dev), .timeout = 14, .retry = 1 };
+	struct pr_end_options opt = { .srq = pr_srq_make(&p->dev), .timeout = 14, .retry = 7 };
 	enum pr_verdict verdict = PR_CANNOT_TELL;
 	struct pr_end end;
 

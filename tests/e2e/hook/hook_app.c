@@ -69,23 +69,28 @@ static int take_children(int *mine, int *others)
 	return pid < 0 && errno != ECHILD;
 }
 
+/* Until its input has ended, and its own children have. */
 static int serve(int *mine, int *others)
 {
 	struct pollfd pfd = { .fd = 0, .events = POLLIN };
+	int started = 0;
 	char line[64];
 	ssize_t n;
 
-	for (;;) {
+	while (pfd.fd == 0 || *mine < started) {
 		if (take_children(mine, others))
 			return 1;
 		if (poll(&pfd, 1, 5) < 1)
 			continue;
 		n = read(0, line, sizeof(line));
 		if (n <= 0)
-			return 0;
-		if (start_child())
+			pfd.fd = -1;
+		else if (start_child())
 			return 1;
+		else
+			started++;
 	}
+	return 0;
 }
 
 int main(int argc, char **argv)
