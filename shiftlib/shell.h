@@ -337,6 +337,7 @@ struct sh_peer {
 	uint32_t keys_sent, keys_acked; /* our journal */
 	uint64_t keys_resend_at, keys_interval;
 	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
+	bool keys_silent;      /* sh_key_wait has waited in vain, and nothing came since */
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;

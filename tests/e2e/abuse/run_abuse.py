@@ -8,6 +8,7 @@
 import argparse
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -183,6 +184,25 @@ def late_mr(lab, args):
     pair.protected(1)
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def stopped_peer(lab, args):
+    """Nobody can say yet which keys are gone: that holds registrations up once, not each of them."""
+    pair = yield Pair(lab, args, "stopped-peer", "--regions", 100, "--timeout", 20,
+                      holddown_ms=3600000)
+    server, client = pair.ends
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.said("STILL")
+    os.kill(client.pid, signal.SIGSTOP)
+    server.say("register")
+    pair.said("REGISTERED", [server])
+    os.kill(client.pid, signal.SIGCONT)
+    client.say("register")
     pair.done()
     pair.moved()
 
@@ -642,7 +662,7 @@ def events(lab, args):
 
 
 CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+         late_mr, stopped_peer, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
