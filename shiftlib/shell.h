@@ -801,6 +801,7 @@ extern const struct sp_callbacks sh_callbacks;
 void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch);
 void sh_move_recount(struct sh_qp *qp);
 void sh_move_seal(struct sh_qp *qp);
+void sh_move_nic_reopened(const struct sh_nic *nic);
 void sh_move_drain(struct sh_qp *qp, uint64_t now);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
 void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count);

@@ -582,11 +582,32 @@ def query(lab, args):
 
 def bare(lab, args):
     """Queue pairs without a receive queue."""
-    pair = yield Pair(lab, args, "bare")
+    pair = yield Pair(lab, args, "bare", "--rounds", 50)
     pair.said("CONNECTED")
     pair.protected(1)
     lab.fault("port-down", "h0/mlx5_0", at_message=100)
     pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def both_sick(lab, args):
+    """Neither NIC flushes anything, so none can say what arrived; until both are probed again."""
+    pair = yield Pair(lab, args, "bare", "--rounds", 200, "--timeout", 20, deadline_ms=60000)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    path = os.path.join(lab.folder, "both")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("nic-internal-error h0/mlx5_0\nnic-internal-error h1/mlx5_0\n")
+    before = lab.carried(0)
+    pair.say("go")
+    wait_for("traffic", lambda: lab.carried(0) > before, pair.limit, 0.001)
+    lab.ctl("script", path)
+    for host in ("h0", "h1"):   # or it has moved, as nothing was under way just then
+        wait_for("end of the flush on " + host, lambda h=host: [
+            q for q in lab.connections(h) if q["move"] == "COUNTING" or q["nic"] == "mlx5_1"],
+            pair.limit)
+    lab.ctl("heal", "all")
     pair.done()
     pair.moved()
 
@@ -661,7 +682,7 @@ def events(lab, args):
         pair.done()
 
 
-CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
+CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits,
          exit_moving, exit_hung, fork, kill, abandon,
