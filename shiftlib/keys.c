@@ -316,9 +316,31 @@ static bool key_stale(uint32_t rkey)
 	struct sh_peer *peer;
 
 	list_for_each (&sh.peers, peer, struct sh_peer, link)
-		if (peer->conns && peer_key_stale(peer, rkey) && peer_translates(peer))
+		if (peer->conns && !peer->keys_silent && peer_key_stale(peer, rkey) &&
+		    peer_translates(peer))
 			return true;
 	return false;
+}
+
+/*
+ * Who was not heard since then is stopped or gone. One such peer must not hold up each registration,
+ * as those have to do with all peers.
+ */
+static void keys_wait_no_more(uint32_t rkey, uint64_t since)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (peer->conns && peer->heard_at < since && peer_key_stale(peer, rkey))
+			peer->keys_silent = true;
+}
+
+/* It is told at once what it missed. */
+void sh_peer_keys_back(struct sh_peer *peer)
+{
+	peer->keys_silent = false;
+	peer->keys_interval = 0;
+	sh_peer_send_keys(peer, sh_now_ns());
 }
 
 /*
@@ -328,6 +350,7 @@ static bool key_stale(uint32_t rkey)
  */
 void sh_key_wait(uint32_t rkey)
 {
+	uint64_t since = sh_now_ns();
 	struct timespec until;
 	int ret = 0;
 
@@ -337,4 +360,6 @@ void sh_key_wait(uint32_t rkey)
 	until.tv_sec += KEYS_WAIT_S;
 	while (!ret && key_stale(rkey))
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+	if (ret)
+		keys_wait_no_more(rkey, since);
 }

@@ -152,6 +152,23 @@ void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch)
 	}
 }
 
+/*
+ * A sick NIC said "done" and flushed nothing, so there is no final count. It was probed again: if that took
+ * the old device away, nothing can add to the count any more, which ends the wait also where both
+ * NICs of a path were sick.
+ */
+void sh_move_nic_reopened(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	int i;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		for (i = 0; qp->quiesce.phase == SH_QUIESCE_SICK && i < SH_MAX_CARRIERS; i++)
+			if (qp->carriers[i].nic == nic && carrier_left(qp, &qp->carriers[i]) &&
+			    qp->carriers[i].in_error && sh_carrier_dead(&qp->carriers[i]))
+				quiesce_submit(qp, &qp->carriers[i]);
+}
+
 /* ---- drain: how far is it flushed? ---------------------------------------------------------- */
 
 static bool move_drain_cqs(struct sh_qp *qp, struct sp_flushed *flushed)

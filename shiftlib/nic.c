@@ -666,6 +666,7 @@ static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 	sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
 	sh_incident_nic(nic, SH_EVENT_NIC_UP, nic->dead_by);
 	nic_fault_stale(nic);
+	sh_move_nic_reopened(nic);
 	nic_healed(nic);
 }
 

@@ -788,6 +788,8 @@ static void peer_heard(struct sh_peer *peer, const struct sh_nic *nic,
 	if (!peer->heard_at) /* it knows us by now: what it missed is due */
 		peer_tell_soon(peer);
 	peer->heard_at = sh_now_ns();
+	if (peer->keys_silent)
+		sh_peer_keys_back(peer);
 	while ((ret = sh_wire_next(reader, &record)) == 1)
 		peer_record(peer, nic, &record);
 	if (ret)

@@ -13,5 +13,6 @@ void sh_peer_send_keys(struct sh_peer *peer, uint64_t now);
 void sh_peer_keys_acked(struct sh_peer *peer, uint32_t seq);
 void sh_peer_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record);
 void sh_peer_keys_asked(struct sh_peer *peer, uint32_t seq);
+void sh_peer_keys_back(struct sh_peer *peer); /* one that was silent is heard again */
 
 #endif

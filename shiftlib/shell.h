@@ -337,6 +337,7 @@ struct sh_peer {
 	uint32_t keys_sent, keys_acked; /* our journal */
 	uint64_t keys_resend_at, keys_interval;
 	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
+	bool keys_silent;      /* sh_key_wait has waited in vain, and nothing came since */
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
@@ -800,6 +801,7 @@ extern const struct sp_callbacks sh_callbacks;
 void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch);
 void sh_move_recount(struct sh_qp *qp);
 void sh_move_seal(struct sh_qp *qp);
+void sh_move_nic_reopened(const struct sh_nic *nic);
 void sh_move_drain(struct sh_qp *qp, uint64_t now);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
 void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count);

@@ -105,6 +105,7 @@ void run_dmabuf(void);
 void run_teardown(void);
 void run_limits(void);
 void run_regions(void);
+void run_stopped_peer(void);
 void run_implicit(void);
 void run_huge(void);
 void run_squeeze(void);

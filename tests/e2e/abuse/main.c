@@ -44,6 +44,7 @@ static const struct {
 	{ "teardown", run_teardown },
 	{ "limits", run_limits },
 	{ "regions", run_regions },
+	{ "stopped-peer", run_stopped_peer },
 	{ "implicit", run_implicit },
 	{ "huge", run_huge },
 	{ "squeeze", run_squeeze },

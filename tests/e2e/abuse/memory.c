@@ -203,6 +203,48 @@ void run_regions(void)
 	nic_close(&nic);
 }
 
+/* ---- a peer that is stopped: registering goes on ---------------------------------------------- */
+
+/* Each has the key of the one before it, which the peer has not heard to be gone. */
+static void register_again_and_again(struct nic *nic)
+{
+	uint8_t *mem = pages(1);
+	struct ibv_mr *mr;
+	int i;
+
+	for (i = 0; i < opt.regions; i++) {
+		mr = ibv_reg_mr(nic->pd, mem, PART, REMOTE);
+		must(mr, "ibv_reg_mr");
+		await_shadow(mem, PART);
+		must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	}
+	munmap(mem, PART);
+}
+
+/* The runner stops the client at "STILL", and lets it go on behind "REGISTERED". */
+void run_stopped_peer(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 20);
+	meet();
+	say("STILL");
+	hear("register");
+	if (opt.server)
+		register_again_and_again(&nic);
+	say("REGISTERED");
+	conn_talk(&c, 200);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
 /* ---- all of the address space --------------------------------------------------------------- */
 
 /* On demand, as ibv_reg_mr(3) has it: the connection's own memory is in it, and all else. */

@@ -177,7 +177,7 @@ void run_bare(void)
 	bare_talk(&c, 0, DEPTH);
 	say("CONNECTED");
 	hear("go");
-	for (uint64_t i = 1; i <= 50; i++)
+	for (uint64_t i = 1; i <= (uint64_t)opt.rounds; i++)
 		bare_talk(&c, i * DEPTH, DEPTH);
 	conn_free(&c);
 	nic_close(&nic);

@@ -8,6 +8,7 @@
 import argparse
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -200,6 +201,25 @@ def late_mr(lab, args):
     pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def stopped_peer(lab, args):
+    """Nobody can say yet which keys are gone: that holds registrations up once, not each of them."""
+    pair = yield Pair(lab, args, "stopped-peer", "--regions", 100, "--timeout", 20,
+                      holddown_ms=3600000)
+    server, client = pair.ends
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.said("STILL")
+    os.kill(client.pid, signal.SIGSTOP)
+    server.say("register")
+    pair.said("REGISTERED", [server])
+    os.kill(client.pid, signal.SIGCONT)
+    client.say("register")
     pair.done()
     pair.moved()
 
@@ -562,11 +582,32 @@ def query(lab, args):
 
 def bare(lab, args):
     """Queue pairs without a receive queue."""
-    pair = yield Pair(lab, args, "bare")
+    pair = yield Pair(lab, args, "bare", "--rounds", 50)
     pair.said("CONNECTED")
     pair.protected()
     lab.fault("port-down", "h0/mlx5_0", at_message=100)
     pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def both_sick(lab, args):
+    """Neither NIC flushes anything, so none can say what arrived; until both are probed again."""
+    pair = yield Pair(lab, args, "bare", "--rounds", 200, "--timeout", 20, deadline_ms=60000)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    path = os.path.join(lab.folder, "both")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("nic-internal-error h0/mlx5_0\nnic-internal-error h1/mlx5_0\n")
+    before = lab.carried(0)
+    pair.say("go")
+    wait_for("traffic", lambda: lab.carried(0) > before, pair.limit, 0.001)
+    lab.ctl("script", path)
+    for host in ("h0", "h1"):   # or it has moved, as nothing was under way just then
+        wait_for("end of the flush on " + host, lambda h=host: [
+            q for q in lab.connections(h) if q["move"] == "COUNTING" or q["nic"] == "mlx5_1"],
+            pair.limit)
+    lab.ctl("heal", "all")
     pair.done()
     pair.moved()
 
@@ -639,8 +680,8 @@ def events(lab, args):
         pair.done()
 
 
-CASES = (query, bare, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
+         late_mr, stopped_peer, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
