@@ -62,6 +62,20 @@ static struct sh_job *queue_take(struct job_queue *queue)
 	return job;
 }
 
+static bool queue_remove(struct job_queue *queue, const struct sh_job *job)
+{
+	struct sh_job **at = &queue->first;
+
+	while (*at && *at != job)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = job->next;
+	if (!*at)
+		queue->last = at;
+	return true;
+}
+
 static struct sh_job *worker_take_locked(struct sh_worker *worker)
 {
 	struct sh_job *job = queue_take(&worker->urgent);
@@ -246,6 +260,16 @@ int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 	}
 	pthread_mutex_unlock(&worker->lock);
 	return ret;
+}
+
+bool sh_worker_withdraw(struct sh_worker *worker, struct sh_job *job)
+{
+	bool found;
+
+	pthread_mutex_lock(&worker->lock);
+	found = queue_remove(job->urgent ? &worker->urgent : &worker->background, job);
+	pthread_mutex_unlock(&worker->lock);
+	return found;
 }
 
 void sh_worker_hurry(struct sh_worker *worker)
