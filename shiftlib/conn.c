@@ -424,7 +424,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		conn_step_checked(qp, &next);
 	}
 	qp->stepping = false;
-	sh_kick_for(qp);
+	sh_wake_for(qp);
 }
 
 void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason)
@@ -548,7 +548,7 @@ int sh_conn_new(struct sh_qp *qp)
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
 	qp->intro.start_at = sh_now_ns() + CONN_START_NS;
 	sh_conn_touch(qp);
-	sh_kick_for(qp);
+	sh_wake_for(qp);
 	sh_flush_connected(qp);
 	return 0;
 }
