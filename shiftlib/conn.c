@@ -8,6 +8,8 @@
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
 #define CONN_START_NS SH_NS_PER_MS
+/* Said of each before it is anything else: no news, and not worth a line in the caller's thread. */
+static const char conn_looking[] = "looking for its peer";
 /* So many that move at once are answered in the time in which one repeats itself. */
 #define CONN_CROWD 64
 
@@ -191,7 +193,7 @@ void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
 	else if (level == SH_PROTECTED)
 		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected: %s", qp->qp->qp_num,
 		       qp->active->nic->name, why);
-	else if (qp->core.reason != SC_REASON_APPLICATION)
+	else if (qp->core.reason != SC_REASON_APPLICATION && why != conn_looking)
 		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
 }
 
@@ -426,7 +428,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		conn_step_checked(qp, &next);
 	}
 	qp->stepping = false;
-	sh_kick_for(qp);
+	sh_wake_for(qp);
 }
 
 void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason)
@@ -545,12 +547,12 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->move = NULL;
 		atomic_store(&qp->progress_epoch, 0);
 		sc_init(&qp->core, &config);
-		sh_conn_level(qp, SH_DRIVEN, "looking for its peer");
+		sh_conn_level(qp, SH_DRIVEN, conn_looking);
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
 	qp->intro.start_at = sh_now_ns() + CONN_START_NS;
 	sh_conn_touch(qp);
-	sh_kick_for(qp);
+	sh_wake_for(qp);
 	sh_flush_connected(qp);
 	return 0;
 }

@@ -215,6 +215,7 @@ static void cq_destroy_elsewhere(struct sh_cq *cq, struct cq_remains *remains,
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		struct sh_shadow_cq *shadow = remains->shadow[path];
 
+		errands[path].errand.sent = false;
 		if (!shadow)
 			continue;
 		errands[path] =
@@ -268,6 +269,7 @@ static int cq_destroy_known(struct sh_cq *cq)
 	struct sh_busy waiting = { 0 };
 	struct cq_remains remains;
 	int ret = cq_quiesce(cq, &remains);
+	uint8_t path;
 
 	if (ret)
 		return ret;
@@ -276,6 +278,8 @@ static int cq_destroy_known(struct sh_cq *cq)
 	sh_async_forget_begin(cq->ctx->async, cq->cq);
 	ret = cq_destroy_real(cq);
 	sh_async_forget_end(cq->ctx->async, cq->cq);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		sh_errand_back(&errands[path].errand);
 	pthread_mutex_lock(&sh.lock);
 	sh_wait_idle(&waiting);
 	pthread_mutex_unlock(&sh.lock);

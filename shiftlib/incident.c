@@ -205,7 +205,7 @@ static uint64_t incident_due(const struct incident *incident)
 static void incident_touched(struct incident *incident, uint64_t now)
 {
 	incident->last_ns = now;
-	sh_kick_at(incident_due(incident));
+	sh_wake_at(incident_due(incident));
 }
 
 /* ---- moves ---------------------------------------------------------------------------------- */
@@ -363,7 +363,7 @@ void sh_incident_level(struct sh_qp *qp)
 	if (told || incidents.look_at)
 		return;
 	incidents.look_at = qp->incident.level_at + SH_EVENT_SETTLES_NS;
-	sh_kick_at(incidents.look_at);
+	sh_wake_at(incidents.look_at);
 }
 
 /* What ended by the application's will, or was told as a failure, is no loss of protection. */

@@ -77,10 +77,9 @@ static int intro_prefix(const char **prefix)
 	return kv_prefix(sh.config.job, sh.intros.prefix, sizeof(sh.intros.prefix));
 }
 
-static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
+static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int *n)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
-	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
 	const char *prefix;
 	int ret;
 
@@ -88,11 +87,23 @@ static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
 	if (ret)
 		return ret;
 	if (qp->own_gid_valid)
-		ret = kv_key_gid(item->own_keys[item->n_own++], KV_KEY_MAX, prefix, qp->own_gid,
-				 qp->qp->qp_num);
+		ret = kv_key_gid(keys[(*n)++], KV_KEY_MAX, prefix, qp->own_gid, qp->qp->qp_num);
 	if (!ret && intro_by_lid(qp))
-		ret = kv_key_lid(item->own_keys[item->n_own++], KV_KEY_MAX, prefix,
-				 intro_subnet(nic), nic->address.lid, qp->qp->qp_num);
+		ret = kv_key_lid(keys[(*n)++], KV_KEY_MAX, prefix, intro_subnet(nic),
+				 nic->address.lid, qp->qp->qp_num);
+	return ret;
+}
+
+static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
+	const char *prefix;
+	int ret;
+
+	ret = intro_own_keys(qp, item->own_keys, &item->n_own);
+	if (!ret)
+		ret = intro_prefix(&prefix);
 	if (ret)
 		return ret;
 	if (ah->is_global)
@@ -536,12 +547,10 @@ void sh_intro_timer(struct sh_qp *qp)
 /* The entry ends with its lease in any case; this spares the next job a look at it. */
 void sh_intro_withdraw(struct sh_qp *qp)
 {
-	struct sh_intro_item item = { 0 };
+	char keys[2][KV_KEY_MAX + 1];
+	int n = 0;
 
 	sh_intro_line_leave(qp);
-	if (!qp->intro.published)
-		return;
-	intro_record(qp, &item.own);
-	if (!intro_keys(qp, &item))
-		sh_intro_line_withdraw(&item);
+	if (qp->intro.published && !intro_own_keys(qp, keys, &n))
+		sh_intro_line_withdraw(qp->nonce, keys, n);
 }

@@ -32,7 +32,7 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 void sh_intro_line_up(struct sh_qp *qp);
 void sh_intro_line_leave(struct sh_qp *qp);
 /* Takes its entry out of the KV, if it is still its own. */
-void sh_intro_line_withdraw(const struct sh_intro_item *item);
+void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n);
 /* Asks the NIC for the GID of that index; sh_intro_start() follows. False: it cannot be asked. */
 bool sh_intro_ask_gid(struct sh_qp *qp, uint8_t index);
 

@@ -314,16 +314,16 @@ void sh_intro_line_leave(struct sh_qp *qp)
 	qp->intro.queued = false;
 }
 
-void sh_intro_line_withdraw(const struct sh_intro_item *item)
+void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)
 {
 	struct withdrawal *gone = malloc(sizeof(*gone));
 
 	if (!gone)
 		return;
-	gone->instance = item->own.instance;
-	gone->nonce = item->own.nonce;
-	gone->n = item->n_own;
-	memcpy(gone->keys, item->own_keys, sizeof(gone->keys));
+	gone->instance = sh.instance;
+	gone->nonce = nonce;
+	for (gone->n = 0; gone->n < n; gone->n++)
+		memcpy(gone->keys[gone->n], keys[gone->n], strlen(keys[gone->n]) + 1);
 	list_add_tail(&sh.intros.withdrawals, &gone->link);
 	line_start();
 }

@@ -9,10 +9,11 @@
 #include <time.h>
 #include "shiftlib/peer.h"
 
-#define KEYS_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
-#define KEYS_MAX_NS SH_NS_PER_S
-#define KEYS_WAIT_S 1 /* a peer that has not answered by then does not use them either */
-#define KEYS_SLACK  256
+#define KEYS_MIN_NS  (2 * SH_NS_PER_MS) /* news are told again, doubling */
+#define KEYS_MAX_NS  SH_NS_PER_S
+#define KEYS_GONE_NS SH_NS_PER_MS /* that one is gone is told with others */
+#define KEYS_WAIT_S  1 /* a peer that has not answered by then does not use them either */
+#define KEYS_SLACK   256
 
 /* What passes on each of its paths. */
 static size_t peer_payload_max(const struct sh_peer *peer)
@@ -250,15 +251,29 @@ static void keys_compact(void)
 		keys_add_live(ctx);
 }
 
+/* Who was told and has not answered is told again by the clock. */
 static void keys_tell(void)
 {
 	uint64_t now = sh_now_ns();
 	struct sh_peer *peer;
 
 	list_for_each (&sh.peers, peer, struct sh_peer, link) {
-		if (!peer->keys_resend_at)
+		if (!peer->keys_resend_at || !peer->keys_interval)
 			sh_peer_send_keys(peer, now);
-		sh_kick_at(peer->keys_resend_at);
+		sh_wake_at(peer->keys_resend_at);
+	}
+}
+
+/* Nobody waits for it (sh_key_wait): no message in the application's thread. */
+static void keys_tell_later(void)
+{
+	uint64_t at = sh_now_ns() + KEYS_GONE_NS;
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link) {
+		if (!peer->keys_resend_at && peer->conns)
+			peer->keys_resend_at = at;
+		sh_wake_at(peer->keys_resend_at);
 	}
 }
 
@@ -280,7 +295,7 @@ void sh_key_remove(struct sh_mr *mr, uint8_t path)
 		return;
 	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
 	sh.keys.removed = sh_keys_last();
-	keys_tell();
+	keys_tell_later();
 }
 
 /* ---- keys that are given out again ----------------------------------------------------------- */
@@ -356,6 +371,7 @@ void sh_key_wait(uint32_t rkey)
 
 	if (!key_stale(rkey))
 		return;
+	keys_tell();
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += KEYS_WAIT_S;
 	while (!ret && key_stale(rkey))

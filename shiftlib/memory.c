@@ -522,7 +522,6 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 struct dereg_errand {
 	struct sh_errand errand;
 	struct taken_mr taken;
-	bool sent;
 };
 
 static void dereg_run(struct sh_errand *errand)
@@ -549,13 +548,15 @@ static int mr_dereg_known(struct sh_mr *mr)
 		errands[i] =
 			(struct dereg_errand){ .errand = { .nic = taken[i].nic, .run = dereg_run },
 					       .taken = taken[i] };
-		errands[i].sent = sh_errand_send(&errands[i].errand, &waiting);
+		(void)sh_errand_send(&errands[i].errand, &waiting);
 	}
 	pthread_mutex_unlock(&sh.lock);
 	for (i = 0; i < n; i++)
-		if (!errands[i].sent)
+		if (!errands[i].errand.sent)
 			sh_errand_here(&errands[i].errand);
 	ret = sh.real->dereg_mr(real);
+	for (i = 0; i < n; i++)
+		sh_errand_back(&errands[i].errand);
 	pthread_mutex_lock(&sh.lock);
 	sh_wait_idle(&waiting);
 	for (i = 0; i < n; i++)

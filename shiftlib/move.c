@@ -101,7 +101,7 @@ static void quiesce_done(struct sh_job *job)
 			sh_peers_flush();
 		else
 			sh_peers_flush_soon();
-		sh_kick_for(qp);
+		sh_wake_for(qp);
 	}
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);

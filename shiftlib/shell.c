@@ -123,25 +123,6 @@ static uint64_t shell_next_timer(void)
 	return sh_earlier_ns(at, sh_admin_next_timer());
 }
 
-void sh_kick_at(uint64_t at)
-{
-	if (at && (!sh.armed_at || at < sh.armed_at))
-		sh_kick();
-}
-
-void sh_kick_for(struct sh_qp *qp)
-{
-	const struct sh_peer *peer = qp->peer;
-
-	if (sh.armed_at == SHELL_AWAKE)
-		return;
-	/* Not by sh_clock_next(): the caller may change it again, and has touched it already. */
-	sh_kick_at(sh_earlier_ns(sh_earlier_ns(sh.watch_at, sh.beat_at), sh_conn_next_timer(qp)));
-	sh_kick_at(sh_srq_next_timer());
-	if (peer)
-		sh_kick_at(sh_peer_next_timer(peer));
-}
-
 static void shell_arm_at(uint64_t at)
 {
 	struct itimerspec spec = {
@@ -160,8 +141,21 @@ static void shell_arm(void)
 
 void sh_wake_at(uint64_t at)
 {
-	if (sh.armed_at != SHELL_AWAKE && (!sh.armed_at || at < sh.armed_at))
+	if (at && sh.armed_at != SHELL_AWAKE && (!sh.armed_at || at < sh.armed_at))
 		shell_arm_at(at);
+}
+
+void sh_wake_for(struct sh_qp *qp)
+{
+	const struct sh_peer *peer = qp->peer;
+
+	if (sh.armed_at == SHELL_AWAKE)
+		return;
+	/* Not by sh_clock_next(): the caller may change it again, and has touched it already. */
+	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh.watch_at, sh.beat_at), sh_conn_next_timer(qp)));
+	sh_wake_at(sh_srq_next_timer());
+	if (peer)
+		sh_wake_at(sh_peer_next_timer(peer));
 }
 
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */

@@ -617,11 +617,10 @@ extern struct sh_shell sh;
 /* shell.c */
 int sh_start(void); /* lock held: starts the background thread at first use */
 void sh_kick(void); /* makes the background thread look at its timers again */
-/* Lock held: if that is earlier than what it sleeps for, or a timer of the connection, of its peer or of
- * the watch is. A wake-up for nothing costs the caller a system call, and both of them the lock. */
-void sh_kick_at(uint64_t at);
-void sh_wake_at(uint64_t at); /* the thread, at the latest */
-void sh_kick_for(struct sh_qp *qp);
+/* Lock held: it looks at the latest then (0: never), or when a timer of the connection, of its peer or of
+ * the watch is due. Its alarm is set by the caller: to wake it up only for that costs both of them more. */
+void sh_wake_at(uint64_t at);
+void sh_wake_for(struct sh_qp *qp);
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */

@@ -62,6 +62,20 @@ static struct sh_job *queue_take(struct job_queue *queue)
 	return job;
 }
 
+static bool queue_remove(struct job_queue *queue, const struct sh_job *job)
+{
+	struct sh_job **at = &queue->first;
+
+	while (*at && *at != job)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = job->next;
+	if (!*at)
+		queue->last = at;
+	return true;
+}
+
 static struct sh_job *worker_take_locked(struct sh_worker *worker)
 {
 	struct sh_job *job = queue_take(&worker->urgent);
@@ -137,7 +151,7 @@ static void worker_nap_locked(struct sh_worker *worker)
 	worker->napping = false;
 }
 
-/* Next job; NULL: the thread shall end. nap: those that were patient may come in company. */
+/* Next job; NULL: the thread shall end. nap: one has just run, and those that are patient may follow. */
 static struct sh_job *worker_wait(struct sh_worker *worker, bool nap)
 {
 	struct sh_job *job;
@@ -200,16 +214,13 @@ static void worker_end(struct sh_worker *worker)
 static void *worker_main(void *arg)
 {
 	struct sh_worker *worker = arg;
-	bool patient = false;
-	struct sh_job *job;
+	struct sh_job *job = NULL;
 
 	pthread_setname_np(pthread_self(), worker->name);
 	sh_crash_thread_begin();
 	sh_thread_urgent();
-	while ((job = worker_wait(worker, patient))) {
-		patient = job->patient;
+	while ((job = worker_wait(worker, job != NULL)))
 		worker_run(worker, job);
-	}
 	sh_crash_thread_end();
 	worker_end(worker);
 	return NULL;
@@ -223,14 +234,10 @@ static int worker_create_thread_locked(struct sh_worker *worker)
 	return ret ? -EAGAIN : 0;
 }
 
-static void worker_wake_locked(struct sh_worker *worker)
-{
-	worker->napping = false;
-	pthread_cond_signal(&worker->changed);
-}
-
+/* The thread is woken without the lock, which it needs at once. */
 int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 {
+	bool wake = false;
 	int ret = 0;
 
 	pthread_mutex_lock(&worker->lock);
@@ -241,19 +248,35 @@ int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 	if (!ret) {
 		job->canceled = false;
 		queue_put(job->urgent ? &worker->urgent : &worker->background, job);
-		if (!job->patient || !worker->napping)
-			worker_wake_locked(worker);
+		wake = !job->patient || !worker->napping;
+		worker->napping &= !wake;
 	}
 	pthread_mutex_unlock(&worker->lock);
+	if (wake)
+		pthread_cond_signal(&worker->changed);
 	return ret;
+}
+
+bool sh_worker_withdraw(struct sh_worker *worker, struct sh_job *job)
+{
+	bool found;
+
+	pthread_mutex_lock(&worker->lock);
+	found = queue_remove(job->urgent ? &worker->urgent : &worker->background, job);
+	pthread_mutex_unlock(&worker->lock);
+	return found;
 }
 
 void sh_worker_hurry(struct sh_worker *worker)
 {
+	bool wake;
+
 	pthread_mutex_lock(&worker->lock);
-	if (worker->napping && worker->background.first)
-		worker_wake_locked(worker);
+	wake = worker->napping && worker->background.first;
+	worker->napping &= !wake;
 	pthread_mutex_unlock(&worker->lock);
+	if (wake)
+		pthread_cond_signal(&worker->changed);
 }
 
 bool sh_worker_empty(struct sh_worker *worker)

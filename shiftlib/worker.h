@@ -40,6 +40,9 @@ struct sh_worker *sh_worker_start(const char *name);
  */
 int sh_worker_submit(struct sh_worker *worker, struct sh_job *job);
 
+/* False: it has begun, or is done. True: it never will, and is the caller's again, not done(). */
+bool sh_worker_withdraw(struct sh_worker *worker, struct sh_job *job);
+
 /* Somebody waits for jobs that were patient. Any thread. */
 void sh_worker_hurry(struct sh_worker *worker);
 

@@ -9,15 +9,16 @@ int ring_sq_alloc(struct ring_sq *sq, bool keys)
 {
 	size_t n = (size_t)sq->mask + 1;
 
-	sq->wrid = calloc(n, sizeof(*sq->wrid));
-	sq->wqe_head = malloc(n * sizeof(*sq->wqe_head));
-	sq->wr_data = calloc(n, sizeof(*sq->wr_data));
+	/* One piece of memory for three: each costs the application's create and destroy. */
+	sq->wrid = calloc(n, sizeof(*sq->wrid) + sizeof(*sq->wqe_head) + sizeof(*sq->wr_data));
 	sq->keys = keys ? calloc(n, MLX5_SEND_WQE_BB) : NULL;
 	sq->keys_at = (uintptr_t)sq->keys - (uintptr_t)sq->buf;
-	if (!sq->wrid || !sq->wqe_head || !sq->wr_data || (keys && !sq->keys)) {
+	if (!sq->wrid || (keys && !sq->keys)) {
 		ring_sq_free(sq);
 		return -ENOMEM;
 	}
+	sq->wqe_head = (uint32_t *)(sq->wrid + n);
+	sq->wr_data = (uint8_t *)(sq->wqe_head + n);
 	/* no request has this number for long */
 	memset(sq->wqe_head, 0xff, n * sizeof(*sq->wqe_head));
 	return 0;
@@ -26,8 +27,6 @@ int ring_sq_alloc(struct ring_sq *sq, bool keys)
 void ring_sq_free(struct ring_sq *sq)
 {
 	free(sq->wrid);
-	free(sq->wqe_head);
-	free(sq->wr_data);
 	free(sq->keys);
 	sq->wrid = NULL;
 	sq->wqe_head = NULL;

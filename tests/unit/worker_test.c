@@ -110,6 +110,41 @@ static void urgent_first_then_in_order(void **state)
 		assert_int_equal(jobs[i].n_done, 1);
 }
 
+/* Neither the first nor the last in line is special, and what has begun cannot be taken back. */
+static void withdrawn_is_not_run(void **state)
+{
+	static struct test_job jobs[5], urgent[2], late, gate;
+	static const int ran[] = { 11, 1, 3, 5 };
+	struct sh_worker *worker = sh_worker_start("back");
+	int i;
+
+	n_order = 0;
+	job_init(&gate, job_wait, true, -1);
+	assert_int_equal(sh_worker_submit(worker, &gate.job), 0);
+	sem_wait(&gate.started);
+	for (i = 0; i < 5; i++)
+		job_init(&jobs[i], job_note, false, i);
+	for (i = 0; i < 2; i++)
+		job_init(&urgent[i], job_note, true, 10 + i);
+	job_init(&late, job_note, false, 5);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(sh_worker_submit(worker, &jobs[i].job), 0);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(sh_worker_submit(worker, &urgent[i].job), 0);
+	assert_false(sh_worker_withdraw(worker, &gate.job));
+	assert_false(sh_worker_withdraw(worker, &late.job));
+	for (i = 0; i < 5; i += 2)
+		assert_true(sh_worker_withdraw(worker, &jobs[i].job));
+	assert_true(sh_worker_withdraw(worker, &urgent[0].job));
+	assert_false(sh_worker_withdraw(worker, &urgent[0].job));
+	assert_int_equal(sh_worker_submit(worker, &late.job), 0);
+	sem_post(&gate.go);
+	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
+	assert_int_equal(n_order, 4);
+	assert_memory_equal(order, ran, sizeof(ran));
+	assert_int_equal(jobs[0].n_done + jobs[2].n_done + jobs[4].n_done + urgent[0].n_done, 0);
+}
+
 static void job_post(struct sh_job *job)
 {
 	sem_post(&((struct test_job *)job)->started);
@@ -301,6 +336,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(urgent_first_then_in_order),
+		cmocka_unit_test(withdrawn_is_not_run),
 		cmocka_unit_test(lazy_and_signals_blocked),
 		cmocka_unit_test(patient_is_not_forgotten),
 		cmocka_unit_test(busy_since),
