@@ -6,7 +6,8 @@ import time
 
 from lab import PATIENT, Shift, free_port, wait_for
 
-LONG_S = 120        # its -D, where it is ended as soon as it has shown what it should
+LONG_S = 600        # its -D, where it is ended as soon as it has shown what it should
+COUNTED_S = 300     # at most, where it ends by itself
 STATES = 3          # of -D, one alarm each: warm up, measure, cool down
 SOON = {"holddown_ms": 200, "holddown_max_ms": 400, "packet_lifetime_ms": 50}
 ONE_SIDED = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw", "ib_read_lat", "ib_atomic_lat")
@@ -105,7 +106,7 @@ class Perftest:
         if not self.duration and not self.counted:
             end(self.tool, *ends)
         for p in ends:
-            if p.wait(self.duration + (LONG_S if self.counted else 30)):
+            if p.wait(self.duration + (COUNTED_S if self.counted else 30)):
                 raise Failed(f"{p.name} ended with {p.process.returncode}")
         return self.check_moves([m for p in ends for m in lab.moves(p)])
 
