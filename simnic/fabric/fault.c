@@ -229,6 +229,40 @@ bool sn_fault_can_end(enum sn_fault_kind kind)
 	       kind != SN_FAULT_SWITCH_UP && kind != SN_FAULT_NIC_REPROBE && kind != SN_FAULT_HEAL;
 }
 
+static void slot_free(struct sn_fabric *fabric, struct sn_fault *slot)
+{
+	atomic_fetch_sub(&fabric->faults_armed, 1);
+	atomic_store_explicit(&slot->state, SN_SLOT_FREE, memory_order_release);
+}
+
+static bool is_end_of(const struct sn_fault *slot, const struct sn_fault *fault)
+{
+	return atomic_load_explicit(&slot->state, memory_order_acquire) == SN_SLOT_ARMED &&
+	       slot->ends && slot->kind == fault->kind && slot->nic == fault->nic &&
+	       (slot->host == fault->host || sn_fault_is_rail(fault->kind));
+}
+
+/*
+ * Two of a kind on one target, as flaps that were all seen late: what they do lasts until both are
+ * over. Is the new one's end, at @end_ns, the last? 0: it has none.
+ */
+static bool ends_last(struct sn_fabric *fabric, const struct sn_fault *fault, uint64_t end_ns)
+{
+	bool last = end_ns != 0;
+
+	for (uint32_t i = 0; i < SN_MAX_FAULTS; i++) {
+		struct sn_fault *slot = &fabric->fault[i];
+
+		if (!is_end_of(slot, fault))
+			continue;
+		if (end_ns && slot->at_ns > end_ns)
+			last = false;
+		else
+			slot_free(fabric, slot);
+	}
+	return last;
+}
+
 static void fire(struct sn_fabric *fabric, const struct sn_fault *fault)
 {
 	struct sn_fault over = { .kind = fault->kind,
@@ -244,7 +278,7 @@ static void fire(struct sn_fabric *fabric, const struct sn_fault *fault)
 		end(fabric, fault->kind, fault->host, fault->nic);
 	else
 		begin(fabric, fault->kind, fault->host, fault->nic);
-	if (fault->for_ns)
+	if (!fault->ends && ends_last(fabric, fault, fault->for_ns ? over.at_ns : 0))
 		sn_fault_arm(fabric, &over); /* full: the fault stays until healed by hand */
 	sn_proc_wake_all(fabric);
 }
@@ -326,12 +360,6 @@ static struct sn_fault *slot_next_due(struct sn_fabric *fabric, uint64_t now)
 			next = slot;
 	}
 	return next;
-}
-
-static void slot_free(struct sn_fabric *fabric, struct sn_fault *slot)
-{
-	atomic_fetch_sub(&fabric->faults_armed, 1);
-	atomic_store_explicit(&slot->state, SN_SLOT_FREE, memory_order_release);
 }
 
 void sn_fault_poll(struct sn_fabric *fabric, uint64_t now)

@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import PATIENT, Lab, Stuck, free_port, wait_for  # noqa: E402
-from perftest import LONG_S, Failed, end  # noqa: E402
+from perftest import CALM, LONG_S, Failed, end  # noqa: E402
 
 JOB = "ib_send_bw"
 AGAIN_S = 1     # whoever says a line again and again does so within this
@@ -39,7 +39,7 @@ class Case:
         self.lines = lines
 
     def argv(self, lab, side, port):
-        job = [JOB, "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p", port]
+        job = [JOB, "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p", port, *CALM]
         if side == "client":
             job.append("127.0.0.1")
         if side in self.without:

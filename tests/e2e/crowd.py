@@ -10,7 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
+from lab import NO_NIC_IS_SICK, Shift, cases_main, free_port, wait_for  # noqa: E402
 from perftest import SOON, Failed  # noqa: E402
 
 QPS = 40
@@ -61,7 +61,7 @@ def check_no_queries(lab):
 
 def run(lab, name):
     argv = [os.path.join(lab.out, "bin", "crowd")]
-    port, shift = free_port(), Shift(log="info", **SOON)
+    port, shift = free_port(), Shift(log="info", **SOON, **NO_NIC_IS_SICK)
     programs = [lab.start("h0", argv + ["-s", port], "server", shift, stdin=True),
                 lab.start("h1", argv + [port], "client", shift, stdin=True)]
     for p in programs:

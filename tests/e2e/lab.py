@@ -25,6 +25,8 @@ SLOW = 6.0      # what a sanitizer costs, in time limits
 # Of SHIFT: thousands of moves at once on two busy cores are slow, but no NIC is sick, nor the peer gone.
 PATIENT = {"deadline_ms": 120000, "command_ms": 60000, "hang_ms": 60000, "flush_wait_ms": 60000,
            "silence_ms": 60000, "heartbeat_loss_ms": 60000}
+# The same, where the loss of a path has to be found by its silence.
+NO_NIC_IS_SICK = {name: ms for name, ms in PATIENT.items() if name != "heartbeat_loss_ms"}
 _slow = 1.0
 # The distribution's libraries are not instrumented: libmlx5's seed of address handles.
 KNOWN_RACES = "race:libmlx5-rdmav\n"

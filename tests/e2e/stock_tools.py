@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
+from perftest import CALM  # noqa: E402
 
 FORK_THEN_OPEN = """
 import ctypes, os, sys
@@ -90,7 +91,7 @@ class Tests:
             must_end_well(*lab.pair(argv, argv + ["127.0.0.1"], shift=self.shift))
 
     def perftest(self, argv, link="eth"):
-        argv = argv + ["-d", "mlx5_0", "-F", "-p", str(free_port())]
+        argv = argv + ["-d", "mlx5_0", "-F", *CALM, "-p", str(free_port())]
         argv += ["-x", "0"] if link == "eth" else []
         with Lab(self.args.build, link=link) as lab:
             must_end_well(*lab.pair(argv, argv + ["127.0.0.1"], shift=self.shift))
@@ -118,7 +119,7 @@ class Tests:
         with Lab(self.args.build) as lab:
             running = []
             for i in range(3):
-                argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-n", "2000", "-p",
+                argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-n", "2000", *CALM, "-p",
                         str(free_port())]
                 running.append(lab.start("h0", argv, f"server{i}", self.shift))
                 running[-1].await_listening()

@@ -14,6 +14,7 @@ from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
 from perftest import Failed  # noqa: E402
 
 BW = "ib_write_bw"
+RETRY = 16      # eight times 0.27 s: a peer that is not scheduled for half a second is not lost
 
 
 def check(truth, what):
@@ -37,7 +38,7 @@ def settings(lab, *lines):
 
 
 def pair(lab, shift):
-    argv = [BW, "-d", "mlx5_0", "-x", "0", "-F", "-D", 60, "-p", free_port()]
+    argv = [BW, "-d", "mlx5_0", "-x", "0", "-F", "-D", 60, "-u", RETRY, "-p", free_port()]
     server = lab.start("h0", argv, "server", shift)
     server.await_listening()
     return server, lab.start("h1", argv + ["127.0.0.1"], "client", shift)

@@ -209,6 +209,32 @@ static void due_faults_keep_their_order(void **state)
 	assert_false(fabric->nic[1][0].lose_rx);
 }
 
+/* Seen late, they began at once: the end of the first is not that of the one that stays. */
+static void faults_of_a_kind_end_with_the_last(void **state)
+{
+	struct sn_fabric *fabric = *state;
+	struct sn_fault flap = { .kind = SN_FAULT_PORT_DOWN, .at_ns = 1000, .for_ns = 1 };
+	struct sn_fault stays = { .kind = SN_FAULT_PORT_DOWN, .at_ns = 2000 };
+
+	assert_int_equal(sn_fault_arm(fabric, &flap), 0);
+	assert_int_equal(sn_fault_arm(fabric, &stays), 0);
+	sn_fault_poll(fabric, 3000);
+	sn_fault_poll(fabric, now_ns() + 1000000);
+	assert_false(fabric->nic[0][0].port_up);
+	assert_int_equal(fabric->faults_armed, 0);
+	sn_fault_apply(fabric, SN_FAULT_SWITCH_DOWN, 0, 1, 3600000000000);
+	sn_fault_apply(fabric, SN_FAULT_SWITCH_DOWN, 0, 1, 1);
+	assert_int_equal(fabric->faults_armed, 1);
+	sn_fault_poll(fabric, now_ns() + 1000000);
+	assert_true(fabric->rail[1].down);
+	sn_fault_apply(fabric, SN_FAULT_SWITCH_DOWN, 0, 1, 7200000000000);
+	assert_int_equal(fabric->faults_armed, 1);
+	sn_fault_poll(fabric, now_ns() + 5400000000000);
+	assert_true(fabric->rail[1].down);
+	sn_fault_poll(fabric, now_ns() + 7200000000000);
+	assert_false(fabric->rail[1].down);
+}
+
 /* The end of one leaves what others did. */
 static void faults_end_one_by_one(void **state)
 {
@@ -565,6 +591,7 @@ int main(void)
 		TEST(events_and_incarnations_count),
 		TEST(faults_fire_by_message_and_by_time),
 		TEST(due_faults_keep_their_order),
+		TEST(faults_of_a_kind_end_with_the_last),
 		TEST(faults_end_one_by_one),
 		TEST(heal_undoes_every_fault),
 		TEST(switch_and_nic_are_cancelled_apart),
