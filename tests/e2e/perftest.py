@@ -8,7 +8,8 @@ from lab import Shift, free_port, wait_for
 
 LONG_S = 120        # its -D, where it is ended as soon as it has shown what it should
 STATES = 3          # of -D, one alarm each: warm up, measure, cool down
-SOON = {"holddown_ms": 200, "holddown_max_ms": 400, "packet_lifetime_ms": 50}
+# Back soon; and a peer that the machine forgets in mid-move for a second or two has not gone.
+SOON = {"holddown_ms": 200, "holddown_max_ms": 400, "packet_lifetime_ms": 50, "silence_ms": 8000}
 ONE_SIDED = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw", "ib_read_lat", "ib_atomic_lat")
 
 
