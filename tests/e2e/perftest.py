@@ -58,7 +58,7 @@ class Perftest:
         self.tool, self.fault, self.qps = tool, fault, qps
         self.duration, self.fault_at, self.heal_at = duration, fault_at, heal_at
         self.counted = " -n " in tool   # it ends by itself, after so many messages
-        self.options = ["-g", "0"] if tool.startswith("ibv_") else ["-x", "0", "-F"]
+        self.options = ["-g", "0"] if tool.startswith("ibv_") else ["-x", "0", "-F", "-u", "18"]
         self.name = f"{tool} {fault.__name__}"
 
     def only(self, lab, nic):
