@@ -34,7 +34,8 @@ class Pair:
         shift = Shift(log="info", **{**SOON, **settings})
         port = free_port()
         if traffic:
-            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", 120, "-p", port, *options]
+            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", 120, "-p", port, "-u", 18,
+                    *options]
             server = lab.start("h0", argv, "server", shift)
             server.await_listening()
             client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)

@@ -112,7 +112,7 @@ def silent_reads(lab):
 def nothing_passes(lab):
     """Both paths answer heartbeats and pass no data: each is tried twice, then the program gets its
     error."""
-    pair = Pair(lab, "ib_read_bw", ["-u", "12"], holddown_ms=100)
+    pair = Pair(lab, "ib_read_bw", ["-u", "15"], holddown_ms=100)
     for nic in ("mlx5_0", "mlx5_1"):
         lab.fault("lose-acks", "h1/" + nic)
     check(pair.client.wait(60), "ended well, without an answer")

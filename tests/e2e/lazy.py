@@ -31,7 +31,7 @@ class Resting:
     def __init__(self, lab, qps, settings=({"lazy": "on"}, {"lazy": "on"}), libdir=None):
         self.lab, self.qps = lab, qps
         argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
-        shifts = [Shift(log="debug", libdir=d, **SOON, **PATIENT, **s)
+        shifts = [Shift(log="debug", libdir=d, **{**SOON, **PATIENT, **s})
                   for d, s in zip((None, libdir), settings)]
         self.ends = [lab.start("h0", argv + ["--server"], "server", shifts[0], stdin=True),
                      lab.start("h1", argv + ["--client"], "client", shifts[1], stdin=True)]

@@ -9,8 +9,9 @@ from lab import PATIENT, Shift, free_port, wait_for
 LONG_S = 600        # its -D, where it is ended as soon as it has shown what it should
 COUNTED_S = 300     # at most, where it ends by itself
 STATES = 3          # of -D, one alarm each: warm up, measure, cool down
-SOON = {"holddown_ms": 200, "holddown_max_ms": 400, "packet_lifetime_ms": 50}
 CALM = ["-u", "18"]  # the QP gives a peer that is not scheduled 8 s, not half a second
+# Back soon; and a peer that the machine forgets in mid-move for a second or two has not gone.
+SOON = {"holddown_ms": 200, "holddown_max_ms": 400, "packet_lifetime_ms": 50, "silence_ms": 8000}
 ONE_SIDED = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw", "ib_read_lat", "ib_atomic_lat")
 
 
@@ -65,9 +66,7 @@ class Perftest:
         self.tool, self.fault, self.qps = tool, fault, qps
         self.duration, self.fault_at, self.heal_at = duration, fault_at, heal_at
         self.counted = " -n " in tool   # it ends by itself, after so many messages
-        self.options = ["-g", "0"] if tool.startswith("ibv_") else ["-x", "0", "-F"]
-        if fault is drain:
-            self.options += CALM
+        self.options = ["-g", "0"] if tool.startswith("ibv_") else ["-x", "0", "-F", *CALM]
         self.name = f"{tool} {fault.__name__}"
 
     def only(self, lab, nic):

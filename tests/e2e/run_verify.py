@@ -46,7 +46,7 @@ class Case:
         self.fallback_us = []
         self.qps, self.patterns, self.timeout = args.qps, args.patterns, args.timeout
         self.extra = ["--allow-events"] if args.stock else []  # the traffic shall end it
-        self.settings = {}
+        self.settings = {"silence_ms": 8000}    # both are there, however busy the machine is
 
     # --- the fault -------------------------------------------------------------------------
 

@@ -335,6 +335,10 @@ def squeeze(lab, args):
     pair.said("CONNECTED")
     pair.protected()
     pair.say("go")
+    for p in pair.ends:
+        wait_for("squeeze of " + p.name, lambda p=p: not p.running() or
+                 "were given back" in lab.shift_log(p), pair.limit)
+    pair.say("squeezed")
     pair.said("SQUEEZED")
     pair.has_given_back()
     pair.protected()

@@ -19,7 +19,7 @@ enum {
 	ROUNDS = 300,
 };
 
-struct options opt = { .timeout = 14, .dev = "mlx5_0" };
+struct options opt = { .timeout = 16, .dev = "mlx5_0" };
 
 struct rings {
 	struct mlx5dv_qp qp;
