@@ -237,6 +237,7 @@ struct sh_cq {
 	int comp_vector;
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */
+	int cqe;	  /* what the application has asked for since its NIC is dead; or 0 */
 	uint32_t qps, foreign_qps;
 	uint32_t guarded;			   /* connections on it that may move */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */

@@ -104,6 +104,7 @@ void run_on_demand(void);
 void run_dmabuf(void);
 void run_teardown(void);
 void run_limits(void);
+void run_resize(void);
 void run_regions(void);
 void run_stopped_peer(void);
 void run_implicit(void);

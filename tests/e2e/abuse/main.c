@@ -42,6 +42,7 @@ static const struct {
 	{ "dmabuf", run_dmabuf },
 	{ "teardown", run_teardown },
 	{ "limits", run_limits },
+	{ "resize", run_resize },
 	{ "regions", run_regions },
 	{ "stopped-peer", run_stopped_peer },
 	{ "implicit", run_implicit },

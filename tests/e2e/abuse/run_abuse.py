@@ -445,6 +445,53 @@ def limits(lab, args):
             raise Failed(f"{kind} that carry traffic were given away")
 
 
+def resize_without_nic(lab, args, fault):
+    """A completion queue whose NIC is dead grows where its connections are, and where they return to."""
+    pair = yield Pair(lab, args, "resize", "--timeout", 20, holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault(fault, "h0/mlx5_0")
+    for p in pair.ends:
+        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.say("resize")
+    pair.said("RESIZED")
+    pair.say("go")
+    pair.said("MORE")
+    lab.ctl("heal", "all")
+    for p in pair.ends:
+        wait_for("return of " + p.name, lambda p=p: " to mlx5_0 (" in lab.shift_log(p), pair.limit)
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def resize_gone(lab, args):
+    return resize_without_nic(lab, args, "nic-disassociate")
+
+
+def resize_sick(lab, args):
+    return resize_without_nic(lab, args, "nic-internal-error")
+
+
+def resize_hung(lab, args):
+    """The NIC that stands by hangs: that is not waited for, and its queue is large enough when it can be."""
+    pair = yield Pair(lab, args, "resize", "--timeout", 20)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    lab.fault("nic-hang", "h1/mlx5_1")
+    pair.say("resize")
+    pair.said("RESIZED")
+    pair.say("go")
+    pair.said("MORE")
+    lab.ctl("heal", "all")
+    pair.protected(2)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -684,7 +731,7 @@ def events(lab, args):
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
-         teardown_slow, limits,
+         teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 
