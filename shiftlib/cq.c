@@ -478,7 +478,7 @@ static bool cq_resize_without_nic(struct sh_cq *cq, int cqe)
 	bool masked;
 
 	pthread_mutex_lock(&sh.lock);
-	masked = (gone || cq->ctx->death_masked) && sh_ctx_masked(cq->ctx);
+	masked = sh_ctx_death_masked(cq->ctx, gone);
 	if (masked)
 		cq->cqe = cqe;
 	pthread_mutex_unlock(&sh.lock);

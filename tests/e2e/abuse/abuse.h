@@ -107,6 +107,7 @@ void run_limits(void);
 void run_resize(void);
 void run_regions(void);
 void run_stopped_peer(void);
+void run_storm(void);
 void run_implicit(void);
 void run_huge(void);
 void run_squeeze(void);

@@ -45,6 +45,7 @@ static const struct {
 	{ "resize", run_resize },
 	{ "regions", run_regions },
 	{ "stopped-peer", run_stopped_peer },
+	{ "storm", run_storm },
 	{ "implicit", run_implicit },
 	{ "huge", run_huge },
 	{ "squeeze", run_squeeze },
