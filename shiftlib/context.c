@@ -140,15 +140,23 @@ static void ctx_async_readable(void *arg)
 	}
 }
 
+/* gone: the device says so itself, maybe before its event was read. Lock held. */
+bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone)
+{
+	return ctx->death_masked || (gone && sh_ctx_masked(ctx));
+}
+
 int sh_ctx_destroy_result(struct ibv_context *context, int ret)
 {
 	struct sh_ctx *ctx;
+	bool gone;
 
 	if (ret != EIO)
 		return ret;
+	gone = sh_device_gone(context);
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(context);
-	if (ctx && ctx->death_masked)
+	if (ctx && sh_ctx_death_masked(ctx, gone))
 		ret = 0;
 	pthread_mutex_unlock(&sh.lock);
 	return ret;

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "shiftlib/errand.h"
+
+#define RESIZE_LOOK_NS (10 * SH_NS_PER_MS) /* whether the NIC of a shadow hangs */
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
@@ -368,25 +371,122 @@ static int cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 	return ret;
 }
 
-/* Lock held, given up for the calls. One that is too small overruns, which is a fault that moves. */
+/* How many completions its rings must hold: more than its own, if that is dead and cannot grow. */
+static int cq_size(const struct sh_cq *cq)
+{
+	return cq->cqe > cq->cq->cqe ? cq->cqe : cq->cq->cqe;
+}
+
+static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *shadow)
+{
+	return shadow && shadow->cq->cqe < cq_size(cq);
+}
+
+/* One that is too small overruns, which is a fault that moves. On a dead device it is made anew. */
+static void cq_shadow_enlarge(struct sh_cq *cq, struct sh_shadow_cq *shadow, int cqe)
+{
+	int ret = cq_resize_ring(cq, shadow->cq, cqe);
+
+	if (ret && ret != EIO)
+		sh_error_once("a completion queue's stand-in on %s could not be enlarged with it: "
+			      "after a move it may overrun",
+			      shadow->nic->name);
+}
+
+struct resize_job {
+	struct sh_job job;
+	struct sh_cq *cq;
+	struct sh_shadow_cq *shadow;
+	int cqe;
+	bool finished, left; /* left: nobody waits for it any more */
+};
+
+static void resize_run(struct sh_job *job)
+{
+	struct resize_job *task = (struct resize_job *)job;
+
+	sh.real->thread_inside();
+	cq_shadow_enlarge(task->cq, task->shadow, task->cqe);
+}
+
+static void resize_done(struct sh_job *job)
+{
+	struct resize_job *task = (struct resize_job *)job;
+
+	pthread_mutex_lock(&sh.lock);
+	sh_cq_shadow_put(task->cq, task->shadow);
+	sh_job_end(&task->cq->busy);
+	task->finished = true;
+	pthread_cond_broadcast(&sh.idle);
+	if (task->left)
+		free(task);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+static bool nic_hangs(const struct sh_nic *nic)
+{
+	uint64_t since = sh_worker_busy_since_ns(nic->worker);
+
+	return nic->fatal || nic->sick ||
+	       (since && sh_now_ns() - since > sh.config.hang.command_ns);
+}
+
+/*
+ * Lock held, given up meanwhile. The application may fill the queue at once, so it is waited for; but
+ * not on a NIC that hangs while its own works: nothing moves there before it has done this.
+ */
+static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	struct resize_job *task = calloc(1, sizeof(*task));
+	struct timespec until;
+
+	if (!task)
+		return;
+	*task = (struct resize_job){
+		.job = { .fn = resize_run, .done = resize_done, .urgent = true },
+		.cq = cq,
+		.shadow = shadow,
+		.cqe = cq_size(cq)
+	};
+	if (sh_worker_submit(shadow->nic->worker, &task->job)) {
+		free(task);
+		return;
+	}
+	shadow->refs++;
+	sh_job_begin(&cq->busy);
+	while (!task->finished && !nic_hangs(shadow->nic)) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += RESIZE_LOOK_NS;
+		until.tv_sec += until.tv_nsec / SH_NS_PER_S;
+		until.tv_nsec %= SH_NS_PER_S;
+		pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+	}
+	task->left = !task->finished;
+	if (task->finished)
+		free(task);
+}
+
 static void cq_resize_shadows(struct sh_cq *cq)
 {
 	uint8_t path;
 
-	for (path = 0; path < SC_MAX_PATHS; path++) {
-		struct sh_shadow_cq *shadow = cq->shadow[path];
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (cq_shadow_small(cq, cq->shadow[path]))
+			cq_resize_shadow(cq, cq->shadow[path]);
+}
 
-		if (!shadow || shadow->cq->cqe >= cq->cq->cqe)
-			continue;
-		shadow->refs++;
-		pthread_mutex_unlock(&sh.lock);
-		if (cq_resize_ring(cq, shadow->cq, cq->cq->cqe))
-			sh_error_once("a completion queue's stand-in on %s could not be enlarged "
-				      "with it: after a move it may overrun",
-				      shadow->nic->name);
-		pthread_mutex_lock(&sh.lock);
-		sh_cq_shadow_put(cq, shadow);
-	}
+/* Its own NIC is dead, which the application was not told: only what stands in for it matters. */
+static bool cq_resize_without_nic(struct sh_cq *cq, int cqe)
+{
+	bool gone = sh_device_gone(cq->ctx->ctx); /* before its event is read */
+	bool masked;
+
+	pthread_mutex_lock(&sh.lock);
+	masked = sh_ctx_death_masked(cq->ctx, gone);
+	if (masked)
+		cq->cqe = cqe;
+	pthread_mutex_unlock(&sh.lock);
+	return masked;
 }
 
 int shift_resize_cq(struct ibv_cq *real, int cqe)
@@ -403,6 +503,8 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
 	ret = cq_resize_ring(cq, real, cqe);
+	if (ret == EIO && cq_resize_without_nic(cq, cqe))
+		ret = 0;
 	pthread_mutex_lock(&sh.lock);
 	if (!ret)
 		cq_resize_shadows(cq);
@@ -428,7 +530,7 @@ static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 			goto free_shadow;
 	}
 	sh_cq_feed_init(&shadow->feed, &cq->events);
-	shadow->cq = sh.real->create_cq(nic->ctx, cq->cq->cqe, &shadow->feed, shadow->channel, 0);
+	shadow->cq = sh.real->create_cq(nic->ctx, cq_size(cq), &shadow->feed, shadow->channel, 0);
 	if (shadow->cq) {
 		sh_cq_feed_add(&shadow->feed, shadow->cq);
 		return shadow;
@@ -470,6 +572,25 @@ static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_c
 	sh_cq_shadow_put(cq, before);
 }
 
+/* The application has resized the queue while its shadow was made. Lock not held. */
+static void cq_shadow_catch_up(struct sh_cq *cq, uint8_t path)
+{
+	struct sh_shadow_cq *shadow;
+
+	pthread_mutex_lock(&sh.lock);
+	shadow = cq->shadow[path];
+	if (cq_shadow_small(cq, shadow)) {
+		int cqe = cq_size(cq);
+
+		shadow->refs++;
+		pthread_mutex_unlock(&sh.lock);
+		cq_shadow_enlarge(cq, shadow, cqe);
+		pthread_mutex_lock(&sh.lock);
+		sh_cq_shadow_put(cq, shadow);
+	}
+	pthread_mutex_unlock(&sh.lock);
+}
+
 /* One worker makes all shadows of a NIC, so two QPs of a CQ do not make two. */
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 {
@@ -491,8 +612,10 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 		cq_shadow_replace(cq, path, shadow);
 	}
 	pthread_mutex_unlock(&sh.lock);
-	if (!ret)
+	if (!ret) {
+		cq_shadow_catch_up(cq, path);
 		return 0;
+	}
 	cq_cut_shadow(cq, shadow);
 	cq_destroy_shadow(cq, shadow);
 	return ret;

@@ -237,6 +237,7 @@ struct sh_cq {
 	int comp_vector;
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */
+	int cqe;	  /* what the application has asked for since its NIC is dead; or 0 */
 	uint32_t qps, foreign_qps;
 	uint32_t guarded;			   /* connections on it that may move */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
@@ -678,6 +679,7 @@ void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum s
 struct sh_ctx *sh_ctx_find(struct ibv_context *context);
 void sh_ctx_prepare(struct sh_ctx *ctx); /* first RC QP: open NICs, replay what was recorded */
 bool sh_ctx_masked(const struct sh_ctx *ctx);
+bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone);
 bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
 /* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
 int sh_ctx_destroy_result(struct ibv_context *context, int ret);

@@ -187,3 +187,82 @@ void run_limits(void)
 	own_close(&own);
 	nic_close(&nic);
 }
+
+/* ---- a completion queue that grows ---------------------------------------------------------- */
+
+enum { CQE_FIRST = 8, BURST = 200 };
+
+static void resize_make(struct conn *c, struct nic *nic)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1,
+					 .cap = { .max_send_wr = BURST, .max_send_sge = 1 } };
+
+	conn_make(c, nic);
+	must_zero(ibv_destroy_qp(c->qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(c->cq), "ibv_destroy_cq");
+	c->cq = ibv_create_cq(nic->ctx, CQE_FIRST, NULL, NULL, 0);
+	must(c->cq && c->cq->cqe < BURST, "a small completion queue");
+	init.send_cq = init.recv_cq = c->cq;
+	c->qp = ibv_create_qp(nic->pd, &init);
+	must(c->qp, "ibv_create_qp");
+}
+
+static void resize_write(struct conn *c, uint64_t number)
+{
+	struct ibv_sge sge = { (uintptr_t)c->mem, sizeof(number), c->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = number,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = { c->peer.addr + AREA, c->peer.rkey } },
+			   *bad;
+
+	memcpy(c->mem, &number, sizeof(number));
+	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+}
+
+/* The last bytes are there before the first completion is looked for: all lie in the queue. */
+static void resize_burst(struct conn *c, uint64_t round, uint64_t n)
+{
+	const _Atomic uint64_t *seen = (const _Atomic uint64_t *)(const void *)(c->mem + AREA);
+	double end = now_s() + 20;
+	struct ibv_wc wc;
+
+	for (uint64_t i = 1; i <= n; i++) {
+		if (i == n) /* what is under way has the number of the one before, at most */
+			meet();
+		resize_write(c, round * BURST + i);
+	}
+	while (atomic_load(seen) != round * BURST + n)
+		must(now_s() < end, "the peer's last bytes within 20 s");
+	meet();
+	for (uint64_t i = 1; i <= n; i++) {
+		must(!conn_poll(c, &wc), "a good completion");
+		must(wc.wr_id == round * BURST + i, "send completions in order");
+	}
+	meet();
+}
+
+/* Its NIC, or the other one, has died or hangs when the queue is made larger. */
+void run_resize(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	resize_make(&c, &nic);
+	conn_connect_bare(&c);
+	resize_burst(&c, 0, CQE_FIRST - 1);
+	say("CONNECTED");
+	hear("resize");
+	must_zero(ibv_resize_cq(c.cq, BURST), "ibv_resize_cq");
+	say("RESIZED");
+	hear("go");
+	resize_burst(&c, 1, BURST);
+	say("MORE");
+	hear("go");
+	resize_burst(&c, 2, BURST);
+	conn_free(&c);
+	nic_close(&nic);
+}

@@ -203,6 +203,51 @@ void run_regions(void)
 	nic_close(&nic);
 }
 
+/* ---- the NIC dies between two registrations ---------------------------------------------------- */
+
+enum { STORMERS = 4 };
+
+static atomic_bool storm_over;
+
+/* Before, while and after it dies, whoever has heard of it: nobody may see that it did. */
+static void *storm(void *arg)
+{
+	uint8_t *mem = pages(1);
+	struct nic *nic = arg;
+	struct ibv_mr *mr;
+
+	while (!atomic_load(&storm_over)) {
+		mr = ibv_reg_mr(nic->pd, mem, PART, REMOTE);
+		must(mr, "ibv_reg_mr");
+		must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	}
+	munmap(mem, PART);
+	return NULL;
+}
+
+void run_storm(void)
+{
+	pthread_t thread[STORMERS];
+	struct nic nic;
+	struct conn c;
+	int i;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	for (i = 0; i < STORMERS; i++)
+		must_zero(pthread_create(&thread[i], NULL, storm, &nic), "a thread");
+	say("CONNECTED");
+	hear("stop");
+	atomic_store(&storm_over, true);
+	for (i = 0; i < STORMERS; i++)
+		must_zero(pthread_join(thread[i], NULL), "pthread_join");
+	conn_talk(&c, 50);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
 /* ---- a peer that is stopped: registering goes on ---------------------------------------------- */
 
 /* Each has the key of the one before it, which the peer has not heard to be gone. */

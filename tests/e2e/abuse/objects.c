@@ -166,6 +166,7 @@ static void bare_talk(struct conn *c, uint64_t from, uint64_t n)
 	meet();
 }
 
+/* --rounds 0: until the runner says a word more. */
 void run_bare(void)
 {
 	struct nic nic;
@@ -177,7 +178,7 @@ void run_bare(void)
 	bare_talk(&c, 0, DEPTH);
 	say("CONNECTED");
 	hear("go");
-	for (uint64_t i = 1; i <= (uint64_t)opt.rounds; i++)
+	for (uint64_t i = 1; opt.rounds ? i <= (uint64_t)opt.rounds : !both_told(); i++)
 		bare_talk(&c, i * DEPTH, DEPTH);
 	conn_free(&c);
 	nic_close(&nic);

@@ -224,6 +224,20 @@ def stopped_peer(lab, args):
     pair.moved()
 
 
+def storm(lab, args):
+    """A command fails on a NIC that has just gone before anybody has been told that it did."""
+    pair = yield Pair(lab, args, "storm")
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("nic-disassociate", "h0/mlx5_0")
+    for p in pair.ends:
+        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p) or
+                 not all(end.running() for end in pair.ends), pair.limit)
+    pair.say("stop")
+    pair.done()
+    pair.moved()
+
+
 def bad_key(lab, args):
     """The error is that of stock, though it is SHIFT that finds nothing behind the key."""
     for with_shift in (False, True):
@@ -455,6 +469,53 @@ def limits(lab, args):
             raise Failed(f"{kind} that carry traffic were given away")
 
 
+def resize_without_nic(lab, args, fault):
+    """A completion queue whose NIC is dead grows where its connections are, and where they return to."""
+    pair = yield Pair(lab, args, "resize", "--timeout", 20, holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault(fault, "h0/mlx5_0")
+    for p in pair.ends:
+        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.say("resize")
+    pair.said("RESIZED")
+    pair.say("go")
+    pair.said("MORE")
+    lab.ctl("heal", "all")
+    for p in pair.ends:
+        wait_for("return of " + p.name, lambda p=p: " to mlx5_0 (" in lab.shift_log(p), pair.limit)
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
+def resize_gone(lab, args):
+    return resize_without_nic(lab, args, "nic-disassociate")
+
+
+def resize_sick(lab, args):
+    return resize_without_nic(lab, args, "nic-internal-error")
+
+
+def resize_hung(lab, args):
+    """The NIC that stands by hangs: that is not waited for, and its queue is large enough when it can be."""
+    pair = yield Pair(lab, args, "resize", "--timeout", 20)
+    pair.said("CONNECTED")
+    pair.protected(1)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    lab.fault("nic-hang", "h1/mlx5_1")
+    pair.say("resize")
+    pair.said("RESIZED")
+    pair.say("go")
+    pair.said("MORE")
+    lab.ctl("heal", "all")
+    pair.protected(2)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -597,7 +658,7 @@ def bare(lab, args):
 
 def both_sick(lab, args):
     """Neither NIC flushes anything, so none can say what arrived; until both are probed again."""
-    pair = yield Pair(lab, args, "bare", "--rounds", 200, "--timeout", 20, deadline_ms=60000)
+    pair = yield Pair(lab, args, "bare", "--rounds", 0, "--timeout", 20, deadline_ms=60000)
     pair.said("CONNECTED")
     pair.protected(1)
     path = os.path.join(lab.folder, "both")
@@ -612,6 +673,10 @@ def both_sick(lab, args):
             q for q in lab.connections(h) if q["move"] == "COUNTING" or q["nic"] == "mlx5_1"],
             pair.limit)
     lab.ctl("heal", "all")
+    for p in pair.ends:
+        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p) or
+                 not all(end.running() for end in pair.ends), pair.limit)
+    pair.say("stop")
     pair.done()
     pair.moved()
 
@@ -685,8 +750,8 @@ def events(lab, args):
 
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, stopped_peer, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
-         teardown_slow, limits,
+         late_mr, stopped_peer, storm, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+         teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
 
