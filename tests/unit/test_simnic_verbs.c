@@ -864,7 +864,7 @@ static int tests(void)
 		WITH(connect_rc, lost_acknowledgements),
 		WITH(connect_patient, short_outage_is_retried),
 		WITH(connect_rc, cut_message_lands_in_part),
-		WITH(connect_rc, fault_at_a_message),
+		WITH(connect_patient, fault_at_a_message),
 		WITH(connect_patient, hang_blocks_commands_until_healed),
 		WITH(connect_rc, internal_error_flushes_nothing),
 		WITH(connect_rc, disassociated_fails_everything),
