@@ -206,7 +206,9 @@ enum sn_pkt_op {
 
 struct sn_pkt {
 	_Atomic uint32_t seq; /* inbox slot protocol (Vyukov): owned by fabric_inbox.c */
-	uint8_t op;	      /* enum sn_pkt_op */
+	_Atomic int32_t
+		filler; /* process that has taken the slot; 0: none, or none has said so yet */
+	uint8_t op;	/* enum sn_pkt_op */
 	uint8_t has_imm, solicited, syndrome;
 	uint8_t src_host, src_nic, dst_host, dst_nic;
 	uint8_t sgid[16];

@@ -47,6 +47,8 @@ void sn_held_forget(struct sn_fabric *fabric, uint32_t proc); /* it died */
 /* Takes a slot for this process (reaping slots of dead ones); returns its number or -EUSERS. */
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
 void sn_proc_detach(struct sn_fabric *fabric, uint32_t proc);
+/* False: it is gone, or stopped, for as long as that takes. */
+bool sn_proc_runs(int32_t pid);
 /* Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. */
 void sn_proc_reap(struct sn_fabric *fabric);
 

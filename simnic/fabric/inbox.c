@@ -14,8 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A producer may die (kill -9) between taking a slot and filling it: give the slot up after: */
-#define SN_INBOX_STALL_NS 200000000ULL
+/*
+ * A producer may die (kill -9) between taking a slot and filling it: after so long it is looked for. One that
+ * only gets no core keeps its slot, as a datagram is sent once; one that had not even said who it is, and
+ * whoever else, not for ever.
+ */
+#define SN_INBOX_STALL_NS  200000000ULL
+#define SN_INBOX_NOBODY_NS 1000000000ULL
+#define SN_INBOX_EVER_NS   5000000000ULL
 
 static uint32_t lap_of(uint64_t position)
 {
@@ -76,6 +82,7 @@ int sn_inbox_push(struct sn_fabric *fabric, uint32_t proc, const struct sn_pkt *
 	slot = slot_take(to, &lap);
 	if (!slot)
 		return -ENOBUFS;
+	atomic_store_explicit(&slot->filler, getpid(), memory_order_relaxed);
 	pkt_copy(slot, pkt);
 	/* Release orders the packet before its seq for the consumer. An exchange, not a store: the
 	 * consumer may have given this slot up meanwhile, then the packet is lost. */
@@ -98,15 +105,22 @@ static uint64_t now_ns(void)
 static bool slot_abandoned(const struct sn_pkt *slot, uint64_t tail)
 {
 	static _Thread_local const struct sn_pkt *stalled;
-	static _Thread_local uint64_t stalled_tail, since;
+	static _Thread_local uint64_t stalled_tail, since, looked;
 	uint64_t now = now_ns();
+	int32_t filler;
 
-	if (stalled == slot && stalled_tail == tail)
-		return now - since > SN_INBOX_STALL_NS;
-	stalled = slot;
-	stalled_tail = tail;
-	since = now;
-	return false;
+	if (stalled != slot || stalled_tail != tail) {
+		stalled = slot;
+		stalled_tail = tail;
+		since = looked = now;
+	}
+	if (now - looked <= SN_INBOX_STALL_NS)
+		return false;
+	looked = now;
+	filler = atomic_load_explicit(&slot->filler, memory_order_relaxed);
+	if (!filler)
+		return now - since > SN_INBOX_NOBODY_NS;
+	return now - since > SN_INBOX_EVER_NS || !sn_proc_runs(filler);
 }
 
 bool sn_inbox_pop(struct sn_proc *proc, struct sn_pkt *out)
@@ -122,12 +136,14 @@ bool sn_inbox_pop(struct sn_proc *proc, struct sn_pkt *out)
 		/* Acquire pairs with the producer's release: seq says filled, the packet is. */
 		if (atomic_load_explicit(&slot->seq, memory_order_acquire) == seq + 1) {
 			pkt_copy(out, slot);
+			atomic_store_explicit(&slot->filler, 0, memory_order_relaxed);
 			atomic_store_explicit(&slot->seq, seq + 2, memory_order_release);
 			atomic_store_explicit(&proc->tail, tail + 1, memory_order_relaxed);
 			return true;
 		}
 		if (!slot_abandoned(slot, tail))
 			return false;
+		atomic_store_explicit(&slot->filler, 0, memory_order_relaxed);
 		if (atomic_compare_exchange_strong(&slot->seq, &seq, seq + 2))
 			atomic_store_explicit(&proc->tail, tail + 1, memory_order_relaxed);
 		else

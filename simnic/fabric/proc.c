@@ -10,30 +10,45 @@
 
 #include "simnic/inbox.h"
 
-/* Start time in clock ticks, 0 when the process is gone (a zombie counts as gone). */
-static uint64_t process_start_time(int32_t pid)
+/* Its state and its start time in clock ticks; 'X': it is gone. */
+static char process_stat(int32_t pid, unsigned long long *start)
 {
 	char path[32], buf[512], state, *p;
-	unsigned long long start;
 	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
+		return 'X';
 	n = read(fd, buf, sizeof(buf) - 1);
 	close(fd);
 	if (n <= 0)
-		return 0;
+		return 'X';
 	buf[n] = '\0';
 	p = strrchr(buf, ')'); /* the name may hold blanks and brackets */
 	if (!p || sscanf(p + 1,
 			 " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
 			 "%*d %*d %llu",
-			 &state, &start) != 2)
-		return 0;
+			 &state, start) != 2)
+		return 'X';
+	return state;
+}
+
+/* 0 when the process is gone (a zombie counts as gone). */
+static uint64_t process_start_time(int32_t pid)
+{
+	unsigned long long start;
+	char state = process_stat(pid, &start);
+
 	return state == 'Z' || state == 'X' ? 0 : start;
+}
+
+bool sn_proc_runs(int32_t pid)
+{
+	unsigned long long start;
+
+	return !strchr("ZXTt", process_stat(pid, &start));
 }
 
 static void qpns_free(struct sn_fabric *fabric, uint32_t slot)

@@ -10,8 +10,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from ctl import QPS, Ctl, Traffic, methods_main, must  # noqa: E402
-from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from ctl import QPS, Ctl, ToldLab, Traffic, methods_main, must  # noqa: E402
+from lab import Shift, free_port, wait_for  # noqa: E402
 from perftest import LONG_S  # noqa: E402
 
 
@@ -52,7 +52,7 @@ class Tests:
 
     def fault(self):
         """A dead port is one event of the NIC and one of its connections, at both ends."""
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             traffic = Traffic(lab, qps=MANY).protected()
             here, there = Events(lab, "h0"), Events(lab, "h1")
             for up in here.of_all("protected", MANY):
@@ -90,7 +90,7 @@ class Tests:
 
     def silence(self):
         """A switch that dies raises no event: the first heartbeat without an answer is the sign."""
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             traffic = Traffic(lab).protected()
             lab.fault("switch-down", "rail0")
             there = Events(lab, "h1")
@@ -106,7 +106,7 @@ class Tests:
 
     def orders(self):
         """Drained and used again: in order, nothing is sent again."""
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             traffic = Traffic(lab).protected()
             events = Events(lab, "h0")
             events("drain", "mlx5_0")
@@ -122,7 +122,7 @@ class Tests:
 
     def nowhere(self):
         """No NIC is left: which connections, why, and how much is of unknown fate."""
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             traffic = Traffic(lab)
             traffic.protected()
             there = Events(lab, "h1")
@@ -136,7 +136,7 @@ class Tests:
 
     def follow(self):
         """Who looks sees programs that come later, and is not held up by one that stands still."""
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             events = Events(lab, "h0")
             out = os.path.join(lab.folder, "followed")
             with open(out, "wb") as f:
@@ -165,7 +165,7 @@ class Tests:
 
     def kv(self):
         """The store is away when the program starts, and comes."""
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             port = free_port()
             shift = Shift(log="info", kv=f"redis://127.0.0.1:{port}", kv_timeout_ms=200)
             argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p",
@@ -185,7 +185,7 @@ class Tests:
             client.process.kill()
 
     def usage(self):
-        with Lab(self.build) as lab:
+        with ToldLab(self.build) as lab:
             events = Events(lab, "h0")
             for args in (["a", "b"], ["--bogus"], ["--pid", "0"], ["--pid", "x"], ["--since", "x"],
                          ["--since", "-1"], ["--since", "5y"], ["--since", "5mm"], ["--since", ""],

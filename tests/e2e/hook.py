@@ -131,13 +131,14 @@ def late(lab):
               f"sleep 1000 & echo $$ $! >> {pids}; sleep 1000", on_event_timeout_ms=300)
 
     def killed():
-        """What it had started; on a busy machine maybe nothing by then."""
+        """What the first had started when it was killed, and the next one ran; on a busy machine neither may have
+        begun by then."""
+        done = app.log().count("is killed") + 2
         app.event(2)
-        wait_for("the next command", lambda: read(next_one) == "ran\n", 30)
-        os.remove(next_one)
-        return [int(p) for p in read(pids).split()]
-    started = wait_for("a command that had begun", killed, 60)
-    must("it ran", len(started) == 2, started)
+        wait_for("both commands", lambda: read(next_one) == "ran\n" or app.log().count("is killed") == done, 30)
+        return read(next_one) and [int(p) for p in read(pids).split()]
+    started = wait_for("a command that had begun, and the next", killed, 60)
+    must("it ran", len(started) % 2 == 0, started)
     wait_for("their end", lambda: not any(alive(p) for p in started), 20)
     must("it was said", "has not ended within 300 ms and is killed" in app.log(), app.log())
     app.end()

@@ -202,6 +202,13 @@ static void drive_one(void *arg, const void *got, size_t length)
 	struct peer *peer = arg;
 	uint8_t want[SH_CONTROL_MTU_MAX];
 
+	uint64_t number = 0;
+
+	memcpy(&number, got, length < sizeof(number) ? length : sizeof(number));
+	if (number != peer->received)
+		fprintf(stderr, "datagram %llu comes, %llu was due, %llu are sent\n",
+			(unsigned long long)number, (unsigned long long)peer->received,
+			(unsigned long long)peer->sent);
 	REQUIRE(length == datagram_make(peer, peer->received, want));
 	REQUIRE(!memcmp(got, want, length));
 	peer->received++;

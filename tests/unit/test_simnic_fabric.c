@@ -551,6 +551,47 @@ static void inbox_outlives_a_killed_producer(void **state)
 	sn_proc_detach(fabric, slot);
 }
 
+/* One that only gets no core loses nothing; when it has died, even if nobody has waited for it, it does. */
+static void inbox_waits_for_a_slow_producer(void **state)
+{
+	struct sn_fabric *fabric = *state;
+	int slot = sn_proc_attach(fabric, 0);
+	struct sn_proc *proc = &fabric->proc[slot];
+	struct sn_pkt pkt = { .op = SN_PKT_SEND, .psn = 7 }, out = { 0 };
+	uint64_t head = atomic_fetch_add(&proc->head, 1), end = now_ns() + 600000000;
+	struct sn_pkt *slow = &proc->inbox[head % SN_INBOX_SLOTS];
+	pid_t pid;
+	int tries = 0;
+
+	slow->filler = getpid();
+	assert_int_equal(sn_inbox_push(fabric, slot, &pkt), 0);
+	while (now_ns() < end) {
+		assert_false(sn_inbox_pop(proc, &out));
+		usleep(2000);
+	}
+	slow->op = SN_PKT_SEND;
+	slow->n_sge = slow->n_inline = 0;
+	slow->psn = 6;
+	slow->seq = 2 * (uint32_t)(head / SN_INBOX_SLOTS) + 1;
+	assert_true(sn_inbox_pop(proc, &out));
+	assert_int_equal(out.psn, 6);
+	assert_true(sn_inbox_pop(proc, &out));
+	assert_int_equal(out.psn, 7);
+
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	head = atomic_fetch_add(&proc->head, 1);
+	proc->inbox[head % SN_INBOX_SLOTS].filler = pid;
+	pkt.psn = 8;
+	assert_int_equal(sn_inbox_push(fabric, slot, &pkt), 0);
+	while (!sn_inbox_pop(proc, &out) && ++tries < 1000)
+		usleep(2000);
+	assert_int_equal(out.psn, 8);
+	waitpid(pid, NULL, 0);
+	sn_proc_detach(fabric, slot);
+}
+
 static void dead_processes_are_reaped(void **state)
 {
 	struct sn_fabric *fabric = *state;
@@ -606,6 +647,7 @@ int main(void)
 		TEST(inbox_keeps_order_and_bounds),
 		TEST(inbox_takes_many_producers),
 		TEST(inbox_outlives_a_killed_producer),
+		TEST(inbox_waits_for_a_slow_producer),
 		TEST(dead_processes_are_reaped),
 	};
 
