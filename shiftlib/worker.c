@@ -31,6 +31,7 @@ struct sh_worker {
 	bool has_thread;
 	bool napping; /* it looks by itself soon: who is patient need not wake it */
 	struct job_queue urgent, background;
+	struct job_queue patient; /* behind those in the background, once it has napped */
 	pthread_t thread;
 	char name[16];
 	/* Written by the thread, read by any. */
@@ -60,6 +61,15 @@ static struct sh_job *queue_take(struct job_queue *queue)
 			queue->last = &queue->first;
 	}
 	return job;
+}
+
+static void queue_append(struct job_queue *queue, struct job_queue *from)
+{
+	if (!from->first)
+		return;
+	*queue->last = from->first;
+	queue->last = from->last;
+	queue_init(from);
 }
 
 static bool queue_remove(struct job_queue *queue, const struct sh_job *job)
@@ -111,6 +121,7 @@ struct sh_worker *sh_worker_start(const char *name)
 		goto destroy_changed;
 	queue_init(&worker->urgent);
 	queue_init(&worker->background);
+	queue_init(&worker->patient);
 	snprintf(worker->name, sizeof(worker->name), "%s", name);
 	return worker;
 
@@ -151,20 +162,24 @@ static void worker_nap_locked(struct sh_worker *worker)
 	worker->napping = false;
 }
 
-/* Next job; NULL: the thread shall end. nap: one has just run, and those that are patient may follow. */
+/*
+ * Next job; NULL: the thread shall end. nap: one has just run. Those that are patient do not follow at once,
+ * also if they are there: an application that destroys things in turns sends an urgent one next, which
+ * would wait for them.
+ */
 static struct sh_job *worker_wait(struct sh_worker *worker, bool nap)
 {
 	struct sh_job *job;
 
 	pthread_mutex_lock(&worker->lock);
-	for (;;) {
-		job = worker_take_locked(worker);
-		if (job || worker->state != WORKER_RUNNING)
-			break;
+	while (!(job = worker_take_locked(worker))) {
 		if (nap)
 			worker_nap_locked(worker);
-		else
+		else if (worker->state == WORKER_RUNNING && !worker->patient.first)
 			pthread_cond_wait(&worker->changed, &worker->lock);
+		else if (!worker->patient.first)
+			break;
+		queue_append(&worker->background, &worker->patient);
 		nap = false;
 	}
 	pthread_mutex_unlock(&worker->lock);
@@ -234,6 +249,18 @@ static int worker_create_thread_locked(struct sh_worker *worker)
 	return ret ? -EAGAIN : 0;
 }
 
+static void worker_put_locked(struct sh_worker *worker, struct sh_job *job)
+{
+	if (job->urgent) {
+		queue_put(&worker->urgent, job);
+	} else if (job->patient) {
+		queue_put(&worker->patient, job);
+	} else {
+		queue_append(&worker->background, &worker->patient);
+		queue_put(&worker->background, job);
+	}
+}
+
 /* The thread is woken without the lock, which it needs at once. */
 int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 {
@@ -247,7 +274,7 @@ int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
 		ret = worker_create_thread_locked(worker);
 	if (!ret) {
 		job->canceled = false;
-		queue_put(job->urgent ? &worker->urgent : &worker->background, job);
+		worker_put_locked(worker, job);
 		wake = !job->patient || !worker->napping;
 		worker->napping &= !wake;
 	}
@@ -262,7 +289,8 @@ bool sh_worker_withdraw(struct sh_worker *worker, struct sh_job *job)
 	bool found;
 
 	pthread_mutex_lock(&worker->lock);
-	found = queue_remove(job->urgent ? &worker->urgent : &worker->background, job);
+	found = queue_remove(&worker->urgent, job) || queue_remove(&worker->background, job) ||
+		queue_remove(&worker->patient, job);
 	pthread_mutex_unlock(&worker->lock);
 	return found;
 }
@@ -272,6 +300,7 @@ void sh_worker_hurry(struct sh_worker *worker)
 	bool wake;
 
 	pthread_mutex_lock(&worker->lock);
+	queue_append(&worker->background, &worker->patient);
 	wake = worker->napping && worker->background.first;
 	worker->napping &= !wake;
 	pthread_mutex_unlock(&worker->lock);
@@ -284,7 +313,7 @@ bool sh_worker_empty(struct sh_worker *worker)
 	bool empty;
 
 	pthread_mutex_lock(&worker->lock);
-	empty = !worker->urgent.first && !worker->background.first;
+	empty = !worker->urgent.first && !worker->background.first && !worker->patient.first;
 	pthread_mutex_unlock(&worker->lock);
 	return empty;
 }
@@ -319,8 +348,10 @@ static void jobs_cancel(struct sh_job *job)
 /* The thread may free the worker as soon as the lock is free: take all from it before. */
 static int worker_leave_locked(struct sh_worker *worker)
 {
-	struct sh_job *urgent = worker->urgent.first, *background = worker->background.first;
+	struct sh_job *urgent = worker->urgent.first, *background;
 
+	queue_append(&worker->background, &worker->patient);
+	background = worker->background.first;
 	queue_init(&worker->urgent);
 	queue_init(&worker->background);
 	worker->state = WORKER_LEFT;

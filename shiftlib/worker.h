@@ -24,7 +24,8 @@ struct sh_job {
 	bool urgent; /* before all that are not; first come first served each */
 	/*
 	 * It may wait SH_WORKER_NAP_NS, so that a thread that gives many of them away one by one does
-	 * not wake the worker, by a system call of its own, for each.
+	 * not wake the worker, by a system call of its own, for each; and for an urgent one that may
+	 * come meanwhile. Among those that are not urgent it keeps its place.
 	 */
 	bool patient;
 	bool canceled;	     /* out: fn was not run, as the worker is stopping */

@@ -95,6 +95,7 @@ static void urgent_first_then_in_order(void **state)
 	sem_wait(&gate.started);
 	for (i = 0; i < JOBS; i++) {
 		job_init(&jobs[i], job_note, i % 3 == 0, i);
+		jobs[i].job.patient = i % 4 == 1; /* it naps, and overtakes nobody */
 		assert_int_equal(sh_worker_submit(worker, &jobs[i].job), 0);
 	}
 	sem_post(&gate.go);
@@ -122,8 +123,10 @@ static void withdrawn_is_not_run(void **state)
 	job_init(&gate, job_wait, true, -1);
 	assert_int_equal(sh_worker_submit(worker, &gate.job), 0);
 	sem_wait(&gate.started);
-	for (i = 0; i < 5; i++)
+	for (i = 0; i < 5; i++) {
 		job_init(&jobs[i], job_note, false, i);
+		jobs[i].job.patient = i > 2;
+	}
 	for (i = 0; i < 2; i++)
 		job_init(&urgent[i], job_note, true, 10 + i);
 	job_init(&late, job_note, false, 5);
@@ -279,26 +282,29 @@ static void no_jobs_while_stopping(void **state)
 
 static void hung_is_left_behind(void **state)
 {
-	static struct test_job hung, urgent, background;
+	static struct test_job hung, urgent, background, patient;
 	struct sh_worker *worker = sh_worker_start("hung");
 	int threads = count_threads();
 
 	job_init(&hung, job_wait, true, 0);
 	job_init(&urgent, job_note, true, 1);
 	job_init(&background, job_note, false, 2);
+	job_init(&patient, job_note, false, 3);
+	patient.job.patient = true;
 	assert_int_equal(sh_worker_submit(worker, &hung.job), 0);
 	sem_wait(&hung.started);
 	assert_int_equal(sh_worker_submit(worker, &background.job), 0);
 	assert_int_equal(sh_worker_submit(worker, &urgent.job), 0);
+	assert_int_equal(sh_worker_submit(worker, &patient.job), 0);
 	assert_int_equal(sh_worker_stop(worker, 20 * SH_NS_PER_MS), -ETIMEDOUT);
-	assert_int_equal(urgent.n_canceled + background.n_canceled, 2);
-	assert_int_equal(urgent.n_done + background.n_done, 0);
+	assert_int_equal(urgent.n_canceled + background.n_canceled + patient.n_canceled, 3);
+	assert_int_equal(urgent.n_done + background.n_done + patient.n_done, 0);
 	sem_post(&hung.go);
 	while (count_threads() > threads)
 		usleep(1000);
 	assert_int_equal(hung.n_fn, 1);
 	assert_int_equal(hung.n_done + hung.n_canceled, 0);
-	assert_int_equal(urgent.n_fn + background.n_fn, 0);
+	assert_int_equal(urgent.n_fn + background.n_fn + patient.n_fn, 0);
 }
 
 struct greedy {
