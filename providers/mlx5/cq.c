@@ -436,7 +436,7 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
  */
 RING_INLINE void arm_both(struct sp_cq_ring *ring, bool solicited)
 {
-	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+	uint64_t arm = atomic_load(&ring->arm); /* in order behind the count, see notify() */
 
 	arm |= ring_first_word(__atomic_load_n(&ring->dbrec[RING_CQ_SET_CI], __ATOMIC_RELAXED));
 	if (solicited)
@@ -446,10 +446,15 @@ RING_INLINE void arm_both(struct sp_cq_ring *ring, bool solicited)
 	ring_store64(ring->uar + MLX5_CQ_DOORBELL, arm);
 }
 
+/* It is counted as who is in notify() is: who reads an event waits for its stores. The CQ's lock is held. */
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
 {
+	_Atomic uint64_t *count = &ring->cq->armings[RING_ARMED_ANY].count;
+
+	atomic_fetch_add(count, RING_ARMER);
 	arm_both(ring, solicited);
 	ring_wc_flush();
+	atomic_fetch_sub_explicit(count, RING_ARMER, memory_order_release);
 }
 
 static bool armings_open(struct ring_armings *armings)
@@ -480,7 +485,10 @@ void ring_cq_told(struct sp_cq *cq)
 	atomic_store_explicit(&solicited->told, n_solicited, memory_order_relaxed);
 }
 
-/* `lone` is cleared. As ring_lock_wait: a thread is in there for some instructions only. */
+/*
+ * What was changed before, they may have seen as it was, and who comes in from now on sees it as it is.
+ * As ring_lock_wait: a thread is in there for some instructions only.
+ */
 void ring_cq_wait_armers(struct sp_cq *cq)
 {
 	__sync_synchronize();
@@ -520,7 +528,9 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
  * sees what the other stored, and arms or wakes.
  * Who reads an event looks at the count before it moves the arm number. A thread that it finds in
  * here may take the number from before or behind: its arming is not taken for answered. One that
- * has left took the number from before, which counts for nothing now: it is.
+ * has left took the number from before, which counts for nothing now: it is. And it waits until they
+ * have left, who else might store the number from before over the one with which its caller arms
+ * next: the NIC would take that for told already, and nobody would be woken any more.
  * Who deletes a ring clears `lone`, and waits behind a full fence until nobody is in here;
  * who finds it in `lone` was counted before: struct, record and register stay until it has left.
  */

@@ -191,13 +191,19 @@ void ring_cq_event_read(struct sp_cq_ring *ring)
 {
 	const uint64_t one = ring_first_word(htobe32(1u << 28));
 	const uint64_t carry = ring_first_word(htobe32(1u << 30));
+	struct ring_armings *armings = ring->cq->armings;
 	uint64_t arm;
 
 	ring_cq_told(ring->cq);
 	arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + one) & ~carry,
-						      memory_order_release, memory_order_relaxed))
+						      memory_order_seq_cst, memory_order_relaxed))
 		;
+	/* in order behind that, and for who arms the other way round */
+	if (ring_unlikely((atomic_load(&armings[RING_ARMED_ANY].count) |
+			   atomic_load(&armings[RING_ARMED_SOLICITED].count)) %
+			  RING_ARMING))
+		ring_cq_wait_armers(ring->cq);
 }
 
 /* -- drain ------------------------------------------------------------------------------------ */

@@ -449,6 +449,51 @@ static void arming_races_with_a_move(void **state)
 	race_arming(RIG_CARRIERS - 2, a_standby_is_ready, go_there, the_new_ring_is_armed);
 }
 
+static uint32_t events_read;
+
+static void nothing(void)
+{
+}
+
+/* The NIC obeys the record it finds when the register is written, and no number that it has told of. */
+static void an_event_is_read_and_armed_again(void)
+{
+	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+	events_read++;
+	arm(0);
+}
+
+static void the_last_number_is_armed(void)
+{
+	uint32_t word = be32toh(__atomic_load_n(&rig->scq.db[1], __ATOMIC_ACQUIRE));
+
+	assert_int_equal(word >> 28 & 3, events_read & 3);
+}
+
+/*
+ * A thread that another event of the same CQ has woken (another ring's, or one of the backlog) arms at that
+ * moment: with the number from before, it would undo what the reader of this one arms.
+ */
+static void race_with_events(void)
+{
+	events_read = 0;
+	arm(0);
+	race_arming(rounds, nothing, an_event_is_read_and_armed_again, the_last_number_is_armed);
+}
+
+static void arming_races_with_an_event(void **state)
+{
+	other_goes();
+	race_with_events();
+}
+
+static void arming_of_both_rings_races_with_an_event(void **state)
+{
+	move();
+	assert_true(rig->sp_scq->more);
+	race_with_events();
+}
+
 static _Atomic bool arming, arm_on;
 
 static void *arm_all_the_time(void *arg)
@@ -527,6 +572,8 @@ int main(int argc, char **argv)
 		TEST(both_rings_are_armed),
 		TEST(arming_races_with_a_drain),
 		TEST(arming_races_with_a_move),
+		TEST(arming_races_with_an_event),
+		TEST(arming_of_both_rings_races_with_an_event),
 		TEST(a_ring_goes_while_others_arm),
 	};
 
