@@ -61,7 +61,7 @@ def check_no_queries(lab):
 
 def run(lab, name):
     argv = [os.path.join(lab.out, "bin", "crowd")]
-    port, shift = free_port(), Shift(log="info", **SOON, **NO_NIC_IS_SICK)
+    port, shift = free_port(), Shift(log="info", **{**SOON, **NO_NIC_IS_SICK})
     programs = [lab.start("h0", argv + ["-s", port], "server", shift, stdin=True),
                 lab.start("h1", argv + [port], "client", shift, stdin=True)]
     for p in programs:

@@ -98,7 +98,7 @@ class Idle:
     def run(self, lab):
         argv = [os.path.join(lab.out, "bin", "idle"), "--port", free_port()]
         # Each fault is told, and of a path that is lost for want of the machine's time nothing is asked.
-        shift = Shift(log="info", **SOON, **PATIENT)
+        shift = Shift(log="info", **{**SOON, **PATIENT})
         self.ends = [lab.start("h0", argv + ["--server"], "server", shift, stdin=True),
                      lab.start("h1", argv + ["--client"], "client", shift, stdin=True)]
         for p in self.ends:

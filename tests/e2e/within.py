@@ -86,7 +86,7 @@ def run(lab, name):
     # Where no NIC is sick, none is taken for sick either.
     patience = PATIENT if name in ("calm", "drain") else {}
     program = lab.start("h0", [os.path.join(lab.out, "bin", "within")], "within",
-                        Shift(log="info", **SOON, **patience), stdin=True)
+                        Shift(log="info", **{**SOON, **patience}), stdin=True)
     wait_for("protection", lambda: lab.protected(program) >= QPS, 30)
     time.sleep(0.2)
     if name in ENDS:
