@@ -72,6 +72,13 @@ class Pair:
                      lambda p=p, host=host: not p.running() or enough(host), self.limit)
         self.alive()
 
+    def unprotected(self):
+        for host, p in zip(("h0", "h1"), self.ends):
+            wait_for(f"loss of protection of {p.name}",
+                     lambda p=p, host=host: not p.running() or
+                     all(q["level"] != "protected" for q in self.lab.connections(host)), self.limit)
+        self.alive()
+
     def await_moves(self, way, n=1):
         """So many lines of moves that way are in the log of each end."""
         for p in self.ends:
@@ -336,9 +343,8 @@ def regions(lab, args):
         else:
             lab.ctl("heal", "h0/mlx5_0")
         pair.say("go")
-        if n % 2 == 0:
-            continue
-        pair.await_moves("mlx5_1 to mlx5_0", n // 2 + 1)
+        if n == 1:  # behind the last they end
+            pair.await_moves("mlx5_1 to mlx5_0")
     pair.done()
     pair.moved()
 
@@ -499,17 +505,18 @@ def resize_sick(lab, args):
 
 def resize_hung(lab, args):
     """The NIC that stands by hangs: that is not waited for, and its queue is large enough when it can be."""
-    pair = yield Pair(lab, args, "resize", "--timeout", 20)
+    pair = yield Pair(lab, args, "resize", "--timeout", 20, **HANGS)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault("nic-hang", "h0/mlx5_1")
     lab.fault("nic-hang", "h1/mlx5_1")
     pair.say("resize")
     pair.said("RESIZED")
     pair.say("go")
     pair.said("MORE")
+    pair.unprotected()
     lab.ctl("heal", "all")
-    pair.protected(2)
+    pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
     pair.say("go")
     pair.done()
