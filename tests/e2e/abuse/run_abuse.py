@@ -72,13 +72,6 @@ class Pair:
                      lambda p=p, host=host: not p.running() or enough(host), self.limit)
         self.alive()
 
-    def unprotected(self):
-        for host, p in zip(("h0", "h1"), self.ends):
-            wait_for(f"loss of protection of {p.name}",
-                     lambda p=p, host=host: not p.running() or
-                     all(q["level"] != "protected" for q in self.lab.connections(host)), self.limit)
-        self.alive()
-
     def await_moves(self, way, n=1):
         """So many lines of moves that way are in the log of each end."""
         for p in self.ends:
@@ -479,17 +472,15 @@ def resize_without_nic(lab, args, fault):
     """A completion queue whose NIC is dead grows where its connections are, and where they return to."""
     pair = yield Pair(lab, args, "resize", "--timeout", 20, holddown_ms=100)
     pair.said("CONNECTED")
-    pair.protected(1)
+    pair.protected()
     lab.fault(fault, "h0/mlx5_0")
-    for p in pair.ends:
-        wait_for("move of " + p.name, lambda p=p: " to mlx5_1 (" in lab.shift_log(p), pair.limit)
+    pair.await_moves("mlx5_0 to mlx5_1")
     pair.say("resize")
     pair.said("RESIZED")
     pair.say("go")
     pair.said("MORE")
     lab.ctl("heal", "all")
-    for p in pair.ends:
-        wait_for("return of " + p.name, lambda p=p: " to mlx5_0 (" in lab.shift_log(p), pair.limit)
+    pair.await_moves("mlx5_1 to mlx5_0")
     pair.say("go")
     pair.done()
     pair.moved()
@@ -514,7 +505,7 @@ def resize_hung(lab, args):
     pair.said("RESIZED")
     pair.say("go")
     pair.said("MORE")
-    pair.unprotected()
+    unprotected(lab)
     lab.ctl("heal", "all")
     pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
