@@ -62,7 +62,7 @@ demo: build
 
 test: build
 	@-./scripts/get-prometheus.sh $(B)
-	@./tests/run.sh $(B)
+	@./tests/run.py $(B) --out $(OUT) --jobs $(JOBS)
 
 san-address san-thread: san-%: deps
 	@$(CMAKE) -S . -B build-$* -DSHIFT_SANITIZE=$* >/dev/null
