@@ -197,32 +197,32 @@ class Runner:
         return classes, unusable
 
 
-# ---- the table ----------------------------------------------------------------------------------
+# ---- the page -----------------------------------------------------------------------------------
 
 def tidy(why):
-    """One reason for what differs only in numbers or addresses; safe in a table."""
+    """One reason for what differs only in numbers or addresses; on one line."""
     why = re.sub(r"0x[0-9a-f]{6,}", "0x…", why)
     why = re.sub(r"^(\w+\.)*(Pyverbs\w+Error|AssertionError|unittest\.case\.SkipTest): ", "", why)
-    why = why.replace("|", "/").replace("\n", " ")
+    why = why.replace("\n", " ")
     return why if len(why) <= 110 else why[:107] + "…"
 
 
-def reasons(cls, way, ending):
-    why = collections.Counter(tidy(w) for e, w in cls.results[way].values() if e == ending)
-    return "; ".join(f"{n}× {w}" if n > 1 else w for w, n in why.most_common())
+def outcomes(classes, way):
+    """By ending and reason: in which classes, and how many of their tests."""
+    where = collections.defaultdict(list)
+    for cls in classes:
+        counted = collections.Counter((ending, tidy(why)) for ending, why in cls.results[way].values())
+        for outcome, n in counted.items():
+            where[outcome].append(f"{cls.full_name()[len('test_'):]} {n}")
+    return where
 
 
-def cells(cls, way):
-    numbers = " / ".join(str(cls.count(way, e)) for e in ENDINGS)
-    notes = [f"{e}: {reasons(cls, way, e)}" for e in ENDINGS[1:] if cls.count(way, e)]
-    return numbers, ". ".join(notes)
-
-
-def row(cls):
-    (stock, why_stock), (shift, why_shift) = cells(cls, "stock"), cells(cls, "shift")
-    why = why_stock if why_stock == why_shift else \
-        f"without: {why_stock or 'nothing'}. With: {why_shift or 'nothing'}"
-    return f"| {cls.full_name()[len('test_'):]} | {stock} | {shift} | {why} |"
+def lists(classes, way):
+    where = outcomes(classes, way)
+    for ending in sorted({outcome[0] for outcome in where}, key=ENDINGS.index):
+        yield f"\n**{ending}**\n"
+        for _, why in sorted(outcome for outcome in where if outcome[0] == ending):
+            yield f"- {why + ': ' if why else ''}{', '.join(where[ending, why])}"
 
 
 def versions():
@@ -235,24 +235,22 @@ def versions():
 INTRO = """<!-- SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB -->
 # The rdma-core python tests on simnic
 
-Written by `make pyverbs` (`tests/pyverbs/run_pyverbs.py --write`); do not edit. It runs the tests
-that the distribution ships with python3-pyverbs, unchanged, on one NIC of the software fabric, each
-class in a process of its own, once as the distribution is (**without**) and once under
-`shiftctl run` (**with** SHIFT). The target fails if a test passes without SHIFT and does not
-with it. Its numbers are passed / failed / skipped.
-
-A skip is a test's own decision: it asks the device for something that simnic does not
-offer. The reasons are the tests' words.
+Written by `make pyverbs` (`tests/pyverbs/run_pyverbs.py --write`); do not edit. The target runs the unchanged
+tests of the distribution's python3-pyverbs on one NIC of the software fabric, each class in its own process,
+once without SHIFT and once under `shiftctl run`. The target fails if a test passes without SHIFT and does not
+pass with SHIFT. Behind each class: the number of its tests. A skip is the test's own decision: simnic lacks
+something that the test needs. The reasons are the tests' words.
 """
 
 
-def write_table(path, classes, unusable):
-    total = {way: [sum(c.count(way, e) for c in classes) for e in ENDINGS] for way in WAYS}
+def write_page(path, classes, unusable):
+    stock, shift = (", ".join(f"{sum(c.count(way, e) for c in classes)} {e}" for e in ENDINGS) for way in WAYS)
     worse = sum(len(c.worse()) for c in classes)
-    lines = [INTRO, f"With {versions()}: worse with SHIFT: **{worse}**.", "",
-             "| class | without | with | why failed, why skipped |", "|---|---|---|---|"]
-    lines += [row(c) for c in classes]
-    lines += ["| **all** | {} | {} | |".format(*(" / ".join(map(str, total[w])) for w in WAYS))]
+    differ = [c for c in classes if outcomes([c], "stock") != outcomes([c], "shift")]
+    lines = [INTRO, f"{versions()}. Without SHIFT: {stock}. With SHIFT: {shift}; worse: **{worse}**.",
+             *lists(classes, "stock")]
+    if differ:
+        lines += ["", "With SHIFT these classes differ:", *lists(differ, "shift")]
     if unusable:
         lines += ["", "Modules that cannot be imported, and so are not run:", ""]
         lines += [f"- {module}: {tidy(why)}" for module, why in unusable]
@@ -267,7 +265,7 @@ def main():
     p.add_argument("--only", default="", help="classes whose module.Class matches this expression")
     p.add_argument("--ways", type=lambda s: s.split(","), default=list(WAYS))
     p.add_argument("--seconds", type=float, default=60, help="for one process")
-    p.add_argument("--write", help="where the table goes")
+    p.add_argument("--write", help="where the page goes")
     p.add_argument("--verbose", action="store_true", help="what the tests print")
     args = p.parse_args()
     missing = tests_installed()
@@ -284,7 +282,7 @@ def main():
         print("no class matches")
         return 1
     if args.write:
-        write_table(args.write, classes, unusable)
+        write_page(args.write, classes, unusable)
     worse = sum(len(c.worse()) for c in classes)
     print(f"worse with SHIFT: {worse}")
     return 1 if worse else 0
