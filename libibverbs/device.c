@@ -41,7 +41,7 @@ __attribute__((destructor)) static void end(void)
 	if (!atomic_load_explicit(&hook_on, memory_order_acquire))
 		return;
 	hook_inside = true;
-	shift_fini();
+	shift_uninit();
 	hook_inside = false;
 }
 

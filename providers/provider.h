@@ -30,7 +30,7 @@ struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */
 struct sp_qp;	    /* a driven QP, as the application sees it */
 struct sp_carrier;  /* a real QP and its rings */
 struct sp_srq;	    /* a driven shared receive queue, as the application sees it */
-struct sp_thief;    /* SHIFT's own QP on such a queue */
+struct sp_reclaim;  /* SHIFT's own QP on such a queue */
 struct sp_srq_ring; /* one hardware queue that carriers of its QPs take receives from */
 
 /* What an error completion means to the shell. */
@@ -191,7 +191,7 @@ struct shift_provider {
 	/* [shell] Move all that is in the hardware rings to the backlog, error completions
 	 * into the carriers' accounts. A poller between start_poll and end_poll does not
 	 * hinder it. -ENOMEM. */
-	int (*cq_drain)(struct sp_cq *cq);
+	int (*cq_collect)(struct sp_cq *cq);
 	/*
 	 * Around a resize of one of its real CQs. reserve: before; -ENOMEM. begin: the kernel has
 	 * done it, libmlx5 has not yet let go of the old ring: what is left there is taken into
@@ -235,19 +235,19 @@ struct shift_provider {
 	/* The application has armed the limit; a device tells of it while nothing is split. */
 	void (*srq_limit)(struct sp_srq *srq, uint32_t limit);
 	/* [shell] Has a ring far less than its share of the receives? Then which one has too many,
-	 * and how many: a thief there should take them. NULL: no. */
+	 * and how many: a reclaim there should take them. NULL: no. */
 	struct sp_srq_ring *(*srq_share)(struct sp_srq *srq, uint32_t *n);
 	/*
-	 * [shell] A thief: a QP of SHIFT's own on the ring's queue, in RTS, connected to itself; cq
+	 * [shell] A reclaim: a QP of SHIFT's own on the ring's queue, in RTS, connected to itself; cq
 	 * is its alone, for both directions. ask: it takes up to n receives; returns how many it
 	 * can ask for now. collect: what it has got so far goes to the rings in want; returns how
 	 * many are still to come, or -EIO: it is broken, free it.
 	 */
-	int (*thief_make)(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
-			  struct sp_thief **out);
-	void (*thief_free)(struct sp_thief *thief);
-	uint32_t (*thief_ask)(struct sp_thief *thief, uint32_t n);
-	int (*thief_collect)(struct sp_thief *thief);
+	int (*reclaim_make)(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+			    struct sp_reclaim **out);
+	void (*reclaim_free)(struct sp_reclaim *reclaim);
+	uint32_t (*reclaim_ask)(struct sp_reclaim *reclaim, uint32_t n);
+	int (*reclaim_collect)(struct sp_reclaim *reclaim);
 
 	/*
 	 * qp_drive: after the real create. RC and UD. attr: as the application passed it,
@@ -319,7 +319,7 @@ struct shift_provider {
 	 * send CQ and call again, or qp_resume. -EINVAL: the carrier is given up. Idempotent.
 	 */
 	int (*qp_fence)(struct sp_qp *qp, bool *atomics);
-	/* [shell] After cq_drain: are all sends that were published complete? (No error.) False
+	/* [shell] After cq_collect: are all sends that were published complete? (No error.) False
 	 * without qp_fence, and while the application is between wr_start and wr_complete. */
 	bool (*qp_fenced)(struct sp_qp *qp);
 	/* [shell] Completions seen so far on both queues (mod 2^64), for "does it make progress".
@@ -328,7 +328,7 @@ struct shift_provider {
 	/* [shell] The move is off (CANCEL): what was withheld runs on the active carrier. As
 	 * publish, -EAGAIN too. Not after qp_flushed: that means the carrier is given up. */
 	int (*qp_resume)(struct sp_qp *qp);
-	/* [shell] While the real QP goes to ERR, after cq_drain: how far is it flushed? Ask after
+	/* [shell] While the real QP goes to ERR, after cq_collect: how far is it flushed? Ask after
 	 * every drain. in_error: the commands are through; then it may post a hidden NOP whose
 	 * completion ends the flush of unsignaled requests. */
 	void (*qp_flushed)(struct sp_qp *qp, bool in_error, struct sp_flushed *out);

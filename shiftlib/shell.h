@@ -16,26 +16,26 @@
 #include <stdatomic.h>
 #include "kvclient/kv.h"
 #include "providers/provider.h"
-#include "shiftlib/admin.h"
-#include "shiftlib/async.h"
-#include "shiftlib/auth.h"
-#include "shiftlib/backup_map.h"
-#include "shiftlib/channel.h"
-#include "shiftlib/config.h"
-#include "shiftlib/control.h"
-#include "shiftlib/core.h"
-#include "shiftlib/event.h"
-#include "shiftlib/keymap.h"
-#include "shiftlib/list.h"
-#include "shiftlib/log.h"
-#include "shiftlib/metrics.h"
-#include "shiftlib/netdev.h"
+#include "shiftlib/admin/admin.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/control/auth.h"
+#include "shiftlib/backup/map.h"
+#include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/base/config.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/report/event.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/report/metrics.h"
+#include "shiftlib/nic/netdev.h"
 #include "shiftlib/shift.h"
-#include "shiftlib/table.h"
-#include "shiftlib/timers.h"
-#include "shiftlib/util.h"
-#include "shiftlib/wire.h"
-#include "shiftlib/worker.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/base/timers.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/base/worker.h"
 
 #define SH_MAX_NICS	  32
 #define SH_MAX_PEER_PATHS 64
@@ -46,7 +46,7 @@
 #define SH_KEY_BEGIN_NIC 0xff
 
 /* What the background thread calls, lock held, when an fd is readable. */
-struct sh_watch {
+struct sh_handler {
 	void (*readable)(void *arg);
 	void *arg;
 };
@@ -98,17 +98,17 @@ struct sh_nic {
 	} gid;
 
 	bool port_down;
-	bool carrier_lost; /* its network interface, which may say so before the port does */
-	int ifindex;	   /* of that; 0: none is watched */
-	bool ifrunning;	   /* it had its carrier when last heard of */
-	bool fatal;	   /* dead, until it has been opened again */
-	bool sick;	   /* a command hangs or a carrier did not flush, until it obeys again */
-	bool drained;	   /* the operator's word: no traffic here if there is another way */
-	bool asked;	   /* a job that opens it or asks its port is under way */
-	bool ask_again;	   /* the port changed meanwhile */
+	bool link_lost; /* its network interface, which may say so before the port does */
+	int ifindex;	/* of that; 0: none is watched */
+	bool ifrunning; /* it had its carrier when last heard of */
+	bool fatal;	/* dead, until it has been opened again */
+	bool sick;	/* a command hangs or a carrier did not flush, until it obeys again */
+	bool drained;	/* the operator's word: no traffic here if there is another way */
+	bool asked;	/* a job that opens it or asks its port is under way */
+	bool ask_again; /* the port changed meanwhile */
 	struct sh_hang hang;
 	enum sh_event_cause dead_by; /* fatal: of what */
-	_Atomic uint64_t errand_ns;  /* that the last one took: see errand.c; 0: none yet */
+	_Atomic uint64_t command_ns; /* that the last one took: see command.c; 0: none yet */
 	uint64_t look_at;	     /* dead or sick: when to try again; 0: it is not */
 	struct {		     /* by connections, since it was drained */
 		uint32_t moved;
@@ -120,7 +120,7 @@ struct sh_nic {
 		_Atomic bool all;	/* not only queue pairs */
 		uint64_t interval;
 	} yield;
-	struct sh_watch control_watch, async_watch;
+	struct sh_handler control_handler, async_handler;
 };
 
 enum sh_shadow_state { SH_SHADOW_NONE, SH_SHADOW_QUEUED, SH_SHADOW_MADE, SH_SHADOW_FAILED };
@@ -172,7 +172,7 @@ struct sh_ctx {
 	bool replica[SC_MAX_PATHS]; /* wanted */
 	struct sh_async *async;
 	const char *why; /* foreign, or without a backup: the reason */
-	struct sh_watch async_watch;
+	struct sh_handler async_handler;
 	bool death_masked;    /* of its NIC: the application was never told */
 	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
 	bool prepared;	      /* NICs opening: some RC QP was made */
@@ -214,9 +214,9 @@ struct sh_mr {
 	size_t length;
 	uint64_t iova;
 	unsigned int access;
-	bool plain;   /* reg_mr_iova2 was not used: iova = addr */
-	bool made_up; /* its NIC was dead: mr is ours */
-	bool dmabuf;  /* of the buffer behind fd, which is ours to close; addr is nothing */
+	bool plain;	  /* reg_mr_iova2 was not used: iova = addr */
+	bool placeholder; /* its NIC was dead: mr is ours */
+	bool dmabuf;	  /* of the buffer behind fd, which is ours to close; addr is nothing */
 	int fd;
 	uint64_t offset;
 	bool alone;   /* no other NIC can have it */
@@ -243,14 +243,14 @@ struct sh_cq {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
-/* SHIFT's own QP on a shared receive queue, which takes receives back: see thief.c. */
-struct sh_thief {
+/* SHIFT's own QP on a shared receive queue, which takes receives back: see reclaim.c. */
+struct sh_reclaim {
 	/* BROKEN: what it took is still being collected. BUSY: made or unmade, on the worker. */
-	enum { SH_THIEF_NONE, SH_THIEF_BUSY, SH_THIEF_READY, SH_THIEF_BROKEN } state;
+	enum { SH_RECLAIM_NONE, SH_RECLAIM_BUSY, SH_RECLAIM_READY, SH_RECLAIM_BROKEN } state;
 	uint64_t not_before; /* NONE: to be made; BROKEN: to be unmade */
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	struct sp_thief *sp;
+	struct sp_reclaim *sp;
 	uint64_t asked_at; /* receives are on their way; 0: none */
 };
 
@@ -262,7 +262,7 @@ struct sh_shadow_srq {
 	uint32_t incarnation;
 	struct ibv_srq *srq;
 	struct sp_srq_ring *ring;
-	struct sh_thief thief;
+	struct sh_reclaim reclaim;
 };
 
 /* A shared receive queue. Its receives are where its QPs are: see srq.c. */
@@ -287,7 +287,7 @@ struct sh_srq {
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
 	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
-	struct sh_thief thief;	 /* on the application's own */
+	struct sh_reclaim reclaim; /* on the application's own */
 };
 
 /* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
@@ -361,7 +361,7 @@ enum sh_pending {
 enum sh_quiesce {
 	SH_QUIESCE_NONE,
 	SH_QUIESCE_COMMAND,  /* the command to ERR is under way */
-	SH_QUIESCE_DRAINING, /* it returned; flush completions are awaited */
+	SH_QUIESCE_FLUSHING, /* it returned; flush completions are awaited */
 	SH_QUIESCE_SICK,     /* they do not come: said so, and looked at now and then */
 	SH_QUIESCE_DONE,
 };
@@ -389,7 +389,7 @@ struct sh_carrier {
 };
 
 /* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
-struct sh_flush_reader {
+struct sh_loopback_reader {
 	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
 	bool own; /* in the application's context; else holds on to the NIC's incarnation */
 	bool asked, failed;
@@ -489,8 +489,8 @@ struct sh_qp {
 		uint32_t n;   /* so many of them wait for those of `asked`, by path */
 		uint8_t asked;
 		uint64_t next_at;
-		struct sh_flush_reader readers[SC_MAX_PATHS];
-	} flush;
+		struct sh_loopback_reader readers[SC_MAX_PATHS];
+	} loopback;
 	struct {
 		enum ibv_wc_status status;
 		uint32_t vendor_err;
@@ -609,8 +609,8 @@ struct sh_shell {
 	uint32_t guarded; /* connections that may move */
 	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
 	bool silent;	  /* some path was, at the last look */
-	struct sh_netdev_watch *netdevs;
-	struct sh_watch netdev_watch;
+	struct sh_netdev_monitor *netdevs;
+	struct sh_handler netdev_handler;
 };
 
 extern struct sh_shell sh;
@@ -628,9 +628,9 @@ void sh_job_end(struct sh_busy *busy);	 /* lock held */
 /* The lock, in a job that is not urgent: whoever waits for it is. */
 void sh_job_lock(void);
 void sh_job_unlock(void);
-void sh_mail_drain(void); /* lock held: handle what the data path reported */
-int sh_watch_fd(int fd, struct sh_watch *watch);
-void sh_unwatch_fd(int fd);
+void sh_mailbox_read(void); /* lock held: handle what the data path reported */
+int sh_loop_add(int fd, struct sh_handler *handler);
+void sh_loop_remove(int fd);
 
 /* clock.c: lock held */
 void sh_conn_touch(struct sh_qp *qp);	/* its next instant may be another by now */
@@ -653,20 +653,20 @@ void sh_nics_timer(uint64_t now);
 uint64_t sh_nics_next_timer(void);
 void sh_nic_drain(struct sh_nic *nic, bool on); /* the operator's order */
 void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
-void sh_nic_carrier(struct sh_nic *nic, bool running);
+void sh_nic_link(struct sh_nic *nic, bool running);
 
 /* watch.c: faults that raise no event */
-void sh_watch_path(struct sh_peer_path *path); /* made */
-bool sh_watch_up(struct sh_peer_path *path);   /* now, for traffic */
-bool sh_watch_steady(struct sh_peer_path *path);
-void sh_watch_soon(void); /* something has changed: the background thread looks */
-void sh_watch_ping(struct sh_peer *peer, struct sh_peer_path *path,
-		   const struct sh_wire_ping *ping);
-void sh_watch_pong(struct sh_peer *peer, struct sh_peer_path *path,
-		   const struct sh_wire_ping *ping);
-void sh_watch_run(uint64_t now);
-void sh_watch_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
-void sh_watch_netdev(struct sh_nic *nic);	       /* the NIC is open */
+void sh_detector_path(struct sh_peer_path *path); /* made */
+bool sh_detector_up(struct sh_peer_path *path);	  /* now, for traffic */
+bool sh_detector_steady(struct sh_peer_path *path);
+void sh_detector_soon(void); /* something has changed: the background thread looks */
+void sh_detector_ping(struct sh_peer *peer, struct sh_peer_path *path,
+		      const struct sh_wire_ping *ping);
+void sh_detector_pong(struct sh_peer *peer, struct sh_peer_path *path,
+		      const struct sh_wire_ping *ping);
+void sh_detector_run(uint64_t now);
+void sh_detector_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
+void sh_detector_netdev(struct sh_nic *nic);		  /* the NIC is open */
 
 /* route.c: the paths of connections, as the core is told of them */
 void sh_paths_changed(struct sh_qp *qp);
@@ -697,8 +697,8 @@ struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path);
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker; no lock */
 
 /* memory.c */
-/* made_up.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */
-struct ibv_mr *sh_mr_make_up(struct ibv_pd *pd, const struct sh_mr *request);
+/* placeholder.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */
+struct ibv_mr *sh_mr_placeholder(struct ibv_pd *pd, const struct sh_mr *request);
 /* Lock held. Refuses: standbys on that path cannot be made, as far as is known. Queued: its replica
  * there, of this incarnation, is made or in line. */
 bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path);
@@ -772,11 +772,11 @@ bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
 void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
 void sh_srq_forget(struct sh_srq *srq);
 
-/* thief.c: receives that one NIC has too many of, for another that has too few. Lock held. */
-void sh_thief_run(struct sh_srq *srq, uint64_t now);
-void sh_thief_forget(struct sh_thief *thief);  /* the engine lets go of it */
-void sh_thief_destroy(struct sh_thief *thief); /* then; lock not held */
-extern const char sh_thief_mark; /* its QPs' context, as asynchronous events show it */
+/* reclaim.c: receives that one NIC has too many of, for another that has too few. Lock held. */
+void sh_reclaim_run(struct sh_srq *srq, uint64_t now);
+void sh_reclaim_forget(struct sh_reclaim *reclaim);  /* the engine lets go of it */
+void sh_reclaim_destroy(struct sh_reclaim *reclaim); /* then; lock not held */
+extern const char sh_reclaim_mark; /* its QPs' context, as asynchronous events show it */
 void sh_srq_cb_stuck(void *srq);
 void sh_srq_cb_limit(void *srq);
 int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);
@@ -803,7 +803,7 @@ void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch);
 void sh_move_recount(struct sh_qp *qp);
 void sh_move_seal(struct sh_qp *qp);
 void sh_move_nic_reopened(const struct sh_nic *nic);
-void sh_move_drain(struct sh_qp *qp, uint64_t now);
+void sh_move_collect(struct sh_qp *qp, uint64_t now);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
 void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count);
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
@@ -813,12 +813,12 @@ uint64_t sh_move_next_timer(const struct sh_qp *qp);
 void sh_move_timer(struct sh_qp *qp, uint64_t now);
 
 /* flush.c: READs of QPs that are connected to themselves, on every NIC that receives */
-void sh_flush_connected(struct sh_qp *qp);		     /* any QP */
-void sh_flush_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
-void sh_flush_move(struct sh_qp *qp, uint8_t path);	     /* before it reads there */
-void sh_flush_run(struct sh_qp *self, uint64_t now);
-void sh_flush_forget(struct sh_qp *self); /* what waits runs */
-void sh_flush_drop(struct sh_qp *qp);	  /* lock given up meanwhile; the connection is closed */
+void sh_loopback_connected(struct sh_qp *qp);			/* any QP */
+void sh_loopback_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
+void sh_loopback_move(struct sh_qp *qp, uint8_t path);		/* before it reads there */
+void sh_loopback_run(struct sh_qp *self, uint64_t now);
+void sh_loopback_forget(struct sh_qp *self); /* what waits runs */
+void sh_loopback_drop(struct sh_qp *qp);     /* lock given up meanwhile; the connection is closed */
 
 /* fence.c: the ordered switch */
 void sh_fence_lay(struct sh_qp *qp, uint32_t number);
@@ -881,8 +881,8 @@ void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 /* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
 void sh_peers_hold(void);
 void sh_peers_release(void);
-void sh_peers_flush(void); /* what was left behind leaves */
-void sh_peers_flush_soon(void);
+void sh_peers_send_out(void); /* what was left behind leaves */
+void sh_peers_send_soon(void);
 /* room: bytes of a datagram that pass on this open path. */
 size_t sh_peer_room(const struct sh_peer_path *path);
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
@@ -908,7 +908,7 @@ const char *sh_kv_state(void);
 void sh_metrics_path(struct sh_qp *qp, uint8_t path);
 
 /* stats.c */
-struct sh_move *sh_move_begin(struct sh_qp *qp, enum sc_reason reason);
+struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason);
 void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled); /* before it is there */
 void sh_stats_keep(const struct sh_qp *qp);
 void sh_stats_write(void);

@@ -72,7 +72,7 @@ bool shift_wanted(void);
  */
 void shift_init(const struct shift_real *real);
 /* At exit: figures are written, KV entries withdrawn, threads ended. */
-void shift_fini(void);
+void shift_uninit(void);
 
 /*
  * Contexts. opened: after the real open; swaps context->async_fd for the facade and points the data
@@ -111,7 +111,7 @@ int shift_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, 
 		   int access);
 int shift_dereg_mr(struct ibv_mr *mr);
 
-/* Completion channels are facades (shiftlib/channel.c): the struct and the fd are SHIFT's. */
+/* Completion channels are facades (shiftlib/facade/comp_channel.c): the struct and the fd are SHIFT's. */
 struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context);
 int shift_destroy_comp_channel(struct ibv_comp_channel *channel);
 /* The real channel of a facade (creation calls that bypass the exported verbs); else channel. */

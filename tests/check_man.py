@@ -46,7 +46,7 @@ def main():
              for name in sorted(set(code) - documented)]
     wrong += [f"docs/man/shift.7 describes {name}, which nothing reads"
               for name in sorted(documented - set(code))] if code else ["no variable is read"]
-    with open(os.path.join(root, "shiftlib/settings.c"), encoding="utf-8") as f:
+    with open(os.path.join(root, "shiftlib/base/settings.c"), encoding="utf-8") as f:
         settable = set(re.findall(r'"(SHIFT_[A-Z0-9_]+)"', f.read().split("names[] = {")[1].split("}")[0]))
     wrong += [f"{name} is described, but cannot be set in shift.conf, or the other way round"
               for name in sorted((documented - {"SHIFT_CONF"}) ^ settable)]

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shiftlib/run_dir.h"
-#include "shiftlib/settings.h"
+#include "shiftlib/base/run_dir.h"
+#include "shiftlib/base/settings.h"
 #include "tools/ctl_client.h"
 #include "tools/json_check.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
-#include "shiftlib/settings.h"
+#include "shiftlib/base/settings.h"
 #include "tools/shiftctl.h"
 
 #define DOCTOR_KV_TIMEOUT_MS 2000u

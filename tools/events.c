@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shiftlib/date.h"
+#include "shiftlib/base/date.h"
 #include "tools/ctl_client.h"
 
 #define EVENTS_ROUND_MS	 200  /* between two looks of --follow */

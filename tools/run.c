@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
-#include "shiftlib/settings.h"
+#include "shiftlib/base/settings.h"
 #include "tools/shiftctl.h"
 
 struct run_options {

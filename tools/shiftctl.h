@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shiftlib/backup_map.h"
-#include "shiftlib/version.h"
+#include "shiftlib/backup/map.h"
+#include "shiftlib/control/version.h"
 
 /* As env(1) and timeout(1): our own failure is told apart from the command's. */
 enum {

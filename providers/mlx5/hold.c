@@ -279,7 +279,7 @@ int ring_qp_publish(struct sp_qp *qp)
 	int err, recv_err = 0;
 
 	if (is_late(qp)) {
-		err = ring_cq_drain(qp->scq); /* the NOP may be complete, and nobody polls */
+		err = ring_cq_collect(qp->scq); /* the NOP may be complete, and nobody polls */
 		if (err)
 			return err;
 	}

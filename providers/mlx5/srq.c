@@ -628,7 +628,7 @@ void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 	if (!c)
 		return;
 	atomic_store(&c->last_receive, true);
-	if (!ring_cq_drain(qp->rcq))
+	if (!ring_cq_collect(qp->rcq))
 		ring_srq_leave(c);
 }
 

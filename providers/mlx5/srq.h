@@ -91,12 +91,12 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
 
-/* thief.c */
-int ring_thief_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
-		    struct sp_thief **out);
-void ring_thief_free(struct sp_thief *thief);
-uint32_t ring_thief_ask(struct sp_thief *thief, uint32_t n);
-int ring_thief_collect(struct sp_thief *thief);
+/* reclaim.c */
+int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+		      struct sp_reclaim **out);
+void ring_reclaim_free(struct sp_reclaim *reclaim);
+uint32_t ring_reclaim_ask(struct sp_reclaim *reclaim, uint32_t n);
+int ring_reclaim_collect(struct sp_reclaim *reclaim);
 void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
 
 #endif

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "kvclient/backend.h"
-#include "shiftlib/backup_map.h"
-#include "shiftlib/config.h"
+#include "shiftlib/backup/map.h"
+#include "shiftlib/base/config.h"
 
 #define TEXT_MAX 6000u
 #define MARK	 "h7Q"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kvclient/kv.h"
-#include "shiftlib/wire.h"
+#include "shiftlib/control/wire.h"
 
 #define LINE_MAX_LEN 512
 #define DATA_MAX     8192

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kvclient/backend.h"
-#include "shiftlib/auth.h"
+#include "shiftlib/control/auth.h"
 
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \

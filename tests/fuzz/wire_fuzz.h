@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shiftlib/wire.h"
+#include "shiftlib/control/wire.h"
 
 /* libFuzzer's entry. Aborts when a rule is broken. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);

@@ -12,7 +12,7 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
-#include "shiftlib/core_internal.h"
+#include "shiftlib/core/internal.h"
 
 enum {
 	SIM_HOSTS = 2,
@@ -241,7 +241,7 @@ struct sim_end {
 	bool stepping;
 	uint32_t quiesce_epoch, quiesce_pending, quiesce_generation;
 	bool quiescing;
-	bool keys_late, wary;
+	bool keys_late, suspicious;
 	uint32_t key_misses, resource_misses;
 	uint32_t loss_run;
 	uint32_t make_epoch; /* of the last standby that was asked for */
@@ -437,7 +437,7 @@ static inline struct sim_nic *sim_nic_of(struct sim_world *w, const struct sim_q
 }
 
 /* sim_engine.c */
-void sim_engine_drain(struct sim_world *w, uint32_t end);
+void sim_engine_collect(struct sim_world *w, uint32_t end);
 bool sim_engine_flushed(struct sim_world *w, uint32_t end, uint32_t epoch);
 void sim_engine_seal(struct sim_world *w, uint32_t end, uint32_t epoch);
 void sim_engine_post(struct sim_world *w, uint32_t end, uint32_t request);

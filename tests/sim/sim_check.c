@@ -514,7 +514,7 @@ void sim_check_end(struct sim_world *w)
 	for (uint32_t i = 0; i < w->n_ends && !w->violation[0]; i++) {
 		if (w->end[i].app.closed || w->host[i & 1].dead)
 			continue;
-		sim_engine_drain(w, i);
+		sim_engine_collect(w, i);
 		if (is_alive(w, i) && is_alive(w, i ^ 1) &&
 		    !(w->excuse[i >> 1] & SIM_EXCUSE_UNPROTECTED)) {
 			if (w->moves[i >> 1])

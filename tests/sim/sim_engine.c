@@ -231,7 +231,7 @@ static void consume(struct sim_world *w, struct sim_qp *qp, struct sim_cqe cqe)
 	     (struct sim_completion){ .recv = true, .index = cqe.index, .message = cqe.message });
 }
 
-void sim_engine_drain(struct sim_world *w, uint32_t end)
+void sim_engine_collect(struct sim_world *w, uint32_t end)
 {
 	struct sim_end *e = &w->end[end];
 	uint32_t kept = 0;
@@ -265,7 +265,7 @@ bool sim_engine_flushed(struct sim_world *w, uint32_t end, uint32_t epoch)
 {
 	struct sim_end *e = &w->end[end];
 
-	sim_engine_drain(w, end);
+	sim_engine_collect(w, end);
 	for (uint32_t i = 0; i < e->n_carriers; i++) {
 		const struct sim_qp *qp = &w->qp[e->carriers[i]];
 
@@ -293,7 +293,7 @@ bool sim_engine_next(struct sim_world *w, uint32_t end, struct sim_completion *o
 	struct sim_end *e = &w->end[end];
 
 	if (e->backlog_head == e->n_backlog)
-		sim_engine_drain(w, end);
+		sim_engine_collect(w, end);
 	if (e->backlog_head == e->n_backlog)
 		return false;
 	*out = e->backlog[e->backlog_head++];
@@ -478,7 +478,7 @@ void sim_engine_fail(struct sim_world *w, uint32_t end)
 	struct sim_end *e = &w->end[end];
 
 	e->withheld = true; /* errors are made here, once, not taken from the rings */
-	sim_engine_drain(w, end);
+	sim_engine_collect(w, end);
 	e->withheld = false;
 	e->failed = true;
 	for (uint32_t i = e->retired; i < e->app.n_posted; i++)

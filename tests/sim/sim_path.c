@@ -83,8 +83,8 @@ void sim_path_tell(struct sim_world *w, uint32_t end)
 	struct sc_event e = { .type = SC_EV_PATHS };
 	struct sim_host *h = &w->host[end & 1];
 
-	w->end[end].wary ^= sim_chance(w, 5);
-	e.wary = w->end[end].wary;
+	w->end[end].suspicious ^= sim_chance(w, 5);
+	e.suspicious = w->end[end].suspicious;
 	for (uint32_t p = 0; p < w->n_paths; p++) {
 		e.up |= (uint8_t)(h->view[p].up << p);
 		e.steady |= (uint8_t)(h->view[p].steady << p);

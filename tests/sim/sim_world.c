@@ -234,7 +234,7 @@ static void run(struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_TIMER: sim_shell_timer(w, e->who, e->generation); break;
 	case SIM_EV_COMMAND: sim_command_run(w, &p.command); break;
 	case SIM_EV_FLUSH: sim_command_flush_over(w, e->who, e->generation); break;
-	case SIM_EV_WATCH: sim_engine_drain(w, e->who); break;
+	case SIM_EV_WATCH: sim_engine_collect(w, e->who); break;
 	case SIM_EV_VIEW: sim_path_view(w, e->who, e->arg); break;
 	case SIM_EV_STEADY: sim_path_steady(w, e->who, e->arg, e->generation); break;
 	case SIM_EV_FAULT: sim_fault_apply(w, e->arg); break;

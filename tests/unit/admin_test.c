@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <jansson.h>
-#include "shiftlib/admin.h"
-#include "shiftlib/run_dir.h"
+#include "shiftlib/admin/admin.h"
+#include "shiftlib/base/run_dir.h"
 
 /* ---- requests ------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "kvclient/backend.h"
-#include "shiftlib/auth.h"
+#include "shiftlib/control/auth.h"
 #include "tests/unit/wire_random.h"
 
 #define ALICE 0x1111222233334444ull
@@ -39,7 +39,7 @@ static void end_init(struct end *end, uint64_t own, uint64_t peer, const uint8_t
 static void end_uninit(struct end *end)
 {
 	sh_auth_rest(&end->auths, end->auth);
-	sh_auths_fini(&end->auths);
+	sh_auths_uninit(&end->auths);
 }
 
 /* Alice sends to Bob. */

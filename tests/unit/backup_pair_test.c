@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shiftlib/backup_pair.h"
+#include "shiftlib/backup/pair.h"
 
 #define ROUNDS 2000
 #define IB     IBV_LINK_LAYER_INFINIBAND

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Facades of asynchronous events: shiftlib/async.h. */
+/* Facades of asynchronous events: shiftlib/facade/async.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "shiftlib/async.h"
+#include "shiftlib/facade/async.h"
 #include "tests/unit/channel_support.h"
 
 struct fixture {
@@ -42,7 +42,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	sh_async_fini(f->async);
+	sh_async_uninit(f->async);
 	assert_int_equal(f->context.ibv.async_fd, f->real_fd);
 	assert_null(sh_async_of(&f->context.ibv));
 	pipe_context_uninit(&f->context);
@@ -190,7 +190,7 @@ static void fini_acks_what_was_not_read(void **state)
 
 	hand_on(f, &f->qp);
 	hand_on(f, &f->other);
-	sh_async_fini(f->async);
+	sh_async_uninit(f->async);
 	assert_int_equal(f->context.asyncs_acked, 2);
 	f->async = sh_async_init(&f->context.ibv);
 	assert_non_null(f->async);

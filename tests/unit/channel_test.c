@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Facades of completion channels: shiftlib/channel.h. */
+/* Facades of completion channels: shiftlib/facade/comp_channel.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "shiftlib/channel.h"
+#include "shiftlib/facade/comp_channel.h"
 #include "tests/unit/channel_support.h"
 
 /* One channel with one CQ; tests that need more make it. */
@@ -42,12 +42,12 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	sh_channel_setup(&pipe_verbs);
+	sh_comp_channel_setup(&pipe_verbs);
 	pipe_context_init(&f->context);
 	pipe_context_init(&f->other_nic);
-	f->facade = sh_channel_create(&f->context.ibv);
+	f->facade = sh_comp_channel_create(&f->context.ibv);
 	assert_non_null(f->facade);
-	f->real = sh_channel_real(f->facade);
+	f->real = sh_comp_channel_real(f->facade);
 	pipe_cq_init(&f->cq, &f->context.ibv, f->real, &f->app_context);
 	assert_int_equal(sh_cq_events_init(&f->events, &f->cq, f->facade), 0);
 	sh_cq_feed_drive(&f->events.own, ring_of(&f->cq));
@@ -60,7 +60,7 @@ static int setup(void **state)
 static struct ibv_comp_channel *shadow_cq_make(struct fixture *f, struct ibv_cq *shadow,
 					       struct sh_cq_feed *feed, struct sh_cq_events *events)
 {
-	struct ibv_comp_channel *channel = sh_channel_shadow_get(f->facade, &f->other_nic.ibv);
+	struct ibv_comp_channel *channel = sh_comp_channel_shadow_get(f->facade, &f->other_nic.ibv);
 
 	assert_non_null(channel);
 	sh_cq_feed_init(feed, events);
@@ -78,8 +78,8 @@ static void shadow_cq_destroy(struct fixture *f, struct ibv_comp_channel *channe
 	sh_cq_feed_settle(feed);
 	pipe_cq_wait(shadow, n);
 	pipe_cq_uninit(shadow);
-	sh_cq_feed_fini(feed);
-	sh_channel_shadow_put(f->facade, channel);
+	sh_cq_feed_uninit(feed);
+	sh_comp_channel_shadow_put(f->facade, channel);
 }
 
 static void shadow_make(struct fixture *f)
@@ -97,9 +97,9 @@ static int teardown(void **state)
 		shadow_cq_destroy(f, f->shadow_channel, &f->shadow, &f->feed,
 				  pipe_cq_acked(&f->shadow) + atomic_load(&f->feed.delivered));
 	pipe_cq_uninit(&f->cq);
-	assert_int_equal(sh_channel_destroy(f->facade), EBUSY);
+	assert_int_equal(sh_comp_channel_destroy(f->facade), EBUSY);
 	sh_cq_events_uninit(&f->events);
-	assert_int_equal(sh_channel_destroy(f->facade), 0);
+	assert_int_equal(sh_comp_channel_destroy(f->facade), 0);
 	pipe_context_uninit(&f->context);
 	pipe_context_uninit(&f->other_nic);
 	free(f);
@@ -133,10 +133,10 @@ static void facade_is_told_apart(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(sh_channel_is_facade(f->facade));
-	assert_false(sh_channel_is_facade(f->real));
-	assert_false(sh_channel_is_facade(NULL));
-	assert_ptr_equal(sh_channel_real(f->real), f->real);
+	assert_true(sh_comp_channel_is_facade(f->facade));
+	assert_false(sh_comp_channel_is_facade(f->real));
+	assert_false(sh_comp_channel_is_facade(NULL));
+	assert_ptr_equal(sh_comp_channel_real(f->real), f->real);
 	assert_ptr_equal(f->cq.channel, f->facade);
 	assert_ptr_equal(f->facade->context, &f->context.ibv);
 	expect_nothing(f);
@@ -274,24 +274,24 @@ static void shadows_share_a_channel(void **state)
 /* Each incarnation of a NIC has a channel; those that died give their places back. */
 static void sources_are_limited_and_used_again(void **state)
 {
-	struct ibv_comp_channel *channels[SH_CHANNEL_SOURCES_MAX];
-	struct pipe_context nics[SH_CHANNEL_SOURCES_MAX];
+	struct ibv_comp_channel *channels[SH_COMP_CHANNEL_SOURCES_MAX];
+	struct pipe_context nics[SH_COMP_CHANNEL_SOURCES_MAX];
 	struct fixture *f = *state;
-	int n = SH_CHANNEL_SOURCES_MAX - 1;
+	int n = SH_COMP_CHANNEL_SOURCES_MAX - 1;
 
 	for (int i = 0; i <= n; i++)
 		pipe_context_init(&nics[i]);
 	for (int i = 0; i < n; i++) {
-		channels[i] = sh_channel_shadow_get(f->facade, &nics[i].ibv);
+		channels[i] = sh_comp_channel_shadow_get(f->facade, &nics[i].ibv);
 		assert_non_null(channels[i]);
 	}
-	assert_null(sh_channel_shadow_get(f->facade, &nics[n].ibv));
+	assert_null(sh_comp_channel_shadow_get(f->facade, &nics[n].ibv));
 	assert_int_equal(errno, ENOSPC);
-	sh_channel_shadow_put(f->facade, channels[3]);
-	channels[3] = sh_channel_shadow_get(f->facade, &nics[n].ibv);
+	sh_comp_channel_shadow_put(f->facade, channels[3]);
+	channels[3] = sh_comp_channel_shadow_get(f->facade, &nics[n].ibv);
 	assert_non_null(channels[3]);
 	for (int i = 0; i < n; i++)
-		sh_channel_shadow_put(f->facade, channels[i]);
+		sh_comp_channel_shadow_put(f->facade, channels[i]);
 	for (int i = 0; i <= n; i++)
 		pipe_context_uninit(&nics[i]);
 }
@@ -301,8 +301,8 @@ static void raised_is_one_event(void **state)
 	struct fixture *f = *state;
 
 	for (int i = 0; i < 3; i++) {
-		sh_channel_raise(&f->events);
-		sh_channel_raise(&f->events);
+		sh_comp_channel_raise(&f->events);
+		sh_comp_channel_raise(&f->events);
 		expect_event(f);
 		expect_nothing(f);
 	}
@@ -319,7 +319,7 @@ static void raised_come_in_order(void **state)
 	for (int i = 0; i < 5; i++) {
 		pipe_cq_init(&cqs[i], &f->context.ibv, f->real, NULL);
 		assert_int_equal(sh_cq_events_init(&events[i], &cqs[i], f->facade), 0);
-		sh_channel_raise(&events[i]);
+		sh_comp_channel_raise(&events[i]);
 	}
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
@@ -348,7 +348,7 @@ static void unknown_cq_works(void **state)
 	assert_int_equal(pipe_cq_acked(&unknown), 0);
 	shift_ack_cq_events(cq, 1);
 	assert_int_equal(pipe_cq_acked(&unknown), 1);
-	assert_int_equal(sh_channel_destroy(f->facade), EBUSY);
+	assert_int_equal(sh_comp_channel_destroy(f->facade), EBUSY);
 	pipe_cq_uninit(&unknown);
 }
 
@@ -356,12 +356,12 @@ static void quiesce_takes_raised_back(void **state)
 {
 	struct fixture *f = *state;
 
-	sh_channel_raise(&f->events);
+	sh_comp_channel_raise(&f->events);
 	sh_cq_events_quiesce(&f->events);
 	expect_nothing(f);
 	sh_cq_events_resume(&f->events);
 	assert_ptr_equal(f->cq.channel, f->facade);
-	sh_channel_raise(&f->events);
+	sh_comp_channel_raise(&f->events);
 	expect_event(f);
 }
 
@@ -399,7 +399,7 @@ static void quiesce_waits_for_the_application(void **state)
 
 	pipe_complete(f->real, &f->cq);
 	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
-	sh_channel_raise(&f->events);
+	sh_comp_channel_raise(&f->events);
 	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), 0);
 	assert_int_equal(pthread_create(&thread, NULL, quiesce_thread, f), 0);
 	shift_ack_cq_events(cq, 1);
@@ -419,7 +419,7 @@ static void stock_channel_is_forwarded(void **state)
 	pipe_cq_init(&made, &f->context.ibv, stock, &f->app_context);
 	assert_int_equal(sh_cq_events_init(&events, &made, stock), 0);
 	assert_null(events.channel);
-	sh_channel_raise(&events);
+	sh_comp_channel_raise(&events);
 	pipe_complete(stock, &made);
 	assert_int_equal(shift_get_cq_event(stock, &cq, &context), 0);
 	assert_ptr_equal(cq, &made);
@@ -472,7 +472,7 @@ static void nested_epoll_sees_it(void **state)
 	assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
 	for (int i = 0; i < 3; i++) {
 		if (i % 2)
-			sh_channel_raise(&f->events);
+			sh_comp_channel_raise(&f->events);
 		else
 			pipe_complete(f->real, &f->cq);
 		assert_int_equal(epoll_wait(epoll, &event, 1, -1), 1);
@@ -542,7 +542,7 @@ static void restarting_signal_does_not(void **state)
 		pthread_kill(thread, SIGUSR1);
 		usleep(1000);
 	}
-	sh_channel_raise(&r.f->events);
+	sh_comp_channel_raise(&r.f->events);
 	pthread_join(thread, NULL);
 	assert_int_equal(r.ret, 0);
 	signal(SIGUSR1, SIG_DFL);
@@ -560,7 +560,7 @@ static void cancelled_reader_leaves_no_lock(void **state)
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
-	sh_channel_raise(&r.f->events);
+	sh_comp_channel_raise(&r.f->events);
 	expect_event(r.f);
 }
 
@@ -590,7 +590,7 @@ static void *load_reader(void *arg)
 		atomic_fetch_add(&load->seen[cq - load->cqs], 1);
 		shift_ack_cq_events(cq, 1);
 		if (cq == &load->cqs[LOAD_CQS]) {
-			sh_channel_raise(&load->events[LOAD_CQS]);
+			sh_comp_channel_raise(&load->events[LOAD_CQS]);
 			return NULL;
 		}
 	}
@@ -611,7 +611,7 @@ static void *load_writer(void *arg)
 		if (w->index % 2)
 			pipe_complete(load->f->real, &load->cqs[w->index]);
 		else
-			sh_channel_raise(&load->events[w->index]);
+			sh_comp_channel_raise(&load->events[w->index]);
 		while (!(w->index % 2) && atomic_load(&load->seen[w->index]) <= i)
 			sched_yield();
 	}
@@ -658,7 +658,7 @@ static void every_event_once_under_load(void **state)
 	for (int i = 0; i < LOAD_CQS; i++)
 		while (atomic_load(&load.seen[i]) < LOAD_ROUNDS)
 			sched_yield();
-	sh_channel_raise(&load.events[LOAD_CQS]);
+	sh_comp_channel_raise(&load.events[LOAD_CQS]);
 	for (int i = 0; i < LOAD_READERS; i++)
 		pthread_join(readers[i], NULL);
 	load_cqs_check(&load);
@@ -692,7 +692,7 @@ static void *churn_reader(void *arg)
 			abort();
 		if (cq == &churn->f->cq) {
 			shift_ack_cq_events(cq, 1);
-			sh_channel_raise(&churn->f->events);
+			sh_comp_channel_raise(&churn->f->events);
 			return NULL;
 		}
 		atomic_fetch_add(&churn->seen, 1);
@@ -711,7 +711,7 @@ static void churn_run(struct churn *churn, void (*round)(struct churn *churn))
 		assert_int_equal(pthread_create(&readers[i], NULL, churn_reader, churn), 0);
 	for (int i = 0; i < CHURN_ROUNDS; i++)
 		round(churn);
-	sh_channel_raise(&f->events);
+	sh_comp_channel_raise(&f->events);
 	for (int i = 0; i < LOAD_READERS; i++)
 		pthread_join(readers[i], NULL);
 	sh_cq_events_quiesce(&churn->events);
@@ -729,7 +729,7 @@ static void round_of_a_shadow(struct churn *churn)
 	channel = shadow_cq_make(churn->f, &shadow, &feed, &churn->events);
 	for (int i = 0; i < CHURN_EVENTS; i++)
 		pipe_complete(channel, &shadow);
-	sh_channel_raise(&churn->events);
+	sh_comp_channel_raise(&churn->events);
 	shadow_cq_destroy(churn->f, channel, &shadow, &feed, CHURN_EVENTS);
 }
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
-#include "shiftlib/config.h"
-#include "shiftlib/log.h"
-#include "shiftlib/run_dir.h"
+#include "shiftlib/base/config.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/run_dir.h"
 
 static void show(const char *name, const char *value)
 {

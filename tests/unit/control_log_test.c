@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "shiftlib/log.h"
+#include "shiftlib/base/log.h"
 
 static char output[8192];
 

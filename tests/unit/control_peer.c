@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shiftlib/control.h"
+#include "shiftlib/control/control_qp.h"
 #include "tests/unit/wire_random.h"
 
 #define WINDOW	   32

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-include(${CMAKE_SOURCE_DIR}/shiftlib/core.cmake)
+include(${CMAKE_SOURCE_DIR}/shiftlib/core/core.cmake)
 
 # The tables hold for the unbroken core only.
 if(NOT SHIFT_MUTANT)

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_CORE_FIXTURE_H
 #define TESTS_UNIT_CORE_FIXTURE_H
 
-#include "shiftlib/core.h"
+#include "shiftlib/core/core.h"
 
 struct core_fixture {
 	struct sc_conn conn;

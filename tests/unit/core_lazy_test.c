@@ -173,9 +173,9 @@ static void a_doubt_of_who_follows_is_told(void **state)
 }
 
 /* Known to be hard, or impossible: then it is found out now. */
-static void who_is_wary_does_not_rest(void **state)
+static void who_is_suspicious_does_not_rest(void **state)
 {
-	struct sc_event e = { .type = SC_EV_PATHS, .up = 3, .steady = 3, .wary = true };
+	struct sc_event e = { .type = SC_EV_PATHS, .up = 3, .steady = 3, .suspicious = true };
 	struct core_fixture f;
 
 	rest(&f, true);
@@ -235,7 +235,7 @@ int main(void)
 		cmocka_unit_test(a_path_that_goes_down_ends_the_rest),
 		cmocka_unit_test(without_another_path_it_is_not_protected),
 		cmocka_unit_test(a_doubt_of_who_follows_is_told),
-		cmocka_unit_test(who_is_wary_does_not_rest),
+		cmocka_unit_test(who_is_suspicious_does_not_rest),
 		cmocka_unit_test(after_the_return_it_rests),
 		cmocka_unit_test(on_another_path_it_does_not_rest_once_the_default_is_up),
 	};

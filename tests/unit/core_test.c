@@ -253,16 +253,16 @@ static void who_is_stranded_waits_no_longer_than_stock(void **state)
 }
 
 /* One of two paths whose heartbeats are answered; it was tried so often, with nothing completed. */
-static const char *barren_fault(struct core_fixture *f, uint32_t tried, uint64_t for_ns,
-				bool barren)
+static const char *fruitless_fault(struct core_fixture *f, uint32_t tried, uint64_t for_ns,
+				   bool fruitless)
 {
 	struct sc_event fault = { .type = SC_EV_FAULT,
 				  .reason = SC_REASON_TRANSPORT,
-				  .barren = barren };
+				  .fruitless = fruitless };
 
 	fixture_at(f, AT_PROTECTED);
-	f->conn.barren = tried;
-	f->conn.barren_since = f->now - for_ns;
+	f->conn.fruitless = tried;
+	f->conn.fruitless_since = f->now - for_ns;
 	return fixture_give(f, &fault);
 }
 
@@ -270,21 +270,21 @@ static void paths_that_pass_nothing_are_tried_twice_each(void **state)
 {
 	struct core_fixture f;
 
-	barren_fault(&f, 0, 0, true);
+	fruitless_fault(&f, 0, 0, true);
 	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
-	assert_int_equal(f.conn.barren, 1);
-	barren_fault(&f, 2, FIXTURE_RETRY_TIME_NS, true);
+	assert_int_equal(f.conn.fruitless, 1);
+	fruitless_fault(&f, 2, FIXTURE_RETRY_TIME_NS, true);
 	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
-	barren_fault(&f, 3, FIXTURE_RETRY_TIME_NS, true);
+	fruitless_fault(&f, 3, FIXTURE_RETRY_TIME_NS, true);
 	assert_int_equal(f.conn.move, SC_MOVE_ENDED);
 	assert_int_equal(fixture_find(&f, SC_ACT_FAIL)->reason, SC_REASON_TRANSPORT);
 	/* not before the application's own patience */
-	barren_fault(&f, 3, FIXTURE_RETRY_TIME_NS - 1, true);
+	fruitless_fault(&f, 3, FIXTURE_RETRY_TIME_NS - 1, true);
 	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
 	/* and what has passed begins the count anew */
-	barren_fault(&f, 3, FIXTURE_RETRY_TIME_NS, false);
+	fruitless_fault(&f, 3, FIXTURE_RETRY_TIME_NS, false);
 	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
-	assert_int_equal(f.conn.barren, 1);
+	assert_int_equal(f.conn.fruitless, 1);
 }
 
 /* A late report of the standby, which has come into use meanwhile. */

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # The hooks of libibverbs/ over a shell that forwards and counts.
 # The facades with their shift_*() renamed, so that the pass-through counts first.
-add_library(dropin_renamed_facades OBJECT ${CMAKE_SOURCE_DIR}/shiftlib/channel.c
-	${CMAKE_SOURCE_DIR}/shiftlib/async.c ${CMAKE_SOURCE_DIR}/shiftlib/fd.c
-	${CMAKE_SOURCE_DIR}/shiftlib/readers.c)
+add_library(dropin_renamed_facades OBJECT ${CMAKE_SOURCE_DIR}/shiftlib/facade/comp_channel.c
+	${CMAKE_SOURCE_DIR}/shiftlib/facade/async.c ${CMAKE_SOURCE_DIR}/shiftlib/base/fd.c
+	${CMAKE_SOURCE_DIR}/shiftlib/base/readers.c)
 foreach(verb channel_real get_cq_event ack_cq_events async_real_begin async_real_end
 		get_async_event ack_async_event)
 	target_compile_definitions(dropin_renamed_facades PRIVATE shift_${verb}=facade_${verb})

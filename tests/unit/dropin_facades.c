@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "shiftlib/async.h"
-#include "shiftlib/channel.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/facade/comp_channel.h"
 #include "tests/unit/dropin_facades.h"
 
 /* A context and the thread that reads its asynchronous events. */
@@ -38,7 +38,7 @@ void facades_init(const struct shift_real *verbs)
 {
 	real = verbs;
 	on = getenv("SHIFT_TEST_FACADE");
-	sh_channel_setup(verbs);
+	sh_comp_channel_setup(verbs);
 	sh_async_setup(verbs);
 }
 
@@ -99,25 +99,25 @@ void facades_context_closing(struct ibv_context *context)
 	if (write(c->stop_fd, &one, sizeof(one)) != sizeof(one))
 		abort();
 	pthread_join(c->thread, NULL);
-	sh_async_fini(c->async);
+	sh_async_uninit(c->async);
 	close(c->stop_fd);
 	free(c);
 }
 
 struct ibv_comp_channel *facades_create_comp_channel(struct ibv_context *context)
 {
-	return on ? sh_channel_create(context) : real->create_comp_channel(context);
+	return on ? sh_comp_channel_create(context) : real->create_comp_channel(context);
 }
 
 int facades_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	return sh_channel_is_facade(channel) ? sh_channel_destroy(channel)
-					     : real->destroy_comp_channel(channel);
+	return sh_comp_channel_is_facade(channel) ? sh_comp_channel_destroy(channel)
+						  : real->destroy_comp_channel(channel);
 }
 
 void facades_cq_created(struct ibv_cq *cq, struct ibv_comp_channel *channel)
 {
-	struct cq *c = sh_channel_is_facade(channel) ? calloc(1, sizeof(*c)) : NULL;
+	struct cq *c = sh_comp_channel_is_facade(channel) ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c)
 		return;

@@ -86,7 +86,7 @@ void shift_init(const struct shift_real *r)
 	COUNT(init);
 }
 
-void shift_fini(void)
+void shift_uninit(void)
 {
 	const char *path = getenv("SHIFT_TEST_COUNTS");
 	FILE *f = path ? fopen(path, "a") : NULL;

@@ -94,8 +94,8 @@ static void receive(uint32_t carrier, int n)
 
 static void drain(void)
 {
-	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
 }
 
 static struct sp_flushed flushed(void)

@@ -498,7 +498,7 @@ void fake_recv_error(struct fake_qp *qp, uint8_t syndrome)
 	write_cqe(recv_cq(qp), &cqe, MLX5_CQE_RESP_ERR << 4);
 }
 
-static void flush_receive(struct fake_qp *qp)
+static void loopback_receive(struct fake_qp *qp)
 {
 	fake_recv_error(qp, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 }
@@ -511,7 +511,7 @@ void fake_flush_overrun(struct fake_qp *qp)
 		complete_send(qp, qp->sq_ci, be32toh(ctrl->opmod_idx_opcode),
 			      MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	if (recv_posted(qp))
-		flush_receive(qp);
+		loopback_receive(qp);
 	qp->sq_ci += fake_published(qp);
 	qp->rq_ci += recv_posted(qp);
 }
@@ -527,6 +527,6 @@ void fake_flush(struct fake_qp *qp, uint8_t syndrome)
 		qp->first_flush = false;
 	}
 	while (recv_posted(qp))
-		flush_receive(qp);
+		loopback_receive(qp);
 	qp->err = true;
 }

@@ -87,8 +87,8 @@ static int fence(void)
 
 static void drain(void)
 {
-	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
 }
 
 /* Does the NIC complete all that it was given, and does the engine see it? */

@@ -183,8 +183,8 @@ static void receive_some(struct fake_qp *qp)
 
 static void drain(void)
 {
-	MUST(!ENGINE->cq_drain(rig->sp_scq));
-	MUST(!ENGINE->cq_drain(rig->sp_rcq));
+	MUST(!ENGINE->cq_collect(rig->sp_scq));
+	MUST(!ENGINE->cq_collect(rig->sp_rcq));
 }
 
 static uint32_t standby(void)

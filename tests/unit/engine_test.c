@@ -74,14 +74,14 @@ static struct sp_flushed leave(uint8_t syndrome)
 
 	ENGINE->qp_withhold(rig->sp);
 	fake_flush(rig_active(rig), syndrome);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	if (flushed.sq && flushed.rq)
 		return flushed;
 	/* the marker */
 	fake_flush(rig_active(rig), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	return flushed;
 }
@@ -187,7 +187,7 @@ static void waiting_error_is_seen(void **state)
 	write_n(0, 1, 0);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	assert_true(ENGINE->cq_error_waiting(rig->sp_scq));
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	assert_false(ENGINE->cq_error_waiting(rig->sp_scq));
 }
 
@@ -201,7 +201,7 @@ static void error_behind_good_completions_is_seen(void **state)
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	assert_true(ENGINE->cq_error_waiting(rig->sp_scq));
 	assert_true(ENGINE->cq_error_waiting(rig->sp_scq));
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	assert_false(ENGINE->cq_error_waiting(rig->sp_scq));
 	expect_sends(0, 2, IBV_WC_SUCCESS);
 }
@@ -285,11 +285,11 @@ static void idle_queue_proves_that_it_is_flushed(void **state)
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_int_equal(fake_published(rig->app), 1);
 	fake_run(rig->app, 1); /* it did not: the NOP runs */
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
@@ -310,7 +310,7 @@ static void queue_that_cannot_prove_it_is_believed(void **state)
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.rq);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
-	ENGINE->cq_drain(rig->sp_rcq);
+	ENGINE->cq_collect(rig->sp_rcq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
@@ -357,11 +357,11 @@ static void overrun_cq_does_not_hide_a_flush(void **state)
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
 	ENGINE->qp_withhold(rig->sp);
 	fake_flush_overrun(rig->app);
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_false(flushed.rq);
-	ENGINE->cq_drain(rig->sp_rcq);
+	ENGINE->cq_collect(rig->sp_rcq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.rq);
 	assert_int_equal(flushed.recv_count, 1);
@@ -380,12 +380,12 @@ static void unflushed_queue_is_not_final(void **state)
 	assert_false(flushed.sq);
 	assert_false(flushed.rq);
 	fake_run(rig->app, 3);
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.error_seen);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	ENGINE->cq_drain(rig->sp_rcq);
+	ENGINE->cq_collect(rig->sp_rcq);
 	ENGINE->qp_flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
@@ -397,7 +397,7 @@ static void drained_completions_come_first(void **state)
 {
 	write_n(0, 3, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 2);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
 	fake_run(rig->app, 1);
 	expect_sends(0, 3, IBV_WC_SUCCESS);
 	assert_int_equal(be32toh(rig->scq.db[0]), 3);
@@ -411,7 +411,7 @@ static void drain_scatters_at_once(void **state)
 
 	assert_int_equal(ibv_post_recv(fake_ibv(rig->app), &wr, &bad), 0);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, "inside the CQE", 15));
-	assert_int_equal(ENGINE->cq_drain(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
 	assert_string_equal((char *)buffer, "inside the CQE");
 	expect_recvs(7, 1, IBV_WC_SUCCESS);
 }
@@ -421,7 +421,7 @@ static void drain_wakes_who_waits(void **state)
 	write_n(0, 1, IBV_SEND_SIGNALED);
 	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0), 0);
 	fake_run(rig->app, 1);
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	assert_int_equal(fake_events.events, 1);
 	expect_sends(0, 1, IBV_WC_SUCCESS);
 }
@@ -770,7 +770,7 @@ static void reset_forgets(void **state)
 	write_n(0, 4, IBV_SEND_SIGNALED);
 	rig_recv(rig, 50, 1);
 	fake_run(rig->app, 2);
-	ENGINE->cq_drain(rig->sp_scq);
+	ENGINE->cq_collect(rig->sp_scq);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	rig->app->db[0] = rig->app->db[1] = 0;
 	rig->app->sq_ci = rig->app->rq_ci = 0;
@@ -794,7 +794,7 @@ static void drain_respects_a_held_completion(void **state)
 	write_n(0, 4, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 4);
 	assert_int_equal(ibv_start_poll(cq, &attr), 0);
-	assert_int_equal(ENGINE->cq_drain(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
 	assert_int_equal(be32toh(rig->scq.db[0]), 0);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(cq->wr_id, i);

@@ -121,8 +121,8 @@ static void *arm(void *arg)
 
 static void drain(void)
 {
-	MUST(!ENGINE->cq_drain(rig->sp_scq));
-	MUST(!ENGINE->cq_drain(rig->sp_rcq));
+	MUST(!ENGINE->cq_collect(rig->sp_scq));
+	MUST(!ENGINE->cq_collect(rig->sp_rcq));
 }
 
 static uint32_t decide(enum sp_fate *fates)
@@ -135,7 +135,7 @@ static uint32_t decide(enum sp_fate *fates)
 	return i;
 }
 
-static void flush_all(void)
+static void loopback_all(void)
 {
 	struct sp_flushed flushed;
 
@@ -156,7 +156,7 @@ static void move(uint32_t nic_number)
 
 	MUST(to);
 	ENGINE->qp_withhold(rig->sp);
-	flush_all();
+	loopback_all();
 	ENGINE->qp_seal(rig->sp);
 	MUST(!ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp));
 	n = decide(fates);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Events: the ring, their names, their JSON, read back by jansson; dates.
-set(event_sources ${CMAKE_SOURCE_DIR}/shiftlib/event.c ${CMAKE_SOURCE_DIR}/shiftlib/metrics.c
-	${CMAKE_SOURCE_DIR}/shiftlib/event_names.c ${CMAKE_SOURCE_DIR}/shiftlib/date.c
-	${CMAKE_SOURCE_DIR}/shiftlib/json.c ${CMAKE_SOURCE_DIR}/shiftlib/log.c
-	${CMAKE_SOURCE_DIR}/shiftlib/settings.c ${CMAKE_SOURCE_DIR}/shiftlib/hook.c
-	${CMAKE_SOURCE_DIR}/shiftlib/thread.c ${CMAKE_SOURCE_DIR}/shiftlib/crash.c)
+set(event_sources ${CMAKE_SOURCE_DIR}/shiftlib/report/event.c ${CMAKE_SOURCE_DIR}/shiftlib/report/metrics.c
+	${CMAKE_SOURCE_DIR}/shiftlib/report/event_names.c ${CMAKE_SOURCE_DIR}/shiftlib/base/date.c
+	${CMAKE_SOURCE_DIR}/shiftlib/base/json.c ${CMAKE_SOURCE_DIR}/shiftlib/base/log.c
+	${CMAKE_SOURCE_DIR}/shiftlib/base/settings.c ${CMAKE_SOURCE_DIR}/shiftlib/report/on_event.c
+	${CMAKE_SOURCE_DIR}/shiftlib/base/thread.c ${CMAKE_SOURCE_DIR}/shiftlib/base/crash.c)
 add_executable(event_test ${CMAKE_CURRENT_LIST_DIR}/event_test.c ${event_sources})
 target_include_directories(event_test PRIVATE ${CMOCKA_INCLUDE_DIRS} ${JANSSON_INCLUDE_DIRS})
 target_link_libraries(event_test PRIVATE ${CMOCKA_LIBRARIES} ${JANSSON_LIBRARIES}

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <cmocka.h>
 #include <jansson.h>
-#include "shiftlib/date.h"
-#include "shiftlib/event.h"
+#include "shiftlib/base/date.h"
+#include "shiftlib/report/event.h"
 
 static int setup(void **state)
 {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "shiftlib/hang.h"
+#include "shiftlib/core/hang.h"
 
 #define MS 1000000ull
 

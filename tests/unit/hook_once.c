@@ -2,19 +2,19 @@
 /* Something happens, and the command of its argument is told: hook_secure_test.py. */
 #include <stdio.h>
 #include <sys/auxv.h>
-#include "shiftlib/hook.h"
-#include "shiftlib/util.h"
+#include "shiftlib/report/on_event.h"
+#include "shiftlib/base/util.h"
 
 int main(int argc, char **argv)
 {
-	struct sh_hook_config config = { .command = argc > 1 ? argv[1] : NULL,
-					 .kinds = 1u << SH_EVENT_DRAIN,
-					 .timeout_ns = SH_NS_PER_S };
+	struct sh_on_event_config config = { .command = argc > 1 ? argv[1] : NULL,
+					     .kinds = 1u << SH_EVENT_DRAIN,
+					     .timeout_ns = SH_NS_PER_S };
 	struct sh_event event = { .kind = SH_EVENT_DRAIN, .from = "mlx5_0" };
 
 	printf("secure=%lu\n", getauxval(AT_SECURE));
-	sh_hook_setup(&config);
+	sh_on_event_setup(&config);
 	sh_event_record(&event);
-	sh_hook_end(10 * SH_NS_PER_S);
+	sh_on_event_end(10 * SH_NS_PER_S);
 	return 0;
 }

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <cmocka.h>
 
-#include "shiftlib/keymap.h"
+#include "shiftlib/base/keymap.h"
 #include "tests/unit/wire_random.h"
 
 #define MODEL_KEYS   5000
@@ -99,7 +99,7 @@ static void against_model(void **state)
 	for (i = 0; i < MODEL_KEYS; i++)
 		model_check(&model, &map, i);
 	assert_int_equal(sh_keymap_count(&map), 0);
-	sh_keymap_fini(&map);
+	sh_keymap_uninit(&map);
 }
 
 static void empty(void **state)
@@ -113,7 +113,7 @@ static void empty(void **state)
 	assert_int_equal(sh_keymap_remove(&map, 5), -ENOENT);
 	sh_keymap_clear(&map);
 	assert_int_equal(sh_keymap_count(&map), 0);
-	sh_keymap_fini(&map);
+	sh_keymap_uninit(&map);
 }
 
 /* ---- readers against the writer ------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static void readers_and_writer(void **state)
 		      (unsigned long long)atomic_load(&race.map.version), atomic_load(&race.hits));
 	assert_int_equal(atomic_load(&race.wrong), 0);
 	assert_true(atomic_load(&race.map.version) > 100);
-	sh_keymap_fini(&race.map);
+	sh_keymap_uninit(&race.map);
 }
 
 int main(void)

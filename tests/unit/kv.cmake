@@ -11,11 +11,11 @@ foreach(name kv_record kv_redis kv_lmdb kv_seal kv_backup_map)
 	set_tests_properties(unit_${name} PROPERTIES TIMEOUT 180 LABELS "unit;kv")
 endforeach()
 target_link_libraries(kv_lmdb_test PRIVATE ${LMDB_LIBRARIES})
-target_sources(kv_backup_map_test PRIVATE ${CMAKE_SOURCE_DIR}/shiftlib/backup_map.c
-	${CMAKE_SOURCE_DIR}/shiftlib/backup_pair.c)
+target_sources(kv_backup_map_test PRIVATE ${CMAKE_SOURCE_DIR}/shiftlib/backup/map.c
+	${CMAKE_SOURCE_DIR}/shiftlib/backup/pair.c)
 
 add_executable(backup_pair_test ${CMAKE_CURRENT_LIST_DIR}/backup_pair_test.c
-	${CMAKE_SOURCE_DIR}/shiftlib/backup_pair.c ${CMAKE_SOURCE_DIR}/shiftlib/backup_nic.c)
+	${CMAKE_SOURCE_DIR}/shiftlib/backup/pair.c ${CMAKE_SOURCE_DIR}/shiftlib/backup/nic.c)
 target_link_libraries(backup_pair_test PRIVATE kv_test_support)
 add_test(NAME unit_backup_pair COMMAND backup_pair_test)
 set_tests_properties(unit_backup_pair PROPERTIES TIMEOUT 180 LABELS unit)

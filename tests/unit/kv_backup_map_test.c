@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shiftlib/backup_map.h"
+#include "shiftlib/backup/map.h"
 
 #define FUZZ_ROUNDS 200000
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Logs its arguments, a line each, at the level of the first; then one with fields. */
 #include <string.h>
-#include "shiftlib/log.h"
+#include "shiftlib/base/log.h"
 
 int main(int argc, char **argv)
 {

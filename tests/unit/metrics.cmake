@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 add_executable(metrics_test ${CMAKE_CURRENT_LIST_DIR}/metrics_test.c
-	${CMAKE_SOURCE_DIR}/shiftlib/metrics.c)
+	${CMAKE_SOURCE_DIR}/shiftlib/report/metrics.c)
 target_include_directories(metrics_test PRIVATE ${CMOCKA_INCLUDE_DIRS})
 target_link_libraries(metrics_test PRIVATE ${CMOCKA_LIBRARIES})
 add_test(NAME unit_metrics COMMAND metrics_test)

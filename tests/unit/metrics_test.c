@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "shiftlib/metrics.h"
-#include "shiftlib/util.h"
+#include "shiftlib/report/metrics.h"
+#include "shiftlib/base/util.h"
 
 static const struct sh_event moved = { .kind = SH_EVENT_SWITCH,
 				       .cause = SH_CAUSE_PORT_DOWN,

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "shiftlib/netdev.h"
+#include "shiftlib/nic/netdev.h"
 
 #define SKIPPED	    77
 #define PATIENCE_MS 10000
@@ -74,7 +74,7 @@ static void heard_changed(void *arg, int ifindex, bool running)
 	heard->times++;
 }
 
-static bool hear(struct sh_netdev_watch *watch, struct heard *heard, int running)
+static bool hear(struct sh_netdev_monitor *watch, struct heard *heard, int running)
 {
 	struct pollfd fd = { .fd = sh_netdev_fd(watch), .events = POLLIN };
 
@@ -90,7 +90,7 @@ static bool hear(struct sh_netdev_watch *watch, struct heard *heard, int running
 static void test_carrier(void **state)
 {
 	struct heard heard = { .ifindex = (int)if_nametoindex("carrier0"), .running = -1 };
-	struct sh_netdev_watch *watch;
+	struct sh_netdev_monitor *watch;
 
 	assert_int_not_equal(heard.ifindex, 0);
 	assert_int_equal(sh_netdev_open(heard_changed, &heard, &watch), 0);
@@ -112,7 +112,7 @@ static void test_carrier(void **state)
 static void test_overrun(void **state)
 {
 	struct heard heard = { .running = -1 };
-	struct sh_netdev_watch *watch;
+	struct sh_netdev_monitor *watch;
 	int small = 1;
 
 	assert_true(command("ip link add carrier0 type veth peer name carrier1 && "

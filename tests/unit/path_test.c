@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "shiftlib/path.h"
+#include "shiftlib/core/path_health.h"
 #include "tests/unit/wire_random.h"
 
 #define MS 1000000ull

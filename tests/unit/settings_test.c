@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "shiftlib/settings.h"
+#include "shiftlib/base/settings.h"
 
 static char path[] = "/tmp/shift-settings-XXXXXX";
 

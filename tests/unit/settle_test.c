@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Settle, as a table. */
-#include "shiftlib/core.h"
+#include "shiftlib/core/core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

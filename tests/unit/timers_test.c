@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "shiftlib/timers.h"
+#include "shiftlib/base/timers.h"
 #include "tests/unit/wire_random.h"
 
 #define TIMERS	700
@@ -64,7 +64,7 @@ static void test_random(void **state)
 		first = model_first(at);
 		assert_int_equal(got ? got->at : 0, first);
 	}
-	sh_timers_fini(&heap);
+	sh_timers_uninit(&heap);
 }
 
 /* In order, each once, equal ones too. */
@@ -90,7 +90,7 @@ static void test_drained(void **state)
 		n++;
 	}
 	assert_int_equal(n, TIMERS);
-	sh_timers_fini(&heap);
+	sh_timers_uninit(&heap);
 }
 
 int main(void)

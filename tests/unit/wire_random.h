@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shiftlib/util.h"
+#include "shiftlib/base/util.h"
 
 static inline uint64_t random_seed(const char *test)
 {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <cmocka.h>
 
-#include "shiftlib/wire.h"
+#include "shiftlib/control/wire.h"
 #include "tests/fuzz/wire_fuzz.h"
 #include "tests/unit/wire_random.h"
 

@@ -17,9 +17,9 @@
 #include <pthread.h>
 #include <cmocka.h>
 
-#include "shiftlib/thread.h"
-#include "shiftlib/util.h"
-#include "shiftlib/worker.h"
+#include "shiftlib/base/thread.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
 
 #define JOBS	 64
 #define PATIENCE (60 * SH_NS_PER_S) /* for what must come; only a hang takes so long */

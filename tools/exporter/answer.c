@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The answer of a process as series (shiftlib/admin_metrics.c writes it). It may come from anybody's
+ * The answer of a process as series (shiftlib/admin/metrics.c writes it). It may come from anybody's
  * process, so whatever is missing or of another type is nothing, and series.c bounds the rest.
  */
 #include <errno.h>

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Driven CQs as the shell sees them: made, extended by rings of other NICs, drained, watched. */
+#include <stdlib.h>
+
+#include "providers/mlx5/cqe.h"
+#include "providers/mlx5/doorbell.h"
+
+static void ring_geometry(struct sp_cq_ring *ring, const struct mlx5dv_cq *dv)
+{
+	ring->shift = dv->cqe_size == 128 ? 7 : 6;
+	ring->buf = (uint8_t *)dv->buf + dv->cqe_size - 64;
+	ring->cnt = dv->cqe_cnt;
+	ring->mask = dv->cqe_cnt - 1;
+}
+
+/* Final for this CQ: libmlx5 leaves it to us for good. */
+static int ring_setup(struct sp_cq_ring *ring, struct sp_cq *cq, struct sp_dev *dev,
+		      struct ibv_cq *real)
+{
+	struct mlx5dv_cq dv = { 0 };
+	struct mlx5dv_obj obj = { .cq = { .in = real, .out = &dv } };
+	int err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
+
+	if (err)
+		return err;
+	if ((dv.cqe_size != 64 && dv.cqe_size != 128) || (dv.cqe_cnt & (dv.cqe_cnt - 1)))
+		return -EOPNOTSUPP;
+	ring->cq = cq;
+	ring->dev = dev;
+	ring->real = real;
+	ring_geometry(ring, &dv);
+	ring->dbrec = dv.dbrec;
+	atomic_store(&ring->arm, ring_second_word(htobe32(dv.cqn)));
+	ring->uar = dv.cq_uar;
+	return 0;
+}
+
+/*
+ * Not 0 if libmlx5 has polled it, or resized it: that consumes a CQE of the device's. A poll for
+ * nothing puts its index into the record.
+ */
+static void ring_take_over(struct sp_cq_ring *ring)
+{
+	ring->dev->saved.poll_cq(ring->real, 0, NULL);
+	ring->ci = be32toh(ring->dbrec[RING_CQ_SET_CI]) & 0xffffff;
+}
+
+int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc_flags,
+		  void *cookie, struct sp_cq **out)
+{
+	struct sp_cq *cq;
+	int err;
+
+	/* its reader needs what libmlx5 keeps to itself */
+	if (cq_ex && (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		return -EOPNOTSUPP;
+	if (ibv->handle >= RING_MAX_HANDLE)
+		return -EOPNOTSUPP;
+	cq = aligned_alloc(64, (sizeof(*cq) + 63) & ~63ul);
+	if (!cq)
+		return -ENOMEM;
+	memset(cq, 0, sizeof(*cq));
+	err = ring_setup(&cq->ring, cq, dev, ibv);
+	if (err) {
+		free(cq);
+		return err;
+	}
+	ring_take_over(&cq->ring);
+	cq->last = &cq->first;
+	cq->turn = cq->active = &cq->ring;
+	cq->ibv = ibv;
+	cq->dev = dev;
+	cq->cookie = cookie;
+	cq->ex = cq_ex;
+	ring_cq_refresh_slow(cq);
+	if (cq_ex)
+		ring_cq_ex_install(cq, wc_flags);
+	*out = cq;
+	atomic_store_explicit(&dev->cqs[ibv->handle], cq, memory_order_release);
+	return 0;
+}
+
+int ring_cq_undrive(struct sp_cq *cq)
+{
+	struct ring_foreign *f;
+	uint32_t users;
+
+	ring_lock(&cq->lock);
+	users = cq->users;
+	ring_unlock(&cq->lock);
+	if (users)
+		return -EBUSY;
+	atomic_store(&cq->dev->cqs[cq->ibv->handle], NULL);
+	if (cq->ex)
+		ring_cq_ex_restore(cq);
+	while (cq->ring.next)
+		ring_cq_ring_del(cq, cq->ring.next);
+	while ((f = cq->foreign)) {
+		cq->foreign = f->next;
+		free(f);
+	}
+	ring_backlog_free(cq);
+	free(cq);
+	return 0;
+}
+
+/* The fence is between `lone`, which the caller has cleared, and the armings: see notify(). */
+static void arm_if_armed(struct sp_cq_ring *ring)
+{
+	enum ring_armed armed;
+
+	__sync_synchronize();
+	armed = ring_cq_armed(ring->cq);
+	if (armed != RING_ARMED_NOT)
+		ring_cq_arm_ring(ring, armed == RING_ARMED_SOLICITED);
+}
+
+int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
+		     struct sp_cq_ring **out)
+{
+	struct sp_cq_ring *ring = calloc(1, sizeof(*ring));
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	err = ring_setup(ring, cq, dev, shadow);
+	if (err) {
+		free(ring);
+		return err;
+	}
+	ring_lock(&cq->lock);
+	ring->next = cq->ring.next;
+	cq->ring.next = ring;
+	ring_unlock(&cq->lock);
+	*out = ring;
+	return 0;
+}
+
+void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
+{
+	struct sp_cq_ring *prev;
+
+	ring_lock(&cq->lock);
+	for (prev = &cq->ring; prev->next != ring;)
+		prev = prev->next;
+	prev->next = ring->next;
+	if (cq->turn == ring)
+		cq->turn = &cq->ring;
+	/* who comes now finds none, and waits for the lock: so nobody goes on being counted */
+	atomic_store(&cq->lone, NULL);
+	ring_cq_wait_armers(cq);
+	ring_cq_refresh_slow(cq);
+	ring_unlock(&cq->lock);
+	free(ring);
+}
+
+/* A carrier that lies on this ring may complete from now on. The CQ's lock is held. */
+void ring_live(struct sp_cq_ring *ring, bool *flag)
+{
+	if (*flag)
+		return;
+	*flag = true;
+	if (ring->live++)
+		return;
+	ring_cq_clear(ring);
+	ring_cq_refresh_slow(ring->cq);
+	arm_if_armed(ring);
+}
+
+void ring_unlive(struct sp_cq_ring *ring, bool *flag)
+{
+	if (!*flag)
+		return;
+	*flag = false;
+	if (--ring->live)
+		return;
+	ring_cq_clear(ring);
+	ring_cq_refresh_slow(ring->cq);
+}
+
+struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
+{
+	return &cq->ring;
+}
+
+/*
+ * Without the lock, as in libmlx5. The armings first: see notify(). The arm number has two of the
+ * word's bits, 28 and 29 (PRM: CQ arm doorbell).
+ */
+void ring_cq_event_read(struct sp_cq_ring *ring)
+{
+	const uint64_t one = ring_first_word(htobe32(1u << 28));
+	const uint64_t carry = ring_first_word(htobe32(1u << 30));
+	struct ring_armings *armings = ring->cq->armings;
+	uint64_t arm;
+
+	ring_cq_told(ring->cq);
+	arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + one) & ~carry,
+						      memory_order_seq_cst, memory_order_relaxed))
+		;
+	/* in order behind that, and for who arms the other way round */
+	if (ring_unlikely((atomic_load(&armings[RING_ARMED_ANY].count) |
+			   atomic_load(&armings[RING_ARMED_SOLICITED].count)) %
+			  RING_ARMING))
+		ring_cq_wait_armers(ring->cq);
+}
+
+/* -- drain ------------------------------------------------------------------------------------ */
+
+enum drain_result {
+	COLLECT_EMPTY,
+	COLLECT_NO_ROOM,
+};
+
+/* Until the ring is empty or the reserved room is used up. */
+static enum drain_result collect_ring(struct sp_cq_ring *ring)
+{
+	struct ring_comp comp = { .cqpn = RING_NO_QPN };
+	struct mlx5_cqe64 *cqe;
+#if SHIFT_MUTANT == 3
+	bool dropped = false;
+#endif
+
+	while ((cqe = ring_cqe_at(ring, ring->ci))) {
+		if (!ring->cq->free)
+			return COLLECT_NO_ROOM;
+		ring->ci++;
+		if (!ring_cq_take(ring, cqe, &comp))
+			continue;
+#if SHIFT_MUTANT == 3
+		if (!dropped && comp.status == IBV_WC_SUCCESS) {
+			dropped = true;
+			continue;
+		}
+#endif
+		ring_backlog_push(ring->cq, comp.carrier->qp, &comp);
+	}
+	return COLLECT_EMPTY;
+}
+
+int ring_cq_collect(struct sp_cq *cq)
+{
+	struct sp_cq_ring *ring;
+	enum drain_result res;
+
+	do {
+		if (ring_backlog_reserve(cq, 1))
+			return -ENOMEM;
+		res = COLLECT_EMPTY;
+		ring_lock(&cq->lock);
+		for (ring = &cq->ring; ring && res == COLLECT_EMPTY; ring = ring->next)
+			res = collect_ring(ring);
+		ring_cq_update_ci(cq);
+		if (cq->late)
+			ring_late_poll(cq);
+		ring_unlock(&cq->lock);
+	} while (res == COLLECT_NO_ROOM);
+	return 0;
+}
+
+/* -- resize ----------------------------------------------------------------------------------- */
+
+static struct sp_cq_ring *ring_of(struct sp_cq *cq, const struct ibv_cq *real)
+{
+	struct sp_cq_ring *ring;
+
+	for (ring = &cq->ring; ring && ring->real != real; ring = ring->next)
+		;
+	return ring;
+}
+
+int ring_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real)
+{
+	return ring_backlog_reserve(cq, (uint32_t)real->cqe + 1) ? -ENOMEM : 0;
+}
+
+/*
+ * libmlx5 copies to the new ring what it believes to be unpolled, from a consumer index that stands
+ * still since we poll, up to the mark that the NIC left. It finds the mark at once, wherever it
+ * begins: all that it would copy is in the backlog.
+ */
+static void mark_all(struct sp_cq_ring *ring)
+{
+	uint32_t i;
+
+	for (i = 0; i < ring->cnt; i++)
+		ring_cqe_slot(ring, i)->op_own = MLX5_CQE_RESIZE_CQ << 4;
+}
+
+int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
+{
+	struct sp_cq_ring *ring;
+	enum drain_result res;
+
+	if (cq->ex)
+		ring_lock(&cq->ex_lock); /* who holds a completion looks into the old ring */
+	ring_lock(&cq->lock);
+	ring = ring_of(cq, real);
+	res = collect_ring(ring);
+	mark_all(ring);
+	return res == COLLECT_EMPTY ? 0 : -ENOMEM;
+}
+
+/* Indices go on: the first completion in the new ring is the one behind the mark. */
+int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
+{
+	struct sp_cq_ring *ring = ring_of(cq, real);
+	struct mlx5dv_cq dv = { 0 };
+	struct mlx5dv_obj obj = { .cq = { .in = real, .out = &dv } };
+	int err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
+
+	/* the record and the register are the same; who arms reads them without the lock */
+	if (!err)
+		ring_geometry(ring, &dv);
+	ring->watched = ring->ci;
+	ring_cq_refresh_slow(cq);
+	ring_cq_update_ci(cq);
+	ring_unlock(&cq->lock);
+	if (cq->ex)
+		ring_unlock(&cq->ex_lock);
+	return err;
+}
+
+/* -- watch ------------------------------------------------------------------------------------ */
+
+static bool error_to_withhold(const struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe)
+{
+	uint8_t opcode = cqe->op_own >> 4;
+	struct sp_carrier *c;
+
+	if (opcode != MLX5_CQE_REQ_ERR && opcode != MLX5_CQE_RESP_ERR)
+		return false;
+	c = ring_carrier_of(ring->dev, be32toh(cqe->sop_drop_qpn) & 0xffffff);
+	return c && atomic_load(&c->qp->guard) &&
+	       !(atomic_load(&c->attn) & (RING_ATTN_SQ_SEALED | RING_ATTN_RQ_SEALED));
+}
+
+/* An application may let good completions lie for long before it polls: the error is behind them.
+ * Each one is looked at once. */
+static bool error_in_ring(struct sp_cq_ring *ring)
+{
+	struct mlx5_cqe64 *cqe;
+
+	if ((int32_t)(ring->watched - ring->ci) < 0)
+		ring->watched = ring->ci;
+	while (ring->watched - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ring->watched))) {
+		if (error_to_withhold(ring, cqe))
+			return true;
+		ring->watched++;
+	}
+	return false;
+}
+
+bool ring_cq_error_waiting(struct sp_cq *cq)
+{
+	struct sp_cq_ring *ring;
+	bool waiting = false;
+
+	if (!ring_trylock(&cq->lock))
+		return false;
+	for (ring = &cq->ring; ring && !waiting; ring = ring->next)
+		waiting = error_in_ring(ring);
+	ring_unlock(&cq->lock);
+	return waiting;
+}
+
+/* -- private CQs of foreign QPs --------------------------------------------------------------- */
+
+int ring_cq_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq)
+{
+	struct ring_foreign *f;
+
+	/* libmlx5's completions have no place between start_poll and end_poll */
+	if (cq->ex)
+		return -EOPNOTSUPP;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->cq = private_cq;
+	ring_lock(&cq->lock);
+	f->next = cq->foreign;
+	cq->foreign = f;
+	ring_cq_refresh_slow(cq);
+	ring_unlock(&cq->lock);
+	return 0;
+}
+
+int ring_cq_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
+{
+	struct ring_foreign **at, *f;
+
+	ring_lock(&cq->lock);
+	for (at = &cq->foreign; *at && (*at)->cq != private_cq;)
+		at = &(*at)->next;
+	f = *at;
+	if (f)
+		*at = f->next;
+	ring_cq_refresh_slow(cq);
+	ring_unlock(&cq->lock);
+	free(f);
+	return f ? 0 : -ENOENT;
+}

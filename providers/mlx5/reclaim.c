@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Taking receives back from a shared queue that others still take from. What a NIC was given cannot be
+ * unposted; but a queue pair of SHIFT's own, on that queue and connected to itself, can take them as
+ * any other does, with messages that carry nothing, and its completions say which it got.
+ */
+#include <stdlib.h>
+
+#include "providers/mlx5/cqe.h"
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/srq.h"
+
+struct sp_reclaim {
+	struct sp_qp qp; /* as far as a carrier needs one: nobody posts to it or polls it */
+	struct sp_carrier *carrier;
+	struct sp_cq *cq;
+	uint32_t out; /* messages whose receive has not completed */
+	bool broken;
+};
+
+int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+		      struct sp_reclaim **out)
+{
+	struct sp_reclaim *t = aligned_alloc(64, (sizeof(*t) + 63) & ~63ul);
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	memset(t, 0, sizeof(*t));
+	t->qp.dev = ring->dev;
+	t->qp.srq = ring->srq;
+	t->qp.app_qpn = real->qp_num;
+	err = ring_cq_drive(ring->dev, cq, false, 0, NULL, &t->cq);
+	if (err)
+		goto free_reclaim;
+	err = ring_carrier_make(&t->qp, ring->dev, real, &t->carrier);
+	if (!err && t->carrier->srq == ring) {
+		*out = t;
+		return 0;
+	}
+	if (!err)
+		ring_carrier_free(t->carrier);
+	ring_cq_undrive(t->cq);
+free_reclaim:
+	free(t);
+	return err ? err : -EINVAL;
+}
+
+void ring_reclaim_free(struct sp_reclaim *t)
+{
+	ring_carrier_free(t->carrier);
+	ring_cq_undrive(t->cq);
+	free(t);
+}
+
+uint32_t ring_reclaim_ask(struct sp_reclaim *t, uint32_t n)
+{
+	struct sp_carrier *c = t->carrier;
+	uint32_t room = c->sq.mask + 1 - (c->sq.head - atomic_load(&c->sq.tail)), i;
+	struct ring_wqe wqe = { .ds = 1, .bbs = 1 };
+	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)wqe.bytes;
+	struct ring_batch batch = { 0 };
+
+	n = n < room ? n : room;
+	ctrl->opmod_idx_opcode = htobe32(MLX5_OPCODE_SEND);
+	ctrl->fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE;
+	for (i = 0; i < n; i++)
+		ring_lay(c, &wqe, &wqe, 0, 0, &batch);
+	if (n)
+		ring_doorbell(c, &batch);
+	t->out += n;
+	return n;
+}
+
+static void collect_one(struct sp_reclaim *t, const struct mlx5_cqe64 *cqe)
+{
+	struct sp_carrier *c = t->carrier;
+	uint8_t opcode = cqe->op_own >> 4;
+
+	switch (opcode) {
+	case MLX5_CQE_REQ:
+		atomic_store(&c->sq.tail,
+			     c->sq.wqe_head[be16toh(cqe->wqe_counter) & c->sq.mask] + 1);
+		break;
+	case MLX5_CQE_REQ_ERR: t->broken = true; break;
+	case MLX5_CQE_RESP_ERR: t->broken = true; /* fall through */
+	default:
+		t->out--;
+		ring_srq_give_back(c, cqe);
+		break;
+	}
+}
+
+int ring_reclaim_collect(struct sp_reclaim *t)
+{
+	struct sp_cq_ring *ring = &t->cq->ring;
+	struct mlx5_cqe64 *cqe;
+
+	while ((cqe = ring_cqe_at(ring, ring->ci))) {
+		collect_one(t, cqe);
+		ring->ci++;
+	}
+	ring_cq_update_ci(t->cq);
+	return t->broken ? -EIO : (int)t->out;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The socket through which shiftctl asks and orders: a line with a request, one answer in JSON, and
+ * the connection closes. The background thread serves it between its other work, in small pieces,
+ * and never waits for a client.
+ *
+ * Requests: version | status | drain DEVICE | undrain DEVICE | users DEVICE | events NUMBER |
+ *	metrics | farewell (metrics too, when the process ends; the connection waits for it)
+ */
+#ifndef SHIFTLIB_ADMIN_H
+#define SHIFTLIB_ADMIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/base/json.h"
+
+#define ADMIN_REQUEST_MAX 128 /* bytes of a request with its newline */
+#define ADMIN_DEVICE_MAX  64
+#define ADMIN_COMMAND	  256
+
+enum admin_word {
+	ADMIN_VERSION,
+	ADMIN_STATUS,
+	ADMIN_DRAIN,
+	ADMIN_UNDRAIN,
+	ADMIN_USERS,
+	ADMIN_EVENTS,
+	ADMIN_METRICS,
+	ADMIN_FAREWELL,
+};
+
+struct admin_request {
+	enum admin_word word;
+	char device[ADMIN_DEVICE_MAX]; /* "" where the word takes none */
+	uint64_t number;	       /* events: those behind it; 0 where the word takes none */
+};
+
+/* admin_parse.c: a line without its newline. 0; -EINVAL with a clause that says what is wrong. */
+int admin_parse(const char *line, struct admin_request *request, const char **why);
+
+/* The rest of an answer, in one piece of memory for free(). more: a piece more, lock held; false: that
+ * was the last one. */
+struct admin_rest {
+	bool (*more)(struct admin_rest *rest, struct sh_json *json);
+};
+
+/* admin_answer.c; lock held. The answer, or its beginning: then *rest is set. */
+void admin_answer(const struct admin_request *request, struct sh_json *json,
+		  struct admin_rest **rest);
+void admin_command(
+	char out[ADMIN_COMMAND]); /* as ps shows it: arguments with blanks between them */
+/* "format" and "pid", and the object stays open. */
+void admin_answer_begin(struct sh_json *json);
+void admin_answer_error(struct sh_json *json, const char *why);
+
+/* Datagrams of the control channel, by what was wrong with them. */
+void admin_refused(struct sh_json *json);
+
+/* admin_metrics.c; lock held. */
+void admin_answer_metrics(struct sh_json *json);
+
+/* admin_events.c; lock held. */
+struct admin_rest *admin_answer_events(const struct admin_request *request, struct sh_json *json);
+
+/* admin.c; lock held. The first makes the directory and listens; without either the job runs on. */
+void sh_admin_start(void);
+void sh_admin_stop(void);
+void sh_admin_after_fork(void); /* in the child: its parent's sockets are not its own */
+uint64_t sh_admin_next_timer(void);
+void sh_admin_timer(uint64_t now);
+
+#endif

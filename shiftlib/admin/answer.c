@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What is answered: the state of NICs and connections, and what draining a NIC has come to. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "shiftlib/admin/admin.h"
+#include "shiftlib/shell.h"
+#include "shiftlib/control/version.h"
+
+#define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
+#define STATUS_PIECE   32 /* connections of an answer written at a time */
+#define USERS_EXAMPLES 16 /* connections that are named; the rest is counted */
+
+struct status_qp {
+	uint32_t qpn, conn_id, epoch, standby_epoch, moves;
+	uint64_t resubmitted, resent_bytes, settled, instance;
+	/* Constants, and names of NICs: they stay. */
+	const char *level, *why, *nic, *default_nic, *standby_nic;
+	uint32_t peer_qpn; /* 0: not connected yet */
+	uint16_t peer_lid;
+	bool peer_has_gid;
+	uint8_t peer_gid[16];
+	enum ibv_qp_type type;
+	enum sc_send_state send;
+	enum sc_recv_state recv;
+	enum sc_move_phase move;
+	enum sc_reason reason;
+	enum sc_standby_phase standby, standby_peer;
+	enum sc_switch_phase ordered;
+	uint8_t path, standby_path, peer_minor;
+	bool peer_heard;
+	struct sc_masks paths, peer_paths;
+};
+
+struct admin_status {
+	struct admin_rest rest; /* first */
+	uint32_t n, next;
+	struct status_qp qps[];
+};
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+const char *sh_level_name(enum sh_level level)
+{
+	static const char *const names[] = {
+		[SH_FOREIGN] = "foreign",
+		[SH_DRIVEN] = "driven",
+		[SH_PROTECTED] = "protected",
+	};
+
+	return names[level];
+}
+
+const char *sh_nic_state_name(enum sh_nic_state state)
+{
+	static const char *const names[] = {
+		[SH_NIC_CLOSED] = "closed",
+		[SH_NIC_OPENING] = "opening",
+		[SH_NIC_OPEN] = "open",
+		[SH_NIC_FAILED] = "failed",
+	};
+
+	return names[state];
+}
+
+static const char *admin_type_name(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UD ? "UD" : "other";
+}
+
+static const char *admin_bool(bool value)
+{
+	return value ? "true" : "false";
+}
+
+const char *sh_kv_state(void)
+{
+	if (!sh.kv_worker)
+		return "not-used";
+	return sh.kv_said ? "unreachable" : "ok";
+}
+
+/* ---- status --------------------------------------------------------------------------------- */
+
+static const struct sh_nic *admin_qp_nic(const struct sh_qp *qp)
+{
+	if (qp->active && qp->active->nic)
+		return qp->active->nic;
+	return qp->ctx ? qp->ctx->nic : NULL;
+}
+
+static const char *admin_path_nic(const struct sh_qp *qp, uint8_t path)
+{
+	return qp->ctx && path < qp->ctx->n_paths ? qp->ctx->path[path]->name : NULL;
+}
+
+/* As the application gave it when it connected. */
+static void status_fill_peer(struct status_qp *out, const struct sh_qp *qp)
+{
+	if (!(qp->attr_mask & IBV_QP_AV))
+		return;
+	out->peer_qpn = qp->attr.dest_qp_num;
+	out->peer_lid = qp->attr.ah_attr.dlid;
+	out->peer_has_gid = qp->attr.ah_attr.is_global;
+	memcpy(out->peer_gid, qp->attr.ah_attr.grh.dgid.raw, sizeof(out->peer_gid));
+}
+
+static void status_fill(struct status_qp *out, struct sh_qp *qp)
+{
+	const struct sh_nic *nic = admin_qp_nic(qp);
+	const struct sh_peer *peer = qp->peer;
+	const struct sc_conn *core = &qp->core;
+
+	*out = (struct status_qp){
+		.qpn = qp->qp->qp_num,
+		.conn_id = qp->conn_id,
+		.epoch = core->epoch,
+		.standby_epoch = core->standby.epoch,
+		.instance = peer ? peer->instance : 0,
+		.peer_minor = peer ? peer->minor : 0,
+		.peer_heard = peer && peer->heard_at,
+		.moves = qp->totals.moves,
+		.resubmitted = qp->totals.resubmitted,
+		.resent_bytes = qp->totals.resent_bytes,
+		.settled = qp->totals.settled,
+		.level = sh_level_name(qp->level),
+		.why = sh_conn_why(qp),
+		.nic = nic ? nic->name : NULL,
+		.default_nic = admin_path_nic(qp, 0),
+		.standby_nic = admin_path_nic(qp, core->standby.path),
+		.type = qp->init.qp_type,
+		.send = core->send,
+		.recv = core->recv,
+		.move = core->move,
+		.reason = core->reason,
+		.standby = core->standby.phase,
+		.standby_peer = core->standby.peer,
+		.ordered = core->sw.phase,
+		.path = core->path,
+		.standby_path = core->standby.path,
+		.paths = core->paths,
+		.peer_paths = core->peer.paths,
+	};
+	status_fill_peer(out, qp);
+}
+
+static void status_string(struct sh_json *json, const char *name, const char *value)
+{
+	sh_json_text(json, ", \"");
+	sh_json_text(json, name);
+	sh_json_text(json, "\": ");
+	sh_json_string(json, value);
+}
+
+static void status_standby(struct sh_json *json, const struct status_qp *qp)
+{
+	if (qp->standby == SC_STANDBY_NONE) {
+		sh_json_text(json, ", \"standby\": null");
+		return;
+	}
+	sh_json_print(json,
+		      ", \"standby\": {\"epoch\": %u, \"path\": %u, \"phase\": \"%s\", "
+		      "\"peer_phase\": \"%s\"",
+		      qp->standby_epoch, qp->standby_path, sc_standby_phase_name(qp->standby),
+		      sc_standby_phase_name(qp->standby_peer));
+	status_string(json, "nic", qp->standby_nic);
+	sh_json_print(json, "}");
+}
+
+/* Its default address; and the version of the control channel, as its datagrams say. */
+static void status_peer(struct sh_json *json, const struct status_qp *qp)
+{
+	char gid[INET6_ADDRSTRLEN];
+
+	sh_json_print(json, ", \"peer\": \"%016llx\", \"peer_qpn\": %u, \"peer_lid\": %u",
+		      (unsigned long long)qp->instance, qp->peer_qpn, qp->peer_lid);
+	if (qp->peer_has_gid && inet_ntop(AF_INET6, qp->peer_gid, gid, sizeof(gid)))
+		sh_json_print(json, ", \"peer_gid\": \"%s\"", gid);
+	else
+		sh_json_print(json, ", \"peer_gid\": null");
+	if (qp->peer_heard)
+		sh_json_print(json, ", \"peer_version\": \"%d.%u\"", SH_WIRE_MAJOR, qp->peer_minor);
+	else
+		sh_json_print(json, ", \"peer_version\": null");
+}
+
+static void status_connection(struct sh_json *json, const struct status_qp *qp)
+{
+	sh_json_print(json,
+		      ", \"connection\": %u, \"send\": \"%s\", \"receive\": \"%s\", "
+		      "\"move\": \"%s\", \"switch\": \"%s\", \"reason\": \"%s\", "
+		      "\"epoch\": %u, \"path\": %u",
+		      qp->conn_id, sc_send_state_name(qp->send), sc_recv_state_name(qp->recv),
+		      sc_move_phase_name(qp->move), sc_switch_phase_name(qp->ordered),
+		      sc_reason_name(qp->reason), qp->epoch, qp->path);
+	status_standby(json, qp);
+	/* Bit k is path k. */
+	sh_json_print(json,
+		      ", \"paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}, "
+		      "\"peer_paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}",
+		      qp->paths.up, qp->paths.steady, qp->paths.drained, qp->peer_paths.up,
+		      qp->peer_paths.steady, qp->peer_paths.drained);
+	status_peer(json, qp);
+	sh_json_print(
+		json,
+		", \"moves\": %u, \"resubmitted\": %llu, \"resent_bytes\": %llu, \"settled\": %llu",
+		qp->moves, (unsigned long long)qp->resubmitted,
+		(unsigned long long)qp->resent_bytes, (unsigned long long)qp->settled);
+}
+
+static void status_qp(struct sh_json *json, const struct status_qp *qp)
+{
+	sh_json_print(json, "{\"qpn\": %u, \"type\": \"%s\", \"level\": \"%s\"", qp->qpn,
+		      admin_type_name(qp->type), qp->level);
+	status_string(json, "why", qp->why);
+	status_string(json, "nic", qp->nic);
+	status_string(json, "default_nic", qp->default_nic);
+	if (qp->conn_id)
+		status_connection(json, qp);
+	sh_json_print(json, "}");
+}
+
+static bool status_more(struct admin_rest *rest, struct sh_json *json)
+{
+	struct admin_status *status = (struct admin_status *)rest;
+	uint32_t end = status->next + STATUS_PIECE;
+
+	for (; status->next < status->n && status->next < end; status->next++) {
+		sh_json_print(json, "%s\n", status->next ? "," : "");
+		status_qp(json, &status->qps[status->next]);
+	}
+	if (status->next < status->n)
+		return true;
+	sh_json_print(json, "]}\n");
+	return false;
+}
+
+static struct admin_status *status_take(void)
+{
+	struct admin_status *status;
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		n++;
+	status = malloc(sizeof(*status) + n * sizeof(*status->qps));
+	if (!status)
+		return NULL;
+	status->rest.more = status_more;
+	status->n = status->next = 0;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		status_fill(&status->qps[status->n++], qp);
+	return status;
+}
+
+static void status_nic(struct sh_json *json, const struct sh_nic *nic)
+{
+	sh_json_print(json, "{\"name\": ");
+	sh_json_string(json, nic->name);
+	sh_json_print(json,
+		      ", \"state\": \"%s\", \"port_down\": %s, \"sick\": %s, \"fatal\": %s, "
+		      "\"drained\": %s",
+		      sh_nic_state_name(nic->state), admin_bool(nic->port_down),
+		      admin_bool(nic->sick), admin_bool(nic->fatal), admin_bool(nic->drained));
+	status_string(json, "why", nic->why);
+	sh_json_print(json, "}");
+}
+
+void admin_command(char out[ADMIN_COMMAND])
+{
+	FILE *file = fopen("/proc/self/cmdline", "re");
+	size_t i, n = file ? fread(out, 1, ADMIN_COMMAND - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	while (n && !out[n - 1])
+		n--;
+	for (i = 0; i < n; i++)
+		if (!out[i])
+			out[i] = ' ';
+	out[n] = 0;
+}
+
+void admin_refused(struct sh_json *json)
+{
+	uint32_t i;
+
+	sh_json_print(json, ", \"signed\": %s, \"refused\": {", admin_bool(sh.auths.root));
+	for (i = SH_REFUSED_NOT + 1; i < SH_REFUSALS; i++)
+		sh_json_print(json, "%s\"%s\": %llu", i > SH_REFUSED_NOT + 1 ? ", " : "",
+			      sh_refusal_name(i), (unsigned long long)sh.refused[i]);
+	sh_json_print(json, "}");
+}
+
+static void status_head(struct sh_json *json)
+{
+	char command[ADMIN_COMMAND];
+	uint32_t i;
+
+	admin_command(command);
+	sh_json_print(json, "{\"format\": %d, \"pid\": %d, \"instance\": \"%016llx\"",
+		      STATUS_FORMAT, (int)getpid(), (unsigned long long)sh.instance);
+	status_string(json, "command", command);
+	status_string(json, "kv", sh_kv_state());
+	admin_refused(json);
+	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
+		      (unsigned long long)sh.states_sent, (unsigned long long)sh.state_datagrams);
+	sh_json_print(json, ", \"nics\": [");
+	for (i = 0; i < sh.n_nics; i++) {
+		sh_json_print(json, "%s", i ? ", " : "");
+		status_nic(json, &sh.nics[i]);
+	}
+	sh_json_print(json, "], \"qps\": [");
+}
+
+void admin_answer_begin(struct sh_json *json)
+{
+	sh_json_print(json, "{\"format\": %d, \"pid\": %d", STATUS_FORMAT, (int)getpid());
+}
+
+void admin_answer_error(struct sh_json *json, const char *why)
+{
+	admin_answer_begin(json);
+	status_string(json, "error", why);
+	sh_json_print(json, "}\n");
+}
+
+static struct admin_rest *answer_status(struct sh_json *json)
+{
+	struct admin_status *status = status_take();
+
+	if (status)
+		status_head(json);
+	else
+		admin_answer_error(json, "out of memory");
+	return status ? &status->rest : NULL;
+}
+
+/* ---- drain ---------------------------------------------------------------------------------- */
+
+static bool users_has(const struct sh_qp *qp, const struct sh_nic *nic)
+{
+	bool receives = qp->receiving && qp->receiving->nic == nic;
+
+	return (receives || admin_qp_nic(qp) == nic) && qp->state != IBV_QPS_RESET &&
+	       qp->state != IBV_QPS_INIT && qp->state != IBV_QPS_ERR;
+}
+
+/* Both ends say that the path works, and neither operator wants it empty. */
+static uint8_t users_other_paths(const struct sc_conn *core)
+{
+	uint8_t up = core->paths.up & (core->peer.masks_known ? core->peer.paths.up : UINT8_MAX);
+	uint8_t drained = core->paths.drained | core->peer.paths.drained;
+
+	return up & (uint8_t) ~(drained | (1u << core->path));
+}
+
+/* Why a connection stays on a drained NIC; NULL: it is on its way. @for_ever: waiting does not help. */
+static const char *users_stuck(const struct sh_qp *qp, bool *for_ever)
+{
+	const struct sc_conn *core = &qp->core;
+
+	*for_ever = qp->level == SH_FOREIGN || !qp->conn_id || core->move == SC_MOVE_ENDED;
+	if (*for_ever || !core->peer.introduced)
+		return qp->why ? qp->why : "it is not protected";
+	if (core->move != SC_MOVE_NONE)
+		return NULL;
+	if (!users_other_paths(core))
+		return "no other NIC of it is up and not drained";
+	if (core->standby.avoid && qp->standby_why)
+		return qp->standby_why;
+	return NULL;
+}
+
+struct users {
+	uint32_t now, moving, for_ever, named;
+};
+
+static void users_name(struct sh_json *json, struct users *users, const struct sh_qp *qp,
+		       const char *why)
+{
+	if (users->named == USERS_EXAMPLES)
+		return;
+	sh_json_print(json, "%s{\"qpn\": %u", users->named++ ? ", " : "", qp->qp->qp_num);
+	status_string(json, "reason", why);
+	sh_json_print(json, "}");
+}
+
+static void users_count(struct sh_json *json, struct users *users, const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		const char *why;
+		bool for_ever;
+
+		if (!users_has(qp, nic))
+			continue;
+		users->now++;
+		why = users_stuck(qp, &for_ever);
+		users->moving += !why;
+		users->for_ever += for_ever;
+		if (why)
+			users_name(json, users, qp, why);
+	}
+}
+
+static void answer_users(struct sh_json *json, const struct sh_nic *nic)
+{
+	struct users users = { 0 };
+
+	admin_answer_begin(json);
+	status_string(json, "device", nic->name);
+	sh_json_print(json, ", \"drained\": %s, \"stay\": [", admin_bool(nic->drained));
+	users_count(json, &users, nic);
+	sh_json_print(json, "], \"connections\": %u, \"moving\": %u, \"for_ever\": %u", users.now,
+		      users.moving, users.for_ever);
+	sh_json_print(json, ", \"moved\": %u, \"resubmitted\": %llu, \"settled\": %llu}\n",
+		      nic->left.moved, (unsigned long long)nic->left.resubmitted,
+		      (unsigned long long)nic->left.settled);
+}
+
+static void admin_drain(struct sh_nic *nic, bool on)
+{
+	if (nic->drained == on)
+		return;
+	memset(&nic->left, 0, sizeof(nic->left));
+	sh_nic_drain(nic, on);
+	sh_kick();
+}
+
+int shift_drain_device(const char *device, bool on)
+{
+	struct sh_nic *nic;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	ret = sh_nics_load();
+	nic = ret ? NULL : sh_nic_by_name(device);
+	if (!ret && !nic)
+		ret = -ENODEV;
+	if (nic)
+		admin_drain(nic, on);
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+/* ---- which answer --------------------------------------------------------------------------- */
+
+static void answer_device(const struct admin_request *request, struct sh_json *json)
+{
+	struct sh_nic *nic = sh_nic_by_name(request->device);
+
+	if (!nic) {
+		admin_answer_error(json, "no such device");
+		return;
+	}
+	if (request->word == ADMIN_DRAIN || request->word == ADMIN_UNDRAIN)
+		admin_drain(nic, request->word == ADMIN_DRAIN);
+	answer_users(json, nic);
+}
+
+void admin_answer(const struct admin_request *request, struct sh_json *json,
+		  struct admin_rest **rest)
+{
+	switch (request->word) {
+	case ADMIN_VERSION:
+		sh_json_print(
+			json,
+			"{\"format\": %d, \"pid\": %d, \"version\": \"%s\", \"build\": \"%s\"}\n",
+			STATUS_FORMAT, (int)getpid(), SHIFT_VERSION,
+			sh_version + strlen(SHIFT_VERSION_MARK));
+		break;
+	case ADMIN_STATUS: *rest = answer_status(json); break;
+	case ADMIN_DRAIN:
+	case ADMIN_UNDRAIN:
+	case ADMIN_USERS: answer_device(request, json); break;
+	case ADMIN_EVENTS: *rest = admin_answer_events(request, json); break;
+	case ADMIN_METRICS: admin_answer_metrics(json); break;
+	case ADMIN_FAREWELL: break; /* answered by sh_admin_stop() */
+	}
+}

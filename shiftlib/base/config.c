@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kvclient/kv.h"
+#include "shiftlib/base/config.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/settings.h"
+#include "shiftlib/base/util.h"
+
+/* A copy: programs overwrite their environment, for a process title for one. */
+static const char *config_text(const char *name)
+{
+	const char *text = sh_setting(name);
+
+	return text && *text ? strdup(text) : NULL;
+}
+
+/* A number of milliseconds; says what is wrong with it and takes the default. */
+static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
+{
+	const char *text = sh_setting(name);
+	unsigned long long value;
+	char *end;
+
+	if (!text || !*text)
+		return fallback;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || value < min || value > max) {
+		sh_log(SH_LOG_ERROR,
+		       "%s='%s' is not a number of milliseconds from %llu to %llu; "
+		       "using %llu",
+		       name, text, (unsigned long long)min, (unsigned long long)max,
+		       (unsigned long long)fallback);
+		return fallback;
+	}
+	return value;
+}
+
+static bool config_on(const char *name, bool fallback)
+{
+	const char *text = sh_setting(name);
+
+	if (!text || !*text)
+		return fallback;
+	if (!strcmp(text, "on") || !strcmp(text, "1"))
+		return true;
+	if (!strcmp(text, "off") || !strcmp(text, "0"))
+		return false;
+	sh_log(SH_LOG_ERROR, "%s='%s' is neither on nor off; using %s", name, text,
+	       fallback ? "on" : "off");
+	return fallback;
+}
+
+static const char *config_job(void)
+{
+	const char *job = config_text("SHIFT_JOB"), *from;
+	char name[KV_PREFIX_MAX];
+
+	if (job)
+		return job;
+	from = kv_job_default(name, sizeof(name));
+	if (!from)
+		return NULL;
+	sh_log(SH_LOG_INFO, "the job is %s, by %s", name, from);
+	return strdup(name);
+}
+
+/* The limits hold what path.h promises: packets a second, and pings before a path is lost. */
+static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
+{
+	uint64_t beat_ms = config_ms("SHIFT_HEARTBEAT_MS", 50, 42, 10000);
+	uint64_t least_ms = beat_ms * (SH_PATH_LOST_PINGS + 1);
+
+	path->heartbeat = config_on("SHIFT_HEARTBEAT", true);
+	path->beat_ns = beat_ms * SH_NS_PER_MS;
+	path->loss_ns =
+		config_ms("SHIFT_HEARTBEAT_LOSS_MS", least_ms, least_ms, 600000) * SH_NS_PER_MS;
+	path->idle_ns = config_ms("SHIFT_HEARTBEAT_IDLE_MS", 10000, 1000, 3600000) * SH_NS_PER_MS;
+	path->probe_min_ns = 20 * SH_NS_PER_MS;
+	path->probe_max_ns = SH_NS_PER_S;
+	path->hold_min_ns = config_ms("SHIFT_HOLDDOWN_MS", 1000, 0, 3600000) * SH_NS_PER_MS;
+	if (path->hold_min_ns < lifetime_ns)
+		path->hold_min_ns = lifetime_ns;
+	path->hold_max_ns = config_ms("SHIFT_HOLDDOWN_MAX_MS", 120000, 0, 3600000) * SH_NS_PER_MS;
+	if (path->hold_max_ns < path->hold_min_ns)
+		path->hold_max_ns = path->hold_min_ns;
+	path->calm_ns = config_ms("SHIFT_CALM_MS", 60000, 100, 86400000) * SH_NS_PER_MS;
+}
+
+static void config_read_on_event(struct sh_on_event_config *on_event)
+{
+	static const uint32_t fallback =
+		1u << SH_EVENT_SWITCH | 1u << SH_EVENT_RETURN | 1u << SH_EVENT_FAILED;
+	const char *kinds = sh_setting("SHIFT_ON_EVENT_KINDS");
+
+	on_event->command = config_text("SHIFT_ON_EVENT");
+	on_event->kinds = fallback;
+	on_event->timeout_ns =
+		config_ms("SHIFT_ON_EVENT_TIMEOUT_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
+	if (!kinds || !*kinds || !sh_event_kinds(kinds, &on_event->kinds))
+		return;
+	sh_log(SH_LOG_ERROR,
+	       "SHIFT_ON_EVENT_KINDS='%s' is neither all nor kinds of events with commas between "
+	       "them; using switch,return,failed",
+	       kinds);
+	on_event->kinds = fallback;
+}
+
+void sh_config_read(struct sh_config *config)
+{
+	config->kv_url = config_text("SHIFT_KV");
+	config->backup = config_text("SHIFT_BACKUP");
+	config->kv_password_file = config_text("SHIFT_KV_PASSWORD_FILE");
+	config->secret_file = config_text("SHIFT_SECRET_FILE");
+	config->job = config_job();
+	config->stats = config_text("SHIFT_STATS");
+	config->run_dir = config_text("SHIFT_RUN_DIR");
+	config->kv_timeout_ms = (unsigned int)config_ms("SHIFT_KV_TIMEOUT_MS", 1000, 10, 60000);
+	config->lease_ms = (unsigned int)config_ms("SHIFT_LEASE_MS", 60000, 1000, 3600000);
+	config->watch_ns = config_ms("SHIFT_WATCH_MS", 20, 1, 10000) * SH_NS_PER_MS;
+	config->yield_ns = config_ms("SHIFT_YIELD_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
+	config->flush_wait_ns = config_ms("SHIFT_FLUSH_WAIT_MS", 200, 1, 60000) * SH_NS_PER_MS;
+	sc_config_default(&config->core);
+	config->core.lazy = config_on("SHIFT_LAZY", false);
+	config->core.silence_ns =
+		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *
+		SH_NS_PER_MS;
+	config->core.deadline_ns = config_ms("SHIFT_DEADLINE_MS",
+					     config->core.deadline_ns / SH_NS_PER_MS, 100, 600000) *
+				   SH_NS_PER_MS;
+	config->core.packet_lifetime_ns =
+		config_ms("SHIFT_PACKET_LIFETIME_MS",
+			  config->core.packet_lifetime_ns / SH_NS_PER_MS, 0, 60000) *
+		SH_NS_PER_MS;
+	config_read_path(&config->path, config->core.packet_lifetime_ns);
+	config_read_on_event(&config->on_event);
+	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
+	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;
+	config->hang.command_ns = config_ms("SHIFT_COMMAND_MS", 400, 10, 600000) * SH_NS_PER_MS;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What SHIFT_* says, read once. docs/man/shift.7 describes each variable. */
+#ifndef SHIFTLIB_CONFIG_H
+#define SHIFTLIB_CONFIG_H
+
+#include <stdint.h>
+#include "shiftlib/core/core.h"
+#include "shiftlib/core/hang.h"
+#include "shiftlib/report/on_event.h"
+#include "shiftlib/core/path_health.h"
+
+struct sh_config {
+	const char *kv_url;	      /* SHIFT_KV; NULL: the user's file */
+	const char *backup;	      /* SHIFT_BACKUP; NULL: auto */
+	const char *kv_password_file; /* SHIFT_KV_PASSWORD_FILE; NULL: none */
+	const char *secret_file;      /* SHIFT_SECRET_FILE; NULL: values in the KV have no MAC */
+	const char *job;	      /* SHIFT_JOB, or what the launcher says; NULL: the user */
+	const char *stats;	      /* SHIFT_STATS; NULL: none */
+	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
+	unsigned int kv_timeout_ms;
+	unsigned int lease_ms;
+	bool crash_note;	/* SHIFT_CRASH_NOTE */
+	uint64_t watch_ns;	/* period of the look at rings that nobody polls */
+	uint64_t yield_ns;	/* SHIFT_YIELD_MS: how long shadows stay away, at first */
+	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */
+	struct sh_path_config path;
+	struct sh_hang_config hang;
+	struct sh_on_event_config on_event;
+	struct sc_config core; /* retry_time_ns is set per connection */
+};
+
+void sh_config_read(struct sh_config *config);
+
+#endif

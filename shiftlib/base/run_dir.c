@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "shiftlib/base/run_dir.h"
+
+int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (configured && *configured)
+		n = snprintf(out, RUN_DIR_MAX, "%s", configured);
+	else if (!uid)
+		n = snprintf(out, RUN_DIR_MAX, "/run/shift");
+	else if (runtime && *runtime == '/')
+		n = snprintf(out, RUN_DIR_MAX, "%s/shift", runtime);
+	else
+		n = snprintf(out, RUN_DIR_MAX, "/tmp/shift-%u", (unsigned int)uid);
+	return n < 0 || n >= RUN_DIR_MAX ? -ENAMETOOLONG : 0;
+}
+
+int run_dir_check(const char *path, uid_t uid, const char **why)
+{
+	struct stat st;
+
+	if (lstat(path, &st)) {
+		*why = strerror(errno);
+		return -errno;
+	}
+	if (S_ISLNK(st.st_mode)) {
+		*why = "it is a symbolic link";
+		return -ELOOP;
+	}
+	if (!S_ISDIR(st.st_mode)) {
+		*why = "it is not a directory";
+		return -ENOTDIR;
+	}
+	if (st.st_uid != uid) {
+		*why = "it belongs to another user";
+		return -EPERM;
+	}
+	if (st.st_mode & 077) {
+		*why = "others have access to it; its mode must be 0700";
+		return -EPERM;
+	}
+	return 0;
+}
+
+int run_dir_make(const char *path, uid_t uid, const char **why)
+{
+	if (mkdir(path, 0700) && errno != EEXIST) {
+		*why = strerror(errno);
+		return -errno;
+	}
+	return run_dir_check(path, uid, why);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/settings.h"
+#include "shiftlib/base/thread.h"
+#include "shiftlib/base/util.h"
+
+#define THREAD_NICE_URGENT -20
+
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static bool thread_priorities;
+
+static void thread_configure(void)
+{
+	const char *value = sh_setting("SHIFT_PRIORITY");
+
+	thread_priorities = !value || !*value || !strcmp(value, "urgent");
+	if (!thread_priorities && strcmp(value, "normal"))
+		sh_log(SH_LOG_WARN, "SHIFT_PRIORITY=%s is neither urgent nor normal; using normal",
+		       value);
+}
+
+static void thread_nice(int value)
+{
+	pthread_once(&thread_once, thread_configure);
+	if (thread_priorities)
+		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), value);
+}
+
+void sh_thread_urgent(void)
+{
+	thread_nice(THREAD_NICE_URGENT);
+}
+
+void sh_thread_ordinary(void)
+{
+	thread_nice(0);
+}
+
+int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+	sigset_t all, before;
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
+
+static uint64_t thread_used_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * SH_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+bool sh_thread_fair(void)
+{
+	static __thread struct {
+		uint64_t since, used;
+		bool greedy;
+	} window;
+	uint64_t now = sh_now_ns(), passed = now - window.since, used;
+
+	if (passed < SH_THREAD_WINDOW_NS)
+		return !window.greedy;
+	used = thread_used_ns() - window.used;
+	if (!window.greedy && window.since && used > SH_THREAD_WINDOW_NS / 2 && used > passed / 2) {
+		window.greedy = true;
+		sh_thread_ordinary();
+	} else if (window.greedy && used < passed / 4) {
+		window.greedy = false;
+		sh_thread_urgent();
+	}
+	window.since = now;
+	window.used += used;
+	return !window.greedy;
+}

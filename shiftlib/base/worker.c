@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/base/crash.h"
+#include "shiftlib/base/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shiftlib/base/thread.h"
+#include "shiftlib/base/util.h"
+
+struct job_queue {
+	struct sh_job *first, **last;
+};
+
+enum worker_state {
+	WORKER_RUNNING,
+	WORKER_STOPPING, /* no new jobs; the queued ones are run */
+	WORKER_LEFT,	 /* the thread owns the struct and frees it */
+};
+
+struct sh_worker {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a job came, or the state changed */
+	pthread_cond_t ended;	/* has_thread became false */
+	/* Under lock: */
+	enum worker_state state;
+	bool has_thread;
+	bool napping; /* it looks by itself soon: who is patient need not wake it */
+	struct job_queue urgent, background;
+	struct job_queue patient; /* behind those in the background, once it has napped */
+	pthread_t thread;
+	char name[16];
+	/* Written by the thread, read by any. */
+	_Atomic uint64_t busy_since_ns;
+};
+
+static void queue_init(struct job_queue *queue)
+{
+	queue->first = NULL;
+	queue->last = &queue->first;
+}
+
+static void queue_put(struct job_queue *queue, struct sh_job *job)
+{
+	job->next = NULL;
+	*queue->last = job;
+	queue->last = &job->next;
+}
+
+static struct sh_job *queue_take(struct job_queue *queue)
+{
+	struct sh_job *job = queue->first;
+
+	if (job) {
+		queue->first = job->next;
+		if (!queue->first)
+			queue->last = &queue->first;
+	}
+	return job;
+}
+
+static void queue_append(struct job_queue *queue, struct job_queue *from)
+{
+	if (!from->first)
+		return;
+	*queue->last = from->first;
+	queue->last = from->last;
+	queue_init(from);
+}
+
+static bool queue_remove(struct job_queue *queue, const struct sh_job *job)
+{
+	struct sh_job **at = &queue->first;
+
+	while (*at && *at != job)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = job->next;
+	if (!*at)
+		queue->last = at;
+	return true;
+}
+
+static struct sh_job *worker_take_locked(struct sh_worker *worker)
+{
+	struct sh_job *job = queue_take(&worker->urgent);
+
+	return job ? job : queue_take(&worker->background);
+}
+
+/* Time-outs are measured on the clock that sh_now_ns() reads. */
+static int cond_init_monotonic(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+	int ret = pthread_condattr_init(&attr);
+
+	if (ret)
+		return ret;
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	ret = pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return ret;
+}
+
+struct sh_worker *sh_worker_start(const char *name)
+{
+	struct sh_worker *worker = calloc(1, sizeof(*worker));
+
+	if (!worker)
+		return NULL;
+	if (pthread_mutex_init(&worker->lock, NULL))
+		goto free_worker;
+	if (cond_init_monotonic(&worker->changed))
+		goto destroy_lock;
+	if (cond_init_monotonic(&worker->ended))
+		goto destroy_changed;
+	queue_init(&worker->urgent);
+	queue_init(&worker->background);
+	queue_init(&worker->patient);
+	snprintf(worker->name, sizeof(worker->name), "%s", name);
+	return worker;
+
+destroy_changed:
+	pthread_cond_destroy(&worker->changed);
+destroy_lock:
+	pthread_mutex_destroy(&worker->lock);
+free_worker:
+	free(worker);
+	return NULL;
+}
+
+static void worker_free(struct sh_worker *worker)
+{
+	pthread_cond_destroy(&worker->ended);
+	pthread_cond_destroy(&worker->changed);
+	pthread_mutex_destroy(&worker->lock);
+	free(worker);
+}
+
+/* A moment of a monotonic clock, as the conditions take it. */
+static struct timespec worker_until(uint64_t timeout_ns)
+{
+	uint64_t until_ns = sh_now_ns() + timeout_ns;
+
+	return (struct timespec){ .tv_sec = (time_t)(until_ns / SH_NS_PER_S),
+				  .tv_nsec = (long)(until_ns % SH_NS_PER_S) };
+}
+
+static void worker_nap_locked(struct sh_worker *worker)
+{
+	struct timespec until = worker_until(SH_WORKER_NAP_NS);
+	int ret = 0;
+
+	worker->napping = true;
+	while (!ret && worker->napping && worker->state == WORKER_RUNNING)
+		ret = pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
+	worker->napping = false;
+}
+
+/*
+ * Next job; NULL: the thread shall end. nap: one has just run. Those that are patient do not follow at once,
+ * also if they are there: an application that destroys things in turns sends an urgent one next, which
+ * would wait for them.
+ */
+static struct sh_job *worker_wait(struct sh_worker *worker, bool nap)
+{
+	struct sh_job *job;
+
+	pthread_mutex_lock(&worker->lock);
+	while (!(job = worker_take_locked(worker))) {
+		if (nap)
+			worker_nap_locked(worker);
+		else if (worker->state == WORKER_RUNNING && !worker->patient.first)
+			pthread_cond_wait(&worker->changed, &worker->lock);
+		else if (!worker->patient.first)
+			break;
+		queue_append(&worker->background, &worker->patient);
+		nap = false;
+	}
+	pthread_mutex_unlock(&worker->lock);
+	return job;
+}
+
+static bool worker_left(struct sh_worker *worker)
+{
+	bool left;
+
+	pthread_mutex_lock(&worker->lock);
+	left = worker->state == WORKER_LEFT;
+	pthread_mutex_unlock(&worker->lock);
+	return left;
+}
+
+/* A job without done() is its owner's again when fn() says so: it may be in line anew by now. */
+static void worker_run(struct sh_worker *worker, struct sh_job *job)
+{
+	void (*done)(struct sh_job * job) = job->done;
+	bool urgent = job->urgent;
+
+	atomic_store_explicit(&worker->busy_since_ns, sh_now_ns(), memory_order_relaxed);
+	if (!urgent)
+		sh_thread_ordinary();
+	job->fn(job);
+	if (!urgent)
+		sh_thread_urgent();
+	if (!worker_left(worker) && done)
+		done(job);
+	atomic_store_explicit(&worker->busy_since_ns, 0, memory_order_relaxed);
+}
+
+static void worker_end(struct sh_worker *worker)
+{
+	bool left;
+
+	pthread_mutex_lock(&worker->lock);
+	left = worker->state == WORKER_LEFT;
+	worker->has_thread = false;
+	pthread_cond_signal(&worker->ended);
+	pthread_mutex_unlock(&worker->lock);
+	if (left)
+		worker_free(worker);
+}
+
+static void *worker_main(void *arg)
+{
+	struct sh_worker *worker = arg;
+	struct sh_job *job = NULL;
+
+	pthread_setname_np(pthread_self(), worker->name);
+	sh_crash_thread_begin();
+	sh_thread_urgent();
+	while ((job = worker_wait(worker, job != NULL)))
+		worker_run(worker, job);
+	sh_crash_thread_end();
+	worker_end(worker);
+	return NULL;
+}
+
+static int worker_create_thread_locked(struct sh_worker *worker)
+{
+	int ret = sh_thread_create(&worker->thread, worker_main, worker);
+
+	worker->has_thread = !ret;
+	return ret ? -EAGAIN : 0;
+}
+
+static void worker_put_locked(struct sh_worker *worker, struct sh_job *job)
+{
+	if (job->urgent) {
+		queue_put(&worker->urgent, job);
+	} else if (job->patient) {
+		queue_put(&worker->patient, job);
+	} else {
+		queue_append(&worker->background, &worker->patient);
+		queue_put(&worker->background, job);
+	}
+}
+
+/* The thread is woken without the lock, which it needs at once. */
+int sh_worker_submit(struct sh_worker *worker, struct sh_job *job)
+{
+	bool wake = false;
+	int ret = 0;
+
+	pthread_mutex_lock(&worker->lock);
+	if (worker->state != WORKER_RUNNING)
+		ret = -ESHUTDOWN;
+	else if (!worker->has_thread)
+		ret = worker_create_thread_locked(worker);
+	if (!ret) {
+		job->canceled = false;
+		worker_put_locked(worker, job);
+		wake = !job->patient || !worker->napping;
+		worker->napping &= !wake;
+	}
+	pthread_mutex_unlock(&worker->lock);
+	if (wake)
+		pthread_cond_signal(&worker->changed);
+	return ret;
+}
+
+bool sh_worker_withdraw(struct sh_worker *worker, struct sh_job *job)
+{
+	bool found;
+
+	pthread_mutex_lock(&worker->lock);
+	found = queue_remove(&worker->urgent, job) || queue_remove(&worker->background, job) ||
+		queue_remove(&worker->patient, job);
+	pthread_mutex_unlock(&worker->lock);
+	return found;
+}
+
+void sh_worker_hurry(struct sh_worker *worker)
+{
+	bool wake;
+
+	pthread_mutex_lock(&worker->lock);
+	queue_append(&worker->background, &worker->patient);
+	wake = worker->napping && worker->background.first;
+	worker->napping &= !wake;
+	pthread_mutex_unlock(&worker->lock);
+	if (wake)
+		pthread_cond_signal(&worker->changed);
+}
+
+bool sh_worker_empty(struct sh_worker *worker)
+{
+	bool empty;
+
+	pthread_mutex_lock(&worker->lock);
+	empty = !worker->urgent.first && !worker->background.first && !worker->patient.first;
+	pthread_mutex_unlock(&worker->lock);
+	return empty;
+}
+
+uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker)
+{
+	return atomic_load_explicit(&worker->busy_since_ns, memory_order_relaxed);
+}
+
+static bool worker_wait_end_locked(struct sh_worker *worker, uint64_t timeout_ns)
+{
+	struct timespec until = worker_until(timeout_ns);
+	int ret = 0;
+
+	while (worker->has_thread && !ret)
+		ret = pthread_cond_timedwait(&worker->ended, &worker->lock, &until);
+	return !worker->has_thread;
+}
+
+static void jobs_cancel(struct sh_job *job)
+{
+	struct sh_job *next;
+
+	for (; job; job = next) {
+		next = job->next;
+		job->canceled = true;
+		if (job->done)
+			job->done(job);
+	}
+}
+
+/* The thread may free the worker as soon as the lock is free: take all from it before. */
+static int worker_leave_locked(struct sh_worker *worker)
+{
+	struct sh_job *urgent = worker->urgent.first, *background;
+
+	queue_append(&worker->background, &worker->patient);
+	background = worker->background.first;
+	queue_init(&worker->urgent);
+	queue_init(&worker->background);
+	worker->state = WORKER_LEFT;
+	pthread_detach(worker->thread);
+	pthread_mutex_unlock(&worker->lock);
+	jobs_cancel(urgent);
+	jobs_cancel(background);
+	return -ETIMEDOUT;
+}
+
+int sh_worker_stop(struct sh_worker *worker, uint64_t timeout_ns)
+{
+	bool had_thread;
+
+	pthread_mutex_lock(&worker->lock);
+	worker->state = WORKER_STOPPING;
+	had_thread = worker->has_thread;
+	pthread_cond_signal(&worker->changed);
+	if (!worker_wait_end_locked(worker, timeout_ns))
+		return worker_leave_locked(worker);
+	pthread_mutex_unlock(&worker->lock);
+	if (had_thread)
+		pthread_join(worker->thread, NULL);
+	worker_free(worker);
+	return 0;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The real QPs that carry a connection: their slots, their way to RTS, and their end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define LANE_PORT 1
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+/* One word per slot, so that the data path gets epoch and path of the same carrier. 0: free. */
+static uint64_t carrier_word(uint32_t epoch, uint8_t path)
+{
+	return (uint64_t)epoch << 8 | path << 1 | 1;
+}
+
+/* Release, against the acquire in sh_carrier_path: who sees the carrier sees its routes. */
+static void carrier_publish(struct sh_qp *qp, const struct sh_carrier *carrier, uint64_t word)
+{
+	atomic_store_explicit(&qp->carrier_paths[carrier - qp->carriers], word,
+			      memory_order_release);
+}
+
+int sh_carrier_path(struct sh_qp *qp, uint32_t epoch)
+{
+	uint64_t word;
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		word = atomic_load_explicit(&qp->carrier_paths[i], memory_order_acquire);
+		if (word && word >> 8 == epoch)
+			return (word >> 1) & 0x7f;
+	}
+	return -ENOENT;
+}
+
+struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch)
+{
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (qp->carriers[i].nic && qp->carriers[i].epoch == epoch)
+			return &qp->carriers[i];
+	return NULL;
+}
+
+struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path)
+{
+	struct sh_carrier *carrier;
+
+	for (carrier = qp->carriers + 1; carrier->nic; carrier++)
+		if (carrier == qp->carriers + SH_MAX_CARRIERS - 1)
+			return NULL;
+	*carrier = (struct sh_carrier){ .nic = qp->ctx->path[path], .epoch = epoch, .path = path };
+	carrier_publish(qp, carrier, carrier_word(epoch, path));
+	return carrier;
+}
+
+void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real)
+{
+	qp->carriers[0] = (struct sh_carrier){ .nic = qp->ctx->nic,
+					       .incarnation = qp->ctx->nic->incarnation,
+					       .qp = real };
+	carrier_publish(qp, &qp->carriers[0], carrier_word(0, 0));
+	qp->active = qp->receiving = &qp->carriers[0];
+	qp->standby = NULL;
+}
+
+bool sh_carrier_dead(const struct sh_carrier *carrier)
+{
+	const struct sh_nic *nic = carrier->nic;
+
+	return nic->fatal || nic->sick || carrier->incarnation != nic->incarnation;
+}
+
+/* The slot is free; what it held is the caller's to destroy. The engine has forgotten it, or does. */
+static struct sh_carrier carrier_take(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
+{
+	struct sh_carrier gone = *carrier;
+
+	if (driven && gone.sp)
+		shift_provider_mlx5.carrier_del(gone.sp);
+	if (gone.keys_wait && qp->peer)
+		qp->peer->keys_waiting--;
+	carrier_publish(qp, carrier, 0);
+	if (qp->standby == carrier)
+		qp->standby = NULL;
+	*carrier = (struct sh_carrier){ 0 };
+	return gone;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/*
+ * A carrier goes in the background, as its NIC may be sick. It keeps its completion queues and its
+ * protection domain until then, and not its queue pair, which the application may destroy meanwhile:
+ * it has no memory of the application any more once ibv_dereg_mr has returned. But one on a shared
+ * receive queue may take receives until it is gone, and events name its owner.
+ */
+struct drop_job {
+	struct sh_job job;
+	struct sh_qp *qp; /* on a shared receive queue; else NULL */
+	struct sh_pd *pd;
+	struct sh_cq *scq, *rcq;
+	struct sh_carrier gone; /* of it: the QP, its NIC, and what it holds */
+};
+
+static void drop_run(struct sh_job *job)
+{
+	sh.real->thread_inside();
+	sh.real->destroy_qp(((struct drop_job *)job)->gone.qp);
+}
+
+static void drop_hold(struct drop_job *task)
+{
+	if (task->qp)
+		sh_job_begin(&task->qp->busy);
+	sh_job_begin(&task->pd->busy);
+	sh_job_begin(&task->scq->busy);
+	sh_job_begin(&task->rcq->busy);
+}
+
+static void drop_release(struct drop_job *task)
+{
+	if (task->qp)
+		sh_job_end(&task->qp->busy);
+	sh_job_end(&task->pd->busy);
+	sh_job_end(&task->scq->busy);
+	sh_job_end(&task->rcq->busy);
+}
+
+static void drop_done(struct sh_job *job)
+{
+	struct drop_job *task = (struct drop_job *)job;
+
+	pthread_mutex_lock(&sh.lock);
+	sh_cq_shadow_put(task->scq, task->gone.scq);
+	sh_cq_shadow_put(task->rcq, task->gone.rcq);
+	if (task->qp)
+		sh_srq_shadow_put(task->qp->srq, task->gone.srq);
+	if (task->gone.incarnation)
+		sh_nic_release(task->gone.nic, task->gone.incarnation);
+	drop_release(task);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* False: it cannot be given to its NIC's worker. */
+static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
+{
+	struct drop_job *task = malloc(sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct drop_job){ .job = { .fn = drop_run, .done = drop_done, .patient = true },
+				   .qp = qp->srq ? qp : NULL,
+				   .pd = qp->pd,
+				   .scq = qp->scq,
+				   .rcq = qp->rcq,
+				   .gone = *gone };
+	drop_hold(task);
+	if (!sh_worker_submit(gone->nic->worker, &task->job))
+		return true;
+	drop_release(task);
+	free(task);
+	return false;
+}
+
+/* What cannot be given to its worker is left. */
+static void carrier_drop(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	struct sh_carrier gone = carrier_take(qp, carrier, true);
+
+	if (gone.qp)
+		(void)drop_submit(qp, &gone);
+}
+
+void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real)
+{
+	struct sh_carrier gone = { .nic = nic, .qp = real };
+
+	(void)drop_submit(qp, &gone);
+}
+
+/* Sends or receives may lie in it still: the next DROP_OLD comes when they do not. */
+static bool carrier_needed(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return carrier == qp->carriers || carrier == qp->active || carrier == qp->receiving;
+}
+
+void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch)
+{
+	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
+
+	if (carrier && !carrier_needed(qp, carrier))
+		carrier_drop(qp, carrier);
+}
+
+void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
+{
+	struct sh_carrier *carrier = qp->carriers + 1;
+
+	for (; carrier < qp->carriers + SH_MAX_CARRIERS; carrier++)
+		if (carrier->nic && (int32_t)(carrier->epoch - epoch) < 0 &&
+		    !carrier_needed(qp, carrier))
+			carrier_drop(qp, carrier);
+}
+
+static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
+{
+	struct sh_carrier gone = carrier_take(qp, carrier, driven);
+
+	if (!gone.qp || (!driven && !qp->srq && drop_submit(qp, &gone)))
+		return;
+	sh_job_begin(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	sh.real->destroy_qp(gone.qp);
+	pthread_mutex_lock(&sh.lock);
+	sh_cq_shadow_put(qp->scq, gone.scq);
+	sh_cq_shadow_put(qp->rcq, gone.rcq);
+	sh_srq_shadow_put(qp->srq, gone.srq);
+	sh_nic_release(gone.nic, gone.incarnation);
+	sh_job_end(&qp->busy);
+}
+
+void sh_carriers_drop(struct sh_qp *qp, bool driven)
+{
+	int i;
+
+	for (i = 1; i < SH_MAX_CARRIERS; i++)
+		if (qp->carriers[i].nic)
+			carrier_destroy_now(qp, &qp->carriers[i], driven);
+	sh_loopback_drop(qp);
+	sh_carriers_init(qp, qp->carriers[0].qp);
+}
+
+/* ---- following the application to RTS ------------------------------------------------------- */
+
+struct rts_job {
+	struct sh_job job;
+	struct sh_qp *qp;
+	struct ibv_qp *real;
+	uint32_t epoch;
+	struct sh_nic *nic;
+	struct ibv_qp_attr attr;
+	uint32_t psn;
+	int ret;
+};
+
+int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = app->timeout,
+		.retry_cnt = app->retry_cnt,
+		.rnr_retry = app->rnr_retry,
+		.sq_psn = psn,
+		.max_rd_atomic = app->max_rd_atomic,
+	};
+
+	return sh.real->modify_qp(real, &attr,
+				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					  IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool sh_self_connected(const struct sh_qp *qp)
+{
+	return qp->own_gid_valid && qp->attr.dest_qp_num == qp->qp->qp_num &&
+	       !memcmp(qp->attr.ah_attr.grh.dgid.raw, qp->own_gid, sizeof(qp->own_gid));
+}
+
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *limits)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = LANE_PORT,
+				    .qp_access_flags = limits->qp_access_flags };
+	int ret;
+
+	ret = sh.real->modify_qp(
+		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (ret)
+		return ret;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = (enum ibv_mtu)own->mtu,
+				     .dest_qp_num = real->qp_num,
+				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
+				     .min_rnr_timer = 1,
+				     .ah_attr = { .port_num = LANE_PORT, .dlid = own->lid } };
+	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
+		attr.ah_attr.grh.sgid_index = own->gid_index;
+		attr.ah_attr.grh.hop_limit = 1;
+	}
+	ret = sh.real->modify_qp(real, &attr,
+				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					 IBV_QP_MIN_RNR_TIMER);
+	return ret ? ret : sh_carrier_to_rts(real, limits, 0);
+}
+
+static void rts_run(struct sh_job *job)
+{
+	struct rts_job *task = (struct rts_job *)job;
+
+	sh.real->thread_inside();
+	task->ret = sh_carrier_to_rts(task->real, &task->attr, task->psn);
+}
+
+static void rts_done(struct sh_job *job)
+{
+	struct rts_job *task = (struct rts_job *)job;
+	struct sh_qp *qp = task->qp;
+	struct sh_carrier *carrier;
+
+	pthread_mutex_lock(&sh.lock);
+	carrier = sh_carrier_find(qp, task->epoch);
+	if (task->ret && !job->canceled && carrier && carrier->qp == task->real) {
+		sh_log(SH_LOG_WARN, "QP 0x%06x: its queue pair on %s does not reach RTS",
+		       qp->qp->qp_num, task->nic->name);
+		sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
+	}
+	if (!--qp->rts_jobs)
+		pthread_cond_broadcast(&sh.idle);
+	sh_job_end(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	struct rts_job *task;
+
+	if (!carrier || !carrier->sp || carrier->rts || carrier == qp->carriers)
+		return;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return;
+	*task = (struct rts_job){ .job = { .fn = rts_run, .done = rts_done, .urgent = true },
+				  .qp = qp,
+				  .real = carrier->qp,
+				  .epoch = carrier->epoch,
+				  .nic = carrier->nic,
+				  .attr = qp->attr,
+				  .psn = carrier->psn };
+	carrier->rts = true;
+	qp->rts_jobs++;
+	sh_job_begin(&qp->busy);
+	if (!sh_worker_submit(carrier->nic->worker, &task->job))
+		return;
+	qp->rts_jobs--;
+	sh_job_end(&qp->busy);
+	free(task);
+}
+
+/* A device ignores doorbells before RTS: once modify has returned, the application may ring one. */
+void sh_carriers_wait_rts(struct sh_qp *qp)
+{
+	sh_job_begin(&qp->busy);
+	while (qp->active->epoch && qp->rts_jobs)
+		pthread_cond_wait(&sh.idle, &sh.lock);
+	sh_job_end(&qp->busy);
+}
+
+void sh_carriers_to_rts(struct sh_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTS)
+		return;
+	carrier_to_rts(qp, qp->active);
+	carrier_to_rts(qp, qp->standby);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The fence of an ordered switch: a signaled request behind all that was posted, later ones withheld.
+ * When it has completed, nothing is outstanding on this side, and a move has nothing to send again.
+ */
+#include <errno.h>
+#include "shiftlib/shell.h"
+
+#define FENCE_POLL_MIN_NS (20 * SH_NS_PER_US)
+#define FENCE_POLL_MAX_NS SH_NS_PER_MS
+
+static void fence_look_again(struct sh_qp *qp, uint64_t now)
+{
+	qp->fence.next_at = now + qp->fence.interval;
+	if (qp->fence.interval < FENCE_POLL_MAX_NS)
+		qp->fence.interval *= 2;
+}
+
+/* No room in the ring for the fence yet: what is there completes, and makes some. */
+static bool fence_try(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_FENCE_LAID, .epoch = qp->fence.number };
+
+	(void)shift_provider_mlx5.cq_collect(qp->scq->sp); /* nobody else may poll */
+	if (shift_provider_mlx5.qp_fence(qp->sp, &event.atomics))
+		return false;
+	qp->fence.laid = true;
+	sh_conn_event(qp, &event);
+	return true;
+}
+
+static bool fence_passed(struct sh_qp *qp)
+{
+	if (shift_provider_mlx5.cq_collect(qp->scq->sp))
+		return false;
+	return shift_provider_mlx5.qp_fenced(qp->sp);
+}
+
+void sh_fence_look(struct sh_qp *qp, uint64_t now)
+{
+	uint32_t number = qp->fence.number;
+
+	qp->fence.next_at = 0;
+	if (!qp->fence.laid && !fence_try(qp)) {
+		fence_look_again(qp, now);
+		return;
+	}
+	if (qp->fence.number != number)
+		return; /* the core thought better of it */
+	if (!fence_passed(qp)) {
+		fence_look_again(qp, now);
+		return;
+	}
+	sh_mailbox_read(); /* an error found on the way comes first */
+	if (qp->fence.number == number)
+		sh_conn_about(qp, SC_EV_FENCED, SC_REASON_NONE, number);
+}
+
+void sh_fence_lay(struct sh_qp *qp, uint32_t number)
+{
+	uint64_t now = sh_now_ns();
+
+	qp->fence.number = number;
+	qp->fence.laid = false;
+	qp->fence.since = now;
+	qp->fence.interval = FENCE_POLL_MIN_NS;
+	qp->fence.next_at = now; /* not at once: the core is in the middle of its step */
+	sh_kick();
+}
+
+void sh_fence_forget(struct sh_qp *qp)
+{
+	qp->fence.number = 0;
+	qp->fence.next_at = 0;
+	qp->fence.laid = false;
+}
+
+void sh_fence_lift(struct sh_qp *qp)
+{
+	sh_fence_forget(qp);
+	switch (shift_provider_mlx5.qp_resume(qp->sp)) {
+	case 0: break;
+	case -ENOENT: sh_move_key_missing(qp); break;
+	default: sh_move_publish(qp, sh_now_ns()); break;
+	}
+}

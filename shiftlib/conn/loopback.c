@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A READ by a queue pair that is connected to itself is how a program makes sure of what its NIC has
+ * written (NCCL: to a GPU): nothing that the NIC reads passes what it wrote before. While receives of
+ * the same context come over other NICs, such a READ waits behind the engine's gate until those have
+ * read as well, by queue pairs of SHIFT's own there, and completes only then.
+ *
+ * The gate is shut before the first receive can come over another NIC. A NIC that no connection
+ * receives from any more needs no READ: its queue pairs were taken to ERR, behind what they wrote.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define FLUSH_BATCH   64 /* READs at a time */
+#define FLUSH_TIMEOUT 14
+#define FLUSH_BYTES   4096
+#define FLUSH_LOOK_NS (50 * SH_NS_PER_US)
+#define FLUSH_WAIT_NS (2 * SH_NS_PER_MS) /* for a reader that is being made */
+
+struct loopback_job {
+	struct sh_job job;
+	struct sh_qp *qp;
+	struct sh_nic *nic;
+	uint8_t path;
+	struct sh_address address;
+	struct ibv_pd *own_pd; /* of the application, where it may be used; or NULL */
+	struct sh_loopback_reader reader, gone;
+};
+
+/* ---- readers: made and destroyed on the NIC's worker ---------------------------------------- */
+
+static void reader_destroy(const struct sh_loopback_reader *reader)
+{
+	if (reader->qp)
+		sh.real->destroy_qp(reader->qp);
+	if (reader->mr)
+		sh.real->dereg_mr(reader->mr);
+	if (reader->cq)
+		sh.real->destroy_cq(reader->cq);
+	if (reader->pd)
+		sh.real->dealloc_pd(reader->pd);
+	free(reader->scratch);
+}
+
+static int reader_connect(const struct loopback_job *task)
+{
+	struct ibv_qp_attr attr = { .timeout = FLUSH_TIMEOUT,
+				    .retry_cnt = 1,
+				    .max_rd_atomic = 1,
+				    .max_dest_rd_atomic = 1,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_READ };
+
+	return sh_connect_to_itself(task->reader.qp, &task->address, &attr);
+}
+
+static bool reader_make(struct loopback_job *task, struct ibv_pd *pd)
+{
+	struct sh_loopback_reader *reader = &task->reader;
+	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_reclaim_mark,
+					 .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = FLUSH_BATCH, .max_send_sge = 1 } };
+
+	if (posix_memalign(&reader->scratch, FLUSH_BYTES, FLUSH_BYTES))
+		return false;
+	memset(reader->scratch, 0, FLUSH_BYTES);
+	reader->mr = sh.real->reg_mr(pd, reader->scratch, FLUSH_BYTES,
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	shift_async_real_begin(pd->context);
+	reader->cq = sh.real->create_cq(pd->context, FLUSH_BATCH, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = reader->cq;
+	if (reader->mr && reader->cq)
+		reader->qp = sh.real->create_qp(pd, &init);
+	shift_async_real_end(pd->context);
+	return reader->qp && !reader_connect(task);
+}
+
+/*
+ * In the replica, whose keys name the application's memory; in its own context where that lives. A
+ * protection domain that cannot be replicated, which moves nothing, gets a reader of other memory.
+ */
+static struct ibv_pd *reader_pd(struct loopback_job *task)
+{
+	struct sh_pd *pd = task->qp->pd;
+	struct sh_loopback_reader *reader = &task->reader;
+
+	if (sh_pd_shadowed(pd, task->path)) {
+		reader->incarnation = pd->shadow[task->path].incarnation;
+		return pd->shadow[task->path].pd;
+	}
+	reader->own = task->own_pd != NULL;
+	if (reader->own || !task->nic->ctx)
+		return task->own_pd;
+	reader->incarnation = task->nic->incarnation;
+	reader->pd = sh.real->alloc_pd(task->nic->ctx);
+	return reader->pd;
+}
+
+static void loopback_job_run(struct sh_job *job)
+{
+	struct loopback_job *task = (struct loopback_job *)job;
+	struct ibv_pd *real;
+
+	sh.real->thread_inside();
+	reader_destroy(&task->gone);
+	if (task->reader.state != SH_READER_MAKING)
+		return;
+	real = reader_pd(task);
+	if (real && reader_make(task, real)) {
+		task->reader.state = SH_READER_READY;
+		return;
+	}
+	reader_destroy(&task->reader);
+	task->reader = (struct sh_loopback_reader){ 0 };
+}
+
+static void loopback_job_made(struct loopback_job *task)
+{
+	struct sh_loopback_reader *reader = &task->qp->loopback.readers[task->path];
+	struct sp_dev *dev = task->reader.own ? task->qp->ctx->dev : task->nic->dev;
+
+	*reader = task->reader;
+	task->qp->loopback.next_at = sh_now_ns() + (reader->state ? 0 : FLUSH_WAIT_NS);
+	if (reader->state != SH_READER_READY)
+		return;
+	if (!reader->own)
+		sh_nic_hold(task->nic, reader->incarnation);
+	if (dev)
+		shift_provider_mlx5.qp_foreign(dev, reader->qp);
+	sh_kick();
+}
+
+static void loopback_job_done(struct sh_job *job)
+{
+	struct loopback_job *task = (struct loopback_job *)job;
+
+	pthread_mutex_lock(&sh.lock);
+	if (task->gone.qp && !task->gone.own)
+		sh_nic_release(task->nic, task->gone.incarnation);
+	if (job->canceled)
+		task->reader = (struct sh_loopback_reader){ 0 };
+	if (task->qp->loopback.readers[task->path].state == SH_READER_MAKING)
+		loopback_job_made(task);
+	sh_job_end(&task->qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* What is there goes; make: another one comes. */
+static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make)
+{
+	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
+	struct sh_ctx *ctx = qp->ctx;
+	struct sh_nic *nic = ctx->path[path];
+	struct loopback_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return;
+	*task = (struct loopback_job){ .job = { .fn = loopback_job_run, .done = loopback_job_done },
+				       .qp = qp,
+				       .nic = nic,
+				       .path = path,
+				       .address = nic->address,
+				       .gone = *reader };
+	if (!path && !ctx->death_masked)
+		task->own_pd = qp->pd->pd;
+	if (make)
+		task->reader.state = SH_READER_MAKING;
+	sh_job_begin(&qp->busy);
+	if (nic->worker && !sh_worker_submit(nic->worker, &task->job)) {
+		*reader = (struct sh_loopback_reader){ .state = make ? SH_READER_MAKING
+								     : SH_READER_NONE };
+		return;
+	}
+	sh_job_end(&qp->busy);
+	free(task);
+}
+
+static void readers_leave(struct sh_qp *qp)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (qp->loopback.readers[path].state == SH_READER_READY)
+			loopback_job_submit(qp, path, false);
+}
+
+/* Has it read? One that cannot is made anew, and asked again. */
+static bool reader_has_read(struct sh_loopback_reader *reader)
+{
+	struct ibv_wc wc;
+	int n = reader->failed ? -1 : ibv_poll_cq(reader->cq, 1, &wc);
+
+	if (n < 0 || (n && wc.status))
+		reader->failed = true;
+	if (n > 0 && !wc.status)
+		reader->asked = false;
+	return !reader->asked;
+}
+
+/* Is there one that can be used? If not, one is on its way. */
+static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path)
+{
+	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
+	struct sh_nic *nic = qp->ctx->path[path];
+	bool stale = reader->own ? qp->ctx->death_masked : reader->incarnation != nic->incarnation;
+
+	if (reader->state == SH_READER_READY && !reader->failed && !stale)
+		return reader_has_read(reader) ? reader : NULL; /* for an earlier question */
+	if (reader->failed && sh_nic_up(nic))
+		sh_warn_once("%s: READs of a queue pair that is connected to itself wait: the NIC "
+			     "does not read either, where other connections receive",
+			     nic->name);
+	if (reader->state != SH_READER_MAKING && sh_nic_up(nic))
+		loopback_job_submit(qp, path, true);
+	return NULL;
+}
+
+/* ---- what they read ------------------------------------------------------------------------- */
+
+/*
+ * The same byte as the application's READ, so that it goes the same way; where its key is not known
+ * there, some other.
+ */
+static void read_target(const struct sh_qp *qp, uint8_t path,
+			const struct sh_loopback_reader *reader, const struct sp_read *read,
+			struct ibv_send_wr *wr)
+{
+	uint32_t rkey = read->rkey;
+	bool known = rkey && !reader->pd &&
+		     (reader->own || sh_keymap_get(&qp->ctx->lkeys[path], rkey, &rkey));
+
+	wr->wr.rdma.remote_addr = known ? read->addr : (uintptr_t)reader->scratch;
+	wr->wr.rdma.rkey = known ? rkey : reader->mr->rkey;
+}
+
+static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_loopback_reader *reader,
+		       const struct sp_read *reads, uint32_t n)
+{
+	struct ibv_sge sge = { (uintptr_t)reader->scratch, 1, reader->mr->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1 }, *bad;
+	uint32_t i;
+
+	reader->asked = true;
+	for (i = 0; i < n && !reader->failed; i++) {
+		read_target(qp, path, reader, &reads[i], &wr);
+		wr.send_flags = i + 1 == n ? IBV_SEND_SIGNALED : 0;
+		reader->failed = ibv_post_send(reader->qp, &wr, &bad);
+	}
+}
+
+/* ---- the gate ------------------------------------------------------------------------------- */
+
+static bool loopback_receives(const struct sh_qp *qp, const struct sh_qp *self)
+{
+	return qp != self && qp->ctx == self->ctx && qp->sp && qp->init.qp_type == IBV_QPT_RC &&
+	       (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       !sh_self_connected(qp);
+}
+
+/* The paths that receives may come over, as bits, without the one where it reads itself. */
+static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path)
+{
+	uint32_t paths = 0;
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (loopback_receives(qp, self))
+			paths |= 1u << qp->receiving->path;
+	return paths & ~(1u << own_path);
+}
+
+static void loopback_shut(struct sh_qp *self)
+{
+	if (!self->loopback.shut && shift_provider_mlx5.qp_gate(self->sp, true))
+		sh_warn_once("no memory: READs of a queue pair that is connected to itself may not "
+			     "order what came over a backup NIC");
+	else
+		self->loopback.shut = true;
+	self->loopback.next_at = sh_now_ns();
+}
+
+static void loopback_open(struct sh_qp *self)
+{
+	if (!self->loopback.shut)
+		return;
+	self->loopback.shut = false;
+	self->loopback.n = 0;
+	self->loopback.next_at = 0;
+	if (shift_provider_mlx5.qp_gate(self->sp, false))
+		self->publish_at = sh_now_ns();
+	readers_leave(self);
+}
+
+void sh_loopback_forget(struct sh_qp *self)
+{
+	loopback_open(self);
+	if (self->loopback.counted)
+		self->ctx->n_self--;
+	self->loopback.counted = false;
+}
+
+/* All NICs have read: what waited for that runs. */
+static void loopback_pass(struct sh_qp *self, uint64_t now)
+{
+	int passed = shift_provider_mlx5.qp_pass(self->sp, self->loopback.n);
+
+	if (!passed) /* it failed, or was found to be somebody else's */
+		loopback_open(self);
+	else if (passed > 0)
+		self->loopback.n -= (uint32_t)passed;
+	if (passed == -ENOENT && self->peer)
+		sh_peer_ask_keys(self->peer);
+	if (self->loopback.n)
+		self->loopback.next_at = now + FLUSH_WAIT_NS;
+}
+
+static bool loopback_is_read(struct sh_qp *self, uint32_t paths)
+{
+	bool all = true;
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if ((paths & self->loopback.asked) >> path & 1)
+			all &= reader_has_read(&self->loopback.readers[path]);
+	return all;
+}
+
+/* Every path's reader, or none: what was posted later must not be taken for asked. */
+static void loopback_ask(struct sh_qp *self, uint32_t paths, uint64_t now)
+{
+	struct sp_read reads[FLUSH_BATCH];
+	bool all = true;
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (paths >> path & 1)
+			all &= reader_get(self, path) != NULL;
+	self->loopback.next_at = now + (all ? FLUSH_LOOK_NS : FLUSH_WAIT_NS);
+	if (!all)
+		return;
+	self->loopback.n = shift_provider_mlx5.qp_gated(self->sp, reads, FLUSH_BATCH);
+	self->loopback.asked = self->loopback.n ? (uint8_t)paths : 0;
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (self->loopback.asked >> path & 1)
+			reader_ask(self, path, &self->loopback.readers[path], reads,
+				   self->loopback.n);
+	if (!self->loopback.n)
+		self->loopback.next_at = 0; /* the next post tells */
+}
+
+/* A reader that failed has to be asked anew, with the others: all that waits does so still. */
+static bool loopback_failed(const struct sh_qp *self, uint32_t paths)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if ((paths & self->loopback.asked) >> path & 1 &&
+		    self->loopback.readers[path].failed)
+			return true;
+	return false;
+}
+
+void sh_loopback_run(struct sh_qp *self, uint64_t now)
+{
+	uint32_t paths;
+
+	self->loopback.next_at = 0;
+	if (!self->loopback.shut)
+		return;
+	paths = loopback_paths(self, self->active->path);
+	if (!paths) {
+		loopback_open(self);
+		return;
+	}
+	if (self->loopback.n && loopback_failed(self, paths))
+		self->loopback.n = 0;
+	if (self->loopback.n && !loopback_is_read(self, paths)) {
+		self->loopback.next_at = now + FLUSH_LOOK_NS;
+		return;
+	}
+	if (self->loopback.n)
+		loopback_pass(self, now);
+	if (self->loopback.shut && !self->loopback.n)
+		loopback_ask(self, paths, now);
+}
+
+void sh_loopback_receive(const struct sh_qp *qp, uint8_t path)
+{
+	struct sh_qp *self;
+
+	if (!qp->ctx->n_self || sh_self_connected(qp))
+		return;
+	list_for_each (&sh.qps, self, struct sh_qp, link)
+		if (self->ctx == qp->ctx && self->loopback.counted && self->active->path != path)
+			loopback_shut(self);
+}
+
+/* Those that wait were to be read on the path that it leaves: the readers are asked anew. */
+void sh_loopback_move(struct sh_qp *qp, uint8_t path)
+{
+	if (path != qp->active->path)
+		qp->loopback.n = 0;
+	if (qp->loopback.counted && (qp->loopback.shut || loopback_paths(qp, path)))
+		loopback_shut(qp);
+}
+
+/* At RTR and again at RTS. */
+void sh_loopback_connected(struct sh_qp *qp)
+{
+	if (!qp->loopback.counted && sh_self_connected(qp)) {
+		qp->loopback.counted = true;
+		qp->ctx->n_self++;
+	}
+	if (qp->loopback.counted)
+		sh_loopback_move(qp, qp->active->path);
+	else
+		sh_loopback_receive(qp, qp->receiving->path);
+}
+
+/* Lock held, given up meanwhile; the connection is closed, and no job is under way. */
+void sh_loopback_drop(struct sh_qp *qp)
+{
+	struct sh_loopback_reader gone;
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		gone = qp->loopback.readers[path];
+		qp->loopback.readers[path] = (struct sh_loopback_reader){ 0 };
+		if (gone.state != SH_READER_READY)
+			continue;
+		sh_job_begin(&qp->busy);
+		pthread_mutex_unlock(&sh.lock);
+		reader_destroy(&gone);
+		pthread_mutex_lock(&sh.lock);
+		if (!gone.own)
+			sh_nic_release(qp->ctx->path[path], gone.incarnation);
+		sh_job_end(&qp->busy);
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The paths of connections: which of them work, as the core is told. */
+#include "shiftlib/shell.h"
+
+/* From this side: path k is up if its NIC is, and the peer's NIC k answers. */
+static bool route_up(const struct sh_qp *qp, uint8_t path)
+{
+	return qp->routes[path] && sh_detector_up(qp->routes[path]);
+}
+
+static bool route_steady(const struct sh_qp *qp, uint8_t path)
+{
+	return qp->routes[path] && sh_detector_steady(qp->routes[path]);
+}
+
+static bool route_over(uint32_t wanted, int limit)
+{
+	return limit > 0 && wanted > (uint32_t)limit;
+}
+
+/* It says that it cannot do what the default NIC does. */
+static bool route_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
+{
+	const struct ibv_qp_cap *cap = &qp->init.cap;
+
+	return nic->address.mtu < (uint8_t)qp->attr.path_mtu ||
+	       route_over(cap->max_send_wr, nic->max_qp_wr) ||
+	       route_over(cap->max_recv_wr, nic->max_qp_wr) ||
+	       route_over(cap->max_send_sge, nic->max_sge) ||
+	       route_over(cap->max_recv_sge, nic->max_sge);
+}
+
+/* Is anything known that would refuse a standby on another path? Then making one shows it. */
+static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
+{
+	uint8_t k;
+
+	for (k = 0; k < qp->n_paths; k++)
+		if (k != qp->active->path && up >> k & 1 &&
+		    (sh_pd_refuses(qp->pd, k) || route_lesser(qp, qp->ctx->path[k])))
+			return true;
+	return false;
+}
+
+void sh_paths_changed(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_PATHS };
+	uint8_t k;
+
+	if (!qp->conn_id || !qp->peer)
+		return;
+	for (k = 0; k < qp->n_paths; k++) {
+		event.up |= (uint8_t)(route_up(qp, k) << k);
+		event.steady |= (uint8_t)(route_steady(qp, k) << k);
+		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
+	}
+	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
+	if (event.up == qp->up && event.steady == qp->steady && event.drained == qp->drained &&
+	    event.suspicious == qp->core.suspicious)
+		return;
+	qp->up = event.up;
+	qp->steady = event.steady;
+	qp->drained = event.drained;
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: paths up 0x%x, steady 0x%x, drained 0x%x", qp->qp->qp_num,
+	       qp->up, qp->steady, qp->drained);
+	sh_conn_event(qp, &event);
+}
+
+void sh_paths_changed_nic(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint8_t k;
+
+	sh_peers_hold();
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		for (k = 0; k < qp->n_paths; k++)
+			if (qp->ctx->path[k] == nic)
+				sh_paths_changed(qp);
+	sh_peers_release();
+}
+
+void sh_paths_changed_peer(const struct sh_peer *peer)
+{
+	struct sh_qp *qp;
+
+	sh_peers_hold();
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->peer == peer)
+			sh_paths_changed(qp);
+	sh_peers_release();
+}
+
+/* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason)
+{
+	uint32_t epoch = carrier->epoch;
+	uint64_t none = 0;
+
+	if (carrier != qp->active && epoch != qp->core.epoch) {
+		if (carrier == qp->standby)
+			sh_conn_about(qp, SC_EV_STANDBY_LOST, reason, epoch);
+		return;
+	}
+	if (qp->core.guarded) /* else nothing moves, and the next fault has its own */
+		atomic_compare_exchange_strong(&qp->error_ns, &none, sh_now_ns());
+	sh_conn_about(qp, SC_EV_FAULT, reason, epoch);
+}

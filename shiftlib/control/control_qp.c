@@ -1,0 +1,757 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Two CQs: only receives shall wake the background thread; send completions are taken by whoever
+ * sends next. Each send copies into its own slot of the registered buffer, as completions come in
+ * posting order: slot n is free when all before it are.
+ */
+#include "shiftlib/control/control_qp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+
+#define GRH_BYTES	40   /* in front of each received UD payload (IBA 11.4.1.2) */
+#define RECEIVE_BYTES	4160 /* GRH and payload, on a cache line */
+#define SEND_BYTES	SH_CONTROL_MTU_MAX
+#define SENDS_OFFSET	((size_t)SH_CONTROL_RECEIVES * RECEIVE_BYTES)
+#define BUFFER_BYTES	(SENDS_OFFSET + (size_t)SH_CONTROL_SENDS * SEND_BYTES)
+#define POLL_BATCH	32
+#define ROCE_HOP_LIMIT	64
+#define UD_PKEY_INDEX	0
+#define QKEY_PRIVILEGED 0x80000000u /* such a key is not sent, the QP's own is (IBA 10.2.5) */
+
+_Static_assert(GRH_BYTES + SH_CONTROL_MTU_MAX <= RECEIVE_BYTES, "a datagram fits its slot");
+
+struct sh_control {
+	const struct shift_real *real;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *recv_cq, *send_cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *buffer; /* receives, then sends */
+	uint8_t port;
+	_Atomic bool dead;
+	pthread_mutex_t lock;
+	/* Under lock: */
+	struct sh_address address;
+	bool grh_required;
+	uint32_t sends_posted, sends_done;
+	uint64_t
+		waiting_since; /* sends under way: the first one, or the last completion if later */
+};
+
+struct sh_path {
+	struct sh_control *control;
+	struct ibv_ah *ah;
+	uint32_t qpn, qkey;
+	size_t payload_max;
+};
+
+static int errno_or(int fallback)
+{
+	return errno ? -errno : -fallback;
+}
+
+static const char *control_nic(const struct sh_control *control)
+{
+	return control->real->get_device_name(control->context->device);
+}
+
+static void control_log_failure(const struct sh_control *control, const char *step, int ret)
+{
+	sh_log(SH_LOG_WARN,
+	       "%s port %u: control channel: %s failed: %s; SHIFT does not use this NIC",
+	       control_nic(control), control->port, step, strerror(-ret));
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+enum gid_type { GID_TYPE_UNKNOWN, GID_TYPE_ROCE_V1, GID_TYPE_ROCE_V2 };
+
+/* The kernel's own words; libibverbs has no call for the type that all its versions share. */
+static enum gid_type gid_type_read(const struct ibv_context *context, uint8_t port, int index)
+{
+	char path[512], text[32] = "";
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/types/%d", context->device->ibdev_path,
+		 port, index);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return GID_TYPE_UNKNOWN;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return GID_TYPE_UNKNOWN;
+	return strncmp(text, "RoCE v2", 7) ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2;
+}
+
+static bool gid_is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static bool gid_is_link_local(const union ibv_gid *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+static uint8_t gid_kind_of(enum gid_type type, const union ibv_gid *gid)
+{
+	switch (type) {
+	case GID_TYPE_ROCE_V2: return gid_is_ipv4(gid) ? SH_GID_V2_IPV4 : SH_GID_V2_IPV6;
+	case GID_TYPE_ROCE_V1: return gid_is_ipv4(gid) ? SH_GID_V1_IPV4 : SH_GID_V1_IPV6;
+	case GID_TYPE_UNKNOWN: break;
+	}
+	return 0;
+}
+
+uint8_t sh_gid_kind(const struct ibv_context *context, uint8_t port, int index,
+		    const union ibv_gid *gid)
+{
+	return gid_kind_of(gid_type_read(context, port, index), gid);
+}
+
+const char *sh_gid_missing(uint8_t kind, const struct sh_address *address)
+{
+	if (!kind || !address->gid_kinds || address->gid_kinds & kind)
+		return NULL;
+	switch ((enum sh_gid_kind)kind) {
+	case SH_GID_V1_IPV4:
+		return "no GID of type RoCE v1 with an IPv4 address on the NIC of the standby";
+	case SH_GID_V1_IPV6:
+		return "no GID of type RoCE v1 with an IPv6 address on the NIC of the standby";
+	case SH_GID_V2_IPV4:
+		return "no GID of type RoCE v2 with an IPv4 address on the NIC of the standby";
+	case SH_GID_V2_IPV6:
+		return "no GID of type RoCE v2 with an IPv6 address on the NIC of the standby";
+	case SH_GID_ALL: break;
+	}
+	return NULL;
+}
+
+#define GID_RANK_BEST 5
+
+/*
+ * RoCE v2 is routed and what clusters use; RoCE v1 only within a segment, and both ends must agree.
+ * A link-local GID may be the same host's name on several segments. 0: not usable.
+ */
+static int gid_rank(enum gid_type type, const union ibv_gid *gid)
+{
+	static const union ibv_gid none;
+
+	if (!memcmp(gid, &none, sizeof(none)))
+		return 0;
+	switch (type) {
+	case GID_TYPE_ROCE_V2: return gid_is_ipv4(gid) ? 5 : gid_is_link_local(gid) ? 3 : 4;
+	case GID_TYPE_UNKNOWN: return 2;
+	case GID_TYPE_ROCE_V1: return 1;
+	}
+	return 0;
+}
+
+/* The GID that was used before, wherever it is now; else the one of highest rank. */
+static int gid_choose(const struct sh_control *control, int table_length,
+		      const union ibv_gid *before, struct sh_address *address)
+{
+	union ibv_gid gid, best_gid = { 0 };
+	int index, rank, best = 0, best_index = 0;
+	enum gid_type type;
+
+	for (index = 0; index < table_length && index <= UINT8_MAX; index++) {
+		if (best == GID_RANK_BEST && address->gid_kinds == SH_GID_ALL)
+			break;
+		if (control->real->query_gid(control->context, control->port, index, &gid))
+			continue;
+		type = gid_type_read(control->context, control->port, index);
+		rank = gid_rank(type, &gid);
+		if (rank)
+			address->gid_kinds |= gid_kind_of(type, &gid);
+		if (rank > 1 && before && !memcmp(&gid, before, sizeof(gid)))
+			rank = GID_RANK_BEST;
+		else if (rank == GID_RANK_BEST && before)
+			rank--;
+		if (rank <= best)
+			continue;
+		best = rank;
+		best_index = index;
+		best_gid = gid;
+		address->gid_kind = gid_kind_of(type, &gid);
+	}
+	if (!best)
+		return -EADDRNOTAVAIL;
+	address->gid_index = (uint8_t)best_index;
+	memcpy(address->gid, best_gid.raw, sizeof(address->gid));
+	return 0;
+}
+
+/* The provider's own call where there is one: only it tells the flags. */
+static int port_query(const struct sh_control *control, struct ibv_port_attr *attr)
+{
+	struct ibv_context *context = control->context;
+	struct verbs_context *verbs = verbs_get_ctx_op(context, query_port);
+	int ret;
+
+	memset(attr, 0, sizeof(*attr));
+	if (verbs)
+		ret = verbs->query_port(context, control->port, attr, sizeof(*attr));
+	else
+		ret = control->real->query_port(context, control->port,
+						(struct _compat_ibv_port_attr *)attr);
+	return ret < 0 ? errno_or(EIO) : -ret;
+}
+
+static int address_query_gid(struct sh_control *control, const struct ibv_port_attr *attr,
+			     const struct sh_address *before, struct sh_address *address)
+{
+	union ibv_gid gid;
+
+	if (address->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		if (before)
+			memcpy(gid.raw, before->gid, sizeof(gid.raw));
+		return gid_choose(control, attr->gid_tbl_len, before ? &gid : NULL, address);
+	}
+	if (control->real->query_gid(control->context, control->port, 0, &gid))
+		return errno_or(EIO);
+	memcpy(address->gid, gid.raw, sizeof(address->gid));
+	address->gid_index = 0;
+	return 0;
+}
+
+static uint8_t link_layer_of(const struct ibv_port_attr *attr)
+{
+	return attr->link_layer == IBV_LINK_LAYER_UNSPECIFIED ? IBV_LINK_LAYER_INFINIBAND
+							      : attr->link_layer;
+}
+
+/* before: NULL, or the address so far. */
+static int address_query(struct sh_control *control, const struct sh_address *before,
+			 struct sh_address *address, bool *grh_required)
+{
+	struct ibv_port_attr attr;
+	int ret = port_query(control, &attr);
+
+	if (ret)
+		return ret;
+	memset(address, 0, sizeof(*address));
+	address->lid = attr.lid;
+	address->link_layer = link_layer_of(&attr);
+	address->mtu = (uint8_t)attr.active_mtu;
+	address->active = attr.state == IBV_PORT_ACTIVE || attr.state == IBV_PORT_ACTIVE_DEFER;
+	*grh_required = attr.flags & IBV_QPF_GRH_REQUIRED;
+	return address_query_gid(control, &attr, before, address);
+}
+
+void sh_control_address(const struct sh_control *control, struct sh_address *out)
+{
+	struct sh_control *locked = (struct sh_control *)control;
+
+	pthread_mutex_lock(&locked->lock);
+	*out = control->address;
+	pthread_mutex_unlock(&locked->lock);
+}
+
+int sh_control_refresh(struct sh_control *control, struct sh_address *out)
+{
+	struct sh_address before, now;
+	bool grh_required;
+	int ret;
+
+	sh_control_address(control, &before);
+	ret = address_query(control, &before, &now, &grh_required);
+	if (ret)
+		return ret;
+	now.qpn = before.qpn;
+	now.qkey = before.qkey;
+	pthread_mutex_lock(&control->lock);
+	control->address = now;
+	control->grh_required = grh_required;
+	pthread_mutex_unlock(&control->lock);
+	*out = now;
+	return 0;
+}
+
+/* ---- open, close ---------------------------------------------------------------------------- */
+
+static int control_init_buffer(struct sh_control *control)
+{
+	/* Pages of its own: what is registered must not be shared with a forked child's heap. */
+	void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+
+	if (buffer == MAP_FAILED)
+		return -errno;
+	errno = 0;
+	control->mr =
+		control->real->reg_mr(control->pd, buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	if (!control->mr) {
+		int ret = errno_or(ENOMEM);
+
+		munmap(buffer, BUFFER_BYTES);
+		return ret;
+	}
+	control->buffer = buffer;
+	return 0;
+}
+
+static int control_init_channel(struct sh_control *control)
+{
+	int flags;
+
+	control->channel = control->real->create_comp_channel(control->context);
+	if (!control->channel)
+		return errno_or(EIO);
+	flags = fcntl(control->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(control->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
+}
+
+static int control_init_cqs(struct sh_control *control)
+{
+	const struct shift_real *real = control->real;
+
+	control->recv_cq =
+		real->create_cq(control->context, SH_CONTROL_RECEIVES, NULL, control->channel, 0);
+	if (!control->recv_cq)
+		return errno_or(EIO);
+	control->send_cq = real->create_cq(control->context, SH_CONTROL_SENDS, NULL, NULL, 0);
+	return control->send_cq ? 0 : errno_or(EIO);
+}
+
+static int control_modify_qp(struct sh_control *control)
+{
+	const struct shift_real *real = control->real;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .pkey_index = UD_PKEY_INDEX,
+				    .port_num = control->port,
+				    .qkey = control->address.qkey };
+	int ret;
+
+	ret = real->modify_qp(control->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	if (ret)
+		return -ret;
+	attr.qp_state = IBV_QPS_RTR;
+	ret = real->modify_qp(control->qp, &attr, IBV_QP_STATE);
+	if (ret)
+		return -ret;
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = (uint32_t)sh_random_u64() & 0xffffff;
+	return -real->modify_qp(control->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+static int control_init_qp(struct sh_control *control)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = control->send_cq,
+		.recv_cq = control->recv_cq,
+		.cap = { .max_send_wr = SH_CONTROL_SENDS,
+			 .max_recv_wr = SH_CONTROL_RECEIVES,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_UD,
+		.sq_sig_all = 1,
+	};
+
+	control->qp = control->real->create_qp(control->pd, &attr);
+	if (!control->qp)
+		return errno_or(EIO);
+	control->address.qpn = control->qp->qp_num;
+	control->address.qkey = (uint32_t)sh_random_u64() & ~QKEY_PRIVILEGED;
+	return control_modify_qp(control);
+}
+
+static int control_post_receive(struct sh_control *control, uint64_t slot)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)control->buffer + slot * RECEIVE_BYTES,
+			       .length = GRH_BYTES + SH_CONTROL_MTU_MAX,
+			       .lkey = control->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return -ibv_post_recv(control->qp, &wr, &bad);
+}
+
+static int control_post_receives(struct sh_control *control)
+{
+	uint64_t slot;
+	int ret = 0;
+
+	for (slot = 0; slot < SH_CONTROL_RECEIVES && !ret; slot++)
+		ret = control_post_receive(control, slot);
+	return ret;
+}
+
+static int control_init_address(struct sh_control *control)
+{
+	return address_query(control, NULL, &control->address, &control->grh_required);
+}
+
+static int control_init_pd(struct sh_control *control)
+{
+	control->pd = control->real->alloc_pd(control->context);
+	return control->pd ? 0 : errno_or(EIO);
+}
+
+static int control_arm(struct sh_control *control)
+{
+	return -ibv_req_notify_cq(control->recv_cq, 0);
+}
+
+static const struct {
+	const char *name;
+	int (*init)(struct sh_control *control);
+} control_steps[] = {
+	{ "asking for the port's address", control_init_address },
+	{ "allocating a protection domain", control_init_pd },
+	{ "registering memory", control_init_buffer },
+	{ "creating a completion channel", control_init_channel },
+	{ "creating completion queues", control_init_cqs },
+	{ "creating a UD queue pair", control_init_qp },
+	{ "posting receives", control_post_receives },
+	{ "arming the completion queue", control_arm },
+};
+
+int sh_control_open(const struct shift_real *real, struct ibv_context *context, uint8_t port,
+		    struct sh_control **out)
+{
+	struct sh_control *control = calloc(1, sizeof(*control));
+	size_t i;
+	int ret;
+
+	if (!control)
+		return -ENOMEM;
+	control->real = real;
+	control->context = context;
+	control->port = port;
+	pthread_mutex_init(&control->lock, NULL);
+	for (i = 0; i < sizeof(control_steps) / sizeof(control_steps[0]); i++) {
+		errno = 0;
+		ret = control_steps[i].init(control);
+		if (ret) {
+			control_log_failure(control, control_steps[i].name, ret);
+			sh_control_close(control);
+			return ret;
+		}
+	}
+	*out = control;
+	return 0;
+}
+
+/* On a dead NIC a destroy may fail; then what it needs must stay, and memory stays mapped. The
+ * channel is only a descriptor here, and goes. */
+void sh_control_close(struct sh_control *control)
+{
+	const struct shift_real *real = control->real;
+	bool kept = control->qp && real->destroy_qp(control->qp);
+
+	if (!kept && control->send_cq)
+		real->destroy_cq(control->send_cq);
+	if (control->recv_cq && (kept || real->destroy_cq(control->recv_cq))) {
+		kept = true;
+		sh_comp_channel_leave(control->recv_cq);
+	}
+	if (control->channel)
+		real->destroy_comp_channel(control->channel);
+	if (!kept && control->mr)
+		kept = real->dereg_mr(control->mr);
+	if (!kept && control->buffer)
+		munmap(control->buffer, BUFFER_BYTES);
+	if (!kept && control->pd)
+		real->dealloc_pd(control->pd);
+	pthread_mutex_destroy(&control->lock);
+	free(control);
+}
+
+struct ibv_qp *sh_control_qp(const struct sh_control *control)
+{
+	return control->qp;
+}
+
+int sh_control_fd(const struct sh_control *control)
+{
+	return control->channel->fd;
+}
+
+void sh_control_mark_dead(struct sh_control *control)
+{
+	atomic_store_explicit(&control->dead, true, memory_order_relaxed);
+}
+
+bool sh_control_dead(const struct sh_control *control)
+{
+	return atomic_load_explicit(&control->dead, memory_order_relaxed);
+}
+
+static int control_die(struct sh_control *control, const char *what)
+{
+	sh_control_mark_dead(control);
+	sh_log(SH_LOG_INFO, "%s port %u: control channel: %s; not used any more",
+	       control_nic(control), control->port, what);
+	return -EIO;
+}
+
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+static bool grh_needed(const struct sh_address *local, const struct sh_address *peer,
+		       bool grh_required)
+{
+	return local->link_layer == IBV_LINK_LAYER_ETHERNET || grh_required ||
+	       memcmp(local->gid, peer->gid, 8);
+}
+
+static size_t mtu_bytes(uint8_t mtu)
+{
+	if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096)
+		return 256;
+	return (size_t)128 << mtu;
+}
+
+static size_t path_payload_max(const struct sh_address *local, const struct sh_address *peer)
+{
+	uint8_t smaller = local->mtu < peer->mtu ? local->mtu : peer->mtu;
+
+	return mtu_bytes(smaller);
+}
+
+static struct ibv_ah *path_create_ah(struct sh_control *control, const struct sh_address *local,
+				     const struct sh_address *peer)
+{
+	struct ibv_ah_attr attr = { .dlid = peer->lid, .port_num = control->port };
+
+	attr.is_global = grh_needed(local, peer, control->grh_required);
+	if (attr.is_global) {
+		memcpy(attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+		attr.grh.sgid_index = local->gid_index;
+		attr.grh.hop_limit = ROCE_HOP_LIMIT;
+	}
+	errno = 0;
+	return control->real->create_ah(control->pd, &attr);
+}
+
+int sh_control_path_open(struct sh_control *control, const struct sh_address *peer,
+			 struct sh_path **out)
+{
+	struct sh_address local;
+	struct sh_path *path;
+	int ret;
+
+	sh_control_address(control, &local);
+	if (local.link_layer != peer->link_layer)
+		return -EPROTOTYPE;
+	if (sh_control_dead(control))
+		return -EIO;
+	path = calloc(1, sizeof(*path));
+	if (!path)
+		return -ENOMEM;
+	path->ah = path_create_ah(control, &local, peer);
+	if (!path->ah) {
+		ret = errno_or(EIO);
+		free(path);
+		return ret;
+	}
+	path->control = control;
+	path->qpn = peer->qpn;
+	path->qkey = peer->qkey;
+	path->payload_max = path_payload_max(&local, peer);
+	*out = path;
+	return 0;
+}
+
+void sh_control_path_close(struct sh_path *path)
+{
+	path->control->real->destroy_ah(path->ah);
+	free(path);
+}
+
+size_t sh_path_payload_max(const struct sh_path *path)
+{
+	return path->payload_max;
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static int control_reclaim_locked(struct sh_control *control)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int n, i;
+
+	do {
+		n = ibv_poll_cq(control->send_cq, POLL_BATCH, wc);
+		if (n < 0)
+			return control_die(control, "its send queue cannot be polled");
+		for (i = 0; i < n; i++)
+			if (wc[i].status != IBV_WC_SUCCESS)
+				return control_die(control, "a send failed");
+		control->sends_done += (uint32_t)n;
+		if (n)
+			control->waiting_since = sh_now_ns();
+	} while (n == POLL_BATCH);
+	return 0;
+}
+
+static int control_post_send_locked(struct sh_control *control, const struct sh_path *path,
+				    const void *buf, size_t length)
+{
+	uint32_t slot = control->sends_posted % SH_CONTROL_SENDS;
+	uint8_t *copy = control->buffer + SENDS_OFFSET + (size_t)slot * SEND_BYTES;
+	struct ibv_sge sge = { .addr = (uintptr_t)copy,
+			       .length = (uint32_t)length,
+			       .lkey = control->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = slot,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	memcpy(copy, buf, length);
+	wr.wr.ud.ah = path->ah;
+	wr.wr.ud.remote_qpn = path->qpn;
+	wr.wr.ud.remote_qkey = path->qkey;
+	if (ibv_post_send(control->qp, &wr, &bad))
+		return control_die(control, "a send cannot be posted");
+	if (control->sends_posted++ == control->sends_done)
+		control->waiting_since = sh_now_ns();
+	return 0;
+}
+
+static int control_send_locked(struct sh_control *control, const struct sh_path *path,
+			       const void *buf, size_t length)
+{
+	int ret = 0;
+
+	if (control->sends_posted - control->sends_done >= SH_CONTROL_SENDS / 2)
+		ret = control_reclaim_locked(control);
+	if (ret)
+		return ret;
+	if (control->sends_posted - control->sends_done >= SH_CONTROL_SENDS)
+		return -EAGAIN;
+	return control_post_send_locked(control, path, buf, length);
+}
+
+int sh_control_send(struct sh_path *path, const void *buf, size_t length)
+{
+	struct sh_control *control = path->control;
+	int ret;
+
+	if (!length || length > path->payload_max)
+		return -EMSGSIZE;
+	if (sh_control_dead(control))
+		return -EIO;
+	pthread_mutex_lock(&control->lock);
+	ret = control_send_locked(control, path, buf, length);
+	pthread_mutex_unlock(&control->lock);
+	return ret;
+}
+
+uint64_t sh_control_waiting_since(struct sh_control *control)
+{
+	uint64_t since = 0;
+
+	if (sh_control_dead(control))
+		return 0;
+	pthread_mutex_lock(&control->lock);
+	if (control->sends_posted != control->sends_done && !control_reclaim_locked(control) &&
+	    control->sends_posted != control->sends_done)
+		since = control->waiting_since;
+	pthread_mutex_unlock(&control->lock);
+	return since;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+struct receiver {
+	void (*receive)(void *arg, const void *buf, size_t length);
+	void *arg;
+};
+
+/*
+ * Events say only that there may be something: each is taken and acknowledged, nothing more. A
+ * channel that cannot be read any more would stay readable for ever: the NIC was taken away.
+ */
+static int control_take_events(struct sh_control *control)
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+	unsigned int n = 0;
+
+	errno = 0;
+	while (!control->real->get_cq_event(control->channel, &cq, &cq_context))
+		n++;
+	if (errno != EAGAIN && errno != EINTR)
+		return control_die(control, "its completion channel is gone");
+	if (n)
+		control->real->ack_cq_events(control->recv_cq, n);
+	return 0;
+}
+
+static int control_receive_one(struct sh_control *control, const struct ibv_wc *wc,
+			       const struct receiver *to)
+{
+	const uint8_t *buf = control->buffer + wc->wr_id * RECEIVE_BYTES;
+
+	if (wc->status != IBV_WC_SUCCESS)
+		return control_die(control, "a receive failed");
+	if (wc->byte_len > GRH_BYTES)
+		to->receive(to->arg, buf + GRH_BYTES, wc->byte_len - GRH_BYTES);
+	if (control_post_receive(control, wc->wr_id))
+		return control_die(control, "a receive cannot be posted");
+	return 0;
+}
+
+/* Up to max datagrams: how many, or -EIO. */
+static int control_poll(struct sh_control *control, int max, const struct receiver *to)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int done = 0, want, n, i, ret;
+
+	do {
+		want = max - done < POLL_BATCH ? max - done : POLL_BATCH;
+		n = want ? ibv_poll_cq(control->recv_cq, want, wc) : 0;
+		if (n < 0)
+			return control_die(control, "its receive queue cannot be polled");
+		for (i = 0; i < n; i++) {
+			ret = control_receive_one(control, &wc[i], to);
+			if (ret)
+				return ret;
+		}
+		done += n;
+	} while (n);
+	return done;
+}
+
+int sh_control_poll(struct sh_control *control,
+		    void (*receive)(void *arg, const void *buf, size_t length), void *arg)
+{
+	const struct receiver to = { receive, arg };
+	int n, more;
+
+	if (sh_control_dead(control))
+		return -EIO;
+	if (control_take_events(control))
+		return -EIO;
+	n = control_poll(control, SH_CONTROL_RECEIVES, &to);
+	if (n < 0 || n == SH_CONTROL_RECEIVES)
+		return n;
+	if (control_arm(control))
+		return control_die(control, "its receive queue cannot be armed");
+	/* What came between the last poll and the arming may have raised no event. */
+	more = control_poll(control, SH_CONTROL_RECEIVES - n, &to);
+	return more < 0 ? more : n + more;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The wire form of the control channel: one header and an array of records per datagram, fixed
+ * little-endian. Datagrams come from the network: whatever is read is checked before it is used,
+ * and enums and flags that reach the core are in range.
+ *
+ * The codec keeps no state beyond the writer or reader, allocates nothing, and may be used from any
+ * thread (one thread per writer or reader at a time).
+ */
+#ifndef SHIFTLIB_WIRE_H
+#define SHIFTLIB_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+
+#define SH_WIRE_MAGIC 0x54464853u /* "SHFT" */
+
+/*
+ * Instances of the same major version understand each other. A later minor version may add types of
+ * records, and append to records (but to KEYS and NICS, which are arrays to their ends); who does not know them
+ * passes over both. It may give no field another meaning or new values, unless the peer has
+ * said by a capability that it knows them: else it is a new major version, and who speaks another
+ * one protects nothing. Other numbers play such versions (tests/e2e/versions.py).
+ */
+#ifndef SH_WIRE_MAJOR
+#define SH_WIRE_MAJOR 3
+#endif
+#define SH_WIRE_MINOR_HERE                                                                         \
+	1 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy */
+#ifndef SH_WIRE_MINOR
+#define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
+#endif
+#define SH_WIRE_MAX 4000 /* bytes of a datagram on the largest path; see sh_path_payload_max() */
+
+enum sh_wire_type {
+	SH_WIRE_STANDBY = 1, /* standby */
+	SH_WIRE_STATE,	     /* state */
+	SH_WIRE_UNKNOWN,     /* the sender has no such connection; answers src_conn of a record */
+	SH_WIRE_KEYS,	     /* keys: additions and removals, numbered from first_seq */
+	SH_WIRE_KEYS_ACK,    /* seq: all up to and with seq are known */
+	SH_WIRE_KEY_ASK,     /* seq: please send keys again, from seq */
+	SH_WIRE_NICS,	     /* nics: where the sender's NICs are reached now */
+	SH_WIRE_NICS_ACK,    /* seq: all revisions up to and with seq are known */
+	SH_WIRE_PING,	     /* ping: please answer over the same pair of NICs */
+	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
+	SH_WIRE_TYPES,
+};
+
+/*
+ * Capabilities, told with the introduction: bit t means that records of type t are understood. Of a job with
+ * a secret, datagrams are signed (auth.h), behind their length; minor version 0 did not do that.
+ */
+#define SH_WIRE_SIGNS	  (SH_WIRE_MINOR >= 1)
+#define SH_WIRE_CAP_SIGNS (1u << 31)
+#define SH_WIRE_CAPS	  (((1u << SH_WIRE_TYPES) - 2) | (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
+#define SH_WIRE_NEEDED	  ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
+
+/* Whom a record is about. Records about instances (KEYS...) carry zeros. */
+struct sh_wire_ids {
+	uint32_t src_conn; /* the sender's number of the connection */
+	uint32_t dst_conn; /* the receiver's */
+	uint32_t nonce;	   /* the receiver's, so that no other connection of that number answers */
+};
+
+enum sh_wire_key_op { SH_WIRE_KEY_ADD, SH_WIRE_KEY_REMOVE, SH_WIRE_KEY_OPS };
+
+/* Memory key `rkey` of the sender's NIC `nic` is `backup_rkey` on its NIC `backup_nic`. */
+struct sh_wire_key {
+	uint8_t op; /* enum sh_wire_key_op */
+	uint8_t nic, backup_nic;
+	uint32_t rkey, backup_rkey;
+};
+
+#define SH_WIRE_NICS_MAX 4 /* in one record, which fits the smallest path */
+
+/* The sender's NIC, and where its control channel is reached. Later revisions replace earlier ones;
+ * in a record they rise. */
+struct sh_wire_nic {
+	uint8_t nic;
+	uint32_t revision;
+	struct sh_address address; /* but gid_index and active, which are its own */
+};
+
+struct sh_wire_ping {
+	uint32_t seq;
+	uint8_t nic; /* the sender's, that it left from */
+};
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+struct sh_wire_writer {
+	uint8_t *buf;
+	size_t capacity, used;
+	uint16_t n_records;
+	uint64_t src_instance, dst_instance;
+};
+
+/* capacity: bytes at buf; at least a header. No more than SH_WIRE_MAX is used. */
+void sh_wire_begin(struct sh_wire_writer *writer, void *buf, size_t capacity, uint64_t src_instance,
+		   uint64_t dst_instance);
+/* Appends one record: 0, or -ENOSPC when it does not fit (end, send, begin anew). */
+int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+			const struct sc_msg_standby *standby);
+int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		      const struct sc_msg_state *state);
+int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids);
+/* As many keys as fit: their number (at least 1), or -ENOSPC. Key i has number first_seq + i. */
+int sh_wire_put_keys(struct sh_wire_writer *writer, uint32_t first_seq,
+		     const struct sh_wire_key *keys, size_t n);
+int sh_wire_put_keys_ack(struct sh_wire_writer *writer, uint32_t seq);
+int sh_wire_put_key_ask(struct sh_wire_writer *writer, uint32_t seq);
+/* All n of them, at most SH_WIRE_NICS_MAX, or -ENOSPC. */
+int sh_wire_put_nics(struct sh_wire_writer *writer, const struct sh_wire_nic *nics, uint32_t n);
+int sh_wire_put_nics_ack(struct sh_wire_writer *writer, uint32_t seq);
+int sh_wire_put_ping(struct sh_wire_writer *writer, const struct sh_wire_ping *ping);
+int sh_wire_put_pong(struct sh_wire_writer *writer, const struct sh_wire_ping *ping);
+/* Completes the header. Bytes to send; 0 when there are no records. */
+size_t sh_wire_end(struct sh_wire_writer *writer);
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+struct sh_wire_header {
+	uint64_t src_instance, dst_instance;
+	uint16_t n_records;
+	uint8_t minor; /* version of the sender */
+};
+
+struct sh_wire_reader {
+	const uint8_t *buf;
+	size_t length, at;
+	uint16_t records_left;
+};
+
+struct sh_wire_record {
+	enum sh_wire_type type;
+	struct sh_wire_ids ids;
+	union {
+		struct sc_msg_standby standby;
+		struct sc_msg_state state;
+		struct {
+			uint32_t first_seq;
+			uint32_t n;
+			const uint8_t
+				*raw; /* read with sh_wire_key(); lives as long as the buffer */
+		} keys;
+		struct {
+			uint32_t n;
+			struct sh_wire_nic nic[SH_WIRE_NICS_MAX];
+		} nics;
+		struct sh_wire_ping ping; /* PING, PONG */
+		uint32_t seq;		  /* KEYS_ACK, KEY_ASK, NICS_ACK */
+	};
+};
+
+/*
+ * Checks the header. 0; -EBADMSG: not ours or damaged; -EPROTONOSUPPORT: another major version. Bytes
+ * behind the header's length are ignored.
+ */
+int sh_wire_open(struct sh_wire_reader *reader, const void *buf, size_t length,
+		 struct sh_wire_header *header);
+/*
+ * 1: *record is the next one. 0: no more. -EBADMSG: damaged; nothing more can be read. Records of
+ * unknown type are passed over, so that later versions can add some.
+ */
+int sh_wire_next(struct sh_wire_reader *reader, struct sh_wire_record *record);
+/* Key i < record->keys.n of a KEYS record. */
+struct sh_wire_key sh_wire_key(const struct sh_wire_record *record, uint32_t i);
+
+const char *sh_wire_type_name(enum sh_wire_type type);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Ends. Whoever cannot go on says FATAL or CLOSED, and the application gets its own completions and
+ * errors in order, as it would have without SHIFT. Nothing leads out of ENDED.
+ */
+#include "shiftlib/core/internal.h"
+
+static void transition_any_to_ended(struct sc_conn *c)
+{
+	SC_ASSERT(c->move != SC_MOVE_ENDED);
+	c->move = SC_MOVE_ENDED;
+}
+
+static void say_last_words(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->resend_at = 0;
+	if (!c->peer.introduced && !c->peer.known)
+		return;
+	sc_state_send(x, !c->peer.ended);
+	if (c->peer.ended)
+		return;
+	c->last_words = SC_LAST_WORDS;
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+}
+
+static void fail_once(struct sc_frame *x, enum sc_reason reason)
+{
+	if (x->c->failed)
+		return;
+	x->c->failed = true;
+	sc_emit(x, SC_ACT_FAIL)->reason = reason;
+}
+
+static void end(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool fail)
+{
+	struct sc_conn *c = x->c;
+
+	transition_any_to_ended(c);
+	c->reason = reason;
+	c->flags = flags;
+	if (fail) {
+		sc_switch_leave(x);
+		fail_once(x, reason);
+	} else {
+		sc_switch_abandon(x);
+	}
+	sc_guard(x, false);
+	sc_standby_end(x);
+	say_last_words(x);
+	sc_report(x);
+}
+
+static bool withholds(const struct sc_conn *c)
+{
+	return sc_moving(c) || sc_switching(c);
+}
+
+void sc_end_fail(struct sc_frame *x, enum sc_reason reason)
+{
+	end(x, reason, SC_FLAG_FATAL, true);
+}
+
+/*
+ * The application has seen an error: its QP is dead to it. In mid-move the rest of the completions
+ * is withheld, so it has to be failed; else the real QP flushes by itself.
+ */
+void sc_end_app_error(struct sc_frame *x)
+{
+	end(x, SC_REASON_APPLICATION, SC_FLAG_FATAL, withholds(x->c));
+}
+
+void sc_end_app_closed(struct sc_frame *x)
+{
+	end(x, SC_REASON_APPLICATION, SC_FLAG_CLOSED, withholds(x->c));
+}
+
+/*
+ * The peer's instance does not know the connection. Before anything was heard of it, that may only
+ * be early. Later it is a peer that closed, or a new process at the old address.
+ */
+void sc_end_unknown(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!c->peer.known && !sc_moving(c))
+		return;
+	c->peer.ended = true;
+	end(x, SC_REASON_PEER_CLOSED, SC_FLAG_CLOSED, sc_moving(c));
+}
+
+/*
+ * FATAL: the peer's application has got, or gets, errors, and ours must not wait for it. CLOSED out
+ * of a move: as on stock, where nobody learns of a closed QP before it posts.
+ */
+void sc_end_peer(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool fatal = x->ev->state.flags & SC_FLAG_FATAL;
+
+	c->peer.ended = true;
+	end(x, fatal ? SC_REASON_PEER_FATAL : SC_REASON_PEER_CLOSED,
+	    fatal ? SC_FLAG_FATAL : SC_FLAG_CLOSED, fatal || sc_moving(c));
+}
+
+/* ---- once ended ----------------------------------------------------------------------------- */
+
+static void answer(struct sc_frame *x, bool ask)
+{
+	if (ask && (x->c->peer.introduced || x->c->peer.known))
+		sc_state_send(x, false);
+}
+
+static void ended_message(struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+	struct sc_conn *c = x->c;
+
+	c->peer.known = true;
+	if (m->flags) {
+		c->peer.ended = true;
+		c->resend_at = 0;
+		/* what ended quietly here was no quiet end there */
+		if (m->flags & SC_FLAG_FATAL && c->reason == SC_REASON_PEER_CLOSED)
+			fail_once(x, SC_REASON_PEER_FATAL);
+	}
+	answer(x, m->ask || !m->flags);
+}
+
+void sc_end_event(struct sc_frame *x)
+{
+	switch (x->ev->type) {
+	case SC_EV_MSG_STATE: ended_message(x); break;
+	case SC_EV_MSG_STANDBY: answer(x, true); break;
+	case SC_EV_MSG_UNKNOWN:
+		x->c->peer.ended = true;
+		x->c->resend_at = 0;
+		break;
+	case SC_EV_STANDBY_MADE: sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = x->ev->epoch; break;
+	case SC_EV_FAULT:
+		/* withheld just before the guard went off: nobody else would release it */
+		if (x->ev->reason == SC_REASON_TRANSPORT)
+			fail_once(x, SC_REASON_TRANSPORT);
+		break;
+	case SC_EV_TIMER: sc_state_timer(x); break;
+	case SC_EV_PATH_UP: sc_state_send_again(x); break;
+	case SC_EV_APP_CLOSED: /* the peer has been told that it ended */
+	case SC_EV_APP_ERROR:
+	case SC_EV_INTRODUCED:
+	case SC_EV_PATHS:
+	case SC_EV_FENCE_LAID:
+	case SC_EV_FENCED:
+	case SC_EV_STANDBY_CONNECTED:
+	case SC_EV_STANDBY_FAILED:
+	case SC_EV_STANDBY_LOST:
+	case SC_EV_QUIESCED:
+	case SC_EV_RECEIVES_LAID:
+	case SC_EV_SETTLED:
+	case SC_EVENT_TYPES: break;
+	}
+}

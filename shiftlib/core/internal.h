@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the files of the core share. Not for the shell. */
+#ifndef SHIFTLIB_CORE_INTERNAL_H
+#define SHIFTLIB_CORE_INTERNAL_H
+
+#include "shiftlib/core/core.h"
+
+/* A state machine that is not where it believes to be must not go on moving memory. */
+#define SC_ASSERT(cond)                                                                            \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			__builtin_trap();                                                          \
+	} while (0)
+
+enum {
+	SC_LAST_WORDS = 32,	  /* FATAL and CLOSED are repeated so often, unless answered */
+	SC_STANDBY_PATIENCE = 10, /* STANDBY is repeated so many times less often than STATE */
+	SC_LAZY_PATIENCE = 3, /* so many times the deadline of a move, where standbys come last */
+	SC_FRUITLESS_ROUNDS = 2, /* so often each path may fail to pass anything */
+	SC_LIFETIMES = 8,	 /* allowance for a sick NIC in the deadline of a transport move */
+};
+
+/* ---- rules broken on purpose (tests of the tests; docs/mutants.md) -------------------------- */
+
+/* Numbers 1 and 2 exist as builds too (SHIFT_MUTANT), the others only in the simulation. */
+enum sc_mutant {
+	SC_MUTANT_NONE,
+	SC_MUTANT_COUNT_EARLY,	   /* receive count final before the carrier is quiesced */
+	SC_MUTANT_NO_ANSWER,	   /* resubmit before the peer's answer, as if nothing arrived */
+	SC_MUTANT_NO_LIFETIME,	   /* sick NIC: no wait for packets still on their way */
+	SC_MUTANT_NO_PEER_QUIESCE, /* sick NIC: no wait for the peer's carriers to be in ERR */
+	SC_MUTANT_RECEIVES_LATE,   /* "I am there" before the receives are laid */
+	SC_MUTANT_ANY_EPOCH,	   /* answer of another epoch accepted */
+	SC_MUTANT_NO_RESEND,	   /* lost messages stay lost */
+	SC_MUTANT_READ_NOP,	   /* a delivered READ counts as complete */
+	SC_MUTANT_WRITE_AGAIN,	   /* a delivered WRITE is sent again */
+	SC_MUTANT_ATOMIC_AGAIN,	   /* an atomic of unknown fate is sent again */
+	SC_MUTANT_FENCED_READ, /* a READ is repeated behind a fenced request that may have run */
+	SC_MUTANT_COUNT_UNCHECKED, /* a count outside of what is possible is believed */
+	SC_MUTANT_NO_LOST,	   /* the peer is not told of a lost carrier */
+	SC_MUTANT_LOWER_STANDBY,   /* a standby of a lower number replaces a later one */
+	SC_MUTANT_EPOCH_AGAIN,	   /* a number of a lost standby serves another one */
+	SC_MUTANT_KEEP_ANSWER,	   /* the answer for the last carrier serves for the next */
+	SC_MUTANT_NUMBER_AGAIN,	   /* a cancelled switch's number serves the next */
+	SC_MUTANT_OBEY_LATE,	   /* a late FENCED of another attempt is obeyed */
+	SC_MUTANT_ALONE,	   /* own FENCED is enough to leave */
+	SC_MUTANT_GO_BACK,	   /* after FENCED a side goes back by itself */
+	SC_MUTANT_FENCE_ATOMICS,   /* a fence that times out leaves, whatever is outstanding */
+	SC_MUTANT_FOR_EVER,	   /* no deadline for a connection without a carrier */
+	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
+	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
+	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
+};
+
+#ifdef SC_MUTANTS
+extern enum sc_mutant sc_mutant;
+#define SC_MUTANT(name) (sc_mutant == SC_MUTANT_##name)
+#elif defined(SHIFT_MUTANT)
+/* 3 and on break a rule of the ring engine. */
+#define SC_MUTANT(name) (SHIFT_MUTANT <= SC_MUTANT_NO_ANSWER && SC_MUTANT_##name == SHIFT_MUTANT)
+#else
+#define SC_MUTANT(name) false
+#endif
+
+/* ---- one step ------------------------------------------------------------------------------- */
+
+struct sc_frame {
+	struct sc_conn *c;
+	const struct sc_event *ev;
+	uint64_t now;
+	struct sc_actions *out;
+};
+
+/* Appends an action, zeroed but for its type. */
+struct sc_action *sc_emit(struct sc_frame *x, enum sc_action_type type);
+void sc_report(struct sc_frame *x);
+void sc_guard(struct sc_frame *x, bool on);
+/* The next due time of something repeated with doubling intervals. */
+void sc_backoff_start(uint64_t *at, uint64_t *interval, uint64_t now, uint64_t first);
+void sc_backoff_next(uint64_t *at, uint64_t *interval, uint64_t now, uint64_t max);
+static inline bool sc_due(uint64_t at, uint64_t now)
+{
+	return at && now >= at;
+}
+/* Epochs wrap; at most half the range lies between the two ends. */
+static inline int32_t sc_epoch_cmp(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b);
+}
+
+/* core_paths.c: which paths there are, and which one the next standby is made on */
+void sc_paths_changed(struct sc_frame *x);
+bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m); /* false: nothing new */
+int sc_paths_choose(const struct sc_conn *c);				 /* -1: none */
+bool sc_paths_both_up(const struct sc_conn *c, uint8_t path);
+bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path);
+bool sc_paths_better(const struct sc_conn *c); /* there is one to go back to */
+uint32_t sc_paths_count(const struct sc_conn *c);
+bool sc_paths_drained(const struct sc_conn *c, uint8_t path);
+
+/* core_standby.c: the way to the next epoch */
+void sc_standby_introduced(struct sc_frame *x);
+void sc_standby_made(struct sc_frame *x);
+void sc_standby_connected(struct sc_frame *x);
+void sc_standby_failed(struct sc_frame *x);
+void sc_standby_lost(struct sc_frame *x);
+void sc_standby_message(struct sc_frame *x);
+void sc_standby_timer(struct sc_frame *x);
+void sc_standby_send_again(struct sc_frame *x);
+void sc_standby_tell(struct sc_frame *x); /* phase or masks changed: until the peer has seen it */
+void sc_standby_ask(struct sc_frame *x);
+bool sc_standby_rests(const struct sc_conn *c); /* lazy: there need be none */
+void sc_standby_rest(struct sc_frame *x);	/* begins or ends a rest, after each event */
+void sc_standby_suspect(struct sc_frame *x, bool on);
+void sc_standby_choose(
+	struct sc_frame *x); /* leader: a standby where there is none, or a better one */
+bool sc_standby_here(const struct sc_conn *c);	/* there is one, in whatever phase */
+bool sc_standby_ready(const struct sc_conn *c); /* at both ends */
+bool sc_standby_ready_for(const struct sc_conn *c, uint32_t epoch); /* at this end */
+void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch);
+void sc_standby_hurry(struct sc_frame *x); /* stranded: it is waited for */
+void sc_standby_use(struct sc_frame *x);   /* it becomes the carrier */
+void sc_standby_end(struct sc_frame *x);
+
+/* core_move.c: leave and settle */
+void sc_move_leave(struct sc_frame *x, enum sc_reason reason); /* for the standby, which is ready */
+void sc_move_strand(struct sc_frame *x, enum sc_reason reason);
+void sc_move_fault(struct sc_frame *x);
+void sc_move_message(struct sc_frame *x);
+void sc_move_quiesced(struct sc_frame *x);
+void sc_move_laid(struct sc_frame *x);
+void sc_move_settled(struct sc_frame *x);
+void sc_move_timer(struct sc_frame *x);
+void sc_move_advance(struct sc_frame *x); /* what waited for a standby, after each event */
+uint64_t sc_move_silence_at(const struct sc_conn *c);
+/* On the way to an epoch, or waiting for one. */
+static inline bool sc_moving(const struct sc_conn *c)
+{
+	return c->move != SC_MOVE_NONE && c->move != SC_MOVE_ENDED;
+}
+
+/* core_switch.c: the ordered switch, up to where it leaves */
+void sc_switch_advance(struct sc_frame *x);
+void sc_switch_laid(struct sc_frame *x);
+void sc_switch_fenced(struct sc_frame *x);
+void sc_switch_message(struct sc_frame *x);
+void sc_switch_standby_gone(struct sc_frame *x);
+void sc_switch_timer(struct sc_frame *x);
+void sc_switch_leave(struct sc_frame *x);   /* the move takes over, or waits for another standby */
+void sc_switch_arrive(struct sc_frame *x);  /* settled: the send state of the new path */
+void sc_switch_abandon(struct sc_frame *x); /* ended quietly: what is withheld runs where it is */
+static inline bool sc_switching(const struct sc_conn *c)
+{
+	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
+}
+
+/* core_message.c: STATE */
+void sc_state_send(struct sc_frame *x, bool ask);
+void sc_state_tell(struct sc_frame *x); /* now, and again until answered */
+void sc_state_timer(struct sc_frame *x);
+void sc_state_send_again(struct sc_frame *x);
+void sc_state_message(struct sc_frame *x);
+
+/* core_end.c: FATAL, CLOSED, and what comes after */
+void sc_end_fail(struct sc_frame *x, enum sc_reason reason);
+void sc_end_app_error(struct sc_frame *x);
+void sc_end_app_closed(struct sc_frame *x);
+void sc_end_unknown(struct sc_frame *x);
+void sc_end_peer(struct sc_frame *x);
+void sc_end_event(struct sc_frame *x); /* any event once ended */
+
+#endif

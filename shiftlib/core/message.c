@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * STATE: all that a side has to say, in one idempotent message. Loss, doubling and crossing are
+ * harmless: it is repeated until the peer shows that it has seen our final count, and only an own
+ * timer or a changed state asks for an answer, so that answers never chase each other.
+ */
+#include "shiftlib/core/internal.h"
+
+static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
+{
+	bool there = c->move == SC_MOVE_NONE || c->move == SC_MOVE_SETTLING ||
+		     c->move == SC_MOVE_RESUMING;
+
+	if (SC_MUTANT(RECEIVES_LATE) && c->move == SC_MOVE_LAYING)
+		there = true;
+	*m = (struct sc_msg_state){
+		.epoch = c->epoch,
+		.seen_epoch = c->peer.final ? c->epoch : 0,
+		.recv_count = c->recv_count,
+		.leaving = !there && sc_moving(c),
+		.final = there && c->count_final,
+		.quiesced = c->count_final,
+		.flags = c->flags,
+		.reason = (uint8_t)c->reason,
+		.ask = ask,
+		.phase = (uint8_t)c->sw.phase,
+		.stranded = c->move == SC_MOVE_STRANDED && !SC_MUTANT(NO_LOST),
+		.switch_no = c->sw.no,
+		.target = c->sw.target,
+		.lost = SC_MUTANT(NO_LOST) ? 0 : c->lost,
+	};
+}
+
+void sc_state_send(struct sc_frame *x, bool ask)
+{
+	struct sc_action *a = sc_emit(x, SC_ACT_SEND_STATE);
+
+	a->epoch = x->c->epoch;
+	fill(x->c, &a->state, ask);
+}
+
+void sc_state_tell(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	sc_state_send(x, false);
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+}
+
+/* Has the peer something to hear from us, or we from it? */
+static bool wanted(const struct sc_conn *c)
+{
+	switch (c->move) {
+	case SC_MOVE_STRANDED:
+	case SC_MOVE_QUIESCING:
+	case SC_MOVE_COUNTING:
+	case SC_MOVE_LAYING:
+	case SC_MOVE_SETTLING: return true;
+	case SC_MOVE_NONE:
+	case SC_MOVE_RESUMING:
+		return sc_switching(c) || (c->count_final && c->peer.seen_epoch != c->epoch);
+	case SC_MOVE_ENDED: return c->last_words && !c->peer.ended;
+	}
+	return false;
+}
+
+static void timer_stop_if_done(struct sc_conn *c, uint64_t now)
+{
+	bool late = c->move == SC_MOVE_NONE && !sc_switching(c) && now >= c->deadline_at;
+
+	/* A peer that has not answered for a whole deadline is gone: its data path says so. */
+	if (!wanted(c) || late || SC_MUTANT(NO_RESEND))
+		c->resend_at = 0;
+}
+
+/* Who answers has more to do than when it was asked: the configuration says how long that takes. */
+static void have_patience(struct sc_conn *c)
+{
+	uint64_t least = c->config.resend_min_ns;
+
+	if (!c->resend_at || c->resend_interval >= least)
+		return;
+	c->resend_at += least - c->resend_interval;
+	c->resend_interval = least;
+}
+
+void sc_state_timer(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	uint64_t max = c->config.resend_max_ns;
+
+	timer_stop_if_done(c, x->now);
+	have_patience(c);
+	if (!sc_due(c->resend_at, x->now))
+		return;
+	/* Last words are in no hurry, but every path may be dark for longer than a move may take. */
+	if (c->move == SC_MOVE_ENDED) {
+		c->last_words--;
+		max = c->config.choose_max_ns;
+	}
+	sc_state_send(x, true);
+	sc_backoff_next(&c->resend_at, &c->resend_interval, x->now, max);
+	timer_stop_if_done(c, x->now);
+}
+
+void sc_state_send_again(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!wanted(c))
+		return;
+	sc_state_send(x, true);
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+	timer_stop_if_done(c, x->now);
+}
+
+void sc_state_message(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->peer.known = true;
+	c->peer.heard_at = x->now;
+	c->peer.epoch = x->ev->state.epoch;
+	if (x->ev->state.flags)
+		sc_end_peer(x);
+	else
+		sc_move_message(x);
+	timer_stop_if_done(c, x->now);
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The abrupt move: leave the old carriers for the next epoch, agree with the peer on what was
+ * executed, go on.
+ *
+ * Why nothing is executed twice (P5). A request may be laid into the new carrier once the peer has
+ * sent its final count, and the count is final when nothing can add to it:
+ * - QUIESCED{final}: the peer's old QP is in ERR and has flushed every entry. Its responder drops
+ *   what still arrives.
+ * - A sick NIC hangs, or says "done" with nothing flushed. Its responder may still execute, but
+ * only packets of ours: once our QP is in ERR (we said quiesced) and the longest packet lifetime
+ * has passed, there are none. Two recounts a lifetime apart that stand still show that what it had
+ *   executed has also reached the memory of its CQ. Its requester may go on sending for ever: that
+ *   is no matter, as our responder is in ERR and drops it, and READ responses of ours are no older
+ *   than the lifetime. So a side says `quiesced` only of QPs that flushed (or whose device is
+ * gone), and the final count of a sick side means the same to its peer.
+ * - Both sides sick: neither can say `quiesced`, so the deadline ends it with errors at both.
+ */
+#include "shiftlib/core/internal.h"
+
+/* ---- transitions ---------------------------------------------------------------------------- */
+
+static void transition_none_to_quiescing(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_NONE);
+	c->move = SC_MOVE_QUIESCING;
+}
+
+static void transition_stranded_to_quiescing(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_STRANDED);
+	c->move = SC_MOVE_QUIESCING;
+}
+
+static void transition_none_to_stranded(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_NONE);
+	c->move = SC_MOVE_STRANDED;
+}
+
+static void transition_moving_to_stranded(struct sc_conn *c)
+{
+	SC_ASSERT(sc_moving(c) && c->move != SC_MOVE_STRANDED);
+	c->move = SC_MOVE_STRANDED;
+}
+
+static void transition_quiescing_to_counting(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_QUIESCING);
+	c->move = SC_MOVE_COUNTING;
+}
+
+static void transition_quiescing_to_laying(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_QUIESCING);
+	c->move = SC_MOVE_LAYING;
+}
+
+static void transition_counting_to_laying(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_COUNTING);
+	c->move = SC_MOVE_LAYING;
+}
+
+static void transition_laying_to_settling(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_LAYING);
+	c->move = SC_MOVE_SETTLING;
+}
+
+static void transition_settling_to_resuming(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_SETTLING);
+	c->move = SC_MOVE_RESUMING;
+}
+
+static void transition_resuming_to_none(struct sc_conn *c)
+{
+	SC_ASSERT(c->move == SC_MOVE_RESUMING);
+	c->move = SC_MOVE_NONE;
+}
+
+static void transition_recv_default_to_fallback(struct sc_conn *c)
+{
+	SC_ASSERT(c->recv == SC_RECV_DEFAULT);
+	c->recv = SC_RECV_FALLBACK;
+}
+
+static void transition_recv_fallback_to_default(struct sc_conn *c)
+{
+	SC_ASSERT(c->recv == SC_RECV_FALLBACK);
+	c->recv = SC_RECV_DEFAULT;
+}
+
+/* ---- leave ---------------------------------------------------------------------------------- */
+
+static uint64_t patience(const struct sc_config *cfg, enum sc_reason reason)
+{
+	uint64_t ns = cfg->retry_time_ns;
+
+	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
+		return SC_LAZY_PATIENCE * cfg->deadline_ns;
+	if (reason != SC_REASON_TRANSPORT || !ns)
+		return cfg->deadline_ns;
+	if (ns < cfg->silence_ns)
+		ns = cfg->silence_ns;
+	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
+	return ns < cfg->deadline_ns ? ns : cfg->deadline_ns;
+}
+
+static void forget_last_move(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->count_final = c->counted = c->recounting = false;
+	if (!SC_MUTANT(KEEP_ANSWER))
+		c->peer.final = c->peer.quiesced = false;
+	c->fault_later = false;
+	c->lifetime_until = c->retry_at = c->retry_interval = 0;
+	sc_standby_suspect(x, false);
+}
+
+static void deadline_start(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	c->reason = reason;
+	c->left_at = x->now;
+	c->deadline_at = x->now + patience(&c->config, reason);
+	c->peer.heard_at = x->now;
+}
+
+/*
+ * For the standby, ready at this end at least: the peer's STATE says more than its READY. What came
+ * before, be it an ordered switch or a move that lost its carrier, is taken up by this one: carriers
+ * older than the epoch are quiesced, whichever they are, and counts run over all of them.
+ */
+void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	SC_ASSERT(sc_standby_ready_for(c, c->standby.epoch));
+	if (c->move == SC_MOVE_STRANDED)
+		transition_stranded_to_quiescing(c);
+	else
+		transition_none_to_quiescing(c);
+	sc_switch_leave(x);
+	c->epoch = c->standby.epoch;
+	c->path = c->standby.path;
+	forget_last_move(x);
+	deadline_start(x, reason);
+	sc_standby_use(x);
+	sc_guard(x, true);
+	sc_emit(x, SC_ACT_WITHHOLD)->epoch = c->epoch;
+	sc_state_tell(x);
+	sc_emit(x, SC_MUTANT(COUNT_EARLY) ? SC_ACT_RECOUNT : SC_ACT_QUIESCE)->epoch = c->epoch;
+	sc_report(x);
+}
+
+/*
+ * The carrier is lost, in use or on the way to it, and there is no other: sends are withheld, the
+ * peer does the same, and the leader makes a standby on whatever path there is.
+ */
+void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->move == SC_MOVE_STRANDED)
+		return;
+	if (c->move == SC_MOVE_RESUMING && !c->retry_interval) {
+		c->fault_later = true;
+		return;
+	}
+	if (c->move == SC_MOVE_NONE) {
+		transition_none_to_stranded(c);
+		deadline_start(x, reason);
+	} else {
+		transition_moving_to_stranded(c);
+	}
+	sc_switch_leave(x);
+	forget_last_move(x);
+	if (sc_epoch_cmp(c->epoch, c->lost) > 0)
+		c->lost = c->epoch;
+	sc_standby_hurry(x);
+	sc_guard(x, true);
+	sc_emit(x, SC_ACT_WITHHOLD)->epoch = c->epoch;
+	sc_state_tell(x);
+	sc_report(x);
+}
+
+static void leave_or_strand(struct sc_frame *x, enum sc_reason reason)
+{
+	if (x->c->move == SC_MOVE_NONE && sc_standby_ready(x->c))
+		sc_move_leave(x, reason);
+	else
+		sc_move_strand(x, reason);
+}
+
+/* Who waited for a standby has one now. */
+void sc_move_advance(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!sc_standby_ready(c))
+		return;
+	if (c->move == SC_MOVE_STRANDED)
+		sc_move_leave(x, c->reason);
+	else if (c->move == SC_MOVE_NONE && c->suspect)
+		sc_move_leave(x, SC_REASON_PORT);
+}
+
+static void fault_unguarded(struct sc_frame *x)
+{
+	/*
+	 * TRANSPORT: withheld just before the guard went off. DEVICE: on the application's own NIC
+	 * it is told as on stock; of another NIC it knows nothing and would wait for ever. A PORT
+	 * may come back within the retry time.
+	 */
+	if (x->ev->reason == SC_REASON_TRANSPORT ||
+	    (x->ev->reason == SC_REASON_DEVICE && x->c->epoch))
+		sc_end_fail(x, x->ev->reason);
+}
+
+/* A dead path may come back within the retry time of the QP; a dead carrier does not. */
+static bool carrier_is_dead(enum sc_reason reason)
+{
+	return reason == SC_REASON_TRANSPORT || reason == SC_REASON_DEVICE ||
+	       reason == SC_REASON_RESOURCE;
+}
+
+/*
+ * Heartbeats say that a path lives, work that it passes nothing: it may be that no other one does
+ * either, or that it is the work. On stock the retries of one path would have been the end.
+ */
+static bool nothing_passes(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->move != SC_MOVE_NONE || x->ev->reason != SC_REASON_TRANSPORT)
+		return false;
+	if (!x->ev->fruitless)
+		c->fruitless = 0;
+	if (!c->fruitless++)
+		c->fruitless_since = x->now;
+	return c->fruitless >= SC_FRUITLESS_ROUNDS * sc_paths_count(c) &&
+	       x->now - c->fruitless_since >= c->config.retry_time_ns && !SC_MUTANT(FOR_EVER);
+}
+
+void sc_move_fault(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	int32_t age = sc_epoch_cmp(x->ev->epoch, c->epoch);
+
+	if (age < 0)
+		return;
+	if (age > 0)
+		sc_standby_lost(x);
+	else if (!c->guarded)
+		fault_unguarded(x);
+	else if (nothing_passes(x))
+		sc_end_fail(x, SC_REASON_TRANSPORT);
+	else if (sc_moving(c) || carrier_is_dead(x->ev->reason) || sc_standby_ready(c))
+		leave_or_strand(x, x->ev->reason);
+	else
+		sc_standby_suspect(x, true);
+}
+
+/* ---- count, lay, settle --------------------------------------------------------------------- */
+
+static void resume(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	struct sc_action *a;
+
+	transition_settling_to_resuming(c);
+	a = sc_emit(x, SC_ACT_SETTLE);
+	a->epoch = c->epoch;
+	a->recv_count = c->peer.recv_count;
+}
+
+static void lay(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->recv_count = x->ev->recv_count;
+	c->count_final = true;
+	c->lifetime_until = 0;
+	if (!SC_MUTANT(COUNT_EARLY))
+		sc_emit(x, SC_ACT_SEAL)->epoch = c->epoch;
+	if (SC_MUTANT(RECEIVES_LATE))
+		sc_state_send(x, false);
+	sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
+}
+
+static void count_start(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->lifetime_until || c->recounting || c->counted)
+		return;
+	if (!c->peer.quiesced && !SC_MUTANT(NO_PEER_QUIESCE))
+		return;
+	c->lifetime_until = x->now + (SC_MUTANT(NO_LIFETIME) ? 1 : c->config.packet_lifetime_ns);
+}
+
+/* An answer that comes unasked (a command that hung and came back) counts only when final. */
+static void count(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool still = c->counted && c->recv_count == x->ev->recv_count;
+
+	if (!c->recounting)
+		return;
+	c->recounting = false;
+	if (still || SC_MUTANT(NO_LIFETIME)) {
+		transition_counting_to_laying(c);
+		lay(x);
+		return;
+	}
+	c->counted = true;
+	c->recv_count = x->ev->recv_count;
+	c->lifetime_until = x->now + c->config.packet_lifetime_ns;
+}
+
+void sc_move_quiesced(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool final = x->ev->final || x->ev->disassociated || SC_MUTANT(COUNT_EARLY);
+
+	if (x->ev->epoch != c->epoch)
+		return;
+	if (c->move == SC_MOVE_QUIESCING && final) {
+		transition_quiescing_to_laying(c);
+		lay(x);
+	} else if (c->move == SC_MOVE_QUIESCING) {
+		transition_quiescing_to_counting(c);
+		count_start(x);
+	} else if (c->move == SC_MOVE_COUNTING && final) {
+		transition_counting_to_laying(c);
+		lay(x);
+	} else if (c->move == SC_MOVE_COUNTING) {
+		count(x);
+	}
+}
+
+/* A key that the backup NIC does not have yet may come; anything else is the end. */
+static void retry_or_fail(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (x->ev->reason != SC_REASON_KEY) {
+		sc_end_fail(x, x->ev->reason);
+		return;
+	}
+	if (c->retry_interval)
+		sc_backoff_next(&c->retry_at, &c->retry_interval, x->now, c->config.resend_max_ns);
+	else
+		sc_backoff_start(&c->retry_at, &c->retry_interval, x->now, c->config.resend_min_ns);
+}
+
+void sc_move_laid(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->move != SC_MOVE_LAYING || x->ev->epoch != c->epoch)
+		return;
+	if (!x->ev->ok) {
+		retry_or_fail(x);
+		/* a sick peer counts from the quiescence on; else it hears of it with the count */
+		if (c->move == SC_MOVE_LAYING && c->peer.epoch == c->epoch && !c->peer.quiesced)
+			sc_state_send(x, false);
+		return;
+	}
+	c->retry_at = c->retry_interval = 0;
+	/* what the application polled between the count and the seal belongs to it */
+	if (!SC_MUTANT(COUNT_EARLY))
+		c->recv_count = x->ev->recv_count;
+	transition_laying_to_settling(c);
+	/* the peer's final count came first: it has only to say that it has seen ours */
+	sc_state_send(x, c->peer.final);
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+	if (c->peer.final || SC_MUTANT(NO_ANSWER))
+		resume(x);
+}
+
+/* A fault that came meanwhile makes the carrier useless, whatever was missing. */
+static void not_settled(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool lost = c->fault_later;
+
+	retry_or_fail(x);
+	if (lost && c->move == SC_MOVE_RESUMING)
+		sc_move_strand(x, SC_REASON_TRANSPORT);
+}
+
+static void arrive(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	sc_switch_arrive(x);
+	if (c->path && c->recv == SC_RECV_DEFAULT)
+		transition_recv_default_to_fallback(c);
+	else if (!c->path && c->recv == SC_RECV_FALLBACK)
+		transition_recv_fallback_to_default(c);
+	sc_standby_ask(x);
+}
+
+void sc_move_settled(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->move != SC_MOVE_RESUMING || x->ev->epoch != c->epoch)
+		return;
+	if (!x->ev->ok) {
+		not_settled(x);
+		return;
+	}
+	c->retry_at = c->retry_interval = 0;
+	transition_resuming_to_none(c);
+	arrive(x);
+	if (SC_MUTANT(COUNT_EARLY))
+		sc_emit(x, SC_ACT_QUIESCE)->epoch = c->epoch;
+	sc_emit(x, SC_ACT_DROP_OLD)->epoch = c->epoch;
+	sc_report(x);
+	if (c->fault_later)
+		sc_move_strand(x, SC_REASON_TRANSPORT);
+}
+
+/* ---- the peer's STATE ----------------------------------------------------------------------- */
+
+static void record(struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+	struct sc_conn *c = x->c;
+
+	if (m->quiesced || m->final)
+		c->peer.quiesced = true;
+	if (m->final && !c->peer.final) {
+		c->peer.final = true;
+		c->peer.recv_count = m->recv_count;
+	}
+	if (m->seen_epoch == c->epoch)
+		c->peer.seen_epoch = c->epoch;
+}
+
+static bool final_sent(const struct sc_conn *c)
+{
+	return c->count_final && c->move != SC_MOVE_LAYING;
+}
+
+/*
+ * The peer's count without our own. Before it has counted, ours may be on its way still; if that is
+ * lost, its own count comes without it, or it asks.
+ */
+static bool unseen(const struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+
+	return final_sent(x->c) && m->final && m->seen_epoch != x->c->epoch;
+}
+
+static void message_equal(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool left_for = (sc_moving(c) && c->move != SC_MOVE_STRANDED) || c->count_final;
+
+	if (left_for)
+		record(x);
+	if (c->move == SC_MOVE_COUNTING)
+		count_start(x);
+	else if (c->move == SC_MOVE_SETTLING && c->peer.final)
+		resume(x);
+	else if (c->move == SC_MOVE_NONE)
+		sc_switch_message(x);
+	if (c->move != SC_MOVE_ENDED && (x->ev->state.ask || unseen(x)))
+		sc_state_send(x, false);
+}
+
+/* The peer only leaves for what both had ready; if ours is lost since, both wait for another. */
+static void message_higher(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	uint32_t epoch = x->ev->state.epoch;
+
+	if (sc_standby_ready_for(c, epoch)) {
+		if (c->move != SC_MOVE_NONE)
+			sc_move_strand(x, SC_REASON_PEER);
+		if (c->move == SC_MOVE_RESUMING)
+			return;
+		sc_move_leave(x, SC_REASON_PEER);
+		message_equal(x);
+		return;
+	}
+	if (sc_epoch_cmp(epoch, c->lost) > 0)
+		c->lost = epoch;
+	if (c->move == SC_MOVE_STRANDED)
+		sc_state_send(x, false);
+	else
+		sc_move_strand(x, SC_REASON_PEER);
+}
+
+/* What the peer has lost is of no use here either. */
+static void message_lost(struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+	struct sc_conn *c = x->c;
+
+	if (sc_epoch_cmp(m->lost, c->peer.lost) > 0)
+		c->peer.lost = m->lost;
+	sc_standby_gone_at_peer(x, m->lost);
+	if ((m->stranded && m->epoch == c->epoch) ||
+	    (sc_epoch_cmp(m->lost, c->epoch) >= 0 && sc_epoch_cmp(m->epoch, c->epoch) < 0))
+		leave_or_strand(x, SC_REASON_PEER);
+}
+
+void sc_move_message(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	int32_t age;
+
+	if (x->ev->state.lost || x->ev->state.stranded)
+		message_lost(x);
+	age = sc_epoch_cmp(x->ev->state.epoch, c->epoch);
+	if (age > 0)
+		message_higher(x);
+	else if (age == 0 || (SC_MUTANT(ANY_EPOCH) && sc_moving(c)))
+		message_equal(x);
+	else if (x->ev->state.ask)
+		sc_state_send(x, false);
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+/* Nobody is silent by right while we wait for him: he repeats, or answers what we ask. */
+uint64_t sc_move_silence_at(const struct sc_conn *c)
+{
+	if (c->move == SC_MOVE_SETTLING || (c->move == SC_MOVE_COUNTING && !c->peer.quiesced))
+		return c->peer.heard_at + c->config.silence_ns;
+	return 0;
+}
+
+static void lifetime_over(struct sc_frame *x)
+{
+	x->c->lifetime_until = 0;
+	x->c->recounting = true;
+	sc_emit(x, SC_ACT_RECOUNT)->epoch = x->c->epoch;
+}
+
+static void retry(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	struct sc_action *a;
+
+	c->retry_at = 0;
+	if (c->move != SC_MOVE_LAYING && c->move != SC_MOVE_RESUMING)
+		return;
+	a = sc_emit(x, c->move == SC_MOVE_LAYING ? SC_ACT_LAY_RECEIVES : SC_ACT_SETTLE);
+	a->epoch = c->epoch;
+	a->recv_count = c->peer.recv_count;
+}
+
+static enum sc_reason late_reason(const struct sc_conn *c)
+{
+	if (c->move == SC_MOVE_STRANDED)
+		return SC_REASON_NO_STANDBY;
+	return c->retry_interval ? SC_REASON_KEY : SC_REASON_DEADLINE;
+}
+
+void sc_move_timer(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!sc_moving(c))
+		return;
+	if ((sc_due(c->deadline_at, x->now) || sc_due(sc_move_silence_at(c), x->now)) &&
+	    !SC_MUTANT(FOR_EVER)) {
+		sc_end_fail(x, late_reason(c));
+		return;
+	}
+	if (sc_due(c->lifetime_until, x->now))
+		lifetime_over(x);
+	if (sc_due(c->retry_at, x->now))
+		retry(x);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <assert.h>
+#include <string.h>
+#include "shiftlib/core/path_health.h"
+
+#define SECOND_NS 1000000000ull
+/* Without work, a path that is not steady yet is pinged at this multiple of the heartbeat. */
+#define CALM_BEATS    4
+#define DOUBT_BEATS   2
+#define FALLS_MAX     63
+#define RECENT_LOSSES 4 /* of the time after which a path is lost */
+
+_Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
+_Static_assert((SH_PATH_PINGS & (SH_PATH_PINGS - 1)) == 0, "sequence numbers wrap");
+
+const char *sh_path_state_name(enum sh_path_state state)
+{
+	switch (state) {
+	case SH_PATH_OFF: return "off";
+	case SH_PATH_PROBING: return "probing";
+	case SH_PATH_UP: return "up";
+	}
+	return "?";
+}
+
+void sh_path_init(struct sh_path_health *path, const struct sh_path_config *config, uint32_t seq)
+{
+	memset(path, 0, sizeof(*path));
+	path->config = config;
+	path->seq = path->valid_seq = seq;
+}
+
+/* ---- hold-down ------------------------------------------------------------------------------ */
+
+uint64_t sh_path_hold_ns(const struct sh_path_health *path)
+{
+	uint64_t hold = path->config->hold_min_ns, max = path->config->hold_max_ns;
+	uint32_t i;
+
+	for (i = 1; i < path->falls && hold < max; i++)
+		hold = hold > max / 2 ? max : hold * 2;
+	return hold;
+}
+
+static uint64_t path_steady_at(const struct sh_path_health *path)
+{
+	return path->up_at + sh_path_hold_ns(path);
+}
+
+bool sh_path_up(const struct sh_path_health *path)
+{
+	return path->state == SH_PATH_UP;
+}
+
+static bool path_unanswered(const struct sh_path_health *path, uint64_t now)
+{
+	return path->missed >= SH_PATH_LOST_PINGS &&
+	       now - path->silent_since >= path->config->loss_ns;
+}
+
+/* A silence within the hold-down breaks it; one that comes later is nothing until it is a fall. */
+bool sh_path_steady(const struct sh_path_health *path, uint64_t now)
+{
+	return path->state == SH_PATH_UP && now >= path_steady_at(path) &&
+	       !(path_unanswered(path, now) && path->silent_since < path_steady_at(path));
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+static void path_forget_silence(struct sh_path_health *path)
+{
+	path->missed = 0;
+	path->silent_since = 0;
+}
+
+/* Answers to pings of before would tell of the path that it was. */
+static void path_probe_anew(struct sh_path_health *path, uint64_t now)
+{
+	path->valid_seq = path->seq;
+	path->answered = path->answering_since = 0;
+	path->probe_interval = path->config->probe_min_ns;
+	path->probe_at = now;
+	path_forget_silence(path);
+}
+
+static void path_count_fall(struct sh_path_health *path, uint64_t now)
+{
+	uint64_t calm = path->config->calm_ns ? (now - path->rose_at) / path->config->calm_ns : 0;
+
+	path->falls -= calm < path->falls ? (uint32_t)calm : path->falls;
+	if (path->falls < FALLS_MAX)
+		path->falls++;
+}
+
+static void transition_off_to_probing(struct sh_path_health *path, uint64_t now)
+{
+	assert(path->state == SH_PATH_OFF);
+	path->state = SH_PATH_PROBING;
+	path_probe_anew(path, now);
+}
+
+static void transition_probing_to_off(struct sh_path_health *path)
+{
+	assert(path->state == SH_PATH_PROBING);
+	path->state = SH_PATH_OFF;
+}
+
+static void transition_probing_to_up(struct sh_path_health *path, uint64_t now)
+{
+	assert(path->state == SH_PATH_PROBING);
+	path->state = SH_PATH_UP;
+	path->up_at = path->rose_at = now;
+}
+
+static void transition_up_to_probing(struct sh_path_health *path, uint64_t now)
+{
+	assert(path->state == SH_PATH_UP);
+	path->state = SH_PATH_PROBING;
+	path->fell_at = now;
+	path->fell_since = path->missed ? path->silent_since : 0;
+	path_count_fall(path, now);
+	path_probe_anew(path, now);
+}
+
+/* A fall that was long ago has nothing to do with what happens now. */
+uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t now)
+{
+	if (path->state == SH_PATH_UP)
+		return path->missed ? path->silent_since : 0;
+	return path->fell_at && now - path->fell_at < RECENT_LOSSES * path->config->loss_ns
+		       ? path->fell_since
+		       : 0;
+}
+
+void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now)
+{
+	if (on) {
+		if (path->state == SH_PATH_OFF)
+			transition_off_to_probing(path, now);
+		return;
+	}
+	if (path->state == SH_PATH_UP)
+		transition_up_to_probing(path, now);
+	if (path->state == SH_PATH_PROBING)
+		transition_probing_to_off(path);
+}
+
+void sh_path_fall(struct sh_path_health *path, uint64_t now)
+{
+	if (path->state == SH_PATH_UP)
+		transition_up_to_probing(path, now);
+}
+
+void sh_path_blame(struct sh_path_health *path, uint64_t now)
+{
+	if (!sh_path_steady(path, now))
+		return;
+	path_count_fall(path, now);
+	path->up_at = path->rose_at = now;
+}
+
+void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint64_t now)
+{
+	if (path->need == need)
+		return;
+	if (path->need == SH_PATH_UNUSED && path->state == SH_PATH_PROBING)
+		path_probe_anew(path, now);
+	path->need = need;
+	if (path->state != SH_PATH_UP)
+		return;
+	/* Without pings there is no silence; one that was broke the hold-down. */
+	if (path_unanswered(path, now) && path->silent_since < path_steady_at(path))
+		path->up_at = now;
+	path_forget_silence(path);
+}
+
+/* ---- pings ---------------------------------------------------------------------------------- */
+
+static uint64_t path_sent(const struct sh_path_health *path, uint32_t ago)
+{
+	return path->sent_at[(path->seq - ago) % SH_PATH_PINGS];
+}
+
+/* Not before this, whatever asks for it. Times of pings that never were are 0. */
+static uint64_t path_limit(const struct sh_path_health *path)
+{
+	uint64_t oldest = path_sent(path, SH_PATH_PER_S - 1);
+
+	return oldest ? oldest + SECOND_NS : 0;
+}
+
+/* 0: no ping. The time of the last ping may be 0: none was sent yet. */
+static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
+{
+	uint64_t last = path_sent(path, 0), beat = path->config->beat_ns;
+
+	if (path->state == SH_PATH_OFF || path->need == SH_PATH_UNUSED)
+		return 0;
+	if (path->state == SH_PATH_PROBING)
+		return path->probe_at;
+	if (path->need == SH_PATH_BUSY && path->config->heartbeat)
+		return last + beat;
+	if (!sh_path_steady(path, now))
+		return last + CALM_BEATS * beat;
+	return path->config->heartbeat ? last + path->config->idle_ns : 0;
+}
+
+static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
+{
+	uint64_t at = path_wanted_at(path, now), limit = path_limit(path);
+
+	return at && at < limit ? limit : at;
+}
+
+static void path_count_ping(struct sh_path_health *path, uint64_t now)
+{
+	if (!path->missed++ && !path->silent_since)
+		path->silent_since = now;
+}
+
+static void path_next_probe(struct sh_path_health *path, uint64_t now)
+{
+	uint64_t max = path->config->probe_max_ns;
+
+	path->probe_at = now + path->probe_interval;
+	path->probe_interval = path->probe_interval > max / 2 ? max : path->probe_interval * 2;
+}
+
+bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq)
+{
+	uint64_t at = path_ping_at(path, now);
+
+	if (!at || now < at)
+		return false;
+	*seq = ++path->seq;
+	path->sent_at[path->seq % SH_PATH_PINGS] = now;
+	if (path->state == SH_PATH_PROBING)
+		path_next_probe(path, now);
+	else
+		path_count_ping(path, now);
+	return true;
+}
+
+/* Answered, of those that can be: sent since the path fell, and remembered. */
+static bool path_knows(const struct sh_path_health *path, uint32_t seq)
+{
+	uint32_t ago = path->seq - seq;
+
+	return ago < SH_PATH_PINGS && ago < path->seq - path->valid_seq;
+}
+
+/* Newer pings may be under way: the silence, if one begins, began now. */
+static void path_end_silence(struct sh_path_health *path, uint32_t seq, uint64_t now)
+{
+	if (path_unanswered(path, now) && path->silent_since < path_steady_at(path))
+		path->up_at = now;
+	path_forget_silence(path);
+	if (seq != path->seq)
+		path->silent_since = now;
+}
+
+/*
+ * One answer may be lost; after a longer gap, the peer may just have been woken. What counts is when
+ * answers come: pings may have lain in the queues of a peer that was stopped.
+ */
+static void path_count_answer(struct sh_path_health *path, uint64_t now)
+{
+	uint64_t gap = (path->config->loss_ns + path->config->beat_ns) / 2;
+
+	if (!path->answered || now - path->answered > gap)
+		path->answering_since = now;
+	path->answered = now;
+}
+
+bool sh_path_pong(struct sh_path_health *path, uint32_t seq, uint64_t now)
+{
+	if (path->state == SH_PATH_OFF || !path_knows(path, seq))
+		return false;
+	path_count_answer(path, now);
+	if (path->state == SH_PATH_UP) {
+		path_end_silence(path, seq, now);
+		return false;
+	}
+	transition_probing_to_up(path, now);
+	return true;
+}
+
+void sh_path_heard(struct sh_path_health *path, uint64_t now)
+{
+	if (path->state != SH_PATH_PROBING)
+		return;
+	path->probe_interval = path->config->probe_min_ns;
+	if (path->probe_at > path_sent(path, 0) + path->probe_interval)
+		path->probe_at = path_sent(path, 0) + path->probe_interval;
+	if (path->probe_at < now)
+		path->probe_at = now;
+}
+
+/* ---- silence -------------------------------------------------------------------------------- */
+
+bool sh_path_suspect(const struct sh_path_health *path)
+{
+	return path->state == SH_PATH_UP && path->missed >= 2;
+}
+
+static uint64_t path_doubted_at(const struct sh_path_health *path)
+{
+	if (path->state != SH_PATH_UP || path->need != SH_PATH_IDLE || !path->missed ||
+	    !path->config->heartbeat)
+		return 0;
+	return path->silent_since + DOUBT_BEATS * path->config->beat_ns;
+}
+
+bool sh_path_doubted(const struct sh_path_health *path, uint64_t now)
+{
+	uint64_t at = path_doubted_at(path);
+
+	return at && now >= at;
+}
+
+bool sh_path_silent(const struct sh_path_health *path, uint64_t now)
+{
+	return path->state == SH_PATH_UP && path_unanswered(path, now);
+}
+
+/*
+ * The silence counts from where the peer answers elsewhere without a gap: one that was stopped, or
+ * that could not be asked as this process was, is given the whole time to answer here too. Without
+ * work, pings are too rare for a verdict.
+ */
+bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
+		  uint64_t now)
+{
+	uint64_t since = path->silent_since, loss = path->config->loss_ns;
+
+	if (!path->config->heartbeat || path->need != SH_PATH_BUSY || !sh_path_silent(path, now))
+		return false;
+	if (since < other->answering_since)
+		since = other->answering_since;
+	return now >= since + loss && other->answered >= since + loss / 2;
+}
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return a < b ? a : b;
+}
+
+uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now)
+{
+	uint64_t at = path_ping_at(path, now);
+
+	if (path->state != SH_PATH_UP)
+		return at;
+	if (path_steady_at(path) > now)
+		at = earlier(at, path_steady_at(path));
+	if (path->missed && path->silent_since + path->config->loss_ns > now)
+		at = earlier(at, path->silent_since + path->config->loss_ns);
+	if (path_doubted_at(path) > now)
+		at = earlier(at, path_doubted_at(path));
+	return at;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Which paths there are. Each side knows of its own NICs and tells the other; a path serves when
+ * both say so. The choice is a function of what both know, so that either could check it.
+ */
+#include "shiftlib/core/internal.h"
+
+static uint8_t both_up(const struct sc_conn *c)
+{
+	return c->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
+}
+
+static uint8_t both_steady(const struct sc_conn *c)
+{
+	return both_up(c) & c->paths.steady &
+	       (c->peer.masks_known ? c->peer.paths.steady : UINT8_MAX);
+}
+
+static uint8_t drained(const struct sc_conn *c)
+{
+	return c->paths.drained | c->peer.paths.drained;
+}
+
+static uint8_t bit(uint8_t path)
+{
+	return (uint8_t)(1u << path);
+}
+
+bool sc_paths_both_up(const struct sc_conn *c, uint8_t path)
+{
+	return both_up(c) & bit(path);
+}
+
+bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path)
+{
+	return both_steady(c) & bit(path);
+}
+
+/* That one could be on. */
+uint32_t sc_paths_count(const struct sc_conn *c)
+{
+	return (uint32_t)__builtin_popcount(both_up(c) | bit(c->path));
+}
+
+bool sc_paths_drained(const struct sc_conn *c, uint8_t path)
+{
+	return drained(c) & bit(path);
+}
+
+static int lowest(uint8_t mask)
+{
+	return mask ? __builtin_ctz(mask) : -1;
+}
+
+/*
+ * Where to go next. Paths that stood still come before those that flap, those that failed just now
+ * come behind. Only a connection that has lost its carrier goes back to the path that it lost, or to
+ * one that the operator wants empty.
+ */
+int sc_paths_choose(const struct sc_conn *c)
+{
+	bool stranded = c->move == SC_MOVE_STRANDED;
+	uint8_t others = (uint8_t) ~(drained(c) | bit(c->path));
+	const uint8_t tries[] = {
+		both_steady(c) & others & ~c->standby.avoid,
+		both_up(c) & others & ~c->standby.avoid,
+		both_up(c) & others,
+		stranded ? both_up(c) & ~drained(c) : 0,
+		stranded ? both_up(c) : 0,
+	};
+	int path = -1;
+
+	for (size_t i = 0; i < sizeof(tries) && path < 0; i++)
+		path = lowest(tries[i]);
+	return path;
+}
+
+/* Steady or not yet: the standby is ready when it is. */
+bool sc_paths_better(const struct sc_conn *c)
+{
+	return both_up(c) & ~drained(c) & (bit(c->path) - 1);
+}
+
+/* ---- news ----------------------------------------------------------------------------------- */
+
+void sc_paths_changed(struct sc_frame *x)
+{
+	const struct sc_event *ev = x->ev;
+	struct sc_conn *c = x->c;
+	uint8_t came = ev->up & (uint8_t)~c->paths.up;
+
+	if (ev->up == c->paths.up && ev->steady == c->paths.steady &&
+	    ev->drained == c->paths.drained && ev->suspicious == c->suspicious)
+		return;
+	c->suspicious = ev->suspicious;
+	c->paths.up = ev->up;
+	c->paths.steady = ev->steady;
+	c->paths.drained = ev->drained;
+	c->paths.no++;
+	c->standby.avoid &= (uint8_t)~came;
+	if (came)
+		c->standby.choose_at = 0;
+	if (came & bit(c->path))
+		c->suspect = false;
+	if (c->peer.introduced)
+		sc_standby_tell(x);
+}
+
+/* Datagrams overtake each other: only what is newer counts. */
+bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
+{
+	struct sc_conn *c = x->c;
+	uint8_t came;
+
+	if (c->peer.masks_known && (int8_t)(m->masks_no - c->peer.paths.no) <= 0)
+		return false;
+	came = m->up & (uint8_t) ~(c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
+	c->peer.paths = (struct sc_masks){ m->up, m->steady, m->drained, m->masks_no };
+	c->peer.masks_known = true;
+	c->peer.lazy = m->lazy;
+	c->standby.avoid &= (uint8_t)~came;
+	if (came)
+		c->standby.choose_at = 0;
+	return true;
+}

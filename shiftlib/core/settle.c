@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Which outstanding requests did the peer execute?
+ *
+ * A reliable connection executes in posting order, so the peer's final count of receives draws one
+ * line: the last counted two-sided request and all before it are delivered. Behind the line,
+ * nothing is known of one-sided requests; they may be repeated where a repetition cannot be told
+ * apart.
+ */
+#include "shiftlib/core/internal.h"
+
+/* Behind that many requests lies the last one that the peer counted. */
+static uint32_t delivered_region(const struct sc_request *r, uint32_t n, uint32_t counted)
+{
+	uint32_t i = 0;
+
+	for (; i < n && counted; i++)
+		if (r[i].published && r[i].kind == SC_REQ_TWO_SIDED)
+			counted--;
+	return i;
+}
+
+static uint32_t published_two_sided(const struct sc_request *r, uint32_t n)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		count += r[i].published && r[i].kind == SC_REQ_TWO_SIDED;
+	return count;
+}
+
+/*
+ * Executed is not complete: of a READ the peer's answer may have been lost. But a request with a
+ * fence starts only when all READs before it have their data, so one that was executed vouches.
+ */
+static void fates_of_region(const struct sc_request *r, uint32_t region, enum sc_fate *fates)
+{
+	bool vouched = false;
+
+	for (uint32_t i = region; i-- > 0;) {
+		bool again = r[i].kind == SC_REQ_READ && !vouched && !SC_MUTANT(READ_NOP);
+
+		again |= r[i].kind == SC_REQ_WRITE && SC_MUTANT(WRITE_AGAIN);
+		fates[i] = again ? SC_FATE_READ_AGAIN : SC_FATE_DELIVERED;
+		vouched |= r[i].fenced;
+	}
+}
+
+/*
+ * Repeating an atomic changes the peer's memory twice, delivered or not: its original value is lost
+ * with its answer (P4).
+ */
+static bool atomic_of_unknown_fate(const struct sc_request *r, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (r[i].published && r[i].kind == SC_REQ_ATOMIC)
+			return !SC_MUTANT(ATOMIC_AGAIN);
+	return false;
+}
+
+/*
+ * May this request behind the line have changed the peer's memory? A WRITE_WITH_IMM that was not
+ * counted may have laid down some of its bytes.
+ */
+static bool may_have_run(const struct sc_request *r)
+{
+	return r->published &&
+	       (r->kind == SC_REQ_WRITE || r->kind == SC_REQ_TWO_SIDED || r->kind == SC_REQ_ATOMIC);
+}
+
+/*
+ * A fence promises that READs before it have older data than anything from the fenced request on
+ * does, whatever the kind of the fenced request itself.
+ */
+static bool fenced_read(const struct sc_request *r, uint32_t n, uint32_t region,
+			const enum sc_fate *fates)
+{
+	bool read = false, behind = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		behind |= read && r[i].published && r[i].fenced;
+		if (behind && i >= region && may_have_run(&r[i]))
+			return !SC_MUTANT(FENCED_READ);
+		read |= r[i].published && r[i].kind == SC_REQ_READ && fates[i] != SC_FATE_DELIVERED;
+	}
+	return false;
+}
+
+static uint32_t leading(const struct sc_request *r, uint32_t region, const enum sc_fate *fates)
+{
+	uint32_t i = 0;
+
+	while (i < region && fates[i] == SC_FATE_DELIVERED && r[i].kind != SC_REQ_ATOMIC)
+		i++;
+	return i;
+}
+
+enum sc_reason sc_settle(const struct sc_request *requests, uint32_t n, uint32_t two_sided_done,
+			 uint32_t two_sided_posted, uint32_t peer_count, enum sc_fate *fates,
+			 uint32_t *delivered)
+{
+	uint32_t counted, region;
+
+	*delivered = 0;
+	if (SC_MUTANT(NO_ANSWER))
+		peer_count = two_sided_done;
+	counted = peer_count - two_sided_done;
+	/* A NIC may acknowledge and die before its receive completion: then done exceeds the count.
+	 */
+	if ((counted > two_sided_posted - two_sided_done ||
+	     counted > published_two_sided(requests, n)) &&
+	    !SC_MUTANT(COUNT_UNCHECKED))
+		return SC_REASON_MISCOUNT;
+	if ((int32_t)counted < 0)
+		counted = 0;
+	region = delivered_region(requests, n, counted);
+	fates_of_region(requests, region, fates);
+	for (uint32_t i = region; i < n; i++)
+		fates[i] = SC_FATE_RESEND;
+	*delivered = leading(requests, region, fates);
+	if (atomic_of_unknown_fate(requests, n))
+		return SC_REASON_ATOMIC;
+	if (fenced_read(requests, n, region, fates))
+		return SC_REASON_FENCED_READ;
+	return SC_REASON_NONE;
+}

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Making the next carrier ahead of need. The leader chooses a path and a number; both sides make a
+ * QP, tell its address, connect it and say READY. Whoever is READY and has heard READY is protected.
+ * A standby that fails or is lost is dropped at both ends, and the leader chooses again with a
+ * higher number. One idempotent message carries it all: own phase, the phase of the other that was
+ * seen, and the paths that this side has.
+ *
+ * Where both ends are lazy none is made while none is needed: the connection rests, and is protected
+ * all the same, as what takes the path away also ends the rest.
+ */
+#include "shiftlib/core/internal.h"
+
+/* ---- transitions ---------------------------------------------------------------------------- */
+
+static void transition_any_to_making(struct sc_conn *c)
+{
+	SC_ASSERT(!sc_standby_here(c));
+	c->standby.phase = SC_STANDBY_MAKING;
+}
+
+static void transition_making_to_made(struct sc_conn *c)
+{
+	SC_ASSERT(c->standby.phase == SC_STANDBY_MAKING);
+	c->standby.phase = SC_STANDBY_MADE;
+}
+
+static void transition_made_to_connecting(struct sc_conn *c)
+{
+	SC_ASSERT(c->standby.phase == SC_STANDBY_MADE);
+	c->standby.phase = SC_STANDBY_CONNECTING;
+}
+
+static void transition_connecting_to_ready(struct sc_conn *c)
+{
+	SC_ASSERT(c->standby.phase == SC_STANDBY_CONNECTING);
+	c->standby.phase = SC_STANDBY_READY;
+}
+
+static void transition_ready_to_none(struct sc_conn *c)
+{
+	SC_ASSERT(c->standby.phase == SC_STANDBY_READY);
+	c->standby.phase = SC_STANDBY_NONE;
+}
+
+static void transition_any_to_failed(struct sc_conn *c)
+{
+	SC_ASSERT(c->standby.phase != SC_STANDBY_FAILED);
+	c->standby.phase = SC_STANDBY_FAILED;
+}
+
+static void transition_any_to_none(struct sc_conn *c)
+{
+	SC_ASSERT(c->standby.phase != SC_STANDBY_NONE);
+	c->standby.phase = SC_STANDBY_NONE;
+}
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+bool sc_standby_here(const struct sc_conn *c)
+{
+	return c->standby.phase != SC_STANDBY_NONE && c->standby.phase != SC_STANDBY_FAILED;
+}
+
+bool sc_standby_ready(const struct sc_conn *c)
+{
+	return c->standby.phase == SC_STANDBY_READY && c->standby.peer == SC_STANDBY_READY;
+}
+
+bool sc_standby_ready_for(const struct sc_conn *c, uint32_t epoch)
+{
+	return c->standby.phase == SC_STANDBY_READY && c->standby.epoch == epoch;
+}
+
+/* A move has its own messages; a standby is made before it, or while it waits for one. */
+static bool may_make(const struct sc_conn *c)
+{
+	return c->peer.introduced && (c->move == SC_MOVE_NONE || c->move == SC_MOVE_STRANDED);
+}
+
+/* ---- the message ---------------------------------------------------------------------------- */
+
+/* The phase that the peer must have seen. CONNECTING is no news: the address was MADE's. */
+static uint8_t announced(const struct sc_conn *c)
+{
+	switch (c->standby.phase) {
+	case SC_STANDBY_NONE: return SC_STANDBY_NONE;
+	case SC_STANDBY_MAKING: return c->leader ? SC_STANDBY_MAKING : SC_STANDBY_NONE;
+	case SC_STANDBY_MADE: return SC_STANDBY_MADE;
+	case SC_STANDBY_CONNECTING: return SC_STANDBY_MADE;
+	case SC_STANDBY_READY: return SC_STANDBY_READY;
+	case SC_STANDBY_FAILED: return SC_STANDBY_FAILED;
+	}
+	return SC_STANDBY_NONE;
+}
+
+static bool unseen(const struct sc_conn *c)
+{
+	return c->peer.introduced &&
+	       (c->standby.seen < announced(c) || c->standby.masks_seen != c->paths.no);
+}
+
+/* What goes over its own path shows that the path works; all else has to arrive. */
+static bool own_path_only(const struct sc_conn *c)
+{
+	return c->standby.phase >= SC_STANDBY_MADE && c->standby.phase <= SC_STANDBY_READY &&
+	       c->standby.masks_seen == c->paths.no;
+}
+
+static void send(struct sc_frame *x, bool ask)
+{
+	const struct sc_conn *c = x->c;
+	struct sc_action *a = sc_emit(x, SC_ACT_SEND_STANDBY);
+
+	a->epoch = c->standby.epoch;
+	a->path = c->standby.path;
+	a->on = !own_path_only(c);
+	a->standby = (struct sc_msg_standby){
+		.epoch = c->standby.epoch,
+		.phase = c->standby.phase,
+		.seen = c->standby.peer,
+		.ask = ask,
+		.lazy = c->config.lazy && !c->suspicious &&
+			(!c->suspect || SC_MUTANT(DOUBT_UNTOLD)),
+		.path = c->standby.path,
+		.up = c->paths.up,
+		.steady = c->paths.steady,
+		.drained = c->paths.drained,
+		.masks_no = c->paths.no,
+		.masks_seen = c->peer.paths.no,
+		.address = c->standby.local,
+	};
+}
+
+void sc_standby_tell(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	send(x, false);
+	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
+			 c->config.resend_min_ns);
+}
+
+static void resend(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!sc_due(c->standby.resend_at, x->now))
+		return;
+	c->standby.resend_at = 0;
+	/* with no path up nobody listens: PATH_UP or PATHS sends it again */
+	if (!unseen(c) || !c->paths.up)
+		return;
+	send(x, true);
+	sc_backoff_next(&c->standby.resend_at, &c->standby.resend_interval, x->now,
+			c->config.resend_max_ns * SC_STANDBY_PATIENCE);
+}
+
+void sc_standby_send_again(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!unseen(c))
+		return;
+	send(x, true);
+	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
+			 c->config.resend_min_ns);
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+/*
+ * Thousands of connections may stand in line for the same NIC, and a path that dies is told by its
+ * mask; only who waits for one has no time, but where the others wait as well.
+ */
+static uint64_t making_time(const struct sc_conn *c)
+{
+	if (!sc_moving(c))
+		return c->config.standby_ns * SC_STANDBY_PATIENCE;
+	return c->config.lazy ? c->config.deadline_ns : c->config.standby_ns;
+}
+
+static void start(struct sc_frame *x, uint32_t epoch, uint8_t path)
+{
+	struct sc_conn *c = x->c;
+	struct sc_action *a;
+
+	transition_any_to_making(c);
+	c->standby.epoch = epoch;
+	c->standby.path = path;
+	c->standby.peer = SC_STANDBY_NONE;
+	c->standby.seen = SC_STANDBY_NONE;
+	c->standby.both = false;
+	c->standby.choose_at = 0;
+	c->standby.deadline_at = c->leader ? x->now + making_time(c) : 0;
+	a = sc_emit(x, SC_ACT_STANDBY_MAKE);
+	a->epoch = epoch;
+	a->path = path;
+}
+
+static void connect_if_possible(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	struct sc_action *a;
+
+	if (c->standby.phase != SC_STANDBY_MADE || c->standby.peer < SC_STANDBY_MADE ||
+	    c->standby.peer == SC_STANDBY_FAILED)
+		return;
+	transition_made_to_connecting(c);
+	a = sc_emit(x, SC_ACT_STANDBY_CONNECT);
+	a->epoch = c->standby.epoch;
+	a->path = c->standby.path;
+	a->address = c->standby.remote;
+}
+
+static void protect_if_possible(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!sc_standby_ready(c) || c->standby.both)
+		return;
+	c->standby.both = true;
+	c->standby.deadline_at = 0;
+	c->standby.choose_interval = 0;
+	c->standby.avoid = 0;
+	if (c->move == SC_MOVE_NONE)
+		c->reason = SC_REASON_NONE;
+	sc_guard(x, true);
+	sc_report(x);
+}
+
+static void drop(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->standby.deadline_at = 0;
+	if (!sc_standby_here(c))
+		return;
+	sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = c->standby.epoch;
+	if (sc_epoch_cmp(c->standby.epoch, c->lost) > 0)
+		c->lost = c->standby.epoch;
+	transition_any_to_failed(c);
+	sc_switch_standby_gone(x);
+}
+
+static void choose_later(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	uint64_t max = sc_moving(c) ? c->config.resend_max_ns : c->config.choose_max_ns;
+
+	if (c->standby.choose_interval)
+		sc_backoff_next(&c->standby.choose_at, &c->standby.choose_interval, x->now, max);
+	else
+		sc_backoff_start(&c->standby.choose_at, &c->standby.choose_interval, x->now,
+				 c->config.choose_min_ns);
+}
+
+/* This one will not be. The peer is told, and the leader chooses another after a while. */
+static void give_up(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	if (reason != SC_REASON_PEER)
+		c->standby.avoid |= (uint8_t)(1u << c->standby.path);
+	drop(x);
+	if (!sc_moving(c))
+		c->reason = reason;
+	if (c->leader)
+		choose_later(x);
+	sc_report(x);
+	sc_standby_tell(x);
+}
+
+/* The leader may have proposed one while this side was busy, or not yet there. */
+void sc_standby_ask(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->leader || !c->peer.introduced)
+		return;
+	send(x, true);
+	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
+			 c->config.resend_min_ns);
+}
+
+/*
+ * Both ends speak at once: the other one may wait for just that to look for this one's entry, and a
+ * leader that may rest has no standby to speak of.
+ */
+void sc_standby_introduced(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->peer.introduced || c->move != SC_MOVE_NONE)
+		return;
+	c->peer.introduced = true;
+	c->leader = x->ev->leader;
+	sc_standby_ask(x);
+	if (c->leader)
+		sc_standby_tell(x);
+	if (c->config.lazy)
+		c->standby.rest_until = x->now + making_time(c);
+}
+
+static bool is_about(const struct sc_frame *x)
+{
+	return sc_standby_here(x->c) && x->ev->epoch == x->c->standby.epoch;
+}
+
+void sc_standby_made(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!is_about(x) || c->standby.phase != SC_STANDBY_MAKING) {
+		/* given up while it was being made, maybe long ago */
+		if (!is_about(x) && x->ev->epoch != c->epoch)
+			sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = x->ev->epoch;
+		return;
+	}
+	transition_making_to_made(c);
+	c->standby.local = x->ev->address;
+	sc_standby_tell(x);
+	connect_if_possible(x);
+}
+
+void sc_standby_connected(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!is_about(x) || c->standby.phase != SC_STANDBY_CONNECTING)
+		return;
+	transition_connecting_to_ready(c);
+	sc_standby_tell(x);
+	protect_if_possible(x);
+}
+
+void sc_standby_failed(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (is_about(x) &&
+	    (c->standby.phase == SC_STANDBY_MAKING || c->standby.phase == SC_STANDBY_CONNECTING))
+		give_up(x, x->ev->reason);
+}
+
+void sc_standby_lost(struct sc_frame *x)
+{
+	if (is_about(x))
+		give_up(x, x->ev->reason ? x->ev->reason : SC_REASON_PORT);
+}
+
+void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch)
+{
+	if (sc_standby_here(x->c) && sc_epoch_cmp(x->c->standby.epoch, epoch) <= 0)
+		give_up(x, SC_REASON_PEER);
+}
+
+/* ---- lazy: none until it is needed ----------------------------------------------------------- */
+
+/*
+ * The path in use is well, another one is there for when it is not, and none waits to have the
+ * connection back. Of what only one end knows (suspect, suspicious), its word tells the other.
+ */
+bool sc_standby_rests(const struct sc_conn *c)
+{
+	bool willing = c->config.lazy && !c->suspect && !c->suspicious &&
+		       (c->peer.lazy || SC_MUTANT(REST_ALONE));
+
+	return willing && c->peer.introduced && c->move == SC_MOVE_NONE &&
+	       sc_paths_both_up(c, c->path) && !sc_paths_drained(c, c->path) &&
+	       (!sc_paths_better(c) || SC_MUTANT(REST_AWAY)) && sc_paths_choose(c) >= 0;
+}
+
+/* Errors are withheld in it: they make the standby. */
+void sc_standby_rest(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool rests = sc_standby_rests(c);
+
+	if (c->standby.rests == rests)
+		return;
+	c->standby.rests = rests;
+	c->standby.rest_until = 0;
+	if (rests) {
+		c->reason = SC_REASON_NONE;
+		sc_guard(x, true);
+	}
+	sc_report(x);
+}
+
+/*
+ * At first. Paths come up one after another, and whether the peer is lazy is not known before it
+ * speaks: a standby that was made meanwhile would stay.
+ */
+static bool may_come_to_rest(const struct sc_conn *c)
+{
+	if (!c->config.lazy || c->guarded || c->move != SC_MOVE_NONE)
+		return false;
+	return !c->peer.masks_known || (c->peer.lazy && !c->suspicious && c->standby.rest_until);
+}
+
+/* The leader may rest, and has to hear of it: told as masks are, until it was seen. */
+void sc_standby_suspect(struct sc_frame *x, bool on)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->suspect == on)
+		return;
+	c->suspect = on;
+	if (!c->config.lazy || !c->peer.introduced)
+		return;
+	c->paths.no++;
+	sc_standby_tell(x);
+}
+
+/* ---- the leader's choice -------------------------------------------------------------------- */
+
+static uint32_t next_number(const struct sc_conn *c)
+{
+	uint32_t n = c->epoch;
+
+	if (SC_MUTANT(EPOCH_AGAIN))
+		return n + 1;
+	if (sc_epoch_cmp(c->standby.epoch, n) > 0)
+		n = c->standby.epoch;
+	if (sc_epoch_cmp(c->lost, n) > 0)
+		n = c->lost;
+	if (sc_epoch_cmp(c->peer.lost, n) > 0)
+		n = c->peer.lost;
+	return n + 1;
+}
+
+/* Is it worth to make another one, where there is one? */
+static bool replace(const struct sc_conn *c, uint8_t path)
+{
+	if (path == c->standby.path)
+		return false;
+	if (!sc_paths_both_up(c, c->standby.path) || sc_paths_drained(c, c->standby.path))
+		return true;
+	return path < c->standby.path && sc_paths_both_steady(c, path) && !sc_switching(c);
+}
+
+void sc_standby_choose(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	int path;
+
+	if (!c->leader || !may_make(c) || c->standby.choose_at)
+		return;
+	if (!sc_standby_here(c) && (c->standby.rests || may_come_to_rest(c)))
+		return;
+	path = sc_paths_choose(c);
+	if (path < 0 && sc_standby_here(c) && !sc_paths_both_up(c, c->standby.path))
+		give_up(x, SC_REASON_PORT);
+	if (path < 0 || (sc_standby_here(c) && !replace(c, (uint8_t)path)))
+		return;
+	drop(x);
+	start(x, next_number(c), (uint8_t)path);
+	sc_standby_tell(x);
+}
+
+void sc_standby_timer(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (sc_due(c->standby.deadline_at, x->now)) {
+		c->standby.deadline_at = 0;
+		if (sc_standby_here(c) && !sc_standby_ready(c))
+			give_up(x, SC_REASON_DEADLINE);
+	}
+	if (sc_due(c->standby.choose_at, x->now))
+		c->standby.choose_at = 0;
+	if (sc_due(c->standby.rest_until, x->now))
+		c->standby.rest_until = 0;
+	resend(x);
+}
+
+/* ---- the peer's message --------------------------------------------------------------------- */
+
+static bool proposes(const struct sc_msg_standby *m)
+{
+	return m->phase != SC_STANDBY_NONE && m->phase != SC_STANDBY_FAILED;
+}
+
+/* The leader has given up what there was, if anything, for this one. */
+static void adopt(struct sc_frame *x)
+{
+	const struct sc_msg_standby *m = &x->ev->standby;
+	struct sc_conn *c = x->c;
+
+	drop(x);
+	if (proposes(m)) {
+		start(x, m->epoch, m->path);
+		return;
+	}
+	if (c->standby.phase != SC_STANDBY_FAILED)
+		transition_any_to_failed(c);
+	c->standby.epoch = m->epoch;
+	c->standby.seen = c->standby.peer = SC_STANDBY_NONE;
+}
+
+/* Phases of one epoch only rise (FAILED is the highest), so late messages tell nothing. */
+static void record(struct sc_frame *x)
+{
+	const struct sc_msg_standby *m = &x->ev->standby;
+	struct sc_conn *c = x->c;
+
+	if (m->phase > c->standby.peer && m->phase <= SC_STANDBY_FAILED)
+		c->standby.peer = (enum sc_standby_phase)m->phase;
+	if (m->phase >= SC_STANDBY_MADE && m->phase <= SC_STANDBY_READY)
+		c->standby.remote = m->address;
+	if (m->seen > c->standby.seen)
+		c->standby.seen = m->seen;
+}
+
+static void about_this_one(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	record(x);
+	if (c->standby.peer == SC_STANDBY_FAILED && sc_standby_here(c)) {
+		c->standby.avoid |= (uint8_t)(1u << c->standby.path);
+		give_up(x, SC_REASON_PEER);
+		return;
+	}
+	connect_if_possible(x);
+	protect_if_possible(x);
+}
+
+static bool newer(const struct sc_conn *c, const struct sc_msg_standby *m)
+{
+	return m->phase != SC_STANDBY_NONE &&
+	       (sc_epoch_cmp(m->epoch, c->standby.epoch) > 0 || SC_MUTANT(LOWER_STANDBY)) &&
+	       sc_epoch_cmp(m->epoch, c->epoch) > 0;
+}
+
+/* The peer prepares an epoch that we have reached, left for, or are busy with: STATE tells more. */
+static void answer(struct sc_frame *x, bool news)
+{
+	const struct sc_msg_standby *m = &x->ev->standby;
+	struct sc_conn *c = x->c;
+	bool behind = may_make(c) && m->epoch == c->standby.epoch && m->seen < announced(c);
+
+	if (!m->ask && !news && !behind)
+		return;
+	if (c->peer.introduced)
+		send(x, false);
+	if (proposes(m) && (!may_make(c) || sc_epoch_cmp(m->epoch, c->epoch) <= 0))
+		sc_state_send(x, false);
+}
+
+void sc_standby_message(struct sc_frame *x)
+{
+	const struct sc_msg_standby *m = &x->ev->standby;
+	struct sc_conn *c = x->c;
+	bool news;
+
+	c->peer.known = true;
+	c->peer.heard_at = x->now;
+	news = sc_paths_heard(x, m);
+	if (m->masks_seen == c->paths.no)
+		c->standby.masks_seen = m->masks_seen;
+	if (may_make(c)) {
+		if (newer(c, m) && !c->leader)
+			adopt(x);
+		if (m->epoch == c->standby.epoch && m->epoch != c->epoch)
+			about_this_one(x);
+	}
+	if (!unseen(c))
+		c->standby.resend_at = 0;
+	answer(x, news);
+}
+
+/* ---- for the move --------------------------------------------------------------------------- */
+
+/* One that stood in line in peace gets no more than one that is made now. */
+void sc_standby_hurry(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	uint64_t latest = x->now + making_time(c);
+
+	c->standby.choose_at = c->standby.choose_interval = 0;
+	c->standby.avoid = 0;
+	if (c->standby.deadline_at > latest)
+		c->standby.deadline_at = latest;
+}
+
+void sc_standby_use(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	transition_ready_to_none(c);
+	c->standby.peer = SC_STANDBY_NONE;
+	c->standby.seen = SC_STANDBY_NONE;
+	c->standby.deadline_at = c->standby.choose_at = c->standby.choose_interval = 0;
+}
+
+void sc_standby_end(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->standby.resend_at = c->standby.deadline_at = c->standby.choose_at = 0;
+	if (c->standby.phase == SC_STANDBY_NONE)
+		return;
+	if (c->standby.phase != SC_STANDBY_FAILED)
+		sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = c->standby.epoch;
+	transition_any_to_none(c);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The ordered switch, for the return to the default NIC and for a drain: each side fences what it has
+ * in flight and withholds what comes later. When both are fenced nothing is outstanding, and both
+ * leave for the standby; settling then publishes what was withheld, and sends nothing twice.
+ *
+ * Attempts are numbered, and a number never serves twice: a late PREP or FENCED of a cancelled
+ * attempt means nothing. The standby itself is not touched by a cancel, so that a fault at any moment
+ * of a switch is the same abrupt move as without it.
+ *
+ * After its own FENCED a side does not go back by itself: the peer may know it, have left, and count
+ * on the new carrier. Back leads only the peer's word that it will not leave: CANCEL, or that it has
+ * lost the standby.
+ */
+#include "shiftlib/core/internal.h"
+
+/* ---- transitions ---------------------------------------------------------------------------- */
+
+static void transition_send_default_to_wait_signaled(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_DEFAULT);
+	c->send = SC_SEND_WAIT_SIGNALED;
+}
+
+static void transition_send_fallback_to_wait_signaled(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_FALLBACK);
+	c->send = SC_SEND_WAIT_SIGNALED;
+}
+
+static void transition_send_wait_signaled_to_wait_drained(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_WAIT_SIGNALED);
+	c->send = SC_SEND_WAIT_DRAINED;
+}
+
+static void transition_send_wait_signaled_to_default(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_WAIT_SIGNALED);
+	c->send = SC_SEND_DEFAULT;
+}
+
+static void transition_send_wait_signaled_to_fallback(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_WAIT_SIGNALED);
+	c->send = SC_SEND_FALLBACK;
+}
+
+static void transition_send_wait_drained_to_default(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_WAIT_DRAINED);
+	c->send = SC_SEND_DEFAULT;
+}
+
+static void transition_send_wait_drained_to_fallback(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_WAIT_DRAINED);
+	c->send = SC_SEND_FALLBACK;
+}
+
+static void transition_send_default_to_fallback(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_DEFAULT);
+	c->send = SC_SEND_FALLBACK;
+}
+
+static void transition_send_fallback_to_default(struct sc_conn *c)
+{
+	SC_ASSERT(c->send == SC_SEND_FALLBACK);
+	c->send = SC_SEND_DEFAULT;
+}
+
+/* To where traffic is now, on the path in use. */
+static void send_state_of_path(struct sc_conn *c)
+{
+	bool fallback = c->path;
+
+	switch (c->send) {
+	case SC_SEND_DEFAULT:
+		if (fallback)
+			transition_send_default_to_fallback(c);
+		break;
+	case SC_SEND_FALLBACK:
+		if (!fallback)
+			transition_send_fallback_to_default(c);
+		break;
+	case SC_SEND_WAIT_SIGNALED:
+		if (fallback)
+			transition_send_wait_signaled_to_fallback(c);
+		else
+			transition_send_wait_signaled_to_default(c);
+		break;
+	case SC_SEND_WAIT_DRAINED:
+		if (fallback)
+			transition_send_wait_drained_to_fallback(c);
+		else
+			transition_send_wait_drained_to_default(c);
+		break;
+	}
+}
+
+/* ---- begin ---------------------------------------------------------------------------------- */
+
+static bool can_begin(const struct sc_conn *c)
+{
+	return c->move == SC_MOVE_NONE && c->guarded && !sc_switching(c) && !c->suspect &&
+	       c->standby.phase == SC_STANDBY_READY;
+}
+
+static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->send == SC_SEND_DEFAULT)
+		transition_send_default_to_wait_signaled(c);
+	else
+		transition_send_fallback_to_wait_signaled(c);
+	c->sw.phase = SC_SWITCH_PREP;
+	c->sw.no = no;
+	c->sw.target = c->standby.epoch;
+	c->sw.peer_fenced = c->sw.atomics = false;
+	c->sw.reason = reason;
+	c->sw.deadline_at = x->now + c->config.fence_ns;
+	sc_emit(x, SC_ACT_FENCE)->epoch = no;
+	sc_state_tell(x);
+}
+
+/* Why the leader should begin now, if it should. */
+static enum sc_reason wanted(const struct sc_conn *c)
+{
+	if (sc_paths_drained(c, c->path) && !sc_paths_drained(c, c->standby.path))
+		return SC_REASON_ORDER;
+	if (c->standby.path < c->path && sc_paths_both_steady(c, c->standby.path) &&
+	    !sc_paths_drained(c, c->standby.path))
+		return SC_REASON_RETURN;
+	return SC_REASON_NONE;
+}
+
+void sc_switch_advance(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	enum sc_reason reason;
+
+	if (!c->leader || c->sw.next_at || !can_begin(c) || !sc_standby_ready(c))
+		return;
+	reason = wanted(c);
+	if (reason != SC_REASON_NONE)
+		begin(x, c->sw.no + (SC_MUTANT(NUMBER_AGAIN) ? !c->sw.no : 1), reason);
+}
+
+/* ---- the own fence -------------------------------------------------------------------------- */
+
+void sc_switch_laid(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->sw.phase != SC_SWITCH_PREP || x->ev->epoch != c->sw.no ||
+	    c->send != SC_SEND_WAIT_SIGNALED)
+		return;
+	transition_send_wait_signaled_to_wait_drained(c);
+	c->sw.atomics = x->ev->atomics;
+}
+
+static void leave_if_both(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->sw.phase == SC_SWITCH_FENCED && (c->sw.peer_fenced || SC_MUTANT(ALONE)) &&
+	    sc_standby_ready_for(c, c->sw.target))
+		sc_move_leave(x, c->sw.reason);
+}
+
+void sc_switch_fenced(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->sw.phase != SC_SWITCH_PREP || x->ev->epoch != c->sw.no ||
+	    c->send != SC_SEND_WAIT_DRAINED)
+		return;
+	c->sw.phase = SC_SWITCH_FENCED;
+	c->sw.deadline_at =
+		x->now + (SC_MUTANT(GO_BACK) ? c->config.resend_min_ns : c->config.silence_ns);
+	sc_state_tell(x);
+	leave_if_both(x);
+}
+
+/* ---- back ----------------------------------------------------------------------------------- */
+
+static void stop(struct sc_conn *c, enum sc_switch_phase phase)
+{
+	c->sw.phase = phase;
+	c->sw.deadline_at = 0;
+	c->sw.peer_fenced = false;
+}
+
+static void cancel(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	stop(c, SC_SWITCH_CANCEL);
+	send_state_of_path(c);
+	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
+	if (c->sw.interval)
+		sc_backoff_next(&c->sw.next_at, &c->sw.interval, x->now, c->config.choose_max_ns);
+	else
+		sc_backoff_start(&c->sw.next_at, &c->sw.interval, x->now, c->config.choose_min_ns);
+	sc_state_send(x, false);
+	sc_report(x);
+}
+
+/* Before the own FENCED it can be called off; after it, the peer has to say that it stays. */
+void sc_switch_standby_gone(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->sw.phase == SC_SWITCH_PREP)
+		cancel(x);
+	else if (c->sw.phase == SC_SWITCH_FENCED)
+		sc_state_tell(x);
+}
+
+void sc_switch_abandon(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (!sc_switching(c))
+		return;
+	stop(c, SC_SWITCH_CANCEL);
+	send_state_of_path(c);
+	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
+}
+
+/* ---- the move takes over -------------------------------------------------------------------- */
+
+void sc_switch_leave(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	stop(c, SC_SWITCH_NONE);
+	c->sw.next_at = 0;
+}
+
+void sc_switch_arrive(struct sc_frame *x)
+{
+	x->c->sw.interval = 0;
+	send_state_of_path(x->c);
+}
+
+/* ---- the peer ------------------------------------------------------------------------------- */
+
+/* It asks for a switch, or goes on with one: the number is new, or the one under way. */
+static void message_asks(struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+	struct sc_conn *c = x->c;
+
+	if (sc_epoch_cmp(m->switch_no, c->sw.no) > 0) {
+		/* the peer has burnt ours, and is still here: it did not leave for it */
+		if (sc_switching(c))
+			cancel(x);
+		if (can_begin(c) && m->target == c->standby.epoch) {
+			begin(x, m->switch_no, SC_REASON_PEER);
+		} else {
+			c->sw.no = m->switch_no;
+			c->sw.phase = SC_SWITCH_CANCEL;
+		}
+	}
+	if (!sc_switching(c) || (m->switch_no != c->sw.no && !SC_MUTANT(OBEY_LATE))) {
+		sc_state_send(x, false);
+		return;
+	}
+	if (m->phase == SC_SWITCH_FENCED)
+		c->sw.peer_fenced = true;
+	leave_if_both(x);
+}
+
+static void message_cancels(struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+	struct sc_conn *c = x->c;
+
+	if (sc_switching(c) && sc_epoch_cmp(m->switch_no, c->sw.no) >= 0)
+		cancel(x);
+	if (!sc_switching(c) && sc_epoch_cmp(m->switch_no, c->sw.no) > 0)
+		c->sw.no = m->switch_no;
+}
+
+void sc_switch_message(struct sc_frame *x)
+{
+	const struct sc_msg_state *m = &x->ev->state;
+	struct sc_conn *c = x->c;
+
+	/* a peer that lost the standby while it is still here will never leave for it */
+	if (sc_switching(c) && m->lost && sc_epoch_cmp(m->lost, c->sw.target) >= 0) {
+		cancel(x);
+		return;
+	}
+	switch ((enum sc_switch_phase)m->phase) {
+	case SC_SWITCH_PREP:
+	case SC_SWITCH_FENCED: message_asks(x); break;
+	case SC_SWITCH_CANCEL: message_cancels(x); break;
+	case SC_SWITCH_NONE: break;
+	}
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+/*
+ * Nothing is outstanding here, and what is there is the peer's to judge: it is waited for, as long as
+ * it is heard.
+ */
+static void deadline_fenced(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	uint64_t silent_at = c->peer.heard_at + c->config.silence_ns;
+
+	if (SC_MUTANT(GO_BACK))
+		cancel(x);
+	else if (x->now < silent_at)
+		c->sw.deadline_at = silent_at;
+	else if (sc_standby_ready_for(c, c->sw.target))
+		sc_move_leave(x, c->sw.reason);
+	else
+		sc_move_strand(x, SC_REASON_NO_STANDBY);
+}
+
+/*
+ * A fence that does not complete: the last send may wait for a receive that the peer posts only when
+ * what it withholds has run. Settling helps, unless it could end the connection: some requests cannot
+ * be repeated, and of a peer that is not fenced nobody here knows what it has.
+ */
+static void deadline(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->sw.deadline_at = 0;
+	if (c->sw.phase == SC_SWITCH_FENCED)
+		deadline_fenced(x);
+	else if (((c->sw.peer_fenced && !c->sw.atomics) || SC_MUTANT(FENCE_ATOMICS)) &&
+		 c->send == SC_SEND_WAIT_DRAINED && sc_standby_ready_for(c, c->sw.target))
+		sc_move_leave(x, c->sw.reason);
+	else
+		cancel(x);
+}
+
+void sc_switch_timer(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (sc_due(c->sw.next_at, x->now))
+		c->sw.next_at = 0;
+	if (sc_switching(c) && sc_due(c->sw.deadline_at, x->now))
+		deadline(x);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completion channels as the application sees them.
+ *
+ * A facade is a struct ibv_comp_channel of SHIFT's own. Its fd is an epoll fd over the fds of the
+ * sources (the real channel; one channel for all shadow CQs on each other NIC) and over an eventfd
+ * that counts software events, so poll, epoll and O_NONBLOCK on it work as on a stock channel.
+ *
+ * What the application owes is counted here, and sh_cq_events_quiesce() waits for it as
+ * ibv_destroy_cq does; libibverbs is told of all acknowledgements at once, before it destroys the
+ * CQ. So nobody who acknowledges takes a lock, and libibverbs' own count is settled when it looks,
+ * whatever mixture of real, shadow and software events was handed out. Events of CQs that the
+ * engine drives are read here, of others through libibverbs, which tells libmlx5. CQs that SHIFT
+ * never saw made (mlx5dv_create_cq) work too: unknown, so their events are handed out and
+ * acknowledged as on stock.
+ *
+ * Thread rules: all functions from any thread but where one says otherwise. Who reads events takes
+ * no lock; what it looks at is taken away behind sh_readers_wait(). Of two locks, the facade's comes
+ * first, ibv_context.mutex (which guards ibv_comp_channel.refcnt) second; both are leaves for
+ * everybody else.
+ */
+#ifndef SHIFTLIB_CHANNEL_H
+#define SHIFTLIB_CHANNEL_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "shiftlib/base/list.h"
+#include "shiftlib/shift.h"
+
+#define SH_COMP_CHANNEL_SOURCES_MAX 32 /* the real channel and those on other NICs, dead ones too */
+
+struct sh_comp_channel;
+struct sp_cq_ring;
+
+/* A real CQ whose events are the application's CQ's: that one itself, or a shadow of it. */
+struct sh_cq_feed {
+	struct sh_cq_events *events;
+	struct ibv_cq *real;
+	struct sp_cq_ring *_Atomic ring; /* NULL: the engine does not drive it */
+	_Atomic bool closed;		 /* nobody shall hear of its events */
+	_Atomic uint32_t delivered;	 /* handed out; libibverbs has not heard of them yet */
+	struct list_node link;		 /* sh_cq_events.shadows; under the facade's lock */
+};
+
+/* What a CQ owes and is owed; embedded by its owner. Guarded by the facade's lock but the atomics. */
+struct sh_cq_events {
+	struct sh_cq_feed own;
+	struct ibv_cq *cq;		 /* the application's; gone when it is destroyed */
+	int handle;			 /* that it has, or had */
+	struct sh_comp_channel *channel; /* NULL: the CQ has no channel, all calls are no-ops */
+	_Atomic uint32_t acked;		 /* by the application */
+	uint32_t soft, gone; /* handed out: software events, events of shadows that are no more */
+	struct list_node shadows;    /* struct sh_cq_feed */
+	struct list_node ready_link; /* software event in line */
+	bool ready;		     /* in the line */
+	_Atomic bool queued;	     /* raised and not yet handed out: raise is idempotent */
+	struct sh_cq_events *_Atomic push_next; /* stack of raised ones; owned by who set queued */
+};
+
+/* Once, before any other call. real must outlive the process' use of channels. */
+void sh_comp_channel_setup(const struct shift_real *real);
+
+/* Facade, or NULL with errno. destroy: EBUSY while CQs use it (verbs convention). */
+struct ibv_comp_channel *sh_comp_channel_create(struct ibv_context *context);
+int sh_comp_channel_destroy(struct ibv_comp_channel *facade);
+bool sh_comp_channel_is_facade(const struct ibv_comp_channel *channel);
+/* What creation calls must get: the real channel of a facade; anything else as it is. */
+struct ibv_comp_channel *sh_comp_channel_real(struct ibv_comp_channel *channel);
+
+/*
+ * The real channel of shadow CQs in a context of SHIFT's own: made for the first of them, and
+ * destroyed when each get() had its put(). NULL with errno; ENOSPC: too many. get: one thread at a
+ * time for each context (its NIC's worker). put: the CQ is destroyed. May wait for readers.
+ */
+struct ibv_comp_channel *sh_comp_channel_shadow_get(struct ibv_comp_channel *facade,
+						    struct ibv_context *context);
+void sh_comp_channel_shadow_put(struct ibv_comp_channel *facade, struct ibv_comp_channel *shadow);
+
+/*
+ * Of a real CQ whose destruction failed. libibverbs counts the CQs of a channel, and takes one off only
+ * if the kernel has destroyed it: a dead NIC's kernel does not, and the channel could never be destroyed.
+ */
+static inline void sh_comp_channel_leave(struct ibv_cq *real)
+{
+	if (!real->channel)
+		return;
+	pthread_mutex_lock(&real->channel->context->mutex);
+	real->channel->refcnt--;
+	pthread_mutex_unlock(&real->channel->context->mutex);
+}
+
+/*
+ * init: after the real create with sh_comp_channel_real(channel); channel: as the application passed it
+ * (NULL or foreign: nothing to do). Sets cq->channel to the facade. 0 or -errno.
+ *
+ * Destroying, in this order: no more raise() (the engine let go of the CQ); quiesce() waits for the
+ * acknowledgements that the application owes, hands out nothing more of this CQ and puts the real
+ * channel back; shadow CQs and the real CQ are destroyed; uninit(). If the real destroy failed:
+ * resume() instead. Check for EBUSY before quiesce(), which may wait for ever, as stock does.
+ */
+int sh_cq_events_init(struct sh_cq_events *events, struct ibv_cq *cq,
+		      struct ibv_comp_channel *channel);
+void sh_cq_events_quiesce(struct sh_cq_events *events);
+void sh_cq_events_resume(struct sh_cq_events *events);
+void sh_cq_events_uninit(struct sh_cq_events *events);
+
+/*
+ * A shadow CQ: init before it is made, with the feed as its cq_context; add when it is, before it is
+ * armed. close: nothing of it is handed out any more, and the engine hears of none of its events
+ * behind the call; settle: right before it is destroyed; fini: when it is.
+ */
+void sh_cq_feed_init(struct sh_cq_feed *feed, struct sh_cq_events *events);
+void sh_cq_feed_add(struct sh_cq_feed *feed, struct ibv_cq *shadow);
+void sh_cq_feed_close(struct sh_cq_feed *feed);
+void sh_cq_feed_settle(struct sh_cq_feed *feed);
+void sh_cq_feed_uninit(struct sh_cq_feed *feed);
+
+/* The engine drives it from now on; with NULL, it does not, and hears of none of its events behind
+ * the call. */
+void sh_cq_feed_drive(struct sh_cq_feed *feed, struct sp_cq_ring *ring);
+
+/* A completion event made by software, on the data path with engine locks held: no lock, no
+ * allocation, at most one write to an eventfd. Raised again before it was read: one event. */
+void sh_comp_channel_raise(struct sh_cq_events *events);
+
+/* Implemented by the shell: an event of this ring's CQ was read, before the application hears of
+ * it. On the data path. */
+void sh_cq_event_read(struct sp_cq_ring *ring);
+
+#endif

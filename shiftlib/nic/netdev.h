@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Watches the network interfaces behind NICs: their loss of carrier is often told before, and
+ * sometimes instead of, the port's own event.
+ *
+ * libnl is loaded when the monitor is opened, so that SHIFT runs where it is not installed (then
+ * without this monitor). One thread at a time.
+ */
+#ifndef SHIFTLIB_NETDEV_H
+#define SHIFTLIB_NETDEV_H
+
+#include <stdbool.h>
+
+struct sh_netdev_monitor;
+
+/* running: the interface is up and has carrier. Also what has not changed may be told. */
+typedef void (*sh_netdev_changed)(void *arg, int ifindex, bool running);
+
+/* -ENOENT: no libnl here; or another -errno. */
+int sh_netdev_open(sh_netdev_changed changed, void *arg, struct sh_netdev_monitor **out);
+void sh_netdev_close(struct sh_netdev_monitor *monitor);
+/* For epoll; non-blocking. */
+int sh_netdev_fd(const struct sh_netdev_monitor *monitor);
+/* Asks how all interfaces are: the answers come as changes do. */
+void sh_netdev_ask(struct sh_netdev_monitor *monitor);
+/* The fd is readable: calls changed(). -errno: the monitor is of no use any more. */
+int sh_netdev_read(struct sh_netdev_monitor *monitor);
+
+/*
+ * The interface of a NIC's port 1, as the kernel names it under sysfs ("/sys" but in tests). 0:
+ * none in this network namespace, or not only one.
+ */
+int sh_netdev_of(const char *sysfs, const char *nic);
+
+#endif

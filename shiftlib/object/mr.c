@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Protection domains and memory regions, and their shadows on the NICs of the paths. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "shiftlib/nic/command.h"
+
+/* What each NIC can; all else is up to the NIC that cannot be asked. */
+#define PLACEHOLDER_ACCESS                                                                         \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
+
+/* Another NIC may not page at all, or by other tables. */
+static const char memory_on_demand[] = "it has memory that is paged on demand (ODP)";
+
+struct sh_pd *sh_pd_find(struct ibv_pd *pd)
+{
+	struct sh_pd *found = sh_table_get(&sh.by_pd, pd);
+	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh.by_parent, pd);
+
+	return parent ? parent->pd : found;
+}
+
+/* What uses this PD cannot be moved any more: its connections lose their protection. */
+static void pd_unprotect(struct sh_pd *pd, const char *why)
+{
+	struct sh_qp *qp;
+	uint8_t path;
+
+	if (!pd->unprotected || why != memory_on_demand)
+		pd->why = why; /* the others are for good */
+	pd->unprotected = true;
+	sh_warn_once("connections of a protection domain are not protected: %s", why);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		sh_pd_lose_path(pd, path);
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
+			sh_conn_level(qp, SH_DRIVEN, why);
+}
+
+/* ---- protection domains --------------------------------------------------------------------- */
+
+struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
+{
+	struct sh_yield yield = { context, SH_YIELD_NIC };
+	struct ibv_pd *real;
+	struct sh_pd *pd;
+	uint8_t path;
+
+	do
+		real = sh.real->alloc_pd(context);
+	while (!real && sh_yield(&yield));
+	if (!real)
+		return NULL;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return real; /* unknown to us: what is made in it stays foreign */
+	pthread_mutex_lock(&sh.lock);
+	pd->pd = real;
+	pd->ctx = sh_ctx_find(context);
+	list_init(&pd->mrs);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		list_init(&pd->shadow[path].mrs);
+	list_init(&pd->parents);
+	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh.by_pd, real, pd)) {
+		free(pd);
+	} else {
+		list_add_tail(&pd->ctx->pds, &pd->link);
+		for (path = 0; path < SC_MAX_PATHS; path++)
+			sh_pd_replay(pd, path);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	return real;
+}
+
+/* ---- the end of both ------------------------------------------------------------------------ */
+
+static void pd_drop(struct sh_pd *pd)
+{
+	struct sh_shadow_pd shadow[SC_MAX_PATHS];
+	struct sh_ctx *ctx = pd->ctx;
+	uint8_t path;
+
+	sh_wait_idle(&pd->busy);
+	sh_parents_forget(pd);
+	memcpy(shadow, pd->shadow, sizeof(shadow));
+	list_del(&pd->link);
+	free(pd);
+	pthread_mutex_unlock(&sh.lock);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (shadow[path].pd)
+			sh.real->dealloc_pd(shadow[path].pd);
+	pthread_mutex_lock(&sh.lock);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (shadow[path].pd)
+			sh_nic_release(ctx->path[path], shadow[path].incarnation);
+}
+
+/* The real one goes first, as it knows whether something still lives in it; but its address may then
+ * be another's at once, so it leaves the table before. */
+static int pd_destroy(struct sh_pd *pd)
+{
+	struct ibv_context *context = pd->pd->context;
+	int ret;
+
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(pd->pd);
+	if (ret)
+		ret = sh_ctx_destroy_result(context, ret);
+	pthread_mutex_lock(&sh.lock);
+	if (!ret && !list_empty(&pd->mrs)) /* a dead NIC does not say it */
+		ret = EBUSY;
+	if (ret) {
+		if (sh_table_put(&sh.by_pd, pd->pd, pd))
+			sh_error_once("no memory: a protection domain is not known any more");
+		return ret;
+	}
+	pd_drop(pd);
+	return 0;
+}
+
+int shift_dealloc_pd(struct ibv_pd *real)
+{
+	struct sh_pd *pd;
+	bool known;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_table_remove(&sh.by_pd, real);
+	known = pd != NULL;
+	if (known)
+		ret = pd_destroy(pd);
+	pthread_mutex_unlock(&sh.lock);
+	return known ? ret : sh_parent_destroy(real);
+}
+
+/* ---- memory regions ------------------------------------------------------------------------- */
+
+/* The application may close its own descriptor as soon as the region is registered. */
+static int mr_fd_keep(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static void mr_fd_close(const struct sh_mr *mr)
+{
+	if (mr->dmabuf && mr->fd >= 0)
+		close(mr->fd);
+}
+
+static void mr_free(struct sh_mr *mr)
+{
+	mr_fd_close(mr);
+	free(mr);
+}
+
+static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct sh_mr *request)
+{
+	struct sh_mr *mr = malloc(sizeof(*mr));
+	uint8_t path;
+
+	if (!mr)
+		return NULL;
+	*mr = *request;
+	mr->mr = real;
+	mr->pd = pd;
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		list_init(&mr->shadow[path].link);
+	if (sh_table_put(&sh.by_mr, real, mr)) {
+		free(mr);
+		return NULL;
+	}
+	list_add_tail(&pd->mrs, &mr->link);
+	if (mr->alone && !pd->alone++)
+		pd_unprotect(pd, memory_on_demand);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (sh_pd_wanted(pd, path))
+			sh_mr_replay(mr, path);
+		else if (pd->ctx->replica[path])
+			sh_pd_lose_path(pd, path); /* it makes place for the application */
+		else
+			pd->shadow[path].asked = 0; /* whoever wants it asks for all regions */
+	return mr;
+}
+
+/* What is recorded keeps the request's descriptor. */
+static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_mr *request)
+{
+	struct sh_pd *pd;
+	struct sh_mr *mr;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_pd_find(real_pd);
+	mr = pd ? mr_add(pd, real, request) : NULL;
+	if (!mr)
+		mr_fd_close(request);
+	if (pd && !mr)
+		pd_unprotect(pd, "no memory to keep a record of a region of it");
+	if (pd)
+		sh_key_wait(real->rkey);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+struct taken_mr {
+	struct ibv_mr *mr;
+	struct sh_nic *nic;
+	uint32_t incarnation;
+};
+
+static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_PATHS])
+{
+	uint32_t n = 0;
+	uint8_t path;
+
+	for (path = 0; path < mr->pd->ctx->n_paths; path++) {
+		taken[n] = (struct taken_mr){ .nic = mr->pd->ctx->path[path],
+					      .incarnation = mr->shadow[path].incarnation };
+		taken[n].mr = sh_mr_take_shadow(mr, path);
+		n += taken[n].mr != NULL;
+	}
+	return n;
+}
+
+/* The lock is given up meanwhile. */
+static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32_t n)
+{
+	uint32_t i;
+
+	if (!n)
+		return;
+	sh_job_begin(&mr->busy); /* keeps it in its list */
+	sh_job_begin(&sh.deregs);
+	pthread_mutex_unlock(&sh.lock);
+	for (i = 0; i < n; i++)
+		sh.real->dereg_mr(taken[i].mr);
+	pthread_mutex_lock(&sh.lock);
+	for (i = 0; i < n; i++)
+		sh_nic_release(taken[i].nic, taken[i].incarnation);
+	sh_job_end(&sh.deregs);
+	sh_job_end(&mr->busy);
+}
+
+static void mr_drop_shadows(struct sh_mr *mr)
+{
+	struct taken_mr taken[SC_MAX_PATHS];
+
+	mr_drop_taken(mr, taken, mr_take_shadows(mr, taken));
+}
+
+/* How many there were. */
+static uint32_t mr_drop_shadow(struct sh_mr *mr, uint8_t path)
+{
+	struct taken_mr taken = { .nic = mr->pd->ctx->path[path],
+				  .incarnation = mr->shadow[path].incarnation };
+
+	taken.mr = sh_mr_take_shadow(mr, path);
+	mr_drop_taken(mr, &taken, taken.mr != NULL);
+	return taken.mr != NULL;
+}
+
+/* The last region that stood in the way: standbys are made again, when they are next asked for. */
+static void mr_alone_leaves(struct sh_mr *mr)
+{
+	struct sh_pd *pd = mr->pd;
+
+	if (mr->alone && !--pd->alone && pd->why == memory_on_demand)
+		pd->unprotected = false;
+}
+
+/* No job holds it any more, and none will. */
+static void mr_leave(struct sh_mr *mr)
+{
+	mr->leaving = true;
+	mr_alone_leaves(mr);
+	sh_mr_replay_never(mr);
+	sh_table_remove(&sh.by_mr, mr->mr);
+	sh_wait_idle(&mr->busy);
+}
+
+static void mr_forget(struct sh_mr *mr)
+{
+	mr_leave(mr);
+	mr_drop_shadows(mr);
+	list_del(&mr->link);
+	mr_free(mr);
+}
+
+/* Its context is closed while it lives. */
+void sh_pd_forget(struct sh_pd *pd)
+{
+	sh_table_remove(&sh.by_pd, pd->pd);
+	while (!list_empty(&pd->mrs))
+		mr_forget(list_entry(pd->mrs.next, struct sh_mr, link));
+	pd_drop(pd);
+}
+
+/* Those that nobody has registered yet, and those that are there. */
+static uint32_t pd_yield_mrs(struct sh_pd *pd, uint8_t path)
+{
+	struct list_node *at;
+	uint32_t n = 0;
+
+	sh_pd_replay_give_up(pd, path);
+	for (at = pd->mrs.next; at != &pd->mrs; at = at->next)
+		n += mr_drop_shadow(list_entry(at, struct sh_mr, link), path);
+	return n;
+}
+
+/* One that something still lives in stays. */
+static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
+{
+	struct sh_shadow_pd *shadow = &pd->shadow[path];
+	struct ibv_pd *real = shadow->pd;
+	int ret;
+
+	if (!real || shadow->state != SH_SHADOW_MADE)
+		return 0;
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(real);
+	pthread_mutex_lock(&sh.lock);
+	if (ret)
+		return 0;
+	shadow->pd = NULL;
+	shadow->state = SH_SHADOW_NONE;
+	sh_nic_release(pd->ctx->path[path], shadow->incarnation);
+	return 1;
+}
+
+uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path)
+{
+	uint32_t n;
+
+	sh_job_begin(&pd->busy);
+	n = pd_yield_mrs(pd, path);
+	n += pd_yield_itself(pd, path);
+	sh_job_end(&pd->busy);
+	return n;
+}
+
+static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, bool iova2)
+{
+	if (iova2)
+		return sh.real->reg_mr_iova2(pd, mr->addr, mr->length, mr->iova, mr->access);
+	return sh.real->reg_mr(pd, mr->addr, mr->length, (int)mr->access);
+}
+
+/* ---- memory regions on a dead NIC ----------------------------------------------------------- */
+
+static bool mr_may_be_placeholder(const struct sh_pd *pd, const struct sh_mr *request, bool gone)
+{
+	return pd && !pd->unprotected && request->length &&
+	       !(request->access & ~PLACEHOLDER_ACCESS) && (gone || pd->ctx->death_masked) &&
+	       sh_ctx_masked(pd->ctx);
+}
+
+/*
+ * Programs register memory whenever they like, UCX for each large message. While the death of their
+ * NIC is kept from them they get a region that is real on the other paths, where their connections
+ * are, and that the NIC has never heard of.
+ */
+static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_mr *request)
+{
+	bool gone = sh_device_gone(real_pd->context); /* before its event is read */
+	struct ibv_mr *mr = NULL;
+	struct sh_pd *pd;
+
+	request->placeholder = true;
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_pd_find(real_pd);
+	if (mr_may_be_placeholder(pd, request, gone))
+		mr = sh_mr_placeholder(real_pd, request);
+	if (mr && !mr_add(pd, mr, request)) {
+		free(mr);
+		mr = NULL;
+	}
+	pthread_mutex_unlock(&sh.lock);
+	if (!mr)
+		errno = EIO;
+	return mr;
+}
+
+/* ---- the verbs for memory regions ----------------------------------------------------------- */
+
+/* A region that no other NIC can have: all that may use it is not protected. */
+static void memory_unshadowed(struct ibv_pd *real, const char *why)
+{
+	struct sh_pd *pd;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_pd_find(real);
+	if (pd)
+		pd_unprotect(pd, why);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			    unsigned int access, bool iova2)
+{
+	struct sh_mr request = { .addr = addr,
+				 .length = length,
+				 .iova = iova,
+				 .access = access,
+				 .plain = !iova2,
+				 .alone = access & IBV_ACCESS_ON_DEMAND };
+	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
+	struct ibv_mr *real;
+
+	do
+		real = mr_register(pd, &request, iova2);
+	while (!real && sh_yield(&yield));
+	if (real)
+		mr_record(pd, real, &request);
+	else if (errno == EIO)
+		real = mr_register_without_nic(pd, &request);
+	return real;
+}
+
+/* Memory of another device is registered on the backup NIC by the same buffer. */
+struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				   int fd, int access)
+{
+	struct sh_mr request = { .length = length,
+				 .iova = iova,
+				 .access = (unsigned int)access,
+				 .dmabuf = true,
+				 .offset = offset };
+	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
+	struct ibv_mr *real;
+
+	if (!sh.real->reg_dmabuf_mr) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	do
+		real = sh.real->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+	while (!real && sh_yield(&yield));
+	if (!real)
+		return NULL;
+	request.fd = mr_fd_keep(fd);
+	if (request.fd < 0)
+		memory_unshadowed(pd, "no descriptor was left to keep a dma-buf of it");
+	else
+		mr_record(pd, real, &request);
+	return real;
+}
+
+/* What it was registered with, to be recorded anew. */
+static struct sh_mr mr_request(const struct sh_mr *mr)
+{
+	return (struct sh_mr){ .addr = mr->addr,
+			       .length = mr->length,
+			       .iova = mr->iova,
+			       .access = mr->access,
+			       .plain = mr->plain,
+			       .placeholder = mr->placeholder,
+			       .alone = mr->alone,
+			       .dmabuf = mr->dmabuf,
+			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
+			       .offset = mr->offset };
+}
+
+/*
+ * Before the real region changes or goes: its shadow and its keys must not stay usable. Known: request
+ * is what to record if it stays after all.
+ */
+static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
+{
+	struct sh_mr *mr;
+	bool known;
+
+	pthread_mutex_lock(&sh.lock);
+	mr = sh_table_get(&sh.by_mr, real);
+	known = mr != NULL; /* a freed pointer says nothing */
+	if (known) {
+		*request = mr_request(mr);
+		mr_forget(mr);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	return known;
+}
+
+/* As on stock, where the NIC does not answer. */
+static int mr_rereg_placeholder(struct ibv_mr *real, const struct sh_mr *request)
+{
+	mr_record(real->pd, real, request);
+	errno = EIO;
+	return IBV_REREG_MR_ERR_CMD;
+}
+
+int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		   int access)
+{
+	struct sh_mr request;
+	bool known;
+	int ret;
+
+	known = mr_take(real, &request);
+	if (known && request.placeholder)
+		return mr_rereg_placeholder(real, &request);
+	ret = sh.real->rereg_mr(real, flags, pd, addr, length, access);
+	if (!known)
+		return ret;
+	if (ret) { /* the old region may be valid still */
+		mr_record(real->pd, real, &request);
+		return ret;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		request.addr = addr;
+		request.length = length;
+		request.plain = true;
+		mr_fd_close(&request);
+		request.dmabuf = false;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		request.access = (unsigned int)access;
+	request.alone = request.access & IBV_ACCESS_ON_DEMAND;
+	mr_record(real->pd, real, &request);
+	return 0;
+}
+
+struct dereg_command {
+	struct sh_command command;
+	struct taken_mr taken;
+};
+
+static void dereg_run(struct sh_command *command)
+{
+	sh.real->dereg_mr(((struct dereg_command *)command)->taken.mr);
+}
+
+/* Returns when region and shadows are gone: what the application frees then, nobody can write to. */
+static int mr_dereg_known(struct sh_mr *mr)
+{
+	struct dereg_command commands[SC_MAX_PATHS];
+	struct taken_mr taken[SC_MAX_PATHS];
+	struct ibv_mr *real = mr->mr;
+	struct sh_busy waiting = { 0 };
+	uint32_t n, i;
+	int ret;
+
+	mr_leave(mr);
+	n = mr_take_shadows(mr, taken);
+	list_del(&mr->link);
+	mr_free(mr);
+	sh_job_begin(&sh.deregs);
+	for (i = 0; i < n; i++) {
+		commands[i] = (struct dereg_command){
+			.command = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
+		};
+		(void)sh_command_send(&commands[i].command, &waiting);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	for (i = 0; i < n; i++)
+		if (!commands[i].command.sent)
+			sh_command_here(&commands[i].command);
+	ret = sh.real->dereg_mr(real);
+	for (i = 0; i < n; i++)
+		sh_command_back(&commands[i].command);
+	pthread_mutex_lock(&sh.lock);
+	sh_wait_idle(&waiting);
+	for (i = 0; i < n; i++)
+		sh_nic_release(taken[i].nic, taken[i].incarnation);
+	sh_job_end(&sh.deregs);
+	return ret;
+}
+
+int shift_dereg_mr(struct ibv_mr *real)
+{
+	struct ibv_context *context = real->context;
+	struct sh_mr request = { 0 };
+	struct sh_mr *mr;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	mr = sh_table_get(&sh.by_mr, real);
+	if (mr) {
+		request = mr_request(mr);
+		if (mr->placeholder)
+			mr_forget(mr);
+		else
+			ret = mr_dereg_known(mr);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	if (request.placeholder) {
+		free(real);
+		return 0;
+	}
+	if (!mr)
+		ret = sh.real->dereg_mr(real);
+	if (ret)
+		ret = sh_ctx_destroy_result(context, ret);
+	if (ret && mr) /* a memory window is bound to it: it lives on */
+		mr_record(real->pd, real, &request);
+	else
+		mr_fd_close(&request);
+	return ret;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Shadows take what the application may want itself: objects of the NIC, and memory that may be
+ * locked, of which a process has so much over all of its NICs. When a call of the application fails
+ * for want of it, idle shadows make place and the call is made again; none comes back for a while.
+ * What carries traffic, or is about to, stays.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "shiftlib/shell.h"
+
+#define YIELD_PART    8	 /* of a NIC's idle standbys, one of so many goes at first */
+#define YIELD_WAIT_S  2	 /* a NIC that has not given back by then does not help */
+#define YIELD_LONGEST 16 /* times as long as the first pause */
+
+const char sh_yield_why[] = "its place on the NIC of the standby was given back to the job";
+
+struct yield_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	bool all;	 /* not only queue pairs */
+	bool done, left; /* left: nobody waits any more */
+	uint32_t n;	 /* given back */
+};
+
+/* ---- the pause ------------------------------------------------------------------------------ */
+
+bool sh_yields(const struct sh_nic *nic)
+{
+	uint64_t until = atomic_load_explicit(&nic->yield.until, memory_order_relaxed);
+
+	return until && sh_now_ns() < until;
+}
+
+bool sh_yields_memory(const struct sh_nic *nic)
+{
+	return atomic_load_explicit(&nic->yield.all, memory_order_relaxed) && sh_yields(nic);
+}
+
+void sh_yield_end(struct sh_nic *nic)
+{
+	atomic_store_explicit(&nic->yield.until, 0, memory_order_relaxed);
+}
+
+static void yield_pause_from(struct sh_nic *nic, uint64_t now)
+{
+	atomic_store_explicit(&nic->yield.until, now + nic->yield.interval, memory_order_relaxed);
+}
+
+/* Twice as long as the last one, if that has hardly ended. */
+static void yield_pause(struct sh_nic *nic, bool all)
+{
+	uint64_t now = sh_now_ns(), first = sh.config.yield_ns;
+	uint64_t interval = nic->yield.interval, until = nic->yield.until;
+
+	if (!until || now > until + interval)
+		interval = first;
+	else if (now >= until)
+		interval = sh_min_ns(2 * interval, YIELD_LONGEST * first);
+	atomic_store_explicit(&nic->yield.all, all || sh_yields_memory(nic), memory_order_relaxed);
+	nic->yield.interval = interval;
+	yield_pause_from(nic, now);
+}
+
+/* ---- queue pairs ---------------------------------------------------------------------------- */
+
+static bool yield_idle_standby(const struct sh_qp *qp, const struct sh_nic *nic)
+{
+	const struct sh_carrier *standby = qp->standby;
+
+	return qp->conn_id && standby && standby->nic == nic && standby != qp->active &&
+	       standby != qp->receiving && qp->core.move == SC_MOVE_NONE && !qp->fence.number;
+}
+
+static uint32_t yield_count_standbys(const struct sh_nic *nic)
+{
+	uint32_t n = 0;
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		n += yield_idle_standby(qp, nic);
+	return n;
+}
+
+/* They are destroyed on the NIC's worker. How many there were to destroy. */
+static uint32_t yield_standbys(struct sh_nic *nic, uint32_t most)
+{
+	uint32_t n = 0, real = 0;
+	struct sh_qp *qp;
+
+	sh_peers_hold();
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (n == most)
+			break;
+		if (!yield_idle_standby(qp, nic))
+			continue;
+		n++;
+		real += qp->standby->qp != NULL;
+		qp->standby_why = sh_yield_why;
+		sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE, qp->standby->epoch);
+	}
+	sh_peers_release();
+	return real;
+}
+
+/* ---- all else, on the NIC's worker, where no standby is being made meanwhile ----------------- */
+
+static bool yield_cq(struct sh_ctx *ctx, uint8_t path)
+{
+	struct sh_shadow_cq *shadow;
+	struct sh_cq *cq;
+
+	list_for_each (&ctx->cqs, cq, struct sh_cq, link) {
+		shadow = cq->shadow[path];
+		if (!shadow || shadow->refs > 1)
+			continue;
+		cq->shadow[path] = NULL;
+		sh_cq_shadow_put(cq, shadow);
+		return true;
+	}
+	return false;
+}
+
+static bool yield_srq(struct sh_ctx *ctx, uint8_t path)
+{
+	struct sh_shadow_srq *shadow;
+	struct sh_srq *srq;
+
+	list_for_each (&ctx->srqs, srq, struct sh_srq, link) {
+		shadow = srq->shadow[path];
+		if (!shadow || shadow->refs > 1)
+			continue;
+		srq->shadow[path] = NULL;
+		sh_srq_shadow_put(srq, shadow);
+		return true;
+	}
+	return false;
+}
+
+static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path)
+{
+	uint32_t i;
+
+	for (i = 1; i < SH_MAX_CARRIERS; i++)
+		if (qp->carriers[i].nic == qp->ctx->path[path])
+			return true;
+	return qp->loopback.readers[path].state != SH_READER_NONE;
+}
+
+static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path)
+{
+	struct sh_srq *srq;
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->pd == pd && yield_qp_needs(qp, path))
+			return true;
+	list_for_each (&pd->ctx->srqs, srq, struct sh_srq, link)
+		if (srq->pd == pd && srq->shadow[path])
+			return true;
+	return false;
+}
+
+static uint32_t yield_pd(struct sh_ctx *ctx, uint8_t path, uint32_t turn)
+{
+	struct sh_pd *pd;
+
+	list_for_each (&ctx->pds, pd, struct sh_pd, link) {
+		if (pd->shadow[path].yield_turn == turn)
+			continue;
+		pd->shadow[path].yield_turn = turn; /* looked at once */
+		if (!yield_pd_needed(pd, path))
+			return 1 + sh_pd_yield(pd, path);
+	}
+	return 0;
+}
+
+/* The lock is given up on the way, so after each one the search begins anew. False: none is left. */
+static bool yield_next(struct yield_job *task, uint32_t turn)
+{
+	struct sh_ctx *ctx;
+	uint32_t n;
+	uint8_t k;
+
+	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+		for (k = 0; k < ctx->n_paths; k++) {
+			if (ctx->path[k] != task->nic)
+				continue;
+			if (yield_cq(ctx, k) || yield_srq(ctx, k)) {
+				task->n++;
+				return true;
+			}
+			n = yield_pd(ctx, k, turn);
+			if (n) {
+				task->n += n - 1;
+				return true;
+			}
+		}
+	return false;
+}
+
+static void yield_run(struct sh_job *job)
+{
+	struct yield_job *task = (struct yield_job *)job;
+	static uint32_t turns; /* sh.lock */
+	uint32_t turn;
+
+	sh.real->thread_inside();
+	if (!task->all)
+		return; /* the queue pairs went before it */
+	sh_job_lock();
+	turn = ++turns;
+	while (yield_next(task, turn))
+		;
+	sh_job_unlock();
+}
+
+static void yield_done(struct sh_job *job)
+{
+	struct yield_job *task = (struct yield_job *)job;
+	bool left;
+
+	pthread_mutex_lock(&sh.lock);
+	left = task->left;
+	task->done = true;
+	pthread_cond_broadcast(&sh.idle);
+	pthread_mutex_unlock(&sh.lock);
+	if (left)
+		free(task);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+/* NULL: it has nothing, or cannot be told to give it back. */
+static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
+{
+	uint32_t n = yield_count_standbys(nic);
+	struct yield_job *task;
+
+	if (!nic->worker || !nic->holds || nic->fatal || nic->sick || (!all && !n))
+		return NULL;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return NULL;
+	yield_pause(nic, all);
+	*task = (struct yield_job){ .job = { .fn = yield_run, .done = yield_done },
+				    .nic = nic,
+				    .all = all };
+	task->n = yield_standbys(nic, all ? n : (n + YIELD_PART - 1) / YIELD_PART);
+	if (!sh_worker_submit(nic->worker, &task->job))
+		return task;
+	free(task);
+	return NULL;
+}
+
+/* Waits, but not for a NIC that does nothing. False: it has not done it. */
+static bool yield_await(struct yield_job *task, const struct timespec *until)
+{
+	int ret = 0;
+
+	while (!task->done && !ret)
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+	if (!task->done) {
+		task->left = true;
+		return false;
+	}
+	if (task->n)
+		sh_log(SH_LOG_WARN,
+		       "%s: the job's own objects or memory found no place: %u of its shadows "
+		       "there were given back, and for %llu ms none is made",
+		       task->nic->name, task->n,
+		       (unsigned long long)(task->nic->yield.interval / SH_NS_PER_MS));
+	if (task->nic->yield.until) /* the call is made again only now */
+		yield_pause_from(task->nic, sh_now_ns());
+	free(task);
+	return true;
+}
+
+/* What other threads deregister just now counts until they have done it. */
+static void yield_wait_deregs(const struct timespec *until)
+{
+	int ret = 0;
+
+	while (sh.deregs.jobs && !ret)
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+}
+
+/* False: nothing can have changed. */
+static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
+{
+	bool deregs = step != SH_YIELD_SOME && sh.deregs.jobs, any = deregs;
+	struct yield_job *tasks[SH_MAX_NICS];
+	struct timespec until;
+	uint32_t n = 0, i;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += YIELD_WAIT_S;
+	for (i = 0; i < sh.n_nics; i++) {
+		if (step < SH_YIELD_ALL && &sh.nics[i] != own)
+			continue;
+		tasks[n] = yield_begin(&sh.nics[i], step != SH_YIELD_SOME);
+		n += tasks[n] != NULL;
+	}
+	for (i = 0; i < n; i++)
+		any |= yield_await(tasks[i], &until);
+	if (deregs)
+		yield_wait_deregs(&until);
+	return any;
+}
+
+static bool yield_helps(int error)
+{
+	return error == ENOMEM || error == ENOSPC || error == EAGAIN;
+}
+
+bool sh_yield(struct sh_yield *yield)
+{
+	int error = errno;
+	struct sh_nic *own;
+	bool any = false;
+
+	if (!yield_helps(error))
+		return false;
+	pthread_mutex_lock(&sh.lock);
+	own = sh_nic_by_name(sh.real->get_device_name(yield->context->device));
+	while (!any && yield->step != SH_YIELD_NO_MORE)
+		any = yield_step(own, yield->step++);
+	pthread_mutex_unlock(&sh.lock);
+	errno = error;
+	return any;
+}

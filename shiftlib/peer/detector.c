@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Faults that raise no event: paths whose peer does not answer, NICs that hang, interfaces without
+ * a carrier. The rules are path.c's and hang.c's; here they meet the connections.
+ */
+#include <errno.h>
+#include <string.h>
+#include "shiftlib/shell.h"
+
+#define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
+#define DETECTOR_ASK_LOSSES                                                                        \
+	3 /* so often the time after which a path is silent, a doubt is looked into */
+
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+void sh_detector_soon(void)
+{
+	sh.beat_at = 1;
+}
+
+void sh_detector_path(struct sh_peer_path *path)
+{
+	sh_path_init(&path->health, &sh.config.path, (uint32_t)sh_random_u64());
+	sh_detector_soon();
+}
+
+/* What it is sent over may have gone or come since it was asked last. */
+bool sh_detector_up(struct sh_peer_path *path)
+{
+	enum sh_path_state before = path->health.state;
+
+	sh_path_enable(&path->health, path->path && sh_nic_up(path->nic), sh_now_ns());
+	if (path->health.state != before)
+		sh_detector_soon();
+	return sh_path_up(&path->health);
+}
+
+bool sh_detector_steady(struct sh_peer_path *path)
+{
+	return sh_path_steady(&path->health, sh_now_ns());
+}
+
+static void detector_send(const struct sh_peer *peer, struct sh_peer_path *path,
+			  enum sh_wire_type type, uint32_t seq)
+{
+	struct sh_wire_ping ping = { .seq = seq, .nic = path->nic->index };
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	if (type == SH_WIRE_PING)
+		sh_wire_put_ping(&writer, &ping);
+	else
+		sh_wire_put_pong(&writer, &ping);
+	sh_peer_send(path, buf, sh_wire_end(&writer));
+}
+
+void sh_detector_ping(struct sh_peer *peer, struct sh_peer_path *path,
+		      const struct sh_wire_ping *ping)
+{
+	detector_send(peer, path, SH_WIRE_PONG, ping->seq);
+	sh_path_heard(&path->health, sh_now_ns());
+	if (!sh_path_up(&path->health))
+		sh_detector_soon();
+}
+
+void sh_detector_pong(struct sh_peer *peer, struct sh_peer_path *path,
+		      const struct sh_wire_ping *ping)
+{
+	if (!sh_path_pong(&path->health, ping->seq, sh_now_ns()))
+		return;
+	sh_log(SH_LOG_DEBUG, "%s: the peer's NIC %u answers", path->nic->name, path->remote_nic);
+	sh_detector_soon();
+	(void)peer;
+}
+
+/* ---- who needs which path ------------------------------------------------------------------- */
+
+/* Without a standby, any other path may have to tell whether the peer is well. */
+static bool detector_concerns(const struct sh_qp *qp, uint32_t path)
+{
+	return qp->routes[path] &&
+	       (!qp->standby || path == qp->active->path || path == qp->standby->path);
+}
+
+static void detector_need_of(struct sh_qp *qp)
+{
+	uint32_t k;
+
+	for (k = 0; k < qp->n_paths; k++)
+		if (detector_concerns(qp, k))
+			qp->routes[k]->need = SH_PATH_BUSY;
+}
+
+/* Others' work has said so of all its paths: of thousands, few rings are looked into. */
+static bool detector_known(const struct sh_qp *qp)
+{
+	uint32_t k;
+
+	for (k = 0; k < qp->n_paths; k++)
+		if (detector_concerns(qp, k) && qp->routes[k]->need != SH_PATH_BUSY)
+			return false;
+	return true;
+}
+
+static bool detector_works(const struct sh_qp *qp)
+{
+	return qp->conn_id && qp->peer && qp->core.guarded && qp->core.move != SC_MOVE_ENDED;
+}
+
+/*
+ * A program that ends its work with requests that are not signaled is not told of their end, and
+ * neither are we: after a while they count as complete.
+ */
+static bool detector_sending(struct sh_qp *qp, uint64_t now)
+{
+	uint32_t number = qp->untold.number;
+	enum sp_sending sending = shift_provider_mlx5.qp_sending(qp->sp, &number);
+
+	if (number != qp->untold.number)
+		qp->untold.since = now;
+	qp->untold.number = number;
+	return sending == SP_SENDING_AWAITED ||
+	       (sending == SP_SENDING_UNTOLD && now - qp->untold.since < DETECTOR_UNTOLD_NS);
+}
+
+static enum sh_path_need detector_need_without_work(const struct sh_peer *peer, uint64_t now)
+{
+	if (!peer->conns)
+		return SH_PATH_UNUSED;
+	return peer->ask_until > now ? SH_PATH_BUSY : SH_PATH_IDLE;
+}
+
+/* True: some connection can be moved, so that work must be looked for. */
+static bool detector_needs(uint64_t now)
+{
+	struct sh_peer *peer;
+	struct sh_qp *qp;
+	bool any = false;
+	uint32_t i;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		for (i = 0; i < peer->n_paths; i++)
+			peer->paths[i].need = detector_need_without_work(peer, now);
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!detector_works(qp))
+			continue;
+		any = true;
+		if (!detector_known(qp) && detector_sending(qp, now))
+			detector_need_of(qp);
+	}
+	return any;
+}
+
+/* ---- silence -------------------------------------------------------------------------------- */
+
+static bool detector_lost(const struct sh_peer *peer, const struct sh_path_health *path,
+			  uint64_t now)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++)
+		if (&peer->paths[i].health != path &&
+		    sh_path_lost(path, &peer->paths[i].health, now))
+			return true;
+	return false;
+}
+
+/* Carriers that no work shows to be alive are given up with their path. */
+static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now)
+{
+	struct sh_carrier *carrier;
+	struct sh_qp *qp;
+	uint32_t i;
+
+	sh_log(SH_LOG_WARN, "%s: the peer's NIC %u does not answer any more, another one does",
+	       path->nic->name, path->remote_nic);
+	sh_path_fall(&path->health, now);
+	sh_peers_hold();
+	sh_paths_changed_peer(peer);
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!detector_works(qp) || qp->peer != peer)
+			continue;
+		for (i = 0; i < SH_MAX_CARRIERS; i++) {
+			carrier = &qp->carriers[i];
+			if (carrier->nic && carrier != qp->active &&
+			    qp->routes[carrier->path] == path)
+				sh_carrier_fault(qp, carrier, SC_REASON_SILENCE);
+		}
+	}
+	sh_peers_release();
+}
+
+/* Else a path that passes heartbeats but not the work would take its connections back for ever. */
+void sh_detector_blame(struct sh_qp *qp, uint32_t epoch)
+{
+	struct sh_peer_path *path = qp->active ? qp->routes[qp->active->path] : NULL;
+
+	if (!path || qp->active->epoch != epoch || qp->core.move != SC_MOVE_NONE)
+		return;
+	sh_path_blame(&path->health, sh_now_ns());
+	sh_paths_changed_peer(qp->peer);
+	sh_detector_soon(); /* its hold-down has an end */
+}
+
+static uint64_t detector_completions(struct sh_qp *qp)
+{
+	shift_provider_mlx5.cq_collect(qp->scq->sp);
+	if (qp->rcq != qp->scq)
+		shift_provider_mlx5.cq_collect(qp->rcq->sp);
+	return shift_provider_mlx5.qp_progressed(qp->sp);
+}
+
+static bool detector_silent(const struct sh_peer_path *path)
+{
+	return path && path->health.state != SH_PATH_OFF &&
+	       (!sh_path_up(&path->health) || sh_path_suspect(&path->health));
+}
+
+/* Heartbeats may be lost alone. Only both together mean that the path is dead. */
+static void detector_progress(struct sh_qp *qp, uint64_t now)
+{
+	struct sh_peer_path *path = qp->routes[qp->active->path];
+	uint64_t completions;
+
+	if (!detector_silent(path)) {
+		qp->silence.since = 0;
+		qp->silence.told = false;
+		return;
+	}
+	if (sh_conn_hands_off(qp))
+		return; /* the completions are somebody else's to take */
+	completions = detector_completions(qp);
+	if (!qp->silence.since || completions != qp->silence.completions) {
+		qp->silence.since = now;
+		qp->silence.completions = completions;
+		return;
+	}
+	if (qp->silence.told || sh_path_up(&path->health) || !detector_sending(qp, now) ||
+	    now - qp->silence.since < sh.config.path.loss_ns / 2)
+		return;
+	qp->silence.told = true;
+	sh_carrier_fault(qp, qp->active, SC_REASON_SILENCE);
+}
+
+static bool detector_any_silent(void)
+{
+	struct sh_peer *peer;
+	uint32_t i;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		for (i = 0; i < peer->n_paths; i++)
+			if (detector_silent(&peer->paths[i]))
+				return true;
+	return false;
+}
+
+/* Connections are only gone through while a path is in doubt, and once when none is any more. */
+static void detector_qps(uint64_t now)
+{
+	bool silent = detector_any_silent(), before = sh.silent;
+	struct sh_qp *qp;
+
+	sh.silent = silent;
+	if (!silent && !before)
+		return;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (detector_works(qp) && qp->core.move == SC_MOVE_NONE)
+			detector_progress(qp, now);
+}
+
+/* ---- NICs that hang ------------------------------------------------------------------------- */
+
+static void detector_nic(struct sh_nic *nic, uint64_t now)
+{
+	uint64_t waiting, busy;
+
+	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
+		return;
+	waiting = sh_control_waiting_since(nic->control);
+	busy = sh_worker_busy_since_ns(nic->worker);
+	switch (sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, sh_now_ns())) {
+	case SH_HANG_NONE: break;
+	case SH_HANG_ASK: sh_nic_ask(nic); break;
+	case SH_HANG_HUNG: sh_nic_sick(nic); break;
+	}
+	(void)now;
+}
+
+/* ---- interfaces ----------------------------------------------------------------------------- */
+
+static void detector_netdev_changed(void *arg, int ifindex, bool running)
+{
+	uint32_t i;
+
+	(void)arg;
+	for (i = 0; i < sh.n_nics; i++)
+		if (sh.nics[i].ifindex == ifindex)
+			sh_nic_link(&sh.nics[i], running);
+}
+
+static void detector_netdev_readable(void *arg)
+{
+	struct sh_netdev_monitor *monitor = arg;
+
+	if (!sh_netdev_read(monitor))
+		return;
+	sh_log(SH_LOG_INFO, "network interfaces cannot be watched any more");
+	sh_loop_remove(sh_netdev_fd(monitor));
+}
+
+static bool detector_netdevs_open(void)
+{
+	int ret;
+
+	if (sh.netdevs)
+		return true;
+	ret = sh_netdev_open(detector_netdev_changed, NULL, &sh.netdevs);
+	if (ret) {
+		sh_info_once("network interfaces are not watched: %s",
+			     ret == -ENOENT ? "libnl is not installed" : strerror(-ret));
+		return false;
+	}
+	sh.netdev_handler = (struct sh_handler){ detector_netdev_readable, sh.netdevs };
+	sh_loop_add(sh_netdev_fd(sh.netdevs), &sh.netdev_handler);
+	return true;
+}
+
+/* On InfiniBand, an interface that is down says nothing of the port. */
+void sh_detector_netdev(struct sh_nic *nic)
+{
+	nic->link_lost = nic->ifrunning = false;
+	nic->ifindex = 0;
+	if (nic->address.link_layer != IBV_LINK_LAYER_ETHERNET || !detector_netdevs_open())
+		return;
+	nic->ifindex = sh_netdev_of("/sys", nic->name);
+	if (nic->ifindex)
+		sh_netdev_ask(sh.netdevs);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now,
+			      bool *changed)
+{
+	uint32_t seq;
+	bool steady;
+
+	sh_detector_up(path);
+	sh_path_set_need(&path->health, path->need, now);
+	if (sh_path_ping(&path->health, now, &seq))
+		detector_send(peer, path, SH_WIRE_PING, seq);
+	if (sh_path_doubted(&path->health, now)) {
+		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
+		sh_detector_soon();
+	}
+	if (detector_lost(peer, &path->health, now))
+		detector_path_lost(peer, path, now);
+	steady = sh_path_steady(&path->health, now);
+	*changed |= path->told_up != sh_path_up(&path->health) || path->told_steady != steady;
+	path->told_up = sh_path_up(&path->health);
+	path->told_steady = steady;
+	return sh_path_next(&path->health, now);
+}
+
+static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
+{
+	uint64_t next = 0;
+	bool changed = false;
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++)
+		next = sh_earlier_ns(next, detector_path(peer, &peer->paths[i], now, &changed));
+	if (changed)
+		sh_paths_changed_peer(peer);
+	return next;
+}
+
+void sh_detector_run(uint64_t now)
+{
+	struct sh_peer *peer;
+	uint64_t next = 0;
+	uint32_t i;
+
+	if (!sh.beat_at || sh.beat_at > now)
+		return;
+	sh.beat_at = 0;
+	if (detector_needs(now))
+		next = now + sh.config.path.beat_ns;
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		next = sh_earlier_ns(next, detector_peer(peer, now));
+	detector_qps(now);
+	for (i = 0; i < sh.n_nics; i++)
+		detector_nic(&sh.nics[i], now);
+	/* What was set off meanwhile may want to be looked at sooner. */
+	sh.beat_at = sh_earlier_ns(sh.beat_at, next);
+}

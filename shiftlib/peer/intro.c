@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The introduction: each end writes what it is under its default attributes into the KV, and reads
+ * what the other end wrote. A store that does not answer costs protection, never the job.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/peer/intro.h"
+#include "shiftlib/control/wire.h"
+
+#define INTRO_MIN_NS	  SH_NS_PER_MS
+#define INTRO_FACTOR	  4
+#define INTRO_MAX_NS	  SH_NS_PER_S	    /* of a store that fails, or a record that is wrong */
+#define INTRO_PATIENCE_NS (5 * SH_NS_PER_S) /* then it is said that the peer does not show up */
+#define INTRO_OPEN_NS                                                                              \
+	(2 * SH_NS_PER_S) /* a further backup that takes longer to open is told later */
+#define INTRO_AGAIN_NS	  (5 * SH_NS_PER_S) /* an entry that nobody has answered is written again */
+#define INTRO_RARE_NS	  (30 * SH_NS_PER_S) /* a store that lost all has the entries again by then */
+#define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints, doubling */
+#define INTRO_NEWS_MAX_NS SH_NS_PER_S
+
+/* ---- what to write, where to look ----------------------------------------------------------- */
+
+/*
+ * Which GID the application connected from: it gave an index. Not asked in its own thread, and for
+ * most queue pairs not at all: they use the GID of the control channel, or that of the one before.
+ * False: it is being asked for, and the introduction goes on when the answer is there.
+ */
+static bool intro_gid_known(struct sh_qp *qp)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	uint8_t index = qp->attr.ah_attr.grh.sgid_index;
+	const uint8_t *gid = NULL;
+
+	if (!qp->attr.ah_attr.is_global)
+		return true;
+	if (index == nic->address.gid_index) {
+		gid = nic->address.gid;
+		qp->own_gid_kind = nic->address.gid_kind;
+	} else if (nic->gid.valid && nic->gid.index == index) {
+		gid = nic->gid.gid;
+		qp->own_gid_kind = nic->gid.kind;
+	}
+	if (qp->intro.gid_unknown || (qp->own_gid_valid && (gid || qp->own_gid_kind)))
+		return true;
+	if (gid) {
+		memcpy(qp->own_gid, gid, sizeof(qp->own_gid));
+		qp->own_gid_valid = true;
+		return true;
+	}
+	qp->intro.queued = sh_intro_ask_gid(qp, index);
+	return false;
+}
+
+static uint64_t intro_subnet(const struct sh_nic *nic)
+{
+	uint64_t subnet = 0;
+	int i;
+
+	for (i = 0; i < 8; i++)
+		subnet = subnet << 8 | nic->address.gid[i];
+	return subnet;
+}
+
+static bool intro_by_lid(const struct sh_qp *qp)
+{
+	return qp->ctx->nic->address.link_layer != IBV_LINK_LAYER_ETHERNET;
+}
+
+/* Found out once: it may take a system call, and queue pairs are destroyed by the thousand. */
+static int intro_prefix(const char **prefix)
+{
+	*prefix = sh.intros.prefix;
+	if (**prefix)
+		return 0;
+	return kv_prefix(sh.config.job, sh.intros.prefix, sizeof(sh.intros.prefix));
+}
+
+static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int *n)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	const char *prefix;
+	int ret;
+
+	ret = intro_prefix(&prefix);
+	if (ret)
+		return ret;
+	if (qp->own_gid_valid)
+		ret = kv_key_gid(keys[(*n)++], KV_KEY_MAX, prefix, qp->own_gid, qp->qp->qp_num);
+	if (!ret && intro_by_lid(qp))
+		ret = kv_key_lid(keys[(*n)++], KV_KEY_MAX, prefix, intro_subnet(nic),
+				 nic->address.lid, qp->qp->qp_num);
+	return ret;
+}
+
+static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
+	const char *prefix;
+	int ret;
+
+	ret = intro_own_keys(qp, item->own_keys, &item->n_own);
+	if (!ret)
+		ret = intro_prefix(&prefix);
+	if (ret)
+		return ret;
+	if (ah->is_global)
+		return kv_key_gid(item->peer_key, KV_KEY_MAX, prefix, ah->grh.dgid.raw,
+				  qp->attr.dest_qp_num);
+	return kv_key_lid(item->peer_key, KV_KEY_MAX, prefix, intro_subnet(nic), ah->dlid,
+			  qp->attr.dest_qp_num);
+}
+
+static void intro_add_nic(struct kv_record *record, const struct sh_nic *nic)
+{
+	struct kv_addr *addr = &record->addr[record->n_addr++];
+
+	addr->nic = nic->index;
+	addr->link_layer = nic->address.link_layer;
+	if (!nic->address.link_layer) /* not open yet, maybe never: told later, if it will be */
+		addr->link_layer = KV_LINK_ETHERNET;
+	addr->gid_index_hint = nic->address.gid_index;
+	memcpy(addr->gid, nic->address.gid, sizeof(addr->gid));
+	addr->lid = nic->address.lid;
+	addr->ctrl_qpn = nic->address.qpn;
+	addr->qkey = nic->address.qkey;
+	addr->mtu = nic->address.mtu;
+	addr->revision = nic->revision;
+}
+
+static void intro_record(const struct sh_qp *qp, struct kv_record *record)
+{
+	const struct sh_ctx *ctx = qp->ctx;
+	uint32_t k;
+
+	*record = (struct kv_record){
+		.protocol = SH_WIRE_MAJOR,
+		.caps = SH_WIRE_CAPS,
+		.instance = sh.instance,
+		.conn_id = qp->conn_id,
+		.nonce = qp->nonce,
+		.qpn = qp->qp->qp_num,
+		.remote_qpn = qp->attr.dest_qp_num,
+		.default_nic = ctx->nic->index,
+	};
+	for (k = 0; k < ctx->n_paths; k++) {
+		if (k)
+			record->backup[record->n_backup++] = ctx->path[k]->index;
+		intro_add_nic(record, ctx->path[k]);
+	}
+}
+
+/* ---- what was found ------------------------------------------------------------------------- */
+
+static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
+{
+	struct sh_address address = { 0 };
+
+	if (addr->nic >= SH_MAX_NICS || !addr->ctrl_qpn)
+		return;
+	/* While it has connections it tells itself where it is: no record of one leads the others away. */
+	if (peer->conns && peer->heard_at && peer->nics[addr->nic].revision)
+		return;
+	memcpy(address.gid, addr->gid, sizeof(address.gid));
+	address.lid = addr->lid;
+	address.link_layer = addr->link_layer;
+	address.gid_index = addr->gid_index_hint;
+	address.mtu = addr->mtu;
+	address.qpn = addr->ctrl_qpn;
+	address.qkey = addr->qkey;
+	sh_peer_learn(peer, addr->nic, &address, addr->revision);
+}
+
+/* Path k leads from the k-th NIC here to the k-th there; both ends have those that both name. */
+static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv_record *record)
+{
+	uint32_t n = record->n_backup + 1u, k;
+
+	qp->n_paths = n < qp->ctx->n_paths ? n : qp->ctx->n_paths;
+	for (k = 0; k < record->n_addr; k++)
+		intro_learn(peer, &record->addr[k]);
+	for (k = 0; k < qp->n_paths; k++) {
+		qp->peer_nics[k] = k ? record->backup[k - 1] : record->default_nic;
+		qp->routes[k] = sh_peer_route(peer, qp->ctx->path[k], qp->peer_nics[k]);
+	}
+}
+
+/* A record that says to be of this process must be of one of its connections. */
+static bool intro_not_forged(const struct kv_record *record)
+{
+	const struct sh_qp *own;
+
+	if (record->instance != sh.instance)
+		return true;
+	own = record->conn_id < sh.n_conns ? sh.conns[record->conn_id] : NULL;
+	return own && own->nonce == record->nonce && own->qp->qp_num == record->qpn;
+}
+
+/* Both ends must mean each other: an entry may be left over from a job that was killed. */
+static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record)
+{
+	uint32_t i;
+
+	if (!intro_not_forged(record))
+		return false;
+	for (i = 0; i < record->n_backup; i++)
+		if (record->backup[i] >= SH_MAX_NICS)
+			return false;
+	return record->qpn == qp->attr.dest_qp_num && record->remote_qpn == qp->qp->qp_num &&
+	       record->n_backup && record->default_nic < SH_MAX_NICS;
+}
+
+static void intro_found(struct sh_qp *qp, const struct kv_record *record)
+{
+	struct sh_peer *peer;
+
+	if (qp->peer && qp->peer->instance == record->instance &&
+	    qp->intro.peer_conn == record->conn_id && qp->intro.peer_nonce == record->nonce)
+		return;
+	peer = sh_peer_get(record->instance);
+	if (!peer)
+		return;
+	peer->caps = record->caps;
+	intro_routes(qp, peer, record);
+	qp->intro.peer_conn = record->conn_id;
+	qp->intro.peer_nonce = record->nonce;
+	sh_peer_use(qp, peer);
+	sh_paths_changed(qp);
+	sh_intro_ready(qp);
+}
+
+static bool intro_any_route(const struct sh_qp *qp)
+{
+	uint32_t k;
+
+	for (k = 1; k < qp->n_paths; k++)
+		if (qp->routes[k] && qp->routes[k]->path)
+			return true;
+	return false;
+}
+
+/*
+ * Of two processes, whose instances are never the same, the higher number leads; of two connections
+ * of one process the higher id. One that is its own peer is its own leader: what it says comes back
+ * as the other end's word.
+ */
+static bool intro_leads(const struct sh_qp *qp)
+{
+	if (qp->peer->instance != sh.instance)
+		return sh.instance > qp->peer->instance;
+	return qp->conn_id >= qp->intro.peer_conn;
+}
+
+/* The core is told once both ends know each other and there is a way for a standby. */
+void sh_intro_ready(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_INTRODUCED };
+
+	if (sh_conn_hands_off(qp) || !qp->peer || qp->core.peer.introduced || !intro_any_route(qp))
+		return;
+	event.leader = intro_leads(qp);
+	sh_conn_event(qp, &event);
+}
+
+static void intro_say_absent(struct sh_qp *qp)
+{
+	if (qp->intro.told || sh_now_ns() - qp->intro.since < INTRO_PATIENCE_NS)
+		return;
+	qp->intro.told = true;
+	sh_conn_level(qp, SH_DRIVEN, "its peer does not run SHIFT, or has not said so");
+	sh_warn_once(
+		"the peer of QP 0x%06x does not run SHIFT, or has not said so in this SHIFT_KV and "
+		"SHIFT_JOB; not protected until it does",
+		qp->qp->qp_num);
+}
+
+static void intro_say_kv(const char *error, int ret)
+{
+	if (ret && !sh.kv_said) {
+		sh.kv_said = true;
+		sh_incident_kv(true);
+		sh_log(SH_LOG_WARN,
+		       "the KV cannot be used: %s; the job runs without protection until "
+		       "it can",
+		       *error ? error : strerror(-ret));
+	} else if (!ret && sh.kv_said) {
+		sh.kv_said = false;
+		sh_incident_kv(false);
+		sh_log(SH_LOG_WARN, "the KV answers again");
+	}
+}
+
+/* How often the entry must be renewed. */
+static uint64_t intro_third_ns(void)
+{
+	return sh.config.lease_ms * SH_NS_PER_MS / 3;
+}
+
+static uint64_t intro_renew_ns(void)
+{
+	return sh_min_ns(intro_third_ns(), INTRO_AGAIN_NS);
+}
+
+/* What a look at the store has come to. */
+enum intro_found {
+	INTRO_ABSENT,	/* the peer has no record */
+	INTRO_UNCLEAR,	/* it has one, of which the right one may be the successor */
+	INTRO_NO_STORE, /* it did not answer */
+};
+
+/*
+ * Whoever of two peers comes later finds the record of the first, and speaks to it (sh_intro_news). So
+ * a few looks are enough, ever further apart: most peers that are absent run without SHIFT. They never
+ * end altogether, as records may be taken away by others.
+ */
+static uint64_t intro_interval_ns(const struct sh_qp *qp, enum intro_found found)
+{
+	uint64_t next = qp->intro.interval ? qp->intro.interval * INTRO_FACTOR : INTRO_MIN_NS;
+	bool late = sh_now_ns() - qp->intro.since >= INTRO_RARE_NS;
+
+	switch (found) {
+	case INTRO_ABSENT: return next;
+	case INTRO_UNCLEAR:
+		return sh_min_ns(next, late ? intro_third_ns()
+					    : sh_min_ns(intro_third_ns(), INTRO_MAX_NS));
+	case INTRO_NO_STORE: return sh_min_ns(next, sh_min_ns(intro_third_ns(), INTRO_MAX_NS));
+	}
+	return next;
+}
+
+/* A look that is rare goes along with a renewal. */
+static void intro_await(struct sh_qp *qp)
+{
+	uint64_t now = sh_now_ns(), look_at = qp->intro.look_at;
+
+	if (now - qp->intro.since >= INTRO_RARE_NS)
+		qp->intro.next_at = now + intro_third_ns();
+	else
+		qp->intro.next_at =
+			sh_min_ns(look_at > now ? look_at : now, now + intro_renew_ns());
+}
+
+/* As if it began now. */
+static void intro_anew(struct sh_qp *qp)
+{
+	qp->intro.since = sh_now_ns();
+	qp->intro.interval = 0;
+}
+
+static void intro_next(struct sh_qp *qp, enum intro_found found)
+{
+	uint64_t now = sh_now_ns();
+
+	if (qp->intro.heard && qp->core.peer.introduced) {
+		qp->intro.next_at = now + intro_third_ns();
+		return;
+	}
+	qp->intro.interval = intro_interval_ns(qp, found);
+	qp->intro.asked_at = now;
+	qp->intro.next_at = qp->intro.look_at = now + qp->intro.interval;
+	if (found == INTRO_ABSENT)
+		intro_await(qp);
+}
+
+/* The store was not asked for the peer's record. */
+static void intro_renewed(struct sh_qp *qp)
+{
+	if (qp->intro.heard)
+		intro_next(qp, INTRO_UNCLEAR);
+	else
+		intro_await(qp);
+}
+
+static void intro_look(struct sh_qp *qp, uint64_t at)
+{
+	sh_conn_touch(qp);
+	qp->intro.look_at = at;
+	qp->intro.next_at = sh_earlier_ns(qp->intro.next_at, at);
+}
+
+/* Who has read this connection's entry speaks to us: its own is there by now. */
+void sh_intro_news(struct sh_qp *qp)
+{
+	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
+
+	if (qp->intro.heard || qp->intro.queued || (qp->intro.look_at && qp->intro.look_at <= at))
+		return;
+	intro_look(qp, at > now ? at : now);
+	qp->intro.news_interval =
+		qp->intro.news_interval ? qp->intro.news_interval * 2 : INTRO_NEWS_MIN_NS;
+	qp->intro.news_interval = sh_min_ns(qp->intro.news_interval, INTRO_NEWS_MAX_NS);
+}
+
+/* Those whose peer is not there yet write and look anew. */
+void sh_intro_contact(uint32_t contacts)
+{
+	bool anew = contacts && sh.intros.contacts && contacts != sh.intros.contacts;
+	struct sh_qp *qp;
+
+	sh.intros.contacts = contacts ? contacts : sh.intros.contacts;
+	if (!anew)
+		return;
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || !qp->intro.published || qp->intro.heard)
+			continue;
+		intro_anew(qp);
+		qp->intro.put_again_at = 0;
+		intro_look(qp, sh_now_ns());
+	}
+}
+
+static const char *intro_refusal(const struct sh_intro_item *item)
+{
+	if (item->get_ret)
+		return kv_refusal(item->get_ret);
+	if (item->peer.protocol > SH_WIRE_MAJOR)
+		return "it runs a later version of SHIFT, with another control channel: run one "
+		       "version at both ends";
+	if (item->peer.protocol < SH_WIRE_MAJOR)
+		return "it runs an earlier version of SHIFT, with another control channel: run one "
+		       "version at both ends";
+	if (SH_WIRE_NEEDED & ~item->peer.caps)
+		return "it lacks what this version of SHIFT needs of a peer";
+	if (sh_peers_sign() && !(item->peer.caps & SH_WIRE_CAP_SIGNS))
+		return "it runs an earlier version of SHIFT, which does not sign datagrams as "
+		       "SHIFT_SECRET_FILE asks for: run one version at both ends";
+	return NULL;
+}
+
+/* A record that nobody should have written, or that we cannot read, protects nothing. */
+static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
+{
+	if (!qp->peer)
+		sh_conn_level(qp, SH_DRIVEN, why);
+	if (qp->intro.refused)
+		return;
+	qp->intro.refused = true;
+	sh_log(SH_LOG_WARN, "the peer of QP 0x%06x is not believed: %s (key %s); %s",
+	       qp->qp->qp_num, why, key,
+	       qp->peer ? "what was known of it stays" : "not protected until it is right");
+}
+
+void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error)
+{
+	/* of a get, "not there" is an answer; of a put it is a path that does not exist */
+	const char *refusal = item->put_ret || !item->get ? NULL : intro_refusal(item);
+	bool absent = !item->put_ret && item->get_ret == -ENOENT;
+	int ret = item->put_ret ? item->put_ret : item->get_ret;
+	int kv = absent || refusal ? 0 : ret;
+
+	sh_conn_touch(qp);
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, %s of %s: %d", qp->qp->qp_num, item->put_ret,
+	       item->get ? "get" : "no get", item->peer_key, item->get_ret);
+	intro_say_kv(error, kv);
+	if (qp->intro.no_store && !kv)
+		intro_anew(qp); /* nobody could know anything of it */
+	qp->intro.no_store = kv;
+	if (item->put && !item->put_ret) {
+		qp->intro.published = true;
+		qp->intro.put_again_at = sh_now_ns() + intro_renew_ns();
+	}
+	if (refusal)
+		intro_refuse(qp, item->peer_key, refusal);
+	else if (item->get && !ret && intro_matches(qp, &item->peer))
+		intro_found(qp, &item->peer);
+	else if (!qp->peer && !kv)
+		intro_say_absent(qp);
+	if (item->get || kv)
+		intro_next(qp, kv ? INTRO_NO_STORE : absent ? INTRO_ABSENT : INTRO_UNCLEAR);
+	else
+		intro_renewed(qp);
+}
+
+/* ---- when ----------------------------------------------------------------------------------- */
+
+bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
+{
+	*item = (struct sh_intro_item){ .conn_id = qp->conn_id, .nonce = qp->nonce };
+	item->get = !qp->intro.heard && sh_now_ns() >= qp->intro.look_at;
+	/* The store may have lost it, or its lease ended: renewed, also before the peer shows up. */
+	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
+	intro_record(qp, &item->own);
+	if (intro_keys(qp, item) || !item->n_own) {
+		sh_conn_level(qp, SH_DRIVEN, "its address cannot be written as a key");
+		return false;
+	}
+	if (item->put || item->get)
+		return true;
+	sh_conn_touch(qp);
+	intro_renewed(qp);
+	return false;
+}
+
+static void intro_ask(struct sh_qp *qp)
+{
+	if (intro_gid_known(qp))
+		sh_intro_line_up(qp);
+	else if (!qp->intro.queued)
+		intro_next(qp, INTRO_UNCLEAR);
+}
+
+/* Its control addresses are what is introduced. Those that open later are told later. */
+static bool intro_nics_open(struct sh_qp *qp)
+{
+	bool patient = sh_now_ns() - qp->intro.since < INTRO_OPEN_NS;
+	const struct sh_ctx *ctx = qp->ctx;
+	uint32_t k, n_open = 0, n_opening = 0;
+
+	for (k = 1; k < ctx->n_paths; k++) {
+		n_open += ctx->path[k]->state == SH_NIC_OPEN;
+		n_opening += ctx->path[k]->state == SH_NIC_OPENING;
+	}
+	if (ctx->nic->state == SH_NIC_FAILED)
+		sh_conn_level(qp, SH_DRIVEN, ctx->nic->why);
+	else if (!n_open && !n_opening)
+		sh_conn_level(qp, SH_DRIVEN, ctx->path[1]->why);
+	if (n_opening && n_open)
+		qp->intro.next_at = qp->intro.since + INTRO_OPEN_NS;
+	return ctx->nic->state == SH_NIC_OPEN && n_open && !(n_opening && patient);
+}
+
+void sh_intro_start(struct sh_qp *qp)
+{
+	sh_conn_touch(qp);
+	qp->intro.start_at = 0;
+	if (!qp->intro.since)
+		qp->intro.since = sh_now_ns();
+	if (!intro_nics_open(qp))
+		return; /* called again when one is, or by the timer */
+	if (qp->peer)
+		sh_intro_ready(qp);
+	else if (!qp->intro.queued)
+		intro_ask(qp);
+}
+
+void sh_intro_timer(struct sh_qp *qp)
+{
+	qp->intro.next_at = 0;
+	if (qp->intro.queued || !intro_nics_open(qp))
+		return;
+	sh_intro_ready(qp);
+	intro_ask(qp);
+}
+
+/* The entry ends with its lease in any case; this spares the next job a look at it. */
+void sh_intro_withdraw(struct sh_qp *qp)
+{
+	char keys[2][KV_KEY_MAX + 1];
+	int n = 0;
+
+	sh_intro_line_leave(qp);
+	if (qp->intro.published && !intro_own_keys(qp, keys, &n))
+		sh_intro_line_withdraw(qp->nonce, keys, n);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Questions to the KV, many in one round trip. Connections stand in line; whenever the KV's thread is
+ * free it takes all that are there, up to a batch, so a store that is slow is asked less often and
+ * for more. sh.kv is that thread's alone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/peer/intro.h"
+
+#define BATCH_ITEMS	  64
+#define BATCH_WITHDRAWALS 64
+
+struct withdrawal {
+	struct list_node link;
+	uint64_t instance;
+	uint32_t nonce;
+	char keys[2][KV_KEY_MAX + 1];
+	int n;
+};
+
+/* Between the lock and the KV; of the KV's thread. */
+struct batch {
+	uint32_t n_items, n_gone;
+	struct sh_intro_item items[BATCH_ITEMS];
+	struct withdrawal *gone[BATCH_WITHDRAWALS];
+	struct kv_op ops[BATCH_ITEMS * 3 + BATCH_WITHDRAWALS * 2];
+	uint32_t n_ops;
+	uint8_t written[BATCH_ITEMS][KV_RECORD_MAX_LEN];
+	uint8_t read[BATCH_ITEMS + BATCH_WITHDRAWALS * 2][KV_VALUE_MAX];
+	uint32_t n_read;
+	uint32_t contacts;
+	uint32_t done, failed; /* operations, and those of them without an answer */
+	uint64_t took_ns;      /* of the last round trip; 0: there was none */
+	int key_ret;	       /* -ENOKEY: the job has no secret */
+	uint8_t key[KV_MAC_LEN];
+	char error[KV_ERR_MAX];
+};
+
+/* ---- on the KV's thread, without the lock --------------------------------------------------- */
+
+static int batch_kv_open(struct batch *b)
+{
+	const struct kv_options options = { .timeout_ms = sh.config.kv_timeout_ms,
+					    .password_file = sh.config.kv_password_file,
+					    .secret_file = sh.config.secret_file };
+
+	if (sh.kv)
+		return 0;
+	return kv_open_with(sh.config.kv_url, &options, &sh.kv, b->error, sizeof(b->error));
+}
+
+/* What others need of the handle, which is this thread's alone. */
+static void batch_kv_tell(struct batch *b)
+{
+	b->contacts = kv_contacts(sh.kv);
+	b->key_ret = kv_derive(sh.kv, SH_AUTH_PURPOSE, b->key);
+}
+
+static struct kv_op *batch_op(struct batch *b, enum kv_op_type type, const char *key)
+{
+	struct kv_op *op = &b->ops[b->n_ops++];
+
+	*op = (struct kv_op){ .type = type, .key = key };
+	return op;
+}
+
+static void batch_add_get(struct batch *b, const char *key)
+{
+	struct kv_op *op = batch_op(b, KV_OP_GET, key);
+
+	op->buf = b->read[b->n_read++];
+	op->cap = KV_VALUE_MAX;
+}
+
+static void batch_add_puts(struct batch *b, struct sh_intro_item *item)
+{
+	uint8_t *value = b->written[item - b->items];
+	size_t length;
+	int i;
+
+	item->put_ret = kv_record_encode(&item->own, value, KV_RECORD_MAX_LEN, &length);
+	for (i = 0; !item->put_ret && i < item->n_own; i++) {
+		struct kv_op *op = batch_op(b, KV_OP_PUT, item->own_keys[i]);
+
+		op->val = value;
+		op->len = length;
+		op->lease_ms = sh.config.lease_ms;
+	}
+}
+
+/* That a record is not there is an answer. */
+static uint32_t batch_failed(const struct batch *b)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < b->n_ops; i++)
+		n += b->ops[i].ret && b->ops[i].ret != -ENOENT && !kv_refusal(b->ops[i].ret);
+	return n;
+}
+
+static int batch_run(struct batch *b)
+{
+	uint64_t begun = sh_now_ns();
+	int ret = kv_run(sh.kv, b->ops, b->n_ops);
+	uint32_t failed = batch_failed(b);
+
+	b->done += b->n_ops;
+	b->failed += failed;
+	if (b->n_ops)
+		b->took_ns = sh_now_ns() - begun;
+	if (ret || failed)
+		strncpy(b->error, kv_last_error(sh.kv), sizeof(b->error) - 1);
+	return ret;
+}
+
+/* In the order in which the operations were added. */
+static void batch_read_items(struct batch *b)
+{
+	const struct kv_op *op = b->ops;
+	uint32_t i;
+	int k;
+
+	for (i = 0; i < b->n_items; i++) {
+		struct sh_intro_item *item = &b->items[i];
+
+		for (k = 0; item->put && !item->put_ret && k < item->n_own; k++, op++)
+			item->put_ret = op->ret;
+		if (!item->get)
+			continue;
+		item->get_ret = op->ret ? op->ret : kv_record_decode(&item->peer, op->buf, op->got);
+		op++;
+	}
+}
+
+static void batch_items(struct batch *b)
+{
+	uint32_t i;
+
+	b->n_ops = b->n_read = 0;
+	for (i = 0; i < b->n_items; i++) {
+		if (b->items[i].put)
+			batch_add_puts(b, &b->items[i]);
+		if (b->items[i].get)
+			batch_add_get(b, b->items[i].peer_key);
+	}
+	(void)batch_run(b); /* each operation has its own answer */
+	batch_read_items(b);
+}
+
+static bool withdrawal_ours(const struct withdrawal *gone, const struct kv_op *op)
+{
+	struct kv_record found;
+
+	return !op->ret && !kv_record_decode(&found, op->buf, op->got) &&
+	       found.instance == gone->instance && found.nonce == gone->nonce;
+}
+
+/* Only what is still ours: the QPN may be another process' by now, with an entry of its own. */
+static void batch_withdraw(struct batch *b)
+{
+	const char *ours[BATCH_WITHDRAWALS * 2];
+	uint32_t i, n = 0;
+	struct kv_op *op;
+	int k;
+
+	b->n_ops = b->n_read = 0;
+	for (i = 0; i < b->n_gone; i++)
+		for (k = 0; k < b->gone[i]->n; k++)
+			batch_add_get(b, b->gone[i]->keys[k]);
+	(void)batch_run(b);
+	op = b->ops;
+	for (i = 0; i < b->n_gone; i++)
+		for (k = 0; k < b->gone[i]->n; k++, op++)
+			if (withdrawal_ours(b->gone[i], op))
+				ours[n++] = b->gone[i]->keys[k];
+	b->n_ops = 0;
+	for (i = 0; i < n; i++)
+		batch_op(b, KV_OP_DEL, ours[i]);
+	(void)batch_run(b);
+}
+
+static void batch_fail(struct batch *b, int ret)
+{
+	uint32_t i;
+
+	b->done = b->failed = b->n_items; /* what they are made of was not asked */
+	for (i = 0; i < b->n_items; i++)
+		b->items[i].put_ret = b->items[i].get_ret = ret;
+}
+
+static void batch_ask(struct batch *b)
+{
+	int ret = batch_kv_open(b);
+
+	if (ret) {
+		batch_fail(b, ret);
+		return;
+	}
+	if (b->n_items)
+		batch_items(b);
+	if (b->n_gone)
+		batch_withdraw(b);
+	batch_kv_tell(b);
+}
+
+/* ---- the line ------------------------------------------------------------------------------- */
+
+static bool line_empty(void)
+{
+	return list_empty(&sh.intros.line) && list_empty(&sh.intros.withdrawals);
+}
+
+static void batch_take(struct batch *b)
+{
+	struct withdrawal *gone;
+	struct sh_qp *qp;
+
+	b->n_items = b->n_gone = 0;
+	b->contacts = b->done = b->failed = 0;
+	b->took_ns = 0;
+	b->key_ret = -ENOKEY;
+	b->error[0] = 0;
+	list_for_each (&sh.intros.line, qp, struct sh_qp, intro.line) {
+		if (b->n_items == BATCH_ITEMS)
+			break;
+		list_del(&qp->intro.line);
+		list_init(&qp->intro.line);
+		if (sh_intro_fill(qp, &b->items[b->n_items]))
+			b->n_items++;
+		else
+			qp->intro.queued = false;
+	}
+	list_for_each (&sh.intros.withdrawals, gone, struct withdrawal, link) {
+		if (b->n_gone == BATCH_WITHDRAWALS)
+			break;
+		list_del(&gone->link);
+		b->gone[b->n_gone++] = gone;
+	}
+}
+
+static void batch_answer(struct batch *b)
+{
+	uint32_t i;
+
+	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh.auths, b->key))
+		sh_error_once(
+			"no memory for the keys of datagrams: the job runs without protection");
+	sh_metrics_kv(b->done, b->failed, b->took_ns);
+	sh_intro_contact(b->contacts);
+	sh_peers_hold();
+	for (i = 0; i < b->n_items; i++) {
+		const struct sh_intro_item *item = &b->items[i];
+		struct sh_qp *qp = item->conn_id < sh.n_conns ? sh.conns[item->conn_id] : NULL;
+
+		if (!qp || qp->nonce != item->nonce)
+			continue; /* it ended meanwhile */
+		qp->intro.queued = false;
+		sh_intro_answer(qp, item, b->error);
+	}
+	sh_peers_release();
+	for (i = 0; i < b->n_gone; i++)
+		free(b->gone[i]);
+	sh_kick();
+}
+
+/* At the end of the process the last withdrawals are still asked for, and nobody is left to answer. */
+static void line_run(struct sh_job *job)
+{
+	struct batch *b = malloc(sizeof(*b));
+
+	(void)job;
+	sh.real->thread_inside();
+	sh_job_lock();
+	while (b && !line_empty()) {
+		batch_take(b);
+		sh_job_unlock();
+		batch_ask(b);
+		sh_job_lock();
+		batch_answer(b);
+	}
+	sh.intros.running = false; /* the worker reads nothing of the job any more */
+	sh_job_unlock();
+	if (b)
+		explicit_bzero(b->key, sizeof(b->key));
+	free(b);
+}
+
+/* Without memory, or a thread, they wait in line for the next one that comes. */
+static void line_start(void)
+{
+	if (sh.intros.running || sh.stopping)
+		return;
+	if (!sh.kv_worker)
+		sh.kv_worker = sh_worker_start("shift-kv");
+	sh.intros.job = (struct sh_job){ .fn = line_run, .patient = true };
+	sh.intros.running = sh.kv_worker && !sh_worker_submit(sh.kv_worker, &sh.intros.job);
+}
+
+void sh_intro_line_up(struct sh_qp *qp)
+{
+	if (!qp->intro.queued)
+		list_add_tail(&sh.intros.line, &qp->intro.line);
+	qp->intro.queued = true;
+	line_start();
+}
+
+void sh_intro_line_leave(struct sh_qp *qp)
+{
+	if (!list_empty(&qp->intro.line))
+		list_del(&qp->intro.line);
+	list_init(&qp->intro.line);
+	qp->intro.queued = false;
+}
+
+void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)
+{
+	struct withdrawal *gone = malloc(sizeof(*gone));
+
+	if (!gone)
+		return;
+	gone->instance = sh.instance;
+	gone->nonce = nonce;
+	for (gone->n = 0; gone->n < n; gone->n++)
+		memcpy(gone->keys[gone->n], keys[gone->n], strlen(keys[gone->n]) + 1);
+	list_add_tail(&sh.intros.withdrawals, &gone->link);
+	line_start();
+}
+
+/* ---- GIDs ----------------------------------------------------------------------------------- */
+
+struct gid_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	uint32_t conn_id, nonce;
+	uint8_t index;
+	union ibv_gid gid;
+	uint8_t kind;
+	bool known;
+};
+
+static void gid_run(struct sh_job *job)
+{
+	struct gid_job *task = (struct gid_job *)job;
+
+	sh.real->thread_inside();
+	task->known = task->nic->ctx &&
+		      !sh.real->query_gid(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
+	if (task->known)
+		task->kind = sh_gid_kind(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
+}
+
+static void gid_done(struct sh_job *job)
+{
+	struct gid_job *task = (struct gid_job *)job;
+	struct sh_nic *nic = task->nic;
+	struct sh_qp *qp;
+
+	pthread_mutex_lock(&sh.lock);
+	if (task->known) {
+		nic->gid.valid = true;
+		nic->gid.index = task->index;
+		nic->gid.kind = task->kind;
+		memcpy(nic->gid.gid, task->gid.raw, sizeof(nic->gid.gid));
+	}
+	qp = task->conn_id < sh.n_conns ? sh.conns[task->conn_id] : NULL;
+	if (qp && qp->nonce == task->nonce && !job->canceled) {
+		qp->intro.queued = false;
+		qp->intro.gid_unknown = !task->known;
+		sh_intro_start(qp);
+		sh_kick();
+	}
+	sh_job_end(&nic->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+bool sh_intro_ask_gid(struct sh_qp *qp, uint8_t index)
+{
+	struct sh_nic *nic = qp->ctx->nic;
+	struct gid_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct gid_job){ .job = { .fn = gid_run, .done = gid_done },
+				  .nic = nic,
+				  .conn_id = qp->conn_id,
+				  .nonce = qp->nonce,
+				  .index = index };
+	sh_job_begin(&nic->busy);
+	if (!sh_worker_submit(nic->worker, &task->job))
+		return true;
+	sh_job_end(&nic->busy);
+	free(task);
+	return false;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory keys of the replicas: a journal that every peer follows, told ahead of need, and what peers
+ * have told of theirs.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "shiftlib/peer/peer.h"
+
+#define KEYS_MIN_NS  (2 * SH_NS_PER_MS) /* news are told again, doubling */
+#define KEYS_MAX_NS  SH_NS_PER_S
+#define KEYS_GONE_NS SH_NS_PER_MS /* that one is gone is told with others */
+#define KEYS_WAIT_S  1 /* a peer that has not answered by then does not use them either */
+#define KEYS_SLACK   256
+
+/* What passes on each of its paths. */
+static size_t peer_payload_max(const struct sh_peer *peer)
+{
+	size_t max = SH_WIRE_MAX, one;
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++) {
+		one = peer->paths[i].path ? sh_peer_room(&peer->paths[i]) : max;
+		max = one < max ? one : max;
+	}
+	return max;
+}
+
+/* A peer that is behind what the journal still has begins where it begins now. */
+static uint32_t peer_keys_known(const struct sh_peer *peer)
+{
+	return peer->keys_acked > sh.keys.before ? peer->keys_acked : sh.keys.before;
+}
+
+uint32_t sh_keys_last(void)
+{
+	return sh.keys.before + sh.keys.n;
+}
+
+void sh_peer_send_keys(struct sh_peer *peer, uint64_t now)
+{
+	uint32_t known = peer_keys_known(peer);
+	struct sh_wire_writer writer;
+	uint8_t buf[SH_WIRE_MAX];
+	int n;
+
+	if (known >= sh_keys_last() || !peer->conns) {
+		peer->keys_resend_at = 0;
+		return;
+	}
+	sh_wire_begin(&writer, buf, peer_payload_max(peer), sh.instance, peer->instance);
+	n = sh_wire_put_keys(&writer, known + 1, sh.keys.entries + (known - sh.keys.before),
+			     sh_keys_last() - known);
+	if (n > 0)
+		sh_peer_send_any(peer, buf, sh_wire_end(&writer));
+	peer->keys_interval = peer->keys_interval ? peer->keys_interval * 2 : KEYS_MIN_NS;
+	if (peer->keys_interval > KEYS_MAX_NS)
+		peer->keys_interval = KEYS_MAX_NS;
+	peer->keys_resend_at = now + peer->keys_interval;
+}
+
+void sh_peer_keys_acked(struct sh_peer *peer, uint32_t seq)
+{
+	struct sh_qp *qp;
+
+	if (seq <= peer->keys_acked || seq > sh_keys_last())
+		return;
+	peer->keys_acked = seq;
+	peer->keys_interval = 0;
+	pthread_cond_broadcast(&sh.idle); /* sh_key_wait */
+	sh_peer_send_keys(peer, sh_now_ns());
+	if (!peer->keys_waiting)
+		return;
+	sh_peers_hold();
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer)
+			sh_standby_keys_heard(qp);
+	sh_peers_release();
+}
+
+/* Readers find it without the lock: it stays until the peer is forgotten. */
+struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t replica)
+{
+	struct sh_keymap *map = peer->rkeys[nic][replica];
+
+	if (map)
+		return map;
+	map = malloc(sizeof(*map));
+	if (!map)
+		return NULL;
+	sh_keymap_init(map);
+	atomic_store_explicit(&peer->rkeys[nic][replica], map, memory_order_release);
+	return map;
+}
+
+static bool key_begins(const struct sh_wire_key *key)
+{
+	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
+}
+
+/* What went away before the journal began anew is not in it. */
+static void peer_keys_forget(struct sh_peer *peer)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < SH_MAX_NICS; i++)
+		for (j = 0; j < SH_MAX_NICS; j++)
+			if (peer->rkeys[i][j])
+				sh_keymap_clear(peer->rkeys[i][j]);
+	shift_provider_mlx5.keys_changed();
+}
+
+static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
+{
+	struct sh_keymap *map;
+
+	if (key_begins(key))
+		peer_keys_forget(peer);
+	if (key->nic >= SH_MAX_NICS || key->backup_nic >= SH_MAX_NICS)
+		return;
+	map = sh_peer_rkeys(peer, key->nic, key->backup_nic);
+	if (map && key->op == SH_WIRE_KEY_REMOVE)
+		sh_keymap_remove(map, key->rkey);
+	else if (!map || sh_keymap_put(map, key->rkey, key->backup_rkey))
+		sh_error_once("no memory for a peer's memory keys: requests that need them wait");
+	shift_provider_mlx5.keys_changed(); /* a put may have replaced one */
+}
+
+static void peer_send_key_ack(struct sh_peer *peer)
+{
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_keys_ack(&writer, peer->keys_heard);
+	sh_peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+/* One behind a gap is not for us, but where the journal begins anew: all that is valid follows. */
+void sh_peer_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	uint32_t i, seq, gap = 0;
+
+	for (i = 0; i < record->keys.n; i++) {
+		struct sh_wire_key key = sh_wire_key(record, i);
+
+		seq = record->keys.first_seq + i;
+		if (seq <= peer->keys_heard)
+			continue; /* known already */
+		if (seq != peer->keys_heard + 1 && !key_begins(&key)) {
+			gap++;
+			continue;
+		}
+		peer_key_apply(peer, &key);
+		peer->keys_heard = seq;
+	}
+	if (gap) /* it takes us for somebody who knows more: that was before we forgot it */
+		sh_peer_ask_keys(peer);
+	else
+		peer_send_key_ack(peer);
+}
+
+void sh_peer_ask_keys(struct sh_peer *peer)
+{
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_key_ask(&writer, peer->keys_heard + 1);
+	sh_peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+void sh_peer_keys_asked(struct sh_peer *peer, uint32_t seq)
+{
+	if (!seq || seq > sh_keys_last() + 1)
+		return;
+	if (seq <= peer->keys_acked)
+		peer->keys_acked = seq - 1;
+	peer->keys_interval = 0;
+	sh_peer_send_keys(peer, sh_now_ns());
+}
+
+static int keys_reserve(uint32_t n)
+{
+	uint32_t capacity = sh.keys.capacity ? sh.keys.capacity : 256;
+	struct sh_wire_key *grown;
+
+	while (capacity < n)
+		capacity *= 2;
+	if (capacity == sh.keys.capacity)
+		return 0;
+	grown = realloc(sh.keys.entries, capacity * sizeof(*grown));
+	if (!grown) {
+		sh_error_once(
+			"no memory for the list of memory keys: requests that use newer memory "
+			"cannot be moved");
+		return -ENOMEM;
+	}
+	sh.keys.entries = grown;
+	sh.keys.capacity = capacity;
+	return 0;
+}
+
+static struct sh_wire_key key_entry(const struct sh_mr *mr, uint8_t path, enum sh_wire_key_op op)
+{
+	const struct sh_ctx *ctx = mr->pd->ctx;
+
+	return (struct sh_wire_key){ .op = (uint8_t)op,
+				     .nic = ctx->nic->index,
+				     .backup_nic = ctx->path[path]->index,
+				     .rkey = mr->mr->rkey,
+				     .backup_rkey = mr->shadow[path].mr->rkey };
+}
+
+static void keys_add_live_mr(const struct sh_mr *mr)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (mr->shadow[path].mr && sh.keys.n <= sh.keys.live)
+			sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+}
+
+static void keys_add_live(struct sh_ctx *ctx)
+{
+	struct sh_pd *pd;
+	struct sh_mr *mr;
+
+	list_for_each (&ctx->pds, pd, struct sh_pd, link)
+		list_for_each (&pd->mrs, mr, struct sh_mr, link)
+			keys_add_live_mr(mr);
+}
+
+/*
+ * Keys come and go for ever. Once most of the journal is about keys that are gone, it begins anew,
+ * at the next number, with all that are valid; a mark tells peers that nothing before is missing.
+ */
+static void keys_compact(void)
+{
+	struct sh_ctx *ctx;
+
+	if (sh.keys.n <= 4 * sh.keys.live + KEYS_SLACK || keys_reserve(sh.keys.live + 2))
+		return;
+	sh.keys.before += sh.keys.n;
+	sh.keys.entries[0] =
+		(struct sh_wire_key){ .op = SH_WIRE_KEY_REMOVE, .nic = SH_KEY_BEGIN_NIC };
+	sh.keys.n = 1;
+	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+		keys_add_live(ctx);
+}
+
+/* Who was told and has not answered is told again by the clock. */
+static void keys_tell(void)
+{
+	uint64_t now = sh_now_ns();
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link) {
+		if (!peer->keys_resend_at || !peer->keys_interval)
+			sh_peer_send_keys(peer, now);
+		sh_wake_at(peer->keys_resend_at);
+	}
+}
+
+/* Nobody waits for it (sh_key_wait): no message in the application's thread. */
+static void keys_tell_later(void)
+{
+	uint64_t at = sh_now_ns() + KEYS_GONE_NS;
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link) {
+		if (!peer->keys_resend_at && peer->conns)
+			peer->keys_resend_at = at;
+		sh_wake_at(peer->keys_resend_at);
+	}
+}
+
+void sh_key_add(struct sh_mr *mr, uint8_t path)
+{
+	sh.keys.live++;
+	if (keys_reserve(sh.keys.n + 1))
+		return;
+	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+	keys_tell();
+}
+
+/* While it still has its shadow: compaction takes place at the next one. */
+void sh_key_remove(struct sh_mr *mr, uint8_t path)
+{
+	keys_compact();
+	sh.keys.live--;
+	if (keys_reserve(sh.keys.n + 1))
+		return;
+	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
+	sh.keys.removed = sh_keys_last();
+	keys_tell_later();
+}
+
+/* ---- keys that are given out again ----------------------------------------------------------- */
+
+/* It translates our keys, or is about to. */
+static bool peer_translates(const struct sh_peer *peer)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer &&
+		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
+			return true;
+	return false;
+}
+
+static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
+{
+	uint32_t i;
+
+	if (peer->keys_acked >= sh.keys.removed)
+		return false; /* what it has not heard of is new */
+	if (peer->keys_acked < sh.keys.before)
+		return true;
+	for (i = peer->keys_acked - sh.keys.before; i < sh.keys.n; i++)
+		if (sh.keys.entries[i].op == SH_WIRE_KEY_REMOVE && sh.keys.entries[i].rkey == rkey)
+			return true;
+	return false;
+}
+
+static bool key_stale(uint32_t rkey)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (peer->conns && !peer->keys_silent && peer_key_stale(peer, rkey) &&
+		    peer_translates(peer))
+			return true;
+	return false;
+}
+
+/*
+ * Who was not heard since then is stopped or gone. One such peer must not hold up each registration,
+ * as those have to do with all peers.
+ */
+static void keys_wait_no_more(uint32_t rkey, uint64_t since)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh.peers, peer, struct sh_peer, link)
+		if (peer->conns && peer->heard_at < since && peer_key_stale(peer, rkey))
+			peer->keys_silent = true;
+}
+
+/* It is told at once what it missed. */
+void sh_peer_keys_back(struct sh_peer *peer)
+{
+	peer->keys_silent = false;
+	peer->keys_interval = 0;
+	sh_peer_send_keys(peer, sh_now_ns());
+}
+
+/*
+ * The kernel's driver gives the key of a region that is gone to the next one. A peer that has not heard
+ * of it yet would take it for what it was: a request of its application, which learns of the key from
+ * ours, would be refused on the other NIC, or write where it must not.
+ */
+void sh_key_wait(uint32_t rkey)
+{
+	uint64_t since = sh_now_ns();
+	struct timespec until;
+	int ret = 0;
+
+	if (!key_stale(rkey))
+		return;
+	keys_tell();
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += KEYS_WAIT_S;
+	while (!ret && key_stale(rkey))
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+	if (ret)
+		keys_wait_no_more(rkey, since);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include "shiftlib/base/date.h"
+#include "shiftlib/report/event.h"
+#include "shiftlib/report/on_event.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/report/metrics.h"
+#include "shiftlib/base/util.h"
+
+static struct {
+	uint64_t last;			      /* number */
+	struct sh_event kept[SH_EVENTS_KEPT]; /* number n in place n % SH_EVENTS_KEPT */
+} events;
+
+/* ---- who wants to know ---------------------------------------------------------------------- */
+
+static void event_log(const struct sh_event *event)
+{
+	struct sh_json fields = { 0 };
+	char text[512];
+
+	if (!sh_log_enabled(SH_LOG_INFO))
+		return;
+	sh_event_text(event, text, sizeof(text));
+	if (sh_log_json()) {
+		sh_json_print(&fields, "\"event\": ");
+		sh_event_json(&fields, event);
+	}
+	sh_log_fields(SH_LOG_INFO, fields.failed ? NULL : fields.text, "event %llu: %s",
+		      (unsigned long long)event->number, text);
+	sh_json_free(&fields);
+}
+
+/* Lock held: each returns at once, and keeps no pointer. */
+static void (*const event_sinks[])(const struct sh_event *event) = {
+	event_log,
+	sh_metrics_event,
+	sh_on_event_run,
+};
+
+/* ---- the ring ------------------------------------------------------------------------------- */
+
+void sh_event_record(struct sh_event *event)
+{
+	size_t i;
+
+	event->number = ++events.last;
+	event->wall_ns = sh_date_now_ns();
+	event->at_ns = sh_now_ns();
+	events.kept[event->number % SH_EVENTS_KEPT] = *event;
+	for (i = 0; i < sizeof(event_sinks) / sizeof(event_sinks[0]); i++)
+		event_sinks[i](event);
+}
+
+const struct sh_event *sh_event_after(uint64_t number)
+{
+	uint64_t oldest = events.last > SH_EVENTS_KEPT ? events.last - SH_EVENTS_KEPT : 0;
+
+	number = number > oldest ? number : oldest;
+	return number < events.last ? &events.kept[(number + 1) % SH_EVENTS_KEPT] : NULL;
+}
+
+uint64_t sh_event_last(void)
+{
+	return events.last;
+}
+
+void sh_events_forget(void)
+{
+	memset(&events, 0, sizeof(events));
+}
+
+/* ---- told ----------------------------------------------------------------------------------- */
+
+static void event_json_string(struct sh_json *json, const char *name, const char *value)
+{
+	sh_json_print(json, ", \"%s\": ", name);
+	sh_json_string(json, value && *value ? value : NULL);
+}
+
+static void event_json_peer(struct sh_json *json, const struct sh_event *event)
+{
+	char gid[INET6_ADDRSTRLEN];
+
+	if (event->peer)
+		sh_json_print(json, ", \"peer\": \"%016llx\"", (unsigned long long)event->peer);
+	else
+		sh_json_print(json, ", \"peer\": null");
+	if (!event->peer_known || !inet_ntop(AF_INET6, event->peer_gid, gid, sizeof(gid)))
+		return;
+	sh_json_print(json, ", \"peer_gid\": \"%s\", \"peer_from\": %u", gid, event->peer_from);
+	if (*event->to)
+		sh_json_print(json, ", \"peer_to\": %u", event->peer_to);
+}
+
+static bool event_has_times(const struct sh_event *event)
+{
+	return event->kind == SH_EVENT_SWITCH || event->kind == SH_EVENT_RETURN ||
+	       event->kind == SH_EVENT_FAILED;
+}
+
+static void event_json_number(struct sh_json *json, const char *name, uint64_t value)
+{
+	sh_json_print(json, ", \"%s\": %llu", name, (unsigned long long)value);
+}
+
+static void event_json_times(struct sh_json *json, const struct sh_event *event)
+{
+	event_json_number(json, "decided_ns", event->decided_ns);
+	event_json_number(json, "detect_ns", event->detect_ns);
+	event_json_number(json, "switch_ns", event->switch_ns);
+	event_json_number(json, "resent", event->resent);
+	event_json_number(json, "resent_bytes", event->resent_bytes);
+	event_json_number(json, "settled", event->settled);
+	event_json_number(json, "unknown", event->unknown);
+}
+
+void sh_event_json(struct sh_json *json, const struct sh_event *event)
+{
+	char date[SH_DATE_MAX];
+
+	sh_date_print(event->wall_ns, date);
+	sh_json_print(json, "{\"number\": %llu, \"time\": \"%s\"",
+		      (unsigned long long)event->number, date);
+	event_json_number(json, "monotonic_ns", event->at_ns);
+	event_json_string(json, "kind", sh_event_kind_name(event->kind));
+	event_json_string(json, "cause", sh_event_cause_name(event->cause));
+	event_json_string(json, "why", event->why);
+	event_json_string(json, "from", event->from);
+	event_json_string(json, "to", event->to);
+	event_json_peer(json, event);
+	event_json_number(json, "qps", event->qps);
+	if (event_has_times(event))
+		event_json_times(json, event);
+	sh_json_print(json, "}");
+}
+
+static double event_ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+static void event_text_times(const struct sh_event *event, char *out, size_t size)
+{
+	if (event->kind == SH_EVENT_FAILED)
+		snprintf(out, size, ", %.1f ms after the decision, %llu requests of unknown fate",
+			 event_ms(event->switch_ns), (unsigned long long)event->unknown);
+	else
+		snprintf(out, size,
+			 ", detected in %.1f ms, switched in %.1f ms, %llu requests (%llu bytes) "
+			 "sent again, %llu settled",
+			 event_ms(event->detect_ns), event_ms(event->switch_ns),
+			 (unsigned long long)event->resent, (unsigned long long)event->resent_bytes,
+			 (unsigned long long)event->settled);
+}
+
+void sh_event_text(const struct sh_event *event, char *out, size_t size)
+{
+	char qps[48] = "", nics[2 * SH_EVENT_NIC + 16] = "", times[256] = "";
+
+	if (event->qps)
+		snprintf(qps, sizeof(qps), ", %u connections", event->qps);
+	if (*event->from && *event->to)
+		snprintf(nics, sizeof(nics), " %s -> %s", event->from, event->to);
+	else if (*event->from)
+		snprintf(nics, sizeof(nics), " %s", event->from);
+	if (event_has_times(event))
+		event_text_times(event, times, sizeof(times));
+	snprintf(out, size, "%s%s (%s)%s%s%s%s", sh_event_kind_name(event->kind), nics,
+		 sh_event_cause_name(event->cause), qps, times, event->why ? ": " : "",
+		 event->why ? event->why : "");
+}

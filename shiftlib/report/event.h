@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What has happened in this process, as an operator tells it: one event for all connections of a pair
+ * of NICs that moved together, not one for each. The last SH_EVENTS_KEPT are kept, in static memory;
+ * `shiftctl events` shows them, counters and the command of SHIFT_ON_EVENT are fed by them.
+ *
+ * Nothing of this is on the data path. Everything here is called with sh.lock held but for the names
+ * and sh_event_json(), which need none.
+ *
+ * What counts time:
+ *
+ *	first sign   |<- detect_ns ->|  decision  |<- switch_ns ->|  traffic flows
+ *
+ * The first sign of a fault is the earliest of what this end has, looking back from the decision: the
+ * first heartbeat of the path that was never answered, the error completion, the device's event, the
+ * send or command of a NIC that hangs; for a silence the last completion, if that was later. A fault
+ * is older than its first sign by at most a heartbeat's interval. The decision is when the first of the
+ * connections was taken off its path. Their traffic flows when the last of them has rung the doorbell
+ * of its new carrier, with all that had to be sent again. In an ordered move, by the operator or back
+ * to a better NIC, nothing was detected: it begins when the first fence was laid, and detect_ns is 0.
+ */
+#ifndef SHIFTLIB_EVENT_H
+#define SHIFTLIB_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/base/json.h"
+
+#define SH_EVENTS_KEPT 256
+#define SH_EVENT_NIC   64 /* bytes of a NIC's name */
+
+struct sh_nic;
+struct sh_qp;
+struct sp_settled;
+struct sh_carrier;
+
+enum sh_event_kind {
+	SH_EVENT_SWITCH,      /* connections moved to another NIC */
+	SH_EVENT_RETURN,      /* they came back, in order, to a better NIC */
+	SH_EVENT_FAILED,      /* they could not be moved: the application got its errors */
+	SH_EVENT_UNPROTECTED, /* they were protected and are not, for SH_EVENT_SETTLES_NS */
+	SH_EVENT_PROTECTED,   /* they are, for the first time or again */
+	SH_EVENT_NIC_DOWN,    /* a NIC of this host is not used for now: the cause says why */
+	SH_EVENT_NIC_UP,      /* that is over; the cause is what it was */
+	SH_EVENT_DRAIN,	      /* the operator's orders */
+	SH_EVENT_UNDRAIN,
+	SH_EVENT_KV_LOST, /* the key-value store does not answer */
+	SH_EVENT_KV_BACK,
+	SH_EVENT_KINDS,
+};
+
+enum sh_event_cause {
+	SH_CAUSE_NONE,	    /* it has none: protection came up, ... */
+	SH_CAUSE_PORT_DOWN, /* the port of this host */
+	SH_CAUSE_LINK_LOST,
+	SH_CAUSE_RETRY_EXCEEDED,
+	SH_CAUSE_TRANSPORT, /* another error completion: a flush without cause, RNR, ... */
+	SH_CAUSE_SILENCE,   /* neither heartbeat nor completion */
+	SH_CAUSE_HANG,	    /* it does not do what it is told */
+	SH_CAUSE_FATAL,	    /* asynchronous event */
+	SH_CAUSE_REMOVED,   /* the device was taken away */
+	SH_CAUSE_CQ,	    /* a completion queue died */
+	SH_CAUSE_PEER,	    /* the other end moved; its own events say why */
+	SH_CAUSE_DRAIN,
+	SH_CAUSE_BETTER_NIC, /* is well again */
+	SH_CAUSE_STANDBY,    /* none is ready, or there is none */
+	SH_CAUSE_DEADLINE,
+	SH_CAUSE_PEER_FATAL,
+	SH_CAUSE_PEER_CLOSED,
+	SH_CAUSE_MISCOUNT,
+	SH_CAUSE_ATOMIC,
+	SH_CAUSE_FENCED_READ,
+	SH_CAUSE_KEY,
+	SH_CAUSE_RESOURCE,
+	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
+	SH_CAUSES,
+};
+
+/* Members that an event's kind has no use for are 0 or "". */
+struct sh_event {
+	uint64_t number;  /* from 1, without gaps; the ring forgets the oldest */
+	uint64_t wall_ns; /* when it was recorded, since 1970, UTC */
+	uint64_t at_ns;	  /* the same by CLOCK_MONOTONIC */
+	enum sh_event_kind kind;
+	enum sh_event_cause cause;
+	const char *why; /* a clause for people, constant; NULL: the cause says it */
+	char from[SH_EVENT_NIC], to[SH_EVENT_NIC]; /* NICs of this host; of one NIC: from */
+	uint64_t peer;				   /* its instance; 0: none */
+	bool peer_known;			   /* the next are set */
+	uint8_t peer_from, peer_to;		   /* NICs of the peer, by their place there */
+	uint8_t peer_gid[16];			   /* of peer_from */
+	uint32_t qps;				   /* connections that it is about */
+	uint64_t detect_ns, switch_ns;		   /* see above; of FAILED: until the errors */
+	uint64_t decided_ns;			   /* CLOCK_MONOTONIC */
+	uint64_t resent, resent_bytes;		   /* requests sent again, and their data */
+	uint64_t settled; /* requests found to be executed, completed in software */
+	uint64_t unknown; /* FAILED: published requests of which nobody knows whether they were
+			   * executed */
+};
+
+/* ---- event_names.c -------------------------------------------------------------------------- */
+
+const char *sh_event_kind_name(enum sh_event_kind kind);
+const char *sh_event_cause_name(enum sh_event_cause cause);
+/* Names of kinds with commas between them, or "all", as bits. 0 or -EINVAL. */
+int sh_event_kinds(const char *text, uint32_t *kinds);
+
+/* ---- event.c: the ring, JSON ---------------------------------------------------------------- */
+
+/* Numbers it, dates it, keeps it, and hands it to all that want to know: event_sinks[] in event.c. */
+void sh_event_record(struct sh_event *event);
+/* The oldest that is kept and has a number above that. NULL: there is none. Stays until the next is
+ * recorded. */
+const struct sh_event *sh_event_after(uint64_t number);
+uint64_t sh_event_last(void); /* its number; 0: none yet */
+void sh_events_forget(void);  /* in the child of a fork */
+
+/* An object. Any thread. */
+void sh_event_json(struct sh_json *json, const struct sh_event *event);
+/* One sentence without a newline, cut to size. Any thread. */
+void sh_event_text(const struct sh_event *event, char *out, size_t size);
+
+/* ---- incident.c: what the shell tells; connections are put together ------------------------- */
+
+/* So long an event waits for more connections of its kind, and never longer than the second. */
+#define SH_EVENT_LINGER_NS    10000000ull
+#define SH_EVENT_STRAGGLER_NS 1000000000ull
+/* A loss of protection that is mended sooner is none. */
+#define SH_EVENT_SETTLES_NS 500000000ull
+
+/* In struct sh_qp. */
+struct sh_qp_incident {
+	uint32_t moving;   /* serial number of the incident; 0: it does not move */
+	uint64_t level_at; /* its protection changed; 0: it is as was told */
+	bool told_protected;
+};
+
+void sh_incident_moves(struct sh_qp *qp); /* the core has taken it off its path */
+void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
+			 const struct sp_settled *settled);
+void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown); /* enum sc_reason */
+void sh_incident_left(struct sh_qp *qp);				      /* it is closed */
+void sh_incident_level(struct sh_qp *qp);
+void sh_incident_nic(const struct sh_nic *nic, enum sh_event_kind kind, enum sh_event_cause cause);
+void sh_incident_kv(bool lost);
+uint64_t sh_incidents_next_timer(void);
+void sh_incidents_run(uint64_t now);
+void sh_incidents_end(void); /* the process ends: what waits is recorded */
+void sh_incidents_after_fork(void);
+
+#endif

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the shell tells, made into events: connections of one pair of NICs that move, fail, or lose their
+ * protection at about the same time are one incident. Lock held in all of it.
+ */
+#include <string.h>
+#include "shiftlib/report/event.h"
+#include "shiftlib/shell.h"
+
+#define INCIDENTS      32 /* open at a time; when there are more, the oldest is recorded as it is */
+#define INCIDENT_MERGE 32 /* of one look at the protection */
+
+struct incident {
+	uint32_t serial; /* 0: free */
+	bool ordered, settled;
+	uint32_t moving; /* connections that may still join what has settled */
+	uint64_t last_ns;
+	struct sh_event event;
+};
+
+static struct {
+	struct incident open[INCIDENTS];
+	uint32_t serial;  /* the last */
+	uint64_t look_at; /* at the protection of connections; 0: nothing has changed */
+} incidents;
+
+/* ---- causes --------------------------------------------------------------------------------- */
+
+static enum sh_event_cause cause_of_device(const struct sh_qp *qp, const struct sh_nic *nic)
+{
+	if (qp->scq->overrun || qp->rcq->overrun)
+		return SH_CAUSE_CQ;
+	return nic->fatal ? SH_CAUSE_FATAL : SH_CAUSE_HANG;
+}
+
+static enum sh_event_cause cause_of_port(const struct sh_nic *nic)
+{
+	return nic->link_lost && !nic->port_down ? SH_CAUSE_LINK_LOST : SH_CAUSE_PORT_DOWN;
+}
+
+static enum sh_event_cause cause_of(const struct sh_qp *qp, enum sc_reason reason)
+{
+	const struct sh_nic *nic = qp->active->nic;
+
+	switch (reason) {
+	case SC_REASON_NONE: return SH_CAUSE_NONE;
+	case SC_REASON_TRANSPORT:
+		return qp->error.status == IBV_WC_RETRY_EXC_ERR ? SH_CAUSE_RETRY_EXCEEDED
+								: SH_CAUSE_TRANSPORT;
+	case SC_REASON_PORT: return cause_of_port(nic);
+	case SC_REASON_DEVICE: return cause_of_device(qp, nic);
+	case SC_REASON_PEER: return SH_CAUSE_PEER;
+	case SC_REASON_ORDER: return SH_CAUSE_DRAIN;
+	case SC_REASON_SILENCE: return SH_CAUSE_SILENCE;
+	case SC_REASON_RETURN: return SH_CAUSE_BETTER_NIC;
+	case SC_REASON_NO_STANDBY: return SH_CAUSE_STANDBY;
+	case SC_REASON_DEADLINE: return SH_CAUSE_DEADLINE;
+	case SC_REASON_PEER_FATAL: return SH_CAUSE_PEER_FATAL;
+	case SC_REASON_PEER_CLOSED: return SH_CAUSE_PEER_CLOSED;
+	case SC_REASON_MISCOUNT: return SH_CAUSE_MISCOUNT;
+	case SC_REASON_ATOMIC: return SH_CAUSE_ATOMIC;
+	case SC_REASON_FENCED_READ: return SH_CAUSE_FENCED_READ;
+	case SC_REASON_KEY: return SH_CAUSE_KEY;
+	case SC_REASON_APPLICATION: return SH_CAUSE_APPLICATION;
+	case SC_REASON_RESOURCE: return SH_CAUSE_RESOURCE;
+	case SC_REASONS: break;
+	}
+	return SH_CAUSE_NONE;
+}
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+static uint64_t incident_silence(const struct sh_qp *qp, enum sh_event_cause cause, uint64_t now)
+{
+	const struct sh_peer_path *path = qp->routes[qp->active->path];
+	uint64_t since = path ? sh_path_unanswered_since(&path->health, now) : 0;
+
+	/* both must be missing, so the later of the two begins it */
+	if (cause == SH_CAUSE_SILENCE && since && since < qp->silence.since)
+		return qp->silence.since;
+	return since;
+}
+
+static uint64_t incident_hang(const struct sh_nic *nic, enum sh_event_cause cause)
+{
+	if (cause != SH_CAUSE_HANG || nic->state != SH_NIC_OPEN)
+		return 0;
+	return sh_earlier_ns(sh_control_waiting_since(nic->control),
+			     sh_worker_busy_since_ns(nic->worker));
+}
+
+static uint64_t incident_first_sign(const struct sh_qp *qp, enum sh_event_cause cause,
+				    uint64_t error_ns, uint64_t now)
+{
+	uint64_t sign = sh_earlier_ns(error_ns, incident_silence(qp, cause, now));
+
+	sign = sh_earlier_ns(sign, incident_hang(qp->active->nic, cause));
+	return sign && sign < now ? sign : now;
+}
+
+/* ---- which incident ------------------------------------------------------------------------- */
+
+static void incident_name(char out[SH_EVENT_NIC], const struct sh_nic *nic)
+{
+	_Static_assert(SH_EVENT_NIC >= sizeof(nic->name), "a NIC's name fits");
+	memcpy(out, nic->name, sizeof(nic->name));
+}
+
+static void incident_peer(struct sh_event *event, const struct sh_qp *qp, uint8_t path)
+{
+	const struct sh_peer *peer = qp->peer;
+
+	if (!peer || path >= qp->n_paths)
+		return;
+	event->peer = peer->instance;
+	event->peer_known = true;
+	event->peer_from = event->peer_to = qp->peer_nics[path];
+	memcpy(event->peer_gid, peer->nics[event->peer_from].address.gid, sizeof(event->peer_gid));
+}
+
+/* What all connections of an incident have in common. */
+static void incident_describe(struct sh_event *event, const struct sh_qp *qp,
+			      enum sh_event_kind kind, enum sh_event_cause cause)
+{
+	memset(event, 0, sizeof(*event));
+	event->kind = kind;
+	event->cause = cause;
+	incident_name(event->from, qp->active->nic);
+	incident_peer(event, qp, qp->active->path);
+}
+
+static bool incident_same_pair(const struct sh_event *a, const struct sh_event *b)
+{
+	return !strcmp(a->from, b->from) && a->peer == b->peer && a->peer_from == b->peer_from;
+}
+
+static void incident_clear(struct sh_event *event)
+{
+	event->qps = 0;
+	event->resent = event->resent_bytes = event->settled = event->unknown = 0;
+	event->switch_ns = 0;
+}
+
+/* Connections that are still moving are told later, with the same beginning. */
+static void incident_record(struct incident *incident)
+{
+	if (incident->event.qps)
+		sh_event_record(&incident->event);
+	incident_clear(&incident->event);
+	incident->settled = false;
+	if (!incident->moving)
+		incident->serial = 0;
+}
+
+/* A place for a new one; the connections of the one that had it go on without. */
+static struct incident *incident_place(void)
+{
+	struct incident *oldest = incidents.open;
+	uint32_t i;
+
+	for (i = 0; i < INCIDENTS; i++) {
+		struct incident *incident = &incidents.open[i];
+
+		if (!incident->serial)
+			return incident;
+		if ((int32_t)(incident->serial - oldest->serial) < 0)
+			oldest = incident;
+	}
+	incident_record(oldest);
+	return oldest;
+}
+
+static struct incident *incident_open(const struct sh_event *event, bool ordered)
+{
+	struct incident *incident = incident_place();
+
+	memset(incident, 0, sizeof(*incident));
+	incident->event = *event;
+	incident->ordered = ordered;
+	if (!++incidents.serial)
+		++incidents.serial;
+	incident->serial = incidents.serial;
+	return incident;
+}
+
+static struct incident *incident_of(const struct sh_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; qp->incident.moving && i < INCIDENTS; i++)
+		if (incidents.open[i].serial == qp->incident.moving)
+			return &incidents.open[i];
+	return NULL;
+}
+
+static uint64_t incident_due(const struct incident *incident)
+{
+	if (!incident->serial)
+		return 0;
+	if (!incident->moving)
+		return incident->last_ns + SH_EVENT_LINGER_NS;
+	return incident->settled ? incident->last_ns + SH_EVENT_STRAGGLER_NS : 0;
+}
+
+static void incident_touched(struct incident *incident, uint64_t now)
+{
+	incident->last_ns = now;
+	sh_wake_at(incident_due(incident));
+}
+
+/* ---- moves ---------------------------------------------------------------------------------- */
+
+/* One that moves away from the same pair at this time, whatever showed it that it must. */
+static struct incident *incident_to_join(const struct sh_event *event, bool ordered)
+{
+	uint32_t i;
+
+	for (i = 0; i < INCIDENTS; i++) {
+		struct incident *incident = &incidents.open[i];
+
+		if (incident->serial && incident->event.kind != SH_EVENT_FAILED &&
+		    incident->ordered == ordered && incident_same_pair(&incident->event, event))
+			return incident;
+	}
+	return NULL;
+}
+
+void sh_incident_moves(struct sh_qp *qp)
+{
+	uint64_t now = sh_now_ns(), error_ns = atomic_load(&qp->error_ns);
+	bool ordered = qp->fence.number && !error_ns;
+	struct incident *incident;
+	struct sh_event event;
+
+	if (qp->incident.moving)
+		return;
+	incident_describe(&event, qp, SH_EVENT_SWITCH, cause_of(qp, qp->core.reason));
+	incident = incident_to_join(&event, ordered);
+	if (!incident) {
+		event.decided_ns = ordered ? qp->fence.since : now;
+		if (!ordered)
+			event.detect_ns = now - incident_first_sign(qp, event.cause, error_ns, now);
+		incident = incident_open(&event, ordered);
+	}
+	incident->moving++;
+	incident->last_ns = now;
+	qp->incident.moving = incident->serial;
+}
+
+/* Those that go elsewhere than the first are an incident of their own. */
+static struct incident *incident_towards(struct incident *incident, const struct sh_carrier *to,
+					 enum sh_event_kind kind)
+{
+	struct sh_event event = incident->event;
+	bool ordered = incident->ordered;
+	uint32_t i;
+
+	if (!incident->settled ||
+	    (incident->event.kind == kind && !strcmp(incident->event.to, to->nic->name)))
+		return incident;
+	for (i = 0; i < INCIDENTS; i++) {
+		struct incident *other = &incidents.open[i];
+
+		if (other->serial && other->settled && other->event.kind == kind &&
+		    incident_same_pair(&other->event, &event) &&
+		    !strcmp(other->event.to, to->nic->name))
+			return other;
+	}
+	event.kind = kind;
+	incident_clear(&event);
+	return incident_open(&event, ordered);
+}
+
+static enum sh_event_kind incident_kind(const struct sh_qp *qp, const struct incident *incident,
+					const struct sh_carrier *to)
+{
+	return incident->ordered && to->path < qp->active->path ? SH_EVENT_RETURN : SH_EVENT_SWITCH;
+}
+
+void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
+			 const struct sp_settled *settled)
+{
+	struct incident *incident = incident_of(qp);
+	uint64_t now = sh_now_ns();
+
+	if (!incident) { /* it has lost its place to another */
+		qp->incident.moving = 0;
+		sh_incident_moves(qp);
+		incident = incident_of(qp);
+	}
+	qp->incident.moving = 0;
+	incident->moving--;
+	incident = incident_towards(incident, to, incident_kind(qp, incident, to));
+	incident->event.kind = incident_kind(qp, incident, to);
+	incident->settled = true;
+	incident_name(incident->event.to, to->nic);
+	if (to->path < qp->n_paths)
+		incident->event.peer_to = qp->peer_nics[to->path];
+	incident->event.qps++;
+	incident->event.resent += settled->resent;
+	incident->event.resent_bytes += settled->resent_bytes;
+	incident->event.settled += settled->delivered;
+	incident->event.switch_ns = now - incident->event.decided_ns;
+	incident_touched(incident, now);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+static struct incident *incident_failing(const struct sh_event *event)
+{
+	uint32_t i;
+
+	for (i = 0; i < INCIDENTS; i++) {
+		struct incident *incident = &incidents.open[i];
+
+		if (incident->serial && incident->event.kind == SH_EVENT_FAILED &&
+		    incident->event.cause == event->cause &&
+		    incident_same_pair(&incident->event, event))
+			return incident;
+	}
+	return incident_open(event, false);
+}
+
+void sh_incident_left(struct sh_qp *qp)
+{
+	struct incident *incident = incident_of(qp);
+
+	qp->incident.moving = 0;
+	qp->incident.level_at = 0;
+	if (!incident)
+		return;
+	incident->moving--;
+	incident_touched(incident, sh_now_ns());
+}
+
+void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown)
+{
+	struct incident *moved = incident_of(qp), *incident;
+	uint64_t now = sh_now_ns();
+	struct sh_event event;
+
+	incident_describe(&event, qp, SH_EVENT_FAILED, cause_of(qp, reason));
+	event.why = sc_reason_text(reason);
+	event.decided_ns = moved ? moved->event.decided_ns : now;
+	event.detect_ns = moved ? moved->event.detect_ns : 0;
+	sh_incident_left(qp);
+	if (reason == SC_REASON_APPLICATION)
+		return;
+	incident = incident_failing(&event);
+	incident->event.qps++;
+	incident->event.unknown += unknown;
+	incident->event.switch_ns = now - incident->event.decided_ns;
+	incident_touched(incident, now);
+}
+
+/* ---- protection ----------------------------------------------------------------------------- */
+
+void sh_incident_level(struct sh_qp *qp)
+{
+	bool told = (qp->level == SH_PROTECTED) == qp->incident.told_protected;
+
+	qp->incident.level_at = told ? 0 : sh_now_ns();
+	if (told || incidents.look_at)
+		return;
+	incidents.look_at = qp->incident.level_at + SH_EVENT_SETTLES_NS;
+	sh_wake_at(incidents.look_at);
+}
+
+/* What ended by the application's will, or was told as a failure, is no loss of protection. */
+static bool incident_lost(const struct sh_qp *qp)
+{
+	enum sc_reason reason = qp->core.reason;
+
+	if (qp->core.move != SC_MOVE_ENDED)
+		return true;
+	return !qp->core.failed && reason != SC_REASON_APPLICATION &&
+	       reason != SC_REASON_PEER_CLOSED;
+}
+
+static void incident_level_merge(struct sh_event merged[INCIDENT_MERGE], uint32_t *n,
+				 const struct sh_event *event)
+{
+	uint32_t i;
+
+	for (i = 0; i < *n; i++)
+		if (merged[i].kind == event->kind && merged[i].cause == event->cause &&
+		    merged[i].why == event->why && !strcmp(merged[i].to, event->to) &&
+		    incident_same_pair(&merged[i], event))
+			break;
+	if (i == INCIDENT_MERGE) {
+		sh_event_record(&merged[--i]);
+		*n = i;
+	}
+	if (i == *n)
+		merged[(*n)++] = *event;
+	merged[i].qps++;
+}
+
+static void incident_level_event(struct sh_event *event, const struct sh_qp *qp)
+{
+	if (qp->level == SH_PROTECTED) {
+		incident_describe(event, qp, SH_EVENT_PROTECTED, SH_CAUSE_NONE);
+		if (qp->standby && !sc_rests(&qp->core))
+			incident_name(event->to, qp->standby->nic);
+		return;
+	}
+	incident_describe(event, qp, SH_EVENT_UNPROTECTED, SH_CAUSE_STANDBY);
+	if (qp->core.move == SC_MOVE_ENDED || qp->core.reason == SC_REASON_RESOURCE)
+		event->cause = cause_of(qp, qp->core.reason); /* else it is that of its last move */
+	event->why = sh_conn_why(qp);
+}
+
+/* Has it been so for long enough? Later: when to look again. Those that came a little behind the
+ * first are told with it. */
+static bool incident_level_rests(const struct sh_qp *qp, uint64_t now, uint64_t *later)
+{
+	bool moves = qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED;
+	uint64_t since = moves ? now : qp->incident.level_at;
+
+	if (!qp->incident.level_at)
+		return false;
+	if (now - since >= SH_EVENT_SETTLES_NS / 2)
+		return true;
+	*later = sh_earlier_ns(*later, since + SH_EVENT_SETTLES_NS);
+	return false;
+}
+
+static void incidents_look(uint64_t now)
+{
+	struct sh_event merged[INCIDENT_MERGE], event;
+	uint32_t i, n = 0;
+	struct sh_qp *qp;
+
+	incidents.look_at = 0;
+	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+		if (!incident_level_rests(qp, now, &incidents.look_at))
+			continue;
+		qp->incident.level_at = 0;
+		qp->incident.told_protected = qp->level == SH_PROTECTED;
+		if (!qp->incident.told_protected && !incident_lost(qp))
+			continue;
+		incident_level_event(&event, qp);
+		incident_level_merge(merged, &n, &event);
+	}
+	for (i = 0; i < n; i++)
+		sh_event_record(&merged[i]);
+}
+
+/* ---- NICs, the KV --------------------------------------------------------------------------- */
+
+void sh_incident_nic(const struct sh_nic *nic, enum sh_event_kind kind, enum sh_event_cause cause)
+{
+	struct sh_event event = { .kind = kind, .cause = cause };
+
+	incident_name(event.from, nic);
+	sh_event_record(&event);
+}
+
+void sh_incident_kv(bool lost)
+{
+	struct sh_event event = { .kind = lost ? SH_EVENT_KV_LOST : SH_EVENT_KV_BACK };
+
+	sh_event_record(&event);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+uint64_t sh_incidents_next_timer(void)
+{
+	uint64_t at = incidents.look_at;
+	uint32_t i;
+
+	for (i = 0; i < INCIDENTS; i++)
+		at = sh_earlier_ns(at, incident_due(&incidents.open[i]));
+	return at;
+}
+
+void sh_incidents_run(uint64_t now)
+{
+	uint32_t i;
+
+	for (i = 0; i < INCIDENTS; i++) {
+		uint64_t due = incident_due(&incidents.open[i]);
+
+		if (due && due <= now)
+			incident_record(&incidents.open[i]);
+	}
+	if (incidents.look_at && incidents.look_at <= now)
+		incidents_look(now);
+}
+
+void sh_incidents_end(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < INCIDENTS; i++)
+		if (incidents.open[i].serial)
+			incident_record(&incidents.open[i]);
+}
+
+void sh_incidents_after_fork(void)
+{
+	memset(&incidents, 0, sizeof(incidents));
+	sh_events_forget();
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * SHIFT_ON_EVENT: a command of the user's, run when something has happened (event.h), in a process that
+ * the application does not notice.
+ *
+ * It is given to /bin/sh by a thread of its own, so that nothing waits for it. Registered memory makes
+ * fork() slow and dangerous: no page table is copied here. That thread clones a process A that shares
+ * its memory, and stands still meanwhile; A does the same with B, and B executes the shell. A ends, and
+ * B is nobody's child any more. A was cloned without a signal for its end, so neither SIGCHLD nor
+ * wait() tells the application of either.
+ */
+#ifndef SHIFTLIB_ON_EVENT_H
+#define SHIFTLIB_ON_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/report/event.h"
+
+struct sh_on_event_config {
+	const char *command; /* SHIFT_ON_EVENT; NULL: none */
+	uint32_t kinds;	     /* SHIFT_ON_EVENT_KINDS: bits, by enum sh_event_kind */
+	uint64_t timeout_ns; /* SHIFT_ON_EVENT_TIMEOUT_MS */
+};
+
+/*
+ * Once, before anything happens, in a thread of the application: its environment is what the command
+ * gets, with SHIFT taken out of it. The command is not run in a program that has more rights than its
+ * user (setuid).
+ */
+void sh_on_event_setup(const struct sh_on_event_config *config);
+
+/*
+ * Of the events of a kind that come while a command runs, the newest is told next, with their number.
+ * Any thread; returns at once. One at a time calls it.
+ */
+void sh_on_event_run(const struct sh_event *event);
+
+/* The process ends: waits until what has happened has been given to the command, not until that ends,
+ * and not longer than timeout_ns. */
+void sh_on_event_end(uint64_t timeout_ns);
+void sh_on_event_before_fork(void);
+void sh_on_event_after_fork(bool child);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Figures: what moved, when, and what became of it. Written at exit where SHIFT_STATS says. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "shiftlib/shell.h"
+
+#define STATS_MOVES_MAX 4096 /* and as many ended connections: what comes then is not recorded */
+
+struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
+{
+	struct sh_move *move = sh.n_moves < STATS_MOVES_MAX ? calloc(1, sizeof(*move)) : NULL;
+	uint64_t error_ns = atomic_exchange(&qp->error_ns, 0);
+
+	if (!move)
+		return NULL;
+	sh.n_moves++;
+	move->qpn = qp->qp->qp_num;
+	move->reason = sc_reason_name(reason ? reason : qp->core.reason);
+	memcpy(move->from, qp->active->nic->name, sizeof(move->from));
+	if (qp->standby)
+		memcpy(move->to, qp->standby->nic->name, sizeof(move->to));
+	move->ordered = qp->fence.number && !error_ns;
+	if (move->ordered)
+		error_ns = qp->fence.since;
+	move->error_ns = error_ns ? error_ns : sh_now_ns();
+	atomic_store(&qp->progress_ns, 0);
+	list_add_tail(&sh.moves, &move->link);
+	return move;
+}
+
+void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled)
+{
+	struct sh_nic *left = qp->active->nic;
+
+	qp->totals.moves++;
+	qp->totals.resubmitted += settled->resent;
+	qp->totals.resent_bytes += settled->resent_bytes;
+	qp->totals.settled += settled->delivered;
+	if (!left->drained)
+		return;
+	left->left.moved++;
+	left->left.resubmitted += settled->resent;
+	left->left.settled += settled->delivered;
+}
+
+static void stats_move(FILE *file, const struct sh_move *move, const char *separator)
+{
+	uint64_t end = move->first_completion_ns;
+
+	fprintf(file,
+		"%s\n  {\"conn\": %u, \"reason\": \"%s\", \"from\": \"%s\", \"to\": \"%s\", "
+		"\"error_ns\": %llu, \"settled_ns\": %llu, \"first_completion_ns\": %llu, ",
+		separator, move->qpn, move->reason, move->from, move->to,
+		(unsigned long long)move->error_ns, (unsigned long long)move->settled_ns,
+		(unsigned long long)end);
+	if (end > move->error_ns)
+		fprintf(file, "\"fallback_us\": %.1f, ", (double)(end - move->error_ns) / 1000.0);
+	else
+		fprintf(file, "\"fallback_us\": null, ");
+	fprintf(file,
+		"\"resubmitted_wrs\": %u, \"settled_wrs\": %u, \"published_wrs\": %u, "
+		"\"path\": %u, \"ordered\": %s, \"ended\": %s}",
+		move->resubmitted, move->settled, move->published, move->path,
+		move->ordered ? "true" : "false", move->ended ? "true" : "false");
+}
+
+static void stats_connection(FILE *file, const struct sh_connection *conn, const char *separator)
+{
+	fprintf(file, "%s\n  {\"qpn\": %u, \"level\": \"%s\", \"reason\": \"%s\"}", separator,
+		conn->qpn, sh_level_name(conn->level), conn->why ? conn->why : "");
+}
+
+static void stats_print(FILE *file)
+{
+	const char *separator = "";
+	struct sh_connection *conn;
+	struct sh_move *move;
+
+	fprintf(file, "{\"pid\": %d, \"instance\": \"%016llx\", \"moves\": [", (int)getpid(),
+		(unsigned long long)sh.instance);
+	list_for_each (&sh.moves, move, struct sh_move, link) {
+		stats_move(file, move, separator);
+		separator = ",";
+	}
+	fprintf(file, "],\n \"connections\": [");
+	separator = "";
+	list_for_each (&sh.ended, conn, struct sh_connection, link) {
+		stats_connection(file, conn, separator);
+		separator = ",";
+	}
+	fprintf(file, "]}\n");
+}
+
+/* What a QP was when it went; while it lives, its own fields say it. */
+void sh_stats_keep(const struct sh_qp *qp)
+{
+	struct sh_connection *conn;
+
+	if (!sh.config.stats || qp->init.qp_type != IBV_QPT_RC || sh.n_ended >= STATS_MOVES_MAX)
+		return;
+	conn = calloc(1, sizeof(*conn));
+	if (!conn)
+		return;
+	*conn = (struct sh_connection){ .qpn = qp->qp->qp_num, .level = qp->level, .why = qp->why };
+	list_add_tail(&sh.ended, &conn->link);
+	sh.n_ended++;
+}
+
+void sh_stats_write(void)
+{
+	char path[4096];
+	struct sh_qp *qp;
+	FILE *file;
+	int fd;
+
+	if (!sh.config.stats || !sh.nics_known)
+		return;
+	list_for_each (&sh.qps, qp, struct sh_qp, link)
+		sh_stats_keep(qp);
+	snprintf(path, sizeof(path), "%s.%d.json", sh.config.stats, (int)getpid());
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file) {
+		sh_log(SH_LOG_ERROR, "SHIFT_STATS: %s: %s", path, strerror(errno));
+		return;
+	}
+	stats_print(file);
+	if (fclose(file))
+		sh_log(SH_LOG_ERROR, "SHIFT_STATS: %s: %s", path, strerror(errno));
+}
