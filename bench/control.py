@@ -16,12 +16,9 @@ import statistics
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
-from redis_server import Redis  # noqa: E402
-from results import save  # noqa: E402
+from shiftlab.lab import PATIENT, Lab, Shift, free_port, wait_for
+from shiftlab.redis import MANY_CLIENTS, Redis
+from shiftlab.results import save
 
 PUBLISHED_KB = 171      # memory of a protected queue pair in the published system
 PUBLISHED = {"modify_qp to RTR": 1.94, "modify_qp to RTS": 2.06}
@@ -60,7 +57,7 @@ def moved_ms(lab, ends, qps):
 def one_run(args, qps, cost_us, how, fault=False):
     """One pair of processes from its start to its end."""
     with Lab(args.build, cost_us=cost_us) as lab:
-        redis = Redis(lab.folder) if how else None
+        redis = Redis(lab, args=MANY_CLIENTS).start() if how else None
         try:
             return paired(lab, qps, how, redis, fault)
         finally:

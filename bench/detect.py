@@ -10,17 +10,13 @@ simnicctl was started to break something: to start a program takes long where al
 """
 import argparse
 import concurrent.futures
-import os
 import statistics
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from lab import Lab, Shift, Stuck, wait_for  # noqa: E402
-from results import save  # noqa: E402
-from streaming import Stream  # noqa: E402
+from shiftlab.lab import Lab, Shift, Stuck, wait_for
+from shiftlab.results import save
+from streaming import Stream
 
 # the client, which posts, is on h1; the aim is the design's
 FAULTS = (

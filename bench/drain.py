@@ -4,17 +4,13 @@
 between two completions while it moves, beside the longest one in an equal time of calm. Then the
 same for the way back. Medians of many runs; writes out/drain.json."""
 import argparse
-import os
 import statistics
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from lab import Lab, Shift, wait_for  # noqa: E402
-from results import save  # noqa: E402
-from streaming import Stream  # noqa: E402
+from shiftlab.lab import Lab, Shift, wait_for
+from shiftlab.results import save
+from streaming import Stream
 
 WINDOW_S = 0.5
 SOON = {"holddown_ms": 100}

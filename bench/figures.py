@@ -13,12 +13,10 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from lab import SKIPPED  # noqa: E402
-from results import run_plot  # noqa: E402
+from shiftlab.lab import SKIPPED
+from shiftlab.results import run_plot
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 DEMO = os.path.join("..", "tools", "demo", "demo.py")
 # name, as draw_figures.py has it: script, arguments, those of --quick
 FIGURES = {

@@ -11,15 +11,14 @@ Writes out/bench-kv.json and prints the arithmetic.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import shutil
 
-from redis_server import Redis
-from results import save
+from shiftlab.redis import MANY_CLIENTS, Redis
+from shiftlab.results import save
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS, QPS = 16384, 64
 LEASE_S = 60            # SHIFT_LEASE_MS' default
 RENEW_S = LEASE_S / 3   # shiftlib/peer/intro.c: a third of the lease
@@ -30,8 +29,8 @@ def difference(after, before):
     return {k: after[k] - before[k] for k in after}
 
 
-def measure(binary, folder, instances, secret):
-    redis = Redis(folder)
+def measure(binary, instances, secret):
+    redis = Redis(args=MANY_CLIENTS).start()
     argv = [binary, redis.url, str(instances), str(QPS), "2", "4"]
     try:
         program = subprocess.Popen(argv + ([secret] if secret else []), stdin=subprocess.PIPE,
@@ -105,7 +104,7 @@ def main():
     try:
         for n in (int(x) for x in args.instances.split(",")):
             for with_secret in (None, secret):
-                rows.append(measure(binary, folder, n, with_secret))
+                rows.append(measure(binary, n, with_secret))
                 m = rows[-1]
                 print(f"{n:5} instances, {'with' if m['secret'] else 'no'} secret: all introduced in "
                       f"{m['setup_s']:.2f} s, {m['requests_per_qp']:.2f} requests and "

@@ -17,11 +17,8 @@ import statistics
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
-from results import save  # noqa: E402
+from shiftlab.lab import PATIENT, Lab, Shift, free_port, wait_for
+from shiftlab.results import save
 
 PATIENCE_S = 300
 CALM_S = 0.5            # all memory keys are told by then

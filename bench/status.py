@@ -15,11 +15,8 @@ import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from ab import idle_end, idle_start, spread  # noqa: E402
-from lab import Lab, Shift, free_port, wait_for  # noqa: E402
+from ab import idle_end, idle_start, spread
+from shiftlab.lab import Lab, Shift, free_port, wait_for
 
 TOOLS = (("ib_write_bw 64 KiB", ["ib_write_bw", "-s", "65536"]),
          ("ib_write_bw 1 MiB", ["ib_write_bw", "-s", "1048576"]))

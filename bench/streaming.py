@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A stream of WRITEs between two hosts at full load, and the times without a completion in it."""
 import os
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-from lab import free_port, wait_for  # noqa: E402
+from shiftlab.lab import free_port, wait_for
 
 SETTLE_S = 0.2
 

@@ -1,20 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""How far a data-parallel training on two CPUs comes (tests/e2e/ranks/train_rank.py: Open MPI, UCX over
+"""How far a data-parallel training on two CPUs comes (tests/lib/shiftlab/ranks/train_rank.py: Open MPI, UCX over
 verbs) when the NIC of one rank fails for good, and when its link comes and goes: as it is, and with SHIFT.
 Counts steps over time. Writes out/training.json. Status 77: the programs are not here."""
 import argparse
-import os
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-import jobs  # noqa: E402
-from lab import SKIPPED, Lab, Shift, wait_for  # noqa: E402
-from openmpi import OpenMpi  # noqa: E402
-from results import save  # noqa: E402
+from shiftlab import jobs
+from shiftlab.lab import SKIPPED, Lab, Shift, wait_for
+from shiftlab.openmpi import OpenMpi
+from shiftlab.results import save
 
 NIC = "h1/mlx5_0"
 SAMPLE_S = 0.1

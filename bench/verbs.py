@@ -12,11 +12,8 @@ import os
 import re
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "e2e"))
-sys.path.insert(0, HERE)
-from lab import SKIPPED, Lab, Shift, free_port, out_folder, wait_for  # noqa: E402
-from results import save  # noqa: E402
+from shiftlab.lab import SKIPPED, Lab, Shift, free_port, out_folder, wait_for
+from shiftlab.results import save
 
 QPS = 2
 KINDS = ("stock", "shift", "fallback", "ledger")

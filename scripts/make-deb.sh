@@ -23,7 +23,7 @@ mkdir "$copy/shift-rdma"
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 	git ls-files -z --cached --others --exclude-standard
 else
-	find . -type f -not -path './build*' -not -path './out/*' -print0
+	find . '(' -type f -o -type l ')' -not -path './build*' -not -path './out/*' -print0
 fi | tar --null --ignore-failed-read -T - -cf - | tar -xf - -C "$copy/shift-rdma"
 
 echo "make-deb: building (a minute or two; $folder/build.log)"

@@ -18,15 +18,15 @@ import subprocess
 import sys
 import tempfile
 
+from shiftlab.dashboard import DASHBOARD, expressions, panels
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-DASHBOARD = os.path.join(ROOT, "docs", "grafana", "shift.json")
 PROMETHEUS = os.path.join(ROOT, "docs", "prometheus")
 SKIPPED = 77
 # Of the exporter itself, for who looks into it.
 NOT_SHOWN = {"shift_exporter_start_time_seconds", "shift_exporter_refused_directories",
              "shift_exporter_dropped_series_total", "shift_processes_ended_total",
              "shift_switched_connections_total"}
-VARIABLES = {"$__rate_interval": "5m", "$__range": "6h", "$__interval": "1m", "$instance": ".*"}
 
 
 def served():
@@ -55,23 +55,6 @@ def families(expression, known):
         else:
             unknown.add(name)
     return found, unknown
-
-
-def panels(dashboard):
-    for panel in dashboard["panels"]:
-        yield panel
-        yield from panel.get("panels", [])
-
-
-def expressions(dashboard):
-    """(where, expression as Prometheus gets it) of the panels and annotations."""
-    out = [(p["title"], t["expr"]) for p in panels(dashboard) for t in p.get("targets", [])]
-    out += [("annotation " + a["name"], a["expr"]) for a in dashboard["annotations"]["list"]]
-    for i, (where, expression) in enumerate(out):
-        for name, value in VARIABLES.items():
-            expression = expression.replace(name, value)
-        out[i] = (where, expression)
-    return out
 
 
 def check_panel(panel, taken):

@@ -10,8 +10,7 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import pages  # noqa: E402
+import pages
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|<(?:img|source)[^>]*?(?:src|srcset)=\"([^\"]+)\"")
 PATH = re.compile(r"`((?:docs|tests|tools|scripts|bench|shiftlib|libibverbs|providers|kvclient|simnic|include|"

@@ -4,12 +4,10 @@
 
 usage: ends_now.py PID...   jobs of a shell: the newest one is the client, and its server follows it
 """
-import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from lab import Program  # noqa: E402
-from perftest import STATES, alarm  # noqa: E402
+from shiftlab.lab import Program
+from shiftlab.perftest import STATES, alarm
 
 
 class Started(Program):

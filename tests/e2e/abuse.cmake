@@ -3,4 +3,4 @@ add_executable(abuse abuse/main.c abuse/support.c abuse/conn.c abuse/life.c abus
 	abuse/objects.c abuse/limits.c abuse/memory.c)
 target_link_libraries(abuse PRIVATE ibverbs Threads::Threads)
 
-e2e_test(abuse 400 abuse/run_abuse.py)
+e2e_test(abuse 400 abuse.py)

@@ -11,9 +11,8 @@ import signal
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import Failed  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import Failed
 
 CALM_S = 3      # what a wrong verdict would take to show
 RESTING = 4     # queue pairs that do nothing

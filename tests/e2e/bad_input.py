@@ -13,9 +13,8 @@ import shutil
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import PATIENT, Lab, Stuck, free_port, wait_for  # noqa: E402
-from perftest import CALM, LONG_S, Failed, end  # noqa: E402
+from shiftlab.lab import PATIENT, Lab, Stuck, free_port, wait_for
+from shiftlab.perftest import CALM, LONG_S, Failed, end
 
 JOB = "ib_send_bw"
 AGAIN_S = 1     # whoever says a line again and again does so within this

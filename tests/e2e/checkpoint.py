@@ -10,10 +10,9 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import jobs  # noqa: E402
-from lab import SKIPPED, Shift, free_port, run_case, wait_for  # noqa: E402
-from torch_rpc import find_torch  # noqa: E402
+from shiftlab import jobs
+from shiftlab.lab import SKIPPED, Shift, free_port, run_case, wait_for
+from torch_rpc import find_torch
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/checkpoint")
 FOR_EVER = 10 ** 9

@@ -7,9 +7,8 @@ import os
 import signal
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from ctl import must  # noqa: E402
-from lab import Shift, cases_main, wait_for  # noqa: E402
+from ctl import must
+from shiftlab.lab import Shift, cases_main, wait_for
 
 HANDLED = 42
 OURS = "in SHIFT's thread shift"

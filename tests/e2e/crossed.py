@@ -12,9 +12,8 @@ import random
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, free_port, run_case, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import Shift, free_port, run_case, wait_for
+from shiftlab.perftest import SOON, Failed
 
 PAIRS = 24
 HOSTS = ("h0", "h1")

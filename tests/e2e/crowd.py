@@ -9,9 +9,8 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import NO_NIC_IS_SICK, Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import NO_NIC_IS_SICK, Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
 
 QPS = 40
 ENOUGH = 20     # messages of each connection

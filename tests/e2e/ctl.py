@@ -17,9 +17,8 @@ import sys
 import termios
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import PATIENT, Lab, Shift, free_port, wait_for  # noqa: E402
-from perftest import LONG_S, end  # noqa: E402
+from shiftlab.lab import PATIENT, Lab, Shift, free_port, wait_for
+from shiftlab.perftest import LONG_S, end
 
 QPS = 2
 

@@ -13,10 +13,9 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import perftest  # noqa: E402
-from lab import SKIPPED, Shift, free_port, run_case, wait_for  # noqa: E402
-from perftest import Failed  # noqa: E402
+from shiftlab import perftest
+from shiftlab.lab import SKIPPED, Shift, free_port, run_case, wait_for
+from shiftlab.perftest import Failed
 
 TOOL_S = 120        # perftest's -D; it is ended when it has shown what it should
 MOVE_S = 30         # by far longer than any fault may stay unseen

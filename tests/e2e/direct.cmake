@@ -3,5 +3,5 @@
 add_executable(direct direct/direct.c abuse/support.c abuse/conn.c)
 target_link_libraries(direct PRIVATE mlx5 ibverbs)
 if(NOT SHIFT_SANITIZE)
-	e2e_test(direct 200 direct/run_direct.py)
+	e2e_test(direct 200 direct.py)
 endif()

@@ -9,11 +9,10 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from ctl import QPS, Ctl, ToldLab, Traffic, methods_main, must  # noqa: E402
-from lab import Shift, free_port, wait_for  # noqa: E402
-from perftest import LONG_S  # noqa: E402
-
+from ctl import QPS, Ctl, ToldLab, Traffic, methods_main, must
+from shiftlab.lab import Shift, free_port, wait_for
+from shiftlab.perftest import LONG_S
+from shiftlab.redis import Redis
 
 MANY = 16
 
@@ -166,8 +165,8 @@ class Tests:
     def kv(self):
         """The store is away when the program starts, and comes."""
         with ToldLab(self.build) as lab:
-            port = free_port()
-            shift = Shift(log="info", kv=f"redis://127.0.0.1:{port}", kv_timeout_ms=200)
+            redis = Redis(lab)
+            shift = Shift(log="info", kv=redis.url, kv_timeout_ms=200)
             argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-p",
                     str(free_port())]
             server = lab.start("h0", argv, "server", shift)
@@ -177,8 +176,7 @@ class Tests:
             wait_for("the client's socket", lambda: os.path.isdir(events.folder) and
                      os.listdir(events.folder), 30)
             events.wait("kv-lost", 1, 30)
-            lab.launch("redis", ["redis-server", "--port", str(port), "--save", "", "--bind",
-                                 "127.0.0.1", "--appendonly", "no"], lab.env())
+            redis.start()
             events.wait("kv-back", 1, 30)
             kinds = [k for k in events.kinds() if k[:2] == "kv"]     # a busy server may be lost again
             must("in turn", kinds == (["kv-lost", "kv-back"] * len(kinds))[:len(kinds)], kinds)

@@ -17,11 +17,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..")]
-from check_monitoring import DASHBOARD, expressions  # noqa: E402
-from lab import SKIPPED, Lab, Shift, free_port, run_case, wait_for  # noqa: E402
-from perftest import LONG_S, end  # noqa: E402
+from shiftlab.dashboard import DASHBOARD, expressions
+from shiftlab.lab import SKIPPED, Shift, free_port, run_case, wait_for
+from shiftlab.perftest import LONG_S, end
 
 QPS = 4
 SERIES = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')

@@ -11,9 +11,8 @@ import random
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
 
 LATE_US = 300000    # by far longer than a receiver takes to look
 ENOUGH = 100        # messages: more than can be under way

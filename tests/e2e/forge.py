@@ -17,10 +17,10 @@ import socket
 import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from kv_chaos import PATIENCE_S, SECRET, Job, Redis, check, write_secret  # noqa: E402
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import SOON  # noqa: E402
+from kv_chaos import SECRET, Job, check, write_secret
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON
+from shiftlab.redis import PATIENCE_S, Redis
 
 UNKNOWN, PING = 3, 9        # types of records: "I have no such connection", a heartbeat
 SEAL_HEAD, HEAD, ADDR = 12, 48, 36

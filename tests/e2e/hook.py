@@ -5,9 +5,8 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from ctl import QPS, Ctl, must  # noqa: E402
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
+from ctl import QPS, Ctl, must
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
 
 KIND = '"$SHIFT_EVENT_KIND"'
 

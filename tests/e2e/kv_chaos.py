@@ -18,19 +18,17 @@ import ctypes
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import perftest  # noqa: E402
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import Failed  # noqa: E402
+from shiftlab import perftest
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import Failed
+from shiftlab.redis import PATIENCE_S, Redis
 
-PATIENCE_S = 60
 SILENCE_MS = 1500   # of a server that is not slow
 LEASE_MS = 3000
 CLONE_NEWNS, CLONE_NEWNET, MS_REC, MS_PRIVATE = 0x00020000, 0x40000000, 0x4000, 1 << 18
@@ -43,60 +41,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def check(truth, what):
     if not truth:
         raise Failed(what)
-
-
-class Redis:
-    """A redis-server of the case's own."""
-
-    host = "127.0.0.1"
-
-    def __init__(self, lab, port=None, args=()):
-        self.lab, self.port, self.args = lab, port or free_port(), list(args)
-        self.starts = 0
-
-    @property
-    def url(self):
-        return f"redis://{self.host}:{self.port}"
-
-    def argv(self):
-        return ["redis-server", "--port", str(self.port), "--bind", self.host, "--save", "",
-                "--dir", self.lab.folder, *self.args]
-
-    def start(self):
-        """Others on this host may have been given the port while it was free: then they have it
-        for a while, and the server ends at once."""
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            self.starts += 1
-            self.server = self.lab.launch(f"redis-{self.port}-{self.starts}", self.argv(),
-                                          self.lab.env())
-            self.server.await_listening()
-            if self.server.running():
-                return self
-            check(time.monotonic() < end, "redis-server does not start\n" + self.server.out())
-
-    def kill(self):
-        self.server.process.kill()
-        self.server.process.wait()
-
-    def stop(self):
-        """It does not answer any more, nor refuse."""
-        self.server.process.send_signal(signal.SIGSTOP)
-
-    def go_on(self):
-        self.server.process.send_signal(signal.SIGCONT)
-
-    def close(self):
-        """Its network, if it has one."""
-
-    def ask(self, *words, user=()):
-        done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(self.port),
-                               "--no-auth-warning", *user, *words], capture_output=True, text=True,
-                              timeout=30, check=False)
-        return done.stdout.split("\n")[:-1]
-
-    def keys(self, pattern="*"):
-        return [key for key in self.ask("keys", pattern) if key]
 
 
 class FarRedis(Redis):
@@ -112,7 +56,7 @@ class FarRedis(Redis):
                 raise OSError(ctypes.get_errno(), "no network namespace")
             self.link = self.make_link()
         except BaseException:
-            self.close()
+            self.leave()
             raise
 
     def make_link(self):
@@ -161,7 +105,12 @@ class FarRedis(Redis):
     def go_on(self):
         self.network([*self.inside, "ip", "link", "set", FAR, "up"])
 
-    def close(self):
+    def end(self):
+        super().end()
+        self.leave()
+
+    def leave(self):
+        """Back to the network that this script came from."""
         _libc.setns(self.home, CLONE_NEWNET)
         os.close(self.home)
 
@@ -281,7 +230,7 @@ def silent_at_first(lab, seconds=3):
         job.end()
         job.check_lines(gone=1, back=1)
     finally:
-        redis.close()
+        redis.end()
 
 
 def silent_at_first_30s(lab):
@@ -428,7 +377,7 @@ def silent_under_traffic(lab, seconds=3):
         job.end()
         job.check_lines(gone=1, back=1)
     finally:
-        redis.close()
+        redis.end()
 
 
 def silent_under_traffic_30s(lab):

@@ -10,11 +10,11 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from backup import Pair, check  # noqa: E402
-from lab import PATIENT, Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import SOON, Perftest, drain, link, switch  # noqa: E402
-from versions import other  # noqa: E402
+from backup import Pair, check
+
+from shiftlab.lab import PATIENT, Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Perftest, drain, link, switch
+from versions import other
 
 THOUSAND = 1000
 MADE = re.compile(r"QP (0x\w+): STANDBY_MADE ")     # an event of the core, at level debug

@@ -14,8 +14,7 @@ import shutil
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import SKIPPED, Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
+from shiftlab.lab import SKIPPED, Lab, Shift, Stuck, free_port, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FEW = 20

@@ -8,8 +8,7 @@ is written and read equals what is without SHIFT and without fault.
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import jobs  # noqa: E402
+from shiftlab import jobs
 
 ROUND_BYTES = 2 * 8 * 1_069_000     # at least, both ways
 

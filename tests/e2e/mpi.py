@@ -9,9 +9,8 @@ import glob
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import jobs  # noqa: E402
-from openmpi import NO_ATOMICS, OpenMpi  # noqa: E402
+from shiftlab import jobs
+from shiftlab.openmpi import NO_ATOMICS, OpenMpi
 
 # Of mpi4py's tests those that move data between the ranks. Two take the locks of accumulate ten
 # thousands of times, each of which waits for the other rank's turn of few processors.

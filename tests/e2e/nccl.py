@@ -13,8 +13,7 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import jobs  # noqa: E402
+from shiftlab import jobs
 
 RANK = os.path.join(jobs.RANKS, "nccl_rank.py")
 ROUND_BYTES = 4 * 4_101_000     # at least, by each rank

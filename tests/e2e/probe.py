@@ -11,8 +11,7 @@ import signal
 import socket
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Lab, Shift, free_port, run_case, wait_for  # noqa: E402
+from shiftlab.lab import Lab, Shift, free_port, run_case, wait_for
 
 LINK = ("port-event", "loopback-down", "ud-survives")
 TEXTS = ("name", "assumption", "otherwise", "verdict", "reason")

@@ -6,12 +6,10 @@ receive queues, through a fault and back.
   programs.py --build DIR [--only TEXT]
 """
 import argparse
-import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import run_case  # noqa: E402
-from perftest import Perftest, drain, link, switch  # noqa: E402
+from shiftlab.lab import run_case
+from shiftlab.perftest import Perftest, drain, link, switch
 
 
 def responder(lab, begin):

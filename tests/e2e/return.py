@@ -14,9 +14,8 @@ import re
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import PATIENT, Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
-from perftest import SOON, Failed, Perftest, drain, link, switch  # noqa: E402
+from shiftlab.lab import PATIENT, Lab, Shift, Stuck, free_port, wait_for
+from shiftlab.perftest import SOON, Failed, Perftest, drain, link, switch
 
 TOOLS = ("ib_write_bw", "ib_send_bw", "ib_read_bw")
 FLAPS = 10

@@ -19,10 +19,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import lab as lab_module  # noqa: E402
-from fault_script import Script  # noqa: E402
-from lab import Lab, Shift, Stuck, wait_for  # noqa: E402
+from shiftlab.fault_script import Script
+from shiftlab.lab import Lab, Shift, Stuck, free_port, out_folder, wait_for
 
 CASE_TIMEOUT = 45.0
 HOSTS = ("h0", "h1")
@@ -107,7 +105,7 @@ class Case:
             p.say(word)
 
     def start(self, lab):
-        port = str(lab_module.free_port())
+        port = str(free_port())
         common = [self.args.verify, "--seed", self.seed, "--port", port, "--control", "--dev",
                   "mlx5_0", "--gid-index", 0, "--qps", self.qps, "--patterns", self.patterns,
                   "--timeout", self.timeout, "--retry", self.args.retry, "--stuck",
@@ -386,7 +384,7 @@ def parse_args():
     unknown = set(args.moments) - set(MOMENTS) - {"none"}
     if unknown:
         p.error("unknown moments: " + ", ".join(sorted(unknown)))
-    args.verify = os.path.join(lab_module.out_folder(args.build), "bin", "verify")
+    args.verify = os.path.join(out_folder(args.build), "bin", "verify")
     return args
 
 

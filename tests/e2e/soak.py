@@ -12,8 +12,7 @@ import sys
 import time
 from statistics import median
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
+from shiftlab.lab import Lab, Shift, Stuck, free_port, wait_for
 
 QPS = 5
 PATTERNS = "abcea"

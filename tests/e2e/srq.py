@@ -14,9 +14,8 @@ import os
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, free_port, cases_main, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
 
 ENOUGH = 200    # messages: more than there are receives
 COUNT = re.compile(r"^COUNT (\d+) (\d+) LEAST (\d+)$", re.M)

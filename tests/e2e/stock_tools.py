@@ -6,13 +6,11 @@
 fault, loaded by LD_LIBRARY_PATH alone, by LD_PRELOAD alone, and by both.
 """
 import argparse
-import os
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
-from perftest import CALM  # noqa: E402
+from shiftlab.lab import Lab, Shift, Stuck, free_port, wait_for
+from shiftlab.perftest import CALM
 
 FORK_THEN_OPEN = """
 import ctypes, os, sys

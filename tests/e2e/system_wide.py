@@ -9,9 +9,8 @@ import os
 import shutil
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import Failed  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import Failed
 
 BW = "ib_write_bw"
 RETRY = 16      # eight times 0.27 s: a peer that is not scheduled for half a second is not lost

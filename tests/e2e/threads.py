@@ -10,9 +10,8 @@ import random
 import re
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
 
 QPS = 12
 ENOUGH = 2000       # messages: more than can be under way

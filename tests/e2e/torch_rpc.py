@@ -8,9 +8,8 @@ what is computed without SHIFT and without fault.
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import jobs  # noqa: E402
-from lab import free_port  # noqa: E402
+from shiftlab import jobs
+from shiftlab.lab import free_port
 
 ROUND_BYTES = 3 * 3 * 8 * 121_000   # at once, messages, bytes, elements
 

@@ -5,12 +5,10 @@ equal those without SHIFT and without fault, bit for bit.
 
   training.py --build DIR [--fault calm,link,switch,death,drain]
 """
-import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import jobs  # noqa: E402
-from openmpi import OpenMpi  # noqa: E402
+from shiftlab import jobs
+from shiftlab.openmpi import OpenMpi
 
 STEPS = 100             # at least
 STEP_BYTES = 8 * 48 * 256   # at least, of gradients

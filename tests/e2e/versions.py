@@ -13,9 +13,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import Shift, cases_main, free_port, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))

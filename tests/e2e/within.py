@@ -12,9 +12,8 @@ import re
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import PATIENT, Shift, cases_main, wait_for  # noqa: E402
-from perftest import SOON, Failed  # noqa: E402
+from shiftlab.lab import PATIENT, Shift, cases_main, wait_for
+from shiftlab.perftest import SOON, Failed
 
 QPS = 3
 CASES = {

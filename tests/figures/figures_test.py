@@ -18,7 +18,6 @@ import xml.etree.ElementTree as ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = os.path.join(HERE, "..", "..", "bench")
-sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 sys.path.insert(0, BENCH)
 import figures  # noqa: E402
 

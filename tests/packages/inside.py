@@ -18,10 +18,9 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
-from lab import Lab, free_port, wait_for  # noqa: E402
+from shiftlab.lab import Lab, free_port, wait_for
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 ARCH = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
 TRIPLET = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[ARCH]
 LIB = f"/usr/lib/{TRIPLET}"

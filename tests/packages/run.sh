@@ -71,7 +71,7 @@ else
 	cp "$debs"/*.deb "$top/share/debs"
 fi
 rm -f "$top/share/debs"/*-dbgsym_*.deb
-cp -r "$here" "$tree/tests/e2e" "$tree/debian" "$tree/docs" "$top/share"
+cp -r "$here" "$tree/tests/lib" "$tree/debian" "$tree/docs" "$top/share"
 cc -shared -fPIC -D_GNU_SOURCE "$here/cut.c" -o "$top/share/cut.so"
 set -- python3 /mnt/shift/packages/inside.py --debs /mnt/shift/debs --cut /mnt/shift/cut.so --cuts "$cuts" \
 	${steps:+--steps "$steps"}

@@ -24,10 +24,9 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
-from lab import SKIPPED, Lab, Shift, Stuck  # noqa: E402
+from shiftlab.lab import SKIPPED, Lab, Shift, Stuck
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"     # python3-pyverbs is built for the distribution's own
 CHILD = os.path.join(HERE, "child.py")
 TESTS = "/usr/share/doc/rdma-core/tests"

@@ -17,12 +17,10 @@ import os
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "bench"))
-sys.path.insert(0, HERE)
-from job import Job, STEP_S  # noqa: E402
-from results import run_plot, save  # noqa: E402
+from job import STEP_S, Job
+from shiftlab.results import run_plot, save
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 TOOLS = {"write": "ib_write_bw", "send": "ib_send_bw", "read": "ib_read_bw"}
 # the client, which posts, is on h1
 FAULTS = {"initiator": ("port-down", "h1/mlx5_0"), "responder": ("nic-internal-error", "h0/mlx5_0"),

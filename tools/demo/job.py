@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One perftest job between two hosts of a fabric of its own, a fault in it, and what it made of it."""
-import os
 import re
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "e2e"))
-from lab import Lab, Shift, Stuck, free_port, wait_for  # noqa: E402
-from redis_server import Redis  # noqa: E402
+from shiftlab.lab import Lab, Shift, Stuck, free_port, wait_for
+from shiftlab.redis import Redis
 
 STEP_S = 0.2
 STARTED_BYTES = 1 << 20
@@ -106,8 +102,8 @@ class Job:
         if not self.with_shift:
             return None
         if self.args.kv.startswith("redis"):
-            self.redis = Redis()
-        return Shift(kv=self.redis.url() if self.redis else None, log="info")
+            self.redis = Redis().start()
+        return Shift(kv=self.redis.url if self.redis else None, log="info")
 
     def start(self):
         shift = self.shift()
@@ -126,7 +122,7 @@ class Job:
             return
         for p in (self.server, self.client):
             wait_for("protection of " + p.name, lambda p=p: self.lab.protected(p), 10)
-        self.redis.stop()
+        self.redis.end()
         print("           redis-server stopped", flush=True)
 
     def finish(self):
@@ -155,7 +151,7 @@ class Job:
                     p.end()
             finally:
                 if self.redis:
-                    self.redis.stop()
+                    self.redis.end()
             self.finish()
             if self.wrong():
                 for p in self.lab.programs:

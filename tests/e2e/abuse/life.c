@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CYCLES_KB = 256, CYCLES_MAPPINGS = 32 }; /* as run_abuse.py asks */
+enum { CYCLES_KB = 256, CYCLES_MAPPINGS = 32 }; /* as abuse.py asks */
 
 /* ---- churn: threads that make and destroy while connections move ---------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * One use of each control verb that SHIFT hooks, for programs that come to the verbs in different
- * ways. What the hooks must have counted afterwards is in run_loaders.py.
+ * ways. What the hooks must have counted afterwards is in loaders.py.
  */
 #ifndef TESTS_LOADERS_SCRIPT_H
 #define TESTS_LOADERS_SCRIPT_H

@@ -11,8 +11,7 @@ import sys
 import torch
 import torch.distributed.rpc as rpc
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rounds import Rounds, check, die_with_parent, digest, parser  # noqa: E402
+from rounds import Rounds, check, die_with_parent, digest, parser
 
 SIZES = (0, 1, 7, 1000, 20_000, 100_000)    # of 8 bytes
 AT_ONCE = 3

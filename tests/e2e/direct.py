@@ -3,16 +3,14 @@
 """Programs that write to the rings of their queue pairs themselves (mlx5dv_init_obj): SHIFT leaves
 the rings to them, says so, and moves nothing.
 
-  run_direct.py --build DIR [CASE...]
+  direct.py --build DIR [CASE...]
 """
 import os
 import re
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import lab as lab_module  # noqa: E402
-from lab import Shift, cases_main, wait_for  # noqa: E402
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
 
 OWN = "is not protected: somebody else posts to its rings (direct verbs): hands off"
 INTRUDER = "somebody else writes to rings that SHIFT drives (direct verbs): hands off"
@@ -25,7 +23,7 @@ class Failed(Exception):
 
 def start(lab, mode, shift):
     argv = [os.path.join(lab.out, "bin", "direct"), mode]
-    port = str(lab_module.free_port())
+    port = str(free_port())
     with_shift = Shift(log="info") if shift else None
     return [lab.start(host, argv + [side, port], side.strip("-"), with_shift, stdin=True)
             for host, side in (("h0", "--server"), ("h1", "--client"))]

@@ -2,7 +2,7 @@
 """Open MPI with UCX over verbs: one rank on each host, by the mpirun of scripts/install-programs.sh."""
 import os
 
-import jobs
+from shiftlab import jobs
 
 # rc_verbs posts through libibverbs; ud_verbs makes its connections. A simulated NIC has no network
 # interface whose routes UCX could ask for. Without DEVX, UCX 1.20 answers a strong fence by a READ

@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A rank of two under MPI: Allreduce of several sizes, messages both ways, and one-sided puts, gets
 and accumulates. Everything is checked, and what was received is noted."""
-import os
 import sys
 
 import numpy as np
 from mpi4py import MPI
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rounds import Rounds, check, die_with_parent, digest, parser  # noqa: E402
+from rounds import Rounds, check, die_with_parent, digest, parser
 
 SIZES = (1, 3, 100, 1000, 5000, 100_003)    # of 8 bytes: inline, eager, by rendezvous
 WINDOW = 65536                              # elements

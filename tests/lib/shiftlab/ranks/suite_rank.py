@@ -8,8 +8,7 @@ import unittest
 
 from mpi4py import MPI
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rounds import ALL, Rounds, die_with_parent, parser  # noqa: E402
+from rounds import ALL, Rounds, die_with_parent, parser
 
 comm = MPI.COMM_WORLD
 

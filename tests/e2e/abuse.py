@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Runs abuse: verbs in every order that is allowed, with faults between.
 
-  run_abuse.py --build DIR                 all cases
-  run_abuse.py --build DIR --only reset    cases whose name begins so
+  abuse.py --build DIR                 all cases
+  abuse.py --build DIR --only reset    cases whose name begins so
 """
 import argparse
 import os
@@ -13,9 +13,7 @@ import socket
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import lab as lab_module  # noqa: E402
-from lab import Lab, Shift, wait_for  # noqa: E402
+from shiftlab.lab import Lab, Shift, free_port, out_folder, sanitizer_of, wait_for
 
 LIMIT = 30.0
 # Where no NIC hangs, and no switch is silent, a busy machine is not to look like that.
@@ -34,8 +32,8 @@ class Pair:
         self.lab = lab
         self.limit = LIMIT
         self.lanes = 1
-        port = str(lab_module.free_port())
-        argv = [os.path.join(lab_module.out_folder(args.build), "bin", "abuse"), scenario,
+        port = str(free_port())
+        argv = [os.path.join(out_folder(args.build), "bin", "abuse"), scenario,
                 "--port", port] + [str(o) for o in options]
         settings = {"log": "info", **STEADY, **settings}
         kv = settings.pop("kv", None)
@@ -782,7 +780,7 @@ def main():
     for case in CASES:
         if not case.__name__.startswith(args.only):
             continue
-        if lab_module.sanitizer_of(args.build) and case is fork:
+        if sanitizer_of(args.build) and case is fork:
             continue  # their runtimes do not survive a fork of a threaded program
         begun = time.monotonic()
         reason = run_case(case, args)

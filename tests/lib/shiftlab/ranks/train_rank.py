@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Data-parallel training by two ranks: a perceptron of two layers learns a function of its inputs.
 Each step takes a batch of its own on each rank; gradients and losses are summed by Allreduce."""
-import os
 import sys
 
 import numpy as np
 from mpi4py import MPI
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rounds import Rounds, die_with_parent, digest, parser  # noqa: E402
+from rounds import Rounds, die_with_parent, digest, parser
 
 INPUTS, HIDDEN, BATCH, RATE = 48, 256, 64, 0.05
 

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from lab import PATIENT, Shift, free_port, wait_for
+from shiftlab.lab import PATIENT, Shift, free_port, wait_for
 
 LONG_S = 600        # its -D, where it is ended as soon as it has shown what it should
 COUNTED_S = 300     # at most, where it ends by itself

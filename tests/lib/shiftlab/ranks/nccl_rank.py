@@ -10,8 +10,7 @@ import os
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rounds import Rounds, check, die_with_parent, digest, parser  # noqa: E402
+from rounds import Rounds, check, die_with_parent, digest, parser
 
 SKIPPED = 77
 SIZES = (1, 1000, 100_000, 4_000_000)   # of 4 bytes

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..")
 DEVICE = "software ConnectX (simnic), not hardware"
 
 
 def _said(*argv):
     try:
-        done = subprocess.run(argv, cwd=HERE, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False)
     except OSError:
         return ""
     return done.stdout.strip() if not done.returncode else ""
@@ -27,7 +27,7 @@ def _cpu():
 
 
 def _version():
-    with open(os.path.join(HERE, "..", "CMakeLists.txt"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as f:
         return re.search(r"project\(shift VERSION ([\d.]+)", f.read()).group(1)
 
 

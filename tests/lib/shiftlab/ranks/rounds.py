@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""What the ranks of tests/e2e/jobs.py have in common: when to end, and where rounds are noted."""
+"""What the ranks of jobs.py have in common: when to end, and where rounds are noted."""
 import argparse
 import ctypes
 import hashlib

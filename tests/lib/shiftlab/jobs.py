@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Jobs of two ranks, one on each host, that do rounds of work until they are told to end.
 
-A rank (tests/e2e/ranks/) checks what it receives and writes a line for each round into a file. What
+A rank (ranks/) checks what it receives and writes a line for each round into a file. What
 a job has written through a fault must equal what as many rounds write on the distribution's library
 without one.
 """
@@ -11,8 +11,8 @@ import subprocess
 import sys
 import typing
 
-from lab import SKIPPED, Shift, out_folder, run_case, wait_for
-from perftest import SOON, Failed, link, switch
+from shiftlab.lab import SKIPPED, Shift, out_folder, run_case, wait_for
+from shiftlab.perftest import SOON, Failed, link, switch
 
 RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks")
 HOSTS = ("h0", "h1")

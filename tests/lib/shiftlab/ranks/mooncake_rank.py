@@ -11,8 +11,7 @@ import time
 import numpy as np
 from mooncake.engine import TransferEngine
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rounds import Rounds, check, die_with_parent, digest, parser  # noqa: E402
+from rounds import Rounds, check, die_with_parent, digest, parser
 
 SIZES = (1, 100, 4096, 65537, 1_000_000)    # of 8 bytes
 ROOM = sum(SIZES)

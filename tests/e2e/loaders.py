@@ -10,8 +10,7 @@ import argparse
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from lab import Lab, Shift  # noqa: E402
+from shiftlab.lab import Lab, Shift
 
 # script.c
 SCRIPT = {
