@@ -98,13 +98,13 @@ def said(root):
 
 
 def quoted(root):
-    """{sentence: line} of the first cells of the page's tables, and of its list items."""
+    """{sentence: line} of what the page's list items begin with: quotations with line breaks between them."""
     found = {}
     with open(os.path.join(root, PAGE), encoding="utf-8") as f:
         for n, line in enumerate(f, 1):
-            cell = re.match(r"\| (.*?) \| ", line)
-            if cell:
-                for text in re.findall(r"`([^`]+)`", cell.group(1)):
+            item = re.match(r"- ((?:`[^`]+`(?:<br>)?)+)", line)
+            if item:
+                for text in re.findall(r"`([^`]+)`", item.group(1)):
                     found.setdefault(plain(text), n)
     return found
 
