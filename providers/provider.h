@@ -24,6 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * The objects of an engine. Each begins with a pointer to its struct shift_provider, by which the
+ * shell calls it (engine.h).
+ */
 struct sp_dev;	    /* engine state of one ibv_context */
 struct sp_cq;	    /* a driven CQ */
 struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */
@@ -381,6 +385,7 @@ struct shift_provider {
 	bool (*cq_error_waiting)(struct sp_cq *cq);
 };
 
+/* Until the shell calls by the object (engine.h). */
 extern const struct shift_provider shift_provider_mlx5;
 
 #endif

@@ -126,6 +126,7 @@ int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 	err = ring_init_obj(&obj, MLX5DV_OBJ_QP);
 	if (err)
 		goto free_carrier;
+	c->engine = dev->engine;
 	c->qp = qp;
 	c->dev = dev;
 	c->real = real;
@@ -391,6 +392,7 @@ static struct sp_qp *qp_alloc(struct sp_dev *dev, struct ibv_qp *ibv, struct sp_
 	if (!qp)
 		return NULL;
 	memset(qp, 0, sizeof(*qp));
+	qp->engine = dev->engine;
 	qp->dev = dev;
 	qp->ibv = ibv;
 	qp->app_qpn = ibv->qp_num;

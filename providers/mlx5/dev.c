@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "providers/mlx5/mlx5.h"
 #include "providers/mlx5/srq.h"
 
 #define LOCK_YIELDS 16
@@ -270,6 +271,7 @@ int ring_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_call
 	dev = calloc(1, sizeof(*dev));
 	if (!dev)
 		return -ENOMEM;
+	dev->engine = &shift_provider_mlx5;
 	dev->ctx = ctx;
 	dev->cb = cb;
 	dev->qps = table_map(RING_MAX_HANDLE);

@@ -25,6 +25,7 @@ static int ring_setup(struct sp_cq_ring *ring, struct sp_cq *cq, struct sp_dev *
 		return err;
 	if ((dv.cqe_size != 64 && dv.cqe_size != 128) || (dv.cqe_cnt & (dv.cqe_cnt - 1)))
 		return -EOPNOTSUPP;
+	ring->engine = dev->engine;
 	ring->cq = cq;
 	ring->dev = dev;
 	ring->real = real;
@@ -66,6 +67,7 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 		return err;
 	}
 	ring_take_over(&cq->ring);
+	cq->engine = dev->engine;
 	cq->last = &cq->first;
 	cq->turn = cq->active = &cq->ring;
 	cq->ibv = ibv;

@@ -11,7 +11,7 @@
 #include "providers/mlx5/srq.h"
 
 struct sp_reclaim {
-	struct sp_qp qp; /* as far as a carrier needs one: nobody posts to it or polls it */
+	struct sp_qp qp; /* first: it has the engine. Nobody posts to it or polls it */
 	struct sp_carrier *carrier;
 	struct sp_cq *cq;
 	uint32_t out; /* messages whose receive has not completed */
@@ -27,6 +27,7 @@ int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_
 	if (!t)
 		return -ENOMEM;
 	memset(t, 0, sizeof(*t));
+	t->qp.engine = ring->engine;
 	t->qp.dev = ring->dev;
 	t->qp.srq = ring->srq;
 	t->qp.app_qpn = real->qp_num;

@@ -119,6 +119,7 @@ struct ring_bf {
 };
 
 struct sp_dev {
+	const struct shift_provider *engine;
 	struct ibv_context *ctx;
 	const struct sp_callbacks *cb;
 	struct ibv_context_ops saved;		/* the provider's own, for what is not driven */
@@ -178,6 +179,7 @@ enum ring_err_mode {
 };
 
 struct sp_carrier {
+	const struct shift_provider *engine;
 	struct sp_qp *qp;
 	struct sp_dev *dev;
 	_Atomic uint32_t attn;
@@ -239,12 +241,12 @@ struct ring_builder {
 	struct mlx5_wqe_ctrl_seg *ctrl;
 	uint8_t *data;
 	uint32_t ds, nreq, limit;
-	uint32_t setters;
 	int err;
 	bool inl;
 	bool xlat; /* the application's function pointers are those that translate */
-	uint8_t fm_rb;
-	uint32_t post_rb, two_sided_rb;
+	uint8_t setters;
+	uint8_t fm_rb; /* to roll back to, as post_rb */
+	uint32_t post_rb;
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
@@ -258,6 +260,7 @@ struct ring_failed {
 };
 
 struct sp_qp {
+	const struct shift_provider *engine;
 	struct ring_lock sq_lock;
 	uint32_t tx_mode;
 	struct sp_carrier *tx;
@@ -267,6 +270,7 @@ struct sp_qp {
 	uint8_t type;	    /* enum ibv_qp_type */
 	uint8_t sig_bits;
 	bool atomics;
+	uint32_t two_sided_rb; /* the builder's: what wr_start found */
 	struct ring_builder b;
 	struct ring_xlat tx_xlat;
 
@@ -300,11 +304,12 @@ struct sp_qp {
 };
 
 struct sp_cq_ring {
-	struct sp_cq *cq;
-	struct sp_dev *dev;
+	const struct shift_provider *engine;
 	uint8_t *buf; /* first struct mlx5_cqe64: 64 bytes in where CQEs have 128 */
 	uint32_t ci, mask, cnt, shift;
+	struct sp_dev *dev;
 	__be32 *dbrec;
+	struct sp_cq *cq;
 	struct ibv_cq *real;
 	uint8_t *uar;
 	_Atomic uint64_t arm; /* arm number and CQN, as the arm register takes them */
@@ -365,6 +370,7 @@ struct ring_comp {
 };
 
 struct sp_cq {
+	const struct shift_provider *engine;
 	struct ring_lock lock;
 	uint32_t more; /* others than the active ring may have completions; under lock */
 	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */

@@ -124,6 +124,7 @@ static int ring_open(struct sp_srq_ring *ring, struct sp_srq *srq, struct sp_dev
 
 	if (err)
 		return err;
+	ring->engine = dev->engine;
 	ring->srq = srq;
 	ring->dev = dev;
 	ring->real = real;
@@ -644,6 +645,7 @@ int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, void *cookie, struct
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
+	srq->engine = dev->engine;
 	srq->dev = dev;
 	srq->ibv = ibv;
 	srq->cookie = cookie;

@@ -8,6 +8,7 @@
 #define RING_SRQ_MAX_GS 256
 
 struct sp_srq_ring {
+	const struct shift_provider *engine;
 	struct sp_srq *srq;
 	struct sp_dev *dev;
 	struct ibv_srq *real;
@@ -40,6 +41,7 @@ struct ring_pooled {
 };
 
 struct sp_srq {
+	const struct shift_provider *engine;
 	struct ring_lock lock;	/* all below; behind every other queue's lock */
 	bool first;		/* nobody has posted yet: is the ring still ours to take? */
 	bool foreign;		/* somebody else posts to it: hands off */

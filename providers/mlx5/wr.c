@@ -48,7 +48,7 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	b->limit = qp->max_post;
 	b->post_rb = sq->cur_post;
 	b->fm_rb = sq->fm_cache;
-	b->two_sided_rb = qp->two_sided;
+	qp->two_sided_rb = qp->two_sided;
 	b->nreq = 0;
 	b->inl = false;
 	b->err = ring_unlikely(qp->max_gs < 0) ? EINVAL : 0;
@@ -79,7 +79,7 @@ static RING_NOINLINE void roll_back(struct sp_qp *qp)
 
 	ring_sq_unwrite(b->sq, b->post_rb, b->nreq);
 	b->sq->fm_cache = b->fm_rb;
-	qp->two_sided = b->two_sided_rb;
+	qp->two_sided = qp->two_sided_rb;
 	qp->tx_xlat.missing = false;
 }
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "providers/provider.h"
+#include "providers/mlx5/mlx5.h"
 
 enum diff_limits {
 	DIFF_LIST = 12, /* requests of one call */

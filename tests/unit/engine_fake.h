@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "providers/provider.h"
+#include "providers/mlx5/mlx5.h"
 
 enum fake_limits {
 	FAKE_LOG = 1 << 14,
