@@ -234,11 +234,10 @@ def versions():
 INTRO = """<!-- SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB -->
 # The rdma-core python tests on simnic
 
-Written by `make pyverbs` (`tests/pyverbs/run_pyverbs.py --write`); do not edit. The target runs the unchanged
-tests of the distribution's python3-pyverbs on one NIC of the software fabric, each class in its own process,
-once without SHIFT and once under `shiftctl run`. The target fails if a test passes without SHIFT and does not
-pass with SHIFT. Behind each class: the number of its tests. A skip is the test's own decision: simnic lacks
-something that the test needs. The reasons are the tests' words.
+Written by `make pyverbs` (`tests/pyverbs/run_pyverbs.py --write`); do not edit. The tests of the distribution's
+python3-pyverbs run unchanged on one NIC of the software fabric, each class in its own process, without SHIFT and under
+`shiftctl run`. The target fails if a test passes only without SHIFT. Numbers count the tests of a class.
+Tests skip what simnic does not offer; reasons are the tests' words.
 """
 
 
@@ -246,7 +245,7 @@ def write_page(path, classes, unusable):
     stock, shift = (", ".join(f"{sum(c.count(way, e) for c in classes)} {e}" for e in ENDINGS) for way in WAYS)
     worse = sum(len(c.worse()) for c in classes)
     differ = [c for c in classes if outcomes([c], "stock") != outcomes([c], "shift")]
-    lines = [INTRO, f"{versions()}. Without SHIFT: {stock}. With SHIFT: {shift}; worse: **{worse}**.",
+    lines = [INTRO, f"{versions()}. Without SHIFT: {stock}; with: {shift}. Worse: **{worse}**.",
              *lists(classes, "stock")]
     if differ:
         lines += ["", "With SHIFT these classes differ:", *lists(differ, "shift")]
