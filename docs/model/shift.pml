@@ -1,14 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The protocol of one connection, for spin: two sides, two paths, faults, late packets. README.md
- * says what is modelled and what is not, and which function of the core each rule stands for.
- * tests/model/run_model.py runs it in several configurations and in its wrong variants.
+ * says what is modelled and what is not. tests/model/run_model.py runs it in several configurations
+ * and in its wrong variants.
  *
  * The world has two parts of life. Before `calm` everything may happen: paths and NICs die and come
  * back, messages are lost, doubled and late, timers fire early. Calm may begin at any moment; after
  * it only that happens which the protocol can rely on: what is repeated arrives over a path that is
  * up. Every step changes the state and none leads back, so that each run ends, and what it ends in
  * is judged in finish(): that is P7.
+ *
+ * Rules here, and functions of the core (shiftlib/core/) that they stand for:
+ *
+ *	transition_*				the functions of that name; transition_any_to_none (of a
+ *						standby, at the end) is in move_end
+ *	NOTICED(epoch) of Side, leave_or_strand	move.c sc_move_fault, leave_or_strand
+ *	NOTICED(sb_epoch), sb_drop		standby.c sc_standby_lost, give_up, drop
+ *	move_leave, move_strand			move.c sc_move_leave, sc_move_strand
+ *	M_STRANDED && READY_BOTH		move.c sc_move_advance
+ *	quiesce, take_count			SC_ACT_QUIESCE by the engine; sc_move_quiesced, lay
+ *	lifetime_over				count_start, count, lifetime_over: the wait and both
+ *						recounts in one step
+ *	lay					SC_ACT_LAY_RECEIVES; sc_move_laid
+ *	move_settled, find_bound,		settle.c sc_settle; SC_ACT_SETTLE; move.c resume,
+ *	mark_delivered				sc_move_settled, arrive
+ *	STATE_OF, says				message.c fill, sc_state_send
+ *	STATE_WANTED, STATE_COMES		message.c wanted, sc_state_timer; the answers to `ask`
+ *	state_message, move_message		sc_state_message, end.c sc_end_peer, move.c
+ *						sc_move_message
+ *	message_equal, _higher, _lost		the same names in move.c
+ *	switch_begin, _cancel, _deadline,	switch.c begin, cancel, deadline and deadline_fenced,
+ *	leave_if_both				leave_if_both
+ *	CAN_BEGIN, SWITCH_WANTED,		switch.c can_begin, wanted, sc_switch_advance
+ *	"the ordered switch"
+ *	SW_PREP options of Side			switch.c sc_switch_laid, sc_switch_fenced
+ *	message_asks, message_cancels,		switch.c message_asks, message_cancels,
+ *	switch_message				sc_switch_message
+ *	switch_standby_gone, switch_leave,	switch.c sc_switch_standby_gone, sc_switch_leave,
+ *	send_state_of_path			send_state_of_path
+ *	"the leader's choice", next_number	standby.c sc_standby_choose, next_number; paths.c
+ *						sc_paths_choose
+ *	"the leader's is newer", sb_start	standby.c adopt, start
+ *	SB_PEER_SAYS, sb_connect_if_possible	standby.c record, about_this_one,
+ *						connect_if_possible
+ *	move_end				end.c end
+ *	World, deadlines in calm		sc_move_timer, sc_switch_timer
  */
 
 #ifndef FAULTS
@@ -88,11 +124,12 @@ byte kind_a[3], kind_b[2];
 #define RECV_FIRST(s) ((s) == 0 -> RECV_A : RECV_B)
 
 /* The number is what a failure prints, and what tests/model/run_model.py looks for. A wrong variant
- * watches only the promise that its rule is there for. */
-#ifndef WATCH
-#define WATCH 1023
+ * checks only the promise that its rule is there for, so that the harm itself is found and not a sign
+ * of it. */
+#ifndef CHECK_ONLY
+#define CHECK_ONLY 1023
 #endif
-#define PROMISE(n, x) assert(!(n) || !(WATCH & (1 << (n))) || (x))
+#define PROMISE(n, x) assert(!(n) || !(CHECK_ONLY & (1 << (n))) || (x))
 
 #define peer (1 - s)
 #define BIT(e) (1 << (e))

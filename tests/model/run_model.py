@@ -3,14 +3,15 @@
 """Checks the model of the protocol (docs/model/shift.pml) with spin.
 
 Every configuration is searched to the end and must have no error; every wrong variant, which has
-one rule taken out, must have one, against the promise that the rule is there for. What each is
-about is said in docs/model/README.md.
+one rule taken out, must have one, against the promise that the rule is there for.
 
 usage: run_model.py [--only NAME]... [--jobs N] [--keep DIR]
        run_model.py --replay NAME [--keep DIR]
+       run_model.py --list
 
 --keep DIR   leaves generated programs and trails in DIR
 --replay     searches NAME and prints the run that ends in its error, one step a line
+--list       what each configuration and each wrong variant is about
 """
 import argparse
 import concurrent.futures
@@ -34,20 +35,20 @@ CONFIGS = {
                "FAULTS=2 SICK=1 LATE=2"),
     "flaps": ("two faults, both paths come back", "FAULTS=2 HEALS=2 LATE=2"),
     "both-sick": ("two NICs hang, nothing comes back", "FAULTS=2 SICK=2 HEALS=0"),
-    "three": ("a WRITE behind a SEND", "A0=WRITE A1=SEND A2=WRITE SICK=1"),
+    "three": ("a WRITE behind a SEND, a NIC that hangs", "A0=WRITE A1=SEND A2=WRITE SICK=1"),
     "return": ("ordered return to path 0, one fault at every moment of it",
                "ORDERED=1 START_PATH=1"),
     "cancel": ("two attempts called off at any moment, and late words about them",
                "ORDERED=2 START_PATH=1 FAULTS=0 LATE=2"),
-    "return-atomic": ("ordered return with an atomic under way",
+    "return-atomic": ("ordered return with an atomic under way, one fault",
                       "ORDERED=1 START_PATH=1 A0=ATOMIC A1=0"),
-    "return-rnr": ("a SEND that waits for a receive which waits for the other side's SEND",
+    "return-rnr": ("ordered return; a SEND waits for a receive that waits for a SEND; a NIC hangs",
                    "ORDERED=1 START_PATH=1 A0=SEND A1=0 RECV_B=0 SICK=1"),
     "drain": ("path 0 is to be emptied, and a NIC hangs",
               "ORDERED=1 DRAIN=1 SICK=1 HEALS=0 A0=READ"),
     "standby": ("the standby is lost at first, two faults while one is made",
                 "PROTECTED=0 FINE FAULTS=2"),
-    "ends": ("one side gives up in the middle", "EARLY=1 SICK=1"),
+    "ends": ("one side gives up in the middle of a move", "EARLY=1 SICK=1"),
 }
 
 BIG = ("kinds", "double", "flaps", "return", "standby") # worth the compiler's time
@@ -59,31 +60,74 @@ NO_CYCLES = {
     "standby-ends": "PROTECTED=0 FINE",
 }
 
-# name: (the rule taken out, promises one of which must break, definitions)
+# name: (what is wrong, definitions that take the rule out, promises one of which must break)
 WRONG = {
-    "count-before-quiesce": ("W_COUNT_EARLY NO_P5", (2, 5)),
-    "resubmit-before-answer": ("W_NO_ANSWER NO_P5", (2, 5)),
-    "delivered-write-again": ("W_WRITE_AGAIN", (5,)),
-    "atomic-again": ("W_ATOMIC_AGAIN A0=ATOMIC", (4,)),
-    "delivered-read-nop": ("W_READ_NOP A0=READ", (1,)),
-    "same-qpn": ("W_SAME_QPN A0=SEND A1=SEND RECV_B=2", (2,)),
-    "answer-of-any-epoch": ("W_ANY_EPOCH FAULTS=2 A0=SEND A1=0 NO_P5", (2,)),
-    "count-per-carrier": ("W_COUNT_PER_CARRIER FAULTS=2 A0=SEND A1=0", (2, 7)),
-    "receives-late": ("W_RECEIVES_LATE A0=SEND A1=SEND B0=0", (2,)),
-    "no-resend": ("W_NO_RESEND", (7,)),
-    "one-control-path": ("W_ONE_PATH", (7,)),
-    "fence-without-timeout": ("W_NO_FENCE_TIMEOUT ORDERED=1 START_PATH=1 FAULTS=0 A0=SEND A1=0 "
-                              "RECV_B=0", (7,)),
-    "switch-number-again": ("W_NUMBER_AGAIN ORDERED=1 START_PATH=1 FAULTS=0", (7,)),
-    "back-after-fenced": ("W_BACK_AFTER_FENCED ORDERED=1 START_PATH=1 FAULTS=0", (9,)),
-    "leave-without-peer": ("W_LEAVE_ALONE ORDERED=1 START_PATH=1 FAULTS=0", (9,)),
-    "old-receives-left": ("W_LEFTOVERS FAULTS=2 A0=SEND A1=SEND RECV_B=2", (2,)),
-    "no-lifetime": ("W_NO_LIFETIME SICK=1 NO_P5", (2, 5)),
-    "no-peer-quiesce": ("W_NO_PEER_QUIESCE SICK=1 NO_P5", (2, 5)),
-    "lost-carrier-ends": ("W_NO_STRANDED PROTECTED=0", (7,)),
-    "lost-not-told": ("W_LOST_UNTOLD FAULTS=2", (7,)),
-    "epoch-number-again": ("W_EPOCH_AGAIN ORDERED=1 START_PATH=1", (7,)),
-    "fatal-not-told": ("W_FATAL_UNTOLD EARLY=1", (7,)),
+    "count-before-quiesce": (
+        "the receive count is taken before the old carrier is in ERR",
+        "W_COUNT_EARLY NO_P5", (2, 5)),
+    "resubmit-before-answer": (
+        "settled without the peer's count, as if nothing had arrived",
+        "W_NO_ANSWER NO_P5", (2, 5)),
+    "delivered-write-again": (
+        "a WRITE before a counted SEND is sent again: it lands in memory that was used again",
+        "W_WRITE_AGAIN", (5,)),
+    "atomic-again": (
+        "an atomic of unknown fate is sent again",
+        "W_ATOMIC_AGAIN A0=ATOMIC", (4,)),
+    "delivered-read-nop": (
+        "a READ before a counted SEND counts as complete: it has no data",
+        "W_READ_NOP A0=READ", (1,)),
+    "same-qpn": (
+        "the new carrier takes packets of the old one (same QPN and PSN)",
+        "W_SAME_QPN A0=SEND A1=SEND RECV_B=2", (2,)),
+    "answer-of-any-epoch": (
+        "a count that was said for another epoch is believed",
+        "W_ANY_EPOCH FAULTS=2 A0=SEND A1=0 NO_P5", (2,)),
+    "count-per-carrier": (
+        "counts begin anew with each carrier: lost when an epoch is skipped",
+        "W_COUNT_PER_CARRIER FAULTS=2 A0=SEND A1=0", (2, 7)),
+    "receives-late": (
+        '"I am there" before the receives are laid: a SEND in the wrong receive',
+        "W_RECEIVES_LATE A0=SEND A1=SEND B0=0", (2,)),
+    "no-resend": (
+        "a message is sent once",
+        "W_NO_RESEND", (7,)),
+    "one-control-path": (
+        "control messages go over path 0 only: stuck while the other lives",
+        "W_ONE_PATH", (7,)),
+    "fence-without-timeout": (
+        "no end of waiting for a fence: a SEND waits for a receive behind a withheld SEND",
+        "W_NO_FENCE_TIMEOUT ORDERED=1 START_PATH=1 FAULTS=0 A0=SEND A1=0 RECV_B=0", (7,)),
+    "switch-number-again": (
+        "a cancelled attempt's number is used again: never back on the default path",
+        "W_NUMBER_AGAIN ORDERED=1 START_PATH=1 FAULTS=0", (7,)),
+    "back-after-fenced": (
+        "after its own FENCED a side goes back by itself: the peer has left, requests are repeated",
+        "W_BACK_AFTER_FENCED ORDERED=1 START_PATH=1 FAULTS=0", (9,)),
+    "leave-without-peer": (
+        "the own FENCED is enough to leave",
+        "W_LEAVE_ALONE ORDERED=1 START_PATH=1 FAULTS=0", (9,)),
+    "old-receives-left": (
+        "the receive queue of a path left earlier is used again as it is",
+        "W_LEFTOVERS FAULTS=2 A0=SEND A1=SEND RECV_B=2", (2,)),
+    "no-lifetime": (
+        "a hanging NIC's count is taken while packets are on their way",
+        "W_NO_LIFETIME SICK=1 NO_P5", (2, 5)),
+    "no-peer-quiesce": (
+        "a hanging NIC's count is taken before the peer has stopped",
+        "W_NO_PEER_QUIESCE SICK=1 NO_P5", (2, 5)),
+    "lost-carrier-ends": (
+        "a lost carrier without a standby ends the connection, though there was a way",
+        "W_NO_STRANDED PROTECTED=0", (7,)),
+    "lost-not-told": (
+        "STATE does not say that a carrier is lost: one side waits for ever",
+        "W_LOST_UNTOLD FAULTS=2", (7,)),
+    "epoch-number-again": (
+        "the next standby takes the number of one that was lost",
+        "W_EPOCH_AGAIN ORDERED=1 START_PATH=1", (7,)),
+    "fatal-not-told": (
+        "a side that ended does not say so",
+        "W_FATAL_UNTOLD EARLY=1", (7,)),
 }
 
 
@@ -140,8 +184,8 @@ def search(where, flags):
     }
 
 
-def watched(name):
-    return sum(1 << promise for promise in WRONG[name][1])
+def checked(name):
+    return sum(1 << promise for promise in WRONG[name][2])
 
 
 def defs_of(name):
@@ -150,7 +194,7 @@ def defs_of(name):
     if name in NO_CYCLES:
         return NO_CYCLES[name]
     if name in WRONG:
-        return f"{WRONG[name][0]} WATCH={watched(name)}"
+        return f"{WRONG[name][1]} CHECK_ONLY={checked(name)}"
     raise Failure(f"there is no {name}")
 
 
@@ -163,7 +207,7 @@ def check_right(name, defs, root, cycles):
 
 
 def check_wrong(name, root):
-    promises = WRONG[name][1]
+    promises = WRONG[name][2]
     where = os.path.join(root, name)
     build(where, defs_of(name), ["-O0", "-DSAFETY"])
     got = search(where, ["-w21"])
@@ -254,6 +298,20 @@ def replay(name, root):
     return 0
 
 
+def promise_name(promise):
+    return f"P{promise}" if promise < 9 else "an ordered switch repeats nothing"
+
+
+def show():
+    for name, (about, _) in CONFIGS.items():
+        print(f"{name:24} {about}")
+    for name in NO_CYCLES:
+        print(f"{name:24} no run without end")
+    print("\nwrong variants, and what each breaks:")
+    for name, (what, _, promises) in WRONG.items():
+        print(f"{name:24} {what} ({', '.join(map(promise_name, promises))})")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -261,7 +319,11 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep")
     parser.add_argument("--replay")
+    parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
+    if args.list:
+        show()
+        return 0
     if not shutil.which("spin"):
         print("run_model: no spin here; Debian's package is called spin", file=sys.stderr)
         return 1
