@@ -29,7 +29,26 @@ enum {
 	WANT_INLINE = 96,
 };
 
-/* Why a run failed. Each name stands for one broken promise. */
+/*
+ * Why a run failed. Each name stands for one broken promise; the first that is met is printed.
+ *
+ *	LOST: a signaled request was skipped, or fewer messages arrived than were sent
+ *	DOUBLED: a completion or a message came twice
+ *	REORDERED: completions out of posting order, or success after an error
+ *	INVENTED: a completion that nobody was owed
+ *	WRONG_BYTES: of a message, a READ or a polled word; the text says whose bytes they are
+ *	GHOST_WRITE: a buffer was written after its use
+ *	WRONG_WR_ID .. WRONG_QP_NUM: a field of a completion
+ *	WRONG_ATOMIC: it returned what it cannot have found, or the counters match no order of the atomics
+ *	WRONG_QP_STATE: ibv_query_qp answers something else than the application made
+ *	UNEXPECTED_STATUS: an error completion on a QP that has no right to one
+ *	UNEXPECTED_EVENT: an asynchronous event of a masked fault
+ *	LOST_EVENT: a completion without its event
+ *	POST_FAILED, VERB_FAILED, SETUP: a verb failed
+ *	MISSING_ERROR, ONE_SIDED_ERROR: only one end of a failed QP was told
+ *	STUCK: no progress with work outstanding
+ *	PEER_GONE: the other end ended first
+ */
 #define FAIL_REASONS(X)                                                                            \
 	X(NONE)                                                                                    \
 	X(LOST)                                                                                    \
