@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""A small training by two processes that writes a checkpoint when it is asked to, by SIGUSR1.
+"""A small training by two processes that writes a checkpoint on SIGUSR1.
 
-The trainer (rank 0) has the parameters. In each step it asks the helper (rank 1) for the gradients of
-half of the batch, by PyTorch RPC over RDMA, computes the other half, and goes a step. What SHIFT has to
-do with it is in README.md: when a NIC fails, the traffic moves and SHIFT_ON_EVENT sends the signal.
+The trainer (rank 0) has the parameters. In each step the trainer gets the gradients of half of the batch from
+the helper (rank 1), by PyTorch RPC over RDMA, computes the other half, and updates the parameters. README.md
+tells the part of SHIFT: when a NIC fails, the traffic moves and SHIFT_ON_EVENT sends the signal.
 
   train.py --rank 1 &  train.py --rank 0 --checkpoint FILE [--steps N]
 """
