@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "shiftlib/base/json.h"
+#include "shiftlib/loop/loop.h"
 
 #define ADMIN_REQUEST_MAX 128 /* bytes of a request with its newline */
 #define ADMIN_DEVICE_MAX  64
@@ -62,11 +63,9 @@ void admin_answer_metrics(struct sh_json *json);
 /* admin_events.c; lock held. */
 struct admin_rest *admin_answer_events(const struct admin_request *request, struct sh_json *json);
 
-/* admin.c; lock held. The first makes the directory and listens; without either the job runs on. */
-void sh_admin_start(void);
+/* socket.c; lock held. */
 void sh_admin_stop(void);
-void sh_admin_after_fork(void); /* in the child: its parent's sockets are not its own */
-uint64_t sh_admin_next_timer(void);
-void sh_admin_timer(uint64_t now);
+
+extern const struct sh_module sh_admin_module;
 
 #endif

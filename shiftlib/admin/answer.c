@@ -77,9 +77,9 @@ static const char *admin_bool(bool value)
 
 const char *sh_kv_state(void)
 {
-	if (!sh.kv_worker)
+	if (!sh_intros.worker)
 		return "not-used";
-	return sh.kv_said ? "unreachable" : "ok";
+	return sh_intros.said ? "unreachable" : "ok";
 }
 
 /* ---- status --------------------------------------------------------------------------------- */
@@ -99,12 +99,12 @@ static const char *admin_path_nic(const struct sh_qp *qp, uint8_t path)
 /* As the application gave it when it connected. */
 static void status_fill_peer(struct status_qp *out, const struct sh_qp *qp)
 {
-	if (!(qp->attr_mask & IBV_QP_AV))
+	if (!(qp->app.mask & IBV_QP_AV))
 		return;
-	out->peer_qpn = qp->attr.dest_qp_num;
-	out->peer_lid = qp->attr.ah_attr.dlid;
-	out->peer_has_gid = qp->attr.ah_attr.is_global;
-	memcpy(out->peer_gid, qp->attr.ah_attr.grh.dgid.raw, sizeof(out->peer_gid));
+	out->peer_qpn = qp->app.attr.dest_qp_num;
+	out->peer_lid = qp->app.attr.ah_attr.dlid;
+	out->peer_has_gid = qp->app.attr.ah_attr.is_global;
+	memcpy(out->peer_gid, qp->app.attr.ah_attr.grh.dgid.raw, sizeof(out->peer_gid));
 }
 
 static void status_fill(struct status_qp *out, struct sh_qp *qp)
@@ -121,10 +121,10 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.instance = peer ? peer->instance : 0,
 		.peer_minor = peer ? peer->minor : 0,
 		.peer_heard = peer && peer->heard_at,
-		.moves = qp->totals.moves,
-		.resubmitted = qp->totals.resubmitted,
-		.resent_bytes = qp->totals.resent_bytes,
-		.settled = qp->totals.settled,
+		.moves = qp->stats.totals.moves,
+		.resubmitted = qp->stats.totals.resubmitted,
+		.resent_bytes = qp->stats.totals.resent_bytes,
+		.settled = qp->stats.totals.settled,
 		.level = sh_level_name(qp->level),
 		.why = sh_conn_why(qp),
 		.nic = nic ? nic->name : NULL,
@@ -243,14 +243,14 @@ static struct admin_status *status_take(void)
 	struct sh_qp *qp;
 	uint32_t n = 0;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		n++;
 	status = malloc(sizeof(*status) + n * sizeof(*status->qps));
 	if (!status)
 		return NULL;
 	status->rest.more = status_more;
 	status->n = status->next = 0;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		status_fill(&status->qps[status->n++], qp);
 	return status;
 }
@@ -287,10 +287,10 @@ void admin_refused(struct sh_json *json)
 {
 	uint32_t i;
 
-	sh_json_print(json, ", \"signed\": %s, \"refused\": {", admin_bool(sh.auths.root));
+	sh_json_print(json, ", \"signed\": %s, \"refused\": {", admin_bool(sh_peers.auths.root));
 	for (i = SH_REFUSED_NOT + 1; i < SH_REFUSALS; i++)
 		sh_json_print(json, "%s\"%s\": %llu", i > SH_REFUSED_NOT + 1 ? ", " : "",
-			      sh_refusal_name(i), (unsigned long long)sh.refused[i]);
+			      sh_refusal_name(i), (unsigned long long)sh_peers.refused[i]);
 	sh_json_print(json, "}");
 }
 
@@ -306,11 +306,12 @@ static void status_head(struct sh_json *json)
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
-		      (unsigned long long)sh.states_sent, (unsigned long long)sh.state_datagrams);
+		      (unsigned long long)sh_peers.states_sent,
+		      (unsigned long long)sh_peers.state_datagrams);
 	sh_json_print(json, ", \"nics\": [");
-	for (i = 0; i < sh.n_nics; i++) {
+	for (i = 0; i < sh_nics.n; i++) {
 		sh_json_print(json, "%s", i ? ", " : "");
-		status_nic(json, &sh.nics[i]);
+		status_nic(json, &sh_nics.nic[i]);
 	}
 	sh_json_print(json, "], \"qps\": [");
 }
@@ -344,8 +345,8 @@ static bool users_has(const struct sh_qp *qp, const struct sh_nic *nic)
 {
 	bool receives = qp->receiving && qp->receiving->nic == nic;
 
-	return (receives || admin_qp_nic(qp) == nic) && qp->state != IBV_QPS_RESET &&
-	       qp->state != IBV_QPS_INIT && qp->state != IBV_QPS_ERR;
+	return (receives || admin_qp_nic(qp) == nic) && qp->app.state != IBV_QPS_RESET &&
+	       qp->app.state != IBV_QPS_INIT && qp->app.state != IBV_QPS_ERR;
 }
 
 /* Both ends say that the path works, and neither operator wants it empty. */
@@ -369,8 +370,8 @@ static const char *users_stuck(const struct sh_qp *qp, bool *for_ever)
 		return NULL;
 	if (!users_other_paths(core))
 		return "no other NIC of it is up and not drained";
-	if (core->standby.avoid && qp->standby_why)
-		return qp->standby_why;
+	if (core->standby.avoid && qp->carriers.standby_why)
+		return qp->carriers.standby_why;
 	return NULL;
 }
 
@@ -392,7 +393,7 @@ static void users_count(struct sh_json *json, struct users *users, const struct 
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		const char *why;
 		bool for_ever;
 

@@ -152,7 +152,8 @@ static void metrics_kv(struct sh_json *json)
 static bool group_counts(const struct sh_qp *qp)
 {
 	return qp->init.qp_type == IBV_QPT_RC &&
-	       (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD);
+	       (qp->app.state == IBV_QPS_RTR || qp->app.state == IBV_QPS_RTS ||
+		qp->app.state == IBV_QPS_SQD);
 }
 
 static void group_add(struct group groups[GROUPS_MAX], uint32_t *n, const struct sh_qp *qp)
@@ -181,7 +182,7 @@ static void metrics_groups(struct sh_json *json)
 	struct sh_qp *qp;
 	uint32_t i, n = 0;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (group_counts(qp))
 			group_add(groups, &n, qp);
 	sh_json_print(json, ",\n\"qps\": [");
@@ -231,7 +232,7 @@ static bool pairs_opened(const struct sh_nic *nic)
 {
 	struct sh_ctx *ctx;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		if (ctx->nic == nic && ctx->n_paths > 1)
 			return true;
 	return false;
@@ -240,20 +241,20 @@ static bool pairs_opened(const struct sh_nic *nic)
 /* Those of NICs that the application has opened, or has spent time on and closed. */
 static void metrics_pairs_of(struct sh_json *json, struct sh_nic *nic, const char **comma)
 {
-	const uint8_t *backups = sh.backup_map.backups[nic->index];
-	uint32_t k, n = sh.backup_map.n_backups[nic->index];
+	const uint8_t *backups = sh_nics.map.backups[nic->index];
+	uint32_t k, n = sh_nics.map.n_backups[nic->index];
 	struct pair_now now[SC_MAX_PATHS] = { 0 };
 	bool opened = pairs_opened(nic);
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (opened && qp->ctx && qp->ctx->nic == nic)
 			pair_count(now, qp);
 	for (k = 1; k <= n && k < SC_MAX_PATHS; k++) {
 		if (!opened && !nic->away[k].total_ns)
 			continue;
 		sh_json_text(json, *comma);
-		metrics_pair(json, nic, sh.nics[backups[k - 1]].name, &nic->away[k], &now[k]);
+		metrics_pair(json, nic, sh_nics.nic[backups[k - 1]].name, &nic->away[k], &now[k]);
 		*comma = ",\n";
 	}
 }
@@ -264,8 +265,8 @@ static void metrics_pairs(struct sh_json *json)
 	uint32_t i;
 
 	sh_json_print(json, ",\n\"pairs\": [");
-	for (i = 0; i < sh.n_nics; i++)
-		metrics_pairs_of(json, &sh.nics[i], &comma);
+	for (i = 0; i < sh_nics.n; i++)
+		metrics_pairs_of(json, &sh_nics.nic[i], &comma);
 	sh_json_print(json, "]");
 }
 
@@ -288,10 +289,10 @@ static void metrics_nics(struct sh_json *json)
 	uint32_t i;
 
 	sh_json_print(json, ",\n\"nics\": [");
-	for (i = 0; i < sh.n_nics; i++) {
+	for (i = 0; i < sh_nics.n; i++) {
 		sh_json_print(json, "%s{\"name\": ", i ? ", " : "");
-		sh_json_string(json, sh.nics[i].name);
-		metrics_string(json, "state", metrics_nic_state(&sh.nics[i]));
+		sh_json_string(json, sh_nics.nic[i].name);
+		metrics_string(json, "state", metrics_nic_state(&sh_nics.nic[i]));
 		sh_json_print(json, "}");
 	}
 	sh_json_print(json, "]");
@@ -305,7 +306,7 @@ static void metrics_expect(void)
 	struct sh_ctx *ctx;
 	uint32_t k;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link) {
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link) {
 		if (ctx->n_paths < 2)
 			continue;
 		(void)sh_metrics_failed(ctx->path[0]->name);
@@ -344,11 +345,11 @@ void sh_metrics_path(struct sh_qp *qp, uint8_t path)
 	struct sh_nic *nic = qp->ctx ? qp->ctx->nic : NULL;
 	uint64_t now = sh_now_ns();
 
-	if (!nic || qp->away_path == path)
+	if (!nic || qp->stats.away_path == path)
 		return;
-	if (qp->away_path)
-		sh_away_change(&nic->away[qp->away_path], -1, now);
+	if (qp->stats.away_path)
+		sh_away_change(&nic->away[qp->stats.away_path], -1, now);
 	if (path)
 		sh_away_change(&nic->away[path], 1, now);
-	qp->away_path = path;
+	qp->stats.away_path = path;
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -96,9 +95,8 @@ static bool client_more(struct admin_client *client)
 
 static void client_wait_writable(struct admin_client *client)
 {
-	struct epoll_event event = { .events = EPOLLOUT, .data.ptr = &client->handler };
 
-	if (epoll_ctl(sh.epoll_fd, EPOLL_CTL_MOD, client->fd, &event))
+	if (sh_loop_wait_output(client->fd, &client->handler))
 		client_close(client);
 }
 
@@ -259,7 +257,7 @@ static void admin_readable(void *arg)
 	}
 }
 
-uint64_t sh_admin_next_timer(void)
+static uint64_t admin_next_timer(void)
 {
 	uint64_t at = 0;
 	int i;
@@ -270,7 +268,7 @@ uint64_t sh_admin_next_timer(void)
 	return at;
 }
 
-void sh_admin_timer(uint64_t now)
+static void admin_run(uint64_t now)
 {
 	int i;
 
@@ -367,7 +365,7 @@ static int admin_listen(void)
 	return ret;
 }
 
-void sh_admin_start(void)
+static void admin_start(void)
 {
 	char dir[RUN_DIR_MAX];
 	const char *why = "its name is too long for a socket";
@@ -410,7 +408,7 @@ void sh_admin_stop(void)
 	admin.listener = -1;
 }
 
-void sh_admin_after_fork(void)
+static void admin_reset(void)
 {
 	int i;
 
@@ -422,3 +420,11 @@ void sh_admin_after_fork(void)
 	close(admin.listener);
 	admin.listener = -1;
 }
+
+const struct sh_module sh_admin_module = {
+	.name = "admin",
+	.reset = admin_reset,
+	.started = admin_start,
+	.run = admin_run,
+	.next_timer = admin_next_timer,
+};

@@ -7,6 +7,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/report/event.h"
 
 /* A copy: programs overwrite their environment, for a process title for one. */
 static const char *config_text(const char *name)

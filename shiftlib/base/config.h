@@ -6,8 +6,13 @@
 #include <stdint.h>
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/hang.h"
-#include "shiftlib/report/on_event.h"
 #include "shiftlib/core/path_health.h"
+
+struct sh_on_event_config {
+	const char *command; /* SHIFT_ON_EVENT; NULL: none */
+	uint32_t kinds;	     /* SHIFT_ON_EVENT_KINDS: bits, by enum sh_event_kind */
+	uint64_t timeout_ns; /* SHIFT_ON_EVENT_TIMEOUT_MS */
+};
 
 struct sh_config {
 	const char *kv_url;	      /* SHIFT_KV; NULL: the user's file */

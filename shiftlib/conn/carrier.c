@@ -18,7 +18,7 @@ static uint64_t carrier_word(uint32_t epoch, uint8_t path)
 /* Release, against the acquire in sh_carrier_path: who sees the carrier sees its routes. */
 static void carrier_publish(struct sh_qp *qp, const struct sh_carrier *carrier, uint64_t word)
 {
-	atomic_store_explicit(&qp->carrier_paths[carrier - qp->carriers], word,
+	atomic_store_explicit(&qp->carriers.path[carrier - qp->carriers.slot], word,
 			      memory_order_release);
 }
 
@@ -28,7 +28,7 @@ int sh_carrier_path(struct sh_qp *qp, uint32_t epoch)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		word = atomic_load_explicit(&qp->carrier_paths[i], memory_order_acquire);
+		word = atomic_load_explicit(&qp->carriers.path[i], memory_order_acquire);
 		if (word && word >> 8 == epoch)
 			return (word >> 1) & 0x7f;
 	}
@@ -40,8 +40,8 @@ struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers[i].nic && qp->carriers[i].epoch == epoch)
-			return &qp->carriers[i];
+		if (qp->carriers.slot[i].nic && qp->carriers.slot[i].epoch == epoch)
+			return &qp->carriers.slot[i];
 	return NULL;
 }
 
@@ -49,8 +49,8 @@ struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path
 {
 	struct sh_carrier *carrier;
 
-	for (carrier = qp->carriers + 1; carrier->nic; carrier++)
-		if (carrier == qp->carriers + SH_MAX_CARRIERS - 1)
+	for (carrier = qp->carriers.slot + 1; carrier->nic; carrier++)
+		if (carrier == qp->carriers.slot + SH_MAX_CARRIERS - 1)
 			return NULL;
 	*carrier = (struct sh_carrier){ .nic = qp->ctx->path[path], .epoch = epoch, .path = path };
 	carrier_publish(qp, carrier, carrier_word(epoch, path));
@@ -59,11 +59,11 @@ struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path
 
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real)
 {
-	qp->carriers[0] = (struct sh_carrier){ .nic = qp->ctx->nic,
-					       .incarnation = qp->ctx->nic->incarnation,
-					       .qp = real };
-	carrier_publish(qp, &qp->carriers[0], carrier_word(0, 0));
-	qp->active = qp->receiving = &qp->carriers[0];
+	qp->carriers.slot[0] = (struct sh_carrier){ .nic = qp->ctx->nic,
+						    .incarnation = qp->ctx->nic->incarnation,
+						    .qp = real };
+	carrier_publish(qp, &qp->carriers.slot[0], carrier_word(0, 0));
+	qp->active = qp->receiving = &qp->carriers.slot[0];
 	qp->standby = NULL;
 }
 
@@ -186,7 +186,7 @@ void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *rea
 /* Sends or receives may lie in it still: the next DROP_OLD comes when they do not. */
 static bool carrier_needed(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
-	return carrier == qp->carriers || carrier == qp->active || carrier == qp->receiving;
+	return carrier == qp->carriers.slot || carrier == qp->active || carrier == qp->receiving;
 }
 
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch)
@@ -199,9 +199,9 @@ void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch)
 
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
 {
-	struct sh_carrier *carrier = qp->carriers + 1;
+	struct sh_carrier *carrier = qp->carriers.slot + 1;
 
-	for (; carrier < qp->carriers + SH_MAX_CARRIERS; carrier++)
+	for (; carrier < qp->carriers.slot + SH_MAX_CARRIERS; carrier++)
 		if (carrier->nic && (int32_t)(carrier->epoch - epoch) < 0 &&
 		    !carrier_needed(qp, carrier))
 			carrier_drop(qp, carrier);
@@ -229,10 +229,10 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 	int i;
 
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers[i].nic)
-			carrier_destroy_now(qp, &qp->carriers[i], driven);
+		if (qp->carriers.slot[i].nic)
+			carrier_destroy_now(qp, &qp->carriers.slot[i], driven);
 	sh_loopback_drop(qp);
-	sh_carriers_init(qp, qp->carriers[0].qp);
+	sh_carriers_init(qp, qp->carriers.slot[0].qp);
 }
 
 /* ---- following the application to RTS ------------------------------------------------------- */
@@ -267,8 +267,8 @@ int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32
 
 bool sh_self_connected(const struct sh_qp *qp)
 {
-	return qp->own_gid_valid && qp->attr.dest_qp_num == qp->qp->qp_num &&
-	       !memcmp(qp->attr.ah_attr.grh.dgid.raw, qp->own_gid, sizeof(qp->own_gid));
+	return qp->gid.valid && qp->app.attr.dest_qp_num == qp->qp->qp_num &&
+	       !memcmp(qp->app.attr.ah_attr.grh.dgid.raw, qp->gid.raw, sizeof(qp->gid.raw));
 }
 
 int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
@@ -323,7 +323,7 @@ static void rts_done(struct sh_job *job)
 		       qp->qp->qp_num, task->nic->name);
 		sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
 	}
-	if (!--qp->rts_jobs)
+	if (!--qp->carriers.rts_jobs)
 		pthread_cond_broadcast(&sh.idle);
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
@@ -334,7 +334,7 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	struct rts_job *task;
 
-	if (!carrier || !carrier->sp || carrier->rts || carrier == qp->carriers)
+	if (!carrier || !carrier->sp || carrier->rts || carrier == qp->carriers.slot)
 		return;
 	task = calloc(1, sizeof(*task));
 	if (!task)
@@ -344,14 +344,14 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 				  .real = carrier->qp,
 				  .epoch = carrier->epoch,
 				  .nic = carrier->nic,
-				  .attr = qp->attr,
+				  .attr = qp->app.attr,
 				  .psn = carrier->psn };
 	carrier->rts = true;
-	qp->rts_jobs++;
+	qp->carriers.rts_jobs++;
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(carrier->nic->worker, &task->job))
 		return;
-	qp->rts_jobs--;
+	qp->carriers.rts_jobs--;
 	sh_job_end(&qp->busy);
 	free(task);
 }
@@ -360,14 +360,14 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 void sh_carriers_wait_rts(struct sh_qp *qp)
 {
 	sh_job_begin(&qp->busy);
-	while (qp->active->epoch && qp->rts_jobs)
+	while (qp->active->epoch && qp->carriers.rts_jobs)
 		pthread_cond_wait(&sh.idle, &sh.lock);
 	sh_job_end(&qp->busy);
 }
 
 void sh_carriers_to_rts(struct sh_qp *qp)
 {
-	if (qp->state != IBV_QPS_RTS)
+	if (qp->app.state != IBV_QPS_RTS)
 		return;
 	carrier_to_rts(qp, qp->active);
 	carrier_to_rts(qp, qp->standby);

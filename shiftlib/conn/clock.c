@@ -10,18 +10,18 @@
 
 void sh_conn_touch(struct sh_qp *qp)
 {
-	if (qp->touched)
+	if (qp->clock.touched)
 		return;
-	qp->touched = true;
-	list_add_tail(&sh.touched, &qp->touched_link);
+	qp->clock.touched = true;
+	list_add_tail(&sh_conns.touched, &qp->clock.link);
 }
 
 void sh_conn_untouch(struct sh_qp *qp)
 {
-	if (qp->touched)
-		list_del(&qp->touched_link);
-	qp->touched = false;
-	sh_timer_set(&sh.timers, &qp->timer, 0);
+	if (qp->clock.touched)
+		list_del(&qp->clock.link);
+	qp->clock.touched = false;
+	sh_timer_set(&sh_conns.timers, &qp->clock.timer, 0);
 }
 
 /* Who forgot to touch would leave a connection without its clock: found, mended and told. */
@@ -29,11 +29,11 @@ static void clock_audit(uint64_t now)
 {
 	struct sh_qp *qp;
 
-	if (now < sh.audit_at)
+	if (now < sh_conns.audit_at)
 		return;
-	sh.audit_at = now + CLOCK_AUDIT_NS;
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
-		if (qp->touched || qp->timer.at == sh_conn_next_timer(qp))
+	sh_conns.audit_at = now + CLOCK_AUDIT_NS;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (qp->clock.touched || qp->clock.timer.at == sh_conn_next_timer(qp))
 			continue;
 		sh_error_once("QP 0x%06x: a timer was not set; set now, please report",
 			      qp->qp->qp_num);
@@ -45,24 +45,24 @@ static void clock_sort(void)
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.touched, qp, struct sh_qp, touched_link) {
-		list_del(&qp->touched_link);
-		qp->touched = false;
-		sh_timer_set(&sh.timers, &qp->timer, sh_conn_next_timer(qp));
+	list_for_each (&sh_conns.touched, qp, struct sh_qp, clock.link) {
+		list_del(&qp->clock.link);
+		qp->clock.touched = false;
+		sh_timer_set(&sh_conns.timers, &qp->clock.timer, sh_conn_next_timer(qp));
 	}
 }
 
-uint64_t sh_clock_next(void)
+static uint64_t clock_next(void)
 {
 	struct sh_timer *first;
 
 	clock_sort();
-	first = sh_timers_first(&sh.timers);
+	first = sh_timers_first(&sh_conns.timers);
 	return first ? first->at : 0;
 }
 
 /* Each that is due once: what is due again at once comes with the next round. */
-void sh_clock_run(uint64_t now)
+static void clock_run(uint64_t now)
 {
 	struct sh_timer *first;
 	struct sh_qp *qp;
@@ -70,11 +70,31 @@ void sh_clock_run(uint64_t now)
 	clock_audit(now);
 	clock_sort();
 	sh_peers_hold();
-	while ((first = sh_timers_first(&sh.timers)) && first->at <= now) {
-		qp = list_entry(first, struct sh_qp, timer);
-		sh_timer_set(&sh.timers, first, 0);
+	while ((first = sh_timers_first(&sh_conns.timers)) && first->at <= now) {
+		qp = list_entry(first, struct sh_qp, clock.timer);
+		sh_timer_set(&sh_conns.timers, first, 0);
 		sh_conn_touch(qp);
 		sh_conn_timer(qp, now);
 	}
 	sh_peers_release();
 }
+
+void sh_wake_for(struct sh_qp *qp)
+{
+	const struct sh_peer *peer = qp->peer;
+
+	if (sh_awake())
+		return;
+	/* Not by clock_next(): the caller may change it again, and has touched it already. */
+	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh_conns.check_at, sh_detector.beat_at),
+				 sh_conn_next_timer(qp)));
+	sh_wake_at(sh_srqs_module.next_timer());
+	if (peer)
+		sh_wake_at(sh_peer_next_timer(peer));
+}
+
+const struct sh_module sh_clock_module = {
+	.name = "clock",
+	.run = clock_run,
+	.next_timer = clock_next,
+};

@@ -19,13 +19,13 @@ static void conn_push(struct sh_qp *qp, uint32_t bit)
 {
 	struct sh_qp *head;
 
-	if (atomic_fetch_or_explicit(&qp->pending, bit, memory_order_acq_rel))
+	if (atomic_fetch_or_explicit(&qp->mailbox.pending, bit, memory_order_acq_rel))
 		return; /* on the stack already */
-	head = atomic_load_explicit(&sh.mail, memory_order_relaxed);
+	head = atomic_load_explicit(&sh_conns.mail, memory_order_relaxed);
 	do {
-		atomic_store_explicit(&qp->mail_next, head, memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(&sh.mail, &head, qp, memory_order_release,
-							memory_order_relaxed));
+		atomic_store_explicit(&qp->mailbox.next, head, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&sh_conns.mail, &head, qp, memory_order_release, memory_order_relaxed));
 	sh_kick();
 }
 
@@ -36,16 +36,16 @@ static void conn_cb_error(void *cookie, uint32_t epoch, enum sp_error_class cls,
 	uint64_t none = 0;
 
 	if (withheld && cls == SP_ERROR_APPLICATION) {
-		atomic_store(&qp->app_error_status, (uint32_t)status);
-		atomic_store(&qp->app_error_vendor, vendor_err);
+		atomic_store(&qp->mailbox.app_error_status, (uint32_t)status);
+		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
 		conn_push(qp, SH_PENDING_APP_ERROR);
 		return;
 	}
-	atomic_store(&qp->error_epoch, epoch);
-	atomic_store(&qp->error_status, (uint32_t)status);
-	atomic_store(&qp->error_vendor, vendor_err);
-	atomic_store(&qp->error_withheld, withheld);
-	atomic_compare_exchange_strong(&qp->error_ns, &none, sh_now_ns());
+	atomic_store(&qp->mailbox.error_epoch, epoch);
+	atomic_store(&qp->mailbox.error_status, (uint32_t)status);
+	atomic_store(&qp->mailbox.error_vendor, vendor_err);
+	atomic_store(&qp->mailbox.error_withheld, withheld);
+	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
 	conn_push(qp, SH_PENDING_ERROR);
 }
 
@@ -69,8 +69,8 @@ static void conn_cb_progress(void *cookie, uint32_t epoch)
 	struct sh_qp *qp = cookie;
 	uint64_t none = 0;
 
-	atomic_store(&qp->progress_epoch, epoch);
-	atomic_compare_exchange_strong(&qp->progress_ns, &none, sh_now_ns());
+	atomic_store(&qp->mailbox.progress_epoch, epoch);
+	atomic_compare_exchange_strong(&qp->mailbox.progress_ns, &none, sh_now_ns());
 	conn_push(qp, SH_PENDING_PROGRESS);
 }
 
@@ -91,7 +91,7 @@ static int conn_cb_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *ou
 
 	if (!peer || path < 0)
 		return -ENOENT;
-	map = atomic_load_explicit(&peer->rkeys[qp->peer_nics[0]][qp->peer_nics[path]],
+	map = atomic_load_explicit(&peer->rkeys[qp->paths.peer_nics[0]][qp->paths.peer_nics[path]],
 				   memory_order_acquire);
 	return map && sh_keymap_get(map, key, out) ? 0 : -ENOENT;
 }
@@ -119,24 +119,24 @@ void sh_cq_event_read(struct sp_cq_ring *ring)
 /* Of what was sent on that carrier nothing has come, as far as is known. */
 static bool conn_fruitless(struct sh_qp *qp, uint32_t epoch)
 {
-	bool delivered = qp->totals.settled != qp->settled_before;
+	bool delivered = qp->stats.totals.settled != qp->stats.settled_before;
 
-	qp->settled_before = qp->totals.settled;
-	return epoch && !delivered && atomic_load(&qp->progress_epoch) != epoch;
+	qp->stats.settled_before = qp->stats.totals.settled;
+	return epoch && !delivered && atomic_load(&qp->mailbox.progress_epoch) != epoch;
 }
 
 static void conn_error(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
 
-	event.epoch = atomic_load(&qp->error_epoch);
-	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->error_status);
-	qp->error.vendor_err = atomic_load(&qp->error_vendor);
-	if (!atomic_load(&qp->error_withheld)) {
+	event.epoch = atomic_load(&qp->mailbox.error_epoch);
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.error_status);
+	qp->error.vendor_err = atomic_load(&qp->mailbox.error_vendor);
+	if (!atomic_load(&qp->mailbox.error_withheld)) {
 		event.type = SC_EV_APP_ERROR;
 		event.reason = SC_REASON_APPLICATION;
-		atomic_store(&qp->error_ns, 0);
-		qp->state = IBV_QPS_ERR;
+		atomic_store(&qp->mailbox.error_ns, 0);
+		qp->app.state = IBV_QPS_ERR;
 	}
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
 	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
@@ -154,8 +154,8 @@ static void conn_error(struct sh_qp *qp)
  */
 static void conn_app_error(struct sh_qp *qp)
 {
-	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->app_error_status);
-	qp->error.vendor_err = atomic_load(&qp->app_error_vendor);
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
+	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 	if (!qp->core.failed)
 		sh_move_fail(qp, SC_REASON_APPLICATION);
@@ -174,8 +174,9 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
 		sh_move_key_missing(qp);
 	if (pending & SH_PENDING_GATED)
 		sh_loopback_run(qp, sh_now_ns());
-	if ((pending & SH_PENDING_PROGRESS) && qp->move && !qp->move->first_completion_ns)
-		qp->move->first_completion_ns = atomic_load(&qp->progress_ns);
+	if ((pending & SH_PENDING_PROGRESS) && qp->stats.move &&
+	    !qp->stats.move->first_completion_ns)
+		qp->stats.move->first_completion_ns = atomic_load(&qp->mailbox.progress_ns);
 }
 
 /* ---- protection level ----------------------------------------------------------------------- */
@@ -230,8 +231,8 @@ static const char *conn_reason_text(const struct sh_qp *qp, enum sc_reason reaso
 {
 	if (qp->pd && qp->pd->unprotected)
 		return qp->pd->why;
-	if (reason == SC_REASON_RESOURCE && qp->standby_why)
-		return qp->standby_why;
+	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)
+		return qp->carriers.standby_why;
 	if (reason == SC_REASON_PEER) /* nothing has moved, see conn_report() */
 		return "the peer has no standby for it, and its status says why";
 	if (qp->core.config.lazy && qp->core.guarded && !reason)
@@ -246,7 +247,7 @@ static const char *conn_no_path(const struct sh_qp *qp)
 
 	for (k = 0; k < qp->ctx->n_paths && !why; k++)
 		if (k != qp->active->path)
-			why = sh_gid_missing(qp->own_gid_kind, &qp->ctx->path[k]->address);
+			why = sh_gid_missing(qp->gid.kind, &qp->ctx->path[k]->address);
 	return why ? why : "no path to its peer over another NIC answers";
 }
 
@@ -254,7 +255,7 @@ static const char *conn_no_path(const struct sh_qp *qp)
 const char *sh_conn_why(const struct sh_qp *qp)
 {
 	const struct sc_conn *c = &qp->core;
-	uint8_t up = qp->up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
+	uint8_t up = qp->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
 
 	if (qp->level != SH_DRIVEN || !qp->conn_id || !c->peer.introduced ||
 	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
@@ -291,10 +292,10 @@ static void conn_count_guarded(struct sh_qp *qp, bool on)
 {
 	uint32_t one = on ? 1 : UINT32_MAX;
 
-	if (qp->guarded == on)
+	if (qp->counted.guarded == on)
 		return;
-	qp->guarded = on;
-	sh.guarded += one;
+	qp->counted.guarded = on;
+	sh_conns.guarded += one;
 	qp->scq->guarded += one;
 	qp->rcq->guarded += one;
 }
@@ -305,8 +306,8 @@ static void conn_guard(struct sh_qp *qp, bool on)
 	conn_count_guarded(qp, on);
 	if (!on)
 		return;
-	if (!sh.watch_at)
-		sh.watch_at = sh_now_ns() + sh.config.watch_ns;
+	if (!sh_conns.check_at)
+		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
 	sh_detector_soon(); /* the first one that can be moved: heartbeats begin */
 }
 
@@ -315,8 +316,8 @@ static void conn_guard(struct sh_qp *qp, bool on)
 static void conn_withhold(struct sh_qp *qp, enum sc_reason reason)
 {
 	sh_incident_moves(qp);
-	if (!qp->move || qp->move->settled_ns || qp->move->ended)
-		qp->move = sh_stats_move_begin(qp, reason);
+	if (!qp->stats.move || qp->stats.move->settled_ns || qp->stats.move->ended)
+		qp->stats.move = sh_stats_move_begin(qp, reason);
 	shift_provider_mlx5.qp_withhold(qp->sp);
 }
 
@@ -339,7 +340,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_UNFENCE: sh_fence_lift(qp); break;
 	case SC_ACT_FAIL:
 		sh_move_fail(qp, action->reason);
-		qp->state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
+		qp->app.state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
 		break;
 	case SC_ACT_DROP_OLD: sh_carriers_drop_old(qp, action->epoch); break;
 	case SC_ACT_REPORT: conn_report(qp, action); break;
@@ -352,7 +353,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
  */
 static uint64_t conn_resend_ns(void)
 {
-	uint32_t crowd = sh.moving > sh.faulted ? sh.moving : sh.faulted;
+	uint32_t crowd = sh_conns.moving > sh_conns.faulted ? sh_conns.moving : sh_conns.faulted;
 	uint64_t ns = sh.config.core.resend_min_ns * (CONN_MANY + crowd) / CONN_MANY;
 
 	return ns < sh.config.core.resend_max_ns ? ns : sh.config.core.resend_max_ns;
@@ -360,10 +361,10 @@ static uint64_t conn_resend_ns(void)
 
 static void conn_count_moving(struct sh_qp *qp, bool on)
 {
-	if (qp->moving == on)
+	if (qp->counted.moving == on)
 		return;
-	qp->moving = on;
-	sh.moving += on ? 1 : UINT32_MAX;
+	qp->counted.moving = on;
+	sh_conns.moving += on ? 1 : UINT32_MAX;
 }
 
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
@@ -410,24 +411,24 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 
 	if (!qp->conn_id)
 		return;
-	if (qp->n_events == SH_MAX_QUEUED) {
+	if (qp->line.n == SH_MAX_QUEUED) {
 		sh_log(SH_LOG_ERROR,
 		       "QP 0x%06x: too many events in line, %s is lost; please report",
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}
 	sh_conn_touch(qp);
-	qp->events[qp->n_events++] = *event;
-	if (qp->stepping)
+	qp->line.events[qp->line.n++] = *event;
+	if (qp->line.stepping)
 		return;
-	qp->stepping = true;
-	while (qp->n_events) {
-		next = qp->events[0];
-		qp->n_events--;
-		memmove(qp->events, qp->events + 1, qp->n_events * sizeof(next));
+	qp->line.stepping = true;
+	while (qp->line.n) {
+		next = qp->line.events[0];
+		qp->line.n--;
+		memmove(qp->line.events, qp->line.events + 1, qp->line.n * sizeof(next));
 		conn_step_checked(qp, &next);
 	}
-	qp->stepping = false;
+	qp->line.stepping = false;
 	sh_wake_for(qp);
 }
 
@@ -470,15 +471,15 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 
 static int conn_numbers_grow(void)
 {
-	uint32_t n = sh.n_conns ? sh.n_conns * 2 : 64;
-	struct sh_qp **grown = realloc(sh.conns, n * sizeof(*grown));
+	uint32_t n = sh_conns.room ? sh_conns.room * 2 : 64;
+	struct sh_qp **grown = realloc(sh_conns.by_id, n * sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
-	memset(grown + sh.n_conns, 0, (n - sh.n_conns) * sizeof(*grown));
-	sh.next_conn = sh.n_conns ? sh.n_conns : 1;
-	sh.conns = grown;
-	sh.n_conns = n;
+	memset(grown + sh_conns.room, 0, (n - sh_conns.room) * sizeof(*grown));
+	sh_conns.next_id = sh_conns.room ? sh_conns.room : 1;
+	sh_conns.by_id = grown;
+	sh_conns.room = n;
 	return 0;
 }
 
@@ -487,17 +488,17 @@ static int conn_number(struct sh_qp *qp)
 {
 	uint32_t tries;
 
-	for (tries = 0; tries < sh.n_conns; tries++) {
-		if (sh.next_conn >= sh.n_conns)
-			sh.next_conn = 1;
-		if (!sh.conns[sh.next_conn])
+	for (tries = 0; tries < sh_conns.room; tries++) {
+		if (sh_conns.next_id >= sh_conns.room)
+			sh_conns.next_id = 1;
+		if (!sh_conns.by_id[sh_conns.next_id])
 			break;
-		sh.next_conn++;
+		sh_conns.next_id++;
 	}
-	if (tries >= sh.n_conns && conn_numbers_grow())
+	if (tries >= sh_conns.room && conn_numbers_grow())
 		return -ENOMEM;
-	qp->conn_id = sh.next_conn++;
-	sh.conns[qp->conn_id] = qp;
+	qp->conn_id = sh_conns.next_id++;
+	sh_conns.by_id[qp->conn_id] = qp;
 	return 0;
 }
 
@@ -510,12 +511,12 @@ static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
 
 static uint32_t conn_nonce(void)
 {
-	static_assert(sizeof(sh.nonces) <= 256, "sh_random() gives no more");
-	if (!sh.n_nonces) {
-		sh_random(sh.nonces, sizeof(sh.nonces));
-		sh.n_nonces = sizeof(sh.nonces) / sizeof(sh.nonces[0]);
+	static_assert(sizeof(sh_conns.nonces) <= 256, "sh_random() gives no more");
+	if (!sh_conns.n_nonces) {
+		sh_random(sh_conns.nonces, sizeof(sh_conns.nonces));
+		sh_conns.n_nonces = sizeof(sh_conns.nonces) / sizeof(sh_conns.nonces[0]);
 	}
-	return sh.nonces[--sh.n_nonces];
+	return sh_conns.nonces[--sh_conns.n_nonces];
 }
 
 /* At RTR and again at RTS: only then the last attributes are known. */
@@ -530,8 +531,8 @@ int sh_conn_new(struct sh_qp *qp)
 	if (!qp->conn_id) {
 		if (conn_number(qp))
 			return -ENOMEM;
-		if (sh_timers_reserve(&sh.timers, sh.n_conns)) {
-			sh.conns[qp->conn_id] = NULL;
+		if (sh_timers_reserve(&sh_conns.timers, sh_conns.room)) {
+			sh_conns.by_id[qp->conn_id] = NULL;
 			qp->conn_id = 0;
 			return -ENOMEM;
 		}
@@ -540,16 +541,16 @@ int sh_conn_new(struct sh_qp *qp)
 		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
-		qp->n_paths = 0;
-		qp->up = qp->steady = qp->drained = 0;
+		qp->paths.n = 0;
+		qp->paths.up = qp->paths.steady = qp->paths.drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
 		memset(&qp->incident, 0, sizeof(qp->incident));
-		qp->move = NULL;
-		atomic_store(&qp->progress_epoch, 0);
+		qp->stats.move = NULL;
+		atomic_store(&qp->mailbox.progress_epoch, 0);
 		sc_init(&qp->core, &config);
 		sh_conn_level(qp, SH_DRIVEN, conn_looking);
 	}
-	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->attr);
+	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->app.attr);
 	qp->intro.start_at = sh_now_ns() + CONN_START_NS;
 	sh_conn_touch(qp);
 	sh_wake_for(qp);
@@ -569,7 +570,7 @@ void sh_conn_close(struct sh_qp *qp)
 	conn_count_guarded(qp, false);
 	conn_count_moving(qp, false);
 	sh_loopback_forget(qp);
-	sh.conns[qp->conn_id] = NULL;
+	sh_conns.by_id[qp->conn_id] = NULL;
 	qp->conn_id = 0; /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);
 }

@@ -255,7 +255,8 @@ static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_loopback_reader
 static bool loopback_receives(const struct sh_qp *qp, const struct sh_qp *self)
 {
 	return qp != self && qp->ctx == self->ctx && qp->sp && qp->init.qp_type == IBV_QPT_RC &&
-	       (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       (qp->app.state == IBV_QPS_RTR || qp->app.state == IBV_QPS_RTS ||
+		qp->app.state == IBV_QPS_SQD) &&
 	       !sh_self_connected(qp);
 }
 
@@ -265,7 +266,7 @@ static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path)
 	uint32_t paths = 0;
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (loopback_receives(qp, self))
 			paths |= 1u << qp->receiving->path;
 	return paths & ~(1u << own_path);
@@ -289,7 +290,7 @@ static void loopback_open(struct sh_qp *self)
 	self->loopback.n = 0;
 	self->loopback.next_at = 0;
 	if (shift_provider_mlx5.qp_gate(self->sp, false))
-		self->publish_at = sh_now_ns();
+		self->publish.at = sh_now_ns();
 	readers_leave(self);
 }
 
@@ -392,7 +393,7 @@ void sh_loopback_receive(const struct sh_qp *qp, uint8_t path)
 
 	if (!qp->ctx->n_self || sh_self_connected(qp))
 		return;
-	list_for_each (&sh.qps, self, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, self, struct sh_qp, link)
 		if (self->ctx == qp->ctx && self->loopback.counted && self->active->path != path)
 			loopback_shut(self);
 }

@@ -70,7 +70,7 @@ static bool move_commands_done(const struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (carrier_left(qp, &qp->carriers[i]) && !qp->carriers[i].in_error)
+		if (carrier_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error)
 			return false;
 	return true;
 }
@@ -93,9 +93,9 @@ static void quiesce_done(struct sh_job *job)
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 	if (qp->conn_id && move_quiescing(qp)) {
 		sh_conn_touch(qp);
-		sh.outs_held++;
+		sh_peers.outs_held++;
 		sh_move_collect(qp, sh_now_ns());
-		sh.outs_held--;
+		sh_peers.outs_held--;
 		/* the peer waits for this; what the next commands' connections say goes with it */
 		if (!worker || sh_worker_empty(worker))
 			sh_peers_send_out();
@@ -119,8 +119,8 @@ static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 		.qp = qp,
 		.epoch = carrier->epoch,
 		.real = carrier->qp,
-		.own = carrier == qp->carriers,
-		.believed = qp->state,
+		.own = carrier == qp->carriers.slot,
+		.believed = qp->app.state,
 	};
 	sh_job_begin(&qp->busy);
 	if (carrier->nic->worker && !sh_worker_submit(carrier->nic->worker, &task->job)) {
@@ -144,8 +144,8 @@ void sh_move_quiesce(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.interval = MOVE_POLL_MIN_NS;
 	qp->quiesce.next_at = now + sh.config.flush_wait_ns; /* for a command that hangs */
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (carrier_left(qp, &qp->carriers[i]) && !qp->carriers[i].to_error)
-			quiesce_submit(qp, &qp->carriers[i]);
+		if (carrier_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].to_error)
+			quiesce_submit(qp, &qp->carriers.slot[i]);
 	if (move_commands_done(qp)) { /* by an earlier move that did not reach its carrier */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.next_at = now;
@@ -162,11 +162,12 @@ void sh_move_nic_reopened(const struct sh_nic *nic)
 	struct sh_qp *qp;
 	int i;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (i = 0; qp->quiesce.phase == SH_QUIESCE_SICK && i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers[i].nic == nic && carrier_left(qp, &qp->carriers[i]) &&
-			    qp->carriers[i].in_error && sh_carrier_dead(&qp->carriers[i]))
-				quiesce_submit(qp, &qp->carriers[i]);
+			if (qp->carriers.slot[i].nic == nic &&
+			    carrier_left(qp, &qp->carriers.slot[i]) &&
+			    qp->carriers.slot[i].in_error && sh_carrier_dead(&qp->carriers.slot[i]))
+				quiesce_submit(qp, &qp->carriers.slot[i]);
 }
 
 /* ---- drain: how far is it flushed? ---------------------------------------------------------- */
@@ -258,7 +259,7 @@ static int move_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
 	int i, n = 0;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		const struct sh_carrier *carrier = &qp->carriers[i];
+		const struct sh_carrier *carrier = &qp->carriers.slot[i];
 		bool bad = !carrier->in_error || (carrier == qp->active && !flushed->sq) ||
 			   (carrier == qp->receiving && !flushed->rq);
 
@@ -404,7 +405,7 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 
 static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct sp_settled *settled)
 {
-	struct sh_move *move = qp->move;
+	struct sh_move *move = qp->stats.move;
 	uint64_t now = sh_now_ns();
 
 	sh_stats_settled(qp, settled);
@@ -414,7 +415,7 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 	if (qp->standby == to)
 		qp->standby = NULL;
 	sh_fence_forget(qp);
-	atomic_store(&qp->error_ns, 0); /* what was told since is this move's */
+	atomic_store(&qp->mailbox.error_ns, 0); /* what was told since is this move's */
 	if (!move)
 		return;
 	memcpy(move->to, to->nic->name, sizeof(move->to));
@@ -464,7 +465,7 @@ void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count)
 	uint32_t n;
 
 	info = to && to->sp ? move_outstanding(qp, &n) : NULL;
-	if (info && qp->rts_jobs) {
+	if (info && qp->carriers.rts_jobs) {
 		ret = -ENOENT; /* asked again soon, as for a key that is still to come */
 	} else if (info) {
 		sh_loopback_move(qp, to->path);
@@ -532,8 +533,8 @@ static void move_all_to_error(struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers[i].nic && !qp->carriers[i].to_error)
-			carrier_to_error(qp, &qp->carriers[i]);
+		if (qp->carriers.slot[i].nic && !qp->carriers.slot[i].to_error)
+			carrier_to_error(qp, &qp->carriers.slot[i]);
 }
 
 static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reason reason)
@@ -568,15 +569,15 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 {
 	uint32_t unknown = reason == SC_REASON_APPLICATION ? 0 : move_unknown(qp);
 
-	if (qp->move && !qp->move->settled_ns)
-		qp->move->ended = true;
+	if (qp->stats.move && !qp->stats.move->settled_ns)
+		qp->stats.move->ended = true;
 	if (reason != SC_REASON_APPLICATION)
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x could not be moved, the application gets its errors: %s",
 		       qp->qp->qp_num, sc_reason_text(reason));
 	qp->quiesce.phase = SH_QUIESCE_NONE;
 	qp->quiesce.next_at = 0;
-	qp->publish_at = 0;
+	qp->publish.at = 0;
 	sh_fence_forget(qp);
 	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
 	sh_incident_failed(qp, reason, unknown);
@@ -595,7 +596,7 @@ static void move_key_unknown(struct sh_qp *qp)
 	       qp->qp->qp_num);
 	move_fail_all(qp, IBV_WC_REM_ACCESS_ERR, 0, 0);
 	move_all_to_error(qp);
-	qp->state = IBV_QPS_ERR;
+	qp->app.state = IBV_QPS_ERR;
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
 	sh_srq_ended(qp);
 }
@@ -604,20 +605,20 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 {
 	int ret = shift_provider_mlx5.qp_publish(qp->sp);
 
-	qp->publish_at = 0;
+	qp->publish.at = 0;
 	if (!ret) {
-		qp->publish_since = 0;
+		qp->publish.since = 0;
 		return;
 	}
 	/* -EAGAIN: no place in the ring yet, which a peer without receives may keep full for ever */
 	if (ret == -EAGAIN)
-		qp->publish_since = 0;
-	else if (!qp->publish_since)
-		qp->publish_since = now;
-	if (qp->publish_since && now - qp->publish_since > sh.config.core.deadline_ns)
+		qp->publish.since = 0;
+	else if (!qp->publish.since)
+		qp->publish.since = now;
+	if (qp->publish.since && now - qp->publish.since > sh.config.core.deadline_ns)
 		move_key_unknown(qp);
 	else
-		qp->publish_at = now + MOVE_POLL_MAX_NS;
+		qp->publish.at = now + MOVE_POLL_MAX_NS;
 }
 
 /* A posted request names memory whose key on the backup is not known here yet: ask, and try again. */
@@ -632,7 +633,7 @@ void sh_move_key_missing(struct sh_qp *qp)
 
 uint64_t sh_move_next_timer(const struct sh_qp *qp)
 {
-	return sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish_at),
+	return sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish.at),
 			     sh_earlier_ns(qp->fence.next_at, qp->loopback.next_at));
 }
 
@@ -640,7 +641,7 @@ void sh_move_timer(struct sh_qp *qp, uint64_t now)
 {
 	if (qp->quiesce.next_at && qp->quiesce.next_at <= now)
 		sh_move_collect(qp, now);
-	if (qp->publish_at && qp->publish_at <= now)
+	if (qp->publish.at && qp->publish.at <= now)
 		sh_move_publish(qp, now);
 	if (qp->fence.next_at && qp->fence.next_at <= now)
 		sh_fence_look(qp, now);

@@ -5,12 +5,12 @@
 /* From this side: path k is up if its NIC is, and the peer's NIC k answers. */
 static bool route_up(const struct sh_qp *qp, uint8_t path)
 {
-	return qp->routes[path] && sh_detector_up(qp->routes[path]);
+	return qp->paths.routes[path] && sh_detector_up(qp->paths.routes[path]);
 }
 
 static bool route_steady(const struct sh_qp *qp, uint8_t path)
 {
-	return qp->routes[path] && sh_detector_steady(qp->routes[path]);
+	return qp->paths.routes[path] && sh_detector_steady(qp->paths.routes[path]);
 }
 
 static bool route_over(uint32_t wanted, int limit)
@@ -23,7 +23,7 @@ static bool route_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
 {
 	const struct ibv_qp_cap *cap = &qp->init.cap;
 
-	return nic->address.mtu < (uint8_t)qp->attr.path_mtu ||
+	return nic->address.mtu < (uint8_t)qp->app.attr.path_mtu ||
 	       route_over(cap->max_send_wr, nic->max_qp_wr) ||
 	       route_over(cap->max_recv_wr, nic->max_qp_wr) ||
 	       route_over(cap->max_send_sge, nic->max_sge) ||
@@ -35,7 +35,7 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 {
 	uint8_t k;
 
-	for (k = 0; k < qp->n_paths; k++)
+	for (k = 0; k < qp->paths.n; k++)
 		if (k != qp->active->path && up >> k & 1 &&
 		    (sh_pd_refuses(qp->pd, k) || route_lesser(qp, qp->ctx->path[k])))
 			return true;
@@ -49,20 +49,20 @@ void sh_paths_changed(struct sh_qp *qp)
 
 	if (!qp->conn_id || !qp->peer)
 		return;
-	for (k = 0; k < qp->n_paths; k++) {
+	for (k = 0; k < qp->paths.n; k++) {
 		event.up |= (uint8_t)(route_up(qp, k) << k);
 		event.steady |= (uint8_t)(route_steady(qp, k) << k);
 		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
 	}
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
-	if (event.up == qp->up && event.steady == qp->steady && event.drained == qp->drained &&
-	    event.suspicious == qp->core.suspicious)
+	if (event.up == qp->paths.up && event.steady == qp->paths.steady &&
+	    event.drained == qp->paths.drained && event.suspicious == qp->core.suspicious)
 		return;
-	qp->up = event.up;
-	qp->steady = event.steady;
-	qp->drained = event.drained;
+	qp->paths.up = event.up;
+	qp->paths.steady = event.steady;
+	qp->paths.drained = event.drained;
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: paths up 0x%x, steady 0x%x, drained 0x%x", qp->qp->qp_num,
-	       qp->up, qp->steady, qp->drained);
+	       qp->paths.up, qp->paths.steady, qp->paths.drained);
 	sh_conn_event(qp, &event);
 }
 
@@ -72,8 +72,8 @@ void sh_paths_changed_nic(const struct sh_nic *nic)
 	uint8_t k;
 
 	sh_peers_hold();
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		for (k = 0; k < qp->n_paths; k++)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (k = 0; k < qp->paths.n; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_paths_changed(qp);
 	sh_peers_release();
@@ -84,7 +84,7 @@ void sh_paths_changed_peer(const struct sh_peer *peer)
 	struct sh_qp *qp;
 
 	sh_peers_hold();
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->peer == peer)
 			sh_paths_changed(qp);
 	sh_peers_release();
@@ -102,6 +102,6 @@ void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum s
 		return;
 	}
 	if (qp->core.guarded) /* else nothing moves, and the next fault has its own */
-		atomic_compare_exchange_strong(&qp->error_ns, &none, sh_now_ns());
+		atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
 	sh_conn_about(qp, SC_EV_FAULT, reason, epoch);
 }

@@ -111,13 +111,13 @@ static void standby_make_run(struct sh_job *job)
 static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why)
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
-	bool known = !carrier || qp->pd->unprotected || qp->standby_why == why;
+	bool known = !carrier || qp->pd->unprotected || qp->carriers.standby_why == why;
 
 	if (carrier)
 		sh_log(known ? SH_LOG_INFO : SH_LOG_WARN,
 		       "QP 0x%06x on %s is not protected by %s: %s", qp->qp->qp_num,
 		       qp->active->nic->name, carrier->nic->name, why);
-	qp->standby_why = why;
+	qp->carriers.standby_why = why;
 	sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
 }
 
@@ -290,7 +290,7 @@ static void standby_connected(struct standby_job *task, struct sh_carrier *carri
 		standby_failed(qp, task->epoch, task->why);
 		return;
 	}
-	qp->standby_why = NULL;
+	qp->carriers.standby_why = NULL;
 	carrier->rts = task->rts;
 	sh_carriers_to_rts(qp);
 	sh_conn_about(qp, SC_EV_STANDBY_CONNECTED, SC_REASON_NONE, task->epoch);
@@ -325,8 +325,8 @@ static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
 	*task = *request;
 	task->job = (struct sh_job){ .fn = run, .done = done };
 	task->qp = qp;
-	task->attr = qp->attr;
-	task->gid_kind = qp->own_gid_kind;
+	task->attr = qp->app.attr;
+	task->gid_kind = qp->gid.kind;
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(task->nic->worker, &task->job))
 		return;
@@ -377,6 +377,6 @@ void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_addres
 	request.nic = carrier->nic;
 	request.real = carrier->qp;
 	request.local = carrier->address;
-	request.rts = qp->state == IBV_QPS_RTS;
+	request.rts = qp->app.state == IBV_QPS_RTS;
 	standby_submit(qp, &request, standby_connect_run, standby_connect_done);
 }

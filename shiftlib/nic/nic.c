@@ -5,24 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "shiftlib/shell.h"
 
 #define NIC_PORT    1
 #define NIC_LOOK_NS (500 * SH_NS_PER_MS) /* between looks whether a dead or sick NIC is back */
 
+struct sh_nics sh_nics;
+
 static void nic_add(const char *name)
 {
-	struct sh_nic *nic = &sh.nics[sh.n_nics];
+	struct sh_nic *nic = &sh_nics.nic[sh_nics.n];
 
 	memset(nic, 0, sizeof(*nic));
 	strncpy(nic->name, name, sizeof(nic->name) - 1);
-	nic->index = (uint8_t)sh.n_nics++;
+	nic->index = (uint8_t)sh_nics.n++;
 	nic->incarnation = 1;
 }
 
 static void nics_map_tell(const struct backup_nic *nics)
 {
-	const struct backup_map *map = &sh.backup_map;
+	const struct backup_map *map = &sh_nics.map;
 	const struct backup_nic *backup;
 	uint32_t i;
 
@@ -41,11 +44,11 @@ static void nics_map(struct ibv_device *const *list)
 	char err[BACKUP_MAP_ERR_MAX];
 	uint32_t i;
 
-	for (i = 0; i < sh.n_nics; i++) {
-		backup_nic_read("/sys", sh.nics[i].name, &nics[i]);
+	for (i = 0; i < sh_nics.n; i++) {
+		backup_nic_read("/sys", sh_nics.nic[i].name, &nics[i]);
 		nics[i].foreign = !shift_provider_mlx5.serves(list[i]);
 	}
-	if (backup_map_parse(sh.config.backup, nics, sh.n_nics, &sh.backup_map, err, sizeof(err)))
+	if (backup_map_parse(sh.config.backup, nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
 	else
 		nics_map_tell(nics);
@@ -56,14 +59,14 @@ int sh_nics_load(void)
 	struct ibv_device **list;
 	int i, n = 0;
 
-	if (sh.nics_known)
+	if (sh_nics.known)
 		return 0;
 	list = sh.real->get_device_list(&n);
 	if (!list)
 		return -errno;
-	for (i = 0; i < n && sh.n_nics < SH_MAX_NICS; i++)
+	for (i = 0; i < n && sh_nics.n < SH_MAX_NICS; i++)
 		nic_add(sh.real->get_device_name(list[i]));
-	sh.nics_known = true;
+	sh_nics.known = true;
 	nics_map(list);
 	sh.real->free_device_list(list);
 	return 0;
@@ -73,9 +76,9 @@ struct sh_nic *sh_nic_by_name(const char *name)
 {
 	uint32_t i;
 
-	for (i = 0; i < sh.n_nics; i++)
-		if (!strcmp(sh.nics[i].name, name))
-			return &sh.nics[i];
+	for (i = 0; i < sh_nics.n; i++)
+		if (!strcmp(sh_nics.nic[i].name, name))
+			return &sh_nics.nic[i];
 	return NULL;
 }
 
@@ -185,10 +188,12 @@ static const char *nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 {
 	struct nic_job *task;
 
-	if (!nic->worker)
+	if (!nic->worker) {
 		nic->worker = sh_worker_start(nic->name);
-	if (!nic->worker)
-		return "no memory for its worker";
+		if (!nic->worker)
+			return "no memory for its worker";
+		sh_loop_worker(nic->worker);
+	}
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return "no memory";
@@ -211,7 +216,7 @@ static uint32_t nic_users(const struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint32_t n = 0;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		n += qp->conn_id && qp->active->nic == nic;
 	return n;
 }
@@ -224,16 +229,16 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 	uint32_t i;
 
 	sh_peers_hold();
-	sh.faulted = nic_users(nic);
+	sh_conns.faulted = nic_users(nic);
 	sh_paths_changed_nic(nic);
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || (guarded_only && !qp->core.guarded))
 			continue;
 		for (i = 0; i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers[i].nic == nic)
-				sh_carrier_fault(qp, &qp->carriers[i], reason);
+			if (qp->carriers.slot[i].nic == nic)
+				sh_carrier_fault(qp, &qp->carriers.slot[i], reason);
 	}
-	sh.faulted = 0;
+	sh_conns.faulted = 0;
 	sh_peers_release();
 }
 
@@ -310,7 +315,7 @@ static void nic_set_address(struct sh_nic *nic, const struct sh_address *address
 	nic->port_down = !address->active;
 	if (!moved)
 		return;
-	nic->revision = ++sh.nics_revision;
+	nic->revision = ++sh_nics.revision;
 	sh_peers_nic_changed(nic);
 }
 
@@ -321,7 +326,7 @@ static void nic_healed(struct sh_nic *nic)
 
 	sh_peers_hold();
 	sh_paths_changed_nic(nic);
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
@@ -455,8 +460,8 @@ static void nic_last_receive(const struct ibv_qp *real)
 	if (real->qp_context == &sh_reclaim_mark)
 		return;
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers[i].nic && qp->carriers[i].qp == real) {
-			sh_srq_last_receive(qp, &qp->carriers[i]);
+		if (qp->carriers.slot[i].nic && qp->carriers.slot[i].qp == real) {
+			sh_srq_last_receive(qp, &qp->carriers.slot[i]);
 			return;
 		}
 }
@@ -509,7 +514,7 @@ static void nic_start_intros(struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint8_t k;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_intro_start(qp);
@@ -562,11 +567,11 @@ static void nic_fault_stale(struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint32_t i;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers[i].nic == nic &&
-			    qp->carriers[i].incarnation != nic->incarnation)
-				sh_carrier_fault(qp, &qp->carriers[i], SC_REASON_DEVICE);
+			if (qp->carriers.slot[i].nic == nic &&
+			    qp->carriers.slot[i].incarnation != nic->incarnation)
+				sh_carrier_fault(qp, &qp->carriers.slot[i], SC_REASON_DEVICE);
 }
 
 static void nic_close_run(struct sh_job *job)
@@ -698,22 +703,22 @@ static void nic_look(struct sh_nic *nic)
 		nic_look_soon(nic);
 }
 
-void sh_nics_timer(uint64_t now)
+static void nics_run(uint64_t now)
 {
 	uint32_t i;
 
-	for (i = 0; i < sh.n_nics; i++)
-		if (sh.nics[i].look_at && sh.nics[i].look_at <= now)
-			nic_look(&sh.nics[i]);
+	for (i = 0; i < sh_nics.n; i++)
+		if (sh_nics.nic[i].look_at && sh_nics.nic[i].look_at <= now)
+			nic_look(&sh_nics.nic[i]);
 }
 
-uint64_t sh_nics_next_timer(void)
+static uint64_t nics_next_timer(void)
 {
 	uint64_t at = 0;
 	uint32_t i;
 
-	for (i = 0; i < sh.n_nics; i++)
-		at = sh_earlier_ns(at, sh.nics[i].look_at);
+	for (i = 0; i < sh_nics.n; i++)
+		at = sh_earlier_ns(at, sh_nics.nic[i].look_at);
 	return at;
 }
 
@@ -728,3 +733,18 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 	sh_incident_nic(nic, on ? SH_EVENT_DRAIN : SH_EVENT_UNDRAIN, SH_CAUSE_DRAIN);
 	sh_paths_changed_nic(nic);
 }
+
+/* In the child of a fork: its parent hears of network interfaces by this socket. */
+static void nics_reset(void)
+{
+	if (sh_nics.netdevs)
+		close(sh_netdev_fd(sh_nics.netdevs));
+	memset(&sh_nics, 0, sizeof(sh_nics));
+}
+
+const struct sh_module sh_nics_module = {
+	.name = "NICs",
+	.reset = nics_reset,
+	.run = nics_run,
+	.next_timer = nics_next_timer,
+};

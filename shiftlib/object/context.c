@@ -5,11 +5,13 @@
 #include <string.h>
 #include "shiftlib/shell.h"
 
+struct sh_objects sh_objects;
+
 struct sh_ctx *sh_ctx_find(struct ibv_context *context)
 {
 	struct sh_ctx *ctx;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		if (ctx->ctx == context)
 			return ctx;
 	return NULL;
@@ -20,7 +22,7 @@ bool sh_ctx_masked(const struct sh_ctx *ctx)
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->ctx == ctx && qp->conn_id && qp->core.move != SC_MOVE_ENDED &&
 		    (qp->core.guarded || qp->active->epoch || qp->core.move != SC_MOVE_NONE))
 			return true;
@@ -31,7 +33,7 @@ bool sh_ctx_masked(const struct sh_ctx *ctx)
 
 static bool ctx_qp_masked(const struct ibv_async_event *event)
 {
-	struct sh_qp *qp = sh_table_get(&sh.by_qp, event->element.qp);
+	struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, event->element.qp);
 
 	if (!qp || !qp->conn_id)
 		return false;
@@ -48,11 +50,11 @@ static bool ctx_qp_masked(const struct ibv_async_event *event)
 /* The application's own QP takes no more receives of its shared queue. */
 static bool ctx_last_receive_masked(const struct ibv_async_event *event)
 {
-	struct sh_qp *qp = sh_table_get(&sh.by_qp, event->element.qp);
+	struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, event->element.qp);
 
 	if (event->element.qp->qp_context == &sh_reclaim_mark)
 		return true;
-	return qp && qp->sp && sh_srq_last_receive(qp, qp->carriers);
+	return qp && qp->sp && sh_srq_last_receive(qp, qp->carriers.slot);
 }
 
 /* What is spread over several NICs has its limit watched by SHIFT. */
@@ -74,14 +76,14 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
  */
 static bool ctx_cq_masked(const struct ibv_async_event *event)
 {
-	struct sh_cq *cq = sh_table_get(&sh.by_cq, event->element.cq);
+	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, event->element.cq);
 	bool masked = cq && cq->sp;
 	struct sh_qp *qp;
 
 	if (!masked)
 		return false;
 	cq->overrun = true;
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if ((qp->scq != cq && qp->rcq != cq) || qp->active->epoch)
 			continue;
 		if (qp->conn_id && qp->core.guarded)
@@ -171,12 +173,12 @@ static const char *ctx_paths(struct sh_ctx *ctx)
 	uint8_t index = ctx->nic->index, i;
 
 	ctx->path[ctx->n_paths++] = ctx->nic;
-	for (i = 0; i < sh.backup_map.n_backups[index] && ctx->n_paths < SC_MAX_PATHS; i++)
-		ctx->path[ctx->n_paths++] = &sh.nics[sh.backup_map.backups[index][i]];
+	for (i = 0; i < sh_nics.map.n_backups[index] && ctx->n_paths < SC_MAX_PATHS; i++)
+		ctx->path[ctx->n_paths++] = &sh_nics.nic[sh_nics.map.backups[index][i]];
 	if (ctx->n_paths > 1)
 		return NULL;
-	return sh.backup_map.automatic ? "no other NIC of its kind and link layer is there"
-				       : "no backup NIC is named for it";
+	return sh_nics.map.automatic ? "no other NIC of its kind and link layer is there"
+				     : "no backup NIC is named for it";
 }
 
 /* What the process needs for any context. Lock held. */
@@ -238,7 +240,7 @@ void shift_context_opened(struct ibv_context *context)
 		sh_loop_add(sh_async_real_fd(ctx->async), &ctx->async_handler);
 		ctx->why = ctx_paths(ctx);
 	}
-	list_add_tail(&sh.ctxs, &ctx->link);
+	list_add_tail(&sh_objects.ctxs, &ctx->link);
 	pthread_mutex_unlock(&sh.lock);
 }
 
@@ -248,7 +250,7 @@ static struct sh_qp *ctx_any_qp(const struct sh_ctx *ctx)
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->ctx == ctx)
 			return qp;
 	return NULL;
@@ -292,7 +294,7 @@ static void ctx_uninit(struct sh_ctx *ctx)
 		free(ctx);
 		return;
 	}
-	list_add_tail(&sh.dead_ctxs, &ctx->link);
+	list_add_tail(&sh_objects.dead_ctxs, &ctx->link);
 	sh_kick();
 }
 
@@ -359,3 +361,30 @@ void shift_query_port_note(struct ibv_context *context, uint8_t port, const void
 	}
 	pthread_mutex_unlock(&sh.lock);
 }
+
+/*
+ * A context closed between epoll_wait and the lock may still have its event in the array: closed
+ * ones are freed here, when no event can name them any more.
+ */
+static void objects_bury(void)
+{
+	struct sh_ctx *ctx;
+
+	list_for_each (&sh_objects.dead_ctxs, ctx, struct sh_ctx, link) {
+		list_del(&ctx->link);
+		free(ctx);
+	}
+}
+
+static void objects_reset(void)
+{
+	memset(&sh_objects, 0, sizeof(sh_objects));
+	list_init(&sh_objects.ctxs);
+	list_init(&sh_objects.dead_ctxs);
+}
+
+const struct sh_module sh_objects_module = {
+	.name = "objects",
+	.reset = objects_reset,
+	.heard = objects_bury,
+};

@@ -48,10 +48,10 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 	cq->comp_vector = comp_vector;
 	cq->ex = attr != NULL;
 	cq->wc_flags = attr ? attr->wc_flags : 0;
-	if (!cq->ctx || sh_table_put(&sh.by_cq, real, cq))
+	if (!cq->ctx || sh_table_put(&sh_objects.by_cq, real, cq))
 		goto forget;
 	if (sh_cq_events_init(&cq->events, real, facade)) {
-		sh_table_remove(&sh.by_cq, real);
+		sh_table_remove(&sh_objects.by_cq, real);
 		goto forget;
 	}
 	list_add_tail(&cq->ctx->cqs, &cq->link);
@@ -300,7 +300,7 @@ int shift_destroy_cq(struct ibv_cq *real)
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
-	cq = sh_table_remove(&sh.by_cq, real); /* before the address can be another CQ's */
+	cq = sh_table_remove(&sh_objects.by_cq, real); /* before the address can be another CQ's */
 	pthread_mutex_unlock(&sh.lock);
 	if (!cq)
 		return sh.real->destroy_cq(real);
@@ -309,7 +309,7 @@ int shift_destroy_cq(struct ibv_cq *real)
 	if (!ret) {
 		list_del(&cq->link);
 		free(cq);
-	} else if (sh_table_put(&sh.by_cq, real, cq)) {
+	} else if (sh_table_put(&sh_objects.by_cq, real, cq)) {
 		sh_error_once("no memory: a CQ is not known any more");
 	}
 	pthread_mutex_unlock(&sh.lock);
@@ -321,7 +321,7 @@ void sh_cq_forget(struct sh_cq *cq)
 {
 	struct cq_remains remains;
 
-	sh_table_remove(&sh.by_cq, cq->cq);
+	sh_table_remove(&sh_objects.by_cq, cq->cq);
 	list_del(&cq->link);
 	cq->foreign_qps = 0;
 	if (cq_detach(cq, &remains))
@@ -495,7 +495,7 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
-	cq = sh_table_get(&sh.by_cq, real);
+	cq = sh_table_get(&sh_objects.by_cq, real);
 	if (!cq || !cq->sp) {
 		pthread_mutex_unlock(&sh.lock);
 		return sh.real->resize_cq(real, cqe);

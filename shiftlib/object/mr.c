@@ -17,8 +17,8 @@ static const char memory_on_demand[] = "it has memory that is paged on demand (O
 
 struct sh_pd *sh_pd_find(struct ibv_pd *pd)
 {
-	struct sh_pd *found = sh_table_get(&sh.by_pd, pd);
-	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh.by_parent, pd);
+	struct sh_pd *found = sh_table_get(&sh_objects.by_pd, pd);
+	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh_objects.by_parent, pd);
 
 	return parent ? parent->pd : found;
 }
@@ -35,7 +35,7 @@ static void pd_unprotect(struct sh_pd *pd, const char *why)
 	sh_warn_once("connections of a protection domain are not protected: %s", why);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		sh_pd_lose_path(pd, path);
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
 			sh_conn_level(qp, SH_DRIVEN, why);
 }
@@ -64,7 +64,7 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		list_init(&pd->shadow[path].mrs);
 	list_init(&pd->parents);
-	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh.by_pd, real, pd)) {
+	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh_objects.by_pd, real, pd)) {
 		free(pd);
 	} else {
 		list_add_tail(&pd->ctx->pds, &pd->link);
@@ -113,7 +113,7 @@ static int pd_destroy(struct sh_pd *pd)
 	if (!ret && !list_empty(&pd->mrs)) /* a dead NIC does not say it */
 		ret = EBUSY;
 	if (ret) {
-		if (sh_table_put(&sh.by_pd, pd->pd, pd))
+		if (sh_table_put(&sh_objects.by_pd, pd->pd, pd))
 			sh_error_once("no memory: a protection domain is not known any more");
 		return ret;
 	}
@@ -128,7 +128,7 @@ int shift_dealloc_pd(struct ibv_pd *real)
 	int ret = 0;
 
 	pthread_mutex_lock(&sh.lock);
-	pd = sh_table_remove(&sh.by_pd, real);
+	pd = sh_table_remove(&sh_objects.by_pd, real);
 	known = pd != NULL;
 	if (known)
 		ret = pd_destroy(pd);
@@ -168,7 +168,7 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	mr->pd = pd;
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		list_init(&mr->shadow[path].link);
-	if (sh_table_put(&sh.by_mr, real, mr)) {
+	if (sh_table_put(&sh_objects.by_mr, real, mr)) {
 		free(mr);
 		return NULL;
 	}
@@ -231,14 +231,14 @@ static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32
 	if (!n)
 		return;
 	sh_job_begin(&mr->busy); /* keeps it in its list */
-	sh_job_begin(&sh.deregs);
+	sh_job_begin(&sh_objects.deregs);
 	pthread_mutex_unlock(&sh.lock);
 	for (i = 0; i < n; i++)
 		sh.real->dereg_mr(taken[i].mr);
 	pthread_mutex_lock(&sh.lock);
 	for (i = 0; i < n; i++)
 		sh_nic_release(taken[i].nic, taken[i].incarnation);
-	sh_job_end(&sh.deregs);
+	sh_job_end(&sh_objects.deregs);
 	sh_job_end(&mr->busy);
 }
 
@@ -275,7 +275,7 @@ static void mr_leave(struct sh_mr *mr)
 	mr->leaving = true;
 	mr_alone_leaves(mr);
 	sh_mr_replay_never(mr);
-	sh_table_remove(&sh.by_mr, mr->mr);
+	sh_table_remove(&sh_objects.by_mr, mr->mr);
 	sh_wait_idle(&mr->busy);
 }
 
@@ -290,7 +290,7 @@ static void mr_forget(struct sh_mr *mr)
 /* Its context is closed while it lives. */
 void sh_pd_forget(struct sh_pd *pd)
 {
-	sh_table_remove(&sh.by_pd, pd->pd);
+	sh_table_remove(&sh_objects.by_pd, pd->pd);
 	while (!list_empty(&pd->mrs))
 		mr_forget(list_entry(pd->mrs.next, struct sh_mr, link));
 	pd_drop(pd);
@@ -471,7 +471,7 @@ static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
 	bool known;
 
 	pthread_mutex_lock(&sh.lock);
-	mr = sh_table_get(&sh.by_mr, real);
+	mr = sh_table_get(&sh_objects.by_mr, real);
 	known = mr != NULL; /* a freed pointer says nothing */
 	if (known) {
 		*request = mr_request(mr);
@@ -544,7 +544,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	n = mr_take_shadows(mr, taken);
 	list_del(&mr->link);
 	mr_free(mr);
-	sh_job_begin(&sh.deregs);
+	sh_job_begin(&sh_objects.deregs);
 	for (i = 0; i < n; i++) {
 		commands[i] = (struct dereg_command){
 			.command = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
@@ -562,7 +562,7 @@ static int mr_dereg_known(struct sh_mr *mr)
 	sh_wait_idle(&waiting);
 	for (i = 0; i < n; i++)
 		sh_nic_release(taken[i].nic, taken[i].incarnation);
-	sh_job_end(&sh.deregs);
+	sh_job_end(&sh_objects.deregs);
 	return ret;
 }
 
@@ -574,7 +574,7 @@ int shift_dereg_mr(struct ibv_mr *real)
 	int ret = 0;
 
 	pthread_mutex_lock(&sh.lock);
-	mr = sh_table_get(&sh.by_mr, real);
+	mr = sh_table_get(&sh_objects.by_mr, real);
 	if (mr) {
 		request = mr_request(mr);
 		if (mr->placeholder)

@@ -8,7 +8,7 @@ static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
 	struct sh_parent *parent = malloc(sizeof(*parent));
 	struct sh_pd *pd = sh_pd_find(inner);
 
-	if (!parent || !pd || sh_table_put(&sh.by_parent, real, parent)) {
+	if (!parent || !pd || sh_table_put(&sh_objects.by_parent, real, parent)) {
 		free(parent); /* what is made in it stays foreign */
 		return;
 	}
@@ -19,7 +19,7 @@ static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
 
 static void parent_forget(struct sh_parent *parent)
 {
-	sh_table_remove(&sh.by_parent, parent->real);
+	sh_table_remove(&sh_objects.by_parent, parent->real);
 	list_del(&parent->link);
 	free(parent);
 }
@@ -39,7 +39,7 @@ int sh_parent_destroy(struct ibv_pd *real)
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
-	parent = sh_table_get(&sh.by_parent, real);
+	parent = sh_table_get(&sh_objects.by_parent, real);
 	if (parent) {
 		inner = parent->pd->pd;
 		parent_forget(parent);

@@ -135,9 +135,9 @@ static int qp_private_cq(struct sh_cq *cq, struct ibv_cq **out)
 
 static void qp_release_foreign(struct sh_qp *qp)
 {
-	struct ibv_cq *send = qp->private_cq[0], *recv = qp->private_cq[1];
+	struct ibv_cq *send = qp->foreign.cq[0], *recv = qp->foreign.cq[1];
 
-	qp->private_cq[0] = qp->private_cq[1] = NULL;
+	qp->foreign.cq[0] = qp->foreign.cq[1] = NULL;
 	if (qp->scq) {
 		qp_private_cq_drop(qp->scq, send);
 		qp->scq->foreign_qps--;
@@ -151,12 +151,12 @@ static void qp_release_foreign(struct sh_qp *qp)
 
 static int qp_prepare_foreign(const struct qp_create *how, struct sh_qp *qp)
 {
-	int ret = qp_private_cq(qp->scq, &qp->private_cq[0]);
+	int ret = qp_private_cq(qp->scq, &qp->foreign.cq[0]);
 
 	if (!ret && qp->rcq == qp->scq)
-		qp->private_cq[1] = qp->private_cq[0];
+		qp->foreign.cq[1] = qp->foreign.cq[0];
 	else if (!ret)
-		ret = qp_private_cq(qp->rcq, &qp->private_cq[1]);
+		ret = qp_private_cq(qp->rcq, &qp->foreign.cq[1]);
 	if (qp->scq)
 		qp->scq->foreign_qps++;
 	if (qp->rcq)
@@ -166,8 +166,8 @@ static int qp_prepare_foreign(const struct qp_create *how, struct sh_qp *qp)
 		errno = -ret;
 		return ret;
 	}
-	qp_set_cqs(how, qp->private_cq[0] ? qp->private_cq[0] : how->scq,
-		   qp->private_cq[1] ? qp->private_cq[1] : how->rcq);
+	qp_set_cqs(how, qp->foreign.cq[0] ? qp->foreign.cq[0] : how->scq,
+		   qp->foreign.cq[1] ? qp->foreign.cq[1] : how->rcq);
 	return 0;
 }
 
@@ -245,7 +245,7 @@ static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct 
 
 	if (!qp->srq)
 		return qp_create_real(how);
-	srq = sh_srq_for_qp(qp->srq, &qp->own_srq);
+	srq = sh_srq_for_qp(qp->srq, &qp->own.srq);
 	if (!srq)
 		return NULL;
 	qp_set_srq(how, srq);
@@ -261,8 +261,8 @@ static void qp_release_srq(struct sh_qp *qp)
 	int saved = errno;
 
 	if (qp->srq)
-		sh_srq_shadow_put(qp->srq, qp->own_srq);
-	qp->own_srq = NULL;
+		sh_srq_shadow_put(qp->srq, qp->own.srq);
+	qp->own.srq = NULL;
 	errno = saved;
 }
 
@@ -308,8 +308,8 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 	}
 	qp->ctx = sh_ctx_find(how->context);
 	qp->pd = sh_pd_find(how->attr->pd);
-	qp->scq = sh_table_get(&sh.by_cq, how->scq);
-	qp->rcq = sh_table_get(&sh.by_cq, how->rcq);
+	qp->scq = sh_table_get(&sh_objects.by_cq, how->scq);
+	qp->rcq = sh_table_get(&sh_objects.by_cq, how->rcq);
 	qp->srq = sh_srq_driven(how->srq);
 	list_init(&qp->link);
 	why = qp_foreign_reason(how, qp);
@@ -323,9 +323,9 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		return NULL;
 	}
 	qp->qp = real;
-	qp->state = IBV_QPS_RESET;
-	list_add_tail(&sh.qps, &qp->link);
-	if (sh_table_put(&sh.by_qp, real, qp))
+	qp->app.state = IBV_QPS_RESET;
+	list_add_tail(&sh_conns.qps, &qp->link);
+	if (sh_table_put(&sh_objects.by_qp, real, qp))
 		sh_error_once("no memory: a QP is not known to SHIFT and stays without protection");
 	if (qp->sp && how->attr->qp_type == IBV_QPT_RC)
 		sh_ctx_prepare(qp->ctx);
@@ -397,7 +397,7 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh.real->query_qp(real, &attr, IBV_QP_CAP, &plain);
 	pthread_mutex_lock(&sh.lock);
-	qp = sh_table_get(&sh.by_qp, real);
+	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (ret || qp) /* another thread was quicker */
 		return qp;
 	qp = calloc(1, sizeof(*qp));
@@ -413,8 +413,8 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	qp->qp = real;
 	qp->ctx = sh_ctx_find(real->context);
 	qp->pd = sh_pd_find(real->pd);
-	qp->scq = sh_table_get(&sh.by_cq, real->send_cq);
-	qp->rcq = sh_table_get(&sh.by_cq, real->recv_cq);
+	qp->scq = sh_table_get(&sh_objects.by_cq, real->send_cq);
+	qp->rcq = sh_table_get(&sh_objects.by_cq, real->recv_cq);
 	qp->srq = sh_srq_driven(real->srq);
 	qp->init = init;
 	qp->caps = plain.cap;
@@ -424,12 +424,12 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 	if (!qp->sp) {
 		qp->scq ? qp->scq->foreign_qps++ : 0;
 		qp->rcq ? qp->rcq->foreign_qps++ : 0;
-		qp->refused = !qp_leave_srq(qp, qp->why);
+		qp->foreign.refused = !qp_leave_srq(qp, qp->why);
 		sh_log(SH_LOG_INFO, "QP 0x%06x, not made through ibv_create_qp, is foreign: %s",
 		       real->qp_num, qp->why);
 	}
-	list_add_tail(&sh.qps, &qp->link);
-	if (sh_table_put(&sh.by_qp, real, qp))
+	list_add_tail(&sh_conns.qps, &qp->link);
+	if (sh_table_put(&sh_objects.by_qp, real, qp))
 		sh_error_once("no memory: a QP is not known to SHIFT and stays without protection");
 	if (qp->sp && init.qp_type == IBV_QPT_RC)
 		sh_ctx_prepare(qp->ctx);
@@ -440,10 +440,10 @@ static struct sh_qp *qp_adopt(struct ibv_qp *real)
 
 static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	struct ibv_qp_attr *own = &qp->attr;
+	struct ibv_qp_attr *own = &qp->app.attr;
 
 	if (mask & IBV_QP_STATE)
-		qp->state = attr->qp_state;
+		qp->app.state = attr->qp_state;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		own->qp_access_flags = attr->qp_access_flags;
 	if (mask & IBV_QP_PKEY_INDEX)
@@ -472,7 +472,7 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 		own->retry_cnt = attr->retry_cnt;
 	if (mask & IBV_QP_RNR_RETRY)
 		own->rnr_retry = attr->rnr_retry;
-	qp->attr_mask |= mask;
+	qp->app.mask |= mask;
 }
 
 static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
@@ -480,9 +480,9 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 	shift_provider_mlx5.qp_modified(qp->sp, state);
 	if (state == IBV_QPS_RESET) {
 		sh_mailbox_read(); /* what the old connection still reported is not the next one's */
-		atomic_store(&qp->error_ns, 0);
-		qp->own_gid_valid = false;
-		qp->last_receive_masked = false;
+		atomic_store(&qp->mailbox.error_ns, 0);
+		qp->gid.valid = false;
+		qp->own.last_receive_masked = false;
 		sh_carriers_drop(qp, true);
 	}
 	if (qp->init.qp_type != IBV_QPT_RC)
@@ -531,7 +531,7 @@ static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *at
 static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	bool ask = qp_maybe_itself(qp, attr, mask);
-	uint8_t port = qp->attr.port_num;
+	uint8_t port = qp->app.attr.port_num;
 	union ibv_gid gid;
 	int ret;
 
@@ -544,10 +544,10 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	sh_job_end(&qp->busy);
 	if (!(mask & IBV_QP_AV) || ret)
 		return ret;
-	qp->own_gid_valid = ask;
-	qp->own_gid_kind = 0;
+	qp->gid.valid = ask;
+	qp->gid.kind = 0;
 	if (ask)
-		memcpy(qp->own_gid, gid.raw, sizeof(qp->own_gid));
+		memcpy(qp->gid.raw, gid.raw, sizeof(qp->gid.raw));
 	return ret;
 }
 
@@ -567,7 +567,7 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 		return ret;
 	qp_capture(qp, attr, mask);
 	if (ret)
-		qp->qp->state = qp->state;
+		qp->qp->state = qp->app.state;
 	if (mask & IBV_QP_STATE) {
 		qp_state_reached(qp, attr->qp_state);
 		sh_carriers_wait_rts(qp);
@@ -610,11 +610,11 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
-	qp = sh_table_get(&sh.by_qp, real);
+	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (!qp && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_INIT)
 		qp = qp_adopt(real);
 	ret = qp && qp->sp ? qp_modify(qp, attr, mask) : -1;
-	if (qp && qp->refused)
+	if (qp && qp->foreign.refused)
 		ret = EOPNOTSUPP;
 	pthread_mutex_unlock(&sh.lock);
 	return ret >= 0 ? ret : sh.real->modify_qp(real, attr, mask);
@@ -629,10 +629,10 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 	struct sh_qp *qp;
 
 	pthread_mutex_lock(&sh.lock);
-	qp = sh_table_get(&sh.by_qp, real);
+	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (qp && qp->sp && qp_moved(qp)) {
 		if (ret) { /* a dead NIC: what the application itself set is the answer */
-			*attr = qp->attr;
+			*attr = qp->app.attr;
 			memset(init_attr, 0, sizeof(*init_attr));
 			init_attr->qp_context = real->qp_context;
 			init_attr->send_cq = real->send_cq;
@@ -643,9 +643,9 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 			init_attr->cap = attr->cap = qp->caps;
 			ret = 0;
 		}
-		attr->qp_state = qp->state;
-		attr->cur_qp_state = qp->state;
-		real->state = qp->state;
+		attr->qp_state = qp->app.state;
+		attr->cur_qp_state = qp->app.state;
+		real->state = qp->app.state;
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
@@ -669,7 +669,7 @@ static void qp_release(struct sh_qp *qp)
 	}
 	sh_conn_untouch(qp);
 	list_del(&qp->link);
-	sh_table_remove(&sh.by_qp, qp->qp);
+	sh_table_remove(&sh_objects.by_qp, qp->qp);
 }
 
 /* Its context is closed while it lives: the kernel destroys it, SHIFT only forgets it. */
@@ -677,10 +677,10 @@ void sh_qp_forget(struct sh_qp *qp)
 {
 	sh_wait_idle(&qp->busy);
 	qp_release_srq(qp);
-	if (qp->private_cq[0])
-		shift_provider_mlx5.cq_foreign_del(qp->scq->sp, qp->private_cq[0]);
-	if (qp->private_cq[1] != qp->private_cq[0])
-		shift_provider_mlx5.cq_foreign_del(qp->rcq->sp, qp->private_cq[1]);
+	if (qp->foreign.cq[0])
+		shift_provider_mlx5.cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
+	if (qp->foreign.cq[1] != qp->foreign.cq[0])
+		shift_provider_mlx5.cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
 	qp_release(qp);
 	free(qp);
 }
@@ -694,7 +694,7 @@ int shift_destroy_qp(struct ibv_qp *real)
 	int ret;
 
 	pthread_mutex_lock(&sh.lock);
-	qp = sh_table_get(&sh.by_qp, real);
+	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (qp) {
 		driven = qp->sp;
 		sh_wait_idle(&qp->busy);

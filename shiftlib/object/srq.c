@@ -24,7 +24,7 @@ enum sh_srq_pending {
 
 struct sh_srq *sh_srq_of(const struct ibv_srq *srq)
 {
-	return srq ? sh_table_get(&sh.by_srq, srq) : NULL;
+	return srq ? sh_table_get(&sh_objects.by_srq, srq) : NULL;
 }
 
 struct sh_srq *sh_srq_driven(const struct ibv_srq *real)
@@ -230,7 +230,7 @@ bool sh_srq_connectable(struct sh_qp *qp)
 
 	if (!qp->srq)
 		return true;
-	ring = qp->own_srq ? qp->own_srq->ring : shift_provider_mlx5.srq_own(qp->srq->sp);
+	ring = qp->own.srq ? qp->own.srq->ring : shift_provider_mlx5.srq_own(qp->srq->sp);
 	return !srq_state(ring).spoiled;
 }
 
@@ -241,7 +241,7 @@ static bool srq_awaited(const struct sh_srq *srq, const struct sh_shadow_srq *sh
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->srq == srq && qp->standby && qp->standby->srq == shadow &&
 		    qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
 			return true;
@@ -252,7 +252,7 @@ static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *sh
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->srq == srq && qp->conn_id && qp->standby && qp->standby->srq == shadow)
 			sh_carrier_fault(qp, qp->standby, SC_REASON_RESOURCE);
 }
@@ -267,9 +267,9 @@ static bool srq_set_up_for(const struct sh_srq *srq)
 
 	if (srq->ctx->death_masked)
 		return false;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
-		if (qp->srq == srq && !qp->own_srq &&
-		    (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT))
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && !qp->own.srq &&
+		    (qp->app.state == IBV_QPS_RESET || qp->app.state == IBV_QPS_INIT))
 			return true;
 	return false;
 }
@@ -387,23 +387,23 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 	sh_reclaim_run(srq, now);
 }
 
-void sh_srq_run(uint64_t now)
+static void srqs_run(uint64_t now)
 {
 	struct sh_ctx *ctx;
 	struct sh_srq *srq;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		list_for_each (&ctx->srqs, srq, struct sh_srq, link)
 			srq_run(srq, now);
 }
 
-uint64_t sh_srq_next_timer(void)
+static uint64_t srqs_next_timer(void)
 {
 	uint64_t at = 0;
 	struct sh_ctx *ctx;
 	struct sh_srq *srq;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		list_for_each (&ctx->srqs, srq, struct sh_srq, link)
 			at = sh_earlier_ns(at, srq->look_at);
 	return at;
@@ -424,12 +424,12 @@ static void srq_last_receive_event(struct sh_qp *qp)
 /* Does the application know that this QP is in ERR? */
 static bool srq_qp_ended(const struct sh_qp *qp)
 {
-	return qp->state == IBV_QPS_ERR || !qp->conn_id || qp->core.move == SC_MOVE_ENDED;
+	return qp->app.state == IBV_QPS_ERR || !qp->conn_id || qp->core.move == SC_MOVE_ENDED;
 }
 
 bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier)
 {
-	bool own = carrier == qp->carriers;
+	bool own = carrier == qp->carriers.slot;
 
 	shift_provider_mlx5.qp_last_receive(qp->sp, carrier->epoch);
 	if (qp->srq)
@@ -439,15 +439,15 @@ bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier)
 			srq_last_receive_event(qp);
 		return !own;
 	}
-	qp->last_receive_masked |= own;
+	qp->own.last_receive_masked |= own;
 	return true;
 }
 
 void sh_srq_ended(struct sh_qp *qp)
 {
-	if (qp->last_receive_masked)
+	if (qp->own.last_receive_masked)
 		srq_last_receive_event(qp);
-	qp->last_receive_masked = false;
+	qp->own.last_receive_masked = false;
 }
 
 /*
@@ -479,7 +479,7 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 	if (!srq->ctx || !srq->ctx->dev || !srq->pd ||
 	    shift_provider_mlx5.srq_drive(srq->ctx->dev, real, srq, &srq->sp)) {
 		free(srq);
-	} else if (sh_table_put(&sh.by_srq, real, srq)) {
+	} else if (sh_table_put(&sh_objects.by_srq, real, srq)) {
 		shift_provider_mlx5.srq_undrive(srq->sp);
 		free(srq);
 	} else {
@@ -539,7 +539,7 @@ void sh_srq_forget(struct sh_srq *srq)
 {
 	uint8_t path;
 
-	sh_table_remove(&sh.by_srq, srq->srq);
+	sh_table_remove(&sh_objects.by_srq, srq->srq);
 	list_del(&srq->link);
 	sh_wait_idle(&srq->busy);
 	for (path = 0; path < SC_MAX_PATHS; path++) {
@@ -579,3 +579,9 @@ int shift_destroy_srq(struct ibv_srq *real)
 	sh_async_forget_end(async, real);
 	return ret;
 }
+
+const struct sh_module sh_srqs_module = {
+	.name = "shared receive queues",
+	.run = srqs_run,
+	.next_timer = srqs_next_timer,
+};

@@ -79,7 +79,7 @@ static uint32_t yield_count_standbys(const struct sh_nic *nic)
 	uint32_t n = 0;
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		n += yield_idle_standby(qp, nic);
 	return n;
 }
@@ -91,14 +91,14 @@ static uint32_t yield_standbys(struct sh_nic *nic, uint32_t most)
 	struct sh_qp *qp;
 
 	sh_peers_hold();
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (n == most)
 			break;
 		if (!yield_idle_standby(qp, nic))
 			continue;
 		n++;
 		real += qp->standby->qp != NULL;
-		qp->standby_why = sh_yield_why;
+		qp->carriers.standby_why = sh_yield_why;
 		sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE, qp->standby->epoch);
 	}
 	sh_peers_release();
@@ -144,7 +144,7 @@ static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path)
 	uint32_t i;
 
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers[i].nic == qp->ctx->path[path])
+		if (qp->carriers.slot[i].nic == qp->ctx->path[path])
 			return true;
 	return qp->loopback.readers[path].state != SH_READER_NONE;
 }
@@ -154,7 +154,7 @@ static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path)
 	struct sh_srq *srq;
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->pd == pd && yield_qp_needs(qp, path))
 			return true;
 	list_for_each (&pd->ctx->srqs, srq, struct sh_srq, link)
@@ -184,7 +184,7 @@ static bool yield_next(struct yield_job *task, uint32_t turn)
 	uint32_t n;
 	uint8_t k;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		for (k = 0; k < ctx->n_paths; k++) {
 			if (ctx->path[k] != task->nic)
 				continue;
@@ -283,24 +283,24 @@ static void yield_wait_deregs(const struct timespec *until)
 {
 	int ret = 0;
 
-	while (sh.deregs.jobs && !ret)
+	while (sh_objects.deregs.jobs && !ret)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
 }
 
 /* False: nothing can have changed. */
 static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 {
-	bool deregs = step != SH_YIELD_SOME && sh.deregs.jobs, any = deregs;
+	bool deregs = step != SH_YIELD_SOME && sh_objects.deregs.jobs, any = deregs;
 	struct yield_job *tasks[SH_MAX_NICS];
 	struct timespec until;
 	uint32_t n = 0, i;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += YIELD_WAIT_S;
-	for (i = 0; i < sh.n_nics; i++) {
-		if (step < SH_YIELD_ALL && &sh.nics[i] != own)
+	for (i = 0; i < sh_nics.n; i++) {
+		if (step < SH_YIELD_ALL && &sh_nics.nic[i] != own)
 			continue;
-		tasks[n] = yield_begin(&sh.nics[i], step != SH_YIELD_SOME);
+		tasks[n] = yield_begin(&sh_nics.nic[i], step != SH_YIELD_SOME);
 		n += tasks[n] != NULL;
 	}
 	for (i = 0; i < n; i++)

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "shiftlib/peer/peer.h"
+#include "shiftlib/shell.h"
+#include "shiftlib/shell.h"
 
 #define KEYS_MIN_NS  (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define KEYS_MAX_NS  SH_NS_PER_S
@@ -31,12 +32,12 @@ static size_t peer_payload_max(const struct sh_peer *peer)
 /* A peer that is behind what the journal still has begins where it begins now. */
 static uint32_t peer_keys_known(const struct sh_peer *peer)
 {
-	return peer->keys_acked > sh.keys.before ? peer->keys_acked : sh.keys.before;
+	return peer->keys_acked > sh_peers.keys.before ? peer->keys_acked : sh_peers.keys.before;
 }
 
 uint32_t sh_keys_last(void)
 {
-	return sh.keys.before + sh.keys.n;
+	return sh_peers.keys.before + sh_peers.keys.n;
 }
 
 void sh_peer_send_keys(struct sh_peer *peer, uint64_t now)
@@ -51,7 +52,8 @@ void sh_peer_send_keys(struct sh_peer *peer, uint64_t now)
 		return;
 	}
 	sh_wire_begin(&writer, buf, peer_payload_max(peer), sh.instance, peer->instance);
-	n = sh_wire_put_keys(&writer, known + 1, sh.keys.entries + (known - sh.keys.before),
+	n = sh_wire_put_keys(&writer, known + 1,
+			     sh_peers.keys.entries + (known - sh_peers.keys.before),
 			     sh_keys_last() - known);
 	if (n > 0)
 		sh_peer_send_any(peer, buf, sh_wire_end(&writer));
@@ -74,7 +76,7 @@ void sh_peer_keys_acked(struct sh_peer *peer, uint32_t seq)
 	if (!peer->keys_waiting)
 		return;
 	sh_peers_hold();
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->conn_id && qp->peer == peer)
 			sh_standby_keys_heard(qp);
 	sh_peers_release();
@@ -184,22 +186,22 @@ void sh_peer_keys_asked(struct sh_peer *peer, uint32_t seq)
 
 static int keys_reserve(uint32_t n)
 {
-	uint32_t capacity = sh.keys.capacity ? sh.keys.capacity : 256;
+	uint32_t capacity = sh_peers.keys.capacity ? sh_peers.keys.capacity : 256;
 	struct sh_wire_key *grown;
 
 	while (capacity < n)
 		capacity *= 2;
-	if (capacity == sh.keys.capacity)
+	if (capacity == sh_peers.keys.capacity)
 		return 0;
-	grown = realloc(sh.keys.entries, capacity * sizeof(*grown));
+	grown = realloc(sh_peers.keys.entries, capacity * sizeof(*grown));
 	if (!grown) {
 		sh_error_once(
 			"no memory for the list of memory keys: requests that use newer memory "
 			"cannot be moved");
 		return -ENOMEM;
 	}
-	sh.keys.entries = grown;
-	sh.keys.capacity = capacity;
+	sh_peers.keys.entries = grown;
+	sh_peers.keys.capacity = capacity;
 	return 0;
 }
 
@@ -219,8 +221,9 @@ static void keys_add_live_mr(const struct sh_mr *mr)
 	uint8_t path;
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (mr->shadow[path].mr && sh.keys.n <= sh.keys.live)
-			sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+		if (mr->shadow[path].mr && sh_peers.keys.n <= sh_peers.keys.live)
+			sh_peers.keys.entries[sh_peers.keys.n++] =
+				key_entry(mr, path, SH_WIRE_KEY_ADD);
 }
 
 static void keys_add_live(struct sh_ctx *ctx)
@@ -241,13 +244,14 @@ static void keys_compact(void)
 {
 	struct sh_ctx *ctx;
 
-	if (sh.keys.n <= 4 * sh.keys.live + KEYS_SLACK || keys_reserve(sh.keys.live + 2))
+	if (sh_peers.keys.n <= 4 * sh_peers.keys.live + KEYS_SLACK ||
+	    keys_reserve(sh_peers.keys.live + 2))
 		return;
-	sh.keys.before += sh.keys.n;
-	sh.keys.entries[0] =
+	sh_peers.keys.before += sh_peers.keys.n;
+	sh_peers.keys.entries[0] =
 		(struct sh_wire_key){ .op = SH_WIRE_KEY_REMOVE, .nic = SH_KEY_BEGIN_NIC };
-	sh.keys.n = 1;
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	sh_peers.keys.n = 1;
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		keys_add_live(ctx);
 }
 
@@ -257,7 +261,7 @@ static void keys_tell(void)
 	uint64_t now = sh_now_ns();
 	struct sh_peer *peer;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link) {
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
 		if (!peer->keys_resend_at || !peer->keys_interval)
 			sh_peer_send_keys(peer, now);
 		sh_wake_at(peer->keys_resend_at);
@@ -270,7 +274,7 @@ static void keys_tell_later(void)
 	uint64_t at = sh_now_ns() + KEYS_GONE_NS;
 	struct sh_peer *peer;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link) {
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
 		if (!peer->keys_resend_at && peer->conns)
 			peer->keys_resend_at = at;
 		sh_wake_at(peer->keys_resend_at);
@@ -279,10 +283,10 @@ static void keys_tell_later(void)
 
 void sh_key_add(struct sh_mr *mr, uint8_t path)
 {
-	sh.keys.live++;
-	if (keys_reserve(sh.keys.n + 1))
+	sh_peers.keys.live++;
+	if (keys_reserve(sh_peers.keys.n + 1))
 		return;
-	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+	sh_peers.keys.entries[sh_peers.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
 	keys_tell();
 }
 
@@ -290,11 +294,11 @@ void sh_key_add(struct sh_mr *mr, uint8_t path)
 void sh_key_remove(struct sh_mr *mr, uint8_t path)
 {
 	keys_compact();
-	sh.keys.live--;
-	if (keys_reserve(sh.keys.n + 1))
+	sh_peers.keys.live--;
+	if (keys_reserve(sh_peers.keys.n + 1))
 		return;
-	sh.keys.entries[sh.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
-	sh.keys.removed = sh_keys_last();
+	sh_peers.keys.entries[sh_peers.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
+	sh_peers.keys.removed = sh_keys_last();
 	keys_tell_later();
 }
 
@@ -305,7 +309,7 @@ static bool peer_translates(const struct sh_peer *peer)
 {
 	struct sh_qp *qp;
 
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->conn_id && qp->peer == peer &&
 		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
 			return true;
@@ -316,12 +320,13 @@ static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
 {
 	uint32_t i;
 
-	if (peer->keys_acked >= sh.keys.removed)
+	if (peer->keys_acked >= sh_peers.keys.removed)
 		return false; /* what it has not heard of is new */
-	if (peer->keys_acked < sh.keys.before)
+	if (peer->keys_acked < sh_peers.keys.before)
 		return true;
-	for (i = peer->keys_acked - sh.keys.before; i < sh.keys.n; i++)
-		if (sh.keys.entries[i].op == SH_WIRE_KEY_REMOVE && sh.keys.entries[i].rkey == rkey)
+	for (i = peer->keys_acked - sh_peers.keys.before; i < sh_peers.keys.n; i++)
+		if (sh_peers.keys.entries[i].op == SH_WIRE_KEY_REMOVE &&
+		    sh_peers.keys.entries[i].rkey == rkey)
 			return true;
 	return false;
 }
@@ -330,7 +335,7 @@ static bool key_stale(uint32_t rkey)
 {
 	struct sh_peer *peer;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		if (peer->conns && !peer->keys_silent && peer_key_stale(peer, rkey) &&
 		    peer_translates(peer))
 			return true;
@@ -345,7 +350,7 @@ static void keys_wait_no_more(uint32_t rkey, uint64_t since)
 {
 	struct sh_peer *peer;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		if (peer->conns && peer->heard_at < since && peer_key_stale(peer, rkey))
 			peer->keys_silent = true;
 }

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/peer/peer.h"
+#include "shiftlib/shell.h"
+#include "shiftlib/shell.h"
 
 #define PEER_NEWS_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define PEER_NEWS_MAX_NS SH_NS_PER_S
@@ -13,6 +14,8 @@
 #define OUT_HOLD_NS	 SH_NS_PER_MS	    /* what is gathered waits for company so long at most */
 #define PEER_REFUSED_NS                                                                            \
 	(60 * SH_NS_PER_S) /* no sooner is it said again that datagrams are refused */
+
+struct sh_peers sh_peers;
 
 /* ---- finding them --------------------------------------------------------------------------- */
 
@@ -28,7 +31,7 @@ bool sh_peers_sign(void)
 
 struct sh_peer *sh_peer_find(uint64_t instance)
 {
-	return instance ? sh_table_get(&sh.by_instance, peer_key(instance)) : NULL;
+	return instance ? sh_table_get(&sh_peers.by_instance, peer_key(instance)) : NULL;
 }
 
 /* A job that has a secret talks to nobody without it. */
@@ -36,8 +39,8 @@ static int peer_init_auth(struct sh_peer *peer)
 {
 	if (!sh_peers_sign())
 		return 0;
-	if (sh.auths.root)
-		peer->auth = sh_auth_new(&sh.auths, peer->instance);
+	if (sh_peers.auths.root)
+		peer->auth = sh_auth_new(&sh_peers.auths, peer->instance);
 	return peer->auth ? 0 : -ENOMEM;
 }
 
@@ -51,13 +54,13 @@ static struct sh_peer *peer_new(uint64_t instance)
 	peer->rest_at = sh_now_ns();
 	if (peer_init_auth(peer))
 		goto free_peer;
-	if (sh_table_put(&sh.by_instance, peer_key(instance), peer))
+	if (sh_table_put(&sh_peers.by_instance, peer_key(instance), peer))
 		goto rest_auth;
-	list_add_tail(&sh.peers, &peer->link);
+	list_add_tail(&sh_peers.list, &peer->link);
 	return peer;
 
 rest_auth:
-	sh_auth_rest(&sh.auths, peer->auth);
+	sh_auth_rest(&sh_peers.auths, peer->auth);
 free_peer:
 	free(peer);
 	return NULL;
@@ -150,12 +153,12 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 	if (!peer->keys_heard)
 		sh_peer_ask_keys(peer); /* it may remember a time that we do not */
 	sh_peers_hold();
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || qp->peer != peer)
 			continue;
 		sh_paths_changed(qp);
 		sh_intro_ready(qp);
-		if (qp->routes[qp->active->path] == path)
+		if (qp->paths.routes[qp->active->path] == path)
 			sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
 	}
 	sh_peers_release();
@@ -303,7 +306,7 @@ void sh_peers_nic_changed(struct sh_nic *nic)
 	struct sh_peer *peer;
 
 	(void)nic;
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		peer_nic_changed(peer);
 	sh_kick();
 }
@@ -313,7 +316,7 @@ void sh_peers_nic_closed(struct sh_nic *nic)
 	struct sh_peer *peer;
 	uint32_t i;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++) {
 			if (peer->paths[i].nic != nic)
 				continue;
@@ -342,7 +345,7 @@ static void peer_free(struct sh_peer *peer)
 	uint32_t i;
 
 	list_del(&peer->link);
-	sh_table_remove(&sh.by_instance, peer_key(peer->instance));
+	sh_table_remove(&sh_peers.by_instance, peer_key(peer->instance));
 	for (i = 0; i < peer->n_paths; i++) {
 		if (peer->paths[i].out.buf)
 			list_del(&peer->paths[i].out_link);
@@ -350,16 +353,16 @@ static void peer_free(struct sh_peer *peer)
 		path_close(peer->paths[i].nic, peer->paths[i].path);
 	}
 	peer_free_rkeys(peer);
-	sh_auth_rest(&sh.auths, peer->auth);
+	sh_auth_rest(&sh_peers.auths, peer->auth);
 	free(peer);
 }
 
 /* A server meets ever new clients. What is forgotten too early is introduced again. */
-void sh_peers_forget(uint64_t now)
+static void peers_forget(uint64_t now)
 {
 	struct sh_peer *peer;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		if (!peer->conns && !peer->busy.jobs && now - peer->rest_at > PEER_REST_NS)
 			peer_free(peer);
 }
@@ -414,7 +417,7 @@ static void out_flush(struct sh_peer_path *path)
 		return;
 	sh_peer_send(path, buf, sh_wire_end(&path->out));
 	list_del(&path->out_link);
-	sh.state_datagrams += path->out_states;
+	sh_peers.state_datagrams += path->out_states;
 	path->out_states = false;
 	path->out = (struct sh_wire_writer){ 0 };
 	free(buf);
@@ -422,12 +425,12 @@ static void out_flush(struct sh_peer_path *path)
 
 void sh_peers_hold(void)
 {
-	sh.outs_held++;
+	sh_peers.outs_held++;
 }
 
 void sh_peers_release(void)
 {
-	if (!--sh.outs_held)
+	if (!--sh_peers.outs_held)
 		sh_peers_send_out();
 }
 
@@ -437,14 +440,14 @@ void sh_peers_release(void)
  */
 void sh_peers_send_soon(void)
 {
-	if (!list_empty(&sh.outs))
+	if (!list_empty(&sh_peers.outs))
 		sh_wake_at(sh_now_ns() + OUT_HOLD_NS);
 }
 
 void sh_peers_send_out(void)
 {
-	while (!list_empty(&sh.outs))
-		out_flush(list_entry(sh.outs.next, struct sh_peer_path, out_link));
+	while (!list_empty(&sh_peers.outs))
+		out_flush(list_entry(sh_peers.outs.next, struct sh_peer_path, out_link));
 }
 
 /* NULL: no memory, and the message is lost, as datagrams may be. */
@@ -456,7 +459,7 @@ static struct sh_wire_writer *out_begin(const struct sh_peer *peer, struct sh_pe
 		return NULL;
 	if (buf) {
 		sh_wire_begin(&path->out, buf, sh_peer_room(path), sh.instance, peer->instance);
-		list_add_tail(&sh.outs, &path->out_link);
+		list_add_tail(&sh_peers.outs, &path->out_link);
 	}
 	return &path->out;
 }
@@ -473,7 +476,7 @@ static int out_write(const struct sh_peer *peer, struct sh_peer_path *path,
 		return sh_wire_put_standby(writer, &record->ids, record->standby);
 	ret = sh_wire_put_state(writer, &record->ids, record->state);
 	path->out_states |= !ret;
-	sh.states_sent += !ret;
+	sh_peers.states_sent += !ret;
 	return ret;
 }
 
@@ -486,7 +489,7 @@ static void out_put(const struct sh_peer *peer, struct sh_peer_path *path,
 		out_flush(path);
 		out_write(peer, path, record);
 	}
-	if (!sh.outs_held)
+	if (!sh_peers.outs_held)
 		out_flush(path);
 }
 
@@ -495,8 +498,8 @@ static void out_put_everywhere(const struct sh_qp *qp, const struct out_record *
 {
 	uint32_t k;
 
-	for (k = qp->n_paths; k-- > 0;)
-		out_put(qp->peer, qp->routes[k], record);
+	for (k = qp->paths.n; k-- > 0;)
+		out_put(qp->peer, qp->paths.routes[k], record);
 }
 
 /* Over the path of the standby itself: that it arrives is the proof that the path works. */
@@ -504,12 +507,12 @@ void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby
 {
 	struct out_record record = { .ids = peer_ids(qp), .standby = standby };
 
-	if (!qp->peer || standby->path >= qp->n_paths)
+	if (!qp->peer || standby->path >= qp->paths.n)
 		return;
 	if (everywhere)
 		out_put_everywhere(qp, &record);
 	else
-		out_put(qp->peer, qp->routes[standby->path], &record);
+		out_put(qp->peer, qp->paths.routes[standby->path], &record);
 }
 
 /* Over every live path: whichever died, another carries it. */
@@ -546,10 +549,10 @@ static uint32_t nics_news(uint32_t known, struct sh_wire_nic *news, uint32_t max
 
 	for (n = 0; n < max; n++, known = next->revision) {
 		next = NULL;
-		for (i = 0; i < sh.n_nics; i++)
-			if (revision_later(sh.nics[i].revision, known) &&
-			    (!next || revision_later(next->revision, sh.nics[i].revision)))
-				next = &sh.nics[i];
+		for (i = 0; i < sh_nics.n; i++)
+			if (revision_later(sh_nics.nic[i].revision, known) &&
+			    (!next || revision_later(next->revision, sh_nics.nic[i].revision)))
+				next = &sh_nics.nic[i];
 		if (!next)
 			return n;
 		news[n] = (struct sh_wire_nic){ .nic = next->index,
@@ -580,7 +583,7 @@ static void peer_send_nics(struct sh_peer *peer, uint64_t now)
 
 static void peer_nics_acked(struct sh_peer *peer, uint32_t seq)
 {
-	if (!revision_later(seq, peer->nics_acked) || revision_later(seq, sh.nics_revision))
+	if (!revision_later(seq, peer->nics_acked) || revision_later(seq, sh_nics.revision))
 		return;
 	peer->nics_acked = seq;
 	peer->nics_interval = 0;
@@ -613,7 +616,7 @@ uint64_t sh_peer_next_timer(const struct sh_peer *peer)
 			     peer->paths_retry_at);
 }
 
-void sh_peer_timer(struct sh_peer *peer, uint64_t now)
+static void peer_timer(struct sh_peer *peer, uint64_t now)
 {
 	if (peer->keys_resend_at && peer->keys_resend_at <= now)
 		sh_peer_send_keys(peer, now);
@@ -630,7 +633,7 @@ void sh_peer_timer(struct sh_peer *peer, uint64_t now)
 static struct sh_qp *peer_conn(const struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	uint32_t id = record->ids.dst_conn;
-	struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
+	struct sh_qp *qp = id < sh_conns.room ? sh_conns.by_id[id] : NULL;
 
 	if (!qp || qp->nonce != record->ids.nonce)
 		return NULL;
@@ -661,7 +664,7 @@ static void peer_answer_unknown(struct sh_peer *peer, const struct sh_wire_recor
 static void peer_unknown_heard(struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	uint32_t id = record->ids.dst_conn;
-	struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
+	struct sh_qp *qp = id < sh_conns.room ? sh_conns.by_id[id] : NULL;
 
 	if (qp && qp->peer == peer && qp->intro.heard &&
 	    qp->intro.peer_conn == record->ids.src_conn &&
@@ -737,10 +740,10 @@ static void peer_tell_soon(struct sh_peer *peer)
 /* One line for each peer, now and then; the status has all. */
 static void peer_refused(struct sh_peer *peer, uint64_t instance, enum sh_refusal refusal)
 {
-	struct sh_refused *refused = peer ? &peer->refused : &sh.strangers;
+	struct sh_refused *refused = peer ? &peer->refused : &sh_peers.strangers;
 	uint64_t now = sh_now_ns();
 
-	sh.refused[refusal]++;
+	sh_peers.refused[refusal]++;
 	refused->n++;
 	if (refused->said_at && now - refused->said_at < PEER_REFUSED_NS)
 		return;
@@ -755,10 +758,10 @@ static enum sh_refusal peer_check(struct sh_peer *peer, const struct sh_nic *nic
 				  const struct sh_wire_header *header,
 				  const struct sh_wire_reader *reader, size_t length)
 {
-	if (!sh.auths.root)
+	if (!sh_peers.auths.root)
 		return SH_REFUSED_NOT;
 	if (!peer)
-		return sh_auth_stranger(&sh.auths, header->src_instance, reader->buf,
+		return sh_auth_stranger(&sh_peers.auths, header->src_instance, reader->buf,
 					reader->length, length);
 	return sh_auth_check(peer->auth, nic->index, reader->buf, reader->length, length);
 }
@@ -770,7 +773,7 @@ static void peer_stranger_heard(struct sh_wire_reader *reader)
 
 	while (sh_wire_next(reader, &record) == 1) {
 		uint32_t id = record.ids.dst_conn;
-		struct sh_qp *qp = id < sh.n_conns ? sh.conns[id] : NULL;
+		struct sh_qp *qp = id < sh_conns.room ? sh_conns.by_id[id] : NULL;
 
 		if (qp && qp->nonce == record.ids.nonce &&
 		    (record.type == SH_WIRE_STANDBY || record.type == SH_WIRE_STATE))
@@ -816,3 +819,40 @@ void sh_peer_received(void *nic, const void *buf, size_t length)
 	else
 		peer_stranger_heard(&reader);
 }
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+static void peers_run(uint64_t now)
+{
+	struct sh_peer *peer;
+
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
+		peer_timer(peer, now);
+	peers_forget(now);
+}
+
+static uint64_t peers_next_timer(void)
+{
+	struct sh_peer *peer;
+	uint64_t at = 0;
+
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
+		at = sh_earlier_ns(at, sh_peer_next_timer(peer));
+	return at;
+}
+
+static void peers_reset(void)
+{
+	memset(&sh_peers, 0, sizeof(sh_peers));
+	list_init(&sh_peers.list);
+	list_init(&sh_peers.outs);
+	sh_auths_init(&sh_peers.auths, sh.instance);
+}
+
+const struct sh_module sh_peers_module = {
+	.name = "peers",
+	.reset = peers_reset,
+	.run = peers_run,
+	.next_timer = peers_next_timer,
+	.before_sleep = sh_peers_send_out,
+};

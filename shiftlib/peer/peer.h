@@ -1,18 +1,129 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Between peer.c, which talks to peers, and keys.c, which keeps memory keys in step with them. */
+/* Instances at the other end, the control paths to them, and what is sent over these. */
 #ifndef SHIFTLIB_PEER_H
 #define SHIFTLIB_PEER_H
 
-#include "shiftlib/shell.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/control/auth.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/core/path_health.h"
+#include "shiftlib/nic/nic.h"
 
-/* peer.c; lock held. Over some live paths, others each time. */
+struct sh_qp;
+
+#define SH_MAX_PEER_PATHS 64
+
+/* In a removed key: here the journal of memory keys begins. No NIC has that number. */
+#define SH_KEY_BEGIN_NIC 0xff
+
+/* One control path to a peer: from one of our NICs to one of its. Lives as long as the peer. */
+struct sh_peer_path {
+	struct sh_peer *peer;
+	struct sh_nic *nic;
+	uint8_t remote_nic;
+	bool opening;
+	struct sh_path *path;			  /* NULL: not open yet, or failed */
+	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
+	struct sh_path_health health;
+	enum sh_path_need need; /* being found out */
+	bool told_up, told_steady;
+	uint64_t sent;		   /* number of the last datagram, if they are signed */
+	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
+	bool out_states;	   /* some of it about a move */
+	struct list_node out_link; /* then in sh.outs */
+};
+
+/* A NIC of a peer, as the KV or the peer itself told. */
+struct sh_peer_nic {
+	uint32_t revision;	   /* 0: not known */
+	struct sh_address address; /* qpn 0: not open there */
+};
+
+/* Datagrams that did not count, and when that was last said. */
+struct sh_refused {
+	uint32_t n;
+	uint64_t said_at;
+};
+
+/* An instance at the other end. Forgotten when it has had no connection for a while. */
+struct sh_peer {
+	struct sh_busy busy;
+	struct list_node link;
+	uint64_t instance;
+	uint32_t conns;	  /* whose peer it is */
+	uint64_t rest_at; /* since when there is none */
+	uint64_t
+		ask_until; /* a path without work is doubted: all are pinged as if there were some */
+	uint32_t n_paths, next_path;
+	struct sh_peer_path paths[SH_MAX_PEER_PATHS];
+	uint64_t paths_retry_at; /* some are not open */
+	struct sh_peer_nic nics[SH_MAX_NICS];
+	/* By its default NIC and the NIC of the replica: rkey -> the replica's. Made at first use. */
+	struct sh_keymap *_Atomic rkeys[SH_MAX_NICS][SH_MAX_NICS];
+	uint32_t keys_heard;		/* its journal: last sequence number applied */
+	uint32_t keys_sent, keys_acked; /* our journal */
+	uint64_t keys_resend_at, keys_interval;
+	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
+	bool keys_silent;      /* sh_key_wait has waited in vain, and nothing came since */
+	uint32_t nics_acked;   /* our NICs: revisions that it knows */
+	uint64_t nics_resend_at, nics_interval;
+	uint64_t heard_at;
+	uint32_t caps;	      /* SH_WIRE_CAPS of its build */
+	uint8_t minor;	      /* version of its datagrams; the major one is ours */
+	struct sh_auth *auth; /* NULL: the job has no secret, and datagrams are not signed */
+	struct sh_refused refused;
+};
+
+struct sh_peers {
+	struct list_node list;
+	struct sh_table by_instance;	       /* number of an instance -> peer */
+	struct list_node outs;		       /* paths with something to send */
+	uint32_t outs_held;		       /* somebody goes over many connections */
+	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
+	struct sh_auths auths;
+	struct sh_refused strangers; /* in the name of instances that we do not know */
+	uint64_t refused[SH_REFUSALS];
+	struct { /* journal of memory keys: what every peer must know */
+		struct sh_wire_key *entries;
+		uint32_t n, capacity;
+		uint32_t before;  /* entry i has sequence number before + i + 1 */
+		uint32_t live;	  /* keys that are valid now */
+		uint32_t removed; /* number of the last entry that takes a key away */
+	} keys;
+};
+
+extern struct sh_peers sh_peers;
+
+struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */
+struct sh_peer *sh_peer_find(uint64_t instance);
+bool sh_peers_sign(void); /* the job has a secret: what is not signed does not count */
+/* Its address of that revision was heard of; old news is ignored. */
+void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
+		   uint32_t revision);
+/* The control path between these NICs, opened as soon as can be. NULL: too many. */
+struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
+/* The NIC has a new address: paths that lead from it are opened anew. */
+void sh_peers_nic_changed(struct sh_nic *nic);
+void sh_peers_nic_closed(struct sh_nic *nic);		  /* its control channel goes: close them */
+void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer); /* sets qp->peer; NULL: none any more */
+/* Over the standby's own path, or over every live one. */
+void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere);
+void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
+/* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
+void sh_peers_hold(void);
+void sh_peers_release(void);
+void sh_peers_send_out(void); /* what was left behind leaves */
+void sh_peers_send_soon(void);
+/* room: bytes of a datagram that pass on this open path. */
+size_t sh_peer_room(const struct sh_peer_path *path);
+void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
+void sh_peer_received(void *nic, const void *buf, size_t len);
+uint64_t sh_peer_next_timer(const struct sh_peer *peer);
+
+/* Over some live paths, others each time. */
 void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length);
 
-/* keys.c; lock held: our journal to the peer, its answer, its journal, its question. */
-void sh_peer_send_keys(struct sh_peer *peer, uint64_t now);
-void sh_peer_keys_acked(struct sh_peer *peer, uint32_t seq);
-void sh_peer_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record);
-void sh_peer_keys_asked(struct sh_peer *peer, uint32_t seq);
-void sh_peer_keys_back(struct sh_peer *peer); /* one that was silent is heard again */
+extern const struct sh_module sh_peers_module;
 
 #endif

@@ -13,7 +13,7 @@ static bool mr_key_used(uint32_t key)
 	struct sh_pd *pd;
 	struct sh_mr *mr;
 
-	list_for_each (&sh.ctxs, ctx, struct sh_ctx, link)
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		list_for_each (&ctx->pds, pd, struct sh_pd, link)
 			list_for_each (&pd->mrs, mr, struct sh_mr, link)
 				if (mr->mr->lkey == key)

@@ -26,7 +26,7 @@ void sh_pd_lose_path(struct sh_pd *pd, uint8_t path)
 	if (pd->shadow[path].mr_failed && pd->shadow[path].doubtful)
 		return; /* they were lost then, and none was made since */
 	pd->shadow[path].mr_failed = pd->shadow[path].doubtful = true;
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (qp->pd != pd || !qp->conn_id)
 			continue;
 		if (qp->standby && qp->standby->path == path)

@@ -172,3 +172,5 @@ void sh_event_text(const struct sh_event *event, char *out, size_t size)
 		 sh_event_cause_name(event->cause), qps, times, event->why ? ": " : "",
 		 event->why ? event->why : "");
 }
+
+const struct sh_module sh_events_module = { .name = "events", .reset = sh_events_forget };

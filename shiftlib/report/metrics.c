@@ -123,3 +123,5 @@ void sh_away_change(struct sh_away *away, int by, uint64_t now)
 	away->since = now;
 	away->n += (uint32_t)by;
 }
+
+const struct sh_module sh_metrics_module = { .name = "metrics", .reset = sh_metrics_forget };

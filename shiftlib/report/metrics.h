@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "shiftlib/report/event.h"
 #include "shiftlib/base/list.h"
+#include "shiftlib/loop/loop.h"
 
 #define SH_METRICS_BUCKETS 15
 
@@ -66,5 +67,7 @@ struct sh_away {
 };
 void sh_away_change(struct sh_away *away, int by, uint64_t now);
 uint64_t sh_away_ns(const struct sh_away *away, uint64_t now);
+
+extern const struct sh_module sh_metrics_module;
 
 #endif

@@ -14,13 +14,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/base/config.h"
 #include "shiftlib/report/event.h"
-
-struct sh_on_event_config {
-	const char *command; /* SHIFT_ON_EVENT; NULL: none */
-	uint32_t kinds;	     /* SHIFT_ON_EVENT_KINDS: bits, by enum sh_event_kind */
-	uint64_t timeout_ns; /* SHIFT_ON_EVENT_TIMEOUT_MS */
-};
 
 /*
  * Once, before anything happens, in a thread of the application: its environment is what the command

@@ -2,12 +2,13 @@
 /*
  * Questions to the KV, many in one round trip. Connections stand in line; whenever the KV's thread is
  * free it takes all that are there, up to a batch, so a store that is slow is asked less often and
- * for more. sh.kv is that thread's alone.
+ * for more. sh_intros.kv is that thread's alone.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/peer/intro.h"
+#include "shiftlib/shell.h"
+#include "shiftlib/conn/intro_kv.h"
 
 #define BATCH_ITEMS	  64
 #define BATCH_WITHDRAWALS 64
@@ -46,16 +47,16 @@ static int batch_kv_open(struct batch *b)
 					    .password_file = sh.config.kv_password_file,
 					    .secret_file = sh.config.secret_file };
 
-	if (sh.kv)
+	if (sh_intros.kv)
 		return 0;
-	return kv_open_with(sh.config.kv_url, &options, &sh.kv, b->error, sizeof(b->error));
+	return kv_open_with(sh.config.kv_url, &options, &sh_intros.kv, b->error, sizeof(b->error));
 }
 
 /* What others need of the handle, which is this thread's alone. */
 static void batch_kv_tell(struct batch *b)
 {
-	b->contacts = kv_contacts(sh.kv);
-	b->key_ret = kv_derive(sh.kv, SH_AUTH_PURPOSE, b->key);
+	b->contacts = kv_contacts(sh_intros.kv);
+	b->key_ret = kv_derive(sh_intros.kv, SH_AUTH_PURPOSE, b->key);
 }
 
 static struct kv_op *batch_op(struct batch *b, enum kv_op_type type, const char *key)
@@ -103,7 +104,7 @@ static uint32_t batch_failed(const struct batch *b)
 static int batch_run(struct batch *b)
 {
 	uint64_t begun = sh_now_ns();
-	int ret = kv_run(sh.kv, b->ops, b->n_ops);
+	int ret = kv_run(sh_intros.kv, b->ops, b->n_ops);
 	uint32_t failed = batch_failed(b);
 
 	b->done += b->n_ops;
@@ -111,7 +112,7 @@ static int batch_run(struct batch *b)
 	if (b->n_ops)
 		b->took_ns = sh_now_ns() - begun;
 	if (ret || failed)
-		strncpy(b->error, kv_last_error(sh.kv), sizeof(b->error) - 1);
+		strncpy(b->error, kv_last_error(sh_intros.kv), sizeof(b->error) - 1);
 	return ret;
 }
 
@@ -209,7 +210,7 @@ static void batch_ask(struct batch *b)
 
 static bool line_empty(void)
 {
-	return list_empty(&sh.intros.line) && list_empty(&sh.intros.withdrawals);
+	return list_empty(&sh_intros.line) && list_empty(&sh_intros.withdrawals);
 }
 
 static void batch_take(struct batch *b)
@@ -222,7 +223,7 @@ static void batch_take(struct batch *b)
 	b->took_ns = 0;
 	b->key_ret = -ENOKEY;
 	b->error[0] = 0;
-	list_for_each (&sh.intros.line, qp, struct sh_qp, intro.line) {
+	list_for_each (&sh_intros.line, qp, struct sh_qp, intro.line) {
 		if (b->n_items == BATCH_ITEMS)
 			break;
 		list_del(&qp->intro.line);
@@ -232,7 +233,7 @@ static void batch_take(struct batch *b)
 		else
 			qp->intro.queued = false;
 	}
-	list_for_each (&sh.intros.withdrawals, gone, struct withdrawal, link) {
+	list_for_each (&sh_intros.withdrawals, gone, struct withdrawal, link) {
 		if (b->n_gone == BATCH_WITHDRAWALS)
 			break;
 		list_del(&gone->link);
@@ -244,7 +245,7 @@ static void batch_answer(struct batch *b)
 {
 	uint32_t i;
 
-	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh.auths, b->key))
+	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh_peers.auths, b->key))
 		sh_error_once(
 			"no memory for the keys of datagrams: the job runs without protection");
 	sh_metrics_kv(b->done, b->failed, b->took_ns);
@@ -252,7 +253,8 @@ static void batch_answer(struct batch *b)
 	sh_peers_hold();
 	for (i = 0; i < b->n_items; i++) {
 		const struct sh_intro_item *item = &b->items[i];
-		struct sh_qp *qp = item->conn_id < sh.n_conns ? sh.conns[item->conn_id] : NULL;
+		struct sh_qp *qp =
+			item->conn_id < sh_conns.room ? sh_conns.by_id[item->conn_id] : NULL;
 
 		if (!qp || qp->nonce != item->nonce)
 			continue; /* it ended meanwhile */
@@ -280,7 +282,7 @@ static void line_run(struct sh_job *job)
 		sh_job_lock();
 		batch_answer(b);
 	}
-	sh.intros.running = false; /* the worker reads nothing of the job any more */
+	sh_intros.running = false; /* the worker reads nothing of the job any more */
 	sh_job_unlock();
 	if (b)
 		explicit_bzero(b->key, sizeof(b->key));
@@ -290,18 +292,18 @@ static void line_run(struct sh_job *job)
 /* Without memory, or a thread, they wait in line for the next one that comes. */
 static void line_start(void)
 {
-	if (sh.intros.running || sh.stopping)
+	if (sh_intros.running || sh.stopping)
 		return;
-	if (!sh.kv_worker)
-		sh.kv_worker = sh_worker_start("shift-kv");
-	sh.intros.job = (struct sh_job){ .fn = line_run, .patient = true };
-	sh.intros.running = sh.kv_worker && !sh_worker_submit(sh.kv_worker, &sh.intros.job);
+	if (!sh_intros.worker)
+		sh_intros.worker = sh_worker_start("shift-kv");
+	sh_intros.job = (struct sh_job){ .fn = line_run, .patient = true };
+	sh_intros.running = sh_intros.worker && !sh_worker_submit(sh_intros.worker, &sh_intros.job);
 }
 
 void sh_intro_line_up(struct sh_qp *qp)
 {
 	if (!qp->intro.queued)
-		list_add_tail(&sh.intros.line, &qp->intro.line);
+		list_add_tail(&sh_intros.line, &qp->intro.line);
 	qp->intro.queued = true;
 	line_start();
 }
@@ -324,7 +326,7 @@ void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)
 	gone->nonce = nonce;
 	for (gone->n = 0; gone->n < n; gone->n++)
 		memcpy(gone->keys[gone->n], keys[gone->n], strlen(keys[gone->n]) + 1);
-	list_add_tail(&sh.intros.withdrawals, &gone->link);
+	list_add_tail(&sh_intros.withdrawals, &gone->link);
 	line_start();
 }
 
@@ -364,7 +366,7 @@ static void gid_done(struct sh_job *job)
 		nic->gid.kind = task->kind;
 		memcpy(nic->gid.gid, task->gid.raw, sizeof(nic->gid.gid));
 	}
-	qp = task->conn_id < sh.n_conns ? sh.conns[task->conn_id] : NULL;
+	qp = task->conn_id < sh_conns.room ? sh_conns.by_id[task->conn_id] : NULL;
 	if (qp && qp->nonce == task->nonce && !job->canceled) {
 		qp->intro.queued = false;
 		qp->intro.gid_unknown = !task->known;

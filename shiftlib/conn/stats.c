@@ -10,14 +10,16 @@
 
 #define STATS_MOVES_MAX 4096 /* and as many ended connections: what comes then is not recorded */
 
+struct sh_stats sh_stats;
+
 struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
 {
-	struct sh_move *move = sh.n_moves < STATS_MOVES_MAX ? calloc(1, sizeof(*move)) : NULL;
-	uint64_t error_ns = atomic_exchange(&qp->error_ns, 0);
+	struct sh_move *move = sh_stats.n_moves < STATS_MOVES_MAX ? calloc(1, sizeof(*move)) : NULL;
+	uint64_t error_ns = atomic_exchange(&qp->mailbox.error_ns, 0);
 
 	if (!move)
 		return NULL;
-	sh.n_moves++;
+	sh_stats.n_moves++;
 	move->qpn = qp->qp->qp_num;
 	move->reason = sc_reason_name(reason ? reason : qp->core.reason);
 	memcpy(move->from, qp->active->nic->name, sizeof(move->from));
@@ -27,8 +29,8 @@ struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
 	if (move->ordered)
 		error_ns = qp->fence.since;
 	move->error_ns = error_ns ? error_ns : sh_now_ns();
-	atomic_store(&qp->progress_ns, 0);
-	list_add_tail(&sh.moves, &move->link);
+	atomic_store(&qp->mailbox.progress_ns, 0);
+	list_add_tail(&sh_stats.moves, &move->link);
 	return move;
 }
 
@@ -36,10 +38,10 @@ void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled)
 {
 	struct sh_nic *left = qp->active->nic;
 
-	qp->totals.moves++;
-	qp->totals.resubmitted += settled->resent;
-	qp->totals.resent_bytes += settled->resent_bytes;
-	qp->totals.settled += settled->delivered;
+	qp->stats.totals.moves++;
+	qp->stats.totals.resubmitted += settled->resent;
+	qp->stats.totals.resent_bytes += settled->resent_bytes;
+	qp->stats.totals.settled += settled->delivered;
 	if (!left->drained)
 		return;
 	left->left.moved++;
@@ -82,13 +84,13 @@ static void stats_print(FILE *file)
 
 	fprintf(file, "{\"pid\": %d, \"instance\": \"%016llx\", \"moves\": [", (int)getpid(),
 		(unsigned long long)sh.instance);
-	list_for_each (&sh.moves, move, struct sh_move, link) {
+	list_for_each (&sh_stats.moves, move, struct sh_move, link) {
 		stats_move(file, move, separator);
 		separator = ",";
 	}
 	fprintf(file, "],\n \"connections\": [");
 	separator = "";
-	list_for_each (&sh.ended, conn, struct sh_connection, link) {
+	list_for_each (&sh_stats.ended, conn, struct sh_connection, link) {
 		stats_connection(file, conn, separator);
 		separator = ",";
 	}
@@ -100,14 +102,15 @@ void sh_stats_keep(const struct sh_qp *qp)
 {
 	struct sh_connection *conn;
 
-	if (!sh.config.stats || qp->init.qp_type != IBV_QPT_RC || sh.n_ended >= STATS_MOVES_MAX)
+	if (!sh.config.stats || qp->init.qp_type != IBV_QPT_RC ||
+	    sh_stats.n_ended >= STATS_MOVES_MAX)
 		return;
 	conn = calloc(1, sizeof(*conn));
 	if (!conn)
 		return;
 	*conn = (struct sh_connection){ .qpn = qp->qp->qp_num, .level = qp->level, .why = qp->why };
-	list_add_tail(&sh.ended, &conn->link);
-	sh.n_ended++;
+	list_add_tail(&sh_stats.ended, &conn->link);
+	sh_stats.n_ended++;
 }
 
 void sh_stats_write(void)
@@ -117,9 +120,9 @@ void sh_stats_write(void)
 	FILE *file;
 	int fd;
 
-	if (!sh.config.stats || !sh.nics_known)
+	if (!sh.config.stats || !sh_nics.known)
 		return;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		sh_stats_keep(qp);
 	snprintf(path, sizeof(path), "%s.%d.json", sh.config.stats, (int)getpid());
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
@@ -132,3 +135,12 @@ void sh_stats_write(void)
 	if (fclose(file))
 		sh_log(SH_LOG_ERROR, "SHIFT_STATS: %s: %s", path, strerror(errno));
 }
+
+static void stats_reset(void)
+{
+	memset(&sh_stats, 0, sizeof(sh_stats));
+	list_init(&sh_stats.moves);
+	list_init(&sh_stats.ended);
+}
+
+const struct sh_module sh_stats_module = { .name = "stats", .reset = stats_reset };

@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/peer/intro.h"
+#include "shiftlib/shell.h"
+#include "shiftlib/conn/intro_kv.h"
 #include "shiftlib/control/wire.h"
 
 #define INTRO_MIN_NS	  SH_NS_PER_MS
@@ -20,6 +21,8 @@
 #define INTRO_NEWS_MIN_NS (10 * SH_NS_PER_MS) /* between looks at hints, doubling */
 #define INTRO_NEWS_MAX_NS SH_NS_PER_S
 
+struct sh_intros sh_intros;
+
 /* ---- what to write, where to look ----------------------------------------------------------- */
 
 /*
@@ -30,23 +33,23 @@
 static bool intro_gid_known(struct sh_qp *qp)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
-	uint8_t index = qp->attr.ah_attr.grh.sgid_index;
+	uint8_t index = qp->app.attr.ah_attr.grh.sgid_index;
 	const uint8_t *gid = NULL;
 
-	if (!qp->attr.ah_attr.is_global)
+	if (!qp->app.attr.ah_attr.is_global)
 		return true;
 	if (index == nic->address.gid_index) {
 		gid = nic->address.gid;
-		qp->own_gid_kind = nic->address.gid_kind;
+		qp->gid.kind = nic->address.gid_kind;
 	} else if (nic->gid.valid && nic->gid.index == index) {
 		gid = nic->gid.gid;
-		qp->own_gid_kind = nic->gid.kind;
+		qp->gid.kind = nic->gid.kind;
 	}
-	if (qp->intro.gid_unknown || (qp->own_gid_valid && (gid || qp->own_gid_kind)))
+	if (qp->intro.gid_unknown || (qp->gid.valid && (gid || qp->gid.kind)))
 		return true;
 	if (gid) {
-		memcpy(qp->own_gid, gid, sizeof(qp->own_gid));
-		qp->own_gid_valid = true;
+		memcpy(qp->gid.raw, gid, sizeof(qp->gid.raw));
+		qp->gid.valid = true;
 		return true;
 	}
 	qp->intro.queued = sh_intro_ask_gid(qp, index);
@@ -71,10 +74,10 @@ static bool intro_by_lid(const struct sh_qp *qp)
 /* Found out once: it may take a system call, and queue pairs are destroyed by the thousand. */
 static int intro_prefix(const char **prefix)
 {
-	*prefix = sh.intros.prefix;
+	*prefix = sh_intros.prefix;
 	if (**prefix)
 		return 0;
-	return kv_prefix(sh.config.job, sh.intros.prefix, sizeof(sh.intros.prefix));
+	return kv_prefix(sh.config.job, sh_intros.prefix, sizeof(sh_intros.prefix));
 }
 
 static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], int *n)
@@ -86,8 +89,8 @@ static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], 
 	ret = intro_prefix(&prefix);
 	if (ret)
 		return ret;
-	if (qp->own_gid_valid)
-		ret = kv_key_gid(keys[(*n)++], KV_KEY_MAX, prefix, qp->own_gid, qp->qp->qp_num);
+	if (qp->gid.valid)
+		ret = kv_key_gid(keys[(*n)++], KV_KEY_MAX, prefix, qp->gid.raw, qp->qp->qp_num);
 	if (!ret && intro_by_lid(qp))
 		ret = kv_key_lid(keys[(*n)++], KV_KEY_MAX, prefix, intro_subnet(nic),
 				 nic->address.lid, qp->qp->qp_num);
@@ -97,7 +100,7 @@ static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], 
 static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
 {
 	const struct sh_nic *nic = qp->ctx->nic;
-	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
+	const struct ibv_ah_attr *ah = &qp->app.attr.ah_attr;
 	const char *prefix;
 	int ret;
 
@@ -108,9 +111,9 @@ static int intro_keys(const struct sh_qp *qp, struct sh_intro_item *item)
 		return ret;
 	if (ah->is_global)
 		return kv_key_gid(item->peer_key, KV_KEY_MAX, prefix, ah->grh.dgid.raw,
-				  qp->attr.dest_qp_num);
+				  qp->app.attr.dest_qp_num);
 	return kv_key_lid(item->peer_key, KV_KEY_MAX, prefix, intro_subnet(nic), ah->dlid,
-			  qp->attr.dest_qp_num);
+			  qp->app.attr.dest_qp_num);
 }
 
 static void intro_add_nic(struct kv_record *record, const struct sh_nic *nic)
@@ -142,7 +145,7 @@ static void intro_record(const struct sh_qp *qp, struct kv_record *record)
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,
 		.qpn = qp->qp->qp_num,
-		.remote_qpn = qp->attr.dest_qp_num,
+		.remote_qpn = qp->app.attr.dest_qp_num,
 		.default_nic = ctx->nic->index,
 	};
 	for (k = 0; k < ctx->n_paths; k++) {
@@ -178,12 +181,12 @@ static void intro_routes(struct sh_qp *qp, struct sh_peer *peer, const struct kv
 {
 	uint32_t n = record->n_backup + 1u, k;
 
-	qp->n_paths = n < qp->ctx->n_paths ? n : qp->ctx->n_paths;
+	qp->paths.n = n < qp->ctx->n_paths ? n : qp->ctx->n_paths;
 	for (k = 0; k < record->n_addr; k++)
 		intro_learn(peer, &record->addr[k]);
-	for (k = 0; k < qp->n_paths; k++) {
-		qp->peer_nics[k] = k ? record->backup[k - 1] : record->default_nic;
-		qp->routes[k] = sh_peer_route(peer, qp->ctx->path[k], qp->peer_nics[k]);
+	for (k = 0; k < qp->paths.n; k++) {
+		qp->paths.peer_nics[k] = k ? record->backup[k - 1] : record->default_nic;
+		qp->paths.routes[k] = sh_peer_route(peer, qp->ctx->path[k], qp->paths.peer_nics[k]);
 	}
 }
 
@@ -194,7 +197,7 @@ static bool intro_not_forged(const struct kv_record *record)
 
 	if (record->instance != sh.instance)
 		return true;
-	own = record->conn_id < sh.n_conns ? sh.conns[record->conn_id] : NULL;
+	own = record->conn_id < sh_conns.room ? sh_conns.by_id[record->conn_id] : NULL;
 	return own && own->nonce == record->nonce && own->qp->qp_num == record->qpn;
 }
 
@@ -208,7 +211,7 @@ static bool intro_matches(const struct sh_qp *qp, const struct kv_record *record
 	for (i = 0; i < record->n_backup; i++)
 		if (record->backup[i] >= SH_MAX_NICS)
 			return false;
-	return record->qpn == qp->attr.dest_qp_num && record->remote_qpn == qp->qp->qp_num &&
+	return record->qpn == qp->app.attr.dest_qp_num && record->remote_qpn == qp->qp->qp_num &&
 	       record->n_backup && record->default_nic < SH_MAX_NICS;
 }
 
@@ -235,8 +238,8 @@ static bool intro_any_route(const struct sh_qp *qp)
 {
 	uint32_t k;
 
-	for (k = 1; k < qp->n_paths; k++)
-		if (qp->routes[k] && qp->routes[k]->path)
+	for (k = 1; k < qp->paths.n; k++)
+		if (qp->paths.routes[k] && qp->paths.routes[k]->path)
 			return true;
 	return false;
 }
@@ -278,15 +281,15 @@ static void intro_say_absent(struct sh_qp *qp)
 
 static void intro_say_kv(const char *error, int ret)
 {
-	if (ret && !sh.kv_said) {
-		sh.kv_said = true;
+	if (ret && !sh_intros.said) {
+		sh_intros.said = true;
 		sh_incident_kv(true);
 		sh_log(SH_LOG_WARN,
 		       "the KV cannot be used: %s; the job runs without protection until "
 		       "it can",
 		       *error ? error : strerror(-ret));
-	} else if (!ret && sh.kv_said) {
-		sh.kv_said = false;
+	} else if (!ret && sh_intros.said) {
+		sh_intros.said = false;
 		sh_incident_kv(false);
 		sh_log(SH_LOG_WARN, "the KV answers again");
 	}
@@ -396,13 +399,13 @@ void sh_intro_news(struct sh_qp *qp)
 /* Those whose peer is not there yet write and look anew. */
 void sh_intro_contact(uint32_t contacts)
 {
-	bool anew = contacts && sh.intros.contacts && contacts != sh.intros.contacts;
+	bool anew = contacts && sh_intros.contacts && contacts != sh_intros.contacts;
 	struct sh_qp *qp;
 
-	sh.intros.contacts = contacts ? contacts : sh.intros.contacts;
+	sh_intros.contacts = contacts ? contacts : sh_intros.contacts;
 	if (!anew)
 		return;
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!qp->conn_id || !qp->intro.published || qp->intro.heard)
 			continue;
 		intro_anew(qp);
@@ -554,3 +557,20 @@ void sh_intro_withdraw(struct sh_qp *qp)
 	if (qp->intro.published && !intro_own_keys(qp, keys, &n))
 		sh_intro_line_withdraw(qp->nonce, keys, n);
 }
+
+struct sh_worker *sh_intros_take_worker(void)
+{
+	struct sh_worker *worker = sh_intros.worker;
+
+	sh_intros.worker = NULL;
+	return worker;
+}
+
+static void intros_reset(void)
+{
+	memset(&sh_intros, 0, sizeof(sh_intros));
+	list_init(&sh_intros.line);
+	list_init(&sh_intros.withdrawals);
+}
+
+const struct sh_module sh_intros_module = { .name = "introductions", .reset = intros_reset };

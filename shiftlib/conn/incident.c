@@ -72,12 +72,12 @@ static enum sh_event_cause cause_of(const struct sh_qp *qp, enum sc_reason reaso
 
 static uint64_t incident_silence(const struct sh_qp *qp, enum sh_event_cause cause, uint64_t now)
 {
-	const struct sh_peer_path *path = qp->routes[qp->active->path];
+	const struct sh_peer_path *path = qp->paths.routes[qp->active->path];
 	uint64_t since = path ? sh_path_unanswered_since(&path->health, now) : 0;
 
 	/* both must be missing, so the later of the two begins it */
-	if (cause == SH_CAUSE_SILENCE && since && since < qp->silence.since)
-		return qp->silence.since;
+	if (cause == SH_CAUSE_SILENCE && since && since < qp->detector.silence.since)
+		return qp->detector.silence.since;
 	return since;
 }
 
@@ -110,11 +110,11 @@ static void incident_peer(struct sh_event *event, const struct sh_qp *qp, uint8_
 {
 	const struct sh_peer *peer = qp->peer;
 
-	if (!peer || path >= qp->n_paths)
+	if (!peer || path >= qp->paths.n)
 		return;
 	event->peer = peer->instance;
 	event->peer_known = true;
-	event->peer_from = event->peer_to = qp->peer_nics[path];
+	event->peer_from = event->peer_to = qp->paths.peer_nics[path];
 	memcpy(event->peer_gid, peer->nics[event->peer_from].address.gid, sizeof(event->peer_gid));
 }
 
@@ -227,7 +227,7 @@ static struct incident *incident_to_join(const struct sh_event *event, bool orde
 
 void sh_incident_moves(struct sh_qp *qp)
 {
-	uint64_t now = sh_now_ns(), error_ns = atomic_load(&qp->error_ns);
+	uint64_t now = sh_now_ns(), error_ns = atomic_load(&qp->mailbox.error_ns);
 	bool ordered = qp->fence.number && !error_ns;
 	struct incident *incident;
 	struct sh_event event;
@@ -294,8 +294,8 @@ void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
 	incident->event.kind = incident_kind(qp, incident, to);
 	incident->settled = true;
 	incident_name(incident->event.to, to->nic);
-	if (to->path < qp->n_paths)
-		incident->event.peer_to = qp->peer_nics[to->path];
+	if (to->path < qp->paths.n)
+		incident->event.peer_to = qp->paths.peer_nics[to->path];
 	incident->event.qps++;
 	incident->event.resent += settled->resent;
 	incident->event.resent_bytes += settled->resent_bytes;
@@ -432,7 +432,7 @@ static void incidents_look(uint64_t now)
 	struct sh_qp *qp;
 
 	incidents.look_at = 0;
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!incident_level_rests(qp, now, &incidents.look_at))
 			continue;
 		qp->incident.level_at = 0;
@@ -465,7 +465,7 @@ void sh_incident_kv(bool lost)
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-uint64_t sh_incidents_next_timer(void)
+static uint64_t incidents_next_timer(void)
 {
 	uint64_t at = incidents.look_at;
 	uint32_t i;
@@ -475,7 +475,7 @@ uint64_t sh_incidents_next_timer(void)
 	return at;
 }
 
-void sh_incidents_run(uint64_t now)
+static void incidents_run(uint64_t now)
 {
 	uint32_t i;
 
@@ -498,8 +498,14 @@ void sh_incidents_end(void)
 			incident_record(&incidents.open[i]);
 }
 
-void sh_incidents_after_fork(void)
+static void incidents_reset(void)
 {
 	memset(&incidents, 0, sizeof(incidents));
-	sh_events_forget();
 }
+
+const struct sh_module sh_incidents_module = {
+	.name = "incidents",
+	.reset = incidents_reset,
+	.run = incidents_run,
+	.next_timer = incidents_next_timer,
+};

@@ -3,8 +3,8 @@
  * The introduction's two halves: intro.c knows what is written and what an answer means, intro_kv.c
  * carries many questions at once to the KV and back. Of no concern to anybody else.
  */
-#ifndef SHIFTLIB_INTRO_H
-#define SHIFTLIB_INTRO_H
+#ifndef SHIFTLIB_INTRO_KV_H
+#define SHIFTLIB_INTRO_KV_H
 
 #include "shiftlib/shell.h"
 

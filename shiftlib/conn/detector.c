@@ -11,11 +11,13 @@
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
 
+struct sh_detector sh_detector;
+
 /* ---- paths ---------------------------------------------------------------------------------- */
 
 void sh_detector_soon(void)
 {
-	sh.beat_at = 1;
+	sh_detector.beat_at = 1;
 }
 
 void sh_detector_path(struct sh_peer_path *path)
@@ -79,7 +81,7 @@ void sh_detector_pong(struct sh_peer *peer, struct sh_peer_path *path,
 /* Without a standby, any other path may have to tell whether the peer is well. */
 static bool detector_concerns(const struct sh_qp *qp, uint32_t path)
 {
-	return qp->routes[path] &&
+	return qp->paths.routes[path] &&
 	       (!qp->standby || path == qp->active->path || path == qp->standby->path);
 }
 
@@ -87,9 +89,9 @@ static void detector_need_of(struct sh_qp *qp)
 {
 	uint32_t k;
 
-	for (k = 0; k < qp->n_paths; k++)
+	for (k = 0; k < qp->paths.n; k++)
 		if (detector_concerns(qp, k))
-			qp->routes[k]->need = SH_PATH_BUSY;
+			qp->paths.routes[k]->need = SH_PATH_BUSY;
 }
 
 /* Others' work has said so of all its paths: of thousands, few rings are looked into. */
@@ -97,8 +99,8 @@ static bool detector_known(const struct sh_qp *qp)
 {
 	uint32_t k;
 
-	for (k = 0; k < qp->n_paths; k++)
-		if (detector_concerns(qp, k) && qp->routes[k]->need != SH_PATH_BUSY)
+	for (k = 0; k < qp->paths.n; k++)
+		if (detector_concerns(qp, k) && qp->paths.routes[k]->need != SH_PATH_BUSY)
 			return false;
 	return true;
 }
@@ -114,14 +116,15 @@ static bool detector_works(const struct sh_qp *qp)
  */
 static bool detector_sending(struct sh_qp *qp, uint64_t now)
 {
-	uint32_t number = qp->untold.number;
+	uint32_t number = qp->detector.untold.number;
 	enum sp_sending sending = shift_provider_mlx5.qp_sending(qp->sp, &number);
 
-	if (number != qp->untold.number)
-		qp->untold.since = now;
-	qp->untold.number = number;
+	if (number != qp->detector.untold.number)
+		qp->detector.untold.since = now;
+	qp->detector.untold.number = number;
 	return sending == SP_SENDING_AWAITED ||
-	       (sending == SP_SENDING_UNTOLD && now - qp->untold.since < DETECTOR_UNTOLD_NS);
+	       (sending == SP_SENDING_UNTOLD &&
+		now - qp->detector.untold.since < DETECTOR_UNTOLD_NS);
 }
 
 static enum sh_path_need detector_need_without_work(const struct sh_peer *peer, uint64_t now)
@@ -139,10 +142,10 @@ static bool detector_needs(uint64_t now)
 	bool any = false;
 	uint32_t i;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++)
 			peer->paths[i].need = detector_need_without_work(peer, now);
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!detector_works(qp))
 			continue;
 		any = true;
@@ -178,13 +181,13 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 	sh_path_fall(&path->health, now);
 	sh_peers_hold();
 	sh_paths_changed_peer(peer);
-	list_for_each (&sh.qps, qp, struct sh_qp, link) {
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!detector_works(qp) || qp->peer != peer)
 			continue;
 		for (i = 0; i < SH_MAX_CARRIERS; i++) {
-			carrier = &qp->carriers[i];
+			carrier = &qp->carriers.slot[i];
 			if (carrier->nic && carrier != qp->active &&
-			    qp->routes[carrier->path] == path)
+			    qp->paths.routes[carrier->path] == path)
 				sh_carrier_fault(qp, carrier, SC_REASON_SILENCE);
 		}
 	}
@@ -194,7 +197,7 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 /* Else a path that passes heartbeats but not the work would take its connections back for ever. */
 void sh_detector_blame(struct sh_qp *qp, uint32_t epoch)
 {
-	struct sh_peer_path *path = qp->active ? qp->routes[qp->active->path] : NULL;
+	struct sh_peer_path *path = qp->active ? qp->paths.routes[qp->active->path] : NULL;
 
 	if (!path || qp->active->epoch != epoch || qp->core.move != SC_MOVE_NONE)
 		return;
@@ -220,26 +223,26 @@ static bool detector_silent(const struct sh_peer_path *path)
 /* Heartbeats may be lost alone. Only both together mean that the path is dead. */
 static void detector_progress(struct sh_qp *qp, uint64_t now)
 {
-	struct sh_peer_path *path = qp->routes[qp->active->path];
+	struct sh_peer_path *path = qp->paths.routes[qp->active->path];
 	uint64_t completions;
 
 	if (!detector_silent(path)) {
-		qp->silence.since = 0;
-		qp->silence.told = false;
+		qp->detector.silence.since = 0;
+		qp->detector.silence.told = false;
 		return;
 	}
 	if (sh_conn_hands_off(qp))
 		return; /* the completions are somebody else's to take */
 	completions = detector_completions(qp);
-	if (!qp->silence.since || completions != qp->silence.completions) {
-		qp->silence.since = now;
-		qp->silence.completions = completions;
+	if (!qp->detector.silence.since || completions != qp->detector.silence.completions) {
+		qp->detector.silence.since = now;
+		qp->detector.silence.completions = completions;
 		return;
 	}
-	if (qp->silence.told || sh_path_up(&path->health) || !detector_sending(qp, now) ||
-	    now - qp->silence.since < sh.config.path.loss_ns / 2)
+	if (qp->detector.silence.told || sh_path_up(&path->health) || !detector_sending(qp, now) ||
+	    now - qp->detector.silence.since < sh.config.path.loss_ns / 2)
 		return;
-	qp->silence.told = true;
+	qp->detector.silence.told = true;
 	sh_carrier_fault(qp, qp->active, SC_REASON_SILENCE);
 }
 
@@ -248,7 +251,7 @@ static bool detector_any_silent(void)
 	struct sh_peer *peer;
 	uint32_t i;
 
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++)
 			if (detector_silent(&peer->paths[i]))
 				return true;
@@ -258,13 +261,13 @@ static bool detector_any_silent(void)
 /* Connections are only gone through while a path is in doubt, and once when none is any more. */
 static void detector_qps(uint64_t now)
 {
-	bool silent = detector_any_silent(), before = sh.silent;
+	bool silent = detector_any_silent(), before = sh_detector.silent;
 	struct sh_qp *qp;
 
-	sh.silent = silent;
+	sh_detector.silent = silent;
 	if (!silent && !before)
 		return;
-	list_for_each (&sh.qps, qp, struct sh_qp, link)
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (detector_works(qp) && qp->core.move == SC_MOVE_NONE)
 			detector_progress(qp, now);
 }
@@ -294,9 +297,9 @@ static void detector_netdev_changed(void *arg, int ifindex, bool running)
 	uint32_t i;
 
 	(void)arg;
-	for (i = 0; i < sh.n_nics; i++)
-		if (sh.nics[i].ifindex == ifindex)
-			sh_nic_link(&sh.nics[i], running);
+	for (i = 0; i < sh_nics.n; i++)
+		if (sh_nics.nic[i].ifindex == ifindex)
+			sh_nic_link(&sh_nics.nic[i], running);
 }
 
 static void detector_netdev_readable(void *arg)
@@ -313,16 +316,16 @@ static bool detector_netdevs_open(void)
 {
 	int ret;
 
-	if (sh.netdevs)
+	if (sh_nics.netdevs)
 		return true;
-	ret = sh_netdev_open(detector_netdev_changed, NULL, &sh.netdevs);
+	ret = sh_netdev_open(detector_netdev_changed, NULL, &sh_nics.netdevs);
 	if (ret) {
 		sh_info_once("network interfaces are not watched: %s",
 			     ret == -ENOENT ? "libnl is not installed" : strerror(-ret));
 		return false;
 	}
-	sh.netdev_handler = (struct sh_handler){ detector_netdev_readable, sh.netdevs };
-	sh_loop_add(sh_netdev_fd(sh.netdevs), &sh.netdev_handler);
+	sh_nics.netdev_handler = (struct sh_handler){ detector_netdev_readable, sh_nics.netdevs };
+	sh_loop_add(sh_netdev_fd(sh_nics.netdevs), &sh_nics.netdev_handler);
 	return true;
 }
 
@@ -335,7 +338,7 @@ void sh_detector_netdev(struct sh_nic *nic)
 		return;
 	nic->ifindex = sh_netdev_of("/sys", nic->name);
 	if (nic->ifindex)
-		sh_netdev_ask(sh.netdevs);
+		sh_netdev_ask(sh_nics.netdevs);
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */
@@ -376,22 +379,39 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 	return next;
 }
 
-void sh_detector_run(uint64_t now)
+static void detector_run(uint64_t now)
 {
 	struct sh_peer *peer;
 	uint64_t next = 0;
 	uint32_t i;
 
-	if (!sh.beat_at || sh.beat_at > now)
+	if (!sh_detector.beat_at || sh_detector.beat_at > now)
 		return;
-	sh.beat_at = 0;
+	sh_detector.beat_at = 0;
 	if (detector_needs(now))
 		next = now + sh.config.path.beat_ns;
-	list_for_each (&sh.peers, peer, struct sh_peer, link)
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		next = sh_earlier_ns(next, detector_peer(peer, now));
 	detector_qps(now);
-	for (i = 0; i < sh.n_nics; i++)
-		detector_nic(&sh.nics[i], now);
+	for (i = 0; i < sh_nics.n; i++)
+		detector_nic(&sh_nics.nic[i], now);
 	/* What was set off meanwhile may want to be looked at sooner. */
-	sh.beat_at = sh_earlier_ns(sh.beat_at, next);
+	sh_detector.beat_at = sh_earlier_ns(sh_detector.beat_at, next);
 }
+
+static uint64_t detector_next_timer(void)
+{
+	return sh_detector.beat_at;
+}
+
+static void detector_reset(void)
+{
+	memset(&sh_detector, 0, sizeof(sh_detector));
+}
+
+const struct sh_module sh_detector_module = {
+	.name = "detector",
+	.reset = detector_reset,
+	.run = detector_run,
+	.next_timer = detector_next_timer,
+};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The real QPs of a connection. */
+#ifndef SHIFTLIB_CARRIER_H
+#define SHIFTLIB_CARRIER_H
+
+#include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/srq.h"
+
+struct sh_qp;
+
+#define SH_MAX_CARRIERS 8 /* of one connection at a time: in use, to come, given up */
+
+/*
+ * A real QP that carries a connection's traffic, did, or may. Slot 0 is the application's own. The
+ * QP is made after its slot was taken; a slot that was given up meanwhile tells its maker so.
+ */
+struct sh_carrier {
+	struct sh_nic *nic; /* NULL: the slot is free */
+	uint32_t epoch;
+	uint8_t path;
+	uint32_t incarnation; /* of the NIC when the QP was made */
+	struct ibv_qp *qp;    /* real; NULL: being made */
+	struct sp_carrier *sp;
+	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
+	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */
+	uint32_t psn;
+	bool rts; /* else RTR: the application's own QP is no further, and cannot send either */
+	bool keys_wait; /* made, but the peer has not heard all keys of its replica */
+	uint32_t keys;	/* journal number that it must have heard */
+	struct sc_address address;
+	/* quiesce: the command to ERR was given, has returned, said that the device is gone */
+	bool to_error, in_error, lost;
+};
+
+/* In struct sh_qp. */
+struct sh_carriers {
+	struct sh_carrier slot[SH_MAX_CARRIERS];
+	_Atomic uint64_t path[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
+	const char *standby_why;		/* the last one failed */
+	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
+};
+
+void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
+/* The path of the carrier of that epoch, or -ENOENT; on the data path, lock-free. */
+int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
+struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
+struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
+bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
+void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch); /* in the background */
+void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
+/* A QP of a slot that was given up while it was made. */
+void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
+int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn);
+/* A QP of SHIFT's own, with the limits, times and rights of attr, on the worker of its NIC. */
+int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *attr);
+bool sh_self_connected(const struct sh_qp *qp); /* the application's own is */
+/* The application went to RTS, maybe after its carriers were connected: they follow. */
+void sh_carriers_to_rts(struct sh_qp *qp);
+void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
+/* Destroys all carriers but the application's own QP; lock given up meanwhile. driven: the engine
+ * still knows them (after a RESET); else it has forgotten the QP. */
+void sh_carriers_drop(struct sh_qp *qp, bool driven);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections: events to the core, its actions carried out. */
+#ifndef SHIFTLIB_CONN_H
+#define SHIFTLIB_CONN_H
+
+#include "shiftlib/conn/qp.h"
+
+int sh_conn_new(struct sh_qp *qp);
+void sh_conn_close(struct sh_qp *qp); /* lock held (given up meanwhile): no connection after it */
+void sh_conn_event(struct sh_qp *qp, const struct sc_event *event);
+void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason);
+/* About the carrier, or the ordered switch, of that number. */
+void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason,
+		   uint32_t epoch);
+void sh_conn_timer(struct sh_qp *qp, uint64_t now);
+uint64_t sh_conn_next_timer(const struct sh_qp *qp); /* 0: none */
+bool sh_conn_hands_off(struct sh_qp *qp);
+void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
+/* Why it is at its level, as precisely as is known now. A constant. */
+const char *sh_conn_why(const struct sh_qp *qp);
+void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
+extern const struct sp_callbacks sh_callbacks;
+
+#endif

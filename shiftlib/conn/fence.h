@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The fence of the ordered switch. */
+#ifndef SHIFTLIB_FENCE_H
+#define SHIFTLIB_FENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sh_qp;
+
+/* In struct sh_qp. */
+struct sh_fence {
+	uint32_t number; /* 0: none */
+	bool laid;
+	uint64_t since, next_at, interval;
+};
+
+void sh_fence_lay(struct sh_qp *qp, uint32_t number);
+void sh_fence_lift(struct sh_qp *qp);
+void sh_fence_forget(struct sh_qp *qp); /* the connection leaves, or ends */
+void sh_fence_look(struct sh_qp *qp, uint64_t now);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What happens to connections and NICs, told as events: connections are put together. Lock held. */
+#ifndef SHIFTLIB_INCIDENT_H
+#define SHIFTLIB_INCIDENT_H
+
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/report/event.h"
+
+struct sh_carrier;
+struct sh_nic;
+struct sh_qp;
+struct sp_settled;
+
+/* So long an event waits for more connections of its kind, and never longer than the second. */
+#define SH_EVENT_LINGER_NS    10000000ull
+#define SH_EVENT_STRAGGLER_NS 1000000000ull
+/* A loss of protection that is mended sooner is none. */
+#define SH_EVENT_SETTLES_NS 500000000ull
+
+/* In struct sh_qp. */
+struct sh_qp_incident {
+	uint32_t moving;   /* serial number of the incident; 0: it does not move */
+	uint64_t level_at; /* its protection changed; 0: it is as was told */
+	bool told_protected;
+};
+
+void sh_incident_moves(struct sh_qp *qp); /* the core has taken it off its path */
+void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
+			 const struct sp_settled *settled);
+void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown); /* enum sc_reason */
+void sh_incident_left(struct sh_qp *qp);				      /* it is closed */
+void sh_incident_level(struct sh_qp *qp);
+void sh_incident_nic(const struct sh_nic *nic, enum sh_event_kind kind, enum sh_event_cause cause);
+void sh_incident_kv(bool lost);
+void sh_incidents_end(void); /* the process ends: what waits is recorded */
+
+extern const struct sh_module sh_incidents_module;
+
+#endif

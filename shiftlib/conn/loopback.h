@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* READs of QPs that are connected to themselves, on every NIC that receives. */
+#ifndef SHIFTLIB_LOOPBACK_H
+#define SHIFTLIB_LOOPBACK_H
+
+#include "shiftlib/nic/nic.h"
+
+struct sh_qp;
+
+/* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
+struct sh_loopback_reader {
+	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
+	bool own; /* in the application's context; else holds on to the NIC's incarnation */
+	bool asked, failed;
+	uint32_t incarnation;
+	struct ibv_pd *pd; /* NULL: the replica's, or the application's */
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	void *scratch;
+};
+
+/* In struct sh_qp: of one that is connected to itself. */
+struct sh_loopback {
+	bool counted; /* in its context's n_self */
+	bool shut;    /* its sends wait until other NICs have read */
+	uint32_t n;   /* so many of them wait for those of `asked`, by path */
+	uint8_t asked;
+	uint64_t next_at;
+	struct sh_loopback_reader readers[SC_MAX_PATHS];
+};
+
+void sh_loopback_connected(struct sh_qp *qp);			/* any QP */
+void sh_loopback_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
+void sh_loopback_move(struct sh_qp *qp, uint8_t path);		/* before it reads there */
+void sh_loopback_run(struct sh_qp *self, uint64_t now);
+void sh_loopback_forget(struct sh_qp *self); /* what waits runs */
+void sh_loopback_drop(struct sh_qp *qp);     /* lock given up meanwhile; the connection is closed */
+
+#endif

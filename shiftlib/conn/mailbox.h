@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the data path reports of a connection: lock-free, read by the background thread. */
+#ifndef SHIFTLIB_MAILBOX_H
+#define SHIFTLIB_MAILBOX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "shiftlib/loop/loop.h"
+
+struct sh_qp;
+
+enum sh_pending {
+	SH_PENDING_ERROR = 1,
+	SH_PENDING_KEY = 2,
+	SH_PENDING_PROGRESS = 4,
+	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
+	SH_PENDING_GATED = 16,
+};
+
+/* In struct sh_qp. */
+struct sh_mailbox {
+	_Atomic uint32_t pending;
+	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
+	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
+	_Atomic uint64_t error_ns, progress_ns;
+	struct sh_qp *_Atomic next;
+};
+
+void sh_mailbox_read(void); /* lock held: handle what the data path reported */
+
+extern const struct sh_module sh_mailbox_module;
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The paths of connections, as the core is told of them. */
+#ifndef SHIFTLIB_PATHS_H
+#define SHIFTLIB_PATHS_H
+
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/peer/peer.h"
+
+struct sh_qp;
+
+/* In struct sh_qp. By path, the first two written before the peer: its NIC, and the control path to it. */
+struct sh_qp_paths {
+	uint8_t peer_nics[SC_MAX_PATHS];
+	struct sh_peer_path *routes[SC_MAX_PATHS];
+	uint32_t n;		     /* that both ends have */
+	uint8_t up, steady, drained; /* masks of paths that the core was told */
+};
+
+void sh_paths_changed(struct sh_qp *qp);
+void sh_paths_changed_nic(const struct sh_nic *nic);
+void sh_paths_changed_peer(const struct sh_peer *peer);
+/* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A QP of the application, and its connection. */
+#ifndef SHIFTLIB_QP_H
+#define SHIFTLIB_QP_H
+
+#include "shiftlib/base/timers.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/detector.h"
+#include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/stats.h"
+#include "shiftlib/core/core.h"
+
+#define SH_MAX_QUEUED 16
+
+/* Events of actions that answer at once: the core is never entered twice. */
+struct sh_qp_line {
+	struct sc_event events[SH_MAX_QUEUED];
+	uint32_t n;
+	bool stepping;
+};
+
+/* What the application has set by its own modify calls. */
+struct sh_qp_app {
+	struct ibv_qp_attr attr;
+	int mask;
+	enum ibv_qp_state state; /* that the application believes in */
+};
+
+/* A driven QP; with a connection once it is connected. */
+struct sh_qp {
+	struct sh_busy busy;
+	struct list_node link; /* sh_conns.qps */
+	struct ibv_qp *qp;
+	struct sh_ctx *ctx;
+	struct sh_pd *pd;
+	struct sh_cq *scq, *rcq;
+	struct sh_srq *srq;		   /* NULL: none that is driven */
+	struct {			   /* of its own QP */
+		struct sh_shadow_srq *srq; /* that it was made on; NULL: the application's */
+		bool last_receive_masked;  /* LAST_WQE_REACHED was kept back */
+	} own;
+	struct sp_qp *sp;
+	struct ibv_qp_init_attr_ex init; /* as the application passed it */
+	struct ibv_qp_cap caps;		 /* as returned */
+	struct {
+		struct ibv_cq *cq[2]; /* private ones of a foreign QP on driven CQs */
+		bool refused; /* not made through SHIFT, and cannot share its receive queue */
+	} foreign;
+	enum sh_level level;
+	const char *why;
+	struct sh_qp_app app;
+
+	/* the connection; conn_id 0: none */
+	uint32_t conn_id, nonce;
+	bool closed;
+	struct {
+		bool guarded; /* core.guarded, as it was counted */
+		bool moving;  /* its move has begun and not ended, as it was counted */
+	} counted;
+	struct sc_conn core;
+	struct sh_intro intro;
+	struct sh_qp_line line;
+	struct sh_qp_gid gid;
+	struct sh_peer *_Atomic peer; /* read on the data path too, without the lock */
+	struct sh_qp_paths paths;
+	struct sh_carriers carriers;
+	/* Sends lie in `active`, receives in `receiving` (another one in mid-move); never NULL. */
+	struct sh_carrier *active, *receiving;
+	struct sh_carrier *standby; /* the last one made, until it is in use; NULL: none */
+	struct sh_qp_quiesce quiesce;
+	struct sh_fence fence;
+	struct sh_qp_publish publish;
+	struct sh_qp_error error;
+	struct sh_qp_detector detector;
+	struct sh_loopback loopback;
+	struct sh_qp_clock clock;
+	struct sh_mailbox mailbox;
+	struct sh_qp_stats stats;
+	struct sh_qp_incident incident;
+};
+
+struct sh_conns {
+	struct list_node qps;
+	struct sh_qp **by_id; /* by conn_id; [0] unused */
+	uint32_t room, next_id;
+	uint32_t nonces[64], n_nonces; /* for connections to come: many by one system call */
+	struct sh_timers timers;       /* of connections; room for all of them */
+	struct list_node touched;
+	uint64_t audit_at;	    /* next look whether somebody forgot to touch */
+	uint32_t guarded;	    /* connections that may move */
+	uint32_t moving, faulted;   /* in a move; and those that are told of a fault now */
+	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
+	uint64_t check_at;	    /* next look for errors that nobody polls */
+	uint32_t check_pass;
+};
+
+extern struct sh_conns sh_conns;
+
+void sh_qp_forget(struct sh_qp *qp); /* its context is closed; lock held, given up meanwhile */
+
+extern const struct sh_module sh_conns_module;
+
+#endif

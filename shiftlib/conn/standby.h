@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Carriers that are made ahead. */
+#ifndef SHIFTLIB_STANDBY_H
+#define SHIFTLIB_STANDBY_H
+
+#include <stdint.h>
+#include "shiftlib/core/core.h"
+
+struct sh_qp;
+
+void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path);
+void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_address *peer);
+void sh_standby_keys_heard(struct sh_qp *qp); /* the peer has acknowledged more of our keys */
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Figures of moves and connections, kept for status and SHIFT_STATS. */
+#ifndef SHIFTLIB_STATS_H
+#define SHIFTLIB_STATS_H
+
+#include "shiftlib/conn/level.h"
+#include "shiftlib/nic/nic.h"
+
+struct sh_qp;
+
+/* Figures of one move, kept for status and SHIFT_STATS. */
+struct sh_move {
+	struct list_node link;
+	uint32_t qpn;
+	const char *reason;
+	char from[64], to[64];
+	uint64_t error_ns, settled_ns, first_completion_ns;
+	uint32_t resubmitted, settled, published;
+	bool ended;   /* by errors instead of completions */
+	bool ordered; /* by fences: nothing was outstanding */
+	uint8_t path; /* that it led to */
+};
+
+/* What a QP was when it was destroyed, for SHIFT_STATS. */
+struct sh_connection {
+	struct list_node link;
+	uint32_t qpn;
+	enum sh_level level;
+	const char *why;
+};
+
+/* In struct sh_qp. */
+struct sh_qp_stats {
+	struct { /* of all its moves */
+		uint32_t moves;
+		uint64_t resubmitted, resent_bytes, settled;
+	} totals;
+	uint8_t away_path;	 /* on which it is counted in its NIC's away; 0: on none */
+	uint64_t settled_before; /* the last time that retries were not answered */
+	struct sh_move *move;	 /* figures of the move under way or of the last one */
+};
+
+struct sh_stats {
+	struct list_node moves, ended;
+	uint32_t n_moves, n_ended;
+};
+
+extern struct sh_stats sh_stats;
+
+struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason);
+void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled); /* before it is there */
+void sh_stats_keep(const struct sh_qp *qp);
+void sh_stats_write(void);
+
+extern const struct sh_module sh_stats_module;
+
+#endif

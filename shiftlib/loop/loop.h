@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The process and its one background thread: what it waits for (file descriptors, timers, a kick), the
+ * lock, and objects that jobs hold.
+ *
+ * One lock, sh.lock, guards every object of shiftlib but where a field says otherwise. It is never taken
+ * on the data path and never held over a verb that may block: such verbs run on the worker of their
+ * NIC (worker.h), and an object with a job under way has jobs > 0 and is not freed before it is 0
+ * (sh_wait_idle). Order: sh.lock before the engine's queue locks.
+ */
+#ifndef SHIFTLIB_LOOP_H
+#define SHIFTLIB_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/base/config.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/shift.h"
+
+/* What the background thread calls, lock held, when an fd is readable. */
+struct sh_handler {
+	void (*readable)(void *arg);
+	void *arg;
+};
+
+/* Something that a worker's job may hold on to. Embedded first. */
+struct sh_busy {
+	uint32_t jobs;
+};
+
+/*
+ * A part of shiftlib that the background thread serves. Each call has the lock held; NULL: there is
+ * nothing to do. The order of a round: the handlers of fds, then `heard` of all modules, then `run` of
+ * all; before the thread sleeps, `next_timer` and then `before_sleep`.
+ */
+struct sh_module {
+	const char *name;
+	/* At the start, and in the child of a fork, where nothing of the parent counts: anew. No lock. */
+	void (*reset)(void);
+	void (*started)(void); /* the thread is there */
+	/* The handlers have run: no event that was read can name what was closed before. */
+	void (*heard)(void);
+	void (*run)(uint64_t now);
+	uint64_t (*next_timer)(void); /* run is due then; 0: never */
+	void (*before_sleep)(void);
+};
+
+/* What every part needs of the process. */
+struct sh_process {
+	pthread_mutex_t lock;
+	pthread_cond_t idle; /* some busy.jobs became 0 */
+	/* Around the distribution's list of devices, whose lock a child must not inherit from one of
+	 * our threads. Behind lock. */
+	pthread_mutex_t devices_lock;
+	const struct shift_real *real;
+	struct sh_config config;
+	bool enabled, stopping;
+	uint64_t instance;
+};
+
+extern struct sh_process sh;
+
+/* Once, before any thread: in the order in which they run. The array lives as long as the process. */
+void sh_loop_register(const struct sh_module *const *modules, uint32_t n);
+void sh_loop_reset(void);  /* all modules, and the loop itself; see sh_module.reset */
+void sh_loop_forget(void); /* in the child of a fork, before that: the parent's fds are closed */
+int sh_start(void);	   /* lock held: starts the background thread at first use */
+/* At exit, with sh.stopping set; lock not held. Waits for the thread until then (CLOCK_REALTIME). */
+void sh_loop_end(const struct timespec *until);
+
+void sh_kick(void); /* makes the background thread look at its timers again */
+/* Lock held: it looks at the latest then (0: never). Its alarm is set by the caller: to wake it up only
+ * for that costs both of them more. */
+void sh_wake_at(uint64_t at);
+bool sh_awake(void);			 /* lock held: it arms anew before it sleeps */
+void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
+void sh_job_begin(struct sh_busy *busy); /* lock held */
+void sh_job_end(struct sh_busy *busy);	 /* lock held */
+/* The lock, in a job that is not urgent: whoever waits for it is. */
+void sh_job_lock(void);
+void sh_job_unlock(void);
+int sh_loop_add(int fd, struct sh_handler *handler); /* waits for EPOLLIN */
+int sh_loop_wait_output(int fd, struct sh_handler *handler);
+void sh_loop_remove(int fd);
+/* Workers whose jobs hold objects, so that sh_wait_idle() can hurry them. Lock held. */
+void sh_loop_worker(struct sh_worker *worker);
+
+#endif

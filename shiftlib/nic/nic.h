@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The NICs of this host, and what SHIFT itself has open on each. */
+#ifndef SHIFTLIB_NIC_H
+#define SHIFTLIB_NIC_H
+
+#include <infiniband/verbs.h>
+#include "providers/provider.h"
+#include "shiftlib/backup/map.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/core/hang.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/netdev.h"
+#include "shiftlib/report/event.h"
+#include "shiftlib/report/metrics.h"
+
+#define SH_MAX_NICS 32
+
+enum sh_nic_state { SH_NIC_CLOSED, SH_NIC_OPENING, SH_NIC_OPEN, SH_NIC_FAILED };
+
+/* An incarnation that died: closed when nothing that was made on it is left. */
+struct sh_past_nic {
+	struct sh_past_nic *next;
+	uint32_t incarnation, holds;
+	struct ibv_context *ctx;
+	struct sp_dev *dev;
+};
+
+/* A NIC of this host and what SHIFT itself has open on it. Lives as long as the process. */
+struct sh_nic {
+	struct sh_busy busy;
+	char name[64];
+	uint8_t index; /* place in the device list: names the NIC in messages */
+	enum sh_nic_state state;
+	const char *why; /* FAILED: the reason */
+	struct sh_worker *worker;
+	/*
+	 * What is open. Written on the NIC's worker with the lock held: its jobs read it without.
+	 * A device that died and came back is opened anew as its next incarnation; what was made on
+	 * an earlier one is dead.
+	 */
+	uint32_t incarnation;
+	uint32_t holds; /* shadows and carriers on the present one */
+	struct sh_past_nic *past;
+	struct ibv_context *ctx; /* SHIFT's own: shadows and the control channel live here */
+	struct sp_dev *dev;
+	struct sh_control *control;
+	int max_qp_wr,
+		max_sge; /* of a queue pair; 0: not known. Read and written with the lock held */
+	struct sh_address address;
+	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
+
+	struct { /* the last one that was asked for; forgotten when the port changes */
+		bool valid;
+		uint8_t index;
+		uint8_t gid[16];
+		uint8_t kind; /* enum sh_gid_kind; 0: not known */
+	} gid;
+
+	bool port_down;
+	bool link_lost; /* its network interface, which may say so before the port does */
+	int ifindex;	/* of that; 0: none is watched */
+	bool ifrunning; /* it had its carrier when last heard of */
+	bool fatal;	/* dead, until it has been opened again */
+	bool sick;	/* a command hangs or a carrier did not flush, until it obeys again */
+	bool drained;	/* the operator's word: no traffic here if there is another way */
+	bool asked;	/* a job that opens it or asks its port is under way */
+	bool ask_again; /* the port changed meanwhile */
+	struct sh_hang hang;
+	enum sh_event_cause dead_by; /* fatal: of what */
+	_Atomic uint64_t command_ns; /* that the last one took: see command.c; 0: none yet */
+	uint64_t look_at;	     /* dead or sick: when to try again; 0: it is not */
+	struct {		     /* by connections, since it was drained */
+		uint32_t moved;
+		uint64_t resubmitted, settled;
+	} left;
+	struct sh_away away[SC_MAX_PATHS]; /* by path: connections whose default NIC it is */
+	struct { /* shadows there have made place for the application's own: see yield.c */
+		_Atomic uint64_t until; /* none is made before; 0: they may */
+		_Atomic bool all;	/* not only queue pairs */
+		uint64_t interval;
+	} yield;
+	struct sh_handler control_handler, async_handler;
+};
+
+struct sh_nics {
+	struct sh_nic nic[SH_MAX_NICS];
+	uint32_t n;
+	uint32_t revision; /* the highest */
+	bool known;
+	struct backup_map map;
+	struct sh_netdev_monitor *netdevs;
+	struct sh_handler netdev_handler;
+};
+
+extern struct sh_nics sh_nics;
+
+int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
+struct sh_nic *sh_nic_by_name(const char *name);
+void sh_nic_open(struct sh_nic *nic);	      /* lock held: in the background */
+bool sh_nic_usable(const struct sh_nic *nic); /* for control messages */
+bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */
+void sh_nic_sick(struct sh_nic *nic);
+/* Around the life of what is made on an incarnation; lock held. */
+void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
+void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);
+void sh_nic_obeys(struct sh_nic *nic);		/* it is not sick any more */
+void sh_nic_drain(struct sh_nic *nic, bool on); /* the operator's order */
+void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
+void sh_nic_link(struct sh_nic *nic, bool running);
+
+extern const struct sh_module sh_nics_module;
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shadows make place where the application's own call finds none. */
+#ifndef SHIFTLIB_YIELD_H
+#define SHIFTLIB_YIELD_H
+
+#include "shiftlib/nic/nic.h"
+
+enum sh_yield_step {
+	SH_YIELD_SOME,	/* a few queue pairs on the NIC of the call */
+	SH_YIELD_NIC,	/* all that is idle there */
+	SH_YIELD_ALL,	/* on every NIC: locked memory counts for the process */
+	SH_YIELD_AGAIN, /* the same: something may have come back meanwhile */
+	SH_YIELD_NO_MORE,
+};
+struct sh_yield {
+	struct ibv_context *context; /* of the call */
+	enum sh_yield_step step;     /* with which it begins */
+};
+/* The call has just failed. True: something was given back, make it again; else errno is as it was.
+ * Lock not held. */
+bool sh_yield(struct sh_yield *yield);
+bool sh_yields(const struct sh_nic *nic); /* no standby is made there now; any thread */
+bool sh_yields_memory(const struct sh_nic *nic);
+void sh_yield_end(struct sh_nic *nic); /* traffic needs it */
+extern const char sh_yield_why[];
+
+#endif

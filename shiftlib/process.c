@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The life of the process: it starts, forks, ends; and the parts that the background thread serves. */
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include "shiftlib/admin/admin.h"
+#include "shiftlib/base/crash.h"
+#include "shiftlib/base/settings.h"
+#include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/srq.h"
+#include "shiftlib/report/event.h"
+#include "shiftlib/report/metrics.h"
+#include "shiftlib/report/on_event.h"
+
+#define PROCESS_END_WAIT_S 1
+
+/* In the order in which they run, and are made anew. */
+static const struct sh_module *const process_modules[] = {
+	&sh_objects_module, /* no event can name a closed context any more */
+	&sh_conns_module,   /* errors that nobody polls */
+	&sh_mailbox_module, /* what the data path reported */
+	&sh_nics_module,      &sh_detector_module, &sh_srqs_module,
+	&sh_clock_module, /* what is due of connections */
+	&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,
+	&sh_incidents_module, &sh_events_module,   &sh_metrics_module,
+	&sh_admin_module,
+};
+
+/*
+ * The child of a fork has none of our threads, and the parent's verbs objects are of no use in it:
+ * it starts anew, so that fork-then-open works. Memory of the parent's objects stays as it is.
+ */
+static void process_after_fork(void)
+{
+	sh_on_event_after_fork(true);
+	sh_crash_after_fork();
+	sh_loop_forget();
+	pthread_mutex_init(&sh.lock, NULL);
+	pthread_mutex_init(&sh.devices_lock, NULL);
+	pthread_cond_init(&sh.idle, NULL);
+	sh.stopping = false;
+	sh.instance = sh_random_u64();
+	sh_loop_reset();
+}
+
+static void process_before_fork(void)
+{
+	pthread_mutex_lock(&sh.lock);
+	pthread_mutex_lock(&sh.devices_lock);
+	sh_on_event_before_fork();
+}
+
+static void process_after_fork_parent(void)
+{
+	sh_on_event_after_fork(false);
+	pthread_mutex_unlock(&sh.devices_lock);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+static void process_settings_complain(void)
+{
+	const char *line, *end;
+	bool was_read;
+
+	sh_settings_file(&was_read, &line);
+	for (; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		sh_log(SH_LOG_WARN, "%.*s", (int)(end - line), line);
+	}
+}
+
+bool shift_wanted(void)
+{
+	return sh_settings_wanted();
+}
+
+void shift_init(const struct shift_real *real)
+{
+	process_settings_complain();
+	sh.real = real;
+	sh_comp_channel_setup(real);
+	sh_async_setup(real);
+	sh_config_read(&sh.config);
+	sh_on_event_setup(&sh.config.on_event);
+	sh.enabled = true;
+	sh.instance = sh_random_u64();
+	sh_loop_register(process_modules, sizeof(process_modules) / sizeof(process_modules[0]));
+	sh_loop_reset();
+	pthread_atfork(process_before_fork, process_after_fork_parent, process_after_fork);
+}
+
+static struct timespec process_end_until(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PROCESS_END_WAIT_S;
+	return until;
+}
+
+/*
+ * The application's threads may run on while the process ends, and use what is left: nothing but the
+ * background thread and the KV's worker goes. Somebody may hold the lock for ever at exit: a program
+ * that exits from a signal handler, in the middle of a verb. It ends all the same, without figures.
+ */
+void shift_uninit(void)
+{
+	struct timespec until = process_end_until();
+	struct sh_worker *kv_worker;
+
+	if (!sh.enabled || pthread_mutex_timedlock(&sh.lock, &until))
+		return;
+	sh.stopping = true; /* nothing is given to the KV's worker any more */
+	kv_worker = sh_intros_take_worker();
+	sh_incidents_end();
+	sh_stats_write();
+	sh_admin_stop();
+	pthread_mutex_unlock(&sh.lock);
+	sh_on_event_end(PROCESS_END_WAIT_S * SH_NS_PER_S);
+	until = process_end_until();
+	sh_loop_end(&until);
+	/* Entries that were not withdrawn yet end with their leases if the KV does not answer. */
+	if (kv_worker)
+		sh_worker_stop(kv_worker, 500 * SH_NS_PER_MS);
+}
+
+void shift_note_unknown_verb(const char *name)
+{
+	sh_log(SH_LOG_WARN,
+	       "the installed libibverbs has %s, which this SHIFT does not know: what "
+	       "it makes is not protected",
+	       name);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Contexts that the application has opened, and the tables of what it made. */
+#ifndef SHIFTLIB_REPLICA_CONTEXT_H
+#define SHIFTLIB_REPLICA_CONTEXT_H
+
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/nic/nic.h"
+
+/* An opened context of the application. */
+struct sh_ctx {
+	struct list_node link;
+	struct ibv_context *ctx;
+	struct sp_dev *dev; /* NULL: foreign */
+	struct sh_nic *nic;
+	struct sh_nic *path[SC_MAX_PATHS]; /* by path: 0 is nic, then its backups */
+	uint32_t n_paths;
+	bool replica[SC_MAX_PATHS]; /* wanted */
+	struct sh_async *async;
+	const char *why; /* foreign, or without a backup: the reason */
+	struct sh_handler async_handler;
+	bool death_masked;    /* of its NIC: the application was never told */
+	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
+	bool prepared;	      /* NICs opening: some RC QP was made */
+	uint32_t n_self;      /* QPs that are connected to themselves */
+	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
+	struct list_node pds, cqs, srqs;
+	struct {
+		bool valid;
+		struct ibv_port_attr attr;
+	} port[2]; /* last good answers, port 1.. */
+};
+
+struct sh_objects {
+	struct list_node ctxs, dead_ctxs;
+	struct sh_table by_pd, by_mr, by_cq, by_qp, by_srq; /* pointer -> object */
+	struct sh_table by_parent;			    /* parent domain -> struct sh_parent */
+	struct sh_busy deregs; /* shadows of regions that are being deregistered */
+};
+
+extern struct sh_objects sh_objects;
+
+struct sh_ctx *sh_ctx_find(struct ibv_context *context);
+void sh_ctx_prepare(struct sh_ctx *ctx); /* first RC QP: open NICs, replay what was recorded */
+bool sh_ctx_masked(const struct sh_ctx *ctx);
+bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone);
+bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
+/* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
+int sh_ctx_destroy_result(struct ibv_context *context, int ret);
+
+extern const struct sh_module sh_objects_module;
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Protection domains and memory regions of the application, and their shadows. */
+#ifndef SHIFTLIB_REPLICA_MEMORY_H
+#define SHIFTLIB_REPLICA_MEMORY_H
+
+#include "shiftlib/replica/context.h"
+
+enum sh_shadow_state { SH_SHADOW_NONE, SH_SHADOW_QUEUED, SH_SHADOW_MADE, SH_SHADOW_FAILED };
+
+/*
+ * Shadows: what SHIFT has made of an object of the application in its own context of the NIC of path
+ * k; of k = 0 too, as the application's own context may be dead when its NIC is back. Together they
+ * are the replica k of an application's context. Each is of one incarnation of its NIC.
+ */
+struct sh_shadow_pd {
+	enum sh_shadow_state state;
+	_Atomic uint32_t incarnation;
+	struct ibv_pd *_Atomic pd;
+	_Atomic bool mr_failed; /* an MR could not be shadowed: what uses the PD cannot go there */
+	uint32_t asked;		/* for all MRs, on that incarnation, if none failed since; 0: not */
+	uint32_t yield_turn;
+	bool doubtful;	      /* one could not once, and no standby was made since */
+	struct list_node mrs; /* QUEUED ones, by their links there */
+	bool replaying;	      /* a job takes them in turn */
+};
+
+struct sh_shadow_mr {
+	struct list_node link; /* QUEUED: in the PD's list, or alone in a job's hands */
+	enum sh_shadow_state state;
+	uint32_t incarnation;
+	struct ibv_mr *mr;
+};
+
+struct sh_pd {
+	struct sh_busy busy;
+	struct list_node link; /* sh_ctx.pds */
+	struct ibv_pd *pd;
+	struct sh_ctx *ctx;
+	struct sh_shadow_pd shadow[SC_MAX_PATHS];
+	/* Memory of it is not shadowed: what uses it is not protected, while `alone` is not 0 or, with
+	 * another reason, for good. */
+	_Atomic bool unprotected;
+	const char *why; /* set before */
+	uint32_t alone;	 /* regions that only the application's NIC can have */
+	struct list_node mrs, parents;
+};
+
+struct sh_parent {
+	struct list_node link; /* sh_pd.parents */
+	struct ibv_pd *real;
+	struct sh_pd *pd;
+};
+
+struct sh_mr {
+	struct sh_busy busy;
+	struct list_node link; /* sh_pd.mrs */
+	struct ibv_mr *mr;
+	struct sh_pd *pd;
+	void *addr;
+	size_t length;
+	uint64_t iova;
+	unsigned int access;
+	bool plain;	  /* reg_mr_iova2 was not used: iova = addr */
+	bool placeholder; /* its NIC was dead: mr is ours */
+	bool dmabuf;	  /* of the buffer behind fd, which is ours to close; addr is nothing */
+	int fd;
+	uint64_t offset;
+	bool alone;   /* no other NIC can have it */
+	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
+	struct sh_shadow_mr shadow[SC_MAX_PATHS];
+};
+
+void sh_replica_want(struct sh_ctx *ctx, uint8_t path);
+bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path);
+void sh_pd_replay(struct sh_pd *pd, uint8_t path);
+void sh_pd_replay_give_up(struct sh_pd *pd, uint8_t path); /* regions that stand in line */
+void sh_pd_lose_path(struct sh_pd *pd, uint8_t path);	   /* what uses it cannot go there */
+void sh_mr_replay(struct sh_mr *mr, uint8_t path);
+void sh_mr_replay_never(struct sh_mr *mr);
+/* It has no key any more, and is the caller's to deregister. NULL: there is none. */
+struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path);
+bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker; no lock */
+
+/* placeholder.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */
+struct ibv_mr *sh_mr_placeholder(struct ibv_pd *pd, const struct sh_mr *request);
+/* Lock held. Refuses: standbys on that path cannot be made, as far as is known. Queued: its replica
+ * there, of this incarnation, is made or in line. */
+bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path);
+bool sh_pd_queued(const struct sh_pd *pd, uint8_t path);
+struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
+
+/* parent.c */
+void sh_parents_forget(struct sh_pd *pd); /* lock held */
+int sh_parent_destroy(
+	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that memory.c does not know */
+
+void sh_pd_forget(struct sh_pd *pd);
+
+/* Lock held, given up meanwhile; on the path's worker, and nothing uses it there. How many went. */
+uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
+
+#endif

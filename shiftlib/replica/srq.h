@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shared receive queues of the application, their shadows, and the reclaim QPs on both. */
+#ifndef SHIFTLIB_REPLICA_SRQ_H
+#define SHIFTLIB_REPLICA_SRQ_H
+
+#include "shiftlib/replica/memory.h"
+
+struct sh_qp;
+struct sh_carrier;
+
+/* SHIFT's own QP on a shared receive queue, which takes receives back: see reclaim.c. */
+struct sh_reclaim {
+	/* BROKEN: what it took is still being collected. BUSY: made or unmade, on the worker. */
+	enum { SH_RECLAIM_NONE, SH_RECLAIM_BUSY, SH_RECLAIM_READY, SH_RECLAIM_BROKEN } state;
+	uint64_t not_before; /* NONE: to be made; BROKEN: to be unmade */
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct sp_reclaim *sp;
+	uint64_t asked_at; /* receives are on their way; 0: none */
+};
+
+/* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
+struct sh_shadow_srq {
+	struct list_node link; /* sh_srq.shadows */
+	uint32_t refs;
+	struct sh_nic *nic;
+	uint32_t incarnation;
+	struct ibv_srq *srq;
+	struct sp_srq_ring *ring;
+	struct sh_reclaim reclaim;
+};
+
+/* A shared receive queue. Its receives are where its QPs are: see srq.c. */
+struct sh_srq {
+	struct sh_busy busy;
+	struct list_node link; /* sh_ctx.srqs */
+	struct ibv_srq *srq;
+	struct sh_ctx *ctx;
+	struct sh_pd *pd;
+	struct ibv_srq_attr attr; /* as returned */
+	struct sp_srq *sp;
+	uint32_t qps;
+	bool left; /* to the provider, for a QP that the engine does not drive */
+	/* QPs of it that are being made, connected or destroyed: their NIC may take receives though
+	 * the engine does not count them. */
+	uint32_t pinned;
+	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
+	uint64_t look_at;		 /* again; 0: no need */
+	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
+	struct list_node shadows;
+	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
+	/* Stands in for the application's own, which was emptied, under QPs made since. */
+	struct sh_shadow_srq *own;
+	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
+	struct sh_reclaim reclaim; /* on the application's own */
+};
+
+struct sh_srq *sh_srq_of(const struct ibv_srq *srq);
+struct sh_srq *sh_srq_driven(const struct ibv_srq *srq); /* NULL also if it was left */
+/* What a new QP of it is made with: the application's own, or what stands in for it. NULL: errno.
+ * Lock given up meanwhile. */
+struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold);
+int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path); /* as sh_cq_shadow_make */
+struct sh_shadow_srq *sh_srq_shadow_get(struct sh_srq *srq, uint8_t path);
+void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow); /* as of a CQ */
+/* Can the application's own QP be connected? Not if its queue has given its receives away. */
+bool sh_srq_connectable(struct sh_qp *qp);
+bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
+/* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
+int sh_srq_leave(struct sh_srq *srq);
+void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
+/* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
+bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
+void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
+void sh_srq_forget(struct sh_srq *srq);
+
+void sh_reclaim_run(struct sh_srq *srq, uint64_t now);
+void sh_reclaim_forget(struct sh_reclaim *reclaim);  /* the engine lets go of it */
+void sh_reclaim_destroy(struct sh_reclaim *reclaim); /* then; lock not held */
+extern const char sh_reclaim_mark; /* its QPs' context, as asynchronous events show it */
+void sh_srq_cb_stuck(void *srq);
+void sh_srq_cb_limit(void *srq);
+int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);
+
+extern const struct sh_module sh_srqs_module;
+
+#endif
