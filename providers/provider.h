@@ -385,7 +385,4 @@ struct shift_provider {
 	bool (*cq_error_waiting)(struct sp_cq *cq);
 };
 
-/* Until the shell calls by the object (engine.h). */
-extern const struct shift_provider shift_provider_mlx5;
-
 #endif

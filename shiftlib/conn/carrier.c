@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define LANE_PORT 1
@@ -80,7 +81,7 @@ static struct sh_carrier carrier_take(struct sh_qp *qp, struct sh_carrier *carri
 	struct sh_carrier gone = *carrier;
 
 	if (driven && gone.sp)
-		shift_provider_mlx5.carrier_del(gone.sp);
+		sp_carrier_del(gone.sp);
 	if (gone.keys_wait && qp->peer)
 		qp->peer->keys_waiting--;
 	carrier_publish(qp, carrier, 0);

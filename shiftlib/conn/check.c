@@ -4,6 +4,7 @@
  * that somebody else writes to, if only to say so: before each action it is looked for anyway.
  */
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define CHECK_HANDS_PASSES 16 /* for one look at whether a QP is still ours */
@@ -19,7 +20,7 @@ static void check_collect(struct sh_cq *cq)
 		if (!qp->counted.guarded || (qp->scq != cq && qp->rcq != cq) ||
 		    sh_conn_hands_off(qp))
 			continue;
-		shift_provider_mlx5.cq_collect(cq->sp);
+		sp_cq_collect(cq->sp);
 		return;
 	}
 }
@@ -31,7 +32,7 @@ static void check_cqs(void)
 
 	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		list_for_each (&ctx->cqs, cq, struct sh_cq, link)
-			if (cq->guarded && shift_provider_mlx5.cq_error_waiting(cq->sp))
+			if (cq->guarded && sp_cq_error_waiting(cq->sp))
 				check_collect(cq);
 }
 

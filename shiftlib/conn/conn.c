@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
@@ -111,7 +112,7 @@ const struct sp_callbacks sh_callbacks = {
 
 void sh_cq_event_read(struct sp_cq_ring *ring)
 {
-	shift_provider_mlx5.cq_event_read(ring);
+	sp_cq_event_read(ring);
 }
 
 /* ---- what the mailbox says ------------------------------------------------------------------ */
@@ -202,7 +203,7 @@ void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
 static const char *conn_reason(struct sh_qp *qp)
 {
 	bool intruder;
-	const char *why = shift_provider_mlx5.qp_reason(qp->sp, &intruder);
+	const char *why = sp_qp_reason(qp->sp, &intruder);
 
 	if (intruder && qp->why != why)
 		sh_log(SH_LOG_ERROR,
@@ -302,7 +303,7 @@ static void conn_count_guarded(struct sh_qp *qp, bool on)
 
 static void conn_guard(struct sh_qp *qp, bool on)
 {
-	shift_provider_mlx5.qp_guard(qp->sp, on);
+	sp_qp_guard(qp->sp, on);
 	conn_count_guarded(qp, on);
 	if (!on)
 		return;
@@ -318,7 +319,7 @@ static void conn_withhold(struct sh_qp *qp, enum sc_reason reason)
 	sh_incident_moves(qp);
 	if (!qp->stats.move || qp->stats.move->settled_ns || qp->stats.move->ended)
 		qp->stats.move = sh_stats_move_begin(qp, reason);
-	shift_provider_mlx5.qp_withhold(qp->sp);
+	sp_qp_withhold(qp->sp);
 }
 
 static void conn_act(struct sh_qp *qp, const struct sc_action *action)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
@@ -117,7 +118,7 @@ static bool detector_works(const struct sh_qp *qp)
 static bool detector_sending(struct sh_qp *qp, uint64_t now)
 {
 	uint32_t number = qp->detector.untold.number;
-	enum sp_sending sending = shift_provider_mlx5.qp_sending(qp->sp, &number);
+	enum sp_sending sending = sp_qp_sending(qp->sp, &number);
 
 	if (number != qp->detector.untold.number)
 		qp->detector.untold.since = now;
@@ -208,10 +209,10 @@ void sh_detector_blame(struct sh_qp *qp, uint32_t epoch)
 
 static uint64_t detector_completions(struct sh_qp *qp)
 {
-	shift_provider_mlx5.cq_collect(qp->scq->sp);
+	sp_cq_collect(qp->scq->sp);
 	if (qp->rcq != qp->scq)
-		shift_provider_mlx5.cq_collect(qp->rcq->sp);
-	return shift_provider_mlx5.qp_progressed(qp->sp);
+		sp_cq_collect(qp->rcq->sp);
+	return sp_qp_progressed(qp->sp);
 }
 
 static bool detector_silent(const struct sh_peer_path *path)

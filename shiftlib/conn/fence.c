@@ -4,6 +4,7 @@
  * When it has completed, nothing is outstanding on this side, and a move has nothing to send again.
  */
 #include <errno.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define FENCE_POLL_MIN_NS (20 * SH_NS_PER_US)
@@ -21,8 +22,8 @@ static bool fence_try(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_FENCE_LAID, .epoch = qp->fence.number };
 
-	(void)shift_provider_mlx5.cq_collect(qp->scq->sp); /* nobody else may poll */
-	if (shift_provider_mlx5.qp_fence(qp->sp, &event.atomics))
+	(void)sp_cq_collect(qp->scq->sp); /* nobody else may poll */
+	if (sp_qp_fence(qp->sp, &event.atomics))
 		return false;
 	qp->fence.laid = true;
 	sh_conn_event(qp, &event);
@@ -31,9 +32,9 @@ static bool fence_try(struct sh_qp *qp)
 
 static bool fence_passed(struct sh_qp *qp)
 {
-	if (shift_provider_mlx5.cq_collect(qp->scq->sp))
+	if (sp_cq_collect(qp->scq->sp))
 		return false;
-	return shift_provider_mlx5.qp_fenced(qp->sp);
+	return sp_qp_fenced(qp->sp);
 }
 
 void sh_fence_look(struct sh_qp *qp, uint64_t now)
@@ -78,7 +79,7 @@ void sh_fence_forget(struct sh_qp *qp)
 void sh_fence_lift(struct sh_qp *qp)
 {
 	sh_fence_forget(qp);
-	switch (shift_provider_mlx5.qp_resume(qp->sp)) {
+	switch (sp_qp_resume(qp->sp)) {
 	case 0: break;
 	case -ENOENT: sh_move_key_missing(qp); break;
 	default: sh_move_publish(qp, sh_now_ns()); break;

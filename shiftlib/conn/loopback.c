@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define FLUSH_BATCH   64 /* READs at a time */
@@ -127,7 +128,7 @@ static void loopback_job_made(struct loopback_job *task)
 	if (!reader->own)
 		sh_nic_hold(task->nic, reader->incarnation);
 	if (dev)
-		shift_provider_mlx5.qp_foreign(dev, reader->qp);
+		sp_qp_foreign(dev, reader->qp);
 	sh_kick();
 }
 
@@ -274,7 +275,7 @@ static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path)
 
 static void loopback_shut(struct sh_qp *self)
 {
-	if (!self->loopback.shut && shift_provider_mlx5.qp_gate(self->sp, true))
+	if (!self->loopback.shut && sp_qp_gate(self->sp, true))
 		sh_warn_once("no memory: READs of a queue pair that is connected to itself may not "
 			     "order what came over a backup NIC");
 	else
@@ -289,7 +290,7 @@ static void loopback_open(struct sh_qp *self)
 	self->loopback.shut = false;
 	self->loopback.n = 0;
 	self->loopback.next_at = 0;
-	if (shift_provider_mlx5.qp_gate(self->sp, false))
+	if (sp_qp_gate(self->sp, false))
 		self->publish.at = sh_now_ns();
 	readers_leave(self);
 }
@@ -305,7 +306,7 @@ void sh_loopback_forget(struct sh_qp *self)
 /* All NICs have read: what waited for that runs. */
 static void loopback_pass(struct sh_qp *self, uint64_t now)
 {
-	int passed = shift_provider_mlx5.qp_pass(self->sp, self->loopback.n);
+	int passed = sp_qp_pass(self->sp, self->loopback.n);
 
 	if (!passed) /* it failed, or was found to be somebody else's */
 		loopback_open(self);
@@ -341,7 +342,7 @@ static void loopback_ask(struct sh_qp *self, uint32_t paths, uint64_t now)
 	self->loopback.next_at = now + (all ? FLUSH_LOOK_NS : FLUSH_WAIT_NS);
 	if (!all)
 		return;
-	self->loopback.n = shift_provider_mlx5.qp_gated(self->sp, reads, FLUSH_BATCH);
+	self->loopback.n = sp_qp_gated(self->sp, reads, FLUSH_BATCH);
 	self->loopback.asked = self->loopback.n ? (uint8_t)paths : 0;
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (self->loopback.asked >> path & 1)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define MOVE_POLL_MIN_NS  (20 * SH_NS_PER_US)
@@ -174,11 +175,11 @@ void sh_move_nic_reopened(const struct sh_nic *nic)
 
 static bool move_collect_cqs(struct sh_qp *qp, struct sp_flushed *flushed)
 {
-	int ret = shift_provider_mlx5.cq_collect(qp->scq->sp);
+	int ret = sp_cq_collect(qp->scq->sp);
 
 	if (!ret && qp->rcq != qp->scq)
-		ret = shift_provider_mlx5.cq_collect(qp->rcq->sp);
-	shift_provider_mlx5.qp_flushed(qp->sp, move_commands_done(qp), flushed);
+		ret = sp_cq_collect(qp->rcq->sp);
+	sp_qp_flushed(qp->sp, move_commands_done(qp), flushed);
 	return !ret;
 }
 
@@ -217,7 +218,7 @@ static struct sp_wr_info *move_outstanding(struct sh_qp *qp, uint32_t *n)
 		if (!grown)
 			break;
 		info = grown;
-		count = shift_provider_mlx5.qp_outstanding(qp->sp, info, room);
+		count = sp_qp_outstanding(qp->sp, info, room);
 		if (count <= room) {
 			*n = move_published(info, count);
 			return info;
@@ -241,7 +242,7 @@ static bool move_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flus
 		return false;
 	info = move_outstanding(qp, &n);
 	if (info)
-		shift_provider_mlx5.qp_send_counts(qp->sp, &posted, &done);
+		sp_qp_send_counts(qp->sp, &posted, &done);
 	free(info);
 	return info && !n && done == flushed->recv_count;
 }
@@ -342,7 +343,7 @@ void sh_move_seal(struct sh_qp *qp)
 {
 	qp->quiesce.phase = SH_QUIESCE_DONE;
 	qp->quiesce.next_at = 0;
-	shift_provider_mlx5.qp_seal(qp->sp);
+	sp_qp_seal(qp->sp);
 }
 
 void sh_move_recount(struct sh_qp *qp)
@@ -366,7 +367,7 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 	struct sc_event event = { .type = type, .ok = ret == 0, .epoch = epoch };
 
 	if (type == SC_EV_RECEIVES_LAID)
-		event.recv_count = shift_provider_mlx5.qp_recv_count(qp->sp);
+		event.recv_count = sp_qp_recv_count(qp->sp);
 	if (ret == -ENOENT)
 		event.reason = SC_REASON_KEY;
 	else if (ret == -EIO)
@@ -394,7 +395,7 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 		ret = -ENOENT; /* asked again soon */
 	else if (to && to->sp) {
 		sh_loopback_receive(qp, to->path);
-		ret = shift_provider_mlx5.qp_lay_receives(qp->sp, to->sp);
+		ret = sp_qp_lay_receives(qp->sp, to->sp);
 	}
 	if (!ret)
 		qp->receiving = to;
@@ -443,12 +444,11 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct 
 
 	if (!fates)
 		return -ENOMEM;
-	shift_provider_mlx5.qp_send_counts(qp->sp, &posted, &done);
+	sp_qp_send_counts(qp->sp, &posted, &done);
 	*reason = sc_settle((const struct sc_request *)info, n, done, posted, peer_count, fates,
 			    &qp->error.delivered);
 	ret = *reason ? -EPROTO
-		      : shift_provider_mlx5.qp_settle(qp->sp, to->sp, (const enum sp_fate *)fates,
-						      n, &settled);
+		      : sp_qp_settle(qp->sp, to->sp, (const enum sp_fate *)fates, n, &settled);
 	if (!ret)
 		move_settled(qp, to, &settled);
 	free(fates);
@@ -549,10 +549,10 @@ static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reas
 static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 			  uint32_t n_delivered)
 {
-	shift_provider_mlx5.cq_collect(qp->scq->sp);
+	sp_cq_collect(qp->scq->sp);
 	if (qp->rcq != qp->scq)
-		shift_provider_mlx5.cq_collect(qp->rcq->sp);
-	shift_provider_mlx5.qp_fail(qp->sp, first, vendor_err, n_delivered);
+		sp_cq_collect(qp->rcq->sp);
+	sp_qp_fail(qp->sp, first, vendor_err, n_delivered);
 }
 
 /* Published, and of none is it known that it was executed. */
@@ -603,7 +603,7 @@ static void move_key_unknown(struct sh_qp *qp)
 
 void sh_move_publish(struct sh_qp *qp, uint64_t now)
 {
-	int ret = shift_provider_mlx5.qp_publish(qp->sp);
+	int ret = sp_qp_publish(qp->sp);
 
 	qp->publish.at = 0;
 	if (!ret) {

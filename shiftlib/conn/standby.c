@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define STANDBY_PORT	  1
@@ -273,9 +274,8 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 		return "the NIC of the standby died meanwhile";
 	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
 		return "its shared receive queue there has given its receives away meanwhile";
-	if (shift_provider_mlx5.carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp,
-					    &caps, carrier->scq->ring, carrier->rcq->ring,
-					    &carrier->sp))
+	if (sp_carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp, &caps,
+			   carrier->scq->ring, carrier->rcq->ring, &carrier->sp))
 		return "the rings of the NIC of the standby are smaller than its own";
 	return NULL;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define NIC_PORT    1
@@ -46,7 +47,7 @@ static void nics_map(struct ibv_device *const *list)
 
 	for (i = 0; i < sh_nics.n; i++) {
 		backup_nic_read("/sys", sh_nics.nic[i].name, &nics[i]);
-		nics[i].foreign = !shift_provider_mlx5.serves(list[i]);
+		nics[i].foreign = !sp_engine_for(list[i]);
 	}
 	if (backup_map_parse(sh.config.backup, nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
@@ -133,7 +134,7 @@ static void nic_close_parts(struct nic_parts *parts)
 	if (parts->control)
 		sh_control_close(parts->control);
 	if (parts->dev)
-		shift_provider_mlx5.dev_uninit(parts->dev);
+		sp_dev_uninit(parts->dev);
 	if (parts->ctx)
 		sh.real->close_device(parts->ctx);
 	*parts = (struct nic_parts){ 0 };
@@ -147,15 +148,15 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	parts->ctx = nic_open_device(nic->name);
 	if (!parts->ctx)
 		return "it cannot be opened";
-	if (!shift_provider_mlx5.probe(parts->ctx, &why))
+	if (!sp_probe(parts->ctx, &why))
 		return why;
-	if (shift_provider_mlx5.dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
+	if (sp_dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
 		return "no memory for the engine";
 	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
 	if (ret)
 		return ret == -EADDRNOTAVAIL ? "its port has no GID"
 					     : "its control channel cannot be opened";
-	shift_provider_mlx5.qp_foreign(parts->dev, sh_control_qp(parts->control));
+	sp_qp_foreign(parts->dev, sh_control_qp(parts->control));
 	if (sh.real->query_device(parts->ctx, &parts->attr))
 		memset(&parts->attr, 0, sizeof(parts->attr));
 	flags = fcntl(parts->ctx->async_fd, F_GETFL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 struct sh_objects sh_objects;
@@ -65,7 +66,7 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 
 	if (!srq)
 		return true; /* of one that stands in for the application's */
-	shift_provider_mlx5.srq_look(shift_provider_mlx5.srq_own(srq->sp), &state);
+	sp_srq_look(sp_srq_own(srq->sp), &state);
 	return state.split;
 }
 
@@ -195,12 +196,12 @@ static const char *ctx_join(struct sh_ctx *ctx)
 /* Lock not held: it asks the device, which may hang. */
 static const char *ctx_drive(struct sh_ctx *ctx)
 {
-	if (shift_provider_mlx5.dev_init(ctx->ctx, true, &sh_callbacks, &ctx->dev))
+	if (sp_dev_init(ctx->ctx, true, &sh_callbacks, &ctx->dev))
 		return "no memory for the engine";
 	ctx->async = sh_async_init(ctx->ctx);
 	if (ctx->async)
 		return NULL;
-	shift_provider_mlx5.dev_uninit(ctx->dev);
+	sp_dev_uninit(ctx->dev);
 	ctx->dev = NULL;
 	return "no fds for asynchronous events";
 }
@@ -209,7 +210,7 @@ static const char *ctx_init(struct sh_ctx *ctx)
 {
 	const char *why = NULL;
 
-	if (!shift_provider_mlx5.probe(ctx->ctx, &why))
+	if (!sp_probe(ctx->ctx, &why))
 		return why;
 	pthread_mutex_lock(&sh.lock);
 	why = ctx_join(ctx);
@@ -284,7 +285,7 @@ static void ctx_uninit(struct sh_ctx *ctx)
 		sh_loop_remove(sh_async_real_fd(ctx->async));
 		sh_async_uninit(ctx->async);
 		ctx->async = NULL;
-		shift_provider_mlx5.dev_uninit(ctx->dev);
+		sp_dev_uninit(ctx->dev);
 		ctx->dev = NULL;
 	}
 	for (k = 0; k < SC_MAX_PATHS; k++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "providers/engine.h"
 #include "shiftlib/nic/command.h"
 
 #define RESIZE_LOOK_NS (10 * SH_NS_PER_MS) /* whether the NIC of a shadow hangs */
@@ -116,9 +117,9 @@ int sh_cq_drive(struct sh_cq *cq)
 		return 0;
 	if (cq->foreign_qps || !cq->ctx->dev)
 		return -EBUSY;
-	ret = shift_provider_mlx5.cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
+	ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
 	if (!ret)
-		sh_cq_feed_drive(&cq->events.own, shift_provider_mlx5.cq_own_ring(cq->sp));
+		sh_cq_feed_drive(&cq->events.own, sp_cq_own_ring(cq->sp));
 	return ret;
 }
 
@@ -140,7 +141,7 @@ static void cq_cut_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
 	sh_cq_feed_close(&shadow->feed);
 	if (shadow->ring)
-		shift_provider_mlx5.cq_ring_del(cq->sp, shadow->ring);
+		sp_cq_ring_del(cq->sp, shadow->ring);
 	shadow->ring = NULL;
 }
 
@@ -161,8 +162,8 @@ static int cq_detach(struct sh_cq *cq, struct cq_remains *remains)
 		cq->shadow[path] = NULL;
 	}
 	sh_cq_feed_drive(&cq->events.own, NULL);
-	if (cq->sp && shift_provider_mlx5.cq_undrive(cq->sp)) {
-		sh_cq_feed_drive(&cq->events.own, shift_provider_mlx5.cq_own_ring(cq->sp));
+	if (cq->sp && sp_cq_undrive(cq->sp)) {
+		sh_cq_feed_drive(&cq->events.own, sp_cq_own_ring(cq->sp));
 		return EBUSY;
 	}
 	cq->sp = NULL;
@@ -345,14 +346,14 @@ void shift_cq_resized(struct ibv_cq *real)
 {
 	if (!resizing.sp || resizing.real != real)
 		return;
-	resizing.err = shift_provider_mlx5.cq_resize_begin(resizing.sp, real);
+	resizing.err = sp_cq_resize_begin(resizing.sp, real);
 	resizing.begun = true;
 }
 
 /* The application's CQ, or a shadow of it. Positive errno, as of the verb. */
 static int cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 {
-	int ret = shift_provider_mlx5.cq_resize_reserve(cq->sp, real), err;
+	int ret = sp_cq_resize_reserve(cq->sp, real), err;
 
 	if (ret)
 		return -ret;
@@ -363,7 +364,7 @@ static int cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 	resizing.sp = NULL;
 	if (!resizing.begun)
 		return ret;
-	err = shift_provider_mlx5.cq_resize_end(cq->sp, real);
+	err = sp_cq_resize_end(cq->sp, real);
 	if (resizing.err || err)
 		sh_log(SH_LOG_ERROR,
 		       "a completion queue lost completions when it was resized: %s; end the job",
@@ -604,7 +605,7 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 	if (!shadow)
 		return -ENOMEM;
 	pthread_mutex_lock(&sh.lock);
-	ret = shift_provider_mlx5.cq_ring_add(cq->sp, nic->dev, shadow->cq, &shadow->ring);
+	ret = sp_cq_ring_add(cq->sp, nic->dev, shadow->cq, &shadow->ring);
 	if (!ret) {
 		sh_cq_feed_drive(&shadow->feed, shadow->ring);
 		sh_nic_hold(nic, shadow->incarnation);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 /* One of the two ways in which the application makes a QP. */
@@ -90,7 +91,7 @@ static void qp_private_cq_drop(struct sh_cq *cq, struct ibv_cq *private_cq)
 {
 	if (!private_cq)
 		return;
-	shift_provider_mlx5.cq_foreign_del(cq->sp, private_cq);
+	sp_cq_foreign_del(cq->sp, private_cq);
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
 	sh.real->destroy_cq(private_cq);
@@ -125,7 +126,7 @@ static int qp_private_cq(struct sh_cq *cq, struct ibv_cq **out)
 	private_cq = qp_private_cq_make(cq);
 	if (!private_cq)
 		return -errno;
-	ret = shift_provider_mlx5.cq_foreign_add(cq->sp, private_cq);
+	ret = sp_cq_foreign_add(cq->sp, private_cq);
 	if (ret)
 		qp_private_cq_drop(cq, private_cq);
 	else
@@ -209,7 +210,7 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 		return NULL;
 	}
 	if (qp->ctx && qp->ctx->dev)
-		shift_provider_mlx5.qp_foreign(qp->ctx->dev, real);
+		sp_qp_foreign(qp->ctx->dev, real);
 	sh_log(SH_LOG_INFO, "QP 0x%06x is foreign: %s", real->qp_num, why);
 	return real;
 }
@@ -221,8 +222,7 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 {
 	int ret;
 
-	ret = shift_provider_mlx5.qp_drive(qp->ctx->dev, real, init, qp->scq->sp, qp->rcq->sp, qp,
-					   &qp->sp, why);
+	ret = sp_qp_drive(qp->ctx->dev, real, init, qp->scq->sp, qp->rcq->sp, qp, &qp->sp, why);
 	if (ret)
 		return ret;
 	qp->level = SH_DRIVEN;
@@ -477,7 +477,7 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 
 static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 {
-	shift_provider_mlx5.qp_modified(qp->sp, state);
+	sp_qp_modified(qp->sp, state);
 	if (state == IBV_QPS_RESET) {
 		sh_mailbox_read(); /* what the old connection still reported is not the next one's */
 		atomic_store(&qp->mailbox.error_ns, 0);
@@ -658,7 +658,7 @@ static void qp_release(struct sh_qp *qp)
 	sh_stats_keep(qp);
 	if (qp->sp) {
 		sh_conn_close(qp);
-		shift_provider_mlx5.qp_undrive(qp->sp);
+		sp_qp_undrive(qp->sp);
 		sh_mailbox_read(); /* nothing of it comes any more; what came is taken out */
 		sh_carriers_drop(qp, false);
 		qp->sp = NULL;
@@ -678,9 +678,9 @@ void sh_qp_forget(struct sh_qp *qp)
 	sh_wait_idle(&qp->busy);
 	qp_release_srq(qp);
 	if (qp->foreign.cq[0])
-		shift_provider_mlx5.cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
+		sp_cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
 	if (qp->foreign.cq[1] != qp->foreign.cq[0])
-		shift_provider_mlx5.cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
+		sp_cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
 	qp_release(qp);
 	free(qp);
 }

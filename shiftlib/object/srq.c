@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define SRQ_RETRY_NS	 SH_NS_PER_MS
@@ -65,7 +66,7 @@ static struct sp_srq_state srq_state(struct sp_srq_ring *ring)
 {
 	struct sp_srq_state state;
 
-	shift_provider_mlx5.srq_look(ring, &state);
+	sp_srq_look(ring, &state);
 	return state;
 }
 
@@ -99,7 +100,7 @@ static struct sh_shadow_srq *srq_shadow_new(struct sh_srq *srq, struct sh_nic *n
 static int srq_shadow_add(struct sh_srq *srq, struct sh_shadow_srq *shadow, struct sp_dev *dev,
 			  uint8_t path)
 {
-	int ret = shift_provider_mlx5.srq_ring_add(srq->sp, dev, shadow->srq, path, &shadow->ring);
+	int ret = sp_srq_ring_add(srq->sp, dev, shadow->srq, path, &shadow->ring);
 
 	if (ret)
 		return ret;
@@ -130,10 +131,10 @@ void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow)
 		return;
 	own = shadow->srq->context == srq->ctx->ctx;
 	if (srq_state(shadow->ring).receives) /* its QPs are gone: nobody can take them any more */
-		shift_provider_mlx5.srq_recover(shadow->ring);
+		sp_srq_recover(shadow->ring);
 	sh_reclaim_forget(&shadow->reclaim);
 	list_del(&shadow->link);
-	shift_provider_mlx5.srq_ring_del(shadow->ring);
+	sp_srq_ring_del(shadow->ring);
 	sh_job_begin(&srq->busy);
 	pthread_mutex_unlock(&sh.lock);
 	srq_shadow_free(srq, shadow, !own);
@@ -192,7 +193,7 @@ static int srq_own_make(struct sh_srq *srq)
 		sh_job_begin(&srq->busy);
 		if (!ret) {
 			list_del(&shadow->link);
-			shift_provider_mlx5.srq_ring_del(shadow->ring);
+			sp_srq_ring_del(shadow->ring);
 		}
 		pthread_mutex_unlock(&sh.lock);
 		srq_shadow_free(srq, shadow, false);
@@ -210,7 +211,7 @@ struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold)
 	int ret;
 
 	*hold = NULL;
-	if (!srq->own_idle_since && !srq_state(shift_provider_mlx5.srq_own(srq->sp)).spoiled)
+	if (!srq->own_idle_since && !srq_state(sp_srq_own(srq->sp)).spoiled)
 		return srq->srq; /* an idle one is about to give its receives away */
 	while (!srq->own || srq_state(srq->own->ring).spoiled) {
 		ret = srq_own_make(srq);
@@ -230,7 +231,7 @@ bool sh_srq_connectable(struct sh_qp *qp)
 
 	if (!qp->srq)
 		return true;
-	ring = qp->own.srq ? qp->own.srq->ring : shift_provider_mlx5.srq_own(qp->srq->sp);
+	ring = qp->own.srq ? qp->own.srq->ring : sp_srq_own(qp->srq->sp);
 	return !srq_state(ring).spoiled;
 }
 
@@ -296,7 +297,7 @@ static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 		return false;
 	if (srq->pinned || (shadow ? srq_awaited(srq, shadow) : srq_own_awaited(srq)))
 		return true;
-	n = shift_provider_mlx5.srq_recover(ring);
+	n = sp_srq_recover(ring);
 	sh_log(SH_LOG_INFO, "shared receive queue: %u receives left %s", n,
 	       shadow ? shadow->nic->name : srq->ctx->nic->name);
 	if (shadow)
@@ -307,7 +308,7 @@ static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 /* Does anybody take receives elsewhere than from this queue? */
 static bool srq_wanted_elsewhere(struct sh_srq *srq, const struct sp_srq_ring *ring)
 {
-	struct sp_srq_ring *own = shift_provider_mlx5.srq_own(srq->sp);
+	struct sp_srq_ring *own = sp_srq_own(srq->sp);
 	struct sh_shadow_srq *shadow;
 
 	if (own != ring && srq_state(own).users)
@@ -320,7 +321,7 @@ static bool srq_wanted_elsewhere(struct sh_srq *srq, const struct sp_srq_ring *r
 
 void sh_srq_look(struct sh_srq *srq)
 {
-	struct sp_srq_ring *own = shift_provider_mlx5.srq_own(srq->sp);
+	struct sp_srq_ring *own = sp_srq_own(srq->sp);
 	struct sh_shadow_srq *shadow;
 	bool later = false;
 
@@ -348,7 +349,7 @@ static void srq_limit_event(struct sh_srq *srq)
 /* Again and again, ever less often: a key comes soon, or never. */
 static void srq_feed(struct sh_srq *srq, uint64_t now)
 {
-	if (!shift_provider_mlx5.srq_feed(srq->sp, now, sh.config.core.deadline_ns)) {
+	if (!sp_srq_feed(srq->sp, now, sh.config.core.deadline_ns)) {
 		srq->feed_interval = 0;
 		return;
 	}
@@ -431,7 +432,7 @@ bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier)
 {
 	bool own = carrier == qp->carriers.slot;
 
-	shift_provider_mlx5.qp_last_receive(qp->sp, carrier->epoch);
+	sp_qp_last_receive(qp->sp, carrier->epoch);
 	if (qp->srq)
 		sh_srq_look(qp->srq);
 	if (srq_qp_ended(qp)) {
@@ -456,7 +457,7 @@ void sh_srq_ended(struct sh_qp *qp)
  */
 int sh_srq_leave(struct sh_srq *srq)
 {
-	if (srq->qps || shift_provider_mlx5.srq_hand_back(srq->sp))
+	if (srq->qps || sp_srq_hand_back(srq->sp))
 		return -EOPNOTSUPP;
 	srq->left = true;
 	return 0;
@@ -477,10 +478,10 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 	srq->attr = *attr;
 	list_init(&srq->shadows);
 	if (!srq->ctx || !srq->ctx->dev || !srq->pd ||
-	    shift_provider_mlx5.srq_drive(srq->ctx->dev, real, srq, &srq->sp)) {
+	    sp_srq_drive(srq->ctx->dev, real, srq, &srq->sp)) {
 		free(srq);
 	} else if (sh_table_put(&sh_objects.by_srq, real, srq)) {
-		shift_provider_mlx5.srq_undrive(srq->sp);
+		sp_srq_undrive(srq->sp);
 		free(srq);
 	} else {
 		list_add_tail(&srq->ctx->srqs, &srq->link);
@@ -510,9 +511,8 @@ int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 
 	pthread_mutex_lock(&sh.lock);
 	srq = sh_srq_of(real);
-	if (srq && (mask & IBV_SRQ_LIMIT) &&
-	    (!ret || srq_state(shift_provider_mlx5.srq_own(srq->sp)).spoiled)) {
-		shift_provider_mlx5.srq_limit(srq->sp, attr->srq_limit);
+	if (srq && (mask & IBV_SRQ_LIMIT) && (!ret || srq_state(sp_srq_own(srq->sp)).spoiled)) {
+		sp_srq_limit(srq->sp, attr->srq_limit);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&sh.lock);
@@ -554,7 +554,7 @@ void sh_srq_forget(struct sh_srq *srq)
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&srq->busy);
 	sh_wait_idle(&srq->busy);
-	shift_provider_mlx5.srq_undrive(srq->sp);
+	sp_srq_undrive(srq->sp);
 	free(srq);
 }
 

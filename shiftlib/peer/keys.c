@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 #include "shiftlib/shell.h"
 
@@ -111,7 +112,7 @@ static void peer_keys_forget(struct sh_peer *peer)
 		for (j = 0; j < SH_MAX_NICS; j++)
 			if (peer->rkeys[i][j])
 				sh_keymap_clear(peer->rkeys[i][j]);
-	shift_provider_mlx5.keys_changed();
+	sp_keys_changed();
 }
 
 static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
@@ -127,7 +128,7 @@ static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 		sh_keymap_remove(map, key->rkey);
 	else if (!map || sh_keymap_put(map, key->rkey, key->backup_rkey))
 		sh_error_once("no memory for a peer's memory keys: requests that need them wait");
-	shift_provider_mlx5.keys_changed(); /* a put may have replaced one */
+	sp_keys_changed(); /* a put may have replaced one */
 }
 
 static void peer_send_key_ack(struct sh_peer *peer)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 #include "shiftlib/shell.h"
 
@@ -88,7 +89,7 @@ void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer)
 	if (before && !--before->conns)
 		before->rest_at = sh_now_ns();
 	qp->peer = peer;
-	shift_provider_mlx5.keys_changed();
+	sp_keys_changed();
 	if (peer) /* who leaves asks for nothing more */
 		sh_detector_soon();
 	if (peer && !peer->conns++) /* not told anything while it rested */

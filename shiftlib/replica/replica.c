@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define REPLAY_BATCH 8 /* regions that a job registers between two looks at who waits for one */
@@ -202,7 +203,7 @@ struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path)
 		return NULL;
 	sh_key_remove(mr, path);
 	sh_keymap_remove(&mr->pd->ctx->lkeys[path], mr->mr->lkey);
-	shift_provider_mlx5.keys_changed();
+	sp_keys_changed();
 	mr->shadow[path].mr = NULL;
 	mr->shadow[path].state = SH_SHADOW_FAILED;
 	return shadow;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "providers/engine.h"
 #include "shiftlib/shell.h"
 
 #define RECLAIM_DEPTH	64 /* receives that it asks for at a time */
@@ -71,7 +72,7 @@ static void reclaim_made(const struct reclaim_job *task)
 	reclaim->cq = task->cq;
 	reclaim->qp = task->qp;
 	if (!task->job.canceled && task->qp &&
-	    !shift_provider_mlx5.reclaim_make(task->ring, task->qp, task->cq, &reclaim->sp)) {
+	    !sp_reclaim_make(task->ring, task->qp, task->cq, &reclaim->sp)) {
 		reclaim->state = SH_RECLAIM_READY;
 		return;
 	}
@@ -173,7 +174,7 @@ static void reclaim_collect(struct sh_srq *srq, struct sh_reclaim *reclaim, uint
 
 	if (!reclaim->asked_at)
 		return;
-	left = shift_provider_mlx5.reclaim_collect(reclaim->sp);
+	left = sp_reclaim_collect(reclaim->sp);
 	if (left < 0 && reclaim->state == SH_RECLAIM_READY)
 		reclaim_breaks(reclaim, now);
 	if (!left)
@@ -219,7 +220,7 @@ static void reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct rec
 		reclaim_submit(srq, nic, request, reclaim_make_run, reclaim_make_done);
 	if (reclaim->state != SH_RECLAIM_READY || reclaim->asked_at)
 		return;
-	if (!shift_provider_mlx5.reclaim_ask(reclaim->sp, n < RECLAIM_DEPTH ? n : RECLAIM_DEPTH))
+	if (!sp_reclaim_ask(reclaim->sp, n < RECLAIM_DEPTH ? n : RECLAIM_DEPTH))
 		return;
 	reclaim->asked_at = now;
 	reclaim_look(srq, now + RECLAIM_LOOK_NS);
@@ -228,7 +229,7 @@ static void reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct rec
 void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
 {
 	struct reclaim_job own = { .reclaim = &srq->reclaim,
-				   .ring = shift_provider_mlx5.srq_own(srq->sp),
+				   .ring = sp_srq_own(srq->sp),
 				   .pd = srq->pd->pd,
 				   .real = srq->srq };
 	struct sh_shadow_srq *shadow;
@@ -238,7 +239,7 @@ void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
 	reclaim_collect(srq, &srq->reclaim, now);
 	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
 		reclaim_collect(srq, &shadow->reclaim, now);
-	most = shift_provider_mlx5.srq_share(srq->sp, &n);
+	most = sp_srq_share(srq->sp, &n);
 	if (!most)
 		return;
 	if (most == own.ring) {
@@ -263,7 +264,7 @@ void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
 void sh_reclaim_forget(struct sh_reclaim *reclaim)
 {
 	if (reclaim->sp)
-		shift_provider_mlx5.reclaim_free(reclaim->sp);
+		sp_reclaim_free(reclaim->sp);
 	reclaim->sp = NULL;
 	reclaim->asked_at = 0;
 }
