@@ -19,11 +19,11 @@ int sp_dev_init(struct ibv_context *ctx, bool install, const struct sp_callbacks
 		struct sp_dev **out);
 void sp_keys_changed(void);
 
-/* -- by the object, which begins with its engine ---------------------------------------------- */
+/* -- by the object, which knows its engine ---------------------------------------------------- */
 
 static inline const struct shift_provider *sp_engine(const void *object)
 {
-	return *(const struct shift_provider *const *)object;
+	return *(const struct shift_provider *const *)((const char *)object + SP_ENGINE_AT);
 }
 
 static inline void sp_dev_uninit(struct sp_dev *dev)
@@ -278,7 +278,7 @@ static inline int sp_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to)
 	return sp_engine(qp)->qp_lay_receives(qp, to);
 }
 
-static inline uint32_t sp_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max)
+static inline uint32_t sp_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t max)
 {
 	return sp_engine(qp)->qp_outstanding(qp, info, max);
 }

@@ -24,10 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "providers/request.h"
+
 /*
- * The objects of an engine. Each begins with a pointer to its struct shift_provider, by which the
- * shell calls it (engine.h).
+ * The objects of an engine. Each has a pointer to its struct shift_provider, by which the shell
+ * calls it (engine.h), at SP_ENGINE_AT: before that lies what the data path takes first.
  */
+#define SP_ENGINE_AT 8
 struct sp_dev;	    /* engine state of one ibv_context */
 struct sp_cq;	    /* a driven CQ */
 struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */
@@ -74,28 +77,6 @@ struct sp_callbacks {
 	void (*srq_stuck)(void *srq_cookie);
 	/* Fewer receives are left than srq_limit said. Once. */
 	void (*srq_limit)(void *srq_cookie);
-};
-
-/* A request in the send ring, as settle() wants to know it. In posting order. */
-enum sp_wr_kind {
-	SP_WR_WRITE,
-	SP_WR_READ,
-	SP_WR_TWO_SIDED, /* SEND*, WRITE_WITH_IMM: consumes a receive at the peer */
-	SP_WR_ATOMIC,
-	SP_WR_LOCAL, /* NOP, BIND_MW, LOCAL_INV */
-};
-struct sp_wr_info {
-	uint8_t kind; /* enum sp_wr_kind */
-	uint8_t signaled;
-	uint8_t fenced;	   /* IBV_SEND_FENCE */
-	uint8_t published; /* its doorbell was rung on the carrier that it lies in */
-};
-
-/* What settle() decided for each of them. */
-enum sp_fate {
-	SP_FATE_DELIVERED,  /* executed by the peer: complete it in software, in order */
-	SP_FATE_READ_AGAIN, /* a READ among the delivered: lay it again */
-	SP_FATE_RESEND,	    /* lay it into the new carrier */
 };
 
 /* A READ as it was posted, with the application's key. */
@@ -345,7 +326,7 @@ struct shift_provider {
 	int (*qp_lay_receives)(struct sp_qp *qp, struct sp_carrier *to);
 	/* [shell] The outstanding sends, published or not, oldest first. Returns their number (may
 	 * exceed max: call again with more room; stable while withheld but for new unpublished). */
-	uint32_t (*qp_outstanding)(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max);
+	uint32_t (*qp_outstanding)(struct sp_qp *qp, struct sp_request *info, uint32_t max);
 	/* [shell] Carry out fates[0..n) on the oldest n requests (n: exactly the published
 	 * ones, else -EINVAL; what lies behind is withheld work that runs for the first
 	 * time): deliver in software, lay the rest into `to` with keys translated, make it

@@ -17,6 +17,7 @@ import sys
 PURE_C = ["assert.h", "errno.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h",
           "stddef.h", "stdint.h", "stdnoreturn.h", "string.h", "endian.h"]
 CORE = ["shiftlib/core/*.[ch]"]
+REQUEST = ["providers/request.h"]  # what the core and the engines have in common, and all of it
 DIRECT_VERBS = ["infiniband/mlx5*", "rdma/mlx5*"]
 STORES = ["hiredis/*", "hiredis.h", "lmdb.h", "openssl/*"]
 CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sys/socket.h",
@@ -29,8 +30,8 @@ RULES = [
      "may": ["libibverbs/*", "shiftlib/shift.h"],
      "never": CORE + ["kvclient/*", "providers/*"] + DIRECT_VERBS + STORES},
     {"module": "shiftlib core", "files": CORE,
-     "may": CORE, "system": PURE_C,
-     "never": CLOCKS + ["providers/*", "kvclient/*", "infiniband/*"] + STORES},
+     "may": CORE + REQUEST, "system": PURE_C,
+     "never": CLOCKS + ["providers/[!r]*", "providers/*/*", "kvclient/*", "infiniband/*"] + STORES},
     {"module": "shiftlib shell", "files": ["shiftlib/*"], "but": CORE,
      "may": ["shiftlib/*", "providers/engine.h", "providers/provider.h", "kvclient/kv.h"],
      "never": ["providers/*/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
@@ -38,7 +39,7 @@ RULES = [
      "may": ["providers/engine.h", "providers/mlx5/mlx5.h"],
      "never": ["shiftlib/*"] + DIRECT_VERBS},
     {"module": "providers", "files": ["providers/*"], "but": ["providers/engine.c"],
-     "may": ["providers/engine.h", "providers/provider.h", "OWN"],
+     "may": ["providers/engine.h", "providers/provider.h", "OWN"] + REQUEST,
      "never": ["shiftlib/*", "kvclient/*", "simnic/*", "libibverbs/*"] + STORES},
     {"module": "kvclient", "files": ["kvclient/*"],
      "may": ["kvclient/*"],
@@ -169,6 +170,7 @@ def self_test():
         "shiftlib/core/core.h": "#include <stdint.h>\n",
         "shiftlib/shell.h": '#include "providers/provider.h"\n#include "shiftlib/core/core.h"\n',
         "shiftlib/leak.h": '#include "kvclient/kv.h"\n',
+        "providers/request.h": "#include <stdint.h>\n",
         "providers/provider.h": "#include <infiniband/verbs.h>\n",
         "providers/mlx5/mlx5.h": '#include "providers/provider.h"\n',
         "providers/mlx5/ring.h": "#include <infiniband/mlx5dv.h>\n",
@@ -187,6 +189,7 @@ def self_test():
         ("shiftlib/core/a.c", "# include <stdio.h>"),
         ("shiftlib/core/a.c", '#include "../shell.h"'),
         ("shiftlib/core/settle.c", '#include "providers/provider.h"'),
+        ("shiftlib/core/settle.c", '#include "providers/engine.h"'),
         ("shiftlib/shell.c", '#include "providers/mlx5/ring.h"'),
         ("shiftlib/shell.c", "#include <hiredis/hiredis.h>"),
         ("shiftlib/shell.c", "#include <infiniband/mlx5dv.h>"),
@@ -212,6 +215,7 @@ def self_test():
     good = [
         ("libibverbs/a.c", '#include <infiniband/verbs.h>\n#include "shiftlib/shift.h"'),
         ("libibverbs/a.c", '/* #include "kvclient/kv.h" */\n// #include <lmdb.h>'),
+        ("shiftlib/core/a.c", '#include "providers/request.h"'),
         ("shiftlib/core/a.c", '#include "core.h"\n#include <string.h>'),
         ("shiftlib/shell.c", '#include "shiftlib/shell.h"\n#include <pthread.h>'),
         ("providers/mlx5/a.c", '#include "ring.h"\n#include "providers/provider.h"'),

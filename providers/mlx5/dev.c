@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Contexts: lookup tables, doorbell registers, and the engine's face to the shell. */
+#include <assert.h>
 #include <dlfcn.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -312,6 +314,17 @@ void ring_dev_uninit(struct sp_dev *dev)
 	table_unmap(dev->qps, RING_MAX_HANDLE);
 	free(dev);
 }
+
+/* As the shell finds it. */
+#define ENGINE_AT(type)                                                                            \
+	static_assert(offsetof(struct type, engine) == SP_ENGINE_AT, "where engine.h looks")
+ENGINE_AT(sp_dev);
+ENGINE_AT(sp_cq);
+ENGINE_AT(sp_cq_ring);
+ENGINE_AT(sp_qp);
+ENGINE_AT(sp_carrier);
+ENGINE_AT(sp_srq);
+ENGINE_AT(sp_srq_ring);
 
 /* -- the engine ------------------------------------------------------------------------------- */
 

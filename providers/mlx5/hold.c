@@ -338,7 +338,7 @@ static void read_describe(const struct sp_qp *qp, uint32_t slot, struct sp_read 
 	struct ring_wqe app;
 
 	*read = (struct sp_read){ 0 };
-	if (ring_wr_kind(&qp->hold, slot) != SP_WR_READ)
+	if (ring_wr_kind(&qp->hold, slot) != SP_REQ_READ)
 		return;
 	ring_wqe_load(&qp->hold, slot, qp->type, &app);
 	remote = (const void *)(app.bytes + sizeof(struct mlx5_wqe_ctrl_seg));
@@ -385,11 +385,11 @@ static bool unrepeatable(const struct ring_sq *sq)
 	if (!ring_walk_start(&w, sq))
 		return true; /* nobody knows */
 	while ((slot = ring_walk_next(&w)) >= 0) {
-		enum sp_wr_kind kind = ring_wr_kind(sq, (uint32_t)slot);
+		enum sp_request_kind kind = ring_wr_kind(sq, (uint32_t)slot);
 
-		if (kind == SP_WR_ATOMIC || (read && ring_ctrl_fenced(ring_sq_ctrl(sq, slot))))
+		if (kind == SP_REQ_ATOMIC || (read && ring_ctrl_send_fence(ring_sq_ctrl(sq, slot))))
 			return true;
-		read |= kind == SP_WR_READ;
+		read |= kind == SP_REQ_READ;
 	}
 	return false;
 }

@@ -246,17 +246,17 @@ int ring_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to)
 /* -- outstanding sends ------------------------------------------------------------------------ */
 
 /* A request that settle laid as a NOP stands for what it was. */
-static void describe(const struct ring_sq *sq, uint32_t slot, bool published, struct sp_wr_info *i)
+static void describe(const struct ring_sq *sq, uint32_t slot, bool published, struct sp_request *i)
 {
 	const struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, slot);
 
 	i->kind = ring_wr_kind(sq, slot);
 	i->signaled = ring_ctrl_signaled(ctrl);
-	i->fenced = ring_ctrl_fenced(ctrl);
+	i->send_fence = ring_ctrl_send_fence(ctrl);
 	i->published = published;
 }
 
-static uint32_t list_queue(const struct ring_sq *sq, bool published, struct sp_wr_info *info,
+static uint32_t list_queue(const struct ring_sq *sq, bool published, struct sp_request *info,
 			   uint32_t have, uint32_t max)
 {
 	struct ring_walk w;
@@ -270,7 +270,7 @@ static uint32_t list_queue(const struct ring_sq *sq, bool published, struct sp_w
 	return have;
 }
 
-uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max)
+uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t max)
 {
 	uint32_t n;
 
@@ -290,7 +290,7 @@ static uint32_t count_two_sided(const struct ring_sq *sq)
 	if (!sq->buf || !ring_walk_start(&w, sq))
 		return 0;
 	while ((slot = ring_walk_next(&w)) >= 0)
-		count += ring_wr_kind(sq, slot) == SP_WR_TWO_SIDED;
+		count += ring_wr_kind(sq, slot) == SP_REQ_TWO_SIDED;
 	return count;
 }
 
@@ -344,7 +344,7 @@ static bool queues_readable(const struct sp_qp *qp)
 static bool lost_with_its_completion(const struct settle *s, const struct ring_sq *sq,
 				     uint32_t slot, const struct ring_wqe *app)
 {
-	return s->qp->sig_bits && ring_wr_kind(sq, slot) == SP_WR_READ &&
+	return s->qp->sig_bits && ring_wr_kind(sq, slot) == SP_REQ_READ &&
 	       ring_wqe_data_len(app) <= RING_CQE_DATA;
 }
 

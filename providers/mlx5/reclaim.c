@@ -11,7 +11,7 @@
 #include "providers/mlx5/srq.h"
 
 struct sp_reclaim {
-	struct sp_qp qp; /* first: it has the engine. Nobody posts to it or polls it */
+	struct sp_qp qp; /* first: it knows the engine. Nobody posts to it or polls it */
 	struct sp_carrier *carrier;
 	struct sp_cq *cq;
 	uint32_t out; /* messages whose receive has not completed */

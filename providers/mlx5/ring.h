@@ -119,8 +119,8 @@ struct ring_bf {
 };
 
 struct sp_dev {
-	const struct shift_provider *engine;
 	struct ibv_context *ctx;
+	const struct shift_provider *engine;
 	const struct sp_callbacks *cb;
 	struct ibv_context_ops saved;		/* the provider's own, for what is not driven */
 	_Atomic(struct sp_qp *) *qps;		/* by handle; application contexts only */
@@ -179,8 +179,8 @@ enum ring_err_mode {
 };
 
 struct sp_carrier {
-	const struct shift_provider *engine;
 	struct sp_qp *qp;
+	const struct shift_provider *engine;
 	struct sp_dev *dev;
 	_Atomic uint32_t attn;
 	uint32_t app_qpn;
@@ -260,9 +260,9 @@ struct ring_failed {
 };
 
 struct sp_qp {
-	const struct shift_provider *engine;
 	struct ring_lock sq_lock;
 	uint32_t tx_mode;
+	const struct shift_provider *engine;
 	struct sp_carrier *tx;
 	int max_gs; /* -1 before RTS */
 	uint32_t max_post, max_inline;
@@ -304,8 +304,8 @@ struct sp_qp {
 };
 
 struct sp_cq_ring {
-	const struct shift_provider *engine;
 	uint8_t *buf; /* first struct mlx5_cqe64: 64 bytes in where CQEs have 128 */
+	const struct shift_provider *engine;
 	uint32_t ci, mask, cnt, shift;
 	struct sp_dev *dev;
 	__be32 *dbrec;
@@ -370,9 +370,9 @@ struct ring_comp {
 };
 
 struct sp_cq {
-	const struct shift_provider *engine;
 	struct ring_lock lock;
 	uint32_t more; /* others than the active ring may have completions; under lock */
+	const struct shift_provider *engine;
 	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
 	struct sp_cq_ring *active; /* where all live carriers complete, unless `more`; under lock */
 	struct sp_cq_ring ring;
@@ -594,7 +594,7 @@ int ring_qp_resume(struct sp_qp *qp);
 void ring_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out);
 void ring_qp_seal(struct sp_qp *qp);
 int ring_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to);
-uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_wr_info *info, uint32_t max);
+uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t max);
 int ring_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,
 		   struct sp_settled *out);
 int ring_qp_publish(struct sp_qp *qp);
@@ -630,7 +630,7 @@ struct ring_walk {
 };
 bool ring_walk_start(struct ring_walk *w, const struct ring_sq *sq);
 int64_t ring_walk_next(struct ring_walk *w);
-enum sp_wr_kind ring_wr_kind(const struct ring_sq *sq, uint32_t slot);
+enum sp_request_kind ring_wr_kind(const struct ring_sq *sq, uint32_t slot);
 
 /* What a hidden NOP at the end of a send ring would be good for. */
 enum ring_nop_need {
@@ -663,7 +663,7 @@ RING_INLINE uint8_t ring_ctrl_opcode(const struct mlx5_wqe_ctrl_seg *ctrl)
 	return be32toh(ctrl->opmod_idx_opcode) & 0xff;
 }
 
-RING_INLINE bool ring_ctrl_fenced(const struct mlx5_wqe_ctrl_seg *ctrl)
+RING_INLINE bool ring_ctrl_send_fence(const struct mlx5_wqe_ctrl_seg *ctrl)
 {
 	return (ctrl->fm_ce_se & 0xe0) == MLX5_WQE_CTRL_FENCE;
 }

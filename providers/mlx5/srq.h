@@ -8,8 +8,8 @@
 #define RING_SRQ_MAX_GS 256
 
 struct sp_srq_ring {
-	const struct shift_provider *engine;
 	struct sp_srq *srq;
+	const struct shift_provider *engine;
 	struct sp_dev *dev;
 	struct ibv_srq *real;
 	uint8_t *buf;
@@ -41,12 +41,12 @@ struct ring_pooled {
 };
 
 struct sp_srq {
+	struct ring_lock lock; /* all below; behind every other queue's lock */
+	bool first;	       /* nobody has posted yet: is the ring still ours to take? */
+	bool foreign;	       /* somebody else posts to it: hands off */
+	bool split;	       /* receives go through the pool */
+	bool stuck;	       /* some of the pool wait for a key, and the shell knows */
 	const struct shift_provider *engine;
-	struct ring_lock lock;	/* all below; behind every other queue's lock */
-	bool first;		/* nobody has posted yet: is the ring still ours to take? */
-	bool foreign;		/* somebody else posts to it: hands off */
-	bool split;		/* receives go through the pool */
-	bool stuck;		/* some of the pool wait for a key, and the shell knows */
 	struct sp_srq_ring own; /* the application's; then those of other NICs */
 	struct ring_pooled *pool;
 	uint32_t pool_stride, pool_first, pool_n;

@@ -95,18 +95,18 @@ int64_t ring_walk_next(struct ring_walk *w)
 	return -1;
 }
 
-enum sp_wr_kind ring_wr_kind(const struct ring_sq *sq, uint32_t slot)
+enum sp_request_kind ring_wr_kind(const struct ring_sq *sq, uint32_t slot)
 {
 	switch (ring_ctrl_opcode(ring_sq_ctrl(sq, slot))) {
-	case MLX5_OPCODE_RDMA_WRITE: return SP_WR_WRITE;
-	case MLX5_OPCODE_RDMA_READ: return SP_WR_READ;
+	case MLX5_OPCODE_RDMA_WRITE: return SP_REQ_WRITE;
+	case MLX5_OPCODE_RDMA_READ: return SP_REQ_READ;
 	case MLX5_OPCODE_ATOMIC_CS:
-	case MLX5_OPCODE_ATOMIC_FA: return SP_WR_ATOMIC;
+	case MLX5_OPCODE_ATOMIC_FA: return SP_REQ_ATOMIC;
 	case MLX5_OPCODE_RDMA_WRITE_IMM:
 	case MLX5_OPCODE_SEND:
 	case MLX5_OPCODE_SEND_IMM:
-	case MLX5_OPCODE_SEND_INVAL: return SP_WR_TWO_SIDED;
-	default: return SP_WR_LOCAL;
+	case MLX5_OPCODE_SEND_INVAL: return SP_REQ_TWO_SIDED;
+	default: return SP_REQ_LOCAL;
 	}
 }
 

@@ -10,18 +10,6 @@
 #define MOVE_POLL_MAX_NS  SH_NS_PER_MS
 #define MOVE_POLL_SICK_NS (10 * SH_NS_PER_MS)
 
-/* Requests of the engine and of the core are the same bytes: no copy on the way to a decision. */
-_Static_assert(sizeof(struct sp_wr_info) == sizeof(struct sc_request), "same layout");
-_Static_assert((int)SP_WR_WRITE == (int)SC_REQ_WRITE && (int)SP_WR_READ == (int)SC_REQ_READ &&
-		       (int)SP_WR_TWO_SIDED == (int)SC_REQ_TWO_SIDED &&
-		       (int)SP_WR_ATOMIC == (int)SC_REQ_ATOMIC &&
-		       (int)SP_WR_LOCAL == (int)SC_REQ_LOCAL,
-	       "same kinds");
-_Static_assert((int)SP_FATE_DELIVERED == (int)SC_FATE_DELIVERED &&
-		       (int)SP_FATE_READ_AGAIN == (int)SC_FATE_READ_AGAIN &&
-		       (int)SP_FATE_RESEND == (int)SC_FATE_RESEND,
-	       "same fates");
-
 /* ---- quiesce: every carrier that is left, to ERR -------------------------------------------- */
 
 struct quiesce_job {
@@ -198,7 +186,7 @@ static bool move_final(const struct sh_qp *qp, const struct sp_flushed *flushed)
 	       (rx->lost || (flushed->rq && rx_shown));
 }
 
-static uint32_t move_published(const struct sp_wr_info *info, uint32_t n)
+static uint32_t move_published(const struct sp_request *info, uint32_t n)
 {
 	uint32_t i;
 
@@ -208,10 +196,10 @@ static uint32_t move_published(const struct sp_wr_info *info, uint32_t n)
 }
 
 /* All outstanding requests. Only withheld ones can be added meanwhile: those of the end. */
-static struct sp_wr_info *move_outstanding(struct sh_qp *qp, uint32_t *n)
+static struct sp_request *move_outstanding(struct sh_qp *qp, uint32_t *n)
 {
 	uint32_t room = 64, count;
-	struct sp_wr_info *info = NULL, *grown;
+	struct sp_request *info = NULL, *grown;
 
 	for (;;) {
 		grown = realloc(info, room * sizeof(*info));
@@ -236,7 +224,7 @@ static struct sp_wr_info *move_outstanding(struct sh_qp *qp, uint32_t *n)
 static bool move_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flushed)
 {
 	uint32_t n = 1, posted, done;
-	struct sp_wr_info *info;
+	struct sp_request *info;
 
 	if (!sh_self_connected(qp))
 		return false;
@@ -434,10 +422,10 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 	       settled->delivered, settled->published);
 }
 
-static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct sp_wr_info *info,
+static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct sp_request *info,
 			  uint32_t n, uint32_t peer_count, enum sc_reason *reason)
 {
-	enum sc_fate *fates = calloc(n + 1, sizeof(*fates));
+	enum sp_fate *fates = calloc(n + 1, sizeof(*fates));
 	uint32_t posted, done;
 	struct sp_settled settled;
 	int ret;
@@ -445,10 +433,8 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct 
 	if (!fates)
 		return -ENOMEM;
 	sp_qp_send_counts(qp->sp, &posted, &done);
-	*reason = sc_settle((const struct sc_request *)info, n, done, posted, peer_count, fates,
-			    &qp->error.delivered);
-	ret = *reason ? -EPROTO
-		      : sp_qp_settle(qp->sp, to->sp, (const enum sp_fate *)fates, n, &settled);
+	*reason = sc_settle(info, n, done, posted, peer_count, fates, &qp->error.delivered);
+	ret = *reason ? -EPROTO : sp_qp_settle(qp->sp, to->sp, fates, n, &settled);
 	if (!ret)
 		move_settled(qp, to, &settled);
 	free(fates);
@@ -460,7 +446,7 @@ void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count)
 	struct sc_event event = { .type = SC_EV_SETTLED, .epoch = epoch };
 	struct sh_carrier *to = sh_carrier_find(qp, epoch);
 	enum sc_reason reason = SC_REASON_NONE;
-	struct sp_wr_info *info;
+	struct sp_request *info;
 	int ret = -EINVAL;
 	uint32_t n;
 
@@ -559,7 +545,7 @@ static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t v
 static uint32_t move_unknown(struct sh_qp *qp)
 {
 	uint32_t n = 0;
-	struct sp_wr_info *info = move_outstanding(qp, &n);
+	struct sp_request *info = move_outstanding(qp, &n);
 
 	free(info);
 	return info && n > qp->error.delivered ? n - qp->error.delivered : 0;

@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "providers/request.h"
+
 /* ---- names of states ------------------------------------------------------------------------ */
 
 enum sc_send_state {
@@ -334,27 +336,14 @@ bool sc_rests(const struct sc_conn *conn);
 
 /* ---- settle: which outstanding requests did the peer execute? ------------------------------- */
 
-struct sc_request {   /* same order of fields as sp_wr_info */
-	uint8_t kind; /* enum sc_request_kind */
-	uint8_t signaled, fenced, published;
-};
-enum sc_request_kind {
-	SC_REQ_WRITE,
-	SC_REQ_READ,
-	SC_REQ_TWO_SIDED,
-	SC_REQ_ATOMIC,
-	SC_REQ_LOCAL,
-};
-enum sc_fate { SC_FATE_DELIVERED, SC_FATE_READ_AGAIN, SC_FATE_RESEND };
-
 /*
  * requests[0..n): all published outstanding requests, in posting order. two_sided_done/posted:
  * cumulative, ours, published ones; peer_count: the peer's final receive count. Writes fates[0..n).
  * SC_REASON_NONE on success; MISCOUNT, ATOMIC or FENCED_READ when nothing may be resubmitted;
  * *delivered is then the number of leading requests known to be executed and complete.
  */
-enum sc_reason sc_settle(const struct sc_request *requests, uint32_t n, uint32_t two_sided_done,
-			 uint32_t two_sided_posted, uint32_t peer_count, enum sc_fate *fates,
+enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n, uint32_t two_sided_done,
+			 uint32_t two_sided_posted, uint32_t peer_count, enum sp_fate *fates,
 			 uint32_t *delivered);
 
 /* ---- names, for logs and tests -------------------------------------------------------------- */

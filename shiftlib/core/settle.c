@@ -10,22 +10,22 @@
 #include "shiftlib/core/internal.h"
 
 /* Behind that many requests lies the last one that the peer counted. */
-static uint32_t delivered_region(const struct sc_request *r, uint32_t n, uint32_t counted)
+static uint32_t delivered_region(const struct sp_request *r, uint32_t n, uint32_t counted)
 {
 	uint32_t i = 0;
 
 	for (; i < n && counted; i++)
-		if (r[i].published && r[i].kind == SC_REQ_TWO_SIDED)
+		if (r[i].published && r[i].kind == SP_REQ_TWO_SIDED)
 			counted--;
 	return i;
 }
 
-static uint32_t published_two_sided(const struct sc_request *r, uint32_t n)
+static uint32_t published_two_sided(const struct sp_request *r, uint32_t n)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		count += r[i].published && r[i].kind == SC_REQ_TWO_SIDED;
+		count += r[i].published && r[i].kind == SP_REQ_TWO_SIDED;
 	return count;
 }
 
@@ -33,16 +33,16 @@ static uint32_t published_two_sided(const struct sc_request *r, uint32_t n)
  * Executed is not complete: of a READ the peer's answer may have been lost. But a request with a
  * fence starts only when all READs before it have their data, so one that was executed vouches.
  */
-static void fates_of_region(const struct sc_request *r, uint32_t region, enum sc_fate *fates)
+static void fates_of_region(const struct sp_request *r, uint32_t region, enum sp_fate *fates)
 {
 	bool vouched = false;
 
 	for (uint32_t i = region; i-- > 0;) {
-		bool again = r[i].kind == SC_REQ_READ && !vouched && !SC_MUTANT(READ_NOP);
+		bool again = r[i].kind == SP_REQ_READ && !vouched && !SC_MUTANT(READ_NOP);
 
-		again |= r[i].kind == SC_REQ_WRITE && SC_MUTANT(WRITE_AGAIN);
-		fates[i] = again ? SC_FATE_READ_AGAIN : SC_FATE_DELIVERED;
-		vouched |= r[i].fenced;
+		again |= r[i].kind == SP_REQ_WRITE && SC_MUTANT(WRITE_AGAIN);
+		fates[i] = again ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
+		vouched |= r[i].send_fence;
 	}
 }
 
@@ -50,10 +50,10 @@ static void fates_of_region(const struct sc_request *r, uint32_t region, enum sc
  * Repeating an atomic changes the peer's memory twice, delivered or not: its original value is lost
  * with its answer (P4).
  */
-static bool atomic_of_unknown_fate(const struct sc_request *r, uint32_t n)
+static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (r[i].published && r[i].kind == SC_REQ_ATOMIC)
+		if (r[i].published && r[i].kind == SP_REQ_ATOMIC)
 			return !SC_MUTANT(ATOMIC_AGAIN);
 	return false;
 }
@@ -62,41 +62,41 @@ static bool atomic_of_unknown_fate(const struct sc_request *r, uint32_t n)
  * May this request behind the line have changed the peer's memory? A WRITE_WITH_IMM that was not
  * counted may have laid down some of its bytes.
  */
-static bool may_have_run(const struct sc_request *r)
+static bool may_have_run(const struct sp_request *r)
 {
 	return r->published &&
-	       (r->kind == SC_REQ_WRITE || r->kind == SC_REQ_TWO_SIDED || r->kind == SC_REQ_ATOMIC);
+	       (r->kind == SP_REQ_WRITE || r->kind == SP_REQ_TWO_SIDED || r->kind == SP_REQ_ATOMIC);
 }
 
 /*
  * A fence promises that READs before it have older data than anything from the fenced request on
  * does, whatever the kind of the fenced request itself.
  */
-static bool fenced_read(const struct sc_request *r, uint32_t n, uint32_t region,
-			const enum sc_fate *fates)
+static bool fenced_read(const struct sp_request *r, uint32_t n, uint32_t region,
+			const enum sp_fate *fates)
 {
 	bool read = false, behind = false;
 
 	for (uint32_t i = 0; i < n; i++) {
-		behind |= read && r[i].published && r[i].fenced;
+		behind |= read && r[i].published && r[i].send_fence;
 		if (behind && i >= region && may_have_run(&r[i]))
 			return !SC_MUTANT(FENCED_READ);
-		read |= r[i].published && r[i].kind == SC_REQ_READ && fates[i] != SC_FATE_DELIVERED;
+		read |= r[i].published && r[i].kind == SP_REQ_READ && fates[i] != SP_FATE_DELIVERED;
 	}
 	return false;
 }
 
-static uint32_t leading(const struct sc_request *r, uint32_t region, const enum sc_fate *fates)
+static uint32_t leading(const struct sp_request *r, uint32_t region, const enum sp_fate *fates)
 {
 	uint32_t i = 0;
 
-	while (i < region && fates[i] == SC_FATE_DELIVERED && r[i].kind != SC_REQ_ATOMIC)
+	while (i < region && fates[i] == SP_FATE_DELIVERED && r[i].kind != SP_REQ_ATOMIC)
 		i++;
 	return i;
 }
 
-enum sc_reason sc_settle(const struct sc_request *requests, uint32_t n, uint32_t two_sided_done,
-			 uint32_t two_sided_posted, uint32_t peer_count, enum sc_fate *fates,
+enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n, uint32_t two_sided_done,
+			 uint32_t two_sided_posted, uint32_t peer_count, enum sp_fate *fates,
 			 uint32_t *delivered)
 {
 	uint32_t counted, region;
@@ -116,7 +116,7 @@ enum sc_reason sc_settle(const struct sc_request *requests, uint32_t n, uint32_t
 	region = delivered_region(requests, n, counted);
 	fates_of_region(requests, region, fates);
 	for (uint32_t i = region; i < n; i++)
-		fates[i] = SC_FATE_RESEND;
+		fates[i] = SP_FATE_RESEND;
 	*delivered = leading(requests, region, fates);
 	if (atomic_of_unknown_fate(requests, n))
 		return SC_REASON_ATOMIC;

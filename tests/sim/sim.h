@@ -116,10 +116,10 @@ union sim_payload {
 /* ---- model of the hardware ------------------------------------------------------------------ */
 
 struct sim_request {
-	uint8_t kind; /* enum sc_request_kind */
+	uint8_t kind; /* enum sp_request_kind */
 	uint8_t cell, packets;
 	bool with_write; /* two-sided: WRITE_WITH_IMM */
-	bool signaled, fenced, bad;
+	bool signaled, send_fence, bad;
 	bool published, retired, seen; /* seen: the application knows that it is complete */
 	bool refused;		       /* a NIC has reported an application error for it */
 	bool answered;		       /* READ, atomic: data is in the local buffer */

@@ -6,17 +6,17 @@ static uint8_t pick_kind(struct sim_world *w, uint32_t flavour)
 {
 	static const uint8_t kinds[4][8] = {
 		/* NCCL: WRITEs closed by WRITE_WITH_IMM */
-		{ SC_REQ_WRITE, SC_REQ_WRITE, SC_REQ_WRITE, SC_REQ_WRITE, SC_REQ_TWO_SIDED,
-		  SC_REQ_TWO_SIDED, SC_REQ_WRITE, SC_REQ_TWO_SIDED },
+		{ SP_REQ_WRITE, SP_REQ_WRITE, SP_REQ_WRITE, SP_REQ_WRITE, SP_REQ_TWO_SIDED,
+		  SP_REQ_TWO_SIDED, SP_REQ_WRITE, SP_REQ_TWO_SIDED },
 		/* messages */
-		{ SC_REQ_TWO_SIDED, SC_REQ_TWO_SIDED, SC_REQ_TWO_SIDED, SC_REQ_TWO_SIDED,
-		  SC_REQ_TWO_SIDED, SC_REQ_TWO_SIDED, SC_REQ_WRITE, SC_REQ_LOCAL },
+		{ SP_REQ_TWO_SIDED, SP_REQ_TWO_SIDED, SP_REQ_TWO_SIDED, SP_REQ_TWO_SIDED,
+		  SP_REQ_TWO_SIDED, SP_REQ_TWO_SIDED, SP_REQ_WRITE, SP_REQ_LOCAL },
 		/* READs among others */
-		{ SC_REQ_READ, SC_REQ_READ, SC_REQ_READ, SC_REQ_WRITE, SC_REQ_WRITE,
-		  SC_REQ_TWO_SIDED, SC_REQ_TWO_SIDED, SC_REQ_LOCAL },
+		{ SP_REQ_READ, SP_REQ_READ, SP_REQ_READ, SP_REQ_WRITE, SP_REQ_WRITE,
+		  SP_REQ_TWO_SIDED, SP_REQ_TWO_SIDED, SP_REQ_LOCAL },
 		/* everything */
-		{ SC_REQ_READ, SC_REQ_ATOMIC, SC_REQ_WRITE, SC_REQ_WRITE, SC_REQ_TWO_SIDED,
-		  SC_REQ_TWO_SIDED, SC_REQ_TWO_SIDED, SC_REQ_LOCAL },
+		{ SP_REQ_READ, SP_REQ_ATOMIC, SP_REQ_WRITE, SP_REQ_WRITE, SP_REQ_TWO_SIDED,
+		  SP_REQ_TWO_SIDED, SP_REQ_TWO_SIDED, SP_REQ_LOCAL },
 	};
 
 	return kinds[flavour][sim_pick(w, 8)];
@@ -30,11 +30,11 @@ static void draw_request(struct sim_world *w, struct sim_request *r, uint32_t fl
 		.cell = (uint8_t)sim_pick(w, SIM_CELLS),
 		.packets = 1,
 		.signaled = sim_chance(w, 60),
-		.fenced = sim_chance(w, flavour >= 2 ? 20 : 3),
+		.send_fence = sim_chance(w, flavour >= 2 ? 20 : 3),
 	};
-	if (r->kind == SC_REQ_WRITE || r->kind == SC_REQ_TWO_SIDED)
+	if (r->kind == SP_REQ_WRITE || r->kind == SP_REQ_TWO_SIDED)
 		r->packets += sim_chance(w, 40);
-	if (r->kind == SC_REQ_TWO_SIDED) {
+	if (r->kind == SP_REQ_TWO_SIDED) {
 		r->with_write = sim_chance(w, flavour == 0 ? 70 : 20);
 		r->message = (*messages)++;
 	}
@@ -68,7 +68,7 @@ static void draw_work(struct sim_world *w, uint32_t end, uint32_t flavour)
 	if (n && sim_chance(w, 3)) {
 		uint32_t bad = sim_pick(w, n);
 
-		e->requests[bad].bad = e->requests[bad].kind != SC_REQ_LOCAL;
+		e->requests[bad].bad = e->requests[bad].kind != SP_REQ_LOCAL;
 	}
 	w->end[end ^ 1].app.n_receives = messages;
 }
@@ -121,7 +121,7 @@ void sim_app_post(struct sim_world *w, uint32_t end)
 	       !ring_full(app)) {
 		r = &w->end[end].requests[app->n_posted];
 		sim_trace(w, end, "app posts request %u kind %u%s%s%s", app->n_posted, r->kind,
-			  r->signaled ? " signaled" : "", r->fenced ? " fenced" : "",
+			  r->signaled ? " signaled" : "", r->send_fence ? " fenced" : "",
 			  r->bad ? " BAD" : "");
 		sim_engine_post(w, end, app->n_posted++);
 	}

@@ -19,7 +19,7 @@ static void raise_floor(struct sim_world *w, uint32_t writer, const struct sim_r
 			uint32_t request)
 {
 	uint32_t *floor = &w->end[writer ^ 1].cell[r->cell].floor;
-	bool writes = r->kind == SC_REQ_WRITE || r->with_write;
+	bool writes = r->kind == SP_REQ_WRITE || r->with_write;
 
 	if (writes && *floor < request + 1)
 		*floor = request + 1;
@@ -73,13 +73,13 @@ static void check_read(struct sim_world *w, uint32_t end, uint32_t request)
 
 	for (i = 0; i < request; i++)
 		if (e->requests[i].cell == r->cell &&
-		    (e->requests[i].kind == SC_REQ_WRITE || e->requests[i].with_write))
+		    (e->requests[i].kind == SP_REQ_WRITE || e->requests[i].with_write))
 			before = i + 1;
 	if (r->low < before)
 		sim_violation(w, "P3: READ %u of %s is older than write %u", request, side(end),
 			      before - 1);
 	for (i = request + 1; i < e->app.n_posted && !fence; i++)
-		fence = e->requests[i].fenced;
+		fence = e->requests[i].send_fence;
 	if (fence && r->high >= i)
 		sim_violation(w, "P3: READ %u of %s saw write %u, which was fenced", request,
 			      side(end), r->high - 1);
@@ -92,12 +92,12 @@ static void check_result(struct sim_world *w, uint32_t end, uint32_t request)
 	r->seen = true;
 	if (r->bad)
 		sim_violation(w, "P6: bad request %u of %s completed well", request, side(end));
-	if (r->kind != SC_REQ_READ && r->kind != SC_REQ_ATOMIC)
+	if (r->kind != SP_REQ_READ && r->kind != SP_REQ_ATOMIC)
 		return;
 	if (!r->answered)
 		sim_violation(w, "P1: request %u of %s completed without its data", request,
 			      side(end));
-	else if (r->kind == SC_REQ_READ)
+	else if (r->kind == SP_REQ_READ)
 		check_read(w, end, request);
 	else if (r->executed != 1)
 		sim_violation(w, "P4: atomic %u of %s executed %u times", request, side(end),
@@ -139,7 +139,7 @@ static uint32_t request_of_message(const struct sim_end *e, uint32_t message)
 	uint32_t i = 0;
 
 	while (i < SIM_REQUESTS - 1 &&
-	       (e->requests[i].kind != SC_REQ_TWO_SIDED || e->requests[i].message != message))
+	       (e->requests[i].kind != SP_REQ_TWO_SIDED || e->requests[i].message != message))
 		i++;
 	return i;
 }
@@ -177,13 +177,13 @@ void sim_check_app_error(struct sim_world *w, uint32_t end)
 
 /* ---- errors need an excuse ------------------------------------------------------------------ */
 
-static bool outstanding(const struct sim_end *e, uint8_t kind, bool fenced)
+static bool outstanding(const struct sim_end *e, uint8_t kind, bool send_fence)
 {
 	for (uint32_t i = e->retired; i < e->app.n_posted; i++)
 		if (e->requests[i].published && e->requests[i].kind == kind)
 			return true;
-	for (uint32_t i = e->retired; fenced && i < e->app.n_posted; i++)
-		if (e->requests[i].published && e->requests[i].fenced)
+	for (uint32_t i = e->retired; send_fence && i < e->app.n_posted; i++)
+		if (e->requests[i].published && e->requests[i].send_fence)
 			return true;
 	return false;
 }
@@ -208,9 +208,9 @@ static uint32_t excuse_of(const struct sim_world *w, uint32_t end, enum sc_reaso
 	const struct sim_end *e = &w->end[end], *peer = &w->end[end ^ 1];
 
 	switch (reason) {
-	case SC_REASON_ATOMIC: return outstanding(e, SC_REQ_ATOMIC, false) ? SIM_EXCUSE_ATOMIC : 0;
+	case SC_REASON_ATOMIC: return outstanding(e, SP_REQ_ATOMIC, false) ? SIM_EXCUSE_ATOMIC : 0;
 	case SC_REASON_FENCED_READ:
-		return outstanding(e, SC_REQ_READ, true) ? SIM_EXCUSE_FENCED_READ : 0;
+		return outstanding(e, SP_REQ_READ, true) ? SIM_EXCUSE_FENCED_READ : 0;
 	case SC_REASON_MISCOUNT:
 		return peer->cqes_were_lost || e->cqes_were_lost ? SIM_EXCUSE_MISCOUNT : 0;
 	case SC_REASON_PEER_FATAL: return peer->failed ? w->excuse[end >> 1] : 0;

@@ -97,9 +97,9 @@ static bool unrepeatable(const struct sim_end *e)
 	for (uint32_t i = e->retired; i < published_end(e); i++) {
 		const struct sim_request *r = &e->requests[i];
 
-		if (r->kind == SC_REQ_ATOMIC || (read && r->fenced))
+		if (r->kind == SP_REQ_ATOMIC || (read && r->send_fence))
 			return true;
-		read |= r->kind == SC_REQ_READ;
+		read |= r->kind == SP_REQ_READ;
 	}
 	return false;
 }
@@ -404,27 +404,27 @@ static uint32_t two_sided(const struct sim_end *e, uint32_t end)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < end; i++)
-		n += e->requests[i].kind == SC_REQ_TWO_SIDED;
+		n += e->requests[i].kind == SP_REQ_TWO_SIDED;
 	return n;
 }
 
 static void reach(struct sim_world *w, const struct sim_request *r)
 {
-	if (r->kind == SC_REQ_TWO_SIDED)
+	if (r->kind == SP_REQ_TWO_SIDED)
 		sim_reach(w, 2);
-	if (r->kind == SC_REQ_WRITE || r->with_write)
+	if (r->kind == SP_REQ_WRITE || r->with_write)
 		sim_reach(w, 3);
-	if (r->kind == SC_REQ_ATOMIC)
+	if (r->kind == SP_REQ_ATOMIC)
 		sim_reach(w, 4);
 }
 
-static void carry_out(struct sim_world *w, uint32_t end, const enum sc_fate *fates, uint32_t n)
+static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fates, uint32_t n)
 {
 	uint32_t first = w->end[end].retired;
 	bool laid = false;
 
 	for (uint32_t i = 0; i < n; i++) {
-		bool done = fates[i] == SC_FATE_DELIVERED;
+		bool done = fates[i] == SP_FATE_DELIVERED;
 
 		if (done && !laid) {
 			w->settled++;
@@ -444,8 +444,8 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, uint32_t epo
 {
 	struct sim_end *e = &w->end[end];
 	struct sim_qp *qp = sim_engine_carrier(w, end, epoch);
-	struct sc_request requests[SIM_REQUESTS];
-	enum sc_fate fates[SIM_REQUESTS];
+	struct sp_request requests[SIM_REQUESTS];
+	enum sp_fate fates[SIM_REQUESTS];
 	uint32_t n = 0, delivered, last = published_end(e);
 	enum sc_reason reason;
 
@@ -455,9 +455,9 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, uint32_t epo
 		const struct sim_request *r = &e->requests[i];
 
 		reach(w, r);
-		requests[n++] = (struct sc_request){ .kind = r->kind,
+		requests[n++] = (struct sp_request){ .kind = r->kind,
 						     .signaled = r->signaled,
-						     .fenced = r->fenced,
+						     .send_fence = r->send_fence,
 						     .published = 1 };
 	}
 	reason = sc_settle(requests, n, w->base_count + two_sided(e, e->retired),

@@ -114,7 +114,7 @@ static bool wants_data(struct sim_world *w, const struct sim_qp *qp, const struc
 	uint8_t kind = request_of(w, qp, e)->kind;
 
 	return !e->nop && !e->fence && !e->answered &&
-	       (kind == SC_REQ_READ || kind == SC_REQ_ATOMIC);
+	       (kind == SP_REQ_READ || kind == SP_REQ_ATOMIC);
 }
 
 static void schedule_transmit(struct sim_world *w, struct sim_qp *qp)
@@ -213,7 +213,7 @@ static void lay_entry(struct sim_world *w, struct sim_qp *qp, struct sim_entry e
 void sim_nic_lay(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool nop)
 {
 	struct sim_request *r = &w->end[qp->end].requests[request];
-	bool local = nop || r->kind == SC_REQ_LOCAL;
+	bool local = nop || r->kind == SP_REQ_LOCAL;
 
 	if (r->refused)
 		sim_violation(w, "P6: request %u was refused and runs again", request);
@@ -241,12 +241,12 @@ static bool data_missing_before(struct sim_world *w, const struct sim_qp *qp, ui
 	return false;
 }
 
-/* IBA 10.8.3.3: a fenced request waits for the data of all READs and atomics before it. */
+/* IBA 10.8.3.3: a request with the fence flag waits for the data of all READs and atomics before it. */
 static bool fence_holds(struct sim_world *w, const struct sim_qp *qp)
 {
 	const struct sim_entry *e = &qp->sq[qp->tx];
 
-	return !e->fence && request_of(w, qp, e)->fenced && data_missing_before(w, qp, qp->tx);
+	return !e->fence && request_of(w, qp, e)->send_fence && data_missing_before(w, qp, qp->tx);
 }
 
 static void transmit_part(struct sim_world *w, struct sim_qp *qp)
@@ -383,7 +383,7 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 	struct sim_packet answer_packet = *p;
 	uint32_t a = e->cell[r->cell].half[0], b = e->cell[r->cell].half[1];
 
-	if (r->kind == SC_REQ_ATOMIC) {
+	if (r->kind == SP_REQ_ATOMIC) {
 		if (!again) {
 			if (++r->executed > 1)
 				sim_violation(w, "P4: an atomic executed twice");
@@ -414,16 +414,16 @@ static void consume_receive(struct sim_world *w, struct sim_qp *qp, const struct
 static void execute(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
 		    struct sim_request *r, uint32_t request)
 {
-	switch ((enum sc_request_kind)r->kind) {
-	case SC_REQ_WRITE: write_memory(w, qp->end, r, request, p->part); break;
-	case SC_REQ_TWO_SIDED:
+	switch ((enum sp_request_kind)r->kind) {
+	case SP_REQ_WRITE: write_memory(w, qp->end, r, request, p->part); break;
+	case SP_REQ_TWO_SIDED:
 		if (r->with_write)
 			write_memory(w, qp->end, r, request, p->part);
 		consume_receive(w, qp, p, r);
 		break;
-	case SC_REQ_READ:
-	case SC_REQ_ATOMIC: respond(w, qp, p, r, false); break;
-	case SC_REQ_LOCAL: break;
+	case SP_REQ_READ:
+	case SP_REQ_ATOMIC: respond(w, qp, p, r, false); break;
+	case SP_REQ_LOCAL: break;
 	}
 }
 
@@ -437,7 +437,7 @@ static void refuse(struct sim_world *w, struct sim_qp *qp, const struct sim_pack
 static void duplicate(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
 		      struct sim_request *r)
 {
-	if (r->kind == SC_REQ_READ || r->kind == SC_REQ_ATOMIC)
+	if (r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC)
 		respond(w, qp, p, r, true);
 	else
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
@@ -458,13 +458,13 @@ static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 		refuse(w, qp, p);
 		return;
 	}
-	if (r->kind == SC_REQ_TWO_SIDED && qp->rq_head == qp->n_rq) {
+	if (r->kind == SP_REQ_TWO_SIDED && qp->rq_head == qp->n_rq) {
 		answer(w, qp, p, SIM_PK_RNR, p->psn);
 		return;
 	}
 	execute(w, qp, p, r, request);
 	qp->epsn++;
-	if (p->part + 1U == r->packets && r->kind != SC_REQ_READ && r->kind != SC_REQ_ATOMIC)
+	if (p->part + 1U == r->packets && r->kind != SP_REQ_READ && r->kind != SP_REQ_ATOMIC)
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
 }
 

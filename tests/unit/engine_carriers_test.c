@@ -133,7 +133,7 @@ static void lay(uint32_t to)
 static struct sp_settled settle(uint32_t to, uint32_t delivered)
 {
 	enum sp_fate fates[64];
-	struct sp_wr_info info[64];
+	struct sp_request info[64];
 	struct sp_settled settled;
 	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, 64), i;
 
@@ -361,7 +361,7 @@ static void dies_right_after_the_move(void **state)
 				  SP_FATE_RESEND };
 	uint32_t one = rig_standby_on(rig, 0, &large), two = rig_standby_on(rig, AGAIN, &small);
 	struct sp_settled settled;
-	struct sp_wr_info info[8];
+	struct sp_request info[8];
 	struct ibv_wc wc[8];
 
 	post(1, 3);
@@ -375,8 +375,8 @@ static void dies_right_after_the_move(void **state)
 	quiesce(one);
 	lay(two);
 	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 3);
-	assert_int_equal(info[0].kind, SP_WR_READ);
-	assert_int_equal(info[1].kind, SP_WR_LOCAL);
+	assert_int_equal(info[0].kind, SP_REQ_READ);
+	assert_int_equal(info[1].kind, SP_REQ_LOCAL);
 	settled = settle(two, 0);
 	assert_int_equal(settled.resent, 3);
 	rig_drop(rig, one);

@@ -526,7 +526,7 @@ static void ordered_switch_resends_nothing(void **state)
 static void unfinished_fence_is_left(void **state)
 {
 	uint32_t to = rig_standby(rig, &large);
-	struct sp_wr_info info[16];
+	struct sp_request info[16];
 	struct sp_flushed flushed;
 	struct sp_settled settled;
 
@@ -568,7 +568,7 @@ static void flushed_nop_is_not_seen(void **state)
 static void dies_after_the_way_back(void **state)
 {
 	uint32_t to = rig_standby(rig, &large);
-	struct sp_wr_info info[24];
+	struct sp_request info[24];
 	struct sp_settled settled;
 
 	write_n(1, 15, 0);

@@ -217,7 +217,7 @@ static uint32_t run_silently(uint32_t lost)
 /* Fates of what the engine holds for outstanding: delivered before that WQEBB. */
 static uint32_t decide(enum sp_fate *fates, uint32_t executed)
 {
-	struct sp_wr_info info[OUTSTANDING];
+	struct sp_request info[OUTSTANDING];
 	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, OUTSTANDING), i;
 	struct ring_walk w;
 	int64_t slot;
@@ -229,8 +229,8 @@ static uint32_t decide(enum sp_fate *fates, uint32_t executed)
 		if ((int32_t)(executed - w.post) < 0)
 			fates[i] = SP_FATE_RESEND;
 		else
-			fates[i] =
-				info[i].kind == SP_WR_READ ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
+			fates[i] = info[i].kind == SP_REQ_READ ? SP_FATE_READ_AGAIN
+							       : SP_FATE_DELIVERED;
 	}
 	MUST(i == n || !info[i].published);
 	return i;

@@ -210,7 +210,7 @@ static void error_behind_good_completions_is_seen(void **state)
 
 static void withheld_requests_do_not_run(void **state)
 {
-	struct sp_wr_info info[8];
+	struct sp_request info[8];
 
 	write_n(0, 2, IBV_SEND_SIGNALED);
 	ENGINE->qp_withhold(rig->sp);
@@ -261,7 +261,7 @@ static void marker_ends_a_silent_flush(void **state)
 
 static void marker_finds_the_position(void **state)
 {
-	struct sp_wr_info info[8];
+	struct sp_request info[8];
 
 	write_n(0, 5, 0);
 	fake_run(rig->app, 2);
@@ -335,7 +335,7 @@ static void marker_stays_out_of_the_next_carrier(void **state)
 /* The CQ overran: the first error that is seen is not the first. */
 static void lost_completions_do_not_move_the_position(void **state)
 {
-	struct sp_wr_info info[8];
+	struct sp_request info[8];
 
 	write_n(0, 1, 0);
 	write_n(1, 4, IBV_SEND_SIGNALED);
@@ -519,7 +519,7 @@ static void reads_run_again_in_order(void **state)
 
 static void describes_what_is_outstanding(void **state)
 {
-	struct sp_wr_info info[8];
+	struct sp_request info[8];
 	uint32_t posted, done;
 
 	rig_send(rig, IBV_WR_RDMA_WRITE, 0, 0, 1);
@@ -528,13 +528,13 @@ static void describes_what_is_outstanding(void **state)
 	rig_send(rig, IBV_WR_RDMA_WRITE_WITH_IMM, 3, 0, 4);
 	rig_send(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, IBV_SEND_SIGNALED, 1);
 	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 5);
-	assert_int_equal(info[0].kind, SP_WR_WRITE);
-	assert_int_equal(info[1].kind, SP_WR_READ);
-	assert_true(info[1].fenced);
-	assert_int_equal(info[2].kind, SP_WR_TWO_SIDED);
+	assert_int_equal(info[0].kind, SP_REQ_WRITE);
+	assert_int_equal(info[1].kind, SP_REQ_READ);
+	assert_true(info[1].send_fence);
+	assert_int_equal(info[2].kind, SP_REQ_TWO_SIDED);
 	assert_true(info[2].signaled);
-	assert_int_equal(info[3].kind, SP_WR_TWO_SIDED);
-	assert_int_equal(info[4].kind, SP_WR_ATOMIC);
+	assert_int_equal(info[3].kind, SP_REQ_TWO_SIDED);
+	assert_int_equal(info[4].kind, SP_REQ_ATOMIC);
 	fake_run(rig->app, 3);
 	expect_sends(2, 1, IBV_WC_SUCCESS);
 	ENGINE->qp_send_counts(rig->sp, &posted, &done);
@@ -877,7 +877,7 @@ static void write_by_lkey(uint64_t id, uint32_t lkey, uint32_t sges)
 static void aborted_requests_are_not_found(void **state)
 {
 	struct ibv_qp_ex *qp = &rig->app->ex;
-	struct sp_wr_info info[2];
+	struct sp_request info[2];
 
 	ibv_wr_start(qp);
 	write_by_lkey(1, FAKE_LKEY, 4);
@@ -899,7 +899,7 @@ static void aborted_requests_are_not_found(void **state)
 static void aborting_leaves_the_oldest_alone(void **state)
 {
 	struct ibv_qp_ex *qp = &rig->app->ex;
-	struct sp_wr_info info[8];
+	struct sp_request info[8];
 
 	for (int i = 0; i < 7; i++) {
 		ibv_wr_start(qp);

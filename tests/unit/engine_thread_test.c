@@ -127,7 +127,7 @@ static void drain(void)
 
 static uint32_t decide(enum sp_fate *fates)
 {
-	struct sp_wr_info info[256];
+	struct sp_request info[256];
 	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, 256), i;
 
 	for (i = 0; i < n && info[i].published; i++)

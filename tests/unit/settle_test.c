@@ -81,19 +81,19 @@ static const struct row rows[] = {
 	{ "raW", 0, 0, NULL, SC_REASON_ATOMIC, 0 },
 };
 
-static struct sc_request request_of(char letter)
+static struct sp_request request_of(char letter)
 {
 	static const char kinds[] = "wrsal";
 	char lower = letter | 0x20;
 
-	return (struct sc_request){
+	return (struct sp_request){
 		.kind = (uint8_t)(strchr(kinds, lower) - kinds),
-		.fenced = letter != lower,
+		.send_fence = letter != lower,
 		.published = 1,
 	};
 }
 
-static uint32_t parse(const char *text, struct sc_request *out)
+static uint32_t parse(const char *text, struct sp_request *out)
 {
 	uint32_t n = 0;
 
@@ -109,14 +109,14 @@ static uint32_t parse(const char *text, struct sc_request *out)
 
 static void check(const struct row *row)
 {
-	struct sc_request requests[16];
+	struct sp_request requests[16];
 	uint32_t n = parse(row->requests, requests), posted = row->done, delivered;
-	enum sc_fate fates[16];
+	enum sp_fate fates[16];
 	enum sc_reason reason;
 	char text[17] = "";
 
 	for (uint32_t i = 0; i < n; i++)
-		posted += requests[i].kind == SC_REQ_TWO_SIDED && requests[i].published;
+		posted += requests[i].kind == SP_REQ_TWO_SIDED && requests[i].published;
 	reason = sc_settle(requests, n, row->done, posted, row->done + row->counted, fates,
 			   &delivered);
 	if (reason != row->reason || delivered != row->delivered)
@@ -137,8 +137,8 @@ static void settle_table(void **state)
 
 static void a_count_beyond_what_was_posted_is_refused(void **state)
 {
-	struct sc_request r[2] = { request_of('s'), request_of('s') };
-	enum sc_fate fates[2];
+	struct sp_request r[2] = { request_of('s'), request_of('s') };
+	enum sp_fate fates[2];
 	uint32_t delivered;
 
 	assert_int_equal(sc_settle(r, 2, 0, 1, 2, fates, &delivered), SC_REASON_MISCOUNT);

@@ -96,7 +96,7 @@ static int fence_round(struct probe *p, struct pr_pair *pair, uint32_t seed)
 		    "seed", seed))
 		return -1;
 	memset(p->dev.mem, 0, READ_BYTES);
-	over.fenced = over.signaled = true;
+	over.send_fence = over.signaled = true;
 	pr_lay(&pair->mine, &read);
 	if (pr_await_good(&pair->mine, pr_post(&pair->mine, &over)))
 		return -1;

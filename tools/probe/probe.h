@@ -109,7 +109,7 @@ void pr_events_clear(struct pr_dev *dev);
 
 struct pr_wr {
 	uint8_t opcode; /* MLX5_OPCODE_ */
-	bool signaled, fenced;
+	bool signaled, send_fence;
 	uint32_t off; /* of what is here, in the arena */
 	uint32_t len;
 	uint64_t raddr;

@@ -73,7 +73,7 @@ uint16_t pr_lay(struct pr_end *end, const struct pr_wr *wr)
 {
 	uint8_t *slot = slot_of(end, end->post), *at = slot + sizeof(struct mlx5_wqe_ctrl_seg);
 	uint8_t flags = (wr->signaled ? MLX5_WQE_CTRL_CQ_UPDATE : 0) |
-			(wr->fenced ? MLX5_WQE_CTRL_FENCE : 0);
+			(wr->send_fence ? MLX5_WQE_CTRL_FENCE : 0);
 	struct mlx5_wqe_ctrl_seg ctrl;
 
 	at = lay_data(end, lay_remote(at, wr), wr);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * An outstanding request of a send queue, and what a move does with it: the words in which an
+ * engine asks and the core decides. The core includes this header and no other of providers/, so
+ * it is C alone.
+ */
+#ifndef SHIFT_REQUEST_H
+#define SHIFT_REQUEST_H
+
+#include <stdint.h>
+
+enum sp_request_kind {
+	SP_REQ_WRITE,
+	SP_REQ_READ,
+	SP_REQ_TWO_SIDED, /* SEND*, WRITE_WITH_IMM: consumes a receive at the peer */
+	SP_REQ_ATOMIC,
+	SP_REQ_LOCAL, /* NOP, BIND_MW, LOCAL_INV */
+};
+
+struct sp_request {
+	uint8_t kind; /* enum sp_request_kind */
+	uint8_t signaled;
+	uint8_t send_fence; /* IBV_SEND_FENCE */
+	uint8_t published;  /* its doorbell was rung on the carrier that it lies in */
+};
+
+/* What the core decided for it. */
+enum sp_fate {
+	SP_FATE_DELIVERED,  /* executed by the peer: complete it in software, in order */
+	SP_FATE_READ_AGAIN, /* a READ among the delivered: lay it again */
+	SP_FATE_RESEND,	    /* lay it into the new carrier */
+};
+
+#endif
