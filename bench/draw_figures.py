@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Draws what the benchmarks have left in a folder: FOLDER/figures/NAME-light and NAME-dark, as SVG and PNG.
+"""Draws what the benchmarks have left in a folder: FOLDER/figures/NAME.svg and NAME.png.
 
   draw_figures.py FOLDER [NAME...]
 
-Backgrounds are transparent: a page shows the one that suits it. Results that are not there are said and left
+Backgrounds are transparent. The SVG has the colours of a light or of a dark page, by what the page is; the PNG
+those of a light one. Results that are not there are said and left
 out; without any, or of a figure that was asked for by name, it fails."""
 import argparse
+import io
 import json
 import os
 import statistics
@@ -14,6 +16,8 @@ import sys
 import typing
 
 import matplotlib
+
+from page_svg import page_svg
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -25,7 +29,6 @@ LEGEND_ROOM = 12    # so many times as high as its highest value is an axis unde
 
 class Look(typing.NamedTuple):
     """Colours that the colour-blind tell apart (after Okabe and Ito), for one kind of page."""
-    name: str
     ink: str
     muted: str
     grid: str
@@ -36,8 +39,8 @@ class Look(typing.NamedTuple):
     third: str
 
 
-LOOKS = (Look("light", "#1f2328", "#59636e", "#d1d9e0", "#0072b2", "#e69f00", "#6e7781", "#d55e00", "#009e73"),
-         Look("dark", "#e6edf3", "#9198a1", "#3d444d", "#56b4e9", "#f0b83f", "#9ea7b3", "#ff8a5b", "#3fc89b"))
+LIGHT = Look("#1f2328", "#59636e", "#d1d9e0", "#0072b2", "#e69f00", "#6e7781", "#d55e00", "#009e73")
+DARK = Look("#e6edf3", "#9198a1", "#3d444d", "#56b4e9", "#f0b83f", "#9ea7b3", "#ff8a5b", "#3fc89b")
 
 
 def style(look):
@@ -51,7 +54,7 @@ def style(look):
         "grid.linewidth": 0.6, "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False,
         "axes.spines.right": False, "axes.linewidth": 0.7, "lines.linewidth": 1.6,
         "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-        "svg.fonttype": "path", "svg.hashsalt": "shift", "figure.dpi": 100})
+        "svg.fonttype": "path", "figure.dpi": 100})
 
 
 # ---- parts of pictures ----------------------------------------------------------------------------
@@ -378,13 +381,15 @@ def draw(name, folder):
     source, make = FIGURES[name]
     with open(os.path.join(folder, source), encoding="utf-8") as f:
         data = json.load(f)
-    for look in LOOKS:
-        style(look)
-        fig = make(data, look)
-        path = os.path.join(folder, "figures", f"{name}-{look.name}")
-        fig.savefig(path + ".svg", metadata={"Date": None})
-        fig.savefig(path + ".png", dpi=144, metadata={"Software": None})
-        plt.close(fig)
+    style(LIGHT)
+    fig = make(data, LIGHT)
+    path = os.path.join(folder, "figures", name)
+    svg = io.StringIO()
+    fig.savefig(svg, format="svg")
+    with open(path + ".svg", "w", encoding="utf-8") as f:
+        f.write(page_svg(svg.getvalue(), dict(zip(LIGHT, DARK))))
+    fig.savefig(path + ".png", dpi=144, metadata={"Software": None})
+    plt.close(fig)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Takes all measurements of the figures and draws them: OUT/figures/*-light and *-dark, as SVG and PNG.
+"""Takes all measurements of the figures and draws them: OUT/figures/*.svg and *.png.
 
   figures.py --build DIR [--out DIR] [--quick] [NAME...]    measures and draws, all or those that are named
   figures.py --draw [--out DIR] [NAME...]                   draws again what was measured before
