@@ -1,14 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The protocol of one connection, for spin: two sides, two paths, faults, late packets. README.md
- * says what is modelled and what is not. tests/model/run_model.py runs it in several configurations
- * and in its wrong variants.
+ * The protocol of one connection, for spin: two sides, two paths, faults, late packets.
+ * tests/model/run_model.py runs it in several configurations and in its wrong variants.
  *
- * The world has two parts of life. Before `calm` everything may happen: paths and NICs die and come
- * back, messages are lost, doubled and late, timers fire early. Calm may begin at any moment; after
- * it only that happens which the protocol can rely on: what is repeated arrives over a path that is
- * up. Every step changes the state and none leads back, so that each run ends, and what it ends in
- * is judged in finish(): that is P7.
+ * The world. Two sides, the leader and the follower, and two paths. Each side posts up to three
+ * requests and its receives when it likes, also in mid-move. Carriers have numbers and paths, and a
+ * QP at each end that is RTS, in ERR, or on a NIC that hangs. Only fresh QPNs make a packet belong to
+ * one carrier.
+ * - Faults. A path dies, at any moment, and with it the carriers made on it; it may come back, they
+ *   may not have noticed, one side may notice long before the other. A NIC hangs: it cannot be
+ *   quiesced, and its responder goes on with whatever still arrives.
+ * - Late packets. Any request that was rung on a carrier may arrive at its responder at any later
+ *   time, until that QP is in ERR; on a hanging NIC until the longest packet lifetime after the
+ *   sender's QP went to ERR. An acknowledgement may come late or never.
+ * - Messages. What a side says now may arrive at any time, any number of times, or never. The newest
+ *   LATE messages that it said before may too: so messages are lost, doubled, late, and cross.
+ *   STANDBY is kept as the highest phase ever told, FAILED beside it.
+ * - Time. There is none: timers may fire at any moment at which their deadline could have come.
+ * - Calm may begin at any moment. Before it everything may happen. From then on nothing fails; what
+ *   the core repeats arrives, if a path is up, and nothing else does; deadlines come only when
+ *   nothing else can happen any more. Every step changes the state and none leads back, so that
+ *   each run ends, and what it ends in is judged in judge(): that is P7.
+ *
+ * Not modelled:
+ * - Time, and with it hold-down, backoffs, heartbeats, detection: a fault is noticed whenever it is.
+ * - SRQs, shared completion queues, more than two paths (and so the choice among backups), more than
+ *   one connection, fenced READs, requests of more than one packet, RNR retries that run out.
+ * - Keys that are not known yet (LAY_RECEIVES and SETTLE tried again), and the window between SETTLE
+ *   and its answer: the core keeps a fault of that window until it is over.
+ * - A NIC that acknowledges and dies before the receive completion is in memory: the count is then
+ *   out of range and both ends get errors; the simulation does that. Here nothing excuses an
+ *   impossible count (MISCOUNT): it is an error of the model.
+ * - Ends by the application (errors, destroy) and CLOSED, a peer process that died, MSG_UNKNOWN: one
+ *   end for all reasons (FATAL).
+ * - Masks of paths and their numbers: a side knows which paths are up when it asks. A standby on a
+ *   path that dies meanwhile is the same as one chosen in ignorance. `suspect` (a port went down, the
+ *   standby is not ready yet) is a fault that is noticed later. A standby that is not READY is not
+ *   replaced by one on a better path.
+ * - Late STANDBY messages of an epoch before the slot's: the core ignores them but where a follower
+ *   adopts an old number and drops it again for the newer one.
+ *
+ * The protocol has one property that the model rests on and does not show: a side that is STRANDED
+ * has lost an epoch above 0 (it was protected, and that standby is gone), as STATE tells of a lost
+ * carrier only by `lost` not being 0.
+ *
+ * Known wrong variants that are harmless, so that there is nothing to catch: FENCED without the whole
+ * state (a side that is fenced has settled and been answered before: its count was heard; that it has
+ * left is told by the epoch); and going back after FENCED as far as P2 is concerned (every leave
+ * quiesces, counts and settles, also one out of a fence; what breaks is that an ordered switch
+ * repeats nothing).
  *
  * Rules here, and functions of the core (shiftlib/core/) that they stand for:
  *
