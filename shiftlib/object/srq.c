@@ -581,7 +581,7 @@ int shift_destroy_srq(struct ibv_srq *real)
 }
 
 const struct sh_module sh_srqs_module = {
-	.name = "shared receive queues",
+	.name = "srqs",
 	.run = srqs_run,
 	.next_timer = srqs_next_timer,
 };
