@@ -31,6 +31,7 @@ PYTHON = "/usr/bin/python3"     # python3-pyverbs is built for the distribution'
 CHILD = os.path.join(HERE, "child.py")
 TESTS = "/usr/share/doc/rdma-core/tests"
 PACKAGE = "python3-pyverbs"
+RESULTS = os.path.join(HERE, "results.txt")
 WAYS = ("stock", "shift")
 ENDINGS = ("passed", "failed", "skipped")
 NIL = ("", "")
@@ -216,12 +217,10 @@ def outcomes(classes, way):
     return where
 
 
-def lists(classes, way):
+def lists(classes, way, endings=ENDINGS):
     where = outcomes(classes, way)
-    for ending in sorted({outcome[0] for outcome in where}, key=ENDINGS.index):
-        yield f"\n**{ending}**\n"
-        for _, why in sorted(outcome for outcome in where if outcome[0] == ending):
-            yield f"- {why + ': ' if why else ''}{', '.join(where[ending, why])}"
+    for ending, why in sorted((o for o in where if o[0] in endings), key=lambda o: (ENDINGS.index(o[0]), o[1])):
+        yield f"- {ending}{why and ': ' + why}: {', '.join(where[ending, why])}"
 
 
 def versions():
@@ -236,23 +235,39 @@ INTRO = """<!-- SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB -->
 
 Written by `make pyverbs` (`tests/pyverbs/run_pyverbs.py --write`); do not edit. The tests of the distribution's
 python3-pyverbs run unchanged on one NIC of the software fabric, each class in its own process, without SHIFT and under
-`shiftctl run`. The target fails if a test passes only without SHIFT. Numbers count the tests of a class.
-Tests skip what simnic does not offer; reasons are the tests' words.
+`shiftctl run`. The target fails if a test passes only without SHIFT. `tests/pyverbs/results.txt` has the results
+of each class, and why tests were skipped: simnic does not offer what they need.
 """
 
 
 def write_page(path, classes, unusable):
+    """A summary; what failed and what SHIFT changed."""
     stock, shift = (", ".join(f"{sum(c.count(way, e) for c in classes)} {e}" for e in ENDINGS) for way in WAYS)
     worse = sum(len(c.worse()) for c in classes)
     differ = [c for c in classes if outcomes([c], "stock") != outcomes([c], "shift")]
-    lines = [INTRO, f"{versions()}. Without SHIFT: {stock}; with: {shift}. Worse: **{worse}**.",
-             *lists(classes, "stock")]
+    lines = [INTRO, f"With {versions()}:", "", f"- without SHIFT: {stock}", f"- with SHIFT: {shift}; worse: **{worse}**"]
+    lines += ["", "Failures without SHIFT, by class, with the number of tests:", "", *lists(classes, "stock", ("failed",))]
     if differ:
-        lines += ["", "With SHIFT these classes differ:", *lists(differ, "shift")]
+        lines += ["", "With SHIFT these classes differ:", "", *lists(differ, "shift")]
     if unusable:
         lines += ["", "Modules that cannot be imported, and so are not run:", ""]
         lines += [f"- {module}: {tidy(why)}" for module, why in unusable]
     with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+def summary(cls, way):
+    counted = collections.Counter((ENDINGS.index(e), tidy(w)) for e, w in cls.results[way].values())
+    return ", ".join(f"{n} {ENDINGS[ending]}{why and f' ({why})'}" for (ending, why), n in sorted(counted.items()))
+
+
+def write_results(classes):
+    """Of each class, in the tests' words."""
+    lines = ["Written by make pyverbs: numbers of tests without SHIFT, and with SHIFT where these differ.", ""]
+    for cls in classes:
+        stock, shift = (summary(cls, way) for way in WAYS)
+        lines.append(f"{cls.full_name()[len('test_'):]}: {stock}" + (f"; with SHIFT: {shift}" if shift != stock else ""))
+    with open(RESULTS, "w") as f:
         f.write("\n".join(lines) + "\n")
 
 
@@ -263,7 +278,7 @@ def main():
     p.add_argument("--only", default="", help="classes whose module.Class matches this expression")
     p.add_argument("--ways", type=lambda s: s.split(","), default=list(WAYS))
     p.add_argument("--seconds", type=float, default=60, help="for one process")
-    p.add_argument("--write", help="where the page goes")
+    p.add_argument("--write", help="where the page goes; the results of each class go to results.txt")
     p.add_argument("--verbose", action="store_true", help="what the tests print")
     args = p.parse_args()
     missing = tests_installed()
@@ -281,6 +296,7 @@ def main():
         return 1
     if args.write:
         write_page(args.write, classes, unusable)
+        write_results(classes)
     worse = sum(len(c.worse()) for c in classes)
     print(f"worse with SHIFT: {worse}")
     return 1 if worse else 0
