@@ -3,7 +3,7 @@
  * stream: WRITEs as fast as they complete, from the client into the server, until told to end. It
  * prints when no completion came for long, in nanoseconds of CLOCK_MONOTONIC.
  */
-#include "abuse.h"
+#include "tests/lib/pair.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -168,7 +168,7 @@ def run_all(run, args):
     run.lane(Lane("programs", args.build, ("-L", "^e2e$"), second_chance=True))
     for sanitizer in SANITIZERS if builds else ():
         # The simulation has one thread.
-        but = "^sim_" if sanitizer == "thread" else "^$"
+        but = "^sim\\." if sanitizer == "thread" else "^$"
         lane = Lane(sanitizer, builds.folder(sanitizer), ("-LE", ALONE, "-E", but, *parallel))
         if sanitizer in builds.failures:
             run.fail(lane, f"build of {sanitizer}", builds.failures[sanitizer])

@@ -13,7 +13,7 @@
  * first, the median and the last of them completed:
  * FLOWS|queue pairs|first|median|last
  */
-#include "tests/e2e/abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef BENCH_VERBS_H
 #define BENCH_VERBS_H
 
-#include "tests/e2e/abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 enum {
 	SEND_WR = 128,

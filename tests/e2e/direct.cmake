@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Programs that drive mlx5 rings themselves.
-add_executable(direct direct/direct.c abuse/support.c abuse/conn.c)
-target_link_libraries(direct PRIVATE mlx5 ibverbs)
+add_executable(direct direct/direct.c)
+target_link_libraries(direct PRIVATE test_pair mlx5)
 if(NOT SHIFT_SANITIZE)
 	e2e_test(direct 200 direct.py)
 endif()

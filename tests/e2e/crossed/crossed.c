@@ -13,7 +13,7 @@
  *
  *   crossed [-s] -p PORT -S SEED [-f FIRST_ROUND]
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <errno.h>
 #include <stdio.h>

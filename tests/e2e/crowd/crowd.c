@@ -8,7 +8,7 @@
  *
  *   crowd [-s] PORT
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <errno.h>
 #include <signal.h>

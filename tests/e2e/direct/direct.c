@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/e2e/abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 enum {
 	ROUNDS = 300,

@@ -8,7 +8,7 @@
  * counts what is not there yet. Words of the runner: "count" says how many messages have come from
  * each sender, "end" ends it: the senders first.
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

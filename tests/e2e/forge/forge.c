@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 enum { LINE = 9000, BYTES = 4096, QKEY = 0x11111111 };
 

@@ -4,7 +4,7 @@
  * posts, the server is served; what each of them does is its kind. While they rest, the runner puts
  * faults; when both are told to end, everything must arrive, once and in order.
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -9,7 +9,7 @@
  * ends it. With -d its queue pairs are in a parent
  * domain with allocators.
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  * while it is read. The same holds for completions of sends. Words of the runner: "count" says how
  * many messages have come, "end" ends it.
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

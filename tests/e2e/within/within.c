@@ -6,7 +6,7 @@
  * With an argument there is only the one that is connected to itself, and it is silent until the runner
  * says "talk".
  */
-#include "../abuse/abuse.h"
+#include "tests/lib/pair.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "tests/lib/kv_support.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvclient/kv.h"
+
+#define START_TRIES 2000
+#define PORT_TRIES  5
+#define ARGS_MAX    48
+
+char *kv_test_dir(void)
+{
+	char *dir = strdup("/tmp/shift-kv-test-XXXXXX");
+
+	assert_non_null(dir);
+	assert_non_null(mkdtemp(dir));
+	return dir;
+}
+
+void kv_test_dir_remove(char *dir)
+{
+	struct dirent *entry;
+	DIR *d = opendir(dir);
+
+	assert_non_null(d);
+	while ((entry = readdir(d)))
+		if (entry->d_name[0] != '.' && unlinkat(dirfd(d), entry->d_name, 0))
+			unlinkat(dirfd(d), entry->d_name, AT_REMOVEDIR);
+	closedir(d);
+	assert_int_equal(rmdir(dir), 0);
+	free(dir);
+}
+
+int kv_test_free_port(void)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sin);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
+	close(fd);
+	return ntohs(sin.sin_port);
+}
+
+static void redis_server_exec(int port, const char *dir, const char *const *more)
+{
+	const char *argv[ARGS_MAX] = {
+		"redis-server", "--port", NULL,		  "--bind", "127.0.0.1", "--dir", dir,
+		"--save",	"",	  "--appendonly", "no"
+	};
+	char text[8];
+	int null, n = 11;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	null = open("/dev/null", O_WRONLY);
+	dup2(null, STDOUT_FILENO);
+	snprintf(text, sizeof(text), "%d", port);
+	argv[2] = text;
+	for (; *more && n < ARGS_MAX - 1; more++)
+		argv[n++] = *more;
+	execvp(argv[0], (char *const *)argv);
+	_exit(127);
+}
+
+static int redis_server_wait(const struct redis_server *s)
+{
+	struct kv *kv;
+	int i, rc;
+
+	assert_int_equal(kv_open(s->url, 1000, &kv, NULL, 0), 0);
+	for (i = 0; i < START_TRIES; i++) {
+		rc = kv_ping(kv);
+		if (!rc || rc == -EACCES || waitpid(s->pid, NULL, WNOHANG) == s->pid)
+			break;
+		usleep(5000);
+	}
+	kv_close(kv);
+	return rc == -EACCES ? 0 : rc;
+}
+
+/* Somebody may take a free port between our look and the server's bind(). */
+void redis_server_start_with(struct redis_server *s, const char *dir, int port,
+			     const char *const *more)
+{
+	int rc = -1;
+
+	for (int i = 0; rc && i < PORT_TRIES; i++) {
+		s->port = port ? port : kv_test_free_port();
+		snprintf(s->url, sizeof(s->url), "redis://127.0.0.1:%d", s->port);
+		s->pid = fork();
+		assert_true(s->pid >= 0);
+		if (!s->pid)
+			redis_server_exec(s->port, dir, more);
+		rc = redis_server_wait(s);
+	}
+	assert_int_equal(rc, 0);
+}
+
+void redis_server_start(struct redis_server *s, const char *dir, int port, const char *password)
+{
+	const char *const more[] = { "--requirepass", password ? password : "", NULL };
+
+	redis_server_start_with(s, dir, port, more);
+}
+
+void redis_server_kill(struct redis_server *s)
+{
+	kill(s->pid, SIGKILL);
+	assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
+	s->pid = 0;
+}
+
+void kv_test_join(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+unsigned kv_test_seed(void)
+{
+	const char *text = getenv("SHIFT_TEST_SEED");
+	unsigned seed = text ? (unsigned)strtoul(text, NULL, 10) : (unsigned)time(NULL);
+
+	printf("seed %u (replay with SHIFT_TEST_SEED=%u)\n", seed, seed);
+	return seed;
+}

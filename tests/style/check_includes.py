@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What each module may know of the others, held against its #include lines.
+
+The table is the design's: a module may include the project headers listed for it, by its own
+lines and by the lines of the headers that it includes, and must stay clear of what is listed as
+never. Each rule is first tried on sources made up to break it, so a check that sees nothing fails.
+
+usage: check_includes.py [ROOT]
+"""
+import fnmatch
+import os
+import re
+import sys
+
+# Headers of C itself that know no clock, thread, file or socket.
+PURE_C = ["assert.h", "errno.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h",
+          "stddef.h", "stdint.h", "stdnoreturn.h", "string.h", "endian.h"]
+CORE = ["shiftlib/core/*.[ch]"]
+REQUEST = ["providers/request.h"]  # what the core and the engines have in common, and all of it
+DIRECT_VERBS = ["infiniband/mlx5*", "rdma/mlx5*"]
+STORES = ["hiredis/*", "hiredis.h", "lmdb.h", "openssl/*"]
+CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sys/socket.h",
+          "netinet/*", "sys/epoll.h", "poll.h"]
+
+# files: the module. may: project headers. system: only these system headers (absent: any).
+# never: system or project headers that must not be reached, even through other headers.
+RULES = [
+    {"module": "libibverbs", "files": ["libibverbs/*"],
+     "may": ["libibverbs/*", "shiftlib/shift.h"],
+     "never": CORE + ["kvclient/*", "providers/*"] + DIRECT_VERBS + STORES},
+    {"module": "shiftlib core", "files": CORE,
+     "may": CORE + REQUEST, "system": PURE_C,
+     "never": CLOCKS + ["providers/[!r]*", "providers/*/*", "kvclient/*", "infiniband/*"] + STORES},
+    {"module": "shiftlib shell", "files": ["shiftlib/*"], "but": CORE,
+     "may": ["shiftlib/*", "providers/engine.h", "providers/provider.h", "kvclient/kv.h"],
+     "never": ["providers/*/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
+    {"module": "the table of engines", "files": ["providers/engine.c"],
+     "may": ["providers/engine.h", "providers/mlx5/mlx5.h"],
+     "never": ["shiftlib/*"] + DIRECT_VERBS},
+    {"module": "providers", "files": ["providers/*"], "but": ["providers/engine.c"],
+     "may": ["providers/engine.h", "providers/provider.h", "OWN"] + REQUEST,
+     "never": ["shiftlib/*", "kvclient/*", "simnic/*", "libibverbs/*"] + STORES},
+    {"module": "kvclient", "files": ["kvclient/*"],
+     "may": ["kvclient/*"],
+     "never": ["infiniband/*", "rdma/*", "shiftlib/*"]},
+    {"module": "kvclient without a client library", "files": ["kvclient/*"],
+     "but": ["kvclient/redis.c", "kvclient/redis_tls.*", "kvclient/lmdb.c",
+             "kvclient/mac.c"],
+     "may": ["kvclient/*"], "never": STORES},
+    {"module": "kvclient/redis.c", "files": ["kvclient/redis.c", "kvclient/redis_tls.*"],
+     "may": ["kvclient/*"], "never": ["lmdb.h", "openssl/*"]},
+    {"module": "kvclient/lmdb.c", "files": ["kvclient/lmdb.c"],
+     "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h", "openssl/*"]},
+    {"module": "kvclient/mac.c", "files": ["kvclient/mac.c"],
+     "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h", "lmdb.h"]},
+    {"module": "simnic", "files": ["simnic/*"],
+     "may": ["simnic/*"],
+     "never": ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES},
+    {"module": "tools", "files": ["tools/*"], "but": ["tools/probe/*"],
+     "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup/*.h",
+             "shiftlib/base/date.h", "shiftlib/base/run_dir.h", "shiftlib/base/settings.h",
+             "shiftlib/control/version.h"],
+     "never": CORE + ["providers/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
+    {"module": "shift-probe", "files": ["tools/probe/*"],
+     "may": ["OWN"],
+     "never": CORE + ["shiftlib/*", "providers/*", "kvclient/*", "simnic/*"] + STORES},
+]
+
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|"[^"\n]+"|\S+)', re.M)
+
+
+def matches(path, patterns):
+    return any(fnmatch.fnmatchcase(path, p) for p in patterns)
+
+
+class Sources:
+    """Files by their path from the root, and what each includes."""
+
+    def __init__(self, texts):
+        self.texts = texts
+        self.cache = {}
+
+    def resolve(self, path, name):
+        """A project file, found as the compiler would: beside the file, then from the root."""
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+        for candidate in (beside, os.path.normpath(name)):
+            if candidate in self.texts:
+                return candidate
+        return None
+
+    def includes(self, path):
+        """(name, is a project file) of each include line; <x> may name a project file, too."""
+        if path not in self.cache:
+            out = []
+            for token in INCLUDE.findall(COMMENT.sub(" ", self.texts[path])):
+                name = token[1:-1] if token[0] in '<"' else token
+                own = self.resolve(path, name)
+                if own:
+                    out.append((own, True))
+                elif token[0] == "<":
+                    out.append((name, False))
+                else:
+                    out.append((name, None))
+            self.cache[path] = out
+        return self.cache[path]
+
+    def reached(self, path):
+        """Every header reached from a file: (name, is a project file, way there)."""
+        seen, todo = set(), [(path, ())]
+        while todo:
+            at, way = todo.pop()
+            for name, own in self.includes(at):
+                if (name, own) in seen:
+                    continue
+                seen.add((name, own))
+                yield name, own, way
+                if own:
+                    todo.append((name, way + (name,)))
+
+
+def allowed_patterns(rule, path):
+    own_folder = "/".join(path.split("/")[:2]) + "/*"
+    return [own_folder if p == "OWN" else p for p in rule["may"]]
+
+
+def check_file(rule, sources, path):
+    may = allowed_patterns(rule, path)
+    for name, own, way in sources.reached(path):
+        if own is None:
+            if not way:
+                yield f"{path}: {rule['module']}: cannot find \"{name}\""
+            continue
+        through = f" (through {' -> '.join(way)})" if way else ""
+        if matches(name, rule["never"]):
+            yield f"{path}: {rule['module']} must never include {name}{through}"
+        elif own and not way and not matches(name, may):
+            yield f"{path}: {rule['module']} may not include {name}"
+        elif not own and "system" in rule and not matches(name, rule["system"]):
+            yield f"{path}: {rule['module']} may not include <{name}>{through}"
+
+
+def check(texts):
+    sources = Sources(texts)
+    found = []
+    for rule in RULES:
+        for path in sorted(texts):
+            if matches(path, rule["files"]) and not matches(path, rule.get("but", [])):
+                found += check_file(rule, sources, path)
+    return found
+
+
+def read_tree(root):
+    texts = {}
+    for top in sorted({rule["files"][0].split("/")[0] for rule in RULES}):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in names:
+                if name.endswith((".c", ".h")):
+                    full = os.path.join(folder, name)
+                    with open(full, encoding="utf-8", errors="replace") as f:
+                        texts[os.path.relpath(full, root)] = f.read()
+    return texts
+
+
+def self_test():
+    """Sources that break one rule each, and some that look like it and do not."""
+    base = {
+        "shiftlib/shift.h": "#include <infiniband/verbs.h>\n",
+        "shiftlib/core/core.h": "#include <stdint.h>\n",
+        "shiftlib/shell.h": '#include "providers/provider.h"\n#include "shiftlib/core/core.h"\n',
+        "shiftlib/leak.h": '#include "kvclient/kv.h"\n',
+        "providers/request.h": "#include <stdint.h>\n",
+        "providers/provider.h": "#include <infiniband/verbs.h>\n",
+        "providers/mlx5/mlx5.h": '#include "providers/provider.h"\n',
+        "providers/mlx5/ring.h": "#include <infiniband/mlx5dv.h>\n",
+        "kvclient/kv.h": "#include <stddef.h>\n", "kvclient/backend.h": "",
+        "simnic/fabric.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
+        "shiftlib/backup/map.h": "",
+    }
+    bad = [
+        ("libibverbs/a.c", '#include "kvclient/kv.h"'),
+        ("libibverbs/a.c", '#include "../shiftlib/core/core.h"'),
+        ("libibverbs/a.c", '#include "shiftlib/shell.h"'),
+        ("libibverbs/a.c", "#include <infiniband/mlx5dv.h>"),
+        ("libibverbs/a.c", "#include <shiftlib/core/core.h>"),
+        ("shiftlib/core/a.c", "#include <pthread.h>"),
+        ("shiftlib/core/a.c", "#include <time.h>"),
+        ("shiftlib/core/a.c", "# include <stdio.h>"),
+        ("shiftlib/core/a.c", '#include "../shell.h"'),
+        ("shiftlib/core/settle.c", '#include "providers/provider.h"'),
+        ("shiftlib/core/settle.c", '#include "providers/engine.h"'),
+        ("shiftlib/shell.c", '#include "providers/mlx5/ring.h"'),
+        ("shiftlib/shell.c", "#include <hiredis/hiredis.h>"),
+        ("shiftlib/shell.c", "#include <infiniband/mlx5dv.h>"),
+        ("shiftlib/shell.c", '#include "kvclient/backend.h"'),
+        ("shiftlib/shell.c", '#include "no_such_file.h"'),
+        ("providers/mlx5/a.c", '#include "shiftlib/core/core.h"'),
+        ("providers/mlx5/a.c", '#include "simnic/fabric.h"'),
+        ("providers/mlx5/a.c", '#include "kvclient/kv.h"'),
+        ("providers/engine.c", '#include "providers/mlx5/ring.h"'),
+        ("providers/portable/a.c", '#include "providers/mlx5/ring.h"'),
+        ("kvclient/keys.c", "#include <infiniband/verbs.h>"),
+        ("kvclient/keys.c", "#include <lmdb.h>"),
+        ("kvclient/lmdb.c", "#include <hiredis/hiredis.h>"),
+        ("kvclient/redis.c", "#include <lmdb.h>"),
+        ("simnic/a.c", '#include "providers/mlx5/ring.h"'),
+        ("simnic/device/a.c", '#include "shiftlib/shift.h"'),
+        ("tools/a.c", '#include "shiftlib/core/core.h"'),
+        ("tools/a.c", '#include "kvclient/backend.h"'),
+        ("tools/a.c", "#include <infiniband/mlx5dv.h>"),
+        ("tools/probe/a.c", '#include "providers/mlx5/ring.h"'),
+        ("tools/probe/a.c", '#include "tools/shiftctl.h"'),
+    ]
+    good = [
+        ("libibverbs/a.c", '#include <infiniband/verbs.h>\n#include "shiftlib/shift.h"'),
+        ("libibverbs/a.c", '/* #include "kvclient/kv.h" */\n// #include <lmdb.h>'),
+        ("shiftlib/core/a.c", '#include "providers/request.h"'),
+        ("shiftlib/core/a.c", '#include "core.h"\n#include <string.h>'),
+        ("shiftlib/shell.c", '#include "shiftlib/shell.h"\n#include <pthread.h>'),
+        ("providers/mlx5/a.c", '#include "ring.h"\n#include "providers/provider.h"'),
+        ("providers/engine.c", '#include "providers/mlx5/mlx5.h"'),
+        ("kvclient/redis.c", '#include <hiredis/hiredis.h>\n#include "kvclient/backend.h"'),
+        ("kvclient/lmdb.c", "#include <lmdb.h>"),
+        ("simnic/a.c", '#include <infiniband/mlx5dv.h>\n#include "simnic/fabric.h"'),
+        ("tools/a.c", '#include "tools/shiftctl.h"\n#include "kvclient/kv.h"'),
+        ("tools/probe/a.c", "#include <infiniband/mlx5dv.h>"),
+    ]
+    wrong = [f"not found: {line} in {path}" for path, line in bad
+             if not any(v.startswith(path) for v in check({**base, path: line}))]
+    wrong += [f"falsely found: {v}" for path, line in good
+              for v in check({**base, path: line}) if v.startswith(path)]
+    # A header that leads on to a forbidden one is found out, too.
+    leak = check({**base, "shiftlib/shift.h": '#include "leak.h"\n',
+                  "libibverbs/a.c": '#include "shiftlib/shift.h"'})
+    if not any("through shiftlib/shift.h -> shiftlib/leak.h" in v for v in leak):
+        wrong.append("a leak through two headers is not found")
+    return wrong
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
+    wrong = self_test()
+    for line in wrong:
+        print(f"check_includes.py does not work: {line}")
+    texts = read_tree(root)
+    if not texts:
+        wrong.append("no sources")
+        print(f"check_includes.py: no sources under {root}")
+    found = check(texts)
+    for line in found:
+        print(line)
+    if not wrong and not found:
+        print(f"{len(texts)} files keep to the include table")
+    return 1 if wrong or found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

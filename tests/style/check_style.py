@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The rules of the house that a program can see: licence lines, lengths, leftovers.
+
+Wide lines are only noted, as clang-format does not break words of a comment or a string.
+
+usage: check_style.py [ROOT]
+"""
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+SPDX = "SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB"
+MAX_COLUMNS = 100
+MAX_FILE = 1000
+MAX_FUNCTION = 70
+MAX_MEDIAN = 15
+C_FILES = (".c", ".h")
+LICENSED = C_FILES + (".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".1", ".7", ".5")
+# In a text that a person reads, these words mean that something is not done.
+LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+CASE = re.compile(r"^\s*(case\b.*|default):")
+
+
+def functions(lines):
+    """(first line, body lines): what stands between a { and a } at the left margin, behind a )."""
+    start = None
+    for i, line in enumerate(lines):
+        if line == "{" and i and re.search(r"[)\w]$", lines[i - 1]):
+            start = i
+        elif line.startswith("}") and start is not None:
+            yield start + 1, lines[start + 1:i]
+            start = None
+
+
+def code_lines(body):
+    """How much there is to follow: tables of constants are no code."""
+    n, table_end = 0, None
+    for line in body:
+        if table_end:
+            table_end = None if line == table_end else table_end
+            continue
+        n += 1
+        if line.endswith("= {"):
+            table_end = line[:len(line) - len(line.lstrip("\t"))] + "};"
+    return n
+
+
+def is_dispatch(body):
+    """A switch with one call per case."""
+    return sum(1 for line in body if CASE.match(line)) * 2 >= len(body) * 0.8
+
+
+def check_text(name, text):
+    lines = text.split("\n")
+    head = lines[:2] if lines[0].startswith("#!") else lines[:1]
+    if name.endswith(LICENSED) and not any(SPDX in line for line in head):
+        yield 1, "the SPDX line does not come first"
+    for n, line in enumerate(lines, 1):
+        if LEFTOVER.search(line):
+            yield n, "something is left to do"
+        if name.endswith(C_FILES) and line.rstrip() != line:
+            yield n, "blanks at the end of the line"
+    if name.endswith(C_FILES) and len(lines) > MAX_FILE:
+        yield len(lines), f"{len(lines)} lines, more than {MAX_FILE}"
+    if name.endswith(".c"):
+        for start, body in functions(lines):
+            if code_lines(body) > MAX_FUNCTION and not is_dispatch(body):
+                yield start, f"a function of {code_lines(body)} lines, more than {MAX_FUNCTION}"
+
+
+def wide_lines(text):
+    return [n for n, line in enumerate(text.split("\n"), 1)
+            if len(line.expandtabs(8)) > MAX_COLUMNS]
+
+
+def self_test():
+    spdx = f"/* {SPDX} */\n"
+    long_body = "int f(void)\n{\n" + "\tg();\n" * 71 + "}\n"
+    dispatch = "int f(int a)\n{\n\tswitch (a) {\n" + "\tcase 1: return g();\n" * 71 + "\t}\n}\n"
+    bad = ["int a;\n", spdx + "/* TO" "DO */\n", spdx + "int a; \n", spdx + "\n" * 1000, spdx + long_body]
+    table = "int f(void)\n{\n\tint t[] = {\n" + "\t\t1,\n" * 71 + "\t};\n}\n"
+    good = [spdx + "int a;\n", spdx + long_body.replace("\tg();\n", "", 1), spdx + dispatch,
+            spdx + table]
+    return [f"not found: {t[:90]!r}" for t in bad if not list(check_text("a.c", t))] + \
+           [f"falsely found: {t[:90]!r}" for t in good if list(check_text("a.c", t))]
+
+
+def tracked(root):
+    try:
+        out = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True,
+                             check=True).stdout.decode()
+        return [name for name in out.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        return [os.path.relpath(os.path.join(folder, name), root)
+                for folder, dirs, names in os.walk(root)
+                if not os.path.relpath(folder, root).startswith((".git", "build", "out"))
+                for name in names]
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
+    failed = False
+    for line in self_test():
+        print(f"check_style.py does not work: {line}")
+        failed = True
+    lengths, wide = {}, {}
+    for name in sorted(tracked(root)):
+        path = os.path.join(root, name)
+        if not name.endswith(LICENSED + (".md",)) or not os.path.isfile(path):
+            continue
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for line, what in check_text(name, text):
+            print(f"{name}:{line}: {what}")
+            failed = True
+        if name.endswith(C_FILES) and wide_lines(text):
+            wide[name] = wide_lines(text)
+        if name.endswith(".c"):
+            lengths.setdefault(name.split("/")[0], []).extend(
+                code_lines(body) for _, body in functions(text.split("\n")))
+    for folder, all_lengths in sorted(lengths.items()):
+        if not all_lengths:
+            continue
+        median = statistics.median(all_lengths)
+        print(f"{folder}: {len(all_lengths)} functions, median {median:g} lines, "
+              f"longest {max(all_lengths)}")
+        if median >= MAX_MEDIAN:
+            print(f"{folder}: the median is to stay under {MAX_MEDIAN}")
+            failed = True
+    for name, at in wide.items():
+        print(f"note: {name}: more than {MAX_COLUMNS} columns in {', '.join(map(str, at))}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The ring engine under random posts, executions, polls, fences and moves, over random geometries
+ * and NICs, with carriers that die in the middle of a move. Every completion must come once and in
+ * posting order (P1), every two-sided request and atomic must run once (P2, P4), every receive must
+ * keep its place and its buffers, and no post may fail that a plain queue would take.
+ *
+ * engine_random_test [rounds [seed]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "providers/mlx5/ring.h"
+#include "tests/lib/mlx5_rig.h"
+
+enum {
+	STEPS = 400,
+	OUTSTANDING = 256,
+};
+
+static uint64_t seed, state;
+static struct rig *rig;
+
+struct model {
+	uint64_t next_send, next_recv;	   /* numbers of the next posts; 0 is none */
+	uint64_t polled_send, polled_recv; /* up to which completions came */
+	uint8_t kind[1 << 16], signaled[1 << 16], ran[1 << 16];
+	uint64_t received; /* receives that the NIC has filled */
+	uint32_t logged;   /* of fake_log */
+	bool fenced;	   /* sends are withheld, for an ordered switch */
+};
+static struct model m;
+
+/* How often the interesting was reached, over all rounds. */
+static struct reached {
+	uint64_t sends, refused, receives, moves, ordered, resent, died, gone, fences, put_off,
+		fenced, resumed, late, keyless;
+} reached;
+
+#define MUST(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s; replay with seed %llu\n", __FILE__, __LINE__,  \
+				#cond, (unsigned long long)seed);                                  \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static uint32_t below(uint32_t n)
+{
+	uint64_t z = state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return (z ^ (z >> 31)) % n;
+}
+
+static void random_geometry(struct fake_geometry *g, const struct fake_geometry *least)
+{
+	g->sq_cnt = 8u << below(4);
+	g->rq_cnt = 4u << below(4);
+	g->rq_sge = 1 + below(8);
+	/* the largest request takes two WQEBBs, or one: then the ring has no place to spare */
+	g->send_sge = !least && below(3) ? 4 : 1;
+	g->sig_all = least ? least->sig_all : !below(4);
+	if (least) {
+		while (g->sq_cnt < least->sq_cnt)
+			g->sq_cnt *= 2;
+		while (g->rq_cnt < least->rq_cnt)
+			g->rq_cnt *= 2;
+		if (g->rq_sge < least->rq_sge)
+			g->rq_sge = least->rq_sge;
+	}
+	g->send_wr = g->send_sge == 1 ? g->sq_cnt : g->sq_cnt / 2;
+}
+
+/* -- the application -------------------------------------------------------------------------- */
+
+static void post_sends(void)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						  IBV_WR_ATOMIC_FETCH_AND_ADD,
+						  IBV_WR_RDMA_WRITE_WITH_IMM };
+	int n = 1 + below(6), kind;
+	unsigned flags;
+	uint32_t sges;
+
+	while (n-- && m.next_send < sizeof(m.kind)) {
+		kind = below(5);
+		/* a ring full of unsignaled requests could never be used again */
+		flags = below(2) || m.next_send % 3 == 0 ? IBV_SEND_SIGNALED : 0;
+		sges = kind == 3 ? 1 : 1 + below(rig->geometry.send_sge);
+		if (kind == 1 && below(3) == 0)
+			flags |= IBV_SEND_INLINE;
+		if (rig_send(rig, ops[kind], m.next_send, flags, sges)) {
+			/* what was not polled counts: NOPs of ours do not */
+			MUST(m.next_send - 1 - m.polled_send >= rig->geometry.send_wr);
+			reached.refused++;
+			break;
+		}
+		m.kind[m.next_send] = kind;
+		m.signaled[m.next_send++] = rig->geometry.sig_all || flags & IBV_SEND_SIGNALED;
+	}
+}
+
+static void post_recvs(void)
+{
+	int n = 1 + below(4);
+
+	while (n--) {
+		if (rig_recv(rig, m.next_recv * 16, 1 + below(rig->geometry.rq_sge))) {
+			MUST(m.next_recv - 1 - m.polled_recv >= rig->geometry.rq_cnt);
+			break;
+		}
+		m.next_recv++;
+	}
+}
+
+static void polled_one_send(uint64_t id)
+{
+	uint64_t next = m.polled_send + 1;
+
+	while (next < m.next_send && !m.signaled[next])
+		next++;
+	if (id != next)
+		fprintf(stderr, "completion of %llu, expected %llu (kinds %u %u)\n",
+			(unsigned long long)id, (unsigned long long)next, m.kind[id], m.kind[next]);
+	MUST(id == next && id < m.next_send);
+	m.polled_send = id;
+}
+
+static void poll_some(void)
+{
+	struct ibv_wc wc[32];
+	int n = rig_poll(rig, true, wc, 1 + below(31));
+
+	for (int i = 0; i < n; i++) {
+		MUST(wc[i].status == IBV_WC_SUCCESS);
+		MUST(wc[i].qp_num == fake_ibv(rig->app)->qp_num);
+		polled_one_send(wc[i].wr_id);
+	}
+	n = rig_poll(rig, false, wc, 1 + below(31));
+	for (int i = 0; i < n; i++) {
+		MUST(wc[i].status == IBV_WC_SUCCESS);
+		MUST(wc[i].wr_id == ++m.polled_recv * 16);
+	}
+}
+
+/* -- the NIC ---------------------------------------------------------------------------------- */
+
+static void account_log(void)
+{
+	for (; m.logged < fake_log.n; m.logged++)
+		if (fake_log.done[m.logged].id)
+			m.ran[fake_log.done[m.logged].id]++;
+	fake_log.n = m.logged = 0;
+}
+
+static void run_some(void)
+{
+	fake_run(rig_active(rig), below(8));
+	account_log();
+}
+
+static void receive_some(struct fake_qp *qp)
+{
+	int n = below(4);
+
+	while (n--) {
+		uint64_t want = (m.received + 1) * 16;
+
+		if (m.received + 1 >= m.next_recv)
+			return;
+		MUST(fake_recv_addr(qp, qp->rq_ci, 0) == want);
+		MUST(fake_receive(qp, MLX5_CQE_RESP_SEND, NULL, 8));
+		m.received++;
+	}
+}
+
+/* -- the shell -------------------------------------------------------------------------------- */
+
+static void drain(void)
+{
+	MUST(!ENGINE->cq_collect(rig->sp_scq));
+	MUST(!ENGINE->cq_collect(rig->sp_rcq));
+}
+
+static uint32_t standby(void)
+{
+	struct fake_geometry g;
+	uint32_t to;
+
+	random_geometry(&g, &rig->geometry);
+	to = rig_standby_on(rig, below(RIG_NICS), &g);
+	MUST(to);
+	return to;
+}
+
+/* Some more requests run whose answers are lost. Up to which WQEBB has the NIC executed them? */
+static uint32_t run_silently(uint32_t lost)
+{
+	struct fake_qp *qp = rig_active(rig);
+	uint32_t post = qp->sq_ci;
+
+	while (lost && !fake_run_silently(qp, lost)) {
+		lost--;
+		fake_log.n = m.logged; /* tried too many: none of them ran */
+	}
+	account_log();
+	for (; lost; lost--)
+		post += ring_wqe_bbs(&rig->sp->tx->sq, post);
+	return post;
+}
+
+/* Fates of what the engine holds for outstanding: delivered before that WQEBB. */
+static uint32_t decide(enum sp_fate *fates, uint32_t executed)
+{
+	struct sp_request info[OUTSTANDING];
+	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, OUTSTANDING), i;
+	struct ring_walk w;
+	int64_t slot;
+
+	MUST(n <= OUTSTANDING);
+	MUST(ring_walk_start(&w, &rig->sp->tx->sq));
+	for (i = 0; (slot = ring_walk_next(&w)) >= 0; i++) {
+		MUST(info[i].published);
+		if ((int32_t)(executed - w.post) < 0)
+			fates[i] = SP_FATE_RESEND;
+		else
+			fates[i] = info[i].kind == SP_REQ_READ ? SP_FATE_READ_AGAIN
+							       : SP_FATE_DELIVERED;
+	}
+	MUST(i == n || !info[i].published);
+	return i;
+}
+
+/* Nothing counts on that carrier any more: its flush is seen, or its NIC is gone for good. */
+static void quiesce(struct fake_qp *qp)
+{
+	struct sp_flushed flushed;
+	bool gone = !below(5);
+
+	reached.gone += gone;
+
+	if (!gone && below(2))
+		fake_flush(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	if (below(2))
+		poll_some();
+	ENGINE->qp_withhold(rig->sp);
+	post_sends();
+	post_recvs();
+	for (int i = 0; i < 2 && !gone; i++) {
+		fake_flush(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+		drain();
+		ENGINE->qp_flushed(rig->sp, true, &flushed);
+	}
+	drain();
+	MUST(gone || (flushed.sq && flushed.rq && flushed.error_seen));
+	ENGINE->qp_seal(rig->sp);
+	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	MUST(flushed.sq && flushed.rq && flushed.recv_count == m.received);
+}
+
+/* Lay the receives; the carrier-to-be may die, again and again. Returns the one that lives. */
+static uint32_t lay(void)
+{
+	uint32_t to, died = 0;
+
+	for (;;) {
+		to = standby();
+		MUST(!ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp));
+		MUST(ENGINE->qp_recv_count(rig->sp) == m.received);
+		if (died)
+			rig_drop(rig, died);
+		post_recvs();
+		post_sends();
+		receive_some(&rig->carriers[to].qp);
+		if (below(3) || rig->made + 8 > RIG_CARRIERS)
+			return to;
+		quiesce(&rig->carriers[to].qp);
+		died = to;
+		reached.died++;
+	}
+}
+
+static void move(uint32_t lost, bool ordered)
+{
+	enum sp_fate fates[OUTSTANDING];
+	uint32_t to, n, executed, old = rig->active;
+	struct sp_settled settled;
+
+	if (rig->made + 16 > RIG_CARRIERS)
+		return;
+	executed = run_silently(lost);
+	quiesce(rig_active(rig));
+	to = lay();
+	n = decide(fates, executed);
+	MUST(!ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
+	MUST(!ordered || (!settled.resent && !settled.delivered));
+	rig->active = to;
+	m.fenced = false;
+	reached.moves++;
+	reached.ordered += ordered;
+	reached.resent += settled.resent;
+	if (old)
+		rig_drop(rig, old);
+	if (!below(4)) /* it dies at once */
+		move(below(3), false);
+}
+
+static void resume(void)
+{
+	int err = ENGINE->qp_resume(rig->sp);
+
+	MUST(!err || err == -EAGAIN);
+	reached.resumed++;
+	reached.late += err == -EAGAIN;
+	m.fenced = false;
+}
+
+/* A step of an ordered switch: begin it, ask for its end, or go back. */
+static void ordered(void)
+{
+	bool atomics;
+	int err;
+
+	if (m.fenced && !below(4)) {
+		resume();
+		return;
+	}
+	err = ENGINE->qp_fence(rig->sp, &atomics);
+	MUST(!err || err == -EAGAIN);
+	m.fenced = true;
+	reached.fences++;
+	reached.put_off += err == -EAGAIN;
+	if (below(2)) {
+		fake_run(rig_active(rig), OUTSTANDING);
+		account_log();
+	}
+	drain();
+	MUST(!ENGINE->qp_fenced(rig->sp) || !fake_published(rig_active(rig)));
+	if (!ENGINE->qp_fenced(rig->sp))
+		return;
+	reached.fenced++;
+	if (below(2))
+		move(0, true);
+}
+
+/* Keys go, and with them what the engine remembers of them; posts wait until they are back. */
+static void lose_keys(void)
+{
+	uint64_t before = m.next_send;
+	int err;
+
+	fake_keys_missing = below(4);
+	ENGINE->keys_changed();
+	post_sends();
+	post_recvs();
+	if (below(2))
+		run_some();
+	if (below(2))
+		poll_some();
+	post_sends();
+	reached.keyless += fake_keys_missing ? m.next_send - before : 0;
+	fake_keys_missing = false;
+	err = ENGINE->qp_publish(rig->sp);
+	MUST(!err || err == -EAGAIN);
+}
+
+/* -- rounds ----------------------------------------------------------------------------------- */
+
+/* The records say what the engine wrote, at every moment: no look at them may see another hand. */
+static void alone(void)
+{
+	bool intruder;
+
+	MUST(!ENGINE->qp_reason(rig->sp, &intruder) && !intruder);
+}
+
+static void step(void)
+{
+	switch (below(25)) {
+	case 23:
+	case 24: lose_keys(); break;
+	case 0: move(below(5), false); break;
+	case 1:
+	case 2: drain(); break;
+	case 3:
+		ENGINE->qp_withhold(rig->sp);
+		post_sends();
+		resume();
+		break;
+	case 4:
+	case 5:
+	case 6: post_recvs(); break;
+	case 7:
+	case 8: receive_some(rig_active(rig)); break;
+	case 9:
+	case 10:
+	case 11:
+	case 12: run_some(); break;
+	case 13:
+	case 14:
+	case 15: poll_some(); break;
+	case 16:
+	case 17:
+	case 18: ordered(); break;
+	default: post_sends(); break;
+	}
+}
+
+/* Let everything finish, then look whether anything is missing. */
+static void finish(void)
+{
+	if (m.fenced)
+		resume();
+	for (int i = 0; i < 100; i++) {
+		fake_run(rig_active(rig), 64);
+		account_log();
+		poll_some();
+	}
+	MUST(!fake_published(rig_active(rig)));
+	for (uint64_t id = 1; id < m.next_send; id++) {
+		MUST(id <= m.polled_send || !m.signaled[id]);
+		/* a READ may run again, all else runs once */
+		if (m.ran[id] != 1 && m.kind[id] != 2)
+			fprintf(stderr, "request %llu of kind %u ran %u times\n",
+				(unsigned long long)id, m.kind[id], m.ran[id]);
+		MUST(m.ran[id] == 1 || (m.ran[id] && m.kind[id] == 2));
+	}
+	MUST(m.polled_recv == m.received);
+	reached.sends += m.next_send - 1;
+	reached.receives += m.received;
+}
+
+static void print_reached(void)
+{
+	const struct reached *r = &reached;
+
+	printf("%ju sends, %ju refused, %ju receives; %ju moves (%ju ordered), %ju resent, "
+	       "%ju died on the way, %ju gone unseen; %ju fences, %ju put off, %ju complete; "
+	       "%ju taken back, %ju of them late; %ju posted without keys\n",
+	       (uintmax_t)r->sends, (uintmax_t)r->refused, (uintmax_t)r->receives,
+	       (uintmax_t)r->moves, (uintmax_t)r->ordered, (uintmax_t)r->resent, (uintmax_t)r->died,
+	       (uintmax_t)r->gone, (uintmax_t)r->fences, (uintmax_t)r->put_off,
+	       (uintmax_t)r->fenced, (uintmax_t)r->resumed, (uintmax_t)r->late,
+	       (uintmax_t)r->keyless);
+}
+
+/* As if so many requests and receives had gone before that all counters are about to wrap. */
+static void age_carrier(struct sp_carrier *c, struct fake_qp *qp, uint32_t recv_base)
+{
+	uint32_t age = 0 - below(2 * STEPS);
+
+	c->sq.head = c->sq.cur_post = c->sq.tail = qp->sq_ci = age;
+	c->rq.head = c->rq.pub = c->rq.tail = qp->rq_ci = age;
+	for (uint32_t i = 0; i <= c->sq.mask; i++)
+		c->sq.wqe_head[i] = age - OUTSTANDING;
+	qp->db[MLX5_SND_DBR] = qp->db[MLX5_RCV_DBR] = htobe32(age & 0xffff);
+	rig->sp->recv_base = recv_base - age;
+}
+
+static void round_of(uint64_t with)
+{
+	struct fake_geometry g;
+
+	seed = state = with;
+	memset(&m, 0, sizeof(m));
+	m.next_send = m.next_recv = 1;
+	random_geometry(&g, NULL);
+	rig = calloc(1, sizeof(*rig));
+	rig_make(rig, &g, below(2) ? 64 : 128, below(2));
+	ENGINE->qp_guard(rig->sp, true);
+	if (below(2))
+		age_carrier(rig->sp->tx, rig->app, 0);
+	for (int i = 0; i < STEPS; i++) {
+		step();
+		alone();
+	}
+	finish();
+	rig_free(rig);
+	free(rig);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 0) : 300;
+	uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 1000;
+
+	printf("seeds %llu to %llu\n", (unsigned long long)first,
+	       (unsigned long long)(first + rounds - 1));
+	fflush(stdout);
+	for (uint64_t i = 0; i < rounds; i++)
+		round_of(first + i);
+	print_reached();
+	return 0;
+}

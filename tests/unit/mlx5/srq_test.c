@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shared receive queues whose receives go from ring to ring. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "providers/mlx5/srq.h"
+#include "tests/lib/mlx5_fake.h"
+
+enum { SLOTS = 64, SGES = 3, STRIDE = 16 * (SGES + 1), PATIENCE = 1000 };
+
+#define ENGINE	 (&shift_provider_mlx5)
+#define BAD_LKEY 0x12345
+
+struct fake_srq {
+	struct ibv_srq ibv;
+	uint8_t buf[SLOTS * STRIDE];
+	__be32 db;
+};
+
+static struct fake_dev app_dev, other_dev;
+static struct fake_srq app_srq, other_srq;
+static struct sp_srq *srq;
+static struct sp_srq_ring *other;
+static struct sp_carrier user; /* as far as a ring sees one */
+
+static int init_obj(struct mlx5dv_obj *obj, uint64_t type)
+{
+	struct fake_srq *in = (struct fake_srq *)obj->srq.in;
+
+	assert_int_equal(type, MLX5DV_OBJ_SRQ);
+	for (uint16_t i = 0; i < SLOTS; i++)
+		((struct mlx5_wqe_srq_next_seg *)(in->buf + i * STRIDE))->next_wqe_index =
+			htobe16(i + 1);
+	*obj->srq.out = (struct mlx5dv_srq){
+		.buf = in->buf, .dbrec = &in->db, .stride = STRIDE, .head = 0, .tail = SLOTS - 1
+	};
+	return 0;
+}
+
+static void srq_make(struct fake_dev *dev, struct fake_srq *fake)
+{
+	memset(fake, 0, sizeof(*fake));
+	fake->ibv.context = &dev->verbs.context;
+	fake->ibv.handle = 7;
+}
+
+static int setup(void **state)
+{
+	fake_reset();
+	memset(&user, 0, sizeof(user));
+	fake_dev_make(&app_dev, true);
+	fake_dev_make(&other_dev, false);
+	ring_init_obj_override(init_obj);
+	srq_make(&app_dev, &app_srq);
+	srq_make(&other_dev, &other_srq);
+	if (ENGINE->srq_drive(app_dev.sp, &app_srq.ibv, NULL, &srq) ||
+	    ENGINE->srq_ring_add(srq, other_dev.sp, &other_srq.ibv, 1, &other))
+		return -1;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	ENGINE->srq_undrive(srq);
+	fake_dev_free(&other_dev);
+	fake_dev_free(&app_dev);
+	return 0;
+}
+
+static void post(uint64_t id, uint32_t lkey)
+{
+	struct ibv_sge sge = { id, 8, lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	assert_int_equal(ring_post_srq_recv(&app_srq.ibv, &wr, &bad), 0);
+}
+
+/* A queue pair takes from the other ring, and nobody from the application's own. */
+static void join_other(void)
+{
+	user.srq = other;
+	ring_srq_join(&user);
+}
+
+static const struct mlx5_wqe_data_seg *seg_of(const struct fake_srq *fake, uint32_t slot)
+{
+	return (const struct mlx5_wqe_data_seg *)(fake->buf + slot * STRIDE + 16);
+}
+
+/* What the n receives of the other ring are, as its NIC sees them. */
+static void expect(uint32_t slot, uint64_t id, uint32_t lkey)
+{
+	assert_int_equal(be64toh(seg_of(&other_srq, slot)->addr), id);
+	assert_int_equal(be32toh(seg_of(&other_srq, slot)->lkey), lkey);
+}
+
+static uint32_t published(void)
+{
+	return be32toh(other_srq.db);
+}
+
+static void complete(uint32_t slot)
+{
+	struct mlx5_cqe64 cqe = { .op_own = MLX5_CQE_RESP_SEND << 4,
+				  .wqe_counter = htobe16((uint16_t)slot) };
+	uint64_t id;
+
+	user.srq = &srq->own;
+	assert_int_equal(ring_srq_take(&user, &cqe, &id), IBV_WC_SUCCESS);
+}
+
+/* Whatever was completed in between, the oldest comes first in the other ring. */
+static void recovered_in_the_order_of_posting(void **state)
+{
+	uint64_t id = 1000;
+	uint32_t i;
+
+	for (i = 0; i < SLOTS - 1; i++)
+		post(id++, FAKE_LKEY);
+	for (i = 0; i < SLOTS - 1; i += 3)
+		complete(i);
+	for (i = 0; i < SLOTS - 1; i += 3)
+		post(id++, FAKE_LKEY);
+	assert_int_equal(ENGINE->srq_recover(ENGINE->srq_own(srq)), SLOTS - 1);
+	join_other();
+	assert_int_equal(published(), SLOTS - 1);
+	for (i = 1, id = 1000; i < SLOTS - 1; i++)
+		assert_true(be64toh(seg_of(&other_srq, i)->addr) >
+			    be64toh(seg_of(&other_srq, i - 1)->addr));
+}
+
+/* One whose key is missing keeps nobody behind it from the ring. */
+static void missing_key_holds_up_its_own_receive_only(void **state)
+{
+	join_other();
+	post(16, BAD_LKEY);
+	post(32, FAKE_LKEY);
+	post(48, FAKE_LKEY);
+	assert_int_equal(published(), 2);
+	expect(0, 32, FAKE_LKEY + FAKE_KEY_STEP);
+	expect(1, 48, FAKE_LKEY + FAKE_KEY_STEP);
+	assert_int_equal(fake_events.keys, 1); /* the shell is told once */
+	assert_int_equal(ENGINE->srq_feed(srq, 1, PATIENCE), -ENOENT);
+	assert_int_equal(published(), 2);
+}
+
+/* A key that never comes names no memory: neither may one that is another's there. */
+static void key_that_never_comes_is_none(void **state)
+{
+	join_other();
+	post(16, BAD_LKEY);
+	assert_int_equal(ENGINE->srq_feed(srq, 1, PATIENCE), -ENOENT);
+	post(32, BAD_LKEY);
+	assert_int_equal(ENGINE->srq_feed(srq, PATIENCE, PATIENCE), -ENOENT);
+	assert_int_equal(published(), 0);
+	assert_int_equal(ENGINE->srq_feed(srq, PATIENCE + 1, PATIENCE), -ENOENT);
+	assert_int_equal(published(), 1);
+	expect(0, 16, UINT32_MAX);
+	assert_int_equal(ENGINE->srq_feed(srq, 2 * PATIENCE, PATIENCE), 0);
+	assert_int_equal(published(), 2);
+	expect(1, 32, UINT32_MAX);
+}
+
+static void key_that_comes_late_is_used(void **state)
+{
+	join_other();
+	fake_keys_missing = true;
+	post(16, FAKE_LKEY);
+	assert_int_equal(ENGINE->srq_feed(srq, 1, PATIENCE), -ENOENT);
+	fake_keys_missing = false;
+	assert_int_equal(ENGINE->srq_feed(srq, 10 * PATIENCE, PATIENCE), 0);
+	assert_int_equal(published(), 1);
+	expect(0, 16, FAKE_LKEY + FAKE_KEY_STEP);
+	fake_keys_missing = true;
+	post(32, FAKE_LKEY);
+	assert_int_equal(fake_events.keys, 2); /* told again */
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(recovered_in_the_order_of_posting),
+		TEST(missing_key_holds_up_its_own_receive_only),
+		TEST(key_that_never_comes_is_none),
+		TEST(key_that_comes_late_is_used),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
