@@ -8,8 +8,12 @@
 
 #define FATE "settling would take requests for acknowledged that are not, or the other way round: "
 
-/* In this order; those at the end want the link down. */
+/*
+ * In this order; those at the end want the link down. Before each: what it tries, and at whose NIC a
+ * failure lies. --list prints what is assumed, and what follows if that is wrong.
+ */
 const struct pr_check pr_checks[] = {
+	/* A NOP behind a SEND that finds no receive, and behind a long READ. Of both ends. */
 	{ .name = "nop-order",
 	  .assumption = "A signaled NOP completes behind all requests before it, acknowledgements "
 			"and READ data included.",
@@ -17,18 +21,21 @@ const struct pr_check pr_checks[] = {
 		       "failback would resend what was executed. SHIFT needs a READ of zero bytes "
 		       "as its fence there.",
 	  .run = check_nop_order },
+	/* A WRITE with the fence flag over the source of a READ. Of both ends. */
 	{ .name = "fence",
 	  .assumption = "A request with the fence flag is executed when all READs before it have "
 			"completed.",
 	  .otherwise = "A delivered fenced request proves the READs before it; without that "
 		       "settling must end such connections with errors.",
 	  .run = check_fence },
+	/* Completions of READs, WRITEs and SENDs, mixed; receives. Of both ends. */
 	{ .name = "cqe-order",
 	  .assumption = "Completions come in posting order at both ends, with the index of their "
 			"request.",
 	  .otherwise = "The engine finds a request by that index and passes completions on as they "
 		       "come: it cannot drive this NIC, set SHIFT_DISABLE=1.",
 	  .run = check_cqe_order },
+	/* Memory, looked at in the moment of the receive's completion. Of the server's memory. */
 	{ .name = "write-send",
 	  .assumption =
 		  "When a receive completes, WRITEs posted before it on that queue pair are in "
@@ -36,12 +43,20 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "A count of receives tells what was written: a move could lose data. Memory "
 		       "that needs a READ behind it (a GPU's) is held to self-read instead.",
 	  .run = check_write_send },
+	/*
+	 * Memory, looked at in the moment of the completion of a READ over a loopback QP. Of the
+	 * server's memory.
+	 */
 	{ .name = "self-read",
 	  .assumption = "A READ over a queue pair connected to itself pushes what its NIC wrote to "
 			"memory.",
 	  .otherwise = "NCCL's flush, and SHIFT's readers on backup NICs, would not order a GPU's "
 		       "memory.",
 	  .run = check_self_read },
+	/*
+	 * Requests in the ring behind the doorbell record, changed before they are published. Of
+	 * the client.
+	 */
 	{ .name = "withheld",
 	  .assumption =
 		  "A request that lies in the ring behind the doorbell record is not executed, "
@@ -49,53 +64,62 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Requests that SHIFT withholds during a move would run early, or with old "
 		       "keys.",
 	  .run = check_withheld },
+	/* Requests copied into the register, mixed with plain doorbells. Of the client. */
 	{ .name = "blueflame",
 	  .assumption =
 		  "A request copied into the BlueFlame register runs once and in order, mixed "
 		  "with plain doorbells.",
 	  .otherwise = "Set MLX5_SHUT_UP_BF=1: the engine then uses plain doorbells only.",
 	  .run = check_blueflame },
+	/* 1,200 receives, looked at when all have completed: none compressed. Of the server. */
 	{ .name = "cqe-format",
 	  .assumption = "Completions are 64 or 128 bytes, owner bit by turns, never compressed "
 			"unless asked for.",
 	  .otherwise = "The engine reads no compressed completions: it would lose some. Turn "
 		       "compression off in the firmware.",
 	  .run = check_cqe_format },
+	/* Small data in completions, or in buffers, as the flags say. Of both ends. */
 	{ .name = "scatter",
 	  .assumption = "Small data is in the completion where its flags say so, and in the buffer "
 			"otherwise.",
 	  .otherwise = "Small receives would be delivered with wrong bytes; set "
 		       "MLX5_SCATTER_TO_CQE=0.",
 	  .run = check_scatter },
+	/* Byte order of results, and how often they were executed. Of both ends. */
 	{ .name = "atomics",
 	  .assumption =
 		  "Atomics work on the host's byte order, at both ends, and are executed once.",
 	  .otherwise = "Atomics would return wrong values on the backup NIC.",
 	  .run = check_atomics },
+	/* Which unsignaled and signaled requests ERR flushes, from which index on. Of the client. */
 	{ .name = "flush-sends",
 	  .assumption =
 		  "A queue pair taken to ERR completes all outstanding sends, unsignaled ones "
 		  "too, from the first unacknowledged on.",
 	  .otherwise = FATE "connections would end with errors, or resend too much.",
 	  .run = check_flush_sends },
+	/* Which receives ERR flushes, behind good ones. Of the server. */
 	{ .name = "flush-recvs",
 	  .assumption = "A queue pair taken to ERR gives back each posted receive once, in order, "
 			"behind the good ones.",
 	  .otherwise = "The count of receives would be wrong, and messages lost or doubled in a "
 		       "move.",
 	  .run = check_flush_recvs },
+	/* A NOP and a receive that are posted in ERR, behind RTS and behind RTR. Of the client. */
 	{ .name = "flush-late",
 	  .assumption = "What is posted to a queue pair in ERR is flushed too, NOPs included, also "
 			"if it never was in RTS.",
 	  .otherwise = "SHIFT waits for the flush of such a NOP as proof, and would take a healthy "
 		       "NIC for sick: moves take SHIFT_PACKET_LIFETIME_MS longer.",
 	  .run = check_flush_late },
+	/* Which request the error names when retries end. Of the client. */
 	{ .name = "error-index",
 	  .assumption =
 		  "When retries end, the error completion names the first request that was not "
 		  "acknowledged; flushes follow.",
 	  .otherwise = FATE "messages could be lost or doubled.",
 	  .run = check_error_index },
+	/* How long retries take, for timeout 14 with 1 and with 7 retries. Of the client. */
 	{ .name = "retry-time",
 	  .assumption = "Retries end no sooner than 4.096 us x 2^timeout x (retry count + 1), and "
 			"within eight times that.",
@@ -103,18 +127,27 @@ const struct pr_check pr_checks[] = {
 		  "SHIFT waits for a peer as long as the queue pair itself would; errors would "
 		  "come before another path is found.",
 	  .run = check_retry_time },
+	/*
+	 * WRITEs under way while the peer goes to ERR, to RESET, or is destroyed: its memory, then
+	 * and later. Of the server.
+	 */
 	{ .name = "late-write",
 	  .assumption = "Memory stands still when a queue pair was taken to ERR or RESET, or "
 			"destroyed, whatever is still on its way to it.",
 	  .otherwise = "A late WRITE could overwrite what was written again on the backup: raise "
 		       "SHIFT_PACKET_LIFETIME_MS, and tell us.",
 	  .run = check_late_write },
+	/*
+	 * Which sequence number a queue pair in ERR tells (SHIFT does not rely on it yet). Of the
+	 * server.
+	 */
 	{ .name = "err-psn",
 	  .assumption = "A queue pair in ERR still tells the sequence number that it would have "
 			"taken next.",
 	  .otherwise = "Nothing: SHIFT does not rely on it yet. Where it holds, the fate of WRITEs "
 		       "and atomics under way could be known, which now end some connections.",
 	  .run = check_err_psn },
+	/* Unread completions and indices behind RESET, five lives. Of both ends. */
 	{ .name = "reset-reuse",
 	  .assumption =
 		  "After RESET a queue pair begins with index 0; unread completions stay, and "
@@ -122,12 +155,14 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Applications that reset queue pairs would see completions of their former "
 		       "life.",
 	  .run = check_reset_reuse },
+	/* LAST_WQE_REACHED, behind all completions; the rest of the shared queue. Of the server. */
 	{ .name = "srq-last",
 	  .assumption = "A queue pair of a shared receive queue raises LAST_WQE_REACHED in ERR, "
 			"behind the completions of all that it took.",
 	  .otherwise = "SHIFT waits for that event before it counts receives: moves of such queue "
 		       "pairs would take a second, as on a sick NIC.",
 	  .run = check_srq_last },
+	/* Empty messages to itself that take receives out of a shared queue. Of the client. */
 	{ .name = "srq-taker",
 	  .assumption =
 		  "A queue pair connected to itself takes receives out of a shared queue with "
@@ -135,33 +170,42 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Receives cannot be taken back from a ring that has too many; peers of "
 		       "another ring may wait.",
 	  .run = check_srq_taker },
+	/* 256 queue pairs, one after another: when a number comes back. Of the client. */
 	{ .name = "qpn-reuse",
 	  .assumption = "The number of a queue pair that was destroyed is not given out again at "
 			"once.",
 	  .otherwise =
 		  "Late packets are then kept out by their random first sequence number alone.",
 	  .run = check_qpn_reuse },
+	/*
+	 * Create, modify, destroy, register: medians, and whether four threads do more than one.
+	 * Of the client.
+	 */
 	{ .name = "cmd-cost",
 	  .assumption = "Commands (create, modify, destroy, register) take far less than "
 			"SHIFT_COMMAND_MS, 400 ms.",
 	  .otherwise = "SHIFT would take a healthy NIC for one that hangs: raise SHIFT_COMMAND_MS "
 		       "above the slowest.",
 	  .run = check_cmd_cost },
+	/* The interface that Linux names for the GID (Ethernet). Of the client. */
 	{ .name = "netdev",
 	  .assumption = "Linux names the NIC's network interface, whose carrier can be watched.",
 	  .otherwise = "SHIFT goes by the NIC's own port events and by heartbeats alone.",
 	  .run = check_netdev },
+	/* PORT_ERR when the link goes down. Of the client. */
 	{ .name = "port-event",
 	  .assumption =
 		  "A port that goes down raises PORT_ERR at once, and says so when it is asked.",
 	  .otherwise = "Detection takes SHIFT_HEARTBEAT_LOSS_MS instead of a millisecond.",
 	  .run = check_port_event },
+	/* A WRITE to itself with the link down. Of the client. */
 	{ .name = "loopback-down",
 	  .assumption = "A port that is down delivers nothing, not even to its own NIC.",
 	  .otherwise = "Queue pairs connected to one of the same NIC stay there until their own "
 		       "traffic fails, which is safe, and later.",
 	  .run = check_loopback_down,
 	  .link = true },
+	/* A UD queue pair before, while and after the link is down. Of the client. */
 	{ .name = "ud-survives",
 	  .assumption = "A UD queue pair outlives a link that is down: it stays in RTS, and works "
 			"again afterwards.",
