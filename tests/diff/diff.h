@@ -2,8 +2,18 @@
 /*
  * The ring engine against the installed libmlx5: the same work requests to two equal QPs of a
  * frozen software NIC, one posted by libmlx5 (l), one by the engine (e); the same completions
- * into both CQs. Compared after every call: rings, doorbell records, doorbell registers, what
- * was returned.
+ * into both CQs. Compared after every call: rings, doorbell records, doorbell registers, return
+ * codes, bad_wr, work completions, data out of CQEs; of a shared receive queue the list of WQEs and
+ * its record after each post.
+ *
+ * Half of the cases run on fixed configurations, half on random ones: queue sizes, segments, inline
+ * room, no or a shared receive queue, sq_sig_all, one or two CQs, 64 and 128-byte CQEs, resized CQs,
+ * ibv_wr and cq_ex with any readers, MLX5_SHUT_UP_BF and MLX5_POST_SEND_PREFER_BF. Memory windows are
+ * on the fixed ones only; the software NIC has none, so those requests are built but not executed.
+ *
+ * Not compared: a resize of a CQ that is driven already (tests/pyverbs does it), the wall clock
+ * reader (refused), sequence numbers of arming after events. Bytes that libmlx5 leaves unspecified
+ * behind refused requests are taken over; those of requests under way must stay as they were.
  */
 #ifndef DIFF_H
 #define DIFF_H
