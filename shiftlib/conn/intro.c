@@ -314,7 +314,8 @@ enum intro_found {
 };
 
 /*
- * Whoever of two peers comes later finds the record of the first, and speaks to it (sh_intro_news). So
+ * Put and look go to the store in order: whoever of two peers comes later finds the record of the
+ * first, and speaks to it, with a number that only the record has (sh_intro_news). So
  * a few looks are enough, ever further apart: at once and 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8 s after,
  * nine times in 30 s; then only along with renewals (every 20 s), each time after four times as long,
  * five times more in a day. Most peers that are absent run without SHIFT. The looks never end
