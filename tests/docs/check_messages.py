@@ -43,7 +43,6 @@ EXCEPT = [
     (r"tools/doctor\.c", r"^%-17s|^%s, port|^not mlx5$|^ \(rdma-core|^\\nWould be|^, if the peer|^version map$",
      "what was found, no complaint"),
     (r"tools/doctor\.c", r"Nothing would be protected|see the lines marked NO", "the last line says what to read"),
-    (r"shiftlib/object/srq\.c", r"^shared receive queues$", "the name of a module"),
     (r"", r"^RoCE v[12]$", "a type of GID"),
     (r"tools/devices\.c", r"^unknown (type|link layer)$", "a value in the list of devices"),
 ]
