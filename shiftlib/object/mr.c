@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "shiftlib/nic/command.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/object/yield.h"
 
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define PLACEHOLDER_ACCESS                                                                         \

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/nic/yield.h"
+#include "shiftlib/object/yield.h"
+#include "shiftlib/peer/peer.h"
 
-#define YIELD_PART    8	 /* of a NIC's idle standbys, one of so many goes at first */
-#define YIELD_WAIT_S  2	 /* a NIC that has not given back by then does not help */
-#define YIELD_LONGEST 16 /* times as long as the first pause */
-
-const char sh_yield_why[] = "its place on the NIC of the standby was given back to the job";
+#define YIELD_PART   8 /* of a NIC's idle standbys, one of so many goes at first */
+#define YIELD_WAIT_S 2 /* a NIC that has not given back by then does not help */
 
 struct yield_job {
 	struct sh_job job;
@@ -24,45 +24,6 @@ struct yield_job {
 	bool done, left; /* left: nobody waits any more */
 	uint32_t n;	 /* given back */
 };
-
-/* ---- the pause ------------------------------------------------------------------------------ */
-
-bool sh_yields(const struct sh_nic *nic)
-{
-	uint64_t until = atomic_load_explicit(&nic->yield.until, memory_order_relaxed);
-
-	return until && sh_now_ns() < until;
-}
-
-bool sh_yields_memory(const struct sh_nic *nic)
-{
-	return atomic_load_explicit(&nic->yield.all, memory_order_relaxed) && sh_yields(nic);
-}
-
-void sh_yield_end(struct sh_nic *nic)
-{
-	atomic_store_explicit(&nic->yield.until, 0, memory_order_relaxed);
-}
-
-static void yield_pause_from(struct sh_nic *nic, uint64_t now)
-{
-	atomic_store_explicit(&nic->yield.until, now + nic->yield.interval, memory_order_relaxed);
-}
-
-/* Twice as long as the last one, if that has hardly ended. */
-static void yield_pause(struct sh_nic *nic, bool all)
-{
-	uint64_t now = sh_now_ns(), first = sh.config.yield_ns;
-	uint64_t interval = nic->yield.interval, until = nic->yield.until;
-
-	if (!until || now > until + interval)
-		interval = first;
-	else if (now >= until)
-		interval = sh_min_ns(2 * interval, YIELD_LONGEST * first);
-	atomic_store_explicit(&nic->yield.all, all || sh_yields_memory(nic), memory_order_relaxed);
-	nic->yield.interval = interval;
-	yield_pause_from(nic, now);
-}
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
 
@@ -244,7 +205,7 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return NULL;
-	yield_pause(nic, all);
+	sh_yield_pause(nic, all);
 	*task = (struct yield_job){ .job = { .fn = yield_run, .done = yield_done },
 				    .nic = nic,
 				    .all = all };
@@ -273,7 +234,7 @@ static bool yield_await(struct yield_job *task, const struct timespec *until)
 		       task->nic->name, task->n,
 		       (unsigned long long)(task->nic->yield.interval / SH_NS_PER_MS));
 	if (task->nic->yield.until) /* the call is made again only now */
-		yield_pause_from(task->nic, sh_now_ns());
+		sh_yield_pause_anew(task->nic);
 	free(task);
 	return true;
 }

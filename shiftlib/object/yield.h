@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Shadows make place where the application's own call finds none. */
-#ifndef SHIFTLIB_YIELD_H
-#define SHIFTLIB_YIELD_H
+#ifndef SHIFTLIB_OBJECT_YIELD_H
+#define SHIFTLIB_OBJECT_YIELD_H
 
-#include "shiftlib/nic/nic.h"
+#include <infiniband/verbs.h>
+#include <stdbool.h>
 
 enum sh_yield_step {
 	SH_YIELD_SOME,	/* a few queue pairs on the NIC of the call */
@@ -19,9 +20,5 @@ struct sh_yield {
 /* The call has just failed. True: something was given back, make it again; else errno is as it was.
  * Lock not held. */
 bool sh_yield(struct sh_yield *yield);
-bool sh_yields(const struct sh_nic *nic); /* no standby is made there now; any thread */
-bool sh_yields_memory(const struct sh_nic *nic);
-void sh_yield_end(struct sh_nic *nic); /* traffic needs it */
-extern const char sh_yield_why[];
 
 #endif

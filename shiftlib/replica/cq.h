@@ -37,15 +37,25 @@ struct sh_cq {
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
-void sh_cq_forget(struct sh_cq *cq);
-/* On a context of the application, for it; lock not held. */
-struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
-			    struct ibv_comp_channel *real_channel, int comp_vector);
-int sh_cq_drive(struct sh_cq *cq);
 /* On the worker of the path's NIC, lock NOT held. The QP that it serves keeps the CQ alive. */
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);
-struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq,
-				      uint8_t path);		      /* lock held: for a carrier */
-void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow); /* lock given up meanwhile */
+/* Lock held: for a carrier. */
+struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path);
+/* Lock held, given up meanwhile. */
+void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow);
+/* Of one that nobody holds any more: readers of events and the engine let go of it, and then, with the
+ * lock not held, it is destroyed. */
+void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow);
+void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
+
+/* cq_resize.c */
+/* How many completions its rings must hold: more than its own, if that is dead and cannot grow. */
+int sh_cq_size(const struct sh_cq *cq);
+/* The application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb. */
+int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe);
+/* Those that are too small; lock held, given up meanwhile. */
+void sh_cq_resize_shadows(struct sh_cq *cq);
+/* The application has resized the queue while its shadow was made. Lock not held. */
+void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path);
 
 #endif

@@ -89,13 +89,6 @@ bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path);
 bool sh_pd_queued(const struct sh_pd *pd, uint8_t path);
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
 
-/* parent.c */
-void sh_parents_forget(struct sh_pd *pd); /* lock held */
-int sh_parent_destroy(
-	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that memory.c does not know */
-
-void sh_pd_forget(struct sh_pd *pd);
-
 /* Lock held, given up meanwhile; on the path's worker, and nothing uses it there. How many went. */
 uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
 

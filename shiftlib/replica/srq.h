@@ -5,10 +5,7 @@
 
 #include "shiftlib/replica/memory.h"
 
-struct sh_qp;
-struct sh_carrier;
-
-/* SHIFT's own QP on a shared receive queue, which takes receives back: see reclaim.c. */
+/* SHIFT's own QP on a shared receive queue, which takes receives back: see srq_reclaim.c. */
 struct sh_reclaim {
 	/* BROKEN: what it took is still being collected. BUSY: made or unmade, on the worker. */
 	enum { SH_RECLAIM_NONE, SH_RECLAIM_BUSY, SH_RECLAIM_READY, SH_RECLAIM_BROKEN } state;
@@ -30,7 +27,7 @@ struct sh_shadow_srq {
 	struct sh_reclaim reclaim;
 };
 
-/* A shared receive queue. Its receives are where its QPs are: see srq.c. */
+/* A shared receive queue. Its receives are where its QPs are: see conn/srq.c. */
 struct sh_srq {
 	struct sh_busy busy;
 	struct list_node link; /* sh_ctx.srqs */
@@ -60,29 +57,17 @@ struct sh_srq *sh_srq_driven(const struct ibv_srq *srq); /* NULL also if it was 
 /* What a new QP of it is made with: the application's own, or what stands in for it. NULL: errno.
  * Lock given up meanwhile. */
 struct ibv_srq *sh_srq_for_qp(struct sh_srq *srq, struct sh_shadow_srq **hold);
+struct sp_srq_state sh_srq_ring_state(struct sp_srq_ring *ring);
 int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path); /* as sh_cq_shadow_make */
 struct sh_shadow_srq *sh_srq_shadow_get(struct sh_srq *srq, uint8_t path);
 void sh_srq_shadow_put(struct sh_srq *srq, struct sh_shadow_srq *shadow); /* as of a CQ */
-/* Can the application's own QP be connected? Not if its queue has given its receives away. */
-bool sh_srq_connectable(struct sh_qp *qp);
 bool sh_srq_shadow_usable(const struct sh_shadow_srq *shadow);
-/* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
-int sh_srq_leave(struct sh_srq *srq);
-void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
 void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
-/* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
-bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
-void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
-void sh_srq_forget(struct sh_srq *srq);
 
+/* srq_reclaim.c */
 void sh_reclaim_run(struct sh_srq *srq, uint64_t now);
 void sh_reclaim_forget(struct sh_reclaim *reclaim);  /* the engine lets go of it */
 void sh_reclaim_destroy(struct sh_reclaim *reclaim); /* then; lock not held */
 extern const char sh_reclaim_mark; /* its QPs' context, as asynchronous events show it */
-void sh_srq_cb_stuck(void *srq);
-void sh_srq_cb_limit(void *srq);
-int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);
-
-extern const struct sh_module sh_srqs_module;
 
 #endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Where the receives of a shared receive queue go. The engine hands them to the queues that carriers
+ * take from; here is decided when a queue that nobody takes from any more gives back what it has.
+ */
+#include <errno.h>
+#include "providers/engine.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/srq.h"
+
+#define SRQ_RETRY_NS	 SH_NS_PER_MS
+#define SRQ_RETRY_MAX_NS (100 * SH_NS_PER_MS)
+/* Receives wait so long on a NIC that all have left, for queue pairs that are being set up there. */
+#define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
+
+enum sh_srq_pending {
+	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC */
+	SRQ_PENDING_LIMIT = 2,
+};
+
+/* ---- from the data path ---------------------------------------------------------------------- */
+
+static void srq_pend(struct sh_srq *srq, uint32_t what)
+{
+	if (!(atomic_fetch_or(&srq->pending, what) & what))
+		sh_kick();
+}
+
+void sh_srq_cb_stuck(void *srq)
+{
+	srq_pend(srq, SRQ_PENDING_STUCK);
+}
+
+void sh_srq_cb_limit(void *srq)
+{
+	srq_pend(srq, SRQ_PENDING_LIMIT);
+}
+
+int sh_srq_cb_lkey(void *cookie, uint8_t path, uint32_t key, uint32_t *out)
+{
+	struct sh_srq *srq = cookie;
+
+	return sh_keymap_get(&srq->ctx->lkeys[path], key, out) ? 0 : -ENOENT;
+}
+
+/* ---- who takes, who gives -------------------------------------------------------------------- */
+
+/* Is a move to that queue under way? Its receives will be needed there. */
+static bool srq_awaited(const struct sh_srq *srq, const struct sh_shadow_srq *shadow)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && qp->standby && qp->standby->srq == shadow &&
+		    qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
+			return true;
+	return false;
+}
+
+static void srq_lose_standbys(struct sh_srq *srq, const struct sh_shadow_srq *shadow)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && qp->conn_id && qp->standby && qp->standby->srq == shadow)
+			sh_carrier_fault(qp, qp->standby, SC_REASON_RESOURCE);
+}
+
+/*
+ * A queue pair that is not connected yet would lose its queue. If the NIC is dead, that does not matter
+ * any more.
+ */
+static bool srq_set_up_for(const struct sh_srq *srq)
+{
+	struct sh_qp *qp;
+
+	if (srq->ctx->death_masked)
+		return false;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && !qp->own.srq &&
+		    (qp->app.state == IBV_QPS_RESET || qp->app.state == IBV_QPS_INIT))
+			return true;
+	return false;
+}
+
+static bool srq_own_awaited(struct sh_srq *srq)
+{
+	uint64_t now = sh_now_ns();
+
+	if (!srq->own_idle_since)
+		srq->own_idle_since = now;
+	return now - srq->own_idle_since < SRQ_CONNECT_NS && srq_set_up_for(srq);
+}
+
+/* Its receives are given to the others, if nobody takes them here. Returns: later. */
+static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
+			const struct sh_shadow_srq *shadow)
+{
+	struct sp_srq_state state = sh_srq_ring_state(ring);
+	uint32_t n;
+
+	if (!shadow && state.users)
+		srq->own_idle_since = 0;
+	if (state.users || state.spoiled || !state.receives)
+		return false;
+	if (srq->pinned || (shadow ? srq_awaited(srq, shadow) : srq_own_awaited(srq)))
+		return true;
+	n = sp_srq_recover(ring);
+	sh_log(SH_LOG_INFO, "shared receive queue: %u receives left %s", n,
+	       shadow ? shadow->nic->name : srq->ctx->nic->name);
+	if (shadow)
+		srq_lose_standbys(srq, shadow);
+	return false;
+}
+
+/* Does anybody take receives elsewhere than from this queue? */
+static bool srq_wanted_elsewhere(struct sh_srq *srq, const struct sp_srq_ring *ring)
+{
+	struct sp_srq_ring *own = sp_srq_own(srq->sp);
+	struct sh_shadow_srq *shadow;
+
+	if (own != ring && sh_srq_ring_state(own).users)
+		return true;
+	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
+		if (shadow->ring != ring && sh_srq_ring_state(shadow->ring).users)
+			return true;
+	return false;
+}
+
+void sh_srq_look(struct sh_srq *srq)
+{
+	struct sp_srq_ring *own = sp_srq_own(srq->sp);
+	struct sh_shadow_srq *shadow;
+	bool later = false;
+
+	if (srq_wanted_elsewhere(srq, own))
+		later |= srq_give_up(srq, own, NULL);
+	else
+		srq->own_idle_since = 0;
+	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
+		if (srq_wanted_elsewhere(srq, shadow->ring))
+			later |= srq_give_up(srq, shadow->ring, shadow);
+	if (later)
+		srq->look_at = sh_earlier_ns(srq->look_at, sh_now_ns() + SRQ_RETRY_NS);
+}
+
+static void srq_limit_event(struct sh_srq *srq)
+{
+	struct ibv_async_event event = { .event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
+					 .element.srq = srq->srq };
+
+	if (sh_async_push(srq->ctx->async, &event, false))
+		sh_error_once("the application does not read its asynchronous events: one about "
+			      "a shared receive queue is lost");
+}
+
+/* Again and again, ever less often: a key comes soon, or never. */
+static void srq_feed(struct sh_srq *srq, uint64_t now)
+{
+	if (!sp_srq_feed(srq->sp, now, sh.config.core.deadline_ns)) {
+		srq->feed_interval = 0;
+		return;
+	}
+	if (!srq->feed_interval || srq->feed_at <= now) {
+		srq->feed_interval = srq->feed_interval ? srq->feed_interval * 2 : SRQ_RETRY_NS;
+		if (srq->feed_interval > SRQ_RETRY_MAX_NS)
+			srq->feed_interval = SRQ_RETRY_MAX_NS;
+		srq->feed_at = now + srq->feed_interval;
+	}
+	srq->look_at = sh_earlier_ns(srq->look_at, srq->feed_at);
+}
+
+/* ---- its QPs: when they begin to take, and when they end ------------------------------------- */
+
+bool sh_srq_connectable(struct sh_qp *qp)
+{
+	struct sp_srq_ring *ring;
+
+	if (!qp->srq)
+		return true;
+	ring = qp->own.srq ? qp->own.srq->ring : sp_srq_own(qp->srq->sp);
+	return !sh_srq_ring_state(ring).spoiled;
+}
+
+static void srq_last_receive_event(struct sh_qp *qp)
+{
+	struct ibv_async_event event = { .event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
+					 .element.qp = qp->qp };
+
+	if (sh_async_push(qp->ctx->async, &event, false))
+		sh_error_once("the application does not read its asynchronous events: one about "
+			      "a queue pair is lost");
+}
+
+/* Does the application know that this QP is in ERR? */
+static bool srq_qp_ended(const struct sh_qp *qp)
+{
+	return qp->app.state == IBV_QPS_ERR || !qp->conn_id || qp->core.move == SC_MOVE_ENDED;
+}
+
+bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	bool own = carrier == qp->carriers.slot;
+
+	sp_qp_last_receive(qp->sp, carrier->epoch);
+	if (qp->srq)
+		sh_srq_look(qp->srq);
+	if (srq_qp_ended(qp)) {
+		if (!own && carrier == qp->active)
+			srq_last_receive_event(qp);
+		return !own;
+	}
+	qp->own.last_receive_masked |= own;
+	return true;
+}
+
+void sh_srq_ended(struct sh_qp *qp)
+{
+	if (qp->own.last_receive_masked)
+		srq_last_receive_event(qp);
+	qp->own.last_receive_masked = false;
+}
+
+/* ---- the round ------------------------------------------------------------------------------- */
+
+static void srq_run(struct sh_srq *srq, uint64_t now)
+{
+	uint32_t pending = atomic_exchange(&srq->pending, 0);
+	bool due = srq->look_at && srq->look_at <= now;
+
+	if (due)
+		srq->look_at = 0;
+	if (pending & SRQ_PENDING_LIMIT)
+		srq_limit_event(srq);
+	if (due || (pending & SRQ_PENDING_STUCK))
+		sh_srq_look(srq);
+	srq_feed(srq, now);
+	sh_reclaim_run(srq, now);
+}
+
+static void srqs_run(uint64_t now)
+{
+	struct sh_ctx *ctx;
+	struct sh_srq *srq;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		list_for_each (&ctx->srqs, srq, struct sh_srq, link)
+			srq_run(srq, now);
+}
+
+static uint64_t srqs_next_timer(void)
+{
+	uint64_t at = 0;
+	struct sh_ctx *ctx;
+	struct sh_srq *srq;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		list_for_each (&ctx->srqs, srq, struct sh_srq, link)
+			at = sh_earlier_ns(at, srq->look_at);
+	return at;
+}
+
+const struct sh_module sh_srqs_module = {
+	.name = "srqs",
+	.run = srqs_run,
+	.next_timer = srqs_next_timer,
+};

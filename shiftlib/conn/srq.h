@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Where the receives of a shared receive queue go, and when its QPs take them. Lock held. */
+#ifndef SHIFTLIB_CONN_SRQ_H
+#define SHIFTLIB_CONN_SRQ_H
+
+#include "shiftlib/replica/srq.h"
+
+struct sh_qp;
+struct sh_carrier;
+
+/* Can the application's own QP be connected? Not if its queue has given its receives away. */
+bool sh_srq_connectable(struct sh_qp *qp);
+void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
+/* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
+bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
+void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
+
+/* The engine's callbacks, on the data path; lock not held. */
+void sh_srq_cb_stuck(void *srq);
+void sh_srq_cb_limit(void *srq);
+int sh_srq_cb_lkey(void *srq, uint8_t path, uint32_t key, uint32_t *out);
+
+extern const struct sh_module sh_srqs_module;
+
+#endif

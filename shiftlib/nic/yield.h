@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The pause in which SHIFT makes no shadow on a NIC, as the application found no place there. */
+#ifndef SHIFTLIB_NIC_YIELD_H
+#define SHIFTLIB_NIC_YIELD_H
+
+#include <stdbool.h>
+
+struct sh_nic;
+
+/* Lock held. all: not only queue pairs. */
+void sh_yield_pause(struct sh_nic *nic, bool all);
+void sh_yield_pause_anew(struct sh_nic *nic); /* as long as the last one, from now on */
+void sh_yield_end(struct sh_nic *nic);	      /* traffic needs it */
+
+bool sh_yields(const struct sh_nic *nic); /* no standby is made there now; any thread */
+bool sh_yields_memory(const struct sh_nic *nic);
+extern const char sh_yield_why[];
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The shadows of completion queues: made on the workers of the paths' NICs, held by carriers. */
+#include <errno.h>
+#include <stdlib.h>
+#include "providers/engine.h"
+#include "shiftlib/replica/cq.h"
+
+static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
+{
+	struct sh_shadow_cq *shadow = calloc(1, sizeof(*shadow));
+
+	if (!shadow)
+		return NULL;
+	shadow->refs = 1;
+	shadow->nic = nic;
+	shadow->incarnation = nic->incarnation;
+	if (cq->facade) {
+		shadow->channel = sh_comp_channel_shadow_get(cq->facade, nic->ctx);
+		if (!shadow->channel)
+			goto free_shadow;
+	}
+	sh_cq_feed_init(&shadow->feed, &cq->events);
+	shadow->cq =
+		sh.real->create_cq(nic->ctx, sh_cq_size(cq), &shadow->feed, shadow->channel, 0);
+	if (shadow->cq) {
+		sh_cq_feed_add(&shadow->feed, shadow->cq);
+		return shadow;
+	}
+	if (shadow->channel)
+		sh_comp_channel_shadow_put(cq->facade, shadow->channel);
+free_shadow:
+	free(shadow);
+	return NULL;
+}
+
+void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	sh_cq_feed_close(&shadow->feed);
+	if (shadow->ring)
+		sp_cq_ring_del(cq->sp, shadow->ring);
+	shadow->ring = NULL;
+}
+
+void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	sh_cq_feed_settle(&shadow->feed);
+	if (sh.real->destroy_cq(shadow->cq))
+		sh_comp_channel_leave(shadow->cq);
+	sh_cq_feed_uninit(&shadow->feed);
+	if (shadow->channel)
+		sh_comp_channel_shadow_put(cq->facade, shadow->channel);
+	if (shadow->holds) {
+		pthread_mutex_lock(&sh.lock);
+		sh_nic_release(shadow->nic, shadow->incarnation);
+		pthread_mutex_unlock(&sh.lock);
+	}
+	free(shadow);
+}
+
+/* The last carrier of a shadow that lost its place takes it along. */
+void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow)
+{
+	if (!shadow || --shadow->refs)
+		return;
+	sh_job_begin(&cq->busy);
+	pthread_mutex_unlock(&sh.lock);
+	sh_cq_shadow_cut(cq, shadow);
+	sh_cq_shadow_destroy(cq, shadow);
+	pthread_mutex_lock(&sh.lock);
+	sh_job_end(&cq->busy);
+}
+
+struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path)
+{
+	struct sh_shadow_cq *shadow = cq->shadow[path];
+
+	shadow->refs++;
+	return shadow;
+}
+
+/* One of an incarnation that died makes place. */
+static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_cq *shadow)
+{
+	struct sh_shadow_cq *before = cq->shadow[path];
+
+	cq->shadow[path] = shadow;
+	sh_cq_shadow_put(cq, before);
+}
+
+/* One worker makes all shadows of a NIC, so two QPs of a CQ do not make two. */
+int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
+{
+	struct sh_nic *nic = cq->ctx->path[path];
+	struct sh_shadow_cq *shadow = cq->shadow[path];
+	int ret;
+
+	if (shadow && shadow->incarnation == nic->incarnation)
+		return 0;
+	shadow = cq_shadow_new(cq, nic);
+	if (!shadow)
+		return -ENOMEM;
+	pthread_mutex_lock(&sh.lock);
+	ret = sp_cq_ring_add(cq->sp, nic->dev, shadow->cq, &shadow->ring);
+	if (!ret) {
+		sh_cq_feed_drive(&shadow->feed, shadow->ring);
+		sh_nic_hold(nic, shadow->incarnation);
+		shadow->holds = true;
+		cq_shadow_replace(cq, path, shadow);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	if (!ret) {
+		sh_cq_resize_shadow_late(cq, path);
+		return 0;
+	}
+	sh_cq_shadow_cut(cq, shadow);
+	sh_cq_shadow_destroy(cq, shadow);
+	return ret;
+}
