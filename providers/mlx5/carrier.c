@@ -610,19 +610,6 @@ enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number)
 	return sending;
 }
 
-bool ring_qp_busy(struct sp_qp *qp)
-{
-	bool busy;
-
-	ring_lock(&qp->sq_lock);
-	busy = qp_sending_locked(qp);
-	ring_unlock(&qp->sq_lock);
-	ring_lock(&qp->rq_lock);
-	busy |= !qp->srq && qp->rx->rq.head != atomic_load(&qp->rx->rq.tail);
-	ring_unlock(&qp->rq_lock);
-	return busy;
-}
-
 void ring_qp_guard(struct sp_qp *qp, bool on)
 {
 	atomic_store(&qp->guard, on);

@@ -577,7 +577,6 @@ void ring_qp_undrive(struct sp_qp *qp);
 void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state);
 uint32_t ring_qp_recv_count(struct sp_qp *qp);
 void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
-bool ring_qp_busy(struct sp_qp *qp);
 enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);
 void ring_qp_guard(struct sp_qp *qp, bool on);
 const char *ring_qp_reason(struct sp_qp *qp, bool *intruder);

@@ -208,7 +208,7 @@ static const char *conn_reason(struct sh_qp *qp)
 	if (intruder && qp->why != why)
 		sh_log(SH_LOG_ERROR,
 		       "QP 0x%06x: %s; a program may use ibv_post_* and ibv_poll_cq, or rings that "
-		       "mlx5dv_init_obj() gave it, not both",
+		       "direct verbs gave it, not both",
 		       qp->qp->qp_num, why);
 	return why;
 }

@@ -620,7 +620,7 @@ static int raised_take(struct sh_comp_channel *ch, struct ibv_cq **cq)
 }
 
 /*
- * libmlx5 must hear of an event of a CQ that it arms itself; only libibverbs can tell it, as it
+ * The provider must hear of an event of a CQ that it arms itself; only libibverbs can tell it, as it
  * reads it. It is one, behind the other's back.
  */
 static __attribute__((noinline, cold)) void event_replay(struct sh_comp_channel *ch,

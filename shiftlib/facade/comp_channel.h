@@ -10,8 +10,8 @@
  * ibv_destroy_cq does; libibverbs is told of all acknowledgements at once, before it destroys the
  * CQ. So nobody who acknowledges takes a lock, and libibverbs' own count is settled when it looks,
  * whatever mixture of real, shadow and software events was handed out. Events of CQs that the
- * engine drives are read here, of others through libibverbs, which tells libmlx5. CQs that SHIFT
- * never saw made (mlx5dv_create_cq) work too: unknown, so their events are handed out and
+ * engine drives are read here, of others through libibverbs, which tells the provider. CQs that
+ * SHIFT never saw made (by direct verbs) work too: unknown, so their events are handed out and
  * acknowledged as on stock.
  *
  * Thread rules: all functions from any thread but where one says otherwise. Who reads events takes

@@ -113,7 +113,7 @@ static struct ibv_cq *qp_private_cq_make(struct sh_cq *cq)
 	return private_cq;
 }
 
-/* A driven CQ cannot take completions of a QP that libmlx5 posts: it gets one of its own, which the
+/* A driven CQ cannot take completions of a QP that the provider posts: it gets one of its own, which the
  * poll of the driven CQ merges. NULL when cq is not driven. */
 static int qp_private_cq(struct sh_cq *cq, struct ibv_cq **out)
 {
@@ -378,10 +378,10 @@ struct ibv_qp *shift_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 	return qp_create_recorded(&how);
 }
 
-/* ---- QPs made by libmlx5's own calls -------------------------------------------------------- */
+/* ---- QPs made by direct verbs --------------------------------------------------------------- */
 
 /*
- * mlx5dv_create_qp never passes the exported create: such a QP is noticed at its first modify. Its
+ * They never pass the exported create: such a QP is noticed at its first modify. Its
  * CQs already take its completions, so it is driven only if they are not foreign's.
  */
 static struct sh_qp *qp_adopt(struct ibv_qp *real)

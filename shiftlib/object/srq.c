@@ -8,7 +8,7 @@
 #include "shiftlib/object/yield.h"
 
 /*
- * Whoever fills a shared queue must also hear which receives were taken: libmlx5 for its QPs, the
+ * Whoever fills a shared queue must also hear which receives were taken: the provider for its QPs, the
  * engine for those that it drives. Nobody can do so for both.
  */
 int sh_srq_leave(struct sh_srq *srq)

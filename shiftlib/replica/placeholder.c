@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "shiftlib/shell.h"
 
-/* mlx5 keys are an index of 24 bits and a byte of the driver's; indices are given from below. */
+/* A key is an index of 24 bits and a byte of the driver's; NICs give indices from below. */
 #define PLACEHOLDER_KEY	 0xf0000000u
 #define PLACEHOLDER_KEYS 0x0f0000u
 

@@ -368,15 +368,15 @@ static void drive(struct diff_rig *rig, const struct ibv_qp_init_attr_ex *attr)
 	ibv_poll_cq(rig->l.rcq, 0, NULL);
 	if (!p->probe(e->ctx, &why))
 		diff_die(why);
-	err = p->cq_drive(rig->dev, e->scq, rig->cfg->cq_ex, wc_flags(rig->cfg), NULL, &rig->scq);
+	err = p->cq.drive(rig->dev, e->scq, rig->cfg->cq_ex, wc_flags(rig->cfg), NULL, &rig->scq);
 	rig->rcq = rig->scq;
 	if (!err && e->rcq != e->scq)
-		err = p->cq_drive(rig->dev, e->rcq, rig->cfg->cq_ex, wc_flags(rig->cfg), NULL,
+		err = p->cq.drive(rig->dev, e->rcq, rig->cfg->cq_ex, wc_flags(rig->cfg), NULL,
 				  &rig->rcq);
 	if (!err && e->srq)
-		err = p->srq_drive(rig->dev, e->srq, NULL, &rig->sp_srq);
+		err = p->srq.drive(rig->dev, e->srq, NULL, &rig->sp_srq);
 	if (!err)
-		err = p->qp_drive(rig->dev, e->qp, attr, rig->scq, rig->rcq, NULL, &rig->sp, &why);
+		err = p->qp.drive(rig->dev, e->qp, attr, rig->scq, rig->rcq, NULL, &rig->sp, &why);
 	errno = -err;
 	if (err)
 		diff_die(why);
@@ -469,14 +469,14 @@ static void start(struct diff_rig *rig)
 	refuse_early(rig, rig->l.srq);
 	to_init(&rig->l);
 	to_init(&rig->e);
-	shift_provider_mlx5.qp_modified(rig->sp, IBV_QPS_INIT);
+	shift_provider_mlx5.qp.modified(rig->sp, IBV_QPS_INIT);
 	refuse_early(rig, true);
 	to_rtr(&rig->l);
 	to_rtr(&rig->e);
-	shift_provider_mlx5.qp_modified(rig->sp, IBV_QPS_RTR);
+	shift_provider_mlx5.qp.modified(rig->sp, IBV_QPS_RTR);
 	to_rts(&rig->l);
 	to_rts(&rig->e);
-	shift_provider_mlx5.qp_modified(rig->sp, IBV_QPS_RTS);
+	shift_provider_mlx5.qp.modified(rig->sp, IBV_QPS_RTS);
 }
 
 static void make_ah(struct diff_side *s)
@@ -595,12 +595,12 @@ bool diff_rig_make(struct diff_rig *rig, const struct diff_config *cfg)
 void diff_rig_free(struct diff_rig *rig)
 {
 	if (rig->sp) {
-		shift_provider_mlx5.qp_undrive(rig->sp);
+		shift_provider_mlx5.qp.undrive(rig->sp);
 		if (rig->sp_srq)
-			shift_provider_mlx5.srq_undrive(rig->sp_srq);
-		shift_provider_mlx5.cq_undrive(rig->scq);
+			shift_provider_mlx5.srq.undrive(rig->sp_srq);
+		shift_provider_mlx5.cq.undrive(rig->scq);
 		if (rig->rcq != rig->scq)
-			shift_provider_mlx5.cq_undrive(rig->rcq);
+			shift_provider_mlx5.cq.undrive(rig->rcq);
 	}
 	close_side(&rig->l);
 	/* the saved functions go back before the context does */

@@ -17,9 +17,9 @@ static void rig_cqs(struct rig *rig, uint32_t cqe_size)
 {
 	fake_cq_make(&rig->dev, &rig->scq, 4096, cqe_size);
 	fake_cq_make(&rig->dev, &rig->rcq, 4096, cqe_size);
-	MUST(!ENGINE->cq_drive(rig->dev.sp, fake_ibv_cq(&rig->scq), rig->cq_ex, 0, rig,
+	MUST(!ENGINE->cq.drive(rig->dev.sp, fake_ibv_cq(&rig->scq), rig->cq_ex, 0, rig,
 			       &rig->sp_scq));
-	MUST(!ENGINE->cq_drive(rig->dev.sp, fake_ibv_cq(&rig->rcq), rig->cq_ex, 0, rig,
+	MUST(!ENGINE->cq.drive(rig->dev.sp, fake_ibv_cq(&rig->rcq), rig->cq_ex, 0, rig,
 			       &rig->sp_rcq));
 }
 
@@ -28,9 +28,9 @@ static void nic_make(struct rig *rig, struct rig_nic *nic)
 	fake_dev_make(&nic->dev, false);
 	fake_cq_make(&nic->dev, &nic->shadow_s, 4096, 64);
 	fake_cq_make(&nic->dev, &nic->shadow_r, 4096, 64);
-	MUST(!ENGINE->cq_ring_add(rig->sp_scq, nic->dev.sp, fake_ibv_cq(&nic->shadow_s),
+	MUST(!ENGINE->cq.ring_add(rig->sp_scq, nic->dev.sp, fake_ibv_cq(&nic->shadow_s),
 				  &nic->ring_s));
-	MUST(!ENGINE->cq_ring_add(rig->sp_rcq, nic->dev.sp, fake_ibv_cq(&nic->shadow_r),
+	MUST(!ENGINE->cq.ring_add(rig->sp_rcq, nic->dev.sp, fake_ibv_cq(&nic->shadow_r),
 				  &nic->ring_r));
 }
 
@@ -55,18 +55,18 @@ void rig_make(struct rig *rig, const struct fake_geometry *g, uint32_t cqe_size,
 		nic_make(rig, &rig->nics[i]);
 	rig->app = &rig->carriers[0].qp;
 	fake_qp_make(&rig->dev, rig->app, &rig->scq, &rig->rcq, g);
-	MUST(!ENGINE->qp_drive(rig->dev.sp, fake_ibv(rig->app), &rig->app->attr, rig->sp_scq,
+	MUST(!ENGINE->qp.drive(rig->dev.sp, fake_ibv(rig->app), &rig->app->attr, rig->sp_scq,
 			       rig->sp_rcq, rig, &rig->sp, &why));
 	rig->made = 1;
 }
 
 void rig_free(struct rig *rig)
 {
-	ENGINE->qp_undrive(rig->sp);
+	ENGINE->qp.undrive(rig->sp);
 	for (uint32_t i = 0; i < rig->made; i++)
 		fake_qp_free(&rig->carriers[i].qp);
-	MUST(!ENGINE->cq_undrive(rig->sp_scq));
-	MUST(!ENGINE->cq_undrive(rig->sp_rcq));
+	MUST(!ENGINE->cq.undrive(rig->sp_scq));
+	MUST(!ENGINE->cq.undrive(rig->sp_rcq));
 	fake_cq_free(&rig->scq);
 	fake_cq_free(&rig->rcq);
 	for (int i = 0; i < RIG_NICS; i++)
@@ -84,7 +84,7 @@ uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometr
 	fake_qp_make(&on->dev, &c->qp, &on->shadow_s, &on->shadow_r, g);
 	c->qp.epoch = rig->made;
 	c->qp.xlat = true;
-	if (ENGINE->carrier_add(rig->sp, rig->made, on->dev.sp, fake_ibv(&c->qp), &caps, on->ring_s,
+	if (ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, fake_ibv(&c->qp), &caps, on->ring_s,
 				on->ring_r, &c->sp)) {
 		fake_qp_free(&c->qp);
 		return 0;
@@ -99,7 +99,7 @@ uint32_t rig_standby(struct rig *rig, const struct fake_geometry *g)
 
 void rig_drop(struct rig *rig, uint32_t carrier)
 {
-	ENGINE->carrier_del(rig->carriers[carrier].sp);
+	ENGINE->carrier.del(rig->carriers[carrier].sp);
 }
 
 static int send_by_calls(struct rig *rig, const struct ibv_send_wr *wr)

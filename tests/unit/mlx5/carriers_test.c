@@ -23,7 +23,7 @@ static void make(bool cq_ex)
 {
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &small, 64, cq_ex);
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	next_send = next_recv = 1;
 	polled_send = polled_recv = received = 0;
 }
@@ -94,8 +94,8 @@ static void receive(uint32_t carrier, int n)
 
 static void drain(void)
 {
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_rcq), 0);
 }
 
 static struct sp_flushed flushed(void)
@@ -103,7 +103,7 @@ static struct sp_flushed flushed(void)
 	struct sp_flushed f;
 
 	drain();
-	ENGINE->qp_flushed(rig->sp, true, &f);
+	ENGINE->move.flushed(rig->sp, true, &f);
 	return f;
 }
 
@@ -112,7 +112,7 @@ static void quiesce(uint32_t carrier)
 {
 	struct sp_flushed f;
 
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	fake_flush(nic(carrier), MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	f = flushed();
 	fake_flush(nic(carrier), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
@@ -125,9 +125,9 @@ static void quiesce(uint32_t carrier)
 
 static void lay(uint32_t to)
 {
-	ENGINE->qp_seal(rig->sp);
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->qp_recv_count(rig->sp), received);
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->qp.recv_count(rig->sp), received);
 }
 
 static struct sp_settled settle(uint32_t to, uint32_t delivered)
@@ -135,11 +135,11 @@ static struct sp_settled settle(uint32_t to, uint32_t delivered)
 	enum sp_fate fates[64];
 	struct sp_request info[64];
 	struct sp_settled settled;
-	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, 64), i;
+	uint32_t n = ENGINE->move.outstanding(rig->sp, info, 64), i;
 
 	for (i = 0; i < n && info[i].published; i++)
 		fates[i] = i < delivered ? SP_FATE_DELIVERED : SP_FATE_RESEND;
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, i, &settled), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, i, &settled), 0);
 	rig->active = to;
 	return settled;
 }
@@ -186,7 +186,7 @@ static void late_completions_go_with_their_carrier(void **state)
 	receive(one, 1);
 	two = rig_standby_on(rig, AGAIN, &large);
 	drain();
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	lay(two);
 	settle(two, 0);
 	fake_run(nic(one), 3);
@@ -212,7 +212,7 @@ static void husk_stays_silent(void **state)
 	uint32_t one = rig_standby_on(rig, 0, &large), two = rig_standby_on(rig, AGAIN, &large);
 
 	post(3, 2);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	lay(one);
 	settle(one, 0);
 	fake_run(rig->app, 64);
@@ -256,7 +256,7 @@ static void receives_come_on_it_first(void **state)
 	assert_int_equal(fake_run(nic(two), 64), 5);
 	receive(two, 4);
 	poll(6, 7);
-	assert_int_equal(ENGINE->qp_recv_count(rig->sp), received);
+	assert_int_equal(ENGINE->qp.recv_count(rig->sp), received);
 }
 
 static void unused_one_proves_that_it_is_flushed(void **state)
@@ -269,7 +269,7 @@ static void unused_one_proves_that_it_is_flushed(void **state)
 	lay(one);
 	f = flushed(); /* not left yet: nothing of ours goes there */
 	assert_int_equal(fake_published(nic(one)), 0);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	f = flushed();
 	assert_true(f.sq);
 	assert_false(f.rq);
@@ -302,7 +302,7 @@ static void emptied_one_proves_it_too(void **state)
 	quiesce(0);
 	lay(one);
 	receive(one, 3);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	post(0, 1);
 	f = flushed();
 	assert_false(f.rq);
@@ -347,7 +347,7 @@ static void its_error_is_told(void **state)
 	assert_int_equal(flushed().status, IBV_WC_RETRY_EXC_ERR);
 	lay(one);
 	fake_recv_error(nic(one), MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	f = flushed();
 	assert_int_equal(f.status, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(fake_events.app_errors, 1);
@@ -370,11 +370,12 @@ static void dies_right_after_the_move(void **state)
 	assert_int_equal(rig_send(rig, IBV_WR_SEND, 4, IBV_SEND_SIGNALED, 1), 0);
 	quiesce(0);
 	lay(one);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[one].sp, fates, 4, &settled), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[one].sp, fates, 4, &settled),
+			 0);
 	rig->active = one;
 	quiesce(one);
 	lay(two);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 3);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 8), 3);
 	assert_int_equal(info[0].kind, SP_REQ_READ);
 	assert_int_equal(info[1].kind, SP_REQ_LOCAL);
 	settled = settle(two, 0);

@@ -22,7 +22,7 @@ static void make(const struct fake_geometry *g, bool cq_ex)
 {
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, g, 64, cq_ex);
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 }
 
 static int setup(void **state)
@@ -82,13 +82,13 @@ static int fence(void)
 {
 	bool atomics;
 
-	return ENGINE->qp_fence(rig->sp, &atomics);
+	return ENGINE->move.fence(rig->sp, &atomics);
 }
 
 static void drain(void)
 {
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_rcq), 0);
 }
 
 /* Does the NIC complete all that it was given, and does the engine see it? */
@@ -96,7 +96,7 @@ static bool fenced(void)
 {
 	fake_run(rig_active(rig), 64);
 	drain();
-	return ENGINE->qp_fenced(rig->sp);
+	return ENGINE->move.fenced(rig->sp);
 }
 
 /* What was executed, in order: NOPs leave no trace in the log. */
@@ -111,11 +111,11 @@ static struct sp_flushed leave(uint8_t syndrome)
 {
 	struct sp_flushed flushed;
 
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	for (int i = 0; i < 2; i++) {
 		fake_flush(rig_active(rig), syndrome);
 		drain();
-		ENGINE->qp_flushed(rig->sp, true, &flushed);
+		ENGINE->move.flushed(rig->sp, true, &flushed);
 	}
 	return flushed;
 }
@@ -126,9 +126,10 @@ static struct sp_settled settle(uint32_t to, uint32_t n)
 						SP_FATE_RESEND };
 	struct sp_settled settled;
 
-	ENGINE->qp_seal(rig->sp);
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, resend, n, &settled), 0);
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, resend, n, &settled),
+			 0);
 	rig->active = to;
 	return settled;
 }
@@ -137,14 +138,14 @@ static struct sp_settled settle(uint32_t to, uint32_t n)
 
 static void idle_queue_is_fenced_at_once(void **state)
 {
-	assert_false(ENGINE->qp_fenced(rig->sp));
+	assert_false(ENGINE->move.fenced(rig->sp));
 	assert_int_equal(fence(), 0);
-	assert_true(ENGINE->qp_fenced(rig->sp));
+	assert_true(ENGINE->move.fenced(rig->sp));
 	write_n(1, 3, IBV_SEND_SIGNALED);
 	assert_int_equal(fake_published(rig->app), 0);
-	assert_true(ENGINE->qp_fenced(rig->sp));
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
-	assert_false(ENGINE->qp_fenced(rig->sp));
+	assert_true(ENGINE->move.fenced(rig->sp));
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
+	assert_false(ENGINE->move.fenced(rig->sp));
 	fake_run(rig->app, 8);
 	expect_sends(1, 3, IBV_WC_SUCCESS);
 	expect_ran(1, 3);
@@ -158,22 +159,24 @@ static void signaled_request_is_the_fence(void **state)
 	assert_int_equal(fake_published(rig->app), 3);
 	fake_run(rig->app, 2);
 	drain();
-	assert_false(ENGINE->qp_fenced(rig->sp));
+	assert_false(ENGINE->move.fenced(rig->sp));
 	assert_true(fenced());
 	expect_sends(3, 1, IBV_WC_SUCCESS);
 }
 
 static void unsignaled_requests_get_a_hidden_one(void **state)
 {
+	uint32_t number;
+
 	write_n(1, 3, 0);
 	assert_int_equal(fence(), 0);
 	assert_int_equal(fence(), 0);
 	assert_int_equal(fake_published(rig->app), 4);
 	assert_true(fenced());
-	assert_false(ENGINE->qp_busy(rig->sp));
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_NONE);
 	expect_sends(0, 0, IBV_WC_SUCCESS);
 	expect_ran(1, 3);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 }
 
 /* What the shell's watch goes by: is there work whose end a completion will tell? */
@@ -181,19 +184,19 @@ static void sending_knows_what_is_awaited(void **state)
 {
 	uint32_t number = 0, before;
 
-	assert_int_equal(ENGINE->qp_sending(rig->sp, &number), SP_SENDING_NONE);
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_NONE);
 	before = number;
 	write_n(1, 3, 0);
-	assert_int_equal(ENGINE->qp_sending(rig->sp, &number), SP_SENDING_UNTOLD);
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_UNTOLD);
 	assert_int_not_equal(number, before);
 	write_n(4, 1, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_sending(rig->sp, &number), SP_SENDING_AWAITED);
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_AWAITED);
 	before = number;
-	assert_int_equal(ENGINE->qp_sending(rig->sp, &number), SP_SENDING_AWAITED);
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_AWAITED);
 	assert_int_equal(number, before);
 	fake_run(rig->app, 4);
 	expect_sends(4, 1, IBV_WC_SUCCESS);
-	assert_int_equal(ENGINE->qp_sending(rig->sp, &number), SP_SENDING_NONE);
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_NONE);
 	expect_ran(1, 4);
 }
 
@@ -214,7 +217,7 @@ static void receives_go_on(void **state)
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
 	assert_int_equal(rig_poll(rig, false, wc, 2), 1);
-	assert_int_equal(ENGINE->qp_recv_count(rig->sp), 1);
+	assert_int_equal(ENGINE->qp.recv_count(rig->sp), 1);
 }
 
 static void atomics_are_told(void **state)
@@ -222,27 +225,27 @@ static void atomics_are_told(void **state)
 	bool atomics;
 
 	write_n(1, 1, 0);
-	assert_int_equal(ENGINE->qp_fence(rig->sp, &atomics), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
 	assert_false(atomics);
 	assert_true(fenced());
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	assert_int_equal(rig_send(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 2, IBV_SEND_SIGNALED, 1), 0);
-	assert_int_equal(ENGINE->qp_fence(rig->sp, &atomics), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
 	assert_true(atomics);
 	assert_true(fenced());
-	assert_int_equal(ENGINE->qp_fence(rig->sp, &atomics), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
 	assert_false(atomics);
 	/* a READ may run again, but not once what is fenced on it may have run */
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_READ, 3, IBV_SEND_SIGNALED, 1), 0);
-	assert_int_equal(ENGINE->qp_fence(rig->sp, &atomics), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
 	assert_false(atomics);
 	assert_true(fenced());
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_READ, 4, 0, 1), 0);
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_WRITE, 5, IBV_SEND_SIGNALED | IBV_SEND_FENCE, 1),
 			 0);
-	assert_int_equal(ENGINE->qp_fence(rig->sp, &atomics), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
 	assert_true(atomics);
 }
 
@@ -263,7 +266,7 @@ static void full_ring_gives_a_place_in_time(void **state)
 	assert_int_equal(fence(), 0);
 	assert_true(fenced());
 	expect_ran(1, 16);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	fake_run(rig->app, 8);
 	expect_sends(17, 1, IBV_WC_SUCCESS);
 }
@@ -275,7 +278,7 @@ static void full_queue_of_a_roomy_ring_is_fenced(void **state)
 	assert_int_equal(fence(), 0);
 	refused();
 	assert_true(fenced());
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	write_n(9, 8, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 8);
 	expect_sends(9, 8, IBV_WC_SUCCESS);
@@ -284,9 +287,9 @@ static void full_queue_of_a_roomy_ring_is_fenced(void **state)
 
 static void no_fence_on_a_carrier_that_is_left(void **state)
 {
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	assert_int_equal(fence(), -EINVAL);
-	assert_false(ENGINE->qp_fenced(rig->sp));
+	assert_false(ENGINE->move.fenced(rig->sp));
 }
 
 static void error_is_no_fence(void **state)
@@ -295,7 +298,7 @@ static void error_is_no_fence(void **state)
 	assert_int_equal(fence(), 0);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	drain();
-	assert_false(ENGINE->qp_fenced(rig->sp));
+	assert_false(ENGINE->move.fenced(rig->sp));
 }
 
 /* -- the way back ----------------------------------------------------------------------------- */
@@ -308,7 +311,7 @@ static void nop_costs_no_place(void **state)
 	assert_int_equal(fence(), 0);
 	write_n(16, 1, IBV_SEND_SIGNALED);
 	refused();
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	assert_int_equal(fake_published(rig->app), 16);
 	refused();
 	fake_run(rig->app, 1);
@@ -318,7 +321,7 @@ static void nop_costs_no_place(void **state)
 	expect_sends(16, 1, IBV_WC_SUCCESS);
 	fake_run(rig->app, 64);
 	expect_sends(17, 1, IBV_WC_SUCCESS);
-	assert_int_equal(ENGINE->qp_publish(rig->sp), 0);
+	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 	expect_ran(1, 17);
 }
 
@@ -327,14 +330,14 @@ static void nop_costs_no_place_later(void **state)
 {
 	write_n(1, 15, 0);
 	assert_int_equal(fence(), 0);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	write_n(16, 1, IBV_SEND_SIGNALED);
 	refused();
-	assert_int_equal(ENGINE->qp_publish(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.publish(rig->sp), -EAGAIN);
 	fake_run(rig->app, 64);
 	assert_int_equal(fake_published(rig->app), 0);
 	/* the application never polls: the shell does */
-	assert_int_equal(ENGINE->qp_publish(rig->sp), 0);
+	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 	fake_run(rig->app, 64);
 	expect_sends(16, 1, IBV_WC_SUCCESS);
 	expect_ran(1, 16);
@@ -348,7 +351,7 @@ static void empty_poll_publishes(void **state)
 	write_n(1, 15, 0);
 	assert_int_equal(fence(), 0);
 	write_n(16, 1, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	fake_run(rig->app, 64);
 	expect_sends(0, 0, IBV_WC_SUCCESS);
 	assert_int_equal(fake_published(rig->app), 1);
@@ -362,7 +365,7 @@ static void fenced_again_behind_its_own_nop(void **state)
 	write_n(1, 3, 0);
 	assert_int_equal(fence(), 0);
 	write_n(4, 2, 0);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	assert_int_equal(fake_published(rig->app), 6);
 	assert_int_equal(fence(), -EAGAIN);
 	fake_run(rig->app, 4);
@@ -370,7 +373,7 @@ static void fenced_again_behind_its_own_nop(void **state)
 	assert_int_equal(fence(), 0);
 	assert_true(fenced());
 	write_n(6, 1, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	fake_run(rig->app, 64);
 	expect_sends(6, 1, IBV_WC_SUCCESS);
 	expect_ran(1, 6);
@@ -385,7 +388,7 @@ static void many_cancels_lose_nothing(void **state)
 		fence();
 		write_n(id + 1, 1, 0);
 		write_n(id + 2, 1, i % 4 == 3 ? IBV_SEND_SIGNALED : 0);
-		ENGINE->qp_resume(rig->sp);
+		ENGINE->move.resume(rig->sp);
 		id += 3;
 		if (i % 4 == 3) {
 			fake_run(rig->app, 64);
@@ -422,10 +425,10 @@ static void open_builder_puts_it_off(void **state)
 	assert_int_equal(fence(), 0);
 	ibv_wr_start(qp);
 	build(2);
-	assert_false(ENGINE->qp_fenced(rig->sp));
+	assert_false(ENGINE->move.fenced(rig->sp));
 	assert_int_equal(ibv_wr_complete(qp), 0);
 	assert_true(fenced());
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	fake_run(rig->app, 64);
 	expect_sends(1, 2, IBV_WC_SUCCESS);
 }
@@ -438,7 +441,7 @@ static void completed_builder_publishes(void **state)
 	write_n(1, 14, 0);
 	assert_int_equal(fence(), 0);
 	write_n(15, 1, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	ibv_wr_start(qp);
 	build(16);
 	fake_run(rig->app, 64);
@@ -449,7 +452,7 @@ static void completed_builder_publishes(void **state)
 	write_n(17, 14, 0);
 	assert_int_equal(fence(), 0);
 	write_n(31, 2, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	fake_run(rig->app, 64);
 	ibv_wr_start(qp);
 	expect_sends(31, 1, IBV_WC_SUCCESS);
@@ -474,7 +477,7 @@ static void held_completion_does_not_hinder(void **state)
 	assert_int_equal(cq->wr_id, 1);
 	assert_int_equal(ibv_next_poll(cq), ENOENT);
 	ibv_end_poll(cq);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	fake_run(rig->app, 64);
 	expect_sends(16, 2, IBV_WC_SUCCESS);
 }
@@ -489,7 +492,7 @@ static void end_of_a_poll_publishes(void **state)
 	write_n(2, 14, 0);
 	assert_int_equal(fence(), 0);
 	write_n(16, 1, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	fake_run(rig->app, 1);
 	assert_int_equal(ibv_start_poll(cq, &attr), 0);
 	assert_int_equal(fake_published(rig->app), 15);
@@ -536,7 +539,7 @@ static void unfinished_fence_is_left(void **state)
 	fake_run(rig->app, 2);
 	flushed = leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	assert_true(flushed.sq && flushed.rq);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 16), 4);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 16), 4);
 	assert_true(info[2].published);
 	assert_false(info[3].published);
 	settled = settle(to, 3);
@@ -550,13 +553,13 @@ static void unfinished_fence_is_left(void **state)
 /* All ran, and the NOP is what the error hits. */
 static void flushed_nop_is_not_seen(void **state)
 {
-	uint32_t to = rig_standby(rig, &large);
+	uint32_t to = rig_standby(rig, &large), number;
 
 	write_n(1, 5, 0);
 	assert_int_equal(fence(), 0);
 	fake_run(rig->app, 5);
 	assert_true(leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR).sq);
-	assert_false(ENGINE->qp_busy(rig->sp));
+	assert_int_equal(ENGINE->qp.sending(rig->sp, &number), SP_SENDING_NONE);
 	settle(to, 0);
 	write_n(6, 1, IBV_SEND_SIGNALED);
 	assert_int_equal(fake_run(rig_active(rig), 64), 1);
@@ -574,10 +577,10 @@ static void dies_after_the_way_back(void **state)
 	write_n(1, 15, 0);
 	assert_int_equal(fence(), 0);
 	write_n(16, 1, IBV_SEND_SIGNALED);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	fake_run(rig->app, 13);
 	assert_true(leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR).sq);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 24), 3);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 24), 3);
 	settled = settle(to, 2);
 	assert_int_equal(settled.published, 1);
 	assert_int_equal(fake_run(rig_active(rig), 64), 3);
@@ -594,11 +597,11 @@ static void fails_behind_a_fence(void **state)
 	write_n(1, 2, 0);
 	assert_int_equal(fence(), 0);
 	write_n(3, 2, 0);
-	ENGINE->qp_fail(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
 	assert_int_equal(rig_poll(rig, true, wc, 16), 4);
 	assert_int_equal(wc[0].status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc[3].wr_id, 4);
-	assert_int_equal(ENGINE->qp_publish(rig->sp), 0);
+	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 }
 
 static void reset_forgets_the_fence(void **state)
@@ -606,12 +609,12 @@ static void reset_forgets_the_fence(void **state)
 	write_n(1, 15, 0);
 	assert_int_equal(fence(), 0);
 	write_n(16, 1, 0);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	rig->app->db[0] = rig->app->db[1] = 0;
 	rig->app->sq_ci = rig->app->rq_ci = 0;
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
-	ENGINE->qp_modified(rig->sp, IBV_QPS_INIT);
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RTS);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RESET);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_INIT);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RTS);
 	write_n(20, 16, IBV_SEND_SIGNALED);
 	refused();
 	fake_run(rig->app, 64);
@@ -620,22 +623,22 @@ static void reset_forgets_the_fence(void **state)
 
 static void progress_is_counted(void **state)
 {
-	uint64_t before = ENGINE->qp_progressed(rig->sp);
+	uint64_t before = ENGINE->qp.progressed(rig->sp);
 	uint32_t to = rig_standby(rig, &large);
 
 	write_n(1, 4, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
-	assert_true(ENGINE->qp_progressed(rig->sp) == before);
+	assert_true(ENGINE->qp.progressed(rig->sp) == before);
 	fake_run(rig->app, 3);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
 	drain();
-	assert_true(ENGINE->qp_progressed(rig->sp) == before + 4);
+	assert_true(ENGINE->qp.progressed(rig->sp) == before + 4);
 	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	settle(to, 1);
-	assert_true(ENGINE->qp_progressed(rig->sp) == before + 4);
+	assert_true(ENGINE->qp.progressed(rig->sp) == before + 4);
 	fake_run(rig_active(rig), 1);
 	drain();
-	assert_true(ENGINE->qp_progressed(rig->sp) == before + 5);
+	assert_true(ENGINE->qp.progressed(rig->sp) == before + 5);
 }
 
 /* -- the gate --------------------------------------------------------------------------------- */
@@ -654,7 +657,7 @@ static void nothing_runs(void)
 
 static void gate(bool on)
 {
-	assert_int_equal(ENGINE->qp_gate(rig->sp, on), 0);
+	assert_int_equal(ENGINE->qp.gate(rig->sp, on), 0);
 }
 
 static void gate_lets_pass_what_it_is_told(void **state)
@@ -667,13 +670,13 @@ static void gate_lets_pass_what_it_is_told(void **state)
 	write_n(6, 1, IBV_SEND_SIGNALED);
 	assert_int_equal(fake_run(rig_active(rig), 64), 2);
 	assert_true(fake_events.gated > 0);
-	assert_int_equal(ENGINE->qp_gated(rig->sp, reads, 8), 4);
+	assert_int_equal(ENGINE->qp.gated(rig->sp, reads, 8), 4);
 	assert_int_equal(reads[0].addr, 3);
 	assert_int_equal(reads[0].rkey, fake_rkey(3));
 	assert_int_equal(reads[2].addr, 5);
 	assert_int_equal(reads[3].rkey, 0);
-	assert_int_equal(ENGINE->qp_gated(rig->sp, reads, 1), 1);
-	assert_int_equal(ENGINE->qp_pass(rig->sp, 1), 1);
+	assert_int_equal(ENGINE->qp.gated(rig->sp, reads, 1), 1);
+	assert_int_equal(ENGINE->qp.pass(rig->sp, 1), 1);
 	assert_int_equal(fake_run(rig_active(rig), 64), 1);
 	nothing_runs();
 	gate(false);
@@ -692,13 +695,13 @@ static void gate_stays_shut_through_a_move(void **state)
 	gate(true);
 	read_n(2, 2);
 	assert_true(leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR).sq);
-	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), -EAGAIN);
+	assert_int_equal(ENGINE->qp.pass(rig->sp, 2), -EAGAIN);
 	read_n(4, 1);
 	settled = settle(to, 1);
 	assert_int_equal(settled.resent, 1);
 	assert_int_equal(settled.published, 0);
 	assert_int_equal(fake_run(rig_active(rig), 64), 1);
-	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), 2);
+	assert_int_equal(ENGINE->qp.pass(rig->sp, 2), 2);
 	assert_int_equal(fake_run(rig_active(rig), 64), 2);
 	gate(false);
 	read_n(5, 1);
@@ -715,10 +718,10 @@ static void gate_stays_shut_behind_a_fence(void **state)
 	assert_int_equal(fence(), 0);
 	read_n(3, 1);
 	assert_true(fenced());
-	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), -EAGAIN);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->qp.pass(rig->sp, 2), -EAGAIN);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	nothing_runs();
-	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), 2);
+	assert_int_equal(ENGINE->qp.pass(rig->sp, 2), 2);
 	assert_int_equal(fake_run(rig_active(rig), 64), 2);
 	expect_sends(1, 3, IBV_WC_SUCCESS);
 }
@@ -729,11 +732,11 @@ static void fails_behind_the_gate(void **state)
 
 	gate(true);
 	read_n(1, 2);
-	ENGINE->qp_fail(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
 	assert_int_equal(rig_poll(rig, true, wc, 16), 2);
 	assert_int_equal(wc[0].status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(ENGINE->qp_pass(rig->sp, 2), 0);
+	assert_int_equal(ENGINE->qp.pass(rig->sp, 2), 0);
 	gate(false);
 	nothing_runs();
 }

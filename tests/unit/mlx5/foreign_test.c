@@ -47,12 +47,12 @@ static void somebody_elses_ring_is_left_alone(void **state)
 {
 	bool intruder = true;
 
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 	rig->app->db[MLX5_SND_DBR] = htobe32(3);
 	writes(0);
 	assert_int_equal(fake_events.provider_posts, 2);
 	assert_int_equal(be32toh(rig->app->db[MLX5_SND_DBR]), 3);
-	assert_non_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_non_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_false(intruder);
 }
 
@@ -61,7 +61,7 @@ static void somebody_elses_ring_is_seen_without_a_post(void **state)
 	bool intruder = true;
 
 	rig->app->db[MLX5_RCV_DBR] = htobe32(1);
-	assert_non_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_non_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_false(intruder);
 }
 
@@ -70,7 +70,7 @@ static void somebody_elses_polling_is_seen(void **state)
 	bool intruder = true;
 
 	rig->rcq.db[0] = htobe32(1);
-	assert_non_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_non_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_false(intruder);
 }
 
@@ -84,9 +84,9 @@ static void intruder_is_seen(__be32 *record)
 	assert_int_equal(rig_recv(rig, 0, 1), 0);
 	fake_run(rig->app, 2);
 	assert_int_equal(rig_poll(rig, true, wc, 2), 2);
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 	*record = htobe32(be32toh(*record) + 1);
-	assert_non_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_non_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_true(intruder);
 }
 
@@ -116,13 +116,13 @@ static void intruder_in_a_left_ring_is_seen(void **state)
 	writes(IBV_SEND_SIGNALED);
 	fake_run(rig->app, 2);
 	assert_int_equal(rig_poll(rig, true, wc, 2), 2);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 	rig->app->db[MLX5_SND_DBR] = htobe32(be32toh(rig->app->db[MLX5_SND_DBR]) + 1);
-	assert_non_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_non_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_true(intruder);
 }
 
@@ -136,11 +136,11 @@ static void slots_that_are_owed_are_no_intruder(void **state)
 	writes(IBV_SEND_SIGNALED);
 	fake_run(rig->app, 2);
 	assert_int_equal(ibv_start_poll(cq, &attr), 0);
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_int_equal(ibv_next_poll(cq), 0);
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 	ibv_end_poll(cq);
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 }
 
 /* What libmlx5 grants with out-of-order placement: half of the ring. Its flag is seen nowhere else. */
@@ -152,7 +152,7 @@ static void receives_out_of_order_are_not_driven(void **state)
 
 	fake_qp_make(&rig->dev, &qp, &rig->scq, &rig->rcq, &geometry);
 	qp.attr.cap.max_recv_wr = geometry.rq_cnt / 2;
-	assert_int_equal(ENGINE->qp_drive(rig->dev.sp, fake_ibv(&qp), &qp.attr, rig->sp_scq,
+	assert_int_equal(ENGINE->qp.drive(rig->dev.sp, fake_ibv(&qp), &qp.attr, rig->sp_scq,
 					  rig->sp_rcq, rig, &sp, &why),
 			 -EOPNOTSUPP);
 	assert_string_equal(why, "its receive queue is consumed out of order");
@@ -169,7 +169,7 @@ static void creation_flags_are_not_driven(void **state)
 	fake_qp_make(&rig->dev, &qp, &rig->scq, &rig->rcq, &geometry);
 	qp.attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	qp.attr.create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
-	assert_int_equal(ENGINE->qp_drive(rig->dev.sp, fake_ibv(&qp), &qp.attr, rig->sp_scq,
+	assert_int_equal(ENGINE->qp.drive(rig->dev.sp, fake_ibv(&qp), &qp.attr, rig->sp_scq,
 					  rig->sp_rcq, rig, &sp, &why),
 			 -EOPNOTSUPP);
 	assert_string_equal(why, "it was made with creation flags");

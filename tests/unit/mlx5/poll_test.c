@@ -29,7 +29,7 @@ static int setup_with(bool ex)
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &geometry, 64, ex);
 	fake_qp_make(&rig->dev, &other, &rig->scq, &rig->rcq, &geometry);
-	return ENGINE->qp_drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
+	return ENGINE->qp.drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
 				rig->sp_rcq, rig, &other_sp, &why);
 }
 
@@ -46,7 +46,7 @@ static int setup_ex(void **state)
 static void other_goes(void)
 {
 	if (other_sp)
-		ENGINE->qp_undrive(other_sp);
+		ENGINE->qp.undrive(other_sp);
 	other_sp = NULL;
 }
 
@@ -64,10 +64,10 @@ static void move(void)
 	struct sp_settled settled;
 	uint32_t to = rig_standby(rig, &geometry), old = rig->active;
 
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_seal(rig->sp);
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
 	rig->active = to;
 	if (old)
 		rig_drop(rig, old);
@@ -163,16 +163,16 @@ static void leavings_are_cleared_away(void **state)
 	expect(1, 2);
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_WRITE, 3, IBV_SEND_SIGNALED, 1), 0);
 	assert_int_equal(fake_run(rig->app, 1), 1); /* seen by nobody when it is left */
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_seal(rig->sp);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.seal(rig->sp);
 	{
 		enum sp_fate fate = SP_FATE_RESEND;
 		struct sp_settled settled;
 		uint32_t to = rig_standby(rig, &geometry);
 
-		assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
+		assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
 		assert_int_equal(
-			ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, &fate, 1, &settled), 0);
+			ENGINE->move.settle(rig->sp, rig->carriers[to].sp, &fate, 1, &settled), 0);
 		rig->active = to;
 	}
 	assert_int_equal(given_back(&rig->scq), 3);
@@ -182,7 +182,7 @@ static void leavings_are_cleared_away(void **state)
 	/* a new QP brings the ring back to life */
 	fake_qp_free(&other);
 	fake_qp_make(&rig->dev, &other, &rig->scq, &rig->rcq, &geometry);
-	assert_int_equal(ENGINE->qp_drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
+	assert_int_equal(ENGINE->qp.drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
 					  rig->sp_rcq, rig, &other_sp, &why),
 			 0);
 	assert_true(rig->sp_scq->more);
@@ -239,7 +239,7 @@ static void drain_under_a_held_completion_owes(void **state)
 	send_n(1, 1);
 	send_other(2);
 	assert_int_equal(ibv_start_poll(cq, &attr), 0);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
 	assert_int_equal(given_back(&rig->scq), 0);
 	ibv_end_poll(cq);
 	assert_int_equal(given_back(&rig->scq), 1);
@@ -322,7 +322,7 @@ static void the_ring_in_use_is_armed(void **state)
 	arm(1);
 	assert_int_equal(armed(shadow), 1 | MLX5_CQ_DB_REQ_NOT_SOL);
 	assert_int_equal(armed(&rig->scq), UINT32_MAX);
-	ENGINE->cq_event_read(rig->nics[0].ring_s);
+	ENGINE->cq.event_read(rig->nics[0].ring_s);
 	arm(0);
 	assert_int_equal(armed(shadow), 1 | 1u << 28);
 }
@@ -336,7 +336,7 @@ static void both_rings_are_armed(void **state)
 	assert_int_equal(armed(&rig->scq), MLX5_CQ_DB_REQ_NOT_SOL);
 	assert_int_equal(armed(&rig->nics[0].shadow_s), MLX5_CQ_DB_REQ_NOT_SOL);
 	for (uint32_t i = 1; i < 6; i++) {
-		ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+		ENGINE->cq.event_read(ENGINE->cq.own_ring(rig->sp_scq));
 		arm(0);
 		assert_int_equal(armed(&rig->scq), (i & 3) << 28);
 		assert_int_equal(armed(&rig->nics[0].shadow_s), 0);
@@ -391,14 +391,14 @@ static void race_arming(uint32_t times, void (*before)(void), void (*against)(vo
 static void one_lies_in_the_ring(void)
 {
 	send_n(1, 1);
-	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq)); /* not armed */
+	ENGINE->cq.event_read(ENGINE->cq.own_ring(rig->sp_scq)); /* not armed */
 	fake_events.events = 0;
 	fake_log.n = 0;
 }
 
 static void drain_it(void)
 {
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
 }
 
 static void somebody_is_woken(void)
@@ -418,11 +418,11 @@ static uint32_t next;
 
 static void a_standby_is_ready(void)
 {
-	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq)); /* not armed */
+	ENGINE->cq.event_read(ENGINE->cq.own_ring(rig->sp_scq)); /* not armed */
 	next = rig_standby(rig, &geometry);
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_seal(rig->sp);
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[next].sp), 0);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[next].sp), 0);
 	(void)armed(&rig->nics[0].shadow_s);
 }
 
@@ -430,14 +430,15 @@ static void go_there(void)
 {
 	struct sp_settled settled;
 
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[next].sp, NULL, 0, &settled), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[next].sp, NULL, 0, &settled),
+			 0);
 }
 
 /* And back to its own ring, as the application can do it. */
 static void the_new_ring_is_armed(void)
 {
 	assert_int_equal(armed(&rig->nics[0].shadow_s), 0);
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RESET);
 	rig_drop(rig, next);
 	assert_ptr_equal(rig->sp_scq->active, &rig->sp_scq->ring);
 	assert_false(rig->sp_scq->more);
@@ -458,7 +459,7 @@ static void nothing(void)
 /* The NIC obeys the record it finds when the register is written, and no number that it has told of. */
 static void an_event_is_read_and_armed_again(void)
 {
-	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+	ENGINE->cq.event_read(ENGINE->cq.own_ring(rig->sp_scq));
 	events_read++;
 	arm(0);
 }
@@ -501,7 +502,7 @@ static void *arm_all_the_time(void *arg)
 	arming = true;
 	for (int i = 0; arm_on; i++) {
 		arm(i % 2);
-		ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+		ENGINE->cq.event_read(ENGINE->cq.own_ring(rig->sp_scq));
 	}
 	return NULL;
 }
@@ -516,7 +517,7 @@ static void a_ring_comes_and_goes(void)
 	assert_non_null(shadow);
 	fake_cq_make(&nic->dev, shadow, 4096, 64);
 	assert_int_equal(
-		ENGINE->cq_ring_add(rig->sp_scq, nic->dev.sp, fake_ibv_cq(shadow), &nic->ring_s),
+		ENGINE->cq.ring_add(rig->sp_scq, nic->dev.sp, fake_ibv_cq(shadow), &nic->ring_s),
 		0);
 	a_standby_is_ready();
 	(void)armed(shadow);
@@ -524,9 +525,9 @@ static void a_ring_comes_and_goes(void)
 	assert_ptr_equal(rig->sp_scq->active, nic->ring_s);
 	while (armed(shadow) == UINT32_MAX)
 		sched_yield();
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RESET);
 	rig_drop(rig, next);
-	ENGINE->cq_ring_del(rig->sp_scq, nic->ring_s);
+	ENGINE->cq.ring_del(rig->sp_scq, nic->ring_s);
 	nic->ring_s = before;
 	/* the record and the register go with it */
 	fake_cq_free(shadow);

@@ -183,8 +183,8 @@ static void receive_some(struct fake_qp *qp)
 
 static void drain(void)
 {
-	MUST(!ENGINE->cq_collect(rig->sp_scq));
-	MUST(!ENGINE->cq_collect(rig->sp_rcq));
+	MUST(!ENGINE->cq.collect(rig->sp_scq));
+	MUST(!ENGINE->cq.collect(rig->sp_rcq));
 }
 
 static uint32_t standby(void)
@@ -218,7 +218,7 @@ static uint32_t run_silently(uint32_t lost)
 static uint32_t decide(enum sp_fate *fates, uint32_t executed)
 {
 	struct sp_request info[OUTSTANDING];
-	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, OUTSTANDING), i;
+	uint32_t n = ENGINE->move.outstanding(rig->sp, info, OUTSTANDING), i;
 	struct ring_walk w;
 	int64_t slot;
 
@@ -248,18 +248,18 @@ static void quiesce(struct fake_qp *qp)
 		fake_flush(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	if (below(2))
 		poll_some();
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	post_sends();
 	post_recvs();
 	for (int i = 0; i < 2 && !gone; i++) {
 		fake_flush(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		drain();
-		ENGINE->qp_flushed(rig->sp, true, &flushed);
+		ENGINE->move.flushed(rig->sp, true, &flushed);
 	}
 	drain();
 	MUST(gone || (flushed.sq && flushed.rq && flushed.error_seen));
-	ENGINE->qp_seal(rig->sp);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.seal(rig->sp);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	MUST(flushed.sq && flushed.rq && flushed.recv_count == m.received);
 }
 
@@ -270,8 +270,8 @@ static uint32_t lay(void)
 
 	for (;;) {
 		to = standby();
-		MUST(!ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp));
-		MUST(ENGINE->qp_recv_count(rig->sp) == m.received);
+		MUST(!ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp));
+		MUST(ENGINE->qp.recv_count(rig->sp) == m.received);
 		if (died)
 			rig_drop(rig, died);
 		post_recvs();
@@ -297,7 +297,7 @@ static void move(uint32_t lost, bool ordered)
 	quiesce(rig_active(rig));
 	to = lay();
 	n = decide(fates, executed);
-	MUST(!ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
+	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
 	m.fenced = false;
@@ -312,7 +312,7 @@ static void move(uint32_t lost, bool ordered)
 
 static void resume(void)
 {
-	int err = ENGINE->qp_resume(rig->sp);
+	int err = ENGINE->move.resume(rig->sp);
 
 	MUST(!err || err == -EAGAIN);
 	reached.resumed++;
@@ -330,7 +330,7 @@ static void ordered(void)
 		resume();
 		return;
 	}
-	err = ENGINE->qp_fence(rig->sp, &atomics);
+	err = ENGINE->move.fence(rig->sp, &atomics);
 	MUST(!err || err == -EAGAIN);
 	m.fenced = true;
 	reached.fences++;
@@ -340,8 +340,8 @@ static void ordered(void)
 		account_log();
 	}
 	drain();
-	MUST(!ENGINE->qp_fenced(rig->sp) || !fake_published(rig_active(rig)));
-	if (!ENGINE->qp_fenced(rig->sp))
+	MUST(!ENGINE->move.fenced(rig->sp) || !fake_published(rig_active(rig)));
+	if (!ENGINE->move.fenced(rig->sp))
 		return;
 	reached.fenced++;
 	if (below(2))
@@ -365,7 +365,7 @@ static void lose_keys(void)
 	post_sends();
 	reached.keyless += fake_keys_missing ? m.next_send - before : 0;
 	fake_keys_missing = false;
-	err = ENGINE->qp_publish(rig->sp);
+	err = ENGINE->move.publish(rig->sp);
 	MUST(!err || err == -EAGAIN);
 }
 
@@ -376,7 +376,7 @@ static void alone(void)
 {
 	bool intruder;
 
-	MUST(!ENGINE->qp_reason(rig->sp, &intruder) && !intruder);
+	MUST(!ENGINE->qp.reason(rig->sp, &intruder) && !intruder);
 }
 
 static void step(void)
@@ -388,7 +388,7 @@ static void step(void)
 	case 1:
 	case 2: drain(); break;
 	case 3:
-		ENGINE->qp_withhold(rig->sp);
+		ENGINE->move.withhold(rig->sp);
 		post_sends();
 		resume();
 		break;
@@ -472,7 +472,7 @@ static void round_of(uint64_t with)
 	random_geometry(&g, NULL);
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &g, below(2) ? 64 : 128, below(2));
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	if (below(2))
 		age_carrier(rig->sp->tx, rig->app, 0);
 	for (int i = 0; i < STEPS; i++) {

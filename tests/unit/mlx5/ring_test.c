@@ -72,24 +72,24 @@ static struct sp_flushed leave(uint8_t syndrome)
 {
 	struct sp_flushed flushed;
 
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	fake_flush(rig_active(rig), syndrome);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_rcq), 0);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	if (flushed.sq && flushed.rq)
 		return flushed;
 	/* the marker */
 	fake_flush(rig_active(rig), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	return flushed;
 }
 
 static void settle(uint32_t to, const enum sp_fate *fates, uint32_t n, struct sp_settled *out)
 {
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, n, out), 0);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, out), 0);
 	rig->active = to;
 }
 
@@ -133,7 +133,7 @@ static void application_errors_pass_the_guard(void **state)
 {
 	struct ibv_wc wc[4];
 
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	write_n(0, 2, IBV_SEND_SIGNALED);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR);
 	assert_int_equal(rig_poll(rig, true, wc, 4), 2);
@@ -147,7 +147,7 @@ static void transport_errors_are_withheld(void **state)
 {
 	struct ibv_wc wc[4];
 
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	write_n(0, 3, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
 	fake_run(rig->app, 1);
@@ -165,7 +165,7 @@ static void cause_behind_a_withheld_flush_is_reported(void **state)
 	struct sp_flushed flushed;
 	struct ibv_wc wc[4];
 
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	write_n(0, 1, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
@@ -173,36 +173,36 @@ static void cause_behind_a_withheld_flush_is_reported(void **state)
 	assert_int_equal(fake_events.app_errors, 0);
 	assert_int_equal(rig_poll(rig, true, wc, 4), 0);
 	assert_int_equal(fake_events.app_errors, 1);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_int_equal(flushed.status, IBV_WC_LOC_PROT_ERR);
-	ENGINE->qp_fail(rig->sp, flushed.status, flushed.vendor_err, 0);
+	ENGINE->move.fail_all(rig->sp, flushed.status, flushed.vendor_err, 0);
 	expect_sends(0, 1, IBV_WC_LOC_PROT_ERR);
 	expect_recvs(50, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
 static void waiting_error_is_seen(void **state)
 {
-	assert_false(ENGINE->cq_error_waiting(rig->sp_scq));
-	ENGINE->qp_guard(rig->sp, true);
+	assert_false(ENGINE->cq.error_waiting(rig->sp_scq));
+	ENGINE->qp.guard(rig->sp, true);
 	write_n(0, 1, 0);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
-	assert_true(ENGINE->cq_error_waiting(rig->sp_scq));
-	ENGINE->cq_collect(rig->sp_scq);
-	assert_false(ENGINE->cq_error_waiting(rig->sp_scq));
+	assert_true(ENGINE->cq.error_waiting(rig->sp_scq));
+	ENGINE->cq.collect(rig->sp_scq);
+	assert_false(ENGINE->cq.error_waiting(rig->sp_scq));
 }
 
 /* The application has not polled what lies before the error, and may never do so. */
 static void error_behind_good_completions_is_seen(void **state)
 {
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	write_n(0, 4, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 2);
-	assert_false(ENGINE->cq_error_waiting(rig->sp_scq));
+	assert_false(ENGINE->cq.error_waiting(rig->sp_scq));
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
-	assert_true(ENGINE->cq_error_waiting(rig->sp_scq));
-	assert_true(ENGINE->cq_error_waiting(rig->sp_scq));
-	ENGINE->cq_collect(rig->sp_scq);
-	assert_false(ENGINE->cq_error_waiting(rig->sp_scq));
+	assert_true(ENGINE->cq.error_waiting(rig->sp_scq));
+	assert_true(ENGINE->cq.error_waiting(rig->sp_scq));
+	ENGINE->cq.collect(rig->sp_scq);
+	assert_false(ENGINE->cq.error_waiting(rig->sp_scq));
 	expect_sends(0, 2, IBV_WC_SUCCESS);
 }
 
@@ -213,14 +213,14 @@ static void withheld_requests_do_not_run(void **state)
 	struct sp_request info[8];
 
 	write_n(0, 2, IBV_SEND_SIGNALED);
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	write_n(2, 3, IBV_SEND_SIGNALED);
 	assert_int_equal(fake_published(rig->app), 2);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 5);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 8), 5);
 	assert_true(info[1].published);
 	assert_false(info[2].published);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	assert_int_equal(fake_run(rig->app, 10), 5);
 	expect_sends(0, 5, IBV_WC_SUCCESS);
 }
@@ -228,7 +228,7 @@ static void withheld_requests_do_not_run(void **state)
 static void withheld_requests_are_bounded(void **state)
 {
 	write_n(0, 10, IBV_SEND_SIGNALED);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	write_n(10, 6, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_WRITE, 16, 0, 1), ENOMEM);
 }
@@ -236,11 +236,11 @@ static void withheld_requests_are_bounded(void **state)
 static void withheld_receives_do_not_run(void **state)
 {
 	assert_int_equal(rig_recv(rig, 0, 1), 0);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	assert_int_equal(rig_recv(rig, 1, 1), 0);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
 	assert_false(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
 	expect_recvs(0, 2, IBV_WC_SUCCESS);
 }
@@ -255,7 +255,7 @@ static void marker_ends_a_silent_flush(void **state)
 	flushed = leave(MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, NULL, 0), 0);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, NULL, 0), 0);
 	expect_sends(0, 0, IBV_WC_SUCCESS);
 }
 
@@ -266,7 +266,7 @@ static void marker_finds_the_position(void **state)
 	write_n(0, 5, 0);
 	fake_run(rig->app, 2);
 	assert_true(leave(MLX5_CQE_SYNDROME_WR_FLUSH_ERR).sq);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 3);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 8), 3);
 }
 
 /* A NIC that only says that it went to ERR must not pass for one that did. */
@@ -274,26 +274,26 @@ static void idle_queue_proves_that_it_is_flushed(void **state)
 {
 	struct sp_flushed flushed;
 
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_flushed(rig->sp, false, &flushed); /* not in ERR yet: a NOP would run */
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.flushed(rig->sp, false, &flushed); /* not in ERR yet: a NOP would run */
 	assert_false(flushed.sq);
 	assert_int_equal(fake_published(rig->app), 0);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.rq);
 	assert_int_equal(fake_published(rig->app), 1);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_int_equal(fake_published(rig->app), 1);
 	fake_run(rig->app, 1); /* it did not: the NOP runs */
-	ENGINE->cq_collect(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_scq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	ENGINE->cq_collect(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_scq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, NULL, 0), 0);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, NULL, 0), 0);
 	expect_sends(0, 0, IBV_WC_SUCCESS);
 }
 
@@ -306,12 +306,12 @@ static void queue_that_cannot_prove_it_is_believed(void **state)
 	rig_free(rig);
 	rig_make(rig, &no_sends, 64, false);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_false(flushed.rq);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
-	ENGINE->cq_collect(rig->sp_rcq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_rcq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
 	assert_false(flushed.error_seen);
@@ -328,7 +328,7 @@ static void marker_stays_out_of_the_next_carrier(void **state)
 	leave(MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	settle(to, NULL, 0, &settled);
 	write_n(0, 2, 0);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_int_equal(fake_published(rig_active(rig)), 2);
 }
 
@@ -342,7 +342,7 @@ static void lost_completions_do_not_move_the_position(void **state)
 	fake_run(rig->app, 2);
 	fake_lose(rig->app, 1);
 	leave(MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 3);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 8), 3);
 	expect_sends(1, 1, IBV_WC_SUCCESS);
 }
 
@@ -355,17 +355,17 @@ static void overrun_cq_does_not_hide_a_flush(void **state)
 		assert_int_equal(rig_recv(rig, 50 + i, 1), 0);
 	fake_run(rig->app, 1);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8));
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	fake_flush_overrun(rig->app);
-	ENGINE->cq_collect(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_scq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_false(flushed.rq);
-	ENGINE->cq_collect(rig->sp_rcq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_rcq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_true(flushed.rq);
 	assert_int_equal(flushed.recv_count, 1);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, NULL, 0), 3);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, NULL, 0), 3);
 	expect_recvs(50, 1, IBV_WC_SUCCESS);
 }
 
@@ -375,18 +375,18 @@ static void unflushed_queue_is_not_final(void **state)
 
 	write_n(0, 3, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.rq);
 	fake_run(rig->app, 3);
-	ENGINE->cq_collect(rig->sp_scq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_scq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_false(flushed.sq);
 	assert_false(flushed.error_seen);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
-	ENGINE->cq_collect(rig->sp_rcq);
-	ENGINE->qp_flushed(rig->sp, true, &flushed);
+	ENGINE->cq.collect(rig->sp_rcq);
+	ENGINE->move.flushed(rig->sp, true, &flushed);
 	assert_true(flushed.sq);
 	assert_true(flushed.rq);
 }
@@ -397,7 +397,7 @@ static void drained_completions_come_first(void **state)
 {
 	write_n(0, 3, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 2);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
 	fake_run(rig->app, 1);
 	expect_sends(0, 3, IBV_WC_SUCCESS);
 	assert_int_equal(be32toh(rig->scq.db[0]), 3);
@@ -411,7 +411,7 @@ static void drain_scatters_at_once(void **state)
 
 	assert_int_equal(ibv_post_recv(fake_ibv(rig->app), &wr, &bad), 0);
 	assert_true(fake_receive(rig->app, MLX5_CQE_RESP_SEND, "inside the CQE", 15));
-	assert_int_equal(ENGINE->cq_collect(rig->sp_rcq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_rcq), 0);
 	assert_string_equal((char *)buffer, "inside the CQE");
 	expect_recvs(7, 1, IBV_WC_SUCCESS);
 }
@@ -421,7 +421,7 @@ static void drain_wakes_who_waits(void **state)
 	write_n(0, 1, IBV_SEND_SIGNALED);
 	assert_int_equal(ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0), 0);
 	fake_run(rig->app, 1);
-	ENGINE->cq_collect(rig->sp_scq);
+	ENGINE->cq.collect(rig->sp_scq);
 	assert_int_equal(fake_events.events, 1);
 	expect_sends(0, 1, IBV_WC_SUCCESS);
 }
@@ -430,7 +430,7 @@ static void arming_counts_events(void **state)
 {
 	ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0);
 	assert_int_equal(be32toh(rig->scq.db[1]) >> 28, 0);
-	ENGINE->cq_event_read(ENGINE->cq_own_ring(rig->sp_scq));
+	ENGINE->cq.event_read(ENGINE->cq.own_ring(rig->sp_scq));
 	ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 1);
 	assert_int_equal(be32toh(rig->scq.db[1]) >> 28, 1);
 	assert_int_equal(be32toh(rig->scq.db[1]) >> 24 & 1, 1);
@@ -478,12 +478,12 @@ static void read_into_a_completion_is_lost_with_it(void **state)
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_READ, 1, IBV_SEND_SIGNALED, 1), 0);
 	assert_int_equal(rig_send(rig, IBV_WR_SEND, 2, IBV_SEND_SIGNALED | IBV_SEND_FENCE, 1), 0);
 	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
-	ENGINE->qp_seal(rig->sp);
-	ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled),
+	ENGINE->move.seal(rig->sp);
+	ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled),
 			 -EIO);
 	fates[0] = fates[1] = SP_FATE_READ_AGAIN;
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled), 0);
 }
 
 /* w r W r' W: the READs run again, and what was delivered behind them completes behind them. */
@@ -527,7 +527,7 @@ static void describes_what_is_outstanding(void **state)
 	rig_send(rig, IBV_WR_SEND, 2, IBV_SEND_SIGNALED, 1);
 	rig_send(rig, IBV_WR_RDMA_WRITE_WITH_IMM, 3, 0, 4);
 	rig_send(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, IBV_SEND_SIGNALED, 1);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 5);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 8), 5);
 	assert_int_equal(info[0].kind, SP_REQ_WRITE);
 	assert_int_equal(info[1].kind, SP_REQ_READ);
 	assert_true(info[1].send_fence);
@@ -537,7 +537,7 @@ static void describes_what_is_outstanding(void **state)
 	assert_int_equal(info[4].kind, SP_REQ_ATOMIC);
 	fake_run(rig->app, 3);
 	expect_sends(2, 1, IBV_WC_SUCCESS);
-	ENGINE->qp_send_counts(rig->sp, &posted, &done);
+	ENGINE->qp.send_counts(rig->sp, &posted, &done);
 	assert_int_equal(posted, 2);
 	assert_int_equal(done, 1);
 }
@@ -557,7 +557,7 @@ static void receives_move_with_their_count(void **state)
 	assert_true(flushed.rq);
 	assert_int_equal(flushed.recv_count, 5);
 	assert_int_equal(rig_recv(rig, 12 * 16, 4), 0);
-	ENGINE->qp_seal(rig->sp);
+	ENGINE->move.seal(rig->sp);
 	settle(to, NULL, 0, &settled);
 	for (i = 5; i < 13; i++) {
 		assert_int_equal(fake_recv_addr(rig_active(rig), i - 5, i % 4 > 3 ? 3 : 0), i * 16);
@@ -571,7 +571,7 @@ static void receives_move_with_their_count(void **state)
 		assert_int_equal(rig_poll(rig, false, &wc, 1), 1);
 		assert_int_equal(wc.wr_id, i * 16);
 	}
-	assert_int_equal(ENGINE->qp_recv_count(rig->sp), 14);
+	assert_int_equal(ENGINE->qp.recv_count(rig->sp), 14);
 }
 
 static void late_completions_of_a_left_carrier_are_dropped(void **state)
@@ -582,8 +582,8 @@ static void late_completions_of_a_left_carrier_are_dropped(void **state)
 
 	write_n(0, 2, IBV_SEND_SIGNALED);
 	rig_recv(rig, 50, 1);
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_seal(rig->sp);
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.seal(rig->sp);
 	settle(to, fates, 2, &settled);
 	fake_run(rig->app, 2);
 	fake_receive(rig->app, MLX5_CQE_RESP_SEND, NULL, 8);
@@ -604,8 +604,8 @@ static void missing_keys_change_nothing(void **state)
 	rig_recv(rig, 50, 1);
 	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	fake_keys_missing = true;
-	assert_int_equal(ENGINE->qp_lay_receives(rig->sp, c), -ENOENT);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, c, fates, 1, &settled), -ENOENT);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, c), -ENOENT);
+	assert_int_equal(ENGINE->move.settle(rig->sp, c, fates, 1, &settled), -ENOENT);
 	assert_int_equal(fake_published(&rig->carriers[to].qp), 0);
 	fake_keys_missing = false;
 	settle(to, fates, 1, &settled);
@@ -627,9 +627,9 @@ static void posts_wait_for_their_keys(void **state)
 	assert_int_equal(rig_recv(rig, 50, 2), 0);
 	assert_int_equal(fake_events.keys, 2);
 	assert_int_equal(fake_published(rig_active(rig)), 1);
-	assert_int_equal(ENGINE->qp_publish(rig->sp), -ENOENT);
+	assert_int_equal(ENGINE->move.publish(rig->sp), -ENOENT);
 	fake_keys_missing = false;
-	assert_int_equal(ENGINE->qp_publish(rig->sp), 0);
+	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 	assert_int_equal(fake_run(rig_active(rig), 5), 3);
 	assert_true(fake_receive(rig_active(rig), MLX5_CQE_RESP_SEND, NULL, 8));
 	expect_sends(0, 3, IBV_WC_SUCCESS);
@@ -662,12 +662,12 @@ static void memory_windows_do_not_move(void **state)
 	struct sp_carrier *c = rig->carriers[to].sp;
 	bool intruder = true;
 
-	assert_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_int_equal(rig_send(rig, IBV_WR_LOCAL_INV, 0, IBV_SEND_SIGNALED, 0), 0);
-	assert_non_null(ENGINE->qp_reason(rig->sp, &intruder));
+	assert_non_null(ENGINE->qp.reason(rig->sp, &intruder));
 	assert_false(intruder);
 	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, c, fates, 1, &settled), -EOPNOTSUPP);
+	assert_int_equal(ENGINE->move.settle(rig->sp, c, fates, 1, &settled), -EOPNOTSUPP);
 	assert_int_equal(fake_published(&rig->carriers[to].qp), 0);
 }
 
@@ -681,7 +681,7 @@ static void key_invalidated_at_the_peer_is_not_sent(void **state)
 	assert_int_equal(rig_send(rig, IBV_WR_SEND_WITH_INV, 0, IBV_SEND_SIGNALED, 1), 0);
 	assert_int_equal(fake_published(rig_active(rig)), 0);
 	assert_int_equal(fake_events.keys, 1);
-	assert_int_equal(ENGINE->qp_publish(rig->sp), -EOPNOTSUPP);
+	assert_int_equal(ENGINE->move.publish(rig->sp), -EOPNOTSUPP);
 }
 
 static void too_small_a_standby_is_refused(void **state)
@@ -699,7 +699,7 @@ static void wrong_number_of_fates_is_refused(void **state)
 
 	write_n(0, 1, 0);
 	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
-	assert_int_equal(ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled),
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, 2, &settled),
 			 -EINVAL);
 }
 
@@ -716,7 +716,7 @@ static void fails_in_order(void **state)
 	rig_recv(rig, 50, 1);
 	leave(MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	write_n(5, 1, 0);
-	ENGINE->qp_fail(rig->sp, IBV_WC_RETRY_EXC_ERR, 0x81, 3);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_RETRY_EXC_ERR, 0x81, 3);
 	write_n(6, 1, 0);
 	rig_recv(rig, 51, 1);
 	n = rig_poll(rig, true, wc, 16);
@@ -737,7 +737,7 @@ static void fails_in_order(void **state)
 
 static void failed_queue_is_bounded_and_wakes(void **state)
 {
-	ENGINE->qp_fail(rig->sp, IBV_WC_WR_FLUSH_ERR, 0, 0);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_WR_FLUSH_ERR, 0, 0);
 	ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0);
 	write_n(0, 16, 0);
 	assert_int_equal(fake_events.events, 1);
@@ -752,7 +752,7 @@ static void arming_tells_of_failed_requests(void **state)
 {
 	write_n(0, 2, IBV_SEND_SIGNALED);
 	assert_int_equal(rig_recv(rig, 50, 1), 0);
-	ENGINE->qp_fail(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
 	assert_int_equal(fake_events.events, 0);
 	ibv_req_notify_cq(fake_ibv_cq(&rig->scq), 0);
 	assert_int_equal(fake_events.events, 1);
@@ -770,16 +770,16 @@ static void reset_forgets(void **state)
 	write_n(0, 4, IBV_SEND_SIGNALED);
 	rig_recv(rig, 50, 1);
 	fake_run(rig->app, 2);
-	ENGINE->cq_collect(rig->sp_scq);
+	ENGINE->cq.collect(rig->sp_scq);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	rig->app->db[0] = rig->app->db[1] = 0;
 	rig->app->sq_ci = rig->app->rq_ci = 0;
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RESET);
 	expect_sends(0, 0, IBV_WC_SUCCESS);
 	expect_recvs(0, 0, IBV_WC_SUCCESS);
 	assert_int_equal(rig_send(rig, IBV_WR_RDMA_WRITE, 0, 0, 1), ENOMEM);
-	ENGINE->qp_modified(rig->sp, IBV_QPS_INIT);
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RTS);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_INIT);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RTS);
 	write_n(60, 1, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 1);
 	expect_sends(60, 1, IBV_WC_SUCCESS);
@@ -794,7 +794,7 @@ static void drain_respects_a_held_completion(void **state)
 	write_n(0, 4, IBV_SEND_SIGNALED);
 	fake_run(rig->app, 4);
 	assert_int_equal(ibv_start_poll(cq, &attr), 0);
-	assert_int_equal(ENGINE->cq_collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
 	assert_int_equal(be32toh(rig->scq.db[0]), 0);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(cq->wr_id, i);
@@ -810,7 +810,7 @@ static void drain_respects_a_held_completion(void **state)
 
 static void *withhold(void *arg)
 {
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	return NULL;
 }
 
@@ -834,7 +834,7 @@ static void polling_inside_a_batch_does_not_hang(void **state)
 	ibv_wr_set_sge_list(qp, 1, &sge);
 	assert_int_equal(ibv_wr_complete(qp), 0);
 	pthread_join(shell, NULL);
-	assert_int_equal(ENGINE->qp_resume(rig->sp), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 	fake_run(rig->app, 4);
 	expect_sends(9, 1, IBV_WC_SUCCESS);
 }
@@ -851,7 +851,7 @@ static void aborted_batches_leave_nothing(void **state)
 		ibv_wr_abort(qp);
 	}
 	assert_int_equal(fake_published(rig->app), 0);
-	ENGINE->qp_fail(rig->sp, IBV_WC_WR_FLUSH_ERR, 0, 0);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_WR_FLUSH_ERR, 0, 0);
 	ibv_wr_start(qp);
 	expect_sends(0, 0, IBV_WC_SUCCESS);
 	ibv_wr_abort(qp);
@@ -889,9 +889,9 @@ static void aborted_requests_are_not_found(void **state)
 	assert_int_equal(ibv_wr_complete(qp), 0);
 	fake_run(rig->app, 1);
 	expect_sends(3, 1, IBV_WC_SUCCESS);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 2), 1);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 2), 1);
 	assert_true(info[0].signaled);
-	ENGINE->qp_fail(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
 	expect_sends(4, 1, IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -909,14 +909,14 @@ static void aborting_leaves_the_oldest_alone(void **state)
 	ibv_wr_start(qp);
 	write_by_lkey(7, FAKE_LKEY, 4);
 	ibv_wr_abort(qp);
-	assert_int_equal(ENGINE->qp_outstanding(rig->sp, info, 8), 7);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 8), 7);
 }
 
 static void withheld_errors_give_their_slots_back(void **state)
 {
 	struct ibv_wc wc[4];
 
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	write_n(0, 3, IBV_SEND_SIGNALED);
 	fake_flush(rig->app, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	assert_int_equal(rig_poll(rig, true, wc, 4), 0);
@@ -925,7 +925,7 @@ static void withheld_errors_give_their_slots_back(void **state)
 
 static void bound_cq_stays(void **state)
 {
-	assert_int_equal(ENGINE->cq_undrive(rig->sp_scq), -EBUSY);
+	assert_int_equal(ENGINE->cq.undrive(rig->sp_scq), -EBUSY);
 }
 
 int main(void)

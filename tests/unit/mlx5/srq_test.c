@@ -57,15 +57,15 @@ static int setup(void **state)
 	ring_init_obj_override(init_obj);
 	srq_make(&app_dev, &app_srq);
 	srq_make(&other_dev, &other_srq);
-	if (ENGINE->srq_drive(app_dev.sp, &app_srq.ibv, NULL, &srq) ||
-	    ENGINE->srq_ring_add(srq, other_dev.sp, &other_srq.ibv, 1, &other))
+	if (ENGINE->srq.drive(app_dev.sp, &app_srq.ibv, NULL, &srq) ||
+	    ENGINE->srq.ring_add(srq, other_dev.sp, &other_srq.ibv, 1, &other))
 		return -1;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	ENGINE->srq_undrive(srq);
+	ENGINE->srq.undrive(srq);
 	fake_dev_free(&other_dev);
 	fake_dev_free(&app_dev);
 	return 0;
@@ -125,7 +125,7 @@ static void recovered_in_the_order_of_posting(void **state)
 		complete(i);
 	for (i = 0; i < SLOTS - 1; i += 3)
 		post(id++, FAKE_LKEY);
-	assert_int_equal(ENGINE->srq_recover(ENGINE->srq_own(srq)), SLOTS - 1);
+	assert_int_equal(ENGINE->srq.recover(ENGINE->srq.own(srq)), SLOTS - 1);
 	join_other();
 	assert_int_equal(published(), SLOTS - 1);
 	for (i = 1, id = 1000; i < SLOTS - 1; i++)
@@ -144,7 +144,7 @@ static void missing_key_holds_up_its_own_receive_only(void **state)
 	expect(0, 32, FAKE_LKEY + FAKE_KEY_STEP);
 	expect(1, 48, FAKE_LKEY + FAKE_KEY_STEP);
 	assert_int_equal(fake_events.keys, 1); /* the shell is told once */
-	assert_int_equal(ENGINE->srq_feed(srq, 1, PATIENCE), -ENOENT);
+	assert_int_equal(ENGINE->srq.feed(srq, 1, PATIENCE), -ENOENT);
 	assert_int_equal(published(), 2);
 }
 
@@ -153,14 +153,14 @@ static void key_that_never_comes_is_none(void **state)
 {
 	join_other();
 	post(16, BAD_LKEY);
-	assert_int_equal(ENGINE->srq_feed(srq, 1, PATIENCE), -ENOENT);
+	assert_int_equal(ENGINE->srq.feed(srq, 1, PATIENCE), -ENOENT);
 	post(32, BAD_LKEY);
-	assert_int_equal(ENGINE->srq_feed(srq, PATIENCE, PATIENCE), -ENOENT);
+	assert_int_equal(ENGINE->srq.feed(srq, PATIENCE, PATIENCE), -ENOENT);
 	assert_int_equal(published(), 0);
-	assert_int_equal(ENGINE->srq_feed(srq, PATIENCE + 1, PATIENCE), -ENOENT);
+	assert_int_equal(ENGINE->srq.feed(srq, PATIENCE + 1, PATIENCE), -ENOENT);
 	assert_int_equal(published(), 1);
 	expect(0, 16, UINT32_MAX);
-	assert_int_equal(ENGINE->srq_feed(srq, 2 * PATIENCE, PATIENCE), 0);
+	assert_int_equal(ENGINE->srq.feed(srq, 2 * PATIENCE, PATIENCE), 0);
 	assert_int_equal(published(), 2);
 	expect(1, 32, UINT32_MAX);
 }
@@ -170,9 +170,9 @@ static void key_that_comes_late_is_used(void **state)
 	join_other();
 	fake_keys_missing = true;
 	post(16, FAKE_LKEY);
-	assert_int_equal(ENGINE->srq_feed(srq, 1, PATIENCE), -ENOENT);
+	assert_int_equal(ENGINE->srq.feed(srq, 1, PATIENCE), -ENOENT);
 	fake_keys_missing = false;
-	assert_int_equal(ENGINE->srq_feed(srq, 10 * PATIENCE, PATIENCE), 0);
+	assert_int_equal(ENGINE->srq.feed(srq, 10 * PATIENCE, PATIENCE), 0);
 	assert_int_equal(published(), 1);
 	expect(0, 16, FAKE_LKEY + FAKE_KEY_STEP);
 	fake_keys_missing = true;

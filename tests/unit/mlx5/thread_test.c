@@ -112,8 +112,8 @@ static void *arm(void *arg)
 
 		MUST(!ibv_req_notify_cq(fake_ibv_cq(&rig->scq), i % 2));
 		MUST(!ibv_req_notify_cq(fake_ibv_cq(&rig->rcq), i % 3 == 0));
-		ENGINE->cq_event_read(i % 4 ? ENGINE->cq_own_ring(rig->sp_scq) : on->ring_s);
-		ENGINE->cq_event_read(i % 4 ? on->ring_r : ENGINE->cq_own_ring(rig->sp_rcq));
+		ENGINE->cq.event_read(i % 4 ? ENGINE->cq.own_ring(rig->sp_scq) : on->ring_s);
+		ENGINE->cq.event_read(i % 4 ? on->ring_r : ENGINE->cq.own_ring(rig->sp_rcq));
 		sched_yield();
 	}
 	return NULL;
@@ -121,14 +121,14 @@ static void *arm(void *arg)
 
 static void drain(void)
 {
-	MUST(!ENGINE->cq_collect(rig->sp_scq));
-	MUST(!ENGINE->cq_collect(rig->sp_rcq));
+	MUST(!ENGINE->cq.collect(rig->sp_scq));
+	MUST(!ENGINE->cq.collect(rig->sp_rcq));
 }
 
 static uint32_t decide(enum sp_fate *fates)
 {
 	struct sp_request info[256];
-	uint32_t n = ENGINE->qp_outstanding(rig->sp, info, 256), i;
+	uint32_t n = ENGINE->move.outstanding(rig->sp, info, 256), i;
 
 	for (i = 0; i < n && info[i].published; i++)
 		fates[i] = SP_FATE_RESEND;
@@ -144,7 +144,7 @@ static void loopback_all(void)
 		fake_flush(rig_active(rig), MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 		pthread_mutex_unlock(&nic);
 		drain();
-		ENGINE->qp_flushed(rig->sp, true, &flushed);
+		ENGINE->move.flushed(rig->sp, true, &flushed);
 	} while (!flushed.sq || !flushed.rq);
 }
 
@@ -155,13 +155,13 @@ static void move(uint32_t nic_number)
 	struct sp_settled settled;
 
 	MUST(to);
-	ENGINE->qp_withhold(rig->sp);
+	ENGINE->move.withhold(rig->sp);
 	loopback_all();
-	ENGINE->qp_seal(rig->sp);
-	MUST(!ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp));
+	ENGINE->move.seal(rig->sp);
+	MUST(!ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp));
 	n = decide(fates);
 	pthread_mutex_lock(&nic);
-	MUST(!ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
+	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	rig->active = to;
 	pthread_mutex_unlock(&nic);
 	if (old)
@@ -174,38 +174,38 @@ static bool fence_and_resume(int i)
 	bool atomics;
 	int err;
 
-	err = ENGINE->qp_fence(rig->sp, &atomics);
-	while (err == -EAGAIN || (i % 4 && !ENGINE->qp_fenced(rig->sp))) {
+	err = ENGINE->move.fence(rig->sp, &atomics);
+	while (err == -EAGAIN || (i % 4 && !ENGINE->move.fenced(rig->sp))) {
 		drain();
 		sched_yield();
 		if (err)
-			err = ENGINE->qp_fence(rig->sp, &atomics);
+			err = ENGINE->move.fence(rig->sp, &atomics);
 	}
 	MUST(!err);
 	if (i % 4 == 2)
 		return false;
-	err = ENGINE->qp_resume(rig->sp);
+	err = ENGINE->move.resume(rig->sp);
 	while (err == -EAGAIN && i % 2) {
 		sched_yield();
-		err = ENGINE->qp_publish(rig->sp);
+		err = ENGINE->move.publish(rig->sp);
 	}
 	return true;
 }
 
 static void *be_shell(void *arg)
 {
-	ENGINE->qp_guard(rig->sp, true);
+	ENGINE->qp.guard(rig->sp, true);
 	for (int i = 0; i < MOVES; i++) {
 		uint64_t mark = (uint64_t)REQUESTS * i / (MOVES + 1);
 		uint32_t posted, done;
 		bool intruder;
 
 		while (polled < mark) {
-			ENGINE->cq_error_waiting(rig->sp_scq);
-			ENGINE->qp_send_counts(rig->sp, &posted, &done);
-			ENGINE->qp_busy(rig->sp);
-			ENGINE->qp_progressed(rig->sp);
-			MUST(!ENGINE->qp_reason(rig->sp, &intruder));
+			ENGINE->cq.error_waiting(rig->sp_scq);
+			ENGINE->qp.send_counts(rig->sp, &posted, &done);
+			ENGINE->qp.sending(rig->sp, &posted);
+			ENGINE->qp.progressed(rig->sp);
+			MUST(!ENGINE->qp.reason(rig->sp, &intruder));
 			ENGINE->keys_changed();
 			drain();
 			sched_yield();

@@ -22,10 +22,10 @@ static int setup_on(bool ex)
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &geometry, 64, ex);
 	to = rig_standby(rig, &geometry);
-	ENGINE->qp_withhold(rig->sp);
-	ENGINE->qp_seal(rig->sp);
-	if (ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp) ||
-	    ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled))
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.seal(rig->sp);
+	if (ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp) ||
+	    ENGINE->move.settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled))
 		return -1;
 	rig->active = to;
 	return 0;
@@ -165,7 +165,7 @@ static void missing_key_inside_a_batch(void **state)
 		send_all(64, 2);
 		assert_int_equal(fake_published(rig_active(rig)), 0);
 		fake_keys_missing = false;
-		assert_int_equal(ENGINE->qp_publish(rig->sp), 0);
+		assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 		run_all(16, 5);
 		assert_int_equal(rig->sp->tx_mode, RING_XLAT);
 		/* and given up */
@@ -221,7 +221,7 @@ static void missing_key_of_a_receive(void **state)
 					      ((rig->sp->rx->rq.pub & rig->sp->rx->rq.mask)
 					       << rig->sp->rx->rq.shift)))
 			->lkey = htobe32(fake_lkey(32));
-		assert_int_equal(ENGINE->qp_publish(rig->sp), 0);
+		assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 		receive_all(32, 2);
 		assert_int_equal(rig->sp->rx_mode, RING_XLAT);
 	}
@@ -238,14 +238,14 @@ static void moves_on_with_the_applications_keys(void **state)
 		send_all(16, 3);
 		recv_all(16, 5);
 		to = rig_standby_on(rig, (uint32_t)i % RIG_NICS, &geometry);
-		ENGINE->qp_withhold(rig->sp);
+		ENGINE->move.withhold(rig->sp);
 		send_all(64, 2);
-		ENGINE->qp_seal(rig->sp);
-		assert_int_equal(ENGINE->qp_lay_receives(rig->sp, rig->carriers[to].sp), 0);
+		ENGINE->move.seal(rig->sp);
+		assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
 		for (n = 0; n < 3; n++)
 			fates[n] = SP_FATE_RESEND;
 		assert_int_equal(
-			ENGINE->qp_settle(rig->sp, rig->carriers[to].sp, fates, n, &settled), 0);
+			ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled), 0);
 		rig_drop(rig, rig->active);
 		rig->active = to;
 		run_all(16, 5);
@@ -258,11 +258,11 @@ static void moves_on_with_the_applications_keys(void **state)
 
 static void reset_qp(void)
 {
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RESET);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RESET);
 	rig->app->db[MLX5_SND_DBR] = rig->app->db[MLX5_RCV_DBR] = 0;
 	rig->app->sq_ci = rig->app->rq_ci = 0;
-	ENGINE->qp_modified(rig->sp, IBV_QPS_INIT);
-	ENGINE->qp_modified(rig->sp, IBV_QPS_RTS);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_INIT);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RTS);
 	rig->active = 0;
 }
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What an engine asks and tells the shell. */
+#ifndef SHIFT_CALLBACKS_H
+#define SHIFT_CALLBACKS_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What an error completion means to the shell. */
+enum sp_error_class {
+	SP_ERROR_TRANSPORT,   /* retry exceeded, flush without cause: another path may help */
+	SP_ERROR_APPLICATION, /* protection, length, access, RNR: passed on, never retried (P6) */
+};
+
+/*
+ * Called by the engine, on the data path, with CQ or queue locks held: must not block, must
+ * not call back into the engine; typically pushes the cookie on a list and writes an eventfd.
+ */
+struct sp_callbacks {
+	/* First error completion of a carrier since it was added. If the class is TRANSPORT
+	 * and the QP is guarded (sp_qp_guard), this and all later error completions of that
+	 * carrier are withheld from the application (withheld); else they are passed on.
+	 * Called once more, with class APPLICATION, if such an error comes behind a flush
+	 * that was withheld (the cause lay on the other CQ): it is withheld too, and the
+	 * shell ends the QP with sp_qp_fail. */
+	void (*qp_error)(void *qp_cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
+			 enum ibv_wc_status status, uint32_t vendor_err);
+	/* A backlog entry was added to a CQ that the application had armed: hand it an event. */
+	void (*cq_event)(void *cq_cookie);
+	/* A post needed a key that could not be translated; the QP now withholds its doorbells. */
+	void (*key_missing)(void *qp_cookie);
+	/* Something was posted behind the gate (sp_qp_gate). */
+	void (*gated)(void *qp_cookie);
+	/* First good send completion on a carrier that is not 0 was polled (for figures). */
+	void (*qp_progress)(void *qp_cookie, uint32_t epoch);
+	/* Translation for the carrier of that epoch; 0 or -ENOENT. Lock-free for readers. */
+	int (*lkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
+	int (*rkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
+	/* The same for receives of a shared queue, by the path of its ring. */
+	int (*srq_lkey)(void *srq_cookie, uint8_t path, uint32_t key, uint32_t *out);
+	/* A receive of it could not be handed to a ring for want of a key: sp_srq_feed tries again. Or
+	 * a ring has far less than its share: sp_srq_share tells. */
+	void (*srq_stuck)(void *srq_cookie);
+	/* Fewer receives are left than srq_limit said. Once. */
+	void (*srq_limit)(void *srq_cookie);
+};
+
+#endif

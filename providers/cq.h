@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What an engine does for a completion queue. */
+#ifndef SHIFT_CQ_H
+#define SHIFT_CQ_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "providers/object.h"
+
+struct sp_cq_ops {
+	/*
+	 * sp_cq_drive: called after the real create, before the application sees the CQ. cq_ex:
+	 * made by ibv_create_cq_ex (reader functions are replaced); wc_flags as asked. Final
+	 * for this CQ. sp_cq_undrive: before the real destroy. Fails with -EBUSY while QPs are
+	 * bound to it.
+	 */
+	int (*drive)(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
+		     void *cookie, struct sp_cq **out);
+	int (*undrive)(struct sp_cq *cq);
+	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed when a carrier comes on it,
+	 * if the application's is. */
+	int (*ring_add)(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
+			struct sp_cq_ring **out);
+	/* [shell] Before the shadow CQ is destroyed. Waits for threads that are arming through it. */
+	void (*ring_del)(struct sp_cq *cq, struct sp_cq_ring *ring);
+	/* The ring of the application's own CQ. */
+	struct sp_cq_ring *(*own_ring)(struct sp_cq *cq);
+	/* A completion event of this ring's CQ was read (moves the arm number). On the data path:
+	 * takes no lock. Not behind sp_cq_ring_del or sp_cq_undrive. */
+	void (*event_read)(struct sp_cq_ring *ring);
+	/* [shell] Move all that is in the hardware rings to the backlog, error completions
+	 * into the carriers' accounts. A poller between start_poll and end_poll does not
+	 * hinder it. -ENOMEM. */
+	int (*collect)(struct sp_cq *cq);
+	/*
+	 * Around a resize of one of its real CQs. reserve: before; -ENOMEM. begin: the kernel has
+	 * done it, the provider has not yet let go of the old ring: what is left there is taken into
+	 * the backlog, and pollers wait until end: the provider has, the engine goes on in the new one.
+	 */
+	int (*resize_reserve)(struct sp_cq *cq, struct ibv_cq *real);
+	int (*resize_begin)(struct sp_cq *cq, struct ibv_cq *real);
+	int (*resize_end)(struct sp_cq *cq, struct ibv_cq *real);
+	/* Merge a foreign CQ (a QP that the engine cannot drive): poll_cq hands out its
+	 * completions. */
+	int (*foreign_add)(struct sp_cq *cq, struct ibv_cq *private_cq);
+	int (*foreign_del)(struct sp_cq *cq, struct ibv_cq *private_cq);
+	/* Read-only look, by the shell's timer: is there an error completion waiting at the
+	 * head of a ring that nobody polls? Takes the CQ lock by trylock; true: the shell
+	 * should collect. */
+	bool (*error_waiting)(struct sp_cq *cq);
+};
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What an engine does for a queue pair and its carriers, but for a move. */
+#ifndef SHIFT_QP_H
+#define SHIFT_QP_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "providers/object.h"
+
+struct sp_qp_caps {
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+};
+
+enum sp_sending {
+	SP_SENDING_NONE,
+	SP_SENDING_UNTOLD, /* the last one is not signaled: it may be complete, nothing tells */
+	SP_SENDING_AWAITED,
+};
+
+/* A READ as it was posted, with the application's key. */
+struct sp_read {
+	uint64_t addr; /* that it reads from */
+	uint32_t rkey; /* 0: the request is none */
+};
+
+struct sp_qp_ops {
+	/*
+	 * sp_qp_drive: after the real create. RC and UD. attr: as the application passed it,
+	 * caps as returned. Carrier 0 (epoch 0) is made with it. Function pointers of
+	 * ibv_qp_ex are replaced. -EOPNOTSUPP with *why_not when this QP must stay foreign.
+	 */
+	int (*drive)(struct sp_dev *dev, struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr,
+		     struct sp_cq *scq, struct sp_cq *rcq, void *cookie, struct sp_qp **out,
+		     const char **why_not);
+	/* A QP that the engine does not drive lives in this context (XRC, made by direct
+	 * verbs, ...): the doorbell register that it shares with driven ones is then used as the
+	 * provider can stand. sp_qp_drive does so itself when it refuses. */
+	void (*foreign)(struct sp_dev *dev, struct ibv_qp *qp);
+	/* NULL, or why a driven QP turned out to be one that cannot be moved: somebody else writes
+	 * to its rings or takes its completions (direct verbs), or it uses memory windows. Looks
+	 * each time at the records that such a hand moves: ask before any action on the QP that
+	 * its application did not order; it never goes back. *intruder: that hand came to rings
+	 * that the engine posted to already. Before that the rings are left to it, and at the
+	 * first post the engine hands what is posted to the provider. */
+	const char *(*reason)(struct sp_qp *qp, bool *intruder);
+	/* After this no completion of the QP is delivered any more. Before the real destroy. */
+	void (*undrive)(struct sp_qp *qp);
+	/* After a successful real modify of carrier 0 by the application. RESET empties the
+	 * rings. A modify to ERR wants sp_qp_guard(off) before it, or its flush completions are
+	 * withheld. */
+	void (*modified)(struct sp_qp *qp, enum ibv_qp_state state);
+	uint32_t (*recv_count)(struct sp_qp *qp);
+	/* Cumulative two-sided requests posted and completed (over all carriers, mod 2^32). */
+	void (*send_counts)(struct sp_qp *qp, uint32_t *two_sided_posted, uint32_t *two_sided_done);
+	/* Are sends outstanding, withheld ones too? *number changes with each that is posted.
+	 * Never waits: SP_SENDING_AWAITED, *number left alone, while one is being posted. */
+	enum sp_sending (*sending)(struct sp_qp *qp, uint32_t *number);
+	/* [shell] on: transport errors of this QP are withheld and reported by qp_error.
+	 * off: passed on. Errors withheld so far are not affected. */
+	void (*guard)(struct sp_qp *qp, bool on);
+	/* [shell] Completions seen so far on both queues (mod 2^64), for "does it make progress".
+	 * Those that lie in a ring unseen do not count: collect first. Takes no lock. */
+	uint64_t (*progressed)(struct sp_qp *qp);
+	/*
+	 * [shell] on: sends that are posted from now on wait behind a gate, also through a move, and
+	 * each post is told (gated). off: they run. For what must not run before something else has
+	 * happened. sp_qp_gated: the oldest that wait, withheld ones too; returns how many were written.
+	 * sp_qp_pass: the oldest n run; returns how many do, or if none does an error as of sp_qp_publish,
+	 * -EAGAIN also while they are withheld.
+	 */
+	int (*gate)(struct sp_qp *qp, bool on);
+	uint32_t (*gated)(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
+	int (*pass)(struct sp_qp *qp, uint32_t n);
+};
+
+struct sp_carrier_ops {
+	/* [shell] A standby: real QP on dev (SHIFT's own context there) in state RTS, its CQs being
+	 * rings of the driven CQs. -EINVAL if its geometry cannot hold the outstanding work. */
+	int (*add)(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
+		   const struct sp_qp_caps *caps, struct sp_cq_ring *sring,
+		   struct sp_cq_ring *rring, struct sp_carrier **out);
+	/* Completions of it that are still in a ring are skipped silently from now on. Not
+	 * the active one. Carrier 0 becomes a husk instead: stays known, its completions are
+	 * skipped. */
+	void (*del)(struct sp_carrier *carrier);
+};
+
+#endif
