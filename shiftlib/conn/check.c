@@ -11,6 +11,11 @@
 
 struct sh_conns sh_conns;
 
+struct sh_qp *sh_conns_find(uint32_t conn_id)
+{
+	return conn_id < sh_conns.room ? sh_conns.by_id[conn_id] : NULL;
+}
+
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */
 static void check_collect(struct sh_cq *cq)
 {

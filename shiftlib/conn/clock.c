@@ -69,14 +69,14 @@ static void clock_run(uint64_t now)
 
 	clock_audit(now);
 	clock_sort();
-	sh_peers_hold();
+	sh_outbox_hold();
 	while ((first = sh_timers_first(&sh_conns.timers)) && first->at <= now) {
 		qp = list_entry(first, struct sh_qp, clock.timer);
 		sh_timer_set(&sh_conns.timers, first, 0);
 		sh_conn_touch(qp);
 		sh_conn_timer(qp, now);
 	}
-	sh_peers_release();
+	sh_outbox_release();
 }
 
 void sh_wake_for(struct sh_qp *qp)
@@ -86,7 +86,7 @@ void sh_wake_for(struct sh_qp *qp)
 	if (sh_awake())
 		return;
 	/* Not by clock_next(): the caller may change it again, and has touched it already. */
-	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh_conns.check_at, sh_detector.beat_at),
+	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh_conns.check_at, sh_peers.beat_at),
 				 sh_conn_next_timer(qp)));
 	sh_wake_at(sh_srqs_module.next_timer());
 	if (peer)

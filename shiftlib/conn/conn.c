@@ -309,7 +309,7 @@ static void conn_guard(struct sh_qp *qp, bool on)
 		return;
 	if (!sh_conns.check_at)
 		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
-	sh_detector_soon(); /* the first one that can be moved: heartbeats begin */
+	sh_heartbeat_soon(); /* the first one that can be moved: heartbeats begin */
 }
 
 /* ---- events and actions --------------------------------------------------------------------- */
@@ -328,8 +328,8 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_STANDBY_MAKE: sh_standby_make(qp, action->epoch, action->path); break;
 	case SC_ACT_STANDBY_CONNECT: sh_standby_connect(qp, action->epoch, &action->address); break;
 	case SC_ACT_STANDBY_DROP: sh_carrier_drop(qp, action->epoch); break;
-	case SC_ACT_SEND_STANDBY: sh_peer_send_standby(qp, &action->standby, action->on); break;
-	case SC_ACT_SEND_STATE: sh_peer_send_state(qp, &action->state); break;
+	case SC_ACT_SEND_STANDBY: sh_messages_send_standby(qp, &action->standby, action->on); break;
+	case SC_ACT_SEND_STATE: sh_messages_send_state(qp, &action->state); break;
 	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
 	case SC_ACT_WITHHOLD: conn_withhold(qp, action->reason); break;
 	case SC_ACT_QUIESCE: sh_move_quiesce(qp, action->epoch); break;
@@ -567,7 +567,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_incident_left(qp);
 	sh_metrics_path(qp, 0);
 	sh_intro_withdraw(qp);
-	sh_peer_use(qp, NULL);
+	sh_paths_use_peer(qp, NULL);
 	conn_count_guarded(qp, false);
 	conn_count_moving(qp, false);
 	sh_loopback_forget(qp);

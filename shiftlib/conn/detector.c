@@ -14,69 +14,6 @@
 
 struct sh_detector sh_detector;
 
-/* ---- paths ---------------------------------------------------------------------------------- */
-
-void sh_detector_soon(void)
-{
-	sh_detector.beat_at = 1;
-}
-
-void sh_detector_path(struct sh_peer_path *path)
-{
-	sh_path_init(&path->health, &sh.config.path, (uint32_t)sh_random_u64());
-	sh_detector_soon();
-}
-
-/* What it is sent over may have gone or come since it was asked last. */
-bool sh_detector_up(struct sh_peer_path *path)
-{
-	enum sh_path_state before = path->health.state;
-
-	sh_path_enable(&path->health, path->path && sh_nic_up(path->nic), sh_now_ns());
-	if (path->health.state != before)
-		sh_detector_soon();
-	return sh_path_up(&path->health);
-}
-
-bool sh_detector_steady(struct sh_peer_path *path)
-{
-	return sh_path_steady(&path->health, sh_now_ns());
-}
-
-static void detector_send(const struct sh_peer *peer, struct sh_peer_path *path,
-			  enum sh_wire_type type, uint32_t seq)
-{
-	struct sh_wire_ping ping = { .seq = seq, .nic = path->nic->index };
-	struct sh_wire_writer writer;
-	uint8_t buf[128];
-
-	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
-	if (type == SH_WIRE_PING)
-		sh_wire_put_ping(&writer, &ping);
-	else
-		sh_wire_put_pong(&writer, &ping);
-	sh_peer_send(path, buf, sh_wire_end(&writer));
-}
-
-void sh_detector_ping(struct sh_peer *peer, struct sh_peer_path *path,
-		      const struct sh_wire_ping *ping)
-{
-	detector_send(peer, path, SH_WIRE_PONG, ping->seq);
-	sh_path_heard(&path->health, sh_now_ns());
-	if (!sh_path_up(&path->health))
-		sh_detector_soon();
-}
-
-void sh_detector_pong(struct sh_peer *peer, struct sh_peer_path *path,
-		      const struct sh_wire_ping *ping)
-{
-	if (!sh_path_pong(&path->health, ping->seq, sh_now_ns()))
-		return;
-	sh_log(SH_LOG_DEBUG, "%s: the peer's NIC %u answers", path->nic->name, path->remote_nic);
-	sh_detector_soon();
-	(void)peer;
-}
-
 /* ---- who needs which path ------------------------------------------------------------------- */
 
 /* Without a standby, any other path may have to tell whether the peer is well. */
@@ -180,7 +117,7 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 	sh_log(SH_LOG_WARN, "%s: the peer's NIC %u does not answer any more, another one does",
 	       path->nic->name, path->remote_nic);
 	sh_path_fall(&path->health, now);
-	sh_peers_hold();
+	sh_outbox_hold();
 	sh_paths_changed_peer(peer);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!detector_works(qp) || qp->peer != peer)
@@ -192,7 +129,7 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 				sh_carrier_fault(qp, carrier, SC_REASON_SILENCE);
 		}
 	}
-	sh_peers_release();
+	sh_outbox_release();
 }
 
 /* Else a path that passes heartbeats but not the work would take its connections back for ever. */
@@ -204,7 +141,7 @@ void sh_detector_blame(struct sh_qp *qp, uint32_t epoch)
 		return;
 	sh_path_blame(&path->health, sh_now_ns());
 	sh_paths_changed_peer(qp->peer);
-	sh_detector_soon(); /* its hold-down has an end */
+	sh_heartbeat_soon(); /* its hold-down has an end */
 }
 
 static uint64_t detector_completions(struct sh_qp *qp)
@@ -350,13 +287,13 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 	uint32_t seq;
 	bool steady;
 
-	sh_detector_up(path);
+	sh_heartbeat_up(path);
 	sh_path_set_need(&path->health, path->need, now);
 	if (sh_path_ping(&path->health, now, &seq))
-		detector_send(peer, path, SH_WIRE_PING, seq);
+		sh_heartbeat_ping(path, seq);
 	if (sh_path_doubted(&path->health, now)) {
 		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
-		sh_detector_soon();
+		sh_heartbeat_soon();
 	}
 	if (detector_lost(peer, &path->health, now))
 		detector_path_lost(peer, path, now);
@@ -386,9 +323,9 @@ static void detector_run(uint64_t now)
 	uint64_t next = 0;
 	uint32_t i;
 
-	if (!sh_detector.beat_at || sh_detector.beat_at > now)
+	if (!sh_peers.beat_at || sh_peers.beat_at > now)
 		return;
-	sh_detector.beat_at = 0;
+	sh_peers.beat_at = 0;
 	if (detector_needs(now))
 		next = now + sh.config.path.beat_ns;
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
@@ -397,12 +334,12 @@ static void detector_run(uint64_t now)
 	for (i = 0; i < sh_nics.n; i++)
 		detector_nic(&sh_nics.nic[i], now);
 	/* What was set off meanwhile may want to be looked at sooner. */
-	sh_detector.beat_at = sh_earlier_ns(sh_detector.beat_at, next);
+	sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, next);
 }
 
 static uint64_t detector_next_timer(void)
 {
-	return sh_detector.beat_at;
+	return sh_peers.beat_at;
 }
 
 static void detector_reset(void)

@@ -21,20 +21,11 @@ struct sh_qp_detector {
 };
 
 struct sh_detector {
-	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
-	bool silent;	  /* some path was, at the last look */
+	bool silent; /* some path was, at the last look */
 };
 
 extern struct sh_detector sh_detector;
 
-void sh_detector_path(struct sh_peer_path *path); /* made */
-bool sh_detector_up(struct sh_peer_path *path);	  /* now, for traffic */
-bool sh_detector_steady(struct sh_peer_path *path);
-void sh_detector_soon(void); /* something has changed: the background thread looks */
-void sh_detector_ping(struct sh_peer *peer, struct sh_peer_path *path,
-		      const struct sh_wire_ping *ping);
-void sh_detector_pong(struct sh_peer *peer, struct sh_peer_path *path,
-		      const struct sh_wire_ping *ping);
 void sh_detector_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
 void sh_detector_netdev(struct sh_nic *nic);		  /* the NIC is open */
 

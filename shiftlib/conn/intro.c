@@ -197,7 +197,7 @@ static bool intro_not_forged(const struct kv_record *record)
 
 	if (record->instance != sh.instance)
 		return true;
-	own = record->conn_id < sh_conns.room ? sh_conns.by_id[record->conn_id] : NULL;
+	own = sh_conns_find(record->conn_id);
 	return own && own->nonce == record->nonce && own->qp->qp_num == record->qpn;
 }
 
@@ -229,7 +229,7 @@ static void intro_found(struct sh_qp *qp, const struct kv_record *record)
 	intro_routes(qp, peer, record);
 	qp->intro.peer_conn = record->conn_id;
 	qp->intro.peer_nonce = record->nonce;
-	sh_peer_use(qp, peer);
+	sh_paths_use_peer(qp, peer);
 	sh_paths_changed(qp);
 	sh_intro_ready(qp);
 }

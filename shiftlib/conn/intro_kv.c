@@ -250,18 +250,17 @@ static void batch_answer(struct batch *b)
 			"no memory for the keys of datagrams: the job runs without protection");
 	sh_metrics_kv(b->done, b->failed, b->took_ns);
 	sh_intro_contact(b->contacts);
-	sh_peers_hold();
+	sh_outbox_hold();
 	for (i = 0; i < b->n_items; i++) {
 		const struct sh_intro_item *item = &b->items[i];
-		struct sh_qp *qp =
-			item->conn_id < sh_conns.room ? sh_conns.by_id[item->conn_id] : NULL;
+		struct sh_qp *qp = sh_conns_find(item->conn_id);
 
 		if (!qp || qp->nonce != item->nonce)
 			continue; /* it ended meanwhile */
 		qp->intro.queued = false;
 		sh_intro_answer(qp, item, b->error);
 	}
-	sh_peers_release();
+	sh_outbox_release();
 	for (i = 0; i < b->n_gone; i++)
 		free(b->gone[i]);
 	sh_kick();
@@ -366,7 +365,7 @@ static void gid_done(struct sh_job *job)
 		nic->gid.kind = task->kind;
 		memcpy(nic->gid.gid, task->gid.raw, sizeof(nic->gid.gid));
 	}
-	qp = task->conn_id < sh_conns.room ? sh_conns.by_id[task->conn_id] : NULL;
+	qp = sh_conns_find(task->conn_id);
 	if (qp && qp->nonce == task->nonce && !job->canceled) {
 		qp->intro.queued = false;
 		qp->intro.gid_unknown = !task->known;

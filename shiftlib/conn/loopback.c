@@ -313,7 +313,7 @@ static void loopback_pass(struct sh_qp *self, uint64_t now)
 	else if (passed > 0)
 		self->loopback.n -= (uint32_t)passed;
 	if (passed == -ENOENT && self->peer)
-		sh_peer_ask_keys(self->peer);
+		sh_keys_ask(self->peer);
 	if (self->loopback.n)
 		self->loopback.next_at = now + FLUSH_WAIT_NS;
 }

@@ -6,7 +6,7 @@ void sh_mailbox_read(void)
 {
 	struct sh_qp *qp = atomic_exchange_explicit(&sh_conns.mail, NULL, memory_order_acquire);
 
-	sh_peers_hold();
+	sh_outbox_hold();
 	while (qp) {
 		/* next before pending: with pending 0 the data path may push the QP again. */
 		struct sh_qp *next = atomic_load_explicit(&qp->mailbox.next, memory_order_relaxed);
@@ -16,7 +16,7 @@ void sh_mailbox_read(void)
 		sh_conn_pending(qp, pending);
 		qp = next;
 	}
-	sh_peers_release();
+	sh_outbox_release();
 }
 
 static void mailbox_run(uint64_t now)

@@ -87,9 +87,9 @@ static void quiesce_done(struct sh_job *job)
 		sh_peers.outs_held--;
 		/* the peer waits for this; what the next commands' connections say goes with it */
 		if (!worker || sh_worker_empty(worker))
-			sh_peers_send_out();
+			sh_outbox_send_out();
 		else
-			sh_peers_send_soon();
+			sh_outbox_send_soon();
 		sh_wake_for(qp);
 	}
 	sh_job_end(&qp->busy);
@@ -611,7 +611,7 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 void sh_move_key_missing(struct sh_qp *qp)
 {
 	if (qp->peer)
-		sh_peer_ask_keys(qp->peer);
+		sh_keys_ask(qp->peer);
 	sh_move_publish(qp, sh_now_ns());
 }
 

@@ -1,33 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The paths of connections: which of them work, as the core is told. */
-#include "shiftlib/shell.h"
+/* The paths of connections to their peers: which of them work, as the core is told. */
+#include "providers/engine.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/heartbeat.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/memory.h"
 
 /* From this side: path k is up if its NIC is, and the peer's NIC k answers. */
-static bool route_up(const struct sh_qp *qp, uint8_t path)
+static bool paths_up(const struct sh_qp *qp, uint8_t path)
 {
-	return qp->paths.routes[path] && sh_detector_up(qp->paths.routes[path]);
+	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]);
 }
 
-static bool route_steady(const struct sh_qp *qp, uint8_t path)
+static bool paths_steady(const struct sh_qp *qp, uint8_t path)
 {
-	return qp->paths.routes[path] && sh_detector_steady(qp->paths.routes[path]);
+	return qp->paths.routes[path] && sh_heartbeat_steady(qp->paths.routes[path]);
 }
 
-static bool route_over(uint32_t wanted, int limit)
+static bool paths_over(uint32_t wanted, int limit)
 {
 	return limit > 0 && wanted > (uint32_t)limit;
 }
 
 /* It says that it cannot do what the default NIC does. */
-static bool route_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
+static bool paths_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
 {
 	const struct ibv_qp_cap *cap = &qp->init.cap;
 
 	return nic->address.mtu < (uint8_t)qp->app.attr.path_mtu ||
-	       route_over(cap->max_send_wr, nic->max_qp_wr) ||
-	       route_over(cap->max_recv_wr, nic->max_qp_wr) ||
-	       route_over(cap->max_send_sge, nic->max_sge) ||
-	       route_over(cap->max_recv_sge, nic->max_sge);
+	       paths_over(cap->max_send_wr, nic->max_qp_wr) ||
+	       paths_over(cap->max_recv_wr, nic->max_qp_wr) ||
+	       paths_over(cap->max_send_sge, nic->max_sge) ||
+	       paths_over(cap->max_recv_sge, nic->max_sge);
 }
 
 /* Is anything known that would refuse a standby on another path? Then making one shows it. */
@@ -37,7 +50,7 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 
 	for (k = 0; k < qp->paths.n; k++)
 		if (k != qp->active->path && up >> k & 1 &&
-		    (sh_pd_refuses(qp->pd, k) || route_lesser(qp, qp->ctx->path[k])))
+		    (sh_pd_refuses(qp->pd, k) || paths_lesser(qp, qp->ctx->path[k])))
 			return true;
 	return false;
 }
@@ -50,8 +63,8 @@ void sh_paths_changed(struct sh_qp *qp)
 	if (!qp->conn_id || !qp->peer)
 		return;
 	for (k = 0; k < qp->paths.n; k++) {
-		event.up |= (uint8_t)(route_up(qp, k) << k);
-		event.steady |= (uint8_t)(route_steady(qp, k) << k);
+		event.up |= (uint8_t)(paths_up(qp, k) << k);
+		event.steady |= (uint8_t)(paths_steady(qp, k) << k);
 		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
 	}
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
@@ -71,23 +84,70 @@ void sh_paths_changed_nic(const struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint8_t k;
 
-	sh_peers_hold();
+	sh_outbox_hold();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (k = 0; k < qp->paths.n; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_paths_changed(qp);
-	sh_peers_release();
+	sh_outbox_release();
 }
 
 void sh_paths_changed_peer(const struct sh_peer *peer)
 {
 	struct sh_qp *qp;
 
-	sh_peers_hold();
+	sh_outbox_hold();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->peer == peer)
 			sh_paths_changed(qp);
-	sh_peers_release();
+	sh_outbox_release();
+}
+
+void sh_paths_use_peer(struct sh_qp *qp, struct sh_peer *peer)
+{
+	struct sh_peer *before = qp->peer;
+
+	if (before == peer)
+		return;
+	if (qp->standby && qp->standby->keys_wait) { /* for an answer of the former */
+		qp->standby->keys_wait = false;
+		before->keys_waiting--;
+	}
+	if (before)
+		sh_peer_leave(before);
+	qp->peer = peer;
+	sp_keys_changed();
+	if (peer) /* who leaves asks for nothing more */
+		sh_heartbeat_soon();
+	if (peer)
+		sh_peer_join(peer);
+}
+
+void sh_news_peer_path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
+{
+	struct sh_qp *qp;
+
+	sh_outbox_hold();
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || qp->peer != peer)
+			continue;
+		sh_paths_changed(qp);
+		sh_intro_ready(qp);
+		if (qp->paths.routes[qp->active->path] == path)
+			sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
+	}
+	sh_outbox_release();
+}
+
+bool sh_news_peer_translates(const struct sh_peer *peer)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer &&
+		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
+			return true;
+	return false;
 }
 
 /* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */

@@ -16,6 +16,8 @@ struct sh_qp_paths {
 	uint8_t up, steady, drained; /* masks of paths that the core was told */
 };
 
+void sh_paths_use_peer(struct sh_qp *qp,
+		       struct sh_peer *peer); /* sets qp->peer; NULL: none any more */
 void sh_paths_changed(struct sh_qp *qp);
 void sh_paths_changed_nic(const struct sh_nic *nic);
 void sh_paths_changed_peer(const struct sh_peer *peer);

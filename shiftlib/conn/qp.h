@@ -104,6 +104,8 @@ struct sh_conns {
 
 extern struct sh_conns sh_conns;
 
+struct sh_qp *sh_conns_find(uint32_t conn_id); /* NULL: nobody has that number */
+
 void sh_qp_forget(struct sh_qp *qp); /* its context is closed; lock held, given up meanwhile */
 
 extern const struct sh_module sh_conns_module;

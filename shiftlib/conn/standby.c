@@ -148,7 +148,7 @@ static void standby_tell_or_wait(struct sh_qp *qp, struct sh_carrier *carrier)
 	peer->keys_waiting++;
 }
 
-void sh_standby_keys_heard(struct sh_qp *qp)
+static void standby_keys_heard(struct sh_qp *qp)
 {
 	struct sh_carrier *carrier = qp->standby;
 
@@ -157,6 +157,17 @@ void sh_standby_keys_heard(struct sh_qp *qp)
 	carrier->keys_wait = false;
 	qp->peer->keys_waiting--;
 	standby_tell(qp, carrier);
+}
+
+void sh_news_peer_keys_acked(struct sh_peer *peer)
+{
+	struct sh_qp *qp;
+
+	sh_outbox_hold();
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->peer == peer)
+			standby_keys_heard(qp);
+	sh_outbox_release();
 }
 
 /* A closed connection destroys it with its carriers. */

@@ -10,6 +10,5 @@ struct sh_qp;
 
 void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path);
 void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_address *peer);
-void sh_standby_keys_heard(struct sh_qp *qp); /* the peer has acknowledged more of our keys */
 
 #endif

@@ -229,7 +229,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 	struct sh_qp *qp;
 	uint32_t i;
 
-	sh_peers_hold();
+	sh_outbox_hold();
 	sh_conns.faulted = nic_users(nic);
 	sh_paths_changed_nic(nic);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
@@ -240,7 +240,7 @@ static void nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_on
 				sh_carrier_fault(qp, &qp->carriers.slot[i], reason);
 	}
 	sh_conns.faulted = 0;
-	sh_peers_release();
+	sh_outbox_release();
 }
 
 static void nic_look_soon(struct sh_nic *nic)
@@ -325,13 +325,13 @@ static void nic_healed(struct sh_nic *nic)
 	struct sh_qp *qp;
 	uint8_t k;
 
-	sh_peers_hold();
+	sh_outbox_hold();
 	sh_paths_changed_nic(nic);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
 			if (qp->ctx->path[k] == nic)
 				sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
-	sh_peers_release();
+	sh_outbox_release();
 }
 
 /* It answered, so it obeys; a NIC that hangs holds this job up and is asked when it is over. */
@@ -389,11 +389,11 @@ static void nic_control_readable(void *arg)
 
 	if (nic->fatal)
 		return;
-	sh_peers_hold();
+	sh_outbox_hold();
 	do { /* a full batch leaves the channel unarmed */
-		n = sh_control_poll(nic->control, sh_peer_received, nic);
+		n = sh_control_poll(nic->control, sh_receive, nic);
 	} while (n == SH_CONTROL_RECEIVES);
-	sh_peers_release();
+	sh_outbox_release();
 	if (n != -EIO)
 		return;
 	sh_log(SH_LOG_INFO, "%s: its control channel is dead", nic->name);

@@ -201,7 +201,7 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	if (pd && !mr)
 		pd_unprotect(pd, "no memory to keep a record of a region of it");
 	if (pd)
-		sh_key_wait(real->rkey);
+		sh_keys_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
 }
 

@@ -12,7 +12,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/nic/yield.h"
 #include "shiftlib/object/yield.h"
-#include "shiftlib/peer/peer.h"
+#include "shiftlib/peer/outbox.h"
 
 #define YIELD_PART   8 /* of a NIC's idle standbys, one of so many goes at first */
 #define YIELD_WAIT_S 2 /* a NIC that has not given back by then does not help */
@@ -51,7 +51,7 @@ static uint32_t yield_standbys(struct sh_nic *nic, uint32_t most)
 	uint32_t n = 0, real = 0;
 	struct sh_qp *qp;
 
-	sh_peers_hold();
+	sh_outbox_hold();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (n == most)
 			break;
@@ -62,7 +62,7 @@ static uint32_t yield_standbys(struct sh_nic *nic, uint32_t most)
 		qp->carriers.standby_why = sh_yield_why;
 		sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE, qp->standby->epoch);
 	}
-	sh_peers_release();
+	sh_outbox_release();
 	return real;
 }
 

@@ -8,8 +8,14 @@
 #include <string.h>
 #include <time.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
+#include "shiftlib/peer/keys.h"
+#include "shiftlib/peer/peer.h"
 
 #define KEYS_MIN_NS  (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define KEYS_MAX_NS  SH_NS_PER_S
@@ -18,7 +24,7 @@
 #define KEYS_SLACK   256
 
 /* What passes on each of its paths. */
-static size_t peer_payload_max(const struct sh_peer *peer)
+static size_t keys_payload_max(const struct sh_peer *peer)
 {
 	size_t max = SH_WIRE_MAX, one;
 	uint32_t i;
@@ -31,7 +37,7 @@ static size_t peer_payload_max(const struct sh_peer *peer)
 }
 
 /* A peer that is behind what the journal still has begins where it begins now. */
-static uint32_t peer_keys_known(const struct sh_peer *peer)
+static uint32_t keys_known(const struct sh_peer *peer)
 {
 	return peer->keys_acked > sh_peers.keys.before ? peer->keys_acked : sh_peers.keys.before;
 }
@@ -41,9 +47,9 @@ uint32_t sh_keys_last(void)
 	return sh_peers.keys.before + sh_peers.keys.n;
 }
 
-void sh_peer_send_keys(struct sh_peer *peer, uint64_t now)
+void sh_keys_send(struct sh_peer *peer, uint64_t now)
 {
-	uint32_t known = peer_keys_known(peer);
+	uint32_t known = keys_known(peer);
 	struct sh_wire_writer writer;
 	uint8_t buf[SH_WIRE_MAX];
 	int n;
@@ -52,7 +58,7 @@ void sh_peer_send_keys(struct sh_peer *peer, uint64_t now)
 		peer->keys_resend_at = 0;
 		return;
 	}
-	sh_wire_begin(&writer, buf, peer_payload_max(peer), sh.instance, peer->instance);
+	sh_wire_begin(&writer, buf, keys_payload_max(peer), sh.instance, peer->instance);
 	n = sh_wire_put_keys(&writer, known + 1,
 			     sh_peers.keys.entries + (known - sh_peers.keys.before),
 			     sh_keys_last() - known);
@@ -64,27 +70,20 @@ void sh_peer_send_keys(struct sh_peer *peer, uint64_t now)
 	peer->keys_resend_at = now + peer->keys_interval;
 }
 
-void sh_peer_keys_acked(struct sh_peer *peer, uint32_t seq)
+void sh_keys_acked(struct sh_peer *peer, uint32_t seq)
 {
-	struct sh_qp *qp;
-
 	if (seq <= peer->keys_acked || seq > sh_keys_last())
 		return;
 	peer->keys_acked = seq;
 	peer->keys_interval = 0;
-	pthread_cond_broadcast(&sh.idle); /* sh_key_wait */
-	sh_peer_send_keys(peer, sh_now_ns());
-	if (!peer->keys_waiting)
-		return;
-	sh_peers_hold();
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		if (qp->conn_id && qp->peer == peer)
-			sh_standby_keys_heard(qp);
-	sh_peers_release();
+	pthread_cond_broadcast(&sh.idle); /* sh_keys_wait */
+	sh_keys_send(peer, sh_now_ns());
+	if (peer->keys_waiting)
+		sh_news_peer_keys_acked(peer);
 }
 
 /* Readers find it without the lock: it stays until the peer is forgotten. */
-struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t replica)
+static struct sh_keymap *keys_map(struct sh_peer *peer, uint8_t nic, uint8_t replica)
 {
 	struct sh_keymap *map = peer->rkeys[nic][replica];
 
@@ -98,13 +97,13 @@ struct sh_keymap *sh_peer_rkeys(struct sh_peer *peer, uint8_t nic, uint8_t repli
 	return map;
 }
 
-static bool key_begins(const struct sh_wire_key *key)
+static bool keys_begin_anew(const struct sh_wire_key *key)
 {
 	return key->op == SH_WIRE_KEY_REMOVE && key->nic == SH_KEY_BEGIN_NIC;
 }
 
 /* What went away before the journal began anew is not in it. */
-static void peer_keys_forget(struct sh_peer *peer)
+static void keys_forget(struct sh_peer *peer)
 {
 	uint32_t i, j;
 
@@ -115,15 +114,15 @@ static void peer_keys_forget(struct sh_peer *peer)
 	sp_keys_changed();
 }
 
-static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
+static void keys_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 {
 	struct sh_keymap *map;
 
-	if (key_begins(key))
-		peer_keys_forget(peer);
+	if (keys_begin_anew(key))
+		keys_forget(peer);
 	if (key->nic >= SH_MAX_NICS || key->backup_nic >= SH_MAX_NICS)
 		return;
-	map = sh_peer_rkeys(peer, key->nic, key->backup_nic);
+	map = keys_map(peer, key->nic, key->backup_nic);
 	if (map && key->op == SH_WIRE_KEY_REMOVE)
 		sh_keymap_remove(map, key->rkey);
 	else if (!map || sh_keymap_put(map, key->rkey, key->backup_rkey))
@@ -131,7 +130,7 @@ static void peer_key_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 	sp_keys_changed(); /* a put may have replaced one */
 }
 
-static void peer_send_key_ack(struct sh_peer *peer)
+static void keys_send_ack(struct sh_peer *peer)
 {
 	struct sh_wire_writer writer;
 	uint8_t buf[128];
@@ -142,7 +141,7 @@ static void peer_send_key_ack(struct sh_peer *peer)
 }
 
 /* One behind a gap is not for us, but where the journal begins anew: all that is valid follows. */
-void sh_peer_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record)
+void sh_keys_heard(struct sh_peer *peer, const struct sh_wire_record *record)
 {
 	uint32_t i, seq, gap = 0;
 
@@ -152,20 +151,20 @@ void sh_peer_keys_heard(struct sh_peer *peer, const struct sh_wire_record *recor
 		seq = record->keys.first_seq + i;
 		if (seq <= peer->keys_heard)
 			continue; /* known already */
-		if (seq != peer->keys_heard + 1 && !key_begins(&key)) {
+		if (seq != peer->keys_heard + 1 && !keys_begin_anew(&key)) {
 			gap++;
 			continue;
 		}
-		peer_key_apply(peer, &key);
+		keys_apply(peer, &key);
 		peer->keys_heard = seq;
 	}
 	if (gap) /* it takes us for somebody who knows more: that was before we forgot it */
-		sh_peer_ask_keys(peer);
+		sh_keys_ask(peer);
 	else
-		peer_send_key_ack(peer);
+		keys_send_ack(peer);
 }
 
-void sh_peer_ask_keys(struct sh_peer *peer)
+void sh_keys_ask(struct sh_peer *peer)
 {
 	struct sh_wire_writer writer;
 	uint8_t buf[128];
@@ -175,14 +174,14 @@ void sh_peer_ask_keys(struct sh_peer *peer)
 	sh_peer_send_any(peer, buf, sh_wire_end(&writer));
 }
 
-void sh_peer_keys_asked(struct sh_peer *peer, uint32_t seq)
+void sh_keys_asked(struct sh_peer *peer, uint32_t seq)
 {
 	if (!seq || seq > sh_keys_last() + 1)
 		return;
 	if (seq <= peer->keys_acked)
 		peer->keys_acked = seq - 1;
 	peer->keys_interval = 0;
-	sh_peer_send_keys(peer, sh_now_ns());
+	sh_keys_send(peer, sh_now_ns());
 }
 
 static int keys_reserve(uint32_t n)
@@ -206,54 +205,21 @@ static int keys_reserve(uint32_t n)
 	return 0;
 }
 
-static struct sh_wire_key key_entry(const struct sh_mr *mr, uint8_t path, enum sh_wire_key_op op)
-{
-	const struct sh_ctx *ctx = mr->pd->ctx;
-
-	return (struct sh_wire_key){ .op = (uint8_t)op,
-				     .nic = ctx->nic->index,
-				     .backup_nic = ctx->path[path]->index,
-				     .rkey = mr->mr->rkey,
-				     .backup_rkey = mr->shadow[path].mr->rkey };
-}
-
-static void keys_add_live_mr(const struct sh_mr *mr)
-{
-	uint8_t path;
-
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (mr->shadow[path].mr && sh_peers.keys.n <= sh_peers.keys.live)
-			sh_peers.keys.entries[sh_peers.keys.n++] =
-				key_entry(mr, path, SH_WIRE_KEY_ADD);
-}
-
-static void keys_add_live(struct sh_ctx *ctx)
-{
-	struct sh_pd *pd;
-	struct sh_mr *mr;
-
-	list_for_each (&ctx->pds, pd, struct sh_pd, link)
-		list_for_each (&pd->mrs, mr, struct sh_mr, link)
-			keys_add_live_mr(mr);
-}
-
 /*
  * Keys come and go for ever. Once most of the journal is about keys that are gone, it begins anew,
  * at the next number, with all that are valid; a mark tells peers that nothing before is missing.
  */
 static void keys_compact(void)
 {
-	struct sh_ctx *ctx;
+	struct sh_wire_key *first;
 
 	if (sh_peers.keys.n <= 4 * sh_peers.keys.live + KEYS_SLACK ||
 	    keys_reserve(sh_peers.keys.live + 2))
 		return;
 	sh_peers.keys.before += sh_peers.keys.n;
-	sh_peers.keys.entries[0] =
-		(struct sh_wire_key){ .op = SH_WIRE_KEY_REMOVE, .nic = SH_KEY_BEGIN_NIC };
-	sh_peers.keys.n = 1;
-	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
-		keys_add_live(ctx);
+	first = sh_peers.keys.entries;
+	*first = (struct sh_wire_key){ .op = SH_WIRE_KEY_REMOVE, .nic = SH_KEY_BEGIN_NIC };
+	sh_peers.keys.n = 1 + sh_news_keys_live(first + 1, sh_peers.keys.live);
 }
 
 /* Who was told and has not answered is told again by the clock. */
@@ -264,12 +230,12 @@ static void keys_tell(void)
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
 		if (!peer->keys_resend_at || !peer->keys_interval)
-			sh_peer_send_keys(peer, now);
+			sh_keys_send(peer, now);
 		sh_wake_at(peer->keys_resend_at);
 	}
 }
 
-/* Nobody waits for it (sh_key_wait): no message in the application's thread. */
+/* Nobody waits for it (sh_keys_wait): no message in the application's thread. */
 static void keys_tell_later(void)
 {
 	uint64_t at = sh_now_ns() + KEYS_GONE_NS;
@@ -282,42 +248,30 @@ static void keys_tell_later(void)
 	}
 }
 
-void sh_key_add(struct sh_mr *mr, uint8_t path)
+void sh_keys_add(const struct sh_wire_key *key)
 {
 	sh_peers.keys.live++;
 	if (keys_reserve(sh_peers.keys.n + 1))
 		return;
-	sh_peers.keys.entries[sh_peers.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_ADD);
+	sh_peers.keys.entries[sh_peers.keys.n++] = *key;
 	keys_tell();
 }
 
-/* While it still has its shadow: compaction takes place at the next one. */
-void sh_key_remove(struct sh_mr *mr, uint8_t path)
+/* While the region still has its shadow: compaction takes place at the next one. */
+void sh_keys_remove(const struct sh_wire_key *key)
 {
 	keys_compact();
 	sh_peers.keys.live--;
 	if (keys_reserve(sh_peers.keys.n + 1))
 		return;
-	sh_peers.keys.entries[sh_peers.keys.n++] = key_entry(mr, path, SH_WIRE_KEY_REMOVE);
+	sh_peers.keys.entries[sh_peers.keys.n++] = *key;
 	sh_peers.keys.removed = sh_keys_last();
 	keys_tell_later();
 }
 
 /* ---- keys that are given out again ----------------------------------------------------------- */
 
-/* It translates our keys, or is about to. */
-static bool peer_translates(const struct sh_peer *peer)
-{
-	struct sh_qp *qp;
-
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		if (qp->conn_id && qp->peer == peer &&
-		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
-			return true;
-	return false;
-}
-
-static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
+static bool keys_peer_stale(const struct sh_peer *peer, uint32_t rkey)
 {
 	uint32_t i;
 
@@ -332,13 +286,13 @@ static bool peer_key_stale(const struct sh_peer *peer, uint32_t rkey)
 	return false;
 }
 
-static bool key_stale(uint32_t rkey)
+static bool keys_stale(uint32_t rkey)
 {
 	struct sh_peer *peer;
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
-		if (peer->conns && !peer->keys_silent && peer_key_stale(peer, rkey) &&
-		    peer_translates(peer))
+		if (peer->conns && !peer->keys_silent && keys_peer_stale(peer, rkey) &&
+		    sh_news_peer_translates(peer))
 			return true;
 	return false;
 }
@@ -352,16 +306,16 @@ static void keys_wait_no_more(uint32_t rkey, uint64_t since)
 	struct sh_peer *peer;
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
-		if (peer->conns && peer->heard_at < since && peer_key_stale(peer, rkey))
+		if (peer->conns && peer->heard_at < since && keys_peer_stale(peer, rkey))
 			peer->keys_silent = true;
 }
 
 /* It is told at once what it missed. */
-void sh_peer_keys_back(struct sh_peer *peer)
+void sh_keys_back(struct sh_peer *peer)
 {
 	peer->keys_silent = false;
 	peer->keys_interval = 0;
-	sh_peer_send_keys(peer, sh_now_ns());
+	sh_keys_send(peer, sh_now_ns());
 }
 
 /*
@@ -369,18 +323,18 @@ void sh_peer_keys_back(struct sh_peer *peer)
  * of it yet would take it for what it was: a request of its application, which learns of the key from
  * ours, would be refused on the other NIC, or write where it must not.
  */
-void sh_key_wait(uint32_t rkey)
+void sh_keys_wait(uint32_t rkey)
 {
 	uint64_t since = sh_now_ns();
 	struct timespec until;
 	int ret = 0;
 
-	if (!key_stale(rkey))
+	if (!keys_stale(rkey))
 		return;
 	keys_tell();
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += KEYS_WAIT_S;
-	while (!ret && key_stale(rkey))
+	while (!ret && keys_stale(rkey))
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 	if (ret)
 		keys_wait_no_more(rkey, since);

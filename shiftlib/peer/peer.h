@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Instances at the other end, the control paths to them, and what is sent over these. */
-#ifndef SHIFTLIB_PEER_H
-#define SHIFTLIB_PEER_H
+#ifndef SHIFTLIB_PEER_PEER_H
+#define SHIFTLIB_PEER_PEER_H
 
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
@@ -9,8 +9,6 @@
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/path_health.h"
 #include "shiftlib/nic/nic.h"
-
-struct sh_qp;
 
 #define SH_MAX_PEER_PATHS 64
 
@@ -65,7 +63,7 @@ struct sh_peer {
 	uint32_t keys_sent, keys_acked; /* our journal */
 	uint64_t keys_resend_at, keys_interval;
 	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
-	bool keys_silent;      /* sh_key_wait has waited in vain, and nothing came since */
+	bool keys_silent;      /* sh_keys_wait has waited in vain, and nothing came since */
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
@@ -81,6 +79,7 @@ struct sh_peers {
 	struct list_node outs;		       /* paths with something to send */
 	uint32_t outs_held;		       /* somebody goes over many connections */
 	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
+	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
 	struct sh_auths auths;
 	struct sh_refused strangers; /* in the name of instances that we do not know */
 	uint64_t refused[SH_REFUSALS];
@@ -103,24 +102,19 @@ void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_add
 		   uint32_t revision);
 /* The control path between these NICs, opened as soon as can be. NULL: too many. */
 struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
+struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic,
+				  uint8_t remote_nic); /* NULL: there is none */
 /* The NIC has a new address: paths that lead from it are opened anew. */
 void sh_peers_nic_changed(struct sh_nic *nic);
-void sh_peers_nic_closed(struct sh_nic *nic);		  /* its control channel goes: close them */
-void sh_peer_use(struct sh_qp *qp, struct sh_peer *peer); /* sets qp->peer; NULL: none any more */
-/* Over the standby's own path, or over every live one. */
-void sh_peer_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby, bool everywhere);
-void sh_peer_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
-/* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
-void sh_peers_hold(void);
-void sh_peers_release(void);
-void sh_peers_send_out(void); /* what was left behind leaves */
-void sh_peers_send_soon(void);
+void sh_peers_nic_closed(struct sh_nic *nic); /* its control QP goes: close them */
+/* Around the time in which a connection has that peer. */
+void sh_peer_join(struct sh_peer *peer);
+void sh_peer_leave(struct sh_peer *peer);
+uint64_t sh_peer_next_timer(const struct sh_peer *peer);
+
 /* room: bytes of a datagram that pass on this open path. */
 size_t sh_peer_room(const struct sh_peer_path *path);
 void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
-void sh_peer_received(void *nic, const void *buf, size_t len);
-uint64_t sh_peer_next_timer(const struct sh_peer *peer);
-
 /* Over some live paths, others each time. */
 void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length);
 

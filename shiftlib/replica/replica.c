@@ -138,7 +138,7 @@ static void memory_mr_made(const struct memory_job *task)
 	pd_check_asked(mr->pd, task->path, task->incarnation);
 	if (sh_keymap_put(&mr->pd->ctx->lkeys[task->path], mr->mr->lkey, task->made_mr->lkey))
 		sh_pd_lose_path(mr->pd, task->path);
-	sh_key_add(mr, task->path);
+	sh_replica_key_add(mr, task->path);
 	sh_srq_keys_came(mr->pd->ctx);
 }
 
@@ -201,7 +201,7 @@ struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path)
 
 	if (!shadow)
 		return NULL;
-	sh_key_remove(mr, path);
+	sh_replica_key_remove(mr, path);
 	sh_keymap_remove(&mr->pd->ctx->lkeys[path], mr->mr->lkey);
 	sp_keys_changed();
 	mr->shadow[path].mr = NULL;

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a connection says to its other end, and hears of it: records of the core, in datagrams. */
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
+
+/* ---- saying --------------------------------------------------------------------------------- */
+
+static struct sh_wire_ids message_ids(const struct sh_qp *qp)
+{
+	return (struct sh_wire_ids){ .src_conn = qp->conn_id,
+				     .dst_conn = qp->intro.peer_conn,
+				     .nonce = qp->intro.peer_nonce };
+}
+
+/* Over the path of the standby itself: that it arrives is the proof that the path works. */
+void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby,
+			      bool everywhere)
+{
+	struct sh_wire_ids ids = message_ids(qp);
+	uint32_t k;
+
+	if (!qp->peer || standby->path >= qp->paths.n)
+		return;
+	if (!everywhere) {
+		sh_outbox_put_standby(qp->paths.routes[standby->path], &ids, standby);
+		return;
+	}
+	for (k = qp->paths.n; k-- > 0;) /* what is being left comes last */
+		sh_outbox_put_standby(qp->paths.routes[k], &ids, standby);
+}
+
+/* Over every live path: whichever died, another carries it. */
+void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
+{
+	struct sh_wire_ids ids = message_ids(qp);
+	uint32_t k;
+
+	if (!qp->peer)
+		return;
+	for (k = qp->paths.n; k-- > 0;) /* what is being left comes last */
+		sh_outbox_put_state(qp->paths.routes[k], &ids, state);
+}
+
+/* ---- hearing -------------------------------------------------------------------------------- */
+
+static struct sh_qp *message_conn(const struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);
+
+	if (!qp || qp->nonce != record->ids.nonce)
+		return NULL;
+	if (!qp->peer || qp->peer == peer)
+		return qp;
+	sh_intro_news(qp); /* it is named by a newer entry than we know */
+	return NULL;
+}
+
+/* With the nonce that nobody has here: at the other end the number may be a new connection's. */
+static void message_answer_unknown(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_wire_ids ids = { .src_conn = record->ids.dst_conn,
+				   .dst_conn = record->ids.src_conn,
+				   .nonce = record->ids.nonce };
+	struct sh_wire_writer writer;
+	uint8_t buf[128];
+
+	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);
+	sh_wire_put_unknown(&writer, &ids);
+	sh_peer_send_any(peer, buf, sh_wire_end(&writer));
+}
+
+/*
+ * Before the peer has shown that it heard us, it means that we know it by an old entry of the KV:
+ * there is a newer one, or will be.
+ */
+void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);
+
+	if (qp && qp->peer == peer && qp->intro.heard &&
+	    qp->intro.peer_conn == record->ids.src_conn &&
+	    qp->intro.peer_nonce == record->ids.nonce)
+		sh_conn_simple(qp, SC_EV_MSG_UNKNOWN, SC_REASON_PEER_CLOSED);
+}
+
+/* Whoever answers what we said knows us as we know it. */
+static bool message_answers(const struct sh_wire_record *record)
+{
+	return record->type == SH_WIRE_STATE || record->standby.seen || record->standby.masks_seen;
+}
+
+void sh_news_peer_message(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = message_conn(peer, record);
+	struct sc_event event = { .type = SC_EV_MSG_STATE };
+
+	if (!qp) {
+		message_answer_unknown(peer, record);
+		return;
+	}
+	if (!qp->peer) { /* we have not read its entry yet: it sends again */
+		sh_intro_news(qp);
+		return;
+	}
+	qp->intro.heard |= message_answers(record);
+	if (record->type == SH_WIRE_STANDBY) {
+		event.type = SC_EV_MSG_STANDBY;
+		event.standby = record->standby;
+	} else {
+		event.state = record->state;
+	}
+	sh_conn_event(qp, &event);
+}
+
+/* It has read the entries of those that it speaks to, so its own are there. */
+void sh_news_peer_stranger(const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = sh_conns_find(record->ids.dst_conn);
+
+	if (qp && qp->nonce == record->ids.nonce)
+		sh_intro_news(qp);
+}

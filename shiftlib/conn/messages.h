@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a connection and its other end say to one another. Lock held. */
+#ifndef SHIFTLIB_CONN_MESSAGES_H
+#define SHIFTLIB_CONN_MESSAGES_H
+
+#include <stdbool.h>
+#include "shiftlib/core/core.h"
+
+struct sh_qp;
+
+/* Over the standby's own path, or over every live one. */
+void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby,
+			      bool everywhere);
+void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The addresses of NICs, told to peers and heard of them. Lock held. */
+#ifndef SHIFTLIB_PEER_ADDRESSES_H
+#define SHIFTLIB_PEER_ADDRESSES_H
+
+#include "shiftlib/peer/peer.h"
+
+/* Revisions go round. */
+static inline bool sh_revision_later(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) > 0;
+}
+
+void sh_addresses_send(struct sh_peer *peer, uint64_t now); /* ours that it does not know yet */
+void sh_addresses_acked(struct sh_peer *peer, uint32_t revision);
+void sh_addresses_heard(struct sh_peer *peer, const struct sh_wire_record *record);
+
+#endif
