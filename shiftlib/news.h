@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * News that run upwards: what a folder tells to those above it, which it must not include. Each is
- * sent by the folder that its section names and answered by one function above (named behind it).
- * Lock held, but where it says otherwise.
+ * sent by the folder that its section names and answered by one function above. Lock held, but where
+ * it says otherwise.
  */
 #ifndef SHIFTLIB_NEWS_H
 #define SHIFTLIB_NEWS_H
 
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/core/core.h"
+
+struct sh_nic;
+struct sp_callbacks;
+
+/* ---- nic/ ----------------------------------------------------------------------------------- */
+
+void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_only);
+void sh_news_nic_changed(struct sh_nic *nic);  /* its paths may be others by now */
+void sh_news_nic_healed(struct sh_nic *nic);   /* it answers */
+void sh_news_nic_opened(struct sh_nic *nic);   /* or failed to: what waited for that goes on */
+void sh_news_nic_reopened(struct sh_nic *nic); /* as another incarnation */
+void sh_news_nic_address(struct sh_nic *nic);  /* it has a new one */
+void sh_news_nic_closing(struct sh_nic *nic);  /* its control QP goes */
+int sh_news_nic_datagrams(struct sh_nic *nic); /* of its control QP: as sh_control_poll() */
+/* What an engine calls, for each of its devices. */
+extern const struct sp_callbacks sh_callbacks;
+/* A QP of SHIFT's own context has taken its last receive; it is there until this returns. */
+void sh_news_last_receive(const struct ibv_qp *real);
 
 /* ---- peer/: answered by conn/, the last one by replica/ ------------------------------------- */
 

@@ -10,7 +10,6 @@
 #include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/peer/outbox.h"
-#include "shiftlib/peer/receive.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/keys.h"
 #include "shiftlib/replica/memory.h"

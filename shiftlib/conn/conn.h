@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONN_H
 
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/news.h"
 
 int sh_conn_new(struct sh_qp *qp);
 void sh_conn_close(struct sh_qp *qp); /* lock held (given up meanwhile): no connection after it */
@@ -19,6 +20,5 @@ void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
 /* Why it is at its level, as precisely as is known now. A constant. */
 const char *sh_conn_why(const struct sh_qp *qp);
 void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
-extern const struct sp_callbacks sh_callbacks;
 
 #endif

@@ -27,7 +27,6 @@ struct sh_detector {
 extern struct sh_detector sh_detector;
 
 void sh_detector_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
-void sh_detector_netdev(struct sh_nic *nic);		  /* the NIC is open */
 
 extern const struct sh_module sh_detector_module;
 

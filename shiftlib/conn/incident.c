@@ -446,23 +446,6 @@ static void incidents_look(uint64_t now)
 		sh_event_record(&merged[i]);
 }
 
-/* ---- NICs, the KV --------------------------------------------------------------------------- */
-
-void sh_incident_nic(const struct sh_nic *nic, enum sh_event_kind kind, enum sh_event_cause cause)
-{
-	struct sh_event event = { .kind = kind, .cause = cause };
-
-	incident_name(event.from, nic);
-	sh_event_record(&event);
-}
-
-void sh_incident_kv(bool lost)
-{
-	struct sh_event event = { .kind = lost ? SH_EVENT_KV_LOST : SH_EVENT_KV_BACK };
-
-	sh_event_record(&event);
-}
-
 /* ---- the clock ------------------------------------------------------------------------------ */
 
 static uint64_t incidents_next_timer(void)

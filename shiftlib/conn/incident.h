@@ -30,8 +30,6 @@ void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,
 void sh_incident_failed(struct sh_qp *qp, uint32_t reason, uint32_t unknown); /* enum sc_reason */
 void sh_incident_left(struct sh_qp *qp);				      /* it is closed */
 void sh_incident_level(struct sh_qp *qp);
-void sh_incident_nic(const struct sh_nic *nic, enum sh_event_kind kind, enum sh_event_cause cause);
-void sh_incident_kv(bool lost);
 void sh_incidents_end(void); /* the process ends: what waits is recorded */
 
 extern const struct sh_module sh_incidents_module;

@@ -283,14 +283,14 @@ static void intro_say_kv(const char *error, int ret)
 {
 	if (ret && !sh_intros.said) {
 		sh_intros.said = true;
-		sh_incident_kv(true);
+		sh_event_kv(true);
 		sh_log(SH_LOG_WARN,
 		       "the KV cannot be used: %s; the job runs without protection until "
 		       "it can",
 		       *error ? error : strerror(-ret));
 	} else if (!ret && sh_intros.said) {
 		sh_intros.said = false;
-		sh_incident_kv(false);
+		sh_event_kv(false);
 		sh_log(SH_LOG_WARN, "the KV answers again");
 	}
 }

@@ -280,7 +280,7 @@ static void peer_nic_changed(struct sh_peer *peer)
 	peer->nics_resend_at = sh_now_ns();
 }
 
-void sh_peers_nic_changed(struct sh_nic *nic)
+void sh_news_nic_address(struct sh_nic *nic)
 {
 	struct sh_peer *peer;
 
@@ -290,7 +290,7 @@ void sh_peers_nic_changed(struct sh_nic *nic)
 	sh_kick();
 }
 
-void sh_peers_nic_closed(struct sh_nic *nic)
+void sh_news_nic_closing(struct sh_nic *nic)
 {
 	struct sh_peer *peer;
 	uint32_t i;

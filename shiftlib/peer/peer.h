@@ -104,9 +104,6 @@ void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_add
 struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
 struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic,
 				  uint8_t remote_nic); /* NULL: there is none */
-/* The NIC has a new address: paths that lead from it are opened anew. */
-void sh_peers_nic_changed(struct sh_nic *nic);
-void sh_peers_nic_closed(struct sh_nic *nic); /* its control QP goes: close them */
 /* Around the time in which a connection has that peer. */
 void sh_peer_join(struct sh_peer *peer);
 void sh_peer_leave(struct sh_peer *peer);

@@ -9,8 +9,8 @@
 #include "shiftlib/peer/addresses.h"
 #include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/peer/keys.h"
+#include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
-#include "shiftlib/peer/receive.h"
 
 /* No sooner is it said again that datagrams are refused. */
 #define RECEIVE_REFUSED_NS (60 * SH_NS_PER_S)
@@ -108,7 +108,7 @@ static void receive_from_peer(struct sh_peer *peer, const struct sh_nic *nic,
 		receive_refused(peer, peer->instance, SH_REFUSED_DAMAGED);
 }
 
-void sh_receive(void *nic, const void *buf, size_t length)
+static void receive_datagram(void *nic, const void *buf, size_t length)
 {
 	struct sh_wire_header header = { 0 };
 	struct sh_wire_reader reader;
@@ -127,4 +127,16 @@ void sh_receive(void *nic, const void *buf, size_t length)
 		receive_from_peer(peer, nic, &reader, header.minor);
 	else
 		receive_from_stranger(&reader);
+}
+
+int sh_news_nic_datagrams(struct sh_nic *nic)
+{
+	int n;
+
+	sh_outbox_hold();
+	do { /* a full batch leaves the completion channel unarmed */
+		n = sh_control_poll(nic->control, receive_datagram, nic);
+	} while (n == SH_CONTROL_RECEIVES);
+	sh_outbox_release();
+	return n;
 }

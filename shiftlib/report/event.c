@@ -173,4 +173,19 @@ void sh_event_text(const struct sh_event *event, char *out, size_t size)
 		 event->why ? event->why : "");
 }
 
+void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause)
+{
+	struct sh_event event = { .kind = kind, .cause = cause };
+
+	snprintf(event.from, sizeof(event.from), "%s", name);
+	sh_event_record(&event);
+}
+
+void sh_event_kv(bool lost)
+{
+	struct sh_event event = { .kind = lost ? SH_EVENT_KV_LOST : SH_EVENT_KV_BACK };
+
+	sh_event_record(&event);
+}
+
 const struct sh_module sh_events_module = { .name = "events", .reset = sh_events_forget };

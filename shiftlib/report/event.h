@@ -110,6 +110,9 @@ int sh_event_kinds(const char *text, uint32_t *kinds);
 
 /* Numbers it, dates it, keeps it, and hands it to all that want to know: event_sinks[] in event.c. */
 void sh_event_record(struct sh_event *event);
+/* Of one NIC of this host; of the KV. */
+void sh_event_nic(const char *name, enum sh_event_kind kind, enum sh_event_cause cause);
+void sh_event_kv(bool lost);
 /* The oldest that is kept and has a number above that. NULL: there is none. Stays until the next is
  * recorded. */
 const struct sh_event *sh_event_after(uint64_t number);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* News of NICs: what they mean for the connections that run there, or may. */
+#include "shiftlib/shell.h"
+#include "shiftlib/news.h"
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static uint32_t nic_users(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint32_t n = 0;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		n += qp->conn_id && qp->active->nic == nic;
+	return n;
+}
+
+/* Every connection whose traffic or whose standby is on this NIC hears of it; the paths first, as
+ * what a fault sets off chooses among them. */
+void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_only)
+{
+	struct sh_qp *qp;
+	uint32_t i;
+
+	sh_outbox_hold();
+	sh_conns.faulted = nic_users(nic);
+	sh_paths_changed_nic(nic);
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || (guarded_only && !qp->core.guarded))
+			continue;
+		for (i = 0; i < SH_MAX_CARRIERS; i++)
+			if (qp->carriers.slot[i].nic == nic)
+				sh_carrier_fault(qp, &qp->carriers.slot[i], reason);
+	}
+	sh_conns.faulted = 0;
+	sh_outbox_release();
+}
+
+void sh_news_nic_changed(struct sh_nic *nic)
+{
+	sh_paths_changed_nic(nic);
+}
+
+void sh_news_nic_healed(struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint8_t k;
+
+	sh_outbox_hold();
+	sh_paths_changed_nic(nic);
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
+			if (qp->ctx->path[k] == nic)
+				sh_conn_simple(qp, SC_EV_PATH_UP, SC_REASON_NONE);
+	sh_outbox_release();
+}
+
+/* ---- opened, and opened again --------------------------------------------------------------- */
+
+void sh_news_nic_opened(struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint8_t k;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
+			if (qp->ctx->path[k] == nic)
+				sh_intro_start(qp);
+	sh_kick();
+}
+
+/* What is left of carriers on the dead incarnation must not be waited for. */
+static void nic_fault_stale(struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint32_t i;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
+			if (qp->carriers.slot[i].nic == nic &&
+			    qp->carriers.slot[i].incarnation != nic->incarnation)
+				sh_carrier_fault(qp, &qp->carriers.slot[i], SC_REASON_DEVICE);
+}
+
+void sh_news_nic_reopened(struct sh_nic *nic)
+{
+	nic_fault_stale(nic);
+	sh_move_nic_reopened(nic);
+	sh_news_nic_healed(nic);
+}
+
+/* ---- asynchronous events of SHIFT's own contexts --------------------------------------------- */
+
+/* A shadow's QP takes no more receives. Its struct is there until the event is acknowledged. */
+void sh_news_last_receive(const struct ibv_qp *real)
+{
+	struct sh_qp *qp = real->qp_context;
+	int i;
+
+	if (real->qp_context == &sh_reclaim_mark)
+		return;
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (qp->carriers.slot[i].nic && qp->carriers.slot[i].qp == real) {
+			sh_srq_last_receive(qp, &qp->carriers.slot[i]);
+			return;
+		}
+}

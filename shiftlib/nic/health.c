@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* How a NIC is: what its port, its events, its answers and its network interface say. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/nic/internal.h"
+#include "shiftlib/news.h"
+
+#define NIC_LOOK_NS (500 * SH_NS_PER_MS) /* between looks whether a dead or sick NIC is back */
+
+void sh_nic_look_soon(struct sh_nic *nic)
+{
+	nic->look_at = sh_now_ns() + NIC_LOOK_NS;
+	sh_kick();
+}
+
+/*
+ * A carrier did not flush, or its command did not return: nothing on this NIC will, event or not.
+ * What else it carries and can move moves now, as those connections may never see an error of their own.
+ * One that cannot is left alone: the NIC may only be slow.
+ */
+void sh_nic_sick(struct sh_nic *nic)
+{
+	if (nic->sick || nic->fatal)
+		return;
+	nic->sick = true;
+	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG);
+	sh_log(SH_LOG_WARN, "%s: does not do what it is told; its connections move away",
+	       nic->name);
+	sh_news_nic_fault(nic, SC_REASON_DEVICE, true);
+	sh_nic_look_soon(nic);
+}
+
+void sh_nic_obeys(struct sh_nic *nic)
+{
+	if (!nic->sick)
+		return;
+	nic->sick = false;
+	sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_HANG);
+	sh_log(SH_LOG_WARN, "%s: does what it is told again", nic->name);
+	if (!nic->fatal)
+		nic->look_at = 0;
+	sh_news_nic_changed(nic);
+}
+
+/* Nothing of what is open on it will ever work again. */
+static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
+{
+	if (nic->fatal)
+		return;
+	nic->fatal = true;
+	nic->dead_by = cause;
+	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, cause);
+	sh_control_mark_dead(nic->control);
+	sh_loop_remove(sh_control_fd(nic->control));
+	sh_nic_look_soon(nic);
+}
+
+static void nic_dead(struct sh_nic *nic, enum sh_event_cause cause, const char *how)
+{
+	if (!nic->fatal)
+		sh_log(SH_LOG_WARN, "%s: %s; not used until it is back", nic->name, how);
+	nic_lost(nic, cause);
+	sh_news_nic_fault(nic, SC_REASON_DEVICE, false);
+}
+
+/* ---- its address ---------------------------------------------------------------------------- */
+
+static bool address_moved(const struct sh_address *a, const struct sh_address *b)
+{
+	return memcmp(a->gid, b->gid, sizeof(a->gid)) || a->gid_index != b->gid_index ||
+	       a->lid != b->lid || a->mtu != b->mtu || a->qpn != b->qpn || a->qkey != b->qkey;
+}
+
+static void nic_ask_run(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+
+	sh.real->thread_inside();
+	task->ret = sh_control_refresh(task->nic->control, &task->address);
+}
+
+/* Peers are told, and what leads to them from here is opened anew. */
+void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed)
+{
+	bool moved = closed || address_moved(&nic->address, address);
+
+	nic->address = *address;
+	nic->port_down = !address->active;
+	if (!moved)
+		return;
+	nic->revision = ++sh_nics.revision;
+	sh_news_nic_address(nic);
+}
+
+/* It answered, so it obeys; a NIC that hangs holds this job up and is asked when it is over. */
+static void nic_answered(struct sh_nic *nic, const struct sh_address *address)
+{
+	bool was_down = nic->port_down;
+
+	sh_nic_set_address(nic, address, false);
+	if (was_down && !nic->port_down)
+		sh_log(SH_LOG_INFO, "%s: port %d is up", nic->name, NIC_PORT);
+	if (was_down != nic->port_down)
+		sh_event_nic(nic->name, was_down ? SH_EVENT_NIC_UP : SH_EVENT_NIC_DOWN,
+			     SH_CAUSE_PORT_DOWN);
+	sh_nic_obeys(nic);
+	sh_news_nic_healed(nic);
+}
+
+static void nic_ask_done(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+	struct sh_nic *nic = task->nic;
+
+	pthread_mutex_lock(&sh.lock);
+	nic->asked = false;
+	sh_hang_answered(&nic->hang, &sh.config.hang, sh_now_ns());
+	if (nic->fatal)
+		sh_nic_look_soon(nic);
+	else if (nic->ask_again)
+		sh_nic_ask(nic); /* the port changed after the question */
+	else if (!task->ret && !job->canceled)
+		nic_answered(nic, &task->address);
+	else
+		sh_nic_look_soon(nic);
+	sh_job_end(&nic->busy);
+	sh_kick();
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* The port's state, LID and GIDs, which may be elsewhere after it was down. */
+void sh_nic_ask(struct sh_nic *nic)
+{
+	if (nic->asked)
+		nic->ask_again = true;
+	else if (sh_nic_submit(nic, nic_ask_run, nic_ask_done))
+		sh_nic_look_soon(nic);
+}
+
+/* ---- what its fds say ----------------------------------------------------------------------- */
+
+void sh_nic_control_readable(void *arg)
+{
+	struct sh_nic *nic = arg;
+	int n;
+
+	if (nic->fatal)
+		return;
+	n = sh_news_nic_datagrams(nic);
+	if (n != -EIO)
+		return;
+	sh_log(SH_LOG_INFO, "%s: its control channel is dead", nic->name);
+	nic_lost(nic, SH_CAUSE_FATAL);
+	sh_news_nic_changed(nic);
+}
+
+static void nic_port_event(struct sh_nic *nic, enum ibv_event_type type)
+{
+	nic->gid.valid = false;
+	if (type == IBV_EVENT_PORT_ERR) {
+		sh_log(SH_LOG_WARN, "%s: port %d is down", nic->name, NIC_PORT);
+		if (!nic->port_down)
+			sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_PORT_DOWN);
+		nic->port_down = true;
+		nic->ask_again = nic->asked;
+		sh_news_nic_fault(nic, SC_REASON_PORT, false);
+	} else {
+		sh_nic_ask(nic);
+	}
+}
+
+/* Only a change counts: an interface may be down, or another's, where RDMA works well. */
+void sh_nic_link(struct sh_nic *nic, bool running)
+{
+	bool lost = nic->ifrunning && !running;
+
+	nic->ifrunning = running;
+	if (lost && !nic->link_lost) {
+		sh_log(SH_LOG_WARN, "%s: its network interface lost its carrier", nic->name);
+		nic->link_lost = true;
+		sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_LINK_LOST);
+		sh_news_nic_fault(nic, SC_REASON_PORT, false);
+	} else if (running && nic->link_lost) {
+		sh_log(SH_LOG_INFO, "%s: its network interface has a carrier again", nic->name);
+		nic->link_lost = false;
+		sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_LINK_LOST);
+		sh_nic_ask(nic);
+	}
+}
+
+static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
+{
+	switch ((int)event->event_type) {
+	case IBV_EVENT_DEVICE_FATAL:
+		nic_dead(nic, SH_CAUSE_FATAL, "the device reported a fatal error");
+		break;
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+		if (event->element.port_num == NIC_PORT)
+			nic_port_event(nic, event->event_type);
+		break;
+	default: break;
+	}
+}
+
+void sh_nic_async_readable(void *arg)
+{
+	struct sh_nic *nic = arg;
+	struct ibv_async_event event;
+	int budget = 64;
+
+	while (budget--) {
+		struct ibv_async_event copy;
+
+		if (sh.real->get_async_event(nic->ctx, &event)) {
+			if (errno == EAGAIN || errno == EINTR)
+				return;
+			sh_loop_remove(nic->ctx->async_fd);
+			nic_dead(nic, SH_CAUSE_REMOVED, "the device was taken away");
+			return;
+		}
+		copy = event;
+		if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+			sh_news_last_receive(event.element.qp);
+		sh.real->ack_async_event(&event);
+		nic_event(nic, &copy);
+	}
+}

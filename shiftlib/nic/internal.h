@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Between the files of this folder. Lock held, but where a job runs. */
+#ifndef SHIFTLIB_NIC_INTERNAL_H
+#define SHIFTLIB_NIC_INTERNAL_H
+
+#include "shiftlib/nic/nic.h"
+
+#define NIC_PORT 1
+
+/* What is open, while it is not the NIC's yet, or not any more. */
+struct nic_parts {
+	struct ibv_context *ctx;
+	struct sp_dev *dev;
+	struct sh_control *control;
+	struct ibv_device_attr attr; /* zeros: not known */
+};
+
+struct nic_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	struct nic_parts made; /* open */
+	struct sh_address address;
+	const char *why; /* open: NULL if it worked */
+	int ret;	 /* ask */
+};
+
+/* open.c: a job for the NIC's worker. NULL, or why it cannot be given. */
+const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
+			  void (*done)(struct sh_job *));
+void sh_nic_reopen(struct sh_nic *nic);
+
+/* health.c. closed: nothing leads there from before. */
+void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed);
+void sh_nic_look_soon(struct sh_nic *nic); /* at a NIC that is dead or sick */
+void sh_nic_control_readable(void *nic);
+void sh_nic_async_readable(void *nic);
+
+/* link.c: which interface is its own, and how that is. The NIC is open. */
+void sh_nic_link_find(struct sh_nic *nic);
+
+#endif

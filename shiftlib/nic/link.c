@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The network interfaces behind the NICs, which may lose their link before the port says so. */
+#include <errno.h>
+#include <string.h>
+#include "shiftlib/nic/internal.h"
+
+static void link_changed(void *arg, int ifindex, bool running)
+{
+	uint32_t i;
+
+	(void)arg;
+	for (i = 0; i < sh_nics.n; i++)
+		if (sh_nics.nic[i].ifindex == ifindex)
+			sh_nic_link(&sh_nics.nic[i], running);
+}
+
+static void link_readable(void *arg)
+{
+	struct sh_netdev_monitor *monitor = arg;
+
+	if (!sh_netdev_read(monitor))
+		return;
+	sh_log(SH_LOG_INFO, "network interfaces cannot be watched any more");
+	sh_loop_remove(sh_netdev_fd(monitor));
+}
+
+static bool link_monitor_open(void)
+{
+	int ret;
+
+	if (sh_nics.netdevs)
+		return true;
+	ret = sh_netdev_open(link_changed, NULL, &sh_nics.netdevs);
+	if (ret) {
+		sh_info_once("network interfaces are not watched: %s",
+			     ret == -ENOENT ? "libnl is not installed" : strerror(-ret));
+		return false;
+	}
+	sh_nics.netdev_handler = (struct sh_handler){ link_readable, sh_nics.netdevs };
+	sh_loop_add(sh_netdev_fd(sh_nics.netdevs), &sh_nics.netdev_handler);
+	return true;
+}
+
+/* On InfiniBand, an interface that is down says nothing of the port. */
+void sh_nic_link_find(struct sh_nic *nic)
+{
+	nic->link_lost = nic->ifrunning = false;
+	nic->ifindex = 0;
+	if (nic->address.link_layer != IBV_LINK_LAYER_ETHERNET || !link_monitor_open())
+		return;
+	nic->ifindex = sh_netdev_of("/sys", nic->name);
+	if (nic->ifindex)
+		sh_netdev_ask(sh_nics.netdevs);
+}

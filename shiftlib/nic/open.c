@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Opening a NIC, and opening it again as its next incarnation: on its worker. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include "providers/engine.h"
+#include "shiftlib/nic/internal.h"
+#include "shiftlib/news.h"
+
+/* ---- jobs on the NIC's worker: opening it, asking its port ---------------------------------- */
+
+static struct ibv_context *nic_open_device(const char *name)
+{
+	struct ibv_context *ctx = NULL;
+	struct ibv_device **list;
+	int i, n = 0;
+
+	pthread_mutex_lock(&sh.devices_lock);
+	list = sh.real->get_device_list(&n);
+	pthread_mutex_unlock(&sh.devices_lock);
+	for (i = 0; list && i < n && !ctx; i++)
+		if (!strcmp(sh.real->get_device_name(list[i]), name))
+			ctx = sh.real->open_device(list[i]);
+	if (list)
+		sh.real->free_device_list(list);
+	return ctx;
+}
+
+static void nic_close_parts(struct nic_parts *parts)
+{
+	if (parts->control)
+		sh_control_close(parts->control);
+	if (parts->dev)
+		sp_dev_uninit(parts->dev);
+	if (parts->ctx)
+		sh.real->close_device(parts->ctx);
+	*parts = (struct nic_parts){ 0 };
+}
+
+static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
+{
+	const char *why = NULL;
+	int flags, ret;
+
+	parts->ctx = nic_open_device(nic->name);
+	if (!parts->ctx)
+		return "it cannot be opened";
+	if (!sp_probe(parts->ctx, &why))
+		return why;
+	if (sp_dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
+		return "no memory for the engine";
+	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
+	if (ret)
+		return ret == -EADDRNOTAVAIL ? "its port has no GID"
+					     : "its control channel cannot be opened";
+	sp_qp_foreign(parts->dev, sh_control_qp(parts->control));
+	if (sh.real->query_device(parts->ctx, &parts->attr))
+		memset(&parts->attr, 0, sizeof(parts->attr));
+	flags = fcntl(parts->ctx->async_fd, F_GETFL);
+	fcntl(parts->ctx->async_fd, F_SETFL, flags | O_NONBLOCK);
+	return NULL;
+}
+
+static void nic_open_run(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+
+	sh.real->thread_inside();
+	task->why = nic_open_parts(task->nic, &task->made);
+	if (task->why)
+		nic_close_parts(&task->made);
+	else
+		sh_control_address(task->made.control, &task->address);
+}
+
+const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
+			  void (*done)(struct sh_job *))
+{
+	struct nic_job *task;
+
+	if (!nic->worker) {
+		nic->worker = sh_worker_start(nic->name);
+		if (!nic->worker)
+			return "no memory for its worker";
+		sh_loop_worker(nic->worker);
+	}
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return "no memory";
+	*task = (struct nic_job){ .job = { .fn = run, .done = done }, .nic = nic };
+	sh_job_begin(&nic->busy);
+	if (!sh_worker_submit(nic->worker, &task->job)) {
+		nic->asked = true;
+		nic->ask_again = false;
+		return NULL;
+	}
+	sh_job_end(&nic->busy);
+	free(task);
+	return "its worker thread cannot be started";
+}
+
+/* ---- opened, and opened again --------------------------------------------------------------- */
+
+static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
+{
+	nic->ctx = parts->ctx;
+	nic->dev = parts->dev;
+	nic->control = parts->control;
+	nic->max_qp_wr = parts->attr.max_qp_wr;
+	nic->max_sge = parts->attr.max_sge;
+	nic->fatal = nic->sick = false;
+	nic->gid.valid = false;
+	nic->look_at = 0;
+	nic->control_handler = (struct sh_handler){ sh_nic_control_readable, nic };
+	nic->async_handler = (struct sh_handler){ sh_nic_async_readable, nic };
+	sh_loop_add(sh_control_fd(nic->control), &nic->control_handler);
+	sh_loop_add(nic->ctx->async_fd, &nic->async_handler);
+	nic->hang = (struct sh_hang){ 0 };
+}
+
+static void nic_open_finish(struct sh_nic *nic, const struct nic_job *task, const char *why)
+{
+	nic->why = why;
+	nic->state = why ? SH_NIC_FAILED : SH_NIC_OPEN;
+	if (why) {
+		sh_log(SH_LOG_WARN, "%s cannot serve as a backup or carry control messages: %s",
+		       nic->name, why);
+	} else {
+		nic_install(nic, &task->made);
+		sh_nic_set_address(nic, &task->address, true);
+		sh_nic_link_find(nic);
+		sh_news_nic_changed(nic);
+	}
+	sh_news_nic_opened(nic);
+}
+
+static void nic_open_done(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+
+	pthread_mutex_lock(&sh.lock);
+	task->nic->asked = false;
+	nic_open_finish(task->nic, task, job->canceled ? "SHIFT is ending" : task->why);
+	sh_job_end(&task->nic->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+void sh_nic_open(struct sh_nic *nic)
+{
+	const char *why;
+
+	if (nic->state != SH_NIC_CLOSED)
+		return;
+	nic->state = SH_NIC_OPENING;
+	why = sh_nic_submit(nic, nic_open_run, nic_open_done);
+	if (why)
+		nic_open_finish(nic, NULL, why);
+}
+
+static void nic_close_run(struct sh_job *job)
+{
+	sh.real->thread_inside();
+	nic_close_parts(&((struct nic_job *)job)->made);
+}
+
+static void nic_close_done(struct sh_job *job)
+{
+	free(job);
+}
+
+/* On the worker, behind the jobs that close what hangs on it. */
+static void nic_close_later(struct sh_nic *nic, const struct nic_parts *parts)
+{
+	struct nic_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return;
+	*task = (struct nic_job){ .job = { .fn = nic_close_run, .done = nic_close_done },
+				  .nic = nic,
+				  .made = *parts };
+	if (sh_worker_submit(nic->worker, &task->job))
+		free(task);
+}
+
+static void nic_close_past(struct sh_nic *nic, struct sh_past_nic **at)
+{
+	struct sh_past_nic *past = *at;
+	struct nic_parts parts = { .ctx = past->ctx, .dev = past->dev };
+
+	*at = past->next;
+	nic_close_later(nic, &parts);
+	free(past);
+}
+
+static struct sh_past_nic **nic_past(struct sh_nic *nic, uint32_t incarnation)
+{
+	struct sh_past_nic **at = &nic->past;
+
+	while (*at && (*at)->incarnation != incarnation)
+		at = &(*at)->next;
+	return at;
+}
+
+void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation)
+{
+	struct sh_past_nic *past = *nic_past(nic, incarnation);
+
+	if (incarnation == nic->incarnation)
+		nic->holds++;
+	else if (past)
+		past->holds++;
+}
+
+void sh_nic_release(struct sh_nic *nic, uint32_t incarnation)
+{
+	struct sh_past_nic **at = nic_past(nic, incarnation);
+
+	if (incarnation == nic->incarnation)
+		nic->holds--;
+	else if (*at && !--(*at)->holds)
+		nic_close_past(nic, at);
+}
+
+/* What is left on it is destroyed in its time, and the context after it. Without memory it stays. */
+static void nic_retire(struct sh_nic *nic)
+{
+	struct nic_parts control = { .control = nic->control };
+	struct sh_past_nic *past = malloc(sizeof(*past));
+
+	nic_close_later(nic, &control);
+	if (!past)
+		return;
+	*past = (struct sh_past_nic){ .next = nic->past,
+				      .incarnation = nic->incarnation,
+				      .holds = nic->holds,
+				      .ctx = nic->ctx,
+				      .dev = nic->dev };
+	nic->past = past;
+	if (!past->holds)
+		nic_close_past(nic, &nic->past);
+}
+
+/* The device is back, and open under the old name. */
+static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
+{
+	sh_loop_remove(nic->ctx->async_fd);
+	sh_news_nic_closing(nic); /* before the control channel that their paths lead from */
+	nic_retire(nic);
+	nic->incarnation++;
+	nic->holds = 0;
+	nic_install(nic, &task->made);
+	sh_nic_set_address(nic, &task->address, true);
+	sh_nic_link_find(nic);
+	sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
+	sh_event_nic(nic->name, SH_EVENT_NIC_UP, nic->dead_by);
+	sh_news_nic_reopened(nic);
+}
+
+static void nic_reopen_done(struct sh_job *job)
+{
+	struct nic_job *task = (struct nic_job *)job;
+	struct sh_nic *nic = task->nic;
+
+	pthread_mutex_lock(&sh.lock);
+	nic->asked = false;
+	if (task->why || job->canceled)
+		sh_nic_look_soon(nic);
+	else
+		nic_reopened(nic, task);
+	sh_job_end(&nic->busy);
+	sh_kick();
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+void sh_nic_reopen(struct sh_nic *nic)
+{
+	if (sh_nic_submit(nic, nic_open_run, nic_reopen_done))
+		sh_nic_look_soon(nic);
+}
