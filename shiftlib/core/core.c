@@ -34,7 +34,7 @@ void sc_init(struct sc_conn *conn, const struct sc_config *config)
 bool sc_protected(const struct sc_conn *conn)
 {
 	return conn->guarded && conn->move == SC_MOVE_NONE &&
-	       (sc_standby_ready(conn) || sc_standby_rests(conn));
+	       (sc_standby_ready(conn) || sc_rest_possible(conn));
 }
 
 bool sc_rests(const struct sc_conn *conn)
@@ -158,7 +158,7 @@ static void dispatch(struct sc_frame *x)
 /* Whatever the event was: what has become possible by it. */
 static void advance(struct sc_frame *x)
 {
-	sc_standby_rest(x);
+	sc_rest_update(x);
 	sc_standby_choose(x);
 	sc_move_advance(x);
 	sc_switch_advance(x);

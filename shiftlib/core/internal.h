@@ -3,6 +3,8 @@
 #ifndef SHIFTLIB_CORE_INTERNAL_H
 #define SHIFTLIB_CORE_INTERNAL_H
 
+#include <stddef.h>
+
 #include "shiftlib/core/core.h"
 
 /* A state machine that is not where it believes to be must not go on moving memory. */
@@ -88,7 +90,7 @@ static inline int32_t sc_epoch_cmp(uint32_t a, uint32_t b)
 	return (int32_t)(a - b);
 }
 
-/* core_paths.c: which paths there are, and which one the next standby is made on */
+/* paths.c: which paths there are, and which one the next standby is made on */
 void sc_paths_changed(struct sc_frame *x);
 bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m); /* false: nothing new */
 int sc_paths_choose(const struct sc_conn *c);				 /* -1: none */
@@ -98,7 +100,7 @@ bool sc_paths_better(const struct sc_conn *c); /* there is one to go back to */
 uint32_t sc_paths_count(const struct sc_conn *c);
 bool sc_paths_drained(const struct sc_conn *c, uint8_t path);
 
-/* core_standby.c: the way to the next epoch */
+/* standby.c: the way to the next epoch */
 void sc_standby_introduced(struct sc_frame *x);
 void sc_standby_made(struct sc_frame *x);
 void sc_standby_connected(struct sc_frame *x);
@@ -109,11 +111,8 @@ void sc_standby_timer(struct sc_frame *x);
 void sc_standby_send_again(struct sc_frame *x);
 void sc_standby_tell(struct sc_frame *x); /* phase or masks changed: until the peer has seen it */
 void sc_standby_ask(struct sc_frame *x);
-bool sc_standby_rests(const struct sc_conn *c); /* lazy: there need be none */
-void sc_standby_rest(struct sc_frame *x);	/* begins or ends a rest, after each event */
 void sc_standby_suspect(struct sc_frame *x, bool on);
-void sc_standby_choose(
-	struct sc_frame *x); /* leader: a standby where there is none, or a better one */
+void sc_standby_choose(struct sc_frame *x);	/* leader: where there is none, or a better one */
 bool sc_standby_here(const struct sc_conn *c);	/* there is one, in whatever phase */
 bool sc_standby_ready(const struct sc_conn *c); /* at both ends */
 bool sc_standby_ready_for(const struct sc_conn *c, uint32_t epoch); /* at this end */
@@ -122,7 +121,12 @@ void sc_standby_hurry(struct sc_frame *x); /* stranded: it is waited for */
 void sc_standby_use(struct sc_frame *x);   /* it becomes the carrier */
 void sc_standby_end(struct sc_frame *x);
 
-/* core_move.c: leave and settle */
+/* rest.c: lazy, no standby until it is needed */
+bool sc_rest_possible(const struct sc_conn *c);
+bool sc_rest_awaited(const struct sc_conn *c); /* it may come yet: no standby is made meanwhile */
+void sc_rest_update(struct sc_frame *x);       /* begins or ends a rest, after each event */
+
+/* move.c: leave and settle */
 void sc_move_leave(struct sc_frame *x, enum sc_reason reason); /* for the standby, which is ready */
 void sc_move_strand(struct sc_frame *x, enum sc_reason reason);
 void sc_move_fault(struct sc_frame *x);
@@ -139,7 +143,7 @@ static inline bool sc_moving(const struct sc_conn *c)
 	return c->move != SC_MOVE_NONE && c->move != SC_MOVE_ENDED;
 }
 
-/* core_switch.c: the ordered switch, up to where it leaves */
+/* switch.c: the ordered switch, up to where it leaves */
 void sc_switch_advance(struct sc_frame *x);
 void sc_switch_laid(struct sc_frame *x);
 void sc_switch_fenced(struct sc_frame *x);
@@ -154,14 +158,14 @@ static inline bool sc_switching(const struct sc_conn *c)
 	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
 
-/* core_message.c: STATE */
+/* message.c: STATE */
 void sc_state_send(struct sc_frame *x, bool ask);
 void sc_state_tell(struct sc_frame *x); /* now, and again until answered */
 void sc_state_timer(struct sc_frame *x);
 void sc_state_send_again(struct sc_frame *x);
 void sc_state_message(struct sc_frame *x);
 
-/* core_end.c: FATAL, CLOSED, and what comes after */
+/* end.c: FATAL, CLOSED, and what comes after */
 void sc_end_fail(struct sc_frame *x, enum sc_reason reason);
 void sc_end_app_error(struct sc_frame *x);
 void sc_end_app_closed(struct sc_frame *x);

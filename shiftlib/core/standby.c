@@ -5,9 +5,6 @@
  * A standby that fails or is lost is dropped at both ends, and the leader chooses again with a
  * higher number. One idempotent message carries it all: own phase, the phase of the other that was
  * seen, and the paths that this side has.
- *
- * Where both ends are lazy none is made while none is needed: the connection rests, and is protected
- * all the same, as what takes the path away also ends the rest.
  */
 #include "shiftlib/core/internal.h"
 
@@ -355,50 +352,6 @@ void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch)
 		give_up(x, SC_REASON_PEER);
 }
 
-/* ---- lazy: none until it is needed ----------------------------------------------------------- */
-
-/*
- * The path in use is well, another one is there for when it is not, and none waits to have the
- * connection back. Of what only one end knows (suspect, suspicious), its word tells the other.
- */
-bool sc_standby_rests(const struct sc_conn *c)
-{
-	bool willing = c->config.lazy && !c->suspect && !c->suspicious &&
-		       (c->peer.lazy || SC_MUTANT(REST_ALONE));
-
-	return willing && c->peer.introduced && c->move == SC_MOVE_NONE &&
-	       sc_paths_both_up(c, c->path) && !sc_paths_drained(c, c->path) &&
-	       (!sc_paths_better(c) || SC_MUTANT(REST_AWAY)) && sc_paths_choose(c) >= 0;
-}
-
-/* Errors are withheld in it: they make the standby. */
-void sc_standby_rest(struct sc_frame *x)
-{
-	struct sc_conn *c = x->c;
-	bool rests = sc_standby_rests(c);
-
-	if (c->standby.rests == rests)
-		return;
-	c->standby.rests = rests;
-	c->standby.rest_until = 0;
-	if (rests) {
-		c->reason = SC_REASON_NONE;
-		sc_guard(x, true);
-	}
-	sc_report(x);
-}
-
-/*
- * At first. Paths come up one after another, and whether the peer is lazy is not known before it
- * speaks: a standby that was made meanwhile would stay.
- */
-static bool may_come_to_rest(const struct sc_conn *c)
-{
-	if (!c->config.lazy || c->guarded || c->move != SC_MOVE_NONE)
-		return false;
-	return !c->peer.masks_known || (c->peer.lazy && !c->suspicious && c->standby.rest_until);
-}
-
 /* The leader may rest, and has to hear of it: told as masks are, until it was seen. */
 void sc_standby_suspect(struct sc_frame *x, bool on)
 {
@@ -447,7 +400,7 @@ void sc_standby_choose(struct sc_frame *x)
 
 	if (!c->leader || !may_make(c) || c->standby.choose_at)
 		return;
-	if (!sc_standby_here(c) && (c->standby.rests || may_come_to_rest(c)))
+	if (!sc_standby_here(c) && (c->standby.rests || sc_rest_awaited(c)))
 		return;
 	path = sc_paths_choose(c);
 	if (path < 0 && sc_standby_here(c) && !sc_paths_both_up(c, c->standby.path))

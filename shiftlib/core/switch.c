@@ -70,6 +70,36 @@ static void transition_send_fallback_to_default(struct sc_conn *c)
 	c->send = SC_SEND_DEFAULT;
 }
 
+static void transition_switch_idle_to_prep(struct sc_conn *c)
+{
+	SC_ASSERT(!sc_switching(c));
+	c->sw.phase = SC_SWITCH_PREP;
+}
+
+static void transition_switch_prep_to_fenced(struct sc_conn *c)
+{
+	SC_ASSERT(c->sw.phase == SC_SWITCH_PREP);
+	c->sw.phase = SC_SWITCH_FENCED;
+}
+
+static void transition_switch_switching_to_cancel(struct sc_conn *c)
+{
+	SC_ASSERT(sc_switching(c));
+	c->sw.phase = SC_SWITCH_CANCEL;
+}
+
+static void transition_switch_none_to_cancel(struct sc_conn *c)
+{
+	SC_ASSERT(c->sw.phase == SC_SWITCH_NONE);
+	c->sw.phase = SC_SWITCH_CANCEL;
+}
+
+static void transition_switch_any_to_none(struct sc_conn *c)
+{
+	SC_ASSERT(c->sw.phase != SC_SWITCH_NONE);
+	c->sw.phase = SC_SWITCH_NONE;
+}
+
 /* To where traffic is now, on the path in use. */
 static void send_state_of_path(struct sc_conn *c)
 {
@@ -115,7 +145,7 @@ static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
 		transition_send_default_to_wait_signaled(c);
 	else
 		transition_send_fallback_to_wait_signaled(c);
-	c->sw.phase = SC_SWITCH_PREP;
+	transition_switch_idle_to_prep(c);
 	c->sw.no = no;
 	c->sw.target = c->standby.epoch;
 	c->sw.peer_fenced = c->sw.atomics = false;
@@ -177,7 +207,7 @@ void sc_switch_fenced(struct sc_frame *x)
 	if (c->sw.phase != SC_SWITCH_PREP || x->ev->epoch != c->sw.no ||
 	    c->send != SC_SEND_WAIT_DRAINED)
 		return;
-	c->sw.phase = SC_SWITCH_FENCED;
+	transition_switch_prep_to_fenced(c);
 	c->sw.deadline_at =
 		x->now + (SC_MUTANT(GO_BACK) ? c->config.resend_min_ns : c->config.silence_ns);
 	sc_state_tell(x);
@@ -186,9 +216,8 @@ void sc_switch_fenced(struct sc_frame *x)
 
 /* ---- back ----------------------------------------------------------------------------------- */
 
-static void stop(struct sc_conn *c, enum sc_switch_phase phase)
+static void forget_attempt(struct sc_conn *c)
 {
-	c->sw.phase = phase;
 	c->sw.deadline_at = 0;
 	c->sw.peer_fenced = false;
 }
@@ -197,7 +226,8 @@ static void cancel(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	stop(c, SC_SWITCH_CANCEL);
+	transition_switch_switching_to_cancel(c);
+	forget_attempt(c);
 	send_state_of_path(c);
 	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
 	if (c->sw.interval)
@@ -225,7 +255,8 @@ void sc_switch_abandon(struct sc_frame *x)
 
 	if (!sc_switching(c))
 		return;
-	stop(c, SC_SWITCH_CANCEL);
+	transition_switch_switching_to_cancel(c);
+	forget_attempt(c);
 	send_state_of_path(c);
 	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
 }
@@ -236,7 +267,9 @@ void sc_switch_leave(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	stop(c, SC_SWITCH_NONE);
+	if (c->sw.phase != SC_SWITCH_NONE)
+		transition_switch_any_to_none(c);
+	forget_attempt(c);
 	c->sw.next_at = 0;
 }
 
@@ -262,7 +295,8 @@ static void message_asks(struct sc_frame *x)
 			begin(x, m->switch_no, SC_REASON_PEER);
 		} else {
 			c->sw.no = m->switch_no;
-			c->sw.phase = SC_SWITCH_CANCEL;
+			if (c->sw.phase == SC_SWITCH_NONE)
+				transition_switch_none_to_cancel(c);
 		}
 	}
 	if (!sc_switching(c) || (m->switch_no != c->sw.no && !SC_MUTANT(OBEY_LATE))) {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a connection knows. The shell reads it, and changes nothing but by sc_step(). */
+#ifndef SHIFTLIB_CORE_CONNECTION_H
+#define SHIFTLIB_CORE_CONNECTION_H
+
+#include <stdbool.h>
+
+#include "shiftlib/core/message.h"
+#include "shiftlib/core/state.h"
+
+struct sc_config {
+	uint64_t resend_min_ns, resend_max_ns; /* retransmission of messages, doubling */
+	uint64_t retry_time_ns; /* of the QP: 4.096 us * 2^timeout * (retry_cnt + 1); 0: none */
+	uint64_t silence_ns;	/* no sign of the peer for so long in a move: give up */
+	uint64_t deadline_ns;	/* a move takes no longer, whatever the peer says */
+	uint64_t packet_lifetime_ns; /* longest packet lifetime on the fabric */
+	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
+	uint64_t standby_ns; /* making a standby takes no longer, or another one is chosen */
+	uint64_t choose_min_ns, choose_max_ns; /* pause after one failed, doubling */
+	bool lazy; /* a standby is made when it is needed, if the peer is lazy too */
+};
+void sc_config_default(struct sc_config *config);
+
+struct sc_masks {
+	uint8_t up;	 /* its NIC is well and the peer answers on it */
+	uint8_t steady;	 /* up for the hold-down time */
+	uint8_t drained; /* not to be used, says the operator */
+	uint8_t no;	 /* rises with every change */
+};
+
+/* The way to the next epoch. */
+struct sc_standby {
+	enum sc_standby_phase phase; /* own */
+	enum sc_standby_phase peer;  /* as last heard */
+	uint32_t epoch;		     /* of this one or, when there is none, of the last */
+	uint8_t path;
+	uint8_t seen; /* own phase, as the peer last showed to have seen it */
+	uint8_t masks_seen;
+	bool both;     /* it has been ready at both ends */
+	uint8_t avoid; /* paths that failed since one worked */
+	struct sc_address local, remote;
+	uint64_t resend_at, resend_interval;
+	uint64_t deadline_at;		     /* of making it */
+	uint64_t choose_at, choose_interval; /* after a failure: when the next is chosen */
+	bool rests;			     /* lazy: there need be none */
+	uint64_t rest_until; /* lazy: the path in use may come up so long at first */
+};
+
+/* The ordered switch. */
+struct sc_switch {
+	enum sc_switch_phase phase;
+	uint32_t no;	 /* of this attempt, or the last one heard of: burnt unless under way */
+	uint32_t target; /* epoch */
+	bool peer_fenced;
+	bool atomics; /* some are outstanding before the fence */
+	enum sc_reason reason;
+	uint64_t deadline_at;
+	uint64_t next_at, interval; /* after a CANCEL */
+};
+
+/* What the other end has said. */
+struct sc_peer {
+	bool introduced;
+	bool known; /* any message of it was heard */
+	bool ended; /* it said FATAL or CLOSED */
+	bool masks_known;
+	bool lazy; /* told with the masks */
+	struct sc_masks paths;
+	uint32_t epoch;	     /* last heard, any */
+	uint32_t seen_epoch; /* of ours, as last heard */
+	uint32_t recv_count; /* with final */
+	uint32_t lost;	     /* as our own */
+	bool quiesced;	     /* heard for the epoch under way */
+	bool final;	     /* has a final count for the epoch under way */
+	uint64_t heard_at;
+};
+
+struct sc_conn {
+	struct sc_config config;
+	enum sc_send_state send;
+	enum sc_recv_state recv;
+	enum sc_move_phase move;
+	enum sc_reason reason;	  /* of the move under way, of the end, or of no protection */
+	uint32_t epoch;		  /* of the carrier in use; during a move: the one to come */
+	uint8_t path;		  /* that it runs on */
+	bool suspect;		  /* its path is down: leave as soon as a standby is ready */
+	bool suspicious;	  /* lazy: a standby may be impossible here */
+	bool fault_later;	  /* RESUMING: it died while the answer of SETTLE was under way */
+	uint32_t lost;		  /* highest epoch whose carrier is lost here; 0: none */
+	uint32_t fruitless;	  /* carriers in a row that passed nothing */
+	uint64_t fruitless_since; /* the first of them was given up */
+	bool leader;		  /* chooses standbys and begins ordered switches */
+	struct sc_masks paths;
+	struct sc_standby standby;
+	struct sc_switch sw;
+	struct sc_peer peer;
+	bool guarded;	     /* transport errors are withheld: from the first standby, or the
+			      * first rest without one, to the end */
+	bool failed;	     /* SC_ACT_FAIL was given */
+	bool count_final;    /* own carriers older than epoch are quiesced, recv_count is fixed */
+	bool counted;	     /* sick NIC: recv_count is that of the last recount */
+	bool recounting;     /* sick NIC: RECOUNT given, no answer yet */
+	uint8_t flags;	     /* enum sc_flags, once ended: told to the peer */
+	uint8_t last_words;  /* how often that is still sent unasked */
+	uint32_t recv_count; /* fixed when count_final */
+	uint64_t left_at, deadline_at, lifetime_until;
+	uint64_t retry_at, retry_interval;   /* LAY_RECEIVES or SETTLE again: a key was missing */
+	uint64_t resend_at, resend_interval; /* STATE */
+	uint64_t timer_at;		     /* out: when to send SC_EV_TIMER; 0: not at all */
+};
+
+#endif

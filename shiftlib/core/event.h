@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the shell tells a connection. */
+#ifndef SHIFTLIB_CORE_EVENT_H
+#define SHIFTLIB_CORE_EVENT_H
+
+#include <stdbool.h>
+
+#include "shiftlib/core/message.h"
+#include "shiftlib/core/state.h"
+
+enum sc_event_type {
+	SC_EV_INTRODUCED,   /* the peer and its control addresses are known; leader: see below */
+	SC_EV_PATHS,	    /* up, steady, drained: the masks of this side; suspicious */
+	SC_EV_STANDBY_MADE, /* address */
+	SC_EV_STANDBY_CONNECTED, /* RTS */
+	SC_EV_STANDBY_FAILED,	 /* make or connect failed: reason */
+	SC_EV_MSG_STANDBY,	 /* standby */
+	SC_EV_MSG_STATE,	 /* state */
+	SC_EV_MSG_UNKNOWN,	 /* the peer's instance does not know this connection */
+	SC_EV_FAULT,		 /* reason: TRANSPORT, PORT, DEVICE, ORDER */
+	SC_EV_STANDBY_LOST,	 /* the standby of that epoch died: reason */
+	SC_EV_APP_ERROR,	 /* an error completion was passed on to the application: its own
+				  * error, or a transport error while unguarded */
+	SC_EV_APP_CLOSED,	 /* modify to ERR or RESET, or destroy, by the application */
+	SC_EV_QUIESCED,		 /* final, recv_count */
+	SC_EV_RECEIVES_LAID,	 /* ok: 1, recv_count; else reason (KEY: try again later) */
+	SC_EV_SETTLED,		 /* ok: 1; else reason (KEY: try again later) */
+	SC_EV_FENCE_LAID, /* later sends are withheld; atomics: what is outstanding before it may
+			   * not be repeated */
+	SC_EV_FENCED,	  /* nothing is outstanding in the active send ring any more */
+	SC_EV_PATH_UP,	  /* a control path to the peer came (back) up, or died: send again */
+	SC_EV_TIMER,
+	SC_EVENT_TYPES,
+};
+
+struct sc_event {
+	enum sc_event_type type;
+	enum sc_reason reason;
+	/*
+	 * FAULT, STANDBY_*: of the carrier that it is about. QUIESCED, RECEIVES_LAID, SETTLED,
+	 * FENCE_LAID, FENCED: as the action said. Late ones are told apart by it.
+	 */
+	uint32_t epoch;
+	bool ok;
+	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
+	bool atomics; /* FENCE_LAID: atomics, or READs before a fenced request */
+	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
+	uint8_t up, steady, drained; /* PATHS */
+	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */
+	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */
+	bool disassociated;  /* QUIESCED: the device is gone for good, so the count is final */
+	uint32_t recv_count; /* QUIESCED; RECEIVES_LAID: as sealed, that is what was not laid */
+	struct sc_address address;
+	struct sc_msg_standby standby;
+	struct sc_msg_state state;
+};
+
+const char *sc_event_name(enum sc_event_type type);
+
+#endif

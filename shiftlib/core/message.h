@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What two ends tell each other, decoded; the wire form is the shell's. */
+#ifndef SHIFTLIB_CORE_MESSAGE_H
+#define SHIFTLIB_CORE_MESSAGE_H
+
+#include <stdint.h>
+
+enum sc_flags { SC_FLAG_FATAL = 1, SC_FLAG_CLOSED = 2 };
+
+struct sc_address { /* of a standby QP, opaque to the core */
+	uint8_t gid[16];
+	uint16_t lid;
+	uint8_t nic, mtu;
+	uint32_t qpn, psn;
+};
+
+struct sc_msg_standby {
+	uint32_t epoch; /* that this standby is for */
+	uint8_t phase;	/* enum sc_standby_phase of the sender: MADE, CONNECTING, READY, FAILED */
+	uint8_t seen;	/* phase of the receiver's standby, as last heard by the sender */
+	uint8_t ask;	/* 1: answer at once, whatever you know; answers never ask */
+	uint8_t lazy;	/* 1: the sender needs no standby now, if the receiver does not */
+	uint8_t path;	/* that it is on: the leader's choice */
+	uint8_t up, steady, drained;  /* the sender's masks of paths */
+	uint8_t masks_no, masks_seen; /* number of those; of the receiver's, as last heard */
+	struct sc_address address;
+};
+
+struct sc_msg_state {
+	uint32_t epoch;	     /* "I am at": RTS, older carriers quiesced, receives laid (if final) */
+	uint32_t seen_epoch; /* receiver's epoch as last heard with final count by the sender */
+	uint32_t recv_count;
+	uint8_t leaving;  /* 1: on the way to epoch, quiesced as far as possible; count not final */
+	uint8_t final;	  /* recv_count is final: epoch reached */
+	uint8_t quiesced; /* no carrier older than epoch can send any more (QPs in ERR or dead) */
+	uint8_t flags;	  /* enum sc_flags */
+	uint8_t reason;	  /* enum sc_reason, for the log */
+	uint8_t ask;	  /* 1: answer at once, whatever you know; answers never ask */
+	uint8_t phase;	  /* enum sc_switch_phase */
+	uint8_t stranded; /* 1: the carrier of `epoch` is lost too, and sends are withheld */
+	uint32_t switch_no; /* that the phase is about; a number never serves twice */
+	uint32_t target;    /* PREP, FENCED: epoch of the standby that the switch leads to */
+	uint32_t lost;	    /* highest epoch whose carrier is lost at the sender; 0: none */
+};
+
+#endif

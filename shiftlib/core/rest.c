@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Where both ends are lazy, no standby is made while none is needed: the connection rests, and is
+ * protected all the same, as what takes the path away also ends the rest.
+ */
+#include "shiftlib/core/internal.h"
+
+/*
+ * The path in use is well, another one is there for when it is not, and none waits to have the
+ * connection back. Of what only one end knows (suspect, suspicious), its word tells the other.
+ */
+bool sc_rest_possible(const struct sc_conn *c)
+{
+	bool willing = c->config.lazy && !c->suspect && !c->suspicious &&
+		       (c->peer.lazy || SC_MUTANT(REST_ALONE));
+
+	return willing && c->peer.introduced && c->move == SC_MOVE_NONE &&
+	       sc_paths_both_up(c, c->path) && !sc_paths_drained(c, c->path) &&
+	       (!sc_paths_better(c) || SC_MUTANT(REST_AWAY)) && sc_paths_choose(c) >= 0;
+}
+
+/* Errors are withheld in it: they make the standby. */
+void sc_rest_update(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	bool rests = sc_rest_possible(c);
+
+	if (c->standby.rests == rests)
+		return;
+	c->standby.rests = rests;
+	c->standby.rest_until = 0;
+	if (rests) {
+		c->reason = SC_REASON_NONE;
+		sc_guard(x, true);
+	}
+	sc_report(x);
+}
+
+/*
+ * At first. Paths come up one after another, and whether the peer is lazy is not known before it
+ * speaks: a standby that was made meanwhile would stay.
+ */
+bool sc_rest_awaited(const struct sc_conn *c)
+{
+	if (!c->config.lazy || c->guarded || c->move != SC_MOVE_NONE)
+		return false;
+	return !c->peer.masks_known || (c->peer.lazy && !c->suspicious && c->standby.rest_until);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* In which states a connection can be, why it changes them, and how they are called. */
+#ifndef SHIFTLIB_CORE_STATE_H
+#define SHIFTLIB_CORE_STATE_H
+
+enum sc_send_state {
+	SC_SEND_DEFAULT,
+	SC_SEND_FALLBACK,
+	SC_SEND_WAIT_SIGNALED,
+	SC_SEND_WAIT_DRAINED
+};
+enum sc_recv_state { SC_RECV_DEFAULT, SC_RECV_FALLBACK };
+
+/* How far the way to the next epoch is prepared. */
+enum sc_standby_phase {
+	SC_STANDBY_NONE,       /* nothing asked for */
+	SC_STANDBY_MAKING,     /* STANDBY_MAKE given, no answer yet */
+	SC_STANDBY_MADE,       /* QP exists; the peer gets its address */
+	SC_STANDBY_CONNECTING, /* peer's address known, STANDBY_CONNECT given */
+	SC_STANDBY_READY,      /* RTS here. Protected when the peer says READY too */
+	SC_STANDBY_FAILED,     /* the backup cannot do what the default does */
+};
+
+/* Where in a move the connection is. */
+enum sc_move_phase {
+	SC_MOVE_NONE,
+	SC_MOVE_QUIESCING, /* left: old carriers being put to ERR and drained */
+	SC_MOVE_COUNTING, /* sick NIC: count not final yet; waits for the peer's quiesce + lifetime */
+	SC_MOVE_LAYING,	  /* receives being laid into the new carrier */
+	SC_MOVE_SETTLING, /* own STATE sent with final count; waits for the peer's */
+	SC_MOVE_RESUMING, /* SETTLE given, no answer yet */
+	SC_MOVE_STRANDED, /* the carrier is lost and no standby is ready: waits for one, withheld */
+	SC_MOVE_ENDED,	  /* FATAL, CLOSED or failed: nothing moves any more */
+};
+
+/* An ordered switch, as told to the peer. What fences is the send state. */
+enum sc_switch_phase {
+	SC_SWITCH_NONE,
+	SC_SWITCH_PREP,	  /* asks for it; own fence is not complete */
+	SC_SWITCH_FENCED, /* nothing is outstanding here */
+	SC_SWITCH_CANCEL, /* not this time: the number is burnt */
+};
+
+/* Path k of a connection leads from the k-th NIC of this side to the k-th NIC of the peer; 0 is the
+ * default. Sets of paths are masks of bits. */
+#define SC_MAX_PATHS 5
+
+enum sc_reason {
+	SC_REASON_NONE,
+	SC_REASON_TRANSPORT,   /* error completion: retry exceeded, flush without cause */
+	SC_REASON_PORT,	       /* port or carrier down on this host */
+	SC_REASON_DEVICE,      /* device fatal */
+	SC_REASON_PEER,	       /* the peer has a higher epoch */
+	SC_REASON_ORDER,       /* operator: drained */
+	SC_REASON_SILENCE,     /* heartbeat lost and no progress */
+	SC_REASON_RETURN,      /* the default NIC (or a better one) is well again */
+	SC_REASON_NO_STANDBY,  /* the carrier is lost and nothing is ready to take over */
+	SC_REASON_DEADLINE,    /* the peer did not answer in time */
+	SC_REASON_PEER_FATAL,  /* the peer cannot go on */
+	SC_REASON_PEER_CLOSED, /* the peer closed its QP or is gone */
+	SC_REASON_MISCOUNT,    /* the peer's count contradicts ours */
+	SC_REASON_ATOMIC,      /* an atomic of unknown fate (P4) */
+	SC_REASON_FENCED_READ, /* a READ before a fenced request of unknown fate */
+	SC_REASON_KEY,	       /* a memory key is not known on the backup */
+	SC_REASON_APPLICATION, /* the application's own error, modify or destroy */
+	SC_REASON_RESOURCE,    /* the backup NIC lacks something */
+	SC_REASONS,
+};
+
+/* For logs and tests. */
+const char *sc_send_state_name(enum sc_send_state state);
+const char *sc_recv_state_name(enum sc_recv_state state);
+const char *sc_standby_phase_name(enum sc_standby_phase phase);
+const char *sc_move_phase_name(enum sc_move_phase phase);
+const char *sc_switch_phase_name(enum sc_switch_phase phase);
+const char *sc_reason_name(enum sc_reason reason); /* "transport-error", for programs */
+const char *sc_reason_text(enum sc_reason reason); /* a clause for people */
+
+#endif
