@@ -192,7 +192,7 @@ static int kv_gate_enter(struct kv *kv, int fd, uint64_t deadline_ms)
 		if (rc != -EAGAIN && rc != -EACCES)
 			break;
 		if (!kv_left_ms(deadline_ms))
-			return kv_fail(kv, -ETIMEDOUT, "another process does not let go of it");
+			return kv_fail(kv, -ETIMEDOUT, "another process holds its lock");
 		usleep(us);
 		us = us * 2 < KV_GATE_MAX_US ? us * 2 : KV_GATE_MAX_US;
 	}
@@ -297,7 +297,7 @@ static int kv_gate_open(struct kv_lmdb *l, uint64_t deadline_ms)
 			return fd;
 		close(fd);
 		if (!kv_left_ms(deadline_ms))
-			return kv_fail(&l->kv, -ETIMEDOUT, "%s is exchanged again and again", name);
+			return kv_fail(&l->kv, -ETIMEDOUT, "%s is replaced again and again", name);
 	}
 	close(fd);
 	return rc;

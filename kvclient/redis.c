@@ -430,7 +430,7 @@ static void kv_redis_refused(struct kv_redis *r, struct kv_op *op, const char *t
 	if (rc == -EROFS || rc == -EAGAIN)
 		r->leave = r->n_addresses > 1;
 	kv_op_fail(&r->kv, op, rc, "the server says: %.120s%s", text,
-		   rc == -EREMOTE ? " (Redis Cluster needs a proxy before it)" : "");
+		   rc == -EREMOTE ? " (Redis Cluster needs a proxy)" : "");
 }
 
 static void kv_redis_answer(struct kv_redis *r, struct kv_op *op, const redisReply *reply)

@@ -133,7 +133,7 @@ void shift_uninit(void)
 void shift_note_unknown_verb(const char *name)
 {
 	sh_log(SH_LOG_WARN,
-	       "the installed libibverbs has %s, which this SHIFT does not know: what "
-	       "it makes is not protected",
+	       "the installed libibverbs has %s, which this SHIFT does not know: objects "
+	       "from there are not protected",
 	       name);
 }

@@ -248,11 +248,11 @@ static int client_parse(const char *text, size_t length, json_t **answer, char e
 	json_error_t error;
 
 	if (!length)
-		return ctl_err(err, -EBUSY, "it closed the connection without an answer");
+		return ctl_err(err, -EBUSY, "it closed the connection without a reply");
 	*answer = json_loadb(text, length, 0, &error);
 	if (!json_is_object(*answer)) {
 		json_decref(*answer);
-		return ctl_err(err, -EPROTO, "its answer is not understood: %s", error.text);
+		return ctl_err(err, -EPROTO, "its reply is not understood: %s", error.text);
 	}
 	return 0;
 }
@@ -281,7 +281,7 @@ static int question_grow(struct ctl_question *q, size_t most)
 	char *grown = wanted <= most ? realloc(q->text, wanted) : NULL;
 
 	if (!grown)
-		return ctl_err(q->err, -ENOMEM, "its answer is too long");
+		return ctl_err(q->err, -ENOMEM, "its reply is too long");
 	q->text = grown;
 	q->room = wanted;
 	return 0;
@@ -314,7 +314,7 @@ static void question_end(struct ctl_question *q)
 	bool parse = !q->rc && !(q->raw && q->length > CLIENT_SMALL);
 
 	if (!q->rc && !parse && !json_check(q->text, q->length))
-		q->rc = ctl_err(q->err, -EPROTO, "its answer is not whole");
+		q->rc = ctl_err(q->err, -EPROTO, "its reply is truncated");
 	if (parse)
 		q->rc = client_parse(q->text, q->length, &q->answer, q->err);
 	if (q->fd >= 0)

@@ -84,7 +84,7 @@ static void doctor_nodes(struct doctor *d, const struct elf_file *ours,
 	}
 	if (used) {
 		doctor_block(d, "version map",
-			     "programs of this distribution may want%s, which SHIFT's library "
+			     "programs of this distribution may need%s, which SHIFT's library "
 			     "does not define; it needs a newer SHIFT",
 			     missing);
 		return;
@@ -221,7 +221,7 @@ static void doctor_limits(struct doctor *d)
 			   (unsigned long long)rl.rlim_cur / 1024);
 	else
 		doctor_say(d, "memlock", FINDING_NOTE,
-			   "%llu KiB; registered memory counts once more for the backup NIC "
+			   "%llu KiB; registered memory counts again for the backup NIC "
 			   "(ulimit -l)",
 			   (unsigned long long)rl.rlim_cur / 1024);
 }
@@ -298,9 +298,10 @@ static bool doctor_device(struct doctor *d, unsigned i)
 			   backup ? backup->name : "none", backup ? ", " : "",
 			   backup ? backup_near_text(near) : "", why ? "; " : "", why ? why : "");
 	if (backup && near == BACKUP_SAME_CARD)
-		doctor_say(d, dev->name, FINDING_NOTE,
-			   "%s dies with it if the card does; a NIC of another card is better",
-			   backup->name);
+		doctor_say(
+			d, dev->name, FINDING_NOTE,
+			"%s is on the same card and fails with it; a NIC of another card is better",
+			backup->name);
 	doctor_gids(dev);
 	return !why;
 }

@@ -339,9 +339,10 @@ const char *ring_qp_reason(struct sp_qp *qp, bool *intruder)
 		look_for_others(qp);
 	*intruder = atomic_load(&qp->foreign) == RING_HAND_INTRUDES;
 	if (*intruder)
-		return "somebody else writes to rings that SHIFT drives (direct verbs): hands off";
+		return "somebody else writes to rings that SHIFT drives (direct verbs): SHIFT "
+		       "leaves it alone";
 	if (atomic_load(&qp->foreign))
-		return "somebody else posts to its rings (direct verbs): hands off";
+		return "somebody else posts to its rings (direct verbs): SHIFT leaves it alone";
 	if (atomic_load(&qp->windows))
 		return "it uses memory windows, which exist on one NIC only";
 	return NULL;

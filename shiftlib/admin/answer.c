@@ -369,7 +369,7 @@ static const char *users_stuck(const struct sh_qp *qp, bool *for_ever)
 	if (core->move != SC_MOVE_NONE)
 		return NULL;
 	if (!users_other_paths(core))
-		return "no other NIC of it is up and not drained";
+		return "none of its other NICs is up and not drained";
 	if (core->standby.avoid && qp->carriers.standby_why)
 		return qp->carriers.standby_why;
 	return NULL;

@@ -124,7 +124,7 @@ static bool client_wait_for_end(struct admin_client *client)
 	for (i = 0; i < ADMIN_CLIENTS; i++)
 		waiters += admin.clients[i].fd >= 0 && admin.clients[i].waits;
 	if (waiters == ADMIN_WAITERS) {
-		client_refuse(client, "others wait for its end already");
+		client_refuse(client, "two clients wait for its end already");
 		return false;
 	}
 	client->waits = true;

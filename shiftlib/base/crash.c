@@ -118,7 +118,7 @@ static void crash_say(const siginfo_t *info, uintptr_t pc, pid_t tid, bool own)
 	line_text(&line, ")");
 	line_where(&line, info, pc);
 	line_text(&line, own ? ": not the application's fault; "
-			     : ": SHIFT's fault, or that of an argument; ");
+			     : ": the fault of SHIFT or of an argument; ");
 	line_text(&line, "please report it with the core dump. SHIFT_DISABLE=1 runs without SHIFT");
 	sh_log_crash(line.text);
 }

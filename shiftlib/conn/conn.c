@@ -413,8 +413,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 	if (!qp->conn_id)
 		return;
 	if (qp->line.n == SH_MAX_QUEUED) {
-		sh_log(SH_LOG_ERROR,
-		       "QP 0x%06x: too many events in line, %s is lost; please report",
+		sh_log(SH_LOG_ERROR, "QP 0x%06x: too many queued events, %s is lost; please report",
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}

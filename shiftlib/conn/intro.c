@@ -422,13 +422,13 @@ static const char *intro_refusal(const struct sh_intro_item *item)
 	if (item->get_ret)
 		return kv_refusal(item->get_ret);
 	if (item->peer.protocol > SH_WIRE_MAJOR)
-		return "it runs a later version of SHIFT, with another control channel: run one "
-		       "version at both ends";
+		return "it runs a later version of SHIFT, with another control protocol: run "
+		       "one version at both ends";
 	if (item->peer.protocol < SH_WIRE_MAJOR)
-		return "it runs an earlier version of SHIFT, with another control channel: run one "
-		       "version at both ends";
+		return "it runs an earlier version of SHIFT, with another control protocol: run "
+		       "one version at both ends";
 	if (SH_WIRE_NEEDED & ~item->peer.caps)
-		return "it lacks what this version of SHIFT needs of a peer";
+		return "it lacks capabilities that this version of SHIFT needs";
 	if (sh_peers_sign() && !(item->peer.caps & SH_WIRE_CAP_SIGNS))
 		return "it runs an earlier version of SHIFT, which does not sign datagrams as "
 		       "SHIFT_SECRET_FILE asks for: run one version at both ends";
@@ -445,7 +445,8 @@ static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
 	qp->intro.refused = true;
 	sh_log(SH_LOG_WARN, "the peer of QP 0x%06x is not believed: %s (key %s); %s",
 	       qp->qp->qp_num, why, key,
-	       qp->peer ? "what was known of it stays" : "not protected until it is right");
+	       qp->peer ? "its earlier record stays in use"
+			: "not protected until the record is right");
 }
 
 void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const char *error)

@@ -210,8 +210,8 @@ static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path)
 	if (reader->state == SH_READER_READY && !reader->failed && !stale)
 		return reader_has_read(reader) ? reader : NULL; /* for an earlier question */
 	if (reader->failed && sh_nic_up(nic))
-		sh_warn_once("%s: READs of a queue pair that is connected to itself wait: the NIC "
-			     "does not read either, where other connections receive",
+		sh_warn_once("%s: READs of a loopback QP wait: this NIC does not read, and other "
+			     "connections receive on it",
 			     nic->name);
 	if (reader->state != SH_READER_MAKING && sh_nic_up(nic))
 		loopback_job_submit(qp, path, true);
@@ -276,8 +276,9 @@ static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path)
 static void loopback_shut(struct sh_qp *self)
 {
 	if (!self->loopback.shut && sp_qp_gate(self->sp, true))
-		sh_warn_once("no memory: READs of a queue pair that is connected to itself may not "
-			     "order what came over a backup NIC");
+		sh_warn_once(
+			"no memory: READs of a loopback QP may not order data that came over a "
+			"backup NIC");
 	else
 		self->loopback.shut = true;
 	self->loopback.next_at = sh_now_ns();

@@ -284,7 +284,7 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 	if (carrier->incarnation != carrier->nic->incarnation)
 		return "the NIC of the standby died meanwhile";
 	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
-		return "its shared receive queue there has given its receives away meanwhile";
+		return "the receives of its shared receive queue there have moved away meanwhile";
 	if (sp_carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp, &caps,
 			   carrier->scq->ring, carrier->rcq->ring, &carrier->sp))
 		return "the rings of the NIC of the standby are smaller than its own";

@@ -71,8 +71,7 @@ static const char *control_nic(const struct sh_control *control)
 
 static void control_log_failure(const struct sh_control *control, const char *step, int ret)
 {
-	sh_log(SH_LOG_WARN,
-	       "%s port %u: control channel: %s failed: %s; SHIFT does not use this NIC",
+	sh_log(SH_LOG_WARN, "%s port %u: control QP: %s failed: %s; SHIFT does not use this NIC",
 	       control_nic(control), control->port, step, strerror(-ret));
 }
 
@@ -501,8 +500,8 @@ bool sh_control_dead(const struct sh_control *control)
 static int control_die(struct sh_control *control, const char *what)
 {
 	sh_control_mark_dead(control);
-	sh_log(SH_LOG_INFO, "%s port %u: control channel: %s; not used any more",
-	       control_nic(control), control->port, what);
+	sh_log(SH_LOG_INFO, "%s port %u: control QP: %s; not used any more", control_nic(control),
+	       control->port, what);
 	return -EIO;
 }
 

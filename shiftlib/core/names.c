@@ -102,14 +102,16 @@ const char *sc_reason_text(enum sc_reason reason)
 		[SC_REASON_DEADLINE] = "the peer did not answer in time",
 		[SC_REASON_PEER_FATAL] = "the peer cannot go on",
 		[SC_REASON_PEER_CLOSED] = "the peer closed the connection or is gone",
-		[SC_REASON_MISCOUNT] = "a NIC acknowledged what its application never received",
+		[SC_REASON_MISCOUNT] =
+			"a NIC acknowledged data that its application never received",
 		[SC_REASON_ATOMIC] = "an atomic may have been executed and must not run twice",
-		[SC_REASON_FENCED_READ] = "a fenced request behind a READ may have been executed",
+		[SC_REASON_FENCED_READ] =
+			"a request with the fence flag behind a READ may have been executed",
 		[SC_REASON_KEY] = "a memory region is not registered on the backup NIC",
 		[SC_REASON_APPLICATION] = "the application's own error or close",
 		[SC_REASON_RESOURCE] = "the backup NIC lacks what the default NIC has",
 		[SC_REASON_SILENCE] = "neither the peer's heartbeat nor any completion came",
-		[SC_REASON_RETURN] = "a better NIC is well again",
+		[SC_REASON_RETURN] = "a better NIC has recovered",
 		[SC_REASON_NO_STANDBY] = "no other NIC is ready to take over",
 	};
 

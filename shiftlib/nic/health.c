@@ -25,8 +25,7 @@ void sh_nic_sick(struct sh_nic *nic)
 		return;
 	nic->sick = true;
 	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG);
-	sh_log(SH_LOG_WARN, "%s: does not do what it is told; its connections move away",
-	       nic->name);
+	sh_log(SH_LOG_WARN, "%s: does not execute commands; its connections move away", nic->name);
 	sh_news_nic_fault(nic, SC_REASON_DEVICE, true);
 	sh_nic_look_soon(nic);
 }
@@ -37,7 +36,7 @@ void sh_nic_obeys(struct sh_nic *nic)
 		return;
 	nic->sick = false;
 	sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_HANG);
-	sh_log(SH_LOG_WARN, "%s: does what it is told again", nic->name);
+	sh_log(SH_LOG_WARN, "%s: executes commands again", nic->name);
 	if (!nic->fatal)
 		nic->look_at = 0;
 	sh_news_nic_changed(nic);
@@ -151,7 +150,7 @@ void sh_nic_control_readable(void *arg)
 	n = sh_news_nic_datagrams(nic);
 	if (n != -EIO)
 		return;
-	sh_log(SH_LOG_INFO, "%s: its control channel is dead", nic->name);
+	sh_log(SH_LOG_INFO, "%s: its control QP is dead", nic->name);
 	nic_lost(nic, SH_CAUSE_FATAL);
 	sh_news_nic_changed(nic);
 }
@@ -178,12 +177,12 @@ void sh_nic_link(struct sh_nic *nic, bool running)
 
 	nic->ifrunning = running;
 	if (lost && !nic->link_lost) {
-		sh_log(SH_LOG_WARN, "%s: its network interface lost its carrier", nic->name);
+		sh_log(SH_LOG_WARN, "%s: its network interface lost its link", nic->name);
 		nic->link_lost = true;
 		sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_LINK_LOST);
 		sh_news_nic_fault(nic, SC_REASON_PORT, false);
 	} else if (running && nic->link_lost) {
-		sh_log(SH_LOG_INFO, "%s: its network interface has a carrier again", nic->name);
+		sh_log(SH_LOG_INFO, "%s: its network interface has a link again", nic->name);
 		nic->link_lost = false;
 		sh_event_nic(nic->name, SH_EVENT_NIC_UP, SH_CAUSE_LINK_LOST);
 		sh_nic_ask(nic);

@@ -20,7 +20,7 @@ static void link_readable(void *arg)
 
 	if (!sh_netdev_read(monitor))
 		return;
-	sh_log(SH_LOG_INFO, "network interfaces cannot be watched any more");
+	sh_log(SH_LOG_INFO, "network interfaces cannot be monitored any more");
 	sh_loop_remove(sh_netdev_fd(monitor));
 }
 
@@ -32,7 +32,7 @@ static bool link_monitor_open(void)
 		return true;
 	ret = sh_netdev_open(link_changed, NULL, &sh_nics.netdevs);
 	if (ret) {
-		sh_info_once("network interfaces are not watched: %s",
+		sh_info_once("network interfaces are not monitored: %s",
 			     ret == -ENOENT ? "libnl is not installed" : strerror(-ret));
 		return false;
 	}

@@ -53,7 +53,7 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
 	if (ret)
 		return ret == -EADDRNOTAVAIL ? "its port has no GID"
-					     : "its control channel cannot be opened";
+					     : "its control QP cannot be opened";
 	sp_qp_foreign(parts->dev, sh_control_qp(parts->control));
 	if (sh.real->query_device(parts->ctx, &parts->attr))
 		memset(&parts->attr, 0, sizeof(parts->attr));

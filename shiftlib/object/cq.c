@@ -287,7 +287,7 @@ int shift_destroy_cq(struct ibv_cq *real)
 		list_del(&cq->link);
 		free(cq);
 	} else if (sh_table_put(&sh_objects.by_cq, real, cq)) {
-		sh_error_once("no memory: a CQ is not known any more");
+		sh_error_once("no memory: SHIFT has lost track of a CQ");
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;

@@ -116,7 +116,7 @@ static int pd_destroy(struct sh_pd *pd)
 		ret = EBUSY;
 	if (ret) {
 		if (sh_table_put(&sh_objects.by_pd, pd->pd, pd))
-			sh_error_once("no memory: a protection domain is not known any more");
+			sh_error_once("no memory: SHIFT has lost track of a protection domain");
 		return ret;
 	}
 	pd_drop(pd);
@@ -442,7 +442,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 		return NULL;
 	request.fd = mr_fd_keep(fd);
 	if (request.fd < 0)
-		memory_unshadowed(pd, "no descriptor was left to keep a dma-buf of it");
+		memory_unshadowed(pd, "no file descriptor was left for a dma-buf of it");
 	else
 		mr_record(pd, real, &request);
 	return real;

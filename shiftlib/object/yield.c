@@ -229,8 +229,8 @@ static bool yield_await(struct yield_job *task, const struct timespec *until)
 	}
 	if (task->n)
 		sh_log(SH_LOG_WARN,
-		       "%s: the job's own objects or memory found no place: %u of its shadows "
-		       "there were given back, and for %llu ms none is made",
+		       "%s: no room for the job's own objects or memory: SHIFT gave back %u of its "
+		       "shadows there and makes none for %llu ms",
 		       task->nic->name, task->n,
 		       (unsigned long long)(task->nic->yield.interval / SH_NS_PER_MS));
 	if (task->nic->yield.until) /* the call is made again only now */

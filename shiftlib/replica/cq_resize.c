@@ -63,9 +63,10 @@ static void cq_shadow_enlarge(struct sh_cq *cq, struct sh_shadow_cq *shadow, int
 	int ret = sh_cq_resize_ring(cq, shadow->cq, cqe);
 
 	if (ret && ret != EIO)
-		sh_error_once("a completion queue's stand-in on %s could not be enlarged with it: "
-			      "after a move it may overrun",
-			      shadow->nic->name);
+		sh_error_once(
+			"the shadow of a completion queue on %s could not be resized with it: "
+			"the shadow may overrun after a move",
+			shadow->nic->name);
 }
 
 void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path)

@@ -92,7 +92,7 @@ static void memory_pd_done(struct sh_job *job)
 	if (task->stale_pd)
 		sh_nic_release(pd->ctx->path[task->path], task->stale_incarnation);
 	if (!task->made_pd && !job->canceled) {
-		sh_warn_once("%s: no protection domain there (%s): not protected by it",
+		sh_warn_once("%s: no protection domain there (%s): it protects nothing",
 			     pd->ctx->path[task->path]->name, strerror(task->error));
 		sh_pd_lose_path(pd, task->path);
 	}

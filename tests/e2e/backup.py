@@ -160,7 +160,7 @@ def rings(lab):
 
 
 def rings_not_even_ours(lab):
-    refused(lab, ("limit", "h0/mlx5_1", "qp-wr", 8), "control channel cannot be opened")
+    refused(lab, ("limit", "h0/mlx5_1", "qp-wr", 8), "control QP cannot be opened")
 
 
 def mtu(lab):

@@ -127,7 +127,7 @@ def nic_hangs(lab):
     pair = Pair(lab, heartbeat_loss_ms=5000)
     lab.fault("nic-hang", "h1/mlx5_0", lasts=4)
     expect_move(pair, "device-fatal")
-    check("mlx5_0: does not do what it is told" in lab.shift_log(pair.client),
+    check("mlx5_0: does not execute commands" in lab.shift_log(pair.client),
           "moved, but not as the NIC hangs")
 
 

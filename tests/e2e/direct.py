@@ -12,8 +12,8 @@ import time
 
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
 
-OWN = "is not protected: somebody else posts to its rings (direct verbs): hands off"
-INTRUDER = "somebody else writes to rings that SHIFT drives (direct verbs): hands off"
+OWN = "is not protected: somebody else posts to its rings (direct verbs): SHIFT leaves it alone"
+INTRUDER = "somebody else writes to rings that SHIFT drives (direct verbs): SHIFT leaves it alone"
 CQE_SYNDROME_RETRY = "0x15"
 
 

@@ -131,9 +131,8 @@ static void listen_say(int fd, const struct addrinfo *address)
 		    NI_NUMERICHOST | NI_NUMERICSERV);
 	ctl_say("listening on http://%s%s%s:%s/metrics", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!address_is_loopback(address->ai_addr))
-		ctl_say("whoever reaches that address can read the names of programs, jobs and "
-			"NICs; "
-			"a proxy in front of 127.0.0.1 can ask who it is");
+		ctl_say("everyone who reaches this address can read the names of programs, jobs "
+			"and NICs; for authentication use a proxy in front of 127.0.0.1");
 }
 
 static int listen_open(const struct addrinfo *address, const char *text, char err[CTL_ERR_MAX])

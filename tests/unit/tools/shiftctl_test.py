@@ -265,12 +265,12 @@ class OnFabric(Base):
         self.create("--numa-nodes", "2", "--card-ports", "2")
         far = "on another NUMA node"
         self.assertEqual(self.backups(), [f"mlx5_{i}, {far}" for i in (2, 3, 0, 1)])
-        self.assertNotIn("dies with it", self.doctor().stdout)
+        self.assertNotIn("fails with it", self.doctor().stdout)
         self.ctl("destroy")
         self.create("--card-ports", "4")
         same = "another port of the same card"
         self.assertEqual(self.backups(), [f"mlx5_{i}, {same}" for i in (1, 0, 3, 2)])
-        self.assertEqual(self.doctor().stdout.count("dies with it if the card does"), 4)
+        self.assertEqual(self.doctor().stdout.count("is on the same card and fails with it"), 4)
 
     def test_devices(self):
         self.ctl("fault", "port-down", "h0/mlx5_2")
