@@ -23,7 +23,7 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 	static const char *const names[SH_CAUSES] = {
 		[SH_CAUSE_NONE] = "none",
 		[SH_CAUSE_PORT_DOWN] = "port-down",
-		[SH_CAUSE_LINK_LOST] = "carrier-lost",
+		[SH_CAUSE_LINK_LOST] = "link-lost",
 		[SH_CAUSE_RETRY_EXCEEDED] = "retry-exceeded",
 		[SH_CAUSE_TRANSPORT] = "transport-error",
 		[SH_CAUSE_SILENCE] = "silence",
