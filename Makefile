@@ -174,4 +174,4 @@ install: build
 	@cmake --install $(B)
 
 clean:
-	rm -rf build build-address build-thread build-clang build-mutant-* build-wire-* $(OUT)
+	rm -rf build build-address build-thread build-clang $(OUT)

@@ -23,7 +23,8 @@
  * records, and append to records (but to KEYS and NICS, which are arrays to their ends); who does not know them
  * passes over both. It may give no field another meaning or new values, unless the peer has
  * said by a capability that it knows them: else it is a new major version, and who speaks another
- * one protects nothing. Other numbers play such versions (tests/e2e/versions.py).
+ * one protects nothing. Other numbers play such versions (tests/e2e/versions.py); tests/e2e/variants.cmake
+ * names all that depends on them.
  */
 #ifndef SH_WIRE_MAJOR
 #define SH_WIRE_MAJOR 3

@@ -26,7 +26,7 @@ def disassemble(tree, file):
     with tempfile.TemporaryDirectory() as tmp:
         obj = os.path.join(tmp, "x.o")
         # outlined locks would hide their stores
-        subprocess.run([CC, "-O2", "-std=gnu11", "-w", "-D_GNU_SOURCE", "-DSHIFT_MUTANT=0",
+        subprocess.run([CC, "-O2", "-std=gnu11", "-w", "-D_GNU_SOURCE",
                         "-fno-strict-aliasing", "-mno-outline-atomics", "-I", tree,
                         "-c", os.path.join(tree, "providers", "mlx5", file),
                         "-o", obj], check=True)

@@ -58,8 +58,7 @@ def engine(tree, build, out):
     """engine_diff with the edited files in front of the library's."""
     sources = [os.path.join(tree, "providers", "mlx5", f) for f in ("sq.c", "rq.c", "cq.c", "wr.c")]
     tests = [os.path.join(HERE, f) for f in sorted(os.listdir(HERE)) if f.endswith(".c")]
-    flags = shlex.split("-O2 -std=gnu11 -w -D_GNU_SOURCE -DRING_STORE_HOOK -fno-strict-aliasing "
-                        "-DSHIFT_MUTANT=0")
+    flags = shlex.split("-O2 -std=gnu11 -w -D_GNU_SOURCE -DRING_STORE_HOOK -fno-strict-aliasing")
     done = run(["gcc", *flags, "-I", tree, *sources, *tests, "-o", os.path.join(out, "bin", "engine_diff"),
                 os.path.join(build, "providers", "mlx5", "libprovider_mlx5_hooked.a"),
                 "-lmlx5", "-libverbs", "-ldl", "-lpthread"])

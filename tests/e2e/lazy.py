@@ -88,7 +88,7 @@ def one_end(lab):
 
 def older(lab):
     """It cannot say that it is lazy, nor hear it."""
-    pair = Resting(lab, 40, libdir=other("3.0"))
+    pair = Resting(lab, 40, libdir=other(lab, "3.0"))
     pair.await_all("standbys of all", lambda q: q["level"] == "protected" and q["standby"] and
                    q["standby"]["phase"] == "READY")
     check(all(q["peer_version"] == "3.0" for q in lab.connections("h0")), "the peer is no older one")

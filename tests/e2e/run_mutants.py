@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 
+from shiftlab.variants import variant
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 
 # number, what is broken, the moments that can show it
 MUTANTS = (
@@ -18,18 +19,6 @@ MUTANTS = (
     (3, "a completion dropped", "lose-ack,responder,initiator,switch"),
     (4, "a receive laid out of order", "responder,initiator,lose-ack,switch"),
 )
-
-
-def build(number, jobs):
-    """The drop-in with one rule broken; returns its folder."""
-    folder = os.path.join(ROOT, f"build-mutant-{number}")
-    for argv in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DSHIFT_MUTANT={number}",
-                  "-DCMAKE_BUILD_TYPE=RelWithDebInfo"],
-                 ["ninja", "-C", folder, "-j", str(jobs), "dropin"]):
-        done = subprocess.run(argv, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"{' '.join(argv)} failed\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return os.path.join(folder, "out", "lib", "shift")
 
 
 def judge(args, title, extra):
@@ -52,7 +41,6 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--seeds", default="1..40", help="tried for each broken build")
     p.add_argument("--stock-seeds", default="1..30", help="all must fail")
-    p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--only", help="numbers, comma-separated; 0 is stock")
     args = p.parse_args()
     wanted = [int(n) for n in args.only.split(",")] if args.only else [0, 1, 2, 3, 4]
@@ -61,7 +49,7 @@ def main():
         results.append(judge(args, "stock", ["--stock", "--seeds", args.stock_seeds]))
     for number, what, moments in MUTANTS:
         if number in wanted:
-            libdir = build(number, args.jobs)
+            libdir = variant(args.build, f"mutant_{number}")
             results.append(judge(args, f"mutant {number} ({what})",
                                  ["--libdir", libdir, "--must-fail", "--seeds", args.seeds,
                                   "--moments", moments]))

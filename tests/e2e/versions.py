@@ -9,15 +9,13 @@ happens to the job. And peers without SHIFT, or that come late: what they cost.
 """
 import os
 import re
-import subprocess
 import sys
 import time
 
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
+from shiftlab.variants import variant
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 ASKED = re.compile(r"^shift: debug: \[([\d.]+)\] QP (0x\w+): KV: put -?\d+, get of ", re.M)
 ABSENT = "its peer does not run SHIFT, or has not said so"
 RARE_S = 1.8
@@ -25,16 +23,9 @@ LOOKS_5S, LOOKS_90S = 8, 10   # 0, 1, 5, 21, 85, 341 ms, 1.4, 5.5, 21.8, 87 s
 QPS = 40
 
 
-def other(version):
-    """The drop-in that plays that version of the control channel; its folder."""
-    folder = os.path.join(ROOT, "build-wire-" + version)
-    for argv in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DSHIFT_WIRE=" + version,
-                  "-DCMAKE_BUILD_TYPE=Debug"],
-                 ["ninja", "-C", folder, "dropin"]):
-        done = subprocess.run(argv, capture_output=True, text=True)
-        if done.returncode:
-            raise Failed(f"{' '.join(argv)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return os.path.join(folder, "out", "lib", "shift")
+def other(lab, version):
+    """The drop-in that plays that version of the control plane; its folder."""
+    return variant(lab.out, "wire_" + version)
 
 
 def start(lab, server, client):
@@ -65,7 +56,7 @@ def all_are(lab, hosts, test):
 
 def minor(lab):
     programs = start(lab, Shift(log="info", **SOON),
-                     Shift(libdir=other("3.7"), log="info", **SOON))
+                     Shift(libdir=other(lab, "3.7"), log="info", **SOON))
     wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
                                                   "protected"), 60)
     if not all_are(lab, ("h0",), lambda q: q["peer_version"] == "3.7"):
@@ -81,7 +72,7 @@ def minor(lab):
 
 def older(lab):
     """Minor version 0, which did not sign: protected without a secret, and with one it says why not."""
-    programs = start(lab, Shift(log="info", **SOON), Shift(libdir=other("3.0"), log="info", **SOON))
+    programs = start(lab, Shift(log="info", **SOON), Shift(libdir=other(lab, "3.0"), log="info", **SOON))
     wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
                                                   "protected"), 60)
     talk(programs)
@@ -91,7 +82,7 @@ def older(lab):
         f.write("0123456789abcdef\n")
     what = "does not sign datagrams as SHIFT_SECRET_FILE asks for"
     programs = start(lab, Shift(log="info", secret_file=path, **SOON),
-                     Shift(libdir=other("3.0"), log="info", secret_file=path, **SOON))
+                     Shift(libdir=other(lab, "3.0"), log="info", secret_file=path, **SOON))
     wait_for("reason in the status", lambda: all_are(
         lab, ("h0",), lambda q: q["level"] == "driven" and what in (q["why"] or "")), 60)
     if what not in lab.shift_log(programs[0]):
@@ -104,7 +95,7 @@ def older(lab):
 
 def major(lab):
     programs = start(lab, Shift(log="info", **SOON),
-                     Shift(libdir=other("4.0"), log="info", **SOON))
+                     Shift(libdir=other(lab, "4.0"), log="info", **SOON))
     for host, p, what in (("h0", programs[0], "a later version"),
                           ("h1", programs[1], "an earlier version")):
         wait_for("reason in the status", lambda host=host, what=what: all_are(

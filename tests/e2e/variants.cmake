@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# Variants of the drop-in, made by the tests that need them. A variant compiles what differs, and takes the rest from
+# the drop-in's own libraries: an object comes before a library's member with the same symbols.
+function(variant name definition)
+	set(target dropin_${name})
+	shift_add_dropin(${target} ${SHIFT_OUT}/variants/${name} shift_shell shift_core providers kvclient)
+	target_sources(${target} PRIVATE ${ARGN})
+	target_compile_definitions(${target} PRIVATE ${definition} SHIFT_VERSION="${PROJECT_VERSION}")
+	set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+endfunction()
+
+# One rule broken on purpose: docs/mutants.md.
+get_target_property(core shift_core SOURCES)
+variant(mutant_1 SHIFT_MUTANT=1 ${core})
+variant(mutant_2 SHIFT_MUTANT=2 ${core})
+variant(mutant_3 SHIFT_MUTANT=3 ${CMAKE_SOURCE_DIR}/providers/mlx5/driven_cq.c)
+variant(mutant_4 SHIFT_MUTANT=4 ${CMAKE_SOURCE_DIR}/providers/mlx5/move.c)
+
+# Another version of the control plane: what names something of wire.h that depends on the version.
+set(versioned "")
+foreach(library shift_shell shift_control shift_report shift_facade)
+	get_target_property(sources ${library} SOURCES)
+	foreach(source ${sources})
+		cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/shiftlib)
+		file(STRINGS ${source} found REGEX "SH_WIRE_(MAJOR|MINOR|SIGNS|CAPS)" LIMIT_COUNT 1)
+		if(found)
+			list(APPEND versioned ${source})
+		endif()
+	endforeach()
+endforeach()
+foreach(version 3.0 3.7 4.0)
+	string(REPLACE "." ";SH_WIRE_MINOR=" numbers "SH_WIRE_MAJOR=${version}")
+	variant(wire_${version} "${numbers}" ${versioned})
+endforeach()
