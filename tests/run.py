@@ -22,6 +22,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZERS = ("address", "thread")
 ALONE = "^(e2e|simnic)$"      # labels of what has the machine to itself
+CALM = 2                         # so many programs at a time, of those that mostly wait
 BUILD_TAIL = 4000       # characters of a failed build's output
 NOISE = re.compile(r"^(Internal ctest|Test project| *Start .*|)$")
 
@@ -165,7 +166,7 @@ def run_all(run, args):
     if builds:
         builds.await_all()
     run.lane(Lane("NICs", args.build, ("-L", "^simnic$")))
-    run.lane(Lane("programs", args.build, ("-L", "^e2e$"), second_chance=True))
+    run.lane(Lane("programs", args.build, ("-L", "^e2e$", "-j", str(min(args.jobs, CALM))), second_chance=True))
     for sanitizer in SANITIZERS if builds else ():
         # The simulation has one thread.
         but = "^sim\\." if sanitizer == "thread" else "^$"
