@@ -58,7 +58,7 @@
 	X(KV_LATENCY, GAUGE, "shift_kv_last_roundtrip_seconds",                                    \
 	  "Of the last round trip to the key-value store of each process the longest.")            \
 	X(REFUSED, COUNTER, "shift_refused_datagrams_total",                                       \
-	  "Datagrams of the control channel that did not count, by reason.")
+	  "Datagrams of the control plane that were refused, by reason.")
 
 enum family {
 #define X(id, type, name, help) FAMILY_##id,

@@ -11,7 +11,7 @@ struct agent {
 	struct pr_dev *dev;
 	struct pr_peer *peer;
 	struct pr_end ends[PR_SLOTS];
-	struct pr_end self; /* connected to itself, once it was needed */
+	struct pr_end self; /* a loopback QP, once it was needed */
 	struct ibv_srq *srq;
 };
 
@@ -239,10 +239,9 @@ static int self_read(struct agent *a, uint32_t off)
 	wr.rkey = a->dev->mr->rkey;
 	pr_post(&a->self, &wr);
 	if (!pr_wait(&a->self, &d, PR_LONG_MS))
-		return pr_fail("a READ over a queue pair connected to itself does not complete");
+		return pr_fail("a READ over a loopback QP does not complete");
 	return pr_is_good(&d) ? 0
-			      : pr_fail("a READ over a queue pair connected to itself ends with %s",
-					pr_done_text(&d));
+			      : pr_fail("a READ over a loopback QP ends with %s", pr_done_text(&d));
 }
 
 /*

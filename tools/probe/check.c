@@ -48,7 +48,7 @@ const struct pr_check pr_checks[] = {
 	 * server's memory.
 	 */
 	{ .name = "self-read",
-	  .assumption = "A READ over a queue pair connected to itself pushes what its NIC wrote to "
+	  .assumption = "A READ over a loopback QP pushes what its NIC wrote to "
 			"memory.",
 	  .otherwise = "NCCL's flush, and SHIFT's readers on backup NICs, would not order a GPU's "
 		       "memory.",
@@ -164,9 +164,8 @@ const struct pr_check pr_checks[] = {
 	  .run = check_srq_last },
 	/* Empty messages to itself that take receives out of a shared queue. Of the client. */
 	{ .name = "srq-taker",
-	  .assumption =
-		  "A queue pair connected to itself takes receives out of a shared queue with "
-		  "empty messages.",
+	  .assumption = "A loopback QP takes receives out of a shared queue with "
+			"empty messages.",
 	  .otherwise = "Receives cannot be taken back from a ring that has too many; peers of "
 		       "another ring may wait.",
 	  .run = check_srq_taker },
@@ -189,7 +188,7 @@ const struct pr_check pr_checks[] = {
 	  .run = check_cmd_cost },
 	/* The interface that Linux names for the GID (Ethernet). Of the client. */
 	{ .name = "netdev",
-	  .assumption = "Linux names the NIC's network interface, whose carrier can be watched.",
+	  .assumption = "Linux names the NIC's network interface, whose link can be monitored.",
 	  .otherwise = "SHIFT goes by the NIC's own port events and by heartbeats alone.",
 	  .run = check_netdev },
 	/* PORT_ERR when the link goes down. Of the client. */
@@ -209,7 +208,7 @@ const struct pr_check pr_checks[] = {
 	{ .name = "ud-survives",
 	  .assumption = "A UD queue pair outlives a link that is down: it stays in RTS, and works "
 			"again afterwards.",
-	  .otherwise = "SHIFT's control channel would have to be made anew at each flap.",
+	  .otherwise = "SHIFT's control QP would have to be made anew at each flap.",
 	  .run = check_ud_survives },
 };
 
