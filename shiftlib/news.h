@@ -14,6 +14,13 @@
 
 struct sh_nic;
 struct sp_callbacks;
+struct sp_cq_ring;
+
+/* ---- facade/ -------------------------------------------------------------------------------- */
+
+/* On the data path, no lock held: an event of this ring's CQ was read, before the application hears
+ * of it. */
+void sh_news_cq_event_read(struct sp_cq_ring *ring);
 
 /* ---- nic/ ----------------------------------------------------------------------------------- */
 

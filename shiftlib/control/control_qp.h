@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shiftlib/control/address.h"
 #include "shiftlib/shift.h"
 
 #define SH_CONTROL_RECEIVES 512
@@ -25,28 +26,6 @@
 
 struct sh_control;
 struct sh_path;
-
-/* Kinds of RoCE GIDs, as bits. Both ends of a connection have one of the same kind. */
-enum sh_gid_kind {
-	SH_GID_V1_IPV4 = 1,
-	SH_GID_V1_IPV6 = 2,
-	SH_GID_V2_IPV4 = 4,
-	SH_GID_V2_IPV6 = 8,
-	SH_GID_ALL = 15,
-};
-
-/* Where a control channel is reached. Plain data: introduced through the KV. */
-struct sh_address {
-	uint8_t gid[16];
-	uint16_t lid;
-	uint8_t link_layer; /* IBV_LINK_LAYER_* */
-	uint8_t gid_index;  /* means something on its own host only */
-	uint8_t mtu;	    /* enum ibv_mtu, of the port when it was opened */
-	uint8_t active;	    /* port state was ACTIVE when last asked */
-	uint8_t gid_kind;   /* of gid; 0: not told. This and the next: on its own host only */
-	uint8_t gid_kinds;  /* of all GIDs of the port */
-	uint32_t qpn, qkey;
-};
 
 /*
  * context: opened through real->open_device, so that its ops are the provider's own. 0, or -errno
@@ -69,12 +48,6 @@ void sh_control_address(const struct sh_control *control, struct sh_address *out
  * to another index was found again. -errno: the NIC does not answer.
  */
 int sh_control_refresh(struct sh_control *control, struct sh_address *out);
-
-/* The kind of a GID of the port's table; 0: the kernel does not tell. It reads a file. */
-uint8_t sh_gid_kind(const struct ibv_context *context, uint8_t port, int index,
-		    const union ibv_gid *gid);
-/* A NIC cannot stand in where it has no GID of that kind: the reason, a constant; NULL: it can. */
-const char *sh_gid_missing(uint8_t kind, const struct sh_address *address);
 
 /* The way from this NIC to a peer's. 0, -EPROTOTYPE: other link layer, or -errno of create_ah. */
 int sh_control_path_open(struct sh_control *control, const struct sh_address *peer,

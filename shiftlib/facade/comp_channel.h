@@ -109,7 +109,7 @@ void sh_cq_events_uninit(struct sh_cq_events *events);
 /*
  * A shadow CQ: init before it is made, with the feed as its cq_context; add when it is, before it is
  * armed. close: nothing of it is handed out any more, and the engine hears of none of its events
- * behind the call; settle: right before it is destroyed; fini: when it is.
+ * behind the call; settle: right before it is destroyed; uninit: when it is.
  */
 void sh_cq_feed_init(struct sh_cq_feed *feed, struct sh_cq_events *events);
 void sh_cq_feed_add(struct sh_cq_feed *feed, struct ibv_cq *shadow);
@@ -124,9 +124,5 @@ void sh_cq_feed_drive(struct sh_cq_feed *feed, struct sp_cq_ring *ring);
 /* A completion event made by software, on the data path with engine locks held: no lock, no
  * allocation, at most one write to an eventfd. Raised again before it was read: one event. */
 void sh_comp_channel_raise(struct sh_cq_events *events);
-
-/* Implemented by the shell: an event of this ring's CQ was read, before the application hears of
- * it. On the data path. */
-void sh_cq_event_read(struct sp_cq_ring *ring);
 
 #endif

@@ -33,7 +33,7 @@ static struct sp_cq_ring *ring_of(struct ibv_cq *cq)
 
 static _Atomic(struct sp_cq_ring *) last_read;
 
-void sh_cq_event_read(struct sp_cq_ring *ring)
+void sh_news_cq_event_read(struct sp_cq_ring *ring)
 {
 	atomic_store(&last_read, ring);
 }

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The address of a port: its state, its LID, and the GID that is used. */
+#include "shiftlib/control/address.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum gid_type { GID_TYPE_UNKNOWN, GID_TYPE_ROCE_V1, GID_TYPE_ROCE_V2 };
+
+/* The kernel's own words; libibverbs has no call for the type that all its versions share. */
+static enum gid_type gid_type_read(const struct ibv_context *context, uint8_t port, int index)
+{
+	char path[512], text[32] = "";
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/types/%d", context->device->ibdev_path,
+		 port, index);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return GID_TYPE_UNKNOWN;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return GID_TYPE_UNKNOWN;
+	return strncmp(text, "RoCE v2", 7) ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2;
+}
+
+static bool gid_is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static bool gid_is_link_local(const union ibv_gid *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+static uint8_t gid_kind_of(enum gid_type type, const union ibv_gid *gid)
+{
+	switch (type) {
+	case GID_TYPE_ROCE_V2: return gid_is_ipv4(gid) ? SH_GID_V2_IPV4 : SH_GID_V2_IPV6;
+	case GID_TYPE_ROCE_V1: return gid_is_ipv4(gid) ? SH_GID_V1_IPV4 : SH_GID_V1_IPV6;
+	case GID_TYPE_UNKNOWN: break;
+	}
+	return 0;
+}
+
+uint8_t sh_gid_kind(const struct ibv_context *context, uint8_t port, int index,
+		    const union ibv_gid *gid)
+{
+	return gid_kind_of(gid_type_read(context, port, index), gid);
+}
+
+const char *sh_gid_missing(uint8_t kind, const struct sh_address *address)
+{
+	if (!kind || !address->gid_kinds || address->gid_kinds & kind)
+		return NULL;
+	switch ((enum sh_gid_kind)kind) {
+	case SH_GID_V1_IPV4:
+		return "no GID of type RoCE v1 with an IPv4 address on the NIC of the standby";
+	case SH_GID_V1_IPV6:
+		return "no GID of type RoCE v1 with an IPv6 address on the NIC of the standby";
+	case SH_GID_V2_IPV4:
+		return "no GID of type RoCE v2 with an IPv4 address on the NIC of the standby";
+	case SH_GID_V2_IPV6:
+		return "no GID of type RoCE v2 with an IPv6 address on the NIC of the standby";
+	case SH_GID_ALL: break;
+	}
+	return NULL;
+}
+
+#define GID_RANK_BEST 5
+
+/*
+ * RoCE v2 is routed and what clusters use; RoCE v1 only within a segment, and both ends must agree.
+ * A link-local GID may be the same host's name on several segments. 0: not usable.
+ */
+static int gid_rank(enum gid_type type, const union ibv_gid *gid)
+{
+	static const union ibv_gid none;
+
+	if (!memcmp(gid, &none, sizeof(none)))
+		return 0;
+	switch (type) {
+	case GID_TYPE_ROCE_V2: return gid_is_ipv4(gid) ? 5 : gid_is_link_local(gid) ? 3 : 4;
+	case GID_TYPE_UNKNOWN: return 2;
+	case GID_TYPE_ROCE_V1: return 1;
+	}
+	return 0;
+}
+
+/* The GID that was used before, wherever it is now; else the one of highest rank. */
+static int gid_choose(const struct shift_real *real, struct ibv_context *context, uint8_t port,
+		      int table_length, const union ibv_gid *before, struct sh_address *address)
+{
+	union ibv_gid gid, best_gid = { 0 };
+	int index, rank, best = 0, best_index = 0;
+	enum gid_type type;
+
+	for (index = 0; index < table_length && index <= UINT8_MAX; index++) {
+		if (best == GID_RANK_BEST && address->gid_kinds == SH_GID_ALL)
+			break;
+		if (real->query_gid(context, port, index, &gid))
+			continue;
+		type = gid_type_read(context, port, index);
+		rank = gid_rank(type, &gid);
+		if (rank)
+			address->gid_kinds |= gid_kind_of(type, &gid);
+		if (rank > 1 && before && !memcmp(&gid, before, sizeof(gid)))
+			rank = GID_RANK_BEST;
+		else if (rank == GID_RANK_BEST && before)
+			rank--;
+		if (rank <= best)
+			continue;
+		best = rank;
+		best_index = index;
+		best_gid = gid;
+		address->gid_kind = gid_kind_of(type, &gid);
+	}
+	if (!best)
+		return -EADDRNOTAVAIL;
+	address->gid_index = (uint8_t)best_index;
+	memcpy(address->gid, best_gid.raw, sizeof(address->gid));
+	return 0;
+}
+
+/* The provider's own call where there is one: only it tells the flags. */
+static int port_query(const struct shift_real *real, struct ibv_context *context, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	struct verbs_context *verbs = verbs_get_ctx_op(context, query_port);
+	int ret;
+
+	memset(attr, 0, sizeof(*attr));
+	if (verbs)
+		ret = verbs->query_port(context, port, attr, sizeof(*attr));
+	else
+		ret = real->query_port(context, port, (struct _compat_ibv_port_attr *)attr);
+	return ret < 0 ? (errno ? -errno : -EIO) : -ret;
+}
+
+static int address_query_gid(const struct shift_real *real, struct ibv_context *context,
+			     uint8_t port, const struct ibv_port_attr *attr,
+			     const struct sh_address *before, struct sh_address *address)
+{
+	union ibv_gid gid;
+
+	if (address->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		if (before)
+			memcpy(gid.raw, before->gid, sizeof(gid.raw));
+		return gid_choose(real, context, port, attr->gid_tbl_len, before ? &gid : NULL,
+				  address);
+	}
+	if (real->query_gid(context, port, 0, &gid))
+		return (errno ? -errno : -EIO);
+	memcpy(address->gid, gid.raw, sizeof(address->gid));
+	address->gid_index = 0;
+	return 0;
+}
+
+static uint8_t link_layer_of(const struct ibv_port_attr *attr)
+{
+	return attr->link_layer == IBV_LINK_LAYER_UNSPECIFIED ? IBV_LINK_LAYER_INFINIBAND
+							      : attr->link_layer;
+}
+
+int sh_address_query(const struct shift_real *real, struct ibv_context *context, uint8_t port,
+		     const struct sh_address *before, struct sh_address *address,
+		     bool *grh_required)
+{
+	struct ibv_port_attr attr;
+	int ret = port_query(real, context, port, &attr);
+
+	if (ret)
+		return ret;
+	memset(address, 0, sizeof(*address));
+	address->lid = attr.lid;
+	address->link_layer = link_layer_of(&attr);
+	address->mtu = (uint8_t)attr.active_mtu;
+	address->active = attr.state == IBV_PORT_ACTIVE || attr.state == IBV_PORT_ACTIVE_DEFER;
+	*grh_required = attr.flags & IBV_QPF_GRH_REQUIRED;
+	return address_query_gid(real, context, port, &attr, before, address);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a CQ owes and is owed of completion events, until it is destroyed. */
+#include <errno.h>
+#include "shiftlib/facade/internal.h"
+
+/* CQs that wait for acknowledgements: no CQ is touched behind the one that settles it. */
+_Atomic uint32_t sh_settling;
+static pthread_mutex_t settle_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+
+/* -- CQs of a channel ------------------------------------------------------------------------- */
+
+static void refcnt_add(struct sh_comp_channel *ch, int n)
+{
+	pthread_mutex_lock(&ch->facade.context->mutex);
+	ch->facade.refcnt += n;
+	pthread_mutex_unlock(&ch->facade.context->mutex);
+}
+
+void sh_cq_feed_init(struct sh_cq_feed *feed, struct sh_cq_events *events)
+{
+	*feed = (struct sh_cq_feed){ .events = events };
+	list_init(&feed->link);
+}
+
+int sh_cq_events_init(struct sh_cq_events *events, struct ibv_cq *cq,
+		      struct ibv_comp_channel *channel)
+{
+	struct sh_comp_channel *ch = channel_of(channel);
+	int ret;
+
+	*events = (struct sh_cq_events){ .cq = cq, .channel = ch, .handle = (int)cq->handle };
+	sh_cq_feed_init(&events->own, events);
+	events->own.real = cq;
+	list_init(&events->shadows);
+	list_init(&events->ready_link);
+	if (!ch)
+		return 0;
+	ret = sh_fdmap_set(&ch->cqs, events->handle, events);
+	if (ret)
+		return ret;
+	refcnt_add(ch, 1);
+	cq->channel = &ch->facade;
+	return 0;
+}
+
+/*
+ * The real CQ is no more, so no reader has an event of it; but that of a device that is gone, for
+ * whose readers libibverbs did not wait, may.
+ */
+void sh_cq_events_uninit(struct sh_cq_events *events)
+{
+	struct sh_comp_channel *ch = events->channel;
+
+	if (!ch)
+		return;
+	/* its handle may be another CQ's by now */
+	sh_fdmap_drop(&ch->cqs, events->handle, events);
+	sh_readers_wait(&ch->readers);
+	refcnt_add(ch, -1);
+}
+
+void sh_cq_feed_add(struct sh_cq_feed *feed, struct ibv_cq *shadow)
+{
+	struct sh_comp_channel *ch = feed->events->channel;
+
+	feed->real = shadow;
+	if (!ch)
+		return;
+	pthread_mutex_lock(&ch->lock);
+	list_add_tail(&feed->events->shadows, &feed->link);
+	pthread_mutex_unlock(&ch->lock);
+}
+
+void sh_cq_feed_drive(struct sh_cq_feed *feed, struct sp_cq_ring *ring)
+{
+	atomic_store(&feed->ring, ring);
+	if (!ring && feed->events->channel)
+		sh_readers_wait(&feed->events->channel->readers);
+}
+
+void sh_cq_feed_close(struct sh_cq_feed *feed)
+{
+	atomic_store(&feed->closed, true);
+	sh_cq_feed_drive(feed, NULL);
+}
+
+/* libibverbs is told of what was handed out. Nothing more is, until it is opened again. */
+static uint32_t feed_settle(struct sh_cq_feed *feed)
+{
+	uint32_t delivered = atomic_exchange(&feed->delivered, 0);
+
+	if (delivered)
+		sh_channel_verbs->ack_cq_events(feed->real, delivered);
+	return delivered;
+}
+
+/* What was handed out and not acknowledged yet is the application's debt all the same. */
+void sh_cq_feed_settle(struct sh_cq_feed *feed)
+{
+	struct sh_comp_channel *ch = feed->events->channel;
+
+	if (!ch)
+		return;
+	pthread_mutex_lock(&ch->lock);
+	list_del(&feed->link);
+	feed->events->gone += feed_settle(feed);
+	pthread_mutex_unlock(&ch->lock);
+}
+
+void sh_cq_feed_uninit(struct sh_cq_feed *feed)
+{
+	if (feed->events->channel)
+		sh_readers_wait(&feed->events->channel->readers); /* as sh_cq_events_uninit */
+}
+
+static void events_take_back(struct sh_comp_channel *ch, struct sh_cq_events *events)
+{
+	pthread_mutex_lock(&ch->lock);
+	sh_raised_collect(ch);
+	if (events->ready) {
+		sh_ready_remove(events);
+		if (!sh_raise_count_take(ch))
+			ch->owed++;
+	}
+	pthread_mutex_unlock(&ch->lock);
+}
+
+static bool events_settled(struct sh_comp_channel *ch, struct sh_cq_events *events)
+{
+	struct sh_cq_feed *feed;
+	uint32_t delivered;
+
+	pthread_mutex_lock(&ch->lock);
+	delivered = events->soft + events->gone + atomic_load(&events->own.delivered);
+	list_for_each (&events->shadows, feed, struct sh_cq_feed, link)
+		delivered += atomic_load(&feed->delivered);
+	pthread_mutex_unlock(&ch->lock);
+	return atomic_load(&events->acked) == delivered;
+}
+
+/* Who acknowledges counts, and then looks whether anybody waits; here it is the other way round. */
+static void settle_wait(struct sh_comp_channel *ch, struct sh_cq_events *events)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	atomic_fetch_add(&sh_settling, 1);
+	pthread_mutex_lock(&settle_lock);
+	while (!events_settled(ch, events))
+		pthread_cond_wait(&settled, &settle_lock);
+	pthread_mutex_unlock(&settle_lock);
+	atomic_fetch_sub(&sh_settling, 1);
+	pthread_setcancelstate(state, NULL);
+}
+
+static void events_close(struct sh_comp_channel *ch, struct sh_cq_events *events, bool closed)
+{
+	struct sh_cq_feed *feed;
+
+	pthread_mutex_lock(&ch->lock);
+	atomic_store(&events->own.closed, closed);
+	list_for_each (&events->shadows, feed, struct sh_cq_feed, link)
+		atomic_store(&feed->closed, closed);
+	pthread_mutex_unlock(&ch->lock);
+}
+
+/* Who found it open has counted what it hands out when the readers were waited for. */
+void sh_cq_events_quiesce(struct sh_cq_events *events)
+{
+	struct sh_comp_channel *ch = events->channel;
+
+	if (!ch)
+		return;
+	events_close(ch, events, true);
+	sh_readers_wait(&ch->readers);
+	events_take_back(ch, events);
+	settle_wait(ch, events);
+	atomic_fetch_sub(&events->acked, feed_settle(&events->own));
+	events->cq->channel = channel_real(ch);
+}
+
+void sh_cq_events_resume(struct sh_cq_events *events)
+{
+	struct sh_comp_channel *ch = events->channel;
+
+	if (!ch)
+		return;
+	events->cq->channel = &ch->facade;
+	events_close(ch, events, false);
+}
+
+__attribute__((noinline, cold)) void sh_settle_wake(void)
+{
+	pthread_mutex_lock(&settle_lock);
+	pthread_cond_broadcast(&settled);
+	pthread_mutex_unlock(&settle_lock);
+}
