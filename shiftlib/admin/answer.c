@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "shiftlib/admin/admin.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/admin/names.h"
+#include "shiftlib/conn/conn.h"
 #include "shiftlib/control/version.h"
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */

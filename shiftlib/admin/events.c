@@ -2,7 +2,7 @@
 /* The answer to `events`: what is kept behind a number, a few at a time. */
 #include <stdlib.h>
 #include "shiftlib/admin/admin.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/conn/conn.h"
 
 #define EVENTS_PIECE 16
 

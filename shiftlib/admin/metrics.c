@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <string.h>
 #include "shiftlib/admin/admin.h"
+#include "shiftlib/admin/names.h"
 #include "shiftlib/report/metrics.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/conn/conn.h"
 #include "shiftlib/control/version.h"
 
 #define GROUPS_MAX  64 /* of queue pairs; what is more is in the last one, without its reason */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/base/run_dir.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/conn/conn.h"
 
 #define ADMIN_CLIENTS	8
 #define ADMIN_BACKLOG	16

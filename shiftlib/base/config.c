@@ -7,7 +7,6 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/report/event.h"
 
 /* A copy: programs overwrite their environment, for a process title for one. */
 static const char *config_text(const char *name)
@@ -92,21 +91,10 @@ static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 
 static void config_read_on_event(struct sh_on_event_config *on_event)
 {
-	static const uint32_t fallback =
-		1u << SH_EVENT_SWITCH | 1u << SH_EVENT_RETURN | 1u << SH_EVENT_FAILED;
-	const char *kinds = sh_setting("SHIFT_ON_EVENT_KINDS");
-
 	on_event->command = config_text("SHIFT_ON_EVENT");
-	on_event->kinds = fallback;
+	on_event->kinds = config_text("SHIFT_ON_EVENT_KINDS");
 	on_event->timeout_ns =
 		config_ms("SHIFT_ON_EVENT_TIMEOUT_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
-	if (!kinds || !*kinds || !sh_event_kinds(kinds, &on_event->kinds))
-		return;
-	sh_log(SH_LOG_ERROR,
-	       "SHIFT_ON_EVENT_KINDS='%s' is neither all nor kinds of events with commas between "
-	       "them; using switch,return,failed",
-	       kinds);
-	on_event->kinds = fallback;
 }
 
 void sh_config_read(struct sh_config *config)

@@ -10,7 +10,7 @@
 
 struct sh_on_event_config {
 	const char *command; /* SHIFT_ON_EVENT; NULL: none */
-	uint32_t kinds;	     /* SHIFT_ON_EVENT_KINDS: bits, by enum sh_event_kind */
+	const char *kinds;   /* SHIFT_ON_EVENT_KINDS; NULL: not said */
 	uint64_t timeout_ns; /* SHIFT_ON_EVENT_TIMEOUT_MS */
 };
 

@@ -38,6 +38,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct sh_on_event_config config;
+	uint32_t kinds;	    /* bits, by enum sh_event_kind */
 	char **environment; /* of the command; ends with NULL */
 	size_t n_environment;
 	int nice; /* of the application */
@@ -141,8 +142,26 @@ static bool on_event_copy_environment(void)
 	return on_event.environment[on_event.n_environment - 1];
 }
 
+static uint32_t on_event_kinds(const char *text)
+{
+	static const uint32_t fallback =
+		1u << SH_EVENT_SWITCH | 1u << SH_EVENT_RETURN | 1u << SH_EVENT_FAILED;
+	uint32_t kinds;
+
+	if (!text)
+		return fallback;
+	if (!sh_event_kinds(text, &kinds))
+		return kinds;
+	sh_log(SH_LOG_ERROR,
+	       "SHIFT_ON_EVENT_KINDS='%s' is neither all nor kinds of events with commas between "
+	       "them; using switch,return,failed",
+	       text);
+	return fallback;
+}
+
 void sh_on_event_setup(const struct sh_on_event_config *config)
 {
+	on_event.kinds = on_event_kinds(config->kinds);
 	if (!config->command)
 		return;
 	if (getauxval(AT_SECURE)) {
@@ -427,7 +446,7 @@ void sh_on_event_run(const struct sh_event *event)
 {
 	struct on_event_pending *pending = &on_event.pending[event->kind];
 
-	if (!on_event.config.command || !(on_event.config.kinds >> event->kind & 1))
+	if (!on_event.config.command || !(on_event.kinds >> event->kind & 1))
 		return;
 	pthread_mutex_lock(&on_event.lock);
 	if (!on_event.thread)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/news.h"
 #include "tests/lib/pipe_context.h"
 
 /* One channel with one CQ; tests that need more make it. */

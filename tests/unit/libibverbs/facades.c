@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/news.h"
 #include "tests/unit/libibverbs/facades.h"
 
 /* A context and the thread that reads its asynchronous events. */

@@ -8,7 +8,7 @@
 int main(int argc, char **argv)
 {
 	struct sh_on_event_config config = { .command = argc > 1 ? argv[1] : NULL,
-					     .kinds = 1u << SH_EVENT_DRAIN,
+					     .kinds = "drain",
 					     .timeout_ns = SH_NS_PER_S };
 	struct sh_event event = { .kind = SH_EVENT_DRAIN, .from = "mlx5_0" };
 
