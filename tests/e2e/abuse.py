@@ -426,7 +426,7 @@ def teardown_slow(lab, args):
 
 def limits(lab, args):
     """What SHIFT has on the backup NIC makes place for the job's own objects there, and comes back."""
-    on_nic = {"qps": 1, "cqs": 2, "srqs": 0, "pds": 1, "mrs": 1}    # SHIFT's control channel
+    on_nic = {"qps": 1, "cqs": 2, "srqs": 0, "pds": 1, "mrs": 1}    # SHIFT's control QP
     on_nic["cqs"] += 1      # and the program's own
     on_nic["pds"] += 1
     pair = yield Pair(lab, args, "limits", yield_ms=100)

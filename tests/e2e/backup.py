@@ -154,7 +154,7 @@ def refused(lab, limit, why, options=()):
 
 
 def rings(lab):
-    """The control channel fits, the program's queue pairs do not."""
+    """The control QP fits, the program's queue pairs do not."""
     refused(lab, ("limit", "h0/mlx5_1", "qp-wr", 1024),
             "queue pair could not be made on the NIC of the standby", ["-t", 4096])
 

@@ -322,7 +322,7 @@ class Tests:
             for name in (at, go):
                 os.mkfifo(name)
             fifo = os.open(at, os.O_RDONLY | os.O_NONBLOCK)
-            p = lab.start("h0", [os.path.join(lab.out, "bin", "hook_app")], "app", Shift(), stdin=True, env={
+            p = lab.start("h0", [os.path.join(lab.out, "bin", "on_event_app")], "app", Shift(), stdin=True, env={
                 "LD_PRELOAD": os.path.join(lab.out, "lib", "listen_shim.so"), "LISTEN_AT": at, "LISTEN_GO": go})
             wait_for("the socket", lambda: select.select([fifo], [], [], 0)[0] and os.read(fifo, 1) or
                      not p.running(), 30)

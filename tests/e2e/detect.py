@@ -131,8 +131,8 @@ def nic_hangs(lab):
           "moved, but not as the NIC hangs")
 
 
-def carrier(lab):
-    """The interface loses its carrier; the port says nothing."""
+def link(lab):
+    """The network interface loses its link; the port says nothing."""
     for host in ("h0", "h1"):
         lab.ctl("netdev", f"{host}/mlx5_0", "shift0")
     subprocess.run(["ip", "link", "set", "shift1", "up"], check=True)
@@ -233,7 +233,7 @@ def quiet(lab):
     return sent(lab) == before
 
 
-CASES = (silent_switch, silent_late, silent_one_way, silent_reads, nothing_passes, nic_hangs, carrier,
+CASES = (silent_switch, silent_late, silent_one_way, silent_reads, nothing_passes, nic_hangs, link,
          pause, stopped_peer, stopped_self, slow_commands, rate, idle_is_quiet)
 
 
@@ -246,8 +246,8 @@ def in_network():
 
 
 def run_apart(build):
-    """Carrier: in a network of its own, or not at all."""
-    again = [sys.executable, os.path.abspath(__file__), "--build", build, "--apart", "carrier"]
+    """The case link: in a network of its own, or not at all."""
+    again = [sys.executable, os.path.abspath(__file__), "--build", build, "--apart", "link"]
     for unshare in (["unshare", "-n"], ["unshare", "-rn"]):
         done = shutil.which("unshare") and subprocess.run(unshare + ["true"],
                                                           stderr=subprocess.DEVNULL)
@@ -267,10 +267,10 @@ def main():
         return SKIPPED
     failed = 0
     for case in cases:
-        if case is carrier and not args.apart:
+        if case is link and not args.apart:
             ret = run_apart(args.build)
             if ret == SKIPPED:
-                print("carrier: skipped, no network namespace here", flush=True)
+                print("link: skipped, no network namespace here", flush=True)
             failed += ret not in (0, SKIPPED)
         else:
             failed += not run_case(args.build, case.__name__, case)

@@ -3,7 +3,7 @@
 """Queue pairs that are connected to one of the same process, or to themselves, through faults of
 their NIC and back. Both ends are on the NIC that fails: one that is sick but not gone may still
 execute what it has, at both ends, so that nobody can count what arrived. Those connections end with
-errors, as on stock. One that is connected to itself and has nothing under way moves even then.
+errors, as on stock. A loopback QP that has nothing under way moves even then.
 
   within.py --build DIR [CASE...]
 """

@@ -267,7 +267,7 @@ static void lanes_to_each(int n)
 /* ---- the end -------------------------------------------------------------------------------- */
 
 /* How far each end has sent, by lanes in the order in which both have made them. */
-static void drain(void)
+static void await_sent(void)
 {
 	uint64_t mine[LANES], theirs[LANES], want[LANES];
 	double end = now_s() + 30;
@@ -429,7 +429,7 @@ int main(int argc, char **argv)
 		lanes_to_each(1);
 		say("CONNECTED %d", n_lanes);
 	}
-	drain();
+	await_sent();
 	await_last_receives();
 	count();
 	for (i = 0; i < n_lanes; i++)

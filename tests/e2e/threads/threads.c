@@ -42,7 +42,7 @@ enum {
 
 struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
 
-enum phase { TALK, DRAIN, STOP };
+enum phase { TALK, FINISH, STOP };
 
 struct head {
 	uint32_t lane, thread;
@@ -594,12 +594,12 @@ static void await_all(uint64_t theirs[QPS][THREADS])
 }
 
 /* The threads go on polling until everything that was sent has come. */
-static void drain(void)
+static void await_sent(void)
 {
 	uint64_t mine[QPS][THREADS], theirs[QPS][THREADS];
 	int i, t;
 
-	atomic_store(&phase, DRAIN);
+	atomic_store(&phase, FINISH);
 	while (atomic_load(&posters))
 		usleep(1000);
 	for (i = 0; i < QPS; i++)
@@ -655,7 +655,7 @@ int main(int argc, char **argv)
 		if (!strcmp(word, "count\n"))
 			say("COUNT %llu", (unsigned long long)count());
 	}
-	drain();
+	await_sent();
 	say("OK %llu", (unsigned long long)count());
 	tear_down();
 	return 0;

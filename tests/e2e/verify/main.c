@@ -55,7 +55,7 @@ static void *async_thread(void *arg)
 	return NULL;
 }
 
-static void async_drain(struct verify *v)
+static void async_collect(struct verify *v)
 {
 	struct ibv_async_event ev;
 
@@ -240,7 +240,7 @@ static void watch_until_done(struct verify *v)
 		poll(pfd, 2, WATCH_MS);
 		now = now_ns();
 		if (pfd[0].revents & POLLIN)
-			async_drain(v);
+			async_collect(v);
 		if (pfd[1].revents)
 			read_commands(v, &w);
 		if (!v->opt.control && !v->opt.rounds && now >= v->stop_ns)
@@ -340,7 +340,7 @@ static void async_start(struct verify *v, pthread_t *thread)
 static void async_stop(struct verify *v, pthread_t thread)
 {
 	if (v->opt.server) {
-		async_drain(v);
+		async_collect(v);
 		return;
 	}
 	pthread_cancel(thread);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * within: queue pairs that are connected to one of the same process, as collectives and RPC
- * libraries make them, and to themselves, as NCCL does to flush what its NIC received. Numbered
+ * libraries make them, and loopback QPs, as NCCL has to make data of its NIC visible. Numbered
  * messages go both ways and are checked, until the runner says "end" and something has come on each.
- * With an argument there is only the one that is connected to itself, and it is silent until the runner
+ * With an argument there is only the loopback QP, and it is silent until the runner
  * says "talk".
  */
 #include "tests/lib/pair.h"
@@ -54,7 +54,7 @@ static void burst(int i, const struct conn *to)
 }
 
 /* What was sent to itself is read back: the number of the first message under way, or a later one. */
-static void flush(struct conn *c)
+static void read_back(struct conn *c)
 {
 	static uint64_t asked;
 	struct ibv_sge sge = { (uintptr_t)c->mem + AREA - sizeof(uint64_t), sizeof(uint64_t),
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
 			burst(1, &conns[0]);
 		}
 		burst(SELF, &conns[SELF]);
-		flush(&conns[SELF]);
+		read_back(&conns[SELF]);
 		if (!poll_all())
 			usleep(50);
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""The control channel between two simulated hosts, on both link layers, and on a dying NIC.
+"""The control path between two simulated hosts, on both link layers, and on a dying NIC.
 
 usage: qp_test.py BIN_DIRECTORY    (SHIFT_TEST_SEED=number replays)
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""NCCL's way to see what a NIC wrote to a GPU: READs by a queue pair that is connected to itself, on
-NICs whose payload is in memory long after its completion, unless the same NIC is read from. In the
-middle is a process that two others write to. "mixed" draws one fault after the other.
+"""NCCL's way to see what a NIC wrote to a GPU: READs by a loopback QP, on NICs whose payload
+is in memory long after its completion, unless the same NIC is read from. In the middle is a process
+that two others write to. "mixed" draws one fault after the other.
 
-  flush.py --build DIR [--seed N] [CASE...]
+  loopback.py --build DIR [--seed N] [CASE...]
 """
 import os
 import random
@@ -19,7 +19,7 @@ ENOUGH = 100        # messages: more than can be under way
 QPS = 2             # to each of the two
 COUNT = re.compile(r"^COUNT (\d+) (\d+)$", re.M)
 CASES = {   # fault, its target, to how many of the two the process in the middle moves
-    "unflushed": (None, None, 0),
+    "without_reads": (None, None, 0),
     "stock": (None, None, 0),
     "calm": (None, None, 0),
     "link": ("port-down", "h0/mlx5_0", 2),
@@ -102,9 +102,9 @@ def mixed(lab, programs):
 
 
 def start(lab, name):
-    argv = [os.path.join(lab.out, "bin", "flush"), "-p", free_port()]
-    shift = None if name in ("stock", "unflushed") else Shift(log="info", **SOON)
-    middle = lab.start("h0", argv + ["-s"] + (["-x"] if name == "unflushed" else []), "middle",
+    argv = [os.path.join(lab.out, "bin", "loopback"), "-p", free_port()]
+    shift = None if name in ("stock", "without_reads") else Shift(log="info", **SOON)
+    middle = lab.start("h0", argv + ["-s"] + (["-x"] if name == "without_reads" else []), "middle",
                        shift, stdin=True)
     programs = [middle] + [lab.start(h, argv, h, shift, stdin=True) for h in ("h1", "h2")]
     if shift:
@@ -135,7 +135,7 @@ def run(lab, name):
         if p.wait(40):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
     looked, stale = map(int, re.search(r"^OK (\d+), (\d+) stale", programs[0].out(), re.M).groups())
-    if not looked or (stale == 0) == (name == "unflushed"):
+    if not looked or (stale == 0) == (name == "without_reads"):
         raise Failed(f"{stale} of {looked} messages were not there when they were looked at")
 
 

@@ -12,13 +12,13 @@ KIND = '"$SHIFT_EVENT_KIND"'
 
 
 class App:
-    """hook_app with a command, drained and used again from outside."""
+    """on_event_app with a command, drained and used again from outside."""
 
     def __init__(self, lab, command, mib=0, **settings):
         settings.setdefault("on_event_kinds", "all")
         self.lab = lab
         self.ctl = Ctl(lab, "h0")
-        self.program = lab.start("h0", [os.path.join(lab.out, "bin", "hook_app"), mib], "app",
+        self.program = lab.start("h0", [os.path.join(lab.out, "bin", "on_event_app"), mib], "app",
                                  Shift(log="info", on_event=command, **settings), stdin=True)
         wait_for("the program", lambda: "ready" in self.program.out(), 30)
 

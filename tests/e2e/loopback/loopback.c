@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * flush: what NCCL does with data that its NIC writes to a GPU. A receiver has queue pairs to several
- * senders, and one that is connected to itself, all on one completion queue. Senders WRITE numbered
- * messages with immediate data. When a receive completes, the receiver READs a byte of each message
- * that has come over the queue pair that is connected to itself, and looks at a message only when
- * that is complete: it must be there then, whichever NIC it came over. With -x it looks at once, and
- * counts what is not there yet. Words of the runner: "count" says how many messages have come from
- * each sender, "end" ends it: the senders first.
+ * loopback: what NCCL does with data that its NIC writes to a GPU. A receiver has queue pairs to several
+ * senders, and a loopback QP, all on one completion queue. Senders WRITE numbered messages with
+ * immediate data. When a receive completes, the receiver READs a byte of each message that has come by
+ * the loopback QP, and looks at a message only when the loopback READ is complete: the message must
+ * be there then, whichever NIC it came over. With -x the receiver looks at once, and counts what is
+ * not there yet. Words of the runner: "count" says how many messages have come from each sender, "end"
+ * ends it: the senders first.
  */
 #include "tests/lib/pair.h"
 
@@ -24,7 +24,7 @@ enum {
 	WINDOW = 4, /* messages of a queue pair that the receiver has not looked at yet */
 	LEN = 4096,
 	SLOTS = LANES * WINDOW,
-	FLUSH = 1 << 20, /* a wr_id */
+	LOOPBACK = 1 << 20, /* a wr_id */
 };
 
 struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
@@ -37,7 +37,7 @@ struct lane {
 	uint64_t came;
 };
 
-/* Messages that wait for a flush to complete. */
+/* Messages that wait for a loopback READ. */
 struct waiting {
 	int lane;
 	uint64_t number;
@@ -47,13 +47,13 @@ static struct nic nic;
 static struct ibv_cq *cq;
 static struct ibv_qp *self;
 static struct ibv_mr *mr;
-static uint8_t *mem; /* SLOTS of messages, then a byte for the flushes */
+static uint8_t *mem; /* SLOTS of messages, then a byte for the loopback READs */
 static struct lane lanes[LANES];
 static int n_lanes, n_peers = PEERS, lines[PEERS];
 static struct waiting waiting[2 * SLOTS];
-static int n_waiting, n_flushing; /* of them, the first ones are being flushed */
+static int n_waiting, n_reading; /* of them, the first ones have loopback READs */
 static uint64_t stale, looked;
-static bool no_flush;
+static bool no_reads;
 
 static uint8_t *slot_of(int lane, uint64_t number)
 {
@@ -104,12 +104,12 @@ static void look(const struct waiting *message)
 	for (i = 0; i < LEN && bytes[i] == filling(message->number); i++)
 		;
 	stale += i < LEN;
-	if (i < LEN && !no_flush)
+	if (i < LEN && !no_reads)
 		say("FAILED message %llu of queue pair %d is not there at byte %d: 0x%02x, not "
 		    "0x%02x",
 		    (unsigned long long)message->number, message->lane, i, bytes[i],
 		    filling(message->number));
-	must(i == LEN || no_flush, "what was flushed is there");
+	must(i == LEN || no_reads, "what a loopback READ passed is there");
 	looked++;
 	post(lane->qp, &wr);
 }
@@ -125,11 +125,11 @@ static void look_at_first(int n)
 }
 
 /* A READ of each message, the last one signaled. */
-static void flush(void)
+static void post_loopback_reads(void)
 {
 	uint8_t *byte = mem + (size_t)SLOTS * LEN;
 	struct ibv_sge sge = { (uintptr_t)byte, 1, mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = FLUSH,
+	struct ibv_send_wr wr = { .wr_id = LOOPBACK,
 				  .opcode = IBV_WR_RDMA_READ,
 				  .sg_list = &sge,
 				  .num_sge = 1,
@@ -141,7 +141,7 @@ static void flush(void)
 		wr.send_flags = i + 1 == n_waiting ? (unsigned int)IBV_SEND_SIGNALED : 0;
 		post(self, &wr);
 	}
-	n_flushing = n_waiting;
+	n_reading = n_waiting;
 }
 
 static void came(struct lane *lane, const struct ibv_wc *wc)
@@ -185,10 +185,10 @@ static void take(const struct ibv_wc *wc)
 	if (wc->status)
 		say("FAILED status %d of QP 0x%06x", wc->status, wc->qp_num);
 	must(!wc->status, "a good completion");
-	if (wc->wr_id == FLUSH) {
-		must(wc->qp_num == self->qp_num, "a READ of the queue pair that flushes");
-		look_at_first(n_flushing);
-		n_flushing = 0;
+	if (wc->wr_id == LOOPBACK) {
+		must(wc->qp_num == self->qp_num, "a READ of the loopback QP");
+		look_at_first(n_reading);
+		n_reading = 0;
 	} else if (!(wc->opcode & IBV_WC_RECV)) {
 		lane_of(wc->qp_num)->done++;
 	} else if (opt.server) {
@@ -207,10 +207,10 @@ static void turn(bool talk)
 	must(n >= 0, "ibv_poll_cq");
 	for (i = 0; i < n; i++)
 		take(&wc[i]);
-	if (no_flush)
+	if (no_reads)
 		look_at_first(n_waiting);
-	else if (n_waiting && !n_flushing)
-		flush();
+	else if (n_waiting && !n_reading)
+		post_loopback_reads();
 	for (lane = lanes; talk && lane < lanes + n_lanes; lane++)
 		while (lane->sent < lane->taken + WINDOW && lane->sent < lane->done + WINDOW)
 			send_one(lane);
@@ -363,7 +363,7 @@ int main(int argc, char **argv)
 		if (c == 's')
 			opt.server = true;
 		else if (c == 'x')
-			no_flush = true;
+			no_reads = true;
 		else if (c == 'p')
 			opt.port = atoi(optarg);
 		else
