@@ -7,6 +7,7 @@
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/facade/async.h"

@@ -16,6 +16,7 @@
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 #include "shiftlib/nic/yield.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/conn.h"

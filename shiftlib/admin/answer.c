@@ -8,6 +8,7 @@
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/admin/names.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/control/version.h"
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
@@ -42,17 +43,6 @@ struct admin_status {
 };
 
 /* ---- words ---------------------------------------------------------------------------------- */
-
-const char *sh_level_name(enum sh_level level)
-{
-	static const char *const names[] = {
-		[SH_FOREIGN] = "foreign",
-		[SH_DRIVEN] = "driven",
-		[SH_PROTECTED] = "protected",
-	};
-
-	return names[level];
-}
 
 const char *sh_nic_state_name(enum sh_nic_state state)
 {
@@ -127,7 +117,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.resent_bytes = qp->stats.totals.resent_bytes,
 		.settled = qp->stats.totals.settled,
 		.level = sh_level_name(qp->level),
-		.why = sh_conn_why(qp),
+		.why = sh_level_why(qp),
 		.nic = nic ? nic->name : NULL,
 		.default_nic = admin_path_nic(qp, 0),
 		.standby_nic = admin_path_nic(qp, core->standby.path),

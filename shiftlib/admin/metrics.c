@@ -6,6 +6,7 @@
 #include "shiftlib/admin/names.h"
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/control/version.h"
 
 #define GROUPS_MAX  64 /* of queue pairs; what is more is in the last one, without its reason */
@@ -161,7 +162,7 @@ static void group_add(struct group groups[GROUPS_MAX], uint32_t *n, const struct
 {
 	struct group group = { .nic = qp->ctx ? qp->ctx->nic : NULL,
 			       .level = qp->level,
-			       .why = qp->level == SH_PROTECTED ? NULL : sh_conn_why(qp) };
+			       .why = qp->level == SH_PROTECTED ? NULL : sh_level_why(qp) };
 	uint32_t i;
 
 	if (!group.nic)
@@ -339,18 +340,4 @@ void admin_answer_metrics(struct sh_json *json)
 	metrics_failed(json);
 	metrics_ways(json);
 	sh_json_print(json, "}\n");
-}
-
-void sh_metrics_path(struct sh_qp *qp, uint8_t path)
-{
-	struct sh_nic *nic = qp->ctx ? qp->ctx->nic : NULL;
-	uint64_t now = sh_now_ns();
-
-	if (!nic || qp->stats.away_path == path)
-		return;
-	if (qp->stats.away_path)
-		sh_away_change(&nic->away[qp->stats.away_path], -1, now);
-	if (path)
-		sh_away_change(&nic->away[path], 1, now);
-	qp->stats.away_path = path;
 }

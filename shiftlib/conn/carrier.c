@@ -4,9 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
 
-#define LANE_PORT 1
+#define CARRIER_PORT 1
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
@@ -73,6 +87,22 @@ bool sh_carrier_dead(const struct sh_carrier *carrier)
 	const struct sh_nic *nic = carrier->nic;
 
 	return nic->fatal || nic->sick || carrier->incarnation != nic->incarnation;
+}
+
+/* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason)
+{
+	uint32_t epoch = carrier->epoch;
+	uint64_t none = 0;
+
+	if (carrier != qp->active && epoch != qp->core.epoch) {
+		if (carrier == qp->standby)
+			sh_conn_about(qp, SC_EV_STANDBY_LOST, reason, epoch);
+		return;
+	}
+	if (qp->core.guarded) /* else nothing moves, and the next fault has its own */
+		atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+	sh_conn_about(qp, SC_EV_FAULT, reason, epoch);
 }
 
 /* The slot is free; what it held is the caller's to destroy. The engine has forgotten it, or does. */
@@ -266,17 +296,11 @@ int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32
 					  IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-bool sh_self_connected(const struct sh_qp *qp)
-{
-	return qp->gid.valid && qp->app.attr.dest_qp_num == qp->qp->qp_num &&
-	       !memcmp(qp->app.attr.ah_attr.grh.dgid.raw, qp->gid.raw, sizeof(qp->gid.raw));
-}
-
 int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
 			 const struct ibv_qp_attr *limits)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .port_num = LANE_PORT,
+				    .port_num = CARRIER_PORT,
 				    .qp_access_flags = limits->qp_access_flags };
 	int ret;
 
@@ -289,7 +313,7 @@ int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
 				     .dest_qp_num = real->qp_num,
 				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
 				     .min_rnr_timer = 1,
-				     .ah_attr = { .port_num = LANE_PORT, .dlid = own->lid } };
+				     .ah_attr = { .port_num = CARRIER_PORT, .dlid = own->lid } };
 	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
 		attr.ah_attr.is_global = 1;
 		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The real QPs of a connection. */
-#ifndef SHIFTLIB_CARRIER_H
-#define SHIFTLIB_CARRIER_H
+#ifndef SHIFTLIB_CONN_CARRIER_H
+#define SHIFTLIB_CONN_CARRIER_H
 
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
@@ -46,7 +46,9 @@ int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
-void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch); /* in the background */
+/* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
+void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
+void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the background */
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
@@ -54,7 +56,6 @@ int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32
 /* A QP of SHIFT's own, with the limits, times and rights of attr, on the worker of its NIC. */
 int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
 			 const struct ibv_qp_attr *attr);
-bool sh_self_connected(const struct sh_qp *qp); /* the application's own is */
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */

@@ -4,11 +4,22 @@
  * it; its place among the timers is worked out when the background thread goes to sleep. So a step
  * that changes it ten times costs one look, and connections at rest cost none.
  */
-#include "shiftlib/shell.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/timers.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/srq.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
 
 #define CLOCK_AUDIT_NS SH_NS_PER_S
 
-void sh_conn_touch(struct sh_qp *qp)
+void sh_clock_touch(struct sh_qp *qp)
 {
 	if (qp->clock.touched)
 		return;
@@ -16,7 +27,7 @@ void sh_conn_touch(struct sh_qp *qp)
 	list_add_tail(&sh_conns.touched, &qp->clock.link);
 }
 
-void sh_conn_untouch(struct sh_qp *qp)
+void sh_clock_untouch(struct sh_qp *qp)
 {
 	if (qp->clock.touched)
 		list_del(&qp->clock.link);
@@ -37,7 +48,7 @@ static void clock_audit(uint64_t now)
 			continue;
 		sh_error_once("QP 0x%06x: a timer was not set; set now, please report",
 			      qp->qp->qp_num);
-		sh_conn_touch(qp);
+		sh_clock_touch(qp);
 	}
 }
 
@@ -73,13 +84,13 @@ static void clock_run(uint64_t now)
 	while ((first = sh_timers_first(&sh_conns.timers)) && first->at <= now) {
 		qp = list_entry(first, struct sh_qp, clock.timer);
 		sh_timer_set(&sh_conns.timers, first, 0);
-		sh_conn_touch(qp);
+		sh_clock_touch(qp);
 		sh_conn_timer(qp, now);
 	}
 	sh_outbox_release();
 }
 
-void sh_wake_for(struct sh_qp *qp)
+void sh_clock_wake_for(struct sh_qp *qp)
 {
 	const struct sh_peer *peer = qp->peer;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The clocks of all connections. Lock held. */
-#ifndef SHIFTLIB_CLOCK_H
-#define SHIFTLIB_CLOCK_H
+#ifndef SHIFTLIB_CONN_CLOCK_H
+#define SHIFTLIB_CONN_CLOCK_H
 
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/timers.h"
@@ -16,11 +16,11 @@ struct sh_qp_clock {
 	bool touched;
 };
 
-void sh_conn_touch(struct sh_qp *qp);	/* its next instant may be another by now */
-void sh_conn_untouch(struct sh_qp *qp); /* it has none any more: it is freed */
+void sh_clock_touch(struct sh_qp *qp);	 /* its next instant may be another by now */
+void sh_clock_untouch(struct sh_qp *qp); /* it has none any more: it is freed */
 
 /* As sh_wake_at(), or when a timer of the connection, of its peer or of the detector is due. */
-void sh_wake_for(struct sh_qp *qp);
+void sh_clock_wake_for(struct sh_qp *qp);
 
 extern const struct sh_module sh_clock_module;
 

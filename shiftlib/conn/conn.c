@@ -1,203 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Connections: what happens becomes events of the core, its actions are carried out. */
-#include <assert.h>
+/* Connections: events go to the core, its actions are carried out; how they begin and end. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/standby.h"
+#include "shiftlib/conn/stats.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/peer/heartbeat.h"
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
 #define CONN_START_NS SH_NS_PER_MS
-/* Said of each before it is anything else: no news, and not worth a line in the caller's thread. */
-static const char conn_looking[] = "looking for its peer";
 /* So many that move at once are answered in the time in which one repeats itself. */
 #define CONN_MANY 64
 
-/* ---- callbacks of the engine: on the data path, its locks held ------------------------------ */
-
-static void conn_push(struct sh_qp *qp, uint32_t bit)
-{
-	struct sh_qp *head;
-
-	if (atomic_fetch_or_explicit(&qp->mailbox.pending, bit, memory_order_acq_rel))
-		return; /* on the stack already */
-	head = atomic_load_explicit(&sh_conns.mail, memory_order_relaxed);
-	do {
-		atomic_store_explicit(&qp->mailbox.next, head, memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(
-		&sh_conns.mail, &head, qp, memory_order_release, memory_order_relaxed));
-	sh_kick();
-}
-
-static void conn_cb_error(void *cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
-			  enum ibv_wc_status status, uint32_t vendor_err)
-{
-	struct sh_qp *qp = cookie;
-	uint64_t none = 0;
-
-	if (withheld && cls == SP_ERROR_APPLICATION) {
-		atomic_store(&qp->mailbox.app_error_status, (uint32_t)status);
-		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
-		conn_push(qp, SH_PENDING_APP_ERROR);
-		return;
-	}
-	atomic_store(&qp->mailbox.error_epoch, epoch);
-	atomic_store(&qp->mailbox.error_status, (uint32_t)status);
-	atomic_store(&qp->mailbox.error_vendor, vendor_err);
-	atomic_store(&qp->mailbox.error_withheld, withheld);
-	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
-	conn_push(qp, SH_PENDING_ERROR);
-}
-
-static void conn_cb_cq_event(void *cookie)
-{
-	sh_comp_channel_raise(&((struct sh_cq *)cookie)->events);
-}
-
-static void conn_cb_key_missing(void *cookie)
-{
-	conn_push(cookie, SH_PENDING_KEY);
-}
-
-static void conn_cb_gated(void *cookie)
-{
-	conn_push(cookie, SH_PENDING_GATED);
-}
-
-static void conn_cb_progress(void *cookie, uint32_t epoch)
-{
-	struct sh_qp *qp = cookie;
-	uint64_t none = 0;
-
-	atomic_store(&qp->mailbox.progress_epoch, epoch);
-	atomic_compare_exchange_strong(&qp->mailbox.progress_ns, &none, sh_now_ns());
-	conn_push(qp, SH_PENDING_PROGRESS);
-}
-
-static int conn_cb_lkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
-{
-	struct sh_qp *qp = cookie;
-	int path = sh_carrier_path(qp, epoch);
-
-	return path >= 0 && sh_keymap_get(&qp->ctx->lkeys[path], key, out) ? 0 : -ENOENT;
-}
-
-static int conn_cb_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
-{
-	struct sh_qp *qp = cookie;
-	struct sh_peer *peer = atomic_load_explicit(&qp->peer, memory_order_acquire);
-	int path = sh_carrier_path(qp, epoch);
-	struct sh_keymap *map;
-
-	if (!peer || path < 0)
-		return -ENOENT;
-	map = atomic_load_explicit(&peer->rkeys[qp->paths.peer_nics[0]][qp->paths.peer_nics[path]],
-				   memory_order_acquire);
-	return map && sh_keymap_get(map, key, out) ? 0 : -ENOENT;
-}
-
-const struct sp_callbacks sh_callbacks = {
-	.qp_error = conn_cb_error,
-	.cq_event = conn_cb_cq_event,
-	.key_missing = conn_cb_key_missing,
-	.gated = conn_cb_gated,
-	.qp_progress = conn_cb_progress,
-	.lkey = conn_cb_lkey,
-	.rkey = conn_cb_rkey,
-	.srq_lkey = sh_srq_cb_lkey,
-	.srq_stuck = sh_srq_cb_stuck,
-	.srq_limit = sh_srq_cb_limit,
-};
-
-void sh_news_cq_event_read(struct sp_cq_ring *ring)
-{
-	sp_cq_event_read(ring);
-}
-
-/* ---- what the mailbox says ------------------------------------------------------------------ */
-
-/* Of what was sent on that carrier nothing has come, as far as is known. */
-static bool conn_fruitless(struct sh_qp *qp, uint32_t epoch)
-{
-	bool delivered = qp->stats.totals.settled != qp->stats.settled_before;
-
-	qp->stats.settled_before = qp->stats.totals.settled;
-	return epoch && !delivered && atomic_load(&qp->mailbox.progress_epoch) != epoch;
-}
-
-static void conn_error(struct sh_qp *qp)
-{
-	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
-
-	event.epoch = atomic_load(&qp->mailbox.error_epoch);
-	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.error_status);
-	qp->error.vendor_err = atomic_load(&qp->mailbox.error_vendor);
-	if (!atomic_load(&qp->mailbox.error_withheld)) {
-		event.type = SC_EV_APP_ERROR;
-		event.reason = SC_REASON_APPLICATION;
-		atomic_store(&qp->mailbox.error_ns, 0);
-		qp->app.state = IBV_QPS_ERR;
-	}
-	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
-	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
-	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
-	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR) {
-		sh_detector_blame(qp, event.epoch);
-		event.fruitless = conn_fruitless(qp, event.epoch);
-	}
-	sh_conn_event(qp, &event);
-}
-
-/*
- * The application's own error, found among completions that are withheld: a move cannot mend it
- * (P6), so all that is withheld is given back, this error first.
- */
-static void conn_app_error(struct sh_qp *qp)
-{
-	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
-	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
-	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
-	if (!qp->core.failed)
-		sh_move_fail(qp, SC_REASON_APPLICATION);
-}
-
-void sh_conn_pending(struct sh_qp *qp, uint32_t pending)
-{
-	if (!qp->conn_id)
-		return;
-	sh_conn_touch(qp);
-	if (pending & SH_PENDING_APP_ERROR)
-		conn_app_error(qp);
-	else if (pending & SH_PENDING_ERROR)
-		conn_error(qp);
-	if (pending & SH_PENDING_KEY)
-		sh_move_key_missing(qp);
-	if (pending & SH_PENDING_GATED)
-		sh_loopback_run(qp, sh_now_ns());
-	if ((pending & SH_PENDING_PROGRESS) && qp->stats.move &&
-	    !qp->stats.move->first_completion_ns)
-		qp->stats.move->first_completion_ns = atomic_load(&qp->mailbox.progress_ns);
-}
-
-/* ---- protection level ----------------------------------------------------------------------- */
-
-void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why)
-{
-	if (qp->level == level && qp->why == why)
-		return;
-	qp->level = level;
-	qp->why = why;
-	sh_incident_level(qp);
-	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
-		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,
-		       qp->active->nic->name, qp->standby->nic->name);
-	else if (level == SH_PROTECTED)
-		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected: %s", qp->qp->qp_num,
-		       qp->active->nic->name, why);
-	else if (qp->core.reason != SC_REASON_APPLICATION && why != conn_looking)
-		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
-}
+/* ---- is it still ours? ---------------------------------------------------------------------- */
 
 /* Why it cannot be moved: somebody else posts to its rings (direct verbs), or it has windows. */
 static const char *conn_reason(struct sh_qp *qp)
@@ -223,71 +56,11 @@ bool sh_conn_hands_off(struct sh_qp *qp)
 	/* Both ends go on as they would without SHIFT; one that has moved cannot. */
 	if (qp->core.peer.introduced && qp->core.move == SC_MOVE_NONE)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_RESOURCE);
-	sh_conn_level(qp, SH_FOREIGN, why);
+	sh_level_set(qp, SH_FOREIGN, why);
 	return true;
 }
 
-/* This end's own reason says more than the core's. */
-static const char *conn_reason_text(const struct sh_qp *qp, enum sc_reason reason)
-{
-	if (qp->pd && qp->pd->unprotected)
-		return qp->pd->why;
-	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)
-		return qp->carriers.standby_why;
-	if (reason == SC_REASON_PEER) /* nothing has moved, see conn_report() */
-		return "the peer has no standby for it, and its status says why";
-	if (qp->core.config.lazy && qp->core.guarded && !reason)
-		return "its standby is being made";
-	return reason ? sc_reason_text(reason) : "preparing";
-}
-
-static const char *conn_no_path(const struct sh_qp *qp)
-{
-	const char *why = NULL;
-	uint32_t k;
-
-	for (k = 0; k < qp->ctx->n_paths && !why; k++)
-		if (k != qp->active->path)
-			why = sh_gid_missing(qp->gid.kind, &qp->ctx->path[k]->address);
-	return why ? why : "no path to its peer over another NIC answers";
-}
-
-/* Nothing happens that would be told while no other path answers, so it is found when asked for. */
-const char *sh_conn_why(const struct sh_qp *qp)
-{
-	const struct sc_conn *c = &qp->core;
-	uint8_t up = qp->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
-
-	if (qp->level != SH_DRIVEN || !qp->conn_id || !c->peer.introduced ||
-	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
-		return qp->why;
-	return conn_no_path(qp);
-}
-
-/* Memory is not lazy: it takes the longest, and is there when a standby is made on that path. */
-static void conn_rests(struct sh_qp *qp, uint8_t path)
-{
-	sh_conn_level(qp, SH_PROTECTED, "lazy: its standby is made when it is needed");
-	if (path < qp->ctx->n_paths && !sh_pd_queued(qp->pd, path))
-		sh_replica_want(qp->ctx, path);
-}
-
-static void conn_report(struct sh_qp *qp, const struct sc_action *action)
-{
-	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
-	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
-		return;
-	if (qp->level == SH_FOREIGN)
-		return; /* why has been said */
-	if (sc_rests(&qp->core))
-		conn_rests(qp, action->path);
-	else if (sc_protected(&qp->core))
-		sh_conn_level(qp, SH_PROTECTED, "its standby answers");
-	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
-		sh_conn_level(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
-	else
-		sh_conn_level(qp, SH_DRIVEN, conn_reason_text(qp, action->reason));
-}
+/* ---- guarding ------------------------------------------------------------------------------- */
 
 static void conn_count_guarded(struct sh_qp *qp, bool on)
 {
@@ -332,9 +105,9 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_SEND_STATE: sh_messages_send_state(qp, &action->state); break;
 	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
 	case SC_ACT_WITHHOLD: conn_withhold(qp, action->reason); break;
-	case SC_ACT_QUIESCE: sh_move_quiesce(qp, action->epoch); break;
-	case SC_ACT_RECOUNT: sh_move_recount(qp); break;
-	case SC_ACT_SEAL: sh_move_seal(qp); break;
+	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
+	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
+	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
 	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
 	case SC_ACT_SETTLE: sh_move_settle(qp, action->epoch, action->recv_count); break;
 	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;
@@ -344,7 +117,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 		qp->app.state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
 		break;
 	case SC_ACT_DROP_OLD: sh_carriers_drop_old(qp, action->epoch); break;
-	case SC_ACT_REPORT: conn_report(qp, action); break;
+	case SC_ACT_REPORT: sh_level_report(qp, action); break;
 	}
 }
 
@@ -354,8 +127,8 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
  */
 static uint64_t conn_resend_ns(void)
 {
-	uint32_t crowd = sh_conns.moving > sh_conns.faulted ? sh_conns.moving : sh_conns.faulted;
-	uint64_t ns = sh.config.core.resend_min_ns * (CONN_MANY + crowd) / CONN_MANY;
+	uint32_t together = sh_conns.moving > sh_conns.faulted ? sh_conns.moving : sh_conns.faulted;
+	uint64_t ns = sh.config.core.resend_min_ns * (CONN_MANY + together) / CONN_MANY;
 
 	return ns < sh.config.core.resend_max_ns ? ns : sh.config.core.resend_max_ns;
 }
@@ -401,7 +174,7 @@ static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
 	if (why && qp->core.peer.introduced)
 		conn_step(qp, &closed);
 	if (why)
-		sh_conn_level(qp, SH_FOREIGN, why);
+		sh_level_set(qp, SH_FOREIGN, why);
 	conn_step(qp, event);
 }
 
@@ -417,7 +190,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}
-	sh_conn_touch(qp);
+	sh_clock_touch(qp);
 	qp->line.events[qp->line.n++] = *event;
 	if (qp->line.stepping)
 		return;
@@ -429,7 +202,7 @@ void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 		conn_step_checked(qp, &next);
 	}
 	qp->line.stepping = false;
-	sh_wake_for(qp);
+	sh_clock_wake_for(qp);
 }
 
 void sh_conn_simple(struct sh_qp *qp, enum sc_event_type type, enum sc_reason reason)
@@ -469,54 +242,11 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int conn_numbers_grow(void)
-{
-	uint32_t n = sh_conns.room ? sh_conns.room * 2 : 64;
-	struct sh_qp **grown = realloc(sh_conns.by_id, n * sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + sh_conns.room, 0, (n - sh_conns.room) * sizeof(*grown));
-	sh_conns.next_id = sh_conns.room ? sh_conns.room : 1;
-	sh_conns.by_id = grown;
-	sh_conns.room = n;
-	return 0;
-}
-
-/* Round and round, so that one in use is rarely met; number 0 is nobody's. */
-static int conn_number(struct sh_qp *qp)
-{
-	uint32_t tries;
-
-	for (tries = 0; tries < sh_conns.room; tries++) {
-		if (sh_conns.next_id >= sh_conns.room)
-			sh_conns.next_id = 1;
-		if (!sh_conns.by_id[sh_conns.next_id])
-			break;
-		sh_conns.next_id++;
-	}
-	if (tries >= sh_conns.room && conn_numbers_grow())
-		return -ENOMEM;
-	qp->conn_id = sh_conns.next_id++;
-	sh_conns.by_id[qp->conn_id] = qp;
-	return 0;
-}
-
 static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
 {
 	if (!attr->timeout)
 		return 0;
 	return (4096ull << attr->timeout) * (attr->retry_cnt + 1u);
-}
-
-static uint32_t conn_nonce(void)
-{
-	static_assert(sizeof(sh_conns.nonces) <= 256, "sh_random() gives no more");
-	if (!sh_conns.n_nonces) {
-		sh_random(sh_conns.nonces, sizeof(sh_conns.nonces));
-		sh_conns.n_nonces = sizeof(sh_conns.nonces) / sizeof(sh_conns.nonces[0]);
-	}
-	return sh_conns.nonces[--sh_conns.n_nonces];
 }
 
 /* At RTR and again at RTS: only then the last attributes are known. */
@@ -525,18 +255,12 @@ int sh_conn_new(struct sh_qp *qp)
 	struct sc_config config = sh.config.core;
 
 	if (qp->ctx->n_paths < 2) {
-		sh_conn_level(qp, SH_DRIVEN, qp->ctx->why);
+		sh_level_set(qp, SH_DRIVEN, qp->ctx->why);
 		return -ENODEV;
 	}
 	if (!qp->conn_id) {
-		if (conn_number(qp))
+		if (sh_conns_add(qp))
 			return -ENOMEM;
-		if (sh_timers_reserve(&sh_conns.timers, sh_conns.room)) {
-			sh_conns.by_id[qp->conn_id] = NULL;
-			qp->conn_id = 0;
-			return -ENOMEM;
-		}
-		qp->nonce = conn_nonce();
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
@@ -548,12 +272,12 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->stats.move = NULL;
 		atomic_store(&qp->mailbox.progress_epoch, 0);
 		sc_init(&qp->core, &config);
-		sh_conn_level(qp, SH_DRIVEN, conn_looking);
+		sh_level_set(qp, SH_DRIVEN, sh_level_looking);
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->app.attr);
 	qp->intro.start_at = sh_now_ns() + CONN_START_NS;
-	sh_conn_touch(qp);
-	sh_wake_for(qp);
+	sh_clock_touch(qp);
+	sh_clock_wake_for(qp);
 	sh_loopback_connected(qp);
 	return 0;
 }
@@ -564,13 +288,12 @@ void sh_conn_close(struct sh_qp *qp)
 		return;
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_incident_left(qp);
-	sh_metrics_path(qp, 0);
+	sh_stats_path(qp, 0);
 	sh_intro_withdraw(qp);
 	sh_paths_use_peer(qp, NULL);
 	conn_count_guarded(qp, false);
 	conn_count_moving(qp, false);
 	sh_loopback_forget(qp);
-	sh_conns.by_id[qp->conn_id] = NULL;
-	qp->conn_id = 0; /* later events and answers of jobs find nobody */
+	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Connections: events to the core, its actions carried out. */
-#ifndef SHIFTLIB_CONN_H
-#define SHIFTLIB_CONN_H
+#ifndef SHIFTLIB_CONN_CONN_H
+#define SHIFTLIB_CONN_CONN_H
 
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/news.h"
 
 int sh_conn_new(struct sh_qp *qp);
 void sh_conn_close(struct sh_qp *qp); /* lock held (given up meanwhile): no connection after it */
@@ -15,10 +14,6 @@ void sh_conn_about(struct sh_qp *qp, enum sc_event_type type, enum sc_reason rea
 		   uint32_t epoch);
 void sh_conn_timer(struct sh_qp *qp, uint64_t now);
 uint64_t sh_conn_next_timer(const struct sh_qp *qp); /* 0: none */
-bool sh_conn_hands_off(struct sh_qp *qp);
-void sh_conn_pending(struct sh_qp *qp, uint32_t pending);
-/* Why it is at its level, as precisely as is known now. A constant. */
-const char *sh_conn_why(const struct sh_qp *qp);
-void sh_conn_level(struct sh_qp *qp, enum sh_level level, const char *why);
+bool sh_conn_hands_off(struct sh_qp *qp); /* somebody else posts to its rings: not ours any more */
 
 #endif

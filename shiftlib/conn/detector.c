@@ -3,10 +3,27 @@
  * Faults that raise no event: paths whose peer does not answer, NICs that hang, interfaces without
  * a carrier. The rules are path.c's and hang.c's; here they meet the connections.
  */
-#include <errno.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/detector.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/core/hang.h"
+#include "shiftlib/core/path_health.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/heartbeat.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
 
 #define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
 #define DETECTOR_ASK_LOSSES                                                                        \

@@ -5,7 +5,14 @@
  */
 #include <errno.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
 
 #define FENCE_POLL_MIN_NS (20 * SH_NS_PER_US)
 #define FENCE_POLL_MAX_NS SH_NS_PER_MS

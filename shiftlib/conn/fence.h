@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The fence of the ordered switch. */
-#ifndef SHIFTLIB_FENCE_H
-#define SHIFTLIB_FENCE_H
+#ifndef SHIFTLIB_CONN_FENCE_H
+#define SHIFTLIB_CONN_FENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the shell tells, made into events: connections of one pair of NICs that move, fail, or lose their
+ * What happens to connections, made into events: connections of one pair of NICs that move, fail, or lose their
  * protection at about the same time are one incident. Lock held in all of it.
  */
 #include <string.h>
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/core/path_health.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/peer.h"
 #include "shiftlib/report/event.h"
-#include "shiftlib/shell.h"
 
 #define INCIDENTS      32 /* open at a time; when there are more, the oldest is recorded as it is */
 #define INCIDENT_MERGE 32 /* of one look at the protection */
@@ -407,7 +420,7 @@ static void incident_level_event(struct sh_event *event, const struct sh_qp *qp)
 	incident_describe(event, qp, SH_EVENT_UNPROTECTED, SH_CAUSE_STANDBY);
 	if (qp->core.move == SC_MOVE_ENDED || qp->core.reason == SC_REASON_RESOURCE)
 		event->cause = cause_of(qp, qp->core.reason); /* else it is that of its last move */
-	event->why = sh_conn_why(qp);
+	event->why = sh_level_why(qp);
 }
 
 /* Has it been so for long enough? Later: when to look again. Those that came a little behind the

@@ -4,11 +4,27 @@
  * what the other end wrote. A store that does not answer costs protection, never the job.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include "shiftlib/shell.h"
+#include "kvclient/kv.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/intro_kv.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/control_qp.h"
 #include "shiftlib/control/wire.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/report/event.h"
 
 #define INTRO_MIN_NS	  SH_NS_PER_MS
 #define INTRO_FACTOR	  4
@@ -27,7 +43,7 @@ struct sh_intros sh_intros;
 
 /*
  * Which GID the application connected from: it gave an index. Not asked in its own thread, and for
- * most queue pairs not at all: they use the GID of the control channel, or that of the one before.
+ * most queue pairs not at all: they use the GID of the control QP, or that of the one before.
  * False: it is being asked for, and the introduction goes on when the answer is there.
  */
 static bool intro_gid_known(struct sh_qp *qp)
@@ -272,7 +288,7 @@ static void intro_say_absent(struct sh_qp *qp)
 	if (qp->intro.told || sh_now_ns() - qp->intro.since < INTRO_PATIENCE_NS)
 		return;
 	qp->intro.told = true;
-	sh_conn_level(qp, SH_DRIVEN, "its peer does not run SHIFT, or has not said so");
+	sh_level_set(qp, SH_DRIVEN, "its peer does not run SHIFT, or has not said so");
 	sh_warn_once(
 		"the peer of QP 0x%06x does not run SHIFT, or has not said so in this SHIFT_KV and "
 		"SHIFT_JOB; not protected until it does",
@@ -381,7 +397,7 @@ static void intro_renewed(struct sh_qp *qp)
 
 static void intro_look(struct sh_qp *qp, uint64_t at)
 {
-	sh_conn_touch(qp);
+	sh_clock_touch(qp);
 	qp->intro.look_at = at;
 	qp->intro.next_at = sh_earlier_ns(qp->intro.next_at, at);
 }
@@ -439,7 +455,7 @@ static const char *intro_refusal(const struct sh_intro_item *item)
 static void intro_refuse(struct sh_qp *qp, const char *key, const char *why)
 {
 	if (!qp->peer)
-		sh_conn_level(qp, SH_DRIVEN, why);
+		sh_level_set(qp, SH_DRIVEN, why);
 	if (qp->intro.refused)
 		return;
 	qp->intro.refused = true;
@@ -457,7 +473,7 @@ void sh_intro_answer(struct sh_qp *qp, const struct sh_intro_item *item, const c
 	int ret = item->put_ret ? item->put_ret : item->get_ret;
 	int kv = absent || refusal ? 0 : ret;
 
-	sh_conn_touch(qp);
+	sh_clock_touch(qp);
 	sh_log(SH_LOG_DEBUG, "QP 0x%06x: KV: put %d, %s of %s: %d", qp->qp->qp_num, item->put_ret,
 	       item->get ? "get" : "no get", item->peer_key, item->get_ret);
 	intro_say_kv(error, kv);
@@ -490,12 +506,12 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 	item->put = !qp->intro.published || sh_now_ns() >= qp->intro.put_again_at;
 	intro_record(qp, &item->own);
 	if (intro_keys(qp, item) || !item->n_own) {
-		sh_conn_level(qp, SH_DRIVEN, "its address cannot be written as a key");
+		sh_level_set(qp, SH_DRIVEN, "its address cannot be written as a key");
 		return false;
 	}
 	if (item->put || item->get)
 		return true;
-	sh_conn_touch(qp);
+	sh_clock_touch(qp);
 	intro_renewed(qp);
 	return false;
 }
@@ -520,9 +536,9 @@ static bool intro_nics_open(struct sh_qp *qp)
 		n_opening += ctx->path[k]->state == SH_NIC_OPENING;
 	}
 	if (ctx->nic->state == SH_NIC_FAILED)
-		sh_conn_level(qp, SH_DRIVEN, ctx->nic->why);
+		sh_level_set(qp, SH_DRIVEN, ctx->nic->why);
 	else if (!n_open && !n_opening)
-		sh_conn_level(qp, SH_DRIVEN, ctx->path[1]->why);
+		sh_level_set(qp, SH_DRIVEN, ctx->path[1]->why);
 	if (n_opening && n_open)
 		qp->intro.next_at = qp->intro.since + INTRO_OPEN_NS;
 	return ctx->nic->state == SH_NIC_OPEN && n_open && !(n_opening && patient);
@@ -530,7 +546,7 @@ static bool intro_nics_open(struct sh_qp *qp)
 
 void sh_intro_start(struct sh_qp *qp)
 {
-	sh_conn_touch(qp);
+	sh_clock_touch(qp);
 	qp->intro.start_at = 0;
 	if (!qp->intro.since)
 		qp->intro.since = sh_now_ns();

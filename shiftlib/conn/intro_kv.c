@@ -7,8 +7,22 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shiftlib/shell.h"
+#include "kvclient/kv.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/intro_kv.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/auth.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/report/metrics.h"
 
 #define BATCH_ITEMS	  64
 #define BATCH_WITHDRAWALS 64

@@ -3,14 +3,18 @@
  * The introduction's two halves: intro.c knows what is written and what an answer means, intro_kv.c
  * carries many questions at once to the KV and back. Of no concern to anybody else.
  */
-#ifndef SHIFTLIB_INTRO_KV_H
-#define SHIFTLIB_INTRO_KV_H
+#ifndef SHIFTLIB_CONN_INTRO_KV_H
+#define SHIFTLIB_CONN_INTRO_KV_H
 
-#include "shiftlib/shell.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include "kvclient/kv.h"
+
+struct sh_qp;
 
 #define SH_INTRO_PORT 1
 
-/* What the KV is asked for one connection. Holds no object of the shell: a KV that does not answer
+/* What the KV is asked for one connection. Holds no object of shiftlib: a KV that does not answer
  * must not hold a destroy up. */
 struct sh_intro_item {
 	uint32_t conn_id, nonce; /* whose answer it is */

@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How far a QP is protected. */
-#ifndef SHIFTLIB_LEVEL_H
-#define SHIFTLIB_LEVEL_H
+/* How far a connection is protected, and why it is no further. Lock held. */
+#ifndef SHIFTLIB_CONN_LEVEL_H
+#define SHIFTLIB_CONN_LEVEL_H
+
+struct sc_action;
+struct sh_qp;
 
 enum sh_level { SH_FOREIGN, SH_DRIVEN, SH_PROTECTED };
+
+const char *sh_level_name(enum sh_level level);
+/* why: a constant. It is told if it is news. */
+void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why);
+/* As precisely as is known now. A constant. */
+const char *sh_level_why(const struct sh_qp *qp);
+/* The core's action. */
+void sh_level_report(struct sh_qp *qp, const struct sc_action *action);
+/* Said of each before it is anything else: no news, and not worth a line in the caller's thread. */
+extern const char sh_level_looking[];
 
 #endif

@@ -12,13 +12,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/keys.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
+#include "shiftlib/shift.h"
 
-#define FLUSH_BATCH   64 /* READs at a time */
-#define FLUSH_TIMEOUT 14
-#define FLUSH_BYTES   4096
-#define FLUSH_LOOK_NS (50 * SH_NS_PER_US)
-#define FLUSH_WAIT_NS (2 * SH_NS_PER_MS) /* for a reader that is being made */
+#define LOOPBACK_BATCH	 64 /* READs at a time */
+#define LOOPBACK_TIMEOUT 14
+#define LOOPBACK_BYTES	 4096
+#define LOOPBACK_LOOK_NS (50 * SH_NS_PER_US)
+#define LOOPBACK_WAIT_NS (2 * SH_NS_PER_MS) /* for a reader that is being made */
+
+bool sh_loopback_is(const struct sh_qp *qp)
+{
+	return qp->gid.valid && qp->app.attr.dest_qp_num == qp->qp->qp_num &&
+	       !memcmp(qp->app.attr.ah_attr.grh.dgid.raw, qp->gid.raw, sizeof(qp->gid.raw));
+}
 
 struct loopback_job {
 	struct sh_job job;
@@ -47,7 +70,7 @@ static void reader_destroy(const struct sh_loopback_reader *reader)
 
 static int reader_connect(const struct loopback_job *task)
 {
-	struct ibv_qp_attr attr = { .timeout = FLUSH_TIMEOUT,
+	struct ibv_qp_attr attr = { .timeout = LOOPBACK_TIMEOUT,
 				    .retry_cnt = 1,
 				    .max_rd_atomic = 1,
 				    .max_dest_rd_atomic = 1,
@@ -61,15 +84,16 @@ static bool reader_make(struct loopback_job *task, struct ibv_pd *pd)
 	struct sh_loopback_reader *reader = &task->reader;
 	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_reclaim_mark,
 					 .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = FLUSH_BATCH, .max_send_sge = 1 } };
+					 .cap = { .max_send_wr = LOOPBACK_BATCH,
+						  .max_send_sge = 1 } };
 
-	if (posix_memalign(&reader->scratch, FLUSH_BYTES, FLUSH_BYTES))
+	if (posix_memalign(&reader->scratch, LOOPBACK_BYTES, LOOPBACK_BYTES))
 		return false;
-	memset(reader->scratch, 0, FLUSH_BYTES);
-	reader->mr = sh.real->reg_mr(pd, reader->scratch, FLUSH_BYTES,
+	memset(reader->scratch, 0, LOOPBACK_BYTES);
+	reader->mr = sh.real->reg_mr(pd, reader->scratch, LOOPBACK_BYTES,
 				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	shift_async_real_begin(pd->context);
-	reader->cq = sh.real->create_cq(pd->context, FLUSH_BATCH, NULL, NULL, 0);
+	reader->cq = sh.real->create_cq(pd->context, LOOPBACK_BATCH, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = reader->cq;
 	if (reader->mr && reader->cq)
 		reader->qp = sh.real->create_qp(pd, &init);
@@ -122,7 +146,7 @@ static void loopback_job_made(struct loopback_job *task)
 	struct sp_dev *dev = task->reader.own ? task->qp->ctx->dev : task->nic->dev;
 
 	*reader = task->reader;
-	task->qp->loopback.next_at = sh_now_ns() + (reader->state ? 0 : FLUSH_WAIT_NS);
+	task->qp->loopback.next_at = sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS);
 	if (reader->state != SH_READER_READY)
 		return;
 	if (!reader->own)
@@ -258,7 +282,7 @@ static bool loopback_receives(const struct sh_qp *qp, const struct sh_qp *self)
 	return qp != self && qp->ctx == self->ctx && qp->sp && qp->init.qp_type == IBV_QPT_RC &&
 	       (qp->app.state == IBV_QPS_RTR || qp->app.state == IBV_QPS_RTS ||
 		qp->app.state == IBV_QPS_SQD) &&
-	       !sh_self_connected(qp);
+	       !sh_loopback_is(qp);
 }
 
 /* The paths that receives may come over, as bits, without the one where it reads itself. */
@@ -316,7 +340,7 @@ static void loopback_pass(struct sh_qp *self, uint64_t now)
 	if (passed == -ENOENT && self->peer)
 		sh_keys_ask(self->peer);
 	if (self->loopback.n)
-		self->loopback.next_at = now + FLUSH_WAIT_NS;
+		self->loopback.next_at = now + LOOPBACK_WAIT_NS;
 }
 
 static bool loopback_is_read(struct sh_qp *self, uint32_t paths)
@@ -333,17 +357,17 @@ static bool loopback_is_read(struct sh_qp *self, uint32_t paths)
 /* Every path's reader, or none: what was posted later must not be taken for asked. */
 static void loopback_ask(struct sh_qp *self, uint32_t paths, uint64_t now)
 {
-	struct sp_read reads[FLUSH_BATCH];
+	struct sp_read reads[LOOPBACK_BATCH];
 	bool all = true;
 	uint8_t path;
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (paths >> path & 1)
 			all &= reader_get(self, path) != NULL;
-	self->loopback.next_at = now + (all ? FLUSH_LOOK_NS : FLUSH_WAIT_NS);
+	self->loopback.next_at = now + (all ? LOOPBACK_LOOK_NS : LOOPBACK_WAIT_NS);
 	if (!all)
 		return;
-	self->loopback.n = sp_qp_gated(self->sp, reads, FLUSH_BATCH);
+	self->loopback.n = sp_qp_gated(self->sp, reads, LOOPBACK_BATCH);
 	self->loopback.asked = self->loopback.n ? (uint8_t)paths : 0;
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (self->loopback.asked >> path & 1)
@@ -380,7 +404,7 @@ void sh_loopback_run(struct sh_qp *self, uint64_t now)
 	if (self->loopback.n && loopback_failed(self, paths))
 		self->loopback.n = 0;
 	if (self->loopback.n && !loopback_is_read(self, paths)) {
-		self->loopback.next_at = now + FLUSH_LOOK_NS;
+		self->loopback.next_at = now + LOOPBACK_LOOK_NS;
 		return;
 	}
 	if (self->loopback.n)
@@ -393,7 +417,7 @@ void sh_loopback_receive(const struct sh_qp *qp, uint8_t path)
 {
 	struct sh_qp *self;
 
-	if (!qp->ctx->n_self || sh_self_connected(qp))
+	if (!qp->ctx->n_self || sh_loopback_is(qp))
 		return;
 	list_for_each (&sh_conns.qps, self, struct sh_qp, link)
 		if (self->ctx == qp->ctx && self->loopback.counted && self->active->path != path)
@@ -412,7 +436,7 @@ void sh_loopback_move(struct sh_qp *qp, uint8_t path)
 /* At RTR and again at RTS. */
 void sh_loopback_connected(struct sh_qp *qp)
 {
-	if (!qp->loopback.counted && sh_self_connected(qp)) {
+	if (!qp->loopback.counted && sh_loopback_is(qp)) {
 		qp->loopback.counted = true;
 		qp->ctx->n_self++;
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* READs of QPs that are connected to themselves, on every NIC that receives. */
-#ifndef SHIFTLIB_LOOPBACK_H
-#define SHIFTLIB_LOOPBACK_H
+#ifndef SHIFTLIB_CONN_LOOPBACK_H
+#define SHIFTLIB_CONN_LOOPBACK_H
 
 #include "shiftlib/nic/nic.h"
 
 struct sh_qp;
 
-/* SHIFT's own QP that is connected to itself and READs there: see flush.c. */
+/* SHIFT's own QP that is connected to itself and READs there: see loopback.c. */
 struct sh_loopback_reader {
 	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
 	bool own; /* in the application's context; else holds on to the NIC's incarnation */
@@ -30,7 +30,8 @@ struct sh_loopback {
 	struct sh_loopback_reader readers[SC_MAX_PATHS];
 };
 
-void sh_loopback_connected(struct sh_qp *qp);			/* any QP */
+bool sh_loopback_is(const struct sh_qp *qp);  /* the application's own QP is a loopback QP */
+void sh_loopback_connected(struct sh_qp *qp); /* any QP */
 void sh_loopback_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */
 void sh_loopback_move(struct sh_qp *qp, uint8_t path);		/* before it reads there */
 void sh_loopback_run(struct sh_qp *self, uint64_t now);

@@ -1,6 +1,102 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The stack of connections of which the data path has reported something. */
-#include "shiftlib/shell.h"
+/*
+ * What the data path reports: bits and figures in each connection, and a stack of those that have
+ * some. The background thread makes events of the core of them.
+ */
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/detector.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/peer/outbox.h"
+
+/* ---- on the data path ----------------------------------------------------------------------- */
+
+void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what)
+{
+	struct sh_qp *head;
+
+	if (atomic_fetch_or_explicit(&qp->mailbox.pending, what, memory_order_acq_rel))
+		return; /* on the stack already */
+	head = atomic_load_explicit(&sh_conns.mail, memory_order_relaxed);
+	do {
+		atomic_store_explicit(&qp->mailbox.next, head, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&sh_conns.mail, &head, qp, memory_order_release, memory_order_relaxed));
+	sh_kick();
+}
+
+/* ---- in the background thread --------------------------------------------------------------- */
+
+/* Of what was sent on that carrier nothing has come, as far as is known. */
+static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
+{
+	bool delivered = qp->stats.totals.settled != qp->stats.settled_before;
+
+	qp->stats.settled_before = qp->stats.totals.settled;
+	return epoch && !delivered && atomic_load(&qp->mailbox.progress_epoch) != epoch;
+}
+
+static void mailbox_error(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
+
+	event.epoch = atomic_load(&qp->mailbox.error_epoch);
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.error_status);
+	qp->error.vendor_err = atomic_load(&qp->mailbox.error_vendor);
+	if (!atomic_load(&qp->mailbox.error_withheld)) {
+		event.type = SC_EV_APP_ERROR;
+		event.reason = SC_REASON_APPLICATION;
+		atomic_store(&qp->mailbox.error_ns, 0);
+		qp->app.state = IBV_QPS_ERR;
+	}
+	sh_log(SH_LOG_DEBUG, "QP 0x%06x: first error on carrier %u is status %d (%s)",
+	       qp->qp->qp_num, event.epoch, (int)qp->error.status,
+	       event.type == SC_EV_FAULT ? "withheld" : "passed on");
+	if (event.type == SC_EV_FAULT && qp->error.status == IBV_WC_RETRY_EXC_ERR) {
+		sh_detector_blame(qp, event.epoch);
+		event.fruitless = mailbox_fruitless(qp, event.epoch);
+	}
+	sh_conn_event(qp, &event);
+}
+
+/*
+ * The application's own error, found among completions that are withheld: a move cannot mend it
+ * (P6), so all that is withheld is given back, this error first.
+ */
+static void mailbox_app_error(struct sh_qp *qp)
+{
+	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
+	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
+	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
+	if (!qp->core.failed)
+		sh_move_fail(qp, SC_REASON_APPLICATION);
+}
+
+static void mailbox_open(struct sh_qp *qp, uint32_t pending)
+{
+	if (!qp->conn_id)
+		return;
+	sh_clock_touch(qp);
+	if (pending & SH_PENDING_APP_ERROR)
+		mailbox_app_error(qp);
+	else if (pending & SH_PENDING_ERROR)
+		mailbox_error(qp);
+	if (pending & SH_PENDING_KEY)
+		sh_move_key_missing(qp);
+	if (pending & SH_PENDING_GATED)
+		sh_loopback_run(qp, sh_now_ns());
+	if ((pending & SH_PENDING_PROGRESS) && qp->stats.move &&
+	    !qp->stats.move->first_completion_ns)
+		qp->stats.move->first_completion_ns = atomic_load(&qp->mailbox.progress_ns);
+}
 
 void sh_mailbox_read(void)
 {
@@ -13,7 +109,7 @@ void sh_mailbox_read(void)
 		uint32_t pending =
 			atomic_exchange_explicit(&qp->mailbox.pending, 0, memory_order_acq_rel);
 
-		sh_conn_pending(qp, pending);
+		mailbox_open(qp, pending);
 		qp = next;
 	}
 	sh_outbox_release();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What the data path reports of a connection: lock-free, read by the background thread. */
-#ifndef SHIFTLIB_MAILBOX_H
-#define SHIFTLIB_MAILBOX_H
+#ifndef SHIFTLIB_CONN_MAILBOX_H
+#define SHIFTLIB_CONN_MAILBOX_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -27,6 +27,8 @@ struct sh_mailbox {
 	struct sh_qp *_Atomic next;
 };
 
+/* Any thread, no lock. */
+void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what);
 void sh_mailbox_read(void); /* lock held: handle what the data path reported */
 
 extern const struct sh_module sh_mailbox_module;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a connection says to its other end, and hears of it: records of the core, in datagrams. */
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"

@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* News of NICs: what they mean for the connections that run there, or may. */
-#include "shiftlib/shell.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/intro.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/srq.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/replica/srq.h"
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
@@ -85,7 +98,7 @@ static void nic_fault_stale(struct sh_nic *nic)
 void sh_news_nic_reopened(struct sh_nic *nic)
 {
 	nic_fault_stale(nic);
-	sh_move_nic_reopened(nic);
+	sh_quiesce_nic_reopened(nic);
 	sh_news_nic_healed(nic);
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The paths of connections to their peers: which of them work, as the core is told. */
 #include "providers/engine.h"
+#include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
-#include "shiftlib/base/util.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/loop/loop.h"
+#include "shiftlib/core/core.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/heartbeat.h"
@@ -148,20 +149,4 @@ bool sh_news_peer_translates(const struct sh_peer *peer)
 		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
 			return true;
 	return false;
-}
-
-/* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */
-void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason)
-{
-	uint32_t epoch = carrier->epoch;
-	uint64_t none = 0;
-
-	if (carrier != qp->active && epoch != qp->core.epoch) {
-		if (carrier == qp->standby)
-			sh_conn_about(qp, SC_EV_STANDBY_LOST, reason, epoch);
-		return;
-	}
-	if (qp->core.guarded) /* else nothing moves, and the next fault has its own */
-		atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
-	sh_conn_about(qp, SC_EV_FAULT, reason, epoch);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The paths of connections, as the core is told of them. */
-#ifndef SHIFTLIB_PATHS_H
-#define SHIFTLIB_PATHS_H
+#ifndef SHIFTLIB_CONN_PATHS_H
+#define SHIFTLIB_CONN_PATHS_H
 
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/peer/peer.h"
@@ -21,7 +21,5 @@ void sh_paths_use_peer(struct sh_qp *qp,
 void sh_paths_changed(struct sh_qp *qp);
 void sh_paths_changed_nic(const struct sh_nic *nic);
 void sh_paths_changed_peer(const struct sh_peer *peer);
-/* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
-void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
 
 #endif

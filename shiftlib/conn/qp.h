@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* A QP of the application, and its connection. */
-#ifndef SHIFTLIB_QP_H
-#define SHIFTLIB_QP_H
+#ifndef SHIFTLIB_CONN_QP_H
+#define SHIFTLIB_CONN_QP_H
 
 #include "shiftlib/base/timers.h"
 #include "shiftlib/conn/carrier.h"
@@ -15,6 +15,7 @@
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/core/core.h"
 
@@ -87,27 +88,6 @@ struct sh_qp {
 	struct sh_qp_incident incident;
 };
 
-struct sh_conns {
-	struct list_node qps;
-	struct sh_qp **by_id; /* by conn_id; [0] unused */
-	uint32_t room, next_id;
-	uint32_t nonces[64], n_nonces; /* for connections to come: many by one system call */
-	struct sh_timers timers;       /* of connections; room for all of them */
-	struct list_node touched;
-	uint64_t audit_at;	    /* next look whether somebody forgot to touch */
-	uint32_t guarded;	    /* connections that may move */
-	uint32_t moving, faulted;   /* in a move; and those that are told of a fault now */
-	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
-	uint64_t check_at;	    /* next look for errors that nobody polls */
-	uint32_t check_pass;
-};
-
-extern struct sh_conns sh_conns;
-
-struct sh_qp *sh_conns_find(uint32_t conn_id); /* NULL: nobody has that number */
-
 void sh_qp_forget(struct sh_qp *qp); /* its context is closed; lock held, given up meanwhile */
-
-extern const struct sh_module sh_conns_module;
 
 #endif

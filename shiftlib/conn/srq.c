@@ -5,8 +5,20 @@
  */
 #include <errno.h>
 #include "providers/engine.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/srq.h"
 
 #define SRQ_RETRY_NS	 SH_NS_PER_MS
 #define SRQ_RETRY_MAX_NS (100 * SH_NS_PER_MS)

@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Standby carriers: a real QP on a path's NIC, made and connected ahead of need, by its worker. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/standby.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/nic/yield.h"
+#include "shiftlib/peer/keys.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
 
 #define STANDBY_PORT	  1
 #define STANDBY_HOP_LIMIT 64

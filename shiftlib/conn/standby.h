@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Carriers that are made ahead. */
-#ifndef SHIFTLIB_STANDBY_H
-#define SHIFTLIB_STANDBY_H
+#ifndef SHIFTLIB_CONN_STANDBY_H
+#define SHIFTLIB_CONN_STANDBY_H
 
 #include <stdint.h>
 #include "shiftlib/core/core.h"

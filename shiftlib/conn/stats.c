@@ -6,7 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/stats.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/report/metrics.h"
 
 #define STATS_MOVES_MAX 4096 /* and as many ended connections: what comes then is not recorded */
 
@@ -47,6 +57,20 @@ void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled)
 	left->left.moved++;
 	left->left.resubmitted += settled->resent;
 	left->left.settled += settled->delivered;
+}
+
+void sh_stats_path(struct sh_qp *qp, uint8_t path)
+{
+	struct sh_nic *nic = qp->ctx ? qp->ctx->nic : NULL;
+	uint64_t now = sh_now_ns();
+
+	if (!nic || qp->stats.away_path == path)
+		return;
+	if (qp->stats.away_path)
+		sh_away_change(&nic->away[qp->stats.away_path], -1, now);
+	if (path)
+		sh_away_change(&nic->away[path], 1, now);
+	qp->stats.away_path = path;
 }
 
 static void stats_move(FILE *file, const struct sh_move *move, const char *separator)

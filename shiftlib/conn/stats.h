@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Figures of moves and connections, kept for status and SHIFT_STATS. */
-#ifndef SHIFTLIB_STATS_H
-#define SHIFTLIB_STATS_H
+#ifndef SHIFTLIB_CONN_STATS_H
+#define SHIFTLIB_CONN_STATS_H
 
 #include "shiftlib/conn/level.h"
 #include "shiftlib/nic/nic.h"
@@ -49,6 +49,8 @@ extern struct sh_stats sh_stats;
 
 struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason);
 void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled); /* before it is there */
+/* Its traffic runs on that path from now on; 0 also when it ends. */
+void sh_stats_path(struct sh_qp *qp, uint8_t path);
 void sh_stats_keep(const struct sh_qp *qp);
 void sh_stats_write(void);
 

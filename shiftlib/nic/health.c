@@ -14,6 +14,14 @@ void sh_nic_look_soon(struct sh_nic *nic)
 	sh_kick();
 }
 
+/* Firmware that is sick answers EIO too, but what the kernel knows of it is still there to ask. */
+bool sh_device_gone(struct ibv_context *context)
+{
+	struct ibv_device_attr attr;
+
+	return sh.real->query_device(context, &attr) == EIO;
+}
+
 /*
  * A carrier did not flush, or its command did not return: nothing on this NIC will, event or not.
  * What else it carries and can move moves now, as those connections may never see an error of their own.

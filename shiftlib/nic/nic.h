@@ -104,8 +104,9 @@ void sh_nic_sick(struct sh_nic *nic);
 /* Around the life of what is made on an incarnation; lock held. */
 void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
 void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);
-void sh_nic_obeys(struct sh_nic *nic);		/* it is not sick any more */
-void sh_nic_drain(struct sh_nic *nic, bool on); /* the operator's order */
+void sh_nic_obeys(struct sh_nic *nic);		  /* it is not sick any more */
+void sh_nic_drain(struct sh_nic *nic, bool on);	  /* the operator's order */
+bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
 void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
 void sh_nic_link(struct sh_nic *nic, bool running);
 

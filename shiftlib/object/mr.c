@@ -39,7 +39,7 @@ static void pd_unprotect(struct sh_pd *pd, const char *why)
 		sh_pd_lose_path(pd, path);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
-			sh_conn_level(qp, SH_DRIVEN, why);
+			sh_level_set(qp, SH_DRIVEN, why);
 }
 
 /* ---- protection domains --------------------------------------------------------------------- */

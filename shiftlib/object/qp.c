@@ -667,7 +667,7 @@ static void qp_release(struct sh_qp *qp)
 		if (qp->srq)
 			qp->srq->qps--;
 	}
-	sh_conn_untouch(qp);
+	sh_clock_untouch(qp);
 	list_del(&qp->link);
 	sh_table_remove(&sh_objects.by_qp, qp->qp);
 }

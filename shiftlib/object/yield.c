@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/nic/yield.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/peer/outbox.h"

@@ -45,6 +45,11 @@ void sh_outbox_release(void)
 		sh_outbox_send_out();
 }
 
+void sh_outbox_keep(void)
+{
+	sh_peers.outs_held--;
+}
+
 /*
  * Somebody else is about to send it out; should he be held up, the thread does, as it does each time
  * before it sleeps.

@@ -10,6 +10,7 @@
 /* Around work on many connections, whose messages go together; they nest. Lock held all the while. */
 void sh_outbox_hold(void);
 void sh_outbox_release(void);
+void sh_outbox_keep(void);     /* instead of release: what was gathered stays */
 void sh_outbox_send_out(void); /* what was left behind leaves */
 void sh_outbox_send_soon(void);
 /* Leaves at once, but while somebody holds. path NULL, or not usable now: it is lost. */

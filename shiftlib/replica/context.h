@@ -45,7 +45,6 @@ struct sh_ctx *sh_ctx_find(struct ibv_context *context);
 void sh_ctx_prepare(struct sh_ctx *ctx); /* first RC QP: open NICs, replay what was recorded */
 bool sh_ctx_masked(const struct sh_ctx *ctx);
 bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone);
-bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
 /* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
 int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What an engine asks and tells: on the data path, with the engine's locks held and ours not. So
+ * nothing is done here but lock-free lookups; what has happened goes into the mailbox.
+ */
+#include <errno.h>
+#include "providers/engine.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/srq.h"
+#include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/news.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/cq.h"
+
+static void callback_error(void *cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
+			   enum ibv_wc_status status, uint32_t vendor_err)
+{
+	struct sh_qp *qp = cookie;
+	uint64_t none = 0;
+
+	if (withheld && cls == SP_ERROR_APPLICATION) {
+		atomic_store(&qp->mailbox.app_error_status, (uint32_t)status);
+		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
+		sh_mailbox_push(qp, SH_PENDING_APP_ERROR);
+		return;
+	}
+	atomic_store(&qp->mailbox.error_epoch, epoch);
+	atomic_store(&qp->mailbox.error_status, (uint32_t)status);
+	atomic_store(&qp->mailbox.error_vendor, vendor_err);
+	atomic_store(&qp->mailbox.error_withheld, withheld);
+	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+	sh_mailbox_push(qp, SH_PENDING_ERROR);
+}
+
+static void callback_cq_event(void *cookie)
+{
+	sh_comp_channel_raise(&((struct sh_cq *)cookie)->events);
+}
+
+static void callback_key_missing(void *cookie)
+{
+	sh_mailbox_push(cookie, SH_PENDING_KEY);
+}
+
+static void callback_gated(void *cookie)
+{
+	sh_mailbox_push(cookie, SH_PENDING_GATED);
+}
+
+static void callback_progress(void *cookie, uint32_t epoch)
+{
+	struct sh_qp *qp = cookie;
+	uint64_t none = 0;
+
+	atomic_store(&qp->mailbox.progress_epoch, epoch);
+	atomic_compare_exchange_strong(&qp->mailbox.progress_ns, &none, sh_now_ns());
+	sh_mailbox_push(qp, SH_PENDING_PROGRESS);
+}
+
+static int callback_lkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+{
+	struct sh_qp *qp = cookie;
+	int path = sh_carrier_path(qp, epoch);
+
+	return path >= 0 && sh_keymap_get(&qp->ctx->lkeys[path], key, out) ? 0 : -ENOENT;
+}
+
+static int callback_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
+{
+	struct sh_qp *qp = cookie;
+	struct sh_peer *peer = atomic_load_explicit(&qp->peer, memory_order_acquire);
+	int path = sh_carrier_path(qp, epoch);
+	struct sh_keymap *map;
+
+	if (!peer || path < 0)
+		return -ENOENT;
+	map = atomic_load_explicit(&peer->rkeys[qp->paths.peer_nics[0]][qp->paths.peer_nics[path]],
+				   memory_order_acquire);
+	return map && sh_keymap_get(map, key, out) ? 0 : -ENOENT;
+}
+
+const struct sp_callbacks sh_callbacks = {
+	.qp_error = callback_error,
+	.cq_event = callback_cq_event,
+	.key_missing = callback_key_missing,
+	.gated = callback_gated,
+	.qp_progress = callback_progress,
+	.lkey = callback_lkey,
+	.rkey = callback_rkey,
+	.srq_lkey = sh_srq_cb_lkey,
+	.srq_stuck = sh_srq_cb_stuck,
+	.srq_limit = sh_srq_cb_limit,
+};
+
+void sh_news_cq_event_read(struct sp_cq_ring *ring)
+{
+	sp_cq_event_read(ring);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The table of all connections. Lock held. */
+#ifndef SHIFTLIB_CONN_CONNS_H
+#define SHIFTLIB_CONN_CONNS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/timers.h"
+#include "shiftlib/loop/loop.h"
+
+struct sh_qp;
+
+struct sh_conns {
+	struct list_node qps;
+	struct sh_qp **by_id; /* by conn_id; [0] unused */
+	uint32_t room, next_id;
+	uint32_t nonces[64], n_nonces; /* for connections to come: many by one system call */
+	struct sh_timers timers;       /* of connections; room for all of them */
+	struct list_node touched;
+	uint64_t audit_at;	    /* next look whether somebody forgot to touch */
+	uint32_t guarded;	    /* connections that may move */
+	uint32_t moving, faulted;   /* in a move; and those that are told of a fault now */
+	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
+	uint64_t check_at;	    /* next look for errors that nobody polls */
+	uint32_t check_pass;
+};
+
+extern struct sh_conns sh_conns;
+
+struct sh_qp *sh_conns_find(uint32_t conn_id); /* NULL: nobody has that number */
+/* It gets a number and a nonce, and room for its timer. 0 or -ENOMEM. */
+int sh_conns_add(struct sh_qp *qp);
+void sh_conns_remove(struct sh_qp *qp);
+
+extern const struct sh_module sh_conns_module;
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* How far a connection is protected, and why it is no further. */
+#include "shiftlib/base/log.h"
+#include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/control/control_qp.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/replica/memory.h"
+
+const char sh_level_looking[] = "looking for its peer";
+
+const char *sh_level_name(enum sh_level level)
+{
+	static const char *const names[] = {
+		[SH_FOREIGN] = "foreign",
+		[SH_DRIVEN] = "driven",
+		[SH_PROTECTED] = "protected",
+	};
+
+	return names[level];
+}
+
+void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
+{
+	if (qp->level == level && qp->why == why)
+		return;
+	qp->level = level;
+	qp->why = why;
+	sh_incident_level(qp);
+	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
+		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,
+		       qp->active->nic->name, qp->standby->nic->name);
+	else if (level == SH_PROTECTED)
+		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected: %s", qp->qp->qp_num,
+		       qp->active->nic->name, why);
+	else if (qp->core.reason != SC_REASON_APPLICATION && why != sh_level_looking)
+		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
+}
+
+/* This end's own reason says more than the core's. */
+static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
+{
+	if (qp->pd && qp->pd->unprotected)
+		return qp->pd->why;
+	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)
+		return qp->carriers.standby_why;
+	if (reason == SC_REASON_PEER) /* nothing has moved, see sh_level_report() */
+		return "the peer has no standby for it, and its status says why";
+	if (qp->core.config.lazy && qp->core.guarded && !reason)
+		return "its standby is being made";
+	return reason ? sc_reason_text(reason) : "preparing";
+}
+
+static const char *level_no_path(const struct sh_qp *qp)
+{
+	const char *why = NULL;
+	uint32_t k;
+
+	for (k = 0; k < qp->ctx->n_paths && !why; k++)
+		if (k != qp->active->path)
+			why = sh_gid_missing(qp->gid.kind, &qp->ctx->path[k]->address);
+	return why ? why : "no path to its peer over another NIC answers";
+}
+
+/* Nothing happens that would be told while no other path answers, so it is found when asked for. */
+const char *sh_level_why(const struct sh_qp *qp)
+{
+	const struct sc_conn *c = &qp->core;
+	uint8_t up = qp->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
+
+	if (qp->level != SH_DRIVEN || !qp->conn_id || !c->peer.introduced ||
+	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
+		return qp->why;
+	return level_no_path(qp);
+}
+
+/* Memory is not lazy: it takes the longest, and is there when a standby is made on that path. */
+static void level_rests(struct sh_qp *qp, uint8_t path)
+{
+	sh_level_set(qp, SH_PROTECTED, "lazy: its standby is made when it is needed");
+	if (path < qp->ctx->n_paths && !sh_pd_queued(qp->pd, path))
+		sh_replica_want(qp->ctx, path);
+}
+
+void sh_level_report(struct sh_qp *qp, const struct sc_action *action)
+{
+	/* In mid-move a line would only hold the move up; what became of it is told at its end. */
+	if (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED)
+		return;
+	if (qp->level == SH_FOREIGN)
+		return; /* why has been said */
+	if (sc_rests(&qp->core))
+		level_rests(qp, action->path);
+	else if (sc_protected(&qp->core))
+		sh_level_set(qp, SH_PROTECTED, "its standby answers");
+	else if (qp->core.move == SC_MOVE_NONE && qp->active->epoch)
+		sh_level_set(qp, SH_DRIVEN, "it moved, and its next standby is not ready");
+	else
+		sh_level_set(qp, SH_DRIVEN, level_reason(qp, action->reason));
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The quiesce of a move: every carrier that is left goes to ERR, and is looked at until nothing can
+ * add to its count any more.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "providers/engine.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/keys.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/replica/context.h"
+
+#define QUIESCE_POLL_MIN_NS  (20 * SH_NS_PER_US)
+#define QUIESCE_POLL_MAX_NS  SH_NS_PER_MS
+#define QUIESCE_POLL_SICK_NS (10 * SH_NS_PER_MS)
+
+/* ---- quiesce: every carrier that is left, to ERR -------------------------------------------- */
+
+struct quiesce_job {
+	struct sh_job job;
+	struct sh_qp *qp;
+	uint32_t epoch;
+	struct ibv_qp *real;
+	bool own; /* the application's QP: its state word is the application's to read */
+	enum ibv_qp_state believed;
+	bool lost;
+};
+
+static void quiesce_run(struct sh_job *job)
+{
+	struct quiesce_job *task = (struct quiesce_job *)job;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	sh.real->thread_inside();
+	task->lost = sh.real->modify_qp(task->real, &attr, IBV_QP_STATE) == EIO &&
+		     sh_device_gone(task->real->context);
+	if (task->own)
+		task->real->state = task->believed;
+}
+
+static bool quiesce_is_on(const struct sh_qp *qp)
+{
+	return qp->quiesce.phase == SH_QUIESCE_COMMAND ||
+	       qp->quiesce.phase == SH_QUIESCE_FLUSHING || qp->quiesce.phase == SH_QUIESCE_SICK;
+}
+
+/* Carriers that nothing may run on any more: all before the one to come. */
+static bool quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return carrier->nic && carrier->qp && (int32_t)(carrier->epoch - qp->quiesce.epoch) < 0;
+}
+
+static bool quiesce_commands_done(const struct sh_qp *qp)
+{
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error)
+			return false;
+	return true;
+}
+
+static void quiesce_done(struct sh_job *job)
+{
+	struct quiesce_job *task = (struct quiesce_job *)job;
+	struct sh_qp *qp = task->qp;
+	struct sh_worker *worker = NULL;
+	struct sh_carrier *carrier;
+
+	pthread_mutex_lock(&sh.lock);
+	carrier = sh_carrier_find(qp, task->epoch);
+	if (carrier && carrier->qp == task->real) {
+		worker = carrier->nic->worker;
+		carrier->in_error = true;
+		carrier->lost = task->lost;
+	}
+	if (qp->conn_id && qp->quiesce.phase == SH_QUIESCE_COMMAND && quiesce_commands_done(qp))
+		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
+	if (qp->conn_id && quiesce_is_on(qp)) {
+		sh_clock_touch(qp);
+		sh_outbox_hold();
+		sh_quiesce_look(qp, sh_now_ns());
+		sh_outbox_keep();
+		/* the peer waits for this; what the next commands' connections say goes with it */
+		if (!worker || sh_worker_empty(worker))
+			sh_outbox_send_out();
+		else
+			sh_outbox_send_soon();
+		sh_clock_wake_for(qp);
+	}
+	sh_job_end(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	struct quiesce_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return; /* not final then: the timer says so */
+	*task = (struct quiesce_job){
+		.job = { .fn = quiesce_run, .done = quiesce_done, .urgent = true },
+		.qp = qp,
+		.epoch = carrier->epoch,
+		.real = carrier->qp,
+		.own = carrier == qp->carriers.slot,
+		.believed = qp->app.state,
+	};
+	sh_job_begin(&qp->busy);
+	if (carrier->nic->worker && !sh_worker_submit(carrier->nic->worker, &task->job)) {
+		carrier->to_error = true;
+		return;
+	}
+	sh_job_end(&qp->busy);
+	free(task);
+}
+
+void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
+{
+	uint64_t now = sh_now_ns();
+	int i;
+
+	memset(&qp->quiesce, 0, sizeof(qp->quiesce));
+	qp->quiesce.phase = SH_QUIESCE_COMMAND;
+	qp->quiesce.epoch = epoch;
+	qp->quiesce.keys = sh_keys_last();
+	qp->quiesce.since = now;
+	qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
+	qp->quiesce.next_at = now + sh.config.flush_wait_ns; /* for a command that hangs */
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].to_error)
+			quiesce_submit(qp, &qp->carriers.slot[i]);
+	if (quiesce_commands_done(qp)) { /* by an earlier move that did not reach its carrier */
+		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
+		qp->quiesce.next_at = now;
+	}
+}
+
+/*
+ * A sick NIC said "done" and flushed nothing, so there is no final count. It was probed again: if that took
+ * the old device away, nothing can add to the count any more, which ends the wait also where both
+ * NICs of a path were sick.
+ */
+void sh_quiesce_nic_reopened(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	int i;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (i = 0; qp->quiesce.phase == SH_QUIESCE_SICK && i < SH_MAX_CARRIERS; i++)
+			if (qp->carriers.slot[i].nic == nic &&
+			    quiesce_left(qp, &qp->carriers.slot[i]) &&
+			    qp->carriers.slot[i].in_error && sh_carrier_dead(&qp->carriers.slot[i]))
+				quiesce_submit(qp, &qp->carriers.slot[i]);
+}
+
+/* ---- collect: how far is it flushed? -------------------------------------------------------- */
+
+static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
+{
+	int ret = sp_cq_collect(qp->scq->sp);
+
+	if (!ret && qp->rcq != qp->scq)
+		ret = sp_cq_collect(qp->rcq->sp);
+	sp_qp_flushed(qp->sp, quiesce_commands_done(qp), flushed);
+	return !ret;
+}
+
+/*
+ * Can nothing of the old carriers count any more? Sends lie in the one that was in use, receives
+ * there or in one that a move had reached before it died. A dying NIC must have shown it
+ * (sp_flushed).
+ */
+static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flushed)
+{
+	const struct sh_carrier *tx = qp->active, *rx = qp->receiving;
+	bool tx_shown = flushed->error_seen || !sh_carrier_dead(tx);
+	bool rx_shown = flushed->error_seen || !sh_carrier_dead(rx);
+
+	return quiesce_commands_done(qp) && (tx->lost || (flushed->sq && tx_shown)) &&
+	       (rx->lost || (flushed->rq && rx_shown));
+}
+
+/*
+ * What comes to a QP that is connected to itself is what it sends. If all that was published is
+ * complete, and all that had to arrive has, then nothing more can, whatever its NIC does.
+ */
+static bool quiesce_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flushed)
+{
+	uint32_t n = 1, posted, done;
+	struct sp_request *info;
+
+	if (!sh_loopback_is(qp))
+		return false;
+	info = sh_move_outstanding(qp, &n);
+	if (info)
+		sp_qp_send_counts(qp->sp, &posted, &done);
+	free(info);
+	return info && !n && done == flushed->recv_count;
+}
+
+/* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
+static bool quiesce_unseen(const struct sh_qp *qp)
+{
+	return qp->scq->overrun || qp->rcq->overrun;
+}
+
+/* Whose flush, or whose command, does not come: how many. */
+static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
+			  struct sh_nic *blamed[SH_MAX_CARRIERS])
+{
+	int i, n = 0;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		const struct sh_carrier *carrier = &qp->carriers.slot[i];
+		bool bad = !carrier->in_error || (carrier == qp->active && !flushed->sq) ||
+			   (carrier == qp->receiving && !flushed->rq);
+
+		if (quiesce_left(qp, carrier) && bad &&
+		    carrier->incarnation == carrier->nic->incarnation)
+			blamed[n++] = carrier->nic;
+	}
+	return n;
+}
+
+/* obeyed: the NIC has flushed what was left. */
+static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bool final,
+			  bool obeyed)
+{
+	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
+	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
+	struct sc_event event = { .type = SC_EV_QUIESCED,
+				  .final = final,
+				  .disassociated = qp->active->lost && qp->receiving->lost,
+				  .recv_count = flushed->recv_count,
+				  .epoch = qp->quiesce.epoch };
+	struct sh_nic *blamed[SH_MAX_CARRIERS];
+	int n = final || quiesce_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
+
+	qp->quiesce.phase = final ? SH_QUIESCE_DONE : SH_QUIESCE_SICK;
+	qp->quiesce.next_at = final ? 0 : sh_now_ns() + QUIESCE_POLL_SICK_NS;
+	sh_conn_event(qp, &event);
+	while (n--)
+		sh_nic_sick(blamed[n]);
+	if (obeyed && present)
+		sh_nic_obeys(nic);
+}
+
+static void quiesce_look_again(struct sh_qp *qp, uint64_t now)
+{
+	qp->quiesce.next_at = now + qp->quiesce.interval;
+	if (qp->quiesce.interval < QUIESCE_POLL_MAX_NS)
+		qp->quiesce.interval *= 2;
+}
+
+static bool quiesce_hopeless(const struct sh_qp *qp)
+{
+	return (sh_carrier_dead(qp->active) && qp->active->nic->fatal) ||
+	       (sh_carrier_dead(qp->receiving) && qp->receiving->nic->fatal) || quiesce_unseen(qp);
+}
+
+/*
+ * Called when a command has returned and then at short intervals. A device that is known to be
+ * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core goes
+ * the long way (recounts). It is still looked at now and then: a flush that comes late, or a command
+ * that was only slow, makes the count final after all.
+ */
+void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
+{
+	bool patient = now - qp->quiesce.since < sh.config.flush_wait_ns &&
+		       !(quiesce_hopeless(qp) && quiesce_commands_done(qp));
+	struct sp_flushed flushed;
+	bool collected, obeyed;
+
+	qp->quiesce.next_at = 0;
+	if (!quiesce_is_on(qp))
+		return;
+	collected = quiesce_collect(qp, &flushed);
+	obeyed = collected && quiesce_final(qp, &flushed);
+	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
+	if (!quiesce_is_on(qp))
+		return; /* which may have ended the move */
+	if (obeyed || (collected && quiesce_talks_to_nobody(qp, &flushed)))
+		quiesce_ended(qp, &flushed, true, obeyed);
+	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
+		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
+	else if (patient || !collected)
+		quiesce_look_again(qp, now);
+	else
+		quiesce_ended(qp, &flushed, false, false);
+}
+
+/* The count is final: nobody looks at the old carrier any more, whatever its NIC still does. */
+void sh_quiesce_seal(struct sh_qp *qp)
+{
+	qp->quiesce.phase = SH_QUIESCE_DONE;
+	qp->quiesce.next_at = 0;
+	sp_qp_seal(qp->sp);
+}
+
+void sh_quiesce_recount(struct sh_qp *qp)
+{
+	struct sp_flushed flushed;
+	bool collected = quiesce_collect(qp, &flushed), obeyed;
+
+	if (!collected) { /* its holder does; the core must get its answer */
+		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
+		qp->quiesce.next_at = sh_now_ns() + QUIESCE_POLL_MAX_NS;
+		return;
+	}
+	obeyed = quiesce_final(qp, &flushed);
+	quiesce_ended(qp, &flushed, obeyed || quiesce_talks_to_nobody(qp, &flushed), obeyed);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The quiesce of a move: nothing runs on the carriers that are left. Lock held. */
+#ifndef SHIFTLIB_CONN_QUIESCE_H
+#define SHIFTLIB_CONN_QUIESCE_H
+
+#include <stdint.h>
+
+struct sh_nic;
+struct sh_qp;
+
+enum sh_quiesce {
+	SH_QUIESCE_NONE,
+	SH_QUIESCE_COMMAND,  /* the command to ERR is under way */
+	SH_QUIESCE_FLUSHING, /* it returned; flush completions are awaited */
+	SH_QUIESCE_SICK,     /* they do not come: said so, and looked at now and then */
+	SH_QUIESCE_DONE,
+};
+
+/* In struct sh_qp. */
+struct sh_qp_quiesce {
+	enum sh_quiesce phase;
+	uint32_t epoch; /* carriers before it */
+	uint32_t keys;	/* the last of our journal when it began */
+	uint64_t since, next_at, interval;
+};
+
+/* epoch: that of the carrier to come; all before it are left. */
+void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch);
+void sh_quiesce_recount(struct sh_qp *qp);
+void sh_quiesce_seal(struct sh_qp *qp);
+void sh_quiesce_look(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
+void sh_quiesce_nic_reopened(const struct sh_nic *nic);
+
+#endif
