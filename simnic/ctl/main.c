@@ -87,7 +87,9 @@ struct sn_fabric *ctl_attach(void)
 	if (err == -ENOENT)
 		ctl_fail("no fabric '%s'; make it with simnicctl create", name);
 	else if (err == -EPROTO)
-		ctl_fail("fabric '%s' is of another version; destroy it and create it anew", name);
+		ctl_fail("fabric '%s' was made by another version of simnic; destroy it and create "
+			 "it anew",
+			 name);
 	else
 		ctl_fail("fabric '%s': %s", name, strerror(-err));
 	return NULL;

@@ -51,6 +51,13 @@ int sn_fabric_map(int fd, struct sn_fabric **out)
 	return 0;
 }
 
+/* The size alone does not tell: a member may have another meaning, or another place. */
+static bool is_our_layout(const struct sn_fabric *fabric)
+{
+	return fabric->magic == SN_MAGIC && fabric->version == SN_VERSION &&
+	       fabric->size_check == sizeof(*fabric);
+}
+
 int sn_fabric_attach(const char *name, struct sn_fabric **out)
 {
 	char path[300];
@@ -71,7 +78,7 @@ int sn_fabric_attach(const char *name, struct sn_fabric **out)
 	close(fd);
 	if (err)
 		return err;
-	if ((*out)->magic == SN_MAGIC && (*out)->size_check == sizeof(struct sn_fabric))
+	if (is_our_layout(*out))
 		return 0;
 	sn_fabric_detach(*out);
 	return -EPROTO;

@@ -49,6 +49,18 @@ static void fork_parent(void)
 	pthread_mutex_unlock(&table_lock);
 }
 
+static void attach_failed(const char *name, int err)
+{
+	if (err == -EPROTO)
+		fprintf(stderr,
+			"simnic: fabric '%s' was made by another version of simnic; destroy it and "
+			"create it anew with simnicctl\n",
+			name);
+	else
+		fprintf(stderr, "simnic: fabric '%s': %s; make it with simnicctl create\n", name,
+			strerror(-err));
+}
+
 static void init(void)
 {
 	const char *name = getenv("SIMNIC_FABRIC"), *host = getenv("SIMNIC_HOST");
@@ -58,8 +70,7 @@ static void init(void)
 		return;
 	err = sn_fabric_attach(name, &fabric);
 	if (err) {
-		fprintf(stderr, "simnic: fabric '%s': %s; make it with simnicctl create\n", name,
-			strerror(-err));
+		attach_failed(name, err);
 		return;
 	}
 	number = sn_fabric_find_host(fabric, host);

@@ -63,6 +63,17 @@ static void names_are_checked(void **state)
 	assert_int_equal(sn_fabric_find_host(*state, "mlx5_0"), -ENOENT);
 }
 
+static void another_version_is_refused(void **state)
+{
+	struct sn_fabric *fabric = *state, *other;
+	int err;
+
+	fabric->version = SN_VERSION - 1; /* of the same size, as a member may be for another use */
+	err = sn_fabric_attach(name, &other);
+	fabric->version = SN_VERSION;
+	assert_int_equal(err, -EPROTO);
+}
+
 static void addresses_follow_host_and_rail(void **state)
 {
 	struct sn_fabric *fabric = *state;
@@ -625,6 +636,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(names_are_checked),
+		TEST(another_version_is_refused),
 		TEST(addresses_follow_host_and_rail),
 		TEST(tree_has_what_is_read),
 		TEST(faults_close_paths),
