@@ -2,7 +2,7 @@
 #ifndef SIMNIC_CTL_SIMNICCTL_H
 #define SIMNIC_CTL_SIMNICCTL_H
 
-#include "simnic/fabric.h"
+#include "simnic/fabric/fabric.h"
 
 /* Exit codes: 0, 1 = failed, 2 = usage. Each command gets argv from its own name on. */
 enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };

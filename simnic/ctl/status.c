@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "simnic/ctl/simnicctl.h"
-#include "simnic/inbox.h"
 
 /* The counters in one place, for both forms of output. */
 struct counter {
@@ -38,20 +37,20 @@ struct condition {
 	const char *name, *says;
 	size_t offset;
 };
-#define CONDITION(name, says)                                                                      \
+#define FAULT(name, says)                                                                          \
 	{                                                                                          \
-#name, says, offsetof(struct sn_nic, name)                                         \
+#name, says, offsetof(struct sn_nic, fault.name)                                   \
 	}
 static const struct condition conditions[] = {
-	CONDITION(lose_tx, "loses tx"),
-	CONDITION(lose_rx, "loses rx"),
-	CONDITION(lose_acks, "loses acks"),
-	CONDITION(lose_loopback, "loses loopback"),
-	CONDITION(hold_requests, "holds requests"),
-	CONDITION(hold_acks, "holds acks"),
-	CONDITION(paused, "paused"),
-	CONDITION(cut_next, "cuts the next message"),
-	CONDITION(quirks, "has quirks"),
+	FAULT(lose_tx, "loses tx"),
+	FAULT(lose_rx, "loses rx"),
+	FAULT(lose_acks, "loses acks"),
+	FAULT(lose_loopback, "loses loopback"),
+	FAULT(hold_requests, "holds requests"),
+	FAULT(hold_acks, "holds acks"),
+	FAULT(paused, "paused"),
+	FAULT(cut_next, "cuts the next message"),
+	{ "quirks", "has quirks", offsetof(struct sn_nic, quirks) },
 };
 #define N_CONDITIONS (sizeof(conditions) / sizeof(conditions[0]))
 

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Completer: acknowledgements and responses that come back to a requester (IBA 9.7.5.2). */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "simnic/device/completer.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/requester.h"
+#include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/packet.h"
 
 /* IBA table 45: RNR NAK timer, in microseconds. */
 static const uint32_t rnr_us[32] = {
@@ -16,7 +23,7 @@ enum comp_check { COMP_OK, COMP_WRONG_STATE, COMP_STRANGER, COMP_STALE };
 
 static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
 {
-	return &qp->tx[i % SN_WINDOW];
+	return &qp->req.tx[i % SN_WINDOW];
 }
 
 static enum comp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -26,7 +33,7 @@ static enum comp_check check_packet(const struct sn_qp *qp, const struct sn_pkt 
 	if (pkt->src_qpn != qp->dest_qpn || pkt->src_host != qp->dst_host ||
 	    pkt->src_nic != qp->dst_nic)
 		return COMP_STRANGER;
-	if (qp->tx_head == qp->tx_tail)
+	if (qp->req.tx_head == qp->req.tx_tail)
 		return COMP_STALE;
 	return COMP_OK;
 }
@@ -36,7 +43,7 @@ static struct sn_txe *find_outstanding(struct sn_qp *qp, uint32_t psn)
 {
 	uint32_t i;
 
-	for (i = qp->tx_head; i != qp->tx_tail; i++) {
+	for (i = qp->req.tx_head; i != qp->req.tx_tail; i++) {
 		struct sn_txe *tx = tx_at(qp, i);
 
 		if (tx->psn == psn && tx->opcode != MLX5_OPCODE_NOP)
@@ -54,7 +61,7 @@ static bool ack_up_to(struct sn_qp *qp, uint32_t psn)
 	bool progress = false;
 	uint32_t i;
 
-	for (i = qp->tx_head; i != qp->tx_tail; i++) {
+	for (i = qp->req.tx_head; i != qp->req.tx_tail; i++) {
 		struct sn_txe *tx = tx_at(qp, i);
 
 		if (sn_psn_diff(tx->psn, psn) > 0 || tx->syndrome)
@@ -93,7 +100,7 @@ static void receive_nak(struct sn_qp *qp, const struct sn_pkt *pkt)
 		tx->syndrome = pkt->syndrome;
 	complete_and_go_on(qp, progress);
 	if (qp->state == IBV_QPS_RTS && !pkt->syndrome)
-		qp->tx_next = qp->tx_head;
+		qp->req.tx_next = qp->req.tx_head;
 }
 
 static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -106,7 +113,8 @@ static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (qp->attr.type == IBV_QPT_UC)
 		tx->done = true;
 	complete_and_go_on(qp, progress);
-	if (qp->state == IBV_QPS_RTS && qp->attr.type != IBV_QPT_UC && qp->tx_head != qp->tx_tail)
+	if (qp->state == IBV_QPS_RTS && qp->attr.type != IBV_QPT_UC &&
+	    qp->req.tx_head != qp->req.tx_tail)
 		sn_requester_rnr(qp, rnr_us[pkt->syndrome & 0x1f] * 1000ULL);
 }
 
@@ -140,7 +148,7 @@ static int land_response(struct sn_qp *qp, struct sn_txe *tx, const struct sn_pk
 		return sn_wire_land(pkt, &cqe, 1, pkt->length);
 	n = response_target(qp, tx, iov);
 	if (n > 0)
-		sn_posted_flush_under(qp->dev, iov, (uint32_t)n);
+		sn_posted_push_under(qp->dev, iov, (uint32_t)n);
 	return n < 0 ? n : sn_wire_land(pkt, iov, (uint32_t)n, pkt->length);
 }
 

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Completion queues: the ring with its owner bit, overrun, arming and completion events. */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/uar.h"
+#include "simnic/fabric/nic.h"
 
 #define CI_MASK	      0xffffff
 #define ARM_SN_SHIFT  28
@@ -259,4 +264,14 @@ struct sn_cq *sn_cq_find(uint32_t cqn)
 			if (cq->cqn == cqn)
 				return cq;
 	return NULL;
+}
+
+void sn_cq_free_all(struct sn_dev *dev)
+{
+	struct sn_cq *cq;
+
+	while ((cq = dev->cqs)) {
+		dev->cqs = cq->next;
+		free(cq);
+	}
 }

@@ -4,8 +4,6 @@
  * timers in batches under the device lock and naps in between; it never spins. The nap is short
  * after activity, grows when idle, and is unbounded while no QP could be rung.
  */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +11,28 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "simnic/device/completer.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/requester.h"
+#include "simnic/device/responder.h"
+#include "simnic/device/stage.h"
+#include "simnic/device/uar.h"
+#include "simnic/device/ud.h"
+#include "simnic/fabric/fault.h"
+#include "simnic/fabric/held.h"
+#include "simnic/fabric/inbox.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
+#include "simnic/fabric/path.h"
+#include "simnic/fabric/proc.h"
 
 #define NAP_BUSY_NS	  15000
 #define NAP_IDLE_NS	  100000
@@ -24,7 +40,8 @@
 #define BUSY_FOR_NS	  300000   /* stays at the short nap this long after the last work */
 #define SLEEPING_FROM_NS  30000	   /* longer naps are cut short by a sender's futex wake */
 #define DEAD_EACH_NS	  40000 /* a look at a QP in the error state costs up to a fortieth of it */
-#define BATCHES_PER_ROUND 16	/* before the lock is offered to commands */
+#define INBOX_BATCH	  64
+#define BATCHES_PER_ROUND 16 /* before the lock is offered to commands */
 #define REPORTS_MAX	  20
 #define DEVICE_NICE	  (-10)
 
@@ -72,83 +89,6 @@ void sn_protocol_error(const char *what, uint32_t qpn, uint64_t seen, uint64_t e
 			(unsigned long long)expected);
 }
 
-void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count)
-{
-	struct ib_uverbs_async_event_desc event = { .element = element, .event_type = type };
-
-	if (fd < 0)
-		return;
-	if (send(fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(event) && count)
-		++*count;
-}
-
-/* ---- NIC state ------------------------------------------------------------------------------ */
-
-bool sn_dev_stands_still(const struct sn_dev *dev)
-{
-	return dev->fatal || atomic_load(&dev->nic->incarnation) != dev->incarnation ||
-	       atomic_load_explicit(&dev->nic->state, memory_order_relaxed) != SN_NIC_OK;
-}
-
-static void dev_ud_dies(struct sn_dev *dev)
-{
-	struct sn_qp *qp;
-
-	for (qp = dev->qps; qp; qp = qp->dev_next)
-		if (qp->attr.type == IBV_QPT_UD)
-			sn_qp_enter_error(qp);
-}
-
-static void dev_port_events(struct sn_dev *dev)
-{
-	uint32_t up = atomic_load(&dev->nic->port_up);
-
-	if (up == dev->port_was_up)
-		return;
-	dev->port_was_up = up;
-	if (!up && sn_nic_quirk(dev->nic, SN_QUIRK_UD_DIES))
-		dev_ud_dies(dev);
-	if (!dev->fatal && !sn_nic_quirk(dev->nic, SN_QUIRK_NO_PORT_EVENT))
-		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
-			       NULL);
-}
-
-static void dev_gid_events(struct sn_dev *dev)
-{
-	uint32_t gen = atomic_load(&dev->nic->gid_gen);
-
-	if (gen == dev->gid_gen)
-		return;
-	dev->gid_gen = gen;
-	if (!dev->fatal)
-		sn_async_event(dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
-}
-
-static void dev_state_events(struct sn_dev *dev)
-{
-	uint32_t state = atomic_load(&dev->nic->state);
-	bool died = state == SN_NIC_INTERNAL_ERROR || state == SN_NIC_DISASSOCIATED ||
-		    atomic_load(&dev->nic->incarnation) != dev->incarnation;
-
-	if (dev->fatal || !died)
-		return;
-	dev->fatal = true;
-	sn_posted_flush(dev); /* what has left a NIC arrives without it */
-	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
-}
-
-static void dev_events(struct sn_dev *dev)
-{
-	uint32_t gen = atomic_load_explicit(&dev->nic->event_gen, memory_order_acquire);
-
-	if (gen == dev->event_gen)
-		return;
-	dev->event_gen = gen;
-	dev_state_events(dev);
-	dev_port_events(dev);
-	dev_gid_events(dev);
-}
-
 /* ---- one batch ------------------------------------------------------------------------------ */
 
 static bool engine_pkt_arrives(const struct sn_pkt *pkt)
@@ -166,7 +106,7 @@ static void engine_dispatch(const struct sn_pkt *pkt)
 	bool arrives = engine_pkt_arrives(pkt);
 
 	if (!qp || !arrives || sn_dev_stands_still(qp->dev)) {
-		sn_wire_release(pkt);
+		sn_stage_release(pkt);
 		return;
 	}
 	sn_count(&qp->dev->nic->count.rx_messages, 1);
@@ -176,14 +116,14 @@ static void engine_dispatch(const struct sn_pkt *pkt)
 		sn_completer_receive(qp, pkt);
 	else
 		sn_responder_receive(qp, pkt);
-	sn_wire_release(pkt);
+	sn_stage_release(pkt);
 }
 
 static bool engine_inbox(void)
 {
 	int n;
 
-	for (n = 0; n < SN_INBOX_BATCH && sn_inbox_pop(sn_engine.proc, &sn_engine.rx); n++)
+	for (n = 0; n < INBOX_BATCH && sn_inbox_pop(sn_engine.proc, &sn_engine.rx); n++)
 		engine_dispatch(&sn_engine.rx);
 	return n > 0;
 }
@@ -226,8 +166,8 @@ static void engine_await(struct sn_qp *qp)
 {
 	sn_qp_unset(qp, SN_BUSY);
 	sn_qp_set(qp, SN_WAITING);
-	if (qp->rto_ns && (!sn_engine.waiting_at || qp->rto_ns < sn_engine.waiting_at))
-		sn_engine.waiting_at = qp->rto_ns;
+	if (qp->req.rto_ns && (!sn_engine.waiting_at || qp->req.rto_ns < sn_engine.waiting_at))
+		sn_engine.waiting_at = qp->req.rto_ns;
 }
 
 static bool engine_busy_qps(void)
@@ -266,7 +206,7 @@ static void engine_waiting_qps(void)
 			sn_qp_unset(qp, SN_WAITING); /* an answer came, or an end */
 			continue;
 		}
-		if (qp->rto_ns && qp->rto_ns <= sn_engine.now_ns)
+		if (qp->req.rto_ns && qp->req.rto_ns <= sn_engine.now_ns)
 			sn_qp_set_busy(qp);
 		else
 			engine_await(qp);
@@ -306,7 +246,7 @@ bool sn_engine_batch(void)
 	if (atomic_load_explicit(&sn_engine.fabric->faults_armed, memory_order_relaxed))
 		sn_fault_poll(sn_engine.fabric, sn_engine.now_ns);
 	for (dev = sn_engine.devs; dev; dev = dev->next)
-		dev_events(dev);
+		sn_dev_raise_events(dev);
 	if (sn_engine.frozen)
 		return false;
 	worked |= engine_inbox();
@@ -445,6 +385,17 @@ static int engine_start_thread(void)
 	return 0;
 }
 
+int sn_engine_serve(uint32_t nic)
+{
+	struct sn_qp ***table = &sn_engine.qp_table[nic];
+
+	if (!*table)
+		*table = calloc(SN_QPN_MAX, sizeof(**table));
+	if (!*table)
+		return -ENOMEM;
+	return sn_engine.running ? 0 : engine_start_thread();
+}
+
 /* ---- life cycle ----------------------------------------------------------------------------- */
 
 int sn_device_start(struct sn_fabric *fabric, uint32_t host)
@@ -475,107 +426,4 @@ void sn_device_forget_after_fork(void)
 {
 	memset(&sn_engine, 0, sizeof(sn_engine));
 	engine_init_lock();
-}
-
-static struct sn_dev *dev_new(uint32_t nic)
-{
-	struct sn_dev *dev = calloc(1, sizeof(*dev));
-
-	if (!dev)
-		return NULL;
-	dev->nic_index = nic;
-	dev->nic = &sn_engine.fabric->nic[sn_engine.host][nic];
-	dev->async_fd = -1;
-	dev->event_gen = atomic_load(&dev->nic->event_gen);
-	dev->port_was_up = atomic_load(&dev->nic->port_up);
-	dev->gid_gen = atomic_load(&dev->nic->gid_gen);
-	dev->incarnation = atomic_load(&dev->nic->incarnation);
-	return dev;
-}
-
-static int dev_publish_locked(struct sn_dev *dev)
-{
-	struct sn_qp ***table = &sn_engine.qp_table[dev->nic_index];
-	int rc = 0;
-
-	if (!*table)
-		*table = calloc(SN_QPN_MAX, sizeof(**table));
-	if (!*table)
-		return -ENOMEM;
-	if (!sn_engine.running)
-		rc = engine_start_thread();
-	if (rc)
-		return rc;
-	dev->next = sn_engine.devs;
-	sn_engine.devs = dev;
-	return 0;
-}
-
-int sn_dev_open(uint32_t nic, struct sn_dev **out)
-{
-	struct sn_dev *dev;
-	int rc;
-
-	if (!sn_engine.attached || nic >= sn_engine.fabric->n_nics)
-		return -ENODEV;
-	dev = dev_new(nic);
-	if (!dev)
-		return -ENOMEM;
-	sn_lock();
-	rc = dev_publish_locked(dev);
-	sn_unlock();
-	if (rc) {
-		free(dev);
-		return rc;
-	}
-	*out = dev;
-	sn_engine_kick();
-	return 0;
-}
-
-static void dev_free_cqs(struct sn_dev *dev)
-{
-	struct sn_cq *cq;
-
-	while ((cq = dev->cqs)) {
-		dev->cqs = cq->next;
-		free(cq);
-	}
-}
-
-static void dev_free_uars(struct sn_dev *dev)
-{
-	struct sn_uar *uar;
-
-	while ((uar = dev->uars)) {
-		dev->uars = uar->next;
-		free(uar);
-	}
-	free(dev->uar_at);
-}
-
-void sn_dev_close(struct sn_dev *dev)
-{
-	struct sn_dev **link;
-
-	sn_lock();
-	for (link = &sn_engine.devs; *link && *link != dev; link = &(*link)->next)
-		;
-	if (*link)
-		*link = dev->next;
-	sn_qp_destroy_all(dev);
-	sn_srq_destroy_all(dev);
-	dev_free_cqs(dev);
-	sn_mr_drop_all(dev);
-	dev_free_uars(dev);
-	sn_unlock();
-	free(dev);
-}
-
-int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd)
-{
-	sn_lock();
-	dev->async_fd = async_fd;
-	sn_unlock();
-	return 0;
 }

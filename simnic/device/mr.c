@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Memory regions: one key serves as lkey and rkey, as on a ConnectX. */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/mr.h"
+#include "simnic/device/posted.h"
 
 #define KEY_INDEX_MASK 0xffffff
 
@@ -92,13 +96,13 @@ int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 		*link = mr->next;
 		key_keep(dev, lkey);
 	}
-	sn_posted_flush(dev); /* nothing is written to it any more */
+	sn_posted_push(dev); /* nothing is written to it any more */
 	sn_unlock();
 	free(mr);
 	return mr ? 0 : -EINVAL;
 }
 
-void sn_mr_drop_all(struct sn_dev *dev)
+void sn_mr_free_all(struct sn_dev *dev)
 {
 	struct sn_mr *mr;
 	int i;

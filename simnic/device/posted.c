@@ -6,12 +6,18 @@
  * passes posted writes); what another NIC reads does not. Only for NICs with posted_ns, which
  * `simnicctl posted-writes` sets.
  */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/packet.h"
 
 struct sn_posted {
 	struct sn_posted *next;
@@ -51,7 +57,7 @@ static void queue_land_first(struct sn_posted_queue *queue)
 	free(posted);
 }
 
-void sn_posted_flush(const struct sn_dev *dev)
+void sn_posted_push(const struct sn_dev *dev)
 {
 	struct sn_posted_queue *queue = queue_of(dev);
 
@@ -71,7 +77,7 @@ static bool ranges_meet(const struct iovec *a, uint32_t n_a, const struct iovec 
 	return false;
 }
 
-void sn_posted_flush_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n)
+void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n)
 {
 	const struct sn_posted *posted;
 
@@ -79,7 +85,7 @@ void sn_posted_flush_under(const struct sn_dev *dev, const struct iovec *iov, ui
 		return;
 	for (posted = queue_of(dev)->first; posted; posted = posted->next)
 		if (ranges_meet(posted->dst, posted->n, iov, n)) {
-			sn_posted_flush(dev);
+			sn_posted_push(dev);
 			return;
 		}
 }
@@ -94,7 +100,7 @@ int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struc
 	int rc;
 
 	if (!lag_ns || !bytes || !sn_qp_is_connected(qp)) {
-		sn_posted_flush_under(qp->dev, dst, n_dst);
+		sn_posted_push_under(qp->dev, dst, n_dst);
 		return sn_wire_land(pkt, dst, n_dst, bytes);
 	}
 	posted = malloc(sizeof(*posted) + bytes);

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Queue pairs: life cycle, state machine (IBA 10.3.1), flushing. */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/generation.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/receive.h"
+#include "simnic/device/requester.h"
+#include "simnic/device/srq.h"
+#include "simnic/device/uar.h"
+#include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
 
 struct sn_qp *sn_qp_find(uint32_t nic, uint32_t qpn)
 {
@@ -59,28 +72,29 @@ static bool state_is_active(enum ibv_qp_state state)
 
 bool sn_qp_needs_work(const struct sn_qp *qp)
 {
-	return qp->tx_head != qp->tx_tail || qp->sq_cons != qp->sq_rung || qp->ack_due ||
-	       qp->rd_head != qp->rd_tail;
+	return qp->req.tx_head != qp->req.tx_tail || qp->req.sq_cons != qp->req.sq_rung ||
+	       qp->rsp.ack_due || qp->rsp.rd_head != qp->rsp.rd_tail;
 }
 
 bool sn_qp_waits(const struct sn_qp *qp)
 {
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
-	       qp->tx_head != qp->tx_tail && qp->tx_next == qp->tx_tail &&
-	       qp->sq_cons == qp->sq_rung && !qp->ack_due && qp->rd_head == qp->rd_tail;
+	       qp->req.tx_head != qp->req.tx_tail && qp->req.tx_next == qp->req.tx_tail &&
+	       qp->req.sq_cons == qp->req.sq_rung && !qp->rsp.ack_due &&
+	       qp->rsp.rd_head == qp->rsp.rd_tail;
 }
 
 static void qp_clear_queues(struct sn_qp *qp)
 {
-	qp->sq_cons = qp->sq_rung = qp->rq_cons = 0;
-	qp->tx_head = qp->tx_next = qp->tx_tail = 0;
-	qp->rd_outstanding = 0;
-	qp->rto_ns = qp->rnr_ns = 0;
-	qp->ack_due = qp->nak_sent = false;
-	qp->acks_held = 0;
-	qp->rd_head = qp->rd_tail = 0;
-	qp->replay_next = 0;
-	memset(qp->replay, 0, sizeof(qp->replay));
+	qp->req.sq_cons = qp->req.sq_rung = qp->rsp.rq_cons = 0;
+	qp->req.tx_head = qp->req.tx_next = qp->req.tx_tail = 0;
+	qp->req.rd_outstanding = 0;
+	qp->req.rto_ns = qp->req.rnr_ns = 0;
+	qp->rsp.ack_due = qp->rsp.nak_sent = false;
+	qp->rsp.acks_held = 0;
+	qp->rsp.rd_head = qp->rsp.rd_tail = 0;
+	qp->rsp.replay_next = 0;
+	memset(qp->rsp.replay, 0, sizeof(qp->rsp.replay));
 }
 
 static void qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
@@ -104,30 +118,30 @@ static void flush_send(struct sn_qp *qp, uint16_t idx, uint8_t opcode, bool sign
 
 static void flush_send_window(struct sn_qp *qp)
 {
-	for (; qp->tx_head != qp->tx_tail; qp->tx_head++) {
-		const struct sn_txe *tx = &qp->tx[qp->tx_head % SN_WINDOW];
+	for (; qp->req.tx_head != qp->req.tx_tail; qp->req.tx_head++) {
+		const struct sn_txe *tx = &qp->req.tx[qp->req.tx_head % SN_WINDOW];
 
 		flush_send(qp, tx->idx, tx->opcode, tx->signaled);
 	}
-	qp->tx_next = qp->tx_tail;
-	qp->rd_outstanding = 0;
+	qp->req.tx_next = qp->req.tx_tail;
+	qp->req.rd_outstanding = 0;
 }
 
 static bool flush_send_ring(struct sn_qp *qp)
 {
 	bool worked = false;
 
-	for (; (int16_t)(qp->sq_rung - qp->sq_cons) > 0; worked = true) {
+	for (; (int16_t)(qp->req.sq_rung - qp->req.sq_cons) > 0; worked = true) {
 		uint32_t ctrl[3];
 		uint16_t nbb;
 
-		sn_wqe_raw(qp, qp->sq_cons, ctrl, sizeof(ctrl));
+		sn_wqe_raw(qp, qp->req.sq_cons, ctrl, sizeof(ctrl));
 		nbb = (uint16_t)(((be32toh(ctrl[1]) & 0x3f) + 3) / 4);
-		flush_send(qp, qp->sq_cons, be32toh(ctrl[0]) & 0xff,
+		flush_send(qp, qp->req.sq_cons, be32toh(ctrl[0]) & 0xff,
 			   be32toh(ctrl[2]) & MLX5_WQE_CTRL_CQ_UPDATE);
-		qp->sq_cons = (uint16_t)(qp->sq_cons + (nbb ? nbb : 1));
+		qp->req.sq_cons = (uint16_t)(qp->req.sq_cons + (nbb ? nbb : 1));
 	}
-	qp->sq_cons = qp->sq_rung;
+	qp->req.sq_cons = qp->req.sq_rung;
 	return worked;
 }
 
@@ -136,11 +150,11 @@ static bool flush_receives(struct sn_qp *qp)
 	uint16_t producer = sn_rq_producer(qp);
 	bool worked = false;
 
-	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rq_cons) > qp->attr.rq_wqe_cnt ||
+	if (!qp->attr.rq_wqe_cnt || (uint16_t)(producer - qp->rsp.rq_cons) > qp->attr.rq_wqe_cnt ||
 	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_RECEIVES_UNFLUSHED))
 		return false;
-	for (; qp->rq_cons != producer; worked = true)
-		sn_responder_resp_err(qp, qp->rq_cons++, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+	for (; qp->rsp.rq_cons != producer; worked = true)
+		sn_rq_err(qp, qp->rsp.rq_cons++, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 	return worked;
 }
 
@@ -172,9 +186,9 @@ void sn_qp_stop(struct sn_qp *qp)
 		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
 			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
 	qp_set_state(qp, IBV_QPS_ERR);
-	qp->rto_ns = qp->rnr_ns = 0;
-	qp->ack_due = false;
-	qp->rd_head = qp->rd_tail;
+	qp->req.rto_ns = qp->req.rnr_ns = 0;
+	qp->rsp.ack_due = false;
+	qp->rsp.rd_head = qp->rsp.rd_tail;
 	sn_qp_set_busy(qp);
 }
 
@@ -293,7 +307,7 @@ static void qp_destroy_locked(struct sn_qp *qp)
 	uint16_t owner = (uint16_t)(sn_engine.slot + 1);
 
 	sn_uar_scan_of(qp); /* its last doorbells must not be taken for another's */
-	sn_posted_flush(qp->dev);
+	sn_posted_push(qp->dev);
 	qp_set_state(qp, IBV_QPS_RESET);
 	for (int list = 0; list < SN_LISTS; list++)
 		sn_qp_unset(qp, (enum sn_list)list);
@@ -316,7 +330,7 @@ int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events)
 	return 0;
 }
 
-void sn_qp_destroy_all(struct sn_dev *dev)
+void sn_qp_free_all(struct sn_dev *dev)
 {
 	struct sn_qp *qp;
 
@@ -390,9 +404,9 @@ static void modify_connection(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 	if (mask & IBV_QP_DEST_QPN)
 		qp->dest_qpn = cmd->dest_qp_num & 0xffffff;
 	if (mask & IBV_QP_RQ_PSN)
-		qp->epsn = qp->rq_psn = cmd->rq_psn & SN_PSN_MASK;
+		qp->rsp.epsn = qp->rq_psn = cmd->rq_psn & SN_PSN_MASK;
 	if (mask & IBV_QP_SQ_PSN)
-		qp->psn = qp->sq_psn = cmd->sq_psn & SN_PSN_MASK;
+		qp->req.psn = qp->sq_psn = cmd->sq_psn & SN_PSN_MASK;
 	if (mask & IBV_QP_PATH_MTU)
 		qp->path_mtu = cmd->path_mtu;
 	if (mask & IBV_QP_PATH_MIG_STATE)
@@ -414,9 +428,9 @@ static void modify_attributes(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 	if (mask & IBV_QP_TIMEOUT)
 		qp->timeout = cmd->timeout & 0x1f;
 	if (mask & IBV_QP_RETRY_CNT)
-		qp->retry_cnt = qp->retry_left = cmd->retry_cnt & 7;
+		qp->retry_cnt = qp->req.retry_left = cmd->retry_cnt & 7;
 	if (mask & IBV_QP_RNR_RETRY)
-		qp->rnr_retry = qp->rnr_left = cmd->rnr_retry & 7;
+		qp->rnr_retry = qp->req.rnr_left = cmd->rnr_retry & 7;
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		qp->min_rnr_timer = cmd->min_rnr_timer & 0x1f;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
@@ -429,7 +443,7 @@ static void modify_attributes(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 static void modify_state(struct sn_qp *qp, enum ibv_qp_state to)
 {
 	if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
-		sn_posted_flush(qp->dev); /* the command ends behind what was written */
+		sn_posted_push(qp->dev); /* the command ends behind what was written */
 	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
 		sn_qp_enter_error(qp);
 		return;
@@ -487,9 +501,9 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
 	resp->qkey = qp->qkey;
 	resp->rq_psn = state_is_active(qp->state) && !sn_nic_quirk(qp->dev->nic, SN_QUIRK_STALE_PSN)
-			       ? qp->epsn
+			       ? qp->rsp.epsn
 			       : qp->rq_psn;
-	resp->sq_psn = state_is_active(qp->state) ? qp->psn : qp->sq_psn;
+	resp->sq_psn = state_is_active(qp->state) ? qp->req.psn : qp->sq_psn;
 	resp->dest_qp_num = qp->dest_qpn;
 	resp->qp_access_flags = qp->access;
 	resp->pkey_index = qp->pkey_index;

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The receive queue: taking a receive WQE, scattering into it, completing it. */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/receive.h"
+#include "simnic/device/srq.h"
+#include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
 
 static uint8_t recv_opcode(const struct sn_pkt *pkt)
 {
@@ -16,13 +25,13 @@ static bool rq_empty(const struct sn_qp *qp)
 {
 	if (qp->attr.srq)
 		return !sn_srq_available(qp->attr.srq);
-	return !qp->attr.rq_wqe_cnt || sn_rq_producer(qp) == qp->rq_cons;
+	return !qp->attr.rq_wqe_cnt || sn_rq_producer(qp) == qp->rsp.rq_cons;
 }
 
 /* The oldest receive: taken off its queue. */
 static uint16_t rq_take(struct sn_qp *qp)
 {
-	return qp->attr.srq ? sn_srq_take(qp->attr.srq) : qp->rq_cons++;
+	return qp->attr.srq ? sn_srq_take(qp->attr.srq) : qp->rsp.rq_cons++;
 }
 
 /* The oldest receive's data segments. In a shared queue a link comes before them. */
@@ -31,7 +40,7 @@ static uint32_t rq_scatter(const struct sn_qp *qp, struct sn_sge *sge)
 	const struct sn_srq *srq = qp->attr.srq;
 	const uint32_t link = sizeof(struct mlx5_wqe_srq_next_seg);
 	uint32_t stride = 1u << (srq ? srq->attr.wqe_shift : qp->attr.rq_wqe_shift);
-	uint32_t slot = qp->rq_cons & (qp->attr.rq_wqe_cnt - 1);
+	uint32_t slot = qp->rsp.rq_cons & (qp->attr.rq_wqe_cnt - 1);
 
 	if (srq)
 		return sn_wqe_scatter(sn_srq_wqe(srq, srq->head) + link, stride - link, sge);
@@ -62,7 +71,7 @@ static void rq_complete(struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t byt
 	sn_cq_push(qp->attr.rcq, &cqe, data, (uint32_t)bytes, pkt->solicited);
 }
 
-void sn_responder_resp_err(struct sn_qp *qp, uint16_t idx, uint8_t syndrome)
+void sn_rq_err(struct sn_qp *qp, uint16_t idx, uint8_t syndrome)
 {
 	struct mlx5_err_cqe cqe = { .srqn = htobe32(qp->attr.uidx),
 				    .syndrome = syndrome,
@@ -75,7 +84,7 @@ void sn_responder_resp_err(struct sn_qp *qp, uint16_t idx, uint8_t syndrome)
 
 void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
 {
-	sn_responder_resp_err(qp, rq_take(qp), syndrome);
+	sn_rq_err(qp, rq_take(qp), syndrome);
 }
 
 /* Small receives travel in the CQE; the library copies them out. */

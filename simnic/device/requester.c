@@ -3,12 +3,24 @@
  * Requester: send queue to wire. A window of messages with one PSN each; on a timeout, a sequence
  * error or RNR it goes back to the oldest (IBA 9.7.8). Messages retire strictly in order.
  */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <string.h>
 
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/requester.h"
+#include "simnic/device/stage.h"
+#include "simnic/device/ud.h"
+#include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
+
 #define TIMEOUT_UNIT_NS 4096 /* IBA 9.7.6.1.3: 4.096 us * 2^timeout */
+#define SEND_BATCH	64   /* requests per turn and QP */
 #define RNR_FOREVER	7
 #define UC_TIMEOUT	10 /* after which a message counts as sent */
 
@@ -25,7 +37,7 @@ enum req_step {
 
 static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
 {
-	return &qp->tx[i % SN_WINDOW];
+	return &qp->req.tx[i % SN_WINDOW];
 }
 
 /* ---- completions ---------------------------------------------------------------------------- */
@@ -54,43 +66,43 @@ static void tx_complete(struct sn_qp *qp, struct sn_txe *tx)
 			   false);
 }
 
+/*
+ * The oldest message fails; the rest is flushed (IBA 10.10.3.2). First the QP stops: with its error
+ * completion a buffer is the application's again, and nobody may read it any more.
+ */
+static void requester_fail(struct sn_qp *qp, uint8_t syndrome)
+{
+	const struct sn_txe *tx = tx_at(qp, sn_nic_quirk(qp->dev->nic, SN_QUIRK_ERROR_NAMES_LAST)
+						    ? qp->req.tx_tail - 1
+						    : qp->req.tx_head);
+
+	sn_qp_stop(qp);
+	sn_requester_req_err(qp, tx->idx, tx->opcode, syndrome);
+	if (qp->req.tx_next == qp->req.tx_head)
+		qp->req.tx_next++;
+	qp->req.tx_head++;
+	sn_qp_flush(qp);
+}
+
 void sn_requester_complete(struct sn_qp *qp)
 {
 	struct sn_txe *tx;
 
-	while (qp->tx_head != qp->tx_tail) {
-		tx = tx_at(qp, qp->tx_head);
+	while (qp->req.tx_head != qp->req.tx_tail) {
+		tx = tx_at(qp, qp->req.tx_head);
 		if (tx->syndrome) {
-			sn_requester_fail(qp, tx->syndrome);
+			requester_fail(qp, tx->syndrome);
 			return;
 		}
 		if (!tx->done)
 			return;
 		if (tx->rd_atomic)
-			qp->rd_outstanding--;
+			qp->req.rd_outstanding--;
 		tx_complete(qp, tx);
-		if (qp->tx_next == qp->tx_head)
-			qp->tx_next++;
-		qp->tx_head++;
+		if (qp->req.tx_next == qp->req.tx_head)
+			qp->req.tx_next++;
+		qp->req.tx_head++;
 	}
-}
-
-/*
- * The oldest message fails; the rest is flushed (IBA 10.10.3.2). First the QP stops: with its error
- * completion a buffer is the application's again, and nobody may read it any more.
- */
-void sn_requester_fail(struct sn_qp *qp, uint8_t syndrome)
-{
-	const struct sn_txe *tx =
-		tx_at(qp, sn_nic_quirk(qp->dev->nic, SN_QUIRK_ERROR_NAMES_LAST) ? qp->tx_tail - 1
-										: qp->tx_head);
-
-	sn_qp_stop(qp);
-	sn_requester_req_err(qp, tx->idx, tx->opcode, syndrome);
-	if (qp->tx_next == qp->tx_head)
-		qp->tx_next++;
-	qp->tx_head++;
-	sn_qp_flush(qp);
 }
 
 /* ---- decoding into the window --------------------------------------------------------------- */
@@ -105,38 +117,38 @@ static enum req_step check_state(const struct sn_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTS)
 		return REQ_NOT_READY;
-	if (qp->rnr_ns && qp->rnr_ns > sn_engine.now_ns)
+	if (qp->req.rnr_ns && qp->req.rnr_ns > sn_engine.now_ns)
 		return REQ_NOT_READY;
 	return REQ_GO;
 }
 
 static enum req_step check_queue(const struct sn_qp *qp)
 {
-	const struct sn_txe *last = &qp->tx[(qp->tx_tail - 1) % SN_WINDOW];
+	const struct sn_txe *last = &qp->req.tx[(qp->req.tx_tail - 1) % SN_WINDOW];
 
-	if (qp->sq_cons == qp->sq_rung)
+	if (qp->req.sq_cons == qp->req.sq_rung)
 		return REQ_IDLE;
-	if (qp->tx_tail - qp->tx_head == SN_WINDOW)
+	if (qp->req.tx_tail - qp->req.tx_head == SN_WINDOW)
 		return REQ_WINDOW_FULL;
 	/* Behind one that will fail nothing is executed any more. */
-	if (qp->tx_tail != qp->tx_head && last->syndrome)
+	if (qp->req.tx_tail != qp->req.tx_head && last->syndrome)
 		return REQ_IDLE;
 	return REQ_GO;
 }
 
 static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wqe)
 {
-	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->rd_outstanding &&
+	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->req.rd_outstanding &&
 	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_FENCE_IGNORED))
 		return REQ_FENCED;
-	if (opcode_reads(wqe->opcode) && qp->rd_outstanding >= qp->max_rd_atomic)
+	if (opcode_reads(wqe->opcode) && qp->req.rd_outstanding >= qp->max_rd_atomic)
 		return REQ_RD_LIMIT;
 	return REQ_GO;
 }
 
 static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
 {
-	struct sn_txe *tx = tx_at(qp, qp->tx_tail++);
+	struct sn_txe *tx = tx_at(qp, qp->req.tx_tail++);
 
 	memset(tx, 0, offsetof(struct sn_txe, data));
 	tx->idx = wqe->idx;
@@ -148,12 +160,12 @@ static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
 	tx->length = wqe->length;
 	tx->to_cqe = tx->rd_atomic && tx->signaled && qp->attr.scatter_to_cqe_send && wqe->length &&
 		     wqe->length <= sn_cq_scatter_limit(qp->attr.scq);
-	tx->psn = qp->psn;
-	qp->rd_outstanding += tx->rd_atomic;
-	qp->sq_cons = (uint16_t)(qp->sq_cons + wqe->nbb);
+	tx->psn = qp->req.psn;
+	qp->req.rd_outstanding += tx->rd_atomic;
+	qp->req.sq_cons = (uint16_t)(qp->req.sq_cons + wqe->nbb);
 	if (wqe->opcode == MLX5_OPCODE_NOP || tx->syndrome)
 		return; /* never on the wire: takes no PSN */
-	qp->psn = (qp->psn + 1) & SN_PSN_MASK;
+	qp->req.psn = (qp->req.psn + 1) & SN_PSN_MASK;
 }
 
 /* ---- building packets ----------------------------------------------------------------------- */
@@ -179,7 +191,7 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 	pkt->rkey = wqe->rkey;
 	pkt->atomic_a = wqe->swap_add;
 	pkt->atomic_b = wqe->compare;
-	if (qp->torn && wqe->idx == qp->torn_idx)
+	if (qp->req.torn && wqe->idx == qp->req.torn_idx)
 		pkt->raddr ^= sizeof(uint64_t);
 	pkt->imm = wqe->imm;
 	pkt->has_imm =
@@ -222,9 +234,9 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 
 	if (n < 0 || reads)
 		return n < 0 ? n : 0;
-	sn_posted_flush_under(qp->dev, iov, (uint32_t)n);
+	sn_posted_push_under(qp->dev, iov, (uint32_t)n);
 	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
-		return sn_wire_stage(pkt, iov, 1, wqe->length);
+		return sn_stage_put(pkt, iov, 1, wqe->length);
 	if (wqe->length <= SN_PKT_INLINE) {
 		copy_inline(pkt, iov, n);
 		return 0;
@@ -239,7 +251,7 @@ static void timer_start(struct sn_qp *qp)
 	uint8_t timeout = qp->attr.type == IBV_QPT_UC ? UC_TIMEOUT : qp->timeout;
 
 	if (timeout)
-		qp->rto_ns = sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout);
+		qp->req.rto_ns = sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout);
 }
 
 static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
@@ -267,7 +279,7 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
 	tx->sent = true;
 	tx->got = 0;
-	if (!qp->rto_ns)
+	if (!qp->req.rto_ns)
 		timer_start(qp);
 	return REQ_SENT;
 }
@@ -297,7 +309,7 @@ static void nop_done(struct sn_qp *qp, struct sn_txe *tx)
 /* Sends window entry tx_next, for the first time or again. */
 static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 {
-	struct sn_txe *tx = tx_at(qp, qp->tx_next);
+	struct sn_txe *tx = tx_at(qp, qp->req.tx_next);
 	enum req_step step = REQ_GO;
 
 	if (wqe->opcode == MLX5_OPCODE_NOP)
@@ -307,16 +319,16 @@ static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 						   : transmit(qp, tx, wqe);
 	if (step == REQ_BACKPRESSURE)
 		return step;
-	qp->tx_next++;
+	qp->req.tx_next++;
 	return REQ_SENT;
 }
 
 static enum req_step resend_next(struct sn_qp *qp)
 {
-	struct sn_txe *tx = tx_at(qp, qp->tx_next);
+	struct sn_txe *tx = tx_at(qp, qp->req.tx_next);
 
 	if (tx->done || tx->syndrome) {
-		qp->tx_next++;
+		qp->req.tx_next++;
 		return REQ_SENT;
 	}
 	sn_wqe_decode(qp, tx->idx, &sn_engine.wqe);
@@ -329,7 +341,7 @@ static enum req_step send_new(struct sn_qp *qp)
 
 	if (step != REQ_GO)
 		return step;
-	sn_wqe_decode(qp, qp->sq_cons, &sn_engine.wqe);
+	sn_wqe_decode(qp, qp->req.sq_cons, &sn_engine.wqe);
 	step = check_order(qp, &sn_engine.wqe);
 	if (step != REQ_GO)
 		return step;
@@ -343,8 +355,8 @@ static enum req_step requester_step(struct sn_qp *qp)
 
 	if (step != REQ_GO)
 		return step;
-	qp->rnr_ns = 0;
-	if (qp->tx_next != qp->tx_tail)
+	qp->req.rnr_ns = 0;
+	if (qp->req.tx_next != qp->req.tx_tail)
 		return resend_next(qp);
 	return send_new(qp);
 }
@@ -353,7 +365,7 @@ bool sn_requester_run(struct sn_qp *qp)
 {
 	int n;
 
-	for (n = 0; n < SN_SEND_BATCH && requester_step(qp) == REQ_SENT; n++)
+	for (n = 0; n < SEND_BATCH && requester_step(qp) == REQ_SENT; n++)
 		;
 	/* NOPs, datagrams and local errors are done without an acknowledgement. */
 	if (n)
@@ -373,7 +385,7 @@ static void uc_timeout(struct sn_qp *qp)
 {
 	uint32_t i;
 
-	for (i = qp->tx_head; i != qp->tx_next; i++)
+	for (i = qp->req.tx_head; i != qp->req.tx_next; i++)
 		tx_at(qp, i)->done = true;
 	sn_requester_complete(qp);
 }
@@ -388,25 +400,25 @@ static void retry_or_fail(struct sn_qp *qp)
 		uc_timeout(qp);
 		return;
 	}
-	if (!qp->retry_left || sn_nic_quirk(qp->dev->nic, SN_QUIRK_GIVES_UP_EARLY)) {
-		sn_requester_fail(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	if (!qp->req.retry_left || sn_nic_quirk(qp->dev->nic, SN_QUIRK_GIVES_UP_EARLY)) {
+		requester_fail(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return;
 	}
-	qp->retry_left--;
+	qp->req.retry_left--;
 	sn_count(&qp->dev->nic->count.retries, 1);
-	qp->tx_next = qp->tx_head;
+	qp->req.tx_next = qp->req.tx_head;
 	timer_start(qp);
 }
 
 bool sn_requester_timers(struct sn_qp *qp)
 {
-	if (!waits_for_answer(qp) || !qp->rto_ns)
+	if (!waits_for_answer(qp) || !qp->req.rto_ns)
 		return false;
-	if (qp->tx_head == qp->tx_next) {
-		qp->rto_ns = 0; /* nothing is under way */
+	if (qp->req.tx_head == qp->req.tx_next) {
+		qp->req.rto_ns = 0; /* nothing is under way */
 		return false;
 	}
-	if (sn_engine.now_ns < qp->rto_ns)
+	if (sn_engine.now_ns < qp->req.rto_ns)
 		return false;
 	retry_or_fail(qp);
 	return true;
@@ -414,23 +426,23 @@ bool sn_requester_timers(struct sn_qp *qp)
 
 void sn_requester_progress(struct sn_qp *qp)
 {
-	qp->retry_left = qp->retry_cnt;
-	qp->rnr_left = qp->rnr_retry;
-	qp->rto_ns = 0;
-	if (qp->tx_head != qp->tx_next)
+	qp->req.retry_left = qp->retry_cnt;
+	qp->req.rnr_left = qp->rnr_retry;
+	qp->req.rto_ns = 0;
+	if (qp->req.tx_head != qp->req.tx_next)
 		timer_start(qp);
 }
 
 void sn_requester_rnr(struct sn_qp *qp, uint64_t wait_ns)
 {
 	if (qp->rnr_retry != RNR_FOREVER) {
-		if (!qp->rnr_left) {
-			sn_requester_fail(qp, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR);
+		if (!qp->req.rnr_left) {
+			requester_fail(qp, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR);
 			return;
 		}
-		qp->rnr_left--;
+		qp->req.rnr_left--;
 	}
-	qp->tx_next = qp->tx_head;
-	qp->rto_ns = 0;
-	qp->rnr_ns = sn_engine.now_ns + wait_ns;
+	qp->req.tx_next = qp->req.tx_head;
+	qp->req.rto_ns = 0;
+	qp->req.rnr_ns = sn_engine.now_ns + wait_ns;
 }

@@ -3,10 +3,20 @@
  * Responder: requests from the wire (IBA 9.7.4, 9.7.5.1). Executes in PSN order, each message once;
  * answers duplicates again; acknowledges once per batch.
  */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/mr.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/receive.h"
+#include "simnic/device/responder.h"
+#include "simnic/device/stage.h"
+#include "simnic/device/wire.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
 
 #define ACK_EVERY  16 /* messages at most without an acknowledgement */
 #define READ_BURST 8  /* chunks per turn and QP */
@@ -30,7 +40,7 @@ enum rsp_verdict {
 
 static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	int32_t ahead = sn_psn_diff(pkt->psn, qp->epsn);
+	int32_t ahead = sn_psn_diff(pkt->psn, qp->rsp.epsn);
 
 	if (qp->state == IBV_QPS_ERR && pkt->op == SN_PKT_WRITE &&
 	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_LATE_WRITES_LAND))
@@ -68,27 +78,27 @@ static struct sn_pkt *answer(const struct sn_qp *qp, enum sn_pkt_op op, uint32_t
 
 static void ack_later(struct sn_qp *qp)
 {
-	qp->ack_due = true;
-	qp->acks_held++;
+	qp->rsp.ack_due = true;
+	qp->rsp.acks_held++;
 	sn_qp_set_busy(qp);
 }
 
 /* One acknowledgement covers all before it. A full inbox: try again in the next round. */
 static bool ack_now(struct sn_qp *qp)
 {
-	struct sn_pkt *pkt = answer(qp, SN_PKT_ACK, (qp->epsn - 1) & SN_PSN_MASK);
+	struct sn_pkt *pkt = answer(qp, SN_PKT_ACK, (qp->rsp.epsn - 1) & SN_PSN_MASK);
 
 	if (sn_wire_send(qp, pkt))
 		return false;
-	qp->ack_due = false;
-	qp->acks_held = 0;
+	qp->rsp.ack_due = false;
+	qp->rsp.acks_held = 0;
 	return true;
 }
 
 /* false: it did not leave, as the path is paused or the requester's inbox is full. */
 static bool send_nak(struct sn_qp *qp, enum sn_pkt_op op, uint8_t syndrome)
 {
-	struct sn_pkt *pkt = answer(qp, op, qp->epsn);
+	struct sn_pkt *pkt = answer(qp, op, qp->rsp.epsn);
 
 	pkt->syndrome = syndrome;
 	return !sn_wire_send(qp, pkt);
@@ -145,14 +155,15 @@ static enum rsp_verdict do_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (pkt->length && !addr)
 		return RSP_NAK_ACCESS;
 	/* Asked for again: start over. */
-	for (i = qp->rd_head; i != qp->rd_tail && qp->rd[i % SN_RD_QUEUE].psn != pkt->psn; i++)
+	for (i = qp->rsp.rd_head;
+	     i != qp->rsp.rd_tail && qp->rsp.rd[i % SN_RD_QUEUE].psn != pkt->psn; i++)
 		;
-	if (i - qp->rd_head == SN_RD_QUEUE)
+	if (i - qp->rsp.rd_head == SN_RD_QUEUE)
 		return RSP_LOST;
-	rd = &qp->rd[i % SN_RD_QUEUE];
+	rd = &qp->rsp.rd[i % SN_RD_QUEUE];
 	*rd = (struct sn_rd){ .psn = pkt->psn, .addr = addr, .length = pkt->length };
-	if (i == qp->rd_tail)
-		qp->rd_tail++;
+	if (i == qp->rsp.rd_tail)
+		qp->rsp.rd_tail++;
 	sn_qp_set_busy(qp);
 	return RSP_DONE;
 }
@@ -182,17 +193,17 @@ static uint64_t execute_atomic(uint64_t *at, const struct sn_pkt *pkt)
 static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	uint64_t addr = remote_buffer(qp, pkt, 8, IBV_ACCESS_REMOTE_ATOMIC);
-	struct sn_atomic_reply *reply = &qp->replay[qp->replay_next % SN_MAX_RD_ATOMIC];
+	struct sn_atomic_reply *reply = &qp->rsp.replay[qp->rsp.replay_next % SN_MAX_RD_ATOMIC];
 
 	if (pkt->raddr & 7 || qp->attr.type != IBV_QPT_RC || !qp->max_dest_rd_atomic)
 		return RSP_NAK_INVALID;
 	if (!addr)
 		return RSP_NAK_ACCESS;
-	sn_posted_flush(qp->dev);
+	sn_posted_push(qp->dev);
 	reply->result = execute_atomic((uint64_t *)addr, pkt);
 	reply->psn = pkt->psn;
 	reply->valid = true;
-	qp->replay_next++;
+	qp->rsp.replay_next++;
 	answer_atomic(qp, pkt->psn, reply->result);
 	return RSP_DONE;
 }
@@ -221,8 +232,8 @@ static void repeat_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	uint32_t i;
 
 	for (i = 0; i < SN_MAX_RD_ATOMIC; i++)
-		if (qp->replay[i].valid && qp->replay[i].psn == pkt->psn)
-			answer_atomic(qp, pkt->psn, qp->replay[i].result);
+		if (qp->rsp.replay[i].valid && qp->rsp.replay[i].psn == pkt->psn)
+			answer_atomic(qp, pkt->psn, qp->rsp.replay[i].result);
 }
 
 static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -237,13 +248,13 @@ static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static void executed(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	qp->epsn = (pkt->psn + 1) & SN_PSN_MASK;
-	qp->nak_sent = false;
+	qp->rsp.epsn = (pkt->psn + 1) & SN_PSN_MASK;
+	qp->rsp.nak_sent = false;
 	sn_count_landed(qp, 1, pkt->op == SN_PKT_READ ? 0 : pkt->length);
 	if (pkt->op != SN_PKT_SEND && pkt->op != SN_PKT_WRITE)
 		return; /* the response acknowledges */
 	ack_later(qp);
-	if (qp->acks_held >= ACK_EVERY)
+	if (qp->rsp.acks_held >= ACK_EVERY)
 		ack_now(qp);
 }
 
@@ -261,7 +272,7 @@ static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event
 static void not_now(struct sn_qp *qp)
 {
 	/* Once it is told, what follows is out of order until this one comes again. */
-	qp->nak_sent = send_nak(qp, SN_PKT_RNR, qp->min_rnr_timer);
+	qp->rsp.nak_sent = send_nak(qp, SN_PKT_RNR, qp->min_rnr_timer);
 }
 
 /*
@@ -270,7 +281,8 @@ static void not_now(struct sn_qp *qp)
  */
 static bool fatal_can_wait(const struct sn_qp *qp, enum rsp_verdict verdict)
 {
-	return verdict >= RSP_NAK_ACCESS && (qp->rd_head != qp->rd_tail || sn_wire_paused(qp));
+	return verdict >= RSP_NAK_ACCESS &&
+	       (qp->rsp.rd_head != qp->rsp.rd_tail || sn_wire_paused(qp));
 }
 
 static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -299,9 +311,9 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 /* One sequence NAK per gap (IBA 9.7.5.2.3), or a whole window of them would come back. */
 static void gap(struct sn_qp *qp)
 {
-	if (qp->nak_sent)
+	if (qp->rsp.nak_sent)
 		return;
-	qp->nak_sent = send_nak(qp, SN_PKT_NAK, 0);
+	qp->rsp.nak_sent = send_nak(qp, SN_PKT_NAK, 0);
 }
 
 void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -329,15 +341,15 @@ static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 	pkt->raddr = rd->sent; /* offset in the answer */
 	pkt->flags = len == left ? SN_PKT_F_LAST : 0;
 	if (len) /* without a byte nothing is read, and nothing is pushed */
-		sn_posted_flush(qp->dev);
-	rc = sn_wire_stage(pkt, &src, 1, len);
+		sn_posted_push(qp->dev);
+	rc = sn_stage_put(pkt, &src, 1, len);
 	if (!rc)
 		rc = sn_wire_send(qp, pkt);
 	if (rc)
 		return rc;
 	rd->sent += len;
 	if (rd->sent == rd->length)
-		qp->rd_head++;
+		qp->rsp.rd_head++;
 	return 0;
 }
 
@@ -345,8 +357,8 @@ static bool run_reads(struct sn_qp *qp)
 {
 	int n;
 
-	for (n = 0; n < READ_BURST && qp->rd_head != qp->rd_tail; n++)
-		if (send_read_chunk(qp, &qp->rd[qp->rd_head % SN_RD_QUEUE]))
+	for (n = 0; n < READ_BURST && qp->rsp.rd_head != qp->rsp.rd_tail; n++)
+		if (send_read_chunk(qp, &qp->rsp.rd[qp->rsp.rd_head % SN_RD_QUEUE]))
 			break;
 	return n > 0;
 }
@@ -363,7 +375,7 @@ bool sn_responder_run(struct sn_qp *qp)
 	if (!can_respond(qp))
 		return false;
 	worked = run_reads(qp);
-	if (qp->ack_due)
+	if (qp->rsp.ack_due)
 		worked |= ack_now(qp);
 	return worked;
 }

@@ -4,10 +4,13 @@
  * The library appends freed WQEs at the list's end and counts what it posts in the doorbell record;
  * there is no register. The device follows the links, as far as it was posted.
  */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/srq.h"
 
 static uint16_t srq_posted(const struct sn_srq *srq)
 {
@@ -131,7 +134,7 @@ int sn_srq_destroy(struct sn_srq *srq, uint32_t *async_events)
 	return 0;
 }
 
-void sn_srq_destroy_all(struct sn_dev *dev)
+void sn_srq_free_all(struct sn_dev *dev)
 {
 	struct sn_srq *srq;
 

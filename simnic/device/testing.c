@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Entry points for tests; see simnic/testing.h. */
-#include "simnic/testing.h"
-
+/* Entry points for tests; see simnic/device/testing.h. */
 #include <errno.h>
 #include <string.h>
 
-#include "simnic/device/internal.h"
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/mr.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/testing.h"
+#include "simnic/device/uar.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -8,11 +8,18 @@
  * not to its doorbell record. Registers with several users lose doorbells between two naps (the
  * last store wins), so their QPs run to their records once the register rang.
  */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/uar.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
 
 #define CQ_DOORBELL 0x20 /* MLX5_CQ_DOORBELL */
 #define REG_UNKNOWN UINT32_MAX
@@ -87,20 +94,15 @@ int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page)
 	return err;
 }
 
-void sn_uar_remove(struct sn_dev *dev, void *page)
+void sn_uar_free_all(struct sn_dev *dev)
 {
-	struct sn_uar **link, *uar;
+	struct sn_uar *uar;
 
-	sn_lock();
-	for (link = &dev->uars; *link && (*link)->page != page; link = &(*link)->next)
-		;
-	uar = *link;
-	if (uar) {
-		*link = uar->next;
-		dev->uar_at[uar->index] = NULL;
+	while ((uar = dev->uars)) {
+		dev->uars = uar->next;
+		free(uar);
 	}
-	sn_unlock();
-	free(uar);
+	free(dev->uar_at);
 }
 
 /* NULL: its register is not known, or not there. */
@@ -193,7 +195,8 @@ static void blueflame_look(const struct sn_qp *qp, struct doorbell *db, bool sha
 
 	half->suspect_ns = 0;
 	half->taken_ns = sn_engine.now_ns;
-	if (shared || !quiet || db->idx != qp->sq_rung || qp->dev->scans - qp->rung_scan < 2) {
+	if (shared || !quiet || db->idx != qp->req.sq_rung ||
+	    qp->dev->scans - qp->req.rung_scan < 2) {
 		words_clear(db->mem);
 		return;
 	}
@@ -211,8 +214,8 @@ static void blueflame_look(const struct sn_qp *qp, struct doorbell *db, bool sha
 /* What was copied into the register, unlike what came by a plain doorbell, goes astray. */
 static void blueflame_tear(struct sn_qp *qp, const struct doorbell *db)
 {
-	qp->torn = __atomic_load_n(&db->mem[1], __ATOMIC_RELAXED) != 0;
-	qp->torn_idx = db->idx;
+	qp->req.torn = __atomic_load_n(&db->mem[1], __ATOMIC_RELAXED) != 0;
+	qp->req.torn_idx = db->idx;
 }
 
 static void blueflame_look_again(struct sn_uar_half *half, uint64_t *mem)
@@ -244,8 +247,8 @@ static enum db_check check_doorbell(const struct sn_qp *qp, const struct doorbel
 		return DB_WRONG_REGISTER;
 	if (!qp_takes_doorbells(qp))
 		return DB_NOT_READY;
-	if ((int16_t)(db->end - qp->sq_cons) <= 0 &&
-	    (uint16_t)(qp->sq_cons - db->end) <= qp->attr.sq_wqe_cnt)
+	if ((int16_t)(db->end - qp->req.sq_cons) <= 0 &&
+	    (uint16_t)(qp->req.sq_cons - db->end) <= qp->attr.sq_wqe_cnt)
 		return DB_LATE;
 	/* Record before register (the sender's write barrier): the record may only be ahead. */
 	if ((uint16_t)(sn_sq_producer(qp) - db->end) > qp->attr.sq_wqe_cnt)
@@ -267,9 +270,9 @@ static void doorbell_parse(struct doorbell *db)
 
 static void ring_to(struct sn_qp *qp, uint16_t end)
 {
-	if ((int16_t)(end - qp->sq_rung) > 0) {
-		qp->sq_rung = end;
-		qp->rung_scan = qp->dev->scans;
+	if ((int16_t)(end - qp->req.sq_rung) > 0) {
+		qp->req.sq_rung = end;
+		qp->req.rung_scan = qp->dev->scans;
 	}
 	sn_qp_set_busy(qp);
 }
@@ -308,7 +311,7 @@ static void doorbell_act(struct sn_qp *qp, struct doorbell *db)
 	if (check == DB_LATE)
 		return;
 	if (check != DB_OK)
-		sn_protocol_error(db_check_name[check], db->qpn, db->idx, qp ? qp->sq_rung : 0);
+		sn_protocol_error(db_check_name[check], db->qpn, db->idx, qp ? qp->req.sq_rung : 0);
 	if (check == DB_NO_QP || check == DB_NOT_READY)
 		return;
 	if (shared)
@@ -365,11 +368,11 @@ static bool cq_doorbell_scan(struct sn_uar *uar)
 static void run_ahead(struct sn_qp *qp)
 {
 	uint32_t ctrl[2];
-	uint16_t end = (uint16_t)(qp->sq_rung + 1);
+	uint16_t end = (uint16_t)(qp->req.sq_rung + 1);
 
-	sn_wqe_raw(qp, qp->sq_rung, ctrl, sizeof(ctrl));
+	sn_wqe_raw(qp, qp->req.sq_rung, ctrl, sizeof(ctrl));
 	if (qp->state == IBV_QPS_RTS && be32toh(ctrl[1]) >> 8 == qp->qpn &&
-	    (uint16_t)(be32toh(ctrl[0]) >> 8) == qp->sq_rung)
+	    (uint16_t)(be32toh(ctrl[0]) >> 8) == qp->req.sq_rung)
 		ring_to(qp, end);
 }
 

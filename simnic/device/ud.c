@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Unreliable datagrams: address vectors, Q_Keys, and the 40 bytes before each receive. */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/receive.h"
+#include "simnic/device/stage.h"
+#include "simnic/device/ud.h"
+#include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
 
 #define AV_GRH_PRESENT	(1u << 30)
 #define QKEY_PRIVILEGED (1u << 31) /* IBA 10.2.5: then the QP's own Q_Key is sent */
@@ -55,7 +64,7 @@ int sn_ud_send(struct sn_qp *qp, const struct sn_wqe *wqe)
 	pkt->imm = wqe->imm;
 	pkt->has_imm = wqe->opcode == MLX5_OPCODE_SEND_IMM;
 	pkt->solicited = !!(wqe->fm_ce_se & MLX5_WQE_CTRL_SOLICITED);
-	rc = sn_wire_stage(pkt, iov, (uint32_t)n, wqe->length);
+	rc = sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
 	if (rc)
 		return rc;
 	/* A full inbox is a full wire: datagrams get lost. */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Reading send and receive WQEs out of the application's rings (layouts: mlx5dv.h). */
-#include "simnic/device/internal.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/mr.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/wqe.h"
 
 #define SEGMENT	   16
 #define CTRL_BYTES 16

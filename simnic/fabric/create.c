@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "simnic/fabric.h"
-#include "simnic/fabric/internal.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/sysfs.h"
 
 /* A subnet per rail, as OpenSM is set up on multi-rail clusters; rail 0 has the default prefix. */
 static void gid_ib(uint8_t gid[16], uint32_t rail, uint64_t guid)

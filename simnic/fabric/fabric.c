@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The shared file: its name, mapping, and the hosts in it. */
-#include "simnic/fabric.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "simnic/fabric/internal.h"
+#include "simnic/fabric/fabric.h"
 
 static bool name_ok(const char *name)
 {

@@ -6,8 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "simnic/fabric/internal.h"
-#include "simnic/inbox.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/fault.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/proc.h"
+#include "simnic/fabric/sysfs.h"
 
 static const char *const fault_names[SN_FAULT_KINDS] = {
 	[SN_FAULT_NONE] = "none",
@@ -48,18 +51,6 @@ int sn_fault_find(const char *name)
 bool sn_fault_is_rail(enum sn_fault_kind kind)
 {
 	return kind == SN_FAULT_SWITCH_DOWN || kind == SN_FAULT_SWITCH_UP;
-}
-
-const char *sn_nic_state_name(enum sn_nic_state state)
-{
-	static const char *const names[] = {
-		[SN_NIC_OK] = "ok",
-		[SN_NIC_HANG] = "hang",
-		[SN_NIC_INTERNAL_ERROR] = "internal-error",
-		[SN_NIC_DISASSOCIATED] = "disassociated",
-	};
-
-	return state <= SN_NIC_DISASSOCIATED ? names[state] : "?";
 }
 
 static uint64_t now_ns(void)
@@ -153,10 +144,10 @@ static void nic_ends(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_s
 
 static void nic_heal(struct sn_fabric *fabric, struct sn_nic *nic)
 {
-	_Atomic uint32_t *const words[] = { &nic->lose_tx,   &nic->lose_rx,
-					    &nic->lose_acks, &nic->hold_requests,
-					    &nic->hold_acks, &nic->paused,
-					    &nic->cut_next,  &nic->lose_loopback };
+	_Atomic uint32_t *const words[] = { &nic->fault.lose_tx,   &nic->fault.lose_rx,
+					    &nic->fault.lose_acks, &nic->fault.hold_requests,
+					    &nic->fault.hold_acks, &nic->fault.paused,
+					    &nic->fault.cut_next,  &nic->fault.lose_loopback };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		atomic_store(words[i], 0);
@@ -175,14 +166,14 @@ static void begin(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t ho
 	case SN_FAULT_CABLE_UP: return port_set(fabric, nic, 1);
 	case SN_FAULT_SWITCH_DOWN: return atomic_store(&fabric->rail[rail].down, 1);
 	case SN_FAULT_SWITCH_UP: return atomic_store(&fabric->rail[rail].down, 0);
-	case SN_FAULT_LOSE_TX: return atomic_store(&nic->lose_tx, 1);
-	case SN_FAULT_LOSE_RX: return atomic_store(&nic->lose_rx, 1);
-	case SN_FAULT_LOSE_ACKS: return atomic_store(&nic->lose_acks, 1);
-	case SN_FAULT_LOSE_LOOPBACK: return atomic_store(&nic->lose_loopback, 1);
-	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->hold_requests, 1);
-	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->hold_acks, 1);
-	case SN_FAULT_PAUSE: return atomic_store(&nic->paused, 1);
-	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->cut_next, 1);
+	case SN_FAULT_LOSE_TX: return atomic_store(&nic->fault.lose_tx, 1);
+	case SN_FAULT_LOSE_RX: return atomic_store(&nic->fault.lose_rx, 1);
+	case SN_FAULT_LOSE_ACKS: return atomic_store(&nic->fault.lose_acks, 1);
+	case SN_FAULT_LOSE_LOOPBACK: return atomic_store(&nic->fault.lose_loopback, 1);
+	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->fault.hold_requests, 1);
+	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->fault.hold_acks, 1);
+	case SN_FAULT_PAUSE: return atomic_store(&nic->fault.paused, 1);
+	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->fault.cut_next, 1);
 	case SN_FAULT_NIC_HANG: return nic_dies(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
 	case SN_FAULT_NIC_DISASSOCIATE: return nic_dies(fabric, nic, SN_NIC_DISASSOCIATED);
@@ -202,14 +193,16 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 	case SN_FAULT_PORT_DOWN:
 	case SN_FAULT_CABLE_DOWN: return port_set(fabric, nic, 1);
 	case SN_FAULT_SWITCH_DOWN: return atomic_store(&fabric->rail[rail].down, 0);
-	case SN_FAULT_LOSE_TX: return atomic_store(&nic->lose_tx, 0);
-	case SN_FAULT_LOSE_RX: return atomic_store(&nic->lose_rx, 0);
-	case SN_FAULT_LOSE_ACKS: return atomic_store(&nic->lose_acks, 0);
-	case SN_FAULT_LOSE_LOOPBACK: return atomic_store(&nic->lose_loopback, 0);
-	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->hold_requests, 0);
-	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->hold_acks, 0);
-	case SN_FAULT_PAUSE: return atomic_store(&nic->paused, 0);
-	case SN_FAULT_CUT_MESSAGE: atomic_store(&nic->cut_next, 0); return port_set(fabric, nic, 1);
+	case SN_FAULT_LOSE_TX: return atomic_store(&nic->fault.lose_tx, 0);
+	case SN_FAULT_LOSE_RX: return atomic_store(&nic->fault.lose_rx, 0);
+	case SN_FAULT_LOSE_ACKS: return atomic_store(&nic->fault.lose_acks, 0);
+	case SN_FAULT_LOSE_LOOPBACK: return atomic_store(&nic->fault.lose_loopback, 0);
+	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->fault.hold_requests, 0);
+	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->fault.hold_acks, 0);
+	case SN_FAULT_PAUSE: return atomic_store(&nic->fault.paused, 0);
+	case SN_FAULT_CUT_MESSAGE:
+		atomic_store(&nic->fault.cut_next, 0);
+		return port_set(fabric, nic, 1);
 	case SN_FAULT_NIC_HANG: return nic_ends(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_ends(fabric, nic, SN_NIC_INTERNAL_ERROR);
 	case SN_FAULT_NIC_DISASSOCIATE: return nic_ends(fabric, nic, SN_NIC_DISASSOCIATED);

@@ -4,7 +4,10 @@
  * the fabric, payload and all, so that it arrives even if its sender is gone by then. The device
  * thread that has the destination's QP at that time takes it from here.
  */
-#include "simnic/inbox.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/held.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
 
 static uint32_t get(const _Atomic uint32_t *word)
 {
@@ -16,7 +19,8 @@ bool sn_held_wanted(const struct sn_nic *nic, const struct sn_pkt *pkt)
 	if (pkt->op == SN_PKT_UD ||
 	    (pkt->src_host == pkt->dst_host && pkt->src_nic == pkt->dst_nic))
 		return false;
-	return sn_pkt_is_response(pkt->op) ? get(&nic->hold_acks) : get(&nic->hold_requests);
+	return sn_pkt_is_response(pkt->op) ? get(&nic->fault.hold_acks)
+					   : get(&nic->fault.hold_requests);
 }
 
 struct sn_held *sn_held_begin(struct sn_fabric *fabric, uint32_t proc)

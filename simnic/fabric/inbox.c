@@ -4,15 +4,15 @@
  * is: 2 * lap = free for the producer of that lap, 2 * lap + 1 = filled. All zero is the empty
  * queue, so a new fabric file stays sparse.
  */
-#include "simnic/inbox.h"
-
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/inbox.h"
+#include "simnic/fabric/packet.h"
+#include "simnic/fabric/proc.h"
 
 /*
  * A producer may die (kill -9) between taking a slot and filling it: after so long it is looked for. One that
@@ -155,30 +155,4 @@ bool sn_inbox_empty(const struct sn_proc *proc)
 {
 	return atomic_load_explicit(&proc->tail, memory_order_relaxed) ==
 	       atomic_load_explicit(&proc->head, memory_order_acquire);
-}
-
-void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc)
-{
-	struct sn_proc *to = &fabric->proc[proc];
-
-	/* Sequentially consistent with the sleeper: it sets sleeping, reads wake, looks for work,
-	 * sleeps on wake. Either it sees our work, or we see it sleeping and change wake. */
-	atomic_fetch_add(&to->wake, 1);
-	if (atomic_load(&to->sleeping) && atomic_exchange(&to->sleeping, 0))
-		syscall(SYS_futex, &to->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-void sn_proc_wake_all(struct sn_fabric *fabric)
-{
-	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++)
-		if (atomic_load(&fabric->proc[slot].pid) > 0)
-			sn_proc_wake(fabric, slot);
-}
-
-void sn_proc_sleep(struct sn_proc *proc, uint32_t seen, uint64_t timeout_ns)
-{
-	struct timespec ts = { timeout_ns / 1000000000ULL, timeout_ns % 1000000000ULL };
-
-	syscall(SYS_futex, &proc->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
-	atomic_store(&proc->sleeping, 0);
 }

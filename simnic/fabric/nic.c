@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "simnic/fabric/internal.h"
-#include "simnic/inbox.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/proc.h"
+#include "simnic/fabric/sysfs.h"
 
 /* First memory key index. Equal on every NIC; 0x100 itself is libmlx5's "no lkey" terminator. */
 #define KEY_FIRST 0x200
@@ -29,36 +31,16 @@ void sn_nic_begin(struct sn_nic *nic)
 	atomic_init(&nic->next_key, KEY_FIRST);
 }
 
-int sn_quirk_find(const char *name)
+const char *sn_nic_state_name(enum sn_nic_state state)
 {
-	static const char *const names[SN_QUIRKS] = {
-		[SN_QUIRK_NOP_EARLY] = "nop-early",
-		[SN_QUIRK_FENCE_IGNORED] = "fence-ignored",
-		[SN_QUIRK_WRONG_INDEX] = "wrong-index",
-		[SN_QUIRK_RUNS_AHEAD] = "runs-ahead",
-		[SN_QUIRK_BLUEFLAME_TORN] = "blueflame-torn",
-		[SN_QUIRK_COMPRESSED] = "compressed",
-		[SN_QUIRK_SCATTER_SILENT] = "scatter-silent",
-		[SN_QUIRK_ATOMICS_SWAPPED] = "atomics-swapped",
-		[SN_QUIRK_UNSIGNALED_UNFLUSHED] = "unsignaled-unflushed",
-		[SN_QUIRK_RECEIVES_UNFLUSHED] = "receives-unflushed",
-		[SN_QUIRK_LATE_UNFLUSHED] = "late-unflushed",
-		[SN_QUIRK_ERROR_NAMES_LAST] = "error-names-last",
-		[SN_QUIRK_GIVES_UP_EARLY] = "gives-up-early",
-		[SN_QUIRK_LATE_WRITES_LAND] = "late-writes-land",
-		[SN_QUIRK_STALE_PSN] = "stale-psn",
-		[SN_QUIRK_RESET_COMPLETES] = "reset-completes",
-		[SN_QUIRK_NO_LAST_WQE] = "no-last-wqe",
-		[SN_QUIRK_QPN_AGAIN] = "qpn-again",
-		[SN_QUIRK_NO_PORT_EVENT] = "no-port-event",
-		[SN_QUIRK_LOOPBACK_INSIDE] = "loopback-inside",
-		[SN_QUIRK_UD_DIES] = "ud-dies",
+	static const char *const names[] = {
+		[SN_NIC_OK] = "ok",
+		[SN_NIC_HANG] = "hang",
+		[SN_NIC_INTERNAL_ERROR] = "internal-error",
+		[SN_NIC_DISASSOCIATED] = "disassociated",
 	};
 
-	for (int quirk = 0; quirk < SN_QUIRKS; quirk++)
-		if (!strcmp(name, names[quirk]))
-			return quirk;
-	return -EINVAL;
+	return state <= SN_NIC_DISASSOCIATED ? names[state] : "?";
 }
 
 int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which NIC reaches which: ports, the rail switch between them, and what is being lost. */
-#include "simnic/fabric.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
+#include "simnic/fabric/path.h"
 
 static uint32_t get(const _Atomic uint32_t *word)
 {
 	return atomic_load_explicit(word, memory_order_relaxed);
-}
-
-bool sn_pkt_is_response(enum sn_pkt_op op)
-{
-	return op == SN_PKT_ACK || op == SN_PKT_NAK || op == SN_PKT_RNR || op == SN_PKT_READ_RESP ||
-	       op == SN_PKT_ATOMIC_RESP;
 }
 
 static bool end_alive(const struct sn_nic *nic)
@@ -30,12 +27,12 @@ static bool wire_open(const struct sn_fabric *fabric, const struct sn_nic *src,
 		      const struct sn_nic *dst, enum sn_pkt_op op)
 {
 	if (src == dst)
-		return !get(&src->lose_loopback);
+		return !get(&src->fault.lose_loopback);
 	if (src->rail != dst->rail || get(&fabric->rail[src->rail].down))
 		return false;
-	if (get(&src->lose_tx) || get(&dst->lose_rx))
+	if (get(&src->fault.lose_tx) || get(&dst->fault.lose_rx))
 		return false;
-	return !(sn_pkt_is_response(op) && get(&dst->lose_acks));
+	return !(sn_pkt_is_response(op) && get(&dst->fault.lose_acks));
 }
 
 bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic, uint32_t dst_host,
@@ -56,8 +53,8 @@ bool sn_path_open_late(struct sn_fabric *fabric, const struct sn_pkt *pkt)
 {
 	struct sn_nic *dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];
 
-	if (end_alive(dst) && !get(&fabric->rail[dst->rail].down) && !get(&dst->lose_rx) &&
-	    !(sn_pkt_is_response(pkt->op) && get(&dst->lose_acks)))
+	if (end_alive(dst) && !get(&fabric->rail[dst->rail].down) && !get(&dst->fault.lose_rx) &&
+	    !(sn_pkt_is_response(pkt->op) && get(&dst->fault.lose_acks)))
 		return true;
 	atomic_fetch_add_explicit(&dst->count.dropped, 1, memory_order_relaxed);
 	return false;
@@ -69,5 +66,5 @@ bool sn_path_paused(const struct sn_fabric *fabric, uint32_t src_host, uint32_t 
 	const struct sn_nic *src = &fabric->nic[src_host][src_nic];
 	const struct sn_nic *dst = &fabric->nic[dst_host][dst_nic];
 
-	return src != dst && (get(&src->paused) || get(&dst->paused));
+	return src != dst && (get(&src->fault.paused) || get(&dst->fault.paused));
 }

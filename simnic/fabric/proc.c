@@ -2,13 +2,22 @@
 /* Slots of attached processes. A process that died without a word is reaped by the next one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "simnic/inbox.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/held.h"
+#include "simnic/fabric/inbox.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
+#include "simnic/fabric/proc.h"
 
 /* Its state and its start time in clock ticks; 'X': it is gone. */
 static char process_stat(int32_t pid, unsigned long long *start)
@@ -118,15 +127,30 @@ int sn_proc_attach(struct sn_fabric *fabric, uint32_t host)
 	return -EUSERS;
 }
 
-void sn_proc_detach(struct sn_fabric *fabric, uint32_t slot)
-{
-	struct sn_proc *proc = &fabric->proc[slot];
-	int32_t pid = getpid();
+/* ---- the device thread's sleep --------------------------------------------------------------- */
 
-	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
-		return; /* a fork's child does not own the slot */
-	qpns_free(fabric, slot);
-	sn_held_forget(fabric, slot);
-	atomic_store(&proc->start_time, 0);
-	atomic_store(&proc->pid, 0);
+void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc)
+{
+	struct sn_proc *to = &fabric->proc[proc];
+
+	/* Sequentially consistent with the sleeper: it sets sleeping, reads wake, looks for work,
+	 * sleeps on wake. Either it sees our work, or we see it sleeping and change wake. */
+	atomic_fetch_add(&to->wake, 1);
+	if (atomic_load(&to->sleeping) && atomic_exchange(&to->sleeping, 0))
+		syscall(SYS_futex, &to->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void sn_proc_wake_all(struct sn_fabric *fabric)
+{
+	for (uint32_t slot = 0; slot < SN_MAX_PROCS; slot++)
+		if (atomic_load(&fabric->proc[slot].pid) > 0)
+			sn_proc_wake(fabric, slot);
+}
+
+void sn_proc_sleep(struct sn_proc *proc, uint32_t seen, uint64_t timeout_ns)
+{
+	struct timespec ts = { timeout_ns / 1000000000ULL, timeout_ns % 1000000000ULL };
+
+	syscall(SYS_futex, &proc->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
+	atomic_store(&proc->sleeping, 0);
 }

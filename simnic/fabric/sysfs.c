@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "simnic/fabric/internal.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/sysfs.h"
 
 struct tree {
 	char base[512]; /* where relative paths start */

@@ -4,7 +4,7 @@
  * /dev/infiniband/uverbsN. Contexts are found by file descriptor; objects by handle in a context.
  *
  * Locks: the table lock (fdtable.c) for the fd table; sn_ctx.lock for everything in a context; the
- * device mutex is taken inside simnic/device.h. Order: sn_ctx.lock, then the device mutex. Nothing
+ * device mutex is taken inside simnic/device/device.h. Order: sn_ctx.lock, then the device mutex. Nothing
  * sleeps for a sick or slow NIC with a lock held.
  */
 #ifndef SIMNIC_HOST_UVERBS_H
@@ -16,17 +16,15 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
-#include "simnic/device.h"
+#include "simnic/device/device.h"
 
-#define SN_PAGE		  4096
-#define SN_MAX_BFREGS	  512
-#define SN_MAX_DYN_UARS	  512 /* doorbell pages that are asked for one by one: thread domains */
-#define SN_BFREGS_PER_UAR 2   /* as the kernel numbers them; libmlx5 counts 4 per page */
-#define SN_COMP_VECTORS	  4
-#define SN_MAX_OBJECTS	  (1 << 20)
-#define SN_MAX_SRQ_SGE	  15
-#define SN_MAX_CQE	  ((1 << 22) - 1)
-#define SN_MAX_RD_ATOMIC  16
+#define SN_PAGE		4096
+#define SN_MAX_BFREGS	512
+#define SN_MAX_DYN_UARS 512 /* doorbell pages that are asked for one by one: thread domains */
+#define SN_COMP_VECTORS 4
+#define SN_MAX_OBJECTS	(1 << 20)
+#define SN_MAX_SRQ_SGE	15
+#define SN_MAX_CQE	((1 << 22) - 1)
 
 enum sn_obj_type {
 	SN_OBJ_FREE,

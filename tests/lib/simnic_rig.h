@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "simnic/fabric.h"
+#include "simnic/fabric/fabric.h"
 
 #define RIG_MEM	    (4 << 20)
 #define RIG_DEPTH   64

@@ -170,11 +170,10 @@ void ring_qp_free(struct ring_qp *qp)
 	uint32_t events;
 
 	must(!sn_qp_destroy(qp->qp, &events));
-	sn_uar_remove(qp->dev, qp->uar);
 	close(qp->async_fd);
 	munmap(qp->rq, (RING_RQ_WQES << RING_RQ_SHIFT) + RING_SQ_BB * 64);
 	munmap(qp->db, PAGE);
-	munmap(qp->uar, PAGE);
+	/* Its doorbell page is watched as long as the context is open. */
 }
 
 int ring_qp_to(struct ring_qp *qp, enum ibv_qp_state state)

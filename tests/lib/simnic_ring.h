@@ -10,7 +10,7 @@
 #include <infiniband/mlx5dv.h>
 #include <rdma/ib_user_verbs.h>
 
-#include "simnic/device.h"
+#include "simnic/device/device.h"
 
 #define RING_SQ_BB    64
 #define RING_RQ_WQES  64

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "simnic/testing.h"
+#include "simnic/device/testing.h"
 #include "tests/lib/simnic_ring.h"
 
 #define REGIONS 8

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "simnic/testing.h"
+#include "simnic/device/testing.h"
 #include "tests/lib/simnic_ring.h"
 
 #define BUF (1 << 20)

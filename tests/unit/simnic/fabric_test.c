@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
-#include "simnic/inbox.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/inbox.h"
+#include "simnic/fabric/path.h"
 
 static char name[64];
 
@@ -189,14 +191,14 @@ static void faults_fire_by_message_and_by_time(void **state)
 	fabric->nic[0][0].count.tx_messages = 2;
 	sn_fault_poll(fabric, 999);
 	assert_true(fabric->nic[0][0].port_up);
-	assert_false(fabric->nic[1][0].lose_tx);
+	assert_false(fabric->nic[1][0].fault.lose_tx);
 	fabric->nic[0][0].count.tx_messages = 3;
 	sn_fault_poll(fabric, 1000);
 	assert_false(fabric->nic[0][0].port_up);
-	assert_true(fabric->nic[1][0].lose_tx);
+	assert_true(fabric->nic[1][0].fault.lose_tx);
 	assert_int_equal(fabric->faults_armed, 1); /* the end of the second */
 	sn_fault_poll(fabric, now_ns() + 1000000);
-	assert_false(fabric->nic[1][0].lose_tx);
+	assert_false(fabric->nic[1][0].fault.lose_tx);
 	assert_int_equal(fabric->faults_armed, 0);
 }
 
@@ -217,7 +219,7 @@ static void due_faults_keep_their_order(void **state)
 	assert_int_equal(fabric->faults_armed, 0);
 	assert_true(fabric->nic[0][0].port_up);
 	assert_int_equal(fabric->nic[0][0].event_gen, 2);
-	assert_false(fabric->nic[1][0].lose_rx);
+	assert_false(fabric->nic[1][0].fault.lose_rx);
 }
 
 /* Seen late, they began at once: the end of the first is not that of the one that stays. */
@@ -258,7 +260,7 @@ static void faults_end_one_by_one(void **state)
 	sn_fault_apply(fabric, SN_FAULT_NIC_HANG, 0, 0, 1);
 	sn_fault_apply(fabric, SN_FAULT_NIC_INTERNAL_ERROR, 0, 0, 0);
 	sn_fault_poll(fabric, now_ns() + 1000000);
-	assert_false(nic->lose_tx);
+	assert_false(nic->fault.lose_tx);
 	assert_false(fabric->rail[0].down);
 	assert_false(nic->port_up);
 	assert_int_equal(nic->state, SN_NIC_INTERNAL_ERROR); /* worse than what ended */
@@ -278,8 +280,9 @@ static void heal_undoes_every_fault(void **state)
 		assert_true(open_to_h1(fabric, SN_PKT_SEND));
 		assert_true(sn_path_open(fabric, 1, 0, 0, 0, SN_PKT_ACK));
 		assert_false(sn_path_paused(fabric, 0, 0, 1, 0));
-		assert_false(fabric->nic[0][0].hold_requests || fabric->nic[0][0].hold_acks);
-		assert_false(fabric->nic[0][0].cut_next);
+		assert_false(fabric->nic[0][0].fault.hold_requests ||
+			     fabric->nic[0][0].fault.hold_acks);
+		assert_false(fabric->nic[0][0].fault.cut_next);
 		expect_line(fabric, "infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
 	}
 }
@@ -311,7 +314,7 @@ static void faults_outlive_their_owner(void **state)
 	waitpid(pid, NULL, 0);
 	fabric->fault_owner = pid;
 	sn_fault_apply(fabric, SN_FAULT_LOSE_TX, 0, 0, 0);
-	assert_true(fabric->nic[0][0].lose_tx);
+	assert_true(fabric->nic[0][0].fault.lose_tx);
 	assert_int_equal(fabric->fault_owner, 0);
 }
 
@@ -494,7 +497,7 @@ static void inbox_keeps_order_and_bounds(void **state)
 		}
 		assert_false(sn_inbox_pop(proc, &out));
 	}
-	sn_proc_detach(fabric, slot);
+	atomic_store(&proc->pid, 0);
 	assert_int_equal(sn_inbox_push(fabric, slot, &pkt), -ESRCH);
 }
 
@@ -542,7 +545,6 @@ static void inbox_takes_many_producers(void **state)
 	}
 	for (int i = 0; i < PRODUCERS; i++)
 		waitpid(pid[i], NULL, 0);
-	sn_proc_detach(fabric, slot);
 }
 
 /* A producer was killed after it took a slot: the packets behind it come through all the same. */
@@ -559,7 +561,6 @@ static void inbox_outlives_a_killed_producer(void **state)
 	while (!sn_inbox_pop(proc, &out) && ++tries < 1000)
 		usleep(2000);
 	assert_int_equal(out.psn, 7);
-	sn_proc_detach(fabric, slot);
 }
 
 /* One that only gets no core loses nothing; when it has died, even if nobody has waited for it, it does. */
@@ -600,7 +601,6 @@ static void inbox_waits_for_a_slow_producer(void **state)
 		usleep(2000);
 	assert_int_equal(out.psn, 8);
 	waitpid(pid, NULL, 0);
-	sn_proc_detach(fabric, slot);
 }
 
 static void dead_processes_are_reaped(void **state)

@@ -185,7 +185,7 @@ static void held_acks_come_when_the_time_is_over(void **state)
 	assert_true(peer_has(0, rig.mem, 64));
 	expect_status(IBV_WC_SUCCESS);
 	wait_until_delivered();
-	assert_int_equal(rig_fabric->nic[1][1].hold_acks, 0);
+	assert_int_equal(rig_fabric->nic[1][1].fault.hold_acks, 0);
 }
 
 /* The data of a READ travels with the answer, staged in the responder's memory. */

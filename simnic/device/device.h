@@ -11,7 +11,9 @@
 #ifndef SIMNIC_DEVICE_H
 #define SIMNIC_DEVICE_H
 
-#include "simnic/fabric.h"
+#include "simnic/fabric/fabric.h"
+
+#define SN_BFREGS_PER_UAR 2 /* as the kernel numbers them; libmlx5 counts 4 per page */
 
 struct sn_dev; /* one opened user context on one NIC, in this process */
 
@@ -28,7 +30,6 @@ void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */
  * 256-byte halves per register) for stores. Doorbell records alone move nothing.
  */
 int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page);
-void sn_uar_remove(struct sn_dev *dev, void *page);
 
 struct sn_cq_attr {
 	uint64_t buf, db;     /* user addresses: ring and doorbell record */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* User contexts: opened and closed, and told of what happens to their NIC. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "simnic/device/cq.h"
+#include "simnic/device/dev.h"
+#include "simnic/device/device.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/mr.h"
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/srq.h"
+#include "simnic/device/uar.h"
+#include "simnic/fabric/nic.h"
+
+void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count)
+{
+	struct ib_uverbs_async_event_desc event = { .element = element, .event_type = type };
+
+	if (fd < 0)
+		return;
+	if (send(fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(event) && count)
+		++*count;
+}
+
+/* ---- what happens to the NIC ------------------------------------------------------------------ */
+
+bool sn_dev_stands_still(const struct sn_dev *dev)
+{
+	return dev->fatal || atomic_load(&dev->nic->incarnation) != dev->incarnation ||
+	       atomic_load_explicit(&dev->nic->state, memory_order_relaxed) != SN_NIC_OK;
+}
+
+static void dev_ud_dies(struct sn_dev *dev)
+{
+	struct sn_qp *qp;
+
+	for (qp = dev->qps; qp; qp = qp->dev_next)
+		if (qp->attr.type == IBV_QPT_UD)
+			sn_qp_enter_error(qp);
+}
+
+static void dev_port_events(struct sn_dev *dev)
+{
+	uint32_t up = atomic_load(&dev->nic->port_up);
+
+	if (up == dev->port_was_up)
+		return;
+	dev->port_was_up = up;
+	if (!up && sn_nic_quirk(dev->nic, SN_QUIRK_UD_DIES))
+		dev_ud_dies(dev);
+	if (!dev->fatal && !sn_nic_quirk(dev->nic, SN_QUIRK_NO_PORT_EVENT))
+		sn_async_event(dev->async_fd, 1, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+			       NULL);
+}
+
+static void dev_gid_events(struct sn_dev *dev)
+{
+	uint32_t gen = atomic_load(&dev->nic->gid_gen);
+
+	if (gen == dev->gid_gen)
+		return;
+	dev->gid_gen = gen;
+	if (!dev->fatal)
+		sn_async_event(dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
+}
+
+static void dev_state_events(struct sn_dev *dev)
+{
+	uint32_t state = atomic_load(&dev->nic->state);
+	bool died = state == SN_NIC_INTERNAL_ERROR || state == SN_NIC_DISASSOCIATED ||
+		    atomic_load(&dev->nic->incarnation) != dev->incarnation;
+
+	if (dev->fatal || !died)
+		return;
+	dev->fatal = true;
+	sn_posted_push(dev); /* what has left a NIC arrives without it */
+	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
+}
+
+void sn_dev_raise_events(struct sn_dev *dev)
+{
+	uint32_t gen = atomic_load_explicit(&dev->nic->event_gen, memory_order_acquire);
+
+	if (gen == dev->event_gen)
+		return;
+	dev->event_gen = gen;
+	dev_state_events(dev);
+	dev_port_events(dev);
+	dev_gid_events(dev);
+}
+
+/* ---- open, close ---------------------------------------------------------------------------- */
+
+static struct sn_dev *dev_new(uint32_t nic)
+{
+	struct sn_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return NULL;
+	dev->nic_index = nic;
+	dev->nic = &sn_engine.fabric->nic[sn_engine.host][nic];
+	dev->async_fd = -1;
+	dev->event_gen = atomic_load(&dev->nic->event_gen);
+	dev->port_was_up = atomic_load(&dev->nic->port_up);
+	dev->gid_gen = atomic_load(&dev->nic->gid_gen);
+	dev->incarnation = atomic_load(&dev->nic->incarnation);
+	return dev;
+}
+
+int sn_dev_open(uint32_t nic, struct sn_dev **out)
+{
+	struct sn_dev *dev;
+	int rc;
+
+	if (!sn_engine.attached || nic >= sn_engine.fabric->n_nics)
+		return -ENODEV;
+	dev = dev_new(nic);
+	if (!dev)
+		return -ENOMEM;
+	sn_lock();
+	rc = sn_engine_serve(nic);
+	if (!rc) {
+		dev->next = sn_engine.devs;
+		sn_engine.devs = dev;
+	}
+	sn_unlock();
+	if (rc) {
+		free(dev);
+		return rc;
+	}
+	*out = dev;
+	sn_engine_kick();
+	return 0;
+}
+
+void sn_dev_close(struct sn_dev *dev)
+{
+	struct sn_dev **link;
+
+	sn_lock();
+	for (link = &sn_engine.devs; *link && *link != dev; link = &(*link)->next)
+		;
+	if (*link)
+		*link = dev->next;
+	sn_qp_free_all(dev);
+	sn_srq_free_all(dev);
+	sn_cq_free_all(dev);
+	sn_mr_free_all(dev);
+	sn_uar_free_all(dev);
+	sn_unlock();
+	free(dev);
+}
+
+int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd)
+{
+	sn_lock();
+	dev->async_fd = async_fd;
+	sn_unlock();
+	return 0;
+}

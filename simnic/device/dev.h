@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* One opened user context on one NIC, in this process. Lock held. */
+#ifndef SIMNIC_DEVICE_DEV_H
+#define SIMNIC_DEVICE_DEV_H
+
+#include "simnic/device/device.h"
+#include "simnic/device/mr.h"
+
+struct sn_cq;
+struct sn_qp;
+struct sn_srq;
+struct sn_uar;
+
+#define SN_KEPT_KEYS 64
+
+struct sn_dev {
+	struct sn_dev *next;
+	uint32_t nic_index;
+	struct sn_nic *nic;
+	bool fatal; /* saw an internal error: this context never works again */
+	int async_fd;
+	uint32_t event_gen, port_was_up, gid_gen, incarnation;
+	struct sn_qp *qps;
+	uint32_t scans;			  /* of the registers, so far */
+	struct sn_uar *uars, **uar_at;	  /* as a list, and by index */
+	uint32_t n_uar_at, n_reg_unknown; /* QPs of any register */
+	struct sn_cq *cqs;
+	struct sn_srq *srqs;
+	struct sn_mr *mr[SN_MR_BUCKETS];
+	uint32_t kept_keys[SN_KEPT_KEYS], n_kept_keys; /* of regions that are no more */
+};
+
+bool sn_dev_stands_still(const struct sn_dev *dev);
+/* Raises the asynchronous events of what happened to the NIC since the last call. */
+void sn_dev_raise_events(struct sn_dev *dev);
+/* Writes one event into an event file; count, if not NULL, is how many there were. */
+void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count);
+
+#endif

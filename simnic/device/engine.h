@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The device engine of this process. Everything in this folder is protected by sn_engine.lock (priority
+ * inheriting): commands of application threads take it, the device thread holds it for a batch.
+ * Rings, doorbell records and registers are the application's memory and are read with acquire
+ * after the register store that announced them.
+ */
+#ifndef SIMNIC_DEVICE_ENGINE_H
+#define SIMNIC_DEVICE_ENGINE_H
+
+#include <pthread.h>
+
+#include "simnic/device/posted.h"
+#include "simnic/device/qp.h"
+#include "simnic/device/stage.h"
+#include "simnic/device/wqe.h"
+#include "simnic/fabric/fabric.h"
+
+struct sn_dev;
+
+struct sn_engine {
+	pthread_mutex_t lock;
+	struct sn_fabric *fabric;
+	struct sn_proc *proc;
+	uint32_t host, slot;
+	bool attached, running;
+	_Atomic bool frozen;
+	pthread_t thread;
+	struct sn_dev *devs;
+	struct sn_qp *list[SN_LISTS];
+	uint64_t waiting_at; /* the first timer of those that wait; 0: none */
+	uint32_t n_dead;
+	uint64_t dead_at; /* the next look at them */
+	struct sn_qp **qp_table[SN_MAX_NICS];
+	uint32_t n_active; /* QPs whose registers must be polled: RTS, SQD, SQE, ERR */
+	uint32_t next_cqn, next_srqn;
+	uint64_t now_ns;
+	_Atomic uint64_t protocol_errors;
+	struct sn_stage stage, datagrams;
+	struct sn_posted_queue posted[SN_MAX_NICS];
+	uint64_t n_posted;    /* in all of them */
+	struct sn_pkt rx, tx; /* scratch of the device: one packet in, one out */
+	struct sn_wqe wqe;
+};
+extern struct sn_engine sn_engine;
+
+void sn_lock(void);
+void sn_unlock(void);
+uint64_t sn_clock_ns(void);
+void sn_engine_kick(void);
+/* Under the lock: there is a thread, and a table for the QPs of this NIC. 0, or -errno. */
+int sn_engine_serve(uint32_t nic);
+bool sn_engine_batch(void); /* one round of work; lock held; true: there was some */
+void sn_protocol_error(const char *what, uint32_t qpn, uint64_t seen, uint64_t expected);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Generations: how a QP takes its buffers back from a process that reads them. */
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/generation.h"
+#include "simnic/device/qp.h"
+#include "simnic/fabric/packet.h"
+
+#define GEN_SHIFT	8
+#define GEN_PULLS	((1u << GEN_SHIFT) - 1)
+#define GEN_WAIT_NS	5000
+#define GEN_ASK_NS	1000000ULL   /* a pull takes microseconds: does the puller live? */
+#define GEN_WAIT_MAX_NS 500000000ULL /* it is stopped in the middle of a pull */
+
+static _Atomic uint64_t *gen_word(uint32_t host, uint32_t nic, uint32_t qpn)
+{
+	return &sn_engine.fabric->nic[host][nic].qpn_gen[qpn & (SN_QPN_MAX - 1)];
+}
+
+void sn_gen_begin(struct sn_qp *qp)
+{
+	_Atomic uint64_t *word = gen_word(sn_engine.host, qp->dev->nic_index, qp->qpn);
+
+	/* Clears what a puller that died left behind. */
+	qp->gen = (atomic_load(word) >> GEN_SHIFT) + 1;
+	atomic_store(word, qp->gen << GEN_SHIFT);
+}
+
+/* The only one that pulls from this QP is the process of the QP that it is connected to. */
+static bool puller_is_gone(const struct sn_qp *qp)
+{
+	const struct sn_fabric *f = sn_engine.fabric;
+	uint32_t owner;
+	int32_t pid;
+
+	if (qp->dst_host < 0 || qp->dest_qpn >= SN_QPN_MAX)
+		return true;
+	owner = atomic_load(&f->nic[qp->dst_host][qp->dst_nic].qpn_owner[qp->dest_qpn]);
+	pid = owner ? atomic_load(&f->proc[owner - 1].pid) : 0;
+	return pid <= 0 || (kill(pid, 0) && errno == ESRCH);
+}
+
+void sn_gen_end(struct sn_qp *qp)
+{
+	_Atomic uint64_t *word = gen_word(sn_engine.host, qp->dev->nic_index, qp->qpn);
+	struct timespec nap = { .tv_nsec = GEN_WAIT_NS };
+	uint64_t start = sn_clock_ns(), waited;
+
+	atomic_fetch_add(word, 1u << GEN_SHIFT);
+	qp->gen = 0;
+	while (atomic_load(word) & GEN_PULLS) {
+		waited = sn_clock_ns() - start;
+		if (waited > GEN_WAIT_MAX_NS || (waited > GEN_ASK_NS && puller_is_gone(qp)))
+			break;
+		nanosleep(&nap, NULL);
+	}
+}
+
+bool sn_gen_pull_begin(const struct sn_pkt *pkt)
+{
+	_Atomic uint64_t *word = gen_word(pkt->src_host, pkt->src_nic, pkt->src_qpn);
+	uint64_t seen = atomic_load(word);
+
+	do {
+		if (seen >> GEN_SHIFT != pkt->src_gen || (seen & GEN_PULLS) == GEN_PULLS)
+			return false;
+	} while (!atomic_compare_exchange_weak(word, &seen, seen + 1));
+	return true;
+}
+
+void sn_gen_pull_end(const struct sn_pkt *pkt)
+{
+	atomic_fetch_sub(gen_word(pkt->src_host, pkt->src_nic, pkt->src_qpn), 1);
+}

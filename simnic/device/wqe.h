@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Work requests, read out of the application's rings. Lock held. */
+#ifndef SIMNIC_DEVICE_WQE_H
+#define SIMNIC_DEVICE_WQE_H
+
+#include <infiniband/mlx5dv.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct sn_dev;
+struct sn_qp;
+
+#define SN_WQE_MAX_BYTES 1024
+#define SN_WQE_MAX_SGE	 64
+
+struct sn_sge {
+	uint64_t addr;
+	uint32_t length, lkey;
+};
+
+/* A decoded send WQE. */
+struct sn_wqe {
+	uint8_t opcode, fm_ce_se, ds, syndrome; /* syndrome: the WQE is not executable, why */
+	uint16_t idx, nbb;
+	uint32_t imm, rkey;
+	uint64_t raddr, swap_add, compare;
+	uint64_t length;
+	uint32_t n_sge;
+	bool is_inline;
+	struct mlx5_wqe_av av;
+	struct sn_sge sge[SN_WQE_MAX_SGE];
+	uint8_t inline_data[SN_WQE_MAX_BYTES];
+};
+
+void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe);
+void sn_wqe_raw(const struct sn_qp *qp, uint16_t idx, void *out, uint32_t bytes);
+int sn_wqe_gather(const struct sn_qp *qp, const struct sn_wqe *wqe, uint32_t access,
+		  struct iovec *iov);
+int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge, uint32_t n,
+		     uint32_t access, struct iovec *iov);
+uint32_t sn_wqe_scatter(const uint8_t *segments, uint32_t bytes, struct sn_sge *sge);
+uint16_t sn_rq_producer(const struct sn_qp *qp);
+uint16_t sn_sq_producer(const struct sn_qp *qp);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A NIC as its host and the fabric see it: its address, state, limits and counters. */
+#ifndef SIMNIC_FABRIC_NIC_H
+#define SIMNIC_FABRIC_NIC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "simnic/fabric/limits.h"
+#include "simnic/fabric/quirk.h"
+
+struct sn_fabric;
+
+enum sn_link_layer { SN_LINK_IB = 1, SN_LINK_ETH = 2 };
+
+/* How a NIC is dead. The order is the order of severity. */
+enum sn_nic_state {
+	SN_NIC_OK,
+	SN_NIC_HANG,	       /* commands do not return; the data path stands still */
+	SN_NIC_INTERNAL_ERROR, /* 2ERR, 2RST, destroy "succeed", nothing is flushed, the rest EIO */
+	SN_NIC_DISASSOCIATED,  /* everything fails with EIO */
+};
+
+/*
+ * What passed a NIC, which has one port. The first four are of all transports, and
+ * faults "at the N-th message" go by tx_messages. RC includes UC.
+ */
+struct sn_counters {
+	_Atomic uint64_t tx_messages, rx_messages, tx_bytes, rx_bytes, dropped, retries;
+	_Atomic uint64_t rc_tx_messages, rc_tx_bytes; /* requests, with each retransmission */
+	_Atomic uint64_t rc_rx_messages, rc_rx_bytes; /* delivered: each once */
+	_Atomic uint64_t rc_retransmits;	      /* of rc_tx_messages: sent again */
+	_Atomic uint64_t ud_tx_packets, ud_tx_bytes, ud_rx_packets, ud_rx_bytes;
+	_Atomic uint64_t commands,
+		qp_queries;	     /* of all processes; the second are among the first */
+	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
+};
+
+static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* As enum ibv_mtu counts. */
+enum { SN_MTU_256 = 1, SN_MTU_4096 = 5 };
+static inline uint32_t sn_mtu_bytes(uint32_t mtu)
+{
+	return 128u << mtu;
+}
+
+enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
+
+/* What a NIC has only so many of. */
+enum sn_limit { SN_LIMIT_PD, SN_LIMIT_MR, SN_LIMIT_CQ, SN_LIMIT_QP, SN_LIMIT_SRQ, SN_LIMITS };
+
+/* What is being done to a NIC's packets; each is 0 or 1: enum sn_fault_kind says what it does. */
+struct sn_nic_faults {
+	_Atomic uint32_t lose_tx, lose_rx, lose_acks, lose_loopback, cut_next;
+	_Atomic uint32_t hold_requests, hold_acks, paused;
+};
+
+struct sn_nic {
+	char ibdev[16]; /* "mlx5_0" */
+	uint32_t host, index, rail;
+	uint32_t card, function;	/* PCI: the slot, and which of the card's functions */
+	int32_t numa;			/* -1: not told */
+	uint64_t node_guid, image_guid; /* image: the card's */
+	uint8_t gid[16];		/* its address, under one index per GID type */
+	_Atomic uint32_t gid_type[SN_MAX_GIDS]; /* enum sn_gid_type by index */
+	char netdev[SN_IFNAME];			/* Ethernet: the interface that sysfs shows */
+	uint16_t lid;
+	uint32_t link_layer; /* enum sn_link_layer */
+	uint32_t uverbs_minor;
+
+	_Atomic uint32_t state;	  /* enum sn_nic_state */
+	_Atomic uint32_t port_up; /* this end of the cable */
+	struct sn_nic_faults fault;
+	_Atomic uint32_t gid_gen;     /* bumped when the GID table changed */
+	_Atomic uint32_t event_gen;   /* bumped at each port or state change: device threads raise
+				     * their asynchronous events when they see it change */
+	_Atomic uint32_t incarnation; /* bumped when a NIC that died (internal error, disassociated)
+				       * comes back, or is probed again: contexts opened before
+				       * stay dead (EIO), keys and QPNs start elsewhere */
+	_Atomic uint32_t limit[SN_LIMITS];   /* of one process: enum sn_limit; 0: none */
+	_Atomic uint32_t max_qp_wr, max_sge; /* of a QP's ring, and of a request in it */
+	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
+	_Atomic uint32_t quirks;	     /* bits of enum sn_quirk */
+	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */
+	_Atomic uint64_t cmd_free_ns;	     /* when the last command in line is done */
+	_Atomic uint64_t
+		posted_ns; /* payload is in memory so long after its completion; 0: before */
+
+	struct sn_counters count;
+	_Atomic uint32_t next_qpn;
+	_Atomic uint32_t next_key;		/* index part; same start on every NIC */
+	_Atomic uint16_t qpn_owner[SN_QPN_MAX]; /* process slot + 1; 0 = free */
+	/*
+	 * Generation << 8 | pulls in progress. Another process may read a QP's payload only while it
+	 * holds a pull on the generation that the packet names; who ends a generation (QP left RTS)
+	 * waits until the pulls of the old one are over. Owned by
+	 * device/generation.c.
+	 */
+	_Atomic uint64_t qpn_gen[SN_QPN_MAX];
+};
+
+const char *sn_nic_state_name(enum sn_nic_state state);
+int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type); /* -ENOENT: has none */
+/*
+ * Moves the RoCE v2 GID to another index; an entry that is there takes its old place. Raises
+ * GID_CHANGE. -EOPNOTSUPP: InfiniBand; -EINVAL: no such index.
+ */
+int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index);
+/*
+ * GIDs of these types only, of an IPv4 or an IPv6 address. Raises GID_CHANGE; for NICs that nothing is
+ * connected over. -EOPNOTSUPP: InfiniBand.
+ */
+int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6);
+/* The interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above. */
+int sn_nic_set_netdev(struct sn_fabric *fabric, struct sn_nic *nic, const char *name);
+
+static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
+{
+	return atomic_load_explicit(&nic->quirks, memory_order_relaxed) >> quirk & 1;
+}
+
+/* Of Ethernet: its address. */
+void sn_nic_gid(struct sn_nic *nic, bool ipv6);
+/* Keys and QPNs of its first life; of its next one. */
+void sn_nic_begin(struct sn_nic *nic);
+void sn_nic_incarnate(struct sn_nic *nic);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which NIC reaches which now. */
+#ifndef SIMNIC_FABRIC_PATH_H
+#define SIMNIC_FABRIC_PATH_H
+
+#include "simnic/fabric/packet.h"
+
+struct sn_fabric;
+
+/* May a packet from this NIC reach that one now? Counts a drop where not. */
+bool sn_path_open(struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic, uint32_t dst_host,
+		  uint32_t dst_nic, enum sn_pkt_op op);
+/* The same for a packet that the fabric held: its sender does not matter any more. */
+bool sn_path_open_late(struct sn_fabric *fabric, const struct sn_pkt *pkt);
+/* Do connections between these two NICs stand still? */
+bool sn_path_paused(const struct sn_fabric *fabric, uint32_t src_host, uint32_t src_nic,
+		    uint32_t dst_host, uint32_t dst_nic);
+
+#endif

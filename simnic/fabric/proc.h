@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The slots of attached processes, and the sleep of their device threads. */
+#ifndef SIMNIC_FABRIC_PROC_H
+#define SIMNIC_FABRIC_PROC_H
+
+#include "simnic/fabric/packet.h"
+
+struct sn_fabric;
+
+/* One attached process. Nothing lands in its memory but by its own device thread. */
+struct sn_proc {
+	_Atomic int32_t pid;	     /* 0: free */
+	_Atomic uint64_t start_time; /* field 22 of /proc/pid/stat: tells a reused pid apart */
+	_Atomic uint32_t wake;	     /* futex word of the device thread */
+	_Atomic uint32_t sleeping;   /* device thread waits on wake without a short time-out */
+	uint32_t host;
+	/* Staging slots in that process's memory: 0 = free; the receiver frees what it has read. */
+	_Atomic uint64_t bounce[SN_BOUNCE_SLOTS];
+	/*
+	 * The same for datagrams, whose payload is in the fabric itself: nobody sends a datagram
+	 * again, so it arrives even if its sender is gone by then.
+	 */
+	_Atomic uint64_t datagram[SN_BOUNCE_SLOTS];
+	uint8_t datagram_payload[SN_BOUNCE_SLOTS][SN_UD_MTU];
+	_Atomic uint64_t head; /* of the inbox: next to write (producers) */
+	_Atomic uint64_t tail; /* next to read */
+	struct sn_pkt inbox[SN_INBOX_SLOTS];
+};
+
+/* Takes a slot for this process (reaping slots of dead ones); returns its number or -EUSERS. */
+int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
+/* False: it is gone, or stopped, for as long as that takes. */
+bool sn_proc_runs(int32_t pid);
+/* Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. */
+void sn_proc_reap(struct sn_fabric *fabric);
+
+/* Bumps proc.wake; if proc.sleeping was set, clears it and wakes the waiter (shared futex). */
+void sn_proc_wake(struct sn_fabric *fabric, uint32_t proc);
+/* Wakes the device threads of all processes: something in the fabric changed. */
+void sn_proc_wake_all(struct sn_fabric *fabric);
+/*
+ * Sleeps until proc.wake differs from `seen` or the time-out passes. The caller sets `sleeping`,
+ * reads `wake`, looks for work once more, and then calls this; it clears `sleeping` afterwards.
+ */
+void sn_proc_sleep(struct sn_proc *proc, uint32_t seen, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * How a NIC may differ from what documents say of ConnectX: each breaks one check of
+ * `shiftctl probe-hw`, which must notice. See docs/man/simnicctl.1.
+ */
+#ifndef SIMNIC_FABRIC_QUIRK_H
+#define SIMNIC_FABRIC_QUIRK_H
+
+enum sn_quirk {
+	SN_QUIRK_NOP_EARLY,
+	SN_QUIRK_FENCE_IGNORED,
+	SN_QUIRK_WRONG_INDEX,
+	SN_QUIRK_RUNS_AHEAD,
+	SN_QUIRK_BLUEFLAME_TORN,
+	SN_QUIRK_COMPRESSED,
+	SN_QUIRK_SCATTER_SILENT,
+	SN_QUIRK_ATOMICS_SWAPPED,
+	SN_QUIRK_UNSIGNALED_UNFLUSHED,
+	SN_QUIRK_RECEIVES_UNFLUSHED,
+	SN_QUIRK_LATE_UNFLUSHED,
+	SN_QUIRK_ERROR_NAMES_LAST,
+	SN_QUIRK_GIVES_UP_EARLY,
+	SN_QUIRK_LATE_WRITES_LAND,
+	SN_QUIRK_STALE_PSN,
+	SN_QUIRK_RESET_COMPLETES,
+	SN_QUIRK_NO_LAST_WQE,
+	SN_QUIRK_QPN_AGAIN,
+	SN_QUIRK_NO_PORT_EVENT,
+	SN_QUIRK_LOOPBACK_INSIDE,
+	SN_QUIRK_UD_DIES,
+	SN_QUIRKS,
+};
+
+/* "nop-early" -> quirk, or -EINVAL */
+int sn_quirk_find(const char *name);
+
+#endif
