@@ -4,7 +4,10 @@
 
 #include "simnic/device/copy.h"
 
-/* Orders the stores of a payload for who polls its end; no atomic_thread_fence(), which TSan does not know. */
+/*
+ * Orders the stores of a payload for who polls its end. No atomic_thread_fence(): ThreadSanitizer
+ * does not know it.
+ */
 static void store_barrier(void)
 {
 #if defined(__aarch64__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The seam inside simnic: what the command side (uverbs*.c: decodes ioctls, owns handles and fds)
- * asks of the device side (qp.c, cq.c, mr.c, requester.c, responder.c, ...: rings, wire, timers).
+ * The seam inside simnic: what the command side (host/: decodes ioctls, owns handles and fds) asks of
+ * the device side (this folder: rings, wire, timers). The other headers here are not for host/.
  *
  * Locking: every function here takes the process-wide device mutex (priority inheriting), which the
  * device thread holds while it works a batch. Commands are called from application threads.
@@ -26,8 +26,9 @@ void sn_dev_close(struct sn_dev *dev); /* frees everything that is left in it */
 
 /*
  * UAR pages. The page is plain memory, mapped by the command side where the library mmaps it; the
- * device thread watches its doorbell registers (offset 0x800 and on, bf_reg_size 512 -> two
- * 256-byte halves per register) for stores. Doorbell records alone move nothing.
+ * device thread polls its doorbell registers (offset 0x800 and on, bf_reg_size 512 -> two
+ * 256-byte halves per register) for stores until the context is closed. Doorbell records alone move
+ * nothing.
  */
 int sn_uar_add(struct sn_dev *dev, uint32_t index, void *page);
 
@@ -36,7 +37,7 @@ struct sn_cq_attr {
 	uint32_t cqes;	      /* ring entries, power of two */
 	uint32_t cqe_size;    /* 64 or 128 */
 	int channel_fd;	      /* device end of the completion channel's socket pair, or -1 */
-	int async_fd;	      /* device end of the context's asynchronous channel */
+	int async_fd;	      /* device end of the file of asynchronous events */
 	uint64_t user_handle; /* element of completion and asynchronous events */
 };
 struct sn_cq;
@@ -89,12 +90,12 @@ int sn_qp_create(struct sn_dev *dev, const struct sn_qp_attr *attr, uint32_t *qp
 struct ib_uverbs_modify_qp; /* rdma/ib_user_verbs.h */
 struct ib_uverbs_query_qp_resp;
 int sn_qp_modify(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd);
-/* force: a NIC with an internal error changes the state only, and flushes nothing. */
+/* On a NIC with an internal error: changes the state only, and flushes nothing. */
 int sn_qp_modify_dead(struct sn_qp *qp, uint32_t state);
 int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp);
 int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events);
 
-/* Asynchronous events to a context's channel: 16 bytes {u64 element; u32 type; u32 0}. */
+/* Where a context's asynchronous events go: 16 bytes each {u64 element; u32 type; u32 0}. */
 int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd);
 
 #endif

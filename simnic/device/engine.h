@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device engine of this process. Everything in this folder is protected by sn_engine.lock (priority
- * inheriting): commands of application threads take it, the device thread holds it for a batch.
+ * The device engine of this process. Everything in this folder is protected by sn_engine.lock
+ * (priority inheriting): commands of application threads take it, the device thread holds it for a batch.
  * Rings, doorbell records and registers are the application's memory and are read with acquire
  * after the register store that announced them.
  */

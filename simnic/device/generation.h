@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The generations of a QP: as long as one lasts, the process at the other end may pull payload out of
- * the application's buffers; when it has ended, nobody does. The words are in the fabric (sn_nic.qpn_gen).
+ * The generations of a QP: as long as one lasts, the process at the other end may pull payload out
+ * of the application's buffers; when it has ended, nobody does. The words are in the fabric
+ * (sn_nic.qpn_gen). Lock held.
  */
 #ifndef SIMNIC_DEVICE_GENERATION_H
 #define SIMNIC_DEVICE_GENERATION_H

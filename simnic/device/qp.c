@@ -64,7 +64,7 @@ static bool state_sends(enum ibv_qp_state state)
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
 }
 
-/* Its registers, or for ERR its receive record, have to be watched. */
+/* Its registers, or for ERR its receive record, have to be polled. */
 static bool state_is_active(enum ibv_qp_state state)
 {
 	return state_sends(state) || state == IBV_QPS_ERR;

@@ -30,7 +30,7 @@ enum req_step {
 	REQ_IDLE,      /* nothing to send */
 	REQ_NOT_READY, /* state or an RNR wait forbids it */
 	REQ_WINDOW_FULL,
-	REQ_FENCED,	  /* waits for READs and atomics before it */
+	REQ_SEND_FENCE,	  /* has IBV_SEND_FENCE and waits for READs and atomics before it */
 	REQ_RD_LIMIT,	  /* max_rd_atomic are outstanding */
 	REQ_BACKPRESSURE, /* the receiver's inbox is full, or the path is paused */
 };
@@ -140,7 +140,7 @@ static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wq
 {
 	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->req.rd_outstanding &&
 	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_FENCE_IGNORED))
-		return REQ_FENCED;
+		return REQ_SEND_FENCE;
 	if (opcode_reads(wqe->opcode) && qp->req.rd_outstanding >= qp->max_rd_atomic)
 		return REQ_RD_LIMIT;
 	return REQ_GO;

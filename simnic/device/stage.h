@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Staging: where a sender keeps the payload of READ responses and datagrams until the receiver has come
- * round to fetch it. Lock held.
+ * Staging: where a sender keeps the payload of READ responses and datagrams until the receiver has
+ * fetched it. Lock held.
  */
 #ifndef SIMNIC_DEVICE_STAGE_H
 #define SIMNIC_DEVICE_STAGE_H

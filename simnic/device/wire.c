@@ -7,10 +7,7 @@
  * sends them again when the sender is gone.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include "simnic/device/copy.h"
 #include "simnic/device/dev.h"

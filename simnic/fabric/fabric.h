@@ -19,8 +19,8 @@
 
 #define SN_MAGIC 0x53494d4e49433031ULL
 /*
- * To be raised with each change of what lies in the shared file: of struct sn_fabric and all that is
- * in it, and of what a value there means. Who attaches compares it.
+ * Raise this with each change of what lies in the shared file: of struct sn_fabric and all that is
+ * in it, and of what a value there means. Every process compares it when it attaches.
  */
 #define SN_VERSION 7
 

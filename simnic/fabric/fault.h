@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Faults: applied at once, after a time, or when a NIC has sent so many messages. Their words in
- * struct sn_nic are written by simnicctl or by a device thread whose message number was reached, and
- * read by all device threads (relaxed atomics: a fault takes effect at the next message).
+ * struct sn_nic are written by simnicctl, or by a device thread whose message number was reached.
+ * All device threads read them (relaxed atomics: a fault takes effect at the next message).
  */
 #ifndef SIMNIC_FABRIC_FAULT_H
 #define SIMNIC_FABRIC_FAULT_H

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simnic/host/ctx.h"
 #include "simnic/host/uverbs.h"
 
 static bool gid_known(const struct sn_fabric *fabric, const uint8_t gid[16])

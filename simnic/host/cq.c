@@ -4,6 +4,9 @@
 #include <rdma/mlx5-abi.h>
 #include <stdlib.h>
 
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/event_file.h"
 #include "simnic/host/uverbs.h"
 
 static uint32_t ring_size(uint32_t wanted)
@@ -39,9 +42,9 @@ static int cq_decode(const struct sn_req *req, struct sn_obj *cq, struct sn_cq_a
 		return -EINVAL;
 	err = cq_check(&uhw, cqe, vector);
 	if (!err)
-		err = sn_channel_attr(req, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, false, &cq->comp);
+		err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, false, &cq->comp);
 	if (!err)
-		err = sn_channel_attr(req, UVERBS_ATTR_CREATE_CQ_EVENT_FD, true, &cq->async);
+		err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_CQ_EVENT_FD, true, &cq->async);
 	if (err)
 		return err;
 	cq->cq.cqes = ring_size(cqe + 1);
@@ -145,10 +148,10 @@ int sn_cq_destroy_cmd(const struct sn_req *req)
 	if (err)
 		return err;
 	/* libibverbs waits until the application has acknowledged as many as are reported here. */
-	resp.comp_events_reported = comp - sn_channel_purge(cq->comp, cq->user_handle);
-	resp.async_events_reported = async - sn_channel_purge(cq->async, cq->user_handle);
-	sn_channel_put(req->ctx, cq->comp);
-	sn_channel_put(req->ctx, cq->async);
+	resp.comp_events_reported = comp - sn_event_file_take_back(cq->comp, cq->user_handle);
+	resp.async_events_reported = async - sn_event_file_take_back(cq->async, cq->user_handle);
+	sn_event_file_put(req->ctx, cq->comp);
+	sn_event_file_put(req->ctx, cq->async);
 	sn_obj_drop(req->ctx, handle);
 	return sn_req_out(req, UVERBS_ATTR_DESTROY_CQ_RESP, &resp, sizeof(resp));
 }

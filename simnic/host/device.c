@@ -7,12 +7,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/event_file.h"
+#include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
 
 #define SN_FW_VER      (20ULL << 32 | 35ULL << 16 | 1012)
 #define SN_GID_ENTRIES 256 /* as RoCE on mlx5 has; those that are not set are empty */
 
-/* The answers that facts/uverbs-mlx5.md found libmlx5 to need; 0 = feature absent. */
+/* What libmlx5 needs to be told; 0: the feature is absent. */
 static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontext_resp *resp)
 {
 	*resp = (struct mlx5_ib_alloc_ucontext_resp){

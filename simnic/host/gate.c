@@ -4,7 +4,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "simnic/host/uverbs.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/gate.h"
 
 #define SN_HANG_POLL_NS 2000000
 #define SN_LINE_POLL_NS 2000000

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "simnic/host/ctx.h"
 #include "simnic/host/real.h"
 #include "simnic/host/uverbs.h"
 

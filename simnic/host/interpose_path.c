@@ -13,8 +13,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "simnic/host/ctx.h"
+#include "simnic/host/path.h"
 #include "simnic/host/real.h"
-#include "simnic/host/uverbs.h"
 
 #define EXPORT __attribute__((visibility("default")))
 /* Twins by another name. x86-64 and arm64: off_t, struct stat, struct dirent are the 64-bit ones. */

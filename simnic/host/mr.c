@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
 #include "simnic/host/uverbs.h"
 
 int sn_pd_alloc(const struct sn_req *req)

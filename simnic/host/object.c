@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simnic/host/ctx.h"
+#include "simnic/host/object.h"
 #include "simnic/host/uverbs.h"
 
 struct sn_obj *sn_obj_make(enum sn_obj_type type)

@@ -2,11 +2,12 @@
 /* Which paths belong to the simulated host. Everything else passes untouched. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "simnic/host/real.h"
-#include "simnic/host/uverbs.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/path.h"
 
 static bool below(const char *path, const char *prefix)
 {

@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/event_file.h"
+#include "simnic/host/gate.h"
+#include "simnic/host/qpstate.h"
 #include "simnic/host/uverbs.h"
 
 /*
@@ -94,7 +99,7 @@ static int qp_decode_core(const struct sn_req *req, struct sn_obj *qp)
 	qp->qp.type = type;
 	if (qp->qp.srq) /* whatever was asked for */
 		qp->qp.cap.max_recv_wr = qp->qp.cap.max_recv_sge = 0;
-	err = sn_channel_attr(req, UVERBS_ATTR_CREATE_QP_EVENT_FD, true, &qp->async);
+	err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_QP_EVENT_FD, true, &qp->async);
 	if (err)
 		return err;
 	return qp_type_check(type) ? -EOPNOTSUPP : cap_check(req->ctx->nic, &qp->qp.cap);
@@ -303,8 +308,8 @@ int sn_qp_destroy_cmd(const struct sn_req *req)
 	err = sn_qp_destroy(qp->qp.dev, &async);
 	if (err)
 		return err;
-	resp.events_reported = async - sn_channel_purge(qp->async, qp->user_handle);
-	sn_channel_put(ctx, qp->async);
+	resp.events_reported = async - sn_event_file_take_back(qp->async, qp->user_handle);
+	sn_event_file_put(ctx, qp->async);
 	bfreg_put(ctx, qp->qp.bfreg);
 	qp->qp.pd->users--;
 	qp->qp.scq->users--;

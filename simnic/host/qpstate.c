@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* IBA 10.3.1, table 91: legal transitions, the attributes that they need and that they allow. */
 #include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
 
-#include "simnic/host/uverbs.h"
+#include "simnic/host/qpstate.h"
 
 enum { RC = 1, UC = 2, UD = 4, ALL = RC | UC | UD };
 

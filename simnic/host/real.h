@@ -35,9 +35,4 @@ struct sn_real {
 /* Resolved once, at the first call; any thread. */
 const struct sn_real *sn_real(void);
 
-/* path.c: the file below the host's tree that stands for path, or path itself. */
-const char *sn_path_map(const char *path, char *buf, size_t len);
-/* "/dev/infiniband/uverbs3" -> 3 */
-bool sn_path_uverbs(const char *path, unsigned int *minor);
-
 #endif

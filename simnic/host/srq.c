@@ -4,6 +4,9 @@
 #include <rdma/mlx5-abi.h>
 #include <stdlib.h>
 
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/event_file.h"
 #include "simnic/host/uverbs.h"
 
 #define SEGMENT	  16 /* the link of a WQE, and a data segment */
@@ -54,7 +57,7 @@ static int srq_decode(const struct sn_req *req, struct sn_obj *srq, struct sn_sr
 		return -EINVAL;
 	if (!max_wr || max_wr >= SN_MAX_QP_WR || max_sge > SN_MAX_SGE + 1 || uhw.flags)
 		return -EINVAL;
-	err = sn_channel_attr(req, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, true, &srq->async);
+	err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, true, &srq->async);
 	if (err)
 		return err;
 	*dev = (struct sn_srq_attr){
@@ -168,8 +171,8 @@ int sn_srq_destroy_cmd(const struct sn_req *req)
 	err = sn_srq_destroy(srq->srq.dev, &async);
 	if (err)
 		return err;
-	resp.events_reported = async - sn_channel_purge(srq->async, srq->user_handle);
-	sn_channel_put(req->ctx, srq->async);
+	resp.events_reported = async - sn_event_file_take_back(srq->async, srq->user_handle);
+	sn_event_file_put(req->ctx, srq->async);
 	srq->srq.pd->users--;
 	sn_obj_drop(req->ctx, handle);
 	return sn_req_out(req, UVERBS_ATTR_DESTROY_SRQ_RESP, &resp, sizeof(resp));

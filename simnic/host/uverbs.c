@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which request goes where. */
-#include "simnic/host/uverbs.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "simnic/host/ctx.h"
+#include "simnic/host/gate.h"
+#include "simnic/host/uverbs.h"
 
 struct ib_uverbs_attr *sn_req_attr(const struct sn_req *req, uint16_t id)
 {
@@ -78,7 +80,7 @@ static int handler_run(const struct handler *table, size_t n, uint32_t code, int
 
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
-int sn_uverbs_write(const struct sn_req *req)
+static int uverbs_write(const struct sn_req *req)
 {
 	static const struct handler table[] = {
 		{ IB_USER_VERBS_CMD_QUERY_DEVICE, SN_GATE_COMMAND, sn_query_device },
@@ -147,7 +149,7 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 	if (hdr->length != sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]))
 		return -EINVAL;
 	if (hdr->object_id == UVERBS_OBJECT_DEVICE && hdr->method_id == UVERBS_METHOD_INVOKE_WRITE)
-		return sn_uverbs_write(&req);
+		return uverbs_write(&req);
 	return handler_run(table, sizeof(table) / sizeof(table[0]),
 			   METHOD(hdr->object_id, hdr->method_id), -EPROTONOSUPPORT, &req);
 }

@@ -11,6 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "simnic/device/device.h"
+#include "simnic/fabric/fabric.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/event_file.h"
 #include "simnic/host/real.h"
 #include "simnic/host/uverbs.h"
 
@@ -23,7 +27,7 @@ static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 
 /* The table lock: guards entries, references, and the start of the device. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-/* The context that an fd opens, or the one whose channel it is. Read unlocked as a hint only. */
+/* The context that an fd opened, or that it is an event file of. Read unlocked as a hint only. */
 static _Atomic(struct sn_ctx *) by_fd[SN_MAX_FDS];
 static bool device_started;
 
@@ -172,7 +176,7 @@ struct sn_ctx *sn_ctx_get(int fd)
 	pthread_mutex_lock(&table_lock);
 	ctx = atomic_load(&by_fd[fd]);
 	if (ctx && ctx->fd != fd)
-		ctx = NULL; /* a channel */
+		ctx = NULL; /* an event file */
 	if (ctx)
 		ctx->refs++;
 	pthread_mutex_unlock(&table_lock);
@@ -205,7 +209,7 @@ static void ctx_free(struct sn_ctx *ctx)
 {
 	if (ctx->dev)
 		sn_dev_close(ctx->dev);
-	sn_channels_free(ctx);
+	sn_event_files_free(ctx);
 	if (ctx->uar)
 		munmap(ctx->uar, (size_t)ctx->n_uars * SN_PAGE);
 	for (uint32_t i = 0; i < SN_MAX_DYN_UARS; i++)
@@ -239,13 +243,13 @@ int sn_fd_register(int fd, struct sn_ctx *ctx)
 	return 0;
 }
 
-/* The context's own fd is closed: its channels' numbers mean nothing to us any more. */
-static void channels_forget(struct sn_ctx *ctx)
+/* The context's own fd is closed: its event files' numbers mean nothing to us any more. */
+static void event_files_forget(struct sn_ctx *ctx)
 {
 	pthread_mutex_lock(&ctx->lock);
-	for (struct sn_channel *channel = ctx->channels; channel; channel = channel->next)
-		if (channel->app_fd >= 0)
-			sn_fd_register(channel->app_fd, NULL);
+	for (struct sn_event_file *file = ctx->event_files; file; file = file->next)
+		if (file->app_fd >= 0)
+			sn_fd_register(file->app_fd, NULL);
 	pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -263,11 +267,11 @@ void sn_fd_close(int fd)
 	if (!ctx)
 		return;
 	if (ctx->fd == fd) {
-		channels_forget(ctx);
+		event_files_forget(ctx);
 		sn_ctx_put(ctx); /* the reference of the open */
 	} else {
 		pthread_mutex_lock(&ctx->lock);
-		sn_channel_closed(ctx, fd);
+		sn_event_file_closed(ctx, fd);
 		pthread_mutex_unlock(&ctx->lock);
 	}
 	sn_ctx_put(ctx);

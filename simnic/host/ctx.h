@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The process's view: which fabric and host it is on, and the contexts, one for each opened
+ * /dev/infiniband/uverbsN, found by file descriptor.
+ *
+ * Locks: the table lock (ctx.c) for the table of fds; sn_ctx.lock for everything in a context; the
+ * device mutex is taken inside simnic/device/device.h. Order: sn_ctx.lock, then the device mutex.
+ * Nothing sleeps for a sick or slow NIC with a lock held.
+ */
+#ifndef SIMNIC_HOST_CTX_H
+#define SIMNIC_HOST_CTX_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "simnic/device/device.h"
+#include "simnic/host/object.h"
+
+#define SN_PAGE		4096
+#define SN_MAX_BFREGS	512
+#define SN_MAX_DYN_UARS 512 /* doorbell pages that are asked for one by one: thread domains */
+
+struct sn_ctx {
+	pthread_mutex_t lock;
+	uint32_t refs; /* guarded by the table lock: the fd, and commands in progress */
+	int fd;
+	uint32_t nic_index, incarnation;
+	struct sn_nic *nic;
+	struct sn_dev *dev; /* NULL until get_context */
+	uint8_t *uar;	    /* our own mapping of the doorbell pages */
+	uint32_t n_uars, n_bfregs, n_low_latency;
+	uint8_t *dyn_uars[SN_MAX_DYN_UARS]; /* our own mappings; NULL: not asked for */
+	uint16_t bfreg_users[SN_MAX_BFREGS];
+	struct sn_event_file *event_files, *async;
+	struct sn_obj **objs;
+	uint32_t n_objs, free_below;	       /* handles below that are all taken */
+	_Atomic uint32_t in_use[SN_OBJ_TYPES]; /* read by other contexts of the NIC too */
+};
+
+int sn_host_init(void); /* attaches to the fabric named in the environment; 0 = active */
+struct sn_fabric *sn_host_fabric(void);
+uint32_t sn_host_number(void);
+
+int sn_ctx_open(unsigned int minor); /* returns the new fd or -errno */
+struct sn_ctx *sn_ctx_get(int fd);   /* NULL: not ours. Takes a reference. */
+void sn_ctx_put(struct sn_ctx *ctx);
+void *sn_ctx_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags, off_t offset);
+/* What this process has of that type on the NIC of ctx, as it is since it was last probed. */
+uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type);
+
+int sn_fd_register(int fd, struct sn_ctx *ctx); /* an event file of ctx; NULL forgets */
+void sn_fd_close(int fd); /* before the real close: forgets what was behind fd */
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A SOCK_SEQPACKET pair reads, polls and blocks like the kernel's event files: one event per read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/event_file.h"
+#include "simnic/host/real.h"
+#include "simnic/host/uverbs.h"
+
+#define SN_EVENT_BUFFER (4 << 20)
+
+static int pair_make(struct sn_event_file *file)
+{
+	int pair[2], size = SN_EVENT_BUFFER;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	file->app_dup = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
+	if (file->app_dup < 0) {
+		sn_real()->close(pair[0]);
+		sn_real()->close(pair[1]);
+		return -EMFILE;
+	}
+	/* A full socket would lose events; where force is not allowed, the default must do. */
+	if (setsockopt(pair[1], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	file->app_fd = pair[0];
+	file->dev_fd = pair[1];
+	return 0;
+}
+
+static void pair_close(struct sn_event_file *file)
+{
+	sn_real()->close(file->app_fd);
+	sn_real()->close(file->app_dup);
+	sn_real()->close(file->dev_fd);
+}
+
+static int event_file_make(struct sn_ctx *ctx, bool async, struct sn_event_file **out)
+{
+	struct sn_event_file *file = calloc(1, sizeof(*file));
+	int err = file ? pair_make(file) : -ENOMEM;
+
+	if (!err) {
+		err = sn_fd_register(file->app_fd, ctx);
+		if (err)
+			pair_close(file);
+	}
+	if (err) {
+		free(file);
+		return err;
+	}
+	file->async = async;
+	file->next = ctx->event_files;
+	ctx->event_files = file;
+	*out = file;
+	return 0;
+}
+
+static void event_file_free(struct sn_event_file *file)
+{
+	sn_real()->close(file->app_dup);
+	sn_real()->close(file->dev_fd);
+	free(file);
+}
+
+/* The context's first file of asynchronous events lives as long as the context: the device uses it. */
+static void event_file_free_if_unused(struct sn_ctx *ctx, struct sn_event_file *file)
+{
+	struct sn_event_file **link = &ctx->event_files;
+
+	if (file->users || file->app_fd >= 0 || file == ctx->async)
+		return;
+	while (*link != file)
+		link = &(*link)->next;
+	*link = file->next;
+	event_file_free(file);
+}
+
+void sn_event_file_put(struct sn_ctx *ctx, struct sn_event_file *file)
+{
+	if (!file)
+		return;
+	file->users--;
+	event_file_free_if_unused(ctx, file);
+}
+
+void sn_event_file_closed(struct sn_ctx *ctx, int fd)
+{
+	for (struct sn_event_file *file = ctx->event_files; file; file = file->next) {
+		if (file->app_fd != fd)
+			continue;
+		file->app_fd = -1;
+		event_file_free_if_unused(ctx, file);
+		return;
+	}
+}
+
+void sn_event_files_free(struct sn_ctx *ctx)
+{
+	struct sn_event_file *file, *next;
+
+	for (file = ctx->event_files; file; file = next) {
+		next = file->next;
+		event_file_free(file);
+	}
+	ctx->event_files = ctx->async = NULL;
+}
+
+/* By inode, not by number: an application may have moved its end with dup2. */
+static struct sn_event_file *event_file_find(struct sn_ctx *ctx, int fd, bool async)
+{
+	struct stat want, have;
+
+	if (fd < 0 || sn_real()->fstat(fd, &want) || !S_ISSOCK(want.st_mode))
+		return NULL;
+	for (struct sn_event_file *file = ctx->event_files; file; file = file->next)
+		if (file->async == async && !sn_real()->fstat(file->app_dup, &have) &&
+		    have.st_ino == want.st_ino && have.st_dev == want.st_dev)
+			return file;
+	return NULL;
+}
+
+int sn_event_file_attr(const struct sn_req *req, uint16_t id, bool async,
+		       struct sn_event_file **out)
+{
+	const struct ib_uverbs_attr *attr = sn_req_attr(req, id);
+
+	*out = async ? req->ctx->async : NULL;
+	if (!attr || attr->data_s64 < 0)
+		return 0;
+	*out = event_file_find(req->ctx, attr->data_s64, async);
+	return *out ? 0 : -EBADF;
+}
+
+/* The element is the first word of either kind of event. */
+uint32_t sn_event_file_take_back(struct sn_event_file *file, uint64_t element)
+{
+	uint8_t kept[256][16], event[16];
+	uint32_t n_kept = 0, purged = 0;
+	ssize_t n;
+
+	if (!file)
+		return 0;
+	while (n_kept < 256 && (n = recv(file->app_dup, event, sizeof(event), MSG_DONTWAIT)) > 0) {
+		if (!memcmp(event, &element, sizeof(element)))
+			purged++;
+		else
+			memcpy(kept[n_kept++], event, sizeof(event));
+	}
+	for (uint32_t i = 0; i < n_kept; i++)
+		send(file->dev_fd, kept[i], file->async ? 16 : 8, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return purged;
+}
+
+int sn_async_alloc(const struct sn_req *req)
+{
+	struct ib_uverbs_attr *attr = sn_req_attr(req, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
+	struct sn_ctx *ctx = req->ctx;
+	struct sn_event_file *file;
+	int err;
+
+	if (!attr)
+		return -EINVAL;
+	err = event_file_make(ctx, true, &file);
+	if (err)
+		return err;
+	if (!ctx->async) {
+		ctx->async = file;
+		if (ctx->dev)
+			sn_dev_set_async_fd(ctx->dev, file->dev_fd);
+	}
+	attr->data_s64 = file->app_fd;
+	return 0;
+}
+
+int sn_comp_channel_create(const struct sn_req *req)
+{
+	struct ib_uverbs_create_comp_channel_resp resp = { 0 };
+	struct sn_event_file *file;
+	int err;
+
+	err = event_file_make(req->ctx, false, &file);
+	if (err)
+		return err;
+	resp.fd = file->app_fd;
+	return sn_req_out(req, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Event files, as the kernel calls them: what a completion channel is read from, and the asynchronous
+ * events of a context. Each is a socket pair: the application's end, and ours. The context's lock held.
+ */
+#ifndef SIMNIC_HOST_EVENT_FILE_H
+#define SIMNIC_HOST_EVENT_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sn_ctx;
+struct sn_req;
+
+struct sn_event_file {
+	struct sn_event_file *next; /* in sn_ctx.event_files */
+	bool async;
+	int app_fd;  /* -1 once the application closed it */
+	int app_dup; /* the same socket under a number that the application cannot reuse */
+	int dev_fd;
+	uint32_t users; /* CQs and QPs that send their events here */
+};
+
+/* An object's optional event file: the context's own, or none, when the attribute is absent. */
+int sn_event_file_attr(const struct sn_req *req, uint16_t id, bool async,
+		       struct sn_event_file **out);
+void sn_event_file_put(struct sn_ctx *ctx, struct sn_event_file *file);
+void sn_event_file_closed(struct sn_ctx *ctx, int fd); /* the application closes its end */
+void sn_event_files_free(struct sn_ctx *ctx);
+/* Takes an object's unread events back; how many there were. */
+uint32_t sn_event_file_take_back(struct sn_event_file *file, uint64_t element);
+
+#endif
