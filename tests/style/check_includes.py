@@ -24,6 +24,7 @@ DIRECT_VERBS = ["infiniband/mlx5*", "rdma/mlx5*"]
 STORES = ["hiredis/*", "hiredis.h", "lmdb.h", "openssl/*"]
 CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sys/socket.h",
           "netinet/*", "sys/epoll.h", "poll.h"]
+NOT_SIMNIC = ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES
 
 # files: the module. may: project headers. system: only these system headers (absent: any).
 # never: system or project headers that must not be reached, even through other headers.
@@ -56,9 +57,16 @@ RULES = [
      "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h", "openssl/*"]},
     {"module": "kvclient/mac.c", "files": ["kvclient/mac.c"],
      "may": ["kvclient/*"], "never": ["hiredis/*", "hiredis.h", "lmdb.h"]},
-    {"module": "simnic", "files": ["simnic/*"],
-     "may": ["simnic/*"],
-     "never": ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES},
+    {"module": "simnic", "files": ["simnic/*"], "but": ["simnic/*/*"],
+     "may": [], "never": NOT_SIMNIC},
+    {"module": "simnic/fabric", "files": ["simnic/fabric/*"],
+     "may": ["OWN"], "never": NOT_SIMNIC + ["infiniband/*", "rdma/*"]},
+    {"module": "simnic/device", "files": ["simnic/device/*"],
+     "may": ["OWN", "simnic/fabric/*"], "never": NOT_SIMNIC},
+    {"module": "simnic/host", "files": ["simnic/host/*"],
+     "may": ["OWN", "simnic/fabric/*", "simnic/device/device.h"], "never": NOT_SIMNIC},
+    {"module": "simnic/ctl", "files": ["simnic/ctl/*"],
+     "may": ["OWN", "simnic/fabric/*"], "never": NOT_SIMNIC},
     {"module": "tools", "files": ["tools/*"], "but": ["tools/probe/*"],
      "may": ["tools/*", "kvclient/kv.h", "shiftlib/backup/*.h",
              "shiftlib/base/date.h", "shiftlib/base/run_dir.h", "shiftlib/base/settings.h",
@@ -68,6 +76,9 @@ RULES = [
      "may": ["OWN"],
      "never": CORE + ["shiftlib/*", "providers/*", "kvclient/*", "simnic/*"] + STORES},
 ]
+
+# Below these, folders include each other in one direction only.
+NO_CIRCLES = ["simnic", "tools"]
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|"[^"\n]+"|\S+)', re.M)
@@ -143,9 +154,41 @@ def check_file(rule, sources, path):
             yield f"{path}: {rule['module']} may not include <{name}>{through}"
 
 
+def folder_arrows(sources, top):
+    """Folder below top -> folder there that it includes -> the first include line that says so."""
+    arrows = {}
+    for path in sorted(sources.texts):
+        folder = os.path.dirname(path)
+        if not path.startswith(top + "/"):
+            continue
+        for name, own in sources.includes(path):
+            other = os.path.dirname(name)
+            if own and name.startswith(top + "/") and other != folder:
+                arrows.setdefault(folder, {}).setdefault(other, f"{path} includes {name}")
+    return arrows
+
+
+def circles(arrows):
+    """One line for each arrow that closes a circle of folders."""
+    found, done = [], set()
+
+    def visit(folder, way):
+        for other, line in sorted(arrows.get(folder, {}).items()):
+            if other in way:
+                found.append(f"{line}: a circle of {' -> '.join(way[way.index(other):] + [other])}")
+            elif other not in done:
+                visit(other, way + [other])
+        done.add(folder)
+
+    for folder in sorted(arrows):
+        if folder not in done:
+            visit(folder, [folder])
+    return found
+
+
 def check(texts):
     sources = Sources(texts)
-    found = []
+    found = [line for top in NO_CIRCLES for line in circles(folder_arrows(sources, top))]
     for rule in RULES:
         for path in sorted(texts):
             if matches(path, rule["files"]) and not matches(path, rule.get("but", [])):
@@ -177,7 +220,8 @@ def self_test():
         "providers/mlx5/mlx5.h": '#include "providers/provider.h"\n',
         "providers/mlx5/ring.h": "#include <infiniband/mlx5dv.h>\n",
         "kvclient/kv.h": "#include <stddef.h>\n", "kvclient/backend.h": "",
-        "simnic/fabric.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
+        "simnic/fabric/fabric.h": "", "simnic/device/device.h": '#include "simnic/fabric/fabric.h"\n',
+        "simnic/device/qp.h": "", "simnic/host/ctx.h": "", "simnic/ctl/simnicctl.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
         "shiftlib/backup/map.h": "",
     }
     bad = [
@@ -198,7 +242,7 @@ def self_test():
         ("shiftlib/shell.c", '#include "kvclient/backend.h"'),
         ("shiftlib/shell.c", '#include "no_such_file.h"'),
         ("providers/mlx5/a.c", '#include "shiftlib/core/core.h"'),
-        ("providers/mlx5/a.c", '#include "simnic/fabric.h"'),
+        ("providers/mlx5/a.c", '#include "simnic/fabric/fabric.h"'),
         ("providers/mlx5/a.c", '#include "kvclient/kv.h"'),
         ("providers/engine.c", '#include "providers/mlx5/ring.h"'),
         ("providers/portable/a.c", '#include "providers/mlx5/ring.h"'),
@@ -206,7 +250,17 @@ def self_test():
         ("kvclient/keys.c", "#include <lmdb.h>"),
         ("kvclient/lmdb.c", "#include <hiredis/hiredis.h>"),
         ("kvclient/redis.c", "#include <lmdb.h>"),
-        ("simnic/a.c", '#include "providers/mlx5/ring.h"'),
+        ("simnic/ctl/a.c", '#include "providers/mlx5/ring.h"'),
+        ("simnic/a.c", '#include "simnic/fabric/fabric.h"'),
+        ("simnic/ctl/a.c", '#include "simnic/device/device.h"'),
+        ("simnic/ctl/a.c", '#include "simnic/host/ctx.h"'),
+        ("simnic/host/a.c", '#include "simnic/device/qp.h"'),
+        ("simnic/host/a.c", '#include "simnic/ctl/simnicctl.h"'),
+        ("simnic/device/a.c", '#include "simnic/host/ctx.h"'),
+        ("simnic/device/a.c", '#include "simnic/ctl/simnicctl.h"'),
+        ("simnic/fabric/a.c", '#include "simnic/device/device.h"'),
+        ("simnic/fabric/a.c", '#include "simnic/ctl/simnicctl.h"'),
+        ("simnic/fabric/a.c", "#include <infiniband/mlx5dv.h>"),
         ("simnic/device/a.c", '#include "shiftlib/shift.h"'),
         ("tools/a.c", '#include "shiftlib/core/core.h"'),
         ("tools/a.c", '#include "kvclient/backend.h"'),
@@ -224,7 +278,9 @@ def self_test():
         ("providers/engine.c", '#include "providers/mlx5/mlx5.h"'),
         ("kvclient/redis.c", '#include <hiredis/hiredis.h>\n#include "kvclient/backend.h"'),
         ("kvclient/lmdb.c", "#include <lmdb.h>"),
-        ("simnic/a.c", '#include <infiniband/mlx5dv.h>\n#include "simnic/fabric.h"'),
+        ("simnic/device/a.c", '#include <infiniband/mlx5dv.h>\n#include "simnic/fabric/fabric.h"'),
+        ("simnic/host/a.c", '#include "simnic/device/device.h"\n#include "ctx.h"'),
+        ("simnic/ctl/a.c", '#include "simnic/fabric/fabric.h"'),
         ("tools/a.c", '#include "tools/shiftctl.h"\n#include "kvclient/kv.h"'),
         ("tools/probe/a.c", "#include <infiniband/mlx5dv.h>"),
     ]
@@ -237,6 +293,14 @@ def self_test():
                   "libibverbs/a.c": '#include "shiftlib/shift.h"'})
     if not any("through shiftlib/shift.h -> shiftlib/leak.h" in v for v in leak):
         wrong.append("a leak through two headers is not found")
+    # Two folders that include each other, and three in a ring; a row of three is none.
+    row = {"simnic/a/a.h": '#include "simnic/b/b.h"', "simnic/b/b.h": '#include "simnic/c/c.h"',
+           "simnic/c/c.h": ""}
+    ring = {**row, "simnic/c/c.h": '#include "simnic/a/a.h"'}
+    pair = {**row, "simnic/b/b.h": '#include "simnic/a/a.h"'}
+    for texts, n in ((row, 0), (ring, 1), (pair, 1)):
+        if len(circles(folder_arrows(Sources(texts), "simnic"))) != n:
+            wrong.append(f"not {n} circle(s) of folders: {texts}")
     return wrong
 
 

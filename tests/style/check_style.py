@@ -14,11 +14,16 @@ import sys
 
 SPDX = "SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB"
 MAX_COLUMNS = 100
-MAX_FILE = 1000
+MAX_FILE = 1000  # of tests; other .c files and headers are shorter
+MAX_C_FILE = 600
+MAX_HEADER = 250
+MAX_MEMBERS = 40
 MAX_FUNCTION = 70
 MAX_MEDIAN = 15
 C_FILES = (".c", ".h")
 LICENSED = C_FILES + (".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".1", ".7", ".5")
+# Below these, what is longer or larger is still to be taken apart: it is listed, and no failure.
+NOT_YET = ("shiftlib/", "providers/", "tests/")
 # In a text that a person reads, these words mean that something is not done.
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 CASE = re.compile(r"^\s*(case\b.*|default):")
@@ -48,9 +53,58 @@ def code_lines(body):
     return n
 
 
+STRUCT = re.compile(r"\b(?:struct|union)\s*(\w*)\s*\{")
+COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"', re.S)
+
+
+def blank(match):
+    """As many lines, and nothing that could be taken for code."""
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+def members(body):
+    """How many a struct's text declares; a struct inside of it counts as one."""
+    body = re.sub(r"^[ \t]*#.*$", "", body, flags=re.M)
+    flat, depth = "", 0
+    for c in body:
+        depth += (c in "({[") - (c in ")}]")
+        flat += c if not depth and c not in ")}]" else ""
+    n = 0
+    for declaration in flat.split(";"):
+        if declaration.strip():
+            n += 1 + declaration.count(",")
+    return n
+
+
+def structs(text):
+    """(line, name, number of members) of each struct and union that is declared."""
+    text = COMMENT_OR_STRING.sub(blank, text)
+    for found in STRUCT.finditer(text):
+        depth, end = 1, found.end()
+        while depth and end < len(text):
+            depth += (text[end] == "{") - (text[end] == "}")
+            end += 1
+        yield text.count("\n", 0, found.start()) + 1, found[1], members(text[found.end():end - 1])
+
+
 def is_dispatch(body):
     """A switch with one call per case."""
     return sum(1 for line in body if CASE.match(line)) * 2 >= len(body) * 0.8
+
+
+def max_lines(name):
+    if name.endswith(".h"):
+        return MAX_HEADER
+    return MAX_FILE if name.startswith("tests/") else MAX_C_FILE
+
+
+def check_size(name, text):
+    n = text.count("\n")
+    if n > max_lines(name):
+        yield n, f"{n} lines, more than {max_lines(name)}"
+    for line, struct, n in structs(text):
+        if n > MAX_MEMBERS:
+            yield line, f"struct {struct} has {n} members, more than {MAX_MEMBERS}"
 
 
 def check_text(name, text):
@@ -63,8 +117,6 @@ def check_text(name, text):
             yield n, "something is left to do"
         if name.endswith(C_FILES) and line.rstrip() != line:
             yield n, "blanks at the end of the line"
-    if name.endswith(C_FILES) and len(lines) > MAX_FILE:
-        yield len(lines), f"{len(lines)} lines, more than {MAX_FILE}"
     if name.endswith(".c"):
         for start, body in functions(lines):
             if code_lines(body) > MAX_FUNCTION and not is_dispatch(body):
@@ -80,12 +132,23 @@ def self_test():
     spdx = f"/* {SPDX} */\n"
     long_body = "int f(void)\n{\n" + "\tg();\n" * 71 + "}\n"
     dispatch = "int f(int a)\n{\n\tswitch (a) {\n" + "\tcase 1: return g();\n" * 71 + "\t}\n}\n"
-    bad = ["int a;\n", spdx + "/* TO" "DO */\n", spdx + "int a; \n", spdx + "\n" * 1000, spdx + long_body]
+    bad = ["int a;\n", spdx + "/* TO" "DO */\n", spdx + "int a; \n", spdx + long_body]
     table = "int f(void)\n{\n\tint t[] = {\n" + "\t\t1,\n" * 71 + "\t};\n}\n"
     good = [spdx + "int a;\n", spdx + long_body.replace("\tg();\n", "", 1), spdx + dispatch,
             spdx + table]
+    # 39 members, and one more that counts once: a struct, a function, several of a line.
+    many = "struct s {\n" + "\tint a, b[2], c;\n" * 13
+    nested = "\tstruct {\n\t\tint e, f; /* two; of one */\n\t} d;\n"
+    large = [("a.h", "\n" * 251), ("a.c", "\n" * 601), ("tests/a.c", "\n" * 1001),
+             ("a.h", many + "\tint d, e;\n};\n"), ("a.c", many + nested + "\tint (*f)(int a, int b);\n};\n"),
+             ("a.h", "struct t {\n\tint o;\n\t" + many + "\tint x, y;\n\t} s;\n};\n")]
+    small = [("a.h", "\n" * 250), ("a.c", "\n" * 600), ("tests/a.c", "\n" * 1000),
+             ("a.h", many + nested + "};\n"), ("a.h", many + "\tint (*f)(int a, int b);\n};\n"),
+             ("a.h", "enum e { " + "A, " * 50 + "};\n")]
     return [f"not found: {t[:90]!r}" for t in bad if not list(check_text("a.c", t))] + \
-           [f"falsely found: {t[:90]!r}" for t in good if list(check_text("a.c", t))]
+           [f"falsely found: {t[:90]!r}" for t in good if list(check_text("a.c", t))] + \
+           [f"not found: {n} {t[:90]!r}" for n, t in large if not list(check_size(n, t))] + \
+           [f"falsely found: {n} {t[:90]!r}" for n, t in small if list(check_size(n, t))]
 
 
 def tracked(root):
@@ -116,6 +179,9 @@ def main():
         for line, what in check_text(name, text):
             print(f"{name}:{line}: {what}")
             failed = True
+        for line, what in check_size(name, text) if name.endswith(C_FILES) else []:
+            print(f"{name}:{line}: {what}" + (" (not yet)" if name.startswith(NOT_YET) else ""))
+            failed |= not name.startswith(NOT_YET)
         if name.endswith(C_FILES) and wide_lines(text):
             wide[name] = wide_lines(text)
         if name.endswith(".c"):
