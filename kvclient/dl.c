@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "kvclient/backend.h"
+#include "kvclient/dl.h"
 
 /* Sanitizer runtimes end the program at a dlopen() with RTLD_DEEPBIND. */
 static int kv_dl_flags(void)

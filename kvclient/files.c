@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/files.h"
 
 #define KV_DEFAULT_ROOT "/dev/shm"
 

@@ -8,6 +8,9 @@
 #include <time.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/net.h"
+#include "kvclient/url.h"
+#include "kvclient/seal.h"
 #include "kvclient/kv.h"
 
 /* What a server says may not look like a line of ours, or like orders to a terminal. */

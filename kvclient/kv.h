@@ -207,7 +207,7 @@ bool kv_qpn_valid(uint32_t qpn); /* of an ordinary queue pair */
 /* What the store holds of one QP. @backup lists NIC numbers, the preferred one first. */
 struct kv_record {
 	uint8_t minor;	  /* of the record, as its writer knew it; written by kv_record_encode() */
-	uint8_t protocol; /* version of the control channel that the instance speaks */
+	uint8_t protocol; /* version of the control messages that the instance speaks */
 	uint32_t caps;	  /* what it can do; bits that a reader does not know mean nothing to it */
 	uint64_t instance;
 	uint32_t conn_id;

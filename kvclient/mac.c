@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* HMAC-SHA256 by OpenSSL's libcrypto, loaded when a job has a secret. */
+#include <errno.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/dl.h"
+#include "kvclient/mac.h"
 
 static struct {
 	__typeof__(OPENSSL_init_crypto) *init;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Sockets to Redis servers: never blocking, never inherited by programs, never late. */
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/net.h"
+#include "kvclient/url.h"
 
 int kv_net_wait(int fd, short events, uint64_t deadline_ms)
 {

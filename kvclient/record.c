@@ -148,7 +148,7 @@ bool kv_lid_valid(uint16_t lid)
 	return lid && lid <= KV_LID_MAX;
 }
 
-/* Where the control channel is not open there is no address to be right or wrong. */
+/* Where no control QP is open there is no address that could be right or wrong. */
 static bool kv_addr_reachable(const struct kv_addr *addr)
 {
 	if (!addr->ctrl_qpn)

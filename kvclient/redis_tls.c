@@ -3,6 +3,9 @@
  * rediss://, where the installed hiredis has an SSL part (Debian 13's; Debian 12's has none, and
  * there addresses of this kind are refused when they are read).
  */
+#include "kvclient/backend.h"
+#include "kvclient/dl.h"
+#include "kvclient/url.h"
 #include "kvclient/redis_tls.h"
 
 #ifdef KV_HIREDIS_SSL_SONAME

@@ -12,10 +12,15 @@
  */
 #include <assert.h>
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/files.h"
+#include "kvclient/mac.h"
+#include "kvclient/seal.h"
+#include "kvclient/seen.h"
 
 #define KV_SECRET_MIN 16u
 

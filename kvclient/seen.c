@@ -3,9 +3,10 @@
  * What a reader remembers of the values that it has believed: under which key, and how new. Keys are
  * kept as hashes; those that are read are ours and our peers', not of an attacker's choice.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 
-#include "kvclient/backend.h"
+#include "kvclient/seen.h"
 
 #define KV_SEEN_MIN 64u
 #define KV_SEEN_MAX 65536u /* entries, three quarters of them used: 1 MiB */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/url.h"
 
 #define KV_REDIS_DB_MAX	 65535u
 #define KV_REDIS_PORT	 "6379"

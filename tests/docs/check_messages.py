@@ -28,7 +28,7 @@ EXCEPT = [
     (r"tools/shiftctl\.c", r"^(?!no command)", "the help text"),
     (r"", r"\\\":|^[ ,]*[{}\[\]]", "JSON"),
     (r"backup/pair\.c", r"same|known|another NUMA", "how near a backup is: no complaint"),
-    (r"kvclient/(redis|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
+    (r"kvclient/(redis_conn|lmdb)\.c", r"^(redis|lmdb) at %", "where a complaint of the store begins"),
     (r"shiftlib/base/log\.c", r"^shift: (%s|error): ", "how each line begins"),
     (r"shiftlib/base/crash\.c", r"^ (at|in|of|\()|^, ", "parts of the line whose ends the page quotes"),
     (r"tools/(status|drain)\.c", r"^, |^  (?!QP 0x%06llx stays)|^%lld: |connections on it|^port down$|^LID ",

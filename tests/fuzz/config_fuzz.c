@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvclient/backend.h"
+#include "kvclient/kv.h"
+#include "kvclient/url.h"
 #include "shiftlib/backup/map.h"
 #include "shiftlib/base/config.h"
 

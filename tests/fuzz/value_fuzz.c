@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvclient/mac.h"
+#include "kvclient/seal.h"
 #include "kvclient/backend.h"
 #include "kvclient/kv.h"
 

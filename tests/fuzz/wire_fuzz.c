@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/kv.h"
+#include "kvclient/mac.h"
 #include "shiftlib/control/auth.h"
 
 #define CHECK(condition)                                                                           \

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 #include "kvclient/backend.h"
+#include "kvclient/kv.h"
+#include "kvclient/mac.h"
 #include "shiftlib/control/auth.h"
 #include "tests/lib/random.h"
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/url.h"
 #include "kvclient/kv.h"
 #include "tests/unit/kvclient/common.h"
 

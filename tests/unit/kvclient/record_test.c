@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/url.h"
 #include "kvclient/kv.h"
 
 #define FUZZ_ROUNDS 200000

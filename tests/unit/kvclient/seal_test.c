@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kvclient/backend.h"
+#include "kvclient/seen.h"
 #include "kvclient/kv.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef\n"

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The address of a store, taken apart. */
+#ifndef KVCLIENT_URL_H
+#define KVCLIENT_URL_H
+
+#include <limits.h>
+#include <stddef.h>
+
+/* Room behind a path for the names of the files beside it. */
+#define KV_PATH_MAX (PATH_MAX - 32)
+#define KV_HOST_MAX 254u
+
+enum kv_scheme {
+	KV_SCHEME_REDIS,
+	KV_SCHEME_LMDB,
+	KV_SCHEME_LMDB_DEFAULT,
+};
+
+enum kv_transport {
+	KV_TRANSPORT_TCP,
+	KV_TRANSPORT_TLS,
+	KV_TRANSPORT_UNIX,
+};
+
+#define KV_USER_MAX	   128u
+#define KV_PASSWORD_MAX	   512u
+#define KV_OPTION_PATH_MAX 256u
+#define KV_SOCKET_PATH_MAX 108u
+#define KV_ADDRESSES_MAX   8u
+#define KV_URL_MAX	   4096u
+
+/* One Redis server. Empty strings are what was not said. */
+struct kv_address {
+	enum kv_transport transport;
+	char host[KV_HOST_MAX]; /* TCP, TLS */
+	char port[6];
+	char path[KV_SOCKET_PATH_MAX]; /* UNIX */
+	unsigned db;
+	char user[KV_USER_MAX];
+	char password[KV_PASSWORD_MAX];
+	char password_file[KV_OPTION_PATH_MAX];
+	char ca[KV_OPTION_PATH_MAX], cert[KV_OPTION_PATH_MAX], key[KV_OPTION_PATH_MAX]; /* TLS */
+};
+
+struct kv_url {
+	enum kv_scheme scheme;
+	unsigned n_addresses;
+	struct kv_address address[KV_ADDRESSES_MAX]; /* in the order in which they are tried */
+	char path[KV_PATH_MAX];			     /* LMDB */
+};
+
+int kv_url_parse(const char *url, struct kv_url *out, char *err, size_t errlen);
+
+#endif
