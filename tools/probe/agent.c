@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/probe/dev.h"
+#include "tools/probe/end.h"
+#include "tools/probe/peer.h"
 #include "tools/probe/probe.h"
+#include "tools/probe/ring.h"
 
 #define AGENT_POLL_MAX 512
 
@@ -246,23 +250,23 @@ static int self_read(struct agent *a, uint32_t off)
 
 /*
  * Waits, spinning, for a receive's completion and looks at once at what was written before it; with
- * "flush" after a READ. The client may send when it has the first answer.
+ * "flush", as NCCL calls it, after a loopback READ. The client may send when it has the first answer.
  */
 static json_t *op_expect(struct agent *a, const json_t *q)
 {
 	uint32_t len = (uint32_t)pr_int(q, "len"), seed = (uint32_t)pr_int(q, "seed");
-	bool flush = json_is_true(json_object_get(q, "flush")), there;
+	bool loopback = json_is_true(json_object_get(q, "flush")), there;
 	struct pr_end *end = end_of(a, q, true);
 	const uint8_t *at = range_of(a, q);
 	struct pr_done d;
 
-	if (!end || !at || (flush && self_make(a)) || pr_send(a->peer, done()))
+	if (!end || !at || (loopback && self_make(a)) || pr_send(a->peer, done()))
 		return no();
 	if (!pr_wait(end, &d, PR_LONG_MS) && pr_fail("no receive completes"))
 		return no();
 	if (!pr_is_good(&d) && pr_fail("a receive ends with %s", pr_done_text(&d)))
 		return no();
-	if (flush && self_read(a, (uint32_t)(at - a->dev->mem)))
+	if (loopback && self_read(a, (uint32_t)(at - a->dev->mem)))
 		return no();
 	there = pr_pattern_is(at, len, seed);
 	return json_pack("{s:b}", "has", there);

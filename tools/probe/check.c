@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
 
 #define FATE "settling would take requests for acknowledged that are not, or the other way round: "
 
@@ -25,8 +25,8 @@ const struct pr_check pr_checks[] = {
 	{ .name = "fence",
 	  .assumption = "A request with the fence flag is executed when all READs before it have "
 			"completed.",
-	  .otherwise = "A delivered fenced request proves the READs before it; without that "
-		       "settling must end such connections with errors.",
+	  .otherwise = "A delivered request with the fence flag proves the READs before it; "
+		       "without that proof SHIFT must end such connections with errors.",
 	  .run = check_fence },
 	/* Completions of READs, WRITEs and SENDs, mixed; receives. Of both ends. */
 	{ .name = "cqe-order",
@@ -50,8 +50,8 @@ const struct pr_check pr_checks[] = {
 	{ .name = "self-read",
 	  .assumption = "A READ over a loopback QP pushes what its NIC wrote to "
 			"memory.",
-	  .otherwise = "NCCL's flush, and SHIFT's readers on backup NICs, would not order a GPU's "
-		       "memory.",
+	  .otherwise = "NCCL's flush, and SHIFT's loopback READs on backup NICs, would not order a "
+		       "GPU's memory.",
 	  .run = check_self_read },
 	/*
 	 * Requests in the ring behind the doorbell record, changed before they are published. Of
@@ -132,8 +132,8 @@ const struct pr_check pr_checks[] = {
 	 * and later. Of the server.
 	 */
 	{ .name = "late-write",
-	  .assumption = "Memory stands still when a queue pair was taken to ERR or RESET, or "
-			"destroyed, whatever is still on its way to it.",
+	  .assumption = "When a queue pair was taken to ERR or RESET, or destroyed, no packet that "
+			"is still on its way changes its memory.",
 	  .otherwise = "A late WRITE could overwrite what was written again on the backup: raise "
 		       "SHIFT_PACKET_LIFETIME_MS, and tell us.",
 	  .run = check_late_write },
@@ -144,8 +144,9 @@ const struct pr_check pr_checks[] = {
 	{ .name = "err-psn",
 	  .assumption = "A queue pair in ERR still tells the sequence number that it would have "
 			"taken next.",
-	  .otherwise = "Nothing: SHIFT does not rely on it yet. Where it holds, the fate of WRITEs "
-		       "and atomics under way could be known, which now end some connections.",
+	  .otherwise = "Nothing: SHIFT does not rely on it yet. Where it holds, SHIFT could know "
+		       "whether WRITEs and atomics under way were executed; now some connections "
+		       "end without that knowledge.",
 	  .run = check_err_psn },
 	/* Unread completions and indices behind RESET, five lives. Of both ends. */
 	{ .name = "reset-reuse",
@@ -222,118 +223,6 @@ const char *pr_verdict_name(enum pr_verdict verdict)
 	case PR_CANNOT_TELL: return "cannot tell";
 	}
 	return "?";
-}
-
-/* ---- pairs ----------------------------------------------------------------------------------- */
-
-static json_t *connect_question(const struct pr_pair *pair)
-{
-	struct pr_addr mine;
-	json_t *question;
-
-	pr_end_addr(&pair->mine, &mine);
-	question = pr_addr_pack(&mine);
-	json_object_set_new(question, "op", json_string("connect"));
-	json_object_set_new(question, "slot", json_integer(pair->slot));
-	return question;
-}
-
-/* Its own number may have changed since: the first sequence number does with each RESET. */
-static int pair_connect(struct probe *p, struct pr_pair *pair)
-{
-	json_t *answer = pr_send(&p->peer, connect_question(pair)) ? NULL : pr_receive(&p->peer);
-	const char *error = json_string_value(json_object_get(answer, "error"));
-	int rc = answer ? 0 : -1;
-
-	if (error)
-		rc = pr_fail("at the peer: %.200s", error);
-	if (!rc)
-		rc = pr_addr_unpack(answer, &pair->peer);
-	json_decref(answer);
-	return rc ? rc : pr_end_connect(&pair->mine, &pair->peer, &pair->opt);
-}
-
-int pr_pair_open(struct probe *p, struct pr_pair *pair, unsigned slot, bool srq,
-		 const struct pr_end_options *opt)
-{
-	memset(pair, 0, sizeof(*pair));
-	pair->slot = slot;
-	if (opt)
-		pair->opt = *opt;
-	if (pr_end_make(&pair->mine, &p->dev, &pair->opt))
-		return -1;
-	if (pr_tell(&p->peer, "{s:s, s:i, s:b}", "op", "make", "slot", slot, "srq", srq)) {
-		pr_end_free(&pair->mine);
-		return -1;
-	}
-	if (!pair_connect(p, pair))
-		return 0;
-	pr_pair_close(p, pair);
-	return -1;
-}
-
-int pr_pair_reconnect(struct probe *p, struct pr_pair *pair)
-{
-	if (pr_end_state(&pair->mine, IBV_QPS_RESET) ||
-	    pr_tell(&p->peer, "{s:s, s:i, s:s}", "op", "stop", "slot", pair->slot, "how", "reset"))
-		return -1;
-	return pair_connect(p, pair);
-}
-
-/* What the check has said of itself stays. */
-void pr_pair_close(struct probe *p, struct pr_pair *pair)
-{
-	char said[PR_WHY_MAX];
-
-	snprintf(said, sizeof(said), "%s", pr_why());
-	pr_end_free(&pair->mine);
-	pr_tell(&p->peer, "{s:s, s:i}", "op", "destroy", "slot", pair->slot);
-	pr_fail("%s", said);
-}
-
-struct pr_wr pr_request(const struct pr_pair *pair, uint8_t opcode, uint32_t off, uint32_t roff,
-			uint32_t len)
-{
-	return (struct pr_wr){ .opcode = opcode,
-			       .off = off,
-			       .len = len,
-			       .raddr = pair->peer.raddr + roff,
-			       .rkey = pair->peer.rkey };
-}
-
-int pr_await_good(struct pr_end *end, uint16_t index)
-{
-	struct pr_done d;
-
-	if (!pr_wait(end, &d, PR_LONG_MS))
-		return pr_fail("request %u does not complete", index);
-	if (!pr_is_good(&d) || d.index != index)
-		return pr_fail("instead of request %u, %s", index, pr_done_text(&d));
-	return 0;
-}
-
-int pr_peer_poll(struct probe *p, unsigned slot, unsigned n, unsigned ms, json_t **list)
-{
-	json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i, s:i}", "op", "poll", "slot", slot, "n",
-				n, "ms", ms);
-
-	*list = json_incref(json_object_get(answer, "list"));
-	json_decref(answer);
-	if (!*list)
-		return -1;
-	return json_array_size(*list) == n ? 0
-					   : pr_fail("of %u completions at the peer only %zu came",
-						     n, json_array_size(*list));
-}
-
-int pr_peer_has(struct probe *p, uint32_t off, uint32_t len, uint32_t seed)
-{
-	json_t *answer = pr_ask(&p->peer, "{s:s, s:i, s:i, s:i}", "op", "has", "off", off, "len",
-				len, "seed", seed);
-	int has = answer ? json_is_true(json_object_get(answer, "has")) : -1;
-
-	json_decref(answer);
-	return has;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

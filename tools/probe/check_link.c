@@ -7,7 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
+#include "tools/probe/ring.h"
 
 #define HAND_S	 120u
 #define EVENT_MS 4000u

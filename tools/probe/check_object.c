@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
+#include "tools/probe/pair.h"
 
 /* ---- srq-last -------------------------------------------------------------------------------- */
 

@@ -2,7 +2,8 @@
 /* Checks of order: of completions, of memory behind them, of what waits for what. */
 #include <string.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
+#include "tools/probe/pair.h"
 
 #define ROUNDS	   5u
 #define FENCES	   20u
@@ -86,7 +87,9 @@ enum pr_verdict check_nop_order(struct probe *p, struct pr_result *r)
 
 /* ---- fence ----------------------------------------------------------------------------------- */
 
-/* READ, and a fenced WRITE over what is read: 1, some of the new bytes were read; 0; -1. */
+/*
+ * READ, and a WRITE with the fence flag over what is read: 1, some of the new bytes were read; 0; -1.
+ */
 static int fence_round(struct probe *p, struct pr_pair *pair, uint32_t seed)
 {
 	struct pr_wr read = pr_request(pair, MLX5_OPCODE_RDMA_READ, 0, 0, READ_BYTES);
@@ -119,8 +122,9 @@ enum pr_verdict check_fence(struct probe *p, struct pr_result *r)
 	pr_note(r, "rounds", FENCES);
 	pr_note(r, "overtaken", mixed);
 	if (mixed)
-		return pr_fails(r, "in %d of %u rounds the fenced WRITE overtook the READ", mixed,
-				FENCES);
+		return pr_fails(
+			r, "in %d of %u rounds the WRITE with the fence flag overtook the READ",
+			mixed, FENCES);
 	return rc < 0 ? PR_CANNOT_TELL : PR_HOLDS;
 }
 
@@ -195,7 +199,7 @@ enum pr_verdict check_cqe_order(struct probe *p, struct pr_result *r)
 /* ---- write-send, self-read ------------------------------------------------------------------- */
 
 /* 1: the peer saw the receive, and not yet what was written before it; 0; -1. */
-static int seen_round(struct probe *p, struct pr_pair *pair, bool flush, uint32_t seed)
+static int seen_round(struct probe *p, struct pr_pair *pair, bool loopback, uint32_t seed)
 {
 	struct pr_wr write = pr_request(pair, MLX5_OPCODE_RDMA_WRITE, PR_OUT, 0, MEMORY);
 	struct pr_wr send = pr_request(pair, MLX5_OPCODE_SEND, PR_OUT, 0, 4);
@@ -206,7 +210,7 @@ static int seen_round(struct probe *p, struct pr_pair *pair, bool flush, uint32_
 	if (pr_tell(&p->peer, "{s:s, s:i, s:i, s:i, s:i}", "op", "recv", "slot", 0, "n", 1, "off",
 		    2 * MEMORY, "len", 64) ||
 	    pr_tell(&p->peer, "{s:s, s:i, s:i, s:i, s:i, s:b}", "op", "expect", "slot", 0, "off", 0,
-		    "len", MEMORY, "seed", seed, "flush", flush))
+		    "len", MEMORY, "seed", seed, "flush", loopback))
 		return -1;
 	pr_pattern_fill(p->dev.mem + PR_OUT, MEMORY, seed);
 	send.signaled = true;
@@ -221,7 +225,7 @@ static int seen_round(struct probe *p, struct pr_pair *pair, bool flush, uint32_
 	return missing < 0 || pr_await_good(&pair->mine, index) ? -1 : missing;
 }
 
-static enum pr_verdict seen_rounds(struct probe *p, struct pr_result *r, bool flush)
+static enum pr_verdict seen_rounds(struct probe *p, struct pr_result *r, bool loopback)
 {
 	int missing = 0, rc = 0;
 	struct pr_pair pair;
@@ -229,7 +233,7 @@ static enum pr_verdict seen_rounds(struct probe *p, struct pr_result *r, bool fl
 	if (pr_pair_open(p, &pair, 0, false, NULL))
 		return PR_CANNOT_TELL;
 	for (unsigned i = 0; i < WRITES && rc >= 0; i++) {
-		rc = seen_round(p, &pair, flush, i + 1);
+		rc = seen_round(p, &pair, loopback, i + 1);
 		missing += rc > 0;
 	}
 	pr_pair_close(p, &pair);

@@ -2,7 +2,8 @@
 /* Checks of what the NIC reads from rings, and writes into completions. */
 #include <string.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
+#include "tools/probe/pair.h"
 
 #define ROUNDS	  40u
 #define RECORDS	  5u

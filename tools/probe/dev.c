@@ -3,49 +3,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/mlx5dv.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "tools/probe/dev.h"
 #include "tools/probe/probe.h"
-
-/* Of the thread that failed. */
-static _Thread_local char why[PR_WHY_MAX];
-
-int pr_fail(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return -1;
-}
-
-const char *pr_why(void)
-{
-	return why;
-}
-
-uint64_t pr_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-void pr_nap_us(uint64_t us)
-{
-	struct timespec ts = { (time_t)(us / 1000000), (long)(us % 1000000) * 1000 };
-
-	nanosleep(&ts, NULL);
-}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

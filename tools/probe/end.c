@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <string.h>
 
+#include "tools/probe/dev.h"
+#include "tools/probe/end.h"
 #include "tools/probe/probe.h"
 
 #define END_TIMEOUT 14

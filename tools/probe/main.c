@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
+#include "tools/probe/report.h"
 
 #define MAX_CHECKS 64u
 

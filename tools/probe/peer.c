@@ -15,6 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/probe/dev.h"
+#include "tools/probe/end.h"
+#include "tools/probe/peer.h"
 #include "tools/probe/probe.h"
 
 static int peer_init(struct pr_peer *peer, int fd)

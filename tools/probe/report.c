@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/probe/probe.h"
+#include "tools/probe/check.h"
+#include "tools/probe/report.h"
 
 #define REPORT_FORMAT 1
 
@@ -17,7 +18,7 @@ static unsigned count(const struct pr_report *report, enum pr_verdict verdict)
 	return n;
 }
 
-json_t *pr_report_differences(const struct pr_report *report)
+static json_t *differences_of(const struct pr_report *report)
 {
 	json_t *list = json_array(), *here;
 	const char *key;
@@ -59,7 +60,7 @@ static void print_members(const json_t *object)
 
 static void print_hosts(const struct pr_report *report)
 {
-	json_t *differences = pr_report_differences(report), *key;
+	json_t *differences = differences_of(report), *key;
 	size_t i;
 
 	printf("%s", report->loopback ? "one host, to itself: " : "client: ");
@@ -128,7 +129,7 @@ void pr_report_json(const struct pr_report *report)
 	all = json_pack("{s:i, s:s, s:O, s:O?, s:o, s:o, s:{s:i, s:i, s:i}, s:f}", "format",
 			REPORT_FORMAT, "mode", report->loopback ? "loopback" : "two hosts",
 			"client", report->here, "server", report->there, "differences",
-			pr_report_differences(report), "checks", checks, "summary", "holds",
+			differences_of(report), "checks", checks, "summary", "holds",
 			count(report, PR_HOLDS), "fails", count(report, PR_FAILS), "cannot_tell",
 			count(report, PR_CANNOT_TELL), "seconds", report->seconds);
 	json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/probe/dev.h"
+#include "tools/probe/end.h"
 #include "tools/probe/probe.h"
+#include "tools/probe/ring.h"
 
 /* The NIC must find earlier stores when it sees later ones; of write-combining memory, too. */
 static void device_barrier(void)
