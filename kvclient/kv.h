@@ -47,16 +47,21 @@ int kv_open(const char *url, unsigned timeout_ms, struct kv **out, char *err, si
  */
 void kv_close(struct kv *kv);
 
-/* kv_ping() - contact the store. 0, or the -errno that a kv_put() would have met. */
+/* kv_ping() - contact the store. 0, or the -errno that an operation would have met. */
 int kv_ping(struct kv *kv);
 
 enum kv_op_type {
-	KV_OP_PUT,
+	KV_OP_PUT, /* a record that disappears @lease_ms from now unless it is put again */
 	KV_OP_GET,
-	KV_OP_DEL,
+	KV_OP_DEL, /* removing what is not there succeeds */
 };
 
-/* One operation of a batch: kv_put(), kv_get() or kv_del() and its result. */
+/*
+ * One operation of a batch, and its result in @ret: 0, -EINVAL (empty or overlong key or value, no
+ * lease), -ENOSPC (the store is full even after a sweep), -EACCES (refused, or a file that is not
+ * safely ours), -ECONNREFUSED, -ETIMEDOUT, or another -errno; a get also -ENOENT (no such record, or
+ * its lease ended), -EMSGSIZE (@cap is too small) and what kv_refusal() knows.
+ */
 struct kv_op {
 	enum kv_op_type type;
 	const char *key;
@@ -75,8 +80,7 @@ struct kv_op {
 /*
  * kv_run() - do @n operations, KV_RUN_MAX in one round trip to the store
  *
- * They are done in order and each has its own answer in @ret, as kv_put(), kv_get() or kv_del()
- * would have returned it. When the store cannot be reached, or is lost on the way, the operations
+ * They are done in order and each has its own answer in @ret. When the store cannot be reached, or is lost on the way, the operations
  * without an answer have that error; they may or may not have been done. The time-out counts for
  * every KV_RUN_MAX operations.
  *
@@ -87,24 +91,6 @@ struct kv_op {
 int kv_run(struct kv *kv, struct kv_op *ops, uint32_t n);
 
 /*
- * kv_put() - write a record that disappears @lease_ms from now unless it is put again
- *
- * Returns 0, -EINVAL (empty or overlong key or value, no lease), -ENOSPC (the store is full even
- * after a sweep), -EACCES (refused, or a file that is not safely ours), -ECONNREFUSED, -ETIMEDOUT,
- * or another -errno; kv_last_error() has the sentence.
- */
-int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);
-
-/*
- * kv_get() - read a record
- * @len: receives the length of the value, also with -EMSGSIZE
- *
- * Returns 0, -ENOENT (no such record, or its lease ended), -EMSGSIZE (@cap is too small), what
- * kv_refusal() knows, or as kv_put().
- */
-int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
-
-/*
  * kv_refusal() - why a value was not believed, for a person; NULL if @rc of a get is no such reason
  *
  * -EBADMSG (malformed), -EPROTONOSUPPORT (another version), -ENOKEY (no MAC where one must be),
@@ -112,9 +98,6 @@ int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
  * that was read before), -EMSGSIZE.
  */
 const char *kv_refusal(int rc);
-
-/* kv_del() - remove a record; removing what is not there succeeds. */
-int kv_del(struct kv *kv, const char *key);
 
 /* kv_where() - the store in words for a log line, such as "redis at 127.0.0.1:6379". */
 const char *kv_where(const struct kv *kv);
@@ -181,8 +164,6 @@ enum kv_link_layer {
 	KV_LINK_INFINIBAND = 1,
 	KV_LINK_ETHERNET = 2,
 };
-
-const char *kv_link_layer_name(enum kv_link_layer layer);
 
 #define KV_MAX_NICS 8u
 

@@ -98,15 +98,6 @@ static uint64_t get64(const uint8_t *from)
 	return le64toh(v);
 }
 
-const char *kv_link_layer_name(enum kv_link_layer layer)
-{
-	switch (layer) {
-	case KV_LINK_INFINIBAND: return "InfiniBand";
-	case KV_LINK_ETHERNET: return "Ethernet";
-	}
-	return "unknown";
-}
-
 static const struct kv_addr *kv_record_addr(const struct kv_record *rec, uint8_t nic)
 {
 	for (unsigned i = 0; i < rec->n_addr; i++)

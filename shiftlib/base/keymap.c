@@ -293,15 +293,6 @@ void sh_keymap_clear(struct sh_keymap *map)
 	map->n_keys = 0;
 }
 
-size_t sh_keymap_count(const struct sh_keymap *map)
-{
-	size_t special = 0, i;
-
-	for (i = 0; i < 2; i++)
-		special += !!atomic_load_explicit(&map->special[i], memory_order_relaxed);
-	return map->n_keys + special;
-}
-
 static bool keymap_get_special(const struct sh_keymap *map, uint32_t key, uint32_t *value)
 {
 	uint64_t word = atomic_load_explicit(&map->special[key & 1], memory_order_acquire);

@@ -41,7 +41,6 @@ int sh_keymap_put(struct sh_keymap *map, uint32_t key, uint32_t value);
 int sh_keymap_remove(struct sh_keymap *map, uint32_t key);
 /* Writer's lock held. */
 void sh_keymap_clear(struct sh_keymap *map);
-size_t sh_keymap_count(const struct sh_keymap *map);
 
 /* Any thread, no lock, no system call. */
 bool sh_keymap_get(const struct sh_keymap *map, uint32_t key, uint32_t *value);

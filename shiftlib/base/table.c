@@ -91,9 +91,3 @@ void *sh_table_remove(struct sh_table *table, const void *key)
 	table->live--;
 	return slot->value;
 }
-
-void sh_table_free(struct sh_table *table)
-{
-	free(table->slots);
-	*table = (struct sh_table){ 0 };
-}

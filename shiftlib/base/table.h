@@ -20,6 +20,5 @@ struct sh_table {
 int sh_table_put(struct sh_table *table, const void *key, void *value);
 void *sh_table_get(const struct sh_table *table, const void *key);
 void *sh_table_remove(struct sh_table *table, const void *key);
-void sh_table_free(struct sh_table *table);
 
 #endif

@@ -7,25 +7,6 @@
 #include <string.h>
 #include "shiftlib/control/wire_form.h"
 
-static const char *const type_names[SH_WIRE_TYPES] = {
-	[0] = "none",
-	[SH_WIRE_STANDBY] = "standby",
-	[SH_WIRE_STATE] = "state",
-	[SH_WIRE_UNKNOWN] = "unknown-connection",
-	[SH_WIRE_KEYS] = "keys",
-	[SH_WIRE_KEYS_ACK] = "keys-ack",
-	[SH_WIRE_KEY_ASK] = "key-ask",
-	[SH_WIRE_NICS] = "nics",
-	[SH_WIRE_NICS_ACK] = "nics-ack",
-	[SH_WIRE_PING] = "ping",
-	[SH_WIRE_PONG] = "pong",
-};
-
-const char *sh_wire_type_name(enum sh_wire_type type)
-{
-	return (unsigned int)type < SH_WIRE_TYPES ? type_names[type] : "invalid";
-}
-
 /* ---- writing -------------------------------------------------------------------------------- */
 
 void sh_wire_begin(struct sh_wire_writer *writer, void *buf, size_t capacity, uint64_t src_instance,

@@ -170,6 +170,4 @@ int sh_wire_next(struct sh_wire_reader *reader, struct sh_wire_record *record);
 /* Key i < record->keys.n of a KEYS record. */
 struct sh_wire_key sh_wire_key(const struct sh_wire_record *record, uint32_t i);
 
-const char *sh_wire_type_name(enum sh_wire_type type);
-
 #endif

@@ -103,7 +103,7 @@ struct sc_conn {
 	uint8_t flags;	     /* enum sc_flags, once ended: told to the peer */
 	uint8_t last_words;  /* how often that is still sent unasked */
 	uint32_t recv_count; /* fixed when count_final */
-	uint64_t left_at, deadline_at, lifetime_until;
+	uint64_t deadline_at, lifetime_until;
 	uint64_t retry_at, retry_interval;   /* LAY_RECEIVES or SETTLE again: a key was missing */
 	uint64_t resend_at, resend_interval; /* STATE */
 	uint64_t timer_at;		     /* out: when to send SC_EV_TIMER; 0: not at all */

@@ -113,7 +113,6 @@ void sc_standby_tell(struct sc_frame *x); /* phase or masks changed: until the p
 void sc_standby_ask(struct sc_frame *x);
 void sc_standby_suspect(struct sc_frame *x, bool on);
 void sc_standby_choose(struct sc_frame *x);	/* leader: where there is none, or a better one */
-bool sc_standby_here(const struct sc_conn *c);	/* there is one, in whatever phase */
 bool sc_standby_ready(const struct sc_conn *c); /* at both ends */
 bool sc_standby_ready_for(const struct sc_conn *c, uint32_t epoch); /* at this end */
 void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch);

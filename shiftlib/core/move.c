@@ -125,7 +125,6 @@ static void deadline_start(struct sc_frame *x, enum sc_reason reason)
 	struct sc_conn *c = x->c;
 
 	c->reason = reason;
-	c->left_at = x->now;
 	c->deadline_at = x->now + patience(&c->config, reason);
 	c->peer.heard_at = x->now;
 }

@@ -13,16 +13,6 @@
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
 _Static_assert((SH_PATH_PINGS & (SH_PATH_PINGS - 1)) == 0, "sequence numbers wrap");
 
-const char *sh_path_state_name(enum sh_path_state state)
-{
-	switch (state) {
-	case SH_PATH_OFF: return "off";
-	case SH_PATH_PROBING: return "probing";
-	case SH_PATH_UP: return "up";
-	}
-	return "?";
-}
-
 void sh_path_init(struct sh_path_health *path, const struct sh_path_config *config, uint32_t seq)
 {
 	memset(path, 0, sizeof(*path));

@@ -106,6 +106,4 @@ bool sh_path_doubted(const struct sh_path_health *path, uint64_t now);
 bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
 		  uint64_t now);
 
-const char *sh_path_state_name(enum sh_path_state state);
-
 #endif

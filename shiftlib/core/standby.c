@@ -8,11 +8,17 @@
  */
 #include "shiftlib/core/internal.h"
 
+/* There is one, in whatever phase. */
+static bool is_here(const struct sc_conn *c)
+{
+	return c->standby.phase != SC_STANDBY_NONE && c->standby.phase != SC_STANDBY_FAILED;
+}
+
 /* ---- transitions ---------------------------------------------------------------------------- */
 
 static void transition_any_to_making(struct sc_conn *c)
 {
-	SC_ASSERT(!sc_standby_here(c));
+	SC_ASSERT(!is_here(c));
 	c->standby.phase = SC_STANDBY_MAKING;
 }
 
@@ -53,11 +59,6 @@ static void transition_any_to_none(struct sc_conn *c)
 }
 
 /* ---- what there is -------------------------------------------------------------------------- */
-
-bool sc_standby_here(const struct sc_conn *c)
-{
-	return c->standby.phase != SC_STANDBY_NONE && c->standby.phase != SC_STANDBY_FAILED;
-}
 
 bool sc_standby_ready(const struct sc_conn *c)
 {
@@ -231,7 +232,7 @@ static void drop(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 
 	c->standby.deadline_at = 0;
-	if (!sc_standby_here(c))
+	if (!is_here(c))
 		return;
 	sc_emit(x, SC_ACT_STANDBY_DROP)->epoch = c->standby.epoch;
 	if (sc_epoch_cmp(c->standby.epoch, c->lost) > 0)
@@ -301,7 +302,7 @@ void sc_standby_introduced(struct sc_frame *x)
 
 static bool is_about(const struct sc_frame *x)
 {
-	return sc_standby_here(x->c) && x->ev->epoch == x->c->standby.epoch;
+	return is_here(x->c) && x->ev->epoch == x->c->standby.epoch;
 }
 
 void sc_standby_made(struct sc_frame *x)
@@ -348,7 +349,7 @@ void sc_standby_lost(struct sc_frame *x)
 
 void sc_standby_gone_at_peer(struct sc_frame *x, uint32_t epoch)
 {
-	if (sc_standby_here(x->c) && sc_epoch_cmp(x->c->standby.epoch, epoch) <= 0)
+	if (is_here(x->c) && sc_epoch_cmp(x->c->standby.epoch, epoch) <= 0)
 		give_up(x, SC_REASON_PEER);
 }
 
@@ -400,12 +401,12 @@ void sc_standby_choose(struct sc_frame *x)
 
 	if (!c->leader || !may_make(c) || c->standby.choose_at)
 		return;
-	if (!sc_standby_here(c) && (c->standby.rests || sc_rest_awaited(c)))
+	if (!is_here(c) && (c->standby.rests || sc_rest_awaited(c)))
 		return;
 	path = sc_paths_choose(c);
-	if (path < 0 && sc_standby_here(c) && !sc_paths_both_up(c, c->standby.path))
+	if (path < 0 && is_here(c) && !sc_paths_both_up(c, c->standby.path))
 		give_up(x, SC_REASON_PORT);
-	if (path < 0 || (sc_standby_here(c) && !replace(c, (uint8_t)path)))
+	if (path < 0 || (is_here(c) && !replace(c, (uint8_t)path)))
 		return;
 	drop(x);
 	start(x, next_number(c), (uint8_t)path);
@@ -418,7 +419,7 @@ void sc_standby_timer(struct sc_frame *x)
 
 	if (sc_due(c->standby.deadline_at, x->now)) {
 		c->standby.deadline_at = 0;
-		if (sc_standby_here(c) && !sc_standby_ready(c))
+		if (is_here(c) && !sc_standby_ready(c))
 			give_up(x, SC_REASON_DEADLINE);
 	}
 	if (sc_due(c->standby.choose_at, x->now))
@@ -471,7 +472,7 @@ static void about_this_one(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 
 	record(x);
-	if (c->standby.peer == SC_STANDBY_FAILED && sc_standby_here(c)) {
+	if (c->standby.peer == SC_STANDBY_FAILED && is_here(c)) {
 		c->standby.avoid |= (uint8_t)(1u << c->standby.path);
 		give_up(x, SC_REASON_PEER);
 		return;

@@ -143,3 +143,34 @@ unsigned kv_test_seed(void)
 	printf("seed %u (replay with SHIFT_TEST_SEED=%u)\n", seed, seed);
 	return seed;
 }
+
+int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms)
+{
+	struct kv_op op = {
+		.type = KV_OP_PUT,
+		.key = key,
+		.val = val,
+		.len = len,
+		.lease_ms = lease_ms,
+	};
+
+	kv_run(kv, &op, 1);
+	return op.ret;
+}
+
+int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len)
+{
+	struct kv_op op = { .type = KV_OP_GET, .key = key, .buf = buf, .cap = cap };
+
+	kv_run(kv, &op, 1);
+	*len = op.got;
+	return op.ret;
+}
+
+int kv_del(struct kv *kv, const char *key)
+{
+	struct kv_op op = { .type = KV_OP_DEL, .key = key };
+
+	kv_run(kv, &op, 1);
+	return op.ret;
+}

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "kvclient/kv.h"
+
 #define KV_TEST_TIMEOUT_MS 5000u
 #define KV_TEST_LEASE_MS   60000u
 
@@ -36,6 +38,11 @@ void redis_server_start(struct redis_server *s, const char *dir, int port, const
 void redis_server_start_with(struct redis_server *s, const char *dir, int port,
 			     const char *const *more);
 void redis_server_kill(struct redis_server *s);
+
+/* Batches of one operation; they return its result. */
+int kv_put(struct kv *kv, const char *key, const void *val, size_t len, unsigned lease_ms);
+int kv_get(struct kv *kv, const char *key, void *buf, size_t cap, size_t *len);
+int kv_del(struct kv *kv, const char *key);
 
 /* Reaps @pid, which must have ended with exit status 0. */
 void kv_test_join(pid_t pid);

@@ -534,7 +534,7 @@ static void a_peer_that_talks_has_the_retry_time(void **state)
 	uint64_t left;
 
 	fixture_at(&f, AT_SETTLING);
-	left = f.conn.left_at;
+	left = f.now;
 	assert_int_equal(run_to_fail(&f, true, false), SC_REASON_DEADLINE);
 	assert_int_equal(f.now - left,
 			 f.conn.config.silence_ns + 8 * f.conn.config.packet_lifetime_ns);
