@@ -58,4 +58,11 @@ bool sh_news_peer_translates(const struct sh_peer *peer);
 /* Asked: all memory keys that are valid now, at most room of them. Their number. */
 uint32_t sh_news_keys_live(struct sh_wire_key *keys, uint32_t room);
 
+/* ---- replica/: answered by conn/ ------------------------------------------------------------ */
+
+struct sh_pd;
+
+/* Memory of it is missing there: standbys of its connections on that path are lost. */
+void sh_news_pd_lost_path(const struct sh_pd *pd, uint8_t path);
+
 #endif

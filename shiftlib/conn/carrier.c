@@ -11,16 +11,14 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/real_qp.h"
 #include "shiftlib/replica/srq.h"
-
-#define CARRIER_PORT 1
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
@@ -279,60 +277,12 @@ struct rts_job {
 	int ret;
 };
 
-int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = app->timeout,
-		.retry_cnt = app->retry_cnt,
-		.rnr_retry = app->rnr_retry,
-		.sq_psn = psn,
-		.max_rd_atomic = app->max_rd_atomic,
-	};
-
-	return sh.real->modify_qp(real, &attr,
-				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					  IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
-			 const struct ibv_qp_attr *limits)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .port_num = CARRIER_PORT,
-				    .qp_access_flags = limits->qp_access_flags };
-	int ret;
-
-	ret = sh.real->modify_qp(
-		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (ret)
-		return ret;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				     .path_mtu = (enum ibv_mtu)own->mtu,
-				     .dest_qp_num = real->qp_num,
-				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
-				     .min_rnr_timer = 1,
-				     .ah_attr = { .port_num = CARRIER_PORT, .dlid = own->lid } };
-	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
-		attr.ah_attr.is_global = 1;
-		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
-		attr.ah_attr.grh.sgid_index = own->gid_index;
-		attr.ah_attr.grh.hop_limit = 1;
-	}
-	ret = sh.real->modify_qp(real, &attr,
-				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					 IBV_QP_MIN_RNR_TIMER);
-	return ret ? ret : sh_carrier_to_rts(real, limits, 0);
-}
-
 static void rts_run(struct sh_job *job)
 {
 	struct rts_job *task = (struct rts_job *)job;
 
 	sh.real->thread_inside();
-	task->ret = sh_carrier_to_rts(task->real, &task->attr, task->psn);
+	task->ret = sh_real_qp_to_rts(task->real, &task->attr, task->psn);
 }
 
 static void rts_done(struct sh_job *job)

@@ -52,10 +52,6 @@ void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the backgroun
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
-int sh_carrier_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn);
-/* A QP of SHIFT's own, with the limits, times and rights of attr, on the worker of its NIC. */
-int sh_connect_to_itself(struct ibv_qp *real, const struct sh_address *own,
-			 const struct ibv_qp_attr *attr);
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */

@@ -28,6 +28,7 @@
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/real_qp.h"
 #include "shiftlib/replica/srq.h"
 #include "shiftlib/shift.h"
 
@@ -76,7 +77,7 @@ static int reader_connect(const struct loopback_job *task)
 				    .max_dest_rd_atomic = 1,
 				    .qp_access_flags = IBV_ACCESS_REMOTE_READ };
 
-	return sh_connect_to_itself(task->reader.qp, &task->address, &attr);
+	return sh_real_qp_loop_back(task->reader.qp, &task->address, &attr);
 }
 
 static bool reader_make(struct loopback_job *task, struct ibv_pd *pd)

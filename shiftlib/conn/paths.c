@@ -150,3 +150,19 @@ bool sh_news_peer_translates(const struct sh_peer *peer)
 			return true;
 	return false;
 }
+
+/* What uses this PD cannot go to that path: standbys there are lost. */
+void sh_news_pd_lost_path(const struct sh_pd *pd, uint8_t path)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (qp->pd != pd || !qp->conn_id)
+			continue;
+		if (qp->standby && qp->standby->path == path)
+			sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE,
+				      qp->standby->epoch);
+		if (qp->core.config.lazy) /* it is suspicious now */
+			sh_paths_changed(qp);
+	}
+}

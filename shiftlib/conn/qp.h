@@ -88,6 +88,4 @@ struct sh_qp {
 	struct sh_qp_incident incident;
 };
 
-void sh_qp_forget(struct sh_qp *qp); /* its context is closed; lock held, given up meanwhile */
-
 #endif

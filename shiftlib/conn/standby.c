@@ -23,6 +23,7 @@
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/real_qp.h"
 #include "shiftlib/replica/srq.h"
 
 #define STANDBY_PORT	  1
@@ -286,7 +287,7 @@ static void standby_connect_run(struct sh_job *job)
 	sh.real->thread_inside();
 	if (standby_to_rtr(task, task->nic))
 		task->why = "its queue pair on the NIC of the standby does not reach RTR";
-	else if (task->rts && sh_carrier_to_rts(task->real, &task->attr, task->local.psn))
+	else if (task->rts && sh_real_qp_to_rts(task->real, &task->attr, task->local.psn))
 		task->why = "its queue pair on the NIC of the standby does not reach RTS";
 }
 

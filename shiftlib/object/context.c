@@ -4,21 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/srq.h"
+#include "shiftlib/core/event.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
 
-struct sh_objects sh_objects;
-
-struct sh_ctx *sh_ctx_find(struct ibv_context *context)
-{
-	struct sh_ctx *ctx;
-
-	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
-		if (ctx->ctx == context)
-			return ctx;
-	return NULL;
-}
-
-/* A fault of this context's NIC is being hidden from the application, or would be. */
 bool sh_ctx_masked(const struct sh_ctx *ctx)
 {
 	struct sh_qp *qp;
@@ -143,7 +146,6 @@ static void ctx_async_readable(void *arg)
 	}
 }
 
-/* gone: the device says so itself, maybe before its event was read. Lock held. */
 bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone)
 {
 	return ctx->death_masked || (gone && sh_ctx_masked(ctx));
@@ -311,25 +313,6 @@ int shift_close_device(struct ibv_context *context)
 	return sh.real->close_device(context);
 }
 
-/* ---- the first connection-oriented QP ------------------------------------------------------- */
-
-/* The first standby's memory is made ready at once, others' when they are asked for. */
-void sh_ctx_prepare(struct sh_ctx *ctx)
-{
-	uint32_t k;
-
-	if (ctx->prepared || !ctx->dev)
-		return;
-	ctx->prepared = true;
-	if (ctx->n_paths < 2) {
-		sh_log(SH_LOG_WARN, "%s: not protected: %s", ctx->nic->name, ctx->why);
-		return;
-	}
-	for (k = 0; k < ctx->n_paths; k++)
-		sh_nic_open(ctx->path[k]);
-	sh_replica_want(ctx, 1);
-}
-
 /* ---- answers while a fault is masked -------------------------------------------------------- */
 
 int shift_query_port_cached(struct ibv_context *context, uint8_t port, void *attr, size_t length)
@@ -362,30 +345,3 @@ void shift_query_port_note(struct ibv_context *context, uint8_t port, const void
 	}
 	pthread_mutex_unlock(&sh.lock);
 }
-
-/*
- * A context closed between epoll_wait and the lock may still have its event in the array: closed
- * ones are freed here, when no event can name them any more.
- */
-static void objects_bury(void)
-{
-	struct sh_ctx *ctx;
-
-	list_for_each (&sh_objects.dead_ctxs, ctx, struct sh_ctx, link) {
-		list_del(&ctx->link);
-		free(ctx);
-	}
-}
-
-static void objects_reset(void)
-{
-	memset(&sh_objects, 0, sizeof(sh_objects));
-	list_init(&sh_objects.ctxs);
-	list_init(&sh_objects.dead_ctxs);
-}
-
-const struct sh_module sh_objects_module = {
-	.name = "objects",
-	.reset = objects_reset,
-	.heard = objects_bury,
-};

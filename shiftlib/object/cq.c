@@ -5,9 +5,17 @@
 #include <string.h>
 #include <time.h>
 #include "providers/engine.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/command.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/cq.h"
 
 #define RESIZE_LOOK_NS (10 * SH_NS_PER_MS) /* whether the NIC of a shadow hangs */
 

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Protection domains and memory regions, and their shadows on the NICs of the paths. */
+/* Memory regions, and the end of their shadows on the NICs of the paths. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "shiftlib/base/table.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/command.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
+#include "shiftlib/peer/keys.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
 
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define PLACEHOLDER_ACCESS                                                                         \
@@ -15,130 +22,7 @@
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
 
 /* Another NIC may not page at all, or by other tables. */
-static const char memory_on_demand[] = "it has memory that is paged on demand (ODP)";
-
-struct sh_pd *sh_pd_find(struct ibv_pd *pd)
-{
-	struct sh_pd *found = sh_table_get(&sh_objects.by_pd, pd);
-	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh_objects.by_parent, pd);
-
-	return parent ? parent->pd : found;
-}
-
-/* What uses this PD cannot be moved any more: its connections lose their protection. */
-static void pd_unprotect(struct sh_pd *pd, const char *why)
-{
-	struct sh_qp *qp;
-	uint8_t path;
-
-	if (!pd->unprotected || why != memory_on_demand)
-		pd->why = why; /* the others are for good */
-	pd->unprotected = true;
-	sh_warn_once("connections of a protection domain are not protected: %s", why);
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		sh_pd_lose_path(pd, path);
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
-			sh_level_set(qp, SH_DRIVEN, why);
-}
-
-/* ---- protection domains --------------------------------------------------------------------- */
-
-struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
-{
-	struct sh_yield yield = { context, SH_YIELD_NIC };
-	struct ibv_pd *real;
-	struct sh_pd *pd;
-	uint8_t path;
-
-	do
-		real = sh.real->alloc_pd(context);
-	while (!real && sh_yield(&yield));
-	if (!real)
-		return NULL;
-	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		return real; /* unknown to us: what is made in it stays foreign */
-	pthread_mutex_lock(&sh.lock);
-	pd->pd = real;
-	pd->ctx = sh_ctx_find(context);
-	list_init(&pd->mrs);
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		list_init(&pd->shadow[path].mrs);
-	list_init(&pd->parents);
-	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh_objects.by_pd, real, pd)) {
-		free(pd);
-	} else {
-		list_add_tail(&pd->ctx->pds, &pd->link);
-		for (path = 0; path < SC_MAX_PATHS; path++)
-			sh_pd_replay(pd, path);
-	}
-	pthread_mutex_unlock(&sh.lock);
-	return real;
-}
-
-/* ---- the end of both ------------------------------------------------------------------------ */
-
-static void pd_drop(struct sh_pd *pd)
-{
-	struct sh_shadow_pd shadow[SC_MAX_PATHS];
-	struct sh_ctx *ctx = pd->ctx;
-	uint8_t path;
-
-	sh_wait_idle(&pd->busy);
-	sh_parents_forget(pd);
-	memcpy(shadow, pd->shadow, sizeof(shadow));
-	list_del(&pd->link);
-	free(pd);
-	pthread_mutex_unlock(&sh.lock);
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (shadow[path].pd)
-			sh.real->dealloc_pd(shadow[path].pd);
-	pthread_mutex_lock(&sh.lock);
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (shadow[path].pd)
-			sh_nic_release(ctx->path[path], shadow[path].incarnation);
-}
-
-/* The real one goes first, as it knows whether something still lives in it; but its address may then
- * be another's at once, so it leaves the table before. */
-static int pd_destroy(struct sh_pd *pd)
-{
-	struct ibv_context *context = pd->pd->context;
-	int ret;
-
-	pthread_mutex_unlock(&sh.lock);
-	ret = sh.real->dealloc_pd(pd->pd);
-	if (ret)
-		ret = sh_ctx_destroy_result(context, ret);
-	pthread_mutex_lock(&sh.lock);
-	if (!ret && !list_empty(&pd->mrs)) /* a dead NIC does not say it */
-		ret = EBUSY;
-	if (ret) {
-		if (sh_table_put(&sh_objects.by_pd, pd->pd, pd))
-			sh_error_once("no memory: SHIFT has lost track of a protection domain");
-		return ret;
-	}
-	pd_drop(pd);
-	return 0;
-}
-
-int shift_dealloc_pd(struct ibv_pd *real)
-{
-	struct sh_pd *pd;
-	bool known;
-	int ret = 0;
-
-	pthread_mutex_lock(&sh.lock);
-	pd = sh_table_remove(&sh_objects.by_pd, real);
-	known = pd != NULL;
-	if (known)
-		ret = pd_destroy(pd);
-	pthread_mutex_unlock(&sh.lock);
-	return known ? ret : sh_parent_destroy(real);
-}
-
-/* ---- memory regions ------------------------------------------------------------------------- */
+const char sh_mr_on_demand[] = "it has memory that is paged on demand (ODP)";
 
 /* The application may close its own descriptor as soon as the region is registered. */
 static int mr_fd_keep(int fd)
@@ -176,7 +60,7 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	}
 	list_add_tail(&pd->mrs, &mr->link);
 	if (mr->alone && !pd->alone++)
-		pd_unprotect(pd, memory_on_demand);
+		sh_pd_unprotect(pd, sh_mr_on_demand);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (sh_pd_wanted(pd, path))
 			sh_mr_replay(mr, path);
@@ -199,7 +83,7 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 	if (!mr)
 		mr_fd_close(request);
 	if (pd && !mr)
-		pd_unprotect(pd, "no memory to keep a record of a region of it");
+		sh_pd_unprotect(pd, "no memory to keep a record of a region of it");
 	if (pd)
 		sh_keys_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);
@@ -251,8 +135,7 @@ static void mr_drop_shadows(struct sh_mr *mr)
 	mr_drop_taken(mr, taken, mr_take_shadows(mr, taken));
 }
 
-/* How many there were. */
-static uint32_t mr_drop_shadow(struct sh_mr *mr, uint8_t path)
+uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 {
 	struct taken_mr taken = { .nic = mr->pd->ctx->path[path],
 				  .incarnation = mr->shadow[path].incarnation };
@@ -267,7 +150,7 @@ static void mr_alone_leaves(struct sh_mr *mr)
 {
 	struct sh_pd *pd = mr->pd;
 
-	if (mr->alone && !--pd->alone && pd->why == memory_on_demand)
+	if (mr->alone && !--pd->alone && pd->why == sh_mr_on_demand)
 		pd->unprotected = false;
 }
 
@@ -281,64 +164,12 @@ static void mr_leave(struct sh_mr *mr)
 	sh_wait_idle(&mr->busy);
 }
 
-static void mr_forget(struct sh_mr *mr)
+void sh_mr_forget(struct sh_mr *mr)
 {
 	mr_leave(mr);
 	mr_drop_shadows(mr);
 	list_del(&mr->link);
 	mr_free(mr);
-}
-
-/* Its context is closed while it lives. */
-void sh_pd_forget(struct sh_pd *pd)
-{
-	sh_table_remove(&sh_objects.by_pd, pd->pd);
-	while (!list_empty(&pd->mrs))
-		mr_forget(list_entry(pd->mrs.next, struct sh_mr, link));
-	pd_drop(pd);
-}
-
-/* Those that nobody has registered yet, and those that are there. */
-static uint32_t pd_yield_mrs(struct sh_pd *pd, uint8_t path)
-{
-	struct list_node *at;
-	uint32_t n = 0;
-
-	sh_pd_replay_give_up(pd, path);
-	for (at = pd->mrs.next; at != &pd->mrs; at = at->next)
-		n += mr_drop_shadow(list_entry(at, struct sh_mr, link), path);
-	return n;
-}
-
-/* One that something still lives in stays. */
-static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
-{
-	struct sh_shadow_pd *shadow = &pd->shadow[path];
-	struct ibv_pd *real = shadow->pd;
-	int ret;
-
-	if (!real || shadow->state != SH_SHADOW_MADE)
-		return 0;
-	pthread_mutex_unlock(&sh.lock);
-	ret = sh.real->dealloc_pd(real);
-	pthread_mutex_lock(&sh.lock);
-	if (ret)
-		return 0;
-	shadow->pd = NULL;
-	shadow->state = SH_SHADOW_NONE;
-	sh_nic_release(pd->ctx->path[path], shadow->incarnation);
-	return 1;
-}
-
-uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path)
-{
-	uint32_t n;
-
-	sh_job_begin(&pd->busy);
-	n = pd_yield_mrs(pd, path);
-	n += pd_yield_itself(pd, path);
-	sh_job_end(&pd->busy);
-	return n;
 }
 
 static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, bool iova2)
@@ -393,7 +224,7 @@ static void memory_unshadowed(struct ibv_pd *real, const char *why)
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real);
 	if (pd)
-		pd_unprotect(pd, why);
+		sh_pd_unprotect(pd, why);
 	pthread_mutex_unlock(&sh.lock);
 }
 
@@ -477,7 +308,7 @@ static bool mr_take(struct ibv_mr *real, struct sh_mr *request)
 	known = mr != NULL; /* a freed pointer says nothing */
 	if (known) {
 		*request = mr_request(mr);
-		mr_forget(mr);
+		sh_mr_forget(mr);
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return known;
@@ -580,7 +411,7 @@ int shift_dereg_mr(struct ibv_mr *real)
 	if (mr) {
 		request = mr_request(mr);
 		if (mr->placeholder)
-			mr_forget(mr);
+			sh_mr_forget(mr);
 		else
 			ret = mr_dereg_known(mr);
 	}

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The verbs that make, change and destroy objects: what their files share. */
-#ifndef SHIFTLIB_OBJECT_H
-#define SHIFTLIB_OBJECT_H
+#ifndef SHIFTLIB_OBJECT_OBJECT_H
+#define SHIFTLIB_OBJECT_OBJECT_H
 
-#include "shiftlib/replica/cq.h"
-#include "shiftlib/replica/memory.h"
-#include "shiftlib/replica/srq.h"
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sh_cq;
+struct sh_ctx;
+struct sh_mr;
+struct sh_pd;
+struct sh_qp;
+struct sh_srq;
+
+/* A fault of this context's NIC is being hidden from the application, or would be. Lock held. */
+bool sh_ctx_masked(const struct sh_ctx *ctx);
+/* gone: the device says so itself, maybe before its event was read. Lock held. */
+bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone);
+/* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
+int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 
 /* On a context of the application, for it; lock not held. */
 struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
@@ -14,11 +28,20 @@ int sh_cq_drive(struct sh_cq *cq);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
 int sh_srq_leave(struct sh_srq *srq);
 
+/* What uses this PD cannot be moved any more: its connections lose their protection. Lock held. */
+void sh_pd_unprotect(struct sh_pd *pd, const char *why);
+/* Lock held, given up meanwhile; on the path's worker, and nothing uses it there. How many went. */
+uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
+void sh_mr_forget(struct sh_mr *mr); /* no job holds it any more; lock given up meanwhile */
+uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path); /* likewise. How many there were */
+extern const char sh_mr_on_demand[]; /* why a PD is unprotected while it has such a region */
+
 void sh_parents_forget(struct sh_pd *pd); /* lock held */
 int sh_parent_destroy(
 	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that mr.c does not know */
 
 /* Of a context that is closed while they live; lock held, given up meanwhile. */
+void sh_qp_forget(struct sh_qp *qp);
 void sh_cq_forget(struct sh_cq *cq);
 void sh_srq_forget(struct sh_srq *srq);
 void sh_pd_forget(struct sh_pd *pd);

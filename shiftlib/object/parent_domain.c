@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Parent domains: other names of a protection domain. */
 #include <stdlib.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
 
 static void parent_add(struct ibv_pd *real, struct ibv_pd *inner)
 {

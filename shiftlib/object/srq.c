@@ -3,9 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "providers/engine.h"
-#include "shiftlib/conn/srq.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/facade/async.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
 
 /*
  * Whoever fills a shared queue must also hear which receives were taken: the provider for its QPs, the

@@ -9,11 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/core/event.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/nic/yield.h"
+#include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/peer/outbox.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
 
 #define YIELD_PART   8 /* of a NIC's idle standbys, one of so many goes at first */
 #define YIELD_WAIT_S 2 /* a NIC that has not given back by then does not help */

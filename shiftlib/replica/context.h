@@ -5,7 +5,8 @@
 
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
-#include "shiftlib/facade/async.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 
 /* An opened context of the application. */
@@ -43,10 +44,6 @@ extern struct sh_objects sh_objects;
 
 struct sh_ctx *sh_ctx_find(struct ibv_context *context);
 void sh_ctx_prepare(struct sh_ctx *ctx); /* first RC QP: open NICs, replay what was recorded */
-bool sh_ctx_masked(const struct sh_ctx *ctx);
-bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone);
-/* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
-int sh_ctx_destroy_result(struct ibv_context *context, int ret);
 
 extern const struct sh_module sh_objects_module;
 

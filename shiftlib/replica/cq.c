@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "providers/engine.h"
+#include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/cq.h"
 
 static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)

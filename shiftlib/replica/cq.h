@@ -3,7 +3,10 @@
 #ifndef SHIFTLIB_REPLICA_CQ_H
 #define SHIFTLIB_REPLICA_CQ_H
 
+#include "shiftlib/core/state.h"
 #include "shiftlib/facade/comp_channel.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/context.h"
 
 /* Carriers hold on to it: it outlives its place in the CQ when its NIC has died. */

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 #include "providers/engine.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/cq.h"
 
 #define RESIZE_LOOK_NS (10 * SH_NS_PER_MS) /* whether the NIC of a shadow hangs */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The memory keys of replicas, as they go into the journal that every peer follows. */
 #include "shiftlib/control/wire.h"
+#include "shiftlib/core/state.h"
 #include "shiftlib/news.h"
-#include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/keys.h"

@@ -3,6 +3,8 @@
 #ifndef SHIFTLIB_REPLICA_MEMORY_H
 #define SHIFTLIB_REPLICA_MEMORY_H
 
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/context.h"
 
 enum sh_shadow_state { SH_SHADOW_NONE, SH_SHADOW_QUEUED, SH_SHADOW_MADE, SH_SHADOW_FAILED };
@@ -88,8 +90,5 @@ struct ibv_mr *sh_mr_placeholder(struct ibv_pd *pd, const struct sh_mr *request)
 bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path);
 bool sh_pd_queued(const struct sh_pd *pd, uint8_t path);
 struct sh_pd *sh_pd_find(struct ibv_pd *pd); /* also by a parent domain; NULL: not known */
-
-/* Lock held, given up meanwhile; on the path's worker, and nothing uses it there. How many went. */
-uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
 
 #endif

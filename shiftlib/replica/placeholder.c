@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory regions that the application's NIC has never heard of, as it is dead: see memory.c. */
+/* Memory regions that the application's NIC has never heard of, as it is dead: see object/mr.c. */
 #include <stdlib.h>
-#include "shiftlib/shell.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
 
 /* A key is an index of 24 bits and a byte of the driver's; NICs give indices from below. */
 #define PLACEHOLDER_KEY	 0xf0000000u

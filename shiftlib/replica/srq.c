@@ -9,6 +9,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "providers/engine.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/replica/context.h"
 #include "shiftlib/replica/srq.h"
 
 struct sh_srq *sh_srq_of(const struct ibv_srq *srq)

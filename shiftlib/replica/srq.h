@@ -3,6 +3,10 @@
 #ifndef SHIFTLIB_REPLICA_SRQ_H
 #define SHIFTLIB_REPLICA_SRQ_H
 
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
 
 /* SHIFT's own QP on a shared receive queue, which takes receives back: see srq_reclaim.c. */

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/control/address.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/replica/real_qp.h"
+#include "shiftlib/replica/srq.h"
 
 #define RECLAIM_DEPTH	64 /* receives that it asks for at a time */
 #define RECLAIM_TIMEOUT 14
@@ -40,7 +44,7 @@ static int reclaim_connect(const struct reclaim_job *task)
 {
 	struct ibv_qp_attr attr = { .timeout = RECLAIM_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7 };
 
-	return sh_connect_to_itself(task->qp, &task->address, &attr);
+	return sh_real_qp_loop_back(task->qp, &task->address, &attr);
 }
 
 static void reclaim_make_run(struct sh_job *job)

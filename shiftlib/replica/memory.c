@@ -4,7 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
-#include "shiftlib/shell.h"
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/nic/yield.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/keys.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/srq.h"
 
 #define REPLAY_BATCH 8 /* regions that a job registers between two looks at who waits for one */
 
@@ -19,23 +29,20 @@ struct memory_job {
 	int error;
 };
 
-/* What uses this PD cannot go to that path: standbys there are lost. */
+struct sh_pd *sh_pd_find(struct ibv_pd *pd)
+{
+	struct sh_pd *found = sh_table_get(&sh_objects.by_pd, pd);
+	const struct sh_parent *parent = found ? NULL : sh_table_get(&sh_objects.by_parent, pd);
+
+	return parent ? parent->pd : found;
+}
+
 void sh_pd_lose_path(struct sh_pd *pd, uint8_t path)
 {
-	struct sh_qp *qp;
-
 	if (pd->shadow[path].mr_failed && pd->shadow[path].doubtful)
 		return; /* they were lost then, and none was made since */
 	pd->shadow[path].mr_failed = pd->shadow[path].doubtful = true;
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (qp->pd != pd || !qp->conn_id)
-			continue;
-		if (qp->standby && qp->standby->path == path)
-			sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE,
-				      qp->standby->epoch);
-		if (qp->core.config.lazy) /* it is suspicious now */
-			sh_paths_changed(qp);
-	}
+	sh_news_pd_lost_path(pd, path);
 }
 
 bool sh_pd_refuses(const struct sh_pd *pd, uint8_t path)

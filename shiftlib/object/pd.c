@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Protection domains, and the end of their shadows on the NICs of the paths. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/base/table.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/level.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/object/yield.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
+
+void sh_pd_unprotect(struct sh_pd *pd, const char *why)
+{
+	struct sh_qp *qp;
+	uint8_t path;
+
+	if (!pd->unprotected || why != sh_mr_on_demand)
+		pd->why = why; /* the others are for good */
+	pd->unprotected = true;
+	sh_warn_once("connections of a protection domain are not protected: %s", why);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		sh_pd_lose_path(pd, path);
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->pd == pd && qp->conn_id && qp->level == SH_DRIVEN)
+			sh_level_set(qp, SH_DRIVEN, why);
+}
+
+struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
+{
+	struct sh_yield yield = { context, SH_YIELD_NIC };
+	struct ibv_pd *real;
+	struct sh_pd *pd;
+	uint8_t path;
+
+	do
+		real = sh.real->alloc_pd(context);
+	while (!real && sh_yield(&yield));
+	if (!real)
+		return NULL;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return real; /* unknown to us: what is made in it stays foreign */
+	pthread_mutex_lock(&sh.lock);
+	pd->pd = real;
+	pd->ctx = sh_ctx_find(context);
+	list_init(&pd->mrs);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		list_init(&pd->shadow[path].mrs);
+	list_init(&pd->parents);
+	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh_objects.by_pd, real, pd)) {
+		free(pd);
+	} else {
+		list_add_tail(&pd->ctx->pds, &pd->link);
+		for (path = 0; path < SC_MAX_PATHS; path++)
+			sh_pd_replay(pd, path);
+	}
+	pthread_mutex_unlock(&sh.lock);
+	return real;
+}
+
+static void pd_drop(struct sh_pd *pd)
+{
+	struct sh_shadow_pd shadow[SC_MAX_PATHS];
+	struct sh_ctx *ctx = pd->ctx;
+	uint8_t path;
+
+	sh_wait_idle(&pd->busy);
+	sh_parents_forget(pd);
+	memcpy(shadow, pd->shadow, sizeof(shadow));
+	list_del(&pd->link);
+	free(pd);
+	pthread_mutex_unlock(&sh.lock);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (shadow[path].pd)
+			sh.real->dealloc_pd(shadow[path].pd);
+	pthread_mutex_lock(&sh.lock);
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (shadow[path].pd)
+			sh_nic_release(ctx->path[path], shadow[path].incarnation);
+}
+
+/* The real one goes first, as it knows whether something still lives in it; but its address may then
+ * be another's at once, so it leaves the table before. */
+static int pd_destroy(struct sh_pd *pd)
+{
+	struct ibv_context *context = pd->pd->context;
+	int ret;
+
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(pd->pd);
+	if (ret)
+		ret = sh_ctx_destroy_result(context, ret);
+	pthread_mutex_lock(&sh.lock);
+	if (!ret && !list_empty(&pd->mrs)) /* a dead NIC does not say it */
+		ret = EBUSY;
+	if (ret) {
+		if (sh_table_put(&sh_objects.by_pd, pd->pd, pd))
+			sh_error_once("no memory: SHIFT has lost track of a protection domain");
+		return ret;
+	}
+	pd_drop(pd);
+	return 0;
+}
+
+int shift_dealloc_pd(struct ibv_pd *real)
+{
+	struct sh_pd *pd;
+	bool known;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_table_remove(&sh_objects.by_pd, real);
+	known = pd != NULL;
+	if (known)
+		ret = pd_destroy(pd);
+	pthread_mutex_unlock(&sh.lock);
+	return known ? ret : sh_parent_destroy(real);
+}
+
+/* Its context is closed while it lives. */
+void sh_pd_forget(struct sh_pd *pd)
+{
+	sh_table_remove(&sh_objects.by_pd, pd->pd);
+	while (!list_empty(&pd->mrs))
+		sh_mr_forget(list_entry(pd->mrs.next, struct sh_mr, link));
+	pd_drop(pd);
+}
+
+/* Those that nobody has registered yet, and those that are there. */
+static uint32_t pd_yield_regions(struct sh_pd *pd, uint8_t path)
+{
+	struct list_node *at;
+	uint32_t n = 0;
+
+	sh_pd_replay_give_up(pd, path);
+	for (at = pd->mrs.next; at != &pd->mrs; at = at->next)
+		n += sh_mr_drop_shadow(list_entry(at, struct sh_mr, link), path);
+	return n;
+}
+
+/* One that something still lives in stays. */
+static uint32_t pd_yield_itself(struct sh_pd *pd, uint8_t path)
+{
+	struct sh_shadow_pd *shadow = &pd->shadow[path];
+	struct ibv_pd *real = shadow->pd;
+	int ret;
+
+	if (!real || shadow->state != SH_SHADOW_MADE)
+		return 0;
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->dealloc_pd(real);
+	pthread_mutex_lock(&sh.lock);
+	if (ret)
+		return 0;
+	shadow->pd = NULL;
+	shadow->state = SH_SHADOW_NONE;
+	sh_nic_release(pd->ctx->path[path], shadow->incarnation);
+	return 1;
+}
+
+uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path)
+{
+	uint32_t n;
+
+	sh_job_begin(&pd->busy);
+	n = pd_yield_regions(pd, path);
+	n += pd_yield_itself(pd, path);
+	sh_job_end(&pd->busy);
+	return n;
+}

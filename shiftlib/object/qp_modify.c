@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Queue pairs are modified: what the application sets is recorded, for the QPs that stand in. */
+#include <errno.h>
+#include <string.h>
+#include "providers/engine.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/mailbox.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/srq.h"
+#include "shiftlib/core/event.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/object/qp.h"
+#include "shiftlib/replica/context.h"
+
+static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr *own = &qp->app.attr;
+
+	if (mask & IBV_QP_STATE)
+		qp->app.state = attr->qp_state;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		own->qp_access_flags = attr->qp_access_flags;
+	if (mask & IBV_QP_PKEY_INDEX)
+		own->pkey_index = attr->pkey_index;
+	if (mask & IBV_QP_PORT)
+		own->port_num = attr->port_num;
+	if (mask & IBV_QP_AV)
+		own->ah_attr = attr->ah_attr;
+	if (mask & IBV_QP_PATH_MTU)
+		own->path_mtu = attr->path_mtu;
+	if (mask & IBV_QP_DEST_QPN)
+		own->dest_qp_num = attr->dest_qp_num;
+	if (mask & IBV_QP_RQ_PSN)
+		own->rq_psn = attr->rq_psn;
+	if (mask & IBV_QP_SQ_PSN)
+		own->sq_psn = attr->sq_psn;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		own->max_dest_rd_atomic = attr->max_dest_rd_atomic;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		own->max_rd_atomic = attr->max_rd_atomic;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		own->min_rnr_timer = attr->min_rnr_timer;
+	if (mask & IBV_QP_TIMEOUT)
+		own->timeout = attr->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		own->retry_cnt = attr->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		own->rnr_retry = attr->rnr_retry;
+	qp->app.mask |= mask;
+}
+
+static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
+{
+	sp_qp_modified(qp->sp, state);
+	if (state == IBV_QPS_RESET) {
+		sh_mailbox_read(); /* what the old connection still reported is not the next one's */
+		atomic_store(&qp->mailbox.error_ns, 0);
+		qp->gid.valid = false;
+		qp->own.last_receive_masked = false;
+		sh_carriers_drop(qp, true);
+	}
+	if (qp->init.qp_type != IBV_QPT_RC)
+		return;
+	if (state == IBV_QPS_RTR || state == IBV_QPS_RTS)
+		sh_conn_new(qp);
+	if (state == IBV_QPS_RTS)
+		sh_carriers_to_rts(qp);
+}
+
+/* The application ends what it has: the carrier in use is what must go to ERR too. */
+static void qp_app_ends(struct sh_qp *qp)
+{
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp *carrier = qp->active->epoch ? qp->active->qp : NULL;
+
+	if (qp->conn_id)
+		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
+	if (!carrier)
+		return;
+	sh_job_begin(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	sh.real->modify_qp(carrier, &error, IBV_QP_STATE);
+	pthread_mutex_lock(&sh.lock);
+	sh_job_end(&qp->busy);
+}
+
+/*
+ * One that names its own number may be connected to itself, which only its GID tells, and what follows
+ * must know it at once. Else the GID is found in the background: intro.c.
+ */
+static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	return (mask & IBV_QP_AV) && (mask & IBV_QP_DEST_QPN) && attr->ah_attr.is_global &&
+	       attr->dest_qp_num == qp->qp->qp_num && qp->init.qp_type == IBV_QPT_RC;
+}
+
+/* Lock given up meanwhile. */
+static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	bool ask = qp_maybe_itself(qp, attr, mask);
+	uint8_t port = qp->app.attr.port_num;
+	union ibv_gid gid;
+	int ret;
+
+	sh_job_begin(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->modify_qp(qp->qp, attr, mask);
+	ask = ask && !ret &&
+	      !sh.real->query_gid(qp->ctx->ctx, port, attr->ah_attr.grh.sgid_index, &gid);
+	pthread_mutex_lock(&sh.lock);
+	sh_job_end(&qp->busy);
+	if (!(mask & IBV_QP_AV) || ret)
+		return ret;
+	qp->gid.valid = ask;
+	qp->gid.kind = 0;
+	if (ask)
+		memcpy(qp->gid.raw, gid.raw, sizeof(qp->gid.raw));
+	return ret;
+}
+
+static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	bool ends = (mask & IBV_QP_STATE) &&
+		    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
+	bool moved = sh_qp_moved(qp);
+	int ret;
+
+	if (ends)
+		qp_app_ends(qp);
+	if (ends && attr->qp_state == IBV_QPS_RESET)
+		sh_conn_close(qp);
+	ret = qp_modify_real(qp, attr, mask);
+	if (ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET)))
+		return ret;
+	qp_capture(qp, attr, mask);
+	if (ret)
+		qp->qp->state = qp->app.state;
+	if (mask & IBV_QP_STATE) {
+		qp_state_reached(qp, attr->qp_state);
+		sh_carriers_wait_rts(qp);
+	}
+	return 0;
+}
+
+/*
+ * On a shared receive queue. It may take receives before the command to RTR has returned, and the
+ * engine counts it behind that: meanwhile they must not be given to another NIC.
+ */
+static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int ret;
+
+	if (!sh_srq_connectable(qp)) {
+		sh_log(SH_LOG_WARN,
+		       "QP 0x%06x cannot be connected: the receives of its shared queue have left "
+		       "%s while it was being set up; make it anew",
+		       qp->qp->qp_num, qp->ctx->nic->name);
+		return EIO;
+	}
+	qp->srq->pinned++;
+	ret = qp_modify_driven(qp, attr, mask);
+	qp->srq->pinned--;
+	sh_srq_look(qp->srq);
+	return ret;
+}
+
+static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (qp->srq && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		return qp_modify_to_rtr(qp, attr, mask);
+	return qp_modify_driven(qp, attr, mask);
+}
+
+int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
+{
+	struct sh_qp *qp;
+	int ret;
+
+	pthread_mutex_lock(&sh.lock);
+	qp = sh_table_get(&sh_objects.by_qp, real);
+	if (!qp && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_INIT)
+		qp = sh_qp_adopt(real);
+	ret = qp && qp->sp ? qp_modify(qp, attr, mask) : -1;
+	if (qp && qp->foreign.refused)
+		ret = EOPNOTSUPP;
+	pthread_mutex_unlock(&sh.lock);
+	return ret >= 0 ? ret : sh.real->modify_qp(real, attr, mask);
+}

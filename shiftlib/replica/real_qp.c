@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Real QPs of SHIFT's own, on their way to where they send. */
+#include <string.h>
+#include "shiftlib/control/address.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/replica/real_qp.h"
+
+#define REAL_QP_PORT 1
+
+int sh_real_qp_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = app->timeout,
+		.retry_cnt = app->retry_cnt,
+		.rnr_retry = app->rnr_retry,
+		.sq_psn = psn,
+		.max_rd_atomic = app->max_rd_atomic,
+	};
+
+	return sh.real->modify_qp(real, &attr,
+				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					  IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
+			 const struct ibv_qp_attr *limits)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = REAL_QP_PORT,
+				    .qp_access_flags = limits->qp_access_flags };
+	int ret;
+
+	ret = sh.real->modify_qp(
+		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (ret)
+		return ret;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = (enum ibv_mtu)own->mtu,
+				     .dest_qp_num = real->qp_num,
+				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
+				     .min_rnr_timer = 1,
+				     .ah_attr = { .port_num = REAL_QP_PORT, .dlid = own->lid } };
+	if (own->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, own->gid, sizeof(own->gid));
+		attr.ah_attr.grh.sgid_index = own->gid_index;
+		attr.ah_attr.grh.hop_limit = 1;
+	}
+	ret = sh.real->modify_qp(real, &attr,
+				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					 IBV_QP_MIN_RNR_TIMER);
+	return ret ? ret : sh_real_qp_to_rts(real, limits, 0);
+}
