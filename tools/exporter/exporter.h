@@ -85,7 +85,6 @@ void series_max(struct series *series, enum family family, double value);
 void series_rise(struct series *to, const struct series *before, const struct series *now,
 		 bool counted);
 void series_free(struct series *series);
-bool series_counts(enum family family); /* counter or histogram */
 /* Counters and gauges together: a family is in one of them. */
 void series_print(FILE *out, const struct series *counters, const struct series *gauges);
 

@@ -30,7 +30,8 @@ static const char *type_name(enum type type)
 	return names[type];
 }
 
-bool series_counts(enum family family)
+/* Is it a counter or a histogram, and no gauge? */
+static bool series_counts(enum family family)
 {
 	return families[family].type != GAUGE;
 }
