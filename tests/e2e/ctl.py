@@ -453,7 +453,7 @@ class Tests:
             ctl = Ctl(lab, "h0")
             ctl("drain", "mlx5_1")
             done = ctl("drain", "mlx5_0", "--wait", 3, status=1)
-            must("why", done.stdout.count("no other NIC") == QPS, done.stdout, done.stderr)
+            must("why", done.stdout.count("none of its other NICs") == QPS, done.stdout, done.stderr)
             traffic.end()
 
     def library_call(self):
