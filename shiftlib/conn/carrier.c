@@ -2,7 +2,6 @@
 /* The real QPs that carry a connection: their slots, their way to RTS, and their end. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"

@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_CONN_CARRIER_H
 #define SHIFTLIB_CONN_CARRIER_H
 
+#include "shiftlib/core/core.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 

@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONN_CONN_H
 
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/core/core.h"
 
 int sh_conn_new(struct sh_qp *qp);
 void sh_conn_close(struct sh_qp *qp); /* lock held (given up meanwhile): no connection after it */

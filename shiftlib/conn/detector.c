@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Faults that raise no event: paths whose peer does not answer, NICs that hang, interfaces without
- * a carrier. The rules are path.c's and hang.c's; here they meet the connections.
+ * Faults that raise no event: paths whose peer does not answer, and NICs that hang. The rules are those
+ * of core/path_health.c and core/hang.c; here they meet the connections.
  */
 #include <string.h>
 #include "providers/engine.h"

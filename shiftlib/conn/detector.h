@@ -3,7 +3,9 @@
 #ifndef SHIFTLIB_CONN_DETECTOR_H
 #define SHIFTLIB_CONN_DETECTOR_H
 
-#include "shiftlib/peer/peer.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/loop/loop.h"
 
 struct sh_qp;
 

@@ -3,8 +3,9 @@
 #ifndef SHIFTLIB_CONN_INCIDENT_H
 #define SHIFTLIB_CONN_INCIDENT_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include "shiftlib/loop/loop.h"
-#include "shiftlib/report/event.h"
 
 struct sh_carrier;
 struct sh_nic;

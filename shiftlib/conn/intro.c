@@ -17,7 +17,7 @@
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/control/control_qp.h"
+#include "shiftlib/control/address.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"

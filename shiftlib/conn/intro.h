@@ -5,6 +5,7 @@
 
 #include "kvclient/kv.h"
 #include "shiftlib/base/list.h"
+#include "shiftlib/base/worker.h"
 #include "shiftlib/loop/loop.h"
 
 struct sh_qp;

@@ -4,7 +4,7 @@
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/control/control_qp.h"
+#include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/memory.h"

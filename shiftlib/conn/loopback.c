@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A READ by a queue pair that is connected to itself is how a program makes sure of what its NIC has
+ * A READ by a loopback QP, which is connected to itself, is how a program makes sure of what its NIC has
  * written (NCCL: to a GPU): nothing that the NIC reads passes what it wrote before. While receives of
  * the same context come over other NICs, such a READ waits behind the engine's gate until those have
  * read as well, by queue pairs of SHIFT's own there, and completes only then.
@@ -17,11 +17,10 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
-#include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/control/control_qp.h"
+#include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"

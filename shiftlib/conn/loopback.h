@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* READs of QPs that are connected to themselves, on every NIC that receives. */
+/* READs of loopback QPs, which are connected to themselves, on every NIC that receives. Lock held. */
 #ifndef SHIFTLIB_CONN_LOOPBACK_H
 #define SHIFTLIB_CONN_LOOPBACK_H
 
-#include "shiftlib/nic/nic.h"
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/core/core.h"
 
 struct sh_qp;
 
-/* SHIFT's own QP that is connected to itself and READs there: see loopback.c. */
+/* SHIFT's own loopback QP, which READs there: see loopback.c. */
 struct sh_loopback_reader {
 	enum { SH_READER_NONE, SH_READER_MAKING, SH_READER_READY } state;
 	bool own; /* in the application's context; else holds on to the NIC's incarnation */
@@ -20,7 +23,7 @@ struct sh_loopback_reader {
 	void *scratch;
 };
 
-/* In struct sh_qp: of one that is connected to itself. */
+/* In struct sh_qp: of a loopback QP. */
 struct sh_loopback {
 	bool counted; /* in its context's n_self */
 	bool shut;    /* its sends wait until other NICs have read */

@@ -3,7 +3,9 @@
 #ifndef SHIFTLIB_CONN_MOVE_H
 #define SHIFTLIB_CONN_MOVE_H
 
-#include "shiftlib/nic/nic.h"
+#include <infiniband/verbs.h>
+#include <stdint.h>
+#include "shiftlib/core/core.h"
 
 struct sh_qp;
 struct sp_request;

@@ -3,9 +3,11 @@
 #ifndef SHIFTLIB_CONN_PATHS_H
 #define SHIFTLIB_CONN_PATHS_H
 
-#include "shiftlib/conn/carrier.h"
+#include <stdint.h>
+#include "shiftlib/core/core.h"
 #include "shiftlib/peer/peer.h"
 
+struct sh_nic;
 struct sh_qp;
 
 /* In struct sh_qp. By path, the first two written before the peer: its NIC, and the control path to it. */

@@ -3,7 +3,8 @@
 #ifndef SHIFTLIB_CONN_QP_H
 #define SHIFTLIB_CONN_QP_H
 
-#include "shiftlib/base/timers.h"
+#include <infiniband/verbs.h>
+#include "shiftlib/base/list.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/detector.h"
@@ -18,6 +19,15 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
+
+struct sh_cq;
+struct sh_ctx;
+struct sh_pd;
+struct sh_peer;
+struct sh_shadow_srq;
+struct sh_srq;
+struct sp_qp;
 
 #define SH_MAX_QUEUED 16
 

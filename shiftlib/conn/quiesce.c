@@ -24,7 +24,6 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/peer/outbox.h"
-#include "shiftlib/replica/context.h"
 
 #define QUIESCE_POLL_MIN_NS  (20 * SH_NS_PER_US)
 #define QUIESCE_POLL_MAX_NS  SH_NS_PER_MS
@@ -199,7 +198,7 @@ static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flush
 }
 
 /*
- * What comes to a QP that is connected to itself is what it sends. If all that was published is
+ * What comes to a loopback QP is what it sends. If all that was published is
  * complete, and all that had to arrive has, then nothing more can, whatever its NIC does.
  */
 static bool quiesce_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flushed)

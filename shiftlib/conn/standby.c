@@ -12,7 +12,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby.h"
-#include "shiftlib/control/control_qp.h"
+#include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"

@@ -3,9 +3,14 @@
 #ifndef SHIFTLIB_CONN_STATS_H
 #define SHIFTLIB_CONN_STATS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/base/list.h"
 #include "shiftlib/conn/level.h"
-#include "shiftlib/nic/nic.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/loop/loop.h"
 
+struct sp_settled;
 struct sh_qp;
 
 /* Figures of one move, kept for status and SHIFT_STATS. */

@@ -5,6 +5,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/addresses.h"
+#include "shiftlib/peer/peer.h"
 
 #define ADDRESSES_MIN_NS (2 * SH_NS_PER_MS) /* news are told again, doubling */
 #define ADDRESSES_MAX_NS SH_NS_PER_S

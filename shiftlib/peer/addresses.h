@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_PEER_ADDRESSES_H
 #define SHIFTLIB_PEER_ADDRESSES_H
 
+#include "shiftlib/control/wire.h"
 #include "shiftlib/peer/peer.h"
 
 /* Revisions go round. */

@@ -7,6 +7,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/heartbeat.h"
+#include "shiftlib/peer/peer.h"
 
 void sh_heartbeat_soon(void)
 {

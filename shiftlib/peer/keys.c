@@ -5,15 +5,16 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include "providers/engine.h"
 #include "shiftlib/base/keymap.h"
+#include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/peer/peer.h"
 

@@ -2,10 +2,14 @@
 /* What connections say, gathered until it leaves. */
 #include <errno.h>
 #include <stdlib.h>
+#include "shiftlib/base/list.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
 
 #define OUTBOX_HOLD_NS SH_NS_PER_MS /* what is gathered waits for company so long at most */
 

@@ -3,9 +3,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shiftlib/base/keymap.h"
+#include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
+#include "shiftlib/base/table.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/control/address.h"
+#include "shiftlib/control/auth.h"
 #include "shiftlib/control/control_qp.h"
+#include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"

@@ -4,10 +4,13 @@
 #define SHIFTLIB_PEER_PEER_H
 
 #include "shiftlib/base/keymap.h"
+#include "shiftlib/base/list.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/control/address.h"
 #include "shiftlib/control/auth.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/path_health.h"
+#include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 
 #define SH_MAX_PEER_PATHS 64

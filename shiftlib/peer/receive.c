@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Datagrams of peers: who may say what, and to whom it goes. */
+#include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/control/auth.h"
+#include "shiftlib/control/control_qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"
