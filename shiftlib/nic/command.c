@@ -5,7 +5,6 @@
  * would wake up is the caller's to give; and so is one that the worker has not come to by then, as it
  * may be at something that takes long.
  */
-#include "shiftlib/shell.h"
 #include "shiftlib/nic/command.h"
 
 #define COMMAND_SHORT_NS (10 * SH_NS_PER_US)

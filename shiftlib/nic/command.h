@@ -3,7 +3,7 @@
 #ifndef SHIFTLIB_COMMAND_H
 #define SHIFTLIB_COMMAND_H
 
-#include "shiftlib/shell.h"
+#include "shiftlib/nic/nic.h"
 
 struct sh_command {
 	struct sh_job job; /* first */

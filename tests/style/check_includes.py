@@ -26,18 +26,56 @@ CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sy
           "netinet/*", "sys/epoll.h", "poll.h"]
 NOT_SIMNIC = ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES
 
+# What each folder of shiftlib/ may include besides itself, shift.h and news.h; the lowest first. None
+# may include one that comes behind it: what must be told upwards goes through news.h.
+SHIFTLIB = {
+    "core": [],
+    "base": ["core", "KV"],  # config.h has the core's settings and names the job as the KV does
+    "loop": ["base"],
+    "backup": ["base"],
+    "facade": ["base", "SEAM"],
+    "control": ["core", "base", "facade", "KV"],
+    "report": ["core", "base", "loop"],
+    "nic": ["core", "base", "loop", "backup", "facade", "control", "report", "SEAM"],
+    "peer": ["core", "base", "loop", "control", "report", "nic", "KV", "SEAM"],
+    "replica": ["core", "base", "loop", "facade", "control", "report", "nic", "peer", "SEAM"],
+    "conn": ["BELOW", "KV", "SEAM"],
+    "object": ["BELOW", "SEAM"],
+    "admin": ["BELOW", "KV", "SEAM"],
+}
+
+
+def shiftlib_rules():
+    """A rule for each folder; a header above it must not be reached through others either."""
+    order = list(SHIFTLIB)
+    for i, folder in enumerate(order):
+        may = [f"shiftlib/{folder}/*", "shiftlib/shift.h", "shiftlib/news.h"]
+        for word in SHIFTLIB[folder]:
+            may += {"KV": ["kvclient/kv.h"], "SEAM": SEAM,
+                    "BELOW": [f"shiftlib/{lower}/*" for lower in order[:i]]}.get(
+                        word, [f"shiftlib/{word}/*"])
+        rule = {"module": f"shiftlib/{folder}", "files": [f"shiftlib/{folder}/*"], "may": may,
+                "never": [f"shiftlib/{upper}/*" for upper in order[i + 1:]] +
+                         ["providers/*/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES}
+        if folder == "core":
+            rule["may"] = CORE + REQUEST
+            rule["system"] = PURE_C
+            rule["never"] += CLOCKS + ["providers/[!r]*", "kvclient/*", "infiniband/*"]
+        yield rule
+
+
 # files: the module. may: project headers. system: only these system headers (absent: any).
 # never: system or project headers that must not be reached, even through other headers.
 RULES = [
     {"module": "libibverbs", "files": ["libibverbs/*"],
      "may": ["libibverbs/*", "shiftlib/shift.h"],
      "never": CORE + ["kvclient/*", "providers/*"] + DIRECT_VERBS + STORES},
-    {"module": "shiftlib core", "files": CORE,
-     "may": CORE + REQUEST, "system": PURE_C,
-     "never": CLOCKS + ["providers/[!r]*", "providers/*/*", "kvclient/*", "infiniband/*"] + STORES},
-    {"module": "shiftlib shell", "files": ["shiftlib/*"], "but": CORE,
+    {"module": "shiftlib's own headers and process.c", "files": ["shiftlib/*.[ch]"],
+     "but": ["shiftlib/*/*"],
      "may": ["shiftlib/*", "kvclient/kv.h"] + SEAM,
      "never": ["providers/*/*", "kvclient/backend.h"] + DIRECT_VERBS + STORES},
+    {"module": "news that run upwards", "files": ["shiftlib/news.h"],
+     "may": CORE, "never": ["kvclient/*", "providers/[!r]*"] + DIRECT_VERBS + STORES},
     {"module": "the table of engines", "files": ["providers/engine.c"],
      "may": ["providers/engine.h", "providers/mlx5/mlx5.h"],
      "never": ["shiftlib/*"] + DIRECT_VERBS},
@@ -74,10 +112,10 @@ RULES = [
     {"module": "shift-probe", "files": ["tools/probe/*"],
      "may": ["OWN"],
      "never": CORE + ["shiftlib/*", "providers/*", "kvclient/*", "simnic/*"] + STORES},
-]
+] + list(shiftlib_rules())
 
 # Below these, folders include each other in one direction only.
-NO_CIRCLES = ["simnic", "tools"]
+NO_CIRCLES = ["shiftlib", "simnic", "tools"]
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|"[^"\n]+"|\S+)', re.M)
@@ -158,11 +196,11 @@ def folder_arrows(sources, top):
     arrows = {}
     for path in sorted(sources.texts):
         folder = os.path.dirname(path)
-        if not path.startswith(top + "/"):
-            continue
+        if not path.startswith(top + "/") or folder == top:
+            continue  # what lies at the top is for all folders, and has a rule of its own
         for name, own in sources.includes(path):
             other = os.path.dirname(name)
-            if own and name.startswith(top + "/") and other != folder:
+            if own and name.startswith(top + "/") and other not in (folder, top):
                 arrows.setdefault(folder, {}).setdefault(other, f"{path} includes {name}")
     return arrows
 
@@ -192,7 +230,25 @@ def check(texts):
         for path in sorted(texts):
             if matches(path, rule["files"]) and not matches(path, rule.get("but", [])):
                 found += check_file(rule, sources, path)
-    return found
+    return found + list(borrowed(texts))
+
+
+DECLARED = re.compile(r"^(?!static|typedef|extern)[a-z][\w *]*?\b(sh_\w+)\([^;{]*\);", re.M)
+DEFINED = re.compile(r"^(?!static)[a-z_][^;{}=#]*?\b(sh_\w+)\([^;{}]*\)\n\{", re.M)
+
+
+def borrowed(texts):
+    """A function that a folder of shiftlib/ declares and another one defines: an arrow up in disguise."""
+    plain = {path: COMMENT.sub(" ", text) for path, text in texts.items()
+             if path.startswith("shiftlib/")}
+    home = {name: os.path.dirname(path) for path, text in plain.items() if path.endswith(".c")
+            for name in DEFINED.findall(text)}
+    for path, text in sorted(plain.items()):
+        if not path.endswith(".h") or path in ("shiftlib/news.h", "shiftlib/shift.h"):
+            continue
+        for name in DECLARED.findall(text):
+            if home.get(name, os.path.dirname(path)) != os.path.dirname(path):
+                yield f"{path}: {name}() is defined in {home[name]}/"
 
 
 def read_tree(root):
@@ -212,7 +268,8 @@ def self_test():
     base = {
         "shiftlib/shift.h": "#include <infiniband/verbs.h>\n",
         "shiftlib/core/core.h": "#include <stdint.h>\n",
-        "shiftlib/shell.h": '#include "providers/provider.h"\n#include "shiftlib/core/core.h"\n',
+        "shiftlib/news.h": "", "shiftlib/base/list.h": "", "shiftlib/conn/qp.h": "",
+        "shiftlib/nic/nic.h": '#include "shiftlib/base/list.h"\nvoid sh_nic_ask(int nic);\n',
         "shiftlib/leak.h": '#include "kvclient/kv.h"\n',
         "providers/request.h": "#include <stdint.h>\n",
         "providers/provider.h": "#include <infiniband/verbs.h>\n",
@@ -226,20 +283,27 @@ def self_test():
     bad = [
         ("libibverbs/a.c", '#include "kvclient/kv.h"'),
         ("libibverbs/a.c", '#include "../shiftlib/core/core.h"'),
-        ("libibverbs/a.c", '#include "shiftlib/shell.h"'),
+        ("libibverbs/a.c", '#include "shiftlib/nic/nic.h"'),
         ("libibverbs/a.c", "#include <infiniband/mlx5dv.h>"),
         ("libibverbs/a.c", "#include <shiftlib/core/core.h>"),
         ("shiftlib/core/a.c", "#include <pthread.h>"),
         ("shiftlib/core/a.c", "#include <time.h>"),
         ("shiftlib/core/a.c", "# include <stdio.h>"),
-        ("shiftlib/core/a.c", '#include "../shell.h"'),
+        ("shiftlib/core/a.c", '#include "../nic/nic.h"'),
         ("shiftlib/core/settle.c", '#include "providers/provider.h"'),
         ("shiftlib/core/settle.c", '#include "providers/engine.h"'),
-        ("shiftlib/shell.c", '#include "providers/mlx5/ring.h"'),
-        ("shiftlib/shell.c", "#include <hiredis/hiredis.h>"),
-        ("shiftlib/shell.c", "#include <infiniband/mlx5dv.h>"),
-        ("shiftlib/shell.c", '#include "kvclient/backend.h"'),
-        ("shiftlib/shell.c", '#include "no_such_file.h"'),
+        ("shiftlib/base/a.c", '#include "shiftlib/nic/nic.h"'),
+        ("shiftlib/loop/a.c", '#include "shiftlib/core/core.h"'),
+        ("shiftlib/nic/a.c", '#include "shiftlib/conn/qp.h"'),
+        ("shiftlib/nic/a.c", '#include "../conn/qp.h"'),
+        ("shiftlib/nic/nic.h", '#include "shiftlib/conn/qp.h"'),
+        ("shiftlib/news.h", '#include "shiftlib/conn/qp.h"'),
+        ("shiftlib/conn/a.c", '#include "providers/mlx5/ring.h"'),
+        ("shiftlib/conn/a.c", "#include <hiredis/hiredis.h>"),
+        ("shiftlib/conn/a.c", "#include <infiniband/mlx5dv.h>"),
+        ("shiftlib/conn/a.c", '#include "kvclient/backend.h"'),
+        ("shiftlib/process.c", '#include "providers/mlx5/ring.h"'),
+        ("shiftlib/process.c", '#include "no_such_file.h"'),
         ("providers/mlx5/a.c", '#include "shiftlib/core/core.h"'),
         ("providers/mlx5/a.c", '#include "simnic/fabric/fabric.h"'),
         ("providers/mlx5/a.c", '#include "kvclient/kv.h"'),
@@ -272,7 +336,10 @@ def self_test():
         ("libibverbs/a.c", '/* #include "kvclient/kv.h" */\n// #include <lmdb.h>'),
         ("shiftlib/core/a.c", '#include "providers/request.h"'),
         ("shiftlib/core/a.c", '#include "core.h"\n#include <string.h>'),
-        ("shiftlib/shell.c", '#include "shiftlib/shell.h"\n#include <pthread.h>'),
+        ("shiftlib/conn/a.c", '#include "shiftlib/nic/nic.h"\n#include <pthread.h>'),
+        ("shiftlib/nic/a.c", '#include "shiftlib/news.h"\n#include "shiftlib/base/list.h"'),
+        ("shiftlib/nic/nic.c", "void sh_nic_ask(int nic)\n{\n}\n"),
+        ("shiftlib/process.c", '#include "shiftlib/conn/qp.h"'),
         ("providers/mlx5/a.c", '#include "ring.h"\n#include "providers/provider.h"'),
         ("providers/engine.c", '#include "providers/mlx5/mlx5.h"'),
         ("kvclient/redis.c", '#include <hiredis/hiredis.h>\n#include "kvclient/backend.h"'),
@@ -300,6 +367,9 @@ def self_test():
     for texts, n in ((row, 0), (ring, 1), (pair, 1)):
         if len(circles(folder_arrows(Sources(texts), "simnic"))) != n:
             wrong.append(f"not {n} circle(s) of folders: {texts}")
+    disguised = check({**base, "shiftlib/conn/a.c": "void sh_nic_ask(int nic)\n{\n}\n"})
+    if not any("sh_nic_ask() is defined in shiftlib/conn/" in v for v in disguised):
+        wrong.append("a function that a lower folder declares and a higher one defines is not found")
     return wrong
 
 
