@@ -5,7 +5,7 @@
  * Each shift_*() below is a whole verb: it calls the distribution's function through struct
  * shift_real, records what a backup needs, and follows the verbs convention of the verb that it
  * stands for (errno set, or a positive errno returned). The hooks call them only when SHIFT is on
- * and the calling thread is not already inside one (libibverbs/guard.h); objects that SHIFT does
+ * and the calling thread is not already inside one (libibverbs/hook.h); objects that SHIFT does
  * not know are forwarded.
  */
 #ifndef SHIFTLIB_SHIFT_H
