@@ -217,7 +217,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 /* ---- the verbs for memory regions ----------------------------------------------------------- */
 
 /* A region that no other NIC can have: all that may use it is not protected. */
-static void memory_unshadowed(struct ibv_pd *real, const char *why)
+static void mr_unshadowed(struct ibv_pd *real, const char *why)
 {
 	struct sh_pd *pd;
 
@@ -273,7 +273,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 		return NULL;
 	request.fd = mr_fd_keep(fd);
 	if (request.fd < 0)
-		memory_unshadowed(pd, "no file descriptor was left for a dma-buf of it");
+		mr_unshadowed(pd, "no file descriptor was left for a dma-buf of it");
 	else
 		mr_record(pd, real, &request);
 	return real;

@@ -38,7 +38,7 @@ extern const char sh_mr_on_demand[]; /* why a PD is unprotected while it has suc
 
 void sh_parents_forget(struct sh_pd *pd); /* lock held */
 int sh_parent_destroy(
-	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that mr.c does not know */
+	struct ibv_pd *real); /* as ibv_dealloc_pd(); of any that pd.c does not know */
 
 /* Of a context that is closed while they live; lock held, given up meanwhile. */
 void sh_qp_forget(struct sh_qp *qp);
