@@ -2,8 +2,13 @@
 /* ibv_poll_cq, arming, and what all pollers share: taking one completion out of a ring. */
 #include <sched.h>
 
-#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cqe.h"
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/errors.h"
+#include "providers/mlx5/failed.h"
+#include "providers/mlx5/hold.h"
+#include "providers/mlx5/scatter.h"
 #include "providers/mlx5/srq.h"
 
 /* READ and atomic results that the NIC put into the CQE instead of the buffer. */
@@ -453,7 +458,7 @@ void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited)
 
 	atomic_fetch_add(count, RING_ARMER);
 	arm_both(ring, solicited);
-	ring_wc_flush();
+	ring_wc_end();
 	atomic_fetch_sub_explicit(count, RING_ARMER, memory_order_release);
 }
 
@@ -522,16 +527,16 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
 
 /*
  * No lock, as in libmlx5, while only one ring can complete. Three orders make that right; the count
- * of armings, which has the threads that are in here, is the fence of all three.
+ * of armings, which has the threads that are in here, is the barrier of all three.
  * Who makes it otherwise (a completion for the backlog, another ring that comes alive) clears
- * `lone`, and looks at the count behind a full fence; here it is the other way round: one of both
+ * `lone`, and looks at the count behind a full barrier; here it is the other way round: one of both
  * sees what the other stored, and arms or wakes.
  * Who reads an event looks at the count before it moves the arm number. A thread that it finds in
  * here may take the number from before or behind: its arming is not taken for answered. One that
  * has left took the number from before, which counts for nothing now: it is. And it waits until they
  * have left, who else might store the number from before over the one with which its caller arms
  * next: the NIC would take that for told already, and nobody would be woken any more.
- * Who deletes a ring clears `lone`, and waits behind a full fence until nobody is in here;
+ * Who deletes a ring clears `lone`, and waits behind a full barrier until nobody is in here;
  * who finds it in `lone` was counted before: struct, record and register stay until it has left.
  */
 RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_armed kind)
@@ -543,8 +548,8 @@ RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_arm
 	if (ring_unlikely(!ring))
 		return notify_locked(ibv, kind);
 	arm_both(ring, kind == RING_ARMED_SOLICITED);
-#if !defined(__x86_64__) /* there the locked instruction flushes */
-	ring_wc_flush();
+#if !defined(__x86_64__) /* there the locked instruction does */
+	ring_wc_end();
 #endif
 	atomic_fetch_sub_explicit(&cq->armings[kind].count, RING_ARMER, memory_order_release);
 	return 0;

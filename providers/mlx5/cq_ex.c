@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers. ex_lock keeps other start_polls out;
- * the CQ's own lock is taken only to step, so that the shell can drain between two steps. While a
+ * the CQ's own lock is taken only to step, so that the shell can collect between two steps. While a
  * completion is looked at, no slot is given back to the NIC.
  */
 #include <assert.h>
 
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/hold.h"
 
 RING_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
 {

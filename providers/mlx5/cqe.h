@@ -2,7 +2,7 @@
 #ifndef RING_CQE_H
 #define RING_CQE_H
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/cq.h"
 
 /* Words of a CQ's doorbell record (PRM: CQ doorbell record). */
 enum {

@@ -6,11 +6,12 @@
 #ifndef RING_DOORBELL_H
 #define RING_DOORBELL_H
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/bf.h"
+#include "providers/mlx5/carrier.h"
 
-#ifdef RING_STORE_HOOK
+#ifdef RING_STORE_TRACE
 /* Differential test: sees every store to a doorbell register, in order. */
-extern void (*ring_store_hook)(const void *reg, const void *bytes, unsigned len);
+extern void (*ring_store_trace)(const void *reg, const void *bytes, unsigned len);
 #endif
 
 /* The NIC, reading the record, must find the WQEs written. */
@@ -48,7 +49,7 @@ RING_INLINE void ring_wc_start_unlocked(void)
 
 /* The next holder of the register's lock, on another CPU, must not overtake what this CPU still has
  * in its write-combining buffer. */
-RING_INLINE void ring_wc_flush(void)
+RING_INLINE void ring_wc_end(void)
 {
 #if defined(__x86_64__)
 	__asm__ volatile("sfence" ::: "memory");
@@ -61,9 +62,9 @@ RING_INLINE void ring_wc_flush(void)
 
 RING_INLINE void ring_store64(uint8_t *reg, uint64_t value)
 {
-#ifdef RING_STORE_HOOK
-	if (ring_store_hook)
-		ring_store_hook(reg, &value, 8);
+#ifdef RING_STORE_TRACE
+	if (ring_store_trace)
+		ring_store_trace(reg, &value, 8);
 #endif
 	__atomic_store_n((uint64_t *)reg, value, __ATOMIC_RELAXED);
 }
@@ -103,9 +104,9 @@ RING_INLINE void ring_store_pair(uint8_t *reg, const uint8_t *src)
 {
 	ring_pair v = *(const ring_pair *)src;
 
-#ifdef RING_STORE_HOOK
-	if (ring_store_hook)
-		ring_store_hook(reg, &v, 16);
+#ifdef RING_STORE_TRACE
+	if (ring_store_trace)
+		ring_store_trace(reg, &v, 16);
 #endif
 	*(volatile ring_pair *)reg = v;
 }
@@ -157,7 +158,7 @@ RING_INLINE void ring_doorbell_ring(struct ring_bf *bf, const struct ring_sq *sq
 		memcpy(&v, ctrl, 8);
 		ring_store64(bf->reg + bf->offset, v);
 	}
-	ring_wc_flush();
+	ring_wc_end();
 	bf->offset ^= bf->size;
 	ring_unlock(&bf->lock);
 }

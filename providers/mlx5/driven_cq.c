@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Driven CQs as the shell sees them: made, extended by rings of other NICs, drained, watched. */
+/*
+ * Driven CQs as the shell sees them: made, extended by rings of other NICs, collected from, looked
+ * through for errors.
+ */
 #include <stdlib.h>
 
+#include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/driven_cq.h"
+#include "providers/mlx5/hold.h"
+#include "providers/mlx5/libmlx5.h"
+#include "providers/mlx5/qp.h"
 
 static void ring_geometry(struct sp_cq_ring *ring, const struct mlx5dv_cq *dv)
 {
@@ -106,7 +114,7 @@ int ring_cq_undrive(struct sp_cq *cq)
 	return 0;
 }
 
-/* The fence is between `lone`, which the caller has cleared, and the armings: see notify(). */
+/* The barrier is between `lone`, which the caller has cleared, and the armings: see notify(). */
 static void arm_if_armed(struct sp_cq_ring *ring)
 {
 	enum ring_armed armed;
@@ -208,15 +216,15 @@ void ring_cq_event_read(struct sp_cq_ring *ring)
 		ring_cq_wait_armers(ring->cq);
 }
 
-/* -- drain ------------------------------------------------------------------------------------ */
+/* -- collect ----------------------------------------------------------------------------------- */
 
-enum drain_result {
+enum collect_result {
 	COLLECT_EMPTY,
 	COLLECT_NO_ROOM,
 };
 
 /* Until the ring is empty or the reserved room is used up. */
-static enum drain_result collect_ring(struct sp_cq_ring *ring)
+static enum collect_result collect_ring(struct sp_cq_ring *ring)
 {
 	struct ring_comp comp = { .cqpn = RING_NO_QPN };
 	struct mlx5_cqe64 *cqe;
@@ -244,7 +252,7 @@ static enum drain_result collect_ring(struct sp_cq_ring *ring)
 int ring_cq_collect(struct sp_cq *cq)
 {
 	struct sp_cq_ring *ring;
-	enum drain_result res;
+	enum collect_result res;
 
 	do {
 		if (ring_backlog_reserve(cq, 1))
@@ -293,7 +301,7 @@ static void mark_all(struct sp_cq_ring *ring)
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 {
 	struct sp_cq_ring *ring;
-	enum drain_result res;
+	enum collect_result res;
 
 	if (cq->ex)
 		ring_lock(&cq->ex_lock); /* who holds a completion looks into the old ring */
@@ -315,7 +323,7 @@ int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 	/* the record and the register are the same; who arms reads them without the lock */
 	if (!err)
 		ring_geometry(ring, &dv);
-	ring->watched = ring->ci;
+	ring->looked = ring->ci;
 	ring_cq_refresh_slow(cq);
 	ring_cq_update_ci(cq);
 	ring_unlock(&cq->lock);
@@ -324,7 +332,7 @@ int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 	return err;
 }
 
-/* -- watch ------------------------------------------------------------------------------------ */
+/* -- errors that nobody polls ------------------------------------------------------------------ */
 
 static bool error_to_withhold(const struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe)
 {
@@ -344,12 +352,12 @@ static bool error_in_ring(struct sp_cq_ring *ring)
 {
 	struct mlx5_cqe64 *cqe;
 
-	if ((int32_t)(ring->watched - ring->ci) < 0)
-		ring->watched = ring->ci;
-	while (ring->watched - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ring->watched))) {
+	if ((int32_t)(ring->looked - ring->ci) < 0)
+		ring->looked = ring->ci;
+	while (ring->looked - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ring->looked))) {
 		if (error_to_withhold(ring, cqe))
 			return true;
-		ring->watched++;
+		ring->looked++;
 	}
 	return false;
 }

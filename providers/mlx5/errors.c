@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Completions that need a closer look: errors, data inside the CQE, carriers that were left. */
+/* Completions that need a closer look: errors, carriers that were left. */
 #include "providers/mlx5/cqe.h"
+#include "providers/mlx5/errors.h"
+#include "providers/mlx5/qp.h"
 #include "providers/mlx5/srq.h"
+#include "providers/mlx5/wqe.h"
 
 static enum ibv_wc_status error_status(uint8_t syndrome)
 {
@@ -30,7 +33,7 @@ enum sp_error_class ring_error_class(enum ibv_wc_status status)
 	return SP_ERROR_APPLICATION;
 }
 
-/* A carrier with something to watch for. False: drop this completion. */
+/* A carrier with something to look for. False: drop this completion. */
 bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64 *cqe)
 {
 	uint8_t opcode = cqe->op_own >> 4;
@@ -158,52 +161,4 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 	comp->wr_id = c->rq.wrid[idx & c->rq.mask];
 	atomic_store_explicit(&c->rq.tail, idx + 1, memory_order_release);
 	return true;
-}
-
-/* -- data inside the CQE (PRM: scatter to CQE) ------------------------------------------------ */
-
-/* Copy to the segments' buffers; what is left over is returned. */
-uint32_t ring_scatter_list(const struct mlx5_wqe_data_seg *seg, uint32_t n, const uint8_t **data,
-			   uint32_t size)
-{
-	for (; n && size; n--, seg++) {
-		uint32_t len = be32toh(seg->byte_count);
-
-		/* behind the end of a receive's list lie leavings */
-		if (seg->lkey == htobe32(MLX5_INVALID_LKEY))
-			break;
-		len = len < size ? len : size;
-		memcpy((void *)(uintptr_t)be64toh(seg->addr), *data, len);
-		*data += len;
-		size -= len;
-	}
-	return size;
-}
-
-uint8_t ring_scatter_recv(struct ring_rq *rq, uint32_t idx, const void *data, uint32_t size)
-{
-	const void *seg = rq->buf + ((size_t)idx << rq->shift);
-	const uint8_t *src = data;
-
-	return ring_scatter_list(seg, rq->max_gs, &src, size) ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
-}
-
-uint8_t ring_scatter_send(struct ring_sq *sq, uint32_t idx, const void *data, uint32_t size)
-{
-	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, idx);
-	uint32_t units = be32toh(ctrl->qpn_ds) & 0x3f;
-	uint8_t op = ring_ctrl_opcode(ctrl);
-	uint32_t skip = op == MLX5_OPCODE_RDMA_READ ? 2 : 3, n, fit;
-	const uint8_t *seg = (uint8_t *)ctrl + skip * 16;
-	const uint8_t *src = data;
-
-	if (op != MLX5_OPCODE_RDMA_READ && op != MLX5_OPCODE_ATOMIC_CS &&
-	    op != MLX5_OPCODE_ATOMIC_FA)
-		return IBV_WC_REM_INV_REQ_ERR;
-	n = units > skip ? units - skip : 0;
-	fit = (sq->end - seg) / 16;
-	fit = n < fit ? n : fit;
-	size = ring_scatter_list((const void *)seg, fit, &src, size);
-	size = ring_scatter_list((const void *)sq->buf, n - fit, &src, size);
-	return size ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Taking receives back from a shared queue that others still take from. What a NIC was given cannot be
- * unposted; but a queue pair of SHIFT's own, on that queue and connected to itself, can take them as
- * any other does, with messages that carry nothing, and its completions say which it got.
+ * unposted; but a loopback QP of SHIFT's own on that queue can take them as any other does, with
+ * messages that carry nothing, and its completions say which it got.
  */
 #include <stdlib.h>
 
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/driven_cq.h"
+#include "providers/mlx5/nop.h"
+#include "providers/mlx5/qp.h"
+#include "providers/mlx5/reclaim.h"
 #include "providers/mlx5/srq.h"
+#include "providers/mlx5/wqe.h"
 
 struct sp_reclaim {
 	struct sp_qp qp; /* first: it knows the engine. Nobody posts to it or polls it */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_post_recv. */
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/backlog.h"
+#include "providers/mlx5/intruder.h"
+#include "providers/mlx5/post.h"
 #include "providers/mlx5/xlat.h"
 
 /* Whose keys a receive is written with; a constant of each caller. */

@@ -5,7 +5,8 @@
 
 #include <assert.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/libmlx5.h"
+#include "providers/mlx5/sq.h"
 
 enum ring_shape {
 	RING_SHAPE_SEND,
@@ -64,7 +65,7 @@ static const uint8_t ring_flag_bits[8] = {
 static_assert(IBV_SEND_FENCE == 1 && IBV_SEND_SIGNALED == 2 && IBV_SEND_SOLICITED == 4,
 	      "index of ring_flag_bits");
 
-/* Takes the fence that the queue owes to a UMR; a fence of the request's own replaces it. */
+/* Takes the fence bits that the queue owes to a UMR; IBV_SEND_FENCE of the request replaces them. */
 RING_INLINE uint8_t ring_ctrl_flags(struct ring_sq *sq, uint8_t sig_bits, unsigned flags)
 {
 	uint8_t bits = sig_bits | ring_flag_bits[flags & 7];

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_post_send. */
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/backlog.h"
+#include "providers/mlx5/hold.h"
+#include "providers/mlx5/intruder.h"
+#include "providers/mlx5/post.h"
+#include "providers/mlx5/wqe.h"
 #include "providers/mlx5/xlat.h"
 
 /* A request under construction. */
@@ -78,7 +83,7 @@ static RING_NOINLINE int put_umr(struct sp_qp *qp, struct ring_sq *sq, const str
 	uint32_t key = bind ? wr->bind_mw.mw->rkey : wr->invalidate_rkey;
 	int err;
 
-	atomic_store_explicit(&qp->windows, true, memory_order_relaxed);
+	atomic_store_explicit(&qp->others.windows, true, memory_order_relaxed);
 	sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
 	ctrl->imm = htobe32(key);
 	err = ring_umr_build(sq, &w->seg, &w->ds, bind ? wr->bind_mw.mw->type : IBV_MW_TYPE_2,

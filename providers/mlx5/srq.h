@@ -3,7 +3,9 @@
 #ifndef RING_SRQ_H
 #define RING_SRQ_H
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/dev.h"
+
+#pragma GCC visibility push(hidden)
 
 #define RING_SRQ_MAX_GS 256
 
@@ -65,8 +67,6 @@ RING_INLINE struct sp_srq *ring_srq_of(const struct ibv_srq *srq)
 	return atomic_load_explicit(&dev->srqs[srq->handle], memory_order_acquire);
 }
 
-int ring_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-
 /* A receive of this completion, by the carrier's ring: taken (its status), put back into the pool
  * (the completion is not delivered), or dropped with its QP. The CQ's lock is held. */
 uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64_t *wr_id);
@@ -79,7 +79,6 @@ struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real
 void ring_srq_join(struct sp_carrier *c);
 void ring_srq_leave(struct sp_carrier *c);
 
-/* provider.h */
 void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch);
 int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *srq, void *cookie, struct sp_srq **out);
 void ring_srq_undrive(struct sp_srq *srq);
@@ -91,14 +90,9 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
 int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);
+void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
 
-/* reclaim.c */
-int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
-		      struct sp_reclaim **out);
-void ring_reclaim_free(struct sp_reclaim *reclaim);
-uint32_t ring_reclaim_ask(struct sp_reclaim *reclaim, uint32_t n);
-int ring_reclaim_collect(struct sp_reclaim *reclaim);
-void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
+#pragma GCC visibility pop
 
 #endif

@@ -2,7 +2,9 @@
 /* Memory windows: binding and local invalidation are UMR requests on the wire. */
 #include <stddef.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/dev.h"
+#include "providers/mlx5/post.h"
+#include "providers/mlx5/sq.h"
 
 enum {
 	UMR_KLM_BYTES = 64, /* one KLM, padded as the device wants it */

@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/qp.h"
+#include "providers/mlx5/wqe.h"
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys)
 {

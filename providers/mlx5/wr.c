@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock. */
 #include "providers/mlx5/doorbell.h"
-#include "providers/mlx5/xlat.h"
-
-RING_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
-{
-	return ring_qp_known(&ex->qp_base);
-}
+#include "providers/mlx5/post.h"
+#include "providers/mlx5/wr.h"
+#include "providers/mlx5/wr_build.h"
 
 RING_INLINE void fail(struct sp_qp *qp, int err)
 {
@@ -138,7 +135,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 }
 
 /* Of requests that lie in the carrier's ring, with its keys. */
-static int xlat_wr_complete(struct ibv_qp_ex *ex)
+static int ring_xlat_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = qp_of(ex);
 
@@ -156,57 +153,6 @@ static void wr_abort(struct ibv_qp_ex *ex)
 }
 
 /* -- builders --------------------------------------------------------------------------------- */
-
-/*
- * Control segment of the next request, and room for its header of so many 16-byte units; the
- * immediate is the caller's. Returns where the header goes, or NULL: there is an error.
- */
-RING_INLINE uint8_t *begin_in(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_qp_ex *ex,
-			      enum ibv_wr_opcode opcode, uint32_t header)
-{
-	const struct ring_opcode *op = &ring_opcodes[opcode];
-	struct ring_builder *b = &qp->b;
-	uint32_t post = sq->cur_post, idx = post & sq->mask;
-	uint32_t nreq = b->nreq, number = sq->head + nreq;
-	struct mlx5_wqe_ctrl_seg *ctrl;
-
-	if (ring_unlikely(b->err))
-		return NULL;
-	if (ring_unlikely(ring_sq_full_at(sq, number, b->limit))) {
-		b->err = ENOMEM;
-		return NULL;
-	}
-	b->nreq = nreq + 1;
-	sq->wqe_head[idx] = number;
-	sq->wrid[idx] = ex->wr_id;
-	sq->wr_data[idx] = 0;
-	ctrl = ring_sq_ctrl(sq, post);
-	ring_ctrl_begin(ctrl, ring_ctrl_flags(sq, qp->sig_bits, ex->wr_flags));
-	ring_ctrl_opcode_set(ctrl, post, op->mlx5);
-	b->ctrl = ctrl;
-	b->data = (uint8_t *)(ctrl + 1) + header * 16;
-	b->ds = 1 + header;
-	if (op->two_sided)
-		qp->two_sided++;
-	return (uint8_t *)(ctrl + 1);
-}
-
-RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
-			   uint32_t header)
-{
-	return begin_in(qp, qp->b.sq, ex, opcode, header);
-}
-
-RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
-{
-	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
-	sq->cur_post += (ds + 3) / 4;
-}
-
-RING_INLINE void finish(struct sp_qp *qp)
-{
-	finish_in(&qp->b, qp->b.sq, qp->b.ds);
-}
 
 /* RC requests are complete with their data, UD requests with data and address. */
 RING_INLINE void setter_done(struct sp_qp *qp)
@@ -313,7 +259,7 @@ static void umr_op(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t old_key, uin
 
 	if (!begin(qp, ex, opcode, 0))
 		return;
-	atomic_store_explicit(&qp->windows, true, memory_order_relaxed);
+	atomic_store_explicit(&qp->others.windows, true, memory_order_relaxed);
 	b->ctrl->imm = htobe32(old_key);
 	err = ring_umr_build(b->sq, &b->data, &b->ds, IBV_MW_TYPE_2, new_key, info);
 	if (err) {
@@ -338,87 +284,20 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	umr_op(qp_of(ex), ex, rkey, 0, &nothing, IBV_WR_LOCAL_INV, RING_OP_LOCAL_INV);
 }
 
-/*
- * The same where keys must be translated: wr_start lets the application's function pointers be
- * these for as long as requests are written straight into the ring of a carrier that is not its
- * own. Only RC has such carriers. What cannot run there is written all the same, and wr_complete
- * puts it aside.
- */
-static RING_NOINLINE bool xlat_rdma_slow(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
-					 enum ibv_wr_opcode opcode, uint32_t header)
-{
-	struct sp_qp *qp = qp_of(ex);
-	uint8_t *at = begin(qp, ex, opcode, header);
-
-	if (at)
-		ring_xlat_raddr(qp, qp->b.sq, at, addr, rkey);
-	return at;
-}
-
-/* What has to be looked up is a call at the end, as above. */
-RING_INLINE bool xlat_rdma(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
-			   enum ibv_wr_opcode opcode, uint32_t header)
-{
-	struct sp_qp *qp = qp_of(ex);
-	const struct ring_key *key = &qp->tx_xlat.last[RING_RKEY];
-	struct ring_sq *sq;
-	uint8_t *at;
-
-	if (!ring_xlat_hit(&qp->tx_xlat, RING_RKEY, rkey))
-		return xlat_rdma_slow(ex, rkey, addr, opcode, header);
-	sq = qp->b.sq;
-	at = begin_in(qp, sq, ex, opcode, header);
-	if (ring_unlikely(!at))
-		return false;
-	ring_xlat_aside(sq, at, (uint32_t)key->tag);
-	ring_seg_raddr_wire(at, addr, key->wire);
-	return true;
-}
-
-static void xlat_wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
-{
-	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE, 1);
-}
-
-static void xlat_wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
-{
-	if (xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE_WITH_IMM, 1))
-		qp_of(ex)->b.ctrl->imm = imm;
-}
-
-static void xlat_wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
-{
-	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_READ, 1);
-}
-
-static void xlat_wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
-				   uint64_t compare, uint64_t swap)
-{
-	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_CMP_AND_SWP, 2))
-		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, true, swap, compare);
-}
-
-static void xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
-				     uint64_t add)
-{
-	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_FETCH_AND_ADD, 2))
-		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, false, 0, add);
-}
-
-static void xlat_wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+static void ring_xlat_wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
 	qp_of(ex)->tx_xlat.missing = true;
 	wr_send_inv(ex, rkey);
 }
 
-static void xlat_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
-			    const struct ibv_mw_bind_info *info)
+static void ring_xlat_wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+				 const struct ibv_mw_bind_info *info)
 {
 	qp_of(ex)->tx_xlat.missing = true;
 	wr_bind_mw(ex, mw, rkey, info);
 }
 
-static void xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+static void ring_xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
 	qp_of(ex)->tx_xlat.missing = true;
 	wr_local_inv(ex, rkey);
@@ -471,66 +350,6 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		b->ds++;
 	}
 	setter_done(qp);
-}
-
-static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
-					uint32_t length)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-
-	if (b->err)
-		return;
-	if (length) {
-		ring_xlat_data(qp, b->sq, b->data, addr, lkey, length);
-		b->ds++;
-	}
-	finish(qp);
-}
-
-static void xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-	struct ring_sq *sq;
-	uint8_t *seg;
-
-	if (ring_unlikely(b->err || !length) || !ring_xlat_hit(&qp->tx_xlat, RING_LKEY, lkey)) {
-		xlat_sge_slow(ex, lkey, addr, length);
-		return;
-	}
-	sq = b->sq;
-	seg = b->data;
-	ring_xlat_aside(sq, seg, lkey);
-	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
-	finish_in(b, sq, ++b->ds);
-}
-
-static void xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-	struct ring_sq *sq = b->sq;
-	uint8_t *seg = b->data;
-	uint32_t ds = b->ds;
-
-	if (ring_unlikely(b->err))
-		return;
-	if (ring_unlikely(n > (size_t)qp->max_gs)) {
-		b->err = ENOMEM;
-		return;
-	}
-	for (; n; n--, sge++) {
-		if (ring_unlikely(seg == sq->end))
-			seg = sq->buf;
-		if (ring_unlikely(!sge->length))
-			continue;
-		ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, sge->length);
-		seg += sizeof(struct mlx5_wqe_data_seg);
-		ds++;
-	}
-	b->ds = ds;
-	finish_in(b, sq, ds);
 }
 
 RING_INLINE uint8_t *inline_start(struct ring_builder *b)
@@ -615,8 +434,8 @@ static void use_builders(struct sp_qp *qp, bool xlat)
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
 #define USE(f)                                                                                     \
-	if (qp->saved_ex.f)                                                                        \
-		ex->f = xlat ? xlat_##f : f;
+	if (qp->ex.saved.f)                                                                        \
+		ex->f = xlat ? ring_xlat_##f : f;
 	RING_WR_KEYED(USE)
 	qp->b.xlat = xlat;
 }
@@ -628,11 +447,11 @@ void ring_wr_install(struct sp_qp *qp)
 
 #define SET(f)                                                                                     \
 	if (ex->f && ex->f != f) {                                                                 \
-		qp->saved_ex.f = ex->f;                                                            \
+		qp->ex.saved.f = ex->f;                                                            \
 		ex->f = f;                                                                         \
 	}
 #define SET_KEYED(f)                                                                               \
-	if (ex->f != xlat_##f)                                                                     \
+	if (ex->f != ring_xlat_##f)                                                                \
 	SET(f)
 	RING_WR_KEYLESS(SET)
 	RING_WR_KEYED(SET_KEYED)
@@ -646,8 +465,8 @@ void ring_wr_restore(struct sp_qp *qp)
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
 #define RESTORE(f)                                                                                 \
-	if (qp->saved_ex.f)                                                                        \
-		ex->f = qp->saved_ex.f;
+	if (qp->ex.saved.f)                                                                        \
+		ex->f = qp->ex.saved.f;
 	RING_WR_KEYLESS(RESTORE)
 	RING_WR_KEYED(RESTORE)
 }

@@ -6,6 +6,7 @@
 #ifndef RING_XLAT_H
 #define RING_XLAT_H
 
+#include "providers/mlx5/qp.h"
 #include "providers/mlx5/seg.h"
 
 #pragma GCC visibility push(hidden)
@@ -16,6 +17,11 @@
  * shell's tables. Who finds the old one posts while the key goes away, and not after.
  */
 extern _Atomic uint64_t ring_keys_generation;
+
+void ring_keys_changed(void);
+RING_NOINLINE __be32 ring_xlat_find(struct sp_qp *qp, struct sp_carrier *c, struct ring_xlat *x,
+				    enum ring_key_kind kind, uint32_t key);
+void ring_xlat_forget(struct ring_xlat *x);
 
 #pragma GCC visibility pop
 

@@ -17,7 +17,7 @@ static struct {
 } stores[256];
 static unsigned store_count;
 
-void (*ring_store_hook)(const void *reg, const void *bytes, unsigned len);
+void (*ring_store_trace)(const void *reg, const void *bytes, unsigned len);
 
 static void record_store(const void *reg, const void *bytes, unsigned len)
 {
@@ -46,7 +46,7 @@ bool diff_fail(struct diff_rig *rig, const char *fmt, ...)
 /* Mark both register pages, so that every store shows. The CQ doorbell's words are on them too. */
 void diff_before(struct diff_rig *rig)
 {
-	ring_store_hook = record_store;
+	ring_store_trace = record_store;
 	store_count = 0;
 	memset(rig->l.uar, SENTINEL, 4096);
 	memset(rig->e.uar, SENTINEL, 4096);

@@ -20,20 +20,20 @@ MUTANTS = (
     ("send record", "doorbell.h", "	ring_store_record(&c->dbrec[MLX5_SND_DBR]", "	(void)(c->dbrec", 0, 0),
     ("8-byte doorbell", "doorbell.h", "		ring_store64(bf->reg + bf->offset, v);", "		(void)v;", 0, 4),
     ("last 16 bytes of a copy", "doorbell.h", "	ring_store_pair(reg + 48, src + 48);", "", 0, 0),
-    ("flush of the register", "doorbell.h", "	ring_wc_flush();\n	bf->offset", "	bf->offset", 0, 0),
+    ("flush of the register", "doorbell.h", "	ring_wc_end();\n	bf->offset", "	bf->offset", 0, 0),
     ("other half of the register", "doorbell.h", "	bf->offset ^= bf->size;", "", 0, 0),
     ("receive record", "rq.c", "		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);", "", 0, 0),
     ("consumer index", "cq.c", "	ring_store_record(&ring->dbrec[RING_CQ_SET_CI], ring->ci & 0xffffff);", "", 0, 0),
     ("arm record", "cq.c", "	__atomic_store_n(&ring->dbrec[RING_CQ_ARM],", "	(void)(", 0, 0),
     ("arm register", "cq.c", "	ring_store64(ring->uar + MLX5_CQ_DOORBELL,", "	(void)(", 0, 0),
-    ("arm fence", "cq.c", "	ring_wc_start_unlocked();", "", 0, 0),
+    ("arm barrier", "cq.c", "	ring_wc_start_unlocked();", "", 0, 0),
     ("arm flush", "cq.c", "	atomic_fetch_sub_explicit(&cq->armings[kind].count, RING_ARMER, memory_order_release);", "", 0, 0),
     ("arm64: barrier before the send record", "doorbell.h", "	ring_to_device_barrier();\n	ring_store_record(", "	ring_store_record(", 0, None),
     ("arm64: barrier before the register", "doorbell.h", "	ring_wc_start();\n	if (nreq", "	if (nreq", 0, None),
-    ("arm64: flush", "doorbell.h", "	ring_wc_flush();\n	bf->offset", "	bf->offset", 0, None),
+    ("arm64: flush", "doorbell.h", "	ring_wc_end();\n	bf->offset", "	bf->offset", 0, None),
     ("arm64: barrier before the receive record", "rq.c", "		ring_to_device_barrier();", "", 1, None),
     ("arm64: arm barrier", "cq.c", "	ring_wc_start_unlocked();", "", 0, None),
-    ("arm64: arm flush", "cq.c", "	ring_wc_flush();", "", 0, None),
+    ("arm64: arm flush", "cq.c", "	ring_wc_end();", "", 0, None),
 )
 
 
@@ -58,9 +58,9 @@ def engine(tree, build, out):
     """engine_diff with the edited files in front of the library's."""
     sources = [os.path.join(tree, "providers", "mlx5", f) for f in ("sq.c", "rq.c", "cq.c", "wr.c")]
     tests = [os.path.join(HERE, f) for f in sorted(os.listdir(HERE)) if f.endswith(".c")]
-    flags = shlex.split("-O2 -std=gnu11 -w -D_GNU_SOURCE -DRING_STORE_HOOK -fno-strict-aliasing")
+    flags = shlex.split("-O2 -std=gnu11 -w -D_GNU_SOURCE -DRING_STORE_TRACE -fno-strict-aliasing")
     done = run(["gcc", *flags, "-I", tree, *sources, *tests, "-o", os.path.join(out, "bin", "engine_diff"),
-                os.path.join(build, "providers", "mlx5", "libprovider_mlx5_hooked.a"),
+                os.path.join(build, "providers", "mlx5", "libprovider_mlx5_traced.a"),
                 "-lmlx5", "-libverbs", "-ldl", "-lpthread"])
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])

@@ -50,14 +50,14 @@ struct event {
 	enum where where;
 	uint32_t offset, len;
 	uint8_t bytes[64];
-	bool fenced; /* a fence since the store before */
+	bool barrier; /* a barrier since the store before */
 };
 
 struct trace {
 	struct diff_side *side;
 	struct event events[MAX_EVENTS];
 	unsigned n;
-	bool fence;		/* since the last store */
+	bool barrier;		/* since the last store */
 	uint8_t *sq, *rq, *srq; /* rings as they were at the last store to a record of theirs */
 	bool record;		/* there was one */
 	uint64_t steps;
@@ -133,11 +133,11 @@ static void add_event(struct trace *t, uint8_t *page)
 	while (end > first && page[end - 1] != at.zeros[end - 1])
 		end--;
 	ev->len = end - first;
-	ev->fenced = t->fence;
+	ev->barrier = t->barrier;
 	ev->where = find(t->side, page + first, &ev->offset);
 	memcpy(ev->bytes, page + first, ev->len < 64 ? ev->len : 64);
 	memcpy(at.before + first, page + first, ev->len);
-	t->fence = false;
+	t->barrier = false;
 	t->n++;
 	if (ev->where == WHERE_RECORD || ev->where == WHERE_SRQ_RECORD)
 		keep_rings(t);
@@ -166,7 +166,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 }
 
 /* sfence, mfence, a lock prefix, or xchg with memory. */
-static bool is_fence(const uint8_t *ip)
+static bool is_barrier(const uint8_t *ip)
 {
 	while (*ip == 0x66 || *ip == 0xf2 || *ip == 0xf3)
 		ip++;
@@ -200,8 +200,8 @@ static void on_step(int sig, siginfo_t *info, void *context)
 			abort();
 		at.pass = 0;
 	}
-	if (is_fence((const uint8_t *)uc->uc_mcontext.gregs[REG_RIP]))
-		cur->fence = true;
+	if (is_barrier((const uint8_t *)uc->uc_mcontext.gregs[REG_RIP]))
+		cur->barrier = true;
 }
 
 static void add_page(const void *p)
@@ -232,7 +232,7 @@ void diff_trace_on(struct diff_rig *rig, bool engine)
 	cur = &traces[engine];
 	cur->side = s;
 	cur->n = 0;
-	cur->fence = cur->record = false;
+	cur->barrier = cur->record = false;
 	protect(PROT_READ);
 }
 
@@ -251,7 +251,7 @@ void diff_trace_off(void)
 /*
  * A WQE is copied to its register by several stores, which write combining joins: 8 bytes each in
  * some versions of libmlx5, more in others. What counts is that they are ascending, without a gap,
- * a fence between them, or one below 8 bytes. Single stores keep their width. With any_register all
+ * a barrier between them, or one below 8 bytes. Single stores keep their width. With any_register all
  * that goes to the register at once counts as one: libmlx5 may ring with a WQE that it has refused
  * (see diff_engine_rang), whose size and flags then decide how much is copied.
  */
@@ -263,10 +263,10 @@ static void join(struct trace *t, bool any_register)
 		struct event *ev = &t->events[i], *last = n ? &t->events[n - 1] : NULL;
 
 		if (any_register && last && ev->where == WHERE_REGISTER &&
-		    last->where == WHERE_REGISTER && !ev->fenced)
+		    last->where == WHERE_REGISTER && !ev->barrier)
 			continue;
 		if (last && ev->where == WHERE_REGISTER && last->where == WHERE_REGISTER &&
-		    ev->offset == last->offset + last->len && !ev->fenced && ev->len % 8 == 0 &&
+		    ev->offset == last->offset + last->len && !ev->barrier && ev->len % 8 == 0 &&
 		    last->len % 8 == 0 && ev->offset % ev->len == 0 && last->len + ev->len <= 64) {
 			memcpy(last->bytes + last->len, ev->bytes, ev->len);
 			last->len += ev->len;
@@ -291,8 +291,8 @@ static bool same_event(struct diff_rig *rig, unsigned i, bool register_too)
 	if (bytes && memcmp(l->bytes, e->bytes, n))
 		return diff_fail(rig, "store %u, to %s+%#x: other bytes", i, where_names[l->where],
 				 l->offset);
-	if (i && l->fenced && !e->fenced)
-		return diff_fail(rig, "no fence before store %u, to %s+%#x", i,
+	if (i && l->barrier && !e->barrier)
+		return diff_fail(rig, "no barrier before store %u, to %s+%#x", i,
 				 where_names[l->where], l->offset);
 	return true;
 }
@@ -316,7 +316,7 @@ static void list_events(const char *who, const struct trace *t)
 	for (unsigned i = 0; i < t->n && i < MAX_EVENTS; i++)
 		fprintf(stderr, "  %s, store %u: %u bytes to %s+%#x%s\n", who, i, t->events[i].len,
 			where_names[t->events[i].where], t->events[i].offset,
-			t->events[i].fenced ? ", behind a fence" : "");
+			t->events[i].barrier ? ", behind a barrier" : "");
 }
 
 bool diff_trace_same(struct diff_rig *rig, bool register_too)
@@ -336,8 +336,8 @@ bool diff_trace_same(struct diff_rig *rig, bool register_too)
 	for (unsigned i = 0; i < l->n; i++)
 		if (!same_event(rig, i, register_too))
 			return false;
-	if (l->n && l->fence && !e->fence)
-		return diff_fail(rig, "no fence behind the last store");
+	if (l->n && l->barrier && !e->barrier)
+		return diff_fail(rig, "no barrier behind the last store");
 	rig->traced += l->n;
 	return rings_first(rig, l) && rings_first(rig, e);
 }

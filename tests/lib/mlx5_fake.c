@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/libmlx5.h"
 
 struct fake_log fake_log;
 struct fake_events fake_events;

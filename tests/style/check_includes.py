@@ -116,6 +116,18 @@ RULES = [
 
 # Below these, folders include each other in one direction only.
 NO_CIRCLES = ["shiftlib", "simnic", "tools"]
+# Headers of a folder, from the ground up: each may include those of lower levels only, so that no way
+# leads in a circle. A header that is not named is of level 1.
+LEVELS = {
+    "providers/mlx5": (
+        ("base", "mlx5"),
+        ("lock", "key", "sq", "rq", "libmlx5"),
+        ("bf", "dev", "seg", "wqe"),
+        ("carrier", "srq"),
+        ("cq", "doorbell", "qp"),
+        ("cqe", "srq_pool", "srq_ring", "xlat"),
+        ("wr_build",)),
+}
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|"[^"\n]+"|\S+)', re.M)
@@ -223,9 +235,27 @@ def circles(arrows):
     return found
 
 
+def level_of(levels, path):
+    noun = os.path.basename(path)[:-len(".h")]
+    return next((n for n, nouns in enumerate(levels) if noun in nouns), 1)
+
+
+def check_levels(sources, folder, levels):
+    headers = [p for p in sources.texts if os.path.dirname(p) == folder and p.endswith(".h")]
+    for path in sorted(headers):
+        for name, own in sources.includes(path):
+            if own and os.path.dirname(name) == folder and \
+                    level_of(levels, name) >= level_of(levels, path):
+                yield f"{path}: {folder}: {name} is not of a lower level"
+
+
 def check(texts):
     sources = Sources(texts)
     found = [line for top in NO_CIRCLES for line in circles(folder_arrows(sources, top))]
+
+    found = []
+    for folder, levels in LEVELS.items():
+        found += check_levels(sources, folder, levels)
     for rule in RULES:
         for path in sorted(texts):
             if matches(path, rule["files"]) and not matches(path, rule.get("but", [])):
@@ -274,7 +304,8 @@ def self_test():
         "providers/request.h": "#include <stdint.h>\n",
         "providers/provider.h": "#include <infiniband/verbs.h>\n",
         "providers/mlx5/mlx5.h": '#include "providers/provider.h"\n',
-        "providers/mlx5/ring.h": "#include <infiniband/mlx5dv.h>\n",
+        "providers/mlx5/base.h": "#include <infiniband/mlx5dv.h>\n",
+        "providers/mlx5/qp.h": "", "providers/mlx5/sq.h": "", "providers/mlx5/xlat.h": "",
         "kvclient/kv.h": "#include <stddef.h>\n", "kvclient/backend.h": "",
         "simnic/fabric/fabric.h": "", "simnic/device/device.h": '#include "simnic/fabric/fabric.h"\n',
         "simnic/device/qp.h": "", "simnic/host/ctx.h": "", "simnic/ctl/simnicctl.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
@@ -298,22 +329,25 @@ def self_test():
         ("shiftlib/nic/a.c", '#include "../conn/qp.h"'),
         ("shiftlib/nic/nic.h", '#include "shiftlib/conn/qp.h"'),
         ("shiftlib/news.h", '#include "shiftlib/conn/qp.h"'),
-        ("shiftlib/conn/a.c", '#include "providers/mlx5/ring.h"'),
+        ("shiftlib/conn/a.c", '#include "providers/mlx5/base.h"'),
         ("shiftlib/conn/a.c", "#include <hiredis/hiredis.h>"),
         ("shiftlib/conn/a.c", "#include <infiniband/mlx5dv.h>"),
         ("shiftlib/conn/a.c", '#include "kvclient/backend.h"'),
-        ("shiftlib/process.c", '#include "providers/mlx5/ring.h"'),
+        ("shiftlib/process.c", '#include "providers/mlx5/base.h"'),
         ("shiftlib/process.c", '#include "no_such_file.h"'),
         ("providers/mlx5/a.c", '#include "shiftlib/core/core.h"'),
         ("providers/mlx5/a.c", '#include "simnic/fabric/fabric.h"'),
         ("providers/mlx5/a.c", '#include "kvclient/kv.h"'),
-        ("providers/engine.c", '#include "providers/mlx5/ring.h"'),
-        ("providers/portable/a.c", '#include "providers/mlx5/ring.h"'),
+        ("providers/engine.c", '#include "providers/mlx5/base.h"'),
+        ("providers/portable/a.c", '#include "providers/mlx5/base.h"'),
+        ("providers/mlx5/sq.h", '#include "providers/mlx5/qp.h"'),
+        ("providers/mlx5/qp.h", '#include "providers/mlx5/xlat.h"'),
+        ("providers/mlx5/hold.h", '#include "qp.h"'),
         ("kvclient/keys.c", "#include <infiniband/verbs.h>"),
         ("kvclient/keys.c", "#include <lmdb.h>"),
         ("kvclient/lmdb.c", "#include <hiredis/hiredis.h>"),
         ("kvclient/redis.c", "#include <lmdb.h>"),
-        ("simnic/ctl/a.c", '#include "providers/mlx5/ring.h"'),
+        ("simnic/ctl/a.c", '#include "providers/mlx5/base.h"'),
         ("simnic/a.c", '#include "simnic/fabric/fabric.h"'),
         ("simnic/ctl/a.c", '#include "simnic/device/device.h"'),
         ("simnic/ctl/a.c", '#include "simnic/host/ctx.h"'),
@@ -324,11 +358,13 @@ def self_test():
         ("simnic/fabric/a.c", '#include "simnic/device/device.h"'),
         ("simnic/fabric/a.c", '#include "simnic/ctl/simnicctl.h"'),
         ("simnic/fabric/a.c", "#include <infiniband/mlx5dv.h>"),
+
+        ("simnic/a.c", '#include "providers/mlx5/base.h"'),
         ("simnic/device/a.c", '#include "shiftlib/shift.h"'),
         ("tools/a.c", '#include "shiftlib/core/core.h"'),
         ("tools/a.c", '#include "kvclient/backend.h"'),
         ("tools/a.c", "#include <infiniband/mlx5dv.h>"),
-        ("tools/probe/a.c", '#include "providers/mlx5/ring.h"'),
+        ("tools/probe/a.c", '#include "providers/mlx5/base.h"'),
         ("tools/probe/a.c", '#include "tools/shiftctl.h"'),
     ]
     good = [
@@ -340,8 +376,10 @@ def self_test():
         ("shiftlib/nic/a.c", '#include "shiftlib/news.h"\n#include "shiftlib/base/list.h"'),
         ("shiftlib/nic/nic.c", "void sh_nic_ask(int nic)\n{\n}\n"),
         ("shiftlib/process.c", '#include "shiftlib/conn/qp.h"'),
-        ("providers/mlx5/a.c", '#include "ring.h"\n#include "providers/provider.h"'),
+        ("providers/mlx5/a.c", '#include "base.h"\n#include "providers/provider.h"'),
         ("providers/engine.c", '#include "providers/mlx5/mlx5.h"'),
+        ("providers/mlx5/qp.h", '#include "providers/mlx5/sq.h"'),
+        ("providers/mlx5/hold.h", '#include "base.h"'),
         ("kvclient/redis.c", '#include <hiredis/hiredis.h>\n#include "kvclient/backend.h"'),
         ("kvclient/lmdb.c", "#include <lmdb.h>"),
         ("simnic/device/a.c", '#include <infiniband/mlx5dv.h>\n#include "simnic/fabric/fabric.h"'),

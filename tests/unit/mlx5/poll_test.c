@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/cq.h"
 #include "tests/lib/mlx5_rig.h"
 
 static const struct fake_geometry geometry = { 16, 16, 4, 16, 4, false };

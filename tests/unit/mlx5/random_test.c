@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/qp.h"
+#include "providers/mlx5/wqe.h"
 #include "tests/lib/mlx5_rig.h"
 
 enum {

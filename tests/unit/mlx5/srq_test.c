@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include "providers/mlx5/carrier.h"
+#include "providers/mlx5/libmlx5.h"
+#include "providers/mlx5/post.h"
 #include "providers/mlx5/srq.h"
 #include "tests/lib/mlx5_fake.h"
 

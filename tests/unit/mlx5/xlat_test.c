@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "providers/mlx5/ring.h"
+#include "providers/mlx5/hold.h"
+#include "providers/mlx5/qp.h"
 #include "tests/lib/mlx5_rig.h"
 
 static const struct fake_geometry geometry = { 16, 16, 4, 16, 4, false };

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Driven CQs, as pollers see them. */
+#ifndef RING_CQ_H
+#define RING_CQ_H
+
+#include "providers/mlx5/carrier.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sp_cq_ring {
+	uint8_t *buf; /* first struct mlx5_cqe64: 64 bytes in where CQEs have 128 */
+	const struct shift_provider *engine;
+	uint32_t ci, mask, cnt, shift;
+	struct sp_dev *dev;
+	__be32 *dbrec;
+	struct sp_cq *cq;
+	struct ibv_cq *real;
+	uint8_t *uar;
+	_Atomic uint64_t arm; /* arm number and CQN, as the arm register takes them */
+	uint32_t looked;      /* up to which the shell has looked for errors; under the CQ's lock */
+	uint32_t live; /* carriers that may complete here; those that were left do not count */
+	struct sp_cq_ring *next;
+};
+
+/* A completion out of its ring. */
+struct ring_entry {
+	struct mlx5_cqe64 cqe;
+	struct sp_qp *qp;
+	uint64_t wr_id;
+	uint32_t qpn;
+	uint8_t status, op;
+	struct ring_entry *next;
+};
+
+struct ring_chunk {
+	struct ring_chunk *next;
+	struct ring_entry entries[RING_CHUNK];
+};
+
+enum ring_armed {
+	RING_ARMED_ANY,
+	RING_ARMED_SOLICITED,
+	RING_ARMED_NOT,
+};
+
+/* What a thread that arms adds to the count, and what it takes off again when it has done so. */
+#define RING_ARMING (1 << 16)
+#define RING_ARMER  1
+
+/* Armings of one kind. The two differ above the threads: one of them is not answered yet. */
+struct ring_armings {
+	_Atomic uint64_t count; /* armings << 16 | threads that are arming */
+	_Atomic uint64_t told;	/* what that was when an event was handed out */
+};
+
+RING_INLINE bool ring_armings_open(uint64_t count, uint64_t told)
+{
+	return (count ^ told) / RING_ARMING;
+}
+
+struct ring_foreign {
+	struct ibv_cq *cq;
+	struct ring_foreign *next;
+};
+
+/* What a completion says beyond its CQE. */
+struct ring_comp {
+	const struct mlx5_cqe64 *cqe;
+	struct sp_carrier *carrier; /* cached over a poll call */
+	uint64_t wr_id;
+	uint32_t cqpn; /* of the cached carrier */
+	uint32_t qpn;  /* the application's */
+	uint8_t status, op;
+};
+
+struct sp_cq {
+	struct ring_lock lock;
+	uint32_t more; /* others than the active ring may have completions; under lock */
+	const struct shift_provider *engine;
+	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
+	struct sp_cq_ring *active; /* where all live carriers complete, unless `more`; under lock */
+	struct sp_cq_ring ring;
+	bool held; /* between start_poll and end_poll: slots are not given back */
+	bool owes; /* end_poll has to give back slots of more than the active ring */
+	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
+	struct ring_comp cur;
+	struct ring_entry cur_soft;
+	struct ring_lock ex_lock;
+
+	struct ring_entry *first, **last, *free;
+	struct ring_chunk *chunks;
+	struct sp_qp *failed_tx, *failed_rx;
+	struct sp_qp *late; /* whose mode is LATE */
+	struct ring_foreign *foreign;
+	struct sp_cq_ring *turn;		     /* whose ring is looked at first */
+	struct ring_armings armings[RING_ARMED_NOT]; /* by enum ring_armed; see notify() */
+	/* the active ring while there is no `more`, else NULL; written under lock */
+	_Atomic(struct sp_cq_ring *) lone;
+	uint32_t users; /* QPs bound; under lock */
+	struct ibv_cq *ibv;
+	struct sp_dev *dev;
+	void *cookie;
+	bool ex;
+	struct ibv_cq_ex saved_ex;
+};
+
+int ring_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int ring_req_notify(struct ibv_cq *cq, int solicited_only);
+bool ring_cq_next_slow(struct sp_cq *cq, struct ring_comp *comp, struct ring_entry *soft);
+bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_comp *comp);
+void ring_cq_update_ci(struct sp_cq *cq);
+void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
+enum ring_armed ring_cq_armed(struct sp_cq *cq);
+void ring_cq_told(struct sp_cq *cq);
+void ring_cq_wait_armers(struct sp_cq *cq);
+void ring_cq_refresh_slow(struct sp_cq *cq);
+void ring_cq_clear(struct sp_cq_ring *ring);
+void ring_cq_sweep(struct sp_cq_ring *ring, struct sp_carrier *c, enum ring_sweep receives);
+void ring_cq_ex_install(struct sp_cq *cq, uint64_t wc_flags);
+void ring_cq_ex_restore(struct sp_cq *cq);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Keys of the application and what they are on a carrier. */
+#ifndef RING_KEY_H
+#define RING_KEY_H
+
+#include "providers/mlx5/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * A key of the application and what it is on the carrier, as the NIC reads it. The tag has the
+ * generation of the keys in its upper half: no tag of an earlier one is equal to any of now.
+ */
+struct ring_key {
+	uint64_t tag; /* 0: none */
+	__be32 wire;
+};
+
+enum ring_key_kind {
+	RING_LKEY,
+	RING_RKEY,
+	RING_KEY_KINDS,
+};
+
+/* Translations of one queue, whose lock guards them. They are those of its active carrier. */
+struct ring_xlat {
+	struct ring_key last[RING_KEY_KINDS];
+	struct ring_key slots[RING_KEY_KINDS][RING_KEY_SLOTS]; /* those before */
+	bool missing; /* a request that is being written has a key that is not known */
+};
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the engine asks of the installed libmlx5, which it is not linked to. */
+#ifndef RING_LIBMLX5_H
+#define RING_LIBMLX5_H
+
+#include "providers/mlx5/base.h"
+
+#pragma GCC visibility push(hidden)
+
+int ring_init_obj(struct mlx5dv_obj *obj, uint64_t type);
+bool ring_init_obj_there(void);
+void ring_init_obj_override(int (*fn)(struct mlx5dv_obj *, uint64_t)); /* tests */
+const struct mlx5_wqe_av *ring_ah_av(struct ibv_ah *ah);
+bool ring_serves(struct ibv_device *device);
+
+#pragma GCC visibility pop
+
+#endif

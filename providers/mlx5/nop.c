@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Hidden NOPs, and laying one request. */
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/nop.h"
+#include "providers/mlx5/wqe.h"
+
+/* Lay the request into the carrier and count it in the batch that rings later. */
+void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ring_wqe *wire,
+	      uint64_t wr_id, uint8_t wr_data, struct ring_batch *batch)
+{
+	batch->ctrl = ring_wqe_lay(&to->sq, app, wire, wr_id, wr_data);
+	batch->ds = wire->ds;
+	batch->nreq++;
+}
+
+/* Would a NOP tell when all that was published is complete? Its completion is that of all before. */
+enum ring_nop_need ring_nop_need(const struct sp_carrier *c)
+{
+	uint32_t tail = atomic_load(&c->sq.tail), post, first, last = 0;
+
+	if (tail == c->sq.head)
+		return RING_NOP_IDLE;
+	if (!ring_sq_find(&c->sq, tail, &post))
+		return RING_NOP_NO_ROOM;
+	for (first = post; post != c->sq.cur_post; post += ring_wqe_bbs(&c->sq, post))
+		last = post;
+	if (ring_ctrl_signaled(ring_sq_ctrl(&c->sq, last)))
+		return RING_NOP_SIGNALED;
+	/* it takes one WQEBB */
+	return c->sq.cur_post - first > c->sq.mask ? RING_NOP_NO_ROOM : RING_NOP_NEEDED;
+}
+
+void ring_nop_post(struct sp_carrier *c)
+{
+	struct ring_wqe nop = { .ds = 1, .bbs = 1 };
+	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)nop.bytes;
+	struct ring_batch batch = { 0 };
+
+	ctrl->fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE;
+	c->nop_n[1] = c->nop_n[0];
+	c->nop_n[0] = c->sq.head;
+	c->nops = c->nops ? 2 : 1;
+	ring_lay(c, &nop, &nop, 0, RING_OP_HIDDEN, &batch);
+	ring_doorbell(c, &batch);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Driven QPs, as the application sees them. */
+#ifndef RING_QP_H
+#define RING_QP_H
+
+#include "providers/mlx5/carrier.h"
+#include "providers/mlx5/key.h"
+
+#pragma GCC visibility push(hidden)
+
+/* sp_qp.tx_mode and rx_mode. Zero: the fast path. */
+enum ring_mode {
+	RING_FIRST = 1,	  /* nobody posted yet: is the ring still ours to take? */
+	RING_FOREIGN = 2, /* somebody else posts to it: hands off */
+	RING_HOLD = 4,	  /* doorbells withheld */
+	RING_KEYS = 8,	  /* a key could not be translated: held until it can */
+	RING_XLAT = 16,	  /* keys must be translated */
+	RING_FAILED = 32, /* what is posted completes with a flush error */
+	RING_FENCE = 64,  /* doorbells of sends withheld, behind the fence of an ordered switch */
+	RING_LATE =
+		128, /* a hidden NOP has the place of a request, which may have to wait for it */
+	RING_GATE = 256, /* sends run when the shell lets them pass, one by one */
+};
+
+/* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
+struct ring_builder {
+	struct ring_sq *sq;
+	struct mlx5_wqe_ctrl_seg *ctrl;
+	uint8_t *data;
+	uint32_t ds, nreq, limit;
+	int err;
+	bool inl;
+	bool xlat; /* the application's function pointers are those that translate */
+	uint8_t setters;
+	uint8_t fm_rb; /* to roll back to, as post_rb */
+	uint32_t post_rb;
+};
+
+/* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
+struct ring_failed {
+	bool on;
+	bool first_done;
+	uint32_t delivered; /* still to complete with success */
+	enum ibv_wc_status first;
+	uint32_t vendor_err;
+	struct sp_qp *next;
+};
+
+/* Who else was seen to write to its rings or to poll its CQs (mlx5dv_init_obj). */
+enum ring_hand {
+	RING_HAND_NONE,
+	RING_HAND_FIRST,    /* before any post through the verbs: its rings, left to it */
+	RING_HAND_INTRUDES, /* into rings that the engine has posted to */
+};
+
+/* Why it may have to stay on its own NIC: intruder.c. */
+struct ring_others {
+	_Atomic uint32_t hand; /* enum ring_hand */
+	_Atomic bool windows;  /* it has posted requests of memory windows */
+};
+
+/* Scatter-gather entries of a request, once the state allows posting. */
+struct ring_max_gs {
+	int sq_gs, rq_gs;
+};
+
+/* ibv_wr_*. */
+struct ring_ex {
+	bool on;
+	struct ibv_qp_ex saved;
+};
+
+/* A queue whose mode is LATE: hold.c. */
+struct ring_late {
+	struct sp_qp *next;  /* under the send CQ's lock */
+	_Atomic bool missed; /* a poll found sq_lock held */
+};
+
+struct sp_qp {
+	struct ring_lock sq_lock;
+	uint32_t tx_mode;
+	const struct shift_provider *engine;
+	struct sp_carrier *tx;
+	int max_gs; /* -1 before RTS */
+	uint32_t max_post, max_inline;
+	uint32_t two_sided; /* posted since the start */
+	uint8_t type;	    /* enum ibv_qp_type */
+	uint8_t sig_bits;
+	bool atomics;
+	uint32_t two_sided_rb; /* the builder's: what wr_start found */
+	struct ring_builder b;
+	struct ring_xlat tx_xlat;
+
+	struct ring_lock rq_lock __attribute__((aligned(64)));
+	uint32_t rx_mode;
+	struct sp_carrier *rx;
+	int rq_max_gs; /* -1 before INIT */
+	uint32_t rq_max_post;
+	struct ring_xlat rx_xlat;
+	uint32_t recv_base; /* good receives of carriers that were left */
+
+	struct ring_sq hold; /* withheld requests, with the application's keys */
+	bool hold_made;
+	_Atomic bool guard, withheld;
+	struct ring_others others;
+	struct ring_failed tx_failed, rx_failed;
+	struct ibv_qp *ibv;
+	uint32_t app_qpn;
+	struct sp_dev *dev;
+	struct sp_cq *scq, *rcq;
+	struct sp_srq *srq; /* NULL: none */
+	void *cookie;
+	struct ring_max_gs limits;
+	struct sp_carrier *carriers; /* newest first; the last is carrier 0 */
+	struct ring_ex ex;
+	uint64_t progressed; /* of the shell */
+	struct ring_late late;
+};
+
+/*
+ * Are requests written to the active carrier's ring? Else to the hold, with the application's keys.
+ * sq_lock is held.
+ */
+RING_INLINE bool ring_tx_direct(const struct sp_qp *qp)
+{
+	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT));
+}
+
+void ring_qp_lock(struct sp_qp *qp);
+bool ring_qp_lock_soon(struct sp_qp *qp);
+void ring_qp_unlock(struct sp_qp *qp);
+int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr,
+		  struct sp_cq *scq, struct sp_cq *rcq, void *cookie, struct sp_qp **out,
+		  const char **why_not);
+void ring_qp_undrive(struct sp_qp *qp);
+void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state);
+uint32_t ring_qp_recv_count(struct sp_qp *qp);
+void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
+enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);
+void ring_qp_guard(struct sp_qp *qp, bool on);
+uint64_t ring_qp_progressed(struct sp_qp *qp);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Send rings. */
+#ifndef RING_SQ_H
+#define RING_SQ_H
+
+#include "providers/mlx5/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* One direction of posting: WQEs in 64-byte units (WQEBB). Also used for withheld WQEs in
+ * memory. */
+struct ring_sq {
+	uint8_t *buf, *end;
+	uint32_t mask;	   /* WQEBBs - 1 */
+	uint32_t cur_post; /* next WQEBB */
+	uint32_t head;	   /* requests posted */
+	uint32_t qpn;
+	_Atomic uint32_t tail; /* requests known complete; under the send CQ's lock */
+	uint8_t fm_cache;      /* fence bits that the next request owes to a UMR */
+	uint64_t *wrid;	       /* these three by WQEBB */
+	uint32_t *wqe_head;
+	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
+	uint8_t *keys;	    /* the application's keys, each where it lies in buf; may be NULL */
+	uintptr_t keys_at;  /* from buf to keys */
+	uint32_t tail_post; /* WQEBB of the oldest request; kept for hold and failed queues only */
+};
+
+struct ring_batch {
+	struct mlx5_wqe_ctrl_seg *ctrl; /* of the last request */
+	uint32_t nreq, ds;
+	bool inl;
+	uint32_t from; /* WQEBB of the first; of requests with missing keys only */
+};
+
+RING_INLINE struct mlx5_wqe_ctrl_seg *ring_sq_ctrl(const struct ring_sq *sq, uint32_t post)
+{
+	return (struct mlx5_wqe_ctrl_seg *)(sq->buf +
+					    ((size_t)(post & sq->mask) << MLX5_SEND_WQE_SHIFT));
+}
+
+RING_INLINE uint8_t ring_ctrl_opcode(const struct mlx5_wqe_ctrl_seg *ctrl)
+{
+	return be32toh(ctrl->opmod_idx_opcode) & 0xff;
+}
+
+RING_INLINE bool ring_ctrl_send_fence(const struct mlx5_wqe_ctrl_seg *ctrl)
+{
+	return (ctrl->fm_ce_se & 0xe0) == MLX5_WQE_CTRL_FENCE;
+}
+
+RING_INLINE bool ring_ctrl_signaled(const struct mlx5_wqe_ctrl_seg *ctrl)
+{
+	return (ctrl->fm_ce_se & 0x0c) == MLX5_WQE_CTRL_CQ_UPDATE;
+}
+
+int ring_sq_alloc(struct ring_sq *sq, bool keys);
+void ring_sq_free(struct ring_sq *sq);
+bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post);
+void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq);
+uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Receives that are in no ring, and which ring gets them. */
+#include <stdlib.h>
+
+#include "providers/mlx5/srq_pool.h"
+#include "providers/mlx5/srq_ring.h"
+
+/* The highest index of all, which no NIC reaches: its protection check fails. */
+#define SRQ_NO_KEY UINT32_MAX
+
+/* -- the pool ---------------------------------------------------------------------------------- */
+
+static struct ring_pooled *pool_at(const struct sp_srq *srq, uint32_t i)
+{
+	uint32_t at = (srq->pool_first + i) % srq->own.cnt;
+
+	return (struct ring_pooled *)((uint8_t *)srq->pool + (size_t)at * srq->pool_stride);
+}
+
+/* Made before the first move. It never holds more than the application may have posted. */
+int ring_pool_make(struct sp_srq *srq)
+{
+	size_t stride = sizeof(struct ring_pooled) + srq->own.max_gs * sizeof(struct ibv_sge);
+	void *pool = calloc(srq->own.cnt, stride);
+	bool had;
+
+	if (!pool)
+		return -ENOMEM;
+	ring_lock(&srq->lock);
+	had = srq->pool != NULL;
+	if (!had) {
+		srq->pool = pool;
+		srq->pool_stride = (uint32_t)stride;
+	}
+	ring_unlock(&srq->lock);
+	if (had)
+		free(pool);
+	return 0;
+}
+
+struct ring_pooled *ring_pool_add(struct sp_srq *srq, bool front)
+{
+	struct ring_pooled *place;
+
+	if (front)
+		srq->pool_first = (srq->pool_first + srq->own.cnt - 1) % srq->own.cnt;
+	srq->pool_n++;
+	place = pool_at(srq, front ? 0 : srq->pool_n - 1);
+	place->stuck_since = 0;
+	return place;
+}
+
+static void pool_pop(struct sp_srq *srq)
+{
+	srq->pool_first = (srq->pool_first + 1) % srq->own.cnt;
+	srq->pool_n--;
+}
+
+/* The first one goes to the end: it must not keep the others from the rings. */
+static void pool_rotate(struct sp_srq *srq)
+{
+	const struct ring_pooled *first = pool_at(srq, 0);
+
+	memmove(pool_at(srq, srq->pool_n), first, srq->pool_stride);
+	srq->pool_first = (srq->pool_first + 1) % srq->own.cnt;
+}
+
+void ring_pool_load(const struct sp_srq_ring *ring, uint32_t idx, struct ring_pooled *out)
+{
+	const struct mlx5_wqe_data_seg *seg = ring_slot_segs(ring, idx);
+
+	out->wr_id = ring->wrid[idx];
+	for (out->n = 0; out->n < ring->max_gs; out->n++, seg++) {
+		if (be32toh(seg->lkey) == MLX5_INVALID_LKEY)
+			break;
+		out->sge[out->n] = (struct ibv_sge){
+			.addr = be64toh(seg->addr),
+			.length = be32toh(seg->byte_count),
+			.lkey = ring->keys ? ring_slot_keys(ring, idx)[out->n] : be32toh(seg->lkey),
+		};
+	}
+}
+
+/*
+ * -ENOENT: the ring's NIC has no key yet for some memory of it; nothing was done. anyway: then with
+ * one that is none.
+ */
+static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bool anyway)
+{
+	const struct sp_callbacks *cb = ring->srq->dev->cb;
+	struct mlx5_wqe_data_seg *seg = ring_slot_segs(ring, ring->head);
+	uint32_t wire[RING_SRQ_MAX_GS], i;
+
+	for (i = 0; i < from->n; i++) {
+		wire[i] = from->sge[i].lkey;
+		if (!ring->keys || !cb->srq_lkey(ring->srq->cookie, ring->path, wire[i], &wire[i]))
+			continue;
+		if (!anyway)
+			return -ENOENT;
+		wire[i] = SRQ_NO_KEY;
+	}
+	for (i = 0; i < from->n; i++, seg++) {
+		ring_seg_data((uint8_t *)seg, from->sge[i].addr, wire[i], from->sge[i].length);
+		if (ring->keys)
+			ring_slot_keys(ring, ring->head)[i] = from->sge[i].lkey;
+	}
+	if (i < ring->max_gs)
+		ring_seg_data((uint8_t *)seg, 0, MLX5_INVALID_LKEY, 0);
+	ring_slot_use(ring, ring->head, from->wr_id);
+	return 0;
+}
+
+/* -- which ring gets the next receive ---------------------------------------------------------- */
+
+static bool takes_more(const struct sp_srq_ring *ring)
+{
+	return ring->users && !ring->spoiled && !ring_srq_full(ring);
+}
+
+/* The one with the fewest receives for each of its carriers. */
+static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
+{
+	struct sp_srq_ring *best = NULL, *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (takes_more(ring) &&
+		    (!best || (uint64_t)ring->outstanding * best->users <
+				      (uint64_t)best->outstanding * ring->users))
+			best = ring;
+	return best;
+}
+
+/* By the shell's clock; without one, none is too long. */
+static bool stuck_for_good(struct ring_pooled *r, uint64_t now, uint64_t patience)
+{
+	if (now && !r->stuck_since)
+		r->stuck_since = now;
+	return now && now - r->stuck_since >= patience;
+}
+
+static void feed_ring_all(struct sp_srq *srq)
+{
+	for (struct sp_srq_ring *ring = &srq->own; ring; ring = ring->next) {
+		if (ring->fed)
+			ring_srq_doorbell(ring);
+		ring->fed = false;
+	}
+}
+
+/* srq->lock held. Each of the pool is looked at once. */
+static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+{
+	uint32_t n = srq->pool_n, stuck = 0;
+	struct sp_srq_ring *ring;
+
+	for (; n && (ring = feed_choose(srq)); n--) {
+		struct ring_pooled *first = pool_at(srq, 0);
+
+		if (pool_lay(ring, first, false) &&
+		    (!stuck_for_good(first, now, patience) || pool_lay(ring, first, true))) {
+			pool_rotate(srq);
+			stuck++;
+			continue;
+		}
+		ring->fed = true;
+		pool_pop(srq);
+	}
+	feed_ring_all(srq);
+	srq->stuck &= stuck != 0;
+	return stuck ? -ENOENT : 0;
+}
+
+void ring_pool_feed_or_tell(struct sp_srq *srq)
+{
+	if (!ring_pool_feed(srq, 0, 0) || srq->stuck)
+		return;
+	srq->stuck = true;
+	srq->dev->cb->srq_stuck(srq->cookie);
+}
+
+/* All that the application has posted and that is not completed. */
+uint32_t ring_srq_total(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	uint32_t n = srq->pool_n;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		n += ring->outstanding;
+	return n;
+}
+
+/* After a move the devices count a part each; the limit is one of all that there is. */
+void ring_srq_check_limit(struct sp_srq *srq)
+{
+	if (!srq->limit || !srq->split || ring_srq_total(srq) >= srq->limit)
+		return;
+	srq->limit = 0;
+	srq->dev->cb->srq_limit(srq->cookie);
+}
+
+int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
+{
+	int err;
+
+	ring_lock(&srq->lock);
+	err = srq->split ? ring_pool_feed(srq, now_ns, patience_ns) : 0;
+	ring_unlock(&srq->lock);
+	return err;
+}
+
+/* -- shares ------------------------------------------------------------------------------------ */
+
+static uint32_t all_users(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	uint32_t n = 0;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		n += ring->users;
+	return n;
+}
+
+static uint32_t part_of(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
+{
+	return users ? (uint32_t)((uint64_t)receives * ring->users / users) : 0;
+}
+
+/* Less than a quarter of its part. */
+static bool in_want(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
+{
+	return !ring->spoiled && ring->outstanding * 4ull < part_of(ring, receives, users);
+}
+
+static bool any_in_want(const struct sp_srq *srq)
+{
+	uint32_t receives = ring_srq_total(srq), users = all_users(srq);
+	const struct sp_srq_ring *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (in_want(ring, receives, users))
+			return true;
+	return false;
+}
+
+/* For a ring with room; not for a key. */
+static bool pool_waits(const struct sp_srq *srq)
+{
+	return srq->pool_n && !srq->stuck;
+}
+
+void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
+{
+	if (srq->split && !pool_waits(srq) && in_want(ring, ring_srq_total(srq), all_users(srq)))
+		srq->dev->cb->srq_stuck(srq->cookie);
+}
+
+/* What a ring has beyond its part. */
+static uint32_t surplus(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
+{
+	uint32_t part = part_of(ring, receives, users);
+
+	if (ring->spoiled || !ring->users || ring->outstanding <= part)
+		return 0;
+	return ring->outstanding - part;
+}
+
+struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
+{
+	struct sp_srq_ring *ring, *most = NULL;
+	uint32_t receives, users, more;
+
+	*n = 0;
+	ring_lock(&srq->lock);
+	receives = ring_srq_total(srq);
+	users = all_users(srq);
+	if (srq->split && !pool_waits(srq) && any_in_want(srq))
+		for (ring = &srq->own; ring; ring = ring->next) {
+			more = surplus(ring, receives, users);
+			if (more > *n) {
+				most = ring;
+				*n = more;
+			}
+		}
+	ring_unlock(&srq->lock);
+	return most;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* One hardware ring of a shared receive queue: a linked list of slots. */
+#ifndef RING_SRQ_RING_H
+#define RING_SRQ_RING_H
+
+#include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/seg.h"
+#include "providers/mlx5/srq.h"
+
+#pragma GCC visibility push(hidden)
+
+RING_INLINE struct mlx5_wqe_srq_next_seg *ring_slot_link(const struct sp_srq_ring *ring,
+							 uint32_t idx)
+{
+	return (struct mlx5_wqe_srq_next_seg *)(ring->buf + ((size_t)idx << ring->shift));
+}
+
+RING_INLINE struct mlx5_wqe_data_seg *ring_slot_segs(const struct sp_srq_ring *ring, uint32_t idx)
+{
+	return (struct mlx5_wqe_data_seg *)(ring_slot_link(ring, idx) + 1);
+}
+
+RING_INLINE uint32_t *ring_slot_keys(const struct sp_srq_ring *ring, uint32_t idx)
+{
+	return ring->keys + (size_t)idx * ring->max_gs;
+}
+
+RING_INLINE bool ring_srq_full(const struct sp_srq_ring *ring)
+{
+	return ring->head == ring->tail;
+}
+
+/* The next free WQE is the newest request from here on. */
+RING_INLINE void ring_slot_use(struct sp_srq_ring *ring, uint32_t idx, uint64_t wr_id)
+{
+	ring->wrid[idx] = wr_id;
+	ring->number[idx] = ring->counter;
+	ring->busy[idx] = true;
+	ring->head = be16toh(ring_slot_link(ring, idx)->next_wqe_index) & ring->mask;
+	ring->counter++;
+	ring->outstanding++;
+}
+
+RING_INLINE void ring_slot_free(struct sp_srq_ring *ring, uint32_t idx)
+{
+	ring->busy[idx] = false;
+	ring->outstanding--;
+	if (ring->spoiled)
+		return;
+	ring_slot_link(ring, ring->tail)->next_wqe_index = htobe16((uint16_t)idx);
+	ring->tail = idx;
+}
+
+RING_INLINE void ring_srq_doorbell(const struct sp_srq_ring *ring)
+{
+	ring_to_device_barrier();
+	ring_store_record(ring->dbrec,
+			  ring->counter & 0xffff); /* as libmlx5: the rest is reserved */
+}
+
+int ring_srq_open(struct sp_srq_ring *ring, struct sp_srq *srq, struct sp_dev *dev,
+		  struct ibv_srq *real);
+void ring_srq_close(struct sp_srq_ring *ring);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Building a request of ibv_wr_*. */
+#ifndef RING_WR_BUILD_H
+#define RING_WR_BUILD_H
+
+#include "providers/mlx5/qp.h"
+#include "providers/mlx5/xlat.h"
+
+#pragma GCC visibility push(hidden)
+
+RING_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
+{
+	return ring_qp_known(&ex->qp_base);
+}
+
+/*
+ * Control segment of the next request, and room for its header of so many 16-byte units; the
+ * immediate is the caller's. Returns where the header goes, or NULL: there is an error.
+ */
+RING_INLINE uint8_t *begin_in(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_qp_ex *ex,
+			      enum ibv_wr_opcode opcode, uint32_t header)
+{
+	const struct ring_opcode *op = &ring_opcodes[opcode];
+	struct ring_builder *b = &qp->b;
+	uint32_t post = sq->cur_post, idx = post & sq->mask;
+	uint32_t nreq = b->nreq, number = sq->head + nreq;
+	struct mlx5_wqe_ctrl_seg *ctrl;
+
+	if (ring_unlikely(b->err))
+		return NULL;
+	if (ring_unlikely(ring_sq_full_at(sq, number, b->limit))) {
+		b->err = ENOMEM;
+		return NULL;
+	}
+	b->nreq = nreq + 1;
+	sq->wqe_head[idx] = number;
+	sq->wrid[idx] = ex->wr_id;
+	sq->wr_data[idx] = 0;
+	ctrl = ring_sq_ctrl(sq, post);
+	ring_ctrl_begin(ctrl, ring_ctrl_flags(sq, qp->sig_bits, ex->wr_flags));
+	ring_ctrl_opcode_set(ctrl, post, op->mlx5);
+	b->ctrl = ctrl;
+	b->data = (uint8_t *)(ctrl + 1) + header * 16;
+	b->ds = 1 + header;
+	if (op->two_sided)
+		qp->two_sided++;
+	return (uint8_t *)(ctrl + 1);
+}
+
+RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+			   uint32_t header)
+{
+	return begin_in(qp, qp->b.sq, ex, opcode, header);
+}
+
+RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
+{
+	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
+	sq->cur_post += (ds + 3) / 4;
+}
+
+RING_INLINE void finish(struct sp_qp *qp)
+{
+	finish_in(&qp->b, qp->b.sq, qp->b.ds);
+}
+
+#pragma GCC visibility pop
+
+#endif

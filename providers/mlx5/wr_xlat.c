@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The builders of ibv_wr_* where keys must be translated: wr_start lets the application's function pointers be
+ * these for as long as requests are written straight into the ring of a carrier that is not its
+ * own. Only RC has such carriers. What cannot run there is written all the same, and wr_complete
+ * puts it aside.
+ */
+#include "providers/mlx5/wr.h"
+#include "providers/mlx5/wr_build.h"
+
+static RING_NOINLINE bool xlat_rdma_slow(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+					 enum ibv_wr_opcode opcode, uint32_t header)
+{
+	struct sp_qp *qp = qp_of(ex);
+	uint8_t *at = begin(qp, ex, opcode, header);
+
+	if (at)
+		ring_xlat_raddr(qp, qp->b.sq, at, addr, rkey);
+	return at;
+}
+
+/* What has to be looked up is a call at the end, as above. */
+RING_INLINE bool xlat_rdma(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			   enum ibv_wr_opcode opcode, uint32_t header)
+{
+	struct sp_qp *qp = qp_of(ex);
+	const struct ring_key *key = &qp->tx_xlat.last[RING_RKEY];
+	struct ring_sq *sq;
+	uint8_t *at;
+
+	if (!ring_xlat_hit(&qp->tx_xlat, RING_RKEY, rkey))
+		return xlat_rdma_slow(ex, rkey, addr, opcode, header);
+	sq = qp->b.sq;
+	at = begin_in(qp, sq, ex, opcode, header);
+	if (ring_unlikely(!at))
+		return false;
+	ring_xlat_aside(sq, at, (uint32_t)key->tag);
+	ring_seg_raddr_wire(at, addr, key->wire);
+	return true;
+}
+
+void ring_xlat_wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE, 1);
+}
+
+void ring_xlat_wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	if (xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE_WITH_IMM, 1))
+		qp_of(ex)->b.ctrl->imm = imm;
+}
+
+void ring_xlat_wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_READ, 1);
+}
+
+void ring_xlat_wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+				 uint64_t compare, uint64_t swap)
+{
+	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_CMP_AND_SWP, 2))
+		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, true, swap, compare);
+}
+
+void ring_xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_FETCH_AND_ADD, 2))
+		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, false, 0, add);
+}
+
+static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
+					uint32_t length)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+
+	if (b->err)
+		return;
+	if (length) {
+		ring_xlat_data(qp, b->sq, b->data, addr, lkey, length);
+		b->ds++;
+	}
+	finish(qp);
+}
+
+void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq;
+	uint8_t *seg;
+
+	if (ring_unlikely(b->err || !length) || !ring_xlat_hit(&qp->tx_xlat, RING_LKEY, lkey)) {
+		xlat_sge_slow(ex, lkey, addr, length);
+		return;
+	}
+	sq = b->sq;
+	seg = b->data;
+	ring_xlat_aside(sq, seg, lkey);
+	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
+	finish_in(b, sq, ++b->ds);
+}
+
+void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
+{
+	struct sp_qp *qp = qp_of(ex);
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = b->sq;
+	uint8_t *seg = b->data;
+	uint32_t ds = b->ds;
+
+	if (ring_unlikely(b->err))
+		return;
+	if (ring_unlikely(n > (size_t)qp->max_gs)) {
+		b->err = ENOMEM;
+		return;
+	}
+	for (; n; n--, sge++) {
+		if (ring_unlikely(seg == sq->end))
+			seg = sq->buf;
+		if (ring_unlikely(!sge->length))
+			continue;
+		ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, sge->length);
+		seg += sizeof(struct mlx5_wqe_data_seg);
+		ds++;
+	}
+	b->ds = ds;
+	finish_in(b, sq, ds);
+}
