@@ -9,10 +9,6 @@
 
 #include "providers/object.h"
 
-struct sp_qp_caps {
-	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
-};
-
 enum sp_sending {
 	SP_SENDING_NONE,
 	SP_SENDING_UNTOLD, /* the last one is not signaled: it may be complete, nothing tells */
@@ -79,8 +75,8 @@ struct sp_carrier_ops {
 	/* [shell] A standby: real QP on dev (SHIFT's own context there) in state RTS, its CQs being
 	 * rings of the driven CQs. -EINVAL if its geometry cannot hold the outstanding work. */
 	int (*add)(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
-		   const struct sp_qp_caps *caps, struct sp_cq_ring *sring,
-		   struct sp_cq_ring *rring, struct sp_carrier **out);
+		   uint32_t max_inline, struct sp_cq_ring *sring, struct sp_cq_ring *rring,
+		   struct sp_carrier **out);
 	/* Completions of it that are still in a ring are skipped silently from now on. Not
 	 * the active one. Carrier 0 becomes a husk instead: stays known, its completions are
 	 * skipped. */

@@ -148,8 +148,8 @@ struct sp_carrier *ring_carrier_zero(struct sp_qp *qp)
 }
 
 int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
-		     const struct sp_qp_caps *caps, struct sp_cq_ring *sring,
-		     struct sp_cq_ring *rring, struct sp_carrier **out)
+		     uint32_t max_inline, struct sp_cq_ring *sring, struct sp_cq_ring *rring,
+		     struct sp_carrier **out)
 {
 	struct sp_carrier *c;
 	int err;
@@ -165,7 +165,7 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	err = ring_carrier_make(qp, dev, real, &c);
 	if (err)
 		return err;
-	if (!holds_all(c, ring_carrier_zero(qp)) || caps->max_inline < qp->max_inline) {
+	if (!holds_all(c, ring_carrier_zero(qp)) || max_inline < qp->max_inline) {
 		ring_carrier_free(c);
 		return -EINVAL;
 	}

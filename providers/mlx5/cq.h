@@ -116,7 +116,7 @@ void ring_cq_wait_armers(struct sp_cq *cq);
 void ring_cq_refresh_slow(struct sp_cq *cq);
 void ring_cq_clear(struct sp_cq_ring *ring);
 void ring_cq_sweep(struct sp_cq_ring *ring, struct sp_carrier *c, enum ring_sweep receives);
-void ring_cq_ex_install(struct sp_cq *cq, uint64_t wc_flags);
+void ring_cq_ex_install(struct sp_cq *cq);
 void ring_cq_ex_restore(struct sp_cq *cq);
 
 #pragma GCC visibility pop

@@ -344,7 +344,7 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm)
 	tm->priv = be32toh(tmh->app_ctx);
 }
 
-/* Only what the provider offered is replaced: a NULL stays NULL. */
+/* Only what the provider offered is replaced: a NULL stays NULL, as it says what was granted. */
 /* clang-format off: a list, one name a line */
 #define RING_EX_FUNCS(X)                                                                           \
 	X(start_poll)                                                                              \
@@ -366,11 +366,10 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm)
 	X(read_tm_info)
 /* clang-format on */
 
-void ring_cq_ex_install(struct sp_cq *cq, uint64_t wc_flags)
+void ring_cq_ex_install(struct sp_cq *cq)
 {
 	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)cq->ibv;
 
-	(void)wc_flags; /* the provider's pointers say what was granted */
 #define SAVE_AND_SET(f)                                                                            \
 	cq->saved_ex.f = ex->f;                                                                    \
 	if (ex->f)                                                                                 \

@@ -84,7 +84,7 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	cq->ex = cq_ex;
 	ring_cq_refresh_slow(cq);
 	if (cq_ex)
-		ring_cq_ex_install(cq, wc_flags);
+		ring_cq_ex_install(cq);
 	*out = cq;
 	atomic_store_explicit(&dev->cqs[ibv->handle], cq, memory_order_release);
 	return 0;

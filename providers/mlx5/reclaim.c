@@ -26,42 +26,42 @@ struct sp_reclaim {
 int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
 		      struct sp_reclaim **out)
 {
-	struct sp_reclaim *t = aligned_alloc(64, (sizeof(*t) + 63) & ~63ul);
+	struct sp_reclaim *r = aligned_alloc(64, (sizeof(*r) + 63) & ~63ul);
 	int err;
 
-	if (!t)
+	if (!r)
 		return -ENOMEM;
-	memset(t, 0, sizeof(*t));
-	t->qp.engine = ring->engine;
-	t->qp.dev = ring->dev;
-	t->qp.srq = ring->srq;
-	t->qp.app_qpn = real->qp_num;
-	err = ring_cq_drive(ring->dev, cq, false, 0, NULL, &t->cq);
+	memset(r, 0, sizeof(*r));
+	r->qp.engine = ring->engine;
+	r->qp.dev = ring->dev;
+	r->qp.srq = ring->srq;
+	r->qp.app_qpn = real->qp_num;
+	err = ring_cq_drive(ring->dev, cq, false, 0, NULL, &r->cq);
 	if (err)
 		goto free_reclaim;
-	err = ring_carrier_make(&t->qp, ring->dev, real, &t->carrier);
-	if (!err && t->carrier->srq == ring) {
-		*out = t;
+	err = ring_carrier_make(&r->qp, ring->dev, real, &r->carrier);
+	if (!err && r->carrier->srq == ring) {
+		*out = r;
 		return 0;
 	}
 	if (!err)
-		ring_carrier_free(t->carrier);
-	ring_cq_undrive(t->cq);
+		ring_carrier_free(r->carrier);
+	ring_cq_undrive(r->cq);
 free_reclaim:
-	free(t);
+	free(r);
 	return err ? err : -EINVAL;
 }
 
-void ring_reclaim_free(struct sp_reclaim *t)
+void ring_reclaim_free(struct sp_reclaim *r)
 {
-	ring_carrier_free(t->carrier);
-	ring_cq_undrive(t->cq);
-	free(t);
+	ring_carrier_free(r->carrier);
+	ring_cq_undrive(r->cq);
+	free(r);
 }
 
-uint32_t ring_reclaim_ask(struct sp_reclaim *t, uint32_t n)
+uint32_t ring_reclaim_ask(struct sp_reclaim *r, uint32_t n)
 {
-	struct sp_carrier *c = t->carrier;
+	struct sp_carrier *c = r->carrier;
 	uint32_t room = c->sq.mask + 1 - (c->sq.head - atomic_load(&c->sq.tail)), i;
 	struct ring_wqe wqe = { .ds = 1, .bbs = 1 };
 	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)wqe.bytes;
@@ -74,13 +74,13 @@ uint32_t ring_reclaim_ask(struct sp_reclaim *t, uint32_t n)
 		ring_lay(c, &wqe, &wqe, 0, 0, &batch);
 	if (n)
 		ring_doorbell(c, &batch);
-	t->out += n;
+	r->out += n;
 	return n;
 }
 
-static void collect_one(struct sp_reclaim *t, const struct mlx5_cqe64 *cqe)
+static void collect_one(struct sp_reclaim *r, const struct mlx5_cqe64 *cqe)
 {
-	struct sp_carrier *c = t->carrier;
+	struct sp_carrier *c = r->carrier;
 	uint8_t opcode = cqe->op_own >> 4;
 
 	switch (opcode) {
@@ -88,24 +88,24 @@ static void collect_one(struct sp_reclaim *t, const struct mlx5_cqe64 *cqe)
 		atomic_store(&c->sq.tail,
 			     c->sq.wqe_head[be16toh(cqe->wqe_counter) & c->sq.mask] + 1);
 		break;
-	case MLX5_CQE_REQ_ERR: t->broken = true; break;
-	case MLX5_CQE_RESP_ERR: t->broken = true; /* fall through */
+	case MLX5_CQE_REQ_ERR: r->broken = true; break;
+	case MLX5_CQE_RESP_ERR: r->broken = true; /* fall through */
 	default:
-		t->out--;
+		r->out--;
 		ring_srq_give_back(c, cqe);
 		break;
 	}
 }
 
-int ring_reclaim_collect(struct sp_reclaim *t)
+int ring_reclaim_collect(struct sp_reclaim *r)
 {
-	struct sp_cq_ring *ring = &t->cq->ring;
+	struct sp_cq_ring *ring = &r->cq->ring;
 	struct mlx5_cqe64 *cqe;
 
 	while ((cqe = ring_cqe_at(ring, ring->ci))) {
-		collect_one(t, cqe);
+		collect_one(r, cqe);
 		ring->ci++;
 	}
-	ring_cq_update_ci(t->cq);
-	return t->broken ? -EIO : (int)t->out;
+	ring_cq_update_ci(r->cq);
+	return r->broken ? -EIO : (int)r->out;
 }

@@ -293,20 +293,13 @@ static void standby_connect_run(struct sh_job *job)
 
 static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 {
-	struct sp_qp_caps caps = {
-		.max_send_wr = qp->caps.max_send_wr,
-		.max_recv_wr = qp->caps.max_recv_wr,
-		.max_send_sge = qp->caps.max_send_sge,
-		.max_recv_sge = qp->caps.max_recv_sge,
-		.max_inline = qp->caps.max_inline_data,
-	};
-
 	if (carrier->incarnation != carrier->nic->incarnation)
 		return "the NIC of the standby died meanwhile";
 	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
 		return "the receives of its shared receive queue there have moved away meanwhile";
-	if (sp_carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp, &caps,
-			   carrier->scq->ring, carrier->rcq->ring, &carrier->sp))
+	if (sp_carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp,
+			   qp->caps.max_inline_data, carrier->scq->ring, carrier->rcq->ring,
+			   &carrier->sp))
 		return "the rings of the NIC of the standby are smaller than its own";
 	return NULL;
 }

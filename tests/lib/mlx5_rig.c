@@ -78,13 +78,12 @@ uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometr
 {
 	struct rig_carrier *c = &rig->carriers[rig->made];
 	struct rig_nic *on = &rig->nics[nic];
-	struct sp_qp_caps caps = { g->send_wr, g->rq_cnt, g->send_sge, g->rq_sge, 64 };
 
 	MUST(rig->made < RIG_CARRIERS);
 	fake_qp_make(&on->dev, &c->qp, &on->shadow_s, &on->shadow_r, g);
 	c->qp.epoch = rig->made;
 	c->qp.xlat = true;
-	if (ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, fake_ibv(&c->qp), &caps, on->ring_s,
+	if (ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, fake_ibv(&c->qp), 64, on->ring_s,
 				on->ring_r, &c->sp)) {
 		fake_qp_free(&c->qp);
 		return 0;
