@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CC, OBJDUMP = "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-objdump"
 # file, function, whether it writes a doorbell register behind the record
 FUNCTIONS = (("sq.c", "ring_post_send", True), ("sq.c", "post_send_xlat", True),
-             ("wr.c", "wr_complete", True), ("wr.c", "xlat_wr_complete", True),
+             ("wr.c", "wr_complete", True), ("wr.c", "ring_xlat_wr_complete", True),
              ("rq.c", "post_recv_plain", False), ("rq.c", "post_recv_xlat", False),
              ("rq.c", "post_recv_any", False), ("rq.c", "ring_rq_publish", False),
              ("cq.c", "ring_cq_arm_ring", True))
