@@ -96,7 +96,7 @@ class Pair:
         no standby; and either only until shadows are tried again."""
         for p in self.ends:
             log = self.lab.shift_log(p)
-            if "were given back" not in log:
+            if "SHIFT gave back" not in log:
                 raise Failed(f"{p.name} has given nothing back")
             if "the peer moved" in log:
                 raise Failed(f"{p.name} takes that for a move of its peer")
@@ -348,7 +348,7 @@ def squeeze(lab, args):
     pair.say("go")
     for p in pair.ends:
         wait_for("squeeze of " + p.name, lambda p=p: not p.running() or
-                 "were given back" in lab.shift_log(p), pair.limit)
+                 "SHIFT gave back" in lab.shift_log(p), pair.limit)
     pair.say("squeezed")
     pair.said("SQUEEZED")
     pair.has_given_back()
