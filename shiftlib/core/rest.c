@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Where both ends are lazy, no standby is made while none is needed: the connection rests, and is
- * protected all the same, as what takes the path away also ends the rest.
+ * protected all the same, as what takes the path away also ends the rest. Each end says in STANDBY
+ * whether it is lazy, with its masks and under their number, until the other has seen it.
  */
 #include "shiftlib/core/internal.h"
 
@@ -38,7 +39,8 @@ void sc_rest_update(struct sc_frame *x)
 
 /*
  * At first. Paths come up one after another, and whether the peer is lazy is not known before it
- * speaks: a standby that was made meanwhile would stay.
+ * speaks: a standby that was made meanwhile would stay. So a lazy leader speaks without a standby, and
+ * waits for the peer's word and, for a limited time, for the path in use.
  */
 bool sc_rest_awaited(const struct sc_conn *c)
 {
