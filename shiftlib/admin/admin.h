@@ -54,7 +54,7 @@ void admin_command(
 void admin_answer_begin(struct sh_json *json);
 void admin_answer_error(struct sh_json *json, const char *why);
 
-/* Datagrams of the control channel, by what was wrong with them. */
+/* Datagrams of the control plane, by what was wrong with them. */
 void admin_refused(struct sh_json *json);
 
 /* admin_metrics.c; lock held. */

@@ -160,7 +160,7 @@ static void status_standby(struct sh_json *json, const struct status_qp *qp)
 	sh_json_print(json, "}");
 }
 
-/* Its default address; and the version of the control channel, as its datagrams say. */
+/* Its default address; and the version of the control plane, as its datagrams say. */
 static void status_peer(struct sh_json *json, const struct status_qp *qp)
 {
 	char gid[INET6_ADDRSTRLEN];

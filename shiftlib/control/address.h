@@ -17,7 +17,7 @@ enum sh_gid_kind {
 	SH_GID_ALL = 15,
 };
 
-/* Where a control channel is reached. Plain data: introduced through the KV. */
+/* Where a control QP is reached. Plain data: introduced through the KV. */
 struct sh_address {
 	uint8_t gid[16];
 	uint16_t lid;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What stands behind every datagram of the control channel when the job has a secret:
+ * What stands behind every datagram of the control plane when the job has a secret:
  *
  *	number, 8 bytes | NIC of the sender | NIC of the receiver | 2 zeros | MAC, 16 bytes
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The control channel: one UD QP per NIC on SHIFT's own context. It needs no connection per peer,
+ * The control QP: one UD QP per NIC on SHIFT's own context. It needs no connection per peer,
  * does not break when a path breaks, and takes no receive of the application.
  *
  * Datagrams may be lost; the core sends again. Which thread may call what:

@@ -5,7 +5,7 @@
 
 #define SHIFT_VERSION_MARK "@(#)SHIFT "
 
-/* SHIFT_VERSION_MARK, then "0.1.0 protocol 1.0": of SHIFT, and of its control channel. */
+/* SHIFT_VERSION_MARK, then "0.1.0 protocol 1.0": of SHIFT, and of its control plane. */
 extern const char sh_version[];
 
 #endif

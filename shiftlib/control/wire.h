@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The wire form of the control channel: one header and an array of records per datagram, fixed
+ * The wire form of control messages: one header and an array of records per datagram, fixed
  * little-endian. Datagrams come from the network: whatever is read is checked before it is used,
  * and enums and flags that reach the core are in range.
  *
@@ -77,7 +77,7 @@ struct sh_wire_key {
 
 #define SH_WIRE_NICS_MAX 4 /* in one record, which fits the smallest path */
 
-/* The sender's NIC, and where its control channel is reached. Later revisions replace earlier ones;
+/* The sender's NIC, and where its control QP is reached. Later revisions replace earlier ones;
  * in a record they rise. */
 struct sh_wire_nic {
 	uint8_t nic;

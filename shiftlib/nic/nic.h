@@ -42,7 +42,7 @@ struct sh_nic {
 	uint32_t incarnation;
 	uint32_t holds; /* shadows and carriers on the present one */
 	struct sh_past_nic *past;
-	struct ibv_context *ctx; /* SHIFT's own: shadows and the control channel live here */
+	struct ibv_context *ctx; /* SHIFT's own: shadows and the control QP live here */
 	struct sp_dev *dev;
 	struct sh_control *control;
 	int max_qp_wr,

@@ -246,7 +246,7 @@ static void nic_retire(struct sh_nic *nic)
 static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 {
 	sh_loop_remove(nic->ctx->async_fd);
-	sh_news_nic_closing(nic); /* before the control channel that their paths lead from */
+	sh_news_nic_closing(nic); /* before the control QP that their paths lead from */
 	nic_retire(nic);
 	nic->incarnation++;
 	nic->holds = 0;
