@@ -14,6 +14,15 @@
  * Not compared: a resize of a CQ that is driven already (tests/pyverbs does it), the wall clock
  * reader (refused), sequence numbers of arming after events. Bytes that libmlx5 leaves unspecified
  * behind refused requests are taken over; those of requests under way must stay as they were.
+ *
+ * Two bugs of libmlx5 44 that the engine does not copy:
+ * - ibv_wr_* on a full queue: libmlx5 goes on behind a refused builder, and writes to address 0 or into
+ *   a request that the NIC may be executing (wr.c). The man page allows an application to look at errors
+ *   in ibv_wr_complete only. A LOCAL_INV that hit a READ or an atomic under way crashed libmlx5 in some
+ *   random runs, when data came inside the CQE. Only SENDs without data are built on a full queue.
+ * - When a later request of an ibv_post_send list fails behind its control segment, libmlx5 rings with
+ *   that segment's bytes, size and flags. There it is only checked that the engine rang with the last
+ *   good WQE, not the bytes and number of stores to the register.
  */
 #ifndef DIFF_H
 #define DIFF_H

@@ -2,6 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What the packages do to a system, and what they leave of it. Only for the copy that run.sh made.
 
+Compared before and after removal, purge, reinstallation, update and downgrade of libibverbs1 and of SHIFT's packages:
+every file of rdma-core's packages and perftest (sum, mode, owner, time, links), the names beside the library, dpkg's
+diversions, dpkg --verify and ldconfig's cache. dpkg and its scripts are also killed before a change of a name; then a
+verbs program is started, a second run completes, and all is compared again.
+
   inside.py --debs FOLDER --cut LIBRARY [--cuts N] [--steps NAME,...]
 
 --cuts: at how many random points each of the operations is killed (all: every one).

@@ -5,6 +5,12 @@
  *
  * Without --seed, seeds are fresh; the first is printed, and every failure prints its own. With
  * --mutant, one rule is broken on purpose and the run succeeds when a schedule catches it.
+ *
+ *	failover_sim --seed N --seeds 1 --trace		every event, state and action, readable
+ *	failover_sim --seed N --shrink			the same, with as few decisions as possible
+ *	failover_sim --seed N --zero 0-17,40-99 --trace	what --shrink found, again
+ *	failover_sim --seeds 100000 --coverage		share of schedules in which each promise was
+ *							at stake, and every (state, event) pair
  */
 #include "sim.h"
 #include "sim_mutants.h"
