@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A READ by a loopback QP, which is connected to itself, is how a program makes sure of what its NIC has
+ * A READ by a loopback QP is how a program makes sure of what its NIC has
  * written (NCCL: to a GPU): nothing that the NIC reads passes what it wrote before. While receives of
  * the same context come over other NICs, such a READ waits behind the engine's gate until those have
  * read as well, by queue pairs of SHIFT's own there, and completes only then.

@@ -88,7 +88,7 @@ static void qp_app_ends(struct sh_qp *qp)
 }
 
 /*
- * One that names its own number may be connected to itself, which only its GID tells, and what follows
+ * One that names its own number may be a loopback QP, which only its GID tells, and what follows
  * must know it at once. Else the GID is found in the background: intro.c.
  */
 static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)

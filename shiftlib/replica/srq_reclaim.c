@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * While the QPs of a shared receive queue are on several NICs, one of those may run out of receives
- * while another has them and no traffic. What is posted to a NIC cannot be unposted, but a QP of
- * SHIFT's own there, connected to itself, can take it (providers/provider.h). It is made on the
+ * while another has them and no traffic. What is posted to a NIC cannot be unposted, but a loopback
+ * QP of SHIFT's own there can take it (providers/provider.h). It is made on the
  * NIC's worker when it is first needed.
  */
 #include <errno.h>
