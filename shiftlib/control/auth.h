@@ -50,7 +50,7 @@ struct sh_auth_pair {
 	uint8_t from, to;
 };
 
-/* Of one process: the key of the channel, and what is known of peers that were forgotten. */
+/* Of one process: the key of the control plane, and what is known of peers that were forgotten. */
 struct sh_auths {
 	struct kv_mac *root; /* NULL: there is no secret, nothing is signed */
 	uint64_t own;	     /* instance */

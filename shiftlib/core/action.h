@@ -16,8 +16,8 @@ enum sc_action_type {
 	SC_ACT_SEND_STATE,	/* state: over every live path */
 	SC_ACT_GUARD,		/* on/off: withhold transport errors */
 	SC_ACT_WITHHOLD,	/* sends written, doorbell withheld */
-	SC_ACT_QUIESCE,		/* all carriers to ERR, drain -> QUIESCED */
-	SC_ACT_RECOUNT,		/* drain again -> QUIESCED */
+	SC_ACT_QUIESCE,		/* all carriers to ERR, flush -> QUIESCED */
+	SC_ACT_RECOUNT,		/* collect again -> QUIESCED */
 	SC_ACT_SEAL,	     /* the count is final: later completions of old carriers are dropped */
 	SC_ACT_LAY_RECEIVES, /* into carrier `epoch` -> RECEIVES_LAID */
 	SC_ACT_SETTLE,	     /* recv_count = the peer's; into carrier `epoch` -> SETTLED */

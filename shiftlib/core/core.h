@@ -20,7 +20,7 @@
  * - SC_ACT_FAIL comes at most once. It withholds nothing any more: the outstanding work completes or
  *   fails in order, every carrier of the connection (the one being laid too) goes to ERR, answers of
  *   actions still under way are not needed any more.
- * - An application error found while a carrier is drained is APP_ERROR, before its QUIESCED.
+ * - An application error found while a carrier is quiesced is APP_ERROR, before its QUIESCED.
  */
 #ifndef SHIFTLIB_CORE_H
 #define SHIFTLIB_CORE_H

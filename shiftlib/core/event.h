@@ -43,7 +43,7 @@ struct sc_event {
 	uint32_t epoch;
 	bool ok;
 	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
-	bool atomics; /* FENCE_LAID: atomics, or READs before a fenced request */
+	bool atomics; /* FENCE_LAID: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint8_t up, steady, drained; /* PATHS */
 	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */

@@ -69,7 +69,7 @@ static bool may_have_run(const struct sp_request *r)
 }
 
 /*
- * A fence promises that READs before it have older data than anything from the fenced request on
+ * The fence flag promises that READs before it have older data than anything from that request on
  * does, whatever the kind of the fenced request itself.
  */
 static bool fenced_read(const struct sp_request *r, uint32_t n, uint32_t region,

@@ -24,7 +24,7 @@ enum sc_standby_phase {
 /* Where in a move the connection is. */
 enum sc_move_phase {
 	SC_MOVE_NONE,
-	SC_MOVE_QUIESCING, /* left: old carriers being put to ERR and drained */
+	SC_MOVE_QUIESCING, /* left: old carriers being put to ERR and collected */
 	SC_MOVE_COUNTING, /* sick NIC: count not final yet; waits for the peer's quiesce + lifetime */
 	SC_MOVE_LAYING,	  /* receives being laid into the new carrier */
 	SC_MOVE_SETTLING, /* own STATE sent with final count; waits for the peer's */
@@ -60,7 +60,7 @@ enum sc_reason {
 	SC_REASON_PEER_CLOSED, /* the peer closed its QP or is gone */
 	SC_REASON_MISCOUNT,    /* the peer's count contradicts ours */
 	SC_REASON_ATOMIC,      /* an atomic of unknown fate (P4) */
-	SC_REASON_FENCED_READ, /* a READ before a fenced request of unknown fate */
+	SC_REASON_FENCED_READ, /* a READ before a request with the fence flag, of unknown fate */
 	SC_REASON_KEY,	       /* a memory key is not known on the backup */
 	SC_REASON_APPLICATION, /* the application's own error, modify or destroy */
 	SC_REASON_RESOURCE,    /* the backup NIC lacks something */

@@ -35,7 +35,7 @@ void sh_async_uninit(struct sh_async *async);
 struct sh_async *sh_async_of(struct ibv_context *context); /* NULL: none */
 
 /* For the background thread: the fd to wait on, and one event from it: 0, -EAGAIN, or another
- * -errno (-EIO: the device is gone: stop watching the fd). */
+ * -errno (-EIO: the device is gone: stop reading the fd). */
 int sh_async_real_fd(const struct sh_async *async);
 int sh_async_read_real(struct sh_async *async, struct ibv_async_event *event);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Watches the network interfaces behind NICs: their loss of carrier is often told before, and
+ * Monitors the network interfaces behind NICs: their loss of link is often told before, and
  * sometimes instead of, the port's own event.
  *
  * libnl is loaded when the monitor is opened, so that SHIFT runs where it is not installed (then
@@ -13,7 +13,7 @@
 
 struct sh_netdev_monitor;
 
-/* running: the interface is up and has carrier. Also what has not changed may be told. */
+/* running: the interface is up and has its link. Also what has not changed may be told. */
 typedef void (*sh_netdev_changed)(void *arg, int ifindex, bool running);
 
 /* -ENOENT: no libnl here; or another -errno. */

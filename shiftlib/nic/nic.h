@@ -59,8 +59,8 @@ struct sh_nic {
 
 	bool port_down;
 	bool link_lost; /* its network interface, which may say so before the port does */
-	int ifindex;	/* of that; 0: none is watched */
-	bool ifrunning; /* it had its carrier when last heard of */
+	int ifindex;	/* of that; 0: none is monitored */
+	bool ifrunning; /* it had its link when last heard of */
 	bool fatal;	/* dead, until it has been opened again */
 	bool sick;	/* a command hangs or a carrier did not flush, until it obeys again */
 	bool drained;	/* the operator's word: no traffic here if there is another way */

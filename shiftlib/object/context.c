@@ -61,7 +61,7 @@ static bool ctx_last_receive_masked(const struct ibv_async_event *event)
 	return qp && qp->sp && sh_srq_last_receive(qp, qp->carriers.slot);
 }
 
-/* What is spread over several NICs has its limit watched by SHIFT. */
+/* What is spread over several NICs has its limit checked by SHIFT. */
 static bool ctx_limit_masked(const struct ibv_async_event *event)
 {
 	struct sh_srq *srq = sh_srq_of(event->element.srq);
@@ -279,11 +279,11 @@ static void ctx_forget_objects(struct sh_ctx *ctx)
 
 static void ctx_uninit(struct sh_ctx *ctx)
 {
-	bool watched = ctx->dev;
+	bool handled = ctx->dev;
 	uint8_t k;
 
 	ctx_forget_objects(ctx);
-	if (watched) {
+	if (handled) {
 		sh_loop_remove(sh_async_real_fd(ctx->async));
 		sh_async_uninit(ctx->async);
 		ctx->async = NULL;
@@ -293,7 +293,7 @@ static void ctx_uninit(struct sh_ctx *ctx)
 	for (k = 0; k < SC_MAX_PATHS; k++)
 		sh_keymap_uninit(&ctx->lkeys[k]);
 	list_del(&ctx->link);
-	if (!watched) { /* no event can name it */
+	if (!handled) { /* no event can name it */
 		free(ctx);
 		return;
 	}

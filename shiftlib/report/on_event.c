@@ -321,10 +321,10 @@ static void on_event_clone(struct on_event_start *start)
 		;
 }
 
-/* ---- watched -------------------------------------------------------------------------------- */
+/* ---- its end ---------------------------------------------------------------------------------- */
 
 /* Its end. Nobody's child has no status for us: what it has to say is in the log. */
-static void on_event_watch(const struct on_event_start *start)
+static void on_event_await(const struct on_event_start *start)
 {
 	struct pollfd pfd = { .fd = start->pidfd, .events = POLLIN };
 	uint64_t ends_at = sh_now_ns() + on_event.config.timeout_ns, now;
@@ -392,7 +392,7 @@ static void on_event_run(const struct on_event_pending *pending)
 	pthread_mutex_unlock(&on_event.lock);
 	if (start.pidfd < 0)
 		return;
-	on_event_watch(&start);
+	on_event_await(&start);
 	close(start.pidfd);
 }
 
