@@ -4,6 +4,7 @@
  * the table as the core has it, to be read before it is taken over.
  */
 #include "tests/lib/core_fixture.h"
+#include "tests/unit/core/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,94 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* Inputs: events, with the contents that matter. */
-enum input {
-	IN_INTRODUCED,
-	IN_PATHS_DOWN, /* of path 0 */
-	IN_PATHS_WELL,
-	IN_DRAIN, /* path 0 */
-	IN_MADE,
-	IN_CONNECTED,
-	IN_STANDBY_FAILED,
-	IN_STANDBY_LOST,
-	IN_PEER_MADE,
-	IN_PEER_READY,
-	IN_PEER_STANDBY_FAILED,
-	IN_LEAVING, /* for the epoch that is next or under way */
-	IN_FINAL,
-	IN_STATE_LOWER,
-	IN_STATE_SKIPPED, /* an epoch for which there is no standby */
-	IN_PEER_STRANDED,
-	IN_PEER_PREP,	/* of the next number */
-	IN_PEER_FENCED, /* of the number under way */
-	IN_PEER_CANCEL,
-	IN_FATAL,
-	IN_CLOSED,
-	IN_UNKNOWN,
-	IN_FAULT, /* of the carrier in use or to come */
-	IN_FAULT_OLD,
-	IN_FAULT_NEXT, /* of the standby */
-	IN_PORT,
-	IN_APP_ERROR,
-	IN_APP_CLOSED,
-	IN_QUIESCED,
-	IN_QUIESCED_SICK,
-	IN_LAID,
-	IN_LAID_KEY,
-	IN_LAID_BAD,
-	IN_SETTLED,
-	IN_SETTLED_KEY,
-	IN_SETTLED_ATOMIC,
-	IN_FENCE_LAID,
-	IN_FENCED,
-	IN_PATH_UP,
-	IN_TIMER, /* when it is due */
-	INPUTS,
-};
-
-static const char *const input_names[INPUTS] = {
-	"INTRODUCED",
-	"PATHS_DOWN",
-	"PATHS_WELL",
-	"DRAIN",
-	"MADE",
-	"CONNECTED",
-	"STANDBY_FAILED",
-	"STANDBY_LOST",
-	"PEER_MADE",
-	"PEER_READY",
-	"PEER_STANDBY_FAILED",
-	"LEAVING",
-	"FINAL",
-	"STATE_LOWER",
-	"STATE_SKIPPED",
-	"PEER_STRANDED",
-	"PEER_PREP",
-	"PEER_FENCED",
-	"PEER_CANCEL",
-	"FATAL",
-	"CLOSED",
-	"UNKNOWN",
-	"FAULT",
-	"FAULT_OLD",
-	"FAULT_NEXT",
-	"PORT",
-	"APP_ERROR",
-	"APP_CLOSED",
-	"QUIESCED",
-	"QUIESCED_SICK",
-	"LAID",
-	"LAID_KEY",
-	"LAID_BAD",
-	"SETTLED",
-	"SETTLED_KEY",
-	"SETTLED_ATOMIC",
-	"FENCE_LAID",
-	"FENCED",
-	"PATH_UP",
-	"TIMER",
-};
 
 static const char *give_message(struct core_fixture *f, enum input in)
 {
@@ -211,16 +124,6 @@ static const char *give_input(struct core_fixture *f, enum input in)
 		line = give_peer(f, in);
 	return line ? line : give_answer(f, in);
 }
-
-/* A cell that is not there: the event means nothing here, no action, same place. */
-struct cell {
-	const char *actions;
-	enum sc_send_state send;
-	enum sc_move_phase move;
-	enum sc_standby_phase standby;
-};
-
-#include "tests/unit/core/table.h"
 
 static bool same_place(const struct cell *a, const struct sc_conn *c)
 {
