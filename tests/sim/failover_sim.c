@@ -12,8 +12,10 @@
  *	failover_sim --seeds 100000 --coverage		share of schedules in which each promise was
  *							at stake, and every (state, event) pair
  */
-#include "sim.h"
 #include "sim_mutants.h"
+#include "sim_report.h"
+#include "sim_shrink.h"
+#include "sim_world.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -282,7 +284,7 @@ int main(int argc, char **argv)
 	printf("first seed %llu\n", (unsigned long long)o.seed);
 	ret = o.shrink || o.zero ? run_one(&o, workers[0].world) : run_all(&o, workers);
 	for (uint64_t i = 0; i < o.threads; i++) {
-		free(workers[i].world->decisions);
+		free(workers[i].world->decisions.list);
 		free(workers[i].world);
 	}
 	return ret;

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The applications: what they post, and when. */
-#include "sim.h"
+#include "sim_app.h"
+#include "sim_check.h"
+#include "sim_command.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_limits.h"
+#include "sim_nic.h"
+#include "sim_world.h"
 
 static uint8_t pick_kind(struct sim_world *w, uint32_t flavour)
 {

@@ -4,7 +4,15 @@
  * request is over: what touches them later breaks a promise. An error needs an excuse, and the model,
  * which knows the truth, looks whether it holds.
  */
-#include "sim.h"
+#include "shiftlib/core/internal.h"
+#include "sim_app.h"
+#include "sim_check.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_limits.h"
+#include "sim_nic.h"
+#include "sim_path.h"
+#include "sim_world.h"
 
 static const char *side(uint32_t end)
 {

@@ -3,7 +3,16 @@
  * Commands: one worker per NIC, one after another, and as slow as the NIC likes. A NIC that hangs
  * keeps them; one that lies says that they are done.
  */
-#include "sim.h"
+#include "shiftlib/core/internal.h"
+#include "sim_command.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_limits.h"
+#include "sim_mutants.h"
+#include "sim_nic.h"
+#include "sim_shell.h"
+#include "sim_world.h"
 
 static struct sim_nic *nic_of(struct sim_world *w, const struct sim_command *c)
 {
@@ -100,15 +109,15 @@ static bool older(const struct sim_qp *qp, uint32_t epoch)
 static void quiesced(struct sim_world *w, uint32_t end)
 {
 	struct sim_end *e = &w->end[end];
-	struct sc_event ev = { .type = SC_EV_QUIESCED, .epoch = e->quiesce_epoch };
+	struct sc_event ev = { .type = SC_EV_QUIESCED, .epoch = e->quiesce.epoch };
 
-	ev.final = sim_engine_flushed(w, end, e->quiesce_epoch);
+	ev.final = sim_engine_flushed(w, end, e->quiesce.epoch);
 	if (sim_mutant == SIM_MUTANT_NOT_FINAL)
 		ev.final = true;
 	ev.recv_count = e->recv_count;
 	if (sim_mutant == SIM_MUTANT_COUNT_ANEW)
 		ev.recv_count -= w->base_count;
-	e->quiescing &= !ev.final;
+	e->quiesce.running &= !ev.final;
 	sim_shell_later(w, end, ev);
 }
 
@@ -116,24 +125,24 @@ void sim_command_quiesce(struct sim_world *w, uint32_t end, uint32_t epoch)
 {
 	struct sim_end *e = &w->end[end];
 
-	e->quiesce_epoch = epoch;
-	e->quiesce_pending = 0;
-	e->quiescing = true;
-	e->quiesce_generation++;
+	e->quiesce.epoch = epoch;
+	e->quiesce.pending = 0;
+	e->quiesce.running = true;
+	e->quiesce.generation++;
 	for (uint32_t i = 0; i < e->n_carriers; i++) {
 		struct sim_qp *qp = &w->qp[e->carriers[i]];
 
 		if (!older(qp, epoch))
 			continue;
-		e->quiesce_pending++;
+		e->quiesce.pending++;
 		sim_command_submit(w, &(struct sim_command){ .end = (uint8_t)end,
 							     .action = SC_ACT_QUIESCE,
 							     .path = qp->path,
 							     .qpn = qp->qpn,
 							     .epoch = epoch });
 	}
-	sim_at_generation(w, w->now + (e->quiesce_pending ? SIM_FLUSH_NS : 0), SIM_EV_FLUSH, end, 0,
-			  e->quiesce_generation);
+	sim_at_generation(w, w->now + (e->quiesce.pending ? SIM_FLUSH_NS : 0), SIM_EV_FLUSH, end, 0,
+			  e->quiesce.generation);
 }
 
 /* Not final then; it may become so later. */
@@ -141,13 +150,13 @@ void sim_command_flush_over(struct sim_world *w, uint32_t end, uint32_t generati
 {
 	struct sim_end *e = &w->end[end];
 
-	if (generation == e->quiesce_generation && e->quiescing)
+	if (generation == e->quiesce.generation && e->quiesce.running)
 		quiesced(w, end);
 }
 
 void sim_command_recount(struct sim_world *w, uint32_t end, uint32_t epoch)
 {
-	w->end[end].quiesce_epoch = epoch;
+	w->end[end].quiesce.epoch = epoch;
 	quiesced(w, end);
 }
 
@@ -165,9 +174,9 @@ static void modify_err(struct sim_world *w, const struct sim_command *c)
 	}
 	if (nic->health == SIM_WELL || c->late)
 		sim_nic_modify_err(w, &w->qp[c->qpn]);
-	if (!e->quiescing || e->quiesce_epoch != c->epoch)
+	if (!e->quiesce.running || e->quiesce.epoch != c->epoch)
 		return;
-	if (e->quiesce_pending && --e->quiesce_pending == 0)
+	if (e->quiesce.pending && --e->quiesce.pending == 0)
 		quiesced(w, c->end);
 }
 

@@ -4,7 +4,18 @@
  * completions are withheld while guarded, sends are withheld behind a fence and in a move, settle
  * lays the rest.
  */
-#include "sim.h"
+#include "shiftlib/core/internal.h"
+#include "sim_app.h"
+#include "sim_check.h"
+#include "sim_command.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_limits.h"
+#include "sim_mutants.h"
+#include "sim_nic.h"
+#include "sim_shell.h"
+#include "sim_world.h"
 
 static void give(struct sim_world *w, uint32_t end, struct sim_completion c)
 {
@@ -427,13 +438,13 @@ static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fat
 		bool done = fates[i] == SP_FATE_DELIVERED;
 
 		if (done && !laid) {
-			w->settled++;
+			w->figures.settled++;
 			retire_to(w, end, first + i);
 			continue;
 		}
 		if (!done)
 			sim_check_resubmit(w, end);
-		w->resent += !done;
+		w->figures.resent += !done;
 		laid = true;
 		publish(w, end, first + i, done);
 	}

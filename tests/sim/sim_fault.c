@@ -3,7 +3,18 @@
  * What breaks, and when: the first fault at a time, most others at a moment of the protocol, at either
  * end. Everything heals, at the latest when the time of faults is over.
  */
-#include "sim.h"
+#include "shiftlib/core/internal.h"
+#include "sim_app.h"
+#include "sim_check.h"
+#include "sim_command.h"
+#include "sim_end.h"
+#include "sim_event.h"
+#include "sim_fault.h"
+#include "sim_limits.h"
+#include "sim_nic.h"
+#include "sim_path.h"
+#include "sim_shell.h"
+#include "sim_world.h"
 
 static const char *const kind_names[SIM_FAULT_KINDS] = {
 	[SIM_FAULT_RAIL] = "rail down, silent",
@@ -199,8 +210,8 @@ static bool in_move(const struct sim_world *w)
 
 static void note(struct sim_world *w, const struct sim_fault *f)
 {
-	w->faults_fired++;
-	w->faults_in_move += in_move(w);
+	w->figures.faults++;
+	w->figures.faults_in_move += in_move(w);
 	sim_trace(w, f->end, "FAULT %s, paths %x (at %s)", kind_names[f->kind], f->paths,
 		  trigger_names[f->trigger]);
 }
@@ -347,7 +358,7 @@ void sim_fault_apply(struct sim_world *w, uint32_t index)
 	excuse_unless_protected(w);
 	f->fired = true;
 	/* no end before there was something to see */
-	if (f->kind >= SIM_FAULT_KILL && !w->faults_in_move && !in_move(w))
+	if (f->kind >= SIM_FAULT_KILL && !w->figures.faults_in_move && !in_move(w))
 		f->kind = SIM_FAULT_RAIL;
 	f->paths = aim(w, f);
 	note(w, f);
@@ -434,7 +445,7 @@ static bool add_faults(struct sim_world *w)
 {
 	uint32_t end = sim_pick(w, w->n_ends);
 
-	if (w->faults_in_move || w->more_times++ == SIM_MORE_TIMES)
+	if (w->figures.faults_in_move || w->more_times++ == SIM_MORE_TIMES)
 		return false;
 	for (uint32_t i = 0; i < w->n_ends && !w->end[end].guarded; i++)
 		end = (end + 1) % w->n_ends;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/core/internal.h"
 #include "sim_mutants.h"
-#include "sim.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum sim_mutant sim_mutant;
 
 /* Under the promise that was seen broken first; another schedule may name another. What each breaks is
  * the comment at its enumerator. */

@@ -4,9 +4,23 @@
  * order (IBA 9.7). Requests of two packets can be cut in their middle. All QPs start with the same
  * PSN, so that only their numbers keep an old packet out of a new carrier.
  */
-#include "sim.h"
+#include "sim_app.h"
+#include "sim_check.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_limits.h"
+#include "sim_mutants.h"
+#include "sim_nic.h"
+#include "sim_world.h"
 
+#include <stddef.h>
 #include <string.h>
+
+struct sim_nic *sim_nic_of(struct sim_world *w, const struct sim_qp *qp)
+{
+	return &w->host[qp->end & 1].nic[qp->path];
+}
 
 static bool frozen(const struct sim_world *w, const struct sim_qp *qp)
 {
@@ -80,7 +94,7 @@ static void send(struct sim_world *w, struct sim_packet p)
 
 	if (!passes(w, &p))
 		return;
-	p.held = w->held_percent && sim_chance(w, w->held_percent);
+	p.held = w->weather.held_percent && sim_chance(w, w->weather.held_percent);
 	if (p.held)
 		delay = SIM_LIFETIME_NS + sim_random(w) % SIM_HELD_NS;
 	else

@@ -3,7 +3,16 @@
  * What each host believes of the paths: its own NIC, and whether heartbeats come back. A path that is
  * up again is steady only after its hold-down, which doubles with every flap.
  */
-#include "sim.h"
+#include "shiftlib/core/core.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_limits.h"
+#include "sim_mutants.h"
+#include "sim_nic.h"
+#include "sim_path.h"
+#include "sim_shell.h"
+#include "sim_world.h"
 
 static bool usable(const struct sim_nic *nic)
 {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Figures: what the schedules reached. */
-#include "sim.h"
+#include "shiftlib/core/core.h"
+#include "sim_check.h"
+#include "sim_fault.h"
+#include "sim_limits.h"
+#include "sim_report.h"
 
 #include <stdio.h>
 

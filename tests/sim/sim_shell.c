@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The shell: events into the core, its actions out, control messages. */
-#include "sim.h"
+#include "shiftlib/core/core.h"
+#include "sim_check.h"
+#include "sim_command.h"
+#include "sim_end.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_fault.h"
+#include "sim_limits.h"
+#include "sim_mutants.h"
+#include "sim_nic.h"
+#include "sim_path.h"
+#include "sim_shell.h"
+#include "sim_world.h"
 
 #include <string.h>
 
@@ -99,7 +111,7 @@ static bool lost(struct sim_world *w, uint32_t from, uint32_t path)
 
 	if (!path_open(w, from, path))
 		return true;
-	if (!w->healed && e->loss_run < 2 * SIM_PATHS && sim_chance(w, w->loss_percent)) {
+	if (!w->healed && e->loss_run < 2 * SIM_PATHS && sim_chance(w, w->weather.loss_percent)) {
 		e->loss_run++;
 		return true;
 	}
@@ -115,7 +127,8 @@ static void message_send(struct sim_world *w, struct sim_message m)
 	if (m.path >= w->n_paths || lost(w, m.from, m.path))
 		return;
 	for (uint32_t i = 0; i < copies; i++) {
-		delay = sim_chance(w, w->held_percent) ? sim_random(w) % SIM_HELD_NS : sim_delay(w);
+		delay = sim_chance(w, w->weather.held_percent) ? sim_random(w) % SIM_HELD_NS
+							       : sim_delay(w);
 		sim_at_payload(w, delay, SIM_EV_MESSAGE, m.from ^ 1U)->message = m;
 	}
 }
@@ -172,10 +185,10 @@ static void answer(struct sim_world *w, uint32_t end, const struct sc_event *eve
 {
 	struct sim_end *e = &w->end[end];
 
-	if (e->n_queue == SIM_QUEUED)
+	if (e->line.n == SIM_QUEUED)
 		sim_violation(w, "the model's line of events is too short");
 	else
-		e->queue[e->n_queue++] = *event;
+		e->line.event[e->line.n++] = *event;
 }
 
 /* A key of the NIC that comes next may be late, a few times in a row. */
@@ -229,13 +242,13 @@ static void standby_command(struct sim_world *w, uint32_t end, const struct sc_a
 				 .address = a->address };
 
 	if (a->type == SC_ACT_STANDBY_MAKE) {
-		w->end[end].make_epoch = a->epoch;
-		w->end[end].make_path = a->path;
+		w->end[end].asked.epoch = a->epoch;
+		w->end[end].asked.path = a->path;
 	} else if (qp) {
 		c.qpn = qp->qpn;
 		c.path = qp->path;
-	} else if (w->end[end].make_epoch == a->epoch) {
-		c.path = w->end[end].make_path; /* behind its making */
+	} else if (w->end[end].asked.epoch == a->epoch) {
+		c.path = w->end[end].asked.path; /* behind its making */
 	}
 	if (c.path < w->n_paths)
 		sim_command_submit(w, &c);
@@ -249,7 +262,6 @@ static void fail(struct sim_world *w, uint32_t end, enum sc_reason reason)
 
 	if (sim_mutant == SIM_MUTANT_KEEP_GUARD && e->conn.reason == SC_REASON_PEER_FATAL)
 		return;
-	e->fail_reason = reason;
 	sim_check_fail(w, end, reason);
 	sim_engine_fail(w, end);
 }
@@ -357,7 +369,7 @@ static void step(struct sim_world *w, uint32_t end, const struct sc_event *event
 	struct sc_actions out;
 
 	e->stepped_at = w->now;
-	w->pair[e->conn.send * (SC_MOVE_ENDED + 1) + e->conn.move][event->type] = true;
+	w->figures.pair[e->conn.send * (SC_MOVE_ENDED + 1) + e->conn.move][event->type] = true;
 	trace_event(w, end, event);
 	crowd(w, &e->conn.config);
 	sc_step(&e->conn, event, w->now, &out);
@@ -387,16 +399,16 @@ void sim_shell_event(struct sim_world *w, uint32_t end, const struct sc_event *e
 	if (blames_path(e, event))
 		sim_path_blame(w, end & 1, w->qp[e->active].path);
 	answer(w, end, event);
-	if (e->stepping)
+	if (e->line.stepping)
 		return;
-	e->stepping = true;
-	while (e->n_queue && !w->violation[0]) {
-		next = e->queue[0];
-		e->n_queue--;
-		memmove(e->queue, e->queue + 1, e->n_queue * sizeof(next));
+	e->line.stepping = true;
+	while (e->line.n && !w->violation[0]) {
+		next = e->line.event[0];
+		e->line.n--;
+		memmove(e->line.event, e->line.event + 1, e->line.n * sizeof(next));
 		step(w, end, &next);
 	}
-	e->stepping = false;
+	e->line.stepping = false;
 }
 
 void sim_shell_timer(struct sim_world *w, uint32_t end, uint32_t generation)

@@ -3,7 +3,8 @@
  * Shrinking: a schedule is the list of its decisions, and 0 is the dullest one. As many as possible
  * are made 0, in halves, quarters and so on, as long as the same promise stays broken.
  */
-#include "sim.h"
+#include "sim_shrink.h"
+#include "sim_world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ struct shrink {
 static bool still_broken(struct shrink *s)
 {
 	s->runs++;
-	s->w->next_decision = 0;
+	s->w->decisions.next = 0;
 	sim_init(s->w, s->seed, false);
 	sim_run(s->w);
 	return s->w->violation[0] && !strncmp(s->w->violation, s->promise, sizeof(s->promise) - 1);
@@ -82,14 +83,14 @@ static void print_zeroes(const struct shrink *s)
 
 static bool record(struct sim_world *w, uint64_t seed)
 {
-	w->decisions = calloc(SIM_SHRINK_DECISIONS, sizeof(*w->decisions));
-	w->max_decisions = SIM_SHRINK_DECISIONS;
-	w->replay = false;
-	if (!w->decisions)
+	w->decisions.list = calloc(SIM_SHRINK_DECISIONS, sizeof(*w->decisions.list));
+	w->decisions.max = SIM_SHRINK_DECISIONS;
+	w->decisions.replay = false;
+	if (!w->decisions.list)
 		return false;
 	sim_init(w, seed, false);
 	sim_run(w);
-	w->replay = true;
+	w->decisions.replay = true;
 	return true;
 }
 
@@ -105,13 +106,13 @@ bool sim_shrink_parse(struct sim_world *w, uint64_t seed, const char *zeroes)
 
 		if (*end == '-')
 			to = strtoul(end + 1, &end, 10);
-		for (; from <= to && from < w->n_decisions; from++)
-			w->decisions[from] = 0;
+		for (; from <= to && from < w->decisions.n; from++)
+			w->decisions.list[from] = 0;
 		if (*end && *end != ',')
 			return false;
 		zeroes = *end ? end + 1 : end;
 	}
-	w->next_decision = 0;
+	w->decisions.next = 0;
 	return true;
 }
 
@@ -122,8 +123,8 @@ void sim_shrink(struct sim_world *w, uint64_t seed)
 
 	if (!record(w, seed))
 		return;
-	s.n = w->n_decisions;
-	s.list = w->decisions;
+	s.n = w->decisions.n;
+	s.list = w->decisions.list;
 	s.saved = calloc(s.n + 1, sizeof(*s.saved));
 	if (!s.saved || !w->violation[0]) {
 		printf("nothing to shrink\n");
@@ -134,7 +135,7 @@ void sim_shrink(struct sim_world *w, uint64_t seed)
 	steps = w->steps;
 	total = left(&s);
 	bisect(&s);
-	w->next_decision = 0;
+	w->decisions.next = 0;
 	sim_init(w, seed, true);
 	sim_run(w);
 	printf("shrunk from %u to %u decisions (%u to %u steps) in %u runs\n", total, left(&s),

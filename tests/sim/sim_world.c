@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Virtual time, the queue of events, chance. */
-#include "sim.h"
+#include "shiftlib/core/core.h"
+#include "sim_app.h"
+#include "sim_check.h"
+#include "sim_command.h"
+#include "sim_engine.h"
+#include "sim_event.h"
+#include "sim_fault.h"
+#include "sim_limits.h"
+#include "sim_nic.h"
+#include "sim_path.h"
+#include "sim_report.h"
+#include "sim_shell.h"
+#include "sim_world.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-enum sim_mutant sim_mutant;
 
 /* ---- chance --------------------------------------------------------------------------------- */
 
@@ -25,12 +36,12 @@ uint64_t sim_random(struct sim_world *w)
 {
 	uint64_t value = draw(w);
 
-	if (!w->decisions)
+	if (!w->decisions.list)
 		return value;
-	if (w->replay && w->next_decision < w->n_decisions)
-		return w->decisions[w->next_decision++];
-	if (!w->replay && w->n_decisions < w->max_decisions)
-		w->decisions[w->n_decisions++] = value;
+	if (w->decisions.replay && w->decisions.next < w->decisions.n)
+		return w->decisions.list[w->decisions.next++];
+	if (!w->decisions.replay && w->decisions.n < w->decisions.max)
+		w->decisions.list[w->decisions.n++] = value;
 	return value;
 }
 
@@ -49,7 +60,7 @@ uint64_t sim_delay(struct sim_world *w)
 {
 	uint32_t luck = sim_pick(w, 100);
 
-	if (luck >= 100 - w->slow_percent)
+	if (luck >= 100 - w->weather.slow_percent)
 		return 1 + sim_random(w) % (SIM_LIFETIME_NS - 1);
 	if (luck >= 70)
 		return 20 * SIM_US + sim_pick(w, 180 * SIM_US);
@@ -98,7 +109,7 @@ void sim_trace(struct sim_world *w, uint32_t who, const char *format, ...)
 
 void sim_reach(struct sim_world *w, uint32_t promise)
 {
-	w->reached |= 1U << promise;
+	w->figures.reached |= 1U << promise;
 }
 
 /* ---- the queue ------------------------------------------------------------------------------ */
@@ -110,33 +121,34 @@ static bool earlier(const struct sim_event *a, const struct sim_event *b)
 
 static void push(struct sim_world *w, struct sim_event event)
 {
-	uint32_t i = w->n_heap;
+	uint32_t i = w->queue.n;
 
 	if (i == SIM_EVENTS) {
 		sim_violation(w, "the model's queue is too small");
 		return;
 	}
-	event.order = w->order++;
-	w->n_heap++;
-	for (; i && earlier(&event, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		w->heap[i] = w->heap[(i - 1) / 2];
-	w->heap[i] = event;
+	event.order = w->queue.order++;
+	w->queue.n++;
+	for (; i && earlier(&event, &w->queue.heap[(i - 1) / 2]); i = (i - 1) / 2)
+		w->queue.heap[i] = w->queue.heap[(i - 1) / 2];
+	w->queue.heap[i] = event;
 }
 
 static struct sim_event pop(struct sim_world *w)
 {
-	struct sim_event first = w->heap[0], last = w->heap[--w->n_heap];
+	struct sim_event first = w->queue.heap[0], last = w->queue.heap[--w->queue.n];
 	uint32_t i = 0, child;
 
-	while ((child = 2 * i + 1) < w->n_heap) {
-		if (child + 1 < w->n_heap && earlier(&w->heap[child + 1], &w->heap[child]))
+	while ((child = 2 * i + 1) < w->queue.n) {
+		if (child + 1 < w->queue.n &&
+		    earlier(&w->queue.heap[child + 1], &w->queue.heap[child]))
 			child++;
-		if (!earlier(&w->heap[child], &last))
+		if (!earlier(&w->queue.heap[child], &last))
 			break;
-		w->heap[i] = w->heap[child];
+		w->queue.heap[i] = w->queue.heap[child];
 		i = child;
 	}
-	w->heap[i] = last;
+	w->queue.heap[i] = last;
 	return first;
 }
 
@@ -161,16 +173,16 @@ union sim_payload *sim_at_payload(struct sim_world *w, uint64_t delay_ns, enum s
 {
 	uint16_t slot = 0;
 
-	if (w->n_free)
-		slot = w->free_payload[--w->n_free];
+	if (w->payloads.n_free)
+		slot = w->payloads.free[--w->payloads.n_free];
 	else
 		sim_violation(w, "the model's payloads are used up");
 	push(w, (struct sim_event){ .at = w->now + delay_ns,
 				    .type = (uint8_t)type,
 				    .who = (uint8_t)who,
 				    .payload = slot });
-	memset(&w->payload[slot], 0, sizeof(w->payload[slot]));
-	return &w->payload[slot];
+	memset(&w->payloads.payload[slot], 0, sizeof(w->payloads.payload[slot]));
+	return &w->payloads.payload[slot];
 }
 
 /* ---- one schedule --------------------------------------------------------------------------- */
@@ -211,8 +223,8 @@ static void run(struct sim_world *w, const struct sim_event *e)
 	union sim_payload p;
 
 	if (has_payload(e->type)) {
-		p = w->payload[e->payload];
-		w->free_payload[w->n_free++] = e->payload;
+		p = w->payloads.payload[e->payload];
+		w->payloads.free[w->payloads.n_free++] = e->payload;
 	}
 	if (of_the_dead(w, e))
 		return;
@@ -245,20 +257,11 @@ static void run(struct sim_world *w, const struct sim_event *e)
 
 static void clear(struct sim_world *w)
 {
-	uint64_t *decisions = w->decisions;
-	uint32_t n = w->n_decisions, max = w->max_decisions;
-	struct sim_totals *totals = w->totals;
-	bool replay = w->replay;
-
-	memset(w, 0, offsetof(struct sim_world, qp));
-	memset(&w->n_heap, 0,
-	       offsetof(struct sim_world, payload) - offsetof(struct sim_world, n_heap));
-	memset(&w->n_free, 0, sizeof(*w) - offsetof(struct sim_world, n_free));
-	w->decisions = decisions;
-	w->n_decisions = replay ? n : 0;
-	w->max_decisions = max;
-	w->replay = replay;
-	w->totals = totals;
+	memset(w, 0, offsetof(struct sim_world, decisions));
+	w->decisions.next = 0;
+	if (!w->decisions.replay)
+		w->decisions.n = 0;
+	w->queue.n = w->queue.order = 0;
 }
 
 void sim_init(struct sim_world *w, uint64_t seed, bool trace)
@@ -268,16 +271,16 @@ void sim_init(struct sim_world *w, uint64_t seed, bool trace)
 	clear(w);
 	w->seed = w->random = seed;
 	w->trace = trace;
-	w->n_free = SIM_PAYLOADS;
+	w->payloads.n_free = SIM_PAYLOADS;
 	for (uint32_t i = 0; i < SIM_PAYLOADS; i++)
-		w->free_payload[i] = (uint16_t)i;
+		w->payloads.free[i] = (uint16_t)i;
 	w->now = SIM_MS;
 	w->n_paths = 2 + sim_chance(w, 50);
 	w->n_conns = 2 + sim_chance(w, 30);
 	w->n_ends = SIM_HOSTS * w->n_conns;
-	w->slow_percent = slow[sim_pick(w, 4)];
-	w->loss_percent = loss[sim_pick(w, 4)];
-	w->held_percent = sim_chance(w, 50) ? 2 : 0;
+	w->weather.slow_percent = slow[sim_pick(w, 4)];
+	w->weather.loss_percent = loss[sim_pick(w, 4)];
+	w->weather.held_percent = sim_chance(w, 50) ? 2 : 0;
 	w->base_count = sim_pick(w, 50) - 25;
 	sim_fault_init(w);
 	sim_app_init(w);
@@ -292,17 +295,17 @@ static void count(const struct sim_world *w)
 	t->steps += w->steps;
 	t->connections += w->n_conns;
 	t->carriers += w->n_qps;
-	t->faults += w->faults_fired;
-	t->faults_in_move += w->faults_in_move;
-	t->with_fault_in_move += w->faults_in_move > 0;
+	t->faults += w->figures.faults;
+	t->faults_in_move += w->figures.faults_in_move;
+	t->with_fault_in_move += w->figures.faults_in_move > 0;
 	t->long_enough += w->steps >= SIM_STEPS_MIN;
-	t->resent += w->resent;
-	t->settled += w->settled;
+	t->resent += w->figures.resent;
+	t->settled += w->figures.settled;
 	for (uint32_t i = 0; i < SIM_ROWS; i++)
 		for (uint32_t e = 0; e < SC_EVENT_TYPES; e++)
-			t->pairs[i][e] += w->pair[i][e];
+			t->pairs[i][e] += w->figures.pair[i][e];
 	for (uint32_t i = 1; i < SIM_PROMISES; i++)
-		t->reached[i] += w->reached >> i & 1;
+		t->reached[i] += w->figures.reached >> i & 1;
 	for (uint32_t c = 0; c < w->n_conns; c++) {
 		if (!w->end[2 * c].app.failed && !w->end[2 * c + 1].app.failed)
 			continue;
@@ -314,7 +317,7 @@ static void count(const struct sim_world *w)
 
 void sim_run(struct sim_world *w)
 {
-	while (w->n_heap && !w->violation[0]) {
+	while (w->queue.n && !w->violation[0]) {
 		struct sim_event e = pop(w);
 
 		if (e.at > w->now)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Figures: what the schedules reached. */
+#ifndef TESTS_SIM_SIM_REPORT_H
+#define TESTS_SIM_SIM_REPORT_H
+
+#include "shiftlib/core/core.h"
+#include "sim_check.h"
+#include "sim_fault.h"
+
+enum { SIM_ROWS = 4 * (SC_MOVE_ENDED + 1), SIM_PROMISES = 9 };
+
+/* Of one schedule. */
+struct sim_figures {
+	uint32_t faults, faults_in_move, resent, settled;
+	uint32_t reached; /* bit per promise */
+	bool pair[SIM_ROWS][SC_EVENT_TYPES];
+};
+
+/* Of all schedules; uint64_t only. */
+struct sim_totals {
+	uint64_t schedules, steps, connections, faults, faults_in_move, with_fault_in_move,
+		long_enough;
+	uint64_t moves, ordered, cancels, stranded, ended, resent, settled, carriers;
+	uint64_t reached[SIM_PROMISES];		  /* schedules in which promise i was at stake */
+	uint64_t excused[SIM_EXCUSES];		  /* connections that ended so */
+	uint64_t pairs[SIM_ROWS][SC_EVENT_TYPES]; /* schedules that met it */
+	uint64_t triggers[SIM_TRIGGERS];
+};
+
+void sim_report_print(const struct sim_totals *t, double seconds, bool coverage);
+void sim_report_add(struct sim_totals *to, const struct sim_totals *from);
+
+#endif
