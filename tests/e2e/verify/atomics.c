@@ -3,6 +3,15 @@
  * FETCH_ADD and CMP_SWAP on counters that one QP alone changes, so that every result is known when
  * the request is posted: an atomic executed twice or not at all shows in the next result.
  */
+#include "atomics.h"
+#include "bytes.h"
+#include "complete.h"
+#include "oob.h"
+#include "pattern.h"
+#include "post.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 #include <inttypes.h>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Seeded bytes: each byte of each message is a function of (seed, QP, direction, message, offset).
  */
+#include "bytes.h"
+#include "qp.h"
+#include "report.h"
 #include "verify.h"
 
 #include <string.h>

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Completions against what was posted: order, wr_id, opcode, length, status. */
+#include "bytes.h"
+#include "complete.h"
+#include "lane.h"
+#include "options.h"
+#include "pattern.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 #include <inttypes.h>

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Everything between opening the device and connected QPs, and back. */
+#include "bytes.h"
+#include "device.h"
+#include "lane.h"
+#include "oob.h"
+#include "pattern.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 #include <errno.h>

@@ -3,7 +3,11 @@
  * A lane is one thread with one CQ and the QPs on it. Three kinds of waiting: polling with naps,
  * a blocking ibv_get_cq_event, and poll() on a non-blocking channel.
  */
-#include "verify.h"
+#include "complete.h"
+#include "lane.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "bytes.h"
+#include "complete.h"
+#include "device.h"
+#include "lane.h"
+#include "oob.h"
+#include "options.h"
+#include "pattern.h"
+#include "qp.h"
+#include "report.h"
 #include "verify.h"
 
 #include <errno.h>

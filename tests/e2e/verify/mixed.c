@@ -4,6 +4,15 @@
  * peer; the next two-sided message tells the peer that those bytes are there. The peer gives
  * credit by a small inline WRITE that is polled in memory.
  */
+#include "atomics.h"
+#include "bytes.h"
+#include "complete.h"
+#include "oob.h"
+#include "pattern.h"
+#include "post.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 #include <inttypes.h>

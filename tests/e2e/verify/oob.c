@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* The TCP line between both ends: addresses, barriers, final counts. No data check uses it. */
+#include "oob.h"
 #include "verify.h"
 
 #include <arpa/inet.h>

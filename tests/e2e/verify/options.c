@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "verify.h"
+#include "lane.h"
+#include "options.h"
+#include "pattern.h"
 
 #include <getopt.h>
 #include <stdio.h>

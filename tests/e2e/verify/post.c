@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Requests to the device, by ibv_post_send or by the ibv_wr_* calls. */
+#include "bytes.h"
+#include "complete.h"
+#include "post.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 #include <arpa/inet.h>

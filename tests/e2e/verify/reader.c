@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* READs of what never changes, and of what the same QP wrote just before. */
+#include "bytes.h"
+#include "complete.h"
+#include "oob.h"
+#include "pattern.h"
+#include "post.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 enum { BURST = 4 };

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "lane.h"
+#include "qp.h"
+#include "report.h"
 #include "verify.h"
 
 #include <inttypes.h>

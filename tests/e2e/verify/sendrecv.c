@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* SEND and RECV both ways at once: with and without immediate, scattered, inline, of length zero.
  */
+#include "bytes.h"
+#include "complete.h"
+#include "oob.h"
+#include "pattern.h"
+#include "post.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 enum { BURST = 6 };

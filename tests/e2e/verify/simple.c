@@ -4,6 +4,14 @@
  * that the sender polls in memory; the sender answers with unsignaled WRITEs, closed by a signaled
  * WRITE_WITH_IMM whose arrival means that all of the bytes are there.
  */
+#include "bytes.h"
+#include "complete.h"
+#include "oob.h"
+#include "pattern.h"
+#include "post.h"
+#include "qp.h"
+#include "report.h"
+#include "request.h"
 #include "verify.h"
 
 #include <string.h>
