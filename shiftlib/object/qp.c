@@ -95,7 +95,7 @@ void sh_qp_forget(struct sh_qp *qp)
 	sh_qp_release_srq(qp);
 	if (qp->foreign.cq[0])
 		sp_cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
-	if (qp->foreign.cq[1] != qp->foreign.cq[0])
+	if (qp->foreign.cq[1] && qp->foreign.cq[1] != qp->foreign.cq[0])
 		sp_cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
 	qp_release(qp);
 	free(qp);

@@ -308,6 +308,28 @@ void run_cycles(void)
 
 /* ---- abandon: the device is closed, and everything of it is left as it is ------------------- */
 
+/*
+ * QPs of a type that SHIFT does not drive: one shares both CQs with a connection, the others one CQ. Their
+ * other CQ is no driven QP's.
+ */
+static void abandon_foreign(struct conn *c)
+{
+	struct ibv_cq *own = ibv_create_cq(c->nic->ctx, 8, NULL, NULL, 0);
+	struct ibv_cq *cqs[][2] = { { c->cq, c->cq }, { c->cq, own }, { own, c->cq } };
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_UC,
+		.cap = { .max_send_wr = 4, .max_send_sge = 1, .max_recv_wr = 4, .max_recv_sge = 1 }
+	};
+	size_t i;
+
+	must(own, "ibv_create_cq");
+	for (i = 0; i < sizeof(cqs) / sizeof(cqs[0]); i++) {
+		init.send_cq = cqs[i][0];
+		init.recv_cq = cqs[i][1];
+		must(ibv_create_qp(c->nic->pd, &init), "ibv_create_qp of a UC QP");
+	}
+}
+
 void run_abandon(void)
 {
 	struct nic nic;
@@ -318,6 +340,7 @@ void run_abandon(void)
 		nic_open(&nic, opt.dev);
 		conn_make(&c, &nic);
 		conn_connect(&c);
+		abandon_foreign(&c);
 		say("CONNECTED %d", round);
 		hear("go");
 		conn_talk(&c, 20);
