@@ -372,7 +372,7 @@ static const size_t huge = (size_t)64 << 30;
 static long resident_kb(void)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
-	long size, resident;
+	long size, resident = 0;
 
 	must(f && fscanf(f, "%ld %ld", &size, &resident) == 2, "/proc/self/statm");
 	fclose(f);

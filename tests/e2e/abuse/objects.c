@@ -531,7 +531,7 @@ static unsigned int register_and_not(struct nic *nic, uint8_t *mem, unsigned int
 static void register_and_fork(struct nic *nic, uint8_t *mem)
 {
 	struct ibv_mr *mr = ibv_reg_mr(nic->pd, mem, PART, IBV_ACCESS_LOCAL_WRITE);
-	int status;
+	int status = 0;
 	pid_t child;
 
 	must(mr, "ibv_reg_mr");

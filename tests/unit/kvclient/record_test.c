@@ -367,8 +367,8 @@ static void urls_refused(void **state)
 		"redis+unix://h/s",
 		"redis+unix:///%00",
 		"redis+unix://u@",
-		"redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,"
-		"redis://a",
+		("redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,redis://a,"
+		 "redis://a"),
 	};
 	char err[KV_ERR_MAX];
 	struct kv *kv = NULL;

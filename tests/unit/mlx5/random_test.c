@@ -455,8 +455,13 @@ static void age_carrier(struct sp_carrier *c, struct fake_qp *qp, uint32_t recv_
 {
 	uint32_t age = 0 - below(2 * STEPS);
 
-	c->sq.head = c->sq.cur_post = c->sq.tail = qp->sq_ci = age;
-	c->rq.head = c->rq.pub = c->rq.tail = qp->rq_ci = age;
+	qp->sq_ci = qp->rq_ci = age;
+	c->sq.head = age;
+	c->sq.cur_post = age;
+	c->sq.tail = age;
+	c->rq.head = age;
+	c->rq.pub = age;
+	c->rq.tail = age;
 	for (uint32_t i = 0; i <= c->sq.mask; i++)
 		c->sq.wqe_head[i] = age - OUTSTANDING;
 	qp->db[MLX5_SND_DBR] = qp->db[MLX5_RCV_DBR] = htobe32(age & 0xffff);
