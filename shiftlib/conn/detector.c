@@ -29,7 +29,9 @@
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
 
-struct sh_detector sh_detector;
+static struct {
+	bool silent; /* some path was, at the last look */
+} detector;
 
 /* ---- who needs which path ------------------------------------------------------------------- */
 
@@ -216,10 +218,10 @@ static bool detector_any_silent(void)
 /* Connections are only gone through while a path is in doubt, and once when none is any more. */
 static void detector_qps(uint64_t now)
 {
-	bool silent = detector_any_silent(), before = sh_detector.silent;
+	bool silent = detector_any_silent(), before = detector.silent;
 	struct sh_qp *qp;
 
-	sh_detector.silent = silent;
+	detector.silent = silent;
 	if (!silent && !before)
 		return;
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
@@ -310,7 +312,7 @@ static uint64_t detector_next_timer(void)
 
 static void detector_reset(void)
 {
-	memset(&sh_detector, 0, sizeof(sh_detector));
+	memset(&detector, 0, sizeof(detector));
 }
 
 const struct sh_module sh_detector_module = {

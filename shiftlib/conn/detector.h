@@ -22,12 +22,6 @@ struct sh_qp_detector {
 	} silence;
 };
 
-struct sh_detector {
-	bool silent; /* some path was, at the last look */
-};
-
-extern struct sh_detector sh_detector;
-
 void sh_detector_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
 
 extern const struct sh_module sh_detector_module;

@@ -20,16 +20,19 @@
 
 #define STATS_MOVES_MAX 4096 /* and as many ended connections: what comes then is not recorded */
 
-struct sh_stats sh_stats;
+static struct {
+	struct list_node moves, ended;
+	uint32_t n_moves, n_ended;
+} stats;
 
 struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
 {
-	struct sh_move *move = sh_stats.n_moves < STATS_MOVES_MAX ? calloc(1, sizeof(*move)) : NULL;
+	struct sh_move *move = stats.n_moves < STATS_MOVES_MAX ? calloc(1, sizeof(*move)) : NULL;
 	uint64_t error_ns = atomic_exchange(&qp->mailbox.error_ns, 0);
 
 	if (!move)
 		return NULL;
-	sh_stats.n_moves++;
+	stats.n_moves++;
 	move->qpn = qp->qp->qp_num;
 	move->reason = sc_reason_name(reason ? reason : qp->core.reason);
 	memcpy(move->from, qp->active->nic->name, sizeof(move->from));
@@ -40,7 +43,7 @@ struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason)
 		error_ns = qp->fence.since;
 	move->error_ns = error_ns ? error_ns : sh_now_ns();
 	atomic_store(&qp->mailbox.progress_ns, 0);
-	list_add_tail(&sh_stats.moves, &move->link);
+	list_add_tail(&stats.moves, &move->link);
 	return move;
 }
 
@@ -108,13 +111,13 @@ static void stats_print(FILE *file)
 
 	fprintf(file, "{\"pid\": %d, \"instance\": \"%016llx\", \"moves\": [", (int)getpid(),
 		(unsigned long long)sh.instance);
-	list_for_each (&sh_stats.moves, move, struct sh_move, link) {
+	list_for_each (&stats.moves, move, struct sh_move, link) {
 		stats_move(file, move, separator);
 		separator = ",";
 	}
 	fprintf(file, "],\n \"connections\": [");
 	separator = "";
-	list_for_each (&sh_stats.ended, conn, struct sh_connection, link) {
+	list_for_each (&stats.ended, conn, struct sh_connection, link) {
 		stats_connection(file, conn, separator);
 		separator = ",";
 	}
@@ -126,15 +129,14 @@ void sh_stats_keep(const struct sh_qp *qp)
 {
 	struct sh_connection *conn;
 
-	if (!sh.config.stats || qp->init.qp_type != IBV_QPT_RC ||
-	    sh_stats.n_ended >= STATS_MOVES_MAX)
+	if (!sh.config.stats || qp->init.qp_type != IBV_QPT_RC || stats.n_ended >= STATS_MOVES_MAX)
 		return;
 	conn = calloc(1, sizeof(*conn));
 	if (!conn)
 		return;
 	*conn = (struct sh_connection){ .qpn = qp->qp->qp_num, .level = qp->level, .why = qp->why };
-	list_add_tail(&sh_stats.ended, &conn->link);
-	sh_stats.n_ended++;
+	list_add_tail(&stats.ended, &conn->link);
+	stats.n_ended++;
 }
 
 void sh_stats_write(void)
@@ -162,9 +164,9 @@ void sh_stats_write(void)
 
 static void stats_reset(void)
 {
-	memset(&sh_stats, 0, sizeof(sh_stats));
-	list_init(&sh_stats.moves);
-	list_init(&sh_stats.ended);
+	memset(&stats, 0, sizeof(stats));
+	list_init(&stats.moves);
+	list_init(&stats.ended);
 }
 
 const struct sh_module sh_stats_module = { .name = "stats", .reset = stats_reset };

@@ -45,13 +45,6 @@ struct sh_qp_stats {
 	struct sh_move *move;	 /* figures of the move under way or of the last one */
 };
 
-struct sh_stats {
-	struct list_node moves, ended;
-	uint32_t n_moves, n_ended;
-};
-
-extern struct sh_stats sh_stats;
-
 struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason);
 void sh_stats_settled(struct sh_qp *qp, const struct sp_settled *settled); /* before it is there */
 /* Its traffic runs on that path from now on; 0 also when it ends. */

@@ -62,8 +62,8 @@ struct sh_peer {
 	struct sh_peer_nic nics[SH_MAX_NICS];
 	/* By its default NIC and the NIC of the replica: rkey -> the replica's. Made at first use. */
 	struct sh_keymap *_Atomic rkeys[SH_MAX_NICS][SH_MAX_NICS];
-	uint32_t keys_heard;		/* its journal: last sequence number applied */
-	uint32_t keys_sent, keys_acked; /* our journal */
+	uint32_t keys_heard; /* its journal: last sequence number applied */
+	uint32_t keys_acked; /* our journal */
 	uint64_t keys_resend_at, keys_interval;
 	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
 	bool keys_silent;      /* sh_keys_wait has waited in vain, and nothing came since */
