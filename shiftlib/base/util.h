@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The shell's clock and its source of unguessable numbers. The core knows neither. */
+/* The shell's clock, its source of unguessable numbers, errors. The core knows none of them. */
 #ifndef SHIFTLIB_UTIL_H
 #define SHIFTLIB_UTIL_H
 
@@ -43,6 +43,12 @@ static inline uint64_t sh_random_u64(void)
 
 	sh_random(&value, sizeof(value));
 	return value;
+}
+
+/* Behind a call that may fail without saying why. */
+static inline int sh_errno_or(int fallback)
+{
+	return errno ? -errno : -fallback;
 }
 
 /* The earlier of two moments, where 0 means never. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The address of a port: its state, its LID, and the GID that is used. */
 #include "shiftlib/control/address.h"
+#include "shiftlib/base/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,7 +143,7 @@ static int port_query(const struct shift_real *real, struct ibv_context *context
 		ret = verbs->query_port(context, port, attr, sizeof(*attr));
 	else
 		ret = real->query_port(context, port, (struct _compat_ibv_port_attr *)attr);
-	return ret < 0 ? (errno ? -errno : -EIO) : -ret;
+	return ret < 0 ? sh_errno_or(EIO) : -ret;
 }
 
 static int address_query_gid(const struct shift_real *real, struct ibv_context *context,
@@ -158,7 +159,7 @@ static int address_query_gid(const struct shift_real *real, struct ibv_context *
 				  address);
 	}
 	if (real->query_gid(context, port, 0, &gid))
-		return (errno ? -errno : -EIO);
+		return sh_errno_or(EIO);
 	memcpy(address->gid, gid.raw, sizeof(address->gid));
 	address->gid_index = 0;
 	return 0;

@@ -59,11 +59,6 @@ struct sh_path {
 	size_t payload_max;
 };
 
-static int errno_or(int fallback)
-{
-	return errno ? -errno : -fallback;
-}
-
 static const char *control_nic(const struct sh_control *control)
 {
 	return control->real->get_device_name(control->context->device);
@@ -121,7 +116,7 @@ static int control_init_buffer(struct sh_control *control)
 	control->mr =
 		control->real->reg_mr(control->pd, buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!control->mr) {
-		int ret = errno_or(ENOMEM);
+		int ret = sh_errno_or(ENOMEM);
 
 		munmap(buffer, BUFFER_BYTES);
 		return ret;
@@ -136,7 +131,7 @@ static int control_init_channel(struct sh_control *control)
 
 	control->channel = control->real->create_comp_channel(control->context);
 	if (!control->channel)
-		return errno_or(EIO);
+		return sh_errno_or(EIO);
 	flags = fcntl(control->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(control->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
@@ -150,9 +145,9 @@ static int control_init_cqs(struct sh_control *control)
 	control->recv_cq =
 		real->create_cq(control->context, SH_CONTROL_RECEIVES, NULL, control->channel, 0);
 	if (!control->recv_cq)
-		return errno_or(EIO);
+		return sh_errno_or(EIO);
 	control->send_cq = real->create_cq(control->context, SH_CONTROL_SENDS, NULL, NULL, 0);
-	return control->send_cq ? 0 : errno_or(EIO);
+	return control->send_cq ? 0 : sh_errno_or(EIO);
 }
 
 static int control_modify_qp(struct sh_control *control)
@@ -192,7 +187,7 @@ static int control_init_qp(struct sh_control *control)
 
 	control->qp = control->real->create_qp(control->pd, &attr);
 	if (!control->qp)
-		return errno_or(EIO);
+		return sh_errno_or(EIO);
 	control->address.qpn = control->qp->qp_num;
 	control->address.qkey = (uint32_t)sh_random_u64() & ~QKEY_PRIVILEGED;
 	return control_modify_qp(control);
@@ -227,7 +222,7 @@ static int control_init_address(struct sh_control *control)
 static int control_init_pd(struct sh_control *control)
 {
 	control->pd = control->real->alloc_pd(control->context);
-	return control->pd ? 0 : errno_or(EIO);
+	return control->pd ? 0 : sh_errno_or(EIO);
 }
 
 static int control_arm(struct sh_control *control)
@@ -383,7 +378,7 @@ int sh_control_path_open(struct sh_control *control, const struct sh_address *pe
 		return -ENOMEM;
 	path->ah = path_create_ah(control, &local, peer);
 	if (!path->ah) {
-		ret = errno_or(EIO);
+		ret = sh_errno_or(EIO);
 		free(path);
 		return ret;
 	}

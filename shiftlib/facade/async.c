@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "shiftlib/facade/async.h"
 #include "shiftlib/base/fd.h"
+#include "shiftlib/base/util.h"
 
 struct entry {
 	struct ibv_async_event event;
@@ -331,7 +332,7 @@ int sh_async_read_real(struct sh_async *async, struct ibv_async_event *event)
 	real_begin(async);
 	errno = 0;
 	if (real->get_async_event(async->context, event))
-		ret = errno ? -errno : -EIO; /* a short read sets none */
+		ret = sh_errno_or(EIO); /* a short read sets none */
 	real_end(async);
 	return ret;
 }
