@@ -41,7 +41,6 @@ static void process_after_fork(void)
 {
 	sh_on_event_after_fork(true);
 	sh_crash_after_fork();
-	sh_loop_forget();
 	pthread_mutex_init(&sh.lock, NULL);
 	pthread_mutex_init(&sh.devices_lock, NULL);
 	pthread_cond_init(&sh.idle, NULL);

@@ -288,6 +288,7 @@ void sh_loop_reset(void)
 {
 	uint32_t i;
 
+	loop_close_fds(); /* in the child of a fork: the parent's */
 	loop.n_workers = 0;
 	loop.started = false;
 	loop.armed_at = 0;
@@ -295,11 +296,6 @@ void sh_loop_reset(void)
 	for (i = 0; i < loop.n_modules; i++)
 		if (loop.modules[i]->reset)
 			loop.modules[i]->reset();
-}
-
-void sh_loop_forget(void)
-{
-	loop_close_fds();
 }
 
 void sh_loop_end(const struct timespec *until)

@@ -67,9 +67,8 @@ extern struct sh_process sh;
 
 /* Once, before any thread: in the order in which they run. The array lives as long as the process. */
 void sh_loop_register(const struct sh_module *const *modules, uint32_t n);
-void sh_loop_reset(void);  /* all modules, and the loop itself; see sh_module.reset */
-void sh_loop_forget(void); /* in the child of a fork, before that: the parent's fds are closed */
-int sh_start(void);	   /* lock held: starts the background thread at first use */
+void sh_loop_reset(void); /* the loop itself, and all modules: see sh_module.reset */
+int sh_start(void);	  /* lock held: starts the background thread at first use */
 /* At exit, with sh.stopping set; lock not held. Waits for the thread until then (CLOCK_REALTIME). */
 void sh_loop_end(const struct timespec *until);
 
