@@ -18,6 +18,7 @@ void sc_config_default(struct sc_config *config)
 		.silence_ns = 1500 * MS,
 		.deadline_ns = 10000 * MS,
 		.packet_lifetime_ns = 100 * MS,
+		.settle_ns = 10 * MS,
 		.fence_ns = 1000 * MS,
 		.standby_ns = 2000 * MS,
 		.choose_min_ns = 20 * MS,

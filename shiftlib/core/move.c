@@ -8,12 +8,14 @@
  * - QUIESCED{final}: the peer's old QP is in ERR and has flushed every entry. Its responder drops
  *   what still arrives.
  * - A sick NIC hangs, or says "done" with nothing flushed. Its responder may still execute, but
- * only packets of ours: once our QP is in ERR (we said quiesced) and the longest packet lifetime
- * has passed, there are none. Two recounts a lifetime apart that stand still show that what it had
- *   executed has also reached the memory of its CQ. Its requester may go on sending for ever: that
- *   is no matter, as our responder is in ERR and drops it, and READ responses of ours are no older
+ *   only packets of ours: once our QP is in ERR (we said quiesced) and the longest packet lifetime
+ *   has passed, there are none. (Nor while its port is down; but one that comes up sooner than that
+ *   lets late packets in, so a port that is down shortens nothing.) Two recounts settle_ns apart
+ *   that stand still show that what it had executed has also reached the memory of its CQ, a way
+ *   inside one machine that takes microseconds. Its requester may go on sending for ever: that is
+ *   no matter, as our responder is in ERR and drops it, and READ responses of ours are no older
  *   than the lifetime. So a side says `quiesced` only of QPs that flushed (or whose device is
- * gone), and the final count of a sick side means the same to its peer.
+ *   gone), and the final count of a sick side means the same to its peer.
  * - Both sides sick: neither can say `quiesced`, so the deadline ends it with errors at both.
  */
 #include "shiftlib/core/internal.h"
@@ -318,7 +320,7 @@ static void count(struct sc_frame *x)
 	}
 	c->counted = true;
 	c->recv_count = x->ev->recv_count;
-	c->lifetime_until = x->now + c->config.packet_lifetime_ns;
+	c->lifetime_until = x->now + c->config.settle_ns;
 }
 
 void sc_move_quiesced(struct sc_frame *x)

@@ -29,6 +29,7 @@ enum {
 
 #define SIM_US		 1000ULL
 #define SIM_MS		 (1000 * SIM_US)
+#define SIM_SETTLE_NS	 (200 * SIM_US)
 #define SIM_LIFETIME_NS	 (2 * SIM_MS)  /* no packet of a sick NIC is older */
 #define SIM_HELD_NS	 (40 * SIM_MS) /* others may be */
 #define SIM_RETRY_NS	 (4 * SIM_MS)

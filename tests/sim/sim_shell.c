@@ -28,6 +28,7 @@ static void draw_config(struct sim_world *w)
 		.silence_ns = 400 * SIM_MS,
 		.deadline_ns = 1000 * SIM_MS,
 		.packet_lifetime_ns = SIM_LIFETIME_NS,
+		.settle_ns = SIM_SETTLE_NS,
 		.fence_ns = fence[sim_pick(w, 3)],
 		.standby_ns = 25 * SIM_MS,
 		.choose_min_ns = SIM_MS,

@@ -462,12 +462,12 @@ static void sick_nic_counts_after_the_peer_is_quiesced(void **state)
 	fixture_type(&f, SC_EV_TIMER);
 	assert_non_null(fixture_find(&f, SC_ACT_RECOUNT));
 	assert_string_equal(fixture_quiesced(&f, false, 7), "");
-	f.now += lifetime;
+	f.now += f.conn.config.settle_ns;
 	fixture_type(&f, SC_EV_TIMER);
 	assert_non_null(fixture_find(&f, SC_ACT_RECOUNT));
 	/* it moved: once more */
 	assert_string_equal(fixture_quiesced(&f, false, 8), "");
-	f.now += lifetime;
+	f.now += f.conn.config.settle_ns;
 	fixture_type(&f, SC_EV_TIMER);
 	assert_string_equal(fixture_quiesced(&f, false, 8), "SEAL LAY_RECEIVES");
 	assert_int_equal(f.conn.recv_count, 8);
