@@ -63,6 +63,7 @@ static const struct symbol symbols[] = {
 	SYMBOL(modify_qp, "IBVERBS_1.1"),
 	SYMBOL(query_qp, "IBVERBS_1.1"),
 	SYMBOL(destroy_qp, "IBVERBS_1.1"),
+	SYMBOL(qp_to_qp_ex, "IBVERBS_1.6"),
 	SYMBOL(create_srq, "IBVERBS_1.1"),
 	SYMBOL(modify_srq, "IBVERBS_1.1"),
 	SYMBOL(query_srq, "IBVERBS_1.1"),

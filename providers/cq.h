@@ -45,6 +45,10 @@ struct sp_cq_ops {
 	/* Merge a foreign CQ (a QP that the engine cannot drive): poll_cq hands out its
 	 * completions. */
 	int (*foreign_add)(struct sp_cq *cq, struct ibv_cq *private_cq);
+	/* The same for a QP that completes into the driven rings already (direct verbs made it
+	 * there): what the rings have of it is handed to the provider, to be polled from a CQ that
+	 * no NIC writes to. qpn 0: any number that the engine does not know. */
+	int (*foreign_feed)(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn);
 	int (*foreign_del)(struct sp_cq *cq, struct ibv_cq *private_cq);
 	/* Read-only look, by the shell's timer: is there an error completion waiting at the
 	 * head of a ring that nobody polls? Takes the CQ lock by trylock; true: the shell

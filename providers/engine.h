@@ -84,6 +84,11 @@ static inline int sp_cq_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq)
 	return sp_engine(cq)->cq.foreign_add(cq, private_cq);
 }
 
+static inline int sp_cq_foreign_feed(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn)
+{
+	return sp_engine(cq)->cq.foreign_feed(cq, private_cq, qpn);
+}
+
 static inline int sp_cq_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
 {
 	return sp_engine(cq)->cq.foreign_del(cq, private_cq);

@@ -18,6 +18,12 @@ static inline int sp_qp_drive(struct sp_dev *dev, struct ibv_qp *qp,
 	return sp_engine(dev)->qp.drive(dev, qp, attr, scq, rcq, cookie, out, why_not);
 }
 
+static inline const char *sp_qp_drivable(struct sp_dev *dev, struct ibv_qp *qp,
+					 const struct ibv_qp_init_attr_ex *attr)
+{
+	return sp_engine(dev)->qp.drivable(dev, qp, attr);
+}
+
 static inline void sp_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
 {
 	sp_engine(dev)->qp.foreign(dev, qp);

@@ -30,6 +30,10 @@ struct sp_qp_ops {
 	int (*drive)(struct sp_dev *dev, struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr,
 		     struct sp_cq *scq, struct sp_cq *rcq, void *cookie, struct sp_qp **out,
 		     const char **why_not);
+	/* Why drive would refuse this QP, whatever its CQs are; NULL: it would not. For who has to
+	 * know before he gives CQs to the engine, for good. */
+	const char *(*drivable)(struct sp_dev *dev, struct ibv_qp *qp,
+				const struct ibv_qp_init_attr_ex *attr);
 	/* A QP that the engine does not drive lives in this context (XRC, made by direct
 	 * verbs, ...): the doorbell register that it shares with driven ones is then used as the
 	 * provider can stand. sp_qp_drive does so itself when it refuses. */

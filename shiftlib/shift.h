@@ -55,6 +55,7 @@ struct shift_real {
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init_attr);
 	int (*destroy_qp)(struct ibv_qp *qp);
+	struct ibv_qp_ex *(*qp_to_qp_ex)(struct ibv_qp *qp);
 	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);

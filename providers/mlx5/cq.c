@@ -7,6 +7,7 @@
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/errors.h"
 #include "providers/mlx5/failed.h"
+#include "providers/mlx5/foreign.h"
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/scatter.h"
 #include "providers/mlx5/srq.h"
@@ -81,7 +82,7 @@ RING_INLINE bool take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, 
 	return found;
 }
 
-/* Whose completion is it? NULL: nobody's, or nobody's any more. */
+/* Whose completion is it? NULL: nobody's of ours, or nobody's any more. */
 RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe,
 					    struct ring_comp *comp)
 {
@@ -90,8 +91,10 @@ RING_INLINE struct sp_carrier *take_carrier(struct sp_cq_ring *ring, const struc
 
 	if (qpn != comp->cqpn) {
 		c = ring_carrier_of(ring->dev, qpn);
-		if (ring_unlikely(!c))
+		if (ring_unlikely(!c)) {
+			ring_foreign_take(ring, cqe, qpn);
 			return NULL;
+		}
 		comp->carrier = c;
 		comp->cqpn = qpn;
 	}
@@ -393,25 +396,21 @@ static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
 /* Called with the CQ's lock; drops it. */
 static RING_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
-	struct ring_foreign *f;
 	struct ring_entry soft;
 	struct ring_comp comp;
-	int got = 0, more;
+	int got;
 
 	if (rings_only(cq)) {
 		got = poll_rings(cq, n, wc);
 		ring_unlock(&cq->lock);
 		return got;
 	}
+	got = ring_foreign_poll(cq, true, n, wc);
 	for (; got < n && ring_cq_next_slow(cq, &comp, &soft); got++)
 		to_wc(&wc[got], &comp, comp.cqe->op_own >> 4);
 	ring_cq_update_ci(cq);
 	ring_late_poll(cq);
-	for (f = cq->foreign; f && got < n; f = f->next) {
-		more = cq->dev->saved.poll_cq(f->cq, n - got, wc + got);
-		if (more > 0)
-			got += more;
-	}
+	got += ring_foreign_poll(cq, false, n - got, wc + got);
 	ring_unlock(&cq->lock);
 	return got;
 }

@@ -61,6 +61,11 @@ RING_INLINE bool ring_armings_open(uint64_t count, uint64_t told)
 struct ring_foreign {
 	struct ibv_cq *cq;
 	struct ring_foreign *next;
+	/* fed by us: completions that the driven ring has of a QP unknown to us */
+	bool fed;
+	uint32_t qpn; /* 0: any */
+	uint32_t pi;  /* behind the last that was fed */
+	struct mlx5dv_cq ring;
 };
 
 /* What a completion says beyond its CQE. */

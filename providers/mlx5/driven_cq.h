@@ -20,8 +20,6 @@ int ring_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real);
 bool ring_cq_error_waiting(struct sp_cq *cq);
-int ring_cq_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq);
-int ring_cq_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq);
 void ring_live(struct sp_cq_ring *ring, bool *flag);
 void ring_unlive(struct sp_cq_ring *ring, bool *flag);
 

@@ -60,6 +60,22 @@ bool ring_serves(struct ibv_device *device)
 	return fn && fn(device);
 }
 
+/* A QP whose library is too old to ask has none of them. */
+bool ring_direct_builders(struct ibv_qp_ex *qp)
+{
+	struct mlx5dv_qp_ex *(*from)(struct ibv_qp_ex *), *direct;
+	void *lib = dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!lib)
+		return false;
+	*(void **)&from = dlsym(lib, "mlx5dv_qp_ex_from_ibv_qp_ex");
+	direct = from ? from(qp) : NULL;
+	dlclose(lib);
+	return direct && (direct->wr_set_dc_addr || direct->wr_mr_interleaved ||
+			  direct->wr_mr_list || direct->wr_mkey_configure || direct->wr_raw_wqe ||
+			  direct->wr_set_dc_addr_stream || direct->wr_memcpy);
+}
+
 /* -- address handles --------------------------------------------------------------------------- */
 
 /* Where libmlx5 keeps the address vector inside its ibv_ah: the same for all of them. */

@@ -12,6 +12,8 @@ bool ring_init_obj_there(void);
 void ring_init_obj_override(int (*fn)(struct mlx5dv_obj *, uint64_t)); /* tests */
 const struct mlx5_wqe_av *ring_ah_av(struct ibv_ah *ah);
 bool ring_serves(struct ibv_device *device);
+/* Was this extended QP made with request builders that only libmlx5 has (mlx5dv_wr_*)? */
+bool ring_direct_builders(struct ibv_qp_ex *qp);
 
 #pragma GCC visibility pop
 

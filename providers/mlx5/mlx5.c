@@ -6,6 +6,7 @@
 #include "providers/mlx5/bf.h"
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/driven_cq.h"
+#include "providers/mlx5/foreign.h"
 #include "providers/mlx5/failed.h"
 #include "providers/mlx5/fence.h"
 #include "providers/mlx5/gate.h"
@@ -46,8 +47,9 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq.resize_reserve = ring_cq_resize_reserve,
 	.cq.resize_begin = ring_cq_resize_begin,
 	.cq.resize_end = ring_cq_resize_end,
-	.cq.foreign_add = ring_cq_foreign_add,
-	.cq.foreign_del = ring_cq_foreign_del,
+	.cq.foreign_add = ring_foreign_add,
+	.cq.foreign_feed = ring_foreign_feed,
+	.cq.foreign_del = ring_foreign_del,
 	.srq.drive = ring_srq_drive,
 	.srq.undrive = ring_srq_undrive,
 	.srq.ring_add = ring_srq_ring_add,
@@ -64,6 +66,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.reclaim.ask = ring_reclaim_ask,
 	.reclaim.collect = ring_reclaim_collect,
 	.qp.drive = ring_qp_drive,
+	.qp.drivable = ring_qp_drivable,
 	.qp.foreign = ring_qp_foreign,
 	.qp.reason = ring_qp_reason,
 	.qp.undrive = ring_qp_undrive,

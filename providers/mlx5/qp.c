@@ -10,12 +10,15 @@
 #include "providers/mlx5/failed.h"
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/intruder.h"
+#include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/nop.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/srq.h"
 #include "providers/mlx5/wqe.h"
 #include "providers/mlx5/wr.h"
 #include "providers/mlx5/xlat.h"
+
+#define RING_OUT_OF_ORDER "its receive queue is consumed out of order"
 
 enum {
 	LOCK_TRIES = 64, /* a poster holds the lock for less than a microsecond */
@@ -81,15 +84,23 @@ void ring_qp_unlock(struct sp_qp *qp)
 
 /* -- driven from here on ----------------------------------------------------------------------- */
 
-static const char *cannot_drive(const struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr,
-				const struct sp_cq *scq, const struct sp_cq *rcq)
+static bool extended(const struct ibv_qp_init_attr_ex *attr)
+{
+	return (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && attr->send_ops_flags;
+}
+
+/* PRM: with out-of-order placement half of the ring may be posted, consumed in any order. */
+static bool out_of_order(uint32_t ring, const struct ibv_qp_init_attr_ex *attr)
+{
+	return ring && attr->cap.max_recv_wr * 2 == ring;
+}
+
+static const char *cannot_drive(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
 	if (qp->qp_type != IBV_QPT_RC && qp->qp_type != IBV_QPT_UD)
 		return "its transport is neither RC nor UD";
 	if (qp->srq && !ring_srq_of(qp->srq))
 		return "its shared receive queue is not driven";
-	if (!scq || !rcq)
-		return "its completion queue is not driven";
 	if (qp->handle >= RING_MAX_HANDLE)
 		return "its handle is out of range";
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
@@ -97,6 +108,25 @@ static const char *cannot_drive(const struct ibv_qp *qp, const struct ibv_qp_ini
 	if (attr->comp_mask & (IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
 		return "it was made with attributes that are not supported";
+	if (extended(attr) && ring_direct_builders((struct ibv_qp_ex *)qp))
+		return "it was made with request builders of direct verbs (mlx5dv_wr_*)";
+	return NULL;
+}
+
+const char *ring_qp_drivable(struct sp_dev *dev, struct ibv_qp *qp,
+			     const struct ibv_qp_init_attr_ex *attr)
+{
+	const char *why = cannot_drive(qp, attr);
+	struct mlx5dv_qp dv = { 0 };
+	struct mlx5dv_obj obj = { .qp = { .in = qp, .out = &dv } };
+
+	(void)dev;
+	if (why)
+		return why;
+	if (ring_init_obj(&obj, MLX5DV_OBJ_QP))
+		return "libmlx5 does not tell where its rings are";
+	if (!qp->srq && out_of_order(dv.rq.wqe_cnt, attr))
+		return RING_OUT_OF_ORDER;
 	return NULL;
 }
 
@@ -160,7 +190,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	struct sp_qp *qp;
 	int err;
 
-	*why_not = cannot_drive(ibv, attr, scq, rcq);
+	*why_not = scq && rcq ? cannot_drive(ibv, attr) : "its completion queue is not driven";
 	if (*why_not) {
 		ring_qp_foreign(dev, ibv);
 		return -EOPNOTSUPP;
@@ -171,9 +201,8 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	err = ring_carrier_make(qp, dev, ibv, &c);
 	if (err)
 		goto free_qp;
-	/* PRM: with out-of-order placement half of the ring may be posted, consumed in any order */
-	if (c->rq.cnt && attr->cap.max_recv_wr * 2 == c->rq.cnt) {
-		*why_not = "its receive queue is consumed out of order";
+	if (out_of_order(c->rq.cnt, attr)) {
+		*why_not = RING_OUT_OF_ORDER;
 		ring_qp_foreign(dev, ibv);
 		err = -EOPNOTSUPP;
 		goto free_carrier;
@@ -183,7 +212,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	if (ibv->state >= IBV_QPS_RTR)
 		ring_srq_join(c);
 	qp->tx = qp->rx = c;
-	qp->ex.on = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && attr->send_ops_flags;
+	qp->ex.on = extended(attr);
 	set_limits(qp, attr);
 	qp_publish(qp, c);
 	*out = qp;

@@ -129,6 +129,8 @@ RING_INLINE bool ring_tx_direct(const struct sp_qp *qp)
 void ring_qp_lock(struct sp_qp *qp);
 bool ring_qp_lock_soon(struct sp_qp *qp);
 void ring_qp_unlock(struct sp_qp *qp);
+const char *ring_qp_drivable(struct sp_dev *dev, struct ibv_qp *qp,
+			     const struct ibv_qp_init_attr_ex *attr);
 int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr,
 		  struct sp_cq *scq, struct sp_cq *rcq, void *cookie, struct sp_qp **out,
 		  const char **why_not);

@@ -14,7 +14,7 @@ struct sc_config {
 	uint64_t silence_ns;	/* no sign of the peer for so long in a move: give up */
 	uint64_t deadline_ns;	/* a move takes no longer, whatever the peer says */
 	uint64_t packet_lifetime_ns; /* longest packet lifetime on the fabric */
-	uint64_t settle_ns; /* sick NIC: what it has taken in is in memory after so long */
+	uint64_t settle_ns;	     /* sick NIC: what it has taken in is in memory after so long */
 	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
 	uint64_t standby_ns; /* making a standby takes no longer, or another one is chosen */
 	uint64_t choose_min_ns, choose_max_ns; /* pause after one failed, doubling */

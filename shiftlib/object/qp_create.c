@@ -2,6 +2,7 @@
 /* Queue pairs are made: driven where the engine can, foreign else. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/carrier.h"
@@ -89,6 +90,13 @@ static const char *qp_foreign_reason(const struct qp_create *how, const struct s
 		return "its shared receive queue is not one that SHIFT drives";
 	if (!qp->pd || !qp->scq || !qp->rcq)
 		return "its protection domain or completion queues were not made through SHIFT";
+	/* CQs are driven for good: if this QP exists already, is it one that can be? */
+	if (qp->qp) {
+		const char *why = sp_qp_drivable(qp->ctx->dev, qp->qp, attr);
+
+		if (why)
+			return why;
+	}
 	if (sh_cq_drive(qp->scq) || sh_cq_drive(qp->rcq))
 		return "its completion queue is shared with a queue pair that SHIFT cannot drive";
 	return NULL;
@@ -279,22 +287,65 @@ struct ibv_qp *shift_create_qp_ex(struct ibv_context *context, struct ibv_qp_ini
 
 /* ---- QPs made by direct verbs --------------------------------------------------------------- */
 
+/* As the application must have asked for it. */
+static int adopt_asked(struct ibv_qp *real, struct ibv_qp_init_attr_ex *init)
+{
+	struct ibv_qp_init_attr plain;
+	struct ibv_qp_attr attr;
+	int ret = sh.real->query_qp(real, &attr, IBV_QP_CAP, &plain);
+
+	*init = (struct ibv_qp_init_attr_ex){
+		.qp_context = real->qp_context,
+		.send_cq = real->send_cq,
+		.recv_cq = real->recv_cq,
+		.srq = real->srq,
+		.cap = plain.cap,
+		.qp_type = real->qp_type,
+		.sq_sig_all = plain.sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = real->pd,
+	};
+	if (sh.real->qp_to_qp_ex(real)) { /* only one with request builders is */
+		init->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init->send_ops_flags = ~0ull;
+	}
+	return ret;
+}
+
+/* What its CQs, if driven, have of it goes back to the provider. */
+static void adopt_foreign(struct sh_qp *qp)
+{
+	qp->foreign.refused = !sh_qp_foreign_leave_srq(qp, qp->why);
+	if (sh_qp_foreign_prepare(qp)) {
+		sh_log(SH_LOG_ERROR,
+		       "QP 0x%06x shares a completion queue with queue pairs that SHIFT drives, "
+		       "and "
+		       "cannot be driven (%s): refused (%s); give it a completion queue of its "
+		       "own, or run the job with SHIFT_DISABLE=1",
+		       qp->qp->qp_num, qp->why, strerror(errno));
+		sh_qp_foreign_count(qp); /* as its release expects */
+		qp->foreign.refused = true;
+	}
+	if (qp->ctx && qp->ctx->dev)
+		sp_qp_foreign(qp->ctx->dev, qp->qp);
+	sh_log(SH_LOG_INFO, "QP 0x%06x, not made through ibv_create_qp, is foreign: %s",
+	       qp->qp->qp_num, qp->why);
+}
+
 /*
  * They never pass the exported create: such a QP is noticed at its first modify. Its
  * CQs already take its completions, so it is driven only if they are not foreign's.
  */
 struct sh_qp *sh_qp_adopt(struct ibv_qp *real)
 {
-	struct ibv_qp_init_attr_ex init = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = real->pd };
-	struct ibv_qp_init_attr plain;
+	struct ibv_qp_init_attr_ex init;
 	struct qp_create how = { .context = real->context, .attr = &init };
 	const char *why = "the engine cannot drive it";
-	struct ibv_qp_attr attr;
 	struct sh_qp *qp;
 	int ret;
 
 	pthread_mutex_unlock(&sh.lock);
-	ret = sh.real->query_qp(real, &attr, IBV_QP_CAP, &plain);
+	ret = adopt_asked(real, &init);
 	pthread_mutex_lock(&sh.lock);
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (ret || qp) /* another thread was quicker */
@@ -302,13 +353,6 @@ struct sh_qp *sh_qp_adopt(struct ibv_qp *real)
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	init.qp_context = real->qp_context;
-	init.send_cq = real->send_cq;
-	init.recv_cq = real->recv_cq;
-	init.srq = real->srq;
-	init.cap = plain.cap;
-	init.qp_type = real->qp_type;
-	init.sq_sig_all = plain.sq_sig_all;
 	qp->qp = real;
 	qp->ctx = sh_ctx_find(real->context);
 	qp->pd = sh_pd_find(real->pd);
@@ -316,20 +360,16 @@ struct sh_qp *sh_qp_adopt(struct ibv_qp *real)
 	qp->rcq = sh_table_get(&sh_objects.by_cq, real->recv_cq);
 	qp->srq = sh_srq_driven(real->srq);
 	qp->init = init;
-	qp->caps = plain.cap;
-	qp->why = qp_foreign_reason(&how, qp);
-	if (!qp->why && qp_drive(qp, real, &init, &why))
-		qp->why = why;
-	if (!qp->sp) {
-		sh_qp_foreign_count(qp);
-		qp->foreign.refused = !sh_qp_foreign_leave_srq(qp, qp->why);
-		sh_log(SH_LOG_INFO, "QP 0x%06x, not made through ibv_create_qp, is foreign: %s",
-		       real->qp_num, qp->why);
-	}
+	qp->caps = init.cap;
 	list_add_tail(&sh_conns.qps, &qp->link);
 	if (sh_table_put(&sh_objects.by_qp, real, qp))
 		sh_error_once("no memory: a QP is not known to SHIFT and stays without protection");
-	if (qp->sp && init.qp_type == IBV_QPT_RC)
+	qp->why = qp_foreign_reason(&how, qp);
+	if (!qp->why && qp_drive(qp, real, &init, &why))
+		qp->why = why;
+	if (!qp->sp)
+		adopt_foreign(qp);
+	else if (init.qp_type == IBV_QPT_RC)
 		sh_ctx_prepare(qp->ctx);
 	return qp;
 }

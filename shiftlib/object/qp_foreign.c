@@ -35,8 +35,8 @@ static struct ibv_cq *foreign_cq_make(struct sh_cq *cq)
 }
 
 /* A driven CQ cannot take completions of a QP that the provider posts: it gets one of its own, which the
- * poll of the driven CQ merges. NULL when cq is not driven. */
-static int foreign_cq(struct sh_cq *cq, struct ibv_cq **out)
+ * poll of the driven CQ merges. NULL when cq is not driven. made: that QP, if it exists already. */
+static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct ibv_cq **out)
 {
 	struct ibv_cq *private_cq;
 	int ret;
@@ -47,7 +47,10 @@ static int foreign_cq(struct sh_cq *cq, struct ibv_cq **out)
 	private_cq = foreign_cq_make(cq);
 	if (!private_cq)
 		return -errno;
-	ret = sp_cq_foreign_add(cq->sp, private_cq);
+	if (made)
+		ret = sp_cq_foreign_feed(cq->sp, private_cq, made->qp_num);
+	else
+		ret = sp_cq_foreign_add(cq->sp, private_cq);
 	if (ret)
 		foreign_cq_drop(cq, private_cq);
 	else
@@ -81,12 +84,12 @@ void sh_qp_foreign_count(struct sh_qp *qp)
 
 int sh_qp_foreign_prepare(struct sh_qp *qp)
 {
-	int ret = foreign_cq(qp->scq, &qp->foreign.cq[0]);
+	int ret = foreign_cq(qp->scq, qp->qp, &qp->foreign.cq[0]);
 
 	if (!ret && qp->rcq == qp->scq)
 		qp->foreign.cq[1] = qp->foreign.cq[0];
 	else if (!ret)
-		ret = foreign_cq(qp->rcq, &qp->foreign.cq[1]);
+		ret = foreign_cq(qp->rcq, qp->qp, &qp->foreign.cq[1]);
 	sh_qp_foreign_count(qp);
 	if (ret) {
 		sh_qp_foreign_release(qp);

@@ -2,6 +2,8 @@
 # Programs that drive mlx5 rings themselves.
 add_executable(direct direct/direct.c)
 target_link_libraries(direct PRIVATE test_pair mlx5)
+add_executable(made direct/made.c)
+target_link_libraries(made PRIVATE test_pair mlx5)
 if(NOT SHIFT_SANITIZE)
 	e2e_test(direct 200 direct.py)
 endif()

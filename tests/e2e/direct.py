@@ -100,7 +100,22 @@ def intrude(lab):
         raise Failed(f"{len(lines)} lines of error instead of one")
 
 
-CASES = {"stock": stock, "own": own, "intrude": intrude}
+def made(lab):
+    """Queue pairs of mlx5dv_create_qp, in all ways, beside others: no completion is lost or wrong."""
+    for kind in ("plain", "builders", "both", "direct"):
+        for company in ("alone", "before", "behind", "extended"):
+            argv = [os.path.join(lab.out, "bin", "made"), kind, company]
+            stock_way = lab.start("h0", argv, f"stock-{kind}-{company}", None)
+            program = lab.start("h0", argv, f"{kind}-{company}", Shift(log="info"))
+            for p in (stock_way, program):
+                if p.wait(60):
+                    raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+            if "REFUSED" in program.out() and logged(lab, program, "give it a completion queue") != 1:
+                raise Failed(f"{program.name} was refused without a word")
+            print(f"  {kind}, {company}: {program.out().split()[-1]}")
+
+
+CASES = {"stock": stock, "own": own, "intrude": intrude, "made": made}
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ LEVELS = {
         ("bf", "dev", "seg", "wqe"),
         ("carrier", "srq"),
         ("cq", "doorbell", "qp"),
-        ("cqe", "srq_pool", "srq_ring", "xlat"),
+        ("cqe", "foreign", "srq_pool", "srq_ring", "xlat"),
         ("wr_build",)),
 }
 

@@ -157,6 +157,10 @@ static void receives_out_of_order_are_not_driven(void **state)
 			 -EOPNOTSUPP);
 	assert_string_equal(why, "its receive queue is consumed out of order");
 	assert_null(sp);
+	/* known before a CQ is given to the engine for good */
+	assert_string_equal(ENGINE->qp.drivable(rig->dev.sp, fake_ibv(&qp), &qp.attr), why);
+	qp.attr.cap.max_recv_wr = geometry.rq_cnt;
+	assert_null(ENGINE->qp.drivable(rig->dev.sp, fake_ibv(&qp), &qp.attr));
 	fake_qp_free(&qp);
 }
 
