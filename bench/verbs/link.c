@@ -164,7 +164,7 @@ int link_reap(struct link *l, int n)
 		more = ibv_poll_cq(l->cq, n - got < BATCH ? n - got : BATCH, wc);
 		must(more >= 0, "ibv_poll_cq");
 		for (int i = 0; i < more; i++)
-			must(wc[i].status == IBV_WC_SUCCESS, "a good completion");
+			must(wc[i].status == IBV_WC_SUCCESS, ibv_wc_status_str(wc[i].status));
 		got += more;
 	}
 	return got;

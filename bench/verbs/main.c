@@ -38,7 +38,7 @@ static void replenish(struct link *l)
 
 	while ((n = ibv_poll_cq(l->cq, BATCH, wc)) > 0)
 		for (int i = 0; i < n; i++) {
-			must(wc[i].status == IBV_WC_SUCCESS, "a good completion");
+			must(wc[i].status == IBV_WC_SUCCESS, ibv_wc_status_str(wc[i].status));
 			if (wc[i].opcode & IBV_WC_RECV)
 				link_post_receives(l, 1);
 		}
