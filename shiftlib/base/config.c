@@ -116,9 +116,7 @@ void sh_config_read(struct sh_config *config)
 	config->core.silence_ns =
 		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *
 		SH_NS_PER_MS;
-	config->core.deadline_ns = config_ms("SHIFT_DEADLINE_MS",
-					     config->core.deadline_ns / SH_NS_PER_MS, 100, 600000) *
-				   SH_NS_PER_MS;
+	config->core.limit_ns = config_ms("SHIFT_DEADLINE_MS", 0, 0, 3600000) * SH_NS_PER_MS;
 	config->core.packet_lifetime_ns =
 		config_ms("SHIFT_PACKET_LIFETIME_MS",
 			  config->core.packet_lifetime_ns / SH_NS_PER_MS, 0, 60000) *

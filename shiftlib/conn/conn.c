@@ -227,13 +227,22 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 			     sh_earlier_ns(qp->intro.next_at, qp->intro.start_at));
 }
 
+static void conn_timer_core(struct sh_qp *qp)
+{
+	struct sc_event event = { .type = SC_EV_TIMER };
+	uint32_t number;
+
+	event.idle = sp_qp_sending(qp->sp, &number) == SP_SENDING_NONE;
+	sh_conn_event(qp, &event);
+}
+
 void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 {
 	if (!qp->conn_id)
 		return;
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
-		sh_conn_simple(qp, SC_EV_TIMER, SC_REASON_NONE);
+		conn_timer_core(qp);
 	if (qp->intro.start_at && qp->intro.start_at <= now)
 		sh_intro_start(qp);
 	if (qp->intro.next_at && qp->intro.next_at <= now)

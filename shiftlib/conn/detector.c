@@ -231,14 +231,22 @@ static void detector_qps(uint64_t now)
 
 /* ---- NICs that hang ------------------------------------------------------------------------- */
 
+/* A NIC has its time while this process runs to look. */
+static uint64_t detector_since(uint64_t since)
+{
+	uint64_t late_at = sh_loop_late_at();
+
+	return since && since < late_at ? late_at : since;
+}
+
 static void detector_nic(struct sh_nic *nic, uint64_t now)
 {
 	uint64_t waiting, busy;
 
 	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
 		return;
-	waiting = sh_control_waiting_since(nic->control);
-	busy = sh_worker_busy_since_ns(nic->worker);
+	waiting = detector_since(sh_control_waiting_since(nic->control));
+	busy = detector_since(sh_worker_busy_since_ns(nic->worker));
 	switch (sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, sh_now_ns())) {
 	case SH_HANG_NONE: break;
 	case SH_HANG_ASK: sh_nic_ask(nic); break;

@@ -297,6 +297,15 @@ static void move_key_unknown(struct sh_qp *qp)
 	sh_srq_ended(qp);
 }
 
+/* A peer that is stopped has as long as the QP would retry (P9). */
+static uint64_t move_key_patience(const struct sh_qp *qp)
+{
+	const struct sc_config *config = &qp->core.config;
+
+	return config->retry_time_ns > config->deadline_ns ? config->retry_time_ns
+							   : config->deadline_ns;
+}
+
 void sh_move_publish(struct sh_qp *qp, uint64_t now)
 {
 	int ret = sp_qp_publish(qp->sp);
@@ -311,7 +320,7 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 		qp->publish.since = 0;
 	else if (!qp->publish.since)
 		qp->publish.since = now;
-	if (qp->publish.since && now - qp->publish.since > sh.config.core.deadline_ns)
+	if (qp->publish.since && now - qp->publish.since > move_key_patience(qp))
 		move_key_unknown(qp);
 	else
 		qp->publish.at = now + MOVE_POLL_MAX_NS;

@@ -11,8 +11,9 @@
 struct sc_config {
 	uint64_t resend_min_ns, resend_max_ns; /* retransmission of messages, doubling */
 	uint64_t retry_time_ns; /* of the QP: 4.096 us * 2^timeout * (retry_cnt + 1); 0: none */
-	uint64_t silence_ns;	/* no sign of the peer for so long in a move: give up */
-	uint64_t deadline_ns;	/* a move takes no longer, whatever the peer says */
+	uint64_t silence_ns;	/* who is fenced waits for a silent peer so long */
+	uint64_t deadline_ns;	/* a move has so long, also where the QP retries for less */
+	uint64_t limit_ns; /* a move takes no longer, says the operator; 0: as the QP retries */
 	uint64_t packet_lifetime_ns; /* longest packet lifetime on the fabric */
 	uint64_t settle_ns;	     /* sick NIC: what it has taken in is in memory after so long */
 	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
@@ -81,14 +82,16 @@ struct sc_conn {
 	enum sc_send_state send;
 	enum sc_recv_state recv;
 	enum sc_move_phase move;
-	enum sc_reason reason;	  /* of the move under way, of the end, or of no protection */
-	uint32_t epoch;		  /* of the carrier in use; during a move: the one to come */
-	uint8_t path;		  /* that it runs on */
-	bool suspect;		  /* its path is down: leave as soon as a standby is ready */
-	bool suspicious;	  /* lazy: a standby may be impossible here */
-	bool fault_later;	  /* RESUMING: it died while the answer of SETTLE was under way */
-	uint32_t lost;		  /* highest epoch whose carrier is lost here; 0: none */
-	uint32_t fruitless;	  /* carriers in a row that passed nothing */
+	enum sc_reason reason; /* of the move under way, of the end, or of no protection */
+	uint32_t epoch;	       /* of the carrier in use; during a move: the one to come */
+	uint8_t path;	       /* that it runs on */
+	bool suspect;	       /* its path is down: leave as soon as a standby is ready */
+	bool suspicious;       /* lazy: a standby may be impossible here */
+	bool beyond;	       /* stock would have ended by now: the default NIC died, or retries on
+				   * the default path were spent, at either end (P9) */
+	bool fault_later;      /* RESUMING: it died while the answer of SETTLE was under way */
+	uint32_t lost;	       /* highest epoch whose carrier is lost here; 0: none */
+	uint32_t fruitless;    /* carriers in a row that passed nothing */
 	uint64_t fruitless_since; /* the first of them was given up */
 	bool leader;		  /* chooses standbys and begins ordered switches */
 	struct sc_masks paths;

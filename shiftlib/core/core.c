@@ -109,7 +109,6 @@ static void timer_schedule(struct sc_conn *c)
 	timer_earlier(c, c->deadline_at);
 	timer_earlier(c, c->retry_at);
 	timer_earlier(c, c->lifetime_until);
-	timer_earlier(c, sc_move_silence_at(c));
 }
 
 static void timer_run(struct sc_frame *x)

@@ -42,6 +42,7 @@ struct sc_event {
 	 */
 	uint32_t epoch;
 	bool ok;
+	bool idle;    /* TIMER: no send is outstanding or withheld here */
 	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
 	bool atomics; /* FENCE_LAID: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */

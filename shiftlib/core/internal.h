@@ -48,6 +48,7 @@ enum sc_mutant {
 	SC_MUTANT_ALONE,	   /* own FENCED is enough to leave */
 	SC_MUTANT_GO_BACK,	   /* after FENCED a side goes back by itself */
 	SC_MUTANT_FENCE_ATOMICS,   /* a fence that times out leaves, whatever is outstanding */
+	SC_MUTANT_IMPATIENT,	   /* a move has its own time, however long the QP retries */
 	SC_MUTANT_FOR_EVER,	   /* no deadline for a connection without a carrier */
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
@@ -89,6 +90,11 @@ static inline int32_t sc_epoch_cmp(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b);
 }
+
+/* patience.c: how long a move may take */
+void sc_patience_start(struct sc_frame *x, enum sc_reason reason);
+void sc_patience_follow(struct sc_frame *x);			    /* at each timer */
+void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason); /* would stock have ended? */
 
 /* paths.c: which paths there are, and which one the next standby is made on */
 void sc_paths_changed(struct sc_frame *x);
@@ -135,7 +141,6 @@ void sc_move_laid(struct sc_frame *x);
 void sc_move_settled(struct sc_frame *x);
 void sc_move_timer(struct sc_frame *x);
 void sc_move_advance(struct sc_frame *x); /* what waited for a standby, after each event */
-uint64_t sc_move_silence_at(const struct sc_conn *c);
 /* On the way to an epoch, or waiting for one. */
 static inline bool sc_moving(const struct sc_conn *c)
 {

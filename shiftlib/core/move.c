@@ -96,20 +96,6 @@ static void transition_recv_fallback_to_default(struct sc_conn *c)
 
 /* ---- leave ---------------------------------------------------------------------------------- */
 
-static uint64_t patience(const struct sc_config *cfg, enum sc_reason reason)
-{
-	uint64_t ns = cfg->retry_time_ns;
-
-	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
-		return SC_LAZY_PATIENCE * cfg->deadline_ns;
-	if (reason != SC_REASON_TRANSPORT || !ns)
-		return cfg->deadline_ns;
-	if (ns < cfg->silence_ns)
-		ns = cfg->silence_ns;
-	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
-	return ns < cfg->deadline_ns ? ns : cfg->deadline_ns;
-}
-
 static void forget_last_move(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -120,15 +106,6 @@ static void forget_last_move(struct sc_frame *x)
 	c->fault_later = false;
 	c->lifetime_until = c->retry_at = c->retry_interval = 0;
 	sc_standby_suspect(x, false);
-}
-
-static void deadline_start(struct sc_frame *x, enum sc_reason reason)
-{
-	struct sc_conn *c = x->c;
-
-	c->reason = reason;
-	c->deadline_at = x->now + patience(&c->config, reason);
-	c->peer.heard_at = x->now;
 }
 
 /*
@@ -145,11 +122,12 @@ void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 		transition_stranded_to_quiescing(c);
 	else
 		transition_none_to_quiescing(c);
+	sc_patience_beyond(x, reason);
 	sc_switch_leave(x);
 	c->epoch = c->standby.epoch;
 	c->path = c->standby.path;
 	forget_last_move(x);
-	deadline_start(x, reason);
+	sc_patience_start(x, reason);
 	sc_standby_use(x);
 	sc_guard(x, true);
 	sc_emit(x, SC_ACT_WITHHOLD)->epoch = c->epoch;
@@ -174,7 +152,8 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 	}
 	if (c->move == SC_MOVE_NONE) {
 		transition_none_to_stranded(c);
-		deadline_start(x, reason);
+		sc_patience_beyond(x, reason);
+		sc_patience_start(x, reason);
 	} else {
 		transition_moving_to_stranded(c);
 	}
@@ -484,6 +463,8 @@ static void message_higher(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	uint32_t epoch = x->ev->state.epoch;
 
+	sc_patience_beyond(x, x->ev->state.reason);
+
 	if (sc_standby_ready_for(c, epoch)) {
 		if (c->move != SC_MOVE_NONE)
 			sc_move_strand(x, SC_REASON_PEER);
@@ -510,6 +491,8 @@ static void message_lost(struct sc_frame *x)
 	if (sc_epoch_cmp(m->lost, c->peer.lost) > 0)
 		c->peer.lost = m->lost;
 	sc_standby_gone_at_peer(x, m->lost);
+	if (m->stranded && m->epoch == c->epoch)
+		sc_patience_beyond(x, m->reason);
 	if ((m->stranded && m->epoch == c->epoch) ||
 	    (sc_epoch_cmp(m->lost, c->epoch) >= 0 && sc_epoch_cmp(m->epoch, c->epoch) < 0))
 		leave_or_strand(x, SC_REASON_PEER);
@@ -532,14 +515,6 @@ void sc_move_message(struct sc_frame *x)
 }
 
 /* ---- time ----------------------------------------------------------------------------------- */
-
-/* Nobody is silent by right while we wait for him: he repeats, or answers what we ask. */
-uint64_t sc_move_silence_at(const struct sc_conn *c)
-{
-	if (c->move == SC_MOVE_SETTLING || (c->move == SC_MOVE_COUNTING && !c->peer.quiesced))
-		return c->peer.heard_at + c->config.silence_ns;
-	return 0;
-}
 
 static void lifetime_over(struct sc_frame *x)
 {
@@ -574,8 +549,8 @@ void sc_move_timer(struct sc_frame *x)
 
 	if (!sc_moving(c))
 		return;
-	if ((sc_due(c->deadline_at, x->now) || sc_due(sc_move_silence_at(c), x->now)) &&
-	    !SC_MUTANT(FOR_EVER)) {
+	sc_patience_follow(x);
+	if (sc_due(c->deadline_at, x->now) && !SC_MUTANT(FOR_EVER)) {
 		sc_end_fail(x, late_reason(c));
 		return;
 	}

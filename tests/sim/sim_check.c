@@ -196,22 +196,26 @@ static bool outstanding(const struct sim_end *e, uint8_t kind, bool send_fence)
 	return false;
 }
 
+enum { STOCK_ENDS = SIM_EXCUSE_KILLED | SIM_EXCUSE_CLOSED | SIM_EXCUSE_BAD };
+
 /* It waited its full time, and in that time there was no way, or no way to know the counts. */
-static uint32_t excuse_of_waiting(const struct sim_world *w, uint32_t end)
+static uint32_t excuse_of_waiting(struct sim_world *w, uint32_t end)
 {
 	const struct sc_config *cfg = &w->config;
 	uint64_t patience = cfg->silence_ns;
 
 	if (cfg->retry_time_ns && cfg->retry_time_ns < patience)
 		patience = cfg->retry_time_ns;
-	if (w->now >= patience && !sim_path_was_way(w, w->now - patience))
-		return SIM_EXCUSE_NO_WAY;
 	if (w->end[end].was_sick && w->end[end ^ 1].was_sick)
 		return SIM_EXCUSE_BOTH_SICK;
-	return 0;
+	if (w->now < patience || sim_path_was_way(w, w->now - patience))
+		return 0;
+	if (!sim_path_stock_over(w) && !(w->excuse[end >> 1] & STOCK_ENDS))
+		sim_violation(w, "P9: %s ends where stock would still retry", side(end));
+	return SIM_EXCUSE_NO_WAY;
 }
 
-static uint32_t excuse_of(const struct sim_world *w, uint32_t end, enum sc_reason reason)
+static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reason)
 {
 	const struct sim_end *e = &w->end[end], *peer = &w->end[end ^ 1];
 
@@ -468,7 +472,8 @@ static void check_completions(struct sim_world *w, uint32_t end)
 	bool peer_gone = excuse & (SIM_EXCUSE_KILLED | SIM_EXCUSE_CLOSED);
 	bool unprotected = excuse & SIM_EXCUSE_UNPROTECTED;
 	bool sick = w->qp[e->active].suspect && (e->app_error_told || peer_gone);
-	bool sends_may_wait = !e->failed && (unprotected || sick);
+	bool for_ever = peer_gone && !w->config.retry_time_ns; /* the QP retries so long */
+	bool sends_may_wait = !e->failed && (unprotected || sick || for_ever);
 	bool receives_may_wait = unprotected || peer_gone || (sick && !e->failed);
 
 	if (completions_missing(e) && !sends_may_wait)
@@ -504,7 +509,7 @@ static void check_home(struct sim_world *w, uint32_t end)
 			w->qp[e->carriers[i]].epoch != 0;
 	if (live > 1U + (w->qp[e->active].epoch != 0))
 		sim_violation(w, "P7: %s has %u carriers left over", side(end), live - 2);
-	if (e->stepped_at + SIM_REST_NS > w->now && w->now > w->faults_until + SIM_REST_NS)
+	if (w->restless && e->stepped_at + SIM_REST_NS > w->now)
 		sim_violation(w, "P8: %s does not come to rest", side(end));
 	check_written(w, end, e->app.n_requests);
 }

@@ -224,6 +224,7 @@ static void make_sick(struct sim_world *w, uint32_t host, uint32_t path, enum si
 	if (nic->health != SIM_WELL)
 		return;
 	nic->health = health;
+	w->stock.sick |= !path;
 	nic->cqes_lost = health == SIM_ZOMBIE && sim_chance(w, 25);
 	nic->hangs = sim_chance(w, 40);
 	for (uint32_t i = 1; i <= w->n_qps; i++) {

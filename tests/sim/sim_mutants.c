@@ -53,6 +53,7 @@ static const struct {
 	{ "answer-kept", SC_MUTANT_KEEP_ANSWER, SIM_MUTANT_NONE },
 	{ "cancelled-number-used-again", SC_MUTANT_NUMBER_AGAIN, SIM_MUTANT_NONE },
 	{ "fence-timeout-leaves", SC_MUTANT_FENCE_ATOMICS, SIM_MUTANT_NONE },
+	{ "patience-shorter-than-retry", SC_MUTANT_IMPATIENT, SIM_MUTANT_NONE },
 	{ "no-deadline", SC_MUTANT_FOR_EVER, SIM_MUTANT_NONE },
 	{ "rest-alone", SC_MUTANT_REST_ALONE, SIM_MUTANT_NONE },
 	{ "rest-away", SC_MUTANT_REST_AWAY, SIM_MUTANT_NONE },

@@ -314,6 +314,7 @@ void sim_nic_retry(struct sim_world *w, struct sim_qp *qp, uint32_t generation)
 	if (!sim_nic_may_send(w, qp))
 		return;
 	if (++qp->retries > SIM_RETRIES) {
+		w->stock.sick |= !qp->path; /* these retries are shorter than the config says */
 		sim_trace(w, qp->end, "qp%u retry exceeded at request %u", qp->qpn,
 			  qp->sq[qp->una].request);
 		flush(w, qp, false);

@@ -40,11 +40,36 @@ static bool way(const struct sim_world *w, uint32_t path)
 	       !b->drained && !w->host[0].view[path].blind && !w->host[1].view[path].blind;
 }
 
+/* Stock has the default path alone, and nobody's belief or order touches it. */
+static void note_stock(struct sim_world *w)
+{
+	const struct sim_nic *a = &w->host[0].nic[0], *b = &w->host[1].nic[0];
+	bool cut = !w->rail_up[0] || !a->port_up || !b->port_up || a->lose_tx || b->lose_tx ||
+		   a->lose_acks || b->lose_acks;
+
+	w->stock.sick |= a->health != SIM_WELL || b->health != SIM_WELL;
+	if (w->stock.cut_since && w->now - w->stock.cut_since > w->stock.longest)
+		w->stock.longest = w->now - w->stock.cut_since;
+	if (!cut)
+		w->stock.cut_since = 0;
+	else if (!w->stock.cut_since)
+		w->stock.cut_since = w->now;
+}
+
+bool sim_path_stock_over(struct sim_world *w)
+{
+	uint64_t retry = w->config.retry_time_ns;
+
+	note_stock(w);
+	return w->stock.sick || (retry && w->stock.longest >= retry);
+}
+
 static void note_way(struct sim_world *w, uint32_t path)
 {
 	bool is = way(w, path), was = w->way[path].since != 0;
 	uint32_t n = w->way[path].n % SIM_INTERVALS;
 
+	note_stock(w);
 	if (is && !was)
 		w->way[path].since = w->now;
 	if (is || !was)

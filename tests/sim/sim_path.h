@@ -15,6 +15,8 @@ void sim_path_steady(struct sim_world *w, uint32_t host, uint32_t path, uint32_t
 void sim_path_blame(struct sim_world *w, uint32_t host, uint32_t path);
 void sim_path_tell(struct sim_world *w, uint32_t end);
 void sim_path_lost(struct sim_world *w, uint32_t host, uint32_t path, enum sc_reason reason);
+/* Could a connection of stock's be over by now? */
+bool sim_path_stock_over(struct sim_world *w);
 bool sim_path_was_way(const struct sim_world *w, uint64_t from);
 
 #endif

@@ -416,6 +416,8 @@ void sim_shell_timer(struct sim_world *w, uint32_t end, uint32_t generation)
 {
 	struct sc_event e = { .type = SC_EV_TIMER };
 
+	e.idle = w->end[end].retired == w->end[end].app.n_posted;
+
 	if (generation == w->end[end].timer_generation && !w->end[end].app.closed)
 		sim_shell_event(w, end, &e);
 }

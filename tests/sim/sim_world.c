@@ -322,7 +322,8 @@ void sim_run(struct sim_world *w)
 
 		if (e.at > w->now)
 			w->now = e.at;
-		if (w->now > w->faults_until + SIM_HORIZON_NS)
+		w->restless = w->now > w->faults_until + SIM_HORIZON_NS;
+		if (w->restless)
 			break;
 		if (++w->steps > SIM_STEPS)
 			sim_violation(w, "P7: does not come to rest");

@@ -66,6 +66,7 @@ struct sim_world {
 	uint32_t n_faults;
 	uint64_t faults_until;
 	uint32_t more_times;	/* faults were added: none had struck during a move */
+	bool restless;		/* there was something to do for longer than all faults explain */
 	bool healed, disturbed; /* disturbed: something has happened to the paths */
 	bool rail_up[SIM_PATHS];
 	struct {
@@ -73,6 +74,11 @@ struct sim_world {
 		uint64_t from[SIM_INTERVALS], to[SIM_INTERVALS];
 		uint32_t n;
 	} way[SIM_PATHS];
+	struct {
+		bool sick;	    /* a default NIC was, or retries over it are spent */
+		uint64_t cut_since; /* the default path passes nothing; 0: it does */
+		uint64_t longest;   /* such a time */
+	} stock;
 	struct sc_config config;
 	bool crowded; /* many connections move: messages are sent again later */
 	uint32_t base_count;

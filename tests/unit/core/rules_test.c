@@ -516,15 +516,19 @@ static enum sc_reason run_to_fail(struct core_fixture *f, bool peer_talks, bool 
 	return SC_REASON_NONE;
 }
 
-static void a_silent_peer_is_given_up(void **state)
+/* It may be stopped: stock would not know. */
+static void a_silent_peer_has_the_retry_time(void **state)
 {
 	struct core_fixture f;
-	uint64_t heard;
+	uint64_t left;
 
 	fixture_at(&f, AT_SETTLING);
-	heard = f.now;
+	left = f.now;
+	f.conn.beyond = false;
+	f.conn.config.retry_time_ns = f.conn.config.deadline_ns * 4;
+	f.conn.deadline_at = left + f.conn.config.retry_time_ns;
 	assert_int_equal(run_to_fail(&f, false, false), SC_REASON_DEADLINE);
-	assert_int_equal(f.now, heard + f.conn.config.silence_ns);
+	assert_int_equal(f.now, left + f.conn.config.retry_time_ns);
 	assert_int_equal(fixture_find(&f, SC_ACT_SEND_STATE)->state.flags, SC_FLAG_FATAL);
 }
 
@@ -544,7 +548,48 @@ static void a_peer_that_talks_has_the_retry_time(void **state)
 	fixture_fault(&f, SC_REASON_PORT, 0);
 	left = f.now;
 	assert_int_equal(run_to_fail(&f, true, false), SC_REASON_DEADLINE);
-	assert_int_equal(f.now - left, f.conn.config.deadline_ns);
+	assert_int_equal(f.now - left,
+			 f.conn.config.deadline_ns + 8 * f.conn.config.packet_lifetime_ns);
+}
+
+/* On stock only its own requests end a QP; and a NIC that died would have ended any. */
+static void who_has_nothing_to_send_is_not_ended(void **state)
+{
+	struct sc_event timer = { .type = SC_EV_TIMER, .idle = true };
+	struct core_fixture f;
+	uint64_t asked;
+
+	fixture_at(&f, AT_PROTECTED);
+	fixture_fault(&f, SC_REASON_PORT, 0);
+	for (int i = 0; i < 10000; i++) {
+		f.now = f.conn.timer_at;
+		fixture_give(&f, &timer);
+	}
+	assert_int_not_equal(f.conn.move, SC_MOVE_ENDED);
+	asked = f.now;
+	assert_int_equal(run_to_fail(&f, false, false), SC_REASON_DEADLINE);
+	assert_true(f.now - asked >= f.conn.config.deadline_ns);
+
+	fixture_at(&f, AT_PROTECTED);
+	fixture_fault(&f, SC_REASON_DEVICE, 0);
+	for (int i = 0; i < 10000 && f.conn.move != SC_MOVE_ENDED; i++) {
+		f.now = f.conn.timer_at;
+		fixture_give(&f, &timer);
+	}
+	assert_int_equal(f.conn.move, SC_MOVE_ENDED);
+}
+
+static void the_operators_limit_ends_a_move(void **state)
+{
+	struct core_fixture f;
+	uint64_t left;
+
+	fixture_at(&f, AT_PROTECTED);
+	f.conn.config.limit_ns = 700 * 1000 * 1000;
+	left = f.now;
+	fixture_fault(&f, SC_REASON_PORT, 0);
+	assert_int_equal(run_to_fail(&f, true, false), SC_REASON_DEADLINE);
+	assert_int_equal(f.now - left, f.conn.config.limit_ns);
 }
 
 static void keys_that_never_come_end_the_move(void **state)
@@ -664,8 +709,10 @@ int main(void)
 		cmocka_unit_test(sick_nic_counts_after_the_peer_is_quiesced),
 		cmocka_unit_test(a_device_that_is_gone_counts_at_once),
 		cmocka_unit_test(missing_keys_are_tried_again),
-		cmocka_unit_test(a_silent_peer_is_given_up),
+		cmocka_unit_test(a_silent_peer_has_the_retry_time),
 		cmocka_unit_test(a_peer_that_talks_has_the_retry_time),
+		cmocka_unit_test(who_has_nothing_to_send_is_not_ended),
+		cmocka_unit_test(the_operators_limit_ends_a_move),
 		cmocka_unit_test(keys_that_never_come_end_the_move),
 		cmocka_unit_test(last_words_are_repeated_and_stop),
 		cmocka_unit_test(an_ended_side_answers_who_goes_on),

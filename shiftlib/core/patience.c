@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * How long a move may take. P9: no fault ends a connection sooner than it would have ended without
+ * us. Stock retries for the QP's own retry time, whatever the silence is due to: a dead peer, a stopped
+ * one, a paused host. So does each stage of a move, which begins later; where the retry time is
+ * short, a move has its own time. The other clocks end nothing: of a standby (another one is made),
+ * of a fence (it is cancelled, or the move is abrupt), of messages (they are sent again).
+ */
+#include "shiftlib/core/internal.h"
+
+static uint64_t patience(const struct sc_conn *c)
+{
+	const struct sc_config *cfg = &c->config;
+	uint64_t ns = c->beyond ? cfg->silence_ns : cfg->deadline_ns;
+
+	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
+		ns = SC_LAZY_PATIENCE * cfg->deadline_ns;
+	if (cfg->retry_time_ns > ns && !SC_MUTANT(IMPATIENT))
+		ns = cfg->retry_time_ns;
+	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
+	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
+}
+
+/*
+ * On stock only requests of its own end a QP, and only if it does not retry for ever. But where a
+ * sick NIC cannot count, waiting for ever helps nobody: P5 forbids to go on.
+ */
+static bool stock_goes_on(const struct sc_frame *x)
+{
+	const struct sc_conn *c = x->c;
+
+	return !c->beyond && !c->config.limit_ns && c->move != SC_MOVE_COUNTING &&
+	       !SC_MUTANT(IMPATIENT) && (x->ev->idle || !c->config.retry_time_ns);
+}
+
+/* The clock of who has nothing to send has not begun. */
+void sc_patience_follow(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (stock_goes_on(x))
+		c->deadline_at = x->now + patience(c);
+}
+
+/* The path that is lost is the default one, which alone stock would have had. */
+void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	c->beyond |= !c->path && (reason == SC_REASON_TRANSPORT || reason == SC_REASON_DEVICE);
+}
+
+void sc_patience_start(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	c->reason = reason;
+	c->deadline_at = x->now + patience(c);
+	c->peer.heard_at = x->now;
+}
