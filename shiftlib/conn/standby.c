@@ -190,6 +190,15 @@ void sh_news_peer_keys_acked(struct sh_peer *peer)
 	sh_outbox_release();
 }
 
+/* While it was made the application took a right away, or gave one: see rights.c. */
+static bool standby_outdated(const struct standby_job *task)
+{
+	const struct ibv_qp_attr *now = &task->qp->app.attr;
+
+	return task->attr.qp_access_flags != now->qp_access_flags ||
+	       task->attr.min_rnr_timer != now->min_rnr_timer;
+}
+
 /* A closed connection destroys it with its carriers. */
 static void standby_made(struct standby_job *task)
 {
@@ -198,6 +207,11 @@ static void standby_made(struct standby_job *task)
 
 	if (!carrier || carrier->qp) { /* given up while it was made */
 		sh_carrier_destroy(qp, task->nic, task->real);
+		return;
+	}
+	if (standby_outdated(task)) {
+		sh_carrier_destroy(qp, task->nic, task->real);
+		standby_failed(qp, task->epoch, "the application changed its rights meanwhile");
 		return;
 	}
 	qp->pd->shadow[task->path].doubtful = false;

@@ -8,6 +8,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/rights.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
@@ -142,6 +143,8 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 		qp_state_reached(qp, attr->qp_state);
 		sh_carriers_wait_rts(qp);
 	}
+	if (qp->conn_id && qp->app.state == IBV_QPS_RTS)
+		sh_rights_follow(qp, mask);
 	return 0;
 }
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What an application changes of a connected QP (IBA: RTS to RTS) holds for its carriers too, before
+ * its modify returns: a right that was taken away must not come back with a move. A carrier whose
+ * NIC does not say that it obeyed is given up.
+ */
+#include <stdlib.h>
+#include <time.h>
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/rights.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+
+#define RIGHTS_WAIT_NS SH_NS_PER_S /* for a NIC that may hang */
+
+struct rights_job {
+	struct sh_job job;
+	struct sh_qp *qp;
+	struct ibv_qp *real;
+	uint32_t epoch;
+	struct ibv_qp_attr attr;
+	int mask, ret;
+};
+
+static void rights_run(struct sh_job *job)
+{
+	struct rights_job *task = (struct rights_job *)job;
+
+	sh.real->thread_inside();
+	task->ret = sh.real->modify_qp(task->real, &task->attr, task->mask);
+}
+
+static void rights_give_up(struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	sh_log(SH_LOG_INFO, "QP 0x%06x: its queue pair on %s does not take its new access rights",
+	       qp->qp->qp_num, carrier->nic->name);
+	sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
+}
+
+static void rights_done(struct sh_job *job)
+{
+	struct rights_job *task = (struct rights_job *)job;
+	struct sh_qp *qp = task->qp;
+	struct sh_carrier *carrier;
+
+	pthread_mutex_lock(&sh.lock);
+	carrier = sh_carrier_find(qp, task->epoch);
+	if (carrier && carrier->qp == task->real) {
+		carrier->rights_jobs--;
+		if ((task->ret || job->canceled) && !carrier->to_error)
+			rights_give_up(qp, carrier);
+	}
+	pthread_cond_broadcast(&sh.idle);
+	sh_job_end(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask)
+{
+	struct rights_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return false;
+	*task = (struct rights_job){
+		.job = { .fn = rights_run, .done = rights_done, .urgent = true },
+		.qp = qp,
+		.real = carrier->qp,
+		.epoch = carrier->epoch,
+		.attr = qp->app.attr,
+		.mask = mask,
+	};
+	carrier->rights_jobs++;
+	sh_job_begin(&qp->busy);
+	if (!sh_worker_submit(carrier->nic->worker, &task->job))
+		return true;
+	carrier->rights_jobs--;
+	sh_job_end(&qp->busy);
+	free(task);
+	return false;
+}
+
+/* Those that the peer's requests may still come to. */
+static bool rights_concern(const struct sh_carrier *carrier)
+{
+	return carrier->nic && carrier->qp && !carrier->to_error;
+}
+
+static bool rights_pending(struct sh_qp *qp)
+{
+	int i;
+
+	for (i = 1; i < SH_MAX_CARRIERS; i++)
+		if (rights_concern(&qp->carriers.slot[i]) && qp->carriers.slot[i].rights_jobs)
+			return true;
+	return false;
+}
+
+static void rights_wait(struct sh_qp *qp)
+{
+	uint64_t until = sh_now_ns() + RIGHTS_WAIT_NS;
+	struct timespec at;
+	int i;
+
+	while (rights_pending(qp) && sh_now_ns() < until) {
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_sec++;
+		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+	}
+	for (i = 1; i < SH_MAX_CARRIERS; i++)
+		if (rights_concern(&qp->carriers.slot[i]) && qp->carriers.slot[i].rights_jobs)
+			rights_give_up(qp, &qp->carriers.slot[i]);
+}
+
+void sh_rights_follow(struct sh_qp *qp, int mask)
+{
+	struct sh_carrier *carrier;
+	int i;
+
+	mask &= SH_RIGHTS;
+	if (!mask)
+		return;
+	for (i = 1; i < SH_MAX_CARRIERS; i++) {
+		carrier = &qp->carriers.slot[i];
+		if (rights_concern(carrier) &&
+		    (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask)))
+			rights_give_up(qp, carrier);
+	}
+	sh_job_begin(&qp->busy);
+	rights_wait(qp);
+	sh_job_end(&qp->busy);
+}

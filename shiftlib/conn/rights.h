@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Attributes that change while a QP is connected. */
+#ifndef SHIFTLIB_CONN_RIGHTS_H
+#define SHIFTLIB_CONN_RIGHTS_H
+
+#include <infiniband/verbs.h>
+
+struct sh_qp;
+
+#define SH_RIGHTS (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
+
+/*
+ * The application has set those of mask, which are recorded: its carriers get them, or are given up,
+ * before this returns. Lock held, given up meanwhile.
+ */
+void sh_rights_follow(struct sh_qp *qp, int mask);
+
+#endif
