@@ -4,6 +4,7 @@
 #define SHIFTLIB_UTIL_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -49,6 +50,16 @@ static inline uint64_t sh_random_u64(void)
 static inline int sh_errno_or(int fallback)
 {
 	return errno ? -errno : -fallback;
+}
+
+/*
+ * What a command on a dead device fails with: of one that was taken away EIO (uverbs); of one with an
+ * internal error EIO (mlx5 before Linux 5.17) or ENOLINK, and ENXIO where its command interface is down
+ * (mlx5: mlx5_internal_err_ret_value).
+ */
+static inline bool sh_dead_device_error(int err)
+{
+	return err == EIO || err == ENOLINK || err == ENXIO || err == ENODEV;
 }
 
 /* The earlier of two moments, where 0 means never. */

@@ -156,7 +156,7 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret)
 	struct sh_ctx *ctx;
 	bool gone;
 
-	if (ret != EIO)
+	if (!sh_dead_device_error(ret))
 		return ret;
 	gone = sh_device_gone(context);
 	pthread_mutex_lock(&sh.lock);

@@ -346,7 +346,7 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh_cq_resize_ring(cq, real, cqe);
-	if (ret == EIO && cq_resize_without_nic(cq, cqe))
+	if (sh_dead_device_error(ret) && cq_resize_without_nic(cq, cqe))
 		ret = 0;
 	pthread_mutex_lock(&sh.lock);
 	if (!ret)

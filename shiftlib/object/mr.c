@@ -245,7 +245,7 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 	while (!real && sh_yield(&yield));
 	if (real)
 		mr_record(pd, real, &request);
-	else if (errno == EIO)
+	else if (sh_dead_device_error(errno))
 		real = mr_register_without_nic(pd, &request);
 	return real;
 }

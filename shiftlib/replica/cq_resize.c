@@ -65,7 +65,7 @@ static void cq_shadow_enlarge(struct sh_cq *cq, struct sh_shadow_cq *shadow, int
 {
 	int ret = sh_cq_resize_ring(cq, shadow->cq, cqe);
 
-	if (ret && ret != EIO)
+	if (ret && !sh_dead_device_error(ret))
 		sh_error_once(
 			"the shadow of a completion queue on %s could not be resized with it: "
 			"the shadow may overrun after a move",

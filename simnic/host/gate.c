@@ -105,7 +105,8 @@ int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate)
 	case SN_NIC_OK:
 	case SN_NIC_HANG: return 0;
 	case SN_NIC_INTERNAL_ERROR:
-		return gate == SN_GATE_DESTROY || gate == SN_GATE_MODIFY ? 0 : -EIO;
+		/* as mlx5 since Linux 5.17; EIO before */
+		return gate == SN_GATE_DESTROY || gate == SN_GATE_MODIFY ? 0 : -ENOLINK;
 	case SN_NIC_DISASSOCIATED: return -EIO;
 	}
 	return -EIO;

@@ -239,7 +239,7 @@ static int modify_dead(struct sn_obj *qp, const struct ib_uverbs_modify_qp *cmd)
 {
 	if (!(cmd->attr_mask & IBV_QP_STATE) ||
 	    (cmd->qp_state != IBV_QPS_ERR && cmd->qp_state != IBV_QPS_RESET))
-		return -EIO;
+		return -ENOLINK;
 	return sn_qp_modify_dead(qp->qp.dev, cmd->qp_state);
 }
 
