@@ -36,6 +36,7 @@ struct sh_intros {
 	struct kv *kv;
 	struct sh_worker *worker;
 	bool said;		      /* that the KV cannot be used */
+	bool warned;		      /* that the job has no secret */
 	struct sh_job job;	      /* takes all that is in line */
 	bool running;		      /* it will look at the line again */
 	struct list_node line;	      /* connections */

@@ -255,10 +255,24 @@ static void batch_take(struct batch *b)
 	}
 }
 
+/* A file on this machine has its rights; a server has whoever reaches it. */
+static void batch_warn_of_trust(const struct batch *b)
+{
+	if (sh_intros.warned || b->contacts == 0 || b->key_ret != -ENOKEY ||
+	    strncmp(sh.config.kv_url, "redis", strlen("redis")))
+		return;
+	sh_intros.warned = true;
+	sh_log(SH_LOG_WARN,
+	       "the job has no secret: whoever can write to its KV server, or send to its NICs, "
+	       "can end "
+	       "its connections or get their traffic after a fault; set SHIFT_SECRET_FILE");
+}
+
 static void batch_answer(struct batch *b)
 {
 	uint32_t i;
 
+	batch_warn_of_trust(b);
 	if (sh_peers_sign() && !b->key_ret && sh_auths_begin(&sh_peers.auths, b->key))
 		sh_error_once(
 			"no memory for the keys of datagrams: the job runs without protection");

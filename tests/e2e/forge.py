@@ -59,6 +59,9 @@ def read_records(redis):
     return [Record(value) for value in read_values(redis).values()]
 
 
+NO_SECRET = "warn: the job has no secret: whoever can write to its KV server"
+
+
 def datagram(source, target, kind, body=b"", ids=(0, 0, 0)):
     record = struct.pack("<HHIII", kind, 16 + len(body), *ids) + body
     return struct.pack("<4sBBHQQII", b"SHFT", 3, 1, 1, source, target, 32 + len(record), 0) + record
@@ -122,6 +125,7 @@ def no_secret(lab):
              PATIENCE_S)
     for p in job.ends:
         p.end()
+        check(lab.shift_log(p).count(NO_SECRET) == 1, f"{p.name} was not told once that it trusts")
 
 
 def secret(lab):
@@ -153,6 +157,7 @@ def secret(lab):
     rows = [row for row in lab.shift_log(job.server).splitlines() if " is refused, as it is " in row]
     check(len(rows) == 2, "not one line for the peer and one for strangers:\n" + "\n".join(rows))
     check(" is refused, as it is " not in lab.shift_log(job.client), "the client was not meant")
+    check(NO_SECRET not in lab.shift_logs(), "a job with a secret was told that it has none")
 
 
 def elsewhere(value, qpn, remote_qpn):
