@@ -14,7 +14,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
 	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
-	bench-status figures figures-draw figures-publish install clean
+	bench-parity bench-status figures figures-draw figures-publish install clean
 
 all: build
 
@@ -39,6 +39,7 @@ help:
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
+	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
@@ -134,6 +135,9 @@ bench-fallback: build
 
 bench-verbs: build
 	@python3 bench/verbs.py --build $(B) --out $(OUT)
+
+bench-parity: build
+	@python3 bench/parity.py --build $(B) --out $(OUT) --scripts $(or $(SCRIPTS),$(if $(QUICK),40,1000))
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)
