@@ -47,7 +47,8 @@ struct sh_wire_record;
 /* A control path is there: connections may wait for it, or have sent into the dark. */
 void sh_news_peer_path_opened(struct sh_peer *peer, const struct sh_peer_path *path);
 /* A STATE or STANDBY record for a connection; the same of an instance that is not introduced yet. */
-void sh_news_peer_message(struct sh_peer *peer, const struct sh_wire_record *record);
+void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
+			  const struct sh_wire_record *record);
 void sh_news_peer_stranger(const struct sh_wire_record *record);
 /* The peer does not know the connection that we named. */
 void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *record);

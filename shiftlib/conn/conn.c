@@ -28,7 +28,8 @@
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
 #define CONN_START_NS SH_NS_PER_MS
 /* So many that move at once are answered in the time in which one repeats itself. */
-#define CONN_MANY 64
+#define CONN_MANY      64
+#define CONN_BUSY_MAXS 4 /* of the longest pause between two repetitions */
 
 /* ---- is it still ours? ---------------------------------------------------------------------- */
 
@@ -125,12 +126,15 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
  * One of thousands that move at once gets its answer later than one that moves alone: who did not wait
  * for it would repeat itself, and be answered again, before anybody was done.
  */
-static uint64_t conn_resend_ns(void)
+static uint64_t conn_busy_ns(uint64_t now)
 {
 	uint32_t together = sh_conns.moving > sh_conns.faulted ? sh_conns.moving : sh_conns.faulted;
+	uint64_t max = sh.config.core.resend_max_ns;
 	uint64_t ns = sh.config.core.resend_min_ns * (CONN_MANY + together) / CONN_MANY;
+	uint64_t paced = sh_pace_ns(&sh_conns.pace, now, CONN_BUSY_MAXS * max);
 
-	return ns < sh.config.core.resend_max_ns ? ns : sh.config.core.resend_max_ns;
+	ns = ns < max ? ns : max;
+	return paced > ns ? paced : ns;
 }
 
 static void conn_count_moving(struct sh_qp *qp, bool on)
@@ -141,14 +145,24 @@ static void conn_count_moving(struct sh_qp *qp, bool on)
 	sh_conns.moving += on ? 1 : UINT32_MAX;
 }
 
+static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
+{
+	if (qp->counted.waiting == on)
+		return;
+	qp->counted.waiting = on;
+	sh_pace_wait(&sh_conns.pace, on, now);
+}
+
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 {
 	enum sc_move_phase before = qp->core.move;
 	struct sc_actions actions;
+	uint64_t now = sh_now_ns();
 	uint32_t i;
 
-	qp->core.config.resend_min_ns = conn_resend_ns();
-	sc_step(&qp->core, event, sh_now_ns(), &actions);
+	qp->core.config.busy_ns = conn_busy_ns(now);
+	sc_step(&qp->core, event, now, &actions);
+	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: %s (%s): %s -> %s, %u actions", qp->qp->qp_num,
@@ -277,6 +291,7 @@ int sh_conn_new(struct sh_qp *qp)
 		qp->paths.n = 0;
 		qp->paths.up = qp->paths.steady = qp->paths.drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));
+		memset(&qp->line.heard, 0, sizeof(qp->line.heard));
 		memset(&qp->incident, 0, sizeof(qp->incident));
 		qp->stats.move = NULL;
 		atomic_store(&qp->mailbox.progress_epoch, 0);
@@ -302,6 +317,7 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_paths_use_peer(qp, NULL);
 	conn_count_guarded(qp, false);
 	conn_count_moving(qp, false);
+	conn_count_waiting(qp, false, sh_now_ns());
 	sh_loopback_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);

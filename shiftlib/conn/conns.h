@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/timers.h"
+#include "shiftlib/conn/pace.h"
 #include "shiftlib/loop/loop.h"
 
 struct sh_qp;
@@ -18,9 +19,10 @@ struct sh_conns {
 	uint32_t nonces[64], n_nonces; /* for connections to come: many by one system call */
 	struct sh_timers timers;       /* of connections; room for all of them */
 	struct list_node touched;
-	uint64_t audit_at;	    /* next look whether somebody forgot to touch */
-	uint32_t guarded;	    /* connections that may move */
-	uint32_t moving, faulted;   /* in a move; and those that are told of a fault now */
+	uint64_t audit_at;	  /* next look whether somebody forgot to touch */
+	uint32_t guarded;	  /* connections that may move */
+	uint32_t moving, faulted; /* in a move; and those that are told of a fault now */
+	struct sh_pace pace;
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 	uint64_t check_at;	    /* next look for errors that nobody polls */
 	uint32_t check_pass;

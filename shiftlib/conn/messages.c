@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a connection says to its other end, and hears of it: records of the core, in datagrams. */
+#include <string.h>
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/intro.h"
@@ -9,6 +10,7 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 
@@ -98,7 +100,27 @@ static bool message_answers(const struct sh_wire_record *record)
 	return record->type == SH_WIRE_STATE || record->standby.seen || record->standby.masks_seen;
 }
 
-void sh_news_peer_message(struct sh_peer *peer, const struct sh_wire_record *record)
+/*
+ * STATE goes over every path. One that has come over another one is told apart from its repetition,
+ * which comes over the same one again: an answer to each copy would multiply what is said.
+ */
+static bool message_copy(struct sh_qp *qp, const struct sh_nic *nic,
+			 const struct sc_msg_state *state)
+{
+	uint32_t bit = 1u << nic->index;
+	bool same = qp->line.heard.nics && !memcmp(&qp->line.heard.state, state, sizeof(*state));
+
+	if (same && !(qp->line.heard.nics & bit)) {
+		qp->line.heard.nics |= bit;
+		return true;
+	}
+	qp->line.heard.state = *state;
+	qp->line.heard.nics = bit;
+	return false;
+}
+
+void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
+			  const struct sh_wire_record *record)
 {
 	struct sh_qp *qp = message_conn(peer, record);
 	struct sc_event event = { .type = SC_EV_MSG_STATE };
@@ -117,6 +139,7 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_wire_record *rec
 		event.standby = record->standby;
 	} else {
 		event.state = record->state;
+		event.copy = message_copy(qp, nic, &record->state);
 	}
 	sh_conn_event(qp, &event);
 }

@@ -31,11 +31,18 @@ struct sp_qp;
 
 #define SH_MAX_QUEUED 16
 
+/* The last STATE of the peer, and the NICs over which it has come. */
+struct sh_qp_heard {
+	struct sc_msg_state state;
+	uint32_t nics;
+};
+
 /* Events of actions that answer at once: the core is never entered twice. */
 struct sh_qp_line {
 	struct sc_event events[SH_MAX_QUEUED];
 	uint32_t n;
 	bool stepping;
+	struct sh_qp_heard heard;
 };
 
 /* What the application has set by its own modify calls. */
@@ -75,6 +82,7 @@ struct sh_qp {
 	struct {
 		bool guarded; /* core.guarded, as it was counted */
 		bool moving;  /* its move has begun and not ended, as it was counted */
+		bool waiting; /* it repeats STATE, as it was counted */
 	} counted;
 	struct sc_conn core;
 	struct sh_intro intro;

@@ -10,6 +10,7 @@
 
 struct sc_config {
 	uint64_t resend_min_ns, resend_max_ns; /* retransmission of messages, doubling */
+	uint64_t busy_ns;	/* both ends have so much to do: nothing is repeated sooner */
 	uint64_t retry_time_ns; /* of the QP: 4.096 us * 2^timeout * (retry_cnt + 1); 0: none */
 	uint64_t silence_ns;	/* who is fenced waits for a silent peer so long */
 	uint64_t deadline_ns;	/* a move has so long, also where the QP retries for less */

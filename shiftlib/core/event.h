@@ -54,6 +54,7 @@ struct sc_event {
 	struct sc_address address;
 	struct sc_msg_standby standby;
 	struct sc_msg_state state;
+	bool copy; /* MSG_STATE: came over another path already; no second answer */
 };
 
 const char *sc_event_name(enum sc_event_type type);

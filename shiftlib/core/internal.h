@@ -163,6 +163,7 @@ static inline bool sc_switching(const struct sc_conn *c)
 }
 
 /* message.c: STATE */
+uint64_t sc_resend_first_ns(const struct sc_conn *c); /* of STATE and STANDBY */
 void sc_state_send(struct sc_frame *x, bool ask);
 void sc_state_tell(struct sc_frame *x); /* now, and again until answered */
 void sc_state_timer(struct sc_frame *x);

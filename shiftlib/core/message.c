@@ -31,6 +31,12 @@ static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 	};
 }
 
+uint64_t sc_resend_first_ns(const struct sc_conn *c)
+{
+	return c->config.busy_ns > c->config.resend_min_ns ? c->config.busy_ns
+							   : c->config.resend_min_ns;
+}
+
 void sc_state_send(struct sc_frame *x, bool ask)
 {
 	struct sc_action *a = sc_emit(x, SC_ACT_SEND_STATE);
@@ -44,15 +50,18 @@ void sc_state_tell(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 
 	sc_state_send(x, false);
-	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
 }
 
-/* Has the peer something to hear from us, or we from it? */
+/*
+ * Has the peer something to hear from us, or we from it? While our own commands stand in line it has
+ * only to hear that we left: who has left for the same epoch knows.
+ */
 static bool wanted(const struct sc_conn *c)
 {
 	switch (c->move) {
+	case SC_MOVE_QUIESCING: return c->peer.epoch != c->epoch;
 	case SC_MOVE_STRANDED:
-	case SC_MOVE_QUIESCING:
 	case SC_MOVE_COUNTING:
 	case SC_MOVE_LAYING:
 	case SC_MOVE_SETTLING: return true;
@@ -73,10 +82,10 @@ static void timer_stop_if_done(struct sc_conn *c, uint64_t now)
 		c->resend_at = 0;
 }
 
-/* Who answers has more to do than when it was asked: the configuration says how long that takes. */
+/* Who answers has more to do than when it was asked. */
 static void have_patience(struct sc_conn *c)
 {
-	uint64_t least = c->config.resend_min_ns;
+	uint64_t least = sc_resend_first_ns(c);
 
 	if (!c->resend_at || c->resend_interval >= least)
 		return;
@@ -110,7 +119,7 @@ void sc_state_send_again(struct sc_frame *x)
 	if (!wanted(c))
 		return;
 	sc_state_send(x, true);
-	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
 	timer_stop_if_done(c, x->now);
 }
 

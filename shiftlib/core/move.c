@@ -247,6 +247,15 @@ void sc_move_fault(struct sc_frame *x)
 
 /* ---- count, lay, settle --------------------------------------------------------------------- */
 
+/* Only now is there something to wait for: what was silent while we were busy ourselves is not. */
+static void await(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	c->peer.heard_at = x->now;
+	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
+}
+
 static void resume(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -314,6 +323,7 @@ void sc_move_quiesced(struct sc_frame *x)
 		lay(x);
 	} else if (c->move == SC_MOVE_QUIESCING) {
 		transition_quiescing_to_counting(c);
+		await(x);
 		count_start(x);
 	} else if (c->move == SC_MOVE_COUNTING && final) {
 		transition_counting_to_laying(c);
@@ -349,6 +359,8 @@ void sc_move_laid(struct sc_frame *x)
 		/* a sick peer counts from the quiescence on; else it hears of it with the count */
 		if (c->move == SC_MOVE_LAYING && c->peer.epoch == c->epoch && !c->peer.quiesced)
 			sc_state_send(x, false);
+		if (c->move == SC_MOVE_LAYING && !c->resend_at)
+			await(x);
 		return;
 	}
 	c->retry_at = c->retry_interval = 0;
@@ -358,7 +370,7 @@ void sc_move_laid(struct sc_frame *x)
 	transition_laying_to_settling(c);
 	/* the peer's final count came first: it has only to say that it has seen ours */
 	sc_state_send(x, c->peer.final);
-	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, c->config.resend_min_ns);
+	await(x);
 	if (c->peer.final || SC_MUTANT(NO_ANSWER))
 		resume(x);
 }
@@ -453,7 +465,7 @@ static void message_equal(struct sc_frame *x)
 		resume(x);
 	else if (c->move == SC_MOVE_NONE)
 		sc_switch_message(x);
-	if (c->move != SC_MOVE_ENDED && (x->ev->state.ask || unseen(x)))
+	if (c->move != SC_MOVE_ENDED && !x->ev->copy && (x->ev->state.ask || unseen(x)))
 		sc_state_send(x, false);
 }
 
@@ -510,7 +522,7 @@ void sc_move_message(struct sc_frame *x)
 		message_higher(x);
 	else if (age == 0 || (SC_MUTANT(ANY_EPOCH) && sc_moving(c)))
 		message_equal(x);
-	else if (x->ev->state.ask)
+	else if (x->ev->state.ask && !x->ev->copy)
 		sc_state_send(x, false);
 }
 

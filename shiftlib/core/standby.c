@@ -136,7 +136,7 @@ void sc_standby_tell(struct sc_frame *x)
 
 	send(x, false);
 	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
-			 c->config.resend_min_ns);
+			 sc_resend_first_ns(c));
 }
 
 static void resend(struct sc_frame *x)
@@ -162,7 +162,7 @@ void sc_standby_send_again(struct sc_frame *x)
 		return;
 	send(x, true);
 	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
-			 c->config.resend_min_ns);
+			 sc_resend_first_ns(c));
 }
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -278,7 +278,7 @@ void sc_standby_ask(struct sc_frame *x)
 		return;
 	send(x, true);
 	sc_backoff_start(&c->standby.resend_at, &c->standby.resend_interval, x->now,
-			 c->config.resend_min_ns);
+			 sc_resend_first_ns(c));
 }
 
 /*

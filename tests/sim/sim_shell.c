@@ -358,9 +358,7 @@ static void trace_actions(struct sim_world *w, uint32_t end, const struct sc_act
 static void crowd(struct sim_world *w, struct sc_config *config)
 {
 	if (w->crowded && sim_chance(w, 20))
-		config->resend_min_ns =
-			w->config.resend_min_ns +
-			sim_pick(w, config->resend_max_ns - w->config.resend_min_ns);
+		config->busy_ns = sim_pick(w, 4 * config->resend_max_ns);
 }
 
 static void step(struct sim_world *w, uint32_t end, const struct sc_event *event)
