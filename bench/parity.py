@@ -6,7 +6,8 @@ a second path lost soon after the first, lost packets or acknowledgements, stopp
 completion. A script counts as alive where no queue pair failed. One that is alive on stock alone is run twice more
 on both, as moments differ from run to run; it counts if that happens again.
 
-  parity.py --build DIR [--scripts N] [--first SEED] [--jobs N] [--seed N]    (--seed: that one, told in full)
+  parity.py --build DIR [--scripts N] [--first SEED] [--jobs N] [--seed N | --seeds N...]
+  (--seed: that one, told in full)
 
 Writes out/parity.json; status 1 if a script was alive on stock alone, or a byte or completion was wrong.
 """
@@ -198,9 +199,10 @@ def main():
     p.add_argument("--first", type=int, help="first seed (default: random)")
     p.add_argument("--jobs", type=int, default=4, help="scripts at a time: they mostly wait")
     p.add_argument("--seed", type=int, help="only this script, with SHIFT's logs")
+    p.add_argument("--seeds", type=int, nargs="+", help="these scripts, not random ones")
     args = p.parse_args()
     first = args.first if args.first is not None else random.SystemRandom().randrange(1 << 30)
-    seeds = [args.seed] if args.seed is not None else range(first, first + args.scripts)
+    seeds = [args.seed] if args.seed is not None else args.seeds or range(first, first + args.scripts)
     counts = {"scripts": 0, "alive_stock": 0, "alive_shift": 0, "alive_stock_only": 0,
               "wrong_bytes": 0, "alive_both": 0, "first_seed": seeds[0], "stock_only_seeds": []}
     with ThreadPoolExecutor(args.jobs) as pool:
