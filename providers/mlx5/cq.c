@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_poll_cq, arming, and what all pollers share: taking one completion out of a ring. */
-#include <sched.h>
-
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
@@ -497,8 +495,8 @@ void ring_cq_wait_armers(struct sp_cq *cq)
 {
 	__sync_synchronize();
 	for (int kind = RING_ARMED_ANY; kind < RING_ARMED_NOT; kind++)
-		while (atomic_load(&cq->armings[kind].count) % RING_ARMING)
-			sched_yield();
+		for (uint32_t round = 0; atomic_load(&cq->armings[kind].count) % RING_ARMING;)
+			ring_lock_give_way(round++);
 }
 
 /* These look the CQ up once more, so that its caller need not keep it where they take it. */

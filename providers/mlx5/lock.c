@@ -8,14 +8,20 @@
 #define LOCK_YIELDS 16
 #define LOCK_NAP_NS 50000
 
-/*
- * Held for memory operations only, so a few rounds do; then let the holder run. One that does not get
- * the lock by yielding may keep the holder from its core by its own priority, and sleeps.
- */
-RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
+/* Who does not get on by yielding may keep the other one from its core by its own priority. */
+void ring_lock_give_way(uint32_t round)
 {
 	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
 
+	if (round < LOCK_YIELDS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+}
+
+/* Held for memory operations only, so a few rounds do; then let the holder run. */
+RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
+{
 	for (uint32_t round = 0;; round++) {
 		for (int i = 0; i < 64; i++) {
 			if (!atomic_load_explicit(&lock->held, memory_order_relaxed) &&
@@ -25,9 +31,6 @@ RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
 			__builtin_ia32_pause();
 #endif
 		}
-		if (round < LOCK_YIELDS)
-			sched_yield();
-		else
-			nanosleep(&nap, NULL);
+		ring_lock_give_way(round);
 	}
 }

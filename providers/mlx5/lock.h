@@ -12,6 +12,8 @@ struct ring_lock {
 };
 
 void ring_lock_wait(struct ring_lock *lock);
+/* A round of waiting for a thread that has little left to do. */
+void ring_lock_give_way(uint32_t round);
 
 RING_INLINE bool ring_trylock(struct ring_lock *lock)
 {

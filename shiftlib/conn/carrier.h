@@ -26,8 +26,8 @@ struct sh_carrier {
 	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */
 	uint32_t psn;
 	bool rts; /* else RTR: the application's own QP is no further, and cannot send either */
-	bool keys_wait; /* made, but the peer has not heard all keys of its replica */
-	uint32_t keys;	/* journal number that it must have heard */
+	bool keys_wait;	      /* made, but the peer has not heard all keys of its replica */
+	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
 	struct sc_address address;
 	/* quiesce: the command to ERR was given, has returned, said that the device is gone */
