@@ -29,6 +29,9 @@ static const char help[] =
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
+	"  removal NIC MSEC [backwards] [fatal-first]\n"
+	"                                    how the kernel takes it from each file that has it "
+	"open\n"
 	"  quirk NIC NAME|none               it differs from what is documented; see simnicctl(1)\n"
 	"  status [--json]\n"
 	"\n"
@@ -164,7 +167,7 @@ int main(int argc, char **argv)
 		{ "reprobe", ctl_reprobe },   { "netdev", ctl_netdev },
 		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
 		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
-		{ "quirk", ctl_quirk },
+		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
 	};
 
 	if (argc < 2)

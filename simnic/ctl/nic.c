@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, limit, mtu, quirk, netdev, gids, move-gid: what one NIC is like */
+/* simnicctl cost, limit, mtu, quirk, removal, netdev, gids, move-gid: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +44,26 @@ int ctl_posted_writes(int argc, char **argv)
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("posted-writes", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
 	atomic_store(&nic.nic->posted_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_removal(int argc, char **argv)
+{
+	bool backwards = false, fatal_first = false;
+	struct ctl_nic nic;
+	double msec;
+
+	for (int i = 3; i < argc; i++) {
+		backwards |= !strcmp(argv[i], "backwards");
+		fatal_first |= !strcmp(argv[i], "fatal-first");
+	}
+	if (argc < 3 || argc != 3 + backwards + fatal_first)
+		return ctl_usage("removal wants NIC MSEC [backwards] [fatal-first]");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("removal", argv[2], 0, 1e6, &msec))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->removal.each_ns, msec * 1e6);
+	atomic_store(&nic.nic->removal.backwards, backwards);
+	atomic_store(&nic.nic->removal.fatal_first, fatal_first);
 	return CTL_OK;
 }
 

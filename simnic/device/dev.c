@@ -27,10 +27,28 @@ void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count)
 
 /* ---- what happens to the NIC ------------------------------------------------------------------ */
 
+static uint64_t dev_turn_ns(const struct sn_dev *dev)
+{
+	return sn_nic_turn_ns(dev->nic, dev->file);
+}
+
+static bool dev_other_life(const struct sn_dev *dev)
+{
+	return atomic_load(&dev->nic->incarnation) != dev->incarnation;
+}
+
+static bool dev_runs_on(const struct sn_dev *dev)
+{
+	return !atomic_load(&dev->nic->removal.still) && sn_clock_ns() < dev_turn_ns(dev);
+}
+
 bool sn_dev_stands_still(const struct sn_dev *dev)
 {
-	return dev->fatal || atomic_load(&dev->nic->incarnation) != dev->incarnation ||
-	       atomic_load_explicit(&dev->nic->state, memory_order_relaxed) != SN_NIC_OK;
+	uint32_t state = atomic_load_explicit(&dev->nic->state, memory_order_relaxed);
+
+	if (dev->fatal || dev_other_life(dev))
+		return true;
+	return state == SN_NIC_DISASSOCIATED ? !dev_runs_on(dev) : state != SN_NIC_OK;
 }
 
 static void dev_ud_dies(struct sn_dev *dev)
@@ -67,24 +85,60 @@ static void dev_gid_events(struct sn_dev *dev)
 		sn_async_event(dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
 }
 
-static void dev_state_events(struct sn_dev *dev)
+static void dev_says_fatal(const struct sn_dev *dev)
 {
-	uint32_t state = atomic_load(&dev->nic->state);
-	bool died = state == SN_NIC_INTERNAL_ERROR || state == SN_NIC_DISASSOCIATED ||
-		    atomic_load(&dev->nic->incarnation) != dev->incarnation;
+	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
+}
 
-	if (dev->fatal || !died)
+static void dev_stops(struct sn_dev *dev)
+{
+	if (dev->fatal)
 		return;
 	dev->fatal = true;
 	sn_posted_push(dev); /* what has left a NIC arrives without it */
-	sn_async_event(dev->async_fd, 1, IBV_EVENT_DEVICE_FATAL, NULL);
+}
+
+/* An internal error is told at once; the end of a file, whatever was told before, when it is there. */
+static void dev_state_events(struct sn_dev *dev)
+{
+	uint32_t state = atomic_load(&dev->nic->state);
+	bool taken = state == SN_NIC_DISASSOCIATED || dev_other_life(dev);
+
+	if (state == SN_NIC_INTERNAL_ERROR && !taken && !dev->fatal) {
+		dev_stops(dev);
+		dev_says_fatal(dev);
+	}
+	if (taken && !dev->warned && atomic_load(&dev->nic->removal.fatal_first)) {
+		dev->warned = true;
+		dev_says_fatal(dev);
+	}
+	dev->leaving =
+		taken && !dev->gone && !dev_other_life(dev) && sn_clock_ns() < dev_turn_ns(dev);
+	if (!taken || dev->gone || dev->leaving)
+		return;
+	dev->gone = true;
+	dev_stops(dev);
+	if (!dev->warned)
+		dev_says_fatal(dev);
+}
+
+uint64_t sn_dev_next_turn_ns(void)
+{
+	uint64_t next = UINT64_MAX, turn;
+	struct sn_dev *dev;
+
+	for (dev = sn_engine.devs; dev; dev = dev->next) {
+		turn = dev->leaving ? dev_turn_ns(dev) : UINT64_MAX;
+		next = turn < next ? turn : next;
+	}
+	return next;
 }
 
 void sn_dev_raise_events(struct sn_dev *dev)
 {
 	uint32_t gen = atomic_load_explicit(&dev->nic->event_gen, memory_order_acquire);
 
-	if (gen == dev->event_gen)
+	if (gen == dev->event_gen && !dev->leaving)
 		return;
 	dev->event_gen = gen;
 	dev_state_events(dev);
@@ -107,6 +161,7 @@ static struct sn_dev *dev_new(uint32_t nic)
 	dev->port_was_up = atomic_load(&dev->nic->port_up);
 	dev->gid_gen = atomic_load(&dev->nic->gid_gen);
 	dev->incarnation = atomic_load(&dev->nic->incarnation);
+	dev->file = atomic_fetch_add(&dev->nic->removal.files, 1);
 	return dev;
 }
 

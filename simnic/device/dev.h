@@ -17,7 +17,10 @@ struct sn_dev {
 	struct sn_dev *next;
 	uint32_t nic_index;
 	struct sn_nic *nic;
-	bool fatal; /* saw an internal error: this context never works again */
+	bool fatal;	   /* saw an internal error: this context never works again */
+	bool leaving;	   /* its commands fail, and its turn is to come: struct sn_removal */
+	bool gone, warned; /* the kernel destroyed what it had, has said that it will */
+	uint32_t file;	   /* how many were opened before it */
 	int async_fd;
 	uint32_t event_gen, port_was_up, gid_gen, incarnation;
 	struct sn_qp *qps;
@@ -33,6 +36,7 @@ struct sn_dev {
 bool sn_dev_stands_still(const struct sn_dev *dev);
 /* Raises the asynchronous events of what happened to the NIC since the last call. */
 void sn_dev_raise_events(struct sn_dev *dev);
+uint64_t sn_dev_next_turn_ns(void); /* of those that leave; UINT64_MAX: none */
 /* Writes one event into an event file; count, if not NULL, is how many there were. */
 void sn_async_event(int fd, uint64_t element, uint32_t type, uint32_t *count);
 

@@ -13,6 +13,8 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/sysfs.h"
 
+#define REMOVAL_EACH_NS 1000000
+
 /* A subnet per rail, as OpenSM is set up on multi-rail clusters; rail 0 has the default prefix. */
 static void gid_ib(uint8_t gid[16], uint32_t rail, uint64_t guid)
 {
@@ -71,6 +73,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 		nic_init_ib(nic);
 	atomic_init(&nic->port_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
+	atomic_init(&nic->removal.each_ns, REMOVAL_EACH_NS);
 	atomic_init(&nic->max_qp_wr, SN_MAX_QP_WR);
 	atomic_init(&nic->max_sge, SN_MAX_SGE);
 	atomic_init(&nic->mtu, SN_MTU_4096);

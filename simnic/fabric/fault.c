@@ -105,8 +105,12 @@ static void port_set(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t up)
 
 static void nic_dies(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_state state)
 {
-	if (atomic_load(&nic->state) >= state)
+	uint32_t before = atomic_load(&nic->state);
+
+	if (before >= state)
 		return; /* it is worse off already */
+	atomic_store(&nic->removal.still, before != SN_NIC_OK);
+	atomic_store(&nic->removal.since_ns, now_ns());
 	atomic_store(&nic->state, state);
 	if (state == SN_NIC_DISASSOCIATED)
 		sn_sysfs_nic_hide(fabric, nic);

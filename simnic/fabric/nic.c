@@ -22,6 +22,7 @@ void sn_nic_incarnate(struct sn_nic *nic)
 	atomic_store(&nic->next_qpn, SN_QPN_FIRST + life * QPN_STEP % (SN_QPN_MAX - SN_QPN_FIRST));
 	atomic_store(&nic->next_key, KEY_FIRST + life % KEY_LIVES * KEY_STEP);
 	atomic_store(&nic->cmd_free_ns, 0);
+	atomic_store(&nic->removal.files, 0);
 	atomic_store(&nic->incarnation, life);
 }
 
@@ -29,6 +30,27 @@ void sn_nic_begin(struct sn_nic *nic)
 {
 	atomic_init(&nic->next_qpn, SN_QPN_FIRST);
 	atomic_init(&nic->next_key, KEY_FIRST);
+}
+
+#define FILES_MAX 16 /* that are counted: a process may open and close for ever */
+
+uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file)
+{
+	const struct sn_removal *removal = &nic->removal;
+	uint32_t files = atomic_load(&removal->files);
+	uint32_t before = atomic_load(&removal->backwards) ? files - 1 - file : file;
+
+	before = before < FILES_MAX ? before : FILES_MAX;
+	return atomic_load(&removal->since_ns) + atomic_load(&removal->each_ns) * (before + 1);
+}
+
+bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns)
+{
+	uint32_t files = atomic_load(&nic->removal.files);
+
+	return atomic_load(&nic->state) == SN_NIC_DISASSOCIATED &&
+	       !atomic_load(&nic->removal.still) && files &&
+	       (now_ns < sn_nic_turn_ns(nic, 0) || now_ns < sn_nic_turn_ns(nic, files - 1));
 }
 
 const char *sn_nic_state_name(enum sn_nic_state state)

@@ -19,7 +19,7 @@ enum sn_nic_state {
 	SN_NIC_OK,
 	SN_NIC_HANG,	       /* commands do not return; the data path stands still */
 	SN_NIC_INTERNAL_ERROR, /* 2ERR, 2RST, destroy "succeed", nothing is flushed, the rest EIO */
-	SN_NIC_DISASSOCIATED,  /* everything fails with EIO */
+	SN_NIC_DISASSOCIATED,  /* all commands fail with EIO: struct sn_removal */
 };
 
 /*
@@ -60,6 +60,19 @@ struct sn_nic_faults {
 	_Atomic uint32_t hold_requests, hold_acks, paused;
 };
 
+/*
+ * How the kernel takes a device away: no file of it can give commands any more, and then the objects of
+ * one file after the other are destroyed. Until its turn a file's queue pairs run on.
+ */
+struct sn_removal {
+	_Atomic uint64_t since_ns;
+	_Atomic uint64_t each_ns;     /* that it takes for each file */
+	_Atomic uint32_t backwards;   /* the file that was opened last comes first */
+	_Atomic uint32_t fatal_first; /* DEVICE_FATAL before the destruction: Linux before 5.7 */
+	_Atomic uint32_t still;	      /* nothing runs on: it was dead before */
+	_Atomic uint32_t files;	      /* opened in this life */
+};
+
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
@@ -76,6 +89,7 @@ struct sn_nic {
 	_Atomic uint32_t state;	  /* enum sn_nic_state */
 	_Atomic uint32_t port_up; /* this end of the cable */
 	struct sn_nic_faults fault;
+	struct sn_removal removal;
 	_Atomic uint32_t gid_gen;     /* bumped when the GID table changed */
 	_Atomic uint32_t event_gen;   /* bumped at each port or state change: device threads raise
 				     * their asynchronous events when they see it change */
@@ -124,6 +138,9 @@ static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
 	return atomic_load_explicit(&nic->quirks, memory_order_relaxed) >> quirk & 1;
 }
 
+/* Taken away: when the objects of a file are destroyed, by how many were opened before it; is there one yet? */
+uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file);
+bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns);
 /* Of Ethernet: its address. */
 void sn_nic_gid(struct sn_nic *nic, bool ipv6);
 /* Keys and QPNs of its first life; of its next one. */

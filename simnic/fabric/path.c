@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which NIC reaches which: ports, the rail switch between them, and what is being lost. */
+#include <time.h>
+
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
@@ -10,16 +12,26 @@ static uint32_t get(const _Atomic uint32_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
+/* One that is taken away is the less so with each file (sn_dev_stands_still), not at once. */
+static bool works(const struct sn_nic *nic)
+{
+	struct timespec ts;
+
+	if (get(&nic->state) != SN_NIC_DISASSOCIATED)
+		return get(&nic->state) == SN_NIC_OK;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return sn_nic_leaving(nic, ts.tv_sec * 1000000000ULL + ts.tv_nsec);
+}
+
 static bool end_alive(const struct sn_nic *nic)
 {
-	return get(&nic->state) == SN_NIC_OK && get(&nic->port_up);
+	return works(nic) && get(&nic->port_up);
 }
 
 /* Only on a NIC that loops back before its port. */
 static bool passes_inside(const struct sn_nic *src, const struct sn_nic *dst)
 {
-	return src == dst && sn_nic_quirk(src, SN_QUIRK_LOOPBACK_INSIDE) &&
-	       get(&src->state) == SN_NIC_OK;
+	return src == dst && sn_nic_quirk(src, SN_QUIRK_LOOPBACK_INSIDE) && works(src);
 }
 
 /* Loopback inside a NIC passes no switch, and no cable that could lose it: it has a fault of its own. */

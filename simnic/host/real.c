@@ -28,6 +28,7 @@ static void resolve(void)
 	real.mmap = dlsym(RTLD_NEXT, "mmap");
 	real.close = dlsym(RTLD_NEXT, "close");
 	real.socket = dlsym(RTLD_NEXT, "socket");
+	real.uname = dlsym(RTLD_NEXT, "uname");
 }
 
 const struct sn_real *sn_real(void)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/utsname.h>
 
 struct sn_real {
 	int (*open)(const char *path, int flags, ...);
@@ -30,6 +31,7 @@ struct sn_real {
 	void *(*mmap)(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 	int (*close)(int fd);
 	int (*socket)(int domain, int type, int protocol);
+	int (*uname)(struct utsname *name);
 };
 
 /* Resolved once, at the first call; any thread. */
