@@ -30,8 +30,11 @@ struct sh_carrier {
 	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
 	struct sc_address address;
-	/* quiesce: the command to ERR was given, has returned, said that the device is gone */
-	bool to_error, in_error, lost;
+	/*
+	 * quiesce: the command to ERR was given, has returned; the file has no commands any more; the QP
+	 * is no more
+	 */
+	bool to_error, in_error, lost, over;
 };
 
 /* In struct sh_qp. */

@@ -102,6 +102,11 @@ void sh_news_nic_reopened(struct sh_nic *nic)
 	sh_news_nic_healed(nic);
 }
 
+void sh_news_context_over(const struct ibv_context *context)
+{
+	sh_quiesce_context_over(context);
+}
+
 /* ---- asynchronous events of SHIFT's own contexts --------------------------------------------- */
 
 /* A shadow's QP takes no more receives. Its struct is there until the event is acknowledged. */

@@ -38,8 +38,18 @@ struct quiesce_job {
 	struct ibv_qp *real;
 	bool own; /* the application's QP: its state word is the application's to read */
 	enum ibv_qp_state believed;
-	bool lost;
+	struct sh_nic *nic;
+	bool lost, over;
 };
+
+/*
+ * All files of one life of a device lose it at once. So where the other one, looked at later, has not, it is
+ * of another life: a device comes back when all that was made on it has been destroyed.
+ */
+static bool quiesce_life_is_over(struct ibv_context *own)
+{
+	return own && !sh_removal_begun(own);
+}
 
 static void quiesce_run(struct sh_job *job)
 {
@@ -48,7 +58,8 @@ static void quiesce_run(struct sh_job *job)
 
 	sh.real->thread_inside();
 	task->lost = sh.real->modify_qp(task->real, &attr, IBV_QP_STATE) == EIO &&
-		     sh_device_gone(task->real->context);
+		     sh_removal_begun(task->real->context);
+	task->over = task->lost && quiesce_life_is_over(task->nic->ctx);
 	if (task->own)
 		task->real->state = task->believed;
 }
@@ -87,7 +98,8 @@ static void quiesce_done(struct sh_job *job)
 	if (carrier && carrier->qp == task->real) {
 		worker = carrier->nic->worker;
 		carrier->in_error = true;
-		carrier->lost = task->lost;
+		carrier->lost |= task->lost;
+		carrier->over |= task->over;
 	}
 	if (qp->conn_id && qp->quiesce.phase == SH_QUIESCE_COMMAND && quiesce_commands_done(qp))
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
@@ -119,6 +131,7 @@ static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 		.qp = qp,
 		.epoch = carrier->epoch,
 		.real = carrier->qp,
+		.nic = carrier->nic,
 		.own = carrier == qp->carriers.slot,
 		.believed = qp->app.state,
 	};
@@ -152,6 +165,28 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	}
 }
 
+void sh_quiesce_context_over(const struct ibv_context *context)
+{
+	struct sh_carrier *carrier;
+	struct sh_qp *qp;
+	int i;
+
+	sh_outbox_hold();
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		for (i = 0; i < SH_MAX_CARRIERS; i++) {
+			carrier = &qp->carriers.slot[i];
+			if (carrier->nic && carrier->qp && carrier->qp->context == context)
+				carrier->lost = true;
+		}
+		if (!qp->conn_id || !quiesce_is_on(qp))
+			continue;
+		sh_clock_touch(qp);
+		sh_quiesce_look(qp, sh_now_ns());
+		sh_clock_wake_for(qp);
+	}
+	sh_outbox_release();
+}
+
 /*
  * A sick NIC said "done" and flushed nothing, so there is no final count. It was probed again: if that took
  * the old device away, nothing can add to the count any more, which ends the wait also where both
@@ -182,6 +217,15 @@ static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
 	return !ret;
 }
 
+/* Is the carrier's QP no more? That its file has lost its commands is less: nic/removal.h. */
+static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_removal *removal =
+		carrier == qp->carriers.slot ? &qp->ctx->removal : &carrier->nic->removal;
+
+	return carrier->over || (carrier->lost && removal->over);
+}
+
 /*
  * Can nothing of the old carriers count any more? Sends lie in the one that was in use, receives
  * there or in one that a move had reached before it died. A dying NIC must have shown it
@@ -193,8 +237,8 @@ static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flush
 	bool tx_shown = flushed->error_seen || !sh_carrier_dead(tx);
 	bool rx_shown = flushed->error_seen || !sh_carrier_dead(rx);
 
-	return quiesce_commands_done(qp) && (tx->lost || (flushed->sq && tx_shown)) &&
-	       (rx->lost || (flushed->rq && rx_shown));
+	return quiesce_commands_done(qp) && (quiesce_over(qp, tx) || (flushed->sq && tx_shown)) &&
+	       (quiesce_over(qp, rx) || (flushed->rq && rx_shown));
 }
 
 /*
@@ -247,7 +291,8 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
 	struct sc_event event = { .type = SC_EV_QUIESCED,
 				  .final = final,
-				  .disassociated = qp->active->lost && qp->receiving->lost,
+				  .disassociated = quiesce_over(qp, qp->active) &&
+						   quiesce_over(qp, qp->receiving),
 				  .recv_count = flushed->recv_count,
 				  .epoch = qp->quiesce.epoch };
 	struct sh_nic *blamed[SH_MAX_CARRIERS];

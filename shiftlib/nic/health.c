@@ -197,11 +197,18 @@ void sh_nic_link(struct sh_nic *nic, bool running)
 	}
 }
 
+void sh_nic_fatal(struct sh_nic *nic)
+{
+	if (nic->state == SH_NIC_OPEN)
+		nic_dead(nic, SH_CAUSE_FATAL, "the device reported a fatal error");
+}
+
 static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
 {
 	switch ((int)event->event_type) {
 	case IBV_EVENT_DEVICE_FATAL:
-		nic_dead(nic, SH_CAUSE_FATAL, "the device reported a fatal error");
+		nic->removal.told++;
+		sh_nic_fatal(nic);
 		break;
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_PORT_ACTIVE:
@@ -214,9 +221,8 @@ static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
 	}
 }
 
-void sh_nic_async_readable(void *arg)
+static void nic_read_events(struct sh_nic *nic)
 {
-	struct sh_nic *nic = arg;
 	struct ibv_async_event event;
 	int budget = 64;
 
@@ -236,4 +242,13 @@ void sh_nic_async_readable(void *arg)
 		sh.real->ack_async_event(&event);
 		nic_event(nic, &copy);
 	}
+}
+
+void sh_nic_async_readable(void *arg)
+{
+	struct sh_nic *nic = arg;
+
+	nic_read_events(nic);
+	if (sh_removal_ends(&nic->removal, nic->ctx))
+		sh_news_context_over(nic->ctx);
 }

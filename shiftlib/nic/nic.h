@@ -11,6 +11,7 @@
 #include "shiftlib/core/hang.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/netdev.h"
+#include "shiftlib/nic/removal.h"
 #include "shiftlib/report/event.h"
 #include "shiftlib/report/metrics.h"
 
@@ -42,7 +43,8 @@ struct sh_nic {
 	uint32_t incarnation;
 	uint32_t holds; /* shadows and carriers on the present one */
 	struct sh_past_nic *past;
-	struct ibv_context *ctx; /* SHIFT's own: shadows and the control QP live here */
+	struct ibv_context *ctx;   /* SHIFT's own: shadows and the control QP live here */
+	struct sh_removal removal; /* of that */
 	struct sp_dev *dev;
 	struct sh_control *control;
 	int max_qp_wr,
@@ -101,6 +103,7 @@ void sh_nic_open(struct sh_nic *nic);	      /* lock held: in the background */
 bool sh_nic_usable(const struct sh_nic *nic); /* for control messages */
 bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */
 void sh_nic_sick(struct sh_nic *nic);
+void sh_nic_fatal(struct sh_nic *nic); /* a context of its present incarnation says so */
 /* Around the life of what is made on an incarnation; lock held. */
 void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
 void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);

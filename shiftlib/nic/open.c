@@ -105,6 +105,7 @@ const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 {
 	nic->ctx = parts->ctx;
+	nic->removal = (struct sh_removal){ 0 };
 	nic->dev = parts->dev;
 	nic->control = parts->control;
 	nic->max_qp_wr = parts->attr.max_qp_wr;

@@ -9,6 +9,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
@@ -110,6 +111,9 @@ static bool ctx_event_masked(struct sh_ctx *ctx, const struct ibv_async_event *e
 	case IBV_EVENT_SRQ_LIMIT_REACHED: return ctx_limit_masked(event);
 	case IBV_EVENT_DEVICE_FATAL:
 		ctx->death_masked = sh_ctx_masked(ctx);
+		ctx->removal.told++;
+		if (ctx->incarnation == ctx->nic->incarnation)
+			sh_nic_fatal(ctx->nic);
 		return ctx->death_masked;
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_GID_CHANGE: return sh_ctx_masked(ctx);
@@ -121,14 +125,11 @@ static bool ctx_event_masked(struct sh_ctx *ctx, const struct ibv_async_event *e
 	}
 }
 
-static void ctx_async_readable(void *arg)
+static void ctx_read_events(struct sh_ctx *ctx)
 {
 	struct ibv_async_event event;
-	struct sh_ctx *ctx = arg;
 	int ret, budget = 64;
 
-	if (!ctx->async) /* closed meanwhile */
-		return;
 	while (budget--) {
 		ret = sh_async_read_real(ctx->async, &event);
 		if (ret) {
@@ -144,6 +145,17 @@ static void ctx_async_readable(void *arg)
 			sh_async_push(ctx->async, &event, true);
 		}
 	}
+}
+
+static void ctx_async_readable(void *arg)
+{
+	struct sh_ctx *ctx = arg;
+
+	if (!ctx->async) /* closed meanwhile */
+		return;
+	ctx_read_events(ctx);
+	if (sh_removal_ends(&ctx->removal, ctx->ctx))
+		sh_quiesce_context_over(ctx->ctx);
 }
 
 bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone)
@@ -192,6 +204,8 @@ static const char *ctx_join(struct sh_ctx *ctx)
 	ctx->nic = sh_nic_by_name(sh.real->get_device_name(ctx->ctx->device));
 	if (!ctx->nic)
 		return "it is not in the device list";
+	/* one that is dead and back, and not opened again by SHIFT yet, is its next life already */
+	ctx->incarnation = ctx->nic->incarnation + ctx->nic->fatal;
 	return sh_start() ? "no background thread" : NULL;
 }
 

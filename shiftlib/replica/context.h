@@ -13,7 +13,9 @@
 struct sh_ctx {
 	struct list_node link;
 	struct ibv_context *ctx;
-	struct sp_dev *dev; /* NULL: foreign */
+	struct sh_removal removal; /* of that */
+	uint32_t incarnation;	   /* of the NIC when it was opened */
+	struct sp_dev *dev;	   /* NULL: foreign */
 	struct sh_nic *nic;
 	struct sh_nic *path[SC_MAX_PATHS]; /* by path: 0 is nic, then its backups */
 	uint32_t n_paths;

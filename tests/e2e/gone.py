@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""NICs that are taken away, as a kernel does it: file after file, queue pairs later than commands.
+
+  gone.py --build DIR [CASE...]
+"""
+import os
+import sys
+import time
+
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
+
+QPS = 6
+EACH_MS = 300      # for a file, in a kernel
+HOSTS = ("h0", "h1")
+
+
+class Pair:
+    """verify, every byte and message of it checked, between the hosts."""
+
+    def __init__(self, lab, **settings):
+        self.lab = lab
+        common = [os.path.join(lab.out, "bin", "verify"), "--port", free_port(), "--control",
+                  "--gid-index", 0, "--qps", QPS, "--patterns", "abcbeb", "--timeout", 18,
+                  "--stuck", 60, "--dev", "mlx5_0"]
+        shift = Shift(log="info", **{**SOON, **settings})
+        self.ends = [lab.start("h0", common + ["--server"], "server", shift, stdin=True),
+                     lab.start("h1", common + ["--client", "127.0.0.1"], "client", shift, stdin=True)]
+        self.await_all("protection", lambda p: lab.protected(p) >= QPS)
+
+    def await_all(self, what, test):
+        for p in self.ends:
+            wait_for(f"{what} of {p.name}", lambda p=p: test(p) or not p.running(), 30)
+            if not p.running():
+                raise Failed(f"{p.name} ended with {p.process.returncode}, before {what}")
+
+    def await_moved(self, to):
+        """Where all now are."""
+        self.await_all("move to " + to, lambda p: sum(
+            c["nic"] == to for c in self.lab.connections(HOSTS[self.ends.index(p)])) == QPS)
+
+    def end(self):
+        for p in self.ends:
+            p.say("stop")
+        for p in self.ends:
+            if p.wait(60):
+                raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+
+
+def taken_away(lab, host, *order):
+    """
+    The application's queue pairs run on after its commands fail, and after SHIFT's own file has gone;
+    and what the peer sent is late.
+    """
+    nic = host + "/mlx5_0"
+    other = HOSTS[host == "h0"] + "/mlx5_0"
+    lab.ctl("removal", nic, EACH_MS, *order)
+    pair = Pair(lab, packet_lifetime_ms=EACH_MS)
+    told = 0 if "fatal-first" in order else EACH_MS
+    path = os.path.join(lab.folder, "faults")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(f"nic-disassociate {nic} --after 0.01\n"
+                f"hold-requests {other} --after {told * 0.95e-3} --for {EACH_MS * 0.5e-3}\n")
+    lab.ctl("script", path)
+    pair.await_moved("mlx5_1")
+    time.sleep(2.5e-3 * EACH_MS)    # a kernel probes a device when it has been taken away, not before
+    lab.ctl("heal", nic)
+    pair.await_moved("mlx5_0")
+    pair.end()
+
+
+CASES = {
+    "backwards": lambda lab: taken_away(lab, "h0", "backwards"),
+    "backwards_of_client": lambda lab: taken_away(lab, "h1", "backwards"),
+    "in_order": lambda lab: taken_away(lab, "h0"),
+    "old_kernel": lambda lab: taken_away(lab, "h0", "fatal-first"),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
