@@ -25,6 +25,7 @@ static const char help[] =
 	"  gids NIC v1|v2|both [ipv4|ipv6]   which RoCE GIDs its port has\n"
 	"  move-gid NIC INDEX                its RoCE v2 GID gets another index\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
+	"  slow TARGET register|route USEC   more, for each MiB registered; to find a way\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
 		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
 		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
 		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
+		{ "slow", ctl_slow },
 	};
 
 	if (argc < 2)

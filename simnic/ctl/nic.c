@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, limit, mtu, quirk, removal, netdev, gids, move-gid: what one NIC is like */
+/* simnicctl cost, slow, limit, mtu, quirk, removal, netdev, gids, move-gid: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +31,21 @@ int ctl_cost(int argc, char **argv)
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("cost", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
 	atomic_store(&nic.nic->cmd_cost_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_slow(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double usec;
+	bool route;
+
+	if (argc != 4 || (strcmp(argv[2], "register") && strcmp(argv[2], "route")))
+		return ctl_usage("slow wants TARGET register|route USEC");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("slow", argv[3], 0, 1e8, &usec))
+		return CTL_FAILED;
+	route = !strcmp(argv[2], "route");
+	atomic_store(route ? &nic.nic->route_ns : &nic.nic->register_ns, usec * 1e3);
 	return CTL_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "simnic/host/ctx.h"
+#include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
 
 static bool gid_known(const struct sn_fabric *fabric, const uint8_t gid[16])
@@ -32,6 +33,11 @@ static int ah_check(const struct sn_ctx *ctx, const struct ib_uverbs_ah_attr *at
 	if (ctx->nic->link_layer == SN_LINK_ETH && !gid_known(sn_host_fabric(), attr->grh.dgid))
 		return -EHOSTUNREACH;
 	return 0;
+}
+
+void sn_ah_wait(const struct sn_req *req, struct sn_wait *wait)
+{
+	wait->route_ns = atomic_load(&req->ctx->nic->route_ns);
 }
 
 int sn_ah_create(const struct sn_req *req)

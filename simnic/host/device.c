@@ -98,7 +98,7 @@ static int dyn_uar_add_locked(struct sn_ctx *ctx, uint32_t index, off_t *offset)
 
 int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset)
 {
-	int err = sn_gate_pass(ctx, SN_GATE_COMMAND);
+	int err = sn_gate_pass(ctx, SN_GATE_COMMAND, &(struct sn_wait){ 0 });
 
 	if (err)
 		return err;

@@ -76,14 +76,14 @@ static void wait_in_line(const struct sn_ctx *ctx, uint64_t done)
 }
 
 /* Those whose line was cut by a hang line up anew when it ends. */
-static void wait_to_be_served(const struct sn_ctx *ctx)
+static void wait_to_be_served(const struct sn_ctx *ctx, uint64_t more_ns)
 {
 	uint64_t done;
 
 	do {
 		wait_while_hung(ctx);
 		done = state_now(ctx) == SN_NIC_OK
-			       ? line_up(ctx->nic, atomic_load(&ctx->nic->cmd_cost_ns))
+			       ? line_up(ctx->nic, atomic_load(&ctx->nic->cmd_cost_ns) + more_ns)
 			       : 0;
 		if (done)
 			wait_in_line(ctx, done);
@@ -95,12 +95,14 @@ bool sn_gate_internal_error(const struct sn_ctx *ctx)
 	return state_now(ctx) == SN_NIC_INTERNAL_ERROR;
 }
 
-int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate)
+int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wait)
 {
+	if (wait->route_ns)
+		sleep_until(now_ns() + wait->route_ns);
 	if (gate == SN_GATE_FREE)
 		return state_now(ctx) == SN_NIC_DISASSOCIATED ? -EIO : 0;
 	atomic_fetch_add(&ctx->nic->count.commands, 1);
-	wait_to_be_served(ctx);
+	wait_to_be_served(ctx, wait->line_ns);
 	switch (state_now(ctx)) {
 	case SN_NIC_OK:
 	case SN_NIC_HANG: return 0;

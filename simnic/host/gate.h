@@ -4,6 +4,7 @@
 #define SIMNIC_HOST_GATE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct sn_ctx;
 
@@ -13,7 +14,12 @@ enum sn_gate {
 	SN_GATE_DESTROY, /* "succeeds" on a NIC with an internal error */
 	SN_GATE_MODIFY,	 /* likewise for 2ERR and 2RST; the handler looks itself */
 };
-int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate);
+/* What a command takes beside what every command does. */
+struct sn_wait {
+	uint64_t route_ns; /* first, of its caller alone: the kernel asks for a MAC */
+	uint64_t line_ns;  /* of the NIC's time: who is behind it in line waits too */
+};
+int sn_gate_pass(struct sn_ctx *ctx, enum sn_gate gate, const struct sn_wait *wait);
 bool sn_gate_internal_error(const struct sn_ctx *ctx);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "simnic/device/device.h"
 #include "simnic/host/ctx.h"
+#include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
 
 int sn_pd_alloc(const struct sn_req *req)
@@ -151,6 +152,15 @@ static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struc
 	mr->mr.cmd = *cmd;
 	pd->users++;
 	return 0;
+}
+
+/* Firmware that writes the translations of all pages before it serves anybody else. */
+void sn_mr_reg_wait(const struct sn_req *req, struct sn_wait *wait)
+{
+	struct ib_uverbs_reg_mr cmd;
+
+	if (!sn_req_in(req, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd), sizeof(cmd)))
+		wait->line_ns = (cmd.length >> 20) * atomic_load(&req->ctx->nic->register_ns);
 }
 
 int sn_mr_reg_cmd(const struct sn_req *req)

@@ -243,6 +243,15 @@ static int modify_dead(struct sn_obj *qp, const struct ib_uverbs_modify_qp *cmd)
 	return sn_qp_modify_dead(qp->qp.dev, cmd->qp_state);
 }
 
+void sn_qp_modify_wait(const struct sn_req *req, struct sn_wait *wait)
+{
+	struct ib_uverbs_ex_modify_qp cmd;
+
+	if (!sn_req_in(req, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd.base), sizeof(cmd)) &&
+	    cmd.base.attr_mask & IBV_QP_AV)
+		wait->route_ns = atomic_load(&req->ctx->nic->route_ns);
+}
+
 int sn_qp_modify_cmd(const struct sn_req *req)
 {
 	struct mlx5_ib_modify_qp_resp uhw = { .response_length = sizeof(uhw) };

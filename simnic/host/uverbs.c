@@ -59,15 +59,30 @@ struct handler {
 	int (*run)(const struct sn_req *req);
 };
 
+static struct sn_wait handler_wait(const struct handler *handler, const struct sn_req *req)
+{
+	struct sn_wait wait = { 0 };
+
+	if (handler->run == sn_mr_reg_cmd)
+		sn_mr_reg_wait(req, &wait);
+	else if (handler->run == sn_ah_create)
+		sn_ah_wait(req, &wait);
+	else if (handler->run == sn_qp_modify_cmd)
+		sn_qp_modify_wait(req, &wait);
+	return wait;
+}
+
 static int handler_run(const struct handler *table, size_t n, uint32_t code, int unknown,
 		       const struct sn_req *req)
 {
+	struct sn_wait wait;
 	int err;
 
 	for (size_t i = 0; i < n; i++) {
 		if (table[i].code != code)
 			continue;
-		err = sn_gate_pass(req->ctx, table[i].gate);
+		wait = handler_wait(&table[i], req);
+		err = sn_gate_pass(req->ctx, table[i].gate, &wait);
 		if (err)
 			return err;
 		pthread_mutex_lock(&req->ctx->lock);

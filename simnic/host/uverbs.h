@@ -17,6 +17,7 @@
 
 struct sn_ctx;
 struct sn_obj;
+struct sn_wait;
 
 #define SN_COMP_VECTORS 4
 #define SN_MAX_SRQ_SGE	15
@@ -65,6 +66,11 @@ int sn_srq_create_cmd(const struct sn_req *req); /* srq.c */
 int sn_srq_modify_cmd(const struct sn_req *req);
 int sn_srq_query_cmd(const struct sn_req *req);
 int sn_srq_destroy_cmd(const struct sn_req *req);
+
+/* What some of them take beside (gate.h); no lock held. */
+void sn_mr_reg_wait(const struct sn_req *req, struct sn_wait *wait);
+void sn_ah_wait(const struct sn_req *req, struct sn_wait *wait);
+void sn_qp_modify_wait(const struct sn_req *req, struct sn_wait *wait);
 
 /* device.c. A doorbell page that the library asks for by mapping it; takes the context's lock. */
 int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset);
