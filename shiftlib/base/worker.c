@@ -196,21 +196,40 @@ static bool worker_left(struct sh_worker *worker)
 	return left;
 }
 
+static _Thread_local struct sh_worker *worker_self;
+
+static void worker_clock(struct sh_worker *worker, uint64_t since_ns)
+{
+	if (worker)
+		atomic_store_explicit(&worker->busy_since_ns, since_ns, memory_order_relaxed);
+}
+
+void sh_worker_command_begin(void)
+{
+	worker_clock(worker_self, sh_now_ns());
+}
+
+void sh_worker_command_end(void)
+{
+	worker_clock(worker_self, 0);
+}
+
 /* A job without done() is its owner's again when fn() says so: it may be in line anew by now. */
 static void worker_run(struct sh_worker *worker, struct sh_job *job)
 {
 	void (*done)(struct sh_job * job) = job->done;
 	bool urgent = job->urgent;
 
-	atomic_store_explicit(&worker->busy_since_ns, sh_now_ns(), memory_order_relaxed);
 	if (!urgent)
 		sh_thread_ordinary();
+	sh_worker_command_begin();
 	job->fn(job);
+	sh_worker_command_end();
 	if (!urgent)
 		sh_thread_urgent();
 	if (!worker_left(worker) && done)
 		done(job);
-	atomic_store_explicit(&worker->busy_since_ns, 0, memory_order_relaxed);
+	sh_worker_command_end();
 }
 
 static void worker_end(struct sh_worker *worker)
@@ -231,6 +250,7 @@ static void *worker_main(void *arg)
 	struct sh_worker *worker = arg;
 	struct sh_job *job = NULL;
 
+	worker_self = worker;
 	pthread_setname_np(pthread_self(), worker->name);
 	sh_crash_thread_begin();
 	sh_thread_urgent();

@@ -50,8 +50,15 @@ void sh_worker_hurry(struct sh_worker *worker);
 /* Nothing is queued behind the present job. Any thread. */
 bool sh_worker_empty(struct sh_worker *worker);
 
-/* Since when the present job runs (sh_now_ns clock); 0: idle. Any thread, no lock. */
+/*
+ * Since when its present command is under way (sh_now_ns clock); 0: none is. A job's fn() counts as one;
+ * where it gives several, or done() gives some, it says so. Any thread, no lock.
+ */
 uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker);
+
+/* On a worker, in a job: a command begins now, or has returned. In other threads: nothing. */
+void sh_worker_command_begin(void);
+void sh_worker_command_end(void);
 
 /*
  * Runs what is queued, then ends and frees the worker: 0. If that takes longer than timeout_ns, the

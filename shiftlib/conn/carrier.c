@@ -73,10 +73,18 @@ void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real)
 {
 	qp->carriers.slot[0] = (struct sh_carrier){ .nic = qp->ctx->nic,
 						    .incarnation = qp->ctx->nic->incarnation,
-						    .qp = real };
+						    .qp = real,
+						    .prompt = true };
 	carrier_publish(qp, &qp->carriers.slot[0], carrier_word(0, 0));
 	qp->active = qp->receiving = &qp->carriers.slot[0];
 	qp->standby = NULL;
+}
+
+/* The jobs of one carrier are done in their order. */
+struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier)
+{
+	carrier->in_line |= !carrier->prompt;
+	return carrier->prompt ? carrier->nic->prompt : carrier->nic->worker;
 }
 
 bool sh_carrier_dead(const struct sh_carrier *carrier)
@@ -188,7 +196,7 @@ static bool drop_submit(struct sh_qp *qp, const struct sh_carrier *gone)
 				   .rcq = qp->rcq,
 				   .gone = *gone };
 	drop_hold(task);
-	if (!sh_worker_submit(gone->nic->worker, &task->job))
+	if (!sh_worker_submit(sh_carrier_worker(&task->gone), &task->job))
 		return true;
 	drop_release(task);
 	free(task);
@@ -323,7 +331,7 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 	carrier->rts = true;
 	qp->carriers.rts_jobs++;
 	sh_job_begin(&qp->busy);
-	if (!sh_worker_submit(carrier->nic->worker, &task->job))
+	if (!sh_worker_submit(sh_carrier_worker(carrier), &task->job))
 		return;
 	qp->carriers.rts_jobs--;
 	sh_job_end(&qp->busy);

@@ -30,6 +30,8 @@ struct sh_carrier {
 	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
 	struct sc_address address;
+	bool prompt;  /* it was connected, and its NIC's prompt worker has its commands */
+	bool in_line; /* the other one has some: they stay together */
 	/*
 	 * quiesce: the command to ERR was given, has returned; the file has no commands any more; the QP
 	 * is no more
@@ -45,6 +47,7 @@ struct sh_carriers {
 	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
 };
 
+struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier); /* for a job; NULL: none yet */
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
 /* The path of the carrier of that epoch, or -ENOENT; on the data path, lock-free. */
 int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);

@@ -246,7 +246,7 @@ static void detector_nic(struct sh_nic *nic, uint64_t now)
 	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
 		return;
 	waiting = detector_since(sh_control_waiting_since(nic->control));
-	busy = detector_since(sh_worker_busy_since_ns(nic->worker));
+	busy = detector_since(sh_worker_busy_since_ns(nic->prompt));
 	switch (sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, sh_now_ns())) {
 	case SH_HANG_NONE: break;
 	case SH_HANG_ASK: sh_nic_ask(nic); break;

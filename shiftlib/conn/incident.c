@@ -99,7 +99,7 @@ static uint64_t incident_hang(const struct sh_nic *nic, enum sh_event_cause caus
 	if (cause != SH_CAUSE_HANG || nic->state != SH_NIC_OPEN)
 		return 0;
 	return sh_earlier_ns(sh_control_waiting_since(nic->control),
-			     sh_worker_busy_since_ns(nic->worker));
+			     sh_worker_busy_since_ns(nic->prompt));
 }
 
 static uint64_t incident_first_sign(const struct sh_qp *qp, enum sh_event_cause cause,

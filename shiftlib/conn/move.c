@@ -204,11 +204,12 @@ static void error_done(struct sh_job *job)
 	free(task);
 }
 
-static void move_to_error(struct sh_qp *qp, const struct sh_carrier *carrier)
+static void move_to_error(struct sh_qp *qp, struct sh_carrier *carrier)
 {
+	struct sh_worker *worker = carrier->qp ? sh_carrier_worker(carrier) : NULL;
 	struct error_job *task;
 
-	if (!carrier->qp || !carrier->nic->worker)
+	if (!worker)
 		return;
 	task = calloc(1, sizeof(*task));
 	if (!task)
@@ -217,7 +218,7 @@ static void move_to_error(struct sh_qp *qp, const struct sh_carrier *carrier)
 				    .qp = qp,
 				    .real = carrier->qp };
 	sh_job_begin(&qp->busy);
-	if (!sh_worker_submit(carrier->nic->worker, &task->job))
+	if (!sh_worker_submit(worker, &task->job))
 		return;
 	sh_job_end(&qp->busy);
 	free(task);

@@ -22,12 +22,16 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
 
 #define QUIESCE_POLL_MIN_NS  (20 * SH_NS_PER_US)
 #define QUIESCE_POLL_MAX_NS  SH_NS_PER_MS
 #define QUIESCE_POLL_SICK_NS (10 * SH_NS_PER_MS)
+#define QUIESCE_LOOKS	     4	/* at a command that is awaited, in its time */
+#define QUIESCE_ALIVE	     10 /* so many times longer it may take where the NIC still sends */
 
 /* ---- quiesce: every carrier that is left, to ERR -------------------------------------------- */
 
@@ -96,13 +100,16 @@ static void quiesce_done(struct sh_job *job)
 	pthread_mutex_lock(&sh.lock);
 	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real) {
-		worker = carrier->nic->worker;
+		worker = sh_carrier_worker(carrier);
 		carrier->in_error = true;
 		carrier->lost |= task->lost;
 		carrier->over |= task->over;
 	}
-	if (qp->conn_id && qp->quiesce.phase == SH_QUIESCE_COMMAND && quiesce_commands_done(qp))
+	if (qp->conn_id && qp->quiesce.phase == SH_QUIESCE_COMMAND && quiesce_commands_done(qp)) {
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
+		qp->quiesce.since = sh_now_ns(); /* of the flush: its time begins */
+		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
+	}
 	if (qp->conn_id && quiesce_is_on(qp)) {
 		sh_clock_touch(qp);
 		sh_outbox_hold();
@@ -123,6 +130,7 @@ static void quiesce_done(struct sh_job *job)
 static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	struct quiesce_job *task = calloc(1, sizeof(*task));
+	struct sh_worker *worker = sh_carrier_worker(carrier);
 
 	if (!task)
 		return; /* not final then: the timer says so */
@@ -136,7 +144,7 @@ static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 		.believed = qp->app.state,
 	};
 	sh_job_begin(&qp->busy);
-	if (carrier->nic->worker && !sh_worker_submit(carrier->nic->worker, &task->job)) {
+	if (worker && !sh_worker_submit(worker, &task->job)) {
 		carrier->to_error = true;
 		return;
 	}
@@ -155,7 +163,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.keys = sh_keys_last();
 	qp->quiesce.since = now;
 	qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
-	qp->quiesce.next_at = now + sh.config.flush_wait_ns; /* for a command that hangs */
+	qp->quiesce.next_at = now + sh.config.flush_wait_ns / QUIESCE_LOOKS;
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
 		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].to_error)
 			quiesce_submit(qp, &qp->carriers.slot[i]);
@@ -265,10 +273,52 @@ static bool quiesce_unseen(const struct sh_qp *qp)
 	return qp->scq->overrun || qp->rcq->overrun;
 }
 
+/*
+ * The clock of a command starts with it: in line before it are those of all queue pairs. But one that hangs
+ * speaks for all behind it.
+ */
+static uint64_t quiesce_command_since(const struct sh_qp *qp)
+{
+	uint64_t since = 0;
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		const struct sh_carrier *carrier = &qp->carriers.slot[i];
+
+		if (!quiesce_left(qp, carrier) || carrier->in_error)
+			continue;
+		if (!carrier->to_error || !carrier->nic->prompt) /* it was not given */
+			since = sh_earlier_ns(since, qp->quiesce.since);
+		else if (carrier->prompt)
+			since = sh_earlier_ns(since, sh_worker_busy_since_ns(carrier->nic->prompt));
+		else if (carrier->nic->sick)
+			since = sh_earlier_ns(since, qp->quiesce.since);
+	}
+	return since;
+}
+
+/* Whatever it does not do, it still sends datagrams that were posted later. */
+static bool quiesce_nic_lives(const struct sh_nic *nic, uint64_t since)
+{
+	return sh_nic_usable(nic) && sh_control_proven_at(nic->control) > since;
+}
+
+static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since)
+{
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error &&
+		    quiesce_nic_lives(qp->carriers.slot[i].nic, since))
+			return true;
+	return false;
+}
+
 /* Whose flush, or whose command, does not come: how many. */
 static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flushed,
 			  struct sh_nic *blamed[SH_MAX_CARRIERS])
 {
+	uint64_t command = quiesce_command_since(qp), since = command ? command : qp->quiesce.since;
 	int i, n = 0;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
@@ -277,7 +327,8 @@ static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flush
 			   (carrier == qp->receiving && !flushed->rq);
 
 		if (quiesce_left(qp, carrier) && bad &&
-		    carrier->incarnation == carrier->nic->incarnation)
+		    carrier->incarnation == carrier->nic->incarnation &&
+		    !quiesce_nic_lives(carrier->nic, since))
 			blamed[n++] = carrier->nic;
 	}
 	return n;
@@ -320,6 +371,36 @@ static bool quiesce_hopeless(const struct sh_qp *qp)
 	       (sh_carrier_dead(qp->receiving) && qp->receiving->nic->fatal) || quiesce_unseen(qp);
 }
 
+/* A process that did not run has no business with clocks. */
+static bool quiesce_in_time(uint64_t since, uint64_t now, uint64_t limit_ns)
+{
+	uint64_t late_at = sh_loop_late_at();
+
+	return now - (since < late_at ? late_at : since) < limit_ns;
+}
+
+static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
+{
+	uint64_t wait_ns = sh.config.flush_wait_ns, since = qp->quiesce.since;
+
+	if (quiesce_commands_done(qp))
+		return quiesce_in_time(since, now, wait_ns) && !quiesce_hopeless(qp);
+	since = quiesce_command_since(qp);
+	if (!since || quiesce_in_time(since, now, wait_ns))
+		return true;
+	return quiesce_any_lives(qp, since) && quiesce_in_time(since, now, QUIESCE_ALIVE * wait_ns);
+}
+
+/* Its return is heard of. Meanwhile its NIC gets something to send, which tells whether it hangs. */
+static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
+{
+	qp->quiesce.next_at = now + sh.config.flush_wait_ns / QUIESCE_LOOKS;
+	if (!qp->peer || qp->peer->ask_until > qp->quiesce.next_at)
+		return;
+	qp->peer->ask_until = now + sh.config.flush_wait_ns;
+	sh_heartbeat_soon();
+}
+
 /*
  * Called when a command has returned and then at short intervals. A device that is known to be
  * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core goes
@@ -328,14 +409,17 @@ static bool quiesce_hopeless(const struct sh_qp *qp)
  */
 void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 {
-	bool patient = now - qp->quiesce.since < sh.config.flush_wait_ns &&
-		       !(quiesce_hopeless(qp) && quiesce_commands_done(qp));
+	bool patient = quiesce_patient(qp, now);
 	struct sp_flushed flushed;
 	bool collected, obeyed;
 
 	qp->quiesce.next_at = 0;
 	if (!quiesce_is_on(qp))
 		return;
+	if (qp->quiesce.phase == SH_QUIESCE_COMMAND && patient) {
+		quiesce_await_command(qp, now);
+		return;
+	}
 	collected = quiesce_collect(qp, &flushed);
 	obeyed = collected && quiesce_final(qp, &flushed);
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */

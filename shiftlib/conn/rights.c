@@ -75,7 +75,7 @@ static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask
 	};
 	carrier->rights_jobs++;
 	sh_job_begin(&qp->busy);
-	if (!sh_worker_submit(carrier->nic->worker, &task->job))
+	if (!sh_worker_submit(sh_carrier_worker(carrier), &task->job))
 		return true;
 	carrier->rights_jobs--;
 	sh_job_end(&qp->busy);

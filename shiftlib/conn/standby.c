@@ -342,6 +342,8 @@ static void standby_connect_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	carrier = sh_carrier_find(qp, task->epoch);
+	if (carrier && carrier->qp == task->real)
+		carrier->prompt = !carrier->in_line;
 	if (!job->canceled && qp->conn_id && carrier && carrier->qp == task->real)
 		standby_connected(task, carrier);
 	sh_job_end(&qp->busy);

@@ -48,6 +48,8 @@ struct sh_control {
 	struct sh_address address;
 	bool grh_required;
 	uint32_t sends_posted, sends_done;
+	uint32_t proof; /* one of them, posted at proof_at; it is sent: proven_at is that time */
+	uint64_t proof_at, proven_at;
 	uint64_t
 		waiting_since; /* sends under way: the first one, or the last completion if later */
 };
@@ -416,6 +418,10 @@ static int control_reclaim_locked(struct sh_control *control)
 			if (wc[i].status != IBV_WC_SUCCESS)
 				return control_die(control, "a send failed");
 		control->sends_done += (uint32_t)n;
+		if (control->proof_at && (int32_t)(control->sends_done - control->proof) > 0) {
+			control->proven_at = control->proof_at;
+			control->proof_at = 0;
+		}
 		if (n)
 			control->waiting_since = sh_now_ns();
 	} while (n == POLL_BATCH);
@@ -443,6 +449,10 @@ static int control_post_send_locked(struct sh_control *control, const struct sh_
 	wr.wr.ud.remote_qkey = path->qkey;
 	if (ibv_post_send(control->qp, &wr, &bad))
 		return control_die(control, "a send cannot be posted");
+	if (!control->proof_at) {
+		control->proof = control->sends_posted;
+		control->proof_at = sh_now_ns();
+	}
 	if (control->sends_posted++ == control->sends_done)
 		control->waiting_since = sh_now_ns();
 	return 0;
@@ -489,6 +499,19 @@ uint64_t sh_control_waiting_since(struct sh_control *control)
 		since = control->waiting_since;
 	pthread_mutex_unlock(&control->lock);
 	return since;
+}
+
+uint64_t sh_control_proven_at(struct sh_control *control)
+{
+	uint64_t at;
+
+	if (sh_control_dead(control))
+		return 0;
+	pthread_mutex_lock(&control->lock);
+	(void)control_reclaim_locked(control);
+	at = control->proven_at;
+	pthread_mutex_unlock(&control->lock);
+	return at;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */

@@ -78,6 +78,9 @@ int sh_control_poll(struct sh_control *control,
  */
 uint64_t sh_control_waiting_since(struct sh_control *control);
 
+/* Likewise. It has sent a datagram that was posted at that time, or a little later; 0: none. */
+uint64_t sh_control_proven_at(struct sh_control *control);
+
 /* An asynchronous event said that the NIC is gone: nothing is posted or polled any more. */
 void sh_control_mark_dead(struct sh_control *control);
 bool sh_control_dead(const struct sh_control *control);

@@ -79,7 +79,7 @@ static bool address_moved(const struct sh_address *a, const struct sh_address *b
 	       a->lid != b->lid || a->mtu != b->mtu || a->qpn != b->qpn || a->qkey != b->qkey;
 }
 
-static void nic_ask_run(struct sh_job *job)
+void sh_nic_ask_run(struct sh_job *job)
 {
 	struct nic_job *task = (struct nic_job *)job;
 
@@ -142,7 +142,7 @@ void sh_nic_ask(struct sh_nic *nic)
 {
 	if (nic->asked)
 		nic->ask_again = true;
-	else if (sh_nic_submit(nic, nic_ask_run, nic_ask_done))
+	else if (sh_nic_submit(nic, sh_nic_ask_run, nic_ask_done))
 		sh_nic_look_soon(nic);
 }
 

@@ -29,6 +29,7 @@ const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 			  void (*done)(struct sh_job *));
 void sh_nic_reopen(struct sh_nic *nic);
 
+void sh_nic_ask_run(struct sh_job *job);
 /* health.c. closed: nothing leads there from before. */
 void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bool closed);
 void sh_nic_look_soon(struct sh_nic *nic); /* at a NIC that is dead or sick */

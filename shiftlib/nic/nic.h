@@ -34,7 +34,12 @@ struct sh_nic {
 	uint8_t index; /* place in the device list: names the NIC in messages */
 	enum sh_nic_state state;
 	const char *why; /* FAILED: the reason */
-	struct sh_worker *worker;
+	/*
+	 * The first makes things, in order of arrival: that may take long (much memory, an address that
+	 * must be asked for) on a NIC that is well. The second gives commands that a NIC which is well
+	 * obeys at once: by these it is judged. What it destroys has no job with the first any more.
+	 */
+	struct sh_worker *worker, *prompt;
 	/*
 	 * What is open. Written on the NIC's worker with the lock held: its jobs read it without.
 	 * A device that died and came back is opened anew as its next incarnation; what was made on

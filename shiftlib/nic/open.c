@@ -74,23 +74,34 @@ static void nic_open_run(struct sh_job *job)
 		sh_control_address(task->made.control, &task->address);
 }
 
+static bool nic_worker(struct sh_worker **worker, const char *name)
+{
+	if (*worker)
+		return true;
+	*worker = sh_worker_start(name);
+	if (*worker)
+		sh_loop_worker(*worker);
+	return *worker;
+}
+
+static bool nic_workers(struct sh_nic *nic)
+{
+	return nic_worker(&nic->prompt, nic->name) && nic_worker(&nic->worker, nic->name);
+}
+
 const char *sh_nic_submit(struct sh_nic *nic, void (*run)(struct sh_job *),
 			  void (*done)(struct sh_job *))
 {
 	struct nic_job *task;
 
-	if (!nic->worker) {
-		nic->worker = sh_worker_start(nic->name);
-		if (!nic->worker)
-			return "no memory for its worker";
-		sh_loop_worker(nic->worker);
-	}
+	if (!nic_workers(nic))
+		return "no memory for its workers";
 	task = calloc(1, sizeof(*task));
 	if (!task)
 		return "no memory";
 	*task = (struct nic_job){ .job = { .fn = run, .done = done }, .nic = nic };
 	sh_job_begin(&nic->busy);
-	if (!sh_worker_submit(nic->worker, &task->job)) {
+	if (!sh_worker_submit(run == sh_nic_ask_run ? nic->prompt : nic->worker, &task->job)) {
 		nic->asked = true;
 		nic->ask_again = false;
 		return NULL;

@@ -183,7 +183,7 @@ static void yield_run(struct sh_job *job)
 
 	sh.real->thread_inside();
 	if (!task->all)
-		return; /* the queue pairs went before it */
+		return;
 	sh_job_lock();
 	turn = ++turns;
 	while (yield_next(task, turn))
@@ -207,6 +207,21 @@ static void yield_done(struct sh_job *job)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
+/* The queue pairs went before it, on both workers. */
+static void yield_fenced(struct sh_job *job)
+{
+	struct yield_job *task = (struct yield_job *)job;
+
+	*job = (struct sh_job){ .fn = yield_run, .done = yield_done };
+	if (sh_worker_submit(task->nic->worker, job))
+		yield_done(job);
+}
+
+static void yield_fence(struct sh_job *job)
+{
+	(void)job;
+}
+
 /* NULL: it has nothing, or cannot be told to give it back. */
 static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 {
@@ -219,11 +234,11 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 	if (!task)
 		return NULL;
 	sh_yield_pause(nic, all);
-	*task = (struct yield_job){ .job = { .fn = yield_run, .done = yield_done },
+	*task = (struct yield_job){ .job = { .fn = yield_fence, .done = yield_fenced },
 				    .nic = nic,
 				    .all = all };
 	task->n = yield_standbys(nic, all ? n : (n + YIELD_PART - 1) / YIELD_PART);
-	if (!sh_worker_submit(nic->worker, &task->job))
+	if (!sh_worker_submit(nic->prompt, &task->job))
 		return task;
 	free(task);
 	return NULL;

@@ -122,7 +122,7 @@ static void resize_done(struct sh_job *job)
 
 static bool nic_hangs(const struct sh_nic *nic)
 {
-	uint64_t since = sh_worker_busy_since_ns(nic->worker);
+	uint64_t since = sh_worker_busy_since_ns(nic->prompt);
 
 	return nic->fatal || nic->sick ||
 	       (since && sh_now_ns() - since > sh.config.hang.command_ns);
@@ -134,6 +134,7 @@ static bool nic_hangs(const struct sh_nic *nic)
  */
 static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
+	uint64_t ask_at = sh_now_ns() + sh.config.hang.command_ns;
 	struct resize_job *task = calloc(1, sizeof(*task));
 	struct timespec until;
 
@@ -152,6 +153,8 @@ static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 	shadow->refs++;
 	sh_job_begin(&cq->busy);
 	while (!task->finished && !nic_hangs(shadow->nic)) {
+		if (sh_now_ns() >= ask_at && !shadow->nic->asked)
+			sh_nic_ask(shadow->nic); /* a long line, or a hang? */
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += RESIZE_LOOK_NS;
 		until.tv_sec += until.tv_nsec / SH_NS_PER_S;

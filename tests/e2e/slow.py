@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A NIC that is slow, or busy with others' commands, does not hang: its connections stay, or move for
+another reason, and nobody says that it hangs. And one that does hang is found, whatever it was asked
+before.
+
+  slow.py --build DIR [CASE...]
+"""
+import os
+import re
+import sys
+
+from shiftlab.lab import Shift, cases_main, wait_for
+from shiftlab.perftest import SOON, Failed
+
+HANGS = "does not execute commands"
+
+
+class App:
+    """The program, which does what it is told."""
+
+    def __init__(self, lab, **settings):
+        self.lab, self.said = lab, {}
+        self.pairs = 0
+        self.program = lab.start("h0", [os.path.join(lab.out, "bin", "slow")], "slow",
+                                 Shift(log="info", **{**SOON, **settings}), stdin=True)
+
+    def log(self):
+        return self.lab.shift_log(self.program)
+
+    def tell(self, word, *more):
+        self.said[word] = self.said.get(word, 0) + 1
+        self.program.say(" ".join([word, *map(str, more)]))
+
+    def await_done(self, word, seconds=30):
+        wait_for(word, lambda: self.program.out().count(f"DONE {word}\n") >= self.said[word]
+                 or not self.program.running(), seconds)
+        if self.program.out().count(f"DONE {word}\n") < self.said[word]:
+            raise Failed(f"ended with {self.program.process.returncode}: {self.program.tail()}")
+
+    def do(self, word, *more, seconds=30):
+        self.tell(word, *more)
+        self.await_done(word, seconds)
+
+    def connect(self, pairs):
+        self.do("pairs", pairs)
+        self.pairs += pairs
+        wait_for("protection", lambda: self.lab.protected(self.program) >= 2 * self.pairs, 60)
+        self.do("write")
+
+    def await_moved(self, origin, to, pairs=None):
+        pattern = re.compile(rf"QP (0x\w+) moved from {origin} to {to}")
+        wait_for(f"move from {origin} to {to}", lambda: len(set(pattern.findall(self.log())))
+                 >= 2 * (pairs or self.pairs) or not self.program.running(), 30)
+
+    def end(self, hung=False):
+        self.tell("end")
+        if self.program.wait(60):
+            raise Failed(f"ended with {self.program.process.returncode}: {self.program.tail()}")
+        if (HANGS in self.log()) != hung:
+            raise Failed(f"it {'does not say' if hung else 'says'} that a NIC hangs\n" +
+                         self.log()[-2000:])
+
+
+def fall_back(lab, app):
+    lab.fault("port-down", "h0/mlx5_0")
+    app.await_moved("mlx5_0", "mlx5_1")
+
+
+def line(lab):
+    """The commands of all queue pairs together take longer than one may."""
+    app = App(lab)
+    app.connect(64)
+    lab.ctl("cost", "h0/mlx5_0", 5000)
+    fall_back(lab, app)
+    lab.ctl("cost", "h0/mlx5_0", 0)
+    app.do("write")
+    app.end()
+
+
+def register(lab):
+    """Registering much memory takes 1.5 s; what returns from that NIC meanwhile is not held up for a
+    fault."""
+    app = App(lab)
+    app.connect(2)
+    fall_back(lab, app)
+    lab.ctl("slow", "h0/mlx5_1", "register", 1500)
+    lab.ctl("heal", "h0/mlx5_0")
+    app.do("register", 1000)
+    app.await_moved("mlx5_1", "mlx5_0")
+    app.do("write")
+    app.end()
+
+
+def route(lab):
+    """A standby waits for ARP on the NIC that others return from."""
+    app = App(lab)
+    app.connect(2)
+    fall_back(lab, app)
+    lab.ctl("slow", "h0/mlx5_1", "route", 1500000)
+    app.do("pairs", 2)
+    lab.ctl("heal", "h0/mlx5_0")
+    app.await_moved("mlx5_1", "mlx5_0", 2)
+    app.do("write")
+    lab.ctl("slow", "h0/mlx5_1", "route", 0)
+    app.end()
+
+
+def hangs(lab):
+    """In the middle of a long registration."""
+    app = App(lab)
+    app.connect(2)
+    fall_back(lab, app)
+    lab.ctl("slow", "h0/mlx5_1", "register", 2000)
+    app.do("register", 1000)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    app.tell("write")
+    wait_for("a word about the hang", lambda: HANGS in app.log(), 30)
+    lab.ctl("heal", "all")
+    app.await_done("write")
+    app.end(hung=True)
+
+
+CASES = {f.__name__: f for f in (line, register, route, hangs)}
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
