@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 
-from shiftlab.lab import PATIENT, Lab, Shift, free_port, wait_for
+from shiftlab.lab import Lab, Shift, free_port, wait_for
 from shiftlab.redis import MANY_CLIENTS, Redis
 from shiftlab.results import save
 
@@ -106,7 +106,7 @@ def paired(lab, qps, how, redis, fault):
 def scale(args, qps, cost_us):
     """Stock, SHIFT and lazy SHIFT in turns; medians over the runs and both ends."""
     stock, with_shift, lazy = [], [], []
-    eagerly, lazily = Shift(log="info", **PATIENT), Shift(log="info", lazy="on", **PATIENT)
+    eagerly, lazily = Shift(log="info"), Shift(log="info", lazy="on")
     for i in range(args.rounds):
         order = [(stock, None), (with_shift, eagerly), (lazy, lazily)]
         for results, how in order if i % 2 == 0 else reversed(order):

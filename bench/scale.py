@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 
-from shiftlab.lab import PATIENT, Lab, Shift, free_port, wait_for
+from shiftlab.lab import Lab, Shift, free_port, wait_for
 from shiftlab.results import save
 
 PATIENCE_S = 300
@@ -30,7 +30,7 @@ def flows(client):
 
 def started(lab, qps, lazy):
     argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
-    how = Shift(log="info", lazy="on" if lazy else "off", **PATIENT)
+    how = Shift(log="info", lazy="on" if lazy else "off")
     ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
             lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
     for p in ends:
