@@ -50,6 +50,14 @@ int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_event
 int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
 	      uint32_t access, uint32_t *lkey, uint32_t *rkey);
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
+/* A key that stands for a part of another; length 0: for nothing yet. */
+struct sn_indirect {
+	uint32_t pdn, variant; /* the key's lowest eight bits */
+	uint64_t iova, length;
+	uint32_t access, of_key;
+	uint64_t of_va;
+};
+int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key);
 
 /* A shared receive queue. Its doorbell record moves it: there is no register. */
 struct sn_srq_attr {

@@ -38,6 +38,11 @@ uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_
 	return mr->addr + (va - mr->iova);
 }
 
+static uint32_t key_new(struct sn_dev *dev)
+{
+	return atomic_fetch_add(&dev->nic->next_key, 1) & KEY_INDEX_MASK;
+}
+
 /*
  * The kernel's driver keeps what was deregistered, and gives it out again, key and all. Lock held.
  */
@@ -47,8 +52,16 @@ static uint32_t key_take(struct sn_dev *dev)
 
 	if (dev->n_kept_keys)
 		return dev->kept_keys[--dev->n_kept_keys];
-	index = atomic_fetch_add(&dev->nic->next_key, 1);
-	return (index & KEY_INDEX_MASK) << 8 | ((index * 0x35) & 0xff);
+	index = key_new(dev);
+	return index << 8 | ((index * 0x35) & 0xff);
+}
+
+static void mr_insert(struct sn_dev *dev, struct sn_mr *mr)
+{
+	struct sn_mr **bucket = mr_bucket(dev, mr->key);
+
+	mr->next = *bucket;
+	*bucket = mr;
 }
 
 static void key_keep(struct sn_dev *dev, uint32_t key)
@@ -60,7 +73,7 @@ static void key_keep(struct sn_dev *dev, uint32_t key)
 int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
 	      uint32_t access, uint32_t *lkey, uint32_t *rkey)
 {
-	struct sn_mr *mr, **bucket;
+	struct sn_mr *mr;
 
 	/* IBA 10.6.3.3: remote write and atomic need local write. */
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
@@ -76,12 +89,38 @@ int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, 
 	mr->access = access;
 	sn_lock();
 	mr->key = key_take(dev);
-	bucket = mr_bucket(dev, mr->key);
-	mr->next = *bucket;
-	*bucket = mr;
+	mr_insert(dev, mr);
 	sn_unlock();
 	*lkey = *rkey = mr->key;
 	return 0;
+}
+
+int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key)
+{
+	struct sn_mr *mr = calloc(1, sizeof(*mr));
+	int err = 0;
+
+	if (!mr)
+		return -ENOMEM;
+	mr->pdn = want->pdn;
+	mr->length = want->length;
+	mr->iova = want->iova;
+	mr->access = want->access;
+	mr->own_command = true;
+	sn_lock();
+	if (want->length) {
+		mr->addr = sn_mr_translate(dev, want->of_key, want->pdn, want->of_va, want->length,
+					   want->access);
+		err = mr->addr ? 0 : -EINVAL;
+	}
+	if (!err) {
+		mr->key = *key = key_new(dev) << 8 | want->variant;
+		mr_insert(dev, mr);
+	}
+	sn_unlock();
+	if (err)
+		free(mr);
+	return err;
 }
 
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
@@ -94,7 +133,8 @@ int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey)
 	mr = *link;
 	if (mr) {
 		*link = mr->next;
-		key_keep(dev, lkey);
+		if (!mr->own_command)
+			key_keep(dev, lkey);
 	}
 	sn_posted_push(dev); /* nothing is written to it any more */
 	sn_unlock();

@@ -3,6 +3,7 @@
 #ifndef SIMNIC_DEVICE_MR_H
 #define SIMNIC_DEVICE_MR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sn_dev;
@@ -13,6 +14,7 @@ struct sn_mr {
 	struct sn_mr *next;
 	uint32_t key, pdn, access;
 	uint64_t addr, length, iova;
+	bool own_command; /* the kernel's driver does not know it */
 };
 
 /* The address in this process, or 0: IBA 10.6.3 forbids it. */

@@ -120,7 +120,7 @@ static struct sn_ctx *ctx_make(unsigned int minor)
 
 static int uar_file(void)
 {
-	const off_t pages = SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS;
+	const off_t pages = SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + SN_DM_PAGES;
 	int fd = memfd_create("simnic-uverbs", MFD_CLOEXEC);
 
 	if (fd >= 0 && ftruncate(fd, pages * SN_PAGE)) {
@@ -202,6 +202,8 @@ uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type)
 static void obj_free(struct sn_obj *obj)
 {
 	sn_mr_unpin(obj);
+	if (obj && obj->type == SN_OBJ_DM)
+		munmap(obj->dm.map, (size_t)obj->dm.n_pages * SN_PAGE);
 	free(obj);
 }
 

@@ -19,6 +19,8 @@
 #define SN_PAGE		4096
 #define SN_MAX_BFREGS	512
 #define SN_MAX_DYN_UARS 512 /* doorbell pages that are asked for one by one: thread domains */
+#define SN_DM_PAGES	64  /* of device memory that a context may have */
+#define SN_DM_BYTES	((uint64_t)SN_DM_PAGES * SN_PAGE)
 
 struct sn_ctx {
 	pthread_mutex_t lock;
@@ -30,6 +32,7 @@ struct sn_ctx {
 	uint8_t *uar;	    /* our own mapping of the doorbell pages */
 	uint32_t n_uars, n_bfregs, n_low_latency;
 	uint8_t *dyn_uars[SN_MAX_DYN_UARS]; /* our own mappings; NULL: not asked for */
+	uint8_t dm_taken[SN_DM_PAGES];
 	uint16_t bfreg_users[SN_MAX_BFREGS];
 	struct sn_event_file *event_files, *async;
 	struct sn_obj **objs;

@@ -40,11 +40,22 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 	};
 }
 
+/*
+ * Granted to all by a kernel; here to who asks by the environment, as few commands are known: libmlx5 asks
+ * again without it where it may.
+ */
+static bool devx_granted(void)
+{
+	const char *wanted = getenv("SIMNIC_DEVX");
+
+	return wanted && *wanted == '1';
+}
+
 static int context_take(struct sn_ctx *ctx, const struct mlx5_ib_alloc_ucontext_req_v2 *want)
 {
 	uint32_t total = (want->total_num_bfregs + 1) & ~1U;
 
-	if (want->flags) /* MLX5_IB_ALLOC_UCTX_DEVX; libmlx5 asks again without it where it may */
+	if (want->flags & ~(devx_granted() ? (uint32_t)MLX5_IB_ALLOC_UCTX_DEVX : 0))
 		return -EINVAL;
 	if (!total || want->num_low_latency_bfregs > total - 1)
 		return -EINVAL;
@@ -176,7 +187,8 @@ int sn_query_device(const struct sn_req *req)
 
 int sn_query_device_ex(const struct sn_req *req)
 {
-	struct ib_uverbs_ex_query_device_resp resp = { .response_length = sizeof(resp) };
+	struct ib_uverbs_ex_query_device_resp resp = { .response_length = sizeof(resp),
+						       .max_dm_size = SN_DM_BYTES };
 	struct mlx5_ib_query_device_resp uhw = { .response_length = sizeof(uhw) };
 
 	device_fill(req->ctx, &resp.base);

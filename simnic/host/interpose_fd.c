@@ -42,7 +42,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 
 /*
  * mlx5's mapping offset, in pages: command << 8 | index; the number of a dynamic page goes on behind
- * the command's byte. Doorbell pages are all that exists.
+ * the command's byte. Doorbell pages and device memory are all that exists.
  */
 static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags,
 		      off_t offset)
@@ -58,6 +58,9 @@ static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, i
 		errno = -err;
 		return MAP_FAILED;
 	}
+	if (command == MLX5_IB_MMAP_DEVICE_MEM && length <= SN_DM_BYTES)
+		return sn_ctx_mmap(ctx, addr, length, prot, flags,
+				   sn_dm_offset((uint32_t)(index | (page >> 16 & 0xff) << 8)));
 	if (page >> 16 ||
 	    (command != MLX5_IB_MMAP_REGULAR_PAGE && command != MLX5_IB_MMAP_WC_PAGE &&
 	     command != MLX5_IB_MMAP_NC_PAGE) ||

@@ -118,7 +118,7 @@ static uint64_t pinned_length(const struct ib_uverbs_reg_mr *cmd)
 
 void sn_mr_unpin(const struct sn_obj *obj)
 {
-	if (!obj || obj->type != SN_OBJ_MR)
+	if (!obj || obj->type != SN_OBJ_MR || obj->mr.dm)
 		return;
 	atomic_fetch_sub(&pinned, pinned_length(&obj->mr.cmd));
 	if (obj->mr.map)
@@ -134,8 +134,8 @@ static int mr_check(const struct ib_uverbs_reg_mr *cmd)
 	return range_check(cmd->start, cmd->length);
 }
 
-static int mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
-		   struct sn_obj *mr, uint32_t *handle)
+int sn_mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
+	       struct sn_obj *mr, uint32_t *handle)
 {
 	int err;
 
@@ -182,7 +182,7 @@ int sn_mr_reg_cmd(const struct sn_req *req)
 	if (err)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
-	err = mr ? mr_make(req->ctx, &cmd, pd, mr, &resp.mr_handle) : -ENOMEM;
+	err = mr ? sn_mr_make(req->ctx, &cmd, pd, mr, &resp.mr_handle) : -ENOMEM;
 	if (err) {
 		atomic_fetch_sub(&pinned, pinned_length(&cmd));
 		free(mr);
@@ -244,7 +244,7 @@ int sn_mr_rereg_cmd(const struct sn_req *req)
 	if (err)
 		return err;
 	mr = sn_obj_find(req->ctx, want.mr_handle, SN_OBJ_MR);
-	if (!mr || mr->mr.map)
+	if (!mr || mr->mr.map || mr->mr.dm)
 		return -EINVAL;
 	cmd = mr->mr.cmd;
 	err = rereg_decode(&want, &cmd);
@@ -330,7 +330,7 @@ int sn_mr_reg_dmabuf(const struct sn_req *req)
 	mr = sn_obj_make(SN_OBJ_MR);
 	err = mr ? dmabuf_map(&cmd, fd, mr) : -ENOMEM;
 	if (!err)
-		err = mr_make(req->ctx, &cmd, pd, mr, &handle);
+		err = sn_mr_make(req->ctx, &cmd, pd, mr, &handle);
 	if (!err)
 		return dmabuf_answer(req, mr, handle);
 	atomic_fetch_sub(&pinned, pinned_length(&cmd));
@@ -356,6 +356,8 @@ int sn_mr_destroy_cmd(const struct sn_req *req)
 		return err;
 	sn_mr_unpin(mr);
 	mr->mr.pd->users--;
+	if (mr->mr.dm)
+		mr->mr.dm->users--;
 	sn_obj_drop(req->ctx, handle);
 	return 0;
 }

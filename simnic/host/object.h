@@ -25,6 +25,8 @@ enum sn_obj_type {
 	SN_OBJ_QP,
 	SN_OBJ_AH,
 	SN_OBJ_SRQ,
+	SN_OBJ_DM,
+	SN_OBJ_DEVX,
 	SN_OBJ_TYPES,
 };
 
@@ -42,8 +44,16 @@ struct sn_obj {
 			struct ib_uverbs_reg_mr cmd; /* as it is registered */
 			void *map; /* of a dma-buf; NULL: the program's own memory */
 			size_t map_length;
-			struct sn_obj *pd;
+			struct sn_obj *pd, *dm; /* dm: of device memory */
 		} mr;
+		struct {
+			void *map;
+			uint64_t length;
+			uint32_t page, n_pages;
+		} dm;
+		struct {
+			uint32_t key;
+		} devx;
 		struct {
 			struct sn_cq *dev;
 			uint32_t cqes, cqe_size;

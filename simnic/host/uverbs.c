@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which request goes where. */
 #include <errno.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 #include <string.h>
 
 #include "simnic/host/ctx.h"
@@ -145,6 +146,14 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 		  sn_mr_destroy_cmd },
 		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR), SN_GATE_COMMAND,
 		  sn_mr_reg_dmabuf },
+		{ METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG), SN_GATE_COMMAND,
+		  sn_mr_reg_dm },
+		{ METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC), SN_GATE_COMMAND, sn_dm_alloc },
+		{ METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE), SN_GATE_DESTROY, sn_dm_free },
+		{ METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE), SN_GATE_COMMAND,
+		  sn_devx_create },
+		{ METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY), SN_GATE_DESTROY,
+		  sn_devx_destroy },
 		{ METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY), SN_GATE_FREE, sn_ah_destroy },
 		{ METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE), SN_GATE_COMMAND,
 		  sn_cq_create_cmd },

@@ -53,6 +53,11 @@ int sn_mr_reg_cmd(const struct sn_req *req);
 int sn_mr_rereg_cmd(const struct sn_req *req);
 int sn_mr_reg_dmabuf(const struct sn_req *req);
 int sn_mr_destroy_cmd(const struct sn_req *req);
+int sn_dm_alloc(const struct sn_req *req); /* dm.c */
+int sn_dm_free(const struct sn_req *req);
+int sn_mr_reg_dm(const struct sn_req *req);
+int sn_devx_create(const struct sn_req *req); /* devx.c */
+int sn_devx_destroy(const struct sn_req *req);
 int sn_ah_create(const struct sn_req *req); /* ah.c */
 int sn_ah_destroy(const struct sn_req *req);
 int sn_cq_create_cmd(const struct sn_req *req); /* cq.c */
@@ -77,5 +82,9 @@ int sn_dyn_uar_add(struct sn_ctx *ctx, uint32_t index, off_t *offset);
 bool sn_gid_index_ok(const struct sn_ctx *ctx, uint32_t index); /* there is an entry */
 /* mr.c. Of any type, when it goes: its memory is pinned no longer. */
 void sn_mr_unpin(const struct sn_obj *obj);
+/* mr.c. Registers what is at cmd->start, as obj. */
+int sn_mr_make(struct sn_ctx *ctx, const struct ib_uverbs_reg_mr *cmd, struct sn_obj *pd,
+	       struct sn_obj *mr, uint32_t *handle);
+off_t sn_dm_offset(uint32_t page); /* dm.c. Of device memory, in the context's file */
 
 #endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Objects that a program makes by commands of its own (DEVX): memory keys, that is, free ones for UMR
+ * and those that stand for a part of another key. Offsets as in the PRM's CREATE_MKEY.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simnic/device/device.h"
+#include "simnic/host/ctx.h"
+#include "simnic/host/uverbs.h"
+
+#define CREATE_MKEY 0x200
+
+enum {
+	MKC_AT = 16,  /* the key's context in the command */
+	KLM_AT = 272, /* behind it, the list of what it stands for */
+	KLM_BYTES = 16,
+	MKC_FREE = 1 << 30,
+	MKC_RIGHTS_SHIFT =
+		10, /* of local read; then local write, remote read, remote write, atomic */
+	MKC_MODE_SHIFT = 8,
+	MODE_KLM = 2,
+};
+
+static uint32_t word(const uint8_t *at)
+{
+	uint32_t be;
+
+	memcpy(&be, at, sizeof(be));
+	return be32toh(be);
+}
+
+static uint64_t word64(const uint8_t *at)
+{
+	return (uint64_t)word(at) << 32 | word(at + 4);
+}
+
+static uint32_t rights(uint32_t flags)
+{
+	static const uint32_t of[] = { 0, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ,
+				       IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC };
+	uint32_t access = 0;
+
+	for (uint32_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		if (flags >> MKC_RIGHTS_SHIFT >> i & 1)
+			access |= of[i];
+	return access;
+}
+
+static int mkey_decode(const uint8_t *in, size_t length, struct sn_indirect *out)
+{
+	const uint8_t *mkc = in + MKC_AT, *klm = in + KLM_AT;
+	uint32_t flags;
+
+	if (length < KLM_AT || word(in) >> 16 != CREATE_MKEY)
+		return -EOPNOTSUPP;
+	flags = word(mkc);
+	*out = (struct sn_indirect){ .pdn = word(mkc + 12) & 0xffffff,
+				     .variant = word(mkc + 4) & 0xff };
+	if (flags & MKC_FREE)
+		return 0;
+	if ((flags >> MKC_MODE_SHIFT & 3) != MODE_KLM || word(in + 96) != 1 ||
+	    length < KLM_AT + KLM_BYTES)
+		return -EOPNOTSUPP;
+	out->iova = word64(mkc + 16);
+	out->length = word64(mkc + 24);
+	out->access = rights(flags);
+	out->of_key = word(klm + 4);
+	out->of_va = word64(klm + 8);
+	return 0;
+}
+
+int sn_devx_create(const struct sn_req *req)
+{
+	const struct ib_uverbs_attr *in = sn_req_attr(req, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
+	struct sn_obj *obj = sn_obj_make(SN_OBJ_DEVX);
+	struct sn_indirect want;
+	uint32_t handle, answer[4] = { 0 };
+	int err;
+
+	if (!obj)
+		return -ENOMEM;
+	err = in ? mkey_decode((const uint8_t *)(uintptr_t)in->data, in->len, &want) : -EINVAL;
+	if (!err)
+		err = sn_mr_reg_indirect(req->ctx->dev, &want, &obj->devx.key);
+	if (err) {
+		free(obj);
+		return err;
+	}
+	err = sn_obj_add(req->ctx, obj, &handle);
+	if (err) {
+		sn_mr_dereg(req->ctx->dev, obj->devx.key);
+		free(obj);
+		return err;
+	}
+	answer[2] = htobe32(obj->devx.key >> 8);
+	sn_req_attr(req, MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE)->data = handle;
+	return sn_req_out(req, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, answer, sizeof(answer));
+}
+
+int sn_devx_destroy(const struct sn_req *req)
+{
+	struct sn_obj *obj = sn_obj_attr(req, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, SN_OBJ_DEVX);
+	uint32_t handle;
+	int err;
+
+	if (!obj || sn_req_u32(req, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, &handle))
+		return -ENOENT;
+	err = sn_mr_dereg(req->ctx->dev, obj->devx.key);
+	if (!err)
+		sn_obj_drop(req->ctx, handle);
+	return err;
+}
