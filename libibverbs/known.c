@@ -14,6 +14,7 @@ static const char *const verbs[] = {
 	"ibv_alloc_pd",	 "ibv_create_ah",     "ibv_create_ah_from_wc", "ibv_create_comp_channel",
 	"ibv_create_cq", "ibv_create_qp",     "ibv_create_srq",	       "ibv_open_device",
 	"ibv_reg_mr",	 "ibv_reg_dmabuf_mr", "ibv_reg_mr_iova",       "ibv_reg_mr_iova2",
+	"ibv_reg_mr_ex", "ibv_reg_buf_mr",    "ibv_alloc_buf", /* by ibv_cmd_reg_mr_ex */
 };
 
 bool known_creates(const char *name)

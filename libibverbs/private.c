@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <stddef.h>
 #include "libibverbs/hook.h"
 #include "libibverbs/private.h"
 
@@ -101,5 +104,110 @@ HOOK_EXPORT int ibv_cmd_resize_cq(WORDS_DECLARE)
 
 	if (!ret && atomic_load_explicit(&hook_on, memory_order_acquire))
 		shift_cq_resized((struct ibv_cq *)a0);
+	return ret;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+/*
+ * The provider's struct begins with the struct ibv_mr. Not where the call comes from a verb that is
+ * hooked, which knows more.
+ */
+static int mr_made(int ret, word pd, word mr, const struct shift_region *region)
+{
+	if (!ret && hook_enter()) {
+		shift_mr_made((struct ibv_pd *)pd, (struct ibv_mr *)mr, region);
+		hook_leave();
+	}
+	return ret;
+}
+
+/* (pd, offset, length, iova, fd, access, mr, ...) */
+HOOK_EXPORT int ibv_cmd_reg_dmabuf_mr(WORDS_DECLARE)
+{
+	const struct shift_region region = { .kind = SHIFT_REGION_DMABUF,
+					     .offset = a1,
+					     .length = a2,
+					     .iova = a3,
+					     .fd = (int)a4,
+					     .access = (unsigned int)a5 };
+
+	return mr_made(((create_fn)real_private()->reg_dmabuf_mr)(WORDS_PASS), a0, a6, &region);
+}
+
+/* (pd, dm, offset, length, access, mr, ...) */
+HOOK_EXPORT int ibv_cmd_reg_dm_mr(WORDS_DECLARE)
+{
+	const struct shift_region region = {
+		.kind = SHIFT_REGION_DEVICE, .offset = a2, .length = a3, .access = (unsigned int)a4
+	};
+
+	return mr_made(((create_fn)real_private()->reg_dm_mr)(WORDS_PASS), a0, a5, &region);
+}
+
+/* struct ibv_mr_init_attr of rdma-core 59 and later, as far as it is needed here. */
+struct mr_attr {
+	size_t length;
+	int access;
+	uint64_t comp_mask, iova;
+	void *addr;
+	int fd;
+	uint64_t fd_offset;
+};
+
+enum { MR_ATTR_IOVA = 1, MR_ATTR_FD = 4 };
+
+/* (pd, mr, attr) */
+HOOK_EXPORT int ibv_cmd_reg_mr_ex(WORDS_DECLARE)
+{
+	const struct mr_attr *attr = (const struct mr_attr *)a2;
+	bool fd = attr->comp_mask & MR_ATTR_FD, iova = attr->comp_mask & MR_ATTR_IOVA;
+	const struct shift_region region = { .kind = fd ? SHIFT_REGION_DMABUF : SHIFT_REGION_MEMORY,
+					     .addr = attr->addr,
+					     .offset = attr->fd_offset,
+					     .length = attr->length,
+					     .iova = iova ? attr->iova : (uintptr_t)attr->addr,
+					     .fd = fd ? attr->fd : -1,
+					     .access = (unsigned int)attr->access };
+
+	return mr_made(((create_fn)real_private()->reg_mr_ex)(WORDS_PASS), a0, a1, &region);
+}
+
+/* (pd, mr, ...): ibv_import_mr. It is never deregistered, so nothing is kept of it. */
+HOOK_EXPORT int ibv_cmd_query_mr(WORDS_DECLARE)
+{
+	const struct shift_region region = { .kind = SHIFT_REGION_IMPORTED };
+
+	return mr_made(((create_fn)real_private()->query_mr)(WORDS_PASS), a0, a1, &region);
+}
+
+/* struct ibv_command_buffer, as it is since rdma-core 18: behind libibverbs' own part lies the kernel's. */
+struct command_buffer {
+	void *own[3];
+	uint8_t flags[8];
+	struct ib_uverbs_ioctl_hdr hdr;
+};
+
+static bool command_readable(const struct ib_uverbs_ioctl_hdr *hdr)
+{
+	return hdr->length == sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]);
+}
+
+/* Of the objects that all drivers have, verbs tell more. */
+static bool command_of_driver(const struct ib_uverbs_ioctl_hdr *hdr)
+{
+	return !command_readable(hdr) || hdr->object_id >> UVERBS_ID_NS_SHIFT;
+}
+
+/* (context, command) */
+HOOK_EXPORT int execute_ioctl(WORDS_DECLARE)
+{
+	const struct ib_uverbs_ioctl_hdr *hdr = &((const struct command_buffer *)a1)->hdr;
+	int ret = ((create_fn)real_private()->execute_ioctl)(WORDS_PASS);
+
+	if (!ret && command_of_driver(hdr) && hook_enter()) {
+		shift_command_done((struct ibv_context *)a0, command_readable(hdr) ? hdr : NULL);
+		hook_leave();
+	}
 	return ret;
 }

@@ -4,10 +4,13 @@
  * whoever asked for it: an exported verb, struct verbs_context, or a direct-verbs call such as
  * mlx5dv_create_qp(), which no exported verb sees. They pass fds to the kernel: the real ones of
  * the context's asynchronous events and of a CQ's channel must be there, not those of the facades.
+ * And memory: what is registered in verbs that are not hooked (ibv_reg_dm_mr is inline, ibv_reg_mr_ex
+ * newer than the hooks), in direct-verbs calls (mlx5dv_reg_dmabuf_mr), or by a provider's own commands
+ * (mlx5dv_devx_obj_create). Their objects are freed by verbs that are hooked, or by such commands.
  *
  * Their prototypes are not installed and differ between releases of rdma-core. What is used of them
  * is stable: the first argument (a context or a PD), up to 10 arguments of integer or pointer type,
- * an int returned. Such arguments pass through unchanged, also those that the function does not
+ * an int returned; of those for memory also what private.c says of each. Such arguments pass through unchanged, also those that the function does not
  * have (SysV ABI of x86-64, AAPCS64, ELFv2).
  */
 #ifndef LIBIBVERBS_PRIVATE_H
@@ -30,6 +33,11 @@ int ibv_cmd_create_srq(WORDS_DECLARE);
 int ibv_cmd_create_srq_ex(WORDS_DECLARE);
 int ibv_cmd_create_wq(WORDS_DECLARE);
 int ibv_cmd_resize_cq(WORDS_DECLARE);
+int ibv_cmd_query_mr(WORDS_DECLARE);
+int ibv_cmd_reg_dm_mr(WORDS_DECLARE);
+int ibv_cmd_reg_dmabuf_mr(WORDS_DECLARE);
+int ibv_cmd_reg_mr_ex(WORDS_DECLARE);
+int execute_ioctl(WORDS_DECLARE);
 
 struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
 

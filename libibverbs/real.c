@@ -80,6 +80,11 @@ static const struct symbol symbols[] = {
 	PRIVATE(create_srq_ex, "ibv_cmd_create_srq_ex"),
 	PRIVATE(create_wq, "ibv_cmd_create_wq"),
 	PRIVATE(resize_cq, "ibv_cmd_resize_cq"),
+	PRIVATE(query_mr, "ibv_cmd_query_mr"),
+	PRIVATE(reg_dm_mr, "ibv_cmd_reg_dm_mr"),
+	PRIVATE(reg_dmabuf_mr, "ibv_cmd_reg_dmabuf_mr"),
+	PRIVATE(reg_mr_ex, "ibv_cmd_reg_mr_ex"),
+	PRIVATE(execute_ioctl, "execute_ioctl"),
 };
 
 static void thread_inside(void)

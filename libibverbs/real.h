@@ -12,6 +12,8 @@ struct real_private {
 	void *create_qp, *create_qp_ex, *create_qp_ex2;
 	void *create_srq, *create_srq_ex, *create_wq;
 	void *resize_cq;
+	void *query_mr, *reg_dm_mr, *reg_dmabuf_mr, *reg_mr_ex;
+	void *execute_ioctl;
 };
 
 /* Resolves at the first call, from any thread; ends the process with a message if the installed

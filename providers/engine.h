@@ -22,6 +22,17 @@ void sp_keys_changed(void);
 
 /* -- by the object, which knows its engine: contexts, CQs, SRQs -------------------------------- */
 
+static inline void sp_key_command(struct sp_dev *dev, const struct ib_uverbs_ioctl_hdr *command,
+				  struct sp_key_command *out)
+{
+	sp_engine(dev)->key_command(command, out);
+}
+
+static inline uint32_t sp_pd_number(struct sp_dev *dev, struct ibv_pd *pd)
+{
+	return sp_engine(dev)->pd_number(pd);
+}
+
 static inline void sp_dev_uninit(struct sp_dev *dev)
 {
 	sp_engine(dev)->dev_uninit(dev);

@@ -34,6 +34,12 @@ static inline const char *sp_qp_reason(struct sp_qp *qp, bool *intruder)
 	return sp_engine(qp)->qp.reason(qp, intruder);
 }
 
+static inline uint32_t sp_qp_keys(struct sp_qp *qp, bool sends, uint32_t turn, struct sp_key *keys,
+				  uint32_t room)
+{
+	return sp_engine(qp)->qp.keys(qp, sends, turn, keys, room);
+}
+
 static inline void sp_qp_undrive(struct sp_qp *qp)
 {
 	sp_engine(qp)->qp.undrive(qp);

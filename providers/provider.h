@@ -29,6 +29,16 @@
 #include "providers/qp.h"
 #include "providers/srq.h"
 
+struct ib_uverbs_ioctl_hdr;
+
+#define SP_PD_ANY UINT32_MAX
+
+struct sp_key_command {
+	enum { SP_KEY_NONE, SP_KEY_MADE, SP_KEY_GONE } what;
+	uint32_t object; /* its handle, among all of the context */
+	uint32_t pd;	 /* MADE: the number of its PD, or SP_PD_ANY */
+};
+
 struct shift_provider {
 	const char *name;
 
@@ -55,6 +65,11 @@ struct shift_provider {
 	 * Takes no lock.
 	 */
 	void (*keys_changed)(void);
+
+	/* What a command of the program to the kernel's driver did to memory keys (DEVX). */
+	void (*key_command)(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out);
+	/* By which such commands name it; SP_PD_ANY: not known. */
+	uint32_t (*pd_number)(struct ibv_pd *pd);
 
 	struct sp_cq_ops cq;
 	struct sp_srq_ops srq;

@@ -21,6 +21,12 @@ struct sp_read {
 	uint32_t rkey; /* 0: the request is none */
 };
 
+/* A memory key as the application uses it. */
+struct sp_key {
+	uint32_t key;
+	bool remote;
+};
+
 struct sp_qp_ops {
 	/*
 	 * sp_qp_drive: after the real create. RC and UD. attr: as the application passed it,
@@ -45,6 +51,10 @@ struct sp_qp_ops {
 	 * that the engine posted to already. Before that the rings are left to it, and at the
 	 * first post the engine hands what is posted to the provider. */
 	const char *(*reason)(struct sp_qp *qp, bool *intruder);
+	/* [shell] Keys of receives that are outstanding, others at each turn, and behind them of the
+	 * latest requests, if sends; none of a queue that is busy just now. Their number. */
+	uint32_t (*keys)(struct sp_qp *qp, bool sends, uint32_t turn, struct sp_key *keys,
+			 uint32_t room);
 	/* After this no completion of the QP is delivered any more. Before the real destroy. */
 	void (*undrive)(struct sp_qp *qp);
 	/* After a successful real modify of carrier 0 by the application. RESET empties the

@@ -56,6 +56,8 @@ void sh_news_peer_stranger(const struct sh_wire_record *record);
 void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *record);
 /* It has acknowledged more of our memory keys, and carriers wait for that. */
 void sh_news_peer_keys_acked(struct sh_peer *peer);
+/* It has told of this key, that it is there or gone. */
+void sh_news_peer_key_told(const struct sh_peer *peer, uint32_t rkey);
 /* Asked: does it translate our memory keys, or is it about to? */
 bool sh_news_peer_translates(const struct sh_peer *peer);
 /* Asked: all memory keys that are valid now, at most room of them. Their number. */

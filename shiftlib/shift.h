@@ -112,6 +112,27 @@ int shift_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, 
 		   int access);
 int shift_dereg_mr(struct ibv_mr *mr);
 
+/* Memory that a provider registered by itself, no verb above being hooked. */
+struct shift_region {
+	enum {
+		SHIFT_REGION_MEMORY, /* addr, length, iova */
+		SHIFT_REGION_DMABUF, /* fd, offset, length, iova */
+		SHIFT_REGION_DEVICE, /* of the device itself */
+		SHIFT_REGION_IMPORTED,
+	} kind;
+	void *addr;
+	uint64_t offset, iova;
+	size_t length;
+	int fd;
+	unsigned int access;
+};
+/* Before the provider's caller has mr; only its keys and its place are looked at. */
+void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *mr, const struct shift_region *region);
+/* A command to the kernel's driver has succeeded, which may have made or destroyed a memory key. NULL: one
+ * that cannot be read. */
+struct ib_uverbs_ioctl_hdr;
+void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioctl_hdr *command);
+
 /* Completion channels are facades (shiftlib/facade/comp_channel.c): the struct and the fd are SHIFT's. */
 struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context);
 int shift_destroy_comp_channel(struct ibv_comp_channel *channel);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "providers/mlx5/bf.h"
+#include "providers/mlx5/command.h"
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/driven_cq.h"
 #include "providers/mlx5/foreign.h"
@@ -16,6 +17,7 @@
 #include "providers/mlx5/mlx5.h"
 #include "providers/mlx5/move.h"
 #include "providers/mlx5/reclaim.h"
+#include "providers/mlx5/sample.h"
 #include "providers/mlx5/settle.h"
 #include "providers/mlx5/srq.h"
 #include "providers/mlx5/xlat.h"
@@ -37,6 +39,8 @@ const struct shift_provider shift_provider_mlx5 = {
 	.dev_init = ring_dev_init,
 	.dev_uninit = ring_dev_uninit,
 	.keys_changed = ring_keys_changed,
+	.key_command = ring_key_command,
+	.pd_number = ring_pd_number,
 	.cq.drive = ring_cq_drive,
 	.cq.undrive = ring_cq_undrive,
 	.cq.ring_add = ring_cq_ring_add,
@@ -69,6 +73,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.drivable = ring_qp_drivable,
 	.qp.foreign = ring_qp_foreign,
 	.qp.reason = ring_qp_reason,
+	.qp.keys = ring_qp_keys,
 	.qp.undrive = ring_qp_undrive,
 	.qp.modified = ring_qp_modified,
 	.qp.recv_count = ring_qp_recv_count,

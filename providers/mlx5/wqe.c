@@ -126,6 +126,11 @@ static __be32 *key_at(struct ring_wqe *w, uint32_t unit)
 	return (__be32 *)(w->bytes + unit * 16 + (remote ? 8 : 4));
 }
 
+uint32_t ring_wqe_key(const struct ring_wqe *w, uint32_t unit)
+{
+	return be32toh(*key_at((struct ring_wqe *)w, unit));
+}
+
 static void find_keys(struct ring_wqe *w, enum ibv_qp_type type)
 {
 	uint32_t unit = 1, n;

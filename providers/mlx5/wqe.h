@@ -20,6 +20,7 @@ int ring_wqe_translate(struct sp_carrier *to, const struct ring_wqe *in, struct 
 struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wqe *app,
 				       const struct ring_wqe *wire, uint64_t wr_id,
 				       uint8_t wr_data);
+uint32_t ring_wqe_key(const struct ring_wqe *w, uint32_t unit); /* of one in keys */
 uint32_t ring_wqe_data_len(const struct ring_wqe *wqe);
 
 /* Over the requests of a queue that are the application's and outstanding. */

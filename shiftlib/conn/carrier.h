@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_CONN_CARRIER_H
 #define SHIFTLIB_CONN_CARRIER_H
 
+#include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
@@ -44,6 +45,7 @@ struct sh_carriers {
 	struct sh_carrier slot[SH_MAX_CARRIERS];
 	_Atomic uint64_t path[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
 	const char *standby_why;		/* the last one failed */
+	struct sh_qp_unknown unknown;		/* and each would */
 	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
 };
 

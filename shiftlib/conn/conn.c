@@ -21,6 +21,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/peer/heartbeat.h"
@@ -319,6 +320,7 @@ void sh_conn_close(struct sh_qp *qp)
 	conn_count_moving(qp, false);
 	conn_count_waiting(qp, false, sh_now_ns());
 	sh_loopback_forget(qp);
+	sh_unknown_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_wait_idle(&qp->busy);
 }

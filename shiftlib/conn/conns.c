@@ -15,11 +15,13 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/unknown.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
 
 #define CONNS_HANDS_PASSES 16 /* for one look at whether a QP is still ours */
+#define CONNS_KEYS_TURNS   4  /* of these for one at its keys */
 
 struct sh_conns sh_conns;
 
@@ -118,6 +120,17 @@ static void conns_look_at_cqs(void)
 				conns_collect(cq);
 }
 
+/* Is it still ours, and is what it uses known? */
+static void conns_look_at(struct sh_qp *qp, uint64_t now)
+{
+	if (qp->counted.guarded && sh_conn_hands_off(qp))
+		return;
+	if ((sh_conns.check_pass / CONNS_HANDS_PASSES + qp->conn_id) % CONNS_KEYS_TURNS)
+		return;
+	if (qp->counted.guarded || qp->carriers.unknown.why)
+		sh_unknown_look(qp, now);
+}
+
 static void conns_run(uint64_t now)
 {
 	uint32_t i;
@@ -126,10 +139,11 @@ static void conns_run(uint64_t now)
 		return;
 	for (i = sh_conns.check_pass++ % CONNS_HANDS_PASSES; i < sh_conns.room;
 	     i += CONNS_HANDS_PASSES)
-		if (sh_conns.by_id[i] && sh_conns.by_id[i]->counted.guarded)
-			sh_conn_hands_off(sh_conns.by_id[i]);
+		if (sh_conns.by_id[i])
+			conns_look_at(sh_conns.by_id[i], now);
+	sh_unknown_look_again(now);
 	conns_look_at_cqs();
-	sh_conns.check_at = sh_conns.guarded ? now + sh.config.watch_ns : 0;
+	sh_conns.check_at = sh_conns.guarded || sh_conns.unknown ? now + sh.config.watch_ns : 0;
 }
 
 static uint64_t conns_next_timer(void)
@@ -143,6 +157,7 @@ static void conns_reset(void)
 	memset(&sh_conns, 0, sizeof(sh_conns));
 	list_init(&sh_conns.qps);
 	list_init(&sh_conns.touched);
+	list_init(&sh_conns.suspects);
 }
 
 const struct sh_module sh_conns_module = {

@@ -44,6 +44,8 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 {
 	if (qp->pd && qp->pd->unprotected)
 		return qp->pd->why;
+	if (qp->carriers.unknown.why)
+		return qp->carriers.unknown.why;
 	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)
 		return qp->carriers.standby_why;
 	if (reason == SC_REASON_PEER) /* nothing has moved, see sh_level_report() */

@@ -51,7 +51,8 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 
 	for (k = 0; k < qp->paths.n; k++)
 		if (k != qp->active->path && up >> k & 1 &&
-		    (sh_pd_refuses(qp->pd, k) || paths_lesser(qp, qp->ctx->path[k])))
+		    (qp->carriers.unknown.why || sh_pd_refuses(qp->pd, k) ||
+		     paths_lesser(qp, qp->ctx->path[k])))
 			return true;
 	return false;
 }

@@ -85,6 +85,8 @@ static const char *standby_make(struct standby_job *task)
 		return "the NIC of the standby is not usable";
 	if (qp->pd->unprotected)
 		return qp->pd->why;
+	if (qp->carriers.unknown.why)
+		return qp->carriers.unknown.why;
 	if (task->nic->address.mtu < task->attr.path_mtu)
 		return "its path MTU is larger than that of the NIC of the standby";
 	why = sh_gid_missing(task->gid_kind, &task->nic->address);
@@ -132,7 +134,8 @@ static void standby_make_run(struct sh_job *job)
 static void standby_failed(struct sh_qp *qp, uint32_t epoch, const char *why)
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
-	bool known = !carrier || qp->pd->unprotected || qp->carriers.standby_why == why;
+	bool known = !carrier || qp->pd->unprotected || qp->carriers.unknown.why ||
+		     qp->carriers.standby_why == why;
 
 	if (carrier)
 		sh_log(known ? SH_LOG_INFO : SH_LOG_WARN,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "shiftlib/base/table.h"
+#include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/command.h"
@@ -21,8 +22,7 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING)
 
-/* Another NIC may not page at all, or by other tables. */
-const char sh_mr_on_demand[] = "it has memory that is paged on demand (ODP)";
+static const char mr_no_descriptor[] = "no file descriptor was left for a dma-buf of it";
 
 /* The application may close its own descriptor as soon as the region is registered. */
 static int mr_fd_keep(int fd)
@@ -59,8 +59,9 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 		return NULL;
 	}
 	list_add_tail(&pd->mrs, &mr->link);
-	if (mr->alone && !pd->alone++)
-		sh_pd_unprotect(pd, sh_mr_on_demand);
+	sh_unknown_told(real->lkey);
+	if (mr->alone)
+		sh_alone_come(pd, mr->alone);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		if (sh_pd_wanted(pd, path))
 			sh_mr_replay(mr, path);
@@ -69,6 +70,11 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 		else
 			pd->shadow[path].asked = 0; /* whoever wants it asks for all regions */
 	return mr;
+}
+
+static enum sh_alone mr_alone(unsigned int access)
+{
+	return access & IBV_ACCESS_ON_DEMAND ? SH_ALONE_PAGED : SH_ALONE_NOT;
 }
 
 /* What is recorded keeps the request's descriptor. */
@@ -145,21 +151,14 @@ uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 	return taken.mr != NULL;
 }
 
-/* The last region that stood in the way: standbys are made again, when they are next asked for. */
-static void mr_alone_leaves(struct sh_mr *mr)
-{
-	struct sh_pd *pd = mr->pd;
-
-	if (mr->alone && !--pd->alone && pd->why == sh_mr_on_demand)
-		pd->unprotected = false;
-}
-
 /* No job holds it any more, and none will. */
 static void mr_leave(struct sh_mr *mr)
 {
 	mr->leaving = true;
-	mr_alone_leaves(mr);
+	if (mr->alone)
+		sh_alone_leave(mr->pd, mr->alone);
 	sh_mr_replay_never(mr);
+	sh_unknown_told(mr->mr->lkey);
 	sh_table_remove(&sh_objects.by_mr, mr->mr);
 	sh_wait_idle(&mr->busy);
 }
@@ -236,7 +235,7 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 				 .iova = iova,
 				 .access = access,
 				 .plain = !iova2,
-				 .alone = access & IBV_ACCESS_ON_DEMAND };
+				 .alone = mr_alone(access) };
 	struct sh_yield yield = { pd->context, SH_YIELD_NIC };
 	struct ibv_mr *real;
 
@@ -273,10 +272,33 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 		return NULL;
 	request.fd = mr_fd_keep(fd);
 	if (request.fd < 0)
-		mr_unshadowed(pd, "no file descriptor was left for a dma-buf of it");
+		mr_unshadowed(pd, mr_no_descriptor);
 	else
 		mr_record(pd, real, &request);
 	return real;
+}
+
+/* A dma-buf that the provider gave a way of its own to the device (data direct) is a plain one there. */
+void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *real, const struct shift_region *region)
+{
+	struct sh_mr request = { .addr = region->addr,
+				 .length = region->length,
+				 .iova = region->iova,
+				 .access = region->access,
+				 .alone = mr_alone(region->access),
+				 .dmabuf = region->kind == SHIFT_REGION_DMABUF,
+				 .offset = region->offset };
+
+	if (request.dmabuf)
+		request.fd = mr_fd_keep(region->fd);
+	if (region->kind == SHIFT_REGION_DEVICE)
+		request.alone = SH_ALONE_DEVICE;
+	if (region->kind == SHIFT_REGION_IMPORTED)
+		mr_unshadowed(pd, "it has memory that another process registered (ibv_import_mr)");
+	else if (request.dmabuf && request.fd < 0)
+		mr_unshadowed(pd, mr_no_descriptor);
+	else
+		mr_record(pd, real, &request);
 }
 
 /* What it was registered with, to be recorded anew. */
@@ -348,7 +370,7 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		request.access = (unsigned int)access;
-	request.alone = request.access & IBV_ACCESS_ON_DEMAND;
+	request.alone = mr_alone(request.access);
 	mr_record(real->pd, real, &request);
 	return 0;
 }

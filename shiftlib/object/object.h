@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "shiftlib/replica/memory.h"
 
 struct sh_cq;
 struct sh_ctx;
@@ -34,7 +35,11 @@ void sh_pd_unprotect(struct sh_pd *pd, const char *why);
 uint32_t sh_pd_yield(struct sh_pd *pd, uint8_t path);
 void sh_mr_forget(struct sh_mr *mr); /* no job holds it any more; lock given up meanwhile */
 uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path); /* likewise. How many there were */
-extern const char sh_mr_on_demand[]; /* why a PD is unprotected while it has such a region */
+/* alone.c; lock held: the PD has such a region or key; or one less. */
+void sh_alone_come(struct sh_pd *pd, enum sh_alone kind);
+void sh_alone_leave(struct sh_pd *pd, enum sh_alone kind);
+bool sh_alone_passes(const char *why); /* it is the reason of one of them, and not for good */
+void sh_alone_forget(struct sh_pd *pd);
 
 void sh_parents_forget(struct sh_pd *pd); /* lock held */
 int sh_parent_destroy(

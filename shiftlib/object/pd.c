@@ -20,10 +20,11 @@ void sh_pd_unprotect(struct sh_pd *pd, const char *why)
 	struct sh_qp *qp;
 	uint8_t path;
 
-	if (!pd->unprotected || why != sh_mr_on_demand)
+	if (!pd->unprotected || !sh_alone_passes(why))
 		pd->why = why; /* the others are for good */
 	pd->unprotected = true;
-	sh_warn_once("connections of a protection domain are not protected: %s", why);
+	if (!sh_alone_passes(why)) /* those have said it, each kind once */
+		sh_warn_once("connections of a protection domain are not protected: %s", why);
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		sh_pd_lose_path(pd, path);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
@@ -53,6 +54,7 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	for (path = 0; path < SC_MAX_PATHS; path++)
 		list_init(&pd->shadow[path].mrs);
 	list_init(&pd->parents);
+	list_init(&pd->devx);
 	if (!pd->ctx || !pd->ctx->dev || sh_table_put(&sh_objects.by_pd, real, pd)) {
 		free(pd);
 	} else {
@@ -72,6 +74,7 @@ static void pd_drop(struct sh_pd *pd)
 
 	sh_wait_idle(&pd->busy);
 	sh_parents_forget(pd);
+	sh_alone_forget(pd);
 	memcpy(shadow, pd->shadow, sizeof(shadow));
 	list_del(&pd->link);
 	free(pd);

@@ -129,6 +129,7 @@ static void keys_apply(struct sh_peer *peer, const struct sh_wire_key *key)
 	else if (!map || sh_keymap_put(map, key->rkey, key->backup_rkey))
 		sh_error_once("no memory for a peer's memory keys: requests that need them wait");
 	sp_keys_changed(); /* a put may have replaced one */
+	sh_news_peer_key_told(peer, key->rkey);
 }
 
 static void keys_send_ack(struct sh_peer *peer)

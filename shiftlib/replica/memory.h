@@ -7,6 +7,15 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/context.h"
 
+/* Memory that only the application's NIC can have: of what kind. */
+enum sh_alone {
+	SH_ALONE_NOT,
+	SH_ALONE_PAGED,	 /* on demand: another NIC may not page at all, or by other tables */
+	SH_ALONE_DEVICE, /* of the NIC itself */
+	SH_ALONE_DEVX,	 /* by a command that SHIFT cannot repeat */
+	SH_ALONE_KINDS,
+};
+
 enum sh_shadow_state { SH_SHADOW_NONE, SH_SHADOW_QUEUED, SH_SHADOW_MADE, SH_SHADOW_FAILED };
 
 /*
@@ -39,12 +48,12 @@ struct sh_pd {
 	struct ibv_pd *pd;
 	struct sh_ctx *ctx;
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
-	/* Memory of it is not shadowed: what uses it is not protected, while `alone` is not 0 or, with
-	 * another reason, for good. */
+	/* Memory of it is not shadowed: what uses it is not protected, while some of `alone` are not 0 or,
+	 * with another reason, for good. */
 	_Atomic bool unprotected;
-	const char *why; /* set before */
-	uint32_t alone;	 /* regions that only the application's NIC can have */
-	struct list_node mrs, parents;
+	const char *why;		/* set before */
+	uint32_t alone[SH_ALONE_KINDS]; /* regions and keys */
+	struct list_node mrs, parents, devx;
 };
 
 struct sh_parent {
@@ -67,7 +76,7 @@ struct sh_mr {
 	bool dmabuf;	  /* of the buffer behind fd, which is ours to close; addr is nothing */
 	int fd;
 	uint64_t offset;
-	bool alone;   /* no other NIC can have it */
+	enum sh_alone alone;
 	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };

@@ -10,6 +10,7 @@
 VERB(ibv_create_cq)
 VERB(ibv_reg_mr)
 VERB(ibv_reg_mr_ex)
+VERB(ibv_reg_mr_newest)
 VERB(ibv_alloc_dmah)
 VERB(ibv_dealloc_dmah)
 VERB(ibv_register_driver)

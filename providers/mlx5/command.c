@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Memory keys by DEVX. Layouts: CREATE_MKEY and CREATE_GENERAL_OBJECT of the PRM. */
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <string.h>
+
+#include "providers/mlx5/command.h"
+#include "providers/mlx5/libmlx5.h"
+
+enum {
+	OP_CREATE_MKEY = 0x200,
+	OP_CREATE_GENERAL_OBJECT = 0xa00,
+	TYPE_MKEY = 0xff01, /* a general object: an alias of another function's key */
+	MKEY_PD_AT = 28,    /* bytes from the command's start; the lower 24 bits */
+	MKEY_BYTES = 32,
+	OBJECT_BYTES = 16,
+};
+
+static const struct ib_uverbs_attr *attr_find(const struct ib_uverbs_ioctl_hdr *command,
+					      uint16_t id)
+{
+	for (uint32_t i = 0; i < command->num_attrs; i++)
+		if (command->attrs[i].attr_id == id)
+			return &command->attrs[i];
+	return NULL;
+}
+
+static uint32_t word(const uint8_t *in, uint32_t at)
+{
+	__be32 be;
+
+	memcpy(&be, in + at, sizeof(be));
+	return be32toh(be);
+}
+
+/* Which PD's key it makes; false: none. */
+static bool makes_key(const struct ib_uverbs_attr *attr, uint32_t *pd)
+{
+	const uint8_t *in = (const uint8_t *)(uintptr_t)attr->data;
+
+	*pd = SP_PD_ANY;
+	if (attr->len < OBJECT_BYTES)
+		return false;
+	switch (word(in, 0) >> 16) {
+	case OP_CREATE_MKEY:
+		if (attr->len >= MKEY_BYTES)
+			*pd = word(in, MKEY_PD_AT) & 0xffffff;
+		return true;
+	case OP_CREATE_GENERAL_OBJECT: return (word(in, 4) & 0xffff) == TYPE_MKEY;
+	default: return false;
+	}
+}
+
+void ring_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out)
+{
+	const struct ib_uverbs_attr *handle, *in;
+
+	out->what = SP_KEY_NONE;
+	if (command->object_id != MLX5_IB_OBJECT_DEVX_OBJ)
+		return;
+	if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_DESTROY) {
+		handle = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
+		out->what = handle ? SP_KEY_GONE : SP_KEY_NONE; /* if it was one */
+	} else if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_CREATE) {
+		handle = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE);
+		in = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
+		out->what = handle && in && makes_key(in, &out->pd) ? SP_KEY_MADE : SP_KEY_NONE;
+	} else {
+		return;
+	}
+	if (out->what != SP_KEY_NONE)
+		out->object = (uint32_t)handle->data;
+}
+
+uint32_t ring_pd_number(struct ibv_pd *pd)
+{
+	struct mlx5dv_pd dv = { .pdn = SP_PD_ANY };
+	struct mlx5dv_obj obj = { .pd = { .in = pd, .out = &dv } };
+
+	return ring_init_obj(&obj, MLX5DV_OBJ_PD) ? SP_PD_ANY : dv.pdn;
+}

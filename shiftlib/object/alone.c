@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Memory that no other NIC can have: while a PD has some, its connections are not protected. Regions are
+ * recorded by mr.c; of keys that the program makes by its own commands (DEVX: direct verbs' indirect keys
+ * for UMR too) only the commands are seen.
+ */
+#include <stdlib.h>
+#include "providers/engine.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/core/state.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/memory.h"
+#include "shiftlib/shift.h"
+
+struct devx_key {
+	struct list_node link; /* sh_pd.devx */
+	uint32_t object;
+};
+
+static const char *const why_alone[SH_ALONE_KINDS] = {
+	[SH_ALONE_PAGED] = "it has memory that is paged on demand (ODP)",
+	[SH_ALONE_DEVICE] = "it has memory of the device itself (ibv_reg_dm_mr)",
+	[SH_ALONE_DEVX] =
+		"it has memory keys that the program made by DEVX (mlx5dv_create_mkey too)",
+};
+
+bool sh_alone_passes(const char *why)
+{
+	for (int kind = 0; kind < SH_ALONE_KINDS; kind++)
+		if (why && why == why_alone[kind])
+			return true;
+	return false;
+}
+
+static void alone_warn(enum sh_alone kind)
+{
+	static atomic_flag said[SH_ALONE_KINDS];
+
+	if (!atomic_flag_test_and_set(&said[kind]))
+		sh_log(SH_LOG_WARN, "connections of a protection domain are not protected: %s",
+		       why_alone[kind]);
+}
+
+void sh_alone_come(struct sh_pd *pd, enum sh_alone kind)
+{
+	if (pd->alone[kind]++)
+		return;
+	alone_warn(kind);
+	sh_pd_unprotect(pd, why_alone[kind]);
+}
+
+/* The last one that stood in the way: standbys are made again, when they are next asked for. */
+void sh_alone_leave(struct sh_pd *pd, enum sh_alone kind)
+{
+	int other;
+
+	if (--pd->alone[kind] || !sh_alone_passes(pd->why))
+		return;
+	for (other = 0; other < SH_ALONE_KINDS; other++)
+		if (pd->alone[other])
+			break;
+	if (other < SH_ALONE_KINDS)
+		pd->why = why_alone[other];
+	else
+		pd->unprotected = false;
+}
+
+/* ---- keys by DEVX ------------------------------------------------------------------------------ */
+
+static void key_add(struct sh_pd *pd, uint32_t object)
+{
+	struct devx_key *key = malloc(sizeof(*key));
+
+	if (!key) {
+		sh_pd_unprotect(pd, "no memory to keep a record of a key of it");
+		return;
+	}
+	key->object = object;
+	list_add_tail(&pd->devx, &key->link);
+	sh_alone_come(pd, SH_ALONE_DEVX);
+}
+
+static void key_remove(struct sh_pd *pd, uint32_t object)
+{
+	struct devx_key *key;
+
+	list_for_each (&pd->devx, key, struct devx_key, link) {
+		if (key->object != object)
+			continue;
+		list_del(&key->link);
+		free(key);
+		sh_alone_leave(pd, SH_ALONE_DEVX);
+		return;
+	}
+}
+
+static bool ctx_has_pd(const struct sh_ctx *ctx, uint32_t number)
+{
+	struct sh_pd *pd;
+
+	list_for_each (&ctx->pds, pd, struct sh_pd, link)
+		if (sp_pd_number(ctx->dev, pd->pd) == number)
+			return true;
+	return false;
+}
+
+/* Of a PD that is not known it may be any. */
+static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
+{
+	bool any = command->what == SP_KEY_MADE && !ctx_has_pd(ctx, command->pd);
+	struct sh_pd *pd;
+
+	list_for_each (&ctx->pds, pd, struct sh_pd, link) {
+		if (command->what == SP_KEY_GONE)
+			key_remove(pd, command->object);
+		else if (any || sp_pd_number(ctx->dev, pd->pd) == command->pd)
+			key_add(pd, command->object);
+	}
+}
+
+void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioctl_hdr *command)
+{
+	struct sp_key_command key = { .what = SP_KEY_NONE };
+	struct sh_ctx *ctx;
+
+	if (!command) {
+		sh_warn_once(
+			"commands of this libibverbs cannot be read: memory keys that programs "
+			"make by DEVX are noticed only when they are used");
+		return;
+	}
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(context);
+	if (ctx && ctx->dev)
+		sp_key_command(ctx->dev, command, &key);
+	if (key.what != SP_KEY_NONE)
+		ctx_key(ctx, &key);
+	pthread_mutex_unlock(&sh.lock);
+}
+
+void sh_alone_forget(struct sh_pd *pd)
+{
+	while (!list_empty(&pd->devx)) {
+		struct devx_key *key = list_entry(pd->devx.next, struct devx_key, link);
+
+		list_del(&key->link);
+		free(key);
+	}
+}
