@@ -18,7 +18,10 @@ SCENARIOS = {
     "responder's port": ("port-down", "h0/mlx5_0"),
     "initiator's NIC, internal error": ("nic-internal-error", "h1/mlx5_0"),
     "responder's NIC, internal error": ("nic-internal-error", "h0/mlx5_0"),
+    "initiator's NIC, unplugged": ("nic-unplug", "h1/mlx5_0"),
+    "responder's NIC, PCI error": ("nic-pci-error", "h0/mlx5_0"),
     "initiator's NIC, taken away": ("nic-disassociate", "h1/mlx5_0"),
+    "responder's NIC, taken away": ("nic-disassociate", "h0/mlx5_0"),
     "switch": ("switch-down", "rail0"),
 }
 

@@ -30,7 +30,10 @@ static const char *const fault_names[SN_FAULT_KINDS] = {
 	[SN_FAULT_CUT_MESSAGE] = "cut-message",
 	[SN_FAULT_NIC_HANG] = "nic-hang",
 	[SN_FAULT_NIC_INTERNAL_ERROR] = "nic-internal-error",
+	[SN_FAULT_NIC_UNPLUG] = "nic-unplug",
+	[SN_FAULT_NIC_PCI_ERROR] = "nic-pci-error",
 	[SN_FAULT_NIC_DISASSOCIATE] = "nic-disassociate",
+	[SN_FAULT_NIC_REMOVED] = "nic-removed",
 	[SN_FAULT_NIC_REPROBE] = "nic-reprobe",
 	[SN_FAULT_HEAL] = "heal",
 };
@@ -103,6 +106,12 @@ static void port_set(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t up)
 	atomic_fetch_add(&nic->event_gen, 1);
 }
 
+static void pci_set(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_pci_state state)
+{
+	if (atomic_exchange(&nic->pci, state) != state)
+		sn_sysfs_pci_refresh(fabric, nic);
+}
+
 static void nic_dies(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_state state)
 {
 	uint32_t before = atomic_load(&nic->state);
@@ -117,11 +126,37 @@ static void nic_dies(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_s
 	atomic_fetch_add(&nic->event_gen, 1);
 }
 
+/* Its config space is what the kernel sees first. */
+static void nic_loses_pci(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_pci_state state)
+{
+	pci_set(fabric, nic, state);
+	nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
+}
+
+/* When the last file has had its turn. */
+static void nic_is_taken_away(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	struct sn_fault over = { .kind = SN_FAULT_NIC_REMOVED,
+				 .host = nic->host,
+				 .nic = nic->index };
+
+	nic_dies(fabric, nic, SN_NIC_DISASSOCIATED);
+	over.at_ns = sn_nic_removed_ns(nic);
+	sn_fault_arm(fabric, &over);
+}
+
+static void nic_removed(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	if (atomic_load(&nic->state) == SN_NIC_DISASSOCIATED && now_ns() >= sn_nic_removed_ns(nic))
+		pci_set(fabric, nic, SN_PCI_NO_MASTER);
+}
+
 /* The new life begins before the NIC is well: no command of an old context slips through. */
 static void nic_reprobe(struct sn_fabric *fabric, struct sn_nic *nic)
 {
 	sn_sysfs_nic_hide(fabric, nic);
 	sn_nic_incarnate(nic);
+	pci_set(fabric, nic, SN_PCI_OK);
 	atomic_store(&nic->state, SN_NIC_OK);
 	sn_sysfs_nic_show(fabric, nic);
 	atomic_fetch_add(&nic->event_gen, 1);
@@ -180,7 +215,10 @@ static void begin(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t ho
 	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->fault.cut_next, 1);
 	case SN_FAULT_NIC_HANG: return nic_dies(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
-	case SN_FAULT_NIC_DISASSOCIATE: return nic_dies(fabric, nic, SN_NIC_DISASSOCIATED);
+	case SN_FAULT_NIC_UNPLUG: return nic_loses_pci(fabric, nic, SN_PCI_ALL_ONES);
+	case SN_FAULT_NIC_PCI_ERROR: return nic_loses_pci(fabric, nic, SN_PCI_NO_MASTER);
+	case SN_FAULT_NIC_DISASSOCIATE: return nic_is_taken_away(fabric, nic);
+	case SN_FAULT_NIC_REMOVED: return nic_removed(fabric, nic);
 	case SN_FAULT_NIC_REPROBE: return nic_reprobe(fabric, nic);
 	case SN_FAULT_HEAL: return nic_heal(fabric, nic);
 	case SN_FAULT_NONE:
@@ -208,11 +246,14 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 		atomic_store(&nic->fault.cut_next, 0);
 		return port_set(fabric, nic, 1);
 	case SN_FAULT_NIC_HANG: return nic_ends(fabric, nic, SN_NIC_HANG);
-	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_ends(fabric, nic, SN_NIC_INTERNAL_ERROR);
+	case SN_FAULT_NIC_INTERNAL_ERROR:
+	case SN_FAULT_NIC_UNPLUG:
+	case SN_FAULT_NIC_PCI_ERROR: return nic_ends(fabric, nic, SN_NIC_INTERNAL_ERROR);
 	case SN_FAULT_NIC_DISASSOCIATE: return nic_ends(fabric, nic, SN_NIC_DISASSOCIATED);
 	case SN_FAULT_PORT_UP:
 	case SN_FAULT_CABLE_UP:
 	case SN_FAULT_SWITCH_UP:
+	case SN_FAULT_NIC_REMOVED:
 	case SN_FAULT_NIC_REPROBE:
 	case SN_FAULT_HEAL:
 	case SN_FAULT_NONE:
@@ -223,7 +264,8 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 bool sn_fault_can_end(enum sn_fault_kind kind)
 {
 	return kind != SN_FAULT_PORT_UP && kind != SN_FAULT_CABLE_UP &&
-	       kind != SN_FAULT_SWITCH_UP && kind != SN_FAULT_NIC_REPROBE && kind != SN_FAULT_HEAL;
+	       kind != SN_FAULT_SWITCH_UP && kind != SN_FAULT_NIC_REMOVED &&
+	       kind != SN_FAULT_NIC_REPROBE && kind != SN_FAULT_HEAL;
 }
 
 static void slot_free(struct sn_fabric *fabric, struct sn_fault *slot)

@@ -31,7 +31,10 @@ enum sn_fault_kind {
 	SN_FAULT_CUT_MESSAGE, /* next request from this NIC: part of its bytes land, then link down */
 	SN_FAULT_NIC_HANG,
 	SN_FAULT_NIC_INTERNAL_ERROR,
+	SN_FAULT_NIC_UNPLUG,	/* an internal error, as nobody answers on PCI */
+	SN_FAULT_NIC_PCI_ERROR, /* the same, and it reaches memory no more */
 	SN_FAULT_NIC_DISASSOCIATE,
+	SN_FAULT_NIC_REMOVED, /* the end of that: its driver lets it go */
 	SN_FAULT_NIC_REPROBE, /* NIC OK, as another device: new keys and QPNs, contexts stay dead */
 	SN_FAULT_HEAL,	      /* back to all well: ports up, loss off, NIC OK */
 	SN_FAULT_KINDS,

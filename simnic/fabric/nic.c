@@ -44,13 +44,22 @@ uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file)
 	return atomic_load(&removal->since_ns) + atomic_load(&removal->each_ns) * (before + 1);
 }
 
-bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns)
+uint64_t sn_nic_removed_ns(const struct sn_nic *nic)
 {
 	uint32_t files = atomic_load(&nic->removal.files);
+	uint64_t first, last;
 
+	if (!files)
+		return atomic_load(&nic->removal.since_ns);
+	first = sn_nic_turn_ns(nic, 0);
+	last = sn_nic_turn_ns(nic, files - 1);
+	return first > last ? first : last;
+}
+
+bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns)
+{
 	return atomic_load(&nic->state) == SN_NIC_DISASSOCIATED &&
-	       !atomic_load(&nic->removal.still) && files &&
-	       (now_ns < sn_nic_turn_ns(nic, 0) || now_ns < sn_nic_turn_ns(nic, files - 1));
+	       !atomic_load(&nic->removal.still) && now_ns < sn_nic_removed_ns(nic);
 }
 
 const char *sn_nic_state_name(enum sn_nic_state state)

@@ -49,6 +49,13 @@ static inline uint32_t sn_mtu_bytes(uint32_t mtu)
 	return 128u << mtu;
 }
 
+/* What the first 64 bytes of its PCI config space say. */
+enum sn_pci_state {
+	SN_PCI_OK,
+	SN_PCI_NO_MASTER, /* it may not reach memory: its driver let it go, or a PCI error */
+	SN_PCI_ALL_ONES,  /* nobody answers: unplugged, or its link is down */
+};
+
 enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 
 /* What a NIC has only so many of. */
@@ -87,6 +94,7 @@ struct sn_nic {
 	uint32_t uverbs_minor;
 
 	_Atomic uint32_t state;	  /* enum sn_nic_state */
+	_Atomic uint32_t pci;	  /* enum sn_pci_state */
 	_Atomic uint32_t port_up; /* this end of the cable */
 	struct sn_nic_faults fault;
 	struct sn_removal removal;
@@ -142,6 +150,7 @@ static inline bool sn_nic_quirk(const struct sn_nic *nic, enum sn_quirk quirk)
 
 /* Taken away: when the objects of a file are destroyed, by how many were opened before it; is there one yet? */
 uint64_t sn_nic_turn_ns(const struct sn_nic *nic, uint32_t file);
+uint64_t sn_nic_removed_ns(const struct sn_nic *nic);
 bool sn_nic_leaving(const struct sn_nic *nic, uint64_t now_ns);
 /* Of Ethernet: its address. */
 void sn_nic_gid(struct sn_nic *nic, bool ipv6);

@@ -107,6 +107,32 @@ static void pci_path(char *buf, size_t len, const struct sn_nic *nic)
 		 nic->function);
 }
 
+#define CONFIG_HEADER 64 /* what may be read without privileges */
+
+/* Written in place, as who has it open reads the device, not a file. */
+static void put_config(struct tree *tree, const struct sn_nic *nic)
+{
+	uint8_t config[CONFIG_HEADER] = { 0xb3, 0x15, 0x1b, 0x10, 0x46, 0x05, 0x10, 0x00,
+					  0x00, 0x00, 0x00, 0x02, 0x08, 0x00, 0x00, 0x00 };
+	uint32_t pci = atomic_load(&nic->pci);
+	char path[1024];
+	int fd;
+
+	if (tree->err)
+		return;
+	if (pci == SN_PCI_NO_MASTER)
+		config[4] &= ~0x04;
+	else if (pci == SN_PCI_ALL_ONES)
+		memset(config, 0xff, sizeof(config));
+	snprintf(path, sizeof(path), "%s/config", tree->base);
+	make_parents(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0 || pwrite(fd, config, sizeof(config), 0) != sizeof(config))
+		tree->err = -EIO;
+	if (fd >= 0)
+		close(fd);
+}
+
 static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128];
@@ -116,6 +142,7 @@ static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const st
 	pci_path(pci, sizeof(pci), nic);
 	n = strlen(tree->base);
 	snprintf(tree->base + n, sizeof(tree->base) - n, "/sys/devices/%s", pci);
+	put_config(tree, nic);
 	put(tree, "vendor", "0x15b3");
 	put(tree, "device", "0x101b");
 	put(tree, "subsystem_vendor", "0x15b3");
@@ -298,6 +325,17 @@ void sn_sysfs_port_refresh(const struct sn_fabric *fabric, const struct sn_nic *
 	struct tree tree = tree_of_device(fabric, nic);
 
 	put_port_state(&tree, nic);
+}
+
+void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = { .replace = true };
+	char pci[128];
+
+	pci_path(pci, sizeof(pci), nic);
+	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s", fabric->dir, nic->host,
+		 pci);
+	put_config(&tree, nic);
 }
 
 void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
