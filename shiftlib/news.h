@@ -29,6 +29,8 @@ void sh_news_nic_changed(struct sh_nic *nic);  /* its paths may be others by now
 void sh_news_nic_healed(struct sh_nic *nic);   /* it answers */
 void sh_news_nic_opened(struct sh_nic *nic);   /* or failed to: what waited for that goes on */
 void sh_news_nic_reopened(struct sh_nic *nic); /* as another incarnation */
+/* It cannot reach memory any more: what was made on it executes nothing. */
+void sh_news_nic_cut_off(struct sh_nic *nic);
 /* The kernel has destroyed all queue pairs of this one of SHIFT's own. */
 void sh_news_context_over(const struct ibv_context *context);
 void sh_news_nic_address(struct sh_nic *nic);  /* it has a new one */

@@ -102,6 +102,12 @@ void sh_news_nic_reopened(struct sh_nic *nic)
 	sh_news_nic_healed(nic);
 }
 
+void sh_news_nic_cut_off(struct sh_nic *nic)
+{
+	(void)nic; /* who waits for it asks quiesce_over() */
+	sh_quiesce_look_all();
+}
+
 void sh_news_context_over(const struct ibv_context *context)
 {
 	sh_quiesce_context_over(context);

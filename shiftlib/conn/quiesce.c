@@ -173,19 +173,12 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	}
 }
 
-void sh_quiesce_context_over(const struct ibv_context *context)
+void sh_quiesce_look_all(void)
 {
-	struct sh_carrier *carrier;
 	struct sh_qp *qp;
-	int i;
 
 	sh_outbox_hold();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		for (i = 0; i < SH_MAX_CARRIERS; i++) {
-			carrier = &qp->carriers.slot[i];
-			if (carrier->nic && carrier->qp && carrier->qp->context == context)
-				carrier->lost = true;
-		}
 		if (!qp->conn_id || !quiesce_is_on(qp))
 			continue;
 		sh_clock_touch(qp);
@@ -193,6 +186,21 @@ void sh_quiesce_context_over(const struct ibv_context *context)
 		sh_clock_wake_for(qp);
 	}
 	sh_outbox_release();
+}
+
+void sh_quiesce_context_over(const struct ibv_context *context)
+{
+	struct sh_carrier *carrier;
+	struct sh_qp *qp;
+	int i;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (i = 0; i < SH_MAX_CARRIERS; i++) {
+			carrier = &qp->carriers.slot[i];
+			if (carrier->nic && carrier->qp && carrier->qp->context == context)
+				carrier->lost = true;
+		}
+	sh_quiesce_look_all();
 }
 
 /*
@@ -225,13 +233,15 @@ static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
 	return !ret;
 }
 
-/* Is the carrier's QP no more? That its file has lost its commands is less: nic/removal.h. */
+/* Does the carrier's QP execute nothing more? That its file has no commands is less: nic/removal.h. */
 static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
+	const struct sh_nic *nic = carrier->nic;
 	const struct sh_removal *removal =
-		carrier == qp->carriers.slot ? &qp->ctx->removal : &carrier->nic->removal;
+		carrier == qp->carriers.slot ? &qp->ctx->removal : &nic->removal;
 
-	return carrier->over || (carrier->lost && removal->over);
+	return carrier->over || (carrier->lost && removal->over) ||
+	       (nic->cut.off && carrier->incarnation == nic->incarnation);
 }
 
 /*

@@ -30,6 +30,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch);
 void sh_quiesce_recount(struct sh_qp *qp);
 void sh_quiesce_seal(struct sh_qp *qp);
 void sh_quiesce_look(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
+void sh_quiesce_look_all(void);			      /* of a NIC more is known */
 /* The kernel has destroyed all queue pairs of this context. */
 void sh_quiesce_context_over(const struct ibv_context *context);
 void sh_quiesce_nic_reopened(const struct sh_nic *nic);

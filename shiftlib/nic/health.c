@@ -32,6 +32,7 @@ void sh_nic_sick(struct sh_nic *nic)
 	if (nic->sick || nic->fatal)
 		return;
 	nic->sick = true;
+	sh_nic_cut_begin(nic);
 	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, SH_CAUSE_HANG);
 	sh_log(SH_LOG_WARN, "%s: does not execute commands; its connections move away", nic->name);
 	sh_news_nic_fault(nic, SC_REASON_DEVICE, true);
@@ -57,6 +58,8 @@ static void nic_lost(struct sh_nic *nic, enum sh_event_cause cause)
 		return;
 	nic->fatal = true;
 	nic->dead_by = cause;
+	if (!nic->sick)
+		sh_nic_cut_begin(nic);
 	sh_event_nic(nic->name, SH_EVENT_NIC_DOWN, cause);
 	sh_control_mark_dead(nic->control);
 	sh_loop_remove(sh_control_fd(nic->control));

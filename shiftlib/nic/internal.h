@@ -13,6 +13,7 @@ struct nic_parts {
 	struct sp_dev *dev;
 	struct sh_control *control;
 	struct ibv_device_attr attr; /* zeros: not known */
+	int pci;		     /* pci.h; negative: not known */
 };
 
 struct nic_job {
@@ -35,6 +36,10 @@ void sh_nic_set_address(struct sh_nic *nic, const struct sh_address *address, bo
 void sh_nic_look_soon(struct sh_nic *nic); /* at a NIC that is dead or sick */
 void sh_nic_control_readable(void *nic);
 void sh_nic_async_readable(void *nic);
+
+/* cut.c. begin: it is dead, or sick. look: its time has come. */
+void sh_nic_cut_begin(struct sh_nic *nic);
+void sh_nic_cut_look(struct sh_nic *nic);
 
 /* link.c: which interface is its own, and how that is. The NIC is open. */
 void sh_nic_link_find(struct sh_nic *nic);

@@ -17,6 +17,7 @@ static void nic_add(const char *name)
 	strncpy(nic->name, name, sizeof(nic->name) - 1);
 	nic->index = (uint8_t)sh_nics.n++;
 	nic->incarnation = 1;
+	nic->cut.fd = -1;
 }
 
 static void nics_map_tell(const struct backup_nic *nics)
@@ -116,9 +117,12 @@ static void nics_run(uint64_t now)
 {
 	uint32_t i;
 
-	for (i = 0; i < sh_nics.n; i++)
+	for (i = 0; i < sh_nics.n; i++) {
+		if (sh_nics.nic[i].cut.look_at && sh_nics.nic[i].cut.look_at <= now)
+			sh_nic_cut_look(&sh_nics.nic[i]);
 		if (sh_nics.nic[i].look_at && sh_nics.nic[i].look_at <= now)
 			nic_look(&sh_nics.nic[i]);
+	}
 }
 
 static uint64_t nics_next_timer(void)
@@ -126,16 +130,23 @@ static uint64_t nics_next_timer(void)
 	uint64_t at = 0;
 	uint32_t i;
 
-	for (i = 0; i < sh_nics.n; i++)
+	for (i = 0; i < sh_nics.n; i++) {
 		at = sh_earlier_ns(at, sh_nics.nic[i].look_at);
+		at = sh_earlier_ns(at, sh_nics.nic[i].cut.look_at);
+	}
 	return at;
 }
 
 /* In the child of a fork: its parent hears of network interfaces by this socket. */
 static void nics_reset(void)
 {
+	uint32_t i;
+
 	if (sh_nics.netdevs)
 		close(sh_netdev_fd(sh_nics.netdevs));
+	for (i = 0; i < sh_nics.n; i++)
+		if (sh_nics.nic[i].cut.fd >= 0)
+			close(sh_nics.nic[i].cut.fd);
 	memset(&sh_nics, 0, sizeof(sh_nics));
 }
 

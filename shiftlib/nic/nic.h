@@ -74,10 +74,15 @@ struct sh_nic {
 	bool asked;	/* a job that opens it or asks its port is under way */
 	bool ask_again; /* the port changed meanwhile */
 	struct sh_hang hang;
-	enum sh_event_cause dead_by; /* fatal: of what */
-	_Atomic uint64_t command_ns; /* that the last one took: see command.c; 0: none yet */
-	uint64_t look_at;	     /* dead or sick: when to try again; 0: it is not */
-	struct {		     /* by connections, since it was drained */
+	enum sh_event_cause dead_by;   /* fatal: of what */
+	_Atomic uint64_t command_ns;   /* that the last one took: see command.c; 0: none yet */
+	uint64_t look_at;	       /* dead or sick: when to try again; 0: it is not */
+	struct {		       /* dead or sick: is it cut off from memory? See cut.c */
+		int fd;		       /* pci.h; negative: not known */
+		bool asked, once, off; /* off: for certain */
+		uint64_t look_at, interval;
+	} cut;
+	struct { /* by connections, since it was drained */
 		uint32_t moved;
 		uint64_t resubmitted, settled;
 	} left;

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "providers/engine.h"
 #include "shiftlib/nic/internal.h"
+#include "shiftlib/nic/pci.h"
 #include "shiftlib/news.h"
 
 /* ---- jobs on the NIC's worker: opening it, asking its port ---------------------------------- */
@@ -35,7 +37,9 @@ static void nic_close_parts(struct nic_parts *parts)
 		sp_dev_uninit(parts->dev);
 	if (parts->ctx)
 		sh.real->close_device(parts->ctx);
-	*parts = (struct nic_parts){ 0 };
+	if (parts->pci >= 0)
+		close(parts->pci);
+	*parts = (struct nic_parts){ .pci = -1 };
 }
 
 static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
@@ -43,9 +47,11 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	const char *why = NULL;
 	int flags, ret;
 
+	parts->pci = -1;
 	parts->ctx = nic_open_device(nic->name);
 	if (!parts->ctx)
 		return "it cannot be opened";
+	parts->pci = sh_pci_open("/sys", nic->name);
 	if (!sp_probe(parts->ctx, &why))
 		return why;
 	if (sp_dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
@@ -117,6 +123,9 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 {
 	nic->ctx = parts->ctx;
 	nic->removal = (struct sh_removal){ 0 };
+	nic->cut.fd = parts->pci;
+	nic->cut.look_at = 0;
+	nic->cut.once = nic->cut.off = false;
 	nic->dev = parts->dev;
 	nic->control = parts->control;
 	nic->max_qp_wr = parts->attr.max_qp_wr;
@@ -199,7 +208,7 @@ static void nic_close_later(struct sh_nic *nic, const struct nic_parts *parts)
 static void nic_close_past(struct sh_nic *nic, struct sh_past_nic **at)
 {
 	struct sh_past_nic *past = *at;
-	struct nic_parts parts = { .ctx = past->ctx, .dev = past->dev };
+	struct nic_parts parts = { .ctx = past->ctx, .dev = past->dev, .pci = -1 };
 
 	*at = past->next;
 	nic_close_later(nic, &parts);
@@ -238,7 +247,7 @@ void sh_nic_release(struct sh_nic *nic, uint32_t incarnation)
 /* What is left on it is destroyed in its time, and the context after it. Without memory it stays. */
 static void nic_retire(struct sh_nic *nic)
 {
-	struct nic_parts control = { .control = nic->control };
+	struct nic_parts control = { .control = nic->control, .pci = nic->cut.fd };
 	struct sh_past_nic *past = malloc(sizeof(*past));
 
 	nic_close_later(nic, &control);

@@ -70,10 +70,24 @@ def taken_away(lab, host, *order):
     pair.end()
 
 
+def cut_off(lab, fault, host, *removal):
+    """No packet is waited for, however long it may be under way."""
+    nic = host + "/mlx5_0"
+    lab.ctl("removal", nic, 1, *removal)
+    pair = Pair(lab, packet_lifetime_ms=60000)
+    lab.fault(fault, nic)
+    pair.await_moved("mlx5_1")
+    pair.end()
+
+
 CASES = {
     "backwards": lambda lab: taken_away(lab, "h0", "backwards"),
     "backwards_of_client": lambda lab: taken_away(lab, "h1", "backwards"),
     "in_order": lambda lab: taken_away(lab, "h0"),
+    "removed": lambda lab: cut_off(lab, "nic-disassociate", "h0"),
+    "removed_of_old_kernel": lambda lab: cut_off(lab, "nic-disassociate", "h1", "fatal-first"),
+    "unplugged": lambda lab: cut_off(lab, "nic-unplug", "h0"),
+    "pci_error": lambda lab: cut_off(lab, "nic-pci-error", "h1"),
     "old_kernel": lambda lab: taken_away(lab, "h0", "fatal-first"),
 }
 

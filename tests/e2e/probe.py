@@ -141,6 +141,16 @@ def no_interface(lab):
     expect(validate(probe(lab, "--check", "netdev", status=1)), netdev="fails")
 
 
+def no_master(lab):
+    path = f"/dev/shm/simnic-{lab.fabric}/h1/sys/class/infiniband/mlx5_0/device/config"
+    with open(path, "r+b") as f:
+        f.seek(4)
+        f.write(b"\x02")
+    expect(validate(probe(lab, "--check", "bus-master", status=1)), bus_master="fails")
+    os.unlink(path)
+    expect(validate(probe(lab, "--check", "bus-master", status=1)), bus_master="fails")
+
+
 def differ(lab):
     """Hosts that are not alike, said in the table and in the report."""
     lab.ctl("mtu", "h0/mlx5_0", 1024)
@@ -327,6 +337,7 @@ CASES = {
     "posted": (posted, {}),
     "loopback_lost": (loopback_lost, {}),
     "no_interface": (no_interface, {}),
+    "no_master": (no_master, {}),
     "quirks": (quirks, {}),
     "slow_commands": (slow_commands, {}),
     "differ": (differ, {}),

@@ -192,6 +192,13 @@ const struct pr_check pr_checks[] = {
 	  .assumption = "Linux names the NIC's network interface, whose link can be monitored.",
 	  .otherwise = "SHIFT goes by the NIC's own port events and by heartbeats alone.",
 	  .run = check_netdev },
+	/* The command word of the PCI header. Of the client. */
+	{ .name = "bus-master",
+	  .assumption = "Everybody may read the PCI config space, and a NIC that reaches memory is "
+			"master of the bus there.",
+	  .otherwise = "Unreadable: a move from a dead NIC always waits for the packet lifetime. "
+		       "Wrong: the move does not wait for what the NIC may still do; tell us.",
+	  .run = check_bus_master },
 	/* PORT_ERR when the link goes down. Of the client. */
 	{ .name = "port-event",
 	  .assumption =

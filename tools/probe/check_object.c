@@ -352,3 +352,41 @@ enum pr_verdict check_netdev(struct probe *p, struct pr_result *r)
 	pr_note(r, "carrier_readable", read_word(path, index, sizeof(index)));
 	return PR_HOLDS;
 }
+
+/* ---- bus-master ------------------------------------------------------------------------------ */
+
+#define PCI_HEADER	   64
+#define PCI_COMMAND	   4
+#define PCI_COMMAND_MASTER 0x04
+
+/* Of a subfunction: its parent's. */
+static bool read_config(const char *device, uint8_t header[PCI_HEADER])
+{
+	char path[256];
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/config", device);
+	f = fopen(path, "re");
+	if (!f) {
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/../config", device);
+		f = fopen(path, "re");
+	}
+	if (f) {
+		n = fread(header, 1, PCI_HEADER, f);
+		fclose(f);
+	}
+	return n == PCI_HEADER;
+}
+
+enum pr_verdict check_bus_master(struct probe *p, struct pr_result *r)
+{
+	uint8_t header[PCI_HEADER];
+
+	if (!read_config(p->dev.name, header))
+		return pr_fails(r, "the PCI config space below /sys cannot be read");
+	pr_note(r, "command", header[PCI_COMMAND] | header[PCI_COMMAND + 1] << 8);
+	if (!(header[PCI_COMMAND] & PCI_COMMAND_MASTER))
+		return pr_fails(r, "a NIC that works is said not to be master of the bus");
+	return PR_HOLDS;
+}

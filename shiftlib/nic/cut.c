@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Is a NIC that is dead or sick cut off from memory? Then nobody has to wait for what it may still do. */
+#include <stdlib.h>
+#include "shiftlib/news.h"
+#include "shiftlib/nic/internal.h"
+#include "shiftlib/nic/pci.h"
+
+#define CUT_TWICE_NS                                                                               \
+	SH_NS_PER_MS /* a driver that loads anew switches it off and on in microseconds */
+#define CUT_MAX_NS (500 * SH_NS_PER_MS)
+
+struct cut_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	uint32_t incarnation;
+	bool off;
+};
+
+static void cut_run(struct sh_job *job)
+{
+	struct cut_job *task = (struct cut_job *)job;
+
+	task->off = sh_pci_cut_off(task->nic->cut.fd);
+}
+
+static bool cut_matters(const struct sh_nic *nic)
+{
+	return (nic->fatal || nic->sick) && nic->cut.fd >= 0 && !nic->cut.off;
+}
+
+static void cut_seen(struct sh_nic *nic, bool off)
+{
+	if (!off) {
+		nic->cut.once = false;
+		nic->cut.interval = sh_min_ns(2 * nic->cut.interval, CUT_MAX_NS);
+		nic->cut.look_at = sh_now_ns() + nic->cut.interval;
+	} else if (!nic->cut.once) {
+		nic->cut.once = true;
+		nic->cut.look_at = sh_now_ns() + CUT_TWICE_NS;
+	} else {
+		nic->cut.off = true;
+		sh_log(SH_LOG_INFO, "%s: it is cut off from memory", nic->name);
+		sh_news_nic_cut_off(nic);
+	}
+}
+
+static void cut_done(struct sh_job *job)
+{
+	struct cut_job *task = (struct cut_job *)job;
+	struct sh_nic *nic = task->nic;
+
+	pthread_mutex_lock(&sh.lock);
+	nic->cut.asked = false;
+	if (!job->canceled && task->incarnation == nic->incarnation && cut_matters(nic))
+		cut_seen(nic, task->off);
+	sh_job_end(&nic->busy);
+	sh_kick();
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+void sh_nic_cut_look(struct sh_nic *nic)
+{
+	struct cut_job *task;
+
+	nic->cut.look_at = 0;
+	if (nic->cut.asked || !cut_matters(nic))
+		return;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return;
+	*task = (struct cut_job){ .job = { .fn = cut_run, .done = cut_done, .urgent = true },
+				  .nic = nic,
+				  .incarnation = nic->incarnation };
+	sh_job_begin(&nic->busy);
+	nic->cut.asked = !sh_worker_submit(nic->worker, &task->job);
+	if (nic->cut.asked)
+		return;
+	sh_job_end(&nic->busy);
+	free(task);
+}
+
+void sh_nic_cut_begin(struct sh_nic *nic)
+{
+	nic->cut.once = nic->cut.off = false;
+	nic->cut.interval = CUT_TWICE_NS;
+	if (nic->cut.fd >= 0)
+		sh_nic_cut_look(nic);
+}
