@@ -370,7 +370,8 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		request.access = (unsigned int)access;
-	request.alone = mr_alone(request.access);
+	if (request.alone != SH_ALONE_DEVICE || flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		request.alone = mr_alone(request.access);
 	mr_record(real->pd, real, &request);
 	return 0;
 }

@@ -61,7 +61,7 @@ static void key_command(uint8_t in[COMMAND_BYTES], const struct conn *c)
 	memset(in, 0, COMMAND_BYTES);
 	put32(in, 0x200 << 16);
 	put32(in + MKC_AT, write | 2 << 8);
-	put32(in + MKC_AT + 4, 0xffffff << 8 | 0x42);
+	put32(in + MKC_AT + 4, 0xffffffu << 8 | 0x42);
 	put32(in + MKC_AT + 12, pd_number(c->nic->pd));
 	put64(in + MKC_AT + 16, (uintptr_t)c->mem);
 	put64(in + MKC_AT + 24, 2 * AREA);
@@ -241,6 +241,27 @@ static void run_marked(struct conn *c, const char *kind)
 	say("FREED %s", kind);
 }
 
+/* Protection comes back with the last that stood in its way. */
+static void run_both(struct conn *c)
+{
+	struct place dm = { 0 }, key = { 0 };
+
+	hear("both");
+	if (opt.server) {
+		dm_make(c, &dm);
+		devx_make(c, &key);
+	}
+	say("MADE both");
+	hear("half");
+	if (opt.server)
+		dm_free(&dm);
+	say("HALF");
+	hear("use");
+	if (opt.server)
+		devx_free(&key);
+	say("FREED both");
+}
+
 /* The client's own key, or the server's, which the client writes to: until the runner has seen it. */
 static void run_stray(struct conn *c, bool remote)
 {
@@ -330,6 +351,13 @@ static void run_direct(struct conn *c)
 	c->mr = NULL;
 }
 
+static void run_kinds(struct conn *c, char *list)
+{
+	for (const char *kind = strtok(list, ","); kind; kind = strtok(NULL, ","))
+		run_marked(c, kind);
+	run_both(c);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc == 4 ? argv[1] : "";
@@ -358,8 +386,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "local") || !strcmp(what, "remote"))
 		run_stray(&c, *what == 'r');
 	else
-		for (const char *kind = strtok(argv[1], ","); kind; kind = strtok(NULL, ","))
-			run_marked(&c, kind);
+		run_kinds(&c, argv[1]);
 	hear("end");
 	say("OK");
 	return 0;

@@ -10,6 +10,7 @@
 #include "providers/mlx5/carrier.h"
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/post.h"
+#include "providers/mlx5/qp.h"
 #include "providers/mlx5/srq.h"
 #include "tests/lib/mlx5_fake.h"
 
@@ -136,6 +137,36 @@ static void recovered_in_the_order_of_posting(void **state)
 			    be64toh(seg_of(&other_srq, i - 1)->addr));
 }
 
+static bool in_use(uint32_t key)
+{
+	static struct sp_qp qp;
+	struct sp_key keys[SLOTS];
+	uint32_t n, turn;
+
+	qp.srq = srq;
+	for (turn = 0; turn < SLOTS; turn++) {
+		n = ENGINE->qp.keys(&qp, false, turn, keys, SLOTS);
+		while (n--)
+			if (keys[n].key == key && !keys[n].remote)
+				return true;
+	}
+	return false;
+}
+
+/* The application's keys, in whatever ring the receives are; not of those that are done. */
+static void keys_that_are_in_use(void **state)
+{
+	post(1000, FAKE_LKEY);
+	post(1001, BAD_LKEY);
+	assert_true(in_use(BAD_LKEY));
+	complete(1);
+	assert_false(in_use(BAD_LKEY));
+	assert_int_equal(ENGINE->srq.recover(ENGINE->srq.own(srq)), 1);
+	join_other();
+	assert_int_equal(published(), 1);
+	assert_true(in_use(FAKE_LKEY));
+}
+
 /* One whose key is missing keeps nobody behind it from the ring. */
 static void missing_key_holds_up_its_own_receive_only(void **state)
 {
@@ -188,6 +219,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(recovered_in_the_order_of_posting),
+		TEST(keys_that_are_in_use),
 		TEST(missing_key_holds_up_its_own_receive_only),
 		TEST(key_that_never_comes_is_none),
 		TEST(key_that_comes_late_is_used),
