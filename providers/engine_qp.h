@@ -128,6 +128,16 @@ static inline int sp_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to)
 	return sp_engine(qp)->move.lay_receives(qp, to);
 }
 
+static inline int sp_qp_recall(struct sp_qp *qp, enum sp_last_seen *seen)
+{
+	return sp_engine(qp)->move.recall(qp, seen);
+}
+
+static inline void sp_qp_writes_only(struct sp_qp *qp)
+{
+	sp_engine(qp)->move.writes_only(qp);
+}
+
 static inline uint32_t sp_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t max)
 {
 	return sp_engine(qp)->move.outstanding(qp, info, max);

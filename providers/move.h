@@ -73,6 +73,16 @@ struct sp_move_ops {
 	 * translated, ring its record; new ones go there too. -ENOENT: a key is missing
 	 * (nothing laid). */
 	int (*lay_receives)(struct sp_qp *qp, struct sp_carrier *to);
+	/*
+	 * [shell] After seal, before outstanding: the peer's NIC died, and may not have put into
+	 * memory what it had acknowledged. All that the application has not seen complete is
+	 * outstanding again, its completions are taken back; *seen: the last one that it has seen.
+	 * -EIO: the ring does not tell any more. Again is harmless.
+	 */
+	int (*recall)(struct sp_qp *qp, enum sp_last_seen *seen);
+	/* [shell] After recall, before settle, for good: the first request that is not a WRITE is
+	 * not published: key_missing, and publish answers -EPROTO. */
+	void (*writes_only)(struct sp_qp *qp);
 	/* [shell] The outstanding sends, published or not, oldest first. Returns their number (may
 	 * exceed max: call again with more room; stable while withheld but for new unpublished). */
 	uint32_t (*outstanding)(struct sp_qp *qp, struct sp_request *info, uint32_t max);
@@ -87,7 +97,7 @@ struct sp_move_ops {
 	int (*settle)(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates,
 		      uint32_t n, struct sp_settled *out);
 	/* [shell] After key_missing: translate and publish what is withheld. -ENOENT: still
-	 * missing. After sp_qp_resume: -EAGAIN: the fence's NOP is not complete and takes a place,
+	 * missing. -EPROTO: after writes_only. After sp_qp_resume: -EAGAIN: the fence's NOP is not complete and takes a place,
 	 * so that a request of a full ring may have to wait for it. Polls of the application
 	 * publish that request too, but it may never poll: call again (it collects from the send CQ)
 	 * every few milliseconds until it is 0, however long that takes. */

@@ -22,6 +22,13 @@ struct sp_request {
 	uint8_t signaled;
 	uint8_t send_fence; /* IBV_SEND_FENCE */
 	uint8_t published;  /* its doorbell was rung on the carrier that it lies in */
+	uint8_t answered;   /* recalled (sp_qp_recall), and its data had come: READs, atomics */
+};
+
+/* What the application saw complete last, when the rest was recalled. */
+enum sp_last_seen {
+	SP_SEEN_SAFE,	  /* all before it is in the peer's memory, if what was counted is */
+	SP_SEEN_UNPLACED, /* it changes the peer's memory, and nobody can tell whether it did */
 };
 
 /* What the core decided for it. */

@@ -80,6 +80,7 @@ void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_com
 	e->qp = qp;
 	e->wr_id = comp->wr_id;
 	e->qpn = comp->qpn;
+	e->epoch = comp->carrier ? comp->carrier->epoch : UINT32_MAX;
 	e->status = comp->status;
 	e->op = comp->op;
 	e->next = NULL;

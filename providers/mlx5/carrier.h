@@ -39,6 +39,8 @@ struct sp_carrier {
 	struct ibv_qp *real;
 	bool xlat;			 /* keys differ from the application's */
 	bool left;			 /* no longer active: nothing in it counts */
+	bool recalled;			 /* what was acknowledged is outstanding again */
+	uint32_t acked;			 /* recalled: what the tail was */
 	uint32_t nops;			 /* hidden NOPs that may be outstanding */
 	uint32_t nop_n[2];		 /* as which requests */
 	uint32_t sq_counted, rq_counted; /* tails up to which qp_progressed has counted */

@@ -28,6 +28,7 @@ struct ring_entry {
 	struct sp_qp *qp;
 	uint64_t wr_id;
 	uint32_t qpn;
+	uint32_t epoch; /* of the carrier whose ring it was in */
 	uint8_t status, op;
 	struct ring_entry *next;
 };

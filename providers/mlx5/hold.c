@@ -75,10 +75,17 @@ void ring_hold_exit(struct sp_qp *qp)
 
 /* -- publishing -------------------------------------------------------------------------------- */
 
+static bool tells_of_writes(const struct ring_sq *sq, uint32_t slot)
+{
+	enum sp_request_kind kind = ring_wr_kind(sq, slot);
+
+	return kind != SP_REQ_WRITE && kind != SP_REQ_LOCAL;
+}
+
 /*
  * Lay what is held, up to max, into the active carrier and ring once. sq_lock held. -EAGAIN: a NOP has the place
  * of a request still; -ENOENT: a key is missing; -EOPNOTSUPP: it can run on its own NIC only (what
- * lies before it runs).
+ * lies before it runs); -EPROTO: only WRITEs may run, and it is none.
  */
 static int hold_publish(struct sp_qp *qp, uint32_t max)
 {
@@ -90,7 +97,9 @@ static int hold_publish(struct sp_qp *qp, uint32_t max)
 
 	while (!err && ring_hold_len(qp) && batch.nreq < max) {
 		ring_wqe_load(&qp->hold, qp->hold.tail_post, qp->type, &app);
-		if (ring_sq_full(sq, 0, qp->max_post))
+		if ((qp->tx_mode & RING_WRITES) && tells_of_writes(&qp->hold, app.slot))
+			err = -EPROTO;
+		else if (ring_sq_full(sq, 0, qp->max_post))
 			err = -EAGAIN;
 		else
 			err = ring_wqe_translate(qp->tx, &app, &wire);

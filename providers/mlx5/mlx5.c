@@ -16,6 +16,7 @@
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/mlx5.h"
 #include "providers/mlx5/move.h"
+#include "providers/mlx5/recall.h"
 #include "providers/mlx5/reclaim.h"
 #include "providers/mlx5/sample.h"
 #include "providers/mlx5/settle.h"
@@ -91,6 +92,8 @@ const struct shift_provider shift_provider_mlx5 = {
 	.move.flushed = ring_qp_flushed,
 	.move.seal = ring_qp_seal,
 	.move.lay_receives = ring_qp_lay_receives,
+	.move.recall = ring_qp_recall,
+	.move.writes_only = ring_qp_writes_only,
 	.move.outstanding = ring_qp_outstanding,
 	.move.settle = ring_qp_settle,
 	.move.publish = ring_qp_publish,

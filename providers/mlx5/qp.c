@@ -278,7 +278,7 @@ static void reset(struct sp_qp *qp)
 	memset(c->sq.wqe_head, 0xff, ((size_t)c->sq.mask + 1) * sizeof(*c->sq.wqe_head));
 	c->rq.head = c->rq.pub = 0;
 	atomic_store(&c->rq.tail, 0);
-	c->sq_err = c->rq_err = c->left = false;
+	c->sq_err = c->rq_err = c->left = c->recalled = false;
 	c->nops = c->sq_counted = c->rq_counted = 0;
 	atomic_store(&c->err_mode, RING_ERR_NONE);
 	atomic_store(&c->app_status, 0);

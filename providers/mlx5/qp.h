@@ -19,7 +19,8 @@ enum ring_mode {
 	RING_FENCE = 64,  /* doorbells of sends withheld, behind the fence of an ordered switch */
 	RING_LATE =
 		128, /* a hidden NOP has the place of a request, which may have to wait for it */
-	RING_GATE = 256, /* sends run when the shell lets them pass, one by one */
+	RING_GATE = 256,   /* sends run when the shell lets them pass, one by one */
+	RING_WRITES = 512, /* nothing but WRITEs may run any more: recall.c */
 };
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */

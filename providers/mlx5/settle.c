@@ -7,6 +7,7 @@
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/nop.h"
 #include "providers/mlx5/qp.h"
+#include "providers/mlx5/recall.h"
 #include "providers/mlx5/settle.h"
 #include "providers/mlx5/wqe.h"
 #include "providers/mlx5/xlat.h"
@@ -14,27 +15,31 @@
 /* -- outstanding sends ------------------------------------------------------------------------- */
 
 /* A request that settle laid as a NOP stands for what it was. */
-static void describe(const struct ring_sq *sq, uint32_t slot, bool published, struct sp_request *i)
+static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request *i)
 {
 	const struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, slot);
 
 	i->kind = ring_wr_kind(sq, slot);
 	i->signaled = ring_ctrl_signaled(ctrl);
 	i->send_fence = ring_ctrl_send_fence(ctrl);
-	i->published = published;
 }
 
-static uint32_t list_queue(const struct ring_sq *sq, bool published, struct sp_request *info,
-			   uint32_t have, uint32_t max)
+/* c: the carrier that they were published on; NULL: they are held. */
+static uint32_t list_queue(const struct ring_sq *sq, const struct sp_carrier *c,
+			   struct sp_request *info, uint32_t have, uint32_t max)
 {
 	struct ring_walk w;
 	int64_t slot;
 
 	if (!sq->buf || !ring_walk_start(&w, sq))
 		return have;
-	for (; (slot = ring_walk_next(&w)) >= 0; have++)
-		if (have < max)
-			describe(sq, slot, published, &info[have]);
+	for (; (slot = ring_walk_next(&w)) >= 0; have++) {
+		if (have >= max)
+			continue;
+		describe(sq, slot, &info[have]);
+		info[have].published = c != NULL;
+		info[have].answered = c && ring_recalled_answer(c, w.n - 1, slot);
+	}
 	return have;
 }
 
@@ -43,8 +48,8 @@ uint32_t ring_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t
 	uint32_t n;
 
 	ring_qp_lock(qp);
-	n = list_queue(&qp->tx->sq, true, info, 0, max);
-	n = list_queue(&qp->hold, false, info, n, max);
+	n = list_queue(&qp->tx->sq, qp->tx, info, 0, max);
+	n = list_queue(&qp->hold, NULL, info, n, max);
 	ring_qp_unlock(qp);
 	return n;
 }
@@ -107,7 +112,8 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++) {
 		ring_wqe_load(sq, slot, s->qp->type, &app);
 		if (by_fate && s->fates[i] == SP_FATE_DELIVERED) {
-			if (lost_with_its_completion(s, sq, slot, &app))
+			if (!ring_recalled_answer(s->qp->tx, w.n - 1, slot) &&
+			    lost_with_its_completion(s, sq, slot, &app))
 				return -EIO;
 			continue;
 		}
@@ -200,7 +206,7 @@ static void settle_switch(struct settle *s)
 	qp->tx->sq_counted = qp->tx->sq.head;
 	atomic_store(&qp->tx->sq.tail, qp->tx->sq.head);
 	qp->tx = s->to;
-	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE;
+	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
@@ -220,12 +226,14 @@ static void settle_all(struct settle *s)
 	ring_walk_start(&w, &qp->tx->sq);
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++)
 		settle_one(s, &qp->tx->sq, slot, s->fates[i]);
-	while (ring_hold_len(qp) && !(qp->tx_mode & RING_GATE)) {
+	while (ring_hold_len(qp) && !(qp->tx_mode & (RING_GATE | RING_WRITES))) {
 		lay_again(s, &qp->hold, qp->hold.tail_post & qp->hold.mask);
 		ring_hold_pop(qp);
 		s->out->published++;
 	}
 	settle_switch(s);
+	if ((qp->tx_mode & RING_WRITES) && ring_hold_go(qp))
+		qp->dev->cb->key_missing(qp->cookie);
 }
 
 int ring_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,

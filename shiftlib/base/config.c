@@ -53,6 +53,16 @@ static bool config_on(const char *name, bool fallback)
 	return fallback;
 }
 
+static bool config_trust_unplaced(void)
+{
+	const char *text = sh_setting("SHIFT_UNPLACED");
+
+	if (text && *text && strcmp(text, "end") && strcmp(text, "trust"))
+		sh_log(SH_LOG_ERROR, "SHIFT_UNPLACED='%s' is neither end nor trust; using end",
+		       text);
+	return text && !strcmp(text, "trust");
+}
+
 static const char *config_job(void)
 {
 	const char *job = config_text("SHIFT_JOB"), *from;
@@ -123,6 +133,7 @@ void sh_config_read(struct sh_config *config)
 		SH_NS_PER_MS;
 	config_read_path(&config->path, config->core.packet_lifetime_ns);
 	config_read_on_event(&config->on_event);
+	config->trust_unplaced = config_trust_unplaced();
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;
 	config->hang.command_ns = config_ms("SHIFT_COMMAND_MS", 400, 10, 600000) * SH_NS_PER_MS;

@@ -25,6 +25,7 @@ struct sh_config {
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
+	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */
 	uint64_t yield_ns;	/* SHIFT_YIELD_MS: how long shadows stay away, at first */
 	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */

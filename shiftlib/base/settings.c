@@ -54,6 +54,7 @@ static const char *const names[] = {
 	"SHIFT_SECRET_FILE",
 	"SHIFT_SILENCE_MS",
 	"SHIFT_STATS",
+	"SHIFT_UNPLACED",
 	"SHIFT_WATCH_MS",
 	"SHIFT_YIELD_MS",
 };

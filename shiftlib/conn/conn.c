@@ -111,7 +111,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
 	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
 	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
-	case SC_ACT_SETTLE: sh_move_settle(qp, action->epoch, action->recv_count); break;
+	case SC_ACT_SETTLE: sh_move_settle(qp, action); break;
 	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;
 	case SC_ACT_UNFENCE: sh_fence_lift(qp); break;
 	case SC_ACT_FAIL:

@@ -132,18 +132,31 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 	       settled->delivered, settled->published);
 }
 
+/* What the application saw complete may be lost with the peer's NIC: it must not be told of by more. */
+static void move_restrict(struct sh_qp *qp)
+{
+	sh_log(SH_LOG_WARN,
+	       "QP 0x%06x: its peer's NIC died; a WRITE that it had acknowledged may not be in the "
+	       "peer's memory. More WRITEs run, the first other request ends the connection",
+	       qp->qp->qp_num);
+	sp_qp_writes_only(qp->sp);
+}
+
 static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct sp_request *info,
-			  uint32_t n, uint32_t peer_count, enum sc_reason *reason)
+			  uint32_t n, struct sc_counts *counts, enum sc_reason *reason)
 {
 	enum sp_fate *fates = calloc(n + 1, sizeof(*fates));
-	uint32_t posted, done;
+	struct sc_verdict verdict;
 	struct sp_settled settled;
 	int ret;
 
 	if (!fates)
 		return -ENOMEM;
-	sp_qp_send_counts(qp->sp, &posted, &done);
-	*reason = sc_settle(info, n, done, posted, peer_count, fates, &qp->error.delivered);
+	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
+	*reason = sc_settle(info, n, counts, fates, &verdict);
+	qp->error.delivered = verdict.delivered;
+	if (!*reason && verdict.unplaced)
+		move_restrict(qp);
 	ret = *reason ? -EPROTO : sp_qp_settle(qp->sp, to->sp, fates, n, &settled);
 	if (!ret)
 		move_settled(qp, to, &settled);
@@ -151,30 +164,58 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct 
 	return ret;
 }
 
-void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count)
+/* The carrier that the sends are in was counted by the peer on a NIC that had died. */
+static int move_recall(struct sh_qp *qp, uint32_t peer_dead, struct sc_counts *counts)
 {
-	struct sc_event event = { .type = SC_EV_SETTLED, .epoch = epoch };
-	struct sh_carrier *to = sh_carrier_find(qp, epoch);
-	enum sc_reason reason = SC_REASON_NONE;
-	struct sp_request *info;
-	int ret = -EINVAL;
-	uint32_t n;
+	int ret;
 
-	info = to && to->sp ? sh_move_outstanding(qp, &n) : NULL;
-	if (info && qp->carriers.rts_jobs) {
-		ret = -ENOENT; /* asked again soon, as for a key that is still to come */
-	} else if (info) {
-		sh_loopback_move(qp, to->path);
-		ret = move_carry_out(qp, to, info, n, peer_count, &reason);
+	if (!peer_dead || (int32_t)(qp->active->epoch - peer_dead) >= 0)
+		return 0;
+	counts->recalled = true;
+	ret = sp_qp_recall(qp->sp, &counts->seen);
+	if (sh.config.trust_unplaced)
+		counts->seen = SP_SEEN_SAFE;
+	return ret;
+}
+
+static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_action *action,
+		       enum sc_reason *reason)
+{
+	struct sc_counts counts = { .peer = action->recv_count };
+	struct sp_request *info;
+	uint32_t n;
+	int ret;
+
+	if (qp->carriers.rts_jobs)
+		return -ENOENT; /* asked again soon, as for a key that is still to come */
+	ret = move_recall(qp, action->dead, &counts);
+	if (ret) {
+		*reason = SC_REASON_MISCOUNT;
+		return ret;
 	}
+	info = sh_move_outstanding(qp, &n);
+	if (!info)
+		return -EINVAL;
+	sh_loopback_move(qp, to->path);
+	ret = move_carry_out(qp, to, info, n, &counts, reason);
 	free(info);
+	return ret;
+}
+
+void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
+{
+	struct sc_event event = { .type = SC_EV_SETTLED, .epoch = action->epoch };
+	struct sh_carrier *to = sh_carrier_find(qp, action->epoch);
+	enum sc_reason reason = SC_REASON_NONE;
+	int ret = to && to->sp ? move_settle(qp, to, action, &reason) : -EINVAL;
+
 	if (reason) {
 		event.reason = reason;
 		sh_conn_event(qp, &event);
 		return;
 	}
 	qp->error.delivered = 0;
-	move_answer(qp, SC_EV_SETTLED, epoch, ret);
+	move_answer(qp, SC_EV_SETTLED, action->epoch, ret);
 }
 
 /* ---- fail ----------------------------------------------------------------------------------- */
@@ -286,16 +327,32 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 
 /* ---- keys that came late -------------------------------------------------------------------- */
 
+/* A request that may not run: all that is outstanding ends with it. */
+static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status)
+{
+	move_fail_all(qp, status, 0, 0);
+	move_all_to_error(qp);
+	qp->app.state = IBV_QPS_ERR;
+	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
+	sh_srq_ended(qp);
+}
+
 /* A key that nobody knows after all this time names no memory: the application's error. */
 static void move_key_unknown(struct sh_qp *qp)
 {
 	sh_log(SH_LOG_WARN, "QP 0x%06x: a request names a memory key that the peer does not know",
 	       qp->qp->qp_num);
-	move_fail_all(qp, IBV_WC_REM_ACCESS_ERR, 0, 0);
-	move_all_to_error(qp);
-	qp->app.state = IBV_QPS_ERR;
-	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
-	sh_srq_ended(qp);
+	move_refuse(qp, IBV_WC_REM_ACCESS_ERR);
+}
+
+/* move_restrict() had said so. */
+static void move_not_a_write(struct sh_qp *qp)
+{
+	sh_log(SH_LOG_WARN,
+	       "QP 0x%06x: a request that is not a WRITE behind one that may be lost: the application "
+	       "gets errors",
+	       qp->qp->qp_num);
+	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
 /* A peer that is stopped has as long as the QP would retry (P9). */
@@ -314,6 +371,10 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 	qp->publish.at = 0;
 	if (!ret) {
 		qp->publish.since = 0;
+		return;
+	}
+	if (ret == -EPROTO) {
+		move_not_a_write(qp);
 		return;
 	}
 	/* -EAGAIN: no place in the ring yet, which a peer without receives may keep full for ever */

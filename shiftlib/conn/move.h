@@ -25,7 +25,7 @@ struct sh_qp_publish {
  * memory. */
 struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
-void sh_move_settle(struct sh_qp *qp, uint32_t epoch, uint32_t peer_count);
+void sh_move_settle(struct sh_qp *qp, const struct sc_action *action);
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
 void sh_move_key_missing(struct sh_qp *qp);
 void sh_move_publish(struct sh_qp *qp, uint64_t now);

@@ -350,10 +350,12 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 {
 	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
 	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
+	bool gone = qp->active->lost || qp->receiving->lost;
 	struct sc_event event = { .type = SC_EV_QUIESCED,
 				  .final = final,
 				  .disassociated = quiesce_over(qp, qp->active) &&
 						   quiesce_over(qp, qp->receiving),
+				  .dead = gone || (final && !obeyed),
 				  .recv_count = flushed->recv_count,
 				  .epoch = qp->quiesce.epoch };
 	struct sh_nic *blamed[SH_MAX_CARRIERS];

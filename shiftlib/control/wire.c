@@ -108,9 +108,11 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.target = htole32(state->target),
 		.switch_no = htole32(state->switch_no),
 		.lost = htole32(state->lost),
+		.dead = htole32(state->dead),
 	};
 
-	return writer_put(writer, SH_WIRE_STATE, ids, &wire, sizeof(wire));
+	return writer_put(writer, SH_WIRE_STATE, ids, &wire,
+			  WIRE_HAS_DEAD ? sizeof(wire) : WIRE_STATE_LEAST);
 }
 
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids)

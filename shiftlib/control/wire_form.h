@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONTROL_WIRE_FORM_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "shiftlib/control/wire.h"
 
@@ -45,8 +46,9 @@ struct wire_state {
 	uint8_t leaving, final, quiesced, flags;
 	uint8_t reason, ask, phase, stranded;
 	uint32_t switch_no, target, lost;
+	uint32_t dead; /* 3.1: not there */
 } __attribute__((packed));
-static_assert(sizeof(struct wire_state) == 32, "wire form");
+static_assert(sizeof(struct wire_state) == 36, "wire form");
 
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
@@ -91,6 +93,8 @@ static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit th
  */
 #define WIRE_PLAYS_LATER (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
 #define WIRE_HAS_LAZY	 (SH_WIRE_MINOR >= 1)
+#define WIRE_HAS_DEAD	 (SH_WIRE_MINOR >= 2)
+#define WIRE_STATE_LEAST offsetof(struct wire_state, dead)
 #define WIRE_LATER_TYPE	 0x7fffu
 
 #define WIRE_PSN_MAX 0xffffffu

@@ -94,11 +94,11 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 
 static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t length)
 {
-	struct wire_state wire;
+	struct wire_state wire = { 0 };
 
-	if (length < sizeof(wire))
+	if (length < WIRE_STATE_LEAST)
 		return -EBADMSG;
-	memcpy(&wire, body, sizeof(wire));
+	memcpy(&wire, body, length < sizeof(wire) ? WIRE_STATE_LEAST : sizeof(wire));
 	state->epoch = le32toh(wire.epoch);
 	state->seen_epoch = le32toh(wire.seen_epoch);
 	state->recv_count = le32toh(wire.recv_count);
@@ -113,6 +113,7 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 	state->target = le32toh(wire.target);
 	state->switch_no = le32toh(wire.switch_no);
 	state->lost = le32toh(wire.lost);
+	state->dead = WIRE_HAS_DEAD ? le32toh(wire.dead) : 0;
 	if (state->leaving > 1 || state->final > 1 || state->quiesced > 1 || state->ask > 1 ||
 	    state->flags & ~WIRE_FLAGS || state->reason >= SC_REASONS ||
 	    state->phase > SC_SWITCH_CANCEL || state->stranded > 1)

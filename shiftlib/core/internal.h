@@ -39,6 +39,7 @@ enum sc_mutant {
 	SC_MUTANT_ATOMIC_AGAIN,	   /* an atomic of unknown fate is sent again */
 	SC_MUTANT_FENCED_READ, /* a READ is repeated behind a fenced request that may have run */
 	SC_MUTANT_COUNT_UNCHECKED, /* a count outside of what is possible is believed */
+	SC_MUTANT_ACKED_IS_PLACED, /* what a dead NIC acknowledged is taken to be in memory */
 	SC_MUTANT_NO_LOST,	   /* the peer is not told of a lost carrier */
 	SC_MUTANT_LOWER_STANDBY,   /* a standby of a lower number replaces a later one */
 	SC_MUTANT_EPOCH_AGAIN,	   /* a number of a lost standby serves another one */

@@ -41,6 +41,8 @@ struct sc_msg_state {
 	uint32_t switch_no; /* that the phase is about; a number never serves twice */
 	uint32_t target;    /* PREP, FENCED: epoch of the standby that the switch leads to */
 	uint32_t lost;	    /* highest epoch whose carrier is lost at the sender; 0: none */
+	uint32_t dead;	    /* carriers below were counted on a NIC that is sick or gone: what it
+			     * acknowledged behind the count may not be in memory; 0: none */
 };
 
 #endif

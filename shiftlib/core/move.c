@@ -16,6 +16,10 @@
  *   no matter, as our responder is in ERR and drops it, and READ responses of ours are no older
  *   than the lifetime. So a side says `quiesced` only of QPs that flushed (or whose device is
  *   gone), and the final count of a sick side means the same to its peer.
+ * What a NIC acknowledged is in memory if it lives: what it wrote before a receive completion is there
+ * when that is (PCIe). One that died may have lost what it had acknowledged behind the last one that
+ * was counted. So a side that counts on such a NIC says so (`dead`), for good, as nobody knows when
+ * the peer settles; the peer then settles by the count what its application has not seen complete.
  * - Both sides sick: neither can say `quiesced`, so the deadline ends it with errors at both.
  */
 #include "shiftlib/core/internal.h"
@@ -256,15 +260,19 @@ static void await(struct sc_frame *x)
 	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
 }
 
+static void settle(struct sc_frame *x)
+{
+	struct sc_action *a = sc_emit(x, SC_ACT_SETTLE);
+
+	a->epoch = x->c->epoch;
+	a->recv_count = x->c->peer.recv_count;
+	a->dead = x->c->peer.dead;
+}
+
 static void resume(struct sc_frame *x)
 {
-	struct sc_conn *c = x->c;
-	struct sc_action *a;
-
-	transition_settling_to_resuming(c);
-	a = sc_emit(x, SC_ACT_SETTLE);
-	a->epoch = c->epoch;
-	a->recv_count = c->peer.recv_count;
+	transition_settling_to_resuming(x->c);
+	settle(x);
 }
 
 static void lay(struct sc_frame *x)
@@ -303,6 +311,7 @@ static void count(struct sc_frame *x)
 	c->recounting = false;
 	if (still || SC_MUTANT(NO_LIFETIME)) {
 		transition_counting_to_laying(c);
+		c->dead = c->epoch;
 		lay(x);
 		return;
 	}
@@ -318,6 +327,8 @@ void sc_move_quiesced(struct sc_frame *x)
 
 	if (x->ev->epoch != c->epoch)
 		return;
+	if (final && (x->ev->dead || x->ev->disassociated) && !c->count_final)
+		c->dead = c->epoch;
 	if (c->move == SC_MOVE_QUIESCING && final) {
 		transition_quiescing_to_laying(c);
 		lay(x);
@@ -431,6 +442,7 @@ static void record(struct sc_frame *x)
 	if (m->final && !c->peer.final) {
 		c->peer.final = true;
 		c->peer.recv_count = m->recv_count;
+		c->peer.dead = m->dead;
 	}
 	if (m->seen_epoch == c->epoch)
 		c->peer.seen_epoch = c->epoch;
@@ -538,14 +550,12 @@ static void lifetime_over(struct sc_frame *x)
 static void retry(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
-	struct sc_action *a;
 
 	c->retry_at = 0;
-	if (c->move != SC_MOVE_LAYING && c->move != SC_MOVE_RESUMING)
-		return;
-	a = sc_emit(x, c->move == SC_MOVE_LAYING ? SC_ACT_LAY_RECEIVES : SC_ACT_SETTLE);
-	a->epoch = c->epoch;
-	a->recv_count = c->peer.recv_count;
+	if (c->move == SC_MOVE_LAYING)
+		sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
+	else if (c->move == SC_MOVE_RESUMING)
+		settle(x);
 }
 
 static enum sc_reason late_reason(const struct sc_conn *c)

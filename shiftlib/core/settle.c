@@ -6,6 +6,12 @@
  * line: the last counted two-sided request and all before it are delivered. Behind the line,
  * nothing is known of one-sided requests; they may be repeated where a repetition cannot be told
  * apart.
+ *
+ * That is so whatever was acknowledged, where the peer's NIC died: what it had not put into memory is
+ * lost. Requests that the application has not seen complete are outstanding again then (recalled). Of
+ * those that it has, the last one decides: a counted one, or a READ with its data, proves that all
+ * before it was in memory, as it went the same way behind it. Else a WRITE may be missing, and what would
+ * tell the peer that it is there must not run (P3).
  */
 #include "shiftlib/core/internal.h"
 
@@ -18,6 +24,18 @@ static uint32_t delivered_region(const struct sp_request *r, uint32_t n, uint32_
 		if (r[i].published && r[i].kind == SP_REQ_TWO_SIDED)
 			counted--;
 	return i;
+}
+
+/*
+ * What was read came from memory behind what was written before it. But a receive completion may still
+ * have been on its way.
+ */
+static uint32_t answered_region(const struct sp_request *r, uint32_t n, uint32_t region)
+{
+	for (uint32_t i = region; i < n && r[i].kind != SP_REQ_TWO_SIDED; i++)
+		if (r[i].answered && r[i].kind == SP_REQ_READ)
+			region = i + 1;
+	return region;
 }
 
 static uint32_t published_two_sided(const struct sp_request *r, uint32_t n)
@@ -38,7 +56,8 @@ static void fates_of_region(const struct sp_request *r, uint32_t region, enum sp
 	bool vouched = false;
 
 	for (uint32_t i = region; i-- > 0;) {
-		bool again = r[i].kind == SP_REQ_READ && !vouched && !SC_MUTANT(READ_NOP);
+		bool again = r[i].kind == SP_REQ_READ && !r[i].answered && !vouched &&
+			     !SC_MUTANT(READ_NOP);
 
 		again |= r[i].kind == SP_REQ_WRITE && SC_MUTANT(WRITE_AGAIN);
 		fates[i] = again ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
@@ -48,12 +67,13 @@ static void fates_of_region(const struct sp_request *r, uint32_t region, enum sp
 
 /*
  * Repeating an atomic changes the peer's memory twice, delivered or not: its original value is lost
- * with its answer (P4).
+ * with its answer (P4), unless that had come.
  */
-static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n)
+static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint32_t region)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (r[i].published && r[i].kind == SP_REQ_ATOMIC)
+		if (r[i].published && r[i].kind == SP_REQ_ATOMIC &&
+		    !(r[i].answered && i < region))
 			return !SC_MUTANT(ATOMIC_AGAIN);
 	return false;
 }
@@ -90,35 +110,45 @@ static uint32_t leading(const struct sp_request *r, uint32_t region, const enum 
 {
 	uint32_t i = 0;
 
-	while (i < region && fates[i] == SP_FATE_DELIVERED && r[i].kind != SP_REQ_ATOMIC)
+	while (i < region && fates[i] == SP_FATE_DELIVERED &&
+	       (r[i].kind != SP_REQ_ATOMIC || r[i].answered))
 		i++;
 	return i;
 }
 
-enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n, uint32_t two_sided_done,
-			 uint32_t two_sided_posted, uint32_t peer_count, enum sp_fate *fates,
-			 uint32_t *delivered)
+/* Whoever sees it done may look at what was written before it, at the peer or here. */
+static bool tells_of_writes(const struct sp_request *r, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (r[i].kind != SP_REQ_WRITE && r[i].kind != SP_REQ_LOCAL)
+			return true;
+	return false;
+}
+
+enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
+			 const struct sc_counts *counts, enum sp_fate *fates,
+			 struct sc_verdict *verdict)
 {
 	uint32_t counted, region;
 
-	*delivered = 0;
-	if (SC_MUTANT(NO_ANSWER))
-		peer_count = two_sided_done;
-	counted = peer_count - two_sided_done;
-	/* A NIC may acknowledge and die before its receive completion: then done exceeds the count.
-	 */
-	if ((counted > two_sided_posted - two_sided_done ||
+	*verdict = (struct sc_verdict){ 0 };
+	counted = (SC_MUTANT(NO_ANSWER) ? counts->done : counts->peer) - counts->done;
+	/* A NIC may acknowledge and die before its receive completion: then done exceeds the count. */
+	if ((counted > counts->posted - counts->done ||
 	     counted > published_two_sided(requests, n)) &&
 	    !SC_MUTANT(COUNT_UNCHECKED))
 		return SC_REASON_MISCOUNT;
 	if ((int32_t)counted < 0)
 		counted = 0;
-	region = delivered_region(requests, n, counted);
+	region = answered_region(requests, n, delivered_region(requests, n, counted));
 	fates_of_region(requests, region, fates);
 	for (uint32_t i = region; i < n; i++)
 		fates[i] = SP_FATE_RESEND;
-	*delivered = leading(requests, region, fates);
-	if (atomic_of_unknown_fate(requests, n))
+	verdict->delivered = leading(requests, region, fates);
+	verdict->unplaced = counts->recalled && counts->seen == SP_SEEN_UNPLACED && !region;
+	if (verdict->unplaced && tells_of_writes(requests, n))
+		return SC_REASON_MISCOUNT;
+	if (atomic_of_unknown_fate(requests, n, region))
 		return SC_REASON_ATOMIC;
 	if (fenced_read(requests, n, region, fates))
 		return SC_REASON_FENCED_READ;

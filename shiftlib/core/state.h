@@ -58,7 +58,8 @@ enum sc_reason {
 	SC_REASON_DEADLINE,    /* the peer did not answer in time */
 	SC_REASON_PEER_FATAL,  /* the peer cannot go on */
 	SC_REASON_PEER_CLOSED, /* the peer closed its QP or is gone */
-	SC_REASON_MISCOUNT,    /* the peer's count contradicts ours */
+	SC_REASON_MISCOUNT,    /* the peer's count contradicts ours, or its NIC lost what it had
+				* acknowledged */
 	SC_REASON_ATOMIC,      /* an atomic of unknown fate (P4) */
 	SC_REASON_FENCED_READ, /* a READ before a request with the fence flag, of unknown fate */
 	SC_REASON_KEY,	       /* a memory key is not known on the backup */

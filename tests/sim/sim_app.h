@@ -13,6 +13,7 @@ struct sim_request {
 	uint8_t cell, packets;
 	bool with_write; /* two-sided: WRITE_WITH_IMM */
 	bool signaled, send_fence, bad;
+	bool nop;		       /* delivered, and laid as a NOP */
 	bool published, retired, seen; /* seen: the application knows that it is complete */
 	bool refused;		       /* a NIC has reported an application error for it */
 	bool answered;		       /* READ, atomic: data is in the local buffer */

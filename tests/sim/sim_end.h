@@ -39,6 +39,8 @@ struct sim_end {
 	bool guarded, withheld, passing, app_error_told;
 	uint16_t active, recv_to;
 	uint32_t retired; /* requests, in posting order */
+	uint32_t laid_from; /* the first that was laid into the carrier in use */
+	bool writes_only;   /* a WRITE may be missing from the peer's memory */
 	uint32_t recv_count;
 	uint32_t receives_given; /* good or with an error, to the application */
 	uint32_t room;		 /* of the send ring: its depth, or more */
@@ -62,7 +64,7 @@ struct sim_end {
 		uint8_t path;
 	} asked; /* the last standby that was asked for */
 	bool failed;
-	bool cqes_were_lost, was_sick;
+	bool cqes_were_lost, writes_were_lost, was_sick; /* by a NIC of this end's host */
 };
 
 #endif

@@ -283,8 +283,27 @@ bool sim_engine_flushed(struct sim_world *w, uint32_t end, uint32_t epoch)
 		if (sc_epoch_cmp(qp->epoch, epoch) < 0 && !qp->sealed && qp->state != SIM_QP_MADE &&
 		    !qp_flushed(w, qp))
 			return false;
+		/* what shows it, is the completion of a hidden request if there is no other */
+		if (qp->state == SIM_QP_ERR && sim_nic_of(w, qp)->health != SIM_DISASSOCIATED)
+			sim_nic_of(w, qp)->n_posted = 0;
 	}
 	return true;
+}
+
+/* Is the NIC of one of them gone, so that it flushed nothing? */
+bool sim_engine_died(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	struct sim_end *e = &w->end[end];
+
+	for (uint32_t i = 0; i < e->n_carriers; i++) {
+		const struct sim_qp *qp = &w->qp[e->carriers[i]];
+
+		if (sc_epoch_cmp(qp->epoch, epoch) < 0 && !qp->sealed &&
+		    (qp->state == SIM_QP_GONE ||
+		     sim_nic_of(w, qp)->health == SIM_DISASSOCIATED))
+			return true;
+	}
+	return false;
 }
 
 void sim_engine_seal(struct sim_world *w, uint32_t end, uint32_t epoch)
@@ -320,11 +339,31 @@ void sim_engine_cqe(struct sim_world *w, uint32_t end, bool error)
 
 /* ---- posting -------------------------------------------------------------------------------- */
 
+static void refuse(struct sim_world *w, uint32_t end)
+{
+	sim_trace(w, end, "refuses what is no WRITE");
+	w->excuse[end >> 1] |= SIM_EXCUSE_MISCOUNT;
+	sim_engine_fail(w, end);
+	tell_app_error(w, end);
+}
+
+static bool tells_of_writes(const struct sim_request *r)
+{
+	return r->kind != SP_REQ_WRITE && r->kind != SP_REQ_LOCAL;
+}
+
 static void publish(struct sim_world *w, uint32_t end, uint32_t request, bool nop)
 {
 	struct sim_end *e = &w->end[end];
 
+	if (e->failed)
+		return;
+	if (e->writes_only && tells_of_writes(&e->requests[request])) {
+		refuse(w, end);
+		return;
+	}
 	sim_check_publish(w, end, &w->qp[e->active]);
+	e->requests[request].nop = nop;
 	e->requests[request].published = true;
 	sim_nic_lay(w, &w->qp[e->active], request, nop);
 }
@@ -429,10 +468,52 @@ static void reach(struct sim_world *w, const struct sim_request *r)
 		sim_reach(w, 4);
 }
 
+/* Delivered as NOPs: they count as done. */
+static uint32_t nops(const struct sim_end *e, uint32_t end)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = e->retired; i < end; i++)
+		n += e->requests[i].kind == SP_REQ_TWO_SIDED && e->requests[i].nop;
+	return n;
+}
+
+static void recall_completions(struct sim_end *e)
+{
+	uint32_t kept = e->backlog_head;
+
+	for (uint32_t i = e->backlog_head; i < e->n_backlog; i++)
+		if (e->backlog[i].recv || e->backlog[i].error ||
+		    e->backlog[i].index < e->laid_from)
+			e->backlog[kept++] = e->backlog[i];
+	e->n_backlog = kept;
+}
+
+/* What the application has not seen complete is outstanding again. */
+static enum sp_last_seen recall(struct sim_end *e)
+{
+	uint32_t seen = e->app.send_next > e->laid_from ? e->app.send_next : e->laid_from;
+
+	recall_completions(e);
+	while (e->retired > seen)
+		e->requests[--e->retired].retired = false;
+	for (; seen > e->laid_from; seen--) {
+		const struct sim_request *r = &e->requests[seen - 1];
+
+		if (r->kind == SP_REQ_LOCAL || r->nop)
+			continue;
+		return r->kind == SP_REQ_WRITE || r->kind == SP_REQ_ATOMIC ? SP_SEEN_UNPLACED
+									   : SP_SEEN_SAFE;
+	}
+	return SP_SEEN_SAFE;
+}
+
 static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fates, uint32_t n)
 {
 	uint32_t first = w->end[end].retired;
 	bool laid = false;
+
+	w->end[end].laid_from = first + n;
 
 	for (uint32_t i = 0; i < n; i++) {
 		bool done = fates[i] == SP_FATE_DELIVERED;
@@ -445,41 +526,60 @@ static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fat
 		if (!done)
 			sim_check_resubmit(w, end);
 		w->figures.resent += !done;
+		if (!laid)
+			w->end[end].laid_from = first + i;
 		laid = true;
-		publish(w, end, first + i, done);
+		publish(w, end, first + i, done || w->end[end].requests[first + i].nop);
 	}
 }
 
-enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, uint32_t epoch,
-				 uint32_t peer_count)
+static uint32_t list(struct sim_world *w, const struct sim_end *e, uint32_t acked, uint32_t last,
+		     struct sp_request *requests)
 {
-	struct sim_end *e = &w->end[end];
-	struct sim_qp *qp = sim_engine_carrier(w, end, epoch);
-	struct sp_request requests[SIM_REQUESTS];
-	enum sp_fate fates[SIM_REQUESTS];
-	uint32_t n = 0, delivered, last = published_end(e);
-	enum sc_reason reason;
+	uint32_t n = 0;
 
-	if (!qp)
-		return SC_REASON_RESOURCE;
 	for (uint32_t i = e->retired; i < last; i++) {
 		const struct sim_request *r = &e->requests[i];
 
 		reach(w, r);
-		requests[n++] = (struct sp_request){ .kind = r->kind,
+		requests[n++] = (struct sp_request){ .kind = r->nop ? SP_REQ_LOCAL : r->kind,
 						     .signaled = r->signaled,
 						     .send_fence = r->send_fence,
-						     .published = 1 };
+						     .published = 1,
+						     .answered = i < acked && r->answered };
 	}
-	reason = sc_settle(requests, n, w->base_count + two_sided(e, e->retired),
-			   w->base_count + two_sided(e, last), peer_count, fates, &delivered);
+	return n;
+}
+
+enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct sc_action *a)
+{
+	struct sim_end *e = &w->end[end];
+	struct sim_qp *qp = sim_engine_carrier(w, end, a->epoch);
+	struct sc_counts counts = { .peer = a->recv_count };
+	struct sp_request requests[SIM_REQUESTS];
+	enum sp_fate fates[SIM_REQUESTS];
+	uint32_t n, last = published_end(e), acked = e->retired;
+	struct sc_verdict verdict;
+	enum sc_reason reason;
+
+	if (!qp)
+		return SC_REASON_RESOURCE;
+	if (a->dead && sc_epoch_cmp(w->qp[e->active].epoch, a->dead) < 0) {
+		counts.recalled = true;
+		counts.seen = recall(e);
+	}
+	n = list(w, e, acked, last, requests);
+	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
+	counts.posted = w->base_count + two_sided(e, last);
+	reason = sc_settle(requests, n, &counts, fates, &verdict);
 	if (reason != SC_REASON_NONE)
 		return reason;
+	e->writes_only |= verdict.unplaced;
 	e->active = qp->qpn;
 	carry_out(w, end, fates, n);
+	e->withheld = e->fence.wanted = e->fence.laid = false;
 	for (; last < e->app.n_posted; last++)
 		publish(w, end, last, false);
-	e->withheld = e->fence.wanted = e->fence.laid = false;
 	return SC_REASON_NONE;
 }
 

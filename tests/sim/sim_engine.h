@@ -10,12 +10,12 @@ struct sim_world;
 
 void sim_engine_collect(struct sim_world *w, uint32_t end);
 bool sim_engine_flushed(struct sim_world *w, uint32_t end, uint32_t epoch);
+bool sim_engine_died(struct sim_world *w, uint32_t end, uint32_t epoch);
 void sim_engine_seal(struct sim_world *w, uint32_t end, uint32_t epoch);
 void sim_engine_post(struct sim_world *w, uint32_t end, uint32_t request);
 void sim_engine_post_receive(struct sim_world *w, uint32_t end, uint32_t receive);
 bool sim_engine_lay_receives(struct sim_world *w, uint32_t end, uint32_t epoch);
-enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, uint32_t epoch,
-				 uint32_t peer_count);
+enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct sc_action *a);
 void sim_engine_fence(struct sim_world *w, uint32_t end, uint32_t number);
 void sim_engine_unfence(struct sim_world *w, uint32_t end);
 void sim_engine_withhold(struct sim_world *w, uint32_t end);

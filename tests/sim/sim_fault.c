@@ -226,6 +226,9 @@ static void make_sick(struct sim_world *w, uint32_t host, uint32_t path, enum si
 	nic->health = health;
 	w->stock.sick |= !path;
 	nic->cqes_lost = health == SIM_ZOMBIE && sim_chance(w, 25);
+	nic->writes_lost = nic->cqes_lost && sim_chance(w, 60);
+	if ((nic->writes_lost || health == SIM_DISASSOCIATED) && sim_chance(w, 60))
+		sim_nic_lose_posted(w, host, path);
 	nic->hangs = sim_chance(w, 40);
 	for (uint32_t i = 1; i <= w->n_qps; i++) {
 		struct sim_qp *qp = &w->qp[i];
@@ -339,13 +342,14 @@ static void reset_app(struct sim_world *w, uint32_t end)
 		e->was_sick = true;
 }
 
-static uint64_t heals_after(struct sim_world *w)
+/* What loses heartbeats for long, and not the rest of the control channel, is no fault of a network. */
+static uint64_t heals_after(struct sim_world *w, enum sim_fault_kind kind)
 {
 	uint32_t luck = sim_pick(w, 10);
 
 	if (luck < 3)
 		return sim_pick(w, SIM_MS);
-	if (luck < 8)
+	if (luck < 8 || kind == SIM_FAULT_BLINK)
 		return sim_pick(w, 25 * SIM_MS);
 	return 4000 * SIM_MS;
 }
@@ -385,7 +389,7 @@ void sim_fault_apply(struct sim_world *w, uint32_t index)
 			strike_path(w, f, p);
 	if (f->kind == SIM_FAULT_DRAIN)
 		tell_drained(w, f->end & 1);
-	sim_at(w, heals_after(w), SIM_EV_HEAL, SIM_NOBODY, index);
+	sim_at(w, heals_after(w, f->kind), SIM_EV_HEAL, SIM_NOBODY, index);
 }
 
 /* ---- healing -------------------------------------------------------------------------------- */
@@ -396,7 +400,7 @@ static void get_well(struct sim_world *w, uint32_t host, uint32_t path)
 	enum sim_health was = nic->health;
 
 	nic->health = SIM_WELL;
-	nic->cqes_lost = nic->hangs = false;
+	nic->cqes_lost = nic->writes_lost = nic->hangs = false;
 	if (was == SIM_WELL)
 		return;
 	if (was != SIM_FROZEN || sim_chance(w, 50)) {

@@ -18,6 +18,7 @@ enum {
 	SIM_EVENTS = 4096,
 	SIM_QUEUED = 16, /* events in line for one core */
 	SIM_PARKED = 64, /* commands that wait for a NIC that hangs */
+	SIM_POSTED = 8,	 /* writes of a NIC that may not be in memory yet */
 	SIM_FAULTS = 8,
 	SIM_INTERVALS = 8,
 	SIM_MORE_TIMES = 5,
@@ -30,6 +31,7 @@ enum {
 #define SIM_US		 1000ULL
 #define SIM_MS		 (1000 * SIM_US)
 #define SIM_SETTLE_NS	 (200 * SIM_US)
+#define SIM_POSTED_NS	 SIM_SETTLE_NS /* what is older has reached memory */
 #define SIM_LIFETIME_NS	 (2 * SIM_MS)  /* no packet of a sick NIC is older */
 #define SIM_HELD_NS	 (40 * SIM_MS) /* others may be */
 #define SIM_RETRY_NS	 (4 * SIM_MS)

@@ -26,6 +26,7 @@ static const struct {
 	/* P3 */
 	{ "fenced-read-again", SC_MUTANT_FENCED_READ, SIM_MUTANT_NONE },
 	{ "publish-before-settle", SC_MUTANT_NONE, SIM_MUTANT_PUBLISH_EARLY },
+	{ "acknowledged-is-placed", SC_MUTANT_ACKED_IS_PLACED, SIM_MUTANT_NONE },
 	{ "flush-taken-for-success", SC_MUTANT_NONE, SIM_MUTANT_FLUSH_GOOD },
 	/* P4 */
 	{ "atomic-again", SC_MUTANT_ATOMIC_AGAIN, SIM_MUTANT_NONE },

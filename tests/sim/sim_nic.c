@@ -61,8 +61,60 @@ struct sim_qp *sim_nic_make(struct sim_world *w, uint32_t end, uint32_t path, ui
 	return qp;
 }
 
+/* ---- what is written, and in memory somewhat later ------------------------------------------ */
+
+static struct sim_posted *posted_new(struct sim_world *w, struct sim_nic *nic)
+{
+	struct sim_posted *p;
+
+	if (nic->n_posted == SIM_POSTED) {
+		nic->n_posted--;
+		memmove(nic->posted, nic->posted + 1, nic->n_posted * sizeof(*nic->posted));
+	}
+	p = &nic->posted[nic->n_posted++];
+	*p = (struct sim_posted){ .at = w->now };
+	return p;
+}
+
+/* Who has seen a completion, has seen all that was written before it. */
+static bool landed(const struct sim_world *w, const struct sim_posted *p)
+{
+	return w->now - p->at > SIM_POSTED_NS || (p->qpn && p->cqe < w->qp[p->qpn].cq_head);
+}
+
+static void unwrite(struct sim_world *w, const struct sim_posted *p)
+{
+	struct sim_end *e = &w->end[p->end];
+	const struct sim_cqe *cqe;
+
+	if (p->qpn) {
+		sim_trace(w, p->end, "qp%u completion lost with the NIC", p->qpn);
+		cqe = &w->qp[p->qpn].cq[--w->qp[p->qpn].n_cq];
+		if (cqe->application)
+			e->requests[cqe->index].refused = false; /* nobody knows of it */
+		e->cqes_were_lost = true;
+	} else if (e->cell[p->cell].half[p->half] == p->now) {
+		sim_trace(w, p->end, "write %u lost with the NIC", p->now - 1);
+		e->cell[p->cell].half[p->half] = p->old;
+		e->writes_were_lost = true;
+	}
+}
+
+/* The NIC dies: the last of what it wrote, and had acknowledged, is not in memory. */
+void sim_nic_lose_posted(struct sim_world *w, uint32_t host, uint32_t path)
+{
+	struct sim_nic *nic = &w->host[host].nic[path];
+	uint32_t n = sim_pick(w, SIM_POSTED + 1);
+
+	for (; n && nic->n_posted && !landed(w, &nic->posted[nic->n_posted - 1]); n--)
+		unwrite(w, &nic->posted[--nic->n_posted]);
+	nic->n_posted = 0;
+}
+
 static void put_cqe(struct sim_world *w, struct sim_qp *qp, struct sim_cqe cqe)
 {
+	struct sim_posted *posted;
+
 	if (sim_nic_of(w, qp)->cqes_lost) {
 		sim_trace(w, qp->end, "qp%u completion lost", qp->qpn);
 		w->end[qp->end].cqes_were_lost = true;
@@ -72,6 +124,10 @@ static void put_cqe(struct sim_world *w, struct sim_qp *qp, struct sim_cqe cqe)
 		sim_violation(w, "the model's completion queue is too small");
 		return;
 	}
+	posted = posted_new(w, sim_nic_of(w, qp));
+	posted->end = qp->end;
+	posted->qpn = qp->qpn;
+	posted->cqe = qp->n_cq;
 	qp->cq[qp->n_cq++] = cqe;
 	sim_engine_cqe(w, qp->end, cqe.error);
 }
@@ -378,17 +434,30 @@ void sim_nic_lay_receive(struct sim_world *w, struct sim_qp *qp, uint32_t receiv
 		flush(w, qp, false);
 }
 
-static void write_memory(struct sim_world *w, uint32_t end, const struct sim_request *r,
+static void write_half(struct sim_world *w, struct sim_qp *qp, uint32_t cell, uint32_t half,
+		       uint32_t request)
+{
+	uint32_t *at = &w->end[qp->end].cell[cell].half[half];
+	struct sim_posted *posted = posted_new(w, sim_nic_of(w, qp));
+
+	sim_check_write(w, qp->end, request);
+	posted->end = qp->end;
+	posted->cell = (uint8_t)cell;
+	posted->half = (uint8_t)half;
+	posted->old = *at;
+	posted->now = *at = request + 1;
+}
+
+static void write_memory(struct sim_world *w, struct sim_qp *qp, const struct sim_request *r,
 			 uint32_t request, uint32_t part)
 {
-	struct sim_end *e = &w->end[end];
-
-	for (uint32_t half = 0; half < 2; half++) {
-		if (r->packets == 2 && half != part)
-			continue;
-		sim_check_write(w, end, request);
-		e->cell[r->cell].half[half] = request + 1;
+	if (sim_nic_of(w, qp)->writes_lost) {
+		w->end[qp->end].writes_were_lost = true;
+		return;
 	}
+	for (uint32_t half = 0; half < 2; half++)
+		if (r->packets != 2 || half == part)
+			write_half(w, qp, r->cell, half, request);
 }
 
 static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
@@ -406,6 +475,7 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 		}
 		a = b = r->old_value;
 	}
+	sim_nic_of(w, qp)->n_posted = 0; /* what is read comes behind what was written */
 	answer_packet.low = a < b ? a : b;
 	answer_packet.high = a < b ? b : a;
 	answer(w, qp, &answer_packet, SIM_PK_RESPONSE, p->psn + 1);
@@ -416,8 +486,10 @@ static void consume_receive(struct sim_world *w, struct sim_qp *qp, const struct
 {
 	uint8_t receive = qp->rq[qp->rq_head];
 
-	sim_check_receive(w, qp->end, receive);
-	w->end[qp->end].receive_message[receive] = r->message;
+	if (!sim_nic_of(w, qp)->writes_lost) {
+		sim_check_receive(w, qp->end, receive);
+		w->end[qp->end].receive_message[receive] = r->message;
+	}
 	if (p->part + 1U < r->packets)
 		return;
 	qp->rq_head++;
@@ -430,10 +502,10 @@ static void execute(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 		    struct sim_request *r, uint32_t request)
 {
 	switch ((enum sp_request_kind)r->kind) {
-	case SP_REQ_WRITE: write_memory(w, qp->end, r, request, p->part); break;
+	case SP_REQ_WRITE: write_memory(w, qp, r, request, p->part); break;
 	case SP_REQ_TWO_SIDED:
 		if (r->with_write)
-			write_memory(w, qp->end, r, request, p->part);
+			write_memory(w, qp, r, request, p->part);
 		consume_receive(w, qp, p, r);
 		break;
 	case SP_REQ_READ:
@@ -447,6 +519,13 @@ static void refuse(struct sim_world *w, struct sim_qp *qp, const struct sim_pack
 	w->excuse[qp->end >> 1] |= SIM_EXCUSE_BAD;
 	answer(w, qp, p, SIM_PK_NAK, p->psn);
 	flush(w, qp, false);
+}
+
+/* It cannot look at memory any more, nor at what to put where. */
+static bool blind(struct sim_world *w, const struct sim_qp *qp, const struct sim_request *r)
+{
+	return sim_nic_of(w, qp)->writes_lost &&
+	       (r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC);
 }
 
 static void duplicate(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
@@ -463,7 +542,7 @@ static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 {
 	struct sim_request *r = &w->end[p->from].requests[request];
 
-	if ((int32_t)(p->psn - qp->epsn) > 0)
+	if ((int32_t)(p->psn - qp->epsn) > 0 || blind(w, qp, r))
 		return;
 	if ((int32_t)(p->psn - qp->epsn) < 0) {
 		duplicate(w, qp, p, r);

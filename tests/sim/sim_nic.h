@@ -46,10 +46,22 @@ struct sim_qp {
 
 enum sim_health { SIM_WELL, SIM_FROZEN, SIM_ZOMBIE, SIM_DISASSOCIATED };
 
+/* What a NIC wrote: half a cell of an end's memory, or a completion. */
+struct sim_posted {
+	uint64_t at;
+	uint8_t end, cell, half;
+	uint32_t old, now; /* of the half */
+	uint16_t qpn;	   /* 0: no completion */
+	uint32_t cqe;
+};
+
 struct sim_nic {
 	enum sim_health health;
 	bool port_up, lose_tx, lose_acks, drained;
-	bool cqes_lost; /* since it is sick */
+	bool cqes_lost;	  /* since it is sick */
+	bool writes_lost; /* likewise all that it writes; what it would have to read is not answered */
+	uint32_t n_posted;
+	struct sim_posted posted[SIM_POSTED]; /* the last ones, oldest first */
 	bool hangs;	/* a zombie's commands hang, and it obeys in the end */
 	uint64_t busy_until;
 	uint32_t n_parked;
@@ -64,6 +76,7 @@ void sim_nic_transmit(struct sim_world *w, struct sim_qp *qp);
 void sim_nic_retry(struct sim_world *w, struct sim_qp *qp, uint32_t generation);
 void sim_nic_packet(struct sim_world *w, const struct sim_packet *packet);
 void sim_nic_modify_err(struct sim_world *w, struct sim_qp *qp);
+void sim_nic_lose_posted(struct sim_world *w, uint32_t host, uint32_t path);
 void sim_nic_thaw(struct sim_world *w, uint32_t host, uint32_t path);
 void sim_nic_reprobe(struct sim_world *w, uint32_t host, uint32_t path);
 bool sim_nic_works(const struct sim_world *w, const struct sim_qp *qp);

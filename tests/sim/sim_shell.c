@@ -228,7 +228,7 @@ static void settle(struct sim_world *w, uint32_t end, const struct sc_action *a)
 	struct sc_event ev = { .type = SC_EV_SETTLED, .reason = SC_REASON_KEY, .epoch = a->epoch };
 
 	if (!key_missing(w, &w->end[end]))
-		ev.reason = sim_engine_settle(w, end, a->epoch, a->recv_count);
+		ev.reason = sim_engine_settle(w, end, a);
 	ev.ok = ev.reason == SC_REASON_NONE;
 	answer(w, end, &ev);
 }

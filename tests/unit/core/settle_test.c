@@ -13,7 +13,7 @@
 
 /*
  * One letter per outstanding request: w WRITE, r READ, s two-sided, a atomic, l local; capitals are
- * fenced; a '.' before it: unpublished. Fates: d delivered, a again, n resend (new).
+ * fenced; a '.' before it: unpublished, a '!': its data had come. Fates: d delivered, a again, n resend (new).
  */
 struct row {
 	const char *requests;
@@ -81,6 +81,37 @@ static const struct row rows[] = {
 	{ "raW", 0, 0, NULL, SC_REASON_ATOMIC, 0 },
 };
 
+/*
+ * The peer's NIC died, and what was not seen complete was recalled: acknowledged is not placed. What was
+ * seen last is 's'afe or 'u'nplaced.
+ */
+static const struct dead_row {
+	struct row row;
+	char seen;
+	bool unplaced;
+} dead_rows[] = {
+	{ { "w", 4, 0, "n", SC_REASON_NONE, 0 }, 's', false },
+	{ { "wsw", 4, 1, "ddn", SC_REASON_NONE, 2 }, 's', false },
+	{ { "s", 4, (uint32_t)-1, NULL, SC_REASON_MISCOUNT, 0 }, 's', false },
+	{ { "", 4, (uint32_t)-1, NULL, SC_REASON_MISCOUNT, 0 }, 's', false },
+	{ { "", 4, 0, "", SC_REASON_NONE, 0 }, 'u', true },
+	{ { "ww", 4, 0, "nn", SC_REASON_NONE, 0 }, 'u', true },
+	{ { "ws", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true },
+	{ { "r", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true },
+	{ { "wa", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true },
+	{ { "lw", 4, 0, "nn", SC_REASON_NONE, 0 }, 'u', true },
+	{ { "wsws", 4, 1, "ddnn", SC_REASON_NONE, 2 }, 'u', false }, /* counted behind what was seen */
+	/* what was read proves what was written before it, and needs not be read again */
+	{ { "w!rws", 4, 0, "ddnn", SC_REASON_NONE, 2 }, 'u', false },
+	{ { "wsw!r", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true }, /* the receive may be lost */
+	{ { "wsw!rw", 4, 1, "ddddn", SC_REASON_NONE, 4 }, 's', false },
+	{ { "!rs", 4, 1, "dd", SC_REASON_NONE, 2 }, 's', false },
+	{ { "!aw!r", 4, 0, "ddd", SC_REASON_NONE, 3 }, 's', false },
+	{ { "w!aw", 4, 0, NULL, SC_REASON_ATOMIC, 0 }, 's', false },
+	{ { "was", 4, 1, NULL, SC_REASON_ATOMIC, 1 }, 's', false },
+	{ { "w!as", 4, 1, "ddd", SC_REASON_NONE, 3 }, 's', false },
+};
+
 static struct sp_request request_of(char letter)
 {
 	static const char kinds[] = "wrsal";
@@ -98,30 +129,39 @@ static uint32_t parse(const char *text, struct sp_request *out)
 	uint32_t n = 0;
 
 	for (; *text; text++) {
-		bool published = *text != '.';
+		bool published = *text != '.', answered = *text == '!';
 
-		text += !published;
+		text += !published || answered;
 		out[n] = request_of(*text);
+		out[n].answered = answered;
 		out[n++].published = published;
 	}
 	return n;
 }
 
-static void check(const struct row *row)
+static void check(const struct row *row, char seen, bool unplaced)
 {
 	struct sp_request requests[16];
-	uint32_t n = parse(row->requests, requests), posted = row->done, delivered;
+	uint32_t n = parse(row->requests, requests), posted = row->done;
+	struct sc_verdict verdict;
+	struct sc_counts counts;
 	enum sp_fate fates[16];
 	enum sc_reason reason;
 	char text[17] = "";
 
 	for (uint32_t i = 0; i < n; i++)
 		posted += requests[i].kind == SP_REQ_TWO_SIDED && requests[i].published;
-	reason = sc_settle(requests, n, row->done, posted, row->done + row->counted, fates,
-			   &delivered);
-	if (reason != row->reason || delivered != row->delivered)
-		fail_msg("'%s' counted %d: %s, %u delivered", row->requests, (int)row->counted,
-			 sc_reason_name(reason), delivered);
+	counts = (struct sc_counts){ .done = row->done,
+				     .posted = posted,
+				     .peer = row->done + row->counted,
+				     .recalled = seen,
+				     .seen = seen == 'u' ? SP_SEEN_UNPLACED : SP_SEEN_SAFE };
+	reason = sc_settle(requests, n, &counts, fates, &verdict);
+	if (reason != row->reason || verdict.delivered != row->delivered ||
+	    verdict.unplaced != unplaced)
+		fail_msg("'%s' counted %d seen '%c': %s, %u delivered, unplaced %d", row->requests,
+			 (int)row->counted, seen ? seen : '-', sc_reason_name(reason),
+			 verdict.delivered, verdict.unplaced);
 	for (uint32_t i = 0; row->fates && i < n; i++)
 		text[i] = "dan"[fates[i]];
 	if (row->fates && strcmp(text, row->fates))
@@ -132,22 +172,30 @@ static void check(const struct row *row)
 static void settle_table(void **state)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		check(&rows[i]);
+		check(&rows[i], 0, false);
+}
+
+static void settle_of_a_dead_nic(void **state)
+{
+	for (size_t i = 0; i < sizeof(dead_rows) / sizeof(*dead_rows); i++)
+		check(&dead_rows[i].row, dead_rows[i].seen, dead_rows[i].unplaced);
 }
 
 static void a_count_beyond_what_was_posted_is_refused(void **state)
 {
 	struct sp_request r[2] = { request_of('s'), request_of('s') };
+	const struct sc_counts counts = { .done = 0, .posted = 1, .peer = 2 };
+	struct sc_verdict verdict;
 	enum sp_fate fates[2];
-	uint32_t delivered;
 
-	assert_int_equal(sc_settle(r, 2, 0, 1, 2, fates, &delivered), SC_REASON_MISCOUNT);
+	assert_int_equal(sc_settle(r, 2, &counts, fates, &verdict), SC_REASON_MISCOUNT);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settle_table),
+		cmocka_unit_test(settle_of_a_dead_nic),
 		cmocka_unit_test(a_count_beyond_what_was_posted_is_refused),
 	};
 

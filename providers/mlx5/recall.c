@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The peer's NIC died, and may have lost what it had acknowledged: what the application has not seen
+ * complete is outstanding again. The data path keeps no record of what it has seen. But each signaled
+ * request has one completion, in order: those that lie in the backlog are of the last ones before the tail.
+ */
+#include "providers/mlx5/backlog.h"
+#include "providers/mlx5/cq.h"
+#include "providers/mlx5/qp.h"
+#include "providers/mlx5/recall.h"
+#include "providers/mlx5/wqe.h"
+
+enum {
+	HEADERS_DS = 2, /* of a READ or WRITE without data: control and remote address */
+	MAX_BBS = (RING_MAX_DS + 3) / 4,
+};
+
+/* Backwards through a send ring, from behind request n - 1. */
+struct back {
+	const struct ring_sq *sq;
+	uint32_t n, post;
+};
+
+/* The slot of the request before; -1: there is none, or it was written over. */
+static int64_t back_step(struct back *b)
+{
+	for (uint32_t bbs = 1; b->n && bbs <= MAX_BBS; bbs++) {
+		uint32_t at = b->post - bbs, slot = at & b->sq->mask;
+
+		if (b->sq->cur_post - at > b->sq->mask + 1)
+			break;
+		if (b->sq->wqe_head[slot] != b->n - 1 || ring_wqe_bbs(b->sq, at) != bbs)
+			continue;
+		b->n--;
+		b->post = at;
+		return slot;
+	}
+	return -1;
+}
+
+static bool hidden(const struct ring_sq *sq, uint32_t slot)
+{
+	return sq->wr_data[slot] == RING_OP_HIDDEN;
+}
+
+/* To behind the last request whose completion the application has, if `unseen` are still here. */
+static bool back_to_seen(struct back *b, uint32_t unseen)
+{
+	struct back before = *b;
+	int64_t slot;
+
+	while ((slot = back_step(&before)) >= 0) {
+		if (!hidden(b->sq, slot) && ring_ctrl_signaled(ring_sq_ctrl(b->sq, slot)) &&
+		    !unseen--)
+			return true;
+		*b = before;
+	}
+	return !unseen;
+}
+
+static uint32_t ds_of(const struct ring_sq *sq, uint32_t slot)
+{
+	return be32toh(ring_sq_ctrl(sq, slot)->qpn_ds) & 0x3f;
+}
+
+/* Requests that moved no data prove nothing and lose nothing. */
+static enum sp_last_seen last_seen(struct back b)
+{
+	int64_t slot;
+
+	while ((slot = back_step(&b)) >= 0) {
+		enum sp_request_kind kind = ring_wr_kind(b.sq, slot);
+		bool data = ds_of(b.sq, slot) > HEADERS_DS;
+
+		if (kind == SP_REQ_TWO_SIDED || (kind == SP_REQ_READ && data))
+			return SP_SEEN_SAFE;
+		if (kind == SP_REQ_ATOMIC || (kind == SP_REQ_WRITE && data))
+			return SP_SEEN_UNPLACED;
+	}
+	return b.n ? SP_SEEN_UNPLACED : SP_SEEN_SAFE;
+}
+
+static bool of_carrier(const struct ring_entry *e, const struct sp_carrier *c)
+{
+	return e->qp == c->qp && e->epoch == c->epoch && e->cqe.op_own >> 4 == MLX5_CQE_REQ;
+}
+
+static uint32_t backlog_count(const struct sp_carrier *c)
+{
+	uint32_t n = 0;
+
+	for (const struct ring_entry *e = c->qp->scq->first; e; e = e->next)
+		n += of_carrier(e, c);
+	return n;
+}
+
+static void backlog_take(const struct sp_carrier *c)
+{
+	struct sp_cq *cq = c->qp->scq;
+	struct ring_entry **at = &cq->first, *e;
+
+	while ((e = *at)) {
+		if (!of_carrier(e, c)) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		e->next = cq->free;
+		cq->free = e;
+	}
+	cq->last = at;
+	ring_cq_refresh_slow(cq);
+}
+
+/* All locks held. */
+static int recall(struct sp_carrier *c, enum sp_last_seen *seen)
+{
+	struct back b = { .sq = &c->sq, .n = atomic_load(&c->sq.tail) };
+
+	if (!ring_sq_find(&c->sq, b.n, &b.post))
+		return -EIO;
+	if (!c->recalled)
+		c->acked = b.n;
+	if (!back_to_seen(&b, backlog_count(c)))
+		return -EIO;
+	c->recalled = true;
+	backlog_take(c);
+	atomic_store(&c->sq.tail, b.n);
+	c->sq_counted = b.n;
+	*seen = last_seen(b);
+	return 0;
+}
+
+int ring_qp_recall(struct sp_qp *qp, enum sp_last_seen *seen)
+{
+	int err;
+
+	ring_qp_lock(qp);
+	err = recall(qp->tx, seen);
+	ring_qp_unlock(qp);
+	return err;
+}
+
+void ring_qp_writes_only(struct sp_qp *qp)
+{
+	ring_qp_lock(qp);
+	qp->tx_mode |= RING_WRITES;
+	ring_qp_unlock(qp);
+}
+
+bool ring_recalled_answer(const struct sp_carrier *c, uint32_t n, uint32_t slot)
+{
+	enum sp_request_kind kind = ring_wr_kind(&c->sq, slot);
+
+	return c->recalled && (int32_t)(n - c->acked) < 0 && ds_of(&c->sq, slot) > HEADERS_DS &&
+	       (kind == SP_REQ_READ || kind == SP_REQ_ATOMIC);
+}
