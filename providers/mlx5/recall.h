@@ -3,7 +3,7 @@
 #ifndef RING_RECALL_H
 #define RING_RECALL_H
 
-#include "providers/mlx5/carrier.h"
+#include "providers/mlx5/base.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -349,7 +349,8 @@ static void move_key_unknown(struct sh_qp *qp)
 static void move_not_a_write(struct sh_qp *qp)
 {
 	sh_log(SH_LOG_WARN,
-	       "QP 0x%06x: a request that is not a WRITE behind one that may be lost: the application "
+	       "QP 0x%06x: a request that is not a WRITE behind one that may be lost: the "
+	       "application "
 	       "gets errors",
 	       qp->qp->qp_num);
 	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);

@@ -102,8 +102,7 @@ const char *sc_reason_text(enum sc_reason reason)
 		[SC_REASON_DEADLINE] = "the peer did not answer in time",
 		[SC_REASON_PEER_FATAL] = "the peer cannot go on",
 		[SC_REASON_PEER_CLOSED] = "the peer closed the connection or is gone",
-		[SC_REASON_MISCOUNT] =
-			"a NIC died with data that it had acknowledged",
+		[SC_REASON_MISCOUNT] = "a NIC died with data that it had acknowledged",
 		[SC_REASON_ATOMIC] = "an atomic may have been executed and must not run twice",
 		[SC_REASON_FENCED_READ] =
 			"a request with the fence flag behind a READ may have been executed",

@@ -72,8 +72,7 @@ static void fates_of_region(const struct sp_request *r, uint32_t region, enum sp
 static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint32_t region)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (r[i].published && r[i].kind == SP_REQ_ATOMIC &&
-		    !(r[i].answered && i < region))
+		if (r[i].published && r[i].kind == SP_REQ_ATOMIC && !(r[i].answered && i < region))
 			return !SC_MUTANT(ATOMIC_AGAIN);
 	return false;
 }

@@ -27,6 +27,7 @@ static const char help[] =
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
 	"  slow TARGET register|route USEC   more, for each MiB registered; to find a way\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
+	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"

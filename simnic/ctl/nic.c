@@ -54,10 +54,13 @@ int ctl_posted_writes(int argc, char **argv)
 	struct ctl_nic nic;
 	double usec;
 
-	if (argc != 3)
-		return ctl_usage("posted-writes wants TARGET USEC");
+	bool lost = argc == 4 && !strcmp(argv[3], "lost");
+
+	if (argc != 3 + lost)
+		return ctl_usage("posted-writes wants TARGET USEC [lost]");
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("posted-writes", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
+	atomic_store(&nic.nic->posted_lost, lost);
 	atomic_store(&nic.nic->posted_ns, usec * 1e3);
 	return CTL_OK;
 }

@@ -9,6 +9,7 @@
 #include "simnic/device/dev.h"
 #include "simnic/device/device.h"
 #include "simnic/device/engine.h"
+#include "simnic/device/posted.h"
 #include "simnic/device/uar.h"
 #include "simnic/fabric/nic.h"
 
@@ -136,6 +137,7 @@ void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint
 		cq_overrun(cq);
 	if (cq->overrun)
 		return;
+	sn_posted_push_completion(cq->dev);
 	format = cq_put_data(cq, entry, cqe, data, data_len);
 	if (sn_nic_quirk(cq->dev->nic, SN_QUIRK_SCATTER_SILENT))
 		format = 0;

@@ -4,7 +4,8 @@
  * PCIe where the two go to different places (a GPU's memory, the host's). What a NIC reads itself
  * pushes what it wrote before ahead of it (PCIe base specification 2.4.1: nothing that is read
  * passes posted writes); what another NIC reads does not. Only for NICs with posted_ns, which
- * `simnicctl posted-writes` sets.
+ * `simnicctl posted-writes` sets. With posted_lost all goes to the host's memory: completions come behind
+ * payload, and a NIC that dies takes with it what it has acknowledged and not written yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 struct sn_posted {
 	struct sn_posted *next;
+	const struct sn_nic *nic;
 	uint64_t due_ns, bytes;
 	uint32_t n;
 	struct iovec dst[SN_WQE_MAX_SGE];
@@ -43,13 +45,19 @@ static void queue_push(struct sn_posted_queue *queue, struct sn_posted *posted)
 	sn_engine.n_posted++;
 }
 
+static bool died_with_it(const struct sn_nic *nic)
+{
+	return atomic_load(&nic->posted_lost) && atomic_load(&nic->state) > SN_NIC_HANG;
+}
+
 /* By the kernel: memory that was unmapped meanwhile takes nothing, and nobody dies of it. */
 static void queue_land_first(struct sn_posted_queue *queue)
 {
 	struct sn_posted *posted = queue->first;
 	struct iovec src = { posted->data, posted->bytes };
 
-	process_vm_readv(getpid(), posted->dst, posted->n, &src, 1, 0);
+	if (!died_with_it(posted->nic))
+		process_vm_readv(getpid(), posted->dst, posted->n, &src, 1, 0);
 	queue->first = posted->next;
 	if (!queue->first)
 		queue->last = NULL;
@@ -112,12 +120,19 @@ int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struc
 		free(posted);
 		return rc;
 	}
+	posted->nic = qp->dev->nic;
 	posted->due_ns = sn_engine.now_ns + lag_ns;
 	posted->bytes = bytes;
 	posted->n = n_dst;
 	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
 	queue_push(queue_of(qp->dev), posted);
 	return 0;
+}
+
+void sn_posted_push_completion(const struct sn_dev *dev)
+{
+	if (sn_engine.n_posted && atomic_load(&dev->nic->posted_lost))
+		sn_posted_push(dev);
 }
 
 bool sn_posted_run(void)

@@ -22,7 +22,8 @@ int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struc
 void sn_posted_push(const struct sn_dev *dev); /* all that its NIC wrote is in memory then */
 /* The same, if something of it goes where this is. */
 void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n);
-bool sn_posted_run(void);	  /* what is due */
+void sn_posted_push_completion(const struct sn_dev *dev); /* one is about to be written */
+bool sn_posted_run(void);				  /* what is due */
 uint64_t sn_posted_next_ns(void); /* when the next one is; UINT64_MAX: none */
 
 #endif

@@ -114,6 +114,7 @@ struct sn_nic {
 	_Atomic uint64_t route_ns;	     /* what the host takes to find the way to an address */
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
+	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;

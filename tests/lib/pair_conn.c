@@ -17,7 +17,7 @@ void conn_make_on(struct conn *c, struct nic *nic, struct ibv_comp_channel *chan
 		  void *cq_context)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-					 .sq_sig_all = 1,
+					 .sq_sig_all = !opt.unsignaled,
 					 .cap = { .max_send_wr = DEPTH,
 						  .max_recv_wr = DEPTH,
 						  .max_send_sge = 1,

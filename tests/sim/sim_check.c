@@ -546,7 +546,7 @@ static void check_home(struct sim_world *w, uint32_t end)
 		sim_violation(w, "P7: %s has %u carriers left over", side(end), live - 2);
 	if (w->restless && e->stepped_at + SIM_REST_NS > w->now)
 		sim_violation(w, "P8: %s does not come to rest", side(end));
-	check_written(w, end, e->app.n_requests, !e->writes_only);
+	check_written(w, end, e->app.n_requests, !e->laid.writes_only);
 }
 
 static bool is_alive(const struct sim_world *w, uint32_t end)

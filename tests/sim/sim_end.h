@@ -39,8 +39,10 @@ struct sim_end {
 	bool guarded, withheld, passing, app_error_told;
 	uint16_t active, recv_to;
 	uint32_t retired; /* requests, in posting order */
-	uint32_t laid_from; /* the first that was laid into the carrier in use */
-	bool writes_only;   /* a WRITE may be missing from the peer's memory */
+	struct {
+		uint32_t from;	  /* the first request that was laid into the carrier in use */
+		bool writes_only; /* a WRITE may be missing from the peer's memory */
+	} laid;
 	uint32_t recv_count;
 	uint32_t receives_given; /* good or with an error, to the application */
 	uint32_t room;		 /* of the send ring: its depth, or more */

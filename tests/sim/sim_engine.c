@@ -299,8 +299,7 @@ bool sim_engine_died(struct sim_world *w, uint32_t end, uint32_t epoch)
 		const struct sim_qp *qp = &w->qp[e->carriers[i]];
 
 		if (sc_epoch_cmp(qp->epoch, epoch) < 0 && !qp->sealed &&
-		    (qp->state == SIM_QP_GONE ||
-		     sim_nic_of(w, qp)->health == SIM_DISASSOCIATED))
+		    (qp->state == SIM_QP_GONE || sim_nic_of(w, qp)->health == SIM_DISASSOCIATED))
 			return true;
 	}
 	return false;
@@ -358,7 +357,7 @@ static void publish(struct sim_world *w, uint32_t end, uint32_t request, bool no
 
 	if (e->failed)
 		return;
-	if (e->writes_only && tells_of_writes(&e->requests[request])) {
+	if (e->laid.writes_only && tells_of_writes(&e->requests[request])) {
 		refuse(w, end);
 		return;
 	}
@@ -483,8 +482,7 @@ static void recall_completions(struct sim_end *e)
 	uint32_t kept = e->backlog_head;
 
 	for (uint32_t i = e->backlog_head; i < e->n_backlog; i++)
-		if (e->backlog[i].recv || e->backlog[i].error ||
-		    e->backlog[i].index < e->laid_from)
+		if (e->backlog[i].recv || e->backlog[i].error || e->backlog[i].index < e->laid.from)
 			e->backlog[kept++] = e->backlog[i];
 	e->n_backlog = kept;
 }
@@ -492,12 +490,12 @@ static void recall_completions(struct sim_end *e)
 /* What the application has not seen complete is outstanding again. */
 static enum sp_last_seen recall(struct sim_end *e)
 {
-	uint32_t seen = e->app.send_next > e->laid_from ? e->app.send_next : e->laid_from;
+	uint32_t seen = e->app.send_next > e->laid.from ? e->app.send_next : e->laid.from;
 
 	recall_completions(e);
 	while (e->retired > seen)
 		e->requests[--e->retired].retired = false;
-	for (; seen > e->laid_from; seen--) {
+	for (; seen > e->laid.from; seen--) {
 		const struct sim_request *r = &e->requests[seen - 1];
 
 		if (r->kind == SP_REQ_LOCAL || r->nop)
@@ -513,7 +511,7 @@ static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fat
 	uint32_t first = w->end[end].retired;
 	bool laid = false;
 
-	w->end[end].laid_from = first + n;
+	w->end[end].laid.from = first + n;
 
 	for (uint32_t i = 0; i < n; i++) {
 		bool done = fates[i] == SP_FATE_DELIVERED;
@@ -527,7 +525,7 @@ static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fat
 			sim_check_resubmit(w, end);
 		w->figures.resent += !done;
 		if (!laid)
-			w->end[end].laid_from = first + i;
+			w->end[end].laid.from = first + i;
 		laid = true;
 		publish(w, end, first + i, done || w->end[end].requests[first + i].nop);
 	}
@@ -574,7 +572,7 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
 	if (reason != SC_REASON_NONE)
 		return reason;
-	e->writes_only |= verdict.unplaced;
+	e->laid.writes_only |= verdict.unplaced;
 	e->active = qp->qpn;
 	carry_out(w, end, fates, n);
 	e->withheld = e->fence.wanted = e->fence.laid = false;

@@ -58,11 +58,11 @@ struct sim_posted {
 struct sim_nic {
 	enum sim_health health;
 	bool port_up, lose_tx, lose_acks, drained;
-	bool cqes_lost;	  /* since it is sick */
+	bool cqes_lost; /* since it is sick */
 	bool writes_lost; /* likewise all that it writes; what it would have to read is not answered */
 	uint32_t n_posted;
 	struct sim_posted posted[SIM_POSTED]; /* the last ones, oldest first */
-	bool hangs;	/* a zombie's commands hang, and it obeys in the end */
+	bool hangs; /* a zombie's commands hang, and it obeys in the end */
 	uint64_t busy_until;
 	uint32_t n_parked;
 	struct sim_command parked[SIM_PARKED];

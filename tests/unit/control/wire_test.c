@@ -242,15 +242,15 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\1\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\2\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
-				   "\x64\0\0\0\0\0\0\0"			/* length */
-				   "\2\0\x30\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
+				   "\x68\0\0\0\0\0\0\0"			/* length */
+				   "\2\0\x34\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
 				   "\4\0\0\0\5\0\0\0\6\0\0\x80"
 				   "\0\1\1\2"
 				   "\x0b\1\2\1"
-				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0"
+				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0"
 				   "\5\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0" /* KEYS_ACK */
 				   "\xdd\xcc\xbb\xaa";
 	const struct sh_wire_ids ids = { 1, 2, 3 };
@@ -266,7 +266,8 @@ static void golden(void **state)
 					  .stranded = 1,
 					  .switch_no = 7,
 					  .target = 9,
-					  .lost = 10 };
+					  .lost = 10,
+					  .dead = 11 };
 	uint8_t buf[SH_WIRE_MAX];
 	struct sh_wire_writer writer;
 
@@ -373,10 +374,28 @@ static void unknown_type_is_passed_over(void **state)
 	assert_int_equal(record.seq, 7);
 }
 
+/* As minor version 1 writes it. */
+static void shorter_state_is_read(void **state)
+{
+	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 52, LESS = 4 };
+	uint8_t buf[SH_WIRE_MAX];
+	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
+	struct sh_wire_record record;
+
+	memmove(buf + first - LESS, buf + first, length - first);
+	buf[SIZE] = STATE - LESS;
+	buf[END] = (uint8_t)(length - LESS);
+	assert_int_equal(open_and_next(buf, length - LESS, &record), 1);
+	assert_int_equal(record.type, SH_WIRE_STATE);
+	assert_int_equal(record.state.dead, 0);
+	buf[SIZE] = STATE - 2 * LESS;
+	assert_int_equal(open_and_next(buf, length - LESS, &record), -EBADMSG);
+}
+
 /* Of a record that a later minor version has appended to, what is known is read. */
 static void grown_record_is_read(void **state)
 {
-	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 48, MORE = 8 };
+	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 52, MORE = 8 };
 	uint8_t buf[SH_WIRE_MAX], grown[SH_WIRE_MAX];
 	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
 	struct sh_wire_reader reader;
@@ -433,6 +452,7 @@ int main(void)
 		cmocka_unit_test(damaged),
 		cmocka_unit_test(mutated),
 		cmocka_unit_test(unknown_type_is_passed_over),
+		cmocka_unit_test(shorter_state_is_read),
 		cmocka_unit_test(grown_record_is_read),
 	};
 

@@ -100,7 +100,9 @@ static const struct dead_row {
 	{ { "r", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true },
 	{ { "wa", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true },
 	{ { "lw", 4, 0, "nn", SC_REASON_NONE, 0 }, 'u', true },
-	{ { "wsws", 4, 1, "ddnn", SC_REASON_NONE, 2 }, 'u', false }, /* counted behind what was seen */
+	{ { "wsws", 4, 1, "ddnn", SC_REASON_NONE, 2 },
+	  'u',
+	  false }, /* counted behind what was seen */
 	/* what was read proves what was written before it, and needs not be read again */
 	{ { "w!rws", 4, 0, "ddnn", SC_REASON_NONE, 2 }, 'u', false },
 	{ { "wsw!r", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 'u', true }, /* the receive may be lost */

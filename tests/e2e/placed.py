@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A NIC acknowledges WRITEs and dies before they are in memory. A message behind them must find them, or end
+with an error at both ends; what the application has not seen complete is written again.
+
+  placed.py --build DIR [CASE...]
+"""
+import os
+import re
+import sys
+
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
+
+GOOD = "success"
+MOVED = " moved from mlx5_0 to mlx5_1 "
+FAULTS = ("nic-internal-error", "nic-disassociate")
+CASES = {       # HOW of the program; does the message come?; fault; settings
+    "unseen": ("We", True, FAULTS[0], {}),
+    "unsignaled": ("wwWe", True, FAULTS[0], {}),
+    "seen_before": ("WpwWe", False, FAULTS[0], {}),
+    "gone": ("We", True, FAULTS[1], {}),
+    "read_behind": ("WRp", True, FAULTS[0], {}),
+    "seen": ("Wp", False, FAULTS[0], {}),
+    "seen_gone": ("Wp+", False, FAULTS[1], {}),
+    "seen_more": ("Wp+", False, FAULTS[0], {}),
+    "trusted": ("Wp", None, FAULTS[0], {"unplaced": "trust"}),
+}
+
+
+def said(programs, pattern):
+    found = []
+    for p in programs:
+        wait_for(f"'{pattern}' of {p.name}",
+                 lambda p=p: re.search(pattern, p.out(), re.M) or not p.running(), 30)
+        match = re.search(pattern, p.out(), re.M)
+        if not match:
+            raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+        found.append(match)
+    return found
+
+
+def say(programs, word):
+    for p in programs:
+        p.say(word)
+
+
+def run(lab, name):
+    how, comes, fault, settings = CASES[name]
+    argv = [os.path.join(lab.out, "bin", "placed"), "-p", str(free_port())]
+    # far longer than the case: it lands when something pushes it, or never
+    lab.ctl("posted-writes", "h1/mlx5_0", "60000000", "lost")
+    both = [lab.start(host, argv + extra + [how], side, Shift(log="info", **SOON, **settings), stdin=True)
+            for host, extra, side in (("h1", ["-s"], "server"), ("h0", [], "client"))]
+    server, client = both
+    said(both, "^CONNECTED")
+    for p in both:
+        wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
+    say(both, "go")
+    said(both, "^ACKED")
+    lab.fault(fault, "h1/mlx5_0")
+    for p in both:
+        wait_for(f"the move of {p.name}",
+                 lambda p=p: MOVED in lab.shift_log(p) or not p.running(), 30)
+    say(both, "moved")
+    sent = said([client], "^SENT (.*)$")[0][1]
+    got, stale = said([server], r"^GOT (.*), (\d+) stale$")[0].groups()
+    if "+" in how and said([client], "^WRITE (.*)$")[0][1] != GOOD:
+        raise Failed("a WRITE behind the one that may be lost does not run")
+    if comes and (sent != GOOD or got != GOOD or stale != "0"):
+        raise Failed(f"sent: {sent}, came: {got}, {stale} bytes stale")
+    if comes is False and (sent == GOOD or got == GOOD):
+        raise Failed(f"sent: {sent}, came: {got} with {stale} bytes stale: no error at both ends")
+    if comes is None and (sent != GOOD or got != GOOD or stale == "0"):
+        raise Failed(f"sent: {sent}, came: {got}, {stale} bytes stale: it should have been trusted")
+    for p in both:
+        if p.wait(60):
+            raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, run))
