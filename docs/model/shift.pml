@@ -30,7 +30,8 @@
  *   and its answer: the core keeps a fault of that window until it is over.
  * - A NIC that acknowledges and dies before the receive completion is in memory: the count is then
  *   out of range and both ends get errors; the simulation does that. Here nothing excuses an
- *   impossible count (MISCOUNT): it is an error of the model.
+ *   impossible count (MISCOUNT): it is an error of the model. With LOSES a NIC that hangs may lose the
+ *   WRITEs that it acknowledged behind the last SEND or READ; what is acknowledged is seen complete here.
  * - Ends by the application (errors, destroy) and CLOSED, a peer process that died, MSG_UNKNOWN: one
  *   end for all reasons (FATAL).
  * - Masks of paths and their numbers: a side knows which paths are up when it asks. A standby on a
@@ -93,6 +94,7 @@
 #ifndef SICK
 #define SICK 0 /* how many of them are a NIC that hangs: it cannot be quiesced */
 #endif
+/* LOSES: it loses WRITEs that it has acknowledged, and executes nothing more */
 #ifndef LATE
 #define LATE 1 /* that many STATE messages before the current one may still arrive */
 #endif
@@ -258,6 +260,20 @@ hidden byte i, m_epoch, m_stage, m_lost, m_phase, m_no, m_target, m_count, bound
 hidden byte m_stranded, m_fatal, unknown;
 hidden int msg;
 
+#ifdef LOSES
+byte dead[2];	/* own carriers below were counted on a NIC that hangs */
+byte p_dead[2]; /* as the peer said, with its count */
+byte from[2];	/* the first request that was laid into the carrier in use */
+bool doubt[2];	/* only WRITEs may run */
+hidden byte m_dead;
+#define DEAD_TOLD(s) (dead[s] << 21)
+#define DIES(s, e) SICK_AT(s, e)
+#define DOUBTED(s) doubt[s]
+#else
+#define DEAD_TOLD(s) 0
+#define DIES(s, e) false
+#define DOUBTED(s) false
+#endif
 #ifdef W_COUNT_PER_CARRIER
 byte c_base[2], s_base[2];
 #endif
@@ -325,7 +341,7 @@ bool fresh[2]; /* the current message was sent in calm */
 #define STATE_OF(s) \
 	(1 + 2 * FATAL_TOLD(s) + (epoch[s] << 2) + (STAGE(s) << 5) + \
 	 (STRANDED_TOLD(s) << 7) + (LOST_TOLD(s) << 8) + (sw[s] << 11) + (sw_no[s] << 13) + \
-	 (sw_target[s] << 16) + ((final[s] -> count[s] : 0) << 19))
+	 (sw_target[s] << 16) + ((final[s] -> count[s] : 0) << 19) + DEAD_TOLD(s))
 
 inline decode(m)
 {
@@ -337,6 +353,9 @@ inline decode(m)
 	m_phase = (m >> 11) & 3;
 	m_no = (m >> 13) & 7;
 	m_target = (m >> 16) & 7;
+#ifdef LOSES
+	m_dead = (m >> 21) & 7;
+#endif
 	m_count = (m >> 19) & 3
 }
 
@@ -705,6 +724,9 @@ inline lifetime_over(s)
 	fi;
 #endif
 	take_count(s);
+#if defined(LOSES) && !defined(W_ACKED_IS_PLACED)
+	dead[s] = epoch[s];
+#endif
 	transition_counting_to_laying(s);
 	bury(s)
 }
@@ -782,6 +804,21 @@ inline mark_delivered(s)
 	skip
 }
 
+#ifdef LOSES
+/* What the application saw complete last may be lost with the peer's NIC. */
+inline judge_seen(s)
+{
+	if
+	:: p_dead[s] > act[s] && done[s] > from[s] && KIND(s, done[s] - 1) == WRITE &&
+	   m_count == RANK(s, done[s]) -> doubt[s] = true
+	:: else
+	fi
+}
+#define TELLS(s, n) \
+	(done[s] <= (n) && (n) < posted[s] && KIND(s, n) != WRITE)
+#define TELLS_OF_WRITES(s) (TELLS(s, 0) || TELLS(s, 1) || TELLS(s, 2))
+#endif
+
 /* SC_ACT_SETTLE and its answer: transition_settling_to_resuming, transition_resuming_to_none. A
  * fault that comes between them is kept by the core until it is over, so it takes no time here. */
 inline move_settled(s)
@@ -809,6 +846,10 @@ inline move_settled(s)
 #ifdef W_ATOMIC_AGAIN
 	unknown = false;
 #endif
+#ifdef LOSES
+	judge_seen(s);
+	unknown = unknown || (doubt[s] && TELLS_OF_WRITES(s));
+#endif
 	if
 	:: unknown ->
 		excused[s] = true;
@@ -823,6 +864,9 @@ inline move_settled(s)
 			old[s] = 0; old_expected[s] = 0; old_end[s] = 0
 		fi;
 		act[s] = epoch[s];
+#ifdef LOSES
+		from[s] = done[s];
+#endif
 		expected[s] = done[s];
 		public[s] = posted[s];
 		skip_nops(s);
@@ -939,6 +983,9 @@ inline message_equal(s)
 		if
 		:: m_stage == 3 && !p_final[s] ->
 			p_final[s] = true;
+#ifdef LOSES
+			p_dead[s] = m_dead;
+#endif
 			p_count[s] = m_count
 		:: else
 		fi
@@ -1021,6 +1068,9 @@ inline state_message(s)
 	:: else -> move_message(s)
 	fi;
 	m_fatal = 0; m_epoch = 0; m_stage = 0; m_stranded = 0; m_lost = 0; m_phase = 0; m_no = 0;
+#ifdef LOSES
+	m_dead = 0;
+#endif
 	m_target = 0; m_count = 0; msg = 0
 }
 
@@ -1117,7 +1167,8 @@ inline execute(n, e)
 
 /* ---- when ----------------------------------------------------------------------------------- */
 
-#define NOTICED(e) ((hurt & BIT(e)) && (!calm || !up[path_of[e]]))
+#define NOTICED(e) \
+	((hurt & BIT(e)) && (!calm || !up[path_of[e]] || DIES(0, e) || DIES(1, e)))
 #ifdef W_NO_PEER_QUIESCE
 #define PEER_QUIET(s) true
 #else
@@ -1161,7 +1212,7 @@ proctype Side(byte s)
 {
 	do
 	/* the application */
-	:: d_step { posted[s] < NUM(s) && move[s] != M_ENDED ->
+	:: d_step { posted[s] < NUM(s) && move[s] != M_ENDED && !DOUBTED(s) ->
 		posted[s] = posted[s] + 1;
 		if
 		:: WITHHELD(s)
@@ -1172,7 +1223,8 @@ proctype Side(byte s)
 
 	/* the responder here: the peer's packets, at once or late */
 	:: d_step { expected[peer] < public[peer] &&
-		    EXECUTABLE(s, expected[peer], act[peer]) && DATA_COMES(peer, act[peer]) ->
+		    EXECUTABLE(s, expected[peer], act[peer]) && DATA_COMES(peer, act[peer]) &&
+		    !DIES(s, act[peer]) ->
 		execute(expected[peer], act[peer]);
 #ifdef W_SAME_QPN
 		psn[s] = psn[s] + 1;
@@ -1180,7 +1232,7 @@ proctype Side(byte s)
 		expected[peer] = expected[peer] + 1;
 		skip_nops(peer) }
 	:: d_step { old_expected[peer] < old_end[peer] && !calm &&
-		    EXECUTABLE(s, old_expected[peer], old[peer]) ->
+		    EXECUTABLE(s, old_expected[peer], old[peer]) && !DIES(s, old[peer]) ->
 		execute(old_expected[peer], old[peer]);
 		old_expected[peer] = old_expected[peer] + 1 }
 #ifdef W_SAME_QPN
@@ -1196,7 +1248,9 @@ proctype Side(byte s)
 		    ((nop[s] & BIT(done[s])) || done[s] < expected[s]) &&
 		    DATA_COMES(s, act[s]) ->
 		/* P1: nothing is invented */
+#ifndef LOSES
 		PROMISE(1, KIND(s, done[s]) != WRITE || (written[s] & BIT(done[s])));
+#endif
 		PROMISE(1, KIND(s, done[s]) != SEND || consumed[peer] > RANK(s, done[s]));
 		PROMISE(1, KIND(s, done[s]) != ATOMIC || (atomics[s] & BIT(done[s])));
 		PROMISE(1, KIND(s, done[s]) != READ || !(nop[s] & BIT(done[s])));
@@ -1238,6 +1292,21 @@ proctype Side(byte s)
 		:: d_step { move[s] == M_LAYING -> lay(s) }
 		:: d_step { move[s] == M_SETTLING && PEER_FINAL(s) -> move_settled(s) }
 		:: d_step { move[s] == M_STRANDED && READY_BOTH(s) -> move_leave(s) }
+#ifdef LOSES
+		/* the application posts, and it is no WRITE: both ends get errors */
+		:: d_step { posted[s] < NUM(s) && move[s] == M_NONE && doubt[s] ->
+			if
+			:: KIND(s, posted[s]) == WRITE ->
+				posted[s] = posted[s] + 1;
+				if
+				:: WITHHELD(s)
+				:: else -> public[s] = posted[s]; skip_nops(s)
+				fi
+			:: else ->
+				excused[s] = true;
+				move_end(s)
+			fi }
+#endif
 		:: d_step { MOVING(s) && earlies < EARLY && !calm ->
 			earlies = earlies + 1;
 			excused[s] = true;
@@ -1315,6 +1384,47 @@ inline nic_hangs(s, p)
 	sick[s] = sick[s] | (CARRIERS_ON(p) & EXISTING & ~(BIT(err[s]) - 1))
 }
 
+#ifdef LOSES
+#define IS_WRITE_LOST(r, n) \
+	(bound <= (n) && (n) < expected[r] && KIND(r, n) == WRITE)
+/*
+ * WRITEs of side 1 - s behind the last SEND or READ on that path, all of them. Not of a QP that has
+ * flushed: its last completion came behind them.
+ */
+inline nic_loses(s, p)
+{
+	if
+	:: (CARRIERS_ON(p) & BIT(act[1 - s]) & ~(BIT(err[s]) - 1)) != 0 ->
+		bound = from[1 - s];
+		i = from[1 - s];
+		do
+		:: i < expected[1 - s] ->
+			if
+			:: KIND(1 - s, i) == SEND || KIND(1 - s, i) == READ -> bound = i + 1
+			:: else
+			fi;
+			i = i + 1
+		:: else -> break
+		od;
+		if
+		:: IS_WRITE_LOST(1 - s, 0) -> written[1 - s] = written[1 - s] & ~1
+		:: else
+		fi;
+		if
+		:: IS_WRITE_LOST(1 - s, 1) -> written[1 - s] = written[1 - s] & ~2
+		:: else
+		fi;
+		if
+		:: IS_WRITE_LOST(1 - s, 2) -> written[1 - s] = written[1 - s] & ~4
+		:: else
+		fi;
+		bound = 0; i = 0
+	:: else
+	fi;
+	nic_hangs(s, p)
+}
+#endif
+
 #define ALL_DONE(s) \
 	(posted[s] == NUM(s) && done[s] == NUM(s) && consumed[s] == RECV(s) && \
 	 (snd[s] == S_DEFAULT || snd[s] == S_FALLBACK) && \
@@ -1357,6 +1467,12 @@ proctype World()
 	:: d_step { !calm && up[0] && faults < FAULTS && sicks < SICK -> nic_hangs(1, 0) }
 	:: d_step { !calm && up[1] && faults < FAULTS && sicks < SICK -> nic_hangs(0, 1) }
 	:: d_step { !calm && up[1] && faults < FAULTS && sicks < SICK -> nic_hangs(1, 1) }
+#ifdef LOSES
+	:: d_step { !calm && up[0] && faults < FAULTS && sicks < SICK -> nic_loses(0, 0) }
+	:: d_step { !calm && up[0] && faults < FAULTS && sicks < SICK -> nic_loses(1, 0) }
+	:: d_step { !calm && up[1] && faults < FAULTS && sicks < SICK -> nic_loses(0, 1) }
+	:: d_step { !calm && up[1] && faults < FAULTS && sicks < SICK -> nic_loses(1, 1) }
+#endif
 	:: d_step { !calm && !up[0] && heals < HEALS -> up[0] = true; heals = heals + 1 }
 	:: d_step { !calm && !up[1] && heals < HEALS -> up[1] = true; heals = heals + 1 }
 	:: d_step { !calm ->

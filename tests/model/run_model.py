@@ -48,6 +48,12 @@ CONFIGS = {
               "ORDERED=1 DRAIN=1 SICK=1 HEALS=0 A0=READ"),
     "standby": ("the standby is lost at first, two faults while one is made",
                 "PROTECTED=0 FINE FAULTS=2"),
+    "loses": ("a NIC dies with WRITEs that it had acknowledged",
+              "LOSES SICK=1 A0=WRITE A1=SEND A2=WRITE"),
+    "loses-again": ("the same, a second fault, and a WRITE that is seen complete before",
+                    "LOSES SICK=1 FAULTS=2 HEALS=0 A0=WRITE A1=WRITE A2=SEND B0=0"),
+    "loses-read": ("the same, and a READ that proves",
+                   "LOSES SICK=1 A0=WRITE A1=READ A2=SEND"),
     "ends": ("one side gives up in the middle of a move", "EARLY=1 SICK=1"),
 }
 
@@ -77,6 +83,9 @@ WRONG = {
     "delivered-read-nop": (
         "a READ before a counted SEND counts as complete: it has no data",
         "W_READ_NOP A0=READ", (1,)),
+    "acknowledged-is-placed": (
+        "what a dead NIC acknowledged is taken to be in memory",
+        "W_ACKED_IS_PLACED LOSES SICK=1 A0=WRITE A1=SEND", (3,)),
     "same-qpn": (
         "the new carrier takes packets of the old one (same QPN and PSN)",
         "W_SAME_QPN A0=SEND A1=SEND RECV_B=2", (2,)),
