@@ -164,16 +164,21 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct 
 	return ret;
 }
 
-/* The carrier that the sends are in was counted by the peer on a NIC that had died. */
-static int move_recall(struct sh_qp *qp, uint32_t peer_dead, struct sc_counts *counts)
+/* Was the carrier that the sends are in counted by the peer on a NIC of which it says that? */
+static bool move_counted_on(const struct sh_qp *qp, uint32_t carriers_below)
+{
+	return carriers_below && (int32_t)(qp->active->epoch - carriers_below) < 0;
+}
+
+static int move_recall(struct sh_qp *qp, const struct sc_action *action, struct sc_counts *counts)
 {
 	int ret;
 
-	if (!peer_dead || (int32_t)(qp->active->epoch - peer_dead) >= 0)
+	if (!move_counted_on(qp, action->dead))
 		return 0;
 	counts->recalled = true;
 	ret = sp_qp_recall(qp->sp, &counts->seen);
-	if (sh.config.trust_unplaced)
+	if (sh.config.trust_unplaced || !move_counted_on(qp, action->cut))
 		counts->seen = SP_SEEN_SAFE;
 	return ret;
 }
@@ -188,7 +193,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 
 	if (qp->carriers.rts_jobs)
 		return -ENOENT; /* asked again soon, as for a key that is still to come */
-	ret = move_recall(qp, action->dead, &counts);
+	ret = move_recall(qp, action, &counts);
 	if (ret) {
 		*reason = SC_REASON_MISCOUNT;
 		return ret;

@@ -161,7 +161,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.phase = SH_QUIESCE_COMMAND;
 	qp->quiesce.epoch = epoch;
 	qp->quiesce.keys = sh_keys_last();
-	qp->quiesce.since = now;
+	qp->quiesce.since = qp->quiesce.begun = now;
 	qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 	qp->quiesce.next_at = now + sh.config.flush_wait_ns / QUIESCE_LOOKS;
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
@@ -233,14 +233,25 @@ static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
 	return !ret;
 }
 
-/* Does the carrier's QP execute nothing more? That its file has no commands is less: nic/removal.h. */
-static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier)
+/*
+ * Was it destroyed by its driver? That its file has no commands is less: nic/removal.h. Whether the device was
+ * there then is known by the time that it counts.
+ */
+static bool quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
 	const struct sh_nic *nic = carrier->nic;
 	const struct sh_removal *removal =
 		carrier == qp->carriers.slot ? &qp->ctx->removal : &nic->removal;
 
-	return carrier->over || (carrier->lost && removal->over) ||
+	return carrier->lost && removal->over && (nic->cut.seen || nic->cut.fd < 0);
+}
+
+/* Does the carrier's QP execute nothing more? */
+static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_nic *nic = carrier->nic;
+
+	return carrier->over || quiesce_removed(qp, carrier) ||
 	       (nic->cut.off && carrier->incarnation == nic->incarnation);
 }
 
@@ -344,6 +355,19 @@ static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flush
 	return n;
 }
 
+/*
+ * Has what it acknowledged reached memory? It had the time for that, or its driver took it away in order, and
+ * destroyed the QP before.
+ */
+static bool quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_nic *nic = carrier->nic;
+
+	return carrier->incarnation == nic->incarnation &&
+	       (sh_nic_drained(nic, qp->quiesce.begun) ||
+		(quiesce_removed(qp, carrier) && nic->cut.seen && !nic->cut.gone));
+}
+
 /* obeyed: the NIC has flushed what was left. */
 static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bool final,
 			  bool obeyed)
@@ -351,13 +375,15 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
 	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
 	bool gone = qp->active->lost || qp->receiving->lost;
-	struct sc_event event = { .type = SC_EV_QUIESCED,
-				  .final = final,
-				  .disassociated = quiesce_over(qp, qp->active) &&
-						   quiesce_over(qp, qp->receiving),
-				  .dead = gone || (final && !obeyed),
-				  .recv_count = flushed->recv_count,
-				  .epoch = qp->quiesce.epoch };
+	struct sc_event event = {
+		.type = SC_EV_QUIESCED,
+		.final = final,
+		.disassociated = quiesce_over(qp, qp->active) && quiesce_over(qp, qp->receiving),
+		.dead = gone || (final && !obeyed),
+		.cut = !quiesce_drained(qp, qp->active) || !quiesce_drained(qp, qp->receiving),
+		.recv_count = flushed->recv_count,
+		.epoch = qp->quiesce.epoch
+	};
 	struct sh_nic *blamed[SH_MAX_CARRIERS];
 	int n = final || quiesce_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
 

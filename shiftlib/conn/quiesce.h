@@ -22,7 +22,7 @@ struct sh_qp_quiesce {
 	enum sh_quiesce phase;
 	uint32_t epoch; /* carriers before it */
 	uint32_t keys;	/* the last of our journal when it began */
-	uint64_t since, next_at, interval;
+	uint64_t begun, since, next_at, interval;
 };
 
 /* epoch: that of the carrier to come; all before it are left. */

@@ -109,6 +109,7 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.switch_no = htole32(state->switch_no),
 		.lost = htole32(state->lost),
 		.dead = htole32(state->dead),
+		.cut = htole32(state->cut),
 	};
 
 	return writer_put(writer, SH_WIRE_STATE, ids, &wire,

@@ -46,9 +46,9 @@ struct wire_state {
 	uint8_t leaving, final, quiesced, flags;
 	uint8_t reason, ask, phase, stranded;
 	uint32_t switch_no, target, lost;
-	uint32_t dead; /* 3.1: not there */
+	uint32_t dead, cut; /* 3.1: not there */
 } __attribute__((packed));
-static_assert(sizeof(struct wire_state) == 36, "wire form");
+static_assert(sizeof(struct wire_state) == 40, "wire form");
 
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;

@@ -114,6 +114,7 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 	state->switch_no = le32toh(wire.switch_no);
 	state->lost = le32toh(wire.lost);
 	state->dead = WIRE_HAS_DEAD ? le32toh(wire.dead) : 0;
+	state->cut = WIRE_HAS_DEAD ? le32toh(wire.cut) : 0;
 	if (state->leaving > 1 || state->final > 1 || state->quiesced > 1 || state->ask > 1 ||
 	    state->flags & ~WIRE_FLAGS || state->reason >= SC_REASONS ||
 	    state->phase > SC_SWITCH_CANCEL || state->stranded > 1)

@@ -20,7 +20,7 @@ enum sc_action_type {
 	SC_ACT_RECOUNT,		/* collect again -> QUIESCED */
 	SC_ACT_SEAL,	     /* the count is final: later completions of old carriers are dropped */
 	SC_ACT_LAY_RECEIVES, /* into carrier `epoch` -> RECEIVES_LAID */
-	SC_ACT_SETTLE,	     /* recv_count, dead = the peer's; into carrier `epoch` -> SETTLED */
+	SC_ACT_SETTLE,	/* recv_count, dead, cut = the peer's; into carrier `epoch` -> SETTLED */
 	SC_ACT_FENCE,	/* lay a fence into the active send ring (try again until it fits), withhold
 			 * what comes behind it -> FENCE_LAID, FENCED; epoch: switch_no, comes back */
 	SC_ACT_UNFENCE, /* the fence is off: what is withheld runs on the active carrier */
@@ -36,7 +36,7 @@ struct sc_action {
 	uint8_t path;
 	enum sc_reason reason;
 	uint32_t epoch;
-	uint32_t recv_count, dead;
+	uint32_t recv_count, dead, cut;
 	struct sc_address address;
 	struct sc_msg_standby standby;
 	struct sc_msg_state state;

@@ -69,12 +69,12 @@ struct sc_peer {
 	bool masks_known;
 	bool lazy; /* told with the masks */
 	struct sc_masks paths;
-	uint32_t epoch;	     /* last heard, any */
-	uint32_t seen_epoch; /* of ours, as last heard */
-	uint32_t recv_count; /* with final */
-	uint32_t lost, dead; /* as our own */
-	bool quiesced;	     /* heard for the epoch under way */
-	bool final;	     /* has a final count for the epoch under way */
+	uint32_t epoch;		  /* last heard, any */
+	uint32_t seen_epoch;	  /* of ours, as last heard */
+	uint32_t recv_count;	  /* with final */
+	uint32_t lost, dead, cut; /* as our own */
+	bool quiesced;		  /* heard for the epoch under way */
+	bool final;		  /* has a final count for the epoch under way */
 	uint64_t heard_at;
 };
 
@@ -93,6 +93,7 @@ struct sc_conn {
 	bool fault_later;      /* RESUMING: it died while the answer of SETTLE was under way */
 	uint32_t lost;	       /* highest epoch whose carrier is lost here; 0: none */
 	uint32_t dead;	       /* own carriers below were counted on a NIC that is sick or gone */
+	uint32_t cut;	       /* ... that could not reach memory any more, for all that is known */
 	uint32_t fruitless;    /* carriers in a row that passed nothing */
 	uint64_t fruitless_since; /* the first of them was given up */
 	bool leader;		  /* chooses standbys and begins ordered switches */

@@ -50,8 +50,9 @@ struct sc_event {
 	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */
 	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */
 	bool disassociated;  /* QUIESCED: the device is gone for good, so the count is final */
-	bool dead;	     /* QUIESCED: one of the NICs is gone, or did not flush: what it has
-			      * acknowledged behind the count may not be in memory */
+	bool dead;	     /* QUIESCED: one of the NICs is gone, or did not flush */
+	bool cut;	     /* QUIESCED: ... or may have lost its way to memory too early to write
+			      * what it had acknowledged */
 	uint32_t recv_count; /* QUIESCED; RECEIVES_LAID: as sealed, that is what was not laid */
 	struct sc_address address;
 	struct sc_msg_standby standby;

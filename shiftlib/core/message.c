@@ -29,6 +29,7 @@ static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 		.target = c->sw.target,
 		.lost = SC_MUTANT(NO_LOST) ? 0 : c->lost,
 		.dead = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->dead,
+		.cut = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->cut,
 	};
 }
 

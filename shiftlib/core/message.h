@@ -43,6 +43,8 @@ struct sc_msg_state {
 	uint32_t lost;	    /* highest epoch whose carrier is lost at the sender; 0: none */
 	uint32_t dead;	    /* carriers below were counted on a NIC that is sick or gone: what it
 			     * acknowledged behind the count may not be in memory; 0: none */
+	uint32_t cut;	    /* the same of a NIC that could not reach memory any more, or of which
+			     * nobody knows that it could */
 };
 
 #endif

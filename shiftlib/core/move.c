@@ -19,7 +19,8 @@
  * What a NIC acknowledged is in memory if it lives: what it wrote before a receive completion is there
  * when that is (PCIe). One that died may have lost what it had acknowledged behind the last one that
  * was counted. So a side that counts on such a NIC says so (`dead`), for good, as nobody knows when
- * the peer settles; the peer then settles by the count what its application has not seen complete.
+ * the peer settles; the peer then settles by the count what its application has not seen complete. What
+ * it has seen is in memory if the NIC could reach that for settle_ns more (else: `cut`).
  * - Both sides sick: neither can say `quiesced`, so the deadline ends it with errors at both.
  */
 #include "shiftlib/core/internal.h"
@@ -267,6 +268,7 @@ static void settle(struct sc_frame *x)
 	a->epoch = x->c->epoch;
 	a->recv_count = x->c->peer.recv_count;
 	a->dead = x->c->peer.dead;
+	a->cut = x->c->peer.cut;
 }
 
 static void resume(struct sc_frame *x)
@@ -300,6 +302,13 @@ static void count_start(struct sc_frame *x)
 	c->lifetime_until = x->now + (SC_MUTANT(NO_LIFETIME) ? 1 : c->config.packet_lifetime_ns);
 }
 
+static void counted_on_dead(struct sc_frame *x)
+{
+	x->c->dead = x->c->epoch;
+	if (x->ev->cut)
+		x->c->cut = x->c->epoch;
+}
+
 /* An answer that comes unasked (a command that hung and came back) counts only when final. */
 static void count(struct sc_frame *x)
 {
@@ -311,7 +320,7 @@ static void count(struct sc_frame *x)
 	c->recounting = false;
 	if (still || SC_MUTANT(NO_LIFETIME)) {
 		transition_counting_to_laying(c);
-		c->dead = c->epoch;
+		counted_on_dead(x);
 		lay(x);
 		return;
 	}
@@ -328,7 +337,7 @@ void sc_move_quiesced(struct sc_frame *x)
 	if (x->ev->epoch != c->epoch)
 		return;
 	if (final && (x->ev->dead || x->ev->disassociated) && !c->count_final)
-		c->dead = c->epoch;
+		counted_on_dead(x);
 	if (c->move == SC_MOVE_QUIESCING && final) {
 		transition_quiescing_to_laying(c);
 		lay(x);
@@ -443,6 +452,7 @@ static void record(struct sc_frame *x)
 		c->peer.final = true;
 		c->peer.recv_count = m->recv_count;
 		c->peer.dead = m->dead;
+		c->peer.cut = m->cut;
 	}
 	if (m->seen_epoch == c->epoch)
 		c->peer.seen_epoch = c->epoch;

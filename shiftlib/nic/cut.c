@@ -13,14 +13,14 @@ struct cut_job {
 	struct sh_job job;
 	struct sh_nic *nic;
 	uint32_t incarnation;
-	bool off;
+	bool off, gone;
 };
 
 static void cut_run(struct sh_job *job)
 {
 	struct cut_job *task = (struct cut_job *)job;
 
-	task->off = sh_pci_cut_off(task->nic->cut.fd);
+	task->off = sh_pci_cut_off(task->nic->cut.fd, &task->gone);
 }
 
 static bool cut_matters(const struct sh_nic *nic)
@@ -32,6 +32,7 @@ static void cut_seen(struct sh_nic *nic, bool off)
 {
 	if (!off) {
 		nic->cut.once = false;
+		nic->cut.on_at = sh_now_ns();
 		nic->cut.interval = sh_min_ns(2 * nic->cut.interval, CUT_MAX_NS);
 		nic->cut.look_at = sh_now_ns() + nic->cut.interval;
 	} else if (!nic->cut.once) {
@@ -51,8 +52,11 @@ static void cut_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	nic->cut.asked = false;
-	if (!job->canceled && task->incarnation == nic->incarnation && cut_matters(nic))
+	if (!job->canceled && task->incarnation == nic->incarnation && cut_matters(nic)) {
+		nic->cut.seen = true;
+		nic->cut.gone |= task->gone;
 		cut_seen(nic, task->off);
+	}
 	sh_job_end(&nic->busy);
 	sh_kick();
 	pthread_mutex_unlock(&sh.lock);
@@ -80,9 +84,16 @@ void sh_nic_cut_look(struct sh_nic *nic)
 	free(task);
 }
 
+bool sh_nic_drained(const struct sh_nic *nic, uint64_t since)
+{
+	return (!nic->fatal && !nic->sick) ||
+	       (nic->cut.fd >= 0 && nic->cut.on_at > since + sh.config.core.settle_ns);
+}
+
 void sh_nic_cut_begin(struct sh_nic *nic)
 {
-	nic->cut.once = nic->cut.off = false;
+	nic->cut.once = nic->cut.off = nic->cut.seen = nic->cut.gone = false;
+	nic->cut.on_at = 0;
 	nic->cut.interval = CUT_TWICE_NS;
 	if (nic->cut.fd >= 0)
 		sh_nic_cut_look(nic);

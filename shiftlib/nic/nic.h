@@ -80,7 +80,9 @@ struct sh_nic {
 	struct {		       /* dead or sick: is it cut off from memory? See cut.c */
 		int fd;		       /* pci.h; negative: not known */
 		bool asked, once, off; /* off: for certain */
+		bool seen, gone;       /* it was looked at; it does not answer at all */
 		uint64_t look_at, interval;
+		uint64_t on_at; /* it was not, when last seen so; 0: never since it died */
 	} cut;
 	struct { /* by connections, since it was drained */
 		uint32_t moved;
@@ -106,6 +108,12 @@ struct sh_nics {
 };
 
 extern struct sh_nics sh_nics;
+
+/*
+ * What a NIC had taken in at that time has reached memory: it is well, or still had its way there for long
+ * enough behind.
+ */
+bool sh_nic_drained(const struct sh_nic *nic, uint64_t since);
 
 int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
 struct sh_nic *sh_nic_by_name(const char *name);

@@ -125,7 +125,7 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	nic->removal = (struct sh_removal){ 0 };
 	nic->cut.fd = parts->pci;
 	nic->cut.look_at = 0;
-	nic->cut.once = nic->cut.off = false;
+	nic->cut.once = nic->cut.off = nic->cut.seen = nic->cut.gone = false;
 	nic->dev = parts->dev;
 	nic->control = parts->control;
 	nic->max_qp_wr = parts->attr.max_qp_wr;

@@ -37,14 +37,11 @@ static bool all_ones(const uint8_t *header)
 	return true;
 }
 
-bool sh_pci_cut_off(int fd)
+bool sh_pci_cut_off(int fd, bool *gone)
 {
 	uint8_t header[PCI_HEADER];
 	ssize_t n = pread(fd, header, sizeof(header), 0);
 
-	if (n < 0)
-		return errno == ENODEV;
-	if (n < (ssize_t)sizeof(header))
-		return false;
-	return all_ones(header) || !(header[PCI_COMMAND] & PCI_COMMAND_MASTER);
+	*gone = n < 0 ? errno == ENODEV : n == sizeof(header) && all_ones(header);
+	return *gone || (n == sizeof(header) && !(header[PCI_COMMAND] & PCI_COMMAND_MASTER));
 }

@@ -13,9 +13,9 @@
 int sh_pci_open(const char *sysfs, const char *device);
 /*
  * Nobody answers (all ones; of a virtual function the first word always is), the function is no more, or it
- * may not be master of the bus. False where that is not known. A dead device may hold up who asks: not in
- * the background thread.
+ * may not be master of the bus; *gone: the former two. False where that is not known. A dead device may hold
+ * up who asks: not in the background thread.
  */
-bool sh_pci_cut_off(int fd);
+bool sh_pci_cut_off(int fd, bool *gone);
 
 #endif

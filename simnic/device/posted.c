@@ -5,7 +5,7 @@
  * pushes what it wrote before ahead of it (PCIe base specification 2.4.1: nothing that is read
  * passes posted writes); what another NIC reads does not. Only for NICs with posted_ns, which
  * `simnicctl posted-writes` sets. With posted_lost all goes to the host's memory: completions come behind
- * payload, and a NIC that dies takes with it what it has acknowledged and not written yet.
+ * payload, and a NIC that loses its bus loses what it has acknowledged and not written yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,12 @@ static void queue_push(struct sn_posted_queue *queue, struct sn_posted *posted)
 
 static bool died_with_it(const struct sn_nic *nic)
 {
-	return atomic_load(&nic->posted_lost) && atomic_load(&nic->state) > SN_NIC_HANG;
+	uint32_t pci = atomic_load(&nic->pci);
+
+	/* who is taken away in order loses its bus behind its queue pairs */
+	return atomic_load(&nic->posted_lost) &&
+	       (pci == SN_PCI_ALL_ONES ||
+		(pci == SN_PCI_NO_MASTER && atomic_load(&nic->state) != SN_NIC_DISASSOCIATED));
 }
 
 /* By the kernel: memory that was unmapped meanwhile takes nothing, and nobody dies of it. */

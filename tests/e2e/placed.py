@@ -14,16 +14,16 @@ from shiftlab.perftest import SOON, Failed
 
 GOOD = "success"
 MOVED = " moved from mlx5_0 to mlx5_1 "
-FAULTS = ("nic-internal-error", "nic-disassociate")
+FAULTS = ("nic-unplug", "nic-pci-error", "nic-internal-error")
 CASES = {       # HOW of the program; does the message come?; fault; settings
     "unseen": ("We", True, FAULTS[0], {}),
     "unsignaled": ("wwWe", True, FAULTS[0], {}),
     "seen_before": ("WpwWe", False, FAULTS[0], {}),
-    "gone": ("We", True, FAULTS[1], {}),
+    "no_master": ("We", True, FAULTS[1], {}),
     "read_behind": ("WRp", True, FAULTS[0], {}),
     "seen": ("Wp", False, FAULTS[0], {}),
-    "seen_gone": ("Wp+", False, FAULTS[1], {}),
-    "seen_more": ("Wp+", False, FAULTS[0], {}),
+    "seen_more": ("Wp+", False, FAULTS[1], {}),
+    "seen_drained": ("Wp", True, FAULTS[2], {}),  # it has its way to memory still
     "trusted": ("Wp", None, FAULTS[0], {"unplaced": "trust"}),
 }
 

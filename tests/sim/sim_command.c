@@ -114,7 +114,8 @@ static void quiesced(struct sim_world *w, uint32_t end)
 	ev.final = sim_engine_flushed(w, end, e->quiesce.epoch);
 	if (sim_mutant == SIM_MUTANT_NOT_FINAL)
 		ev.final = true;
-	ev.dead = sim_engine_died(w, end, e->quiesce.epoch);
+	ev.dead = ev.cut = sim_engine_died(w, end, e->quiesce.epoch);
+	ev.cut |= sim_engine_cut(w, end, e->quiesce.epoch);
 	ev.recv_count = e->recv_count;
 	if (sim_mutant == SIM_MUTANT_COUNT_ANEW)
 		ev.recv_count -= w->base_count;

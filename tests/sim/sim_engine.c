@@ -305,6 +305,21 @@ bool sim_engine_died(struct sim_world *w, uint32_t end, uint32_t epoch)
 	return false;
 }
 
+/* Has the NIC of one of them lost its way to memory? */
+bool sim_engine_cut(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	struct sim_end *e = &w->end[end];
+
+	for (uint32_t i = 0; i < e->n_carriers; i++) {
+		const struct sim_qp *qp = &w->qp[e->carriers[i]];
+
+		if (sc_epoch_cmp(qp->epoch, epoch) < 0 && !qp->sealed &&
+		    sim_nic_of(w, qp)->writes_lost)
+			return true;
+	}
+	return false;
+}
+
 void sim_engine_seal(struct sim_world *w, uint32_t end, uint32_t epoch)
 {
 	struct sim_end *e = &w->end[end];
@@ -565,6 +580,8 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	if (a->dead && sc_epoch_cmp(w->qp[e->active].epoch, a->dead) < 0) {
 		counts.recalled = true;
 		counts.seen = recall(e);
+		if (!a->cut || sc_epoch_cmp(w->qp[e->active].epoch, a->cut) >= 0)
+			counts.seen = SP_SEEN_SAFE;
 	}
 	n = list(w, e, acked, last, requests);
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);

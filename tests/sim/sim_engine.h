@@ -11,6 +11,7 @@ struct sim_world;
 void sim_engine_collect(struct sim_world *w, uint32_t end);
 bool sim_engine_flushed(struct sim_world *w, uint32_t end, uint32_t epoch);
 bool sim_engine_died(struct sim_world *w, uint32_t end, uint32_t epoch);
+bool sim_engine_cut(struct sim_world *w, uint32_t end, uint32_t epoch);
 void sim_engine_seal(struct sim_world *w, uint32_t end, uint32_t epoch);
 void sim_engine_post(struct sim_world *w, uint32_t end, uint32_t request);
 void sim_engine_post_receive(struct sim_world *w, uint32_t end, uint32_t receive);

@@ -245,12 +245,12 @@ static void golden(void **state)
 	static const char want[] = "SHFT\3\2\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
-				   "\x68\0\0\0\0\0\0\0"			/* length */
-				   "\2\0\x34\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
+				   "\x6c\0\0\0\0\0\0\0"			/* length */
+				   "\2\0\x38\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
 				   "\4\0\0\0\5\0\0\0\6\0\0\x80"
 				   "\0\1\1\2"
 				   "\x0b\1\2\1"
-				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0"
+				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0\x0c\0\0\0"
 				   "\5\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0" /* KEYS_ACK */
 				   "\xdd\xcc\xbb\xaa";
 	const struct sh_wire_ids ids = { 1, 2, 3 };
@@ -267,7 +267,8 @@ static void golden(void **state)
 					  .switch_no = 7,
 					  .target = 9,
 					  .lost = 10,
-					  .dead = 11 };
+					  .dead = 11,
+					  .cut = 12 };
 	uint8_t buf[SH_WIRE_MAX];
 	struct sh_wire_writer writer;
 
@@ -377,7 +378,7 @@ static void unknown_type_is_passed_over(void **state)
 /* As minor version 1 writes it. */
 static void shorter_state_is_read(void **state)
 {
-	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 52, LESS = 4 };
+	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 56, LESS = 8 };
 	uint8_t buf[SH_WIRE_MAX];
 	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
 	struct sh_wire_record record;
@@ -388,14 +389,14 @@ static void shorter_state_is_read(void **state)
 	assert_int_equal(open_and_next(buf, length - LESS, &record), 1);
 	assert_int_equal(record.type, SH_WIRE_STATE);
 	assert_int_equal(record.state.dead, 0);
-	buf[SIZE] = STATE - 2 * LESS;
+	buf[SIZE] = STATE - LESS - 4;
 	assert_int_equal(open_and_next(buf, length - LESS, &record), -EBADMSG);
 }
 
 /* Of a record that a later minor version has appended to, what is known is read. */
 static void grown_record_is_read(void **state)
 {
-	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 52, MORE = 8 };
+	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 56, MORE = 8 };
 	uint8_t buf[SH_WIRE_MAX], grown[SH_WIRE_MAX];
 	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
 	struct sh_wire_reader reader;

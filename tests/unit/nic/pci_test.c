@@ -14,6 +14,13 @@
 #include <cmocka.h>
 #include "shiftlib/nic/pci.h"
 
+static bool gone;
+
+static bool cut_off(int fd)
+{
+	return sh_pci_cut_off(fd, &gone);
+}
+
 static char root[] = "/tmp/shift-pci-XXXXXX";
 
 static void make(const char *folder)
@@ -82,20 +89,20 @@ static void functions(void **state)
 	sub = sh_pci_open(root, "mlx5_1");
 	assert_true(fd >= 0 && sub >= 0);
 	assert_int_equal(sh_pci_open(root, "mlx5_2"), -ENOENT);
-	assert_false(sh_pci_cut_off(fd) || sh_pci_cut_off(sub));
+	assert_false(cut_off(fd) || cut_off(sub));
 	header(bytes, 0x02); /* memory decoding alone */
 	put("f/config", bytes, sizeof(bytes));
-	assert_true(sh_pci_cut_off(fd) && sh_pci_cut_off(sub));
+	assert_true(cut_off(fd) && cut_off(sub) && !gone);
 	memset(bytes, 0xff, sizeof(bytes));
 	put("f/config", bytes, sizeof(bytes));
-	assert_true(sh_pci_cut_off(fd));
+	assert_true(cut_off(fd) && gone);
 	header(bytes, 0x06);
 	memset(bytes, 0xff, 4); /* a virtual function has no name */
 	put("f/config", bytes, sizeof(bytes));
-	assert_false(sh_pci_cut_off(fd));
+	assert_false(cut_off(fd));
 	put("f/config", bytes, 16); /* half of it: nothing is known */
-	assert_false(sh_pci_cut_off(fd));
-	assert_false(sh_pci_cut_off(-1));
+	assert_false(cut_off(fd));
+	assert_false(cut_off(-1));
 	close(fd);
 	close(sub);
 }
