@@ -50,9 +50,22 @@ struct quiesce_job {
  * All files of one life of a device lose it at once. So where the other one, looked at later, has not, it is
  * of another life: a device comes back when all that was made on it has been destroyed.
  */
-static bool quiesce_life_is_over(struct ibv_context *own)
+static bool quiesce_life_is_over(struct sh_nic *nic)
 {
-	return own && !sh_removal_begun(own);
+	struct ibv_context *own;
+	uint32_t incarnation;
+	bool over;
+
+	pthread_mutex_lock(&sh.lock); /* the other worker may be opening it anew */
+	own = nic->ctx;
+	incarnation = nic->incarnation;
+	sh_nic_hold(nic, incarnation);
+	pthread_mutex_unlock(&sh.lock);
+	over = own && !sh_removal_begun(own);
+	pthread_mutex_lock(&sh.lock);
+	sh_nic_release(nic, incarnation);
+	pthread_mutex_unlock(&sh.lock);
+	return over;
 }
 
 static void quiesce_run(struct sh_job *job)
@@ -63,7 +76,7 @@ static void quiesce_run(struct sh_job *job)
 	sh.real->thread_inside();
 	task->lost = sh.real->modify_qp(task->real, &attr, IBV_QP_STATE) == EIO &&
 		     sh_removal_begun(task->real->context);
-	task->over = task->lost && quiesce_life_is_over(task->nic->ctx);
+	task->over = task->lost && quiesce_life_is_over(task->nic);
 	if (task->own)
 		task->real->state = task->believed;
 }
