@@ -260,6 +260,21 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 	sh_job_end(&qp->busy);
 }
 
+void sh_carriers_leave(struct sh_qp *qp)
+{
+	struct sh_carrier gone;
+	int i;
+
+	for (i = 1; i < SH_MAX_CARRIERS; i++) {
+		if (!qp->carriers.slot[i].nic)
+			continue;
+		gone = carrier_take(qp, &qp->carriers.slot[i], false);
+		if (gone.qp)
+			(void)drop_submit(qp, &gone);
+	}
+	sh_carriers_init(qp, qp->carriers.slot[0].qp);
+}
+
 void sh_carriers_drop(struct sh_qp *qp, bool driven)
 {
 	int i;

@@ -68,5 +68,7 @@ void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */
 /* Destroys all carriers but the application's own QP; lock given up meanwhile. driven: the engine
  * still knows them (after a RESET); else it has forgotten the QP. */
 void sh_carriers_drop(struct sh_qp *qp, bool driven);
+/* Without the engine, and without waiting for anything: behind their jobs. */
+void sh_carriers_leave(struct sh_qp *qp);
 
 #endif

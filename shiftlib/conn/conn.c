@@ -311,6 +311,14 @@ void sh_conn_close(struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return;
+	sh_conn_leave(qp);
+	sh_wait_idle(&qp->busy);
+}
+
+void sh_conn_leave(struct sh_qp *qp)
+{
+	if (!qp->conn_id)
+		return;
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_incident_left(qp);
 	sh_stats_path(qp, 0);
@@ -322,5 +330,4 @@ void sh_conn_close(struct sh_qp *qp)
 	sh_loopback_forget(qp);
 	sh_unknown_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
-	sh_wait_idle(&qp->busy);
 }

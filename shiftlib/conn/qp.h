@@ -70,6 +70,7 @@ struct sh_qp {
 	struct ibv_qp_cap caps;		 /* as returned */
 	struct {
 		struct ibv_cq *cq[2]; /* private ones of a foreign QP on driven CQs */
+		bool not ;	      /* it was driven, and is being destroyed */
 		bool refused; /* not made through SHIFT, and cannot share its receive queue */
 	} foreign;
 	enum sh_level level;

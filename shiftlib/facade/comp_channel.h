@@ -103,6 +103,7 @@ static inline void sh_comp_channel_leave(struct ibv_cq *real)
 int sh_cq_events_init(struct sh_cq_events *events, struct ibv_cq *cq,
 		      struct ibv_comp_channel *channel);
 void sh_cq_events_quiesce(struct sh_cq_events *events);
+void sh_cq_events_shut(struct sh_cq_events *events); /* its first part, which may be done before */
 void sh_cq_events_resume(struct sh_cq_events *events);
 void sh_cq_events_uninit(struct sh_cq_events *events);
 

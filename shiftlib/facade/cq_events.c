@@ -166,7 +166,7 @@ static void events_close(struct sh_comp_channel *ch, struct sh_cq_events *events
 }
 
 /* Who found it open has counted what it hands out when the readers were waited for. */
-void sh_cq_events_quiesce(struct sh_cq_events *events)
+void sh_cq_events_shut(struct sh_cq_events *events)
 {
 	struct sh_comp_channel *ch = events->channel;
 
@@ -176,6 +176,15 @@ void sh_cq_events_quiesce(struct sh_cq_events *events)
 	sh_readers_wait(&ch->readers);
 	events_take_back(ch, events);
 	settle_wait(ch, events);
+}
+
+void sh_cq_events_quiesce(struct sh_cq_events *events)
+{
+	struct sh_comp_channel *ch = events->channel;
+
+	if (!ch)
+		return;
+	sh_cq_events_shut(events);
 	atomic_fetch_sub(&events->acked, feed_settle(&events->own));
 	events->cq->channel = channel_real(ch);
 }

@@ -40,6 +40,7 @@ struct sh_nic {
 	 * obeys at once: by these it is judged. What it destroys has no job with the first any more.
 	 */
 	struct sh_worker *worker, *prompt;
+	struct sh_worker *owing; /* see object/debt.c; NULL: there was no need yet */
 	/*
 	 * What is open. Written on the NIC's worker with the lock held: its jobs read it without.
 	 * A device that died and came back is opened anew as its next incarnation; what was made on

@@ -17,6 +17,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
@@ -99,9 +100,27 @@ static bool ctx_cq_masked(const struct ibv_async_event *event)
 	return masked;
 }
 
+/* Of what the application has destroyed, and its NIC not yet. */
+static bool ctx_event_of_debt(const struct sh_ctx *ctx, const struct ibv_async_event *event)
+{
+	if (!ctx->debts)
+		return false;
+	switch ((int)event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return !sh_table_get(&sh_objects.by_qp, event->element.qp);
+	case IBV_EVENT_CQ_ERR: return !sh_table_get(&sh_objects.by_cq, event->element.cq);
+	default: return false;
+	}
+}
+
 /* Is this event part of a fault that the application must not see? */
 static bool ctx_event_masked(struct sh_ctx *ctx, const struct ibv_async_event *event)
 {
+	if (ctx_event_of_debt(ctx, event))
+		return true;
 	switch ((int)event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
@@ -173,7 +192,7 @@ int sh_ctx_destroy_result(struct ibv_context *context, int ret)
 	gone = sh_device_gone(context);
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(context);
-	if (ctx && sh_ctx_death_masked(ctx, gone))
+	if (ctx && (ctx->debts || sh_ctx_death_masked(ctx, gone)))
 		ret = 0;
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
@@ -315,7 +334,7 @@ static void ctx_uninit(struct sh_ctx *ctx)
 	sh_kick();
 }
 
-int shift_close_device(struct ibv_context *context)
+static int ctx_close(void *context)
 {
 	struct sh_ctx *ctx;
 
@@ -325,6 +344,21 @@ int shift_close_device(struct ibv_context *context)
 		ctx_uninit(ctx);
 	pthread_mutex_unlock(&sh.lock);
 	return sh.real->close_device(context);
+}
+
+int shift_close_device(struct ibv_context *context)
+{
+	struct sh_ctx *ctx;
+	bool later;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(context);
+	later = sh_debts_kept(ctx);
+	if (later)
+		ret = sh_debt_leave(ctx, ctx_close, context, true);
+	pthread_mutex_unlock(&sh.lock);
+	return later ? ret : ctx_close(context);
 }
 
 /* ---- answers while a fault is masked -------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/command.h"
 #include "shiftlib/nic/nic.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/replica/context.h"
@@ -34,11 +35,28 @@ struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context)
 	return driven ? sh_comp_channel_create(context) : sh.real->create_comp_channel(context);
 }
 
-int shift_destroy_comp_channel(struct ibv_comp_channel *channel)
+static int channel_destroy(void *object)
 {
+	struct ibv_comp_channel *channel = object;
+
 	if (sh_comp_channel_is_facade(channel))
 		return sh_comp_channel_destroy(channel);
 	return sh.real->destroy_comp_channel(channel);
+}
+
+int shift_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct sh_ctx *ctx;
+	bool later;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(channel->context);
+	later = sh_debts_kept(ctx);
+	if (later)
+		ret = sh_debt_leave(ctx, channel_destroy, channel, false);
+	pthread_mutex_unlock(&sh.lock);
+	return later ? ret : channel_destroy(channel);
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -279,8 +297,9 @@ static int cq_destroy_known(struct sh_cq *cq)
 	return 0;
 }
 
-int shift_destroy_cq(struct ibv_cq *real)
+static int cq_destroy(void *object)
 {
+	struct ibv_cq *real = object;
 	struct sh_cq *cq;
 	int ret;
 
@@ -299,6 +318,36 @@ int shift_destroy_cq(struct ibv_cq *real)
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
+}
+
+/* What is bound to it says so at once. Lock held, given up meanwhile. */
+static int cq_destroy_later(struct sh_ctx *ctx, struct ibv_cq *real)
+{
+	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, real);
+
+	if (cq && cq_bound(cq))
+		return EBUSY;
+	if (cq) { /* none of it is shown any more */
+		pthread_mutex_unlock(&sh.lock);
+		sh_cq_events_shut(&cq->events);
+		pthread_mutex_lock(&sh.lock);
+	}
+	return sh_debt_leave(ctx, cq_destroy, real, false);
+}
+
+int shift_destroy_cq(struct ibv_cq *real)
+{
+	struct sh_ctx *ctx;
+	bool later;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(real->context);
+	later = sh_debts_kept(ctx);
+	if (later)
+		ret = cq_destroy_later(ctx, real);
+	pthread_mutex_unlock(&sh.lock);
+	return later ? ret : cq_destroy(real);
 }
 
 /* Its context is closed while it lives. The struct stays, as its channel may still name it. */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/unknown.h"
@@ -11,6 +12,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/command.h"
 #include "shiftlib/nic/nic.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/peer/keys.h"
@@ -422,8 +424,9 @@ static int mr_dereg_known(struct sh_mr *mr)
 	return ret;
 }
 
-int shift_dereg_mr(struct ibv_mr *real)
+static int mr_dereg(void *object)
 {
+	struct ibv_mr *real = object;
 	struct ibv_context *context = real->context;
 	struct sh_mr request = { 0 };
 	struct sh_mr *mr;
@@ -452,4 +455,68 @@ int shift_dereg_mr(struct ibv_mr *real)
 	else
 		mr_fd_close(&request);
 	return ret;
+}
+
+/* ---- while a NIC may not obey --------------------------------------------------------------- */
+
+/* On a NIC that does: what is being registered there, will be. */
+static bool mr_awaited(const struct sh_mr *mr)
+{
+	const struct sh_ctx *ctx = mr->pd->ctx;
+	uint32_t k;
+
+	for (k = 0; k < ctx->n_paths; k++)
+		if (mr->shadow[k].state == SH_SHADOW_QUEUED && sh_nic_up(ctx->path[k]))
+			return true;
+	return false;
+}
+
+static void mr_await(struct sh_mr *mr)
+{
+	struct timespec at;
+
+	sh_mr_replay_never(mr);
+	while (mr_awaited(mr)) {
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_sec++;
+		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+	}
+}
+
+/*
+ * The application may free the memory when this returns: by then no NIC that obeys can reach it. One that
+ * hangs has had the packet lifetime to write what it had taken before its connections left; the kernel
+ * keeps the pages until it has deregistered them.
+ */
+static void mr_unreach(struct sh_mr *mr)
+{
+	struct sh_ctx *ctx = mr->pd->ctx;
+	uint8_t path;
+
+	mr->leaving = true;
+	sh_job_begin(&mr->busy); /* keeps it */
+	mr_await(mr);
+	for (path = 0; path < ctx->n_paths; path++)
+		if (sh_nic_up(ctx->path[path]))
+			sh_mr_drop_shadow(mr, path);
+	sh_job_end(&mr->busy);
+}
+
+int shift_dereg_mr(struct ibv_mr *real)
+{
+	struct sh_ctx *ctx;
+	struct sh_mr *mr;
+	bool later;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(real->context);
+	later = sh_debts_kept(ctx);
+	mr = later ? sh_table_get(&sh_objects.by_mr, real) : NULL;
+	if (mr)
+		mr_unreach(mr);
+	if (later)
+		ret = sh_debt_leave(ctx, mr_dereg, real, false);
+	pthread_mutex_unlock(&sh.lock);
+	return later ? ret : mr_dereg(real);
 }

@@ -10,6 +10,7 @@
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/replica/context.h"
@@ -111,7 +112,7 @@ static int pd_destroy(struct sh_pd *pd)
 	return 0;
 }
 
-int shift_dealloc_pd(struct ibv_pd *real)
+static int pd_dealloc(void *real)
 {
 	struct sh_pd *pd;
 	bool known;
@@ -124,6 +125,21 @@ int shift_dealloc_pd(struct ibv_pd *real)
 		ret = pd_destroy(pd);
 	pthread_mutex_unlock(&sh.lock);
 	return known ? ret : sh_parent_destroy(real);
+}
+
+int shift_dealloc_pd(struct ibv_pd *real)
+{
+	struct sh_ctx *ctx;
+	bool later;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(real->context);
+	later = sh_debts_kept(ctx);
+	if (later)
+		ret = sh_debt_leave(ctx, pd_dealloc, real, false);
+	pthread_mutex_unlock(&sh.lock);
+	return later ? ret : pd_dealloc(real);
 }
 
 /* Its context is closed while it lives. */

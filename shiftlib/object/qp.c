@@ -8,6 +8,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
@@ -15,6 +16,7 @@
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/qp.h"
 #include "shiftlib/replica/context.h"
@@ -26,14 +28,26 @@ bool sh_qp_moved(const struct sh_qp *qp)
 	       (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 }
 
+bool sh_qp_hangs(const struct sh_qp *qp)
+{
+	return qp->ctx->nic->sick && sh_qp_moved(qp);
+}
+
 /* ---- query ---------------------------------------------------------------------------------- */
 
 int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 		   struct ibv_qp_init_attr *init_attr)
 {
-	int ret = sh.real->query_qp(real, attr, mask, init_attr);
 	struct sh_qp *qp;
+	int ret = EIO;
+	bool hangs;
 
+	pthread_mutex_lock(&sh.lock);
+	qp = sh_table_get(&sh_objects.by_qp, real);
+	hangs = qp && qp->sp && sh_qp_hangs(qp);
+	pthread_mutex_unlock(&sh.lock);
+	if (!hangs)
+		ret = sh.real->query_qp(real, attr, mask, init_attr);
 	pthread_mutex_lock(&sh.lock);
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (qp && qp->sp && sh_qp_moved(qp)) {
@@ -69,15 +83,23 @@ void sh_qp_release_srq(struct sh_qp *qp)
 	errno = saved;
 }
 
-static void qp_release(struct sh_qp *qp)
+/* later: jobs may still hold it, until qp_pay(). */
+static void qp_release(struct sh_qp *qp, bool later)
 {
 	sh_stats_keep(qp);
 	if (qp->sp) {
-		sh_conn_close(qp);
+		if (later)
+			sh_conn_leave(qp);
+		else
+			sh_conn_close(qp);
 		sp_qp_undrive(qp->sp);
 		sh_mailbox_read(); /* nothing of it comes any more; what came is taken out */
-		sh_carriers_drop(qp, false);
+		if (later)
+			sh_carriers_leave(qp);
+		else
+			sh_carriers_drop(qp, false);
 		qp->sp = NULL;
+		qp->foreign.not = true;
 		qp->scq->qps--;
 		qp->rcq->qps--;
 		if (qp->srq)
@@ -97,43 +119,100 @@ void sh_qp_forget(struct sh_qp *qp)
 		sp_cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
 	if (qp->foreign.cq[1] && qp->foreign.cq[1] != qp->foreign.cq[0])
 		sp_cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
-	qp_release(qp);
+	qp_release(qp, false);
 	free(qp);
+}
+
+static int qp_destroy_real(struct ibv_qp *real)
+{
+	struct ibv_context *context = real->context;
+
+	return sh_ctx_destroy_result(context, sh.real->destroy_qp(real));
+}
+
+/* The real one, and what is left of it. */
+static int qp_end(struct sh_qp *qp)
+{
+	int ret = qp_destroy_real(qp->qp);
+
+	pthread_mutex_lock(&sh.lock);
+	if (qp->srq) {
+		qp->srq->pinned--;
+		sh_qp_release_srq(qp);
+		sh_srq_look(qp->srq);
+	}
+	if (!qp->foreign.not )
+		sh_qp_foreign_release(qp);
+	pthread_mutex_unlock(&sh.lock);
+	free(qp);
+	return ret;
+}
+
+static int qp_pay(void *object)
+{
+	struct sh_qp *qp = object;
+
+	pthread_mutex_lock(&sh.lock);
+	sh_wait_idle(&qp->busy);
+	sh_loopback_drop(qp);
+	pthread_mutex_unlock(&sh.lock);
+	return qp_end(qp);
+}
+
+static int qp_pay_unknown(void *real)
+{
+	return qp_destroy_real(real);
+}
+
+/* It may have to wait for another NIC that hangs. Lock held, given up meanwhile. */
+static void qp_stop(const struct sh_ctx *ctx, struct ibv_qp *real)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	if (!sh_nic_up(ctx->nic))
+		return;
+	pthread_mutex_unlock(&sh.lock);
+	sh.real->modify_qp(real, &attr, IBV_QP_STATE);
+	pthread_mutex_lock(&sh.lock);
+}
+
+/* Events of it that come until it is gone are dropped: context.c. */
+static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_qp *qp)
+{
+	qp_stop(ctx, real);
+	sh_async_forget_begin(ctx->async, real);
+	sh_async_forget_end(ctx->async, real);
+	if (qp)
+		return sh_debt_leave(ctx, qp_pay, qp, false);
+	return sh_debt_leave(ctx, qp_pay_unknown, real, false);
 }
 
 int shift_destroy_qp(struct ibv_qp *real)
 {
-	struct ibv_context *context = real->context;
-	struct sh_async *async = sh_async_of(context);
-	bool driven = false; /* even if its level is foreign by now */
+	struct sh_async *async = sh_async_of(real->context);
+	struct sh_ctx *ctx;
 	struct sh_qp *qp;
-	int ret;
+	bool later;
+	int ret = 0;
 
 	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(real->context);
+	later = sh_debts_kept(ctx);
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (qp) {
-		driven = qp->sp;
-		sh_wait_idle(&qp->busy);
+		if (!later)
+			sh_wait_idle(&qp->busy);
 		if (qp->srq)
 			qp->srq->pinned++; /* it may take receives until the kernel has done it */
-		qp_release(qp);
+		qp_release(qp, later);
 	}
+	if (later)
+		ret = qp_destroy_later(ctx, real, qp);
 	pthread_mutex_unlock(&sh.lock);
+	if (later)
+		return ret;
 	sh_async_forget_begin(async, real);
-	ret = sh_ctx_destroy_result(context, sh.real->destroy_qp(real));
+	ret = qp ? qp_end(qp) : qp_destroy_real(real);
 	sh_async_forget_end(async, real);
-	if (qp && qp->srq) {
-		pthread_mutex_lock(&sh.lock);
-		qp->srq->pinned--;
-		sh_qp_release_srq(qp);
-		sh_srq_look(qp->srq);
-		pthread_mutex_unlock(&sh.lock);
-	}
-	if (qp && !driven) {
-		pthread_mutex_lock(&sh.lock);
-		sh_qp_foreign_release(qp);
-		pthread_mutex_unlock(&sh.lock);
-	}
-	free(qp);
 	return ret;
 }

@@ -9,6 +9,7 @@
 struct sh_qp;
 
 /* Traffic is elsewhere: changes of a husk are recorded, and tried, but their failure is not told. */
+bool sh_qp_hangs(const struct sh_qp *qp); /* its own NIC does, and its traffic is elsewhere */
 bool sh_qp_moved(const struct sh_qp *qp);
 /* What stands in for its shared receive queue is not held any more. Lock given up meanwhile. */
 void sh_qp_release_srq(struct sh_qp *qp);

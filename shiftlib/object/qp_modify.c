@@ -106,6 +106,8 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	union ibv_gid gid;
 	int ret;
 
+	if (sh_qp_hangs(qp))
+		return EIO;
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh.real->modify_qp(qp->qp, attr, mask);
@@ -129,6 +131,8 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	bool moved = sh_qp_moved(qp);
 	int ret;
 
+	if (ends && attr->qp_state == IBV_QPS_RESET && sh_qp_hangs(qp))
+		return EIO;
 	if (ends)
 		qp_app_ends(qp);
 	if (ends && attr->qp_state == IBV_QPS_RESET)

@@ -7,6 +7,7 @@
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/replica/context.h"
@@ -119,8 +120,9 @@ void sh_srq_forget(struct sh_srq *srq)
 	free(srq);
 }
 
-int shift_destroy_srq(struct ibv_srq *real)
+static int srq_destroy(void *object)
 {
+	struct ibv_srq *real = object;
 	struct ibv_context *context = real->context;
 	struct sh_async *async = sh_async_of(context);
 	struct sh_srq *srq;
@@ -128,10 +130,6 @@ int shift_destroy_srq(struct ibv_srq *real)
 
 	pthread_mutex_lock(&sh.lock);
 	srq = sh_srq_of(real);
-	if (srq && srq->qps) {
-		pthread_mutex_unlock(&sh.lock);
-		return EBUSY;
-	}
 	if (srq)
 		sh_srq_forget(srq);
 	pthread_mutex_unlock(&sh.lock);
@@ -139,4 +137,23 @@ int shift_destroy_srq(struct ibv_srq *real)
 	ret = sh_ctx_destroy_result(context, sh.real->destroy_srq(real));
 	sh_async_forget_end(async, real);
 	return ret;
+}
+
+int shift_destroy_srq(struct ibv_srq *real)
+{
+	struct sh_srq *srq;
+	struct sh_ctx *ctx;
+	bool later;
+	int ret = 0;
+
+	pthread_mutex_lock(&sh.lock);
+	srq = sh_srq_of(real);
+	ctx = sh_ctx_find(real->context);
+	later = sh_debts_kept(ctx);
+	if (srq && srq->qps)
+		ret = EBUSY;
+	else if (later)
+		ret = sh_debt_leave(ctx, srq_destroy, real, false);
+	pthread_mutex_unlock(&sh.lock);
+	return ret || later ? ret : srq_destroy(real);
 }

@@ -28,6 +28,8 @@ struct sh_ctx {
 	bool prepared;	      /* NICs opening: some RC QP was made */
 	uint32_t n_self;      /* QPs that are connected to themselves */
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
+	uint32_t debts;	 /* object/debt.c: what is being destroyed there, or waits for it */
+	bool debts_left; /* the first of them takes longer than a command may */
 	struct list_node pds, cqs, srqs;
 	struct {
 		bool valid;

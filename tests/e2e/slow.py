@@ -121,7 +121,49 @@ def hangs(lab):
     app.end(hung=True)
 
 
-CASES = {f.__name__: f for f in (line, register, route, hangs)}
+def closed(lab):
+    """It hangs for good behind the move: closing ends all the same, and it pays when it is well again."""
+    app = App(lab)
+    app.connect(4)
+    fall_back(lab, app)
+    app.do("register", 64)
+    lab.fault("nic-hang", "h0/mlx5_0")
+    app.do("write")
+    app.do("close")
+    lab.ctl("heal", "h0/mlx5_0")
+    app.do("open")
+    app.pairs = 0
+    app.do("pairs", 2)
+    app.do("write")
+    lab.fault("nic-hang", "h0/mlx5_0")
+    app.end()   # so does a process that did not close
+
+
+def closed_sick(lab):
+    """The same where it was noticed before."""
+    app = App(lab, heartbeat_idle_ms=1000)
+    app.connect(4)
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    app.await_moved("mlx5_0", "mlx5_1")
+    lab.fault("nic-hang", "h0/mlx5_0")
+    wait_for("a word about the hang", lambda: HANGS in app.log(), 30)
+    app.do("write")
+    app.do("close")
+    app.end(hung=True)
+
+
+def closed_backup(lab):
+    """It is a backup that hangs: what the application made is well."""
+    app = App(lab, heartbeat_idle_ms=1000)
+    app.connect(4)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    wait_for("a word about the hang", lambda: HANGS in app.log(), 30)
+    app.do("write")
+    app.do("close")
+    app.end(hung=True)
+
+
+CASES = {f.__name__: f for f in (line, register, route, hangs, closed, closed_sick, closed_backup)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

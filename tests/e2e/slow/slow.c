@@ -7,6 +7,7 @@
  *   register MIB  memory, which stays registered
  *   write         one WRITE over each pair, which must arrive
  *   close         everything that was made, and the device
+ *   open          the device again
  *   end
  */
 #include <stdio.h>
@@ -87,6 +88,8 @@ static void close_all(void)
 	if (large)
 		must_zero(ibv_dereg_mr(large), "ibv_dereg_mr");
 	nic_close(&nic);
+	large = NULL;
+	n_conns = 0;
 }
 
 int main(void)
@@ -107,6 +110,8 @@ int main(void)
 			register_large((size_t)n);
 		else if (!strcmp(word, "write"))
 			write_all();
+		else if (!strcmp(word, "open"))
+			nic_open(&nic, opt.dev);
 		else if (!strcmp(word, "close"))
 			close_all();
 		say("DONE %s", word);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * An application that closes while a fault is masked must not wait for a NIC that hangs. What destroys
+ * something there is left to a thread, in order, and waited for only for as long as a command may take
+ * on a NIC that is well: then the result is the NIC's, as ever. One that hangs owes it: for the
+ * application it is done, and libmlx5 frees rings and records when the kernel has said so.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/object/debt.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/replica/context.h"
+
+#define DEBT_LOOK_NS (10 * SH_NS_PER_MS) /* whether its NIC was found to hang */
+
+struct debt {
+	struct sh_job job;
+	struct sh_ctx *ctx; /* NULL: gone behind it */
+	int (*pay)(void *object);
+	void *object;
+	int ret, error;	 /* of pay(): what it returned, and errno */
+	bool paid, left; /* left: nobody waits any more */
+};
+
+static bool debt_nic_doubtful(const struct sh_nic *nic)
+{
+	return nic->state == SH_NIC_OPEN && !nic->fatal && !sh_nic_up(nic);
+}
+
+bool sh_debts_kept(const struct sh_ctx *ctx)
+{
+	uint32_t k;
+
+	if (!ctx || !ctx->dev)
+		return false;
+	if (ctx->debts)
+		return true;
+	for (k = 0; k < ctx->n_paths; k++)
+		if (debt_nic_doubtful(ctx->path[k]))
+			return sh_ctx_masked(ctx);
+	return false;
+}
+
+static void debt_run(struct sh_job *job)
+{
+	struct debt *debt = (struct debt *)job;
+
+	sh.real->thread_inside();
+	errno = 0;
+	debt->ret = debt->pay(debt->object);
+	debt->error = errno;
+}
+
+static void debt_done(struct sh_job *job)
+{
+	struct debt *debt = (struct debt *)job;
+	bool left;
+
+	pthread_mutex_lock(&sh.lock);
+	if (debt->ctx && !--debt->ctx->debts)
+		debt->ctx->debts_left = false;
+	debt->paid = true;
+	left = debt->left;
+	pthread_cond_broadcast(&sh.idle);
+	pthread_mutex_unlock(&sh.lock);
+	if (left)
+		free(debt);
+}
+
+static bool debt_submit(struct sh_nic *nic, struct debt *debt)
+{
+	if (!nic->owing)
+		nic->owing = sh_worker_start("shift-close");
+	return nic->owing && !sh_worker_submit(nic->owing, &debt->job);
+}
+
+static bool debt_hopeless(const struct sh_ctx *ctx)
+{
+	uint32_t k;
+
+	for (k = 0; k < ctx->n_paths; k++)
+		if (ctx->path[k]->sick)
+			return true;
+	return false;
+}
+
+/* False: its NIC has not done it in the time of a command. */
+static bool debt_wait(struct debt *debt, struct sh_ctx *ctx)
+{
+	uint64_t until = sh_now_ns() + sh.config.hang.command_ns;
+	bool hopeless = ctx->debts_left || debt_hopeless(ctx);
+	struct timespec at;
+
+	while (!debt->paid && !hopeless && sh_now_ns() < until) {
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_nsec += DEBT_LOOK_NS;
+		at.tv_sec += at.tv_nsec / (long)SH_NS_PER_S;
+		at.tv_nsec %= (long)SH_NS_PER_S;
+		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+		if (!debt->paid)
+			hopeless = debt_hopeless(ctx);
+	}
+	return debt->paid;
+}
+
+int sh_debt_leave(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes)
+{
+	struct debt *debt = calloc(1, sizeof(*debt));
+	struct sh_nic *nic = ctx->nic;
+	int ret;
+
+	if (debt)
+		*debt = (struct debt){ .job = { .fn = debt_run, .done = debt_done },
+				       .ctx = closes ? NULL : ctx,
+				       .pay = pay,
+				       .object = object };
+	ctx->debts += !closes;
+	if (!debt || !debt_submit(nic, debt)) {
+		ctx->debts -= !closes;
+		free(debt);
+		pthread_mutex_unlock(&sh.lock);
+		ret = pay(object);
+		pthread_mutex_lock(&sh.lock);
+		return ret;
+	}
+	if (debt_wait(debt, ctx)) {
+		ret = debt->ret;
+		if (ret)
+			errno = debt->error;
+		free(debt);
+		return ret;
+	}
+	debt->left = true;
+	if (!closes)
+		ctx->debts_left = true;
+	return 0;
+}

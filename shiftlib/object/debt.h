@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a NIC owes: debt.c. */
+#ifndef SHIFTLIB_OBJECT_DEBT_H
+#define SHIFTLIB_OBJECT_DEBT_H
+
+#include <stdbool.h>
+
+struct sh_ctx;
+
+/* Lock held: a NIC of this context may not obey, which is kept from the application. NULL: false. */
+bool sh_debts_kept(const struct sh_ctx *ctx);
+/*
+ * Lock held, given up meanwhile: pay(object) destroys something of the context, behind all that was left
+ * before, in a thread that may wait for ever. Its result, or 0: it will be done. closes: the context is
+ * gone behind it.
+ */
+int sh_debt_leave(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes);
+
+#endif
