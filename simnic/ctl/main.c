@@ -34,6 +34,7 @@ static const char help[] =
 	"  removal NIC MSEC [backwards] [fatal-first]\n"
 	"                                    how the kernel takes it from each file that has it "
 	"open\n"
+	"  swap NIC NIC                      two that are taken away get each other's names\n"
 	"  quirk NIC NAME|none               it differs from what is documented; see simnicctl(1)\n"
 	"  status [--json]\n"
 	"\n"
@@ -171,7 +172,7 @@ int main(int argc, char **argv)
 		{ "mtu", ctl_mtu },	      { "gids", ctl_gids },
 		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
 		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
-		{ "slow", ctl_slow },
+		{ "swap", ctl_swap },	      { "slow", ctl_slow },
 	};
 
 	if (argc < 2)

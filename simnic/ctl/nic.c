@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, slow, limit, mtu, quirk, removal, netdev, gids, move-gid: what one NIC is like */
+/* simnicctl cost, slow, limit, mtu, quirk, removal, swap, netdev, gids, move-gid: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +62,20 @@ int ctl_posted_writes(int argc, char **argv)
 		return CTL_FAILED;
 	atomic_store(&nic.nic->posted_lost, lost);
 	atomic_store(&nic.nic->posted_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_swap(int argc, char **argv)
+{
+	struct ctl_nic a, b;
+
+	if (argc != 3)
+		return ctl_usage("swap wants NIC NIC");
+	if (!ctl_nic(argv[1], &a) || !ctl_nic(argv[2], &b))
+		return CTL_FAILED;
+	/* each has a mapping of its own, of one fabric */
+	if (sn_nic_swap_names(a.fabric, a.nic, &a.fabric->nic[b.nic->host][b.nic->index]))
+		return ctl_fail("only two NICs of one host that are taken away can swap names");
 	return CTL_OK;
 }
 

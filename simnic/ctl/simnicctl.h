@@ -44,6 +44,7 @@ int ctl_posted_writes(int argc, char **argv);
 int ctl_limit(int argc, char **argv);
 int ctl_quirk(int argc, char **argv);
 int ctl_removal(int argc, char **argv);
+int ctl_swap(int argc, char **argv);
 int ctl_mtu(int argc, char **argv);
 int ctl_netdev(int argc, char **argv);
 int ctl_gids(int argc, char **argv);

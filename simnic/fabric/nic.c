@@ -135,6 +135,21 @@ int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool 
 	return 0;
 }
 
+int sn_nic_swap_names(struct sn_fabric *fabric, struct sn_nic *a, struct sn_nic *b)
+{
+	char name[sizeof(a->ibdev)];
+
+	if (a == b || a->host != b->host || atomic_load(&a->state) != SN_NIC_DISASSOCIATED ||
+	    atomic_load(&b->state) != SN_NIC_DISASSOCIATED)
+		return -EBUSY;
+	memcpy(name, a->ibdev, sizeof(name));
+	memcpy(a->ibdev, b->ibdev, sizeof(name));
+	memcpy(b->ibdev, name, sizeof(name));
+	sn_sysfs_nic_renamed(fabric, a, b->ibdev);
+	sn_sysfs_nic_renamed(fabric, b, a->ibdev);
+	return 0;
+}
+
 static bool is_ifname(const char *name)
 {
 	size_t n = strlen(name);

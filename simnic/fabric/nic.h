@@ -141,6 +141,8 @@ int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index
  * connected over. -EOPNOTSUPP: InfiniBand.
  */
 int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6);
+/* Two of a host that are taken away come back with each other's names. -EBUSY: they are not away. */
+int sn_nic_swap_names(struct sn_fabric *fabric, struct sn_nic *a, struct sn_nic *b);
 /* The interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above. */
 int sn_nic_set_netdev(struct sn_fabric *fabric, struct sn_nic *nic, const char *name);
 

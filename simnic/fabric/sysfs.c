@@ -361,6 +361,21 @@ void sn_sysfs_netdev_refresh(const struct sn_fabric *fabric, const struct sn_nic
 	tree_netdev(&tree, fabric, nic);
 }
 
+void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *nic, const char *old)
+{
+	struct tree tree = { .replace = true };
+	char pci[128], from[1024], to[1024];
+
+	pci_path(pci, sizeof(pci), nic);
+	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s", fabric->dir, nic->host,
+		 pci);
+	snprintf(from, sizeof(from), "%s/infiniband/%s", tree.base, old);
+	snprintf(to, sizeof(to), "%s/infiniband/%s", tree.base, nic->ibdev);
+	rename(from, to);
+	snprintf(to, sizeof(to), "infiniband_verbs/uverbs%u/ibdev", nic->uverbs_minor);
+	put(&tree, to, "%s", nic->ibdev);
+}
+
 void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	struct tree tree = { .replace = true };
@@ -375,7 +390,7 @@ void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic)
 	drop(&tree, file);
 }
 
-/* libibverbs takes a folder of another age for another device. */
+/* libibverbs takes folders of another age for another device. */
 static void device_becomes_new(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128], path[1024];
@@ -383,6 +398,9 @@ static void device_becomes_new(const struct sn_fabric *fabric, const struct sn_n
 	pci_path(pci, sizeof(pci), nic);
 	snprintf(path, sizeof(path), "%s/h%u/sys/devices/%s/infiniband_verbs/uverbs%u", fabric->dir,
 		 nic->host, pci, nic->uverbs_minor);
+	utimensat(AT_FDCWD, path, NULL, 0);
+	snprintf(path, sizeof(path), "%s/h%u/sys/devices/%s/infiniband/%s", fabric->dir, nic->host,
+		 pci, nic->ibdev);
 	utimensat(AT_FDCWD, path, NULL, 0);
 }
 

@@ -12,6 +12,9 @@ void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *n
 void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic);
 void sn_sysfs_netdev_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic,
 			     const char *old);
+/* Its folder, from the name that it had. */
+void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *nic,
+			  const char *old);
 /* A device that is unplugged is in no list; probed again it is a new entry of the same name. */
 void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic);
 void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic);
