@@ -64,14 +64,48 @@ static int backup_nic_numa(const char *root, const char *name)
 	return end == text || node < 0 || node > INT_MAX ? -1 : (int)node;
 }
 
+/* Some virtual functions have none, which is told as zeros. */
+static void backup_nic_guid(const char *root, const char *name, const char *file, char *text,
+			    size_t len)
+{
+	backup_nic_file(root, name, file, text, len);
+	if (!strcmp(text, "0000:0000:0000:0000"))
+		text[0] = '\0';
+}
+
+void backup_place_read(const char *root, const char *name, struct backup_place *place)
+{
+	backup_nic_pci(root, name, place->pci, sizeof(place->pci));
+	backup_nic_guid(root, name, "node_guid", place->guid, sizeof(place->guid));
+}
+
+static bool backup_same(const char *a, const char *b)
+{
+	return *a && !strcmp(a, b);
+}
+
+int backup_place_find(const struct backup_place *known, int n, const struct backup_place *place)
+{
+	int by_pci = -1, by_guid = -1, i;
+
+	for (i = 0; i < n; i++) {
+		if (backup_same(place->pci, known[i].pci))
+			by_pci = i;
+		if (backup_same(place->guid, known[i].guid))
+			by_guid = i;
+		if (by_pci == i && by_guid == i)
+			return i;
+	}
+	return by_pci < 0 || by_guid < 0 ? by_pci + by_guid + 1 : -1;
+}
+
 void backup_nic_read(const char *root, const char *name, struct backup_nic *nic)
 {
 	*nic = (struct backup_nic){ .name = name };
 	nic->link_layer = backup_nic_link_layer(root, name);
 	nic->numa = backup_nic_numa(root, name);
 	backup_nic_pci(root, name, nic->pci, sizeof(nic->pci));
-	backup_nic_file(root, name, "sys_image_guid", nic->card, sizeof(nic->card));
+	backup_nic_guid(root, name, "sys_image_guid", nic->card, sizeof(nic->card));
+	backup_nic_guid(root, name, "node_guid", nic->guid, sizeof(nic->guid));
 	backup_nic_file(root, name, "hca_type", nic->model, sizeof(nic->model));
-	if (!strcmp(nic->card, "0000:0000:0000:0000"))
-		nic->card[0] = '\0';
 }

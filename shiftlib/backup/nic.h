@@ -13,8 +13,14 @@ struct backup_nic {
 	int numa;	    /* its NUMA node; negative: not known */
 	char pci[160];	/* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
 	char card[24];	/* the image GUID, which the ports of one card share */
+	char guid[24];	/* the node GUID, its own */
 	char model[24]; /* such as MT4123 */
-			/* Each of the last three is empty where it is not known. */
+			/* Each of the last four is empty where it is not known. */
+};
+
+/* Where a device sits and who it is: its name may be another one when it comes back. */
+struct backup_place {
+	char pci[160], guid[24];
 };
 
 /*
@@ -24,5 +30,15 @@ struct backup_nic {
  * same answers. foreign is left false, for who knows the engines. @name must outlive @nic. Any thread.
  */
 void backup_nic_read(const char *root, const char *name, struct backup_nic *nic);
+void backup_place_read(const char *root, const char *name, struct backup_place *place);
+
+/*
+ * backup_place_find() - which of @known sits at @place? Its number, or -1
+ *
+ * The one that agrees in both, PCI path and GUID. If there is none: one that agrees in the path (another
+ * card in its slot, a virtual function made anew), or else in the GUID (the card in another slot), unless
+ * the other half is that of a third. Nothing is known of an empty half.
+ */
+int backup_place_find(const struct backup_place *known, int n, const struct backup_place *place);
 
 #endif

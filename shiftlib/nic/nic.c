@@ -44,6 +44,7 @@ static void nics_map(struct ibv_device *const *list)
 	for (i = 0; i < sh_nics.n; i++) {
 		backup_nic_read("/sys", sh_nics.nic[i].name, &nics[i]);
 		nics[i].foreign = !sp_engine_for(list[i]);
+		backup_place_read("/sys", sh_nics.nic[i].name, &sh_nics.nic[i].place);
 	}
 	if (backup_map_parse(sh.config.backup, nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
@@ -69,14 +70,48 @@ int sh_nics_load(void)
 	return 0;
 }
 
+/* A dead one keeps its name until it is back: another one may have it by then. */
 struct sh_nic *sh_nic_by_name(const char *name)
+{
+	struct sh_nic *dead = NULL;
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		if (strcmp(sh_nics.nic[i].name, name))
+			continue;
+		if (!sh_nics.nic[i].fatal)
+			return &sh_nics.nic[i];
+		dead = &sh_nics.nic[i];
+	}
+	return dead;
+}
+
+static bool nics_all_first(void)
 {
 	uint32_t i;
 
 	for (i = 0; i < sh_nics.n; i++)
-		if (!strcmp(sh_nics.nic[i].name, name))
-			return &sh_nics.nic[i];
-	return NULL;
+		if (sh_nics.nic[i].fatal || sh_nics.nic[i].incarnation > 1)
+			return false;
+	return true;
+}
+
+/* Names move only when devices go and come. */
+struct sh_nic *sh_nic_by_place(const char *name)
+{
+	struct backup_place known[SH_MAX_NICS], place;
+	uint32_t i;
+	int found;
+
+	if (nics_all_first())
+		return sh_nic_by_name(name);
+	backup_place_read("/sys", name, &place);
+	if (!place.pci[0] && !place.guid[0])
+		return sh_nic_by_name(name);
+	for (i = 0; i < sh_nics.n; i++)
+		known[i] = sh_nics.nic[i].place;
+	found = backup_place_find(known, (int)sh_nics.n, &place);
+	return found < 0 ? NULL : &sh_nics.nic[found];
 }
 
 bool sh_nic_usable(const struct sh_nic *nic)

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include "providers/provider.h"
 #include "shiftlib/backup/map.h"
+#include "shiftlib/backup/nic.h"
 #include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/hang.h"
@@ -30,8 +31,9 @@ struct sh_past_nic {
 /* A NIC of this host and what SHIFT itself has open on it. Lives as long as the process. */
 struct sh_nic {
 	struct sh_busy busy;
-	char name[64];
-	uint8_t index; /* place in the device list: names the NIC in messages */
+	char name[64];		   /* of the device, when it was last opened */
+	struct backup_place place; /* by which it is known when it comes back */
+	uint8_t index;		   /* place in the device list: names the NIC in messages */
 	enum sh_nic_state state;
 	const char *why; /* FAILED: the reason */
 	/*
@@ -118,6 +120,8 @@ bool sh_nic_drained(const struct sh_nic *nic, uint64_t since);
 
 int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
 struct sh_nic *sh_nic_by_name(const char *name);
+struct sh_nic *
+sh_nic_by_place(const char *name);	      /* lock held: of the device that has the name now */
 void sh_nic_open(struct sh_nic *nic);	      /* lock held: in the background */
 bool sh_nic_usable(const struct sh_nic *nic); /* for control messages */
 bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */

@@ -2,6 +2,7 @@
 /* Opening a NIC, and opening it again as its next incarnation: on its worker. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,18 @@
 
 /* ---- jobs on the NIC's worker: opening it, asking its port ---------------------------------- */
 
-static struct ibv_context *nic_open_device(const char *name)
+/* Whatever its name is by now. */
+static bool nic_is_device(const struct sh_nic *nic, const char *name)
+{
+	bool is;
+
+	pthread_mutex_lock(&sh.lock);
+	is = sh_nic_by_place(name) == nic;
+	pthread_mutex_unlock(&sh.lock);
+	return is;
+}
+
+static struct ibv_context *nic_open_device(const struct sh_nic *nic, char name[64])
 {
 	struct ibv_context *ctx = NULL;
 	struct ibv_device **list;
@@ -21,9 +33,11 @@ static struct ibv_context *nic_open_device(const char *name)
 	pthread_mutex_lock(&sh.devices_lock);
 	list = sh.real->get_device_list(&n);
 	pthread_mutex_unlock(&sh.devices_lock);
-	for (i = 0; list && i < n && !ctx; i++)
-		if (!strcmp(sh.real->get_device_name(list[i]), name))
+	for (i = 0; list && i < n && !ctx; i++) {
+		snprintf(name, 64, "%s", sh.real->get_device_name(list[i]));
+		if (nic_is_device(nic, name))
 			ctx = sh.real->open_device(list[i]);
+	}
 	if (list)
 		sh.real->free_device_list(list);
 	return ctx;
@@ -48,10 +62,10 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	int flags, ret;
 
 	parts->pci = -1;
-	parts->ctx = nic_open_device(nic->name);
+	parts->ctx = nic_open_device(nic, parts->name);
 	if (!parts->ctx)
 		return "it cannot be opened";
-	parts->pci = sh_pci_open("/sys", nic->name);
+	parts->pci = sh_pci_open("/sys", parts->name);
 	if (!sp_probe(parts->ctx, &why))
 		return why;
 	if (sp_dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
@@ -140,6 +154,16 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	nic->hang = (struct sh_hang){ 0 };
 }
 
+/* Its place, too, may have changed by one half. */
+static void nic_renamed(struct sh_nic *nic, const char *name)
+{
+	backup_place_read("/sys", name, &nic->place);
+	if (!strcmp(nic->name, name))
+		return;
+	sh_log(SH_LOG_WARN, "%s: the device has come back as %s", nic->name, name);
+	snprintf(nic->name, sizeof(nic->name), "%s", name);
+}
+
 static void nic_open_finish(struct sh_nic *nic, const struct nic_job *task, const char *why)
 {
 	nic->why = why;
@@ -149,6 +173,7 @@ static void nic_open_finish(struct sh_nic *nic, const struct nic_job *task, cons
 		       nic->name, why);
 	} else {
 		nic_install(nic, &task->made);
+		nic_renamed(nic, task->made.name);
 		sh_nic_set_address(nic, &task->address, true);
 		sh_nic_link_find(nic);
 		sh_news_nic_changed(nic);
@@ -263,7 +288,7 @@ static void nic_retire(struct sh_nic *nic)
 		nic_close_past(nic, &nic->past);
 }
 
-/* The device is back, and open under the old name. */
+/* The device is back, and open. */
 static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 {
 	sh_loop_remove(nic->ctx->async_fd);
@@ -272,6 +297,7 @@ static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 	nic->incarnation++;
 	nic->holds = 0;
 	nic_install(nic, &task->made);
+	nic_renamed(nic, task->made.name);
 	sh_nic_set_address(nic, &task->address, true);
 	sh_nic_link_find(nic);
 	sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);

@@ -220,7 +220,7 @@ static const char *ctx_join(struct sh_ctx *ctx)
 {
 	if (sh_nics_load())
 		return "the devices cannot be listed";
-	ctx->nic = sh_nic_by_name(sh.real->get_device_name(ctx->ctx->device));
+	ctx->nic = sh_nic_by_place(sh.real->get_device_name(ctx->ctx->device));
 	if (!ctx->nic)
 		return "it is not in the device list";
 	/* one that is dead and back, and not opened again by SHIFT yet, is its next life already */

@@ -313,7 +313,7 @@ bool sh_yield(struct sh_yield *yield)
 	if (!yield_helps(error))
 		return false;
 	pthread_mutex_lock(&sh.lock);
-	own = sh_nic_by_name(sh.real->get_device_name(yield->context->device));
+	own = sh_nic_by_place(sh.real->get_device_name(yield->context->device));
 	while (!any && yield->step != SH_YIELD_NO_MORE)
 		any = yield_step(own, yield->step++);
 	pthread_mutex_unlock(&sh.lock);

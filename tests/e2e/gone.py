@@ -83,6 +83,23 @@ def cut_off(lab, fault, host, *removal):
     pair.end()
 
 
+def swapped(lab):
+    """Two NICs of a host go, and come back with each other's names; the second one has no traffic."""
+    pair = Pair(lab)
+    for nic in ("h0/mlx5_0", "h0/mlx5_2"):
+        lab.fault("nic-disassociate", nic)
+    pair.await_moved("mlx5_1")
+    wait_for("end of the removal", lambda: not lab.status()["scheduled"])
+    lab.ctl("swap", "h0/mlx5_0", "h0/mlx5_2")
+    for nic in ("h0/mlx5_2", "h0/mlx5_0"):
+        lab.ctl("heal", nic)
+    names = {pair.ends[0]: "mlx5_2", pair.ends[1]: "mlx5_0"}
+    pair.await_all("return over the same NIC by its other name", lambda p: sum(
+        c["nic"] == c["default_nic"] == names[p] and c["path"] == 0 and c["level"] == "protected"
+        for c in lab.connections(HOSTS[pair.ends.index(p)])) == QPS)
+    pair.end()
+
+
 CASES = {
     "backwards": lambda lab: taken_away(lab, "h0", "backwards"),
     "backwards_of_client": lambda lab: taken_away(lab, "h1", "backwards"),
@@ -91,9 +108,10 @@ CASES = {
     "removed_of_old_kernel": lambda lab: cut_off(lab, "nic-disassociate", "h1", "fatal-first"),
     "unplugged": lambda lab: cut_off(lab, "nic-unplug", "h0"),
     "pci_error": lambda lab: cut_off(lab, "nic-pci-error", "h1"),
+    "swapped": swapped,
     "old_kernel": lambda lab: taken_away(lab, "h0", "fatal-first"),
 }
 
 
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), nics=3))

@@ -367,13 +367,41 @@ static void from_sysfs(void **state)
 	shell("rm -r %s/devices/%s && rm -r %s", pci);
 }
 
+static int find(const char *pci, const char *guid)
+{
+	static const struct backup_place known[] = {
+		{ "pci0000:10/0000:11:00.0", "0c42:a103:0000:0000" },
+		{ "pci0000:10/0000:11:00.1", "0c42:a103:0000:0100" },
+		{ "pci0000:20/0000:21:00.0", "" }, /* a virtual function without a GUID */
+	};
+	struct backup_place place = { "", "" };
+
+	snprintf(place.pci, sizeof(place.pci), "%s", pci);
+	snprintf(place.guid, sizeof(place.guid), "%s", guid);
+	return backup_place_find(known, 3, &place);
+}
+
+static void by_place(void **state)
+{
+	assert_int_equal(find("pci0000:10/0000:11:00.0", "0c42:a103:0000:0000"), 0);
+	assert_int_equal(find("pci0000:10/0000:11:00.1", "0c42:a103:0000:0100"), 1);
+	/* another card, or a virtual function made anew; another slot */
+	assert_int_equal(find("pci0000:10/0000:11:00.1", "0c42:a103:0000:0900"), 1);
+	assert_int_equal(find("pci0000:30/0000:31:00.0", "0c42:a103:0000:0100"), 1);
+	/* cards that changed slots: neither is what it was */
+	assert_int_equal(find("pci0000:10/0000:11:00.0", "0c42:a103:0000:0100"), -1);
+	assert_int_equal(find("pci0000:20/0000:21:00.0", ""), 2);
+	assert_int_equal(find("pci0000:20/0000:21:00.0", "0c42:a103:0000:0000"), -1);
+	assert_int_equal(find("pci0000:30/0000:31:00.0", ""), -1);
+	assert_int_equal(find("", ""), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sold),
-		cmocka_unit_test(near_and_far),
-		cmocka_unit_test(at_random),
-		cmocka_unit_test(from_sysfs),
+		cmocka_unit_test(sold),	     cmocka_unit_test(near_and_far),
+		cmocka_unit_test(at_random), cmocka_unit_test(from_sysfs),
+		cmocka_unit_test(by_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
