@@ -122,7 +122,8 @@ static int mr_made(int ret, word pd, word mr, const struct shift_region *region)
 	return ret;
 }
 
-/* (pd, offset, length, iova, fd, access, mr, ...) */
+/* (pd, offset, length, iova, fd, access, mr), since rdma-core 54 also what the provider adds: whether a7 is
+ * one more argument or nothing is for the engine to know. */
 HOOK_EXPORT int ibv_cmd_reg_dmabuf_mr(WORDS_DECLARE)
 {
 	const struct shift_region region = { .kind = SHIFT_REGION_DMABUF,
@@ -130,7 +131,8 @@ HOOK_EXPORT int ibv_cmd_reg_dmabuf_mr(WORDS_DECLARE)
 					     .length = a2,
 					     .iova = a3,
 					     .fd = (int)a4,
-					     .access = (unsigned int)a5 };
+					     .access = (unsigned int)a5,
+					     .driver = (const void *)a7 };
 
 	return mr_made(((create_fn)real_private()->reg_dmabuf_mr)(WORDS_PASS), a0, a6, &region);
 }

@@ -28,6 +28,17 @@ static inline void sp_key_command(struct sp_dev *dev, const struct ib_uverbs_ioc
 	sp_engine(dev)->key_command(command, out);
 }
 
+static inline int sp_dmabuf_flags(struct sp_dev *dev, const void *driver, uint32_t *flags)
+{
+	return sp_engine(dev)->dmabuf_flags(driver, flags);
+}
+
+static inline struct ibv_mr *sp_dmabuf_reg(struct sp_dev *dev, struct ibv_pd *pd,
+					   const struct sp_dmabuf *buf)
+{
+	return sp_engine(dev)->dmabuf_reg(pd, buf);
+}
+
 static inline uint32_t sp_pd_number(struct sp_dev *dev, struct ibv_pd *pd)
 {
 	return sp_engine(dev)->pd_number(pd);

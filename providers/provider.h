@@ -39,6 +39,13 @@ struct sp_key_command {
 	uint32_t pd;	 /* MADE: the number of its PD, or SP_PD_ANY */
 };
 
+struct sp_dmabuf {
+	uint64_t offset, iova;
+	size_t length;
+	int fd, access;
+	uint32_t flags; /* not 0 */
+};
+
 struct shift_provider {
 	const char *name;
 
@@ -68,6 +75,12 @@ struct shift_provider {
 
 	/* What a command of the program to the kernel's driver did to memory keys (DEVX). */
 	void (*key_command)(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out);
+	/*
+	 * Of a dma-buf that the provider registered by itself: its own flags, out of what it added to the
+	 * command. -EINVAL: they cannot be told. And the same on another device.
+	 */
+	int (*dmabuf_flags)(const void *driver, uint32_t *flags);
+	struct ibv_mr *(*dmabuf_reg)(struct ibv_pd *pd, const struct sp_dmabuf *buf);
 	/* By which such commands name it; SP_PD_ANY: not known. */
 	uint32_t (*pd_number)(struct ibv_pd *pd);
 

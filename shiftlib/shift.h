@@ -125,6 +125,7 @@ struct shift_region {
 	size_t length;
 	int fd;
 	unsigned int access;
+	const void *driver; /* DMABUF: what the provider adds to the command, if it adds any */
 };
 /* Before the provider's caller has mr; only its keys and its place are looked at. */
 void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *mr, const struct shift_region *region);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory keys by DEVX. Layouts: CREATE_MKEY and CREATE_GENERAL_OBJECT of the PRM. */
+/* Memory keys by DEVX, and by mlx5dv_reg_dmabuf_mr. Layouts: CREATE_MKEY and CREATE_GENERAL_OBJECT of the PRM. */
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <string.h>
@@ -78,4 +78,52 @@ uint32_t ring_pd_number(struct ibv_pd *pd)
 	struct mlx5dv_obj obj = { .pd = { .in = pd, .out = &dv } };
 
 	return ring_init_obj(&obj, MLX5DV_OBJ_PD) ? SP_PD_ANY : dv.pdn;
+}
+
+/* ---- mlx5dv_reg_dmabuf_mr ---------------------------------------------------------------------- */
+
+enum { DMABUF_FLAGS = 1 << UVERBS_ID_NS_SHIFT, MAX_ATTRS = 8 };
+
+/* struct ibv_command_buffer, as it is since rdma-core 18: attributes that libmlx5 adds to a command. */
+struct added {
+	const void *next;
+	const struct ib_uverbs_attr *end, *last;
+	uint8_t flags[8];
+	struct ib_uverbs_ioctl_hdr hdr;
+};
+
+/*
+ * A libmlx5 without that verb knows no flags, and the libibverbs of its release passes none. A buffer that
+ * is mapped for a path of its own (data direct) may be registered without the flag too, but then the NIC
+ * fails to reach it.
+ */
+int ring_dmabuf_flags(const void *driver, uint32_t *flags)
+{
+	const struct added *added = driver;
+	const struct ib_uverbs_attr *attr;
+
+	*flags = 0;
+	if (!ring_reg_dmabuf() || !driver)
+		return 0;
+	if (added->hdr.object_id != UVERBS_OBJECT_MR ||
+	    added->hdr.method_id != UVERBS_METHOD_REG_DMABUF_MR || added->end < added->hdr.attrs ||
+	    added->end > added->hdr.attrs + MAX_ATTRS)
+		return -EINVAL;
+	for (attr = added->hdr.attrs; attr < added->end; attr++) {
+		if (attr->attr_id != DMABUF_FLAGS || attr->len != sizeof(*flags))
+			return -EINVAL;
+		*flags = (uint32_t)attr->data;
+	}
+	return 0;
+}
+
+struct ibv_mr *ring_dmabuf_reg(struct ibv_pd *pd, const struct sp_dmabuf *buf)
+{
+	ring_reg_dmabuf_fn reg = ring_reg_dmabuf();
+
+	if (!reg) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return reg(pd, buf->offset, buf->length, buf->iova, buf->fd, buf->access, (int)buf->flags);
 }

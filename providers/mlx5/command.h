@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Commands that programs send to the device themselves (DEVX), as far as they are about memory keys. */
+/* Memory keys that programs make by commands of their own (DEVX), or with flags that only mlx5 has. */
 #ifndef RING_COMMAND_H
 #define RING_COMMAND_H
 
@@ -9,6 +9,8 @@
 
 void ring_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out);
 uint32_t ring_pd_number(struct ibv_pd *pd);
+int ring_dmabuf_flags(const void *driver, uint32_t *flags);
+struct ibv_mr *ring_dmabuf_reg(struct ibv_pd *pd, const struct sp_dmabuf *buf);
 
 #pragma GCC visibility pop
 

@@ -60,6 +60,25 @@ bool ring_serves(struct ibv_device *device)
 	return fn && fn(device);
 }
 
+/* As the program would find it. */
+ring_reg_dmabuf_fn ring_reg_dmabuf(void)
+{
+	static _Atomic(ring_reg_dmabuf_fn) found;
+	ring_reg_dmabuf_fn fn = atomic_load(&found);
+	void *lib;
+
+	if (fn)
+		return fn;
+	fn = (ring_reg_dmabuf_fn)dlsym(RTLD_DEFAULT, "mlx5dv_reg_dmabuf_mr");
+	lib = fn ? NULL : dlopen("libmlx5.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	if (lib) {
+		fn = (ring_reg_dmabuf_fn)dlsym(lib, "mlx5dv_reg_dmabuf_mr");
+		dlclose(lib);
+	}
+	atomic_store(&found, fn);
+	return fn;
+}
+
 /* A QP whose library is too old to ask has none of them. */
 bool ring_direct_builders(struct ibv_qp_ex *qp)
 {

@@ -12,6 +12,10 @@ bool ring_init_obj_there(void);
 void ring_init_obj_override(int (*fn)(struct mlx5dv_obj *, uint64_t)); /* tests */
 const struct mlx5_wqe_av *ring_ah_av(struct ibv_ah *ah);
 bool ring_serves(struct ibv_device *device);
+/* mlx5dv_reg_dmabuf_mr; NULL: libmlx5 is older than rdma-core 54. */
+typedef struct ibv_mr *(*ring_reg_dmabuf_fn)(struct ibv_pd *pd, uint64_t offset, size_t length,
+					     uint64_t iova, int fd, int access, int mlx5_access);
+ring_reg_dmabuf_fn ring_reg_dmabuf(void);
 /* Was this extended QP made with request builders that only libmlx5 has (mlx5dv_wr_*)? */
 bool ring_direct_builders(struct ibv_qp_ex *qp);
 

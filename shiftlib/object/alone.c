@@ -22,6 +22,8 @@ struct devx_key {
 static const char *const why_alone[SH_ALONE_KINDS] = {
 	[SH_ALONE_PAGED] = "it has memory that is paged on demand (ODP)",
 	[SH_ALONE_DEVICE] = "it has memory of the device itself (ibv_reg_dm_mr)",
+	[SH_ALONE_BUFFER] =
+		"it has a dma-buf that direct verbs registered in a way that SHIFT does not know",
 	[SH_ALONE_DEVX] =
 		"it has memory keys that the program made by DEVX (mlx5dv_create_mkey too)",
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "providers/engine.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/state.h"
@@ -280,7 +281,20 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 	return real;
 }
 
-/* A dma-buf that the provider gave a way of its own to the device (data direct) is a plain one there. */
+/* With what flags the provider registered it; the other NIC has to have them too. */
+static void mr_direct(struct ibv_pd *real, struct sh_mr *request, const void *driver)
+{
+	struct sp_dev *dev;
+	struct sh_pd *pd;
+
+	pthread_mutex_lock(&sh.lock);
+	pd = sh_pd_find(real);
+	dev = pd ? pd->ctx->dev : NULL;
+	pthread_mutex_unlock(&sh.lock);
+	if (dev && sp_dmabuf_flags(dev, driver, &request->direct))
+		request->alone = SH_ALONE_BUFFER;
+}
+
 void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *real, const struct shift_region *region)
 {
 	struct sh_mr request = { .addr = region->addr,
@@ -291,8 +305,10 @@ void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *real, const struct shift_re
 				 .dmabuf = region->kind == SHIFT_REGION_DMABUF,
 				 .offset = region->offset };
 
-	if (request.dmabuf)
+	if (request.dmabuf) {
 		request.fd = mr_fd_keep(region->fd);
+		mr_direct(pd, &request, region->driver);
+	}
 	if (region->kind == SHIFT_REGION_DEVICE)
 		request.alone = SH_ALONE_DEVICE;
 	if (region->kind == SHIFT_REGION_IMPORTED)
@@ -315,7 +331,8 @@ static struct sh_mr mr_request(const struct sh_mr *mr)
 			       .alone = mr->alone,
 			       .dmabuf = mr->dmabuf,
 			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
-			       .offset = mr->offset };
+			       .offset = mr->offset,
+			       .direct = mr->direct };
 }
 
 /*
@@ -372,7 +389,7 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		request.access = (unsigned int)access;
-	if (request.alone != SH_ALONE_DEVICE || flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+	if (request.alone <= SH_ALONE_PAGED || flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		request.alone = mr_alone(request.access);
 	mr_record(real->pd, real, &request);
 	return 0;

@@ -108,8 +108,23 @@ static void memory_pd_done(struct sh_job *job)
 	free(task);
 }
 
-static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd)
+static struct ibv_mr *memory_direct_make(const struct sh_mr *mr, struct ibv_pd *pd,
+					 const struct sh_nic *nic)
 {
+	const struct sp_dmabuf buf = { .offset = mr->offset,
+				       .length = mr->length,
+				       .iova = mr->iova,
+				       .fd = mr->fd,
+				       .access = (int)mr->access,
+				       .flags = mr->direct };
+
+	return sp_dmabuf_reg(nic->dev, pd, &buf);
+}
+
+static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd, const struct sh_nic *nic)
+{
+	if (mr->dmabuf && mr->direct)
+		return memory_direct_make(mr, pd, nic);
 	if (mr->dmabuf)
 		return sh.real->reg_dmabuf_mr(pd, mr->offset, mr->length, mr->iova, mr->fd,
 					      (int)mr->access);
@@ -130,7 +145,7 @@ static void memory_mr_run(struct sh_job *job)
 	task->incarnation = pd->incarnation;
 	if (!pd->pd)
 		return;
-	task->made_mr = memory_mr_make(task->mr, pd->pd);
+	task->made_mr = memory_mr_make(task->mr, pd->pd, task->pd->ctx->path[task->path]);
 	task->error = task->made_mr ? 0 : errno;
 }
 

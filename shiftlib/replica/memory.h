@@ -13,6 +13,7 @@ enum sh_alone {
 	SH_ALONE_PAGED,	 /* on demand: another NIC may not page at all, or by other tables */
 	SH_ALONE_DEVICE, /* of the NIC itself */
 	SH_ALONE_DEVX,	 /* by a command that SHIFT cannot repeat */
+	SH_ALONE_BUFFER, /* of a buffer, with flags that are not known */
 	SH_ALONE_KINDS,
 };
 
@@ -76,6 +77,7 @@ struct sh_mr {
 	bool dmabuf;	  /* of the buffer behind fd, which is ours to close; addr is nothing */
 	int fd;
 	uint64_t offset;
+	uint32_t direct; /* flags that the engine's provider had for it */
 	enum sh_alone alone;
 	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];

@@ -2,11 +2,13 @@
 /* Protection domains and memory regions. */
 #include <errno.h>
 #include <rdma/mlx5-abi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "simnic/device/device.h"
 #include "simnic/host/ctx.h"
@@ -286,6 +288,35 @@ static int dmabuf_attrs(const struct sn_req *req, struct ib_uverbs_reg_mr *cmd, 
 	return err ? err : access_check(cmd);
 }
 
+/* Says so for a program whose libibverbs, older than rdma-core 54, cannot pass the attribute. */
+bool simnic_data_direct(void) __attribute__((weak));
+
+enum { DIRECT_ATTR = 1 << UVERBS_ID_NS_SHIFT, DIRECT_FLAG = 1 };
+
+static bool direct_asked(const struct sn_req *req)
+{
+	uint32_t flags;
+
+	if (!sn_req_u32(req, DIRECT_ATTR, &flags))
+		return flags & DIRECT_FLAG;
+	return simnic_data_direct && simnic_data_direct();
+}
+
+/*
+ * A buffer of the name "bar1" is mapped for data direct alone: it can be registered without, and is not
+ * reached then.
+ */
+static bool dmabuf_reached(const struct sn_req *req, int fd)
+{
+	char path[32], name[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, name, sizeof(name) - 1);
+	name[n > 0 ? n : 0] = 0;
+	return strncmp(name, "/memfd:bar1", 11) != 0 || direct_asked(req);
+}
+
 /* cmd->start is where it begins in the buffer, and then where it is mapped. */
 static int dmabuf_map(struct ib_uverbs_reg_mr *cmd, int fd, struct sn_obj *mr)
 {
@@ -329,6 +360,8 @@ int sn_mr_reg_dmabuf(const struct sn_req *req)
 		return err;
 	mr = sn_obj_make(SN_OBJ_MR);
 	err = mr ? dmabuf_map(&cmd, fd, mr) : -ENOMEM;
+	if (!err && !dmabuf_reached(req, fd))
+		cmd.hca_va ^= 1ULL << 63;
 	if (!err)
 		err = sn_mr_make(req->ctx, &cmd, pd, mr, &handle);
 	if (!err)

@@ -22,12 +22,12 @@ class Failed(Exception):
 class Pair:
     """Both ends."""
 
-    def __init__(self, lab, scenario):
+    def __init__(self, lab, scenario, **env):
         self.lab = lab
         argv = [os.path.join(lab.out, "bin", "unseen"), scenario]
         port = str(free_port())
         self.ends = [lab.start(host, argv + [side, port], side.strip("-"),
-                               Shift(log="info", **STEADY), {"SIMNIC_DEVX": "1"}, stdin=True)
+                               Shift(log="info", **STEADY), {"SIMNIC_DEVX": "1", **env}, stdin=True)
                      for host, side in (("h0", "--server"), ("h1", "--client"))]
         self.said("CONNECTED")
 
@@ -107,7 +107,7 @@ def marked(lab):
 
 
 def direct(lab):
-    """NCCL's data direct: the buffer is registered on the other NIC too, and a fault is survived."""
+    """NCCL's data direct: the other NIC registers the buffer likewise, and a fault is survived."""
     pair = Pair(lab, "direct")
     pair.protected()
     lab.fault("port-down", "h0/mlx5_0")
@@ -116,6 +116,15 @@ def direct(lab):
     pair.done()
     if not any(lab.moves(p) for p in pair.ends):
         raise Failed("nothing moved")
+
+
+def direct_nowhere(lab):
+    """The other NIC cannot: a plain registration, which it would do, does not lead to the buffer."""
+    pair = Pair(lab, "direct", DIRECT_ON="mlx5_0")
+    pair.unprotected("its memory could not be registered on the NIC of the standby")
+    pair.say("go")
+    pair.say("end")
+    pair.done()
 
 
 def local(lab):
@@ -155,7 +164,7 @@ def receive(lab):
     pair.done()
 
 
-CASES = {"marked": marked, "direct": direct, "local": local, "remote": remote, "receive": receive}
+CASES = {"marked": marked, "direct": direct, "direct_nowhere": direct_nowhere, "local": local, "remote": remote, "receive": receive}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@
  */
 #include <dlfcn.h>
 #include <endian.h>
+#include <errno.h>
 #include <infiniband/mlx5dv.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdio.h>
@@ -311,22 +313,59 @@ static void run_receive(struct conn *c)
 
 /* ---- dma-buf with a path of its own (data direct): mlx5dv_reg_dmabuf_mr of newer libmlx5 --------- */
 
-/* All that it does, but for the attribute that asks for the path. libmlx5 frees the struct. */
-static struct ibv_mr *direct_register(struct ibv_pd *pd, uint64_t offset, size_t length,
-				      uint64_t iova, int fd, int access)
+enum { DIRECT = 1, DIRECT_ATTR = 1 << UVERBS_ID_NS_SHIFT };
+
+/* What it adds to the command: struct ibv_command_buffer. */
+struct added {
+	void *next;
+	struct ib_uverbs_attr *end, *last;
+	uint8_t flags[8];
+	struct ib_uverbs_ioctl_hdr hdr;
+	struct ib_uverbs_attr attr;
+};
+
+typedef int (*cmd_reg_fn)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int, void *, void *);
+
+static __thread bool direct_asked;
+bool simnic_data_direct(void);
+
+/* The installed libibverbs may be too old to pass it. */
+__attribute__((visibility("default"))) bool simnic_data_direct(void)
 {
-	int (*reg)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int, void *, void *);
+	return direct_asked;
+}
+
+/* Stands in for that of newer libmlx5. libmlx5 frees the struct. */
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access);
+__attribute__((visibility("default"))) struct ibv_mr *
+mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+		     int access, int mlx5_access)
+{
+	struct added added = { .end = &added.attr + 1,
+			       .hdr = { .object_id = UVERBS_OBJECT_MR,
+					.method_id = UVERBS_METHOD_REG_DMABUF_MR },
+			       .attr = { .attr_id = DIRECT_ATTR,
+					 .len = sizeof(uint32_t),
+					 .data = (uint32_t)mlx5_access } };
+	cmd_reg_fn reg = (cmd_reg_fn)dlsym(RTLD_DEFAULT, "ibv_cmd_reg_dmabuf_mr");
 	struct ibv_mr *mr = calloc(1, sizeof(*mr) + 64);
 
-	*(void **)&reg = dlsym(RTLD_DEFAULT, "ibv_cmd_reg_dmabuf_mr");
 	must(reg && mr, "ibv_cmd_reg_dmabuf_mr of libibverbs");
-	must_zero(reg(pd, offset, length, iova, fd, access, mr, NULL), "a dma-buf's registration");
+	errno = EOPNOTSUPP;
+	direct_asked = mlx5_access & DIRECT;
+	if ((getenv("DIRECT_ON") && strcmp(getenv("DIRECT_ON"), pd->context->device->name)) ||
+	    reg(pd, offset, length, iova, fd, access, mr, &added)) {
+		free(mr);
+		mr = NULL;
+	}
+	direct_asked = false;
 	return mr;
 }
 
 static void use_buffer(struct conn *c)
 {
-	int fd = memfd_create("buffer", MFD_CLOEXEC);
+	int fd = memfd_create("bar1", MFD_CLOEXEC); /* no NIC reaches it by a plain registration */
 
 	must(fd >= 0, "memfd_create");
 	must_zero(ibv_dereg_mr(c->mr), "ibv_dereg_mr");
@@ -334,8 +373,9 @@ static void use_buffer(struct conn *c)
 	must_zero(ftruncate(fd, 2 * AREA), "ftruncate");
 	c->mem = mmap(NULL, 2 * AREA, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	must(c->mem != MAP_FAILED, "mmap");
-	c->mr = direct_register(c->nic->pd, 0, 2 * AREA, (uintptr_t)c->mem, fd,
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	c->mr = mlx5dv_reg_dmabuf_mr(c->nic->pd, 0, 2 * AREA, (uintptr_t)c->mem, fd,
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, DIRECT);
+	must(c->mr, "mlx5dv_reg_dmabuf_mr");
 	must_zero(close(fd), "close");
 }
 

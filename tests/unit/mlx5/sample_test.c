@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
@@ -196,6 +197,52 @@ static void other_commands(void **state)
 	assert_int_equal(out.object, 7);
 }
 
+/* ---- dma-bufs that libmlx5 registers in its own way --------------------------------------------- */
+
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access);
+__attribute__((visibility("default"))) struct ibv_mr *
+mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+		     int access, int mlx5_access)
+{
+	static struct ibv_mr mr;
+
+	assert_int_equal(mlx5_access, 3);
+	assert_int_equal(fd, 9);
+	return &mr;
+}
+
+static void flags_of_a_buffer(void **state)
+{
+	struct {
+		void *next, *end, *last;
+		uint64_t flags;
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attrs[9];
+	} added = { .hdr = { .object_id = UVERBS_OBJECT_MR,
+			     .method_id = UVERBS_METHOD_REG_DMABUF_MR },
+		    .attrs = { { .attr_id = 1 << UVERBS_ID_NS_SHIFT, .len = 4, .data = 3 } } };
+	const struct sp_dmabuf buf = { .fd = 9, .flags = 3 };
+	uint32_t flags = 7;
+
+	assert_int_equal(ENGINE->dmabuf_flags(NULL, &flags), 0);
+	assert_int_equal(flags, 0);
+	added.end = added.attrs;
+	assert_int_equal(ENGINE->dmabuf_flags(&added, &flags), 0);
+	assert_int_equal(flags, 0);
+	added.end = added.attrs + 1;
+	assert_int_equal(ENGINE->dmabuf_flags(&added, &flags), 0);
+	assert_int_equal(flags, 3);
+	added.end = added.attrs + 9; /* more than there is */
+	assert_int_equal(ENGINE->dmabuf_flags(&added, &flags), -EINVAL);
+	added.end = added.attrs + 2; /* one that is not known */
+	assert_int_equal(ENGINE->dmabuf_flags(&added, &flags), -EINVAL);
+	added.end = added.attrs + 1;
+	added.hdr.method_id++;
+	assert_int_equal(ENGINE->dmabuf_flags(&added, &flags), -EINVAL);
+	assert_non_null(ENGINE->dmabuf_reg(NULL, &buf));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +252,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_more_than_there_is_room_for, setup, teardown),
 		cmocka_unit_test(keys_by_commands),
 		cmocka_unit_test(other_commands),
+		cmocka_unit_test(flags_of_a_buffer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
