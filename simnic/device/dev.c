@@ -48,6 +48,8 @@ bool sn_dev_stands_still(const struct sn_dev *dev)
 
 	if (dev->fatal || dev_other_life(dev))
 		return true;
+	if (state == SN_NIC_INTERNAL_ERROR)
+		return !atomic_load(&dev->nic->zombie);
 	return state == SN_NIC_DISASSOCIATED ? !dev_runs_on(dev) : state != SN_NIC_OK;
 }
 
@@ -104,8 +106,10 @@ static void dev_state_events(struct sn_dev *dev)
 	uint32_t state = atomic_load(&dev->nic->state);
 	bool taken = state == SN_NIC_DISASSOCIATED || dev_other_life(dev);
 
-	if (state == SN_NIC_INTERNAL_ERROR && !taken && !dev->fatal) {
-		dev_stops(dev);
+	if (state == SN_NIC_INTERNAL_ERROR && !taken && !dev->broken) {
+		dev->broken = true;
+		if (!atomic_load(&dev->nic->zombie))
+			dev_stops(dev);
 		dev_says_fatal(dev);
 	}
 	if (taken && !dev->warned && atomic_load(&dev->nic->removal.fatal_first)) {

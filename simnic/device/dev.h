@@ -17,6 +17,7 @@ struct sn_dev {
 	struct sn_dev *next;
 	uint32_t nic_index;
 	struct sn_nic *nic;
+	bool broken;	   /* told of an internal error */
 	bool fatal;	   /* saw an internal error: this context never works again */
 	bool leaving;	   /* its commands fail, and its turn is to come: struct sn_removal */
 	bool gone, warned; /* the kernel destroyed what it had, has said that it will */

@@ -30,6 +30,7 @@ static const char *const fault_names[SN_FAULT_KINDS] = {
 	[SN_FAULT_CUT_MESSAGE] = "cut-message",
 	[SN_FAULT_NIC_HANG] = "nic-hang",
 	[SN_FAULT_NIC_INTERNAL_ERROR] = "nic-internal-error",
+	[SN_FAULT_NIC_ZOMBIE] = "nic-zombie",
 	[SN_FAULT_NIC_UNPLUG] = "nic-unplug",
 	[SN_FAULT_NIC_PCI_ERROR] = "nic-pci-error",
 	[SN_FAULT_NIC_DISASSOCIATE] = "nic-disassociate",
@@ -126,10 +127,18 @@ static void nic_dies(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_nic_s
 	atomic_fetch_add(&nic->event_gen, 1);
 }
 
+static void nic_loses_firmware(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	if (atomic_load(&nic->state) == SN_NIC_OK)
+		atomic_store(&nic->zombie, 1);
+	nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
+}
+
 /* Its config space is what the kernel sees first. */
 static void nic_loses_pci(struct sn_fabric *fabric, struct sn_nic *nic, enum sn_pci_state state)
 {
 	pci_set(fabric, nic, state);
+	atomic_store(&nic->zombie, 0);
 	nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
 }
 
@@ -156,6 +165,7 @@ static void nic_reprobe(struct sn_fabric *fabric, struct sn_nic *nic)
 {
 	sn_sysfs_nic_hide(fabric, nic);
 	sn_nic_incarnate(nic);
+	atomic_store(&nic->zombie, 0);
 	pci_set(fabric, nic, SN_PCI_OK);
 	atomic_store(&nic->state, SN_NIC_OK);
 	sn_sysfs_nic_show(fabric, nic);
@@ -215,6 +225,7 @@ static void begin(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t ho
 	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->fault.cut_next, 1);
 	case SN_FAULT_NIC_HANG: return nic_dies(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
+	case SN_FAULT_NIC_ZOMBIE: return nic_loses_firmware(fabric, nic);
 	case SN_FAULT_NIC_UNPLUG: return nic_loses_pci(fabric, nic, SN_PCI_ALL_ONES);
 	case SN_FAULT_NIC_PCI_ERROR: return nic_loses_pci(fabric, nic, SN_PCI_NO_MASTER);
 	case SN_FAULT_NIC_DISASSOCIATE: return nic_is_taken_away(fabric, nic);
@@ -247,6 +258,7 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 		return port_set(fabric, nic, 1);
 	case SN_FAULT_NIC_HANG: return nic_ends(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR:
+	case SN_FAULT_NIC_ZOMBIE:
 	case SN_FAULT_NIC_UNPLUG:
 	case SN_FAULT_NIC_PCI_ERROR: return nic_ends(fabric, nic, SN_NIC_INTERNAL_ERROR);
 	case SN_FAULT_NIC_DISASSOCIATE: return nic_ends(fabric, nic, SN_NIC_DISASSOCIATED);

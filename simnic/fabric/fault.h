@@ -31,7 +31,8 @@ enum sn_fault_kind {
 	SN_FAULT_CUT_MESSAGE, /* next request from this NIC: part of its bytes land, then link down */
 	SN_FAULT_NIC_HANG,
 	SN_FAULT_NIC_INTERNAL_ERROR,
-	SN_FAULT_NIC_UNPLUG,	/* an internal error, as nobody answers on PCI */
+	SN_FAULT_NIC_ZOMBIE, /* an internal error of the firmware alone: data goes on as before */
+	SN_FAULT_NIC_UNPLUG, /* an internal error, as nobody answers on PCI */
 	SN_FAULT_NIC_PCI_ERROR, /* the same, and it reaches memory no more */
 	SN_FAULT_NIC_DISASSOCIATE,
 	SN_FAULT_NIC_REMOVED, /* the end of that: its driver lets it go */

@@ -95,6 +95,7 @@ struct sn_nic {
 
 	_Atomic uint32_t state;	  /* enum sn_nic_state */
 	_Atomic uint32_t pci;	  /* enum sn_pci_state */
+	_Atomic uint32_t zombie;  /* internal error: its data path lives */
 	_Atomic uint32_t port_up; /* this end of the cable */
 	struct sn_nic_faults fault;
 	struct sn_removal removal;

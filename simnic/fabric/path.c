@@ -18,7 +18,8 @@ static bool works(const struct sn_nic *nic)
 	struct timespec ts;
 
 	if (get(&nic->state) != SN_NIC_DISASSOCIATED)
-		return get(&nic->state) == SN_NIC_OK;
+		return get(&nic->state) == SN_NIC_OK ||
+		       (get(&nic->state) == SN_NIC_INTERNAL_ERROR && get(&nic->zombie));
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return sn_nic_leaving(nic, ts.tv_sec * 1000000000ULL + ts.tv_nsec);
 }

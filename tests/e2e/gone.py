@@ -83,6 +83,21 @@ def cut_off(lab, fault, host, *removal):
     pair.end()
 
 
+def zombie(lab, host):
+    """A NIC that obeys no command, executes all that arrives, and packets that are late."""
+    nic, other = host + "/mlx5_0", HOSTS[host == "h0"] + "/mlx5_0"
+    pair = Pair(lab, packet_lifetime_ms=EACH_MS)
+    path = os.path.join(lab.folder, "faults")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(f"hold-requests {other} --after 0.01 --for {EACH_MS * 0.7e-3}\n"
+                f"nic-zombie {nic} --after 0.015\n")
+    lab.ctl("script", path)
+    pair.await_moved("mlx5_1")
+    lab.ctl("heal", nic)
+    pair.await_moved("mlx5_0")
+    pair.end()
+
+
 def swapped(lab):
     """Two NICs of a host go, and come back with each other's names; the second one has no traffic."""
     pair = Pair(lab)
@@ -109,6 +124,8 @@ CASES = {
     "unplugged": lambda lab: cut_off(lab, "nic-unplug", "h0"),
     "pci_error": lambda lab: cut_off(lab, "nic-pci-error", "h1"),
     "swapped": swapped,
+    "zombie": lambda lab: zombie(lab, "h0"),
+    "zombie_of_client": lambda lab: zombie(lab, "h1"),
     "old_kernel": lambda lab: taken_away(lab, "h0", "fatal-first"),
 }
 
