@@ -172,15 +172,11 @@ static bool move_counted_on(const struct sh_qp *qp, uint32_t carriers_below)
 
 static int move_recall(struct sh_qp *qp, const struct sc_action *action, struct sc_counts *counts)
 {
-	int ret;
-
 	if (!move_counted_on(qp, action->dead))
 		return 0;
 	counts->recalled = true;
-	ret = sp_qp_recall(qp->sp, &counts->seen);
-	if (sh.config.trust_unplaced || !move_counted_on(qp, action->cut))
-		counts->seen = SP_SEEN_SAFE;
-	return ret;
+	counts->cut = move_counted_on(qp, action->cut) && !sh.config.trust_unplaced;
+	return sp_qp_recall(qp->sp, &counts->seen);
 }
 
 static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_action *action,

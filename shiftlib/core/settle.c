@@ -27,13 +27,15 @@ static uint32_t delivered_region(const struct sp_request *r, uint32_t n, uint32_
 }
 
 /*
- * What was read came from memory behind what was written before it. But a receive completion may still
- * have been on its way.
+ * What was read came from memory behind what was written before it, and an atomic reads too. What it wrote
+ * itself is there if the NIC still had its way to memory. But a receive completion may still have been on
+ * its way.
  */
-static uint32_t answered_region(const struct sp_request *r, uint32_t n, uint32_t region)
+static uint32_t answered_region(const struct sp_request *r, uint32_t n, uint32_t region, bool cut)
 {
 	for (uint32_t i = region; i < n && r[i].kind != SP_REQ_TWO_SIDED; i++)
-		if (r[i].answered && r[i].kind == SP_REQ_READ)
+		if (r[i].answered &&
+		    (r[i].kind == SP_REQ_READ || (r[i].kind == SP_REQ_ATOMIC && !cut)))
 			region = i + 1;
 	return region;
 }
@@ -139,12 +141,13 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 		return SC_REASON_MISCOUNT;
 	if ((int32_t)counted < 0)
 		counted = 0;
-	region = answered_region(requests, n, delivered_region(requests, n, counted));
+	region = answered_region(requests, n, delivered_region(requests, n, counted), counts->cut);
 	fates_of_region(requests, region, fates);
 	for (uint32_t i = region; i < n; i++)
 		fates[i] = SP_FATE_RESEND;
 	verdict->delivered = leading(requests, region, fates);
-	verdict->unplaced = counts->recalled && counts->seen == SP_SEEN_UNPLACED && !region;
+	verdict->unplaced =
+		counts->recalled && counts->cut && counts->seen == SP_SEEN_UNPLACED && !region;
 	if (verdict->unplaced && tells_of_writes(requests, n))
 		return SC_REASON_MISCOUNT;
 	if (atomic_of_unknown_fate(requests, n, region))

@@ -13,8 +13,8 @@ struct sc_counts {
 	uint32_t done, posted;
 	uint32_t peer; /* its final receive count */
 	/* The peer's NIC died: what the application has not seen complete was recalled, and is among
-	 * the requests; seen: what it saw last. */
-	bool recalled;
+	 * the requests; seen: what it saw last; cut: it may have lost what it had acknowledged. */
+	bool recalled, cut;
 	enum sp_last_seen seen;
 };
 

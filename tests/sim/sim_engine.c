@@ -580,8 +580,7 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	if (a->dead && sc_epoch_cmp(w->qp[e->active].epoch, a->dead) < 0) {
 		counts.recalled = true;
 		counts.seen = recall(e);
-		if (!a->cut || sc_epoch_cmp(w->qp[e->active].epoch, a->cut) >= 0)
-			counts.seen = SP_SEEN_SAFE;
+		counts.cut = a->cut && sc_epoch_cmp(w->qp[e->active].epoch, a->cut) < 0;
 	}
 	n = list(w, e, acked, last, requests);
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);

@@ -83,7 +83,7 @@ static const struct row rows[] = {
 
 /*
  * The peer's NIC died, and what was not seen complete was recalled: acknowledged is not placed. What was
- * seen last is 's'afe or 'u'nplaced.
+ * seen last is 's'afe or 'u'nplaced; 'd': unplaced, but the NIC had its way to memory until it had drained.
  */
 static const struct dead_row {
 	struct row row;
@@ -112,6 +112,11 @@ static const struct dead_row {
 	{ { "w!aw", 4, 0, NULL, SC_REASON_ATOMIC, 0 }, 's', false },
 	{ { "was", 4, 1, NULL, SC_REASON_ATOMIC, 1 }, 's', false },
 	{ { "w!as", 4, 1, "ddd", SC_REASON_NONE, 3 }, 's', false },
+	/* an atomic that was answered is in memory too, with all before it */
+	{ { "w!aw", 4, 0, "ddn", SC_REASON_NONE, 2 }, 'd', false },
+	{ { "w!aa", 4, 0, NULL, SC_REASON_ATOMIC, 2 }, 'd', false },
+	{ { "s!a", 4, 0, NULL, SC_REASON_ATOMIC, 0 }, 'd', false }, /* the receive may be lost */
+	{ { "ws", 4, 0, "nn", SC_REASON_NONE, 0 }, 'd', false },
 };
 
 static struct sp_request request_of(char letter)
@@ -157,7 +162,8 @@ static void check(const struct row *row, char seen, bool unplaced)
 				     .posted = posted,
 				     .peer = row->done + row->counted,
 				     .recalled = seen,
-				     .seen = seen == 'u' ? SP_SEEN_UNPLACED : SP_SEEN_SAFE };
+				     .cut = seen && seen != 'd',
+				     .seen = seen == 's' ? SP_SEEN_SAFE : SP_SEEN_UNPLACED };
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
 	if (reason != row->reason || verdict.delivered != row->delivered ||
 	    verdict.unplaced != unplaced)
