@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Contexts: what is found by a handle or a QPN, and the verbs that are taken over. */
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 
 #include "providers/mlx5/bf.h"
 #include "providers/mlx5/cq.h"
@@ -39,18 +39,21 @@ static bool env_flag(const char *name, bool unset)
 	return value ? strcmp(value, "0") != 0 : unset;
 }
 
-static void *table_map(size_t entries)
+/* Sets the pointer that the data path reads. */
+static int table_map(struct ring_table *table, uint32_t slots, void *out)
 {
-	void *table = mmap(NULL, entries * sizeof(void *), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int err = ring_table_map(table, slots);
 
-	return table == MAP_FAILED ? NULL : table;
+	memcpy(out, &table->slots, sizeof(table->slots));
+	return err;
 }
 
-static void table_unmap(void *table, size_t entries)
+static int tables_map(struct sp_dev *dev)
 {
-	if (table)
-		munmap(table, entries * sizeof(void *));
+	return table_map(&dev->tables.qps, RING_MAX_HANDLE, &dev->qps) ||
+	       table_map(&dev->tables.cqs, RING_MAX_HANDLE, &dev->cqs) ||
+	       table_map(&dev->tables.srqs, RING_MAX_HANDLE, &dev->srqs) ||
+	       table_map(&dev->tables.carriers, RING_MAX_QPN, &dev->carriers);
 }
 
 static bool atomics_supported(struct ibv_context *ctx)
@@ -95,11 +98,7 @@ int ring_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_call
 	dev->engine = &shift_provider_mlx5;
 	dev->ctx = ctx;
 	dev->cb = cb;
-	dev->qps = table_map(RING_MAX_HANDLE);
-	dev->cqs = table_map(RING_MAX_HANDLE);
-	dev->srqs = table_map(RING_MAX_HANDLE);
-	dev->carriers = table_map(RING_MAX_QPN);
-	if (!dev->qps || !dev->cqs || !dev->srqs || !dev->carriers) {
+	if (tables_map(dev)) {
 		ring_dev_uninit(dev);
 		return -ENOMEM;
 	}
@@ -127,9 +126,9 @@ void ring_dev_uninit(struct sp_dev *dev)
 		dev->bfs = bf->next;
 		free(bf);
 	}
-	table_unmap(dev->carriers, RING_MAX_QPN);
-	table_unmap(dev->srqs, RING_MAX_HANDLE);
-	table_unmap(dev->cqs, RING_MAX_HANDLE);
-	table_unmap(dev->qps, RING_MAX_HANDLE);
+	ring_table_unmap(&dev->tables.carriers);
+	ring_table_unmap(&dev->tables.srqs);
+	ring_table_unmap(&dev->tables.cqs);
+	ring_table_unmap(&dev->tables.qps);
 	free(dev);
 }

@@ -4,6 +4,7 @@
 #define RING_DEV_H
 
 #include "providers/mlx5/lock.h"
+#include "providers/mlx5/table.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -19,6 +20,9 @@ struct sp_dev {
 	struct ring_lock lock;			/* bfs and their refs */
 	struct ring_bf *bfs;
 	bool installed, atomics, shut_up_bf, prefer_bf;
+	struct {
+		struct ring_table qps, cqs, srqs, carriers;
+	} tables; /* the same, for who writes: a slot is reserved first */
 };
 
 /* By command fd: a context, and its tables of QPs and CQs, which spares the data path a load. */

@@ -69,7 +69,9 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	if (!cq)
 		return -ENOMEM;
 	memset(cq, 0, sizeof(*cq));
-	err = ring_setup(&cq->ring, cq, dev, ibv);
+	err = ring_table_reserve(&dev->tables.cqs, ibv->handle);
+	if (!err)
+		err = ring_setup(&cq->ring, cq, dev, ibv);
 	if (err) {
 		free(cq);
 		return err;

@@ -195,6 +195,9 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 		ring_qp_foreign(dev, ibv);
 		return -EOPNOTSUPP;
 	}
+	err = ring_table_reserve(&dev->tables.qps, ibv->handle);
+	if (err)
+		return err;
 	qp = qp_alloc(dev, ibv, scq, rcq, cookie);
 	if (!qp)
 		return -ENOMEM;

@@ -269,7 +269,9 @@ int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, void *cookie, struct
 	srq->ibv = ibv;
 	srq->cookie = cookie;
 	srq->first = true;
-	err = ring_srq_open(&srq->own, srq, dev, ibv);
+	err = ring_table_reserve(&dev->tables.srqs, ibv->handle);
+	if (!err)
+		err = ring_srq_open(&srq->own, srq, dev, ibv);
 	if (err) {
 		free(srq);
 		return err;
@@ -293,11 +295,16 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 		      struct sp_srq_ring **out)
 {
 	struct sp_srq_ring *ring = calloc(1, sizeof(*ring));
-	int err;
+	/* one that stands in for the application's own: QPs find it there */
+	bool stands_in = dev == srq->dev && shadow->handle < RING_MAX_HANDLE;
+	int err = 0;
 
 	if (!ring)
 		return -ENOMEM;
-	err = ring_pool_make(srq);
+	if (stands_in)
+		err = ring_table_reserve(&dev->tables.srqs, shadow->handle);
+	if (!err)
+		err = ring_pool_make(srq);
 	if (!err)
 		err = ring_srq_open(ring, srq, dev, shadow);
 	if (!err && (ring->cnt < srq->own.cnt || ring->max_gs < srq->own.max_gs)) {
@@ -309,8 +316,7 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 		return err;
 	}
 	ring->path = path;
-	/* one that stands in for the application's own: QPs find it there */
-	if (dev == srq->dev && shadow->handle < RING_MAX_HANDLE)
+	if (stands_in)
 		atomic_store(&dev->srqs[shadow->handle], srq);
 	ring_lock(&srq->lock);
 	ring->next = srq->own.next;

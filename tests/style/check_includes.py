@@ -121,7 +121,7 @@ NO_CIRCLES = ["shiftlib", "simnic", "tools"]
 LEVELS = {
     "providers/mlx5": (
         ("base", "mlx5"),
-        ("lock", "key", "sq", "rq", "libmlx5"),
+        ("lock", "key", "sq", "rq", "libmlx5", "table"),
         ("bf", "dev", "seg", "wqe"),
         ("carrier", "srq"),
         ("cq", "doorbell", "qp"),

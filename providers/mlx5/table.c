@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "providers/mlx5/table.h"
+
+int ring_table_map(struct ring_table *table, uint32_t slots)
+{
+	void *at = mmap(NULL, (size_t)slots * sizeof(void *), PROT_READ,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	*table = (struct ring_table){ .slots = at, .n = slots };
+	return 0;
+}
+
+void ring_table_unmap(struct ring_table *table)
+{
+	if (table->slots)
+		munmap(table->slots, (size_t)table->n * sizeof(void *));
+	table->slots = NULL;
+}
+
+int ring_table_reserve(struct ring_table *table, uint32_t slot)
+{
+	uint32_t piece = slot / RING_TABLE_PIECE, first = piece * RING_TABLE_PIECE;
+	uint64_t bit = 1ull << piece % 64;
+	uint32_t n;
+
+	if (slot >= table->n)
+		return -ERANGE;
+	if (atomic_load(&table->writable[piece / 64]) & bit)
+		return 0;
+	n = table->n - first < RING_TABLE_PIECE ? table->n - first : RING_TABLE_PIECE;
+	if (mprotect((void **)table->slots + first, n * sizeof(void *), PROT_READ | PROT_WRITE))
+		return -ENOMEM;
+	atomic_fetch_or(&table->writable[piece / 64], bit);
+	return 0;
+}
