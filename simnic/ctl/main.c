@@ -24,6 +24,9 @@ static const char help[] =
 	"  netdev NIC INTERFACE|none         its network interface\n"
 	"  gids NIC v1|v2|both [ipv4|ipv6]   which RoCE GIDs its port has\n"
 	"  move-gid NIC INDEX                its RoCE v2 GID gets another index\n"
+	"  vlan NIC INDEX VLAN               a RoCE v2 GID on that VLAN at that index; 0: none "
+	"there\n"
+	"  pkeys NIC P_KEY...                its partition table (InfiniBand), from index 0\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
 	"  slow TARGET register|route USEC   more, for each MiB registered; to find a way\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
@@ -173,6 +176,7 @@ int main(int argc, char **argv)
 		{ "move-gid", ctl_move_gid }, { "posted-writes", ctl_posted_writes },
 		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
 		{ "swap", ctl_swap },	      { "slow", ctl_slow },
+		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
 	};
 
 	if (argc < 2)

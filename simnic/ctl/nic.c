@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, slow, limit, mtu, quirk, removal, swap, netdev, gids, move-gid: what one NIC is like */
+/* simnicctl cost, slow, limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -215,5 +215,40 @@ int ctl_move_gid(int argc, char **argv)
 		return CTL_FAILED;
 	if (sn_nic_move_gid(nic.fabric, nic.nic, index))
 		return ctl_fail("only a fabric with --link-layer eth has RoCE GIDs to move");
+	return CTL_OK;
+}
+
+int ctl_vlan(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double index, vlan;
+
+	if (argc != 4)
+		return ctl_usage("vlan wants NIC INDEX VLAN (0: the entry is empty)");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("vlan", argv[2], 0, SN_MAX_GIDS - 1, &index) ||
+	    !ctl_number("vlan", argv[3], 0, SN_VLAN_MAX, &vlan))
+		return CTL_FAILED;
+	if (sn_nic_set_vlan(nic.fabric, nic.nic, index, vlan))
+		return ctl_fail("only a fabric with --link-layer eth has VLANs");
+	return CTL_OK;
+}
+
+int ctl_pkeys(int argc, char **argv)
+{
+	uint16_t pkeys[SN_MAX_PKEYS];
+	struct ctl_nic nic;
+	double value;
+
+	if (argc < 3 || argc > 2 + SN_MAX_PKEYS)
+		return ctl_usage("pkeys wants NIC P_KEY... (at most %d)", SN_MAX_PKEYS);
+	if (!ctl_nic(argv[1], &nic))
+		return CTL_FAILED;
+	for (int i = 2; i < argc; i++) {
+		if (!ctl_number("pkeys", argv[i], 0, UINT16_MAX, &value))
+			return CTL_FAILED;
+		pkeys[i - 2] = value;
+	}
+	if (sn_nic_set_pkeys(nic.fabric, nic.nic, pkeys, argc - 2))
+		return ctl_fail("only a fabric with --link-layer ib has partitions");
 	return CTL_OK;
 }

@@ -45,6 +45,8 @@ int ctl_limit(int argc, char **argv);
 int ctl_quirk(int argc, char **argv);
 int ctl_removal(int argc, char **argv);
 int ctl_swap(int argc, char **argv);
+int ctl_vlan(int argc, char **argv);
+int ctl_pkeys(int argc, char **argv);
 int ctl_mtu(int argc, char **argv);
 int ctl_netdev(int argc, char **argv);
 int ctl_gids(int argc, char **argv);

@@ -17,13 +17,16 @@ struct counter {
 #name, offsetof(struct sn_counters, name)                                          \
 	}
 static const struct counter counters[] = {
-	COUNTER(tx_messages),	 COUNTER(rx_messages),	  COUNTER(tx_bytes),
-	COUNTER(rx_bytes),	 COUNTER(dropped),	  COUNTER(retries),
-	COUNTER(rc_tx_messages), COUNTER(rc_tx_bytes),	  COUNTER(rc_rx_messages),
-	COUNTER(rc_rx_bytes),	 COUNTER(rc_retransmits), COUNTER(ud_tx_packets),
-	COUNTER(ud_tx_bytes),	 COUNTER(ud_rx_packets),  COUNTER(ud_rx_bytes),
-	COUNTER(held),		 COUNTER(late),		  COUNTER(commands),
-	COUNTER(qp_queries),
+	COUNTER(tx_messages),	 COUNTER(rx_messages),
+	COUNTER(tx_bytes),	 COUNTER(rx_bytes),
+	COUNTER(dropped),	 COUNTER(retries),
+	COUNTER(rc_tx_messages), COUNTER(rc_tx_bytes),
+	COUNTER(rc_rx_messages), COUNTER(rc_rx_bytes),
+	COUNTER(rc_retransmits), COUNTER(ud_tx_packets),
+	COUNTER(ud_tx_bytes),	 COUNTER(ud_rx_packets),
+	COUNTER(ud_rx_bytes),	 COUNTER(held),
+	COUNTER(late),		 COUNTER(commands),
+	COUNTER(qp_queries),	 COUNTER(pkey_violations),
 };
 #define N_COUNTERS (sizeof(counters) / sizeof(counters[0]))
 
@@ -64,6 +67,22 @@ static const char *json_bool(bool value)
 	return value ? "true" : "false";
 }
 
+static void classes_json(const struct sn_nic *nic)
+{
+	const struct sn_class *seen = nic->tenant.sent;
+	struct sn_service service;
+
+	fputs(",\"classes\":[", stdout);
+	for (uint32_t i = 0; i < SN_MAX_CLASSES && seen[i].key; i++) {
+		service = sn_class_service(&seen[i]);
+		printf("%s{\"pkey\":%u,\"vlan\":%u,\"sl\":%u,\"traffic_class\":%u,"
+		       "\"rc_packets\":%" PRIu64 ",\"ud_packets\":%" PRIu64 "}",
+		       i ? "," : "", service.pkey, service.vlan, service.sl, service.traffic_class,
+		       seen[i].rc_packets, seen[i].ud_packets);
+	}
+	putchar(']');
+}
+
 static void nic_json(const struct sn_nic *nic)
 {
 	printf("{\"name\":\"%s\",\"state\":\"%s\",\"port_up\":%s,\"incarnation\":%u,"
@@ -77,6 +96,7 @@ static void nic_json(const struct sn_nic *nic)
 		       json_bool(condition_read(nic, &conditions[i])));
 	for (size_t i = 0; i < N_COUNTERS; i++)
 		printf(",\"%s\":%" PRIu64, counters[i].name, counter_read(nic, &counters[i]));
+	classes_json(nic);
 	putchar('}');
 }
 

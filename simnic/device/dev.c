@@ -78,13 +78,24 @@ static void dev_port_events(struct sn_dev *dev)
 
 static void dev_gid_events(struct sn_dev *dev)
 {
-	uint32_t gen = atomic_load(&dev->nic->gid_gen);
+	uint32_t gen = atomic_load(&dev->nic->tenant.gid_gen);
 
 	if (gen == dev->gid_gen)
 		return;
 	dev->gid_gen = gen;
 	if (!dev->fatal)
 		sn_async_event(dev->async_fd, 1, IBV_EVENT_GID_CHANGE, NULL);
+}
+
+static void dev_pkey_events(struct sn_dev *dev)
+{
+	uint32_t gen = atomic_load(&dev->nic->tenant.pkey_gen);
+
+	if (gen == dev->pkey_gen)
+		return;
+	dev->pkey_gen = gen;
+	if (!dev->fatal)
+		sn_async_event(dev->async_fd, 1, IBV_EVENT_PKEY_CHANGE, NULL);
 }
 
 static void dev_says_fatal(const struct sn_dev *dev)
@@ -148,6 +159,7 @@ void sn_dev_raise_events(struct sn_dev *dev)
 	dev_state_events(dev);
 	dev_port_events(dev);
 	dev_gid_events(dev);
+	dev_pkey_events(dev);
 }
 
 /* ---- open, close ---------------------------------------------------------------------------- */
@@ -163,7 +175,8 @@ static struct sn_dev *dev_new(uint32_t nic)
 	dev->async_fd = -1;
 	dev->event_gen = atomic_load(&dev->nic->event_gen);
 	dev->port_was_up = atomic_load(&dev->nic->port_up);
-	dev->gid_gen = atomic_load(&dev->nic->gid_gen);
+	dev->gid_gen = atomic_load(&dev->nic->tenant.gid_gen);
+	dev->pkey_gen = atomic_load(&dev->nic->tenant.pkey_gen);
 	dev->incarnation = atomic_load(&dev->nic->incarnation);
 	dev->file = atomic_fetch_add(&dev->nic->removal.files, 1);
 	return dev;

@@ -23,7 +23,7 @@ struct sn_dev {
 	bool gone, warned; /* the kernel destroyed what it had, has said that it will */
 	uint32_t file;	   /* how many were opened before it */
 	int async_fd;
-	uint32_t event_gen, port_was_up, gid_gen, incarnation;
+	uint32_t event_gen, port_was_up, gid_gen, pkey_gen, incarnation;
 	struct sn_qp *qps;
 	uint32_t scans;			  /* of the registers, so far */
 	struct sn_uar *uars, **uar_at;	  /* as a list, and by index */

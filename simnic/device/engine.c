@@ -100,12 +100,25 @@ static bool engine_pkt_arrives(const struct sn_pkt *pkt)
 			    pkt->dst_nic, pkt->op);
 }
 
+/* IBA 9.6.1.1.3: else it is dropped, and nobody is told. */
+static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	return sn_pkey_match(pkt->service.pkey,
+			     atomic_load_explicit(&qp->dev->nic->tenant.pkey[qp->pkey_index],
+						  memory_order_relaxed));
+}
+
 static void engine_dispatch(const struct sn_pkt *pkt)
 {
 	struct sn_qp *qp = sn_qp_find(pkt->dst_nic, pkt->dst_qpn);
 	bool arrives = engine_pkt_arrives(pkt);
 
 	if (!qp || !arrives || sn_dev_stands_still(qp->dev)) {
+		sn_stage_release(pkt);
+		return;
+	}
+	if (!engine_pkt_permitted(qp, pkt)) {
+		sn_count(&qp->dev->nic->count.pkey_violations, 1);
 		sn_stage_release(pkt);
 		return;
 	}

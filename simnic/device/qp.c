@@ -385,7 +385,9 @@ static void modify_path(struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd)
 
 	qp->dest = cmd->dest;
 	if (qp->dest.is_global)
-		rc = sn_wire_find_gid(qp->dest.dgid, &qp->dst_host, &qp->dst_nic);
+		rc = sn_wire_find_gid(qp->dest.dgid,
+				      sn_nic_vlan_at(qp->dev->nic, qp->dest.sgid_index),
+				      &qp->dst_host, &qp->dst_nic);
 	else
 		rc = sn_wire_find_lid(qp->dev->nic_index, qp->dest.dlid, &qp->dst_host,
 				      &qp->dst_nic);

@@ -57,7 +57,8 @@ static void rq_complete(struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t byt
 {
 	struct mlx5_cqe64 cqe = {
 		.slid = htobe16(pkt->slid),
-		.flags_rqpn = htobe32(pkt->src_qpn | (grh ? 1u << 28 : 0)),
+		.flags_rqpn = htobe32(pkt->src_qpn | (grh ? 1u << 28 : 0) |
+				      (pkt->service.sl & 0xfu) << 24),
 		.srqn_uidx = htobe32(qp->attr.uidx),
 		.imm_inval_pkey = pkt->has_imm ? pkt->imm : 0,
 		.byte_cnt = htobe32((uint32_t)bytes),

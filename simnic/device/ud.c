@@ -15,6 +15,7 @@
 #include "simnic/fabric/packet.h"
 
 #define AV_GRH_PRESENT	(1u << 30)
+#define AV_SGID_SHIFT	20
 #define QKEY_PRIVILEGED (1u << 31) /* IBA 10.2.5: then the QP's own Q_Key is sent */
 #define ROCE_V2_UDP	17
 #define IP4_OFFSET	20
@@ -27,17 +28,23 @@ static bool is_ethernet(const struct sn_qp *qp)
 static void ud_address(const struct sn_qp *qp, const struct sn_wqe *wqe, struct sn_pkt *pkt)
 {
 	uint32_t gid_word = be32toh(wqe->av.grh_gid_fl);
+	uint32_t sgid = gid_word >> AV_SGID_SHIFT & 0xff;
 	int host = -1, nic = -1;
 
+	sn_nic_gid_at(qp->dev->nic, sgid, pkt->sgid);
+	pkt->service.vlan = sn_nic_vlan_at(qp->dev->nic, sgid);
+	pkt->service.traffic_class = wqe->av.tclass;
+	pkt->service.sl =
+		is_ethernet(qp) ? (wqe->av.stat_rate_sl & 0xf) >> 1 : wqe->av.stat_rate_sl & 0xf;
 	if (is_ethernet(qp)) {
-		sn_wire_find_gid(wqe->av.rgid, &host, &nic);
+		sn_wire_find_gid(wqe->av.rgid, pkt->service.vlan, &host, &nic);
 		pkt->flags |= SN_PKT_F_GRH;
 	} else {
 		if (gid_word & AV_GRH_PRESENT)
 			pkt->flags |= SN_PKT_F_GRH;
 		if (sn_wire_find_lid(qp->dev->nic_index, be16toh(wqe->av.rlid), &host, &nic) &&
 		    (gid_word & AV_GRH_PRESENT))
-			sn_wire_find_gid(wqe->av.rgid, &host, &nic);
+			sn_wire_find_gid(wqe->av.rgid, 0, &host, &nic);
 	}
 	pkt->dst_host = (uint8_t)host;
 	pkt->dst_nic = (uint8_t)nic;

@@ -28,19 +28,9 @@
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-int sn_wire_find_gid(const uint8_t gid[16], int *host, int *nic)
+int sn_wire_find_gid(const uint8_t gid[16], uint16_t vlan, int *host, int *nic)
 {
-	const struct sn_fabric *f = sn_engine.fabric;
-	uint32_t h, n;
-
-	for (h = 0; h < f->n_hosts; h++)
-		for (n = 0; n < f->n_nics; n++)
-			if (!memcmp(f->nic[h][n].gid, gid, 16)) {
-				*host = (int)h;
-				*nic = (int)n;
-				return 0;
-			}
-	return -EHOSTUNREACH;
+	return sn_fabric_find_gid(sn_engine.fabric, gid, vlan, host, nic);
 }
 
 /* A rail is a subnet of its own: LIDs repeat on the others. */
@@ -60,6 +50,21 @@ int sn_wire_find_lid(uint32_t rail, uint16_t lid, int *host, int *nic)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
+static void wire_service(const struct sn_qp *qp, struct sn_pkt *pkt)
+{
+	const struct sn_nic *nic = qp->dev->nic;
+	uint32_t index = qp->dest.is_global ? qp->dest.sgid_index : SN_MAX_GIDS;
+
+	sn_nic_gid_at(nic, index, pkt->sgid);
+	pkt->service = (struct sn_service){
+		.pkey = atomic_load_explicit(&nic->tenant.pkey[qp->pkey_index],
+					     memory_order_relaxed),
+		.vlan = sn_nic_vlan_at(nic, index),
+		.sl = qp->dest.sl,
+		.traffic_class = qp->dest.is_global ? qp->dest.traffic_class : 0,
+	};
+}
+
 void sn_wire_prepare(const struct sn_qp *qp, struct sn_pkt *pkt, enum sn_pkt_op op)
 {
 	memset((char *)pkt + offsetof(struct sn_pkt, op), 0,
@@ -71,7 +76,7 @@ void sn_wire_prepare(const struct sn_qp *qp, struct sn_pkt *pkt, enum sn_pkt_op 
 	pkt->src_qpn = qp->qpn;
 	pkt->src_gen = qp->gen;
 	pkt->slid = qp->dev->nic->lid;
-	memcpy(pkt->sgid, qp->dev->nic->gid, sizeof(pkt->sgid));
+	wire_service(qp, pkt);
 	pkt->dst_host = (uint8_t)qp->dst_host;
 	pkt->dst_nic = (uint8_t)qp->dst_nic;
 	pkt->dst_qpn = qp->dest_qpn;
@@ -93,11 +98,13 @@ static void wire_count(struct sn_counters *count, const struct sn_pkt *pkt)
 }
 
 /* Payload leaves with every operation but a READ, whose answer has it. */
-static void wire_count_sent(struct sn_counters *count, const struct sn_pkt *pkt)
+static void wire_count_sent(struct sn_nic *nic, const struct sn_pkt *pkt)
 {
+	struct sn_counters *count = &nic->count;
 	uint64_t bytes = pkt->op == SN_PKT_READ ? 0 : pkt->length;
 
 	sn_count(&count->tx_bytes, bytes);
+	sn_class_count(nic, &pkt->service, pkt->op == SN_PKT_UD);
 	if (pkt->op == SN_PKT_UD) {
 		sn_count(&count->ud_tx_packets, 1);
 		sn_count(&count->ud_tx_bytes, bytes);
@@ -283,7 +290,7 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 	if (rc)
 		sn_stage_release(pkt);
 	if (rc != -ENOBUFS) {
-		wire_count_sent(&nic->count, pkt);
+		wire_count_sent(nic, pkt);
 		return 0;
 	}
 	if (pkt_is_request(pkt)) /* it will be sent again */

@@ -12,7 +12,8 @@ struct sn_qp;
 void sn_wire_prepare(const struct sn_qp *qp, struct sn_pkt *pkt, enum sn_pkt_op op);
 int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt);
 int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst, uint64_t bytes);
-int sn_wire_find_gid(const uint8_t gid[16], int *host, int *nic);
+/* vlan: that it is looked for in; 0: none */
+int sn_wire_find_gid(const uint8_t gid[16], uint16_t vlan, int *host, int *nic);
 int sn_wire_find_lid(uint32_t rail, uint16_t lid, int *host, int *nic);
 void sn_count_landed(const struct sn_qp *qp, uint32_t messages, uint64_t bytes);
 bool sn_wire_paused(const struct sn_qp *qp);

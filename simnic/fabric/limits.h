@@ -8,6 +8,8 @@
 #define SN_MAX_PROCS	 64
 #define SN_MAX_FAULTS	 256
 #define SN_MAX_GIDS	 16
+#define SN_MAX_PKEYS	 16
+#define SN_MAX_CLASSES	 32
 #define SN_IFNAME	 16
 #define SN_QPN_FIRST	 0x40 /* same on every NIC on purpose: QPNs and keys repeat across NICs */
 #define SN_QPN_MAX	 0x10000

@@ -77,7 +77,7 @@ const char *sn_nic_state_name(enum sn_nic_state state)
 int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type)
 {
 	for (int i = 0; i < SN_MAX_GIDS; i++)
-		if (atomic_load(&nic->gid_type[i]) == type)
+		if (atomic_load(&nic->gid_type[i]) == type && !sn_nic_vlan_at(nic, i))
 			return i;
 	return -ENOENT;
 }
@@ -95,10 +95,10 @@ void sn_nic_gid(struct sn_nic *nic, bool ipv6)
 	memcpy(nic->gid + 12, address, sizeof(address));
 }
 
-static void gids_changed(struct sn_fabric *fabric, struct sn_nic *nic)
+void sn_nic_gids_changed(struct sn_fabric *fabric, struct sn_nic *nic)
 {
 	sn_sysfs_gids_refresh(fabric, nic);
-	atomic_fetch_add(&nic->gid_gen, 1);
+	atomic_fetch_add(&nic->tenant.gid_gen, 1);
 	atomic_fetch_add(&nic->event_gen, 1);
 	sn_proc_wake_all(fabric);
 }
@@ -116,7 +116,7 @@ int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index
 	there = atomic_exchange(&nic->gid_type[index], SN_GID_ROCE_V2);
 	if ((uint32_t)from != index)
 		atomic_store(&nic->gid_type[from], there);
-	gids_changed(fabric, nic);
+	sn_nic_gids_changed(fabric, nic);
 	return 0;
 }
 
@@ -125,13 +125,15 @@ int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool 
 	if (nic->link_layer != SN_LINK_ETH)
 		return -EOPNOTSUPP;
 	sn_nic_gid(nic, ipv6);
-	for (int i = 0; i < SN_MAX_GIDS; i++)
+	for (int i = 0; i < SN_MAX_GIDS; i++) {
 		atomic_store(&nic->gid_type[i], SN_GID_NONE);
+		atomic_store(&nic->tenant.gid_vlan[i], 0);
+	}
 	if (v2)
 		atomic_store(&nic->gid_type[0], SN_GID_ROCE_V2);
 	if (v1)
 		atomic_store(&nic->gid_type[v2], SN_GID_ROCE_V1);
-	gids_changed(fabric, nic);
+	sn_nic_gids_changed(fabric, nic);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "simnic/fabric/limits.h"
 #include "simnic/fabric/quirk.h"
+#include "simnic/fabric/tenant.h"
 
 struct sn_fabric;
 
@@ -35,6 +36,7 @@ struct sn_counters {
 	_Atomic uint64_t commands,
 		qp_queries;	     /* of all processes; the second are among the first */
 	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
+	_Atomic uint64_t pkey_violations; /* came to a queue pair of another partition: dropped */
 };
 
 static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)
@@ -99,7 +101,7 @@ struct sn_nic {
 	_Atomic uint32_t port_up; /* this end of the cable */
 	struct sn_nic_faults fault;
 	struct sn_removal removal;
-	_Atomic uint32_t gid_gen;     /* bumped when the GID table changed */
+	struct sn_tenant tenant;
 	_Atomic uint32_t event_gen;   /* bumped at each port or state change: device threads raise
 				     * their asynchronous events when they see it change */
 	_Atomic uint32_t incarnation; /* bumped when a NIC that died (internal error, disassociated)
@@ -142,6 +144,7 @@ int sn_nic_move_gid(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index
  * connected over. -EOPNOTSUPP: InfiniBand.
  */
 int sn_nic_set_gids(struct sn_fabric *fabric, struct sn_nic *nic, bool v1, bool v2, bool ipv6);
+void sn_nic_gids_changed(struct sn_fabric *fabric, struct sn_nic *nic);
 /* Two of a host that are taken away come back with each other's names. -EBUSY: they are not away. */
 int sn_nic_swap_names(struct sn_fabric *fabric, struct sn_nic *a, struct sn_nic *b);
 /* The interface that programs find for the NIC; "none": none. -EOPNOTSUPP, -EINVAL as above. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "simnic/fabric/limits.h"
+#include "simnic/fabric/tenant.h"
 
 enum sn_pkt_op {
 	SN_PKT_SEND,
@@ -38,6 +39,7 @@ struct sn_pkt {
 	uint8_t src_host, src_nic, dst_host, dst_nic;
 	uint8_t sgid[16];
 	uint16_t slid;
+	struct sn_service service;
 	uint16_t src_proc; /* process slot of the sender: where its memory is read from */
 	uint32_t src_qpn, dst_qpn, psn, qkey;
 	uint32_t imm; /* big endian, verbatim */

@@ -178,20 +178,53 @@ static void tree_gid(struct tree *tree, const struct sn_nic *nic, uint32_t index
 					     [SN_GID_ROCE_V2] = "RoCE v2" };
 	static const uint8_t nothing[16];
 	uint32_t type = atomic_load(&nic->gid_type[index]);
-	char gid[64], kind[64], ndev[64];
+	uint16_t vlan = sn_nic_vlan_at(nic, index);
+	char gid[64], kind[64], ndev[64], name[32];
+	uint8_t own[16];
 
 	snprintf(gid, sizeof(gid), "ports/1/gids/%u", index);
 	snprintf(kind, sizeof(kind), "ports/1/gid_attrs/types/%u", index);
 	snprintf(ndev, sizeof(ndev), "ports/1/gid_attrs/ndevs/%u", index);
-	put_gid(tree, gid, type ? nic->gid : nothing);
+	sn_nic_gid_at(nic, index, own);
+	put_gid(tree, gid, type ? own : nothing);
 	if (type)
 		put(tree, kind, "%s", types[type]);
 	else
 		drop(tree, kind); /* the kernel's file of an empty entry cannot be read either */
+	sn_nic_vlan_name(nic, vlan, name, sizeof(name));
 	if (type && nic->netdev[0])
-		put(tree, ndev, "%s", nic->netdev);
+		put(tree, ndev, "%s", vlan ? name : nic->netdev);
 	else
 		drop(tree, ndev);
+}
+
+/* What the kernel tells of a VLAN interface. Those that are no more stay; no GID leads there. */
+static void tree_vlans(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = { .replace = true };
+	char file[64], name[32];
+	uint16_t vlan;
+
+	tree_host(&tree, fabric, nic->host);
+	for (uint32_t i = 0; i < SN_MAX_GIDS; i++) {
+		vlan = sn_nic_vlan_at(nic, i);
+		if (!vlan)
+			continue;
+		sn_nic_vlan_name(nic, vlan, name, sizeof(name));
+		snprintf(file, sizeof(file), "proc/net/vlan/%s", name);
+		put(&tree, file, "%s  VID: %u\t REORDER_HDR: 1  dev->priv_flags: 1021\nDevice: %s",
+		    name, vlan, nic->netdev);
+	}
+}
+
+static void tree_pkeys(struct tree *tree, const struct sn_nic *nic)
+{
+	char file[32];
+
+	for (uint32_t i = 0; i < sn_nic_pkeys(nic); i++) {
+		snprintf(file, sizeof(file), "ports/1/pkeys/%u", i);
+		put(tree, file, "0x%04x", atomic_load(&nic->tenant.pkey[i]));
+	}
 }
 
 static void tree_gids(struct tree *tree, const struct sn_nic *nic)
@@ -227,7 +260,7 @@ static void tree_port(struct tree *tree, const struct sn_nic *nic)
 	put(tree, "ports/1/sm_sl", "0");
 	put(tree, "ports/1/rate", "100 Gb/sec (4X EDR)");
 	put(tree, "ports/1/cap_mask", eth ? "0x04010000" : "0x2651e848");
-	put(tree, "ports/1/pkeys/0", "0xffff");
+	tree_pkeys(tree, nic);
 	put(tree, "ports/1/counters/port_xmit_data", "0");
 	put(tree, "ports/1/counters/port_rcv_data", "0");
 	tree_gids(tree, nic);
@@ -343,6 +376,14 @@ void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *
 	struct tree tree = tree_of_device(fabric, nic);
 
 	tree_gids(&tree, nic);
+	tree_vlans(fabric, nic);
+}
+
+void sn_sysfs_pkeys_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = tree_of_device(fabric, nic);
+
+	tree_pkeys(&tree, nic);
 }
 
 void sn_sysfs_netdev_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic,

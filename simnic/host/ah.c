@@ -12,13 +12,12 @@
 #include "simnic/host/gate.h"
 #include "simnic/host/uverbs.h"
 
-static bool gid_known(const struct sn_fabric *fabric, const uint8_t gid[16])
+static bool gid_known(const struct sn_ctx *ctx, const struct ib_uverbs_global_route *grh)
 {
-	for (uint32_t host = 0; host < fabric->n_hosts; host++)
-		for (uint32_t n = 0; n < fabric->n_nics; n++)
-			if (!memcmp(fabric->nic[host][n].gid, gid, 16))
-				return true;
-	return false;
+	int host, nic;
+
+	return !sn_fabric_find_gid(sn_host_fabric(), grh->dgid,
+				   sn_nic_vlan_at(ctx->nic, grh->sgid_index), &host, &nic);
 }
 
 static int ah_check(const struct sn_ctx *ctx, const struct ib_uverbs_ah_attr *attr)
@@ -30,7 +29,7 @@ static int ah_check(const struct sn_ctx *ctx, const struct ib_uverbs_ah_attr *at
 	if (!sn_gid_index_ok(ctx, attr->grh.sgid_index))
 		return -EINVAL;
 	/* A kernel finds no route, or no neighbour that answers. */
-	if (ctx->nic->link_layer == SN_LINK_ETH && !gid_known(sn_host_fabric(), attr->grh.dgid))
+	if (ctx->nic->link_layer == SN_LINK_ETH && !gid_known(ctx, &attr->grh))
 		return -EHOSTUNREACH;
 	return 0;
 }

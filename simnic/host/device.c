@@ -171,7 +171,7 @@ static void device_fill(const struct sn_ctx *ctx, struct ib_uverbs_query_device_
 		.max_srq = 1 << 16,
 		.max_srq_wr = SN_MAX_QP_WR - 1,
 		.max_srq_sge = SN_MAX_SRQ_SGE,
-		.max_pkeys = 1,
+		.max_pkeys = sn_nic_pkeys(ctx->nic),
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
 	};
@@ -210,7 +210,7 @@ static void port_fill(const struct sn_nic *nic, struct ib_uverbs_query_port_resp
 		.port_cap_flags = IB_UVERBS_PCF_CM_SUP | (eth ? IB_UVERBS_PCF_IP_BASED_GIDS : 0),
 		.max_msg_sz = 1 << 30,
 		.gid_tbl_len = gid_entries(nic),
-		.pkey_tbl_len = 1,
+		.pkey_tbl_len = sn_nic_pkeys(nic),
 		.lid = nic->lid,
 		.sm_lid = eth ? 0 : 1,
 		.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
@@ -270,7 +270,7 @@ static bool gid_fill(const struct sn_ctx *ctx, uint32_t index, struct ib_uverbs_
 		.port_num = 1,
 		.gid_type = type - SN_GID_IB, /* as enum ib_uverbs_gid_type counts */
 	};
-	memcpy(entry->gid, ctx->nic->gid, sizeof(entry->gid));
+	sn_nic_gid_at(ctx->nic, index, (uint8_t *)entry->gid);
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Interposers of the C library for functions that take a path: those below /sys/class/infiniband*
- * and /dev/infiniband lead into the simulated host's tree. Each symbol that programs and libraries
+ * Interposers of the C library for functions that take a path: those below /sys/class/infiniband*,
+ * /dev/infiniband and /proc/net/vlan lead into the simulated host's tree. Each symbol that programs and libraries
  * bind to needs its own: the large-file twins, and what _FORTIFY_SOURCE calls instead.
  */
 #include <errno.h>

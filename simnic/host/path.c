@@ -18,8 +18,10 @@ static bool below(const char *path, const char *prefix)
 
 static bool is_ours(const char *path)
 {
-	if (path[0] != '/' || (path[1] != 's' && path[1] != 'd'))
+	if (path[0] != '/' || (path[1] != 's' && path[1] != 'd' && path[1] != 'p'))
 		return false;
+	if (path[1] == 'p')
+		return below(path, "/proc/net/vlan");
 	return below(path, "/sys/class/infiniband") || below(path, "/sys/class/infiniband_verbs") ||
 	       below(path, "/sys/class/infiniband_mad") ||
 	       below(path, "/sys/class/infiniband_cm") || below(path, "/dev/infiniband");

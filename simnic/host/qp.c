@@ -211,7 +211,7 @@ static int path_check(const struct sn_ctx *ctx, const struct ib_uverbs_modify_qp
 
 	if (cmd->attr_mask & IBV_QP_PORT && cmd->port_num != 1)
 		return -EINVAL;
-	if (cmd->attr_mask & IBV_QP_PKEY_INDEX && cmd->pkey_index)
+	if (cmd->attr_mask & IBV_QP_PKEY_INDEX && cmd->pkey_index >= sn_nic_pkeys(ctx->nic))
 		return -EINVAL;
 	if (!(cmd->attr_mask & IBV_QP_AV))
 		return 0;

@@ -383,9 +383,9 @@ static void gid_table_changes(void **state)
 	struct sn_nic *nic = &fabric->nic[0][0];
 
 	assert_int_equal(sn_nic_move_gid(fabric, nic, SN_MAX_GIDS), -EINVAL);
-	assert_int_equal(nic->gid_gen, 0);
+	assert_int_equal(nic->tenant.gid_gen, 0);
 	assert_int_equal(sn_nic_move_gid(fabric, nic, 5), 0);
-	assert_int_equal(nic->gid_gen, 1);
+	assert_int_equal(nic->tenant.gid_gen, 1);
 	assert_int_equal(sn_nic_gid_index(nic, SN_GID_ROCE_V2), 5);
 	assert_int_equal(sn_nic_gid_index(nic, SN_GID_ROCE_V1), 1);
 	expect_line(fabric, "infiniband/mlx5_0/ports/1/gid_attrs/types/5", "RoCE v2");

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What keeps tenants and classes of traffic apart: partitions, VLANs, and a record of which of them, and
+ * which service level, the packets of a NIC had.
+ */
+#ifndef SIMNIC_FABRIC_TENANT_H
+#define SIMNIC_FABRIC_TENANT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "simnic/fabric/limits.h"
+
+struct sn_fabric;
+struct sn_nic;
+
+#define SN_PKEY_DEFAULT 0xffff
+#define SN_PKEY_FULL	0x8000
+#define SN_VLAN_MAX	4094
+
+/* Packets that had the same. Filled in order; used slots stay. */
+struct sn_class {
+	_Atomic uint64_t key; /* 0: free */
+	_Atomic uint64_t rc_packets, ud_packets;
+};
+
+/* In struct sn_nic. Tables are written by simnicctl. */
+struct sn_tenant {
+	_Atomic uint16_t pkey[SN_MAX_PKEYS];
+	_Atomic uint16_t gid_vlan[SN_MAX_GIDS]; /* by index; 0: none */
+	_Atomic uint32_t gid_gen, pkey_gen;	/* bumped when a table changed */
+	struct sn_class sent[SN_MAX_CLASSES];	/* what does not fit is not recorded */
+};
+
+/* What a packet has of that. */
+struct sn_service {
+	uint16_t pkey, vlan;
+	uint8_t sl, traffic_class;
+};
+
+struct sn_service sn_class_service(const struct sn_class *seen);
+void sn_class_count(struct sn_nic *nic, const struct sn_service *service, bool ud);
+
+uint32_t sn_nic_pkeys(const struct sn_nic *nic); /* length of its table */
+/* IBA 10.9.3: the same partition, at least one end is a full member of it. */
+bool sn_pkey_match(uint16_t a, uint16_t b);
+/* Replaces its table. Raises PKEY_CHANGE. -EOPNOTSUPP: Ethernet; -EINVAL: too many. */
+int sn_nic_set_pkeys(struct sn_fabric *fabric, struct sn_nic *nic, const uint16_t *pkeys,
+		     uint32_t n);
+/*
+ * A RoCE v2 GID of a VLAN interface at an index, with an address of its own; vlan 0: the entry becomes
+ * empty. Raises GID_CHANGE. -EOPNOTSUPP: InfiniBand; -EINVAL: no such index or VLAN.
+ */
+int sn_nic_set_vlan(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t index, uint16_t vlan);
+/* What the table has at an index that is not empty. */
+void sn_nic_gid_at(const struct sn_nic *nic, uint32_t index, uint8_t gid[16]);
+uint16_t sn_nic_vlan_at(const struct sn_nic *nic, uint32_t index); /* 0: none */
+/* "simnic0.100" */
+void sn_nic_vlan_name(const struct sn_nic *nic, uint16_t vlan, char *buf, uint32_t len);
+/* Who has that address, within that VLAN. -EHOSTUNREACH: nobody. */
+int sn_fabric_find_gid(const struct sn_fabric *fabric, const uint8_t gid[16], uint16_t vlan,
+		       int *host, int *nic);
+
+#endif
