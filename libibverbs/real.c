@@ -45,6 +45,7 @@ static const struct symbol symbols[] = {
 	SYMBOL(query_device, "IBVERBS_1.1"),
 	SYMBOL(query_port, "IBVERBS_1.1"),
 	SYMBOL(query_gid, "IBVERBS_1.1"),
+	SYMBOL(query_pkey, "IBVERBS_1.1"),
 	SYMBOL(alloc_pd, "IBVERBS_1.1"),
 	SYMBOL(dealloc_pd, "IBVERBS_1.1"),
 	SYMBOL(reg_mr, "IBVERBS_1.1"),

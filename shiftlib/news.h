@@ -34,6 +34,7 @@ void sh_news_nic_cut_off(struct sh_nic *nic);
 /* The kernel has destroyed all queue pairs of this one of SHIFT's own. */
 void sh_news_context_over(const struct ibv_context *context);
 void sh_news_nic_address(struct sh_nic *nic);  /* it has a new one */
+void sh_news_nic_pkeys(struct sh_nic *nic);    /* its port is in other partitions */
 void sh_news_nic_closing(struct sh_nic *nic);  /* its control QP goes */
 int sh_news_nic_datagrams(struct sh_nic *nic); /* of its control QP: as sh_control_poll() */
 /* What an engine calls, for each of its devices. */

@@ -31,6 +31,7 @@ struct shift_real {
 	int (*query_port)(struct ibv_context *context, uint8_t port,
 			  struct _compat_ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+	int (*query_pkey)(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);

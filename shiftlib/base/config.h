@@ -24,6 +24,7 @@ struct sh_config {
 	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
+	bool any_vlan;		/* SHIFT_ANY_VLAN */
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */

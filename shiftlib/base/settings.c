@@ -20,6 +20,7 @@
 #define SETTINGS_BLANKS	   " \t\r"
 
 static const char *const names[] = {
+	"SHIFT_ANY_VLAN",
 	"SHIFT_BACKUP",
 	"SHIFT_CALM_MS",
 	"SHIFT_COMMAND_MS",

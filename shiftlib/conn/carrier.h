@@ -31,8 +31,9 @@ struct sh_carrier {
 	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
 	struct sc_address address;
-	bool prompt;  /* it was connected, and its NIC's prompt worker has its commands */
-	bool in_line; /* the other one has some: they stay together */
+	uint16_t pkey_index; /* of its partition */
+	bool prompt;	     /* it was connected, and its NIC's prompt worker has its commands */
+	bool in_line;	     /* the other one has some: they stay together */
 	/*
 	 * quiesce: the command to ERR was given, has returned; the file has no commands any more; the QP
 	 * is no more

@@ -57,9 +57,11 @@ static bool intro_gid_known(struct sh_qp *qp)
 	if (index == nic->address.gid_index) {
 		gid = nic->address.gid;
 		qp->gid.kind = nic->address.gid_kind;
+		qp->gid.vlan = nic->address.vlan;
 	} else if (nic->gid.valid && nic->gid.index == index) {
 		gid = nic->gid.gid;
 		qp->gid.kind = nic->gid.kind;
+		qp->gid.vlan = nic->gid.vlan;
 	}
 	if (qp->intro.gid_unknown || (qp->gid.valid && (gid || qp->gid.kind)))
 		return true;
@@ -242,6 +244,7 @@ static void intro_found(struct sh_qp *qp, const struct kv_record *record)
 	if (!peer)
 		return;
 	peer->caps = record->caps;
+	sh_peer_serve(peer, &qp->app.attr.ah_attr);
 	intro_routes(qp, peer, record);
 	qp->intro.peer_conn = record->conn_id;
 	qp->intro.peer_nonce = record->nonce;

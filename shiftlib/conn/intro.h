@@ -29,7 +29,8 @@ struct sh_intro {
 struct sh_qp_gid {
 	uint8_t raw[16];
 	bool valid;
-	uint8_t kind; /* enum sh_gid_kind; 0: not known */
+	uint8_t kind;  /* enum sh_gid_kind; 0: not known */
+	uint16_t vlan; /* 0: none */
 };
 
 struct sh_intros {

@@ -366,6 +366,7 @@ struct gid_job {
 	uint8_t index;
 	union ibv_gid gid;
 	uint8_t kind;
+	uint16_t vlan;
 	bool known;
 };
 
@@ -376,8 +377,10 @@ static void gid_run(struct sh_job *job)
 	sh.real->thread_inside();
 	task->known = task->nic->ctx &&
 		      !sh.real->query_gid(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
-	if (task->known)
-		task->kind = sh_gid_kind(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
+	if (!task->known)
+		return;
+	task->kind = sh_gid_kind(task->nic->ctx, SH_INTRO_PORT, task->index, &task->gid);
+	task->vlan = sh_gid_vlan(task->nic->ctx, SH_INTRO_PORT, task->index);
 }
 
 static void gid_done(struct sh_job *job)
@@ -391,6 +394,7 @@ static void gid_done(struct sh_job *job)
 		nic->gid.valid = true;
 		nic->gid.index = task->index;
 		nic->gid.kind = task->kind;
+		nic->gid.vlan = task->vlan;
 		memcpy(nic->gid.gid, task->gid.raw, sizeof(nic->gid.gid));
 	}
 	qp = sh_conns_find(task->conn_id);

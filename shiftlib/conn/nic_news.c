@@ -7,6 +7,7 @@
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/tenant.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/core/core.h"
@@ -46,6 +47,23 @@ void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_o
 				sh_carrier_fault(qp, &qp->carriers.slot[i], reason);
 	}
 	sh_conns.faulted = 0;
+	sh_outbox_release();
+}
+
+/* What waits, or runs, in a partition that its connection is not in any more. */
+void sh_news_nic_pkeys(struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+	uint32_t i;
+
+	(void)nic; /* the application's own partition is told by its default NIC's table */
+	sh_outbox_hold();
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
+			if (qp->carriers.slot[i].nic && sh_tenant_left(qp, &qp->carriers.slot[i]))
+				sh_carrier_fault(qp, &qp->carriers.slot[i], SC_REASON_RESOURCE);
+		sh_paths_changed(qp);
+	}
 	sh_outbox_release();
 }
 

@@ -8,6 +8,7 @@
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/tenant.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
@@ -38,10 +39,10 @@ static bool paths_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
 	const struct ibv_qp_cap *cap = &qp->init.cap;
 
 	return nic->address.mtu < (uint8_t)qp->app.attr.path_mtu ||
-	       paths_over(cap->max_send_wr, nic->max_qp_wr) ||
-	       paths_over(cap->max_recv_wr, nic->max_qp_wr) ||
-	       paths_over(cap->max_send_sge, nic->max_sge) ||
-	       paths_over(cap->max_recv_sge, nic->max_sge);
+	       paths_over(cap->max_send_wr, nic->max.qp_wr) ||
+	       paths_over(cap->max_recv_wr, nic->max.qp_wr) ||
+	       paths_over(cap->max_send_sge, nic->max.sge) ||
+	       paths_over(cap->max_recv_sge, nic->max.sge);
 }
 
 /* Is anything known that would refuse a standby on another path? Then making one shows it. */
@@ -52,7 +53,8 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 	for (k = 0; k < qp->paths.n; k++)
 		if (k != qp->active->path && up >> k & 1 &&
 		    (qp->carriers.unknown.why || sh_pd_refuses(qp->pd, k) ||
-		     paths_lesser(qp, qp->ctx->path[k])))
+		     paths_lesser(qp, qp->ctx->path[k]) ||
+		     sh_tenant_doubtful(qp, qp->ctx->path[k])))
 			return true;
 	return false;
 }

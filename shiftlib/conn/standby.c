@@ -12,6 +12,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby.h"
+#include "shiftlib/conn/tenant.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -39,7 +40,8 @@ struct standby_job {
 	struct ibv_qp *real;
 	struct sc_address address; /* make: ours; connect: the peer's */
 	struct ibv_qp_attr attr;   /* the application's, captured */
-	uint8_t gid_kind;	   /* of its own queue pair */
+	struct sh_tenant tenant;   /* likewise */
+	struct sh_tenant_place place;
 	struct sc_address local;
 	bool rts;	 /* connect: the application is in RTS */
 	const char *why; /* NULL: it worked */
@@ -60,11 +62,11 @@ static struct ibv_qp *standby_create(const struct standby_job *task)
 	return ibv_create_qp_ex(task->nic->ctx, &attr);
 }
 
-static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app)
+static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, uint16_t pkey_index)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = 0,
+		.pkey_index = pkey_index,
 		.port_num = STANDBY_PORT,
 		.qp_access_flags = app->qp_access_flags,
 	};
@@ -89,7 +91,9 @@ static const char *standby_make(struct standby_job *task)
 		return qp->carriers.unknown.why;
 	if (task->nic->address.mtu < task->attr.path_mtu)
 		return "its path MTU is larger than that of the NIC of the standby";
-	why = sh_gid_missing(task->gid_kind, &task->nic->address);
+	why = sh_gid_missing(task->tenant.gid_kind, &task->nic->address);
+	if (!why)
+		why = sh_tenant_find(&task->tenant, task->nic, &task->place);
 	if (why)
 		return why;
 	if (!sh_pd_shadowed(qp->pd, task->path))
@@ -101,14 +105,17 @@ static const char *standby_make(struct standby_job *task)
 	task->real = standby_create(task);
 	if (!task->real)
 		return "its queue pair could not be made on the NIC of the standby";
-	if (standby_to_init(task->real, &task->attr))
+	if (standby_to_init(task->real, &task->attr, task->place.pkey_index))
 		return "its queue pair on the NIC of the standby does not reach INIT";
 	return NULL;
 }
 
-static void standby_address(const struct sh_nic *nic, uint32_t qpn, struct sc_address *out)
+static void standby_address(const struct sh_nic *nic, const struct sh_tenant_place *place,
+			    uint32_t qpn, struct sc_address *out)
 {
-	memcpy(out->gid, nic->address.gid, sizeof(out->gid));
+	memcpy(out->gid, place->gid, sizeof(out->gid));
+	out->pkey = place->pkey;
+	out->vlan = place->vlan;
 	out->lid = nic->address.lid;
 	out->nic = nic->index;
 	out->mtu = nic->address.mtu;
@@ -127,7 +134,7 @@ static void standby_make_run(struct sh_job *job)
 		task->real = NULL;
 	}
 	if (!task->why)
-		standby_address(task->nic, task->real->qp_num, &task->address);
+		standby_address(task->nic, &task->place, task->real->qp_num, &task->address);
 }
 
 /* Said once for each reason: the core tries again. */
@@ -227,6 +234,7 @@ static void standby_made(struct standby_job *task)
 		carrier->srq = sh_srq_shadow_get(qp->srq, task->path);
 	carrier->psn = task->address.psn;
 	carrier->address = task->address;
+	carrier->pkey_index = task->place.pkey_index;
 	standby_tell_or_wait(qp, carrier);
 }
 
@@ -273,7 +281,7 @@ static void standby_route(const struct standby_job *task, const struct sh_nic *n
 		return;
 	ah->is_global = 1;
 	memcpy(ah->grh.dgid.raw, task->address.gid, sizeof(ah->grh.dgid.raw));
-	ah->grh.sgid_index = nic->address.gid_index;
+	ah->grh.sgid_index = task->place.gid_index;
 	ah->grh.traffic_class = app->grh.traffic_class;
 	ah->grh.flow_label = app->grh.flow_label;
 	ah->grh.hop_limit = app->grh.hop_limit > 1 ? app->grh.hop_limit : STANDBY_HOP_LIMIT;
@@ -297,11 +305,24 @@ static int standby_to_rtr(struct standby_job *task, const struct sh_nic *nic)
 					  IBV_QP_MIN_RNR_TIMER);
 }
 
+/* Its index may have changed since it was told to the peer. */
+static const char *standby_gid(struct standby_job *task)
+{
+	const char *why = sh_tenant_find(&task->tenant, task->nic, &task->place);
+
+	if (!why && task->place.vlan != task->local.vlan)
+		return "the GIDs of the NIC of the standby changed meanwhile";
+	return why;
+}
+
 static void standby_connect_run(struct sh_job *job)
 {
 	struct standby_job *task = (struct standby_job *)job;
 
 	sh.real->thread_inside();
+	task->why = standby_gid(task);
+	if (task->why)
+		return;
 	if (standby_to_rtr(task, task->nic))
 		task->why = "its queue pair on the NIC of the standby does not reach RTR";
 	else if (task->rts && sh_real_qp_to_rts(task->real, &task->attr, task->local.psn))
@@ -369,7 +390,7 @@ static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
 	task->job = (struct sh_job){ .fn = run, .done = done };
 	task->qp = qp;
 	task->attr = qp->app.attr;
-	task->gid_kind = qp->gid.kind;
+	task->tenant = sh_tenant_of(qp);
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(task->nic->worker, &task->job))
 		return;
@@ -411,9 +432,15 @@ void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_addres
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
 	struct standby_job request = { .epoch = epoch, .address = *peer };
+	const char *why;
 
 	if (!carrier || !carrier->qp) {
 		sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
+		return;
+	}
+	why = sh_tenant_differ(&carrier->address, peer);
+	if (why) {
+		standby_failed(qp, epoch, why);
 		return;
 	}
 	request.path = carrier->path;

@@ -2,6 +2,7 @@
 /* The address of a port: its state, its LID, and the GID that is used. */
 #include "shiftlib/control/address.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/control/vlan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,23 +12,42 @@
 
 enum gid_type { GID_TYPE_UNKNOWN, GID_TYPE_ROCE_V1, GID_TYPE_ROCE_V2 };
 
-/* The kernel's own words; libibverbs has no call for the type that all its versions share. */
-static enum gid_type gid_type_read(const struct ibv_context *context, uint8_t port, int index)
+/* The kernel's own words; libibverbs has no calls for these that all its versions share. */
+static bool gid_attr_read(const struct ibv_context *context, uint8_t port, int index,
+			  const char *what, char *text, size_t size)
 {
-	char path[512], text[32] = "";
+	char path[512];
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/types/%d", context->device->ibdev_path,
-		 port, index);
+	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/%s/%d", context->device->ibdev_path,
+		 port, what, index);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return GID_TYPE_UNKNOWN;
-	n = read(fd, text, sizeof(text) - 1);
+		return false;
+	n = read(fd, text, size - 1);
 	close(fd);
-	if (n <= 0)
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return *text;
+}
+
+static enum gid_type gid_type_read(const struct ibv_context *context, uint8_t port, int index)
+{
+	char text[32];
+
+	if (!gid_attr_read(context, port, index, "types", text, sizeof(text)))
 		return GID_TYPE_UNKNOWN;
 	return strncmp(text, "RoCE v2", 7) ? GID_TYPE_ROCE_V1 : GID_TYPE_ROCE_V2;
+}
+
+uint16_t sh_gid_vlan(const struct ibv_context *context, uint8_t port, int index)
+{
+	char name[64];
+
+	return gid_attr_read(context, port, index, "ndevs", name, sizeof(name))
+		       ? sh_vlan_of("", name)
+		       : 0;
 }
 
 static bool gid_is_ipv4(const union ibv_gid *gid)
@@ -127,13 +147,56 @@ static int gid_choose(const struct shift_real *real, struct ibv_context *context
 	if (!best)
 		return -EADDRNOTAVAIL;
 	address->gid_index = (uint8_t)best_index;
+	address->vlan = sh_gid_vlan(context, port, best_index);
 	memcpy(address->gid, best_gid.raw, sizeof(address->gid));
 	return 0;
 }
 
+static bool gid_still_there(const struct shift_real *real, struct ibv_context *context,
+			    uint8_t port, uint8_t kind, uint16_t vlan,
+			    const struct sh_gid_place *place)
+{
+	union ibv_gid gid;
+
+	return place->kind && (!kind || place->kind == kind) && place->vlan == vlan &&
+	       !real->query_gid(context, port, place->index, &gid) &&
+	       !memcmp(gid.raw, place->gid, sizeof(place->gid)) &&
+	       sh_gid_kind(context, port, place->index, &gid) == place->kind &&
+	       sh_gid_vlan(context, port, place->index) == vlan;
+}
+
+int sh_gid_on_vlan(const struct shift_real *real, struct ibv_context *context, uint8_t port,
+		   uint8_t kind, uint16_t vlan, struct sh_gid_place *place)
+{
+	struct ibv_port_attr attr;
+	enum gid_type type;
+	union ibv_gid gid;
+	int index, rank, best = 0;
+
+	if (gid_still_there(real, context, port, kind, vlan, place))
+		return 0;
+	if (sh_port_query(real, context, port, &attr))
+		return -EADDRNOTAVAIL;
+	for (index = 0; index < attr.gid_tbl_len && index <= UINT8_MAX; index++) {
+		if (real->query_gid(context, port, index, &gid))
+			continue;
+		type = gid_type_read(context, port, index);
+		rank = gid_rank(type, &gid);
+		if (rank <= best || (kind && gid_kind_of(type, &gid) != kind) ||
+		    sh_gid_vlan(context, port, index) != vlan)
+			continue;
+		best = rank;
+		*place = (struct sh_gid_place){ .index = (uint8_t)index,
+						.kind = gid_kind_of(type, &gid),
+						.vlan = vlan };
+		memcpy(place->gid, gid.raw, sizeof(place->gid));
+	}
+	return best ? 0 : -EADDRNOTAVAIL;
+}
+
 /* The provider's own call where there is one: only it tells the flags. */
-static int port_query(const struct shift_real *real, struct ibv_context *context, uint8_t port,
-		      struct ibv_port_attr *attr)
+int sh_port_query(const struct shift_real *real, struct ibv_context *context, uint8_t port,
+		  struct ibv_port_attr *attr)
 {
 	struct verbs_context *verbs = verbs_get_ctx_op(context, query_port);
 	int ret;
@@ -176,7 +239,7 @@ int sh_address_query(const struct shift_real *real, struct ibv_context *context,
 		     bool *grh_required)
 {
 	struct ibv_port_attr attr;
-	int ret = port_query(real, context, port, &attr);
+	int ret = sh_port_query(real, context, port, &attr);
 
 	if (ret)
 		return ret;
@@ -187,4 +250,16 @@ int sh_address_query(const struct shift_real *real, struct ibv_context *context,
 	address->active = attr.state == IBV_PORT_ACTIVE || attr.state == IBV_PORT_ACTIVE_DEFER;
 	*grh_required = attr.flags & IBV_QPF_GRH_REQUIRED;
 	return address_query_gid(real, context, port, &attr, before, address);
+}
+
+static size_t mtu_bytes(uint8_t mtu)
+{
+	if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096)
+		return 256;
+	return (size_t)128 << mtu;
+}
+
+size_t sh_address_payload_max(const struct sh_address *local, const struct sh_address *peer)
+{
+	return mtu_bytes(local->mtu < peer->mtu ? local->mtu : peer->mtu);
 }

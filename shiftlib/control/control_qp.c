@@ -27,7 +27,6 @@
 #define BUFFER_BYTES	(SENDS_OFFSET + (size_t)SH_CONTROL_SENDS * SEND_BYTES)
 #define POLL_BATCH	32
 #define ROCE_HOP_LIMIT	64
-#define UD_PKEY_INDEX	0
 #define QKEY_PRIVILEGED 0x80000000u /* such a key is not sent, the QP's own is (IBA 10.2.5) */
 
 _Static_assert(GRH_BYTES + SH_CONTROL_MTU_MAX <= RECEIVE_BYTES, "a datagram fits its slot");
@@ -43,6 +42,7 @@ struct sh_control {
 	uint8_t *buffer; /* receives, then sends */
 	uint8_t port;
 	_Atomic bool dead;
+	struct sh_pkeys pkeys; /* when it was opened */
 	pthread_mutex_t lock;
 	/* Under lock: */
 	struct sh_address address;
@@ -96,6 +96,7 @@ int sh_control_refresh(struct sh_control *control, struct sh_address *out)
 		return ret;
 	now.qpn = before.qpn;
 	now.qkey = before.qkey;
+	now.pkey_index = before.pkey_index;
 	pthread_mutex_lock(&control->lock);
 	control->address = now;
 	control->grh_required = grh_required;
@@ -156,7 +157,7 @@ static int control_modify_qp(struct sh_control *control)
 {
 	const struct shift_real *real = control->real;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .pkey_index = UD_PKEY_INDEX,
+				    .pkey_index = control->address.pkey_index,
 				    .port_num = control->port,
 				    .qkey = control->address.qkey };
 	int ret;
@@ -217,8 +218,14 @@ static int control_post_receives(struct sh_control *control)
 
 static int control_init_address(struct sh_control *control)
 {
-	return sh_address_query(control->real, control->context, control->port, NULL,
-				&control->address, &control->grh_required);
+	int ret = sh_address_query(control->real, control->context, control->port, NULL,
+				   &control->address, &control->grh_required);
+
+	if (ret)
+		return ret;
+	sh_pkeys_read(control->real, control->context, control->port, &control->pkeys);
+	control->address.pkey_index = sh_pkeys_own_index(&control->pkeys);
+	return 0;
 }
 
 static int control_init_pd(struct sh_control *control)
@@ -297,6 +304,11 @@ void sh_control_close(struct sh_control *control)
 	free(control);
 }
 
+const struct sh_pkeys *sh_control_pkeys(const struct sh_control *control)
+{
+	return &control->pkeys;
+}
+
 struct ibv_qp *sh_control_qp(const struct sh_control *control)
 {
 	return control->qp;
@@ -334,29 +346,16 @@ static bool grh_needed(const struct sh_address *local, const struct sh_address *
 	       memcmp(local->gid, peer->gid, 8);
 }
 
-static size_t mtu_bytes(uint8_t mtu)
-{
-	if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096)
-		return 256;
-	return (size_t)128 << mtu;
-}
-
-static size_t path_payload_max(const struct sh_address *local, const struct sh_address *peer)
-{
-	uint8_t smaller = local->mtu < peer->mtu ? local->mtu : peer->mtu;
-
-	return mtu_bytes(smaller);
-}
-
 static struct ibv_ah *path_create_ah(struct sh_control *control, const struct sh_address *local,
 				     const struct sh_address *peer)
 {
-	struct ibv_ah_attr attr = { .dlid = peer->lid, .port_num = control->port };
+	struct ibv_ah_attr attr = { .dlid = peer->lid, .sl = peer->sl, .port_num = control->port };
 
 	attr.is_global = grh_needed(local, peer, control->grh_required);
 	if (attr.is_global) {
 		memcpy(attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 		attr.grh.sgid_index = local->gid_index;
+		attr.grh.traffic_class = peer->traffic_class;
 		attr.grh.hop_limit = ROCE_HOP_LIMIT;
 	}
 	errno = 0;
@@ -387,7 +386,7 @@ int sh_control_path_open(struct sh_control *control, const struct sh_address *pe
 	path->control = control;
 	path->qpn = peer->qpn;
 	path->qkey = peer->qkey;
-	path->payload_max = path_payload_max(&local, peer);
+	path->payload_max = sh_address_payload_max(&local, peer);
 	*out = path;
 	return 0;
 }

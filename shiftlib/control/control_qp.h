@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "shiftlib/control/address.h"
+#include "shiftlib/control/pkeys.h"
 #include "shiftlib/shift.h"
 
 #define SH_CONTROL_RECEIVES 512
@@ -39,6 +40,9 @@ void sh_control_close(struct sh_control *control);
 
 /* Its UD QP, which the provider posts to: it may share a doorbell register with others. */
 struct ibv_qp *sh_control_qp(const struct sh_control *control);
+
+/* The port's table when it was opened. */
+const struct sh_pkeys *sh_control_pkeys(const struct sh_control *control);
 
 /* Readable when sh_control_poll() has something to do. Non-blocking; for epoll. */
 int sh_control_fd(const struct sh_control *control);

@@ -84,10 +84,13 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.drained = standby->drained,
 		.masks_no = standby->masks_no,
 		.masks_seen = standby->masks_seen,
+		.pkey = htole16(WIRE_HAS_TENANT ? standby->address.pkey : 0),
+		.vlan = htole16(standby->address.vlan),
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));
-	return writer_put(writer, SH_WIRE_STANDBY, ids, &wire, sizeof(wire));
+	return writer_put(writer, SH_WIRE_STANDBY, ids, &wire,
+			  WIRE_HAS_TENANT ? sizeof(wire) : WIRE_STANDBY_LEAST);
 }
 
 int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,

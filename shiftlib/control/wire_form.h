@@ -36,10 +36,11 @@ struct wire_standby {
 	uint8_t ask, path;
 	uint8_t up, steady, drained;
 	uint8_t masks_no, masks_seen;
-	uint8_t lazy; /* 3.0: reserved, so 0, and not read */
-	uint8_t reserved[2];
+	uint8_t lazy;  /* 3.0: reserved, so 0, and not read */
+	uint16_t pkey; /* before 3.3: reserved, so 0, and not read; and nothing behind it */
+	uint16_t vlan, reserved;
 } __attribute__((packed));
-static_assert(sizeof(struct wire_standby) == 44, "wire form");
+static_assert(sizeof(struct wire_standby) == 48, "wire form");
 
 struct wire_state {
 	uint32_t epoch, seen_epoch, recv_count;
@@ -91,11 +92,13 @@ static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit th
  * A build that plays a later minor version appends to records, and adds one of another type; one that
  * plays an earlier one knows nothing of what came since.
  */
-#define WIRE_PLAYS_LATER (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
-#define WIRE_HAS_LAZY	 (SH_WIRE_MINOR >= 1)
-#define WIRE_HAS_DEAD	 (SH_WIRE_MINOR >= 2)
-#define WIRE_STATE_LEAST offsetof(struct wire_state, dead)
-#define WIRE_LATER_TYPE	 0x7fffu
+#define WIRE_PLAYS_LATER   (SH_WIRE_MINOR > SH_WIRE_MINOR_HERE)
+#define WIRE_HAS_LAZY	   (SH_WIRE_MINOR >= 1)
+#define WIRE_HAS_DEAD	   (SH_WIRE_MINOR >= 2)
+#define WIRE_HAS_TENANT	   (SH_WIRE_MINOR >= 3)
+#define WIRE_STANDBY_LEAST offsetof(struct wire_standby, vlan)
+#define WIRE_STATE_LEAST   offsetof(struct wire_state, dead)
+#define WIRE_LATER_TYPE	   0x7fffu
 
 #define WIRE_PSN_MAX 0xffffffu
 #define WIRE_FLAGS   (SC_FLAG_FATAL | SC_FLAG_CLOSED)

@@ -62,11 +62,11 @@ static bool nic_place_valid(const struct sh_address *address)
 
 static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, size_t length)
 {
-	struct wire_standby wire;
+	struct wire_standby wire = { 0 };
 
-	if (length < sizeof(wire))
+	if (length < WIRE_STANDBY_LEAST)
 		return -EBADMSG;
-	memcpy(&wire, body, sizeof(wire));
+	memcpy(&wire, body, length < sizeof(wire) ? WIRE_STANDBY_LEAST : sizeof(wire));
 	standby->epoch = le32toh(wire.epoch);
 	standby->phase = wire.phase;
 	standby->seen = wire.seen;
@@ -83,6 +83,8 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->address.lid = le16toh(wire.lid);
 	standby->address.qpn = le32toh(wire.qpn);
 	standby->address.psn = le32toh(wire.psn);
+	standby->address.pkey = WIRE_HAS_TENANT ? le16toh(wire.pkey) : 0;
+	standby->address.vlan = WIRE_HAS_TENANT ? le16toh(wire.vlan) : 0;
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
 	    standby->ask > 1 || standby->lazy > 1 || standby->address.mtu > IBV_MTU_4096 ||

@@ -12,6 +12,7 @@ struct sc_address { /* of a standby QP, opaque to the core */
 	uint16_t lid;
 	uint8_t nic, mtu;
 	uint32_t qpn, psn;
+	uint16_t pkey, vlan; /* that it is in; 0: none, or not told */
 };
 
 struct sc_msg_standby {

@@ -220,6 +220,10 @@ static void nic_event(struct sh_nic *nic, const struct ibv_async_event *event)
 		if (event->element.port_num == NIC_PORT)
 			nic_port_event(nic, event->event_type);
 		break;
+	case IBV_EVENT_PKEY_CHANGE:
+		if (event->element.port_num == NIC_PORT)
+			sh_nic_pkeys_ask(nic);
+		break;
 	default: break;
 	}
 }

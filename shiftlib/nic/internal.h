@@ -42,6 +42,9 @@ void sh_nic_async_readable(void *nic);
 void sh_nic_cut_begin(struct sh_nic *nic);
 void sh_nic_cut_look(struct sh_nic *nic);
 
+/* partition.c: the port's table has changed. */
+void sh_nic_pkeys_ask(struct sh_nic *nic);
+
 /* link.c: which interface is its own, and how that is. The NIC is open. */
 void sh_nic_link_find(struct sh_nic *nic);
 

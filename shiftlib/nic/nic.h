@@ -55,8 +55,9 @@ struct sh_nic {
 	struct sh_removal removal; /* of that */
 	struct sp_dev *dev;
 	struct sh_control *control;
-	int max_qp_wr,
-		max_sge; /* of a queue pair; 0: not known. Read and written with the lock held */
+	struct { /* of a queue pair; 0: not known. Read and written with the lock held */
+		int qp_wr, sge;
+	} max;
 	struct sh_address address;
 	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
 
@@ -65,7 +66,13 @@ struct sh_nic {
 		uint8_t index;
 		uint8_t gid[16];
 		uint8_t kind; /* enum sh_gid_kind; 0: not known */
+		uint16_t vlan;
 	} gid;
+
+	struct {
+		struct sh_pkeys pkeys;	      /* of the port, also when it is dead */
+		struct sh_gid_place vlan_gid; /* its worker's: the last one that was found */
+	} tenant;
 
 	bool port_down;
 	bool link_lost; /* its network interface, which may say so before the port does */

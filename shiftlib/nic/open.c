@@ -142,8 +142,9 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	nic->cut.once = nic->cut.off = nic->cut.seen = nic->cut.gone = false;
 	nic->dev = parts->dev;
 	nic->control = parts->control;
-	nic->max_qp_wr = parts->attr.max_qp_wr;
-	nic->max_sge = parts->attr.max_sge;
+	nic->tenant.pkeys = *sh_control_pkeys(parts->control);
+	nic->max.qp_wr = parts->attr.max_qp_wr;
+	nic->max.sge = parts->attr.max_sge;
 	nic->fatal = nic->sick = false;
 	nic->gid.valid = false;
 	nic->look_at = 0;

@@ -119,6 +119,7 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return ret;
 	qp->gid.valid = ask;
 	qp->gid.kind = 0;
+	qp->gid.vlan = 0;
 	if (ask)
 		memcpy(qp->gid.raw, gid.raw, sizeof(qp->gid.raw));
 	return ret;

@@ -214,6 +214,10 @@ static void path_open(struct sh_peer *peer, struct sh_peer_path *path)
 				   .path = path,
 				   .remote = remote->address,
 				   .remote_revision = remote->revision };
+	if (remote->address.link_layer != IBV_LINK_LAYER_ETHERNET) {
+		task->remote.sl = peer->sl;
+		task->remote.traffic_class = peer->traffic_class;
+	}
 	if (!task->remote.mtu)
 		task->remote.mtu = nic->address.mtu;
 	path->opening = true;
@@ -255,6 +259,14 @@ struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uin
 	}
 	path_open(peer, path);
 	return path;
+}
+
+void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah)
+{
+	if (peer->n_paths)
+		return;
+	peer->sl = ah->sl;
+	peer->traffic_class = ah->is_global ? ah->grh.traffic_class : 0;
 }
 
 /* What failed may work later: the route to the peer was not there yet. */

@@ -70,9 +70,10 @@ struct sh_peer {
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
-	uint32_t caps;	      /* SH_WIRE_CAPS of its build */
-	uint8_t minor;	      /* version of its datagrams; the major one is ours */
-	struct sh_auth *auth; /* NULL: the job has no secret, and datagrams are not signed */
+	uint32_t caps;		   /* SH_WIRE_CAPS of its build */
+	uint8_t sl, traffic_class; /* of its first connection: datagrams have them too */
+	uint8_t minor;		   /* version of its datagrams; the major one is ours */
+	struct sh_auth *auth;	   /* NULL: the job has no secret, and datagrams are not signed */
 	struct sh_refused refused;
 };
 
@@ -103,6 +104,11 @@ bool sh_peers_sign(void); /* the job has a secret: what is not signed does not c
 /* Its address of that revision was heard of; old news is ignored. */
 void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
 		   uint32_t revision);
+/*
+ * Before its first path: datagrams to it get the service level and traffic class of that. Not on Ethernet,
+ * where a class of their own keeps them answered while that of the data is paused.
+ */
+void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah);
 /* The control path between these NICs, opened as soon as can be. NULL: too many. */
 struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
 struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic,

@@ -29,6 +29,7 @@ int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = REAL_QP_PORT,
+				    .pkey_index = own->pkey_index,
 				    .qp_access_flags = limits->qp_access_flags };
 	int ret;
 

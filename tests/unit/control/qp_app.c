@@ -39,6 +39,7 @@ static const struct shift_real real = {
 	.get_device_name = ibv_get_device_name,
 	.query_port = ibv_query_port,
 	.query_gid = ibv_query_gid,
+	.query_pkey = ibv_query_pkey,
 	.alloc_pd = ibv_alloc_pd,
 	.dealloc_pd = ibv_dealloc_pd,
 	.reg_mr = (ibv_reg_mr),

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What keeps an application's traffic apart from others' on the wire: its partition (P_Key), on Ethernet
+ * the VLAN of its GID. A standby has the same, by value, or is not made.
+ */
+#ifndef SHIFTLIB_CONN_TENANT_H
+#define SHIFTLIB_CONN_TENANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sc_address;
+struct sh_carrier;
+struct sh_nic;
+struct sh_qp;
+
+struct sh_tenant {
+	uint16_t pkey; /* 0: none on this link, or not known */
+	uint16_t pkey_index;
+	uint16_t vlan;	  /* 0: none */
+	uint8_t gid_kind; /* enum sh_gid_kind */
+};
+
+/* Where a port has it. */
+struct sh_tenant_place {
+	uint16_t pkey_index;
+	uint8_t gid_index;
+	uint8_t gid[16];
+	uint16_t pkey, vlan;
+};
+
+struct sh_tenant sh_tenant_of(const struct sh_qp *qp); /* lock held */
+/* On the NIC's worker. NULL, or why a queue pair there would leave the tenant. */
+const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
+			   struct sh_tenant_place *place);
+/* Of a standby's two ends. NULL, or why they do not belong together. */
+const char *sh_tenant_differ(const struct sc_address *own, const struct sc_address *peer);
+/* Lock held: a standby there is likely to be refused for it. */
+bool sh_tenant_doubtful(const struct sh_qp *qp, const struct sh_nic *nic);
+/* Lock held: its NIC's table is another, and it is not where it was. */
+bool sh_tenant_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
+
+#endif

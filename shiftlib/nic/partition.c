@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The subnet manager has changed the partitions of a port: the table is read again. */
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/control/pkeys.h"
+#include "shiftlib/news.h"
+#include "shiftlib/nic/internal.h"
+
+struct pkeys_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	struct sh_pkeys pkeys;
+};
+
+static void pkeys_run(struct sh_job *job)
+{
+	struct pkeys_job *task = (struct pkeys_job *)job;
+
+	sh.real->thread_inside();
+	if (task->nic->ctx)
+		sh_pkeys_read(sh.real, task->nic->ctx, NIC_PORT, &task->pkeys);
+}
+
+static bool pkeys_equal(const struct sh_pkeys *a, const struct sh_pkeys *b)
+{
+	return a->n == b->n && !memcmp(a->value, b->value, a->n * sizeof(a->value[0]));
+}
+
+static void pkeys_done(struct sh_job *job)
+{
+	struct pkeys_job *task = (struct pkeys_job *)job;
+	struct sh_nic *nic = task->nic;
+
+	pthread_mutex_lock(&sh.lock);
+	if (!job->canceled && task->pkeys.n && !pkeys_equal(&task->pkeys, &nic->tenant.pkeys)) {
+		sh_log(SH_LOG_WARN, "%s: its partition table (P_Keys) has changed", nic->name);
+		nic->tenant.pkeys = task->pkeys;
+		sh_news_nic_pkeys(nic);
+		sh_kick();
+	}
+	sh_job_end(&nic->busy);
+	pthread_mutex_unlock(&sh.lock);
+	free(task);
+}
+
+/* Not by the worker that the NIC is judged by: it is a command for each entry. */
+void sh_nic_pkeys_ask(struct sh_nic *nic)
+{
+	struct pkeys_job *task = nic->worker ? calloc(1, sizeof(*task)) : NULL;
+
+	if (!task)
+		return;
+	*task = (struct pkeys_job){ .job = { .fn = pkeys_run, .done = pkeys_done }, .nic = nic };
+	sh_job_begin(&nic->busy);
+	if (!sh_worker_submit(nic->worker, &task->job))
+		return;
+	sh_job_end(&nic->busy);
+	free(task);
+}
