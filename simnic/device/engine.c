@@ -103,7 +103,8 @@ static bool engine_pkt_arrives(const struct sn_pkt *pkt)
 /* IBA 9.6.1.1.3: else it is dropped, and nobody is told. */
 static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	return sn_pkey_match(pkt->service.pkey,
+	return sn_nic_quirk(qp->dev->nic, SN_QUIRK_PKEY_IGNORED) ||
+	       sn_pkey_match(pkt->service.pkey,
 			     atomic_load_explicit(&qp->dev->nic->tenant.pkey[qp->pkey_index],
 						  memory_order_relaxed));
 }

@@ -29,6 +29,7 @@ int sn_quirk_find(const char *name)
 		[SN_QUIRK_NO_PORT_EVENT] = "no-port-event",
 		[SN_QUIRK_LOOPBACK_INSIDE] = "loopback-inside",
 		[SN_QUIRK_UD_DIES] = "ud-dies",
+		[SN_QUIRK_PKEY_IGNORED] = "pkey-ignored",
 	};
 
 	for (int quirk = 0; quirk < SN_QUIRKS; quirk++)

@@ -89,13 +89,14 @@ def ethernet(lab):
     report = probe(lab, *link_commands(lab, "h1/mlx5_0"))
     checks = validate(report)
     require(list(checks) == names, f"not all of {names}")
-    expect(checks)
+    expect(checks, pkey_drops="cannot tell")
     require(report["mode"] == "two hosts" and not report["differences"], "mode, differences")
     require(report["client"]["link_layer"] == "RoCE v2", "RoCE v2 is the default")
     require(lab.nic(1)["port_up"], "the link is left down")
 
 
 def infiniband(lab):
+    lab.ctl("pkeys", "h1/mlx5_0", 0xffff, 0x7001, 0x8001)
     checks = validate(probe(lab, *link_commands(lab, "h1/mlx5_0")))
     expect(checks, netdev="cannot tell")
     require("InfiniBand" in checks["netdev"]["reason"], "the reason of netdev")
@@ -108,7 +109,7 @@ def alone(lab):
     rows = {r.split()[0]: r for r in done.out().splitlines() if r and not r.startswith(" ")}
     require(done.process.returncode == 0, f"it ended with {done.process.returncode}")
     for name in all_checks(lab):
-        wanted = "cannot tell" if name in LINK else "holds"
+        wanted = "cannot tell" if name in (*LINK, "pkey-drops") else "holds"
         require(wanted in rows[name], f"not {wanted}: {rows[name]}")
     require(done.out().count("skipped: ") == len(LINK), "skipped checks without a reason")
     require(" 0 fail" in done.out() and done.out().rstrip().endswith(" s"), "the last line")
@@ -305,6 +306,15 @@ def quirks(lab):
         print(f"     {quirk}: {checks[check]['reason']}")
 
 
+def partitions(lab):
+    """Of one alone nothing can be told; and a NIC that knows none is found out."""
+    checks = validate(probe(lab, "--check", "pkey-drops"))
+    require("fewer than two" in checks["pkey-drops"]["reason"], f"{checks}")
+    lab.ctl("pkeys", "h1/mlx5_0", 0xffff, 0x8001)
+    lab.ctl("quirk", "h1/mlx5_0", "pkey-ignored")
+    expect(validate(probe(lab, "--check", "pkey-drops", status=1)), pkey_drops="fails")
+
+
 def slow_commands(lab):
     lab.ctl("cost", "h1/mlx5_0", 60000)
     checks = validate(probe(lab, "--check", "cmd-cost", status=1))
@@ -339,6 +349,7 @@ CASES = {
     "no_interface": (no_interface, {}),
     "no_master": (no_master, {}),
     "quirks": (quirks, {}),
+    "partitions": (partitions, {"link": "ib"}),
     "slow_commands": (slow_commands, {}),
     "differ": (differ, {}),
     "with_shift": (with_shift, {}),

@@ -199,6 +199,14 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Unreadable: a move from a dead NIC always waits for the packet lifetime. "
 		       "Wrong: the move does not wait for what the NIC may still do; tell us.",
 	  .run = check_bus_master },
+	/* WRITEs between two queue pairs of one NIC, within a partition and across. Of the client. */
+	{ .name = "pkey-drops",
+	  .assumption =
+		  "A queue pair sends and takes packets of the partition at its P_Key index, and "
+		  "of no other.",
+	  .otherwise = "Traffic that moves could come into another partition, or not arrive: give "
+		       "each tenant NICs of its own.",
+	  .run = check_pkey_drops },
 	/* PORT_ERR when the link goes down. Of the client. */
 	{ .name = "port-event",
 	  .assumption =

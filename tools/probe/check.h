@@ -86,6 +86,7 @@ enum pr_verdict check_qpn_reuse(struct probe *p, struct pr_result *r);
 enum pr_verdict check_cmd_cost(struct probe *p, struct pr_result *r);
 enum pr_verdict check_netdev(struct probe *p, struct pr_result *r);
 enum pr_verdict check_bus_master(struct probe *p, struct pr_result *r);
+enum pr_verdict check_pkey_drops(struct probe *p, struct pr_result *r);
 enum pr_verdict check_port_event(struct probe *p, struct pr_result *r);
 enum pr_verdict check_loopback_down(struct probe *p, struct pr_result *r);
 enum pr_verdict check_ud_survives(struct probe *p, struct pr_result *r);

@@ -350,6 +350,8 @@ enum pr_verdict check_netdev(struct probe *p, struct pr_result *r)
 	pr_note_text(r, "named_by", "gid_attrs/ndevs");
 	snprintf(path, sizeof(path), "/sys/class/net/%.60s/carrier", name);
 	pr_note(r, "carrier_readable", read_word(path, index, sizeof(index)));
+	snprintf(path, sizeof(path), "/proc/net/vlan/%.60s", name);
+	pr_note(r, "is_vlan", read_word(path, index, sizeof(index)));
 	return PR_HOLDS;
 }
 

@@ -37,6 +37,7 @@ int pr_end_make(struct pr_end *end, struct pr_dev *dev, const struct pr_end_opti
 	memset(end, 0, sizeof(*end));
 	end->dev = dev;
 	end->srq = opt->srq;
+	end->pkey_index = opt->pkey_index;
 	end->cq = ibv_create_cq(dev->ctx, PR_CQES, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = end->cq;
 	end->qp = end->cq ? ibv_create_qp(dev->pd, &init) : NULL;
@@ -99,6 +100,7 @@ static int to_init(struct pr_end *end)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
+		.pkey_index = end->pkey_index,
 		.port_num = 1,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				   (end->dev->attr.atomic_cap ? IBV_ACCESS_REMOTE_ATOMIC : 0),

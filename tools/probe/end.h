@@ -30,12 +30,14 @@ struct pr_end {
 	struct mlx5dv_cq dvc;
 	uint16_t post, published; /* in units of 64 bytes: each request here has one */
 	uint32_t bf_offset, ci, psn;
+	uint16_t pkey_index;
 };
 
 struct pr_end_options {
 	struct ibv_srq *srq;
 	bool sig_all;
 	uint8_t timeout, retry; /* 0: 14 and 7 */
+	uint16_t pkey_index;
 };
 
 int pr_end_make(struct pr_end *end, struct pr_dev *dev, const struct pr_end_options *opt);
