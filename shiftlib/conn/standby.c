@@ -201,12 +201,16 @@ void sh_news_peer_keys_acked(struct sh_peer *peer)
 }
 
 /* While it was made the application took a right away, or gave one: see rights.c. */
-static bool standby_outdated(const struct standby_job *task)
+static const char *standby_outdated(const struct standby_job *task)
 {
 	const struct ibv_qp_attr *now = &task->qp->app.attr;
 
-	return task->attr.qp_access_flags != now->qp_access_flags ||
-	       task->attr.min_rnr_timer != now->min_rnr_timer;
+	if (task->attr.qp_access_flags != now->qp_access_flags ||
+	    task->attr.min_rnr_timer != now->min_rnr_timer)
+		return "the application changed its rights meanwhile";
+	if (task->tenant.pkey != sh_tenant_of(task->qp).pkey)
+		return "its partition changed meanwhile";
+	return NULL;
 }
 
 /* A closed connection destroys it with its carriers. */
@@ -214,14 +218,16 @@ static void standby_made(struct standby_job *task)
 {
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier = sh_carrier_find(qp, task->epoch);
+	const char *why;
 
 	if (!carrier || carrier->qp) { /* given up while it was made */
 		sh_carrier_destroy(qp, task->nic, task->real);
 		return;
 	}
-	if (standby_outdated(task)) {
+	why = standby_outdated(task);
+	if (why) {
 		sh_carrier_destroy(qp, task->nic, task->real);
-		standby_failed(qp, task->epoch, "the application changed its rights meanwhile");
+		standby_failed(qp, task->epoch, why);
 		return;
 	}
 	qp->pd->shadow[task->path].doubtful = false;

@@ -52,11 +52,11 @@ const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
 	memcpy(place->gid, own->gid, sizeof(place->gid));
 	if (own->link_layer != IBV_LINK_LAYER_ETHERNET)
 		return tenant_find_pkey(tenant, nic, place);
-	if (tenant->vlan == own->vlan)
+	if (tenant->vlan == own->vlan || sh.config.any_vlan)
 		return NULL;
 	if (sh_gid_on_vlan(sh.real, nic->ctx, TENANT_PORT, tenant->gid_kind, tenant->vlan,
 			   &nic->tenant.vlan_gid))
-		return sh.config.any_vlan ? NULL : tenant_no_vlan;
+		return tenant_no_vlan;
 	place->gid_index = nic->tenant.vlan_gid.index;
 	place->vlan = tenant->vlan;
 	memcpy(place->gid, nic->tenant.vlan_gid.gid, sizeof(place->gid));
@@ -83,7 +83,7 @@ bool sh_tenant_doubtful(const struct sh_qp *qp, const struct sh_nic *nic)
 	struct sh_tenant_place place;
 
 	if (nic->address.link_layer == IBV_LINK_LAYER_ETHERNET)
-		return tenant.vlan != nic->address.vlan;
+		return tenant.vlan != nic->address.vlan && !sh.config.any_vlan;
 	return tenant_find_pkey(&tenant, nic, &place);
 }
 

@@ -27,13 +27,15 @@ def check(truth, what):
 class Pair:
     """Stock programs that move bytes; they give up after half a second."""
 
-    def __init__(self, lab, *options, **settings):
+    def __init__(self, lab, *options, ends=None, **settings):
         self.lab = lab
-        shift = Shift(log="info", **{**SOON, **settings})
+        shift = {host: Shift(log="info", **SOON, **settings, **(ends or {}).get(host, {}))
+                 for host in ENDS}
         argv = ["ib_write_bw", "-d", "mlx5_0", "-F", "-D", 120, "-p", free_port(), "-u", 14, *options]
-        server = lab.start("h0", argv, "server", shift)
+        server = lab.start("h0", argv, "server", shift["h0"])
         server.await_listening()
-        self.ends = {"h0": server, "h1": lab.start("h1", argv + ["127.0.0.1"], "client", shift)}
+        self.ends = {"h0": server, "h1": lab.start("h1", argv + ["127.0.0.1"], "client",
+                                                shift["h1"])}
 
     def all(self, truth):
         found = {host: self.lab.connections(host) for host in ENDS}
@@ -63,7 +65,7 @@ class Pair:
         logs = {host: self.lab.shift_log(p) for host, p in self.ends.items()}
         check(any(re.search("not protected by mlx5_1: .*" + why, log) for log in logs.values()),
               f"the log does not say why\n{logs}")
-        check(not any("is protected by" in log for log in logs.values()), "it was called protected")
+        check(not any("is protected" in log for log in logs.values()), "it was called protected")
         self.flows(0)
         self.lab.fault("port-down", "h0/mlx5_0")
         wait_for("the end of a program", lambda: not all(p.running() for p in self.ends.values()), 30)
@@ -101,6 +103,12 @@ def partition_missing(lab):
     pkeys(lab, (RED,), (RED,))
     lab.ctl("pkeys", "h0/mlx5_1", 0xffff, *OTHERS)
     Pair(lab, "--pkey_index=1").refused("lacks its P_Key")
+
+
+def partition_lazy(lab):
+    """Where a standby would be made only when it is needed, it is known before that it cannot be."""
+    pkeys(lab, (RED,), OTHERS)
+    Pair(lab, "--pkey_index=1", lazy="on").refused("lacks its P_Key")
 
 
 def partition_limited(lab):
@@ -154,9 +162,16 @@ def vlan_missing(lab):
     Pair(lab, "-x", 3).refused("no GID on its VLAN")
 
 
+def vlan_of_one_end(lab):
+    """Neither speaks over a VLAN that the other has not."""
+    vlans(lab)
+    shift = {"h0": {"any_vlan": "on"}, "h1": {}}
+    Pair(lab, "-x", 3, ends=shift).refused("on another VLAN")
+
+
 def vlan_any(lab):
-    """The operator allows it."""
-    vlans(lab, [])
+    """The operator allows it; what one end has and the other has not is no matter then."""
+    vlans(lab, ["h1"])
     pair = Pair(lab, "-x", 3, any_vlan="on")
     pair.moves()
     check({s[1] for s in seen(lab, 1)} == {0}, f"{seen(lab, 1)}")
@@ -171,8 +186,8 @@ def untagged(lab):
 
 
 CASES = {f.__name__: f for f in (
-    partition, partition_missing, partition_limited, partition_both_limited, partition_reordered, vlan,
-    vlan_missing, vlan_any, untagged)}
+    partition, partition_missing, partition_lazy, partition_limited, partition_both_limited, partition_reordered, vlan,
+    vlan_missing, vlan_of_one_end, vlan_any, untagged)}
 
 
 def run(lab, name):
