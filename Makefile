@@ -38,6 +38,7 @@ help:
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
+	@echo "                     (one measure, each run beside new ones: ONLY=\"1 MiB\" ROUNDS=40 BLOCK=1)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
@@ -125,7 +126,8 @@ pyverbs: build
 bench: bench-ab bench-fallback
 
 bench-lat: build
-	@python3 bench/ab.py --latency --rounds 20 --build $(B) --out $(OUT)
+	@python3 bench/ab.py --latency --rounds $(or $(ROUNDS),20) $(if $(ONLY),--only "$(ONLY)") \
+		$(if $(BLOCK),--block $(BLOCK)) --build $(B) --out $(OUT)
 
 bench-ab: build
 	@python3 bench/ab.py --build $(B) --out $(OUT)

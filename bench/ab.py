@@ -5,7 +5,8 @@ on the same fabric. Prints both medians with their spread and writes out/ab.json
 
 --latency: small messages and two bandwidths, once alone and once beside two processes that hold --idle
 connected queue pairs on the same NICs, of the same kind as what is measured; out/bench-lat.json. The
-idle ones are made once for a block of runs, and blocks alternate."""
+idle ones are made once for a block of runs, and blocks alternate; --block 1: each run has its own. The
+median of the ratios of runs that follow each other survives a machine whose load changes."""
 import argparse
 import os
 import re
@@ -28,7 +29,6 @@ LATENCY_MEASURES = tuple(
     for tool in ("ib_write_lat", "ib_send_lat") for size in (2, 4, 8, 16)) + (
     ("ib_write_bw 64 KiB", ["ib_write_bw", "-n", "10000"], r"BW average", "Gb/s", True),
     ("ib_write_bw 1 MiB", ["ib_write_bw", "-n", "1000", "-s", "1048576"], r"BW average", "Gb/s", True))
-BLOCK = 5  # runs of each measure with the same idle queue pairs
 
 
 def table_value(text, column):
@@ -98,14 +98,14 @@ def idle_end(ends):
             raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
 
 
-def measure_beside_idle(build, rounds, idle, measures):
+def measure_beside_idle(build, rounds, block_runs, idle, measures):
     """[stock values, SHIFT values] of each measure. A fabric for each block: all of it is new."""
     values = [([], []) for _ in measures]
-    for block in range((rounds + BLOCK - 1) // BLOCK):
+    for block in range((rounds + block_runs - 1) // block_runs):
         for kind in (0, 1) if block % 2 == 0 else (1, 0):
             with Lab(build) as lab:
                 ends = idle_start(lab, idle, Shift(log="info") if kind else None)
-                for _ in range(min(BLOCK, rounds - block * BLOCK)):
+                for _ in range(min(block_runs, rounds - block * block_runs)):
                     for m, both in zip(measures, values):
                         both[kind].append(once(lab, m[1], m[2], Shift() if kind else None))
                 idle_end(ends)
@@ -114,13 +114,15 @@ def measure_beside_idle(build, rounds, idle, measures):
 
 def judge(name, unit, more_is_better, stock, shift):
     a, b = statistics.median(stock), statistics.median(shift)
+    pairs = [y / x for x, y in zip(stock, shift)]
     noise = max(spread(stock), spread(shift))
     verdict = "within noise" if abs(a - b) <= max(noise, 0.02 * a) else (
         "better" if (b > a) == more_is_better else "worse")
     print(f"{name:32} stock {a:9.2f} +-{spread(stock):6.2f}   SHIFT {b:9.2f} +-{spread(shift):6.2f}"
-          f" {unit:5} {100 * (b - a) / a:+6.1f} %  {verdict}", flush=True)
+          f" {unit:5} {100 * (b - a) / a:+6.1f} %  {verdict}; pairs {statistics.median(pairs):.3f} "
+          f"+-{spread(pairs):.3f}, SHIFT more in {sum(r > 1 for r in pairs)} of {len(pairs)}", flush=True)
     return {"name": name, "unit": unit, "stock_median": a, "shift_median": b, "stock": stock,
-            "shift": shift, "verdict": verdict}
+            "shift": shift, "pairs_median": statistics.median(pairs), "verdict": verdict}
 
 
 def main():
@@ -131,6 +133,7 @@ def main():
     p.add_argument("--only", help="measures whose name has this in it")
     p.add_argument("--latency", action="store_true")
     p.add_argument("--idle", type=int, default=1000, help="queue pairs, with --latency; 0: none")
+    p.add_argument("--block", type=int, default=5, help="runs of each measure beside the same idle ones")
     args = p.parse_args()
     measures = [m for m in (LATENCY_MEASURES if args.latency else MEASURES)
                 if not args.only or args.only in m[0]]
@@ -138,7 +141,7 @@ def main():
     with Lab(args.build) as lab:
         results = [measure(lab, args.rounds, *m) for m in measures]
     if args.latency and args.idle:
-        results += measure_beside_idle(args.build, args.rounds, args.idle, measures)
+        results += measure_beside_idle(args.build, args.rounds, args.block, args.idle, measures)
     load = (load, os.getloadavg()[0])
     print(f"load of the machine: {load[0]:.1f} before, {load[1]:.1f} behind, {os.cpu_count()} cores")
     save(args.out, "bench-lat.json" if args.latency else "ab.json",
