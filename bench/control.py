@@ -116,7 +116,7 @@ def scale(args, qps, cost_us):
         return statistics.median(v for r in results for v in r[key])
 
     row = {"qps": qps, "command_us": cost_us, "stock_setup_ms": median(stock, "setup_ms"),
-           "shift_setup_ms": median(with_shift, "setup_ms"),
+           "shift_setup_ms": median(with_shift, "setup_ms"), "lazy_setup_ms": median(lazy, "setup_ms"),
            "kv_calls_per_qp": sum(with_shift[-1]["kv_calls"].values()) / qps / 2,
            "kv_calls": with_shift[-1]["kv_calls"],
            "kv_bytes_per_qp": with_shift[-1]["kv_bytes"] / qps / 2,
@@ -129,7 +129,8 @@ def scale(args, qps, cost_us):
         row[way]["kb"] = median(results, "private_kb")
         row[way]["kb_per_qp"] = (row[way]["kb"] - row["stock_kb"]) / qps
     print(f"{qps:5} QPs: set-up {row['stock_setup_ms']:9.1f} ms stock, "
-          f"{row['shift_setup_ms']:9.1f} ms SHIFT ({row['setup_ratio']:.2f}); KV "
+          f"{row['shift_setup_ms']:9.1f} ms SHIFT ({row['setup_ratio']:.2f}), "
+          f"{row['lazy_setup_ms']:.1f} lazy; KV "
           f"{row['kv_calls_per_qp']:.2f} operations and {row['kv_bytes_per_qp']:.0f} B a QP; "
           f"{row['qp_queries']} query_qp")
     for way in ("eager", "lazy"):

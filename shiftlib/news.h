@@ -16,6 +16,11 @@ struct sh_nic;
 struct sp_callbacks;
 struct sp_cq_ring;
 
+/* ---- loop/: answered by conn/ ------------------------------------------------------------------- */
+
+void sh_news_setup_over(void);	  /* the application's set-up has paused, or what waits is needed */
+void sh_news_setup_goes_on(void); /* now and then meanwhile */
+
 /* ---- facade/ -------------------------------------------------------------------------------- */
 
 /* On the data path, no lock held: an event of this ring's CQ was read, before the application hears

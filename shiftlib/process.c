@@ -13,6 +13,7 @@
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/report/event.h"
@@ -26,6 +27,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_objects_module, /* no event can name a closed context any more */
 	&sh_conns_module,   /* errors that nobody polls */
 	&sh_mailbox_module, /* what the data path reported */
+	&sh_setup_module,   /* what waited begins */
 	&sh_nics_module,      &sh_detector_module, &sh_srqs_module,
 	&sh_clock_module, /* what is due of connections */
 	&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,

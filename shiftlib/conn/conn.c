@@ -5,6 +5,7 @@
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/conn/ahead.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
@@ -24,6 +25,7 @@
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
 #include "shiftlib/peer/heartbeat.h"
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
@@ -144,6 +146,8 @@ static void conn_count_moving(struct sh_qp *qp, bool on)
 		return;
 	qp->counted.moving = on;
 	sh_conns.moving += on ? 1 : UINT32_MAX;
+	if (on)
+		sh_setup_end();
 }
 
 static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
@@ -300,7 +304,10 @@ int sh_conn_new(struct sh_qp *qp)
 		sh_level_set(qp, SH_DRIVEN, sh_level_looking);
 	}
 	qp->core.config.retry_time_ns = conn_retry_time_ns(&qp->app.attr);
-	qp->intro.start_at = sh_now_ns() + CONN_START_NS;
+	if (sh_setup_on() && !qp->intro.since)
+		sh_ahead_wait(qp);
+	else
+		qp->intro.start_at = sh_now_ns() + CONN_START_NS;
 	sh_clock_touch(qp);
 	sh_clock_wake_for(qp);
 	sh_loopback_connected(qp);

@@ -410,7 +410,7 @@ void sh_intro_news(struct sh_qp *qp)
 {
 	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
 
-	if (qp->intro.heard || qp->intro.queued || (qp->intro.look_at && qp->intro.look_at <= at))
+	if (qp->intro.heard || qp->intro.queued || qp->intro.waits || (qp->intro.look_at && qp->intro.look_at <= at))
 		return;
 	intro_look(qp, at > now ? at : now);
 	qp->intro.news_interval =
@@ -593,6 +593,7 @@ static void intros_reset(void)
 {
 	memset(&sh_intros, 0, sizeof(sh_intros));
 	list_init(&sh_intros.line);
+	list_init(&sh_intros.waiting);
 	list_init(&sh_intros.withdrawals);
 }
 

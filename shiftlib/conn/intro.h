@@ -16,9 +16,11 @@ struct sh_intro {
 	uint64_t next_at, interval, since, put_again_at, asked_at;
 	uint64_t look_at;	/* when the peer's record is looked for */
 	uint64_t news_interval; /* no sooner is it looked for at a hint */
+	uint64_t progressed;	/* its completions when it began to wait */
 	uint32_t peer_nonce, peer_conn;
-	struct list_node line; /* in sh.intros.line, or alone */
+	struct list_node line; /* in sh_intros.line or waiting, or alone */
 	bool queued;	       /* in line, or being asked about */
+	bool waits;	       /* in sh_intros.waiting instead */
 	bool published, heard, told;
 	bool no_store;	  /* it did not answer when it was asked last */
 	bool refused;	  /* it was said that its peer's record is wrong */
@@ -41,6 +43,7 @@ struct sh_intros {
 	struct sh_job job;	      /* takes all that is in line */
 	bool running;		      /* it will look at the line again */
 	struct list_node line;	      /* connections */
+	struct list_node waiting;     /* those that are not introduced yet: ahead.c */
 	struct list_node withdrawals; /* of connections that have ended */
 	uint32_t contacts;	      /* with the store, when it was last asked */
 	char prefix[KV_PREFIX_MAX];   /* of all keys; empty: not found out yet */

@@ -340,7 +340,7 @@ void sh_intro_line_leave(struct sh_qp *qp)
 	if (!list_empty(&qp->intro.line))
 		list_del(&qp->intro.line);
 	list_init(&qp->intro.line);
-	qp->intro.queued = false;
+	qp->intro.queued = qp->intro.waits = false;
 }
 
 void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)

@@ -95,7 +95,7 @@ void sh_news_nic_opened(struct sh_nic *nic)
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (k = 0; qp->conn_id && k < qp->ctx->n_paths; k++)
-			if (qp->ctx->path[k] == nic)
+			if (qp->ctx->path[k] == nic && !qp->intro.waits)
 				sh_intro_start(qp);
 	sh_kick();
 }

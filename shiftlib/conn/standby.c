@@ -430,7 +430,7 @@ void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 	}
 	carrier->incarnation = nic->incarnation;
 	qp->standby = carrier;
-	sh_replica_want(qp->ctx, path);
+	sh_replica_need(qp->ctx, path);
 	standby_submit(qp, &request, standby_make_run, standby_make_done);
 }
 

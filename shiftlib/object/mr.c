@@ -11,6 +11,7 @@
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
 #include "shiftlib/nic/command.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/object/debt.h"
@@ -93,6 +94,7 @@ static void mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct 
 		mr_fd_close(request);
 	if (pd && !mr)
 		sh_pd_unprotect(pd, "no memory to keep a record of a region of it");
+	sh_setup_also();
 	if (pd)
 		sh_keys_wait(real->rkey);
 	pthread_mutex_unlock(&sh.lock);

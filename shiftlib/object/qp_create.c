@@ -10,6 +10,7 @@
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/qp.h"
 #include "shiftlib/object/yield.h"
@@ -234,8 +235,10 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 	list_add_tail(&sh_conns.qps, &qp->link);
 	if (sh_table_put(&sh_objects.by_qp, real, qp))
 		sh_error_once("no memory: a QP is not known to SHIFT and stays without protection");
-	if (qp->sp && how->attr->qp_type == IBV_QPT_RC)
+	if (qp->sp && how->attr->qp_type == IBV_QPT_RC) {
+		sh_setup_command();
 		sh_ctx_prepare(qp->ctx);
+	}
 	pthread_mutex_unlock(&sh.lock);
 	return real;
 }

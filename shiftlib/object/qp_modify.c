@@ -13,6 +13,7 @@
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
 #include "shiftlib/object/qp.h"
 #include "shiftlib/replica/context.h"
 
@@ -65,6 +66,8 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 	}
 	if (qp->init.qp_type != IBV_QPT_RC)
 		return;
+	if (state == IBV_QPS_INIT || state == IBV_QPS_RTR || state == IBV_QPS_RTS)
+		sh_setup_command();
 	if (state == IBV_QPS_RTR || state == IBV_QPS_RTS)
 		sh_conn_new(qp);
 	if (state == IBV_QPS_RTS)

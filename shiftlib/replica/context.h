@@ -20,6 +20,7 @@ struct sh_ctx {
 	struct sh_nic *path[SC_MAX_PATHS]; /* by path: 0 is nic, then its backups */
 	uint32_t n_paths;
 	bool replica[SC_MAX_PATHS]; /* wanted */
+	bool needed;		    /* some standby was made, or begun */
 	struct sh_async *async;
 	const char *why; /* foreign, or without a backup: the reason */
 	struct sh_handler async_handler;

@@ -8,6 +8,7 @@
 #include "shiftlib/base/table.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/setup.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/nic/yield.h"
@@ -241,6 +242,11 @@ struct replay_job {
 	uint8_t path;
 };
 
+static bool replay_waits(const struct sh_pd *pd)
+{
+	return sh_setup_on() && !pd->ctx->needed;
+}
+
 static uint32_t replay_take(const struct replay_job *replay, struct memory_job *tasks)
 {
 	struct list_node *line = &replay->pd->shadow[replay->path].mrs;
@@ -267,7 +273,7 @@ static void replay_run(struct sh_job *job)
 	uint32_t n, i;
 
 	sh_job_lock();
-	while ((n = replay_take(replay, tasks))) {
+	while (!replay_waits(replay->pd) && (n = replay_take(replay, tasks))) {
 		sh_job_unlock();
 		for (i = 0; i < n; i++)
 			memory_mr_run(&tasks[i].job);
@@ -311,7 +317,7 @@ static void replay_start(struct sh_pd *pd, uint8_t path)
 {
 	struct replay_job *replay;
 
-	if (pd->shadow[path].replaying)
+	if (pd->shadow[path].replaying || replay_waits(pd))
 		return;
 	replay = malloc(sizeof(*replay));
 	if (!replay) {
@@ -436,4 +442,39 @@ void sh_replica_want(struct sh_ctx *ctx, uint8_t path)
 	ctx->replica[path] = true;
 	list_for_each (&ctx->pds, pd, struct sh_pd, link)
 		sh_pd_replay(pd, path);
+}
+
+static void pd_replay_go_on(struct sh_pd *pd)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (!list_empty(&pd->shadow[path].mrs))
+			replay_start(pd, path);
+}
+
+static void ctx_replay_go_on(struct sh_ctx *ctx)
+{
+	struct sh_pd *pd;
+
+	list_for_each (&ctx->pds, pd, struct sh_pd, link)
+		pd_replay_go_on(pd);
+}
+
+void sh_replica_setup_over(void)
+{
+	struct sh_ctx *ctx;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		ctx_replay_go_on(ctx);
+}
+
+void sh_replica_need(struct sh_ctx *ctx, uint8_t path)
+{
+	bool first = !ctx->needed;
+
+	ctx->needed = true;
+	sh_replica_want(ctx, path);
+	if (first)
+		ctx_replay_go_on(ctx);
 }

@@ -84,6 +84,9 @@ struct sh_mr {
 };
 
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);
+/* A standby is made there: its regions do not wait for a pause in the set-up, now and from now on. */
+void sh_replica_need(struct sh_ctx *ctx, uint8_t path);
+void sh_replica_setup_over(void); /* the regions of all contexts that do */
 bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path);
 void sh_pd_replay(struct sh_pd *pd, uint8_t path);
 void sh_pd_replay_give_up(struct sh_pd *pd, uint8_t path); /* regions that stand in line */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections that wait until the application pauses in its set-up. Lock held. */
+#ifndef SHIFTLIB_CONN_AHEAD_H
+#define SHIFTLIB_CONN_AHEAD_H
+
+struct sh_qp;
+
+void sh_ahead_wait(struct sh_qp *qp); /* it is introduced, and gets its standby, later */
+
+#endif
