@@ -127,7 +127,6 @@ void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 		transition_stranded_to_quiescing(c);
 	else
 		transition_none_to_quiescing(c);
-	sc_patience_beyond(x, reason);
 	sc_switch_leave(x);
 	c->epoch = c->standby.epoch;
 	c->path = c->standby.path;
@@ -157,10 +156,10 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 	}
 	if (c->move == SC_MOVE_NONE) {
 		transition_none_to_stranded(c);
-		sc_patience_beyond(x, reason);
 		sc_patience_start(x, reason);
 	} else {
 		transition_moving_to_stranded(c);
+		c->reason = reason; /* it is the path to come that died: what is told is of that */
 	}
 	sc_switch_leave(x);
 	forget_last_move(x);
@@ -238,6 +237,8 @@ void sc_move_fault(struct sc_frame *x)
 
 	if (age < 0)
 		return;
+	if (age == 0)
+		sc_patience_beyond(x, x->ev->reason);
 	if (age > 0)
 		sc_standby_lost(x);
 	else if (!c->guarded)
@@ -497,8 +498,8 @@ static void message_higher(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	uint32_t epoch = x->ev->state.epoch;
 
-	sc_patience_beyond(x, x->ev->state.reason);
-
+	if (c->move == SC_MOVE_NONE)
+		sc_patience_beyond(x, x->ev->state.reason);
 	if (sc_standby_ready_for(c, epoch)) {
 		if (c->move != SC_MOVE_NONE)
 			sc_move_strand(x, SC_REASON_PEER);
@@ -525,7 +526,7 @@ static void message_lost(struct sc_frame *x)
 	if (sc_epoch_cmp(m->lost, c->peer.lost) > 0)
 		c->peer.lost = m->lost;
 	sc_standby_gone_at_peer(x, m->lost);
-	if (m->stranded && m->epoch == c->epoch)
+	if (m->stranded && m->epoch == c->epoch && c->move == SC_MOVE_NONE)
 		sc_patience_beyond(x, m->reason);
 	if ((m->stranded && m->epoch == c->epoch) ||
 	    (sc_epoch_cmp(m->lost, c->epoch) >= 0 && sc_epoch_cmp(m->epoch, c->epoch) < 0))

@@ -42,7 +42,11 @@ void sc_patience_follow(struct sc_frame *x)
 		c->deadline_at = x->now + patience(c);
 }
 
-/* The path that is lost is the default one, which alone stock would have had. */
+/*
+ * The carrier of c->epoch died, on the path that is the default one, which alone stock would have had. To be
+ * asked of a fault at this end, or of the peer's word while that carrier is in use here: why a peer left
+ * says nothing of the path that a move under way leads to.
+ */
 void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason)
 {
 	struct sc_conn *c = x->c;
