@@ -229,6 +229,51 @@ static void detector_qps(uint64_t now)
 			detector_progress(qp, now);
 }
 
+/* ---- darkness ------------------------------------------------------------------------------- */
+
+/* 0: a path answers. What this process slept through was not the peer's silence. */
+static uint64_t detector_dark_since(const struct sh_peer *peer)
+{
+	uint64_t since = peer->n_paths ? sh_loop_late_at() : 0, path;
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++) {
+		path = sh_path_dark_since(&peer->paths[i].health);
+		if (!path)
+			return 0;
+		since = path > since ? path : since;
+	}
+	return since;
+}
+
+static void detector_tell_dark(struct sh_peer *peer, uint64_t since, uint64_t now)
+{
+	struct sc_event event = { .type = SC_EV_DARK,
+				  .ok = since,
+				  .silent_ns = since && since < now ? now - since : 0 };
+	struct sh_qp *qp;
+
+	peer->dark_at = since ? now : 0;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->peer == peer && detector_works(qp))
+			sh_conn_event(qp, &event);
+}
+
+/* It lasts until a word of the peer's comes: without work, paths are asked too rarely to tell. */
+static void detector_darkness(struct sh_peer *peer, uint64_t now)
+{
+	uint64_t since;
+
+	if (peer->dark_at) {
+		if (peer->heard_at > peer->dark_at)
+			detector_tell_dark(peer, 0, now);
+		return;
+	}
+	since = detector_dark_since(peer);
+	if (since)
+		detector_tell_dark(peer, since, now);
+}
+
 /* ---- NICs that hang ------------------------------------------------------------------------- */
 
 /* A NIC has its time while this process runs to look. */
@@ -290,6 +335,7 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 		next = sh_earlier_ns(next, detector_path(peer, &peer->paths[i], now, &changed));
 	if (changed)
 		sh_paths_changed_peer(peer);
+	detector_darkness(peer, now);
 	return next;
 }
 

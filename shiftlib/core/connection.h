@@ -110,6 +110,7 @@ struct sc_conn {
 	uint8_t flags;	     /* enum sc_flags, once ended: told to the peer */
 	uint8_t last_words;  /* how often that is still sent unasked */
 	uint32_t recv_count; /* fixed when count_final */
+	uint64_t dark_since; /* no path to the peer has had an answer since; 0: one has */
 	uint64_t deadline_at, lifetime_until;
 	uint64_t retry_at, retry_interval;   /* LAY_RECEIVES or SETTLE again: a key was missing */
 	uint64_t resend_at, resend_interval; /* STATE */

@@ -104,6 +104,7 @@ static void timer_schedule(struct sc_conn *c)
 	timer_earlier(c, c->standby.rest_until);
 	timer_earlier(c, c->sw.deadline_at);
 	timer_earlier(c, c->sw.next_at);
+	timer_earlier(c, sc_patience_dark_until(c));
 	if (!sc_moving(c))
 		return;
 	timer_earlier(c, c->deadline_at);
@@ -114,6 +115,9 @@ static void timer_schedule(struct sc_conn *c)
 static void timer_run(struct sc_frame *x)
 {
 	sc_move_timer(x);
+	if (x->c->move == SC_MOVE_ENDED)
+		return;
+	sc_patience_timer(x);
 	if (x->c->move == SC_MOVE_ENDED)
 		return;
 	sc_switch_timer(x);
@@ -150,6 +154,7 @@ static void dispatch(struct sc_frame *x)
 	case SC_EV_FENCE_LAID: sc_switch_laid(x); break;
 	case SC_EV_FENCED: sc_switch_fenced(x); break;
 	case SC_EV_PATH_UP: send_again(x); break;
+	case SC_EV_DARK: sc_patience_dark(x); break;
 	case SC_EV_TIMER: timer_run(x); break;
 	case SC_EVENT_TYPES: break;
 	}

@@ -149,6 +149,7 @@ void sc_end_event(struct sc_frame *x)
 	case SC_EV_APP_ERROR:
 	case SC_EV_INTRODUCED:
 	case SC_EV_PATHS:
+	case SC_EV_DARK:
 	case SC_EV_FENCE_LAID:
 	case SC_EV_FENCED:
 	case SC_EV_STANDBY_CONNECTED:

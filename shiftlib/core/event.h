@@ -29,6 +29,7 @@ enum sc_event_type {
 			   * not be repeated */
 	SC_EV_FENCED,	  /* nothing is outstanding in the active send ring any more */
 	SC_EV_PATH_UP,	  /* a control path to the peer came (back) up, or died: send again */
+	SC_EV_DARK, /* ok: no path to the peer has had an answer for silent_ns; else one has */
 	SC_EV_TIMER,
 	SC_EVENT_TYPES,
 };
@@ -46,6 +47,7 @@ struct sc_event {
 	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
 	bool atomics; /* FENCE_LAID: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
+	uint64_t silent_ns;	     /* DARK */
 	uint8_t up, steady, drained; /* PATHS */
 	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */
 	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */

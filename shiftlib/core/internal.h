@@ -96,6 +96,9 @@ static inline int32_t sc_epoch_cmp(uint32_t a, uint32_t b)
 void sc_patience_start(struct sc_frame *x, enum sc_reason reason);
 void sc_patience_follow(struct sc_frame *x);			    /* at each timer */
 void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason); /* would stock have ended? */
+void sc_patience_dark(struct sc_frame *x);
+void sc_patience_timer(struct sc_frame *x);
+uint64_t sc_patience_dark_until(const struct sc_conn *c); /* 0: it is not dark, or may stay so */
 
 /* paths.c: which paths there are, and which one the next standby is made on */
 void sc_paths_changed(struct sc_frame *x);

@@ -498,7 +498,8 @@ static void message_higher(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	uint32_t epoch = x->ev->state.epoch;
 
-	if (c->move == SC_MOVE_NONE)
+	/* who is stranded speaks of the carrier that it went to */
+	if (c->move == SC_MOVE_NONE && !x->ev->state.stranded)
 		sc_patience_beyond(x, x->ev->state.reason);
 	if (sc_standby_ready_for(c, epoch)) {
 		if (c->move != SC_MOVE_NONE)

@@ -138,6 +138,7 @@ const char *sc_event_name(enum sc_event_type type)
 		[SC_EV_FENCE_LAID] = "FENCE_LAID",
 		[SC_EV_FENCED] = "FENCED",
 		[SC_EV_PATH_UP] = "PATH_UP",
+		[SC_EV_DARK] = "DARK",
 		[SC_EV_TIMER] = "TIMER",
 	};
 

@@ -122,6 +122,16 @@ uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t no
 		       : 0;
 }
 
+uint64_t sh_path_dark_since(const struct sh_path_health *path)
+{
+	uint64_t fell = path->fell_since ? path->fell_since : path->fell_at;
+
+	if (path->state != SH_PATH_UP)
+		return fell ? fell : 1;
+	return path->missed >= SH_PATH_LOST_PINGS && path->config->heartbeat ? path->silent_since
+									     : 0;
+}
+
 void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now)
 {
 	if (on) {

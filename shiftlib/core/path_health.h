@@ -93,6 +93,9 @@ uint64_t sh_path_next(const struct sh_path_health *path, uint64_t now);
 bool sh_path_up(const struct sh_path_health *path);
 /* Since when pings have had no answer, though it fell meanwhile; 0: they had. */
 uint64_t sh_path_unanswered_since(const struct sh_path_health *path, uint64_t now);
+/* Since when nothing says that the peer lives: pings in a row had no answer, or it is not up (1: it never
+ * was). 0: it answers. */
+uint64_t sh_path_dark_since(const struct sh_path_health *path);
 /* Up without a break for its hold-down. */
 bool sh_path_steady(const struct sh_path_health *path, uint64_t now);
 uint64_t sh_path_hold_ns(const struct sh_path_health *path);

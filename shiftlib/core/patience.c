@@ -8,10 +8,9 @@
  */
 #include "shiftlib/core/internal.h"
 
-static uint64_t patience(const struct sc_conn *c)
+static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
 {
 	const struct sc_config *cfg = &c->config;
-	uint64_t ns = c->beyond ? cfg->silence_ns : cfg->deadline_ns;
 
 	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
 		ns = SC_LAZY_PATIENCE * cfg->deadline_ns;
@@ -19,6 +18,11 @@ static uint64_t patience(const struct sc_conn *c)
 		ns = cfg->retry_time_ns;
 	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
 	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
+}
+
+static uint64_t patience(const struct sc_conn *c)
+{
+	return patience_of(c, c->beyond ? c->config.silence_ns : c->config.deadline_ns);
 }
 
 /*
@@ -61,4 +65,38 @@ void sc_patience_start(struct sc_frame *x, enum sc_reason reason)
 	c->reason = reason;
 	c->deadline_at = x->now + patience(c);
 	c->peer.heard_at = x->now;
+}
+
+/*
+ * Who has nothing outstanding is not told by its own NIC that the last path to the peer is dead, and the
+ * peer cannot say so: both its NICs may be. Stock's connection had its end when the default path died;
+ * what lives on beyond it may not leave one end waiting for ever.
+ */
+uint64_t sc_patience_dark_until(const struct sc_conn *c)
+{
+	if (!c->dark_since || !c->beyond || !c->guarded || c->move != SC_MOVE_NONE)
+		return 0;
+	return c->dark_since + patience_of(c, c->config.deadline_ns);
+}
+
+void sc_patience_dark(struct sc_frame *x)
+{
+	uint64_t since = x->now > x->ev->silent_ns ? x->now - x->ev->silent_ns : 1;
+
+	if (!x->ev->ok)
+		x->c->dark_since = 0;
+	else if (!x->c->dark_since)
+		x->c->dark_since = since;
+}
+
+void sc_patience_timer(struct sc_frame *x)
+{
+	uint64_t until = sc_patience_dark_until(x->c);
+
+	if (!until || x->now < until)
+		return;
+	if (x->ev->idle)
+		sc_end_fail(x, SC_REASON_DEADLINE);
+	else
+		x->c->dark_since = x->now; /* its own retries decide */
 }

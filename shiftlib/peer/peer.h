@@ -56,6 +56,7 @@ struct sh_peer {
 	uint64_t rest_at; /* since when there is none */
 	uint64_t
 		ask_until; /* a path without work is doubted: all are pinged as if there were some */
+	uint64_t dark_at; /* its connections were told that no path has an answer; 0: one has */
 	uint32_t n_paths, next_path;
 	struct sh_peer_path paths[SH_MAX_PEER_PATHS];
 	uint64_t paths_retry_at; /* some are not open */

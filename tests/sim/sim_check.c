@@ -438,6 +438,11 @@ static void check_back(struct sim_world *w, uint32_t end, const struct sc_event 
 		sim_violation(w, "P5: %s goes back after its FENCED by itself", side(end));
 }
 
+static bool left_sick(const struct sim_world *w, uint32_t end)
+{
+	return w->qp[w->end[end].active].suspect || w->qp[w->end[end ^ 1].active].suspect;
+}
+
 /* A switch that nothing but the wish for order began must not end a connection. */
 static void check_peace(struct sim_world *w, uint32_t end, const struct sc_event *event,
 			const struct sc_conn *before)
@@ -449,7 +454,7 @@ static void check_peace(struct sim_world *w, uint32_t end, const struct sc_event
 		*peaceful = 0;
 	if (c->epoch == before->epoch)
 		return;
-	if (event->type == SC_EV_TIMER || event->type == SC_EV_FENCED)
+	if ((event->type == SC_EV_TIMER || event->type == SC_EV_FENCED) && !left_sick(w, end))
 		*peaceful = c->reason == SC_REASON_RETURN || c->reason == SC_REASON_ORDER ? c->epoch
 											  : 0;
 	else if (*peaceful != c->epoch)

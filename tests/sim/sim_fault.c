@@ -227,8 +227,10 @@ static void make_sick(struct sim_world *w, uint32_t host, uint32_t path, enum si
 	w->stock.sick |= !path;
 	nic->cqes_lost = health == SIM_ZOMBIE && sim_chance(w, 25);
 	nic->writes_lost = nic->cqes_lost && sim_chance(w, 60);
-	if ((nic->writes_lost || health == SIM_DISASSOCIATED) && sim_chance(w, 60))
+	if ((nic->writes_lost || health == SIM_DISASSOCIATED) && sim_chance(w, 60)) {
 		sim_nic_lose_posted(w, host, path);
+		nic->cqes_lost = true; /* what it writes comes in order: behind a loss, nothing */
+	}
 	nic->hangs = sim_chance(w, 40);
 	for (uint32_t i = 1; i <= w->n_qps; i++) {
 		struct sim_qp *qp = &w->qp[i];
@@ -236,6 +238,7 @@ static void make_sick(struct sim_world *w, uint32_t host, uint32_t path, enum si
 		if ((qp->end & 1) != host || qp->path != path || qp->state == SIM_QP_GONE)
 			continue;
 		qp->suspect = true;
+		w->peaceful[qp->end >> 1] = 0;
 		/* one on its way to ERR may not have flushed */
 		w->end[qp->end].was_sick |= !qp->sealed;
 	}

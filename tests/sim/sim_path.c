@@ -229,6 +229,22 @@ static bool undecided(struct sim_world *w, uint32_t host, uint32_t path)
 	return !elsewhere;
 }
 
+/* Nothing on any path tells of the peer, or something does again. */
+static void look_for_light(struct sim_world *w, uint32_t host)
+{
+	struct sc_event e = { .type = SC_EV_DARK, .ok = true };
+	struct sim_host *h = &w->host[host];
+
+	for (uint32_t p = 0; p < w->n_paths; p++)
+		e.ok &= !sim_path_truth(w, host, p) || h->view[p].blind;
+	if (h->dark == e.ok)
+		return;
+	h->dark = e.ok;
+	for (uint32_t end = host; end < w->n_ends; end += SIM_HOSTS)
+		if (!w->end[end].app.closed)
+			sim_shell_event(w, end, &e);
+}
+
 void sim_path_view(struct sim_world *w, uint32_t host, uint32_t path)
 {
 	struct sim_view *v = &w->host[host].view[path];
@@ -236,6 +252,7 @@ void sim_path_view(struct sim_world *w, uint32_t host, uint32_t path)
 
 	if (w->host[host].dead)
 		return;
+	look_for_light(w, host);
 	if (!up && v->up && undecided(w, host, path)) {
 		if (!w->host[1 - host].dead)
 			sim_at(w, 2 * SIM_MS + sim_pick(w, 4 * SIM_MS), SIM_EV_VIEW, host, path);

@@ -28,6 +28,7 @@ struct sim_view { /* of a path, by one host */
 
 struct sim_host {
 	bool dead, answers; /* answers: the host says that it knows nobody */
+	bool dark;	    /* it was told that no path to the other one has an answer */
 	struct sim_nic nic[SIM_PATHS];
 	struct sim_view view[SIM_PATHS];
 };

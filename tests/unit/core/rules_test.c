@@ -579,6 +579,92 @@ static void who_has_nothing_to_send_is_not_ended(void **state)
 	assert_int_equal(f.conn.move, SC_MOVE_ENDED);
 }
 
+static void at_fallback(struct core_fixture *f, enum sc_reason reason)
+{
+	fixture_at(f, AT_FALLBACK);
+	f->conn.beyond = reason == SC_REASON_DEVICE;
+}
+
+static void give_dark(struct core_fixture *f, bool dark, uint64_t silent_ns)
+{
+	fixture_give(f,
+		     &(struct sc_event){ .type = SC_EV_DARK, .ok = dark, .silent_ns = silent_ns });
+}
+
+/* Timers until it ended or that much time is over. */
+static bool ends_within(struct core_fixture *f, uint64_t ns, bool idle)
+{
+	uint64_t until = f->now + ns;
+
+	while (f->conn.move != SC_MOVE_ENDED && f->conn.timer_at && f->conn.timer_at <= until) {
+		f->now = f->conn.timer_at;
+		fixture_give(f, &(struct sc_event){ .type = SC_EV_TIMER, .idle = idle });
+	}
+	return f->conn.move == SC_MOVE_ENDED;
+}
+
+/* The default NIC had died, and then no path to the peer has an answer: both its NICs may be dead. */
+static void who_waits_in_the_dark_is_ended(void **state)
+{
+	struct core_fixture f;
+	uint64_t full, said = 3000ULL * 1000 * 1000;
+
+	at_fallback(&f, SC_REASON_DEVICE);
+	full = f.conn.config.deadline_ns + 8 * f.conn.config.packet_lifetime_ns;
+	give_dark(&f, true, said);
+	assert_false(ends_within(&f, full - said - 1, true));
+	assert_true(ends_within(&f, full, true));
+	assert_int_equal(fixture_find(&f, SC_ACT_FAIL)->reason, SC_REASON_DEADLINE);
+
+	at_fallback(&f, SC_REASON_DEVICE);
+	give_dark(&f, true, 0);
+	assert_false(ends_within(&f, full / 2, true));
+	give_dark(&f, false, 0);
+	assert_false(ends_within(&f, 10 * full, true));
+
+	/* its own retries will tell */
+	at_fallback(&f, SC_REASON_DEVICE);
+	give_dark(&f, true, 0);
+	assert_false(ends_within(&f, 10 * full, false));
+
+	/* stock would wait too */
+	at_fallback(&f, SC_REASON_PORT);
+	give_dark(&f, true, 0);
+	assert_false(ends_within(&f, 10 * full, true));
+}
+
+/* From path 1 to path 0, which had been left while it could come back. */
+static void at_returning(struct core_fixture *f)
+{
+	fixture_at(f, AT_RETURNING);
+	f->conn.beyond = false;
+}
+
+/* c->path is that to come: why the peer left another one says nothing of it. */
+static void a_reason_is_of_the_path_that_was_left(void **state)
+{
+	struct core_fixture f;
+	struct sc_event event = { .type = SC_EV_MSG_STATE };
+
+	at_returning(&f);
+	assert_int_equal(f.conn.path, 0);
+	event.state = (struct sc_msg_state){ .epoch = f.conn.epoch,
+					     .stranded = 1,
+					     .leaving = 1,
+					     .lost = f.conn.epoch,
+					     .reason = SC_REASON_TRANSPORT };
+	fixture_give(&f, &event);
+	assert_int_equal(f.conn.move, SC_MOVE_STRANDED);
+	assert_false(f.conn.beyond);
+	at_returning(&f);
+	fixture_fault(&f, SC_REASON_PORT, f.conn.epoch);
+	assert_int_equal(f.conn.reason, SC_REASON_PORT);
+	assert_false(f.conn.beyond);
+	at_returning(&f);
+	fixture_fault(&f, SC_REASON_DEVICE, f.conn.epoch);
+	assert_true(f.conn.beyond);
+}
+
 static void the_operators_limit_ends_a_move(void **state)
 {
 	struct core_fixture f;
@@ -712,6 +798,8 @@ int main(void)
 		cmocka_unit_test(a_silent_peer_has_the_retry_time),
 		cmocka_unit_test(a_peer_that_talks_has_the_retry_time),
 		cmocka_unit_test(who_has_nothing_to_send_is_not_ended),
+		cmocka_unit_test(who_waits_in_the_dark_is_ended),
+		cmocka_unit_test(a_reason_is_of_the_path_that_was_left),
 		cmocka_unit_test(the_operators_limit_ends_a_move),
 		cmocka_unit_test(keys_that_never_come_end_the_move),
 		cmocka_unit_test(last_words_are_repeated_and_stop),
