@@ -24,10 +24,11 @@
 
 /* In the order in which they run, and are made anew. */
 static const struct sh_module *const process_modules[] = {
-	&sh_objects_module, /* no event can name a closed context any more */
-	&sh_conns_module,   /* errors that nobody polls */
-	&sh_mailbox_module, /* what the data path reported */
-	&sh_setup_module,   /* what waited begins */
+	&sh_objects_module,  /* no event can name a closed context any more */
+	&sh_conns_module,    /* errors that nobody polls */
+	&sh_mailbox_module,  /* what the data path reported */
+	&sh_quiesces_module, /* what the workers have finished */
+	&sh_setup_module,    /* what waited begins */
 	&sh_nics_module,      &sh_detector_module, &sh_srqs_module,
 	&sh_clock_module, /* what is due of connections */
 	&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,

@@ -15,6 +15,7 @@
 #include "shiftlib/conn/detector.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
 #include "shiftlib/control/control_qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/hang.h"
@@ -284,6 +285,26 @@ static uint64_t detector_since(uint64_t since)
 	return since && since < late_at ? late_at : since;
 }
 
+/* A command of it that takes so long is looked into, whichever connection it is of. */
+static bool detector_nic_slow(const struct sh_nic *nic, uint64_t now)
+{
+	uint64_t busy = nic->prompt ? sh_worker_busy_since_ns(nic->prompt) : 0;
+
+	return nic->sick || (busy && busy + sh.config.flush_wait_ns <= now);
+}
+
+static void detector_nics_slow(void)
+{
+	uint64_t now = sh_now_ns();
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		if (detector_nic_slow(&sh_nics.nic[i], now)) {
+			sh_quiesce_look_awaited();
+			return;
+		}
+}
+
 static void detector_nic(struct sh_nic *nic, uint64_t now)
 {
 	uint64_t waiting, busy;
@@ -355,6 +376,7 @@ static void detector_run(uint64_t now)
 	detector_qps(now);
 	for (i = 0; i < sh_nics.n; i++)
 		detector_nic(&sh_nics.nic[i], now);
+	detector_nics_slow();
 	/* What was set off meanwhile may want to be looked at sooner. */
 	sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, next);
 }

@@ -4,6 +4,7 @@
  * add to its count any more.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
@@ -33,10 +34,15 @@
 #define QUIESCE_LOOKS	     4	/* at a command that is awaited, in its time */
 #define QUIESCE_ALIVE	     10 /* so many times longer it may take where the NIC still sends */
 
+static struct {
+	struct quiesce_job *_Atomic finished; /* stack of those whose command has returned */
+} quiesces;
+
 /* ---- quiesce: every carrier that is left, to ERR -------------------------------------------- */
 
 struct quiesce_job {
 	struct sh_job job;
+	struct quiesce_job *next; /* in quiesces.finished */
 	struct sh_qp *qp;
 	uint32_t epoch;
 	struct ibv_qp *real;
@@ -103,15 +109,13 @@ static bool quiesce_commands_done(const struct sh_qp *qp)
 	return true;
 }
 
-static void quiesce_done(struct sh_job *job)
+/* The worker whose next command's connection has more to say, if there is one. */
+static struct sh_worker *quiesce_finish(struct quiesce_job *task)
 {
-	struct quiesce_job *task = (struct quiesce_job *)job;
-	struct sh_qp *qp = task->qp;
+	struct sh_carrier *carrier = sh_carrier_find(task->qp, task->epoch);
 	struct sh_worker *worker = NULL;
-	struct sh_carrier *carrier;
+	struct sh_qp *qp = task->qp;
 
-	pthread_mutex_lock(&sh.lock);
-	carrier = sh_carrier_find(qp, task->epoch);
 	if (carrier && carrier->qp == task->real) {
 		worker = sh_carrier_worker(carrier);
 		carrier->in_error = true;
@@ -125,19 +129,68 @@ static void quiesce_done(struct sh_job *job)
 	}
 	if (qp->conn_id && quiesce_is_on(qp)) {
 		sh_clock_touch(qp);
-		sh_outbox_hold();
 		sh_quiesce_look(qp, sh_now_ns());
-		sh_outbox_keep();
-		/* the peer waits for this; what the next commands' connections say goes with it */
-		if (!worker || sh_worker_empty(worker))
-			sh_outbox_send_out();
-		else
-			sh_outbox_send_soon();
 		sh_clock_wake_for(qp);
 	}
 	sh_job_end(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
 	free(task);
+	return worker;
+}
+
+/* Of those that the workers have finished, the earliest first. */
+static struct quiesce_job *quiesces_take(void)
+{
+	struct quiesce_job *job = atomic_exchange(&quiesces.finished, NULL), *next, *first = NULL;
+
+	for (; job; job = next) {
+		next = job->next;
+		job->next = first;
+		first = job;
+	}
+	return first;
+}
+
+/* Lock held. The peer waits for this; what the next commands' connections say goes with it. */
+static void quiesces_read(void)
+{
+	struct quiesce_job *job = quiesces_take(), *next;
+	struct sh_worker *worker = NULL;
+
+	if (!job)
+		return;
+	sh_outbox_hold();
+	for (; job; job = next) {
+		next = job->next;
+		worker = quiesce_finish(job);
+	}
+	sh_outbox_keep();
+	if (!worker || sh_worker_empty(worker))
+		sh_outbox_send_out();
+	else
+		sh_outbox_send_soon();
+}
+
+/*
+ * The lock is not waited for: while the background thread goes over thousands of connections, their NIC
+ * would stand still. Who has it now, or gets it next, finds what is left here; the background thread
+ * looks a last time when it has seen sh.stopping.
+ */
+static void quiesce_done(struct sh_job *job)
+{
+	struct quiesce_job *task = (struct quiesce_job *)job;
+	bool canceled = job->canceled;
+
+	task->next = atomic_load(&quiesces.finished);
+	while (!atomic_compare_exchange_weak(&quiesces.finished, &task->next, task))
+		;
+	if (canceled || atomic_load(&sh.stopping)) {
+		pthread_mutex_lock(&sh.lock);
+	} else if (pthread_mutex_trylock(&sh.lock)) {
+		sh_kick();
+		return;
+	}
+	quiesces_read();
+	pthread_mutex_unlock(&sh.lock);
 }
 
 static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
@@ -175,13 +228,14 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.epoch = epoch;
 	qp->quiesce.keys = sh_keys_last();
 	qp->quiesce.since = qp->quiesce.begun = now;
-	qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
-	qp->quiesce.next_at = now + sh.config.flush_wait_ns / QUIESCE_LOOKS;
+	qp->quiesce.interval = sh.config.flush_wait_ns / QUIESCE_LOOKS;
+	qp->quiesce.next_at = now + qp->quiesce.interval;
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
 		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].to_error)
 			quiesce_submit(qp, &qp->carriers.slot[i]);
 	if (quiesce_commands_done(qp)) { /* by an earlier move that did not reach its carrier */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
+		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
 		qp->quiesce.next_at = now;
 	}
 }
@@ -442,14 +496,33 @@ static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
 	return quiesce_any_lives(qp, since) && quiesce_in_time(since, now, QUIESCE_ALIVE * wait_ns);
 }
 
-/* Its return is heard of. Meanwhile its NIC gets something to send, which tells whether it hangs. */
+/*
+ * Its return is heard of, and sh_quiesce_look_awaited() looks when one takes too long: thousands that stand in
+ * line look ever less often. Meanwhile the NIC gets something to send, which tells whether it hangs.
+ */
 static void quiesce_await_command(struct sh_qp *qp, uint64_t now)
 {
-	qp->quiesce.next_at = now + sh.config.flush_wait_ns / QUIESCE_LOOKS;
+	qp->quiesce.next_at = now + qp->quiesce.interval;
+	qp->quiesce.interval *= 2;
 	if (!qp->peer || qp->peer->ask_until > qp->quiesce.next_at)
 		return;
-	qp->peer->ask_until = now + sh.config.flush_wait_ns;
+	qp->peer->ask_until = qp->quiesce.next_at + sh.config.flush_wait_ns;
 	sh_heartbeat_soon();
+}
+
+/* A NIC's command takes longer than it may: what becomes of those that wait for it, or behind it? */
+void sh_quiesce_look_awaited(void)
+{
+	struct sh_qp *qp;
+
+	sh_outbox_hold();
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || qp->quiesce.phase != SH_QUIESCE_COMMAND)
+			continue;
+		sh_clock_touch(qp);
+		sh_quiesce_look(qp, sh_now_ns());
+	}
+	sh_outbox_release();
 }
 
 /*
@@ -507,3 +580,14 @@ void sh_quiesce_recount(struct sh_qp *qp)
 	obeyed = quiesce_final(qp, &flushed);
 	quiesce_ended(qp, &flushed, obeyed || quiesce_talks_to_nobody(qp, &flushed), obeyed);
 }
+
+static void quiesces_reset(void)
+{
+	atomic_store(&quiesces.finished, NULL);
+}
+
+const struct sh_module sh_quiesces_module = {
+	.name = "quiesces",
+	.reset = quiesces_reset,
+	.heard = quiesces_read,
+};

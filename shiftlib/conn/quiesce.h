@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONN_QUIESCE_H
 
 #include <stdint.h>
+#include "shiftlib/loop/loop.h"
 
 struct ibv_context;
 struct sh_nic;
@@ -31,8 +32,11 @@ void sh_quiesce_recount(struct sh_qp *qp);
 void sh_quiesce_seal(struct sh_qp *qp);
 void sh_quiesce_look(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
 void sh_quiesce_look_all(void);			      /* of a NIC more is known */
+void sh_quiesce_look_awaited(void); /* a command takes too long, or its NIC is sick */
 /* The kernel has destroyed all queue pairs of this context. */
 void sh_quiesce_context_over(const struct ibv_context *context);
 void sh_quiesce_nic_reopened(const struct sh_nic *nic);
+
+extern const struct sh_module sh_quiesces_module;
 
 #endif

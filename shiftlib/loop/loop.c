@@ -228,6 +228,7 @@ static void *loop_main(void *arg)
 		loop_heard();
 		loop_run();
 	}
+	loop_heard(); /* what workers left before they could see sh.stopping */
 	pthread_mutex_unlock(&sh.lock);
 	sh_crash_thread_end();
 	return NULL;

@@ -59,7 +59,8 @@ struct sh_process {
 	pthread_mutex_t devices_lock;
 	const struct shift_real *real;
 	struct sh_config config;
-	bool enabled, stopping;
+	bool enabled;
+	_Atomic bool stopping; /* workers ask without the lock */
 	uint64_t instance;
 };
 
