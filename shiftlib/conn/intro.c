@@ -102,9 +102,8 @@ static int intro_own_keys(const struct sh_qp *qp, char keys[2][KV_KEY_MAX + 1], 
 {
 	const struct sh_nic *nic = qp->ctx->nic;
 	const char *prefix;
-	int ret;
+	int ret = intro_prefix(&prefix);
 
-	ret = intro_prefix(&prefix);
 	if (ret)
 		return ret;
 	if (qp->gid.valid)
@@ -521,7 +520,8 @@ bool sh_intro_fill(struct sh_qp *qp, struct sh_intro_item *item)
 
 static void intro_ask(struct sh_qp *qp)
 {
-	if (intro_gid_known(qp))
+	if (intro_gid_known(qp) &&
+	    (sh_nics_on_vlan(qp->gid.vlan) || sh_now_ns() - qp->intro.since >= INTRO_OPEN_NS))
 		sh_intro_line_up(qp);
 	else if (!qp->intro.queued)
 		intro_next(qp, INTRO_UNCLEAR);

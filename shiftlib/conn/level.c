@@ -4,6 +4,7 @@
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/tenant.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/nic.h"
@@ -60,9 +61,13 @@ static const char *level_no_path(const struct sh_qp *qp)
 	const char *why = NULL;
 	uint32_t k;
 
-	for (k = 0; k < qp->ctx->n_paths && !why; k++)
-		if (k != qp->active->path)
-			why = sh_gid_missing(qp->gid.kind, &qp->ctx->path[k]->address);
+	for (k = 0; k < qp->ctx->n_paths && !why; k++) {
+		if (k == qp->active->path || qp->ctx->path[k]->state != SH_NIC_OPEN)
+			continue;
+		why = sh_gid_missing(qp->gid.kind, &qp->ctx->path[k]->address);
+		if (!why)
+			why = sh_tenant_doubt(qp, qp->ctx->path[k]);
+	}
 	return why ? why : "no path to its peer over another NIC answers";
 }
 
@@ -72,7 +77,7 @@ const char *sh_level_why(const struct sh_qp *qp)
 	const struct sc_conn *c = &qp->core;
 	uint8_t up = qp->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
 
-	if (qp->level != SH_DRIVEN || !qp->conn_id || !c->peer.introduced ||
+	if (qp->level != SH_DRIVEN || !qp->conn_id || !qp->peer ||
 	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
 		return qp->why;
 	return level_no_path(qp);

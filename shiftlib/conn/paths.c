@@ -53,8 +53,7 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 	for (k = 0; k < qp->paths.n; k++)
 		if (k != qp->active->path && up >> k & 1 &&
 		    (qp->carriers.unknown.why || sh_pd_refuses(qp->pd, k) ||
-		     paths_lesser(qp, qp->ctx->path[k]) ||
-		     sh_tenant_doubtful(qp, qp->ctx->path[k])))
+		     paths_lesser(qp, qp->ctx->path[k]) || sh_tenant_doubt(qp, qp->ctx->path[k])))
 			return true;
 	return false;
 }

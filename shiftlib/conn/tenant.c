@@ -77,13 +77,14 @@ const char *sh_tenant_differ(const struct sc_address *own, const struct sc_addre
 	return NULL;
 }
 
-bool sh_tenant_doubtful(const struct sh_qp *qp, const struct sh_nic *nic)
+const char *sh_tenant_doubt(const struct sh_qp *qp, const struct sh_nic *nic)
 {
 	struct sh_tenant tenant = sh_tenant_of(qp);
 	struct sh_tenant_place place;
 
 	if (nic->address.link_layer == IBV_LINK_LAYER_ETHERNET)
-		return tenant.vlan != nic->address.vlan && !sh.config.any_vlan;
+		return tenant.vlan == nic->address.vlan || sh.config.any_vlan ? NULL
+									      : tenant_no_vlan;
 	return tenant_find_pkey(&tenant, nic, &place);
 }
 

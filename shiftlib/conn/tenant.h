@@ -35,8 +35,8 @@ const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
 			   struct sh_tenant_place *place);
 /* Of a standby's two ends. NULL, or why they do not belong together. */
 const char *sh_tenant_differ(const struct sc_address *own, const struct sc_address *peer);
-/* Lock held: a standby there is likely to be refused for it. */
-bool sh_tenant_doubtful(const struct sh_qp *qp, const struct sh_nic *nic);
+/* Lock held: why a standby there is likely to be refused; NULL: nothing speaks against it. */
+const char *sh_tenant_doubt(const struct sh_qp *qp, const struct sh_nic *nic);
 /* Lock held: its NIC's table is another, and it is not where it was. */
 bool sh_tenant_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
 

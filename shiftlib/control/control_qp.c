@@ -83,13 +83,16 @@ void sh_control_address(const struct sh_control *control, struct sh_address *out
 	pthread_mutex_unlock(&locked->lock);
 }
 
-int sh_control_refresh(struct sh_control *control, struct sh_address *out)
+int sh_control_refresh(struct sh_control *control, const struct sh_gid_place *use,
+		       struct sh_address *out)
 {
 	struct sh_address before, now;
 	bool grh_required;
 	int ret;
 
 	sh_control_address(control, &before);
+	if (use)
+		memcpy(before.gid, use->gid, sizeof(before.gid));
 	ret = sh_address_query(control->real, control->context, control->port, &before, &now,
 			       &grh_required);
 	if (ret)

@@ -49,9 +49,10 @@ int sh_control_fd(const struct sh_control *control);
 void sh_control_address(const struct sh_control *control, struct sh_address *out);
 /*
  * Asks the port again (may block: on the worker). 0: *out is the present address; a GID that moved
- * to another index was found again. -errno: the NIC does not answer.
+ * to another index was found again. use: that one from now on, if it is of RoCE v2; NULL: the one so far. -errno: the NIC does not answer.
  */
-int sh_control_refresh(struct sh_control *control, struct sh_address *out);
+int sh_control_refresh(struct sh_control *control, const struct sh_gid_place *use,
+		       struct sh_address *out);
 
 /* The way from this NIC to a peer's. 0, -EPROTOTYPE: other link layer, or -errno of create_ah. */
 int sh_control_path_open(struct sh_control *control, const struct sh_address *peer,

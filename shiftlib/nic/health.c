@@ -87,7 +87,7 @@ void sh_nic_ask_run(struct sh_job *job)
 	struct nic_job *task = (struct nic_job *)job;
 
 	sh.real->thread_inside();
-	task->ret = sh_control_refresh(task->nic->control, &task->address);
+	task->ret = sh_control_refresh(task->nic->control, NULL, &task->address);
 }
 
 /* Peers are told, and what leads to them from here is opened anew. */

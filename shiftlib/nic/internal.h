@@ -45,6 +45,9 @@ void sh_nic_cut_look(struct sh_nic *nic);
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic);
 
+/* vlan.c: it has been opened. */
+void sh_nic_vlan_ask(struct sh_nic *nic);
+
 /* link.c: which interface is its own, and how that is. The NIC is open. */
 void sh_nic_link_find(struct sh_nic *nic);
 

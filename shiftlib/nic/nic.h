@@ -72,6 +72,7 @@ struct sh_nic {
 	struct {
 		struct sh_pkeys pkeys;	      /* of the port, also when it is dead */
 		struct sh_gid_place vlan_gid; /* its worker's: the last one that was found */
+		bool vlan_asked; /* vlan.c: its GID on the process' VLAN is looked for */
 	} tenant;
 
 	bool port_down;
@@ -112,6 +113,10 @@ struct sh_nics {
 	uint32_t n;
 	uint32_t revision; /* the highest */
 	bool known;
+	struct { /* of the first connection */
+		bool known;
+		uint16_t id; /* 0: none */
+	} vlan;
 	struct backup_map map;
 	struct sh_netdev_monitor *netdevs;
 	struct sh_handler netdev_handler;
@@ -141,6 +146,8 @@ void sh_nic_obeys(struct sh_nic *nic);		  /* it is not sick any more */
 void sh_nic_drain(struct sh_nic *nic, bool on);	  /* the operator's order */
 bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
 void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
+/* vlan.c: of a connection that is to be introduced. False: addresses are being found out; see news.h, opened. */
+bool sh_nics_on_vlan(uint16_t vlan);
 void sh_nic_link(struct sh_nic *nic, bool running);
 
 extern const struct sh_module sh_nics_module;

@@ -177,6 +177,7 @@ static void nic_open_finish(struct sh_nic *nic, const struct nic_job *task, cons
 		nic_renamed(nic, task->made.name);
 		sh_nic_set_address(nic, &task->address, true);
 		sh_nic_link_find(nic);
+		sh_nic_vlan_ask(nic);
 		sh_news_nic_changed(nic);
 	}
 	sh_news_nic_opened(nic);
@@ -301,6 +302,7 @@ static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 	nic_renamed(nic, task->made.name);
 	sh_nic_set_address(nic, &task->address, true);
 	sh_nic_link_find(nic);
+	sh_nic_vlan_ask(nic);
 	sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
 	sh_event_nic(nic->name, SH_EVENT_NIC_UP, nic->dead_by);
 	sh_news_nic_reopened(nic);

@@ -27,14 +27,15 @@ def check(truth, what):
 class Pair:
     """Stock programs that move bytes; they give up after half a second."""
 
-    def __init__(self, lab, *options, ends=None, **settings):
+    def __init__(self, lab, *options, ends=None, gids=None, **settings):
         self.lab = lab
         shift = {host: Shift(log="info", **SOON, **settings, **(ends or {}).get(host, {}))
                  for host in ENDS}
         argv = ["ib_write_bw", "-d", "mlx5_0", "-F", "-D", 120, "-p", free_port(), "-u", 14, *options]
-        server = lab.start("h0", argv, "server", shift["h0"])
+        own = {host: ["-x", gids[host]] if gids else [] for host in ENDS}
+        server = lab.start("h0", argv + own["h0"], "server", shift["h0"])
         server.await_listening()
-        self.ends = {"h0": server, "h1": lab.start("h1", argv + ["127.0.0.1"], "client",
+        self.ends = {"h0": server, "h1": lab.start("h1", argv + own["h1"] + ["127.0.0.1"], "client",
                                                 shift["h1"])}
 
     def all(self, truth):
@@ -57,15 +58,15 @@ class Pair:
         self.await_all("move", lambda q: q["nic"] == "mlx5_1")
         self.flows(1)
 
-    def refused(self, why):
+    def refused(self, why, log="not protected by mlx5_1: .*{}"):
         """Said by status and log; the traffic goes on, and nothing of it comes to the other NICs."""
         wait_for("reason", lambda: any(re.search(why, q["why"] or "") for host in ENDS
                                        for q in self.lab.connections(host)), 30)
         self.await_all("no protection", lambda q: q["level"] == "driven")
         logs = {host: self.lab.shift_log(p) for host, p in self.ends.items()}
-        check(any(re.search("not protected by mlx5_1: .*" + why, log) for log in logs.values()),
+        check(any(re.search(log.format(why), text) for text in logs.values()),
               f"the log does not say why\n{logs}")
-        check(not any("is protected" in log for log in logs.values()), "it was called protected")
+        check(not any("is protected" in text for text in logs.values()), "it was called protected")
         self.flows(0)
         self.lab.fault("port-down", "h0/mlx5_0")
         wait_for("the end of a program", lambda: not all(p.running() for p in self.ends.values()), 30)
@@ -157,16 +158,28 @@ def vlan(lab):
     check({s[2:] for s in seen(lab, 1, "ud_packets")} == {(0, 0)}, "a pause would stop datagrams too")
 
 
+def vlan_only(lab):
+    """No NIC has a GID on none, and each has the VLANs in an order of its own."""
+    for host, nic, orders in (("h0", 0, "ABX"), ("h1", 0, "BAX"), ("h0", 1, "AXB"), ("h1", 1, "BXA")):
+        for index, letter in zip((0, 3, 6), orders):
+            lab.ctl("vlan", f"{host}/mlx5_{nic}", index, VLAN + "BAX".index(letter))
+    pair = Pair(lab, gids={"h0": 3, "h1": 0})
+    pair.moves()
+    for nic in (0, 1):
+        for kind in ("rc_packets", "ud_packets"):
+            check({s[1] for s in seen(lab, nic, kind)} == {VLAN}, f"{kind} of mlx5_{nic}")
+
+
 def vlan_missing(lab):
     vlans(lab, ["h1"])
-    Pair(lab, "-x", 3).refused("no GID on its VLAN")
+    Pair(lab, "-x", 3).refused("no GID on its VLAN", "mlx5_1: no GID on VLAN 100")
 
 
 def vlan_of_one_end(lab):
     """Neither speaks over a VLAN that the other has not."""
     vlans(lab)
     shift = {"h0": {"any_vlan": "on"}, "h1": {}}
-    Pair(lab, "-x", 3, ends=shift).refused("on another VLAN")
+    Pair(lab, "-x", 3, ends=shift).refused("no path to its peer over another NIC", "no control path to the peer")
 
 
 def vlan_any(lab):
@@ -186,7 +199,7 @@ def untagged(lab):
 
 
 CASES = {f.__name__: f for f in (
-    partition, partition_missing, partition_lazy, partition_limited, partition_both_limited, partition_reordered, vlan,
+    partition, partition_missing, partition_lazy, partition_limited, partition_both_limited, partition_reordered, vlan, vlan_only,
     vlan_missing, vlan_of_one_end, vlan_any, untagged)}
 
 

@@ -121,7 +121,7 @@ static void peer_open(struct peer *peer, const char *nic)
 	sh_control_address(peer->control, &own);
 	REQUIRE(own.active && own.qpn && own.qkey && !(own.qkey >> 31));
 	REQUIRE(own.link_layer == IBV_LINK_LAYER_ETHERNET || own.lid);
-	REQUIRE(!sh_control_refresh(peer->control, &again));
+	REQUIRE(!sh_control_refresh(peer->control, NULL, &again));
 	REQUIRE(!memcmp(&own, &again, sizeof(own)));
 	address_print(&own);
 	address_scan(&other);
