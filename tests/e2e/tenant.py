@@ -49,6 +49,9 @@ class Pair:
         before = self.lab.carried(nic)
         wait_for(f"traffic of mlx5_{nic}", lambda: self.lab.carried(nic) > before, 30)
 
+    def logs(self):
+        return [self.lab.shift_log(p) for p in self.ends.values()]
+
     def protected(self):
         self.await_all("protection", lambda q: q["level"] == "protected")
 
@@ -63,10 +66,9 @@ class Pair:
         wait_for("reason", lambda: any(re.search(why, q["why"] or "") for host in ENDS
                                        for q in self.lab.connections(host)), 30)
         self.await_all("no protection", lambda q: q["level"] == "driven")
-        logs = {host: self.lab.shift_log(p) for host, p in self.ends.items()}
-        check(any(re.search(log.format(why), text) for text in logs.values()),
-              f"the log does not say why\n{logs}")
-        check(not any("is protected" in text for text in logs.values()), "it was called protected")
+        wait_for("the log to say why", lambda: any(re.search(log.format(why), text)
+                                                   for text in self.logs()), 30)
+        check(not any("is protected" in text for text in self.logs()), "it was called protected")
         self.flows(0)
         self.lab.fault("port-down", "h0/mlx5_0")
         wait_for("the end of a program", lambda: not all(p.running() for p in self.ends.values()), 30)
