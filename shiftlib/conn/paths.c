@@ -65,14 +65,16 @@ void sh_paths_changed(struct sh_qp *qp)
 
 	if (!qp->conn_id || !qp->peer)
 		return;
+	event.default_dead = qp->ctx->nic->fatal || qp->ctx->nic->sick;
 	for (k = 0; k < qp->paths.n; k++) {
 		event.up |= (uint8_t)(paths_up(qp, k) << k);
 		event.steady |= (uint8_t)(paths_steady(qp, k) << k);
 		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
 	}
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
-	if (event.up == qp->paths.up && event.steady == qp->paths.steady &&
-	    event.drained == qp->paths.drained && event.suspicious == qp->core.suspicious)
+	if ((!event.default_dead || qp->core.beyond) && event.up == qp->paths.up &&
+	    event.steady == qp->paths.steady && event.drained == qp->paths.drained &&
+	    event.suspicious == qp->core.suspicious)
 		return;
 	qp->paths.up = event.up;
 	qp->paths.steady = event.steady;

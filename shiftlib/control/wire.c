@@ -86,6 +86,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.masks_seen = standby->masks_seen,
 		.pkey = htole16(WIRE_HAS_TENANT ? standby->address.pkey : 0),
 		.vlan = htole16(standby->address.vlan),
+		.beyond = standby->beyond,
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));

@@ -38,7 +38,8 @@ struct wire_standby {
 	uint8_t masks_no, masks_seen;
 	uint8_t lazy;  /* 3.0: reserved, so 0, and not read */
 	uint16_t pkey; /* before 3.3: reserved, so 0, and not read; and nothing behind it */
-	uint16_t vlan, reserved;
+	uint16_t vlan;
+	uint8_t beyond, reserved;
 } __attribute__((packed));
 static_assert(sizeof(struct wire_standby) == 48, "wire form");
 

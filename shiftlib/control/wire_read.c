@@ -85,11 +85,12 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->address.psn = le32toh(wire.psn);
 	standby->address.pkey = WIRE_HAS_TENANT ? le16toh(wire.pkey) : 0;
 	standby->address.vlan = WIRE_HAS_TENANT ? le16toh(wire.vlan) : 0;
+	standby->beyond = WIRE_HAS_TENANT ? wire.beyond : 0;
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
-	    standby->ask > 1 || standby->lazy > 1 || standby->address.mtu > IBV_MTU_4096 ||
-	    !standby_place_valid(&standby->address) || standby->address.psn > WIRE_PSN_MAX ||
-	    standby->path >= SC_MAX_PATHS)
+	    standby->ask > 1 || standby->lazy > 1 || standby->beyond > 1 ||
+	    standby->address.mtu > IBV_MTU_4096 || !standby_place_valid(&standby->address) ||
+	    standby->address.psn > WIRE_PSN_MAX || standby->path >= SC_MAX_PATHS)
 		return -EBADMSG;
 	return 0;
 }

@@ -50,6 +50,7 @@ struct sc_event {
 	uint64_t silent_ns;	     /* DARK */
 	uint8_t up, steady, drained; /* PATHS */
 	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */
+	bool default_dead;	     /* PATHS: the default NIC of this end died or obeys no more */
 	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */
 	bool disassociated;  /* QUIESCED: the device is gone for good, so the count is final */
 	bool dead;	     /* QUIESCED: one of the NICs is gone, or did not flush */

@@ -88,10 +88,12 @@ void sc_paths_changed(struct sc_frame *x)
 	const struct sc_event *ev = x->ev;
 	struct sc_conn *c = x->c;
 	uint8_t came = ev->up & (uint8_t)~c->paths.up;
+	bool died = ev->default_dead && !c->beyond;
 
-	if (ev->up == c->paths.up && ev->steady == c->paths.steady &&
+	if (!died && ev->up == c->paths.up && ev->steady == c->paths.steady &&
 	    ev->drained == c->paths.drained && ev->suspicious == c->suspicious)
 		return;
+	c->beyond |= died;
 	c->suspicious = ev->suspicious;
 	c->paths.up = ev->up;
 	c->paths.steady = ev->steady;
@@ -112,6 +114,7 @@ bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
 	struct sc_conn *c = x->c;
 	uint8_t came;
 
+	c->beyond |= m->beyond;
 	if (c->peer.masks_known && (int8_t)(m->masks_no - c->peer.paths.no) <= 0)
 		return false;
 	came = m->up & (uint8_t) ~(c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);

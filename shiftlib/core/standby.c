@@ -126,6 +126,7 @@ static void send(struct sc_frame *x, bool ask)
 		.drained = c->paths.drained,
 		.masks_no = c->paths.no,
 		.masks_seen = c->peer.paths.no,
+		.beyond = c->beyond,
 		.address = c->standby.local,
 	};
 }

@@ -31,6 +31,7 @@ static void check_ranges(const struct sh_wire_record *record)
 		CHECK(record->standby.seen <= SC_STANDBY_FAILED);
 		CHECK(record->standby.ask <= 1);
 		CHECK(record->standby.lazy <= 1);
+		CHECK(record->standby.beyond <= 1);
 		CHECK(record->standby.address.qpn <= 0xffffff);
 	} else if (record->type == SH_WIRE_STATE) {
 		CHECK(record->state.reason < SC_REASONS);
@@ -81,13 +82,14 @@ static bool same_ids(const struct sh_wire_ids *a, const struct sh_wire_ids *b)
 static bool same_standby(const struct sc_msg_standby *a, const struct sc_msg_standby *b)
 {
 	return a->epoch == b->epoch && a->phase == b->phase && a->seen == b->seen &&
-	       a->ask == b->ask && a->lazy == b->lazy &&
+	       a->ask == b->ask && a->lazy == b->lazy && a->beyond == b->beyond &&
 	       !memcmp(a->address.gid, b->address.gid, 16) && a->path == b->path &&
 	       a->up == b->up && a->steady == b->steady && a->drained == b->drained &&
 	       a->masks_no == b->masks_no && a->masks_seen == b->masks_seen &&
 	       a->address.lid == b->address.lid && a->address.nic == b->address.nic &&
 	       a->address.mtu == b->address.mtu && a->address.qpn == b->address.qpn &&
-	       a->address.psn == b->address.psn;
+	       a->address.psn == b->address.psn && a->address.pkey == b->address.pkey &&
+	       a->address.vlan == b->address.vlan;
 }
 
 static bool same_state(const struct sc_msg_state *a, const struct sc_msg_state *b)

@@ -119,6 +119,7 @@ void sim_path_tell(struct sim_world *w, uint32_t end)
 
 	w->end[end].suspicious ^= sim_chance(w, 5);
 	e.suspicious = w->end[end].suspicious;
+	e.default_dead = h->nic[0].health != SIM_WELL;
 	for (uint32_t p = 0; p < w->n_paths; p++) {
 		e.up |= (uint8_t)(h->view[p].up << p);
 		e.steady |= (uint8_t)(h->view[p].steady << p);

@@ -65,6 +65,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.address.psn = random_below(&rng, 1 << 24);
 	standby.address.pkey = (uint16_t)random_next(&rng);
 	standby.address.vlan = (uint16_t)random_below(&rng, 4095);
+	standby.beyond = (uint8_t)random_below(&rng, 2);
 	return standby;
 }
 
