@@ -326,13 +326,11 @@ static void detector_nic(struct sh_nic *nic, uint64_t now)
 static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now,
 			      bool *changed)
 {
-	uint32_t seq;
 	bool steady;
 
 	sh_heartbeat_up(path);
 	sh_path_set_need(&path->health, path->need, now);
-	if (sh_path_ping(&path->health, now, &seq))
-		sh_heartbeat_ping(path, seq);
+	sh_heartbeat_run(path, now);
 	if (sh_path_doubted(&path->health, now)) {
 		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
 		sh_heartbeat_soon();

@@ -209,6 +209,7 @@ static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
 {
 	uint64_t at = path_wanted_at(path, now), limit = path_limit(path);
 
+	limit = limit < path->retry_at ? path->retry_at : limit;
 	return at && at < limit ? limit : at;
 }
 
@@ -239,6 +240,18 @@ bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq)
 	else
 		path_count_ping(path, now);
 	return true;
+}
+
+void sh_path_unsent(struct sh_path_health *path, uint64_t now)
+{
+	path->seq--;
+	path->retry_at = now + SH_PATH_RETRY_NS;
+	if (path->state == SH_PATH_PROBING) {
+		path->probe_at = now;
+		path->probe_interval = path->config->probe_min_ns;
+	} else if (!--path->missed && path->silent_since == now) {
+		path->silent_since = 0;
+	}
 }
 
 /* Answered, of those that can be: sent since the path fell, and remembered. */

@@ -23,6 +23,7 @@
 #define SH_PATH_PINGS	   32 /* whose times are remembered: an answer to an older one is none */
 #define SH_PATH_PER_S	   24 /* pings in any second; with both ends' answers below 100 packets */
 #define SH_PATH_LOST_PINGS 3  /* so many in a row without an answer, before it can be lost */
+#define SH_PATH_RETRY_NS   1000000ull /* after this there may be room */
 
 enum sh_path_state {
 	SH_PATH_OFF,	 /* own NIC unusable, or no way to the peer's: nothing can be sent */
@@ -53,6 +54,7 @@ struct sh_path_health {
 	uint32_t valid_seq; /* answers to pings up to this one mean nothing: the path fell since */
 	uint64_t sent_at[SH_PATH_PINGS];
 	uint64_t probe_interval, probe_at;
+	uint64_t retry_at;     /* one did not leave: none before this */
 	uint32_t missed;       /* pings since the last answer */
 	uint64_t silent_since; /* missed > 0: the first of them, or the last answer if later */
 	uint64_t fell_at;      /* the last time; 0: never */
@@ -81,6 +83,8 @@ void sh_path_blame(struct sh_path_health *path, uint64_t now);
 
 /* Is a ping due? Then it counts as sent now, with *seq. */
 bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq);
+/* That of just now found no room and did not leave: it was none, and is due again soon. */
+void sh_path_unsent(struct sh_path_health *path, uint64_t now);
 /* An answer came. True: the path came up with it. One that answers nothing changes nothing. */
 bool sh_path_pong(struct sh_path_health *path, uint32_t seq, uint64_t now);
 /* The peer's ping came: if the path is not up here, it may be by now. */

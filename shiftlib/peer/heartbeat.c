@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Heartbeats over control paths. The rules are those of core/path_health.c. */
+#include <errno.h>
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/control/control_qp.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/path_health.h"
 #include "shiftlib/loop/loop.h"
@@ -36,7 +38,16 @@ bool sh_heartbeat_steady(struct sh_peer_path *path)
 	return sh_path_steady(&path->health, sh_now_ns());
 }
 
-static void heartbeat_send(struct sh_peer_path *path, enum sh_wire_type type, uint32_t seq)
+/* In a ring that does not move, what waits for room is as good as what lies in it. */
+static bool heartbeat_stuck(const struct sh_peer_path *path)
+{
+	uint64_t since = sh_control_waiting_since(path->nic->control);
+
+	return since && sh_now_ns() >= since + sh.config.path.beat_ns;
+}
+
+/* False: there was no room for it, and will be. */
+static bool heartbeat_send(struct sh_peer_path *path, enum sh_wire_type type, uint32_t seq)
 {
 	struct sh_wire_ping ping = { .seq = seq, .nic = path->nic->index };
 	struct sh_wire_writer writer;
@@ -47,18 +58,38 @@ static void heartbeat_send(struct sh_peer_path *path, enum sh_wire_type type, ui
 		sh_wire_put_ping(&writer, &ping);
 	else
 		sh_wire_put_pong(&writer, &ping);
-	sh_peer_send(path, buf, sh_wire_end(&writer));
+	return sh_peer_send(path, buf, sh_wire_end(&writer)) != -EAGAIN || heartbeat_stuck(path);
 }
 
-void sh_heartbeat_ping(struct sh_peer_path *path, uint32_t seq)
+static void heartbeat_ping(struct sh_peer_path *path, uint64_t now)
 {
-	heartbeat_send(path, SH_WIRE_PING, seq);
+	uint32_t seq;
+
+	if (sh_path_ping(&path->health, now, &seq) && !heartbeat_send(path, SH_WIRE_PING, seq))
+		sh_path_unsent(&path->health, now);
+}
+
+static void heartbeat_pong(struct sh_peer_path *path, uint64_t now)
+{
+	path->pong_owed = !heartbeat_send(path, SH_WIRE_PONG, path->pong_seq);
+	if (path->pong_owed)
+		sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, now + SH_PATH_RETRY_NS);
+}
+
+void sh_heartbeat_run(struct sh_peer_path *path, uint64_t now)
+{
+	if (path->pong_owed)
+		heartbeat_pong(path, now);
+	heartbeat_ping(path, now);
 }
 
 void sh_heartbeat_ping_heard(struct sh_peer_path *path, uint32_t seq)
 {
-	heartbeat_send(path, SH_WIRE_PONG, seq);
-	sh_path_heard(&path->health, sh_now_ns());
+	uint64_t now = sh_now_ns();
+
+	path->pong_seq = seq;
+	heartbeat_pong(path, now);
+	sh_path_heard(&path->health, now);
 	if (!sh_path_up(&path->health))
 		sh_heartbeat_soon();
 }

@@ -373,12 +373,12 @@ size_t sh_peer_room(const struct sh_peer_path *path)
 }
 
 /* Lost ones are sent again by the core. */
-void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
+int sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 {
 	uint8_t copy[SH_WIRE_MAX + SH_AUTH_BYTES];
 
 	if (!path || !path->path || !sh_nic_usable(path->nic) || !length)
-		return;
+		return -EIO;
 	if (path->peer->auth) {
 		struct sh_auth_pair pair = { path->nic->index, path->remote_nic };
 
@@ -386,7 +386,7 @@ void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 		length = sh_auth_sign(path->peer->auth, pair, ++path->sent, copy, length);
 		buf = copy;
 	}
-	sh_control_send(path->path, buf, length);
+	return sh_control_send(path->path, buf, length);
 }
 
 /* Over some live paths, others each time: a datagram that is lost with its path is sent again. */

@@ -28,6 +28,8 @@ struct sh_peer_path {
 	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
 	struct sh_path_health health;
 	enum sh_path_need need; /* being found out */
+	bool pong_owed;		/* there was no room for it */
+	uint32_t pong_seq;
 	bool told_up, told_steady;
 	uint64_t sent;		   /* number of the last datagram, if they are signed */
 	struct sh_wire_writer out; /* what connections say, until it leaves; buf NULL: nothing */
@@ -56,7 +58,7 @@ struct sh_peer {
 	uint64_t rest_at; /* since when there is none */
 	uint64_t
 		ask_until; /* a path without work is doubted: all are pinged as if there were some */
-	uint64_t dark_at; /* its connections were told that no path has an answer; 0: one has */
+	uint64_t dark_at;  /* its connections were told that no path has an answer; 0: one has */
 	uint32_t n_paths, next_path;
 	struct sh_peer_path paths[SH_MAX_PEER_PATHS];
 	uint64_t paths_retry_at; /* some are not open */
@@ -121,7 +123,8 @@ uint64_t sh_peer_next_timer(const struct sh_peer *peer);
 
 /* room: bytes of a datagram that pass on this open path. */
 size_t sh_peer_room(const struct sh_peer_path *path);
-void sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
+/* 0, or -errno as of sh_control_send(): it is lost. */
+int sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length);
 /* Over some live paths, others each time. */
 void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length);
 

@@ -349,6 +349,42 @@ static void test_hold_is_broken_by_silence(void **state)
 	assert_true(sh_path_steady(&path, 9 * S));
 }
 
+/* A ping that found no room was none: neither missed nor lost. */
+static void test_unsent(void **state)
+{
+	struct sh_path_health path = path_made_up();
+	uint64_t now = 10 * S;
+	uint32_t seq, i, before = path.seq;
+
+	sh_path_set_need(&path, SH_PATH_BUSY, now);
+	for (i = 0; i < 1000; i++, now = sh_path_next(&path, now)) {
+		assert_true(sh_path_ping(&path, now, &seq));
+		sh_path_unsent(&path, now);
+		assert_false(sh_path_ping(&path, now, &seq));
+		assert_in_range(sh_path_next(&path, now), now + 1, now + SH_PATH_RETRY_NS);
+	}
+	assert_false(sh_path_suspect(&path));
+	assert_int_equal(sh_path_unanswered_since(&path, now), 0);
+	assert_true(sh_path_ping(&path, now, &seq));
+	assert_int_equal(seq, before + 1);
+	assert_int_equal(sh_path_unanswered_since(&path, now), now);
+	sh_path_pong(&path, seq, now + MS);
+	assert_int_equal(path.answered, now + MS);
+	/* One that is unanswered stays so. */
+	path_run(&path, now + MS, now + 60 * MS);
+	now = sh_path_next(&path, now + 60 * MS);
+	assert_true(sh_path_ping(&path, now, &seq));
+	sh_path_unsent(&path, now);
+	assert_int_equal(path.missed, 1);
+	/* Nor do probes get rare by it. */
+	sh_path_fall(&path, now);
+	for (i = 0; i < 100; i++, now = sh_path_next(&path, now)) {
+		assert_true(sh_path_ping(&path, sh_path_next(&path, now), &seq));
+		sh_path_unsent(&path, now);
+	}
+	assert_in_range(path_run(&path, now, now + S), 5, 8);
+}
+
 /* The peer's ping says that the way may be open now. */
 static void test_heard(void **state)
 {
@@ -531,8 +567,12 @@ static void world_path(struct world *w, uint32_t i, uint32_t *mistakes)
 	uint64_t next;
 	uint32_t seq;
 
-	if (sh_path_ping(path, w->now, &seq))
-		world_send(w, i, seq);
+	if (sh_path_ping(path, w->now, &seq)) {
+		if (random_below(&w->random, 20))
+			world_send(w, i, seq);
+		else
+			sh_path_unsent(path, w->now);
+	}
 	next = sh_path_next(path, w->now);
 	if (next && next <= w->now && next + S < w->now)
 		fail_msg("path %u: it does not do what is due", i);
@@ -638,6 +678,7 @@ int main(void)
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_late_answers_are_answers),
 		cmocka_unit_test(test_own_stop),
+		cmocka_unit_test(test_unsent),
 		cmocka_unit_test(test_without_heartbeat),
 		cmocka_unit_test(test_hold_doubles),
 		cmocka_unit_test(test_hold_is_broken_by_silence),
