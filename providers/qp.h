@@ -15,6 +15,13 @@ enum sp_sending {
 	SP_SENDING_AWAITED,
 };
 
+/* Counts of requests (mod 2^32). The peer's NIC has answered since, if later more are complete than were
+ * posted now, or more than are complete now, of which none may lie unseen then. */
+struct sp_sent {
+	uint32_t posted, done;
+	bool posted_known, done_known; /* else a queue is busy just now; done may be more */
+};
+
 /* A READ as it was posted, with the application's key. */
 struct sp_read {
 	uint64_t addr; /* that it reads from */
@@ -67,6 +74,8 @@ struct sp_qp_ops {
 	/* Are sends outstanding, withheld ones too? *number changes with each that is posted.
 	 * Never waits: SP_SENDING_AWAITED, *number left alone, while one is being posted. */
 	enum sp_sending (*sending)(struct sp_qp *qp, uint32_t *number);
+	/* [shell] How far the sends of the carrier in use are. Never waits. */
+	void (*sent)(struct sp_qp *qp, struct sp_sent *sent);
 	/* [shell] on: transport errors of this QP are withheld and reported by qp_error.
 	 * off: passed on. Errors withheld so far are not affected. */
 	void (*guard)(struct sp_qp *qp, bool on);

@@ -13,6 +13,8 @@
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/qp.h"
 
+#define SENT_LOOKS 256 /* at completions that nobody has polled */
+
 static void ring_geometry(struct sp_cq_ring *ring, const struct mlx5dv_cq *dv)
 {
 	ring->shift = dv->cqe_size == 128 ? 7 : 6;
@@ -375,4 +377,26 @@ bool ring_cq_error_waiting(struct sp_cq *cq)
 		waiting = error_in_ring(ring);
 	ring_unlock(&cq->lock);
 	return waiting;
+}
+
+static bool completes_send(const struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe,
+			   const struct sp_carrier *c)
+{
+	return cqe->op_own >> 4 == MLX5_CQE_REQ &&
+	       ring_carrier_of(ring->dev, be32toh(cqe->sop_drop_qpn) & 0xffffff) == c;
+}
+
+bool ring_cq_sent(const struct sp_cq_ring *ring, const struct sp_carrier *c, uint32_t *done)
+{
+	struct mlx5_cqe64 *cqe;
+	uint32_t i;
+
+	*done = atomic_load(&c->sq.tail);
+	for (i = 0; i < ring->cnt && (cqe = ring_cqe_at(ring, ring->ci + i)); i++) {
+		if (i == SENT_LOOKS)
+			return false;
+		if (completes_send(ring, cqe, c))
+			*done = c->sq.wqe_head[be16toh(cqe->wqe_counter) & c->sq.mask] + 1;
+	}
+	return true;
 }

@@ -20,6 +20,8 @@ int ring_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real);
 bool ring_cq_error_waiting(struct sp_cq *cq);
+/* The CQ's lock is held. How many sends are complete; false: and maybe more. */
+bool ring_cq_sent(const struct sp_cq_ring *ring, const struct sp_carrier *c, uint32_t *done);
 void ring_live(struct sp_cq_ring *ring, bool *flag);
 void ring_unlive(struct sp_cq_ring *ring, bool *flag);
 

@@ -82,6 +82,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.recv_count = ring_qp_recv_count,
 	.qp.send_counts = ring_qp_send_counts,
 	.qp.sending = ring_qp_sending,
+	.qp.sent = ring_qp_sent,
 	.qp.guard = ring_qp_guard,
 	.carrier.add = ring_carrier_add,
 	.carrier.del = ring_carrier_del,

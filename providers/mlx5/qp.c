@@ -18,6 +18,7 @@
 #include "providers/mlx5/wr.h"
 #include "providers/mlx5/xlat.h"
 
+#define SENT_TRIES	  100
 #define RING_OUT_OF_ORDER "its receive queue is consumed out of order"
 
 enum {
@@ -356,6 +357,36 @@ enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number)
 	*number = qp->tx->sq.head;
 	ring_unlock(&qp->sq_lock);
 	return sending;
+}
+
+/* Who posts or polls all the time holds the lock for a part of it. */
+static bool sent_trylock(struct ring_lock *lock)
+{
+	int i;
+
+	for (i = 0; i < SENT_TRIES; i++)
+		if (ring_trylock(lock))
+			return true;
+	return false;
+}
+
+/* A hidden NOP completes without an answer. */
+void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
+{
+	struct sp_carrier *c = qp->tx;
+
+	*sent = (struct sp_sent){ .done = atomic_load(&c->sq.tail) };
+	if (c->nops)
+		return;
+	if (sent_trylock(&qp->sq_lock)) {
+		sent->posted = c->sq.head;
+		sent->posted_known = true;
+		ring_unlock(&qp->sq_lock);
+	}
+	if (sent_trylock(&qp->scq->lock)) {
+		sent->done_known = ring_cq_sent(c->sring, c, &sent->done);
+		ring_unlock(&qp->scq->lock);
+	}
 }
 
 void ring_qp_guard(struct sp_qp *qp, bool on)

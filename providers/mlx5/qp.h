@@ -140,6 +140,7 @@ void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state);
 uint32_t ring_qp_recv_count(struct sp_qp *qp);
 void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
 enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);
+void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent);
 void ring_qp_guard(struct sp_qp *qp, bool on);
 uint64_t ring_qp_progressed(struct sp_qp *qp);
 

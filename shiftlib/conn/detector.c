@@ -30,6 +30,8 @@
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
 
+#define DETECTOR_LOOKS 4 /* at connections of a path, until one shows that it works */
+
 static struct {
 	bool silent; /* some path was, at the last look */
 } detector;
@@ -49,18 +51,24 @@ static void detector_need_of(struct sh_qp *qp)
 
 	for (k = 0; k < qp->paths.n; k++)
 		if (detector_concerns(qp, k))
-			qp->paths.routes[k]->need = SH_PATH_BUSY;
+			qp->paths.routes[k]->look.need = SH_PATH_BUSY;
+}
+
+static bool detector_looked(const struct sh_peer_path *path)
+{
+	return path->look.work == SH_PATH_COMPLETES || path->look.looks == DETECTOR_LOOKS;
 }
 
 /* Others' work has said so of all its paths: of thousands, few rings are looked into. */
 static bool detector_known(const struct sh_qp *qp)
 {
+	const struct sh_peer_path *path = qp->paths.routes[qp->active->path];
 	uint32_t k;
 
 	for (k = 0; k < qp->paths.n; k++)
-		if (detector_concerns(qp, k) && qp->paths.routes[k]->need != SH_PATH_BUSY)
+		if (detector_concerns(qp, k) && qp->paths.routes[k]->look.need != SH_PATH_BUSY)
 			return false;
-	return true;
+	return !path || detector_looked(path);
 }
 
 static bool detector_works(const struct sh_qp *qp)
@@ -85,6 +93,42 @@ static bool detector_sending(struct sh_qp *qp, uint64_t now)
 		now - qp->detector.untold.since < DETECTOR_UNTOLD_NS);
 }
 
+static bool detector_more(const struct sp_sent *mark, const struct sp_sent *sent)
+{
+	return (mark->posted_known && (int32_t)(sent->done - mark->posted) > 0) ||
+	       (mark->done_known && (int32_t)(sent->done - mark->done) > 0);
+}
+
+static bool detector_completes(struct sh_qp *qp, uint64_t now)
+{
+	uint64_t age = now - qp->detector.mark.at, beat = sh.config.path.beat_ns;
+	struct sp_sent sent;
+	bool completes;
+
+	sp_qp_sent(qp->sp, &sent);
+	completes = qp->detector.mark.epoch == qp->active->epoch && age < beat + beat / 2 &&
+		    detector_more(&qp->detector.mark.sent, &sent);
+	if (completes || age >= beat) {
+		qp->detector.mark.sent = sent;
+		qp->detector.mark.epoch = qp->active->epoch;
+		qp->detector.mark.at = now;
+	}
+	return completes;
+}
+
+static void detector_work_of(struct sh_qp *qp, uint64_t now)
+{
+	struct sh_peer_path *path = qp->paths.routes[qp->active->path];
+
+	detector_need_of(qp);
+	if (!path || detector_looked(path))
+		return;
+	path->look.looks++;
+	path->look.work = qp->core.move == SC_MOVE_NONE && detector_completes(qp, now)
+				  ? SH_PATH_COMPLETES
+				  : SH_PATH_WORKS;
+}
+
 static enum sh_path_need detector_need_without_work(const struct sh_peer *peer, uint64_t now)
 {
 	if (!peer->conns)
@@ -101,14 +145,16 @@ static bool detector_needs(uint64_t now)
 	uint32_t i;
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
-		for (i = 0; i < peer->n_paths; i++)
-			peer->paths[i].need = detector_need_without_work(peer, now);
+		for (i = 0; i < peer->n_paths; i++) {
+			memset(&peer->paths[i].look, 0, sizeof(peer->paths[i].look));
+			peer->paths[i].look.need = detector_need_without_work(peer, now);
+		}
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!detector_works(qp))
 			continue;
 		any = true;
 		if (!detector_known(qp) && detector_sending(qp, now))
-			detector_need_of(qp);
+			detector_work_of(qp, now);
 	}
 	return any;
 }
@@ -328,8 +374,6 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 {
 	bool steady;
 
-	sh_heartbeat_up(path);
-	sh_path_set_need(&path->health, path->need, now);
 	sh_heartbeat_run(path, now);
 	if (sh_path_doubted(&path->health, now)) {
 		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
@@ -344,12 +388,29 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 	return sh_path_next(&path->health, now);
 }
 
+/* Who is asked as others are in doubt has to answer himself. */
+static void detector_tell_look(struct sh_peer *peer, uint64_t now)
+{
+	struct sh_path_health *paths[SH_MAX_PEER_PATHS];
+	uint32_t i;
+
+	for (i = 0; i < peer->n_paths; i++) {
+		sh_heartbeat_up(&peer->paths[i]);
+		paths[i] = &peer->paths[i].health;
+		sh_path_set_need(paths[i], peer->paths[i].look.need, now);
+		sh_path_set_work(paths[i], peer->paths[i].look.work, now);
+	}
+	if (peer->ask_until <= now)
+		sh_paths_spare(paths, i, now);
+}
+
 static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 {
 	uint64_t next = 0;
 	bool changed = false;
 	uint32_t i;
 
+	detector_tell_look(peer, now);
 	for (i = 0; i < peer->n_paths; i++)
 		next = sh_earlier_ns(next, detector_path(peer, &peer->paths[i], now, &changed));
 	if (changed)

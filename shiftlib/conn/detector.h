@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "providers/qp.h"
 #include "shiftlib/loop/loop.h"
 
 struct sh_qp;
@@ -15,6 +16,11 @@ struct sh_qp_detector {
 		uint32_t number;
 		uint64_t since;
 	} untold;
+	struct { /* the sends at a look: if more are complete at the next, the path works */
+		struct sp_sent sent;
+		uint32_t epoch;
+		uint64_t at;
+	} mark;
 	struct {		/* while the path in use is silent: does the work make progress? */
 		uint64_t since; /* the last of it, as far as was looked; 0: not silent */
 		uint64_t completions;

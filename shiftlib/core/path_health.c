@@ -8,7 +8,8 @@
 #define CALM_BEATS    4
 #define DOUBT_BEATS   2
 #define FALLS_MAX     63
-#define RECENT_LOSSES 4 /* of the time after which a path is lost */
+#define SPARE_BEATS   20 /* between two pings of a path that needs none, at most */
+#define RECENT_LOSSES 4	 /* of the time after which a path is lost */
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
 _Static_assert((SH_PATH_PINGS & (SH_PATH_PINGS - 1)) == 0, "sequence numbers wrap");
@@ -68,6 +69,7 @@ static void path_probe_anew(struct sh_path_health *path, uint64_t now)
 {
 	path->valid_seq = path->seq;
 	path->answered = path->answering_since = 0;
+	path->spared_at = path->completed_at = 0;
 	path->probe_interval = path->config->probe_min_ns;
 	path->probe_at = now;
 	path_forget_silence(path);
@@ -193,13 +195,14 @@ static uint64_t path_limit(const struct sh_path_health *path)
 static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
 {
 	uint64_t last = path_sent(path, 0), beat = path->config->beat_ns;
+	uint64_t spared = path->spared_at > last ? path->spared_at : last;
 
 	if (path->state == SH_PATH_OFF || path->need == SH_PATH_UNUSED)
 		return 0;
 	if (path->state == SH_PATH_PROBING)
 		return path->probe_at;
 	if (path->need == SH_PATH_BUSY && path->config->heartbeat)
-		return last + beat;
+		return spared + beat;
 	if (!sh_path_steady(path, now))
 		return last + CALM_BEATS * beat;
 	return path->config->heartbeat ? last + path->config->idle_ns : 0;
@@ -213,8 +216,19 @@ static uint64_t path_ping_at(const struct sh_path_health *path, uint64_t now)
 	return at && at < limit ? limit : at;
 }
 
+/* Then work that was under way at that look stands for the ping that it had not. */
+static bool path_spared_for_work(const struct sh_path_health *path, uint64_t now)
+{
+	return path->spared_at > path_sent(path, 1) && path->spared_at == path->completed_at &&
+	       now - path->spared_at < 2 * path->config->beat_ns;
+}
+
 static void path_count_ping(struct sh_path_health *path, uint64_t now)
 {
+	if (!path->missed && path->work == SH_PATH_WORKS && path_spared_for_work(path, now)) {
+		path->missed = 1;
+		path->silent_since = path->spared_at;
+	}
 	if (!path->missed++ && !path->silent_since)
 		path->silent_since = now;
 }
@@ -274,13 +288,15 @@ static void path_end_silence(struct sh_path_health *path, uint32_t seq, uint64_t
 
 /*
  * One answer may be lost; after a longer gap, the peer may just have been woken. What counts is when
- * answers come: pings may have lain in the queues of a peer that was stopped.
+ * answers come: pings may have lain in the queues of a peer that was stopped. Who was not asked, as it
+ * was not needed, did not fail to answer.
  */
 static void path_count_answer(struct sh_path_health *path, uint64_t now)
 {
 	uint64_t gap = (path->config->loss_ns + path->config->beat_ns) / 2;
+	uint64_t last = path->answered > path->spared_at ? path->answered : path->spared_at;
 
-	if (!path->answered || now - path->answered > gap)
+	if (!path->answered || now - last > gap)
 		path->answering_since = now;
 	path->answered = now;
 }
@@ -307,6 +323,51 @@ void sh_path_heard(struct sh_path_health *path, uint64_t now)
 		path->probe_at = path_sent(path, 0) + path->probe_interval;
 	if (path->probe_at < now)
 		path->probe_at = now;
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+void sh_path_set_work(struct sh_path_health *path, enum sh_path_work work, uint64_t now)
+{
+	path->work = work;
+	if (work != SH_PATH_COMPLETES || path->state != SH_PATH_UP)
+		return;
+	path_end_silence(path, path->seq, now);
+	path->completed_at = now;
+}
+
+/* Work that does not complete is a question of its own: all are asked, as they tell of each other. */
+static bool path_in_question(const struct sh_path_health *path)
+{
+	if (path->state != SH_PATH_UP)
+		return path->work != SH_PATH_NO_WORK;
+	return path->silent_since || path->work == SH_PATH_WORKS;
+}
+
+/* Not all paths at the same look. */
+static uint64_t path_spare_ns(const struct sh_path_health *path)
+{
+	return (SPARE_BEATS - path->seq % (SPARE_BEATS / 2)) * path->config->beat_ns;
+}
+
+static void path_spare(struct sh_path_health *path, uint64_t now)
+{
+	if (sh_path_steady(path, now) && now - path_sent(path, 0) < path_spare_ns(path))
+		path->spared_at = now;
+}
+
+void sh_paths_spare(struct sh_path_health *const *paths, uint32_t n, uint64_t now)
+{
+	bool completes = false;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (path_in_question(paths[i]))
+			return;
+		completes |= paths[i]->work == SH_PATH_COMPLETES;
+	}
+	for (i = 0; i < n && completes; i++)
+		path_spare(paths[i], now);
 }
 
 /* ---- silence -------------------------------------------------------------------------------- */

@@ -10,6 +10,8 @@
  *   until it is steady; then now and then, as what protects nobody any more has to be found out before
  *   it is needed. A ping of those without an answer is a doubt: whoever owns the paths to that peer
  *   asks on all of them for a while, as if there were work.
+ * - Work that completes is as good as answers: while all work of a peer does, its paths are pinged at a
+ *   fraction of the rate. It is the peer's NIC that has answered then, so it says nothing of other paths.
  * - Whoever does not answer may be slow, stopped or gone: a silent path is lost only if the peer
  *   has answered over another path all the while.
  * - Each fall of a path that was up doubles the time until it is steady again; calm halves it.
@@ -37,6 +39,13 @@ enum sh_path_need {
 	SH_PATH_BUSY,	/* work is outstanding on a connection that uses it, or stands by on it */
 };
 
+/* Of connections that use it, at the last look. */
+enum sh_path_work {
+	SH_PATH_NO_WORK,
+	SH_PATH_WORKS,
+	SH_PATH_COMPLETES, /* some that was begun since the look before: a ping that was answered */
+};
+
 struct sh_path_config {
 	bool heartbeat; /* false: pings find out that a path is up, never that it is lost */
 	uint64_t beat_ns, loss_ns;
@@ -50,6 +59,7 @@ struct sh_path_health {
 	const struct sh_path_config *config;
 	enum sh_path_state state;
 	enum sh_path_need need;
+	enum sh_path_work work;
 	uint32_t seq;	    /* of the last ping; the first is 1 */
 	uint32_t valid_seq; /* answers to pings up to this one mean nothing: the path fell since */
 	uint64_t sent_at[SH_PATH_PINGS];
@@ -57,6 +67,8 @@ struct sh_path_health {
 	uint64_t retry_at;     /* one did not leave: none before this */
 	uint32_t missed;       /* pings since the last answer */
 	uint64_t silent_since; /* missed > 0: the first of them, or the last answer if later */
+	uint64_t spared_at;    /* the last look at which a ping was not needed */
+	uint64_t completed_at; /* the last look at which work did */
 	uint64_t fell_at;      /* the last time; 0: never */
 	uint64_t fell_since;   /* then: silent_since; 0: it had answered all pings */
 	/* The latest answer, and the first of the row of answers without a gap that it ends. 0: none
@@ -74,6 +86,10 @@ void sh_path_init(struct sh_path_health *path, const struct sh_path_config *conf
 void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now);
 /* Idempotent. */
 void sh_path_set_need(struct sh_path_health *path, enum sh_path_need need, uint64_t now);
+/* A look at all paths of a peer, a heartbeat after the one before at the least: first their work, then
+ * which of them need no ping. */
+void sh_path_set_work(struct sh_path_health *path, enum sh_path_work work, uint64_t now);
+void sh_paths_spare(struct sh_path_health *const *paths, uint32_t n, uint64_t now);
 /* It was found to be dead, though its NIC is well: probed from now on. */
 void sh_path_fall(struct sh_path_health *path, uint64_t now);
 

@@ -27,8 +27,12 @@ struct sh_peer_path {
 	struct sh_path *path;			  /* NULL: not open yet, or failed */
 	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
 	struct sh_path_health health;
-	enum sh_path_need need; /* being found out */
-	bool pong_owed;		/* there was no room for it */
+	struct { /* being found out */
+		enum sh_path_need need;
+		enum sh_path_work work;
+		uint32_t looks; /* at connections, for completions */
+	} look;
+	bool pong_owed; /* there was no room for it */
 	uint32_t pong_seq;
 	bool told_up, told_steady;
 	uint64_t sent;		   /* number of the last datagram, if they are signed */

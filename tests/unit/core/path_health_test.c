@@ -403,6 +403,92 @@ static void test_heard(void **state)
 	assert_true(sh_path_next(&path, now + 500 * MS) <= now + 520 * MS);
 }
 
+/* ---- work ----------------------------------------------------------------------------------- */
+
+/* Two paths to a peer: work on the first, for which the second one stands by. */
+struct pair {
+	struct sh_path_health path[2];
+	uint64_t look_at;
+	uint32_t pings[2];
+};
+
+static struct pair pair_made_up(uint64_t now)
+{
+	struct pair pair = { .path = { path_made_up(), path_made_up() }, .look_at = now };
+
+	sh_path_set_need(&pair.path[0], SH_PATH_BUSY, now);
+	sh_path_set_need(&pair.path[1], SH_PATH_BUSY, now);
+	return pair;
+}
+
+static void pair_look(struct pair *pair, enum sh_path_work work, uint64_t now)
+{
+	struct sh_path_health *const paths[] = { &pair->path[0], &pair->path[1] };
+
+	if (now < pair->look_at)
+		return;
+	pair->look_at = now + config.beat_ns;
+	sh_path_set_work(paths[0], work, now);
+	sh_paths_spare(paths, 2, now);
+}
+
+/* Answers take a millisecond. */
+static void pair_ping(struct pair *pair, uint32_t i, bool answered, uint64_t now)
+{
+	uint32_t seq;
+
+	if (!sh_path_ping(&pair->path[i], now, &seq))
+		return;
+	pair->pings[i]++;
+	if (answered)
+		sh_path_pong(&pair->path[i], seq, now + MS);
+}
+
+static void pair_run(struct pair *pair, enum sh_path_work work, uint64_t from, uint64_t until)
+{
+	uint64_t now;
+
+	for (now = from; now < until; now += MS) {
+		pair_look(pair, work, now);
+		pair_ping(pair, 0, true, now);
+		pair_ping(pair, 1, true, now);
+	}
+}
+
+static void test_work_spares_pings(void **state)
+{
+	struct pair pair = pair_made_up(10 * S);
+
+	pair_run(&pair, SH_PATH_COMPLETES, 10 * S, 110 * S);
+	assert_in_range(pair.pings[0], 90, 200);
+	assert_in_range(pair.pings[1], 90, 200);
+	memset(pair.pings, 0, sizeof(pair.pings));
+	pair_run(&pair, SH_PATH_WORKS, 110 * S, 120 * S);
+	assert_int_equal(pair.pings[0], 200);
+	assert_int_equal(pair.pings[1], 200);
+	memset(pair.pings, 0, sizeof(pair.pings));
+	pair_run(&pair, SH_PATH_NO_WORK, 120 * S, 130 * S);
+	assert_int_equal(pair.pings[0], 200);
+}
+
+/* The peer's process is stopped, and its NIC acknowledges: no path is lost. */
+static void test_work_is_no_answer(void **state)
+{
+	struct pair pair = pair_made_up(10 * S);
+	uint64_t now;
+
+	pair_run(&pair, SH_PATH_COMPLETES, 10 * S, 20 * S);
+	for (now = 20 * S; now < 40 * S; now += MS) {
+		pair_look(&pair, SH_PATH_COMPLETES, now);
+		pair_ping(&pair, 0, false, now);
+		pair_ping(&pair, 1, false, now);
+		assert_false(sh_path_lost(&pair.path[1], &pair.path[0], now));
+		assert_false(sh_path_lost(&pair.path[0], &pair.path[1], now));
+	}
+	assert_true(sh_path_silent(&pair.path[1], now));
+	assert_int_equal(sh_path_dark_since(&pair.path[0]), 0);
+}
+
 /* ---- a world -------------------------------------------------------------------------------- */
 
 #define WORLD_PATHS   3
@@ -429,6 +515,8 @@ struct world {
 	uint64_t stopped_at;
 	uint64_t short_stop; /* when the latest ended that was shorter than loss_ns */
 	bool calm;	     /* nothing is lost any more */
+	bool acks;	     /* work completes though the peer is stopped */
+	uint64_t look_at, looked_at;
 	uint32_t flying;
 	struct flight flight[WORLD_FLIGHT];
 };
@@ -530,6 +618,24 @@ static void world_fault(struct world *w)
 	}
 }
 
+/* Work on the first path, for which the others stand by. */
+static void world_look(struct world *w)
+{
+	struct sh_path_health *paths[WORLD_PATHS];
+	bool completes = !w->cut[0] && w->cut_at[0] < w->looked_at && (w->acks || !w->stopped) &&
+			 random_below(&w->random, 20);
+	uint32_t i;
+
+	if (w->now < w->look_at)
+		return;
+	w->looked_at = w->now;
+	w->look_at = w->now + config.beat_ns;
+	for (i = 0; i < WORLD_PATHS; i++)
+		paths[i] = &w->path[i];
+	sh_path_set_work(paths[0], completes ? SH_PATH_COMPLETES : SH_PATH_WORKS, w->now);
+	sh_paths_spare(paths, i, w->now);
+}
+
 static bool world_lost(const struct world *w, uint32_t i)
 {
 	uint32_t j;
@@ -600,6 +706,7 @@ static void world_converges(struct world *w, uint32_t *mistakes)
 	for (t = 0; t < 125 * S / WORLD_STEP_NS; t++) {
 		w->now += WORLD_STEP_NS;
 		world_deliver(w);
+		world_look(w);
 		for (i = 0; i < WORLD_PATHS; i++)
 			world_path(w, i, mistakes);
 	}
@@ -613,7 +720,7 @@ static void world_converges(struct world *w, uint32_t *mistakes)
 
 static void world_run(uint64_t seed, uint32_t *falls, uint32_t *mistakes)
 {
-	struct world w = { .random = seed, .now = 1 * S };
+	struct world w = { .random = seed, .now = 1 * S, .acks = seed & 1 };
 	uint32_t i, t;
 
 	for (i = 0; i < WORLD_PATHS; i++) {
@@ -625,6 +732,7 @@ static void world_run(uint64_t seed, uint32_t *falls, uint32_t *mistakes)
 		w.now += 1 + random_below(&w.random, 2 * WORLD_STEP_NS);
 		world_deliver(&w);
 		world_fault(&w);
+		world_look(&w);
 		for (i = 0; i < WORLD_PATHS; i++)
 			world_path(&w, i, mistakes);
 	}
@@ -667,6 +775,30 @@ static void test_found_in_time(void **state)
 	}
 }
 
+/* Nor is it later where work completes until then; its standby has some beats more. */
+static void test_found_in_time_with_work(void **state)
+{
+	struct pair pair;
+	uint64_t cut, now;
+	uint32_t which;
+
+	for (cut = 20 * S; cut < 20 * S + 2 * S; cut += MS)
+		for (which = 0; which < 2; which++) {
+			pair = pair_made_up(10 * S);
+			pair_run(&pair, SH_PATH_COMPLETES, 10 * S, cut);
+			for (now = cut; !sh_path_lost(&pair.path[which], &pair.path[!which], now);
+			     now += MS) {
+				pair_look(&pair,
+					  which || now - cut < config.beat_ns ? SH_PATH_COMPLETES
+									      : SH_PATH_WORKS,
+					  now);
+				pair_ping(&pair, which, false, now);
+				pair_ping(&pair, !which, true, now);
+			}
+			assert_in_range(now - cut, 150 * MS, which ? 1250 * MS : 250 * MS);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -679,6 +811,9 @@ int main(void)
 		cmocka_unit_test(test_late_answers_are_answers),
 		cmocka_unit_test(test_own_stop),
 		cmocka_unit_test(test_unsent),
+		cmocka_unit_test(test_work_spares_pings),
+		cmocka_unit_test(test_work_is_no_answer),
+		cmocka_unit_test(test_found_in_time_with_work),
 		cmocka_unit_test(test_without_heartbeat),
 		cmocka_unit_test(test_hold_doubles),
 		cmocka_unit_test(test_hold_is_broken_by_silence),

@@ -179,6 +179,30 @@ static void unsignaled_requests_get_a_hidden_one(void **state)
 	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 }
 
+/* What shows that the peer's NIC answers, whether the program polls or not. */
+static void sent_sees_what_is_not_polled(void **state)
+{
+	struct sp_sent before, after;
+
+	ENGINE->qp.sent(rig->sp, &before);
+	assert_true(before.posted_known && before.done_known);
+	assert_int_equal(before.posted, before.done);
+	write_n(1, 4, IBV_SEND_SIGNALED);
+	ENGINE->qp.sent(rig->sp, &after);
+	assert_int_equal(after.posted - before.posted, 4);
+	assert_int_equal(after.done, before.done);
+	fake_run(rig->app, 3);
+	ENGINE->qp.sent(rig->sp, &after);
+	assert_true(after.done_known);
+	assert_int_equal(after.done - before.done, 3);
+	expect_sends(1, 3, IBV_WC_SUCCESS);
+	ENGINE->qp.sent(rig->sp, &after);
+	assert_int_equal(after.done - before.done, 3);
+	fake_run(rig->app, 1);
+	expect_sends(4, 1, IBV_WC_SUCCESS);
+	expect_ran(1, 4);
+}
+
 /* What the shell's watch goes by: is there work whose end a completion will tell? */
 static void sending_knows_what_is_awaited(void **state)
 {
@@ -748,6 +772,7 @@ int main(void)
 		TEST(idle_queue_is_fenced_at_once, setup),
 		TEST(signaled_request_is_the_fence, setup),
 		TEST(sending_knows_what_is_awaited, setup),
+		TEST(sent_sees_what_is_not_polled, setup),
 		TEST(unsignaled_requests_get_a_hidden_one, setup),
 		TEST(unsignaled_requests_get_a_hidden_one, setup_ex),
 		TEST(every_request_signaled_needs_none, setup_all_signaled),

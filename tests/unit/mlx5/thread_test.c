@@ -198,12 +198,14 @@ static void *be_shell(void *arg)
 	for (int i = 0; i < MOVES; i++) {
 		uint64_t mark = (uint64_t)REQUESTS * i / (MOVES + 1);
 		uint32_t posted, done;
+		struct sp_sent sent;
 		bool intruder;
 
 		while (polled < mark) {
 			ENGINE->cq.error_waiting(rig->sp_scq);
 			ENGINE->qp.send_counts(rig->sp, &posted, &done);
 			ENGINE->qp.sending(rig->sp, &posted);
+			ENGINE->qp.sent(rig->sp, &sent);
 			ENGINE->qp.progressed(rig->sp);
 			MUST(!ENGINE->qp.reason(rig->sp, &intruder));
 			ENGINE->keys_changed();
