@@ -17,6 +17,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
+#include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/qp.h"
@@ -52,6 +53,16 @@ struct loopback_job {
 	struct ibv_pd *own_pd; /* of the application, where it may be used; or NULL */
 	struct sh_loopback_reader reader, gone;
 };
+
+/* Another connection's step, or a worker, may be what leads to it. */
+static void loopback_look(struct sh_qp *self, uint64_t at)
+{
+	self->loopback.next_at = at;
+	if (!self->conn_id)
+		return;
+	sh_clock_touch(self);
+	sh_wake_at(at);
+}
 
 /* ---- readers: made and destroyed on the NIC's worker ---------------------------------------- */
 
@@ -146,7 +157,7 @@ static void loopback_job_made(struct loopback_job *task)
 	struct sp_dev *dev = task->reader.own ? task->qp->ctx->dev : task->nic->dev;
 
 	*reader = task->reader;
-	task->qp->loopback.next_at = sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS);
+	loopback_look(task->qp, sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS));
 	if (reader->state != SH_READER_READY)
 		return;
 	if (!reader->own)
@@ -305,7 +316,7 @@ static void loopback_shut(struct sh_qp *self)
 			"backup NIC");
 	else
 		self->loopback.shut = true;
-	self->loopback.next_at = sh_now_ns();
+	loopback_look(self, sh_now_ns());
 }
 
 static void loopback_open(struct sh_qp *self)

@@ -30,6 +30,7 @@ NO_NIC_IS_SICK = {name: ms for name, ms in PATIENT.items() if name != "heartbeat
 _slow = 1.0
 # The distribution's libraries are not instrumented: libmlx5's seed of address handles. It is loaded as a
 # provider, or by a program that links it.
+COMPLAINTS = ("Sanitizer", "simnic: PROTOCOL ERROR", "please report")
 KNOWN_RACES = "race:libmlx5-rdmav\nrace:libmlx5.so\n"
 
 
@@ -273,10 +274,10 @@ class Lab:
                 "TSAN_OPTIONS": "exitcode=66:report_signal_unsafe=0:suppressions=" + known}
 
     def complaints(self):
-        """What a sanitizer or a software NIC said of the programs, from its beginning; None."""
-        said = [(p.name, p.err()) for p in self.programs]
+        """What a sanitizer, a software NIC or SHIFT's own checks said of the programs; None."""
+        said = [(p.name, p.err() + self.shift_log(p)) for p in self.programs]
         return "".join(f"complaint about {name}:\n{err[:8000]}" for name, err in said
-                       if "Sanitizer" in err or "simnic: PROTOCOL ERROR" in err) or None
+                       if any(word in err for word in COMPLAINTS)) or None
 
     def ctl(self, *args, check=True):
         argv = [os.path.join(self.out, "bin", "simnicctl")] + [str(a) for a in args]
@@ -433,7 +434,7 @@ def run_case(build, name, case, **fabric):
             try:
                 case(lab)
                 if lab.complaints():
-                    raise RuntimeError("a sanitizer, or a software NIC, complained")
+                    raise RuntimeError("a sanitizer, a software NIC or SHIFT itself complained")
             except Exception:
                 print("".join(p.tail() for p in lab.programs) + lab.shift_logs() +
                       (lab.complaints() or ""))
