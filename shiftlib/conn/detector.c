@@ -27,6 +27,7 @@
 #include "shiftlib/peer/peer.h"
 
 #define DETECTOR_UNTOLD_NS (2 * SH_NS_PER_S)
+#define DETECTOR_UNUSED	   10 /* so many times longer a command of a NIC may take that sends nothing */
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
 
@@ -351,20 +352,44 @@ static void detector_nics_slow(void)
 		}
 }
 
-static void detector_nic(struct sh_nic *nic, uint64_t now)
+/*
+ * A NIC that sends nothing for us shows only by commands whether it hangs. One that takes long may register
+ * much memory; but the question that is put to it then has no excuse.
+ */
+static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy)
 {
+	uint64_t command_ns = sh.config.hang.command_ns;
+	struct sh_hang_config config = { .send_ns = command_ns,
+					 .command_ns = DETECTOR_UNUSED * command_ns };
+	uint64_t working = nic->worker ? detector_since(sh_worker_busy_since_ns(nic->worker)) : 0;
+
+	return sh_hang_judge(&nic->hang, &config, working, busy, sh_now_ns());
+}
+
+static void detector_nic(struct sh_nic *nic)
+{
+	enum sh_hang_verdict verdict;
 	uint64_t waiting, busy;
 
 	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
 		return;
 	waiting = detector_since(sh_control_waiting_since(nic->control));
 	busy = detector_since(sh_worker_busy_since_ns(nic->prompt));
-	switch (sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, sh_now_ns())) {
+	verdict = waiting ? sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, sh_now_ns())
+			  : detector_judge_unused(nic, busy);
+	switch (verdict) {
 	case SH_HANG_NONE: break;
 	case SH_HANG_ASK: sh_nic_ask(nic); break;
 	case SH_HANG_HUNG: sh_nic_sick(nic); break;
 	}
-	(void)now;
+}
+
+void sh_detector_nics(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		detector_nic(&sh_nics.nic[i]);
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */
@@ -423,7 +448,6 @@ static void detector_run(uint64_t now)
 {
 	struct sh_peer *peer;
 	uint64_t next = 0;
-	uint32_t i;
 
 	if (!sh_peers.beat_at || sh_peers.beat_at > now)
 		return;
@@ -433,8 +457,7 @@ static void detector_run(uint64_t now)
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		next = sh_earlier_ns(next, detector_peer(peer, now));
 	detector_qps(now);
-	for (i = 0; i < sh_nics.n; i++)
-		detector_nic(&sh_nics.nic[i], now);
+	sh_detector_nics();
 	detector_nics_slow();
 	/* What was set off meanwhile may want to be looked at sooner. */
 	sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, next);

@@ -30,6 +30,8 @@ struct sh_qp_detector {
 
 void sh_detector_blame(struct sh_qp *qp, uint32_t epoch); /* its carrier ran out of retries */
 
+void sh_detector_nics(void); /* lock held: does any hang? Where something waits for one */
+
 extern const struct sh_module sh_detector_module;
 
 #endif

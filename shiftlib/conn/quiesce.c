@@ -230,9 +230,13 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.since = qp->quiesce.begun = now;
 	qp->quiesce.interval = sh.config.flush_wait_ns / QUIESCE_LOOKS;
 	qp->quiesce.next_at = now + qp->quiesce.interval;
-	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].to_error)
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		if (!quiesce_left(qp, &qp->carriers.slot[i]))
+			continue;
+		sh_nic_drains(qp->carriers.slot[i].nic, now);
+		if (!qp->carriers.slot[i].to_error)
 			quiesce_submit(qp, &qp->carriers.slot[i]);
+	}
 	if (quiesce_commands_done(qp)) { /* by an earlier move that did not reach its carrier */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
 		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;

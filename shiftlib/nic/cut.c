@@ -34,7 +34,7 @@ static void cut_seen(struct sh_nic *nic, bool off)
 		nic->cut.once = false;
 		nic->cut.on_at = sh_now_ns();
 		nic->cut.interval = sh_min_ns(2 * nic->cut.interval, CUT_MAX_NS);
-		nic->cut.look_at = sh_now_ns() + nic->cut.interval;
+		nic->cut.look_at = sh_earlier_ns(nic->cut.look_at, sh_now_ns() + nic->cut.interval);
 	} else if (!nic->cut.once) {
 		nic->cut.once = true;
 		nic->cut.look_at = sh_now_ns() + CUT_TWICE_NS;
@@ -88,6 +88,13 @@ bool sh_nic_drained(const struct sh_nic *nic, uint64_t since)
 {
 	return (!nic->fatal && !nic->sick) ||
 	       (nic->cut.fd >= 0 && nic->cut.on_at > since + sh.config.core.settle_ns);
+}
+
+void sh_nic_drains(struct sh_nic *nic, uint64_t since)
+{
+	if (cut_matters(nic))
+		nic->cut.look_at =
+			sh_earlier_ns(nic->cut.look_at, since + sh.config.core.settle_ns + 1);
 }
 
 void sh_nic_cut_begin(struct sh_nic *nic)

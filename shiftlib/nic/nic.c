@@ -7,6 +7,8 @@
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/news.h"
 
+#define NIC_PROMPT_NS (20 * SH_NS_PER_MS)
+
 struct sh_nics sh_nics;
 
 static void nic_add(const char *name)
@@ -122,6 +124,13 @@ bool sh_nic_usable(const struct sh_nic *nic)
 bool sh_nic_up(const struct sh_nic *nic)
 {
 	return sh_nic_usable(nic) && !nic->sick;
+}
+
+bool sh_nic_prompt(const struct sh_nic *nic)
+{
+	uint64_t since = nic->worker ? sh_worker_busy_since_ns(nic->worker) : 0;
+
+	return sh_nic_up(nic) && (!since || sh_now_ns() - since < NIC_PROMPT_NS);
 }
 
 /* ---- drained -------------------------------------------------------------------------------- */

@@ -129,6 +129,8 @@ extern struct sh_nics sh_nics;
  * enough behind.
  */
 bool sh_nic_drained(const struct sh_nic *nic, uint64_t since);
+void sh_nic_drains(struct sh_nic *nic,
+		   uint64_t since); /* that will be asked: it is looked at in time */
 
 int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
 struct sh_nic *sh_nic_by_name(const char *name);
@@ -137,6 +139,7 @@ sh_nic_by_place(const char *name);	      /* lock held: of the device that has th
 void sh_nic_open(struct sh_nic *nic);	      /* lock held: in the background */
 bool sh_nic_usable(const struct sh_nic *nic); /* for control messages */
 bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */
+bool sh_nic_prompt(const struct sh_nic *nic); /* likewise, and no command of it takes long now */
 void sh_nic_sick(struct sh_nic *nic);
 void sh_nic_fatal(struct sh_nic *nic); /* a context of its present incarnation says so */
 /* Around the life of what is made on an incarnation; lock held. */

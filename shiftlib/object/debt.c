@@ -30,6 +30,20 @@ static bool debt_nic_doubtful(const struct sh_nic *nic)
 	return nic->state == SH_NIC_OPEN && !nic->fatal && !sh_nic_up(nic);
 }
 
+/* SHIFT alone uses it: nothing that the application closes may wait for it, whatever else is well. */
+static bool debt_backup_doubtful(const struct sh_nic *nic)
+{
+	return nic->state == SH_NIC_OPENING || nic->sick || (sh_nic_up(nic) && !sh_nic_prompt(nic));
+}
+
+/* To open it takes longer than a command does on a NIC that is well. */
+static bool debt_nic_opens_long(const struct sh_nic *nic)
+{
+	uint64_t since = nic->state == SH_NIC_OPENING ? sh_worker_busy_since_ns(nic->worker) : 0;
+
+	return since && sh_now_ns() - since > sh.config.hang.command_ns;
+}
+
 bool sh_debts_kept(const struct sh_ctx *ctx)
 {
 	uint32_t k;
@@ -39,8 +53,10 @@ bool sh_debts_kept(const struct sh_ctx *ctx)
 	if (ctx->debts)
 		return true;
 	for (k = 0; k < ctx->n_paths; k++)
-		if (debt_nic_doubtful(ctx->path[k]))
-			return sh_ctx_masked(ctx);
+		if (k && debt_backup_doubtful(ctx->path[k]))
+			return true;
+		else if (debt_nic_doubtful(ctx->path[k]) && sh_ctx_masked(ctx))
+			return true;
 	return false;
 }
 
@@ -82,7 +98,7 @@ static bool debt_hopeless(const struct sh_ctx *ctx)
 	uint32_t k;
 
 	for (k = 0; k < ctx->n_paths; k++)
-		if (ctx->path[k]->sick)
+		if (ctx->path[k]->sick || debt_nic_opens_long(ctx->path[k]))
 			return true;
 	return false;
 }

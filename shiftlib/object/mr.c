@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/conn/detector.h"
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
@@ -499,6 +500,7 @@ static void mr_await(struct sh_mr *mr)
 		clock_gettime(CLOCK_REALTIME, &at);
 		at.tv_sec++;
 		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+		sh_detector_nics();
 	}
 }
 
@@ -521,6 +523,18 @@ static void mr_unreach(struct sh_mr *mr)
 	sh_job_end(&mr->busy);
 }
 
+/* Is anything of it on a NIC that may not obey? */
+static bool mr_owes(const struct sh_mr *mr)
+{
+	const struct sh_ctx *ctx = mr->pd->ctx;
+	uint32_t k;
+
+	for (k = 0; k < ctx->n_paths; k++)
+		if (!sh_nic_prompt(ctx->path[k]) && (!k || mr->shadow[k].mr || mr->busy.jobs))
+			return true;
+	return false;
+}
+
 int shift_dereg_mr(struct ibv_mr *real)
 {
 	struct sh_ctx *ctx;
@@ -532,7 +546,8 @@ int shift_dereg_mr(struct ibv_mr *real)
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx);
 	mr = later ? sh_table_get(&sh_objects.by_mr, real) : NULL;
-	if (mr)
+	later = later && (!mr || mr_owes(mr));
+	if (mr && later)
 		mr_unreach(mr);
 	if (later)
 		ret = sh_debt_leave(ctx, mr_dereg, real, false);

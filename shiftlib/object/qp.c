@@ -187,6 +187,23 @@ static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_q
 	return sh_debt_leave(ctx, qp_pay_unknown, real, false);
 }
 
+/* Is anything of it on a NIC that may not obey? */
+static bool qp_owes(const struct sh_qp *qp)
+{
+	uint32_t k;
+
+	if (!sh_nic_prompt(qp->ctx->nic) || qp->busy.jobs)
+		return true;
+	for (k = 0; k < SH_MAX_CARRIERS; k++)
+		if (qp->carriers.slot[k].nic && !sh_nic_prompt(qp->carriers.slot[k].nic))
+			return true;
+	for (k = 0; k < qp->ctx->n_paths; k++)
+		if (qp->loopback.readers[k].state != SH_READER_NONE &&
+		    !sh_nic_prompt(qp->ctx->path[k]))
+			return true;
+	return false;
+}
+
 int shift_destroy_qp(struct ibv_qp *real)
 {
 	struct sh_async *async = sh_async_of(real->context);
@@ -197,8 +214,8 @@ int shift_destroy_qp(struct ibv_qp *real)
 
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(real->context);
-	later = sh_debts_kept(ctx);
 	qp = sh_table_get(&sh_objects.by_qp, real);
+	later = sh_debts_kept(ctx) && (!qp || qp_owes(qp));
 	if (qp) {
 		if (!later)
 			sh_wait_idle(&qp->busy);

@@ -217,7 +217,7 @@ static void busy_since(void **state)
 	assert_true(sh_worker_busy_since_ns(worker) >= before);
 	assert_true(sh_worker_busy_since_ns(worker) <= sh_now_ns());
 	sem_post(&test.go);
-	while (sh_worker_busy_since_ns(worker))
+	while (sh_worker_busy_since_ns(worker) || !atomic_load(&test.n_done))
 		usleep(1000);
 	assert_int_equal(test.n_done, 1);
 	assert_int_equal(sh_worker_stop(worker, PATIENCE), 0);
