@@ -78,8 +78,7 @@ static int callback_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *o
 
 	if (!peer || path < 0)
 		return -ENOENT;
-	map = atomic_load_explicit(&peer->rkeys[qp->paths.peer_nics[0]][qp->paths.peer_nics[path]],
-				   memory_order_acquire);
+	map = sh_peer_keys(peer, qp->paths.peer_nics[0], qp->paths.peer_nics[path]);
 	return map && sh_keymap_get(map, key, out) ? 0 : -ENOENT;
 }
 

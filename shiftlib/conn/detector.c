@@ -147,8 +147,8 @@ static bool detector_needs(uint64_t now)
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++) {
-			memset(&peer->paths[i].look, 0, sizeof(peer->paths[i].look));
-			peer->paths[i].look.need = detector_need_without_work(peer, now);
+			memset(&peer->paths[i]->look, 0, sizeof(peer->paths[i]->look));
+			peer->paths[i]->look.need = detector_need_without_work(peer, now);
 		}
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (!detector_works(qp))
@@ -168,8 +168,8 @@ static bool detector_lost(const struct sh_peer *peer, const struct sh_path_healt
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++)
-		if (&peer->paths[i].health != path &&
-		    sh_path_lost(path, &peer->paths[i].health, now))
+		if (&peer->paths[i]->health != path &&
+		    sh_path_lost(path, &peer->paths[i]->health, now))
 			return true;
 	return false;
 }
@@ -258,7 +258,7 @@ static bool detector_any_silent(void)
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++)
-			if (detector_silent(&peer->paths[i]))
+			if (detector_silent(peer->paths[i]))
 				return true;
 	return false;
 }
@@ -286,7 +286,7 @@ static uint64_t detector_dark_since(const struct sh_peer *peer)
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++) {
-		path = sh_path_dark_since(&peer->paths[i].health);
+		path = sh_path_dark_since(&peer->paths[i]->health);
 		if (!path)
 			return 0;
 		since = path > since ? path : since;
@@ -420,10 +420,10 @@ static void detector_tell_look(struct sh_peer *peer, uint64_t now)
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++) {
-		sh_heartbeat_up(&peer->paths[i]);
-		paths[i] = &peer->paths[i].health;
-		sh_path_set_need(paths[i], peer->paths[i].look.need, now);
-		sh_path_set_work(paths[i], peer->paths[i].look.work, now);
+		sh_heartbeat_up(peer->paths[i]);
+		paths[i] = &peer->paths[i]->health;
+		sh_path_set_need(paths[i], peer->paths[i]->look.need, now);
+		sh_path_set_work(paths[i], peer->paths[i]->look.work, now);
 	}
 	if (peer->ask_until <= now)
 		sh_paths_spare(paths, i, now);
@@ -437,7 +437,7 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 
 	detector_tell_look(peer, now);
 	for (i = 0; i < peer->n_paths; i++)
-		next = sh_earlier_ns(next, detector_path(peer, &peer->paths[i], now, &changed));
+		next = sh_earlier_ns(next, detector_path(peer, peer->paths[i], now, &changed));
 	if (changed)
 		sh_paths_changed_peer(peer);
 	detector_darkness(peer, now);

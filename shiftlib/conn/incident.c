@@ -128,7 +128,8 @@ static void incident_peer(struct sh_event *event, const struct sh_qp *qp, uint8_
 	event->peer = peer->instance;
 	event->peer_known = true;
 	event->peer_from = event->peer_to = qp->paths.peer_nics[path];
-	memcpy(event->peer_gid, peer->nics[event->peer_from].address.gid, sizeof(event->peer_gid));
+	memcpy(event->peer_gid, sh_peer_nic(peer, event->peer_from)->address.gid,
+	       sizeof(event->peer_gid));
 }
 
 /* What all connections of an incident have in common. */

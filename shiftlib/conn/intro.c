@@ -181,7 +181,7 @@ static void intro_learn(struct sh_peer *peer, const struct kv_addr *addr)
 	if (addr->nic >= SH_MAX_NICS || !addr->ctrl_qpn)
 		return;
 	/* While it has connections it tells itself where it is: no record of one leads the others away. */
-	if (peer->conns && peer->heard_at && peer->nics[addr->nic].revision)
+	if (peer->conns && peer->heard_at && sh_peer_nic(peer, addr->nic)->revision)
 		return;
 	memcpy(address.gid, addr->gid, sizeof(address.gid));
 	address.lid = addr->lid;

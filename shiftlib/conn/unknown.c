@@ -52,8 +52,7 @@ static bool key_known(const struct sh_qp *qp, uint8_t path, uint32_t key, bool r
 	uint32_t out;
 
 	if (remote)
-		map = atomic_load(
-			&qp->peer->rkeys[qp->paths.peer_nics[0]][qp->paths.peer_nics[path]]);
+		map = sh_peer_keys(qp->peer, qp->paths.peer_nics[0], qp->paths.peer_nics[path]);
 	if (map && sh_keymap_get(map, key, &out))
 		return true;
 	return !remote && local_on_its_way(qp, path, key);

@@ -68,8 +68,9 @@ void sh_addresses_heard(struct sh_peer *peer, const struct sh_wire_record *recor
 	for (i = 0; i < record->nics.n; i++) {
 		const struct sh_wire_nic *nic = &record->nics.nic[i];
 
-		if (nic->nic < SH_MAX_NICS)
-			sh_peer_learn(peer, nic->nic, &nic->address, nic->revision);
+		if (nic->nic < SH_MAX_NICS &&
+		    sh_peer_learn(peer, nic->nic, &nic->address, nic->revision))
+			return; /* it is told again */
 		last = nic->revision;
 	}
 	sh_wire_begin(&writer, buf, sizeof(buf), sh.instance, peer->instance);

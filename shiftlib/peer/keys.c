@@ -31,7 +31,7 @@ static size_t keys_payload_max(const struct sh_peer *peer)
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++) {
-		one = peer->paths[i].path ? sh_peer_room(&peer->paths[i]) : max;
+		one = peer->paths[i]->path ? sh_peer_room(peer->paths[i]) : max;
 		max = one < max ? one : max;
 	}
 	return max;
@@ -83,18 +83,30 @@ void sh_keys_acked(struct sh_peer *peer, uint32_t seq)
 		sh_news_peer_keys_acked(peer);
 }
 
-/* Readers find it without the lock: it stays until the peer is forgotten. */
+/* Readers find both without the lock: they stay until the peer is forgotten. */
+static struct sh_peer_rkeys *keys_of_nic(struct sh_peer *peer, uint8_t nic)
+{
+	struct sh_peer_rkeys *rkeys = peer->rkeys[nic];
+
+	if (rkeys)
+		return rkeys;
+	rkeys = calloc(1, sizeof(*rkeys));
+	atomic_store_explicit(&peer->rkeys[nic], rkeys, memory_order_release);
+	return rkeys;
+}
+
 static struct sh_keymap *keys_map(struct sh_peer *peer, uint8_t nic, uint8_t replica)
 {
-	struct sh_keymap *map = peer->rkeys[nic][replica];
+	struct sh_peer_rkeys *rkeys = keys_of_nic(peer, nic);
+	struct sh_keymap *map = rkeys ? rkeys->to[replica] : NULL;
 
-	if (map)
+	if (map || !rkeys)
 		return map;
 	map = malloc(sizeof(*map));
 	if (!map)
 		return NULL;
 	sh_keymap_init(map);
-	atomic_store_explicit(&peer->rkeys[nic][replica], map, memory_order_release);
+	atomic_store_explicit(&rkeys->to[replica], map, memory_order_release);
 	return map;
 }
 
@@ -106,12 +118,14 @@ static bool keys_begin_anew(const struct sh_wire_key *key)
 /* What went away before the journal began anew is not in it. */
 static void keys_forget(struct sh_peer *peer)
 {
-	uint32_t i, j;
+	struct sh_keymap *map;
+	uint32_t i;
 
-	for (i = 0; i < SH_MAX_NICS; i++)
-		for (j = 0; j < SH_MAX_NICS; j++)
-			if (peer->rkeys[i][j])
-				sh_keymap_clear(peer->rkeys[i][j]);
+	for (i = 0; i < SH_MAX_NICS * SH_MAX_NICS; i++) {
+		map = sh_peer_keys(peer, (uint8_t)(i / SH_MAX_NICS), (uint8_t)(i % SH_MAX_NICS));
+		if (map)
+			sh_keymap_clear(map);
+	}
 	sp_keys_changed();
 }
 

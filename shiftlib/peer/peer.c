@@ -98,6 +98,29 @@ void sh_peer_leave(struct sh_peer *peer)
 		peer->rest_at = sh_now_ns();
 }
 
+static struct sh_peer_nic *peer_find_nic(const struct sh_peer *peer, uint8_t remote_nic)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->n_nics; i++)
+		if (peer->nics[i].number == remote_nic)
+			return &peer->nics[i];
+	return NULL;
+}
+
+const struct sh_peer_nic *sh_peer_nic(const struct sh_peer *peer, uint8_t remote_nic)
+{
+	static const struct sh_peer_nic unknown;
+	const struct sh_peer_nic *nic = peer_find_nic(peer, remote_nic);
+
+	return nic ? nic : &unknown;
+}
+
+static void peer_no_memory(void)
+{
+	sh_error_once("no memory for a NIC of a peer: connections to it are not protected");
+}
+
 /* ---- paths ---------------------------------------------------------------------------------- */
 
 struct path_job {
@@ -158,7 +181,7 @@ static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)
 static bool path_fresh(const struct sh_peer *peer, const struct sh_peer_path *path)
 {
 	return path->path && path->local_revision == path->nic->revision &&
-	       path->remote_revision == peer->nics[path->remote_nic].revision;
+	       path->remote_revision == sh_peer_nic(peer, path->remote_nic)->revision;
 }
 
 static void path_retry_later(struct sh_peer *peer)
@@ -199,7 +222,7 @@ static void path_done(struct sh_job *job)
 /* Anew too, where an address has changed: the old one serves until then. */
 static void path_open(struct sh_peer *peer, struct sh_peer_path *path)
 {
-	const struct sh_peer_nic *remote = &peer->nics[path->remote_nic];
+	const struct sh_peer_nic *remote = sh_peer_nic(peer, path->remote_nic);
 	struct sh_nic *nic = path->nic;
 	struct path_job *task;
 
@@ -235,9 +258,28 @@ struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++)
-		if (peer->paths[i].nic == nic && peer->paths[i].remote_nic == remote_nic)
-			return &peer->paths[i];
+		if (peer->paths[i]->nic == nic && peer->paths[i]->remote_nic == remote_nic)
+			return peer->paths[i];
 	return NULL;
+}
+
+static struct sh_peer_path *path_new(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic)
+{
+	struct sh_peer_path **paths = realloc(peer->paths, (peer->n_paths + 1) * sizeof(*paths));
+	struct sh_peer_path *path = paths ? malloc(sizeof(*path)) : NULL;
+
+	if (paths)
+		peer->paths = paths;
+	if (!path) {
+		peer_no_memory();
+		return NULL;
+	}
+	*path = (struct sh_peer_path){
+		.peer = peer, .nic = nic, .remote_nic = remote_nic, .sent = sh_now_ns()
+	};
+	sh_heartbeat_begin(path);
+	paths[peer->n_paths++] = path;
+	return path;
 }
 
 struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic)
@@ -250,14 +292,10 @@ struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uin
 			     SH_MAX_PEER_PATHS);
 		return NULL;
 	}
-	if (!path) {
-		path = &peer->paths[peer->n_paths++];
-		*path = (struct sh_peer_path){
-			.peer = peer, .nic = nic, .remote_nic = remote_nic, .sent = sh_now_ns()
-		};
-		sh_heartbeat_begin(path);
-	}
-	path_open(peer, path);
+	if (!path)
+		path = path_new(peer, nic, remote_nic);
+	if (path)
+		path_open(peer, path);
 	return path;
 }
 
@@ -275,21 +313,39 @@ static void peer_open_paths(struct sh_peer *peer)
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++)
-		path_open(peer, &peer->paths[i]);
+		path_open(peer, peer->paths[i]);
 }
 
-void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
-		   uint32_t revision)
+static struct sh_peer_nic *peer_new_nic(struct sh_peer *peer, uint8_t remote_nic)
 {
-	struct sh_peer_nic *nic = &peer->nics[remote_nic];
+	struct sh_peer_nic *nics = realloc(peer->nics, (peer->n_nics + 1) * sizeof(*nics));
 
-	if (!sh_revision_later(revision, nic->revision))
-		return;
-	if (nic->revision)
+	if (!nics) {
+		peer_no_memory();
+		return NULL;
+	}
+	peer->nics = nics;
+	nics[peer->n_nics] = (struct sh_peer_nic){ .number = remote_nic };
+	return &nics[peer->n_nics++];
+}
+
+int sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
+		  uint32_t revision)
+{
+	struct sh_peer_nic *nic = peer_find_nic(peer, remote_nic);
+
+	if (!sh_revision_later(revision, nic ? nic->revision : 0))
+		return 0;
+	if (nic)
 		sh_log(SH_LOG_INFO, "a peer's NIC %u has a new address", remote_nic);
+	else
+		nic = peer_new_nic(peer, remote_nic);
+	if (!nic)
+		return -ENOMEM;
 	nic->revision = revision;
 	nic->address = *address;
 	peer_open_paths(peer);
+	return 0;
 }
 
 static void peer_nic_changed(struct sh_peer *peer)
@@ -316,26 +372,36 @@ void sh_news_nic_closing(struct sh_nic *nic)
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
 		for (i = 0; i < peer->n_paths; i++) {
-			if (peer->paths[i].nic != nic)
+			if (peer->paths[i]->nic != nic)
 				continue;
-			path_close(nic, peer->paths[i].path);
-			peer->paths[i].path = NULL;
-			sh_heartbeat_up(&peer->paths[i]);
+			path_close(nic, peer->paths[i]->path);
+			peer->paths[i]->path = NULL;
+			sh_heartbeat_up(peer->paths[i]);
 		}
 }
 
-static void peer_free_rkeys(struct sh_peer *peer)
+static void peer_free_rkeys(struct sh_peer_rkeys *rkeys)
 {
 	struct sh_keymap *map;
 	int i;
 
-	for (i = 0; i < SH_MAX_NICS * SH_MAX_NICS; i++) {
-		map = peer->rkeys[i / SH_MAX_NICS][i % SH_MAX_NICS];
+	for (i = 0; rkeys && i < SH_MAX_NICS; i++) {
+		map = rkeys->to[i];
 		if (!map)
 			continue;
 		sh_keymap_uninit(map);
 		free(map);
 	}
+	free(rkeys);
+}
+
+static void peer_free_path(struct sh_peer_path *path)
+{
+	if (path->out.buf)
+		list_del(&path->out_link);
+	free(path->out.buf);
+	path_close(path->nic, path->path);
+	free(path);
 }
 
 static void peer_free(struct sh_peer *peer)
@@ -344,14 +410,13 @@ static void peer_free(struct sh_peer *peer)
 
 	list_del(&peer->link);
 	sh_table_remove(&sh_peers.by_instance, peer_key(peer->instance));
-	for (i = 0; i < peer->n_paths; i++) {
-		if (peer->paths[i].out.buf)
-			list_del(&peer->paths[i].out_link);
-		free(peer->paths[i].out.buf);
-		path_close(peer->paths[i].nic, peer->paths[i].path);
-	}
-	peer_free_rkeys(peer);
+	for (i = 0; i < peer->n_paths; i++)
+		peer_free_path(peer->paths[i]);
+	for (i = 0; i < SH_MAX_NICS; i++)
+		peer_free_rkeys(peer->rkeys[i]);
 	sh_auth_rest(&sh_peers.auths, peer->auth);
+	free(peer->paths);
+	free(peer->nics);
 	free(peer);
 }
 
@@ -395,7 +460,7 @@ void sh_peer_send_any(struct sh_peer *peer, const void *buf, size_t length)
 	uint32_t i, sent = 0;
 
 	for (i = 0; i < peer->n_paths && sent < PEER_SEND_PATHS; i++) {
-		struct sh_peer_path *path = &peer->paths[peer->next_path++ % peer->n_paths];
+		struct sh_peer_path *path = peer->paths[peer->next_path++ % peer->n_paths];
 
 		if (!path->path || !sh_nic_usable(path->nic))
 			continue;

@@ -43,8 +43,15 @@ struct sh_peer_path {
 
 /* A NIC of a peer, as the KV or the peer itself told. */
 struct sh_peer_nic {
+	uint8_t number;
 	uint32_t revision;	   /* 0: not known */
 	struct sh_address address; /* qpn 0: not open there */
+};
+
+/* Of requests that were written for one NIC of a peer: by the NIC of the replica, rkey -> the replica's.
+ * Made at first use. */
+struct sh_peer_rkeys {
+	struct sh_keymap *_Atomic to[SH_MAX_NICS];
 };
 
 /* Datagrams that did not count, and when that was last said. */
@@ -53,7 +60,8 @@ struct sh_refused {
 	uint64_t said_at;
 };
 
-/* An instance at the other end. Forgotten when it has had no connection for a while. */
+/* An instance at the other end. Forgotten when it has had no connection for a while. A process may have
+ * thousands: tables grow with what the peer has. */
 struct sh_peer {
 	struct sh_busy busy;
 	struct list_node link;
@@ -63,14 +71,14 @@ struct sh_peer {
 	uint64_t
 		ask_until; /* a path without work is doubted: all are pinged as if there were some */
 	uint64_t dark_at;  /* its connections were told that no path has an answer; 0: one has */
-	uint32_t n_paths, next_path;
-	struct sh_peer_path paths[SH_MAX_PEER_PATHS];
+	uint32_t n_paths, n_nics, next_path;
+	struct sh_peer_path **paths;
 	uint64_t paths_retry_at; /* some are not open */
-	struct sh_peer_nic nics[SH_MAX_NICS];
-	/* By its default NIC and the NIC of the replica: rkey -> the replica's. Made at first use. */
-	struct sh_keymap *_Atomic rkeys[SH_MAX_NICS][SH_MAX_NICS];
-	uint32_t keys_heard; /* its journal: last sequence number applied */
-	uint32_t keys_acked; /* our journal */
+	struct sh_peer_nic *nics;
+	struct sh_peer_rkeys
+		*_Atomic rkeys[SH_MAX_NICS]; /* by its default NIC, made at first use */
+	uint32_t keys_heard;		     /* its journal: last sequence number applied */
+	uint32_t keys_acked;		     /* our journal */
 	uint64_t keys_resend_at, keys_interval;
 	uint32_t keys_waiting; /* carriers that wait for its acknowledgement of keys */
 	bool keys_silent;      /* sh_keys_wait has waited in vain, and nothing came since */
@@ -108,16 +116,26 @@ extern struct sh_peers sh_peers;
 struct sh_peer *sh_peer_get(uint64_t instance); /* made if new; NULL: no memory */
 struct sh_peer *sh_peer_find(uint64_t instance);
 bool sh_peers_sign(void); /* the job has a secret: what is not signed does not count */
-/* Its address of that revision was heard of; old news is ignored. */
-void sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
-		   uint32_t revision);
+/* What is known of that NIC; revision 0: nothing. Until more is learned. */
+const struct sh_peer_nic *sh_peer_nic(const struct sh_peer *peer, uint8_t remote_nic);
+/* Its address of that revision was heard of; old news is ignored. 0 or -ENOMEM. */
+int sh_peer_learn(struct sh_peer *peer, uint8_t remote_nic, const struct sh_address *address,
+		  uint32_t revision);
 /*
  * Before its first path: datagrams to it get the service level and traffic class of that. Not on Ethernet,
  * where a class of their own keeps them answered while that of the data is paused.
  */
 void sh_peer_serve(struct sh_peer *peer, const struct ibv_ah_attr *ah);
-/* The control path between these NICs, opened as soon as can be. NULL: too many. */
+/* The control path between these NICs, opened as soon as can be. NULL: too many, or no memory. */
 struct sh_peer_path *sh_peer_route(struct sh_peer *peer, struct sh_nic *nic, uint8_t remote_nic);
+/* By number of the NIC there, then of that of the replica; NULL: none. Any thread, while it has the peer. */
+static inline struct sh_keymap *sh_peer_keys(struct sh_peer *peer, uint8_t nic, uint8_t replica)
+{
+	struct sh_peer_rkeys *rkeys = atomic_load_explicit(&peer->rkeys[nic], memory_order_acquire);
+
+	return rkeys ? atomic_load_explicit(&rkeys->to[replica], memory_order_acquire) : NULL;
+}
+
 struct sh_peer_path *sh_peer_path(struct sh_peer *peer, const struct sh_nic *nic,
 				  uint8_t remote_nic); /* NULL: there is none */
 /* Around the time in which a connection has that peer. */
