@@ -14,6 +14,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 
@@ -101,7 +102,7 @@ void sh_clock_wake_for(struct sh_qp *qp)
 	if (sh_awake())
 		return;
 	/* Not by clock_next(): the caller may change it again, and has touched it already. */
-	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh_conns.check_at, sh_peers.beat_at),
+	sh_wake_at(sh_earlier_ns(sh_earlier_ns(sh_conns.check_at, sh_heartbeat_next()),
 				 sh_conn_next_timer(qp)));
 	sh_wake_at(sh_srqs_module.next_timer());
 	if (peer)

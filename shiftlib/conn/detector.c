@@ -34,7 +34,8 @@
 #define DETECTOR_LOOKS 4 /* at connections of a path, until one shows that it works */
 
 static struct {
-	bool silent; /* some path was, at the last look */
+	bool silent;	 /* some path was, when connections were gone through the last time */
+	bool silent_now; /* some path is, or was since the last look */
 } detector;
 
 /* ---- who needs which path ------------------------------------------------------------------- */
@@ -251,22 +252,20 @@ static void detector_progress(struct sh_qp *qp, uint64_t now)
 	sh_carrier_fault(qp, qp->active, SC_REASON_SILENCE);
 }
 
-static bool detector_any_silent(void)
+static bool detector_any_silent(const struct sh_peer *peer)
 {
-	struct sh_peer *peer;
 	uint32_t i;
 
-	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
-		for (i = 0; i < peer->n_paths; i++)
-			if (detector_silent(peer->paths[i]))
-				return true;
+	for (i = 0; i < peer->n_paths; i++)
+		if (detector_silent(peer->paths[i]))
+			return true;
 	return false;
 }
 
 /* Connections are only gone through while a path is in doubt, and once when none is any more. */
-static void detector_qps(uint64_t now)
+static void detector_qps(bool silent, uint64_t now)
 {
-	bool silent = detector_any_silent(), before = detector.silent;
+	bool before = detector.silent;
 	struct sh_qp *qp;
 
 	detector.silent = silent;
@@ -397,9 +396,13 @@ void sh_detector_nics(void)
 static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, uint64_t now,
 			      bool *changed)
 {
+	uint64_t again;
 	bool steady;
 
-	sh_heartbeat_run(path, now);
+	sh_heartbeat_up(path);
+	if (!peer->conns)
+		sh_path_set_need(&path->health, SH_PATH_UNUSED, now);
+	again = sh_heartbeat_run(path, now);
 	if (sh_path_doubted(&path->health, now)) {
 		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
 		sh_heartbeat_soon();
@@ -410,7 +413,7 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 	*changed |= path->told_up != sh_path_up(&path->health) || path->told_steady != steady;
 	path->told_up = sh_path_up(&path->health);
 	path->told_steady = steady;
-	return sh_path_next(&path->health, now);
+	return sh_earlier_ns(again, sh_path_next(&path->health, now));
 }
 
 /* Who is asked as others are in doubt has to answer himself. */
@@ -427,6 +430,8 @@ static void detector_tell_look(struct sh_peer *peer, uint64_t now)
 	}
 	if (peer->ask_until <= now)
 		sh_paths_spare(paths, i, now);
+	else
+		sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, peer->ask_until);
 }
 
 static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
@@ -435,7 +440,6 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 	bool changed = false;
 	uint32_t i;
 
-	detector_tell_look(peer, now);
 	for (i = 0; i < peer->n_paths; i++)
 		next = sh_earlier_ns(next, detector_path(peer, peer->paths[i], now, &changed));
 	if (changed)
@@ -444,28 +448,52 @@ static uint64_t detector_peer(struct sh_peer *peer, uint64_t now)
 	return next;
 }
 
-static void detector_run(uint64_t now)
+static void detector_look(uint64_t now)
 {
 	struct sh_peer *peer;
-	uint64_t next = 0;
 
-	if (!sh_peers.beat_at || sh_peers.beat_at > now)
+	sh_peers.beat_at = detector_needs(now) ? now + sh.config.path.beat_ns : 0;
+	detector.silent_now = false;
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
+		detector_tell_look(peer, now);
+		sh_timer_set(&sh_peers.beats, &peer->beat, now);
+	}
+}
+
+static void detector_peers(uint64_t now)
+{
+	struct sh_timer *first;
+	struct sh_peer *peer;
+	uint64_t next;
+
+	while ((first = sh_timers_first(&sh_peers.beats)) && first->at <= now) {
+		peer = list_entry(first, struct sh_peer, beat);
+		next = detector_peer(peer, now);
+		sh_timer_set(&sh_peers.beats, first, next && next <= now ? now + 1 : next);
+		detector.silent_now |= detector_any_silent(peer);
+	}
+}
+
+/* All peers at a look; between two of them, those that something is due for. */
+static void detector_run(uint64_t now)
+{
+	uint64_t at = sh_heartbeat_next();
+	uint32_t i;
+
+	if (!at || at > now)
 		return;
-	sh_peers.beat_at = 0;
-	if (detector_needs(now))
-		next = now + sh.config.path.beat_ns;
-	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
-		next = sh_earlier_ns(next, detector_peer(peer, now));
-	detector_qps(now);
-	sh_detector_nics();
+	if (sh_peers.beat_at && sh_peers.beat_at <= now)
+		detector_look(now);
+	detector_peers(now);
+	detector_qps(detector.silent_now, now);
+	for (i = 0; i < sh_nics.n; i++)
+		detector_nic(&sh_nics.nic[i]);
 	detector_nics_slow();
-	/* What was set off meanwhile may want to be looked at sooner. */
-	sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, next);
 }
 
 static uint64_t detector_next_timer(void)
 {
-	return sh_peers.beat_at;
+	return sh_heartbeat_next();
 }
 
 static void detector_reset(void)

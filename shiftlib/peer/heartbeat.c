@@ -16,6 +16,18 @@ void sh_heartbeat_soon(void)
 	sh_peers.beat_at = 1;
 }
 
+uint64_t sh_heartbeat_next(void)
+{
+	const struct sh_timer *first = sh_timers_first(&sh_peers.beats);
+
+	return sh_earlier_ns(sh_peers.beat_at, first ? first->at : 0);
+}
+
+static void heartbeat_at(struct sh_peer *peer, uint64_t at)
+{
+	sh_timer_set(&sh_peers.beats, &peer->beat, sh_earlier_ns(peer->beat.at, at));
+}
+
 void sh_heartbeat_begin(struct sh_peer_path *path)
 {
 	sh_path_init(&path->health, &sh.config.path, (uint32_t)sh_random_u64());
@@ -73,14 +85,15 @@ static void heartbeat_pong(struct sh_peer_path *path, uint64_t now)
 {
 	path->pong_owed = !heartbeat_send(path, SH_WIRE_PONG, path->pong_seq);
 	if (path->pong_owed)
-		sh_peers.beat_at = sh_earlier_ns(sh_peers.beat_at, now + SH_PATH_RETRY_NS);
+		heartbeat_at(path->peer, now + SH_PATH_RETRY_NS);
 }
 
-void sh_heartbeat_run(struct sh_peer_path *path, uint64_t now)
+uint64_t sh_heartbeat_run(struct sh_peer_path *path, uint64_t now)
 {
 	if (path->pong_owed)
 		heartbeat_pong(path, now);
 	heartbeat_ping(path, now);
+	return path->pong_owed ? now + SH_PATH_RETRY_NS : 0;
 }
 
 void sh_heartbeat_ping_heard(struct sh_peer_path *path, uint32_t seq)

@@ -65,9 +65,11 @@ static struct sh_peer *peer_new(uint64_t instance)
 	peer->rest_at = sh_now_ns();
 	if (peer_init_auth(peer))
 		goto free_peer;
-	if (sh_table_put(&sh_peers.by_instance, peer_key(instance), peer))
+	if (sh_timers_reserve(&sh_peers.beats, sh_peers.n + 1) ||
+	    sh_table_put(&sh_peers.by_instance, peer_key(instance), peer))
 		goto rest_auth;
 	list_add_tail(&sh_peers.list, &peer->link);
+	sh_peers.n++;
 	return peer;
 
 rest_auth:
@@ -409,6 +411,8 @@ static void peer_free(struct sh_peer *peer)
 	uint32_t i;
 
 	list_del(&peer->link);
+	sh_peers.n--;
+	sh_timer_set(&sh_peers.beats, &peer->beat, 0);
 	sh_table_remove(&sh_peers.by_instance, peer_key(peer->instance));
 	for (i = 0; i < peer->n_paths; i++)
 		peer_free_path(peer->paths[i]);
@@ -510,6 +514,7 @@ static uint64_t peers_next_timer(void)
 
 static void peers_reset(void)
 {
+	sh_timers_uninit(&sh_peers.beats);
 	memset(&sh_peers, 0, sizeof(sh_peers));
 	list_init(&sh_peers.list);
 	list_init(&sh_peers.outs);

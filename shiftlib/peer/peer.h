@@ -6,6 +6,7 @@
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/base/timers.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/control/auth.h"
 #include "shiftlib/control/wire.h"
@@ -65,6 +66,7 @@ struct sh_refused {
 struct sh_peer {
 	struct sh_busy busy;
 	struct list_node link;
+	struct sh_timer beat; /* something is to be done for the health of its paths */
 	uint64_t instance;
 	uint32_t conns;	  /* whose peer it is */
 	uint64_t rest_at; /* since when there is none */
@@ -94,11 +96,13 @@ struct sh_peer {
 
 struct sh_peers {
 	struct list_node list;
+	uint32_t n;
 	struct sh_table by_instance;	       /* number of an instance -> peer */
 	struct list_node outs;		       /* paths with something to send */
 	uint32_t outs_held;		       /* somebody goes over many connections */
 	uint64_t states_sent, state_datagrams; /* of moves; several in one datagram */
-	uint64_t beat_at; /* next look at the paths' health; 0: none is needed */
+	uint64_t beat_at; /* next look at the work on all paths; 0: none is needed */
+	struct sh_timers beats;
 	struct sh_auths auths;
 	struct sh_refused strangers; /* in the name of instances that we do not know */
 	uint64_t refused[SH_REFUSALS];
