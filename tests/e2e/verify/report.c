@@ -20,13 +20,13 @@ static const char *const reason_names[] = {
 
 static pthread_mutex_t fail_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void summary_qp(const struct vqp *q, FILE *out)
+static void summary_qp(const struct vqp *q, bool first, FILE *out)
 {
 	fprintf(out,
 		"%s{\"qp\":%d,\"qpn\":%u,\"pattern\":\"%s\",\"lane\":%d,\"wr_api\":%s,"
 		"\"sent\":%" PRIu64 ",\"completed\":%" PRIu64 ",\"received\":%" PRIu64
 		",\"failed\":%s,\"status\":\"%s\",\"rewinds\":%" PRIu64 "}",
-		q->index ? "," : "", q->index, q->local.qpn, q->ops ? q->ops->name : "",
+		first ? "" : ",", q->index, q->local.qpn, q->ops ? q->ops->name : "",
 		q->lane ? q->lane->index : -1, q->wr_api ? "true" : "false", q->tx_next, q->tx_done,
 		q->rx_next, q->failed ? "true" : "false", ibv_wc_status_str(q->first_status),
 		q->rewinds);
@@ -50,7 +50,7 @@ void verify_summary(const struct verify *v, enum fail_reason reason, const char 
 	printf("\",\"async_events\":%" PRIu64 ",\"teardown_errors\":%" PRIu64 ",\"qps\":[",
 	       atomic_load(&v->async_events), v->teardown_errors);
 	for (int i = 0; i < v->opt.qps; i++)
-		summary_qp(&v->qps[i], stdout);
+		summary_qp(&v->qps[i], !i, stdout);
 	printf("]}\n");
 	fflush(stdout);
 	funlockfile(stdout);
