@@ -35,7 +35,7 @@ struct sh_worker {
 	pthread_t thread;
 	char name[16];
 	/* Written by the thread, read by any. */
-	_Atomic uint64_t busy_since_ns;
+	_Atomic uint64_t busy_since_ns, returned_ns;
 };
 
 static void queue_init(struct job_queue *queue)
@@ -225,6 +225,7 @@ static void worker_run(struct sh_worker *worker, struct sh_job *job)
 	sh_worker_command_begin();
 	job->fn(job);
 	sh_worker_command_end();
+	atomic_store_explicit(&worker->returned_ns, sh_now_ns(), memory_order_relaxed);
 	if (!urgent)
 		sh_thread_urgent();
 	if (!worker_left(worker) && done)
@@ -341,6 +342,11 @@ bool sh_worker_empty(struct sh_worker *worker)
 uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker)
 {
 	return atomic_load_explicit(&worker->busy_since_ns, memory_order_relaxed);
+}
+
+uint64_t sh_worker_returned_ns(const struct sh_worker *worker)
+{
+	return atomic_load_explicit(&worker->returned_ns, memory_order_relaxed);
 }
 
 static bool worker_wait_end_locked(struct sh_worker *worker, uint64_t timeout_ns)

@@ -55,6 +55,8 @@ bool sh_worker_empty(struct sh_worker *worker);
  * where it gives several, or done() gives some, it says so. Any thread, no lock.
  */
 uint64_t sh_worker_busy_since_ns(const struct sh_worker *worker);
+/* When the fn() of a job returned last; 0: none has. Any thread, no lock. */
+uint64_t sh_worker_returned_ns(const struct sh_worker *worker);
 
 /* On a worker, in a job: a command begins now, or has returned. In other threads: nothing. */
 void sh_worker_command_begin(void);

@@ -360,7 +360,8 @@ static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t b
 	uint64_t command_ns = sh.config.hang.command_ns;
 	struct sh_hang_config config = { .send_ns = command_ns,
 					 .command_ns = DETECTOR_UNUSED * command_ns };
-	uint64_t working = nic->worker ? detector_since(sh_worker_busy_since_ns(nic->worker)) : 0;
+	uint64_t background = nic->worker ? sh_worker_busy_since_ns(nic->worker) : 0;
+	uint64_t working = sh_earlier_ns(detector_since(background), busy);
 
 	return sh_hang_judge(&nic->hang, &config, working, busy, sh_now_ns());
 }

@@ -126,11 +126,16 @@ bool sh_nic_up(const struct sh_nic *nic)
 	return sh_nic_usable(nic) && !nic->sick;
 }
 
+static bool nic_worker_late(const struct sh_worker *worker)
+{
+	uint64_t since = worker ? sh_worker_busy_since_ns(worker) : 0;
+
+	return since && sh_now_ns() - since >= NIC_PROMPT_NS;
+}
+
 bool sh_nic_prompt(const struct sh_nic *nic)
 {
-	uint64_t since = nic->worker ? sh_worker_busy_since_ns(nic->worker) : 0;
-
-	return sh_nic_up(nic) && (!since || sh_now_ns() - since < NIC_PROMPT_NS);
+	return sh_nic_up(nic) && !nic_worker_late(nic->worker) && !nic_worker_late(nic->prompt);
 }
 
 /* ---- drained -------------------------------------------------------------------------------- */

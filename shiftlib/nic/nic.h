@@ -139,6 +139,9 @@ sh_nic_by_place(const char *name);	      /* lock held: of the device that has th
 void sh_nic_open(struct sh_nic *nic);	      /* lock held: in the background */
 bool sh_nic_usable(const struct sh_nic *nic); /* for control messages */
 bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */
+/* Lock held, given up meanwhile: those of a context that have returned no command lately are given one, and
+ * have a while to return it; then sh_nic_prompt() tells. */
+void sh_nics_try(struct sh_nic *const *nics, uint32_t n);
 bool sh_nic_prompt(const struct sh_nic *nic); /* likewise, and no command of it takes long now */
 void sh_nic_sick(struct sh_nic *nic);
 void sh_nic_fatal(struct sh_nic *nic); /* a context of its present incarnation says so */

@@ -50,6 +50,8 @@ bool sh_debts_kept(const struct sh_ctx *ctx)
 
 	if (!ctx || !ctx->dev)
 		return false;
+	if (!ctx->debts && ctx->n_paths > 1)
+		sh_nics_try(ctx->path + 1, ctx->n_paths - 1);
 	if (ctx->debts)
 		return true;
 	for (k = 0; k < ctx->n_paths; k++)

@@ -7,7 +7,8 @@
 
 struct sh_ctx;
 
-/* Lock held: a NIC of this context may not obey, which is kept from the application. NULL: false. */
+/* Lock held, given up meanwhile: a NIC of this context may not obey, which is kept from the application.
+ * NULL: false. */
 bool sh_debts_kept(const struct sh_ctx *ctx);
 /*
  * Lock held, given up meanwhile: pay(object) destroys something of the context, behind all that was left

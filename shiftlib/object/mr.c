@@ -479,14 +479,15 @@ static int mr_dereg(void *object)
 
 /* ---- while a NIC may not obey --------------------------------------------------------------- */
 
-/* On a NIC that does: what is being registered there, will be. */
+/* On a NIC that does, as far as is known: what is being registered there, will be; and it is free to deregister. */
 static bool mr_awaited(const struct sh_mr *mr)
 {
 	const struct sh_ctx *ctx = mr->pd->ctx;
 	uint32_t k;
 
 	for (k = 0; k < ctx->n_paths; k++)
-		if (mr->shadow[k].state == SH_SHADOW_QUEUED && sh_nic_up(ctx->path[k]))
+		if (sh_nic_up(ctx->path[k]) && (mr->shadow[k].state == SH_SHADOW_QUEUED ||
+						(mr->shadow[k].mr && !sh_nic_prompt(ctx->path[k]))))
 			return true;
 	return false;
 }

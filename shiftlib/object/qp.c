@@ -214,8 +214,9 @@ int shift_destroy_qp(struct ibv_qp *real)
 
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(real->context);
+	later = sh_debts_kept(ctx);
 	qp = sh_table_get(&sh_objects.by_qp, real);
-	later = sh_debts_kept(ctx) && (!qp || qp_owes(qp));
+	later = later && (!qp || qp_owes(qp));
 	if (qp) {
 		if (!later)
 			sh_wait_idle(&qp->busy);
