@@ -5,7 +5,6 @@
  * NIC does not say that it obeyed is given up.
  */
 #include <stdlib.h>
-#include <time.h>
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
@@ -102,14 +101,10 @@ static bool rights_pending(struct sh_qp *qp)
 static void rights_wait(struct sh_qp *qp)
 {
 	uint64_t until = sh_now_ns() + RIGHTS_WAIT_NS;
-	struct timespec at;
 	int i;
 
-	while (rights_pending(qp) && sh_now_ns() < until) {
-		clock_gettime(CLOCK_REALTIME, &at);
-		at.tv_sec++;
-		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
-	}
+	while (rights_pending(qp) && sh_now_ns() < until)
+		sh_wait_some(SH_NS_PER_S);
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
 		if (rights_concern(&qp->carriers.slot[i]) && qp->carriers.slot[i].rights_jobs)
 			rights_give_up(qp, &qp->carriers.slot[i]);

@@ -77,6 +77,17 @@ void sh_wait_idle(struct sh_busy *busy)
 		pthread_cond_wait(&sh.idle, &sh.lock);
 }
 
+void sh_wait_some(uint64_t ns)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / SH_NS_PER_S);
+	until.tv_nsec = (long)(ns % SH_NS_PER_S);
+	pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+}
+
 /* ---- waking the thread ---------------------------------------------------------------------- */
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Does a NIC still obey? Asked of those that have not shown it lately, before something waits for them. */
 #include <stdlib.h>
-#include <time.h>
 #include "shiftlib/nic/internal.h"
 
 #define TRY_TRUST_NS                                                                               \
@@ -80,17 +79,12 @@ static bool try_all_trusted(struct sh_nic *const *nics, uint32_t n, uint64_t sin
 void sh_nics_try(struct sh_nic *const *nics, uint32_t n)
 {
 	uint64_t now = sh_now_ns(), until = now + sh.config.hang.command_ns;
-	struct timespec at;
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
 		if (sh_nic_prompt(nics[i]) && !try_trusted(nics[i], now - TRY_TRUST_NS))
 			try_begin(nics[i]);
 	while (!try_all_trusted(nics, n, now - TRY_TRUST_NS) && sh_now_ns() < until) {
-		clock_gettime(CLOCK_REALTIME, &at);
-		at.tv_nsec += TRY_LOOK_NS;
-		at.tv_sec += at.tv_nsec / (long)SH_NS_PER_S;
-		at.tv_nsec %= (long)SH_NS_PER_S;
-		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+		sh_wait_some(TRY_LOOK_NS);
 	}
 }

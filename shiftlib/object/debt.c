@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/object/debt.h"
@@ -110,14 +109,9 @@ static bool debt_wait(struct debt *debt, struct sh_ctx *ctx)
 {
 	uint64_t until = sh_now_ns() + sh.config.hang.command_ns;
 	bool hopeless = ctx->debts_left || debt_hopeless(ctx);
-	struct timespec at;
 
 	while (!debt->paid && !hopeless && sh_now_ns() < until) {
-		clock_gettime(CLOCK_REALTIME, &at);
-		at.tv_nsec += DEBT_LOOK_NS;
-		at.tv_sec += at.tv_nsec / (long)SH_NS_PER_S;
-		at.tv_nsec %= (long)SH_NS_PER_S;
-		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+		sh_wait_some(DEBT_LOOK_NS);
 		if (!debt->paid)
 			hopeless = debt_hopeless(ctx);
 	}

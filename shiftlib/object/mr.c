@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
@@ -494,13 +493,9 @@ static bool mr_awaited(const struct sh_mr *mr)
 
 static void mr_await(struct sh_mr *mr)
 {
-	struct timespec at;
-
 	sh_mr_replay_never(mr);
 	while (mr_awaited(mr)) {
-		clock_gettime(CLOCK_REALTIME, &at);
-		at.tv_sec++;
-		pthread_cond_timedwait(&sh.idle, &sh.lock, &at);
+		sh_wait_some(SH_NS_PER_S);
 		sh_detector_nics();
 	}
 }

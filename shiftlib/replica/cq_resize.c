@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "providers/engine.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
@@ -136,7 +135,6 @@ static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 {
 	uint64_t ask_at = sh_now_ns() + sh.config.hang.command_ns;
 	struct resize_job *task = calloc(1, sizeof(*task));
-	struct timespec until;
 
 	if (!task)
 		return;
@@ -155,11 +153,7 @@ static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 	while (!task->finished && !nic_hangs(shadow->nic)) {
 		if (sh_now_ns() >= ask_at && !shadow->nic->asked)
 			sh_nic_ask(shadow->nic); /* a long line, or a hang? */
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += RESIZE_LOOK_NS;
-		until.tv_sec += until.tv_nsec / SH_NS_PER_S;
-		until.tv_nsec %= SH_NS_PER_S;
-		pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+		sh_wait_some(RESIZE_LOOK_NS);
 	}
 	task->left = !task->finished;
 	if (task->finished)

@@ -225,15 +225,27 @@ static int wire_hold(struct sn_pkt *pkt)
 
 static bool wire_take_cut(struct sn_nic *nic, struct sn_pkt *pkt)
 {
+	uint32_t armed = SN_CUT_ARMED;
+
 	if (!atomic_load_explicit(&nic->fault.cut_next, memory_order_relaxed))
 		return false;
 	if ((pkt->op != SN_PKT_SEND && pkt->op != SN_PKT_WRITE) || pkt->length < 2)
 		return false;
-	if (!atomic_exchange(&nic->fault.cut_next, 0))
+	if (!atomic_compare_exchange_strong(&nic->fault.cut_next, &armed, SN_CUT_BEGUN))
 		return false;
 	pkt->flags |= SN_PKT_F_CUT;
 	pkt->part = (uint32_t)(pkt->length / 2);
 	return true;
+}
+
+/* If the fault has ended meanwhile, its link comes up again: nobody else would see to that. */
+static void wire_cut_link(struct sn_nic *nic, const struct sn_pkt *pkt)
+{
+	uint32_t begun = SN_CUT_BEGUN;
+
+	sn_fault_apply(sn_engine.fabric, SN_FAULT_PORT_DOWN, pkt->src_host, pkt->src_nic, 0);
+	if (!atomic_compare_exchange_strong(&nic->fault.cut_next, &begun, SN_CUT_NONE))
+		sn_fault_apply(sn_engine.fabric, SN_FAULT_PORT_UP, pkt->src_host, pkt->src_nic, 0);
 }
 
 bool sn_wire_paused(const struct sn_qp *qp)
@@ -266,8 +278,7 @@ static int wire_deliver(struct sn_nic *nic, struct sn_pkt *pkt)
 	cut = wire_take_cut(nic, pkt);
 	rc = sn_inbox_push(sn_engine.fabric, owner - 1, pkt);
 	if (cut)
-		sn_fault_apply(sn_engine.fabric, SN_FAULT_PORT_DOWN, pkt->src_host, pkt->src_nic,
-			       0);
+		wire_cut_link(nic, pkt);
 	return rc;
 }
 

@@ -222,7 +222,7 @@ static void begin(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t ho
 	case SN_FAULT_HOLD_REQUESTS: return atomic_store(&nic->fault.hold_requests, 1);
 	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->fault.hold_acks, 1);
 	case SN_FAULT_PAUSE: return atomic_store(&nic->fault.paused, 1);
-	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->fault.cut_next, 1);
+	case SN_FAULT_CUT_MESSAGE: return atomic_store(&nic->fault.cut_next, SN_CUT_ARMED);
 	case SN_FAULT_NIC_HANG: return nic_dies(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR: return nic_dies(fabric, nic, SN_NIC_INTERNAL_ERROR);
 	case SN_FAULT_NIC_ZOMBIE: return nic_loses_firmware(fabric, nic);
@@ -254,7 +254,7 @@ static void end(struct sn_fabric *fabric, enum sn_fault_kind kind, uint32_t host
 	case SN_FAULT_HOLD_ACKS: return atomic_store(&nic->fault.hold_acks, 0);
 	case SN_FAULT_PAUSE: return atomic_store(&nic->fault.paused, 0);
 	case SN_FAULT_CUT_MESSAGE:
-		atomic_store(&nic->fault.cut_next, 0);
+		atomic_store(&nic->fault.cut_next, SN_CUT_NONE);
 		return port_set(fabric, nic, 1);
 	case SN_FAULT_NIC_HANG: return nic_ends(fabric, nic, SN_NIC_HANG);
 	case SN_FAULT_NIC_INTERNAL_ERROR:

@@ -63,7 +63,10 @@ enum sn_gid_type { SN_GID_NONE, SN_GID_IB, SN_GID_ROCE_V1, SN_GID_ROCE_V2 };
 /* What a NIC has only so many of. */
 enum sn_limit { SN_LIMIT_PD, SN_LIMIT_MR, SN_LIMIT_CQ, SN_LIMIT_QP, SN_LIMIT_SRQ, SN_LIMITS };
 
-/* What is being done to a NIC's packets; each is 0 or 1: enum sn_fault_kind says what it does. */
+/* Of a message that is to be cut: which one is found, and then the link goes down. */
+enum sn_cut { SN_CUT_NONE, SN_CUT_ARMED, SN_CUT_BEGUN };
+
+/* What is being done to a NIC's packets; each but cut_next is 0 or 1: enum sn_fault_kind says what it does. */
 struct sn_nic_faults {
 	_Atomic uint32_t lose_tx, lose_rx, lose_acks, lose_loopback, cut_next;
 	_Atomic uint32_t hold_requests, hold_acks, paused;

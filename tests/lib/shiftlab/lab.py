@@ -30,7 +30,7 @@ NO_NIC_IS_SICK = {name: ms for name, ms in PATIENT.items() if name != "heartbeat
 _slow = 1.0
 # The distribution's libraries are not instrumented: libmlx5's seed of address handles. It is loaded as a
 # provider, or by a program that links it.
-COMPLAINTS = ("Sanitizer", "simnic: PROTOCOL ERROR", "please report")
+COMPLAINTS = ("Sanitizer", "simnic: PROTOCOL ERROR", "a timer was not set", "is lost; please report")
 KNOWN_RACES = "race:libmlx5-rdmav\nrace:libmlx5.so\n"
 
 
