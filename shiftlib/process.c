@@ -119,8 +119,8 @@ void shift_uninit(void)
 
 	if (!sh.enabled || pthread_mutex_timedlock(&sh.lock, &until))
 		return;
-	sh.stopping = true; /* nothing is given to the KV's worker any more */
 	kv_worker = sh_intros_take_worker();
+	sh.stopping = true; /* nothing is given to the KV's worker any more */
 	sh_incidents_end();
 	sh_stats_write();
 	sh_admin_stop();

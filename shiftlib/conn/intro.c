@@ -409,7 +409,8 @@ void sh_intro_news(struct sh_qp *qp)
 {
 	uint64_t now = sh_now_ns(), at = qp->intro.asked_at + qp->intro.news_interval;
 
-	if (qp->intro.heard || qp->intro.queued || qp->intro.waits || (qp->intro.look_at && qp->intro.look_at <= at))
+	if (qp->intro.heard || qp->intro.queued || qp->intro.waits ||
+	    (qp->intro.look_at && qp->intro.look_at <= at))
 		return;
 	intro_look(qp, at > now ? at : now);
 	qp->intro.news_interval =
@@ -583,10 +584,23 @@ void sh_intro_withdraw(struct sh_qp *qp)
 
 struct sh_worker *sh_intros_take_worker(void)
 {
-	struct sh_worker *worker = sh_intros.worker;
+	struct sh_worker *worker;
 
+	sh_intro_line_hurry();
+	worker = sh_intros.worker;
 	sh_intros.worker = NULL;
 	return worker;
+}
+
+static void intros_run(uint64_t now)
+{
+	if (sh_intros.withdraw_at && now >= sh_intros.withdraw_at)
+		sh_intro_line_hurry();
+}
+
+static uint64_t intros_next_timer(void)
+{
+	return sh_intros.withdraw_at;
 }
 
 static void intros_reset(void)
@@ -597,4 +611,7 @@ static void intros_reset(void)
 	list_init(&sh_intros.withdrawals);
 }
 
-const struct sh_module sh_intros_module = { .name = "introductions", .reset = intros_reset };
+const struct sh_module sh_intros_module = { .name = "introductions",
+					    .reset = intros_reset,
+					    .run = intros_run,
+					    .next_timer = intros_next_timer };

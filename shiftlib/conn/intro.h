@@ -45,6 +45,9 @@ struct sh_intros {
 	struct list_node line;	      /* connections */
 	struct list_node waiting;     /* those that are not introduced yet: ahead.c */
 	struct list_node withdrawals; /* of connections that have ended */
+	uint32_t n_withdrawals;	      /* in that list */
+	uint64_t withdraw_at;	      /* when they wait no longer; 0: none waits */
+	bool hurried;		      /* those that are there wait no longer */
 	uint32_t contacts;	      /* with the store, when it was last asked */
 	char prefix[KV_PREFIX_MAX];   /* of all keys; empty: not found out yet */
 };
@@ -57,7 +60,7 @@ void sh_intro_ready(struct sh_qp *qp);
 void sh_intro_withdraw(struct sh_qp *qp);
 void sh_intro_news(struct sh_qp *qp); /* lock held, as all of these */
 
-/* At exit: its worker, which is given nothing any more; NULL: there was none. */
+/* At exit, before sh.stopping is set: its worker, which is given nothing any more; NULL: there was none. */
 struct sh_worker *sh_intros_take_worker(void);
 
 extern const struct sh_module sh_intros_module;

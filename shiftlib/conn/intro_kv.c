@@ -26,6 +26,8 @@
 
 #define BATCH_ITEMS	  64
 #define BATCH_WITHDRAWALS 64
+/* Nobody waits for a withdrawal: it waits for others, or for a question. */
+#define WITHDRAW_WAIT_NS (50 * SH_NS_PER_MS)
 
 struct withdrawal {
 	struct list_node link;
@@ -222,9 +224,17 @@ static void batch_ask(struct batch *b)
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-static bool line_empty(void)
+/* Withdrawals alone wait until they fill a batch, or are due. */
+static bool line_pressing(void)
 {
-	return list_empty(&sh_intros.line) && list_empty(&sh_intros.withdrawals);
+	return !list_empty(&sh_intros.line) || sh_intros.n_withdrawals >= BATCH_WITHDRAWALS ||
+	       (sh_intros.n_withdrawals && sh_intros.hurried);
+}
+
+static void withdrawals_wait(void)
+{
+	sh_intros.withdraw_at = sh_now_ns() + WITHDRAW_WAIT_NS;
+	sh_wake_at(sh_intros.withdraw_at);
 }
 
 static void batch_take(struct batch *b)
@@ -253,6 +263,8 @@ static void batch_take(struct batch *b)
 		list_del(&gone->link);
 		b->gone[b->n_gone++] = gone;
 	}
+	sh_intros.n_withdrawals -= b->n_gone;
+	sh_intros.hurried &= sh_intros.n_withdrawals > 0;
 }
 
 /* A file on this machine has its rights; a server has whoever reaches it. */
@@ -302,7 +314,7 @@ static void line_run(struct sh_job *job)
 	(void)job;
 	sh.real->thread_inside();
 	sh_job_lock();
-	while (b && !line_empty()) {
+	while (b && line_pressing()) {
 		batch_take(b);
 		sh_job_unlock();
 		batch_ask(b);
@@ -310,6 +322,8 @@ static void line_run(struct sh_job *job)
 		batch_answer(b);
 	}
 	sh_intros.running = false; /* the worker reads nothing of the job any more */
+	if (sh_intros.n_withdrawals)
+		withdrawals_wait();
 	sh_job_unlock();
 	if (b)
 		explicit_bzero(b->key, sizeof(b->key));
@@ -319,6 +333,7 @@ static void line_run(struct sh_job *job)
 /* Without memory, or a thread, they wait in line for the next one that comes. */
 static void line_start(void)
 {
+	sh_intros.withdraw_at = 0; /* it takes all that is in line */
 	if (sh_intros.running || sh.stopping)
 		return;
 	if (!sh_intros.worker)
@@ -354,7 +369,17 @@ void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)
 	for (gone->n = 0; gone->n < n; gone->n++)
 		memcpy(gone->keys[gone->n], keys[gone->n], strlen(keys[gone->n]) + 1);
 	list_add_tail(&sh_intros.withdrawals, &gone->link);
-	line_start();
+	if (++sh_intros.n_withdrawals >= BATCH_WITHDRAWALS)
+		line_start();
+	else if (!sh_intros.running && !sh_intros.withdraw_at)
+		withdrawals_wait();
+}
+
+void sh_intro_line_hurry(void)
+{
+	sh_intros.hurried = sh_intros.n_withdrawals;
+	if (sh_intros.hurried)
+		line_start();
 }
 
 /* ---- GIDs ----------------------------------------------------------------------------------- */
