@@ -581,37 +581,3 @@ void sh_intro_withdraw(struct sh_qp *qp)
 	if (qp->intro.published && !intro_own_keys(qp, keys, &n))
 		sh_intro_line_withdraw(qp->nonce, keys, n);
 }
-
-struct sh_worker *sh_intros_take_worker(void)
-{
-	struct sh_worker *worker;
-
-	sh_intro_line_hurry();
-	worker = sh_intros.worker;
-	sh_intros.worker = NULL;
-	return worker;
-}
-
-static void intros_run(uint64_t now)
-{
-	if (sh_intros.withdraw_at && now >= sh_intros.withdraw_at)
-		sh_intro_line_hurry();
-}
-
-static uint64_t intros_next_timer(void)
-{
-	return sh_intros.withdraw_at;
-}
-
-static void intros_reset(void)
-{
-	memset(&sh_intros, 0, sizeof(sh_intros));
-	list_init(&sh_intros.line);
-	list_init(&sh_intros.waiting);
-	list_init(&sh_intros.withdrawals);
-}
-
-const struct sh_module sh_intros_module = { .name = "introductions",
-					    .reset = intros_reset,
-					    .run = intros_run,
-					    .next_timer = intros_next_timer };

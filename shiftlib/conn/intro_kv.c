@@ -375,12 +375,47 @@ void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n)
 		withdrawals_wait();
 }
 
-void sh_intro_line_hurry(void)
+/* Those that wait for others wait no longer. */
+static void line_hurry(void)
 {
 	sh_intros.hurried = sh_intros.n_withdrawals;
 	if (sh_intros.hurried)
 		line_start();
 }
+
+struct sh_worker *sh_intros_take_worker(void)
+{
+	struct sh_worker *worker;
+
+	line_hurry();
+	worker = sh_intros.worker;
+	sh_intros.worker = NULL;
+	return worker;
+}
+
+static void intros_run(uint64_t now)
+{
+	if (sh_intros.withdraw_at && now >= sh_intros.withdraw_at)
+		line_hurry();
+}
+
+static uint64_t intros_next_timer(void)
+{
+	return sh_intros.withdraw_at;
+}
+
+static void intros_reset(void)
+{
+	memset(&sh_intros, 0, sizeof(sh_intros));
+	list_init(&sh_intros.line);
+	list_init(&sh_intros.waiting);
+	list_init(&sh_intros.withdrawals);
+}
+
+const struct sh_module sh_intros_module = { .name = "introductions",
+					    .reset = intros_reset,
+					    .run = intros_run,
+					    .next_timer = intros_next_timer };
 
 /* ---- GIDs ----------------------------------------------------------------------------------- */
 

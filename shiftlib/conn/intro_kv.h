@@ -37,8 +37,6 @@ void sh_intro_line_up(struct sh_qp *qp);
 void sh_intro_line_leave(struct sh_qp *qp);
 /* Takes its entry out of the KV, if it is still its own: soon, with others. */
 void sh_intro_line_withdraw(uint32_t nonce, char keys[][KV_KEY_MAX + 1], int n);
-/* Those that wait for others wait no longer. */
-void sh_intro_line_hurry(void);
 /* Asks the NIC for the GID of that index; sh_intro_start() follows. False: it cannot be asked. */
 bool sh_intro_ask_gid(struct sh_qp *qp, uint8_t index);
 

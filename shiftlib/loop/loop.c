@@ -67,12 +67,17 @@ void sh_loop_worker(struct sh_worker *worker)
 	loop.workers[loop.n_workers++] = worker;
 }
 
-void sh_wait_idle(struct sh_busy *busy)
+void sh_jobs_hurry(const struct sh_busy *busy)
 {
 	uint32_t i;
 
 	for (i = 0; busy->jobs && i < loop.n_workers; i++)
 		sh_worker_hurry(loop.workers[i]);
+}
+
+void sh_wait_idle(struct sh_busy *busy)
+{
+	sh_jobs_hurry(busy);
 	while (busy->jobs)
 		pthread_cond_wait(&sh.idle, &sh.lock);
 }

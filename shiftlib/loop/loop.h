@@ -82,7 +82,9 @@ void sh_wake_at(uint64_t at);
 uint64_t sh_loop_late_at(void);
 bool sh_awake(void);			 /* lock held: it arms anew before it sleeps */
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
-void sh_wait_some(uint64_t ns); /* likewise, until one has left its object, or for so long */
+void sh_jobs_hurry(
+	const struct sh_busy *busy); /* lock held; somebody waits for those that hold it */
+void sh_wait_some(uint64_t ns);	     /* likewise, until one has left its object, or for so long */
 void sh_job_begin(struct sh_busy *busy); /* lock held */
 void sh_job_end(struct sh_busy *busy);	 /* lock held */
 /* The lock, in a job that is not urgent: whoever waits for it is. */

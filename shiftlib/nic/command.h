@@ -5,22 +5,25 @@
 
 #include "shiftlib/nic/nic.h"
 
+/* Not on a stack: who waits may give it up. */
 struct sh_command {
 	struct sh_job job; /* first */
 	struct sh_nic *nic;
 	void (*run)(
 		struct sh_command *command); /* gives the command; lock not held, in any thread */
 	struct sh_busy *waiting;
-	bool sent;
+	bool under_way; /* given away, and not over */
 };
 
 /*
- * Lock held. True: it is on its way; behind sh_command_back(), sh_wait_idle(waiting) returns when it is
- * done. False: it is the caller's, by sh_command_here() with the lock not held.
+ * Lock held. True: it is on its way, to be awaited. False: its NIC's worker takes no more; it is the caller's,
+ * by command->run() with the lock not held.
  */
 bool sh_command_send(struct sh_command *command, struct sh_busy *waiting);
-void sh_command_here(struct sh_command *command);
-/* When the caller has done its own part: what the worker has not begun is done here. Lock not held. */
-void sh_command_back(struct sh_command *command);
+/*
+ * Lock held, given up meanwhile. True: all that wait on it are over. False: the NIC of one does not obey; it
+ * stays under way, with its struct and waiting, until sh_wait_idle(waiting) returns.
+ */
+bool sh_commands_await(struct sh_command *const *commands, uint32_t n, struct sh_busy *waiting);
 
 #endif

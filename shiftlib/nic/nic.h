@@ -86,7 +86,6 @@ struct sh_nic {
 	bool ask_again; /* the port changed meanwhile */
 	struct sh_hang hang;
 	enum sh_event_cause dead_by;   /* fatal: of what */
-	_Atomic uint64_t command_ns;   /* that the last one took: see command.c; 0: none yet */
 	uint64_t look_at;	       /* dead or sick: when to try again; 0: it is not */
 	struct {		       /* dead or sick: is it cut off from memory? See cut.c */
 		int fd;		       /* pci.h; negative: not known */
@@ -142,6 +141,8 @@ bool sh_nic_up(const struct sh_nic *nic);     /* for traffic: it obeys, too */
 /* Lock held, given up meanwhile: those of a context that have returned no command lately are given one, and
  * have a while to return it; then sh_nic_prompt() tells. */
 void sh_nics_try(struct sh_nic *const *nics, uint32_t n);
+/* Lock held, given up meanwhile: it has returned a command since then, one of ours if there is none. */
+bool sh_nic_tried(struct sh_nic *nic, uint64_t since);
 bool sh_nic_prompt(const struct sh_nic *nic); /* likewise, and no command of it takes long now */
 void sh_nic_sick(struct sh_nic *nic);
 void sh_nic_fatal(struct sh_nic *nic); /* a context of its present incarnation says so */

@@ -66,6 +66,17 @@ static void try_begin(struct sh_nic *nic)
 	free(task);
 }
 
+bool sh_nic_tried(struct sh_nic *nic, uint64_t since)
+{
+	uint64_t until = sh_now_ns() + sh.config.hang.command_ns;
+
+	if (sh_nic_up(nic) && !try_trusted(nic, since))
+		try_begin(nic);
+	while (sh_nic_up(nic) && !try_trusted(nic, since) && sh_now_ns() < until)
+		sh_wait_some(TRY_LOOK_NS);
+	return sh_nic_up(nic) && try_trusted(nic, since);
+}
+
 static bool try_all_trusted(struct sh_nic *const *nics, uint32_t n, uint64_t since)
 {
 	uint32_t i;

@@ -204,6 +204,15 @@ struct cq_command {
 	struct sh_shadow_cq *shadow;
 };
 
+/* The end of a CQ: its shadows go on all paths at once. */
+struct cq_end {
+	struct sh_busy waiting;
+	struct sh_cq *cq;
+	struct cq_command commands[SC_MAX_PATHS];
+	struct sh_command *sent[SC_MAX_PATHS];
+	uint32_t n;
+};
+
 static void cq_command_run(struct sh_command *command)
 {
 	struct cq_command *gone = (struct cq_command *)command;
@@ -212,24 +221,25 @@ static void cq_command_run(struct sh_command *command)
 }
 
 /* Those that other threads destroy meanwhile are not left in the remains. Lock not held. */
-static void cq_destroy_elsewhere(struct sh_cq *cq, struct cq_remains *remains,
-				 struct cq_command commands[SC_MAX_PATHS], struct sh_busy *waiting)
+static void cq_destroy_elsewhere(struct cq_end *end, struct cq_remains *remains)
 {
 	uint8_t path;
 
 	pthread_mutex_lock(&sh.lock);
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		struct sh_shadow_cq *shadow = remains->shadow[path];
+		struct cq_command *gone = &end->commands[end->n];
 
-		commands[path].command.sent = false;
 		if (!shadow)
 			continue;
-		commands[path] = (struct cq_command){ .command = { .nic = shadow->nic,
-								   .run = cq_command_run },
-						      .cq = cq,
-						      .shadow = shadow };
-		if (sh_command_send(&commands[path].command, waiting))
-			remains->shadow[path] = NULL;
+		*gone = (struct cq_command){ .command = { .nic = shadow->nic,
+							  .run = cq_command_run },
+					     .cq = end->cq,
+					     .shadow = shadow };
+		if (!sh_command_send(&gone->command, &end->waiting))
+			continue;
+		remains->shadow[path] = NULL;
+		end->sent[end->n++] = &gone->command;
 	}
 	pthread_mutex_unlock(&sh.lock);
 }
@@ -269,55 +279,98 @@ static int cq_destroy_real(struct sh_cq *cq)
 	return ret;
 }
 
-static int cq_destroy_known(struct sh_cq *cq)
+static int cq_destroy_own(struct sh_cq *cq)
 {
-	struct cq_command commands[SC_MAX_PATHS];
-	struct sh_busy waiting = { 0 };
-	struct cq_remains remains;
-	int ret = cq_quiesce(cq, &remains);
-	uint8_t path;
+	int ret;
 
-	if (ret)
-		return ret;
-	cq_destroy_elsewhere(cq, &remains, commands, &waiting);
-	cq_destroy_remains(cq, &remains);
 	sh_async_forget_begin(cq->ctx->async, cq->cq);
 	ret = cq_destroy_real(cq);
 	sh_async_forget_end(cq->ctx->async, cq->cq);
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		sh_command_back(&commands[path].command);
-	pthread_mutex_lock(&sh.lock);
-	sh_wait_idle(&waiting);
-	pthread_mutex_unlock(&sh.lock);
-	if (ret) {
-		sh_cq_events_resume(&cq->events);
-		return ret;
-	}
+	return ret;
+}
+
+static int cq_free(struct sh_cq *cq)
+{
 	sh_cq_events_uninit(&cq->events);
+	pthread_mutex_lock(&sh.lock);
+	list_del(&cq->link);
+	pthread_mutex_unlock(&sh.lock);
+	free(cq);
 	return 0;
+}
+
+/* It lives on. */
+static int cq_stays(struct sh_cq *cq, int ret)
+{
+	pthread_mutex_lock(&sh.lock);
+	if (sh_table_put(&sh_objects.by_cq, cq->cq, cq))
+		sh_error_once("no memory: SHIFT has lost track of a CQ");
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+static int cq_pay(void *object)
+{
+	struct cq_end *end = object;
+	struct sh_cq *cq = end->cq;
+
+	pthread_mutex_lock(&sh.lock);
+	sh_wait_idle(&end->waiting);
+	pthread_mutex_unlock(&sh.lock);
+	free(end);
+	return cq_free(cq);
+}
+
+/* It is quiesced. */
+static int cq_destroy_parts(struct cq_end *end, struct cq_remains *remains)
+{
+	struct sh_cq *cq = end->cq;
+	bool left = false;
+	int ret;
+
+	cq_destroy_elsewhere(end, remains);
+	cq_destroy_remains(cq, remains);
+	ret = cq_destroy_own(cq);
+	pthread_mutex_lock(&sh.lock);
+	if (ret)
+		sh_wait_idle(&end->waiting);
+	else
+		left = !sh_commands_await(end->sent, end->n, &end->waiting);
+	if (left)
+		ret = sh_debt_leave(cq->ctx, cq_pay, end, false);
+	pthread_mutex_unlock(&sh.lock);
+	if (left)
+		return ret;
+	free(end);
+	if (!ret)
+		return cq_free(cq);
+	sh_cq_events_resume(&cq->events);
+	return cq_stays(cq, ret);
+}
+
+static int cq_destroy_known(struct sh_cq *cq)
+{
+	struct cq_end *end = calloc(1, sizeof(*end));
+	struct cq_remains remains;
+	int ret = end ? cq_quiesce(cq, &remains) : ENOMEM;
+
+	if (!ret) {
+		end->cq = cq;
+		return cq_destroy_parts(end, &remains);
+	}
+	free(end);
+	return cq_stays(cq, ret);
 }
 
 static int cq_destroy(void *object)
 {
 	struct ibv_cq *real = object;
 	struct sh_cq *cq;
-	int ret;
 
 	pthread_mutex_lock(&sh.lock);
 	cq = sh_table_remove(&sh_objects.by_cq, real); /* before the address can be another CQ's */
 	pthread_mutex_unlock(&sh.lock);
-	if (!cq)
-		return sh.real->destroy_cq(real);
-	ret = cq_destroy_known(cq);
-	pthread_mutex_lock(&sh.lock);
-	if (!ret) {
-		list_del(&cq->link);
-		free(cq);
-	} else if (sh_table_put(&sh_objects.by_cq, real, cq)) {
-		sh_error_once("no memory: SHIFT has lost track of a CQ");
-	}
-	pthread_mutex_unlock(&sh.lock);
-	return ret;
+	return cq ? cq_destroy_known(cq) : sh.real->destroy_cq(real);
 }
 
 /* What is bound to it says so at once. Lock held, given up meanwhile. */
@@ -338,12 +391,15 @@ static int cq_destroy_later(struct sh_ctx *ctx, struct ibv_cq *real)
 int shift_destroy_cq(struct ibv_cq *real)
 {
 	struct sh_ctx *ctx;
+	struct sh_cq *cq;
 	bool later;
 	int ret = 0;
 
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(real->context);
 	later = sh_debts_kept(ctx);
+	cq = later ? NULL : sh_table_get(&sh_objects.by_cq, real);
+	later = later || (cq && !sh_debt_idle(ctx, &cq->busy));
 	if (later)
 		ret = cq_destroy_later(ctx, real);
 	pthread_mutex_unlock(&sh.lock);

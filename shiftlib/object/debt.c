@@ -35,6 +35,16 @@ static bool debt_backup_doubtful(const struct sh_nic *nic)
 	return nic->state == SH_NIC_OPENING || nic->sick || (sh_nic_up(nic) && !sh_nic_prompt(nic));
 }
 
+static bool debt_any_backup_doubtful(const struct sh_ctx *ctx)
+{
+	uint32_t k;
+
+	for (k = 1; k < ctx->n_paths; k++)
+		if (debt_backup_doubtful(ctx->path[k]))
+			return true;
+	return false;
+}
+
 /* To open it takes longer than a command does on a NIC that is well. */
 static bool debt_nic_opens_long(const struct sh_nic *nic)
 {
@@ -45,27 +55,35 @@ static bool debt_nic_opens_long(const struct sh_nic *nic)
 
 bool sh_debts_kept(const struct sh_ctx *ctx)
 {
-	uint32_t k;
-
 	if (!ctx || !ctx->dev)
 		return false;
 	if (!ctx->debts && ctx->n_paths > 1)
 		sh_nics_try(ctx->path + 1, ctx->n_paths - 1);
 	if (ctx->debts)
 		return true;
-	for (k = 0; k < ctx->n_paths; k++)
-		if (k && debt_backup_doubtful(ctx->path[k]))
-			return true;
-		else if (debt_nic_doubtful(ctx->path[k]) && sh_ctx_masked(ctx))
-			return true;
-	return false;
+	return debt_any_backup_doubtful(ctx) ||
+	       (debt_nic_doubtful(ctx->path[0]) && sh_ctx_masked(ctx));
 }
+
+bool sh_debt_idle(const struct sh_ctx *ctx, struct sh_busy *busy)
+{
+	sh_jobs_hurry(busy);
+	while (busy->jobs) {
+		sh_wait_some(DEBT_LOOK_NS);
+		if (busy->jobs && ctx && debt_any_backup_doubtful(ctx))
+			return false;
+	}
+	return true;
+}
+
+static _Thread_local bool debt_paying; /* in a thread that pays: what it leaves, it does itself */
 
 static void debt_run(struct sh_job *job)
 {
 	struct debt *debt = (struct debt *)job;
 
 	sh.real->thread_inside();
+	debt_paying = true;
 	errno = 0;
 	debt->ret = debt->pay(debt->object);
 	debt->error = errno;
@@ -118,9 +136,19 @@ static bool debt_wait(struct debt *debt, struct sh_ctx *ctx)
 	return debt->paid;
 }
 
+static int debt_pay_here(int (*pay)(void *object), void *object)
+{
+	int ret;
+
+	pthread_mutex_unlock(&sh.lock);
+	ret = pay(object);
+	pthread_mutex_lock(&sh.lock);
+	return ret;
+}
+
 int sh_debt_leave(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bool closes)
 {
-	struct debt *debt = calloc(1, sizeof(*debt));
+	struct debt *debt = debt_paying ? NULL : calloc(1, sizeof(*debt));
 	struct sh_nic *nic = ctx->nic;
 	int ret;
 
@@ -133,10 +161,7 @@ int sh_debt_leave(struct sh_ctx *ctx, int (*pay)(void *object), void *object, bo
 	if (!debt || !debt_submit(nic, debt)) {
 		ctx->debts -= !closes;
 		free(debt);
-		pthread_mutex_unlock(&sh.lock);
-		ret = pay(object);
-		pthread_mutex_lock(&sh.lock);
-		return ret;
+		return debt_pay_here(pay, object);
 	}
 	if (debt_wait(debt, ctx)) {
 		ret = debt->ret;

@@ -5,11 +5,17 @@
 
 #include <stdbool.h>
 
+struct sh_busy;
 struct sh_ctx;
 
 /* Lock held, given up meanwhile: a NIC of this context may not obey, which is kept from the application.
  * NULL: false. */
 bool sh_debts_kept(const struct sh_ctx *ctx);
+/*
+ * Lock held, given up meanwhile: until no job holds it. False: some does, and a NIC of the context other than
+ * its own may not obey.
+ */
+bool sh_debt_idle(const struct sh_ctx *ctx, struct sh_busy *busy);
 /*
  * Lock held, given up meanwhile: pay(object) destroys something of the context, behind all that was left
  * before, in a thread that may wait for ever. Its result, or 0: it will be done. closes: the context is

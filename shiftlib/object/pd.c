@@ -67,6 +67,7 @@ struct ibv_pd *shift_alloc_pd(struct ibv_context *context)
 	return real;
 }
 
+/* Lock held, given up meanwhile. */
 static void pd_drop(struct sh_pd *pd)
 {
 	struct sh_shadow_pd shadow[SC_MAX_PATHS];
@@ -89,6 +90,24 @@ static void pd_drop(struct sh_pd *pd)
 			sh_nic_release(ctx->path[path], shadow[path].incarnation);
 }
 
+static bool pd_elsewhere(const struct sh_pd *pd)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (pd->shadow[path].pd)
+			return true;
+	return pd->busy.jobs;
+}
+
+static int pd_pay(void *object)
+{
+	pthread_mutex_lock(&sh.lock);
+	pd_drop(object);
+	pthread_mutex_unlock(&sh.lock);
+	return 0;
+}
+
 /* The real one goes first, as it knows whether something still lives in it; but its address may then
  * be another's at once, so it leaves the table before. */
 static int pd_destroy(struct sh_pd *pd)
@@ -108,7 +127,10 @@ static int pd_destroy(struct sh_pd *pd)
 			sh_error_once("no memory: SHIFT has lost track of a protection domain");
 		return ret;
 	}
-	pd_drop(pd);
+	if (!pd_elsewhere(pd))
+		pd_drop(pd);
+	else /* in another thread, which may wait for a NIC that hangs */
+		(void)sh_debt_leave(pd->ctx, pd_pay, pd, false);
 	return 0;
 }
 

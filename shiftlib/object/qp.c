@@ -204,12 +204,23 @@ static bool qp_owes(const struct sh_qp *qp)
 	return false;
 }
 
+/* On other NICs: whoever destroys them waits for those. */
+static bool qp_has_readers(const struct sh_qp *qp)
+{
+	uint32_t k;
+
+	for (k = 0; k < SC_MAX_PATHS; k++)
+		if (qp->loopback.readers[k].state != SH_READER_NONE)
+			return true;
+	return false;
+}
+
 int shift_destroy_qp(struct ibv_qp *real)
 {
 	struct sh_async *async = sh_async_of(real->context);
 	struct sh_ctx *ctx;
 	struct sh_qp *qp;
-	bool later;
+	bool later, readers;
 	int ret = 0;
 
 	pthread_mutex_lock(&sh.lock);
@@ -218,11 +229,13 @@ int shift_destroy_qp(struct ibv_qp *real)
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	later = later && (!qp || qp_owes(qp));
 	if (qp) {
-		if (!later)
-			sh_wait_idle(&qp->busy);
+		later = later || !sh_debt_idle(ctx, &qp->busy);
 		if (qp->srq)
 			qp->srq->pinned++; /* it may take receives until the kernel has done it */
-		qp_release(qp, later);
+		readers = qp_has_readers(qp);
+		qp_release(qp, later || readers || qp->srq);
+		/* carriers on a shared receive queue hold it until they are gone */
+		later = later || readers || !sh_debt_idle(ctx, &qp->busy);
 	}
 	if (later)
 		ret = qp_destroy_later(ctx, real, qp);

@@ -149,7 +149,7 @@ int shift_destroy_srq(struct ibv_srq *real)
 	pthread_mutex_lock(&sh.lock);
 	srq = sh_srq_of(real);
 	ctx = sh_ctx_find(real->context);
-	later = sh_debts_kept(ctx);
+	later = sh_debts_kept(ctx) || (srq && (!list_empty(&srq->shadows) || srq->busy.jobs));
 	if (srq && srq->qps)
 		ret = EBUSY;
 	else if (later)

@@ -4,11 +4,13 @@
 another reason, and nobody says that it hangs. And one that does hang is found, whatever it was asked
 before.
 
-  slow.py --build DIR [CASE...]
+  slow.py --build DIR [--seed N] [CASE...]
 """
 import os
+import random
 import re
 import sys
+import time
 
 from shiftlab.lab import Shift, cases_main, wait_for
 from shiftlab.perftest import SOON, Failed
@@ -187,8 +189,33 @@ def closed_registering(lab):
     app.end(hung=None)  # where it was opened by then
 
 
+def hangs_in_close(lab, cost_us, pairs, most_s):
+    """A backup hangs at a random moment of the closing."""
+    app = App(lab, heartbeat_idle_ms=1000)
+    app.connect(pairs)
+    lab.ctl("cost", "h0/mlx5_1", cost_us)
+    after = random.Random(lab.seed).uniform(0, most_s)
+    app.tell("close")
+    time.sleep(after)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    print(f"       nic-hang after {after * 1e3:.1f} ms", flush=True)
+    app.await_done("close", 20)
+    app.end(hung=None)  # it may have been over by then
+
+
+def closed_meanwhile(lab):
+    """Whose commands take long: the application's thread is never in one."""
+    hangs_in_close(lab, 1000, 32, 0.1)
+
+
+def closed_at_once(lab):
+    """Whose commands are shorter than a hand-over: it gives them itself, to a NIC that has just obeyed."""
+    hangs_in_close(lab, 0, 128, 0.03)
+
+
 CASES = {f.__name__: f for f in (line, register, route, hangs, closed, closed_sick, closed_backup,
-                                 closed_opening, closed_registering)}
+                                 closed_opening, closed_registering, closed_meanwhile,
+                                 closed_at_once)}
 
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), seeded=True))
