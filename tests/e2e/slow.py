@@ -44,8 +44,8 @@ class App:
         self.tell(word, *more)
         self.await_done(word, seconds)
 
-    def connect(self, pairs):
-        self.do("pairs", pairs)
+    def connect(self, pairs, word="pairs"):
+        self.do(word, pairs)
         self.pairs += pairs
         wait_for("protection", lambda: self.lab.protected(self.program) >= 2 * self.pairs, 60)
         self.do("write")
@@ -192,7 +192,8 @@ def closed_registering(lab):
 def hangs_in_close(lab, cost_us, pairs, most_s):
     """A backup hangs at a random moment of the closing."""
     app = App(lab, heartbeat_idle_ms=1000)
-    app.connect(pairs)
+    app.connect(pairs // 2)
+    app.connect(pairs // 2, "shared")
     lab.ctl("cost", "h0/mlx5_1", cost_us)
     after = random.Random(lab.seed).uniform(0, most_s)
     app.tell("close")

@@ -32,6 +32,7 @@ void conn_make_on(struct conn *c, struct nic *nic, struct ibv_comp_channel *chan
 	c->cq = ibv_create_cq(nic->ctx, 4 * DEPTH, cq_context, channel, 0);
 	must(c->cq, "ibv_create_cq");
 	init.send_cq = init.recv_cq = c->cq;
+	init.srq = nic->srq;
 	c->qp = ibv_create_qp(nic->pd, &init);
 	must(c->qp, "ibv_create_qp");
 }

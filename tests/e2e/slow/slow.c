@@ -4,6 +4,7 @@
  * makes NICs slow, or hang, between:
  *
  *   pairs N       so many more, connected
+ *   shared N      the same, on one shared receive queue
  *   register MIB  memory, which stays registered
  *   write         one WRITE over each pair, which must arrive
  *   close         everything that was made, and the device
@@ -24,6 +25,7 @@ struct options opt = { .timeout = 18, .dev = "mlx5_0" };
 static struct nic nic;
 static struct conn conns[MOST][ENDS];
 static int n_conns;
+static struct ibv_srq *srq;
 static struct ibv_mr *large;
 
 static void make_pairs(int n)
@@ -42,6 +44,17 @@ static void make_pairs(int n)
 			conn_to_rts_alone(&pair[i]);
 		}
 	}
+}
+
+static void make_shared(int n)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = DEPTH, .max_sge = 1 } };
+
+	must(!srq, "one shared receive queue");
+	nic.srq = srq = ibv_create_srq(nic.pd, &attr);
+	must(srq, "ibv_create_srq");
+	make_pairs(n);
+	nic.srq = NULL;
 }
 
 /* No page of it is touched: a software NIC pins nothing. */
@@ -87,8 +100,11 @@ static void close_all(void)
 		conn_free(&conns[i / ENDS][i % ENDS]);
 	if (large)
 		must_zero(ibv_dereg_mr(large), "ibv_dereg_mr");
+	if (srq)
+		must_zero(ibv_destroy_srq(srq), "ibv_destroy_srq");
 	nic_close(&nic);
 	large = NULL;
+	srq = NULL;
 	n_conns = 0;
 }
 
@@ -106,6 +122,8 @@ int main(void)
 			return 0;
 		if (!strcmp(word, "pairs"))
 			make_pairs(n);
+		else if (!strcmp(word, "shared"))
+			make_shared(n);
 		else if (!strcmp(word, "register"))
 			register_large((size_t)n);
 		else if (!strcmp(word, "write"))
