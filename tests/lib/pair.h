@@ -29,7 +29,7 @@ struct options {
 struct nic {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	struct ibv_srq *srq; /* of connections made from now on; NULL: each has receives of its own */
+	struct ibv_srq *srq; /* of connections made from now on; NULL: each has its own receives */
 	union ibv_gid gid;
 	struct ibv_port_attr port;
 };
