@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl create, destroy, run */
+/* simnicctl create, destroy, run, real */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "simnic/ctl/simnicctl.h"
+#include "simnic/fabric/machine.h"
 
 struct create {
 	struct sn_fabric_config config;
@@ -190,4 +191,48 @@ int ctl_run(int argc, char **argv)
 	setenv("SIMNIC_HOST", host, 1);
 	execvp(argv[0], argv);
 	return ctl_fail("cannot run %s: %s", argv[0], strerror(errno));
+}
+
+/* ---- the machine's own devices -------------------------------------------------------------- */
+
+static int real_failed(const char *device, uint32_t host, int err)
+{
+	if (err == -ENODEV)
+		return ctl_fail("this machine has no RDMA device '%s'; rdma link shows those it "
+				"has",
+				device);
+	if (err == -EEXIST)
+		return ctl_fail("h%u has a software NIC '%s'; rename the real device with rdma dev "
+				"set",
+				host, device);
+	if (err == -ENOENT)
+		return ctl_fail("programs cannot open '%s'; is the module ib_uverbs loaded?",
+				device);
+	return ctl_fail("cannot add '%s' to h%u: %s", device, host, strerror(-err));
+}
+
+int ctl_real(int argc, char **argv)
+{
+	struct sn_fabric *fabric;
+	int host = -1, err;
+
+	if (argc != 2 && (argc != 4 || strcmp(argv[2], "--host")))
+		return ctl_usage("real wants DEVICE, and perhaps --host h<N>");
+	fabric = ctl_attach();
+	if (!fabric)
+		return CTL_FAILED;
+	if (argc == 4) {
+		host = sn_fabric_find_host(fabric, argv[3]);
+		if (host < 0)
+			return ctl_fail("no host '%s'; this fabric has h0..h%u", argv[3],
+					fabric->n_hosts - 1);
+	}
+	for (uint32_t h = 0; h < fabric->n_hosts; h++) {
+		if (host >= 0 && h != (uint32_t)host)
+			continue;
+		err = sn_machine_add(fabric, h, "", argv[1]);
+		if (err)
+			return real_failed(argv[1], h, err);
+	}
+	return CTL_OK;
 }

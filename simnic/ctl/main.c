@@ -15,6 +15,7 @@ static const char help[] =
 	"         [--card-ports N] [--numa-nodes N] [--netdev NIC=INTERFACE]...\n"
 	"  destroy\n"
 	"  run --host h0 -- COMMAND...       run a program on a host of the fabric\n"
+	"  real DEVICE [--host h0]           the host has a real device of this machine, too\n"
 	"  fault KIND TARGET [--after SEC] [--at-message N] [--for SEC]\n"
 	"  script FILE|-                     lines of KIND TARGET [options], started together\n"
 	"  heal TARGET|all                   all well again; scheduled faults are cancelled\n"
@@ -177,6 +178,7 @@ int main(int argc, char **argv)
 		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
 		{ "swap", ctl_swap },	      { "slow", ctl_slow },
 		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
+		{ "real", ctl_real },
 	};
 
 	if (argc < 2)

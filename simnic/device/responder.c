@@ -50,18 +50,47 @@ static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *
 	if (!sn_qp_is_connected(qp) || pkt->src_qpn != qp->dest_qpn ||
 	    pkt->src_host != qp->dst_host || pkt->src_nic != qp->dst_nic)
 		return RSP_STRANGER;
-	if (qp->attr.type == IBV_QPT_UC && ahead > 0)
-		return RSP_EXECUTE; /* IBA 9.8.2.2.1: what is missing is missing */
+	/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; here each is one. */
+	if (qp->attr.type == IBV_QPT_UC)
+		return RSP_EXECUTE;
 	if (ahead < 0)
 		return RSP_DUPLICATE;
 	return ahead ? RSP_GAP : RSP_EXECUTE;
 }
 
+static uint32_t right_needed(const struct sn_pkt *pkt)
+{
+	switch ((enum sn_pkt_op)pkt->op) {
+	case SN_PKT_WRITE: return IBV_ACCESS_REMOTE_WRITE;
+	case SN_PKT_READ: return IBV_ACCESS_REMOTE_READ;
+	case SN_PKT_FETCH_ADD:
+	case SN_PKT_CMP_SWAP: return IBV_ACCESS_REMOTE_ATOMIC;
+	case SN_PKT_SEND:
+	case SN_PKT_ACK:
+	case SN_PKT_NAK:
+	case SN_PKT_RNR:
+	case SN_PKT_READ_RESP:
+	case SN_PKT_ATOMIC_RESP:
+	case SN_PKT_UD: break;
+	}
+	return 0;
+}
+
+/*
+ * Was the QP set up for such an operation? Asked before the key is looked at, and of operations on zero
+ * bytes, too, which have none (IBA 9.7.4.1.4, and "operation not supported by this receive queue" in
+ * 11.6.2; Linux' rxe: check_op_valid() before check_rkey()).
+ */
+static bool qp_supports(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	uint32_t right = right_needed(pkt);
+
+	return (qp->access & right) == right;
+}
+
 static uint64_t remote_buffer(const struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t len,
 			      uint32_t access)
 {
-	if ((qp->access & access) != access)
-		return 0;
 	return sn_mr_translate(qp->dev, pkt->rkey, qp->attr.pdn, pkt->raddr, len, access);
 }
 
@@ -210,6 +239,8 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	if (!qp_supports(qp, pkt))
+		return RSP_NAK_INVALID;
 	switch ((enum sn_pkt_op)pkt->op) {
 	case SN_PKT_SEND: return do_send(qp, pkt);
 	case SN_PKT_WRITE: return do_write(qp, pkt);
@@ -238,8 +269,10 @@ static void repeat_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	if (pkt->op == SN_PKT_READ)
+	if (pkt->op == SN_PKT_READ && qp_supports(qp, pkt))
 		do_read(qp, pkt);
+	else if (pkt->op == SN_PKT_READ)
+		return; /* the right was taken away meanwhile */
 	else if (pkt->op == SN_PKT_FETCH_ADD || pkt->op == SN_PKT_CMP_SWAP)
 		repeat_atomic(qp, pkt);
 	else

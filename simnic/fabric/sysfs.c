@@ -445,14 +445,21 @@ static void device_becomes_new(const struct sn_fabric *fabric, const struct sn_n
 	utimensat(AT_FDCWD, path, NULL, 0);
 }
 
+void sn_sysfs_links_renew(const struct sn_fabric *fabric, uint32_t host, uint32_t n)
+{
+	struct tree tree = { .replace = true };
+
+	while (n-- > 0)
+		if (atomic_load(&fabric->nic[host][n].state) != SN_NIC_DISASSOCIATED)
+			tree_links(&tree, fabric, &fabric->nic[host][n]);
+}
+
 void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	struct tree tree = { .replace = true };
 
 	device_becomes_new(fabric, nic);
-	/* Those listed before it are linked again, to be newer than it. */
-	for (uint32_t n = nic->index + 1; n-- > 0;)
-		if (n == nic->index ||
-		    atomic_load(&fabric->nic[nic->host][n].state) != SN_NIC_DISASSOCIATED)
-			tree_links(&tree, fabric, &fabric->nic[nic->host][n]);
+	tree_links(&tree, fabric, nic);
+	/* Those listed before it have to be newer than it. */
+	sn_sysfs_links_renew(fabric, nic->host, nic->index);
 }

@@ -3,6 +3,8 @@
 #ifndef SIMNIC_FABRIC_SYSFS_H
 #define SIMNIC_FABRIC_SYSFS_H
 
+#include <stdint.h>
+
 struct sn_fabric;
 struct sn_nic;
 
@@ -19,5 +21,7 @@ void sn_sysfs_nic_renamed(const struct sn_fabric *fabric, const struct sn_nic *n
 /* A device that is unplugged is in no list; probed again it is a new entry of the same name. */
 void sn_sysfs_nic_hide(const struct sn_fabric *fabric, const struct sn_nic *nic);
 void sn_sysfs_nic_show(const struct sn_fabric *fabric, const struct sn_nic *nic);
+/* The first @n of a host are linked again, to be newer than all else: those that are there. */
+void sn_sysfs_links_renew(const struct sn_fabric *fabric, uint32_t host, uint32_t n);
 
 #endif

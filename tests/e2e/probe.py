@@ -278,15 +278,15 @@ QUIRKS = {
     "compressed": "cqe-format",
     "scatter-silent": "scatter",
     "atomics-swapped": "atomics",
-    "unsignaled-unflushed": "flush-sends",
+    "unsignaled-unflushed": "flush-sends verbs-flush verbs-post-err",
     "receives-unflushed": "flush-recvs",
-    "late-unflushed": "flush-late",
+    "late-unflushed": "flush-late verbs-post-err",
     "error-names-last": "error-index",
     "gives-up-early": "retry-time",
     "late-writes-land": "late-write",
     "stale-psn": "err-psn",
     "reset-completes": "reset-reuse",
-    "no-last-wqe": "srq-last",
+    "no-last-wqe": "srq-last verbs-srq-last",
     "qpn-again": "qpn-reuse",
     "no-port-event": "port-event",
     "loopback-inside": "loopback-down",
@@ -295,15 +295,59 @@ QUIRKS = {
 
 
 def quirks(lab):
-    """A NIC that differs is found out, by the check for it."""
-    for quirk, check in QUIRKS.items():
+    """A NIC that differs is found out, by the checks for it."""
+    for quirk, checks in QUIRKS.items():
         for nic in ("h0/mlx5_0", "h1/mlx5_0"):
             lab.ctl("quirk", nic, "none")
             lab.ctl("quirk", nic, quirk)
-        args = link_commands(lab, "h1/mlx5_0") if check in LINK else []
-        checks = validate(probe(lab, "--check", check, *args, status=1))
-        require(checks[check]["verdict"] == "fails", f"{quirk}: {checks[check]}")
-        print(f"     {quirk}: {checks[check]['reason']}")
+        wanted = checks.split()
+        args = link_commands(lab, "h1/mlx5_0") if checks in LINK else []
+        found = validate(probe(lab, *(a for c in wanted for a in ("--check", c)), *args, status=1))
+        for check in wanted:
+            require(found[check]["verdict"] == "fails", f"{quirk}: {found[check]}")
+            print(f"     {quirk}: {found[check]['reason']}")
+
+
+# What a provider may do, and the check that must notice; see odd/odd_provider.c.
+ODD = {
+    "acked": "verbs-acked",
+    "closed": "verbs-post-err",
+    "few": "verbs-send-limit",
+    "key": "verbs-empty-write",
+    "mixed": "verbs-mixed",
+    "state": "verbs-state-word",
+    "number": "verbs-extended",
+}
+
+
+def odd(lab):
+    """A provider that differs is found out; the other checks hold."""
+    shim = os.path.join(lab.out, "lib", "odd_provider.so")
+    for how, check in {"nothing": None, **ODD}.items():
+        # "acked" flushes what has no answer twice, which more than one check minds
+        tried = [check] if how == "acked" else sorted(ODD.values())
+        args = ["-d", "mlx5_0", "--json", *(a for c in tried for a in ("--check", c))]
+        done = lab.run("h0", shiftctl(lab, "probe-hw", *args), timeout=60,
+                       env={"LD_PRELOAD": shim, "ODD": how})
+        found = validate(json.loads(done.out()))
+        expect(found, **({check.replace("-", "_"): "fails"} if check else {}))
+        require(done.process.returncode == bool(check), f"{how}: it ended with {done.process.returncode}")
+        if check:
+            print(f"     {how}: {found[check]['reason']}")
+
+
+def vendor(lab):
+    """Another vendor's NIC: what is asked by plain verbs can be told, what is read in rings cannot."""
+    lab.ctl("netdev", "h0/mlx5_0", "lo")
+    done = lab.run("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0", "--json"), timeout=60,
+                   env={"LD_PRELOAD": os.path.join(lab.out, "lib", "odd_provider.so"), "ODD": "vendor"})
+    found = validate(json.loads(done.out()))
+    told = {n for n, c in found.items() if c["verdict"] == "holds"}
+    plain = {n for n in found if n.startswith("verbs-")}
+    require(len(plain) == 9 and told == plain | {"qpn-reuse", "cmd-cost", "netdev", "bus-master"}, f"{told}")
+    require(all("another provider" in c["reason"] or n in LINK for n, c in found.items() if n not in told),
+            "the reason")
+    require(done.process.returncode == 0, f"it ended with {done.process.returncode}")
 
 
 def partitions(lab):
@@ -349,6 +393,8 @@ CASES = {
     "no_interface": (no_interface, {}),
     "no_master": (no_master, {}),
     "quirks": (quirks, {}),
+    "odd": (odd, {}),
+    "vendor": (vendor, {}),
     "partitions": (partitions, {"link": "ib"}),
     "slow_commands": (slow_commands, {}),
     "differ": (differ, {}),

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RING_PSN   0xfffff0 /* near the end: it wraps soon */
 #define PAGE	   4096
 #define REG_OFFSET 0x800
 #define HALF	   256
@@ -212,7 +213,7 @@ void ring_qp_connect(struct ring_qp *qp, const uint8_t gid[16], uint32_t dest_qp
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_4096,
 		.dest_qp_num = dest_qpn,
-		.rq_psn = 0xfffff0,
+		.rq_psn = RING_PSN,
 		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = options->min_rnr_timer,
 		.dest.is_global = 1,
@@ -221,7 +222,7 @@ void ring_qp_connect(struct ring_qp *qp, const uint8_t gid[16], uint32_t dest_qp
 		.attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = 0xfffff0,
+		.sq_psn = (RING_PSN + (uint32_t)options->psn_off) & 0xffffff,
 		.timeout = options->timeout,
 		.retry_cnt = options->retry_cnt,
 		.rnr_retry = options->rnr_retry,

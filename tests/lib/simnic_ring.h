@@ -64,6 +64,7 @@ struct ring_qp_options {
 	uint8_t type;
 	bool sig_all, scatter;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
+	int32_t psn_off;    /* the first one sent is so far from the one expected */
 	uint32_t uar_index; /* own register when unique */
 };
 

@@ -176,7 +176,8 @@ const struct pr_check pr_checks[] = {
 			"once.",
 	  .otherwise =
 		  "Late packets are then kept out by their random first sequence number alone.",
-	  .run = check_qpn_reuse },
+	  .run = check_qpn_reuse,
+	  .any_nic = true },
 	/*
 	 * Create, modify, destroy, register: medians, and whether four threads do more than one.
 	 * Of the client.
@@ -186,19 +187,22 @@ const struct pr_check pr_checks[] = {
 			"SHIFT_COMMAND_MS, 400 ms.",
 	  .otherwise = "SHIFT would take a healthy NIC for one that hangs: raise SHIFT_COMMAND_MS "
 		       "above the slowest.",
-	  .run = check_cmd_cost },
+	  .run = check_cmd_cost,
+	  .any_nic = true },
 	/* The interface that Linux names for the GID (Ethernet). Of the client. */
 	{ .name = "netdev",
 	  .assumption = "Linux names the NIC's network interface, whose link can be monitored.",
 	  .otherwise = "SHIFT goes by the NIC's own port events and by heartbeats alone.",
-	  .run = check_netdev },
+	  .run = check_netdev,
+	  .any_nic = true },
 	/* The command word of the PCI header. Of the client. */
 	{ .name = "bus-master",
 	  .assumption = "Everybody may read the PCI config space, and a NIC that reaches memory is "
 			"master of the bus there.",
 	  .otherwise = "Unreadable: a move from a dead NIC always waits for the packet lifetime. "
 		       "Wrong: the move does not wait for what the NIC may still do; tell us.",
-	  .run = check_bus_master },
+	  .run = check_bus_master,
+	  .any_nic = true },
 	/* WRITEs between two queue pairs of one NIC, within a partition and across. Of the client. */
 	{ .name = "pkey-drops",
 	  .assumption =
@@ -207,12 +211,88 @@ const struct pr_check pr_checks[] = {
 	  .otherwise = "Traffic that moves could come into another partition, or not arrive: give "
 		       "each tenant NICs of its own.",
 	  .run = check_pkey_drops },
+	/* A peer in RESET, eight WRITEs of which two are signaled, then ERR. Of the client, as all of verbs-. */
+	{ .name = "verbs-flush",
+	  .assumption =
+		  "A queue pair taken to ERR completes each request without an answer once, in "
+		  "order, unsignaled ones too.",
+	  .otherwise = FATE "SHIFT's ledger cannot drive this NIC; tell us.",
+	  .run = check_verbs_flush,
+	  .any_nic = true },
+	/* Four unsignaled WRITEs that arrived, then ERR. */
+	{ .name = "verbs-acked",
+	  .assumption = "Unsignaled requests that were acknowledged have no completion when the "
+			"queue pair goes to ERR.",
+	  .otherwise =
+		  "The ledger takes them for requests without an answer: WRITEs behind the last "
+		  "signaled one are written again, in a wider window than elsewhere.",
+	  .run = check_verbs_acked,
+	  .any_nic = true },
+	/* A WRITE, an empty WRITE and a receive, posted in ERR. */
+	{ .name = "verbs-post-err",
+	  .assumption = "What is posted to the send queue in ERR is taken, and flushed.",
+	  .otherwise =
+		  "Such a marker ends the ledger's account of the flush; without it the account "
+		  "ends when each outstanding request was flushed. Receives need not be taken "
+		  "or flushed: the ledger knows them.",
+	  .run = check_verbs_post_err,
+	  .any_nic = true },
+	/* WRITEs until one is refused. */
+	{ .name = "verbs-send-limit",
+	  .assumption = "A send queue takes at least as many requests as it said.",
+	  .otherwise =
+		  "The ledger refuses at that number, whatever the provider would take; where it "
+		  "takes fewer, a move could find no room for what must be sent again.",
+	  .run = check_verbs_send_limit,
+	  .any_nic = true },
+	/* LAST_WQE_REACHED, and the completions before it. */
+	{ .name = "verbs-srq-last",
+	  .assumption = "A queue pair of a shared receive queue raises LAST_WQE_REACHED in ERR, "
+			"behind the completions of all that it took.",
+	  .otherwise = "Nothing else says that its count of receives is final: queue pairs with "
+		       "shared receive queues stay driven, and are not protected.",
+	  .run = check_verbs_srq_last,
+	  .any_nic = true },
+	/* An empty WRITE with key 0, to a queue pair that allows WRITEs and to one that does not. */
+	{ .name = "verbs-empty-write",
+	  .assumption = "A WRITE of no bytes needs no key, only the peer's right.",
+	  .otherwise =
+		  "It is the fence of ordered switches behind a WRITE: SHIFT leaves at once and "
+		  "settles instead. Peers tell whether they give the right.",
+	  .run = check_verbs_empty_write,
+	  .any_nic = true },
+	/* ibv_post_send() and ibv_poll_cq() on objects of the extended verbs. */
+	{ .name = "verbs-mixed",
+	  .assumption = "ibv_poll_cq() works on an ibv_cq_ex, ibv_post_send() on a queue pair made "
+			"for ibv_wr_*.",
+	  .otherwise =
+		  "SHIFT lays and collects by the plain verbs on all objects: programs that use "
+		  "the extended ones would be left alone.",
+	  .run = check_verbs_mixed,
+	  .any_nic = true },
+	/* Eight WRITEs without an answer, ERR, and another state in ibv_qp. */
+	{ .name = "verbs-state-word",
+	  .assumption = "Requests are flushed also while ibv_qp.state does not say ERR.",
+	  .otherwise =
+		  "SHIFT writes the program's own state there only when all was flushed: until "
+		  "then the program may see ERR.",
+	  .run = check_verbs_state_word,
+	  .any_nic = true },
+	/* What can be made. */
+	{ .name = "verbs-extended",
+	  .assumption = "A provider that has ibv_cq_ex tells the queue pair's number in it.",
+	  .otherwise =
+		  "SHIFT asks for that number in each ibv_cq_ex: programs would be refused it, "
+		  "and use plain completion queues.",
+	  .run = check_verbs_extended,
+	  .any_nic = true },
 	/* PORT_ERR when the link goes down. Of the client. */
 	{ .name = "port-event",
 	  .assumption =
 		  "A port that goes down raises PORT_ERR at once, and says so when it is asked.",
 	  .otherwise = "Detection takes SHIFT_HEARTBEAT_LOSS_MS instead of a millisecond.",
-	  .run = check_port_event },
+	  .run = check_port_event,
+	  .any_nic = true },
 	/* A WRITE to itself with the link down. Of the client. */
 	{ .name = "loopback-down",
 	  .assumption = "A port that is down delivers nothing, not even to its own NIC.",
@@ -225,7 +305,8 @@ const struct pr_check pr_checks[] = {
 	  .assumption = "A UD queue pair outlives a link that is down: it stays in RTS, and works "
 			"again afterwards.",
 	  .otherwise = "SHIFT's control QP would have to be made anew at each flap.",
-	  .run = check_ud_survives },
+	  .run = check_ud_survives,
+	  .any_nic = true },
 };
 
 const unsigned pr_n_checks = sizeof(pr_checks) / sizeof(pr_checks[0]);

@@ -47,7 +47,8 @@ struct pr_check {
 	const char *assumption; /* one sentence */
 	const char *otherwise;	/* what SHIFT does if it fails */
 	enum pr_verdict (*run)(struct probe *p, struct pr_result *r);
-	bool link; /* it takes the link down, or finds it down */
+	bool link;    /* it takes the link down, or finds it down */
+	bool any_nic; /* it needs no rings, so no mlx5 */
 };
 
 extern const struct pr_check pr_checks[];
@@ -90,6 +91,15 @@ enum pr_verdict check_pkey_drops(struct probe *p, struct pr_result *r);
 enum pr_verdict check_port_event(struct probe *p, struct pr_result *r);
 enum pr_verdict check_loopback_down(struct probe *p, struct pr_result *r);
 enum pr_verdict check_ud_survives(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_flush(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_acked(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_post_err(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_send_limit(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_srq_last(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_empty_write(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_mixed(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_state_word(struct probe *p, struct pr_result *r);
+enum pr_verdict check_verbs_extended(struct probe *p, struct pr_result *r);
 
 /* check_link.c: brings it up again where a check left it down. */
 void pr_link_restore(struct probe *p);

@@ -49,7 +49,7 @@ static int no_such_device(struct ibv_device **list, const char *name)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, " %.24s",
 					 ibv_get_device_name(*list));
 	if (!used)
-		return pr_fail("no RDMA device here; is the driver loaded (mlx5_ib)?");
+		return pr_fail("no RDMA device here; is its driver loaded (such as mlx5_ib)?");
 	if (!name)
 		return pr_fail("choose a device with -d, of:%s", names);
 	return pr_fail("no device %.32s here; there are:%s", name, names);
@@ -91,12 +91,7 @@ static int open_named(struct pr_dev *dev, const char *name)
 		return -1;
 	}
 	snprintf(dev->name, sizeof(dev->name), "%s", ibv_get_device_name(found));
-	if (!mlx5dv_is_supported(found)) {
-		ibv_free_device_list(list);
-		return pr_fail(
-			"%.32s is no mlx5 device (ConnectX-4 or later); SHIFT leaves it alone",
-			dev->name);
-	}
+	dev->rings = mlx5dv_is_supported(found);
 	errno = 0;
 	dev->ctx = ibv_open_device(found);
 	err = errno ? errno : EIO;

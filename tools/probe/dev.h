@@ -22,9 +22,10 @@ struct pr_dev {
 	int gid_index; /* -1: by LID */
 	union ibv_gid gid;
 	const char *gid_type;
+	bool rings; /* libmlx5 gives them away */
 };
 
-/* @name NULL: the only mlx5 device there is. @gid_index -1: RoCE v2, or on InfiniBand none. */
+/* @name NULL: the only device there is. @gid_index -1: RoCE v2, or on InfiniBand none. */
 int pr_dev_open(struct pr_dev *dev, const char *name, int gid_index);
 void pr_dev_close(struct pr_dev *dev);
 bool pr_dev_ethernet(const struct pr_dev *dev);

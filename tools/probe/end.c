@@ -47,7 +47,7 @@ int pr_end_make(struct pr_end *end, struct pr_dev *dev, const struct pr_end_opti
 		return -1;
 	}
 	end->psn = (uint32_t)(pr_now_ns() >> 8) & 0xffffff;
-	if (!rings_find(end))
+	if (!dev->rings || !rings_find(end))
 		return 0;
 	pr_end_free(end);
 	return -1;

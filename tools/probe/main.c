@@ -19,8 +19,11 @@ static const char help[] =
 	"       shiftctl probe-hw [OPTION]...          alone, to itself over one NIC\n"
 	"       shiftctl probe-hw --list\n"
 	"\n"
-	"Tries what SHIFT assumes about ConnectX NICs, on the installed libibverbs and with queue\n"
-	"pairs of its own, and prints a verdict for each assumption. Please send us the report.\n"
+	"Tries what SHIFT assumes about NICs, on the installed libibverbs and with queue pairs of "
+	"its\n"
+	"own, and prints a verdict for each assumption: on any vendor's NIC those of the checks "
+	"verbs-*\n"
+	"and a few more, on ConnectX all. Please send us the report.\n"
 	"\n"
 	"  -d, --device DEVICE        such as mlx5_0; default: the only one\n"
 	"  -x, --gid-index N          default: RoCE v2; on InfiniBand the LID\n"
@@ -163,7 +166,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 static int list_checks(void)
 {
 	for (unsigned i = 0; i < pr_n_checks; i++)
-		printf("%-14s %s\n%-14s Otherwise: %s\n", pr_checks[i].name,
+		printf("%-17s %s\n%-17s Otherwise: %s\n", pr_checks[i].name,
 		       pr_checks[i].assumption, "", pr_checks[i].otherwise);
 	return PR_ALL_HOLD;
 }
@@ -226,7 +229,10 @@ static void run_one(struct probe *p, struct pr_result *r)
 	r->evidence = json_object();
 	r->verdict = p->peer.gone     ? pr_cannot_tell(r, "the peer is gone")
 		     : pr_interrupted ? pr_cannot_tell(r, "interrupted")
-				      : r->check->run(p, r);
+		     : !p->dev.rings && !r->check->any_nic
+			     ? pr_cannot_tell(r, "it reads rings as libmlx5 has them, and this NIC "
+						 "has another provider")
+			     : r->check->run(p, r);
 	if (r->verdict == PR_FAILS && p->peer.gone)
 		r->verdict = pr_cannot_tell(r, "the peer went away meanwhile");
 	if (r->verdict == PR_CANNOT_TELL && !*r->reason)
@@ -239,7 +245,7 @@ static void run_all(struct probe *p, struct pr_report *report)
 	for (unsigned i = 0; i < report->n; i++) {
 		struct pr_result *r = &report->results[i];
 
-		fprintf(stderr, "%2u/%u %-14s ", i + 1, report->n, r->check->name);
+		fprintf(stderr, "%2u/%u %-17s ", i + 1, report->n, r->check->name);
 		run_one(p, r);
 		fprintf(stderr, "%s%s%s (%.1f s)\n", pr_verdict_name(r->verdict),
 			r->verdict == PR_HOLDS ? "" : ": ", r->verdict == PR_HOLDS ? "" : r->reason,

@@ -80,7 +80,7 @@ static void print_hosts(const struct pr_report *report)
 
 static void print_result(const struct pr_result *r)
 {
-	printf("%-14s %-11s ", r->check->name, pr_verdict_name(r->verdict));
+	printf("%-17s %-11s ", r->check->name, pr_verdict_name(r->verdict));
 	if (json_object_size(r->evidence))
 		print_members(r->evidence);
 	else
@@ -97,7 +97,7 @@ static void print_result(const struct pr_result *r)
 void pr_report_table(const struct pr_report *report)
 {
 	print_hosts(report);
-	printf("\n%-14s %-11s %s\n", "CHECK", "VERDICT", "EVIDENCE");
+	printf("\n%-17s %-11s %s\n", "CHECK", "VERDICT", "EVIDENCE");
 	for (unsigned i = 0; i < report->n; i++)
 		print_result(&report->results[i]);
 	printf("\n%u hold, %u fail, %u cannot be told; %.1f s\n", count(report, PR_HOLDS),

@@ -355,6 +355,27 @@ static void remote_access(void **state)
 	assert_int_equal(IBV_EVENT_QP_ACCESS_ERR, next_event(rig.b.async_fd));
 }
 
+/* An unreliable connection takes each message, wherever its sequence number lies (IBA 9.8.2.2.1). */
+static void uc_takes_any_sequence_number(void **state)
+{
+	static const int32_t off[] = { 0, 1, -1, 1000, -1000, 0x7fffff, -0x7fffff, -0x800000 };
+	struct ring_qp_options options = rc_default;
+	struct ring_wr wr;
+
+	options.type = IBV_QPT_UC;
+	for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++) {
+		rig_down(NULL);
+		options.psn_off = off[i];
+		rig_up_with(&options, 64);
+		wr = wr_of(MLX5_OPCODE_SEND, 0, 64);
+		for (uint16_t k = 0; k < 20; k++) {
+			ring_post_recv(&rig.b, rig.dst, 64, rig.rkey);
+			expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
+			expect(&rig.bcq, MLX5_CQE_RESP_SEND, 0, k);
+		}
+	}
+}
+
 static void receive_too_short(void **state)
 {
 	struct ring_wr wr = wr_of(MLX5_OPCODE_SEND, 0, 65);
@@ -729,6 +750,7 @@ int main(void)
 		T(unsignaled_runs),
 		T(local_protection),
 		T(remote_access),
+		T(uc_takes_any_sequence_number),
 		T(receive_too_short),
 		T(rnr_waits_and_gives_up),
 		T(retry_exceeded),

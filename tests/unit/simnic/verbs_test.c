@@ -292,9 +292,55 @@ static int connect_read_only(void **state)
 	return rig_connect(conn);
 }
 
+static int connect_write_only(void **state)
+{
+	struct rig_conn conn = patient;
+
+	conn.access = IBV_ACCESS_REMOTE_WRITE;
+	return rig_connect(conn);
+}
+
+/* To a QP that was not set up for it; the key is good. Of zero bytes too, which need no key. */
+static void expect_not_supported(enum ibv_wr_opcode opcode, uint32_t length)
+{
+	assert_int_equal(post(opcode, rig_sge(0, length), length ? rig_peer.mem : 0,
+			      length ? rig_peer.rkey : 0, IBV_SEND_SIGNALED),
+			 0);
+	expect_status(IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(peer_state(), IBV_QPS_ERR);
+	assert_int_equal(peer_event(), IBV_EVENT_QP_REQ_ERR);
+}
+
 static void write_without_the_right(void **state)
 {
-	expect_remote_access_error(rig_peer.mem, rig_peer.rkey);
+	expect_not_supported(IBV_WR_RDMA_WRITE, 64);
+}
+
+static void empty_write_without_the_right(void **state)
+{
+	expect_not_supported(IBV_WR_RDMA_WRITE, 0);
+}
+
+static void read_without_the_right(void **state)
+{
+	expect_not_supported(IBV_WR_RDMA_READ, 64);
+}
+
+static void empty_read_without_the_right(void **state)
+{
+	expect_not_supported(IBV_WR_RDMA_READ, 0);
+}
+
+/* The key's right is another matter than the QP's. */
+static void empty_ones_need_no_key(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
+
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		assert_int_equal(post(opcodes[i], rig_sge(0, 0), 0, 0, IBV_SEND_SIGNALED), 0);
+		expect_status(IBV_WC_SUCCESS);
+	}
+	assert_int_equal(peer_state(), IBV_QPS_RTS);
 }
 
 static void local_key_is_checked(void **state)
@@ -851,6 +897,10 @@ static int tests(void)
 		WITH(connect_patient, write_past_the_end),
 		WITH(connect_patient, write_with_a_wrong_key),
 		WITH(connect_read_only, write_without_the_right),
+		WITH(connect_read_only, empty_write_without_the_right),
+		WITH(connect_write_only, read_without_the_right),
+		WITH(connect_write_only, empty_read_without_the_right),
+		WITH(connect_patient, empty_ones_need_no_key),
 		WITH(connect_patient, local_key_is_checked),
 		WITH(connect_patient, send_longer_than_the_receive),
 		WITH(no_connection, mr_must_be_mapped),
