@@ -67,7 +67,7 @@ int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 		return -ENOMEM;
 	err = ring_init_obj(&obj, MLX5DV_OBJ_QP);
 	if (!err)
-		err = ring_table_reserve(&dev->tables.carriers, real->qp_num);
+		err = sp_table_reserve(&dev->tables.carriers, real->qp_num);
 	if (err)
 		goto free_carrier;
 	c->engine = dev->engine;

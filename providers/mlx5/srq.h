@@ -43,7 +43,7 @@ struct ring_pooled {
 };
 
 struct sp_srq {
-	struct ring_lock lock; /* all below; behind every other queue's lock */
+	struct sp_lock lock; /* all below; behind every other queue's lock */
 	bool first;	       /* nobody has posted yet: is the ring still ours to take? */
 	bool foreign;	       /* somebody else posts to it: hands off */
 	bool split;	       /* receives go through the pool */

@@ -26,13 +26,13 @@ int ring_pool_make(struct sp_srq *srq)
 
 	if (!pool)
 		return -ENOMEM;
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	had = srq->pool != NULL;
 	if (!had) {
 		srq->pool = pool;
 		srq->pool_stride = (uint32_t)stride;
 	}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	if (had)
 		free(pool);
 	return 0;
@@ -202,9 +202,9 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 {
 	int err;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	err = srq->split ? ring_pool_feed(srq, now_ns, patience_ns) : 0;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return err;
 }
 
@@ -270,7 +270,7 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 	uint32_t receives, users, more;
 
 	*n = 0;
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	receives = ring_srq_total(srq);
 	users = all_users(srq);
 	if (srq->split && !pool_waits(srq) && any_in_want(srq))
@@ -281,6 +281,6 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 				*n = more;
 			}
 		}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return most;
 }
