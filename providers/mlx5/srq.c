@@ -254,7 +254,9 @@ void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 
 /* -- as the shell sees them -------------------------------------------------------------------- */
 
-int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, void *cookie, struct sp_srq **out)
+/* The rings tell more than the attributes. */
+int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, const struct ibv_srq_attr *attr,
+		   void *cookie, struct sp_srq **out)
 {
 	struct sp_srq *srq;
 	int err;
@@ -291,8 +293,8 @@ void ring_srq_undrive(struct sp_srq *srq)
 	free(srq);
 }
 
-int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow, uint8_t path,
-		      struct sp_srq_ring **out)
+int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
+		      const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out)
 {
 	struct sp_srq_ring *ring = calloc(1, sizeof(*ring));
 	/* one that stands in for the application's own: QPs find it there */

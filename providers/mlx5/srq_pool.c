@@ -4,6 +4,7 @@
 
 #include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/srq_ring.h"
+#include "providers/share.h"
 
 /* The highest index of all, which no NIC reaches: its protection check fails. */
 #define SRQ_NO_KEY UINT32_MAX
@@ -123,9 +124,8 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	struct sp_srq_ring *best = NULL, *ring;
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring) &&
-		    (!best || (uint64_t)ring->outstanding * best->users <
-				      (uint64_t)best->outstanding * ring->users))
+		if (takes_more(ring) && (!best || sp_share_fewer(ring->outstanding, ring->users,
+								 best->outstanding, best->users)))
 			best = ring;
 	return best;
 }
@@ -222,13 +222,13 @@ static uint32_t all_users(const struct sp_srq *srq)
 
 static uint32_t part_of(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
 {
-	return users ? (uint32_t)((uint64_t)receives * ring->users / users) : 0;
+	return sp_share_part(receives, ring->users, users);
 }
 
-/* Less than a quarter of its part. */
 static bool in_want(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
 {
-	return !ring->spoiled && ring->outstanding * 4ull < part_of(ring, receives, users);
+	return !ring->spoiled &&
+	       sp_share_in_want(ring->outstanding, part_of(ring, receives, users));
 }
 
 static bool any_in_want(const struct sp_srq *srq)
