@@ -50,16 +50,22 @@ struct vf_dev {
 	struct vf_region regions[VF_REGIONS];
 };
 
+struct vf_cqe {
+	struct ibv_wc wc;
+	struct vf_qp *qp;
+	uint32_t index; /* of the request or receive; polled, it frees the places up to there */
+	bool send;
+};
+
 struct vf_cq {
 	struct ibv_cq_ex ex;
 	struct vf_dev *dev;
-	struct ibv_wc *wcs;
-	uint32_t size, head, tail, armed, events, wanted; /* armed: 1 any, 2 solicited */
+	struct vf_cqe *cqes;
+	uint32_t size, head, tail, events;
+	int armed; /* 1: for any completion, 2: for errors and receives */
 	pthread_mutex_t poll_lock;
-	pthread_t poller;
 	bool polling; /* between start_poll and end_poll */
 	struct ibv_wc now;
-	uint64_t wc_flags;
 };
 
 struct vf_send {
@@ -68,7 +74,6 @@ struct vf_send {
 	uint8_t data[VF_INLINE]; /* inline: as it was at the post */
 	uint32_t rkey, imm, length, n_sge, flags;
 	uint8_t opcode;
-	bool executed, acked, completed;
 };
 
 struct vf_recv {
@@ -82,8 +87,9 @@ struct vf_srq {
 	struct ibv_srq ibv;
 	struct vf_dev *dev;
 	struct vf_recv *recvs;
-	uint32_t max_wr, max_sge, n;
-	bool any_order; /* QPs take any of them, not the oldest */
+	uint32_t max_wr, max_sge, n, held; /* held: taken, the completion is not polled */
+	uint64_t
+		any; /* not 0: QPs take any of them, by this state of a generator; else the oldest */
 };
 
 struct vf_geometry {
@@ -100,20 +106,19 @@ struct vf_qp {
 	struct vf_send *sends;
 	struct vf_recv *recvs;
 	uint32_t send_room, recv_room; /* what the rings take, a power of two */
-	/* [tail, acked) acknowledged, [acked, executed) executed and not, [executed, head) posted;
-	 * tail: behind the last one whose completion was polled */
-	uint32_t tail, acked, executed, head, flushed;
-	uint32_t recv_tail, recv_next, recv_head;
+	/* Requests: [tail, acked) acknowledged, [acked, executed) executed and not, [executed,
+	 * head) posted. tail: behind the last one whose completion was polled; reported: behind
+	 * the last one that has a completion; the NIC flushes what lies before flushable. */
+	uint32_t tail, reported, acked, executed, flushable, head;
+	/* Receives: [next, head) posted; tail as above. */
+	uint32_t recv_tail, recv_next, recv_flushable, recv_head;
 	uint32_t path; /* its rkeys are those of this path */
 	enum ibv_qp_state hw;
-	bool modified_to_err, cause_given, last_wqe, loopback, gone, building;
-	enum ibv_wc_status cause;
+	enum ibv_wc_status cause; /* of its death; SUCCESS: none, or reported */
 	uint32_t late;
-	_Atomic int in_send, in_recv;
-	pthread_mutex_t build_lock;
-	struct vf_send *pending;
-	uint32_t n_pending;
-	int build_error;
+	bool last_wqe, gone, loopback, no_remote_write, caused;
+	_Atomic bool in_send, in_recv;
+	struct vf_builder *builder;
 };
 
 /* What a NIC has executed, in order. */
@@ -132,7 +137,7 @@ extern struct vf_log vf_log;
 
 struct vf_stats {
 	_Atomic uint64_t refused_err, refused_room, refused_shape, refused_reset, flushed_acked,
-		late_lost;
+		recvs_lost;
 };
 extern struct vf_stats vf_stats;
 /* Every key that is not the application's stands for another now; NICs take only those of now. */
