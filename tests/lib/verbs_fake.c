@@ -98,7 +98,8 @@ static int copy_send(const struct vf_qp *qp, const struct ibv_send_wr *wr, struc
 	send->wr_id = wr->wr_id;
 	send->opcode = wr->opcode;
 	send->flags = wr->send_flags;
-	send->imm = wr->imm_data;
+	if (wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		send->imm = wr->imm_data;
 	send->n_sge = wr->num_sge;
 	send->remote_addr = wr->wr.rdma.remote_addr;
 	send->rkey = wr->wr.rdma.rkey;

@@ -116,7 +116,7 @@ struct vf_qp {
 	enum ibv_qp_state hw;
 	enum ibv_wc_status cause; /* of its death; SUCCESS: none, or reported */
 	uint32_t late;
-	bool last_wqe, gone, loopback, no_remote_write, caused;
+	bool last_wqe, gone, loopback, no_remote_write, no_remote_read, caused;
 	_Atomic bool in_send, in_recv;
 	struct vf_builder *builder;
 };
@@ -125,6 +125,7 @@ struct vf_qp {
 struct vf_done {
 	uint64_t id; /* remote address, or that of the first SGE, or 0 */
 	uint8_t data[VF_DATA];
+	uint64_t mark; /* vf_mark of its SGEs and operands; 0 of those in known memory */
 	uint32_t length, imm, path;
 	uint8_t opcode, n_sge;
 };
@@ -199,6 +200,12 @@ static inline uint32_t vf_rkey(uint64_t addr)
 static inline uint32_t vf_key_on(uint32_t key, uint32_t where)
 {
 	return where ? key + where * VF_KEY_STEP + atomic_load(&vf_keys_turn) * VF_TURN_STEP : key;
+}
+
+/* Of what a request is made of: the next SGE or operand. */
+static inline uint64_t vf_mark(uint64_t mark, uint64_t a, uint64_t b)
+{
+	return (mark * 31 + a) * 31 + b;
 }
 
 static inline struct ibv_qp *vf_ibv(struct vf_qp *qp)

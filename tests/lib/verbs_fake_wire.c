@@ -35,7 +35,9 @@ static void check_remote(const struct vf_qp *qp, const struct vf_send *send)
 	bool writes =
 		send->opcode == IBV_WR_RDMA_WRITE || send->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 
-	TRIP(writes && qp->no_remote_write); /* the connection would end of it */
+	/* the connection would end of it */
+	TRIP(writes && qp->no_remote_write);
+	TRIP(send->opcode == IBV_WR_RDMA_READ && qp->no_remote_read);
 	if (send->length)
 		TRIP(send->rkey != vf_key_on(vf_rkey(send->remote_addr), qp->path));
 }
@@ -43,6 +45,11 @@ static void check_remote(const struct vf_qp *qp, const struct vf_send *send)
 static bool is_remote(uint8_t opcode)
 {
 	return opcode != IBV_WR_SEND && opcode != IBV_WR_SEND_WITH_IMM;
+}
+
+static bool is_atomic(uint8_t opcode)
+{
+	return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 }
 
 /* -- execution -------------------------------------------------------------------------------- */
@@ -60,6 +67,8 @@ static void gather(const struct vf_qp *qp, const struct vf_send *send, struct vf
 		at = check_sge(qp, &send->sge[i]);
 		if (!at && !done->id)
 			done->id = send->sge[i].addr;
+		if (!at)
+			done->mark = vf_mark(done->mark, send->sge[i].addr, send->sge[i].length);
 		part = send->sge[i].length < VF_DATA - filled ? send->sge[i].length
 							      : VF_DATA - filled;
 		if (at)
@@ -81,6 +90,8 @@ static void log_done(const struct vf_qp *qp, const struct vf_send *send)
 		done.id = send->remote_addr;
 	}
 	gather(qp, send, &done);
+	if (is_atomic(send->opcode))
+		done.mark = vf_mark(done.mark, send->compare_add, send->swap);
 	TRIP(vf_log.n == VF_LOG);
 	vf_log.done[vf_log.n++] = done;
 }
