@@ -126,14 +126,14 @@ static void srq_make(struct vrig *rig)
 {
 	const struct vf_geometry *g = &rig->setup.app;
 
-	vf_srq_make(&rig->dev, &rig->srq, g->recv_wr, g->recv_sge);
-	rig->srq.any = 1;
-	MUST(!ENGINE->srq.drive(rig->dev.sp, &rig->srq.ibv, rig, &rig->sp_srq));
+	vf_srq_make(&rig->dev, &rig->carriers[0].srq, g->recv_wr, g->recv_sge);
+	rig->carriers[0].srq.any = 1;
+	MUST(!ENGINE->srq.drive(rig->dev.sp, &rig->carriers[0].srq.ibv, rig, &rig->sp_srq));
+	rig->carriers[0].ring = ENGINE->srq.own(rig->sp_srq);
 }
 
 static void nic_make(struct vrig *rig, uint32_t i)
 {
-	const struct vf_geometry *g = &rig->setup.app;
 	struct vr_nic *nic = &rig->nics[i];
 
 	dev_make(rig, &nic->dev, i + 1, rig->setup.knobs[i]);
@@ -143,22 +143,16 @@ static void nic_make(struct vrig *rig, uint32_t i)
 				  &nic->ring_s));
 	MUST(!ENGINE->cq.ring_add(rig->sp_rcq, nic->dev.sp, vf_ibv_cq(&nic->shadow_r),
 				  &nic->ring_r));
-	if (!rig->setup.srq)
-		return;
-	vf_srq_make(&nic->dev, &nic->srq, g->recv_wr, g->recv_sge);
-	nic->srq.any = i + 2;
-	MUST(!ENGINE->srq.ring_add(rig->sp_srq, nic->dev.sp, &nic->srq.ibv, (uint8_t)(i + 1),
-				   &nic->ring_srq));
 }
 
 static void qp_make(struct vrig *rig, struct vf_dev *dev, uint32_t epoch, struct vf_cq *scq,
-		    struct vf_cq *rcq, struct vf_srq *srq, const struct vf_geometry *g)
+		    struct vf_cq *rcq, const struct vf_geometry *g)
 {
 	struct vr_carrier *c = &rig->carriers[epoch];
 	struct vf_geometry real = *g;
 
 	real.send_wr++; /* the shell asks for one more, for what the engine posts itself */
-	vf_qp_make(dev, &c->qp, scq, rcq, rig->setup.srq ? srq : NULL, &real);
+	vf_qp_make(dev, &c->qp, scq, rcq, rig->setup.srq ? &c->srq : NULL, &real);
 	c->qp.attr.cap.max_send_wr--;
 	c->qp.path = epoch;
 	c->qp.no_remote_write = rig->setup.no_write;
@@ -180,8 +174,7 @@ void vrig_make(struct vrig *rig, const struct vr_setup *setup)
 	for (uint32_t i = 0; i < VR_NICS; i++)
 		nic_make(rig, i);
 	rig->app = &rig->carriers[0].qp;
-	qp_make(rig, &rig->dev, 0, &rig->scq, &rig->rcq, &rig->srq, &setup->app);
-	rig->carriers[0].nic = VR_NICS;
+	qp_make(rig, &rig->dev, 0, &rig->scq, &rig->rcq, &setup->app);
 	MUST(!ENGINE->qp.drive(rig->dev.sp, vf_ibv(rig->app), &rig->app->attr, rig->sp_scq,
 			       rig->sp_rcq, rig, &rig->sp, &why));
 	ENGINE->qp.modified(rig->sp, IBV_QPS_RTR);
@@ -191,12 +184,20 @@ void vrig_make(struct vrig *rig, const struct vr_setup *setup)
 
 static void nic_free(struct vrig *rig, struct vr_nic *nic)
 {
-	if (rig->setup.srq)
-		vf_srq_free(&nic->srq);
 	vf_cq_free(&nic->shadow_s);
 	vf_cq_free(&nic->shadow_r);
 	ENGINE->dev_uninit(nic->dev.sp);
 	vf_dev_free(&nic->dev);
+}
+
+static void srqs_free(struct vrig *rig)
+{
+	for (uint32_t i = 1; i < rig->made; i++)
+		if (rig->carriers[i].ring)
+			ENGINE->srq.ring_del(rig->carriers[i].ring);
+	ENGINE->srq.undrive(rig->sp_srq);
+	for (uint32_t i = 0; i < rig->made; i++)
+		vf_srq_free(&rig->carriers[i].srq);
 }
 
 void vrig_free(struct vrig *rig)
@@ -204,10 +205,8 @@ void vrig_free(struct vrig *rig)
 	ENGINE->qp.undrive(rig->sp);
 	for (uint32_t i = 0; i < rig->made; i++)
 		vf_qp_free(&rig->carriers[i].qp);
-	if (rig->setup.srq) {
-		ENGINE->srq.undrive(rig->sp_srq);
-		vf_srq_free(&rig->srq);
-	}
+	if (rig->setup.srq)
+		srqs_free(rig);
 	MUST(!ENGINE->cq.undrive(rig->sp_scq));
 	MUST(!ENGINE->cq.undrive(rig->sp_rcq));
 	for (int i = 0; i < VR_NICS; i++)
@@ -218,25 +217,60 @@ void vrig_free(struct vrig *rig)
 	vf_dev_free(&rig->dev);
 }
 
+/* A queue that gave back its receives is never used again: each standby has one of its own. */
+static void shadow_srq(struct vrig *rig, struct vr_carrier *c, struct vf_dev *dev)
+{
+	const struct vf_geometry *g = &rig->setup.app;
+
+	vf_srq_make(dev, &c->srq, g->recv_wr, g->recv_sge);
+	c->srq.any = rig->made + 1;
+	MUST(!ENGINE->srq.ring_add(rig->sp_srq, dev->sp, &c->srq.ibv, (uint8_t)dev->index,
+				   &c->ring));
+}
+
 uint32_t vrig_standby(struct vrig *rig, uint32_t nic, const struct vf_geometry *g)
 {
 	struct vr_carrier *c = &rig->carriers[rig->made];
 	struct vr_nic *on = &rig->nics[nic];
 
 	MUST(rig->made < VR_CARRIERS);
-	qp_make(rig, &on->dev, rig->made, &on->shadow_s, &on->shadow_r, &on->srq, g);
-	c->nic = nic;
-	if (ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, vf_ibv(&c->qp), g->max_inline,
-				on->ring_s, on->ring_r, &c->sp)) {
-		vf_qp_free(&c->qp);
-		return 0;
+	if (rig->setup.srq)
+		shadow_srq(rig, c, &on->dev);
+	qp_make(rig, &on->dev, rig->made, &on->shadow_s, &on->shadow_r, g);
+	if (!ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, vf_ibv(&c->qp), g->max_inline,
+				 on->ring_s, on->ring_r, &c->sp))
+		return rig->made++;
+	vf_qp_free(&c->qp);
+	if (rig->setup.srq) {
+		ENGINE->srq.ring_del(c->ring);
+		vf_srq_free(&c->srq);
 	}
-	return rig->made++;
+	return 0;
 }
 
 void vrig_drop(struct vrig *rig, uint32_t carrier)
 {
-	ENGINE->carrier.del(rig->carriers[carrier].sp);
+	struct vr_carrier *c = &rig->carriers[carrier];
+
+	ENGINE->carrier.del(c->sp);
+	if (!c->ring)
+		return;
+	vrig_recover(rig); /* what it still had */
+	ENGINE->srq.ring_del(c->ring);
+	c->ring = NULL;
+}
+
+void vrig_recover(struct vrig *rig)
+{
+	struct sp_srq_state state;
+
+	for (uint32_t i = 0; rig->setup.srq && i < rig->made; i++) {
+		if (!rig->carriers[i].ring)
+			continue;
+		ENGINE->srq.look(rig->carriers[i].ring, &state);
+		if (!state.users && !state.spoiled && state.receives)
+			(void)ENGINE->srq.recover(rig->carriers[i].ring);
+	}
 }
 
 /* -- what requests are made of ---------------------------------------------------------------- */
@@ -460,7 +494,7 @@ int vrig_post_recv(struct vrig *rig, uint64_t first, uint32_t n, const uint32_t 
 			sge[i][k] = (struct ibv_sge){ at, 64, vf_lkey(at) };
 		}
 	}
-	err = rig->setup.srq ? ibv_post_srq_recv(&rig->srq.ibv, wr, &bad)
+	err = rig->setup.srq ? ibv_post_srq_recv(&rig->carriers[0].srq.ibv, wr, &bad)
 			     : ibv_post_recv(vf_ibv(rig->app), wr, &bad);
 	MUST(!err || (bad >= wr && bad < wr + n));
 	*taken = err ? (uint32_t)(bad - wr) : n;

@@ -17,15 +17,14 @@ struct vr_nic {
 	struct vf_dev dev;
 	struct vf_cq shadow_s, shadow_r;
 	struct sp_cq_ring *ring_s, *ring_r;
-	struct vf_srq srq;
-	struct sp_srq_ring *ring_srq;
 };
 
 struct vr_carrier {
 	struct vf_qp qp;
 	struct vf_dev *dev;
 	struct sp_carrier *sp;
-	uint32_t nic; /* of rig.nics; VR_NICS: the application's */
+	struct vf_srq srq; /* where it takes receives from, where the application shares them */
+	struct sp_srq_ring *ring;
 };
 
 /* What the engine told its shell. */
@@ -46,7 +45,6 @@ struct vrig {
 	struct vr_setup setup;
 	struct vf_dev dev;
 	struct vf_cq scq, rcq;
-	struct vf_srq srq;
 	struct sp_cq *sp_scq, *sp_rcq;
 	struct sp_srq *sp_srq;
 	struct vr_nic nics[VR_NICS];
@@ -63,6 +61,9 @@ void vrig_free(struct vrig *rig);
 /* A standby on that NIC; 0: refused. */
 uint32_t vrig_standby(struct vrig *rig, uint32_t nic, const struct vf_geometry *g);
 void vrig_drop(struct vrig *rig, uint32_t carrier);
+/* What the shell does after receives were laid elsewhere: those of queues that nobody takes from any
+ * more go where they are wanted. */
+void vrig_recover(struct vrig *rig);
 
 struct vr_request {
 	uint64_t id;

@@ -33,7 +33,8 @@ static struct vrig *rig;
 static struct {
 	struct vr_request request[MODEL_IDS];
 	uint8_t fresh[MODEL_IDS]; /* of READs: the data came behind the last move */
-	uint32_t recv_sges[MODEL_IDS];
+	uint8_t recv_sges[MODEL_IDS], filled[MODEL_IDS];
+	uint64_t order[MODEL_IDS];   /* of receives of a shared queue: in which they were filled */
 	uint64_t executed;	     /* the highest number */
 	uint64_t two_sided, two_ran; /* posted, executed */
 	bool fenced;		     /* sends are withheld, for an ordered switch */
@@ -169,14 +170,16 @@ static void post_recvs(void)
 	int err;
 
 	for (i = 0; i < n; i++)
-		sges[i] = model_below(rig->setup.app.recv_sge + 1);
+		/* of a shared queue, the SGE tells which one it is */
+		sges[i] = rig->setup.srq ? 1 + model_below(rig->setup.app.recv_sge)
+					 : model_below(rig->setup.app.recv_sge + 1);
 	if (!model_below(16))
 		sges[bad = model_below(n)] = rig->setup.app.recv_sge + 1;
 	err = vrig_post_recv(rig, model.next_recv, n, sges, &taken);
 	MUST(!err || taken == bad || taken >= room);
 	MUST(taken <= bad && (err || bad == NEVER));
 	for (i = 0; i < taken; i++)
-		m.recv_sges[model.next_recv++] = sges[i];
+		m.recv_sges[model.next_recv++] = (uint8_t)sges[i];
 }
 
 /* -- the application: polls ------------------------------------------------------------------- */
@@ -217,9 +220,10 @@ static void one_recv(const struct ibv_wc *wc)
 	MUST(wc->wr_id == VR_WR_ID(id));
 	MUST(wc->status == IBV_WC_SUCCESS);
 	MUST(wc->qp_num == vf_ibv(rig->app)->qp_num);
-	model_received(id);
-	MUST(wc->byte_len == 8 + id % 50);
-	MUST(wc->wc_flags & IBV_WC_WITH_IMM && wc->imm_data == (uint32_t)id);
+	model_received(model.polled_recv + 1);
+	MUST(id == m.order[model.polled_recv]);
+	MUST(wc->byte_len == 8 + model.polled_recv % 50);
+	MUST(wc->wc_flags & IBV_WC_WITH_IMM && wc->imm_data == (uint32_t)model.polled_recv);
 }
 
 static int poll_sends(int max)
@@ -303,21 +307,37 @@ static void run_some(void)
 	account_log();
 }
 
+/* Which one will the NIC take? Of a shared queue that is not known. */
+static uint64_t next_filled(const struct vf_recv *got)
+{
+	if (!rig->setup.srq)
+		return model.received + 1;
+	MUST(got->n_sge);
+	return (got->sge[0].addr - vrig_recv_addr(0, 0)) / 16 / VF_SGES;
+}
+
+static void filled(const struct vf_recv *got)
+{
+	uint64_t id = next_filled(got);
+
+	MUST(id && id < model.next_recv && !m.filled[id]);
+	MUST(got->n_sge == m.recv_sges[id]);
+	for (uint32_t i = 0; i < got->n_sge; i++)
+		MUST(got->sge[i].addr == vrig_recv_addr(id, i) && got->sge[i].length == 64);
+	m.filled[id] = 1;
+	m.order[++model.received] = id;
+}
+
 static void receive_some(struct vf_qp *qp)
 {
 	uint32_t n = model_below(4);
 	struct vf_recv got;
-	uint64_t id;
 
-	while (n--) {
-		id = model.received + 1;
-		if (id >= model.next_recv)
-			return;
-		MUST(vf_receive(qp, IBV_WC_RECV, (uint32_t)id, 8 + (uint32_t)(id % 50), &got));
-		MUST(got.n_sge == m.recv_sges[id]);
-		for (uint32_t i = 0; i < got.n_sge; i++)
-			MUST(got.sge[i].addr == vrig_recv_addr(id, i) && got.sge[i].length == 64);
-		model.received++;
+	for (; n && model.received + 1 < model.next_recv; n--) {
+		/* the application tells messages by their number, which comes with them */
+		MUST(vf_receive(qp, IBV_WC_RECV, (uint32_t)model.received + 1,
+				8 + (uint32_t)(model.received + 1) % 50, &got));
+		filled(&got);
 	}
 }
 
@@ -374,6 +394,8 @@ static void await_flush(struct vr_carrier *c)
 	struct sp_flushed flushed = { 0 };
 
 	for (int i = 0; i < LOOKS && !(flushed.sq && flushed.rq); i++) {
+		if (vf_last_wqe(&c->qp))
+			ENGINE->move.last_receive(rig->sp, c->qp.path);
 		drain();
 		ENGINE->move.flushed(rig->sp, true, &flushed);
 		if (!model_below(4))
@@ -495,6 +517,7 @@ static uint32_t lay(void)
 		to = standby();
 		MUST(!ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp));
 		MUST(ENGINE->qp.recv_count(rig->sp) == model.received);
+		vrig_recover(rig);
 		if (died)
 			vrig_drop(rig, died);
 		post_recvs();
@@ -645,10 +668,14 @@ static void expect_failed_recvs(void)
 {
 	struct ibv_wc wc;
 
-	for (uint64_t id = model.polled_recv + 1; id < model.next_recv; id++) {
+	while (model.polled_recv < model.received) {
 		MUST(vrig_poll(rig, false, model_below(2), &wc, 1) == 1);
-		MUST(wc.wr_id == VR_WR_ID(id));
-		MUST(wc.status == (id <= model.received ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR));
+		one_recv(&wc);
+	}
+	/* those of a shared queue are its, and stay */
+	for (uint64_t id = model.received + 1; id < model.next_recv && !rig->setup.srq; id++) {
+		MUST(vrig_poll(rig, false, model_below(2), &wc, 1) == 1);
+		MUST(wc.wr_id == VR_WR_ID(id) && wc.status == IBV_WC_WR_FLUSH_ERR);
 	}
 	MUST(vrig_poll(rig, false, model_below(2), &wc, 1) == 0);
 }
@@ -750,6 +777,10 @@ static void random_setup(struct vr_setup *setup, uint64_t seed)
 	for (int i = 0; i < VR_NICS; i++)
 		setup->knobs[i] = model_below(1 << VF_KNOBS);
 	setup->knobs[VR_NICS] = seed % (1 << VF_KNOBS);
+	/* what such a NIC took from a shared queue is not known at a move: the shell makes none */
+	setup->srq = !model_below(3);
+	for (int i = 0; i <= VR_NICS && setup->srq; i++)
+		setup->knobs[i] &= ~(uint32_t)VF_NO_LAST_WQE;
 	setup->no_write = !model_below(6);
 	setup->no_read = !model_below(6);
 	setup->cq_ex = model_below(2);
