@@ -109,7 +109,7 @@ static int copy_send(const struct vf_qp *qp, const struct ibv_send_wr *wr, struc
 		send->compare_add = wr->wr.atomic.compare_add;
 		send->swap = wr->wr.atomic.swap;
 	}
-	if (send->n_sge <= VF_SGES) {
+	if (send->n_sge <= qp->cap.max_send_sge) {
 		if (send->flags & IBV_SEND_INLINE)
 			copy_inline(send, wr->sg_list, wr->num_sge);
 		else
