@@ -341,7 +341,9 @@ void vf_dev_make(struct vf_dev *dev, uint32_t index, uint32_t knobs)
 	ctx->ops.post_send = post_send;
 	ctx->ops.post_recv = post_recv;
 	ctx->ops.post_srq_recv = post_srq_recv;
-	ctx->ops.poll_cq = vf_poll_cq;
+	/* some engines know providers by the library that their verbs are in */
+	vf_hns_poll = vf_poll_cq;
+	ctx->ops.poll_cq = knobs & VF_NO_LAST_WQE ? vf_poll_cq : vf_hns_poll_cq;
 	ctx->ops.req_notify_cq = vf_req_notify_cq;
 }
 
@@ -491,11 +493,13 @@ static void to_reset(struct vf_qp *qp)
 	qp->tail = qp->reported = qp->acked = qp->executed = qp->flushable = qp->head;
 	qp->recv_tail = qp->recv_next = qp->recv_flushable = qp->recv_head;
 	qp->caused = qp->last_wqe = false;
+	qp->late = qp->errors = 0;
 }
 
 static void to_err(struct vf_qp *qp)
 {
-	qp->late = vf_knob(qp, VF_FLUSH_LATE) ? VF_DELAY : 0;
+	if (qp->hw != IBV_QPS_ERR)
+		qp->late = vf_knob(qp, VF_FLUSH_LATE) ? VF_DELAY : 0;
 	qp->flushable = qp->head;
 	qp->recv_flushable = qp->recv_head;
 	if (qp->hw != IBV_QPS_ERR && !qp->gone)

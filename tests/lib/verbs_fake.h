@@ -115,7 +115,7 @@ struct vf_qp {
 	uint32_t path; /* its rkeys are those of this path */
 	enum ibv_qp_state hw;
 	enum ibv_wc_status cause; /* of its death; SUCCESS: none, or reported */
-	uint32_t late;
+	uint32_t late, errors;	  /* error completions so far */
 	bool last_wqe, gone, loopback, no_remote_write, no_remote_read, caused;
 	_Atomic bool in_send, in_recv;
 	struct vf_builder *builder;
@@ -169,10 +169,11 @@ void vf_modify(struct vf_qp *qp, enum ibv_qp_state state);
 uint32_t vf_run(struct vf_qp *qp, uint32_t n);
 /* It executes up to n more, but its answers are lost. Returns how many. */
 uint32_t vf_run_silently(struct vf_qp *qp, uint32_t n);
-/* What it executed is acknowledged now: up to n. */
+/* What it executed is acknowledged now: up to n. In ERR too, while its flush is late: these had come. */
 uint32_t vf_ack(struct vf_qp *qp, uint32_t n);
 uint32_t vf_waiting(const struct vf_qp *qp); /* posted and not acknowledged */
-/* The next receive completes with a message; *got: what was posted. False: there is none. */
+/* The next receive completes with a message; *got: what was posted. False: there is none. In ERR too,
+ * while its flush is late: the message had come. */
 bool vf_receive(struct vf_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint32_t length,
 		struct vf_recv *got);
 /* The NIC gives up by itself: ibv_qp.state stays as it is. */

@@ -56,6 +56,7 @@ void vf_complete_send(struct vf_qp *qp, uint32_t index, enum ibv_wc_status statu
 		cqe.wc.vendor_err = 0;
 	}
 	qp->reported = index + 1;
+	qp->errors += status != IBV_WC_SUCCESS;
 	add(vf_cq_of(qp->ex.qp_base.send_cq), &cqe);
 }
 
@@ -65,6 +66,7 @@ void vf_complete_recv(struct vf_qp *qp, uint64_t wr_id, uint32_t index, enum ibv
 	struct vf_cqe cqe = { .qp = qp, .index = index };
 
 	cqe.wc = error_wc(qp, wr_id, status);
+	qp->errors += !good;
 	if (good) {
 		cqe.wc = *good;
 		cqe.wc.wr_id = wr_id;

@@ -50,6 +50,11 @@ void vf_forget(struct vf_cq *cq, const struct vf_qp *qp);
 int vf_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int vf_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
+/* -- verbs_fake_hns.c, a library of its own: libhns_fake.so */
+
+extern int (*vf_hns_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int vf_hns_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
 /* -- verbs_fake_wr.c */
 
 void vf_offer_wr(struct vf_qp *qp);

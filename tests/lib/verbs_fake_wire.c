@@ -137,6 +137,17 @@ static bool receive(struct vf_qp *qp, const struct ibv_wc *wc, struct vf_recv *g
 	return true;
 }
 
+static bool works(const struct vf_qp *qp)
+{
+	return qp->hw == IBV_QPS_RTS && !qp->gone;
+}
+
+/* A flush that is late comes behind all that had been done before it. */
+static bool lingers(const struct vf_qp *qp)
+{
+	return qp->hw == IBV_QPS_ERR && qp->late && !qp->gone && !qp->errors;
+}
+
 bool vf_receive(struct vf_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint32_t length,
 		struct vf_recv *got)
 {
@@ -146,7 +157,7 @@ bool vf_receive(struct vf_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint3
 
 	wc.wc_flags = imm ? IBV_WC_WITH_IMM : 0;
 	vf_lock(&qp->dev->lock);
-	if (qp->hw == IBV_QPS_RTS && !qp->gone)
+	if (works(qp) || lingers(qp))
 		done = receive(qp, &wc, got ? got : &unused);
 	pthread_mutex_unlock(&qp->dev->lock);
 	return done;
@@ -186,11 +197,6 @@ static void acknowledge(struct vf_qp *qp)
 		vf_complete_send(qp, qp->acked - 1, IBV_WC_SUCCESS);
 }
 
-static bool works(const struct vf_qp *qp)
-{
-	return qp->hw == IBV_QPS_RTS && !qp->gone;
-}
-
 uint32_t vf_run(struct vf_qp *qp, uint32_t n)
 {
 	uint32_t done = 0;
@@ -221,7 +227,7 @@ uint32_t vf_ack(struct vf_qp *qp, uint32_t n)
 	uint32_t done = 0;
 
 	vf_lock(&qp->dev->lock);
-	for (; works(qp) && done < n && qp->acked != qp->executed; done++)
+	for (; (works(qp) || lingers(qp)) && done < n && qp->acked != qp->executed; done++)
 		acknowledge(qp);
 	pthread_mutex_unlock(&qp->dev->lock);
 	return done;

@@ -475,6 +475,23 @@ static void some_are_late(void **state)
 	assert_string_equal(polled(&scq), "1F");
 }
 
+static void what_had_come_counts_though_the_flush_is_late(void **state)
+{
+	make(VF_FLUSH_LATE);
+	write_n(1, 2, IBV_SEND_SIGNALED);
+	assert_int_equal(post_recv(1), 0);
+	assert_int_equal(post_recv(2), 0);
+	vf_run_silently(&qp, 1);
+	vf_modify(&qp, IBV_QPS_ERR);
+	assert_int_equal(vf_run(&qp, 1), 0);
+	assert_int_equal(vf_ack(&qp, 2), 1);
+	assert_true(vf_receive(&qp, IBV_WC_RECV, 0, 8, NULL));
+	vf_tick(&dev);
+	assert_false(vf_receive(&qp, IBV_WC_RECV, 0, 8, NULL));
+	assert_string_equal(polled(&scq), "1 2F");
+	assert_string_equal(polled(&rcq), "1 2F");
+}
+
 /* -- what it trips over ----------------------------------------------------------------------- */
 
 static void trips(void (*act)(void))
@@ -719,6 +736,7 @@ int main(void)
 		CASE(some_raise_no_event),
 		CASE(some_flush_in_the_poll),
 		CASE(some_are_late),
+		CASE(what_had_come_counts_though_the_flush_is_late),
 		CASE(foreign_keys_trip),
 		CASE(misuse_trips),
 		CASE(every_set_of_knobs),
