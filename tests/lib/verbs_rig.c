@@ -125,10 +125,11 @@ static void cqs_make(struct vrig *rig)
 static void srq_make(struct vrig *rig)
 {
 	const struct vf_geometry *g = &rig->setup.app;
+	struct ibv_srq_attr attr = { g->recv_wr, g->recv_sge, 0 };
 
 	vf_srq_make(&rig->dev, &rig->carriers[0].srq, g->recv_wr, g->recv_sge);
 	rig->carriers[0].srq.any = 1;
-	MUST(!ENGINE->srq.drive(rig->dev.sp, &rig->carriers[0].srq.ibv, rig, &rig->sp_srq));
+	MUST(!ENGINE->srq.drive(rig->dev.sp, &rig->carriers[0].srq.ibv, &attr, rig, &rig->sp_srq));
 	rig->carriers[0].ring = ENGINE->srq.own(rig->sp_srq);
 }
 
@@ -221,10 +222,11 @@ void vrig_free(struct vrig *rig)
 static void shadow_srq(struct vrig *rig, struct vr_carrier *c, struct vf_dev *dev)
 {
 	const struct vf_geometry *g = &rig->setup.app;
+	struct ibv_srq_attr attr = { g->recv_wr, g->recv_sge, 0 };
 
 	vf_srq_make(dev, &c->srq, g->recv_wr, g->recv_sge);
 	c->srq.any = rig->made + 1;
-	MUST(!ENGINE->srq.ring_add(rig->sp_srq, dev->sp, &c->srq.ibv, (uint8_t)dev->index,
+	MUST(!ENGINE->srq.ring_add(rig->sp_srq, dev->sp, &c->srq.ibv, &attr, (uint8_t)dev->index,
 				   &c->ring));
 }
 
@@ -237,7 +239,7 @@ uint32_t vrig_standby(struct vrig *rig, uint32_t nic, const struct vf_geometry *
 	if (rig->setup.srq)
 		shadow_srq(rig, c, &on->dev);
 	qp_make(rig, &on->dev, rig->made, &on->shadow_s, &on->shadow_r, g);
-	if (!ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, vf_ibv(&c->qp), g->max_inline,
+	if (!ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, vf_ibv(&c->qp), &c->qp.attr.cap,
 				 on->ring_s, on->ring_r, &c->sp))
 		return rig->made++;
 	vf_qp_free(&c->qp);

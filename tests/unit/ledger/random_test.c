@@ -120,7 +120,7 @@ static void spoil(struct vr_request *r)
 {
 	const struct vf_geometry *g = &rig->setup.app;
 
-	if (r->flags & IBV_SEND_INLINE && model_below(2))
+	if (r->flags & IBV_SEND_INLINE) /* how many pieces it has may not matter */
 		r->bytes = g->max_inline + 1;
 	else
 		r->sges = g->send_sge + 1;
@@ -137,6 +137,12 @@ static void took(const struct vr_request *r)
 	model_posted(kind, rig->setup.app.sig_all || r->flags & IBV_SEND_SIGNALED);
 }
 
+/* The engine may have freed places of what was not polled: then more are used than there are. */
+static uint32_t left(uint32_t places, uint64_t used)
+{
+	return used < places ? places - (uint32_t)used : 0;
+}
+
 static void post_sends(void)
 {
 	struct vr_request list[VR_LIST];
@@ -150,7 +156,7 @@ static void post_sends(void)
 	if (!model_below(12))
 		spoil(&list[bad = model_below(n)]);
 	err = vrig_post(rig, list, n, by_calls, &taken);
-	room = used < rig->setup.app.send_wr ? rig->setup.app.send_wr - (uint32_t)used : 0;
+	room = left(rig->setup.app.send_wr, used);
 	MUST(!err || bad < n || n > room);
 	MUST(!err || by_calls || taken == bad || taken >= room);
 	MUST(taken <= bad);
@@ -166,7 +172,7 @@ static void post_recvs(void)
 {
 	uint32_t n = 1 + model_below(4), sges[VR_LIST], bad = NEVER, taken, i;
 	uint64_t used = model.next_recv - 1 - model.polled_recv;
-	uint32_t room = rig->setup.app.recv_wr - (uint32_t)used;
+	uint32_t room = left(rig->setup.app.recv_wr, used);
 	int err;
 
 	for (i = 0; i < n; i++)
@@ -254,15 +260,17 @@ static void poll_some(void)
 		one_recv(&wc[i]);
 }
 
-/* Ask for an event, then take all that had come before. */
+/* Ask for an event. It may be one for what had come before, which is taken then. */
 static void arm(void)
 {
+	uint32_t before = events();
+
 	m.armed = false;
 	MUST(!ibv_req_notify_cq(vf_ibv_cq(&rig->scq), 0));
 	while (poll_sends(16))
 		;
 	m.armed_at = events();
-	m.armed = true;
+	m.armed = m.armed_at == before;
 }
 
 /* -- the NICs --------------------------------------------------------------------------------- */
@@ -403,7 +411,7 @@ static void await_flush(struct vr_carrier *c)
 {
 	struct sp_flushed flushed = { 0 };
 
-	for (int i = 0; i < LOOKS && !(flushed.sq && flushed.rq); i++) {
+	for (int i = 0; i < LOOKS && !(flushed.sq && flushed.rq && flushed.error_seen); i++) {
 		if (vf_last_wqe(&c->qp))
 			ENGINE->move.last_receive(rig->sp, c->qp.path);
 		drain();
@@ -639,6 +647,8 @@ static void lose_keys(void)
 	rig->keys_missing = false;
 	err = ENGINE->move.publish(rig->sp);
 	MUST(!err || err == -EAGAIN);
+	if (rig->setup.srq)
+		MUST(!ENGINE->srq.feed(rig->sp_srq, 0, 0));
 }
 
 static void withhold_a_while(void)
