@@ -109,15 +109,23 @@ static void dev_make(struct vrig *rig, struct vf_dev *dev, uint32_t index, uint3
 	MUST(!ENGINE->dev_init(&dev->verbs.context, !index, &callbacks, &dev->sp));
 }
 
+static struct vf_cq *recv_cq(struct vrig *rig)
+{
+	return rig->setup.one_cq ? &rig->scq : &rig->rcq;
+}
+
 static void cqs_make(struct vrig *rig)
 {
 	uint64_t flags = rig->setup.cq_ex ? WC_FLAGS : 0;
 	bool ex = flags && !(rig->dev.knobs & VF_PLAIN_ONLY);
 
 	vf_cq_make(&rig->dev, &rig->scq, CQES, flags);
-	vf_cq_make(&rig->dev, &rig->rcq, CQES, flags);
 	MUST(!ENGINE->cq.drive(rig->dev.sp, vf_ibv_cq(&rig->scq), ex, ex ? flags : 0, rig,
 			       &rig->sp_scq));
+	rig->sp_rcq = rig->sp_scq;
+	if (rig->setup.one_cq)
+		return;
+	vf_cq_make(&rig->dev, &rig->rcq, CQES, flags);
 	MUST(!ENGINE->cq.drive(rig->dev.sp, vf_ibv_cq(&rig->rcq), ex, ex ? flags : 0, rig,
 			       &rig->sp_rcq));
 }
@@ -139,9 +147,12 @@ static void nic_make(struct vrig *rig, uint32_t i)
 
 	dev_make(rig, &nic->dev, i + 1, rig->setup.knobs[i]);
 	vf_cq_make(&nic->dev, &nic->shadow_s, CQES, rig->setup.cq_ex ? WC_FLAGS : 0);
-	vf_cq_make(&nic->dev, &nic->shadow_r, CQES, rig->setup.cq_ex ? WC_FLAGS : 0);
 	MUST(!ENGINE->cq.ring_add(rig->sp_scq, nic->dev.sp, vf_ibv_cq(&nic->shadow_s),
 				  &nic->ring_s));
+	nic->ring_r = nic->ring_s;
+	if (rig->setup.one_cq)
+		return;
+	vf_cq_make(&nic->dev, &nic->shadow_r, CQES, rig->setup.cq_ex ? WC_FLAGS : 0);
 	MUST(!ENGINE->cq.ring_add(rig->sp_rcq, nic->dev.sp, vf_ibv_cq(&nic->shadow_r),
 				  &nic->ring_r));
 }
@@ -175,7 +186,7 @@ void vrig_make(struct vrig *rig, const struct vr_setup *setup)
 	for (uint32_t i = 0; i < VR_NICS; i++)
 		nic_make(rig, i);
 	rig->app = &rig->carriers[0].qp;
-	qp_make(rig, &rig->dev, 0, &rig->scq, &rig->rcq, &setup->app);
+	qp_make(rig, &rig->dev, 0, &rig->scq, recv_cq(rig), &setup->app);
 	MUST(!ENGINE->qp.drive(rig->dev.sp, vf_ibv(rig->app), &rig->app->attr, rig->sp_scq,
 			       rig->sp_rcq, rig, &rig->sp, &why));
 	ENGINE->qp.modified(rig->sp, IBV_QPS_RTR);
@@ -186,7 +197,8 @@ void vrig_make(struct vrig *rig, const struct vr_setup *setup)
 static void nic_free(struct vrig *rig, struct vr_nic *nic)
 {
 	vf_cq_free(&nic->shadow_s);
-	vf_cq_free(&nic->shadow_r);
+	if (!rig->setup.one_cq)
+		vf_cq_free(&nic->shadow_r);
 	ENGINE->dev_uninit(nic->dev.sp);
 	vf_dev_free(&nic->dev);
 }
@@ -209,11 +221,13 @@ void vrig_free(struct vrig *rig)
 	if (rig->setup.srq)
 		srqs_free(rig);
 	MUST(!ENGINE->cq.undrive(rig->sp_scq));
-	MUST(!ENGINE->cq.undrive(rig->sp_rcq));
+	if (!rig->setup.one_cq)
+		MUST(!ENGINE->cq.undrive(rig->sp_rcq));
 	for (int i = 0; i < VR_NICS; i++)
 		nic_free(rig, &rig->nics[i]);
 	vf_cq_free(&rig->scq);
-	vf_cq_free(&rig->rcq);
+	if (!rig->setup.one_cq)
+		vf_cq_free(&rig->rcq);
 	ENGINE->dev_uninit(rig->dev.sp);
 	vf_dev_free(&rig->dev);
 }
@@ -238,7 +252,8 @@ uint32_t vrig_standby(struct vrig *rig, uint32_t nic, const struct vf_geometry *
 	MUST(rig->made < VR_CARRIERS);
 	if (rig->setup.srq)
 		shadow_srq(rig, c, &on->dev);
-	qp_make(rig, &on->dev, rig->made, &on->shadow_s, &on->shadow_r, g);
+	qp_make(rig, &on->dev, rig->made, &on->shadow_s,
+		rig->setup.one_cq ? &on->shadow_s : &on->shadow_r, g);
 	if (!ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, vf_ibv(&c->qp), &c->qp.attr.cap,
 				 on->ring_s, on->ring_r, &c->sp))
 		return rig->made++;
@@ -486,7 +501,7 @@ int vrig_post_recv(struct vrig *rig, uint64_t first, uint32_t n, const uint32_t 
 	int err;
 
 	for (uint32_t i = 0; i < n; i++) {
-		wr[i] = (struct ibv_recv_wr){ .wr_id = VR_WR_ID(first + i),
+		wr[i] = (struct ibv_recv_wr){ .wr_id = VR_RECV_ID(first + i),
 					      .next = i + 1 < n ? &wr[i + 1] : NULL,
 					      .sg_list = sge[i],
 					      .num_sge = (int)sges[i] };
@@ -534,7 +549,7 @@ static int poll_ex(struct ibv_cq_ex *cq, struct ibv_wc *wc, int n)
 
 int vrig_poll(struct vrig *rig, bool send, bool by_calls, struct ibv_wc *wc, int n)
 {
-	struct vf_cq *cq = send ? &rig->scq : &rig->rcq;
+	struct vf_cq *cq = send ? &rig->scq : recv_cq(rig);
 
 	if (by_calls && cq->ex.start_poll)
 		return poll_ex(&cq->ex, wc, n);

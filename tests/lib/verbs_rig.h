@@ -38,7 +38,7 @@ struct vr_setup {
 	struct vf_geometry app;	     /* as the application sees it */
 	uint32_t knobs[VR_NICS + 1]; /* of the backups, and of the application's own */
 	bool srq, no_write, no_read; /* rights that the peers' QPs do not give */
-	bool cq_ex;
+	bool cq_ex, one_cq;	     /* one_cq: for both directions */
 };
 
 struct vrig {
@@ -93,6 +93,7 @@ static inline struct vf_qp *vrig_active(struct vrig *rig)
 }
 
 /* The application's numbers, as it passes them: all 64 bits are its own. */
-#define VR_WR_ID(id) ((id) | 0xfedc000000000000ull)
+#define VR_WR_ID(id)   ((id) | 0xfedc000000000000ull)
+#define VR_RECV_ID(id) ((id) | 0x0bad000000000000ull)
 
 #endif

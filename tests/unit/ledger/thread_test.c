@@ -105,7 +105,7 @@ static void *poll_recvs(void *arg)
 		n = vrig_poll(rig, false, next % 2, wc, 16);
 		for (int i = 0; i < n; i++, next++) {
 			MUST(wc[i].status == IBV_WC_SUCCESS);
-			MUST(wc[i].wr_id == VR_WR_ID(next));
+			MUST(wc[i].wr_id == VR_RECV_ID(next));
 		}
 		if (!n)
 			sched_yield();
