@@ -25,7 +25,7 @@ static uint32_t outstanding_on(const struct sp_qp *qp, const struct sp_carrier *
  */
 static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	if (c->hidden[LED_HIDDEN_MARKER].out || !qp->sq.max_post)
+	if (c->hidden[LED_HIDDEN_MARKER].out || c->hidden[LED_HIDDEN_FENCE].out || !qp->sq.max_post)
 		return false;
 	if (!outstanding_on(qp, c))
 		return !led_error_seen(c) &&
