@@ -120,9 +120,8 @@ static __attribute__((noinline, cold)) void event_replay(struct sh_comp_channel 
 }
 
 /* Of a CQ that its provider arms. */
-static __attribute__((noinline, cold)) void event_provider(struct sh_comp_channel *ch,
-							   struct sh_cq_feed *feed,
-							   struct ibv_cq *cq)
+static __attribute__((noinline, cold)) void
+event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_cq *cq)
 {
 	struct sp_cq_ring *also;
 
