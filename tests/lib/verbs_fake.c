@@ -7,7 +7,7 @@
 
 #include "tests/lib/verbs_fake_priv.h"
 
-struct vf_log vf_log;
+struct vf_log vf_log, vf_acks;
 struct vf_stats vf_stats;
 _Atomic uint32_t vf_keys_turn;
 
@@ -51,6 +51,7 @@ void vf_lock(pthread_mutex_t *lock)
 void vf_reset(void)
 {
 	memset(&vf_log, 0, sizeof(vf_log));
+	memset(&vf_acks, 0, sizeof(vf_acks));
 	memset(&vf_stats, 0, sizeof(vf_stats));
 	atomic_store(&vf_keys_turn, 0);
 }
@@ -492,8 +493,8 @@ static void to_reset(struct vf_qp *qp)
 	vf_forget(vf_cq_of(vf_ibv(qp)->recv_cq), qp);
 	qp->tail = qp->reported = qp->acked = qp->executed = qp->flushable = qp->head;
 	qp->recv_tail = qp->recv_next = qp->recv_flushable = qp->recv_head;
-	qp->caused = qp->last_wqe = false;
-	qp->late = qp->errors = 0;
+	qp->caused = qp->last_wqe = qp->last_told = false;
+	qp->late = qp->send_errors = qp->recv_errors = 0;
 }
 
 static void to_err(struct vf_qp *qp)
@@ -502,8 +503,6 @@ static void to_err(struct vf_qp *qp)
 		qp->late = vf_knob(qp, VF_FLUSH_LATE) ? VF_DELAY : 0;
 	qp->flushable = qp->head;
 	qp->recv_flushable = qp->recv_head;
-	if (qp->hw != IBV_QPS_ERR && !qp->gone)
-		qp->last_wqe = qp->ex.qp_base.srq && !vf_knob(qp, VF_NO_LAST_WQE);
 }
 
 void vf_modify(struct vf_qp *qp, enum ibv_qp_state state)

@@ -68,12 +68,22 @@ struct vf_cq {
 	struct ibv_wc now;
 };
 
+/* A request as its NIC executed it. */
+struct vf_done {
+	uint64_t id; /* remote address, or that of the first SGE, or 0 */
+	uint8_t data[VF_DATA];
+	uint64_t mark; /* vf_mark of its SGEs and operands; 0 of those in known memory */
+	uint32_t length, imm, path;
+	uint8_t opcode, n_sge;
+};
+
 struct vf_send {
 	uint64_t wr_id, remote_addr, compare_add, swap;
 	struct ibv_sge sge[VF_SGES];
 	uint8_t data[VF_INLINE]; /* inline: as it was at the post */
 	uint32_t rkey, imm, length, n_sge, flags;
 	uint8_t opcode;
+	struct vf_done done; /* once it was executed */
 };
 
 struct vf_recv {
@@ -114,27 +124,20 @@ struct vf_qp {
 	uint32_t recv_tail, recv_next, recv_flushable, recv_head;
 	uint32_t path; /* its rkeys are those of this path */
 	enum ibv_qp_state hw;
-	enum ibv_wc_status cause; /* of its death; SUCCESS: none, or reported */
-	uint32_t late, errors;	  /* error completions so far */
-	bool last_wqe, gone, loopback, no_remote_write, no_remote_read, caused;
+	enum ibv_wc_status cause;		 /* of its death; SUCCESS: none, or reported */
+	uint32_t late, send_errors, recv_errors; /* error completions so far */
+	bool last_wqe, last_told, gone, loopback, no_remote_write, no_remote_read, caused;
 	_Atomic bool in_send, in_recv;
 	struct vf_builder *builder;
 };
 
-/* What a NIC has executed, in order. */
-struct vf_done {
-	uint64_t id; /* remote address, or that of the first SGE, or 0 */
-	uint8_t data[VF_DATA];
-	uint64_t mark; /* vf_mark of its SGEs and operands; 0 of those in known memory */
-	uint32_t length, imm, path;
-	uint8_t opcode, n_sge;
-};
-
+/* What NICs have executed, in order. */
 struct vf_log {
 	struct vf_done done[VF_LOG];
 	uint32_t n;
 };
 extern struct vf_log vf_log;
+extern struct vf_log vf_acks; /* what was acknowledged, likewise */
 
 struct vf_stats {
 	_Atomic uint64_t refused_err, refused_room, refused_shape, refused_reset, flushed_acked,
@@ -182,6 +185,10 @@ void vf_die(struct vf_qp *qp, enum ibv_wc_status cause);
 void vf_die_receiving(struct vf_qp *qp, enum ibv_wc_status cause);
 /* Its link or bus is gone: nothing is executed any more, and no modify brings a flush. */
 void vf_vanish(struct vf_qp *qp);
+/* As vf_run, but the completions are lost: the CQ overran. */
+uint32_t vf_lose(struct vf_qp *qp, uint32_t n);
+/* It is back, and its completions come that were under way when it went. */
+void vf_haunt(struct vf_qp *qp);
 /* Time passes for the device's workers: late flushes come. */
 void vf_tick(struct vf_dev *dev);
 /* IBV_EVENT_QP_LAST_WQE_REACHED was raised, and is taken. */

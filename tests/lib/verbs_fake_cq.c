@@ -56,7 +56,7 @@ void vf_complete_send(struct vf_qp *qp, uint32_t index, enum ibv_wc_status statu
 		cqe.wc.vendor_err = 0;
 	}
 	qp->reported = index + 1;
-	qp->errors += status != IBV_WC_SUCCESS;
+	qp->send_errors += status != IBV_WC_SUCCESS;
 	add(vf_cq_of(qp->ex.qp_base.send_cq), &cqe);
 }
 
@@ -66,7 +66,7 @@ void vf_complete_recv(struct vf_qp *qp, uint64_t wr_id, uint32_t index, enum ibv
 	struct vf_cqe cqe = { .qp = qp, .index = index };
 
 	cqe.wc = error_wc(qp, wr_id, status);
-	qp->errors += !good;
+	qp->recv_errors += !good;
 	if (good) {
 		cqe.wc = *good;
 		cqe.wc.wr_id = wr_id;
@@ -111,6 +111,8 @@ void vf_flush(struct vf_qp *qp, const struct vf_cq *polled)
 
 	if (qp->hw != IBV_QPS_ERR || qp->gone || qp->late)
 		return;
+	if (ibv->srq && !qp->last_told && !vf_knob(qp, VF_NO_LAST_WQE))
+		qp->last_wqe = qp->last_told = true;
 	if (!polled && vf_knob(qp, VF_FLUSH_IN_POLL))
 		return;
 	if (!polled || vf_ibv_cq((struct vf_cq *)polled) == ibv->send_cq)

@@ -77,7 +77,13 @@ static void gather(const struct vf_qp *qp, const struct vf_send *send, struct vf
 	}
 }
 
-static void log_done(const struct vf_qp *qp, const struct vf_send *send)
+static void add(struct vf_log *log, const struct vf_done *done)
+{
+	TRIP(log->n == VF_LOG);
+	log->done[log->n++] = *done;
+}
+
+static void log_done(const struct vf_qp *qp, struct vf_send *send)
 {
 	struct vf_done done = { .opcode = send->opcode,
 				.length = send->length,
@@ -92,8 +98,8 @@ static void log_done(const struct vf_qp *qp, const struct vf_send *send)
 	gather(qp, send, &done);
 	if (is_atomic(send->opcode))
 		done.mark = vf_mark(done.mark, send->compare_add, send->swap);
-	TRIP(vf_log.n == VF_LOG);
-	vf_log.done[vf_log.n++] = done;
+	send->done = done;
+	add(&vf_log, &done);
 }
 
 /* -- receiving -------------------------------------------------------------------------------- */
@@ -143,9 +149,9 @@ static bool works(const struct vf_qp *qp)
 }
 
 /* A flush that is late comes behind all that had been done before it. */
-static bool lingers(const struct vf_qp *qp)
+static bool lingers(const struct vf_qp *qp, uint32_t errors)
 {
-	return qp->hw == IBV_QPS_ERR && qp->late && !qp->gone && !qp->errors;
+	return qp->hw == IBV_QPS_ERR && qp->late && !qp->gone && !errors;
 }
 
 bool vf_receive(struct vf_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint32_t length,
@@ -157,7 +163,7 @@ bool vf_receive(struct vf_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint3
 
 	wc.wc_flags = imm ? IBV_WC_WITH_IMM : 0;
 	vf_lock(&qp->dev->lock);
-	if (works(qp) || lingers(qp))
+	if (works(qp) || lingers(qp, qp->recv_errors))
 		done = receive(qp, &wc, got ? got : &unused);
 	pthread_mutex_unlock(&qp->dev->lock);
 	return done;
@@ -176,7 +182,7 @@ static bool loop_back(struct vf_qp *qp, const struct vf_send *send)
 
 static bool execute(struct vf_qp *qp)
 {
-	const struct vf_send *send = vf_send_at(qp, qp->executed);
+	struct vf_send *send = vf_send_at(qp, qp->executed);
 
 	if (qp->executed == qp->head)
 		return false;
@@ -193,6 +199,8 @@ static void acknowledge(struct vf_qp *qp)
 	const struct vf_send *send = vf_send_at(qp, qp->acked);
 
 	qp->acked++;
+	if (!qp->loopback)
+		add(&vf_acks, &send->done);
 	if (qp->attr.sq_sig_all || send->flags & IBV_SEND_SIGNALED)
 		vf_complete_send(qp, qp->acked - 1, IBV_WC_SUCCESS);
 }
@@ -227,10 +235,39 @@ uint32_t vf_ack(struct vf_qp *qp, uint32_t n)
 	uint32_t done = 0;
 
 	vf_lock(&qp->dev->lock);
-	for (; (works(qp) || lingers(qp)) && done < n && qp->acked != qp->executed; done++)
+	for (; (works(qp) || lingers(qp, qp->send_errors)) && done < n && qp->acked != qp->executed;
+	     done++)
 		acknowledge(qp);
 	pthread_mutex_unlock(&qp->dev->lock);
 	return done;
+}
+
+uint32_t vf_lose(struct vf_qp *qp, uint32_t n)
+{
+	uint32_t done = 0;
+
+	vf_lock(&qp->dev->lock);
+	for (; works(qp) && done < n; done++) {
+		if (qp->acked == qp->executed && !execute(qp))
+			break;
+		qp->acked++;
+	}
+	pthread_mutex_unlock(&qp->dev->lock);
+	return done;
+}
+
+void vf_haunt(struct vf_qp *qp)
+{
+	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .byte_len = 8 };
+	struct vf_recv got;
+
+	vf_lock(&qp->dev->lock);
+	qp->gone = false;
+	while (qp->acked != qp->executed)
+		acknowledge(qp);
+	(void)receive(qp, &wc, &got);
+	vf_flush(qp, NULL);
+	pthread_mutex_unlock(&qp->dev->lock);
 }
 
 uint32_t vf_waiting(const struct vf_qp *qp)

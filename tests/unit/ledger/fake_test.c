@@ -320,6 +320,32 @@ static void what_is_gone_says_nothing(void **state)
 	assert_string_equal(polled(&scq), "");
 }
 
+static void who_comes_back_tells_what_was_under_way(void **state)
+{
+	make(0);
+	write_n(1, 3, IBV_SEND_SIGNALED);
+	assert_int_equal(post_recv(1), 0);
+	assert_int_equal(post_recv(2), 0);
+	vf_run_silently(&qp, 1);
+	vf_vanish(&qp);
+	vf_modify(&qp, IBV_QPS_ERR);
+	assert_string_equal(polled(&scq), "");
+	vf_haunt(&qp);
+	assert_string_equal(polled(&scq), "1 2F 3F");
+	assert_string_equal(polled(&rcq), "1 2F");
+}
+
+static void lost_completions_leave_no_trace(void **state)
+{
+	make(0);
+	write_n(1, 4, IBV_SEND_SIGNALED);
+	vf_run(&qp, 1);
+	assert_int_equal(vf_lose(&qp, 2), 2);
+	vf_die(&qp, IBV_WC_RETRY_EXC_ERR);
+	assert_string_equal(polled(&scq), "1 4E");
+	assert_int_equal(vf_log.n, 3);
+}
+
 /* -- the newer calls -------------------------------------------------------------------------- */
 
 static void built_requests(void **state)
@@ -725,6 +751,8 @@ int main(void)
 		CASE(a_thief_takes_from_its_own_queue),
 		CASE(events_of_armed_queues),
 		CASE(what_is_gone_says_nothing),
+		CASE(who_comes_back_tells_what_was_under_way),
+		CASE(lost_completions_leave_no_trace),
 		CASE(built_requests),
 		CASE(plain_devices_have_none),
 		CASE(some_refuse_in_err),

@@ -37,17 +37,21 @@ static struct {
 	uint64_t order[MODEL_IDS];   /* of receives of a shared queue: in which they were filled */
 	uint64_t executed;	     /* the highest number */
 	uint64_t two_sided, two_ran; /* posted, executed */
+	uint64_t acked;		     /* by the active carrier's NIC: the highest */
 	bool fenced;		     /* sends are withheld, for an ordered switch */
 	bool collected;		     /* the engine may have freed places that were not polled */
 	bool armed;
 	uint32_t armed_at; /* events so far */
+	bool sealed_off;   /* nothing may be posted to the NIC behind the fence */
+	uint32_t fence_head;
+	bool lost; /* completions of the active carrier are: it ends now */
 } m;
 
 /* How often the interesting was reached, over all rounds. */
 static struct {
 	uint64_t sends, refused, spoiled, receives, moves, ordered, resent, delivered, again, died,
 		gone, fences, put_off, fenced, unfit, resumed, late, keyless, hidden, events,
-		failed, inlined;
+		failed, inlined, lost, haunted;
 } reached;
 
 static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND,
@@ -289,14 +293,19 @@ static void arm(void)
 
 /* -- the NICs --------------------------------------------------------------------------------- */
 
+/* The application posts none without data: the engine's own. */
+static bool hidden(const struct vf_done *done)
+{
+	return !done->length &&
+	       (done->opcode == IBV_WR_RDMA_WRITE || done->opcode == IBV_WR_RDMA_READ);
+}
+
 static void account_one(const struct vf_done *done)
 {
 	uint64_t id = vrig_id(done);
 	struct vf_done want;
 
-	/* the application posts none without data: the engine's own */
-	if (!done->length &&
-	    (done->opcode == IBV_WR_RDMA_WRITE || done->opcode == IBV_WR_RDMA_READ)) {
+	if (hidden(done)) {
 		reached.hidden++;
 		return;
 	}
@@ -320,7 +329,10 @@ static void account_log(void)
 {
 	for (uint32_t i = 0; i < vf_log.n; i++)
 		account_one(&vf_log.done[i]);
-	vf_log.n = 0;
+	for (uint32_t i = 0; i < vf_acks.n; i++)
+		if (!hidden(&vf_acks.done[i]))
+			m.acked = vrig_id(&vf_acks.done[i]);
+	vf_log.n = vf_acks.n = 0;
 }
 
 static void run_some(void)
@@ -363,14 +375,16 @@ static void receive_some(struct vf_qp *qp)
 	}
 }
 
-static void receive_late(struct vf_qp *qp)
+static bool receive_late(struct vf_qp *qp)
 {
 	struct vf_recv got;
 
-	if (model.received + 1 < model.next_recv && !model_below(3) &&
-	    vf_receive(qp, IBV_WC_RECV, (uint32_t)model.received + 1,
-		       8 + (uint32_t)(model.received + 1) % 50, &got))
-		filled(&got);
+	if (model.received + 1 == model.next_recv || !model_below(3) ||
+	    !vf_receive(qp, IBV_WC_RECV, (uint32_t)model.received + 1,
+			8 + (uint32_t)(model.received + 1) % 50, &got))
+		return false;
+	filled(&got);
+	return true;
 }
 
 /* -- the shell: before a move ----------------------------------------------------------------- */
@@ -415,10 +429,14 @@ static uint32_t standby(void)
 	return to;
 }
 
-/* Nobody flushes what is not there, and no marker can be posted: no flush will ever be seen. */
+/*
+ * Will no flush ever be seen? Nobody flushes what is not there, where no marker can be posted; and
+ * if the last completion was lost, all is done and nothing tells.
+ */
 static bool mute(const struct vf_qp *qp)
 {
-	return qp->dev->knobs & VF_REFUSES_IN_ERR && !qp->errors;
+	return m.lost ||
+	       (qp->dev->knobs & VF_REFUSES_IN_ERR && !qp->send_errors && !qp->recv_errors);
 }
 
 static void await_flush(struct vr_carrier *c)
@@ -433,12 +451,13 @@ static void await_flush(struct vr_carrier *c)
 		if (!model_below(8))
 			vf_tick(c->dev);
 		/* what had come before, and nobody had seen */
-		if (!flushed.sq)
+		if (!flushed.sq && !m.lost)
 			vf_ack(&c->qp, model_below(3));
-		if (!flushed.rq)
-			receive_late(&c->qp);
+		account_log();
+		MUST(!receive_late(&c->qp) || !flushed.rq);
 	}
 	MUST((flushed.sq && flushed.rq) || mute(&c->qp));
+	MUST(!receive_late(&c->qp));
 	MUST(flushed.error_seen || mute(&c->qp));
 	MUST(flushed.recv_count == model.received);
 	MUST(!flushed.status || flushed.status == IBV_WC_RETRY_EXC_ERR);
@@ -529,6 +548,15 @@ static enum sp_fate fate_of(uint64_t id, uint64_t delivered)
 	return model.kind[id] == SP_REQ_READ ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
 }
 
+/* A NIC that reports only what was not acknowledged tells the position exactly. */
+static void check_position(const struct vf_qp *qp, uint64_t first)
+{
+	uint32_t vague = VF_ACKED_FLUSHED | VF_REFUSES_IN_ERR;
+
+	if (!qp->gone && !m.lost && !(qp->dev->knobs & vague))
+		MUST(first > m.acked);
+}
+
 static uint32_t decide(enum sp_fate *fates)
 {
 	struct sp_request info[OUTSTANDING];
@@ -536,6 +564,7 @@ static uint32_t decide(enum sp_fate *fates)
 	uint64_t first = model.next_send - n, delivered;
 
 	check_outstanding(info, n);
+	check_position(vrig_active(rig), first);
 	delivered = boundary(first);
 	for (i = 0; i < n && info[i].published; i++) {
 		fates[i] = fate_of(first + i, delivered);
@@ -543,6 +572,17 @@ static uint32_t decide(enum sp_fate *fates)
 		reached.again += fates[i] == SP_FATE_READ_AGAIN;
 	}
 	return i;
+}
+
+static void haunt(struct vf_qp *qp)
+{
+	if (!qp->gone || model_below(2))
+		return;
+	vf_haunt(qp);
+	vf_acks.n = 0; /* nobody is to hear of it */
+	poll_some();
+	drain();
+	reached.haunted++;
 }
 
 /* Lay the receives; the carrier-to-be may die, again and again. Returns the one that lives. */
@@ -555,8 +595,10 @@ static uint32_t lay(void)
 		MUST(!ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp));
 		MUST(ENGINE->qp.recv_count(rig->sp) == model.received);
 		vrig_recover(rig);
-		if (died)
+		if (died) {
+			haunt(&rig->carriers[died].qp);
 			vrig_drop(rig, died);
+		}
 		post_recvs();
 		post_sends();
 		receive_some(&rig->carriers[to].qp);
@@ -576,6 +618,9 @@ static void move(uint32_t lost, bool ordered)
 
 	if (rig->made + 16 > VR_CARRIERS)
 		return;
+	if (!ordered && !model_below(6))
+		m.lost = vf_lose(vrig_active(rig), 1 + model_below(3));
+	reached.lost += m.lost;
 	vf_run_silently(vrig_active(rig), lost);
 	account_log();
 	quiesce(&rig->carriers[old]);
@@ -584,10 +629,12 @@ static void move(uint32_t lost, bool ordered)
 	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
-	m.fenced = false;
+	m.fenced = m.sealed_off = m.lost = false;
+	m.acked = 0;
 	reached.moves++;
 	reached.ordered += ordered;
 	reached.resent += settled.resent;
+	haunt(&rig->carriers[old].qp);
 	if (old)
 		vrig_drop(rig, old);
 	if (!model_below(4)) /* it dies at once */
@@ -603,7 +650,7 @@ static void resume(void)
 	MUST(!err || err == -EAGAIN);
 	reached.resumed++;
 	reached.late += err == -EAGAIN;
-	m.fenced = false;
+	m.fenced = m.sealed_off = false;
 }
 
 /* A step of an ordered switch: begin it, ask for its end, or go back. */
@@ -629,6 +676,10 @@ static void ordered(void)
 		return;
 	}
 	m.fenced = true;
+	if (!err && !m.sealed_off) {
+		m.sealed_off = true;
+		m.fence_head = vrig_active(rig)->head;
+	}
 	if (model_below(2)) {
 		vf_run(vrig_active(rig), OUTSTANDING);
 		account_log();
@@ -783,12 +834,12 @@ static void print_reached(void)
 {
 	const uint64_t *r = (const uint64_t *)&reached;
 	static const char *const names[] = {
-		"sends",	  "refused",	     "of them spoiled", "receives",
-		"moves",	  "ordered",	     "resent",		"delivered",
-		"READ again",	  "died on the way", "gone unseen",	"fences",
-		"put off",	  "complete",	     "without a fence", "taken back",
-		"of them late",	  "without keys",    "hidden",		"events",
-		"ended in error", "inline",
+		"sends",	  "refused",	     "of them spoiled",	 "receives",
+		"moves",	  "ordered",	     "resent",		 "delivered",
+		"READ again",	  "died on the way", "gone unseen",	 "fences",
+		"put off",	  "complete",	     "without a fence",	 "taken back",
+		"of them late",	  "without keys",    "hidden",		 "events",
+		"ended in error", "inline",	     "lost completions", "back from the dead",
 	};
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(reached) / sizeof(uint64_t),
@@ -826,6 +877,7 @@ static void step(void)
 	case 20: arm(); break;
 	default: post_sends(); break;
 	}
+	MUST(!m.sealed_off || vrig_active(rig)->head == m.fence_head);
 }
 
 static void random_setup(struct vr_setup *setup, uint64_t seed)

@@ -138,7 +138,7 @@ static void account(void)
 		MUST(vrig_id(&vf_log.done[i]) == executed + 1);
 		executed++;
 	}
-	vf_log.n = 0;
+	vf_log.n = vf_acks.n = 0;
 }
 
 static void *run_nic(void *arg)
