@@ -131,8 +131,7 @@ static bool device_served(const struct device *dev)
 	return (dev->mlx5 && device_chosen("mlx5")) || (dev->plain && device_chosen("ledger"));
 }
 
-const char *device_engine(const struct device *nic, const struct device *const *backups,
-			  unsigned n)
+const char *device_engine(const struct device *nic, const struct device *const *backups, unsigned n)
 {
 	bool mlx5 = nic->mlx5 && device_chosen("mlx5");
 	bool plain = nic->plain && device_chosen("ledger");

@@ -54,6 +54,7 @@ struct sp_carrier {
 	_Atomic uint32_t app_status, app_vendor; /* first error that is not a flush */
 	bool sq_err;		   /* a send error was seen; under the send CQ's lock */
 	bool rq_err;		   /* a receive error; under the receive CQ's lock */
+	bool mute;		   /* it takes no marker: no flush of it can be made to be seen */
 	struct sp_srq_ring *srq;   /* where its receives come from; NULL: its own queue */
 	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
 	_Atomic bool last_receive; /* it takes no more, and has completed those it took */

@@ -35,7 +35,7 @@ static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 /*
  * Only once there is no way back to this carrier. If receives were laid into a carrier and it died
  * before the sends came, it is asked of that one, whose send queue is empty. A provider that takes
- * nothing in ERR has to show its flush by what it had.
+ * nothing in ERR, or of a QP that was never in RTS, has to show its flush by what it had.
  */
 static void marker_try(struct sp_qp *qp)
 {
@@ -47,6 +47,7 @@ static void marker_try(struct sp_qp *qp)
 		return;
 	marker->n = qp->rx == qp->tx ? led_pub(qp) : led_tail(qp);
 	marker->out = !qp->rx->dev->saved.post_send(qp->rx->real, &marker->slot.wr, &bad);
+	qp->rx->mute = !marker->out;
 }
 
 /* -- leave ------------------------------------------------------------------------------------- */
@@ -61,6 +62,12 @@ void led_qp_withhold(struct sp_qp *qp)
 	led_qp_unlock(qp);
 }
 
+/* There is no way to make a flush be seen: the shell asks whether the NIC is to be trusted. */
+static bool shows_nothing(const struct sp_qp *qp, const struct sp_carrier *c)
+{
+	return !qp->sq.max_post || c->mute;
+}
+
 /*
  * A flush begins behind the last good completion of its queue, and in a QP that executes nothing
  * any more. That it began is enough: a CQ that overran may never show its end. A queue that was
@@ -68,8 +75,8 @@ void led_qp_withhold(struct sp_qp *qp)
  */
 static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	return led_sealed(c, LED_ATTN_SQ_SEALED) ||
-	       ((led_error_seen(c) || !qp->sq.max_post) && (c->sq_err || !outstanding_on(qp, c)));
+	return led_sealed(c, LED_ATTN_SQ_SEALED) || ((led_error_seen(c) || shows_nothing(qp, c)) &&
+						     (c->sq_err || !outstanding_on(qp, c)));
 }
 
 static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
@@ -79,7 +86,7 @@ static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 	if (c->srq) /* no flush tells, the last receive does */
 		return led_sealed(c, LED_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
 	return led_sealed(c, LED_ATTN_RQ_SEALED) ||
-	       ((led_error_seen(c) || !qp->sq.max_post) && (c->rq_err || complete));
+	       ((led_error_seen(c) || shows_nothing(qp, c)) && (c->rq_err || complete));
 }
 
 /* Whose first error counts: an application's own, wherever it was seen, forbids to go on. */

@@ -301,7 +301,7 @@ static void reset(struct sp_qp *qp)
 	qp->rq.head = qp->rq.pub = 0;
 	atomic_store(&qp->rq.tail, 0);
 	qp->send_counted = qp->recv_counted = 0;
-	c->sq_err = c->rq_err = c->left = c->recalled = false;
+	c->sq_err = c->rq_err = c->mute = c->left = c->recalled = false;
 	c->first = 0;
 	for (int i = 0; i < LED_HIDDEN_KINDS; i++)
 		c->hidden[i].out = false;

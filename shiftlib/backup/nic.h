@@ -11,10 +11,10 @@ struct backup_nic {
 	uint8_t link_layer; /* IBV_LINK_LAYER_*; 0: not known */
 	bool foreign;	    /* no engine of ours serves it */
 	int numa;	    /* its NUMA node; negative: not known */
-	char pci[160];	/* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
-	char card[24];	/* the image GUID, which the ports of one card share */
-	char guid[24];	/* the node GUID, its own */
-	char model[24]; /* such as MT4123 */
+	char pci[160];	 /* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
+	char card[24];	 /* the image GUID, which the ports of one card share */
+	char guid[24];	 /* the node GUID, its own */
+	char model[24];	 /* such as MT4123 */
 	char vendor[16]; /* of its PCI function, such as 0x15b3; software has none */
 			 /* Each of the last five is empty where it is not known. */
 };
