@@ -166,6 +166,8 @@ int devices_list(const char *library, bool probe, struct device_list *list, char
 		dev->plain = all[i]->transport_type == IBV_TRANSPORT_IB &&
 			     all[i]->node_type == IBV_NODE_CA;
 		backup_nic_read("/sys", dev->name, &dev->place);
+		if (dev->mlx5)
+			snprintf(dev->place.vendor, sizeof(dev->place.vendor), "mlx5");
 		dev->place.foreign = !device_served(dev);
 		if (probe)
 			device_probe(all[i], dev);

@@ -15,7 +15,7 @@ struct backup_nic {
 	char card[24];	 /* the image GUID, which the ports of one card share */
 	char guid[24];	 /* the node GUID, its own */
 	char model[24];	 /* such as MT4123 */
-	char vendor[16]; /* of its PCI function, such as 0x15b3; software has none */
+	char vendor[16]; /* of its PCI function, such as 0x15b3; mlx5: whatever libmlx5 is for */
 			 /* Each of the last five is empty where it is not known. */
 };
 
@@ -28,7 +28,7 @@ struct backup_place {
  * backup_nic_read() - ask sysfs, mounted at @root ("/sys"), about the device @name
  *
  * Nothing here changes when a port goes up or down or a cable is pulled: the same machine gives the
- * same answers. foreign is left false, for who knows the engines. @name must outlive @nic. Any thread.
+ * same answers. foreign is left false, and vendor is corrected, for who knows the engines. @name must outlive @nic. Any thread.
  */
 void backup_nic_read(const char *root, const char *name, struct backup_nic *nic);
 void backup_place_read(const char *root, const char *name, struct backup_place *place);

@@ -55,7 +55,6 @@ struct sh_nic {
 	struct sh_removal removal; /* of that */
 	struct sp_dev *
 		dev[SP_ENGINES]; /* by engine: of each that drives a NIC which it is on a path of */
-	const struct shift_provider *engine; /* of what the application has on it; NULL: none is */
 	struct sh_control *control;
 	struct { /* of a queue pair; 0: not known. Read and written with the lock held */
 		int qp_wr, sge;
@@ -120,6 +119,8 @@ struct sh_nics {
 		uint16_t id; /* 0: none */
 	} vlan;
 	struct backup_map map;
+	/* By NIC: of what the application has on it; NULL: none is for it and all its backups. */
+	const struct shift_provider *engine[SH_MAX_NICS];
 	struct sh_netdev_monitor *netdevs;
 	struct sh_handler netdev_handler;
 };
@@ -133,6 +134,11 @@ extern struct sh_nics sh_nics;
 bool sh_nic_drained(const struct sh_nic *nic, uint64_t since);
 void sh_nic_drains(struct sh_nic *nic,
 		   uint64_t since); /* that will be asked: it is looked at in time */
+
+static inline const struct shift_provider *sh_nic_engine(const struct sh_nic *nic)
+{
+	return sh_nics.engine[nic->index];
+}
 
 /* SHIFT's own there, of that engine; NULL: it has none there. */
 static inline struct sp_dev *sh_nic_dev(const struct sh_nic *nic,

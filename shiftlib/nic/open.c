@@ -63,7 +63,7 @@ static bool nic_wants(const struct sh_nic *nic, const struct shift_provider *eng
 	uint32_t i, k;
 
 	for (i = 0; i < sh_nics.n; i++) {
-		if (sh_nics.nic[i].engine != engine)
+		if (sh_nics.engine[i] != engine)
 			continue;
 		if (i == nic->index)
 			return true;

@@ -223,7 +223,7 @@ static const char *ctx_find_nic(struct sh_ctx *ctx)
 	ctx->nic = sh_nic_by_place(sh.real->get_device_name(ctx->ctx->device));
 	if (!ctx->nic)
 		return "it is not in the device list";
-	if (!ctx->nic->engine)
+	if (!sh_nic_engine(ctx->nic))
 		return "no engine is for it and all its backups";
 	return NULL;
 }
@@ -239,7 +239,7 @@ static const char *ctx_join(struct sh_ctx *ctx)
 /* Lock not held: it asks the device, which may hang. */
 static const char *ctx_drive(struct sh_ctx *ctx)
 {
-	if (sp_dev_init(ctx->nic->engine, ctx->ctx, true, &sh_callbacks, &ctx->dev))
+	if (sp_dev_init(sh_nic_engine(ctx->nic), ctx->ctx, true, &sh_callbacks, &ctx->dev))
 		return "no memory for the engine";
 	ctx->async = sh_async_init(ctx->ctx);
 	if (ctx->async)
@@ -258,7 +258,7 @@ static const char *ctx_init(struct sh_ctx *ctx)
 	pthread_mutex_lock(&sh.lock);
 	why = ctx_find_nic(ctx);
 	pthread_mutex_unlock(&sh.lock);
-	if (why || !ctx->nic->engine->probe(ctx->ctx, &why))
+	if (why || !sh_nic_engine(ctx->nic)->probe(ctx->ctx, &why))
 		return why;
 	pthread_mutex_lock(&sh.lock);
 	why = ctx_join(ctx);

@@ -130,7 +130,7 @@ int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path)
 	if (!shadow)
 		return -ENOMEM;
 	pthread_mutex_lock(&sh.lock);
-	ret = srq_shadow_add(srq, shadow, sh_nic_dev(nic, srq->ctx->nic->engine), path);
+	ret = srq_shadow_add(srq, shadow, sh_nic_dev(nic, sh_nic_engine(srq->ctx->nic)), path);
 	if (!ret) {
 		before = srq->shadow[path];
 		srq->shadow[path] = shadow;
