@@ -53,8 +53,9 @@ struct sp_cq {
 	struct led_entry *first, **last, *free;
 	struct led_chunk *chunks;
 	struct sp_qp *failed_tx, *failed_rx;
-	struct sp_qp *marked; /* with requests that are DELIVERED and not complete */
-	struct sp_qp *qps;    /* that send here */
+	struct sp_qp *marked;	 /* with requests that are DELIVERED and not complete */
+	struct sp_qp *qps;	 /* that send here */
+	struct sp_qp *stand_ins; /* that receive here, from what stands in for their shared queue */
 	struct sp_cq_ring *turn;
 	struct led_armings armings[LED_ARMED_NOT]; /* by enum led_armed */
 	uint32_t users;				   /* QPs bound; under lock */

@@ -8,6 +8,7 @@
 #include "providers/ledger/recv.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/srq.h"
+#include "providers/ledger/stand_in.h"
 #include "providers/ledger/wr.h"
 
 enum {
@@ -158,6 +159,7 @@ static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 	qp->rcq->users++;
 	qp->next_on_scq = qp->scq->qps;
 	qp->scq->qps = qp;
+	led_stand_in_link(qp);
 	led_carrier_publish(qp, c);
 	led_live(c->sring, &c->sring_live);
 	led_live(c->rring, &c->rring_live);
@@ -273,6 +275,7 @@ void led_qp_undrive(struct sp_qp *qp)
 		led_carrier_retract(c);
 	forget_completions(qp);
 	scq_unlink(qp);
+	led_stand_in_unlink(qp);
 	qp->scq->users--;
 	qp->rcq->users--;
 	led_qp_unlock(qp);

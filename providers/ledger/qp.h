@@ -88,6 +88,11 @@ struct sp_qp {
 	struct sp_cq *scq, *rcq;
 	struct sp_qp *next_on_scq; /* under that CQ's lock */
 	struct sp_srq *srq;	   /* NULL: none */
+	struct {
+		struct ibv_srq *srq; /* real, which the application does not see; NULL: it does */
+		struct ibv_srq *shown;
+		struct sp_qp *next;
+	} stand_in; /* under the receive CQ's lock: stand_in.c */
 	void *cookie;
 	struct sp_carrier *carriers; /* newest first; the last is carrier 0 */
 	struct led_ex ex;

@@ -209,9 +209,7 @@ static struct ibv_qp *qp_create_driven(const struct qp_create *how, struct sh_qp
 	qp->caps = how->attr->cap;
 	asked.cap = qp->caps;
 	if (!qp_drive(qp, real, &asked, &why)) {
-		/* what the application knows; a provider that polls looks there for the receives */
-		if (!sp_has(qp->sp, SP_OWN_STATE_WORD))
-			real->srq = how->srq;
+		real->srq = how->srq; /* that the application knows */
 		return real;
 	}
 	/* Its completions must not enter driven rings: made again with CQs of its own. */

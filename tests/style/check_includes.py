@@ -125,7 +125,7 @@ LEVELS = {
         ("carrier", "move"),
         ("qp", "srq"),
         ("cq", "recv", "send", "wr"),
-        ("backlog", "errors", "failed")),
+        ("backlog", "errors", "failed", "stand_in")),
     "providers/mlx5": (
         ("base", "mlx5"),
         ("key", "sq", "rq", "libmlx5"),
