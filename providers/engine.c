@@ -82,3 +82,35 @@ void sp_keys_changed(void)
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
 		engines[i]->keys_changed();
 }
+
+/* ---- what a driver does by itself ------------------------------------------------------------ */
+
+/* Any engine that is for the device would do; the first one knows more. */
+static const struct shift_provider *knows(struct ibv_device *device)
+{
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (engines[i]->serves(device))
+			return engines[i];
+	return engines[SP_ENGINES - 1];
+}
+
+void sp_key_command(struct ibv_context *ctx, const struct ib_uverbs_ioctl_hdr *command,
+		    struct sp_key_command *out)
+{
+	knows(ctx->device)->key_command(command, out);
+}
+
+int sp_dmabuf_flags(struct ibv_context *ctx, const void *driver, uint32_t *flags)
+{
+	return knows(ctx->device)->dmabuf_flags(driver, flags);
+}
+
+struct ibv_mr *sp_dmabuf_reg(struct ibv_pd *pd, const struct sp_dmabuf *buf)
+{
+	return knows(pd->context->device)->dmabuf_reg(pd, buf);
+}
+
+uint32_t sp_pd_number(struct ibv_pd *pd)
+{
+	return knows(pd->context->device)->pd_number(pd);
+}

@@ -27,6 +27,16 @@ const struct shift_provider *sp_engine_choose(const char *choice, struct ibv_dev
 bool sp_probe(const char *choice, struct ibv_context *ctx, const char **why_not);
 void sp_keys_changed(void);
 
+/*
+ * What a driver does by itself is read by the engine that knows this driver best, whichever drives the
+ * QPs: shift_provider has what they do.
+ */
+void sp_key_command(struct ibv_context *ctx, const struct ib_uverbs_ioctl_hdr *command,
+		    struct sp_key_command *out);
+int sp_dmabuf_flags(struct ibv_context *ctx, const void *driver, uint32_t *flags);
+struct ibv_mr *sp_dmabuf_reg(struct ibv_pd *pd, const struct sp_dmabuf *buf);
+uint32_t sp_pd_number(struct ibv_pd *pd);
+
 static inline int sp_dev_init(const struct shift_provider *engine, struct ibv_context *ctx,
 			      bool install, const struct sp_callbacks *cb, struct sp_dev **out)
 {
@@ -39,28 +49,6 @@ static inline bool sp_has(const void *object, enum sp_trait trait)
 }
 
 /* -- by the object, which knows its engine: contexts, CQs, SRQs -------------------------------- */
-
-static inline void sp_key_command(struct sp_dev *dev, const struct ib_uverbs_ioctl_hdr *command,
-				  struct sp_key_command *out)
-{
-	sp_engine(dev)->key_command(command, out);
-}
-
-static inline int sp_dmabuf_flags(struct sp_dev *dev, const void *driver, uint32_t *flags)
-{
-	return sp_engine(dev)->dmabuf_flags(driver, flags);
-}
-
-static inline struct ibv_mr *sp_dmabuf_reg(struct sp_dev *dev, struct ibv_pd *pd,
-					   const struct sp_dmabuf *buf)
-{
-	return sp_engine(dev)->dmabuf_reg(pd, buf);
-}
-
-static inline uint32_t sp_pd_number(struct sp_dev *dev, struct ibv_pd *pd)
-{
-	return sp_engine(dev)->pd_number(pd);
-}
 
 static inline void sp_dev_uninit(struct sp_dev *dev)
 {

@@ -50,13 +50,14 @@ enum led_limits {
 
 /* sp_qp.tx_mode and rx_mode. Zero: the fast path. */
 enum led_mode {
-	LED_HOLD = 1,	/* what is posted is withheld */
-	LED_RETRY = 2,	/* withheld until a key can be translated, or the provider takes it */
-	LED_XLAT = 4,	/* keys must be translated */
-	LED_FAILED = 8, /* what is posted completes with a flush error */
-	LED_FENCE = 16, /* sends are withheld, behind the fence of an ordered switch */
-	LED_GATE = 32,	/* sends run when the shell lets them pass, one by one */
-	LED_WRITES = 64 /* nothing but WRITEs may run any more: recall.c */
+	LED_HOLD = 1,	      /* what is posted is withheld */
+	LED_RETRY = 2,	      /* withheld until a key can be translated, or the provider takes it */
+	LED_XLAT = 4,	      /* keys must be translated */
+	LED_FAILED = 8,	      /* what is posted completes with a flush error */
+	LED_FENCE = 16,	      /* sends are withheld, behind the fence of an ordered switch */
+	LED_GATE = 32,	      /* sends run when the shell lets them pass, one by one */
+	LED_WRITES = 64,      /* nothing but WRITEs may run any more: recall.c */
+	LED_FENCE_NEXT = 128, /* the next signaled request is the fence */
 };
 
 #pragma GCC visibility pop

@@ -71,8 +71,8 @@ static int fence_lay(struct sp_qp *qp)
 }
 
 /*
- * Without a fence, posts go on: the next signaled one will be it, and no application ends with a full
- * queue of requests of which none is signaled.
+ * Where none can be laid now, posts go on to the next signaled one, which will be it: no application gets
+ * on with a full queue of requests of which none is signaled.
  */
 int led_qp_fence(struct sp_qp *qp, bool *unrepeatable_before)
 {
@@ -84,8 +84,7 @@ int led_qp_fence(struct sp_qp *qp, bool *unrepeatable_before)
 	if (!(qp->tx_mode & (LED_HOLD | LED_FAILED))) {
 		err = fence_lay(qp);
 		*unrepeatable_before = unrepeatable(qp);
-		if (!err)
-			qp->tx_mode |= LED_FENCE;
+		qp->tx_mode |= err ? LED_FENCE_NEXT : LED_FENCE;
 	}
 	led_qp_unlock(qp);
 	return err;

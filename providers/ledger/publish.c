@@ -150,15 +150,36 @@ int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t
 	return err;
 }
 
+/* How many requests it is to the end of the first signaled one that waits; all, if there is none. */
+static uint32_t to_next_signaled(const struct sp_qp *qp)
+{
+	uint32_t n = led_pub(qp);
+
+	while (n != qp->sq.head && !led_completes(qp, n))
+		n++;
+	return n == qp->sq.head ? UINT32_MAX : n + 1 - led_pub(qp);
+}
+
+static void fence_if_reached(struct sp_qp *qp, uint32_t done)
+{
+	if (!done || !led_completes(qp, led_pub(qp) - 1))
+		return;
+	qp->tx_mode &= ~LED_FENCE_NEXT;
+	qp->tx_mode |= LED_FENCE;
+}
+
 /* As far as it may be. sq_lock held. */
 int led_go_some(struct sp_qp *qp, uint32_t max)
 {
-	uint32_t done;
+	bool fence = qp->tx_mode & LED_FENCE_NEXT;
+	uint32_t done, most = fence ? to_next_signaled(qp) : max;
 	int err;
 
 	if (qp->tx_mode & (LED_HOLD | LED_FENCE | LED_FAILED))
 		return 0;
-	err = led_hand_over(qp, qp->tx, max, &done);
+	err = led_hand_over(qp, qp->tx, most < max ? most : max, &done);
+	if (fence)
+		fence_if_reached(qp, done);
 	qp->tx_mode &= ~LED_RETRY;
 	if (err)
 		qp->tx_mode |= LED_RETRY;
@@ -194,7 +215,7 @@ int led_qp_resume(struct sp_qp *qp)
 
 	led_qp_lock(qp);
 	atomic_store(&qp->withheld, false);
-	qp->tx_mode &= ~(LED_HOLD | LED_FENCE);
+	qp->tx_mode &= ~(LED_HOLD | LED_FENCE | LED_FENCE_NEXT);
 	err = led_go(qp);
 	if (qp->rx_mode & LED_HOLD) {
 		qp->rx_mode &= ~LED_HOLD;
