@@ -47,7 +47,7 @@ static void marker_try(struct sp_qp *qp)
 		return;
 	marker->n = qp->rx == qp->tx ? led_pub(qp) : led_tail(qp);
 	marker->out = !qp->rx->dev->saved.post_send(qp->rx->real, &marker->slot.wr, &bad);
-	qp->rx->mute = !marker->out;
+	qp->rx->mute = !marker->out && !outstanding_on(qp, qp->rx);
 }
 
 /* -- leave ------------------------------------------------------------------------------------- */

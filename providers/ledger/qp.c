@@ -101,6 +101,9 @@ const char *led_qp_drivable(struct sp_dev *dev, struct ibv_qp *qp,
 	if (attr->comp_mask & (IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
 		return "it was made with attributes that are not supported";
+	/* nobody asked for builders by name: a driver's own verb made it, and it may have its own */
+	if (extended(attr) && attr->send_ops_flags == UINT64_MAX)
+		return "it was made with request builders of direct verbs (mlx5dv_wr_*)";
 	if (qp->qp_type == IBV_QPT_RC && out_of_limits(&attr->cap))
 		return "its queues are larger than SHIFT keeps account of";
 	return NULL;
@@ -304,6 +307,8 @@ static void reset(struct sp_qp *qp)
 	qp->rq.head = qp->rq.pub = 0;
 	atomic_store(&qp->rq.tail, 0);
 	qp->send_counted = qp->recv_counted = 0;
+	atomic_store(&qp->may_write, false);
+	atomic_store(&qp->may_read, false);
 	c->sq_err = c->rq_err = c->mute = c->left = c->recalled = false;
 	c->first = 0;
 	for (int i = 0; i < LED_HIDDEN_KINDS; i++)

@@ -17,11 +17,12 @@ void led_sq_free(struct led_sq *sq)
 	free(sq->scratch);
 }
 
+/* Twice as many as may be posted: those that completed last can be recalled, whatever is withheld. */
 static uint32_t room_for(uint32_t max_post)
 {
 	uint32_t n = 1;
 
-	while (n < max_post)
+	while (n < 2 * max_post)
 		n *= 2;
 	return n;
 }
@@ -183,11 +184,12 @@ LED_INLINE bool two_sided(enum ibv_wr_opcode opcode)
 /* As many as there is room for. Their number is what head moved by. */
 LED_INLINE int put_list(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	uint32_t head = qp->sq.head, limit = led_tail(qp) + qp->sq.max_post;
+	uint32_t head = qp->sq.head, tail = led_tail(qp);
 	int err = 0;
 
 	for (; wr; wr = wr->next, head++) {
-		if (led_unlikely(head == limit))
+		/* a recall may have put more back than a queue takes */
+		if (led_unlikely(head - tail >= qp->sq.max_post))
 			err = ENOMEM;
 		else if (led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge))
 			err = EINVAL;
