@@ -68,10 +68,11 @@ void led_backlog_event(struct sp_cq *cq, bool solicited)
 }
 
 /*
- * Room was reserved under the same hold of the lock. Of a completion that came out of a ring, the
- * device has told who waits for solicited ones.
+ * Room was reserved under the same hold of the lock. No event: the provider's CQ was armed if the application
+ * waits, so its device tells of what it completed. A second event, read instead of that one, would let the
+ * application arm before the provider has heard of the first: and then nobody tells of the next.
  */
-void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken)
+void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken)
 {
 	struct led_entry *e = cq->free;
 
@@ -84,6 +85,12 @@ void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct le
 	*cq->last = e;
 	cq->last = &e->next;
 	cq->slow = 1;
+}
+
+/* The same of one that no device has completed. */
+void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken)
+{
+	led_backlog_keep(cq, wc, taken);
 	led_backlog_event(cq, wc->status != IBV_WC_SUCCESS);
 }
 

@@ -10,6 +10,7 @@
 bool led_backlog_has(const struct sp_cq *cq, uint32_t n);
 int led_backlog_reserve(struct sp_cq *cq, uint32_t n);
 void led_backlog_event(struct sp_cq *cq, bool solicited);
+void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken);
 void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken);
 bool led_backlog_pop(struct sp_cq *cq, struct ibv_wc *wc);
 void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp);

@@ -178,7 +178,7 @@ static enum collect_result collect_ring(struct sp_cq_ring *ring)
 		if (ring->poll(ring->real, 1, &wc) != 1)
 			return COLLECT_EMPTY;
 		if (led_take(ring, &wc, &taken))
-			led_backlog_push(cq, &wc, &taken);
+			led_backlog_keep(cq, &wc, &taken);
 	} while (true);
 }
 
