@@ -11,11 +11,12 @@ struct backup_nic {
 	uint8_t link_layer; /* IBV_LINK_LAYER_*; 0: not known */
 	bool foreign;	    /* no engine of ours serves it */
 	int numa;	    /* its NUMA node; negative: not known */
-	char pci[160];	/* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
-	char card[24];	/* the image GUID, which the ports of one card share */
-	char guid[24];	/* the node GUID, its own */
-	char model[24]; /* such as MT4123 */
-			/* Each of the last four is empty where it is not known. */
+	char pci[160];	 /* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
+	char card[24];	 /* the image GUID, which the ports of one card share */
+	char guid[24];	 /* the node GUID, its own */
+	char model[24];	 /* such as MT4123 */
+	char vendor[16]; /* of its PCI function, such as 0x15b3; mlx5: whatever libmlx5 is for */
+			 /* Each of the last five is empty where it is not known. */
 };
 
 /* Where a device sits and who it is: its name may be another one when it comes back. */
@@ -27,7 +28,7 @@ struct backup_place {
  * backup_nic_read() - ask sysfs, mounted at @root ("/sys"), about the device @name
  *
  * Nothing here changes when a port goes up or down or a cable is pulled: the same machine gives the
- * same answers. foreign is left false, for who knows the engines. @name must outlive @nic. Any thread.
+ * same answers. foreign is left false, and vendor is corrected, for who knows the engines. @name must outlive @nic. Any thread.
  */
 void backup_nic_read(const char *root, const char *name, struct backup_nic *nic);
 void backup_place_read(const char *root, const char *name, struct backup_place *place);

@@ -103,7 +103,7 @@ static bool ctx_has_pd(const struct sh_ctx *ctx, uint32_t number)
 	struct sh_pd *pd;
 
 	list_for_each (&ctx->pds, pd, struct sh_pd, link)
-		if (sp_pd_number(ctx->dev, pd->pd) == number)
+		if (sp_pd_number(pd->pd) == number)
 			return true;
 	return false;
 }
@@ -117,7 +117,7 @@ static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
 	list_for_each (&ctx->pds, pd, struct sh_pd, link) {
 		if (command->what == SP_KEY_GONE)
 			key_remove(pd, command->object);
-		else if (any || sp_pd_number(ctx->dev, pd->pd) == command->pd)
+		else if (any || sp_pd_number(pd->pd) == command->pd)
 			key_add(pd, command->object);
 	}
 }
@@ -136,7 +136,7 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(context);
 	if (ctx && ctx->dev)
-		sp_key_command(ctx->dev, command, &key);
+		sp_key_command(ctx->ctx, command, &key);
 	if (key.what != SP_KEY_NONE)
 		ctx_key(ctx, &key);
 	pthread_mutex_unlock(&sh.lock);

@@ -208,14 +208,14 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 /* With what flags the provider registered it; the other NIC has to have them too. */
 static void mr_direct(struct ibv_pd *real, struct sh_mr *request, const void *driver)
 {
-	struct sp_dev *dev;
 	struct sh_pd *pd;
+	bool driven;
 
 	pthread_mutex_lock(&sh.lock);
 	pd = sh_pd_find(real);
-	dev = pd ? pd->ctx->dev : NULL;
+	driven = pd && pd->ctx->dev;
 	pthread_mutex_unlock(&sh.lock);
-	if (dev && sp_dmabuf_flags(dev, driver, &request->direct))
+	if (driven && sp_dmabuf_flags(real->context, driver, &request->direct))
 		request->alone = SH_ALONE_BUFFER;
 }
 

@@ -109,8 +109,7 @@ static void memory_pd_done(struct sh_job *job)
 	free(task);
 }
 
-static struct ibv_mr *memory_direct_make(const struct sh_mr *mr, struct ibv_pd *pd,
-					 const struct sh_nic *nic)
+static struct ibv_mr *memory_direct_make(const struct sh_mr *mr, struct ibv_pd *pd)
 {
 	const struct sp_dmabuf buf = { .offset = mr->offset,
 				       .length = mr->length,
@@ -119,13 +118,13 @@ static struct ibv_mr *memory_direct_make(const struct sh_mr *mr, struct ibv_pd *
 				       .access = (int)mr->access,
 				       .flags = mr->direct };
 
-	return sp_dmabuf_reg(nic->dev, pd, &buf);
+	return sp_dmabuf_reg(pd, &buf);
 }
 
 static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd, const struct sh_nic *nic)
 {
 	if (mr->dmabuf && mr->direct)
-		return memory_direct_make(mr, pd, nic);
+		return memory_direct_make(mr, pd);
 	if (mr->dmabuf)
 		return sh.real->reg_dmabuf_mr(pd, mr->offset, mr->length, mr->iova, mr->fd,
 					      (int)mr->access);

@@ -101,6 +101,12 @@ static const struct machine machines[] = {
 	    { .name = "bnxt_re0", .link_layer = ETH, .foreign = true },
 	    SLOT("mlx5_1", ETH, 1, 90) },
 	  "mlx5_0-mlx5_1 bnxt_re0" },
+	{ "two of another vendor back each other up, and nobody else",
+	  { { .name = "bnxt_re0", .link_layer = ETH, .vendor = "0x14e4" },
+	    { .name = "rxe0", .link_layer = ETH },
+	    { .name = "mlx5_0", .link_layer = ETH, .vendor = "mlx5" },
+	    { .name = "bnxt_re1", .link_layer = ETH, .vendor = "0x14e4" } },
+	  "bnxt_re0-bnxt_re1 rxe0 mlx5_0" },
 	{ "a subfunction is its card's; udev's names",
 	  { NIC("rocep17s0", ETH, 0, "pci0000:10/0000:10:01.0/0000:11:00.0", "", "MT4129"),
 	    NIC("mlx5_9", ETH, 0, "pci0000:10/0000:10:01.0/0000:11:00.0/mlx5_core.sf.4", "", ""),
@@ -245,7 +251,8 @@ static uint32_t draw(struct backup_nic *nics, unsigned *seed)
 
 static bool fits(const struct backup_nic *a, const struct backup_nic *b)
 {
-	return a != b && a->link_layer == b->link_layer && !a->foreign && !b->foreign;
+	return a != b && a->link_layer == b->link_layer && !a->foreign && !b->foreign &&
+	       !strcmp(a->vendor, b->vendor);
 }
 
 static bool has_other_card(const struct backup_nic *nics, uint32_t n, uint32_t i)

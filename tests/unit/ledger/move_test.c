@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a move of the ledger's asks of plain verbs, one case each: recall, fences, flushes that nothing shows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "providers/ledger/ledger.h"
+#include "tests/lib/verbs_rig.h"
+
+#define ENGINE (&shift_provider_ledger)
+
+enum { SIG = IBV_SEND_SIGNALED, MAX = 64, DEPTH = 16 };
+
+static struct vrig *rig;
+static uint64_t next;
+
+static void make(uint32_t knobs)
+{
+	struct vr_setup setup = { .engine = ENGINE,
+				  .app = { .send_wr = DEPTH,
+					   .recv_wr = DEPTH,
+					   .send_sge = 2,
+					   .recv_sge = 1,
+					   .max_inline = 64 } };
+
+	for (uint32_t i = 0; i <= VR_NICS; i++)
+		setup.knobs[i] = knobs;
+	vf_reset();
+	rig = calloc(1, sizeof(*rig));
+	assert_non_null(rig);
+	vrig_make(rig, &setup);
+	ENGINE->qp.guard(rig->sp, true);
+	next = 1;
+}
+
+static int setup(void **state)
+{
+	make(0);
+	return 0;
+}
+
+static int setup_refusing(void **state)
+{
+	make(VF_REFUSES_IN_ERR);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	vrig_free(rig);
+	free(rig);
+	return 0;
+}
+
+/* w WRITE, s SEND, r READ; capitals are signaled. How many were taken. */
+static uint32_t post(const char *requests)
+{
+	static const char letters[] = "wsr";
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND,
+						  IBV_WR_RDMA_READ };
+	struct vr_request request = { .sges = 1, .bytes = 8 };
+	uint32_t n = 0, taken;
+
+	for (; *requests; requests++) {
+		char lower = *requests | 0x20;
+
+		request.id = next;
+		request.op = ops[strchr(letters, lower) - letters];
+		request.flags = lower == *requests ? 0 : SIG;
+		if (vrig_post(rig, &request, 1, false, &taken))
+			break;
+		next++;
+		n++;
+	}
+	return n;
+}
+
+static void acknowledge(uint32_t n)
+{
+	assert_int_equal(vf_run(vrig_active(rig), n), n);
+}
+
+/* The application polls: the requests of these numbers complete well, in this order, and no others. */
+static void see(uint32_t n, const uint64_t *ids)
+{
+	struct ibv_wc wc[MAX];
+
+	assert_int_equal(vrig_poll(rig, true, false, wc, MAX), n);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+		assert_true(wc[i].wr_id == VR_WR_ID(ids[i]));
+	}
+}
+
+static void drain(void)
+{
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_rcq), 0);
+}
+
+/* Its QP goes to ERR: is that seen? */
+static struct sp_flushed quiesce(void)
+{
+	struct sp_flushed flushed = { 0 };
+
+	ENGINE->move.withhold(rig->sp);
+	vf_modify(vrig_active(rig), IBV_QPS_ERR);
+	for (int i = 0; i < 2; i++) {
+		drain();
+		ENGINE->move.flushed(rig->sp, true, &flushed);
+	}
+	return flushed;
+}
+
+static uint32_t lay(void)
+{
+	uint32_t to = vrig_standby(rig, 0, &rig->setup.app);
+
+	assert_int_not_equal(to, 0);
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	return to;
+}
+
+static void settle(uint32_t to, const enum sp_fate *fates, uint32_t n, struct sp_settled *settled)
+{
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, settled), 0);
+	rig->active = to;
+}
+
+/* ---- recall ---------------------------------------------------------------------------------- */
+
+static void unseen_ones_come_back(void **state)
+{
+	struct sp_request info[MAX];
+	enum sp_last_seen seen;
+
+	assert_int_equal(post("wSwwWwS"), 7);
+	acknowledge(7);
+	drain(); /* 2, 5 and 7 lie in the backlog: the application has seen none */
+	(void)quiesce();
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), 0);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 7);
+	assert_int_equal(seen, SP_SEEN_SAFE);
+	see(0, NULL);
+}
+
+static void what_was_seen_stays(void **state)
+{
+	struct sp_request info[MAX];
+	enum sp_last_seen seen;
+
+	assert_int_equal(post("wWw"), 3);
+	acknowledge(3);
+	see(1, (uint64_t[]){ 2 });
+	assert_int_equal(post("W"), 1);
+	acknowledge(1);
+	drain();
+	(void)quiesce();
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), 0);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 2);
+	assert_int_equal(seen, SP_SEEN_UNPLACED);
+}
+
+/* Withheld requests take no slot of what may be recalled; and then the queue is more than full. */
+static void a_full_queue_is_recalled(void **state)
+{
+	struct sp_request info[MAX];
+	enum sp_fate fates[DEPTH];
+	struct sp_settled settled;
+	enum sp_last_seen seen;
+	uint32_t to, i;
+
+	for (i = 0; i < DEPTH; i++)
+		assert_int_equal(post("W"), 1);
+	acknowledge(DEPTH);
+	drain();
+	(void)quiesce();
+	for (i = 0; i < DEPTH; i++)
+		assert_int_equal(post("W"), 1);
+	assert_int_equal(post("W"), 0);
+	to = lay();
+	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), 0);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 2 * DEPTH);
+	assert_int_equal(post("W"), 0);
+	for (i = 0; i < DEPTH; i++) {
+		assert_true(info[i].published && !info[DEPTH + i].published);
+		fates[i] = SP_FATE_RESEND;
+	}
+	settle(to, fates, DEPTH, &settled);
+	assert_int_equal(settled.resent, DEPTH);
+	assert_int_equal(post("W"), 0); /* there is room for one of our own, no more */
+	for (i = 1; i <= 2 * DEPTH; i++) {
+		acknowledge(1);
+		see(1, (uint64_t[]){ i });
+		(void)ENGINE->move.publish(rig->sp);
+	}
+	assert_int_equal(post("W"), 1);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Delivered requests behind a READ that runs again complete in their turn, signaled or not. */
+static void delivered_behind_a_read(void **state)
+{
+	static const enum sp_fate fates[] = { SP_FATE_DELIVERED, SP_FATE_READ_AGAIN,
+					      SP_FATE_DELIVERED, SP_FATE_DELIVERED,
+					      SP_FATE_RESEND };
+	struct sp_settled settled;
+	uint32_t to;
+
+	assert_int_equal(post("WrSSW"), 5);
+	(void)quiesce();
+	to = lay();
+	settle(to, fates, 5, &settled);
+	assert_int_equal(settled.delivered, 3);
+	assert_int_equal(settled.resent, 2);
+	see(1, (uint64_t[]){ 1 });
+	see(0, NULL);
+	acknowledge(1); /* the READ, whose completion nobody asked for */
+	see(2, (uint64_t[]){ 3, 4 });
+	acknowledge(1);
+	see(1, (uint64_t[]){ 5 });
+}
+
+/* ---- fences ---------------------------------------------------------------------------------- */
+
+static void the_last_signaled_request_is_the_fence(void **state)
+{
+	bool atomics;
+
+	assert_int_equal(post("wW"), 2);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
+	assert_int_equal(post("W"), 1); /* withheld */
+	assert_int_equal(vf_waiting(vrig_active(rig)), 2);
+	acknowledge(2);
+	drain();
+	assert_true(ENGINE->move.fenced(rig->sp));
+}
+
+static void a_write_of_nothing_is_the_fence(void **state)
+{
+	bool atomics;
+
+	assert_int_equal(post("Ww"), 2);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
+	assert_int_equal(vf_waiting(vrig_active(rig)), 3);
+	acknowledge(3);
+	drain();
+	assert_true(ENGINE->move.fenced(rig->sp));
+	see(1, (uint64_t[]){ 1 });
+}
+
+/* A peer that was sent to only may allow neither WRITEs nor READs. */
+static void the_next_signaled_request_is_the_fence(void **state)
+{
+	bool atomics;
+
+	assert_int_equal(post("s"), 1);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), -EAGAIN);
+	assert_int_equal(post("ss"), 2);
+	assert_int_equal(vf_waiting(vrig_active(rig)), 3);
+	assert_int_equal(post("Ss"), 2);
+	assert_int_equal(vf_waiting(vrig_active(rig)), 4); /* the last one waits */
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
+	acknowledge(4);
+	drain();
+	assert_true(ENGINE->move.fenced(rig->sp));
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
+	assert_int_equal(vf_waiting(vrig_active(rig)), 1);
+}
+
+/* ---- flushes --------------------------------------------------------------------------------- */
+
+static void an_idle_queue_shows_its_flush(void **state)
+{
+	struct sp_flushed flushed = quiesce();
+
+	assert_true(flushed.sq && flushed.rq && flushed.error_seen);
+}
+
+/* And one that takes nothing in ERR cannot: the shell has to ask whether the NIC is to be trusted. */
+static void an_idle_queue_that_takes_no_marker(void **state)
+{
+	struct sp_flushed flushed = quiesce();
+
+	assert_true(flushed.sq && flushed.rq && !flushed.error_seen);
+}
+
+static void acknowledged_ones_are_told_from_others(void **state)
+{
+	struct sp_request info[MAX];
+	struct sp_flushed flushed;
+
+	assert_int_equal(post("wwww"), 4);
+	acknowledge(2);
+	flushed = quiesce();
+	assert_true(flushed.sq && flushed.error_seen);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 2);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(unseen_ones_come_back),
+		CASE(what_was_seen_stays),
+		CASE(a_full_queue_is_recalled),
+		CASE(delivered_behind_a_read),
+		CASE(the_last_signaled_request_is_the_fence),
+		CASE(a_write_of_nothing_is_the_fence),
+		CASE(the_next_signaled_request_is_the_fence),
+		CASE(an_idle_queue_shows_its_flush),
+		cmocka_unit_test_setup_teardown(an_idle_queue_that_takes_no_marker, setup_refusing,
+						teardown),
+		CASE(acknowledged_ones_are_told_from_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
