@@ -40,6 +40,7 @@ struct cm_made {
 	struct list_node link;
 	struct rdma_cm_event event;
 	struct rdma_event_channel *channel;
+	const struct shift_cm_real *real;
 	enum cm_made_state state;
 	bool woken; /* the job's result */
 };
@@ -127,7 +128,7 @@ static void poke_run(struct sh_job *job)
 	struct cm_made *made = (struct cm_made *)job;
 
 	cm.oracle.thread_inside();
-	made->woken = poke(cm.real, made->channel);
+	made->woken = poke(made->real, made->channel);
 	if (!made->woken)
 		sh_warn_once("a CM event cannot wake its program, which will find it at its next "
 			     "call");
@@ -154,6 +155,7 @@ static void made_up(struct cm_id *entry, enum rdma_cm_event_type type)
 	made->event.id = entry->id;
 	made->event.event = type;
 	made->channel = entry->id->channel;
+	made->real = cm.real;
 	made->job = (struct sh_job){ .fn = poke_run, .done = poke_done };
 	list_add_tail(&cm.made, &made->link);
 	if (!cm.worker)

@@ -414,18 +414,20 @@ static void *troubles(void *arg)
 	return NULL;
 }
 
-static void renew(int i, unsigned *told)
+static bool renew(int i)
 {
+	bool masked = pick(4);
+
 	pthread_rwlock_wrlock(&alive);
 	if (ids[i])
 		destroy_id(i);
 	ids[i] = fake_id_make(channel, &qps[i]);
 	shell_lock();
-	standings[i] = pick(4) ? SH_CM_ALIVE : SH_CM_FOREIGN;
+	standings[i] = masked ? SH_CM_ALIVE : SH_CM_FOREIGN;
 	shell_unlock();
-	told[i] = 0;
 	fake_raise(ids[i], RDMA_CM_EVENT_ESTABLISHED);
 	pthread_rwlock_unlock(&alive);
+	return masked;
 }
 
 /* Only connections that SHIFT masks are told of their ends once; the kernel may repeat itself of others. */
@@ -458,8 +460,8 @@ static void at_random(void **state)
 		int i = (int)pick(QPS);
 
 		if (!pick(8)) {
-			renew(i, told);
-			masked[i] = standings[i] != SH_CM_FOREIGN;
+			masked[i] = renew(i);
+			told[i] = 0;
 		} else if (ids[i] && !pick(16)) {
 			sh_cm_events_leave(ids[i]);
 		} else {
