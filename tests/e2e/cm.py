@@ -35,14 +35,17 @@ def run(lab, way):
     for program in ends:
         await_word(program, "READY")
     lab.fault("switch-down", "rail0")
-    for host in ("h0", "h1"):
-        wait_for(f"move of {host}", lambda h=host: [c["nic"] for c in lab.connections(h)] == ["mlx5_1"], 30)
     for program in ends:
-        program.say("moved")
+        program.say("dead")     # the traffic moves it
+    for program, host in zip(ends, ("h0", "h1")):
+        await_word(program, "MOVED")
+        if [c["nic"] for c in lab.connections(host)] != ["mlx5_1"]:
+            raise Failed(f"{program.name} is not on mlx5_1")
+        program.say("on")
     if way == "killed":
         ends[1].process.kill()
         ends[1].process.wait()
-        ends.pop().killed = True
+        ends.pop()
         ends[0].say("killed")
     for program in ends:
         if program.wait(60):
