@@ -25,9 +25,11 @@ END {
 	}
 	for (i = 1; i <= 128; i++)
 		printf "IBVERBS_PRIVATE_%d {\n};\n", i
-	node = "SHIFT_1.0"
-	delete asked[node]
-	printf "%s {\n\tglobal:\n%s};\n", node, names[node]
+	split("SHIFT_1.0 RDMACM_1.0", others)
+	for (i in others) {
+		delete asked[others[i]]
+		printf "%s {\n\tglobal:\n%s};\n", others[i], names[others[i]]
+	}
 	for (node in asked) {
 		print "no such node: " node > "/dev/stderr"
 		exit 1

@@ -78,4 +78,10 @@ struct sh_pd;
 /* Memory of it is missing there: standbys of its connections on that path are lost. */
 void sh_news_pd_lost_path(const struct sh_pd *pd, uint8_t path);
 
+/* ---- conn/ and object/: answered by cm/ ----------------------------------------------------- */
+
+/* A connection that was protected has ended, and not by this end's own program. */
+void sh_news_conn_ended(const struct ibv_qp *real);
+void sh_news_qp_gone(const struct ibv_qp *real); /* a queue pair that was driven is destroyed */
+
 #endif

@@ -170,6 +170,31 @@ int shift_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 int shift_destroy_qp(struct ibv_qp *qp);
 
 /*
+ * librdmacm's functions, by their names without rdma_. Its events come through SHIFT: who calls these is
+ * the program, or librdmacm itself, and verbs that librdmacm calls meanwhile are the program's.
+ */
+struct rdma_cm_event;
+struct rdma_cm_id;
+struct rdma_event_channel;
+struct sockaddr;
+struct shift_cm_real {
+	int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+	int (*ack_cm_event)(struct rdma_cm_event *event);
+	int (*disconnect)(struct rdma_cm_id *id);
+	int (*destroy_id)(struct rdma_cm_id *id);
+	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			 int port_space);
+	int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
+			    int timeout_ms);
+};
+int shift_cm_get_event(const struct shift_cm_real *real, struct rdma_event_channel *channel,
+		       struct rdma_cm_event **event);
+int shift_cm_ack_event(const struct shift_cm_real *real, struct rdma_cm_event *event);
+/* Before the real one. True: that would fail, as the kernel knows the id no more; its QP goes to ERR. */
+bool shift_cm_leaves(struct rdma_cm_id *id);
+int shift_cm_destroy_id(const struct shift_cm_real *real, struct rdma_cm_id *id);
+
+/*
  * Traffic of this process leaves the NIC, in order, and comes back when it is no longer drained
  * (on: false). Returns at once: the connections move in the background. 0 or -ENODEV.
  */

@@ -26,6 +26,7 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
+#include "shiftlib/news.h"
 #include "shiftlib/peer/heartbeat.h"
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
@@ -161,6 +162,7 @@ static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 {
 	enum sc_move_phase before = qp->core.move;
+	bool guarded = qp->core.guarded;
 	struct sc_actions actions;
 	uint64_t now = sh_now_ns();
 	uint32_t i;
@@ -175,6 +177,9 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions.n);
 	for (i = 0; i < actions.n; i++)
 		conn_act(qp, &actions.a[i]);
+	if (guarded && qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED &&
+	    qp->core.reason != SC_REASON_APPLICATION)
+		sh_news_conn_ended(qp->qp);
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
 #include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/qp.h"
@@ -108,6 +109,7 @@ static void qp_release(struct sh_qp *qp, bool later)
 	sh_clock_untouch(qp);
 	list_del(&qp->link);
 	sh_table_remove(&sh_objects.by_qp, qp->qp);
+	sh_news_qp_gone(qp->qp);
 }
 
 /* Its context is closed while it lives: the kernel destroys it, SHIFT only forgets it. */

@@ -40,6 +40,7 @@ SHIFTLIB = {
     "peer": ["core", "base", "loop", "control", "report", "nic", "KV", "SEAM"],
     "replica": ["core", "base", "loop", "facade", "control", "report", "nic", "peer", "SEAM"],
     "conn": ["BELOW", "KV", "SEAM"],
+    "cm": ["BELOW", "SEAM"],
     "object": ["BELOW", "SEAM"],
     "admin": ["BELOW", "KV", "SEAM"],
 }

@@ -53,7 +53,11 @@ static const struct shift_real *real;
 	X(query_qp)                                                                                \
 	X(destroy_qp)                                                                              \
 	X(drain_device)                                                                            \
-	X(note_unknown_verb)
+	X(note_unknown_verb)                                                                       \
+	X(cm_get_event)                                                                            \
+	X(cm_ack_event)                                                                            \
+	X(cm_leaves)                                                                               \
+	X(cm_destroy_id)
 /* clang-format on */
 
 enum verb {
@@ -350,4 +354,29 @@ int shift_drain_device(const char *device, bool on)
 void shift_note_unknown_verb(const char *name)
 {
 	COUNT(note_unknown_verb);
+}
+
+int shift_cm_get_event(const struct shift_cm_real *cm, struct rdma_event_channel *channel,
+		       struct rdma_cm_event **event)
+{
+	COUNT(cm_get_event);
+	return cm->get_cm_event(channel, event);
+}
+
+int shift_cm_ack_event(const struct shift_cm_real *cm, struct rdma_cm_event *event)
+{
+	COUNT(cm_ack_event);
+	return cm->ack_cm_event(event);
+}
+
+bool shift_cm_leaves(struct rdma_cm_id *id)
+{
+	COUNT(cm_leaves);
+	return false;
+}
+
+int shift_cm_destroy_id(const struct shift_cm_real *cm, struct rdma_cm_id *id)
+{
+	COUNT(cm_destroy_id);
+	return cm->destroy_id(id);
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/cm/rules.h"
+
+const char *sh_cm_verdict_name(enum sh_cm_verdict verdict)
+{
+	switch (verdict) {
+	case SH_CM_PASS: return "pass";
+	case SH_CM_TAKE: return "take";
+	case SH_CM_ASK: return "ask";
+	}
+	return "?";
+}
+
+static bool carried(const struct sh_cm_known *known)
+{
+	return known->established && known->standing == SH_CM_ALIVE && !known->leaves;
+}
+
+/*
+ * From the peer's kernel: of its program's own will, or as that is gone, or only its NIC. What was told
+ * once is not told again.
+ */
+static enum sh_cm_verdict judge_disconnected(const struct sh_cm_known *known)
+{
+	if (known->told)
+		return SH_CM_TAKE;
+	return carried(known) ? SH_CM_ASK : SH_CM_PASS;
+}
+
+enum sh_cm_verdict sh_cm_judge(enum rdma_cm_event_type event, const struct sh_cm_known *known)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_DISCONNECTED: return judge_disconnected(known);
+	/* Of the default path, which SHIFT judges itself. */
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL: return carried(known) ? SH_CM_TAKE : SH_CM_PASS;
+	/* Of an end that the program did not hear of, or not from the kernel. */
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT: return known->orphan ? SH_CM_TAKE : SH_CM_PASS;
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR: break;
+	}
+	return SH_CM_PASS;
+}

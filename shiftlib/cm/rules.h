@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a program is told of an event of librdmacm's. Pure. */
+#ifndef SHIFTLIB_CM_RULES_H
+#define SHIFTLIB_CM_RULES_H
+
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+
+enum sh_cm_verdict {
+	SH_CM_PASS,
+	SH_CM_TAKE, /* the program does not see it */
+	SH_CM_ASK,  /* taken, until it is known whether the peer's program has said it */
+};
+
+/* How the connection stands of the queue pair that an id has. */
+enum sh_cm_standing {
+	SH_CM_FOREIGN, /* SHIFT masks no fault of it: there is none, or it is not protected */
+	SH_CM_ALIVE,   /* protected, and both ends go on */
+	SH_CM_ENDED,   /* it was, and one end has said that it is over */
+};
+
+/* Of one id. */
+struct sh_cm_known {
+	enum sh_cm_standing standing;
+	bool established;
+	bool leaves; /* its program has called rdma_disconnect() */
+	bool told;   /* its program has heard of the end */
+	bool orphan; /* the kernel has given it up, or was told by the peer's to */
+};
+
+enum sh_cm_verdict sh_cm_judge(enum rdma_cm_event_type event, const struct sh_cm_known *known);
+const char *sh_cm_verdict_name(enum sh_cm_verdict verdict);
+
+#endif
