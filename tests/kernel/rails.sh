@@ -87,7 +87,7 @@ case ${1:-} in
 add)
 	settings
 	batch_all "$2" | ip -batch -
-	batch_rdma "$2" | rdma -batch -
+	batch_rdma "$2" | rdma -b -
 	;;
 up) batch_up "$2" "$3" | ip -batch - ;;
 down) ip link set "$2$3" down ;;
