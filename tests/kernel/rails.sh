@@ -5,8 +5,9 @@
 # RDMA devices rxe_aR and rxe_bR on them: what runs on the a devices is one host, what runs on the b devices the other.
 #
 # rxe answers in the initial network namespace only, so both hosts are there, and every address is a local one.
-# Three things make packets take the wire all the same: what comes in over an interface is looked up in the table of
-# local addresses, what goes to the rail's other end leaves by the own interface, and all else comes after these rules.
+# Rules make packets take the wire all the same: what comes in over an interface is looked up in the table of local
+# addresses, what goes to the rail's other end leaves by the own interface, also where the sender has not chosen an
+# address yet (rdma_cm's clients, TCP's), and all else comes after these rules.
 #
 # usage: rails.sh add N | up END RAIL | down END RAIL
 set -eu
@@ -43,6 +44,7 @@ batch_end()
 	echo "addr add $own/24 dev $1$2"
 	echo "rule add pref 10 iif $1$2 lookup local"
 	echo "rule add pref 20 from $own to $other lookup $table"
+	echo "rule add pref 21 from 0.0.0.0/32 to $other lookup $table"
 	batch_up "$1" "$2"
 }
 

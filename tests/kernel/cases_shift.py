@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Under SHIFT, whether its engine serves rxe or not: everything must run no worse than without it."""
+import json
+
+from cases import case
+from cases_stock import FAULT_TEXTS, FAULTS, dies
+from rig import check, device
+from traffic import RUNS, Verify
+
+
+@case("shift.doctor")
+def doctor(rig):
+    """shiftctl doctor names every rxe device, and says whether it would be protected."""
+    said = rig.doctor()
+    for end, rail in rig.rails.all():
+        check(f"\n{device(end, rail)} " in said, f"no line of {device(end, rail)}:\n{said}")
+    check("would be protected" in said.lower(), f"no verdict:\n{said}")
+    return said.strip().splitlines()[-1]
+
+
+@case("shift.foreign", engine=False)
+def foreign(rig):
+    """Without an engine for rxe, status calls the connections foreign, with the reason."""
+    v = Verify(rig, rig.shift(), qps=2, patterns="a")
+    found = rig.connections()
+    v.stop()
+    v.verdict()
+    check(len(found) == 4, f"status shows {len(found)} connections' ends, not 4: {json.dumps(found)[:300]}")
+    for q in found:
+        check(q["level"] == "foreign" and q["why"], f"a queue pair is {q['level']}: {q['why']}")
+    return f"4 ends: {found[0]['why']}"
+
+
+def add_run(name, needs, function):
+    @case("shift." + name, needs=needs)
+    def one(rig):
+        return function(rig, shift=rig.shift())
+    one.__doc__ = f"{name}, under SHIFT, without a fault."
+
+
+for row in RUNS:
+    add_run(*row)
+
+
+def add_death(name, begin):
+    @case("shift.dies_" + name, needs=("ib_write_bw", "tc"), engine=False)
+    def one(rig):
+        return dies(rig, begin, shift=rig.shift())
+    one.__doc__ = f"Without an engine for rxe, ib_write_bw under SHIFT dies as on stock of {FAULT_TEXTS[name]}."
+
+
+for row in FAULTS.items():
+    add_death(*row)
+
+
+@case("shift.cm_dies_peer_link_down", needs=("ib_write_bw",), engine=False)
+def cm_dies(rig):
+    """Without an engine for rxe, ib_write_bw -R under SHIFT dies as on stock of ip link set down at the other end."""
+    return dies(rig, FAULTS["peer_link_down"], cm=True, shift=rig.shift())
