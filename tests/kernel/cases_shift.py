@@ -5,7 +5,7 @@ import json
 from cases import case
 from cases_stock import FAULT_TEXTS, FAULTS, dies
 from rig import check, device
-from traffic import RUNS, Verify
+from traffic import Verify, runs
 
 
 @case("shift.doctor")
@@ -38,7 +38,7 @@ def add_run(name, needs, function):
     one.__doc__ = f"{name}, under SHIFT, without a fault."
 
 
-for row in RUNS:
+for row in runs():
     add_run(*row)
 
 

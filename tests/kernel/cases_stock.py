@@ -5,7 +5,7 @@ import re
 
 from cases import case
 from rig import address, check, device, run, settle
-from traffic import DIED, RUNS
+from traffic import DIED, runs
 
 DIES_S = 30     # rxe says so within a second; a guest may be slow
 
@@ -14,7 +14,7 @@ DIES_S = 30     # rxe says so within a second; a guest may be slow
 def kernel(rig):
     """It is Debian's own kernel, and its RDMA devices are soft-RoCE, all ports active."""
     with open("/proc/version", encoding="ascii") as f:
-        version = re.search(r"Debian \S+", f.read())
+        version = re.search(r"Debian [\w.+~-]+ \(\d{4}-[\d-]+\)", f.read())
     check(version, "this kernel is not Debian's")
     wanted = {device(end, rail) for end, rail in rig.rails.all()}
     check(rig.rails.active() == wanted, f"active are {sorted(rig.rails.active())}, not {sorted(wanted)}")
@@ -33,11 +33,11 @@ def add_run(name, needs, function):
     one.__doc__ = f"{name}, without a fault."
 
 
-for row in RUNS:
+for row in runs():
     add_run(*row)
 
 
-def dies(rig, begin, tool="ib_write_bw -D 60", cm=False, shift=None):
+def dies(rig, begin, tool="ib_write_bw -s 16384 -D 60 -u 16", cm=False, shift=None):
     """Traffic, the fault, and the client's end with an error that tells of the connection."""
     server, client = rig.perftest(tool, cm=cm, shift=shift, retry=True)
     rig.await_traffic(0, (server, client))
@@ -100,6 +100,6 @@ def rping_dies(rig):
 def lossy(rig):
     """A stock ib_write_bw outlives a loss of 2 %, which rxe repairs by sending again."""
     rig.rails.lose("b", percent=2)
-    ends = rig.perftest("ib_write_bw -n 200", retry=True)
+    ends = rig.perftest("ib_write_bw -n 200 -s 16384", retry=True)
     rig.ends_well(*ends)
     return "200 messages"

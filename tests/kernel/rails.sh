@@ -76,6 +76,7 @@ batch_rdma()
 settings()
 {
 	cd /proc/sys/net
+	echo 20000 > core/netdev_max_backlog
 	echo 1 > ipv6/conf/default/disable_ipv6
 	for which in all default; do
 		echo 1 > ipv4/conf/$which/accept_local

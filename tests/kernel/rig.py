@@ -66,16 +66,23 @@ def address(end, rail=0):
     return f"10.77.{rail}.{1 + ENDS.index(end)}"
 
 
+def port_state(name):
+    with open(f"/sys/class/infiniband/{name}/ports/1/state", encoding="ascii") as f:
+        return f.read().split()[-1]
+
+
 class Rails:
     """The wires: their faults, and whole again."""
 
     def __init__(self, count):
         self.count = count
+        self.touched = False    # is something to be healed?
 
     def all(self):
         return [(end, rail) for rail in range(self.count) for end in ENDS]
 
     def down(self, end, rail=0):
+        self.touched = True
         rails("down", end, rail)
 
     def up(self, end, rail=0):
@@ -83,6 +90,7 @@ class Rails:
 
     def lose(self, end, rail=0, percent=100):
         """So much of all that this end sends on the rail does not arrive; nobody is told."""
+        self.touched = True
         run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", "netem", "loss", f"{percent}%")
 
     def lose_answers(self, end, rail=0):
@@ -95,6 +103,7 @@ class Rails:
 
     def _filters(self, end, rail, rules):
         name = f"{end}{rail}"
+        self.touched = True
         run("tc", "qdisc", "replace", "dev", name, "clsact")
         for number, ((value, mask), action) in enumerate(rules, 1):
             run("tc", "filter", "add", "dev", name, "egress", "protocol", "ip", "prio", number, "u32",
@@ -108,6 +117,7 @@ class Rails:
 
     def remove(self, end, rail=0):
         """The RDMA device goes, as when its driver is unloaded."""
+        self.touched = True
         run("rdma", "link", "del", device(end, rail))
 
     def add(self, end, rail=0):
@@ -115,13 +125,15 @@ class Rails:
 
     def active(self):
         """The RDMA devices whose port is active."""
-        return {m[1] for m in re.finditer(r"^link (\w+)/1 state ACTIVE", run("rdma", "link"), re.M)}
+        return {name for name in os.listdir("/sys/class/infiniband") if port_state(name) == "ACTIVE"}
 
     def heal(self):
         """Everything as in the beginning, whatever a case has done."""
         there = set(os.listdir("/sys/class/infiniband"))
+        shaped = run("tc", "qdisc", "show")
         for end, rail in self.all():
-            self.pass_all(end, rail)
+            if re.search(rf"^qdisc (netem|clsact) .*\bdev {end}{rail} ", shaped, re.M):
+                self.pass_all(end, rail)
             self.up(end, rail)
             if device(end, rail) not in there:
                 self.add(end, rail)
