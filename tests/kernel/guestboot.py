@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import re
+import resource
 import shutil
 import subprocess
 import threading
@@ -122,12 +123,16 @@ class Guest:
             return {"says": line.strip()}
 
     def end(self):
+        """Ends it; the seconds of CPU that it took."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
                 pipe.close()
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def last_words(self):
         """What the kernel said of its end, or its last line."""

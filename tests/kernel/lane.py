@@ -38,6 +38,7 @@ class Lane:
         self.out = os.path.join(os.path.abspath(args.out), "kernel")
         self.results = {}
         self.boots = 0
+        self.cpu_s = 0.0
         self.deadline = time.monotonic() + 60 * args.minutes
 
     def order(self, names, shell=False):
@@ -79,7 +80,7 @@ class Lane:
         try:
             return Boot(self, guest, began).listen()
         finally:
-            guest.end()
+            self.cpu_s += guest.end()
 
 
 class Boot:
@@ -141,9 +142,8 @@ def chosen(patterns):
     return found
 
 
-def close(results, took):
+def close(results):
     counts = [sum(fate == f for fate in results.values()) for f in FATES]
-    print(f"{took:.0f} s")
     print(f"{counts[0]} passed, {counts[1]} failed, {counts[2]} skipped", flush=True)
     return 1 if counts[1] else 0
 
@@ -188,14 +188,16 @@ def main():
     except Missing as e:
         results = {name: "skipped" for name in names}
         print(f"skipped: all {len(names)} cases: {e}")
-        return close(results, time.monotonic() - began)
+        return close(results)
     lane = Lane(args, image)
     shutil.rmtree(lane.out, ignore_errors=True)
     if args.shell:
         guest = lane.boot([], shell=True)
         return guest.process.wait()
     lane.run(names)
-    return close(lane.results, time.monotonic() - began)
+    print(f"{time.monotonic() - began:.0f} s, of CPU {lane.cpu_s:.0f} s in {lane.boots} "
+          f"boot{'s' * (lane.boots != 1)}")
+    return close(lane.results)
 
 
 if __name__ == "__main__":

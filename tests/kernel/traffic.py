@@ -28,10 +28,10 @@ def perftest(rig, tool, cm=False, shift=None):
     """A counted run of a perftest tool, and its figure: MB/s, or microseconds. No judgement of it."""
     ends = rig.perftest(f"{tool} -n {COUNT}", cm=cm, shift=shift, extra=("-u", CALM))
     rig.ends_well(*ends)
-    rows = [r.split() for r in ends[1].out().splitlines() if re.match(rf"\s*\d+\s+{COUNT}\s", r)]
+    rows = [r.split() for r in ends[1].out().splitlines() if re.match(rf"\s*\d+\s+({COUNT}|{4 * COUNT})\s", r)]
     check(rows, f"no result of {COUNT} messages from the client: {ends[1].tail(5)}")
     figure = "us at best" if "_lat" in tool else "MB/s"
-    return f"{COUNT} messages of {rows[-1][0]} bytes, {rows[-1][2 if '_lat' in tool else 3]} {figure}"
+    return f"{rows[-1][1]} messages of {rows[-1][0]} bytes, {rows[-1][2 if '_lat' in tool else 3]} {figure}"
 
 
 def rping(rig, shift=None):
