@@ -13,6 +13,13 @@ enum sp_error_class {
 	SP_ERROR_APPLICATION, /* protection, length, access, RNR: passed on, never retried (P6) */
 };
 
+static inline enum sp_error_class sp_error_class_of(enum ibv_wc_status status)
+{
+	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR)
+		return SP_ERROR_TRANSPORT;
+	return SP_ERROR_APPLICATION;
+}
+
 /*
  * Called by the engine, on the data path, with CQ or queue locks held: must not block, must
  * not call back into the engine; typically pushes the cookie on a list and writes an eventfd.

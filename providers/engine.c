@@ -2,43 +2,83 @@
 /* The table of engines. */
 #include "providers/engine.h"
 
-#include <errno.h>
+#include <string.h>
 
+#include "providers/ledger/ledger.h"
 #include "providers/mlx5/mlx5.h"
 
-static const struct shift_provider *const engines[] = {
+static const struct shift_provider *const engines[SP_ENGINES] = {
 	&shift_provider_mlx5,
+	&shift_provider_ledger,
 };
 
-#define N_ENGINES (sizeof(engines) / sizeof(engines[0]))
-
-const struct shift_provider *sp_engine_for(struct ibv_device *device)
+const struct shift_provider *sp_engine_at(uint32_t number)
 {
-	for (size_t i = 0; i < N_ENGINES; i++)
-		if (engines[i]->serves(device))
-			return engines[i];
-	return NULL;
+	return engines[number];
 }
 
-/* If none can, the last one's reason. */
-bool sp_probe(struct ibv_context *ctx, const char **why_not)
+uint32_t sp_engine_number(const struct shift_provider *engine)
 {
-	for (size_t i = 0; i < N_ENGINES; i++)
-		if (engines[i]->probe(ctx, why_not))
+	uint32_t i = 0;
+
+	while (engines[i] != engine)
+		i++;
+	return i;
+}
+
+/* ---- which one ------------------------------------------------------------------------------- */
+
+static bool is_auto(const char *choice)
+{
+	return !choice || !strcmp(choice, "auto");
+}
+
+static bool chosen(const char *choice, const struct shift_provider *engine)
+{
+	return is_auto(choice) || !strcmp(choice, engine->name);
+}
+
+bool sp_engine_named(const char *choice)
+{
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (chosen(choice, engines[i]))
 			return true;
 	return false;
 }
 
-int sp_dev_init(struct ibv_context *ctx, bool install, const struct sp_callbacks *cb,
-		struct sp_dev **out)
+bool sp_engine_serves(const char *choice, struct ibv_device *device)
 {
-	const struct shift_provider *engine = sp_engine_for(ctx->device);
+	return sp_engine_choose(choice, &device, 1);
+}
 
-	return engine ? engine->dev_init(ctx, install, cb, out) : -EOPNOTSUPP;
+static bool serves_all(const struct shift_provider *engine, struct ibv_device *const *devices,
+		       uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!engine->serves(devices[i]))
+			return false;
+	return true;
+}
+
+const struct shift_provider *sp_engine_choose(const char *choice, struct ibv_device *const *devices,
+					      uint32_t n)
+{
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (chosen(choice, engines[i]) && serves_all(engines[i], devices, n))
+			return engines[i];
+	return NULL;
+}
+
+bool sp_probe(const char *choice, struct ibv_context *ctx, const char **why_not)
+{
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (chosen(choice, engines[i]) && engines[i]->probe(ctx, why_not))
+			return true;
+	return false;
 }
 
 void sp_keys_changed(void)
 {
-	for (size_t i = 0; i < N_ENGINES; i++)
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
 		engines[i]->keys_changed();
 }

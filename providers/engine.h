@@ -12,13 +12,31 @@
 
 /* -- without an object: over the table of engines, engine.c ----------------------------------- */
 
-/* The engine for this device; NULL: none. */
-const struct shift_provider *sp_engine_for(struct ibv_device *device);
-bool sp_probe(struct ibv_context *ctx, const char **why_not);
-/* -EOPNOTSUPP: no engine is for the device. */
-int sp_dev_init(struct ibv_context *ctx, bool install, const struct sp_callbacks *cb,
-		struct sp_dev **out);
+/* By number, the first choice first. */
+const struct shift_provider *sp_engine_at(uint32_t number);
+uint32_t sp_engine_number(const struct shift_provider *engine);
+
+/* SHIFT_ENGINE: the name of an engine, or auto. NULL is auto. */
+bool sp_engine_named(const char *choice);
+/* Is there an engine of that choice for this device? */
+bool sp_engine_serves(const char *choice, struct ibv_device *device);
+/* The first engine of that choice which is for all of these, a NIC and its backups; NULL: none. */
+const struct shift_provider *sp_engine_choose(const char *choice, struct ibv_device *const *devices,
+					      uint32_t n);
+/* Can the device be driven by an engine of that choice? If not, the last one's reason. */
+bool sp_probe(const char *choice, struct ibv_context *ctx, const char **why_not);
 void sp_keys_changed(void);
+
+static inline int sp_dev_init(const struct shift_provider *engine, struct ibv_context *ctx,
+			      bool install, const struct sp_callbacks *cb, struct sp_dev **out)
+{
+	return engine->dev_init(ctx, install, cb, out);
+}
+
+static inline bool sp_has(const void *object, enum sp_trait trait)
+{
+	return sp_engine(object)->traits & trait;
+}
 
 /* -- by the object, which knows its engine: contexts, CQs, SRQs -------------------------------- */
 
@@ -116,10 +134,10 @@ static inline int sp_cq_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
 	return sp_engine(cq)->cq.foreign_del(cq, private_cq);
 }
 
-static inline int sp_srq_drive(struct sp_dev *dev, struct ibv_srq *srq, void *cookie,
-			       struct sp_srq **out)
+static inline int sp_srq_drive(struct sp_dev *dev, struct ibv_srq *srq,
+			       const struct ibv_srq_attr *attr, void *cookie, struct sp_srq **out)
 {
-	return sp_engine(dev)->srq.drive(dev, srq, cookie, out);
+	return sp_engine(dev)->srq.drive(dev, srq, attr, cookie, out);
 }
 
 static inline void sp_srq_undrive(struct sp_srq *srq)
@@ -128,9 +146,10 @@ static inline void sp_srq_undrive(struct sp_srq *srq)
 }
 
 static inline int sp_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
-				  uint8_t path, struct sp_srq_ring **out)
+				  const struct ibv_srq_attr *attr, uint8_t path,
+				  struct sp_srq_ring **out)
 {
-	return sp_engine(srq)->srq.ring_add(srq, dev, shadow, path, out);
+	return sp_engine(srq)->srq.ring_add(srq, dev, shadow, attr, path, out);
 }
 
 static inline void sp_srq_ring_del(struct sp_srq_ring *ring)

@@ -77,10 +77,11 @@ static inline void sp_qp_guard(struct sp_qp *qp, bool on)
 }
 
 static inline int sp_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev,
-				 struct ibv_qp *real, uint32_t max_inline, struct sp_cq_ring *sring,
-				 struct sp_cq_ring *rring, struct sp_carrier **out)
+				 struct ibv_qp *real, const struct ibv_qp_cap *caps,
+				 struct sp_cq_ring *sring, struct sp_cq_ring *rring,
+				 struct sp_carrier **out)
 {
-	return sp_engine(qp)->carrier.add(qp, epoch, dev, real, max_inline, sring, rring, out);
+	return sp_engine(qp)->carrier.add(qp, epoch, dev, real, caps, sring, rring, out);
 }
 
 static inline void sp_carrier_del(struct sp_carrier *carrier)

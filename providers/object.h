@@ -8,6 +8,8 @@
 
 #define SP_ENGINE_AT 8
 
+enum { SP_ENGINES = 2 }; /* engine.c has their table */
+
 struct sp_dev;	    /* engine state of one ibv_context */
 struct sp_cq;	    /* a driven CQ */
 struct sp_cq_ring;  /* one hardware CQ whose completions a driven CQ delivers */

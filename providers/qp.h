@@ -96,10 +96,11 @@ struct sp_qp_ops {
 
 struct sp_carrier_ops {
 	/* [shell] A standby: real QP on dev (SHIFT's own context there) in state RTS, its CQs being
-	 * rings of the driven CQs. -EINVAL if its geometry cannot hold the outstanding work. */
+	 * rings of the driven CQs; caps: as its create returned them. -EINVAL if it cannot hold the
+	 * outstanding work, -EOPNOTSUPP if its device does not tell what the engine must know. */
 	int (*add)(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
-		   uint32_t max_inline, struct sp_cq_ring *sring, struct sp_cq_ring *rring,
-		   struct sp_carrier **out);
+		   const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,
+		   struct sp_cq_ring *rring, struct sp_carrier **out);
 	/* Completions of it that are still in a ring are skipped silently from now on. Not
 	 * the active one. Carrier 0 becomes a husk instead: stays known, its completions are
 	 * skipped. */

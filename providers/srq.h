@@ -19,7 +19,7 @@ struct sp_srq_state {
 struct sp_srq_ops {
 	/*
 	 * Shared receive queues. sp_srq_drive: after the real create, before the application sees it;
-	 * QPs on it are driven or on CQs that nobody drives. sp_srq_undrive: before the real destroy;
+	 * QPs on it are driven or on CQs that nobody drives. attr: as the real create returned it. sp_srq_undrive: before the real destroy;
 	 * no QP is on it. sp_srq_ring_add [shell]: a shadow queue on another NIC, whose QPs may become
 	 * carriers; -EINVAL: it is smaller. sp_srq_own: the application's.
 	 * A receive is in one ring at a time. Carriers join a ring with sp_qp_lay_receives (the
@@ -31,10 +31,11 @@ struct sp_srq_ops {
 	 * as long as patience, seen from the first feed that missed it, names no memory: the receive
 	 * is handed out with a key that is none, and whoever takes it gets the error of that.
 	 */
-	int (*drive)(struct sp_dev *dev, struct ibv_srq *srq, void *cookie, struct sp_srq **out);
+	int (*drive)(struct sp_dev *dev, struct ibv_srq *srq, const struct ibv_srq_attr *attr,
+		     void *cookie, struct sp_srq **out);
 	void (*undrive)(struct sp_srq *srq);
 	int (*ring_add)(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
-			uint8_t path, struct sp_srq_ring **out);
+			const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out);
 	void (*ring_del)(struct sp_srq_ring *ring);
 	struct sp_srq_ring *(*own)(struct sp_srq *srq);
 	void (*look)(struct sp_srq_ring *ring, struct sp_srq_state *out);

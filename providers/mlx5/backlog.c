@@ -23,22 +23,22 @@ int ring_backlog_reserve(struct sp_cq *cq, uint32_t n)
 	bool enough;
 
 	for (;;) {
-		ring_lock(&cq->lock);
+		sp_lock(&cq->lock);
 		enough = ring_backlog_has(cq, n);
-		ring_unlock(&cq->lock);
+		sp_unlock(&cq->lock);
 		if (enough)
 			return 0;
 		chunk = malloc(sizeof(*chunk));
 		if (!chunk)
 			return -ENOMEM;
-		ring_lock(&cq->lock);
+		sp_lock(&cq->lock);
 		chunk->next = cq->chunks;
 		cq->chunks = chunk;
 		for (uint32_t i = 0; i < RING_CHUNK; i++) {
 			chunk->entries[i].next = cq->free;
 			cq->free = &chunk->entries[i];
 		}
-		ring_unlock(&cq->lock);
+		sp_unlock(&cq->lock);
 	}
 }
 

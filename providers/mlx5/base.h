@@ -31,7 +31,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "providers/lock.h"
 #include "providers/provider.h"
+#include "providers/table.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -43,7 +45,7 @@
 enum ring_limits {
 	RING_MAX_FD = 1 << 16,	   /* contexts, by command fd */
 	RING_MAX_HANDLE = 1 << 20, /* uverbs handles of QPs and CQs */
-	RING_MAX_QPN = 1 << 24,	   /* QPNs are 24 bits wide */
+	RING_MAX_QPN = SP_TABLE_MAX,
 	RING_MAX_DS = 63,	   /* 16-byte units of a send WQE: a 6-bit field */
 	RING_CHUNK = 256,	   /* backlog entries of one allocation */
 	RING_CQE_DATA = 64,	   /* bytes that a CQE can bring along */

@@ -34,13 +34,13 @@ struct ring_bf *ring_bf_get(struct sp_dev *dev, const struct mlx5dv_qp *dv)
 {
 	struct ring_bf *bf;
 
-	ring_lock(&dev->lock);
+	sp_lock(&dev->lock);
 	bf = bf_find(dev, dv->bf.reg);
 	if (!bf)
 		bf = bf_make(dev, dv->bf.reg, dv->bf.size);
 	if (bf)
 		bf->refs++;
-	ring_unlock(&dev->lock);
+	sp_unlock(&dev->lock);
 	return bf;
 }
 
@@ -48,22 +48,22 @@ struct ring_bf *ring_bf_get(struct sp_dev *dev, const struct mlx5dv_qp *dv)
  * does. */
 void ring_bf_put(struct sp_dev *dev, struct ring_bf *bf)
 {
-	ring_lock(&dev->lock);
+	sp_lock(&dev->lock);
 	bf->refs--;
-	ring_unlock(&dev->lock);
+	sp_unlock(&dev->lock);
 }
 
 void ring_bf_share(struct sp_dev *dev, void *reg, uint32_t size)
 {
 	struct ring_bf *bf;
 
-	ring_lock(&dev->lock);
+	sp_lock(&dev->lock);
 	bf = bf_find(dev, reg);
 	if (!bf)
 		bf = bf_make(dev, reg, size);
 	if (bf)
 		atomic_store(&bf->bf_ds, 0);
-	ring_unlock(&dev->lock);
+	sp_unlock(&dev->lock);
 }
 
 /* A QP that libmlx5 posts: from now on no WQE is copied to the register it shares with ours. */

@@ -3,7 +3,7 @@
 #ifndef RING_BF_H
 #define RING_BF_H
 
-#include "providers/mlx5/lock.h"
+#include "providers/mlx5/base.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -13,7 +13,7 @@
  * lock is not ours, and only single 8-byte stores are safe without one.
  */
 struct ring_bf {
-	struct ring_lock lock;
+	struct sp_lock lock;
 	uint32_t offset;	/* which half comes next */
 	uint32_t size;		/* bytes of a half */
 	_Atomic uint32_t bf_ds; /* largest WQE, in 16-byte units, that is copied whole; 0: none */

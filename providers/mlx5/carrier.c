@@ -67,7 +67,7 @@ int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 		return -ENOMEM;
 	err = ring_init_obj(&obj, MLX5DV_OBJ_QP);
 	if (!err)
-		err = ring_table_reserve(&dev->tables.carriers, real->qp_num);
+		err = sp_table_reserve(&dev->tables.carriers, real->qp_num);
 	if (err)
 		goto free_carrier;
 	c->engine = dev->engine;
@@ -133,7 +133,7 @@ void ring_carrier_retract(struct sp_carrier *c, enum ring_sweep receives)
 	ring_unlive(c->rring, &c->rring_live);
 }
 
-/* Everything that fits carrier 0 must fit here, WQE by WQE. */
+/* Everything that fits carrier 0 must fit here, WQE by WQE: the rings tell, whatever the caps are. */
 static bool holds_all(const struct sp_carrier *c, const struct sp_carrier *first)
 {
 	return c->sq.mask >= first->sq.mask && c->rq.cnt >= first->rq.cnt &&
@@ -150,8 +150,8 @@ struct sp_carrier *ring_carrier_zero(struct sp_qp *qp)
 }
 
 int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
-		     uint32_t max_inline, struct sp_cq_ring *sring, struct sp_cq_ring *rring,
-		     struct sp_carrier **out)
+		     const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,
+		     struct sp_cq_ring *rring, struct sp_carrier **out)
 {
 	struct sp_carrier *c;
 	int err;
@@ -167,7 +167,7 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	err = ring_carrier_make(qp, dev, real, &c);
 	if (err)
 		return err;
-	if (!holds_all(c, ring_carrier_zero(qp)) || max_inline < qp->max_inline) {
+	if (!holds_all(c, ring_carrier_zero(qp))) {
 		ring_carrier_free(c);
 		return -EINVAL;
 	}

@@ -79,8 +79,8 @@ void ring_carrier_publish(struct sp_qp *qp, struct sp_carrier *c);
 void ring_carrier_retract(struct sp_carrier *c, enum ring_sweep receives);
 struct sp_carrier *ring_carrier_zero(struct sp_qp *qp);
 int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
-		     uint32_t max_inline, struct sp_cq_ring *sring, struct sp_cq_ring *rring,
-		     struct sp_carrier **out);
+		     const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,
+		     struct sp_cq_ring *rring, struct sp_carrier **out);
 void ring_carrier_del(struct sp_carrier *carrier);
 
 #pragma GCC visibility pop

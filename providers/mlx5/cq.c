@@ -400,7 +400,7 @@ static RING_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 
 	if (rings_only(cq)) {
 		got = poll_rings(cq, n, wc);
-		ring_unlock(&cq->lock);
+		sp_unlock(&cq->lock);
 		return got;
 	}
 	got = ring_foreign_poll(cq, true, n, wc);
@@ -409,7 +409,7 @@ static RING_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 	ring_cq_update_ci(cq);
 	ring_late_poll(cq);
 	got += ring_foreign_poll(cq, false, n - got, wc + got);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return got;
 }
 
@@ -420,11 +420,11 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 
 	if (ring_unlikely(!cq))
 		return ring_dev_of(ibv->context)->saved.poll_cq(ibv, n, wc);
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	if (ring_unlikely(cq->slow))
 		return poll_slow(cq, n, wc);
 	got = poll_ring(cq->active, n, wc);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return got;
 }
 
@@ -489,14 +489,14 @@ void ring_cq_told(struct sp_cq *cq)
 
 /*
  * What was changed before, they may have seen as it was, and who comes in from now on sees it as it is.
- * As ring_lock_wait: a thread is in there for some instructions only.
+ * As sp_lock_wait: a thread is in there for some instructions only.
  */
 void ring_cq_wait_armers(struct sp_cq *cq)
 {
 	__sync_synchronize();
 	for (int kind = RING_ARMED_ANY; kind < RING_ARMED_NOT; kind++)
 		for (uint32_t round = 0; atomic_load(&cq->armings[kind].count) % RING_ARMING;)
-			ring_lock_give_way(round++);
+			sp_lock_give_way(round++);
 }
 
 /* These look the CQ up once more, so that its caller need not keep it where they take it. */
@@ -506,7 +506,7 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
 	bool solicited = kind == RING_ARMED_SOLICITED;
 
 	atomic_fetch_sub(&cq->armings[kind].count, RING_ARMER);
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	ring_cq_arm_ring(cq->active, solicited);
 	if (cq->more) {
 		for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
@@ -518,7 +518,7 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
 		if (cq->first || ring_failed_waiting(cq))
 			ring_backlog_event(cq, true);
 	}
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return 0;
 }
 

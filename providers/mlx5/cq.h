@@ -80,7 +80,7 @@ struct ring_comp {
 };
 
 struct sp_cq {
-	struct ring_lock lock;
+	struct sp_lock lock;
 	uint32_t more; /* others than the active ring may have completions; under lock */
 	const struct shift_provider *engine;
 	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
@@ -91,7 +91,7 @@ struct sp_cq {
 	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
 	struct ring_comp cur;
 	struct ring_entry cur_soft;
-	struct ring_lock ex_lock;
+	struct sp_lock ex_lock;
 
 	struct ring_entry *first, **last, *free;
 	struct ring_chunk *chunks;

@@ -131,19 +131,19 @@ static RING_NOINLINE int start_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 		ring_cq_update_ci(cq);
 		ring_late_poll(cq);
 	}
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	if (found)
 		return 0;
-	ring_unlock(&cq->ex_lock);
+	sp_unlock(&cq->ex_lock);
 	return ENOENT;
 }
 
 static RING_NOINLINE int start_waiting(struct sp_cq *cq, struct ibv_cq_ex *ex,
-				       struct ring_lock *first)
+				       struct sp_lock *first)
 {
-	ring_lock_wait(first);
+	sp_lock_wait(first);
 	if (first != &cq->lock)
-		ring_lock(&cq->lock);
+		sp_lock(&cq->lock);
 	return start_slow(cq, ex);
 }
 
@@ -154,16 +154,16 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (ring_unlikely(attr->comp_mask))
 		return EINVAL;
-	if (ring_unlikely(!ring_trylock(&cq->ex_lock)))
+	if (ring_unlikely(!sp_trylock(&cq->ex_lock)))
 		return start_waiting(cq, ex, &cq->ex_lock);
-	if (ring_unlikely(!ring_trylock(&cq->lock)))
+	if (ring_unlikely(!sp_trylock(&cq->lock)))
 		return start_waiting(cq, ex, &cq->lock);
 	ret = step(cq, ex);
 	if (ring_unlikely(ret == EAGAIN))
 		return start_slow(cq, ex);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	if (ret)
-		ring_unlock(&cq->ex_lock);
+		sp_unlock(&cq->ex_lock);
 	return ret;
 }
 
@@ -171,13 +171,13 @@ static RING_NOINLINE int next_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	bool found = show_slow(cq, ex);
 
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return found ? 0 : ENOENT;
 }
 
 static RING_NOINLINE int next_waiting(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
-	ring_lock_wait(&cq->lock);
+	sp_lock_wait(&cq->lock);
 	return next_slow(cq, ex);
 }
 
@@ -186,12 +186,12 @@ static int next_poll(struct ibv_cq_ex *ex)
 	struct sp_cq *cq = cq_of(ex);
 	int ret;
 
-	if (ring_unlikely(!ring_trylock(&cq->lock)))
+	if (ring_unlikely(!sp_trylock(&cq->lock)))
 		return next_waiting(cq, ex);
 	ret = step(cq, ex);
 	if (ring_unlikely(ret == EAGAIN))
 		return next_slow(cq, ex);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return ret;
 }
 
@@ -200,13 +200,13 @@ static RING_NOINLINE void end_slow(struct sp_cq *cq)
 	cq->owes = false;
 	ring_cq_update_ci(cq);
 	ring_late_poll(cq);
-	ring_unlock(&cq->lock);
-	ring_unlock(&cq->ex_lock);
+	sp_unlock(&cq->lock);
+	sp_unlock(&cq->ex_lock);
 }
 
 static RING_NOINLINE void end_waiting(struct sp_cq *cq)
 {
-	ring_lock_wait(&cq->lock);
+	sp_lock_wait(&cq->lock);
 	cq->held = false;
 	end_slow(cq);
 }
@@ -215,7 +215,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 {
 	struct sp_cq *cq = cq_of(ex);
 
-	if (ring_unlikely(!ring_trylock(&cq->lock))) {
+	if (ring_unlikely(!sp_trylock(&cq->lock))) {
 		end_waiting(cq);
 		return;
 	}
@@ -225,8 +225,8 @@ static void end_poll(struct ibv_cq_ex *ex)
 		return;
 	}
 	ring_store_record(&cq->active->dbrec[RING_CQ_SET_CI], cq->active->ci & 0xffffff);
-	ring_unlock(&cq->lock);
-	ring_unlock(&cq->ex_lock);
+	sp_unlock(&cq->lock);
+	sp_unlock(&cq->ex_lock);
 }
 
 /* -- readers: of the completion that the caller holds ----------------------------------------- */

@@ -40,9 +40,9 @@ static bool env_flag(const char *name, bool unset)
 }
 
 /* Sets the pointer that the data path reads. */
-static int table_map(struct ring_table *table, uint32_t slots, void *out)
+static int table_map(struct sp_table *table, uint32_t slots, void *out)
 {
-	int err = ring_table_map(table, slots);
+	int err = sp_table_map(table, slots);
 
 	memcpy(out, &table->slots, sizeof(table->slots));
 	return err;
@@ -126,9 +126,9 @@ void ring_dev_uninit(struct sp_dev *dev)
 		dev->bfs = bf->next;
 		free(bf);
 	}
-	ring_table_unmap(&dev->tables.carriers);
-	ring_table_unmap(&dev->tables.srqs);
-	ring_table_unmap(&dev->tables.cqs);
-	ring_table_unmap(&dev->tables.qps);
+	sp_table_unmap(&dev->tables.carriers);
+	sp_table_unmap(&dev->tables.srqs);
+	sp_table_unmap(&dev->tables.cqs);
+	sp_table_unmap(&dev->tables.qps);
 	free(dev);
 }

@@ -3,8 +3,7 @@
 #ifndef RING_DEV_H
 #define RING_DEV_H
 
-#include "providers/mlx5/lock.h"
-#include "providers/mlx5/table.h"
+#include "providers/mlx5/base.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -17,11 +16,11 @@ struct sp_dev {
 	_Atomic(struct sp_cq *) *cqs;		/* by handle */
 	_Atomic(struct sp_srq *) *srqs;		/* by handle; application contexts only */
 	_Atomic(struct sp_carrier *) *carriers; /* by QPN */
-	struct ring_lock lock;			/* bfs and their refs */
+	struct sp_lock lock;			/* bfs and their refs */
 	struct ring_bf *bfs;
 	bool installed, atomics, shut_up_bf, prefer_bf;
 	struct {
-		struct ring_table qps, cqs, srqs, carriers;
+		struct sp_table qps, cqs, srqs, carriers;
 	} tables; /* the same, for who writes: a slot is reserved first */
 };
 

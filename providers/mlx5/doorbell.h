@@ -160,14 +160,14 @@ RING_INLINE void ring_doorbell_ring(struct ring_bf *bf, const struct ring_sq *sq
 	}
 	ring_wc_end();
 	bf->offset ^= bf->size;
-	ring_unlock(&bf->lock);
+	sp_unlock(&bf->lock);
 }
 
 /* Publish what was laid into the carrier's ring, up to cur_post. */
 RING_INLINE void ring_doorbell(struct sp_carrier *c, const struct ring_batch *batch)
 {
 	ring_doorbell_record(c);
-	ring_lock(&c->bf->lock);
+	sp_lock(&c->bf->lock);
 	ring_doorbell_ring(c->bf, &c->sq, batch->ctrl, batch->nreq, batch->ds, batch->inl);
 }
 

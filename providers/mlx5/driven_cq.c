@@ -71,7 +71,7 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	if (!cq)
 		return -ENOMEM;
 	memset(cq, 0, sizeof(*cq));
-	err = ring_table_reserve(&dev->tables.cqs, ibv->handle);
+	err = sp_table_reserve(&dev->tables.cqs, ibv->handle);
 	if (!err)
 		err = ring_setup(&cq->ring, cq, dev, ibv);
 	if (err) {
@@ -99,9 +99,9 @@ int ring_cq_undrive(struct sp_cq *cq)
 	struct ring_foreign *f;
 	uint32_t users;
 
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	users = cq->users;
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	if (users)
 		return -EBUSY;
 	atomic_store(&cq->dev->cqs[cq->ibv->handle], NULL);
@@ -142,10 +142,10 @@ int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow
 		free(ring);
 		return err;
 	}
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	ring->next = cq->ring.next;
 	cq->ring.next = ring;
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	*out = ring;
 	return 0;
 }
@@ -154,7 +154,7 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 {
 	struct sp_cq_ring *prev;
 
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	for (prev = &cq->ring; prev->next != ring;)
 		prev = prev->next;
 	prev->next = ring->next;
@@ -164,7 +164,7 @@ void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	atomic_store(&cq->lone, NULL);
 	ring_cq_wait_armers(cq);
 	ring_cq_refresh_slow(cq);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	free(ring);
 }
 
@@ -262,13 +262,13 @@ int ring_cq_collect(struct sp_cq *cq)
 		if (ring_backlog_reserve(cq, 1))
 			return -ENOMEM;
 		res = COLLECT_EMPTY;
-		ring_lock(&cq->lock);
+		sp_lock(&cq->lock);
 		for (ring = &cq->ring; ring && res == COLLECT_EMPTY; ring = ring->next)
 			res = collect_ring(ring);
 		ring_cq_update_ci(cq);
 		if (cq->late)
 			ring_late_poll(cq);
-		ring_unlock(&cq->lock);
+		sp_unlock(&cq->lock);
 	} while (res == COLLECT_NO_ROOM);
 	return 0;
 }
@@ -308,8 +308,8 @@ int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 	enum collect_result res;
 
 	if (cq->ex)
-		ring_lock(&cq->ex_lock); /* who holds a completion looks into the old ring */
-	ring_lock(&cq->lock);
+		sp_lock(&cq->ex_lock); /* who holds a completion looks into the old ring */
+	sp_lock(&cq->lock);
 	ring = ring_of(cq, real);
 	res = collect_ring(ring);
 	mark_all(ring);
@@ -330,9 +330,9 @@ int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 	ring->looked = ring->ci;
 	ring_cq_refresh_slow(cq);
 	ring_cq_update_ci(cq);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	if (cq->ex)
-		ring_unlock(&cq->ex_lock);
+		sp_unlock(&cq->ex_lock);
 	return err;
 }
 
@@ -371,11 +371,11 @@ bool ring_cq_error_waiting(struct sp_cq *cq)
 	struct sp_cq_ring *ring;
 	bool waiting = false;
 
-	if (!ring_trylock(&cq->lock))
+	if (!sp_trylock(&cq->lock))
 		return false;
 	for (ring = &cq->ring; ring && !waiting; ring = ring->next)
 		waiting = error_in_ring(ring);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return waiting;
 }
 

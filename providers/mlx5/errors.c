@@ -26,13 +26,6 @@ static enum ibv_wc_status error_status(uint8_t syndrome)
 	}
 }
 
-enum sp_error_class ring_error_class(enum ibv_wc_status status)
-{
-	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR)
-		return SP_ERROR_TRANSPORT;
-	return SP_ERROR_APPLICATION;
-}
-
 /* A carrier with something to look for. False: drop this completion. */
 bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64 *cqe)
 {
@@ -58,7 +51,7 @@ bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64
 static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor)
 {
 	struct sp_qp *qp = c->qp;
-	enum sp_error_class cls = ring_error_class(status);
+	enum sp_error_class cls = sp_error_class_of(status);
 	uint32_t none = RING_ERR_NONE, mode = RING_ERR_PASS, no_status = 0;
 	bool first;
 

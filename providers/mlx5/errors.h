@@ -8,7 +8,6 @@
 #pragma GCC visibility push(hidden)
 
 bool ring_take_attn(struct sp_carrier *c, uint32_t attn, const struct mlx5_cqe64 *cqe);
-enum sp_error_class ring_error_class(enum ibv_wc_status status);
 bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct ring_comp *comp);
 
 #pragma GCC visibility pop

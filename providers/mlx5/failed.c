@@ -54,12 +54,12 @@ static bool failed_tx_next(struct sp_qp *qp, struct ring_entry *out)
 	bool found = false;
 
 	/* the poller itself may be between wr_start and wr_complete: it will poll again */
-	if (!ring_trylock(&qp->sq_lock))
+	if (!sp_trylock(&qp->sq_lock))
 		return false;
 	for (int i = 0; i < 2 && !found; i++)
 		while (!found && queues[i]->head != atomic_load(&queues[i]->tail))
 			found = failed_send(qp, queues[i], out);
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return found;
 }
 
@@ -71,7 +71,7 @@ static bool failed_rx_next(struct sp_qp *qp, struct ring_entry *out)
 
 	if (qp->srq)
 		return false; /* what a shared queue holds is not this QP's to flush */
-	ring_lock(&qp->rq_lock);
+	sp_lock(&qp->rq_lock);
 	tail = atomic_load(&rq->tail);
 	found = rq->head != tail;
 	if (found) {
@@ -79,7 +79,7 @@ static bool failed_rx_next(struct sp_qp *qp, struct ring_entry *out)
 		ring_soft_make(out, qp, MLX5_CQE_RESP_ERR, 0, IBV_WC_WR_FLUSH_ERR, 0);
 		atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
 	}
-	ring_unlock(&qp->rq_lock);
+	sp_unlock(&qp->rq_lock);
 	return found;
 }
 
@@ -88,11 +88,11 @@ static bool failed_tx_waiting(struct sp_qp *qp)
 {
 	bool waiting;
 
-	if (!ring_trylock(&qp->sq_lock))
+	if (!sp_trylock(&qp->sq_lock))
 		return true;
 	waiting = qp->tx->sq.head != atomic_load(&qp->tx->sq.tail) ||
 		  qp->hold.head != atomic_load(&qp->hold.tail);
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return waiting;
 }
 
@@ -102,9 +102,9 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 
 	if (qp->srq)
 		return false;
-	ring_lock(&qp->rq_lock);
+	sp_lock(&qp->rq_lock);
 	waiting = qp->rx->rq.head != atomic_load(&qp->rx->rq.tail);
-	ring_unlock(&qp->rq_lock);
+	sp_unlock(&qp->rq_lock);
 	return waiting;
 }
 

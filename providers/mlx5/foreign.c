@@ -78,11 +78,11 @@ static int foreign_add(struct sp_cq *cq, const struct ring_foreign *like)
 	if (!f)
 		return -ENOMEM;
 	*f = *like;
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	f->next = cq->foreign;
 	cq->foreign = f;
 	ring_cq_refresh_slow(cq);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	return 0;
 }
 
@@ -108,14 +108,14 @@ int ring_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
 {
 	struct ring_foreign **at, *f;
 
-	ring_lock(&cq->lock);
+	sp_lock(&cq->lock);
 	for (at = &cq->foreign; *at && (*at)->cq != private_cq;)
 		at = &(*at)->next;
 	f = *at;
 	if (f)
 		*at = f->next;
 	ring_cq_refresh_slow(cq);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 	free(f);
 	return f ? 0 : -ENOENT;
 }

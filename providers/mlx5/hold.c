@@ -24,9 +24,9 @@ int ring_hold_make(struct sp_qp *qp)
 	size_t bytes = ((size_t)hold.mask + 1) * MLX5_SEND_WQE_BB;
 	bool made;
 
-	ring_lock(&qp->sq_lock);
+	sp_lock(&qp->sq_lock);
 	made = qp->hold_made;
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	if (made)
 		return 0;
 	hold.buf = calloc(1, bytes);
@@ -37,10 +37,10 @@ int ring_hold_make(struct sp_qp *qp)
 		free(hold.buf);
 		return -ENOMEM;
 	}
-	ring_lock(&qp->sq_lock);
+	sp_lock(&qp->sq_lock);
 	qp->hold = hold;
 	qp->hold_made = true;
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return 0;
 }
 
@@ -188,14 +188,14 @@ static bool late_poll_one(struct sp_qp *qp)
 {
 	bool late;
 
-	if (!ring_trylock(&qp->sq_lock)) {
+	if (!sp_trylock(&qp->sq_lock)) {
 		atomic_store(&qp->late.missed, true);
 		if (atomic_exchange(&qp->sq_lock.held, 1))
 			return true;
 	}
 	late_try(qp);
 	late = qp->tx_mode & RING_LATE;
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return late;
 }
 
@@ -222,7 +222,7 @@ void ring_tx_unlock(struct sp_qp *qp)
 		atomic_store(&qp->sq_lock.held, 0);
 		if (!late)
 			return;
-		if (!atomic_exchange(&qp->late.missed, false) || !ring_trylock(&qp->sq_lock))
+		if (!atomic_exchange(&qp->late.missed, false) || !sp_trylock(&qp->sq_lock))
 			return;
 		late_try(qp);
 		late = qp->tx_mode & RING_LATE;
@@ -233,9 +233,9 @@ static bool is_late(struct sp_qp *qp)
 {
 	bool late;
 
-	ring_lock(&qp->sq_lock);
+	sp_lock(&qp->sq_lock);
 	late = qp->tx_mode & RING_LATE;
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return late;
 }
 

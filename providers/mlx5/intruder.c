@@ -55,24 +55,24 @@ static void cq_look(struct sp_qp *qp, struct sp_cq *cq)
 {
 	uint32_t record;
 
-	if (!ring_trylock(&cq->lock))
+	if (!sp_trylock(&cq->lock))
 		return;
 	record = be32toh(__atomic_load_n(&cq->ring.dbrec[RING_CQ_SET_CI], __ATOMIC_ACQUIRE));
 	if (!cq->held && !cq->owes && (record & 0xffffff) != (cq->ring.ci & 0xffffff))
 		seen_foreign(qp, !cq->ring.ci);
-	ring_unlock(&cq->lock);
+	sp_unlock(&cq->lock);
 }
 
 /* Whoever holds a lock just now is the application, in a verb of ours: the next look tells. */
 static void look_for_others(struct sp_qp *qp)
 {
-	if (ring_trylock(&qp->sq_lock)) {
+	if (sp_trylock(&qp->sq_lock)) {
 		ring_qp_own_tx(qp);
 		ring_tx_unlock(qp);
 	}
-	if (ring_trylock(&qp->rq_lock)) {
+	if (sp_trylock(&qp->rq_lock)) {
 		ring_qp_own_rx(qp);
-		ring_unlock(&qp->rq_lock);
+		sp_unlock(&qp->rq_lock);
 	}
 	cq_look(qp, qp->scq);
 	if (qp->rcq != qp->scq)

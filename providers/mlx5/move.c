@@ -102,7 +102,7 @@ static const struct sp_carrier *error_of(const struct sp_qp *qp)
 	enum ibv_wc_status status = atomic_load(&qp->rx->app_status);
 
 	if (!atomic_load(&qp->tx->app_status) ||
-	    (status && ring_error_class(status) == SP_ERROR_APPLICATION))
+	    (status && sp_error_class_of(status) == SP_ERROR_APPLICATION))
 		return qp->rx;
 	return qp->tx;
 }

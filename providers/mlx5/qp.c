@@ -32,16 +32,16 @@ static void lock_cqs(struct sp_qp *qp)
 	struct sp_cq *low = qp->scq < qp->rcq ? qp->scq : qp->rcq;
 	struct sp_cq *high = qp->scq < qp->rcq ? qp->rcq : qp->scq;
 
-	ring_lock(&low->lock);
+	sp_lock(&low->lock);
 	if (high != low)
-		ring_lock(&high->lock);
+		sp_lock(&high->lock);
 }
 
 static void unlock_cqs(struct sp_qp *qp)
 {
-	ring_unlock(&qp->scq->lock);
+	sp_unlock(&qp->scq->lock);
 	if (qp->rcq != qp->scq)
-		ring_unlock(&qp->rcq->lock);
+		sp_unlock(&qp->rcq->lock);
 }
 
 /*
@@ -52,13 +52,13 @@ void ring_qp_lock(struct sp_qp *qp)
 {
 	for (;;) {
 		lock_cqs(qp);
-		if (ring_trylock(&qp->sq_lock))
+		if (sp_trylock(&qp->sq_lock))
 			break;
 		unlock_cqs(qp);
-		ring_lock(&qp->sq_lock);
-		ring_unlock(&qp->sq_lock);
+		sp_lock(&qp->sq_lock);
+		sp_unlock(&qp->sq_lock);
 	}
-	ring_lock(&qp->rq_lock);
+	sp_lock(&qp->rq_lock);
 }
 
 /* The same, but without waiting for a wr_complete that may be far. */
@@ -66,8 +66,8 @@ bool ring_qp_lock_soon(struct sp_qp *qp)
 {
 	for (uint32_t i = 0; i < LOCK_TRIES; i++) {
 		lock_cqs(qp);
-		if (ring_trylock(&qp->sq_lock)) {
-			ring_lock(&qp->rq_lock);
+		if (sp_trylock(&qp->sq_lock)) {
+			sp_lock(&qp->rq_lock);
 			return true;
 		}
 		unlock_cqs(qp);
@@ -78,8 +78,8 @@ bool ring_qp_lock_soon(struct sp_qp *qp)
 
 void ring_qp_unlock(struct sp_qp *qp)
 {
-	ring_unlock(&qp->rq_lock);
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->rq_lock);
+	sp_unlock(&qp->sq_lock);
 	unlock_cqs(qp);
 }
 
@@ -196,7 +196,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 		ring_qp_foreign(dev, ibv);
 		return -EOPNOTSUPP;
 	}
-	err = ring_table_reserve(&dev->tables.qps, ibv->handle);
+	err = sp_table_reserve(&dev->tables.qps, ibv->handle);
 	if (err)
 		return err;
 	qp = qp_alloc(dev, ibv, scq, rcq, cookie);
@@ -326,9 +326,9 @@ uint32_t ring_qp_recv_count(struct sp_qp *qp)
 {
 	uint32_t n;
 
-	ring_lock(&qp->rq_lock);
+	sp_lock(&qp->rq_lock);
 	n = qp->recv_base + atomic_load_explicit(&qp->rx->rq.tail, memory_order_acquire);
-	ring_unlock(&qp->rq_lock);
+	sp_unlock(&qp->rq_lock);
 	return n;
 }
 
@@ -351,21 +351,21 @@ enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number)
 {
 	enum sp_sending sending;
 
-	if (!ring_trylock(&qp->sq_lock))
+	if (!sp_trylock(&qp->sq_lock))
 		return SP_SENDING_AWAITED;
 	sending = qp_sending_state(qp);
 	*number = qp->tx->sq.head;
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return sending;
 }
 
 /* Who posts or polls all the time holds the lock for a part of it. */
-static bool sent_trylock(struct ring_lock *lock)
+static bool sent_trylock(struct sp_lock *lock)
 {
 	int i;
 
 	for (i = 0; i < SENT_TRIES; i++)
-		if (ring_trylock(lock))
+		if (sp_trylock(lock))
 			return true;
 	return false;
 }
@@ -381,11 +381,11 @@ void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 	if (sent_trylock(&qp->sq_lock)) {
 		sent->posted = c->sq.head;
 		sent->posted_known = true;
-		ring_unlock(&qp->sq_lock);
+		sp_unlock(&qp->sq_lock);
 	}
 	if (sent_trylock(&qp->scq->lock)) {
 		sent->done_known = ring_cq_sent(c->sring, c, &sent->done);
-		ring_unlock(&qp->scq->lock);
+		sp_unlock(&qp->scq->lock);
 	}
 }
 

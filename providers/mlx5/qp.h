@@ -78,7 +78,7 @@ struct ring_late {
 };
 
 struct sp_qp {
-	struct ring_lock sq_lock;
+	struct sp_lock sq_lock;
 	uint32_t tx_mode;
 	const struct shift_provider *engine;
 	struct sp_carrier *tx;
@@ -92,7 +92,7 @@ struct sp_qp {
 	struct ring_builder b;
 	struct ring_xlat tx_xlat;
 
-	struct ring_lock rq_lock __attribute__((aligned(64)));
+	struct sp_lock rq_lock __attribute__((aligned(64)));
 	uint32_t rx_mode;
 	struct sp_carrier *rx;
 	int rq_max_gs; /* -1 before INIT */

@@ -142,7 +142,7 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 			qp->rx_mode |= RING_FOREIGN;
 	}
 	if (qp->rx_mode & RING_FOREIGN) {
-		ring_unlock(&qp->rq_lock);
+		sp_unlock(&qp->rq_lock);
 		return qp->dev->saved.post_recv(qp->ibv, wr, bad);
 	}
 	err = recv_list(qp, rq, wr, bad, &nreq, RECV_APP);
@@ -155,7 +155,7 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 		if (ring_rq_publish(qp))
 			qp->dev->cb->key_missing(qp->cookie);
 	}
-	ring_unlock(&qp->rq_lock);
+	sp_unlock(&qp->rq_lock);
 	return err;
 }
 
@@ -172,7 +172,7 @@ static __attribute__((noinline)) int post_recv_plain(struct sp_qp *qp, struct ib
 		ring_to_device_barrier();
 		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);
 	}
-	ring_unlock(&qp->rq_lock);
+	sp_unlock(&qp->rq_lock);
 	return err;
 }
 
@@ -186,7 +186,7 @@ RING_INLINE int recv_end(struct sp_qp *qp, uint32_t nreq, int err)
 		ring_to_device_barrier();
 		ring_store_record(&c->dbrec[MLX5_RCV_DBR], c->rq.head & 0xffff);
 	}
-	ring_unlock(&qp->rq_lock);
+	sp_unlock(&qp->rq_lock);
 	return err;
 }
 
@@ -231,7 +231,7 @@ RING_INLINE int post_recv_locked(struct sp_qp *qp, struct ibv_recv_wr *wr, struc
 static RING_NOINLINE int post_recv_waiting(struct sp_qp *qp, struct ibv_recv_wr *wr,
 					   struct ibv_recv_wr **bad)
 {
-	ring_lock_wait(&qp->rq_lock);
+	sp_lock_wait(&qp->rq_lock);
 	return post_recv_locked(qp, wr, bad);
 }
 
@@ -241,7 +241,7 @@ int ring_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 
 	if (ring_unlikely(!qp))
 		return ring_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
-	if (ring_unlikely(!ring_trylock(&qp->rq_lock)))
+	if (ring_unlikely(!sp_trylock(&qp->rq_lock)))
 		return post_recv_waiting(qp, wr, bad);
 	return post_recv_locked(qp, wr, bad);
 }

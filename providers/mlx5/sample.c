@@ -115,7 +115,7 @@ static void sample_shared(struct sample *s, struct sp_srq *srq, uint32_t turn)
 	const struct sp_srq_ring *ring;
 	uint32_t i, idx;
 
-	if (!ring_trylock(&srq->lock))
+	if (!sp_trylock(&srq->lock))
 		return;
 	for (ring = srq->foreign ? NULL : &srq->own; ring; ring = ring->next)
 		for (i = 0; i < SAMPLE_SLOTS; i++) {
@@ -123,7 +123,7 @@ static void sample_shared(struct sample *s, struct sp_srq *srq, uint32_t turn)
 			if (idx < ring->cnt && ring->busy[idx])
 				sample_slot(s, ring, idx);
 		}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 }
 
 uint32_t ring_qp_keys(struct sp_qp *qp, bool sends, uint32_t turn, struct sp_key *keys,
@@ -135,12 +135,12 @@ uint32_t ring_qp_keys(struct sp_qp *qp, bool sends, uint32_t turn, struct sp_key
 		return 0;
 	if (qp->srq) {
 		sample_shared(&s, qp->srq, turn);
-	} else if (ring_trylock(&qp->rq_lock)) {
+	} else if (sp_trylock(&qp->rq_lock)) {
 		if (!(qp->rx_mode & ~(RING_FIRST | RING_XLAT)))
 			sample_receives(&s, qp, turn);
-		ring_unlock(&qp->rq_lock);
+		sp_unlock(&qp->rq_lock);
 	}
-	if (sends && ring_trylock(&qp->sq_lock)) {
+	if (sends && sp_trylock(&qp->sq_lock)) {
 		if (ring_tx_direct(qp))
 			sample_sends(&s, qp);
 		ring_tx_unlock(qp);

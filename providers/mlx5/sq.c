@@ -311,7 +311,7 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 
 	ring_tx_enter(qp);
 	if (qp->tx_mode & RING_FOREIGN) {
-		ring_unlock(&qp->sq_lock);
+		sp_unlock(&qp->sq_lock);
 		return qp->dev->saved.post_send(qp->ibv, wr, bad);
 	}
 	if (qp->tx_mode == RING_XLAT)
@@ -358,7 +358,7 @@ static __attribute__((noinline)) int post_send_xlat(struct sp_qp *qp, struct ibv
 		c->sq.head += batch.nreq;
 		ring_doorbell(c, &batch);
 	}
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return err;
 }
 
@@ -371,7 +371,7 @@ int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 
 	if (ring_unlikely(!qp))
 		return ring_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
-	ring_lock(&qp->sq_lock);
+	sp_lock(&qp->sq_lock);
 	if (ring_unlikely(qp->tx_mode))
 		return post_send_xlat(qp, wr, bad);
 	c = qp->tx;
@@ -380,6 +380,6 @@ int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 		c->sq.head += batch.nreq;
 		ring_doorbell(c, &batch);
 	}
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return err;
 }

@@ -36,7 +36,7 @@ uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64
 	const uint8_t *src;
 	uint8_t status = IBV_WC_SUCCESS;
 
-	ring_lock(&ring->srq->lock);
+	sp_lock(&ring->srq->lock);
 	*wr_id = ring->wrid[idx];
 	if (cqe->op_own & (MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64)) {
 		data = cqe->op_own & MLX5_INLINE_SCATTER_32 ? cqe : cqe - 1;
@@ -49,7 +49,7 @@ uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64
 		ring_slot_free(ring, idx);
 	ring_srq_check_limit(ring->srq);
 	ring_srq_tell_if_in_want(ring->srq, ring);
-	ring_unlock(&ring->srq->lock);
+	sp_unlock(&ring->srq->lock);
 	return status;
 }
 
@@ -59,13 +59,13 @@ void ring_srq_give_back(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
 	struct sp_srq *srq = ring->srq;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	if (ring->busy[idx] && srq->pool) {
 		ring_pool_load(ring, idx, ring_pool_add(srq, true));
 		ring_slot_free(ring, idx);
 		ring_pool_feed_or_tell(srq);
 	}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 }
 
 void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
@@ -73,10 +73,10 @@ void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	struct sp_srq_ring *ring = c->srq;
 	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
 
-	ring_lock(&ring->srq->lock);
+	sp_lock(&ring->srq->lock);
 	if (ring->busy[idx])
 		ring_slot_free(ring, idx);
-	ring_unlock(&ring->srq->lock);
+	sp_unlock(&ring->srq->lock);
 }
 
 /* The same request in the next free slot, which may be the one that it was in. */
@@ -101,11 +101,11 @@ void ring_srq_repost(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	struct sp_srq_ring *ring = c->srq;
 	uint32_t idx = be16toh(cqe->wqe_counter) & ring->mask;
 
-	ring_lock(&ring->srq->lock);
+	sp_lock(&ring->srq->lock);
 	/* what a ring that is left still had went back to the pool, or will */
 	if (ring->busy[idx] && !ring->spoiled)
 		slot_again(ring, idx);
-	ring_unlock(&ring->srq->lock);
+	sp_unlock(&ring->srq->lock);
 }
 
 /* -- posting ----------------------------------------------------------------------------------- */
@@ -173,11 +173,11 @@ int ring_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_r
 
 	if (ring_unlikely(!srq))
 		return ring_dev_of(ibv->context)->saved.post_srq_recv(ibv, wr, bad);
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	if (ring_unlikely(srq->first))
 		take_over(srq);
 	if (ring_unlikely(srq->foreign)) {
-		ring_unlock(&srq->lock);
+		sp_unlock(&srq->lock);
 		return srq->dev->saved.post_srq_recv(ibv, wr, bad);
 	}
 	counter = srq->own.counter;
@@ -186,7 +186,7 @@ int ring_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_r
 		ring_pool_feed_or_tell(srq);
 	else if (srq->own.counter != counter)
 		ring_srq_doorbell(&srq->own);
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return err;
 }
 
@@ -196,10 +196,10 @@ struct sp_srq_ring *ring_srq_find(struct sp_srq *srq, const struct ibv_srq *real
 {
 	struct sp_srq_ring *ring;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	for (ring = &srq->own; ring && ring->real != real;)
 		ring = ring->next;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return ring;
 }
 
@@ -211,7 +211,7 @@ void ring_srq_join(struct sp_carrier *c)
 	if (!c->srq || c->srq_user)
 		return;
 	srq = c->srq->srq;
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	c->srq_user = true;
 	c->srq->users++;
 	srq->split |= c->srq != &srq->own;
@@ -219,7 +219,7 @@ void ring_srq_join(struct sp_carrier *c)
 		ring_pool_feed_or_tell(srq);
 		ring_srq_tell_if_in_want(srq, c->srq);
 	}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 }
 
 void ring_srq_leave(struct sp_carrier *c)
@@ -229,10 +229,10 @@ void ring_srq_leave(struct sp_carrier *c)
 	if (!c->srq || !c->srq_user)
 		return;
 	srq = c->srq->srq;
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	c->srq_user = false;
 	c->srq->users--;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 }
 
 /*
@@ -254,7 +254,9 @@ void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
 
 /* -- as the shell sees them -------------------------------------------------------------------- */
 
-int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, void *cookie, struct sp_srq **out)
+/* The rings tell more than the attributes. */
+int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, const struct ibv_srq_attr *attr,
+		   void *cookie, struct sp_srq **out)
 {
 	struct sp_srq *srq;
 	int err;
@@ -269,7 +271,7 @@ int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *ibv, void *cookie, struct
 	srq->ibv = ibv;
 	srq->cookie = cookie;
 	srq->first = true;
-	err = ring_table_reserve(&dev->tables.srqs, ibv->handle);
+	err = sp_table_reserve(&dev->tables.srqs, ibv->handle);
 	if (!err)
 		err = ring_srq_open(&srq->own, srq, dev, ibv);
 	if (err) {
@@ -291,8 +293,8 @@ void ring_srq_undrive(struct sp_srq *srq)
 	free(srq);
 }
 
-int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow, uint8_t path,
-		      struct sp_srq_ring **out)
+int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
+		      const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out)
 {
 	struct sp_srq_ring *ring = calloc(1, sizeof(*ring));
 	/* one that stands in for the application's own: QPs find it there */
@@ -302,7 +304,7 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 	if (!ring)
 		return -ENOMEM;
 	if (stands_in)
-		err = ring_table_reserve(&dev->tables.srqs, shadow->handle);
+		err = sp_table_reserve(&dev->tables.srqs, shadow->handle);
 	if (!err)
 		err = ring_pool_make(srq);
 	if (!err)
@@ -318,10 +320,10 @@ int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *sh
 	ring->path = path;
 	if (stands_in)
 		atomic_store(&dev->srqs[shadow->handle], srq);
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	ring->next = srq->own.next;
 	srq->own.next = ring;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	*out = ring;
 	return 0;
 }
@@ -331,11 +333,11 @@ void ring_srq_ring_del(struct sp_srq_ring *ring)
 	struct sp_srq *srq = ring->srq;
 	struct sp_srq_ring *prev;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	for (prev = &srq->own; prev->next != ring;)
 		prev = prev->next;
 	prev->next = ring->next;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	if (ring->dev == srq->dev && ring->real->handle < RING_MAX_HANDLE)
 		atomic_store(&ring->dev->srqs[ring->real->handle], NULL);
 	ring_srq_close(ring);
@@ -351,12 +353,12 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 {
 	struct sp_srq *srq = ring->srq;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	out->users = ring->users;
 	out->receives = ring->outstanding;
 	out->spoiled = ring->spoiled;
 	out->split = srq->split;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 }
 
 static int hand_back_one(struct sp_srq *srq, uint32_t idx)
@@ -384,7 +386,7 @@ int ring_srq_hand_back(struct sp_srq *srq)
 	uint32_t idx, n;
 	int err = 0;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	if (srq->split || srq->own.users || srq->own.counter != srq->own.outstanding)
 		err = -EBUSY;
 	if (!err && !srq->foreign) {
@@ -396,14 +398,14 @@ int ring_srq_hand_back(struct sp_srq *srq)
 			      srq->own.mask;
 		}
 	}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return err;
 }
 
 void ring_srq_limit(struct sp_srq *srq, uint32_t limit)
 {
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	srq->limit = limit;
 	ring_srq_check_limit(srq);
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 }

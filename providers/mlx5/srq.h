@@ -43,7 +43,7 @@ struct ring_pooled {
 };
 
 struct sp_srq {
-	struct ring_lock lock; /* all below; behind every other queue's lock */
+	struct sp_lock lock; /* all below; behind every other queue's lock */
 	bool first;	       /* nobody has posted yet: is the ring still ours to take? */
 	bool foreign;	       /* somebody else posts to it: hands off */
 	bool split;	       /* receives go through the pool */
@@ -80,10 +80,11 @@ void ring_srq_join(struct sp_carrier *c);
 void ring_srq_leave(struct sp_carrier *c);
 
 void ring_qp_last_receive(struct sp_qp *qp, uint32_t epoch);
-int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *srq, void *cookie, struct sp_srq **out);
+int ring_srq_drive(struct sp_dev *dev, struct ibv_srq *srq, const struct ibv_srq_attr *attr,
+		   void *cookie, struct sp_srq **out);
 void ring_srq_undrive(struct sp_srq *srq);
-int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow, uint8_t path,
-		      struct sp_srq_ring **out);
+int ring_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
+		      const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out);
 void ring_srq_ring_del(struct sp_srq_ring *ring);
 struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);

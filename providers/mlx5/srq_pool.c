@@ -4,6 +4,7 @@
 
 #include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/srq_ring.h"
+#include "providers/share.h"
 
 /* The highest index of all, which no NIC reaches: its protection check fails. */
 #define SRQ_NO_KEY UINT32_MAX
@@ -26,13 +27,13 @@ int ring_pool_make(struct sp_srq *srq)
 
 	if (!pool)
 		return -ENOMEM;
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	had = srq->pool != NULL;
 	if (!had) {
 		srq->pool = pool;
 		srq->pool_stride = (uint32_t)stride;
 	}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	if (had)
 		free(pool);
 	return 0;
@@ -123,9 +124,8 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	struct sp_srq_ring *best = NULL, *ring;
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring) &&
-		    (!best || (uint64_t)ring->outstanding * best->users <
-				      (uint64_t)best->outstanding * ring->users))
+		if (takes_more(ring) && (!best || sp_share_fewer(ring->outstanding, ring->users,
+								 best->outstanding, best->users)))
 			best = ring;
 	return best;
 }
@@ -202,9 +202,9 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 {
 	int err;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	err = srq->split ? ring_pool_feed(srq, now_ns, patience_ns) : 0;
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return err;
 }
 
@@ -222,13 +222,13 @@ static uint32_t all_users(const struct sp_srq *srq)
 
 static uint32_t part_of(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
 {
-	return users ? (uint32_t)((uint64_t)receives * ring->users / users) : 0;
+	return sp_share_part(receives, ring->users, users);
 }
 
-/* Less than a quarter of its part. */
 static bool in_want(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
 {
-	return !ring->spoiled && ring->outstanding * 4ull < part_of(ring, receives, users);
+	return !ring->spoiled &&
+	       sp_share_in_want(ring->outstanding, part_of(ring, receives, users));
 }
 
 static bool any_in_want(const struct sp_srq *srq)
@@ -270,7 +270,7 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 	uint32_t receives, users, more;
 
 	*n = 0;
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	receives = ring_srq_total(srq);
 	users = all_users(srq);
 	if (srq->split && !pool_waits(srq) && any_in_want(srq))
@@ -281,6 +281,6 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 				*n = more;
 			}
 		}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return most;
 }

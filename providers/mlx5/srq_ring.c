@@ -122,7 +122,7 @@ uint32_t ring_srq_recover(struct sp_srq_ring *ring)
 	struct sp_srq *srq = ring->srq;
 	uint32_t n = 0, left, idx;
 
-	ring_lock(&srq->lock);
+	sp_lock(&srq->lock);
 	if (srq->pool) {
 		n = heap_make(ring);
 		ring->spoiled = true;
@@ -134,6 +134,6 @@ uint32_t ring_srq_recover(struct sp_srq_ring *ring)
 		}
 		ring_pool_feed_or_tell(srq);
 	}
-	ring_unlock(&srq->lock);
+	sp_unlock(&srq->lock);
 	return n;
 }

@@ -19,7 +19,7 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
 	ring_tx_enter(qp);
 	if (qp->tx_mode & RING_FOREIGN) {
-		ring_unlock(&qp->sq_lock);
+		sp_unlock(&qp->sq_lock);
 		ring_wr_restore(qp);
 		ex->wr_start(ex);
 		return;
@@ -56,7 +56,7 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 /* The rare ways are calls at the end: the usual one then has no registers to save. */
 static RING_NOINLINE void start_waiting(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
-	ring_lock_wait(&qp->sq_lock);
+	sp_lock_wait(&qp->sq_lock);
 	start_locked(qp, ex);
 }
 
@@ -64,7 +64,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = qp_of(ex);
 
-	if (ring_unlikely(!ring_trylock(&qp->sq_lock)))
+	if (ring_unlikely(!sp_trylock(&qp->sq_lock)))
 		start_waiting(qp, ex);
 	else
 		start_locked(qp, ex);
@@ -99,13 +99,13 @@ RING_INLINE int complete_ring(struct sp_qp *qp, struct ring_bf *bf)
 	const struct ring_builder *b = &qp->b;
 
 	ring_doorbell_ring(bf, b->sq, b->ctrl, b->nreq, b->ds, b->inl);
-	ring_unlock(&qp->sq_lock);
+	sp_unlock(&qp->sq_lock);
 	return 0;
 }
 
 static RING_NOINLINE int complete_waiting(struct sp_qp *qp, struct ring_bf *bf)
 {
-	ring_lock_wait(&bf->lock);
+	sp_lock_wait(&bf->lock);
 	return complete_ring(qp, bf);
 }
 
@@ -115,12 +115,12 @@ RING_INLINE int complete(struct sp_qp *qp)
 	struct ring_bf *bf = qp->tx->bf;
 
 	if (ring_unlikely(!b->nreq)) {
-		ring_unlock(&qp->sq_lock);
+		sp_unlock(&qp->sq_lock);
 		return 0;
 	}
 	b->sq->head += b->nreq;
 	ring_doorbell_record(qp->tx);
-	if (ring_unlikely(!ring_trylock(&bf->lock)))
+	if (ring_unlikely(!sp_trylock(&bf->lock)))
 		return complete_waiting(qp, bf);
 	return complete_ring(qp, bf);
 }

@@ -111,6 +111,7 @@ void sh_config_read(struct sh_config *config)
 {
 	config->kv_url = config_text("SHIFT_KV");
 	config->backup = config_text("SHIFT_BACKUP");
+	config->engine = config_text("SHIFT_ENGINE");
 	config->kv_password_file = config_text("SHIFT_KV_PASSWORD_FILE");
 	config->secret_file = config_text("SHIFT_SECRET_FILE");
 	config->job = config_job();

@@ -17,6 +17,7 @@ struct sh_on_event_config {
 struct sh_config {
 	const char *kv_url;	      /* SHIFT_KV; NULL: the user's file */
 	const char *backup;	      /* SHIFT_BACKUP; NULL: auto */
+	const char *engine;	      /* SHIFT_ENGINE; NULL: auto */
 	const char *kv_password_file; /* SHIFT_KV_PASSWORD_FILE; NULL: none */
 	const char *secret_file;      /* SHIFT_SECRET_FILE; NULL: values in the KV have no MAC */
 	const char *job;	      /* SHIFT_JOB, or what the launcher says; NULL: the user */

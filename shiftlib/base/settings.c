@@ -26,6 +26,7 @@ static const char *const names[] = {
 	"SHIFT_COMMAND_MS",
 	"SHIFT_CRASH_NOTE",
 	"SHIFT_DEADLINE_MS",
+	"SHIFT_ENGINE",
 	"SHIFT_DISABLE",
 	"SHIFT_ENABLE",
 	"SHIFT_FLUSH_WAIT_MS",

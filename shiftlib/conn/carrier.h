@@ -22,6 +22,7 @@ struct sh_carrier {
 	uint8_t path;
 	uint32_t incarnation; /* of the NIC when the QP was made */
 	struct ibv_qp *qp;    /* real; NULL: being made */
+	struct ibv_qp_cap caps; /* of a standby: as returned */
 	struct sp_carrier *sp;
 	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
 	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */

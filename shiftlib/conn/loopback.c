@@ -154,7 +154,9 @@ static void loopback_job_run(struct sh_job *job)
 static void loopback_job_made(struct loopback_job *task)
 {
 	struct sh_loopback_reader *reader = &task->qp->loopback.readers[task->path];
-	struct sp_dev *dev = task->reader.own ? task->qp->ctx->dev : task->nic->dev;
+	const struct sh_ctx *ctx = task->qp->ctx;
+	struct sp_dev *dev =
+		task->reader.own ? ctx->dev : sh_nic_dev(task->nic, ctx->nic->engine);
 
 	*reader = task->reader;
 	loopback_look(task->qp, sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS));

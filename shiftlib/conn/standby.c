@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Standby carriers: a real QP on a path's NIC, made and connected ahead of need, by its worker. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
@@ -38,6 +39,7 @@ struct standby_job {
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_qp *real;
+	struct ibv_qp_cap caps;	   /* of that; make */
 	struct sc_address address; /* make: ours; connect: the peer's */
 	struct ibv_qp_attr attr;   /* the application's, captured */
 	struct sh_tenant tenant;   /* likewise */
@@ -49,17 +51,36 @@ struct standby_job {
 
 /* ---- making: shadows of what the QP needs, the QP itself, INIT ------------------------------ */
 
-static struct ibv_qp *standby_create(const struct standby_job *task)
+/*
+ * What the application asked for. Of another vendor's device: what it got, as that rounds up otherwise; and
+ * no more than what any device knows.
+ */
+static void standby_attr(const struct sh_qp *qp, struct ibv_qp_init_attr_ex *attr)
+{
+	*attr = qp->init;
+	if (sp_has(qp->sp, SP_ANY_DEVICE)) {
+		attr->cap = qp->caps;
+		attr->comp_mask = IBV_QP_INIT_ATTR_PD;
+	}
+	attr->cap.max_send_wr += sp_has(qp->sp, SP_HIDDEN_SENDS);
+}
+
+static struct ibv_qp *standby_create(struct standby_job *task)
 {
 	struct sh_qp *qp = task->qp;
-	struct ibv_qp_init_attr_ex attr = qp->init;
+	struct ibv_qp_init_attr_ex attr;
+	struct ibv_qp *real;
+
+	standby_attr(qp, &attr);
 
 	attr.qp_context = qp;
 	attr.pd = qp->pd->shadow[task->path].pd;
 	attr.send_cq = qp->scq->shadow[task->path]->cq;
 	attr.recv_cq = qp->rcq->shadow[task->path]->cq;
 	attr.srq = qp->srq ? qp->srq->shadow[task->path]->srq : NULL;
-	return ibv_create_qp_ex(task->nic->ctx, &attr);
+	real = ibv_create_qp_ex(task->nic->ctx, &attr);
+	task->caps = attr.cap;
+	return real;
 }
 
 static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, uint16_t pkey_index)
@@ -232,6 +253,7 @@ static void standby_made(struct standby_job *task)
 	}
 	qp->pd->shadow[task->path].doubtful = false;
 	carrier->qp = task->real;
+	carrier->caps = task->caps;
 	carrier->incarnation = task->incarnation;
 	sh_nic_hold(task->nic, task->incarnation);
 	carrier->scq = sh_cq_shadow_get(qp->scq, task->path);
@@ -341,11 +363,16 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 		return "the NIC of the standby died meanwhile";
 	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
 		return "the receives of its shared receive queue there have moved away meanwhile";
-	if (sp_carrier_add(qp->sp, carrier->epoch, carrier->nic->dev, carrier->qp,
-			   qp->caps.max_inline_data, carrier->scq->ring, carrier->rcq->ring,
-			   &carrier->sp))
-		return "the rings of the NIC of the standby are smaller than its own";
-	return NULL;
+	switch (sp_carrier_add(qp->sp, carrier->epoch,
+			       sh_nic_dev(carrier->nic, qp->ctx->nic->engine), carrier->qp,
+			       &carrier->caps, carrier->scq->ring, carrier->rcq->ring,
+			       &carrier->sp)) {
+	case 0: return NULL;
+	case -EOPNOTSUPP:
+		return "the driver of the NIC of the standby does not tell when a queue pair has "
+		       "taken its last receive of a shared queue";
+	default: return "the rings of the NIC of the standby are smaller than its own";
+	}
 }
 
 static void standby_connected(struct standby_job *task, struct sh_carrier *carrier)

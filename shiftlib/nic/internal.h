@@ -10,7 +10,7 @@
 /* What is open, while it is not the NIC's yet, or not any more. */
 struct nic_parts {
 	struct ibv_context *ctx;
-	struct sp_dev *dev;
+	struct sp_dev *dev[SP_ENGINES];
 	struct sh_control *control;
 	struct ibv_device_attr attr; /* zeros: not known */
 	int pci;		     /* pci.h; negative: not known */

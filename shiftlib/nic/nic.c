@@ -36,6 +36,32 @@ static void nics_map_tell(const struct backup_nic *nics)
 	}
 }
 
+/* Of what the application has on it: one that its backups take too. */
+static void nic_engine(struct sh_nic *nic, struct ibv_device *const *list)
+{
+	struct ibv_device *devices[1 + BACKUP_MAP_MAX_BACKUPS] = { list[nic->index] };
+	uint32_t n = sh_nics.map.n_backups[nic->index], i;
+
+	for (i = 0; i < n; i++)
+		devices[1 + i] = list[sh_nics.map.backups[nic->index][i]];
+	nic->engine = sp_engine_choose(sh.config.engine, devices, 1 + n);
+	if (nic->engine)
+		sh_log(SH_LOG_INFO, "%s: its engine is %s", nic->name, nic->engine->name);
+}
+
+static void nics_engines(struct ibv_device *const *list)
+{
+	uint32_t i;
+
+	if (!sp_engine_named(sh.config.engine))
+		sh_log(SH_LOG_ERROR,
+		       "SHIFT_ENGINE='%s' is neither auto nor mlx5 nor ledger; the job runs "
+		       "without protection",
+		       sh.config.engine);
+	for (i = 0; i < sh_nics.n; i++)
+		nic_engine(&sh_nics.nic[i], list);
+}
+
 /* What the devices say of themselves, as they are not opened yet. */
 static void nics_map(struct ibv_device *const *list)
 {
@@ -45,13 +71,14 @@ static void nics_map(struct ibv_device *const *list)
 
 	for (i = 0; i < sh_nics.n; i++) {
 		backup_nic_read("/sys", sh_nics.nic[i].name, &nics[i]);
-		nics[i].foreign = !sp_engine_for(list[i]);
+		nics[i].foreign = !sp_engine_serves(sh.config.engine, list[i]);
 		backup_place_read("/sys", sh_nics.nic[i].name, &sh_nics.nic[i].place);
 	}
 	if (backup_map_parse(sh.config.backup, nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
 	else
 		nics_map_tell(nics);
+	nics_engines(list);
 }
 
 int sh_nics_load(void)

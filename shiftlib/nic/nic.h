@@ -4,7 +4,7 @@
 #define SHIFTLIB_NIC_H
 
 #include <infiniband/verbs.h>
-#include "providers/provider.h"
+#include "providers/engine_qp.h"
 #include "shiftlib/backup/map.h"
 #include "shiftlib/backup/nic.h"
 #include "shiftlib/control/control_qp.h"
@@ -25,7 +25,7 @@ struct sh_past_nic {
 	struct sh_past_nic *next;
 	uint32_t incarnation, holds;
 	struct ibv_context *ctx;
-	struct sp_dev *dev;
+	struct sp_dev *dev[SP_ENGINES];
 };
 
 /* A NIC of this host and what SHIFT itself has open on it. Lives as long as the process. */
@@ -53,7 +53,8 @@ struct sh_nic {
 	struct sh_past_nic *past;
 	struct ibv_context *ctx;   /* SHIFT's own: shadows and the control QP live here */
 	struct sh_removal removal; /* of that */
-	struct sp_dev *dev;
+	struct sp_dev *dev[SP_ENGINES]; /* by engine: of each that drives a NIC which it is on a path of */
+	const struct shift_provider *engine; /* of what the application has on it; NULL: none is */
 	struct sh_control *control;
 	struct { /* of a queue pair; 0: not known. Read and written with the lock held */
 		int qp_wr, sge;
@@ -131,6 +132,16 @@ extern struct sh_nics sh_nics;
 bool sh_nic_drained(const struct sh_nic *nic, uint64_t since);
 void sh_nic_drains(struct sh_nic *nic,
 		   uint64_t since); /* that will be asked: it is looked at in time */
+
+/* SHIFT's own there, of that engine; NULL: it has none there. */
+static inline struct sp_dev *sh_nic_dev(const struct sh_nic *nic,
+					const struct shift_provider *engine)
+{
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (nic->dev[i] && sp_engine(nic->dev[i]) == engine)
+			return nic->dev[i];
+	return NULL;
+}
 
 int sh_nics_load(void); /* lock held: list of devices and the backup map, once */
 struct sh_nic *sh_nic_by_name(const char *name);

@@ -47,8 +47,9 @@ static void nic_close_parts(struct nic_parts *parts)
 {
 	if (parts->control)
 		sh_control_close(parts->control);
-	if (parts->dev)
-		sp_dev_uninit(parts->dev);
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (parts->dev[i])
+			sp_dev_uninit(parts->dev[i]);
 	if (parts->ctx)
 		sh.real->close_device(parts->ctx);
 	if (parts->pci >= 0)
@@ -56,9 +57,52 @@ static void nic_close_parts(struct nic_parts *parts)
 	*parts = (struct nic_parts){ .pci = -1 };
 }
 
+/* Does a NIC that it stands in for, or it itself, have that engine? Neither changes any more. */
+static bool nic_wants(const struct sh_nic *nic, const struct shift_provider *engine)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		if (sh_nics.nic[i].engine != engine)
+			continue;
+		if (i == nic->index)
+			return true;
+		for (k = 0; k < sh_nics.map.n_backups[i]; k++)
+			if (sh_nics.map.backups[i][k] == nic->index)
+				return true;
+	}
+	return false;
+}
+
+static const char *nic_open_engines(const struct sh_nic *nic, struct nic_parts *parts)
+{
+	const char *why = "no engine is for it";
+
+	for (uint32_t i = 0; i < SP_ENGINES; i++) {
+		const struct shift_provider *engine = sp_engine_at(i);
+
+		if (!nic_wants(nic, engine))
+			continue;
+		why = NULL;
+		if (!engine->probe(parts->ctx, &why))
+			return why;
+		if (sp_dev_init(engine, parts->ctx, false, &sh_callbacks, &parts->dev[i]))
+			return "no memory for the engine";
+	}
+	return why;
+}
+
+/* Its own QPs are SHIFT's to post and poll: no engine drives them. */
+static void nic_leave_control(const struct nic_parts *parts)
+{
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (parts->dev[i])
+			sp_qp_foreign(parts->dev[i], sh_control_qp(parts->control));
+}
+
 static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
 {
-	const char *why = NULL;
+	const char *why;
 	int flags, ret;
 
 	parts->pci = -1;
@@ -66,15 +110,14 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	if (!parts->ctx)
 		return "it cannot be opened";
 	parts->pci = sh_pci_open("/sys", parts->name);
-	if (!sp_probe(parts->ctx, &why))
+	why = nic_open_engines(nic, parts);
+	if (why)
 		return why;
-	if (sp_dev_init(parts->ctx, false, &sh_callbacks, &parts->dev))
-		return "no memory for the engine";
 	ret = sh_control_open(sh.real, parts->ctx, NIC_PORT, &parts->control);
 	if (ret)
 		return ret == -EADDRNOTAVAIL ? "its port has no GID"
 					     : "its control QP cannot be opened";
-	sp_qp_foreign(parts->dev, sh_control_qp(parts->control));
+	nic_leave_control(parts);
 	if (sh.real->query_device(parts->ctx, &parts->attr))
 		memset(&parts->attr, 0, sizeof(parts->attr));
 	flags = fcntl(parts->ctx->async_fd, F_GETFL);
@@ -140,7 +183,7 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	nic->cut.fd = parts->pci;
 	nic->cut.look_at = 0;
 	nic->cut.once = nic->cut.off = nic->cut.seen = nic->cut.gone = false;
-	nic->dev = parts->dev;
+	memcpy(nic->dev, parts->dev, sizeof(nic->dev));
 	nic->control = parts->control;
 	nic->tenant.pkeys = *sh_control_pkeys(parts->control);
 	nic->max.qp_wr = parts->attr.max_qp_wr;
@@ -235,8 +278,9 @@ static void nic_close_later(struct sh_nic *nic, const struct nic_parts *parts)
 static void nic_close_past(struct sh_nic *nic, struct sh_past_nic **at)
 {
 	struct sh_past_nic *past = *at;
-	struct nic_parts parts = { .ctx = past->ctx, .dev = past->dev, .pci = -1 };
+	struct nic_parts parts = { .ctx = past->ctx, .pci = -1 };
 
+	memcpy(parts.dev, past->dev, sizeof(parts.dev));
 	*at = past->next;
 	nic_close_later(nic, &parts);
 	free(past);
@@ -283,8 +327,8 @@ static void nic_retire(struct sh_nic *nic)
 	*past = (struct sh_past_nic){ .next = nic->past,
 				      .incarnation = nic->incarnation,
 				      .holds = nic->holds,
-				      .ctx = nic->ctx,
-				      .dev = nic->dev };
+				      .ctx = nic->ctx };
+	memcpy(past->dev, nic->dev, sizeof(past->dev));
 	nic->past = past;
 	if (!past->holds)
 		nic_close_past(nic, &nic->past);

@@ -215,14 +215,22 @@ static const char *ctx_paths(struct sh_ctx *ctx)
 				     : "no backup NIC is named for it";
 }
 
-/* What the process needs for any context. Lock held. */
-static const char *ctx_join(struct sh_ctx *ctx)
+/* Lock held. */
+static const char *ctx_find_nic(struct sh_ctx *ctx)
 {
 	if (sh_nics_load())
 		return "the devices cannot be listed";
 	ctx->nic = sh_nic_by_place(sh.real->get_device_name(ctx->ctx->device));
 	if (!ctx->nic)
 		return "it is not in the device list";
+	if (!ctx->nic->engine)
+		return "no engine is for it and all its backups";
+	return NULL;
+}
+
+/* What the process needs for any context. Lock held. */
+static const char *ctx_join(struct sh_ctx *ctx)
+{
 	/* one that is dead and back, and not opened again by SHIFT yet, is its next life already */
 	ctx->incarnation = ctx->nic->incarnation + ctx->nic->fatal;
 	return sh_start() ? "no background thread" : NULL;
@@ -231,7 +239,7 @@ static const char *ctx_join(struct sh_ctx *ctx)
 /* Lock not held: it asks the device, which may hang. */
 static const char *ctx_drive(struct sh_ctx *ctx)
 {
-	if (sp_dev_init(ctx->ctx, true, &sh_callbacks, &ctx->dev))
+	if (sp_dev_init(ctx->nic->engine, ctx->ctx, true, &sh_callbacks, &ctx->dev))
 		return "no memory for the engine";
 	ctx->async = sh_async_init(ctx->ctx);
 	if (ctx->async)
@@ -245,7 +253,12 @@ static const char *ctx_init(struct sh_ctx *ctx)
 {
 	const char *why = NULL;
 
-	if (!sp_probe(ctx->ctx, &why))
+	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
+		return why ? why : "SHIFT_ENGINE names no engine";
+	pthread_mutex_lock(&sh.lock);
+	why = ctx_find_nic(ctx);
+	pthread_mutex_unlock(&sh.lock);
+	if (why || !ctx->nic->engine->probe(ctx->ctx, &why))
 		return why;
 	pthread_mutex_lock(&sh.lock);
 	why = ctx_join(ctx);

@@ -44,8 +44,23 @@ static struct ibv_qp *qp_call(const struct qp_create *how, const struct ibv_qp_c
 	return real;
 }
 
+/* With a place for what the engine itself sends, if the device has it; the application does not see that. */
+static struct ibv_qp *qp_call_hidden(const struct qp_create *how, const struct ibv_qp_cap *cap)
+{
+	struct ibv_qp_cap *got = how->plain ? &how->plain->cap : &how->attr->cap;
+	struct ibv_qp_cap more = *cap;
+	struct ibv_qp *real;
+
+	more.max_send_wr++;
+	real = qp_call(how, &more);
+	if (!real)
+		return qp_call(how, cap);
+	got->max_send_wr--;
+	return real;
+}
+
 /* Lock held, given up for the call: a sick NIC may take a minute to answer. */
-static struct ibv_qp *qp_create_real(const struct qp_create *how)
+static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidden)
 {
 	struct sh_yield yield = { how->context, SH_YIELD_SOME };
 	struct ibv_qp_cap cap = how->plain ? how->plain->cap : how->attr->cap;
@@ -53,12 +68,17 @@ static struct ibv_qp *qp_create_real(const struct qp_create *how)
 
 	pthread_mutex_unlock(&sh.lock);
 	do
-		real = qp_call(how, &cap);
+		real = hidden ? qp_call_hidden(how, &cap) : qp_call(how, &cap);
 	while (!real && sh_yield(&yield));
 	if (real && how->plain)
 		how->attr->cap = how->plain->cap;
 	pthread_mutex_lock(&sh.lock);
 	return real;
+}
+
+static struct ibv_qp *qp_create_real(const struct qp_create *how)
+{
+	return qp_create_real_with(how, false);
 }
 
 static void qp_set_srq(const struct qp_create *how, struct ibv_srq *srq)
@@ -158,17 +178,18 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 /* On the application's shared receive queue, or on what stands in for it. */
 static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct sh_qp *qp)
 {
+	bool hidden = how->attr->qp_type == IBV_QPT_RC && sp_has(qp->ctx->dev, SP_HIDDEN_SENDS);
 	struct ibv_srq *srq;
 	struct ibv_qp *real;
 
 	if (!qp->srq)
-		return qp_create_real(how);
+		return qp_create_real_with(how, hidden);
 	srq = sh_srq_for_qp(qp->srq, &qp->own.srq);
 	if (!srq)
 		return NULL;
 	qp_set_srq(how, srq);
 	qp->srq->pinned++;
-	real = qp_create_real(how);
+	real = qp_create_real_with(how, hidden);
 	qp->srq->pinned--;
 	qp_set_srq(how, how->srq);
 	return real;

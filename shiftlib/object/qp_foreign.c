@@ -34,15 +34,15 @@ static struct ibv_cq *foreign_cq_make(struct sh_cq *cq)
 	return private_cq;
 }
 
-/* A driven CQ cannot take completions of a QP that the provider posts: it gets one of its own, which the
- * poll of the driven CQ merges. NULL when cq is not driven. made: that QP, if it exists already. */
+/* A driven CQ cannot take completions of a QP that the provider posts, unless its engine can: it gets one of
+ * its own, which the poll of the driven CQ merges. NULL when cq is not driven. made: that QP, if it exists already. */
 static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct ibv_cq **out)
 {
 	struct ibv_cq *private_cq;
 	int ret;
 
 	*out = NULL;
-	if (!cq || !cq->sp)
+	if (!cq || !cq->sp || sp_has(cq->sp, SP_SHARES_CQ))
 		return 0;
 	private_cq = foreign_cq_make(cq);
 	if (!private_cq)

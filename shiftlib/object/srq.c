@@ -39,7 +39,7 @@ static void srq_record(struct ibv_pd *pd, struct ibv_srq *real, const struct ibv
 	srq->attr = *attr;
 	list_init(&srq->shadows);
 	if (!srq->ctx || !srq->ctx->dev || !srq->pd ||
-	    sp_srq_drive(srq->ctx->dev, real, srq, &srq->sp)) {
+	    sp_srq_drive(srq->ctx->dev, real, &srq->attr, srq, &srq->sp)) {
 		free(srq);
 	} else if (sh_table_put(&sh_objects.by_srq, real, srq)) {
 		sp_srq_undrive(srq->sp);

@@ -119,7 +119,7 @@ static struct ibv_mr *memory_direct_make(const struct sh_mr *mr, struct ibv_pd *
 				       .access = (int)mr->access,
 				       .flags = mr->direct };
 
-	return sp_dmabuf_reg(nic->dev, pd, &buf);
+	return sp_dmabuf_reg(sh_nic_dev(nic, mr->pd->ctx->nic->engine), pd, &buf);
 }
 
 static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd, const struct sh_nic *nic)

@@ -57,6 +57,7 @@ static struct sh_shadow_srq *srq_shadow_new(struct sh_srq *srq, struct sh_nic *n
 	shift_async_real_begin(pd->context);
 	shadow->srq = sh.real->create_srq(pd, &attr);
 	shift_async_real_end(pd->context);
+	shadow->attr = attr.attr;
 	if (shadow->srq)
 		return shadow;
 	free(shadow);
@@ -66,7 +67,7 @@ static struct sh_shadow_srq *srq_shadow_new(struct sh_srq *srq, struct sh_nic *n
 static int srq_shadow_add(struct sh_srq *srq, struct sh_shadow_srq *shadow, struct sp_dev *dev,
 			  uint8_t path)
 {
-	int ret = sp_srq_ring_add(srq->sp, dev, shadow->srq, path, &shadow->ring);
+	int ret = sp_srq_ring_add(srq->sp, dev, shadow->srq, &shadow->attr, path, &shadow->ring);
 
 	if (ret)
 		return ret;
@@ -129,7 +130,7 @@ int sh_srq_shadow_make(struct sh_srq *srq, uint8_t path)
 	if (!shadow)
 		return -ENOMEM;
 	pthread_mutex_lock(&sh.lock);
-	ret = srq_shadow_add(srq, shadow, nic->dev, path);
+	ret = srq_shadow_add(srq, shadow, sh_nic_dev(nic, srq->ctx->nic->engine), path);
 	if (!ret) {
 		before = srq->shadow[path];
 		srq->shadow[path] = shadow;

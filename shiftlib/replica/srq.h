@@ -27,6 +27,7 @@ struct sh_shadow_srq {
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_srq *srq;
+	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq_ring *ring;
 	struct sh_reclaim reclaim;
 };

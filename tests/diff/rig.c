@@ -374,7 +374,7 @@ static void drive(struct diff_rig *rig, const struct ibv_qp_init_attr_ex *attr)
 		err = p->cq.drive(rig->dev, e->rcq, rig->cfg->cq_ex, wc_flags(rig->cfg), NULL,
 				  &rig->rcq);
 	if (!err && e->srq)
-		err = p->srq.drive(rig->dev, e->srq, NULL, &rig->sp_srq);
+		err = p->srq.drive(rig->dev, e->srq, NULL, NULL, &rig->sp_srq);
 	if (!err)
 		err = p->qp.drive(rig->dev, e->qp, attr, rig->scq, rig->rcq, NULL, &rig->sp, &why);
 	errno = -err;

@@ -83,7 +83,7 @@ uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometr
 	fake_qp_make(&on->dev, &c->qp, &on->shadow_s, &on->shadow_r, g);
 	c->qp.epoch = rig->made;
 	c->qp.xlat = true;
-	if (ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, fake_ibv(&c->qp), 64, on->ring_s,
+	if (ENGINE->carrier.add(rig->sp, rig->made, on->dev.sp, fake_ibv(&c->qp), NULL, on->ring_s,
 				on->ring_r, &c->sp)) {
 		fake_qp_free(&c->qp);
 		return 0;

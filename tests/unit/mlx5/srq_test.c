@@ -61,8 +61,8 @@ static int setup(void **state)
 	ring_init_obj_override(init_obj);
 	srq_make(&app_dev, &app_srq);
 	srq_make(&other_dev, &other_srq);
-	if (ENGINE->srq.drive(app_dev.sp, &app_srq.ibv, NULL, &srq) ||
-	    ENGINE->srq.ring_add(srq, other_dev.sp, &other_srq.ibv, 1, &other))
+	if (ENGINE->srq.drive(app_dev.sp, &app_srq.ibv, NULL, NULL, &srq) ||
+	    ENGINE->srq.ring_add(srq, other_dev.sp, &other_srq.ibv, NULL, 1, &other))
 		return -1;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +17,11 @@
 
 #include <cmocka.h>
 
-#include "providers/mlx5/table.h"
+#include "providers/table.h"
 
 enum { MOST_KIB = 4 * 1024 /* of 128 MiB */, TROUBLE = 99 };
 
-static struct ring_table table;
+static struct sp_table table;
 
 static uint64_t *slot(uint32_t at)
 {
@@ -29,37 +30,37 @@ static uint64_t *slot(uint32_t at)
 
 static void all_are_read(void **state)
 {
-	assert_int_equal(ring_table_map(&table, RING_MAX_QPN), 0);
-	for (uint32_t at = 0; at < RING_MAX_QPN; at += 4093)
+	assert_int_equal(sp_table_map(&table, SP_TABLE_MAX), 0);
+	for (uint32_t at = 0; at < SP_TABLE_MAX; at += 4093)
 		assert_int_equal(*slot(at), 0);
-	assert_int_equal(*slot(RING_MAX_QPN - 1), 0);
-	ring_table_unmap(&table);
+	assert_int_equal(*slot(SP_TABLE_MAX - 1), 0);
+	sp_table_unmap(&table);
 }
 
 static void reserved_are_written(void **state)
 {
-	static const uint32_t at[] = { 0,	1,	  RING_TABLE_PIECE - 1,
-				       1 << 20, 0x123456, RING_MAX_QPN - 1 };
+	static const uint32_t at[] = { 0,	1,	  SP_TABLE_PIECE - 1,
+				       1 << 20, 0x123456, SP_TABLE_MAX - 1 };
 
-	assert_int_equal(ring_table_map(&table, RING_MAX_QPN), 0);
+	assert_int_equal(sp_table_map(&table, SP_TABLE_MAX), 0);
 	for (uint32_t again = 0; again < 2; again++)
 		for (uint32_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
-			assert_int_equal(ring_table_reserve(&table, at[i]), 0);
+			assert_int_equal(sp_table_reserve(&table, at[i]), 0);
 			*slot(at[i]) += i + 1;
 		}
 	for (uint32_t i = 0; i < sizeof(at) / sizeof(*at); i++)
 		assert_int_equal(*slot(at[i]), 2 * (i + 1));
-	assert_int_equal(ring_table_reserve(&table, RING_MAX_QPN), -ERANGE);
-	ring_table_unmap(&table);
+	assert_int_equal(sp_table_reserve(&table, SP_TABLE_MAX), -ERANGE);
+	sp_table_unmap(&table);
 }
 
 static void small_ones_end_within_a_piece(void **state)
 {
-	assert_int_equal(ring_table_map(&table, RING_TABLE_PIECE + 512), 0);
-	assert_int_equal(ring_table_reserve(&table, RING_TABLE_PIECE + 511), 0);
-	*slot(RING_TABLE_PIECE + 511) = 1;
-	assert_int_equal(ring_table_reserve(&table, RING_TABLE_PIECE + 512), -ERANGE);
-	ring_table_unmap(&table);
+	assert_int_equal(sp_table_map(&table, SP_TABLE_PIECE + 512), 0);
+	assert_int_equal(sp_table_reserve(&table, SP_TABLE_PIECE + 511), 0);
+	*slot(SP_TABLE_PIECE + 511) = 1;
+	assert_int_equal(sp_table_reserve(&table, SP_TABLE_PIECE + 512), -ERANGE);
+	sp_table_unmap(&table);
 }
 
 static long resident_kib(void)
@@ -84,8 +85,8 @@ static int grown(bool before, bool after)
 	if (before && mlockall(MCL_CURRENT | MCL_FUTURE))
 		return TROUBLE;
 	kib = resident_kib();
-	if (ring_table_map(&table, RING_MAX_QPN) || ring_table_reserve(&table, 5) ||
-	    ring_table_reserve(&table, RING_MAX_QPN / 2))
+	if (sp_table_map(&table, SP_TABLE_MAX) || sp_table_reserve(&table, 5) ||
+	    sp_table_reserve(&table, SP_TABLE_MAX / 2))
 		return TROUBLE;
 	*slot(5) = 1;
 	if (after && mlockall(MCL_CURRENT | MCL_FUTURE))

@@ -3,13 +3,13 @@
 #include <sched.h>
 #include <time.h>
 
-#include "providers/mlx5/lock.h"
+#include "providers/lock.h"
 
 #define LOCK_YIELDS 16
 #define LOCK_NAP_NS 50000
 
 /* Who does not get on by yielding may keep the other one from its core by its own priority. */
-void ring_lock_give_way(uint32_t round)
+void sp_lock_give_way(uint32_t round)
 {
 	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
 
@@ -20,17 +20,17 @@ void ring_lock_give_way(uint32_t round)
 }
 
 /* Held for memory operations only, so a few rounds do; then let the holder run. */
-RING_NOINLINE void ring_lock_wait(struct ring_lock *lock)
+__attribute__((noinline, cold)) void sp_lock_wait(struct sp_lock *lock)
 {
 	for (uint32_t round = 0;; round++) {
 		for (int i = 0; i < 64; i++) {
 			if (!atomic_load_explicit(&lock->held, memory_order_relaxed) &&
-			    ring_trylock(lock))
+			    sp_trylock(lock))
 				return;
 #if defined(__x86_64__)
 			__builtin_ia32_pause();
 #endif
 		}
-		ring_lock_give_way(round);
+		sp_lock_give_way(round);
 	}
 }

@@ -5,30 +5,32 @@
  * slots can be written, so that a program which locks its memory (mlockall) pays for those alone: of a
  * piece that cannot, the kernel locks the one page of zeros that it has.
  */
-#ifndef RING_TABLE_H
-#define RING_TABLE_H
+#ifndef SHIFT_TABLE_H
+#define SHIFT_TABLE_H
 
-#include "providers/mlx5/base.h"
+#include <stdatomic.h>
+#include <stdint.h>
 
 #pragma GCC visibility push(hidden)
 
 enum {
-	RING_TABLE_PIECE = 1 << 15, /* slots: 256 KiB */
-	RING_TABLE_WORDS = RING_MAX_QPN / RING_TABLE_PIECE / 64,
+	SP_TABLE_MAX = 1 << 24, /* QPNs are 24 bits wide */
+	SP_TABLE_PIECE = 1 << 15, /* slots: 256 KiB */
+	SP_TABLE_WORDS = SP_TABLE_MAX / SP_TABLE_PIECE / 64,
 };
 
-struct ring_table {
+struct sp_table {
 	void *slots; /* NULL: not mapped */
 	uint32_t n;
-	_Atomic(uint64_t) writable[RING_TABLE_WORDS]; /* a bit for each piece */
+	_Atomic(uint64_t) writable[SP_TABLE_WORDS]; /* a bit for each piece */
 };
 
-/* At most RING_MAX_QPN slots, all NULL. 0 or -ENOMEM. */
-int ring_table_map(struct ring_table *table, uint32_t slots);
-void ring_table_unmap(struct ring_table *table);
+/* At most SP_TABLE_MAX slots, all NULL. 0 or -ENOMEM. */
+int sp_table_map(struct sp_table *table, uint32_t slots);
+void sp_table_unmap(struct sp_table *table);
 
 /* By any thread, for good. 0; -ERANGE: there is no such slot; -ENOMEM. */
-int ring_table_reserve(struct ring_table *table, uint32_t slot);
+int sp_table_reserve(struct sp_table *table, uint32_t slot);
 
 #pragma GCC visibility pop
 

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
+#include <stddef.h>
 #include <sys/mman.h>
 
-#include "providers/mlx5/table.h"
+#include "providers/table.h"
 
-int ring_table_map(struct ring_table *table, uint32_t slots)
+int sp_table_map(struct sp_table *table, uint32_t slots)
 {
 	void *at = mmap(NULL, (size_t)slots * sizeof(void *), PROT_READ,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return -ENOMEM;
-	*table = (struct ring_table){ .slots = at, .n = slots };
+	*table = (struct sp_table){ .slots = at, .n = slots };
 	return 0;
 }
 
-void ring_table_unmap(struct ring_table *table)
+void sp_table_unmap(struct sp_table *table)
 {
 	if (table->slots)
 		munmap(table->slots, (size_t)table->n * sizeof(void *));
 	table->slots = NULL;
 }
 
-int ring_table_reserve(struct ring_table *table, uint32_t slot)
+int sp_table_reserve(struct sp_table *table, uint32_t slot)
 {
-	uint32_t piece = slot / RING_TABLE_PIECE, first = piece * RING_TABLE_PIECE;
+	uint32_t piece = slot / SP_TABLE_PIECE, first = piece * SP_TABLE_PIECE;
 	uint64_t bit = 1ull << piece % 64;
 	uint32_t n;
 
@@ -32,7 +33,7 @@ int ring_table_reserve(struct ring_table *table, uint32_t slot)
 		return -ERANGE;
 	if (atomic_load(&table->writable[piece / 64]) & bit)
 		return 0;
-	n = table->n - first < RING_TABLE_PIECE ? table->n - first : RING_TABLE_PIECE;
+	n = table->n - first < SP_TABLE_PIECE ? table->n - first : SP_TABLE_PIECE;
 	if (mprotect((void **)table->slots + first, n * sizeof(void *), PROT_READ | PROT_WRITE))
 		return -ENOMEM;
 	atomic_fetch_or(&table->writable[piece / 64], bit);

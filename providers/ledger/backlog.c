@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* All under the CQ's lock, but for the event. */
+#include <stdlib.h>
+
+#include "providers/ledger/backlog.h"
+
+bool led_backlog_has(const struct sp_cq *cq, uint32_t n)
+{
+	const struct led_entry *e = cq->free;
+
+	for (; n && e; n--)
+		e = e->next;
+	return !n;
+}
+
+static void give(struct sp_cq *cq, struct led_entry *e)
+{
+	e->next = cq->free;
+	cq->free = e;
+}
+
+/* Make room for n more entries. Takes and drops the CQ's lock around the allocation. */
+int led_backlog_reserve(struct sp_cq *cq, uint32_t n)
+{
+	struct led_chunk *chunk;
+	bool enough;
+
+	for (;;) {
+		sp_lock(&cq->lock);
+		enough = led_backlog_has(cq, n);
+		sp_unlock(&cq->lock);
+		if (enough)
+			return 0;
+		chunk = malloc(sizeof(*chunk));
+		if (!chunk)
+			return -ENOMEM;
+		sp_lock(&cq->lock);
+		chunk->next = cq->chunks;
+		cq->chunks = chunk;
+		for (uint32_t i = 0; i < LED_CHUNK; i++)
+			give(cq, &chunk->entries[i]);
+		sp_unlock(&cq->lock);
+	}
+}
+
+/* Were there any that nobody has answered? */
+static bool armings_answer(struct led_armings *armings)
+{
+	uint32_t told = atomic_load(&armings->told), count;
+
+	do {
+		count = atomic_load(&armings->count);
+		if (count == told)
+			return false;
+	} while (!atomic_compare_exchange_weak(&armings->told, &told, count));
+	return true;
+}
+
+/* An event for an application that waits for one: once per arming. Any lock may be held. */
+void led_backlog_event(struct sp_cq *cq, bool solicited)
+{
+	__sync_synchronize();
+	if (!armings_answer(&cq->armings[LED_ARMED_ANY]) &&
+	    (!solicited || !armings_answer(&cq->armings[LED_ARMED_SOLICITED])))
+		return;
+	led_cq_event_read(&cq->ring);
+	cq->dev->cb->cq_event(cq->cookie);
+}
+
+/*
+ * Room was reserved under the same hold of the lock. Of a completion that came out of a ring, the
+ * device has told who waits for solicited ones.
+ */
+void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken)
+{
+	struct led_entry *e = cq->free;
+
+	cq->free = e->next;
+	e->wc = *wc;
+	e->qp = taken->qp;
+	e->epoch = taken->epoch;
+	e->send = taken->send;
+	e->next = NULL;
+	*cq->last = e;
+	cq->last = &e->next;
+	cq->slow = 1;
+	led_backlog_event(cq, wc->status != IBV_WC_SUCCESS);
+}
+
+bool led_backlog_pop(struct sp_cq *cq, struct ibv_wc *wc)
+{
+	struct led_entry *e = cq->first;
+
+	if (!e)
+		return false;
+	cq->first = e->next;
+	if (!cq->first)
+		cq->last = &cq->first;
+	*wc = e->wc;
+	give(cq, e);
+	return true;
+}
+
+/* Forget the completions of a QP that is reset or destroyed. */
+void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp)
+{
+	struct led_entry **at = &cq->first, *e;
+
+	while ((e = *at)) {
+		if (e->qp != qp) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		give(cq, e);
+	}
+	cq->last = at;
+}
+
+/* Completions of that carrier's sends which the application has not seen: how many; they are dropped. */
+uint32_t led_backlog_take_back(struct sp_cq *cq, const struct sp_carrier *c, bool count_only)
+{
+	struct led_entry **at = &cq->first, *e;
+	uint32_t n = 0;
+
+	while ((e = *at)) {
+		if (e->qp != c->qp || !e->send || e->epoch != c->epoch) {
+			at = &e->next;
+			continue;
+		}
+		n++;
+		if (count_only) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		give(cq, e);
+	}
+	cq->last = at;
+	return n;
+}
+
+void led_backlog_free(struct sp_cq *cq)
+{
+	struct led_chunk *chunk;
+
+	while ((chunk = cq->chunks)) {
+		cq->chunks = chunk->next;
+		free(chunk);
+	}
+}
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+	switch ((int)opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM: return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ: return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP: return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD: return IBV_WC_FETCH_ADD;
+	case IBV_WR_BIND_MW: return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV: return IBV_WC_LOCAL_INV;
+	default: return IBV_WC_SEND;
+	}
+}
+
+void led_soft_send(const struct sp_qp *qp, uint32_t n, enum ibv_wc_status status,
+		   uint32_t vendor_err, struct ibv_wc *wc)
+{
+	const union led_send *slot = led_slot(qp, n);
+
+	*wc = (struct ibv_wc){ .wr_id = slot->own.wr_id,
+			       .status = status,
+			       .opcode = wc_opcode(slot->wr.opcode),
+			       .vendor_err = vendor_err,
+			       .qp_num = qp->app_qpn };
+	if (status == IBV_WC_SUCCESS)
+		wc->byte_len = led_length(&slot->wr);
+}

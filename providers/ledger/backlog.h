@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completions that were taken out of a ring by a collect, or made by settle. */
+#ifndef LED_BACKLOG_H
+#define LED_BACKLOG_H
+
+#include "providers/ledger/cq.h"
+
+#pragma GCC visibility push(hidden)
+
+bool led_backlog_has(const struct sp_cq *cq, uint32_t n);
+int led_backlog_reserve(struct sp_cq *cq, uint32_t n);
+void led_backlog_event(struct sp_cq *cq, bool solicited);
+void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken);
+bool led_backlog_pop(struct sp_cq *cq, struct ibv_wc *wc);
+void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp);
+uint32_t led_backlog_take_back(struct sp_cq *cq, const struct sp_carrier *c, bool count_only);
+void led_backlog_free(struct sp_cq *cq);
+
+/* A completion of a send that no NIC made. */
+void led_soft_send(const struct sp_qp *qp, uint32_t n, enum ibv_wc_status status,
+		   uint32_t vendor_err, struct ibv_wc *wc);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* ibv_poll_cq and arming, and what becomes of a completion that the provider gave. */
+#include "providers/ledger/backlog.h"
+#include "providers/ledger/errors.h"
+#include "providers/ledger/failed.h"
+#include "providers/ledger/srq.h"
+
+/* -- one completion ---------------------------------------------------------------------------- */
+
+/* Is it the address of a slot with a request that may be outstanding? Then of which. */
+bool led_slot_number(const struct sp_qp *qp, uint64_t wr_id, uint32_t *n)
+{
+	uint64_t at = wr_id - (uintptr_t)qp->sq.slots;
+	uint32_t tail = atomic_load_explicit(&qp->tail, memory_order_relaxed);
+
+	if (at / sizeof(union led_send) > qp->sq.mask || at % sizeof(union led_send))
+		return false;
+	*n = tail + (((uint32_t)(at / sizeof(union led_send)) - tail) & qp->sq.mask);
+	return true;
+}
+
+struct led_hidden *led_hidden_of(struct sp_carrier *c, uint64_t wr_id)
+{
+	for (int i = 0; i < LED_HIDDEN_KINDS; i++)
+		if (wr_id == (uintptr_t)&c->hidden[i].slot)
+			return &c->hidden[i];
+	return NULL;
+}
+
+/* All before request n are complete. Their slots are free from here on. */
+void led_advance(struct sp_qp *qp, uint32_t n)
+{
+	if (led_unlikely(atomic_load_explicit(&qp->sq.marks_used, memory_order_relaxed)))
+		for (uint32_t i = led_tail(qp); i != n; i++)
+			*led_mark(qp, i) = 0;
+	atomic_store_explicit(&qp->tail, n, memory_order_release);
+}
+
+/* False: it is none that the application asked for. */
+LED_INLINE bool take_send(struct sp_carrier *c, struct ibv_wc *wc)
+{
+	struct sp_qp *qp = c->qp;
+	struct led_hidden *hidden;
+	bool signaled;
+	uint32_t n;
+
+	if (led_unlikely(!led_slot_number(qp, wc->wr_id, &n))) {
+		hidden = led_hidden_of(c, wc->wr_id);
+		if (hidden) {
+			hidden->out = false;
+			if ((int32_t)(hidden->n - led_tail(qp)) > 0)
+				led_advance(qp, hidden->n);
+		}
+		return false;
+	}
+	wc->wr_id = led_slot(qp, n)->own.wr_id;
+	signaled = led_signaled(qp, n);
+	led_advance(qp, n + 1);
+	return led_likely(signaled);
+}
+
+LED_INLINE bool take_recv(struct sp_carrier *c, struct ibv_wc *wc)
+{
+	struct led_rq *rq = &c->qp->rq;
+
+	if (led_unlikely(c->srq != NULL))
+		return led_srq_take(c, wc);
+	atomic_store_explicit(&rq->tail,
+			      atomic_load_explicit(&rq->tail, memory_order_relaxed) + 1,
+			      memory_order_release);
+	return true;
+}
+
+/*
+ * The opcode of an error says nothing. Where both queues complete here, what tells them apart is that
+ * the wr_id of a send is the address of a slot.
+ */
+static bool is_send(const struct sp_cq_ring *ring, struct sp_carrier *c, const struct ibv_wc *wc)
+{
+	const struct sp_qp *qp = c->qp;
+	uint32_t n;
+
+	if (wc->status == IBV_WC_SUCCESS)
+		return !(wc->opcode & IBV_WC_RECV);
+	if (qp->scq != qp->rcq)
+		return ring->cq == qp->scq;
+	return led_hidden_of(c, wc->wr_id) ||
+	       (led_slot_number(qp, wc->wr_id, &n) && (int32_t)(led_pub(qp) - n) > 0);
+}
+
+/* A carrier with something to look for. False: drop this completion. */
+static bool take_attn(struct sp_carrier *c, const struct ibv_wc *wc, bool send)
+{
+	uint32_t attn = atomic_load(&c->attn);
+
+	if (attn & (send ? LED_ATTN_SQ_SEALED : LED_ATTN_RQ_SEALED)) {
+		if (!send && c->srq)
+			led_srq_give_back(c, wc->wr_id);
+		return false;
+	}
+	if ((attn & LED_ATTN_PROGRESS) && send && wc->status == IBV_WC_SUCCESS &&
+	    atomic_fetch_and(&c->attn, ~LED_ATTN_PROGRESS) & LED_ATTN_PROGRESS)
+		c->qp->dev->cb->qp_progress(c->qp->cookie, c->epoch);
+	return true;
+}
+
+/* Of a QP that its provider posts: only what it took of a shared queue is ours. */
+static bool take_plain(struct sp_carrier *c, struct ibv_wc *wc)
+{
+	if (!c->srq || (wc->status == IBV_WC_SUCCESS && !(wc->opcode & IBV_WC_RECV)) ||
+	    !led_srq_has(c->srq, wc->wr_id))
+		return true;
+	return led_srq_take(c, wc);
+}
+
+LED_INLINE bool take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_taken *taken)
+{
+	struct sp_carrier *c = led_carrier_of(ring->dev, wc->qp_num);
+	bool send;
+
+	if (led_unlikely(!c || c == &led_carrier_gone)) {
+		*taken = (struct led_taken){ 0 };
+		return !c && ring == &ring->cq->ring; /* the provider's own; else nobody's */
+	}
+	taken->qp = c->qp;
+	if (led_unlikely(c->qp->plain)) {
+		taken->send = false;
+		return take_plain(c, wc);
+	}
+	send = is_send(ring, c, wc);
+	taken->epoch = c->epoch;
+	taken->send = send;
+	if (led_unlikely(atomic_load_explicit(&c->attn, memory_order_relaxed)) &&
+	    !take_attn(c, wc, send))
+		return false;
+	wc->qp_num = c->app_qpn;
+	if (led_unlikely(wc->status != IBV_WC_SUCCESS))
+		return led_take_error(c, wc, send);
+	return send ? take_send(c, wc) : take_recv(c, wc);
+}
+
+/* False: nothing for the application in it. The CQ's lock is held. */
+bool led_take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_taken *taken)
+{
+	return take(ring, wc, taken);
+}
+
+/* -- delivered requests behind one that runs again ---------------------------------------------- */
+
+void led_marked_link(struct sp_qp *qp)
+{
+	struct sp_qp *at = qp->scq->marked;
+
+	while (at && at != qp)
+		at = at->marked_next;
+	if (at)
+		return;
+	qp->marked_next = qp->scq->marked;
+	qp->scq->marked = qp;
+}
+
+void led_marked_unlink(struct sp_qp *qp)
+{
+	struct sp_qp **at = &qp->scq->marked;
+
+	while (*at && *at != qp)
+		at = &(*at)->marked_next;
+	if (*at)
+		*at = qp->marked_next;
+	qp->marked = 0;
+}
+
+/* All before it is complete, and so is this one. False: it needs no completion. */
+static bool marked_pass(struct sp_qp *qp, struct ibv_wc *wc)
+{
+	uint32_t n = led_tail(qp);
+	bool signaled = led_signaled(qp, n);
+
+	if (signaled)
+		led_soft_send(qp, n, IBV_WC_SUCCESS, 0, wc);
+	qp->marked--;
+	led_advance(qp, n + 1);
+	return signaled;
+}
+
+/* The next completion of this kind. The CQ's lock is held. */
+bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *taken)
+{
+	struct sp_qp *qp, *next;
+
+	for (qp = cq->marked; qp; qp = next) {
+		next = qp->marked_next;
+		while (qp->marked && (*led_mark(qp, led_tail(qp)) & LED_MARK_DELIVERED)) {
+			*taken = (struct led_taken){ qp, qp->tx->epoch, true };
+			if (marked_pass(qp, wc))
+				return true;
+		}
+		if (!qp->marked)
+			led_marked_unlink(qp);
+	}
+	return false;
+}
+
+/* -- polling ----------------------------------------------------------------------------------- */
+
+/*
+ * Which ring pollers look at, and whether they must look elsewhere too. After a move all carriers
+ * of a CQ usually lie on one other ring: that one is then polled as the first was.
+ */
+void led_cq_refresh(struct sp_cq *cq)
+{
+	bool more = cq->first || cq->failed_tx || cq->failed_rx || cq->marked;
+	struct sp_cq_ring *active = NULL;
+
+	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next) {
+		if (!r->live)
+			continue;
+		more |= active != NULL;
+		active = active ? active : r;
+	}
+	/* what its provider posts completes in the application's own */
+	more |= active && active != &cq->ring;
+	cq->active = active ? active : &cq->ring;
+	cq->slow = more;
+}
+
+enum step {
+	STEP_EMPTY, /* the rings have nothing */
+	STEP_TOOK,  /* something that is not the application's: it may have ended what waited */
+	STEP_SHOWN,
+};
+
+static enum step ring_step(struct sp_cq_ring *ring, struct ibv_wc *wc)
+{
+	struct led_taken taken;
+
+	if (!ring->live && ring != &ring->cq->ring)
+		return STEP_EMPTY;
+	if (ring->poll(ring->real, 1, wc) != 1)
+		return STEP_EMPTY;
+	return take(ring, wc, &taken) ? STEP_SHOWN : STEP_TOOK;
+}
+
+static enum step rings_step(struct sp_cq *cq, struct ibv_wc *wc)
+{
+	struct sp_cq_ring *first = cq->turn, *r = first;
+	enum step step;
+
+	do {
+		step = ring_step(r, wc);
+		r = r->next ? r->next : &cq->ring;
+	} while (step == STEP_EMPTY && r != first);
+	cq->turn = r;
+	return step;
+}
+
+/*
+ * The next completion of a CQ with more than one ring: the backlog first, as it is older than
+ * what the rings hold, then failed QPs, then the rings in turn.
+ */
+bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc)
+{
+	struct led_taken taken;
+	enum step step;
+
+	do {
+		if (led_backlog_pop(cq, wc) || led_failed_next(cq, wc) ||
+		    led_marked_next(cq, wc, &taken))
+			return true;
+		step = rings_step(cq, wc);
+	} while (step == STEP_TOOK);
+	return step == STEP_SHOWN;
+}
+
+/* Of n completions, those for the application, in their order. */
+LED_INLINE int take_all(struct sp_cq_ring *ring, struct ibv_wc *wc, int n)
+{
+	struct led_taken taken;
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (led_unlikely(!take(ring, &wc[i], &taken)))
+			continue;
+		if (led_unlikely(kept != i))
+			wc[kept] = wc[i];
+		kept++;
+	}
+	return kept;
+}
+
+/* One ring alone. If all that it had is withheld, is there more? */
+LED_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
+{
+	int got = 0, asked, polled;
+
+	do {
+		asked = n - got;
+		polled = ring->poll(ring->real, asked, wc + got);
+		if (led_unlikely(polled < 0))
+			return got ? got : polled;
+		got += take_all(ring, wc + got, polled);
+	} while (led_unlikely(got < n && polled == asked && asked));
+	return got;
+}
+
+/* After a move: ring by ring, as one ring alone is polled; who filled up comes last next time. */
+static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct sp_cq_ring *first = cq->turn, *r = first;
+	int got = 0, polled;
+
+	do {
+		polled = r->live || r == &cq->ring ? poll_ring(r, n - got, wc + got) : 0;
+		got += polled > 0 ? polled : 0;
+		r = r->next ? r->next : &cq->ring;
+	} while (got < n && r != first);
+	cq->turn = r;
+	return got;
+}
+
+/* Called with the CQ's lock; drops it. */
+static LED_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	if (!cq->first && !cq->failed_tx && !cq->failed_rx && !cq->marked)
+		got = poll_rings(cq, n, wc);
+	else
+		while (got < n && led_cq_next(cq, &wc[got]))
+			got++;
+	led_cq_refresh(cq);
+	sp_unlock(&cq->lock);
+	return got;
+}
+
+int led_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct sp_cq *cq = led_cq_of(ibv->context, ibv->handle);
+	int got;
+
+	if (led_unlikely(!cq))
+		return led_dev_of(ibv->context)->saved.poll_cq(ibv, n, wc);
+	sp_lock(&cq->lock);
+	cq->polls++;
+	if (led_unlikely(cq->slow))
+		return poll_slow(cq, n, wc);
+	got = poll_ring(cq->active, n, wc);
+	sp_unlock(&cq->lock);
+	return got;
+}
+
+/* -- arming ------------------------------------------------------------------------------------ */
+
+static bool armings_open(struct led_armings *armings)
+{
+	return atomic_load(&armings->count) != atomic_load(&armings->told);
+}
+
+/* Does the application wait for an event, and for which? */
+enum led_armed led_cq_armed(struct sp_cq *cq)
+{
+	if (armings_open(&cq->armings[LED_ARMED_ANY]))
+		return LED_ARMED_ANY;
+	return armings_open(&cq->armings[LED_ARMED_SOLICITED]) ? LED_ARMED_SOLICITED
+							       : LED_ARMED_NOT;
+}
+
+/* An event answers all armings so far. Without the lock. */
+void led_cq_event_read(struct sp_cq_ring *ring)
+{
+	for (int kind = LED_ARMED_ANY; kind < LED_ARMED_NOT; kind++) {
+		struct led_armings *armings = &ring->cq->armings[kind];
+
+		atomic_store(&armings->told, atomic_load(&armings->count));
+	}
+}
+
+int led_req_notify(struct ibv_cq *ibv, int solicited_only)
+{
+	struct sp_cq *cq = led_cq_of(ibv->context, ibv->handle);
+	int err = 0;
+
+	if (led_unlikely(!cq))
+		return led_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
+	sp_lock(&cq->lock);
+	atomic_fetch_add(&cq->armings[solicited_only ? LED_ARMED_SOLICITED : LED_ARMED_ANY].count,
+			 1);
+	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
+		if (r->live || r == &cq->ring)
+			err |= r->dev->saved.req_notify_cq(r->real, solicited_only);
+	if (led_unlikely(cq->slow)) {
+		/* as a NIC does for completions behind the consumer index */
+		if (cq->first || cq->marked || led_failed_waiting(cq))
+			led_backlog_event(cq, true);
+		err = 0; /* one of them is a dead NIC's */
+	}
+	sp_unlock(&cq->lock);
+	return err;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Driven CQs. */
+#ifndef LED_CQ_H
+#define LED_CQ_H
+
+#include "providers/ledger/qp.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sp_cq_ring {
+	struct sp_cq *cq;
+	const struct shift_provider *engine;
+	struct ibv_cq *real;
+	int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+	struct sp_dev *dev;
+	uint32_t live; /* carriers that may complete here; those that were left do not count */
+	struct sp_cq_ring *next;
+};
+
+/* A completion that was taken out of its ring, or made. */
+struct led_entry {
+	struct ibv_wc wc;
+	struct sp_qp *qp; /* NULL: nobody's of ours */
+	uint32_t epoch;	  /* of the carrier that completed it; UINT32_MAX: none */
+	bool send;
+	struct led_entry *next;
+};
+
+struct led_chunk {
+	struct led_chunk *next;
+	struct led_entry entries[LED_CHUNK];
+};
+
+enum led_armed {
+	LED_ARMED_ANY,
+	LED_ARMED_SOLICITED,
+	LED_ARMED_NOT,
+};
+
+/* Armings of one kind; told: what count was when an event was handed out. */
+struct led_armings {
+	_Atomic uint32_t count, told;
+};
+
+struct sp_cq {
+	struct sp_lock lock;
+	uint32_t slow; /* others than the active ring may have completions; under lock */
+	const struct shift_provider *engine;
+	struct sp_cq_ring *active; /* where all live carriers complete, unless `slow`; under lock */
+	struct sp_cq_ring ring;	   /* the application's own; then those of other NICs */
+	uint32_t polls, looked;	   /* calls so far, and what they were when the shell looked */
+
+	struct led_entry *first, **last, *free;
+	struct led_chunk *chunks;
+	struct sp_qp *failed_tx, *failed_rx;
+	struct sp_qp *marked; /* with requests that are DELIVERED and not complete */
+	struct sp_qp *qps;    /* that send here */
+	struct sp_cq_ring *turn;
+	struct led_armings armings[LED_ARMED_NOT]; /* by enum led_armed */
+	uint32_t users;				   /* QPs bound; under lock */
+	struct ibv_cq *ibv;
+	struct sp_dev *dev;
+	void *cookie;
+
+	bool ex;
+	struct sp_lock ex_lock;
+	struct ibv_wc cur; /* of start_poll and next_poll; owned by the holder of ex_lock */
+	struct ibv_cq_ex saved_ex;
+};
+
+/* What take() found out about a completion, for who keeps it. */
+struct led_taken {
+	struct sp_qp *qp;
+	uint32_t epoch;
+	bool send;
+};
+
+int led_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int led_req_notify(struct ibv_cq *cq, int solicited_only);
+bool led_take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_taken *taken);
+bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc);
+void led_cq_refresh(struct sp_cq *cq);
+enum led_armed led_cq_armed(struct sp_cq *cq);
+void led_cq_ex_install(struct sp_cq *cq);
+void led_cq_ex_restore(struct sp_cq *cq);
+
+bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *taken);
+void led_marked_link(struct sp_qp *qp);
+void led_marked_unlink(struct sp_qp *qp);
+
+int led_cq_drive(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
+		 void *cookie, struct sp_cq **out);
+int led_cq_undrive(struct sp_cq *cq);
+int led_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
+		    struct sp_cq_ring **out);
+void led_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring);
+struct sp_cq_ring *led_cq_own_ring(struct sp_cq *cq);
+void led_cq_event_read(struct sp_cq_ring *ring);
+int led_cq_collect(struct sp_cq *cq);
+bool led_cq_error_waiting(struct sp_cq *cq);
+void led_live(struct sp_cq_ring *ring, bool *flag);
+void led_unlive(struct sp_cq_ring *ring, bool *flag);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Contexts: which the engine is for, what is found by a handle or a QPN, and the verbs taken over. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "providers/ledger/cq.h"
+#include "providers/ledger/ledger.h"
+#include "providers/ledger/send.h"
+#include "providers/ledger/recv.h"
+#include "providers/ledger/srq.h"
+
+struct sp_dev *led_devs[LED_MAX_FD];
+_Atomic(struct sp_qp *) *led_qps[LED_MAX_FD];
+_Atomic(struct sp_cq *) *led_cqs[LED_MAX_FD];
+
+/* iWARP connects by its connection manager only, and has no datagrams; others have no RC. */
+bool led_serves(struct ibv_device *device)
+{
+	return device->transport_type == IBV_TRANSPORT_IB && device->node_type == IBV_NODE_CA;
+}
+
+bool led_probe(struct ibv_context *ctx, const char **why_not)
+{
+	if (led_serves(ctx->device))
+		return true;
+	*why_not = ctx->device->transport_type == IBV_TRANSPORT_IWARP
+			   ? "iWARP: its queue pairs are connected by rdma_cm only"
+			   : "it is not a NIC with reliable connections (RoCE or InfiniBand)";
+	return false;
+}
+
+/* Sets the pointer that the data path reads. */
+static int table_map(struct sp_table *table, uint32_t slots, void *out)
+{
+	int err = sp_table_map(table, slots);
+
+	memcpy(out, &table->slots, sizeof(table->slots));
+	return err;
+}
+
+static int tables_map(struct sp_dev *dev)
+{
+	return table_map(&dev->tables.qps, LED_MAX_HANDLE, &dev->qps) ||
+	       table_map(&dev->tables.cqs, LED_MAX_HANDLE, &dev->cqs) ||
+	       table_map(&dev->tables.srqs, LED_MAX_HANDLE, &dev->srqs) ||
+	       table_map(&dev->tables.carriers, SP_TABLE_MAX, &dev->carriers);
+}
+
+/*
+ * Linux 6.1: who raises the event when a QP has taken its last receive of a shared queue. A provider is
+ * known by the library that its verbs are in: libmlx5.so.1, libirdma-rdmav34.so.
+ */
+static bool tells_last(const struct ibv_context *ctx)
+{
+	static const char *const who[] = { "libmlx5",	  "libmlx4", "libbnxt_re",
+					   "libhns",	  "libocrdma", "libvmw_pvrdma" };
+	const char *name;
+	Dl_info info;
+
+	if (!dladdr((void *)(uintptr_t)ctx->ops.poll_cq, &info) || !info.dli_fname)
+		return false;
+	name = strrchr(info.dli_fname, '/');
+	name = name ? name + 1 : info.dli_fname;
+	for (size_t i = 0; i < sizeof(who) / sizeof(who[0]); i++)
+		if (!strncmp(name, who[i], strlen(who[i])))
+			return true;
+	return false;
+}
+
+static void install(struct sp_dev *dev)
+{
+	struct ibv_context_ops *ops = &dev->ctx->ops;
+
+	led_devs[dev->ctx->cmd_fd] = dev;
+	led_qps[dev->ctx->cmd_fd] = dev->qps;
+	led_cqs[dev->ctx->cmd_fd] = dev->cqs;
+	ops->post_send = led_post_send;
+	ops->post_recv = led_post_recv;
+	ops->poll_cq = led_poll_cq;
+	ops->req_notify_cq = led_req_notify;
+	ops->post_srq_recv = led_post_srq_recv;
+	if (ops->bind_mw)
+		ops->bind_mw = led_bind_mw;
+	dev->installed = true;
+}
+
+int led_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_callbacks *cb,
+		 struct sp_dev **out)
+{
+	struct sp_dev *dev;
+
+	if (do_install && (ctx->cmd_fd < 0 || ctx->cmd_fd >= LED_MAX_FD))
+		return -EMFILE;
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return -ENOMEM;
+	dev->engine = &shift_provider_ledger;
+	dev->ctx = ctx;
+	dev->cb = cb;
+	if (tables_map(dev)) {
+		led_dev_uninit(dev);
+		return -ENOMEM;
+	}
+	dev->saved = ctx->ops;
+	dev->tells_last = tells_last(ctx);
+	if (do_install)
+		install(dev);
+	*out = dev;
+	return 0;
+}
+
+void led_dev_uninit(struct sp_dev *dev)
+{
+	if (dev->installed) {
+		dev->ctx->ops = dev->saved;
+		led_devs[dev->ctx->cmd_fd] = NULL;
+		led_qps[dev->ctx->cmd_fd] = NULL;
+		led_cqs[dev->ctx->cmd_fd] = NULL;
+	}
+	sp_table_unmap(&dev->tables.carriers);
+	sp_table_unmap(&dev->tables.srqs);
+	sp_table_unmap(&dev->tables.cqs);
+	sp_table_unmap(&dev->tables.qps);
+	free(dev);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which way an error completion goes: to the application, or into the carrier's account. */
+#include "providers/ledger/errors.h"
+#include "providers/ledger/srq.h"
+
+/*
+ * The first error of a carrier decides for all of them: pass on or withhold. A flush may be seen
+ * before its cause, when the cause is on the other CQ: a cause that is the application's own is
+ * reported even then.
+ */
+static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor)
+{
+	struct sp_qp *qp = c->qp;
+	enum sp_error_class cls = sp_error_class_of(status);
+	uint32_t none = LED_ERR_NONE, mode = LED_ERR_PASS, no_status = 0;
+	bool first;
+
+	if (atomic_load(&qp->withheld) || (cls == SP_ERROR_TRANSPORT && atomic_load(&qp->guard)))
+		mode = LED_ERR_WITHHOLD;
+	first = atomic_compare_exchange_strong(&c->err_mode, &none, mode);
+	if (!first)
+		mode = none;
+	if (status != IBV_WC_WR_FLUSH_ERR &&
+	    atomic_compare_exchange_strong(&c->app_status, &no_status, status)) {
+		atomic_store(&c->app_vendor, vendor);
+		first |= cls == SP_ERROR_APPLICATION;
+	}
+	if (first)
+		qp->dev->cb->qp_error(qp->cookie, c->epoch, cls, mode == LED_ERR_WITHHOLD, status,
+				      vendor);
+	return mode;
+}
+
+/*
+ * The first one that is seen is the position: all before it is acknowledged. But not if a completion
+ * before it is missing, as where a CQ overran: then nothing is known, and what completed last is the
+ * position (settling asks the peer anyway). Nor are delivered requests passed that are not complete.
+ */
+static void withhold_send(struct sp_carrier *c, uint32_t n)
+{
+	struct sp_qp *qp = c->qp;
+	uint32_t i;
+
+	if (c->sq_err)
+		return;
+	c->sq_err = true;
+	if ((int32_t)(n - led_tail(qp)) < 0)
+		return;
+	for (i = led_tail(qp); i != n; i++)
+		if (led_completes(qp, i) || (*led_mark(qp, i) & LED_MARK_DELIVERED))
+			return;
+	led_advance(qp, n);
+}
+
+static bool take_send_error(struct sp_carrier *c, struct ibv_wc *wc, uint32_t mode)
+{
+	struct led_hidden *hidden = led_hidden_of(c, wc->wr_id);
+	struct sp_qp *qp = c->qp;
+	uint32_t n;
+
+	if (hidden) {
+		hidden->out = false;
+		if (mode == LED_ERR_WITHHOLD)
+			withhold_send(c, hidden->n);
+		return false;
+	}
+	if (!led_slot_number(qp, wc->wr_id, &n))
+		return false;
+	if (mode == LED_ERR_WITHHOLD) {
+		withhold_send(c, n);
+		return false;
+	}
+	wc->wr_id = led_slot(qp, n)->own.wr_id;
+	led_advance(qp, n + 1);
+	return true;
+}
+
+/* False: withheld. The CQ's lock is held. */
+bool led_take_error(struct sp_carrier *c, struct ibv_wc *wc, bool send)
+{
+	uint32_t mode = error_mode(c, wc->status, wc->vendor_err);
+	struct led_rq *rq = &c->qp->rq;
+
+	if (send)
+		return take_send_error(c, wc, mode);
+	if (mode == LED_ERR_WITHHOLD) {
+		if (c->srq)
+			led_srq_give_back(c, wc->wr_id);
+		else
+			c->rq_err = true;
+		return false;
+	}
+	if (c->srq)
+		return led_srq_take(c, wc);
+	atomic_store_explicit(&rq->tail, atomic_load(&rq->tail) + 1, memory_order_release);
+	return true;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The fence of an ordered switch: later sends are withheld until all before it is complete. Verbs have
+ * no request that does nothing, so the application's last one is the fence if it is signaled. Else it
+ * is a WRITE or READ of no bytes, of a kind that the application was seen to post: its peer's QP may
+ * not allow the other one, and would break.
+ */
+#include "providers/ledger/cq.h"
+#include "providers/ledger/move.h"
+#include "providers/ledger/send.h"
+
+/* Whether it ran or not, it may not run again: an atomic, or a READ before a fenced request. */
+static bool unrepeatable(const struct sp_qp *qp)
+{
+	bool read = false;
+
+	for (uint32_t n = led_tail(qp); n != led_pub(qp); n++) {
+		enum sp_request_kind kind = led_kind_of(qp, n);
+
+		if (kind == SP_REQ_ATOMIC ||
+		    (read && (led_slot(qp, n)->wr.send_flags & IBV_SEND_FENCE)))
+			return true;
+		read |= kind == SP_REQ_READ;
+	}
+	return false;
+}
+
+/* Slots that are free still have what they had. */
+static void look_what_peer_allows(struct sp_qp *qp)
+{
+	uint32_t n = qp->sq.head, left = n > qp->sq.mask ? qp->sq.mask + 1 : n;
+
+	for (; left; left--) {
+		enum ibv_wr_opcode opcode = led_slot(qp, --n)->wr.opcode;
+
+		if (opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+			atomic_store(&qp->may_write, true);
+		if (opcode == IBV_WR_RDMA_READ)
+			atomic_store(&qp->may_read, true);
+	}
+}
+
+/* -EAGAIN: no room, or nothing that the peer would take. All locks held. */
+static int fence_post(struct sp_qp *qp)
+{
+	struct led_hidden *fence = &qp->tx->hidden[LED_HIDDEN_FENCE];
+	struct ibv_send_wr *bad;
+
+	look_what_peer_allows(qp);
+	if (!atomic_load(&qp->may_write) && !atomic_load(&qp->may_read))
+		return -EAGAIN;
+	fence->slot.wr.opcode =
+		atomic_load(&qp->may_write) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	fence->n = led_pub(qp);
+	if (qp->tx->dev->saved.post_send(qp->tx->real, &fence->slot.wr, &bad))
+		return -EAGAIN;
+	fence->out = true;
+	return 0;
+}
+
+/* All locks held. One of our own at a time: each takes a place that is not ours. */
+static int fence_lay(struct sp_qp *qp)
+{
+	const struct led_hidden *fence = &qp->tx->hidden[LED_HIDDEN_FENCE];
+
+	if (led_tail(qp) == led_pub(qp) || led_completes(qp, led_pub(qp) - 1) ||
+	    (*led_mark(qp, led_pub(qp) - 1) & LED_MARK_DELIVERED))
+		return 0;
+	if (fence->out)
+		return fence->n == led_pub(qp) ? 0 : -EAGAIN;
+	return fence_post(qp);
+}
+
+/*
+ * Without a fence, posts go on: the next signaled one will be it, and no application ends with a full
+ * queue of requests of which none is signaled.
+ */
+int led_qp_fence(struct sp_qp *qp, bool *unrepeatable_before)
+{
+	int err = -EINVAL;
+
+	*unrepeatable_before = false;
+	if (!led_qp_lock_soon(qp))
+		return -EAGAIN;
+	if (!(qp->tx_mode & (LED_HOLD | LED_FAILED))) {
+		err = fence_lay(qp);
+		*unrepeatable_before = unrepeatable(qp);
+		if (!err)
+			qp->tx_mode |= LED_FENCE;
+	}
+	led_qp_unlock(qp);
+	return err;
+}
+
+bool led_qp_fenced(struct sp_qp *qp)
+{
+	bool fenced;
+
+	if (!led_qp_lock_soon(qp))
+		return false;
+	fenced = (qp->tx_mode & LED_FENCE) && !(qp->tx_mode & (LED_HOLD | LED_FAILED)) &&
+		 !led_error_seen(qp->tx) && led_tail(qp) == led_pub(qp);
+	led_qp_unlock(qp);
+	return fenced;
+}

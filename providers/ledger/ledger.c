@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The engine, as the shell finds it. What has no meaning over plain verbs does nothing, and is here. */
+#include <assert.h>
+#include <stddef.h>
+
+#include "providers/ledger/cq.h"
+#include "providers/ledger/failed.h"
+#include "providers/ledger/ledger.h"
+#include "providers/ledger/move.h"
+#include "providers/ledger/send.h"
+#include "providers/ledger/srq.h"
+
+#define ENGINE_AT(type)                                                                            \
+	static_assert(offsetof(struct type, engine) == SP_ENGINE_AT, "where engine.h looks")
+ENGINE_AT(sp_dev);
+ENGINE_AT(sp_cq);
+ENGINE_AT(sp_cq_ring);
+ENGINE_AT(sp_qp);
+ENGINE_AT(sp_carrier);
+ENGINE_AT(sp_srq);
+ENGINE_AT(sp_srq_ring);
+
+/* Keys are asked for with each request: nothing is remembered. */
+static void led_keys_changed(void)
+{
+}
+
+/* What a driver of its own does to keys is not known: a key that the shell never saw is noticed in use. */
+static void led_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out)
+{
+	*out = (struct sp_key_command){ .what = SP_KEY_NONE };
+}
+
+static int led_dmabuf_flags(const void *driver, uint32_t *flags)
+{
+	return -EINVAL;
+}
+
+static struct ibv_mr *led_dmabuf_reg(struct ibv_pd *pd, const struct sp_dmabuf *buf)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static uint32_t led_pd_number(struct ibv_pd *pd)
+{
+	return SP_PD_ANY;
+}
+
+/* A resize is the provider's own business: it goes on with what was not polled. */
+static int led_cq_resize(struct sp_cq *cq, struct ibv_cq *real)
+{
+	return 0;
+}
+
+/* QPs that the engine does not drive share its CQs (SP_SHARES_CQ): nobody asks. */
+static int led_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq)
+{
+	return -EOPNOTSUPP;
+}
+
+static int led_foreign_feed(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn)
+{
+	return -EOPNOTSUPP;
+}
+
+const struct shift_provider shift_provider_ledger = {
+	.name = "ledger",
+	.traits = SP_SHARES_CQ | SP_ANY_DEVICE | SP_OWN_STATE_WORD | SP_HIDDEN_SENDS,
+	.serves = led_serves,
+	.probe = led_probe,
+	.dev_init = led_dev_init,
+	.dev_uninit = led_dev_uninit,
+	.keys_changed = led_keys_changed,
+	.key_command = led_key_command,
+	.pd_number = led_pd_number,
+	.dmabuf_flags = led_dmabuf_flags,
+	.dmabuf_reg = led_dmabuf_reg,
+	.cq.drive = led_cq_drive,
+	.cq.undrive = led_cq_undrive,
+	.cq.ring_add = led_cq_ring_add,
+	.cq.ring_del = led_cq_ring_del,
+	.cq.own_ring = led_cq_own_ring,
+	.cq.event_read = led_cq_event_read,
+	.cq.collect = led_cq_collect,
+	.cq.resize_reserve = led_cq_resize,
+	.cq.resize_begin = led_cq_resize,
+	.cq.resize_end = led_cq_resize,
+	.cq.foreign_add = led_foreign_add,
+	.cq.foreign_feed = led_foreign_feed,
+	.cq.foreign_del = led_foreign_add,
+	.cq.error_waiting = led_cq_error_waiting,
+	.srq.drive = led_srq_drive,
+	.srq.undrive = led_srq_undrive,
+	.srq.ring_add = led_srq_ring_add,
+	.srq.ring_del = led_srq_ring_del,
+	.srq.own = led_srq_own,
+	.srq.look = led_srq_look,
+	.srq.recover = led_srq_recover,
+	.srq.feed = led_srq_feed,
+	.srq.hand_back = led_srq_hand_back,
+	.srq.limit = led_srq_limit,
+	.srq.share = led_srq_share,
+	.reclaim.make = led_reclaim_make,
+	.reclaim.free = led_reclaim_free,
+	.reclaim.ask = led_reclaim_ask,
+	.reclaim.collect = led_reclaim_collect,
+	.qp.drive = led_qp_drive,
+	.qp.drivable = led_qp_drivable,
+	.qp.foreign = led_qp_foreign,
+	.qp.reason = led_qp_reason,
+	.qp.keys = led_qp_keys,
+	.qp.undrive = led_qp_undrive,
+	.qp.modified = led_qp_modified,
+	.qp.recv_count = led_qp_recv_count,
+	.qp.send_counts = led_qp_send_counts,
+	.qp.sending = led_qp_sending,
+	.qp.sent = led_qp_sent,
+	.qp.guard = led_qp_guard,
+	.qp.progressed = led_qp_progressed,
+	.qp.gate = led_qp_gate,
+	.qp.gated = led_qp_gated,
+	.qp.pass = led_qp_pass,
+	.carrier.add = led_carrier_add,
+	.carrier.del = led_carrier_del,
+	.move.last_receive = led_qp_last_receive,
+	.move.withhold = led_qp_withhold,
+	.move.fence = led_qp_fence,
+	.move.fenced = led_qp_fenced,
+	.move.resume = led_qp_resume,
+	.move.flushed = led_qp_flushed,
+	.move.seal = led_qp_seal,
+	.move.lay_receives = led_qp_lay_receives,
+	.move.recall = led_qp_recall,
+	.move.writes_only = led_qp_writes_only,
+	.move.outstanding = led_qp_outstanding,
+	.move.settle = led_qp_settle,
+	.move.publish = led_qp_publish,
+	.move.fail_all = led_qp_fail,
+};

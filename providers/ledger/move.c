@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The move from one carrier to another: withhold, flushed, seal, lay receives. Settling is in settle.c.
+ * Called by the shell. Everything of the QP stands still meanwhile (led_qp_lock).
+ */
+#include "providers/ledger/cq.h"
+#include "providers/ledger/move.h"
+#include "providers/ledger/recv.h"
+#include "providers/ledger/send.h"
+#include "providers/ledger/srq.h"
+
+/* -- the marker -------------------------------------------------------------------------------- */
+
+/* Handed to that carrier, and not known complete. */
+static uint32_t outstanding_on(const struct sp_qp *qp, const struct sp_carrier *c)
+{
+	return c == qp->tx ? led_pub(qp) - led_tail(qp) : 0;
+}
+
+/*
+ * A hidden request behind the last one ends a flush that would leave no trace: acknowledged but
+ * unsignaled requests leave no completion. And a QP with nothing outstanding has nothing to flush,
+ * so nothing would tell a NIC that went to ERR from one that only said so and goes on executing
+ * what the peer sends: the marker's flush does.
+ */
+static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
+{
+	if (c->hidden[LED_HIDDEN_MARKER].out || !qp->sq.max_post)
+		return false;
+	if (!outstanding_on(qp, c))
+		return !led_error_seen(c) &&
+		       (c->srq || atomic_load(&qp->rq.tail) == qp->rq.pub);
+	return !c->sq_err && !led_completes(qp, led_pub(qp) - 1);
+}
+
+/*
+ * Only once there is no way back to this carrier. If receives were laid into a carrier and it died
+ * before the sends came, it is asked of that one, whose send queue is empty. A provider that takes
+ * nothing in ERR has to show its flush by what it had.
+ */
+static void marker_try(struct sp_qp *qp)
+{
+	bool leaving = (qp->tx_mode & LED_HOLD) && (qp->rx_mode & LED_HOLD);
+	struct led_hidden *marker = &qp->rx->hidden[LED_HIDDEN_MARKER];
+	struct ibv_send_wr *bad;
+
+	if (!leaving || (qp->tx_mode & LED_FAILED) || !marker_wanted(qp, qp->rx))
+		return;
+	marker->n = qp->rx == qp->tx ? led_pub(qp) : led_tail(qp);
+	marker->out = !qp->rx->dev->saved.post_send(qp->rx->real, &marker->slot.wr, &bad);
+}
+
+/* -- leave ------------------------------------------------------------------------------------- */
+
+/* A post that was inside of the provider has left it when the locks are ours. */
+void led_qp_withhold(struct sp_qp *qp)
+{
+	led_qp_lock(qp);
+	atomic_store(&qp->withheld, true);
+	qp->tx_mode |= LED_HOLD;
+	qp->rx_mode |= LED_HOLD;
+	led_qp_unlock(qp);
+}
+
+/*
+ * A flush begins behind the last good completion of its queue, and in a QP that executes nothing
+ * any more. That it began is enough: a CQ that overran may never show its end. A queue that was
+ * sealed is out of the question: the receives may lie in a later carrier, which is being left too.
+ */
+static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
+{
+	return led_sealed(c, LED_ATTN_SQ_SEALED) ||
+	       ((led_error_seen(c) || !qp->sq.max_post) &&
+		(c->sq_err || !outstanding_on(qp, c)));
+}
+
+static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
+{
+	bool complete = atomic_load(&qp->rq.tail) == qp->rq.pub;
+
+	if (c->srq) /* no flush tells, the last receive does */
+		return led_sealed(c, LED_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
+	return led_sealed(c, LED_ATTN_RQ_SEALED) ||
+	       ((led_error_seen(c) || !qp->sq.max_post) && (c->rq_err || complete));
+}
+
+/* Whose first error counts: an application's own, wherever it was seen, forbids to go on. */
+static const struct sp_carrier *error_of(const struct sp_qp *qp)
+{
+	enum ibv_wc_status status = atomic_load(&qp->rx->app_status);
+
+	if (!atomic_load(&qp->tx->app_status) ||
+	    (status && sp_error_class_of(status) == SP_ERROR_APPLICATION))
+		return qp->rx;
+	return qp->tx;
+}
+
+void led_qp_flushed(struct sp_qp *qp, bool in_error, struct sp_flushed *out)
+{
+	const struct sp_carrier *err;
+
+	led_qp_lock(qp);
+	if (in_error) /* one in RTS would execute it */
+		marker_try(qp);
+	err = error_of(qp);
+	out->error_seen = led_error_seen(qp->rx) || led_sealed(qp->rx, LED_ATTN_RQ_SEALED) ||
+			  (!led_sealed(qp->tx, LED_ATTN_SQ_SEALED) && led_error_seen(qp->tx));
+	out->sq = sends_flushed(qp, qp->tx);
+	out->rq = receives_flushed(qp, qp->rx);
+	out->recv_count = atomic_load(&qp->rq.tail);
+	out->status = atomic_load(&err->app_status);
+	out->vendor_err = atomic_load(&err->app_vendor);
+	led_qp_unlock(qp);
+}
+
+void led_qp_seal(struct sp_qp *qp)
+{
+	struct sp_carrier *c;
+	uint32_t last;
+
+	led_qp_lock(qp);
+	last = qp->tx->epoch > qp->rx->epoch ? qp->tx->epoch : qp->rx->epoch;
+	for (c = qp->carriers; c; c = c->next)
+		if (c->epoch <= last)
+			led_carrier_seal(c);
+	led_qp_unlock(qp);
+}
+
+/*
+ * Only the shell adds carriers and takes them away: no lock. What it took may lie in the CQ still, and
+ * would be recovered with the ring if it left before that is known: it would be used twice.
+ */
+void led_qp_last_receive(struct sp_qp *qp, uint32_t epoch)
+{
+	struct sp_carrier *c = qp->carriers;
+
+	while (c && c->epoch != epoch)
+		c = c->next;
+	if (!c)
+		return;
+	atomic_store(&c->last_receive, true);
+	if (!led_cq_collect(qp->rcq))
+		led_srq_leave(c);
+}
+
+/* -- receives ---------------------------------------------------------------------------------- */
+
+/* All that is outstanding is withheld work of the next carrier. */
+static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
+{
+	struct sp_carrier *from = qp->rx;
+
+	/* nothing that the left one still says counts */
+	atomic_fetch_or(&from->attn, LED_ATTN_RQ_SEALED);
+	qp->rx = to;
+	qp->rx_mode = LED_XLAT;
+	qp->rq.pub = atomic_load(&qp->rq.tail);
+	led_live(to->rring, &to->rring_live);
+	led_srq_leave(from);
+	led_srq_join(to);
+	if (led_recvs_go(qp))
+		qp->dev->cb->key_missing(qp->cookie); /* the rest is asked for again */
+}
+
+int led_qp_lay_receives(struct sp_qp *qp, struct sp_carrier *to)
+{
+	int err = 0;
+
+	led_qp_lock(qp);
+	if (to != qp->rx) {
+		err = qp->srq ? 0 : led_recvs_check(qp, to);
+		if (!err)
+			recv_move(qp, to);
+	}
+	led_qp_unlock(qp);
+	return err;
+}

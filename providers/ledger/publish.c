@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Requests of the ledger go to the provider of the active carrier: with its keys, where these differ.
+ * Those that may not run yet simply stay in the ledger.
+ */
+#include "providers/ledger/recv.h"
+#include "providers/ledger/send.h"
+
+/* Do posts go straight to the provider? */
+bool led_tx_direct(const struct sp_qp *qp)
+{
+	return !(qp->tx_mode & ~LED_XLAT);
+}
+
+/* -- keys -------------------------------------------------------------------------------------- */
+
+static uint32_t *rkey_of(struct ibv_send_wr *wr)
+{
+	switch ((int)wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ: return &wr->wr.rdma.rkey;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD: return &wr->wr.atomic.rkey;
+	default: return NULL;
+	}
+}
+
+/* IBA: the key of a request that moves nothing is not looked at. */
+static int translate_rkey(struct sp_qp *qp, const struct sp_carrier *c, struct ibv_send_wr *wr)
+{
+	uint32_t *rkey = rkey_of(wr);
+
+	if (!rkey || !qp->dev->cb->rkey(qp->cookie, c->epoch, *rkey, rkey))
+		return 0;
+	return led_kind(wr->opcode) != SP_REQ_ATOMIC && !led_length(wr) ? 0 : -ENOENT;
+}
+
+/*
+ * Request n as the carrier's NIC takes it. -ENOENT: a key is missing. -EOPNOTSUPP: it can run on its
+ * own NIC only.
+ */
+int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struct ibv_send_wr *out,
+		       struct ibv_sge *sges)
+{
+	const struct ibv_send_wr *wr = &led_slot(qp, n)->wr;
+	uint8_t mark = *led_mark(qp, n);
+
+	if (mark & LED_MARK_WIDE)
+		return -EOPNOTSUPP;
+	memcpy(out, wr, offsetof(struct ibv_send_wr, qp_type));
+	out->sg_list = sges;
+	if (mark & LED_MARK_SIGNAL)
+		out->send_flags |= IBV_SEND_SIGNALED;
+	memcpy(sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sges));
+	for (int i = 0; i < wr->num_sge && !(wr->send_flags & IBV_SEND_INLINE); i++)
+		if (sges[i].length && qp->dev->cb->lkey(qp->cookie, c->epoch, sges[i].lkey,
+							&sges[i].lkey))
+			return -ENOENT;
+	return translate_rkey(qp, c, out);
+}
+
+/* -- handing over ------------------------------------------------------------------------------ */
+
+struct batch {
+	struct ibv_send_wr wr[LED_BATCH];
+	uint32_t number[LED_BATCH];
+	uint32_t n;
+};
+
+/* Is the request one that completes without being posted? */
+static bool passed_over(const struct sp_qp *qp, uint32_t n)
+{
+	return *led_mark(qp, n) & LED_MARK_DELIVERED;
+}
+
+static bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
+{
+	enum sp_request_kind kind = led_kind_of(qp, n);
+
+	return kind != SP_REQ_WRITE && kind != SP_REQ_LOCAL;
+}
+
+static int as_it_is(struct sp_qp *qp, uint32_t n, struct ibv_send_wr *out)
+{
+	const struct ibv_send_wr *slot = &led_slot(qp, n)->wr;
+
+	if (*led_mark(qp, n) & LED_MARK_WIDE)
+		*out = qp->sq.wide[n & qp->sq.mask];
+	else
+		memcpy(out, slot, offsetof(struct ibv_send_wr, qp_type));
+	out->sg_list = slot->sg_list;
+	out->num_sge = slot->num_sge;
+	return 0;
+}
+
+/* Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. */
+static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint32_t max,
+		      struct batch *b)
+{
+	uint32_t stride = qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES;
+	int err = 0;
+
+	for (b->n = 0; b->n < max && b->n < LED_BATCH && *at != qp->sq.head; ++*at) {
+		struct ibv_send_wr *wr = &b->wr[b->n];
+
+		if (passed_over(qp, *at))
+			continue;
+		if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, *at))
+			err = -EPROTO;
+		else if (c->xlat)
+			err = led_translate_send(qp, c, *at, wr, &qp->sq.scratch[b->n * stride]);
+		else
+			err = as_it_is(qp, *at, wr);
+		if (err)
+			break;
+		wr->next = NULL;
+		if (b->n)
+			wr[-1].next = wr;
+		b->number[b->n++] = *at;
+	}
+	return err;
+}
+
+/*
+ * Up to max withheld requests go to the carrier, in order. sq_lock held. 0, or why not all: an errno of
+ * the provider's (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done: how many it took.
+ */
+int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done)
+{
+	struct ibv_send_wr *bad;
+	struct batch b;
+	int err = 0, refused;
+	uint32_t at;
+
+	*done = 0;
+	while (!err && *done < max && led_pub(qp) != qp->sq.head) {
+		at = led_pub(qp);
+		bad = NULL;
+		err = batch_fill(qp, c, &at, max - *done, &b);
+		refused = b.n ? c->dev->saved.post_send(c->real, b.wr, &bad) : 0;
+		if (refused) {
+			b.n = bad ? (uint32_t)(bad - b.wr) : 0;
+			at = b.number[b.n];
+			err = refused;
+		}
+		*done += b.n;
+		atomic_store_explicit(&qp->sq.pub, at, memory_order_relaxed);
+	}
+	return err;
+}
+
+/* As far as it may be. sq_lock held. */
+int led_go_some(struct sp_qp *qp, uint32_t max)
+{
+	uint32_t done;
+	int err;
+
+	if (qp->tx_mode & (LED_HOLD | LED_FENCE | LED_FAILED))
+		return 0;
+	err = led_hand_over(qp, qp->tx, max, &done);
+	qp->tx_mode &= ~LED_RETRY;
+	if (err)
+		qp->tx_mode |= LED_RETRY;
+	return err;
+}
+
+int led_go(struct sp_qp *qp)
+{
+	return qp->tx_mode & LED_GATE ? 0 : led_go_some(qp, UINT32_MAX);
+}
+
+/* What the shell is told: a provider that refuses now is asked again. */
+static int told(int err)
+{
+	return err > 0 ? -EAGAIN : err;
+}
+
+int led_qp_publish(struct sp_qp *qp)
+{
+	int err, recv_err = 0;
+
+	led_qp_lock(qp);
+	err = led_go(qp);
+	if ((qp->rx_mode & LED_RETRY) && !(qp->rx_mode & (LED_HOLD | LED_FAILED)))
+		recv_err = led_recvs_go(qp);
+	led_qp_unlock(qp);
+	return told(recv_err ? recv_err : err);
+}
+
+int led_qp_resume(struct sp_qp *qp)
+{
+	int err, recv_err = 0;
+
+	led_qp_lock(qp);
+	atomic_store(&qp->withheld, false);
+	qp->tx_mode &= ~(LED_HOLD | LED_FENCE);
+	err = led_go(qp);
+	if (qp->rx_mode & LED_HOLD) {
+		qp->rx_mode &= ~LED_HOLD;
+		recv_err = led_recvs_go(qp);
+	}
+	led_qp_unlock(qp);
+	return told(recv_err ? recv_err : err);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Sends: into the ledger, and from there to a provider. */
+#ifndef LED_SEND_H
+#define LED_SEND_H
+
+#include "providers/ledger/qp.h"
+
+#pragma GCC visibility push(hidden)
+
+int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int led_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr);
+void led_sq_free(struct led_sq *sq);
+int led_sq_scratch(struct sp_qp *qp);
+int led_inline_make(struct led_sq *sq);
+int led_wide_make(struct led_sq *sq);
+int led_put_wide(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr);
+int led_sends_posted(struct sp_qp *qp, uint32_t from);
+void led_unwrite(struct sp_qp *qp, uint32_t n);
+
+int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struct ibv_send_wr *out,
+		       struct ibv_sge *sges);
+int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done);
+int led_go_some(struct sp_qp *qp, uint32_t max);
+int led_go(struct sp_qp *qp);
+bool led_tx_direct(const struct sp_qp *qp);
+int led_qp_publish(struct sp_qp *qp);
+int led_qp_resume(struct sp_qp *qp);
+
+#pragma GCC visibility pop
+
+#endif

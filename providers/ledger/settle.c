@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The end of a move: what was outstanding is completed in software or posted to the next carrier. */
+#include "providers/ledger/backlog.h"
+#include "providers/ledger/errors.h"
+#include "providers/ledger/move.h"
+#include "providers/ledger/send.h"
+
+enum { SCATTERED_TO_CQE = 64 }; /* bytes that a NIC may put into a completion */
+
+/* -- outstanding sends ------------------------------------------------------------------------- */
+
+uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t max)
+{
+	uint32_t n, count = 0;
+
+	led_qp_lock(qp);
+	for (n = led_tail(qp); n != qp->sq.head; n++, count++) {
+		if (count >= max)
+			continue;
+		info[count] = (struct sp_request){
+			.kind = led_kind_of(qp, n),
+			.signaled = led_signaled(qp, n),
+			.send_fence = !!(led_slot(qp, n)->wr.send_flags & IBV_SEND_FENCE),
+			.published = (int32_t)(n - led_pub(qp)) < 0,
+			.answered = led_recalled_answer(qp, n),
+		};
+	}
+	led_qp_unlock(qp);
+	return count;
+}
+
+/* -- settle ------------------------------------------------------------------------------------ */
+
+struct settle {
+	struct sp_qp *qp;
+	struct sp_carrier *to;
+	const enum sp_fate *fates;
+	uint32_t n;	/* of them */
+	uint32_t first; /* request */
+	struct sp_settled *out;
+};
+
+/*
+ * A provider whose NIC puts what a small READ brings into its completion, where each request has one
+ * (mlx5), copies it to the buffers when it polls that. Such a READ is executed, as a request with the
+ * fence flag behind it was; but if the completion is lost, so are its bytes.
+ */
+static bool lost_with_its_completion(const struct sp_qp *qp, uint32_t n)
+{
+	return qp->sq.sig_all && led_kind_of(qp, n) == SP_REQ_READ &&
+	       !led_recalled_answer(qp, n) &&
+	       led_length(&led_slot(qp, n)->wr) <= SCATTERED_TO_CQE;
+}
+
+/* Are all keys of what will be posted known there? Can the rest be completed? */
+static int settle_check(const struct settle *s)
+{
+	struct ibv_sge sges[LED_MAX_SGE];
+	struct ibv_send_wr wr;
+	uint32_t i, total = s->qp->sq.head - s->first;
+	int err;
+
+	for (i = 0; i < total; i++) {
+		if (i < s->n && s->fates[i] == SP_FATE_DELIVERED) {
+			if (lost_with_its_completion(s->qp, s->first + i))
+				return -EIO;
+			continue;
+		}
+		err = led_translate_send(s->qp, s->to, s->first + i, &wr, sges);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Complete it in software, as the NIC would have: unsignaled ones leave no trace. */
+static void deliver(const struct settle *s, uint32_t n)
+{
+	const struct led_taken taken = { s->qp, UINT32_MAX, true };
+	struct ibv_wc wc;
+
+	if (!led_signaled(s->qp, n))
+		return;
+	led_soft_send(s->qp, n, IBV_WC_SUCCESS, 0, &wc);
+	led_backlog_push(s->qp->scq, &wc, &taken);
+}
+
+/* Those before the first one that runs again. */
+static void deliver_leading(const struct settle *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->n && s->fates[i] == SP_FATE_DELIVERED; i++) {
+		deliver(s, s->first + i);
+		s->out->delivered++;
+	}
+	led_advance(s->qp, s->first + i);
+}
+
+/*
+ * One behind that completes in its turn: when the one before it, which gets a signal for that, has.
+ * It lies behind a READ: i is not 0.
+ */
+static void deliver_later(const struct settle *s, uint32_t i)
+{
+	struct sp_qp *qp = s->qp;
+
+	*led_mark(qp, s->first + i) |= LED_MARK_DELIVERED;
+	if (s->fates[i - 1] != SP_FATE_DELIVERED)
+		*led_mark(qp, s->first + i - 1) |= LED_MARK_SIGNAL;
+	atomic_store(&qp->sq.marks_used, true);
+	qp->marked++;
+	s->out->delivered++;
+}
+
+static void mark_all(const struct settle *s)
+{
+	uint32_t i = led_tail(s->qp) - s->first;
+
+	memset(s->qp->sq.marks, 0, (size_t)s->qp->sq.mask + 1); /* of an earlier move */
+	s->qp->marked = 0;
+	for (; i < s->n; i++) {
+		if (s->fates[i] == SP_FATE_DELIVERED) {
+			deliver_later(s, i);
+			continue;
+		}
+		s->out->resent++;
+		s->out->resent_bytes += led_length(&led_slot(s->qp, s->first + i)->wr);
+	}
+	if (s->qp->marked)
+		led_marked_link(s->qp);
+	led_cq_refresh(s->qp->scq);
+}
+
+/* Everything that was posted before is complete, or waits for the new carrier. */
+static void settle_switch(const struct settle *s)
+{
+	struct sp_qp *qp = s->qp;
+
+	for (struct sp_carrier *c = qp->carriers; c; c = c->next) {
+		if (c->epoch >= s->to->epoch)
+			continue;
+		led_carrier_seal(c);
+		c->left = true;
+		led_unlive(c->sring, &c->sring_live);
+		led_unlive(c->rring, &c->rring_live);
+	}
+	qp->tx = s->to;
+	qp->tx->first = led_tail(qp);
+	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES;
+	qp->tx_mode |= LED_XLAT;
+	atomic_store(&qp->sq.pub, led_tail(qp));
+	atomic_store(&qp->withheld, false);
+	led_live(s->to->sring, &s->to->sring_live);
+}
+
+/* What had been posted runs again, whatever the modes say; what waited behind it as they do. */
+static int settle_again(const struct settle *s)
+{
+	struct sp_qp *qp = s->qp;
+	uint32_t end = s->first + s->n, mode = qp->tx_mode & LED_WRITES, done;
+	int err = 0;
+
+	qp->tx_mode &= ~LED_WRITES;
+	if (s->out->resent)
+		err = led_hand_over(qp, qp->tx, s->out->resent, &done);
+	qp->tx_mode |= mode;
+	if (!err && (int32_t)(end - led_pub(qp)) > 0)
+		atomic_store(&qp->sq.pub, end); /* the last ones are delivered */
+	return err;
+}
+
+static void settle_publish(const struct settle *s)
+{
+	struct sp_qp *qp = s->qp;
+	uint32_t end = s->first + s->n;
+	int err = settle_again(s);
+
+	if (err)
+		qp->tx_mode |= LED_RETRY;
+	else
+		err = led_go(qp);
+	if (err)
+		qp->dev->cb->key_missing(qp->cookie);
+	s->out->published = (int32_t)(led_pub(qp) - end) > 0 ? led_pub(qp) - end : 0;
+}
+
+static void settle_all(const struct settle *s)
+{
+	deliver_leading(s);
+	mark_all(s);
+	settle_switch(s);
+	settle_publish(s);
+}
+
+int led_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,
+		  struct sp_settled *out)
+{
+	struct settle s = { .qp = qp, .to = to, .fates = fates, .n = n, .out = out };
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	do {
+		err = led_backlog_reserve(qp->scq, n);
+		if (err)
+			return err;
+		led_qp_lock(qp);
+		s.first = led_tail(qp);
+		if (to == qp->tx || n != led_pub(qp) - s.first)
+			err = -EINVAL;
+		else if (!led_backlog_has(qp->scq, n))
+			err = -EAGAIN; /* a collect was quicker */
+		if (!err)
+			err = settle_check(&s);
+		if (!err)
+			settle_all(&s);
+		led_qp_unlock(qp);
+	} while (err == -EAGAIN);
+	return err;
+}

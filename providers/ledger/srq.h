@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Shared receive queues: one real queue for each NIC that a carrier of theirs is on. See srq.c. */
+#ifndef LED_SRQ_H
+#define LED_SRQ_H
+
+#include "providers/ledger/carrier.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A receive. The provider's wr_id is its address. */
+struct led_shared {
+	struct ibv_recv_wr wr;
+	uint64_t wr_id;		   /* the application's */
+	struct sp_srq_ring *ring;  /* where it is; NULL: in the pool, or free */
+	uint64_t stuck_since;	   /* a key of it is missing; 0: it was not looked for */
+	bool used;
+	struct led_shared *prev, *next; /* in the list that it is in */
+};
+
+struct led_list {
+	struct led_shared *first, *last;
+	uint32_t n;
+};
+
+struct sp_srq_ring {
+	struct sp_srq *srq;
+	const struct shift_provider *engine;
+	struct sp_dev *dev;
+	struct ibv_srq *real;
+	struct led_list list; /* what it has, oldest first */
+	uint32_t users;	      /* carriers that take receives here */
+	uint8_t path;
+	bool spoiled, xlat;
+	struct sp_srq_ring *next;
+};
+
+struct sp_srq {
+	struct sp_lock lock; /* all below; behind every other queue's lock */
+	bool foreign;	     /* the provider posts to it: hands off */
+	const struct shift_provider *engine;
+	bool split; /* receives go through the pool */
+	bool stuck; /* some of the pool wait for a key, and the shell knows */
+	bool taken; /* one has completed */
+	struct led_shared *slots;
+	struct ibv_sge *sges;
+	uint32_t max_wr, max_sge;
+	struct led_list free, pool;
+	struct sp_srq_ring own; /* the application's; then those of other NICs */
+	uint32_t limit;		/* armed: an event when fewer receives are left; 0: not */
+	struct sp_dev *dev;
+	struct ibv_srq *ibv;
+	void *cookie;
+};
+
+int led_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* A receive that completed on that carrier. The CQ's lock is held. take: false, it counts no more. */
+bool led_srq_take(struct sp_carrier *c, struct ibv_wc *wc);
+void led_srq_give_back(struct sp_carrier *c, uint64_t wr_id);
+/* Is it the address of one of its receives? */
+bool led_srq_has(const struct sp_srq_ring *ring, uint64_t wr_id);
+void led_srq_return(struct sp_srq_ring *ring, uint64_t wr_id);
+
+struct sp_srq_ring *led_srq_find(struct sp_srq *srq, const struct ibv_srq *real);
+void led_srq_join(struct sp_carrier *c);
+void led_srq_leave(struct sp_carrier *c);
+
+int led_srq_drive(struct sp_dev *dev, struct ibv_srq *srq, const struct ibv_srq_attr *attr,
+		  void *cookie, struct sp_srq **out);
+void led_srq_undrive(struct sp_srq *srq);
+int led_srq_ring_add(struct sp_srq *srq, struct sp_dev *dev, struct ibv_srq *shadow,
+		     const struct ibv_srq_attr *attr, uint8_t path, struct sp_srq_ring **out);
+void led_srq_ring_del(struct sp_srq_ring *ring);
+struct sp_srq_ring *led_srq_own(struct sp_srq *srq);
+void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
+uint32_t led_srq_recover(struct sp_srq_ring *ring);
+int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
+int led_srq_hand_back(struct sp_srq *srq);
+void led_srq_limit(struct sp_srq *srq, uint32_t limit);
+struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n);
+
+/* srq_pool.c; the queue's lock is held. */
+void led_list_add(struct led_list *list, struct led_shared *r, bool front);
+void led_list_remove(struct led_list *list, struct led_shared *r);
+void led_pool_feed_or_tell(struct sp_srq *srq);
+uint32_t led_srq_total(const struct sp_srq *srq);
+void led_srq_check_limit(struct sp_srq *srq);
+void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
+
+int led_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
+		     struct sp_reclaim **out);
+void led_reclaim_free(struct sp_reclaim *reclaim);
+uint32_t led_reclaim_ask(struct sp_reclaim *reclaim, uint32_t n);
+int led_reclaim_collect(struct sp_reclaim *reclaim);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Receives that are in no queue of a NIC, and which one gets them. */
+#include "providers/ledger/srq.h"
+#include "providers/share.h"
+
+/* The highest index of all, which no NIC reaches: its protection check fails. */
+#define SRQ_NO_KEY UINT32_MAX
+
+/* -- lists ------------------------------------------------------------------------------------- */
+
+void led_list_add(struct led_list *list, struct led_shared *r, bool front)
+{
+	r->prev = front ? NULL : list->last;
+	r->next = front ? list->first : NULL;
+	*(r->prev ? &r->prev->next : &list->first) = r;
+	*(r->next ? &r->next->prev : &list->last) = r;
+	list->n++;
+}
+
+void led_list_remove(struct led_list *list, struct led_shared *r)
+{
+	*(r->prev ? &r->prev->next : &list->first) = r->next;
+	*(r->next ? &r->next->prev : &list->last) = r->prev;
+	list->n--;
+}
+
+/* -- feeding ----------------------------------------------------------------------------------- */
+
+/*
+ * -ENOENT: the NIC has no key yet for some memory of it; nothing was done. anyway: then with one that is
+ * none. An errno: the provider refuses it.
+ */
+static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
+{
+	const struct sp_callbacks *cb = ring->srq->dev->cb;
+	struct ibv_sge sges[LED_MAX_SGE];
+	struct ibv_recv_wr wr = { .wr_id = r->wr.wr_id, .sg_list = sges, .num_sge = r->wr.num_sge };
+	struct ibv_recv_wr *bad;
+
+	for (int i = 0; i < wr.num_sge; i++) {
+		sges[i] = r->wr.sg_list[i];
+		if (!ring->xlat || !sges[i].length ||
+		    !cb->srq_lkey(ring->srq->cookie, ring->path, sges[i].lkey, &sges[i].lkey))
+			continue;
+		if (!anyway)
+			return -ENOENT;
+		sges[i].lkey = SRQ_NO_KEY;
+	}
+	return ring->dev->saved.post_srq_recv(ring->real, &wr, &bad);
+}
+
+static bool takes_more(const struct sp_srq_ring *ring)
+{
+	return ring->users && !ring->spoiled && ring->list.n < ring->srq->max_wr;
+}
+
+/* The one with the fewest receives for each of its carriers. */
+static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
+{
+	struct sp_srq_ring *best = NULL, *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (takes_more(ring) && (!best || sp_share_fewer(ring->list.n, ring->users,
+								 best->list.n, best->users)))
+			best = ring;
+	return best;
+}
+
+/* By the shell's clock; without one, none is too long. */
+static bool stuck_for_good(struct led_shared *r, uint64_t now, uint64_t patience)
+{
+	if (now && !r->stuck_since)
+		r->stuck_since = now;
+	return now && now - r->stuck_since >= patience;
+}
+
+/* Each of the pool is looked at once; one that cannot go must not keep the others from the queues. */
+static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
+{
+	uint32_t n = srq->pool.n, stuck = 0;
+	struct sp_srq_ring *ring;
+	struct led_shared *r;
+	int err;
+
+	for (; n && (ring = feed_choose(srq)); n--) {
+		r = srq->pool.first;
+		led_list_remove(&srq->pool, r);
+		err = pool_lay(ring, r, false);
+		if (err == -ENOENT && stuck_for_good(r, now, patience))
+			err = pool_lay(ring, r, true);
+		r->ring = err ? NULL : ring;
+		led_list_add(err ? &srq->pool : &ring->list, r, false);
+		stuck += err != 0;
+	}
+	srq->stuck &= stuck != 0;
+	return stuck ? -ENOENT : 0;
+}
+
+void led_pool_feed_or_tell(struct sp_srq *srq)
+{
+	if (!pool_feed(srq, 0, 0) || srq->stuck)
+		return;
+	srq->stuck = true;
+	srq->dev->cb->srq_stuck(srq->cookie);
+}
+
+/* All that the application has posted and that is not completed. */
+uint32_t led_srq_total(const struct sp_srq *srq)
+{
+	return srq->max_wr - srq->free.n;
+}
+
+/* After a move the devices count a part each; the limit is one of all that there is. */
+void led_srq_check_limit(struct sp_srq *srq)
+{
+	if (!srq->limit || !srq->split || led_srq_total(srq) >= srq->limit)
+		return;
+	srq->limit = 0;
+	srq->dev->cb->srq_limit(srq->cookie);
+}
+
+int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
+{
+	int err;
+
+	sp_lock(&srq->lock);
+	err = srq->split ? pool_feed(srq, now_ns, patience_ns) : 0;
+	sp_unlock(&srq->lock);
+	return err;
+}
+
+/* -- shares ------------------------------------------------------------------------------------ */
+
+static uint32_t all_users(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	uint32_t n = 0;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		n += ring->users;
+	return n;
+}
+
+static uint32_t part_of(const struct sp_srq_ring *ring)
+{
+	return sp_share_part(led_srq_total(ring->srq), ring->users, all_users(ring->srq));
+}
+
+static bool in_want(const struct sp_srq_ring *ring)
+{
+	return !ring->spoiled && sp_share_in_want(ring->list.n, part_of(ring));
+}
+
+static bool any_in_want(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (in_want(ring))
+			return true;
+	return false;
+}
+
+/* For a queue with room; not for a key. */
+static bool pool_waits(const struct sp_srq *srq)
+{
+	return srq->pool.n && !srq->stuck;
+}
+
+void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
+{
+	if (srq->split && !pool_waits(srq) && in_want(ring))
+		srq->dev->cb->srq_stuck(srq->cookie);
+}
+
+/* What a queue has beyond its part. */
+static uint32_t surplus(const struct sp_srq_ring *ring)
+{
+	uint32_t part = part_of(ring);
+
+	if (ring->spoiled || !ring->users || ring->list.n <= part)
+		return 0;
+	return ring->list.n - part;
+}
+
+struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n)
+{
+	struct sp_srq_ring *ring, *most = NULL;
+	uint32_t more;
+
+	*n = 0;
+	sp_lock(&srq->lock);
+	if (srq->split && !pool_waits(srq) && any_in_want(srq))
+		for (ring = &srq->own; ring; ring = ring->next) {
+			more = surplus(ring);
+			if (more > *n) {
+				most = ring;
+				*n = more;
+			}
+		}
+	sp_unlock(&srq->lock);
+	return most;
+}

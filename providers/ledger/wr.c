@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock: into the
+ * ledger, from where the provider gets them as a list.
+ */
+#include "providers/ledger/send.h"
+#include "providers/ledger/wr.h"
+
+LED_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
+{
+	const struct ibv_qp *qp = &ex->qp_base;
+
+	return atomic_load_explicit(&led_qps[qp->context->cmd_fd][qp->handle],
+				    memory_order_relaxed);
+}
+
+LED_INLINE void fail(struct sp_qp *qp, int err)
+{
+	if (!qp->b.err)
+		qp->b.err = err;
+}
+
+/* -- begin and end ---------------------------------------------------------------------------- */
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	sp_lock(&qp->sq_lock);
+	qp->b.n = qp->sq.head;
+	qp->b.slot = NULL;
+	qp->b.err = 0;
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+	int err = qp->b.err;
+
+	if (led_unlikely(err))
+		led_unwrite(qp, qp->b.n);
+	else
+		err = led_sends_posted(qp, qp->b.n);
+	sp_unlock(&qp->sq_lock);
+	return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	led_unwrite(qp, qp->b.n);
+	sp_unlock(&qp->sq_lock);
+}
+
+/* -- builders --------------------------------------------------------------------------------- */
+
+/* NULL: an error, which wr_complete tells. */
+LED_INLINE union led_send *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	struct sp_qp *qp = qp_of(ex);
+	union led_send *slot = led_slot(qp, qp->sq.head);
+
+	if (led_unlikely(qp->b.err))
+		return NULL;
+	if (led_unlikely(qp->sq.head - led_tail(qp) >= qp->sq.max_post)) {
+		fail(qp, ENOMEM);
+		return NULL;
+	}
+	slot->own.wr_id = ex->wr_id;
+	slot->wr.opcode = opcode;
+	slot->wr.send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE;
+	slot->wr.sg_list = slot->own.sge;
+	slot->wr.num_sge = 0;
+	qp->sq.head++;
+	qp->sq.two_sided += led_kind(opcode) == SP_REQ_TWO_SIDED;
+	qp->b.slot = slot;
+	return slot;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	begin(ex, IBV_WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	union led_send *slot = begin(ex, IBV_WR_SEND_WITH_IMM);
+
+	if (slot)
+		slot->wr.imm_data = imm;
+}
+
+static void begin_rdma(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+		       enum ibv_wr_opcode opcode, __be32 imm)
+{
+	union led_send *slot = begin(ex, opcode);
+
+	if (!slot)
+		return;
+	slot->wr.imm_data = imm;
+	slot->wr.wr.rdma.remote_addr = addr;
+	slot->wr.wr.rdma.rkey = rkey;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	begin_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	begin_rdma(ex, rkey, addr, IBV_WR_RDMA_WRITE_WITH_IMM, imm);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	begin_rdma(ex, rkey, addr, IBV_WR_RDMA_READ, 0);
+}
+
+static void begin_atomic(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare_add,
+			 uint64_t swap, enum ibv_wr_opcode opcode)
+{
+	union led_send *slot = begin(ex, opcode);
+
+	if (!slot)
+		return;
+	slot->wr.wr.atomic.remote_addr = addr;
+	slot->wr.wr.atomic.compare_add = compare_add;
+	slot->wr.wr.atomic.swap = swap;
+	slot->wr.wr.atomic.rkey = rkey;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+			      uint64_t swap)
+{
+	begin_atomic(ex, rkey, addr, compare, swap, IBV_WR_ATOMIC_CMP_AND_SWP);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	begin_atomic(ex, rkey, addr, add, 0, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+/* The request is kept whole, and has in its slot what all have. */
+static void begin_wide(struct ibv_qp_ex *ex, struct ibv_send_wr *wr)
+{
+	union led_send *slot = begin(ex, wr->opcode);
+	int err;
+
+	if (!slot)
+		return;
+	wr->send_flags = slot->wr.send_flags;
+	err = led_put_wide(qp_of(ex), slot, wr);
+	if (err)
+		fail(qp_of(ex), err);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_INV };
+
+	wr.invalidate_rkey = rkey;
+	begin_wide(ex, &wr);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_LOCAL_INV };
+
+	wr.invalidate_rkey = rkey;
+	begin_wide(ex, &wr);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW };
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = rkey;
+	wr.bind_mw.bind_info = *info;
+	begin_wide(ex, &wr);
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
+{
+	fail(qp_of(ex), EOPNOTSUPP);
+}
+
+/* -- setters ---------------------------------------------------------------------------------- */
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	struct sp_qp *qp = qp_of(ex);
+	union led_send *slot = qp->b.slot;
+
+	if (led_unlikely(qp->b.err))
+		return;
+	if (led_unlikely(n > qp->sq.max_sge)) {
+		fail(qp, EINVAL);
+		return;
+	}
+	if (led_unlikely(n > LED_SLOT_SGES))
+		slot->wr.sg_list = qp->sq.sges + (size_t)(slot - qp->sq.slots) * qp->sq.max_sge;
+	memcpy(slot->wr.sg_list, list, n * sizeof(*list));
+	slot->wr.num_sge = (int)n;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	const struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
+				    const struct ibv_data_buf *list)
+{
+	struct sp_qp *qp = qp_of(ex);
+	union led_send *slot = qp->b.slot;
+	size_t length = 0, i;
+	uint8_t *at;
+
+	if (led_unlikely(qp->b.err))
+		return;
+	for (i = 0; i < n; i++)
+		length += list[i].length;
+	if (!length)
+		return;
+	if (length > qp->sq.max_inline || (!qp->sq.inlined && led_inline_make(&qp->sq))) {
+		fail(qp, ENOMEM);
+		return;
+	}
+	at = qp->sq.inlined + (size_t)(slot - qp->sq.slots) * qp->sq.max_inline;
+	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = (uint32_t)length };
+	slot->wr.num_sge = 1;
+	slot->wr.send_flags |= IBV_SEND_INLINE;
+	for (i = 0; i < n; at += list[i].length, i++)
+		memcpy(at, list[i].addr, list[i].length);
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	const struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+/* Only what the provider offered is replaced: a NULL stays NULL, as it says what was granted. */
+/* clang-format off: a list, one name a line */
+#define LED_WR_FUNCS(X)                                                                            \
+	X(wr_start)                                                                                \
+	X(wr_complete)                                                                             \
+	X(wr_abort)                                                                                \
+	X(wr_send)                                                                                 \
+	X(wr_send_imm)                                                                             \
+	X(wr_send_inv)                                                                             \
+	X(wr_send_tso)                                                                             \
+	X(wr_rdma_write)                                                                           \
+	X(wr_rdma_write_imm)                                                                       \
+	X(wr_rdma_read)                                                                            \
+	X(wr_atomic_cmp_swp)                                                                       \
+	X(wr_atomic_fetch_add)                                                                     \
+	X(wr_bind_mw)                                                                              \
+	X(wr_local_inv)                                                                            \
+	X(wr_set_sge)                                                                              \
+	X(wr_set_sge_list)                                                                         \
+	X(wr_set_inline_data)                                                                      \
+	X(wr_set_inline_data_list)
+/* clang-format on */
+
+/* Again after each modify at which a provider sets pointers of its own. */
+void led_wr_install(struct sp_qp *qp)
+{
+	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
+
+#define SAVE_AND_SET(f)                                                                            \
+	if (ex->f != f) {                                                                          \
+		qp->ex.saved.f = ex->f;                                                            \
+		if (ex->f)                                                                         \
+			ex->f = f;                                                                 \
+	}
+	LED_WR_FUNCS(SAVE_AND_SET)
+}
+
+void led_wr_restore(struct sp_qp *qp)
+{
+	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
+
+#define RESTORE(f) ex->f = qp->ex.saved.f;
+	LED_WR_FUNCS(RESTORE)
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A lock that is held for memory operations only. */
+#ifndef SHIFT_LOCK_H
+#define SHIFT_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+struct sp_lock {
+	_Atomic uint32_t held;
+};
+
+void sp_lock_wait(struct sp_lock *lock);
+/* A round of waiting for a thread that has little left to do. */
+void sp_lock_give_way(uint32_t round);
+
+static inline __attribute__((always_inline)) bool sp_trylock(struct sp_lock *lock)
+{
+	return !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire);
+}
+
+static inline __attribute__((always_inline)) void sp_lock(struct sp_lock *lock)
+{
+	if (__builtin_expect(!sp_trylock(lock), 0))
+		sp_lock_wait(lock);
+}
+
+static inline __attribute__((always_inline)) void sp_unlock(struct sp_lock *lock)
+{
+	atomic_store_explicit(&lock->held, 0, memory_order_release);
+}
+
+#pragma GCC visibility pop
+
+#endif
