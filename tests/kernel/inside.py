@@ -86,7 +86,8 @@ class Lane:
     def __init__(self, order, host):
         self.order, self.host = order, host
         self.top = tempfile.mkdtemp(prefix="lane-", dir="/run")
-        self.served = None
+        self.served = order["served"] or None
+        self.why = ""
 
     def rig(self, case):
         folder = os.path.join(self.top, case.name)

@@ -44,7 +44,8 @@ class Lane:
     def order(self, names, shell=False):
         debs = os.path.abspath(self.args.debs)
         return {"cases": names, "build": out_folder(self.args.build), "shell": shell, "rails": self.args.rails,
-                "debs": debs if os.path.isdir(debs) else None, "seed": self.args.seed, "limit": self.args.limit}
+                "debs": debs if os.path.isdir(debs) else None, "seed": self.args.seed, "limit": self.args.limit,
+                "served": self.args.served}
 
     def boot(self, names, shell=False):
         self.boots += 1
@@ -161,6 +162,8 @@ def parse_args():
     p.add_argument("--debs", default="out/packages", metavar="FOLDER", help="SHIFT's Debian packages (out/packages)")
     p.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
                    default=random.SystemRandom().randrange(1, 1 << 31))
+    p.add_argument("--served", action="store_true",
+                   help="take it that SHIFT's engine serves rxe, whatever shiftctl doctor says")
     p.add_argument("--no-fetch", action="store_true", help="install and fetch nothing")
     return p.parse_args()
 
