@@ -12,7 +12,8 @@
 #define FOR_EVER 7
 #define AS_LONG	 6
 
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+__attribute__((visibility("default"))) int ibv_modify_qp(struct ibv_qp *qp,
+							 struct ibv_qp_attr *attr, int attr_mask)
 {
 	int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int);
 	struct ibv_qp_attr ours = *attr;
