@@ -48,10 +48,12 @@ struct sp_dmabuf {
 
 /* What an engine is like, where that matters to the shell, which never asks for its name. */
 enum sp_trait {
-	SP_SHARES_CQ = 1 << 0,	    /* QPs that it does not drive may stay on a CQ that it drives */
-	SP_ANY_DEVICE = 1 << 1,	    /* carriers may lie on devices of other vendors */
-	SP_OWN_STATE_WORD = 1 << 2, /* ibv_qp.state is the provider's to read until its flush was seen */
-	SP_HIDDEN_SENDS = 1 << 3,   /* it posts requests of its own: queues are made one larger */
+	SP_SHARES_CQ = 1 << 0,	/* QPs that it does not drive may stay on a CQ that it drives */
+	SP_ANY_DEVICE = 1 << 1, /* carriers may lie on devices of other vendors */
+	SP_OWN_STATE_WORD =
+		1 << 2, /* ibv_qp.state is the provider's to read until its flush was seen */
+	SP_HIDDEN_SENDS = 1 << 3,  /* it posts requests of its own: queues are made one larger */
+	SP_PROVIDER_ARMS = 1 << 4, /* the provider arms CQs, and must hear of their events */
 };
 
 struct shift_provider {

@@ -14,7 +14,7 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	SP_TABLE_MAX = 1 << 24, /* QPNs are 24 bits wide */
+	SP_TABLE_MAX = 1 << 24,	  /* QPNs are 24 bits wide */
 	SP_TABLE_PIECE = 1 << 15, /* slots: 256 KiB */
 	SP_TABLE_WORDS = SP_TABLE_MAX / SP_TABLE_PIECE / 64,
 };

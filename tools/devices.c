@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shiftlib/base/settings.h"
 #include "tools/shiftctl.h"
 
 static struct {
@@ -117,6 +118,34 @@ static void device_probe(struct ibv_device *ibdev, struct device *dev)
 	vb.close_device(ctx);
 }
 
+/* As sp_engine_choose(), which asks the engines. */
+static bool device_chosen(const char *name)
+{
+	const char *choice = sh_setting("SHIFT_ENGINE");
+
+	return !choice || !*choice || !strcmp(choice, "auto") || !strcmp(choice, name);
+}
+
+static bool device_served(const struct device *dev)
+{
+	return (dev->mlx5 && device_chosen("mlx5")) || (dev->plain && device_chosen("ledger"));
+}
+
+const char *device_engine(const struct device *nic, const struct device *const *backups,
+			  unsigned n)
+{
+	bool mlx5 = nic->mlx5 && device_chosen("mlx5");
+	bool plain = nic->plain && device_chosen("ledger");
+
+	for (unsigned i = 0; i < n; i++) {
+		mlx5 &= backups[i]->mlx5;
+		plain &= backups[i]->plain;
+	}
+	if (mlx5)
+		return "mlx5";
+	return plain ? "ledger" : NULL;
+}
+
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX])
 {
 	struct ibv_device **all;
@@ -135,8 +164,10 @@ int devices_list(const char *library, bool probe, struct device_list *list, char
 		dev = &list->dev[list->n++];
 		snprintf(dev->name, sizeof(dev->name), "%s", vb.get_device_name(all[i]));
 		dev->mlx5 = vb.mlx5_is_supported && vb.mlx5_is_supported(all[i]);
+		dev->plain = all[i]->transport_type == IBV_TRANSPORT_IB &&
+			     all[i]->node_type == IBV_NODE_CA;
 		backup_nic_read("/sys", dev->name, &dev->place);
-		dev->place.foreign = !dev->mlx5;
+		dev->place.foreign = !device_served(dev);
 		if (probe)
 			device_probe(all[i], dev);
 	}

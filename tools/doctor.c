@@ -251,19 +251,30 @@ static const struct device *doctor_backup_of(const struct doctor *d, unsigned i)
 	return d->map.n_backups[i] ? &d->devices.dev[d->map.backups[i][0]] : NULL;
 }
 
-/* NULL: protected by @backup; otherwise the reason why not. */
-static const char *doctor_why_not(const struct device *dev, const struct device *backup)
+static const char *doctor_engine(const struct doctor *d, unsigned i)
 {
-	if (!dev->mlx5)
-		return "only mlx5 devices are protected";
+	const struct device *backups[BACKUP_MAP_MAX_BACKUPS];
+	unsigned n = d->map.n_backups[i], k;
+
+	for (k = 0; k < n; k++)
+		backups[k] = &d->devices.dev[d->map.backups[i][k]];
+	return device_engine(&d->devices.dev[i], backups, n);
+}
+
+/* NULL: protected by @backup; otherwise the reason why not. */
+static const char *doctor_why_not(const struct device *dev, const struct device *backup,
+				  const char *engine)
+{
+	if (!dev->mlx5 && !dev->plain)
+		return "it is not a NIC with reliable connections (RoCE or InfiniBand)";
+	if (!engine)
+		return "no engine is for it and all its backups";
 	if (dev->open_errno)
 		return "it cannot be opened";
 	if (!dev->active)
 		return "its port is not active";
 	if (!backup)
 		return "it has no backup";
-	if (!backup->mlx5)
-		return "its backup is not an mlx5 device";
 	if (backup->open_errno)
 		return "its backup cannot be opened";
 	if (!backup->active)
@@ -287,14 +298,14 @@ static bool doctor_device(struct doctor *d, unsigned i)
 	const struct device *dev = &d->devices.dev[i], *backup = doctor_backup_of(d, i);
 	enum backup_near near =
 		backup ? backup_near(&dev->place, &backup->place) : BACKUP_NOT_KNOWN;
-	const char *why = doctor_why_not(dev, backup);
+	const char *engine = doctor_engine(d, i), *why = doctor_why_not(dev, backup, engine);
 	enum finding f = why ? FINDING_NO : FINDING_OK;
 
 	if (dev->open_errno)
 		doctor_say(d, dev->name, f, "cannot be opened: %s", strerror(dev->open_errno));
 	else
 		doctor_say(d, dev->name, f, "%s, port %s, %s, LID %u; backup %s%s%s%s%s",
-			   dev->mlx5 ? "mlx5" : "not mlx5", dev->state, dev->layer_name, dev->lid,
+			   engine ? engine : "no engine", dev->state, dev->layer_name, dev->lid,
 			   backup ? backup->name : "none", backup ? ", " : "",
 			   backup ? backup_near_text(near) : "", why ? "; " : "", why ? why : "");
 	if (backup && near == BACKUP_SAME_CARD)

@@ -99,7 +99,7 @@ struct device_gid {
 
 struct device {
 	char name[64];
-	bool mlx5;
+	bool mlx5, plain; /* engines that serve it: the ring engine; the ledger, over plain verbs */
 	struct backup_nic place; /* name is the one above */
 	int open_errno;
 	bool active; /* port 1 */
@@ -114,6 +114,10 @@ struct device_list {
 	unsigned n;
 	struct device dev[BACKUP_MAP_MAX_NICS];
 };
+
+/* The engine that drives @nic with those backups, by SHIFT_ENGINE; NULL: none is for all of them. */
+const char *device_engine(const struct device *nic, const struct device *const *backups,
+			  unsigned n);
 
 /*
  * Lists devices through the libibverbs at @library (NULL: what the loader finds), by name only or

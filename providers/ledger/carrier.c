@@ -84,8 +84,8 @@ static bool holds_all(const struct sp_qp *qp, const struct ibv_qp_cap *caps)
 {
 	return caps->max_send_wr >= qp->sq.max_post && caps->max_send_sge >= qp->sq.max_sge &&
 	       caps->max_inline_data >= qp->sq.max_inline &&
-	       (qp->srq || (caps->max_recv_wr >= qp->rq.max_post &&
-			    caps->max_recv_sge >= qp->rq.max_sge));
+	       (qp->srq ||
+		(caps->max_recv_wr >= qp->rq.max_post && caps->max_recv_sge >= qp->rq.max_sge));
 }
 
 /* Completions that an earlier owner of the number left behind are taken out while they are nobody's. */

@@ -65,8 +65,7 @@ LED_INLINE bool take_recv(struct sp_carrier *c, struct ibv_wc *wc)
 
 	if (led_unlikely(c->srq != NULL))
 		return led_srq_take(c, wc);
-	atomic_store_explicit(&rq->tail,
-			      atomic_load_explicit(&rq->tail, memory_order_relaxed) + 1,
+	atomic_store_explicit(&rq->tail, atomic_load_explicit(&rq->tail, memory_order_relaxed) + 1,
 			      memory_order_release);
 	return true;
 }

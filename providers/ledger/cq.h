@@ -88,8 +88,8 @@ bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *take
 void led_marked_link(struct sp_qp *qp);
 void led_marked_unlink(struct sp_qp *qp);
 
-int led_cq_drive(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
-		 void *cookie, struct sp_cq **out);
+int led_cq_drive(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags, void *cookie,
+		 struct sp_cq **out);
 int led_cq_undrive(struct sp_cq *cq);
 int led_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 		    struct sp_cq_ring **out);

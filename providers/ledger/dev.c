@@ -52,8 +52,8 @@ static int tables_map(struct sp_dev *dev)
  */
 static bool tells_last(const struct ibv_context *ctx)
 {
-	static const char *const who[] = { "libmlx5",	  "libmlx4", "libbnxt_re",
-					   "libhns",	  "libocrdma", "libvmw_pvrdma" };
+	static const char *const who[] = { "libmlx5", "libmlx4",   "libbnxt_re",
+					   "libhns",  "libocrdma", "libvmw_pvrdma" };
 	const char *name;
 	Dl_info info;
 

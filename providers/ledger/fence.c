@@ -49,8 +49,7 @@ static int fence_post(struct sp_qp *qp)
 	look_what_peer_allows(qp);
 	if (!atomic_load(&qp->may_write) && !atomic_load(&qp->may_read))
 		return -EAGAIN;
-	fence->slot.wr.opcode =
-		atomic_load(&qp->may_write) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	fence->slot.wr.opcode = atomic_load(&qp->may_write) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
 	fence->n = led_pub(qp);
 	if (qp->tx->dev->saved.post_send(qp->tx->real, &fence->slot.wr, &bad))
 		return -EAGAIN;

@@ -25,11 +25,10 @@ static uint32_t outstanding_on(const struct sp_qp *qp, const struct sp_carrier *
  */
 static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	if (c->hidden[LED_HIDDEN_MARKER].out || !qp->sq.max_post)
+	if (c->hidden[LED_HIDDEN_MARKER].out || c->hidden[LED_HIDDEN_FENCE].out || !qp->sq.max_post)
 		return false;
 	if (!outstanding_on(qp, c))
-		return !led_error_seen(c) &&
-		       (c->srq || atomic_load(&qp->rq.tail) == qp->rq.pub);
+		return !led_error_seen(c) && (c->srq || atomic_load(&qp->rq.tail) == qp->rq.pub);
 	return !c->sq_err && !led_completes(qp, led_pub(qp) - 1);
 }
 
@@ -70,8 +69,7 @@ void led_qp_withhold(struct sp_qp *qp)
 static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
 	return led_sealed(c, LED_ATTN_SQ_SEALED) ||
-	       ((led_error_seen(c) || !qp->sq.max_post) &&
-		(c->sq_err || !outstanding_on(qp, c)));
+	       ((led_error_seen(c) || !qp->sq.max_post) && (c->sq_err || !outstanding_on(qp, c)));
 }
 
 static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)

@@ -54,8 +54,8 @@ int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struc
 		out->send_flags |= IBV_SEND_SIGNALED;
 	memcpy(sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sges));
 	for (int i = 0; i < wr->num_sge && !(wr->send_flags & IBV_SEND_INLINE); i++)
-		if (sges[i].length && qp->dev->cb->lkey(qp->cookie, c->epoch, sges[i].lkey,
-							&sges[i].lkey))
+		if (sges[i].length &&
+		    qp->dev->cb->lkey(qp->cookie, c->epoch, sges[i].lkey, &sges[i].lkey))
 			return -ENOENT;
 	return translate_rkey(qp, c, out);
 }

@@ -187,8 +187,8 @@ int led_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_ini
 	struct sp_qp *qp;
 	int err;
 
-	*why_not = scq && rcq ? led_qp_drivable(dev, ibv, attr)
-			      : "its completion queue is not driven";
+	*why_not =
+		scq && rcq ? led_qp_drivable(dev, ibv, attr) : "its completion queue is not driven";
 	if (*why_not) {
 		led_qp_foreign(dev, ibv);
 		return -EOPNOTSUPP;

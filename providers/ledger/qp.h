@@ -68,8 +68,9 @@ struct sp_qp {
 	struct led_sq sq;
 	struct led_builder b;
 
-	_Atomic uint32_t tail __attribute__((aligned(64))); /* under the send CQ's lock, as marked */
-	uint32_t marked; /* requests that are DELIVERED and not complete */
+	_Atomic uint32_t tail
+		__attribute__((aligned(64))); /* under the send CQ's lock, as marked */
+	uint32_t marked;		      /* requests that are DELIVERED and not complete */
 	struct sp_qp *marked_next;
 	uint32_t recv_counted, send_counted; /* up to which led_qp_progressed has counted */
 
@@ -79,7 +80,7 @@ struct sp_qp {
 	struct led_rq rq;
 
 	_Atomic bool guard, withheld;
-	_Atomic bool windows; /* it has posted requests of memory windows */
+	_Atomic bool windows;		  /* it has posted requests of memory windows */
 	_Atomic bool may_write, may_read; /* what the peer's QP was seen to be asked for: fence.c */
 	struct led_failed tx_failed, rx_failed;
 	uint32_t app_qpn;

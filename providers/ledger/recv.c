@@ -82,7 +82,7 @@ int led_recvs_go(struct sp_qp *qp)
 {
 	int err;
 
-	if (qp->rx_mode & (LED_HOLD | LED_FAILED))
+	if (qp->srq || (qp->rx_mode & (LED_HOLD | LED_FAILED)))
 		return 0;
 	err = hand_over(qp);
 	qp->rx_mode &= ~LED_RETRY;

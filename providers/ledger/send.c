@@ -55,7 +55,8 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 /* All that a batch may need, of requests whose keys are translated. */
 int led_sq_scratch(struct sp_qp *qp)
 {
-	size_t n = (size_t)LED_BATCH * (qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES);
+	size_t n = (size_t)LED_BATCH *
+		   (qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES);
 	struct ibv_sge *scratch = calloc(n, sizeof(*scratch));
 	bool had;
 
@@ -208,7 +209,8 @@ LED_INLINE int put_list(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 LED_INLINE int hand_chain(struct sp_qp *qp, struct sp_carrier *c, uint32_t from, uint32_t n,
 			  uint32_t *done)
 {
-	struct ibv_send_wr *first = &led_slot(qp, from)->wr, *last = &led_slot(qp, from + n - 1)->wr;
+	struct ibv_send_wr *first = &led_slot(qp, from)->wr,
+			   *last = &led_slot(qp, from + n - 1)->wr;
 	struct ibv_send_wr *next = last->next, *bad = NULL;
 	int err;
 

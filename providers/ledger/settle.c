@@ -47,8 +47,7 @@ struct settle {
  */
 static bool lost_with_its_completion(const struct sp_qp *qp, uint32_t n)
 {
-	return qp->sq.sig_all && led_kind_of(qp, n) == SP_REQ_READ &&
-	       !led_recalled_answer(qp, n) &&
+	return qp->sq.sig_all && led_kind_of(qp, n) == SP_REQ_READ && !led_recalled_answer(qp, n) &&
 	       led_length(&led_slot(qp, n)->wr) <= SCATTERED_TO_CQE;
 }
 

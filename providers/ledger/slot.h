@@ -29,9 +29,10 @@ static_assert(sizeof(union led_send) == 128, "two cache lines");
 
 /* Of a slot, beside it: what a move decided. Zero in a slot that is free. */
 enum led_mark {
-	LED_MARK_DELIVERED = 1, /* executed by the peer: completes in its turn, is not posted again */
-	LED_MARK_SIGNAL = 2,	/* posted with a signal that the application did not ask for */
-	LED_MARK_WIDE = 4,	/* the whole request is in sp_qp.wide */
+	LED_MARK_DELIVERED =
+		1,	     /* executed by the peer: completes in its turn, is not posted again */
+	LED_MARK_SIGNAL = 2, /* posted with a signal that the application did not ask for */
+	LED_MARK_WIDE = 4,   /* the whole request is in sp_qp.wide */
 };
 
 LED_INLINE enum sp_request_kind led_kind(enum ibv_wr_opcode opcode)

@@ -10,9 +10,9 @@
 /* A receive. The provider's wr_id is its address. */
 struct led_shared {
 	struct ibv_recv_wr wr;
-	uint64_t wr_id;		   /* the application's */
-	struct sp_srq_ring *ring;  /* where it is; NULL: in the pool, or free */
-	uint64_t stuck_since;	   /* a key of it is missing; 0: it was not looked for */
+	uint64_t wr_id;		  /* the application's */
+	struct sp_srq_ring *ring; /* where it is; NULL: in the pool, or free */
+	uint64_t stuck_since;	  /* a key of it is missing; 0: it was not looked for */
 	bool used;
 	struct led_shared *prev, *next; /* in the list that it is in */
 };

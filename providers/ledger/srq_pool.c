@@ -60,8 +60,8 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	struct sp_srq_ring *best = NULL, *ring;
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring) && (!best || sp_share_fewer(ring->list.n, ring->users,
-								 best->list.n, best->users)))
+		if (takes_more(ring) &&
+		    (!best || sp_share_fewer(ring->list.n, ring->users, best->list.n, best->users)))
 			best = ring;
 	return best;
 }

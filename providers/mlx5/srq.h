@@ -44,10 +44,10 @@ struct ring_pooled {
 
 struct sp_srq {
 	struct sp_lock lock; /* all below; behind every other queue's lock */
-	bool first;	       /* nobody has posted yet: is the ring still ours to take? */
-	bool foreign;	       /* somebody else posts to it: hands off */
-	bool split;	       /* receives go through the pool */
-	bool stuck;	       /* some of the pool wait for a key, and the shell knows */
+	bool first;	     /* nobody has posted yet: is the ring still ours to take? */
+	bool foreign;	     /* somebody else posts to it: hands off */
+	bool split;	     /* receives go through the pool */
+	bool stuck;	     /* some of the pool wait for a key, and the shell knows */
 	const struct shift_provider *engine;
 	struct sp_srq_ring own; /* the application's; then those of other NICs */
 	struct ring_pooled *pool;

@@ -255,6 +255,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 		      "\"drained\": %s",
 		      sh_nic_state_name(nic->state), admin_bool(nic->port_down),
 		      admin_bool(nic->sick), admin_bool(nic->fatal), admin_bool(nic->drained));
+	status_string(json, "engine", nic->engine ? nic->engine->name : NULL);
 	status_string(json, "why", nic->why);
 	sh_json_print(json, "}");
 }

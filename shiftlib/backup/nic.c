@@ -107,5 +107,6 @@ void backup_nic_read(const char *root, const char *name, struct backup_nic *nic)
 	backup_nic_pci(root, name, nic->pci, sizeof(nic->pci));
 	backup_nic_guid(root, name, "sys_image_guid", nic->card, sizeof(nic->card));
 	backup_nic_guid(root, name, "node_guid", nic->guid, sizeof(nic->guid));
+	backup_nic_file(root, name, "device/vendor", nic->vendor, sizeof(nic->vendor));
 	backup_nic_file(root, name, "hca_type", nic->model, sizeof(nic->model));
 }

@@ -15,7 +15,8 @@ struct backup_nic {
 	char card[24];	/* the image GUID, which the ports of one card share */
 	char guid[24];	/* the node GUID, its own */
 	char model[24]; /* such as MT4123 */
-			/* Each of the last four is empty where it is not known. */
+	char vendor[16]; /* of its PCI function, such as 0x15b3; software has none */
+			 /* Each of the last five is empty where it is not known. */
 };
 
 /* Where a device sits and who it is: its name may be another one when it comes back. */

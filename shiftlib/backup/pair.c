@@ -100,7 +100,9 @@ static uint64_t pair_cost(const struct backup_nic *a, const struct backup_nic *b
 	unsigned common = pair_common(a->pci, b->pci);
 	uint64_t cost = near == BACKUP_SAME_CARD ? COST_CARD : near * COST_NEAR;
 
-	if (a->link_layer != b->link_layer || a->foreign || b->foreign)
+	/* another vendor's is a backup only where it is named */
+	if (a->link_layer != b->link_layer || a->foreign || b->foreign ||
+	    strcmp(a->vendor, b->vendor))
 		return COST_NEVER;
 	if (*a->model && *b->model && strcmp(a->model, b->model))
 		cost += COST_MODEL;

@@ -20,8 +20,8 @@ struct sh_carrier {
 	struct sh_nic *nic; /* NULL: the slot is free */
 	uint32_t epoch;
 	uint8_t path;
-	uint32_t incarnation; /* of the NIC when the QP was made */
-	struct ibv_qp *qp;    /* real; NULL: being made */
+	uint32_t incarnation;	/* of the NIC when the QP was made */
+	struct ibv_qp *qp;	/* real; NULL: being made */
 	struct ibv_qp_cap caps; /* of a standby: as returned */
 	struct sp_carrier *sp;
 	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */

@@ -155,8 +155,7 @@ static void loopback_job_made(struct loopback_job *task)
 {
 	struct sh_loopback_reader *reader = &task->qp->loopback.readers[task->path];
 	const struct sh_ctx *ctx = task->qp->ctx;
-	struct sp_dev *dev =
-		task->reader.own ? ctx->dev : sh_nic_dev(task->nic, ctx->nic->engine);
+	struct sp_dev *dev = task->reader.own ? ctx->dev : sh_nic_dev(task->nic, ctx->nic->engine);
 
 	*reader = task->reader;
 	loopback_look(task->qp, sh_now_ns() + (reader->state ? 0 : LOOPBACK_WAIT_NS));

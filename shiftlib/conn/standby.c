@@ -363,10 +363,9 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 		return "the NIC of the standby died meanwhile";
 	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
 		return "the receives of its shared receive queue there have moved away meanwhile";
-	switch (sp_carrier_add(qp->sp, carrier->epoch,
-			       sh_nic_dev(carrier->nic, qp->ctx->nic->engine), carrier->qp,
-			       &carrier->caps, carrier->scq->ring, carrier->rcq->ring,
-			       &carrier->sp)) {
+	switch (sp_carrier_add(
+		qp->sp, carrier->epoch, sh_nic_dev(carrier->nic, qp->ctx->nic->engine), carrier->qp,
+		&carrier->caps, carrier->scq->ring, carrier->rcq->ring, &carrier->sp)) {
 	case 0: return NULL;
 	case -EOPNOTSUPP:
 		return "the driver of the NIC of the standby does not tell when a queue pair has "

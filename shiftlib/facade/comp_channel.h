@@ -38,7 +38,8 @@ struct sp_cq_ring;
 struct sh_cq_feed {
 	struct sh_cq_events *events;
 	struct ibv_cq *real;
-	struct sp_cq_ring *_Atomic ring; /* NULL: the engine does not drive it */
+	struct sp_cq_ring *_Atomic ring; /* NULL: its provider is told of its events */
+	struct sp_cq_ring *_Atomic also; /* whose engine is told behind that; NULL: none is */
 	_Atomic bool closed;		 /* nobody shall hear of its events */
 	_Atomic uint32_t delivered;	 /* handed out; libibverbs has not heard of them yet */
 	struct list_node link;		 /* sh_cq_events.shadows; under the facade's lock */

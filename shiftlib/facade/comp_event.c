@@ -119,6 +119,18 @@ static __attribute__((noinline, cold)) void event_replay(struct sh_comp_channel 
 	pthread_setcancelstate(state, NULL);
 }
 
+/* Of a CQ that its provider arms. */
+static __attribute__((noinline, cold)) void
+event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_cq *cq)
+{
+	struct sp_cq_ring *also;
+
+	event_replay(ch, cq);
+	also = atomic_load(&feed->also);
+	if (also)
+		sh_news_cq_event_read(also);
+}
+
 /* Of a CQ that is being destroyed: nobody shall hear of it. libibverbs waits for this one. */
 static __attribute__((noinline, cold)) int event_drop(struct sh_cq_feed *feed)
 {
@@ -164,7 +176,7 @@ static inline __attribute__((always_inline)) int event_take(struct sh_comp_chann
 	atomic_fetch_add(&feed->delivered, 1);
 	ring = atomic_load(&feed->ring);
 	if (unlikely(!ring))
-		event_replay(ch, *cq);
+		event_provider(ch, feed, *cq);
 	else
 		sh_news_cq_event_read(ring);
 	*cq = feed->events->cq;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a CQ owes and is owed of completion events, until it is destroyed. */
 #include <errno.h>
+#include "providers/engine.h"
 #include "shiftlib/facade/internal.h"
 
 /* CQs that wait for acknowledgements: no CQ is touched behind the one that settles it. */
@@ -74,7 +75,10 @@ void sh_cq_feed_add(struct sh_cq_feed *feed, struct ibv_cq *shadow)
 
 void sh_cq_feed_drive(struct sh_cq_feed *feed, struct sp_cq_ring *ring)
 {
-	atomic_store(&feed->ring, ring);
+	bool provider_arms = ring && sp_has(ring, SP_PROVIDER_ARMS);
+
+	atomic_store(&feed->ring, provider_arms ? NULL : ring);
+	atomic_store(&feed->also, provider_arms ? ring : NULL);
 	if (!ring && feed->events->channel)
 		sh_readers_wait(&feed->events->channel->readers);
 }

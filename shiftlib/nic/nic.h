@@ -53,7 +53,8 @@ struct sh_nic {
 	struct sh_past_nic *past;
 	struct ibv_context *ctx;   /* SHIFT's own: shadows and the control QP live here */
 	struct sh_removal removal; /* of that */
-	struct sp_dev *dev[SP_ENGINES]; /* by engine: of each that drives a NIC which it is on a path of */
+	struct sp_dev *
+		dev[SP_ENGINES]; /* by engine: of each that drives a NIC which it is on a path of */
 	const struct shift_provider *engine; /* of what the application has on it; NULL: none is */
 	struct sh_control *control;
 	struct { /* of a queue pair; 0: not known. Read and written with the lock held */

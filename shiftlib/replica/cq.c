@@ -105,7 +105,8 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 	if (!shadow)
 		return -ENOMEM;
 	pthread_mutex_lock(&sh.lock);
-	ret = sp_cq_ring_add(cq->sp, sh_nic_dev(nic, cq->ctx->nic->engine), shadow->cq, &shadow->ring);
+	ret = sp_cq_ring_add(cq->sp, sh_nic_dev(nic, cq->ctx->nic->engine), shadow->cq,
+			     &shadow->ring);
 	if (!ret) {
 		sh_cq_feed_drive(&shadow->feed, shadow->ring);
 		sh_nic_hold(nic, shadow->incarnation);

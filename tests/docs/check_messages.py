@@ -40,7 +40,7 @@ EXCEPT = [
     (r"tools/exporter/http\.c", r"^listening on|^GET or HEAD|^ok\\n$|^see /metrics|and /healthz", "answers of the exporter"),
     (r"shiftlib/report/event\.c", r"^, ", "part of an event, which shiftctl events explains in its page"),
     (r"tools/events\.c", r"^(DETECT|SWITCH) ms$|^events %lld$", "heads of columns, and the question to a process"),
-    (r"tools/doctor\.c", r"^%-17s|^%s, port|^not mlx5$|^ \(rdma-core|^\\nWould be|^, if the peer|^version map$",
+    (r"tools/doctor\.c", r"^%-17s|^%s, port|^no engine$|^ \(rdma-core|^\\nWould be|^, if the peer|^version map$",
      "what was found, no complaint"),
     (r"tools/doctor\.c", r"Nothing would be protected|see the lines marked NO", "the last line says what to read"),
     (r"", r"^RoCE v[12]$", "a type of GID"),

@@ -257,7 +257,9 @@ class Lab:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def env(self):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("SHIFT_")}
+        # a suite is run for an engine, which no program of it chooses
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith("SHIFT_") or k == "SHIFT_ENGINE"}
         env["SIMNIC_FABRIC"] = self.fabric
         env["SHIFT_CONF"] = self.conf
         if self.sanitizer:

@@ -7,56 +7,30 @@
  *
  * engine_random_test [rounds [seed]]
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
 #include "tests/lib/mlx5_rig.h"
+#include "tests/lib/random_model.h"
+
+#define MUST  MODEL_MUST
+#define below model_below
 
 enum {
 	STEPS = 400,
 	OUTSTANDING = 256,
 };
 
-static uint64_t seed, state;
 static struct rig *rig;
-
-struct model {
-	uint64_t next_send, next_recv;	   /* numbers of the next posts; 0 is none */
-	uint64_t polled_send, polled_recv; /* up to which completions came */
-	uint8_t kind[1 << 16], signaled[1 << 16], ran[1 << 16];
-	uint64_t received; /* receives that the NIC has filled */
-	uint32_t logged;   /* of fake_log */
-	bool fenced;	   /* sends are withheld, for an ordered switch */
-};
-static struct model m;
+static uint32_t logged; /* of fake_log */
+static bool fenced;	/* sends are withheld, for an ordered switch */
 
 /* How often the interesting was reached, over all rounds. */
 static struct reached {
 	uint64_t sends, refused, receives, moves, ordered, resent, died, gone, fences, put_off,
 		fenced, resumed, late, keyless;
 } reached;
-
-#define MUST(cond)                                                                                 \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s; replay with seed %llu\n", __FILE__, __LINE__,  \
-				#cond, (unsigned long long)seed);                                  \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
-
-static uint32_t below(uint32_t n)
-{
-	uint64_t z = state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return (z ^ (z >> 31)) % n;
-}
 
 static void random_geometry(struct fake_geometry *g, const struct fake_geometry *least)
 {
@@ -84,25 +58,26 @@ static void post_sends(void)
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
 						  IBV_WR_ATOMIC_FETCH_AND_ADD,
 						  IBV_WR_RDMA_WRITE_WITH_IMM };
+	static const enum sp_request_kind kinds[] = { SP_REQ_TWO_SIDED, SP_REQ_WRITE, SP_REQ_READ,
+						      SP_REQ_ATOMIC, SP_REQ_TWO_SIDED };
 	int n = 1 + below(6), kind;
 	unsigned flags;
 	uint32_t sges;
 
-	while (n-- && m.next_send < sizeof(m.kind)) {
+	while (n--) {
 		kind = below(5);
 		/* a ring full of unsignaled requests could never be used again */
-		flags = below(2) || m.next_send % 3 == 0 ? IBV_SEND_SIGNALED : 0;
+		flags = below(2) || model.next_send % 3 == 0 ? IBV_SEND_SIGNALED : 0;
 		sges = kind == 3 ? 1 : 1 + below(rig->geometry.send_sge);
 		if (kind == 1 && below(3) == 0)
 			flags |= IBV_SEND_INLINE;
-		if (rig_send(rig, ops[kind], m.next_send, flags, sges)) {
+		if (rig_send(rig, ops[kind], model.next_send, flags, sges)) {
 			/* what was not polled counts: NOPs of ours do not */
-			MUST(m.next_send - 1 - m.polled_send >= rig->geometry.send_wr);
+			MUST(model_used() >= rig->geometry.send_wr);
 			reached.refused++;
 			break;
 		}
-		m.kind[m.next_send] = kind;
-		m.signaled[m.next_send++] = rig->geometry.sig_all || flags & IBV_SEND_SIGNALED;
+		model_posted(kinds[kind], rig->geometry.sig_all || flags & IBV_SEND_SIGNALED);
 	}
 }
 
@@ -111,25 +86,12 @@ static void post_recvs(void)
 	int n = 1 + below(4);
 
 	while (n--) {
-		if (rig_recv(rig, m.next_recv * 16, 1 + below(rig->geometry.rq_sge))) {
-			MUST(m.next_recv - 1 - m.polled_recv >= rig->geometry.rq_cnt);
+		if (rig_recv(rig, model.next_recv * 16, 1 + below(rig->geometry.rq_sge))) {
+			MUST(model.next_recv - 1 - model.polled_recv >= rig->geometry.rq_cnt);
 			break;
 		}
-		m.next_recv++;
+		model.next_recv++;
 	}
-}
-
-static void polled_one_send(uint64_t id)
-{
-	uint64_t next = m.polled_send + 1;
-
-	while (next < m.next_send && !m.signaled[next])
-		next++;
-	if (id != next)
-		fprintf(stderr, "completion of %llu, expected %llu (kinds %u %u)\n",
-			(unsigned long long)id, (unsigned long long)next, m.kind[id], m.kind[next]);
-	MUST(id == next && id < m.next_send);
-	m.polled_send = id;
 }
 
 static void poll_some(void)
@@ -140,12 +102,13 @@ static void poll_some(void)
 	for (int i = 0; i < n; i++) {
 		MUST(wc[i].status == IBV_WC_SUCCESS);
 		MUST(wc[i].qp_num == fake_ibv(rig->app)->qp_num);
-		polled_one_send(wc[i].wr_id);
+		model_completed(wc[i].wr_id);
 	}
 	n = rig_poll(rig, false, wc, 1 + below(31));
 	for (int i = 0; i < n; i++) {
 		MUST(wc[i].status == IBV_WC_SUCCESS);
-		MUST(wc[i].wr_id == ++m.polled_recv * 16);
+		MUST(wc[i].wr_id % 16 == 0);
+		model_received(wc[i].wr_id / 16);
 	}
 }
 
@@ -153,10 +116,10 @@ static void poll_some(void)
 
 static void account_log(void)
 {
-	for (; m.logged < fake_log.n; m.logged++)
-		if (fake_log.done[m.logged].id)
-			m.ran[fake_log.done[m.logged].id]++;
-	fake_log.n = m.logged = 0;
+	for (; logged < fake_log.n; logged++)
+		if (fake_log.done[logged].id)
+			model.ran[fake_log.done[logged].id]++;
+	fake_log.n = logged = 0;
 }
 
 static void run_some(void)
@@ -170,13 +133,13 @@ static void receive_some(struct fake_qp *qp)
 	int n = below(4);
 
 	while (n--) {
-		uint64_t want = (m.received + 1) * 16;
+		uint64_t want = (model.received + 1) * 16;
 
-		if (m.received + 1 >= m.next_recv)
+		if (model.received + 1 >= model.next_recv)
 			return;
 		MUST(fake_recv_addr(qp, qp->rq_ci, 0) == want);
 		MUST(fake_receive(qp, MLX5_CQE_RESP_SEND, NULL, 8));
-		m.received++;
+		model.received++;
 	}
 }
 
@@ -207,7 +170,7 @@ static uint32_t run_silently(uint32_t lost)
 
 	while (lost && !fake_run_silently(qp, lost)) {
 		lost--;
-		fake_log.n = m.logged; /* tried too many: none of them ran */
+		fake_log.n = logged; /* tried too many: none of them ran */
 	}
 	account_log();
 	for (; lost; lost--)
@@ -261,7 +224,7 @@ static void quiesce(struct fake_qp *qp)
 	MUST(gone || (flushed.sq && flushed.rq && flushed.error_seen));
 	ENGINE->move.seal(rig->sp);
 	ENGINE->move.flushed(rig->sp, true, &flushed);
-	MUST(flushed.sq && flushed.rq && flushed.recv_count == m.received);
+	MUST(flushed.sq && flushed.rq && flushed.recv_count == model.received);
 }
 
 /* Lay the receives; the carrier-to-be may die, again and again. Returns the one that lives. */
@@ -272,7 +235,7 @@ static uint32_t lay(void)
 	for (;;) {
 		to = standby();
 		MUST(!ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp));
-		MUST(ENGINE->qp.recv_count(rig->sp) == m.received);
+		MUST(ENGINE->qp.recv_count(rig->sp) == model.received);
 		if (died)
 			rig_drop(rig, died);
 		post_recvs();
@@ -301,7 +264,7 @@ static void move(uint32_t lost, bool ordered)
 	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
-	m.fenced = false;
+	fenced = false;
 	reached.moves++;
 	reached.ordered += ordered;
 	reached.resent += settled.resent;
@@ -318,7 +281,7 @@ static void resume(void)
 	MUST(!err || err == -EAGAIN);
 	reached.resumed++;
 	reached.late += err == -EAGAIN;
-	m.fenced = false;
+	fenced = false;
 }
 
 /* A step of an ordered switch: begin it, ask for its end, or go back. */
@@ -327,13 +290,13 @@ static void ordered(void)
 	bool atomics;
 	int err;
 
-	if (m.fenced && !below(4)) {
+	if (fenced && !below(4)) {
 		resume();
 		return;
 	}
 	err = ENGINE->move.fence(rig->sp, &atomics);
 	MUST(!err || err == -EAGAIN);
-	m.fenced = true;
+	fenced = true;
 	reached.fences++;
 	reached.put_off += err == -EAGAIN;
 	if (below(2)) {
@@ -352,7 +315,7 @@ static void ordered(void)
 /* Keys go, and with them what the engine remembers of them; posts wait until they are back. */
 static void lose_keys(void)
 {
-	uint64_t before = m.next_send;
+	uint64_t before = model.next_send;
 	int err;
 
 	fake_keys_missing = below(4);
@@ -364,7 +327,7 @@ static void lose_keys(void)
 	if (below(2))
 		poll_some();
 	post_sends();
-	reached.keyless += fake_keys_missing ? m.next_send - before : 0;
+	reached.keyless += fake_keys_missing ? model.next_send - before : 0;
 	fake_keys_missing = false;
 	err = ENGINE->move.publish(rig->sp);
 	MUST(!err || err == -EAGAIN);
@@ -415,7 +378,7 @@ static void step(void)
 /* Let everything finish, then look whether anything is missing. */
 static void finish(void)
 {
-	if (m.fenced)
+	if (fenced)
 		resume();
 	for (int i = 0; i < 100; i++) {
 		fake_run(rig_active(rig), 64);
@@ -423,17 +386,9 @@ static void finish(void)
 		poll_some();
 	}
 	MUST(!fake_published(rig_active(rig)));
-	for (uint64_t id = 1; id < m.next_send; id++) {
-		MUST(id <= m.polled_send || !m.signaled[id]);
-		/* a READ may run again, all else runs once */
-		if (m.ran[id] != 1 && m.kind[id] != 2)
-			fprintf(stderr, "request %llu of kind %u ran %u times\n",
-				(unsigned long long)id, m.kind[id], m.ran[id]);
-		MUST(m.ran[id] == 1 || (m.ran[id] && m.kind[id] == 2));
-	}
-	MUST(m.polled_recv == m.received);
-	reached.sends += m.next_send - 1;
-	reached.receives += m.received;
+	model_finish();
+	reached.sends += model.next_send - 1;
+	reached.receives += model.received;
 }
 
 static void print_reached(void)
@@ -468,13 +423,13 @@ static void age_carrier(struct sp_carrier *c, struct fake_qp *qp, uint32_t recv_
 	rig->sp->recv_base = recv_base - age;
 }
 
-static void round_of(uint64_t with)
+static void round_of(uint64_t seed)
 {
 	struct fake_geometry g;
 
-	seed = state = with;
-	memset(&m, 0, sizeof(m));
-	m.next_send = m.next_recv = 1;
+	model_begin(seed);
+	logged = 0;
+	fenced = false;
 	random_geometry(&g, NULL);
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &g, below(2) ? 64 : 128, below(2));
@@ -492,14 +447,8 @@ static void round_of(uint64_t with)
 
 int main(int argc, char **argv)
 {
-	uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 0) : 300;
-	uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 1000;
+	int ret = model_main(argc, argv, 300, round_of);
 
-	printf("seeds %llu to %llu\n", (unsigned long long)first,
-	       (unsigned long long)(first + rounds - 1));
-	fflush(stdout);
-	for (uint64_t i = 0; i < rounds; i++)
-		round_of(first + i);
 	print_reached();
-	return 0;
+	return ret;
 }

@@ -39,8 +39,9 @@ static void all_are_read(void **state)
 
 static void reserved_are_written(void **state)
 {
-	static const uint32_t at[] = { 0,	1,	  SP_TABLE_PIECE - 1,
-				       1 << 20, 0x123456, SP_TABLE_MAX - 1 };
+	static const uint32_t at[] = {
+		0, 1, SP_TABLE_PIECE - 1, 1 << 20, 0x123456, SP_TABLE_MAX - 1
+	};
 
 	assert_int_equal(sp_table_map(&table, SP_TABLE_MAX), 0);
 	for (uint32_t again = 0; again < 2; again++)
