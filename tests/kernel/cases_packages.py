@@ -23,12 +23,12 @@ def debs(rig):
 def pingpong(rig, way, command, **env):
     """A pair of rc_pingpongs that has SHIFT's library inside; the log of each says so."""
     port = free_port()
-    settings = {"SHIFT_KV": rig.kv, "SHIFT_BACKUP": BACKUPS, "SHIFT_LOG": "info", **env}
+    settings = {"SHIFT_KV": rig.kv, "SHIFT_LOG": "info", **env}
     argv = [*command, "ibv_rc_pingpong", "-e", "-g", GID, "-n", 100, "-p", port]
     ends = []
     for end, more in (("a", []), ("b", ["127.0.0.1"])):
-        log = {"SHIFT_LOG_FILE": os.path.join(rig.folder, f"{way}-{end}.log")}
-        ends.append(rig.start([*argv, "-d", device(end), *more], f"{way}-{end}", env={**settings, **log}))
+        log = {"SHIFT_BACKUP": BACKUPS[end], "SHIFT_LOG_FILE": os.path.join(rig.folder, f"{way}-{end}.log")}
+        ends.append(rig.start(end, [*argv, "-d", device(end), *more], f"{way}-{end}", env={**settings, **log}))
         if end == "a":
             rig.await_server(ends[0])
     rig.ends_well(*ends)

@@ -18,9 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ENDS = ("a", "b")
 GID = 1                     # the IPv4 address; 0 is the link-local one
 START_S = 40                # for a program to come up: each start costs a second under emulation
-BACKUPS = ",".join(f"rxe_{end}{rail}=rxe_{end}{1 - rail}" for rail in (0, 1) for end in ENDS)
+BACKUPS = {end: f"rxe_{end}0=rxe_{end}1,rxe_{end}1=rxe_{end}0" for end in ENDS}
 # A guest is slow, and no NIC of it is sick for that: SHIFT gives the peer, the commands and a move more time.
-SLOW_GUEST = {"log": "info", "backup": BACKUPS, "silence_ms": 20000, "command_ms": 20000, "hang_ms": 20000,
+SLOW_GUEST = {"log": "info", "silence_ms": 20000, "command_ms": 20000, "hang_ms": 20000,
               "flush_wait_ms": 20000, "deadline_ms": 40000, "holddown_ms": 500, "holddown_max_ms": 2000}
 # The first byte of RoCE's header behind IPv4 and UDP, as (value, mask): answers to reliable requests.
 OPCODE_AT = 28
@@ -41,11 +41,11 @@ def check(truth, what):
         raise Failed(what)
 
 
-def run(*argv, timeout=30, fine=True, env=None):
-    """Its output; fine: it must end with status 0."""
+def run(*argv, timeout=30, fine=True, env=None, errors=subprocess.STDOUT):
+    """Its output, with what it says of errors; fine: it must end with status 0."""
     argv = [str(a) for a in argv]
     try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace",
                               stdin=subprocess.DEVNULL, timeout=timeout, env=env)
     except subprocess.TimeoutExpired:
         raise Stuck(f"{' '.join(argv)} did not end within {timeout} s") from None
@@ -56,6 +56,10 @@ def run(*argv, timeout=30, fine=True, env=None):
 
 def rails(*args):
     return run("sh", os.path.join(HERE, "rails.sh"), *args)
+
+
+def other(end):
+    return ENDS[1 - ENDS.index(end)]
 
 
 def device(end, rail=0):
@@ -94,26 +98,27 @@ class Rails:
         run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", "netem", "loss", f"{percent}%")
 
     def lose_answers(self, end, rail=0):
-        """Acknowledgements and READ's data from this end; its own requests and datagrams pass."""
-        self._filters(end, rail, [(opcode, "drop") for opcode in ANSWERS])
+        """Acknowledgements and READ's data from this end; its own requests and datagrams arrive."""
+        self._filters(other(end), rail, [(opcode, "drop") for opcode in ANSWERS])
 
     def lose_requests(self, end, rail=0):
-        """Reliable requests from this end; its answers and its datagrams pass."""
-        self._filters(end, rail, [(opcode, "ok") for opcode in ANSWERS] + [(RELIABLE, "drop")])
+        """Reliable requests from this end; its answers and its datagrams arrive."""
+        self._filters(other(end), rail, [(opcode, "ok") for opcode in ANSWERS] + [(RELIABLE, "drop")])
 
     def _filters(self, end, rail, rules):
+        """Where packets come in: what is dropped on its way out, rxe takes for congestion, and tries for ever."""
         name = f"{end}{rail}"
         self.touched = True
         run("tc", "qdisc", "replace", "dev", name, "clsact")
         for number, ((value, mask), action) in enumerate(rules, 1):
-            run("tc", "filter", "add", "dev", name, "egress", "protocol", "ip", "prio", number, "u32",
+            run("tc", "filter", "add", "dev", name, "ingress", "protocol", "ip", "prio", number, "u32",
                 "match", "ip", "protocol", 17, "0xff", "match", "u8", f"{value:#x}", f"{mask:#x}", "at", OPCODE_AT,
                 "action", action)
 
     def pass_all(self, end, rail=0):
-        """Ends what lose*() began."""
-        for kind in ("root", "clsact"):
-            run("tc", "qdisc", "del", "dev", f"{end}{rail}", kind, fine=False)
+        """Ends what lose*() began for this end."""
+        for name, kind in ((f"{end}{rail}", "root"), (f"{other(end)}{rail}", "clsact")):
+            run("tc", "qdisc", "del", "dev", name, kind, fine=False)
 
     def remove(self, end, rail=0):
         """The RDMA device goes, as when its driver is unloaded."""
@@ -132,7 +137,7 @@ class Rails:
         there = set(os.listdir("/sys/class/infiniband"))
         shaped = run("tc", "qdisc", "show")
         for end, rail in self.all():
-            if re.search(rf"^qdisc (netem|clsact) .*\bdev {end}{rail} ", shaped, re.M):
+            if re.search(rf"^qdisc (netem .*dev {end}{rail} |clsact .*dev {other(end)}{rail} )", shaped, re.M):
                 self.pass_all(end, rail)
             self.up(end, rail)
             if device(end, rail) not in there:
@@ -174,10 +179,10 @@ class Rig:
     def shift(self, **settings):
         return Shift(**{**self.settings, **settings})
 
-    def start(self, argv, name=None, shift=None, retry=False, stdin=False, env=None):
+    def start(self, end, argv, name=None, shift=None, retry=False, stdin=False, env=None):
         """
-        Starts argv. shift: a Shift, or None for the distribution's library. retry: 7 retries are 6, so that a
-        program finds that its packages are lost.
+        Starts argv on an end. shift: a Shift, or None for the distribution's library. retry: 7 retries are 6, so
+        that a program finds that its packets are lost.
         """
         argv = [str(a) for a in argv]
         name = name or f"{os.path.basename(argv[0])}-{len(self.programs)}"
@@ -185,6 +190,7 @@ class Rig:
         if retry:
             full["LD_PRELOAD"] = os.path.join(self.out, "lib", "kernel", "retry.so")
         if shift:
+            full.setdefault("SHIFT_BACKUP", BACKUPS[end])
             full.setdefault("SHIFT_RUN_DIR", os.path.join(self.folder, "run"))
             full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
             full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, f"shift-{name}.log"))
@@ -208,9 +214,9 @@ class Rig:
 
     def pair(self, server, client, cm=False, **kw):
         """A server and its client, both running; names: "server" and "client"."""
-        s = self.start(server, "server", **kw)
+        s = self.start("a", server, "server", **kw)
         self.await_server(s, cm)
-        return s, self.start(client, "client", **kw)
+        return s, self.start("b", client, "client", **kw)
 
     def ends_well(self, *programs, timeout=50):
         for p in programs:
@@ -258,16 +264,16 @@ class Rig:
 
     # ---- SHIFT ----------------------------------------------------------------------------
 
-    def shiftctl(self, *args, fine=True):
+    def shiftctl(self, *args, **kw):
         env = {**self.env(), "SHIFT_RUN_DIR": os.path.join(self.folder, "run")}
-        return run(self.bin("shiftctl"), *args, fine=fine, env=env)
+        return run(self.bin("shiftctl"), *args, env=env, **kw)
 
     def doctor(self):
-        return self.shiftctl("doctor", "--kv", self.kv, "--backup", BACKUPS, fine=False)
+        return self.shiftctl("doctor", "--kv", self.kv, "--backup", ",".join(BACKUPS.values()), fine=False)
 
     def connections(self):
         """RC queue pairs of programs under SHIFT, as they are now."""
-        status = json.loads(self.shiftctl("status", "--json", fine=False))
+        status = json.loads(self.shiftctl("status", "--json", fine=False, errors=None))
         return [q for p in status["processes"] for q in p.get("qps", [])
                 if q["type"] == "RC" and q["why"] != "not connected yet"]
 
