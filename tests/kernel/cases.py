@@ -7,11 +7,11 @@ CASES = {}
 
 
 class Case(typing.NamedTuple):
-    """needs: programs of the system. engine: None, or whether SHIFT's engine must serve rxe for this case."""
+    """needs: programs of the system. engine: an engine of SHIFT's must serve rxe for this case."""
     name: str
     run: typing.Callable
     needs: tuple
-    engine: typing.Optional[bool]
+    engine: bool
 
     @property
     def text(self):
@@ -22,7 +22,7 @@ class Case(typing.NamedTuple):
         return next((name for name in self.needs if not shutil.which(name)), None)
 
 
-def case(name, needs=(), engine=None):
+def case(name, needs=(), engine=False):
     def add(run):
         if name in CASES:
             raise ValueError(f"two cases {name}")

@@ -110,9 +110,9 @@ class Lane:
         missing = case.lacks()
         if missing:
             return f"no {missing} here"
-        if case.engine is None or case.engine == self.serves():
+        if not case.engine or self.serves():
             return None
-        return f"SHIFT's engine does not serve rxe ({self.why})" if case.engine else "SHIFT's engine serves rxe"
+        return f"no engine of SHIFT's serves rxe ({self.why})"
 
     def run_one(self, case):
         """(fate, text, whether something is to be cleaned) of a case in a process of its own."""
