@@ -7,11 +7,15 @@ CASES = {}
 
 
 class Case(typing.NamedTuple):
-    """needs: programs of the system. engine: an engine of SHIFT's must serve rxe for this case."""
+    """
+    needs: programs of the system. engine: an engine of SHIFT's must serve rxe for this case. by_name: it is no part
+    of the lane, and runs where a pattern names it.
+    """
     name: str
     run: typing.Callable
     needs: tuple
     engine: bool
+    by_name: bool
 
     @property
     def text(self):
@@ -22,11 +26,11 @@ class Case(typing.NamedTuple):
         return next((name for name in self.needs if not shutil.which(name)), None)
 
 
-def case(name, needs=(), engine=False):
+def case(name, needs=(), engine=False, by_name=False):
     def add(run):
         if name in CASES:
             raise ValueError(f"two cases {name}")
-        CASES[name] = Case(name, run, tuple(needs), engine)
+        CASES[name] = Case(name, run, tuple(needs), engine, by_name)
         return run
     return add
 
@@ -36,5 +40,6 @@ def load():
     import cases_stock      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_shift      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_protected  # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_lane       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_packages   # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES

@@ -134,10 +134,11 @@ class Boot:
 
 
 def chosen(patterns):
-    names = list(cases.load())
+    table = cases.load()
     if not patterns:
-        return names
-    found = [name for name in names if any(fnmatch.fnmatchcase(name, p) for p in patterns)]
+        return [name for name, case in table.items() if not case.by_name]
+    found = [name for name, case in table.items() if any(
+        fnmatch.fnmatchcase(name, p) and (not case.by_name or p.startswith(name.partition(".")[0])) for p in patterns)]
     if not found:
         sys.exit(f"lane.py: no case is named {' or '.join(patterns)}; see --list")
     return found
