@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Under SHIFT, with an engine that serves rxe: programs outlive what kills them on stock, and nothing is lost."""
+import json
 import random
 import re
 
@@ -64,13 +65,14 @@ for key, row in FAULTS.items():
 
 @case("protected.status", engine=True)
 def status(rig):
-    """shiftctl status names the engine, ledger, and calls each end protected."""
+    """shiftctl status --json names the engine, ledger, and calls each end protected."""
     v = protected(rig, "a", 2)
-    said = rig.shiftctl("status")
+    said = json.loads(rig.shiftctl("status", "--json", errors=None))
     v.stop()
     v.verdict()
-    check("ledger" in said, f"no word of the ledger:\n{said}")
-    return "4 ends are protected"
+    engines = {nic["name"]: nic.get("engine") for process in said["processes"] for nic in process["nics"]}
+    check(len(engines) == 4 and set(engines.values()) == {"ledger"}, f"engines are {engines}")
+    return "4 ends are protected, by the engine ledger on 4 NICs"
 
 
 def add_data_loss(name, text, begin):
