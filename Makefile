@@ -49,6 +49,7 @@ help:
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
 	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
+	@echo "make test-kernel     on Debian's own kernel with soft-RoCE, emulated by QEMU (10 minutes; CASE=pattern)"
 	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
 	@echo "make install         into CMAKE_INSTALL_PREFIX (give it in CMAKE_FLAGS)"
 
@@ -175,6 +176,10 @@ deb: deps
 test-packages: deb
 	@tests/packages/run.sh --debs $(OUT)/packages --cuts all
 	@tests/packages/run.sh --debs $(OUT)/packages --autopkgtest
+
+.PHONY: test-kernel
+test-kernel: build deb
+	@python3 tests/kernel/lane.py --build $(B) --out $(OUT) --debs $(OUT)/packages $(if $(CASE),--case '$(CASE)')
 
 install: build
 	@cmake --install $(B)

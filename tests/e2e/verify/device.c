@@ -80,7 +80,7 @@ static void qp_plan(struct verify *v, int i)
 	q->initiator = q->pattern == PATTERN_SENDRECV || q->pattern == PATTERN_MIXED ||
 		       q->pattern == PATTERN_FENCED || (h & 1) == (uint64_t)v->opt.server;
 	h = mix64(hash_of(q, dir_tx(), 1, SALT_STYLE));
-	q->wr_api = h & 2;
+	q->wr_api = !v->opt.plain && (h & 2);
 	q->sig_all = h % 8 == 4;
 	q->lane = lane_for(v, q);
 	q->slot_len = (v->opt.max_size + MAX_SGE * SGE_GAP + 63) & ~63u;
@@ -95,7 +95,8 @@ static void lane_make(struct verify *v, int i)
 	l->index = i;
 	l->kind = (enum lane_kind)i;
 	l->v = v;
-	l->extended = mix64(v->opt.seed * 8 + (unsigned int)i * 2 + v->opt.server) & 1;
+	l->extended =
+		!v->opt.plain && mix64(v->opt.seed * 8 + (unsigned int)i * 2 + v->opt.server) & 1;
 	if (!l->nqps)
 		return;
 	if (l->kind != LANE_POLLED) {

@@ -27,7 +27,8 @@ static const char usage[] =
 	"  --stuck SEC       no progress for so long means STUCK (default 10)\n"
 	"  --expect-error    the run passes if QPs end with errors, in order\n"
 	"  --may-fail        QPs may end with errors, in order and at both ends\n"
-	"  --allow-events    asynchronous events are no failure\n";
+	"  --allow-events    asynchronous events are no failure\n"
+	"  --plain           no ibv_wr_*() and no extended CQs: rxe's library has faults in both\n";
 
 enum {
 	OPT_SERVER = 256,
@@ -49,6 +50,7 @@ enum {
 	OPT_EXPECT,
 	OPT_MAY_FAIL,
 	OPT_EVENTS,
+	OPT_PLAIN,
 	OPT_HELP
 };
 
@@ -72,6 +74,7 @@ static const struct option longs[] = {
 	{ "expect-error", no_argument, NULL, OPT_EXPECT },
 	{ "may-fail", no_argument, NULL, OPT_MAY_FAIL },
 	{ "allow-events", no_argument, NULL, OPT_EVENTS },
+	{ "plain", no_argument, NULL, OPT_PLAIN },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
@@ -87,6 +90,7 @@ static int option_text(struct options *o, int which, const char *arg)
 	case OPT_EXPECT: o->expect_error = true; return 1;
 	case OPT_MAY_FAIL: o->may_fail = true; return 1;
 	case OPT_EVENTS: o->allow_events = true; return 1;
+	case OPT_PLAIN: o->plain = true; return 1;
 	case OPT_IDLE:
 		return sscanf(arg, "%lf:%lf", &o->idle_after_s, &o->idle_for_s) == 2 ? 1 : -1;
 	default: return 0;

@@ -26,6 +26,7 @@ struct options {
 	bool expect_error;
 	bool may_fail;
 	bool allow_events;
+	bool plain;
 	bool control;
 };
 

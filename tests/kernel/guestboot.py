@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A guest: what it boots from, QEMU, and what it says.
+
+QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at the lowest priority.
+"""
+import glob
+import json
+import os
+import queue
+import re
+import resource
+import shutil
+import subprocess
+import threading
+
+import initramfs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+QEMU = "qemu-system-x86_64"
+MODULES = ("virtio_pci", "9p", "9pnet_virtio", "overlay", "virtio_console",
+           "crc32_generic",     # without it no rxe device can be added: ENOENT
+           "rdma_rxe", "ib_uverbs", "rdma_ucm", "veth", "sch_netem", "sch_ingress", "cls_u32", "act_gact")
+MEMORY_MB = 1536
+LOUD = re.compile(r"Kernel panic|BUG:|Oops|general protection fault|RIP: 0010")
+
+
+class Missing(Exception):
+    """Without this there is no guest."""
+
+
+def newest(folder, pattern):
+    found = glob.glob(os.path.join(folder, pattern))
+    if not found:
+        raise Missing(f"no {pattern} in {folder}")
+    return max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", os.path.basename(path))])
+
+
+class Image:
+    """Kernel and initramfs, made of the packages in FOLDER/packages when these or the programs here are newer."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.kernel = os.path.join(folder, "vmlinux")
+        self.initramfs = os.path.join(folder, "initramfs")
+
+    def unpack(self, deb):
+        """A package's files, in a folder of its own name."""
+        to = os.path.join(self.folder, os.path.basename(deb).removesuffix(".deb"))
+        if not os.path.isdir(to):
+            shutil.rmtree(to + ".new", ignore_errors=True)
+            subprocess.run(["dpkg-deb", "-x", deb, to + ".new"], check=True)
+            os.rename(to + ".new", to)
+        return to
+
+    def make(self):
+        """The name of the kernel's package."""
+        if not shutil.which(QEMU):
+            raise Missing(f"no {QEMU}: install qemu-system-x86")
+        packages = os.path.join(self.folder, "packages")
+        deb = newest(packages, "linux-image-*.deb")
+        linux, busybox = self.unpack(deb), self.unpack(newest(packages, "busybox-static_*.deb"))
+        try:
+            self.write(linux, busybox)
+        except initramfs.Unusable as e:
+            raise Missing(f"{os.path.basename(deb)}: {e}") from None
+        return os.path.basename(deb)
+
+    def write(self, linux, busybox):
+        with open(newest(os.path.join(linux, "boot"), "vmlinuz-*"), "rb") as f:
+            kernel = initramfs.vmlinux(f.read())
+        with open(os.path.join(busybox, "bin", "busybox"), "rb") as f:
+            shell = f.read()
+        with open(os.path.join(HERE, "guest.sh"), "rb") as f:
+            script = f.read()
+        archive = initramfs.initramfs(os.path.join(linux, "lib", "modules"), MODULES, shell, script)
+        for path, content in ((self.kernel, kernel), (self.initramfs, archive)):
+            with open(path, "wb") as f:
+                f.write(content)
+
+
+class Guest:
+    """One boot. out: a folder that the guest writes to; it finds order.json there."""
+
+    def __init__(self, image, order, out, console):
+        os.makedirs(out, exist_ok=True)
+        with open(os.path.join(out, "order.json"), "w", encoding="utf-8") as f:
+            json.dump(order, f)
+        self.console = console
+        self.lines = queue.Queue()
+        interactive = order["shell"]
+        argv = ["nice", "-n", "19", QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(MEMORY_MB),
+                "-kernel", image.kernel, "-initrd", image.initramfs, "-append",
+                "console=ttyS0 panic=-1 oops=panic " + ("quiet " if interactive else "") +
+                f"lane.tree={ROOT} lane.run=tests/kernel/inside.py",
+                "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+                "-virtfs", f"local,path={out},mount_tag=out,security_model=none",
+                "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lane,name=lane"]
+        if interactive:
+            argv += ["-chardev", "null,id=lane", "-serial", "mon:stdio"]
+        else:
+            argv += ["-chardev", "stdio,id=lane,signal=off", "-serial", "file:" + console]
+        pipes = {} if interactive else {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE,
+                                        "stderr": subprocess.STDOUT}
+        self.process = subprocess.Popen(argv, text=True, errors="replace", **pipes)
+        if not interactive:
+            threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def next(self, seconds):
+        """What the guest says next, as a dictionary. None: it is gone. Raises queue.Empty after so long."""
+        line = self.lines.get(timeout=max(0.0, seconds))
+        if line is None:
+            return None
+        try:
+            return json.loads(line)
+        except ValueError:      # QEMU's own
+            return {"says": line.strip()}
+
+    def end(self):
+        """Ends it; the seconds of CPU that it took."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                pipe.close()
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def last_words(self):
+        """What the kernel said of its end, or its last line."""
+        try:
+            with open(self.console, encoding="utf-8", errors="replace") as f:
+                rows = [r.strip() for r in f if r.strip()]
+        except FileNotFoundError:
+            return "it said nothing"
+        loud = [r for r in rows if LOUD.search(r)]
+        return "; ".join(loud[:2]) if loud else rows[-1] if rows else "it said nothing"

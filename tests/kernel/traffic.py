@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Programs that cases run on stock libraries and under SHIFT alike: each through once, without a fault."""
+import json
+import re
+
+from rig import GID, address, check, device
+from shiftlab.lab import free_port
+
+COUNT = 100     # messages
+CALM = 18       # perftest's QP timeout: a second, that an emulated NIC is not taken for a dead one
+
+# What a stock program says of a connection that died; by rxe's first error, which differs with the fault.
+DIED = re.compile(r"transport retry counter exceeded|local QP operation error|Work Request Flushed Error|"
+                  r"status 12|status 2\b|status 5\b|Failed status (2|5|12)\b")
+
+
+def pingpong(rig, tool, shift=None):
+    """One of libibverbs' examples, by events: two programs that poll leave an emulated kernel few cycles."""
+    argv = [*tool.split(), "-e", "-g", GID, "-n", 100, "-p", free_port(), "-s", 1024]
+    ends = rig.pair([*argv, "-d", device("a")], [*argv, "-d", device("b"), "127.0.0.1"], shift=shift)
+    rig.ends_well(*ends)
+    for p in ends:
+        check("100 iters" in p.out(), f"{p.name} did not say that it made 100 rounds: {p.tail(3)}")
+    return "100 rounds of 1024 bytes"
+
+
+def perftest(rig, tool, cm=False, shift=None):
+    """A counted run of a perftest tool, and its figure: MB/s, or microseconds. No judgement of it."""
+    ends = rig.perftest(f"{tool} -n {COUNT}", cm=cm, shift=shift, extra=("-u", CALM))
+    rig.ends_well(*ends)
+    rows = [r.split() for r in ends[1].out().splitlines() if re.match(rf"\s*\d+\s+({COUNT}|{4 * COUNT})\s", r)]
+    check(rows, f"no result of {COUNT} messages from the client: {ends[1].tail(5)}")
+    figure = "us at best" if "_lat" in tool else "MB/s"
+    return f"{rows[-1][1]} messages of {rows[-1][0]} bytes, {rows[-1][2 if '_lat' in tool else 3]} {figure}"
+
+
+def rping(rig, shift=None):
+    common = ["rping", "-v", "-V", "-C", 50, "-a", address("a")]
+    ends = rig.pair([*common, "-s"], [*common, "-c", "-I", address("b")], cm=True, shift=shift)
+    rig.ends_well(*ends)
+    seen = ends[1].out().count("ping data:")
+    check(seen == 50, f"the client has checked {seen} of 50 pings")
+    return "50 pings, checked"
+
+
+def ucmatose(rig, shift=None):
+    ends = rig.pair(["ucmatose", "-b", address("a"), "-c", 4, "-C", 20],
+                    ["ucmatose", "-b", address("b"), "-s", address("a"), "-c", 4, "-C", 20], cm=True, shift=shift)
+    rig.ends_well(*ends)
+    check("return status 0" in ends[1].out(), f"the client does not say status 0: {ends[1].tail(4)}")
+    return "4 connections, 20 messages each way"
+
+
+def fi_pingpong(rig, shift=None):
+    common = ["fi_pingpong", "-p", "verbs", "-e", "msg", "-c", "-I", 50, "-S", 4096]
+    ends = rig.pair([*common, "-d", device("a")], [*common, "-d", device("b"), address("a")], shift=shift)
+    rig.ends_well(*ends)
+    check(re.search(r"\b50\b", ends[1].out()), f"the client shows no 50 rounds: {ends[1].tail(4)}")
+    return "50 rounds of 4096 bytes, checked"
+
+
+class Verify:
+    """Two ends of verify, which checks each byte; told by standard input when to stop."""
+
+    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=14, stuck=40):
+        self.rig, self.qps = rig, qps
+        common = [rig.bin("verify"), "--control", "--plain", "--seed", seed, "--gid-index", GID, "--qps", qps,
+                  "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096, "--stuck", stuck]
+        if not shift:
+            common.append("--allow-events")
+        self.ends = rig.pair([*common, "--server", "--dev", device("a")],
+                             [*common, "--client", "127.0.0.1", "--dev", device("b")], shift=shift, stdin=True)
+        for p in self.ends:
+            rig.await_out(p, "STARTED")
+
+    def progress(self):
+        """Messages done, sent and received at both ends together."""
+        total = 0
+        for p in self.ends:
+            before = p.out().count("PROGRESS")
+            p.say("progress")
+            self.rig.await_out(p, "PROGRESS", before + 1)
+            row = [r for r in p.out().splitlines() if r.startswith("PROGRESS")][-1]
+            total += sum(int(n) for word in row.split()[1:] for n in word.split(":")[:2])
+        return total
+
+    def moves_on(self, least=20):
+        """Until so many more messages are done."""
+        before = self.progress()
+        self.rig.until("messages", lambda: self.progress() - before >= least, self.ends)
+
+    def stop(self):
+        for p in self.ends:
+            p.say("stop")
+
+    def summaries(self):
+        found = []
+        for p in self.ends:
+            rows = [r for r in p.out().splitlines() if r.startswith("SUMMARY ")]
+            check(rows, f"{p.name} ended with {p.process.returncode}, without a summary: {p.tail(3)}")
+            found.append(json.loads(rows[-1][len("SUMMARY "):]))
+        return found
+
+    def verdict(self):
+        """Fails unless both ends are content; the number of messages."""
+        self.rig.ends_well(*self.ends)
+        found = self.summaries()
+        for s in found:
+            check(s["result"] == "ok", f"{s['role']}: {s['reason']}: {s['text']}")
+        self.failed_qps = sum(q["failed"] for s in found for q in s["qps"])
+        return sum(q["completed"] for s in found for q in s["qps"])
+
+
+def verify(rig, shift=None):
+    v = Verify(rig, shift, seed=rig.seed)
+    v.moves_on(200)
+    v.stop()
+    return f"{v.verdict()} messages, 0 wrong bytes, seed {rig.seed}"
+
+
+# Programs that live through a run without a fault, stock and under SHIFT: name, the command, over rdma_cm.
+PERFTESTS = (("write_bw", "ib_write_bw -s 16384", False), ("send_bw", "ib_send_bw -s 16384", False),
+             ("read_bw", "ib_read_bw -s 16384", False), ("send_bw_events", "ib_send_bw -e -s 16384", False),
+             ("write_bw_4_qps", "ib_write_bw -q 4 -s 4096", False),
+             ("write_bw_both_ways", "ib_write_bw -b -s 4096", False), ("atomic_bw", "ib_atomic_bw", False),
+             ("write_lat", "ib_write_lat -s 64", False), ("send_lat", "ib_send_lat -s 64", False),
+             ("read_lat", "ib_read_lat -s 64", False), ("send_bw_ud", "ib_send_bw -c UD -s 1024", False),
+             ("cm_write_bw", "ib_write_bw -s 16384", True))
+
+
+def runs():
+    """(name, programs needed, function of a Rig and a Shift or None)"""
+    for tool in ("ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_ud_pingpong"):
+        yield tool.removeprefix("ibv_"), (tool,), lambda rig, shift=None, tool=tool: pingpong(rig, tool, shift)
+    for name, tool, cm in PERFTESTS:
+        yield name, (tool.split()[0],), \
+            lambda rig, shift=None, tool=tool, cm=cm: perftest(rig, tool, cm=cm, shift=shift)
+    yield "rping", ("rping",), rping
+    yield "ucmatose", ("ucmatose",), ucmatose
+    yield "fi_pingpong", ("fi_pingpong",), fi_pingpong
+    yield "verify", (), verify
