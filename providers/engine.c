@@ -35,7 +35,9 @@ static bool is_auto(const char *choice)
 
 static bool chosen(const char *choice, const struct shift_provider *engine)
 {
-	return is_auto(choice) || !strcmp(choice, engine->name);
+	if (is_auto(choice))
+		return !(engine->traits & SP_ON_TRIAL);
+	return !strcmp(choice, engine->name);
 }
 
 bool sp_engine_named(const char *choice)

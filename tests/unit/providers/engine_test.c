@@ -43,19 +43,20 @@ static const char *choose(const char *choice, struct nic *nic, struct nic *backu
 
 static void by_what_it_is(void **state)
 {
-	assert_string_equal(choose(NULL, &roce, NULL), "ledger");
-	assert_string_equal(choose("auto", &roce, NULL), "ledger");
+	assert_string_equal(choose(NULL, &roce, NULL), "none"); /* the ledger is on trial */
+	assert_string_equal(choose("auto", &roce, NULL), "none");
 	assert_string_equal(choose("ledger", &roce, NULL), "ledger");
 	assert_string_equal(choose("mlx5", &roce, NULL), "none");
-	assert_string_equal(choose("auto", &iwarp, NULL), "none");
-	assert_string_equal(choose("auto", &without_rc, NULL), "none");
+	assert_string_equal(choose("ledger", &iwarp, NULL), "none");
+	assert_string_equal(choose("ledger", &without_rc, NULL), "none");
 }
 
 static void by_its_backups(void **state)
 {
-	assert_string_equal(choose("auto", &roce, &other_roce), "ledger");
-	assert_string_equal(choose("auto", &roce, &iwarp), "none");
-	assert_string_equal(choose("auto", &iwarp, &roce), "none");
+	assert_string_equal(choose("ledger", &roce, &other_roce), "ledger");
+	assert_string_equal(choose("ledger", &roce, &iwarp), "none");
+	assert_string_equal(choose("ledger", &iwarp, &roce), "none");
+	assert_string_equal(choose("auto", &roce, &other_roce), "none");
 }
 
 static void by_name(void **state)
@@ -66,7 +67,8 @@ static void by_name(void **state)
 	assert_true(sp_engine_named("ledger"));
 	assert_false(sp_engine_named("ledgers"));
 	assert_false(sp_engine_serves("ledgers", device(&roce)));
-	assert_true(sp_engine_serves("auto", device(&roce)));
+	assert_false(sp_engine_serves("auto", device(&roce)));
+	assert_true(sp_engine_serves("ledger", device(&roce)));
 }
 
 static void by_number(void **state)
