@@ -273,3 +273,27 @@ Proof.
   - apply (SHearFenced s4 true (sr s4)); auto. { right; auto. }
     exists (Msg false 0 IsFenced 1). cbn. auto 10.
 Qed.
+
+(* Rules taken out, by their names in docs/model. The own FENCED is enough to leave: all that LeaveOrdered asks for but
+   the peer's word is there, and the peer has something outstanding. *)
+Definition w2 := put s2 true (Side 0 Prep 1 false false true) [].
+Definition w3 := put w2 false (Side 0 Fenced 1 false false false) [Msg false 0 IsFenced 1; Msg false 0 Asks 1].
+Example leave_without_peer : exists s, reach s /\ ph (sf s) = Fenced /\ gonesb (sf s) = false /\
+  ep (sf s) = ep (sr s) /\ out (sr s) = true.
+Proof.
+  exists w3. split; [|cbn; auto].
+  apply (R1 w2 (Fence false)); [apply (R1 s2 (Work true)); [apply (R1 s1 (HearAsks true 1 true));
+    [apply (R1 init (Begin false 1)); [apply R0|]|]|]|].
+  - apply (SBegin init false 1 (sf init)); auto. intros [X|X]; discriminate.
+  - apply (SHearAsks s1 true 1 (sr s1) true); auto. exists (Msg false 0 Asks 1). cbn. auto.
+  - apply (SWork s2 true (sr s2)); auto. discriminate.
+  - apply (SFence w2 false (sf w2)); auto.
+Qed.
+(* After its own FENCED a side goes back by itself: the peer has left, and there is work again. *)
+Example back_after_fenced : exists s' s'', step s5 (LeaveOrdered true 1) s' /\
+  step (put s' false (Side 0 Cancel 1 false false false) [Msg false 0 Cancels 1]) (Work false) s'' /\
+  In (true, 0, 1) (left s'') /\ ep (sf s'') = 0 /\ out (sf s'') = true.
+Proof.
+  eexists. eexists. split; [apply (SLeaveOrdered s5 true 1 (sr s5)); auto|].
+  split; [eapply SWork; [reflexivity | discriminate]|]. cbn. auto.
+Qed.
