@@ -166,7 +166,7 @@ Inductive label :=
 | Exec (e : nat) | Skip | Place (e : nat) | Comp (e : nat)
 | RHang (e : nat) | RLose (e : nat) | RHeal (e : nat)
 (* R *)
-| RLeave (e : nat) | RQuiesce | RLifetime | Final (is_dead is_cut : bool).
+| RLeave (e : nat) | RQuiesce | RLifetime | Seal (is_dead is_cut : bool) | Final.
 
 Definition guard {A} (b : bool) (x : A) := if b then Some x else None.
 
@@ -286,15 +286,19 @@ Definition step (s : st) (l : label) : option st :=
   | RLifetime =>
       guard (existsb (Nat.eqb (rep s)) (quiet s))
         (receives s (rep s) (rerr s) (Nat.max (gone s) (rep s)) (seal s) (rdead s) (rcut s) (fin s) (well s) (msgs s))
-  (* the count is final; receives are laid into the new carrier; STATE is sent from now on. It says of a NIC
-     that is not well that it is not, and of one that may have lost something that it may. *)
-  | Final is_dead is_cut =>
-      let c := car s (rep s) in let m := Word (length (log s)) (if is_dead then rep s else rdead s)
-                                             (if is_cut then rep s else rcut s) in
-      guard (negb (fin s) && negb (rep s =? 0) && forallb (settled s) (upto 0 (rep s)) &&
+  (* SC_ACT_SEAL: nothing of older carriers counts any more. R says from now on of a NIC that is not well that it
+     is not, and of one that may have lost something that it may. *)
+  | Seal is_dead is_cut =>
+      guard (negb (fin s) && forallb (settled s) (upto 0 (rep s)) &&
              forallb (fun e => (is_well s e || is_dead) && ((ex (car s e) <=? pl (car s e)) || is_cut))
                      (upto (seal s) (rep s)))
-        (happens (receives s (rep s) (rerr s) (gone s) (rep s) (dead m) (cut m) true (well s) ((rep s, m) :: msgs s))
+        (receives s (rep s) (rerr s) (gone s) (rep s) (if is_dead then rep s else rdead s)
+                  (if is_cut then rep s else rcut s) (fin s) (well s) (msgs s))
+  (* the count is final; receives are laid into the new carrier; STATE is sent from now on *)
+  | Final =>
+      let c := car s (rep s) in let m := Word (length (log s)) (rdead s) (rcut s) in
+      guard (negb (fin s) && negb (rep s =? 0) && (seal s =? rep s))
+        (happens (receives s (rep s) (rerr s) (gone s) (seal s) (rdead s) (rcut s) true (well s) ((rep s, m) :: msgs s))
            (log s) (wrs s) (ats s) (exd s) (got s)
            (upd (car s) (rep s) (Car (lo c) (nb c) (hi c) (ex c) (una c) (pl c) (cp c) (length (log s)) (again c))))
   end.

@@ -202,28 +202,28 @@ Definition times n (l : label) := repeat l n.
 Definition ws n := if Nat.even n then Wr else Two.
 Definition demo : list label :=
   times 4 Post ++ times 4 Ring ++ times 3 (Exec 0) ++ times 3 (Place 0) ++ times 3 (Comp 0) ++
-  [Leave 1; RLeave 1; Quiesce; RQuiesce; Final false false; Hear (Word 1 0 0); Settle false 0; Exec 1; Exec 1;
+  [Leave 1; RLeave 1; Quiesce; RQuiesce; Seal false false; Final; Hear (Word 1 0 0); Settle false 0; Exec 1; Exec 1;
    Answer; Answer; Ack; Place 1; Place 1; Comp 1; Comp 1; RHang 1; Leave 2; RLeave 2; Quiesce; RQuiesce; RLifetime;
-   Final true false; Hear (Word 2 2 0); Settle true 0].
+   Seal true false; Final; Hear (Word 2 2 0); Settle true 0].
 Example demo_runs : show ws demo = Some (4, 0, [(1, 0); (3, 1)], [2; 2; 0], false).
 Proof. vm_compute. reflexivity. Qed.
 
 (* Torn by three: a NIC takes and acknowledges three SENDs, dies without one completion, and they are sent again. *)
 Definition torn : list label :=
   times 3 Post ++ times 3 Ring ++ times 3 (Exec 0) ++ times 3 Answer ++ times 3 Ack ++
-  [RLose 0; Leave 1; RLeave 1; Quiesce; Final true true; Hear (Word 0 1 1); Settle true 0] ++
+  [RLose 0; Leave 1; RLeave 1; Quiesce; Seal true true; Final; Hear (Word 0 1 1); Settle true 0] ++
   times 3 (Exec 1) ++ times 3 (Place 1) ++ times 3 (Comp 1).
 Example torn_is_sent_again : show (fun _ => Two) torn = Some (0, 0, [(0, 0); (1, 1); (2, 2)], [], false).
 Proof. vm_compute. reflexivity. Qed.
 (* Where the application had seen one of them complete, there is no way on. *)
 Example torn_and_seen_ends : show (fun _ => Two)
   (times 3 Post ++ times 3 Ring ++ times 3 (Exec 0) ++ times 3 Answer ++ times 3 Ack ++
-   [See; RLose 0; Leave 1; RLeave 1; Quiesce; Final true true; Hear (Word 0 1 1); Settle true 0]) = None.
+   [See; RLose 0; Leave 1; RLeave 1; Quiesce; Seal true true; Final; Hear (Word 0 1 1); Settle true 0]) = None.
 Proof. vm_compute. reflexivity. Qed.
 
 (* A WRITE is acknowledged, seen complete, and never in memory: doubt; another WRITE may run, a SEND may not. *)
 Definition lost_write : list label :=
-  [Post; Ring; Exec 0; Answer; Ack; See; RLose 0; Leave 1; RLeave 1; Quiesce; Final true true; Hear (Word 0 1 1);
+  [Post; Ring; Exec 0; Answer; Ack; See; RLose 0; Leave 1; RLeave 1; Quiesce; Seal true true; Final; Hear (Word 0 1 1);
    Settle true 0; Post; Ring].
 Example doubt_lets_a_write_run : show (fun _ => Wr) lost_write = Some (1, 1, [], [], true).
 Proof. vm_compute. reflexivity. Qed.

@@ -68,7 +68,7 @@ Proof.
     + intros q Q. simpl in Q |- *. destruct (is_wr n); [destruct Q as [<-|Q]; [lia|]|]; apply K; auto.
   - (* Comp *) boole. assert (e = act s) by (eapply comp_is_act; eauto). subst e s'.
     split; [|exact K]. unfold Fresh, holds. simpl. rewrite upd_same. exact F.
-  - (* Final *) apply andb_true_iff in G as [G _]. apply andb_true_iff in G as [G _]. apply andb_true_iff in G as [G1 G2].
+  - (* Final *) apply andb_true_iff in G as [G _]. apply andb_true_iff in G as [G1 G2].
     boole. destruct (i_fin _ _ s I G1) as [X _]. subst s'. split; [|exact K].
     unfold Fresh, holds. simpl. rewrite upd_other by lia. exact F.
 Qed.

@@ -251,30 +251,39 @@ Proof.
   destruct (i_sealed e) as [A B]; auto. split; auto. eapply settled_grows; eauto; simpl; lia.
 Qed.
 
-Lemma inv_final s s' d k : Inv s -> step s (Final d k) = Some s' -> Inv s'.
+Lemma inv_seal s s' d k : Inv s -> step s (Seal d k) = Some s' -> Inv s'.
 Proof.
   start. match goal with X : forallb (settled s) _ = true |- _ => rewrite forall_upto in X; rename X into ST end.
   match goal with X : forallb _ _ = true |- _ => rewrite forall_upto in X; rename X into TD end.
-  destruct (i_fin ltac:(assumption)) as [F1 F2].
-  assert (F3 : act s < rep s) by lia.
-  assert (K : forall v, upd (car s) (rep s) v (act s) = here s) by (intros; apply upd_other; lia).
   assert (DD : forall x, x < rep s -> is_well s x = false -> x < (if d then rep s else rdead s)).
   { intros x X W. destruct d; auto. destruct (Nat.lt_ge_cases x (seal s)).
     - apply i_sealed; auto.
     - specialize (TD x ltac:(lia)). rewrite W in TD. discriminate. }
-  assert (KK : pl (here s) < ex (here s) -> act s < (if k then rep s else rcut s)).
-  { intros X. destruct k; auto. destruct (Nat.lt_ge_cases (act s) (seal s)); auto.
+  assert (KK : act s < rep s -> pl (here s) < ex (here s) -> act s < (if k then rep s else rcut s)).
+  { intros F3 X. destruct k; auto. destruct (Nat.lt_ge_cases (act s) (seal s)); auto.
     specialize (TD (act s) ltac:(lia)).
     apply andb_true_iff in TD as [_ TD]. apply orb_true_iff in TD as [Y|Y]; boole; [lia|discriminate]. }
+  constructor; unfold front in *; simpl in *; intros; eauto; try lia; try discriminate.
+  - split; [apply ST; lia|]. auto.
+  - destruct (i_msgs e m) as (X & Y & Z); auto. split; [lia|]. auto.
+Qed.
+
+Lemma inv_final s s' : Inv s -> step s Final = Some s' -> Inv s'.
+Proof.
+  start. destruct (i_fin ltac:(assumption)) as [F1 F2].
+  assert (F3 : act s < rep s) by lia.
+  assert (K : forall v, upd (car s) (rep s) v (act s) = here s) by (intros; apply upd_other; lia).
   constructor; unfold front in *; simpl in *; rewrite ?K; intros; eauto; try lia; try discriminate.
   - destruct (Nat.eq_dec e (rep s)) as [->|]; [rewrite upd_same | rewrite upd_other by auto]; simpl; auto.
-  - split; [apply ST; lia|]. auto.
   - match goal with X : _ = _ \/ In _ (msgs s) |- _ => destruct X as [E|IM] end.
-    + inversion E; subst. simpl. split; auto. split; auto. intros V. rewrite upd_same. simpl. auto.
+    + inversion E; subst. simpl. split; [lia|]. split.
+      * intros x X W. apply (i_sealed x); [lia | exact W].
+      * intros V. rewrite upd_same. simpl. split; auto. split; auto. intros X. apply i_lost; auto. lia.
     + specialize (F2 _ _ IM). destruct (i_msgs _ _ IM) as (Y & Z & W). split; [lia|]. split; auto.
       intros V. rewrite upd_other by lia. auto.
   - destruct (i_heard _ ltac:(eassumption)). auto.
 Qed.
+
 (* ---- settling ---------------------------------------------------------------------------------- *)
 
 Lemma settle_facts s m r p : Inv s -> heard s = Some m -> act s < sep s ->
@@ -511,7 +520,7 @@ Proof.
        | eapply inv_leave | eapply inv_quiesce | eapply inv_hear | eapply inv_settle
        | eapply inv_exec | eapply inv_skip | eapply inv_place | eapply inv_comp
        | eapply inv_rhang | eapply inv_rlose | eapply inv_rheal
-       | eapply inv_rleave | eapply inv_rquiesce | eapply inv_rlifetime | eapply inv_final ]; eassumption.
+       | eapply inv_rleave | eapply inv_rquiesce | eapply inv_rlifetime | eapply inv_seal | eapply inv_final ]; eassumption.
 Qed.
 
 Theorem run_inv ls : forall s s', Inv s -> run kind_of fenced ls s = Some s' -> Inv s'.

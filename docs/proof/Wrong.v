@@ -48,7 +48,7 @@ Definition see {A} (f : st -> A) kd ls := option_map f (wrun kd ls init).
 Definition ring n := map L (times n Post ++ times n Ring).
 Definition arrive e k := map L (times k (Exec e) ++ times k (Place e) ++ times k (Comp e)).
 Definition leave e := map L [Leave e; RLeave e].
-Definition counted c := map L [RQuiesce; Final false false; Hear (Word c 0 0)].
+Definition counted c := map L [RQuiesce; Seal false false; Final; Hear (Word c 0 0)].
 Definition two (n : nat) := Two.
 Definition atomic (n : nat) := At.
 Definition read_send n := if Nat.even n then Rd else Two.
@@ -79,12 +79,12 @@ Example no_peer_quiesce :
 Proof. vm_compute. reflexivity. Qed.
 Example answer_of_any_epoch :
   see log two (ring 1 ++ leave 1 ++ counted 0 ++ [L (Settle false 0)] ++ arrive 1 1 ++ [L (Leave 2);
-    HearAny (Word 0 0 0); L (Settle false 0); L (RLeave 2); L RQuiesce; L (Final false false)] ++ arrive 2 1)
+    HearAny (Word 0 0 0); L (Settle false 0); L (RLeave 2); L RQuiesce; L (Seal false false); L Final] ++ arrive 2 1)
   = Some [(0, 0); (0, 1)].
 Proof. vm_compute. reflexivity. Qed.
 (* The count of epoch 1 is lost on its way, and that of epoch 2 begins anew. *)
 Example count_per_carrier :
-  see log two (ring 1 ++ arrive 0 1 ++ leave 1 ++ map L [RQuiesce; Final false false] ++ leave 2 ++
+  see log two (ring 1 ++ arrive 0 1 ++ leave 1 ++ map L [RQuiesce; Seal false false; Final] ++ leave 2 ++
     [L RQuiesce; Say (Word 0 0 0) 1; L (Hear (Word 0 0 0)); L (Settle false 0)] ++ arrive 2 1) = Some [(0, 0); (0, 1)].
 Proof. vm_compute. reflexivity. Qed.
 Example receives_late :

@@ -23,7 +23,7 @@ let label words =
   | [ "exec"; e ] -> Exec (n e) | [ "skip" ] -> Skip | [ "place"; e ] -> Place (n e) | [ "comp"; e ] -> Comp (n e)
   | [ "hang"; e ] -> RHang (n e) | [ "lose"; e ] -> RLose (n e) | [ "heal"; e ] -> RHeal (n e)
   | [ "rleave"; e ] -> RLeave (n e) | [ "rquiesce" ] -> RQuiesce | [ "lifetime" ] -> RLifetime
-  | [ "final"; d; k ] -> Final (b d, b k)
+  | [ "seal"; d; k ] -> Seal (b d, b k) | [ "final" ] -> Final
   | _ -> failwith ("no label: " ^ String.concat " " words)
 
 (* ---- from a file ------------------------------------------------------------------------------- *)
@@ -80,7 +80,7 @@ let pick s =
   | 27 -> rare 6 (Leave up) (Leave s.rep) | 28 -> rare 6 (RLeave up) (RLeave s.sep)
   | 29 | 30 -> Quiesce | 31 | 32 -> RQuiesce | 33 -> rare 8 (RHang e) RQuiesce | 34 -> rare 8 (RLose e) RQuiesce
   | 35 -> rare 4 (RHeal any) RQuiesce | 36 -> RLifetime
-  | 37 | 38 | 39 -> Final (Random.bool (), Random.bool ())
+  | 37 -> Seal (Random.bool (), Random.bool ()) | 38 | 39 -> Final
   | 40 | 41 -> (match List.find_opt (fun (x, _) -> x = s.sep) s.msgs with Some (_, m) -> Hear m | None -> Ring)
   | _ -> Settle (Random.bool (), 0)
 
@@ -100,7 +100,7 @@ let walk n seed =
           incr taken;
           (match l with
            | Settle _ -> incr settles; if t.doubt && not !s.doubt then incr doubts
-           | Final (_, true) -> let c = !s.car !s.act in if c.cp < c.ex then incr torn
+           | Seal (_, true) -> let c = !s.car !s.act in if c.cp < c.ex then incr torn
            | _ -> ());
           s := t;
           promises kind t
