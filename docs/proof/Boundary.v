@@ -89,13 +89,15 @@ Definition right_with_fence (p : prog) o :=
 Theorem fence_is_not_enough_for_fadd p a d : d <> 0 -> ~ right_with_fence p (FADD a d).
 Proof.
   intros D [L E]. set (h := Host (fun _ => 0) [] []).
-  destruct (E h) as [_ A]. destruct (L (fst (exec h (FADD a d)))) as [_ B]. rewrite B in A. simpl in A. unfold wr in A. rewrite Nat.eqb_refl in A. simpl in A. lia.
+  destruct (E h) as [_ A]. destruct (L (fst (exec h (FADD a d)))) as [_ B]. rewrite B in A.
+  simpl in A. unfold wr in A. rewrite Nat.eqb_refl in A. simpl in A. lia.
 Qed.
 
 Theorem fence_is_not_enough_for_cas p a : ~ right_with_fence p (CAS a 0 1).
 Proof.
   intros [L E]. set (h := Host (fun _ => 0) [] []).
-  destruct (E h) as [_ A]. destruct (L (fst (exec h (CAS a 0 1)))) as [_ B]. rewrite B in A. simpl in A. unfold wr in A. rewrite Nat.eqb_refl in A. discriminate.
+  destruct (E h) as [_ A]. destruct (L (fst (exec h (CAS a 0 1)))) as [_ B]. rewrite B in A.
+  simpl in A. unfold wr in A. rewrite Nat.eqb_refl in A. discriminate.
 Qed.
 
 (* For a WRITE as well, if the receiver's application may write to that memory: exactly once is more

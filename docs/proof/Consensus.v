@@ -77,7 +77,8 @@ Proof.
       * (* the second write wins *)
         rewrite EP. apply solo_ext. intros x. unfold upd. destruct (x =? s); auto.
       * (* they commute *)
-        assert (APQ : agree (p, q, upd (upd m r v) s w)) by (apply (agree_step _ _ AP); constructor).
+        assert (APQ : agree (p, q, upd (upd m r v) s w)) by (apply (agree_step _ _ AP);
+        constructor).
         assert (EPQ := IHp _ _ APQ). rewrite EP, <- EQ, <- EPQ.
         apply solo_ext. intros x. unfold upd.
         destruct (Nat.eqb_spec x r), (Nat.eqb_spec x s); congruence.

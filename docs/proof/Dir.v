@@ -2,7 +2,7 @@
 (* One direction of one protected connection: sender S, receiver R, any number of carriers (epochs), requests,
    faults, late packets, and messages that are lost, doubled or reordered.
 
-   An executable transition function; the invariant (DirInv.v) holds for every list of labels. Rules:
+   An executable transition function; the invariant (Invariant.v) holds for every list of labels. Rules:
    docs/design.md, shiftlib/core/move.c and settle.c, docs/model/shift.pml. Where the core is stricter the model
    is looser (more behaviours), so that safety carries over.
 

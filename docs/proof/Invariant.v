@@ -223,7 +223,8 @@ Qed.
 
 Lemma settled_dead s e : settled s e = true -> dead_at s e = true.
 Proof.
-  unfold settled, dead_at. destruct (is_well s e), (is_sick s e), (is_lost s e), (e <? rerr s), (e <? gone s);
+  unfold settled, dead_at.
+  destruct (is_well s e), (is_sick s e), (is_lost s e), (e <? rerr s), (e <? gone s);
     simpl; auto; intros; try discriminate.
 Qed.
 

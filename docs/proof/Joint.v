@@ -86,7 +86,8 @@ Lemma step_epochs kk ff s l s' : step kk ff s l = Some s' ->
   sep s' = match l with Leave e => e | _ => sep s end /\ rep s' = match l with RLeave e => e | _ => rep s end.
 Proof.
   unfold step. intros H. destruct l; try (destruct (heard s); [|discriminate]); cbv zeta in H;
-    try (apply guard_some in H as [_ H]); try (injection H as H); try (subst s'; split; reflexivity).
+    try (apply guard_some in H as [_ H]); try (injection H as H); try (subst s'; split;
+    reflexivity).
 Qed.
 
 Theorem one_epoch j : jreachable j -> forall b, sep (dir j b) = rep (dir j (negb b)).
@@ -95,11 +96,14 @@ Proof.
   assert (A : forall i c k i', at_dir i c k = Some i' -> forall b,
     sep (dir i' b) = (if Bool.eqb c b then match k with Leave e => e | _ => sep (dir i b) end else sep (dir i b)) /\
     rep (dir i' b) = (if Bool.eqb c b then match k with RLeave e => e | _ => rep (dir i b) end else rep (dir i b))).
-  { clear. unfold at_dir. intros i c k i' H b. destruct (step _ _ _ _) as [s|] eqn:E; inversion H; subst.
-    apply step_epochs in E. rewrite dir_set. destruct (Bool.eqb c b) eqn:Q; auto. apply eqb_prop in Q; subst. auto. }
+  { clear. unfold at_dir. intros i c k i' H b. destruct (step _ _ _ _) as [s|] eqn:E; inversion H;
+    subst.
+    apply step_epochs in E. rewrite dir_set. destruct (Bool.eqb c b) eqn:Q; auto.
+    apply eqb_prop in Q; subst. auto. }
   assert (P : forall i l i', jstep i l = Some i' -> (forall b, sep (dir i b) = rep (dir i (negb b))) ->
               forall b, sep (dir i' b) = rep (dir i' (negb b))).
-  { clear H. intros i l i' E R c. pose proof (R true) as Rt. pose proof (R false) as Rf. simpl in Rt, Rf.
+  { clear H. intros i l i' E R c. pose proof (R true) as Rt. pose proof (R false) as Rf.
+    simpl in Rt, Rf.
     destruct l; unfold jstep in E.
     - destruct (alone l) eqn:L; try discriminate.
       destruct (A _ _ _ _ E c), (A _ _ _ _ E (negb c)). rewrite H, H2.

@@ -16,23 +16,27 @@ Ltac kind n := pose proof (kinds kind_of n); destruct (kind_of n);
 
 Lemma reachable_step s l s' : reachable s -> step s l = Some s' -> reachable s'.
 Proof.
-  intros [ls R] H. exists (ls ++ [l]). revert R. generalize init. induction ls as [|x ls IH]; simpl; intros i R.
+  intros [ls R] H. exists (ls ++ [l]). revert R. generalize init. induction ls as [|x ls IH];
+  simpl; intros i R.
   - inversion R; subst. rewrite H. auto.
   - destruct (Dir.step kind_of fenced i x); try discriminate. auto.
 Qed.
 
 (* P1: what is complete was executed, and a READ has its data, an atomic its one execution. *)
 Theorem completed_is_executed s n : reachable s -> n < done s -> n < front s.
-Proof. intros R L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. pose proof (i_done _ _ s I). pose proof (i_una _ _ s I). unfold front. lia. Qed.
+Proof. intros R L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+pose proof (i_done _ _ s I). pose proof (i_una _ _ s I). unfold front. lia. Qed.
 Theorem completed_read_has_data s n : reachable s -> n < done s -> is_rd n = true -> In n (got s).
-Proof. intros R L K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. apply (i_got _ _ s I); auto. pose proof (i_done _ _ s I). lia. Qed.
+Proof. intros R L K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+apply (i_got _ _ s I); auto. pose proof (i_done _ _ s I). lia. Qed.
 
 (* P2: what R's application has received are the two-sided requests in the order in which they were posted, each
    once, none left out, and the i-th one in the i-th receive. *)
 Theorem two_sided_exactly_once s : reachable s ->
   map fst (log s) = twos (cp (here s)) /\ map snd (log s) = seq 0 (length (log s)).
 Proof.
-  intros R. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. split; [apply (i_log _ _ s I)|].
+  intros R. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. split;
+  [apply (i_log _ _ s I)|].
   pose proof (i_recv _ _ s I) as H. clear R I.
   assert (G : forall (l : list (nat * nat)) k, (forall i n r, nth_error l i = Some (n, r) -> r = k + i) ->
               map snd l = seq k (length l)).
@@ -58,13 +62,16 @@ Qed.
 Theorem settle_keeps_what_was_seen s r p s' n : reachable s -> step s (Settle r p) = Some s' -> n < seen s ->
   is_two n = true -> exists k, In (n, k) (log s').
 Proof.
-  intros R H L T. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. pose proof (reachable_step _ _ _ R H) as R'. pose proof H as H0.
+  intros R H L T. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  pose proof (reachable_step _ _ _ R H) as R'. pose proof H as H0.
   unfold Dir.step in H. destruct (heard s) as [m|] eqn:Hh; try discriminate. cbv zeta in H.
   apply guard_some in H as [G H].
-  apply andb_true_iff in G as [G MS]. apply andb_true_iff in G as [G RP]. apply andb_true_iff in G as [G PP].
+  apply andb_true_iff in G as [G MS]. apply andb_true_iff in G as [G RP].
+  apply andb_true_iff in G as [G PP].
   apply andb_true_iff in G as [G RD]. apply andb_true_iff in G as [MV LE].
   unfold may_settle in MS. cbv zeta in MS. apply andb_true_iff in MS as [MS _].
-  apply andb_true_iff in MS as [MS _]. apply andb_true_iff in MS as [MS _]. apply andb_true_iff in MS as [S1 S2].
+  apply andb_true_iff in MS as [MS _]. apply andb_true_iff in MS as [MS _].
+  apply andb_true_iff in MS as [S1 S2].
   apply Nat.leb_le in S1, S2, RP, PP. apply Nat.ltb_lt in LE.
   destruct (settle_facts kind_of fenced s m r p I Hh LE RD PP RP S1 S2) as (F1 & _ & (F3 & _) & _).
   assert (LG : log s' = log s) by (subst s'; reflexivity). rewrite LG.
@@ -77,22 +84,26 @@ Qed.
 (* P3: when a two-sided request has been received, all WRITEs posted before it are in memory. *)
 Theorem writes_before_receive s n r m : reachable s -> In (n, r) (log s) -> m < n -> is_wr m = true ->
   In m (wrs s).
-Proof. intros R L M K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. apply (i_p3 _ _ s I n r m); auto. Qed.
+Proof. intros R L M K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+apply (i_p3 _ _ s I n r m); auto. Qed.
 (* A READ looks behind them. *)
 Theorem writes_before_read s e s' m : reachable s -> step s (Exec e) = Some s' -> doubt s = false ->
   is_rd (ex (car s e)) = true -> m < ex (car s e) -> is_wr m = true -> In m (wrs s).
 Proof.
-  intros R H D K M W. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
+  intros R H D K M W. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
   assert (e = act s) by (eapply live_is_act; eauto). subst e.
   apply (i_wrs _ _ s I); auto. pose proof (i_cp _ _ s I).
-  match goal with X : _ \/ (_ <=? _) = true |- _ => destruct X as [X|X]; boole; [rewrite K in X; discriminate|] end.
+  match goal with X : _ \/ (_ <=? _) = true |- _ => destruct X as [X|X]; boole; [rewrite K in X;
+  discriminate|] end.
   lia.
 Qed.
 
 Lemma settle_from s m r p : Inv kind_of fenced s -> seen s <= v_done (Dir.settle kind_of fenced s m r p).
 Proof.
   intros I. set (v := Dir.settle kind_of fenced s m r p). pose proof (i_seen _ _ s I).
-  set (a := v_from v). assert (A : seen s <= a) by (unfold a, v, Dir.settle; simpl; destruct r; lia).
+  set (a := v_from v). assert (A : seen s <= a) by (unfold a, v, Dir.settle; simpl; destruct r;
+  lia).
   set (r0 := region kind_of (count m) a (hi (here s) - a)). assert (B : a <= r0) by apply region_ge.
   destruct (answered_spec kind_of (here s) (act s <? cut m) (done s) (hi (here s) - r0) r0 r0) as (C & _); auto.
   assert (VL : v_line v = Nat.max (answered kind_of (here s) (act s <? cut m) (done s) r0 r0 (hi (here s) - r0)) p)
@@ -105,7 +116,9 @@ Qed.
 Theorem seen_is_placed s r p s' n : reachable s -> step s (Settle r p) = Some s' -> doubt s' = false ->
   n < seen s -> is_wr n = true -> In n (wrs s').
 Proof.
-  intros R H D L W. pose proof (reachable_step _ _ _ R H) as R'. pose proof (reachable_inv kind_of fenced s' ltac:(assumption)) as I'. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  intros R H D L W. pose proof (reachable_step _ _ _ R H) as R'.
+  pose proof (reachable_inv kind_of fenced s' ltac:(assumption)) as I'.
+  pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
   apply (i_wrs _ _ s' I'); auto.
   pose proof (i_cp _ _ s' I'). pose proof (i_lonb _ _ s' I').
   assert (X : seen s <= lo (here s')); [|lia].
@@ -116,22 +129,26 @@ Qed.
 (* In doubt no receive completes any more: nothing tells R's application to look. *)
 Theorem doubt_tells_nobody s l s' : reachable s -> doubt s = true -> step s l = Some s' -> log s' = log s.
 Proof.
-  intros R D H. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. unfold Dir.step in H.
+  intros R D H. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  unfold Dir.step in H.
   destruct l; try (destruct (heard s); [|discriminate]); cbv zeta in H;
     try (apply guard_some in H as [G H]); try (injection H as H); try (subst s'; reflexivity).
   boole. assert (e = act s) by (eapply comp_is_act; eauto). subst.
   assert (T : is_two (cp (here s)) = false).
-  { pose proof (i_cp _ _ s I). pose proof (i_pl _ _ s I). pose proof (i_nb _ _ s I). pose proof (i_ex _ _ s I).
+  { pose proof (i_cp _ _ s I). pose proof (i_pl _ _ s I). pose proof (i_nb _ _ s I).
+    pose proof (i_ex _ _ s I).
     destruct (i_doubt _ _ s I D (cp (here s))); [lia| |]; kind (cp (here s)); congruence. }
   simpl. rewrite T. auto.
 Qed.
 
 (* P4 *)
 Theorem atomic_at_most_once s : reachable s -> NoDup (ats s).
-Proof. intros R. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. apply (i_once _ _ s I). Qed.
+Proof. intros R. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+apply (i_once _ _ s I). Qed.
 Theorem completed_atomic_ran s n : reachable s -> n < done s -> is_at n = true -> In n (ats s).
 Proof.
-  intros R L K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. apply (i_ats _ _ s I). split; auto. apply completed_is_executed; auto.
+  intros R L K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  apply (i_ats _ _ s I). split; auto. apply completed_is_executed; auto.
 Qed.
 
 (* P5: a WRITE that is executed, also for the second time, has not completed, and no later SEND has been received:
@@ -139,11 +156,14 @@ Qed.
 Theorem no_stale_write s e s' : reachable s -> step s (Exec e) = Some s' -> is_wr (ex (car s e)) = true ->
   done s <= ex (car s e) /\ forall m r, In (m, r) (log s) -> m < ex (car s e).
 Proof.
-  intros R H K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
+  intros R H K. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
   assert (e = act s) by (eapply live_is_act; eauto). subst e.
   pose proof (i_done _ _ s I). pose proof (i_una _ _ s I). split; [lia|].
-  intros m r L. apply log_in in L as [L _]; auto. pose proof (i_cp _ _ s I). pose proof (i_pl _ _ s I).
-  match goal with X : Dir.nop _ _ _ = false |- _ => unfold Dir.nop in X; apply orb_false_iff in X as [_ X];
+  intros m r L. apply log_in in L as [L _]; auto. pose proof (i_cp _ _ s I).
+  pose proof (i_pl _ _ s I).
+  match goal with X : Dir.nop _ _ _ = false |- _ => unfold Dir.nop in X;
+  apply orb_false_iff in X as [_ X];
     apply andb_false_iff in X as [X|X]; boole end; [lia|].
   match goal with X : mem _ _ = true |- _ => apply mem_in, (i_again _ _ s I) in X end.
   kind (ex (here s)); congruence.
@@ -152,7 +172,8 @@ Qed.
 Theorem no_late_place s e s' : reachable s -> step s (Place e) = Some s' ->
   forall m r, In (m, r) (log s) -> m < pl (car s e).
 Proof.
-  intros R H m r L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
+  intros R H m r L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
   assert (e = act s) by (eapply place_is_act; eauto). subst e.
   apply log_in in L as [L _]; auto. pose proof (i_cp _ _ s I). lia.
 Qed.
@@ -160,7 +181,8 @@ Qed.
    of those is on its way to memory. *)
 Theorem old_carriers_are_dead s e : reachable s -> e < act s -> dead_at s e = true /\ settled s e = true.
 Proof.
-  intros R L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. pose proof (i_seal _ _ s I). destruct (i_sealed _ _ s I e) as [X _]; [lia|].
+  intros R L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  pose proof (i_seal _ _ s I). destruct (i_sealed _ _ s I e) as [X _]; [lia|].
   split; auto. apply settled_dead. auto.
 Qed.
 
@@ -169,7 +191,8 @@ Theorem read_is_older_than_its_fence s e s' m k : reachable s -> step s (Exec e)
   is_rd (ex (car s e)) = true -> ex (car s e) < m -> fenced m = true -> m <= k -> changes kind_of k = true ->
   ~ In k (exd s).
 Proof.
-  intros R H K M F L C. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
+  intros R H K M F L C. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
   assert (e = act s) by (eapply live_is_act; eauto). subst e.
   apply (i_age _ _ s I (ex (here s)) m k); auto.
 Qed.
@@ -179,13 +202,16 @@ Qed.
 Theorem never_more_than_published s m : reachable s -> heard s = Some m -> act s < sep s ->
   count m <= rank (hi (here s)).
 Proof.
-  intros R Hh L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. destruct (i_heard _ _ s I m Hh) as [_ M]. destruct (i_msgs _ _ s I _ _ M) as (_ & _ & X).
+  intros R Hh L. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  destruct (i_heard _ _ s I m Hh) as [_ M]. destruct (i_msgs _ _ s I _ _ M) as (_ & _ & X).
   destruct (X L) as (E & _). rewrite <- E, (log_rank kind_of fenced s I). apply rank_mono.
-  pose proof (i_cp _ _ s I). pose proof (i_pl _ _ s I). pose proof (i_nb _ _ s I). pose proof (i_ex _ _ s I). lia.
+  pose proof (i_cp _ _ s I). pose proof (i_pl _ _ s I). pose proof (i_nb _ _ s I).
+  pose proof (i_ex _ _ s I). lia.
 Qed.
 Theorem ring_not_on_gone s s' : reachable s -> step s Ring = Some s' -> gone s <= act s.
 Proof.
-  intros R H. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I. unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
+  intros R H. pose proof (reachable_inv kind_of fenced s ltac:(assumption)) as I.
+  unfold Dir.step in H. cbv zeta in H. apply guard_some in H as [G _]. boole.
   rewrite (i_still _ _ s I); auto. apply (i_gone _ _ s I).
 Qed.
 End Promises.

@@ -144,7 +144,8 @@ Proof.
       * exists 0, r. rewrite Z. split; [lia|]. auto.
       * exists (S k), q. rewrite Z. split; [lia|]. auto.
     + destruct (IH (S i) best) as (X & Y & Z); [lia|]. split; [lia|]. split; [lia|].
-      destruct Z as [Z|(k & q & Z & N & Q)]; auto. right. exists (S k), q. rewrite Z. split; [lia|]. auto.
+      destruct Z as [Z|(k & q & Z & N & Q)]; auto. right. exists (S k), q. rewrite Z. split;
+      [lia|]. auto.
 Qed.
 
 Lemma nth_skipn (l : list req) : forall a k, nth_error (skipn a l) k = nth_error l (a + k).
@@ -182,7 +183,8 @@ Lemma atomic_known l : forall n i r, atomic_of_unknown_fate l n = false -> nth_e
 Proof.
   induction l as [|q l IH]; intros n i r H N A; [destruct i; discriminate|].
   simpl in H. apply orb_false_iff in H as [H1 H2]. destruct i as [|i]; simpl in N.
-  - injection N as N; subst. rewrite A in H1. simpl in H1. apply negb_false_iff, andb_true_iff in H1 as [X Y].
+  - injection N as N; subst. rewrite A in H1. simpl in H1.
+    apply negb_false_iff, andb_true_iff in H1 as [X Y].
     split; auto. apply negb_true_iff, Nat.eqb_neq in Y. lia.
   - destruct (IH (pred n) i r H2 N A). split; auto. lia.
 Qed.
@@ -213,7 +215,8 @@ Proof.
   assert (L : i < length l) by (apply nth_error_Some; congruence).
   assert (AL : a <= length l) by apply region_length.
   assert (AX : a <= x) by (apply region_executed; auto).
-  destruct (answered_spec (cut_off c) (skipn a l) a a) as (N1 & N2 & N3); auto. fold n in N1, N2, N3.
+  destruct (answered_spec (cut_off c) (skipn a l) a a) as (N1 & N2 & N3); auto.
+  fold n in N1, N2, N3.
   rewrite skipn_length in N2.
   assert (NY : n <= y).
   { destruct N3 as [->|(k & q & -> & Q & AQ)]; [lia|].
@@ -247,5 +250,6 @@ Proof.
   unfold sc_settle in *. rewrite E, F in *.
   rewrite (proj2 (Z.ltb_ge (Z.of_nat (two_sided l)) (Z.of_nat (two_sided (firstn x l)))) ltac:(lia)) in *.
   cbn [orb] in *. cbn [why unplaced] in *. rewrite U. cbn [andb].
-  destruct (atomic_of_unknown_fate _ _); [discriminate|]. destruct (fenced_read _ _ _ _); discriminate.
+  destruct (atomic_of_unknown_fate _ _); [discriminate|]. destruct (fenced_read _ _ _ _);
+  discriminate.
 Qed.

@@ -30,14 +30,17 @@ Proof.
   intros I F K H. unfold step in H.
   destruct l; try (destruct (heard s) as [m|] eqn:Hh; [|discriminate]); cbv zeta in H;
     try (apply guard_some in H as [G H]); try (injection H as H);
-    try (subst s'; split; [exact F | exact K]); try (subst s'; split; [exact F | intros m0 M0; simpl; specialize (K m0 M0); lia]).
+    try (subst s'; split; [exact F | exact K]); try (subst s'; split; [exact F | intros m0 M0;
+    simpl; specialize (K m0 M0); lia]).
   - (* Ring *) subst s'. split; [|exact K]. unfold Fresh, holds. simpl. rewrite upd_same. exact F.
   - (* Answer *) subst s'. split; [|exact K]. unfold Fresh, holds. simpl. rewrite upd_same. exact F.
   - (* Settle *)
-    apply andb_true_iff in G as [G MS]. apply andb_true_iff in G as [G RP]. apply andb_true_iff in G as [G PP].
+    apply andb_true_iff in G as [G MS]. apply andb_true_iff in G as [G RP].
+    apply andb_true_iff in G as [G PP].
     apply andb_true_iff in G as [G RD]. apply andb_true_iff in G as [MV L].
     unfold may_settle in MS. cbv zeta in MS. apply andb_true_iff in MS as [MS _].
-    apply andb_true_iff in MS as [MS _]. apply andb_true_iff in MS as [MS _]. apply andb_true_iff in MS as [S1 S2].
+    apply andb_true_iff in MS as [MS _]. apply andb_true_iff in MS as [MS _].
+    apply andb_true_iff in MS as [S1 S2].
     apply Nat.leb_le in S1, S2, RP, PP. apply Nat.ltb_lt in L.
     destruct (settle_facts kind_of fenced s m recall proof I Hh L RD PP RP S1 S2) as (_ & _ & _ & _ & _ & F6).
     set (v := settle kind_of fenced s m recall proof) in *. clearbody v.
@@ -53,7 +56,8 @@ Proof.
     destruct (F D a M q HM HI HA) as [|X]; auto. right.
     destruct (Nat.eqb_spec (pl (here s)) (ex (here s))) as [E|]; auto.
     assert (q <> pl (here s)); [|lia]. intros ->. pose proof (i_kinds _ _ s I _ HI) as W.
-    rewrite E in W. apply nop_below in N; [pose proof (i_cp _ _ s I); lia|]. kind (ex (here s)); congruence.
+    rewrite E in W. apply nop_below in N; [pose proof (i_cp _ _ s I); lia|]. kind (ex (here s));
+    congruence.
   - (* Place *) boole. assert (e = act s) by (eapply place_is_act; eauto). subst e s'.
     pose proof (i_ex _ _ s I). pose proof (i_hi _ _ s I).
     set (n := pl (here s)) in *. split.
@@ -61,11 +65,13 @@ Proof.
       destruct (is_wr n) eqn:W.
       * simpl in HM. unfold at_addr at 1 in HM. destruct (Nat.eqb_spec (addr n) a) as [E|NE].
         -- inversion HM; subst. lia.
-        -- destruct HI as [->|HI]; [congruence|]. destruct (F D a M q HM HI HA) as [|X]; auto. right.
+        -- destruct HI as [->|HI]; [congruence|]. destruct (F D a M q HM HI HA) as [|X]; auto.
+           right.
            fold n in X. assert (q <> n) by congruence. lia.
       * destruct (F D a M q HM HI HA) as [|X]; auto. right. fold n in X.
         assert (q <> n); [|lia]. intros ->. pose proof (i_kinds _ _ s I _ HI). congruence.
-    + intros q Q. simpl in Q |- *. destruct (is_wr n); [destruct Q as [<-|Q]; [lia|]|]; apply K; auto.
+    + intros q Q. simpl in Q |- *. destruct (is_wr n); [destruct Q as [<-|Q]; [lia|]|]; apply K;
+      auto.
   - (* Comp *) boole. assert (e = act s) by (eapply comp_is_act; eauto). subst e s'.
     split; [|exact K]. unfold Fresh, holds. simpl. rewrite upd_same. exact F.
   - (* Final *) apply andb_true_iff in G as [G _]. apply andb_true_iff in G as [G1 G2].
@@ -108,7 +114,8 @@ Proof.
   assert (B : forall m, is_wr m = true -> m < n -> In m (wrs s)).
   { intros m Wm L. apply (i_wrs _ _ s I); auto. lia. }
   assert (C : forall q, find (at_addr a) (wrs s) = Some q -> q < n /\ is_wr q = true /\ addr q = a).
-  { intros q FQ. pose proof (find_some _ _ FQ) as [IQ AQ]. unfold at_addr in AQ. apply Nat.eqb_eq in AQ.
+  { intros q FQ. pose proof (find_some _ _ FQ) as [IQ AQ]. unfold at_addr in AQ.
+    apply Nat.eqb_eq in AQ.
     pose proof (i_kinds _ _ s I q IQ) as WQ. split; auto. specialize (K q IQ).
     destruct (lt_eq_lt_dec q n) as [[?|X]|L]; auto; [subst q; kind n; congruence|].
     exfalso. exact (Q q ltac:(lia) WQ AQ). }
@@ -117,7 +124,8 @@ Proof.
     destruct (find (at_addr a) (wrs s)) as [q|] eqn:FQ.
     + destruct (C q eq_refl) as (LQ & WQ & AQ). f_equal. specialize (MAX q LQ WQ AQ).
       destruct (F D a q M FQ IM AM); lia.
-    + exfalso. pose proof (find_none _ _ FQ M IM) as X. unfold at_addr in X. rewrite AM, Nat.eqb_refl in X. discriminate.
+    + exfalso. pose proof (find_none _ _ FQ M IM) as X. unfold at_addr in X.
+      rewrite AM, Nat.eqb_refl in X. discriminate.
   - intros FQ. destruct (C M FQ) as (LM & WM & AM). repeat split; auto.
     intros m L Wm Am. destruct (F D a M m FQ (B m Wm L) Am); lia.
 Qed.

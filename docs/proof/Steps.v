@@ -97,20 +97,25 @@ Proof.
     fold n in i_una, i_flush, i_lost; intros; rewrite ?upd_other by lia; eauto; try lia.
   - destruct (Nat.eqb_spec (pl (here s)) n), (Nat.eqb_spec (cp (here s)) n); lia.
   - destruct (Nat.eqb_spec (pl (here s)) n); lia.
-  - destruct (Nat.eqb_spec (cp (here s)) n); [lia|]. specialize (i_flush ltac:(assumption) ltac:(assumption)). lia.
+  - destruct (Nat.eqb_spec (cp (here s)) n); [lia|].
+    specialize (i_flush ltac:(assumption) ltac:(assumption)). lia.
   - destruct (Nat.eqb_spec (cp (here s)) n) as [E|]; auto.
-    destruct (LC (cp (here s)) E) as (T & _); [lia|]. rewrite E in T. simpl. rewrite T, app_nil_r. congruence.
+    destruct (LC (cp (here s)) E) as (T & _); [lia|]. rewrite E in T. simpl. rewrite T, app_nil_r.
+    congruence.
   - apply i_wrs; auto. destruct (Nat.eqb_spec (pl (here s)) n) as [E|]; auto.
     destruct (Nat.eq_dec n0 n) as [->|]; [|lia].
     destruct (LC n eq_refl) as (_ & W & _); [lia|]. congruence.
   - rewrite i_ats. split; intros [X Y]; split; auto; [lia|].
     destruct (Nat.eq_dec n0 n) as [->|]; [|lia].
-    destruct (Nat.lt_ge_cases n (nb (here s))); [lia|]. destruct (LC n eq_refl) as (_ & _ & _ & W); [lia|]. congruence.
+    destruct (Nat.lt_ge_cases n (nb (here s))); [lia|]. destruct (LC n eq_refl) as (_ & _ & _ & W);
+    [lia|]. congruence.
   - apply (i_age n0 m k); auto; lia.
   - destruct (Nat.eq_dec m n) as [E|]; [eapply (GF m); eauto | apply (i_gotf m); auto; lia].
   - destruct (Nat.eq_dec n0 n) as [->|].
-    + destruct (LC n eq_refl) as (_ & _ & R & A); [lia|]. match goal with X : is_rd _ = true \/ _ |- _ => destruct X; congruence end.
-    + specialize (i_rd n0 ltac:(lia) ltac:(assumption)). destruct (pl (here s) =? n) eqn:E; boole; lia.
+    + destruct (LC n eq_refl) as (_ & _ & R & A); [lia|].
+      match goal with X : is_rd _ = true \/ _ |- _ => destruct X; congruence end.
+    + specialize (i_rd n0 ltac:(lia) ltac:(assumption)). destruct (pl (here s) =? n) eqn:E; boole;
+      lia.
   - old_msgs.
 Qed.
 
@@ -129,7 +134,8 @@ Proof.
     apply orb_false_iff in D as [_ D]. boole. auto. }
   assert (GF : forall m q, m = n -> fenced m = true -> q < m -> is_rd q = true -> In q (got s)).
   { intros. subst m. eapply open_got; eauto. }
-  constructor; unfold front, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n; fold n in i_una, i_exd;
+  constructor; unfold front, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n;
+  fold n in i_una, i_exd;
     intros; rewrite ?upd_other by lia; eauto; try lia.
   - specialize (NF ltac:(assumption)). lia.
   - destruct (is_at n) eqn:A.
@@ -157,7 +163,8 @@ Proof.
     + match goal with X : is_wr _ = true |- _ => rewrite X end. left; auto.
     + apply in_if, i_wrs; auto. lia.
   - apply in_if. eauto.
-  - match goal with X : In _ (if ?b then _ else _) |- _ => destruct b eqn:W; auto; destruct X; subst; auto end.
+  - match goal with X : In _ (if ?b then _ else _) |- _ => destruct b eqn:W; auto; destruct X;
+    subst; auto end.
   - old_msgs.
 Qed.
 
@@ -168,7 +175,8 @@ Proof.
   assert (ND : is_two n = true -> doubt s = false).
   { intros T. destruct (doubt s) eqn:Q; auto. exfalso.
     destruct (i_doubt eq_refl n); [fold n in i_cp; lia| |]; kind n; congruence. }
-  constructor; unfold front, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n; fold n in i_cp;
+  constructor; unfold front, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n;
+  fold n in i_cp;
     intros; rewrite ?upd_other by lia; eauto; try lia.
   - destruct (is_two n) eqn:T; rewrite ?app_nil_r.
     + rewrite map_app, i_log. auto.
@@ -181,7 +189,8 @@ Proof.
         [inversion X; subst; lia | destruct k; discriminate] end.
   - destruct (is_two n); rewrite ?app_length; simpl; lia.
   - destruct (is_two n) eqn:T; eauto. 
-    match goal with X : In _ (_ ++ _) |- _ => apply in_app_iff in X as [X|[X|[]]]; eauto; inversion X; subst end.
+    match goal with X : In _ (_ ++ _) |- _ => apply in_app_iff in X as [X|[X|[]]]; eauto;
+    inversion X; subst end.
     apply i_wrs; auto. lia.
   - old_msgs.
 Qed.
@@ -247,13 +256,15 @@ Proof.
 Qed.
 Lemma inv_rlifetime s s' : Inv s -> step s RLifetime = Some s' -> Inv s'.
 Proof.
-  start. apply existsb_exists in G as (q & Q1 & Q2). boole. subst q. pose proof (i_quiet _ Q1). receiver.
+  start. apply existsb_exists in G as (q & Q1 & Q2). boole. subst q. pose proof (i_quiet _ Q1).
+  receiver.
   destruct (i_sealed e) as [A B]; auto. split; auto. eapply settled_grows; eauto; simpl; lia.
 Qed.
 
 Lemma inv_seal s s' d k : Inv s -> step s (Seal d k) = Some s' -> Inv s'.
 Proof.
-  start. match goal with X : forallb (settled s) _ = true |- _ => rewrite forall_upto in X; rename X into ST end.
+  start. match goal with X : forallb (settled s) _ = true |- _ => rewrite forall_upto in X;
+  rename X into ST end.
   match goal with X : forallb _ _ = true |- _ => rewrite forall_upto in X; rename X into TD end.
   assert (DD : forall x, x < rep s -> is_well s x = false -> x < (if d then rep s else rdead s)).
   { intros x X W. destruct d; auto. destruct (Nat.lt_ge_cases x (seal s)).
@@ -262,7 +273,8 @@ Proof.
   assert (KK : act s < rep s -> pl (here s) < ex (here s) -> act s < (if k then rep s else rcut s)).
   { intros F3 X. destruct k; auto. destruct (Nat.lt_ge_cases (act s) (seal s)); auto.
     specialize (TD (act s) ltac:(lia)).
-    apply andb_true_iff in TD as [_ TD]. apply orb_true_iff in TD as [Y|Y]; boole; [lia|discriminate]. }
+    apply andb_true_iff in TD as [_ TD]. apply orb_true_iff in TD as [Y|Y]; boole;
+    [lia|discriminate]. }
   constructor; unfold front in *; simpl in *; intros; eauto; try lia; try discriminate.
   - split; [apply ST; lia|]. auto.
   - destruct (i_msgs e m) as (X & Y & Z); auto. split; [lia|]. auto.
@@ -274,11 +286,13 @@ Proof.
   assert (F3 : act s < rep s) by lia.
   assert (K : forall v, upd (car s) (rep s) v (act s) = here s) by (intros; apply upd_other; lia).
   constructor; unfold front in *; simpl in *; rewrite ?K; intros; eauto; try lia; try discriminate.
-  - destruct (Nat.eq_dec e (rep s)) as [->|]; [rewrite upd_same | rewrite upd_other by auto]; simpl; auto.
+  - destruct (Nat.eq_dec e (rep s)) as [->|]; [rewrite upd_same | rewrite upd_other by auto];
+    simpl; auto.
   - match goal with X : _ = _ \/ In _ (msgs s) |- _ => destruct X as [E|IM] end.
     + inversion E; subst. simpl. split; [lia|]. split.
       * intros x X W. apply (i_sealed x); [lia | exact W].
-      * intros V. rewrite upd_same. simpl. split; auto. split; auto. intros X. apply i_lost; auto. lia.
+      * intros V. rewrite upd_same. simpl. split; auto. split; auto. intros X. apply i_lost; auto.
+        lia.
     + specialize (F2 _ _ IM). destruct (i_msgs _ _ IM) as (Y & Z & W). split; [lia|]. split; auto.
       intros V. rewrite upd_other by lia. auto.
   - destruct (i_heard _ ltac:(eassumption)). auto.
@@ -299,8 +313,10 @@ Proof.
   destruct (i_heard _ _ s I m Hh) as [_ M]. destruct (i_msgs _ _ s I _ _ M) as (M1 & M2 & M3).
   destruct (M3 L) as (M4 & _ & M6). fold o in M6.
   assert (C : count m = rank (cp o)) by (rewrite <- M4; apply (log_rank kind_of fenced); auto).
-  pose proof (i_done _ _ s I) as I1. pose proof (i_una _ _ s I) as I2. pose proof (i_ex _ _ s I) as I3.
-  pose proof (i_seen _ _ s I) as I4. pose proof (i_lo _ _ s I) as I5. pose proof (i_lonb _ _ s I) as I6.
+  pose proof (i_done _ _ s I) as I1. pose proof (i_una _ _ s I) as I2.
+  pose proof (i_ex _ _ s I) as I3.
+  pose proof (i_seen _ _ s I) as I4. pose proof (i_lo _ _ s I) as I5.
+  pose proof (i_lonb _ _ s I) as I6.
   pose proof (i_cp _ _ s I) as I7. pose proof (i_pl _ _ s I) as I8. pose proof (i_rd _ _ s I) as I9.
   fold o in I1, I2, I3, I5, I6, I7, I8, I9, P, R2.
   set (a := v_from v).
@@ -314,7 +330,8 @@ Proof.
   assert (B2 : r0 <= Nat.max (cp o) a).
   { apply region_least; [lia|]. rewrite C. apply rank_mono. lia. }
   set (b1 := answered kind_of o (act s <? cut m) (done s) r0 r0 (hi o - r0)).
-  destruct (answered_spec kind_of o (act s <? cut m) (done s) (hi o - r0) r0 r0) as (D1 & D2 & D3); auto.
+  destruct (answered_spec kind_of o (act s <? cut m) (done s) (hi o - r0) r0 r0) as (D1 & D2 & D3);
+  auto.
   fold b1 in D1, D2, D3.
   assert (VL : v_line v = Nat.max b1 p) by reflexivity.
   assert (RL : rank (v_line v) = count m).
@@ -326,14 +343,16 @@ Proof.
   { rewrite VL. destruct D3 as [->|(q & -> & Q & _)]; lia. }
   split; [auto|]. split.
   { unfold b. destruct (Nat.max_spec (nb o) (v_line v)) as [[X ->]|[X ->]]; auto.
-    pose proof (rank_mono kind_of (nb o) (cp o)). pose proof (rank_mono kind_of (v_line v) (nb o)). lia. }
+    pose proof (rank_mono kind_of (nb o) (cp o)). pose proof (rank_mono kind_of (v_line v) (nb o)).
+    lia. }
   split; [auto|]. split; [auto|]. split; [auto|].
   intros UN n Ln W.
   destruct (Nat.lt_ge_cases n (nb o)); [lia|]. destruct (Nat.lt_ge_cases n p); [lia|].
   assert (Lb : n < b1) by (unfold b in Ln; lia). clear Ln.
   destruct D3 as [D3|(q & D3 & Q & NQ & K)].
   2: { destruct (Nat.lt_ge_cases q (nb o)); [lia|]. destruct K as [K|[K K']].
-       - specialize (I9 q ltac:(lia) ltac:(auto)). assert (n <> q) by (intros ->; kind q; congruence). lia.
+       - specialize (I9 q ltac:(lia) ltac:(auto)). assert (n <> q) by (intros ->; kind q;
+         congruence). lia.
        - boole. destruct (Nat.lt_ge_cases (pl o) (ex o)) as [X|X]; [specialize (M6 X)|]; lia. }
   destruct (Nat.lt_ge_cases n (cp o)); [lia|].
   assert (EA : b1 = a) by lia.
@@ -347,7 +366,8 @@ Proof.
     + destruct (seen_spec kind_of o (a - lo o) a) as (q & Q1 & Q2 & Q3); [lia|auto|].
       destruct (Nat.lt_ge_cases n q) as [X|X].
       * destruct Q3 as [Q3|(j & Q3 & NJ & W1 & W2)]; [lia|].
-        assert (NL : is_lc j = false) by (destruct (is_lc j) eqn:E; auto; rewrite nop_lc in NJ; congruence).
+        assert (NL : is_lc j = false) by (destruct (is_lc j) eqn:E; auto; rewrite nop_lc in NJ;
+        congruence).
         assert (K : is_two j = true \/ is_rd j = true) by (kind j; auto; congruence).
         destruct K as [K|K].
         -- assert (RJ : rank (S j) = S (rank j)) by (simpl; rewrite K; simpl; lia).
@@ -414,7 +434,8 @@ Lemma inv_settle s s' r p : Inv s -> step s (Settle r p) = Some s' -> Inv s'.
 Proof.
   intros I H. unfold Dir.step in H. destruct (heard s) as [m|] eqn:Hh; try discriminate.
   cbv zeta in H. apply guard_some in H as [G H].
-  apply andb_true_iff in G as [G MS]. apply andb_true_iff in G as [G RP]. apply andb_true_iff in G as [G PP].
+  apply andb_true_iff in G as [G MS]. apply andb_true_iff in G as [G RP].
+  apply andb_true_iff in G as [G PP].
   apply andb_true_iff in G as [G RD]. apply andb_true_iff in G as [MV L].
   unfold may_settle in MS. cbv zeta in MS. set (v := settle s m r p) in *.
   apply andb_true_iff in MS as [MS S5]. apply andb_true_iff in MS as [MS S4].
@@ -435,10 +456,12 @@ Proof.
   assert (C1 : lo c' = v_done v) by reflexivity. assert (C2 : nb c' = b) by reflexivity.
   assert (C3 : hi c' = hi (here s)) by reflexivity. assert (C4 : ex c' = v_done v) by reflexivity.
   assert (C5 : una c' = v_done v) by reflexivity. assert (C6 : pl c' = b) by reflexivity.
-  assert (C7 : cp c' = b) by reflexivity. assert (C8 : head c' = head (car s (sep s))) by reflexivity.
+  assert (C7 : cp c' = b) by reflexivity.
+  assert (C8 : head c' = head (car s (sep s))) by reflexivity.
   assert (C9 : again c' = v_again v) by reflexivity. clearbody c'.
   assert (NA : forall n, nop (here s) n = true -> mem n (v_again v) = false).
-  { intros n X. destruct (mem n (v_again v)) eqn:E; auto. apply mem_in, AG in E. destruct E as (_ & _ & E & _). congruence. }
+  { intros n X. destruct (mem n (v_again v)) eqn:E; auto. apply mem_in, AG in E.
+    destruct E as (_ & _ & E & _). congruence. }
   assert (NO : forall n, nop (here s) n = true -> nop c' n = true).
   { intros n X. rewrite NP, (NA n X), andb_true_r. destruct (is_lc n) eqn:E; [reflexivity|]. simpl.
     apply nop_below in X; auto. apply Nat.ltb_lt. unfold b. lia. }
@@ -457,7 +480,8 @@ Proof.
                          n < v_line v -> vouched fenced (v_line v) n = false).
   { intros n X R E Y. destruct (mem n (v_again v)) eqn:Z.
     - apply mem_in, AG in Z. destruct Z as (_ & _ & _ & Z). apply Z. auto.
-    - exfalso. rewrite NP, Z, andb_true_r in E. apply orb_false_iff in E as [_ E]. boole. unfold b in E. lia. }
+    - exfalso. rewrite NP, Z, andb_true_r in E. apply orb_false_iff in E as [_ E]. boole.
+      unfold b in E. lia. }
   subst s'. constructor; unfold front; simpl; rewrite ?upd_same; intros; auto; try lia.
   - rewrite upd_other by lia. apply i_fresh. lia.
   - rewrite C9 in *. apply AG in H. tauto.
@@ -469,7 +493,8 @@ Proof.
   - apply orb_false_iff in H as [D U]. apply i_wrs; auto. apply F6; auto. lia.
   - apply (i_p3 n r0 m0); auto.
   - apply orb_true_iff in H as [D|U]; [apply i_doubt; auto; unfold b in *; lia|].
-    rewrite U in S5. simpl in S5. rewrite forall_upto in S5. specialize (S5 n ltac:(unfold b in *; lia)).
+    rewrite U in S5. simpl in S5. rewrite forall_upto in S5. specialize (S5 n ltac:(unfold b in *;
+    lia)).
     apply orb_true_iff in S5 as [X|X]; auto. right. destruct (is_lc n) eqn:E; auto.
     apply nop_below in X; auto. unfold b in *. lia.
   - rewrite i_ats, C2, C4. unfold front. split; intros [X Y]; split; auto; [|unfold b in *; lia].
@@ -484,13 +509,16 @@ Proof.
     { destruct (nop (here s) n) eqn:E; auto. rewrite (NO n E) in H1. discriminate. }
     pose proof (i_exd k K) as KH.
     assert (In n (v_again v)) as IN.
-    { apply AG. split; [lia|]. split; auto. split; auto. intros X. pose proof (IA n ltac:(lia) H0 H1 X) as V.
+    { apply AG. split; [lia|]. split; auto. split; auto. intros X.
+      pose proof (IA n ltac:(lia) H0 H1 X) as V.
       split; auto. destruct (Nat.lt_ge_cases n (done s)) as [Y|]; auto. exfalso.
-      rewrite NP in H1. apply orb_false_iff in H1 as [_ H1]. apply andb_false_iff in H1 as [H1|H1]; boole.
+      rewrite NP in H1. apply orb_false_iff in H1 as [_ H1]. apply andb_false_iff in H1 as [H1|H1];
+      boole.
       - unfold b in H1. lia.
       - apply mem_in, AG in H1. destruct H1 as (_ & _ & _ & H1). destruct (H1 X). lia. }
     destruct (Nat.lt_ge_cases k (v_line v)) as [X|X].
-    + assert (V : vouched fenced (v_line v) n = true) by (apply vouched_spec; exists m0; split; auto; lia).
+    + assert (V : vouched fenced (v_line v) n = true) by (apply vouched_spec; exists m0; split;
+      auto; lia).
       apply AG in IN. destruct IN as (_ & _ & _ & IN). destruct IN as [_ IN]; [lia|]. congruence.
     + pose proof (fenced_read_spec _ _ _ _ n m0 k S4 IN H2 H3 ltac:(lia) X H5) as Z.
       assert (is_lc k = false) as LC.
@@ -501,13 +529,15 @@ Proof.
     { destruct (nop (here s) n) eqn:E; auto. rewrite (NO n E) in H1. discriminate. }
     pose proof (i_vouch n m0 ltac:(lia) H0 NOF H2 H3).
     assert (Y : m0 < v_line v) by (unfold b in X; lia).
-    assert (V : vouched fenced (v_line v) n = true) by (apply vouched_spec; exists m0; split; auto; lia).
+    assert (V : vouched fenced (v_line v) n = true) by (apply vouched_spec; exists m0; split; auto;
+    lia).
     pose proof (IA n ltac:(lia) H0 H1 ltac:(lia)). congruence.
   - destruct (Nat.lt_ge_cases n (v_from v)); [apply i_got; auto; lia|].
     apply NR; auto; [unfold b; lia|]. destruct (mem n (v_again v)) eqn:Z; auto.
     rewrite (LD n ltac:(lia)) in Z. discriminate.
   - apply (i_gotf m0); auto. unfold front, b in *. lia.
-  - destruct (i_msgs _ _ H) as (X & Y & Z). split; auto. split; auto. intros V. rewrite upd_other by lia.
+  - destruct (i_msgs _ _ H) as (X & Y & Z). split; auto. split; auto. intros V.
+    rewrite upd_other by lia.
     destruct (Z ltac:(lia)) as (A & B & _). repeat split; auto. lia.
   - destruct (i_fin H) as [X Y]. pose proof (Y _ _ M). split; auto; lia.
   - discriminate.

@@ -127,15 +127,18 @@ Proof.
   - intros m M S. simpl in M. apply in_app_iff in M as [M|M].
     + destruct (C3 m M) as (W & _). rewrite at_put, W, eqb_reflx. auto.
     + rewrite at_put. destruct (v_fenced s I m M S) as [L|[L|L]].
-      * left. destruct (Bool.eqb b (who m)) eqn:E; auto. apply eqb_prop in E. rewrite <- E in L. lia.
+      * left. destruct (Bool.eqb b (who m)) eqn:E; auto. apply eqb_prop in E. rewrite <- E in L.
+        lia.
       * destruct (Bool.eqb b (who m)) eqn:E; auto. apply eqb_prop in E. rewrite <- E in *.
         destruct (C7 _ _ L) as [?|[?|?]]; auto. right; right. apply burnt_mono; auto.
       * right; right. apply burnt_mono; auto.
   - intros c. rewrite at_put. simpl. destruct (Bool.eqb b c) eqn:E.
     + apply eqb_prop in E; subst c. intros P. destruct (C8 P) as (m & M & R).
       exists m. split; auto. apply in_app_iff; auto.
-    + intros P. destruct (v_pf s I c P) as (m & M & R). exists m. split; auto. apply in_app_iff; auto.
-  - intros c e n L. simpl in L. destruct (v_left s I c e n L) as (E & B & K). rewrite !at_put. split; [|split].
+    + intros P. destruct (v_pf s I c P) as (m & M & R). exists m. split; auto. apply in_app_iff;
+      auto.
+  - intros c e n L. simpl in L. destruct (v_left s I c e n L) as (E & B & K). rewrite !at_put.
+    split; [|split].
     + destruct (Bool.eqb b c) eqn:Q; auto. apply eqb_prop in Q; subst. lia.
     + intros X. apply burnt_put in X as [X|(m & M & W & A & _)]; auto.
       destruct (C3 m M) as (W' & A' & Q & _). rewrite W' in W. subst c. lia.
@@ -159,7 +162,8 @@ Qed.
 
 Lemma burnt_no s b n : Inv s -> burnt s b (ep (at_ s b)) n -> n <= no (at_ s b).
 Proof.
-  intros I (m & M & W & A & R). pose proof (v_no s I m M) as N. rewrite W in N. specialize (N A). intuition lia.
+  intros I (m & M & W & A & R). pose proof (v_no s I m M) as N. rewrite W in N. specialize (N A).
+  intuition lia.
 Qed.
 
 (* What was said of this epoch, and what is said now. *)

@@ -17,13 +17,15 @@ Proof. unfold minus32. symmetry. apply Zminus_mod. Qed.
 
 (* settle.c: peer - done, posted - done *)
 Theorem count_survives_the_wrap d k : 0 <= k < range -> minus32 ((d + k) mod range) (d mod range) = k.
-Proof. intros H. rewrite minus32_mod. unfold minus32. replace (d + k - d) with k by lia. apply Z.mod_small. auto. Qed.
+Proof. intros H. rewrite minus32_mod. unfold minus32. replace (d + k - d) with k by lia.
+apply Z.mod_small. auto. Qed.
 
 (* A peer that is said to have received less than what had completed is never taken for one that received more. *)
 Theorem count_below_is_seen d k room : 0 < k <= half -> 0 <= room < half ->
   room < minus32 ((d - k) mod range) (d mod range).
 Proof.
-  intros H R. rewrite minus32_mod. unfold minus32. replace (d - k - d) with (range - k + (-1) * range) by lia.
+  intros H R. rewrite minus32_mod. unfold minus32.
+  replace (d - k - d) with (range - k + (-1) * range) by lia.
   rewrite Z_mod_plus_full, Z.mod_small; unfold range, half in *; lia.
 Qed.
 
