@@ -53,10 +53,10 @@ static void answer(const struct sp_request *r, uint32_t n, const struct sc_count
 	struct sc_verdict verdict;
 	enum sc_reason why = sc_settle(r, n, counts, fates, &verdict);
 
-	putchar(why == SC_REASON_NONE	      ? '0'
+	putchar(why == SC_REASON_NONE	    ? '0'
 		: why == SC_REASON_MISCOUNT ? '1'
 		: why == SC_REASON_ATOMIC   ? '2'
-					      : '3');
+					    : '3');
 	if (why == SC_REASON_MISCOUNT && !verdict.unplaced)
 		return;
 	for (uint32_t i = 0; i < n; i++)
