@@ -12,7 +12,7 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
+	proof sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
 	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
 	bench-parity bench-status figures figures-draw figures-publish install clean
 
@@ -25,6 +25,7 @@ help:
 	@echo "make san-address     units and simulation under ASan+UBSan alone (san-thread: TSan)"
 	@echo "make test-clang      everything, built by clang"
 	@echo "make check-format    clang-format must have nothing to change (format: change it)"
+	@echo "make proof           the promises as theorems, checked by Coq (docs/proof); gets it first"
 	@echo "make sim-long        simulation, 1,000,000 schedules from a fresh seed"
 	@echo "make diff-long       ring engine against libmlx5, 10,000,000 cases"
 	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
@@ -65,6 +66,7 @@ demo: build
 
 test: build
 	@-./scripts/get-prometheus.sh $(B)
+	@-./scripts/install-coq.sh
 	@./tests/run.py $(B) --out $(OUT) --jobs $(JOBS)
 
 san-address san-thread: san-%: deps
@@ -99,6 +101,11 @@ verify-long: build
 
 verify-scripts: build
 	@python3 tests/e2e/run_verify.py --build $(B) --scripts --fresh $(SCRIPTS)
+
+# Needs no build. Two files at a time.
+proof:
+	@./scripts/install-coq.sh
+	@python3 tests/proof/run_proof.py --build $(B)/proof --jobs $(JOBS)
 
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * failover_sim [--seeds N] [--seconds N] [--seed S] [--threads N] [--coverage]
- *              [--mutant NAME] [--trace | --shrink] [--zero LIST]
+ *              [--mutant NAME] [--trace | --shrink] [--zero LIST] [--labels FILE]
  *
  * Without --seed, seeds are fresh; the first is printed, and every failure prints its own. With
  * --mutant, one rule is broken on purpose and the run succeeds when a schedule catches it.
@@ -9,9 +9,12 @@
  *	failover_sim --seed N --seeds 1 --trace		every event, state and action, readable
  *	failover_sim --seed N --shrink			the same, with as few decisions as possible
  *	failover_sim --seed N --zero 0-17,40-99 --trace	what --shrink found, again
+ *	failover_sim --seeds 1000 --labels FILE		the runs in the words of the proof, for
+ *							tests/proof/run_accept.py
  *	failover_sim --seeds 100000 --coverage		share of schedules in which each promise was
  *							at stake, and every (state, event) pair
  */
+#include "sim_label.h"
 #include "sim_mutants.h"
 #include "sim_report.h"
 #include "sim_shrink.h"
@@ -31,7 +34,7 @@ enum { SIM_THREADS = 16, SIM_CHUNK = 16 };
 struct options {
 	uint64_t seed, seeds, seconds, threads;
 	bool seed_given, trace, list, coverage, shrink;
-	const char *mutant, *zero;
+	const char *mutant, *zero, *labels;
 };
 
 struct worker {
@@ -51,7 +54,8 @@ static void usage(void)
 {
 	fprintf(stderr, "usage: failover_sim [--seeds N] [--seconds N] [--seed S] [--threads N]\n"
 			"                    [--coverage] [--mutant NAME] [--list-mutants]\n"
-			"                    [--trace | --shrink] [--zero FROM-TO,...]\n");
+			"                    [--trace | --shrink] [--zero FROM-TO,...]\n"
+			"                    [--labels FILE]\n");
 	exit(2);
 }
 
@@ -111,6 +115,8 @@ static void parse(struct options *o, char **arg)
 			o->seed_given = true;
 		} else if (!strcmp(*arg, "--mutant")) {
 			o->mutant = *++arg;
+		} else if (!strcmp(*arg, "--labels")) {
+			o->labels = *++arg;
 		} else if (!strcmp(*arg, "--zero")) {
 			o->zero = *++arg;
 		} else {
@@ -149,6 +155,7 @@ static void run_schedule(struct sim_world *w, uint64_t seed, bool trace)
 	trap_set = true;
 	if (!sigsetjmp(trap, 0)) {
 		sim_init(w, seed, trace);
+		sim_label_schedule(w);
 		sim_run(w);
 	} else {
 		sim_violation(w, "P7: an assertion of the core failed");
@@ -275,7 +282,11 @@ int main(int argc, char **argv)
 		o.seed = fresh_seed();
 	if (o.seconds)
 		o.seeds = UINT32_MAX;
-	if (o.trace || o.shrink || o.zero)
+	if (o.labels && !(sim_labels = fopen(o.labels, "w"))) {
+		perror(o.labels);
+		return 1;
+	}
+	if (o.trace || o.shrink || o.zero || o.labels)
 		o.threads = 1;
 	clock_gettime(CLOCK_MONOTONIC, &started);
 	catch_traps();
@@ -287,5 +298,7 @@ int main(int argc, char **argv)
 		free(workers[i].world->decisions.list);
 		free(workers[i].world);
 	}
+	if (sim_labels && fclose(sim_labels))
+		ret = 1;
 	return ret;
 }

@@ -6,6 +6,7 @@
 #include "sim_end.h"
 #include "sim_engine.h"
 #include "sim_event.h"
+#include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
 #include "sim_world.h"
@@ -166,6 +167,8 @@ void sim_app_close(struct sim_world *w, uint32_t end)
 {
 	struct sim_end *e = &w->end[end];
 
+	sim_label(end, "end");
+	sim_label(end ^ 1U, "end");
 	e->app.closed = true;
 	for (uint32_t i = 0; i < e->n_carriers; i++) {
 		struct sim_qp *qp = &w->qp[e->carriers[i]];

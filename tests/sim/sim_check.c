@@ -9,6 +9,7 @@
 #include "sim_check.h"
 #include "sim_end.h"
 #include "sim_engine.h"
+#include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
 #include "sim_path.h"
@@ -158,6 +159,7 @@ void sim_check_completed_send(struct sim_world *w, uint32_t end, const struct si
 	if (app->send_failed)
 		sim_violation(w, "P1: success of request %u of %s behind an error", c->index,
 			      side(end));
+	sim_label(end, "see %u", c->index);
 	check_result(w, end, c->index);
 	check_written(w, end, c->index + 1U, false);
 }

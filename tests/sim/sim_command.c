@@ -8,6 +8,7 @@
 #include "sim_end.h"
 #include "sim_engine.h"
 #include "sim_event.h"
+#include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
@@ -106,12 +107,30 @@ static bool older(const struct sim_qp *qp, uint32_t epoch)
 	return qp->state == SIM_QP_RTS && !qp->sealed && sc_epoch_cmp(qp->epoch, epoch) < 0;
 }
 
+/* Also on a NIC that was sick and obeyed in the end. One that has not yet, is taken for sick. */
+static void label_flushed(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	const struct sim_end *e = &w->end[end];
+
+	for (uint32_t i = 0; i < e->n_carriers; i++) {
+		const struct sim_qp *qp = &w->qp[e->carriers[i]];
+
+		if (sc_epoch_cmp(qp->epoch, epoch) >= 0 || qp->sealed)
+			continue;
+		if (qp->state == SIM_QP_ERR && !sim_nic_of(w, qp)->cqes_lost)
+			sim_label(end ^ 1, "flushed %u", qp->epoch);
+		else if (qp->state == SIM_QP_RTS && sim_nic_of(w, qp)->health == SIM_WELL)
+			sim_label(end ^ 1, "hang %u", qp->epoch);
+	}
+}
+
 static void quiesced(struct sim_world *w, uint32_t end)
 {
 	struct sim_end *e = &w->end[end];
 	struct sc_event ev = { .type = SC_EV_QUIESCED, .epoch = e->quiesce.epoch };
 
 	ev.final = sim_engine_flushed(w, end, e->quiesce.epoch);
+	label_flushed(w, end, e->quiesce.epoch);
 	if (sim_mutant == SIM_MUTANT_NOT_FINAL)
 		ev.final = true;
 	ev.dead = ev.cut = sim_engine_died(w, end, e->quiesce.epoch);

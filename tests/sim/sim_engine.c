@@ -10,6 +10,7 @@
 #include "sim_command.h"
 #include "sim_end.h"
 #include "sim_engine.h"
+#include "sim_label.h"
 #include "sim_event.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
@@ -40,6 +41,7 @@ static void retire_to(struct sim_world *w, uint32_t end, uint32_t request)
 		struct sim_request *r = &e->requests[e->retired];
 
 		r->retired = true;
+		sim_label(end, "ack %u", e->retired);
 		if (r->signaled)
 			give(w, end, (struct sim_completion){ .index = (uint8_t)e->retired });
 	}
@@ -236,6 +238,7 @@ static void consume(struct sim_world *w, struct sim_qp *qp, struct sim_cqe cqe)
 		return;
 	}
 	e->recv_count++;
+	sim_label(qp->end ^ 1U, "comp %u %u %u", qp->epoch, cqe.index, cqe.message);
 	if (sim_mutant == SIM_MUTANT_DROP && e->conn.move != SC_MOVE_NONE)
 		return;
 	give(w, qp->end,
@@ -379,6 +382,7 @@ static void publish(struct sim_world *w, uint32_t end, uint32_t request, bool no
 	sim_check_publish(w, end, &w->qp[e->active]);
 	e->requests[request].nop = nop;
 	e->requests[request].published = true;
+	sim_label(end, "ring %u %d", request, nop);
 	sim_nic_lay(w, &w->qp[e->active], request, nop);
 }
 
@@ -389,6 +393,7 @@ void sim_engine_post(struct sim_world *w, uint32_t end, uint32_t request)
 
 	fenced &= sim_mutant != SIM_MUTANT_FENCE_OPEN;
 
+	sim_label(end, "post");
 	if (e->failed)
 		retire_with_error(w, end, request);
 	else if (sim_mutant == SIM_MUTANT_PUBLISH_EARLY && e->withheld && e->recv_to != e->active)
@@ -589,6 +594,8 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	if (reason != SC_REASON_NONE)
 		return reason;
 	e->laid.writes_only |= verdict.unplaced;
+	sim_label(end, "settle %u %u %u %d %u", counts.peer - w->base_count, a->dead, a->cut,
+		  counts.recalled, a->epoch);
 	e->active = qp->qpn;
 	carry_out(w, end, fates, n);
 	e->withheld = e->fence.wanted = e->fence.laid = false;

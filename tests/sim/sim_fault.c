@@ -10,6 +10,7 @@
 #include "sim_end.h"
 #include "sim_event.h"
 #include "sim_fault.h"
+#include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
 #include "sim_path.h"
@@ -238,6 +239,8 @@ static void make_sick(struct sim_world *w, uint32_t host, uint32_t path, enum si
 		if ((qp->end & 1) != host || qp->path != path || qp->state == SIM_QP_GONE)
 			continue;
 		qp->suspect = true;
+		sim_label(qp->end ^ 1U, health == SIM_DISASSOCIATED ? "lose %u" : "hang %u",
+			  qp->epoch);
 		w->peaceful[qp->end >> 1] = 0;
 		/* one on its way to ERR may not have flushed */
 		w->end[qp->end].was_sick |= !qp->sealed;
@@ -304,6 +307,8 @@ static void alarm_(struct sim_world *w, uint32_t end, bool standby)
 
 static void kill_process(struct sim_world *w, uint32_t host)
 {
+	for (uint32_t i = 0; i < w->n_ends; i++)
+		sim_label(i, "end");
 	w->host[host].dead = true;
 	w->host[host].answers = sim_chance(w, 50);
 	for (uint32_t c = 0; c < w->n_conns; c++)

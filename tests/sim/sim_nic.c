@@ -9,6 +9,7 @@
 #include "sim_end.h"
 #include "sim_engine.h"
 #include "sim_event.h"
+#include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
@@ -243,6 +244,8 @@ static void complete(struct sim_world *w, struct sim_qp *qp, uint32_t acked)
 			break;
 		if (e->fence || request_of(w, qp, e)->signaled)
 			put_cqe(w, qp, (struct sim_cqe){ .index = e->request, .hidden = e->fence });
+		if (!e->fence)
+			sim_label(qp->end, "answered %u %u", qp->epoch, e->request);
 		qp->una++;
 	}
 	if (qp->una == before)
@@ -556,6 +559,8 @@ static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 		answer(w, qp, p, SIM_PK_RNR, p->psn);
 		return;
 	}
+	if (p->part + 1U == r->packets)
+		sim_label(qp->end ^ 1U, "exec %u %u", qp->epoch, request);
 	execute(w, qp, p, r, request);
 	qp->epsn++;
 	if (p->part + 1U == r->packets && r->kind != SP_REQ_READ && r->kind != SP_REQ_ATOMIC)
@@ -593,6 +598,7 @@ void sim_nic_thaw(struct sim_world *w, uint32_t host, uint32_t path)
 
 		if ((qp->end & 1) != host || qp->path != path || qp->state != SIM_QP_RTS)
 			continue;
+		sim_label(qp->end ^ 1U, "heal %u", qp->epoch);
 		schedule_transmit(w, qp);
 		arm_retry(w, qp, true);
 	}
@@ -602,6 +608,8 @@ void sim_nic_thaw(struct sim_world *w, uint32_t host, uint32_t path)
 void sim_nic_reprobe(struct sim_world *w, uint32_t host, uint32_t path)
 {
 	for (uint32_t i = 1; i <= w->n_qps; i++)
-		if ((w->qp[i].end & 1) == host && w->qp[i].path == path)
+		if ((w->qp[i].end & 1) == host && w->qp[i].path == path) {
+			sim_label(w->qp[i].end ^ 1U, "lose %u", w->qp[i].epoch);
 			w->qp[i].state = SIM_QP_GONE;
+		}
 }

@@ -7,6 +7,7 @@
 #include "sim_engine.h"
 #include "sim_event.h"
 #include "sim_fault.h"
+#include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
@@ -371,10 +372,12 @@ static void step(struct sim_world *w, uint32_t end, const struct sc_event *event
 	w->figures.pair[e->conn.send * (SC_MOVE_ENDED + 1) + e->conn.move][event->type] = true;
 	trace_event(w, end, event);
 	crowd(w, &e->conn.config);
+	sim_label_event(w, end, event);
 	sc_step(&e->conn, event, w->now, &out);
 	if (w->trace)
 		trace_actions(w, end, &out);
 	sim_check_step(w, end, event, &before, &out);
+	sim_label_step(w, end, &before, &out);
 	for (uint32_t i = 0; i < out.n; i++)
 		act(w, end, &out.a[i]);
 	if (e->conn.timer_at != before.timer_at || event->type == SC_EV_TIMER)

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The step function of the proof, compiled: the simulation's runs must be runs of the proof.
+
+- Written runs that it must accept, and those that it must reject and where (accept/runs.txt).
+- A random walk, in which what the theorems say is looked at after each step.
+- The simulation's schedules, each direction of each connection: none may be rejected (accept/replay.ml).
+- The simulation with a rule broken on purpose: each must be rejected.
+
+Seeds are printed, and --seed replays them. --replay S prints why schedule S is rejected.
+
+usage: run_accept.py --sim PROGRAM [--build DIR] [--labels N] [--schedules N] [--seed S] [--replay S]
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+import coq
+
+FOLDER = os.path.join(coq.HERE, "accept")
+
+
+# Rules of the simulation that are rules of Dir.v. The others: the ordered switch (Switch.v), what ends in time (P7),
+# application errors (P6), which standby is made, and completions on their way to the application.
+MUTANTS = """count-before-quiesce resubmit-before-answer no-lifetime no-peer-quiesce receives-late answer-of-any-epoch
+    delivered-read-nop delivered-write-again atomic-again fenced-read-again count-unchecked acknowledged-is-placed
+    same-qpn publish-before-settle receives-reordered receives-not-laid-again idle-counts-as-flushed count-not-final
+    flush-taken-for-success""".split()
+MUTANT_SCHEDULES = 2000
+MUTANT_TRIES = 40       # the simulation ends at its own first violation, which may come before a label does
+
+
+def build(folder):
+    """Of the proof, at build time: nothing of it is kept in the source tree."""
+    folder.extract(os.path.join(FOLDER, "acceptor.v"), ["Dir"])
+    for name in ("accept", "replay"):
+        coq.write(folder.at(name + ".ml"), coq.read(os.path.join(FOLDER, name + ".ml")))
+        coq.command(["ocamlfind", "ocamlopt", "-w", "-a", "-O3", "-o", name + "_run", "acceptor.mli", "acceptor.ml",
+                     name + ".ml"], folder.path)
+    return folder.at("accept_run"), folder.at("replay_run")
+
+
+def simulate(sim, replay, seed, schedules, *more, why=()):
+    """(what the acceptor said, what the simulation said): one writes, the other reads."""
+    into, out = os.pipe()
+    with subprocess.Popen([replay, *why], stdin=into, stdout=subprocess.PIPE, text=True) as reader:
+        os.close(into)
+        argv = [sim, "--seed", str(seed), "--seeds", str(schedules), "--labels", f"/dev/fd/{out}", *more]
+        with subprocess.Popen(argv, pass_fds=[out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True) as writer:
+            os.close(out)
+            said = reader.stdout.read()
+            theirs = writer.stdout.read()
+    if writer.returncode and not more:
+        raise coq.Failure(f"{' '.join(argv)}: exit {writer.returncode}\n{theirs[-3000:]}")
+    return said.strip(), theirs
+
+
+def figure(said, what):
+    return int(re.search(rf"(\d+) {what}", said.split("\n")[-1]).group(1))
+
+
+def check_schedules(sim, replay, seed, schedules):
+    """No run of the simulation may be none of the proof."""
+    said, _ = simulate(sim, replay, seed, schedules)
+    print(f"seeds {seed} to {seed + schedules - 1}:\n{said}", flush=True)
+    if figure(said, "schedules") != schedules or not figure(said, "settled"):
+        raise coq.Failure("that is not all that was asked for")
+    return figure(said, "rejected") == 0
+
+
+def check_mutant(sim, replay, name, seed):
+    """It must be rejected; prints where first."""
+    for i in range(MUTANT_TRIES):
+        said, _ = simulate(sim, replay, seed + i * MUTANT_SCHEDULES, MUTANT_SCHEDULES, "--mutant", name)
+        if figure(said, "rejected"):
+            print(f"{name:24} {said.split(chr(10))[0]}", flush=True)
+            return True
+    print(f"{name:24} ACCEPTED, from seed {seed} on", flush=True)
+    return False
+
+
+def judge(said):
+    """Lines that are not as the run's name wants them; how many runs there were."""
+    wrong, runs = [], 0
+    for line in said.strip().split("\n"):
+        name, verdict = re.fullmatch(r"(\S+): (.*)", line).groups()
+        wanted = name.split("-")[0]
+        runs += 1
+        if verdict.startswith("accepted"):
+            right = wanted == "accept"
+        else:
+            right = re.fullmatch(rf"rejected at label \d+: {wanted}\b.*", verdict) is not None
+        if not right:
+            wrong.append(line)
+    return wrong, runs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(coq.ROOT, "build", "proof-accept"))
+    parser.add_argument("--sim", required=True, help="failover_sim of this build")
+    parser.add_argument("--labels", type=int, default=400000, help="of the random walk")
+    parser.add_argument("--schedules", type=int, default=100000)
+    parser.add_argument("--replay", type=int)
+    parser.add_argument("--seed", type=int, default=int(time.time()) & 0xffffff)
+    args = parser.parse_args()
+    coq.skip_without_coq()
+    program, replay = build(coq.Folder(args.build))
+    if args.replay is not None:
+        said, _ = simulate(args.sim, replay, args.replay, 1, why=("why",))
+        print(said)
+        return 0
+    said = coq.command([program, os.path.join(FOLDER, "runs.txt")])
+    print(said, end="")
+    wrong, runs = judge(said)
+    print(f"{runs - len(wrong)} of {runs} runs as they should be", flush=True)
+    print(coq.command([program, "--walk", str(args.labels), str(args.seed)]), end="")
+    right = [check_schedules(args.sim, replay, args.seed, args.schedules)]
+    right += [check_mutant(args.sim, replay, name, args.seed) for name in MUTANTS]
+    return 1 if wrong or not all(right) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (coq.Failure, OSError) as failure:
+        print(f"run_accept: {failure}", file=sys.stderr)
+        sys.exit(1)
