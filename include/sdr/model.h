@@ -40,6 +40,7 @@ struct sdr_scheme {
 	double fto_rtts;  /* how long after its expected end a coded message is given up */
 	double tail_rtts; /* hybrid: how much of the injection's end is coded */
 	bool serial;	  /* what is repeated takes its time on the link; published formulas: no */
+	bool whole; /* what fails is repeated with all its data, as published; else what misses */
 };
 
 /* The defaults of a kind, with MDS; k and m are ignored where there is no code. */

@@ -44,21 +44,71 @@ static double lost_xor(double k, double m, double p)
 	return -expm1(log_good);
 }
 
+/* Data of a submessage that are lost while it fails, in the mean. */
+static double missing_mds(double k, double m, double p)
+{
+	return k * p * at_least(k + m - 1, m, p);
+}
+
+static double missing_xor(double k, double m, double p)
+{
+	double log_none = log1p(-p), all = 0, sum = 0, size, log_group;
+
+	for (double i = 0; i < fmin(m, k); i++)
+		all += log1p(-at_least(floor((k - 1 - i) / m) + 2, 2, p));
+	for (double i = 0; i < fmin(m, k); i++) {
+		size = floor((k - 1 - i) / m) + 1;
+		log_group = log1p(-at_least(size + 1, 2, p));
+		sum += size * p * -expm1(all - log_group + size * log_none);
+	}
+	return sum;
+}
+
+/* So many submessages of one size. */
+static void add_kind(double n, double data, double checks, double loss,
+		     const struct sdr_scheme *scheme, double *log_good, double *missing)
+{
+	bool is_xor = scheme->code == SDR_CODE_XOR;
+	double lost =
+		is_xor ? lost_xor(data, checks, loss) : at_least(data + checks, checks + 1, loss);
+
+	*log_good += lost < 1 ? n * log1p(-lost) : -INFINITY;
+	*missing +=
+		n * (is_xor ? missing_xor(data, checks, loss) : missing_mds(data, checks, loss));
+}
+
+/* All submessages are as even as can be; the larger ones come first. */
+static void add_kinds(struct sdr_mixture *x, double chunks, double parity, double loss,
+		      const struct sdr_scheme *scheme, double *log_good, double *missing)
+{
+	double data = floor(chunks / x->count), more_data = chunks - data * x->count;
+	double checks = floor(parity / x->count), more_checks = parity - checks * x->count;
+	double ends[3] = { fmin(more_data, more_checks), fmax(more_data, more_checks), x->count };
+	double at = 0;
+
+	for (int i = 0; i < 3; i++) {
+		if (ends[i] > at)
+			add_kind(ends[i] - at, data + (at < more_data), checks + (at < more_checks),
+				 loss, scheme, log_good, missing);
+		at = ends[i];
+	}
+}
+
 static void mix(struct sdr_mixture *x, double chunks, double t_inj, double loss,
 		const struct sdr_scheme *scheme)
 {
 	double mean = x->count * x->lost, spread = DEVIATIONS * sqrt(mean * (1 - x->lost));
 	double low = fmax(1, floor(mean - spread));
 	double high = fmin(x->count, ceil(mean + spread + DEVIATIONS));
-	double stride = ceil((high - low + 1) / SDR_MODEL_POINTS), top = -INFINITY, sum = 0;
+	double stride = ceil((high - low + 1) / SDR_MODEL_POINTS), top = -INFINITY, sum = 0, again;
 
 	if (x->lost >= 1)
 		low = high = x->count;
 	for (double n = low; n <= high && x->n <= SDR_MODEL_POINTS; n += stride, x->n++) {
 		x->weight[x->n] = x->lost < 1 ? log_binomial(x->count, n, x->lost) : 0;
 		top = fmax(top, x->weight[x->n]);
-		x->again[x->n] =
-			sdr_repeat_make(fmin(chunks, n * x->repeats), t_inj, loss, x->rtt, scheme);
+		again = fmin(chunks, fmax(1, nearbyint(n * x->repeats)));
+		x->again[x->n] = sdr_repeat_make(again, t_inj, loss, x->rtt, scheme);
 	}
 	for (uint32_t i = 0; i < x->n; i++)
 		sum += x->weight[i] = exp(x->weight[i] - top);
@@ -69,21 +119,18 @@ static void mix(struct sdr_mixture *x, double chunks, double t_inj, double loss,
 void sdr_mixture_init(struct sdr_mixture *x, double chunks, double t_inj, double loss, double rtt,
 		      const struct sdr_scheme *scheme)
 {
-	double parity = ceil(chunks * scheme->m / scheme->k), m = scheme->m;
+	double parity = ceil(chunks * scheme->m / scheme->k), log_good = 0, missing = 0;
 
 	x->rtt = rtt;
 	x->n = 0;
-	x->repeats = scheme->k;
-	if (chunks < x->repeats) {
-		x->repeats = chunks;
-		m = parity;
-	}
-	x->count = ceil(chunks / x->repeats);
+	x->count = ceil(chunks / scheme->k);
 	x->end = (chunks + parity) * t_inj;
 	x->patience = (1 + scheme->fto_rtts) * rtt;
-	x->lost = scheme->code == SDR_CODE_XOR ? lost_xor(x->repeats, m, loss)
-					       : at_least(x->repeats + m, m + 1, loss);
-	x->fallback = x->lost < 1 ? -expm1(x->count * log1p(-x->lost)) : 1;
+	add_kinds(x, chunks, parity, loss, scheme, &log_good, &missing);
+	x->lost = -expm1(log_good / x->count);
+	x->fallback = -expm1(log_good);
+	x->repeats =
+		scheme->whole || x->lost <= 0 ? chunks / x->count : missing / (x->count * x->lost);
 	if (x->lost > 0)
 		mix(x, chunks, t_inj, loss, scheme);
 }

@@ -22,7 +22,7 @@ struct sdr_mixture {
 	double rtt, end, patience, fallback;
 	double lost;	/* of one submessage */
 	double count;	/* submessages */
-	double repeats; /* chunks of a submessage */
+	double repeats; /* chunks that are repeated for one that fails */
 	uint32_t n;
 	double weight[SDR_MODEL_POINTS + 1];
 	struct sdr_repeat again[SDR_MODEL_POINTS + 1];

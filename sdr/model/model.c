@@ -26,6 +26,7 @@ struct sdr_scheme sdr_scheme_make(enum sdr_scheme_kind kind, uint32_t chunk, uin
 	s.fto_rtts = kind == SDR_SCHEME_HYBRID ? 0.25 : 1;
 	s.tail_rtts = 1.25;
 	s.serial = kind == SDR_SCHEME_HYBRID;
+	s.whole = kind == SDR_SCHEME_EC;
 	return s;
 }
 

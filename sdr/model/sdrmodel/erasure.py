@@ -33,12 +33,41 @@ def lost_xor(k, m, p):
     return -math.expm1(log_good)
 
 
+def missing_mds(k, m, p):
+    """Of a submessage's data, how many are lost in the mean and it fails."""
+    return k * p * at_least(k + m - 1, m, p)
+
+
+def missing_xor(k, m, p):
+    log_none, sizes = math.log1p(-p), [len(range(i, k, m)) for i in range(min(m, k))]
+    logs = [math.log1p(-at_least(n + 1, 2, p)) for n in sizes]
+    # One of a group is lost, and that is made good where nothing else of it is, and all other groups are good.
+    return sum(n * p * -math.expm1(sum(logs) - log + n * log_none) for n, log in zip(sizes, logs))
+
+
+LOST = {"mds": (lost_mds, missing_mds), "xor": (lost_xor, missing_xor)}
+
+
+def parts(total, count):
+    """(how many parts are one larger, the size of the others)"""
+    return total % count, total // count
+
+
 def submessages(chunks, k, m):
-    """(how many, data of each, parity of each, parity in all); a message below k has its share of parity."""
-    parity = -(-chunks * m // k)
-    if chunks < k:
-        return 1, chunks, parity, parity
-    return -(-chunks // k), k, m, parity
+    """(how many, parity in all): all as even as can be, so that none is above k and m."""
+    return -(-chunks // k), -(-chunks * m // k)
+
+
+def kinds(chunks, k, m):
+    """[(how many submessages, data of each, parity of each)]: those that are larger come first."""
+    count, parity = submessages(chunks, k, m)
+    (more_data, data), (more_parity, checks) = parts(chunks, count), parts(parity, count)
+    found, at = [], 0
+    for upto in sorted({more_data, more_parity, count}):
+        if upto > at:
+            found.append((upto - at, data + (at < more_data), checks + (at < more_parity)))
+        at = upto
+    return found
 
 
 def failures(count, lost):
@@ -63,18 +92,25 @@ def failures(count, lost):
 class Erasure:
     def __init__(self, chunks, t_inj, loss, rtt, scheme):
         self.rtt = rtt
-        self.count, k, m, parity = submessages(chunks, scheme.k, scheme.m)
-        self.lost = (lost_xor if scheme.code == "xor" else lost_mds)(k, m, loss)
+        lost_of, missing_of = LOST[scheme.code]
+        self.count, parity = submessages(chunks, scheme.k, scheme.m)
+        log_good = missing = 0.0
+        for n, data, checks in kinds(chunks, scheme.k, scheme.m):
+            lost = lost_of(data, checks, loss)
+            log_good += n * math.log1p(-lost) if lost < 1 else -math.inf
+            missing += n * missing_of(data, checks, loss)
+        self.lost = -math.expm1(log_good / self.count)
+        self.falls_back = -math.expm1(log_good)
         self.end = (chunks + parity) * t_inj
         # What a fallback adds until its first chunk is sent again.
         self.patience = (1 + scheme.fto_rtts) * rtt
-        self.cases = [(w, Retransmit.of(min(chunks, n * k), t_inj, loss, rtt, scheme))
-                      for n, w in failures(self.count, self.lost)]
-        self.repeat = lambda n: Retransmit.of(n, t_inj, loss, rtt, scheme)
-        self.k = k
+        self.again = chunks / self.count if scheme.whole or not self.lost else missing / (self.count * self.lost)
+        self.repeat = lambda n: Retransmit.of(min(chunks, max(1, round(n * self.again))), t_inj, loss, rtt, scheme)
+        self.cases = [(w, self.repeat(n)) for n, w in failures(self.count, self.lost)]
 
     def fallback(self):
-        return sum(w for w, _ in self.cases)
+        """The chance that not every submessage can be decoded."""
+        return self.falls_back
 
     def mean_excess(self):
         return sum(w * (self.patience + case.mean()) for w, case in self.cases)
@@ -84,8 +120,8 @@ class Erasure:
 
     def mean_published(self):
         """With Selective Repeat of the mean number of failed submessages, as it is printed."""
-        chunks = round(self.count * self.lost * self.k)
-        again = self.repeat(chunks).mean() if chunks else self.rtt
+        failed = self.count * self.lost
+        again = self.repeat(failed).mean() if failed * self.again >= 0.5 else self.rtt
         return self.end + self.fallback() * self.patience + again
 
     def cdf(self, t):

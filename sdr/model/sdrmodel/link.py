@@ -17,7 +17,8 @@ class Link(typing.NamedTuple):
 class Scheme(typing.NamedTuple):
     """kind: sr (timers), nack (the receiver names holes), ec (codes), hybrid (nack, and a coded end).
 
-    serial: resent chunks take their time on the link, too; the published formulas leave it out."""
+    serial: resent chunks take their time on the link, too; the published formulas leave it out.
+    whole: a submessage that fails is repeated with all its data, as published; else what misses of it."""
     kind: str = "sr"
     chunk: int = PACKET
     rto_rtts: float = 3.0
@@ -27,6 +28,7 @@ class Scheme(typing.NamedTuple):
     fto_rtts: float = 1.0       # how long after the expected end a coded message is given up
     tail_rtts: float = 1.25     # how much of the end a hybrid codes, as time of injection
     serial: bool = False
+    whole: bool = True
 
     @staticmethod
     def sr(**more):
@@ -42,7 +44,7 @@ class Scheme(typing.NamedTuple):
 
     @staticmethod
     def hybrid(k=32, m=8, **more):
-        return Scheme(kind="hybrid", k=k, m=m, rto_rtts=1.0, fto_rtts=0.25, serial=True, **more)
+        return Scheme(kind="hybrid", k=k, m=m, rto_rtts=1.0, fto_rtts=0.25, serial=True, whole=False, **more)
 
 
 def chunks_of(scheme, size):

@@ -6,7 +6,7 @@ A packet here is a chunk. play(link, scheme, size, random) gives the time of one
 import heapq
 import math
 
-from .erasure import submessages
+from .erasure import parts, submessages
 from .hybrid import tail_chunks
 from .link import chunk_loss, chunks_of, inject_s
 from .losses import Losses
@@ -102,7 +102,7 @@ def retransmit(link, scheme, size, random, burst):
     return repeater.finish() + link.rtt_s
 
 
-def decodable(scheme, data, parity, lost_data, lost_parity):
+def decodable(scheme, parity, lost_data, lost_parity):
     if scheme.code == "mds":
         return len(lost_data) + len(lost_parity) <= parity
     groups = {}
@@ -111,35 +111,47 @@ def decodable(scheme, data, parity, lost_data, lost_parity):
     return all(n <= 1 for n in groups.values())
 
 
+def place(i, total, count, interleave):
+    """(submessage, place in it) of the i-th of so many."""
+    more, size = parts(total, count)
+    if interleave:
+        return i % count, i // count
+    if i < more * (size + 1):
+        return divmod(i, size + 1)
+    s, j = divmod(i - more * (size + 1), size)
+    return more + s, j
+
+
 def failed(scheme, chunks, lost, interleave):
-    """The chunks of submessages that cannot be decoded; lost counts data first, then parity."""
-    count, k, m, parity = submessages(chunks, scheme.k, scheme.m)
+    """(data of submessages that cannot be decoded, of these lost); lost counts data first, then parity."""
+    count, parity = submessages(chunks, scheme.k, scheme.m)
     data_lost, parity_lost = {}, {}
     for i in lost:
         if i < chunks:
-            s, j = (i % count, i // count) if interleave else divmod(i, k)
+            s, j = place(i, chunks, count, interleave)
             data_lost.setdefault(s, []).append(j)
         else:
-            s, j = ((i - chunks) % count, (i - chunks) // count) if interleave else divmod(i - chunks, m)
+            s, j = place(i - chunks, parity, count, interleave)
             parity_lost.setdefault(s, []).append(j)
+    (more_data, data), (more_parity, checks) = parts(chunks, count), parts(parity, count)
     bad = [s for s, js in data_lost.items()
-           if not decodable(scheme, k, min(m, parity), js, parity_lost.get(s, []))]
-    return bad, [i for s in bad for i in data_lost[s]], k
+           if not decodable(scheme, checks + (s < more_parity), js, parity_lost.get(s, []))]
+    return sum(data + (s < more_data) for s in bad), sum(len(data_lost[s]) for s in bad)
 
 
 def coded(repeater, scheme, chunks, interleave):
-    """A coded run behind what the repeater has sent: (its end, chunks of submessages that failed, those missing)."""
-    _, _, _, parity = submessages(chunks, scheme.k, scheme.m)
+    """A coded run behind what the repeater has sent: (its end, how many chunks are to be repeated)."""
+    _, parity = submessages(chunks, scheme.k, scheme.m)
     lost = repeater.new(chunks + parity, coded=True)
-    bad, missing, k = failed(scheme, chunks, lost, interleave)
-    return repeater.line.free, len(bad) * k, len(missing)
+    data, missing = failed(scheme, chunks, lost, interleave)
+    return repeater.line.free, data if scheme.whole else missing
 
 
 def erasure(link, scheme, size, random, burst, interleave=False):
     """The time, and whether it fell back."""
     line = Line(link, scheme, random, burst)
     repeater = Repeater(line, scheme._replace(kind="sr"))
-    end, again, _ = coded(repeater, scheme, chunks_of(scheme, size), interleave)
+    end, again = coded(repeater, scheme, chunks_of(scheme, size), interleave)
     if again:
         # The receiver waits on for the timeout, and its word takes a round trip to have an effect.
         line.free = end + (1 + scheme.fto_rtts) * line.rtt
@@ -154,10 +166,10 @@ def hybrid(link, scheme, size, random, burst, interleave=True):
     tail = tail_chunks(chunks, line.t_inj, line.rtt, scheme)
     repeater = Repeater(line, scheme)
     repeater.new(chunks - tail)
-    end, _, missing = coded(repeater, scheme, tail, interleave)
-    for _ in range(missing):
+    end, again = coded(repeater, scheme, tail, interleave)
+    for _ in range(again):
         heapq.heappush(repeater.due, end + (1 + scheme.fto_rtts) * line.rtt)
-    return repeater.finish() + link.rtt_s, bool(missing)
+    return repeater.finish() + link.rtt_s, bool(again)
 
 
 def play(link, scheme, size, random, burst=1.0, interleave=None):

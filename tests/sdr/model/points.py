@@ -36,7 +36,7 @@ def costs(link, s, size):
 def line(link, s, size, q):
     kinds, codes = ("sr", "nack", "ec", "hybrid"), ("mds", "xor")
     return (f"{kinds.index(s.kind)} {codes.index(s.code)} {s.chunk} {s.k} {s.m} {s.rto_rtts!r} {s.fto_rtts!r} "
-            f"{s.tail_rtts!r} {int(s.serial)} {link.rate_bps!r} {link.rtt_s!r} {link.loss!r} {link.packet} "
+            f"{s.tail_rtts!r} {int(s.serial)} {int(s.whole)} {link.rate_bps!r} {link.rtt_s!r} {link.loss!r} {link.packet} "
             f"{size} {q!r}")
 
 
