@@ -4,7 +4,7 @@ round when it has what the round before brought: T(i, r) = max(T(i-1, r-1), T(i,
 import bisect
 import math
 
-KNOTS = 1500
+KNOTS = 600
 
 
 class Inverse:
