@@ -34,8 +34,8 @@ static inline uint64_t sdr_mask(uint32_t at, uint32_t n)
 
 static inline bool sdr_bit(const _Atomic uint64_t *words, uint32_t i)
 {
-	return atomic_load_explicit(&words[i / SDR_WORD], memory_order_acquire) >>
-		       (i % SDR_WORD) & 1;
+	return atomic_load_explicit(&words[i / SDR_WORD], memory_order_acquire) >> (i % SDR_WORD) &
+	       1;
 }
 
 /* The packets of a chunk, as bits of their word; the last chunk may be short. */
@@ -52,8 +52,8 @@ static inline enum sdr_mark sdr_bitmap_mark(struct sdr_bitmap *b, uint32_t packe
 {
 	uint32_t chunk = packet >> b->shift;
 	uint64_t bit = 1ull << (packet % SDR_WORD), mask = sdr_chunk_mask(b, chunk);
-	uint64_t old = atomic_fetch_or_explicit(&b->packets[packet / SDR_WORD], bit,
-						memory_order_acq_rel);
+	uint64_t old =
+		atomic_fetch_or_explicit(&b->packets[packet / SDR_WORD], bit, memory_order_acq_rel);
 
 	if (old & bit)
 		return SDR_MARK_DUPLICATE;

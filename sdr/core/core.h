@@ -20,12 +20,12 @@ struct sdr_core_attr {
 	uint32_t slots;	      /* a power of two, at most 1 << id_bits */
 	uint32_t generations; /* 1 to SDR_GENERATIONS_MAX */
 	uint8_t id_bits, offset_bits;
-	uint8_t chunk_shift;   /* a chunk has 1 << chunk_shift packets, at most 64 */
-	bool duplicates;       /* the network may deliver a packet twice */
-	uint32_t packet;       /* bytes */
-	uint32_t max_packets;  /* of a message */
-	uint64_t lifetime_ns;  /* no packet is under way for longer */
-	uint64_t repeat_ns;    /* what the peer has not confirmed is said again */
+	uint8_t chunk_shift;  /* a chunk has 1 << chunk_shift packets, at most 64 */
+	bool duplicates;      /* the network may deliver a packet twice */
+	uint32_t packet;      /* bytes */
+	uint32_t max_packets; /* of a message */
+	uint64_t lifetime_ns; /* no packet is under way for longer */
+	uint64_t repeat_ns;   /* what the peer has not confirmed is said again */
 };
 
 enum sdr_slot_state {
@@ -47,7 +47,8 @@ struct sdr_use {
 };
 
 struct sdr_slot {
-	_Atomic uint8_t state; /* enum sdr_slot_state; written by the owner of the queue pair alone */
+	_Atomic uint8_t
+		state; /* enum sdr_slot_state; written by the owner of the queue pair alone */
 	_Atomic uint8_t generation;
 	bool complete_asked; /* while it is being bound */
 	uint64_t n, cookie, addr, length;
@@ -68,10 +69,10 @@ struct sdr_cts {
 struct sdr_send {
 	enum sdr_send_state send_state;
 	uint64_t n, cookie;
-	bool allowed;	    /* cts is that of message cts_n */
+	bool allowed; /* cts is that of message cts_n */
 	uint64_t cts_n;
 	struct sdr_cts cts;
-	uint32_t packets;   /* given to the NIC so far */
+	uint32_t packets; /* given to the NIC so far */
 };
 
 struct sdr_core_stats {
@@ -83,12 +84,12 @@ struct sdr_core {
 	struct sdr_imm_layout layout;
 	struct sdr_slot *slots;
 	struct sdr_send *sends;
-	uint64_t recv_next;   /* number of the next receive */
-	uint64_t cts_told;    /* the peer knows the CTS of all below */
-	uint64_t ends_known;  /* END is known of all below */
-	uint64_t send_next;   /* number of the next send */
-	uint64_t cts_known;   /* of all below we have the CTS */
-	uint64_t ends_told;   /* the peer knows END of all below */
+	uint64_t recv_next;		 /* number of the next receive */
+	uint64_t cts_told;		 /* the peer knows the CTS of all below */
+	uint64_t ends_known;		 /* END is known of all below */
+	uint64_t send_next;		 /* number of the next send */
+	uint64_t cts_known;		 /* of all below we have the CTS */
+	uint64_t ends_told;		 /* the peer knows END of all below */
 	uint64_t cts_repeat, end_repeat; /* when to say it again; 0: at once */
 	struct sdr_core_stats stats;
 };
@@ -115,13 +116,13 @@ struct sdr_event {
 };
 
 enum sdr_action_type {
-	SDR_ACTION_BIND,	  /* n, addr, length */
-	SDR_ACTION_UNBIND,	  /* n */
-	SDR_ACTION_SEND_CTS,	  /* n, count: sdr_core_cts() has them */
-	SDR_ACTION_SEND_END,	  /* n, count: packets */
-	SDR_ACTION_RECV_DONE,	  /* cookie: nothing changes the buffer any more */
-	SDR_ACTION_SEND_ALLOWED,  /* n, cookie, cts */
-	SDR_ACTION_SEND_GONE	  /* n, cookie: the receive is no more */
+	SDR_ACTION_BIND,	 /* n, addr, length */
+	SDR_ACTION_UNBIND,	 /* n */
+	SDR_ACTION_SEND_CTS,	 /* n, count: sdr_core_cts() has them */
+	SDR_ACTION_SEND_END,	 /* n, count: packets */
+	SDR_ACTION_RECV_DONE,	 /* cookie: nothing changes the buffer any more */
+	SDR_ACTION_SEND_ALLOWED, /* n, cookie, cts */
+	SDR_ACTION_SEND_GONE	 /* n, cookie: the receive is no more */
 };
 
 struct sdr_action {
