@@ -123,7 +123,8 @@ static bool get_cts(struct in *i, struct sdr_ctrl *c)
 		return false;
 	c->count = (uint32_t)count;
 	for (uint32_t k = 0; k < c->count; k++) {
-		c->cts[k] = (struct sdr_cts){ .addr = get(i, 8), .length = get(i, 8) };
+		c->cts[k].addr = get(i, 8);
+		c->cts[k].length = get(i, 8);
 		c->cts[k].rkey = get32(i);
 		flags = get32(i);
 		if (flags & ~(uint32_t)CTS_GONE)
