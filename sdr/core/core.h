@@ -91,6 +91,7 @@ struct sdr_core {
 	uint64_t cts_known;		 /* of all below we have the CTS */
 	uint64_t ends_told;		 /* the peer knows END of all below */
 	uint64_t cts_repeat, end_repeat; /* when to say it again; 0: at once */
+	bool answer; /* CTS or END came: the peer repeats it until it hears from us */
 	struct sdr_core_stats stats;
 };
 
@@ -122,7 +123,8 @@ enum sdr_action_type {
 	SDR_ACTION_SEND_END,	 /* n, count: packets */
 	SDR_ACTION_RECV_DONE,	 /* cookie: nothing changes the buffer any more */
 	SDR_ACTION_SEND_ALLOWED, /* n, cookie, cts */
-	SDR_ACTION_SEND_GONE	 /* n, cookie: the receive is no more */
+	SDR_ACTION_SEND_GONE,	 /* n, cookie: the receive is no more */
+	SDR_ACTION_SEND_KNOWN	 /* the peer repeats what is known: a head is enough */
 };
 
 struct sdr_action {

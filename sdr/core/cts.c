@@ -28,6 +28,7 @@ int sdr_told_end(struct sdr_core *c, const struct sdr_event *e, uint64_t now)
 
 	if (e->n >= c->recv_next)
 		return -EINVAL;
+	c->answer = true;
 	u = sdr_core_use(c, e->n);
 	if (!u || u->ended)
 		return 0;
@@ -73,6 +74,10 @@ static void tell_ends(struct sdr_core *c, struct sdr_actions *a)
 
 void sdr_told_tick(struct sdr_core *c, uint64_t now, struct sdr_actions *a)
 {
+	/* Whatever else is said has the same head, but it may not be said now. */
+	if (c->answer && !SDR_MUTATED(KNOWN_UNTOLD))
+		sdr_act(a, SDR_ACTION_SEND_KNOWN, 0);
+	c->answer = false;
 	if (now >= c->cts_repeat) {
 		tell_cts(c, a);
 		c->cts_repeat = SDR_MUTATED(CTS_ONCE) ? UINT64_MAX : now + c->attr.repeat_ns;

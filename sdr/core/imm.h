@@ -54,4 +54,18 @@ static inline uint32_t sdr_imm_fragment(const struct sdr_imm_layout *l, uint32_t
 	return imm & ((1u << l->fragment_bits) - 1);
 }
 
+/*
+ * The offset of an empty packet that carries fragment n alone: behind all that the receive has room for, or it would be
+ * taken for a packet of the message. False: there is no such offset.
+ */
+static inline bool sdr_imm_filler(const struct sdr_imm_layout *l, uint32_t recv_packets, uint32_t n,
+				  uint32_t *offset)
+{
+	uint32_t f = sdr_imm_fragments(l);
+	uint64_t at = ((uint64_t)recv_packets + f - 1) / f * f + n;
+
+	*offset = (uint32_t)at;
+	return n < f && at < 1ull << l->offset_bits;
+}
+
 #endif

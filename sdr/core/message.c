@@ -121,6 +121,7 @@ int sdr_send_cts(struct sdr_core *c, const struct sdr_event *e, struct sdr_actio
 {
 	struct sdr_send *s = sdr_core_send(c, e->n);
 
+	c->answer = true;
 	if (cts_is_old(c, s, e->n) && !SDR_MUTATED(CTS_BY_SLOT))
 		return 0; /* said again */
 	s->allowed = true;

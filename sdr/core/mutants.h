@@ -16,6 +16,7 @@ enum sdr_mutant {
 	SDR_MUTANT_CTS_BY_SLOT,	     /* a CTS of an earlier use of the slot is taken */
 	SDR_MUTANT_CTS_ONCE,	     /* a lost CTS is not repeated */
 	SDR_MUTANT_END_ONCE,	     /* a lost END is not repeated */
+	SDR_MUTANT_KNOWN_UNTOLD,     /* what the peer repeats is not answered */
 	SDR_MUTANT_SEND_UNASKED,     /* sends without a CTS */
 	SDR_MUTANT_LAST_CHUNK_FULL,  /* the last chunk waits for packets that there are none of */
 	SDR_MUTANT_LAST_CHUNK_EARLY, /* or does not wait for its last packet */

@@ -9,9 +9,10 @@ enum { ACK_WANT = 1, ACK_DECODED = 2, CTS_GONE = 1 };
 
 const char *sdr_ctrl_name(enum sdr_ctrl_type type)
 {
-	static const char *const names[] = { "?", "CTS", "END", "ACK", "PROBE", "DONE", "OFFER" };
+	static const char *const names[] = { "?",     "CTS",  "END",   "ACK",
+					     "PROBE", "DONE", "OFFER", "KNOWN" };
 
-	return type <= SDR_CTRL_OFFER ? names[type] : "?";
+	return type <= SDR_CTRL_KNOWN ? names[type] : "?";
 }
 
 /* ---- a buffer that is walked through; short: it ended before -------------------------------- */
@@ -238,6 +239,7 @@ int sdr_ctrl_write(const struct sdr_ctrl *c, void *buf, size_t size)
 		put(&o, c->n, 8);
 		put_plan(&o, &c->plan);
 		break;
+	case SDR_CTRL_KNOWN: break;
 	}
 	return ok && !o.is_short ? (int)(o.at - (uint8_t *)buf) : -EINVAL;
 }
@@ -272,6 +274,7 @@ static bool get_body(struct in *i, struct sdr_ctrl *c)
 	case SDR_CTRL_PROBE: c->n = get(i, 8); return true;
 	case SDR_CTRL_DONE: return get_done(i, c);
 	case SDR_CTRL_OFFER: return get_offer(i, c);
+	case SDR_CTRL_KNOWN: return true;
 	}
 	return false;
 }

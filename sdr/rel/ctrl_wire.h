@@ -23,7 +23,8 @@ enum sdr_ctrl_type {
 	SDR_CTRL_ACK,
 	SDR_CTRL_PROBE,
 	SDR_CTRL_DONE,
-	SDR_CTRL_OFFER
+	SDR_CTRL_OFFER,
+	SDR_CTRL_KNOWN /* its head says it all */
 };
 
 struct sdr_ctrl_head {

@@ -72,6 +72,8 @@ int sdr_rx_offer(struct sdr_rx *r, const struct sdr_plan *plan, uint64_t now)
 
 void sdr_rx_probe(struct sdr_rx *r, uint64_t now)
 {
+	if (SDR_MUTATED(PROBE_UNANSWERED))
+		return;
 	r->probed = true;
 	/* All was sent and the sender hears nothing: what is missing is lost, or was never asked for. */
 	if (r->offered && r->end_at > now)
@@ -163,12 +165,10 @@ static void answer(struct sdr_rx *r, struct sdr_rel_actions *a)
 
 static void acknowledge(struct sdr_rx *r, uint64_t now, struct sdr_rel_actions *a)
 {
-	bool asked = r->probed && !SDR_MUTATED(PROBE_UNANSWERED);
-
 	for (uint32_t i = 0; i < a->n; i++)
 		if (a->list[i].say == SDR_SAY_ACK)
 			return;
-	if ((!asked && (now < r->ack_at || !r->began)) || !sdr_room(a))
+	if ((!r->probed && (now < r->ack_at || !r->began)) || !sdr_room(a))
 		return;
 	sdr_say(a, SDR_SAY_ACK)->base = r->cumulative;
 	r->ack_at = now + r->plan.rtt_ns / 4;

@@ -71,7 +71,7 @@ struct sdr_tx {
 	struct sdr_flight flights[SDR_FLIGHTS];
 	uint32_t flight_first, flights_n;
 	bool offer_seen;
-	uint64_t offer_at, probe_at, deadline, last_sent;
+	uint64_t offer_at, probe_at, deadline;
 	uint64_t sent, resent; /* chunks */
 };
 

@@ -124,8 +124,6 @@ bool sdr_tx_next(struct sdr_tx *t, uint32_t max, uint64_t now, struct sdr_range 
 	if (timed)
 		sdr_sr_sent(t, range->first, range->count, now);
 	t->sent += range->count;
-	t->last_sent = now;
-	t->probe_at = now + t->plan.rto_ns;
 	return true;
 }
 
