@@ -49,7 +49,7 @@ uint32_t sdr_plan_of_parity(const struct sdr_plan *p, uint32_t parity);
 
 /* ---- sender ---------------------------------------------------------------------------------- */
 
-enum sdr_tx_state { SDR_TX_SENDING, SDR_TX_DONE, SDR_TX_FAILED };
+enum sdr_tx_state { SDR_TX_WAITING, SDR_TX_SENDING, SDR_TX_DONE, SDR_TX_FAILED };
 
 struct sdr_range {
 	bool parity;
@@ -77,7 +77,11 @@ struct sdr_tx {
 
 /* acked, wanted: sdr_words(plan->chunks) each. */
 int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, uint64_t *acked,
-		uint64_t *wanted, uint64_t now, uint64_t deadline);
+		uint64_t *wanted, uint64_t deadline);
+/* The CTS of both messages has come. */
+void sdr_tx_allow(struct sdr_tx *t, uint64_t now);
+/* The receive is gone, or the connection is. */
+void sdr_tx_fail(struct sdr_tx *t, int status);
 /* What is to be sent now, at most max chunks; false: nothing. */
 bool sdr_tx_next(struct sdr_tx *t, uint32_t max, uint64_t now, struct sdr_range *range);
 

@@ -9,7 +9,7 @@
 
 const char *sdr_tx_state_name(enum sdr_tx_state state)
 {
-	static const char *const names[] = { "SENDING", "DONE", "FAILED" };
+	static const char *const names[] = { "WAITING", "SENDING", "DONE", "FAILED" };
 
 	return state <= SDR_TX_FAILED ? names[state] : "?";
 }
@@ -20,9 +20,20 @@ static void transition_sending_to_done(struct sdr_tx *t)
 	t->state = SDR_TX_DONE;
 }
 
-static void transition_sending_to_failed(struct sdr_tx *t, int status)
+static void transition_waiting_to_sending(struct sdr_tx *t)
 {
-	assert(t->state == SDR_TX_SENDING);
+	assert(t->state == SDR_TX_WAITING);
+	t->state = SDR_TX_SENDING;
+}
+
+static bool is_over(const struct sdr_tx *t)
+{
+	return t->state == SDR_TX_DONE || t->state == SDR_TX_FAILED;
+}
+
+static void transition_any_to_failed(struct sdr_tx *t, int status)
+{
+	assert(!is_over(t));
 	t->status = status;
 	t->state = SDR_TX_FAILED;
 }
@@ -58,7 +69,7 @@ bool sdr_room(const struct sdr_rel_actions *a)
 }
 
 int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, uint64_t *acked,
-		uint64_t *wanted, uint64_t now, uint64_t deadline)
+		uint64_t *wanted, uint64_t deadline)
 {
 	if (!sdr_plan_valid(plan))
 		return -EINVAL;
@@ -68,11 +79,24 @@ int sdr_tx_init(struct sdr_tx *t, uint64_t write, const struct sdr_plan *plan, u
 	t->acked = acked;
 	t->wanted = wanted;
 	t->deadline = deadline;
-	t->offer_at = now;
-	t->probe_at = now + plan->rto_ns;
 	memset(acked, 0, sdr_words(plan->chunks) * sizeof(*acked));
 	memset(wanted, 0, sdr_words(plan->chunks) * sizeof(*wanted));
 	return 0;
+}
+
+void sdr_tx_allow(struct sdr_tx *t, uint64_t now)
+{
+	if (t->state != SDR_TX_WAITING)
+		return;
+	transition_waiting_to_sending(t);
+	t->offer_at = now;
+	t->probe_at = now + t->plan.rto_ns;
+}
+
+void sdr_tx_fail(struct sdr_tx *t, int status)
+{
+	if (!is_over(t))
+		transition_any_to_failed(t, status);
 }
 
 void sdr_tx_want(struct sdr_tx *t, uint32_t chunk)
@@ -138,7 +162,7 @@ static void take_acked(struct sdr_tx *t, uint32_t chunk)
 
 int sdr_tx_ack(struct sdr_tx *t, const struct sdr_ack *ack, uint64_t now)
 {
-	if (ack->write != t->write && !SDR_MUTATED(ACK_OTHER_WRITE))
+	if ((ack->write != t->write && !SDR_MUTATED(ACK_OTHER_WRITE)) || t->state != SDR_TX_SENDING)
 		return 0;
 	if (ack->cumulative > t->plan.chunks || ack->base > t->plan.chunks ||
 	    ack->nbits > t->plan.chunks - ack->base)
@@ -161,10 +185,10 @@ int sdr_tx_ack(struct sdr_tx *t, const struct sdr_ack *ack, uint64_t now)
 
 int sdr_tx_done(struct sdr_tx *t, uint64_t write, int status)
 {
-	if ((write != t->write && !SDR_MUTATED(ACK_OTHER_WRITE)) || t->state != SDR_TX_SENDING)
+	if ((write != t->write && !SDR_MUTATED(ACK_OTHER_WRITE)) || is_over(t))
 		return 0;
-	if (status)
-		transition_sending_to_failed(t, status < 0 ? status : -EPROTO);
+	if (status || t->state == SDR_TX_WAITING) /* nothing was sent that could be there */
+		transition_any_to_failed(t, status < 0 ? status : -EPROTO);
 	else
 		transition_sending_to_done(t);
 	return 1;
@@ -173,12 +197,14 @@ int sdr_tx_done(struct sdr_tx *t, uint64_t write, int status)
 void sdr_tx_tick(struct sdr_tx *t, uint64_t now, struct sdr_rel_actions *a)
 {
 	a->n = 0;
-	if (t->state != SDR_TX_SENDING)
+	if (is_over(t))
 		return;
 	if (now >= t->deadline && !SDR_MUTATED(NO_DEADLINE)) {
-		transition_sending_to_failed(t, -ETIMEDOUT);
+		transition_any_to_failed(t, -ETIMEDOUT);
 		return;
 	}
+	if (t->state == SDR_TX_WAITING)
+		return;
 	if (t->plan.kind == SDR_SCHEME_SR)
 		sdr_sr_expire(t, now);
 	if (!t->offer_seen && now >= t->offer_at) {

@@ -92,6 +92,18 @@ static void begin_receive(struct sim_world *w, uint64_t write)
 		    sdr_core_recv(c, 2 * write + 1)->bits.chunks);
 }
 
+static void begin_send(struct sim_world *w, uint64_t write)
+{
+	struct sdr_plan plan = plan_of(w, write);
+	uint32_t i = slot(w, write);
+
+	w->writes[2 * write].sending = true;
+	w->writes[2 * write + 1].posted_at = w->now;
+	if (sdr_tx_init(&w->tx[i], write, &plan, w->acked[i], w->wanted[i],
+			w->now + w->cfg.deadline))
+		sim_violation(w, "S7: a plan that makes no sense");
+}
+
 static void post_sends(struct sim_world *w)
 {
 	struct sdr_event e = { .type = SDR_EVENT_SEND_POST };
@@ -100,6 +112,8 @@ static void post_sends(struct sim_world *w)
 	if (w->posted_send >= 2 * w->cfg.writes ||
 	    (write >= w->cfg.open && w->writes[2 * (write - w->cfg.open)].tx_result > 0))
 		return;
+	if (w->posted_send % 2 == 0 && !w->writes[2 * write].sending)
+		begin_send(w, write);
 	if (!sim_step(w, 0, &e))
 		w->posted_send++;
 }
@@ -135,21 +149,15 @@ static void end_sends(struct sim_world *w, uint64_t write, int result)
 void sim_write_allowed(struct sim_world *w, uint64_t n)
 {
 	uint64_t write = n / 2;
-	struct sdr_plan plan = plan_of(w, write);
-	uint32_t i = slot(w, write);
 
-	if (w->writes[2 * write].tx_result <= 0 || ++w->send_allowed[write] < 2)
-		return;
-	w->writes[2 * write].sending = true;
-	if (sdr_tx_init(&w->tx[i], write, &plan, w->acked[i], w->wanted[i], w->now,
-			w->now + w->cfg.deadline))
-		sim_violation(w, "S7: a plan that makes no sense");
+	if (w->writes[2 * write].tx_result > 0 && ++w->send_allowed[write] == 2)
+		sdr_tx_allow(&w->tx[slot(w, write)], w->now);
 }
 
 void sim_write_gone(struct sim_world *w, uint64_t n)
 {
 	if (w->writes[2 * (n / 2)].tx_result > 0)
-		end_sends(w, n / 2, -ECANCELED);
+		sdr_tx_fail(&w->tx[slot(w, n / 2)], -ECANCELED);
 }
 
 static void send_chunk(struct sim_world *w, uint64_t write, bool parity, uint32_t chunk)
@@ -253,7 +261,7 @@ static void tx_tick(struct sim_world *w, uint64_t write)
 	sdr_tx_tick(t, w->now, &a);
 	for (uint32_t i = 0; i < a.n; i++)
 		say(w, 0, write, &a.list[i]);
-	if (t->state != SDR_TX_SENDING)
+	if (t->state > SDR_TX_SENDING && w->posted_send >= 2 * write + 2)
 		end_sends(w, write, t->state == SDR_TX_DONE ? 0 : t->status);
 }
 
@@ -395,8 +403,6 @@ void sim_write_hear(struct sim_world *w, uint8_t end, const struct sdr_ctrl *c)
 		sdr_tx_ack(t, &c->ack, w->now);
 	else if (c->head.type == SDR_CTRL_DONE)
 		sdr_tx_done(t, c->n, c->status);
-	if (t->state != SDR_TX_SENDING)
-		end_sends(w, t->write, t->state == SDR_TX_DONE ? 0 : t->status);
 }
 
 bool sim_writes_over(const struct sim_world *w)
@@ -418,6 +424,8 @@ static void judge(struct sim_world *w, uint32_t i)
 	if (!x->tx_result && x->rx_result)
 		sim_violation(w, "S7: Write %u is good at the sender, %d at the receiver", i,
 			      x->rx_result);
+	else if (x->tx_ended_at > w->writes[2 * i + 1].posted_at + w->cfg.deadline + slack)
+		sim_violation(w, "S7: Write %u ends after its deadline at the sender", i);
 	else if (x->rx_ended_at > x->posted_at + w->cfg.deadline + slack)
 		sim_violation(w, "S7: Write %u ends after its deadline at the receiver", i);
 	else if (w->cfg.heals && (x->tx_result || x->rx_result))
