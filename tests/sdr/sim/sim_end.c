@@ -48,6 +48,7 @@ void sim_nic_unbound(struct sim_world *w, uint64_t n)
 		sim_told_unbound(w, n);
 	else if (sim_mutant != SIM_MUTANT_UNBOUND_EARLY)
 		w->unbound[n % SIM_SLOTS] = n + 1;
+	sim_arm_poll(w);
 }
 
 static void unbind(struct sim_world *w, uint64_t n)

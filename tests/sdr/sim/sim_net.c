@@ -140,6 +140,7 @@ void sim_packet_arrives(struct sim_world *w, uint32_t i)
 	};
 	sim_trace(w, "packet %u of message %llu arrives%s", p->offset, (unsigned long long)p->n,
 		  dead ? ", its key is dead" : "");
+	sim_arm_poll(w);
 	if (sim_mutant == SIM_MUTANT_BIT_FIRST) {
 		sim_at(w, w->now + w->cfg.poll * 3, SIM_EV_PAYLOAD, 1, i, p->n);
 		return;
@@ -183,10 +184,19 @@ static void take(struct sim_world *w, const struct sim_cqe *q)
 		sim_check_chunk(w, s->n, (uint32_t)chunk, "S2");
 }
 
+/* When something is there to be polled: it is, some time later. */
+void sim_arm_poll(struct sim_world *w)
+{
+	if (!w->poll_armed)
+		sim_at(w, w->now + 1 + sim_random(w, 2 * w->cfg.poll), SIM_EV_POLL, 1, 0, 0);
+	w->poll_armed = true;
+}
+
 void sim_poll(struct sim_world *w)
 {
 	struct sim_cqe q;
 
+	w->poll_armed = false;
 	while (w->cqe_n && !w->violation[0]) {
 		q = w->cqes[w->cqe_first];
 		w->cqe_first = (w->cqe_first + 1) % SIM_CQES;

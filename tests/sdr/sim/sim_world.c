@@ -111,10 +111,7 @@ static void act(struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_INJECT: sim_inject(w); break;
 	case SIM_EV_PACKET: sim_packet_arrives(w, e->i); break;
 	case SIM_EV_PAYLOAD: sim_payload_arrives(w, e->i); break;
-	case SIM_EV_POLL:
-		sim_poll(w);
-		sim_at(w, w->now + 1 + sim_random(w, 2 * w->cfg.poll), SIM_EV_POLL, 1, 0, 0);
-		break;
+	case SIM_EV_POLL: sim_poll(w); break;
 	case SIM_EV_DATAGRAM: datagram(w, e->end, e->i); break;
 	case SIM_EV_BOUND: sim_bound(w, e->n); break;
 	case SIM_EV_UNBOUND: sim_nic_unbound(w, e->n); break;
@@ -256,7 +253,6 @@ static void begin(struct sim_world *w, uint64_t seed, bool trace)
 		  w->cfg.code, w->cfg.k, w->cfg.m);
 	sim_at(w, 1, SIM_EV_TICK, 0, 0, 0);
 	sim_at(w, 2, SIM_EV_TICK, 1, 0, 0);
-	sim_at(w, 3, SIM_EV_POLL, 1, 0, 0);
 	sim_at(w, w->cfg.heal_at, SIM_EV_HEAL, 0, 0, 0);
 }
 

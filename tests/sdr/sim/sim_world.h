@@ -143,7 +143,7 @@ struct sim_world {
 	int16_t keys[SIM_KEYS];	     /* the buffer behind each, or -1 */
 	uint64_t unbound[SIM_SLOTS]; /* messages whose unbinding waits for the poll, + 1 */
 	int16_t buffer_of[SIM_MESSAGES];
-	bool inject_armed, bad;
+	bool inject_armed, poll_armed, bad;
 	uint32_t turn;
 	uint32_t posted_recv, posted_send; /* Writes or messages */
 	struct sim_write writes[SIM_MESSAGES];
@@ -174,6 +174,7 @@ void sim_send_packet(struct sim_world *w, uint64_t n, uint32_t offset, uint32_t 
 void sim_packet_arrives(struct sim_world *w, uint32_t i);
 void sim_payload_arrives(struct sim_world *w, uint32_t i);
 void sim_poll(struct sim_world *w);
+void sim_arm_poll(struct sim_world *w);
 void sim_say(struct sim_world *w, uint8_t end, struct sdr_ctrl *c);
 void sim_check_id_free(struct sim_world *w, uint64_t n);
 void sim_check_chunk(struct sim_world *w, uint64_t n, uint32_t chunk, const char *promise);
