@@ -25,7 +25,7 @@ enum sdr_code_kind {
 	SDR_CODE_XOR  /* one of each of m groups may be lost */
 };
 
-/* Losses are independent: each packet's has the probability loss, from 0 to below 1. */
+/* Losses are independent, each packet's with the probability loss; a chunk is lost at most 9 times of 10. */
 struct sdr_link {
 	double rate_bps, rtt_s, loss;
 	uint32_t packet; /* bytes */

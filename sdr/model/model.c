@@ -7,6 +7,9 @@
 
 enum { BISECTIONS = 60 };
 
+#define LOSS_MAX                                                                                   \
+	0.9 /* of a chunk: beyond, sums do not end in reasonable time, and no Write either */
+
 /* What a question is about, in the units of the distributions. */
 struct asked {
 	const struct sdr_scheme *scheme;
@@ -35,6 +38,13 @@ static bool has_code(const struct sdr_scheme *s)
 	return s->kind == SDR_SCHEME_EC || s->kind == SDR_SCHEME_HYBRID;
 }
 
+static double chunk_loss(const struct sdr_link *link, const struct sdr_scheme *s)
+{
+	double packets = (double)((s->chunk + (uint64_t)link->packet - 1) / link->packet);
+
+	return -expm1(packets * log1p(-link->loss));
+}
+
 static bool makes_sense(const struct sdr_link *link, const struct sdr_scheme *s, uint64_t bytes)
 {
 	if (!bytes || !link->packet || !s->chunk || s->kind > SDR_SCHEME_HYBRID)
@@ -43,6 +53,8 @@ static bool makes_sense(const struct sdr_link *link, const struct sdr_scheme *s,
 	    !(link->rtt_s > 0 && isfinite(link->rtt_s)) || !(link->loss >= 0 && link->loss < 1))
 		return false;
 	if (!(s->rto_rtts > 0 && isfinite(s->rto_rtts)))
+		return false;
+	if (chunk_loss(link, s) > LOSS_MAX)
 		return false;
 	if (!has_code(s))
 		return true;
@@ -53,17 +65,14 @@ static bool makes_sense(const struct sdr_link *link, const struct sdr_scheme *s,
 static bool ask(struct asked *a, const struct sdr_link *link, const struct sdr_scheme *s,
 		uint64_t bytes)
 {
-	double packets;
-
 	if (!makes_sense(link, s, bytes)) {
 		errno = EINVAL;
 		return false;
 	}
-	packets = (double)((s->chunk + (uint64_t)link->packet - 1) / link->packet);
 	a->scheme = s;
 	a->chunks = (double)((bytes - 1) / s->chunk + 1);
 	a->t_inj = s->chunk * 8.0 / link->rate_bps;
-	a->loss = -expm1(packets * log1p(-link->loss));
+	a->loss = chunk_loss(link, s);
 	a->rtt = link->rtt_s;
 	switch (s->kind) {
 	case SDR_SCHEME_SR:

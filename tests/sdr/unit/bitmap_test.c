@@ -15,7 +15,9 @@ static _Atomic uint64_t packets[WORDS], chunks[WORDS];
 
 static struct sdr_bitmap make(uint32_t n, uint8_t shift)
 {
-	struct sdr_bitmap b = { .packets = packets, .chunks = chunks, .n_packets = n, .shift = shift };
+	struct sdr_bitmap b = {
+		.packets = packets, .chunks = chunks, .n_packets = n, .shift = shift
+	};
 
 	b.n_chunks = (n + (1u << shift) - 1) >> shift;
 	sdr_bitmap_clear(&b);
@@ -86,7 +88,8 @@ static void *read_chunks(void *arg)
 		for (uint32_t c = 0; c < w->b->n_chunks; c++) {
 			if (!sdr_bit(w->b->chunks, c))
 				continue;
-			for (uint32_t p = c << w->b->shift; p < (c + 1) << w->b->shift && p < PACKETS; p++)
+			for (uint32_t p = c << w->b->shift;
+			     p < (c + 1) << w->b->shift && p < PACKETS; p++)
 				w->duplicates += payload[p] != p + 1;
 		}
 	} while (!atomic_load(&stop));
@@ -106,7 +109,8 @@ static void test_many_workers(void **state)
 		for (uint32_t i = 0; i < WORKERS; i++) {
 			workers[i].b = &b;
 			workers[i].first = i;
-			assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+			assert_int_equal(
+				pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 		}
 		for (uint32_t i = 0; i < WORKERS; i++) {
 			pthread_join(workers[i].thread, NULL);

@@ -46,7 +46,9 @@ static int step(struct sdr_event e)
 
 static void post(uint64_t n, uint64_t length)
 {
-	struct sdr_event e = { .type = SDR_EVENT_RECV_POST, .cookie = n, .addr = 4096, .length = length };
+	struct sdr_event e = {
+		.type = SDR_EVENT_RECV_POST, .cookie = n, .addr = 4096, .length = length
+	};
 
 	assert_int_equal(sdr_core_step(&t.c, &e, t.now, &t.a), 0);
 	assert_int_equal(e.n, n);
@@ -76,8 +78,9 @@ static void complete(uint64_t n)
 
 static void ended(uint64_t n, uint32_t packets)
 {
-	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_PEER_END, .n = n, .count = packets }),
-			 0);
+	assert_int_equal(
+		step((struct sdr_event){ .type = SDR_EVENT_PEER_END, .n = n, .count = packets }),
+		0);
 }
 
 static int repost(uint64_t n)
@@ -233,7 +236,9 @@ static void test_cts(void **state)
 
 static void test_send(void **state)
 {
-	struct sdr_event cts = { .type = SDR_EVENT_CTS, .n = 0, .cts = { .addr = 5, .length = 9, .rkey = 3 } };
+	struct sdr_event cts = { .type = SDR_EVENT_CTS,
+				 .n = 0,
+				 .cts = { .addr = 5, .length = 9, .rkey = 3 } };
 
 	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_SEND_POST, .cookie = 11 }), 0);
 	assert_int_equal(t.a.n, 0);
@@ -243,7 +248,8 @@ static void test_send(void **state)
 	assert_int_equal(t.a.list[0].cookie, 11);
 	assert_int_equal(step(cts), 0);
 	assert_int_equal(t.a.n, 0); /* once */
-	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_INJECTED, .n = 0, .count = 5 }), 0);
+	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_INJECTED, .n = 0, .count = 5 }),
+			 0);
 	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_SEND_END, .n = 0 }), 0);
 	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_SEND_END, .n = 0 }), -EINVAL);
 	step((struct sdr_event){ .type = SDR_EVENT_TICK });

@@ -23,7 +23,8 @@ static struct sdr_plan make(enum sdr_scheme_kind kind, uint32_t chunks, uint32_t
 /* Every chunk and every parity is in one submessage, none above k and m, all of a block as even as can be. */
 static void check(const struct sdr_plan *p)
 {
-	uint32_t coded = p->chunks - p->coded_from, n = sdr_plan_submessages(p), data = 0, parity = 0;
+	uint32_t coded = p->chunks - p->coded_from, n = sdr_plan_submessages(p), data = 0,
+		 parity = 0;
 	uint8_t *seen = calloc(1, coded + p->parity + 1);
 
 	assert_true(sdr_plan_valid(p));
@@ -50,10 +51,12 @@ static void check(const struct sdr_plan *p)
 
 static void test_lays(void **state)
 {
-	static const uint32_t codes[][2] = { { 32, 8 }, { 32, 2 }, { 8, 3 }, { 1, 1 }, { 5, 5 }, { 200, 55 } };
+	static const uint32_t codes[][2] = { { 32, 8 }, { 32, 2 }, { 8, 3 },
+					     { 1, 1 },	{ 5, 5 },  { 200, 55 } };
 
 	for (size_t c = 0; c < 6; c++)
-		for (uint32_t chunks = 1; chunks < 5000; chunks = chunks < 300 ? chunks + 1 : chunks * 3 / 2) {
+		for (uint32_t chunks = 1; chunks < 5000;
+		     chunks = chunks < 300 ? chunks + 1 : chunks * 3 / 2) {
 			struct sdr_plan p = make(SDR_SCHEME_EC, chunks, codes[c][0], codes[c][1]);
 
 			assert_int_equal(p.coded_from, 0);

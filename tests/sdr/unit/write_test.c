@@ -97,7 +97,7 @@ static void test_many_flights(void **state)
 	while (sdr_tx_next(&tx, 1, now, &range) && n < 5000) {
 		n++;
 		now += RTT / 50;
-		ack(0, 0, 0, 1ull << (n % 30)); /* wanted again and again */
+		ack(0, 0, 0, 1ull << (7 * n % 30)); /* wanted again and again */
 	}
 	assert_in_range(n, SDR_FLIGHTS, 5000);
 	assert_int_equal(tx.flights_n, SDR_FLIGHTS);
@@ -153,7 +153,9 @@ static void test_ends(void **state)
 static void test_hostile_ack(void **state)
 {
 	uint64_t all[SDR_WINDOW_BITS / 64 + 1];
-	struct sdr_ack a = { .write = 5, .nbits = SDR_WINDOW_BITS, .have = all, .wanted = all, .want = true };
+	struct sdr_ack a = {
+		.write = 5, .nbits = SDR_WINDOW_BITS, .have = all, .wanted = all, .want = true
+	};
 
 	memset(all, 0xff, sizeof(all));
 	begin(SDR_SCHEME_NACK);
@@ -169,8 +171,8 @@ static void test_hostile_ack(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	     cmocka_unit_test(test_wanted),
-		cmocka_unit_test(test_timers),	     cmocka_unit_test(test_many_flights),
+		cmocka_unit_test(test_order),		cmocka_unit_test(test_wanted),
+		cmocka_unit_test(test_timers),		cmocka_unit_test(test_many_flights),
 		cmocka_unit_test(test_offer_and_probe), cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_hostile_ack),
 	};
