@@ -3,13 +3,11 @@
 #ifndef SDR_CORE_INTERNAL_H
 #define SDR_CORE_INTERNAL_H
 
+#include "sdr/core/check.h"
 #include "sdr/core/core.h"
 #include "sdr/core/mutants.h"
 
-#include <assert.h>
 #include <errno.h>
-
-#define SDR_ASSERT(what) assert(what)
 
 struct sdr_action *sdr_act(struct sdr_actions *a, enum sdr_action_type type, uint64_t n);
 enum sdr_slot_state sdr_slot_state(const struct sdr_slot *s);

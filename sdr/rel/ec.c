@@ -5,13 +5,13 @@
 
 static void transition_open_to_decoding(struct sdr_sub *s)
 {
-	assert(s->sub_state == SDR_SUB_OPEN);
+	SDR_ASSERT(s->sub_state == SDR_SUB_OPEN);
 	s->sub_state = SDR_SUB_DECODING;
 }
 
 static void transition_any_to_whole(struct sdr_sub *s)
 {
-	assert(s->sub_state != SDR_SUB_WHOLE);
+	SDR_ASSERT(s->sub_state != SDR_SUB_WHOLE);
 	s->sub_state = SDR_SUB_WHOLE;
 }
 

@@ -3,10 +3,10 @@
 #ifndef SDR_REL_INTERNAL_H
 #define SDR_REL_INTERNAL_H
 
+#include "sdr/core/check.h"
 #include "sdr/core/mutants.h"
 #include "sdr/rel/rel.h"
 
-#include <assert.h>
 #include <errno.h>
 
 static inline bool sdr_has(const uint64_t *words, uint32_t i)

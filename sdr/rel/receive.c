@@ -16,13 +16,13 @@ const char *sdr_rx_state_name(enum sdr_rx_state state)
 
 static void transition_open_to_done(struct sdr_rx *r)
 {
-	assert(r->state == SDR_RX_OPEN);
+	SDR_ASSERT(r->state == SDR_RX_OPEN);
 	r->state = SDR_RX_DONE;
 }
 
 static void transition_open_to_failed(struct sdr_rx *r, int status)
 {
-	assert(r->state == SDR_RX_OPEN);
+	SDR_ASSERT(r->state == SDR_RX_OPEN);
 	r->status = status;
 	r->state = SDR_RX_FAILED;
 }

@@ -27,7 +27,7 @@ void sdr_sr_sent(struct sdr_tx *t, uint32_t first, uint32_t count, uint64_t now)
 		f->count += count;
 		return;
 	}
-	assert(sdr_sr_room(t));
+	SDR_ASSERT(sdr_sr_room(t));
 	*flight(t, t->flights_n++) =
 		(struct sdr_flight){ .first = first, .count = count, .at = now };
 }

@@ -16,13 +16,13 @@ const char *sdr_tx_state_name(enum sdr_tx_state state)
 
 static void transition_sending_to_done(struct sdr_tx *t)
 {
-	assert(t->state == SDR_TX_SENDING);
+	SDR_ASSERT(t->state == SDR_TX_SENDING);
 	t->state = SDR_TX_DONE;
 }
 
 static void transition_waiting_to_sending(struct sdr_tx *t)
 {
-	assert(t->state == SDR_TX_WAITING);
+	SDR_ASSERT(t->state == SDR_TX_WAITING);
 	t->state = SDR_TX_SENDING;
 }
 
@@ -33,7 +33,7 @@ static bool is_over(const struct sdr_tx *t)
 
 static void transition_any_to_failed(struct sdr_tx *t, int status)
 {
-	assert(!is_over(t));
+	SDR_ASSERT(!is_over(t));
 	t->status = status;
 	t->state = SDR_TX_FAILED;
 }
@@ -56,7 +56,7 @@ struct sdr_rel_action *sdr_say(struct sdr_rel_actions *a, enum sdr_rel_say say)
 {
 	struct sdr_rel_action *act;
 
-	assert(sdr_room(a));
+	SDR_ASSERT(sdr_room(a));
 	act = &a->list[a->n++];
 	memset(act, 0, sizeof(*act));
 	act->say = say;

@@ -244,7 +244,8 @@ int main(int argc, char **argv)
 	if (o.trace)
 		o.threads = 1;
 	clock_gettime(CLOCK_MONOTONIC, &started);
-	sigaction(SIGABRT, &action, NULL);
+	sigaction(SIGILL, &action, NULL);
+	sigaction(SIGTRAP, &action, NULL);
 	if (!prepare(workers, &o))
 		return 1;
 	printf("first seed %" PRIu64 "\n", o.seed);

@@ -128,12 +128,12 @@ void sim_packet_arrives(struct sim_world *w, uint32_t i)
 		p->used = false;
 		return;
 	}
-	if (w->cqe_n >= w->cfg.rq_depth) { /* the receive queue is dry: one more way to be lost */
+	if (w->cq.n >= w->cfg.rq_depth) { /* the receive queue is dry: one more way to be lost */
 		w->counts->dry++;
 		p->used = false;
 		return;
 	}
-	w->cqes[(w->cqe_first + w->cqe_n++) % SIM_CQES] = (struct sim_cqe){
+	w->cq.list[(w->cq.first + w->cq.n++) % SIM_CQES] = (struct sim_cqe){
 		.imm = p->imm,
 		.generation = w->cfg.window ? -1 : p->generation,
 		.n = p->n,
@@ -197,10 +197,10 @@ void sim_poll(struct sim_world *w)
 	struct sim_cqe q;
 
 	w->poll_armed = false;
-	while (w->cqe_n && !w->violation[0]) {
-		q = w->cqes[w->cqe_first];
-		w->cqe_first = (w->cqe_first + 1) % SIM_CQES;
-		w->cqe_n--;
+	while (w->cq.n && !w->violation[0]) {
+		q = w->cq.list[w->cq.first];
+		w->cq.first = (w->cq.first + 1) % SIM_CQES;
+		w->cq.n--;
 		take(w, &q);
 	}
 	for (uint32_t s = 0; s < SIM_SLOTS; s++) {
@@ -230,8 +230,8 @@ void sim_check_id_free(struct sim_world *w, uint64_t n)
 				      "S5: message %llu gets the id of %llu, of which a packet is "
 				      "under way",
 				      (unsigned long long)n, (unsigned long long)w->packets[i].n);
-	for (uint32_t i = 0; i < w->cqe_n; i++)
-		if (id(w, w->cqes[(w->cqe_first + i) % SIM_CQES].n) == key)
+	for (uint32_t i = 0; i < w->cq.n; i++)
+		if (id(w, w->cq.list[(w->cq.first + i) % SIM_CQES].n) == key)
 			sim_violation(w,
 				      "S5: message %llu gets an id with completions to be polled",
 				      (unsigned long long)n);

@@ -137,8 +137,10 @@ struct sim_world {
 	uint32_t heap_n;
 	struct sim_packet packets[SIM_FLYING];
 	struct sim_datagram datagrams[SIM_FLYING / 8];
-	struct sim_cqe cqes[SIM_CQES];
-	uint32_t cqe_first, cqe_n;
+	struct {
+		struct sim_cqe list[SIM_CQES];
+		uint32_t first, n;
+	} cq;
 	struct sim_buffer buffers[SIM_BUFFERS];
 	int16_t keys[SIM_KEYS];	     /* the buffer behind each, or -1 */
 	uint64_t unbound[SIM_SLOTS]; /* messages whose unbinding waits for the poll, + 1 */

@@ -15,7 +15,7 @@ static struct sdr_choice choose(double loss, uint64_t bytes, double max_sent)
 	struct sdr_choice c;
 
 	assert_int_equal(sdr_choose(&e, 400e9, 4096, bytes, max_sent, &c), 0);
-	assert_true(c.p999_s > 0 && c.p999_s <= c.runner_up_s * 1.001);
+	assert_true(c.p999_s > 0 && c.p999_s <= c.runner_up_s * 1.0011);
 	assert_non_null(c.reason);
 	return c;
 }

@@ -8,7 +8,7 @@
 
 static void test_layouts(void **state)
 {
-	struct sdr_imm_layout l;
+	struct sdr_imm_layout l = { 0 };
 
 	assert_true(sdr_imm_layout_make(&l, 10, 18));
 	assert_int_equal(l.fragment_bits, 4);
@@ -24,7 +24,7 @@ static void test_layouts(void **state)
 static void test_parts(void **state)
 {
 	static const uint8_t layouts[][2] = { { 10, 18 }, { 8, 22 }, { 12, 18 }, { 4, 20 } };
-	struct sdr_imm_layout l;
+	struct sdr_imm_layout l = { 0 };
 
 	for (int i = 0; i < 4; i++) {
 		assert_true(sdr_imm_layout_make(&l, layouts[i][0], layouts[i][1]));
@@ -41,7 +41,7 @@ static void test_parts(void **state)
 /* Bits 4 (o mod 8) and on of the user's immediate. */
 static void test_fragments(void **state)
 {
-	struct sdr_imm_layout l;
+	struct sdr_imm_layout l = { 0 };
 	uint32_t sum = 0, n;
 
 	assert_true(sdr_imm_layout_make(&l, 10, 18));
@@ -57,7 +57,7 @@ static void test_fragments(void **state)
 /* Behind what the receive has room for, whatever the send has. */
 static void test_fillers(void **state)
 {
-	struct sdr_imm_layout l;
+	struct sdr_imm_layout l = { 0 };
 	uint32_t o;
 
 	assert_true(sdr_imm_layout_make(&l, 10, 18));
