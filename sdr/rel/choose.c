@@ -44,8 +44,9 @@ int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, ui
 	choice->p999_s = sdr_model_quantile(&link, &schemes[best], bytes, TAIL);
 	choice->runner_up_s = __builtin_inf();
 	for (int i = 0; i < CANDIDATES; i++) {
-		t = i == best ? __builtin_inf()
-			      : sdr_model_quantile(&link, &schemes[i], bytes, TAIL);
+		if (i == best || sdr_model_sent(&link, &schemes[i], bytes) > max_sent)
+			continue;
+		t = sdr_model_quantile(&link, &schemes[i], bytes, TAIL);
 		if (t < choice->runner_up_s)
 			choice->runner_up_s = t;
 	}

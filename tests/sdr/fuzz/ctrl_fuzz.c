@@ -146,10 +146,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		/* And packets, with whatever immediate. */
 		if (n >= 5)
-			sdr_packet(
-				&t.c,
-				(uint32_t)(data[3] << 24 | data[4] << 16 | data[5] << 8 | data[6]),
-				data[2] & 3);
+			sdr_packet(&t.c,
+				   (uint32_t)data[3] << 24 | (uint32_t)data[4] << 16 |
+					   (uint32_t)data[5] << 8 | data[6],
+				   data[2] & 3);
 		go_on(data[2]);
 		data += 3 + n;
 		size -= 3 + n;
