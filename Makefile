@@ -14,7 +14,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	proof sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
 	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
-	bench-parity bench-status figures figures-draw figures-publish install clean
+	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
 
 all: build
 
@@ -49,6 +49,7 @@ help:
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
+	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
 	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
 	@echo "make test-kernel     on Debian's own kernel with soft-RoCE, emulated by QEMU (10 minutes; CASE=pattern)"
 	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
@@ -175,6 +176,9 @@ figures-draw: deps
 
 figures-publish: figures-draw
 	@cp $(OUT)/figures/*.svg docs/figures/
+
+sdr-figures: deps
+	@python3 bench/sdr/figures.py --out $(OUT) $(if $(QUICK),--quick)
 
 .PHONY: deb test-packages
 deb: deps

@@ -14,6 +14,7 @@ packages="
 	libnl-3-dev libnl-route-3-dev
 	libhiredis-dev liblmdb-dev libssl-dev redis-server openssl stunnel4
 	libjansson-dev libmicrohttpd-dev
+	libisal-dev
 	libcmocka-dev spin
 	curl python3 python3-matplotlib python3-pyverbs
 	debhelper dpkg-dev lintian

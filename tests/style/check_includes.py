@@ -26,6 +26,8 @@ CLOCKS = ["pthread.h", "threads.h", "time.h", "sys/time.h", "sys/timerfd.h", "sy
           "netinet/*", "sys/epoll.h", "poll.h"]
 NOT_SIMNIC = ["providers/*", "shiftlib/*", "libibverbs/*", "kvclient/*"] + STORES
 
+SDR_NEVER = NOT_SIMNIC + CLOCKS + DIRECT_VERBS + ["simnic/*", "infiniband/*", "rdma/*"]
+
 # What each folder of shiftlib/ may include besides itself, shift.h and news.h; the lowest first. None
 # may include one that comes behind it: what must be told upwards goes through news.h.
 SHIFTLIB = {
@@ -113,10 +115,23 @@ RULES = [
     {"module": "shift-probe", "files": ["tools/probe/*"],
      "may": ["OWN"],
      "never": CORE + ["shiftlib/*", "providers/*", "kvclient/*", "simnic/*"] + STORES},
+    {"module": "sdr/core", "files": ["sdr/core/*"], "may": ["OWN"],
+     "system": PURE_C + ["stdatomic.h"], "never": SDR_NEVER},
+    {"module": "sdr/rel", "files": ["sdr/rel/*"],
+     "may": ["OWN", "sdr/core/*.h", "include/sdr/model.h"],
+     "system": PURE_C + ["stdatomic.h"], "never": SDR_NEVER},
+    {"module": "sdr/model", "files": ["sdr/model/*"], "may": ["OWN", "include/sdr/model.h"],
+     "system": PURE_C + ["math.h"], "never": SDR_NEVER},
+    {"module": "sdr/code", "files": ["sdr/code/*"], "may": ["OWN"],
+     "system": PURE_C + ["stdlib.h", "isa-l.h"], "never": SDR_NEVER},
+    {"module": "sdr/code without the library", "files": ["sdr/code/*"], "but": ["sdr/code/mds.c"],
+     "may": ["OWN"], "never": ["isa-l.h", "isa-l/*"]},
+    {"module": "SDR's headers", "files": ["include/sdr/*"], "may": ["include/sdr/*"],
+     "never": SDR_NEVER},
 ] + list(shiftlib_rules())
 
 # Below these, folders include each other in one direction only.
-NO_CIRCLES = ["shiftlib", "simnic", "tools"]
+NO_CIRCLES = ["shiftlib", "simnic", "tools", "sdr"]
 # Headers of a folder, from the ground up: each may include those of lower levels only, so that no way
 # leads in a circle. A header that is not named is of level 1.
 LEVELS = {
@@ -315,7 +330,8 @@ def self_test():
         "kvclient/kv.h": "#include <stddef.h>\n", "kvclient/backend.h": "",
         "simnic/fabric/fabric.h": "", "simnic/device/device.h": '#include "simnic/fabric/fabric.h"\n',
         "simnic/device/qp.h": "", "simnic/host/ctx.h": "", "simnic/ctl/simnicctl.h": "", "tools/shiftctl.h": '#include "shiftlib/backup/map.h"\n',
-        "shiftlib/backup/map.h": "",
+        "shiftlib/backup/map.h": "", "sdr/core/core.h": "", "sdr/rel/rel.h": "",
+        "include/sdr/model.h": "",
     }
     bad = [
         ("libibverbs/a.c", '#include "kvclient/kv.h"'),
@@ -372,6 +388,14 @@ def self_test():
         ("tools/a.c", "#include <infiniband/mlx5dv.h>"),
         ("tools/probe/a.c", '#include "providers/mlx5/base.h"'),
         ("tools/probe/a.c", '#include "tools/shiftctl.h"'),
+        ("sdr/core/a.c", "#include <pthread.h>"),
+        ("sdr/core/a.c", "#include <infiniband/verbs.h>"),
+        ("sdr/core/a.c", '#include "sdr/rel/rel.h"'),
+        ("sdr/rel/a.c", "#include <time.h>"),
+        ("sdr/rel/a.c", '#include "shiftlib/core/core.h"'),
+        ("sdr/model/a.c", '#include "sdr/core/core.h"'),
+        ("sdr/code/gf.c", "#include <isa-l.h>"),
+        ("include/sdr/model.h", '#include "sdr/core/core.h"'),
     ]
     good = [
         ("libibverbs/a.c", '#include <infiniband/verbs.h>\n#include "shiftlib/shift.h"'),
@@ -393,6 +417,8 @@ def self_test():
         ("simnic/ctl/a.c", '#include "simnic/fabric/fabric.h"'),
         ("tools/a.c", '#include "tools/shiftctl.h"\n#include "kvclient/kv.h"'),
         ("tools/probe/a.c", "#include <infiniband/mlx5dv.h>"),
+        ("sdr/rel/a.c", '#include "sdr/core/core.h"\n#include "include/sdr/model.h"'),
+        ("sdr/code/mds.c", "#include <isa-l.h>"),
     ]
     wrong = [f"not found: {line} in {path}" for path, line in bad
              if not any(v.startswith(path) for v in check({**base, path: line}))]

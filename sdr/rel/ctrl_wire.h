@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Control messages: one datagram of at most 4096 bytes each, little endian, a head of 32 bytes and a body. All may be
+ * lost, doubled or reordered. What is read is checked: lengths, counts, names; nothing of it is believed beyond.
+ */
+#ifndef SDR_REL_CTRL_WIRE_H
+#define SDR_REL_CTRL_WIRE_H
+
+#include "sdr/core/core.h"
+#include "sdr/rel/rel.h"
+
+enum {
+	SDR_CTRL_VERSION = 1,
+	SDR_CTRL_MAX = 4096,
+	SDR_CTRL_HEAD = 32,
+	SDR_CTRL_CTS_SIZE = 24,
+	SDR_CTRL_WORDS = SDR_WINDOW_BITS / SDR_WORD
+};
+
+enum sdr_ctrl_type {
+	SDR_CTRL_CTS = 1,
+	SDR_CTRL_END,
+	SDR_CTRL_ACK,
+	SDR_CTRL_PROBE,
+	SDR_CTRL_DONE,
+	SDR_CTRL_OFFER,
+	SDR_CTRL_KNOWN /* its head says it all */
+};
+
+struct sdr_ctrl_head {
+	enum sdr_ctrl_type type;
+	uint16_t flags;	     /* 0 */
+	uint32_t connection; /* of the receiver */
+	uint32_t sequence;
+	uint32_t sent_us, echo_us;
+	uint64_t cts_seen;  /* CTS known of all messages below */
+	uint32_t ends_seen; /* low half of: END known of all below */
+};
+
+struct sdr_ctrl {
+	struct sdr_ctrl_head head;
+	uint64_t n;	/* CTS: the first; END: message; else: Write */
+	uint32_t count; /* CTS: entries; END: packets sent */
+	int32_t status; /* DONE: 0 or -errno */
+	struct sdr_cts cts[SDR_CTS_MAX];
+	struct sdr_ack ack; /* its words are these: */
+	uint64_t have[SDR_CTRL_WORDS], wanted[SDR_CTRL_WORDS];
+	struct sdr_plan plan;
+};
+
+/* Bytes written, at most SDR_CTRL_MAX; -EINVAL: it does not fit, or makes no sense. An ACK's words: ack.have, wanted. */
+int sdr_ctrl_write(const struct sdr_ctrl *c, void *buf, size_t size);
+/* 0; -EPROTONOSUPPORT: another version; -EBADMSG: anything else. */
+int sdr_ctrl_read(struct sdr_ctrl *c, const void *buf, size_t size);
+const char *sdr_ctrl_name(enum sdr_ctrl_type type);
+
+#endif
