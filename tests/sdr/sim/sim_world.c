@@ -117,7 +117,11 @@ static void act(struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_UNBOUND: sim_nic_unbound(w, e->n); break;
 	case SIM_EV_DECODED: sim_write_decoded(w, e->n, e->i); break;
 	case SIM_EV_COMPLETE: sim_complete(w, e->n); break;
-	case SIM_EV_HEAL: w->healed = true; break;
+	case SIM_EV_HEAL:
+		/* A queue that is always too short is a fault, too: what comes first starves the rest. */
+		w->cfg.rq_depth = SIM_CQES;
+		w->healed = true;
+		break;
 	}
 }
 
