@@ -16,7 +16,7 @@
 
 enum {
 	SC_LAST_WORDS = 32,	  /* FATAL and CLOSED are repeated so often, unless answered */
-	SC_STANDBY_PATIENCE = 10, /* STANDBY is repeated so many times less often than STATE */
+	SC_STANDBY_PATIENCE = 10, /* outside of a move STANDBY is repeated less often than STATE */
 	SC_LAZY_PATIENCE = 3, /* so many times the deadline of a move, where standbys come last */
 	SC_FRUITLESS_ROUNDS = 2, /* so often each path may fail to pass anything */
 	SC_LIFETIMES = 8,	 /* allowance for a sick NIC in the deadline of a transport move */

@@ -143,6 +143,8 @@ void sc_standby_tell(struct sc_frame *x)
 static void resend(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
+	/* a connection that moves may wait for just this: that there is another path */
+	uint64_t times = sc_moving(c) ? 1 : SC_STANDBY_PATIENCE;
 
 	if (!sc_due(c->standby.resend_at, x->now))
 		return;
@@ -152,7 +154,7 @@ static void resend(struct sc_frame *x)
 		return;
 	send(x, true);
 	sc_backoff_next(&c->standby.resend_at, &c->standby.resend_interval, x->now,
-			c->config.resend_max_ns * SC_STANDBY_PATIENCE);
+			c->config.resend_max_ns * times);
 }
 
 void sc_standby_send_again(struct sc_frame *x)
