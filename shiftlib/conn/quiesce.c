@@ -206,7 +206,7 @@ static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 		.epoch = carrier->epoch,
 		.real = carrier->qp,
 		.nic = carrier->nic,
-		.own = carrier == qp->carriers.slot && !sp_has(qp->sp, SP_OWN_STATE_WORD),
+		.own = carrier == qp->carriers.slot && !sp_has(qp->ctx->dev, SP_OWN_STATE_WORD),
 		.believed = qp->app.state,
 	};
 	sh_job_begin(&qp->busy);
@@ -458,7 +458,7 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 	struct sh_nic *blamed[SH_MAX_CARRIERS];
 	int n = final || quiesce_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
 
-	if (final && sp_has(qp->sp, SP_OWN_STATE_WORD)) /* until now its provider read it */
+	if (final && sp_has(qp->ctx->dev, SP_OWN_STATE_WORD)) /* until now its provider read it */
 		qp->qp->state = qp->app.state;
 	qp->quiesce.phase = final ? SH_QUIESCE_DONE : SH_QUIESCE_SICK;
 	qp->quiesce.next_at = final ? 0 : sh_now_ns() + QUIESCE_POLL_SICK_NS;

@@ -57,12 +57,14 @@ struct standby_job {
  */
 static void standby_attr(const struct sh_qp *qp, struct ibv_qp_init_attr_ex *attr)
 {
+	const struct sp_dev *dev = qp->ctx->dev; /* the QP may be the application's no more */
+
 	*attr = qp->init;
-	if (sp_has(qp->sp, SP_ANY_DEVICE)) {
+	if (sp_has(dev, SP_ANY_DEVICE)) {
 		attr->cap = qp->caps;
 		attr->comp_mask = IBV_QP_INIT_ATTR_PD;
 	}
-	attr->cap.max_send_wr += sp_has(qp->sp, SP_HIDDEN_SENDS);
+	attr->cap.max_send_wr += sp_has(dev, SP_HIDDEN_SENDS);
 }
 
 static struct ibv_qp *standby_create(struct standby_job *task)
