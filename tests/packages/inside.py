@@ -518,6 +518,7 @@ if __name__ == "__main__":
     ours_next = repack_ours("99.0")
     packages_before = rdma_packages()
     privileged_before = privileged()
+    run("ldconfig")     # its cache may be older than the machine's last -dev package, which does not renew it
     at_first = state(packages_before)
     print("rdma-core's packages:", *packages_before, flush=True)
     install(deb("simnic"))
