@@ -6,6 +6,7 @@
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -124,6 +125,7 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 {
 	struct sh_qp *qp = message_conn(peer, record);
 	struct sc_event event = { .type = SC_EV_MSG_STATE };
+	bool left;
 
 	if (!qp) {
 		message_answer_unknown(peer, record);
@@ -141,7 +143,10 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 		event.state = record->state;
 		event.copy = message_copy(qp, nic, &record->state);
 	}
+	left = qp->core.peer.quiesced;
 	sh_conn_event(qp, &event);
+	if (!left && qp->core.peer.quiesced)
+		sh_quiesce_peer_left(qp);
 }
 
 /* It has read the entries of those that it speaks to, so its own are there. */

@@ -94,7 +94,7 @@ static bool quiesce_is_on(const struct sh_qp *qp)
 }
 
 /* Carriers that nothing may run on any more: all before the one to come. */
-static bool quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
+bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
 	return carrier->nic && carrier->qp && (int32_t)(carrier->epoch - qp->quiesce.epoch) < 0;
 }
@@ -104,7 +104,7 @@ static bool quiesce_commands_done(const struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error)
+		if (sh_quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error)
 			return false;
 	return true;
 }
@@ -231,7 +231,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.interval = sh.config.flush_wait_ns / QUIESCE_LOOKS;
 	qp->quiesce.next_at = now + qp->quiesce.interval;
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		if (!quiesce_left(qp, &qp->carriers.slot[i]))
+		if (!sh_quiesce_left(qp, &qp->carriers.slot[i]))
 			continue;
 		sh_nic_drains(qp->carriers.slot[i].nic, now);
 		if (!qp->carriers.slot[i].to_error)
@@ -287,7 +287,7 @@ void sh_quiesce_nic_reopened(const struct sh_nic *nic)
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (i = 0; qp->quiesce.phase == SH_QUIESCE_SICK && i < SH_MAX_CARRIERS; i++)
 			if (qp->carriers.slot[i].nic == nic &&
-			    quiesce_left(qp, &qp->carriers.slot[i]) &&
+			    sh_quiesce_left(qp, &qp->carriers.slot[i]) &&
 			    qp->carriers.slot[i].in_error && sh_carrier_dead(&qp->carriers.slot[i]))
 				quiesce_submit(qp, &qp->carriers.slot[i]);
 }
@@ -308,7 +308,7 @@ static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
  * Was it destroyed by its driver? That its file has no commands is less: nic/removal.h. Whether the device was
  * there then is known by the time that it counts.
  */
-static bool quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier)
+bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
 	const struct sh_nic *nic = carrier->nic;
 	const struct sh_removal *removal =
@@ -322,7 +322,7 @@ static bool quiesce_over(const struct sh_qp *qp, const struct sh_carrier *carrie
 {
 	const struct sh_nic *nic = carrier->nic;
 
-	return carrier->over || quiesce_removed(qp, carrier) ||
+	return carrier->over || sh_quiesce_removed(qp, carrier) ||
 	       (nic->cut.off && carrier->incarnation == nic->incarnation);
 }
 
@@ -377,7 +377,7 @@ static uint64_t quiesce_command_since(const struct sh_qp *qp)
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
 		const struct sh_carrier *carrier = &qp->carriers.slot[i];
 
-		if (!quiesce_left(qp, carrier) || carrier->in_error)
+		if (!sh_quiesce_left(qp, carrier) || carrier->in_error)
 			continue;
 		if (!carrier->to_error || !carrier->nic->prompt) /* it was not given */
 			since = sh_earlier_ns(since, qp->quiesce.since);
@@ -400,7 +400,7 @@ static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error &&
+		if (sh_quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error &&
 		    quiesce_nic_lives(qp->carriers.slot[i].nic, since))
 			return true;
 	return false;
@@ -418,25 +418,12 @@ static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flush
 		bool bad = !carrier->in_error || (carrier == qp->active && !flushed->sq) ||
 			   (carrier == qp->receiving && !flushed->rq);
 
-		if (quiesce_left(qp, carrier) && bad &&
+		if (sh_quiesce_left(qp, carrier) && bad &&
 		    carrier->incarnation == carrier->nic->incarnation &&
 		    !quiesce_nic_lives(carrier->nic, since))
 			blamed[n++] = carrier->nic;
 	}
 	return n;
-}
-
-/*
- * Has what it acknowledged reached memory? It had the time for that, or its driver took it away in order, and
- * destroyed the QP before.
- */
-static bool quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier)
-{
-	const struct sh_nic *nic = carrier->nic;
-
-	return carrier->incarnation == nic->incarnation &&
-	       (sh_nic_drained(nic, qp->quiesce.begun) ||
-		(quiesce_removed(qp, carrier) && nic->cut.seen && !nic->cut.gone));
 }
 
 /* obeyed: the NIC has flushed what was left. */
@@ -446,15 +433,15 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 	struct sh_nic *nic = qp->active->nic; /* what the event sets off may move the QP */
 	bool present = qp->active->incarnation == nic->incarnation && !qp->active->lost;
 	bool gone = qp->active->lost || qp->receiving->lost;
-	struct sc_event event = {
-		.type = SC_EV_QUIESCED,
-		.final = final,
-		.disassociated = quiesce_over(qp, qp->active) && quiesce_over(qp, qp->receiving),
-		.dead = gone || (final && !obeyed),
-		.cut = !quiesce_drained(qp, qp->active) || !quiesce_drained(qp, qp->receiving),
-		.recv_count = flushed->recv_count,
-		.epoch = qp->quiesce.epoch
-	};
+	struct sc_event event = { .type = SC_EV_QUIESCED,
+				  .final = final,
+				  .disassociated = quiesce_over(qp, qp->active) &&
+						   quiesce_over(qp, qp->receiving),
+				  .dead = gone || (final && !obeyed),
+				  .cut = !sh_quiesce_drained(qp, qp->active) ||
+					 !sh_quiesce_drained(qp, qp->receiving),
+				  .recv_count = flushed->recv_count,
+				  .epoch = qp->quiesce.epoch };
 	struct sh_nic *blamed[SH_MAX_CARRIERS];
 	int n = final || quiesce_unseen(qp) ? 0 : quiesce_blamed(qp, flushed, blamed);
 

@@ -7,6 +7,7 @@
 #include "shiftlib/loop/loop.h"
 
 struct ibv_context;
+struct sh_carrier;
 struct sh_nic;
 struct sh_qp;
 
@@ -29,6 +30,13 @@ struct sh_qp_quiesce {
 /* epoch: that of the carrier to come; all before it are left. */
 void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch);
 void sh_quiesce_recount(struct sh_qp *qp);
+/* Of the carriers that are left: is it one? Was it destroyed by its driver? */
+bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
+bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier);
+/* Has what its NIC acknowledged reached memory? */
+bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier);
+/* The peer has said that nothing of it is on its way to the carriers that are left. */
+void sh_quiesce_peer_left(struct sh_qp *qp);
 void sh_quiesce_seal(struct sh_qp *qp);
 void sh_quiesce_look(struct sh_qp *qp, uint64_t now); /* how far is it flushed? */
 void sh_quiesce_look_all(void);			      /* of a NIC more is known */

@@ -74,6 +74,7 @@ struct sc_peer {
 	uint32_t recv_count;	  /* with final */
 	uint32_t lost, dead, cut; /* as our own */
 	bool quiesced;		  /* heard for the epoch under way */
+	uint64_t quiesced_at;	  /* ... when; with quiesced */
 	bool final;		  /* has a final count for the epoch under way */
 	uint64_t heard_at;
 };

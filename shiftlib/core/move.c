@@ -20,7 +20,7 @@
  * when that is (PCIe). One that died may have lost what it had acknowledged behind the last one that
  * was counted. So a side that counts on such a NIC says so (`dead`), for good, as nobody knows when
  * the peer settles; the peer then settles by the count what its application has not seen complete. What
- * it has seen is in memory if the NIC could reach that for settle_ns more (else: `cut`).
+ * it has seen is in memory if the NIC could reach that settle_ns after the peer had left (else: `cut`).
  * - Both sides sick: neither can say `quiesced`, so the deadline ends it with errors at both.
  */
 #include "shiftlib/core/internal.h"
@@ -447,8 +447,10 @@ static void record(struct sc_frame *x)
 	const struct sc_msg_state *m = &x->ev->state;
 	struct sc_conn *c = x->c;
 
-	if (m->quiesced || m->final)
+	if ((m->quiesced || m->final) && !c->peer.quiesced) {
 		c->peer.quiesced = true;
+		c->peer.quiesced_at = x->now;
+	}
 	if (m->final && !c->peer.final) {
 		c->peer.final = true;
 		c->peer.recv_count = m->recv_count;

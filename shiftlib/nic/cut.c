@@ -31,8 +31,10 @@ static bool cut_matters(const struct sh_nic *nic)
 static void cut_seen(struct sh_nic *nic, bool off)
 {
 	if (!off) {
+		sh_log(SH_LOG_DEBUG, "%s: it reaches memory", nic->name);
 		nic->cut.once = false;
 		nic->cut.on_at = sh_now_ns();
+		nic->cut.on_of = nic->incarnation;
 		nic->cut.interval = sh_min_ns(2 * nic->cut.interval, CUT_MAX_NS);
 		nic->cut.look_at = sh_earlier_ns(nic->cut.look_at, sh_now_ns() + nic->cut.interval);
 	} else if (!nic->cut.once) {
@@ -84,10 +86,11 @@ void sh_nic_cut_look(struct sh_nic *nic)
 	free(task);
 }
 
-bool sh_nic_drained(const struct sh_nic *nic, uint64_t since)
+bool sh_nic_drained(const struct sh_nic *nic, uint32_t incarnation, uint64_t since)
 {
-	return (!nic->fatal && !nic->sick) ||
-	       (nic->cut.fd >= 0 && nic->cut.on_at > since + sh.config.core.settle_ns);
+	if (incarnation == nic->incarnation && !nic->fatal && !nic->sick)
+		return true;
+	return nic->cut.on_of == incarnation && nic->cut.on_at > since + sh.config.core.settle_ns;
 }
 
 void sh_nic_drains(struct sh_nic *nic, uint64_t since)

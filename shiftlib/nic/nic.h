@@ -94,6 +94,7 @@ struct sh_nic {
 		bool seen, gone;       /* it was looked at; it does not answer at all */
 		uint64_t look_at, interval;
 		uint64_t on_at; /* it was not, when last seen so; 0: never since it died */
+		uint32_t on_of; /* which incarnation that was */
 	} cut;
 	struct { /* by connections, since it was drained */
 		uint32_t moved;
@@ -127,10 +128,10 @@ struct sh_nics {
 extern struct sh_nics sh_nics;
 
 /*
- * What a NIC had taken in at that time has reached memory: it is well, or still had its way there for long
- * enough behind.
+ * What a NIC had taken in at that time, in that life, has reached memory: it is well, or still had its way there
+ * for long enough behind.
  */
-bool sh_nic_drained(const struct sh_nic *nic, uint64_t since);
+bool sh_nic_drained(const struct sh_nic *nic, uint32_t incarnation, uint64_t since);
 void sh_nic_drains(struct sh_nic *nic,
 		   uint64_t since); /* that will be asked: it is looked at in time */
 

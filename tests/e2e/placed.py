@@ -13,7 +13,9 @@ from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 
 GOOD = "success"
+LIFETIME_MS, SETTLE_S = 8000, 0.01
 MOVED = " moved from mlx5_0 to mlx5_1 "
+BACK = "mlx5_0: the device is back"
 FAULTS = ("nic-unplug", "nic-pci-error", "nic-internal-error")
 CASES = {       # HOW of the program; does the message come?; fault; settings
     "unseen": ("We", True, FAULTS[0], {}),
@@ -24,6 +26,8 @@ CASES = {       # HOW of the program; does the message come?; fault; settings
     "seen": ("Wp", False, FAULTS[0], {}),
     "seen_more": ("Wp+", False, FAULTS[1], {}),
     "seen_drained": ("Wp", True, FAULTS[2], {}),  # it has its way to memory still
+    # it was asked, before it came back as another one
+    "seen_back": ("Wp", True, FAULTS[2], {"log": "debug", "packet_lifetime_ms": LIFETIME_MS}),
     "trusted": ("Wp", None, FAULTS[0], {"unplaced": "trust"}),
 }
 
@@ -45,12 +49,31 @@ def say(programs, word):
         p.say(word)
 
 
+def come_back(lab, server, client, fault):
+    """The NIC is well again before the move ends, and was seen to reach memory behind the peer's leaving."""
+    def stamps(pattern):
+        return [float(at) for at in re.findall(r"\[([0-9.]+)\] " + pattern, lab.shift_log(server))]
+
+    def seen():
+        died = stamps("event .*: nic-down mlx5_0")
+        left = [at for at in stamps("QP .*: MSG_STATE ") if died and at > died[0]]
+        return left and any(at > left[0] + SETTLE_S for at in stamps("mlx5_0: it reaches memory"))
+
+    lab.fault(fault, "h1/mlx5_0")
+    wait_for("a look at it behind the peer's leaving", seen, LIFETIME_MS / 1e3)
+    lab.ctl("heal", "h1/mlx5_0")
+    wait_for("its return", lambda: BACK in lab.shift_log(server), 30)
+    wait_for("the move", lambda: MOVED in lab.shift_log(server), 30)
+    if lab.shift_log(server).index(MOVED) < lab.shift_log(server).index(BACK):
+        raise Failed("the move was over before the NIC was back")
+
+
 def run(lab, name):
     how, comes, fault, settings = CASES[name]
     argv = [os.path.join(lab.out, "bin", "placed"), "-p", str(free_port())]
     # far longer than the case: it lands when something pushes it, or never
     lab.ctl("posted-writes", "h1/mlx5_0", "60000000", "lost")
-    both = [lab.start(host, argv + extra + [how], side, Shift(log="info", **SOON, **settings), stdin=True)
+    both = [lab.start(host, argv + extra + [how], side, Shift(**{"log": "info", **SOON, **settings}), stdin=True)
             for host, extra, side in (("h1", ["-s"], "server"), ("h0", [], "client"))]
     server, client = both
     said(both, "^CONNECTED")
@@ -58,7 +81,10 @@ def run(lab, name):
         wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
     say(both, "go")
     said(both, "^ACKED")
-    lab.fault(fault, "h1/mlx5_0")
+    if name == "seen_back":
+        come_back(lab, server, client, fault)
+    else:
+        lab.fault(fault, "h1/mlx5_0")
     for p in both:
         wait_for(f"the move of {p.name}",
                  lambda p=p: MOVED in lab.shift_log(p) or not p.running(), 30)

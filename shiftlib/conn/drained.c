@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a NIC that is dead or sick acknowledged: has it reached memory? */
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/quiesce.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/shift.h"
+
+/* Behind it no acknowledgement reached the peer's application any more; never, as long as it has not left. */
+static uint64_t drained_since(const struct sh_qp *qp)
+{
+	const struct sc_peer *peer = &qp->core.peer;
+
+	if (!peer->quiesced)
+		return UINT64_MAX - sh.config.core.settle_ns;
+	return peer->quiesced_at > qp->quiesce.begun ? peer->quiesced_at : qp->quiesce.begun;
+}
+
+/* It had the time for that, or its driver took it away in order, and destroyed the QP before. */
+bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_nic *nic = carrier->nic;
+
+	return sh_nic_drained(nic, carrier->incarnation, drained_since(qp)) ||
+	       (carrier->incarnation == nic->incarnation && sh_quiesce_removed(qp, carrier) &&
+		nic->cut.seen && !nic->cut.gone);
+}
+
+void sh_quiesce_peer_left(struct sh_qp *qp)
+{
+	int i;
+
+	for (i = 0; i < SH_MAX_CARRIERS; i++)
+		if (sh_quiesce_left(qp, &qp->carriers.slot[i]))
+			sh_nic_drains(qp->carriers.slot[i].nic, qp->core.peer.quiesced_at);
+}
