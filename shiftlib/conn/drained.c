@@ -25,6 +25,17 @@ bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier
 		nic->cut.seen && !nic->cut.gone);
 }
 
+static bool drained_unknown(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return qp->core.peer.quiesced && !sh_quiesce_drained(qp, carrier) &&
+	       sh_nic_drain_unknown(carrier->nic, carrier->incarnation, drained_since(qp));
+}
+
+bool sh_quiesce_drain_unknown(const struct sh_qp *qp)
+{
+	return drained_unknown(qp, qp->active) || drained_unknown(qp, qp->receiving);
+}
+
 void sh_quiesce_peer_left(struct sh_qp *qp)
 {
 	int i;

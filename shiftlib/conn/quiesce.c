@@ -31,7 +31,8 @@
 #define QUIESCE_POLL_MIN_NS  (20 * SH_NS_PER_US)
 #define QUIESCE_POLL_MAX_NS  SH_NS_PER_MS
 #define QUIESCE_POLL_SICK_NS (10 * SH_NS_PER_MS)
-#define QUIESCE_LOOKS	     4	/* at a command that is awaited, in its time */
+#define QUIESCE_DRAIN_NS     (500 * SH_NS_PER_MS) /* most that a recount waits for a look at its NIC */
+#define QUIESCE_LOOKS	     4			  /* at a command that is awaited, in its time */
 #define QUIESCE_ALIVE	     10 /* so many times longer it may take where the NIC still sends */
 
 static struct {
@@ -449,6 +450,7 @@ static void quiesce_ended(struct sh_qp *qp, const struct sp_flushed *flushed, bo
 		qp->qp->state = qp->app.state;
 	qp->quiesce.phase = final ? SH_QUIESCE_DONE : SH_QUIESCE_SICK;
 	qp->quiesce.next_at = final ? 0 : sh_now_ns() + QUIESCE_POLL_SICK_NS;
+	qp->quiesce.recount_at = 0;
 	sh_conn_event(qp, &event);
 	while (n--)
 		sh_nic_sick(blamed[n]);
@@ -518,6 +520,13 @@ void sh_quiesce_look_awaited(void)
 	sh_outbox_release();
 }
 
+/* It may be the last one: whether what was acknowledged is in memory should be known by then. */
+static bool quiesce_recount_waits(const struct sh_qp *qp, uint64_t now)
+{
+	return qp->quiesce.recount_at && sh_quiesce_drain_unknown(qp) &&
+	       now - qp->quiesce.recount_at < QUIESCE_DRAIN_NS;
+}
+
 /*
  * Called when a command has returned and then at short intervals. A device that is known to be
  * dead is not waited for; one that takes longer than flush_wait counts as sick, and the core goes
@@ -546,7 +555,7 @@ void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
-	else if (patient || !collected)
+	else if (patient || !collected || quiesce_recount_waits(qp, now))
 		quiesce_look_again(qp, now);
 	else
 		quiesce_ended(qp, &flushed, false, false);
@@ -565,9 +574,12 @@ void sh_quiesce_recount(struct sh_qp *qp)
 	struct sp_flushed flushed;
 	bool collected = quiesce_collect(qp, &flushed), obeyed;
 
-	if (!collected) { /* its holder does; the core must get its answer */
+	qp->quiesce.recount_at = sh_now_ns();
+	if (!collected || quiesce_recount_waits(qp, qp->quiesce.recount_at)) {
+		/* its holder does; the core must get its answer */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
-		qp->quiesce.next_at = sh_now_ns() + QUIESCE_POLL_MAX_NS;
+		qp->quiesce.interval = QUIESCE_POLL_MIN_NS;
+		qp->quiesce.next_at = qp->quiesce.recount_at + QUIESCE_POLL_MAX_NS;
 		return;
 	}
 	obeyed = quiesce_final(qp, &flushed);

@@ -25,6 +25,7 @@ struct sh_qp_quiesce {
 	uint32_t epoch; /* carriers before it */
 	uint32_t keys;	/* the last of our journal when it began */
 	uint64_t begun, since, next_at, interval;
+	uint64_t recount_at; /* RECOUNT that has no answer yet; else 0 */
 };
 
 /* epoch: that of the carrier to come; all before it are left. */
@@ -35,6 +36,7 @@ bool sh_quiesce_left(const struct sh_qp *qp, const struct sh_carrier *carrier);
 bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier);
 /* Has what its NIC acknowledged reached memory? */
 bool sh_quiesce_drained(const struct sh_qp *qp, const struct sh_carrier *carrier);
+bool sh_quiesce_drain_unknown(const struct sh_qp *qp); /* of one, that is not known yet */
 /* The peer has said that nothing of it is on its way to the carriers that are left. */
 void sh_quiesce_peer_left(struct sh_qp *qp);
 void sh_quiesce_seal(struct sh_qp *qp);

@@ -56,6 +56,7 @@ static void cut_done(struct sh_job *job)
 	nic->cut.asked = false;
 	if (!job->canceled && task->incarnation == nic->incarnation && cut_matters(nic)) {
 		nic->cut.seen = true;
+		nic->cut.seen_at = sh_now_ns();
 		nic->cut.gone |= task->gone;
 		cut_seen(nic, task->off);
 	}
@@ -93,6 +94,12 @@ bool sh_nic_drained(const struct sh_nic *nic, uint32_t incarnation, uint64_t sin
 	return nic->cut.on_of == incarnation && nic->cut.on_at > since + sh.config.core.settle_ns;
 }
 
+bool sh_nic_drain_unknown(const struct sh_nic *nic, uint32_t incarnation, uint64_t since)
+{
+	return cut_matters(nic) && incarnation == nic->incarnation &&
+	       nic->cut.seen_at <= since + sh.config.core.settle_ns;
+}
+
 void sh_nic_drains(struct sh_nic *nic, uint64_t since)
 {
 	if (cut_matters(nic))
@@ -103,7 +110,7 @@ void sh_nic_drains(struct sh_nic *nic, uint64_t since)
 void sh_nic_cut_begin(struct sh_nic *nic)
 {
 	nic->cut.once = nic->cut.off = nic->cut.seen = nic->cut.gone = false;
-	nic->cut.on_at = 0;
+	nic->cut.on_at = nic->cut.seen_at = 0;
 	nic->cut.interval = CUT_TWICE_NS;
 	if (nic->cut.fd >= 0)
 		sh_nic_cut_look(nic);

@@ -93,8 +93,9 @@ struct sh_nic {
 		bool asked, once, off; /* off: for certain */
 		bool seen, gone;       /* it was looked at; it does not answer at all */
 		uint64_t look_at, interval;
-		uint64_t on_at; /* it was not, when last seen so; 0: never since it died */
-		uint32_t on_of; /* which incarnation that was */
+		uint64_t on_at;	  /* it was not, when last seen so; 0: never since it died */
+		uint32_t on_of;	  /* which incarnation that was */
+		uint64_t seen_at; /* the last look at it was over, whatever it saw */
 	} cut;
 	struct { /* by connections, since it was drained */
 		uint32_t moved;
@@ -132,6 +133,8 @@ extern struct sh_nics sh_nics;
  * for long enough behind.
  */
 bool sh_nic_drained(const struct sh_nic *nic, uint32_t incarnation, uint64_t since);
+/* It cannot be said yet: the look that would tell is not over. */
+bool sh_nic_drain_unknown(const struct sh_nic *nic, uint32_t incarnation, uint64_t since);
 void sh_nic_drains(struct sh_nic *nic,
 		   uint64_t since); /* that will be asked: it is looked at in time */
 
