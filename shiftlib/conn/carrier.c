@@ -247,7 +247,7 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 {
 	struct sh_carrier gone = carrier_take(qp, carrier, driven);
 
-	if (!gone.qp || (!driven && !qp->srq && drop_submit(qp, &gone)))
+	if (!gone.qp || ((driven || !qp->srq) && drop_submit(qp, &gone)))
 		return;
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);

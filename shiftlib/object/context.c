@@ -323,6 +323,13 @@ static void ctx_forget_objects(struct sh_ctx *ctx)
 		sh_pd_forget(list_entry(ctx->pds.next, struct sh_pd, link));
 }
 
+/* Then other NICs are asked to destroy things, and one may hang. */
+static bool ctx_has_objects(const struct sh_ctx *ctx)
+{
+	return ctx_any_qp(ctx) || !list_empty(&ctx->srqs) || !list_empty(&ctx->cqs) ||
+	       !list_empty(&ctx->pds);
+}
+
 static void ctx_uninit(struct sh_ctx *ctx)
 {
 	bool handled = ctx->dev;
@@ -367,7 +374,7 @@ int shift_close_device(struct ibv_context *context)
 
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(context);
-	later = sh_debts_kept(ctx);
+	later = sh_debts_kept(ctx) || (ctx && ctx->dev && ctx_has_objects(ctx));
 	if (later)
 		ret = sh_debt_leave(ctx, ctx_close, context, true);
 	pthread_mutex_unlock(&sh.lock);

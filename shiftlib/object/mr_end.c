@@ -36,64 +36,6 @@ static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_P
 	return n;
 }
 
-/* The lock is given up meanwhile. */
-static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32_t n)
-{
-	uint32_t i;
-
-	if (!n)
-		return;
-	sh_job_begin(&mr->busy); /* keeps it in its list */
-	sh_job_begin(&sh_objects.deregs);
-	pthread_mutex_unlock(&sh.lock);
-	for (i = 0; i < n; i++)
-		sh.real->dereg_mr(taken[i].mr);
-	pthread_mutex_lock(&sh.lock);
-	for (i = 0; i < n; i++)
-		sh_nic_release(taken[i].nic, taken[i].incarnation);
-	sh_job_end(&sh_objects.deregs);
-	sh_job_end(&mr->busy);
-}
-
-static void mr_drop_shadows(struct sh_mr *mr)
-{
-	struct taken_mr taken[SC_MAX_PATHS];
-
-	mr_drop_taken(mr, taken, mr_take_shadows(mr, taken));
-}
-
-uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
-{
-	struct taken_mr taken = { .nic = mr->pd->ctx->path[path],
-				  .incarnation = mr->shadow[path].incarnation };
-
-	taken.mr = sh_mr_take_shadow(mr, path);
-	mr_drop_taken(mr, &taken, taken.mr != NULL);
-	return taken.mr != NULL;
-}
-
-/* No job holds it any more, and none will. */
-static void mr_leave(struct sh_mr *mr)
-{
-	mr->leaving = true;
-	if (mr->alone)
-		sh_alone_leave(mr->pd, mr->alone);
-	sh_mr_replay_never(mr);
-	sh_unknown_told(mr->mr->lkey);
-	sh_table_remove(&sh_objects.by_mr, mr->mr);
-	sh_wait_idle(&mr->busy);
-}
-
-void sh_mr_forget(struct sh_mr *mr)
-{
-	mr_leave(mr);
-	mr_drop_shadows(mr);
-	list_del(&mr->link);
-	sh_mr_free(mr);
-}
-
-/* ---- the verb -------------------------------------------------------------------------------- */
-
 struct dereg_command {
 	struct sh_command command;
 	struct taken_mr taken;
@@ -112,18 +54,38 @@ static void dereg_run(struct sh_command *command)
 	sh.real->dereg_mr(((struct dereg_command *)command)->taken.mr);
 }
 
-/* Lock held, given up meanwhile. NULL: there was none, or without memory they are gone already. */
-static struct dereg *dereg_begin(struct sh_mr *mr)
+/* By the caller's thread. Lock held, given up meanwhile. */
+static void dereg_here(const struct taken_mr *taken)
 {
-	struct taken_mr taken[SC_MAX_PATHS];
-	uint32_t n = mr_take_shadows(mr, taken), i;
+	pthread_mutex_unlock(&sh.lock);
+	sh.real->dereg_mr(taken->mr);
+	pthread_mutex_lock(&sh.lock);
+}
+
+/* Without memory to remember them by. */
+static void dereg_all_here(const struct taken_mr *taken, uint32_t n)
+{
+	uint32_t i;
+
+	sh_job_begin(&sh_objects.deregs);
+	for (i = 0; i < n; i++) {
+		dereg_here(&taken[i]);
+		sh_nic_release(taken[i].nic, taken[i].incarnation);
+	}
+	sh_job_end(&sh_objects.deregs);
+}
+
+/* Lock held, given up meanwhile. NULL: there was none, or without memory they are gone already. */
+static struct dereg *dereg_begin(struct sh_ctx *ctx, const struct taken_mr *taken, uint32_t n)
+{
 	struct dereg *dereg = n ? calloc(1, sizeof(*dereg)) : NULL;
+	uint32_t i;
 
 	if (!dereg) {
-		mr_drop_taken(mr, taken, n);
+		dereg_all_here(taken, n);
 		return NULL;
 	}
-	dereg->ctx = mr->pd->ctx;
+	dereg->ctx = ctx;
 	dereg->n = n;
 	sh_job_begin(&sh_objects.deregs);
 	for (i = 0; i < n; i++) {
@@ -132,11 +94,8 @@ static struct dereg *dereg_begin(struct sh_mr *mr)
 		*gone = (struct dereg_command){
 			.command = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
 		};
-		if (sh_command_send(&gone->command, &dereg->waiting))
-			continue;
-		pthread_mutex_unlock(&sh.lock);
-		dereg_run(&gone->command);
-		pthread_mutex_lock(&sh.lock);
+		if (!sh_command_send(&gone->command, &dereg->waiting))
+			dereg_here(&taken[i]);
 	}
 	return dereg;
 }
@@ -202,15 +161,68 @@ static void dereg_await(struct dereg *dereg)
 	dereg_finish(dereg);
 }
 
+/* The lock is given up meanwhile. */
+static void mr_drop_taken(struct sh_mr *mr, const struct taken_mr *taken, uint32_t n)
+{
+	struct dereg *dereg;
+
+	sh_job_begin(&mr->busy); /* keeps it in its list */
+	dereg = dereg_begin(mr->pd->ctx, taken, n);
+	if (dereg)
+		dereg_await(dereg);
+	sh_job_end(&mr->busy);
+}
+
+static void mr_drop_shadows(struct sh_mr *mr)
+{
+	struct taken_mr taken[SC_MAX_PATHS];
+
+	mr_drop_taken(mr, taken, mr_take_shadows(mr, taken));
+}
+
+uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
+{
+	struct taken_mr taken = { .nic = mr->pd->ctx->path[path],
+				  .incarnation = mr->shadow[path].incarnation };
+
+	taken.mr = sh_mr_take_shadow(mr, path);
+	mr_drop_taken(mr, &taken, taken.mr != NULL);
+	return taken.mr != NULL;
+}
+
+/* No job holds it any more, and none will. */
+static void mr_leave(struct sh_mr *mr)
+{
+	mr->leaving = true;
+	if (mr->alone)
+		sh_alone_leave(mr->pd, mr->alone);
+	sh_mr_replay_never(mr);
+	sh_unknown_told(mr->mr->lkey);
+	sh_table_remove(&sh_objects.by_mr, mr->mr);
+	sh_wait_idle(&mr->busy);
+}
+
+void sh_mr_forget(struct sh_mr *mr)
+{
+	mr_leave(mr);
+	mr_drop_shadows(mr);
+	list_del(&mr->link);
+	sh_mr_free(mr);
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
 /* Returns when region and shadows are gone: what the application frees then, nobody can write to. */
 static int mr_dereg_known(struct sh_mr *mr)
 {
+	struct taken_mr taken[SC_MAX_PATHS];
+	struct sh_ctx *ctx = mr->pd->ctx;
 	struct ibv_mr *real = mr->mr;
 	struct dereg *dereg;
 	int ret;
 
 	mr_leave(mr);
-	dereg = dereg_begin(mr);
+	dereg = dereg_begin(ctx, taken, mr_take_shadows(mr, taken));
 	list_del(&mr->link);
 	sh_mr_free(mr);
 	pthread_mutex_unlock(&sh.lock);

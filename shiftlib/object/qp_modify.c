@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Queue pairs are modified: what the application sets is recorded, for the QPs that stand in. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
@@ -14,6 +15,8 @@
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
+#include "shiftlib/nic/command.h"
+#include "shiftlib/object/debt.h"
 #include "shiftlib/object/qp.h"
 #include "shiftlib/replica/context.h"
 
@@ -74,21 +77,61 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 		sh_carriers_to_rts(qp);
 }
 
+/* The carrier in use, on another NIC, goes to ERR. */
+struct qp_stop {
+	struct sh_command command;
+	struct sh_busy waiting;
+	struct ibv_qp *carrier;
+};
+
+static void stop_run(struct sh_command *command)
+{
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+
+	sh.real->modify_qp(((struct qp_stop *)command)->carrier, &error, IBV_QP_STATE);
+}
+
+static int stop_pay(void *object)
+{
+	struct qp_stop *stop = object;
+
+	pthread_mutex_lock(&sh.lock);
+	sh_wait_idle(&stop->waiting);
+	pthread_mutex_unlock(&sh.lock);
+	free(stop);
+	return 0;
+}
+
+/* Lock held, given up meanwhile. By a NIC that hangs it will be done when that obeys. */
+static void qp_stop_carrier(struct sh_qp *qp)
+{
+	struct qp_stop here = { .command = { .nic = qp->active->nic, .run = stop_run },
+				.carrier = qp->active->qp };
+	struct qp_stop *stop = malloc(sizeof(*stop));
+	struct sh_command *command = stop ? &stop->command : &here.command;
+
+	sh_job_begin(&qp->busy);
+	if (stop)
+		*stop = here;
+	if (!stop || !sh_command_send(command, &stop->waiting)) {
+		pthread_mutex_unlock(&sh.lock);
+		stop_run(command);
+		pthread_mutex_lock(&sh.lock);
+	}
+	if (!stop || sh_commands_await(&command, 1, &stop->waiting))
+		free(stop);
+	else
+		(void)sh_debt_leave(qp->ctx, stop_pay, stop, false);
+	sh_job_end(&qp->busy);
+}
+
 /* The application ends what it has: the carrier in use is what must go to ERR too. */
 static void qp_app_ends(struct sh_qp *qp)
 {
-	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
-	struct ibv_qp *carrier = qp->active->epoch ? qp->active->qp : NULL;
-
 	if (qp->conn_id)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
-	if (!carrier)
-		return;
-	sh_job_begin(&qp->busy);
-	pthread_mutex_unlock(&sh.lock);
-	sh.real->modify_qp(carrier, &error, IBV_QP_STATE);
-	pthread_mutex_lock(&sh.lock);
-	sh_job_end(&qp->busy);
+	if (qp->active->epoch && qp->active->qp)
+		qp_stop_carrier(qp);
 }
 
 /*
@@ -139,8 +182,11 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 		return EIO;
 	if (ends)
 		qp_app_ends(qp);
-	if (ends && attr->qp_state == IBV_QPS_RESET)
+	if (ends && attr->qp_state == IBV_QPS_RESET) {
+		if (!sh_debt_idle(qp->ctx, &qp->busy))
+			return EIO; /* a NIC that hangs is at it */
 		sh_conn_close(qp);
+	}
 	ret = qp_modify_real(qp, attr, mask);
 	if (ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET)))
 		return ret;

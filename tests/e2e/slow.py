@@ -214,9 +214,46 @@ def closed_at_once(lab):
     hangs_in_close(lab, 0, 128, 0.03)
 
 
+def hangs_in(lab, word, move=False):
+    """A backup hangs, unnoticed by then, and the program does something that is done there too."""
+    app = App(lab, heartbeat_idle_ms=1000)
+    app.connect(4)
+    app.do("register", 64)
+    if move:
+        fall_back(lab, app)
+    lab.fault("nic-hang", "h0/mlx5_1")
+    app.do(word, *([1] if word == "reset" and move else []), seconds=20)
+    if word == "rereg":
+        app.do("write")
+        app.do("close")
+    app.end(hung=None)
+
+
+def rereg(lab):
+    hangs_in(lab, "rereg")
+
+
+def reset(lab):
+    hangs_in(lab, "reset")
+
+
+def reset_moved(lab):
+    hangs_in(lab, "reset", move=True)
+
+
+def abandoned(lab):
+    """The kernel ends what is on the NICs."""
+    hangs_in(lab, "abandon")
+
+
+def abandoned_moved(lab):
+    hangs_in(lab, "abandon", move=True)
+
+
 CASES = {f.__name__: f for f in (line, register, route, hangs, closed, closed_sick, closed_backup,
                                  closed_opening, closed_registering, closed_meanwhile,
-                                 closed_at_once)}
+                                 closed_at_once, rereg, reset, reset_moved,
+                                 abandoned, abandoned_moved)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), seeded=True))

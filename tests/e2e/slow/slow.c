@@ -6,11 +6,15 @@
  *   pairs N       so many more, connected
  *   shared N      the same, on one shared receive queue
  *   register MIB  memory, which stays registered
+ *   rereg         that memory at half its length
  *   write         one WRITE over each pair, which must arrive
+ *   reset N       all queue pairs, which stay so; 1: the NIC that they are on may refuse it
+ *   abandon       the device is closed, with all that was made over it alive
  *   close         everything that was made, and the device
  *   open          the device again
  *   end
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +98,24 @@ static void write_all(void)
 		write_over(conns[i], value);
 }
 
+static void rereg_large(void)
+{
+	must_zero(ibv_rereg_mr(large, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, large->addr,
+			       large->length / 2, 0),
+		  "ibv_rereg_mr");
+}
+
+static void reset_all(bool refused)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	for (int i = 0; i < n_conns * ENDS; i++) {
+		int ret = ibv_modify_qp(conns[i / ENDS][i % ENDS].qp, &attr, IBV_QP_STATE);
+
+		must(!ret || (refused && ret == EIO), "ibv_modify_qp to RESET");
+	}
+}
+
 static void close_all(void)
 {
 	for (int i = 0; i < n_conns * ENDS; i++)
@@ -126,8 +148,14 @@ int main(void)
 			make_shared(n);
 		else if (!strcmp(word, "register"))
 			register_large((size_t)n);
+		else if (!strcmp(word, "rereg"))
+			rereg_large();
 		else if (!strcmp(word, "write"))
 			write_all();
+		else if (!strcmp(word, "reset"))
+			reset_all(n);
+		else if (!strcmp(word, "abandon"))
+			must_zero(ibv_close_device(nic.ctx), "ibv_close_device");
 		else if (!strcmp(word, "open"))
 			nic_open(&nic, opt.dev);
 		else if (!strcmp(word, "close"))
