@@ -42,7 +42,7 @@ class Case:
         self.nth = self.random.choice((1, 2, 3)) if self.random.random() < 0.2 else \
             self.random.randint(1, 3000)
         self.fault_text = ""
-        self.failed_qps = 0
+        self.failed_qps = self.unplaced = 0
         self.moves = 0
         self.fallback_us = []
         self.qps, self.patterns, self.timeout = args.qps, args.patterns, args.timeout
@@ -354,9 +354,11 @@ class ScriptCase(Case):
         for pair in zip(*(qps for qps, _ in ends)):
             if pair[0]["pattern"] in ("atomic", "fenced"):    # those may
                 continue
-            if any(q["failed"] for q in pair) and not any(
-                    f"0x{q['qpn']:06x}" in named for q, (_, named) in zip(pair, ends)):
+            if not any(q["failed"] for q in pair):
+                continue
+            if not any(f"0x{q['qpn']:06x}" in named for q, (_, named) in zip(pair, ends)):
                 return f"UNEXPLAINED: QP {pair[0]['qp']} ended, and no WRITE of it may be lost"
+            self.unplaced += 1
         return None
 
 
@@ -412,7 +414,7 @@ def percentile(values, share):
 
 def main():
     args = parse_args()
-    good = bad = failed_qps = moves = 0
+    good = bad = failed_qps = unplaced = moves = 0
     fallback = []
     kind = ScriptCase if args.scripts else Case
     kinds = collections.Counter()
@@ -429,13 +431,15 @@ def main():
             good += not reason
             bad += bool(reason)
             failed_qps += case.failed_qps
+            unplaced += case.unplaced
             fallback += case.fallback_us
             moves += case.moves
             kinds[case.moment] += 1
             if reason and args.must_fail:
                 break
     if args.scripts:
-        print(", ".join(f"{n} {name}" for name, n in sorted(kinds.items())) + f"; {moves} moves")
+        print(", ".join(f"{n} {name}" for name, n in sorted(kinds.items())) +
+              f"; {moves} moves; {unplaced} connections ended as a WRITE may be lost")
     if fallback:
         print(f"{len(fallback)} moves measured: median {percentile(fallback, .5):.0f} us, 99th "
               f"percentile {percentile(fallback, .99):.0f} us; {failed_qps} QP ends with errors "
