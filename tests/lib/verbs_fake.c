@@ -195,6 +195,8 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	vf_posted(qp);
 	pthread_mutex_unlock(&qp->dev->lock);
 	atomic_store(&qp->in_send, false);
+	if (qp->dev->posted)
+		qp->dev->posted();
 	return err;
 }
 
