@@ -22,7 +22,7 @@ import time
 from shiftlab.fault_script import Script
 from shiftlab.lab import Lab, Shift, Stuck, free_port, out_folder, wait_for
 
-CASE_TIMEOUT = 45.0
+PATIENT_TIMEOUT = 18    # of QPs: 1 s a try
 HOSTS = ("h0", "h1")
 NIC_DEATHS = ("nic-internal-error", "nic-hang", "nic-disassociate")
 
@@ -43,6 +43,8 @@ class Case:
         self.moves = 0
         self.fallback_us = []
         self.qps, self.patterns, self.timeout = args.qps, args.patterns, args.timeout
+        if self.moment == "none":   # who does not answer for half a second waits for a processor
+            self.timeout = max(args.timeout, PATIENT_TIMEOUT)
         self.extra = ["--allow-events"] if args.stock else []  # the traffic shall end it
         self.settings = {"silence_ms": 8000}    # both are there, however busy the machine is
 
@@ -216,6 +218,7 @@ class Case:
                 reason += f" (in {self.doing})"
             if reason and self.args.verbose:
                 logs += "".join(p.tail() for p in self.ends)
+                logs += "--- fabric\n" + lab.ctl("status", check=False)
                 logs += "".join(f"--- SHIFT of {p.name}\n" +
                                 "\n".join(lab.shift_log(p).splitlines()[-25:]) + "\n"
                                 for p in self.ends)
