@@ -7,7 +7,7 @@
 
 /* -- one completion ---------------------------------------------------------------------------- */
 
-/* Is it the address of a slot with a request that may be outstanding? Then of which. */
+/* Is it the address of a slot? Then of which request, if it is outstanding. */
 bool led_slot_number(const struct sp_qp *qp, uint64_t wr_id, uint32_t *n)
 {
 	uint64_t at = wr_id - (uintptr_t)qp->sq.slots;
@@ -72,7 +72,8 @@ LED_INLINE bool take_recv(struct sp_carrier *c, struct ibv_wc *wc)
 
 /*
  * The opcode of an error says nothing. Where both queues complete here, what tells them apart is that
- * the wr_id of a send is the address of a slot.
+ * the wr_id of a send is the address of a slot, which nothing of the application's lies at. What is
+ * posted cannot be asked: a completion may be polled before its post returns.
  */
 static bool is_send(const struct sp_cq_ring *ring, struct sp_carrier *c, const struct ibv_wc *wc)
 {
@@ -83,8 +84,7 @@ static bool is_send(const struct sp_cq_ring *ring, struct sp_carrier *c, const s
 		return !(wc->opcode & IBV_WC_RECV);
 	if (qp->scq != qp->rcq)
 		return ring->cq == qp->scq;
-	return led_hidden_of(c, wc->wr_id) ||
-	       (led_slot_number(qp, wc->wr_id, &n) && (int32_t)(led_pub(qp) - n) > 0);
+	return led_hidden_of(c, wc->wr_id) || led_slot_number(qp, wc->wr_id, &n);
 }
 
 /* A carrier with something to look for. False: drop this completion. */

@@ -195,6 +195,8 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	vf_posted(qp);
 	pthread_mutex_unlock(&qp->dev->lock);
 	atomic_store(&qp->in_send, false);
+	if (qp->dev->posted)
+		qp->dev->posted();
 	return err;
 }
 
@@ -319,7 +321,9 @@ static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_att
 
 void vf_dev_make(struct vf_dev *dev, uint32_t index, uint32_t knobs)
 {
-	static _Atomic int fd = 2000;
+	static _Atomic uint32_t made;
+	uint32_t fd =
+		2000 + 2 * (made++ % 16384); /* engines have a table of them: again, in time */
 	struct ibv_context *ctx = &dev->verbs.context;
 
 	memset(dev, 0, sizeof(*dev));
@@ -336,8 +340,8 @@ void vf_dev_make(struct vf_dev *dev, uint32_t index, uint32_t knobs)
 	dev->verbs.query_port = query_port;
 	ctx->abi_compat = (void *)UINTPTR_MAX;
 	ctx->device = &dev->device;
-	ctx->cmd_fd = fd++;
-	ctx->async_fd = fd++;
+	ctx->cmd_fd = (int)fd;
+	ctx->async_fd = (int)fd + 1;
 	ctx->num_comp_vectors = 1;
 	ctx->ops.post_send = post_send;
 	ctx->ops.post_recv = post_recv;

@@ -46,6 +46,7 @@ struct vf_dev {
 	pthread_mutex_t lock;
 	uint32_t knobs, index, next_handle;
 	uint32_t n_qps, n_regions;
+	void (*posted)(void); /* what another thread does between a post of sends and its return */
 	struct vf_qp *qps[VF_QPS];
 	struct vf_region regions[VF_REGIONS];
 };

@@ -18,14 +18,15 @@ enum { SIG = IBV_SEND_SIGNALED, MAX = 64, DEPTH = 16 };
 static struct vrig *rig;
 static uint64_t next;
 
-static void make(uint32_t knobs)
+static void make(uint32_t knobs, bool one_cq)
 {
 	struct vr_setup setup = { .engine = ENGINE,
 				  .app = { .send_wr = DEPTH,
 					   .recv_wr = DEPTH,
 					   .send_sge = 2,
 					   .recv_sge = 1,
-					   .max_inline = 64 } };
+					   .max_inline = 64 },
+				  .one_cq = one_cq };
 
 	for (uint32_t i = 0; i <= VR_NICS; i++)
 		setup.knobs[i] = knobs;
@@ -39,13 +40,19 @@ static void make(uint32_t knobs)
 
 static int setup(void **state)
 {
-	make(0);
+	make(0, false);
+	return 0;
+}
+
+static int setup_one_cq(void **state)
+{
+	make(0, true);
 	return 0;
 }
 
 static int setup_refusing(void **state)
 {
-	make(VF_REFUSES_IN_ERR);
+	make(VF_REFUSES_IN_ERR, false);
 	return 0;
 }
 
@@ -305,6 +312,27 @@ static void acknowledged_ones_are_told_from_others(void **state)
 	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 2);
 }
 
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static struct ibv_wc polled_meanwhile;
+
+static void poll_meanwhile(void)
+{
+	assert_int_equal(vrig_poll(rig, true, false, &polled_meanwhile, 1), 1);
+}
+
+/* One queue for both directions, and a poller that is quicker than the post's return. */
+static void an_error_of_a_post_that_is_under_way(void **state)
+{
+	ENGINE->qp.guard(rig->sp, false);
+	vf_die(rig->app, IBV_WC_RETRY_EXC_ERR);
+	rig->dev.posted = poll_meanwhile;
+	assert_int_equal(post("W"), 1);
+	assert_int_equal(polled_meanwhile.status, IBV_WC_WR_FLUSH_ERR);
+	assert_true(polled_meanwhile.wr_id == VR_WR_ID(1));
+	assert_int_equal(ENGINE->qp.recv_count(rig->sp), 0);
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -320,6 +348,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_idle_queue_that_takes_no_marker, setup_refusing,
 						teardown),
 		CASE(acknowledged_ones_are_told_from_others),
+		cmocka_unit_test_setup_teardown(an_error_of_a_post_that_is_under_way, setup_one_cq,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ MUTANTS = (
     ("completions of a sealed carrier count", "cq.c",
      "	if (attn & (send ? LED_ATTN_SQ_SEALED : LED_ATTN_RQ_SEALED)) {", "	if (false) {"),
     ("one more than there is room for", "send.c",
-     "limit = led_tail(qp) + qp->sq.max_post;", "limit = led_tail(qp) + qp->sq.max_post + 1;"),
+     "		if (led_unlikely(head - tail >= qp->sq.max_post))", "		if (led_unlikely(head - tail > qp->sq.max_post))"),
     ("bad_wr is the next one", "send.c",
      "			*bad = wr;\n			break;\n		}\n		qp->sq.two_sided",
      "			*bad = wr->next ? wr->next : wr;\n			break;\n		}\n		qp->sq.two_sided"),
@@ -66,7 +66,7 @@ MUTANTS = (
      "	qp->rq.pub = atomic_load(&qp->rq.tail);\n",
      "	qp->rq.pub = atomic_load(&qp->rq.tail) + (qp->rq.head != atomic_load(&qp->rq.tail));\n"),
     ("the marker is not awaited", "move.c",
-     "		(c->sq_err || !outstanding_on(qp, c)));", "		true);"),
+     "(c->sq_err || !outstanding_on(qp, c)));", "true);"),
     ("no marker", "move.c",
      "	return !c->sq_err && !led_completes(qp, led_pub(qp) - 1);", "	return false;"),
     ("a count that is not final", "move.c",
@@ -94,12 +94,26 @@ MUTANTS = (
 )
 
 
-def edit(tree, file, text, instead):
-    path = os.path.join(tree, "providers", "ledger", file)
+def source_of(tree, file):
+    return os.path.join(tree, "providers", "ledger", file)
+
+
+def misplaced(mutant):
+    """Why that edit does not find its one place; empty: it does."""
+    _, file, text, _ = mutant
+    with open(source_of(ROOT, file), encoding="utf-8") as f:
+        count = f.read().count(text)
+    return "" if count == 1 else f"{file} has {count} times {text!r}"
+
+
+def edit(tree, mutant):
+    _, file, text, instead = mutant
+    why = misplaced(mutant)
+    if why:
+        raise SystemExit(f"mutants.py: {why}: bring the list up to date")
+    path = source_of(tree, file)
     with open(path, encoding="utf-8") as f:
         source = f.read()
-    if source.count(text) != 1:
-        raise SystemExit(f"mutants.py: {file} has {source.count(text)} times {text!r}: bring the list up to date")
     with open(path, "w", encoding="utf-8") as f:
         f.write(source.replace(text, instead))
     return path
@@ -127,10 +141,10 @@ def said(output):
 
 
 def judge(args, mutant):
-    what, file, text, instead = mutant
+    what = mutant[0]
     with tempfile.TemporaryDirectory() as tree:
         shutil.copytree(os.path.join(ROOT, "providers"), os.path.join(tree, "providers"))
-        program = build_test(tree, args.build, edit(tree, file, text, instead))
+        program = build_test(tree, args.build, edit(tree, mutant))
         try:
             done = subprocess.run([program, str(args.rounds), str(args.seed)], capture_output=True, text=True,
                                   timeout=LIMIT)
@@ -144,12 +158,9 @@ def judge(args, mutant):
 
 
 def apply_all():
-    for mutant in MUTANTS:
-        with tempfile.TemporaryDirectory() as tree:
-            shutil.copytree(os.path.join(ROOT, "providers"), os.path.join(tree, "providers"))
-            edit(tree, *mutant[1:])
-    print(f"all {len(MUTANTS)} edits apply")
-    return 0
+    reasons = [f"{mutant[0]}: {why}" for mutant in MUTANTS if (why := misplaced(mutant))]
+    print("\n".join(reasons) if reasons else f"all {len(MUTANTS)} edits apply")
+    return 1 if reasons else 0
 
 
 def main():

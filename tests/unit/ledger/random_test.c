@@ -39,7 +39,7 @@ static struct {
 	uint64_t two_sided, two_ran; /* posted, executed */
 	uint64_t acked;		     /* by the active carrier's NIC: the highest */
 	bool fenced;		     /* sends are withheld, for an ordered switch */
-	bool collected;		     /* the engine may have freed places that were not polled */
+	bool freed;		     /* the engine may have freed places that were not polled */
 	bool armed;
 	uint32_t armed_at; /* events so far */
 	bool sealed_off;   /* nothing may be posted to the NIC behind the fence */
@@ -164,8 +164,9 @@ static void post_sends(void)
 	MUST(!err || bad < n || n > room);
 	MUST(!err || by_calls || taken == bad || taken >= room);
 	MUST(taken <= bad);
-	/* and what a plain queue would refuse is refused */
-	MUST(err || (bad == NEVER && (n <= room || m.collected)));
+	/* and what a plain queue would refuse is refused; what has not run has its place in any case */
+	MUST(err || (bad == NEVER && (n <= room || m.freed)));
+	MUST(err || n <= left(rig->setup.app.send_wr, model.next_send - 1 - m.executed));
 	MUST(err == 0 || err == ENOMEM || bad < n);
 	for (i = 0; i < taken; i++)
 		took(&list[i]);
@@ -272,6 +273,8 @@ static void poll_some(void)
 	struct ibv_wc wc[32];
 	int n;
 
+	/* an error that is withheld tells what is complete, and the application sees no completion */
+	m.freed |= vrig_active(rig)->hw == IBV_QPS_ERR;
 	poll_sends(1 + (int)model_below(31));
 	n = vrig_poll(rig, false, model_below(2), wc, 1 + (int)model_below(31));
 	for (int i = 0; i < n; i++)
@@ -393,7 +396,7 @@ static void drain(void)
 {
 	MUST(!ENGINE->cq.collect(rig->sp_scq));
 	MUST(!ENGINE->cq.collect(rig->sp_rcq));
-	m.collected = true;
+	m.freed = true;
 }
 
 static void random_geometry(struct vf_geometry *g, const struct vf_geometry *least)

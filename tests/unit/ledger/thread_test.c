@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Posters, pollers, who arms, the NICs and the shell at once, with fences and moves in between: for
- * ThreadSanitizer, and to see that order and count survive real interleavings. All requests are
+ * Posters, pollers, who arms, the NICs and the shell at once, with fences, deaths and moves in between:
+ * for ThreadSanitizer, and to see that order and count survive real interleavings. All requests are
  * SENDs, every fourth is signaled: each must run once, in order, whatever the NICs acknowledged.
  */
 #include <errno.h>
@@ -21,7 +21,8 @@
 enum {
 	REQUESTS = 10000,
 	MOVES = 20,
-	ROUNDS = 4,
+	ROUNDS = 6,
+	SIGNALED = 4, /* every fourth */
 	OUTSTANDING = 64,
 };
 
@@ -30,6 +31,7 @@ static pthread_mutex_t nic = PTHREAD_MUTEX_INITIALIZER; /* rig.active, executed,
 static uint64_t executed;
 static _Atomic bool stop;
 static _Atomic uint64_t polled;
+static uint64_t next_send, next_recv; /* of who polls for the one and for the other */
 static uint32_t knobs;
 
 #define MUST(cond)                                                                                 \
@@ -58,7 +60,7 @@ static void *post_sends(void *arg)
 						       .sges = 1 + (id + i) % 4,
 						       .bytes = 8 };
 		for (i = 0; i < n; i++)
-			list[i].flags = (id + i) % 4 ? 0 : IBV_SEND_SIGNALED;
+			list[i].flags = (id + i) % SIGNALED ? 0 : IBV_SEND_SIGNALED;
 		if (vrig_post(rig, list, n, id % 2, &taken))
 			sched_yield();
 	}
@@ -76,40 +78,43 @@ static void *post_recvs(void *arg)
 	return NULL;
 }
 
-static void *poll_sends(void *arg)
+static void see(const struct ibv_wc *wc)
+{
+	bool recv = wc->wr_id >> 48 == VR_RECV_ID(0) >> 48;
+
+	MUST(wc->status == IBV_WC_SUCCESS);
+	MUST(wc->wr_id == (recv ? VR_RECV_ID(next_recv) : VR_WR_ID(next_send)));
+	if (recv) {
+		next_recv++;
+		return;
+	}
+	next_send += SIGNALED;
+	polled = next_send - SIGNALED;
+}
+
+static void poll(bool send, bool by_calls)
 {
 	struct ibv_wc wc[16];
-	uint64_t next = 4;
-	int n;
+	int n = vrig_poll(rig, send, by_calls, wc, 16);
 
-	while (next <= REQUESTS) {
-		n = vrig_poll(rig, true, next % 2, wc, 16);
-		for (int i = 0; i < n; i++, next += 4) {
-			MUST(wc[i].status == IBV_WC_SUCCESS);
-			MUST(wc[i].wr_id == VR_WR_ID(next));
-		}
-		polled = next - 4;
-		if (!n)
-			sched_yield();
-	}
+	for (int i = 0; i < n; i++)
+		see(&wc[i]);
+	if (!n)
+		sched_yield();
+}
+
+static void *poll_sends(void *arg)
+{
+	while (next_send <= REQUESTS)
+		poll(true, next_send % 2);
 	return NULL;
 }
 
+/* Of one queue for both directions, they come to who polls for sends. */
 static void *poll_recvs(void *arg)
 {
-	struct ibv_wc wc[16];
-	uint64_t next = 1;
-	int n;
-
-	while (!stop) {
-		n = vrig_poll(rig, false, next % 2, wc, 16);
-		for (int i = 0; i < n; i++, next++) {
-			MUST(wc[i].status == IBV_WC_SUCCESS);
-			MUST(wc[i].wr_id == VR_RECV_ID(next));
-		}
-		if (!n)
-			sched_yield();
-	}
+	while (!stop && !rig->setup.one_cq)
+		poll(false, next_recv % 2);
 	return NULL;
 }
 
@@ -120,7 +125,8 @@ static void *arm(void *arg)
 		struct vr_nic *on = &rig->nics[i % VR_NICS];
 
 		MUST(!ibv_req_notify_cq(vf_ibv_cq(&rig->scq), i % 2));
-		MUST(!ibv_req_notify_cq(vf_ibv_cq(&rig->rcq), i % 3 == 0));
+		if (!rig->setup.one_cq)
+			MUST(!ibv_req_notify_cq(vf_ibv_cq(&rig->rcq), i % 3 == 0));
 		ENGINE->cq.event_read(i % 4 ? ENGINE->cq.own_ring(rig->sp_scq) : on->ring_s);
 		ENGINE->cq.event_read(i % 4 ? on->ring_r : ENGINE->cq.own_ring(rig->sp_rcq));
 		sched_yield();
@@ -194,6 +200,16 @@ static void quiesce(void)
 	ENGINE->move.seal(rig->sp);
 }
 
+/* By itself: posters and pollers see it before the shell does. */
+static void die(void)
+{
+	pthread_mutex_lock(&nic);
+	vf_die(vrig_active(rig), IBV_WC_RETRY_EXC_ERR);
+	pthread_mutex_unlock(&nic);
+	for (int i = 0; i < 20; i++)
+		sched_yield();
+}
+
 static void move(uint32_t to_nic)
 {
 	uint32_t to = vrig_standby(rig, to_nic, &rig->setup.app), old = rig->active, n;
@@ -251,6 +267,8 @@ static void *be_shell(void *arg)
 		}
 		if (i % 2 && fence_and_resume(i / 2))
 			continue;
+		if (i % 4 == 0)
+			die();
 		move(i % VR_NICS);
 	}
 	return NULL;
@@ -267,6 +285,8 @@ static void run_all(void)
 
 	stop = false;
 	polled = executed = 0;
+	next_send = SIGNALED;
+	next_recv = 1;
 	for (int i = 0; i < THREADS; i++)
 		MUST(!pthread_create(&threads[i], NULL, work[i], NULL));
 	for (int i = 0; i < THREADS; i++) {
@@ -290,6 +310,7 @@ int main(void)
 			setup.knobs[i] = random_below(&seed, 1 << VF_KNOBS);
 		knobs = setup.knobs[VR_NICS];
 		setup.cq_ex = round % 2;
+		setup.one_cq = round % 3 == 2;
 		rig = calloc(1, sizeof(*rig));
 		vrig_make(rig, &setup);
 		run_all();
