@@ -40,8 +40,6 @@ MUTANTS = (
     ("number of the carrier's queue pair, of many", "cq.c", "		wc->qp_num = c->app_qpn;\n", "		;\n"),
     ("many completions free one too many", "cq.c",
      "((number - tail) & qp->sq.mask) + 1,", "((number - tail) & qp->sq.mask) + 2,"),
-    ("room is not looked up anew after a recall", "recall.c",
-     "	qp->sq.limit = qp->sq.head; /* asked for anew */\n", ""),
     ("completions of a sealed carrier count", "cq.c",
      "	if (attn & (send ? LED_ATTN_SQ_SEALED : LED_ATTN_RQ_SEALED)) {", "	if (false) {"),
     ("one more than there is room for", "send.c",
