@@ -40,7 +40,7 @@ help:
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "                     (one measure, each run beside new ones: ONLY=\"1 MiB\" ROUNDS=40 BLOCK=1)"
-	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT, a ledger"
+	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
-enum { WARM = 4, TRIES = 100, SAMPLES_MAX = 4096, WAIT_MAX_US = 200000 };
+enum { WARM = 4, TRIES = 1000, SAMPLES_MAX = 4096, WAIT_MAX_US = 8000 };
 
 struct bench {
 	struct link *plain, *ex;

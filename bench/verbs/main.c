@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * verbs --server|--client [--port N] [--samples N] [--ledger]
+ * verbs --server|--client [--port N] [--samples N] [--copying]
  * The client measures once for each line on its standard input, which names the phase; "end" ends
  * both.
  */
@@ -15,7 +15,7 @@
 struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
 
 static int samples = 16;
-static bool with_ledger;
+static bool copying;
 static struct link links[2];
 
 /* What the client wants of the server; n = 0: nothing more. */
@@ -91,8 +91,8 @@ static int options_read(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--server"))
 			opt.server = true;
-		else if (!strcmp(argv[i], "--ledger"))
-			with_ledger = true;
+		else if (!strcmp(argv[i], "--copying"))
+			copying = true;
 		else if (!strcmp(argv[i], "--port") && i + 1 < argc)
 			opt.port = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--samples") && i + 1 < argc)
@@ -105,11 +105,11 @@ static int options_read(int argc, char **argv)
 
 static void connect_all(struct nic *nic)
 {
-	if (with_ledger)
+	if (copying)
 		ledger_start(nic->ctx);
 	for (int i = 0; i < 2; i++) {
 		link_make(&links[i], nic, i == 1);
-		if (with_ledger)
+		if (copying)
 			ledger_add(links[i].qp);
 		link_connect(&links[i]);
 		if (opt.server)
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 	struct nic nic;
 
 	if (options_read(argc, argv)) {
-		fputs("usage: verbs --server|--client [--port N] [--samples N] [--ledger]\n",
+		fputs("usage: verbs --server|--client [--port N] [--samples N] [--copying]\n",
 		      stderr);
 		return 2;
 	}

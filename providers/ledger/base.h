@@ -38,6 +38,7 @@
 #define led_unlikely(x) __builtin_expect(!!(x), 0)
 #define LED_INLINE	static inline __attribute__((always_inline))
 #define LED_NOINLINE	__attribute__((noinline, cold))
+#define LED_HOT		__attribute__((noinline, hot))
 
 enum led_limits {
 	LED_MAX_FD = 1 << 16,	  /* contexts, by command fd */
@@ -58,6 +59,7 @@ enum led_mode {
 	LED_GATE = 32,	      /* sends run when the shell lets them pass, one by one */
 	LED_WRITES = 64,      /* nothing but WRITEs may run any more: recall.c */
 	LED_FENCE_NEXT = 128, /* the next signaled request is the fence */
+	LED_WIDE = 256,	      /* some request was not kept in a slot alone */
 };
 
 #pragma GCC visibility pop

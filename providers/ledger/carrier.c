@@ -6,7 +6,7 @@
 #include "providers/ledger/send.h"
 #include "providers/ledger/srq.h"
 
-struct sp_carrier led_carrier_gone;
+struct sp_carrier led_carrier_gone = { .attn = LED_ATTN_EACH };
 
 static void hidden_make(struct led_hidden *hidden)
 {
@@ -40,6 +40,10 @@ int led_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 		free(c);
 		return -EINVAL;
 	}
+	if (c->srq || qp->plain || atomic_load(&qp->sq.marks_used))
+		c->attn |= LED_ATTN_EACH;
+	if (c->qpn != c->app_qpn)
+		c->attn |= LED_ATTN_NAMED;
 	for (int i = 0; i < LED_HIDDEN_KINDS; i++)
 		hidden_make(&c->hidden[i]);
 	*out = c;
@@ -69,6 +73,14 @@ void led_carrier_retract(struct sp_carrier *c)
 void led_carrier_seal(struct sp_carrier *c)
 {
 	atomic_fetch_or(&c->attn, LED_ATTN_SQ_SEALED | LED_ATTN_RQ_SEALED);
+}
+
+/* Marks are used from now on, and looked at with each completion. sq_lock held. */
+void led_carriers_each(struct sp_qp *qp)
+{
+	atomic_store(&qp->sq.marks_used, true);
+	for (struct sp_carrier *c = qp->carriers; c; c = c->next)
+		atomic_fetch_or(&c->attn, LED_ATTN_EACH);
 }
 
 struct sp_carrier *led_carrier_zero(struct sp_qp *qp)

@@ -13,6 +13,8 @@ enum led_attn {
 	LED_ATTN_SQ_SEALED = 1, /* drop send completions */
 	LED_ATTN_RQ_SEALED = 2, /* drop receive completions */
 	LED_ATTN_PROGRESS = 4,	/* report the first good one */
+	LED_ATTN_EACH = 8,   /* of a shared queue, its provider's own, or with marks: one by one */
+	LED_ATTN_NAMED = 16, /* its number is not the one that the application knows */
 };
 
 /* sp_carrier.err_mode: what became of the carrier's first error completion. */
@@ -70,6 +72,7 @@ int led_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 void led_carrier_publish(struct sp_qp *qp, struct sp_carrier *c);
 void led_carrier_retract(struct sp_carrier *c);
 void led_carrier_seal(struct sp_carrier *c);
+void led_carriers_each(struct sp_qp *qp);
 struct sp_carrier *led_carrier_zero(struct sp_qp *qp);
 int led_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struct ibv_qp *real,
 		    const struct ibv_qp_cap *caps, struct sp_cq_ring *sring,

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_poll_cq and arming, and what becomes of a completion that the provider gave. */
+#include <assert.h>
+#include <endian.h>
+#include <stddef.h>
+
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/errors.h"
 #include "providers/ledger/failed.h"
@@ -271,35 +275,183 @@ bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc)
 	return step == STEP_SHOWN;
 }
 
-/* Of n completions, those for the application, in their order. */
-LED_INLINE int take_all(struct sp_cq_ring *ring, struct ibv_wc *wc, int n)
+/* Status and opcode in one word: is it a good completion of that queue? */
+LED_INLINE bool is_good(const struct ibv_wc *wc, bool send)
 {
-	struct led_taken taken;
-	int kept = 0;
+	const uint64_t recv = (uint64_t)IBV_WC_RECV << 32;
+	uint64_t both;
 
-	for (int i = 0; i < n; i++) {
-		if (led_unlikely(!take(ring, &wc[i], &taken)))
-			continue;
-		if (led_unlikely(kept != i))
-			wc[kept] = wc[i];
-		kept++;
-	}
-	return kept;
+	static_assert(offsetof(struct ibv_wc, opcode) == offsetof(struct ibv_wc, status) + 4,
+		      "side by side");
+	memcpy(&both, (const char *)wc + offsetof(struct ibv_wc, status), sizeof(both));
+	both = le64toh(both);
+	return (both & (recv | UINT32_MAX)) == (send ? 0 : recv);
 }
 
-/* One ring alone. If all that it had is withheld, is there more? */
-LED_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
+LED_INLINE bool in_run(const struct ibv_wc *wc, uint32_t qpn, bool send)
 {
-	int got = 0, asked, polled;
+	return wc->qp_num == qpn && is_good(wc, send);
+}
+
+/* All requests up to that one are complete, and none has a mark. */
+LED_INLINE void sent_up_to(struct sp_qp *qp, const union led_send *slot)
+{
+	uint32_t tail = atomic_load_explicit(&qp->tail, memory_order_relaxed);
+	uint32_t number = (uint32_t)(slot - qp->sq.slots);
+
+	atomic_store_explicit(&qp->tail, tail + ((number - tail) & qp->sq.mask) + 1,
+			      memory_order_release);
+}
+
+/*
+ * How far, from wc to end, good completions of that carrier's send queue go: nothing to look for, none
+ * is hidden, and all that complete were asked for by the application. They are accounted for at once.
+ */
+LED_INLINE struct ibv_wc *sends_run(struct sp_carrier *c, struct ibv_wc *wc,
+				    const struct ibv_wc *end)
+{
+	struct sp_qp *qp = c->qp;
+	const uint64_t slots = (uintptr_t)qp->sq.slots, size = qp->sq.bytes;
+	const union led_send *last = NULL;
+	const uint32_t qpn = wc->qp_num;
+
+	do {
+		uint64_t at = wc->wr_id;
+
+		if (led_unlikely(at - slots >= size))
+			break;
+		last = (const union led_send *)(uintptr_t)at;
+		wc->wr_id = last->own.wr_id;
+		wc++;
+	} while (wc != end && in_run(wc, qpn, true));
+	if (led_likely(last))
+		sent_up_to(qp, last);
+	return wc;
+}
+
+LED_INLINE struct ibv_wc *recvs_run(struct sp_carrier *c, struct ibv_wc *wc,
+				    const struct ibv_wc *end)
+{
+	struct led_rq *rq = &c->qp->rq;
+	const struct ibv_wc *first = wc;
+	const uint32_t qpn = wc->qp_num;
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+
+	do
+		wc++;
+	while (wc != end && in_run(wc, qpn, false));
+	atomic_store_explicit(&rq->tail, tail + (uint32_t)(wc - first), memory_order_release);
+	return wc;
+}
+
+static void name_run(const struct sp_carrier *c, struct ibv_wc *wc, const struct ibv_wc *end)
+{
+	for (; wc != end; wc++)
+		wc->qp_num = c->app_qpn;
+}
+
+LED_INLINE uint32_t attn_of(const struct sp_carrier *c)
+{
+	return atomic_load_explicit(&c->attn, memory_order_relaxed);
+}
+
+/* How far, from wc to end, they are as most; wc: the first needs a closer look. */
+LED_INLINE struct ibv_wc *take_run(struct sp_cq_ring *ring, struct ibv_wc *wc,
+				   const struct ibv_wc *end)
+{
+	struct sp_carrier *c = led_carrier_of(ring->dev, wc->qp_num);
+	struct ibv_wc *to;
+
+	if (led_unlikely(!c || (attn_of(c) & ~LED_ATTN_NAMED)))
+		return wc;
+	if (is_good(wc, true))
+		to = sends_run(c, wc, end);
+	else if (led_likely(is_good(wc, false)))
+		to = recvs_run(c, wc, end);
+	else
+		return wc;
+	if (led_unlikely(attn_of(c)))
+		name_run(c, wc, to);
+	return to;
+}
+
+/* The same of one alone, and a send: what programs with a few requests under way poll. */
+LED_INLINE bool take_send_alone(struct sp_cq_ring *ring, struct ibv_wc *wc)
+{
+	struct sp_carrier *c = led_carrier_of(ring->dev, wc->qp_num);
+	const union led_send *slot;
+	struct sp_qp *qp;
+
+	if (led_unlikely(!c || attn_of(c)) || !is_good(wc, true))
+		return false;
+	qp = c->qp;
+	if (led_unlikely(wc->wr_id - (uintptr_t)qp->sq.slots >= qp->sq.bytes))
+		return false;
+	slot = (const union led_send *)(uintptr_t)wc->wr_id;
+	wc->wr_id = slot->own.wr_id;
+	sent_up_to(qp, slot);
+	return true;
+}
+
+/* From wc to end, those for the application, in their order: how many. */
+static int take_all(struct sp_cq_ring *ring, struct ibv_wc *wc, const struct ibv_wc *end)
+{
+	struct ibv_wc *to = wc, *from, *behind;
+	const struct ibv_wc *first = wc;
+	struct led_taken taken;
+
+	for (from = wc; from != end; from = behind) {
+		behind = take_run(ring, from, end);
+		if (behind != from) {
+			memmove(to, from, (size_t)((char *)behind - (char *)from));
+			to += behind - from;
+		} else {
+			behind++;
+			*to = *from;
+			to += take(ring, to, &taken);
+		}
+	}
+	return (int)(to - first);
+}
+
+/* Some of n completions were withheld. Is there more for the rest of the places? */
+static LED_NOINLINE int poll_again(struct sp_cq_ring *ring, int got, int n, struct ibv_wc *wc)
+{
+	int asked, polled;
 
 	do {
 		asked = n - got;
 		polled = ring->poll(ring->real, asked, wc + got);
-		if (led_unlikely(polled < 0))
+		if (polled < 0)
 			return got ? got : polled;
-		got += take_all(ring, wc + got, polled);
-	} while (led_unlikely(got < n && polled == asked && asked));
+		got += take_all(ring, wc + got, wc + got + polled);
+	} while (got < n && polled == asked);
 	return got;
+}
+
+static LED_NOINLINE int take_more(struct sp_cq_ring *ring, int got, int polled, int n,
+				  struct ibv_wc *wc)
+{
+	got += take_all(ring, wc + got, wc + polled);
+	return got < polled && polled == n ? poll_again(ring, got, n, wc) : got;
+}
+
+/* Of n places, so many were filled. */
+static LED_HOT int take_polled(struct sp_cq_ring *ring, int polled, int n, struct ibv_wc *wc)
+{
+	struct ibv_wc *to = take_run(ring, wc, wc + polled);
+
+	if (led_likely(to == wc + polled))
+		return polled;
+	return take_more(ring, (int)(to - wc), polled, n, wc);
+}
+
+/* One ring alone. */
+LED_INLINE int poll_ring(struct sp_cq_ring *ring, int n, struct ibv_wc *wc)
+{
+	int polled = ring->poll(ring->real, n, wc);
+
+	return polled > 0 ? take_polled(ring, polled, n, wc) : polled;
 }
 
 /* After a move: ring by ring, as one ring alone is polled; who filled up comes last next time. */
@@ -332,6 +484,13 @@ static LED_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+static LED_NOINLINE int poll_late(struct sp_cq *cq, int n, struct ibv_wc *wc)
+{
+	sp_lock_wait(&cq->lock);
+	cq->polls++;
+	return poll_slow(cq, n, wc);
+}
+
 int led_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 {
 	struct sp_cq *cq = led_cq_of(ibv->context, ibv->handle);
@@ -339,11 +498,14 @@ int led_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 
 	if (led_unlikely(!cq))
 		return led_dev_of(ibv->context)->saved.poll_cq(ibv, n, wc);
-	sp_lock(&cq->lock);
+	if (led_unlikely(!sp_trylock(&cq->lock)))
+		return poll_late(cq, n, wc);
 	cq->polls++;
 	if (led_unlikely(cq->slow))
 		return poll_slow(cq, n, wc);
-	got = poll_ring(cq->active, n, wc);
+	got = cq->active->poll(cq->active->real, n, wc);
+	if (got > 1 || (got == 1 && !take_send_alone(cq->active, wc)))
+		got = take_polled(cq->active, got, n, wc);
 	sp_unlock(&cq->lock);
 	return got;
 }
@@ -374,25 +536,35 @@ void led_cq_event_read(struct sp_cq_ring *ring)
 	}
 }
 
+static LED_NOINLINE int arm_all(struct sp_cq *cq, int solicited_only)
+{
+	int err = 0;
+
+	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
+		if (r->live || r == &cq->ring)
+			err |= r->dev->saved.req_notify_cq(r->real, solicited_only);
+	if (!cq->slow)
+		return err;
+	/* as a NIC does for completions behind the consumer index */
+	if (cq->first || cq->marked || led_failed_waiting(cq))
+		led_backlog_event(cq, true);
+	return 0; /* one of them is a dead NIC's */
+}
+
 int led_req_notify(struct ibv_cq *ibv, int solicited_only)
 {
 	struct sp_cq *cq = led_cq_of(ibv->context, ibv->handle);
-	int err = 0;
+	int err;
 
 	if (led_unlikely(!cq))
 		return led_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
 	sp_lock(&cq->lock);
 	atomic_fetch_add(&cq->armings[solicited_only ? LED_ARMED_SOLICITED : LED_ARMED_ANY].count,
 			 1);
-	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
-		if (r->live || r == &cq->ring)
-			err |= r->dev->saved.req_notify_cq(r->real, solicited_only);
-	if (led_unlikely(cq->slow)) {
-		/* as a NIC does for completions behind the consumer index */
-		if (cq->first || cq->marked || led_failed_waiting(cq))
-			led_backlog_event(cq, true);
-		err = 0; /* one of them is a dead NIC's */
-	}
+	if (led_likely(!cq->slow && cq->active == &cq->ring))
+		err = cq->dev->saved.req_notify_cq(ibv, solicited_only);
+	else
+		err = arm_all(cq, solicited_only);
 	sp_unlock(&cq->lock);
 	return err;
 }

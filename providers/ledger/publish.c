@@ -9,7 +9,7 @@
 /* Do posts go straight to the provider? */
 bool led_tx_direct(const struct sp_qp *qp)
 {
-	return !(qp->tx_mode & ~LED_XLAT);
+	return !(qp->tx_mode & ~(LED_XLAT | LED_WIDE));
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */

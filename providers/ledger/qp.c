@@ -122,6 +122,7 @@ static struct sp_qp *qp_alloc(struct sp_dev *dev, struct ibv_qp *ibv, struct sp_
 	qp->ibv = ibv;
 	qp->plain = ibv->qp_type != IBV_QPT_RC;
 	qp->post = dev->saved.post_send;
+	qp->rq.post = dev->saved.post_recv;
 	qp->app_qpn = ibv->qp_num;
 	qp->scq = scq;
 	qp->rcq = rcq;
@@ -167,7 +168,8 @@ static void qp_publish(struct sp_qp *qp, struct sp_carrier *c)
 	led_live(c->sring, &c->sring_live);
 	led_live(c->rring, &c->rring_live);
 	led_qp_unlock(qp);
-	if (qp->dev->installed)
+	/* what its provider posts itself is not found by who posts */
+	if (qp->dev->installed && !qp->plain)
 		atomic_store_explicit(&qp->dev->qps[qp->ibv->handle], qp, memory_order_release);
 	if (qp->ex.on)
 		led_wr_install(qp);
@@ -301,10 +303,10 @@ static void reset(struct sp_qp *qp)
 	led_srq_leave(c);
 	forget_completions(qp);
 	memset(qp->sq.marks, 0, (size_t)qp->sq.mask + 1);
-	qp->sq.head = qp->sq.two_sided = 0;
+	qp->sq.head = qp->sq.limit = qp->sq.two_sided = 0;
 	atomic_store(&qp->sq.pub, 0);
 	atomic_store(&qp->tail, 0);
-	qp->rq.head = qp->rq.pub = 0;
+	qp->rq.head = qp->rq.pub = qp->rq.limit = 0;
 	atomic_store(&qp->rq.tail, 0);
 	qp->send_counted = qp->recv_counted = 0;
 	atomic_store(&qp->may_write, false);
@@ -316,7 +318,7 @@ static void reset(struct sp_qp *qp)
 	atomic_store(&c->last_receive, false);
 	atomic_store(&c->err_mode, LED_ERR_NONE);
 	atomic_store(&c->app_status, 0);
-	atomic_store(&c->attn, 0);
+	atomic_fetch_and(&c->attn, LED_ATTN_EACH | LED_ATTN_NAMED);
 	atomic_store(&qp->withheld, false);
 	led_live(c->sring, &c->sring_live);
 	led_live(c->rring, &c->rring_live);

@@ -18,11 +18,15 @@ struct led_sq {
 	uint8_t *inlined;	  /* made at first use, as wide */
 	struct ibv_send_wr *wide; /* see LED_MARK_WIDE */
 	struct ibv_sge *scratch;  /* translated, of one batch; made with the first standby */
+	uint64_t bytes;		  /* of the slots */
 	uint32_t mask, max_post, max_sge, max_inline;
-	uint32_t head;
+	int32_t one_sge;      /* 1; -1 where a request may not have one */
+	uint32_t head, limit; /* limit: see led_limit */
 	_Atomic uint32_t pub;
 	uint32_t two_sided; /* posted since the start */
 	bool sig_all;
+	/* Of the post under way; refused: by the provider, a slot's. */
+	struct ibv_send_wr *posting, **bad, *refused;
 	_Atomic bool marks_used; /* some slot has had a mark: they are looked at */
 };
 
@@ -30,9 +34,13 @@ struct led_sq {
 struct led_rq {
 	struct ibv_recv_wr *slots;
 	struct ibv_sge *sges;
+	int (*post)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 	uint32_t mask, max_post, max_sge;
-	uint32_t head, pub;
-	_Atomic uint32_t tail; /* under the receive CQ's lock */
+	int32_t one_sge;    /* as of led_sq */
+	uint32_t head, pub; /* from limit on there is no room, as far as was looked */
+	uint32_t limit;
+	struct ibv_recv_wr *refused; /* by the provider, of the post under way */
+	_Atomic uint32_t tail;	     /* under the receive CQ's lock */
 };
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */

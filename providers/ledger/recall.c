@@ -56,6 +56,7 @@ static int recall(struct sp_carrier *c, enum sp_last_seen *seen)
 	led_backlog_take_back(qp->scq, c, false);
 	led_cq_refresh(qp->scq);
 	atomic_store(&qp->tail, n);
+	qp->sq.limit = qp->sq.head; /* asked for anew */
 	qp->send_counted = n;
 	*seen = last_seen(c, n);
 	return 0;

@@ -20,6 +20,7 @@ int led_rq_alloc(struct led_rq *rq, const struct ibv_qp_cap *cap)
 	rq->mask = n - 1;
 	rq->max_post = cap->max_recv_wr;
 	rq->max_sge = cap->max_recv_sge;
+	rq->one_sge = rq->max_sge ? 1 : -1;
 	rq->slots = calloc(n, sizeof(*rq->slots));
 	rq->sges = calloc((size_t)n * (rq->max_sge ? rq->max_sge : 1), sizeof(*rq->sges));
 	if (!rq->slots || !rq->sges) {
@@ -93,15 +94,49 @@ int led_recvs_go(struct sp_qp *qp)
 
 /* -- posts ------------------------------------------------------------------------------------- */
 
-LED_INLINE int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* As led_limit. */
+static LED_NOINLINE uint32_t limit_now(struct led_rq *rq)
 {
-	uint32_t head = rq->head;
-	uint32_t limit = atomic_load_explicit(&rq->tail, memory_order_acquire) + rq->max_post;
+	rq->limit = atomic_load_explicit(&rq->tail, memory_order_acquire) + rq->max_post;
+	return rq->limit;
+}
+
+LED_INLINE void put(struct ibv_recv_wr *slot, const struct ibv_recv_wr *wr)
+{
+	slot->wr_id = wr->wr_id;
+	slot->num_sge = wr->num_sge;
+	for (int i = 0; i < wr->num_sge; i++)
+		slot->sg_list[i] = wr->sg_list[i];
+}
+
+/* As long as each has one SGE: without a call, so that all is in registers. *at is behind them. */
+LED_INLINE struct ibv_recv_wr *put_most(const struct led_rq *rq, struct ibv_recv_wr *wr,
+					uint32_t *at)
+{
+	struct ibv_recv_wr *slot = &rq->slots[*at & rq->mask];
+	const int32_t one_sge = rq->one_sge;
+	uint32_t limit = rq->limit;
+
+	while (led_likely(*at != limit && wr->num_sge == one_sge)) {
+		slot->wr_id = wr->wr_id;
+		slot->num_sge = 1;
+		slot->sg_list[0] = wr->sg_list[0];
+		slot = slot->next;
+		++*at;
+		wr = wr->next;
+		if (!wr)
+			break;
+	}
+	return wr;
+}
+
+/* All that there is room for. */
+static int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	uint32_t head = rq->head, limit = limit_now(rq);
 	int err = 0;
 
 	for (; wr; wr = wr->next, head++) {
-		struct ibv_recv_wr *slot = &rq->slots[head & rq->mask];
-
 		if (led_unlikely(head == limit))
 			err = ENOMEM;
 		else if (led_unlikely((uint32_t)wr->num_sge > rq->max_sge))
@@ -110,10 +145,7 @@ LED_INLINE int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_re
 			*bad = wr;
 			break;
 		}
-		slot->wr_id = wr->wr_id;
-		slot->num_sge = wr->num_sge;
-		for (int i = 0; i < wr->num_sge; i++)
-			slot->sg_list[i] = wr->sg_list[i];
+		put(&rq->slots[head & rq->mask], wr);
 	}
 	rq->head = head;
 	return err;
@@ -126,8 +158,8 @@ static struct ibv_recv_wr *nth(struct ibv_recv_wr *wr, uint32_t n)
 	return wr;
 }
 
-/* Slots from `from` to head, as a chain. */
-LED_INLINE int hand_chain(struct sp_qp *qp, uint32_t from, uint32_t *done)
+/* Slots from `from` to head, as a chain: where not all of the application's list may go. */
+static int hand_chain(struct sp_qp *qp, uint32_t from, uint32_t *done)
 {
 	struct led_rq *rq = &qp->rq;
 	struct ibv_recv_wr *last = &rq->slots[(rq->head - 1) & rq->mask], *next = last->next;
@@ -135,17 +167,32 @@ LED_INLINE int hand_chain(struct sp_qp *qp, uint32_t from, uint32_t *done)
 	int err;
 
 	last->next = NULL;
-	err = qp->rx->dev->saved.post_recv(qp->rx->real, &rq->slots[from & rq->mask], &bad);
+	err = rq->post(qp->rx->real, &rq->slots[from & rq->mask], &bad);
 	last->next = next;
 	*done = rq->head - from;
-	if (led_unlikely(err))
+	if (err)
 		*done = bad ? ((uint32_t)(bad - rq->slots) - from) & rq->mask : 0;
 	return err;
 }
 
-/* rq_lock held; drops it. */
-static LED_NOINLINE int post_slow(struct sp_qp *qp, struct ibv_recv_wr *wr,
-				  struct ibv_recv_wr **bad, uint32_t from, int err)
+/* Fewer than all there are. rq_lock held. */
+static int post_some(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+		     uint32_t from, int err)
+{
+	uint32_t done;
+	int refusal = qp->rq.head == from ? 0 : hand_chain(qp, from, &done);
+
+	qp->rq.pub = qp->rq.head;
+	if (!refusal)
+		return err;
+	*bad = nth(wr, done);
+	qp->rq.head = qp->rq.pub = from + done;
+	return refusal;
+}
+
+/* rq_lock held. */
+static int post_later(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+		      uint32_t from, int err)
 {
 	int late = 0;
 
@@ -162,32 +209,66 @@ static LED_NOINLINE int post_slow(struct sp_qp *qp, struct ibv_recv_wr *wr,
 	} else if (late) {
 		qp->dev->cb->key_missing(qp->cookie);
 	}
+	return err;
+}
+
+/* Called with rq_lock and nothing written; drops it. */
+static LED_HOT int post_others(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	uint32_t from = qp->rq.head;
+	int err = put_list(&qp->rq, wr, bad);
+
+	if (qp->rx_mode)
+		err = post_later(qp, wr, bad, from, err);
+	else
+		err = post_some(qp, wr, bad, from, err);
 	sp_unlock(&qp->rq_lock);
 	return err;
 }
 
+/* The provider takes no more from rq.refused on. Drops rq_lock. */
+static LED_NOINLINE int refused(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+				int err)
+{
+	const struct ibv_recv_wr *end = qp->rq.refused ? qp->rq.refused : wr;
+
+	for (; wr && wr != end; wr = wr->next)
+		qp->rq.pub++;
+	*bad = wr;
+	qp->rq.head = qp->rq.pub;
+	sp_unlock(&qp->rq_lock);
+	return err;
+}
+
+static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_recv_wr *wr,
+				  struct ibv_recv_wr **bad)
+{
+	sp_lock_wait(&qp->rq_lock);
+	return post_others(qp, wr, bad);
+}
+
+/* What was logged is handed on as it is: the provider gives the application's own wr_id back. */
 int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct sp_qp *qp = led_qp_of(ibv);
-	uint32_t from, done;
-	int err, refusal;
+	uint32_t head;
+	int err;
 
-	if (led_unlikely(!qp || qp->plain))
+	if (led_unlikely(!qp))
 		return led_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
-	sp_lock(&qp->rq_lock);
-	from = qp->rq.head;
-	err = put_list(&qp->rq, wr, bad);
-	if (led_unlikely(qp->rx_mode))
-		return post_slow(qp, wr, bad, from, err);
-	if (led_likely(qp->rq.head != from)) {
-		refusal = hand_chain(qp, from, &done);
-		qp->rq.pub = from + done;
-		if (led_unlikely(refusal)) {
-			*bad = nth(wr, done);
-			qp->rq.head = from + done;
-			err = refusal;
-		}
-	}
+	if (led_unlikely(!wr))
+		return 0;
+	if (led_unlikely(!sp_trylock(&qp->rq_lock)))
+		return post_late(qp, wr, bad);
+	head = qp->rq.head;
+	if (led_unlikely(put_most(&qp->rq, wr, &head) || qp->rx_mode))
+		return post_others(qp, wr, bad);
+	qp->rq.head = head;
+	qp->rq.refused = NULL;
+	err = qp->rq.post(ibv, wr, &qp->rq.refused);
+	if (led_unlikely(err))
+		return refused(qp, wr, bad, err);
+	qp->rq.pub = qp->rq.head;
 	sp_unlock(&qp->rq_lock);
-	return err;
+	return 0;
 }

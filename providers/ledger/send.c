@@ -33,8 +33,10 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	uint32_t n = room_for(attr->cap.max_send_wr);
 
 	sq->mask = n - 1;
+	sq->bytes = n * sizeof(*sq->slots);
 	sq->max_post = attr->cap.max_send_wr;
 	sq->max_sge = attr->cap.max_send_sge;
+	sq->one_sge = sq->max_sge ? 1 : -1;
 	sq->max_inline = attr->cap.max_inline_data;
 	sq->sig_all = attr->sq_sig_all;
 	sq->slots = aligned_alloc(64, n * sizeof(*sq->slots));
@@ -90,33 +92,56 @@ LED_NOINLINE int led_wide_make(struct led_sq *sq)
 
 /* -- one request into its slot ----------------------------------------------------------------- */
 
-/* The buffers are the application's again when the post returns. */
-static LED_NOINLINE int put_inline(struct led_sq *sq, union led_send *slot,
-				   const struct ibv_send_wr *wr)
+/* Of a few bytes, mostly: by blocks, as a call costs more than these. */
+LED_INLINE void copy_data(uint8_t *to, const uint8_t *from, uint32_t n)
 {
-	uint32_t length = led_length(wr);
+	enum { BLOCK = 16 };
+
+	for (; n >= BLOCK; n -= BLOCK, to += BLOCK, from += BLOCK)
+		memcpy(to, from, BLOCK);
+	if (led_unlikely(n))
+		memcpy(to, from, n);
+}
+
+/* False: there is more than a slot has room for. */
+LED_INLINE bool copy_inline(uint8_t *at, uint32_t room, const struct ibv_sge *sge, int n,
+			    uint32_t *length)
+{
+	uint32_t left = room;
+
+	for (int i = 0; i < n; at += sge[i].length, i++) {
+		if (led_unlikely(sge[i].length > left))
+			return false;
+		copy_data(at, (const uint8_t *)(uintptr_t)sge[i].addr, sge[i].length);
+		left -= sge[i].length;
+	}
+	*length = room - left;
+	return true;
+}
+
+/* The buffers are the application's again when the post returns. */
+LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct ibv_send_wr *wr)
+{
+	uint32_t length;
 	uint8_t *at;
 
-	if (length > sq->max_inline)
-		return ENOMEM;
-	if (length && !sq->inlined && led_inline_make(sq))
+	if (led_unlikely(!sq->inlined && led_inline_make(sq))) {
+		slot->wr.num_sge = 0;
+		return led_length(wr) ? ENOMEM : 0;
+	}
+	at = sq->inlined + (size_t)(slot - sq->slots) * sq->max_inline;
+	if (!copy_inline(at, sq->max_inline, wr->sg_list, wr->num_sge, &length))
 		return ENOMEM;
 	slot->wr.sg_list = slot->own.sge;
-	slot->wr.num_sge = length ? 1 : 0;
-	if (!length)
-		return 0;
-	at = sq->inlined + (size_t)(slot - sq->slots) * sq->max_inline;
+	slot->wr.num_sge = length != 0;
 	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = length };
-	for (int i = 0; i < wr->num_sge; at += wr->sg_list[i].length, i++)
-		memcpy(at, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 	return 0;
 }
 
-static LED_NOINLINE void put_many_sges(struct led_sq *sq, union led_send *slot,
-				       const struct ibv_send_wr *wr)
+/* Where its SGEs lie, if they are more than a slot has. */
+LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union led_send *slot)
 {
-	slot->wr.sg_list = sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
-	memcpy(slot->wr.sg_list, wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
 }
 
 /*
@@ -135,7 +160,9 @@ static LED_NOINLINE int put_wide(struct sp_qp *qp, union led_send *slot,
 	qp->sq.wide[at].wr_id = (uintptr_t)slot;
 	qp->sq.wide[at].next = NULL;
 	qp->sq.marks[at] |= LED_MARK_WIDE;
-	atomic_store(&qp->sq.marks_used, true);
+	qp->tx_mode |= LED_WIDE;
+	if (!atomic_load(&qp->sq.marks_used))
+		led_carriers_each(qp);
 	return 0;
 }
 
@@ -147,82 +174,169 @@ int led_put_wide(struct sp_qp *qp, union led_send *slot, const struct ibv_send_w
 /* In the order of the enum: WRITEs, SENDs, READ, atomics. */
 #define LED_LAST_PLAIN IBV_WR_ATOMIC_FETCH_AND_ADD
 
-LED_INLINE int put_data(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
+/* What a slot has of every request, from num_sge to the operands. */
+#define LED_PLAIN_FROM offsetof(struct ibv_send_wr, num_sge)
+#define LED_PLAIN_SIZE (offsetof(struct ibv_send_wr, qp_type) - LED_PLAIN_FROM)
+
+LED_INLINE void put_plain(union led_send *slot, const struct ibv_send_wr *wr)
 {
-	if (led_unlikely((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge))
-		return put_inline(&qp->sq, slot, wr);
-	slot->wr.num_sge = wr->num_sge;
-	slot->wr.sg_list = slot->own.sge;
-	if (led_unlikely(wr->num_sge > LED_SLOT_SGES))
-		put_many_sges(&qp->sq, slot, wr);
-	else
-		for (int i = 0; i < wr->num_sge; i++)
-			slot->own.sge[i] = wr->sg_list[i];
-	return 0;
+	memcpy((char *)slot + LED_PLAIN_FROM, (const char *)wr + LED_PLAIN_FROM, LED_PLAIN_SIZE);
+	slot->own.wr_id = wr->wr_id;
 }
 
+LED_INLINE void put_sges(const struct led_sq *sq, union led_send *slot,
+			 const struct ibv_send_wr *wr)
+{
+	struct ibv_sge *to = slot->own.sge;
+
+	if (wr->num_sge > LED_SLOT_SGES)
+		to = led_many_sges(sq, slot);
+	slot->wr.sg_list = to;
+	for (int i = 0; i < wr->num_sge; i++)
+		to[i] = wr->sg_list[i];
+}
+
+/* Of any kind. */
 LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
 {
-	int err;
+	int err = 0;
 
-	slot->wr.opcode = wr->opcode;
-	slot->wr.send_flags = wr->send_flags;
-	slot->wr.imm_data = wr->imm_data;
-	slot->wr.wr = wr->wr;
-	slot->own.wr_id = wr->wr_id;
-	err = put_data(qp, slot, wr);
+	if (led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge))
+		return EINVAL;
+	put_plain(slot, wr);
+	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge)
+		err = put_inline(&qp->sq, slot, wr);
+	else
+		put_sges(&qp->sq, slot, wr);
 	if (led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN) && !err)
 		err = put_wide(qp, slot, wr);
 	return err;
 }
 
-LED_INLINE bool two_sided(enum ibv_wr_opcode opcode)
+/* Most of them. False: ask put(). */
+LED_INLINE bool put_most(struct led_sq *sq, union led_send *slot, const struct ibv_send_wr *wr,
+			 int32_t one_sge)
 {
-	return led_kind(opcode) == SP_REQ_TWO_SIDED;
+	if (led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN))
+		return false;
+	if (led_unlikely(wr->num_sge != one_sge || (wr->send_flags & IBV_SEND_INLINE)))
+		return false;
+	put_plain(slot, wr);
+	slot->wr.sg_list = slot->own.sge;
+	slot->own.sge[0] = wr->sg_list[0];
+	return true;
 }
 
-/* As many as there is room for. Their number is what head moved by. */
-LED_INLINE int put_list(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* As led_kind says; a table, as it is looked up for each request. */
+static const uint32_t is_two_sided[32] = {
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = 1,
+	[IBV_WR_SEND] = 1,
+	[IBV_WR_SEND_WITH_IMM] = 1,
+	[IBV_WR_SEND_WITH_INV] = 1,
+};
+
+LED_INLINE uint32_t two_sided(enum ibv_wr_opcode opcode)
 {
-	uint32_t head = qp->sq.head, tail = led_tail(qp);
+	return is_two_sided[(unsigned)opcode % 32];
+}
+
+/*
+ * Requests from there on have no room. It is not looked up at each post, as pollers write the tail all the
+ * time. A recall may have put more back than a queue takes.
+ */
+LED_NOINLINE uint32_t led_limit(struct sp_qp *qp, uint32_t head)
+{
+	uint32_t tail = led_tail(qp), most = qp->sq.max_post;
+
+	qp->sq.limit = head - tail < most ? tail + most : head;
+	return qp->sq.limit;
+}
+
+/* What one call writes. Behind the loops that write it, wr is the first that is not written, or NULL. */
+struct writing {
+	struct ibv_send_wr *wr;
+	union led_send *slot, *last; /* that it goes to; that the one before it went to */
+	uint32_t head, limit, two_sided;
+};
+
+LED_INLINE struct writing write_begin(const struct sp_qp *qp, struct ibv_send_wr *wr)
+{
+	return (struct writing){ .wr = wr,
+				 .slot = led_slot(qp, qp->sq.head),
+				 .head = qp->sq.head,
+				 .limit = qp->sq.limit };
+}
+
+LED_INLINE void write_next(struct writing *w)
+{
+	w->wr = w->wr->next;
+	w->last = w->slot;
+	w->slot = (union led_send *)w->slot->wr.next;
+	w->head++;
+}
+
+LED_INLINE void write_end(struct sp_qp *qp, const struct writing *w)
+{
+	qp->sq.two_sided += w->two_sided;
+	qp->sq.head = w->head;
+}
+
+/* As long as they are like most: without a call, so that all is in registers. */
+LED_INLINE void write_most(struct sp_qp *qp, struct writing *w)
+{
+	const int32_t one_sge = qp->sq.one_sge;
+
+	while (led_likely(w->head != w->limit && put_most(&qp->sq, w->slot, w->wr, one_sge))) {
+		w->two_sided += is_two_sided[w->wr->opcode];
+		write_next(w);
+		if (!w->wr)
+			break;
+	}
+}
+
+LED_INLINE bool no_room(struct sp_qp *qp, struct writing *w)
+{
+	if (led_unlikely(w->head == w->limit))
+		w->limit = led_limit(qp, w->head);
+	return w->head == w->limit;
+}
+
+/* All that there is room for. */
+LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
+{
 	int err = 0;
 
-	for (; wr; wr = wr->next, head++) {
-		/* a recall may have put more back than a queue takes */
-		if (led_unlikely(head - tail >= qp->sq.max_post))
-			err = ENOMEM;
-		else if (led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge))
-			err = EINVAL;
-		else
-			err = put(qp, led_slot(qp, head), wr);
-		if (led_unlikely(err)) {
-			*bad = wr;
+	while (w->wr) {
+		err = no_room(qp, w) ? ENOMEM : put(qp, w->slot, w->wr);
+		if (led_unlikely(err))
 			break;
-		}
-		qp->sq.two_sided += two_sided(wr->opcode);
+		w->two_sided += two_sided(w->wr->opcode);
+		write_next(w);
 	}
-	qp->sq.head = head;
 	return err;
 }
 
 /* -- to the provider --------------------------------------------------------------------------- */
 
-/* Slots from n on, as a chain. Returns an errno; *done: how many it took. */
-LED_INLINE int hand_chain(struct sp_qp *qp, struct sp_carrier *c, uint32_t from, uint32_t n,
-			  uint32_t *done)
+/* Slots as a chain. Returns an errno; *refused: the first one that it did not take. */
+LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_send *last,
+			  struct ibv_send_wr **refused)
 {
-	struct ibv_send_wr *first = &led_slot(qp, from)->wr,
-			   *last = &led_slot(qp, from + n - 1)->wr;
-	struct ibv_send_wr *next = last->next, *bad = NULL;
+	struct ibv_send_wr *next = last->wr.next;
 	int err;
 
-	last->next = NULL;
-	err = qp->post(c->real, first, &bad);
-	last->next = next;
-	*done = n;
-	if (led_unlikely(err))
-		*done = bad ? (((union led_send *)bad - qp->sq.slots) - from) & qp->sq.mask : 0;
+	last->wr.next = NULL;
+	err = qp->post(qp->tx->real, &first->wr, refused);
+	last->wr.next = next;
 	return err;
+}
+
+/* How many of those from there on it took. */
+static uint32_t taken(const struct sp_qp *qp, uint32_t from, const struct ibv_send_wr *refused)
+{
+	if (!refused)
+		return 0;
+	return ((uint32_t)((const union led_send *)refused - qp->sq.slots) - from) & qp->sq.mask;
 }
 
 /* A post is undone from request n on: the application gets the error. */
@@ -233,6 +347,7 @@ LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 		*led_mark(qp, i) = 0;
 	}
 	qp->sq.head = n;
+	qp->sq.limit = n; /* asked for anew */
 }
 
 /*
@@ -270,15 +385,17 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, uint32_t *r
 int led_sends_posted(struct sp_qp *qp, uint32_t from)
 {
 	uint32_t n = qp->sq.head - from, done, refused;
+	struct ibv_send_wr *bad = NULL;
 	int err;
 
 	if (!n)
 		return 0;
-	if (qp->tx_mode || qp->sq.wide) {
+	if (qp->tx_mode) {
 		err = posted_slow(qp, from, &refused);
 		return err;
 	}
-	err = hand_chain(qp, qp->tx, from, n, &done);
+	err = hand_chain(qp, led_slot(qp, from), led_slot(qp, from + n - 1), &bad);
+	done = led_likely(!err) ? n : taken(qp, from, bad);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
 	if (!err)
 		return 0;
@@ -298,45 +415,101 @@ static struct ibv_send_wr *nth(struct ibv_send_wr *wr, uint32_t n)
 	return wr;
 }
 
-/* Called with sq_lock held, behind the writing; drops it. */
-static LED_NOINLINE int post_slow(struct sp_qp *qp, struct ibv_send_wr *wr,
-				  struct ibv_send_wr **bad, uint32_t from, int err)
+/* The provider takes no more from sq.refused on: the application hears of it. Drops sq_lock. */
+static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
-	uint32_t refused;
-	int err_now = posted_slow(qp, from, &refused);
+	uint32_t from = led_pub(qp), done = taken(qp, from, qp->sq.refused);
+
+	*qp->sq.bad = nth(qp->sq.posting, done);
+	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
+	led_unwrite(qp, from + done);
+	sp_unlock(&qp->sq_lock);
+	return err;
+}
+
+/* What was written goes to the provider. Drops sq_lock. */
+LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_send *last, int err)
+{
+	int err_now;
+
+	qp->sq.refused = NULL;
+	err_now = hand_chain(qp, first, last, &qp->sq.refused);
+	if (led_unlikely(err_now))
+		return refused(qp, err_now);
+	atomic_store_explicit(&qp->sq.pub, qp->sq.head, memory_order_relaxed);
+	sp_unlock(&qp->sq_lock);
+	return err;
+}
+
+/* The number that the first of those had which were written. */
+static uint32_t number_before(const struct sp_qp *qp, const struct writing *w,
+			      const union led_send *first)
+{
+	return w->head - (((uint32_t)(w->last - first) & qp->sq.mask) + 1);
+}
+
+/* Or by the slow way. err: of a request that was not written. Drops sq_lock. */
+static LED_NOINLINE int post_slow(struct sp_qp *qp, uint32_t from, int err)
+{
+	struct ibv_send_wr *wr = qp->sq.posting, **bad = qp->sq.bad;
+	uint32_t no;
+	int err_now = posted_slow(qp, from, &no);
 
 	sp_unlock(&qp->sq_lock);
 	if (err_now)
-		*bad = nth(wr, refused - from);
+		*bad = nth(wr, no - from);
 	return err_now ? err_now : err;
+}
+
+/* Some request is not like most. Drops sq_lock. */
+static LED_HOT int post_others(struct sp_qp *qp)
+{
+	struct writing w = write_begin(qp, qp->sq.posting);
+	union led_send *first = w.slot;
+	uint32_t from = w.head;
+	int err = write_all(qp, &w);
+
+	write_end(qp, &w);
+	if (led_unlikely(err))
+		*qp->sq.bad = w.wr;
+	if (led_unlikely(qp->tx_mode || from == w.head))
+		return post_slow(qp, from, err);
+	return post_direct(qp, first, w.last, err);
+}
+
+/* Somebody else has the lock. */
+static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_send_wr *wr,
+				  struct ibv_send_wr **bad)
+{
+	sp_lock_wait(&qp->sq_lock);
+	qp->sq.posting = wr;
+	qp->sq.bad = bad;
+	return post_others(qp);
 }
 
 int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sp_qp *qp = led_qp_of(ibv);
-	uint32_t from, n, done;
-	int err;
+	union led_send *first;
+	struct writing w;
 
-	if (led_unlikely(!qp || qp->plain))
+	if (led_unlikely(!qp))
 		return led_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
-	sp_lock(&qp->sq_lock);
-	from = qp->sq.head;
-	err = put_list(qp, wr, bad);
-	if (led_unlikely(qp->tx_mode || qp->sq.wide))
-		return post_slow(qp, wr, bad, from, err);
-	n = qp->sq.head - from;
-	if (led_likely(n)) {
-		int refusal = hand_chain(qp, qp->tx, from, n, &done);
-
-		atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
-		if (led_unlikely(refusal)) {
-			*bad = nth(wr, done);
-			led_unwrite(qp, from + done);
-			err = refusal;
-		}
-	}
-	sp_unlock(&qp->sq_lock);
-	return err;
+	if (led_unlikely(!wr))
+		return 0;
+	if (led_unlikely(!sp_trylock(&qp->sq_lock)))
+		return post_late(qp, wr, bad);
+	qp->sq.posting = wr;
+	qp->sq.bad = bad;
+	w = write_begin(qp, wr);
+	first = w.slot;
+	write_most(qp, &w);
+	if (w.wr)
+		return post_others(qp);
+	write_end(qp, &w);
+	if (led_unlikely(qp->tx_mode))
+		return post_slow(qp, number_before(qp, &w, first), 0);
+	return post_direct(qp, first, w.last, 0);
 }
 
 /* context->ops.bind_mw: what the provider would post itself goes through the ledger. */
@@ -347,7 +520,7 @@ int led_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct ibv_send_wr *bad;
 	int err;
 
-	if (!qp || qp->plain)
+	if (!qp)
 		return led_dev_of(ibv->context)->saved.bind_mw(ibv, mw, bind);
 	wr.send_flags = bind->send_flags;
 	wr.bind_mw.mw = mw;

@@ -107,7 +107,8 @@ static void deliver_later(const struct settle *s, uint32_t i)
 	*led_mark(qp, s->first + i) |= LED_MARK_DELIVERED;
 	if (s->fates[i - 1] != SP_FATE_DELIVERED)
 		*led_mark(qp, s->first + i - 1) |= LED_MARK_SIGNAL;
-	atomic_store(&qp->sq.marks_used, true);
+	if (!atomic_load(&qp->sq.marks_used))
+		led_carriers_each(qp);
 	qp->marked++;
 	s->out->delivered++;
 }

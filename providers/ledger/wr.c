@@ -63,7 +63,8 @@ LED_INLINE union led_send *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 
 	if (led_unlikely(qp->b.err))
 		return NULL;
-	if (led_unlikely(qp->sq.head - led_tail(qp) >= qp->sq.max_post)) {
+	if (led_unlikely(qp->sq.head == qp->sq.limit &&
+			 qp->sq.head == led_limit(qp, qp->sq.head))) {
 		fail(qp, ENOMEM);
 		return NULL;
 	}

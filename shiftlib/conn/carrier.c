@@ -343,6 +343,8 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 				  .nic = carrier->nic,
 				  .attr = qp->app.attr,
 				  .psn = carrier->psn };
+	task->attr.max_rd_atomic =
+		sh_fit_reads_out(task->attr.max_rd_atomic, &carrier->nic->max, carrier->reads_told);
 	carrier->rts = true;
 	qp->carriers.rts_jobs++;
 	sh_job_begin(&qp->busy);

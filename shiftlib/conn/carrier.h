@@ -32,6 +32,7 @@ struct sh_carrier {
 	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
 	struct sc_address address;
+	uint8_t reads_told;  /* by the peer: how many READs its end takes at once */
 	uint16_t pkey_index; /* of its partition */
 	bool prompt;	     /* it was connected, and its NIC's prompt worker has its commands */
 	bool in_line;	     /* the other one has some: they stay together */

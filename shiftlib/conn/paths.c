@@ -28,21 +28,11 @@ static bool paths_steady(const struct sh_qp *qp, uint8_t path)
 	return qp->paths.routes[path] && sh_heartbeat_steady(qp->paths.routes[path]);
 }
 
-static bool paths_over(uint32_t wanted, int limit)
-{
-	return limit > 0 && wanted > (uint32_t)limit;
-}
-
 /* It says that it cannot do what the default NIC does. */
 static bool paths_lesser(const struct sh_qp *qp, const struct sh_nic *nic)
 {
-	const struct ibv_qp_cap *cap = &qp->init.cap;
-
 	return nic->address.mtu < (uint8_t)qp->app.attr.path_mtu ||
-	       paths_over(cap->max_send_wr, nic->max.qp_wr) ||
-	       paths_over(cap->max_recv_wr, nic->max.qp_wr) ||
-	       paths_over(cap->max_send_sge, nic->max.sge) ||
-	       paths_over(cap->max_recv_sge, nic->max.sge);
+	       !sh_fit_caps(&qp->init.cap, &nic->max);
 }
 
 /* Is anything known that would refuse a standby on another path? Then making one shows it. */

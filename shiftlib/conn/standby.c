@@ -67,14 +67,15 @@ static void standby_attr(const struct sh_qp *qp, struct ibv_qp_init_attr_ex *att
 	attr->cap.max_send_wr += sp_has(dev, SP_HIDDEN_SENDS);
 }
 
-static struct ibv_qp *standby_create(struct standby_job *task)
+static struct ibv_qp *standby_create(struct standby_job *task, bool with_inline)
 {
 	struct sh_qp *qp = task->qp;
 	struct ibv_qp_init_attr_ex attr;
 	struct ibv_qp *real;
 
 	standby_attr(qp, &attr);
-
+	if (!with_inline)
+		attr.cap.max_inline_data = 0;
 	attr.qp_context = qp;
 	attr.pd = qp->pd->shadow[task->path].pd;
 	attr.send_cq = qp->scq->shadow[task->path]->cq;
@@ -83,6 +84,17 @@ static struct ibv_qp *standby_create(struct standby_job *task)
 	real = ibv_create_qp_ex(task->nic->ctx, &attr);
 	task->caps = attr.cap;
 	return real;
+}
+
+/* Another vendor's device may refuse just that, and says no more than that it refuses. */
+static const char *standby_not_created(struct standby_job *task)
+{
+	if (sp_has(task->qp->ctx->dev, SP_ANY_DEVICE) && task->qp->caps.max_inline_data) {
+		task->real = standby_create(task, false); /* destroyed, as there is a reason */
+		if (task->real)
+			return "the NIC of the standby has less room for inline data than its own";
+	}
+	return "its queue pair could not be made on the NIC of the standby";
 }
 
 static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, uint16_t pkey_index)
@@ -125,16 +137,16 @@ static const char *standby_make(struct standby_job *task)
 		return "its completion queue could not be made on the NIC of the standby";
 	if (qp->srq && sh_srq_shadow_make(qp->srq, task->path))
 		return "its shared receive queue could not be made on the NIC of the standby";
-	task->real = standby_create(task);
+	task->real = standby_create(task, true);
 	if (!task->real)
-		return "its queue pair could not be made on the NIC of the standby";
+		return standby_not_created(task);
 	if (standby_to_init(task->real, &task->attr, task->place.pkey_index))
 		return "its queue pair on the NIC of the standby does not reach INIT";
 	return NULL;
 }
 
 static void standby_address(const struct sh_nic *nic, const struct sh_tenant_place *place,
-			    uint32_t qpn, struct sc_address *out)
+			    uint32_t qpn, uint8_t reads, struct sc_address *out)
 {
 	memcpy(out->gid, place->gid, sizeof(out->gid));
 	out->pkey = place->pkey;
@@ -144,6 +156,7 @@ static void standby_address(const struct sh_nic *nic, const struct sh_tenant_pla
 	out->mtu = nic->address.mtu;
 	out->qpn = qpn;
 	out->psn = (uint32_t)sh_random_u64() & 0xffffff;
+	out->reads = sh_fit_told(reads);
 }
 
 static void standby_make_run(struct sh_job *job)
@@ -157,7 +170,8 @@ static void standby_make_run(struct sh_job *job)
 		task->real = NULL;
 	}
 	if (!task->why)
-		standby_address(task->nic, &task->place, task->real->qp_num, &task->address);
+		standby_address(task->nic, &task->place, task->real->qp_num,
+				task->attr.max_dest_rd_atomic, &task->address);
 }
 
 /* Said once for each reason: the core tries again. */
@@ -425,6 +439,10 @@ static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
 	task->job = (struct sh_job){ .fn = run, .done = done };
 	task->qp = qp;
 	task->attr = qp->app.attr;
+	task->attr.max_dest_rd_atomic =
+		sh_fit_reads(task->attr.max_dest_rd_atomic, task->nic->max.reads_in);
+	task->attr.max_rd_atomic =
+		sh_fit_reads_out(task->attr.max_rd_atomic, &task->nic->max, task->address.reads);
 	task->tenant = sh_tenant_of(qp);
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(task->nic->worker, &task->job))
@@ -473,6 +491,7 @@ void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_addres
 		sh_conn_about(qp, SC_EV_STANDBY_FAILED, SC_REASON_RESOURCE, epoch);
 		return;
 	}
+	carrier->reads_told = peer->reads;
 	why = sh_tenant_differ(&carrier->address, peer);
 	if (why) {
 		standby_failed(qp, epoch, why);

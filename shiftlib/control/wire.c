@@ -87,6 +87,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.pkey = htole16(WIRE_HAS_TENANT ? standby->address.pkey : 0),
 		.vlan = htole16(standby->address.vlan),
 		.beyond = standby->beyond,
+		.reads = WIRE_HAS_READS ? standby->address.reads : 0,
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));

@@ -39,7 +39,8 @@ struct wire_standby {
 	uint8_t lazy;  /* 3.0: reserved, so 0, and not read */
 	uint16_t pkey; /* before 3.3: reserved, so 0, and not read; and nothing behind it */
 	uint16_t vlan;
-	uint8_t beyond, reserved;
+	uint8_t beyond;
+	uint8_t reads; /* before 3.4: reserved, so 0, and not read */
 } __attribute__((packed));
 static_assert(sizeof(struct wire_standby) == 48, "wire form");
 
@@ -97,6 +98,7 @@ static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit th
 #define WIRE_HAS_LAZY	   (SH_WIRE_MINOR >= 1)
 #define WIRE_HAS_DEAD	   (SH_WIRE_MINOR >= 2)
 #define WIRE_HAS_TENANT	   (SH_WIRE_MINOR >= 3)
+#define WIRE_HAS_READS	   (SH_WIRE_MINOR >= 4)
 #define WIRE_STANDBY_LEAST offsetof(struct wire_standby, vlan)
 #define WIRE_STATE_LEAST   offsetof(struct wire_state, dead)
 #define WIRE_LATER_TYPE	   0x7fffu

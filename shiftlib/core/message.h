@@ -13,6 +13,7 @@ struct sc_address { /* of a standby QP, opaque to the core */
 	uint8_t nic, mtu;
 	uint32_t qpn, psn;
 	uint16_t pkey, vlan; /* that it is in; 0: none, or not told */
+	uint8_t reads; /* READs and atomics that it takes at once, and one more; 0: not told */
 };
 
 struct sc_msg_standby {

@@ -11,6 +11,7 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/hang.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/fit.h"
 #include "shiftlib/nic/netdev.h"
 #include "shiftlib/nic/removal.h"
 #include "shiftlib/report/event.h"
@@ -56,9 +57,7 @@ struct sh_nic {
 	struct sp_dev *
 		dev[SP_ENGINES]; /* by engine: of each that drives a NIC which it is on a path of */
 	struct sh_control *control;
-	struct { /* of a queue pair; 0: not known. Read and written with the lock held */
-		int qp_wr, sge;
-	} max;
+	struct sh_limits max; /* read and written with the lock held */
 	struct sh_address address;
 	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */
 

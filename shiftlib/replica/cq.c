@@ -8,6 +8,17 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/cq.h"
 
+static int cq_shadow_size(const struct sh_cq *cq, const struct sh_nic *nic)
+{
+	int cqe;
+
+	pthread_mutex_lock(&sh.lock);
+	cqe = sh_cq_size(cq, nic);
+	pthread_mutex_unlock(&sh.lock);
+	return cqe;
+}
+
+/* A plain one always: any device has it, and the engine gives extended readers what they ask for. */
 static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 {
 	struct sh_shadow_cq *shadow = calloc(1, sizeof(*shadow));
@@ -23,8 +34,8 @@ static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 			goto free_shadow;
 	}
 	sh_cq_feed_init(&shadow->feed, &cq->events);
-	shadow->cq =
-		sh.real->create_cq(nic->ctx, sh_cq_size(cq), &shadow->feed, shadow->channel, 0);
+	shadow->cq = sh.real->create_cq(nic->ctx, cq_shadow_size(cq, nic), &shadow->feed,
+					shadow->channel, 0);
 	if (shadow->cq) {
 		sh_cq_feed_add(&shadow->feed, shadow->cq);
 		return shadow;

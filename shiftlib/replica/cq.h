@@ -52,8 +52,9 @@ void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 
 /* cq_resize.c */
-/* How many completions its rings must hold: more than its own, if that is dead and cannot grow. */
-int sh_cq_size(const struct sh_cq *cq);
+/* How many completions its ring on that NIC must hold: more than its own, if that is dead and cannot grow;
+ * no more than the NIC can. Lock held. */
+int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic);
 /* The application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb. */
 int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe);
 /* Those that are too small; lock held, given up meanwhile. */

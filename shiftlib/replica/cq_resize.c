@@ -49,14 +49,14 @@ int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 	return ret;
 }
 
-int sh_cq_size(const struct sh_cq *cq)
+int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic)
 {
-	return cq->cqe > cq->cq->cqe ? cq->cqe : cq->cq->cqe;
+	return sh_fit_cqe(cq->cqe > cq->cq->cqe ? cq->cqe : cq->cq->cqe, &nic->max);
 }
 
 static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *shadow)
 {
-	return shadow && shadow->cq->cqe < sh_cq_size(cq);
+	return shadow && shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
 }
 
 /* One that is too small overruns, which is a fault that moves. On a dead device it is made anew. */
@@ -78,7 +78,7 @@ void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path)
 	pthread_mutex_lock(&sh.lock);
 	shadow = cq->shadow[path];
 	if (cq_shadow_small(cq, shadow)) {
-		int cqe = sh_cq_size(cq);
+		int cqe = sh_cq_size(cq, shadow->nic);
 
 		shadow->refs++;
 		pthread_mutex_unlock(&sh.lock);
@@ -142,7 +142,7 @@ static void cq_resize_shadow(struct sh_cq *cq, struct sh_shadow_cq *shadow)
 		.job = { .fn = resize_run, .done = resize_done, .urgent = true },
 		.cq = cq,
 		.shadow = shadow,
-		.cqe = sh_cq_size(cq)
+		.cqe = sh_cq_size(cq, shadow->nic)
 	};
 	if (sh_worker_submit(shadow->nic->worker, &task->job)) {
 		free(task);

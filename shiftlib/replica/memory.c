@@ -121,16 +121,26 @@ static struct ibv_mr *memory_direct_make(const struct sh_mr *mr, struct ibv_pd *
 	return sp_dmabuf_reg(pd, &buf);
 }
 
-static struct ibv_mr *memory_mr_make(struct sh_mr *mr, struct ibv_pd *pd, const struct sh_nic *nic)
+static struct ibv_mr *memory_mr_reg(const struct sh_mr *mr, struct ibv_pd *pd, unsigned int access)
 {
 	if (mr->dmabuf && mr->direct)
 		return memory_direct_make(mr, pd);
 	if (mr->dmabuf)
 		return sh.real->reg_dmabuf_mr(pd, mr->offset, mr->length, mr->iova, mr->fd,
-					      (int)mr->access);
+					      (int)access);
 	if (mr->plain)
-		return sh.real->reg_mr(pd, mr->addr, mr->length, (int)mr->access);
-	return sh.real->reg_mr_iova2(pd, mr->addr, mr->length, mr->iova, mr->access);
+		return sh.real->reg_mr(pd, mr->addr, mr->length, (int)access);
+	return sh.real->reg_mr_iova2(pd, mr->addr, mr->length, mr->iova, access);
+}
+
+/* What is optional (relaxed ordering) makes it faster where it is known, and another NIC may refuse it. */
+static struct ibv_mr *memory_mr_make(const struct sh_mr *mr, struct ibv_pd *pd)
+{
+	struct ibv_mr *made = memory_mr_reg(mr, pd, mr->access);
+
+	if (made || !(mr->access & IBV_ACCESS_OPTIONAL_RANGE))
+		return made;
+	return memory_mr_reg(mr, pd, mr->access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE);
 }
 
 static void memory_mr_run(struct sh_job *job)
@@ -145,7 +155,7 @@ static void memory_mr_run(struct sh_job *job)
 	task->incarnation = pd->incarnation;
 	if (!pd->pd)
 		return;
-	task->made_mr = memory_mr_make(task->mr, pd->pd, task->pd->ctx->path[task->path]);
+	task->made_mr = memory_mr_make(task->mr, pd->pd);
 	task->error = task->made_mr ? 0 : errno;
 }
 

@@ -132,6 +132,8 @@ int ctl_limit(int argc, char **argv)
 		{ "srqs", offsetof(struct sn_nic, limit[SN_LIMIT_SRQ]), 0, 1e9 },
 		{ "qp-wr", offsetof(struct sn_nic, max_qp_wr), 1, SN_MAX_QP_WR },
 		{ "sge", offsetof(struct sn_nic, max_sge), 1, SN_MAX_SGE },
+		{ "reads", offsetof(struct sn_nic, max_reads), 1, SN_MAX_RD_ATOMIC },
+		{ "cqe", offsetof(struct sn_nic, max_cqe), 1, SN_MAX_CQE },
 	};
 	struct ctl_nic nic;
 	double count;
@@ -145,7 +147,7 @@ int ctl_limit(int argc, char **argv)
 		atomic_store((_Atomic uint32_t *)((char *)nic.nic + limits[i].offset), count);
 		return CTL_OK;
 	}
-	return ctl_usage("limit wants TARGET pds|mrs|cqs|qps|srqs|qp-wr|sge N");
+	return ctl_usage("limit wants TARGET pds|mrs|cqs|qps|srqs|qp-wr|sge|reads|cqe N");
 }
 
 int ctl_mtu(int argc, char **argv)

@@ -364,6 +364,8 @@ static bool transition_allowed(enum ibv_qp_state from, enum ibv_qp_state to)
 static int modify_check(const struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd,
 			enum ibv_qp_state to)
 {
+	uint32_t reads = atomic_load(&qp->dev->nic->max_reads);
+
 	if ((cmd->attr_mask & IBV_QP_CUR_STATE) && cmd->cur_qp_state != qp->state &&
 	    !(qp->state == IBV_QPS_SQE || cmd->cur_qp_state == IBV_QPS_SQE))
 		return -EINVAL;
@@ -371,10 +373,9 @@ static int modify_check(const struct sn_qp *qp, const struct ib_uverbs_modify_qp
 		return -EINVAL;
 	if ((cmd->attr_mask & IBV_QP_PORT) && cmd->port_num != 1)
 		return -EINVAL;
-	if ((cmd->attr_mask & IBV_QP_MAX_QP_RD_ATOMIC) && cmd->max_rd_atomic > SN_MAX_RD_ATOMIC)
+	if ((cmd->attr_mask & IBV_QP_MAX_QP_RD_ATOMIC) && cmd->max_rd_atomic > reads)
 		return -EINVAL;
-	if ((cmd->attr_mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
-	    cmd->max_dest_rd_atomic > SN_MAX_RD_ATOMIC)
+	if ((cmd->attr_mask & IBV_QP_MAX_DEST_RD_ATOMIC) && cmd->max_dest_rd_atomic > reads)
 		return -EINVAL;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #define SN_MAX_QP_WR	 32768
 #define SN_MAX_SGE	 30
 #define SN_MAX_RD_ATOMIC 16
+#define SN_MAX_CQE	 ((1 << 22) - 1)
 #define SN_INBOX_SLOTS	 4096
 #define SN_PKT_INLINE	 320
 #define SN_PKT_MAX_SGE	 32

@@ -18,9 +18,10 @@ static uint32_t ring_size(uint32_t wanted)
 	return n;
 }
 
-static int cq_check(const struct mlx5_ib_create_cq *uhw, uint32_t cqe, uint32_t vector)
+static int cq_check(const struct sn_nic *nic, const struct mlx5_ib_create_cq *uhw, uint32_t cqe,
+		    uint32_t vector)
 {
-	if (!cqe || cqe > SN_MAX_CQE || vector >= SN_COMP_VECTORS)
+	if (!cqe || cqe > atomic_load(&nic->max_cqe) || vector >= SN_COMP_VECTORS)
 		return -EINVAL;
 	if (uhw->cqe_size != 64 && uhw->cqe_size != 128)
 		return -EINVAL;
@@ -40,7 +41,7 @@ static int cq_decode(const struct sn_req *req, struct sn_obj *cq, struct sn_cq_a
 	    sn_req_u32(req, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, &vector) ||
 	    sn_req_in(req, UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &cq->user_handle, 8, 8))
 		return -EINVAL;
-	err = cq_check(&uhw, cqe, vector);
+	err = cq_check(req->ctx->nic, &uhw, cqe, vector);
 	if (!err)
 		err = sn_event_file_attr(req, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, false, &cq->comp);
 	if (!err)
@@ -119,7 +120,7 @@ int sn_cq_resize_cmd(const struct sn_req *req)
 	    sn_req_in(req, UVERBS_ATTR_UHW_IN, &uhw, 10, sizeof(uhw)))
 		return -EINVAL;
 	cq = sn_obj_find(req->ctx, cmd.cq_handle, SN_OBJ_CQ);
-	if (!cq || !cmd.cqe || cmd.cqe > SN_MAX_CQE)
+	if (!cq || !cmd.cqe || cmd.cqe > atomic_load(&req->ctx->nic->max_cqe))
 		return -EINVAL;
 	cqes = ring_size(cmd.cqe + 1);
 	err = sn_cq_resize(cq->cq.dev, uhw.buf_addr, cqes, uhw.cqe_size);

@@ -21,7 +21,6 @@ struct sn_wait;
 
 #define SN_COMP_VECTORS 4
 #define SN_MAX_SRQ_SGE	15
-#define SN_MAX_CQE	((1 << 22) - 1)
 
 /* A decoded request: the attributes of an ioctl. All functions return 0 or -errno. */
 struct sn_req {

@@ -28,12 +28,12 @@ def check(truth, what):
 class Pair:
     """Two programs whose queue pairs rest, or that move bytes."""
 
-    def __init__(self, lab, traffic=False, options=(), **settings):
+    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", **settings):
         self.lab = lab
         shift = Shift(log="info", **{**SOON, **settings})
         port = free_port()
         if traffic:
-            argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", 120, "-p", port, "-u", 18,
+            argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", "-D", 120, "-p", port, "-u", 18,
                     *options]
             server = lab.start("h0", argv, "server", shift)
             server.await_listening()
@@ -204,9 +204,23 @@ def lesser_but_enough(lab):
     wait_for("traffic", lambda: lab.carried(1) > before, 30)
 
 
+def fewer_reads(lab):
+    """More READs are under way than the other generation's NIC takes: no more run there at a time, whichever end
+    has it; and its completion queues are smaller."""
+    lab.ctl("limit", "h0/mlx5_1", "reads", 2)
+    lab.ctl("limit", "h1/mlx5_1", "cqe", 1023)
+    pair = Pair(lab, traffic=True, options=["-o", 16], tool="ib_read_bw")
+    pair.protected()
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.await_all("move", lambda q: q["nic"] == "mlx5_1")
+    before = lab.carried(1)
+    wait_for("traffic", lambda: lab.carried(1) > before, 30)
+
+
 CASES = {f.__name__: f for f in (cards, cut_at_first, cut_when_idle, default_cut_when_idle,
                                  stopped_when_idle, rings, rings_not_even_ours, mtu, memory,
-                                 gid_type, gid_type_1, gid_family, gid_there, lesser_but_enough)}
+                                 gid_type, gid_type_1, gid_family, gid_there, lesser_but_enough,
+                                 fewer_reads)}
 LAYOUTS = {"cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
 
 

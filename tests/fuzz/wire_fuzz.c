@@ -89,7 +89,7 @@ static bool same_standby(const struct sc_msg_standby *a, const struct sc_msg_sta
 	       a->address.lid == b->address.lid && a->address.nic == b->address.nic &&
 	       a->address.mtu == b->address.mtu && a->address.qpn == b->address.qpn &&
 	       a->address.psn == b->address.psn && a->address.pkey == b->address.pkey &&
-	       a->address.vlan == b->address.vlan;
+	       a->address.vlan == b->address.vlan && a->address.reads == b->address.reads;
 }
 
 static bool same_state(const struct sc_msg_state *a, const struct sc_msg_state *b)

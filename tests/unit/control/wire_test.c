@@ -66,6 +66,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.address.pkey = (uint16_t)random_next(&rng);
 	standby.address.vlan = (uint16_t)random_below(&rng, 4095);
 	standby.beyond = (uint8_t)random_below(&rng, 2);
+	standby.address.reads = (uint8_t)random_next(&rng);
 	return standby;
 }
 
@@ -245,7 +246,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\3\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\4\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x6c\0\0\0\0\0\0\0"			/* length */
