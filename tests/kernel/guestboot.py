@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A guest: what it boots from, QEMU, and what it says.
 
-QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at the lowest priority.
+QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at a low priority.
 """
 import glob
 import json
@@ -82,14 +82,14 @@ class Image:
 class Guest:
     """One boot. out: a folder that the guest writes to; it finds order.json there."""
 
-    def __init__(self, image, order, out, console):
+    def __init__(self, image, order, out, console, nice=19):
         os.makedirs(out, exist_ok=True)
         with open(os.path.join(out, "order.json"), "w", encoding="utf-8") as f:
             json.dump(order, f)
         self.console = console
         self.lines = queue.Queue()
         interactive = order["shell"]
-        argv = ["nice", "-n", "19", QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        argv = ["nice", "-n", str(nice), QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(MEMORY_MB),
                 "-kernel", image.kernel, "-initrd", image.initramfs, "-append",
                 "console=ttyS0 panic=-1 oops=panic " + ("quiet " if interactive else "") +

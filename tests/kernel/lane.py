@@ -49,7 +49,8 @@ class Lane:
 
     def boot(self, names, shell=False):
         self.boots += 1
-        return Guest(self.image, self.order(names, shell), self.out, os.path.join(self.out, f"console-{self.boots}"))
+        return Guest(self.image, self.order(names, shell), self.out, os.path.join(self.out, f"console-{self.boots}"),
+                     self.args.nice)
 
     def note(self, name, fate, text, seconds=None):
         self.results[name] = fate
@@ -159,6 +160,7 @@ def parse_args():
     p.add_argument("--shell", action="store_true", help="a shell in a guest; its exit ends the guest")
     p.add_argument("--limit", type=float, default=60, metavar="SEC", help="for one case (60)")
     p.add_argument("--minutes", type=float, default=10, help="for all of them; what is left then has failed (10)")
+    p.add_argument("--nice", type=int, default=19, help="QEMU's niceness (19: everything else goes first)")
     p.add_argument("--rails", type=int, default=2, choices=range(2, 5), help="in a guest (2)")
     p.add_argument("--debs", default="out/packages", metavar="FOLDER", help="SHIFT's Debian packages (out/packages)")
     p.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
