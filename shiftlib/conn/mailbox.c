@@ -35,13 +35,19 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what)
 
 /* ---- in the background thread --------------------------------------------------------------- */
 
-/* Of what was sent on that carrier nothing has come, as far as is known. */
+/*
+ * Of what was sent since the retries were not answered the last time, on whichever carriers, nothing has
+ * come, as far as is known.
+ */
 static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 {
-	bool delivered = qp->stats.totals.settled != qp->stats.settled_before;
+	uint32_t progress = atomic_load(&qp->mailbox.progress_epoch);
+	bool delivered = qp->stats.totals.settled != qp->stats.settled_before ||
+			 progress != qp->stats.progress_before;
 
 	qp->stats.settled_before = qp->stats.totals.settled;
-	return epoch && !delivered && atomic_load(&qp->mailbox.progress_epoch) != epoch;
+	qp->stats.progress_before = progress;
+	return epoch && !delivered;
 }
 
 static void mailbox_error(struct sh_qp *qp)
