@@ -201,6 +201,42 @@ int sh_netdev_read(struct sh_netdev_monitor *monitor)
 	return ret < 0 ? -EIO : 0;
 }
 
+/* ---- how an interface is --------------------------------------------------------------------- */
+
+/* Files that are read without waiting for the kernel's lock of the network. */
+static int netdev_number(const char *sysfs, const char *name, const char *what, int base,
+			 unsigned long *out)
+{
+	char path[512], text[32] = "", *end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/class/net/%s/%s", sysfs, name, what);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	*out = strtoul(text, &end, base);
+	return end == text ? -EIO : 0;
+}
+
+int sh_netdev_state(const char *sysfs, int ifindex, struct sh_netdev_state *out)
+{
+	unsigned long flags, downs;
+	char name[IF_NAMESIZE];
+	int ret;
+
+	if (ifindex <= 0 || !if_indextoname((unsigned int)ifindex, name))
+		return -ENODEV;
+	ret = netdev_number(sysfs, name, "flags", 16, &flags);
+	if (!ret)
+		ret = netdev_number(sysfs, name, "carrier_down_count", 10, &downs);
+	if (!ret)
+		*out = (struct sh_netdev_state){ flags & IFF_UP, (uint32_t)downs };
+	return ret;
+}
+
 /* ---- which interface a NIC has -------------------------------------------------------------- */
 
 static int netdev_index_of(const char *path)
