@@ -22,6 +22,7 @@ BACKUPS = {end: f"rxe_{end}0=rxe_{end}1,rxe_{end}1=rxe_{end}0" for end in ENDS}
 # A guest is slow, and no NIC of it is sick for that: SHIFT gives the peer, the commands and a move more time.
 SLOW_GUEST = {"log": "info", "silence_ms": 20000, "command_ms": 20000, "hang_ms": 20000,
               "flush_wait_ms": 20000, "deadline_ms": 40000, "holddown_ms": 500, "holddown_max_ms": 2000}
+QUEUE = ("pfifo", "limit", 10000)   # of each interface: rails.sh says why
 # The first byte of RoCE's header behind IPv4 and UDP, as (value, mask): answers to reliable requests.
 OPCODE_AT = 28
 ANSWERS = ((0x0d, 0xff), (0x0e, 0xfe), (0x10, 0xfe), (0x12, 0xff))
@@ -117,8 +118,8 @@ class Rails:
 
     def pass_all(self, end, rail=0):
         """Ends what lose*() began for this end."""
-        for name, kind in ((f"{end}{rail}", "root"), (f"{other(end)}{rail}", "clsact")):
-            run("tc", "qdisc", "del", "dev", name, kind, fine=False)
+        run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", *QUEUE)
+        run("tc", "qdisc", "del", "dev", f"{other(end)}{rail}", "clsact", fine=False)
 
     def remove(self, end, rail=0):
         """The RDMA device goes, as when its driver is unloaded."""
