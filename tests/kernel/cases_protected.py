@@ -5,7 +5,8 @@ import random
 import re
 
 from cases import case
-from rig import address, check, settle
+from rig import GID, address, check, device, settle
+from shiftlab.lab import free_port
 from shiftlab.perftest import end as end_perftest
 from traffic import Verify
 
@@ -72,6 +73,25 @@ def status(rig):
     engines = {nic["name"]: nic.get("engine") for process in said["processes"] for nic in process["nics"]}
     check(len(engines) == 4 and set(engines.values()) == {"ledger"}, f"engines are {engines}")
     return "4 ends are protected, by the engine ledger on 4 NICs"
+
+
+@case("protected.wrong_key", engine=True)
+def wrong_key(rig):
+    """A WRITE from memory of no key ends as on stock, at once: with status 2, which rxe has for a dead link too."""
+    said = []
+    for shift in (None, rig.shift()):
+        port = free_port()
+        ends = rig.pair([rig.bin("wrong_key"), "--server", port, device("a"), GID],
+                        [rig.bin("wrong_key"), "--client", port, device("b"), GID], shift=shift, stdin=True)
+        rig.await_out(ends[1], "STARTED")
+        if shift:
+            rig.await_protected(2, ends)
+        ends[1].say("wrong")
+        rig.ends_well(*ends)
+        said.append(re.search(r"STATUS \d+", ends[1].out())[0])
+    check(said == ["STATUS 2", "STATUS 2"], f"on stock {said[0]}, under SHIFT {said[1]}")
+    check(not rig.moves(*ends), "the connection was moved")
+    return "STATUS 2 on both, no move"
 
 
 def add_data_loss(name, text, begin):
