@@ -4,7 +4,7 @@ import json
 import re
 
 from rig import GID, address, check, device
-from shiftlab.lab import free_port
+from shiftlab.lab import free_port, slowed
 
 COUNT = 100     # messages
 CALM = 18       # perftest's QP timeout: a second, that an emulated NIC is not taken for a dead one
@@ -65,7 +65,8 @@ class Verify:
     def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=14, stuck=40):
         self.rig, self.qps = rig, qps
         common = [rig.bin("verify"), "--control", "--plain", "--seed", seed, "--gid-index", GID, "--qps", qps,
-                  "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096, "--stuck", stuck]
+                  "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096,
+                  "--stuck", int(slowed(stuck))]
         if not shift:
             common.append("--allow-events")
         self.ends = rig.pair([*common, "--server", "--dev", device("a")],
