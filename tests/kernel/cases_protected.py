@@ -201,15 +201,16 @@ for part in (1, 2, 3):
 
 # ---- stock programs -----------------------------------------------------------------------------------
 
-def bulk(rig, cm):
+def bulk(rig, cm, back=True):
     ends = rig.perftest("ib_write_bw -s 16384 -D 600", cm=cm, shift=rig.shift(), retry=True)
     rig.await_protected(2, ends)
     rig.await_traffic(0, ends)
     rig.rails.down("a")
     rig.await_traffic(1, ends)
-    rig.rails.up("a")
-    rig.await_path(0, ends)
-    rig.await_traffic(0, ends)
+    if back:
+        rig.rails.up("a")
+        rig.await_path(0, ends)
+        rig.await_traffic(0, ends)
     end_perftest("ib_write_bw", *ends)
     rig.ends_well(*ends)
     return f"{len(rig.moves(*ends))} moves"
@@ -225,6 +226,12 @@ def write_bw(rig):
 def cm_write_bw(rig):
     """ib_write_bw -R, over rdma_cm, outlives ip link set down at the other end, and returns."""
     return bulk(rig, True)
+
+
+@case("protected.cm_ends_on_backup", needs=("ib_write_bw",), engine=True)
+def cm_ends_on_backup(rig):
+    """ib_write_bw -R disconnects while the link that rdma_cm knows is down: both ends hear of it, and end well."""
+    return bulk(rig, True, back=False)
 
 
 @case("protected.rping", needs=("rping",), engine=True)

@@ -201,7 +201,8 @@ class Rig:
             full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
             full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, f"shift-{name}.log"))
             argv = shift.apply(self, argv, full)
-        program = Program(name, argv, full, self.folder, stdin)
+        # programs that poll must keep neither the kernel's threads from the wire, nor a case from its commands
+        program = Program(name, ["nice", "-n", "19", *argv], full, self.folder, stdin)
         self.programs.append(program)
         return program
 
