@@ -11,6 +11,7 @@
 enum sp_error_class {
 	SP_ERROR_TRANSPORT,   /* retry exceeded, flush without cause: another path may help */
 	SP_ERROR_APPLICATION, /* protection, length, access, RNR: passed on, never retried (P6) */
+	SP_ERROR_DOUBTFUL,    /* this driver says it of both: the shell has to look at the link */
 };
 
 static inline enum sp_error_class sp_error_class_of(enum ibv_wc_status status)
@@ -27,10 +28,11 @@ static inline enum sp_error_class sp_error_class_of(enum ibv_wc_status status)
 struct sp_callbacks {
 	/* First error completion of a carrier since it was added. If the class is TRANSPORT
 	 * and the QP is guarded (sp_qp_guard), this and all later error completions of that
-	 * carrier are withheld from the application (withheld); else they are passed on.
-	 * Called once more, with class APPLICATION, if such an error comes behind a flush
-	 * that was withheld (the cause lay on the other CQ): it is withheld too, and the
-	 * shell ends the QP with sp_qp_fail. */
+	 * carrier are withheld from the application (withheld); else they are passed on. The same
+	 * of DOUBTFUL: the shell finds out which it is.
+	 * Called once more, with class APPLICATION or DOUBTFUL, if such an error comes behind a
+	 * flush that was withheld (the cause lay on the other CQ): it is withheld too, and the
+	 * shell ends the QP with sp_qp_fail if it is the application's. */
 	void (*qp_error)(void *qp_cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
 			 enum ibv_wc_status status, uint32_t vendor_err);
 	/* A backlog entry was added to a CQ that the application had armed: hand it an event. */

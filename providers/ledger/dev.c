@@ -46,14 +46,9 @@ static int tables_map(struct sp_dev *dev)
 	       table_map(&dev->tables.carriers, SP_TABLE_MAX, &dev->carriers);
 }
 
-/*
- * Linux 6.1: who raises the event when a QP has taken its last receive of a shared queue. A provider is
- * known by the library that its verbs are in: libmlx5.so.1, libirdma-rdmav34.so.
- */
-static bool tells_last(const struct ibv_context *ctx)
+/* A provider is known by the library that its verbs are in: libmlx5.so.1, libirdma-rdmav34.so. */
+static bool provider_is(const struct ibv_context *ctx, const char *const *who, size_t n)
 {
-	static const char *const who[] = { "libmlx5", "libmlx4",   "libbnxt_re",
-					   "libhns",  "libocrdma", "libvmw_pvrdma" };
 	const char *name;
 	Dl_info info;
 
@@ -61,10 +56,30 @@ static bool tells_last(const struct ibv_context *ctx)
 		return false;
 	name = strrchr(info.dli_fname, '/');
 	name = name ? name + 1 : info.dli_fname;
-	for (size_t i = 0; i < sizeof(who) / sizeof(who[0]); i++)
+	for (size_t i = 0; i < n; i++)
 		if (!strncmp(name, who[i], strlen(who[i])))
 			return true;
 	return false;
+}
+
+/* Linux 6.1: who raises the event when a QP has taken its last receive of a shared queue. */
+static bool tells_last(const struct ibv_context *ctx)
+{
+	static const char *const who[] = { "libmlx5", "libmlx4",   "libbnxt_re",
+					   "libhns",  "libocrdma", "libvmw_pvrdma" };
+
+	return provider_is(ctx, who, sizeof(who) / sizeof(who[0]));
+}
+
+/*
+ * Linux 6.1, rxe: a request that cannot be made a packet of ends with IBV_WC_LOC_QP_OP_ERR. So does one
+ * whose interface is down or whose peer has no route, and one with a local key that names no memory.
+ */
+static bool down_is_op(const struct ibv_context *ctx)
+{
+	static const char *const who[] = { "librxe" };
+
+	return provider_is(ctx, who, sizeof(who) / sizeof(who[0]));
 }
 
 static void install(struct sp_dev *dev)
@@ -103,6 +118,7 @@ int led_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_callb
 	}
 	dev->saved = ctx->ops;
 	dev->tells_last = tells_last(ctx);
+	dev->down_is_op = down_is_op(ctx);
 	if (do_install)
 		install(dev);
 	*out = dev;

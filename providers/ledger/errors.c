@@ -3,31 +3,40 @@
 #include "providers/ledger/errors.h"
 #include "providers/ledger/srq.h"
 
+/* A receive asks for no packet: of it, no status is in doubt. */
+static enum sp_error_class class_of(const struct sp_carrier *c, enum ibv_wc_status status,
+				    bool send)
+{
+	if (send && status == IBV_WC_LOC_QP_OP_ERR && c->dev->down_is_op)
+		return SP_ERROR_DOUBTFUL;
+	return sp_error_class_of(status);
+}
+
 /*
  * The first error of a carrier decides for all of them: pass on or withhold. A flush may be seen
  * before its cause, when the cause is on the other CQ: a cause that is the application's own is
  * reported even then.
  */
-static uint32_t error_mode(struct sp_carrier *c, enum ibv_wc_status status, uint32_t vendor)
+static uint32_t error_mode(struct sp_carrier *c, const struct ibv_wc *wc, bool send)
 {
 	struct sp_qp *qp = c->qp;
-	enum sp_error_class cls = sp_error_class_of(status);
+	enum sp_error_class cls = class_of(c, wc->status, send);
 	uint32_t none = LED_ERR_NONE, mode = LED_ERR_PASS, no_status = 0;
 	bool first;
 
-	if (atomic_load(&qp->withheld) || (cls == SP_ERROR_TRANSPORT && atomic_load(&qp->guard)))
+	if (atomic_load(&qp->withheld) || (cls != SP_ERROR_APPLICATION && atomic_load(&qp->guard)))
 		mode = LED_ERR_WITHHOLD;
 	first = atomic_compare_exchange_strong(&c->err_mode, &none, mode);
 	if (!first)
 		mode = none;
-	if (status != IBV_WC_WR_FLUSH_ERR &&
-	    atomic_compare_exchange_strong(&c->app_status, &no_status, status)) {
-		atomic_store(&c->app_vendor, vendor);
-		first |= cls == SP_ERROR_APPLICATION;
+	if (wc->status != IBV_WC_WR_FLUSH_ERR &&
+	    atomic_compare_exchange_strong(&c->app_status, &no_status, wc->status)) {
+		atomic_store(&c->app_vendor, wc->vendor_err);
+		first |= cls != SP_ERROR_TRANSPORT;
 	}
 	if (first)
-		qp->dev->cb->qp_error(qp->cookie, c->epoch, cls, mode == LED_ERR_WITHHOLD, status,
-				      vendor);
+		qp->dev->cb->qp_error(qp->cookie, c->epoch, cls, mode == LED_ERR_WITHHOLD,
+				      wc->status, wc->vendor_err);
 	return mode;
 }
 
@@ -78,7 +87,7 @@ static bool take_send_error(struct sp_carrier *c, struct ibv_wc *wc, uint32_t mo
 /* False: withheld. The CQ's lock is held. */
 bool led_take_error(struct sp_carrier *c, struct ibv_wc *wc, bool send)
 {
-	uint32_t mode = error_mode(c, wc->status, wc->vendor_err);
+	uint32_t mode = error_mode(c, wc, send);
 	struct led_rq *rq = &c->qp->rq;
 
 	if (send)

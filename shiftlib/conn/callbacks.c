@@ -16,12 +16,25 @@
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/cq.h"
 
+static void callback_doubt(struct sh_qp *qp, uint32_t epoch, enum ibv_wc_status status,
+			   uint32_t vendor_err)
+{
+	atomic_store(&qp->mailbox.doubt_epoch, epoch);
+	atomic_store(&qp->mailbox.doubt_status, (uint32_t)status);
+	atomic_store(&qp->mailbox.doubt_vendor, vendor_err);
+	sh_mailbox_push(qp, SH_PENDING_DOUBT);
+}
+
 static void callback_error(void *cookie, uint32_t epoch, enum sp_error_class cls, bool withheld,
 			   enum ibv_wc_status status, uint32_t vendor_err)
 {
 	struct sh_qp *qp = cookie;
 	uint64_t none = 0;
 
+	if (withheld && cls == SP_ERROR_DOUBTFUL) {
+		callback_doubt(qp, epoch, status, vendor_err);
+		return;
+	}
 	if (withheld && cls == SP_ERROR_APPLICATION) {
 		atomic_store(&qp->mailbox.app_error_status, (uint32_t)status);
 		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);

@@ -65,6 +65,7 @@ struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path
 		if (carrier == qp->carriers.slot + SH_MAX_CARRIERS - 1)
 			return NULL;
 	*carrier = (struct sh_carrier){ .nic = qp->ctx->path[path], .epoch = epoch, .path = path };
+	sh_carrier_link_mark(carrier);
 	carrier_publish(qp, carrier, carrier_word(epoch, path));
 	return carrier;
 }
@@ -85,6 +86,16 @@ struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier)
 {
 	carrier->in_line |= !carrier->prompt;
 	return carrier->prompt ? carrier->nic->prompt : carrier->nic->worker;
+}
+
+void sh_carrier_link_mark(struct sh_carrier *carrier)
+{
+	sh_nic_link_mark(carrier->nic, &carrier->link);
+}
+
+bool sh_carrier_link_was_lost(const struct sh_carrier *carrier)
+{
+	return sh_nic_link_was_lost(carrier->nic, &carrier->link);
 }
 
 bool sh_carrier_dead(const struct sh_carrier *carrier)

@@ -5,6 +5,7 @@
 
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/core.h"
+#include "shiftlib/nic/link.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 
@@ -34,8 +35,9 @@ struct sh_carrier {
 	struct sc_address address;
 	uint8_t reads_told;  /* by the peer: how many READs its end takes at once */
 	uint16_t pkey_index; /* of its partition */
-	bool prompt;	     /* it was connected, and its NIC's prompt worker has its commands */
-	bool in_line;	     /* the other one has some: they stay together */
+	struct sh_link_mark link;
+	bool prompt;  /* it was connected, and its NIC's prompt worker has its commands */
+	bool in_line; /* the other one has some: they stay together */
 	/*
 	 * quiesce: the command to ERR was given, has returned; the file has no commands any more; the QP
 	 * is no more
@@ -58,6 +60,9 @@ void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
 int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path);
+/* Its NIC's interface is down, or was since the carrier was made; what is not known was not. */
+bool sh_carrier_link_was_lost(const struct sh_carrier *carrier);
+void sh_carrier_link_mark(struct sh_carrier *carrier);	/* from now on, the first time */
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
 void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);

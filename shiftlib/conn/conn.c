@@ -85,6 +85,7 @@ static void conn_guard(struct sh_qp *qp, bool on)
 	conn_count_guarded(qp, on);
 	if (!on)
 		return;
+	sh_carrier_link_mark(&qp->carriers.slot[0]); /* before, its errors were not withheld */
 	if (!sh_conns.check_at)
 		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
 	sh_heartbeat_soon(); /* the first one that can be moved: heartbeats begin */

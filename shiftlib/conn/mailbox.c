@@ -5,6 +5,7 @@
  */
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
@@ -35,13 +36,19 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what)
 
 /* ---- in the background thread --------------------------------------------------------------- */
 
-/* Of what was sent on that carrier nothing has come, as far as is known. */
+/*
+ * Of what was sent since the retries were not answered the last time, on whichever carriers, nothing has
+ * come, as far as is known.
+ */
 static bool mailbox_fruitless(struct sh_qp *qp, uint32_t epoch)
 {
-	bool delivered = qp->stats.totals.settled != qp->stats.settled_before;
+	uint32_t progress = atomic_load(&qp->mailbox.progress_epoch);
+	bool delivered = qp->stats.totals.settled != qp->stats.settled_before ||
+			 progress != qp->stats.progress_before;
 
 	qp->stats.settled_before = qp->stats.totals.settled;
-	return epoch && !delivered && atomic_load(&qp->mailbox.progress_epoch) != epoch;
+	qp->stats.progress_before = progress;
+	return epoch && !delivered;
 }
 
 static void mailbox_error(struct sh_qp *qp)
@@ -80,6 +87,35 @@ static void mailbox_app_error(struct sh_qp *qp)
 		sh_move_fail(qp, SC_REASON_APPLICATION);
 }
 
+/*
+ * A link that went down since the carrier was made is the cause, or will be of the next error: it is the
+ * next carrier that shows whether the request was at fault, as it comes to the same end there.
+ */
+static void mailbox_doubt(struct sh_qp *qp)
+{
+	const struct sh_carrier *carrier =
+		sh_carrier_find(qp, atomic_load(&qp->mailbox.doubt_epoch));
+	uint32_t status = atomic_load(&qp->mailbox.doubt_status);
+	uint32_t vendor_err = atomic_load(&qp->mailbox.doubt_vendor);
+	uint64_t none = 0;
+
+	if (!carrier)
+		return; /* it was settled without it */
+	if (!sh_carrier_link_was_lost(carrier)) {
+		atomic_store(&qp->mailbox.app_error_status, status);
+		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
+		qp->app.state = IBV_QPS_ERR;
+		mailbox_app_error(qp);
+		return;
+	}
+	atomic_store(&qp->mailbox.error_epoch, carrier->epoch);
+	atomic_store(&qp->mailbox.error_status, status);
+	atomic_store(&qp->mailbox.error_vendor, vendor_err);
+	atomic_store(&qp->mailbox.error_withheld, true);
+	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+	mailbox_error(qp);
+}
+
 static void mailbox_open(struct sh_qp *qp, uint32_t pending)
 {
 	if (!qp->conn_id)
@@ -89,6 +125,8 @@ static void mailbox_open(struct sh_qp *qp, uint32_t pending)
 		mailbox_app_error(qp);
 	else if (pending & SH_PENDING_ERROR)
 		mailbox_error(qp);
+	if (pending & SH_PENDING_DOUBT)
+		mailbox_doubt(qp);
 	if (pending & SH_PENDING_KEY)
 		sh_move_key_missing(qp);
 	if (pending & SH_PENDING_GATED)

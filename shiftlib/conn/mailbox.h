@@ -15,6 +15,7 @@ enum sh_pending {
 	SH_PENDING_PROGRESS = 4,
 	SH_PENDING_APP_ERROR = 8, /* withheld, though the application's own */
 	SH_PENDING_GATED = 16,
+	SH_PENDING_DOUBT = 32, /* withheld: the link's or the application's own? */
 };
 
 /* In struct sh_qp. */
@@ -22,6 +23,7 @@ struct sh_mailbox {
 	_Atomic uint32_t pending;
 	_Atomic uint32_t error_epoch, error_status, error_vendor, error_withheld;
 	_Atomic uint32_t app_error_status, app_error_vendor;
+	_Atomic uint32_t doubt_epoch, doubt_status, doubt_vendor;
 	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
 	struct sh_qp *_Atomic next;

@@ -40,9 +40,10 @@ struct sh_qp_stats {
 		uint32_t moves;
 		uint64_t resubmitted, resent_bytes, settled;
 	} totals;
-	uint8_t away_path;	 /* on which it is counted in its NIC's away; 0: on none */
-	uint64_t settled_before; /* the last time that retries were not answered */
-	struct sh_move *move;	 /* figures of the move under way or of the last one */
+	uint8_t away_path;	  /* on which it is counted in its NIC's away; 0: on none */
+	uint64_t settled_before;  /* the last time that retries were not answered */
+	uint32_t progress_before; /* then: mailbox.progress_epoch */
+	struct sh_move *move;	  /* figures of the move under way or of the last one */
 };
 
 struct sh_move *sh_stats_move_begin(struct sh_qp *qp, enum sc_reason reason);

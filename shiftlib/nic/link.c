@@ -3,6 +3,18 @@
 #include <errno.h>
 #include <string.h>
 #include "shiftlib/nic/internal.h"
+#include "shiftlib/nic/link.h"
+
+#define LINK_SYSFS "/sys"
+
+/* What carriers are marked with: looked at when the NIC is opened, and whenever its interface changes. */
+static void link_count(struct sh_nic *nic)
+{
+	struct sh_netdev_state state;
+
+	if (!sh_netdev_state(LINK_SYSFS, nic->ifindex, &state))
+		nic->ifdowns = state.downs;
+}
 
 static void link_changed(void *arg, int ifindex, bool running)
 {
@@ -10,8 +22,10 @@ static void link_changed(void *arg, int ifindex, bool running)
 
 	(void)arg;
 	for (i = 0; i < sh_nics.n; i++)
-		if (sh_nics.nic[i].ifindex == ifindex)
+		if (sh_nics.nic[i].ifindex == ifindex) {
+			link_count(&sh_nics.nic[i]);
 			sh_nic_link(&sh_nics.nic[i], running);
+		}
 }
 
 static void link_readable(void *arg)
@@ -48,7 +62,27 @@ void sh_nic_link_find(struct sh_nic *nic)
 	nic->ifindex = 0;
 	if (nic->address.link_layer != IBV_LINK_LAYER_ETHERNET || !link_monitor_open())
 		return;
-	nic->ifindex = sh_netdev_of("/sys", nic->name);
-	if (nic->ifindex)
-		sh_netdev_ask(sh_nics.netdevs);
+	nic->ifindex = sh_netdev_of(LINK_SYSFS, nic->name);
+	if (!nic->ifindex)
+		return;
+	link_count(nic);
+	sh_netdev_ask(sh_nics.netdevs);
+}
+
+void sh_nic_link_mark(const struct sh_nic *nic, struct sh_link_mark *mark)
+{
+	if (!mark->ifindex)
+		*mark = (struct sh_link_mark){ nic->ifindex, nic->ifdowns };
+}
+
+/* Another interface, or one that is gone: the NIC's own went away. */
+bool sh_nic_link_was_lost(const struct sh_nic *nic, const struct sh_link_mark *mark)
+{
+	struct sh_netdev_state state;
+
+	if (!mark->ifindex)
+		return false;
+	return nic->ifindex != mark->ifindex ||
+	       sh_netdev_state(LINK_SYSFS, mark->ifindex, &state) || !state.up ||
+	       state.downs != mark->downs;
 }

@@ -77,6 +77,8 @@ struct sh_netdev_monitor {
 	struct nl_sock *socket;
 	sh_netdev_changed changed;
 	void *arg;
+	bool answering; /* the kernel goes over all interfaces, one question at a time */
+	bool ask_again; /* behind that */
 };
 
 static int netdev_message(struct nl_msg *msg, void *arg)
@@ -96,11 +98,34 @@ static int netdev_message(struct nl_msg *msg, void *arg)
 	return NL_OK;
 }
 
+static void netdev_ask(struct sh_netdev_monitor *monitor)
+{
+	struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
+
+	/* Without the answer, the next change is the first that is known. */
+	monitor->ask_again = false;
+	monitor->answering =
+		nl.send_simple(monitor->socket, RTM_GETLINK, NLM_F_DUMP, &info, sizeof(info)) >= 0;
+}
+
+static int netdev_answered(struct nl_msg *msg, void *arg)
+{
+	struct sh_netdev_monitor *monitor = arg;
+
+	(void)msg;
+	monitor->answering = false;
+	if (monitor->ask_again)
+		netdev_ask(monitor);
+	return NL_OK;
+}
+
 static int netdev_connect(struct sh_netdev_monitor *monitor)
 {
 	/* Events carry no number that we know. */
 	nl.socket_disable_seq_check(monitor->socket);
 	if (nl.socket_modify_cb(monitor->socket, NL_CB_VALID, NL_CB_CUSTOM, netdev_message,
+				monitor) ||
+	    nl.socket_modify_cb(monitor->socket, NL_CB_FINISH, NL_CB_CUSTOM, netdev_answered,
 				monitor))
 		return -ENOMEM;
 	if (nl.connect(monitor->socket, NETLINK_ROUTE) < 0)
@@ -122,7 +147,9 @@ int sh_netdev_open(sh_netdev_changed changed, void *arg, struct sh_netdev_monito
 	monitor = calloc(1, sizeof(*monitor));
 	if (!monitor)
 		return -ENOMEM;
-	*monitor = (struct sh_netdev_monitor){ nl.socket_alloc(), changed, arg };
+	*monitor = (struct sh_netdev_monitor){ .socket = nl.socket_alloc(),
+					       .changed = changed,
+					       .arg = arg };
 	if (monitor->socket)
 		ret = netdev_connect(monitor);
 	if (ret) {
@@ -145,12 +172,13 @@ int sh_netdev_fd(const struct sh_netdev_monitor *monitor)
 	return nl.socket_get_fd(monitor->socket);
 }
 
+/* An interface may have been told of already, of which a NIC knows only now. */
 void sh_netdev_ask(struct sh_netdev_monitor *monitor)
 {
-	struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
-
-	/* Without the answer, the next change is the first that is known. */
-	nl.send_simple(monitor->socket, RTM_GETLINK, NLM_F_DUMP, &info, sizeof(info));
+	if (monitor->answering)
+		monitor->ask_again = true;
+	else
+		netdev_ask(monitor);
 }
 
 int sh_netdev_read(struct sh_netdev_monitor *monitor)
@@ -164,10 +192,49 @@ int sh_netdev_read(struct sh_netdev_monitor *monitor)
 	case 0:
 	case NLE_AGAIN:
 	case NLE_INTR: return 0;
-	case NLE_NOMEM: /* the socket's buffer overran: changes were lost */
-	case NLE_DUMP_INTR: sh_netdev_ask(monitor); return 0;
+	case NLE_NOMEM: /* the socket's buffer overran: changes were lost, or the end of an answer */
+	case NLE_DUMP_INTR: netdev_ask(monitor); return 0;
+	case NLE_BUSY: /* it is still answering, and says when it has */
+		monitor->answering = monitor->ask_again = true;
+		return 0;
 	}
 	return ret < 0 ? -EIO : 0;
+}
+
+/* ---- how an interface is --------------------------------------------------------------------- */
+
+/* Files that are read without waiting for the kernel's lock of the network. */
+static int netdev_number(const char *sysfs, const char *name, const char *what, int base,
+			 unsigned long *out)
+{
+	char path[512], text[32] = "", *end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/class/net/%s/%s", sysfs, name, what);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	*out = strtoul(text, &end, base);
+	return end == text ? -EIO : 0;
+}
+
+int sh_netdev_state(const char *sysfs, int ifindex, struct sh_netdev_state *out)
+{
+	unsigned long flags, downs;
+	char name[IF_NAMESIZE];
+	int ret;
+
+	if (ifindex <= 0 || !if_indextoname((unsigned int)ifindex, name))
+		return -ENODEV;
+	ret = netdev_number(sysfs, name, "flags", 16, &flags);
+	if (!ret)
+		ret = netdev_number(sysfs, name, "carrier_down_count", 10, &downs);
+	if (!ret)
+		*out = (struct sh_netdev_state){ flags & IFF_UP, (uint32_t)downs };
+	return ret;
 }
 
 /* ---- which interface a NIC has -------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #define SHIFTLIB_NETDEV_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct sh_netdev_monitor;
 
@@ -25,6 +26,14 @@ int sh_netdev_fd(const struct sh_netdev_monitor *monitor);
 void sh_netdev_ask(struct sh_netdev_monitor *monitor);
 /* The fd is readable: calls changed(). -errno: the monitor is of no use any more. */
 int sh_netdev_read(struct sh_netdev_monitor *monitor);
+
+struct sh_netdev_state {
+	bool up;	/* as its operator wants it */
+	uint32_t downs; /* how often it lost its link since it was made */
+};
+
+/* As the kernel counts, also of what no monitor has heard of yet. -errno: there is none. */
+int sh_netdev_state(const char *sysfs, int ifindex, struct sh_netdev_state *out);
 
 /*
  * The interface of a NIC's port 1, as the kernel names it under sysfs ("/sys" but in tests). 0:

@@ -76,14 +76,15 @@ struct sh_nic {
 	} tenant;
 
 	bool port_down;
-	bool link_lost; /* its network interface, which may say so before the port does */
-	int ifindex;	/* of that; 0: none is monitored */
-	bool ifrunning; /* it had its link when last heard of */
-	bool fatal;	/* dead, until it has been opened again */
-	bool sick;	/* a command hangs or a carrier did not flush, until it obeys again */
-	bool drained;	/* the operator's word: no traffic here if there is another way */
-	bool asked;	/* a job that opens it or asks its port is under way */
-	bool ask_again; /* the port changed meanwhile */
+	bool link_lost;	  /* its network interface, which may say so before the port does */
+	int ifindex;	  /* of that; 0: none is monitored */
+	bool ifrunning;	  /* it had its link when last heard of */
+	uint32_t ifdowns; /* and had lost it so often: see link.h */
+	bool fatal;	  /* dead, until it has been opened again */
+	bool sick;	  /* a command hangs or a carrier did not flush, until it obeys again */
+	bool drained;	  /* the operator's word: no traffic here if there is another way */
+	bool asked;	  /* a job that opens it or asks its port is under way */
+	bool ask_again;	  /* the port changed meanwhile */
 	struct sh_hang hang;
 	enum sh_event_cause dead_by;   /* fatal: of what */
 	uint64_t look_at;	       /* dead or sick: when to try again; 0: it is not */

@@ -122,6 +122,21 @@ def nothing_passes(lab):
     pair.server.end()
 
 
+def one_passes_nothing(lab):
+    """One of both paths answers heartbeats and passes no data: tried again and again, as the other one works."""
+    pair = Pair(lab, "ib_read_bw", ["-u", "15"], holddown_ms=50, holddown_max_ms=50)
+    lab.fault("lose-acks", "h1/mlx5_0")
+
+    def moves():
+        check(pair.client.running(), "ended, though one path works\n" + pair.client.tail())
+        return lab.shift_log(pair.client).count(" moved from ")
+
+    wait_for("moves there and back", lambda: moves() >= 12, 90)
+    lab.ctl("heal", "h1/mlx5_0")
+    client, _ = pair.end()
+    check(reasons(client).count("transport-error") >= 5, f"moved for {reasons(client)}")
+
+
 def nic_hangs(lab):
     """Found before its silence would be, and without a command of the application."""
     pair = Pair(lab, heartbeat_loss_ms=5000)
@@ -233,7 +248,7 @@ def quiet(lab):
     return sent(lab) == before
 
 
-CASES = (silent_switch, silent_late, silent_one_way, silent_reads, nothing_passes, nic_hangs, link,
+CASES = (silent_switch, silent_late, silent_one_way, silent_reads, nothing_passes, one_passes_nothing, nic_hangs, link,
          pause, stopped_peer, stopped_self, slow_commands, rate, idle_is_quiet)
 
 

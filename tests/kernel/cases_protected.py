@@ -5,7 +5,8 @@ import random
 import re
 
 from cases import case
-from rig import address, check, settle
+from rig import GID, address, check, device, settle
+from shiftlab.lab import free_port
 from shiftlab.perftest import end as end_perftest
 from traffic import Verify
 
@@ -72,6 +73,25 @@ def status(rig):
     engines = {nic["name"]: nic.get("engine") for process in said["processes"] for nic in process["nics"]}
     check(len(engines) == 4 and set(engines.values()) == {"ledger"}, f"engines are {engines}")
     return "4 ends are protected, by the engine ledger on 4 NICs"
+
+
+@case("protected.wrong_key", engine=True)
+def wrong_key(rig):
+    """A WRITE from memory of no key ends as on stock, at once: with status 2, which rxe has for a dead link too."""
+    said = []
+    for shift in (None, rig.shift()):
+        port = free_port()
+        ends = rig.pair([rig.bin("wrong_key"), "--server", port, device("a"), GID],
+                        [rig.bin("wrong_key"), "--client", port, device("b"), GID], shift=shift, stdin=True)
+        rig.await_out(ends[1], "STARTED")
+        if shift:
+            rig.await_protected(2, ends)
+        ends[1].say("wrong")
+        rig.ends_well(*ends)
+        said.append(re.search(r"STATUS \d+", ends[1].out())[0])
+    check(said == ["STATUS 2", "STATUS 2"], f"on stock {said[0]}, under SHIFT {said[1]}")
+    check(not rig.moves(*ends), "the connection was moved")
+    return "STATUS 2 on both, no move"
 
 
 def add_data_loss(name, text, begin):
@@ -181,15 +201,16 @@ for part in (1, 2, 3):
 
 # ---- stock programs -----------------------------------------------------------------------------------
 
-def bulk(rig, cm):
+def bulk(rig, cm, back=True):
     ends = rig.perftest("ib_write_bw -s 16384 -D 600", cm=cm, shift=rig.shift(), retry=True)
     rig.await_protected(2, ends)
     rig.await_traffic(0, ends)
     rig.rails.down("a")
     rig.await_traffic(1, ends)
-    rig.rails.up("a")
-    rig.await_path(0, ends)
-    rig.await_traffic(0, ends)
+    if back:
+        rig.rails.up("a")
+        rig.await_path(0, ends)
+        rig.await_traffic(0, ends)
     end_perftest("ib_write_bw", *ends)
     rig.ends_well(*ends)
     return f"{len(rig.moves(*ends))} moves"
@@ -205,6 +226,12 @@ def write_bw(rig):
 def cm_write_bw(rig):
     """ib_write_bw -R, over rdma_cm, outlives ip link set down at the other end, and returns."""
     return bulk(rig, True)
+
+
+@case("protected.cm_ends_on_backup", needs=("ib_write_bw",), engine=True)
+def cm_ends_on_backup(rig):
+    """ib_write_bw -R disconnects while the link that rdma_cm knows is down: both ends hear of it, and end well."""
+    return bulk(rig, True, back=False)
 
 
 @case("protected.rping", needs=("rping",), engine=True)

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A guest: what it boots from, QEMU, and what it says.
 
-QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at the lowest priority.
+QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at a low priority.
 """
 import glob
 import json
 import os
 import queue
 import re
-import resource
 import shutil
 import subprocess
 import threading
@@ -80,20 +79,20 @@ class Image:
 
 
 class Guest:
-    """One boot. out: a folder that the guest writes to; it finds order.json there."""
+    """The boot of that number. out: a folder that guests write to; this one finds order-NUMBER.json there."""
 
-    def __init__(self, image, order, out, console):
+    def __init__(self, image, order, out, number, nice=19):
         os.makedirs(out, exist_ok=True)
-        with open(os.path.join(out, "order.json"), "w", encoding="utf-8") as f:
+        with open(os.path.join(out, f"order-{number}.json"), "w", encoding="utf-8") as f:
             json.dump(order, f)
-        self.console = console
+        self.console = console = os.path.join(out, f"console-{number}")
         self.lines = queue.Queue()
         interactive = order["shell"]
-        argv = ["nice", "-n", "19", QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        argv = ["nice", "-n", str(nice), QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(MEMORY_MB),
                 "-kernel", image.kernel, "-initrd", image.initramfs, "-append",
                 "console=ttyS0 panic=-1 oops=panic " + ("quiet " if interactive else "") +
-                f"lane.tree={ROOT} lane.run=tests/kernel/inside.py",
+                f"lane.tree={ROOT} lane.run=tests/kernel/inside.py lane.number={number}",
                 "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
                 "-virtfs", f"local,path={out},mount_tag=out,security_model=none",
                 "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lane,name=lane"]
@@ -123,16 +122,12 @@ class Guest:
             return {"says": line.strip()}
 
     def end(self):
-        """Ends it; the seconds of CPU that it took."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
                 pipe.close()
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def last_words(self):
         """What the kernel said of its end, or its last line."""

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Runs cases inside a guest; lane.py is the other end.
 
-What to do is in OUT/order.json. What happens goes to the host as lines of JSON, over a virtio port; the logs of a case
-that failed go to OUT/NAME/. A case has a process of its own, so that one that hangs can be ended.
+What to do is in OUT/order-NUMBER.json, the number on the kernel's command line (lane.number). What happens goes to the
+host as lines of JSON, over a virtio port; the logs of a case that failed go to OUT/NAME/. A case has a process of its
+own, so that one that hangs can be ended.
 """
 import glob
 import json
@@ -58,7 +59,6 @@ def result_of(case, rig):
 def child(case, rig, pipe):
     """The case's process: the result goes into the pipe."""
     os.setpgid(0, 0)
-    os.nice(19)     # two programs that poll must not keep the kernel's threads from the wire
     fate, text = result_of(case, rig)
     if fate == "failed":
         rig.keep(os.path.join(OUT, case.name))
@@ -182,7 +182,9 @@ def shell(order):
 
 
 def main():
-    with open(os.path.join(OUT, "order.json"), encoding="utf-8") as f:
+    with open("/proc/cmdline", encoding="ascii") as f:
+        number = re.search(r"lane\.number=(\d+)", f.read())[1]
+    with open(os.path.join(OUT, f"order-{number}.json"), encoding="utf-8") as f:
         order = json.load(f)
     only_drivers()
     rails("add", order["rails"])

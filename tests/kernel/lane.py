@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Real programs on a real kernel's RDMA stack: soft-RoCE of Debian's own kernel, in a guest that QEMU emulates.
 
-  lane.py --build DIR                       all cases, in one boot if none brings the guest down
+  lane.py --build DIR                       all cases, in two guests if none brings its guest down
   lane.py --build DIR --case 'stock.*'      those that the pattern names; may be repeated
   lane.py --build DIR --list                their names, and what each shows
   lane.py --build DIR --shell               a shell in a guest with the rails up
@@ -12,19 +12,23 @@ kernels said in OUT/kernel/console-N. The closing line is "N passed, N failed, N
 case failed. tests/kernel/README.md has more.
 """
 import argparse
+import concurrent.futures
 import fnmatch
 import os
 import queue
 import random
+import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import cases
 from guestboot import ROOT, Guest, Image, Missing
 from shiftlab.lab import out_folder
 
+LIMIT_S = 60
 BOOT_S = 150        # until the first word; idle it is less than ten seconds
 BEYOND_LIMIT_S = 30  # a guest that does not even say that a case took too long
 FATES = ("passed", "failed", "skipped")
@@ -38,7 +42,7 @@ class Lane:
         self.out = os.path.join(os.path.abspath(args.out), "kernel")
         self.results = {}
         self.boots = 0
-        self.cpu_s = 0.0
+        self.lock = threading.Lock()    # of boots, and of lines that belong together
         self.deadline = time.monotonic() + 60 * args.minutes
 
     def order(self, names, shell=False):
@@ -48,21 +52,32 @@ class Lane:
                 "served": self.args.served}
 
     def boot(self, names, shell=False):
-        self.boots += 1
-        return Guest(self.image, self.order(names, shell), self.out, os.path.join(self.out, f"console-{self.boots}"))
+        with self.lock:
+            self.boots += 1
+            number = self.boots
+        return Guest(self.image, self.order(names, shell), self.out, number, self.args.nice)
 
     def note(self, name, fate, text, seconds=None):
         self.results[name] = fate
         took = f" ({seconds:.1f} s)" if seconds is not None and fate != "skipped" else ""
         rows = text.strip().splitlines() or [""]
-        print(f"{fate:7} {name}{took}{': ' + rows[0] if rows[0] else ''}", flush=True)
-        for row in rows[1:]:
-            print("        " + row, flush=True)
+        self.say(f"{fate:7} {name}{took}{': ' + rows[0] if rows[0] else ''}", *("        " + row for row in rows[1:]))
+
+    def say(self, *rows):
+        with self.lock:
+            print("\n".join(rows), flush=True)
 
     def left(self, names):
         return [name for name in names if name not in self.results]
 
     def run(self, names):
+        """Each guest has its share of the cases: an emulated kernel keeps one CPU busy."""
+        n = self.args.guests
+        shares = [share for share in (names[i::n] for i in range(n)) if share]
+        with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
+            list(pool.map(self.run_share, shares))
+
+    def run_share(self, names):
         while self.left(names):
             if time.monotonic() > self.deadline:
                 self.give_up(names, f"not reached within {self.args.minutes:g} minutes")
@@ -76,12 +91,12 @@ class Lane:
     def one_boot(self, names):
         """False: not one case was begun."""
         began = time.monotonic()
-        print(f"booting a guest for {len(names)} case{'s' * (len(names) > 1)}", flush=True)
+        self.say(f"booting a guest for {len(names)} case{'s' * (len(names) > 1)}")
         guest = self.boot(names)
         try:
             return Boot(self, guest, began).listen()
         finally:
-            self.cpu_s += guest.end()
+            guest.end()
 
 
 class Boot:
@@ -94,7 +109,8 @@ class Boot:
 
     def patience(self):
         """Seconds until somebody must have said something."""
-        own = self.lane.args.limit + BEYOND_LIMIT_S if self.any else BOOT_S
+        limit = self.lane.args.limit
+        own = limit + BEYOND_LIMIT_S if self.any else BOOT_S * max(1.0, limit / LIMIT_S)
         return min(own, self.lane.deadline - time.monotonic())
 
     def listen(self):
@@ -115,21 +131,21 @@ class Boot:
         if self.case:
             self.lane.note(self.case, "failed", f"{what}: {self.guest.last_words()}")
         else:
-            print(f"{what}: {self.guest.last_words()}", flush=True)
+            self.lane.say(f"{what}: {self.guest.last_words()}")
 
     def hear(self, said):
         """True: nothing more is to come."""
         if "ready" in said:
-            print(f"{said['ready']}; up after {time.monotonic() - self.began:.0f} s", flush=True)
+            self.lane.say(f"{said['ready']}; up after {time.monotonic() - self.began:.0f} s")
         elif "begins" in said:
             self.case, self.any = said["begins"], True
         elif "ends" in said:
             self.lane.note(said["ends"], said["fate"], said["text"], said["seconds"])
             self.case = None
         elif "says" in said:
-            print("        " + said["says"], flush=True)
+            self.lane.say(f"        {self.case}: {said['says']}" if self.case else "        " + said["says"])
         elif "unclean" in said:
-            print(f"        another guest for the rest: {said['unclean']}", flush=True)
+            self.lane.say(f"        another guest for the rest: {said['unclean']}")
         return "finished" in said or "unclean" in said
 
 
@@ -157,8 +173,11 @@ def parse_args():
     p.add_argument("--case", action="append", metavar="PATTERN", help="only cases of this name; may be repeated")
     p.add_argument("--list", action="store_true", help="name the cases, and run none")
     p.add_argument("--shell", action="store_true", help="a shell in a guest; its exit ends the guest")
-    p.add_argument("--limit", type=float, default=60, metavar="SEC", help="for one case (60)")
+    p.add_argument("--limit", type=float, default=LIMIT_S, metavar="SEC",
+                   help=f"for one case ({LIMIT_S}); where it is more, so is the patience with each step")
     p.add_argument("--minutes", type=float, default=10, help="for all of them; what is left then has failed (10)")
+    p.add_argument("--guests", type=int, default=2, choices=range(1, 9), help="at a time (2)")
+    p.add_argument("--nice", type=int, default=19, help="QEMU's niceness (19: everything else goes first)")
     p.add_argument("--rails", type=int, default=2, choices=range(2, 5), help="in a guest (2)")
     p.add_argument("--debs", default="out/packages", metavar="FOLDER", help="SHIFT's Debian packages (out/packages)")
     p.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
@@ -177,6 +196,12 @@ def make_image(args):
     image = Image(folder)
     print(f"the kernel of {image.make()}; seed {args.seed}", flush=True)
     return image
+
+
+def children_s():
+    """Seconds of CPU of the guests that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main():
@@ -198,8 +223,9 @@ def main():
     if args.shell:
         guest = lane.boot([], shell=True)
         return guest.process.wait()
+    before = children_s()
     lane.run(names)
-    print(f"{time.monotonic() - began:.0f} s, of CPU {lane.cpu_s:.0f} s in {lane.boots} "
+    print(f"{time.monotonic() - began:.0f} s, of CPU {children_s() - before:.0f} s in {lane.boots} "
           f"boot{'s' * (lane.boots != 1)}")
     return close(lane.results)
 

@@ -12,6 +12,7 @@
 # usage: rails.sh add N | up END RAIL | down END RAIL
 set -eu
 
+queue="pfifo limit 10000"       # rig.py's QUEUE
 mtu=4200        # room for RoCE's 4096 and its headers: under emulation each packet costs
 
 # Of one end of a rail: the other end, both addresses, its routing table.
@@ -63,6 +64,18 @@ batch_all()
 	echo "rule del pref 0"
 }
 
+# A veth has no queue of its own: what its other end drops, being down, then comes back to rxe as congestion, and rxe
+# tries again for ever, without leaving the CPU. No NIC does that.
+batch_queues()
+{
+	rail=0
+	while [ "$rail" -lt "$1" ]; do
+		echo "qdisc replace dev a$rail root $queue"
+		echo "qdisc replace dev b$rail root $queue"
+		rail=$((rail + 1))
+	done
+}
+
 batch_rdma()
 {
 	rail=0
@@ -90,6 +103,7 @@ case ${1:-} in
 add)
 	settings
 	batch_all "$2" | ip -batch -
+	batch_queues "$2" | tc -batch -
 	batch_rdma "$2" | rdma -b -
 	;;
 up) batch_up "$2" "$3" | ip -batch - ;;

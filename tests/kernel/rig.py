@@ -12,16 +12,19 @@ import shutil
 import subprocess
 import time
 
-from shiftlab.lab import Program, Shift, Stuck, free_port, wait_for
+from shiftlab.lab import Program, Shift, Stuck, free_port, slow_by, slowed, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENDS = ("a", "b")
 GID = 1                     # the IPv4 address; 0 is the link-local one
 START_S = 40                # for a program to come up: each start costs a second under emulation
 BACKUPS = {end: f"rxe_{end}0=rxe_{end}1,rxe_{end}1=rxe_{end}0" for end in ENDS}
+LIMIT_S = 60                # of a case; where it may take longer, so may each step
 # A guest is slow, and no NIC of it is sick for that: SHIFT gives the peer, the commands and a move more time.
+PATIENCE = ("silence_ms", "command_ms", "hang_ms", "flush_wait_ms", "deadline_ms")
 SLOW_GUEST = {"log": "info", "silence_ms": 20000, "command_ms": 20000, "hang_ms": 20000,
               "flush_wait_ms": 20000, "deadline_ms": 40000, "holddown_ms": 500, "holddown_max_ms": 2000}
+QUEUE = ("pfifo", "limit", 10000)   # of each interface: rails.sh says why
 # The first byte of RoCE's header behind IPv4 and UDP, as (value, mask): answers to reliable requests.
 OPCODE_AT = 28
 ANSWERS = ((0x0d, 0xff), (0x0e, 0xfe), (0x10, 0xfe), (0x12, 0xff))
@@ -43,12 +46,12 @@ def check(truth, what):
 
 def run(*argv, timeout=30, fine=True, env=None, errors=subprocess.STDOUT):
     """Its output, with what it says of errors; fine: it must end with status 0."""
-    argv = [str(a) for a in argv]
+    argv, timeout = [str(a) for a in argv], slowed(timeout)
     try:
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace",
                               stdin=subprocess.DEVNULL, timeout=timeout, env=env)
     except subprocess.TimeoutExpired:
-        raise Stuck(f"{' '.join(argv)} did not end within {timeout} s") from None
+        raise Stuck(f"{' '.join(argv)} did not end within {timeout:g} s") from None
     if fine and done.returncode:
         raise Failed(f"{' '.join(argv)}: exit {done.returncode}: {done.stdout.strip()[-400:]}")
     return done.stdout
@@ -117,8 +120,8 @@ class Rails:
 
     def pass_all(self, end, rail=0):
         """Ends what lose*() began for this end."""
-        for name, kind in ((f"{end}{rail}", "root"), (f"{other(end)}{rail}", "clsact")):
-            run("tc", "qdisc", "del", "dev", name, kind, fine=False)
+        run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", *QUEUE)
+        run("tc", "qdisc", "del", "dev", f"{other(end)}{rail}", "clsact", fine=False)
 
     def remove(self, end, rail=0):
         """The RDMA device goes, as when its driver is unloaded."""
@@ -158,7 +161,9 @@ class Rig:
         self.tell = tell            # a line to whoever waits
         self.kv = "lmdb:" + os.path.join(folder, "kv")
         self.programs = []
-        self.settings = SLOW_GUEST
+        slow_by(max(1.0, order["limit"] / LIMIT_S))
+        self.settings = {name: int(slowed(value)) if name in PATIENCE else value
+                         for name, value in SLOW_GUEST.items()}
         self.conf = os.path.join(folder, "shift.conf")
         open(self.conf, "x", encoding="ascii").close()
 
@@ -196,7 +201,8 @@ class Rig:
             full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
             full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, f"shift-{name}.log"))
             argv = shift.apply(self, argv, full)
-        program = Program(name, argv, full, self.folder, stdin)
+        # programs that poll must keep neither the kernel's threads from the wire, nor a case from its commands
+        program = Program(name, ["nice", "-n", "19", *argv], full, self.folder, stdin)
         self.programs.append(program)
         return program
 
@@ -287,7 +293,7 @@ class Rig:
             self.until("protection", protected, programs, START_S, 0.5)
         except Stuck:
             whys = sorted({f"{q['level']}: {q['why']}" for q in self.connections()})
-            raise Failed(f"not protected within {START_S} s: {'; '.join(whys) or 'no connections'}") from None
+            raise Failed(f"not protected within {slowed(START_S):g} s: {'; '.join(whys) or 'no connections'}") from None
 
     def await_path(self, path, programs, timeout=40):
         """Every connection's traffic is on this path, and no move is under way."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs that cases run on stock libraries and under SHIFT alike: each through once, without a fault."""
 import json
+import math
 import re
 
 from rig import GID, address, check, device
-from shiftlab.lab import free_port
+from shiftlab.lab import free_port, slowed
 
 COUNT = 100     # messages
 CALM = 18       # perftest's QP timeout: a second, that an emulated NIC is not taken for a dead one
@@ -62,10 +63,13 @@ def fi_pingpong(rig, shift=None):
 class Verify:
     """Two ends of verify, which checks each byte; told by standard input when to stop."""
 
-    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=14, stuck=40):
+    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40):
+        """timeout: as of a QP, 4.096 us times 2 to the power of it; one more where a guest may be twice as slow."""
         self.rig, self.qps = rig, qps
+        timeout += int(math.log2(slowed(1)))
         common = [rig.bin("verify"), "--control", "--plain", "--seed", seed, "--gid-index", GID, "--qps", qps,
-                  "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096, "--stuck", stuck]
+                  "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096,
+                  "--stuck", int(slowed(stuck))]
         if not shift:
             common.append("--allow-events")
         self.ends = rig.pair([*common, "--server", "--dev", device("a")],

@@ -173,7 +173,7 @@ void nic_open(struct nic *nic, const char *dev)
 	must(nic->ctx, "ibv_open_device");
 	ibv_free_device_list(list);
 	must_zero(ibv_query_port(nic->ctx, PORT, &nic->port), "ibv_query_port");
-	must_zero(ibv_query_gid(nic->ctx, PORT, 0, &nic->gid), "ibv_query_gid");
+	must_zero(ibv_query_gid(nic->ctx, PORT, opt.gid_index, &nic->gid), "ibv_query_gid");
 	nic->pd = ibv_alloc_pd(nic->ctx);
 	must(nic->pd, "ibv_alloc_pd");
 }

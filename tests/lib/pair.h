@@ -20,6 +20,7 @@ struct options {
 	int port, rounds, qps, timeout; /* timeout: of the QPs, as in ibv_qp_attr */
 	int rest_ms, regions;
 	int wait_s; /* for a completion; 0: 20 */
+	int gid_index;
 	bool no_rereg;
 	bool unsignaled; /* a send completes only if it asks for it */
 	const char *dev, *dev2;

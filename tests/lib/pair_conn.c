@@ -63,6 +63,7 @@ void conn_to_rtr(struct conn *c)
 						 .grh = { .hop_limit = 64 } } };
 
 	memcpy(attr.ah_attr.grh.dgid.raw, c->peer.gid, 16);
+	attr.ah_attr.grh.sgid_index = (uint8_t)opt.gid_index;
 	must_zero(ibv_modify_qp(c->qp, &attr,
 				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |

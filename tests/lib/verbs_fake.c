@@ -348,7 +348,10 @@ void vf_dev_make(struct vf_dev *dev, uint32_t index, uint32_t knobs)
 	ctx->ops.post_srq_recv = post_srq_recv;
 	/* some engines know providers by the library that their verbs are in */
 	vf_hns_poll = vf_poll_cq;
+	vf_rxe_poll = vf_poll_cq;
 	ctx->ops.poll_cq = knobs & VF_NO_LAST_WQE ? vf_poll_cq : vf_hns_poll_cq;
+	if (knobs & VF_DOWN_IS_OP)
+		ctx->ops.poll_cq = vf_rxe_poll_cq;
 	ctx->ops.req_notify_cq = vf_req_notify_cq;
 }
 
@@ -537,6 +540,11 @@ void vf_die(struct vf_qp *qp, enum ibv_wc_status cause)
 	}
 	vf_flush(qp, NULL);
 	pthread_mutex_unlock(&qp->dev->lock);
+}
+
+void vf_link_down(struct vf_qp *qp)
+{
+	vf_die(qp, vf_knob(qp, VF_DOWN_IS_OP) ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_RETRY_EXC_ERR);
 }
 
 void vf_die_receiving(struct vf_qp *qp, enum ibv_wc_status cause)

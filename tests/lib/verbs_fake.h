@@ -182,6 +182,8 @@ bool vf_receive(struct vf_qp *qp, enum ibv_wc_opcode opcode, uint32_t imm, uint3
 		struct vf_recv *got);
 /* The NIC gives up by itself: ibv_qp.state stays as it is. */
 void vf_die(struct vf_qp *qp, enum ibv_wc_status cause);
+/* Its link goes down under requests: it gives up, with the status that its kind has for that. */
+void vf_link_down(struct vf_qp *qp);
 /* The same by the other half: the oldest receive completes with an error. */
 void vf_die_receiving(struct vf_qp *qp, enum ibv_wc_status cause);
 /* Its link or bus is gone: nothing is executed any more, and no modify brings a flush. */

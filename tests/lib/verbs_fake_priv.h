@@ -55,6 +55,11 @@ int vf_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 extern int (*vf_hns_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int vf_hns_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 
+/* -- verbs_fake_rxe.c, likewise: librxe_fake.so */
+
+extern int (*vf_rxe_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int vf_rxe_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
 /* -- verbs_fake_wr.c */
 
 void vf_offer_wr(struct vf_qp *qp);

@@ -45,6 +45,11 @@ enum vf_knob {
 	/* post_recv to a QP in ERR fails. ocrdma: ocrdma_post_recv. */
 	VF_REFUSES_RECV_IN_ERR = 1 << 9,
 	VF_KNOBS = 10,
+	/* Not in the sets of knobs, as it says which driver it is. A request that no packet can be made of
+	 * ends with IBV_WC_LOC_QP_OP_ERR: where the link is down as where its local key is wrong. rxe, Linux
+	 * 6.1: rxe_requester, by init_req_packet (the GID's interface is not up), by finish_packet (no route;
+	 * no region of that key). It raises no IBV_EVENT_QP_LAST_WQE_REACHED. */
+	VF_DOWN_IS_OP = 1 << 10,
 };
 
 /* Of one knob; NULL: there is none of that number. */

@@ -30,6 +30,7 @@ static void on_error(void *cookie, uint32_t epoch, enum sp_error_class cls, bool
 
 	rig->events.errors++;
 	rig->events.app_errors += cls == SP_ERROR_APPLICATION;
+	rig->events.doubts += cls == SP_ERROR_DOUBTFUL;
 	rig->events.withheld += withheld;
 	rig->events.status = status;
 }

@@ -66,6 +66,16 @@ def sanitizer_of(build):
     return found.group(1) if found else ""
 
 
+def slow_by(factor):
+    """All that is waited for may take so many times longer."""
+    global _slow
+    _slow = factor
+
+
+def slowed(seconds):
+    return seconds * _slow
+
+
 def wait_for(what, test, timeout=10.0, step=0.02):
     """Polls test() until it is true; returns its value."""
     timeout *= _slow
@@ -220,10 +230,9 @@ class Lab:
     """A fabric with its programs, as a context manager."""
 
     def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False):
-        global _slow
         self.out = out_folder(build)
         self.sanitizer = sanitizer_of(build)
-        _slow = SLOW if self.sanitizer else 1.0
+        slow_by(SLOW if self.sanitizer else 1.0)
         self.seed = seed
         self.folder = tempfile.mkdtemp(prefix="shift-lab-")
         self.conf = os.path.join(self.folder, "shift.conf")     # instead of this machine's own

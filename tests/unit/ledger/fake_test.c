@@ -429,6 +429,30 @@ static void some_report_acknowledged_ones(void **state)
 	assert_int_equal(vf_stats.flushed_acked, 1);
 }
 
+static void some_have_one_status_for_link_and_request(void **state)
+{
+	struct ibv_wc wc;
+
+	make(VF_DOWN_IS_OP);
+	write_n(1, 2, 0);
+	vf_run(&qp, 1);
+	vf_link_down(&qp);
+	assert_int_equal(ibv_poll_cq(vf_ibv_cq(&scq), 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(wc.status, IBV_WC_LOC_QP_OP_ERR);
+}
+
+static void others_give_up_retrying(void **state)
+{
+	struct ibv_wc wc;
+
+	make(0);
+	write_n(1, 1, 0);
+	vf_link_down(&qp);
+	assert_int_equal(ibv_poll_cq(vf_ibv_cq(&scq), 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+}
+
 static void some_never_flush_a_late_receive(void **state)
 {
 	make(VF_NO_LATE_RECV_FLUSH);
@@ -758,6 +782,8 @@ int main(void)
 		CASE(some_refuse_in_err),
 		CASE(refusing_ones_know_the_place_of_a_failure),
 		CASE(some_report_acknowledged_ones),
+		CASE(some_have_one_status_for_link_and_request),
+		CASE(others_give_up_retrying),
 		CASE(some_never_flush_a_late_receive),
 		CASE(some_refuse_a_late_receive),
 		CASE(some_look_at_the_state_word),

@@ -56,6 +56,13 @@ static int setup_refusing(void **state)
 	return 0;
 }
 
+/* A driver whose status of a link that is down is also that of a request that is wrong. */
+static int setup_doubtful(void **state)
+{
+	make(VF_DOWN_IS_OP);
+	return 0;
+}
+
 static int teardown(void **state)
 {
 	vrig_free(rig);
@@ -333,9 +340,106 @@ static void an_error_of_a_post_that_is_under_way(void **state)
 	assert_int_equal(ENGINE->qp.recv_count(rig->sp), 0);
 }
 
+/* ---- errors that may be the link's or the application's ---------------------------------------- */
+
+static void see_none(void)
+{
+	struct ibv_wc wc[MAX];
+
+	assert_int_equal(vrig_poll(rig, true, false, wc, MAX), 0);
+}
+
+/* The shell found the link down: the application sees nothing of it, and all runs elsewhere. */
+static void a_link_that_is_down_is_not_told(void **state)
+{
+	static const enum sp_fate again[] = { SP_FATE_RESEND, SP_FATE_RESEND };
+	struct sp_settled settled;
+	uint32_t to;
+
+	assert_int_equal(post("WWW"), 3);
+	acknowledge(1);
+	vf_link_down(vrig_active(rig));
+	see(1, (uint64_t[]){ 1 });
+	see_none();
+	assert_int_equal(rig->events.errors, 1);
+	assert_int_equal(rig->events.doubts, 1);
+	assert_int_equal(rig->events.withheld, 1);
+	assert_int_equal(rig->events.status, IBV_WC_LOC_QP_OP_ERR);
+	(void)quiesce();
+	assert_int_equal(rig->events.doubts, 1);
+	to = lay();
+	settle(to, again, 2, &settled);
+	assert_int_equal(settled.resent, 2);
+	acknowledge(2);
+	see(2, (uint64_t[]){ 2, 3 });
+}
+
+/* The shell found the link up: the request that is at fault has its status, what is behind it is flushed. */
+static void an_error_of_the_application_is_told(void **state)
+{
+	struct ibv_wc wc[MAX];
+
+	assert_int_equal(post("WWW"), 3);
+	acknowledge(1);
+	vf_die(vrig_active(rig), IBV_WC_LOC_QP_OP_ERR);
+	see(1, (uint64_t[]){ 1 });
+	see_none();
+	assert_int_equal(rig->events.doubts, 1);
+	ENGINE->move.fail_all(rig->sp, IBV_WC_LOC_QP_OP_ERR, 7, 0);
+	assert_int_equal(vrig_poll(rig, true, false, wc, MAX), 2);
+	assert_true(wc[0].wr_id == VR_WR_ID(2) && wc[1].wr_id == VR_WR_ID(3));
+	assert_int_equal(wc[0].status, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(wc[0].vendor_err, 7);
+	assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* A move had begun, and the flush of the receives was seen first: the shell must still be asked. */
+static void a_doubt_behind_a_flush_is_asked_of(void **state)
+{
+	uint32_t sges = 1, taken;
+
+	assert_int_equal(vrig_post_recv(rig, 1, 1, &sges, &taken), 0);
+	assert_int_equal(post("W"), 1);
+	vf_link_down(vrig_active(rig));
+	assert_int_equal(ENGINE->cq.collect(rig->sp_rcq), 0);
+	assert_int_equal(rig->events.errors, 1);
+	assert_int_equal(rig->events.doubts, 0);
+	see_none();
+	assert_int_equal(rig->events.errors, 2);
+	assert_int_equal(rig->events.doubts, 1);
+	assert_int_equal(rig->events.app_errors, 0);
+}
+
+/* Unguarded, it is passed on like any other; and where only the application can be at fault. */
+static void without_guard_or_doubt_it_is_told(void **state)
+{
+	struct ibv_wc wc[MAX];
+
+	ENGINE->qp.guard(rig->sp, !(rig->dev.knobs & VF_DOWN_IS_OP));
+	assert_int_equal(post("W"), 1);
+	vf_die(vrig_active(rig), IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(vrig_poll(rig, true, false, wc, MAX), 1);
+	assert_int_equal(wc[0].status, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(rig->events.withheld, 0);
+}
+
+/* Of a receive it is the application's, whatever the driver. */
+static void a_receive_leaves_no_doubt(void **state)
+{
+	uint32_t sges = 1, taken;
+	struct ibv_wc wc[MAX];
+
+	assert_int_equal(vrig_post_recv(rig, 1, 1, &sges, &taken), 0);
+	vf_die_receiving(vrig_active(rig), IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(vrig_poll(rig, false, false, wc, MAX), 1);
+	assert_int_equal(wc[0].status, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(rig->events.app_errors, 1);
+
+
 int main(void)
 {
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define CASE(test)     cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define DOUBTFUL(test) cmocka_unit_test_setup_teardown(test, setup_doubtful, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(unseen_ones_come_back),
 		CASE(what_was_seen_stays),
@@ -350,7 +454,13 @@ int main(void)
 		CASE(acknowledged_ones_are_told_from_others),
 		cmocka_unit_test_setup_teardown(an_error_of_a_post_that_is_under_way, setup_one_cq,
 						teardown),
-	};
+		DOUBTFUL(a_link_that_is_down_is_not_told),
+		DOUBTFUL(an_error_of_the_application_is_told),
+		DOUBTFUL(a_doubt_behind_a_flush_is_asked_of),
+		DOUBTFUL(without_guard_or_doubt_it_is_told),
+		CASE(without_guard_or_doubt_it_is_told),
+		DOUBTFUL(a_receive_leaves_no_doubt),
+};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

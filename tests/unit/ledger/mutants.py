@@ -24,7 +24,7 @@ MUTANTS = (
     ("a completion that is missing is passed over", "errors.c",
      "		if (led_completes(qp, i) || (*led_mark(qp, i) & LED_MARK_DELIVERED))\n			return;\n", "		;\n"),
     ("an error goes to the application while guarded", "errors.c",
-     "(cls == SP_ERROR_TRANSPORT && atomic_load(&qp->guard))", "false"),
+     "(cls != SP_ERROR_APPLICATION && atomic_load(&qp->guard))", "false"),
     ("wr_id of another slot", "cq.c",
      "	wc->wr_id = led_slot(qp, n)->own.wr_id;\n	signaled", "	wc->wr_id = led_slot(qp, n + 1)->own.wr_id;\n	signaled"),
     ("unsignaled ones are not counted", "cq.c",
@@ -125,7 +125,8 @@ def build_test(tree, build, path):
     """The random test with the edited file in front of the engine's library."""
     libs = [os.path.join(build, *part.split("/")) for part in (
         "tests/lib/libtest_verbs_rig.a", "providers/ledger/libprovider_ledger.a", "providers/libproviders_base.a",
-        "tests/lib/libtest_verbs_fake.a", "tests/lib/libhns_fake.so", "tests/lib/libtest_random_model.a")]
+        "tests/lib/libtest_verbs_fake.a", "tests/lib/libhns_fake.so", "tests/lib/librxe_fake.so",
+        "tests/lib/libtest_random_model.a")]
     program = os.path.join(tree, "random_test")
     done = subprocess.run(["gcc", "-O1", "-g", "-std=gnu11", "-w", "-D_GNU_SOURCE", "-fno-strict-aliasing",
                            "-I", tree, "-I", ROOT, path, os.path.join(HERE, "random_test.c"), "-o", program, *libs,

@@ -94,7 +94,8 @@ static void test_carrier(void **state)
 
 	assert_int_not_equal(heard.ifindex, 0);
 	assert_int_equal(sh_netdev_open(heard_changed, &heard, &watch), 0);
-	sh_netdev_ask(watch);
+	for (int i = 0; i < 4; i++) /* as many NICs were opened, before anything is read */
+		sh_netdev_ask(watch);
 	assert_true(hear(watch, &heard, 0));
 	assert_true(command("ip link set carrier0 up && ip link set carrier1 up"));
 	assert_true(hear(watch, &heard, 1));
@@ -152,10 +153,35 @@ static void test_ifindex(void **state)
 	assert_int_equal(sh_netdev_of(folder, "none"), 0);
 }
 
+/* ---- how it is ------------------------------------------------------------------------------ */
+
+static void test_state(void **state)
+{
+	int lo = (int)if_nametoindex("lo");
+	struct sh_netdev_state is;
+	char text[256];
+
+	assert_int_equal(sh_netdev_state(folder, lo, &is), -ENOENT);
+	snprintf(text, sizeof(text),
+		 "cd %s && mkdir -p class/net/lo && echo 0x1003 >class/net/lo/flags && "
+		 "echo 17 >class/net/lo/carrier_down_count",
+		 folder);
+	assert_true(command(text));
+	assert_int_equal(sh_netdev_state(folder, lo, &is), 0);
+	assert_true(is.up && is.downs == 17);
+	snprintf(text, sizeof(text), "echo 0x1002 >%s/class/net/lo/flags", folder);
+	assert_true(command(text));
+	assert_int_equal(sh_netdev_state(folder, lo, &is), 0);
+	assert_true(!is.up && is.downs == 17);
+	assert_int_equal(sh_netdev_state(folder, 0, &is), -ENODEV);
+	assert_int_equal(sh_netdev_state(folder, 1 << 20, &is), -ENODEV);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ifindex),
+		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_carrier),
 		cmocka_unit_test(test_overrun),
 	};
