@@ -65,7 +65,7 @@ Inductive step (s : st) : label -> st -> Prop :=
     step s (LeaveOrdered b e)
       (let s' := put s b (Side e PNone (no x) (tg x) false (lost x) false) [Msg b e Lost 0 (lost x)] in
        St (sf s') (sr s') (hist s') ((b, ep x, no x, tg x) :: left s))
-| SLeaveFault b e x : x = at_ s b -> ep x < e ->
+| SLeaveFault b e x : x = at_ s b -> ep x < e -> lost x < e -> (* a number never serves twice *)
     step s (LeaveFault b e) (put s b (Side e PNone (no x) (tg x) false (lost x) (out x)) [Msg b e Lost 0 (lost x)]).
 
 Inductive reach : st -> Prop := R0 : reach init | R1 s l s' : reach s -> step s l s' -> reach s'.
@@ -111,7 +111,7 @@ Definition exec (s : st) (l : label) : option st :=
         let s' := put s b (Side e PNone (no x) (tg x) false (lost x) false) [Msg b e Lost 0 (lost x)] in
         Some (St (sf s') (sr s') (hist s') ((b, ep x, no x, tg x) :: left s))
       else None
-  | LeaveFault b e => let x := at_ s b in on b (ep x <? e)
+  | LeaveFault b e => let x := at_ s b in on b ((ep x <? e) && (lost x <? e))
       (Side e PNone (no x) (tg x) false (lost x) (out x)) [Msg b e Lost 0 (lost x)]
   end.
 

@@ -57,7 +57,7 @@ void sim_label_event(const struct sim_world *w, uint32_t end, const struct sc_ev
 	else if (event->type == SC_EV_QUIESCED && c->move == SC_MOVE_COUNTING && event->final)
 		sim_label(end ^ 1, "rquiesce");
 	else if (event->type == SC_EV_RECEIVES_LAID && event->ok && c->move == SC_MOVE_LAYING)
-		sim_label(end ^ 1, "final");
+		sim_label(end ^ 1, "final %u", event->recv_count - w->base_count);
 }
 
 /*
@@ -121,7 +121,7 @@ static void label_asks(struct turn *t)
 	const struct sc_conn *b = t->before, *c = t->after;
 	bool join = c->sw.phase == SC_SWITCH_PREP && c->sw.no == m->switch_no;
 
-	if (sc_epoch_cmp(m->switch_no, b->sw.no) > 0) {
+	if (sc_epoch_cmp(m->switch_no, b->sw.no) > 0 && c->sw.no == m->switch_no) {
 		sim_label(t->end, "asks %u %u %d", m->switch_no, m->target, join);
 		t->explained = true;
 	}
@@ -135,8 +135,9 @@ static void label_cancels(struct turn *t)
 	const struct sc_msg_state *m = &t->event->state;
 	const struct sc_conn *b = t->before;
 	int32_t age = sc_epoch_cmp(m->switch_no, b->sw.no);
+	bool heard = t->after->sw.no == m->switch_no;
 
-	if (age > 0 || (age == 0 && sc_switching(b) && !t->explained)) {
+	if ((age > 0 && heard) || (age == 0 && sc_switching(b) && !t->explained)) {
 		sim_label(t->end, "hcancel %u", m->switch_no);
 		t->explained = true;
 	}

@@ -117,7 +117,7 @@ let take d words =
   | [ "seal"; dead; cut ] ->
       if cut = "0" then unsealed d (place_all d);
       must d (Seal (dead = "1", cut = "1"))
-  | [ "final" ] -> must d Final
+  | [ "final"; told ] -> if List.length (now d).log <> n told then raise Rejected; must d Final
   | [ "early" ] -> raise Rejected
   | [ "end" ] -> d.over <- true
   | _ -> failwith ("no label: " ^ String.concat " " words)
