@@ -85,8 +85,17 @@ struct turn {
 	const struct sc_event *event;
 	bool left;	/* for the next epoch */
 	bool told;	/* of the peer's switch, in the epoch that both are at */
+	bool cancelled; /* what the fence held back runs */
 	bool explained; /* why it is in another phase now */
 };
+
+static bool has(const struct sc_actions *out, enum sc_action_type type)
+{
+	for (uint32_t i = 0; i < out->n; i++)
+		if (out->a[i].type == type)
+			return true;
+	return false;
+}
 
 static bool turn_is_ordered(const struct turn *t)
 {
@@ -108,8 +117,7 @@ static void label_lost(struct turn *t)
 	const struct sc_conn *b = t->before;
 	uint32_t lost = t->event->state.lost;
 
-	if (sc_switching(b) && lost && sc_epoch_cmp(lost, b->sw.target) >= 0 &&
-	    t->after->sw.phase == SC_SWITCH_CANCEL) {
+	if (t->cancelled && lost && sc_epoch_cmp(lost, b->sw.target) >= 0) {
 		sim_label(t->end, "hlost %u", lost);
 		t->explained = true;
 	}
@@ -170,15 +178,13 @@ static void label_turn(struct turn *t)
 		sim_label(t->end, "lost %u", c->lost);
 	label_fence(t);
 	label_told(t);
-	if (c->sw.phase == SC_SWITCH_CANCEL && sc_switching(b) && !t->explained)
+	if (t->cancelled && !t->explained)
 		sim_label(t->end, "back");
 	if (c->sw.phase == SC_SWITCH_PREP && !joined(t) &&
 	    (b->sw.phase != SC_SWITCH_PREP || c->sw.no != b->sw.no))
 		sim_label(t->end, "begin %u %u", c->sw.no, c->sw.target);
 	if (t->left)
 		sim_label(t->end, "go %d %u", turn_is_ordered(t), c->epoch);
-	if (c->move == SC_MOVE_STRANDED && b->move != SC_MOVE_STRANDED)
-		sim_label(t->end, "strand");
 }
 
 void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_event *event,
@@ -191,7 +197,8 @@ void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_eve
 			  .event = event,
 			  .left = c->epoch != before->epoch,
 			  .told = event->type == SC_EV_MSG_STATE && before->move == SC_MOVE_NONE &&
-				  event->state.epoch == before->epoch && !event->state.stranded };
+				  event->state.epoch == before->epoch && !event->state.stranded,
+			  .cancelled = sc_switching(before) && has(out, SC_ACT_UNFENCE) };
 
 	if (!sim_labels)
 		return;
@@ -209,4 +216,12 @@ void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_eve
 	if (c->count_final && !before->count_final)
 		sim_label(end, "quiesce");
 	label_turn(&t);
+}
+
+void sim_label_acted(const struct sim_world *w, uint32_t end, const struct sc_conn *before)
+{
+	const struct sc_conn *c = &w->end[end].conn;
+
+	if (c->move == SC_MOVE_STRANDED && before->move != SC_MOVE_STRANDED)
+		sim_label(end, "strand");
 }
