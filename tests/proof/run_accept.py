@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""The step function of the proof, compiled: the simulation's runs must be runs of the proof.
+"""The step functions of the proof, compiled: the simulation's runs must be runs of the proof.
 
 - Written runs that it must accept, and those that it must reject and where (accept/runs.txt).
 - A random walk, in which what the theorems say is looked at after each step.
-- The simulation's schedules, each direction of each connection: none may be rejected (accept/replay.ml).
-- The simulation with a rule broken on purpose: each must be rejected.
+- The simulation's schedules, each connection, its directions and its switches: none may be rejected
+  (accept/replay.ml).
+- The simulation with a rule broken on purpose: each that a promise of safety needs must be rejected.
 
 Seeds are printed, and --seed replays them. --replay S prints why schedule S is rejected.
 
@@ -23,19 +24,36 @@ import coq
 FOLDER = os.path.join(coq.HERE, "accept")
 
 
-# Rules of the simulation that are rules of Dir.v. The others: the ordered switch (Switch.v), what ends in time (P7),
-# application errors (P6), which standby is made, and completions on their way to the application.
+# Rules of the simulation without which a promise of safety breaks, P1 to P6, and the ordered switch's.
 MUTANTS = """count-before-quiesce resubmit-before-answer no-lifetime no-peer-quiesce receives-late answer-of-any-epoch
     delivered-read-nop delivered-write-again atomic-again fenced-read-again count-unchecked acknowledged-is-placed
     same-qpn publish-before-settle receives-reordered receives-not-laid-again idle-counts-as-flushed count-not-final
-    flush-taken-for-success""".split()
+    flush-taken-for-success completion-dropped lower-standby-adopted application-error-retried late-message-obeyed
+    leave-without-peer back-after-fenced fenced-not-drained fence-open cancelled-number-used-again answer-kept
+    count-per-carrier carrier-in-use-destroyed""".split()
+# The others: what remains is safe, and does not come to its end, or not to the right one (P7, P9).
+LIVENESS = {
+    "no-resend": "a lost message is never said again: who waits for it waits for ever",
+    "lost-not-told": "the peer waits on a carrier that is lost",
+    "epoch-used-again": "the peer takes a number that it knows to be lost for late: no standby is ever ready",
+    "fence-timeout-leaves": "an atomic is outstanding: settling ends the connection, with errors at both ends",
+    "patience-shorter-than-retry": "the connection ends earlier than on stock",
+    "no-deadline": "without any path it never ends",
+    "rest-alone": "one end waits for a standby that the other does not make",
+    "rest-away": "nothing leads back to the default NIC",
+    "doubt-not-told": "no standby is made, though one is missed",
+    "one-control-path": "the ends do not hear of each other when that path dies",
+    "fatal-not-passed-on": "the connection has ended, and its application never gets its errors",
+    "hold-down-ignored": "traffic goes back to a path that has not stood still",
+    "both-lead": "two leaders make standbys against each other, without end",
+}
 MUTANT_SCHEDULES = 2000
 MUTANT_TRIES = 40       # the simulation ends at its own first violation, which may come before a label does
 
 
 def build(folder):
     """Of the proof, at build time: nothing of it is kept in the source tree."""
-    folder.extract(os.path.join(FOLDER, "acceptor.v"), ["Dir"])
+    folder.extract(os.path.join(FOLDER, "acceptor.v"), ["Whole"])
     for name in ("accept", "replay"):
         coq.write(folder.at(name + ".ml"), coq.read(os.path.join(FOLDER, name + ".ml")))
         coq.command(["ocamlfind", "ocamlopt", "-w", "-a", "-O3", "-o", name + "_run", "acceptor.mli", "acceptor.ml",
@@ -77,10 +95,20 @@ def check_mutant(sim, replay, name, seed):
     for i in range(MUTANT_TRIES):
         said, _ = simulate(sim, replay, seed + i * MUTANT_SCHEDULES, MUTANT_SCHEDULES, "--mutant", name)
         if figure(said, "rejected"):
-            print(f"{name:24} {said.split(chr(10))[0]}", flush=True)
+            print(f"{name:28} {said.split(chr(10))[0]}", flush=True)
             return True
-    print(f"{name:24} ACCEPTED, from seed {seed} on", flush=True)
+    print(f"{name:28} ACCEPTED, from seed {seed} on", flush=True)
     return False
+
+
+def check_classes(sim):
+    """Each rule that the simulation can break is of safety or not; prints why not."""
+    known = coq.command([sim, "--list-mutants"]).split()
+    if sorted(known) != sorted([*MUTANTS, *LIVENESS]):
+        raise coq.Failure(f"of safety or of liveness? {' '.join(set(known) ^ {*MUTANTS, *LIVENESS})}")
+    print(f"{len(MUTANTS)} rules of safety, each must be missed; {len(LIVENESS)} of liveness:")
+    for name, why in LIVENESS.items():
+        print(f"{name:28} {why}")
 
 
 def judge(said):
@@ -121,6 +149,7 @@ def main():
     print(f"{runs - len(wrong)} of {runs} runs as they should be", flush=True)
     print(coq.command([program, "--walk", str(args.labels), str(args.seed)]), end="")
     right = [check_schedules(args.sim, replay, args.seed, args.schedules)]
+    check_classes(args.sim)
     right += [check_mutant(args.sim, replay, name, args.seed) for name in MUTANTS]
     return 1 if wrong or not all(right) else 0
 

@@ -179,6 +179,8 @@ void sim_check_completed_receive(struct sim_world *w, uint32_t end, const struct
 	struct sim_end *e = &w->end[end];
 	uint32_t request;
 
+	if (!c->error)
+		sim_label(end ^ 1, "take %u %u", c->index, c->message);
 	if (c->index != e->app.recv_next) {
 		sim_violation(w, "P1: receive %u of %s comes instead of %u", c->index, side(end),
 			      e->app.recv_next);

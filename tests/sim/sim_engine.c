@@ -206,6 +206,8 @@ static void consume_error(struct sim_world *w, struct sim_qp *qp, const struct s
 		qp->errors_withheld = withhold(e, cqe);
 	}
 	first_flushed(w, qp, cqe);
+	if (cqe->application)
+		sim_label(qp->end, "own");
 	if (cqe->application && sim_mutant != SIM_MUTANT_RETRY_ERROR)
 		tell_app_error(w, qp->end);
 	if (qp->errors_withheld) {
@@ -569,6 +571,14 @@ static uint32_t list(struct sim_world *w, const struct sim_end *e, uint32_t acke
 	return n;
 }
 
+/* The number that the other end of this carrier bears there. */
+static uint32_t other_end(const struct sim_world *w, const struct sim_qp *qp)
+{
+	const struct sim_qp *other = &w->qp[qp->dst];
+
+	return other->dst == qp->qpn ? other->epoch : UINT32_MAX;
+}
+
 enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct sc_action *a)
 {
 	struct sim_end *e = &w->end[end];
@@ -594,8 +604,8 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	if (reason != SC_REASON_NONE)
 		return reason;
 	e->laid.writes_only |= verdict.unplaced;
-	sim_label(end, "settle %u %u %u %d %u", counts.peer - w->base_count, a->dead, a->cut,
-		  counts.recalled, a->epoch);
+	sim_label(end, "settle %u %u %u %d %u %u", counts.peer - w->base_count, a->dead, a->cut,
+		  counts.recalled, a->epoch, other_end(w, qp));
 	e->active = qp->qpn;
 	carry_out(w, end, fates, n);
 	e->withheld = e->fence.wanted = e->fence.laid = false;

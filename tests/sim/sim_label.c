@@ -57,7 +57,7 @@ void sim_label_event(const struct sim_world *w, uint32_t end, const struct sc_ev
 	else if (event->type == SC_EV_QUIESCED && c->move == SC_MOVE_COUNTING && event->final)
 		sim_label(end ^ 1, "rquiesce");
 	else if (event->type == SC_EV_RECEIVES_LAID && event->ok && c->move == SC_MOVE_LAYING)
-		sim_label(end ^ 1, "final");
+		sim_label(end ^ 1, "final %u", event->recv_count - w->base_count);
 }
 
 /*
@@ -76,10 +76,129 @@ static bool quiet(const struct sim_world *w, uint32_t end)
 	return true;
 }
 
-void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_conn *before,
-		    const struct sc_actions *out)
+/* ---- the ordered switch (docs/proof/Switch.v) ----------------------------------------------- */
+
+/* What one step of a core has done to its switch. */
+struct turn {
+	uint32_t end;
+	const struct sc_conn *before, *after;
+	const struct sc_event *event;
+	bool left;	/* for the next epoch */
+	bool told;	/* of the peer's switch, in the epoch that both are at */
+	bool cancelled; /* what the fence held back runs */
+	bool explained; /* why it is in another phase now */
+};
+
+static bool has(const struct sc_actions *out, enum sc_action_type type)
+{
+	for (uint32_t i = 0; i < out->n; i++)
+		if (out->a[i].type == type)
+			return true;
+	return false;
+}
+
+static bool turn_is_ordered(const struct turn *t)
+{
+	return t->left && t->before->move == SC_MOVE_NONE &&
+	       (t->event->type == SC_EV_FENCED || t->told);
+}
+
+static void label_fence(struct turn *t)
+{
+	const struct sc_conn *b = t->before;
+
+	if (t->event->type == SC_EV_FENCED && b->sw.phase == SC_SWITCH_PREP &&
+	    b->send == SC_SEND_WAIT_DRAINED && t->event->epoch == b->sw.no)
+		sim_label(t->end, "fence");
+}
+
+static void label_lost(struct turn *t)
+{
+	const struct sc_conn *b = t->before;
+	uint32_t lost = t->event->state.lost;
+
+	if (t->cancelled && lost && sc_epoch_cmp(lost, b->sw.target) >= 0) {
+		sim_label(t->end, "hlost %u", lost);
+		t->explained = true;
+	}
+}
+
+static void label_asks(struct turn *t)
+{
+	const struct sc_msg_state *m = &t->event->state;
+	const struct sc_conn *b = t->before, *c = t->after;
+	bool join = c->sw.phase == SC_SWITCH_PREP && c->sw.no == m->switch_no;
+
+	if (sc_epoch_cmp(m->switch_no, b->sw.no) > 0 && c->sw.no == m->switch_no) {
+		sim_label(t->end, "asks %u %u %d", m->switch_no, m->target, join);
+		t->explained = true;
+	}
+	if (m->phase == SC_SWITCH_FENCED && !(b->sw.peer_fenced && b->sw.no == c->sw.no) &&
+	    (c->sw.peer_fenced || t->left))
+		sim_label(t->end, "hfenced");
+}
+
+static void label_cancels(struct turn *t)
+{
+	const struct sc_msg_state *m = &t->event->state;
+	const struct sc_conn *b = t->before;
+	int32_t age = sc_epoch_cmp(m->switch_no, b->sw.no);
+	bool heard = t->after->sw.no == m->switch_no;
+
+	if ((age > 0 && heard) || (age == 0 && sc_switching(b) && !t->explained)) {
+		sim_label(t->end, "hcancel %u", m->switch_no);
+		t->explained = true;
+	}
+}
+
+static void label_told(struct turn *t)
+{
+	if (!t->told || (t->after->move != SC_MOVE_NONE && !t->left))
+		return;
+	label_lost(t);
+	switch ((enum sc_switch_phase)t->event->state.phase) {
+	case SC_SWITCH_PREP:
+	case SC_SWITCH_FENCED: label_asks(t); break;
+	case SC_SWITCH_CANCEL: label_cancels(t); break;
+	case SC_SWITCH_NONE: break;
+	}
+}
+
+static bool joined(const struct turn *t)
+{
+	return t->told && t->explained && t->after->sw.no == t->event->state.switch_no &&
+	       t->event->state.phase != SC_SWITCH_CANCEL;
+}
+
+static void label_turn(struct turn *t)
+{
+	const struct sc_conn *b = t->before, *c = t->after;
+
+	if (sc_epoch_cmp(c->lost, b->lost) > 0)
+		sim_label(t->end, "lost %u", c->lost);
+	label_fence(t);
+	label_told(t);
+	if (t->cancelled && !t->explained)
+		sim_label(t->end, "back");
+	if (c->sw.phase == SC_SWITCH_PREP && !joined(t) &&
+	    (b->sw.phase != SC_SWITCH_PREP || c->sw.no != b->sw.no))
+		sim_label(t->end, "begin %u %u", c->sw.no, c->sw.target);
+	if (t->left)
+		sim_label(t->end, "go %d %u", turn_is_ordered(t), c->epoch);
+}
+
+void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_event *event,
+		    const struct sc_conn *before, const struct sc_actions *out)
 {
 	const struct sc_conn *c = &w->end[end].conn;
+	struct turn t = { .end = end,
+			  .before = before,
+			  .after = c,
+			  .event = event,
+			  .left = c->epoch != before->epoch,
+			  .told = event->type == SC_EV_MSG_STATE && before->move == SC_MOVE_NONE &&
+				  event->state.epoch == before->epoch && !event->state.stranded,
+			  .cancelled = sc_switching(before) && has(out, SC_ACT_UNFENCE) };
 
 	if (!sim_labels)
 		return;
@@ -96,8 +215,13 @@ void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_con
 			sim_label(end ^ 1, quiet(w, end) ? "lifetime" : "early");
 	if (c->count_final && !before->count_final)
 		sim_label(end, "quiesce");
-	if (c->epoch != before->epoch) {
-		sim_label(end, "leave %u", c->epoch);
-		sim_label(end ^ 1, "rleave %u", c->epoch);
-	}
+	label_turn(&t);
+}
+
+void sim_label_acted(const struct sim_world *w, uint32_t end, const struct sc_conn *before)
+{
+	const struct sc_conn *c = &w->end[end].conn;
+
+	if (c->move == SC_MOVE_STRANDED && before->move != SC_MOVE_STRANDED)
+		sim_label(end, "strand");
 }

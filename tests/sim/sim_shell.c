@@ -377,9 +377,10 @@ static void step(struct sim_world *w, uint32_t end, const struct sc_event *event
 	if (w->trace)
 		trace_actions(w, end, &out);
 	sim_check_step(w, end, event, &before, &out);
-	sim_label_step(w, end, &before, &out);
+	sim_label_step(w, end, event, &before, &out);
 	for (uint32_t i = 0; i < out.n; i++)
 		act(w, end, &out.a[i]);
+	sim_label_acted(w, end, &before);
 	if (e->conn.timer_at != before.timer_at || event->type == SC_EV_TIMER)
 		schedule_timer(w, end);
 	sim_fault_step(w, end, &out);
