@@ -365,10 +365,8 @@ class ScriptCase(Case):
         return None
 
 
-# Paths are trusted again soon, so that a script takes seconds. What a NIC here acknowledged is in memory; and one that
-# died for a moment may be back before a process with no processor has seen it on its bus: it would count as cut off,
-# which ends connections (tests/e2e/placed.py).
-SCRIPT_SETTINGS = {"packet_lifetime_ms": 20, "holddown_ms": 40, "holddown_max_ms": 400, "unplaced": "trust"}
+# Paths are trusted again soon, so that a script takes seconds.
+SCRIPT_SETTINGS = {"packet_lifetime_ms": 20, "holddown_ms": 40, "holddown_max_ms": 400}
 MOMENTS = ("idle", "mid-message", "lose-request", "lose-ack", "initiator", "responder", "both",
            "switch", "cable", "lose-answer", "lose-request-then-port", "idle-switch") + NIC_DEATHS
 
