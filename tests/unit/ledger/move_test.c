@@ -59,7 +59,7 @@ static int setup_refusing(void **state)
 /* A driver whose status of a link that is down is also that of a request that is wrong. */
 static int setup_doubtful(void **state)
 {
-	make(VF_DOWN_IS_OP);
+	make(VF_DOWN_IS_OP, false);
 	return 0;
 }
 
@@ -434,7 +434,7 @@ static void a_receive_leaves_no_doubt(void **state)
 	assert_int_equal(vrig_poll(rig, false, false, wc, MAX), 1);
 	assert_int_equal(wc[0].status, IBV_WC_LOC_QP_OP_ERR);
 	assert_int_equal(rig->events.app_errors, 1);
-
+}
 
 int main(void)
 {
@@ -460,7 +460,7 @@ int main(void)
 		DOUBTFUL(without_guard_or_doubt_it_is_told),
 		CASE(without_guard_or_doubt_it_is_told),
 		DOUBTFUL(a_receive_leaves_no_doubt),
-};
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
