@@ -21,7 +21,7 @@ FEW = 20
 REPROBES = 4
 TIMEOUT = 18    # of the queue pairs: 1 s, seven times
 REST_MS = 100         # of every fifth cycle
-GROWTH_BYTES = 65536  # tables that double, and what the last cycle has in the air
+GROWTH_BYTES = 163840  # a table of 64 KiB that doubles, and what the last cycle has in the air
 GROWTH_BLOCKS = 24     # fewer than one for each cycle of the shortest run
 
 
