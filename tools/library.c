@@ -2,7 +2,8 @@
 /*
  * A program under SHIFT does not start at all when a link beside our library is missing, so they
  * are checked before: libibverbs.so.1 (ours), libibverbs.so (what NCCL opens), and
- * libibverbs-distro.so.1, the library underneath.
+ * libibverbs-distro.so.1, the library underneath. librdmacm.so.1 (the companion) and
+ * librdmacm-distro.so.1 likewise.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -14,10 +15,12 @@
 
 #include "tools/shiftctl.h"
 
-#define OURS	"libibverbs.so.1"
-#define DEV	"libibverbs.so"
-#define DISTRO	"libibverbs-distro.so.1"
-#define DIR_MAX LIBRARY_DIR_MAX
+#define OURS		 "libibverbs.so.1"
+#define DEV		 "libibverbs.so"
+#define DISTRO		 "libibverbs-distro.so.1"
+#define COMPANION	 "librdmacm.so.1"
+#define COMPANION_DISTRO "librdmacm-distro.so.1"
+#define DIR_MAX		 LIBRARY_DIR_MAX
 
 static bool library_beside_program(char dir[DIR_MAX])
 {
@@ -138,6 +141,23 @@ static int library_check_distro(struct library *lib, char err[CTL_ERR_MAX])
 	return rc;
 }
 
+/* One that leads nowhere has nothing to lead to: no program here can use librdmacm. */
+static int library_check_companion(const struct library *lib, char err[CTL_ERR_MAX])
+{
+	char companion[PATH_MAX], name[PATH_MAX];
+	struct stat st;
+
+	snprintf(companion, sizeof(companion), "%s/" COMPANION, lib->dir);
+	snprintf(name, sizeof(name), "%s/" COMPANION_DISTRO, lib->dir);
+	if (stat(companion, &st) || !lstat(name, &st))
+		return 0;
+	return ctl_err(
+		err, -ENOENT,
+		"%.200s is missing, and programs that use rdma_cm would not start; make it a "
+		"symlink to the distribution's " COMPANION,
+		name);
+}
+
 int library_find(const char *libdir, struct library *lib, char err[CTL_ERR_MAX])
 {
 	int rc;
@@ -150,6 +170,8 @@ int library_find(const char *libdir, struct library *lib, char err[CTL_ERR_MAX])
 		rc = library_check_distro(lib, err);
 	if (!rc)
 		rc = library_check_dev(lib, err);
+	if (!rc)
+		rc = library_check_companion(lib, err);
 	return rc;
 }
 

@@ -24,7 +24,7 @@ class Case:
     """A job with something wrong; said: what the lines must match; by: the ends that must speak."""
 
     def __init__(self, name, said, by=("server", "client"), nics=2, settings=None, kv=None,
-                 backup=None, prepare=None, without=(), link_missing=False, lines=1):
+                 backup=None, prepare=None, without=(), link_missing=None, lines=1):
         self.name = name
         self.said = re.compile(said, re.IGNORECASE)
         self.by = by
@@ -48,7 +48,7 @@ class Case:
         return [shiftctl, "run", *extra, "--", *job]
 
     def tree(self, lab):
-        """The installed tree, or a copy of it that lacks the link to the distribution's library."""
+        """The installed tree, or a copy of it that lacks a link to one of the distribution's libraries."""
         if not self.link_missing:
             return lab.out
         copy = os.path.join(lab.folder, "tree")
@@ -56,7 +56,7 @@ class Case:
             shutil.copytree(os.path.join(lab.out, "lib"), os.path.join(copy, "lib"), symlinks=True)
             os.makedirs(os.path.join(copy, "bin"))
             shutil.copy(os.path.join(lab.out, "bin", "shiftctl"), os.path.join(copy, "bin"))
-            os.unlink(os.path.join(copy, "lib", "shift", "libibverbs-distro.so.1"))
+            os.unlink(os.path.join(copy, "lib", "shift", self.link_missing))
         return copy
 
     def env(self, lab, side):
@@ -133,7 +133,8 @@ CASES = [
     Case("backup NIC has no room for MRs", r"mlx5_1|memory", prepare=limit_backup_mrs),
     Case("peer without SHIFT", r"peer", by=("server",), without=("client",)),
     Case("link to the distribution's library is missing", r"libibverbs-distro\.so\.1",
-         link_missing=True),
+         link_missing="libibverbs-distro.so.1"),
+    Case("link of the companion is missing", r"librdmacm-distro\.so\.1", link_missing="librdmacm-distro.so.1"),
     Case("bad SHIFT_LOG", r"SHIFT_LOG", settings={"log": "loud"}),
 ]
 

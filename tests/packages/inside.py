@@ -293,6 +293,9 @@ def private(lab):
     as_on_stock(lab)
     said = run("shiftctl", "run", "--", "ldd", shutil.which("ib_write_bw"))
     check(f"{LIB}/shift/libibverbs" in said, said)
+    said = run("ldd", shutil.which("ib_write_bw"), env=dict(os.environ, LD_LIBRARY_PATH=LIB + "/shift"))
+    check(f"librdmacm.so.1 => {LIB}/shift/librdmacm.so.1" in said and
+          f"librdmacm-distro.so.1 => {LIB}/shift/librdmacm-distro.so.1" in said, said)
     check("protected" in run("simnicctl", "run", "--host", "h0", "--", "shiftctl", "doctor", env=bare_env(lab)),
           "doctor")
 
