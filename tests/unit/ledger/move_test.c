@@ -56,6 +56,12 @@ static int setup_refusing(void **state)
 	return 0;
 }
 
+static int setup_taking_more(void **state)
+{
+	make(VF_TAKES_MORE, false);
+	return 0;
+}
+
 static int teardown(void **state)
 {
 	vrig_free(rig);
@@ -340,6 +346,8 @@ int main(void)
 		CASE(unseen_ones_come_back),
 		CASE(what_was_seen_stays),
 		CASE(a_full_queue_is_recalled),
+		cmocka_unit_test_setup_teardown(a_full_queue_is_recalled, setup_taking_more,
+						teardown),
 		CASE(delivered_behind_a_read),
 		CASE(the_last_signaled_request_is_the_fence),
 		CASE(a_write_of_nothing_is_the_fence),
