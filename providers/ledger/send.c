@@ -161,8 +161,9 @@ LED_INLINE int put_data(struct sp_qp *qp, union led_send *slot, const struct ibv
 	return 0;
 }
 
-LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
+LED_INLINE int put(struct sp_qp *qp, uint32_t n, const struct ibv_send_wr *wr)
 {
+	union led_send *slot = led_slot(qp, n);
 	int err;
 
 	slot->wr.opcode = wr->opcode;
@@ -173,6 +174,8 @@ LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send
 	err = put_data(qp, slot, wr);
 	if (led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN) && !err)
 		err = put_wide(qp, slot, wr);
+	if (led_unlikely(err))
+		led_scribbled(&qp->sq, n + 1);
 	return err;
 }
 
@@ -194,7 +197,7 @@ LED_INLINE int put_list(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 		else if (led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge))
 			err = EINVAL;
 		else
-			err = put(qp, led_slot(qp, head), wr);
+			err = put(qp, head, wr);
 		if (led_unlikely(err)) {
 			*bad = wr;
 			break;
@@ -232,6 +235,7 @@ LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 		qp->sq.two_sided -= two_sided(led_slot(qp, i)->wr.opcode);
 		*led_mark(qp, i) = 0;
 	}
+	led_scribbled(&qp->sq, qp->sq.head);
 	qp->sq.head = n;
 }
 

@@ -446,6 +446,32 @@ static bool mute(const struct vf_qp *qp)
 	       (qp->dev->knobs & VF_REFUSES_IN_ERR && !qp->send_errors && !qp->recv_errors);
 }
 
+/* A NIC that reports only what was not acknowledged tells the position exactly. */
+static void check_position(const struct vf_qp *qp, uint64_t first)
+{
+	uint32_t vague = VF_ACKED_FLUSHED | VF_REFUSES_IN_ERR;
+
+	if (!qp->gone && !m.lost && !m.recalled && !(qp->dev->knobs & vague))
+		MUST(first > m.acked);
+}
+
+/* What the application sees, or the shell: it need not be both queues. */
+static void drain_some(void)
+{
+	if (model_below(2))
+		drain();
+	else
+		MUST(!ENGINE->cq.collect(model_below(2) ? rig->sp_scq : rig->sp_rcq));
+	m.freed = true;
+}
+
+static void check_flushed(const struct vr_carrier *c)
+{
+	if (c == &rig->carriers[rig->active])
+		check_position(&c->qp,
+			       model.next_send - ENGINE->move.outstanding(rig->sp, NULL, 0));
+}
+
 static void await_flush(struct vr_carrier *c)
 {
 	struct sp_flushed flushed = { 0 };
@@ -453,7 +479,7 @@ static void await_flush(struct vr_carrier *c)
 	for (int i = 0; i < LOOKS && !(flushed.sq && flushed.rq && flushed.error_seen); i++) {
 		if (vf_last_wqe(&c->qp))
 			ENGINE->move.last_receive(rig->sp, c->qp.path);
-		drain();
+		drain_some();
 		ENGINE->move.flushed(rig->sp, true, &flushed);
 		if (!model_below(8))
 			vf_tick(c->dev);
@@ -464,6 +490,7 @@ static void await_flush(struct vr_carrier *c)
 		MUST(!receive_late(&c->qp) || !flushed.rq);
 	}
 	MUST((flushed.sq && flushed.rq) || mute(&c->qp));
+	check_flushed(c);
 	MUST(!receive_late(&c->qp));
 	MUST(flushed.error_seen || mute(&c->qp));
 	MUST(flushed.recv_count == model.received);
@@ -553,15 +580,6 @@ static enum sp_fate fate_of(uint64_t id, uint64_t delivered)
 		return SP_FATE_RESEND;
 	}
 	return model.kind[id] == SP_REQ_READ ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
-}
-
-/* A NIC that reports only what was not acknowledged tells the position exactly. */
-static void check_position(const struct vf_qp *qp, uint64_t first)
-{
-	uint32_t vague = VF_ACKED_FLUSHED | VF_REFUSES_IN_ERR;
-
-	if (!qp->gone && !m.lost && !m.recalled && !(qp->dev->knobs & vague))
-		MUST(first > m.acked);
 }
 
 /* What the application has seen last went the same way as a WRITE before it, or is one itself. */
