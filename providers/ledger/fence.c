@@ -25,10 +25,11 @@ static bool unrepeatable(const struct sp_qp *qp)
 	return false;
 }
 
-/* Slots that are free still have what they had. */
+/* Slots that are free still have what they had, but for those of refused posts. */
 static void look_what_peer_allows(struct sp_qp *qp)
 {
-	uint32_t n = qp->sq.head, left = n > qp->sq.mask ? qp->sq.mask + 1 : n;
+	uint32_t n = qp->sq.head, kept = qp->sq.mask + 1 - (led_written(&qp->sq) - n);
+	uint32_t left = n > kept ? kept : n;
 
 	for (; left; left--) {
 		enum ibv_wr_opcode opcode = led_slot(qp, --n)->wr.opcode;

@@ -74,6 +74,14 @@ static bool passed_over(const struct sp_qp *qp, uint32_t n)
 	return *led_mark(qp, n) & LED_MARK_DELIVERED;
 }
 
+/* The next one that is to be posted. Never left in front of others: these lose their mark when they complete. */
+static uint32_t next_to_post(const struct sp_qp *qp, uint32_t n)
+{
+	while (n != qp->sq.head && passed_over(qp, n))
+		n++;
+	return n;
+}
+
 static bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
 {
 	enum sp_request_kind kind = led_kind_of(qp, n);
@@ -101,11 +109,10 @@ static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint
 	uint32_t stride = qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES;
 	int err = 0;
 
-	for (b->n = 0; b->n < max && b->n < LED_BATCH && *at != qp->sq.head; ++*at) {
+	*at = next_to_post(qp, *at);
+	for (b->n = 0; b->n < max && b->n < LED_BATCH && *at != qp->sq.head;) {
 		struct ibv_send_wr *wr = &b->wr[b->n];
 
-		if (passed_over(qp, *at))
-			continue;
 		if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, *at))
 			err = -EPROTO;
 		else if (c->xlat)
@@ -118,26 +125,41 @@ static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint
 		if (b->n)
 			wr[-1].next = wr;
 		b->number[b->n++] = *at;
+		*at = next_to_post(qp, *at + 1);
 	}
 	return err;
 }
 
 /*
- * Up to max withheld requests go to the carrier, in order. sq_lock held. 0, or why not all: an errno of
- * the provider's (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done: how many it took.
+ * A recall may have put more back than a queue takes. Some providers would take it: they promised less, and
+ * completion queues are as long as that.
+ */
+static uint32_t room_there(const struct sp_qp *qp)
+{
+	uint32_t used = led_pub(qp) - led_tail(qp);
+
+	return used < qp->sq.max_post ? qp->sq.max_post - used : 0;
+}
+
+/*
+ * Up to max withheld requests go to the carrier, in order. sq_lock held. 0, or why not all: an errno, the
+ * provider's or for want of room (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done: how many it took.
  */
 int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done)
 {
 	struct ibv_send_wr *bad;
 	struct batch b;
 	int err = 0, refused;
-	uint32_t at;
+	uint32_t at, room;
 
 	*done = 0;
 	while (!err && *done < max && led_pub(qp) != qp->sq.head) {
 		at = led_pub(qp);
 		bad = NULL;
-		err = batch_fill(qp, c, &at, max - *done, &b);
+		room = room_there(qp);
+		if (!room)
+			return ENOMEM;
+		err = batch_fill(qp, c, &at, room < max - *done ? room : max - *done, &b);
 		refused = b.n ? c->dev->saved.post_send(c->real, b.wr, &bad) : 0;
 		if (refused) {
 			b.n = bad ? (uint32_t)(bad - b.wr) : 0;

@@ -303,7 +303,7 @@ static void reset(struct sp_qp *qp)
 	led_srq_leave(c);
 	forget_completions(qp);
 	memset(qp->sq.marks, 0, (size_t)qp->sq.mask + 1);
-	qp->sq.head = qp->sq.limit = qp->sq.two_sided = 0;
+	qp->sq.head = qp->sq.limit = qp->sq.two_sided = qp->sq.scribbled = 0;
 	atomic_store(&qp->sq.pub, 0);
 	atomic_store(&qp->tail, 0);
 	qp->rq.head = qp->rq.pub = qp->rq.limit = 0;

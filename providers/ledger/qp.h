@@ -23,6 +23,7 @@ struct led_sq {
 	int32_t one_sge;      /* 1; -1 where a request may not have one */
 	uint32_t head, limit; /* limit: see led_limit */
 	_Atomic uint32_t pub;
+	uint32_t scribbled; /* behind the last slot that a post wrote which was refused */
 	uint32_t two_sided; /* posted since the start */
 	bool sig_all;
 	/* Of the post under way; refused: by the provider, a slot's. */
@@ -115,6 +116,19 @@ LED_INLINE union led_send *led_slot(const struct sp_qp *qp, uint32_t n)
 LED_INLINE uint8_t *led_mark(const struct sp_qp *qp, uint32_t n)
 {
 	return &qp->sq.marks[n & qp->sq.mask];
+}
+
+/* Slots from head to n were written, and are free again. */
+LED_INLINE void led_scribbled(struct led_sq *sq, uint32_t n)
+{
+	if ((int32_t)(n - sq->scribbled) > 0 || sq->scribbled - sq->head > sq->mask + 1)
+		sq->scribbled = n;
+}
+
+/* Slots have what they had, back from here. */
+LED_INLINE uint32_t led_written(const struct led_sq *sq)
+{
+	return sq->scribbled - sq->head <= sq->mask + 1 ? sq->scribbled : sq->head;
 }
 
 LED_INLINE uint32_t led_tail(const struct sp_qp *qp)

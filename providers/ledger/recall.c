@@ -11,7 +11,7 @@
 /* Is there a request before number n that this carrier got, and that is still in its slot? */
 static bool step_back(const struct sp_carrier *c, uint32_t n)
 {
-	return n != c->first && c->qp->sq.head - (n - 1) <= c->qp->sq.mask + 1;
+	return n != c->first && led_written(&c->qp->sq) - (n - 1) <= c->qp->sq.mask + 1;
 }
 
 /* To behind the last request whose completion the application has, if `unseen` are still here. */

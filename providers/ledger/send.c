@@ -304,16 +304,20 @@ LED_INLINE bool no_room(struct sp_qp *qp, struct writing *w)
 /* All that there is room for. */
 LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
 {
-	int err = 0;
+	int err;
 
 	while (w->wr) {
-		err = no_room(qp, w) ? ENOMEM : put(qp, w->slot, w->wr);
-		if (led_unlikely(err))
-			break;
+		if (no_room(qp, w))
+			return ENOMEM;
+		err = put(qp, w->slot, w->wr);
+		if (led_unlikely(err)) {
+			led_scribbled(&qp->sq, w->head + 1);
+			return err;
+		}
 		w->two_sided += two_sided(w->wr->opcode);
 		write_next(w);
 	}
-	return err;
+	return 0;
 }
 
 /* -- to the provider --------------------------------------------------------------------------- */
@@ -346,6 +350,7 @@ LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 		qp->sq.two_sided -= two_sided(led_slot(qp, i)->wr.opcode);
 		*led_mark(qp, i) = 0;
 	}
+	led_scribbled(&qp->sq, qp->sq.head);
 	qp->sq.head = n;
 	qp->sq.limit = n; /* asked for anew */
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a move of the ledger's asks of plain verbs, one case each: recall, fences, flushes that nothing shows. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,6 +61,12 @@ static int setup_refusing(void **state)
 static int setup_doubtful(void **state)
 {
 	make(VF_DOWN_IS_OP, false);
+	return 0;
+}
+
+static int setup_taking_more(void **state)
+{
+	make(VF_TAKES_MORE, false);
 	return 0;
 }
 
@@ -216,6 +223,30 @@ static void a_full_queue_is_recalled(void **state)
 		(void)ENGINE->move.publish(rig->sp);
 	}
 	assert_int_equal(post("W"), 1);
+}
+
+/*
+ * An application that posted more than it may, as a collect had freed places: nothing that another post has
+ * written over comes back, not even one that was refused.
+ */
+static void what_was_written_over_stays_away(void **state)
+{
+	struct vr_request too_long = {
+		.op = IBV_WR_SEND, .flags = SIG | IBV_SEND_INLINE, .sges = 1, .bytes = 65
+	};
+	enum sp_last_seen seen;
+	uint32_t i, taken;
+
+	for (i = 0; i < 2 * DEPTH; i++) {
+		assert_int_equal(post("W"), 1);
+		acknowledge(1);
+		drain();
+	}
+	too_long.id = next;
+	assert_int_equal(vrig_post(rig, &too_long, 1, false, &taken), ENOMEM);
+	(void)quiesce();
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), -EIO);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -444,6 +475,9 @@ int main(void)
 		CASE(unseen_ones_come_back),
 		CASE(what_was_seen_stays),
 		CASE(a_full_queue_is_recalled),
+		cmocka_unit_test_setup_teardown(a_full_queue_is_recalled, setup_taking_more,
+						teardown),
+		CASE(what_was_written_over_stays_away),
 		CASE(delivered_behind_a_read),
 		CASE(the_last_signaled_request_is_the_fence),
 		CASE(a_write_of_nothing_is_the_fence),

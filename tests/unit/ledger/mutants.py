@@ -90,7 +90,7 @@ MUTANTS = (
      "		wc->wr_id = r->wr_id;\n		shared_free(srq, r);\n",
      "		wc->wr_id = r->wr_id;\n		shared_free(srq, r);\n		led_list_add(&srq->free, r, false);\n"),
     ("a shared receive that was laid elsewhere stays", "srq.c",
-     "	ours = r && r->used && r->ring == c->srq;", "	ours = r && r->used;"),
+     "	if (r && r->used && r->ring == ring) {", "	if (r && r->used) {"),
     ("failed requests begin one late", "failed.c",
      "	if (f->delivered) {\n		f->delivered--;", "	if (f->delivered) {\n		f->delivered -= f->delivered > 1 ? 2 : 1;"),
 )

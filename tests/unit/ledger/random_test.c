@@ -45,13 +45,15 @@ static struct {
 	bool sealed_off;   /* nothing may be posted to the NIC behind the fence */
 	uint32_t fence_head;
 	bool lost; /* completions of the active carrier are: it ends now */
+	bool recalled;
+	uint64_t carrier_first; /* the first one that the active carrier got */
 } m;
 
 /* How often the interesting was reached, over all rounds. */
 static struct {
 	uint64_t sends, refused, spoiled, receives, moves, ordered, resent, delivered, again, died,
 		gone, fences, put_off, fenced, unfit, resumed, late, keyless, hidden, events,
-		failed, inlined, lost, haunted;
+		failed, inlined, lost, haunted, recalled;
 } reached;
 
 static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND,
@@ -394,8 +396,10 @@ static bool receive_late(struct vf_qp *qp)
 
 static void drain(void)
 {
-	MUST(!ENGINE->cq.collect(rig->sp_scq));
-	MUST(!ENGINE->cq.collect(rig->sp_rcq));
+	bool receives_first = model_below(2);
+
+	MUST(!ENGINE->cq.collect(receives_first ? rig->sp_rcq : rig->sp_scq));
+	MUST(!ENGINE->cq.collect(receives_first ? rig->sp_scq : rig->sp_rcq));
 	m.freed = true;
 }
 
@@ -442,6 +446,32 @@ static bool mute(const struct vf_qp *qp)
 	       (qp->dev->knobs & VF_REFUSES_IN_ERR && !qp->send_errors && !qp->recv_errors);
 }
 
+/* A NIC that reports only what was not acknowledged tells the position exactly. */
+static void check_position(const struct vf_qp *qp, uint64_t first)
+{
+	uint32_t vague = VF_ACKED_FLUSHED | VF_REFUSES_IN_ERR;
+
+	if (!qp->gone && !m.lost && !m.recalled && !(qp->dev->knobs & vague))
+		MUST(first > m.acked);
+}
+
+/* What the application sees, or the shell: it need not be both queues. */
+static void drain_some(void)
+{
+	if (model_below(2))
+		drain();
+	else
+		MUST(!ENGINE->cq.collect(model_below(2) ? rig->sp_scq : rig->sp_rcq));
+	m.freed = true;
+}
+
+static void check_flushed(const struct vr_carrier *c)
+{
+	if (c == &rig->carriers[rig->active])
+		check_position(&c->qp,
+			       model.next_send - ENGINE->move.outstanding(rig->sp, NULL, 0));
+}
+
 static void await_flush(struct vr_carrier *c)
 {
 	struct sp_flushed flushed = { 0 };
@@ -449,7 +479,7 @@ static void await_flush(struct vr_carrier *c)
 	for (int i = 0; i < LOOKS && !(flushed.sq && flushed.rq && flushed.error_seen); i++) {
 		if (vf_last_wqe(&c->qp))
 			ENGINE->move.last_receive(rig->sp, c->qp.path);
-		drain();
+		drain_some();
 		ENGINE->move.flushed(rig->sp, true, &flushed);
 		if (!model_below(8))
 			vf_tick(c->dev);
@@ -460,6 +490,7 @@ static void await_flush(struct vr_carrier *c)
 		MUST(!receive_late(&c->qp) || !flushed.rq);
 	}
 	MUST((flushed.sq && flushed.rq) || mute(&c->qp));
+	check_flushed(c);
 	MUST(!receive_late(&c->qp));
 	MUST(flushed.error_seen || mute(&c->qp));
 	MUST(flushed.recv_count == model.received);
@@ -551,13 +582,31 @@ static enum sp_fate fate_of(uint64_t id, uint64_t delivered)
 	return model.kind[id] == SP_REQ_READ ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
 }
 
-/* A NIC that reports only what was not acknowledged tells the position exactly. */
-static void check_position(const struct vf_qp *qp, uint64_t first)
+/* What the application has seen last went the same way as a WRITE before it, or is one itself. */
+static enum sp_last_seen last_seen(uint64_t first)
 {
-	uint32_t vague = VF_ACKED_FLUSHED | VF_REFUSES_IN_ERR;
+	enum sp_request_kind kind = model.kind[first - 1];
 
-	if (!qp->gone && !m.lost && !(qp->dev->knobs & vague))
-		MUST(first > m.acked);
+	return first == m.carrier_first || kind == SP_REQ_TWO_SIDED || kind == SP_REQ_READ
+		       ? SP_SEEN_SAFE
+		       : SP_SEEN_UNPLACED;
+}
+
+/* The peer's NIC died, and with it what it had acknowledged: all that the application has not seen. */
+static void recall(void)
+{
+	bool has_all = model_used() <= rig->setup.app.send_wr; /* else slots were used again */
+	enum sp_last_seen seen;
+	int err = ENGINE->move.recall(rig->sp, &seen);
+	uint64_t first = model.next_send - ENGINE->move.outstanding(rig->sp, NULL, 0);
+
+	MUST(!err || (err == -EIO && !has_all));
+	if (err)
+		return;
+	MUST(!has_all || first == model.polled_send + 1 || first == m.carrier_first);
+	MUST(!has_all || seen == last_seen(first));
+	m.recalled = true;
+	reached.recalled++;
 }
 
 static uint32_t decide(enum sp_fate *fates)
@@ -574,6 +623,9 @@ static uint32_t decide(enum sp_fate *fates)
 		reached.delivered += fates[i] == SP_FATE_DELIVERED;
 		reached.again += fates[i] == SP_FATE_READ_AGAIN;
 	}
+	for (m.carrier_first = first; i && fates[m.carrier_first - first] == SP_FATE_DELIVERED;)
+		if (++m.carrier_first - first == i)
+			break;
 	return i;
 }
 
@@ -628,11 +680,13 @@ static void move(uint32_t lost, bool ordered)
 	account_log();
 	quiesce(&rig->carriers[old]);
 	to = lay();
+	if (!ordered && !model_below(4))
+		recall();
 	n = decide(fates);
 	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
-	m.fenced = m.sealed_off = m.lost = false;
+	m.fenced = m.sealed_off = m.lost = m.recalled = false;
 	m.acked = 0;
 	reached.moves++;
 	reached.ordered += ordered;
@@ -843,6 +897,7 @@ static void print_reached(void)
 		"put off",	  "complete",	     "without a fence",	 "taken back",
 		"of them late",	  "without keys",    "hidden",		 "events",
 		"ended in error", "inline",	     "lost completions", "back from the dead",
+		"recalled",
 	};
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(reached) / sizeof(uint64_t),
@@ -908,6 +963,7 @@ static void round_of(uint64_t seed)
 
 	model_begin(seed);
 	memset(&m, 0, sizeof(m));
+	m.carrier_first = 1;
 	random_setup(&setup, seed);
 	rig = calloc(1, sizeof(*rig));
 	vrig_make(rig, &setup);
