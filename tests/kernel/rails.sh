@@ -9,7 +9,7 @@
 # addresses, what goes to the rail's other end leaves by the own interface, also where the sender has not chosen an
 # address yet (rdma_cm's clients, TCP's), and all else comes after these rules.
 #
-# usage: rails.sh add N | up END RAIL | down END RAIL
+# usage: rails.sh add N | renew N | up END RAIL | down END RAIL
 set -eu
 
 queue="pfifo limit 10000"       # rig.py's QUEUE
@@ -76,6 +76,19 @@ batch_queues()
 	done
 }
 
+# A management datagram that rdma_cm sends over a link that is down leaves QP 1 of its device in error, and no
+# connection is made there any more.
+batch_rdma_gone()
+{
+	rail=0
+	while [ "$rail" -lt "$1" ]; do
+		for end in a b; do
+			[ ! -e "/sys/class/infiniband/rxe_$end$rail" ] || echo "link del rxe_$end$rail"
+		done
+		rail=$((rail + 1))
+	done
+}
+
 batch_rdma()
 {
 	rail=0
@@ -106,10 +119,11 @@ add)
 	batch_queues "$2" | tc -batch -
 	batch_rdma "$2" | rdma -b -
 	;;
+renew) { batch_rdma_gone "$2" && batch_rdma "$2"; } | rdma -b - ;;
 up) batch_up "$2" "$3" | ip -batch - ;;
 down) ip link set "$2$3" down ;;
 *)
-	echo "usage: rails.sh add N | up END RAIL | down END RAIL" >&2
+	echo "usage: rails.sh add N | renew N | up END RAIL | down END RAIL" >&2
 	exit 2
 	;;
 esac

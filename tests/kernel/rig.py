@@ -21,6 +21,7 @@ START_S = 40                # for a program to come up: each start costs a secon
 BACKUPS = {end: f"rxe_{end}0=rxe_{end}1,rxe_{end}1=rxe_{end}0" for end in ENDS}
 LIMIT_S = 60                # of a case; where it may take longer, so may each step
 # A guest is slow, and no NIC of it is sick for that: SHIFT gives the peer, the commands and a move more time.
+LONGEST_MS = 60000          # of those
 PATIENCE = ("silence_ms", "command_ms", "hang_ms", "flush_wait_ms", "deadline_ms")
 SLOW_GUEST = {"log": "info", "silence_ms": 20000, "command_ms": 20000, "hang_ms": 20000,
               "flush_wait_ms": 20000, "deadline_ms": 40000, "holddown_ms": 500, "holddown_max_ms": 2000}
@@ -123,28 +124,18 @@ class Rails:
         run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", *QUEUE)
         run("tc", "qdisc", "del", "dev", f"{other(end)}{rail}", "clsact", fine=False)
 
-    def remove(self, end, rail=0):
-        """The RDMA device goes, as when its driver is unloaded."""
-        self.touched = True
-        run("rdma", "link", "del", device(end, rail))
-
-    def add(self, end, rail=0):
-        run("rdma", "link", "add", device(end, rail), "type", "rxe", "netdev", f"{end}{rail}")
-
     def active(self):
         """The RDMA devices whose port is active."""
         return {name for name in os.listdir("/sys/class/infiniband") if port_state(name) == "ACTIVE"}
 
     def heal(self):
-        """Everything as in the beginning, whatever a case has done."""
-        there = set(os.listdir("/sys/class/infiniband"))
+        """Everything as in the beginning, whatever a case has done: the RDMA devices are made anew."""
         shaped = run("tc", "qdisc", "show")
         for end, rail in self.all():
             if re.search(rf"^qdisc (netem .*dev {end}{rail} |clsact .*dev {other(end)}{rail} )", shaped, re.M):
                 self.pass_all(end, rail)
             self.up(end, rail)
-            if device(end, rail) not in there:
-                self.add(end, rail)
+        rails("renew", self.count)
         wanted = {device(end, rail) for end, rail in self.all()}
         wait_for("active ports", lambda: self.active() >= wanted, 20, 0.2)
 
@@ -162,7 +153,7 @@ class Rig:
         self.kv = "lmdb:" + os.path.join(folder, "kv")
         self.programs = []
         slow_by(max(1.0, order["limit"] / LIMIT_S))
-        self.settings = {name: int(slowed(value)) if name in PATIENCE else value
+        self.settings = {name: min(LONGEST_MS, int(slowed(value))) if name in PATIENCE else value
                          for name, value in SLOW_GUEST.items()}
         self.conf = os.path.join(folder, "shift.conf")
         open(self.conf, "x", encoding="ascii").close()
