@@ -13,7 +13,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	proof sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-kv bench-detect bench-scale \
+	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-begin bench-kv bench-detect bench-scale \
 	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
 
 all: build
@@ -45,6 +45,7 @@ help:
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
+	@echo "make bench-begin     what a program sees of its set-up with 1 and 2 backups (1 minute)"
 	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
@@ -158,6 +159,9 @@ bench-kv: build
 
 bench-control: build
 	@python3 bench/control.py --build $(B) --out $(OUT)
+
+bench-begin: build
+	@python3 bench/control.py --build $(B) --out $(OUT) --begin 100 --rounds $(or $(ROUNDS),7)
 
 bench-detect: build
 	@python3 bench/detect.py --build $(B) --out $(OUT)

@@ -23,6 +23,7 @@ from shiftlab.results import save
 PUBLISHED_KB = 171      # memory of a protected queue pair in the published system
 PUBLISHED = {"modify_qp to RTR": 1.94, "modify_qp to RTS": 2.06}
 FIGURES = ("calls", "median", "mean", "unqueued", "cpu", "faults", "sleeps")   # of a verb, as the program prints them
+PUBLISHED_INIT_MS = (27, 67.8, 91.8)    # of the published system, with 0, 1 and 2 backups
 BOUND = 1.05
 PATIENCE_S = 300
 CALM_S = 1              # all memory keys are told by then
@@ -54,9 +55,9 @@ def moved_ms(lab, ends, qps):
     return (time.monotonic() - at) * 1e3
 
 
-def one_run(args, qps, cost_us, how, fault=False):
+def one_run(args, qps, cost_us, how, fault=False, nics=2):
     """One pair of processes from its start to its end."""
-    with Lab(args.build, cost_us=cost_us) as lab:
+    with Lab(args.build, cost_us=cost_us, nics=nics) as lab:
         redis = Redis(lab, args=MANY_CLIENTS).start() if how else None
         try:
             return paired(lab, qps, how, redis, fault)
@@ -78,7 +79,9 @@ def paired(lab, qps, how, redis, fault):
         if not p.running():
             raise RuntimeError(p.tail())
     result = {"setup_ms": [int(re.search(r"^SETUP\|\d+\|(\d+)$", p.out(), re.M).group(1)) / 1e6
-                           for p in ends]}
+                           for p in ends],
+              "open_ms": [int(re.search(r"^OPEN\|(\d+)$", p.out(), re.M).group(1)) / 1e6
+                          for p in ends]}
     rested = time.monotonic()
     if how:
         for p in ends:
@@ -175,6 +178,36 @@ def show_verbs(rows):
               + (f"  published: {r['published']}" if r["published"] else ""))
 
 
+def backups_of(n):
+    return ",".join(f"mlx5_{i}=" + ":".join(f"mlx5_{(i + k) % (n + 1)}" for k in range(1, n + 1))
+                    for i in range(n + 1))
+
+
+def begin(args):
+    """What a program sees of its set-up, from the device list to a connected queue pair, by the number of
+    backup NICs; commands of the NIC take the time of hardware's."""
+    rows = []
+    ways = [(0, None)] + [(n, Shift(log="info", backup=backups_of(n))) for n in (1, 2)]
+    found = {n: [] for n, _ in ways}
+    for i in range(args.rounds):
+        for n, how in ways if i % 2 == 0 else reversed(ways):
+            found[n].append(one_run(args, 1, args.begin, how, nics=3))
+    for n, _ in ways:
+        whole = [o + s for r in found[n] for o, s in zip(r["open_ms"], r["setup_ms"])]
+        row = {"backups": n, "command_us": args.begin, "ms": statistics.median(whole),
+               "least_ms": min(whole), "most_ms": max(whole),
+               "open_ms": statistics.median(v for r in found[n] for v in r["open_ms"]),
+               "published_ms": PUBLISHED_INIT_MS[n]}
+        if n:
+            row["protected_s"] = statistics.median(r["protected_s"] for r in found[n])
+        rows.append(row)
+        print(f"{n} backups: {row['ms']:6.1f} ms ({row['least_ms']:.1f} to {row['most_ms']:.1f}; "
+              f"{row['ms'] / rows[0]['ms']:.2f} of none), {row['open_ms']:.1f} of them to open the device; "
+              f"published: {row['published_ms']} ({row['published_ms'] / PUBLISHED_INIT_MS[0]:.2f})"
+              + (f"; protected {row['protected_s']:.2f} s later" if n else ""), flush=True)
+    save(args.out, "bench-begin.json", {"rounds": args.rounds, "rows": rows})
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--build", default="build")
@@ -182,7 +215,13 @@ def main():
     p.add_argument("--qps", default="1,100,1000,4096")
     p.add_argument("--costs", default="0,100", help="of a command, in us")
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--begin", type=float, metavar="US",
+                   help="only what a program with one queue pair sees of its set-up, with 0 to 2 backups, and "
+                   "commands that take so long")
     args = p.parse_args()
+    if args.begin is not None:
+        begin(args)
+        return 0
     runs = []
     for cost_us in (float(c) for c in args.costs.split(",")):
         rows, by_verb = [], {}

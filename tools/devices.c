@@ -118,12 +118,26 @@ static void device_probe(struct ibv_device *ibdev, struct device *dev)
 	vb.close_device(ctx);
 }
 
-/* As sp_engine_choose(), which asks the engines. The ledger is on trial: only where it is named. */
-static bool device_chosen(const char *name)
+const char *devices_engine_choice(void)
 {
 	const char *choice = sh_setting("SHIFT_ENGINE");
 
-	return !strcmp(choice && *choice && strcmp(choice, "auto") ? choice : "mlx5", name);
+	return choice && *choice ? choice : "auto";
+}
+
+bool devices_engine_known(void)
+{
+	const char *choice = devices_engine_choice();
+
+	return !strcmp(choice, "auto") || !strcmp(choice, "mlx5") || !strcmp(choice, "ledger");
+}
+
+/* As sp_engine_choose(), which asks the engines. The ledger is on trial: only where it is named. */
+static bool device_chosen(const char *name)
+{
+	const char *choice = devices_engine_choice();
+
+	return !strcmp(strcmp(choice, "auto") ? choice : "mlx5", name);
 }
 
 static bool device_served(const struct device *dev)
@@ -143,6 +157,24 @@ const char *device_engine(const struct device *nic, const struct device *const *
 	if (mlx5)
 		return "mlx5";
 	return plain ? "ledger" : NULL;
+}
+
+const char *device_no_engine(const struct device *nic, const struct device *const *backups,
+			     unsigned n)
+{
+	if (!nic->plain && !nic->mlx5)
+		return nic->iwarp
+			       ? "iWARP: its queue pairs are connected by rdma_cm only"
+			       : "it is not a NIC with reliable connections (RoCE or InfiniBand)";
+	if (!devices_engine_known())
+		return "SHIFT_ENGINE names no engine";
+	for (unsigned i = 0; i < n; i++)
+		if (!backups[i]->plain && !backups[i]->mlx5)
+			return "a backup of it has no reliable connections (RoCE or InfiniBand)";
+	if (nic->mlx5)
+		return "a backup of it is no ConnectX, which only SHIFT_ENGINE=ledger drives (on "
+		       "trial)";
+	return "it is no ConnectX, and only SHIFT_ENGINE=ledger drives it (on trial)";
 }
 
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX])
@@ -165,6 +197,7 @@ int devices_list(const char *library, bool probe, struct device_list *list, char
 		dev->mlx5 = vb.mlx5_is_supported && vb.mlx5_is_supported(all[i]);
 		dev->plain = all[i]->transport_type == IBV_TRANSPORT_IB &&
 			     all[i]->node_type == IBV_NODE_CA;
+		dev->iwarp = all[i]->transport_type == IBV_TRANSPORT_IWARP;
 		backup_nic_read("/sys", dev->name, &dev->place);
 		if (dev->mlx5)
 			snprintf(dev->place.vendor, sizeof(dev->place.vendor), "mlx5");

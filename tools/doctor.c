@@ -251,24 +251,23 @@ static const struct device *doctor_backup_of(const struct doctor *d, unsigned i)
 	return d->map.n_backups[i] ? &d->devices.dev[d->map.backups[i][0]] : NULL;
 }
 
-static const char *doctor_engine(const struct doctor *d, unsigned i)
+/* NULL: none, and *why. */
+static const char *doctor_engine(const struct doctor *d, unsigned i, const char **why)
 {
 	const struct device *backups[BACKUP_MAP_MAX_BACKUPS];
 	unsigned n = d->map.n_backups[i], k;
+	const char *engine;
 
 	for (k = 0; k < n; k++)
 		backups[k] = &d->devices.dev[d->map.backups[i][k]];
-	return device_engine(&d->devices.dev[i], backups, n);
+	engine = device_engine(&d->devices.dev[i], backups, n);
+	*why = engine ? NULL : device_no_engine(&d->devices.dev[i], backups, n);
+	return engine;
 }
 
 /* NULL: protected by @backup; otherwise the reason why not. */
-static const char *doctor_why_not(const struct device *dev, const struct device *backup,
-				  const char *engine)
+static const char *doctor_why_not(const struct device *dev, const struct device *backup)
 {
-	if (!dev->mlx5 && !dev->plain)
-		return "it is not a NIC with reliable connections (RoCE or InfiniBand)";
-	if (!engine)
-		return "no engine is for it and all its backups";
 	if (dev->open_errno)
 		return "it cannot be opened";
 	if (!dev->active)
@@ -298,9 +297,11 @@ static bool doctor_device(struct doctor *d, unsigned i)
 	const struct device *dev = &d->devices.dev[i], *backup = doctor_backup_of(d, i);
 	enum backup_near near =
 		backup ? backup_near(&dev->place, &backup->place) : BACKUP_NOT_KNOWN;
-	const char *engine = doctor_engine(d, i), *why = doctor_why_not(dev, backup, engine);
-	enum finding f = why ? FINDING_NO : FINDING_OK;
+	const char *why, *engine = doctor_engine(d, i, &why);
+	enum finding f;
 
+	why = why ? why : doctor_why_not(dev, backup);
+	f = why ? FINDING_NO : FINDING_OK;
 	if (dev->open_errno)
 		doctor_say(d, dev->name, f, "cannot be opened: %s", strerror(dev->open_errno));
 	else
@@ -328,6 +329,17 @@ static void doctor_backup_map(struct doctor *d)
 		doctor_say(d, "backup", FINDING_OK, "%s", text && *text ? text : "auto");
 }
 
+static void doctor_engine_choice(struct doctor *d)
+{
+	const char *choice = devices_engine_choice();
+
+	if (!devices_engine_known())
+		doctor_block(d, "engine", "SHIFT_ENGINE=%s is neither auto nor mlx5 nor ledger",
+			     choice);
+	else
+		doctor_say(d, "engine", FINDING_OK, "%s", choice);
+}
+
 /* Through the library underneath, so that SHIFT's own work does not colour the answer. */
 static unsigned doctor_devices(struct doctor *d, bool protected[BACKUP_MAP_MAX_NICS])
 {
@@ -344,6 +356,7 @@ static unsigned doctor_devices(struct doctor *d, bool protected[BACKUP_MAP_MAX_N
 		return 0;
 	}
 	doctor_backup_map(d);
+	doctor_engine_choice(d);
 	for (unsigned i = 0; i < d->devices.n; i++) {
 		protected[i] = doctor_device(d, i);
 		n += protected[i];

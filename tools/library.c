@@ -154,7 +154,7 @@ static int library_check_companion(const struct library *lib, char err[CTL_ERR_M
 	return ctl_err(
 		err, -ENOENT,
 		"%.200s is missing, and programs that use rdma_cm would not start; make it a "
-		"symlink to the distribution's " COMPANION,
+		"symlink to the distribution's librdmacm.so.1",
 		name);
 }
 

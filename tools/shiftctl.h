@@ -100,6 +100,7 @@ struct device_gid {
 struct device {
 	char name[64];
 	bool mlx5, plain; /* engines that serve it: the ring engine; the ledger, over plain verbs */
+	bool iwarp;
 	struct backup_nic place; /* name is the one above */
 	int open_errno;
 	bool active; /* port 1 */
@@ -115,6 +116,12 @@ struct device_list {
 	struct device dev[BACKUP_MAP_MAX_NICS];
 };
 
+/* SHIFT_ENGINE; auto if it is not set. Known: there is such an engine. */
+const char *devices_engine_choice(void);
+bool devices_engine_known(void);
+/* Why device_engine() says that there is none. */
+const char *device_no_engine(const struct device *nic, const struct device *const *backups,
+			     unsigned n);
 /* The engine that drives @nic with those backups, by SHIFT_ENGINE; NULL: none is for all of them. */
 const char *device_engine(const struct device *nic, const struct device *const *backups,
 			  unsigned n);

@@ -422,6 +422,8 @@ static int options_read(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	uint64_t since;
+
 	if (options_read(argc, argv)) {
 		fputs("usage: control --server|--client [--port N] [--qps N]\n", stderr);
 		return 2;
@@ -431,7 +433,9 @@ int main(int argc, char **argv)
 	cqs = calloc((size_t)opt.qps / QPS_OF_A_CQ + 1, sizeof(struct ibv_cq *));
 	must(ends && cqs && !posix_memalign((void **)&mem, 4096, SPACE), "memory");
 	line_open();
+	since = now_ns();
 	nic_open(&nic, opt.dev);
+	say("OPEN|%llu", (unsigned long long)(now_ns() - since));
 	meet();
 	set_up();
 	times_say(VERB_REG_MR, VERB_RTS);

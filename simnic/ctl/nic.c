@@ -130,10 +130,10 @@ int ctl_limit(int argc, char **argv)
 		{ "cqs", offsetof(struct sn_nic, limit[SN_LIMIT_CQ]), 0, 1e9 },
 		{ "qps", offsetof(struct sn_nic, limit[SN_LIMIT_QP]), 0, 1e9 },
 		{ "srqs", offsetof(struct sn_nic, limit[SN_LIMIT_SRQ]), 0, 1e9 },
-		{ "qp-wr", offsetof(struct sn_nic, max_qp_wr), 1, SN_MAX_QP_WR },
-		{ "sge", offsetof(struct sn_nic, max_sge), 1, SN_MAX_SGE },
-		{ "reads", offsetof(struct sn_nic, max_reads), 1, SN_MAX_RD_ATOMIC },
-		{ "cqe", offsetof(struct sn_nic, max_cqe), 1, SN_MAX_CQE },
+		{ "qp-wr", offsetof(struct sn_nic, max.qp_wr), 1, SN_MAX_QP_WR },
+		{ "sge", offsetof(struct sn_nic, max.sge), 1, SN_MAX_SGE },
+		{ "reads", offsetof(struct sn_nic, max.reads), 1, SN_MAX_RD_ATOMIC },
+		{ "cqe", offsetof(struct sn_nic, max.cqe), 1, SN_MAX_CQE },
 	};
 	struct ctl_nic nic;
 	double count;

@@ -364,7 +364,7 @@ static bool transition_allowed(enum ibv_qp_state from, enum ibv_qp_state to)
 static int modify_check(const struct sn_qp *qp, const struct ib_uverbs_modify_qp *cmd,
 			enum ibv_qp_state to)
 {
-	uint32_t reads = atomic_load(&qp->dev->nic->max_reads);
+	uint32_t reads = atomic_load(&qp->dev->nic->max.reads);
 
 	if ((cmd->attr_mask & IBV_QP_CUR_STATE) && cmd->cur_qp_state != qp->state &&
 	    !(qp->state == IBV_QPS_SQE || cmd->cur_qp_state == IBV_QPS_SQE))

@@ -74,10 +74,10 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 	atomic_init(&nic->port_up, 1);
 	atomic_init(&nic->cmd_cost_ns, config->cmd_cost_ns);
 	atomic_init(&nic->removal.each_ns, REMOVAL_EACH_NS);
-	atomic_init(&nic->max_qp_wr, SN_MAX_QP_WR);
-	atomic_init(&nic->max_sge, SN_MAX_SGE);
-	atomic_init(&nic->max_reads, SN_MAX_RD_ATOMIC);
-	atomic_init(&nic->max_cqe, SN_MAX_CQE);
+	atomic_init(&nic->max.qp_wr, SN_MAX_QP_WR);
+	atomic_init(&nic->max.sge, SN_MAX_SGE);
+	atomic_init(&nic->max.reads, SN_MAX_RD_ATOMIC);
+	atomic_init(&nic->max.cqe, SN_MAX_CQE);
 	atomic_init(&nic->mtu, SN_MTU_4096);
 	atomic_init(&nic->tenant.pkey[0], SN_PKEY_DEFAULT);
 	sn_nic_begin(nic);

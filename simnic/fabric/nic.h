@@ -111,8 +111,10 @@ struct sn_nic {
 				       * comes back, or is probed again: contexts opened before
 				       * stay dead (EIO), keys and QPNs start elsewhere */
 	_Atomic uint32_t limit[SN_LIMITS];   /* of one process: enum sn_limit; 0: none */
-	_Atomic uint32_t max_qp_wr, max_sge; /* of a QP's ring, and of a request in it */
-	_Atomic uint32_t max_reads, max_cqe; /* of a QP, each way: READs and atomics; of a CQ */
+	struct {
+		_Atomic uint32_t qp_wr, sge; /* of a QP's ring, and of a request in it */
+		_Atomic uint32_t reads, cqe; /* READs and atomics of a QP, each way; entries of a CQ */
+	} max;
 	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
 	_Atomic uint32_t quirks;	     /* bits of enum sn_quirk */
 	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */

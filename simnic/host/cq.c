@@ -21,7 +21,7 @@ static uint32_t ring_size(uint32_t wanted)
 static int cq_check(const struct sn_nic *nic, const struct mlx5_ib_create_cq *uhw, uint32_t cqe,
 		    uint32_t vector)
 {
-	if (!cqe || cqe > atomic_load(&nic->max_cqe) || vector >= SN_COMP_VECTORS)
+	if (!cqe || cqe > atomic_load(&nic->max.cqe) || vector >= SN_COMP_VECTORS)
 		return -EINVAL;
 	if (uhw->cqe_size != 64 && uhw->cqe_size != 128)
 		return -EINVAL;
@@ -120,7 +120,7 @@ int sn_cq_resize_cmd(const struct sn_req *req)
 	    sn_req_in(req, UVERBS_ATTR_UHW_IN, &uhw, 10, sizeof(uhw)))
 		return -EINVAL;
 	cq = sn_obj_find(req->ctx, cmd.cq_handle, SN_OBJ_CQ);
-	if (!cq || !cmd.cqe || cmd.cqe > atomic_load(&req->ctx->nic->max_cqe))
+	if (!cq || !cmd.cqe || cmd.cqe > atomic_load(&req->ctx->nic->max.cqe))
 		return -EINVAL;
 	cqes = ring_size(cmd.cqe + 1);
 	err = sn_cq_resize(cq->cq.dev, uhw.buf_addr, cqes, uhw.cqe_size);

@@ -67,7 +67,7 @@ static int qp_type_check(uint8_t type)
 
 static int cap_check(const struct sn_nic *nic, const struct ib_uverbs_qp_cap *cap)
 {
-	uint32_t wr = atomic_load(&nic->max_qp_wr), sge = atomic_load(&nic->max_sge);
+	uint32_t wr = atomic_load(&nic->max.qp_wr), sge = atomic_load(&nic->max.sge);
 
 	if (cap->max_send_wr > wr || cap->max_recv_wr > wr)
 		return -EINVAL;
