@@ -601,6 +601,7 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
 	counts.posted = w->base_count + two_sided(e, last);
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
+	sim_label_settle(end, &counts, requests, n, reason, fates, &verdict);
 	if (reason != SC_REASON_NONE)
 		return reason;
 	e->laid.writes_only |= verdict.unplaced;

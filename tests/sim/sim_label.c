@@ -10,6 +10,12 @@
 
 FILE *sim_labels;
 
+static const char kinds[] = { [SP_REQ_WRITE] = 'W',
+			      [SP_REQ_READ] = 'R',
+			      [SP_REQ_TWO_SIDED] = 'S',
+			      [SP_REQ_ATOMIC] = 'A',
+			      [SP_REQ_LOCAL] = 'L' };
+
 void sim_label(uint32_t direction, const char *format, ...)
 {
 	va_list args;
@@ -25,12 +31,6 @@ void sim_label(uint32_t direction, const char *format, ...)
 
 void sim_label_schedule(const struct sim_world *w)
 {
-	static const char kinds[] = { [SP_REQ_WRITE] = 'W',
-				      [SP_REQ_READ] = 'R',
-				      [SP_REQ_TWO_SIDED] = 'S',
-				      [SP_REQ_ATOMIC] = 'A',
-				      [SP_REQ_LOCAL] = 'L' };
-
 	if (!sim_labels)
 		return;
 	fprintf(sim_labels, "schedule %llu\n", (unsigned long long)w->seed);
@@ -74,6 +74,40 @@ static bool quiet(const struct sim_world *w, uint32_t end)
 			return false;
 	}
 	return true;
+}
+
+/* ---- what sc_settle() was asked, and said (docs/proof/Settle.v) ------------------------------ */
+
+static void label_list(const struct sp_request *requests, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sp_request *r = &requests[i];
+
+		putc(kinds[r->kind], sim_labels);
+		putc('0' + r->published + 2 * r->send_fence + 4 * r->answered, sim_labels);
+	}
+	if (!n)
+		putc('-', sim_labels);
+}
+
+void sim_label_settle(uint32_t end, const struct sc_counts *counts,
+		      const struct sp_request *requests, uint32_t n, enum sc_reason reason,
+		      const enum sp_fate *fates, const struct sc_verdict *verdict)
+{
+	static const char letters[] = {
+		[SP_FATE_DELIVERED] = 'D', [SP_FATE_READ_AGAIN] = 'A', [SP_FATE_RESEND] = 'R'
+	};
+
+	if (!sim_labels)
+		return;
+	fprintf(sim_labels, "%u asked %u %u %u %d %d %d ", end, counts->done, counts->posted,
+		counts->peer, counts->recalled, counts->cut, counts->seen == SP_SEEN_UNPLACED);
+	label_list(requests, n);
+	fprintf(sim_labels, " %s ", sc_reason_name(reason));
+	/* a count that cannot be leaves the fates alone */
+	for (uint32_t i = 0; i < n && (reason != SC_REASON_MISCOUNT || verdict->unplaced); i++)
+		putc(letters[fates[i]], sim_labels);
+	fprintf(sim_labels, "/%u%s\n", verdict->delivered, verdict->unplaced ? "u" : "");
 }
 
 /* ---- the ordered switch (docs/proof/Switch.v) ----------------------------------------------- */

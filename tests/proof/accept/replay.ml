@@ -58,6 +58,22 @@ let hear d (m : word) =
     | Some (_, w) -> must d (Hear w)
     | None -> raise Rejected
 
+(* sc_settle() and the function of Settle.v, on the same question. *)
+module O = Settle_oracle
+let asked = ref 0 and differ = ref 0
+let request text i =
+  let bits = Char.code text.[2 * i + 1] - 48 in
+  { O.kind = (match text.[2 * i] with 'W' -> O.KWrite | 'R' -> O.KRead | 'S' -> O.KTwo | 'A' -> O.KAtomic | _ -> O.KLocal);
+    published = bits land 1 = 1; send_fence = bits land 2 = 2; answered = bits land 4 = 4 }
+let oracle don posted peer recalled cut unplaced list =
+  let l = if list = "-" then [] else List.init (String.length list / 2) (request list) in
+  let a = O.sc_settle l { O.c_done = don; c_posted = posted; c_peer = peer; recalled; cut_off = cut; seen_unplaced = unplaced } in
+  let fates = if a.O.why = O.RMiscount && not a.O.unplaced then [] else a.O.fates in
+  Printf.sprintf "%s %s/%d%s"
+    (match a.O.why with O.RNone -> "none" | O.RMiscount -> "miscount" | O.RAtomic -> "atomic-unknown" | O.RFencedRead -> "fenced-read")
+    (String.concat "" (List.map (function O.Delivered -> "D" | O.ReadAgain -> "A" | O.Resend -> "R") fates))
+    a.O.delivered (if a.O.unplaced then "u" else "")
+
 let take d words =
   let n = int_of_string in
   match words with
@@ -85,6 +101,13 @@ let take d words =
   | [ "own" ] -> must_all d (Own (side d))
   | [ "take"; receive; message ] -> must_all d (Take (side d, request_of d (n message), n receive))
   | [ "quiesce" ] -> must d Quiesce
+  | [ "asked"; don; posted; peer; recalled; cut; unplaced; list; why; fates ] ->
+      incr asked;
+      let said = why ^ " " ^ fates and proven = oracle (n don) (n posted) (n peer) (recalled = "1") (cut = "1") (unplaced = "1") list in
+      if said <> proven then begin
+        incr differ;
+        if !differ <= 20 then Printf.printf "seed %s: sc_settle says %s, proven: %s\n" !seed said proven
+      end
   | [ "settle"; c; dead; cut; recalled; e; f ] ->
       hear d { count = n c; dead = n dead; cut = n cut };
       must_all d (Lay (side d, recalled = "1", 0, n e, n f));
@@ -152,5 +175,5 @@ let () =
      done
    with End_of_file -> ());
   Hashtbl.iter (fun w n -> Printf.printf "%d rejected at %s\n" n w) bad;
-  Printf.printf "%d schedules, %d labels, %d settled, %d left in order: %d rejected\n" !schedules !labels !settles !ordered !rejected;
+  Printf.printf "%d schedules, %d labels, %d settled, %d left in order: %d of %d verdicts differ, %d rejected\n" !schedules !labels !settles !ordered !differ !asked !rejected;
   exit (if !rejected > 0 then 1 else 0)
