@@ -77,8 +77,8 @@ const char *sh_level_why(const struct sh_qp *qp)
 	const struct sc_conn *c = &qp->core;
 	uint8_t up = qp->paths.up & (c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
 
-	if (qp->level != SH_DRIVEN || !qp->conn_id || !qp->peer ||
-	    c->move != SC_MOVE_NONE || (up & ~(1u << qp->active->path)))
+	if (qp->level != SH_DRIVEN || !qp->conn_id || !qp->peer || c->move != SC_MOVE_NONE ||
+	    (up & ~(1u << qp->active->path)))
 		return qp->why;
 	return level_no_path(qp);
 }
