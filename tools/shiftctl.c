@@ -36,6 +36,8 @@ static const struct command commands[] = {
 	  "say what would and what would not be protected here",
 	  HELP_KV HELP_BACKUP HELP_LIBDIR
 	  "\n"
+	  "It names the engine that would drive each device, by SHIFT_ENGINE (auto, mlx5 or "
+	  "ledger).\n"
 	  "It exits 0 when something would be protected and 1 when nothing would.\n" },
 	{ "status", cmd_status, "status [--json] [--pid PID] [--watch] [--interval SECONDS]",
 	  "show the NICs and queue pairs of your running programs (root: of everybody's)",

@@ -110,17 +110,18 @@ struct sn_nic {
 	_Atomic uint32_t incarnation; /* bumped when a NIC that died (internal error, disassociated)
 				       * comes back, or is probed again: contexts opened before
 				       * stay dead (EIO), keys and QPNs start elsewhere */
-	_Atomic uint32_t limit[SN_LIMITS];   /* of one process: enum sn_limit; 0: none */
+	_Atomic uint32_t limit[SN_LIMITS]; /* of one process: enum sn_limit; 0: none */
 	struct {
 		_Atomic uint32_t qp_wr, sge; /* of a QP's ring, and of a request in it */
-		_Atomic uint32_t reads, cqe; /* READs and atomics of a QP, each way; entries of a CQ */
+		_Atomic uint32_t reads,
+			cqe; /* READs and atomics of a QP, each way; entries of a CQ */
 	} max;
-	_Atomic uint32_t mtu;		     /* of the port: enum ibv_mtu */
-	_Atomic uint32_t quirks;	     /* bits of enum sn_quirk */
-	_Atomic uint64_t cmd_cost_ns;	     /* time that every command takes */
-	_Atomic uint64_t cmd_free_ns;	     /* when the last command in line is done */
-	_Atomic uint64_t register_ns;	     /* more, for each MiB that one registers */
-	_Atomic uint64_t route_ns;	     /* what the host takes to find the way to an address */
+	_Atomic uint32_t mtu;	      /* of the port: enum ibv_mtu */
+	_Atomic uint32_t quirks;      /* bits of enum sn_quirk */
+	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
+	_Atomic uint64_t cmd_free_ns; /* when the last command in line is done */
+	_Atomic uint64_t register_ns; /* more, for each MiB that one registers */
+	_Atomic uint64_t route_ns;    /* what the host takes to find the way to an address */
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */

@@ -284,6 +284,19 @@ class OnFabric(Base):
         self.assertIn("mlx5_3       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1", out)
         self.assertIn("mlx5_0       NO", out)
 
+    def engine(self, choice):
+        return shiftctl("doctor", "--kv", f"lmdb:{self.dir}/kv", before=self.before,
+                        SIMNIC_FABRIC=self.fabric, SHIFT_ENGINE=choice).stdout
+
+    def test_engines(self):
+        for choice, driven in (("auto", "mlx5"), ("mlx5", "mlx5"), ("ledger", "ledger")):
+            out = self.engine(choice)
+            self.assertIn(f"engine       ok   {choice}\n", out)
+            self.assertIn(f"mlx5_0       ok   {driven}, port active", out)
+        out = self.engine("bogus")
+        self.assertIn("engine       NO   SHIFT_ENGINE=bogus is neither auto nor mlx5 nor ledger", out)
+        self.assertEqual(out.count("SHIFT_ENGINE names no engine"), 4)
+
     @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(SHIFTCTL),
                                                      "../lib/shift", OURS)),
                          "the drop-in is not built")
