@@ -11,7 +11,7 @@ from shiftlab.perftest import end as end_perftest
 from traffic import Verify
 
 QPS = 5
-FAULTS_EACH = 10        # of the three cases that make up 30
+RANDOM_FAULTS, FLAPS = (5, 6), (2, 10)     # so many cases, of so many each: 30 faults, 20 flaps
 
 
 def protected(rig, patterns="abcea", qps=QPS):
@@ -145,20 +145,25 @@ def both_rails(rig):
     return finish(rig, v, least_moves=2)
 
 
-@case("protected.flaps", engine=True)
-def flaps(rig):
-    """verify outlives 20 flaps of rail 0, and returns."""
-    draw = random.Random(rig.seed)
-    v = protected(rig)
-    for _ in range(20):
-        end = draw.choice("ab")
-        rig.rails.down(end)
-        settle(draw.uniform(0, 0.4))
-        rig.rails.up(end)
-        settle(draw.uniform(0, 0.8))
-    rig.await_path(0, v.ends)
-    v.moves_on()
-    return finish(rig, v)
+def add_flaps(number):
+    @case(f"protected.flaps_{number}", engine=True)
+    def one(rig):
+        draw = random.Random(rig.seed + number)
+        v = protected(rig)
+        for _ in range(FLAPS[1]):
+            end = draw.choice("ab")
+            rig.rails.down(end)
+            settle(draw.uniform(0, 0.4))
+            rig.rails.up(end)
+            settle(draw.uniform(0, 0.8))
+        rig.await_path(0, v.ends)
+        v.moves_on()
+        return finish(rig, v)
+    one.__doc__ = f"verify outlives {FLAPS[1]} flaps of rail 0, and returns, part {number} of {FLAPS[0]}."
+
+
+for part in range(1, FLAPS[0] + 1):
+    add_flaps(part)
 
 
 KINDS = ("down", "lose", "lose", "lose_answers", "lose_requests", "lossy")
@@ -185,17 +190,18 @@ def add_faults(number):
         draw = random.Random(rig.seed + number)
         v = protected(rig)
         done = []
-        for _ in range(FAULTS_EACH):
+        for _ in range(RANDOM_FAULTS[1]):
             done.append(one_fault(rig, draw))
             v.moves_on(5)
             settle(draw.choice((0, 0, 0.3, 1.0)))
         rig.tell(", ".join(done))
         rig.await_path(0, v.ends)
         return finish(rig, v)
-    one.__doc__ = f"verify outlives {FAULTS_EACH} random faults of both ends and rails, part {number} of 3."
+    parts, each = RANDOM_FAULTS
+    one.__doc__ = f"verify outlives {each} random faults of both ends and rails, part {number} of {parts}."
 
 
-for part in (1, 2, 3):
+for part in range(1, RANDOM_FAULTS[0] + 1):
     add_faults(part)
 
 
