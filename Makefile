@@ -12,7 +12,7 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
+	proof proof-long sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
 	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-begin bench-kv bench-detect bench-scale \
 	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
 
@@ -26,6 +26,7 @@ help:
 	@echo "make test-clang      everything, built by clang"
 	@echo "make check-format    clang-format must have nothing to change (format: change it)"
 	@echo "make proof           the promises as theorems, checked by Coq (docs/proof); gets it first"
+	@echo "make proof-long      1,000,000 schedules of the simulation held to the proof"
 	@echo "make sim-long        simulation, 1,000,000 schedules from a fresh seed"
 	@echo "make diff-long       ring engine against libmlx5, 10,000,000 cases"
 	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
@@ -86,6 +87,9 @@ format:
 
 check-format:
 	@clang-format --dry-run -Werror $(SOURCES)
+
+proof-long: build
+	@python3 tests/proof/run_accept.py --sim $(B)/out/bin/failover_sim --build $(B)/proof-accept --schedules 1000000
 
 sim-long: build
 	@$(B)/out/bin/failover_sim --seeds 1000000
