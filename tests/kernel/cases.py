@@ -40,6 +40,7 @@ def load():
     import cases_stock      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_shift      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_protected  # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_cross      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_lane       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_packages   # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES

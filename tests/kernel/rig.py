@@ -152,6 +152,7 @@ class Rig:
         self.tell = tell            # a line to whoever waits
         self.kv = "lmdb:" + os.path.join(folder, "kv")
         self.programs = []
+        self.fabric = None          # software NICs beside the rails: cross.py
         slow_by(max(1.0, order["limit"] / LIMIT_S))
         self.settings = {name: min(LONGEST_MS, int(slowed(value))) if name in PATIENCE else value
                          for name, value in SLOW_GUEST.items()}
@@ -161,6 +162,8 @@ class Rig:
     def end(self):
         for p in self.programs:
             p.end()
+        if self.fabric:
+            self.fabric.end()
 
     # ---- programs -------------------------------------------------------------------------
 
@@ -187,11 +190,13 @@ class Rig:
         if retry:
             full["LD_PRELOAD"] = os.path.join(self.out, "lib", "kernel", "retry.so")
         if shift:
-            full.setdefault("SHIFT_BACKUP", BACKUPS[end])
+            full.setdefault("SHIFT_BACKUP", self.fabric.backup(end) if self.fabric else BACKUPS[end])
             full.setdefault("SHIFT_RUN_DIR", os.path.join(self.folder, "run"))
             full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
             full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, f"shift-{name}.log"))
             argv = shift.apply(self, argv, full)
+        if self.fabric:
+            argv = self.fabric.place(end, argv, full)
         # programs that poll must keep neither the kernel's threads from the wire, nor a case from its commands
         program = Program(name, ["nice", "-n", "19", *argv], full, self.folder, stdin)
         self.programs.append(program)

@@ -63,17 +63,20 @@ def fi_pingpong(rig, shift=None):
 class Verify:
     """Two ends of verify, which checks each byte; told by standard input when to stop."""
 
-    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40):
-        """timeout: as of a QP, 4.096 us times 2 to the power of it; one more where a guest may be twice as slow."""
+    def __init__(self, rig, shift=None, seed=1, qps=5, patterns="abcde", timeout=15, stuck=40, nic=device, gid=GID):
+        """
+        timeout: as of a QP, 4.096 us times 2 to the power of it; one more where a guest may be twice as slow.
+        nic: of an end, its device.
+        """
         self.rig, self.qps = rig, qps
         timeout += int(math.log2(slowed(1)))
-        common = [rig.bin("verify"), "--control", "--plain", "--seed", seed, "--gid-index", GID, "--qps", qps,
+        common = [rig.bin("verify"), "--control", "--plain", "--seed", seed, "--gid-index", gid, "--qps", qps,
                   "--patterns", patterns, "--retry", 6, "--timeout", timeout, "--max-size", 4096,
                   "--stuck", int(slowed(stuck))]
         if not shift:
             common.append("--allow-events")
-        self.ends = rig.pair([*common, "--server", "--dev", device("a")],
-                             [*common, "--client", "127.0.0.1", "--dev", device("b")], shift=shift, stdin=True)
+        self.ends = rig.pair([*common, "--server", "--dev", nic("a")],
+                             [*common, "--client", "127.0.0.1", "--dev", nic("b")], shift=shift, stdin=True)
         for p in self.ends:
             rig.await_out(p, "STARTED")
 
