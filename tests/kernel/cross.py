@@ -13,7 +13,8 @@ NIC = "mlx5_0"
 RAIL = 0
 GIDS = {"mlx5": 0, "rxe": 1}        # the index of the RoCE v2 GID of the IPv4 address
 HOST = {end: f"h{i}" for i, end in enumerate(ENDS)}
-FAULTS = ("port-down", "cable-down", "lose-tx", "lose-rx", "lose-acks")
+# Of the NIC, by vendor. All of them are known of the whole path: where heartbeats pass, SHIFT tries it again at once.
+FAULTS = {"mlx5": ("port-down", "cable-down", "lose-tx", "lose-rx"), "rxe": ("down", "lose")}
 
 
 class Cross:
@@ -54,14 +55,13 @@ class Cross:
 
     def begin(self, draw, path):
         """A fault of an end's NIC on that path; what it was."""
-        end = draw.choice(ENDS)
-        if self.vendor(path) == "mlx5":
-            kind = draw.choice(FAULTS)
+        vendor = self.vendor(path)
+        end, kind = draw.choice(ENDS), draw.choice(FAULTS[vendor])
+        if vendor == "mlx5":
             self.ctl("fault", kind, f"{HOST[end]}/{NIC}")
         else:
-            kind = draw.choice(("down", "lose", "lose_answers", "lose_requests"))
             getattr(self.rig.rails, kind)(end, RAIL)
-        return f"{kind} {end}'s {self.vendor(path)}"
+        return f"{kind} of {end}'s {vendor}"
 
     def heal(self, path):
         if self.vendor(path) == "mlx5":
