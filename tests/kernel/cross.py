@@ -22,6 +22,7 @@ class Cross:
 
     def __init__(self, rig, first):
         self.rig, self.first = rig, first
+        self.broken = None
         self.name = "cross-" + os.path.basename(rig.folder)
         self.env = {**os.environ, "SIMNIC_FABRIC": self.name}
         self.ctl("create", "--hosts", len(ENDS), "--nics", 1, "--seed", rig.seed)
@@ -54,28 +55,31 @@ class Cross:
         return self.first if path == 0 else "rxe" if self.first == "mlx5" else "mlx5"
 
     def begin(self, draw, path):
-        """A fault of an end's NIC on that path; what it was."""
+        """A fault of an end's NIC on that path; what it is."""
         vendor = self.vendor(path)
         end, kind = draw.choice(ENDS), draw.choice(FAULTS[vendor])
+        self.broken = vendor, end, kind
         if vendor == "mlx5":
             self.ctl("fault", kind, f"{HOST[end]}/{NIC}")
         else:
             getattr(self.rig.rails, kind)(end, RAIL)
         return f"{kind} of {end}'s {vendor}"
 
-    def heal(self, path):
-        if self.vendor(path) == "mlx5":
-            self.ctl("heal", "all")
-            return
-        for end in ENDS:
-            self.rig.rails.pass_all(end, RAIL)
+    def heal(self):
+        """Ends what begin() began."""
+        vendor, end, kind = self.broken
+        if vendor == "mlx5":
+            self.ctl("heal", f"{HOST[end]}/{NIC}")
+        elif kind == "down":
             self.rig.rails.up(end, RAIL)
+        else:
+            self.rig.rails.pass_all(end, RAIL)
 
     def carried(self, path):
         """Bytes that both ends' NICs on the path have sent; of mlx5's those of connections."""
         if self.vendor(path) == "rxe":
             return self.rig.carried(RAIL)
-        hosts = json.loads(self.ctl("status", "--json"))["hosts"]
+        hosts = json.loads(self.ctl("status", "--json", errors=None))["hosts"]
         return sum(host["nics"][0]["rc_tx_bytes"] for host in hosts)
 
     def check_engines(self):
