@@ -4,7 +4,7 @@ import random
 
 from cases import case
 from cases_protected import finish
-from cross import GIDS, Cross
+from cross import DATA_FAULTS, FAULTS, GIDS, Cross
 from traffic import Verify
 
 PATTERNS = "abce"       # no atomics: one of unknown fate ends its connection, as promised
@@ -21,16 +21,22 @@ def on_path(rig, cross, v, path):
     rig.until(f"bytes on path {path}", lambda: cross.carried(path) - before >= LEAST, v.ends)
 
 
-def there_and_back(rig, first, seed):
-    draw = random.Random(seed)
+def protected(rig, first, seed):
+    """The NICs of both ends, and both ends of verify, protected."""
     cross = Cross(rig, first)
     v = Verify(rig, rig.shift(), seed, QPS, PATTERNS, nic=cross.nic, gid=GIDS[first])
     rig.await_protected(2 * QPS, v.ends)
     cross.check_engines()
     on_path(rig, cross, v, 0)
+    return cross, v
+
+
+def there_and_back(rig, first, seed):
+    draw = random.Random(seed)
+    cross, v = protected(rig, first, seed)
     done = []
     for _ in range(MOVES // 2):
-        done.append(cross.begin(draw, 0))
+        done.append(cross.begin(draw, FAULTS))
         on_path(rig, cross, v, 1)
         cross.heal()
         on_path(rig, cross, v, 0)
@@ -38,13 +44,35 @@ def there_and_back(rig, first, seed):
     return finish(rig, v, least_moves=2 * QPS * MOVES)
 
 
-def add(first, text, number):
+def data_lost(rig, first):
+    """Connections that lose data go to the backup, return since heartbeats pass, lose data again."""
+    cross, v = protected(rig, first, rig.seed)
+    rig.tell(cross.begin(random.Random(rig.seed), DATA_FAULTS))
+    rig.until("a move and its return", lambda: any(q.get("moves", 0) >= 2 for q in rig.connections()), v.ends)
+    v.moves_on()
+    cross.heal()
+    on_path(rig, cross, v, 0)
+    return finish(rig, v, least_moves=2)
+
+
+def add_moves(first, text, number):
     @case(f"cross.{first}_first_{number}", needs=("tc",), engine=True)
     def one(rig):
         return there_and_back(rig, first, rig.seed + number)
     one.__doc__ = f"verify on {text}: {MOVES} moves of each connection, part {number} of 2."
 
 
-for part in (1, 2):
-    add("mlx5", "software ConnectX, with soft-RoCE as backup", part)
-    add("rxe", "soft-RoCE, with a software ConnectX as backup", part)
+def add_data_lost(first, text):
+    @case(f"cross.{first}_data_lost", needs=("tc",), engine=True)
+    def one(rig):
+        return data_lost(rig, first)
+    one.__doc__ = f"verify on {text}: data is lost while heartbeats pass."
+
+
+VENDORS = {"mlx5": "software ConnectX, with soft-RoCE as backup", "rxe": "soft-RoCE, with a software ConnectX as backup"}
+
+for vendor, what in VENDORS.items():
+    for part in (1, 2):
+        add_moves(vendor, what, part)
+for vendor, what in VENDORS.items():
+    add_data_lost(vendor, what)

@@ -13,8 +13,10 @@ NIC = "mlx5_0"
 RAIL = 0
 GIDS = {"mlx5": 0, "rxe": 1}        # the index of the RoCE v2 GID of the IPv4 address
 HOST = {end: f"h{i}" for i, end in enumerate(ENDS)}
-# Of the NIC, by vendor. All of them are known of the whole path: where heartbeats pass, SHIFT tries it again at once.
+# Faults of a NIC by vendor: of the whole path, which is left alone until they are over; and of the data while heartbeats
+# pass, where SHIFT tries the path again and again.
 FAULTS = {"mlx5": ("port-down", "cable-down", "lose-tx", "lose-rx"), "rxe": ("down", "lose")}
+DATA_FAULTS = {"mlx5": ("lose-acks",), "rxe": ("lose_requests", "lose_answers")}
 
 
 class Cross:
@@ -54,10 +56,10 @@ class Cross:
     def vendor(self, path):
         return self.first if path == 0 else "rxe" if self.first == "mlx5" else "mlx5"
 
-    def begin(self, draw, path):
-        """A fault of an end's NIC on that path; what it is."""
-        vendor = self.vendor(path)
-        end, kind = draw.choice(ENDS), draw.choice(FAULTS[vendor])
+    def begin(self, draw, kinds):
+        """A fault of one of those kinds, of the NIC that an end's program uses; what it is."""
+        vendor = self.first
+        end, kind = draw.choice(ENDS), draw.choice(kinds[vendor])
         self.broken = vendor, end, kind
         if vendor == "mlx5":
             self.ctl("fault", kind, f"{HOST[end]}/{NIC}")
