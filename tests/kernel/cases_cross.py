@@ -9,7 +9,7 @@ from traffic import Verify
 
 PATTERNS = "abce"       # no atomics: one of unknown fate ends its connection, as promised
 QPS = len(PATTERNS)
-MOVES = 10              # of each connection in each of the two cases that make up 20
+MOVES = (5, 4)          # so many cases, of so many each of each connection: 20
 LEAST = 1000            # bytes of 20 messages
 
 
@@ -35,13 +35,13 @@ def there_and_back(rig, first, seed):
     draw = random.Random(seed)
     cross, v = protected(rig, first, seed)
     done = []
-    for _ in range(MOVES // 2):
+    for _ in range(MOVES[1] // 2):
         done.append(cross.begin(draw, FAULTS))
         on_path(rig, cross, v, 1)
         cross.heal()
         on_path(rig, cross, v, 0)
     rig.tell(", ".join(done))
-    return finish(rig, v, least_moves=2 * QPS * MOVES)
+    return finish(rig, v, least_moves=2 * QPS * MOVES[1])
 
 
 def data_lost(rig, first):
@@ -59,7 +59,8 @@ def add_moves(first, text, number):
     @case(f"cross.{first}_first_{number}", needs=("tc",), engine=True)
     def one(rig):
         return there_and_back(rig, first, rig.seed + number)
-    one.__doc__ = f"verify on {text}: {MOVES} moves of each connection, part {number} of 2."
+    parts, each = MOVES
+    one.__doc__ = f"verify on {text}: {each} moves of each connection, part {number} of {parts}."
 
 
 def add_data_lost(first, text):
@@ -72,7 +73,7 @@ def add_data_lost(first, text):
 VENDORS = {"mlx5": "software ConnectX, with soft-RoCE as backup", "rxe": "soft-RoCE, with a software ConnectX as backup"}
 
 for vendor, what in VENDORS.items():
-    for part in (1, 2):
+    for part in range(1, MOVES[0] + 1):
         add_moves(vendor, what, part)
 for vendor, what in VENDORS.items():
     add_data_lost(vendor, what)
