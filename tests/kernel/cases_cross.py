@@ -70,7 +70,8 @@ def add_data_lost(first, text):
     one.__doc__ = f"verify on {text}: data is lost while heartbeats pass."
 
 
-VENDORS = {"mlx5": "software ConnectX, with soft-RoCE as backup", "rxe": "soft-RoCE, with a software ConnectX as backup"}
+VENDORS = {"mlx5": "software ConnectX, with soft-RoCE as backup",
+           "rxe": "soft-RoCE, with a software ConnectX as backup"}
 
 for vendor, what in VENDORS.items():
     for part in range(1, MOVES[0] + 1):

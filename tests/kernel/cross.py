@@ -13,8 +13,8 @@ NIC = "mlx5_0"
 RAIL = 0
 GIDS = {"mlx5": 0, "rxe": 1}        # the index of the RoCE v2 GID of the IPv4 address
 HOST = {end: f"h{i}" for i, end in enumerate(ENDS)}
-# Faults of a NIC by vendor: of the whole path, which is left alone until they are over; and of the data while heartbeats
-# pass, where SHIFT tries the path again and again.
+# Faults of a NIC by vendor: of the whole path, which is left alone until they are over; and of the data while
+# heartbeats pass, where SHIFT tries the path again and again.
 FAULTS = {"mlx5": ("port-down", "cable-down", "lose-tx", "lose-rx"), "rxe": ("down", "lose")}
 DATA_FAULTS = {"mlx5": ("lose-acks",), "rxe": ("lose_requests", "lose_answers")}
 
