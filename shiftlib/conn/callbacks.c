@@ -29,23 +29,17 @@ static void callback_error(void *cookie, uint32_t epoch, enum sp_error_class cls
 			   enum ibv_wc_status status, uint32_t vendor_err)
 {
 	struct sh_qp *qp = cookie;
-	uint64_t none = 0;
 
 	if (withheld && cls == SP_ERROR_DOUBTFUL) {
 		callback_doubt(qp, epoch, status, vendor_err);
 		return;
 	}
 	if (withheld && cls == SP_ERROR_APPLICATION) {
-		atomic_store(&qp->mailbox.app_error_status, (uint32_t)status);
-		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
+		sh_mailbox_note_app_error(qp, (uint32_t)status, vendor_err);
 		sh_mailbox_push(qp, SH_PENDING_APP_ERROR);
 		return;
 	}
-	atomic_store(&qp->mailbox.error_epoch, epoch);
-	atomic_store(&qp->mailbox.error_status, (uint32_t)status);
-	atomic_store(&qp->mailbox.error_vendor, vendor_err);
-	atomic_store(&qp->mailbox.error_withheld, withheld);
-	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+	sh_mailbox_note_error(qp, epoch, (uint32_t)status, vendor_err, withheld);
 	sh_mailbox_push(qp, SH_PENDING_ERROR);
 }
 

@@ -34,6 +34,24 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what)
 	sh_kick();
 }
 
+void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, uint32_t vendor_err,
+			   bool withheld)
+{
+	uint64_t none = 0;
+
+	atomic_store(&qp->mailbox.error_epoch, epoch);
+	atomic_store(&qp->mailbox.error_status, status);
+	atomic_store(&qp->mailbox.error_vendor, vendor_err);
+	atomic_store(&qp->mailbox.error_withheld, withheld);
+	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+}
+
+void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendor_err)
+{
+	atomic_store(&qp->mailbox.app_error_status, status);
+	atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
+}
+
 /* ---- in the background thread --------------------------------------------------------------- */
 
 /*
@@ -97,22 +115,16 @@ static void mailbox_doubt(struct sh_qp *qp)
 		sh_carrier_find(qp, atomic_load(&qp->mailbox.doubt_epoch));
 	uint32_t status = atomic_load(&qp->mailbox.doubt_status);
 	uint32_t vendor_err = atomic_load(&qp->mailbox.doubt_vendor);
-	uint64_t none = 0;
 
 	if (!carrier)
 		return; /* it was settled without it */
 	if (!sh_carrier_link_was_lost(carrier)) {
-		atomic_store(&qp->mailbox.app_error_status, status);
-		atomic_store(&qp->mailbox.app_error_vendor, vendor_err);
+		sh_mailbox_note_app_error(qp, status, vendor_err);
 		qp->app.state = IBV_QPS_ERR;
 		mailbox_app_error(qp);
 		return;
 	}
-	atomic_store(&qp->mailbox.error_epoch, carrier->epoch);
-	atomic_store(&qp->mailbox.error_status, status);
-	atomic_store(&qp->mailbox.error_vendor, vendor_err);
-	atomic_store(&qp->mailbox.error_withheld, true);
-	atomic_compare_exchange_strong(&qp->mailbox.error_ns, &none, sh_now_ns());
+	sh_mailbox_note_error(qp, carrier->epoch, status, vendor_err, true);
 	mailbox_error(qp);
 }
 

@@ -31,6 +31,10 @@ struct sh_mailbox {
 
 /* Any thread, no lock. */
 void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what);
+/* What is told with SH_PENDING_ERROR and SH_PENDING_APP_ERROR. */
+void sh_mailbox_note_error(struct sh_qp *qp, uint32_t epoch, uint32_t status, uint32_t vendor_err,
+			   bool withheld);
+void sh_mailbox_note_app_error(struct sh_qp *qp, uint32_t status, uint32_t vendor_err);
 void sh_mailbox_read(void); /* lock held: handle what the data path reported */
 
 extern const struct sh_module sh_mailbox_module;

@@ -44,6 +44,19 @@ bool sh_command_send(struct sh_command *command, struct sh_busy *waiting)
 	return false;
 }
 
+void sh_command_here(struct sh_command *command)
+{
+	pthread_mutex_unlock(&sh.lock);
+	command->run(command);
+	pthread_mutex_lock(&sh.lock);
+}
+
+void sh_command_give(struct sh_command *command, struct sh_busy *waiting)
+{
+	if (!sh_command_send(command, waiting))
+		sh_command_here(command);
+}
+
 /* False: its NIC does not obey. */
 static bool command_look(struct sh_command *command)
 {
@@ -53,9 +66,7 @@ static bool command_look(struct sh_command *command)
 		return !command->under_way;
 	if (!command->under_way || !sh_worker_withdraw(command->nic->worker, &command->job))
 		return true;
-	pthread_mutex_unlock(&sh.lock);
-	command->run(command);
-	pthread_mutex_lock(&sh.lock);
+	sh_command_here(command);
 	command_over_locked(command);
 	return true;
 }

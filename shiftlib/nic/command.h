@@ -20,6 +20,10 @@ struct sh_command {
  * by command->run() with the lock not held.
  */
 bool sh_command_send(struct sh_command *command, struct sh_busy *waiting);
+/* Lock held, given up meanwhile: by the caller's thread. */
+void sh_command_here(struct sh_command *command);
+/* Lock held, may be given up meanwhile: it is sent, or, where that cannot be, over when this returns. */
+void sh_command_give(struct sh_command *command, struct sh_busy *waiting);
 /*
  * Lock held, given up meanwhile. True: all that wait on it are over. False: the NIC of one does not obey; it
  * stays under way, with its struct and waiting, until sh_wait_idle(waiting) returns.

@@ -54,22 +54,16 @@ static void dereg_run(struct sh_command *command)
 	sh.real->dereg_mr(((struct dereg_command *)command)->taken.mr);
 }
 
-/* By the caller's thread. Lock held, given up meanwhile. */
-static void dereg_here(const struct taken_mr *taken)
-{
-	pthread_mutex_unlock(&sh.lock);
-	sh.real->dereg_mr(taken->mr);
-	pthread_mutex_lock(&sh.lock);
-}
-
-/* Without memory to remember them by. */
+/* By the caller's thread, without memory to remember them by. Lock held, given up meanwhile. */
 static void dereg_all_here(const struct taken_mr *taken, uint32_t n)
 {
 	uint32_t i;
 
 	sh_job_begin(&sh_objects.deregs);
 	for (i = 0; i < n; i++) {
-		dereg_here(&taken[i]);
+		struct dereg_command gone = { .command.run = dereg_run, .taken = taken[i] };
+
+		sh_command_here(&gone.command);
 		sh_nic_release(taken[i].nic, taken[i].incarnation);
 	}
 	sh_job_end(&sh_objects.deregs);
@@ -94,8 +88,7 @@ static struct dereg *dereg_begin(struct sh_ctx *ctx, const struct taken_mr *take
 		*gone = (struct dereg_command){
 			.command = { .nic = taken[i].nic, .run = dereg_run }, .taken = taken[i]
 		};
-		if (!sh_command_send(&gone->command, &dereg->waiting))
-			dereg_here(&taken[i]);
+		sh_command_give(&gone->command, &dereg->waiting);
 	}
 	return dereg;
 }

@@ -103,25 +103,30 @@ static int stop_pay(void *object)
 }
 
 /* Lock held, given up meanwhile. By a NIC that hangs it will be done when that obeys. */
+static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop)
+{
+	struct sh_command *command = &stop->command;
+
+	sh_command_give(command, &stop->waiting);
+	if (sh_commands_await(&command, 1, &stop->waiting))
+		free(stop);
+	else
+		(void)sh_debt_leave(ctx, stop_pay, stop, false);
+}
+
 static void qp_stop_carrier(struct sh_qp *qp)
 {
 	struct qp_stop here = { .command = { .nic = qp->active->nic, .run = stop_run },
 				.carrier = qp->active->qp };
 	struct qp_stop *stop = malloc(sizeof(*stop));
-	struct sh_command *command = stop ? &stop->command : &here.command;
 
 	sh_job_begin(&qp->busy);
-	if (stop)
+	if (stop) {
 		*stop = here;
-	if (!stop || !sh_command_send(command, &stop->waiting)) {
-		pthread_mutex_unlock(&sh.lock);
-		stop_run(command);
-		pthread_mutex_lock(&sh.lock);
+		stop_by_worker(qp->ctx, stop);
+	} else {
+		sh_command_here(&here.command);
 	}
-	if (!stop || sh_commands_await(&command, 1, &stop->waiting))
-		free(stop);
-	else
-		(void)sh_debt_leave(qp->ctx, stop_pay, stop, false);
 	sh_job_end(&qp->busy);
 }
 
