@@ -25,6 +25,12 @@ end_of()
 	esac
 }
 
+# The numbers of so many.
+rails()
+{
+	seq 0 $(($1 - 1))
+}
+
 mac()
 {
 	[ "$1" = a ] && echo "02:00:00:00:0a:0$2" || echo "02:00:00:00:0b:0$2"
@@ -52,13 +58,11 @@ batch_end()
 batch_all()
 {
 	echo "link set lo up"
-	rail=0
-	while [ "$rail" -lt "$1" ]; do
+	for rail in $(rails "$1"); do
 		echo "link add a$rail mtu $mtu address $(mac a "$rail") type veth" \
 			"peer name b$rail mtu $mtu address $(mac b "$rail")"
 		batch_end a "$rail"
 		batch_end b "$rail"
-		rail=$((rail + 1))
 	done
 	echo "rule add pref 30 lookup local"
 	echo "rule del pref 0"
@@ -71,11 +75,9 @@ batch_all()
 batch_queues()
 {
 	echo "qdisc replace dev lo clsact"
-	rail=0
-	while [ "$rail" -lt "$1" ]; do
+	for rail in $(rails "$1"); do
 		echo "qdisc replace dev a$rail root $queue"
 		echo "qdisc replace dev b$rail root $queue"
-		rail=$((rail + 1))
 	done
 }
 
@@ -83,22 +85,18 @@ batch_queues()
 # connection is made there any more.
 batch_rdma_gone()
 {
-	rail=0
-	while [ "$rail" -lt "$1" ]; do
+	for rail in $(rails "$1"); do
 		for end in a b; do
 			[ ! -e "/sys/class/infiniband/rxe_$end$rail" ] || echo "link del rxe_$end$rail"
 		done
-		rail=$((rail + 1))
 	done
 }
 
 batch_rdma()
 {
-	rail=0
-	while [ "$rail" -lt "$1" ]; do
+	for rail in $(rails "$1"); do
 		echo "link add rxe_a$rail type rxe netdev a$rail"
 		echo "link add rxe_b$rail type rxe netdev b$rail"
-		rail=$((rail + 1))
 	done
 }
 
