@@ -288,11 +288,12 @@ void sim_check_fail(struct sim_world *w, uint32_t end, enum sc_reason reason)
 	uint32_t *excuse = &w->excuse[end >> 1];
 	uint32_t any =
 		SIM_EXCUSE_KILLED | SIM_EXCUSE_CLOSED | SIM_EXCUSE_BAD | SIM_EXCUSE_UNPROTECTED;
-	uint32_t found = excuse_of(w, end, reason);
 	bool peaceful = w->peaceful[end >> 1] == w->end[end].conn.epoch && w->peaceful[end >> 1];
+	uint32_t found;
 
 	if (w->end[end].failed)
 		return; /* the engine had refused what may not run */
+	found = excuse_of(w, end, reason);
 	*excuse |= found;
 	sim_trace(w, end, "    FAILS: %s", sc_reason_name(reason));
 	if (peaceful && (reason == SC_REASON_ATOMIC || reason == SC_REASON_FENCED_READ) &&
