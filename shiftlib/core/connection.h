@@ -115,6 +115,7 @@ struct sc_conn {
 	uint64_t deadline_at, lifetime_until;
 	uint64_t retry_at, retry_interval;   /* LAY_RECEIVES or SETTLE again: a key was missing */
 	uint64_t resend_at, resend_interval; /* STATE */
+	uint64_t told_at;		     /* the last STATE went out, whatever for */
 	uint64_t timer_at;		     /* out: when to send SC_EV_TIMER; 0: not at all */
 };
 

@@ -172,6 +172,7 @@ void sc_state_send(struct sc_frame *x, bool ask);
 void sc_state_tell(struct sc_frame *x); /* now, and again until answered */
 void sc_state_timer(struct sc_frame *x);
 void sc_state_send_again(struct sc_frame *x);
+void sc_state_hurry(struct sc_frame *x); /* another word of the peer came */
 void sc_state_message(struct sc_frame *x);
 
 /* end.c: FATAL, CLOSED, and what comes after */

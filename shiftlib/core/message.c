@@ -45,6 +45,7 @@ void sc_state_send(struct sc_frame *x, bool ask)
 
 	a->epoch = x->c->epoch;
 	fill(x->c, &a->state, ask);
+	x->c->told_at = x->now;
 }
 
 void sc_state_tell(struct sc_frame *x)
@@ -123,6 +124,21 @@ void sc_state_send_again(struct sc_frame *x)
 	sc_state_send(x, true);
 	sc_backoff_start(&c->resend_at, &c->resend_interval, x->now, sc_resend_first_ns(c));
 	timer_stop_if_done(c, x->now);
+}
+
+/*
+ * Another word of the peer came, so there is a way: what has been sent a while ago, and may be lost, is said
+ * anew, without the patience that is for the peer's commands.
+ */
+void sc_state_hurry(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+	uint64_t at = c->told_at + c->config.resend_min_ns;
+
+	if (!c->resend_at || c->move == SC_MOVE_ENDED || at >= c->resend_at)
+		return;
+	c->resend_at = at > x->now ? at : x->now;
+	c->resend_interval = sc_resend_first_ns(c);
 }
 
 void sc_state_message(struct sc_frame *x)

@@ -526,6 +526,7 @@ void sc_standby_message(struct sc_frame *x)
 	if (!unseen(c))
 		c->standby.resend_at = 0;
 	answer(x, news);
+	sc_state_hurry(x);
 }
 
 /* ---- for the move --------------------------------------------------------------------------- */

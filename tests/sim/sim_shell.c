@@ -249,6 +249,8 @@ static void standby_command(struct sim_world *w, uint32_t end, const struct sc_a
 	} else if (qp) {
 		c.qpn = qp->qpn;
 		c.path = qp->path;
+		/* forgotten at once; what is left for its NIC's worker is to destroy it */
+		qp->sealed |= a->type == SC_ACT_STANDBY_DROP;
 	} else if (w->end[end].asked.epoch == a->epoch) {
 		c.path = w->end[end].asked.path; /* behind its making */
 	}

@@ -432,6 +432,32 @@ static void state_is_repeated_until_the_final_one_was_seen(void **state)
 	assert_int_equal(f.conn.timer_at, 0);
 }
 
+/* Of many in a row all were lost. What comes of the peer shows that there is a way again. */
+static void any_word_of_the_peer_brings_the_state_forward(void **state)
+{
+	struct sc_msg_standby word = { .epoch = 1, .up = 3, .steady = 3, .masks_no = 1 };
+	struct core_fixture f;
+	uint64_t min, first;
+
+	fixture_at(&f, AT_SETTLING);
+	min = f.conn.config.resend_min_ns;
+	f.conn.config.busy_ns = first = 8 * min; /* patience with its commands, not with the way */
+	for (int i = 0; i < 6; i++)
+		fixture_timer(&f);
+	assert_true(f.conn.resend_at > f.now + first);
+	f.now += 2 * min;
+	fixture_standby_msg(&f, word);
+	assert_int_equal(f.conn.resend_at, f.now);
+	assert_true(f.conn.timer_at <= f.now);
+	assert_string_equal(fixture_type(&f, SC_EV_TIMER), "SEND_STATE");
+	assert_int_equal(f.out.a[0].state.ask, 1);
+	/* not more often, however many come */
+	fixture_standby_msg(&f, word);
+	assert_int_equal(f.conn.resend_at, f.now + min);
+	fixture_standby_msg(&f, word);
+	assert_int_equal(f.conn.resend_at, f.now + min);
+}
+
 static void a_peer_that_never_saw_it_is_given_up_in_the_end(void **state)
 {
 	struct core_fixture f;
@@ -791,6 +817,7 @@ int main(void)
 		cmocka_unit_test(a_second_count_is_not_believed),
 		cmocka_unit_test(answers_of_an_earlier_epoch_are_ignored),
 		cmocka_unit_test(state_is_repeated_until_the_final_one_was_seen),
+		cmocka_unit_test(any_word_of_the_peer_brings_the_state_forward),
 		cmocka_unit_test(a_peer_that_never_saw_it_is_given_up_in_the_end),
 		cmocka_unit_test(sick_nic_counts_after_the_peer_is_quiesced),
 		cmocka_unit_test(a_device_that_is_gone_counts_at_once),
