@@ -101,6 +101,14 @@ static void conn_withhold(struct sh_qp *qp, enum sc_reason reason)
 	sp_qp_withhold(qp->sp);
 }
 
+/* Not asked of the NIC yet. */
+static void conn_ask_psn(struct sh_qp *qp, uint32_t epoch)
+{
+	struct sc_event event = { .type = SC_EV_PSN, .epoch = epoch };
+
+	sh_conn_event(qp, &event);
+}
+
 static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 {
 	switch (action->type) {
@@ -114,6 +122,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
 	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
 	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
+	case SC_ACT_ASK_PSN: conn_ask_psn(qp, action->epoch); break;
 	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
 	case SC_ACT_SETTLE: sh_move_settle(qp, action); break;
 	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;

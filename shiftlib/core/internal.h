@@ -166,6 +166,17 @@ static inline bool sc_switching(const struct sc_conn *c)
 	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
 
+/* exact.c: expected PSNs, asked for and told */
+void sc_exact_forget(struct sc_conn *c); /* another move begins */
+void sc_exact_withheld(struct sc_frame *x);
+void sc_exact_answered(struct sc_frame *x);
+void sc_exact_heard(struct sc_frame *x); /* STATE of the epoch under way */
+void sc_exact_advance(struct sc_frame *x);
+void sc_exact_timer(struct sc_frame *x);
+void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m);
+bool sc_exact_complete(const struct sc_conn *c); /* the peer has said all that we settle by */
+void sc_exact_settle(const struct sc_conn *c, struct sc_action *settle);
+
 /* message.c: STATE */
 uint64_t sc_resend_first_ns(const struct sc_conn *c); /* of STATE and STANDBY */
 void sc_state_send(struct sc_frame *x, bool ask);

@@ -31,6 +31,7 @@ static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 		.dead = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->dead,
 		.cut = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->cut,
 	};
+	sc_exact_tell(c, m);
 }
 
 uint64_t sc_resend_first_ns(const struct sc_conn *c)

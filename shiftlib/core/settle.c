@@ -126,6 +126,30 @@ static bool tells_of_writes(const struct sp_request *r, uint32_t n)
 	return false;
 }
 
+/* ---- the exact count ------------------------------------------------------------------------ */
+
+bool sc_exact_wanted(const struct sp_request *requests, uint32_t n)
+{
+	bool read = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sp_request *r = &requests[i];
+
+		if (!r->published)
+			continue;
+		if (r->kind == SP_REQ_WRITE || r->kind == SP_REQ_ATOMIC || (read && r->send_fence))
+			return true;
+		read |= r->kind == SP_REQ_READ;
+	}
+	return false;
+}
+
+void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier)
+{
+	counts->exact = settle->exact && settle->exact_of == carrier;
+	counts->expected_psn = counts->exact ? settle->exact_psn & SC_PSN_MASK : 0;
+}
+
 enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 			 const struct sc_counts *counts, enum sp_fate *fates,
 			 struct sc_verdict *verdict)

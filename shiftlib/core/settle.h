@@ -8,6 +8,8 @@
 #include "providers/request.h"
 #include "shiftlib/core/state.h"
 
+#define SC_PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
+
 /* Of two-sided requests, cumulative and mod 2^32; done and posted are ours, published ones. */
 struct sc_counts {
 	uint32_t done, posted;
@@ -16,13 +18,26 @@ struct sc_counts {
 	 * the requests; seen: what it saw last; cut: it may have lost what it had acknowledged. */
 	bool recalled, cut;
 	enum sp_last_seen seen;
+	/* Of the carrier that the requests lie in: the packet that the peer's QP, in ERR and flushed, would
+	 * have taken next. sc_settle_exact() sets them. */
+	bool exact;
+	uint32_t expected_psn;
 };
 
 struct sc_verdict {
 	uint32_t delivered; /* leading requests that are known to be executed and complete */
 	bool unplaced; /* a WRITE that the application saw complete may be missing from the peer's
 			* memory: nothing that would tell of it may run any more, but WRITEs */
+	bool doubted;  /* expected_psn contradicts the count, and was not used: that NIC's word
+			* is not to be taken again */
 };
+
+/* Is there one whose fate the peer's count does not tell? Then SC_EV_WITHHELD says so. */
+bool sc_exact_wanted(const struct sp_request *requests, uint32_t n);
+
+struct sc_action;
+/* What SC_ACT_SETTLE knows of the carrier that the requests lie in. */
+void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier);
 
 /*
  * requests[0..n): all published outstanding requests, in posting order. Writes fates[0..n).

@@ -362,6 +362,7 @@ static bool setup(const struct sc_action *a)
 	case SC_ACT_QUIESCE:
 	case SC_ACT_RECOUNT:
 	case SC_ACT_SEAL:
+	case SC_ACT_ASK_PSN:
 	case SC_ACT_LAY_RECEIVES:
 	case SC_ACT_SETTLE:
 	case SC_ACT_FENCE:

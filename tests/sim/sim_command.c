@@ -258,6 +258,7 @@ void sim_command_run(struct sim_world *w, const struct sim_command *c)
 	case SC_ACT_WITHHOLD:
 	case SC_ACT_RECOUNT:
 	case SC_ACT_SEAL:
+	case SC_ACT_ASK_PSN:
 	case SC_ACT_LAY_RECEIVES:
 	case SC_ACT_SETTLE:
 	case SC_ACT_FENCE:

@@ -268,6 +268,12 @@ static void fail(struct sim_world *w, uint32_t end, enum sc_reason reason)
 	sim_engine_fail(w, end);
 }
 
+/* Refused, as by a NIC that does not know. */
+static void ask_psn(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	sim_shell_later(w, end, (struct sc_event){ .type = SC_EV_PSN, .epoch = epoch });
+}
+
 static void act(struct sim_world *w, uint32_t end, const struct sc_action *a)
 {
 	struct sim_end *e = &w->end[end];
@@ -289,6 +295,7 @@ static void act(struct sim_world *w, uint32_t end, const struct sc_action *a)
 	case SC_ACT_QUIESCE: sim_command_quiesce(w, end, a->epoch); break;
 	case SC_ACT_RECOUNT: sim_command_recount(w, end, a->epoch); break;
 	case SC_ACT_SEAL: sim_engine_seal(w, end, a->epoch); break;
+	case SC_ACT_ASK_PSN: ask_psn(w, end, a->epoch); break;
 	case SC_ACT_LAY_RECEIVES: lay_receives(w, end, a->epoch); break;
 	case SC_ACT_SETTLE: settle(w, end, a); break;
 	case SC_ACT_FENCE: sim_engine_fence(w, end, a->epoch); break;
