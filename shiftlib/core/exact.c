@@ -60,7 +60,7 @@ static void hear_answer(struct sc_conn *c, const struct sc_msg_state *m)
 			c->peer.exact = SC_EXACT_LATER;
 		return;
 	}
-	if (!c->exact.wants || m->exact_of != c->exact.wants_of) {
+	if (!c->exact.wants || (m->exact_of != c->exact.wants_of && !SC_MUTANT(OTHER_PSN))) {
 		c->peer.exact = SC_EXACT_LATER;
 		return;
 	}
@@ -86,7 +86,7 @@ void sc_exact_heard(struct sc_frame *x)
 
 static bool is_answered(const struct sc_conn *c)
 {
-	return c->exact.answered && c->exact.of == c->peer.wants_of;
+	return c->exact.answered && (c->exact.of == c->peer.wants_of || SC_MUTANT(OTHER_PSN));
 }
 
 void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m)
@@ -121,7 +121,7 @@ static void note(struct sc_frame *x, uint32_t of, bool known, uint32_t psn)
 /* A NIC that did not show that it obeys may still execute, and what it says means nothing. */
 static bool may_be_asked(const struct sc_conn *c, uint32_t carrier)
 {
-	bool sick = c->dead && sc_epoch_cmp(carrier, c->dead) < 0;
+	bool sick = c->dead && sc_epoch_cmp(carrier, c->dead) < 0 && !SC_MUTANT(SICK_PSN);
 
 	return sc_epoch_cmp(carrier, c->epoch) < 0 && !sick;
 }
@@ -131,7 +131,7 @@ void sc_exact_advance(struct sc_frame *x)
 	struct sc_conn *c = x->c;
 	uint32_t carrier = c->peer.wants_of;
 
-	if (!c->peer.wants || !c->count_final || is_answered(c))
+	if (!c->peer.wants || !(c->count_final || SC_MUTANT(EARLY_PSN)) || is_answered(c))
 		return;
 	if (c->exact.asked && c->exact.of == carrier)
 		return;

@@ -54,6 +54,16 @@ enum sc_mutant {
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
 	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
+	/* of the exact count: the expected PSN ... */
+	SC_MUTANT_OTHER_PSN,	      /* of another carrier is told, and believed */
+	SC_MUTANT_SICK_PSN,	      /* of a NIC that did not show that it obeys is asked for */
+	SC_MUTANT_EARLY_PSN,	      /* is asked for before the carrier is quiesced */
+	SC_MUTANT_CUT_IS_DELIVERED,   /* lies within a request: that counts as executed */
+	SC_MUTANT_WRAP_24,	      /* is compared without its wrap */
+	SC_MUTANT_TRUST_UNCHECKED,    /* is believed against the count */
+	SC_MUTANT_RAN_IS_PLACED,      /* of a dead NIC is believed to say what is in memory */
+	SC_MUTANT_ATOMIC_RAN_AGAIN,   /* is behind an atomic, which runs again */
+	SC_MUTANT_ATOMIC_RAN_DROPPED, /* ... which completes without its value */
 };
 
 #ifdef SC_MUTANTS
