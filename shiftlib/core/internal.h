@@ -61,7 +61,6 @@ enum sc_mutant {
 	SC_MUTANT_CUT_IS_DELIVERED,   /* lies within a request: that counts as executed */
 	SC_MUTANT_WRAP_24,	      /* is compared without its wrap */
 	SC_MUTANT_TRUST_UNCHECKED,    /* is believed against the count */
-	SC_MUTANT_RAN_IS_PLACED,      /* of a dead NIC is believed to say what is in memory */
 	SC_MUTANT_ATOMIC_RAN_AGAIN,   /* is behind an atomic, which runs again */
 	SC_MUTANT_ATOMIC_RAN_DROPPED, /* ... which completes without its value */
 };

@@ -274,7 +274,7 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 	exact = exact_of(requests, n, counts, counted, &verdict->doubted);
 	begun = region =
 		answered_region(requests, n, delivered_region(requests, n, counted), counts->cut);
-	if (exact.known && (!counts->recalled || SC_MUTANT(RAN_IS_PLACED))) {
+	if (exact.known && !counts->recalled) {
 		region = exact.ran;
 		begun = exact.begun;
 	}
