@@ -70,7 +70,7 @@ const char *sc_exact_name(enum sc_exact exact)
 		[SC_EXACT_SILENT] = "silent",
 		[SC_EXACT_LATER] = "later",
 		[SC_EXACT_TOLD] = "told",
-		[SC_EXACT_UNKNOWN] = "unknown",
+		[SC_EXACT_UNKNOWN] = "not-known",
 	};
 
 	return NAME(names, exact);
