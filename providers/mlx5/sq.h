@@ -17,6 +17,10 @@ struct ring_sq {
 	uint32_t qpn;
 	_Atomic uint32_t tail; /* requests known complete; under the send CQ's lock */
 	uint8_t fm_cache;      /* fence bits that the next request owes to a UMR */
+	uint8_t mtu_shift;
+	bool numbered;	  /* by a QP that has told its first PSN: ring_number() */
+	uint32_t mtu;	  /* of the path; a request of no more is one packet */
+	uint32_t packets; /* PSN of the next request's first packet; not reduced to 24 bits */
 	uint64_t *wrid;	       /* these three by WQEBB */
 	uint32_t *wqe_head;
 	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
@@ -51,6 +55,30 @@ RING_INLINE bool ring_ctrl_send_fence(const struct mlx5_wqe_ctrl_seg *ctrl)
 RING_INLINE bool ring_ctrl_signaled(const struct mlx5_wqe_ctrl_seg *ctrl)
 {
 	return (ctrl->fm_ce_se & 0x0c) == MLX5_WQE_CTRL_CQ_UPDATE;
+}
+
+/*
+ * Every request takes packet numbers of its QP: as many as its data fills packets, of a READ those of the
+ * answer; one if it has none. Only NOPs and UMRs take none.
+ */
+RING_INLINE uint32_t ring_packets(const struct ring_sq *sq, uint32_t bytes)
+{
+	return ring_likely(bytes <= sq->mtu) ? 1 : ((bytes - 1) >> sq->mtu_shift) + 1;
+}
+
+/* Whose packets are not counted: its requests cost as little as those of one packet. */
+RING_INLINE void ring_sq_unnumber(struct ring_sq *sq)
+{
+	sq->mtu = UINT32_MAX;
+	sq->numbered = false;
+}
+
+RING_INLINE void ring_sq_number(struct ring_sq *sq, uint32_t psn, uint32_t mtu)
+{
+	sq->packets = psn;
+	sq->mtu = mtu;
+	sq->mtu_shift = (uint8_t)__builtin_ctz(mtu);
+	sq->numbered = true;
 }
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys);

@@ -53,15 +53,17 @@ RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ib
 	return begin_in(qp, qp->b.sq, ex, opcode, header);
 }
 
-RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
+/* bytes: of its data. */
+RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds, uint32_t bytes)
 {
 	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
 	sq->cur_post += (ds + 3) / 4;
+	sq->packets += ring_packets(sq, bytes);
 }
 
-RING_INLINE void finish(struct sp_qp *qp)
+RING_INLINE void finish(struct sp_qp *qp, uint32_t bytes)
 {
-	finish_in(&qp->b, qp->b.sq, qp->b.ds);
+	finish_in(&qp->b, qp->b.sq, qp->b.ds, bytes);
 }
 
 #pragma GCC visibility pop
