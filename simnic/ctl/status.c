@@ -27,6 +27,7 @@ static const struct counter counters[] = {
 	COUNTER(ud_rx_bytes),	 COUNTER(held),
 	COUNTER(late),		 COUNTER(commands),
 	COUNTER(qp_queries),	 COUNTER(pkey_violations),
+	COUNTER(rc_rx_packets),
 };
 #define N_COUNTERS (sizeof(counters) / sizeof(counters[0]))
 

@@ -109,10 +109,10 @@ static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pk
 						  memory_order_relaxed));
 }
 
-static void engine_dispatch(const struct sn_pkt *pkt)
+static void engine_dispatch(struct sn_pkt *pkt)
 {
 	struct sn_qp *qp = sn_qp_find(pkt->dst_nic, pkt->dst_qpn);
-	bool arrives = engine_pkt_arrives(pkt);
+	bool arrives = engine_pkt_arrives(pkt) || sn_psn_cut_short(pkt);
 
 	if (!qp || !arrives || sn_dev_stands_still(qp->dev)) {
 		sn_stage_release(pkt);

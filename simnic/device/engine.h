@@ -35,6 +35,7 @@ struct sn_engine {
 	uint32_t n_active; /* QPs whose registers must be polled: RTS, SQD, SQE, ERR */
 	uint32_t next_cqn, next_srqn;
 	uint64_t now_ns;
+	uint64_t dice; /* of sn_psn_dice() */
 	_Atomic uint64_t protocol_errors;
 	struct sn_stage stage, datagrams;
 	struct sn_posted_queue posted[SN_MAX_NICS];

@@ -103,35 +103,41 @@ void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uin
 		}
 }
 
+static void posted_queue(const struct sn_qp *qp, struct sn_posted *posted, uint64_t lag_ns,
+			 const struct iovec *dst, uint32_t n_dst)
+{
+	posted->nic = qp->dev->nic;
+	posted->due_ns = sn_engine.now_ns + lag_ns;
+	posted->n = n_dst;
+	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
+	queue_push(queue_of(qp->dev), posted);
+}
+
 /* As sn_wire_land(); the payload is taken off the wire now, and is in memory later. */
 int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
-		   uint32_t n_dst, uint64_t bytes)
+		   uint32_t n_dst, struct sn_span *span)
 {
 	uint64_t lag_ns = atomic_load_explicit(&qp->dev->nic->posted_ns, memory_order_relaxed);
+	uint64_t begin = span->from;
 	struct sn_posted *posted;
 	struct iovec data;
 	int rc;
 
-	if (!lag_ns || !bytes || !sn_qp_is_connected(qp)) {
+	if (!lag_ns || span->from == span->to || !sn_qp_is_connected(qp)) {
 		sn_posted_push_under(qp->dev, dst, n_dst);
-		return sn_wire_land(pkt, dst, n_dst, bytes);
+		return sn_wire_land(pkt, dst, n_dst, span);
 	}
-	posted = malloc(sizeof(*posted) + bytes);
+	posted = malloc(sizeof(*posted) + span->to - begin);
 	if (!posted)
 		return -ENOMEM;
-	data = (struct iovec){ posted->data, bytes };
-	rc = sn_wire_land(pkt, &data, 1, bytes);
-	if (rc) {
+	data = (struct iovec){ posted->data, span->to - begin };
+	rc = sn_wire_land(pkt, &data, 1, span);
+	posted->bytes = span->from - begin;
+	if (posted->bytes)
+		posted_queue(qp, posted, lag_ns, dst, n_dst);
+	else
 		free(posted);
-		return rc;
-	}
-	posted->nic = qp->dev->nic;
-	posted->due_ns = sn_engine.now_ns + lag_ns;
-	posted->bytes = bytes;
-	posted->n = n_dst;
-	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
-	queue_push(queue_of(qp->dev), posted);
-	return 0;
+	return rc;
 }
 
 void sn_posted_push_completion(const struct sn_dev *dev)

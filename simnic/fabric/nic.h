@@ -31,6 +31,7 @@ struct sn_counters {
 	_Atomic uint64_t tx_messages, rx_messages, tx_bytes, rx_bytes, dropped, retries;
 	_Atomic uint64_t rc_tx_messages, rc_tx_bytes; /* requests, with each retransmission */
 	_Atomic uint64_t rc_rx_messages, rc_rx_bytes; /* delivered: each once */
+	_Atomic uint64_t rc_rx_packets;		      /* executed, each once */
 	_Atomic uint64_t rc_retransmits;	      /* of rc_tx_messages: sent again */
 	_Atomic uint64_t ud_tx_packets, ud_tx_bytes, ud_rx_packets, ud_rx_bytes;
 	_Atomic uint64_t commands,
