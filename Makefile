@@ -13,7 +13,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-begin bench-kv bench-detect bench-scale \
+	bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-kv bench-detect bench-scale \
 	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
 
 all: build
@@ -41,6 +41,7 @@ help:
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "                     (one measure, each run beside new ones: ONLY=\"1 MiB\" ROUNDS=40 BLOCK=1)"
+	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
@@ -148,6 +149,9 @@ bench-ab: build
 
 bench-fallback: build
 	@python3 bench/fallback.py --build $(B) --out $(OUT)
+
+bench-resent: build
+	@python3 bench/resent.py --build $(B) --out $(OUT) --runs $(or $(ROUNDS),10)
 
 bench-verbs: build
 	@python3 bench/verbs.py --build $(B) --out $(OUT)

@@ -34,7 +34,7 @@ struct ring_builder {
 	bool xlat; /* the application's function pointers are those that translate */
 	uint8_t setters;
 	uint8_t fm_rb; /* to roll back to, as post_rb */
-	uint32_t post_rb, packets_rb;
+	uint32_t post_rb, psn_rb;
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */

@@ -27,7 +27,7 @@ static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request 
 /* The PSN of the oldest one's first packet: behind the newest, less what lies between. */
 static uint32_t first_psn(const struct sp_qp *qp, const struct ring_sq *sq)
 {
-	uint32_t psn = sq->packets;
+	uint32_t psn = sq->head + sq->psn_ahead;
 	struct ring_wqe wqe;
 	struct ring_walk w;
 	int64_t slot;

@@ -94,7 +94,7 @@ static RING_NOINLINE int put_umr(struct sp_qp *qp, struct ring_sq *sq, const str
 			     bind ? wr->bind_mw.rkey : 0, bind ? &wr->bind_mw.bind_info : &nothing);
 	if (!err) {
 		sq->wr_data[sq->cur_post & sq->mask] = bind ? RING_OP_BIND_MW : RING_OP_LOCAL_INV;
-		sq->packets--; /* it sends none */
+		sq->psn_ahead--; /* it sends none */
 	}
 	return err;
 }
@@ -178,7 +178,7 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	sq->wqe_head[idx] = sq->head + b->nreq;
 	sq->cur_post += (w.ds + 3) / 4;
 	qp->two_sided += op->two_sided;
-	sq->packets += ring_packets(sq, w.bytes);
+	ring_count_packets(sq, w.bytes);
 	b->ctrl = ctrl;
 	b->ds = w.ds;
 	b->inl = inl;
@@ -260,7 +260,7 @@ static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
 	ring_hold_enter(qp);
 	for (uint32_t post = batch->from; post != end; post += app.bbs) {
 		ring_wqe_load(sq, post, qp->type, &app);
-		sq->packets -= ring_wqe_packets(sq, &app);
+		sq->psn_ahead -= ring_wqe_packets(sq, &app) - 1;
 		slot = app.slot;
 		ring_wqe_lay(&qp->hold, &app, &app, sq->wrid[slot], sq->wr_data[slot]);
 	}

@@ -20,7 +20,7 @@ struct ring_sq {
 	uint8_t mtu_shift;
 	bool numbered;	  /* by a QP that has told its first PSN: ring_number() */
 	uint32_t mtu;	  /* of the path; a request of no more is one packet */
-	uint32_t packets; /* PSN of the next request's first packet; not reduced to 24 bits */
+	uint32_t psn_ahead; /* of head: the PSN of the next request's first packet, mod 2^24 */
 	uint64_t *wrid;	       /* these three by WQEBB */
 	uint32_t *wqe_head;
 	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
@@ -63,7 +63,14 @@ RING_INLINE bool ring_ctrl_signaled(const struct mlx5_wqe_ctrl_seg *ctrl)
  */
 RING_INLINE uint32_t ring_packets(const struct ring_sq *sq, uint32_t bytes)
 {
-	return ring_likely(bytes <= sq->mtu) ? 1 : ((bytes - 1) >> sq->mtu_shift) + 1;
+	return bytes <= sq->mtu ? 1 : ((bytes - 1) >> sq->mtu_shift) + 1;
+}
+
+/* Of a request that head will count too: most have nothing to add. */
+RING_INLINE void ring_count_packets(struct ring_sq *sq, uint32_t bytes)
+{
+	if (ring_unlikely(bytes > sq->mtu))
+		sq->psn_ahead += (bytes - 1) >> sq->mtu_shift;
 }
 
 /* Whose packets are not counted: its requests cost as little as those of one packet. */
@@ -75,7 +82,7 @@ RING_INLINE void ring_sq_unnumber(struct ring_sq *sq)
 
 RING_INLINE void ring_sq_number(struct ring_sq *sq, uint32_t psn, uint32_t mtu)
 {
-	sq->packets = psn;
+	sq->psn_ahead = psn - sq->head;
 	sq->mtu = mtu;
 	sq->mtu_shift = (uint8_t)__builtin_ctz(mtu);
 	sq->numbered = true;

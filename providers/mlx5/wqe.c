@@ -257,7 +257,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 	dst->wr_data[slot] = wr_data;
 	dst->wqe_head[slot] = dst->head++;
 	dst->cur_post += wire->bbs;
-	dst->packets += ring_wqe_packets(dst, wire);
+	dst->psn_ahead += ring_wqe_packets(dst, wire) - 1;
 	return ctrl;
 }
 

@@ -32,7 +32,7 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	qp->b.sq = &qp->hold;
 	qp->b.post_rb = qp->hold.cur_post;
 	qp->b.fm_rb = qp->hold.fm_cache;
-	qp->b.packets_rb = qp->hold.packets;
+	qp->b.psn_rb = qp->hold.psn_ahead;
 	if (!qp->hold_made)
 		fail(qp, ENOMEM);
 }
@@ -46,7 +46,7 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	b->limit = qp->max_post;
 	b->post_rb = sq->cur_post;
 	b->fm_rb = sq->fm_cache;
-	b->packets_rb = sq->packets;
+	b->psn_rb = sq->psn_ahead;
 	qp->two_sided_rb = qp->two_sided;
 	b->nreq = 0;
 	b->inl = false;
@@ -78,7 +78,7 @@ static RING_NOINLINE void roll_back(struct sp_qp *qp)
 
 	ring_sq_unwrite(b->sq, b->post_rb, b->nreq);
 	b->sq->fm_cache = b->fm_rb;
-	b->sq->packets = b->packets_rb;
+	b->sq->psn_ahead = b->psn_rb;
 	qp->two_sided = qp->two_sided_rb;
 	qp->tx_xlat.missing = false;
 }
@@ -272,7 +272,7 @@ static void umr_op(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t old_key, uin
 	b->sq->wr_data[b->sq->cur_post & b->sq->mask] = pseudo;
 	b->sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
 	finish(qp, 0);
-	b->sq->packets--; /* it sends none */
+	b->sq->psn_ahead--; /* it sends none */
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,

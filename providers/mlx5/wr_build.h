@@ -58,7 +58,7 @@ RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t 
 {
 	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
 	sq->cur_post += (ds + 3) / 4;
-	sq->packets += ring_packets(sq, bytes);
+	ring_count_packets(sq, bytes);
 }
 
 RING_INLINE void finish(struct sp_qp *qp, uint32_t bytes)

@@ -2,12 +2,12 @@
 /*
  * A request is outstanding at a fault that may have run. A third party saw what it did, and wrote over it.
  *
- *   exact [-s] -p PORT [-n WORDS] write|add|swap
+ *   exact [-s] -p PORT [-n WORDS] [-t SEC] write|add|swap
  *
  * For each word w of the server's memory the client writes 1, adds 1 to it, or swaps it from 0 to 1. The server
  * makes of each word that it finds changed, unless atomics are counted, 2 at once. The runner puts
  * a fault between, and is told what the client's completions said, and how many of the words are what
- * they must be in the end.
+ * they must be in the end. -t: it adds to one word, one request after the other, for that time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@ struct options opt = { .timeout = 14, .dev = "mlx5_0" };
 static struct nic nic;
 static struct conn conn;
 static uint32_t words = WORDS;
+static double seconds;
 
 static enum ibv_wr_opcode opcode_of(const char *what)
 {
@@ -74,6 +75,24 @@ static void client(enum ibv_wr_opcode op)
 	say("DONE %u good, %u wrong", good, wrong);
 }
 
+/* Each brings what those before it made: none ran twice, and none that completed did not run. */
+static void client_counts(void)
+{
+	uint64_t n = 0, wrong = 0;
+	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+
+	say("POSTED");
+	for (double until = now_s() + seconds; now_s() < until && wc.status == IBV_WC_SUCCESS;) {
+		post(IBV_WR_ATOMIC_FETCH_AND_ADD, 0);
+		(void)conn_poll(&conn, &wc);
+		if (wc.status != IBV_WC_SUCCESS)
+			break;
+		wrong += *(uint64_t *)conn.mem != n++;
+	}
+	say("COUNTED %ju, %ju wrong: %s", (uintmax_t)n, (uintmax_t)wrong,
+	    ibv_wc_status_str(wc.status));
+}
+
 static uint32_t count(const uint64_t *word, uint64_t value)
 {
 	uint32_t n = 0;
@@ -97,6 +116,8 @@ static void server(bool over)
 		}
 	say("SEEN %u", seen);
 	hear("done");
+	if (seconds != 0)
+		say("COUNTER %ju", (uintmax_t)word[0]);
 	say("ARE %u once, %u over, %u none", count(word, WRITTEN), count(word, OVER), count(word, 0));
 }
 
@@ -105,12 +126,13 @@ int main(int argc, char **argv)
 	enum ibv_wr_opcode op;
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:n:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:t:")) != -1) {
 		opt.server |= c == 's';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
+		seconds = c == 't' ? atof(optarg) : seconds;
 		words = c == 'n' ? (uint32_t)atoi(optarg) : words;
 	}
-	must(optind == argc - 1, "usage: exact [-s] -p PORT [-n WORDS] write|add|swap");
+	must(optind == argc - 1, "usage: exact [-s] -p PORT [-n WORDS] [-t SEC] write|add|swap");
 	must(words && words <= DEPTH, "a number of words that the queue takes");
 	op = opcode_of(argv[optind]);
 	line_open();
@@ -120,7 +142,9 @@ int main(int argc, char **argv)
 	conn_connect_bare(&conn);
 	say("CONNECTED");
 	hear("go");
-	if (opt.server)
+	if (!opt.server && seconds != 0)
+		client_counts();
+	else if (opt.server)
 		server(op == IBV_WR_RDMA_WRITE);
 	else
 		client(op);

@@ -437,6 +437,7 @@ static void age_carrier(struct sp_carrier *c, struct fake_qp *qp, uint32_t recv_
 
 	qp->sq_ci = qp->rq_ci = age;
 	c->sq.head = age;
+	c->sq.psn_ahead -= age;
 	c->sq.cur_post = age;
 	c->sq.tail = age;
 	c->rq.head = age;
