@@ -173,7 +173,7 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	if (ring_unlikely(err))
 		return err;
 	ring_ctrl_opcode_set(ctrl, sq->cur_post, op->mlx5);
-	ctrl->qpn_ds = htobe32(w.ds | sq->qpn << 8);
+	ctrl->qpn_ds = htobe32(w.ds | sq->qpn_field);
 	sq->wrid[idx] = wr->wr_id;
 	sq->wqe_head[idx] = sq->head + b->nreq;
 	sq->cur_post += (w.ds + 3) / 4;

@@ -11,17 +11,17 @@
  * memory. */
 struct ring_sq {
 	uint8_t *buf, *end;
-	uint32_t mask;	   /* WQEBBs - 1 */
-	uint32_t cur_post; /* next WQEBB */
-	uint32_t head;	   /* requests posted */
-	uint32_t qpn;
+	uint32_t mask;	       /* WQEBBs - 1 */
+	uint32_t cur_post;     /* next WQEBB */
+	uint32_t head;	       /* requests posted */
+	uint32_t qpn_field;    /* as it stands in a WQE, beside its length: qpn << 8 */
 	_Atomic uint32_t tail; /* requests known complete; under the send CQ's lock */
 	uint8_t fm_cache;      /* fence bits that the next request owes to a UMR */
 	uint8_t mtu_shift;
-	bool numbered;	  /* by a QP that has told its first PSN: ring_number() */
-	uint32_t mtu;	  /* of the path; a request of no more is one packet */
+	bool numbered;	    /* by a QP that has told its first PSN: ring_number() */
+	uint32_t mtu;	    /* of the path; a request of no more is one packet */
 	uint32_t psn_ahead; /* of head: the PSN of the next request's first packet, mod 2^24 */
-	uint64_t *wrid;	       /* these three by WQEBB */
+	uint64_t *wrid;	    /* these three by WQEBB */
 	uint32_t *wqe_head;
 	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
 	uint8_t *keys;	    /* the application's keys, each where it lies in buf; may be NULL */

@@ -249,7 +249,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 	memcpy(dst->buf, wire->bytes + fit, wire->ds * 16 - fit);
 	ctrl->opmod_idx_opcode = htobe32((dst->cur_post & 0xffff) << 8) |
 				 (ctrl->opmod_idx_opcode & htobe32(0xff0000ff));
-	ctrl->qpn_ds = htobe32(dst->qpn << 8 | wire->ds);
+	ctrl->qpn_ds = htobe32(dst->qpn_field | wire->ds);
 	for (uint32_t u = 0; dst->keys && u < app->ds; u++)
 		if (app->keys >> u & 1)
 			*key_aside(dst, first + u) = be32toh(*key_at((void *)app, u));

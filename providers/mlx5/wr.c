@@ -158,10 +158,21 @@ static void wr_abort(struct ibv_qp_ex *ex)
 /* -- builders --------------------------------------------------------------------------------- */
 
 /* RC requests are complete with their data, UD requests with data and address. */
-RING_INLINE void setter_done(struct sp_qp *qp, uint32_t bytes)
+RING_INLINE void setter_end_in(struct sp_qp *qp, struct ring_sq *sq)
 {
 	if (ring_likely(qp->type == IBV_QPT_RC) || qp->b.setters++)
-		finish(qp, bytes);
+		finish_in(&qp->b, sq, qp->b.ds);
+}
+
+RING_INLINE void setter_end(struct sp_qp *qp)
+{
+	setter_end_in(qp, qp->b.sq);
+}
+
+RING_INLINE void setter_done(struct sp_qp *qp, uint32_t bytes)
+{
+	ring_count_packets(qp->b.sq, bytes);
+	setter_end(qp);
 }
 
 RING_INLINE bool begin_send(struct sp_qp *qp, struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
@@ -271,7 +282,7 @@ static void umr_op(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t old_key, uin
 	}
 	b->sq->wr_data[b->sq->cur_post & b->sq->mask] = pseudo;
 	b->sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
-	finish(qp, 0);
+	finish(qp);
 	b->sq->psn_ahead--; /* it sends none */
 }
 
@@ -316,20 +327,33 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	if (ring_unlikely(qp->b.err))
 		return;
 	ring_seg_ud((uint8_t *)(qp->b.ctrl + 1), ah, qpn, qkey);
-	setter_done(qp, 0);
+	setter_end(qp);
+}
+
+static RING_NOINLINE void set_no_or_many_packets(struct sp_qp *qp, uint32_t lkey, uint64_t addr,
+						 uint32_t length)
+{
+	if (length) {
+		ring_seg_data(qp->b.data, addr, lkey, length);
+		qp->b.ds++;
+	}
+	setter_done(qp, length);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct sp_qp *qp = qp_of(ex);
+	struct ring_sq *sq = qp->b.sq;
 
 	if (ring_unlikely(qp->b.err))
 		return;
-	if (ring_likely(length)) {
-		ring_seg_data(qp->b.data, addr, lkey, length);
-		qp->b.ds++;
+	if (ring_unlikely(length - 1 >= sq->mtu)) {
+		set_no_or_many_packets(qp, lkey, addr, length);
+		return;
 	}
-	setter_done(qp, length);
+	ring_seg_data(qp->b.data, addr, lkey, length);
+	qp->b.ds++;
+	setter_end_in(qp, sq);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)

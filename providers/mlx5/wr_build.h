@@ -53,17 +53,15 @@ RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ib
 	return begin_in(qp, qp->b.sq, ex, opcode, header);
 }
 
-/* bytes: of its data. */
-RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds, uint32_t bytes)
+RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
 {
-	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
+	b->ctrl->qpn_ds = htobe32(ds | sq->qpn_field);
 	sq->cur_post += (ds + 3) / 4;
-	ring_count_packets(sq, bytes);
 }
 
-RING_INLINE void finish(struct sp_qp *qp, uint32_t bytes)
+RING_INLINE void finish(struct sp_qp *qp)
 {
-	finish_in(&qp->b, qp->b.sq, qp->b.ds, bytes);
+	finish_in(&qp->b, qp->b.sq, qp->b.ds);
 }
 
 #pragma GCC visibility pop

@@ -80,7 +80,8 @@ static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uin
 		ring_xlat_data(qp, b->sq, b->data, addr, lkey, length);
 		b->ds++;
 	}
-	finish(qp, length);
+	ring_count_packets(b->sq, length);
+	finish(qp);
 }
 
 void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -98,7 +99,8 @@ void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, ui
 	seg = b->data;
 	ring_xlat_aside(sq, seg, lkey);
 	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
-	finish_in(b, sq, ++b->ds, length);
+	ring_count_packets(sq, length);
+	finish_in(b, sq, ++b->ds);
 }
 
 void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
@@ -126,5 +128,6 @@ void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_
 		ds++;
 	}
 	b->ds = ds;
-	finish_in(b, sq, ds, total);
+	ring_count_packets(sq, total);
+	finish_in(b, sq, ds);
 }

@@ -54,7 +54,8 @@ void sh_exact_doubt(struct sh_qp *qp)
 	if (!qp->peer)
 		return;
 	sh_log(SH_LOG_WARN,
-	       "QP 0x%06x: the expected PSN that the peer's NIC of path %u told contradicts the count "
+	       "QP 0x%06x: the expected PSN that the peer's NIC of path %u told contradicts the "
+	       "count "
 	       "of receives; it is not used, nor is another one of that NIC",
 	       qp->qp->qp_num, qp->active->path);
 	qp->peer->doubted |= 1u << qp->active->path;

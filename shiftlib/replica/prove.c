@@ -89,9 +89,9 @@ static bool kit_connect(struct prove_kit *kit, const struct sh_address *own)
 				    .retry_cnt = 7,
 				    .max_rd_atomic = 1,
 				    .max_dest_rd_atomic = 1,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						       IBV_ACCESS_REMOTE_READ |
-						       (kit->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0) };
+				    .qp_access_flags =
+					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+					    (kit->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0) };
 
 	return !sh_real_qp_loop_back(kit->qp, own, &attr);
 }
@@ -184,8 +184,9 @@ static void prove_done(struct sh_job *job)
 		nic->exact.known = true;
 		nic->exact.why = task->why;
 		sh_log(SH_LOG_INFO, "%s: %s%s", nic->name,
-		       task->why ? "requests at a fault are settled by the count of receives alone: "
-				 : "it tells the expected PSN of queue pairs in ERR",
+		       task->why
+			       ? "requests at a fault are settled by the count of receives alone: "
+			       : "it tells the expected PSN of queue pairs in ERR",
 		       task->why ? task->why : "");
 	}
 	sh_nic_release(nic, task->incarnation);

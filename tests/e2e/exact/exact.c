@@ -39,9 +39,11 @@ static void post(enum ibv_wr_opcode op, uint32_t word)
 	uint64_t remote = conn.peer.addr + AREA + word * sizeof(uint64_t);
 	uint64_t *local = (uint64_t *)conn.mem + word;
 	struct ibv_sge sge = { (uintptr_t)local, sizeof(*local), conn.mr->lkey };
-	struct ibv_send_wr wr = {
-		.wr_id = word, .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED
-	};
+	struct ibv_send_wr wr = { .wr_id = word,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_send_wr *bad;
 
 	*local = WRITTEN;
@@ -109,7 +111,8 @@ static void server(bool over)
 	uint32_t seen = 0;
 
 	for (double until = now_s() + 1; seen < words && now_s() < until; usleep(100))
-		for (uint32_t i = seen; i < words && __atomic_load_n(&word[i], __ATOMIC_ACQUIRE); i++) {
+		for (uint32_t i = seen; i < words && __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
+		     i++) {
 			seen++;
 			if (over)
 				__atomic_store_n(&word[i], OVER, __ATOMIC_RELEASE);
@@ -118,7 +121,8 @@ static void server(bool over)
 	hear("done");
 	if (seconds != 0)
 		say("COUNTER %ju", (uintmax_t)word[0]);
-	say("ARE %u once, %u over, %u none", count(word, WRITTEN), count(word, OVER), count(word, 0));
+	say("ARE %u once, %u over, %u none", count(word, WRITTEN), count(word, OVER),
+	    count(word, 0));
 }
 
 int main(int argc, char **argv)
