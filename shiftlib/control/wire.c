@@ -124,6 +124,7 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.cut = htole32(state->cut),
 		.wants = state->wants,
 		.exact = state->exact,
+		.exact_seen = state->exact_seen,
 		.wants_of = htole32(state->wants_of),
 		.exact_of = htole32(state->exact_of),
 		.exact_psn = htole32(state->exact_psn),

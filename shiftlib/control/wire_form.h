@@ -51,7 +51,7 @@ struct wire_state {
 	uint32_t switch_no, target, lost;
 	uint32_t dead, cut;   /* 3.1: not there */
 	uint8_t wants, exact; /* before 3.5: not there, and nothing behind it */
-	uint16_t reserved;
+	uint8_t exact_seen, reserved;
 	uint32_t wants_of, exact_of, exact_psn;
 } __attribute__((packed));
 static_assert(sizeof(struct wire_state) == 56, "wire form");

@@ -109,10 +109,12 @@ static int read_state_exact(struct sc_msg_state *state, const struct wire_state 
 		return 0;
 	state->wants = wire->wants;
 	state->exact = wire->exact;
+	state->exact_seen = wire->exact_seen;
 	state->wants_of = le32toh(wire->wants_of);
 	state->exact_of = le32toh(wire->exact_of);
 	state->exact_psn = le32toh(wire->exact_psn);
-	return state->wants > 1 || state->exact >= SC_EXACTS || state->exact_psn > WIRE_PSN_MAX
+	return state->wants > 1 || state->exact_seen > 1 || state->exact >= SC_EXACTS ||
+			       state->exact_psn > WIRE_PSN_MAX
 		       ? -EBADMSG
 		       : 0;
 }

@@ -90,6 +90,7 @@ struct sc_peer {
 	bool final;		  /* has a final count for the epoch under way */
 	bool wants;		  /* in the move under way, or the last one: the expected PSN ... */
 	uint32_t wants_of;	  /* ... of that carrier */
+	bool exact_seen;	  /* ... and has it, or knows that it will not come */
 	enum sc_exact exact;	  /* what it has said of ours, in the same */
 	uint32_t exact_psn;
 	uint64_t heard_at;

@@ -14,7 +14,7 @@
 void sc_exact_forget(struct sc_conn *c)
 {
 	c->exact.wants = false;
-	c->peer.wants = false;
+	c->peer.wants = c->peer.exact_seen = false;
 	c->peer.exact = SC_EXACT_SILENT;
 }
 
@@ -50,9 +50,11 @@ static bool is_last_word(enum sc_exact exact)
 	return exact == SC_EXACT_TOLD || exact == SC_EXACT_UNKNOWN;
 }
 
-/* Messages overtake each other: who has told does not take it back. */
-static void hear_answer(struct sc_conn *c, const struct sc_msg_state *m)
+/* Messages overtake each other: who has told does not take it back. The peer repeats it until it is seen. */
+static void hear_answer(struct sc_frame *x, const struct sc_msg_state *m)
 {
+	struct sc_conn *c = x->c;
+
 	if (is_last_word(c->peer.exact))
 		return;
 	if (!is_last_word(m->exact)) {
@@ -66,6 +68,7 @@ static void hear_answer(struct sc_conn *c, const struct sc_msg_state *m)
 	}
 	c->peer.exact = m->exact;
 	c->peer.exact_psn = m->exact_psn;
+	sc_state_send(x, false);
 }
 
 /* ---- what the peer wants -------------------------------------------------------------------- */
@@ -80,8 +83,9 @@ void sc_exact_heard(struct sc_frame *x)
 	if (m->wants) {
 		c->peer.wants = true;
 		c->peer.wants_of = m->wants_of;
+		c->peer.exact_seen |= m->exact_seen;
 	}
-	hear_answer(c, m);
+	hear_answer(x, m);
 }
 
 static bool is_answered(const struct sc_conn *c)
@@ -95,6 +99,7 @@ void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m)
 		return;
 	m->wants = c->exact.wants;
 	m->wants_of = c->exact.wants ? c->exact.wants_of : 0;
+	m->exact_seen = c->exact.wants && is_last_word(c->peer.exact);
 	m->exact = SC_EXACT_LATER;
 	if (!c->peer.wants || !c->count_final || !is_answered(c))
 		return;
@@ -115,7 +120,12 @@ static void note(struct sc_frame *x, uint32_t of, bool known, uint32_t psn)
 	exact->known = known;
 	exact->psn = known ? psn & SC_PSN_MASK : 0;
 	if (x->c->peer.wants && x->c->count_final && x->c->move != SC_MOVE_LAYING)
-		sc_state_send(x, false);
+		sc_state_tell(x);
+}
+
+bool sc_exact_unseen(const struct sc_conn *c)
+{
+	return c->count_final && c->peer.wants && !c->peer.exact_seen;
 }
 
 /* A NIC that did not show that it obeys may still execute, and what it says means nothing. */

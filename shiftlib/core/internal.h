@@ -183,6 +183,7 @@ void sc_exact_heard(struct sc_frame *x); /* STATE of the epoch under way */
 void sc_exact_advance(struct sc_frame *x);
 void sc_exact_timer(struct sc_frame *x);
 void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m);
+bool sc_exact_unseen(const struct sc_conn *c);	 /* the peer waits for our word, or has it */
 bool sc_exact_complete(const struct sc_conn *c); /* the peer has said all that we settle by */
 void sc_exact_settle(const struct sc_conn *c, struct sc_action *settle);
 

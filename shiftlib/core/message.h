@@ -62,6 +62,7 @@ struct sc_msg_state {
 	uint8_t wants;	    /* 1: the expected PSN of carrier wants_of, in which there are requests
 			     * of the sender whose fate the count does not tell */
 	uint8_t exact;	    /* enum sc_exact; TOLD, UNKNOWN: of the receiver's wants_of */
+	uint8_t exact_seen; /* 1, with wants: the receiver's TOLD or UNKNOWN has come */
 	uint32_t wants_of;  /* epoch of a carrier */
 	uint32_t exact_of;  /* likewise */
 	uint32_t exact_psn; /* TOLD */

@@ -13,16 +13,8 @@
  * before it was in memory, as it went the same way behind it. Else a WRITE may be missing, and what would
  * tell the peer that it is there must not run (P3).
  *
- * The exact count draws a second line. An expected PSN X of the peer's QP says of a request that takes the
- * numbers [start, end):
- *
- *			the peer's NIC lives			it died (recalled)
- *	end <= X	ran, and is in memory: delivered	ran, memory unknown: the first line decides
- *	start < X	cut: again, whole			likewise
- *	start >= X	never ran: atomics too may run		never ran, likewise
- *
- * A PSN says what was received, not what lies in memory; so of a NIC that died it may only say that a
- * request never ran. A QP that lies about it contradicts, sooner or later, the count: then X is not used.
+ * The exact count draws a second line, by the expected PSN of the peer's QP (settle.h has both in one table).
+ * That line is exact, but a QP may lie about it: then it contradicts, sooner or later, the count.
  */
 #include "shiftlib/core/internal.h"
 

@@ -40,6 +40,20 @@ struct sc_action;
 void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier);
 
 /*
+ * Two lines divide the requests. The count says what was received and is in memory, up to the last two-sided one
+ * that it counts. The expected PSN X says of each that takes the numbers [start, end) what was received, but
+ * nothing of memory: a NIC that died (recalled) may not have written it. So there it only says what never ran.
+ *
+ *			the peer's NIC lives		it died
+ *	no X		the count			the count, and what was answered
+ *	end <= X	delivered; READ: read again,	as without X
+ *			unless vouched for; atomic:
+ *			ends, its value is lost
+ *	start < X < end	cut: again, whole; but a fence	as without X
+ *			flag has started: the READs
+ *			before it have their data
+ *	start >= X	never ran: again, atomics too; it changed nothing that a READ before it may see
+ *
  * requests[0..n): all published outstanding requests, in posting order. Writes fates[0..n).
  * SC_REASON_NONE on success; MISCOUNT, ATOMIC or FENCED_READ when nothing may be
  * resubmitted.

@@ -92,6 +92,7 @@ static struct sc_msg_state random_state(void)
 	state.cut = (uint32_t)random_next(&rng);
 	state.wants = (uint8_t)random_below(&rng, 2);
 	state.exact = (uint8_t)random_below(&rng, SC_EXACTS);
+	state.exact_seen = (uint8_t)random_below(&rng, 2);
 	state.wants_of = (uint32_t)random_next(&rng);
 	state.exact_of = (uint32_t)random_next(&rng);
 	state.exact_psn = random_below(&rng, 0x1000000);
@@ -262,7 +263,7 @@ static void golden(void **state)
 				   "\0\1\1\2"
 				   "\x0b\1\2\1"
 				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0\x0c\0\0\0"
-				   "\1\2\0\0\x0d\0\0\0\x0e\0\0\0\xf0\xff\xff\0"
+				   "\1\2\1\0\x0d\0\0\0\x0e\0\0\0\xf0\xff\xff\0"
 				   "\5\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0" /* KEYS_ACK */
 				   "\xdd\xcc\xbb\xaa";
 	const struct sh_wire_ids ids = { 1, 2, 3 };
@@ -283,6 +284,7 @@ static void golden(void **state)
 					  .cut = 12,
 					  .wants = 1,
 					  .exact = SC_EXACT_TOLD,
+					  .exact_seen = 1,
 					  .wants_of = 13,
 					  .exact_of = 14,
 					  .exact_psn = 0xfffff0 };
@@ -366,6 +368,7 @@ static void damaged(void **state)
 		{ BODY + 17, 2, -EBADMSG },
 		{ BODY + 40, 2, -EBADMSG },
 		{ BODY + 41, SC_EXACTS, -EBADMSG },
+		{ BODY + 42, 2, -EBADMSG },
 		{ BODY + 55, 1, -EBADMSG },
 	};
 	uint8_t buf[SH_WIRE_MAX];

@@ -108,10 +108,12 @@ static void a_peer_that_tells_is_waited_for(void **state)
 	assert_string_equal(peer_says(&f, SC_EXACT_LATER, 0), "");
 	assert_string_equal(fixture_timer(&f), "SEND_STATE");
 	assert_int_equal(sent(&f)->ask, 1);
-	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 0), "SETTLE");
-	assert_true(f.out.a[0].exact);
-	assert_int_equal(f.out.a[0].exact_of, 0);
-	assert_int_equal(f.out.a[0].exact_psn, PSN);
+	assert_int_equal(sent(&f)->exact_seen, 0);
+	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 0), "SEND_STATE SETTLE");
+	assert_int_equal(sent(&f)->exact_seen, 1);
+	assert_true(f.out.a[1].exact);
+	assert_int_equal(f.out.a[1].exact_of, 0);
+	assert_int_equal(f.out.a[1].exact_psn, PSN);
 }
 
 static void one_that_does_not_know_is_not(void **state)
@@ -119,8 +121,9 @@ static void one_that_does_not_know_is_not(void **state)
 	struct core_fixture f;
 
 	settling(&f);
-	assert_string_equal(peer_says(&f, SC_EXACT_UNKNOWN, 0), "SETTLE");
-	assert_false(f.out.a[0].exact);
+	assert_string_equal(peer_says(&f, SC_EXACT_UNKNOWN, 0), "SEND_STATE SETTLE");
+	assert_int_equal(sent(&f)->exact_seen, 1);
+	assert_false(f.out.a[1].exact);
 }
 
 /* An earlier version, or it is switched off. */
@@ -168,7 +171,7 @@ static void a_number_of_another_carrier_is_not_taken(void **state)
 	settling(&f);
 	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 7), "");
 	assert_string_equal(peer_says(&f, SC_EXACT_UNKNOWN, 7), "");
-	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 0), "SETTLE");
+	assert_string_equal(peer_says(&f, SC_EXACT_TOLD, 0), "SEND_STATE SETTLE");
 }
 
 static void a_late_answer_of_the_engine_means_nothing(void **state)
@@ -249,6 +252,28 @@ static void it_is_told_whenever_it_comes(void **state)
 	assert_int_equal(f.conn.move, SC_MOVE_NONE);
 	assert_string_equal(told(&f, 0, true), "SEND_STATE");
 	assert_int_equal(sent(&f)->exact, SC_EXACT_TOLD);
+}
+
+/* Its message may be lost, and who waits for it has perhaps no time to ask. */
+static void it_is_repeated_until_it_is_seen(void **state)
+{
+	struct sc_msg_state m;
+	struct core_fixture f;
+
+	fixture_at(&f, AT_SETTLING);
+	peer_wants(&f, 0, true);
+	fixture_answer(&f, SC_EV_SETTLED, true, SC_REASON_NONE);
+	told(&f, 0, true);
+	for (int i = 0; i < 3; i++) {
+		while (!fixture_find(&f, SC_ACT_SEND_STATE) || !sent(&f)->ask)
+			fixture_timer(&f);
+		assert_int_equal(sent(&f)->exact, SC_EXACT_TOLD);
+		f.out.n = 0;
+	}
+	m = final_of(&f);
+	m.wants = m.exact_seen = 1;
+	fixture_state_msg(&f, m);
+	assert_int_equal(f.conn.resend_at, 0);
 }
 
 static void a_nic_that_does_not_know_is_believed(void **state)
@@ -424,6 +449,7 @@ int main(void)
 		cmocka_unit_test(or_with_the_count_if_it_comes_before),
 		cmocka_unit_test(it_is_asked_once),
 		cmocka_unit_test(it_is_told_whenever_it_comes),
+		cmocka_unit_test(it_is_repeated_until_it_is_seen),
 		cmocka_unit_test(a_nic_that_does_not_know_is_believed),
 		cmocka_unit_test(a_nic_that_does_not_answer_is_not_waited_for),
 		cmocka_unit_test(a_late_answer_is_of_its_carrier),
