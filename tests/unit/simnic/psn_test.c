@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "simnic/device/testing.h"
+#include "simnic/fabric/inbox.h"
 #include "tests/lib/simnic_ring.h"
 
 #define OPS	  12
@@ -44,7 +45,8 @@ struct meeting {
 	_Atomic uint32_t hello, qpn[2]; /* hello: requesters that began */
 	_Atomic int32_t pid;
 	_Atomic uint32_t go, begun, finished, stop, done; /* each the round */
-	_Atomic uint32_t good;				  /* requests that completed */
+	_Atomic uint32_t good,
+		syndrome; /* requests that completed; how the first other one ended */
 	_Atomic uint32_t rkey;
 	_Atomic uint64_t target, counter;
 };
@@ -73,6 +75,7 @@ static uint64_t seed;
 
 static struct {
 	uint32_t inside, wrapped, complete, nothing, killed;
+	struct sn_fault fault; /* of this round */
 } seen;
 
 static uint64_t mix(uint64_t *state)
@@ -266,7 +269,8 @@ static void ask_round(uint32_t round)
 			must(good == all);
 			ask_check(good++, adds);
 			adds += plan.op[all].opcode == MLX5_OPCODE_ATOMIC_FA;
-		}
+		} else if (all == good)
+			atomic_store(&meet->syndrome, wc.syndrome);
 		all++;
 		atomic_store(&meet->good, good);
 	}
@@ -406,6 +410,11 @@ static void judge(uint64_t record)
 	must(executed >= least && executed <= most);
 	must(executed == record);
 	must(executed >= known);
+	if (plan.mended && executed != plan.packets)
+		fprintf(stderr, "%s of host %u for %llu us: %u of %u packets, then syndrome 0x%x\n",
+			sn_fault_name(seen.fault.kind), seen.fault.host,
+			(unsigned long long)seen.fault.for_ns / 1000, executed, plan.packets,
+			atomic_load(&meet->syndrome));
 	must(!plan.mended || executed == plan.packets);
 	judge_receives(executed);
 	for (uint32_t i = 0; i < plan.n; i++)
@@ -453,6 +462,7 @@ static void strike(uint64_t *rng, bool short_one)
 	uint64_t sent = atomic_load(&fabric->nic[0][0].count.tx_messages);
 
 	fault.for_ns = short_one ? 1 + dice(rng, 3000000) : 0;
+	seen.fault = fault;
 	if (dice(rng, 2)) {
 		fault.at_message = sent + 1 + dice(rng, plan.n);
 		/* By a count of messages only the NIC that sends them can be struck. */
@@ -491,15 +501,29 @@ static void begin_round(uint32_t round)
 	post_receives();
 }
 
+/* Queue pairs and numbers come again: what is late of this round must not be taken for the next one's. */
+static bool is_quiet(void)
+{
+	bool quiet = !atomic_load(&fabric->n_held);
+
+	for (uint32_t i = 0; i < SN_MAX_PROCS; i++) {
+		int32_t pid = atomic_load(&fabric->proc[i].pid);
+
+		quiet &= pid <= 0 || kill(pid, 0) || sn_inbox_empty(&fabric->proc[i]);
+	}
+	return quiet;
+}
+
 static void end_round(uint32_t round, bool kill_it)
 {
-	uint32_t before = atomic_load(&meet->hello);
-
 	heal();
 	atomic_store(&meet->stop, round);
-	if (!kill_it)
-		return await(&meet->done, round);
-	await(&meet->hello, before + 1);
+	if (kill_it)
+		await(&meet->hello, ++seen.killed + 1);
+	else
+		await(&meet->done, round);
+	while (!is_quiet())
+		nap(50);
 }
 
 static void one_round(uint32_t round)
@@ -515,7 +539,6 @@ static void one_round(uint32_t round)
 		await(&meet->begun, round);
 		nap(dice(&rng, 600));
 		must(!kill(atomic_load(&meet->pid), SIGKILL));
-		seen.killed++;
 		nap(300);
 	} else {
 		strike(&rng, plan.mended);
