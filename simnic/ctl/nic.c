@@ -73,7 +73,7 @@ int ctl_atomic_scope(int argc, char **argv)
 		return ctl_usage("atomic-scope wants NIC hca|glob");
 	if (!ctl_nic(argv[1], &nic))
 		return CTL_FAILED;
-	atomic_store(&nic.nic->atomic_glob, !strcmp(argv[2], "glob"));
+	atomic_store(&nic.nic->atomic.glob, !strcmp(argv[2], "glob"));
 	return CTL_OK;
 }
 

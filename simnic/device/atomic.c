@@ -56,11 +56,11 @@ static void nic_own(struct sn_nic *nic)
 	const struct timespec nap = { .tv_nsec = OWNER_NS };
 	uint32_t owner = 0, looks = 0;
 
-	if (atomic_compare_exchange_strong(&nic->atomic_owner, &owner, sn_engine.slot + 1))
+	if (atomic_compare_exchange_strong(&nic->atomic.owner, &owner, sn_engine.slot + 1))
 		return;
 	land_all();
 	for (owner = 0;
-	     !atomic_compare_exchange_strong(&nic->atomic_owner, &owner, sn_engine.slot + 1);) {
+	     !atomic_compare_exchange_strong(&nic->atomic.owner, &owner, sn_engine.slot + 1);) {
 		if (owner_is_gone(owner) || looks++ > OWNER_LOOKS)
 			continue; /* owner names it: it is replaced */
 		nanosleep(&nap, NULL);
@@ -72,7 +72,7 @@ static void nic_disown(struct sn_nic *nic)
 {
 	uint32_t self = sn_engine.slot + 1;
 
-	atomic_compare_exchange_strong(&nic->atomic_owner, &self, 0);
+	atomic_compare_exchange_strong(&nic->atomic.owner, &self, 0);
 }
 
 /* ---- the two scopes ------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static uint64_t by_nic(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
 uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
 {
 	sn_atomic_land(qp->dev->nic_index);
-	return atomic_load_explicit(&qp->dev->nic->atomic_glob, memory_order_relaxed)
+	return atomic_load_explicit(&qp->dev->nic->atomic.glob, memory_order_relaxed)
 		       ? by_cpu(at, pkt)
 		       : by_nic(qp, at, pkt);
 }

@@ -132,7 +132,7 @@ enum {
 
 static bool says_global(const struct sn_nic *nic)
 {
-	return atomic_load(&nic->atomic_glob) || sn_nic_quirk(nic, SN_QUIRK_GLOB_CLAIMED);
+	return atomic_load(&nic->atomic.glob) || sn_nic_quirk(nic, SN_QUIRK_GLOB_CLAIMED);
 }
 
 /* libmlx5 asks whether atomics go to PCI, and with that to all of the host. */

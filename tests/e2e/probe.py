@@ -26,9 +26,9 @@ def shiftctl(lab, *args):
     return [os.path.join(lab.out, "bin", "shiftctl"), *args]
 
 
-def link_commands(lab, nic):
+def link_commands(lab, nic, down="port-down"):
     ctl = f"SIMNIC_FABRIC={lab.fabric} {lab.out}/bin/simnicctl"
-    return ["--link-down-command", f"{ctl} fault port-down {nic}",
+    return ["--link-down-command", f"{ctl} fault {down} {nic}",
             "--link-up-command", f"{ctl} heal {nic}"]
 
 
@@ -373,11 +373,11 @@ def scopes(lab):
 
 def cut(lab):
     """A link that goes down in the middle: memory says so, too. And a number that is old is found out."""
-    args = ["--check", "cut-psn", *link_commands(lab, "h1/mlx5_0")]
+    args = ["--check", "cut-psn", *link_commands(lab, "h1/mlx5_0", "cut-message")]
     for _ in range(5):
         found = validate(probe(lab, *args))
         expect(found)
-        require(found["cut-psn"]["evidence"]["writes"] > 0, f"{found}")
+        require(found["cut-psn"]["evidence"]["packets_of_the_next"] > 0, f"not in the middle: {found}")
     lab.ctl("quirk", "h0/mlx5_0", "stale-psn")
     expect(validate(probe(lab, *args, status=1)), cut_psn="fails")
 

@@ -158,7 +158,7 @@ static void *stream_run(void *arg)
 	return NULL;
 }
 
-static int cut_by_link(struct probe *p, struct pr_pair *pair)
+static int cut_by_link(struct probe *p, struct pr_pair *pair, uint32_t *acked)
 {
 	struct stream s = { .pair = pair };
 	pthread_t thread;
@@ -171,6 +171,7 @@ static int cut_by_link(struct probe *p, struct pr_pair *pair)
 	rc = s.acked < CUT_AHEAD ? pr_fail("WRITEs do not complete") : pr_link_down(p);
 	s.stop = true;
 	pthread_join(thread, NULL);
+	*acked = s.acked;
 	/* Before the link is up: nothing is sent again. What the peer says may need the link. */
 	if (!rc)
 		rc = pr_end_state(&pair->mine, IBV_QPS_ERR);
@@ -191,21 +192,24 @@ static int cut_matches(struct probe *p, uint32_t n, uint32_t packets, uint32_t m
 
 static enum pr_verdict cut_psn_run(struct probe *p, struct pr_pair *pair, struct pr_result *r)
 {
-	uint32_t mtu = mtu_of(p, pair), each = CUT_BYTES / mtu, n, packets;
+	uint32_t mtu = mtu_of(p, pair), each = CUT_BYTES / mtu, n, packets, acked = 0;
 	long long told;
 	int matches;
 
 	if (pr_tell(&p->peer, "{s:s, s:i, s:i, s:i}", "op", "fill", "off", CUT_AT, "len",
 		    CUT_SLOTS * CUT_BYTES, "seed", 1) ||
-	    cut_by_link(p, pair) || pr_peer_stop(p, pair->slot, "err"))
+	    cut_by_link(p, pair, &acked) || pr_peer_stop(p, pair->slot, "err"))
 		return PR_CANNOT_TELL;
 	told = peer_packets(p, pair);
 	if (told < 0)
 		return PR_CANNOT_TELL;
 	n = (uint32_t)told / each;
 	packets = (uint32_t)told % each;
+	pr_note(r, "acknowledged", acked);
 	pr_note(r, "writes", n);
 	pr_note(r, "packets_of_the_next", packets);
+	if (n < acked)
+		return pr_fails(r, "%u WRITEs were acknowledged, and it tells of %u", acked, n);
 	matches = cut_matches(p, n, packets, mtu);
 	if (matches > 0 && n)
 		matches = cut_matches(p, n - 1, each, mtu);

@@ -111,8 +111,8 @@ static uint64_t add_over(uint32_t nic_a, uint32_t nic_b)
 
 static void set_scope(bool glob)
 {
-	atomic_store(&fabric->nic[0][0].atomic_glob, glob);
-	atomic_store(&fabric->nic[0][1].atomic_glob, glob);
+	atomic_store(&fabric->nic[0][0].atomic.glob, glob);
+	atomic_store(&fabric->nic[0][1].atomic.glob, glob);
 }
 
 static void one_nic_adds_up(void **state)
