@@ -374,10 +374,12 @@ def scopes(lab):
 def cut(lab):
     """A link that goes down in the middle: memory says so, too. And a number that is old is found out."""
     args = ["--check", "cut-psn", *link_commands(lab, "h1/mlx5_0", "cut-message")]
-    for _ in range(5):
+    inside = 0
+    for _ in range(8):
         found = validate(probe(lab, *args))
         expect(found)
-        require(found["cut-psn"]["evidence"]["packets_of_the_next"] > 0, f"not in the middle: {found}")
+        inside += found["cut-psn"]["evidence"]["packets_of_the_next"] > 0
+    require(inside, "no WRITE was cut in the middle")
     lab.ctl("quirk", "h0/mlx5_0", "stale-psn")
     expect(validate(probe(lab, *args, status=1)), cut_psn="fails")
 
