@@ -99,7 +99,8 @@ void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uin
 {
 	const struct sn_posted *posted;
 
-	sn_atomic_land_under(dev->nic_index, iov, n);
+	if (sn_engine.n_atomics)
+		sn_atomic_land_under(dev->nic_index, iov, n);
 	if (!sn_engine.n_posted)
 		return;
 	for (posted = queue_of(dev)->first; posted; posted = posted->next)
