@@ -70,6 +70,8 @@ bool sn_psn_ack(struct sn_qp *qp, uint32_t psn)
 	bool progress = false;
 	uint32_t i;
 
+	if (sn_psn_diff(psn, qp->req.psn) >= 0)
+		return false; /* late, of a former connection: nothing here has that number yet */
 	for (i = qp->req.tx_head; i != qp->req.tx_tail; i++) {
 		struct sn_txe *tx = tx_at(qp, i);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "simnic/device/atomic.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/mr.h"
@@ -221,17 +222,6 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 	sn_wire_send(qp, pkt);
 }
 
-static uint64_t execute_atomic(uint64_t *at, const struct sn_pkt *pkt)
-{
-	uint64_t expected = pkt->atomic_b;
-
-	if (pkt->op == SN_PKT_FETCH_ADD)
-		return __atomic_fetch_add(at, pkt->atomic_a, __ATOMIC_ACQ_REL);
-	__atomic_compare_exchange_n(at, &expected, pkt->atomic_a, false, __ATOMIC_ACQ_REL,
-				    __ATOMIC_ACQUIRE);
-	return expected;
-}
-
 static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	uint64_t addr = remote_buffer(qp, pkt, 8, IBV_ACCESS_REMOTE_ATOMIC);
@@ -242,7 +232,7 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (!addr)
 		return RSP_NAK_ACCESS;
 	sn_posted_push(qp->dev);
-	reply->result = execute_atomic((uint64_t *)addr, pkt);
+	reply->result = sn_atomic_execute(qp, (uint64_t *)addr, pkt);
 	reply->psn = pkt->psn;
 	reply->valid = true;
 	qp->rsp.replay_next++;
@@ -255,6 +245,7 @@ static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 	/* IBA 9.7.4.1.6: packets of another length than this end's MTU */
 	if (!qp_supports(qp, pkt) || (pkt->mtu != qp->path_mtu && sn_psn_packets(pkt) > 1))
 		return RSP_NAK_INVALID;
+	sn_atomic_land_of(qp);
 	switch ((enum sn_pkt_op)pkt->op) {
 	case SN_PKT_SEND: return do_send(qp, pkt);
 	case SN_PKT_WRITE: return do_write(qp, pkt);

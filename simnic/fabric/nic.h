@@ -126,6 +126,10 @@ struct sn_nic {
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */
+	struct {
+		_Atomic uint32_t glob;	/* atomic to all; 0: to those of this NIC */
+		_Atomic uint32_t owner; /* who has one under way: process slot + 1; 0: nobody */
+	} atomic;
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;
