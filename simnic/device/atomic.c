@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Atomics. By IBV_ATOMIC_HCA, as of a ConnectX without PCI atomics, they are atomic to one another on one
- * NIC only: it reads the word, and some time later it writes it, and nobody else is kept out (IBA
- * 11.2.1.2, C9-179). What the same NIC does meanwhile finds the new value; other NICs and the CPU find the
- * old one, and what they write is lost. By IBV_ATOMIC_GLOB (`simnicctl atomic-scope`) the CPU does it.
+ * NIC only: it reads the word, and some time later it writes it, and nobody else is kept out. What the
+ * same NIC does meanwhile finds the new value; other NICs and the CPU find the old one, and what they
+ * write is lost. By IBV_ATOMIC_GLOB (`simnicctl atomic-scope`) the CPU does it.
  */
 #include "simnic/device/atomic.h"
 

@@ -94,7 +94,7 @@ bool sn_psn_window_full(const struct sn_qp *qp, uint32_t packets)
 	       ((qp->req.psn - oldest->psn) & SN_PSN_MASK) + packets > SN_PSN_HALF;
 }
 
-/* IBA 9.7.5.1.4: a READ is asked for again from the first response that is missing. */
+/* IBA 9.7.5: a READ is asked for again from the first response that is missing. */
 uint32_t sn_psn_resume(const struct sn_qp *qp, const struct sn_txe *tx)
 {
 	return tx->opcode == MLX5_OPCODE_RDMA_READ && qp->path_mtu

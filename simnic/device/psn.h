@@ -15,7 +15,7 @@ struct sn_qp;
 struct sn_txe;
 
 #define SN_PSN_MASK 0xffffff
-#define SN_PSN_HALF 0x800000 /* IBA 9.7.2.1: so many may be under way */
+#define SN_PSN_HALF 0x800000 /* IBA 9.7.2: so many may be under way */
 
 /* Bytes of a message that are to land, or have yet to. */
 struct sn_span {

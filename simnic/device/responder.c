@@ -242,7 +242,7 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	/* IBA 9.7.4.1.6: packets of another length than this end's MTU */
+	/* IBA 9.7.4.1: packets of another length than this end's MTU */
 	if (!qp_supports(qp, pkt) || (pkt->mtu != qp->path_mtu && sn_psn_packets(pkt) > 1))
 		return RSP_NAK_INVALID;
 	sn_atomic_land_of(qp);
