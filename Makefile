@@ -12,8 +12,9 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long sim-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs pyverbs bench \
-	bench-ab bench-lat bench-fallback bench-verbs bench-control bench-begin bench-kv bench-detect bench-scale \
+	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
+	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-kv \
+	bench-detect bench-scale \
 	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
 
 all: build
@@ -28,6 +29,7 @@ help:
 	@echo "make proof           the promises as theorems, checked by Coq (docs/proof); gets it first"
 	@echo "make proof-long      1,000,000 schedules of the simulation held to the proof"
 	@echo "make sim-long        simulation, 1,000,000 schedules from a fresh seed"
+	@echo "make psn-long        simnic: rq_psn against memory, 10,000 faults from a fresh seed"
 	@echo "make diff-long       ring engine against libmlx5, 10,000,000 cases"
 	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
 	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
@@ -41,6 +43,7 @@ help:
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
 	@echo "                     (one measure, each run beside new ones: ONLY=\"1 MiB\" ROUNDS=40 BLOCK=1)"
+	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
@@ -93,6 +96,9 @@ proof-long: build
 
 sim-long: build
 	@$(B)/out/bin/failover_sim --seeds 1000000
+
+psn-long: build
+	@$(B)/out/bin/simnic_psn_test 0 10000
 
 diff-long: build
 	@tests/diff/run.sh $(B)/out --cases 10000000
@@ -148,6 +154,9 @@ bench-ab: build
 
 bench-fallback: build
 	@python3 bench/fallback.py --build $(B) --out $(OUT)
+
+bench-resent: build
+	@python3 bench/resent.py --build $(B) --out $(OUT) --runs $(or $(ROUNDS),10)
 
 bench-verbs: build
 	@python3 bench/verbs.py --build $(B) --out $(OUT)

@@ -50,6 +50,12 @@ static inline void sp_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 	sp_engine(qp)->qp.modified(qp, state);
 }
 
+static inline void sp_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
+{
+	if (sp_engine(qp)->qp.number)
+		sp_engine(qp)->qp.number(qp, epoch, psn, mtu);
+}
+
 static inline uint32_t sp_qp_recv_count(struct sp_qp *qp)
 {
 	return sp_engine(qp)->qp.recv_count(qp);

@@ -68,6 +68,12 @@ struct sp_qp_ops {
 	 * rings. A modify to ERR wants sp_qp_guard(off) before it, or its flush completions are
 	 * withheld. */
 	void (*modified)(struct sp_qp *qp, enum ibv_qp_state state);
+	/*
+	 * [shell] The carrier's first packet has this PSN (24 bits), and its packets so many bytes: known when
+	 * the real QP gets to RTS, before anything is posted there. From then on sp_request.psn
+	 * is known of what is published on it; NULL in an engine that does not count packets.
+	 */
+	void (*number)(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu);
 	uint32_t (*recv_count)(struct sp_qp *qp);
 	/* Cumulative two-sided requests posted and completed (over all carriers, mod 2^32). */
 	void (*send_counts)(struct sp_qp *qp, uint32_t *two_sided_posted, uint32_t *two_sided_done);

@@ -23,6 +23,10 @@ struct sp_request {
 	uint8_t send_fence; /* IBV_SEND_FENCE */
 	uint8_t published;  /* its doorbell was rung on the carrier that it lies in */
 	uint8_t answered;   /* recalled (sp_qp_recall), and its data had come: READs, atomics */
+	uint8_t numbered;   /* psn and packets are known */
+	uint32_t psn;	    /* of its first packet, on the carrier that it lies in; 24 bits */
+	/* How many numbers it takes there: of a READ those of its answer, at least 1; 0: local ones. */
+	uint32_t packets;
 };
 
 /* What the application saw complete last, when the rest was recalled. */

@@ -25,7 +25,8 @@
  * Not modelled:
  * - Time, and with it hold-down, backoffs, heartbeats, detection: a fault is noticed whenever it is.
  * - SRQs, shared completion queues, more than two paths (and so the choice among backups), more than
- *   one connection, fenced READs, requests of more than one packet, RNR retries that run out.
+ *   one connection, fenced READs, RNR retries that run out; requests of more than one packet but with
+ *   EXACT, where a WRITE has two.
  * - Keys that are not known yet (LAY_RECEIVES and SETTLE tried again), and the window between SETTLE
  *   and its answer: the core keeps a fault of that window until it is over.
  * - A NIC that acknowledges and dies before the receive completion is in memory: the count is then
@@ -45,6 +46,11 @@
  * has lost an epoch above 0 (it was protected, and that standby is gone), as STATE tells of a lost
  * carrier only by `lost` not being 0.
  *
+ * EXACT: a side asks for the number of packets that the peer's responder has taken on the carrier that its
+ * requests lie in (exact.c): request n has the numbers 2 n and, if it has a second packet, 2 n + 1; they
+ * do not wrap here. Who is asked knows at once what is wanted, and answers late, or that he does not know.
+ * An earlier version that never tells is the same as one that does not know. No NIC lies about it.
+ *
  * Known wrong variants that are harmless, so that there is nothing to catch: FENCED without the whole
  * state (a side that is fenced has settled and been answered before: its count was heard; that it has
  * left is told by the epoch); and going back after FENCED as far as P2 is concerned (every leave
@@ -62,6 +68,7 @@
  *	quiesce, take_count			SC_ACT_QUIESCE by the engine; sc_move_quiesced, lay
  *	lifetime_over				count_start, count, lifetime_over: the wait and both
  *						recounts in one step
+ *	exact_ask, exact_hear, exact_bound	exact.c advance, heard; settle.c exact_of
  *	lay					SC_ACT_LAY_RECEIVES; sc_move_laid
  *	move_settled, find_bound,		settle.c sc_settle; SC_ACT_SETTLE; move.c resume,
  *	mark_delivered				sc_move_settled, arrive
@@ -274,6 +281,23 @@ hidden byte m_dead;
 #define DIES(s, e) false
 #define DOUBTED(s) false
 #endif
+#ifdef EXACT
+#define X_LATER 0
+#define X_TOLD 1
+#define X_UNKNOWN 2
+byte part[2], old_part[2];  /* packets of the request that is expected, taken: 0 or 1 */
+byte x[2], x_of[2], x_n[2]; /* what is told of a carrier of the peer's; X_LATER: nothing yet */
+byte p_x[2], p_x_n[2];	    /* what the peer has told */
+hidden byte m_x, m_x_of, m_x_n;
+/* 2 bits do for the carrier: of the four that may be meant only one is there */
+#define EXACT_TOLD(s) \
+	(final[s] -> ((x[s] << 24) + ((x[s] == X_TOLD -> x_n[s] : 0) << 26) + ((x_of[s] & 3) << 29)) : 0)
+#define PACKETS(s, n) (KIND(s, n) == WRITE -> 2 : 1)
+#define TAKEN(s) (2 * expected[s] + part[s])
+#else
+#define EXACT_TOLD(s) 0
+#define PACKETS(s, n) 1
+#endif
 #ifdef W_COUNT_PER_CARRIER
 byte c_base[2], s_base[2];
 #endif
@@ -341,7 +365,8 @@ bool fresh[2]; /* the current message was sent in calm */
 #define STATE_OF(s) \
 	(1 + 2 * FATAL_TOLD(s) + (epoch[s] << 2) + (STAGE(s) << 5) + \
 	 (STRANDED_TOLD(s) << 7) + (LOST_TOLD(s) << 8) + (sw[s] << 11) + (sw_no[s] << 13) + \
-	 (sw_target[s] << 16) + ((final[s] -> count[s] : 0) << 19) + DEAD_TOLD(s))
+	 (sw_target[s] << 16) + ((final[s] -> count[s] : 0) << 19) + DEAD_TOLD(s) + \
+	 EXACT_TOLD(s))
 
 inline decode(m)
 {
@@ -355,6 +380,11 @@ inline decode(m)
 	m_target = (m >> 16) & 7;
 #ifdef LOSES
 	m_dead = (m >> 21) & 7;
+#endif
+#ifdef EXACT
+	m_x = (m >> 24) & 3;
+	m_x_n = (m >> 26) & 7;
+	m_x_of = (m >> 29) & 3;
 #endif
 	m_count = (m >> 19) & 3
 }
@@ -601,6 +631,9 @@ inline move_end(s)
 	sw_stop(s, SW_NONE);
 	final[s] = false; count[s] = 0; p_final[s] = false; p_quiet[s] = false; p_count[s] = 0;
 	sb[s] = SB_NONE; sb_peer[s] = SB_NONE; sb_said[s] = SB_NONE;
+#ifdef EXACT
+	x[s] = X_LATER; x_of[s] = 0; x_n[s] = 0; p_x[s] = X_LATER; p_x_n[s] = 0;
+#endif
 	sw_target[s] = 0
 }
 
@@ -612,6 +645,9 @@ inline forget_last_move(s)
 	count[s] = 0;
 	p_final[s] = false;
 	p_quiet[s] = false;
+#ifdef EXACT
+	p_x[s] = X_LATER; p_x_n[s] = 0;
+#endif
 	p_count[s] = 0
 }
 
@@ -685,6 +721,9 @@ inline bury(s)
 {
 	if
 	:: old_end[1 - (s)] != 0 && !ALIVE(s, old[1 - (s)]) ->
+#ifdef EXACT
+		old_part[1 - (s)] = 0;
+#endif
 		old_end[1 - (s)] = 0; old_expected[1 - (s)] = 0; old[1 - (s)] = 0
 	:: else
 	fi
@@ -755,6 +794,95 @@ inline lay(s)
 	transition_laying_to_settling(s)
 }
 
+/* ---- exact.c -------------------------------------------------------------------------------- */
+
+#ifdef EXACT
+#ifdef W_X_OTHER /* what was told of another carrier will do */
+#define X_IS_OF(s, of) true
+#define X_HAS(s, e) (x[s] != X_LATER)
+#else
+#define X_IS_OF(s, of) ((of) == (act[s] & 3))
+#define X_HAS(s, e) (x[s] != X_LATER && x_of[s] == (e))
+#endif
+#ifdef W_X_EARLY /* before the carrier is quiesced */
+#define X_MAY_ASK(s) (MOVING(s) && move[s] != M_STRANDED)
+#else
+#define X_MAY_ASK(s) final[s]
+#endif
+#ifdef W_X_SICK
+#define X_ASKABLE(s, e) true
+#else
+#define X_ASKABLE(s, e) (!SICK_AT(s, e))
+#endif
+#define X_WANTED(s) \
+	(epoch[1 - (s)] == epoch[s] && MOVING(1 - (s)) && move[1 - (s)] != M_STRANDED && \
+	 act[1 - (s)] < epoch[s] && X_MAY_ASK(s) && !X_HAS(s, act[1 - (s)]))
+
+inline exact_ask(s)
+{
+	x_of[s] = act[1 - (s)];
+	if
+	:: X_ASKABLE(s, act[1 - (s)]) -> x[s] = X_TOLD; x_n[s] = TAKEN(1 - (s))
+	:: else -> x[s] = X_UNKNOWN; x_n[s] = 0
+	fi
+}
+
+/* The NIC refuses, or does not answer in time. */
+inline exact_refused(s)
+{
+	x_of[s] = act[1 - (s)]; x[s] = X_UNKNOWN; x_n[s] = 0
+}
+
+inline exact_hear(s)
+{
+	if
+	:: m_x != X_LATER && p_x[s] == X_LATER && X_IS_OF(s, m_x_of) ->
+		p_x[s] = m_x; p_x_n[s] = m_x_n
+	:: else
+	fi
+}
+
+#ifdef W_X_CUT
+#define X_RAN(n) (((n) + 1) / 2)
+#else
+#define X_RAN(n) ((n) / 2)
+#endif
+#define IS_WRITTEN(s, n) ((written[s] & BIT(n)) != 0)
+#define IS_ADDED(s, n) ((atomics[s] & BIT(n)) != 0)
+/* X1, of request n: what is delivered ran, what is laid again did not, on this carrier; an atomic on none */
+#define X_TRUE_OF(s, n) \
+	((n) < done[s] || (n) >= public[s] || (nop[s] & BIT(n)) || \
+	 ((n) < bound -> (KIND(s, n) != WRITE || IS_WRITTEN(s, n)) && \
+			 (KIND(s, n) != ATOMIC || IS_ADDED(s, n)) : \
+			 (n) >= expected[s] && (KIND(s, n) != ATOMIC || !IS_ADDED(s, n))))
+
+/* The expected PSN in place of the count: it agrees with it, and says more. */
+inline exact_bound(s)
+{
+	if
+	:: p_x[s] == X_TOLD ->
+		/* X2: of this carrier, which executes no more */
+		PROMISE(8, p_x_n[s] == TAKEN(s));
+		PROMISE(8, !ALIVE(1 - (s), act[s]));
+		bound = X_RAN(p_x_n[s]);
+		bound = (bound < done[s] -> done[s] : bound);
+#ifndef LOSES
+		PROMISE(8, RANK(s, bound) == m_count);
+		PROMISE(8, X_TRUE_OF(s, 0) && X_TRUE_OF(s, 1) && X_TRUE_OF(s, 2));
+#endif
+		skip
+	:: else
+	fi
+}
+
+#define IS_ATOMIC_RUN(s, n) (done[s] <= (n) && (n) < public[s] && (n) < bound && KIND(s, n) == ATOMIC)
+#ifdef W_X_ATOMIC_AGAIN
+#define ATOMIC_RAN(s) false
+#else
+#define ATOMIC_RAN(s) (IS_ATOMIC_RUN(s, 0) || IS_ATOMIC_RUN(s, 1) || (s == 0 && IS_ATOMIC_RUN(s, 2)))
+#endif
+#endif
+
 /* ---- settle.c, core_move.c: settle ---------------------------------------------------------- */
 
 inline skip_nops(s)
@@ -792,6 +920,9 @@ inline mark_delivered(s)
 		if
 #ifdef W_WRITE_AGAIN
 		:: KIND(s, i) == WRITE
+#endif
+#ifdef W_X_ATOMIC_AGAIN
+		:: KIND(s, i) == ATOMIC
 #endif
 #ifndef W_READ_NOP
 		:: KIND(s, i) == READ
@@ -842,9 +973,14 @@ inline move_settled(s)
 #endif
 	/* the core would end it with MISCOUNT; there is no cause for that in this world */
 	PROMISE(7, m_count >= RANK(s, done[s]) && m_count <= RANK(s, public[s]));
+	find_bound(s, m_count);
 	unknown = IS_ATOMIC_OUT(s);
 #ifdef W_ATOMIC_AGAIN
 	unknown = false;
+#endif
+#ifdef EXACT
+	exact_bound(s);
+	unknown = (p_x[s] == X_TOLD -> ATOMIC_RAN(s) : unknown);
 #endif
 #ifdef LOSES
 	judge_seen(s);
@@ -855,15 +991,24 @@ inline move_settled(s)
 		excused[s] = true;
 		move_end(s)
 	:: else ->
-		find_bound(s, m_count);
 		mark_delivered(s);
 		if
 		:: ALIVE(1 - (s), act[s]) && expected[s] < public[s] ->
+#ifdef EXACT
+			old_part[s] = part[s];
+#endif
 			old[s] = act[s]; old_expected[s] = expected[s]; old_end[s] = public[s]
 		:: else ->
+#ifdef EXACT
+			old_part[s] = 0;
+#endif
 			old[s] = 0; old_expected[s] = 0; old_end[s] = 0
 		fi;
 		act[s] = epoch[s];
+#ifdef EXACT
+		part[s] = 0;
+		p_x[s] = X_LATER; p_x_n[s] = 0;
+#endif
 #ifdef LOSES
 		from[s] = done[s];
 #endif
@@ -981,8 +1126,14 @@ inline message_equal(s)
 		:: else
 		fi;
 		if
+#ifdef EXACT
+		:: m_stage == 3 && p_final[s] -> exact_hear(s)
+#endif
 		:: m_stage == 3 && !p_final[s] ->
 			p_final[s] = true;
+#ifdef EXACT
+			exact_hear(s);
+#endif
 #ifdef LOSES
 			p_dead[s] = m_dead;
 #endif
@@ -1071,6 +1222,9 @@ inline state_message(s)
 #ifdef LOSES
 	m_dead = 0;
 #endif
+#ifdef EXACT
+	m_x = 0; m_x_of = 0; m_x_n = 0;
+#endif
 	m_target = 0; m_count = 0; msg = 0
 }
 
@@ -1110,10 +1264,18 @@ inline state_message(s)
 	   (!sw_peer[s] || (sw[s] == SW_FENCED && READY_FOR(s, sw_target[s])))) || \
 	  (M_PHASE(m) == SW_CANCEL && SWITCHING(s) && M_NO(m) >= sw_no[s]) || \
 	  (M_PHASE(m) == SW_CANCEL && !SWITCHING(s) && M_NO(m) > sw_no[s])))
+#ifdef EXACT
+#define NEWS_EXACT(s, m) \
+	(M_STAGE(m) == 3 && p_x[s] == X_LATER && act[s] < epoch[s] && (((m) >> 24) & 3) != X_LATER && \
+	 X_IS_OF(s, ((m) >> 29) & 3))
+#else
+#define NEWS_EXACT(s, m) false
+#endif
 #define NEWS_EQUAL(s, m) \
 	(M_ABOUT(s, m) && \
 	 ((((MOVING(s) && move[s] != M_STRANDED) || final[s]) && \
-	   ((!p_quiet[s] && (M_STAGE(m) & 1)) || (!p_final[s] && M_STAGE(m) == 3))) || \
+	   ((!p_quiet[s] && (M_STAGE(m) & 1)) || (!p_final[s] && M_STAGE(m) == 3) || \
+	    NEWS_EXACT(s, m))) || \
 	  NEWS_SWITCH(s, m)))
 #define NEWS_LOST(s, m) \
 	(M_LOST(m) != 0 && \
@@ -1159,6 +1321,13 @@ inline execute(n, e)
 	fi
 }
 
+/* P5 of a packet of a WRITE */
+inline touch(n)
+{
+	PROMISE(5, n >= done[1 - s]);
+	PROMISE(5, consumed[s] <= RANK(1 - s, n))
+}
+
 #define RECEIVE_AT(s, e) ((e) == laid[s] -> r_head[s] : consumed[s])
 #define EXECUTABLE(s, n, e) \
 	(ALIVE(s, e) && (KIND(1 - s, n) != SEND || RECEIVE_AT(s, e) < r_posted[s]))
@@ -1177,7 +1346,11 @@ inline execute(n, e)
 #ifdef W_NO_ANSWER
 #define PEER_FINAL(s) true
 #else
+#ifdef EXACT
+#define PEER_FINAL(s) (p_final[s] && p_x[s] != X_LATER)
+#else
 #define PEER_FINAL(s) p_final[s]
+#endif
 #endif
 /* In calm what is repeated over its own path, if that is up. */
 #define SB_COMES(s) (!calm || (SB_HERE(s) && up[path_of[sb_epoch[s]]]))
@@ -1224,7 +1397,7 @@ proctype Side(byte s)
 	/* the responder here: the peer's packets, at once or late */
 	:: d_step { expected[peer] < public[peer] &&
 		    EXECUTABLE(s, expected[peer], act[peer]) && DATA_COMES(peer, act[peer]) &&
-		    !DIES(s, act[peer]) ->
+		    !DIES(s, act[peer]) && PACKETS(peer, expected[peer]) == 1 ->
 		execute(expected[peer], act[peer]);
 #ifdef W_SAME_QPN
 		psn[s] = psn[s] + 1;
@@ -1232,9 +1405,34 @@ proctype Side(byte s)
 		expected[peer] = expected[peer] + 1;
 		skip_nops(peer) }
 	:: d_step { old_expected[peer] < old_end[peer] && !calm &&
-		    EXECUTABLE(s, old_expected[peer], old[peer]) && !DIES(s, old[peer]) ->
+		    EXECUTABLE(s, old_expected[peer], old[peer]) && !DIES(s, old[peer]) &&
+		    PACKETS(peer, old_expected[peer]) == 1 ->
 		execute(old_expected[peer], old[peer]);
 		old_expected[peer] = old_expected[peer] + 1 }
+#ifdef EXACT
+	/* a WRITE: each of its two packets changes memory */
+	:: d_step { expected[peer] < public[peer] &&
+		    EXECUTABLE(s, expected[peer], act[peer]) && DATA_COMES(peer, act[peer]) &&
+		    !DIES(s, act[peer]) && PACKETS(peer, expected[peer]) == 2 ->
+		touch(expected[peer]);
+		if
+		:: part[peer] -> execute(expected[peer], act[peer]);
+			part[peer] = 0;
+			expected[peer] = expected[peer] + 1;
+			skip_nops(peer)
+		:: else -> part[peer] = 1
+		fi }
+	:: d_step { old_expected[peer] < old_end[peer] && !calm &&
+		    EXECUTABLE(s, old_expected[peer], old[peer]) && !DIES(s, old[peer]) &&
+		    PACKETS(peer, old_expected[peer]) == 2 ->
+		touch(old_expected[peer]);
+		if
+		:: old_part[peer] -> execute(old_expected[peer], old[peer]);
+			old_part[peer] = 0;
+			old_expected[peer] = old_expected[peer] + 1
+		:: else -> old_part[peer] = 1
+		fi }
+#endif
 #ifdef W_SAME_QPN
 	/* a packet of epoch 0, at a later carrier that expects the number that it carries */
 	:: d_step { laid[s] > 0 && !calm && EXECUTABLE(s, psn[s], laid[s]) &&
@@ -1291,6 +1489,10 @@ proctype Side(byte s)
 		:: d_step { move[s] == M_COUNTING && PEER_QUIET(s) -> lifetime_over(s) }
 		:: d_step { move[s] == M_LAYING -> lay(s) }
 		:: d_step { move[s] == M_SETTLING && PEER_FINAL(s) -> move_settled(s) }
+#ifdef EXACT
+		:: d_step { X_WANTED(s) -> exact_ask(s) }
+		:: d_step { X_WANTED(s) && !calm -> exact_refused(s) }
+#endif
 		:: d_step { move[s] == M_STRANDED && READY_BOTH(s) -> move_leave(s) }
 #ifdef LOSES
 		/* the application posts, and it is no WRITE: both ends get errors */

@@ -38,7 +38,7 @@ static void geometry(struct sp_carrier *c, const struct mlx5dv_qp *dv)
 	c->sq.buf = dv->sq.buf;
 	c->sq.mask = dv->sq.wqe_cnt - 1;
 	c->sq.end = c->sq.buf + (size_t)dv->sq.wqe_cnt * MLX5_SEND_WQE_BB;
-	c->sq.qpn = c->qpn;
+	c->sq.qpn_field = c->qpn << 8;
 	c->rq.buf = dv->rq.buf;
 	c->rq.cnt = dv->rq.wqe_cnt;
 	c->rq.mask = dv->rq.wqe_cnt - 1;

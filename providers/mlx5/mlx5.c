@@ -80,6 +80,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.undrive = ring_qp_undrive,
 	.qp.modified = ring_qp_modified,
 	.qp.recv_count = ring_qp_recv_count,
+	.qp.number = ring_qp_number,
 	.qp.send_counts = ring_qp_send_counts,
 	.qp.sending = ring_qp_sending,
 	.qp.sent = ring_qp_sent,

@@ -278,6 +278,7 @@ static void reset(struct sp_qp *qp)
 	atomic_store(&c->last_receive, false);
 	forget_completions(qp);
 	c->sq.head = c->sq.cur_post = c->sq.fm_cache = 0;
+	ring_sq_unnumber(&c->sq);
 	atomic_store(&c->sq.tail, 0);
 	memset(c->sq.wqe_head, 0xff, ((size_t)c->sq.mask + 1) * sizeof(*c->sq.wqe_head));
 	c->rq.head = c->rq.pub = 0;
@@ -321,6 +322,17 @@ void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 }
 
 /* -- counts ----------------------------------------------------------------------------------- */
+
+void ring_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
+{
+	struct sp_carrier *c;
+
+	ring_qp_lock(qp);
+	for (c = qp->carriers; c; c = c->next)
+		if (c->epoch == epoch)
+			ring_sq_number(&c->sq, psn, mtu);
+	ring_qp_unlock(qp);
+}
 
 uint32_t ring_qp_recv_count(struct sp_qp *qp)
 {

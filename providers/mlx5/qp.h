@@ -34,7 +34,7 @@ struct ring_builder {
 	bool xlat; /* the application's function pointers are those that translate */
 	uint8_t setters;
 	uint8_t fm_rb; /* to roll back to, as post_rb */
-	uint32_t post_rb;
+	uint32_t post_rb, psn_rb;
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
@@ -137,6 +137,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *qp, const struct ibv_qp_ini
 		  const char **why_not);
 void ring_qp_undrive(struct sp_qp *qp);
 void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state);
+void ring_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu);
 uint32_t ring_qp_recv_count(struct sp_qp *qp);
 void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
 enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);

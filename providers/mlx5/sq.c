@@ -11,7 +11,7 @@
 /* A request under construction. */
 struct sq_wqe {
 	uint8_t *seg;
-	uint32_t ds;
+	uint32_t ds, bytes;
 };
 
 RING_INLINE __be32 wr_imm(const struct ibv_send_wr *wr, uint8_t imm)
@@ -36,6 +36,7 @@ RING_INLINE int put_inline(const struct sp_qp *qp, const struct ring_sq *sq,
 		at = ring_seg_copy(sq, at, (const void *)(uintptr_t)sge->addr, sge->length);
 	}
 	w->ds += ring_seg_inline(w->seg, total);
+	w->bytes = total;
 	return 0;
 }
 
@@ -63,13 +64,16 @@ RING_INLINE void put_sges(struct sp_qp *qp, const struct ring_sq *sq, const stru
 {
 	const struct ibv_sge *sge = wr->sg_list, *end = sge + wr->num_sge;
 	uint8_t *seg = w->seg;
+	uint32_t length;
 
 	for (; sge < end; sge++) {
 		if (ring_unlikely(seg == sq->end))
 			seg = sq->buf;
 		if (ring_unlikely(!sge->length))
 			continue;
-		put_data_seg(qp, sq, seg, sge, atomic ? 8 : sge->length, xlat);
+		length = atomic ? 8 : sge->length;
+		put_data_seg(qp, sq, seg, sge, length, xlat);
+		w->bytes += length;
 		seg += sizeof(struct mlx5_wqe_data_seg);
 		w->ds++;
 	}
@@ -88,8 +92,10 @@ static RING_NOINLINE int put_umr(struct sp_qp *qp, struct ring_sq *sq, const str
 	ctrl->imm = htobe32(key);
 	err = ring_umr_build(sq, &w->seg, &w->ds, bind ? wr->bind_mw.mw->type : IBV_MW_TYPE_2,
 			     bind ? wr->bind_mw.rkey : 0, bind ? &wr->bind_mw.bind_info : &nothing);
-	if (!err)
+	if (!err) {
 		sq->wr_data[sq->cur_post & sq->mask] = bind ? RING_OP_BIND_MW : RING_OP_LOCAL_INV;
+		sq->psn_ahead--; /* it sends none */
+	}
 	return err;
 }
 
@@ -146,7 +152,7 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 {
 	const struct ring_opcode *op = &ring_opcodes[wr->opcode];
 	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, sq->cur_post);
-	struct sq_wqe w = { (uint8_t *)(ctrl + 1), 1 };
+	struct sq_wqe w = { (uint8_t *)(ctrl + 1), 1, 0 };
 	uint32_t idx = sq->cur_post & sq->mask;
 	bool inl = b->inl;
 	int err;
@@ -167,11 +173,12 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	if (ring_unlikely(err))
 		return err;
 	ring_ctrl_opcode_set(ctrl, sq->cur_post, op->mlx5);
-	ctrl->qpn_ds = htobe32(w.ds | sq->qpn << 8);
+	ctrl->qpn_ds = htobe32(w.ds | sq->qpn_field);
 	sq->wrid[idx] = wr->wr_id;
 	sq->wqe_head[idx] = sq->head + b->nreq;
 	sq->cur_post += (w.ds + 3) / 4;
 	qp->two_sided += op->two_sided;
+	ring_count_packets(sq, w.bytes);
 	b->ctrl = ctrl;
 	b->ds = w.ds;
 	b->inl = inl;
@@ -253,6 +260,7 @@ static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
 	ring_hold_enter(qp);
 	for (uint32_t post = batch->from; post != end; post += app.bbs) {
 		ring_wqe_load(sq, post, qp->type, &app);
+		sq->psn_ahead -= ring_wqe_packets(sq, &app) - 1;
 		slot = app.slot;
 		ring_wqe_lay(&qp->hold, &app, &app, sq->wrid[slot], sq->wr_data[slot]);
 	}

@@ -11,13 +11,17 @@
  * memory. */
 struct ring_sq {
 	uint8_t *buf, *end;
-	uint32_t mask;	   /* WQEBBs - 1 */
-	uint32_t cur_post; /* next WQEBB */
-	uint32_t head;	   /* requests posted */
-	uint32_t qpn;
+	uint32_t mask;	       /* WQEBBs - 1 */
+	uint32_t cur_post;     /* next WQEBB */
+	uint32_t head;	       /* requests posted */
+	uint32_t qpn_field;    /* as it stands in a WQE, beside its length: qpn << 8 */
 	_Atomic uint32_t tail; /* requests known complete; under the send CQ's lock */
 	uint8_t fm_cache;      /* fence bits that the next request owes to a UMR */
-	uint64_t *wrid;	       /* these three by WQEBB */
+	uint8_t mtu_shift;
+	bool numbered;	    /* by a QP that has told its first PSN: ring_number() */
+	uint32_t mtu;	    /* of the path; a request of no more is one packet */
+	uint32_t psn_ahead; /* of head: the PSN of the next request's first packet, mod 2^24 */
+	uint64_t *wrid;	    /* these three by WQEBB */
 	uint32_t *wqe_head;
 	uint8_t *wr_data;   /* what a NOP or a UMR stands for */
 	uint8_t *keys;	    /* the application's keys, each where it lies in buf; may be NULL */
@@ -51,6 +55,37 @@ RING_INLINE bool ring_ctrl_send_fence(const struct mlx5_wqe_ctrl_seg *ctrl)
 RING_INLINE bool ring_ctrl_signaled(const struct mlx5_wqe_ctrl_seg *ctrl)
 {
 	return (ctrl->fm_ce_se & 0x0c) == MLX5_WQE_CTRL_CQ_UPDATE;
+}
+
+/*
+ * Every request takes packet numbers of its QP: as many as its data fills packets, of a READ those of the
+ * answer; one if it has none. Only NOPs and UMRs take none.
+ */
+RING_INLINE uint32_t ring_packets(const struct ring_sq *sq, uint32_t bytes)
+{
+	return bytes <= sq->mtu ? 1 : ((bytes - 1) >> sq->mtu_shift) + 1;
+}
+
+/* Of a request that head will count too: most have nothing to add. */
+RING_INLINE void ring_count_packets(struct ring_sq *sq, uint32_t bytes)
+{
+	if (ring_unlikely(bytes > sq->mtu))
+		sq->psn_ahead += (bytes - 1) >> sq->mtu_shift;
+}
+
+/* Whose packets are not counted: its requests cost as little as those of one packet. */
+RING_INLINE void ring_sq_unnumber(struct ring_sq *sq)
+{
+	sq->mtu = UINT32_MAX;
+	sq->numbered = false;
+}
+
+RING_INLINE void ring_sq_number(struct ring_sq *sq, uint32_t psn, uint32_t mtu)
+{
+	sq->psn_ahead = psn - sq->head;
+	sq->mtu = mtu;
+	sq->mtu_shift = (uint8_t)__builtin_ctz(mtu);
+	sq->numbered = true;
 }
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys);

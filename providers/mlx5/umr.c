@@ -87,7 +87,7 @@ int ring_umr_build(struct ring_sq *sq, uint8_t **seg, uint32_t *ds, enum ibv_mw_
 		return EOPNOTSUPP;
 	put_control(at, type2, info->length);
 	at = wrap(sq, at + sizeof(struct mlx5_wqe_umr_ctrl_seg));
-	put_mkey(at, sq->qpn, type2, rkey, info);
+	put_mkey(at, sq->qpn_field >> 8, type2, rkey, info);
 	at = wrap(sq, at + offsetof(struct mlx5_wqe_mkey_context_seg, inseg));
 	*ds += (sizeof(struct mlx5_wqe_umr_ctrl_seg) +
 		offsetof(struct mlx5_wqe_mkey_context_seg, inseg)) /

@@ -10,6 +10,7 @@ int ring_sq_alloc(struct ring_sq *sq, bool keys)
 {
 	size_t n = (size_t)sq->mask + 1;
 
+	ring_sq_unnumber(sq);
 	/* One piece of memory for three: each costs the application's create and destroy. */
 	sq->wrid = calloc(n, sizeof(*sq->wrid) + sizeof(*sq->wqe_head) + sizeof(*sq->wr_data));
 	sq->keys = keys ? calloc(n, MLX5_SEND_WQE_BB) : NULL;
@@ -248,7 +249,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 	memcpy(dst->buf, wire->bytes + fit, wire->ds * 16 - fit);
 	ctrl->opmod_idx_opcode = htobe32((dst->cur_post & 0xffff) << 8) |
 				 (ctrl->opmod_idx_opcode & htobe32(0xff0000ff));
-	ctrl->qpn_ds = htobe32(dst->qpn << 8 | wire->ds);
+	ctrl->qpn_ds = htobe32(dst->qpn_field | wire->ds);
 	for (uint32_t u = 0; dst->keys && u < app->ds; u++)
 		if (app->keys >> u & 1)
 			*key_aside(dst, first + u) = be32toh(*key_at((void *)app, u));
@@ -256,6 +257,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 	dst->wr_data[slot] = wr_data;
 	dst->wqe_head[slot] = dst->head++;
 	dst->cur_post += wire->bbs;
+	dst->psn_ahead += ring_wqe_packets(dst, wire) - 1;
 	return ctrl;
 }
 
@@ -269,4 +271,28 @@ uint32_t ring_wqe_data_len(const struct ring_wqe *w)
 		if (lkeys >> u & 1)
 			sum += be32toh(*(const __be32 *)(w->bytes + u * 16));
 	return sum;
+}
+
+/* Bytes of its inline data. */
+static uint32_t inline_len(const struct ring_wqe *w, uint32_t unit)
+{
+	uint32_t n = unit < w->ds ? be32toh(*(const __be32 *)(w->bytes + unit * 16)) : 0;
+
+	return n & MLX5_INLINE_SEG ? n & ~MLX5_INLINE_SEG : 0;
+}
+
+/* On a QP with that queue's MTU: see ring_packets(). */
+uint32_t ring_wqe_packets(const struct ring_sq *sq, const struct ring_wqe *w)
+{
+	switch (ring_ctrl_opcode((const struct mlx5_wqe_ctrl_seg *)w->bytes)) {
+	case MLX5_OPCODE_NOP:
+	case MLX5_OPCODE_UMR: return 0;
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA: return 1;
+	case MLX5_OPCODE_RDMA_WRITE:
+	case MLX5_OPCODE_RDMA_WRITE_IMM:
+	case MLX5_OPCODE_RDMA_READ:
+		return ring_packets(sq, ring_wqe_data_len(w) + inline_len(w, 2));
+	default: return ring_packets(sq, ring_wqe_data_len(w) + inline_len(w, 1));
+	}
 }

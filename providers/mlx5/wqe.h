@@ -22,6 +22,7 @@ struct mlx5_wqe_ctrl_seg *ring_wqe_lay(struct ring_sq *dst, const struct ring_wq
 				       uint8_t wr_data);
 uint32_t ring_wqe_key(const struct ring_wqe *w, uint32_t unit); /* of one in keys */
 uint32_t ring_wqe_data_len(const struct ring_wqe *wqe);
+uint32_t ring_wqe_packets(const struct ring_sq *sq, const struct ring_wqe *wqe);
 
 /* Over the requests of a queue that are the application's and outstanding. */
 struct ring_walk {

@@ -32,6 +32,7 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	qp->b.sq = &qp->hold;
 	qp->b.post_rb = qp->hold.cur_post;
 	qp->b.fm_rb = qp->hold.fm_cache;
+	qp->b.psn_rb = qp->hold.psn_ahead;
 	if (!qp->hold_made)
 		fail(qp, ENOMEM);
 }
@@ -45,6 +46,7 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	b->limit = qp->max_post;
 	b->post_rb = sq->cur_post;
 	b->fm_rb = sq->fm_cache;
+	b->psn_rb = sq->psn_ahead;
 	qp->two_sided_rb = qp->two_sided;
 	b->nreq = 0;
 	b->inl = false;
@@ -76,6 +78,7 @@ static RING_NOINLINE void roll_back(struct sp_qp *qp)
 
 	ring_sq_unwrite(b->sq, b->post_rb, b->nreq);
 	b->sq->fm_cache = b->fm_rb;
+	b->sq->psn_ahead = b->psn_rb;
 	qp->two_sided = qp->two_sided_rb;
 	qp->tx_xlat.missing = false;
 }
@@ -155,10 +158,21 @@ static void wr_abort(struct ibv_qp_ex *ex)
 /* -- builders --------------------------------------------------------------------------------- */
 
 /* RC requests are complete with their data, UD requests with data and address. */
-RING_INLINE void setter_done(struct sp_qp *qp)
+RING_INLINE void setter_end_in(struct sp_qp *qp, struct ring_sq *sq)
 {
 	if (ring_likely(qp->type == IBV_QPT_RC) || qp->b.setters++)
-		finish(qp);
+		finish_in(&qp->b, sq, qp->b.ds);
+}
+
+RING_INLINE void setter_end(struct sp_qp *qp)
+{
+	setter_end_in(qp, qp->b.sq);
+}
+
+RING_INLINE void setter_done(struct sp_qp *qp, uint32_t bytes)
+{
+	ring_count_packets(qp->b.sq, bytes);
+	setter_end(qp);
 }
 
 RING_INLINE bool begin_send(struct sp_qp *qp, struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
@@ -269,6 +283,7 @@ static void umr_op(struct sp_qp *qp, struct ibv_qp_ex *ex, uint32_t old_key, uin
 	b->sq->wr_data[b->sq->cur_post & b->sq->mask] = pseudo;
 	b->sq->fm_cache = MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE;
 	finish(qp);
+	b->sq->psn_ahead--; /* it sends none */
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
@@ -312,20 +327,33 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	if (ring_unlikely(qp->b.err))
 		return;
 	ring_seg_ud((uint8_t *)(qp->b.ctrl + 1), ah, qpn, qkey);
-	setter_done(qp);
+	setter_end(qp);
+}
+
+static RING_NOINLINE void set_no_or_many_packets(struct sp_qp *qp, uint32_t lkey, uint64_t addr,
+						 uint32_t length)
+{
+	if (length) {
+		ring_seg_data(qp->b.data, addr, lkey, length);
+		qp->b.ds++;
+	}
+	setter_done(qp, length);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct sp_qp *qp = qp_of(ex);
+	struct ring_sq *sq = qp->b.sq;
 
 	if (ring_unlikely(qp->b.err))
 		return;
-	if (ring_likely(length)) {
-		ring_seg_data(qp->b.data, addr, lkey, length);
-		qp->b.ds++;
+	if (ring_unlikely(length - 1 >= sq->mtu)) {
+		set_no_or_many_packets(qp, lkey, addr, length);
+		return;
 	}
-	setter_done(qp);
+	ring_seg_data(qp->b.data, addr, lkey, length);
+	qp->b.ds++;
+	setter_end_in(qp, sq);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
@@ -333,6 +361,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	struct sp_qp *qp = qp_of(ex);
 	struct ring_builder *b = &qp->b;
 	uint8_t *seg = b->data;
+	uint32_t total = 0;
 
 	if (ring_unlikely(b->err))
 		return;
@@ -346,10 +375,11 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		if (ring_unlikely(!sge->length))
 			continue;
 		ring_seg_data(seg, sge->addr, sge->lkey, sge->length);
+		total += sge->length;
 		seg += sizeof(struct mlx5_wqe_data_seg);
 		b->ds++;
 	}
-	setter_done(qp);
+	setter_done(qp, total);
 }
 
 RING_INLINE uint8_t *inline_start(struct ring_builder *b)
@@ -371,7 +401,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	b->inl = true;
 	ring_seg_copy(b->sq, inline_start(b), addr, length);
 	b->ds += ring_seg_inline(b->data, length);
-	setter_done(qp);
+	setter_done(qp, length);
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *buf)
@@ -393,7 +423,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	}
 	b->inl = true;
 	b->ds += ring_seg_inline(b->data, total);
-	setter_done(qp);
+	setter_done(qp, total);
 }
 
 /* -- pointing the application's QP at them ---------------------------------------------------- */

@@ -55,7 +55,7 @@ RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ib
 
 RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
 {
-	b->ctrl->qpn_ds = htobe32(ds | sq->qpn << 8);
+	b->ctrl->qpn_ds = htobe32(ds | sq->qpn_field);
 	sq->cur_post += (ds + 3) / 4;
 }
 

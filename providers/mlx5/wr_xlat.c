@@ -80,6 +80,7 @@ static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uin
 		ring_xlat_data(qp, b->sq, b->data, addr, lkey, length);
 		b->ds++;
 	}
+	ring_count_packets(b->sq, length);
 	finish(qp);
 }
 
@@ -98,6 +99,7 @@ void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, ui
 	seg = b->data;
 	ring_xlat_aside(sq, seg, lkey);
 	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
+	ring_count_packets(sq, length);
 	finish_in(b, sq, ++b->ds);
 }
 
@@ -107,7 +109,7 @@ void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_
 	struct ring_builder *b = &qp->b;
 	struct ring_sq *sq = b->sq;
 	uint8_t *seg = b->data;
-	uint32_t ds = b->ds;
+	uint32_t ds = b->ds, total = 0;
 
 	if (ring_unlikely(b->err))
 		return;
@@ -121,9 +123,11 @@ void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_
 		if (ring_unlikely(!sge->length))
 			continue;
 		ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, sge->length);
+		total += sge->length;
 		seg += sizeof(struct mlx5_wqe_data_seg);
 		ds++;
 	}
 	b->ds = ds;
+	ring_count_packets(sq, total);
 	finish_in(b, sq, ds);
 }

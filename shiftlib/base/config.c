@@ -63,6 +63,16 @@ static bool config_trust_unplaced(void)
 	return text && !strcmp(text, "trust");
 }
 
+/* Unless it is turned off: where a NIC has shown that what it tells is true. */
+static bool config_exact(void)
+{
+	const char *text = sh_setting("SHIFT_EXACT");
+
+	if (text && *text && strcmp(text, "auto") && strcmp(text, "off"))
+		sh_log(SH_LOG_ERROR, "SHIFT_EXACT='%s' is neither auto nor off; using auto", text);
+	return !text || strcmp(text, "off");
+}
+
 static const char *config_job(void)
 {
 	const char *job = config_text("SHIFT_JOB"), *from;
@@ -123,6 +133,7 @@ void sh_config_read(struct sh_config *config)
 	config->yield_ns = config_ms("SHIFT_YIELD_MS", 30000, 100, 3600000) * SH_NS_PER_MS;
 	config->flush_wait_ns = config_ms("SHIFT_FLUSH_WAIT_MS", 200, 1, 60000) * SH_NS_PER_MS;
 	sc_config_default(&config->core);
+	config->core.exact = config_exact();
 	config->core.lazy = config_on("SHIFT_LAZY", false);
 	config->core.silence_ns =
 		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *

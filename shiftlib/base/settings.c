@@ -29,6 +29,7 @@ static const char *const names[] = {
 	"SHIFT_ENGINE",
 	"SHIFT_DISABLE",
 	"SHIFT_ENABLE",
+	"SHIFT_EXACT",
 	"SHIFT_FLUSH_WAIT_MS",
 	"SHIFT_HANG_MS",
 	"SHIFT_HEARTBEAT",

@@ -10,6 +10,7 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/exact.h"
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/intro.h"
@@ -88,17 +89,19 @@ static void conn_guard(struct sh_qp *qp, bool on)
 	sh_carrier_link_mark(&qp->carriers.slot[0]); /* before, its errors were not withheld */
 	if (!sh_conns.check_at)
 		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
+	sh_exact_prove(qp);
 	sh_heartbeat_soon(); /* the first one that can be moved: heartbeats begin */
 }
 
 /* ---- events and actions --------------------------------------------------------------------- */
 
-static void conn_withhold(struct sh_qp *qp, enum sc_reason reason)
+static void conn_withhold(struct sh_qp *qp, const struct sc_action *action)
 {
 	sh_incident_moves(qp);
 	if (!qp->stats.move || qp->stats.move->settled_ns || qp->stats.move->ended)
-		qp->stats.move = sh_stats_move_begin(qp, reason);
+		qp->stats.move = sh_stats_move_begin(qp, action->reason);
 	sp_qp_withhold(qp->sp);
+	sh_exact_withheld(qp, action->epoch);
 }
 
 static void conn_act(struct sh_qp *qp, const struct sc_action *action)
@@ -110,10 +113,11 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_SEND_STANDBY: sh_messages_send_standby(qp, &action->standby, action->on); break;
 	case SC_ACT_SEND_STATE: sh_messages_send_state(qp, &action->state); break;
 	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
-	case SC_ACT_WITHHOLD: conn_withhold(qp, action->reason); break;
+	case SC_ACT_WITHHOLD: conn_withhold(qp, action); break;
 	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
 	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
 	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
+	case SC_ACT_ASK_PSN: sh_exact_ask(qp, action->epoch); break;
 	case SC_ACT_LAY_RECEIVES: sh_move_lay(qp, action->epoch); break;
 	case SC_ACT_SETTLE: sh_move_settle(qp, action); break;
 	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;

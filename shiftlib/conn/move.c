@@ -9,6 +9,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/exact.h"
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/loopback.h"
@@ -155,6 +156,8 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct 
 	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
 	*reason = sc_settle(info, n, counts, fates, &verdict);
 	qp->error.delivered = verdict.delivered;
+	if (verdict.doubted)
+		sh_exact_doubt(qp);
 	if (!*reason && verdict.unplaced)
 		move_restrict(qp);
 	ret = *reason ? -EPROTO : sp_qp_settle(qp->sp, to->sp, fates, n, &settled);
@@ -194,6 +197,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 		*reason = SC_REASON_MISCOUNT;
 		return ret;
 	}
+	sh_exact_counts(qp, action, &counts);
 	info = sh_move_outstanding(qp, &n);
 	if (!info)
 		return -EINVAL;

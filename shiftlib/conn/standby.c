@@ -401,6 +401,8 @@ static void standby_connected(struct standby_job *task, struct sh_carrier *carri
 		standby_failed(qp, task->epoch, task->why);
 		return;
 	}
+	if (sh.config.core.exact)
+		sp_qp_number(qp->sp, carrier->epoch, carrier->psn, sh_mtu_bytes(standby_mtu(task)));
 	qp->carriers.standby_why = NULL;
 	carrier->rts = task->rts;
 	sh_carriers_to_rts(qp);

@@ -34,6 +34,11 @@ struct sh_address {
 	uint32_t qpn, qkey;
 };
 
+static inline uint32_t sh_mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
+
 /* Of a datagram between them: the smaller MTU. */
 size_t sh_address_payload_max(const struct sh_address *local, const struct sh_address *peer);
 /* The kind of a GID of the port's table; 0: the kernel does not tell. It reads a file. */

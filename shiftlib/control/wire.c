@@ -95,6 +95,13 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 			  WIRE_HAS_TENANT ? sizeof(wire) : WIRE_STANDBY_LEAST);
 }
 
+static size_t wire_state_length(void)
+{
+	if (WIRE_HAS_EXACT)
+		return sizeof(struct wire_state);
+	return WIRE_HAS_DEAD ? WIRE_STATE_DEAD : WIRE_STATE_LEAST;
+}
+
 int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 		      const struct sc_msg_state *state)
 {
@@ -115,10 +122,15 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.lost = htole32(state->lost),
 		.dead = htole32(state->dead),
 		.cut = htole32(state->cut),
+		.wants = state->wants,
+		.exact = state->exact,
+		.exact_seen = state->exact_seen,
+		.wants_of = htole32(state->wants_of),
+		.exact_of = htole32(state->exact_of),
+		.exact_psn = htole32(state->exact_psn),
 	};
 
-	return writer_put(writer, SH_WIRE_STATE, ids, &wire,
-			  WIRE_HAS_DEAD ? sizeof(wire) : WIRE_STATE_LEAST);
+	return writer_put(writer, SH_WIRE_STATE, ids, &wire, wire_state_length());
 }
 
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids)

@@ -30,9 +30,9 @@
 #define SH_WIRE_MAJOR 3
 #endif
 #define SH_WIRE_MINOR_HERE                                                                         \
-	4 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
+	5 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
 	   * which carriers' NICs died. 3: STANDBY tells its partition and its VLAN. 4: and how
-	   * many READs it takes at once */
+	   * many READs it takes at once. 5: STATE asks for expected PSNs, and tells them */
 #ifndef SH_WIRE_MINOR
 #define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif

@@ -49,9 +49,12 @@ struct wire_state {
 	uint8_t leaving, final, quiesced, flags;
 	uint8_t reason, ask, phase, stranded;
 	uint32_t switch_no, target, lost;
-	uint32_t dead, cut; /* 3.1: not there */
+	uint32_t dead, cut;   /* 3.1: not there */
+	uint8_t wants, exact; /* before 3.5: not there, and nothing behind it */
+	uint8_t exact_seen, reserved;
+	uint32_t wants_of, exact_of, exact_psn;
 } __attribute__((packed));
-static_assert(sizeof(struct wire_state) == 40, "wire form");
+static_assert(sizeof(struct wire_state) == 56, "wire form");
 
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
@@ -99,8 +102,10 @@ static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit th
 #define WIRE_HAS_DEAD	   (SH_WIRE_MINOR >= 2)
 #define WIRE_HAS_TENANT	   (SH_WIRE_MINOR >= 3)
 #define WIRE_HAS_READS	   (SH_WIRE_MINOR >= 4)
+#define WIRE_HAS_EXACT	   (SH_WIRE_MINOR >= 5)
 #define WIRE_STANDBY_LEAST offsetof(struct wire_standby, vlan)
 #define WIRE_STATE_LEAST   offsetof(struct wire_state, dead)
+#define WIRE_STATE_DEAD	   offsetof(struct wire_state, wants)
 #define WIRE_LATER_TYPE	   0x7fffu
 
 #define WIRE_PSN_MAX 0xffffffu

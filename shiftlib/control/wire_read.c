@@ -96,13 +96,36 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	return 0;
 }
 
+static size_t state_known(size_t length)
+{
+	if (length >= sizeof(struct wire_state))
+		return sizeof(struct wire_state);
+	return length >= WIRE_STATE_DEAD ? WIRE_STATE_DEAD : WIRE_STATE_LEAST;
+}
+
+static int read_state_exact(struct sc_msg_state *state, const struct wire_state *wire)
+{
+	if (!WIRE_HAS_EXACT)
+		return 0;
+	state->wants = wire->wants;
+	state->exact = wire->exact;
+	state->exact_seen = wire->exact_seen;
+	state->wants_of = le32toh(wire->wants_of);
+	state->exact_of = le32toh(wire->exact_of);
+	state->exact_psn = le32toh(wire->exact_psn);
+	return state->wants > 1 || state->exact_seen > 1 || state->exact >= SC_EXACTS ||
+			       state->exact_psn > WIRE_PSN_MAX
+		       ? -EBADMSG
+		       : 0;
+}
+
 static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t length)
 {
 	struct wire_state wire = { 0 };
 
 	if (length < WIRE_STATE_LEAST)
 		return -EBADMSG;
-	memcpy(&wire, body, length < sizeof(wire) ? WIRE_STATE_LEAST : sizeof(wire));
+	memcpy(&wire, body, state_known(length));
 	state->epoch = le32toh(wire.epoch);
 	state->seen_epoch = le32toh(wire.seen_epoch);
 	state->recv_count = le32toh(wire.recv_count);
@@ -123,7 +146,7 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 	    state->flags & ~WIRE_FLAGS || state->reason >= SC_REASONS ||
 	    state->phase > SC_SWITCH_CANCEL || state->stranded > 1)
 		return -EBADMSG;
-	return 0;
+	return read_state_exact(state, &wire);
 }
 
 static struct wire_key key_at(const uint8_t *raw, uint32_t i)

@@ -15,12 +15,15 @@ enum sc_action_type {
 	SC_ACT_SEND_STANDBY,	/* standby: over its own path; on: over every live path */
 	SC_ACT_SEND_STATE,	/* state: over every live path */
 	SC_ACT_GUARD,		/* on/off: withhold transport errors */
-	SC_ACT_WITHHOLD,	/* sends written, doorbell withheld */
+	SC_ACT_WITHHOLD,	/* sends written, doorbell withheld -> WITHHELD, at once */
 	SC_ACT_QUIESCE,		/* all carriers to ERR, flush -> QUIESCED */
 	SC_ACT_RECOUNT,		/* collect again -> QUIESCED */
-	SC_ACT_SEAL,	     /* the count is final: later completions of old carriers are dropped */
+	SC_ACT_SEAL,	/* the count is final: later completions of old carriers are dropped */
+	SC_ACT_ASK_PSN, /* expected PSN of carrier `epoch`, quiesced; before the DROP_OLD that destroys
+			 * it -> PSN */
 	SC_ACT_LAY_RECEIVES, /* into carrier `epoch` -> RECEIVES_LAID */
-	SC_ACT_SETTLE,	/* recv_count, dead, cut = the peer's; into carrier `epoch` -> SETTLED */
+	SC_ACT_SETTLE, /* recv_count, dead, cut, exact* = the peer's; into carrier `epoch` -> SETTLED.
+			 * See sc_settle_exact() */
 	SC_ACT_FENCE,	/* lay a fence into the active send ring (try again until it fits), withhold
 			 * what comes behind it -> FENCE_LAID, FENCED; epoch: switch_no, comes back */
 	SC_ACT_UNFENCE, /* the fence is off: what is withheld runs on the active carrier */
@@ -37,6 +40,8 @@ struct sc_action {
 	enum sc_reason reason;
 	uint32_t epoch;
 	uint32_t recv_count, dead, cut;
+	bool exact; /* exact_psn is known, of carrier exact_of */
+	uint32_t exact_of, exact_psn;
 	struct sc_address address;
 	struct sc_msg_standby standby;
 	struct sc_msg_state state;

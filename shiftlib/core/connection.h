@@ -17,10 +17,12 @@ struct sc_config {
 	uint64_t limit_ns; /* a move takes no longer, says the operator; 0: as the QP retries */
 	uint64_t packet_lifetime_ns; /* longest packet lifetime on the fabric */
 	uint64_t settle_ns;	     /* sick NIC: what it has taken in is in memory after so long */
+	uint64_t exact_ns;	     /* a NIC has so long to tell an expected PSN */
 	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
 	uint64_t standby_ns; /* making a standby takes no longer, or another one is chosen */
 	uint64_t choose_min_ns, choose_max_ns; /* pause after one failed, doubling */
-	bool lazy; /* a standby is made when it is needed, if the peer is lazy too */
+	bool exact; /* expected PSNs are asked for and told, if the peer does so too */
+	bool lazy;  /* a standby is made when it is needed, if the peer is lazy too */
 };
 void sc_config_default(struct sc_config *config);
 
@@ -61,6 +63,16 @@ struct sc_switch {
 	uint64_t next_at, interval; /* after a CANCEL */
 };
 
+/* The exact count: expected PSNs of quiesced carriers (exact.c). */
+struct sc_exact_count {
+	bool wants; /* of the peer: there are requests of ours whose fate its count does not tell */
+	uint32_t wants_of; /* carrier that they lie in */
+	bool asked;	   /* our shell, of what the peer wants; no answer yet */
+	uint64_t asked_until;
+	bool answered, known; /* the last answer, of carrier `of`: it stays true */
+	uint32_t of, psn;
+};
+
 /* What the other end has said. */
 struct sc_peer {
 	bool introduced;
@@ -76,6 +88,11 @@ struct sc_peer {
 	bool quiesced;		  /* heard for the epoch under way */
 	uint64_t quiesced_at;	  /* ... when; with quiesced */
 	bool final;		  /* has a final count for the epoch under way */
+	bool wants;		  /* in the move under way, or the last one: the expected PSN ... */
+	uint32_t wants_of;	  /* ... of that carrier */
+	bool exact_seen;	  /* ... and has it, or knows that it will not come */
+	enum sc_exact exact;	  /* what it has said of ours, in the same */
+	uint32_t exact_psn;
 	uint64_t heard_at;
 };
 
@@ -101,6 +118,7 @@ struct sc_conn {
 	struct sc_masks paths;
 	struct sc_standby standby;
 	struct sc_switch sw;
+	struct sc_exact_count exact;
 	struct sc_peer peer;
 	bool guarded;	     /* transport errors are withheld: from the first standby, or the
 			      * first rest without one, to the end */

@@ -19,6 +19,8 @@ void sc_config_default(struct sc_config *config)
 		.deadline_ns = 10000 * MS,
 		.packet_lifetime_ns = 100 * MS,
 		.settle_ns = 10 * MS,
+		.exact = true,
+		.exact_ns = 500 * MS,
 		.fence_ns = 1000 * MS,
 		.standby_ns = 2000 * MS,
 		.choose_min_ns = 20 * MS,
@@ -104,6 +106,7 @@ static void timer_schedule(struct sc_conn *c)
 	timer_earlier(c, c->standby.rest_until);
 	timer_earlier(c, c->sw.deadline_at);
 	timer_earlier(c, c->sw.next_at);
+	timer_earlier(c, c->exact.asked_until);
 	timer_earlier(c, sc_patience_dark_until(c));
 	if (!sc_moving(c))
 		return;
@@ -121,6 +124,7 @@ static void timer_run(struct sc_frame *x)
 	if (x->c->move == SC_MOVE_ENDED)
 		return;
 	sc_switch_timer(x);
+	sc_exact_timer(x);
 	sc_state_timer(x);
 	sc_standby_timer(x);
 }
@@ -147,7 +151,9 @@ static void dispatch(struct sc_frame *x)
 	case SC_EV_MSG_UNKNOWN: sc_end_unknown(x); break;
 	case SC_EV_APP_ERROR: sc_end_app_error(x); break;
 	case SC_EV_APP_CLOSED: sc_end_app_closed(x); break;
+	case SC_EV_WITHHELD: sc_exact_withheld(x); break;
 	case SC_EV_QUIESCED: sc_move_quiesced(x); break;
+	case SC_EV_PSN: sc_exact_answered(x); break;
 	case SC_EV_RECEIVES_LAID: sc_move_laid(x); break;
 	case SC_EV_SETTLED: sc_move_settled(x); break;
 	case SC_EV_PATHS: sc_paths_changed(x); break;
@@ -166,6 +172,7 @@ static void advance(struct sc_frame *x)
 	sc_rest_update(x);
 	sc_standby_choose(x);
 	sc_move_advance(x);
+	sc_exact_advance(x);
 	sc_switch_advance(x);
 }
 

@@ -155,7 +155,9 @@ void sc_end_event(struct sc_frame *x)
 	case SC_EV_STANDBY_CONNECTED:
 	case SC_EV_STANDBY_FAILED:
 	case SC_EV_STANDBY_LOST:
+	case SC_EV_WITHHELD:
 	case SC_EV_QUIESCED:
+	case SC_EV_PSN:
 	case SC_EV_RECEIVES_LAID:
 	case SC_EV_SETTLED:
 	case SC_EVENT_TYPES: break;

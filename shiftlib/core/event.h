@@ -22,13 +22,16 @@ enum sc_event_type {
 	SC_EV_APP_ERROR,	 /* an error completion was passed on to the application: its own
 				  * error, or a transport error while unguarded */
 	SC_EV_APP_CLOSED,	 /* modify to ERR or RESET, or destroy, by the application */
-	SC_EV_QUIESCED,		 /* final, recv_count */
-	SC_EV_RECEIVES_LAID,	 /* ok: 1, recv_count; else reason (KEY: try again later) */
-	SC_EV_SETTLED,		 /* ok: 1; else reason (KEY: try again later) */
-	SC_EV_FENCE_LAID, /* later sends are withheld; atomics: what is outstanding before it may
+	SC_EV_WITHHELD, /* exact: there are published requests as sc_exact_wanted() says; carrier: that
+			 * they lie in */
+	SC_EV_QUIESCED,	     /* final, recv_count */
+	SC_EV_PSN,	     /* ok: 1, psn; else it is not known, or the NIC may not obey */
+	SC_EV_RECEIVES_LAID, /* ok: 1, recv_count; else reason (KEY: try again later) */
+	SC_EV_SETTLED,	     /* ok: 1; else reason (KEY: try again later) */
+	SC_EV_FENCE_LAID,    /* later sends are withheld; atomics: what is outstanding before it may
 			   * not be repeated */
-	SC_EV_FENCED,	  /* nothing is outstanding in the active send ring any more */
-	SC_EV_PATH_UP,	  /* a control path to the peer came (back) up, or died: send again */
+	SC_EV_FENCED,	     /* nothing is outstanding in the active send ring any more */
+	SC_EV_PATH_UP,	     /* a control path to the peer came (back) up, or died: send again */
 	SC_EV_DARK, /* ok: no path to the peer has had an answer for silent_ns; else one has */
 	SC_EV_TIMER,
 	SC_EVENT_TYPES,
@@ -38,8 +41,8 @@ struct sc_event {
 	enum sc_event_type type;
 	enum sc_reason reason;
 	/*
-	 * FAULT, STANDBY_*: of the carrier that it is about. QUIESCED, RECEIVES_LAID, SETTLED,
-	 * FENCE_LAID, FENCED: as the action said. Late ones are told apart by it.
+	 * FAULT, STANDBY_*: of the carrier that it is about. WITHHELD, QUIESCED, PSN, RECEIVES_LAID,
+	 * SETTLED, FENCE_LAID, FENCED: as the action said. Late ones are told apart by it.
 	 */
 	uint32_t epoch;
 	bool ok;
@@ -56,6 +59,9 @@ struct sc_event {
 	bool dead;	     /* QUIESCED: one of the NICs is gone, or did not flush */
 	bool cut;	     /* QUIESCED: ... or may have lost its way to memory too early to write
 			      * what it had acknowledged */
+	bool exact;	     /* WITHHELD */
+	uint32_t carrier;    /* WITHHELD */
+	uint32_t psn;	     /* PSN; 24 bits */
 	uint32_t recv_count; /* QUIESCED; RECEIVES_LAID: as sealed, that is what was not laid */
 	struct sc_address address;
 	struct sc_msg_standby standby;

@@ -54,6 +54,15 @@ enum sc_mutant {
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
 	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
+	/* of the exact count: the expected PSN ... */
+	SC_MUTANT_OTHER_PSN,	      /* of another carrier is told, and believed */
+	SC_MUTANT_SICK_PSN,	      /* of a NIC that did not show that it obeys is asked for */
+	SC_MUTANT_EARLY_PSN,	      /* is asked for before the carrier is quiesced */
+	SC_MUTANT_CUT_IS_DELIVERED,   /* lies within a request: that counts as executed */
+	SC_MUTANT_WRAP_24,	      /* is compared without its wrap */
+	SC_MUTANT_TRUST_UNCHECKED,    /* is believed against the count */
+	SC_MUTANT_ATOMIC_RAN_AGAIN,   /* is behind an atomic, which runs again */
+	SC_MUTANT_ATOMIC_RAN_DROPPED, /* ... which completes without its value */
 };
 
 #ifdef SC_MUTANTS
@@ -165,6 +174,18 @@ static inline bool sc_switching(const struct sc_conn *c)
 {
 	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
+
+/* exact.c: expected PSNs, asked for and told */
+void sc_exact_forget(struct sc_conn *c); /* another move begins */
+void sc_exact_withheld(struct sc_frame *x);
+void sc_exact_answered(struct sc_frame *x);
+void sc_exact_heard(struct sc_frame *x); /* STATE of the epoch under way */
+void sc_exact_advance(struct sc_frame *x);
+void sc_exact_timer(struct sc_frame *x);
+void sc_exact_tell(const struct sc_conn *c, struct sc_msg_state *m);
+bool sc_exact_unseen(const struct sc_conn *c);	 /* the peer waits for our word, or has it */
+bool sc_exact_complete(const struct sc_conn *c); /* the peer has said all that we settle by */
+void sc_exact_settle(const struct sc_conn *c, struct sc_action *settle);
 
 /* message.c: STATE */
 uint64_t sc_resend_first_ns(const struct sc_conn *c); /* of STATE and STANDBY */

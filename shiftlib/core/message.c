@@ -31,6 +31,7 @@ static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 		.dead = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->dead,
 		.cut = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->cut,
 	};
+	sc_exact_tell(c, m);
 }
 
 uint64_t sc_resend_first_ns(const struct sc_conn *c)
@@ -70,7 +71,8 @@ static bool wanted(const struct sc_conn *c)
 	case SC_MOVE_SETTLING: return true;
 	case SC_MOVE_NONE:
 	case SC_MOVE_RESUMING:
-		return sc_switching(c) || (c->count_final && c->peer.seen_epoch != c->epoch);
+		return sc_switching(c) || (c->count_final && c->peer.seen_epoch != c->epoch) ||
+		       sc_exact_unseen(c);
 	case SC_MOVE_ENDED: return c->last_words && !c->peer.ended;
 	}
 	return false;

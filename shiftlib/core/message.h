@@ -7,6 +7,17 @@
 
 enum sc_flags { SC_FLAG_FATAL = 1, SC_FLAG_CLOSED = 2 };
 
+/* What is said of the expected PSN that the peer has asked for. */
+enum sc_exact {
+	SC_EXACT_SILENT, /* the sender never tells: an earlier version, or it is off */
+	SC_EXACT_LATER,	 /* not asked for, or not known yet */
+	SC_EXACT_TOLD,
+	SC_EXACT_UNKNOWN, /* it will not be known */
+	SC_EXACTS,
+};
+
+const char *sc_exact_name(enum sc_exact exact);
+
 struct sc_address { /* of a standby QP, opaque to the core */
 	uint8_t gid[16];
 	uint16_t lid;
@@ -48,6 +59,13 @@ struct sc_msg_state {
 			     * acknowledged behind the count may not be in memory; 0: none */
 	uint32_t cut;	    /* the same of a NIC that could not reach memory any more, or of which
 			     * nobody knows that it could */
+	uint8_t wants;	    /* 1: the expected PSN of carrier wants_of, in which there are requests
+			     * of the sender whose fate the count does not tell */
+	uint8_t exact;	    /* enum sc_exact; TOLD, UNKNOWN: of the receiver's wants_of */
+	uint8_t exact_seen; /* 1, with wants: the receiver's TOLD or UNKNOWN has come */
+	uint32_t wants_of;  /* epoch of a carrier */
+	uint32_t exact_of;  /* likewise */
+	uint32_t exact_psn; /* TOLD */
 };
 
 #endif

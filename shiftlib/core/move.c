@@ -108,6 +108,7 @@ static void forget_last_move(struct sc_frame *x)
 	c->count_final = c->counted = c->recounting = false;
 	if (!SC_MUTANT(KEEP_ANSWER))
 		c->peer.final = c->peer.quiesced = false;
+	sc_exact_forget(c);
 	c->fault_later = false;
 	c->lifetime_until = c->retry_at = c->retry_interval = 0;
 	sc_standby_suspect(x, false);
@@ -270,6 +271,7 @@ static void settle(struct sc_frame *x)
 	a->recv_count = x->c->peer.recv_count;
 	a->dead = x->c->peer.dead;
 	a->cut = x->c->peer.cut;
+	sc_exact_settle(x->c, a);
 }
 
 static void resume(struct sc_frame *x)
@@ -392,7 +394,7 @@ void sc_move_laid(struct sc_frame *x)
 	/* the peer's final count came first: it has only to say that it has seen ours */
 	sc_state_send(x, c->peer.final);
 	await(x);
-	if (c->peer.final || SC_MUTANT(NO_ANSWER))
+	if (sc_exact_complete(c) || SC_MUTANT(NO_ANSWER))
 		resume(x);
 }
 
@@ -459,6 +461,7 @@ static void record(struct sc_frame *x)
 	}
 	if (m->seen_epoch == c->epoch)
 		c->peer.seen_epoch = c->epoch;
+	sc_exact_heard(x);
 }
 
 static bool final_sent(const struct sc_conn *c)
@@ -486,7 +489,7 @@ static void message_equal(struct sc_frame *x)
 		record(x);
 	if (c->move == SC_MOVE_COUNTING)
 		count_start(x);
-	else if (c->move == SC_MOVE_SETTLING && c->peer.final)
+	else if (c->move == SC_MOVE_SETTLING && sc_exact_complete(c))
 		resume(x);
 	else if (c->move == SC_MOVE_NONE)
 		sc_switch_message(x);

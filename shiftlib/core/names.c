@@ -64,6 +64,18 @@ const char *sc_switch_phase_name(enum sc_switch_phase phase)
 	return NAME(names, phase);
 }
 
+const char *sc_exact_name(enum sc_exact exact)
+{
+	static const char *const names[SC_EXACTS] = {
+		[SC_EXACT_SILENT] = "silent",
+		[SC_EXACT_LATER] = "later",
+		[SC_EXACT_TOLD] = "told",
+		[SC_EXACT_UNKNOWN] = "not-known",
+	};
+
+	return NAME(names, exact);
+}
+
 const char *sc_reason_name(enum sc_reason reason)
 {
 	static const char *const names[SC_REASONS] = {
@@ -131,7 +143,9 @@ const char *sc_event_name(enum sc_event_type type)
 		[SC_EV_STANDBY_LOST] = "STANDBY_LOST",
 		[SC_EV_APP_ERROR] = "APP_ERROR",
 		[SC_EV_APP_CLOSED] = "APP_CLOSED",
+		[SC_EV_WITHHELD] = "WITHHELD",
 		[SC_EV_QUIESCED] = "QUIESCED",
+		[SC_EV_PSN] = "PSN",
 		[SC_EV_RECEIVES_LAID] = "RECEIVES_LAID",
 		[SC_EV_SETTLED] = "SETTLED",
 		[SC_EV_PATHS] = "PATHS",
@@ -158,6 +172,7 @@ const char *sc_action_name(enum sc_action_type type)
 		[SC_ACT_QUIESCE] = "QUIESCE",
 		[SC_ACT_RECOUNT] = "RECOUNT",
 		[SC_ACT_SEAL] = "SEAL",
+		[SC_ACT_ASK_PSN] = "ASK_PSN",
 		[SC_ACT_LAY_RECEIVES] = "LAY_RECEIVES",
 		[SC_ACT_SETTLE] = "SETTLE",
 		[SC_ACT_FENCE] = "FENCE",

@@ -12,6 +12,9 @@
  * those that it has, the last one decides: a counted one, or a READ with its data, proves that all
  * before it was in memory, as it went the same way behind it. Else a WRITE may be missing, and what would
  * tell the peer that it is there must not run (P3).
+ *
+ * The exact count draws a second line, by the expected PSN of the peer's QP (settle.h has both in one table).
+ * That line is exact, but a QP may lie about it: then it contradicts, sooner or later, the count.
  */
 #include "shiftlib/core/internal.h"
 
@@ -40,7 +43,7 @@ static uint32_t answered_region(const struct sp_request *r, uint32_t n, uint32_t
 	return region;
 }
 
-static uint32_t published_two_sided(const struct sp_request *r, uint32_t n)
+static uint32_t two_sided(const struct sp_request *r, uint32_t n)
 {
 	uint32_t count = 0;
 
@@ -49,32 +52,151 @@ static uint32_t published_two_sided(const struct sp_request *r, uint32_t n)
 	return count;
 }
 
+/* ---- the exact count ------------------------------------------------------------------------ */
+
+bool sc_exact_wanted(const struct sp_request *requests, uint32_t n)
+{
+	bool read = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sp_request *r = &requests[i];
+
+		if (!r->published)
+			continue;
+		if (r->kind == SP_REQ_WRITE || r->kind == SP_REQ_ATOMIC || (read && r->send_fence))
+			return true;
+		read |= r->kind == SP_REQ_READ;
+	}
+	return false;
+}
+
+void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier)
+{
+	counts->exact = settle->exact && settle->exact_of == carrier;
+	counts->expected_psn = counts->exact ? settle->exact_psn & SC_PSN_MASK : 0;
+}
+
+/* By the expected PSN: the leading requests that ran, and those of which a packet may have been taken. */
+struct exact {
+	bool known;
+	uint32_t ran, begun;
+};
+
+static uint32_t psn_behind(uint32_t psn, uint32_t base)
+{
+	return SC_MUTANT(WRAP_24) ? psn - base : (psn - base) & SC_PSN_MASK;
+}
+
+/* Packets of all; at least 2^24: numbers do not tell them apart, or are not known. */
+static uint64_t packets(const struct sp_request *r, uint32_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!r[i].published)
+			continue;
+		if (!r[i].numbered)
+			return UINT64_MAX;
+		sum += r[i].packets;
+	}
+	return sum;
+}
+
+static uint32_t first_psn(const struct sp_request *r, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (r[i].published)
+			return r[i].psn;
+	return 0;
+}
+
+/* taken: so many packets behind the first one lies the expected one. */
+static void exact_look(const struct sp_request *r, uint32_t n, uint32_t taken, struct exact *exact)
+{
+	uint32_t base = first_psn(r, n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t start = psn_behind(r[i].psn, base);
+
+		if (!r[i].published || !r[i].packets)
+			continue;
+		if (start + r[i].packets <= taken)
+			exact->ran = i + 1;
+		if (start < taken)
+			exact->begun = i + 1;
+	}
+	if (SC_MUTANT(CUT_IS_DELIVERED))
+		exact->ran = exact->begun;
+}
+
+/*
+ * What was counted was received: not more, but for receives whose completions a dying NIC lost.
+ */
+static bool exact_contradicts(const struct sp_request *r, const struct sc_counts *counts,
+			      uint32_t counted, const struct exact *exact)
+{
+	uint32_t ran = two_sided(r, exact->ran);
+
+	if (SC_MUTANT(TRUST_UNCHECKED))
+		return false;
+	return counts->recalled ? ran < counted : ran != counted;
+}
+
+static struct exact exact_of(const struct sp_request *r, uint32_t n, const struct sc_counts *counts,
+			     uint32_t counted, bool *doubted)
+{
+	struct exact exact = { false, 0, n }, found = { true, 0, 0 };
+	uint64_t sum = packets(r, n);
+	uint32_t taken;
+
+	if (!counts->exact || !n || sum > SC_PSN_MASK)
+		return exact;
+	taken = psn_behind(counts->expected_psn, first_psn(r, n));
+	exact_look(r, n, taken, &found);
+	*doubted = (taken > sum && !SC_MUTANT(WRAP_24)) ||
+		   exact_contradicts(r, counts, counted, &found);
+	return *doubted ? exact : found;
+}
+
+/* ---- fates ---------------------------------------------------------------------------------- */
+
 /*
  * Executed is not complete: of a READ the peer's answer may have been lost. But a request with a
- * fence starts only when all READs before it have their data, so one that was executed vouches.
+ * fence starts only when all READs before it have their data, so one that was executed, or begun, vouches.
  */
-static void fates_of_region(const struct sp_request *r, uint32_t region, enum sp_fate *fates)
+static void fates_of_region(const struct sp_request *r, uint32_t region, uint32_t begun,
+			    enum sp_fate *fates)
 {
 	bool vouched = false;
 
-	for (uint32_t i = region; i-- > 0;) {
+	for (uint32_t i = begun; i-- > 0;) {
 		bool again = r[i].kind == SP_REQ_READ && !r[i].answered && !vouched &&
 			     !SC_MUTANT(READ_NOP);
 
 		again |= r[i].kind == SP_REQ_WRITE && SC_MUTANT(WRITE_AGAIN);
-		fates[i] = again ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
+		again |= r[i].kind == SP_REQ_ATOMIC && SC_MUTANT(ATOMIC_RAN_AGAIN);
+		if (i < region)
+			fates[i] = again ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
 		vouched |= r[i].send_fence;
 	}
 }
 
+static bool atomic_ran_is_ignored(bool ran)
+{
+	return ran && (SC_MUTANT(ATOMIC_RAN_AGAIN) || SC_MUTANT(ATOMIC_RAN_DROPPED));
+}
+
 /*
  * Repeating an atomic changes the peer's memory twice, delivered or not: its original value is lost
- * with its answer (P4), unless that had come.
+ * with its answer (P4), unless that had come. One that never ran is like any other request.
  */
-static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint32_t region)
+static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint32_t region,
+				   const struct exact *exact)
 {
-	for (uint32_t i = 0; i < n; i++)
-		if (r[i].published && r[i].kind == SP_REQ_ATOMIC && !(r[i].answered && i < region))
+	for (uint32_t i = 0; i < n && i < exact->begun; i++)
+		if (r[i].published && r[i].kind == SP_REQ_ATOMIC &&
+		    !(r[i].answered && i < region) &&
+		    !atomic_ran_is_ignored(exact->known && i < exact->ran))
 			return !SC_MUTANT(ATOMIC_AGAIN);
 	return false;
 }
@@ -130,19 +252,25 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 			 const struct sc_counts *counts, enum sp_fate *fates,
 			 struct sc_verdict *verdict)
 {
-	uint32_t counted, region;
+	uint32_t counted, region, begun;
+	struct exact exact;
 
 	*verdict = (struct sc_verdict){ 0 };
 	counted = (SC_MUTANT(NO_ANSWER) ? counts->done : counts->peer) - counts->done;
 	/* A NIC may acknowledge and die before its receive completion: then done exceeds the count. */
-	if ((counted > counts->posted - counts->done ||
-	     counted > published_two_sided(requests, n)) &&
+	if ((counted > counts->posted - counts->done || counted > two_sided(requests, n)) &&
 	    !SC_MUTANT(COUNT_UNCHECKED))
 		return SC_REASON_MISCOUNT;
 	if ((int32_t)counted < 0)
 		counted = 0;
-	region = answered_region(requests, n, delivered_region(requests, n, counted), counts->cut);
-	fates_of_region(requests, region, fates);
+	exact = exact_of(requests, n, counts, counted, &verdict->doubted);
+	begun = region =
+		answered_region(requests, n, delivered_region(requests, n, counted), counts->cut);
+	if (exact.known && !counts->recalled) {
+		region = exact.ran;
+		begun = exact.begun;
+	}
+	fates_of_region(requests, region, begun, fates);
 	for (uint32_t i = region; i < n; i++)
 		fates[i] = SP_FATE_RESEND;
 	verdict->delivered = leading(requests, region, fates);
@@ -150,9 +278,9 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 		counts->recalled && counts->cut && counts->seen == SP_SEEN_UNPLACED && !region;
 	if (verdict->unplaced && tells_of_writes(requests, n))
 		return SC_REASON_MISCOUNT;
-	if (atomic_of_unknown_fate(requests, n, region))
+	if (atomic_of_unknown_fate(requests, n, region, &exact))
 		return SC_REASON_ATOMIC;
-	if (fenced_read(requests, n, region, fates))
+	if (fenced_read(requests, exact.begun, region, fates))
 		return SC_REASON_FENCED_READ;
 	return SC_REASON_NONE;
 }

@@ -8,6 +8,8 @@
 #include "providers/request.h"
 #include "shiftlib/core/state.h"
 
+#define SC_PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
+
 /* Of two-sided requests, cumulative and mod 2^32; done and posted are ours, published ones. */
 struct sc_counts {
 	uint32_t done, posted;
@@ -16,15 +18,42 @@ struct sc_counts {
 	 * the requests; seen: what it saw last; cut: it may have lost what it had acknowledged. */
 	bool recalled, cut;
 	enum sp_last_seen seen;
+	/* Of the carrier that the requests lie in: the packet that the peer's QP, in ERR and flushed, would
+	 * have taken next. sc_settle_exact() sets them. */
+	bool exact;
+	uint32_t expected_psn;
 };
 
 struct sc_verdict {
 	uint32_t delivered; /* leading requests that are known to be executed and complete */
 	bool unplaced; /* a WRITE that the application saw complete may be missing from the peer's
 			* memory: nothing that would tell of it may run any more, but WRITEs */
+	bool doubted;  /* expected_psn contradicts the count, and was not used: that NIC's word
+			* is not to be taken again */
 };
 
+/* Is there one whose fate the peer's count does not tell? Then SC_EV_WITHHELD says so. */
+bool sc_exact_wanted(const struct sp_request *requests, uint32_t n);
+
+struct sc_action;
+/* What SC_ACT_SETTLE knows of the carrier that the requests lie in. */
+void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier);
+
 /*
+ * Two lines divide the requests. The count says what was received and is in memory, up to the last two-sided one
+ * that it counts. The expected PSN X says of each that takes the numbers [start, end) what was received, but
+ * nothing of memory: a NIC that died (recalled) may not have written it. So there it only says what never ran.
+ *
+ *			the peer's NIC lives		it died
+ *	no X		the count			the count, and what was answered
+ *	end <= X	delivered; READ: read again,	as without X
+ *			unless vouched for; atomic:
+ *			ends, its value is lost
+ *	start < X < end	cut: again, whole; but a fence	as without X
+ *			flag has started: the READs
+ *			before it have their data
+ *	start >= X	never ran: again, atomics too; it changed nothing that a READ before it may see
+ *
  * requests[0..n): all published outstanding requests, in posting order. Writes fates[0..n).
  * SC_REASON_NONE on success; MISCOUNT, ATOMIC or FENCED_READ when nothing may be
  * resubmitted.

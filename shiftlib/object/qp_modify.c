@@ -11,6 +11,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/rights.h"
 #include "shiftlib/conn/srq.h"
+#include "shiftlib/control/address.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
@@ -55,6 +56,16 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 	if (mask & IBV_QP_RNR_RETRY)
 		own->rnr_retry = attr->rnr_retry;
 	qp->app.mask |= mask;
+}
+
+/* From here on the engine numbers packets as the NIC does. */
+static void qp_number(struct sh_qp *qp, int mask)
+{
+	const struct ibv_qp_attr *attr = &qp->app.attr;
+
+	if ((mask & IBV_QP_STATE) && (mask & IBV_QP_SQ_PSN) && qp->app.state == IBV_QPS_RTS &&
+	    qp->init.qp_type == IBV_QPT_RC && sh.config.core.exact)
+		sp_qp_number(qp->sp, 0, attr->sq_psn & 0xffffff, sh_mtu_bytes(attr->path_mtu));
 }
 
 static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
@@ -198,6 +209,7 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	qp_capture(qp, attr, mask);
 	if (ret)
 		qp->qp->state = qp->app.state;
+	qp_number(qp, mask);
 	if (mask & IBV_QP_STATE) {
 		qp_state_reached(qp, attr->qp_state);
 		sh_carriers_wait_rts(qp);

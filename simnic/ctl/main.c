@@ -32,6 +32,7 @@ static const char help[] =
 	"  slow TARGET register|route USEC   more, for each MiB registered; to find a way\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
+	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
@@ -39,7 +40,9 @@ static const char help[] =
 	"                                    how the kernel takes it from each file that has it "
 	"open\n"
 	"  swap NIC NIC                      two that are taken away get each other's names\n"
-	"  quirk NIC NAME|none               it differs from what is documented; see simnicctl(1)\n"
+	"  quirk NIC NAME|none               it differs from what is documented: stale-psn,\n"
+	"                                    data-behind-log, glob-claimed and others of "
+	"simnicctl(1)\n"
 	"  status [--json]\n"
 	"\n"
 	"TARGET: a NIC (h0/mlx5_0) or, for switch faults, a rail switch (rail0)\n"
@@ -178,7 +181,7 @@ int main(int argc, char **argv)
 		{ "quirk", ctl_quirk },	      { "removal", ctl_removal },
 		{ "swap", ctl_swap },	      { "slow", ctl_slow },
 		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
-		{ "real", ctl_real },
+		{ "real", ctl_real },	      { "atomic-scope", ctl_atomic_scope },
 	};
 
 	if (argc < 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, slow, limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys: what one NIC is like */
+/* simnicctl cost, slow, atomic-scope, limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +62,18 @@ int ctl_posted_writes(int argc, char **argv)
 		return CTL_FAILED;
 	atomic_store(&nic.nic->posted_lost, lost);
 	atomic_store(&nic.nic->posted_ns, usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_atomic_scope(int argc, char **argv)
+{
+	struct ctl_nic nic;
+
+	if (argc != 3 || (strcmp(argv[2], "hca") && strcmp(argv[2], "glob")))
+		return ctl_usage("atomic-scope wants NIC hca|glob");
+	if (!ctl_nic(argv[1], &nic))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->atomic.glob, !strcmp(argv[2], "glob"));
 	return CTL_OK;
 }
 

@@ -41,6 +41,7 @@ int ctl_heal(int argc, char **argv);
 int ctl_cost(int argc, char **argv);
 int ctl_slow(int argc, char **argv);
 int ctl_posted_writes(int argc, char **argv);
+int ctl_atomic_scope(int argc, char **argv);
 int ctl_limit(int argc, char **argv);
 int ctl_quirk(int argc, char **argv);
 int ctl_removal(int argc, char **argv);

@@ -27,6 +27,7 @@ static const struct counter counters[] = {
 	COUNTER(ud_rx_bytes),	 COUNTER(held),
 	COUNTER(late),		 COUNTER(commands),
 	COUNTER(qp_queries),	 COUNTER(pkey_violations),
+	COUNTER(rc_rx_packets),
 };
 #define N_COUNTERS (sizeof(counters) / sizeof(counters[0]))
 
@@ -87,10 +88,11 @@ static void nic_json(const struct sn_nic *nic)
 {
 	printf("{\"name\":\"%s\",\"state\":\"%s\",\"port_up\":%s,\"incarnation\":%u,"
 	       "\"cmd_cost_us\":%.3f,\"posted_writes_us\":%.3f,\"mr_limit\":%u,\"netdev\":\"%s\","
-	       "\"gid_index\":%d",
+	       "\"gid_index\":%d,\"atomic_scope\":\"%s\"",
 	       nic->ibdev, sn_nic_state_name(nic->state), json_bool(nic->port_up), nic->incarnation,
 	       nic->cmd_cost_ns / 1e3, nic->posted_ns / 1e3, nic->limit[SN_LIMIT_MR], nic->netdev,
-	       sn_nic_gid_index(nic, nic->link_layer == SN_LINK_ETH ? SN_GID_ROCE_V2 : SN_GID_IB));
+	       sn_nic_gid_index(nic, nic->link_layer == SN_LINK_ETH ? SN_GID_ROCE_V2 : SN_GID_IB),
+	       nic->atomic.glob ? "glob" : "hca");
 	for (size_t i = 0; i < N_CONDITIONS; i++)
 		printf(",\"%s\":%s", conditions[i].name,
 		       json_bool(condition_read(nic, &conditions[i])));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "simnic/device/completer.h"
+#include "simnic/device/copy.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
@@ -21,11 +22,6 @@ static const uint32_t rnr_us[32] = {
 
 enum comp_check { COMP_OK, COMP_WRONG_STATE, COMP_STRANGER, COMP_STALE };
 
-static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
-{
-	return &qp->req.tx[i % SN_WINDOW];
-}
-
 static enum comp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
@@ -38,41 +34,6 @@ static enum comp_check check_packet(const struct sn_qp *qp, const struct sn_pkt 
 	return COMP_OK;
 }
 
-/* Only what was sent can be answered; NULL: nothing outstanding has that PSN. */
-static struct sn_txe *find_outstanding(struct sn_qp *qp, uint32_t psn)
-{
-	uint32_t i;
-
-	for (i = qp->req.tx_head; i != qp->req.tx_tail; i++) {
-		struct sn_txe *tx = tx_at(qp, i);
-
-		if (tx->psn == psn && tx->opcode != MLX5_OPCODE_NOP)
-			return tx;
-	}
-	return NULL;
-}
-
-/*
- * Everything up to psn was executed. READs and atomics wait for their own responses, and hold back
- * what is behind them.
- */
-static bool ack_up_to(struct sn_qp *qp, uint32_t psn)
-{
-	bool progress = false;
-	uint32_t i;
-
-	for (i = qp->req.tx_head; i != qp->req.tx_tail; i++) {
-		struct sn_txe *tx = tx_at(qp, i);
-
-		if (sn_psn_diff(tx->psn, psn) > 0 || tx->syndrome)
-			break;
-		if (tx->done || tx->rd_atomic)
-			continue;
-		tx->done = progress = true;
-	}
-	return progress;
-}
-
 static void complete_and_go_on(struct sn_qp *qp, bool progress)
 {
 	sn_requester_complete(qp);
@@ -83,14 +44,14 @@ static void complete_and_go_on(struct sn_qp *qp, bool progress)
 
 static void receive_ack(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	complete_and_go_on(qp, ack_up_to(qp, pkt->psn));
+	complete_and_go_on(qp, sn_psn_ack(qp, pkt->psn));
 }
 
 /* Syndrome 0: a gap. Send again from there, at once. */
 static void receive_nak(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
-	bool progress = ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+	struct sn_txe *tx = sn_psn_find(qp, pkt->psn);
+	bool progress = sn_psn_ack(qp, (pkt->psn - 1) & SN_PSN_MASK);
 
 	if (!tx)
 		return;
@@ -105,8 +66,8 @@ static void receive_nak(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
-	bool progress = ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+	struct sn_txe *tx = sn_psn_find(qp, pkt->psn);
+	bool progress = sn_psn_ack(qp, (pkt->psn - 1) & SN_PSN_MASK);
 
 	if (!tx)
 		return;
@@ -122,39 +83,30 @@ static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)
 static int response_target(struct sn_qp *qp, const struct sn_txe *tx, struct iovec *iov)
 {
 	struct sn_wqe *wqe = &sn_engine.wqe;
-	uint64_t skip = tx->got;
-	int n, i, out = 0;
+	int n;
 
 	sn_wqe_decode(qp, tx->idx, wqe);
 	n = sn_wqe_gather(qp, wqe, IBV_ACCESS_LOCAL_WRITE, iov);
-	for (i = 0; i < n; i++) {
-		uint64_t step = iov[i].iov_len < skip ? iov[i].iov_len : skip;
-
-		skip -= step;
-		if (step == iov[i].iov_len)
-			continue;
-		iov[out].iov_base = (uint8_t *)iov[i].iov_base + step;
-		iov[out++].iov_len = iov[i].iov_len - step;
-	}
-	return n < 0 ? n : out;
+	return n < 0 ? n : (int)sn_iov_skip(iov, (uint32_t)n, tx->got);
 }
 
 static int land_response(struct sn_qp *qp, struct sn_txe *tx, const struct sn_pkt *pkt)
 {
 	struct iovec iov[SN_WQE_MAX_SGE], cqe = { tx->data, sizeof(tx->data) };
+	struct sn_span span = { .to = pkt->length };
 	int n;
 
 	if (tx->to_cqe)
-		return sn_wire_land(pkt, &cqe, 1, pkt->length);
+		return sn_wire_land(pkt, &cqe, 1, &span);
 	n = response_target(qp, tx, iov);
 	if (n > 0)
 		sn_posted_push_under(qp->dev, iov, (uint32_t)n);
-	return n < 0 ? n : sn_wire_land(pkt, iov, (uint32_t)n, pkt->length);
+	return n < 0 ? n : sn_wire_land(pkt, iov, (uint32_t)n, &span);
 }
 
 static void receive_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
+	struct sn_txe *tx = sn_psn_find(qp, pkt->psn);
 	int rc;
 
 	if (!tx || tx->done || tx->opcode != MLX5_OPCODE_RDMA_READ)
@@ -169,13 +121,13 @@ static void receive_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 	tx->got += pkt->length;
 	tx->done = tx->got == tx->length;
 	sn_count_landed(qp, 0, pkt->length);
-	ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+	sn_psn_ack(qp, (pkt->psn - 1) & SN_PSN_MASK);
 	complete_and_go_on(qp, true);
 }
 
 static void receive_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	struct sn_txe *tx = find_outstanding(qp, pkt->psn);
+	struct sn_txe *tx = sn_psn_find(qp, pkt->psn);
 	int rc;
 
 	if (!tx || tx->done || !tx->rd_atomic || tx->opcode == MLX5_OPCODE_RDMA_READ)
@@ -184,7 +136,7 @@ static void receive_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (rc)
 		tx->syndrome = MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
 	tx->done = true;
-	ack_up_to(qp, (pkt->psn - 1) & SN_PSN_MASK);
+	sn_psn_ack(qp, (pkt->psn - 1) & SN_PSN_MASK);
 	complete_and_go_on(qp, true);
 }
 

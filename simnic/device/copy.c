@@ -47,6 +47,24 @@ uint32_t sn_cursor_slice(struct sn_cursor *c, uint64_t bytes, struct iovec *out)
 	return pieces;
 }
 
+uint32_t sn_iov_skip(struct iovec *iov, uint32_t n, uint64_t bytes)
+{
+	uint32_t i, out = 0;
+
+	for (i = 0; i < n && bytes; i++) {
+		uint64_t step = iov[i].iov_len < bytes ? iov[i].iov_len : bytes;
+
+		bytes -= step;
+		iov[i].iov_base = (uint8_t *)iov[i].iov_base + step;
+		iov[i].iov_len -= step;
+		if (iov[i].iov_len)
+			break;
+	}
+	while (i < n)
+		iov[out++] = iov[i++];
+	return out;
+}
+
 void sn_copy_pieces(const struct iovec *dst, uint32_t n_dst, const struct iovec *src,
 		    uint32_t n_src, uint64_t bytes)
 {

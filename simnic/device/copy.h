@@ -15,6 +15,8 @@ struct sn_cursor {
 
 /* The next bytes of a list, cut to size; returns the number of pieces in out. */
 uint32_t sn_cursor_slice(struct sn_cursor *c, uint64_t bytes, struct iovec *out);
+/* The list behind its first bytes, in place; returns the pieces that are left. */
+uint32_t sn_iov_skip(struct iovec *iov, uint32_t n, uint64_t bytes);
 void sn_copy_pieces(const struct iovec *dst, uint32_t n_dst, const struct iovec *src,
 		    uint32_t n_src, uint64_t bytes);
 

@@ -109,10 +109,10 @@ static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pk
 						  memory_order_relaxed));
 }
 
-static void engine_dispatch(const struct sn_pkt *pkt)
+static void engine_dispatch(struct sn_pkt *pkt)
 {
 	struct sn_qp *qp = sn_qp_find(pkt->dst_nic, pkt->dst_qpn);
-	bool arrives = engine_pkt_arrives(pkt);
+	bool arrives = engine_pkt_arrives(pkt) || sn_psn_cut_short(pkt);
 
 	if (!qp || !arrives || sn_dev_stands_still(qp->dev)) {
 		sn_stage_release(pkt);
@@ -271,6 +271,7 @@ bool sn_engine_batch(void)
 	worked |= engine_busy_qps();
 	worked |= engine_dead_qps();
 	worked |= sn_posted_run();
+	worked |= sn_atomic_run();
 	return worked;
 }
 
@@ -291,10 +292,11 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 {
 	uint64_t nap = nap_by_activity(sn_engine.now_ns - idle_since);
 	uint64_t due = sn_fault_next_ns(sn_engine.fabric), posted = sn_posted_next_ns();
-	uint64_t turn = sn_dev_next_turn_ns();
+	uint64_t turn = sn_dev_next_turn_ns(), atomic = sn_atomic_next_ns();
 
 	due = posted < due ? posted : due;
 	due = turn < due ? turn : due;
+	due = atomic < due ? atomic : due;
 	if (due > sn_engine.now_ns && due - sn_engine.now_ns < nap)
 		nap = due - sn_engine.now_ns;
 	return nap;

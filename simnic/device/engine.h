@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "simnic/device/atomic.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/stage.h"
@@ -35,6 +36,9 @@ struct sn_engine {
 	uint32_t n_active; /* QPs whose registers must be polled: RTS, SQD, SQE, ERR */
 	uint32_t next_cqn, next_srqn;
 	uint64_t now_ns;
+	uint64_t dice; /* of sn_psn_dice() */
+	struct sn_atomic atomic[SN_MAX_NICS];
+	uint32_t n_atomics; /* of those, that are under way */
 	_Atomic uint64_t protocol_errors;
 	struct sn_stage stage, datagrams;
 	struct sn_posted_queue posted[SN_MAX_NICS];

@@ -18,7 +18,11 @@
 #include "simnic/device/qp.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
+
+#define SMALL_WRITE   64
+#define BEHIND_LOG_NS 200000
 
 struct sn_posted {
 	struct sn_posted *next;
@@ -74,6 +78,7 @@ void sn_posted_push(const struct sn_dev *dev)
 {
 	struct sn_posted_queue *queue = queue_of(dev);
 
+	sn_atomic_land(dev->nic_index);
 	while (queue->first)
 		queue_land_first(queue);
 }
@@ -94,6 +99,8 @@ void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uin
 {
 	const struct sn_posted *posted;
 
+	if (sn_engine.n_atomics)
+		sn_atomic_land_under(dev->nic_index, iov, n);
 	if (!sn_engine.n_posted)
 		return;
 	for (posted = queue_of(dev)->first; posted; posted = posted->next)
@@ -103,40 +110,59 @@ void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uin
 		}
 }
 
+static void posted_queue(const struct sn_qp *qp, struct sn_posted *posted, uint64_t lag_ns,
+			 const struct iovec *dst, uint32_t n_dst)
+{
+	posted->nic = qp->dev->nic;
+	posted->due_ns = sn_engine.now_ns + lag_ns;
+	posted->n = n_dst;
+	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
+	queue_push(queue_of(qp->dev), posted);
+}
+
+/* data-behind-log: what is longer than a word or two goes another way through the host. */
+static uint64_t lag_of(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	const struct sn_nic *nic = qp->dev->nic;
+	uint64_t lag_ns = atomic_load_explicit(&nic->posted_ns, memory_order_relaxed);
+
+	if (pkt->op == SN_PKT_WRITE && pkt->length > SMALL_WRITE && lag_ns < BEHIND_LOG_NS &&
+	    sn_nic_quirk(nic, SN_QUIRK_DATA_BEHIND_LOG))
+		return BEHIND_LOG_NS;
+	return lag_ns;
+}
+
 /* As sn_wire_land(); the payload is taken off the wire now, and is in memory later. */
 int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
-		   uint32_t n_dst, uint64_t bytes)
+		   uint32_t n_dst, struct sn_span *span)
 {
-	uint64_t lag_ns = atomic_load_explicit(&qp->dev->nic->posted_ns, memory_order_relaxed);
+	uint64_t lag_ns = lag_of(qp, pkt);
+	uint64_t begin = span->from;
 	struct sn_posted *posted;
 	struct iovec data;
 	int rc;
 
-	if (!lag_ns || !bytes || !sn_qp_is_connected(qp)) {
+	if (!lag_ns || span->from == span->to || !sn_qp_is_connected(qp)) {
 		sn_posted_push_under(qp->dev, dst, n_dst);
-		return sn_wire_land(pkt, dst, n_dst, bytes);
+		return sn_wire_land(pkt, dst, n_dst, span);
 	}
-	posted = malloc(sizeof(*posted) + bytes);
+	posted = malloc(sizeof(*posted) + span->to - begin);
 	if (!posted)
 		return -ENOMEM;
-	data = (struct iovec){ posted->data, bytes };
-	rc = sn_wire_land(pkt, &data, 1, bytes);
-	if (rc) {
+	data = (struct iovec){ posted->data, span->to - begin };
+	rc = sn_wire_land(pkt, &data, 1, span);
+	posted->bytes = span->from - begin;
+	if (posted->bytes)
+		posted_queue(qp, posted, lag_ns, dst, n_dst);
+	else
 		free(posted);
-		return rc;
-	}
-	posted->nic = qp->dev->nic;
-	posted->due_ns = sn_engine.now_ns + lag_ns;
-	posted->bytes = bytes;
-	posted->n = n_dst;
-	memcpy(posted->dst, dst, n_dst * sizeof(*dst));
-	queue_push(queue_of(qp->dev), posted);
-	return 0;
+	return rc;
 }
 
 void sn_posted_push_completion(const struct sn_dev *dev)
 {
-	if (sn_engine.n_posted && atomic_load(&dev->nic->posted_lost))
+	if (sn_engine.n_posted && (atomic_load(&dev->nic->posted_lost) ||
+				   sn_nic_quirk(dev->nic, SN_QUIRK_DATA_BEHIND_LOG)))
 		sn_posted_push(dev);
 }
 

@@ -11,6 +11,7 @@ struct sn_dev;
 struct sn_pkt;
 struct sn_posted;
 struct sn_qp;
+struct sn_span;
 
 /* What a NIC wrote that is not in memory yet, oldest first. */
 struct sn_posted_queue {
@@ -18,7 +19,7 @@ struct sn_posted_queue {
 };
 
 int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struct iovec *dst,
-		   uint32_t n_dst, uint64_t bytes);
+		   uint32_t n_dst, struct sn_span *span);
 void sn_posted_push(const struct sn_dev *dev); /* all that its NIC wrote is in memory then */
 /* The same, if something of it goes where this is. */
 void sn_posted_push_under(const struct sn_dev *dev, const struct iovec *iov, uint32_t n);

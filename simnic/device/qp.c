@@ -94,6 +94,7 @@ static void qp_clear_queues(struct sn_qp *qp)
 	qp->rsp.acks_held = 0;
 	qp->rsp.rd_head = qp->rsp.rd_tail = 0;
 	qp->rsp.replay_next = 0;
+	qp->rsp.held = 0;
 	memset(qp->rsp.replay, 0, sizeof(qp->rsp.replay));
 }
 
@@ -181,6 +182,7 @@ bool sn_qp_flush_posted(struct sn_qp *qp)
  */
 void sn_qp_stop(struct sn_qp *qp)
 {
+	sn_rq_flush_held(qp);
 	if (qp->attr.srq && qp->state != IBV_QPS_ERR &&
 	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_NO_LAST_WQE))
 		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
@@ -406,8 +408,10 @@ static void modify_connection(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 		qp->alt_dest = cmd->alt_dest;
 	if (mask & IBV_QP_DEST_QPN)
 		qp->dest_qpn = cmd->dest_qp_num & 0xffffff;
-	if (mask & IBV_QP_RQ_PSN)
+	if (mask & IBV_QP_RQ_PSN) {
 		qp->rsp.epsn = qp->rq_psn = cmd->rq_psn & SN_PSN_MASK;
+		qp->rsp.executed = 0;
+	}
 	if (mask & IBV_QP_SQ_PSN)
 		qp->req.psn = qp->sq_psn = cmd->sq_psn & SN_PSN_MASK;
 	if (mask & IBV_QP_PATH_MTU)
@@ -503,10 +507,8 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	resp->alt_dest = qp->alt_dest;
 	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
 	resp->qkey = qp->qkey;
-	resp->rq_psn = state_is_active(qp->state) && !sn_nic_quirk(qp->dev->nic, SN_QUIRK_STALE_PSN)
-			       ? qp->rsp.epsn
-			       : qp->rq_psn;
-	resp->sq_psn = state_is_active(qp->state) ? qp->req.psn : qp->sq_psn;
+	resp->rq_psn = sn_psn_expected(qp);
+	resp->sq_psn = state_is_active(qp->state) ? sn_psn_next_send(qp) : qp->sq_psn;
 	resp->dest_qp_num = qp->dest_qpn;
 	resp->qp_access_flags = qp->access;
 	resp->pkey_index = qp->pkey_index;

@@ -7,12 +7,11 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "simnic/device/device.h"
+#include "simnic/device/psn.h"
 #include "simnic/device/requester.h"
 #include "simnic/device/responder.h"
 
 struct sn_dev;
-
-#define SN_PSN_MASK 0xffffff
 
 /* What the device thread knows of a QP that is not at rest; one may be in several. */
 enum sn_list {
@@ -67,11 +66,6 @@ bool sn_qp_waits(const struct sn_qp *qp); /* for answers, and for nothing else *
 static inline bool sn_qp_is_connected(const struct sn_qp *qp)
 {
 	return qp->attr.type != IBV_QPT_UD;
-}
-
-static inline int32_t sn_psn_diff(uint32_t a, uint32_t b)
-{
-	return (int32_t)((a - b) << 8) >> 8;
 }
 
 #endif

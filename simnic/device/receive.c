@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "simnic/device/copy.h"
 #include "simnic/device/cq.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/posted.h"
@@ -24,14 +25,26 @@ static uint8_t recv_opcode(const struct sn_pkt *pkt)
 static bool rq_empty(const struct sn_qp *qp)
 {
 	if (qp->attr.srq)
-		return !sn_srq_available(qp->attr.srq);
+		return !qp->rsp.held && !sn_srq_available(qp->attr.srq);
 	return !qp->attr.rq_wqe_cnt || sn_rq_producer(qp) == qp->rsp.rq_cons;
 }
 
 /* The oldest receive: taken off its queue. */
 static uint16_t rq_take(struct sn_qp *qp)
 {
+	uint32_t held = qp->rsp.held;
+
+	qp->rsp.held = 0;
+	if (held)
+		return (uint16_t)(held - 1);
 	return qp->attr.srq ? sn_srq_take(qp->attr.srq) : qp->rsp.rq_cons++;
+}
+
+/* The first packets of a SEND have one out of a shared queue: nobody else gets it. */
+static void rq_hold(struct sn_qp *qp, uint64_t landed)
+{
+	if (qp->attr.srq && landed && !qp->rsp.held && qp->attr.type == IBV_QPT_RC)
+		qp->rsp.held = sn_srq_take(qp->attr.srq) + 1u;
 }
 
 /* The oldest receive's data segments. In a shared queue a link comes before them. */
@@ -40,10 +53,12 @@ static uint32_t rq_scatter(const struct sn_qp *qp, struct sn_sge *sge)
 	const struct sn_srq *srq = qp->attr.srq;
 	const uint32_t link = sizeof(struct mlx5_wqe_srq_next_seg);
 	uint32_t stride = 1u << (srq ? srq->attr.wqe_shift : qp->attr.rq_wqe_shift);
-	uint32_t slot = qp->rsp.rq_cons & (qp->attr.rq_wqe_cnt - 1);
+	uint32_t slot = qp->rsp.rq_cons & (qp->attr.rq_wqe_cnt - 1), held = qp->rsp.held;
 
 	if (srq)
-		return sn_wqe_scatter(sn_srq_wqe(srq, srq->head) + link, stride - link, sge);
+		return sn_wqe_scatter(sn_srq_wqe(srq, held ? (uint16_t)(held - 1) : srq->head) +
+					      link,
+				      stride - link, sge);
 	return sn_wqe_scatter(qp->rq_buf + (size_t)slot * stride, stride, sge);
 }
 
@@ -88,6 +103,12 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
 	sn_rq_err(qp, rq_take(qp), syndrome);
 }
 
+void sn_rq_flush_held(struct sn_qp *qp)
+{
+	if (qp->rsp.held)
+		sn_rq_fail(qp, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+}
+
 /* Small receives travel in the CQE; the library copies them out. */
 static bool fits_cqe(const struct sn_qp *qp, uint64_t bytes)
 {
@@ -124,10 +145,10 @@ static uint32_t put_grh(struct iovec *iov, uint32_t n, const uint8_t *grh)
 
 static enum sn_rq_verdict land_in_list(struct sn_qp *qp, const struct sn_pkt *pkt, const void *grh)
 {
+	struct sn_span span = sn_psn_span(qp, pkt);
 	struct sn_sge sge[SN_WQE_MAX_SGE];
 	struct iovec iov[SN_WQE_MAX_SGE];
 	uint32_t n = rq_scatter(qp, sge);
-	uint64_t cut = pkt->flags & SN_PKT_F_CUT ? pkt->part : pkt->length;
 	int rc;
 
 	if (pkt->length + (grh ? SN_GRH_BYTES : 0) > list_bytes(sge, n))
@@ -139,10 +160,15 @@ static enum sn_rq_verdict land_in_list(struct sn_qp *qp, const struct sn_pkt *pk
 		return SN_RQ_PROT;
 	if (grh)
 		n = put_grh(iov, n, grh);
-	rc = sn_posted_land(qp, pkt, iov, n, cut);
+	n = sn_iov_skip(iov, n, span.from);
+	rc = sn_posted_land(qp, pkt, iov, n, &span);
 	if (rc == -EFAULT)
 		return SN_RQ_PROT;
-	return rc || (pkt->flags & SN_PKT_F_CUT) ? SN_RQ_LOST : SN_RQ_OK;
+	if (!rc && !(pkt->flags & SN_PKT_F_CUT))
+		return SN_RQ_OK;
+	rq_hold(qp, span.from);
+	sn_psn_landed(qp, pkt, span.from);
+	return SN_RQ_LOST;
 }
 
 static enum sn_rq_verdict land_in_cqe(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -150,11 +176,12 @@ static enum sn_rq_verdict land_in_cqe(struct sn_qp *qp, const struct sn_pkt *pkt
 	struct sn_sge sge[SN_WQE_MAX_SGE];
 	uint8_t data[64];
 	struct iovec iov = { data, sizeof(data) };
+	struct sn_span span = { .to = pkt->length };
 	uint32_t n = rq_scatter(qp, sge);
 
 	if (pkt->length > list_bytes(sge, n))
 		return SN_RQ_TOO_LONG;
-	if ((pkt->flags & SN_PKT_F_CUT) || sn_wire_land(pkt, &iov, 1, pkt->length))
+	if ((pkt->flags & SN_PKT_F_CUT) || sn_wire_land(pkt, &iov, 1, &span))
 		return SN_RQ_LOST;
 	rq_complete(qp, pkt, pkt->length, data, false);
 	return SN_RQ_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Requester: send queue to wire. A window of messages with one PSN each; on a timeout, a sequence
- * error or RNR it goes back to the oldest (IBA 9.7.8). Messages retire strictly in order.
+ * Requester: send queue to wire. A window of messages, each with the PSNs of its packets; on a timeout,
+ * a sequence error or RNR it goes back to the first packet that has no acknowledgement (IBA 9.7.8). Messages retire strictly in order.
  */
 #include <errno.h>
 #include <string.h>
@@ -107,10 +107,14 @@ void sn_requester_complete(struct sn_qp *qp)
 
 /* ---- decoding into the window --------------------------------------------------------------- */
 
+static bool opcode_is_atomic(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA;
+}
+
 static bool opcode_reads(uint8_t opcode)
 {
-	return opcode == MLX5_OPCODE_RDMA_READ || opcode == MLX5_OPCODE_ATOMIC_CS ||
-	       opcode == MLX5_OPCODE_ATOMIC_FA;
+	return opcode == MLX5_OPCODE_RDMA_READ || opcode_is_atomic(opcode);
 }
 
 static enum req_step check_state(const struct sn_qp *qp)
@@ -143,6 +147,8 @@ static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wq
 		return REQ_SEND_FENCE;
 	if (opcode_reads(wqe->opcode) && qp->req.rd_outstanding >= qp->max_rd_atomic)
 		return REQ_RD_LIMIT;
+	if (sn_psn_window_full(qp, sn_psn_count(wqe->length, qp->path_mtu)))
+		return REQ_WINDOW_FULL;
 	return REQ_GO;
 }
 
@@ -165,7 +171,8 @@ static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
 	qp->req.sq_cons = (uint16_t)(qp->req.sq_cons + wqe->nbb);
 	if (wqe->opcode == MLX5_OPCODE_NOP || tx->syndrome)
 		return; /* never on the wire: takes no PSN */
-	qp->req.psn = (qp->req.psn + 1) & SN_PSN_MASK;
+	tx->packets = opcode_is_atomic(wqe->opcode) ? 1 : sn_psn_count(wqe->length, qp->path_mtu);
+	qp->req.psn = sn_psn_add(qp->req.psn, tx->packets);
 }
 
 /* ---- building packets ----------------------------------------------------------------------- */
@@ -186,6 +193,8 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 			const struct sn_txe *tx)
 {
 	pkt->psn = tx->psn;
+	pkt->mtu = qp->path_mtu;
+	pkt->first = sn_psn_resume(qp, tx);
 	pkt->length = wqe->length;
 	pkt->raddr = wqe->raddr;
 	pkt->rkey = wqe->rkey;
@@ -278,7 +287,6 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 	if (tx->sent)
 		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
 	tx->sent = true;
-	tx->got = 0;
 	if (!qp->req.rto_ns)
 		timer_start(qp);
 	return REQ_SENT;

@@ -15,7 +15,8 @@ struct sn_txe {
 	uint16_t idx;
 	uint8_t opcode, syndrome; /* syndrome != 0: fails when it becomes the oldest */
 	bool signaled, sent, done, rd_atomic, to_cqe;
-	uint32_t psn;
+	uint32_t psn, packets; /* the first one; packets: 0: never on the wire */
+	uint32_t acked;	       /* of them, from the first on */
 	uint64_t length, got;
 	uint8_t data[64]; /* scatter-to-CQE */
 };
@@ -26,7 +27,7 @@ struct sn_requester {
 	uint16_t sq_rung;		    /* WQEBBs announced by the register */
 	uint32_t rung_scan;		    /* dev.scans when that last changed */
 	uint32_t tx_head, tx_next, tx_tail; /* window: oldest, next to (re)send, next free */
-	uint32_t psn;
+	uint32_t psn;			    /* of the next new message */
 	uint32_t rd_outstanding;
 	uint8_t retry_left, rnr_left;
 	uint64_t rto_ns; /* deadline; 0: no timer */

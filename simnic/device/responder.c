@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Responder: requests from the wire (IBA 9.7.4, 9.7.5.1). Executes in PSN order, each message once;
+ * Responder: requests from the wire (IBA 9.7.4, 9.7.5.1). Executes in PSN order, each packet once;
  * answers duplicates again; acknowledges once per batch.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "simnic/device/atomic.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/mr.h"
@@ -40,7 +41,8 @@ enum rsp_verdict {
 
 static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	int32_t ahead = sn_psn_diff(pkt->psn, qp->rsp.epsn);
+	uint32_t begin = sn_psn_add(pkt->psn, pkt->first);
+	uint32_t last = sn_psn_add(pkt->psn, sn_psn_packets(pkt) - 1);
 
 	if (qp->state == IBV_QPS_ERR && pkt->op == SN_PKT_WRITE &&
 	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_LATE_WRITES_LAND))
@@ -53,9 +55,10 @@ static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *
 	/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; here each is one. */
 	if (qp->attr.type == IBV_QPT_UC)
 		return RSP_EXECUTE;
-	if (ahead < 0)
+	if (sn_psn_diff(last, qp->rsp.epsn) < 0)
 		return RSP_DUPLICATE;
-	return ahead ? RSP_GAP : RSP_EXECUTE;
+	/* Of one that begins earlier, the packets that were here are duplicates, and the others new. */
+	return sn_psn_diff(begin, qp->rsp.epsn) > 0 ? RSP_GAP : RSP_EXECUTE;
 }
 
 static uint32_t right_needed(const struct sn_pkt *pkt)
@@ -151,7 +154,8 @@ static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	uint64_t bytes = pkt->flags & SN_PKT_F_CUT ? pkt->part : pkt->length;
+	struct sn_span span = sn_psn_span(qp, pkt);
+	bool last_waits = pkt->has_imm && !sn_rq_ready(qp);
 	struct iovec iov = { .iov_len = pkt->length };
 	int rc;
 
@@ -159,13 +163,19 @@ static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 		iov.iov_base = (void *)remote_buffer(qp, pkt, pkt->length, IBV_ACCESS_REMOTE_WRITE);
 	if (pkt->length && !iov.iov_base)
 		return RSP_NAK_ACCESS;
-	if (pkt->has_imm && !sn_rq_ready(qp))
-		return RSP_NOT_NOW;
-	rc = sn_posted_land(qp, pkt, &iov, 1, bytes);
+	/* The packet with the immediate takes the receive: those before it need none. */
+	if (last_waits && span.to == pkt->length)
+		span.to = sn_psn_offset(sn_psn_packets(pkt) - 1, pkt->mtu);
+	iov = (struct iovec){ (uint8_t *)iov.iov_base + span.from, span.to - span.from };
+	rc = sn_posted_land(qp, pkt, &iov, 1, &span);
+	if (rc || last_waits || (pkt->flags & SN_PKT_F_CUT))
+		sn_psn_landed(qp, pkt, span.from);
 	if (rc == -EFAULT)
 		return RSP_NAK_OPERATION;
 	if (rc || (pkt->flags & SN_PKT_F_CUT))
 		return RSP_LOST;
+	if (last_waits)
+		return RSP_NOT_NOW;
 	if (pkt->has_imm)
 		sn_rq_complete_imm(qp, pkt);
 	return RSP_DONE;
@@ -190,7 +200,11 @@ static enum rsp_verdict do_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (i - qp->rsp.rd_head == SN_RD_QUEUE)
 		return RSP_LOST;
 	rd = &qp->rsp.rd[i % SN_RD_QUEUE];
-	*rd = (struct sn_rd){ .psn = pkt->psn, .addr = addr, .length = pkt->length };
+	*rd = (struct sn_rd){ .psn = pkt->psn,
+			      .mtu = pkt->mtu,
+			      .addr = addr,
+			      .length = pkt->length,
+			      .sent = sn_psn_offset(pkt->first, pkt->mtu) };
 	if (i == qp->rsp.rd_tail)
 		qp->rsp.rd_tail++;
 	sn_qp_set_busy(qp);
@@ -208,17 +222,6 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 	sn_wire_send(qp, pkt);
 }
 
-static uint64_t execute_atomic(uint64_t *at, const struct sn_pkt *pkt)
-{
-	uint64_t expected = pkt->atomic_b;
-
-	if (pkt->op == SN_PKT_FETCH_ADD)
-		return __atomic_fetch_add(at, pkt->atomic_a, __ATOMIC_ACQ_REL);
-	__atomic_compare_exchange_n(at, &expected, pkt->atomic_a, false, __ATOMIC_ACQ_REL,
-				    __ATOMIC_ACQUIRE);
-	return expected;
-}
-
 static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	uint64_t addr = remote_buffer(qp, pkt, 8, IBV_ACCESS_REMOTE_ATOMIC);
@@ -229,7 +232,7 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (!addr)
 		return RSP_NAK_ACCESS;
 	sn_posted_push(qp->dev);
-	reply->result = execute_atomic((uint64_t *)addr, pkt);
+	reply->result = sn_atomic_execute(qp, (uint64_t *)addr, pkt);
 	reply->psn = pkt->psn;
 	reply->valid = true;
 	qp->rsp.replay_next++;
@@ -239,8 +242,10 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	if (!qp_supports(qp, pkt))
+	/* IBA 9.7.4.1: packets of another length than this end's MTU */
+	if (!qp_supports(qp, pkt) || (pkt->mtu != qp->path_mtu && sn_psn_packets(pkt) > 1))
 		return RSP_NAK_INVALID;
+	sn_atomic_land_of(qp);
 	switch ((enum sn_pkt_op)pkt->op) {
 	case SN_PKT_SEND: return do_send(qp, pkt);
 	case SN_PKT_WRITE: return do_write(qp, pkt);
@@ -260,11 +265,17 @@ static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 /* Never executed twice (IBA 9.7.5.1.5); an answer that is no longer kept stays unanswered. */
 static void repeat_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	const struct sn_atomic_reply *reply;
 	uint32_t i;
 
-	for (i = 0; i < SN_MAX_RD_ATOMIC; i++)
-		if (qp->rsp.replay[i].valid && qp->rsp.replay[i].psn == pkt->psn)
-			answer_atomic(qp, pkt->psn, qp->rsp.replay[i].result);
+	/* The newest first: numbers come again. */
+	for (i = 1; i <= SN_MAX_RD_ATOMIC; i++) {
+		reply = &qp->rsp.replay[(qp->rsp.replay_next - i) % SN_MAX_RD_ATOMIC];
+		if (!reply->valid || reply->psn != pkt->psn)
+			continue;
+		answer_atomic(qp, pkt->psn, reply->result);
+		return;
+	}
 }
 
 static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -281,9 +292,7 @@ static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 static void executed(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	qp->rsp.epsn = (pkt->psn + 1) & SN_PSN_MASK;
-	qp->rsp.nak_sent = false;
-	sn_count_landed(qp, 1, pkt->op == SN_PKT_READ ? 0 : pkt->length);
+	sn_psn_executed(qp, pkt);
 	if (pkt->op != SN_PKT_SEND && pkt->op != SN_PKT_WRITE)
 		return; /* the response acknowledges */
 	ack_later(qp);
@@ -366,7 +375,9 @@ void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
 static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 {
 	uint64_t left = rd->length - rd->sent, len = left < SN_STAGE_BYTES ? left : SN_STAGE_BYTES;
-	struct sn_pkt *pkt = answer(qp, SN_PKT_READ_RESP, rd->psn);
+	uint32_t psn =
+		rd->mtu ? sn_psn_add(rd->psn, (uint32_t)(rd->sent >> (7 + rd->mtu))) : rd->psn;
+	struct sn_pkt *pkt = answer(qp, SN_PKT_READ_RESP, psn);
 	struct iovec src = { (void *)(rd->addr + rd->sent), len };
 	int rc;
 

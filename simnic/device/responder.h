@@ -11,7 +11,8 @@ struct sn_qp;
 
 /* One READ that the responder is answering. */
 struct sn_rd {
-	uint32_t psn;
+	uint32_t psn; /* of its first response */
+	uint8_t mtu;
 	uint64_t addr, length, sent;
 };
 
@@ -24,7 +25,9 @@ struct sn_atomic_reply {
 /* Its part of a QP. */
 struct sn_responder {
 	uint16_t rq_cons;
+	uint32_t held; /* 1 + the receive of a shared queue that a part of a SEND is in; 0: none */
 	uint32_t epsn; /* the PSN that is expected next */
+	uint64_t executed; /* packets, since that was given */
 	bool ack_due, nak_sent;
 	uint32_t acks_held;
 	uint32_t rd_head, rd_tail;

@@ -165,34 +165,53 @@ static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	return rc;
 }
 
-/*
- * Lands the first `bytes` of the packet's payload in dst, in order. -ENOLINK, -ESTALE, -ESRCH: the
- * rest never arrived. -EFAULT: a buffer is not mapped.
- */
-int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst, uint64_t bytes)
+static int land_inline(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst,
+		       struct sn_span *span)
+{
+	struct iovec src = { (uint8_t *)pkt->data + span->from, SN_PKT_INLINE - span->from };
+
+	sn_copy_pieces(dst, n_dst, &src, 1, span->to - span->from);
+	span->from = span->to;
+	return 0;
+}
+
+/* Whole packets. A long message is looked at anywhere, by the seed, and then now and again. */
+static uint64_t first_chunk(const struct sn_pkt *pkt, const struct sn_span *span)
+{
+	uint32_t most = pkt->mtu ? PULL_CHUNK >> (7 + pkt->mtu) : 1;
+
+	if (span->to - span->from <= PULL_CHUNK || !pkt->mtu)
+		return PULL_CHUNK;
+	return sn_psn_offset(1 + sn_psn_dice(most), pkt->mtu);
+}
+
+int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst,
+		 struct sn_span *span)
 {
 	struct iovec src[SN_PKT_MAX_SGE], from[SN_PKT_MAX_SGE], to[SN_WQE_MAX_SGE];
 	struct sn_cursor d = { .iov = dst, .n = n_dst }, s = { .iov = src };
+	uint64_t begin = span->from, chunk;
 	int rc = 0;
 
-	if (!bytes)
+	if (span->from == span->to)
 		return 0;
-	if (!pkt->n_sge && !pkt->bounce) {
-		struct iovec whole = { (void *)pkt->data, SN_PKT_INLINE };
-
-		sn_copy_pieces(dst, n_dst, &whole, 1, bytes);
-		return 0;
-	}
-	s.n = sn_stage_source(pkt, src);
-	while (bytes && !rc) {
-		uint64_t take = bytes < PULL_CHUNK ? bytes : PULL_CHUNK;
+	if (!pkt->n_sge && !pkt->bounce)
+		return land_inline(pkt, dst, n_dst, span);
+	s.n = sn_iov_skip(src, sn_stage_source(pkt, src), span->from);
+	for (chunk = first_chunk(pkt, span); span->from < span->to; chunk = PULL_CHUNK) {
+		uint64_t left = span->to - span->from, take = left < chunk ? left : chunk;
 		uint32_t n_to = sn_cursor_slice(&d, take, to),
 			 n_from = sn_cursor_slice(&s, take, from);
 
 		rc = pull_chunk(pkt, to, n_to, from, n_from, take);
-		bytes -= take;
+		if (rc)
+			return rc;
+		span->from += take;
 	}
-	return rc ? rc : sn_stage_check(pkt);
+	rc = sn_stage_check(pkt);
+	if (rc)
+		span->from = begin; /* it may be another's that has come */
+	return rc;
 }
 
 /* ---- sending, at last ----------------------------------------------------------------------- */
@@ -234,7 +253,7 @@ static bool wire_take_cut(struct sn_nic *nic, struct sn_pkt *pkt)
 	if (!atomic_compare_exchange_strong(&nic->fault.cut_next, &armed, SN_CUT_BEGUN))
 		return false;
 	pkt->flags |= SN_PKT_F_CUT;
-	pkt->part = (uint32_t)(pkt->length / 2);
+	pkt->part = sn_psn_cut(pkt);
 	return true;
 }
 

@@ -5,13 +5,20 @@
 
 #include <sys/uio.h>
 
+#include "simnic/device/psn.h"
 #include "simnic/fabric/packet.h"
 
 struct sn_qp;
 
 void sn_wire_prepare(const struct sn_qp *qp, struct sn_pkt *pkt, enum sn_pkt_op op);
 int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt);
-int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst, uint64_t bytes);
+/*
+ * Lands the bytes of a packet's payload that are in the span, in order; dst is where its first one goes. from
+ * moves to the first that has not come. -ENOLINK, -ESTALE, -ESRCH: the rest never arrived. -EFAULT: a buffer
+ * is not mapped.
+ */
+int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_dst,
+		 struct sn_span *span);
 /* vlan: that it is looked for in; 0: none */
 int sn_wire_find_gid(const uint8_t gid[16], uint16_t vlan, int *host, int *nic);
 int sn_wire_find_lid(uint32_t rail, uint16_t lid, int *host, int *nic);

@@ -31,6 +31,7 @@ struct sn_counters {
 	_Atomic uint64_t tx_messages, rx_messages, tx_bytes, rx_bytes, dropped, retries;
 	_Atomic uint64_t rc_tx_messages, rc_tx_bytes; /* requests, with each retransmission */
 	_Atomic uint64_t rc_rx_messages, rc_rx_bytes; /* delivered: each once */
+	_Atomic uint64_t rc_rx_packets;		      /* executed, each once */
 	_Atomic uint64_t rc_retransmits;	      /* of rc_tx_messages: sent again */
 	_Atomic uint64_t ud_tx_packets, ud_tx_bytes, ud_rx_packets, ud_rx_bytes;
 	_Atomic uint64_t commands,
@@ -125,6 +126,10 @@ struct sn_nic {
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */
+	struct {
+		_Atomic uint32_t glob;	/* atomic to all; 0: to those of this NIC */
+		_Atomic uint32_t owner; /* who has one under way: process slot + 1; 0: nobody */
+	} atomic;
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;

@@ -36,13 +36,15 @@ struct sn_pkt {
 	_Atomic int32_t filler; /* process that has taken the slot; 0: none, or not said yet */
 	uint8_t op;		/* enum sn_pkt_op */
 	uint8_t has_imm, solicited, syndrome;
+	uint8_t mtu; /* of the sender's QP, as enum ibv_mtu counts */
 	uint8_t src_host, src_nic, dst_host, dst_nic;
 	uint8_t sgid[16];
 	uint16_t slid;
 	struct sn_service service;
 	uint16_t src_proc; /* process slot of the sender: where its memory is read from */
-	uint32_t src_qpn, dst_qpn, psn, qkey;
-	uint32_t imm; /* big endian, verbatim */
+	uint32_t src_qpn, dst_qpn, psn, qkey; /* psn: of the message's first packet */
+	uint32_t first; /* packet of the message that this begins with: those before have come */
+	uint32_t imm;	/* big endian, verbatim */
 	uint32_t rkey;
 	uint64_t raddr, length;
 	uint64_t atomic_a, atomic_b;
@@ -53,7 +55,7 @@ struct sn_pkt {
 	uint64_t bounce_ticket;
 	uint32_t bounce_slot;
 	uint8_t flags;	   /* SN_PKT_F_* */
-	uint32_t part;	   /* SN_PKT_F_CUT: bytes that land */
+	uint32_t part;	   /* SN_PKT_F_CUT: bytes that land, from the message's first */
 	uint32_t n_sge;	   /* payload is to be pulled from the sender by these; else inline */
 	uint32_t n_inline; /* bytes of data[] in use when n_sge is 0 */
 	union {		   /* last: only the used part travels */

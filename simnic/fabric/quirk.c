@@ -23,6 +23,8 @@ int sn_quirk_find(const char *name)
 		[SN_QUIRK_GIVES_UP_EARLY] = "gives-up-early",
 		[SN_QUIRK_LATE_WRITES_LAND] = "late-writes-land",
 		[SN_QUIRK_STALE_PSN] = "stale-psn",
+		[SN_QUIRK_DATA_BEHIND_LOG] = "data-behind-log",
+		[SN_QUIRK_GLOB_CLAIMED] = "glob-claimed",
 		[SN_QUIRK_RESET_COMPLETES] = "reset-completes",
 		[SN_QUIRK_NO_LAST_WQE] = "no-last-wqe",
 		[SN_QUIRK_QPN_AGAIN] = "qpn-again",

@@ -115,3 +115,40 @@ int sn_devx_destroy(const struct sn_req *req)
 		sn_obj_drop(req->ctx, handle);
 	return err;
 }
+
+/* ---- what the device can ---------------------------------------------------------------------- */
+
+#define QUERY_HCA_CAP 0x100
+
+enum {
+	CAP_ATOMIC_NOW = 3 << 1 | 1, /* of its capabilities those of atomics, as they are set */
+	CAP_AT = 16,		     /* in the answer */
+	CAP_FETCH_ADD_PCI = CAP_AT + 0x50,
+	CAP_SWAP_PCI = CAP_AT + 0x52,
+	CAP_COMPARE_SWAP_PCI = CAP_AT + 0x54,
+	CAP_BYTES = CAP_AT + 0x100,
+	BYTES_8 = 2, /* of a mask of sizes */
+};
+
+static bool says_global(const struct sn_nic *nic)
+{
+	return atomic_load(&nic->atomic.glob) || sn_nic_quirk(nic, SN_QUIRK_GLOB_CLAIMED);
+}
+
+/* libmlx5 asks whether atomics go to PCI, and with that to all of the host. */
+int sn_devx_other(const struct sn_req *req)
+{
+	const struct ib_uverbs_attr *in = sn_req_attr(req, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN);
+	uint8_t answer[CAP_BYTES] = { 0 };
+	const uint8_t *cmd = in ? (const uint8_t *)(uintptr_t)in->data : NULL;
+
+	if (!cmd || in->len < 8 || word(cmd) >> 16 != QUERY_HCA_CAP ||
+	    (word(cmd + 4) & 0xffff) != CAP_ATOMIC_NOW)
+		return -EOPNOTSUPP;
+	if (says_global(req->ctx->nic)) {
+		answer[CAP_FETCH_ADD_PCI + 1] = BYTES_8;
+		answer[CAP_SWAP_PCI + 1] = BYTES_8;
+		answer[CAP_COMPARE_SWAP_PCI + 1] = BYTES_8;
+	}
+	return sn_req_out(req, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, answer, sizeof(answer));
+}

@@ -57,6 +57,7 @@ int sn_dm_free(const struct sn_req *req);
 int sn_mr_reg_dm(const struct sn_req *req);
 int sn_devx_create(const struct sn_req *req); /* devx.c */
 int sn_devx_destroy(const struct sn_req *req);
+int sn_devx_other(const struct sn_req *req);
 int sn_ah_create(const struct sn_req *req); /* ah.c */
 int sn_ah_destroy(const struct sn_req *req);
 int sn_cq_create_cmd(const struct sn_req *req); /* cq.c */

@@ -13,7 +13,7 @@ import sys
 
 from shiftlab.lab import Lab, Shift, free_port, run_case, wait_for
 
-LINK = ("port-event", "loopback-down", "ud-survives")
+LINK = ("cut-psn", "port-event", "loopback-down", "ud-survives")
 TEXTS = ("name", "assumption", "otherwise", "verdict", "reason")
 
 
@@ -26,9 +26,9 @@ def shiftctl(lab, *args):
     return [os.path.join(lab.out, "bin", "shiftctl"), *args]
 
 
-def link_commands(lab, nic):
+def link_commands(lab, nic, down="port-down"):
     ctl = f"SIMNIC_FABRIC={lab.fabric} {lab.out}/bin/simnicctl"
-    return ["--link-down-command", f"{ctl} fault port-down {nic}",
+    return ["--link-down-command", f"{ctl} fault {down} {nic}",
             "--link-up-command", f"{ctl} heal {nic}"]
 
 
@@ -285,6 +285,7 @@ QUIRKS = {
     "gives-up-early": "retry-time",
     "late-writes-land": "late-write",
     "stale-psn": "err-psn",
+    "data-behind-log": "log-order",
     "reset-completes": "reset-reuse",
     "no-last-wqe": "srq-last verbs-srq-last",
     "qpn-again": "qpn-reuse",
@@ -350,6 +351,39 @@ def vendor(lab):
     require(done.process.returncode == 0, f"it ended with {done.process.returncode}")
 
 
+def scopes(lab):
+    """Atomics of two NICs add up only where both are global; one that says so wrongly is found out."""
+    nics = ("h1/mlx5_0", "h1/mlx5_1")
+
+    def scope(says, status=0, **other):
+        found = validate(probe(lab, "--check", "atomic-scope", status=status))
+        expect(found, **other)
+        require(found["atomic-scope"]["evidence"]["says"] == says, f"{found}")
+        return found["atomic-scope"]["evidence"]["missing_two_nics"]
+
+    require(scope("of one NIC") > 0, "two NICs of a host lost no addition")
+    for nic in nics:
+        lab.ctl("atomic-scope", nic, "glob")
+    require(scope("global") == 0, "global atomics lost additions")
+    for nic in nics:
+        lab.ctl("atomic-scope", nic, "hca")
+        lab.ctl("quirk", nic, "glob-claimed")
+    require(scope("global", status=1, atomic_scope="fails") > 0, "no addition was lost")
+
+
+def cut(lab):
+    """A link that goes down in the middle: memory says so, too. And a number that is old is found out."""
+    args = ["--check", "cut-psn", *link_commands(lab, "h1/mlx5_0", "cut-message")]
+    inside = 0
+    for _ in range(8):
+        found = validate(probe(lab, *args))
+        expect(found)
+        inside += found["cut-psn"]["evidence"]["packets_of_the_next"] > 0
+    require(inside, "no WRITE was cut in the middle")
+    lab.ctl("quirk", "h0/mlx5_0", "stale-psn")
+    expect(validate(probe(lab, *args, status=1)), cut_psn="fails")
+
+
 def partitions(lab):
     """Of one alone nothing can be told; and a NIC that knows none is found out."""
     checks = validate(probe(lab, "--check", "pkey-drops"))
@@ -361,8 +395,8 @@ def partitions(lab):
 
 def slow_commands(lab):
     lab.ctl("cost", "h1/mlx5_0", 60000)
-    checks = validate(probe(lab, "--check", "cmd-cost", status=1))
-    expect(checks, cmd_cost="fails")
+    checks = validate(probe(lab, "--check", "cmd-cost", "--check", "psn-cost", status=1))
+    expect(checks, cmd_cost="fails", psn_cost="fails")
 
 
 def interrupted(lab):
@@ -395,6 +429,8 @@ CASES = {
     "quirks": (quirks, {}),
     "odd": (odd, {}),
     "vendor": (vendor, {}),
+    "scopes": (scopes, {}),
+    "cut": (cut, {}),
     "partitions": (partitions, {"link": "ib"}),
     "slow_commands": (slow_commands, {}),
     "differ": (differ, {}),

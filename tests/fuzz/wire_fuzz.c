@@ -98,7 +98,11 @@ static bool same_state(const struct sc_msg_state *a, const struct sc_msg_state *
 	       a->recv_count == b->recv_count && a->leaving == b->leaving && a->final == b->final &&
 	       a->quiesced == b->quiesced && a->flags == b->flags && a->reason == b->reason &&
 	       a->ask == b->ask && a->phase == b->phase && a->stranded == b->stranded &&
-	       a->switch_no == b->switch_no && a->target == b->target && a->lost == b->lost;
+	       a->switch_no == b->switch_no && a->target == b->target && a->lost == b->lost &&
+	       a->dead == b->dead && a->cut == b->cut && a->wants == b->wants &&
+	       a->exact == b->exact && a->exact_seen == b->exact_seen &&
+	       a->wants_of == b->wants_of && a->exact_of == b->exact_of &&
+	       a->exact_psn == b->exact_psn;
 }
 
 static bool same_keys(const struct sh_wire_record *a, const struct sh_wire_record *b)

@@ -359,23 +359,36 @@ static uint32_t key_of(const struct fake_qp *qp, uint32_t key)
 	return key + qp->epoch * FAKE_KEY_STEP + atomic_load(&fake_keys_turn) * FAKE_TURN_STEP;
 }
 
-static void check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint64_t *id)
+/* Returns how many bytes it is. */
+static uint32_t check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint64_t *id)
 {
 	struct mlx5_wqe_data_seg *seg;
-	uint32_t n;
+	uint32_t n, bytes = 0;
 
 	while (unit < ds) {
 		seg = unit_at(qp, unit);
 		n = be32toh(seg->byte_count);
 		if (n & MLX5_INLINE_SEG) {
 			unit += ((n & 0x3ff) + 4 + 15) / 16;
+			bytes += n & 0x3ff;
 			continue;
 		}
+		bytes += n;
 		CHECK(be32toh(seg->lkey) == key_of(qp, fake_lkey(be64toh(seg->addr))));
 		if (!*id)
 			*id = be64toh(seg->addr);
 		unit++;
 	}
+	return bytes;
+}
+
+static void send_packets(struct fake_qp *qp, uint8_t opcode, uint32_t bytes)
+{
+	if (!qp->mtu || opcode == MLX5_OPCODE_UMR)
+		return;
+	qp->psn++; /* the first one may be empty, or an atomic's */
+	for (; bytes > qp->mtu && opcode != MLX5_OPCODE_ATOMIC_FA; bytes -= qp->mtu)
+		qp->psn++;
 }
 
 /* One request: parsed as a NIC would. Returns its size in WQEBBs. */
@@ -401,7 +414,7 @@ static uint32_t execute(struct fake_qp *qp, uint8_t *opcode, bool *signaled)
 		CHECK(ds == 2 || be32toh(raddr->rkey) == key_of(qp, fake_rkey(id)));
 		first = *opcode == MLX5_OPCODE_ATOMIC_FA ? 3 : 2;
 	}
-	check_data(qp, first, ds, &id);
+	send_packets(qp, *opcode, check_data(qp, first, ds, &id));
 	CHECK(fake_log.n < FAKE_LOG);
 	fake_log.done[fake_log.n++] = (struct fake_done){ id, *opcode };
 	return (ds + 3) / 4;
@@ -424,7 +437,7 @@ uint32_t fake_run(struct fake_qp *qp, uint32_t n)
 
 bool fake_run_silently(struct fake_qp *qp, uint32_t n)
 {
-	uint32_t keep = qp->sq_ci, bbs;
+	uint32_t keep = qp->sq_ci, psn = qp->psn, bbs;
 	bool signaled;
 	uint8_t opcode;
 
@@ -433,6 +446,8 @@ bool fake_run_silently(struct fake_qp *qp, uint32_t n)
 		qp->sq_ci += bbs;
 	}
 	qp->sq_ci = keep; /* to the requester it is still outstanding */
+	qp->silent_psn = qp->psn;
+	qp->psn = psn;
 	return !n;
 }
 

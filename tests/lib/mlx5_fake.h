@@ -51,6 +51,8 @@ struct fake_qp {
 	__be32 db[2];
 	_Alignas(64) uint8_t bf[512];
 	uint32_t epoch, sq_ci, rq_ci;
+	uint32_t mtu, psn;   /* of the next packet that it sends; mtu 0: nobody has told */
+	uint32_t silent_psn; /* likewise, behind what ran silently last */
 	bool xlat, err, first_flush;
 	struct ibv_qp_init_attr_ex attr;
 };

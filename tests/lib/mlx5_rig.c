@@ -41,6 +41,16 @@ static void nic_free(struct rig_nic *nic)
 	fake_dev_free(&nic->dev);
 }
 
+/* Each carrier counts packets of another size, and soon past 2^24. */
+static void number(struct rig *rig, uint32_t carrier)
+{
+	struct fake_qp *qp = &rig->carriers[carrier].qp;
+
+	qp->mtu = 8u << carrier % 4;
+	qp->psn = 0xfffff0 + carrier;
+	ENGINE->qp.number(rig->sp, carrier, qp->psn, qp->mtu);
+}
+
 void rig_make(struct rig *rig, const struct fake_geometry *g, uint32_t cqe_size, bool cq_ex)
 {
 	const char *why = "";
@@ -57,6 +67,7 @@ void rig_make(struct rig *rig, const struct fake_geometry *g, uint32_t cqe_size,
 	fake_qp_make(&rig->dev, rig->app, &rig->scq, &rig->rcq, g);
 	MUST(!ENGINE->qp.drive(rig->dev.sp, fake_ibv(rig->app), &rig->app->attr, rig->sp_scq,
 			       rig->sp_rcq, rig, &rig->sp, &why));
+	number(rig, 0);
 	rig->made = 1;
 }
 
@@ -88,6 +99,7 @@ uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometr
 		fake_qp_free(&c->qp);
 		return 0;
 	}
+	number(rig, rig->made);
 	return rig->made++;
 }
 

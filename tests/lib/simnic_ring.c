@@ -207,13 +207,14 @@ static void connect_init(struct ring_qp *qp)
 void ring_qp_connect(struct ring_qp *qp, const uint8_t gid[16], uint32_t dest_qpn,
 		     const struct ring_qp_options *options)
 {
+	uint32_t psn = options->psn ? options->psn : RING_PSN;
 	struct ib_uverbs_modify_qp rtr = {
 		.attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 			     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_4096,
+		.path_mtu = options->mtu ? options->mtu : IBV_MTU_4096,
 		.dest_qp_num = dest_qpn,
-		.rq_psn = RING_PSN,
+		.rq_psn = psn,
 		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = options->min_rnr_timer,
 		.dest.is_global = 1,
@@ -222,7 +223,7 @@ void ring_qp_connect(struct ring_qp *qp, const uint8_t gid[16], uint32_t dest_qp
 		.attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = (RING_PSN + (uint32_t)options->psn_off) & 0xffffff,
+		.sq_psn = (psn + (uint32_t)options->psn_off) & 0xffffff,
 		.timeout = options->timeout,
 		.retry_cnt = options->retry_cnt,
 		.rnr_retry = options->rnr_retry,

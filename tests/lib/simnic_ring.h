@@ -66,6 +66,8 @@ struct ring_qp_options {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	int32_t psn_off;    /* the first one sent is so far from the one expected */
 	uint32_t uar_index; /* own register when unique */
+	uint8_t mtu;	    /* as enum ibv_mtu counts; 0: 4096 bytes */
+	uint32_t psn;	    /* that both ends begin with; 0: one that wraps soon */
 };
 
 void ring_cq_make(struct sn_dev *dev, struct ring_cq *cq, uint32_t cqe_size, bool events);

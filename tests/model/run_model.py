@@ -54,16 +54,22 @@ CONFIGS = {
                     "LOSES SICK=1 FAULTS=2 HEALS=0 A0=WRITE A1=WRITE A2=SEND B0=0"),
     "loses-read": ("the same, and a READ that proves",
                    "LOSES SICK=1 A0=WRITE A1=READ A2=SEND"),
+    "exact": ("expected PSNs are told, a WRITE of two packets, a NIC that hangs", "EXACT SICK=1"),
+    "exact-again": ("the same with an atomic, and a second fault: what was told of an older carrier",
+                    "EXACT FAULTS=2 A0=WRITE A1=ATOMIC B0=0"),
+    "exact-loses": ("the same, and a NIC dies with WRITEs that it had acknowledged",
+                    "EXACT LOSES SICK=1 A0=WRITE A1=SEND B0=0"),
     "ends": ("one side gives up in the middle of a move", "EARLY=1 SICK=1"),
 }
 
-BIG = ("kinds", "double", "flaps", "return", "standby") # worth the compiler's time
+BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again") # worth the compiler's time
 
 # That no run goes on for ever is what makes the ends of runs all there is to judge.
 NO_CYCLES = {
     "kinds-ends": "SICK=1 EARLY=1 A0=ATOMIC",
     "return-ends": "ORDERED=1 START_PATH=1 FAULTS=0 LATE=2",
     "standby-ends": "PROTECTED=0 FINE",
+    "exact-ends": "EXACT A0=WRITE A1=ATOMIC B0=0",
 }
 
 # name: (what is wrong, definitions that take the rule out, promises one of which must break)
@@ -137,6 +143,21 @@ WRONG = {
     "fatal-not-told": (
         "a side that ended does not say so",
         "W_FATAL_UNTOLD EARLY=1", (7,)),
+    "x-of-other-epoch": (
+        "an expected PSN of another carrier is told, and believed",
+        "W_X_OTHER EXACT FAULTS=2 A0=WRITE A1=ATOMIC B0=0", (3, 4)),
+    "x-though-sick": (
+        "what a hanging NIC expects is told, though it lost what it had acknowledged",
+        "W_X_SICK EXACT LOSES SICK=1 A0=WRITE A1=SEND B0=0", (3,)),
+    "x-before-flush": (
+        "the expected PSN is asked for before the carrier is in ERR",
+        "W_X_EARLY EXACT A0=WRITE A1=ATOMIC", (4,)),
+    "x-as-delivered-when-cut": (
+        "a WRITE of which one packet was taken counts as executed",
+        "W_X_CUT EXACT", (3,)),
+    "atomic-ran-again": (
+        "an atomic that ran without an answer is sent again",
+        "W_X_ATOMIC_AGAIN EXACT A1=ATOMIC", (4,)),
 }
 
 

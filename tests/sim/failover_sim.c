@@ -209,6 +209,7 @@ static int verdict(const struct options *o, uint64_t schedules)
 {
 	unsigned long long seed = atomic_load(&broken_seed);
 	bool room = enough_room(schedules);
+	bool broken = broken_text[0] == 'P' || broken_text[0] == 'X'; /* not the model's limits */
 
 	if (seed)
 		printf("seed %llu breaks %s\n  replay: --seed %llu --seeds 1 --trace%s%s, or "
@@ -217,11 +218,11 @@ static int verdict(const struct options *o, uint64_t schedules)
 		       o->mutant ? o->mutant : "");
 	if (!o->mutant)
 		return seed || !room ? 1 : 0;
-	if (seed && broken_text[0] == 'P')
+	if (seed && broken)
 		printf("mutant %s caught: it breaks %.2s\n", o->mutant, broken_text);
 	else
 		printf("mutant %s SURVIVED\n", o->mutant);
-	return seed && broken_text[0] == 'P' ? 0 : 1;
+	return seed && broken ? 0 : 1;
 }
 
 static int run_all(const struct options *o, struct worker *workers)

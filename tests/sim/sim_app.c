@@ -37,12 +37,14 @@ static void draw_request(struct sim_world *w, struct sim_request *r, uint32_t fl
 	*r = (struct sim_request){
 		.kind = pick_kind(w, flavour),
 		.cell = (uint8_t)sim_pick(w, SIM_CELLS),
-		.packets = 1,
+		.size = 1,
 		.signaled = sim_chance(w, 60),
 		.send_fence = sim_chance(w, flavour >= 2 ? 20 : 3),
 	};
 	if (r->kind == SP_REQ_WRITE || r->kind == SP_REQ_TWO_SIDED)
-		r->packets += sim_chance(w, 40);
+		r->size += sim_chance(w, 40) ? 1 + sim_pick(w, 3) : 0;
+	if (r->kind == SP_REQ_READ)
+		r->size += sim_pick(w, 4);
 	if (r->kind == SP_REQ_TWO_SIDED) {
 		r->with_write = sim_chance(w, flavour == 0 ? 70 : 20);
 		r->message = (*messages)++;

@@ -9,9 +9,9 @@
 struct sim_world;
 
 struct sim_request {
-	uint8_t kind; /* enum sp_request_kind */
-	uint8_t cell, packets;
-	bool with_write; /* two-sided: WRITE_WITH_IMM */
+	uint8_t kind;	    /* enum sp_request_kind */
+	uint8_t cell, size; /* size: in units; a packet has one, two or four of them */
+	bool with_write;    /* two-sided: WRITE_WITH_IMM */
 	bool signaled, send_fence, bad;
 	bool nop;		       /* delivered, and laid as a NOP */
 	bool published, retired, seen; /* seen: the application knows that it is complete */
@@ -20,6 +20,8 @@ struct sim_request {
 	uint32_t low, high;
 	uint32_t message;  /* two-sided: ordinal, from 0 */
 	uint32_t executed; /* atomics */
+	uint32_t ran;	   /* its last packet was taken so often */
+	bool unsure;	   /* laid again though it may have run: nobody could tell */
 	uint32_t old_value;
 };
 

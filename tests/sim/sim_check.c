@@ -109,7 +109,7 @@ static void check_read(struct sim_world *w, uint32_t end, uint32_t request)
 			      before - 1);
 	for (i = request + 1; i < e->app.n_posted && !fence; i++)
 		fence = e->requests[i].send_fence;
-	if (fence && r->high >= i)
+	if (fence && r->high >= i && !e->laid.misled)
 		sim_violation(w, "P3: READ %u of %s saw write %u, which was fenced", request,
 			      side(end), r->high - 1);
 }
@@ -128,7 +128,10 @@ static void check_result(struct sim_world *w, uint32_t end, uint32_t request)
 			      side(end));
 	else if (r->kind == SP_REQ_READ)
 		check_read(w, end, request);
-	else if (r->executed != 1)
+	else if (r->low != r->old_value && !w->end[end].laid.misled)
+		sim_violation(w, "X3: atomic %u of %s completed with %u, not with %u", request,
+			      side(end), r->low, r->old_value);
+	else if (r->executed != 1 && !w->end[end].laid.misled)
 		sim_violation(w, "P4: atomic %u of %s executed %u times", request, side(end),
 			      r->executed);
 }
@@ -362,6 +365,7 @@ static bool setup(const struct sc_action *a)
 	case SC_ACT_QUIESCE:
 	case SC_ACT_RECOUNT:
 	case SC_ACT_SEAL:
+	case SC_ACT_ASK_PSN:
 	case SC_ACT_LAY_RECEIVES:
 	case SC_ACT_SETTLE:
 	case SC_ACT_FENCE:

@@ -201,6 +201,48 @@ static void modify_err(struct sim_world *w, const struct sim_command *c)
 		quiesced(w, c->end);
 }
 
+/* ---- the exact count ------------------------------------------------------------------------ */
+
+void sim_command_ask_psn(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	const struct sim_qp *qp = sim_engine_carrier(w, end, epoch);
+
+	if (qp)
+		sim_command_submit(w, &(struct sim_command){ .end = (uint8_t)end,
+							     .action = SC_ACT_ASK_PSN,
+							     .path = qp->path,
+							     .qpn = qp->qpn,
+							     .epoch = epoch });
+	else
+		sim_shell_later(w, end, (struct sc_event){ .type = SC_EV_PSN, .epoch = epoch });
+}
+
+/* A stale one: what it was some packets ago. */
+static uint32_t psn_told(struct sim_world *w, const struct sim_nic *nic, const struct sim_qp *qp)
+{
+	uint32_t taken = (qp->epsn - w->first_psn) & SC_PSN_MASK, late = 1 + sim_pick(w, 3);
+
+	if (!nic->stale)
+		return qp->epsn;
+	return (qp->epsn - (late < taken ? late : taken)) & SC_PSN_MASK;
+}
+
+/* One that does not obey answers too. */
+static void tell_psn(struct sim_world *w, const struct sim_command *c)
+{
+	const struct sim_qp *qp = &w->qp[c->qpn];
+	const struct sim_nic *nic = nic_of(w, c);
+	struct sc_event ev = { .type = SC_EV_PSN, .epoch = c->epoch };
+	uint64_t delay = SIM_US + sim_pick(w, 50 * SIM_US);
+
+	ev.ok = !nic->refuses && nic->health != SIM_DISASSOCIATED &&
+		(qp->state == SIM_QP_RTS || qp->state == SIM_QP_ERR);
+	ev.psn = ev.ok ? psn_told(w, nic, qp) : 0;
+	if (nic->slow)
+		delay = sim_random(w) % (3 * SIM_EXACT_NS);
+	sim_at_payload(w, delay, SIM_EV_CORE, c->end)->core = ev;
+}
+
 /* ---- destroy -------------------------------------------------------------------------------- */
 
 void sim_command_destroy(struct sim_world *w, struct sim_qp *qp)
@@ -248,6 +290,7 @@ void sim_command_run(struct sim_world *w, const struct sim_command *c)
 	case SC_ACT_STANDBY_CONNECT: standby_connect(w, c); break;
 	case SC_ACT_STANDBY_DROP: standby_drop(w, c); break;
 	case SC_ACT_QUIESCE: modify_err(w, c); break;
+	case SC_ACT_ASK_PSN: tell_psn(w, c); break;
 	case SC_ACT_DROP_OLD:
 		if (nic->health == SIM_WELL)
 			w->qp[c->qpn].state = SIM_QP_GONE;

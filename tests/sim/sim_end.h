@@ -33,6 +33,7 @@ struct sim_end {
 	struct {
 		uint32_t half[2]; /* request + 1 of the write that was here last */
 		uint32_t floor;	  /* writes up to here are over: the memory may be in other use */
+		uint32_t third;	  /* somebody else saw that write, + 1, and has written since */
 	} cell[SIM_CELLS];
 	uint32_t counter; /* target of atomics */
 	/* engine */
@@ -42,6 +43,7 @@ struct sim_end {
 	struct {
 		uint32_t from;	  /* the first request that was laid into the carrier in use */
 		bool writes_only; /* a WRITE may be missing from the peer's memory */
+		bool misled;	  /* once, by a wrong number that nothing contradicted */
 	} laid;
 	uint32_t recv_count;
 	uint32_t receives_given; /* good or with an error, to the application */

@@ -10,6 +10,7 @@
 #include "sim_command.h"
 #include "sim_end.h"
 #include "sim_engine.h"
+#include "sim_exact.h"
 #include "sim_label.h"
 #include "sim_event.h"
 #include "sim_limits.h"
@@ -385,6 +386,7 @@ static void publish(struct sim_world *w, uint32_t end, uint32_t request, bool no
 	e->requests[request].nop = nop;
 	e->requests[request].published = true;
 	sim_label(end, "ring %u %d", request, nop);
+	sim_exact_posted(w, &w->qp[e->active], &e->requests[request]);
 	sim_nic_lay(w, &w->qp[e->active], request, nop);
 }
 
@@ -568,7 +570,16 @@ static uint32_t list(struct sim_world *w, const struct sim_end *e, uint32_t acke
 						     .published = 1,
 						     .answered = i < acked && r->answered };
 	}
+	sim_exact_number(w, &w->qp[e->active], &e->requests[last - n], requests, n);
 	return n;
+}
+
+bool sim_engine_exact_wanted(struct sim_world *w, uint32_t end)
+{
+	const struct sim_end *e = &w->end[end];
+	struct sp_request requests[SIM_REQUESTS];
+
+	return sc_exact_wanted(requests, list(w, e, 0, published_end(e), requests));
 }
 
 /* The number that the other end of this carrier bears there. */
@@ -587,6 +598,7 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	struct sp_request requests[SIM_REQUESTS];
 	enum sp_fate fates[SIM_REQUESTS];
 	uint32_t n, last = published_end(e), acked = e->retired;
+	struct sim_settled settled;
 	struct sc_verdict verdict;
 	enum sc_reason reason;
 
@@ -600,8 +612,11 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	n = list(w, e, acked, last, requests);
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
 	counts.posted = w->base_count + two_sided(e, last);
+	sim_exact_counts(w, end, a, &counts);
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
-	sim_label_settle(end, &counts, requests, n, reason, fates, &verdict);
+	settled = (struct sim_settled){ &counts, requests, n, fates, &verdict, reason };
+	sim_label_settle(end, &settled);
+	sim_exact_settled(w, end, &settled);
 	if (reason != SC_REASON_NONE)
 		return reason;
 	e->laid.writes_only |= verdict.unplaced;

@@ -19,6 +19,7 @@ bool sim_engine_lay_receives(struct sim_world *w, uint32_t end, uint32_t epoch);
 enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct sc_action *a);
 void sim_engine_fence(struct sim_world *w, uint32_t end, uint32_t number);
 void sim_engine_unfence(struct sim_world *w, uint32_t end);
+bool sim_engine_exact_wanted(struct sim_world *w, uint32_t end);
 void sim_engine_withhold(struct sim_world *w, uint32_t end);
 void sim_engine_fail(struct sim_world *w, uint32_t end);
 void sim_engine_cqe(struct sim_world *w, uint32_t end, bool error);

@@ -2,6 +2,7 @@
 #include "sim_label.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 #include "shiftlib/core/internal.h"
 #include "sim_end.h"
@@ -90,24 +91,64 @@ static void label_list(const struct sp_request *requests, uint32_t n)
 		putc('-', sim_labels);
 }
 
-void sim_label_settle(uint32_t end, const struct sc_counts *counts,
-		      const struct sp_request *requests, uint32_t n, enum sc_reason reason,
-		      const enum sp_fate *fates, const struct sc_verdict *verdict)
+static void label_asked(uint32_t end, const char *label, const struct sim_settled *s)
 {
 	static const char letters[] = {
 		[SP_FATE_DELIVERED] = 'D', [SP_FATE_READ_AGAIN] = 'A', [SP_FATE_RESEND] = 'R'
 	};
+	const struct sc_counts *counts = s->counts;
+
+	fprintf(sim_labels, "%u %s %u %u %u %d %d %d ", end, label, counts->done, counts->posted,
+		counts->peer, counts->recalled, counts->cut, counts->seen == SP_SEEN_UNPLACED);
+	label_list(s->requests, s->n);
+	fprintf(sim_labels, " %s ", sc_reason_name(s->reason));
+	/* a count that cannot be leaves the fates alone */
+	for (uint32_t i = 0; i < s->n && (s->reason != SC_REASON_MISCOUNT || s->verdict->unplaced);
+	     i++)
+		putc(letters[s->fates[i]], sim_labels);
+	fprintf(sim_labels, "/%u%s", s->verdict->delivered, s->verdict->unplaced ? "u" : "");
+}
+
+/* Packets behind the first one that the expected one is, and of each request. */
+static void label_packets(const struct sim_settled *s)
+{
+	fprintf(sim_labels, " %u ", (s->counts->expected_psn - s->requests[0].psn) & SC_PSN_MASK);
+	for (uint32_t i = 0; i < s->n; i++)
+		putc((int)('0' + s->requests[i].packets), sim_labels);
+	fprintf(sim_labels, " %d\n", s->verdict->doubted);
+}
+
+/*
+ * Settle.v is asked what the count alone says, Exact.v what an expected PSN says. A run of Dir.v settles
+ * by the count: where the number said something else, what the connection does from here on is no run of
+ * the proof.
+ */
+void sim_label_settle(uint32_t end, const struct sim_settled *s)
+{
+	struct sc_counts counts = *s->counts;
+	enum sp_fate fates[SIM_REQUESTS] = { 0 };
+	struct sc_verdict verdict;
+	struct sim_settled plain = *s;
 
 	if (!sim_labels)
 		return;
-	fprintf(sim_labels, "%u asked %u %u %u %d %d %d ", end, counts->done, counts->posted,
-		counts->peer, counts->recalled, counts->cut, counts->seen == SP_SEEN_UNPLACED);
-	label_list(requests, n);
-	fprintf(sim_labels, " %s ", sc_reason_name(reason));
-	/* a count that cannot be leaves the fates alone */
-	for (uint32_t i = 0; i < n && (reason != SC_REASON_MISCOUNT || verdict->unplaced); i++)
-		putc(letters[fates[i]], sim_labels);
-	fprintf(sim_labels, "/%u%s\n", verdict->delivered, verdict->unplaced ? "u" : "");
+	counts.exact = false;
+	plain.counts = &counts;
+	plain.fates = fates;
+	plain.verdict = &verdict;
+	plain.reason = sc_settle(s->requests, s->n, &counts, fates, &verdict);
+	label_asked(end, "asked", &plain);
+	putc('\n', sim_labels);
+	if (s->counts->exact && s->n) {
+		label_asked(end, "asked-exact", s);
+		label_packets(s);
+	}
+	if (!s->counts->exact || s->verdict->doubted)
+		return;
+	if (plain.reason == s->reason && !memcmp(fates, s->fates, s->n * sizeof(*fates)))
+		sim_label(end, "exact same");
+	else
+		sim_label(end, "exact other");
 }
 
 /* ---- the ordered switch (docs/proof/Switch.v) ----------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "shiftlib/core/core.h"
-#include "shiftlib/core/settle.h"
+#include "sim_exact.h"
 
 struct sim_qp;
 struct sim_world;
@@ -23,9 +23,7 @@ void sim_label_schedule(const struct sim_world *w);
 void sim_label_event(const struct sim_world *w, uint32_t end, const struct sc_event *event);
 void sim_label_step(const struct sim_world *w, uint32_t end, const struct sc_event *event,
 		    const struct sc_conn *before, const struct sc_actions *out);
-void sim_label_settle(uint32_t end, const struct sc_counts *counts,
-		      const struct sp_request *requests, uint32_t n, enum sc_reason reason,
-		      const enum sp_fate *fates, const struct sc_verdict *verdict);
+void sim_label_settle(uint32_t end, const struct sim_settled *s);
 void sim_label_acted(const struct sim_world *w, uint32_t end, const struct sc_conn *before);
 
 #endif

@@ -65,6 +65,17 @@ static const struct {
 	{ "hold-down-ignored", SC_MUTANT_NONE, SIM_MUTANT_NO_HOLDDOWN },
 	{ "both-lead", SC_MUTANT_NONE, SIM_MUTANT_BOTH_LEAD },
 	{ "carrier-in-use-destroyed", SC_MUTANT_NONE, SIM_MUTANT_DROP_LIVE },
+	/* X1 to X4, of the exact count */
+	{ "x-of-other-epoch", SC_MUTANT_OTHER_PSN, SIM_MUTANT_NONE },
+	{ "x-though-sick", SC_MUTANT_SICK_PSN, SIM_MUTANT_NONE },
+	{ "x-before-flush", SC_MUTANT_EARLY_PSN, SIM_MUTANT_NONE },
+	{ "x-as-delivered-when-cut", SC_MUTANT_CUT_IS_DELIVERED, SIM_MUTANT_NONE },
+	{ "read-is-one-packet", SC_MUTANT_NONE, SIM_MUTANT_READ_IS_ONE },
+	{ "mtu-of-default-carrier", SC_MUTANT_NONE, SIM_MUTANT_DEFAULT_MTU },
+	{ "wrap-24", SC_MUTANT_WRAP_24, SIM_MUTANT_NONE },
+	{ "trust-unchecked", SC_MUTANT_TRUST_UNCHECKED, SIM_MUTANT_NONE },
+	{ "atomic-ran-again", SC_MUTANT_ATOMIC_RAN_AGAIN, SIM_MUTANT_NONE },
+	{ "atomic-ran-dropped", SC_MUTANT_ATOMIC_RAN_DROPPED, SIM_MUTANT_NONE },
 };
 
 void sim_mutants_list(void)

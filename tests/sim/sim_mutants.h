@@ -25,6 +25,8 @@ enum sim_mutant {
 	SIM_MUTANT_NO_HOLDDOWN,	  /* a path is steady as soon as it is up */
 	SIM_MUTANT_BOTH_LEAD,	  /* both ends choose standbys */
 	SIM_MUTANT_DROP_LIVE,	  /* the carrier in use destroyed with the old ones */
+	SIM_MUTANT_READ_IS_ONE,	  /* a READ counts as one packet */
+	SIM_MUTANT_DEFAULT_MTU,	  /* packets are counted by the MTU of the default path */
 };
 extern enum sim_mutant sim_mutant;
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Reliable connections: requester with go-back-N, responder with an expected PSN, completions in
- * order (IBA 9.7). Requests of two packets can be cut in their middle. All QPs start with the same
- * PSN, so that only their numbers keep an old packet out of a new carrier.
+ * order (IBA 9.7). Requests of several packets can be cut in their middle; a READ takes as many numbers
+ * as its answer has packets. All QPs start with the same PSN, so that only their numbers keep an old
+ * packet out of a new carrier.
  */
 #include "sim_app.h"
 #include "sim_check.h"
 #include "sim_end.h"
 #include "sim_engine.h"
 #include "sim_event.h"
+#include "sim_exact.h"
 #include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
@@ -29,6 +31,17 @@ static bool frozen(const struct sim_world *w, const struct sim_qp *qp)
 	enum sim_health health = h->nic[qp->path].health;
 
 	return h->dead || (health != SIM_WELL && health != SIM_ZOMBIE);
+}
+
+static uint32_t psn_add(uint32_t psn, uint32_t packets)
+{
+	return (psn + packets) & SC_PSN_MASK;
+}
+
+/* At most half the range lies between the two. */
+static int32_t psn_cmp(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
 }
 
 /* Does this QP still execute? Whatever its owner was told. */
@@ -57,6 +70,8 @@ struct sim_qp *sim_nic_make(struct sim_world *w, uint32_t end, uint32_t path, ui
 	qp->path = (uint8_t)path;
 	qp->epoch = epoch;
 	qp->qpn = (uint16_t)w->n_qps;
+	qp->next_psn = qp->epsn = w->first_psn;
+	qp->mtu = w->mtu[path];
 	qp->suspect = sim_nic_of(w, qp)->health != SIM_WELL;
 	e->carriers[e->n_carriers++] = qp->qpn;
 	return qp;
@@ -238,7 +253,7 @@ static void complete(struct sim_world *w, struct sim_qp *qp, uint32_t acked)
 	while (qp->una < qp->n_sq) {
 		struct sim_entry *e = &qp->sq[qp->una];
 
-		if (e->packets && (int32_t)(e->psn + e->packets - acked) > 0)
+		if (e->packets && psn_cmp(psn_add(e->psn, e->packets), acked) > 0)
 			break;
 		if (wants_data(w, qp, e))
 			break;
@@ -273,7 +288,7 @@ static void lay_entry(struct sim_world *w, struct sim_qp *qp, struct sim_entry e
 	}
 	e.psn = qp->next_psn;
 	qp->sq[qp->n_sq++] = e;
-	qp->next_psn += e.packets;
+	qp->next_psn = psn_add(qp->next_psn, e.packets);
 	if (qp->state != SIM_QP_RTS) {
 		if (qp->state == SIM_QP_ERR)
 			flush(w, qp, false);
@@ -283,16 +298,20 @@ static void lay_entry(struct sim_world *w, struct sim_qp *qp, struct sim_entry e
 	arm_retry(w, qp, false);
 }
 
+uint32_t sim_nic_packets(const struct sim_qp *qp, const struct sim_request *r)
+{
+	return r->kind == SP_REQ_LOCAL ? 0 : (r->size + qp->mtu - 1) / qp->mtu;
+}
+
 void sim_nic_lay(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool nop)
 {
 	struct sim_request *r = &w->end[qp->end].requests[request];
-	bool local = nop || r->kind == SP_REQ_LOCAL;
 
 	if (r->refused)
 		sim_violation(w, "P6: request %u was refused and runs again", request);
 	lay_entry(w, qp,
 		  (struct sim_entry){ .request = (uint8_t)request,
-				      .packets = local ? 0 : r->packets,
+				      .packets = nop ? 0 : (uint8_t)sim_nic_packets(qp, r),
 				      .nop = nop });
 }
 
@@ -328,7 +347,7 @@ static void transmit_part(struct sim_world *w, struct sim_qp *qp)
 
 	if (e->packets) {
 		sim_trace(w, qp->end, "qp%u sends request %u part %u psn %u", qp->qpn, e->request,
-			  qp->tx_part, e->psn + qp->tx_part);
+			  qp->tx_part, psn_add(e->psn, qp->tx_part));
 		send(w, (struct sim_packet){ .type = SIM_PK_REQUEST,
 					     .from = qp->end,
 					     .path = qp->path,
@@ -336,9 +355,9 @@ static void transmit_part(struct sim_world *w, struct sim_qp *qp)
 					     .dst = qp->dst,
 					     .entry = (uint8_t)qp->tx,
 					     .part = (uint8_t)qp->tx_part,
-					     .psn = e->psn + qp->tx_part });
+					     .psn = psn_add(e->psn, qp->tx_part) });
 	}
-	if (++qp->tx_part >= e->packets) {
+	if (++qp->tx_part >= e->packets || request_of(w, qp, e)->kind == SP_REQ_READ) {
 		qp->tx++;
 		qp->tx_part = 0;
 	}
@@ -426,6 +445,11 @@ static void requester(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 
 /* ---- responder ------------------------------------------------------------------------------ */
 
+static uint32_t parts_of(const struct sim_world *w, const struct sim_packet *p)
+{
+	return w->qp[p->src].sq[p->entry].packets;
+}
+
 void sim_nic_lay_receive(struct sim_world *w, struct sim_qp *qp, uint32_t receive)
 {
 	if (qp->n_rq == SIM_REQUESTS) {
@@ -444,6 +468,7 @@ static void write_half(struct sim_world *w, struct sim_qp *qp, uint32_t cell, ui
 	struct sim_posted *posted = posted_new(w, sim_nic_of(w, qp));
 
 	sim_check_write(w, qp->end, request);
+	sim_exact_written(w, qp->end, cell, request);
 	posted->end = qp->end;
 	posted->cell = (uint8_t)cell;
 	posted->half = (uint8_t)half;
@@ -451,15 +476,18 @@ static void write_half(struct sim_world *w, struct sim_qp *qp, uint32_t cell, ui
 	posted->now = *at = request + 1;
 }
 
-static void write_memory(struct sim_world *w, struct sim_qp *qp, const struct sim_request *r,
-			 uint32_t request, uint32_t part)
+/* The first half of the packets writes the first half, the others the other; a single one both. */
+static void write_memory(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
+			 const struct sim_request *r, uint32_t request)
 {
+	uint32_t parts = parts_of(w, p);
+
 	if (sim_nic_of(w, qp)->writes_lost) {
 		w->end[qp->end].writes_were_lost = true;
 		return;
 	}
 	for (uint32_t half = 0; half < 2; half++)
-		if (r->packets != 2 || half == part)
+		if (parts == 1 || half == 2U * p->part / parts)
 			write_half(w, qp, r->cell, half, request);
 }
 
@@ -472,7 +500,7 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 
 	if (r->kind == SP_REQ_ATOMIC) {
 		if (!again) {
-			if (++r->executed > 1)
+			if (++r->executed > 1 && !w->end[p->from].laid.misled)
 				sim_violation(w, "P4: an atomic executed twice");
 			r->old_value = e->counter++;
 		}
@@ -481,7 +509,7 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 	sim_nic_of(w, qp)->n_posted = 0; /* what is read comes behind what was written */
 	answer_packet.low = a < b ? a : b;
 	answer_packet.high = a < b ? b : a;
-	answer(w, qp, &answer_packet, SIM_PK_RESPONSE, p->psn + 1);
+	answer(w, qp, &answer_packet, SIM_PK_RESPONSE, psn_add(p->psn, parts_of(w, p)));
 }
 
 static void consume_receive(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
@@ -493,7 +521,7 @@ static void consume_receive(struct sim_world *w, struct sim_qp *qp, const struct
 		sim_check_receive(w, qp->end, receive);
 		w->end[qp->end].receive_message[receive] = r->message;
 	}
-	if (p->part + 1U < r->packets)
+	if (p->part + 1U < parts_of(w, p))
 		return;
 	qp->rq_head++;
 	sim_trace(w, qp->end, "qp%u executes message %u into receive %u", qp->qpn, r->message,
@@ -505,10 +533,10 @@ static void execute(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 		    struct sim_request *r, uint32_t request)
 {
 	switch ((enum sp_request_kind)r->kind) {
-	case SP_REQ_WRITE: write_memory(w, qp, r, request, p->part); break;
+	case SP_REQ_WRITE: write_memory(w, qp, p, r, request); break;
 	case SP_REQ_TWO_SIDED:
 		if (r->with_write)
-			write_memory(w, qp, r, request, p->part);
+			write_memory(w, qp, p, r, request);
 		consume_receive(w, qp, p, r);
 		break;
 	case SP_REQ_READ:
@@ -540,14 +568,33 @@ static void duplicate(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
 }
 
+/* A READ takes the numbers of its whole answer. */
+static void take(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
+		 struct sim_request *r, uint32_t request)
+{
+	struct sim_entry *entry = &w->qp[p->src].sq[p->entry];
+	bool data = r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC;
+	uint32_t packets = r->kind == SP_REQ_READ ? parts_of(w, p) : 1;
+	bool last = p->part + packets == parts_of(w, p);
+
+	if (last)
+		sim_label(qp->end ^ 1U, "exec %u %u", qp->epoch, request);
+	execute(w, qp, p, r, request);
+	entry->taken += (uint8_t)packets;
+	r->ran += last;
+	qp->epsn = psn_add(qp->epsn, packets);
+	if (last && !data)
+		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
+}
+
 static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
 		      uint32_t request)
 {
 	struct sim_request *r = &w->end[p->from].requests[request];
 
-	if ((int32_t)(p->psn - qp->epsn) > 0 || blind(w, qp, r))
+	if (psn_cmp(p->psn, qp->epsn) > 0 || blind(w, qp, r))
 		return;
-	if ((int32_t)(p->psn - qp->epsn) < 0) {
+	if (psn_cmp(p->psn, qp->epsn) < 0) {
 		duplicate(w, qp, p, r);
 		return;
 	}
@@ -559,12 +606,7 @@ static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 		answer(w, qp, p, SIM_PK_RNR, p->psn);
 		return;
 	}
-	if (p->part + 1U == r->packets)
-		sim_label(qp->end ^ 1U, "exec %u %u", qp->epoch, request);
-	execute(w, qp, p, r, request);
-	qp->epsn++;
-	if (p->part + 1U == r->packets && r->kind != SP_REQ_READ && r->kind != SP_REQ_ATOMIC)
-		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
+	take(w, qp, p, r, request);
 }
 
 void sim_nic_packet(struct sim_world *w, const struct sim_packet *packet)

@@ -3,6 +3,7 @@
 #ifndef TESTS_SIM_SIM_NIC_H
 #define TESTS_SIM_SIM_NIC_H
 
+#include "sim_app.h"
 #include "sim_event.h"
 #include "sim_limits.h"
 
@@ -11,6 +12,7 @@ struct sim_world;
 struct sim_entry { /* of a send ring */
 	uint8_t request, packets;
 	bool nop, fence, answered;
+	uint8_t taken; /* by the responder: so many packets */
 	uint32_t psn;
 };
 
@@ -31,6 +33,8 @@ struct sim_qp {
 	bool tx_scheduled, retry_scheduled;
 	uint32_t retry_generation, retries;
 	uint32_t epsn;
+	uint32_t mtu;	   /* units */
+	uint32_t numbered; /* packets, as the engine counts them */
 	uint32_t n_rq, rq_head;
 	uint32_t n_cq, cq_head;
 	uint32_t in_flight; /* packets from it that are no older than they may be */
@@ -62,6 +66,7 @@ struct sim_nic {
 	bool writes_lost; /* likewise all that it writes; what it would have to read is not answered */
 	uint32_t n_posted;
 	struct sim_posted posted[SIM_POSTED]; /* the last ones, oldest first */
+	bool refuses, slow, stale;	      /* when it is asked for an expected PSN */
 	bool hangs; /* a zombie's commands hang, and it obeys in the end */
 	uint64_t busy_until;
 	uint32_t n_parked;
@@ -69,6 +74,7 @@ struct sim_nic {
 };
 
 struct sim_qp *sim_nic_make(struct sim_world *w, uint32_t end, uint32_t path, uint32_t epoch);
+uint32_t sim_nic_packets(const struct sim_qp *qp, const struct sim_request *r);
 void sim_nic_lay(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool nop);
 bool sim_nic_lay_fence(struct sim_world *w, struct sim_qp *qp, uint32_t request);
 void sim_nic_lay_receive(struct sim_world *w, struct sim_qp *qp, uint32_t receive);

@@ -125,6 +125,14 @@ void sim_report_print(const struct sim_totals *t, double seconds, bool coverage)
 	       (unsigned long long)t->moves, (unsigned long long)t->ordered,
 	       (unsigned long long)t->cancels, (unsigned long long)t->stranded,
 	       (unsigned long long)t->resent, (unsigned long long)t->settled);
+	printf("settled by an expected PSN %llu, without though it was wanted %llu, doubted %llu, "
+	       "misled %llu; WRITEs spared %llu, atomics that never ran %llu; overwritten by "
+	       "somebody "
+	       "else %llu\n",
+	       (unsigned long long)t->exact, (unsigned long long)t->inexact,
+	       (unsigned long long)t->doubted, (unsigned long long)t->misled,
+	       (unsigned long long)t->spared, (unsigned long long)t->atomics,
+	       (unsigned long long)t->thirds);
 	printf("at stake, share of schedules:\n");
 	for (int i = 1; i < SIM_PROMISES; i++)
 		printf("  %-48s %5.1f %%\n", promises[i], percent(t->reached[i], n));

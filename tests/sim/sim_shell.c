@@ -31,6 +31,8 @@ static void draw_config(struct sim_world *w)
 		.packet_lifetime_ns = SIM_LIFETIME_NS,
 		.settle_ns = SIM_SETTLE_NS,
 		.fence_ns = fence[sim_pick(w, 3)],
+		.exact = !sim_chance(w, 25),
+		.exact_ns = SIM_EXACT_NS,
 		.standby_ns = 25 * SIM_MS,
 		.choose_min_ns = SIM_MS,
 		.choose_max_ns = 100 * SIM_MS,
@@ -62,6 +64,7 @@ static void init_end(struct sim_world *w, uint32_t end, bool leader)
 
 	sc_init(&e->conn, &w->config);
 	e->conn.config.lazy ^= sim_chance(w, 5); /* who is not as the other */
+	e->conn.config.exact ^= sim_chance(w, 5);
 	e->recv_count = w->base_count;
 	e->active = e->recv_to = sim_nic_make(w, end, 0, 0)->qpn;
 	/* a ring full of requests that never signal would be stuck on stock */
@@ -211,6 +214,18 @@ static uint32_t count_told(const struct sim_world *w, uint32_t end)
 	return sim_mutant == SIM_MUTANT_COUNT_ANEW ? count - w->base_count : count;
 }
 
+static void withhold(struct sim_world *w, uint32_t end, uint32_t epoch)
+{
+	const struct sim_end *e = &w->end[end];
+	struct sc_event ev = { .type = SC_EV_WITHHELD,
+			       .epoch = epoch,
+			       .carrier = w->qp[e->active].epoch };
+
+	sim_engine_withhold(w, end);
+	ev.exact = sim_engine_exact_wanted(w, end);
+	answer(w, end, &ev);
+}
+
 static void lay_receives(struct sim_world *w, uint32_t end, uint32_t epoch)
 {
 	struct sc_event ev = { .type = SC_EV_RECEIVES_LAID, .epoch = epoch };
@@ -287,10 +302,11 @@ static void act(struct sim_world *w, uint32_t end, const struct sc_action *a)
 		e->guarded = a->on;
 		sim_at(w, SIM_US, SIM_EV_WATCH, end, 0);
 		break;
-	case SC_ACT_WITHHOLD: sim_engine_withhold(w, end); break;
+	case SC_ACT_WITHHOLD: withhold(w, end, a->epoch); break;
 	case SC_ACT_QUIESCE: sim_command_quiesce(w, end, a->epoch); break;
 	case SC_ACT_RECOUNT: sim_command_recount(w, end, a->epoch); break;
 	case SC_ACT_SEAL: sim_engine_seal(w, end, a->epoch); break;
+	case SC_ACT_ASK_PSN: sim_command_ask_psn(w, end, a->epoch); break;
 	case SC_ACT_LAY_RECEIVES: lay_receives(w, end, a->epoch); break;
 	case SC_ACT_SETTLE: settle(w, end, a); break;
 	case SC_ACT_FENCE: sim_engine_fence(w, end, a->epoch); break;

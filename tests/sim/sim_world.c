@@ -6,6 +6,7 @@
 #include "sim_command.h"
 #include "sim_engine.h"
 #include "sim_event.h"
+#include "sim_exact.h"
 #include "sim_fault.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
@@ -213,6 +214,7 @@ static bool of_the_dead(const struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_CORE:
 	case SIM_EV_TIMER:
 	case SIM_EV_FLUSH:
+	case SIM_EV_THIRD:
 	case SIM_EV_WATCH: return w->host[e->who & 1].dead;
 	}
 	return false;
@@ -249,6 +251,7 @@ static void run(struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_WATCH: sim_engine_collect(w, e->who); break;
 	case SIM_EV_VIEW: sim_path_view(w, e->who, e->arg); break;
 	case SIM_EV_STEADY: sim_path_steady(w, e->who, e->arg, e->generation); break;
+	case SIM_EV_THIRD: sim_exact_third(w, e->who, e->arg); break;
 	case SIM_EV_FAULT: sim_fault_apply(w, e->arg); break;
 	case SIM_EV_HEAL: sim_fault_heal(w, e->arg); break;
 	case SIM_EV_HEAL_ALL: sim_fault_heal_all(w); break;
@@ -283,6 +286,7 @@ void sim_init(struct sim_world *w, uint64_t seed, bool trace)
 	w->weather.held_percent = sim_chance(w, 50) ? 2 : 0;
 	w->base_count = sim_pick(w, 50) - 25;
 	sim_fault_init(w);
+	sim_exact_init(w);
 	sim_app_init(w);
 	sim_shell_init(w);
 }
@@ -301,6 +305,13 @@ static void count(const struct sim_world *w)
 	t->long_enough += w->steps >= SIM_STEPS_MIN;
 	t->resent += w->figures.resent;
 	t->settled += w->figures.settled;
+	t->exact += w->figures.exact;
+	t->inexact += w->figures.inexact;
+	t->doubted += w->figures.doubted;
+	t->misled += w->figures.misled;
+	t->spared += w->figures.spared;
+	t->atomics += w->figures.atomics;
+	t->thirds += w->figures.thirds;
 	for (uint32_t i = 0; i < SIM_ROWS; i++)
 		for (uint32_t e = 0; e < SC_EVENT_TYPES; e++)
 			t->pairs[i][e] += w->figures.pair[i][e];

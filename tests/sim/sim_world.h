@@ -27,8 +27,9 @@ struct sim_view { /* of a path, by one host */
 };
 
 struct sim_host {
-	bool dead, answers; /* answers: the host says that it knows nobody */
-	bool dark;	    /* it was told that no path to the other one has an answer */
+	bool dead, answers;	/* answers: the host says that it knows nobody */
+	bool doubts[SIM_PATHS]; /* what the other one's NIC there says of its PSNs */
+	bool dark;		/* it was told that no path to the other one has an answer */
 	struct sim_nic nic[SIM_PATHS];
 	struct sim_view view[SIM_PATHS];
 };
@@ -82,7 +83,8 @@ struct sim_world {
 	} stock;
 	struct sc_config config;
 	bool crowded; /* many connections move: messages are sent again later */
-	uint32_t base_count;
+	uint32_t base_count, first_psn;
+	uint32_t mtu[SIM_PATHS]; /* in units */
 	struct sim_weather weather;
 	uint32_t excuse[SIM_CONNS];
 	uint32_t moves[SIM_CONNS];

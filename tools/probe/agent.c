@@ -272,6 +272,27 @@ static json_t *op_expect(struct agent *a, const json_t *q)
 	return json_pack("{s:b}", "has", there);
 }
 
+/* Waits, spinning, for a word that is written behind data, and looks at the data at once. */
+static json_t *op_log(struct agent *a, const json_t *q)
+{
+	uint32_t len = (uint32_t)pr_int(q, "len"), seed = (uint32_t)pr_int(q, "seed");
+	uint64_t value = (uint64_t)pr_int(q, "value"),
+		 end_ns = pr_now_ns() + PR_LONG_MS * 1000000ull;
+	long long word = pr_int(q, "word");
+	const uint8_t *at = range_of(a, q);
+	const uint64_t *seen;
+
+	if (!at || word < 0 || word > PR_ARENA - 8 || word % 8 || pr_send(a->peer, done()))
+		return no();
+	seen = (const uint64_t *)(a->dev->mem + word);
+	while (__atomic_load_n(seen, __ATOMIC_ACQUIRE) != value)
+		if (pr_now_ns() > end_ns) {
+			pr_fail("the word is not written");
+			return no();
+		}
+	return json_pack("{s:b}", "has", pr_pattern_is(at, len, seed));
+}
+
 /* Takes a queue pair of a shared queue to ERR, and counts what it had completed at the event. */
 static json_t *op_last_wqe(struct agent *a, const json_t *q)
 {
@@ -309,7 +330,7 @@ static json_t *answer(struct agent *a, const json_t *question)
 		{ "destroy", op_destroy },   { "stop", op_stop },	{ "recv", op_recv },
 		{ "poll", op_poll },	     { "fill", op_fill },	{ "has", op_has },
 		{ "word", op_word },	     { "scatter", op_scatter }, { "expect", op_expect },
-		{ "last-wqe", op_last_wqe }, { "psn", op_psn },
+		{ "last-wqe", op_last_wqe }, { "psn", op_psn },		{ "log", op_log },
 	};
 	const char *op = json_string_value(json_object_get(question, "op"));
 	json_t *said;

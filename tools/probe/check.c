@@ -138,16 +138,38 @@ const struct pr_check pr_checks[] = {
 		       "SHIFT_PACKET_LIFETIME_MS, and tell us.",
 	  .run = check_late_write },
 	/*
-	 * Which sequence number a queue pair in ERR tells (SHIFT does not rely on it yet). Of the
-	 * server.
+	 * The number that a queue pair expects behind WRITEs of one and of three packets, a READ and an
+	 * atomic, and then in ERR. Of the server.
 	 */
 	{ .name = "err-psn",
-	  .assumption = "A queue pair in ERR still tells the sequence number that it would have "
-			"taken next.",
-	  .otherwise = "Nothing: SHIFT does not rely on it yet. Where it holds, SHIFT could know "
-		       "whether WRITEs and atomics under way were executed; now some connections "
-		       "end without that knowledge.",
+	  .assumption = "A queue pair tells the sequence number that it expects next, packet by "
+			"packet, and in ERR still the one that it would have taken.",
+	  .otherwise = "SHIFT could not know from it whether WRITEs and atomics under way were "
+		       "executed: some connections end without that knowledge.",
 	  .run = check_err_psn },
+	/* How long ibv_query_qp() of a queue pair in ERR takes. Of the client. */
+	{ .name = "psn-cost",
+	  .assumption = "A query of a queue pair in ERR takes less than 10 ms.",
+	  .otherwise = "Moves of many connections that ask for sequence numbers would take long.",
+	  .run = check_psn_cost },
+	/* A long WRITE, then one of eight bytes, which the server's CPU waits for. Of the server. */
+	{ .name = "log-order",
+	  .assumption =
+		  "A short WRITE is in memory behind the data of WRITEs before it on its queue "
+		  "pair.",
+	  .otherwise = "What is written behind data would be no proof of the data: a log of that "
+		       "kind has to stay off.",
+	  .run = check_log_order },
+	/*
+	 * Additions to one word by loopback QPs of two NICs of one host, and of one. Of the client
+	 * and another NIC of its host.
+	 */
+	{ .name = "atomic-scope",
+	  .assumption = "Atomics of one NIC are atomic to each other; of two NICs if both say so "
+			"(pci_atomic_caps, or IBV_ATOMIC_GLOB).",
+	  .otherwise = "Additions would be lost where connections to one word use two NICs, as "
+		       "after a move of some of them.",
+	  .run = check_atomic_scope },
 	/* Unread completions and indices behind RESET, five lives. Of both ends. */
 	{ .name = "reset-reuse",
 	  .assumption =
@@ -286,6 +308,13 @@ const struct pr_check pr_checks[] = {
 		  "and use plain completion queues.",
 	  .run = check_verbs_extended,
 	  .any_nic = true },
+	/* WRITEs under way when the link goes down: that number, and memory. Of the server. */
+	{ .name = "cut-psn",
+	  .assumption = "When a link goes down in the middle of a WRITE, the expected sequence "
+			"number tells which of its packets are in memory.",
+	  .otherwise = "As of err-psn.",
+	  .run = check_cut_psn,
+	  .link = true },
 	/* PORT_ERR when the link goes down. Of the client. */
 	{ .name = "port-event",
 	  .assumption =

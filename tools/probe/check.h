@@ -80,6 +80,10 @@ enum pr_verdict check_error_index(struct probe *p, struct pr_result *r);
 enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r);
 enum pr_verdict check_late_write(struct probe *p, struct pr_result *r);
 enum pr_verdict check_err_psn(struct probe *p, struct pr_result *r);
+enum pr_verdict check_cut_psn(struct probe *p, struct pr_result *r);
+enum pr_verdict check_psn_cost(struct probe *p, struct pr_result *r);
+enum pr_verdict check_log_order(struct probe *p, struct pr_result *r);
+enum pr_verdict check_atomic_scope(struct probe *p, struct pr_result *r);
 enum pr_verdict check_reset_reuse(struct probe *p, struct pr_result *r);
 enum pr_verdict check_srq_last(struct probe *p, struct pr_result *r);
 enum pr_verdict check_srq_taker(struct probe *p, struct pr_result *r);
@@ -101,7 +105,10 @@ enum pr_verdict check_verbs_mixed(struct probe *p, struct pr_result *r);
 enum pr_verdict check_verbs_state_word(struct probe *p, struct pr_result *r);
 enum pr_verdict check_verbs_extended(struct probe *p, struct pr_result *r);
 
-/* check_link.c: brings it up again where a check left it down. */
+/* check_link.c: 0, or -1 with a sentence: it could not be done, or may not. */
+int pr_link_down(struct probe *p);
+int pr_link_up(struct probe *p);
+/* Brings it up again where a check left it down. */
 void pr_link_restore(struct probe *p);
 void pr_link_free(struct probe *p);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Checks of what an error does: retries, what is late, sequence numbers, RESET. */
+/* Checks of what an error does: retries, what is late, RESET. */
 #include <stdio.h>
 #include <string.h>
 
@@ -170,41 +170,6 @@ enum pr_verdict check_late_write(struct probe *p, struct pr_result *r)
 	if (!changed && !cut)
 		return pr_cannot_tell(r, "nothing was under way in any round");
 	return changed < 0 ? PR_CANNOT_TELL : PR_HOLDS;
-}
-
-/* ---- err-psn --------------------------------------------------------------------------------- */
-
-/* Each of the WRITEs is one packet. */
-static enum pr_verdict err_psn_run(struct probe *p, struct pr_pair *pair, struct pr_result *r)
-{
-	long long expected = (pair->mine.psn + PR_GOOD) & 0xffffff, psn;
-	json_t *answer;
-
-	if (pr_pair_good(pair) || pr_peer_stop(p, 0, "err"))
-		return PR_CANNOT_TELL;
-	answer = pr_ask(&p->peer, "{s:s, s:i}", "op", "psn", "slot", 0);
-	if (!answer)
-		return PR_CANNOT_TELL;
-	psn = pr_int(answer, "psn");
-	pr_note(r, "state", pr_int(answer, "state"));
-	pr_note(r, "beyond_first", (psn - (long long)pair->mine.psn) & 0xffffff);
-	pr_note(r, "executed", PR_GOOD);
-	json_decref(answer);
-	return psn == expected ? PR_HOLDS
-			       : pr_fails(r, "%u packets were executed, and it tells of %lld",
-					  PR_GOOD, (psn - (long long)pair->mine.psn) & 0xffffff);
-}
-
-enum pr_verdict check_err_psn(struct probe *p, struct pr_result *r)
-{
-	enum pr_verdict verdict;
-	struct pr_pair pair;
-
-	if (pr_pair_open(p, &pair, 0, false, NULL))
-		return PR_CANNOT_TELL;
-	verdict = err_psn_run(p, &pair, r);
-	pr_pair_close(p, &pair);
-	return verdict;
 }
 
 /* ---- reset-reuse ----------------------------------------------------------------------------- */

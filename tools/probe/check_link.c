@@ -105,7 +105,7 @@ void pr_link_free(struct probe *p)
 		ibv_destroy_cq(link->ud_cq);
 }
 
-static int link_down(struct probe *p)
+int pr_link_down(struct probe *p)
 {
 	struct pr_link *link = &p->link;
 
@@ -132,7 +132,7 @@ static int link_down(struct probe *p)
 	return pr_fail("the port of %.32s stayed active", p->dev.name);
 }
 
-static int link_up(struct probe *p)
+int pr_link_up(struct probe *p)
 {
 	struct pr_link *link = &p->link;
 
@@ -151,7 +151,7 @@ static int link_up(struct probe *p)
 
 void pr_link_restore(struct probe *p)
 {
-	if (link_up(p))
+	if (pr_link_up(p))
 		fprintf(stderr, "shift-probe: %s\n", pr_why());
 }
 
@@ -161,7 +161,7 @@ enum pr_verdict check_port_event(struct probe *p, struct pr_result *r)
 {
 	uint64_t at_ns, seen_ns;
 
-	if (link_down(p))
+	if (pr_link_down(p))
 		return PR_CANNOT_TELL;
 	seen_ns = pr_now_ns();
 	if (pr_event_wait(&p->dev, IBV_EVENT_PORT_ERR, NULL, EVENT_MS, &at_ns))
@@ -184,7 +184,7 @@ enum pr_verdict check_loopback_down(struct probe *p, struct pr_result *r)
 	uint64_t began = pr_now_ns();
 	struct pr_done d;
 
-	if (link_down(p))
+	if (pr_link_down(p))
 		return PR_CANNOT_TELL;
 	write.raddr = (uintptr_t)p->dev.mem;
 	write.rkey = p->dev.mr->rkey;
@@ -260,7 +260,7 @@ enum pr_verdict check_ud_survives(struct probe *p, struct pr_result *r)
 {
 	int completed = 0, state, works;
 
-	if (link_down(p))
+	if (pr_link_down(p))
 		return PR_CANNOT_TELL;
 	for (unsigned i = 0; i < 5 && completed >= 0; i++) {
 		if (ud_post(p, false))
@@ -270,7 +270,7 @@ enum pr_verdict check_ud_survives(struct probe *p, struct pr_result *r)
 	}
 	state = ud_state(p);
 	pr_note(r, "completed_while_down", completed);
-	if (link_up(p))
+	if (pr_link_up(p))
 		return PR_CANNOT_TELL;
 	works = completed < 0 ? -1 : ud_works(p);
 	if (works < 0)

@@ -12,6 +12,7 @@ let letter = function 'S' -> Two | 'W' -> Wr | 'R' -> Rd | 'A' -> At | _ -> Lc
 let dirs = Array.init 6 (fun i -> { i; kind = (fun _ -> Lc); fence = (fun _ -> false); over = true; pending = []; flushed = [] })
 let wholes = Array.make 3 start
 let labels = ref 0 and schedules = ref 0 and rejected = ref 0 and settles = ref 0 and ordered = ref 0
+let exact = ref 0 and passed_over = ref 0
 let seed = ref "" and bad = Hashtbl.create 16
 
 (* Direction i is that of end i; ends 2n and 2n + 1 are the two of a connection. *)
@@ -65,14 +66,24 @@ let request text i =
   let bits = Char.code text.[2 * i + 1] - 48 in
   { O.kind = (match text.[2 * i] with 'W' -> O.KWrite | 'R' -> O.KRead | 'S' -> O.KTwo | 'A' -> O.KAtomic | _ -> O.KLocal);
     published = bits land 1 = 1; send_fence = bits land 2 = 2; answered = bits land 4 = 4 }
-let oracle don posted peer recalled cut unplaced list =
-  let l = if list = "-" then [] else List.init (String.length list / 2) (request list) in
-  let a = O.sc_settle l { O.c_done = don; c_posted = posted; c_peer = peer; recalled; cut_off = cut; seen_unplaced = unplaced } in
+let requests_of list = if list = "-" then [] else List.init (String.length list / 2) (request list)
+let said_by a =
   let fates = if a.O.why = O.RMiscount && not a.O.unplaced then [] else a.O.fates in
   Printf.sprintf "%s %s/%d%s"
     (match a.O.why with O.RNone -> "none" | O.RMiscount -> "miscount" | O.RAtomic -> "atomic-unknown" | O.RFencedRead -> "fenced-read")
     (String.concat "" (List.map (function O.Delivered -> "D" | O.ReadAgain -> "A" | O.Resend -> "R") fates))
     a.O.delivered (if a.O.unplaced then "u" else "")
+let compare_verdicts said proven =
+  incr asked;
+  if said <> proven then begin
+    incr differ;
+    if !differ <= 20 then Printf.printf "seed %s: sc_settle says %s, proven: %s\n" !seed said proven
+  end
+
+let counts don posted peer recalled cut unplaced =
+  { O.c_done = int_of_string don; c_posted = int_of_string posted; c_peer = int_of_string peer; recalled = recalled = "1";
+    cut_off = cut = "1"; seen_unplaced = unplaced = "1" }
+let asked_exact = ref 0
 
 let take d words =
   let n = int_of_string in
@@ -101,13 +112,18 @@ let take d words =
   | [ "own" ] -> must_all d (Own (side d))
   | [ "take"; receive; message ] -> must_all d (Take (side d, request_of d (n message), n receive))
   | [ "quiesce" ] -> must d Quiesce
-  | [ "asked"; don; posted; peer; recalled; cut; unplaced; list; why; fates ] ->
-      incr asked;
-      let said = why ^ " " ^ fates and proven = oracle (n don) (n posted) (n peer) (recalled = "1") (cut = "1") (unplaced = "1") list in
-      if said <> proven then begin
-        incr differ;
-        if !differ <= 20 then Printf.printf "seed %s: sc_settle says %s, proven: %s\n" !seed said proven
-      end
+  | "asked" :: don :: posted :: peer :: recalled :: cut :: unplaced :: list :: why :: fates :: [] ->
+      compare_verdicts (why ^ " " ^ fates) (said_by (O.sc_settle (requests_of list) (counts don posted peer recalled cut unplaced)))
+  | "asked-exact" :: don :: posted :: peer :: recalled :: cut :: unplaced :: list :: why :: fates :: taken :: packets :: doubted :: [] ->
+      let l = List.mapi (fun i r -> (r, Char.code packets.[i] - 48)) (requests_of list) in
+      let a, in_doubt = O.sc_settle_exact l (counts don posted peer recalled cut unplaced) (Some (n taken)) in
+      incr asked_exact;
+      compare_verdicts (why ^ " " ^ fates ^ " " ^ doubted) (said_by a ^ (if in_doubt then " 1" else " 0"))
+  (* Dir.v settles by the count: an expected PSN said the same, or something else *)
+  | [ "exact"; "same" ] -> incr exact
+  | [ "exact"; "other" ] ->
+      incr exact; incr passed_over;
+      d.over <- true; (of_side d (not (side d))).over <- true
   | [ "settle"; c; dead; cut; recalled; e; f ] ->
       hear d { count = n c; dead = n dead; cut = n cut };
       must_all d (Lay (side d, recalled = "1", 0, n e, n f));
@@ -175,5 +191,6 @@ let () =
      done
    with End_of_file -> ());
   Hashtbl.iter (fun w n -> Printf.printf "%d rejected at %s\n" n w) bad;
+  Printf.printf "%d verdicts by an expected PSN; %d settled by one, %d of them otherwise than by the count: passed over from there on\n" !asked_exact !exact !passed_over;
   Printf.printf "%d schedules, %d labels, %d settled, %d left in order: %d of %d verdicts differ, %d rejected\n" !schedules !labels !settles !ordered !differ !asked !rejected;
   exit (if !rejected > 0 then 1 else 0)

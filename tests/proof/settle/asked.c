@@ -11,7 +11,7 @@
 #include "shiftlib/core/internal.h"
 #include "shiftlib/core/settle.h"
 
-enum { MAX_REQUESTS = 4, MAX_SYMBOLS = 40 };
+enum { MAX_REQUESTS = 4, MAX_SYMBOLS = 40, WRAPS_SOON = 0xfffffe };
 
 static struct sp_request symbols[MAX_SYMBOLS];
 static uint32_t n_symbols;
@@ -26,6 +26,11 @@ static const struct {
 	{ SC_MUTANT_ATOMIC_AGAIN, "atomic-again" },
 	{ SC_MUTANT_FENCED_READ, "fenced-read-again" },
 	{ SC_MUTANT_COUNT_UNCHECKED, "count-unchecked" },
+	{ SC_MUTANT_CUT_IS_DELIVERED, "x-as-delivered-when-cut" },
+	{ SC_MUTANT_WRAP_24, "wrap-24" },
+	{ SC_MUTANT_TRUST_UNCHECKED, "trust-unchecked" },
+	{ SC_MUTANT_ATOMIC_RAN_AGAIN, "atomic-ran-again" },
+	{ SC_MUTANT_ATOMIC_RAN_DROPPED, "atomic-ran-dropped" },
 };
 
 /* Only a READ or an atomic has an answer. */
@@ -63,6 +68,8 @@ static void answer(const struct sp_request *r, uint32_t n, const struct sc_count
 		putchar("DAR"[fates[i]]);
 	putchar((int)('0' + verdict.delivered));
 	putchar(verdict.unplaced ? 'u' : ' ');
+	if (verdict.doubted)
+		putchar('?');
 }
 
 static void ask(const struct sp_request *r, uint32_t n, uint32_t done)
@@ -82,6 +89,49 @@ static void ask(const struct sp_request *r, uint32_t n, uint32_t done)
 		}
 }
 
+/*
+ * The same with an expected PSN, of each packet and of one too many. Bit i of pack: request i has two packets, not one;
+ * local ones have none. Numbers wrap.
+ */
+static void ask_of_packets(struct sp_request *r, uint32_t n, uint32_t done, uint32_t pack)
+{
+	struct sc_counts c = { .done = done, .posted = done, .exact = true };
+	uint32_t base = 0, total = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		c.posted += r[i].kind == SP_REQ_TWO_SIDED && r[i].published;
+		if (r[i].published)
+			base = WRAPS_SOON;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		r[i].numbered = 1;
+		r[i].packets = r[i].kind == SP_REQ_LOCAL ? 0 : 1 + (pack >> i & 1);
+		r[i].psn = (base + total) & SC_PSN_MASK;
+		total += r[i].published ? r[i].packets : 0;
+	}
+	for (int k = -1; k <= (int)n + 1; k++)
+		for (uint32_t flags = 0; flags < 3; flags++)
+			for (uint32_t taken = 0; taken <= total + 1; taken++) {
+				c.peer = done + (uint32_t)k;
+				c.recalled = flags;
+				c.cut = flags == 2;
+				c.seen = flags == 2 ? SP_SEEN_UNPLACED : SP_SEEN_SAFE;
+				c.expected_psn = (base + taken) & SC_PSN_MASK;
+				answer(r, n, &c);
+			}
+}
+
+static void ask_exact(const struct sp_request *requests, uint32_t n, uint32_t done)
+{
+	struct sp_request r[MAX_REQUESTS];
+
+	if (n >= MAX_REQUESTS)
+		return;
+	memcpy(r, requests, n * sizeof(*r));
+	for (uint32_t pack = 0; pack < (n < 3 ? 1U << n : 2U); pack++)
+		ask_of_packets(r, n, done, n < 3 ? pack : 2 * pack);
+}
+
 static int list_rules(void)
 {
 	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
@@ -98,9 +148,12 @@ static void walk(uint32_t n, uint64_t total)
 
 		for (uint32_t i = 0; i < n; i++, rest /= n_symbols)
 			r[i] = symbols[rest % n_symbols];
-		if (n < MAX_REQUESTS)
+		if (n < MAX_REQUESTS) {
 			ask(r, n, 0);
+			ask_exact(r, n, 0);
+		}
 		ask(r, n, UINT32_MAX - 1);
+		ask_exact(r, n, UINT32_MAX - 1);
 		putchar('\n');
 	}
 }

@@ -88,6 +88,14 @@ static struct sc_msg_state random_state(void)
 	state.switch_no = (uint32_t)random_next(&rng);
 	state.target = (uint32_t)random_next(&rng);
 	state.lost = (uint32_t)random_next(&rng);
+	state.dead = (uint32_t)random_next(&rng);
+	state.cut = (uint32_t)random_next(&rng);
+	state.wants = (uint8_t)random_below(&rng, 2);
+	state.exact = (uint8_t)random_below(&rng, SC_EXACTS);
+	state.exact_seen = (uint8_t)random_below(&rng, 2);
+	state.wants_of = (uint32_t)random_next(&rng);
+	state.exact_of = (uint32_t)random_next(&rng);
+	state.exact_psn = random_below(&rng, 0x1000000);
 	return state;
 }
 
@@ -246,15 +254,16 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\4\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\5\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
-				   "\x6c\0\0\0\0\0\0\0"			/* length */
-				   "\2\0\x38\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
+				   "\x7c\0\0\0\0\0\0\0"			/* length */
+				   "\2\0\x48\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
 				   "\4\0\0\0\5\0\0\0\6\0\0\x80"
 				   "\0\1\1\2"
 				   "\x0b\1\2\1"
 				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0\x0c\0\0\0"
+				   "\1\2\1\0\x0d\0\0\0\x0e\0\0\0\xf0\xff\xff\0"
 				   "\5\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0" /* KEYS_ACK */
 				   "\xdd\xcc\xbb\xaa";
 	const struct sh_wire_ids ids = { 1, 2, 3 };
@@ -272,7 +281,13 @@ static void golden(void **state)
 					  .target = 9,
 					  .lost = 10,
 					  .dead = 11,
-					  .cut = 12 };
+					  .cut = 12,
+					  .wants = 1,
+					  .exact = SC_EXACT_TOLD,
+					  .exact_seen = 1,
+					  .wants_of = 13,
+					  .exact_of = 14,
+					  .exact_psn = 0xfffff0 };
 	uint8_t buf[SH_WIRE_MAX];
 	struct sh_wire_writer writer;
 
@@ -351,6 +366,10 @@ static void damaged(void **state)
 		{ BODY + 15, 4, -EBADMSG },
 		{ BODY + 16, SC_REASONS, -EBADMSG },
 		{ BODY + 17, 2, -EBADMSG },
+		{ BODY + 40, 2, -EBADMSG },
+		{ BODY + 41, SC_EXACTS, -EBADMSG },
+		{ BODY + 42, 2, -EBADMSG },
+		{ BODY + 55, 1, -EBADMSG },
 	};
 	uint8_t buf[SH_WIRE_MAX];
 	struct sh_wire_record record;
@@ -379,28 +398,46 @@ static void unknown_type_is_passed_over(void **state)
 	assert_int_equal(record.seq, 7);
 }
 
-/* As minor version 1 writes it. */
+enum { STATE_BYTES = 72 }; /* with its head */
+
+/* The record, with so much less at its end. */
+static int read_shorter_state(size_t less, struct sh_wire_record *record)
+{
+	enum { SIZE = HEADER_BYTES + 2, END = 24 };
+	uint8_t buf[SH_WIRE_MAX];
+	size_t length = write_two(buf), first = HEADER_BYTES + STATE_BYTES;
+
+	memmove(buf + first - less, buf + first, length - first);
+	buf[SIZE] = (uint8_t)(STATE_BYTES - less);
+	buf[END] = (uint8_t)(length - less);
+	return open_and_next(buf, length - less, record);
+}
+
+/* As earlier minor versions write it. Of a record that ends within what one of them appended, that is not read. */
 static void shorter_state_is_read(void **state)
 {
-	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 56, LESS = 8 };
-	uint8_t buf[SH_WIRE_MAX];
-	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
 	struct sh_wire_record record;
 
-	memmove(buf + first - LESS, buf + first, length - first);
-	buf[SIZE] = STATE - LESS;
-	buf[END] = (uint8_t)(length - LESS);
-	assert_int_equal(open_and_next(buf, length - LESS, &record), 1);
-	assert_int_equal(record.type, SH_WIRE_STATE);
-	assert_int_equal(record.state.dead, 0);
-	buf[SIZE] = STATE - LESS - 4;
-	assert_int_equal(open_and_next(buf, length - LESS, &record), -EBADMSG);
+	for (size_t less = 4; less <= 16; less += 4) { /* 3.4 */
+		assert_int_equal(read_shorter_state(less, &record), 1);
+		assert_int_equal(record.type, SH_WIRE_STATE);
+		assert_int_not_equal(record.state.dead, 0);
+		assert_int_equal(record.state.wants, 0);
+		assert_int_equal(record.state.exact, SC_EXACT_SILENT);
+		assert_int_equal(record.state.exact_psn, 0);
+	}
+	for (size_t less = 20; less <= 24; less += 4) { /* 3.1 */
+		assert_int_equal(read_shorter_state(less, &record), 1);
+		assert_int_equal(record.state.dead, 0);
+		assert_int_equal(record.state.exact, SC_EXACT_SILENT);
+	}
+	assert_int_equal(read_shorter_state(28, &record), -EBADMSG);
 }
 
 /* Of a record that a later minor version has appended to, what is known is read. */
 static void grown_record_is_read(void **state)
 {
-	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = 56, MORE = 8 };
+	enum { SIZE = HEADER_BYTES + 2, END = 24, STATE = STATE_BYTES, MORE = 8 };
 	uint8_t buf[SH_WIRE_MAX], grown[SH_WIRE_MAX];
 	size_t length = write_two(buf), first = HEADER_BYTES + STATE;
 	struct sh_wire_reader reader;

@@ -119,6 +119,80 @@ static const struct dead_row {
 	{ { "ws", 4, 0, "nn", SC_REASON_NONE, 0 }, 'd', false },
 };
 
+/*
+ * With the expected PSN, given in packets behind the first one. A digit behind a request: it takes so many packets;
+ * none: one (a local one: none). seen: of a dead NIC, as above, or 0.
+ */
+static const struct exact_row {
+	struct row row;
+	uint32_t taken;
+	char seen;
+	bool doubted;
+} exact_rows[] = {
+	/* end <= X: ran; start >= X: never ran; between: cut, again whole */
+	{ { "w", 3, 0, "n", SC_REASON_NONE, 0 }, 0, 0, false },
+	{ { "w", 3, 0, "d", SC_REASON_NONE, 1 }, 1, 0, false },
+	{ { "w3w3w3", 3, 0, "nnn", SC_REASON_NONE, 0 }, 2, 0, false },
+	{ { "w3w3w3", 3, 0, "dnn", SC_REASON_NONE, 1 }, 3, 0, false },
+	{ { "w3w3w3", 3, 0, "dnn", SC_REASON_NONE, 1 }, 5, 0, false },
+	{ { "w3w3w3", 3, 0, "ddn", SC_REASON_NONE, 2 }, 6, 0, false },
+	{ { "w3w3w3", 3, 0, "ddd", SC_REASON_NONE, 3 }, 9, 0, false },
+	{ { "wsw2w", 3, 1, "dddn", SC_REASON_NONE, 3 }, 4, 0, false },
+	{ { "wsw2w", 3, 1, "ddnn", SC_REASON_NONE, 2 }, 2, 0, false },
+	{ { "ws3w", 3, 0, "dnn", SC_REASON_NONE, 1 }, 3, 0, false }, /* cut, not counted */
+	{ { "", 3, 0, "", SC_REASON_NONE, 0 }, 7, 0, false },
+	/* local ones take no number: done with what ran behind them */
+	{ { "lwlw", 3, 0, "ddnn", SC_REASON_NONE, 2 }, 1, 0, false },
+	{ { "lwlw", 3, 0, "nnnn", SC_REASON_NONE, 0 }, 0, 0, false },
+	/* a READ that ran has no data yet, unless a fence behind it has started */
+	{ { "r2w", 3, 0, "ad", SC_REASON_NONE, 0 }, 3, 0, false },
+	{ { "r2w", 3, 0, "an", SC_REASON_NONE, 0 }, 2, 0, false },
+	{ { "r2w", 3, 0, "nn", SC_REASON_NONE, 0 }, 0, 0, false },
+	{ { "wr4W", 3, 0, "ddd", SC_REASON_NONE, 3 }, 6, 0, false },
+	/* a fenced request that never ran has changed nothing */
+	{ { "r2W", 3, 0, "an", SC_REASON_NONE, 0 }, 2, 0, false },
+	{ { "r2W", 3, 0, "nn", SC_REASON_NONE, 0 }, 0, 0, false },
+	{ { "r2wW", 3, 0, "adn", SC_REASON_NONE, 0 }, 3, 0, false },
+	{ { "r2S", 3, 0, "an", SC_REASON_NONE, 0 }, 2, 0, false },
+	/* cut, it has started: the READ has its data */
+	{ { "r2W2", 3, 0, "dn", SC_REASON_NONE, 1 }, 3, 0, false },
+	{ { "r2Lw2", 3, 0, "dnn", SC_REASON_NONE, 1 }, 3, 0, false },
+	{ { "r2w2", 3, 0, "an", SC_REASON_NONE, 0 }, 3, 0, false },
+	{ { "r2S3s", 3, 0, "dnn", SC_REASON_NONE, 1 }, 4, 0, false },
+	/* atomics: ran without an answer, or never */
+	{ { "a", 3, 0, NULL, SC_REASON_ATOMIC, 0 }, 1, 0, false },
+	{ { "a", 3, 0, "n", SC_REASON_NONE, 0 }, 0, 0, false },
+	{ { "w2a", 3, 0, "dn", SC_REASON_NONE, 1 }, 2, 0, false },
+	{ { "w2a", 3, 0, "nn", SC_REASON_NONE, 0 }, 1, 0, false },
+	{ { "w2aw", 3, 0, NULL, SC_REASON_ATOMIC, 1 }, 3, 0, false },
+	{ { "wasa", 3, 0, "dnnn", SC_REASON_NONE, 1 }, 1, 0, false },
+	{ { "was2a", 3, 0, NULL, SC_REASON_ATOMIC, 1 }, 3, 0, false },
+	{ { "ra", 3, 0, "an", SC_REASON_NONE, 0 }, 1, 0, false },
+	{ { "raW", 3, 0, "ann", SC_REASON_NONE, 0 }, 1, 0, false },
+	/* what contradicts the count is not used */
+	{ { "ws", 3, 1, "dd", SC_REASON_NONE, 2 }, 1, 0, true },
+	{ { "wsw", 3, 0, "nnn", SC_REASON_NONE, 0 }, 2, 0, true },
+	{ { "wsws", 3, 2, "dddd", SC_REASON_NONE, 4 }, 3, 0, true },
+	{ { "wsws", 3, 1, "ddnn", SC_REASON_NONE, 2 }, 4, 0, true },
+	{ { "ws2", 3, 1, "dd", SC_REASON_NONE, 2 }, 2, 0, true },
+	{ { "w", 3, 0, "n", SC_REASON_NONE, 0 }, 2, 0, true },
+	{ { "w", 3, 0, "n", SC_REASON_NONE, 0 }, 0xffffff, 0, true }, /* one before it */
+	{ { "a", 3, 0, NULL, SC_REASON_ATOMIC, 0 }, 2, 0, true },
+	{ { "rW", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 3, 0, true },
+	{ { "ws", 3, 2, NULL, SC_REASON_MISCOUNT, 0 }, 2, 0, false }, /* nor is that count */
+	/* of a dead NIC it says only what never ran: what lies in memory tells the count */
+	{ { "ww", 3, 0, "nn", SC_REASON_NONE, 0 }, 2, 's', false },
+	{ { "wsw", 3, 1, "ddn", SC_REASON_NONE, 2 }, 3, 's', false },
+	{ { "wsw", 3, 0, "nnn", SC_REASON_NONE, 0 }, 3, 's', false }, /* its receive was lost */
+	{ { "wsw", 3, 1, "ddn", SC_REASON_NONE, 2 }, 1, 's', true },
+	{ { "wa", 3, 0, "nn", SC_REASON_NONE, 0 }, 1, 's', false },
+	{ { "wa", 3, 0, NULL, SC_REASON_ATOMIC, 0 }, 2, 's', false },
+	{ { "w!aa", 3, 0, "ddn", SC_REASON_NONE, 2 }, 2, 'd', false },
+	{ { "rW", 3, 0, "nn", SC_REASON_NONE, 0 }, 1, 's', false },
+	{ { "rW", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 2, 's', false },
+	{ { "rW2", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 2, 's', false },
+};
+
 static struct sp_request request_of(char letter)
 {
 	static const char kinds[] = "wrsal";
@@ -140,36 +214,62 @@ static uint32_t parse(const char *text, struct sp_request *out)
 
 		text += !published || answered;
 		out[n] = request_of(*text);
+		out[n].packets = out[n].kind != SP_REQ_LOCAL;
+		if (text[1] >= '0' && text[1] <= '9')
+			out[n].packets = (uint32_t)(*++text - '0');
 		out[n].answered = answered;
 		out[n++].published = published;
 	}
 	return n;
 }
 
-static void check(const struct row *row, char seen, bool unplaced)
-{
+struct question {
 	struct sp_request requests[16];
-	uint32_t n = parse(row->requests, requests), posted = row->done;
-	struct sc_verdict verdict;
+	uint32_t n;
 	struct sc_counts counts;
+};
+
+static void ask(const struct row *row, char seen, struct question *q)
+{
+	uint32_t n = parse(row->requests, q->requests), posted = row->done;
+
+	for (uint32_t i = 0; i < n; i++)
+		posted += q->requests[i].kind == SP_REQ_TWO_SIDED && q->requests[i].published;
+	q->n = n;
+	q->counts = (struct sc_counts){ .done = row->done,
+					.posted = posted,
+					.peer = row->done + row->counted,
+					.recalled = seen,
+					.cut = seen && seen != 'd',
+					.seen = seen == 's' ? SP_SEEN_SAFE : SP_SEEN_UNPLACED };
+}
+
+/* Numbers from there on. */
+static void number(struct question *q, uint32_t psn)
+{
+	for (uint32_t i = 0; i < q->n; i++) {
+		q->requests[i].numbered = 1;
+		q->requests[i].psn = psn & SC_PSN_MASK;
+		psn += q->requests[i].packets;
+	}
+}
+
+static void check(const struct row *row, const struct question *q, bool unplaced, bool doubted)
+{
+	struct sc_verdict verdict;
 	enum sp_fate fates[16];
 	enum sc_reason reason;
 	char text[17] = "";
+	uint32_t n = q->n;
 
-	for (uint32_t i = 0; i < n; i++)
-		posted += requests[i].kind == SP_REQ_TWO_SIDED && requests[i].published;
-	counts = (struct sc_counts){ .done = row->done,
-				     .posted = posted,
-				     .peer = row->done + row->counted,
-				     .recalled = seen,
-				     .cut = seen && seen != 'd',
-				     .seen = seen == 's' ? SP_SEEN_SAFE : SP_SEEN_UNPLACED };
-	reason = sc_settle(requests, n, &counts, fates, &verdict);
+	reason = sc_settle(q->requests, n, &q->counts, fates, &verdict);
 	if (reason != row->reason || verdict.delivered != row->delivered ||
-	    verdict.unplaced != unplaced)
-		fail_msg("'%s' counted %d seen '%c': %s, %u delivered, unplaced %d", row->requests,
-			 (int)row->counted, seen ? seen : '-', sc_reason_name(reason),
-			 verdict.delivered, verdict.unplaced);
+	    verdict.unplaced != unplaced || verdict.doubted != doubted)
+		fail_msg("'%s' counted %d recalled %d, PSN %06x from %06x: %s, %u delivered, "
+			 "unplaced %d, doubted %d",
+			 row->requests, (int)row->counted, q->counts.recalled,
+			 q->counts.expected_psn, q->requests[0].psn, sc_reason_name(reason),
+			 verdict.delivered, verdict.unplaced, verdict.doubted);
 	for (uint32_t i = 0; row->fates && i < n; i++)
 		text[i] = "dan"[fates[i]];
 	if (row->fates && strcmp(text, row->fates))
@@ -179,14 +279,91 @@ static void check(const struct row *row, char seen, bool unplaced)
 
 static void settle_table(void **state)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		check(&rows[i], 0, false);
+	struct question q;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		ask(&rows[i], 0, &q);
+		check(&rows[i], &q, false, false);
+	}
 }
 
 static void settle_of_a_dead_nic(void **state)
 {
-	for (size_t i = 0; i < sizeof(dead_rows) / sizeof(*dead_rows); i++)
-		check(&dead_rows[i].row, dead_rows[i].seen, dead_rows[i].unplaced);
+	struct question q;
+
+	for (size_t i = 0; i < sizeof(dead_rows) / sizeof(*dead_rows); i++) {
+		ask(&dead_rows[i].row, dead_rows[i].seen, &q);
+		check(&dead_rows[i].row, &q, dead_rows[i].unplaced, false);
+	}
+}
+
+/* Wherever the numbers begin, also at their wrap. */
+static void settle_by_the_expected_psn(void **state)
+{
+	static const uint32_t bases[] = { 0, 1, 4711, 0x7fffff, 0x800000 };
+	struct question q;
+
+	for (size_t i = 0; i < sizeof(exact_rows) / sizeof(*exact_rows); i++)
+		for (uint32_t b = 0; b < 16; b++) {
+			uint32_t base = b < 5 ? bases[b] : 0x1000000 - (b - 4);
+			const struct exact_row *row = &exact_rows[i];
+
+			ask(&row->row, row->seen, &q);
+			number(&q, base);
+			q.counts.exact = true;
+			q.counts.expected_psn = (base + row->taken) & SC_PSN_MASK;
+			check(&row->row, &q, false, row->doubted);
+		}
+}
+
+/* Requests without numbers, and so many packets that a number is of two of them: the count decides alone. */
+static void numbers_that_do_not_tell(void **state)
+{
+	static const struct row ran = { "ww", 3, 0, "dn", SC_REASON_NONE, 1 },
+				unknown = { "ww", 3, 0, "nn", SC_REASON_NONE, 0 };
+	struct question q;
+
+	ask(&ran, 0, &q);
+	number(&q, 0xfffff0);
+	q.counts.exact = true;
+	q.counts.expected_psn = 0xfffff1;
+	check(&ran, &q, false, false);
+	q.requests[1].numbered = 0;
+	check(&unknown, &q, false, false);
+	q.requests[1].packets = 0xfffffe;
+	number(&q, 0xfffff0);
+	check(&ran, &q, false, false);
+	q.requests[1].packets++;
+	check(&unknown, &q, false, false);
+	q.requests[0].packets = q.requests[1].packets = UINT32_MAX;
+	check(&unknown, &q, false, false);
+}
+
+static void it_is_asked_for_only_where_it_helps(void **state)
+{
+	static const char *const wanted[] = { "w", "sw", "a", "rS", "rlS", "rR", "rL", ".sw" };
+	static const char *const not [] = { "",	  "s", "ss", "r",  "rr",  "sr",
+					    "Sr", "l", ".w", ".a", "r.S", "Lr" };
+	struct sp_request r[16];
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+		assert_true(sc_exact_wanted(r, parse(wanted[i], r)));
+	for (size_t i = 0; i < sizeof(not ) / sizeof(*not ); i++)
+		assert_false(sc_exact_wanted(r, parse(not [i], r)));
+}
+
+static void it_is_of_one_carrier(void **state)
+{
+	const struct sc_action settle = { .exact = true, .exact_of = 7, .exact_psn = 0xabcdef };
+	struct sc_counts counts = { 0 };
+
+	sc_settle_exact(&counts, &settle, 7);
+	assert_true(counts.exact);
+	assert_int_equal(counts.expected_psn, 0xabcdef);
+	sc_settle_exact(&counts, &settle, 6);
+	assert_false(counts.exact);
+	sc_settle_exact(&counts, &(struct sc_action){ .exact_of = 7 }, 7);
+	assert_false(counts.exact);
 }
 
 static void a_count_beyond_what_was_posted_is_refused(void **state)
@@ -205,6 +382,10 @@ int main(void)
 		cmocka_unit_test(settle_table),
 		cmocka_unit_test(settle_of_a_dead_nic),
 		cmocka_unit_test(a_count_beyond_what_was_posted_is_refused),
+		cmocka_unit_test(settle_by_the_expected_psn),
+		cmocka_unit_test(numbers_that_do_not_tell),
+		cmocka_unit_test(it_is_asked_for_only_where_it_helps),
+		cmocka_unit_test(it_is_of_one_carrier),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@ enum input {
 	IN_PEER_READY,
 	IN_PEER_STANDBY_FAILED,
 	IN_LEAVING, /* for the epoch that is next or under way */
+	IN_WANTS,   /* the same, and the expected PSN of carrier 0 */
 	IN_FINAL,
 	IN_STATE_LOWER,
 	IN_STATE_SKIPPED, /* an epoch for which there is no standby */
@@ -35,8 +36,10 @@ enum input {
 	IN_PORT,
 	IN_APP_ERROR,
 	IN_APP_CLOSED,
+	IN_WITHHELD, /* with requests in carrier 0 whose fate the count does not tell */
 	IN_QUIESCED,
 	IN_QUIESCED_SICK,
+	IN_PSN, /* of carrier 0 */
 	IN_LAID,
 	IN_LAID_KEY,
 	IN_LAID_BAD,

@@ -19,8 +19,9 @@ static const char *give_message(struct core_fixture *f, enum input in)
 {
 	struct sc_msg_state m = { .epoch = fixture_target(f) };
 
-	if (in == IN_LEAVING)
+	if (in == IN_LEAVING || in == IN_WANTS)
 		m.leaving = 1;
+	m.wants = in == IN_WANTS;
 	if (in == IN_FINAL) {
 		m.final = m.quiesced = 1;
 		m.recv_count = FIXTURE_PEER_COUNT;
@@ -59,6 +60,7 @@ static const char *give_peer(struct core_fixture *f, enum input in)
 	case IN_PEER_STANDBY_FAILED:
 		return fixture_standby(f, SC_STANDBY_FAILED, SC_STANDBY_NONE, false);
 	case IN_LEAVING:
+	case IN_WANTS:
 	case IN_FINAL:
 	case IN_STATE_LOWER:
 	case IN_STATE_SKIPPED:
@@ -96,6 +98,13 @@ static const char *give_own(struct core_fixture *f, enum input in)
 	}
 }
 
+static const char *give_exact(struct core_fixture *f, enum sc_event_type type, uint32_t epoch)
+{
+	struct sc_event e = { .type = type, .epoch = epoch, .ok = true, .exact = true, .psn = 7 };
+
+	return fixture_give(f, &e);
+}
+
 static const char *give_answer(struct core_fixture *f, enum input in)
 {
 	switch (in) {
@@ -104,6 +113,8 @@ static const char *give_answer(struct core_fixture *f, enum input in)
 	case IN_STANDBY_FAILED:
 		return fixture_answer(f, SC_EV_STANDBY_FAILED, false, SC_REASON_RESOURCE);
 	case IN_STANDBY_LOST: return fixture_answer(f, SC_EV_STANDBY_LOST, false, SC_REASON_PORT);
+	case IN_WITHHELD: return give_exact(f, SC_EV_WITHHELD, f->conn.epoch);
+	case IN_PSN: return give_exact(f, SC_EV_PSN, 0);
 	case IN_QUIESCED: return fixture_quiesced(f, true, FIXTURE_COUNT);
 	case IN_QUIESCED_SICK: return fixture_quiesced(f, false, FIXTURE_COUNT);
 	case IN_LAID: return fixture_answer(f, SC_EV_RECEIVES_LAID, true, SC_REASON_NONE);

@@ -29,7 +29,7 @@ static bool fenced;	/* sends are withheld, for an ordered switch */
 /* How often the interesting was reached, over all rounds. */
 static struct reached {
 	uint64_t sends, refused, receives, moves, ordered, resent, died, gone, fences, put_off,
-		fenced, resumed, late, keyless;
+		fenced, resumed, late, keyless, numbered;
 } reached;
 
 static void random_geometry(struct fake_geometry *g, const struct fake_geometry *least)
@@ -162,27 +162,49 @@ static uint32_t standby(void)
 	return to;
 }
 
-/* Some more requests run whose answers are lost. Up to which WQEBB has the NIC executed them? */
-static uint32_t run_silently(uint32_t lost)
+/* The next WQEBB that the NIC would have executed, and the number of the next packet. */
+struct executed {
+	uint32_t post, psn;
+};
+
+/* Some more requests run whose answers are lost. How far has the NIC executed them? */
+static struct executed run_silently(uint32_t lost)
 {
 	struct fake_qp *qp = rig_active(rig);
-	uint32_t post = qp->sq_ci;
+	struct executed to = { .post = qp->sq_ci, .psn = qp->psn };
 
 	while (lost && !fake_run_silently(qp, lost)) {
 		lost--;
 		fake_log.n = logged; /* tried too many: none of them ran */
 	}
 	account_log();
+	to.psn = lost ? qp->silent_psn : to.psn;
 	for (; lost; lost--)
-		post += ring_wqe_bbs(&rig->sp->tx->sq, post);
-	return post;
+		to.post += ring_wqe_bbs(&rig->sp->tx->sq, to.post);
+	return to;
+}
+
+/* The NIC has numbered its packets itself. */
+static void check_numbers(const struct sp_request *info, uint32_t n, uint32_t sent, uint32_t psn)
+{
+	uint32_t next = n ? info[0].psn : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		MUST(info[i].numbered);
+		MUST(info[i].psn == next);
+		MUST(i != sent || next == (psn & RING_PSN_MASK));
+		next = (next + info[i].packets) & RING_PSN_MASK;
+	}
+	MUST(!n || sent < n || next == (psn & RING_PSN_MASK));
+	reached.numbered += n;
 }
 
 /* Fates of what the engine holds for outstanding: delivered before that WQEBB. */
-static uint32_t decide(enum sp_fate *fates, uint32_t executed)
+static uint32_t decide(enum sp_fate *fates, const struct executed *executed)
 {
 	struct sp_request info[OUTSTANDING];
 	uint32_t n = ENGINE->move.outstanding(rig->sp, info, OUTSTANDING), i;
+	uint32_t sent = 0;
 	struct ring_walk w;
 	int64_t slot;
 
@@ -190,13 +212,15 @@ static uint32_t decide(enum sp_fate *fates, uint32_t executed)
 	MUST(ring_walk_start(&w, &rig->sp->tx->sq));
 	for (i = 0; (slot = ring_walk_next(&w)) >= 0; i++) {
 		MUST(info[i].published);
-		if ((int32_t)(executed - w.post) < 0)
+		sent += (int32_t)(executed->post - w.post) >= 0;
+		if ((int32_t)(executed->post - w.post) < 0)
 			fates[i] = SP_FATE_RESEND;
 		else
 			fates[i] = info[i].kind == SP_REQ_READ ? SP_FATE_READ_AGAIN
 							       : SP_FATE_DELIVERED;
 	}
 	MUST(i == n || !info[i].published);
+	check_numbers(info, i, sent, executed->psn);
 	return i;
 }
 
@@ -252,7 +276,8 @@ static uint32_t lay(void)
 static void move(uint32_t lost, bool ordered)
 {
 	enum sp_fate fates[OUTSTANDING];
-	uint32_t to, n, executed, old = rig->active;
+	struct executed executed;
+	uint32_t to, n, old = rig->active;
 	struct sp_settled settled;
 
 	if (rig->made + 16 > RIG_CARRIERS)
@@ -260,7 +285,7 @@ static void move(uint32_t lost, bool ordered)
 	executed = run_silently(lost);
 	quiesce(rig_active(rig));
 	to = lay();
-	n = decide(fates, executed);
+	n = decide(fates, &executed);
 	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
@@ -397,12 +422,12 @@ static void print_reached(void)
 
 	printf("%ju sends, %ju refused, %ju receives; %ju moves (%ju ordered), %ju resent, "
 	       "%ju died on the way, %ju gone unseen; %ju fences, %ju put off, %ju complete; "
-	       "%ju taken back, %ju of them late; %ju posted without keys\n",
+	       "%ju taken back, %ju of them late; %ju posted without keys; %ju packet numbers\n",
 	       (uintmax_t)r->sends, (uintmax_t)r->refused, (uintmax_t)r->receives,
 	       (uintmax_t)r->moves, (uintmax_t)r->ordered, (uintmax_t)r->resent, (uintmax_t)r->died,
 	       (uintmax_t)r->gone, (uintmax_t)r->fences, (uintmax_t)r->put_off,
 	       (uintmax_t)r->fenced, (uintmax_t)r->resumed, (uintmax_t)r->late,
-	       (uintmax_t)r->keyless);
+	       (uintmax_t)r->keyless, (uintmax_t)r->numbered);
 }
 
 /* As if so many requests and receives had gone before that all counters are about to wrap. */
@@ -412,6 +437,7 @@ static void age_carrier(struct sp_carrier *c, struct fake_qp *qp, uint32_t recv_
 
 	qp->sq_ci = qp->rq_ci = age;
 	c->sq.head = age;
+	c->sq.psn_ahead -= age;
 	c->sq.cur_post = age;
 	c->sq.tail = age;
 	c->rq.head = age;

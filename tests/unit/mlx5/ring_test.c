@@ -891,6 +891,7 @@ static void aborted_requests_are_not_found(void **state)
 	expect_sends(3, 1, IBV_WC_SUCCESS);
 	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, 2), 1);
 	assert_true(info[0].signaled);
+	assert_int_equal(info[0].psn, rig->app->psn & 0xffffff);
 	ENGINE->move.fail_all(rig->sp, IBV_WC_RETRY_EXC_ERR, 0, 0);
 	expect_sends(4, 1, IBV_WC_RETRY_EXC_ERR);
 }

@@ -238,6 +238,63 @@ static void modify_to_error_reaches_the_last_wqe(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* A SEND of three packets, of which one or two have come. */
+static void cut_send(struct ibv_qp *qp)
+{
+	assert_int_equal(rig_ctl("fault cut-message h0/mlx5_1"), 0);
+	send_bytes(qp, IBV_WR_SEND, 3000);
+	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_PORT_ERR);
+}
+
+/* Nobody else gets the receive that its first packets are in, and the rest goes there, too. */
+static void cut_send_keeps_its_receive(void **state)
+{
+	struct ibv_qp *cut = make_qp(), *other = make_qp();
+	struct ibv_wc wc;
+
+	post_srq_range(0, 2);
+	memset(rig.mem, 0, SLOT);
+	cut_send(cut);
+	assert_int_equal(rig_ctl("heal all"), 0);
+	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_PORT_ACTIVE);
+	memset(rig.mem + RIG_MEM / 2, 0,
+	       SLOT); /* of the next one: what is sent again would differ */
+	send_bytes(other, IBV_WR_SEND, 10);
+	for (int i = 0; i < 4; i++) { /* in the order of retries and of this machine */
+		assert_int_equal(rig_poll(&wc), IBV_WC_SUCCESS);
+		if (wc.opcode & IBV_WC_RECV)
+			assert_int_equal(wc.wr_id, wc.qp_num == cut->qp_num ? 0 : 1);
+	}
+	/* Sent once, not again: its first packet is as it was. */
+	assert_int_equal(rig.mem[1023], 3000 & 0xff);
+	assert_int_equal(ibv_destroy_qp(cut), 0);
+	assert_int_equal(ibv_destroy_qp(other), 0);
+}
+
+/* What it had begun to fill is flushed, before the event; the rest is everybody's. */
+static void cut_send_gives_its_receive_back(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp *cut = make_qp(), *other = make_qp();
+	bool flushed = false;
+	struct ibv_wc wc;
+
+	post_srq_range(0, 2);
+	cut_send(cut);
+	assert_int_equal(ibv_modify_qp(cut, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(rig_event(rig.ctx), IBV_EVENT_QP_LAST_WQE_REACHED);
+	for (int i = 0; i < 2; i++) { /* the SEND itself, too */
+		assert_int_equal(rig_poll(&wc), IBV_WC_WR_FLUSH_ERR);
+		flushed |= wc.wr_id == 0 && wc.qp_num == cut->qp_num;
+	}
+	assert_true(flushed);
+	assert_int_equal(rig_ctl("heal all"), 0);
+	send_bytes(other, IBV_WR_SEND, 10);
+	assert_int_equal(take_both().wr_id, 1);
+	assert_int_equal(ibv_destroy_qp(cut), 0);
+	assert_int_equal(ibv_destroy_qp(other), 0);
+}
+
 static void arm_limit(uint32_t limit)
 {
 	struct ibv_srq_attr attr = { .srq_limit = limit };
@@ -296,6 +353,8 @@ static int tests(void)
 		WITH_SRQ(full_queue_refuses),
 		WITH_SRQ(error_of_one_qp_leaves_the_rest),
 		WITH_SRQ(modify_to_error_reaches_the_last_wqe),
+		WITH_SRQ(cut_send_keeps_its_receive),
+		WITH_SRQ(cut_send_gives_its_receive_back),
 		WITH_SRQ(limit_event_comes_once),
 		WITH_SRQ(wrong_commands_are_refused),
 	};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Does a NIC tell, of a QP in ERR, which packet that would have taken next? */
+#ifndef SHIFTLIB_REPLICA_PROVE_H
+#define SHIFTLIB_REPLICA_PROVE_H
+
+#include <stdbool.h>
+
+struct sh_nic;
+
+/*
+ * Lock held. prove: once for each life of the NIC, in the background, on a QP of its own that is connected to
+ * itself. proven: it has told the truth in this life; until that is known, and where it has not,
+ * what it says of other QPs is not believed.
+ */
+void sh_nic_prove(struct sh_nic *nic);
+bool sh_nic_proven(const struct sh_nic *nic);
+
+#endif

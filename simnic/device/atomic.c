@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Atomics. By IBV_ATOMIC_HCA, as of a ConnectX without PCI atomics, they are atomic to one another on one
+ * NIC only: it reads the word, and some time later it writes it, and nobody else is kept out. What the
+ * same NIC does meanwhile finds the new value; other NICs and the CPU find the old one, and what they
+ * write is lost. By IBV_ATOMIC_GLOB (`simnicctl atomic-scope`) the CPU does it.
+ */
+#include "simnic/device/atomic.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "simnic/device/dev.h"
+#include "simnic/device/engine.h"
+#include "simnic/device/qp.h"
+#include "simnic/fabric/nic.h"
+#include "simnic/fabric/packet.h"
+#include "simnic/fabric/proc.h"
+
+#define APART_NS    5000  /* between read and write */
+#define OWNER_NS    20000 /* of a nap while another process has the NIC */
+#define OWNER_LOOKS 2000  /* then it is stopped in the middle */
+
+static struct sn_atomic *slot_of(uint32_t nic)
+{
+	return &sn_engine.atomic[nic];
+}
+
+static bool compute(uint64_t seen, const struct sn_pkt *pkt, uint64_t *value)
+{
+	if (pkt->op == SN_PKT_FETCH_ADD)
+		*value = seen + pkt->atomic_a;
+	else
+		*value = pkt->atomic_a;
+	return pkt->op == SN_PKT_FETCH_ADD || seen == pkt->atomic_b;
+}
+
+/* ---- several processes on one NIC ----------------------------------------------------------- */
+
+static void land_all(void)
+{
+	for (uint32_t nic = 0; nic < SN_MAX_NICS; nic++)
+		sn_atomic_land(nic);
+}
+
+static bool owner_is_gone(uint32_t owner)
+{
+	int32_t pid = atomic_load(&sn_engine.fabric->proc[owner - 1].pid);
+
+	return pid <= 0 || !sn_proc_runs(pid);
+}
+
+/* They may share memory: from read to write the NIC is one process's. Who waits has none. */
+static void nic_own(struct sn_nic *nic)
+{
+	const struct timespec nap = { .tv_nsec = OWNER_NS };
+	uint32_t owner = 0, looks = 0;
+
+	if (atomic_compare_exchange_strong(&nic->atomic.owner, &owner, sn_engine.slot + 1))
+		return;
+	land_all();
+	for (owner = 0;
+	     !atomic_compare_exchange_strong(&nic->atomic.owner, &owner, sn_engine.slot + 1);) {
+		if (owner_is_gone(owner) || looks++ > OWNER_LOOKS)
+			continue; /* owner names it: it is replaced */
+		nanosleep(&nap, NULL);
+		owner = 0;
+	}
+}
+
+static void nic_disown(struct sn_nic *nic)
+{
+	uint32_t self = sn_engine.slot + 1;
+
+	atomic_compare_exchange_strong(&nic->atomic.owner, &self, 0);
+}
+
+/* ---- the two scopes ------------------------------------------------------------------------- */
+
+static uint64_t by_cpu(uint64_t *at, const struct sn_pkt *pkt)
+{
+	uint64_t expected = pkt->atomic_b;
+
+	if (pkt->op == SN_PKT_FETCH_ADD)
+		return __atomic_fetch_add(at, pkt->atomic_a, __ATOMIC_ACQ_REL);
+	__atomic_compare_exchange_n(at, &expected, pkt->atomic_a, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	return expected;
+}
+
+static uint64_t by_nic(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
+{
+	struct sn_atomic *atomic = slot_of(qp->dev->nic_index);
+	uint64_t seen, value;
+
+	nic_own(qp->dev->nic);
+	seen = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	if (!compute(seen, pkt, &value)) {
+		nic_disown(qp->dev->nic);
+		return seen;
+	}
+	*atomic = (struct sn_atomic){ .nic = qp->dev->nic,
+				      .qp = qp,
+				      .at = at,
+				      .value = value,
+				      .due_ns = sn_engine.now_ns + APART_NS };
+	sn_engine.n_atomics++;
+	return seen;
+}
+
+uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
+{
+	sn_atomic_land(qp->dev->nic_index);
+	return atomic_load_explicit(&qp->dev->nic->atomic.glob, memory_order_relaxed)
+		       ? by_cpu(at, pkt)
+		       : by_nic(qp, at, pkt);
+}
+
+/* ---- the write ------------------------------------------------------------------------------ */
+
+void sn_atomic_land(uint32_t nic)
+{
+	struct sn_atomic *atomic = slot_of(nic);
+
+	if (!atomic->nic)
+		return;
+	__atomic_store_n(atomic->at, atomic->value, __ATOMIC_RELEASE);
+	nic_disown(atomic->nic);
+	atomic->nic = NULL;
+	sn_engine.n_atomics--;
+}
+
+void sn_atomic_land_of(const struct sn_qp *qp)
+{
+	if (sn_engine.n_atomics && slot_of(qp->dev->nic_index)->qp == qp)
+		sn_atomic_land(qp->dev->nic_index);
+}
+
+void sn_atomic_land_under(uint32_t nic, const struct iovec *iov, uint32_t n)
+{
+	const struct sn_atomic *atomic = slot_of(nic);
+	const uint8_t *at = (const uint8_t *)atomic->at;
+
+	if (!atomic->nic)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		const uint8_t *base = iov[i].iov_base;
+
+		if (at < base + iov[i].iov_len && base < at + sizeof(uint64_t))
+			return sn_atomic_land(nic);
+	}
+}
+
+bool sn_atomic_run(void)
+{
+	uint32_t before = sn_engine.n_atomics;
+
+	for (uint32_t nic = 0; sn_engine.n_atomics && nic < SN_MAX_NICS; nic++)
+		if (slot_of(nic)->nic && slot_of(nic)->due_ns <= sn_engine.now_ns)
+			sn_atomic_land(nic);
+	return sn_engine.n_atomics != before;
+}
+
+uint64_t sn_atomic_next_ns(void)
+{
+	uint64_t due_ns = UINT64_MAX;
+
+	for (uint32_t nic = 0; sn_engine.n_atomics && nic < SN_MAX_NICS; nic++)
+		if (slot_of(nic)->nic && slot_of(nic)->due_ns < due_ns)
+			due_ns = slot_of(nic)->due_ns;
+	return due_ns;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Atomics of two scopes: those of one NIC alone, and those of all of the host. Lock held. */
+#ifndef SIMNIC_DEVICE_ATOMIC_H
+#define SIMNIC_DEVICE_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct sn_nic;
+struct sn_pkt;
+struct sn_qp;
+
+/* What a NIC has read, and will write: one at a time, as the next one waits for it. */
+struct sn_atomic {
+	struct sn_nic *nic; /* NULL: none is under way */
+	const struct sn_qp *qp;
+	uint64_t *at, value, due_ns;
+};
+
+/* The word as it was. */
+uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt);
+/* Writes what is under way: of a NIC; of a queue pair, before its next request; of a NIC, to these bytes. */
+void sn_atomic_land(uint32_t nic);
+void sn_atomic_land_of(const struct sn_qp *qp);
+void sn_atomic_land_under(uint32_t nic, const struct iovec *iov, uint32_t n);
+bool sn_atomic_run(void);	  /* what is due */
+uint64_t sn_atomic_next_ns(void); /* when the next one is; UINT64_MAX: none */
+
+#endif

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Requests whose answers were lost, or that were lost themselves: which of them ran is known exactly, by the expected
+PSN that the peer's NIC tells of its queue pair.
+
+  exact.py --build DIR [CASE...]
+"""
+import os
+import random
+import re
+import sys
+import time
+
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
+
+MOVED = " moved from mlx5_0 to mlx5_1 "
+PROVEN, DISPROVEN = "it tells the expected PSN", "are settled by the count of receives alone"
+LOSES = {"lose-acks": "h0/mlx5_0", "lose-rx": "h1/mlx5_0"}
+CASES = {   # what the client does; how often; which fault; what becomes of the words: over, once, none; settings; quirk
+    # they ran, and a third party wrote over what it saw: nothing may come again
+    "write_seen": ("write", 8, "lose-acks", ("over",), {}, None),
+    # what SHIFT does where a NIC cannot tell: the old bytes come again, as promises.md says
+    "write_off": ("write", 8, "lose-acks", ("once",), {"exact": "off"}, None),
+    "write_stale": ("write", 8, "lose-acks", ("once",), {}, "stale-psn"),
+    "write_lost": ("write", 8, "lose-rx", ("over",), {}, None),
+    # atomics that never ran do, once; those that ran have lost their results
+    "add_lost": ("add", 8, "lose-rx", ("once",), {}, None),
+    "swap_lost": ("swap", 8, "lose-rx", ("once",), {}, None),
+    "add_ran": ("add", 1, "lose-acks", ("once", "error"), {}, None),
+    "add_lost_off": ("add", 8, "lose-rx", ("none", "error"), {"exact": "off"}, None),
+}
+
+
+GOOD = "success"
+FLAPS = {"flap_own": "h0/mlx5_0", "flap_peers": "h1/mlx5_0"}
+FLAP_S, COUNT_S = 0.2, 1.2
+
+
+def said(program, pattern):
+    wait_for(f"'{pattern}' of {program.name}",
+             lambda: re.search(pattern, program.out(), re.M) or not program.running(), 40)
+    match = re.search(pattern, program.out(), re.M)
+    if not match:
+        raise Failed(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
+    return match
+
+
+def start(lab, settings, extra):
+    argv = [os.path.join(lab.out, "bin", "exact"), "-p", str(free_port())] + extra
+    both = [lab.start(host, argv + more, side, Shift(log="info", **SOON, **settings), stdin=True)
+            for host, more, side in (("h1", ["-s"], "server"), ("h0", [], "client"))]
+    for p in both:
+        said(p, "^CONNECTED")
+        wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
+    return both
+
+
+def end(both):
+    for p in both:
+        if p.wait(60):
+            raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+
+
+def flap(lab, target):
+    """A link that is down for less than the NIC retries, while atomics run one after the other."""
+    both = start(lab, {}, ["-n", "1", "-t", str(COUNT_S), "add"])
+    server, client = both
+    wait_for("what the NICs can tell", lambda: lab.shift_log(server).count(PROVEN) == 2, 30)
+    for p in both:
+        p.say("go")
+    said(client, "^POSTED")
+    time.sleep(random.Random(lab.seed).uniform(0.05, 0.5))
+    lab.ctl("fault", "cable-down", target, "--for", str(FLAP_S))
+    n, wrong, status = said(client, r"^COUNTED (\d+), (\d+) wrong: (.*)$").groups()
+    server.say("done")
+    counter = int(said(server, r"^COUNTER (\d+)$")[1])
+    lives = status == GOOD
+    print(f"       {n} atomics, {'all well' if lives else 'ended: ' + status}")
+    if int(wrong) or not int(n) <= counter <= int(n) + (not lives):
+        raise Failed(f"{n} atomics completed, {wrong} with a wrong result; the counter is {counter}")
+    end(both)
+
+
+def run(lab, name):
+    if name in FLAPS:
+        flap(lab, FLAPS[name])
+        return
+    what, words, fault, (becomes, *error), settings, quirk = CASES[name]
+    if quirk:
+        lab.ctl("quirk", "h1/mlx5_0", quirk)
+    both = start(lab, settings, ["-n", str(words), what])
+    server, client = both
+    if settings.get("exact") != "off":
+        word = f"mlx5_0: .*{DISPROVEN if quirk else PROVEN}"
+        wait_for("what mlx5_0 can tell", lambda: re.search(word, lab.shift_log(server)), 30)
+    lab.fault(fault, LOSES[fault])
+    for p in both:
+        p.say("go")
+    said(client, "^POSTED")
+    said(server, "^SEEN")
+    good, wrong = map(int, said(client, r"^DONE (\d+) good, (\d+) wrong").groups())
+    if not error:
+        for p in both:
+            wait_for(f"the move of {p.name}", lambda p=p: MOVED in lab.shift_log(p) or not p.running(), 30)
+    server.say("done")
+    numbers = map(int, said(server, r"^ARE (\d+) once, (\d+) over, (\d+) none").groups())
+    are = dict(zip(("once", "over", "none"), numbers))
+    if are[becomes] != words:
+        raise Failed(f"{words} words should be {becomes}: {are}")
+    if wrong or good != (0 if error else words):
+        raise Failed(f"{good} of {words} requests completed well, {wrong} with wrong data")
+    end(both)
+
+
+if __name__ == "__main__":
+    sys.exit(cases_main([*CASES, *FLAPS], run, seeded=True))

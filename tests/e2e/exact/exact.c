@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A request is outstanding at a fault that may have run. A third party saw what it did, and wrote over it.
+ *
+ *   exact [-s] -p PORT [-n WORDS] [-t SEC] write|add|swap
+ *
+ * For each word w of the server's memory the client writes 1, adds 1 to it, or swaps it from 0 to 1. The server
+ * makes of each word that it finds changed, unless atomics are counted, 2 at once. The runner puts
+ * a fault between, and is told what the client's completions said, and how many of the words are what
+ * they must be in the end. -t: it adds to one word, one request after the other, for that time.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/pair.h"
+
+enum { WRITTEN = 1, OVER = 2, WORDS = 8 };
+
+struct options opt = { .timeout = 14, .dev = "mlx5_0" };
+
+static struct nic nic;
+static struct conn conn;
+static uint32_t words = WORDS;
+static double seconds;
+
+static enum ibv_wr_opcode opcode_of(const char *what)
+{
+	if (!strcmp(what, "write"))
+		return IBV_WR_RDMA_WRITE;
+	if (!strcmp(what, "add"))
+		return IBV_WR_ATOMIC_FETCH_AND_ADD;
+	must(!strcmp(what, "swap"), "write, add or swap");
+	return IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
+static void post(enum ibv_wr_opcode op, uint32_t word)
+{
+	uint64_t remote = conn.peer.addr + AREA + word * sizeof(uint64_t);
+	uint64_t *local = (uint64_t *)conn.mem + word;
+	struct ibv_sge sge = { (uintptr_t)local, sizeof(*local), conn.mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = word,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+
+	*local = WRITTEN;
+	if (op == IBV_WR_RDMA_WRITE) {
+		wr.wr.rdma.remote_addr = remote;
+		wr.wr.rdma.rkey = conn.peer.rkey;
+	} else {
+		wr.wr.atomic.remote_addr = remote;
+		wr.wr.atomic.rkey = conn.peer.rkey;
+		wr.wr.atomic.compare_add = op == IBV_WR_ATOMIC_FETCH_AND_ADD ? WRITTEN : 0;
+		wr.wr.atomic.swap = WRITTEN;
+	}
+	must_zero(ibv_post_send(conn.qp, &wr, &bad), "ibv_post_send");
+}
+
+/* Atomics bring what was there: nothing. */
+static void client(enum ibv_wr_opcode op)
+{
+	uint32_t good = 0, wrong = 0;
+	struct ibv_wc wc;
+
+	for (uint32_t i = 0; i < words; i++)
+		post(op, i);
+	say("POSTED");
+	for (uint32_t i = 0; i < words; i++) {
+		(void)conn_poll(&conn, &wc);
+		good += wc.status == IBV_WC_SUCCESS;
+		wrong += wc.status == IBV_WC_SUCCESS && op != IBV_WR_RDMA_WRITE &&
+			 ((uint64_t *)conn.mem)[i] != 0;
+	}
+	say("DONE %u good, %u wrong", good, wrong);
+}
+
+/* Each brings what those before it made: none ran twice, and none that completed did not run. */
+static void client_counts(void)
+{
+	uint64_t n = 0, wrong = 0;
+	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+
+	say("POSTED");
+	for (double until = now_s() + seconds; now_s() < until && wc.status == IBV_WC_SUCCESS;) {
+		post(IBV_WR_ATOMIC_FETCH_AND_ADD, 0);
+		(void)conn_poll(&conn, &wc);
+		if (wc.status != IBV_WC_SUCCESS)
+			break;
+		wrong += *(uint64_t *)conn.mem != n++;
+	}
+	say("COUNTED %ju, %ju wrong: %s", (uintmax_t)n, (uintmax_t)wrong,
+	    ibv_wc_status_str(wc.status));
+}
+
+static uint32_t count(const uint64_t *word, uint64_t value)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < words; i++)
+		n += __atomic_load_n(&word[i], __ATOMIC_ACQUIRE) == value;
+	return n;
+}
+
+/* over: who saw a word writes over it. */
+static void server(bool over)
+{
+	uint64_t *word = (uint64_t *)(conn.mem + AREA);
+	uint32_t seen = 0;
+
+	for (double until = now_s() + 1; seen < words && now_s() < until; usleep(100))
+		for (uint32_t i = seen; i < words && __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
+		     i++) {
+			seen++;
+			if (over)
+				__atomic_store_n(&word[i], OVER, __ATOMIC_RELEASE);
+		}
+	say("SEEN %u", seen);
+	hear("done");
+	if (seconds != 0)
+		say("COUNTER %ju", (uintmax_t)word[0]);
+	say("ARE %u once, %u over, %u none", count(word, WRITTEN), count(word, OVER),
+	    count(word, 0));
+}
+
+int main(int argc, char **argv)
+{
+	enum ibv_wr_opcode op;
+	int c;
+
+	while ((c = getopt(argc, argv, "sp:n:t:")) != -1) {
+		opt.server |= c == 's';
+		opt.port = c == 'p' ? atoi(optarg) : opt.port;
+		seconds = c == 't' ? atof(optarg) : seconds;
+		words = c == 'n' ? (uint32_t)atoi(optarg) : words;
+	}
+	must(optind == argc - 1, "usage: exact [-s] -p PORT [-n WORDS] [-t SEC] write|add|swap");
+	must(words && words <= DEPTH, "a number of words that the queue takes");
+	op = opcode_of(argv[optind]);
+	line_open();
+	nic_open(&nic, opt.dev);
+	conn_make(&conn, &nic);
+	memset(conn.mem, 0, 2 * AREA);
+	conn_connect_bare(&conn);
+	say("CONNECTED");
+	hear("go");
+	if (!opt.server && seconds != 0)
+		client_counts();
+	else if (opt.server)
+		server(op == IBV_WR_RDMA_WRITE);
+	else
+		client(op);
+	meet();
+	say("OK");
+	conn_free(&conn);
+	nic_close(&nic);
+	return 0;
+}
