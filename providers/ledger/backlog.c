@@ -84,7 +84,7 @@ void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct le
 	e->next = NULL;
 	*cq->last = e;
 	cq->last = &e->next;
-	cq->slow = 1;
+	led_cq_slow(cq, true);
 }
 
 /* The same of one that no device has completed. */

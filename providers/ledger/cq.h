@@ -12,6 +12,7 @@ struct sp_cq_ring {
 	const struct shift_provider *engine;
 	struct ibv_cq *real;
 	int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+	_Atomic(struct sp_carrier *) *carriers; /* of dev */
 	struct sp_dev *dev;
 	uint32_t live; /* carriers that may complete here; those that were left do not count */
 	struct sp_cq_ring *next;
@@ -44,11 +45,13 @@ struct led_armings {
 
 struct sp_cq {
 	struct sp_lock lock;
-	uint32_t slow; /* others than the active ring may have completions; under lock */
+	uint32_t slow; /* others than the application's own ring may have completions; under lock */
 	const struct shift_provider *engine;
-	struct sp_cq_ring *active; /* where all live carriers complete, unless `slow`; under lock */
-	struct sp_cq_ring ring;	   /* the application's own; then those of other NICs */
-	uint32_t polls, looked;	   /* calls so far, and what they were when the shell looked */
+	int (*arm)(struct ibv_cq *cq, int solicited_only); /* the provider's own */
+	struct sp_cq_ring ring;	/* the application's own; then those of other NICs */
+	uint32_t polls, looked; /* calls so far, and what they were when the shell looked */
+	int places;		/* of the poll under way, as room: in registers they would cost more */
+	struct ibv_wc *room;
 
 	struct led_entry *first, **last, *free;
 	struct led_chunk *chunks;
@@ -58,6 +61,7 @@ struct sp_cq {
 	struct sp_qp *stand_ins; /* that receive here, from what stands in for their shared queue */
 	struct sp_cq_ring *turn;
 	struct led_armings armings[LED_ARMED_NOT]; /* by enum led_armed */
+	_Atomic bool slow_to_arm;		   /* as slow, for those without the lock */
 	uint32_t users;				   /* QPs bound; under lock */
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
@@ -75,6 +79,13 @@ struct led_taken {
 	uint32_t epoch;
 	bool send;
 };
+
+/* The lock is held. */
+LED_INLINE void led_cq_slow(struct sp_cq *cq, bool on)
+{
+	cq->slow = on;
+	atomic_store(&cq->slow_to_arm, on);
+}
 
 int led_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int led_req_notify(struct ibv_cq *cq, int solicited_only);

@@ -23,8 +23,8 @@ static int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
 		found = led_cq_next(cq, &cq->cur);
 		led_cq_refresh(cq);
 	} else {
-		while (!found && cq->active->poll(cq->active->real, 1, &cq->cur) == 1)
-			found = led_take(cq->active, &cq->cur, &taken);
+		while (!found && cq->ring.poll(cq->ring.real, 1, &cq->cur) == 1)
+			found = led_take(&cq->ring, &cq->cur, &taken);
 	}
 	sp_unlock(&cq->lock);
 	if (!found)

@@ -60,9 +60,9 @@ LED_INLINE struct sp_srq *led_srq_of(const struct ibv_srq *srq)
 }
 
 /* NULL: not one of ours. */
-LED_INLINE struct sp_carrier *led_carrier_of(const struct sp_dev *dev, uint32_t qpn)
+LED_INLINE struct sp_carrier *led_carrier_of(_Atomic(struct sp_carrier *) *carriers, uint32_t qpn)
 {
-	return atomic_load_explicit(&dev->carriers[qpn & (SP_TABLE_MAX - 1)], memory_order_acquire);
+	return atomic_load_explicit(&carriers[qpn & (SP_TABLE_MAX - 1)], memory_order_acquire);
 }
 
 bool led_serves(struct ibv_device *device);
