@@ -16,6 +16,7 @@ struct led_sq {
 	uint8_t *marks;		  /* enum led_mark, by slot */
 	struct ibv_sge *sges;	  /* of requests with more than a slot has; NULL: none may have */
 	uint8_t *inlined;	  /* made at first use, as wide */
+	size_t inline_short;	  /* bytes that led_copy_short may copy there; 0 before it is made */
 	struct ibv_send_wr *wide; /* see LED_MARK_WIDE */
 	struct ibv_sge *scratch;  /* translated, of one batch; made with the first standby */
 	uint64_t bytes;		  /* of the slots */
@@ -46,9 +47,10 @@ struct led_rq {
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
 struct led_builder {
-	uint32_t n, two_sided; /* what wr_start found */
-	union led_send *slot;
-	int err;
+	union led_send *slot; /* of the request that is being built */
+	int32_t room;	      /* forwarded: slots behind it, up to sq.limit; sq.head is as it was */
+	uint32_t n;	      /* else: what head was */
+	int err;	      /* else */
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
@@ -63,6 +65,7 @@ struct led_failed {
 
 struct led_ex {
 	bool on;
+	bool kept; /* the builders that are in place write into the ledger alone; under sq_lock */
 	struct ibv_qp_ex saved;
 };
 

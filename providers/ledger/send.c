@@ -80,6 +80,8 @@ LED_NOINLINE int led_inline_make(struct led_sq *sq)
 {
 	if (!sq->inlined && sq->max_inline)
 		sq->inlined = malloc(((size_t)sq->mask + 1) * sq->max_inline);
+	if (sq->inlined)
+		sq->inline_short = sq->max_inline < LED_SHORT ? sq->max_inline : LED_SHORT;
 	return sq->inlined ? 0 : ENOMEM;
 }
 
@@ -92,17 +94,6 @@ LED_NOINLINE int led_wide_make(struct led_sq *sq)
 
 /* -- one request into its slot ----------------------------------------------------------------- */
 
-/* Of a few bytes, mostly: by blocks, as a call costs more than these. */
-LED_INLINE void copy_data(uint8_t *to, const uint8_t *from, uint32_t n)
-{
-	enum { BLOCK = 16 };
-
-	for (; n >= BLOCK; n -= BLOCK, to += BLOCK, from += BLOCK)
-		memcpy(to, from, BLOCK);
-	if (led_unlikely(n))
-		memcpy(to, from, n);
-}
-
 /* False: there is more than a slot has room for. */
 LED_INLINE bool copy_inline(uint8_t *at, uint32_t room, const struct ibv_sge *sge, int n,
 			    uint32_t *length)
@@ -112,7 +103,7 @@ LED_INLINE bool copy_inline(uint8_t *at, uint32_t room, const struct ibv_sge *sg
 	for (int i = 0; i < n; at += sge[i].length, i++) {
 		if (led_unlikely(sge[i].length > left))
 			return false;
-		copy_data(at, (const uint8_t *)(uintptr_t)sge[i].addr, sge[i].length);
+		memcpy(at, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
 		left -= sge[i].length;
 	}
 	*length = room - left;
@@ -129,19 +120,13 @@ LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct 
 		slot->wr.num_sge = 0;
 		return led_length(wr) ? ENOMEM : 0;
 	}
-	at = sq->inlined + (size_t)(slot - sq->slots) * sq->max_inline;
+	at = led_inline_at(sq, slot);
 	if (!copy_inline(at, sq->max_inline, wr->sg_list, wr->num_sge, &length))
 		return ENOMEM;
 	slot->wr.sg_list = slot->own.sge;
 	slot->wr.num_sge = length != 0;
 	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = length };
 	return 0;
-}
-
-/* Where its SGEs lie, if they are more than a slot has. */
-LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union led_send *slot)
-{
-	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
 }
 
 /*

@@ -949,6 +949,9 @@ static void random_setup(struct vr_setup *setup, uint64_t seed)
 	setup->knobs[VR_NICS] = seed % (1 << VF_KNOBS);
 	/* what such a NIC took from a shared queue is not known at a move: the shell makes none */
 	setup->srq = !model_below(3);
+	/* a provider whose ibv_wr_* are not used */
+	if (!setup->srq && !model_below(4))
+		setup->knobs[VR_NICS] |= VF_DOWN_IS_OP;
 	for (int i = 0; i <= VR_NICS && setup->srq; i++)
 		setup->knobs[i] &= ~(uint32_t)VF_NO_LAST_WQE;
 	setup->no_write = !model_below(6);
