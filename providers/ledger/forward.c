@@ -292,8 +292,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		to = led_many_sges(&qp->sq, slot);
 	slot->wr.sg_list = to;
 	slot->wr.num_sge = (int)n;
-	for (size_t i = 0; i < n; i++)
-		to[i] = list[i];
+	led_copy_sges(to, list, (uint32_t)n);
 	qp->ex.saved.wr_set_sge_list(ex, n, list);
 }
 

@@ -177,8 +177,7 @@ LED_INLINE void put_sges(const struct led_sq *sq, union led_send *slot,
 	if (wr->num_sge > LED_SLOT_SGES)
 		to = led_many_sges(sq, slot);
 	slot->wr.sg_list = to;
-	for (int i = 0; i < wr->num_sge; i++)
-		to[i] = wr->sg_list[i];
+	led_copy_sges(to, wr->sg_list, (uint32_t)wr->num_sge);
 }
 
 /* Of any kind. */
@@ -198,18 +197,18 @@ LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send
 	return err;
 }
 
-/* Most of them. False: ask put(). */
-LED_INLINE bool put_most(struct led_sq *sq, union led_send *slot, const struct ibv_send_wr *wr,
-			 int32_t one_sge)
+/* Most are: a request for one buffer, of a kind that needs no more than a slot has. */
+LED_INLINE bool like_most(const struct ibv_send_wr *wr, int32_t one_sge)
 {
-	if (led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN))
-		return false;
-	if (led_unlikely(wr->num_sge != one_sge || (wr->send_flags & IBV_SEND_INLINE)))
-		return false;
+	return led_likely((unsigned)wr->opcode <= LED_LAST_PLAIN && wr->num_sge == one_sge &&
+			  !(wr->send_flags & IBV_SEND_INLINE));
+}
+
+LED_INLINE void put_most(union led_send *slot, const struct ibv_send_wr *wr)
+{
 	put_plain(slot, wr);
 	slot->wr.sg_list = slot->own.sge;
 	slot->own.sge[0] = wr->sg_list[0];
-	return true;
 }
 
 /* As led_kind says; a table, as it is looked up for each request. */
@@ -266,17 +265,18 @@ LED_INLINE void write_end(struct sp_qp *qp, const struct writing *w)
 	qp->sq.head = w->head;
 }
 
-/* As long as they are like most: without a call, so that all is in registers. */
+/* As long as they are like most, as the first one is: without a call, so that all is in registers. */
 LED_INLINE void write_most(struct sp_qp *qp, struct writing *w)
 {
 	const int32_t one_sge = qp->sq.one_sge;
 
-	while (led_likely(w->head != w->limit && put_most(&qp->sq, w->slot, w->wr, one_sge))) {
+	do {
+		if (led_unlikely(w->head == w->limit))
+			break;
+		put_most(w->slot, w->wr);
 		w->two_sided += is_two_sided[w->wr->opcode];
 		write_next(w);
-		if (!w->wr)
-			break;
-	}
+	} while (w->wr && like_most(w->wr, one_sge));
 }
 
 LED_INLINE bool no_room(struct sp_qp *qp, struct writing *w)
@@ -307,7 +307,7 @@ LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
 
 /* -- to the provider --------------------------------------------------------------------------- */
 
-/* Slots as a chain. Returns an errno; *refused: the first one that it did not take. */
+/* Slots as a chain, on the application's own NIC. Returns an errno; *refused: the first one that it did not take. */
 LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_send *last,
 			  struct ibv_send_wr **refused)
 {
@@ -315,7 +315,7 @@ LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_sen
 	int err;
 
 	last->wr.next = NULL;
-	err = qp->post(qp->tx->real, &first->wr, refused);
+	err = qp->post(qp->ibv, &first->wr, refused);
 	last->wr.next = next;
 	return err;
 }
@@ -410,6 +410,7 @@ static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
 	uint32_t from = led_pub(qp), done = taken(qp, from, qp->sq.refused);
 
+	qp->sq.refused = NULL;
 	*qp->sq.bad = nth(qp->sq.posting, done);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
 	led_unwrite(qp, from + done);
@@ -422,7 +423,6 @@ LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_se
 {
 	int err_now;
 
-	qp->sq.refused = NULL;
 	err_now = hand_chain(qp, first, last, &qp->sq.refused);
 	if (led_unlikely(err_now))
 		return refused(qp, err_now);
@@ -467,6 +467,83 @@ static LED_HOT int post_others(struct sp_qp *qp)
 	return post_direct(qp, first, w.last, err);
 }
 
+/* -- one request alone, of a plain kind: each of these drops sq_lock ---------------------------- */
+
+LED_INLINE bool must_wait(const struct sp_qp *qp)
+{
+	return led_unlikely(qp->tx_mode || qp->sq.head == qp->sq.limit);
+}
+
+/* Its data are in their place. */
+LED_INLINE int post_put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
+{
+	put_plain(slot, wr);
+	qp->sq.two_sided += is_two_sided[wr->opcode];
+	qp->sq.head++;
+	return post_direct(qp, slot, slot, 0);
+}
+
+static LED_HOT int post_single(struct sp_qp *qp, const struct ibv_send_wr *wr)
+{
+	union led_send *slot = led_slot(qp, qp->sq.head);
+
+	if (must_wait(qp))
+		return post_others(qp);
+	slot->wr.sg_list = slot->own.sge;
+	slot->own.sge[0] = wr->sg_list[0];
+	return post_put(qp, slot, wr);
+}
+
+/* Inline data in one piece: in place, if they are short. */
+static LED_HOT int post_inline(struct sp_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t at = qp->sq.head & qp->sq.mask;
+	union led_send *slot = &qp->sq.slots[at];
+	size_t length = wr->sg_list->length;
+	uint8_t *copy;
+
+	if (must_wait(qp) || led_unlikely(length - 1 >= qp->sq.inline_short))
+		return post_others(qp);
+	copy = qp->sq.inlined + (size_t)at * qp->sq.max_inline;
+	slot->wr.sg_list = slot->own.sge;
+	slot->own.sge[0].addr = (uintptr_t)copy;
+	slot->own.sge[0].length = (uint32_t)length;
+	slot->own.sge[0].lkey = 0;
+	led_copy_short(copy, (const uint8_t *)(uintptr_t)wr->sg_list->addr, length);
+	return post_put(qp, slot, wr);
+}
+
+/* No buffer, or more than one. */
+static LED_HOT int post_sges(struct sp_qp *qp, const struct ibv_send_wr *wr)
+{
+	union led_send *slot = led_slot(qp, qp->sq.head);
+
+	if (must_wait(qp) || led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge ||
+					  (wr->send_flags & IBV_SEND_INLINE)))
+		return post_others(qp);
+	put_sges(&qp->sq, slot, wr);
+	return post_put(qp, slot, wr);
+}
+
+/* -- any ----------------------------------------------------------------------------------------- */
+
+/* Drops sq_lock. */
+static LED_HOT int post_list(struct sp_qp *qp)
+{
+	struct writing w = write_begin(qp, qp->sq.posting);
+	union led_send *first = w.slot;
+
+	if (led_unlikely(!like_most(w.wr, qp->sq.one_sge)))
+		return post_others(qp);
+	write_most(qp, &w);
+	if (w.wr)
+		return post_others(qp);
+	write_end(qp, &w);
+	if (led_unlikely(qp->tx_mode))
+		return post_slow(qp, number_before(qp, &w, first), 0);
+	return post_direct(qp, first, w.last, 0);
+}
+
 /* Somebody else has the lock. */
 static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_send_wr *wr,
 				  struct ibv_send_wr **bad)
@@ -480,8 +557,6 @@ static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_send_wr *wr,
 int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sp_qp *qp = led_qp_of(ibv);
-	union led_send *first;
-	struct writing w;
 
 	if (led_unlikely(!qp))
 		return led_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
@@ -491,15 +566,13 @@ int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		return post_late(qp, wr, bad);
 	qp->sq.posting = wr;
 	qp->sq.bad = bad;
-	w = write_begin(qp, wr);
-	first = w.slot;
-	write_most(qp, &w);
-	if (w.wr)
-		return post_others(qp);
-	write_end(qp, &w);
-	if (led_unlikely(qp->tx_mode))
-		return post_slow(qp, number_before(qp, &w, first), 0);
-	return post_direct(qp, first, w.last, 0);
+	if (wr->next || led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN))
+		return post_list(qp);
+	if (wr->num_sge != qp->sq.one_sge)
+		return post_sges(qp, wr);
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return post_inline(qp, wr);
+	return post_single(qp, wr);
 }
 
 /* context->ops.bind_mw: what the provider would post itself goes through the ledger. */

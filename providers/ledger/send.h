@@ -32,6 +32,20 @@ LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union le
 	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
 }
 
+/* A few, mostly: then without a loop, whose counting costs as much as the copying. */
+LED_INLINE void led_copy_sges(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
+{
+	for (; led_unlikely(n > 4); n--)
+		to[n - 1] = from[n - 1];
+	switch (n) {
+	case 4: to[3] = from[3]; __attribute__((fallthrough));
+	case 3: to[2] = from[2]; __attribute__((fallthrough));
+	case 2: to[1] = from[1]; __attribute__((fallthrough));
+	case 1: to[0] = from[0]; __attribute__((fallthrough));
+	default: break;
+	}
+}
+
 enum { LED_SHORT = 64 };
 
 /* Up to LED_SHORT bytes: a call, or a loop, costs more than these. Some may be copied twice. */
