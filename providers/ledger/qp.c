@@ -306,8 +306,9 @@ static void reset(struct sp_qp *qp)
 	qp->sq.head = qp->sq.limit = qp->sq.two_sided = qp->sq.scribbled = 0;
 	atomic_store(&qp->sq.pub, 0);
 	atomic_store(&qp->tail, 0);
-	qp->rq.head = qp->rq.pub = qp->rq.limit = 0;
+	qp->rq.pub = 0;
 	atomic_store(&qp->rq.tail, 0);
+	led_recvs_at(&qp->rq, 0);
 	qp->send_counted = qp->recv_counted = 0;
 	atomic_store(&qp->may_write, false);
 	atomic_store(&qp->may_read, false);
