@@ -41,17 +41,17 @@ struct led_recv {
 
 /*
  * The same of a receive queue. Receives complete in order. Its head is not counted: it follows from where
- * the next one is written, as there is always room for one more than may be posted.
+ * the next one is written, as there is room for more than may be posted.
  */
 struct led_rq {
 	int (*post)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 	/*
 	 * The next slot, as bytes (negative) from `end`. Up to there all may be written without asking, and
-	 * are said to have one SGE: which is what a receive must have for that. 0: none may be written so.
+	 * are said to have one SGE. Not the last one if it is shut: then that is the next.
 	 */
-	int32_t one_sge;
 	struct led_recv *end;
 	int64_t left;
+	bool shut;
 	struct ibv_recv_wr *posting, **bad; /* of the post under way */
 	struct led_recv *slots;
 	struct ibv_sge *sges;

@@ -11,24 +11,30 @@ void led_rq_free(struct led_rq *rq)
 	free(rq->sges);
 }
 
+/*
+ * Who writes receives into slots by two finds room for the second, or one that nobody uses: two of them
+ * behind what may be posted, and behind the ring's last.
+ */
+enum { LED_RECV_SPARE = 2 };
+
 /* The next one is number n. Posts ask whether there is room. */
 void led_recvs_at(struct led_rq *rq, uint32_t n)
 {
-	rq->end = led_recv_slot(rq, n);
-	rq->left = 0;
-	rq->one_sge = -1;
+	rq->end = led_recv_slot(rq, n) + 1;
+	rq->left = -(int64_t)sizeof(*rq->end);
+	rq->shut = true;
 }
 
 int led_rq_alloc(struct led_rq *rq, const struct ibv_qp_cap *cap)
 {
 	uint32_t n = 1;
 
-	while (n <= cap->max_recv_wr)
+	while (n < cap->max_recv_wr + LED_RECV_SPARE)
 		n *= 2;
 	rq->mask = n - 1;
 	rq->max_post = cap->max_recv_wr;
 	rq->max_sge = cap->max_recv_sge;
-	rq->slots = calloc(n, sizeof(*rq->slots));
+	rq->slots = calloc(n + LED_RECV_SPARE, sizeof(*rq->slots));
 	if (rq->max_sge > 1)
 		rq->sges = calloc((size_t)n * rq->max_sge, sizeof(*rq->sges));
 	if (!rq->slots || (rq->max_sge > 1 && !rq->sges)) {
@@ -152,7 +158,7 @@ static void open_room(struct led_rq *rq, uint32_t n)
 		return;
 	if (room > left)
 		room = left;
-	rq->one_sge = 1;
+	rq->shut = false;
 	rq->end = led_recv_slot(rq, n) + room;
 	rq->left = -(int64_t)(room * sizeof(*rq->slots));
 	for (uint32_t i = 0; i < room && rq->odd; i++)
@@ -262,65 +268,104 @@ static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_recv_wr *wr,
 	return post_others(qp);
 }
 
-/* There is no room behind it. False: but there is another receive. */
-static LED_NOINLINE bool last_put(struct led_rq *rq, bool more)
+LED_INLINE void log_one(struct led_recv *r, const struct ibv_recv_wr *wr)
 {
-	if (!more)
-		led_recvs_at(rq, (uint32_t)(rq->end - rq->slots));
-	return !more;
+	r->wr_id = wr->wr_id;
+	r->sge = wr->sg_list[0];
 }
 
-/* False: some receive has another number of SGEs than one, or finds no room. */
-LED_INLINE bool put_most(struct led_rq *rq, const struct ibv_recv_wr *wr)
+/* What was written reaches to the end, or beyond (left > 0). Was there room, and do all have their slot? */
+static LED_NOINLINE bool log_last(struct led_rq *rq, int64_t left, bool more)
 {
+	if (rq->shut || left > 0 || more)
+		return false;
+	led_recvs_at(rq, (uint32_t)(rq->end - rq->slots));
+	return true;
+}
+
+/* By two, as looking whether there is room costs. False: not all were written; ask put_list(). */
+LED_INLINE bool log_list(struct led_rq *rq, const struct ibv_recv_wr *wr)
+{
+	const int64_t one = sizeof(struct led_recv);
 	struct led_recv *end = rq->end;
 	int64_t left = rq->left;
-	int32_t one_sge = rq->one_sge;
 
-	do {
-		struct led_recv *r = led_recv_before(end, left);
-
-		if (led_unlikely(wr->num_sge != one_sge))
-			return false;
-		r->wr_id = wr->wr_id;
-		r->sge = wr->sg_list[0];
+	while (led_likely(wr->num_sge == 1)) {
+		log_one(led_recv_before(end, left), wr);
 		wr = wr->next;
-		left += (int64_t)sizeof(*r);
-		if (led_unlikely(!left))
-			return last_put(rq, wr);
-	} while (wr);
+		if (!wr) {
+			left += one;
+			break;
+		}
+		if (led_unlikely(wr->num_sge != 1))
+			return false;
+		log_one(led_recv_before(end, left + one), wr);
+		wr = wr->next;
+		left += 2 * one;
+		if (led_unlikely(left >= 0))
+			break;
+		if (!wr)
+			break;
+	}
+	if (led_unlikely(left >= 0))
+		return log_last(rq, left, wr);
+	if (led_unlikely(wr))
+		return false;
 	rq->left = left;
 	return true;
 }
 
-/* From memory: to keep three arguments in registers that long would take six moves. */
-LED_INLINE int post_put(struct sp_qp *qp)
+/* To post nothing is no error. */
+static LED_NOINLINE int post_none(void)
 {
-	struct ibv_recv_wr *volatile *wr = &qp->rq.posting;
-	struct ibv_recv_wr **volatile *bad = &qp->rq.bad;
-
-	return qp->rq.post(qp->ibv, *wr, *bad);
+	return 0;
 }
 
 /* What was logged is handed on as it is: the provider gives the application's own wr_id back. */
-int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+LED_INLINE int post_logged(struct sp_qp *qp, struct ibv_qp *ibv, struct ibv_recv_wr *wr,
+			   struct ibv_recv_wr **bad)
 {
-	struct sp_qp *qp = led_qp_of(ibv);
-	int err;
+	int err = qp->rq.post(ibv, wr, bad);
 
-	if (led_unlikely(!qp))
-		return led_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
-	if (led_unlikely(!wr))
-		return 0;
-	if (led_unlikely(!sp_trylock(&qp->rq_lock)))
-		return post_late(qp, wr, bad);
-	qp->rq.posting = wr;
-	qp->rq.bad = bad;
-	if (led_unlikely(!put_most(&qp->rq, wr)))
-		return post_others(qp);
-	err = post_put(qp);
 	if (led_unlikely(err))
 		return refused(qp, err);
 	sp_unlock(&qp->rq_lock);
 	return err;
+}
+
+static LED_HOT int post_list(struct sp_qp *qp)
+{
+	if (led_unlikely(!log_list(&qp->rq, qp->rq.posting)))
+		return post_others(qp);
+	return post_logged(qp, qp->ibv, qp->rq.posting, qp->rq.bad);
+}
+
+/* One alone, but there is no room behind it: was it taken from where there is none? */
+static LED_NOINLINE int post_last(struct sp_qp *qp)
+{
+	qp->rq.left -= (int64_t)sizeof(struct led_recv);
+	return post_list(qp);
+}
+
+int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct sp_qp *qp = led_qp_of(ibv);
+	struct led_recv *r;
+
+	if (led_unlikely(!qp))
+		return led_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
+	if (led_unlikely(!wr))
+		return post_none();
+	if (led_unlikely(!sp_trylock(&qp->rq_lock)))
+		return post_late(qp, wr, bad);
+	qp->rq.posting = wr;
+	qp->rq.bad = bad;
+	if (wr->next || led_unlikely(wr->num_sge != 1))
+		return post_list(qp);
+	r = led_recv_before(qp->rq.end, qp->rq.left);
+	qp->rq.left += (int64_t)sizeof(*r);
+	if (led_unlikely(!qp->rq.left))
+		return post_last(qp);
+	log_one(r, wr);
+	return post_logged(qp, ibv, wr, bad);
 }
