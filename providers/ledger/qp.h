@@ -46,11 +46,10 @@ struct led_recv {
 struct led_rq {
 	int (*post)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 	/*
-	 * The next slot, as bytes (negative) from `end`. Up to there all may be written without asking, and
-	 * are said to have one SGE. Not the last one if it is shut: then that is the next.
+	 * The next slot. Up to `last` all may be written without asking, and are said to have one SGE. Not
+	 * `last` itself if it is shut: then that is the next.
 	 */
-	struct led_recv *end;
-	int64_t left;
+	struct led_recv *at, *last;
 	bool shut;
 	struct ibv_recv_wr *posting, **bad; /* of the post under way */
 	struct led_recv *slots;
@@ -150,15 +149,10 @@ LED_INLINE uint32_t led_written(const struct led_sq *sq)
 	return sq->scribbled - sq->head <= sq->mask + 1 ? sq->scribbled : sq->head;
 }
 
-LED_INLINE struct led_recv *led_recv_before(struct led_recv *end, int64_t left)
-{
-	return (struct led_recv *)((char *)end + left);
-}
-
 /* These of receives: rq_lock is held. */
 LED_INLINE uint32_t led_recv_head(const struct led_rq *rq)
 {
-	uint32_t at = (uint32_t)(led_recv_before(rq->end, rq->left) - rq->slots);
+	uint32_t at = (uint32_t)(rq->at - rq->slots);
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_acquire);
 
 	return tail + ((at - tail) & rq->mask);

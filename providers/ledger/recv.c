@@ -20,8 +20,7 @@ enum { LED_RECV_SPARE = 2 };
 /* The next one is number n. Posts ask whether there is room. */
 void led_recvs_at(struct led_rq *rq, uint32_t n)
 {
-	rq->end = led_recv_slot(rq, n) + 1;
-	rq->left = -(int64_t)sizeof(*rq->end);
+	rq->at = rq->last = led_recv_slot(rq, n);
 	rq->shut = true;
 }
 
@@ -159,10 +158,10 @@ static void open_room(struct led_rq *rq, uint32_t n)
 	if (room > left)
 		room = left;
 	rq->shut = false;
-	rq->end = led_recv_slot(rq, n) + room;
-	rq->left = -(int64_t)(room * sizeof(*rq->slots));
+	rq->at = led_recv_slot(rq, n);
+	rq->last = rq->at + room - 1;
 	for (uint32_t i = 0; i < room && rq->odd; i++)
-		led_recv_slot(rq, n + i)->num_sge = 1;
+		rq->at[i].num_sge = 1;
 }
 
 static struct ibv_recv_wr *nth(struct ibv_recv_wr *wr, uint32_t n)
@@ -274,12 +273,12 @@ LED_INLINE void log_one(struct led_recv *r, const struct ibv_recv_wr *wr)
 	r->sge = wr->sg_list[0];
 }
 
-/* What was written reaches to the end, or beyond (left > 0). Was there room, and do all have their slot? */
-static LED_NOINLINE bool log_last(struct led_rq *rq, int64_t left, bool more)
+/* What was written reaches to the last slot, or beyond. Was there room, and do all have their slot? */
+static LED_NOINLINE bool log_last(struct led_rq *rq, const struct led_recv *behind, bool more)
 {
-	if (rq->shut || left > 0 || more)
+	if (rq->shut || behind != rq->last + 1 || more)
 		return false;
-	led_recvs_at(rq, (uint32_t)(rq->end - rq->slots));
+	led_recvs_at(rq, (uint32_t)(behind - rq->slots));
 	return true;
 }
 
@@ -287,31 +286,31 @@ static LED_NOINLINE bool log_last(struct led_rq *rq, int64_t left, bool more)
 LED_INLINE bool log_list(struct led_rq *rq, const struct ibv_recv_wr *wr)
 {
 	const int64_t one = sizeof(struct led_recv);
-	struct led_recv *end = rq->end;
-	int64_t left = rq->left;
+	char *end = (char *)(rq->last + 1);
+	int64_t at = (char *)rq->at - end; /* negative: that it gets there costs no comparison */
 
 	while (led_likely(wr->num_sge == 1)) {
-		log_one(led_recv_before(end, left), wr);
+		log_one((struct led_recv *)(end + at), wr);
 		wr = wr->next;
 		if (!wr) {
-			left += one;
+			at += one;
 			break;
 		}
 		if (led_unlikely(wr->num_sge != 1))
 			return false;
-		log_one(led_recv_before(end, left + one), wr);
+		log_one((struct led_recv *)(end + at + one), wr);
 		wr = wr->next;
-		left += 2 * one;
-		if (led_unlikely(left >= 0))
+		at += 2 * one;
+		if (led_unlikely(at >= 0))
 			break;
 		if (!wr)
 			break;
 	}
-	if (led_unlikely(left >= 0))
-		return log_last(rq, left, wr);
+	if (led_unlikely(at >= 0))
+		return log_last(rq, (struct led_recv *)(end + at), wr);
 	if (led_unlikely(wr))
 		return false;
-	rq->left = left;
+	rq->at = (struct led_recv *)(end + at);
 	return true;
 }
 
@@ -330,6 +329,7 @@ LED_INLINE int post_logged(struct sp_qp *qp, struct ibv_qp *ibv, struct ibv_recv
 	if (led_unlikely(err))
 		return refused(qp, err);
 	sp_unlock(&qp->rq_lock);
+	__asm__("" : "+r"(err)); /* it is 0 already: without this, another one is made */
 	return err;
 }
 
@@ -338,13 +338,6 @@ static LED_HOT int post_list(struct sp_qp *qp)
 	if (led_unlikely(!log_list(&qp->rq, qp->rq.posting)))
 		return post_others(qp);
 	return post_logged(qp, qp->ibv, qp->rq.posting, qp->rq.bad);
-}
-
-/* One alone, but there is no room behind it: was it taken from where there is none? */
-static LED_NOINLINE int post_last(struct sp_qp *qp)
-{
-	qp->rq.left -= (int64_t)sizeof(struct led_recv);
-	return post_list(qp);
 }
 
 int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -362,10 +355,10 @@ int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	qp->rq.bad = bad;
 	if (wr->next || led_unlikely(wr->num_sge != 1))
 		return post_list(qp);
-	r = led_recv_before(qp->rq.end, qp->rq.left);
-	qp->rq.left += (int64_t)sizeof(*r);
-	if (led_unlikely(!qp->rq.left))
-		return post_last(qp);
+	r = qp->rq.at;
+	if (led_unlikely(r == qp->rq.last)) /* it may be shut */
+		return post_list(qp);
 	log_one(r, wr);
+	qp->rq.at++;
 	return post_logged(qp, ibv, wr, bad);
 }
