@@ -48,9 +48,9 @@ struct sp_cq {
 	uint32_t slow; /* others than the application's own ring may have completions; under lock */
 	const struct shift_provider *engine;
 	int (*arm)(struct ibv_cq *cq, int solicited_only); /* the provider's own */
-	struct sp_cq_ring ring;	/* the application's own; then those of other NICs */
+	struct sp_cq_ring ring; /* the application's own; then those of other NICs */
 	uint32_t polls, looked; /* calls so far, and what they were when the shell looked */
-	int places;		/* of the poll under way, as room: in registers they would cost more */
+	int places; /* of the poll under way, as room: in registers they would cost more */
 	struct ibv_wc *room;
 
 	struct led_entry *first, **last, *free;

@@ -19,7 +19,7 @@ struct sp_dev {
 	bool installed;
 	bool tells_last; /* IBV_EVENT_QP_LAST_WQE_REACHED: else what a shared queue gave is not known */
 	bool forwards_wr; /* its ibv_wr_* are used as they are: see dev.c */
-	bool down_is_op; /* IBV_WC_LOC_QP_OP_ERR also where the link is down: see dev.c */
+	bool down_is_op;  /* IBV_WC_LOC_QP_OP_ERR also where the link is down: see dev.c */
 	struct {
 		struct sp_table qps, cqs, srqs, carriers;
 	} tables; /* the same, for who writes: a slot is reserved first */

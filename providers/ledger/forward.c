@@ -199,7 +199,7 @@ LED_INLINE void put_atomic(union led_send *slot, uint32_t rkey, uint64_t addr, u
 		struct sp_qp *qp = led_qp_of_ex(ex);                                               \
 		union led_send *slot;                                                              \
                                                                                                    \
-		if (led_unlikely(--qp->b.room < 0)) {                                                \
+		if (led_unlikely(--qp->b.room < 0)) {                                              \
 			f##_again args;                                                            \
 			return;                                                                    \
 		}                                                                                  \
@@ -210,39 +210,28 @@ LED_INLINE void put_atomic(union led_send *slot, uint32_t rkey, uint64_t addr, u
 	}
 
 /* clang-format off: one argument of the macro a line */
-BUILDER(wr_send, IBV_WR_SEND,
-	(struct ibv_qp_ex *ex),
-	(ex),
-	(void)slot)
+BUILDER(wr_send, IBV_WR_SEND, (struct ibv_qp_ex * ex), (ex), (void)slot)
 
-BUILDER(wr_send_imm, IBV_WR_SEND_WITH_IMM,
-	(struct ibv_qp_ex *ex, __be32 imm),
-	(ex, imm),
+BUILDER(wr_send_imm, IBV_WR_SEND_WITH_IMM, (struct ibv_qp_ex * ex, __be32 imm), (ex, imm),
 	slot->wr.imm_data = imm)
 
-BUILDER(wr_rdma_write, IBV_WR_RDMA_WRITE,
-	(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr),
-	(ex, rkey, addr),
-	put_rdma(slot, rkey, addr))
+BUILDER(wr_rdma_write, IBV_WR_RDMA_WRITE, (struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr),
+	(ex, rkey, addr), put_rdma(slot, rkey, addr))
 
 BUILDER(wr_rdma_write_imm, IBV_WR_RDMA_WRITE_WITH_IMM,
-	(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm),
-	(ex, rkey, addr, imm),
-	put_rdma(slot, rkey, addr); slot->wr.imm_data = imm)
+	(struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr, __be32 imm), (ex, rkey, addr, imm),
+	put_rdma(slot, rkey, addr);
+	slot->wr.imm_data = imm)
 
-BUILDER(wr_rdma_read, IBV_WR_RDMA_READ,
-	(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr),
-	(ex, rkey, addr),
-	put_rdma(slot, rkey, addr))
+BUILDER(wr_rdma_read, IBV_WR_RDMA_READ, (struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr),
+	(ex, rkey, addr), put_rdma(slot, rkey, addr))
 
 BUILDER(wr_atomic_cmp_swp, IBV_WR_ATOMIC_CMP_AND_SWP,
-	(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap),
-	(ex, rkey, addr, compare, swap),
-	put_atomic(slot, rkey, addr, compare, swap))
+	(struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap),
+	(ex, rkey, addr, compare, swap), put_atomic(slot, rkey, addr, compare, swap))
 
 BUILDER(wr_atomic_fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD,
-	(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add),
-	(ex, rkey, addr, add),
+	(struct ibv_qp_ex * ex, uint32_t rkey, uint64_t addr, uint64_t add), (ex, rkey, addr, add),
 	put_atomic(slot, rkey, addr, add, 0))
 
 /* What needs more than a slot is posted by the ledger, and all that is built with it. */
@@ -253,13 +242,13 @@ BUILDER(wr_atomic_fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD,
 		ex->f args;                                                                        \
 	}
 
-KEEPER(wr_send_inv, (struct ibv_qp_ex *ex, uint32_t rkey), (ex, rkey))
-KEEPER(wr_local_inv, (struct ibv_qp_ex *ex, uint32_t rkey), (ex, rkey))
+KEEPER(wr_send_inv, (struct ibv_qp_ex * ex, uint32_t rkey), (ex, rkey))
+KEEPER(wr_local_inv, (struct ibv_qp_ex * ex, uint32_t rkey), (ex, rkey))
 KEEPER(wr_bind_mw,
-       (struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+       (struct ibv_qp_ex * ex, struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info),
        (ex, mw, rkey, info))
-KEEPER(wr_send_tso, (struct ibv_qp_ex *ex, void *header, uint16_t size, uint16_t mss),
+KEEPER(wr_send_tso, (struct ibv_qp_ex * ex, void *header, uint16_t size, uint16_t mss),
        (ex, header, size, mss))
 /* clang-format on */
 

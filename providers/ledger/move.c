@@ -28,7 +28,8 @@ static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 	if (c->hidden[LED_HIDDEN_MARKER].out || c->hidden[LED_HIDDEN_FENCE].out || !qp->sq.max_post)
 		return false;
 	if (!outstanding_on(qp, c))
-		return !led_error_seen(c) && (c->srq || atomic_load(&qp->rq.tail) == led_recv_pub(qp));
+		return !led_error_seen(c) &&
+		       (c->srq || atomic_load(&qp->rq.tail) == led_recv_pub(qp));
 	return !c->sq_err && !led_completes(qp, led_pub(qp) - 1);
 }
 

@@ -13,10 +13,10 @@
  */
 struct led_sq {
 	union led_send *slots;
-	uint8_t *marks;		  /* enum led_mark, by slot */
-	struct ibv_sge *sges;	  /* of requests with more than a slot has; NULL: none may have */
-	uint8_t *inlined;	  /* made at first use, as wide */
-	size_t inline_short;	  /* bytes that led_copy_short may copy there; 0 before it is made */
+	uint8_t *marks;	      /* enum led_mark, by slot */
+	struct ibv_sge *sges; /* of requests with more than a slot has; NULL: none may have */
+	uint8_t *inlined;     /* made at first use, as wide */
+	size_t inline_short;  /* bytes that led_copy_short may copy there; 0 before it is made */
 	struct ibv_send_wr *wide; /* see LED_MARK_WIDE */
 	struct ibv_sge *scratch;  /* translated, of one batch; made with the first standby */
 	uint64_t bytes;		  /* of the slots */
@@ -55,9 +55,9 @@ struct led_rq {
 	struct led_recv *slots;
 	struct ibv_sge *sges;
 	uint32_t mask, max_post, max_sge;
-	uint32_t pub;		/* while rx_mode is not 0; else all are handed over */
-	bool odd;		/* some have had another number of SGEs than one */
-	_Atomic uint32_t tail;	/* under the receive CQ's lock */
+	uint32_t pub;	       /* while rx_mode is not 0; else all are handed over */
+	bool odd;	       /* some have had another number of SGEs than one */
+	_Atomic uint32_t tail; /* under the receive CQ's lock */
 };
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */

@@ -342,10 +342,11 @@ LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 
 /*
  * What was written from `from` on goes to the provider, or waits. Returns an errno, and then the first
- * one that it refuses.
+ * one that it refuses. whole: of which it must take none, then; if some run, the others wait.
  */
-static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, uint32_t *refused)
+static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole, uint32_t *refused)
 {
+	int32_t took;
 	int err;
 
 	if (from == qp->sq.head)
@@ -357,8 +358,9 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, uint32_t *r
 	if (qp->tx_mode & LED_RETRY)
 		return 0;
 	err = led_go(qp);
+	took = (int32_t)(led_pub(qp) - from);
 	/* refused by an NIC that works: it is the application's error. By another, it moves soon. */
-	if (err > 0 && !led_error_seen(qp->tx) && (int32_t)(led_pub(qp) - from) >= 0) {
+	if (err > 0 && !led_error_seen(qp->tx) && (whole ? took == 0 : took >= 0)) {
 		*refused = led_pub(qp);
 		qp->tx_mode &= ~LED_RETRY;
 		led_unwrite(qp, *refused);
@@ -380,10 +382,8 @@ int led_sends_posted(struct sp_qp *qp, uint32_t from)
 
 	if (!n)
 		return 0;
-	if (qp->tx_mode) {
-		err = posted_slow(qp, from, &refused);
-		return err;
-	}
+	if (qp->tx_mode)
+		return posted_slow(qp, from, true, &refused);
 	err = hand_chain(qp, led_slot(qp, from), led_slot(qp, from + n - 1), &bad);
 	done = led_likely(!err) ? n : taken(qp, from, bad);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
@@ -443,7 +443,7 @@ static LED_NOINLINE int post_slow(struct sp_qp *qp, uint32_t from, int err)
 {
 	struct ibv_send_wr *wr = qp->sq.posting, **bad = qp->sq.bad;
 	uint32_t no;
-	int err_now = posted_slow(qp, from, &no);
+	int err_now = posted_slow(qp, from, false, &no);
 
 	sp_unlock(&qp->sq_lock);
 	if (err_now)
