@@ -51,6 +51,7 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	for (uint32_t i = 0; i < n; i++) {
 		sq->slots[i].wr.wr_id = (uintptr_t)&sq->slots[i];
 		sq->slots[i].wr.next = &sq->slots[(i + 1) & sq->mask].wr;
+		sq->slots[i].wr.sg_list = sq->slots[i].own.sge;
 	}
 	return 0;
 }

@@ -784,6 +784,7 @@ static void withhold_a_while(void)
 {
 	ENGINE->move.withhold(rig->sp);
 	post_sends();
+	post_recvs();
 	resume();
 }
 
@@ -898,28 +899,27 @@ static void print_reached(void)
 {
 	const uint64_t *r = (const uint64_t *)&reached;
 	static const char *const names[] = {
-		/* clang-format off */
-		"sends", "refused", "of them spoiled", "receives", "moves", "ordered", "resent",
-		"delivered", "READ again", "died on the way", "gone unseen", "fences", "put off",
-		"complete", "without a fence", "taken back", "of them late", "without keys",
-		"hidden", "events", "ended in error", "inline", "lost completions",
-		"back from the dead", "recalled",
-		/* clang-format on */
+		"sends",	  "refused",	     "of them spoiled",	 "receives",
+		"moves",	  "ordered",	     "resent",		 "delivered",
+		"READ again",	  "died on the way", "gone unseen",	 "fences",
+		"put off",	  "complete",	     "without a fence",	 "taken back",
+		"of them late",	  "without keys",    "hidden",		 "events",
+		"ended in error", "inline",	     "lost completions", "back from the dead",
+		"recalled",
 	};
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(reached) / sizeof(uint64_t),
 		       "a name for each");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		printf("%ju %s%s", (uintmax_t)r[i], names[i],
-		       i + 1 < sizeof(names) / sizeof(names[0]) ? ", " : "\n");
+		printf("%s%ju %s", i ? ", " : "", (uintmax_t)r[i], names[i]);
+	puts("");
 }
 
 /* -- rounds ----------------------------------------------------------------------------------- */
 
-/* still: no move for now */
-static void step(bool still)
+static void step(bool no_move)
 {
-	switch (still ? 3 + model_below(23) : model_below(26)) {
+	switch (no_move ? 3 + model_below(23) : model_below(26)) {
 	case 0: move(model_below(5), false); break;
 	case 1:
 	case 2: ordered(); break;
