@@ -170,7 +170,7 @@ LED_INLINE struct led_recv *led_recv_slot(const struct led_rq *rq, uint32_t n)
 
 LED_INLINE const struct ibv_sge *led_recv_sges(const struct led_rq *rq, uint32_t n)
 {
-	if (led_recv_slot(rq, n)->num_sge == 1)
+	if (led_recv_slot(rq, n)->num_sge <= 1)
 		return &led_recv_slot(rq, n)->sge;
 	return rq->sges + (size_t)(n & rq->mask) * rq->max_sge;
 }

@@ -102,7 +102,7 @@ MUTANTS = (
      "	led_recvs_at(&qp->rq, led_recv_head(&qp->rq));\n	qp->rx_mode |= mode;", "	qp->rx_mode |= mode;"),
     ("the oldest receive is not laid", "move.c",
      "	qp->rq.pub = atomic_load(&qp->rq.tail);\n",
-     "	qp->rq.pub = atomic_load(&qp->rq.tail) + (qp->rq.head != atomic_load(&qp->rq.tail));\n"),
+     "	qp->rq.pub = atomic_load(&qp->rq.tail) + (led_recv_head(&qp->rq) != atomic_load(&qp->rq.tail));\n"),
     ("the marker is not awaited", "move.c",
      "(c->sq_err || !outstanding_on(qp, c)));", "true);"),
     ("no marker", "move.c",
