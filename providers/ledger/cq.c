@@ -209,7 +209,7 @@ bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *take
 /* Must pollers look elsewhere than into the application's own ring? */
 void led_cq_refresh(struct sp_cq *cq)
 {
-	bool more = cq->first || cq->failed_tx || cq->failed_rx || cq->marked;
+	bool more = led_has_ahead(cq) || cq->first || cq->failed_tx || cq->failed_rx || cq->marked;
 
 	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
 		more |= r->live != 0;
@@ -256,7 +256,7 @@ bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc)
 	enum step step;
 
 	do {
-		if (led_backlog_pop(cq, wc) || led_failed_next(cq, wc) ||
+		if (led_ahead_pop(cq, wc) || led_backlog_pop(cq, wc) || led_failed_next(cq, wc) ||
 		    led_marked_next(cq, wc, &taken))
 			return true;
 		step = rings_step(cq, wc);
@@ -464,7 +464,7 @@ static LED_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
 	int got = 0;
 
-	if (!cq->first && !cq->failed_tx && !cq->failed_rx && !cq->marked)
+	if (!led_has_ahead(cq) && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->marked)
 		got = poll_rings(cq, n, wc);
 	else
 		while (got < n && led_cq_next(cq, &wc[got]))
@@ -499,6 +499,19 @@ int led_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	if (got > 0 && (got > 1 || !take_send_alone(&cq->ring, cq->room)))
 		got = take_polled(&cq->ring, got, cq->places, cq->room);
 	sp_unlock(&cq->lock);
+	return got;
+}
+
+/* So many (not 0) were polled into `ahead`, of a CQ that has its own ring alone: how many are to be shown. */
+int led_cq_take_ahead(struct sp_cq *cq, int got)
+{
+	struct led_ahead *ahead = &cq->ahead;
+
+	if (got > 1 || !take_send_alone(&cq->ring, ahead->wc))
+		got = take_polled(&cq->ring, got, LED_BATCH, ahead->wc);
+	ahead->at = ahead->wc;
+	ahead->end = ahead->wc + (got > 0 ? got : 0);
+	led_cq_slow(cq, got > 1);
 	return got;
 }
 
@@ -540,7 +553,7 @@ static LED_NOINLINE int arm_others(struct sp_cq *cq, enum led_armed kind, int er
 	if (cq->slow)
 		err = 0; /* one of them is a dead NIC's */
 	/* as a NIC does for completions behind the consumer index */
-	if (cq->first || cq->marked || led_failed_waiting(cq))
+	if (led_has_ahead(cq) || cq->first || cq->marked || led_failed_waiting(cq))
 		led_backlog_event(cq, true);
 	sp_unlock(&cq->lock);
 	return err;

@@ -45,6 +45,7 @@ int led_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc
 	cq->engine = dev->engine;
 	cq->last = &cq->first;
 	cq->turn = &cq->ring;
+	cq->ahead.at = cq->ahead.end = cq->ahead.wc;
 	cq->arm = dev->saved.req_notify_cq;
 	cq->ibv = ibv;
 	cq->dev = dev;

@@ -335,10 +335,21 @@ static void reset_begin(struct sp_qp *qp)
 		(void)led_cq_collect(qp->rcq);
 }
 
+/* As its provider has done with those in its CQ. */
+static void reset_plain(struct sp_qp *qp)
+{
+	led_qp_lock(qp);
+	forget_completions(qp);
+	led_qp_unlock(qp);
+}
+
 void led_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 {
-	if (qp->plain && !qp->srq)
+	if (qp->plain && !qp->srq) {
+		if (state == IBV_QPS_RESET)
+			reset_plain(qp);
 		return;
+	}
 	if (state == IBV_QPS_RESET)
 		reset_begin(qp);
 	led_qp_lock(qp);

@@ -127,6 +127,7 @@ MUTANTS = (
      "		wc->wr_id = r->wr_id;\n		shared_free(srq, r);\n		led_list_add(&srq->free, r, false);\n"),
     ("a shared receive that was laid elsewhere stays", "srq.c",
      "	if (r && r->used && r->ring == ring) {", "	if (r && r->used) {"),
+    ("what was read ahead is seen by its reader alone", "cq.c", "led_ahead_pop(cq, wc) || led_backlog_pop", "led_backlog_pop"),
     ("failed requests begin one late", "failed.c",
      "	if (f->delivered) {\n		f->delivered--;", "	if (f->delivered) {\n		f->delivered -= f->delivered > 1 ? 2 : 1;"),
 )

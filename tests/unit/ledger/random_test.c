@@ -964,7 +964,7 @@ static void random_setup(struct vr_setup *setup, uint64_t seed)
 		setup->knobs[i] &= ~(uint32_t)VF_NO_LAST_WQE;
 	setup->no_write = !model_below(6);
 	setup->no_read = !model_below(6);
-	setup->cq_ex = model_below(2);
+	m.freed = setup->cq_ex = model_below(2); /* it reads ahead */
 	setup->one_cq = !model_below(3);
 }
 
