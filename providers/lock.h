@@ -19,7 +19,8 @@ void sp_lock_give_way(uint32_t round);
 
 static inline __attribute__((always_inline)) bool sp_trylock(struct sp_lock *lock)
 {
-	return !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire);
+	/* as one bit that is set: two instructions on x86, where an exchange takes four */
+	return !(atomic_fetch_or_explicit(&lock->held, 1, memory_order_acquire) & 1);
 }
 
 static inline __attribute__((always_inline)) void sp_lock(struct sp_lock *lock)

@@ -84,7 +84,7 @@ void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct le
 	e->next = NULL;
 	*cq->last = e;
 	cq->last = &e->next;
-	cq->slow = 1;
+	led_cq_slow(cq, true);
 }
 
 /* The same of one that no device has completed. */
@@ -108,11 +108,38 @@ bool led_backlog_pop(struct sp_cq *cq, struct ibv_wc *wc)
 	return true;
 }
 
+bool led_ahead_pop(struct sp_cq *cq, struct ibv_wc *wc)
+{
+	if (!led_has_ahead(cq))
+		return false;
+	*wc = *cq->ahead.at++;
+	return true;
+}
+
+/* Of that queue pair, or its sends alone: how many are ahead. The others move up, if they are dropped. */
+static uint32_t ahead_of(struct sp_cq *cq, const struct sp_qp *qp, bool sends, bool drop)
+{
+	struct led_ahead *ahead = &cq->ahead;
+	struct ibv_wc *kept = ahead->at;
+	uint32_t n = 0;
+
+	for (const struct ibv_wc *wc = ahead->at; wc != ahead->end; wc++) {
+		if (wc->qp_num == qp->app_qpn && !(sends && (wc->opcode & IBV_WC_RECV)))
+			n++;
+		else if (drop)
+			*kept++ = *wc;
+	}
+	if (drop)
+		ahead->end = kept;
+	return n;
+}
+
 /* Forget the completions of a QP that is reset or destroyed. */
 void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp)
 {
 	struct led_entry **at = &cq->first, *e;
 
+	ahead_of(cq, qp, false, true);
 	while ((e = *at)) {
 		if (e->qp != qp) {
 			at = &e->next;
@@ -130,6 +157,8 @@ uint32_t led_backlog_take_back(struct sp_cq *cq, const struct sp_carrier *c, boo
 	struct led_entry **at = &cq->first, *e;
 	uint32_t n = 0;
 
+	if (c->sring == &cq->ring)
+		n = ahead_of(cq, c->qp, true, !count_only);
 	while ((e = *at)) {
 		if (e->qp != c->qp || !e->send || e->epoch != c->epoch) {
 			at = &e->next;

@@ -13,6 +13,7 @@ void led_backlog_event(struct sp_cq *cq, bool solicited);
 void led_backlog_keep(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken);
 void led_backlog_push(struct sp_cq *cq, const struct ibv_wc *wc, const struct led_taken *taken);
 bool led_backlog_pop(struct sp_cq *cq, struct ibv_wc *wc);
+bool led_ahead_pop(struct sp_cq *cq, struct ibv_wc *wc);
 void led_backlog_drop(struct sp_cq *cq, const struct sp_qp *qp);
 uint32_t led_backlog_take_back(struct sp_cq *cq, const struct sp_carrier *c, bool count_only);
 void led_backlog_free(struct sp_cq *cq);

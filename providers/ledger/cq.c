@@ -118,7 +118,7 @@ static bool take_plain(struct sp_carrier *c, struct ibv_wc *wc)
 
 LED_INLINE bool take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_taken *taken)
 {
-	struct sp_carrier *c = led_carrier_of(ring->dev, wc->qp_num);
+	struct sp_carrier *c = led_carrier_of(ring->carriers, wc->qp_num);
 	bool send;
 
 	if (led_unlikely(!c || c == &led_carrier_gone)) {
@@ -206,25 +206,14 @@ bool led_marked_next(struct sp_cq *cq, struct ibv_wc *wc, struct led_taken *take
 
 /* -- polling ----------------------------------------------------------------------------------- */
 
-/*
- * Which ring pollers look at, and whether they must look elsewhere too. After a move all carriers
- * of a CQ usually lie on one other ring: that one is then polled as the first was.
- */
+/* Must pollers look elsewhere than into the application's own ring? */
 void led_cq_refresh(struct sp_cq *cq)
 {
-	bool more = cq->first || cq->failed_tx || cq->failed_rx || cq->marked;
-	struct sp_cq_ring *active = NULL;
+	bool more = led_has_ahead(cq) || cq->first || cq->failed_tx || cq->failed_rx || cq->marked;
 
-	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next) {
-		if (!r->live)
-			continue;
-		more |= active != NULL;
-		active = active ? active : r;
-	}
-	/* what its provider posts completes in the application's own */
-	more |= active && active != &cq->ring;
-	cq->active = active ? active : &cq->ring;
-	cq->slow = more;
+	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
+		more |= r->live != 0;
+	led_cq_slow(cq, more);
 }
 
 enum step {
@@ -267,7 +256,7 @@ bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc)
 	enum step step;
 
 	do {
-		if (led_backlog_pop(cq, wc) || led_failed_next(cq, wc) ||
+		if (led_ahead_pop(cq, wc) || led_backlog_pop(cq, wc) || led_failed_next(cq, wc) ||
 		    led_marked_next(cq, wc, &taken))
 			return true;
 		step = rings_step(cq, wc);
@@ -293,11 +282,10 @@ LED_INLINE bool in_run(const struct ibv_wc *wc, uint32_t qpn, bool send)
 	return wc->qp_num == qpn && is_good(wc, send);
 }
 
-/* All requests up to that one are complete, and none has a mark. */
-LED_INLINE void sent_up_to(struct sp_qp *qp, const union led_send *slot)
+/* All requests up to the one in that slot are complete, and none has a mark. */
+LED_INLINE void sent_up_to(struct sp_qp *qp, uint32_t number)
 {
 	uint32_t tail = atomic_load_explicit(&qp->tail, memory_order_relaxed);
-	uint32_t number = (uint32_t)(slot - qp->sq.slots);
 
 	atomic_store_explicit(&qp->tail, tail + ((number - tail) & qp->sq.mask) + 1,
 			      memory_order_release);
@@ -325,7 +313,7 @@ LED_INLINE struct ibv_wc *sends_run(struct sp_carrier *c, struct ibv_wc *wc,
 		wc++;
 	} while (wc != end && in_run(wc, qpn, true));
 	if (led_likely(last))
-		sent_up_to(qp, last);
+		sent_up_to(qp, (uint32_t)(last - qp->sq.slots));
 	return wc;
 }
 
@@ -359,7 +347,7 @@ LED_INLINE uint32_t attn_of(const struct sp_carrier *c)
 LED_INLINE struct ibv_wc *take_run(struct sp_cq_ring *ring, struct ibv_wc *wc,
 				   const struct ibv_wc *end)
 {
-	struct sp_carrier *c = led_carrier_of(ring->dev, wc->qp_num);
+	struct sp_carrier *c = led_carrier_of(ring->carriers, wc->qp_num);
 	struct ibv_wc *to;
 
 	if (led_unlikely(!c || (attn_of(c) & ~LED_ATTN_NAMED)))
@@ -378,18 +366,20 @@ LED_INLINE struct ibv_wc *take_run(struct sp_cq_ring *ring, struct ibv_wc *wc,
 /* The same of one alone, and a send: what programs with a few requests under way poll. */
 LED_INLINE bool take_send_alone(struct sp_cq_ring *ring, struct ibv_wc *wc)
 {
-	struct sp_carrier *c = led_carrier_of(ring->dev, wc->qp_num);
+	struct sp_carrier *c = led_carrier_of(ring->carriers, wc->qp_num);
 	const union led_send *slot;
 	struct sp_qp *qp;
+	uint64_t at;
 
 	if (led_unlikely(!c || attn_of(c)) || !is_good(wc, true))
 		return false;
 	qp = c->qp;
-	if (led_unlikely(wc->wr_id - (uintptr_t)qp->sq.slots >= qp->sq.bytes))
+	at = wc->wr_id - (uintptr_t)qp->sq.slots;
+	if (led_unlikely(at >= qp->sq.bytes))
 		return false;
 	slot = (const union led_send *)(uintptr_t)wc->wr_id;
 	wc->wr_id = slot->own.wr_id;
-	sent_up_to(qp, slot);
+	sent_up_to(qp, (uint32_t)(at / sizeof(*slot)));
 	return true;
 }
 
@@ -474,7 +464,7 @@ static LED_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
 	int got = 0;
 
-	if (!cq->first && !cq->failed_tx && !cq->failed_rx && !cq->marked)
+	if (!led_has_ahead(cq) && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->marked)
 		got = poll_rings(cq, n, wc);
 	else
 		while (got < n && led_cq_next(cq, &wc[got]))
@@ -503,10 +493,25 @@ int led_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	cq->polls++;
 	if (led_unlikely(cq->slow))
 		return poll_slow(cq, n, wc);
-	got = cq->active->poll(cq->active->real, n, wc);
-	if (got > 1 || (got == 1 && !take_send_alone(cq->active, wc)))
-		got = take_polled(cq->active, got, n, wc);
+	cq->room = wc;
+	cq->places = n;
+	got = cq->ring.poll(ibv, n, wc);
+	if (got > 0 && (got > 1 || !take_send_alone(&cq->ring, cq->room)))
+		got = take_polled(&cq->ring, got, cq->places, cq->room);
 	sp_unlock(&cq->lock);
+	return got;
+}
+
+/* So many (not 0) were polled into `ahead`, of a CQ that has its own ring alone: how many are to be shown. */
+int led_cq_take_ahead(struct sp_cq *cq, int got)
+{
+	struct led_ahead *ahead = &cq->ahead;
+
+	if (got > 1 || !take_send_alone(&cq->ring, ahead->wc))
+		got = take_polled(&cq->ring, got, LED_BATCH, ahead->wc);
+	ahead->at = ahead->wc;
+	ahead->end = ahead->wc + (got > 0 ? got : 0);
+	led_cq_slow(cq, got > 1);
 	return got;
 }
 
@@ -536,35 +541,46 @@ void led_cq_event_read(struct sp_cq_ring *ring)
 	}
 }
 
-static LED_NOINLINE int arm_all(struct sp_cq *cq, int solicited_only)
+/* Its own ring is armed. */
+static LED_NOINLINE int arm_others(struct sp_cq *cq, enum led_armed kind, int err)
 {
-	int err = 0;
+	bool solicited = kind == LED_ARMED_SOLICITED;
 
-	for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
-		if (r->live || r == &cq->ring)
-			err |= r->dev->saved.req_notify_cq(r->real, solicited_only);
-	if (!cq->slow)
-		return err;
+	sp_lock(&cq->lock);
+	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
+		if (r->live)
+			(void)r->dev->saved.req_notify_cq(r->real, solicited);
+	if (cq->slow)
+		err = 0; /* one of them is a dead NIC's */
 	/* as a NIC does for completions behind the consumer index */
-	if (cq->first || cq->marked || led_failed_waiting(cq))
+	if (led_has_ahead(cq) || cq->first || cq->marked || led_failed_waiting(cq))
 		led_backlog_event(cq, true);
-	return 0; /* one of them is a dead NIC's */
+	sp_unlock(&cq->lock);
+	return err;
+}
+
+/*
+ * Without the lock: first the provider's CQ, then the count, then whether there is more than that. Who takes
+ * completions out of it, or has some that no device will tell of, does the same from the other end. And who
+ * reads an event takes what is counted for answered: an arming behind the event is not yet.
+ */
+LED_INLINE int arm(struct sp_cq *cq, struct ibv_cq *ibv, int solicited_only, enum led_armed kind)
+{
+	int err = cq->arm(ibv, solicited_only);
+
+	atomic_fetch_add(&cq->armings[kind].count, 1);
+	if (led_unlikely(atomic_load(&cq->slow_to_arm)))
+		return arm_others(cq, kind, err);
+	return err;
 }
 
 int led_req_notify(struct ibv_cq *ibv, int solicited_only)
 {
 	struct sp_cq *cq = led_cq_of(ibv->context, ibv->handle);
-	int err;
 
 	if (led_unlikely(!cq))
 		return led_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
-	sp_lock(&cq->lock);
-	atomic_fetch_add(&cq->armings[solicited_only ? LED_ARMED_SOLICITED : LED_ARMED_ANY].count,
-			 1);
-	if (led_likely(!cq->slow && cq->active == &cq->ring))
-		err = cq->dev->saved.req_notify_cq(ibv, solicited_only);
-	else
-		err = arm_all(cq, solicited_only);
-	sp_unlock(&cq->lock);
-	return err;
+	if (led_unlikely(solicited_only))
+		return arm(cq, ibv, solicited_only, LED_ARMED_SOLICITED);
+	return arm(cq, ibv, solicited_only, LED_ARMED_ANY);
 }

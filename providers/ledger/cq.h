@@ -12,6 +12,7 @@ struct sp_cq_ring {
 	const struct shift_provider *engine;
 	struct ibv_cq *real;
 	int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+	_Atomic(struct sp_carrier *) *carriers; /* of dev */
 	struct sp_dev *dev;
 	uint32_t live; /* carriers that may complete here; those that were left do not count */
 	struct sp_cq_ring *next;
@@ -42,13 +43,24 @@ struct led_armings {
 	_Atomic uint32_t count, told;
 };
 
+/*
+ * Of a CQ that is polled by ibv_start_poll: what the provider gave at once, and what of it is still to be
+ * shown. It is complete, and all of it was in the application's own ring. Under the lock.
+ */
+struct led_ahead {
+	struct ibv_wc wc[LED_BATCH];
+	struct ibv_wc *at, *end;
+};
+
 struct sp_cq {
 	struct sp_lock lock;
-	uint32_t slow; /* others than the active ring may have completions; under lock */
+	uint32_t slow; /* others than the application's own ring may have completions; under lock */
 	const struct shift_provider *engine;
-	struct sp_cq_ring *active; /* where all live carriers complete, unless `slow`; under lock */
-	struct sp_cq_ring ring;	   /* the application's own; then those of other NICs */
-	uint32_t polls, looked;	   /* calls so far, and what they were when the shell looked */
+	int (*arm)(struct ibv_cq *cq, int solicited_only); /* the provider's own */
+	struct sp_cq_ring ring; /* the application's own; then those of other NICs */
+	uint32_t polls, looked; /* calls so far, and what they were when the shell looked */
+	int places; /* of the poll under way, as room: in registers they would cost more */
+	struct ibv_wc *room;
 
 	struct led_entry *first, **last, *free;
 	struct led_chunk *chunks;
@@ -58,6 +70,7 @@ struct sp_cq {
 	struct sp_qp *stand_ins; /* that receive here, from what stands in for their shared queue */
 	struct sp_cq_ring *turn;
 	struct led_armings armings[LED_ARMED_NOT]; /* by enum led_armed */
+	_Atomic bool slow_to_arm;		   /* as slow, for those without the lock */
 	uint32_t users;				   /* QPs bound; under lock */
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
@@ -65,7 +78,9 @@ struct sp_cq {
 
 	bool ex;
 	struct sp_lock ex_lock;
-	struct ibv_wc cur; /* of start_poll and next_poll; owned by the holder of ex_lock */
+	const struct ibv_wc *now; /* of start_poll and next_poll; owned by the holder of ex_lock */
+	struct ibv_wc cur;	  /* where it lies if it does not in ahead; likewise */
+	struct led_ahead ahead;
 	struct ibv_cq_ex saved_ex;
 };
 
@@ -76,7 +91,24 @@ struct led_taken {
 	bool send;
 };
 
+/* The lock is held. Who arms is to see it before anything else that is done now; not so its end. */
+LED_INLINE void led_cq_slow(struct sp_cq *cq, bool on)
+{
+	cq->slow = on;
+	if (on)
+		atomic_store(&cq->slow_to_arm, true);
+	else
+		atomic_store_explicit(&cq->slow_to_arm, false, memory_order_release);
+}
+
+/* The lock is held. */
+LED_INLINE bool led_has_ahead(const struct sp_cq *cq)
+{
+	return cq->ahead.at != cq->ahead.end;
+}
+
 int led_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int led_cq_take_ahead(struct sp_cq *cq, int got);
 int led_req_notify(struct ibv_cq *cq, int solicited_only);
 bool led_take(struct sp_cq_ring *ring, struct ibv_wc *wc, struct led_taken *taken);
 bool led_cq_next(struct sp_cq *cq, struct ibv_wc *wc);

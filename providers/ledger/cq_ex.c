@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers: over ibv_poll_cq of one completion at a
- * time, so that one made in software, or by another NIC, reads the same. ex_lock keeps other start_polls
- * out; the CQ's own lock is taken only to step, so that the shell can collect between two steps.
+ * ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers: over ibv_poll_cq, so that a completion made in
+ * software, or by another NIC, reads the same. The provider's own start_poll would hold a lock of its own to
+ * end_poll, in code of the application's that may wait for just what a move would bring. ex_lock keeps other
+ * start_polls out; the CQ's own lock is taken only to step, so that the shell can collect between two steps.
  */
-#include "providers/ledger/cq.h"
+#include "providers/ledger/backlog.h"
 
 LED_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
 {
@@ -12,45 +13,126 @@ LED_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
 				    memory_order_relaxed);
 }
 
-static int step(struct sp_cq *cq, struct ibv_cq_ex *ex)
-{
-	struct led_taken taken;
-	bool found = false;
+/* -- steps: called with the lock, which they drop ---------------------------------------------- */
 
-	sp_lock(&cq->lock);
-	cq->polls++;
-	if (led_unlikely(cq->slow)) {
-		found = led_cq_next(cq, &cq->cur);
-		led_cq_refresh(cq);
-	} else {
-		while (!found && cq->active->poll(cq->active->real, 1, &cq->cur) == 1)
-			found = led_take(cq->active, &cq->cur, &taken);
-	}
+LED_INLINE int show(struct sp_cq *cq, struct ibv_cq_ex *ex, const struct ibv_wc *wc)
+{
+	cq->now = wc;
+	ex->wr_id = wc->wr_id;
+	ex->status = wc->status;
 	sp_unlock(&cq->lock);
-	if (!found)
-		return ENOENT;
-	ex->wr_id = cq->cur.wr_id;
-	ex->status = cq->cur.status;
 	return 0;
 }
 
-static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+LED_INLINE int show_none(struct sp_cq *cq)
 {
-	struct sp_cq *cq = cq_of(ex);
-	int ret;
+	sp_unlock(&cq->lock);
+	return ENOENT;
+}
 
-	if (led_unlikely(attr->comp_mask))
-		return EINVAL;
-	sp_lock(&cq->ex_lock);
-	ret = step(cq, ex);
+/* There may be no more ahead behind it. */
+static LED_NOINLINE int show_last(struct sp_cq *cq, struct ibv_cq_ex *ex, const struct ibv_wc *wc)
+{
+	led_cq_refresh(cq);
+	return show(cq, ex, wc);
+}
+
+LED_INLINE int show_ahead(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	const struct ibv_wc *wc = cq->ahead.at++;
+
+	if (led_unlikely(!led_has_ahead(cq)))
+		return show_last(cq, ex, wc);
+	return show(cq, ex, wc);
+}
+
+/* Who wants more behind this one may ask. */
+static LED_NOINLINE int step_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	bool found = led_cq_next(cq, &cq->cur);
+
+	cq->ahead.at = cq->ahead.end = cq->ahead.wc + LED_BATCH;
+	led_cq_refresh(cq);
+	return found ? show(cq, ex, &cq->cur) : show_none(cq);
+}
+
+/*
+ * Nothing is ahead. Who arms meanwhile does so before the ring is looked at, or asks what was found there.
+ */
+LED_INLINE int more(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	int got;
+
+	cq->polls++;
+	if (led_unlikely(cq->slow))
+		return step_slow(cq, ex);
+	atomic_store(&cq->slow_to_arm, true);
+	got = cq->ring.poll(cq->ring.real, LED_BATCH, cq->ahead.wc);
+	if (got < 1 || led_cq_take_ahead(cq, got) < 1) {
+		atomic_store_explicit(&cq->slow_to_arm, false, memory_order_release);
+		return show_none(cq);
+	}
+	cq->ahead.at++;
+	return show(cq, ex, cq->ahead.wc);
+}
+
+static LED_HOT int start_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	int ret = more(cq, ex);
+
 	if (ret)
 		sp_unlock(&cq->ex_lock);
 	return ret;
 }
 
+/* Others have a lock. */
+static LED_NOINLINE int start_late(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	sp_lock(&cq->ex_lock);
+	sp_lock(&cq->lock);
+	return led_has_ahead(cq) ? show_ahead(cq, ex) : start_more(cq, ex);
+}
+
+static LED_NOINLINE int start_behind(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	sp_lock(&cq->lock);
+	return led_has_ahead(cq) ? show_ahead(cq, ex) : start_more(cq, ex);
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct sp_cq *cq = cq_of(ex);
+
+	if (led_unlikely(attr->comp_mask))
+		return EINVAL;
+	if (led_unlikely(!sp_trylock(&cq->ex_lock)))
+		return start_late(cq, ex);
+	if (led_unlikely(!sp_trylock(&cq->lock)))
+		return start_behind(cq, ex);
+	return led_has_ahead(cq) ? show_ahead(cq, ex) : start_more(cq, ex);
+}
+
+/* Where there were fewer than asked for, there are no more. */
+static LED_HOT int next_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	if (cq->slow || cq->ahead.end == cq->ahead.wc + LED_BATCH)
+		return more(cq, ex);
+	return show_none(cq);
+}
+
+static LED_NOINLINE int next_late(struct sp_cq *cq, struct ibv_cq_ex *ex)
+{
+	sp_lock_wait(&cq->lock);
+	return led_has_ahead(cq) ? show_ahead(cq, ex) : next_more(cq, ex);
+}
+
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return step(cq_of(ex), ex);
+	struct sp_cq *cq = cq_of(ex);
+
+	if (led_unlikely(!sp_trylock(&cq->lock)))
+		return next_late(cq, ex);
+	return led_has_ahead(cq) ? show_ahead(cq, ex) : next_more(cq, ex);
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
@@ -62,52 +144,52 @@ static void end_poll(struct ibv_cq_ex *ex)
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.opcode;
+	return cq_of(ex)->now->opcode;
 }
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.vendor_err;
+	return cq_of(ex)->now->vendor_err;
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.byte_len;
+	return cq_of(ex)->now->byte_len;
 }
 
 static __be32 read_imm_data(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.imm_data; /* or invalidated_rkey, in the same place */
+	return cq_of(ex)->now->imm_data; /* or invalidated_rkey, in the same place */
 }
 
 static uint32_t read_qp_num(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.qp_num;
+	return cq_of(ex)->now->qp_num;
 }
 
 static uint32_t read_src_qp(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.src_qp;
+	return cq_of(ex)->now->src_qp;
 }
 
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.wc_flags;
+	return cq_of(ex)->now->wc_flags;
 }
 
 static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.slid;
+	return cq_of(ex)->now->slid;
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.sl;
+	return cq_of(ex)->now->sl;
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 {
-	return cq_of(ex)->cur.dlid_path_bits;
+	return cq_of(ex)->now->dlid_path_bits;
 }
 
 /* Only what the provider offered is replaced: a NULL stays NULL, as it says what was granted. */

@@ -82,6 +82,14 @@ static bool down_is_op(const struct ibv_context *ctx)
 	return provider_is(ctx, who, sizeof(who) / sizeof(who[0]));
 }
 
+/* rxe's library (rdma-core 44) has faults in ibv_wr_*: the ledger keeps what is built, and posts a list. */
+static bool forwards_wr(const struct ibv_context *ctx)
+{
+	static const char *const not_by[] = { "librxe" };
+
+	return !provider_is(ctx, not_by, sizeof(not_by) / sizeof(not_by[0]));
+}
+
 static void install(struct sp_dev *dev)
 {
 	struct ibv_context_ops *ops = &dev->ctx->ops;
@@ -119,6 +127,7 @@ int led_dev_init(struct ibv_context *ctx, bool do_install, const struct sp_callb
 	dev->saved = ctx->ops;
 	dev->tells_last = tells_last(ctx);
 	dev->down_is_op = down_is_op(ctx);
+	dev->forwards_wr = forwards_wr(ctx);
 	if (do_install)
 		install(dev);
 	*out = dev;

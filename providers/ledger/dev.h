@@ -18,7 +18,8 @@ struct sp_dev {
 	_Atomic(struct sp_carrier *) *carriers; /* by QPN */
 	bool installed;
 	bool tells_last; /* IBV_EVENT_QP_LAST_WQE_REACHED: else what a shared queue gave is not known */
-	bool down_is_op; /* IBV_WC_LOC_QP_OP_ERR also where the link is down: see dev.c */
+	bool forwards_wr; /* its ibv_wr_* are used as they are: see dev.c */
+	bool down_is_op;  /* IBV_WC_LOC_QP_OP_ERR also where the link is down: see dev.c */
 	struct {
 		struct sp_table qps, cqs, srqs, carriers;
 	} tables; /* the same, for who writes: a slot is reserved first */
@@ -60,9 +61,9 @@ LED_INLINE struct sp_srq *led_srq_of(const struct ibv_srq *srq)
 }
 
 /* NULL: not one of ours. */
-LED_INLINE struct sp_carrier *led_carrier_of(const struct sp_dev *dev, uint32_t qpn)
+LED_INLINE struct sp_carrier *led_carrier_of(_Atomic(struct sp_carrier *) *carriers, uint32_t qpn)
 {
-	return atomic_load_explicit(&dev->carriers[qpn & (SP_TABLE_MAX - 1)], memory_order_acquire);
+	return atomic_load_explicit(&carriers[qpn & (SP_TABLE_MAX - 1)], memory_order_acquire);
 }
 
 bool led_serves(struct ibv_device *device);

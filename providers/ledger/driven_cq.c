@@ -21,6 +21,7 @@ static void ring_setup(struct sp_cq_ring *ring, struct sp_cq *cq, struct sp_dev 
 	ring->dev = dev;
 	ring->real = real;
 	ring->poll = dev->saved.poll_cq;
+	ring->carriers = dev->carriers;
 }
 
 int led_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc_flags,
@@ -43,7 +44,9 @@ int led_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc
 	ring_setup(&cq->ring, cq, dev, ibv);
 	cq->engine = dev->engine;
 	cq->last = &cq->first;
-	cq->turn = cq->active = &cq->ring;
+	cq->turn = &cq->ring;
+	cq->ahead.at = cq->ahead.end = cq->ahead.wc;
+	cq->arm = dev->saved.req_notify_cq;
 	cq->ibv = ibv;
 	cq->dev = dev;
 	cq->cookie = cookie;
@@ -113,7 +116,10 @@ struct sp_cq_ring *led_cq_own_ring(struct sp_cq *cq)
 
 /* -- rings come alive -------------------------------------------------------------------------- */
 
-/* Between the ring, which the caller has shown to pollers, and the armings: both under the lock. */
+/*
+ * The caller has shown the ring to pollers. Who arms counts that first, and looks for rings then: one of
+ * the two sees what the other stored.
+ */
 static void arm_if_armed(struct sp_cq_ring *ring)
 {
 	enum led_armed armed = led_cq_armed(ring->cq);
@@ -192,6 +198,8 @@ int led_cq_collect(struct sp_cq *cq)
 			return -ENOMEM;
 		res = COLLECT_EMPTY;
 		sp_lock(&cq->lock);
+		/* who arms meanwhile does so before its ring is looked at, or asks what was found there */
+		led_cq_slow(cq, true);
 		for (ring = &cq->ring; ring && res == COLLECT_EMPTY; ring = ring->next)
 			res = collect_ring(ring);
 		led_cq_refresh(cq);

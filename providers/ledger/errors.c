@@ -90,6 +90,8 @@ bool led_take_error(struct sp_carrier *c, struct ibv_wc *wc, bool send)
 	uint32_t mode = error_mode(c, wc, send);
 	struct led_rq *rq = &c->qp->rq;
 
+	wc->opcode =
+		send ? IBV_WC_SEND : IBV_WC_RECV; /* says which queue, where it waits to be shown */
 	if (send)
 		return take_send_error(c, wc, mode);
 	if (mode == LED_ERR_WITHHOLD) {

@@ -6,6 +6,7 @@
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/errors.h"
 #include "providers/ledger/failed.h"
+#include "providers/ledger/recv.h"
 
 /* The oldest request. False: it needs no completion. */
 static bool failed_send(struct sp_qp *qp, struct ibv_wc *wc)
@@ -49,9 +50,9 @@ static bool failed_rx_next(struct sp_qp *qp, struct ibv_wc *wc)
 		return false; /* what a shared queue holds is not this QP's to flush */
 	sp_lock(&qp->rq_lock);
 	tail = atomic_load(&rq->tail);
-	found = rq->head != tail;
+	found = led_recv_head(rq) != tail;
 	if (found) {
-		*wc = (struct ibv_wc){ .wr_id = rq->slots[tail & rq->mask].wr_id,
+		*wc = (struct ibv_wc){ .wr_id = led_recv_slot(rq, tail)->wr_id,
 				       .status = IBV_WC_WR_FLUSH_ERR,
 				       .opcode = IBV_WC_RECV,
 				       .qp_num = qp->app_qpn };
@@ -80,7 +81,7 @@ static bool failed_rx_waiting(struct sp_qp *qp)
 	if (qp->srq)
 		return false;
 	sp_lock(&qp->rq_lock);
-	waiting = qp->rq.head != atomic_load(&qp->rq.tail);
+	waiting = led_recv_head(&qp->rq) != atomic_load(&qp->rq.tail);
 	sp_unlock(&qp->rq_lock);
 	return waiting;
 }
@@ -132,6 +133,7 @@ void led_failed_unlink(struct sp_qp *qp)
 
 static void fail_queues(struct sp_qp *qp)
 {
+	led_recvs_hold(qp, LED_FAILED);
 	qp->tx_mode = qp->rx_mode = LED_FAILED;
 	qp->tx_failed.next = qp->scq->failed_tx;
 	qp->scq->failed_tx = qp;

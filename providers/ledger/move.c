@@ -28,7 +28,8 @@ static bool marker_wanted(const struct sp_qp *qp, const struct sp_carrier *c)
 	if (c->hidden[LED_HIDDEN_MARKER].out || c->hidden[LED_HIDDEN_FENCE].out || !qp->sq.max_post)
 		return false;
 	if (!outstanding_on(qp, c))
-		return !led_error_seen(c) && (c->srq || atomic_load(&qp->rq.tail) == qp->rq.pub);
+		return !led_error_seen(c) &&
+		       (c->srq || atomic_load(&qp->rq.tail) == led_recv_pub(qp));
 	return !c->sq_err && !led_completes(qp, led_pub(qp) - 1);
 }
 
@@ -58,7 +59,7 @@ void led_qp_withhold(struct sp_qp *qp)
 	led_qp_lock(qp);
 	atomic_store(&qp->withheld, true);
 	qp->tx_mode |= LED_HOLD;
-	qp->rx_mode |= LED_HOLD;
+	led_recvs_hold(qp, LED_HOLD);
 	led_qp_unlock(qp);
 }
 
@@ -81,7 +82,7 @@ static bool sends_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 
 static bool receives_flushed(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	bool complete = atomic_load(&qp->rq.tail) == qp->rq.pub;
+	bool complete = atomic_load(&qp->rq.tail) == led_recv_pub(qp);
 
 	if (c->srq) /* no flush tells, the last receive does */
 		return led_sealed(c, LED_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);
@@ -158,6 +159,7 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 	/* nothing that the left one still says counts */
 	atomic_fetch_or(&from->attn, LED_ATTN_RQ_SEALED);
 	qp->rx = to;
+	led_recvs_hold(qp, LED_XLAT);
 	qp->rx_mode = LED_XLAT;
 	qp->rq.pub = atomic_load(&qp->rq.tail);
 	led_live(to->rring, &to->rring_live);

@@ -306,8 +306,9 @@ static void reset(struct sp_qp *qp)
 	qp->sq.head = qp->sq.limit = qp->sq.two_sided = qp->sq.scribbled = 0;
 	atomic_store(&qp->sq.pub, 0);
 	atomic_store(&qp->tail, 0);
-	qp->rq.head = qp->rq.pub = qp->rq.limit = 0;
+	qp->rq.pub = 0;
 	atomic_store(&qp->rq.tail, 0);
+	led_recvs_at(&qp->rq, 0);
 	qp->send_counted = qp->recv_counted = 0;
 	atomic_store(&qp->may_write, false);
 	atomic_store(&qp->may_read, false);
@@ -334,10 +335,21 @@ static void reset_begin(struct sp_qp *qp)
 		(void)led_cq_collect(qp->rcq);
 }
 
+/* As its provider has done with those in its CQ. */
+static void reset_plain(struct sp_qp *qp)
+{
+	led_qp_lock(qp);
+	forget_completions(qp);
+	led_qp_unlock(qp);
+}
+
 void led_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 {
-	if (qp->plain && !qp->srq)
+	if (qp->plain && !qp->srq) {
+		if (state == IBV_QPS_RESET)
+			reset_plain(qp);
 		return;
+	}
 	if (state == IBV_QPS_RESET)
 		reset_begin(qp);
 	led_qp_lock(qp);

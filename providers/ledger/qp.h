@@ -13,9 +13,10 @@
  */
 struct led_sq {
 	union led_send *slots;
-	uint8_t *marks;		  /* enum led_mark, by slot */
-	struct ibv_sge *sges;	  /* of requests with more than a slot has; NULL: none may have */
-	uint8_t *inlined;	  /* made at first use, as wide */
+	uint8_t *marks;	      /* enum led_mark, by slot */
+	struct ibv_sge *sges; /* of requests with more than a slot has; NULL: none may have */
+	uint8_t *inlined;     /* made at first use, as wide */
+	size_t inline_short;  /* bytes that led_copy_short may copy there; 0 before it is made */
 	struct ibv_send_wr *wide; /* see LED_MARK_WIDE */
 	struct ibv_sge *scratch;  /* translated, of one batch; made with the first standby */
 	uint64_t bytes;		  /* of the slots */
@@ -31,24 +32,40 @@ struct led_sq {
 	_Atomic bool marks_used; /* some slot has had a mark: they are looked at */
 };
 
-/* The same of a receive queue. Receives complete in order. */
+/* A receive in the ledger. Of more than one SGE, all are in led_rq.sges. */
+struct led_recv {
+	uint64_t wr_id;
+	int32_t num_sge;
+	struct ibv_sge sge;
+};
+
+/*
+ * The same of a receive queue. Receives complete in order. Its head is not counted: it follows from where
+ * the next one is written, as there is room for more than may be posted.
+ */
 struct led_rq {
-	struct ibv_recv_wr *slots;
-	struct ibv_sge *sges;
 	int (*post)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+	/*
+	 * The next slot. Up to `last` all may be written without asking, and are said to have one SGE. Not
+	 * `last` itself if it is shut: then that is the next.
+	 */
+	struct led_recv *at, *last;
+	bool shut;
+	struct ibv_recv_wr *posting, **bad; /* of the post under way */
+	struct led_recv *slots;
+	struct ibv_sge *sges;
 	uint32_t mask, max_post, max_sge;
-	int32_t one_sge;    /* as of led_sq */
-	uint32_t head, pub; /* from limit on there is no room, as far as was looked */
-	uint32_t limit;
-	struct ibv_recv_wr *refused; /* by the provider, of the post under way */
-	_Atomic uint32_t tail;	     /* under the receive CQ's lock */
+	uint32_t pub;	       /* while rx_mode is not 0; else all are handed over */
+	bool odd;	       /* some have had another number of SGEs than one */
+	_Atomic uint32_t tail; /* under the receive CQ's lock */
 };
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
 struct led_builder {
-	uint32_t n, two_sided; /* what wr_start found */
-	union led_send *slot;
-	int err;
+	union led_send *slot; /* of the request that is being built */
+	int32_t room;	      /* forwarded: slots behind it, up to sq.limit; sq.head is as it was */
+	uint32_t n;	      /* else: what head was */
+	int err;	      /* else */
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
@@ -63,6 +80,7 @@ struct led_failed {
 
 struct led_ex {
 	bool on;
+	bool kept; /* the builders that are in place write into the ledger alone; under sq_lock */
 	struct ibv_qp_ex saved;
 };
 
@@ -129,6 +147,32 @@ LED_INLINE void led_scribbled(struct led_sq *sq, uint32_t n)
 LED_INLINE uint32_t led_written(const struct led_sq *sq)
 {
 	return sq->scribbled - sq->head <= sq->mask + 1 ? sq->scribbled : sq->head;
+}
+
+/* These of receives: rq_lock is held. */
+LED_INLINE uint32_t led_recv_head(const struct led_rq *rq)
+{
+	uint32_t at = (uint32_t)(rq->at - rq->slots);
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_acquire);
+
+	return tail + ((at - tail) & rq->mask);
+}
+
+LED_INLINE uint32_t led_recv_pub(const struct sp_qp *qp)
+{
+	return qp->rx_mode ? qp->rq.pub : led_recv_head(&qp->rq);
+}
+
+LED_INLINE struct led_recv *led_recv_slot(const struct led_rq *rq, uint32_t n)
+{
+	return &rq->slots[n & rq->mask];
+}
+
+LED_INLINE const struct ibv_sge *led_recv_sges(const struct led_rq *rq, uint32_t n)
+{
+	if (led_recv_slot(rq, n)->num_sge <= 1)
+		return &led_recv_slot(rq, n)->sge;
+	return rq->sges + (size_t)(n & rq->mask) * rq->max_sge;
 }
 
 LED_INLINE uint32_t led_tail(const struct sp_qp *qp)

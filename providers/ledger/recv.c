@@ -11,26 +11,38 @@ void led_rq_free(struct led_rq *rq)
 	free(rq->sges);
 }
 
+/*
+ * Who writes receives into slots by two finds room for the second, or one that nobody uses: two of them
+ * behind what may be posted, and behind the ring's last.
+ */
+enum { LED_RECV_SPARE = 2 };
+
+/* The next one is number n. Posts ask whether there is room. */
+void led_recvs_at(struct led_rq *rq, uint32_t n)
+{
+	rq->at = rq->last = led_recv_slot(rq, n);
+	rq->shut = true;
+}
+
 int led_rq_alloc(struct led_rq *rq, const struct ibv_qp_cap *cap)
 {
 	uint32_t n = 1;
 
-	while (n < cap->max_recv_wr)
+	while (n < cap->max_recv_wr + LED_RECV_SPARE)
 		n *= 2;
 	rq->mask = n - 1;
 	rq->max_post = cap->max_recv_wr;
 	rq->max_sge = cap->max_recv_sge;
-	rq->one_sge = rq->max_sge ? 1 : -1;
-	rq->slots = calloc(n, sizeof(*rq->slots));
-	rq->sges = calloc((size_t)n * (rq->max_sge ? rq->max_sge : 1), sizeof(*rq->sges));
-	if (!rq->slots || !rq->sges) {
+	rq->slots = calloc(n + LED_RECV_SPARE, sizeof(*rq->slots));
+	if (rq->max_sge > 1)
+		rq->sges = calloc((size_t)n * rq->max_sge, sizeof(*rq->sges));
+	if (!rq->slots || (rq->max_sge > 1 && !rq->sges)) {
 		led_rq_free(rq);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		rq->slots[i].sg_list = rq->sges + (size_t)i * rq->max_sge;
-		rq->slots[i].next = &rq->slots[(i + 1) & rq->mask];
-	}
+	for (uint32_t i = 0; i < n; i++)
+		rq->slots[i].num_sge = 1;
+	led_recvs_at(rq, 0);
 	return 0;
 }
 
@@ -39,11 +51,11 @@ int led_rq_alloc(struct led_rq *rq, const struct ibv_qp_cap *cap)
 static int translate(struct sp_qp *qp, const struct sp_carrier *c, uint32_t n,
 		     struct ibv_recv_wr *out, struct ibv_sge *sges)
 {
-	const struct ibv_recv_wr *wr = &qp->rq.slots[n & qp->rq.mask];
+	const struct led_recv *r = led_recv_slot(&qp->rq, n);
 
-	*out = (struct ibv_recv_wr){ .wr_id = wr->wr_id, .sg_list = sges, .num_sge = wr->num_sge };
-	memcpy(sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sges));
-	for (int i = 0; i < wr->num_sge; i++)
+	*out = (struct ibv_recv_wr){ .wr_id = r->wr_id, .sg_list = sges, .num_sge = r->num_sge };
+	memcpy(sges, led_recv_sges(&qp->rq, n), (size_t)r->num_sge * sizeof(*sges));
+	for (int i = 0; i < r->num_sge; i++)
 		if (c->xlat && sges[i].length &&
 		    qp->dev->cb->lkey(qp->cookie, c->epoch, sges[i].lkey, &sges[i].lkey))
 			return -ENOENT;
@@ -56,7 +68,7 @@ int led_recvs_check(struct sp_qp *qp, struct sp_carrier *to)
 	struct ibv_sge sges[LED_MAX_SGE];
 	struct ibv_recv_wr wr;
 
-	for (uint32_t i = atomic_load(&qp->rq.tail); i != qp->rq.head; i++)
+	for (uint32_t i = atomic_load(&qp->rq.tail); i != led_recv_head(&qp->rq); i++)
 		if (translate(qp, to, i, &wr, sges))
 			return -ENOENT;
 	return 0;
@@ -70,7 +82,7 @@ static int hand_over(struct sp_qp *qp)
 	struct ibv_recv_wr wr, *bad;
 	int err = 0;
 
-	for (; !err && qp->rq.pub != qp->rq.head; qp->rq.pub += !err) {
+	for (; !err && qp->rq.pub != led_recv_head(&qp->rq); qp->rq.pub += !err) {
 		err = translate(qp, c, qp->rq.pub, &wr, sges);
 		if (!err)
 			err = c->dev->saved.post_recv(c->real, &wr, &bad);
@@ -78,66 +90,51 @@ static int hand_over(struct sp_qp *qp)
 	return err;
 }
 
-/* rq_lock held. */
+/* rq_lock held. What waits from here on does so in the ledger. */
+void led_recvs_hold(struct sp_qp *qp, uint32_t mode)
+{
+	qp->rq.pub = led_recv_pub(qp);
+	led_recvs_at(&qp->rq, led_recv_head(&qp->rq));
+	qp->rx_mode |= mode;
+}
+
+/* rq_lock held. Something waits, or has waited. */
 int led_recvs_go(struct sp_qp *qp)
 {
 	int err;
 
 	if (qp->srq || (qp->rx_mode & (LED_HOLD | LED_FAILED)))
 		return 0;
+	qp->rx_mode |= LED_RETRY;
 	err = hand_over(qp);
-	qp->rx_mode &= ~LED_RETRY;
-	if (err)
-		qp->rx_mode |= LED_RETRY;
+	if (!err)
+		qp->rx_mode &= ~LED_RETRY;
 	return err;
 }
 
 /* -- posts ------------------------------------------------------------------------------------- */
 
-/* As led_limit. */
-static LED_NOINLINE uint32_t limit_now(struct led_rq *rq)
+LED_INLINE void put(struct led_rq *rq, uint32_t n, const struct ibv_recv_wr *wr)
 {
-	rq->limit = atomic_load_explicit(&rq->tail, memory_order_acquire) + rq->max_post;
-	return rq->limit;
+	struct led_recv *r = led_recv_slot(rq, n);
+
+	r->wr_id = wr->wr_id;
+	r->num_sge = wr->num_sge;
+	rq->odd |= wr->num_sge != 1;
+	memcpy((struct ibv_sge *)led_recv_sges(rq, n), wr->sg_list,
+	       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 }
 
-LED_INLINE void put(struct ibv_recv_wr *slot, const struct ibv_recv_wr *wr)
+/* All that there is room for: *to is behind them. */
+static int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+		    uint32_t *to)
 {
-	slot->wr_id = wr->wr_id;
-	slot->num_sge = wr->num_sge;
-	for (int i = 0; i < wr->num_sge; i++)
-		slot->sg_list[i] = wr->sg_list[i];
-}
-
-/* As long as each has one SGE: without a call, so that all is in registers. *at is behind them. */
-LED_INLINE struct ibv_recv_wr *put_most(const struct led_rq *rq, struct ibv_recv_wr *wr,
-					uint32_t *at)
-{
-	struct ibv_recv_wr *slot = &rq->slots[*at & rq->mask];
-	const int32_t one_sge = rq->one_sge;
-	uint32_t limit = rq->limit;
-
-	while (led_likely(*at != limit && wr->num_sge == one_sge)) {
-		slot->wr_id = wr->wr_id;
-		slot->num_sge = 1;
-		slot->sg_list[0] = wr->sg_list[0];
-		slot = slot->next;
-		++*at;
-		wr = wr->next;
-		if (!wr)
-			break;
-	}
-	return wr;
-}
-
-/* All that there is room for. */
-static int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	uint32_t head = rq->head, limit = limit_now(rq);
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_acquire);
+	uint32_t limit = tail + rq->max_post;
 	int err = 0;
 
-	for (; wr; wr = wr->next, head++) {
-		if (led_unlikely(head == limit))
+	for (; wr; wr = wr->next, ++*to) {
+		if (led_unlikely(*to == limit))
 			err = ENOMEM;
 		else if (led_unlikely((uint32_t)wr->num_sge > rq->max_sge))
 			err = EINVAL;
@@ -145,10 +142,26 @@ static int put_list(struct led_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_w
 			*bad = wr;
 			break;
 		}
-		put(&rq->slots[head & rq->mask], wr);
+		put(rq, *to, wr);
 	}
-	rq->head = head;
 	return err;
+}
+
+/* The next ones, from number n on, up to the end of the ring, need not ask. */
+static void open_room(struct led_rq *rq, uint32_t n)
+{
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_acquire);
+	uint32_t room = tail + rq->max_post - n, left = rq->mask + 1 - (n & rq->mask);
+
+	if (!rq->max_sge || !room)
+		return;
+	if (room > left)
+		room = left;
+	rq->shut = false;
+	rq->at = led_recv_slot(rq, n);
+	rq->last = rq->at + room - 1;
+	for (uint32_t i = 0; i < room && rq->odd; i++)
+		rq->at[i].num_sge = 1;
 }
 
 static struct ibv_recv_wr *nth(struct ibv_recv_wr *wr, uint32_t n)
@@ -158,44 +171,47 @@ static struct ibv_recv_wr *nth(struct ibv_recv_wr *wr, uint32_t n)
 	return wr;
 }
 
-/* Slots from `from` to head, as a chain: where not all of the application's list may go. */
-static int hand_chain(struct sp_qp *qp, uint32_t from, uint32_t *done)
+/*
+ * So many of the application's list go to the provider, which may not look at the others: one by one. How
+ * many it took.
+ */
+static int hand_some(struct sp_qp *qp, const struct ibv_recv_wr *wr, uint32_t n, uint32_t *done)
 {
-	struct led_rq *rq = &qp->rq;
-	struct ibv_recv_wr *last = &rq->slots[(rq->head - 1) & rq->mask], *next = last->next;
-	struct ibv_recv_wr *bad = NULL;
-	int err;
+	struct ibv_recv_wr one, *bad;
+	int err = 0;
 
-	last->next = NULL;
-	err = rq->post(qp->rx->real, &rq->slots[from & rq->mask], &bad);
-	last->next = next;
-	*done = rq->head - from;
-	if (err)
-		*done = bad ? ((uint32_t)(bad - rq->slots) - from) & rq->mask : 0;
+	for (*done = 0; *done < n && !err; *done += !err, wr = wr->next) {
+		one = *wr;
+		one.next = NULL;
+		err = qp->rq.post(qp->ibv, &one, &bad);
+	}
 	return err;
 }
 
-/* Fewer than all there are. rq_lock held. */
+/* `to` is behind what was written from head on. rq_lock held. */
 static int post_some(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
-		     uint32_t from, int err)
+		     uint32_t from, uint32_t to, int err)
 {
 	uint32_t done;
-	int refusal = qp->rq.head == from ? 0 : hand_chain(qp, from, &done);
+	int refusal = hand_some(qp, wr, to - from, &done);
 
-	qp->rq.pub = qp->rq.head;
-	if (!refusal)
-		return err;
-	*bad = nth(wr, done);
-	qp->rq.head = qp->rq.pub = from + done;
-	return refusal;
+	if (refusal) {
+		*bad = nth(wr, done);
+		err = refusal;
+	}
+	led_recvs_at(&qp->rq, from + done);
+	if (!err)
+		open_room(&qp->rq, from + done);
+	return err;
 }
 
 /* rq_lock held. */
 static int post_later(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
-		      uint32_t from, int err)
+		      uint32_t from, uint32_t to, int err)
 {
 	int late = 0;
 
+	led_recvs_at(&qp->rq, to);
 	if (qp->rx_mode & LED_FAILED)
 		led_backlog_event(qp->rcq, true);
 	else if (!(qp->rx_mode & LED_RETRY))
@@ -203,7 +219,7 @@ static int post_later(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 	/* refused by a NIC that works: the application's error */
 	if (late > 0 && !led_error_seen(qp->rx) && (int32_t)(qp->rq.pub - from) >= 0) {
 		*bad = nth(wr, qp->rq.pub - from);
-		qp->rq.head = qp->rq.pub;
+		led_recvs_at(&qp->rq, qp->rq.pub);
 		qp->rx_mode &= ~LED_RETRY;
 		err = late;
 	} else if (late) {
@@ -213,29 +229,31 @@ static int post_later(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 }
 
 /* Called with rq_lock and nothing written; drops it. */
-static LED_HOT int post_others(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static LED_HOT int post_others(struct sp_qp *qp)
 {
-	uint32_t from = qp->rq.head;
-	int err = put_list(&qp->rq, wr, bad);
+	struct ibv_recv_wr *wr = qp->rq.posting, **bad = qp->rq.bad;
+	uint32_t from = led_recv_head(&qp->rq), to = from;
+	int err = put_list(&qp->rq, wr, bad, &to);
 
 	if (qp->rx_mode)
-		err = post_later(qp, wr, bad, from, err);
+		err = post_later(qp, wr, bad, from, to, err);
 	else
-		err = post_some(qp, wr, bad, from, err);
+		err = post_some(qp, wr, bad, from, to, err);
 	sp_unlock(&qp->rq_lock);
 	return err;
 }
 
-/* The provider takes no more from rq.refused on. Drops rq_lock. */
-static LED_NOINLINE int refused(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
-				int err)
+/* The provider takes no more from rq.bad on. Drops rq_lock. */
+static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
-	const struct ibv_recv_wr *end = qp->rq.refused ? qp->rq.refused : wr;
+	const struct ibv_recv_wr *wr = qp->rq.posting, *bad = *qp->rq.bad;
+	uint32_t n = 0, done = 0;
 
-	for (; wr && wr != end; wr = wr->next)
-		qp->rq.pub++;
-	*bad = wr;
-	qp->rq.head = qp->rq.pub;
+	for (; wr; wr = wr->next, n++)
+		if (wr == bad)
+			done = n;
+	*qp->rq.bad = nth(qp->rq.posting, done); /* where it did not say: it took none */
+	led_recvs_at(&qp->rq, led_recv_head(&qp->rq) - (n - done));
 	sp_unlock(&qp->rq_lock);
 	return err;
 }
@@ -244,31 +262,103 @@ static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_recv_wr *wr,
 				  struct ibv_recv_wr **bad)
 {
 	sp_lock_wait(&qp->rq_lock);
-	return post_others(qp, wr, bad);
+	qp->rq.posting = wr;
+	qp->rq.bad = bad;
+	return post_others(qp);
+}
+
+LED_INLINE void log_one(struct led_recv *r, const struct ibv_recv_wr *wr)
+{
+	r->wr_id = wr->wr_id;
+	r->sge = wr->sg_list[0];
+}
+
+/* What was written reaches to the last slot, or beyond. Was there room, and do all have their slot? */
+static LED_NOINLINE bool log_last(struct led_rq *rq, const struct led_recv *behind, bool more)
+{
+	if (rq->shut || behind != rq->last + 1 || more)
+		return false;
+	led_recvs_at(rq, (uint32_t)(behind - rq->slots));
+	return true;
+}
+
+/* By two, as looking whether there is room costs. False: not all were written; ask put_list(). */
+LED_INLINE bool log_list(struct led_rq *rq, const struct ibv_recv_wr *wr)
+{
+	const int64_t one = sizeof(struct led_recv);
+	char *end = (char *)(rq->last + 1);
+	int64_t at = (char *)rq->at - end; /* negative: that it gets there costs no comparison */
+
+	while (led_likely(wr->num_sge == 1)) {
+		log_one((struct led_recv *)(end + at), wr);
+		wr = wr->next;
+		if (!wr) {
+			at += one;
+			break;
+		}
+		if (led_unlikely(wr->num_sge != 1))
+			return false;
+		log_one((struct led_recv *)(end + at + one), wr);
+		wr = wr->next;
+		at += 2 * one;
+		if (led_unlikely(at >= 0))
+			break;
+		if (!wr)
+			break;
+	}
+	if (led_unlikely(at >= 0))
+		return log_last(rq, (struct led_recv *)(end + at), wr);
+	if (led_unlikely(wr))
+		return false;
+	rq->at = (struct led_recv *)(end + at);
+	return true;
+}
+
+/* To post nothing is no error. */
+static LED_NOINLINE int post_none(void)
+{
+	return 0;
 }
 
 /* What was logged is handed on as it is: the provider gives the application's own wr_id back. */
+LED_INLINE int post_logged(struct sp_qp *qp, struct ibv_qp *ibv, struct ibv_recv_wr *wr,
+			   struct ibv_recv_wr **bad)
+{
+	int err = qp->rq.post(ibv, wr, bad);
+
+	if (led_unlikely(err))
+		return refused(qp, err);
+	sp_unlock(&qp->rq_lock);
+	__asm__("" : "+r"(err)); /* it is 0 already: without this, another one is made */
+	return err;
+}
+
+static LED_HOT int post_list(struct sp_qp *qp)
+{
+	if (led_unlikely(!log_list(&qp->rq, qp->rq.posting)))
+		return post_others(qp);
+	return post_logged(qp, qp->ibv, qp->rq.posting, qp->rq.bad);
+}
+
 int led_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct sp_qp *qp = led_qp_of(ibv);
-	uint32_t head;
-	int err;
+	struct led_recv *r;
 
 	if (led_unlikely(!qp))
 		return led_dev_of(ibv->context)->saved.post_recv(ibv, wr, bad);
 	if (led_unlikely(!wr))
-		return 0;
+		return post_none();
 	if (led_unlikely(!sp_trylock(&qp->rq_lock)))
 		return post_late(qp, wr, bad);
-	head = qp->rq.head;
-	if (led_unlikely(put_most(&qp->rq, wr, &head) || qp->rx_mode))
-		return post_others(qp, wr, bad);
-	qp->rq.head = head;
-	qp->rq.refused = NULL;
-	err = qp->rq.post(ibv, wr, &qp->rq.refused);
-	if (led_unlikely(err))
-		return refused(qp, wr, bad, err);
-	qp->rq.pub = qp->rq.head;
-	sp_unlock(&qp->rq_lock);
-	return 0;
+	qp->rq.posting = wr;
+	qp->rq.bad = bad;
+	if (wr->next || led_unlikely(wr->num_sge != 1))
+		return post_list(qp);
+	r = qp->rq.at;
+	if (led_unlikely(r == qp->rq.last)) /* it may be shut */
+		return post_list(qp);
+	log_one(r, wr);
+	qp->rq.at++;
+	return post_logged(qp, ibv, wr, bad);
 }

@@ -62,13 +62,14 @@ static void sample_sends(struct sample *s, const struct sp_qp *qp)
 static void sample_receives(struct sample *s, const struct sp_qp *qp, uint32_t turn)
 {
 	const struct led_rq *rq = &qp->rq;
-	uint32_t posted = rq->head - atomic_load_explicit(&rq->tail, memory_order_acquire);
+	uint32_t head = led_recv_head(rq);
+	uint32_t posted = head - atomic_load_explicit(&rq->tail, memory_order_acquire);
 
 	for (uint32_t i = 0; i < SAMPLE_RECEIVES && i < posted; i++) {
 		uint32_t back = i ? (turn * SAMPLE_RECEIVES + i) % posted : 0;
-		const struct ibv_recv_wr *wr = &rq->slots[(rq->head - 1 - back) & rq->mask];
+		uint32_t n = head - 1 - back;
 
-		sample_sges(s, wr->sg_list, wr->num_sge);
+		sample_sges(s, led_recv_sges(rq, n), led_recv_slot(rq, n)->num_sge);
 	}
 }
 

@@ -51,6 +51,7 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	for (uint32_t i = 0; i < n; i++) {
 		sq->slots[i].wr.wr_id = (uintptr_t)&sq->slots[i];
 		sq->slots[i].wr.next = &sq->slots[(i + 1) & sq->mask].wr;
+		sq->slots[i].wr.sg_list = sq->slots[i].own.sge;
 	}
 	return 0;
 }
@@ -80,6 +81,8 @@ LED_NOINLINE int led_inline_make(struct led_sq *sq)
 {
 	if (!sq->inlined && sq->max_inline)
 		sq->inlined = malloc(((size_t)sq->mask + 1) * sq->max_inline);
+	if (sq->inlined)
+		sq->inline_short = sq->max_inline < LED_SHORT ? sq->max_inline : LED_SHORT;
 	return sq->inlined ? 0 : ENOMEM;
 }
 
@@ -92,17 +95,6 @@ LED_NOINLINE int led_wide_make(struct led_sq *sq)
 
 /* -- one request into its slot ----------------------------------------------------------------- */
 
-/* Of a few bytes, mostly: by blocks, as a call costs more than these. */
-LED_INLINE void copy_data(uint8_t *to, const uint8_t *from, uint32_t n)
-{
-	enum { BLOCK = 16 };
-
-	for (; n >= BLOCK; n -= BLOCK, to += BLOCK, from += BLOCK)
-		memcpy(to, from, BLOCK);
-	if (led_unlikely(n))
-		memcpy(to, from, n);
-}
-
 /* False: there is more than a slot has room for. */
 LED_INLINE bool copy_inline(uint8_t *at, uint32_t room, const struct ibv_sge *sge, int n,
 			    uint32_t *length)
@@ -112,7 +104,7 @@ LED_INLINE bool copy_inline(uint8_t *at, uint32_t room, const struct ibv_sge *sg
 	for (int i = 0; i < n; at += sge[i].length, i++) {
 		if (led_unlikely(sge[i].length > left))
 			return false;
-		copy_data(at, (const uint8_t *)(uintptr_t)sge[i].addr, sge[i].length);
+		memcpy(at, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
 		left -= sge[i].length;
 	}
 	*length = room - left;
@@ -129,19 +121,13 @@ LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct 
 		slot->wr.num_sge = 0;
 		return led_length(wr) ? ENOMEM : 0;
 	}
-	at = sq->inlined + (size_t)(slot - sq->slots) * sq->max_inline;
+	at = led_inline_at(sq, slot);
 	if (!copy_inline(at, sq->max_inline, wr->sg_list, wr->num_sge, &length))
 		return ENOMEM;
 	slot->wr.sg_list = slot->own.sge;
 	slot->wr.num_sge = length != 0;
 	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = length };
 	return 0;
-}
-
-/* Where its SGEs lie, if they are more than a slot has. */
-LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union led_send *slot)
-{
-	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
 }
 
 /*
@@ -192,8 +178,7 @@ LED_INLINE void put_sges(const struct led_sq *sq, union led_send *slot,
 	if (wr->num_sge > LED_SLOT_SGES)
 		to = led_many_sges(sq, slot);
 	slot->wr.sg_list = to;
-	for (int i = 0; i < wr->num_sge; i++)
-		to[i] = wr->sg_list[i];
+	led_copy_sges(to, wr->sg_list, (uint32_t)wr->num_sge);
 }
 
 /* Of any kind. */
@@ -213,18 +198,18 @@ LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send
 	return err;
 }
 
-/* Most of them. False: ask put(). */
-LED_INLINE bool put_most(struct led_sq *sq, union led_send *slot, const struct ibv_send_wr *wr,
-			 int32_t one_sge)
+/* Most are: a request for one buffer, of a kind that needs no more than a slot has. */
+LED_INLINE bool like_most(const struct ibv_send_wr *wr, int32_t one_sge)
 {
-	if (led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN))
-		return false;
-	if (led_unlikely(wr->num_sge != one_sge || (wr->send_flags & IBV_SEND_INLINE)))
-		return false;
+	return led_likely((unsigned)wr->opcode <= LED_LAST_PLAIN && wr->num_sge == one_sge &&
+			  !(wr->send_flags & IBV_SEND_INLINE));
+}
+
+LED_INLINE void put_most(union led_send *slot, const struct ibv_send_wr *wr)
+{
 	put_plain(slot, wr);
 	slot->wr.sg_list = slot->own.sge;
 	slot->own.sge[0] = wr->sg_list[0];
-	return true;
 }
 
 /* As led_kind says; a table, as it is looked up for each request. */
@@ -281,17 +266,18 @@ LED_INLINE void write_end(struct sp_qp *qp, const struct writing *w)
 	qp->sq.head = w->head;
 }
 
-/* As long as they are like most: without a call, so that all is in registers. */
+/* As long as they are like most, as the first one is: without a call, so that all is in registers. */
 LED_INLINE void write_most(struct sp_qp *qp, struct writing *w)
 {
 	const int32_t one_sge = qp->sq.one_sge;
 
-	while (led_likely(w->head != w->limit && put_most(&qp->sq, w->slot, w->wr, one_sge))) {
+	do {
+		if (led_unlikely(w->head == w->limit))
+			break;
+		put_most(w->slot, w->wr);
 		w->two_sided += is_two_sided[w->wr->opcode];
 		write_next(w);
-		if (!w->wr)
-			break;
-	}
+	} while (w->wr && like_most(w->wr, one_sge));
 }
 
 LED_INLINE bool no_room(struct sp_qp *qp, struct writing *w)
@@ -322,7 +308,7 @@ LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
 
 /* -- to the provider --------------------------------------------------------------------------- */
 
-/* Slots as a chain. Returns an errno; *refused: the first one that it did not take. */
+/* Slots as a chain, on the application's own NIC. Returns an errno; *refused: the first one that it did not take. */
 LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_send *last,
 			  struct ibv_send_wr **refused)
 {
@@ -330,7 +316,7 @@ LED_INLINE int hand_chain(struct sp_qp *qp, union led_send *first, union led_sen
 	int err;
 
 	last->wr.next = NULL;
-	err = qp->post(qp->tx->real, &first->wr, refused);
+	err = qp->post(qp->ibv, &first->wr, refused);
 	last->wr.next = next;
 	return err;
 }
@@ -357,10 +343,11 @@ LED_NOINLINE void led_unwrite(struct sp_qp *qp, uint32_t n)
 
 /*
  * What was written from `from` on goes to the provider, or waits. Returns an errno, and then the first
- * one that it refuses.
+ * one that it refuses. whole: of which it must take none, then; if some run, the others wait.
  */
-static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, uint32_t *refused)
+static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole, uint32_t *refused)
 {
+	int32_t took;
 	int err;
 
 	if (from == qp->sq.head)
@@ -372,8 +359,9 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, uint32_t *r
 	if (qp->tx_mode & LED_RETRY)
 		return 0;
 	err = led_go(qp);
+	took = (int32_t)(led_pub(qp) - from);
 	/* refused by an NIC that works: it is the application's error. By another, it moves soon. */
-	if (err > 0 && !led_error_seen(qp->tx) && (int32_t)(led_pub(qp) - from) >= 0) {
+	if (err > 0 && !led_error_seen(qp->tx) && (whole ? took == 0 : took >= 0)) {
 		*refused = led_pub(qp);
 		qp->tx_mode &= ~LED_RETRY;
 		led_unwrite(qp, *refused);
@@ -395,10 +383,8 @@ int led_sends_posted(struct sp_qp *qp, uint32_t from)
 
 	if (!n)
 		return 0;
-	if (qp->tx_mode) {
-		err = posted_slow(qp, from, &refused);
-		return err;
-	}
+	if (qp->tx_mode)
+		return posted_slow(qp, from, true, &refused);
 	err = hand_chain(qp, led_slot(qp, from), led_slot(qp, from + n - 1), &bad);
 	done = led_likely(!err) ? n : taken(qp, from, bad);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
@@ -425,6 +411,7 @@ static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 {
 	uint32_t from = led_pub(qp), done = taken(qp, from, qp->sq.refused);
 
+	qp->sq.refused = NULL;
 	*qp->sq.bad = nth(qp->sq.posting, done);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
 	led_unwrite(qp, from + done);
@@ -437,7 +424,6 @@ LED_INLINE int post_direct(struct sp_qp *qp, union led_send *first, union led_se
 {
 	int err_now;
 
-	qp->sq.refused = NULL;
 	err_now = hand_chain(qp, first, last, &qp->sq.refused);
 	if (led_unlikely(err_now))
 		return refused(qp, err_now);
@@ -458,7 +444,7 @@ static LED_NOINLINE int post_slow(struct sp_qp *qp, uint32_t from, int err)
 {
 	struct ibv_send_wr *wr = qp->sq.posting, **bad = qp->sq.bad;
 	uint32_t no;
-	int err_now = posted_slow(qp, from, &no);
+	int err_now = posted_slow(qp, from, false, &no);
 
 	sp_unlock(&qp->sq_lock);
 	if (err_now)
@@ -482,6 +468,83 @@ static LED_HOT int post_others(struct sp_qp *qp)
 	return post_direct(qp, first, w.last, err);
 }
 
+/* -- one request alone, of a plain kind: each of these drops sq_lock ---------------------------- */
+
+LED_INLINE bool must_wait(const struct sp_qp *qp)
+{
+	return led_unlikely(qp->tx_mode || qp->sq.head == qp->sq.limit);
+}
+
+/* Its data are in their place. */
+LED_INLINE int post_put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
+{
+	put_plain(slot, wr);
+	qp->sq.two_sided += is_two_sided[wr->opcode];
+	qp->sq.head++;
+	return post_direct(qp, slot, slot, 0);
+}
+
+static LED_HOT int post_single(struct sp_qp *qp, const struct ibv_send_wr *wr)
+{
+	union led_send *slot = led_slot(qp, qp->sq.head);
+
+	if (must_wait(qp))
+		return post_others(qp);
+	slot->wr.sg_list = slot->own.sge;
+	slot->own.sge[0] = wr->sg_list[0];
+	return post_put(qp, slot, wr);
+}
+
+/* Inline data in one piece: in place, if they are short. */
+static LED_HOT int post_inline(struct sp_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t at = qp->sq.head & qp->sq.mask;
+	union led_send *slot = &qp->sq.slots[at];
+	size_t length = wr->sg_list->length;
+	uint8_t *copy;
+
+	if (must_wait(qp) || led_unlikely(length - 1 >= qp->sq.inline_short))
+		return post_others(qp);
+	copy = qp->sq.inlined + (size_t)at * qp->sq.max_inline;
+	slot->wr.sg_list = slot->own.sge;
+	slot->own.sge[0].addr = (uintptr_t)copy;
+	slot->own.sge[0].length = (uint32_t)length;
+	slot->own.sge[0].lkey = 0;
+	led_copy_short(copy, (const uint8_t *)(uintptr_t)wr->sg_list->addr, length);
+	return post_put(qp, slot, wr);
+}
+
+/* No buffer, or more than one. */
+static LED_HOT int post_sges(struct sp_qp *qp, const struct ibv_send_wr *wr)
+{
+	union led_send *slot = led_slot(qp, qp->sq.head);
+
+	if (must_wait(qp) || led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge ||
+					  (wr->send_flags & IBV_SEND_INLINE)))
+		return post_others(qp);
+	put_sges(&qp->sq, slot, wr);
+	return post_put(qp, slot, wr);
+}
+
+/* -- any ----------------------------------------------------------------------------------------- */
+
+/* Drops sq_lock. */
+static LED_HOT int post_list(struct sp_qp *qp)
+{
+	struct writing w = write_begin(qp, qp->sq.posting);
+	union led_send *first = w.slot;
+
+	if (led_unlikely(!like_most(w.wr, qp->sq.one_sge)))
+		return post_others(qp);
+	write_most(qp, &w);
+	if (w.wr)
+		return post_others(qp);
+	write_end(qp, &w);
+	if (led_unlikely(qp->tx_mode))
+		return post_slow(qp, number_before(qp, &w, first), 0);
+	return post_direct(qp, first, w.last, 0);
+}
+
 /* Somebody else has the lock. */
 static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_send_wr *wr,
 				  struct ibv_send_wr **bad)
@@ -495,8 +558,6 @@ static LED_NOINLINE int post_late(struct sp_qp *qp, struct ibv_send_wr *wr,
 int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sp_qp *qp = led_qp_of(ibv);
-	union led_send *first;
-	struct writing w;
 
 	if (led_unlikely(!qp))
 		return led_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
@@ -506,15 +567,13 @@ int led_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		return post_late(qp, wr, bad);
 	qp->sq.posting = wr;
 	qp->sq.bad = bad;
-	w = write_begin(qp, wr);
-	first = w.slot;
-	write_most(qp, &w);
-	if (w.wr)
-		return post_others(qp);
-	write_end(qp, &w);
-	if (led_unlikely(qp->tx_mode))
-		return post_slow(qp, number_before(qp, &w, first), 0);
-	return post_direct(qp, first, w.last, 0);
+	if (wr->next || led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN))
+		return post_list(qp);
+	if (wr->num_sge != qp->sq.one_sge)
+		return post_sges(qp, wr);
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return post_inline(qp, wr);
+	return post_single(qp, wr);
 }
 
 /* context->ops.bind_mw: what the provider would post itself goes through the ledger. */

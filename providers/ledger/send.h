@@ -20,6 +20,52 @@ int led_sends_posted(struct sp_qp *qp, uint32_t from);
 uint32_t led_limit(struct sp_qp *qp, uint32_t head);
 void led_unwrite(struct sp_qp *qp, uint32_t n);
 
+/* Where its inline data are copied to. */
+LED_INLINE uint8_t *led_inline_at(const struct led_sq *sq, const union led_send *slot)
+{
+	return sq->inlined + (size_t)(slot - sq->slots) * sq->max_inline;
+}
+
+/* Where its SGEs lie, if they are more than a slot has. */
+LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union led_send *slot)
+{
+	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
+}
+
+/* A few, mostly: then without a loop, whose counting costs as much as the copying. */
+LED_INLINE void led_copy_sges(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
+{
+	for (; led_unlikely(n > 4); n--)
+		to[n - 1] = from[n - 1];
+	switch (n) {
+	case 4: to[3] = from[3]; __attribute__((fallthrough));
+	case 3: to[2] = from[2]; __attribute__((fallthrough));
+	case 2: to[1] = from[1]; __attribute__((fallthrough));
+	case 1: to[0] = from[0]; __attribute__((fallthrough));
+	default: break;
+	}
+}
+
+enum { LED_SHORT = 64 };
+
+/* Up to LED_SHORT bytes: a call, or a loop, costs more than these. Some may be copied twice. */
+LED_INLINE void led_copy_short(uint8_t *to, const uint8_t *from, size_t n)
+{
+	if (n >= 32) {
+		memcpy(to, from, 32);
+		memcpy(to + n - 32, from + n - 32, 32);
+	} else if (n >= 16) {
+		memcpy(to, from, 16);
+		memcpy(to + n - 16, from + n - 16, 16);
+	} else if (n >= 8) {
+		memcpy(to, from, 8);
+		memcpy(to + n - 8, from + n - 8, 8);
+	} else {
+		for (; n; n--)
+			*to++ = *from++;
+	}
+}
+
 int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struct ibv_send_wr *out,
 		       struct ibv_sge *sges);
 int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done);

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock: into the
- * ledger, from where the provider gets them as a list.
+ * ibv_wr_*, where they cannot be forwarded: requests built call by call, between wr_start and wr_complete
+ * under sq_lock, into the ledger, from where the provider gets them as a list.
  */
 #include "providers/ledger/send.h"
 #include "providers/ledger/wr.h"
-
-LED_INLINE struct sp_qp *qp_of(const struct ibv_qp_ex *ex)
-{
-	const struct ibv_qp *qp = &ex->qp_base;
-
-	return atomic_load_explicit(&led_qps[qp->context->cmd_fd][qp->handle],
-				    memory_order_relaxed);
-}
 
 LED_INLINE void fail(struct sp_qp *qp, int err)
 {
@@ -22,19 +14,9 @@ LED_INLINE void fail(struct sp_qp *qp, int err)
 
 /* -- begin and end ---------------------------------------------------------------------------- */
 
-static void wr_start(struct ibv_qp_ex *ex)
-{
-	struct sp_qp *qp = qp_of(ex);
-
-	sp_lock(&qp->sq_lock);
-	qp->b.n = qp->sq.head;
-	qp->b.slot = NULL;
-	qp->b.err = 0;
-}
-
 static int wr_complete(struct ibv_qp_ex *ex)
 {
-	struct sp_qp *qp = qp_of(ex);
+	struct sp_qp *qp = led_qp_of_ex(ex);
 	int err = qp->b.err;
 
 	if (led_unlikely(err))
@@ -47,7 +29,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	struct sp_qp *qp = qp_of(ex);
+	struct sp_qp *qp = led_qp_of_ex(ex);
 
 	led_unwrite(qp, qp->b.n);
 	sp_unlock(&qp->sq_lock);
@@ -58,7 +40,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 /* NULL: an error, which wr_complete tells. */
 LED_INLINE union led_send *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
-	struct sp_qp *qp = qp_of(ex);
+	struct sp_qp *qp = led_qp_of_ex(ex);
 	union led_send *slot = led_slot(qp, qp->sq.head);
 
 	if (led_unlikely(qp->b.err))
@@ -152,9 +134,9 @@ static void begin_wide(struct ibv_qp_ex *ex, struct ibv_send_wr *wr)
 	if (!slot)
 		return;
 	wr->send_flags = slot->wr.send_flags;
-	err = led_put_wide(qp_of(ex), slot, wr);
+	err = led_put_wide(led_qp_of_ex(ex), slot, wr);
 	if (err)
-		fail(qp_of(ex), err);
+		fail(led_qp_of_ex(ex), err);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
@@ -186,14 +168,14 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	fail(qp_of(ex), EOPNOTSUPP);
+	fail(led_qp_of_ex(ex), EOPNOTSUPP);
 }
 
 /* -- setters ---------------------------------------------------------------------------------- */
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
-	struct sp_qp *qp = qp_of(ex);
+	struct sp_qp *qp = led_qp_of_ex(ex);
 	union led_send *slot = qp->b.slot;
 
 	if (led_unlikely(qp->b.err))
@@ -203,7 +185,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		return;
 	}
 	if (led_unlikely(n > LED_SLOT_SGES))
-		slot->wr.sg_list = qp->sq.sges + (size_t)(slot - qp->sq.slots) * qp->sq.max_sge;
+		slot->wr.sg_list = led_many_sges(&qp->sq, slot);
 	memcpy(slot->wr.sg_list, list, n * sizeof(*list));
 	slot->wr.num_sge = (int)n;
 }
@@ -217,7 +199,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
 {
-	struct sp_qp *qp = qp_of(ex);
+	struct sp_qp *qp = led_qp_of_ex(ex);
 	union led_send *slot = qp->b.slot;
 	size_t length = 0, i;
 	uint8_t *at;
@@ -232,7 +214,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 		fail(qp, ENOMEM);
 		return;
 	}
-	at = qp->sq.inlined + (size_t)(slot - qp->sq.slots) * qp->sq.max_inline;
+	at = led_inline_at(&qp->sq, slot);
 	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = (uint32_t)length };
 	slot->wr.num_sge = 1;
 	slot->wr.send_flags |= IBV_SEND_INLINE;
@@ -247,47 +229,23 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
-/* Only what the provider offered is replaced: a NULL stays NULL, as it says what was granted. */
-/* clang-format off: a list, one name a line */
-#define LED_WR_FUNCS(X)                                                                            \
-	X(wr_start)                                                                                \
-	X(wr_complete)                                                                             \
-	X(wr_abort)                                                                                \
-	X(wr_send)                                                                                 \
-	X(wr_send_imm)                                                                             \
-	X(wr_send_inv)                                                                             \
-	X(wr_send_tso)                                                                             \
-	X(wr_rdma_write)                                                                           \
-	X(wr_rdma_write_imm)                                                                       \
-	X(wr_rdma_read)                                                                            \
-	X(wr_atomic_cmp_swp)                                                                       \
-	X(wr_atomic_fetch_add)                                                                     \
-	X(wr_bind_mw)                                                                              \
-	X(wr_local_inv)                                                                            \
-	X(wr_set_sge)                                                                              \
-	X(wr_set_sge_list)                                                                         \
-	X(wr_set_inline_data)                                                                      \
-	X(wr_set_inline_data_list)
-/* clang-format on */
-
-/* Again after each modify at which a provider sets pointers of its own. */
-void led_wr_install(struct sp_qp *qp)
-{
-	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
-
-#define SAVE_AND_SET(f)                                                                            \
-	if (ex->f != f) {                                                                          \
-		qp->ex.saved.f = ex->f;                                                            \
-		if (ex->f)                                                                         \
-			ex->f = f;                                                                 \
-	}
-	LED_WR_FUNCS(SAVE_AND_SET)
-}
-
-void led_wr_restore(struct sp_qp *qp)
-{
-	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
-
-#define RESTORE(f) ex->f = qp->ex.saved.f;
-	LED_WR_FUNCS(RESTORE)
-}
+const struct ibv_qp_ex led_wr_kept = {
+	.wr_start = led_wr_start,
+	.wr_complete = wr_complete,
+	.wr_abort = wr_abort,
+	.wr_send = wr_send,
+	.wr_send_imm = wr_send_imm,
+	.wr_send_inv = wr_send_inv,
+	.wr_send_tso = wr_send_tso,
+	.wr_rdma_write = wr_rdma_write,
+	.wr_rdma_write_imm = wr_rdma_write_imm,
+	.wr_rdma_read = wr_rdma_read,
+	.wr_atomic_cmp_swp = wr_atomic_cmp_swp,
+	.wr_atomic_fetch_add = wr_atomic_fetch_add,
+	.wr_bind_mw = wr_bind_mw,
+	.wr_local_inv = wr_local_inv,
+	.wr_set_sge = wr_set_sge,
+	.wr_set_sge_list = wr_set_sge_list,
+	.wr_set_inline_data = wr_set_inline_data,
+	.wr_set_inline_data_list = wr_set_inline_data_list,
+};

@@ -175,6 +175,12 @@ static void check_ends(const struct ibv_send_wr *wr)
 	}
 }
 
+/* Its provider has no place for that one, for a reason of its own. */
+static bool refuses(uint32_t *which)
+{
+	return *which && !--*which;
+}
+
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct vf_qp *qp = vf_qp_of(ibv);
@@ -186,7 +192,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	vf_lock(&qp->dev->lock);
 	err = vf_may_post(qp);
 	for (; wr && !err; wr = err ? wr : wr->next) {
-		err = copy_send(qp, wr, &send);
+		err = refuses(&qp->refuse_send) ? ENOSPC : copy_send(qp, wr, &send);
 		if (!err)
 			err = vf_push(qp, &send);
 	}
@@ -264,7 +270,7 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	vf_lock(&qp->dev->lock);
 	err = may_post_recv(qp);
 	for (; wr && !err; wr = err ? wr : wr->next)
-		err = push_recv(qp, wr);
+		err = refuses(&qp->refuse_recv) ? ENOSPC : push_recv(qp, wr);
 	if (err)
 		*bad = wr;
 	posted_recv(qp);

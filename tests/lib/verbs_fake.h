@@ -129,6 +129,8 @@ struct vf_qp {
 	uint32_t late, send_errors, recv_errors; /* error completions so far */
 	bool last_wqe, last_told, gone, loopback, no_remote_write, no_remote_read, caused;
 	_Atomic bool in_send, in_recv;
+	uint32_t refuse_send,
+		refuse_recv; /* that one from now on, once, by its provider; 0: none */
 	struct vf_builder *builder;
 };
 

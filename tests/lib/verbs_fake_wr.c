@@ -157,10 +157,15 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	end(builder(ex));
 }
 
-static int check_all(const struct vf_qp *qp)
+static int check_all(struct vf_qp *qp)
 {
 	const struct vf_builder *b = qp->builder;
 	int err = b->error;
+
+	if (!err && qp->refuse_send && qp->refuse_send <= b->n) {
+		qp->refuse_send = 0;
+		err = ENOSPC;
+	}
 
 	for (uint32_t i = 0; i < b->n && !err; i++)
 		err = vf_check_shape(qp, &b->sends[i]);

@@ -464,6 +464,7 @@ static int build(struct vrig *rig, uint32_t n)
 	ibv_wr_start(qp);
 	for (uint32_t i = 0; i < n; i++) {
 		build_op(qp, &passed.wr[i]);
+		MUST(qp->wr_id == passed.wr[i].wr_id); /* it is the application's own */
 		build_data(qp, &passed.wr[i]);
 		memset(passed.bytes[i], 0x5a, VF_INLINE); /* the application's again */
 	}

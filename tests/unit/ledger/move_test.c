@@ -19,7 +19,7 @@ enum { SIG = IBV_SEND_SIGNALED, MAX = 64, DEPTH = 16 };
 static struct vrig *rig;
 static uint64_t next;
 
-static void make(uint32_t knobs, bool one_cq)
+static void make_with(uint32_t knobs, bool one_cq, bool cq_ex)
 {
 	struct vr_setup setup = { .engine = ENGINE,
 				  .app = { .send_wr = DEPTH,
@@ -27,7 +27,8 @@ static void make(uint32_t knobs, bool one_cq)
 					   .send_sge = 2,
 					   .recv_sge = 1,
 					   .max_inline = 64 },
-				  .one_cq = one_cq };
+				  .one_cq = one_cq,
+				  .cq_ex = cq_ex };
 
 	for (uint32_t i = 0; i <= VR_NICS; i++)
 		setup.knobs[i] = knobs;
@@ -37,6 +38,17 @@ static void make(uint32_t knobs, bool one_cq)
 	vrig_make(rig, &setup);
 	ENGINE->qp.guard(rig->sp, true);
 	next = 1;
+}
+
+static void make(uint32_t knobs, bool one_cq)
+{
+	make_with(knobs, one_cq, false);
+}
+
+static int setup_cq_ex(void **state)
+{
+	make_with(0, false, true);
+	return 0;
 }
 
 static int setup(void **state)
@@ -187,6 +199,57 @@ static void what_was_seen_stays(void **state)
 	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), 0);
 	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 2);
 	assert_int_equal(seen, SP_SEEN_UNPLACED);
+}
+
+/* By ibv_start_poll, no more than so many. */
+static void see_by_calls(uint32_t n)
+{
+	struct ibv_wc wc[MAX];
+
+	assert_int_equal(vrig_poll(rig, true, true, wc, (int)n), n);
+}
+
+/* Of six completions, five were polled from the NIC with the first, and nobody has asked for them. */
+static void what_was_read_ahead_comes_back(void **state)
+{
+	struct sp_request info[MAX];
+	enum sp_last_seen seen;
+
+	assert_int_equal(post("WSWSWS"), 6);
+	acknowledge(6);
+	see_by_calls(1);
+	(void)quiesce();
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), 0);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 5);
+	see(0, NULL);
+}
+
+static void others_see_what_was_read_ahead(void **state)
+{
+	uint32_t before;
+
+	assert_int_equal(post("WSWS"), 4);
+	acknowledge(4);
+	see_by_calls(1);
+	before = rig->events.events;
+	assert_int_equal(ibv_req_notify_cq(vf_ibv_cq(&rig->scq), 0), 0);
+	assert_int_equal(rig->events.events,
+			 before + 1); /* they lie in the queue, as far as it knows */
+	see_by_calls(1);
+	drain();
+	see(2, (uint64_t[]){ 3, 4 });
+	see(0, NULL);
+}
+
+static void what_was_read_ahead_goes_with_its_queue_pair(void **state)
+{
+	assert_int_equal(post("WSWS"), 4);
+	acknowledge(4);
+	see_by_calls(1);
+	vf_modify(vrig_active(rig), IBV_QPS_RESET);
+	ENGINE->qp.modified(rig->sp, IBV_QPS_RESET);
+	see(0, NULL);
 }
 
 /* Withheld requests take no slot of what may be recalled; and then the queue is more than full. */
@@ -470,10 +533,14 @@ static void a_receive_leaves_no_doubt(void **state)
 int main(void)
 {
 #define CASE(test)     cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define CQ_EX(test)    cmocka_unit_test_setup_teardown(test, setup_cq_ex, teardown)
 #define DOUBTFUL(test) cmocka_unit_test_setup_teardown(test, setup_doubtful, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(unseen_ones_come_back),
 		CASE(what_was_seen_stays),
+		CQ_EX(what_was_read_ahead_comes_back),
+		CQ_EX(others_see_what_was_read_ahead),
+		CQ_EX(what_was_read_ahead_goes_with_its_queue_pair),
 		CASE(a_full_queue_is_recalled),
 		cmocka_unit_test_setup_teardown(a_full_queue_is_recalled, setup_taking_more,
 						teardown),

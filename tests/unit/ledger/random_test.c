@@ -152,24 +152,27 @@ static uint32_t left(uint32_t places, uint64_t used)
 static void post_sends(void)
 {
 	struct vr_request list[VR_LIST];
-	uint32_t n = 1 + model_below(6), bad = NEVER, room, taken, i;
+	uint32_t n = 1 + model_below(6), bad = NEVER, which, room, taken, i;
 	uint64_t used = model_used();
-	bool by_calls = model_below(2) && rig->app->ex.wr_start;
+	bool by_calls = model_below(2) && rig->app->ex.wr_start, full;
 	int err;
 
 	for (i = 0; i < n; i++)
 		random_request(&list[i], model.next_send + i);
 	if (!model_below(12))
 		spoil(&list[bad = model_below(n)]);
+	which = vrig_active(rig)->refuse_send = model_below(12) ? 0 : 1 + model_below(n);
 	err = vrig_post(rig, list, n, by_calls, &taken);
+	full = which && !vrig_active(rig)->refuse_send; /* not taken, this one or an older one */
+	vrig_active(rig)->refuse_send = 0;
 	room = left(rig->setup.app.send_wr, used);
-	MUST(!err || bad < n || n > room);
-	MUST(!err || by_calls || taken == bad || taken >= room);
+	MUST(!err || bad < n || n > room || (full && err == ENOSPC));
+	MUST(!err || by_calls || taken == bad || taken >= room || (full && taken < which));
 	MUST(taken <= bad);
 	/* and what a plain queue would refuse is refused; what has not run has its place in any case */
 	MUST(err || (bad == NEVER && (n <= room || m.freed)));
 	MUST(err || n <= left(rig->setup.app.send_wr, model.next_send - 1 - m.executed));
-	MUST(err == 0 || err == ENOMEM || bad < n);
+	MUST(err == 0 || err == ENOMEM || bad < n || full);
 	for (i = 0; i < taken; i++)
 		took(&list[i]);
 	reached.refused += !!err;
@@ -177,19 +180,23 @@ static void post_sends(void)
 
 static void post_recvs(void)
 {
-	uint32_t n = 1 + model_below(4), sges[VR_LIST], bad = NEVER, taken, i;
+	uint32_t n = 1 + model_below(8), sges[VR_LIST], bad = NEVER, which, taken, i;
 	uint64_t used = model.next_recv - 1 - model.polled_recv;
 	uint32_t room = left(rig->setup.app.recv_wr, used);
 	int err;
 
 	for (i = 0; i < n; i++)
 		/* of a shared queue, the SGE tells which one it is */
-		sges[i] = rig->setup.srq ? 1 + model_below(rig->setup.app.recv_sge)
-					 : model_below(rig->setup.app.recv_sge + 1);
+		sges[i] = rig->setup.srq	 ? 1 + model_below(rig->setup.app.recv_sge)
+			  : model.next_recv & 32 ? 1
+						 : model_below(rig->setup.app.recv_sge + 1);
 	if (!model_below(16))
 		sges[bad = model_below(n)] = rig->setup.app.recv_sge + 1;
+	which = vrig_active(rig)->refuse_recv = model_below(12) ? 0 : 1 + model_below(n);
 	err = vrig_post_recv(rig, model.next_recv, n, sges, &taken);
-	MUST(!err || taken == bad || taken >= room);
+	MUST(!err || taken == bad || taken >= room ||
+	     (!vrig_active(rig)->refuse_recv && taken < which));
+	vrig_active(rig)->refuse_recv = 0;
 	MUST(taken <= bad && (err || bad == NEVER));
 	for (i = 0; i < taken; i++)
 		m.recv_sges[model.next_recv++] = (uint8_t)sges[i];
@@ -777,6 +784,7 @@ static void withhold_a_while(void)
 {
 	ENGINE->move.withhold(rig->sp);
 	post_sends();
+	post_recvs();
 	resume();
 }
 
@@ -903,18 +911,18 @@ static void print_reached(void)
 	_Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(reached) / sizeof(uint64_t),
 		       "a name for each");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		printf("%ju %s%s", (uintmax_t)r[i], names[i],
-		       i + 1 < sizeof(names) / sizeof(names[0]) ? ", " : "\n");
+		printf("%s%ju %s", i ? ", " : "", (uintmax_t)r[i], names[i]);
+	puts("");
 }
 
 /* -- rounds ----------------------------------------------------------------------------------- */
 
-static void step(void)
+static void step(bool no_move)
 {
-	switch (model_below(26)) {
+	switch (no_move ? 3 + model_below(23) : model_below(26)) {
 	case 0: move(model_below(5), false); break;
 	case 1:
-	case 2: drain(); break;
+	case 2: ordered(); break;
 	case 3: withhold_a_while(); break;
 	case 4:
 	case 5:
@@ -929,7 +937,7 @@ static void step(void)
 	case 14:
 	case 15: poll_some(); break;
 	case 16:
-	case 17: ordered(); break;
+	case 17: drain(); break;
 	case 18: lose_keys(); break;
 	case 19: look(); break;
 	case 20: arm(); break;
@@ -949,17 +957,21 @@ static void random_setup(struct vr_setup *setup, uint64_t seed)
 	setup->knobs[VR_NICS] = seed % (1 << VF_KNOBS);
 	/* what such a NIC took from a shared queue is not known at a move: the shell makes none */
 	setup->srq = !model_below(3);
+	/* a provider whose ibv_wr_* are not used */
+	if (!setup->srq && !model_below(4))
+		setup->knobs[VR_NICS] |= VF_DOWN_IS_OP;
 	for (int i = 0; i <= VR_NICS && setup->srq; i++)
 		setup->knobs[i] &= ~(uint32_t)VF_NO_LAST_WQE;
 	setup->no_write = !model_below(6);
 	setup->no_read = !model_below(6);
-	setup->cq_ex = model_below(2);
+	m.freed = setup->cq_ex = model_below(2); /* it reads ahead */
 	setup->one_cq = !model_below(3);
 }
 
 static void round_of(uint64_t seed)
 {
 	struct vr_setup setup;
+	uint32_t still;
 
 	model_begin(seed);
 	memset(&m, 0, sizeof(m));
@@ -968,8 +980,9 @@ static void round_of(uint64_t seed)
 	rig = calloc(1, sizeof(*rig));
 	vrig_make(rig, &setup);
 	ENGINE->qp.guard(rig->sp, true);
-	for (int i = 0; i < STEPS; i++)
-		step();
+	still = model_below(2) ? model_below(STEPS) : 0;
+	for (uint32_t i = 0; i < STEPS; i++)
+		step(i < still);
 	if (model_below(4))
 		finish();
 	else
