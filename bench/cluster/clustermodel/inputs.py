@@ -5,7 +5,7 @@ import os
 import types
 
 PATH = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "inputs.json")
-KINDS = ("published", "measured", "assumed")
+KINDS = ("published", "measured", "fitted", "assumed")
 HOUR = 3600.0
 DAY = 24 * HOUR
 
