@@ -20,7 +20,9 @@ GUESS = {"step": 5000, "datagram": 8000, "wake": 30000, "latency": 150000, "late
 WITHIN = 0.2            # of each measured time
 STEPS = (1.5, 1.2, 1.08, 1.03)
 HOSTS = (2, 4, 8, 16, 32, 64)
-EXTRAPOLATED = 4096     # queue pairs of a NIC beyond which nothing was measured
+BEYOND_HOSTS = (128, 256)       # shown as extrapolated
+PATTERNS = ("ring", "16 peers", "all-to-all")
+MEASURED_QPS = 4096             # of a NIC; what is beyond is shown as extrapolated
 
 
 def program(build):
@@ -108,5 +110,6 @@ def storm(build, costs, hosts, pattern, qps, p, command_us=100, **asked):
     low, high = (int(1e6 * ms) for ms in p.noticed_ms)
     here = run(build, these, command_ns, hosts=hosts, peers=peers, channels=max(1, round(qps / peers)),
                noticed_min=low, noticed_max=high, **{"fault": "switch", **asked})
-    return {**here, "pattern": pattern, "command_us": command_us, "messages_per_qp": here["messages"] / here["connections"],
-            "extrapolated": here["qps"] > EXTRAPOLATED}
+    return {**here, "pattern": pattern, "command_us": command_us,
+            "messages_per_qp": here["messages"] / here["connections"],
+            "extrapolated": here["qps"] > MEASURED_QPS or hosts > max(HOSTS)}

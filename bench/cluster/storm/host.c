@@ -168,9 +168,9 @@ static void path_down(struct storm_world *w, uint32_t host, uint32_t peer, enum 
 		w->sum.noticed_at = h->clock;
 	h->faulted = h->n_ends;
 	for (int second = 0; second < 2; second++)
-		for (uint32_t i = 0; i < w->n_ends; i++)
-			if (w->end[i].host == host && (peer == host || w->end[i].peer == peer))
-				storm_end_event(w, i, second ? &fault : &paths);
+		for (uint32_t i = 0; i < h->n_ends; i++)
+			if (peer == host || w->end[h->ends[i]].peer == peer)
+				storm_end_event(w, h->ends[i], second ? &fault : &paths);
 	h->faulted = 0;
 }
 

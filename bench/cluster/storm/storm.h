@@ -103,6 +103,7 @@ struct storm_host {
 	uint64_t clock;		     /* of who holds it */
 	uint64_t round_at, flush_at; /* 0: none is to come */
 	bool port_up, hold;
+	uint32_t *ends;
 	uint32_t n_ends, moving, faulted;
 	struct sh_pace pace;
 };
@@ -112,11 +113,6 @@ struct storm_end {
 	uint32_t host, peer; /* hosts */
 	uint32_t generation; /* of its timer */
 	uint64_t timer_at;
-	struct {
-		struct sc_event event[STORM_QUEUED];
-		uint32_t n;
-		bool stepping;
-	} queue;
 	struct {
 		struct sc_msg_state state;
 		uint32_t paths;
@@ -145,8 +141,13 @@ struct storm_world {
 	struct storm_heap heap;
 	struct storm_host *host;
 	struct storm_end *end; /* 2 k and 2 k + 1 are the two of connection k */
-	uint32_t n_ends, n_settled;
+	uint32_t n_ends, n_settled, n_leaving;
 	bool rail_dead, started;
+	struct { /* of the one end that is stepping */
+		struct sc_event event[STORM_QUEUED];
+		uint32_t n;
+		bool stepping;
+	} queue;
 	struct {
 		uint64_t noticed_at, states, standbys, datagrams, steps;
 	} sum;

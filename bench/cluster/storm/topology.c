@@ -11,6 +11,7 @@ static uint64_t retry_time_ns(void)
 
 static void end_init(struct storm_world *w, uint32_t end, uint32_t host, uint32_t peer)
 {
+	struct storm_host *h = &w->host[host];
 	struct storm_end *e = &w->end[end];
 	struct sc_config config;
 
@@ -19,7 +20,7 @@ static void end_init(struct storm_world *w, uint32_t end, uint32_t host, uint32_
 	sc_init(&e->conn, &config);
 	e->host = host;
 	e->peer = peer;
-	w->host[host].n_ends++;
+	h->ends[h->n_ends++] = end;
 }
 
 /* Distances on the ring up to half of the peers; the one across is met from one side only. */
@@ -37,6 +38,8 @@ static void routes_init(struct storm_world *w, uint32_t host)
 	h->port_up = true;
 	h->routes = storm_alloc(NULL, (uint64_t)w->config.hosts * STORM_PATHS, sizeof(*h->routes));
 	h->n_routes = w->config.hosts * STORM_PATHS;
+	h->ends =
+		storm_alloc(NULL, (uint64_t)w->config.hosts * w->config.channels, sizeof(*h->ends));
 	for (uint32_t i = 0; i < h->n_routes; i++)
 		h->routes[i] =
 			(struct storm_route){ .to = i / STORM_PATHS, .path = i % STORM_PATHS };
@@ -93,6 +96,7 @@ void storm_destroy(struct storm_world *w)
 			free(h->routes[k].out);
 		free(h->inbox.list);
 		free(h->line.list);
+		free(h->ends);
 		free(h->routes);
 	}
 	free(w->host);
