@@ -108,7 +108,8 @@ def storms(args):
     def ask(*asked, **more):
         row = storm.storm(args.build, costs, *asked, p, **more)
         said(f"{row['fault']}, {row['hosts']} hosts, {row['pattern']}, {row['qps']} queue pairs a NIC, commands of "
-             f"{row['command_us']} us: {row['ms']:.1f} ms, {row['messages_per_qp']:.1f} messages each")
+             f"{row['command_us']} us{', own cores' if row['own_cores'] else ''}: {row['ms']:.1f} ms, "
+             f"{row['messages_per_qp']:.1f} messages each")
         return {**row, "lost_permille": more.get("drop_permille", 0)}
 
     def sizes_of(pattern):
@@ -116,15 +117,16 @@ def storms(args):
 
     hosts = [ask(n, pattern, qps, fault=fault) for pattern in storm.PATTERNS for qps in (64, 1024)
              for fault in ("switch", "silent") for n in sizes_of(pattern)]
-    queue_pairs = [ask(FEW_HOSTS, "ring", qps, command_us=us) for us in (0, 100) for qps in QPS]
+    queue_pairs = [ask(FEW_HOSTS, "ring", qps, command_us=us, own_cores=own)
+                   for us, own in ((0, False), (100, False), (100, True)) for qps in QPS]
     loss = [ask(FEW_HOSTS, "ring", 1024, drop_permille=lost) for lost in LOSSES]
     return {"costs": costs, "measured": source, "fit": fitted, "hosts": hosts, "qps": queue_pairs, "loss": loss}
 
 
 def storm_checks(found):
     for r in found["fit"]:
-        yield checks.row(f"storm: {r['qps']} queue pairs, commands of {r['command_us']:g} us, ms", r["model_ms"], r["ms"],
-                         abs(r["error"]) <= storm.WITHIN, f"{100 * r['error']:+.0f} %, of {found['measured']}")
+        yield checks.row(f"storm: {r['qps']} queue pairs, commands of {r['command_us']:g} us, ms", r["model_ms"],
+                         r["ms"], abs(r["error"]) <= storm.WITHIN, f"{100 * r['error']:+.0f} %, of {found['measured']}")
 
 
 # ---- all of it ------------------------------------------------------------------------------------
@@ -137,9 +139,9 @@ def take(args):
         if r["ok"] and r["what"].startswith("rail"):
             continue
         said(f"{'ok ' if r['ok'] else 'OFF'} {r['here']:10.4f} {r['reference']:10.4f}  {r['what']} {r['note']}")
-    save(args.out, "cluster.json", {"quick": args.quick, "seed": goodput.SEED, "runs": runs, "planned": PLANNED,
-                                    "inputs": inputs.rows(), "goodput": sizes(runs), "sensitivity": sensitivity(runs),
-                                    "rail": load, "storm": storming, "checks": found})
+    save(args.out, "cluster.json", {
+        "quick": args.quick, "seed": goodput.SEED, "runs": runs, "planned": PLANNED, "inputs": inputs.rows(),
+        "goodput": sizes(runs), "sensitivity": sensitivity(runs), "rail": load, "storm": storming, "checks": found})
     off = sum(not r["ok"] for r in found)
     said(f"{len(found)} checks, {off} off; {time.monotonic() - began:.0f} s; {os.path.join(args.out, 'cluster.json')}")
     return not off

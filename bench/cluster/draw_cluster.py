@@ -142,15 +142,16 @@ def by_hosts(axes, storm, look, y, qps):
 
 
 def by_qps(axes, storm, look, y):
-    looks = ((look.shift, "o"), (look.backup, "s"))
-    chosen = [("free commands" if not us else f"commands of {us} us", {"command_us": us}) for us in (0, 100)]
+    looks = ((look.shift, "o"), (look.backup, "s"), (look.third, "D"))
+    chosen = [("free commands", {"command_us": 0}), ("commands of 100 us", {"command_us": 100, "own_cores": False}),
+              ("... and cores of their own", {"command_us": 100, "own_cores": True})]
     storm_lines(axes, storm["qps"], "qps", y, looks, chosen)
     axes.set_xlabel("queue pairs of a NIC (16 hosts)")
 
 
 def measured_times(axes, storm, look):
-    axes.plot([r["qps"] for r in storm["fit"]], [r["ms"] for r in storm["fit"]], color=look.ink, marker="x", markersize=5.5,
-              linestyle="none", label="measured (2 hosts)")
+    axes.plot([r["qps"] for r in storm["fit"]], [r["ms"] for r in storm["fit"]], color=look.ink, marker="x",
+              markersize=5.5, linestyle="none", label="measured (2 hosts)")
 
 
 def draw_storm(data, look):
@@ -174,8 +175,8 @@ def draw_storm(data, look):
     d.set_ylim(0, 16)
     d.set_title("messages of a connection")
     worst = max(abs(r["error"]) for r in storm["fit"])
-    note(fig, look, data, "The real core of each end, in virtual time.", "Costs fitted to bench/scale.py, 2 hosts, off by "
-         f"{100 * worst:.0f} % at most. Ring, commands of 100 us unless said. Hollow: extrapolated.")
+    note(fig, look, data, "The real core of each end, in virtual time.", "Costs fitted to bench/scale.py, 2 hosts, off "
+         f"by {100 * worst:.0f} % at most. Ring, commands of 100 us unless said. Hollow: extrapolated.")
     finish(fig)
     return fig
 

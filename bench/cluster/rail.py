@@ -21,8 +21,8 @@ def main():
         print(json.dumps(rows))
         return 0
     for r in rows:
-        print(f"{r['hosts']:4} hosts, {r['qps']:2} queue pairs a NIC, {r['backup']:6} {r['dead']:27} {r['ms']:8.3f} ms, "
-              f"x{r['factor']:.3f} (closed form {r['closed']:.3f})")
+        print(f"{r['hosts']:4} hosts, {r['qps']:2} queue pairs a NIC, {r['backup']:6} {r['dead']:27} "
+              f"{r['ms']:8.3f} ms, x{r['factor']:.3f} (closed form {r['closed']:.3f})")
     return 0
 
 

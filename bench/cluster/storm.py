@@ -22,8 +22,8 @@ def main():
     print(f"costs, ns: {costs}; times of {source}")
     for r in rows:
         print(f"{r['qps']:5} queue pairs, commands of {r['command_us']:g} us: {r['model_ms']:8.1f} ms, measured "
-              f"{r['ms']:8.1f} ({100 * r['error']:+.0f} %); messages {r['model_messages']}, measured {r['messages']:g}; "
-              f"datagrams {r['model_datagrams']}, measured {r['datagrams']:g}")
+              f"{r['ms']:8.1f} ({100 * r['error']:+.0f} %); messages {r['model_messages']}, measured "
+              f"{r['messages']:g}; datagrams {r['model_datagrams']}, measured {r['datagrams']:g}")
     return 0 if all(abs(r["error"]) <= storm.WITHIN for r in rows) else 1
 
 

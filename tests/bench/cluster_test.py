@@ -66,14 +66,14 @@ def stopped():
 
 
 def masked():
-    saves_between(695.5, 696.5, "pair", nic(100), n=1)      # a stall of 1 s, 500 s of work at 1 / 1.15, a checkpoint
+    saves_between(695.5, 696.5, "pair", nic(100), n=1)      # a stall of 1 s, 500 s at 1 / 1.15, a checkpoint
     saves_between(639, 640, "spread", nic(100), n=1)        # ... at 1 / (1 + 0.15 x 0.25)
     saves_between(623, 624, "pair", nic(100, heals_after=21.0), n=1)    # 20 s of them slow: 2.6 s longer
     check(one("pair", nic(100), until=700)["crashes"] == 0, "a masked fault stopped the job")
 
 
 def second_fault():
-    check(one("pair", nic(100), nic(200, rail=2), until=700)["crashes"] == 1, "both NICs of a pair are dead, and it lives")
+    check(one("pair", nic(100), nic(200, rail=2), until=700)["crashes"] == 1, "both of a pair are dead, and it lives")
     check(one("pair", nic(100), nic(200, rail=2, hosts=range(1, 2)), until=700)["crashes"] == 1,
           "a mate at the neighbour is dead, and it lives")
     check(one("pair", nic(100), nic(200, rail=2, hosts=range(5, 6)), until=700)["crashes"] == 0, "mates far apart")
@@ -122,7 +122,8 @@ def rails():
         return
     rows = rail.measure(RAIL_HOSTS, [1, 8, 64], inputs.values().nics)
     for row in rows:
-        near(row["factor"], row["closed"], f"{row['backup']}, {row['qps']} queue pairs, {row['dead']}", checks.RAIL_TOLERANCE)
+        near(row["factor"], row["closed"], f"{row['backup']}, {row['qps']} queue pairs, {row['dead']}",
+             checks.RAIL_TOLERANCE)
         if row["backup"] == "pair" and row["dead"] != "healthy":
             near(row["factor"], 2.0, f"pair, {row['dead']}", checks.RAIL_TOLERANCE)
     print(f"ok     {len(rows)} loads of rails from flows")

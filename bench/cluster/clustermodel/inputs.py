@@ -40,7 +40,7 @@ def rates(p):
 
 
 def with_network(p, share, total=None):
-    """The rates with another share of the network, and another rate of all; its parts stay as they are to each other."""
+    """The rates with another share of the network, and another rate of all; its parts stay in proportion."""
     usual = rates(p)
     total = total or sum(usual.values())
     network = sum(rate for name, rate in usual.items() if name != "other")

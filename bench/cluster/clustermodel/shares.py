@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""How many times as long a step's communication takes while NICs are dead, in closed form: a step ends with its busiest NIC.
-rail.py finds the same from flows, which tests/bench holds it to.
+"""How many times as long a step's communication takes while NICs are dead, in closed form: a step ends with its
+busiest NIC. rail.py finds the same from flows, which tests/bench holds it to.
 
 pair     all queue pairs of a dead NIC move to its mate (what SHIFT does)
 spread   they are shared out over all NICs of the host that live (planned: issue 16, not in the product)"""
