@@ -120,13 +120,17 @@ def storms(args):
     queue_pairs = [ask(FEW_HOSTS, "ring", qps, command_us=us, own_cores=own)
                    for us, own in ((0, False), (100, False), (100, True)) for qps in QPS]
     loss = [ask(FEW_HOSTS, "ring", 1024, drop_permille=lost) for lost in LOSSES]
-    return {"costs": costs, "measured": source, "fit": fitted, "hosts": hosts, "qps": queue_pairs, "loss": loss}
+    return {"costs": costs, "measured": source, "fit": fitted, "held_out": storm.held_out(args.build, points, p),
+            "hosts": hosts, "qps": queue_pairs, "loss": loss}
 
 
 def storm_checks(found):
     for r in found["fit"]:
         yield checks.row(f"storm: {r['qps']} queue pairs, commands of {r['command_us']:g} us, ms", r["model_ms"],
                          r["ms"], abs(r["error"]) <= storm.WITHIN, f"{100 * r['error']:+.0f} %, of {found['measured']}")
+    for r in found["held_out"]:
+        yield checks.row(f"storm, fitted to fewer: {r['qps']} queue pairs, commands of {r['command_us']:g} us, ms",
+                         r["model_ms"], r["ms"], abs(r["error"]) <= storm.WITHIN, f"{100 * r['error']:+.0f} %")
 
 
 # ---- all of it ------------------------------------------------------------------------------------

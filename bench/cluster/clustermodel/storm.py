@@ -98,6 +98,13 @@ def fit(build, found, p, start=None):
     return best
 
 
+def held_out(build, found, p):
+    """The points of most queue pairs, by costs that are fitted to all others: is the model good beyond what it saw?"""
+    most = max(point["qps"] for point in found)
+    costs = fit(build, [point for point in found if point["qps"] < most], p, p.storm_costs)
+    return errors(build, costs, [point for point in found if point["qps"] == most], p)
+
+
 # ---- asked ----------------------------------------------------------------------------------------
 
 def peers_of(hosts, pattern):
