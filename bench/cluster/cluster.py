@@ -51,6 +51,7 @@ def cases():
     yield "all of them maskable", {"masked": 1.0}, None
     yield "no fault heals by itself", {"transient": 0.0}, None
     yield "links and switches all heal by themselves", {"transient": 1.0}, None
+    yield "what heals takes 20 min, not 3", {"outage_s": 1200}, None
     yield "5 % of a step exposed", {"exposed": 0.05}, None
     yield "40 % of a step exposed", {"exposed": 0.4}, None
     yield "restarts 5 min, announced 3 min", {"restart_s": 300, "announced_s": 180}, None
