@@ -14,8 +14,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-kv \
-	bench-detect bench-scale \
-	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
+	bench-detect bench-scale bench-cluster \
 
 all: build
 
@@ -52,6 +51,7 @@ help:
 	@echo "make bench-begin     what a program sees of its set-up with 1 and 2 backups (1 minute)"
 	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
+	@echo "make bench-cluster   models: goodput of jobs to 65,536 GPUs, a shared NIC, storms of 64 hosts; gets SimPy, SimGrid"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
 	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
@@ -73,6 +73,7 @@ demo: build
 test: build
 	@-./scripts/get-prometheus.sh $(B)
 	@-./scripts/install-coq.sh
+	@-./scripts/install-cluster.sh $(B)
 	@./tests/run.py $(B) --out $(OUT) --jobs $(JOBS)
 
 san-address san-thread: san-%: deps
@@ -182,6 +183,11 @@ bench-detect: build
 
 bench-scale: build
 	@python3 bench/scale.py --lazy --build $(B) --out $(OUT)
+
+# Models of a cluster. SimPy is needed; without SimGrid its part is left out.
+bench-cluster: build
+	@./scripts/install-cluster.sh $(B) || $(B)/cluster/bin/python -c 'import simpy'
+	@$(B)/cluster/bin/python bench/cluster/cluster.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
 
 # The training needs programs of other people; without them its figure is left out.
 figures: build

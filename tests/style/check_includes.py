@@ -115,6 +115,8 @@ RULES = [
     {"module": "shift-probe", "files": ["tools/probe/*"],
      "may": ["OWN"],
      "never": CORE + ["shiftlib/*", "providers/*", "kvclient/*", "simnic/*"] + STORES},
+    {"module": "bench/cluster/storm", "files": ["bench/cluster/storm/*"],
+     "may": ["OWN", "shiftlib/conn/pace.h"] + CORE, "never": CLOCKS + ["infiniband/*", "rdma/*"]},
     {"module": "sdr/core", "files": ["sdr/core/*"], "may": ["OWN"],
      "system": PURE_C + ["stdatomic.h"], "never": SDR_NEVER},
     {"module": "sdr/rel", "files": ["sdr/rel/*"],

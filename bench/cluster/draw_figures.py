@@ -1,0 +1,1 @@
+../draw_figures.py
