@@ -15,6 +15,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-kv \
 	bench-detect bench-scale bench-cluster \
+	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
 
 all: build
 

@@ -10,12 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a device says that it can do. 0: not known. */
+/* What a device says, or has shown, that it can do. 0: not known. */
 struct sh_limits {
 	int qp_wr, sge;
 	int cqe; /* of a completion queue */
 	int reads_out,
 		reads_in; /* of a queue pair: READs and atomics under way, and of its peer's */
+	struct {	  /* replica/prove.c: does it tell expected PSNs? */
+		bool asked, known;
+		const char *why; /* known: NULL, or why not */
+	} exact;
 };
 
 static inline bool sh_fit_over(uint32_t wanted, int limit)

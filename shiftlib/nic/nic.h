@@ -97,11 +97,6 @@ struct sh_nic {
 		uint32_t on_of;	  /* which incarnation that was */
 		uint64_t seen_at; /* the last look at it was over, whatever it saw */
 	} cut;
-	struct {		/* replica/prove.c: does it tell expected PSNs? */
-		uint32_t asked; /* of which incarnation, + 1 */
-		bool known;
-		const char *why; /* known: NULL, or why not */
-	} exact;
 	struct { /* by connections, since it was drained */
 		uint32_t moved;
 		uint64_t resubmitted, settled;

@@ -174,6 +174,16 @@ static void prove_run(struct sh_job *job)
 	task->why = prove(task);
 }
 
+static void prove_say(const struct sh_nic *nic)
+{
+	if (nic->max.exact.why)
+		sh_log(SH_LOG_INFO,
+		       "%s: requests at a fault are settled by the count of receives alone: %s",
+		       nic->name, nic->max.exact.why);
+	else
+		sh_log(SH_LOG_INFO, "%s: it tells the expected PSN of queue pairs in ERR", nic->name);
+}
+
 static void prove_done(struct sh_job *job)
 {
 	struct prove_job *task = (struct prove_job *)job;
@@ -181,13 +191,9 @@ static void prove_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	if (!job->canceled && task->incarnation == nic->incarnation) {
-		nic->exact.known = true;
-		nic->exact.why = task->why;
-		sh_log(SH_LOG_INFO, "%s: %s%s", nic->name,
-		       task->why
-			       ? "requests at a fault are settled by the count of receives alone: "
-			       : "it tells the expected PSN of queue pairs in ERR",
-		       task->why ? task->why : "");
+		nic->max.exact.known = true;
+		nic->max.exact.why = task->why;
+		prove_say(nic);
 	}
 	sh_nic_release(nic, task->incarnation);
 	sh_job_end(&nic->busy);
@@ -195,13 +201,12 @@ static void prove_done(struct sh_job *job)
 	free(task);
 }
 
-/* Asked once in each life of the NIC: what it is made with cannot outlive that. */
+/* What a NIC can is forgotten with each of its lives, and so this is asked again. */
 void sh_nic_prove(struct sh_nic *nic)
 {
 	struct prove_job *task;
 
-	if (!sh.config.core.exact || !sh_nic_usable(nic) || !nic->worker ||
-	    nic->exact.asked == nic->incarnation + 1)
+	if (!sh.config.core.exact || !sh_nic_usable(nic) || !nic->worker || nic->max.exact.asked)
 		return;
 	task = calloc(1, sizeof(*task));
 	if (!task)
@@ -211,8 +216,7 @@ void sh_nic_prove(struct sh_nic *nic)
 				    .incarnation = nic->incarnation,
 				    .ctx = nic->ctx,
 				    .address = nic->address };
-	nic->exact.asked = nic->incarnation + 1;
-	nic->exact.known = false;
+	nic->max.exact.asked = true;
 	sh_job_begin(&nic->busy);
 	sh_nic_hold(nic, nic->incarnation);
 	if (!sh_worker_submit(nic->worker, &task->job))
@@ -224,5 +228,5 @@ void sh_nic_prove(struct sh_nic *nic)
 
 bool sh_nic_proven(const struct sh_nic *nic)
 {
-	return nic->exact.known && !nic->exact.why && nic->exact.asked == nic->incarnation + 1;
+	return nic->max.exact.known && !nic->max.exact.why;
 }

@@ -452,7 +452,10 @@ static bool left_sick(const struct sim_world *w, uint32_t end)
 	return w->qp[w->end[end].active].suspect || w->qp[w->end[end ^ 1].active].suspect;
 }
 
-/* A switch that nothing but the wish for order began must not end a connection. */
+/*
+ * A switch that nothing but the wish for order began must not end a connection. It is begun by who leaves
+ * first: who is fenced, and whose peer a fault has driven away, follows in order.
+ */
 static void check_peace(struct sim_world *w, uint32_t end, const struct sc_event *event,
 			const struct sc_conn *before)
 {
@@ -463,7 +466,8 @@ static void check_peace(struct sim_world *w, uint32_t end, const struct sc_event
 		*peaceful = 0;
 	if (c->epoch == before->epoch)
 		return;
-	if ((event->type == SC_EV_TIMER || event->type == SC_EV_FENCED) && !left_sick(w, end))
+	if ((event->type == SC_EV_TIMER || event->type == SC_EV_FENCED) && !left_sick(w, end) &&
+	    w->end[end ^ 1].conn.epoch != c->epoch)
 		*peaceful = c->reason == SC_REASON_RETURN || c->reason == SC_REASON_ORDER ? c->epoch
 											  : 0;
 	else if (*peaceful != c->epoch)
