@@ -46,7 +46,8 @@ static struct sn_txe *find_outstanding(struct sn_qp *qp, uint32_t psn)
 	for (i = qp->req.tx_head; i != qp->req.tx_tail; i++) {
 		struct sn_txe *tx = tx_at(qp, i);
 
-		if (tx->psn == psn && tx->opcode != MLX5_OPCODE_NOP)
+		if (tx->psn == psn && tx->opcode != MLX5_OPCODE_NOP &&
+		    tx->opcode != MLX5_OPCODE_UMR)
 			return tx;
 	}
 	return NULL;

@@ -163,7 +163,7 @@ static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
 	tx->psn = qp->req.psn;
 	qp->req.rd_outstanding += tx->rd_atomic;
 	qp->req.sq_cons = (uint16_t)(qp->req.sq_cons + wqe->nbb);
-	if (wqe->opcode == MLX5_OPCODE_NOP || tx->syndrome)
+	if (wqe->opcode == MLX5_OPCODE_NOP || wqe->opcode == MLX5_OPCODE_UMR || tx->syndrome)
 		return; /* never on the wire: takes no PSN */
 	qp->req.psn = (qp->req.psn + 1) & SN_PSN_MASK;
 }
@@ -306,6 +306,14 @@ static void nop_done(struct sn_qp *qp, struct sn_txe *tx)
 	tx->done = true;
 }
 
+static void window_changed(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
+{
+	if (tx->done || tx->syndrome)
+		return;
+	tx->syndrome = sn_window_bind(qp, &wqe->bind);
+	tx->done = true;
+}
+
 /* Sends window entry tx_next, for the first time or again. */
 static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 {
@@ -314,6 +322,8 @@ static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 
 	if (wqe->opcode == MLX5_OPCODE_NOP)
 		nop_done(qp, tx);
+	else if (wqe->opcode == MLX5_OPCODE_UMR)
+		window_changed(qp, tx, wqe);
 	else if (!tx->syndrome && !tx->done)
 		step = qp->attr.type == IBV_QPT_UD ? transmit_ud(qp, tx, wqe)
 						   : transmit(qp, tx, wqe);
