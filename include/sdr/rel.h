@@ -23,18 +23,19 @@ enum { SDR_SCHEME_AUTO = -1 };
 struct sdr_rel_attr {
 	int scheme; /* enum sdr_scheme_kind, or SDR_SCHEME_AUTO: by the model, for each Write */
 	enum sdr_code_kind code;
-	uint32_t k, m;	      /* of a submessage; 32 and 8 */
-	uint32_t writes;      /* open at once, in each direction; a power of two; 4 */
-	uint64_t timeout_ns;  /* of a Write, from its post; 30 s */
-	uint64_t rtt_ns;      /* first guess; 10 ms */
-	uint64_t reorder_ns;  /* by how much packets overtake each other; an eighth of a round trip */
-	double max_sent;      /* auto: at most so many bytes are sent for one; 1.3 */
+	uint32_t k, m;	     /* of a submessage; 32 and 8 */
+	uint32_t writes;     /* open at once, in each direction; a power of two; 4 */
+	uint64_t timeout_ns; /* of a Write, from its post; 30 s */
+	uint64_t rtt_ns;     /* first guess; 10 ms */
+	uint64_t
+		reorder_ns; /* by how much packets overtake each other; an eighth of a round trip */
+	double max_sent;    /* auto: at most so many bytes are sent for one; 1.3 */
 };
 
 struct sdr_result {
 	int status; /* 0, -ETIMEDOUT, -ECANCELED: the receive is gone, -EPROTO, -EIO */
 	uint64_t bytes;
-	uint32_t imm;			      /* receives: the sender's */
+	uint32_t imm; /* receives: the sender's */
 	enum sdr_scheme_kind scheme;
 	uint64_t chunks, sent, resent, decoded; /* chunks; sent has parity and repeats */
 };
@@ -44,9 +45,10 @@ struct sdr_rel *sdr_rel_create(struct sdr_qp *qp, const struct sdr_rel_attr *att
 /* Open Writes are given up. */
 int sdr_rel_destroy(struct sdr_rel *rel);
 /* -EAGAIN: as many as may be are open. length: 1 to the connection's max_msg_size. */
-int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *addr, uint64_t length, uint32_t imm,
-		  struct sdr_req **req);
-int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uint64_t length, struct sdr_req **req);
+int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *addr, uint64_t length,
+		  uint32_t imm, struct sdr_req **req);
+int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uint64_t length,
+		 struct sdr_req **req);
 /* 1: over, and the handle is gone; 0: not yet. The buffer is the caller's again, whatever the status. */
 int sdr_req_test(struct sdr_req *req, struct sdr_result *result);
 const char *sdr_scheme_name(int scheme);

@@ -51,7 +51,7 @@ int sdr_mr_dereg(struct sdr_mr *mr);
 enum sdr_backend {
 	SDR_BACKEND_AUTO,   /* windows if the device has them, else the stage */
 	SDR_BACKEND_WINDOW, /* a memory window for each receive: what is late has a dead key */
-	SDR_BACKEND_STAGE   /* memory of SDR's own, copied out of: needs UC alone, and generations * max_msgs * max_msg_size bytes */
+	SDR_BACKEND_STAGE /* memory of SDR's own, copied out of: needs UC alone, and generations * max_msgs * max_msg_size bytes */
 };
 
 /* 0 in any: the default. Both ends need the same, but for the backend and the rate. */
@@ -96,7 +96,8 @@ struct sdr_part {
 /* -EAGAIN: none is free. It waits for its receive. */
 int sdr_send_post(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send_req **send);
 /* The same, but what is sent is told by and by, and may be told again. */
-int sdr_send_stream_start(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send_req **send);
+int sdr_send_stream_start(struct sdr_qp *qp, const struct sdr_send_wr *wr,
+			  struct sdr_send_req **send);
 /* -EAGAIN: too many parts wait. */
 int sdr_send_stream_continue(struct sdr_send_req *send, const struct sdr_part *parts, uint32_t n);
 int sdr_send_stream_end(struct sdr_send_req *send);

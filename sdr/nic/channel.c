@@ -87,8 +87,8 @@ void sdr_channel_close(struct sdr_channel *c)
 	memset(c, 0, sizeof(*c));
 }
 
-int sdr_channel_connect(struct sdr_channel *c, const struct sdr_nic *nic, const struct sdr_peer *peer,
-			uint32_t qpn)
+int sdr_channel_connect(struct sdr_channel *c, const struct sdr_nic *nic,
+			const struct sdr_peer *peer, uint32_t qpn)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
 				    .path_mtu = peer->mtu,

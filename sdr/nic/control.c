@@ -15,7 +15,7 @@ static uint8_t *send_at(const struct sdr_control *c, uint64_t n)
 
 static uint8_t *recv_at(const struct sdr_control *c, uint64_t n)
 {
-	return c->mem + SDR_DATAGRAMS * (SDR_DATAGRAM_MAX + n * RECV_SIZE);
+	return c->mem + SDR_DATAGRAMS * SDR_DATAGRAM_MAX + n * RECV_SIZE;
 }
 
 static int post_recv(struct sdr_control *c, uint64_t n)
@@ -63,7 +63,8 @@ int sdr_control_open(struct sdr_control *c, const struct sdr_nic *nic, uint32_t 
 	memset(c, 0, sizeof(*c));
 	c->qkey = qkey;
 	c->mem_size = SDR_DATAGRAMS * (SDR_DATAGRAM_MAX + RECV_SIZE);
-	c->mem = mmap(NULL, c->mem_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	c->mem =
+		mmap(NULL, c->mem_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c->mem == MAP_FAILED) {
 		c->mem = NULL;
 		return -ENOMEM;
@@ -94,8 +95,8 @@ void sdr_control_close(struct sdr_control *c)
 	memset(c, 0, sizeof(*c));
 }
 
-int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic, const struct sdr_peer *peer,
-			uint32_t qpn, uint32_t qkey)
+int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic,
+			const struct sdr_peer *peer, uint32_t qpn, uint32_t qkey)
 {
 	struct ibv_ah_attr attr;
 

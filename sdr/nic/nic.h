@@ -37,7 +37,8 @@ void sdr_nic_close(struct sdr_nic *nic);
 uint32_t sdr_mtu_bytes(enum ibv_mtu mtu);
 /* bindable: windows can be bound to it. */
 struct ibv_mr *sdr_region_reg(const struct sdr_nic *nic, void *addr, size_t length, bool bindable);
-void sdr_nic_address(const struct sdr_nic *nic, const struct sdr_peer *peer, struct ibv_ah_attr *ah);
+void sdr_nic_address(const struct sdr_nic *nic, const struct sdr_peer *peer,
+		     struct ibv_ah_attr *ah);
 
 /* ---- channel.c: packets ---------------------------------------------------------------------- */
 
@@ -58,8 +59,8 @@ struct sdr_packet_out {
 
 int sdr_channel_open(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t recv_depth);
 void sdr_channel_close(struct sdr_channel *c);
-int sdr_channel_connect(struct sdr_channel *c, const struct sdr_nic *nic, const struct sdr_peer *peer,
-			uint32_t qpn);
+int sdr_channel_connect(struct sdr_channel *c, const struct sdr_nic *nic,
+			const struct sdr_peer *peer, uint32_t qpn);
 uint32_t sdr_channel_room(const struct sdr_channel *c);
 /* n: at most SDR_BURST, and the room. */
 int sdr_channel_post(struct sdr_channel *c, const struct sdr_packet_out *packets, uint32_t n);
@@ -85,8 +86,8 @@ struct sdr_control {
 
 int sdr_control_open(struct sdr_control *c, const struct sdr_nic *nic, uint32_t qkey);
 void sdr_control_close(struct sdr_control *c);
-int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic, const struct sdr_peer *peer,
-			uint32_t qpn, uint32_t qkey);
+int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic,
+			const struct sdr_peer *peer, uint32_t qpn, uint32_t qkey);
 /* Room for a datagram to be written to; NULL: all are under way. */
 void *sdr_control_room(struct sdr_control *c);
 /* What was written there. */

@@ -63,9 +63,10 @@ static int look_at_port(struct sdr_nic *nic, int gid_index)
 	nic->lid = port.lid;
 	nic->mtu = port.active_mtu;
 	nic->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
-	nic->gid_index = gid_index >= 0 ? gid_index : nic->roce ? pick_gid(nic, port.gid_tbl_len) : 0;
-	if (nic->gid_index < 0 ||
-	    ibv_query_gid(nic->verbs, nic->port, nic->gid_index, &nic->gid))
+	nic->gid_index = gid_index >= 0 ? gid_index
+			 : nic->roce	? pick_gid(nic, port.gid_tbl_len)
+					: 0;
+	if (nic->gid_index < 0 || ibv_query_gid(nic->verbs, nic->port, nic->gid_index, &nic->gid))
 		return -EADDRNOTAVAIL;
 	return 0;
 }

@@ -86,10 +86,9 @@ static int windows_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 			uint64_t addr, uint64_t length)
 {
 	struct windows *w = s->priv;
-	struct ibv_mw_bind_info info = { .mr = mr,
-					 .addr = addr,
-					 .length = length,
-					 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_mw_bind_info info = {
+		.mr = mr, .addr = addr, .length = length, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE
+	};
 
 	w->addr[slot] = addr;
 	return change(w, slot, &info);

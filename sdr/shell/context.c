@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-SDR_API struct sdr_context *sdr_context_create(const char *dev_name, const struct sdr_context_attr *attr)
+SDR_API struct sdr_context *sdr_context_create(const char *dev_name,
+					       const struct sdr_context_attr *attr)
 {
 	struct sdr_context *ctx = calloc(1, sizeof(*ctx));
 	int err;

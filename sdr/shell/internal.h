@@ -49,7 +49,8 @@ struct sdr_recv_req {
 	bool used, done;
 	uint64_t n, addr, length;
 	struct ibv_mr *mr;
-	_Atomic uint64_t *visible; /* stage: chunks that are copied; else NULL: the core's bits say it */
+	_Atomic uint64_t
+		*visible; /* stage: chunks that are copied; else NULL: the core's bits say it */
 };
 
 struct sdr_qp_counts {
@@ -121,9 +122,11 @@ bool sdr_all_left(const struct sdr_qp *qp, const uint64_t *posted);
 /* recv.c */
 void sdr_recv_came(struct sdr_qp *qp, uint64_t n, uint32_t chunk);
 void sdr_recv_done(struct sdr_qp *qp, uint64_t n);
-int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t length, uint64_t *n);
+int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t length,
+		   uint64_t *n);
 const _Atomic uint64_t *sdr_recv_bits(struct sdr_qp *qp, uint64_t n);
 /* progress.c */
+uint64_t sdr_clock_ns(void);
 int sdr_qp_progress(struct sdr_qp *qp);
 /* tell.c */
 int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c);

@@ -10,7 +10,7 @@
 
 #define TICK_NS 200000ull
 
-static uint64_t clock_ns(void)
+uint64_t sdr_clock_ns(void)
 {
 	struct timespec ts;
 
@@ -119,7 +119,7 @@ int sdr_qp_progress(struct sdr_qp *qp)
 	bool more;
 	int n;
 
-	qp->now = clock_ns();
+	qp->now = sdr_clock_ns();
 	if (!qp->connected || qp->error)
 		return 0;
 	n = poll_all(qp);

@@ -35,13 +35,15 @@ void sdr_recv_done(struct sdr_qp *qp, uint64_t n)
 		sdr_rel_done(qp->rel, n);
 }
 
-int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t length, uint64_t *n)
+int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t length,
+		   uint64_t *n)
 {
 	struct sdr_event e = { .type = SDR_EVENT_RECV_POST, .addr = addr, .length = length };
 	struct sdr_recv_req *r = req_of(qp, qp->core.recv_next), before = *r;
 	uint32_t chunks = (uint32_t)((length + sdr_chunk_bytes(qp) - 1) / sdr_chunk_bytes(qp));
 	int err;
 
+	qp->now = sdr_clock_ns();
 	if (qp->error)
 		return qp->error;
 	if (!qp->connected)
@@ -68,7 +70,8 @@ int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t
 	return qp->error;
 }
 
-SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr, struct sdr_recv_req **recv)
+SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr,
+			  struct sdr_recv_req **recv)
 {
 	uint64_t n;
 	int err;
@@ -81,7 +84,8 @@ SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr, struc
 	return err;
 }
 
-SDR_API int sdr_recv_bitmap_get(struct sdr_recv_req *recv, const _Atomic uint64_t **bitmap, size_t *chunks)
+SDR_API int sdr_recv_bitmap_get(struct sdr_recv_req *recv, const _Atomic uint64_t **bitmap,
+				size_t *chunks)
 {
 	*bitmap = sdr_recv_bits(recv->qp, recv->n);
 	*chunks = sdr_core_recv(&recv->qp->core, recv->n)->bits.n_chunks;

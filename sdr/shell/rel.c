@@ -31,8 +31,9 @@ int sdr_rel_code(const struct sdr_plan *p, struct sdr_code *c)
 	return sdr_code_init(c, p->code == SDR_CODE_XOR, p->k, p->m);
 }
 
-void sdr_rel_pieces(const struct sdr_rel *rel, const struct sdr_plan *p, const struct sdr_submessage *s,
-		    uint64_t data, uint8_t *code, struct sdr_piece *d, struct sdr_piece *c)
+void sdr_rel_pieces(const struct sdr_rel *rel, const struct sdr_plan *p,
+		    const struct sdr_submessage *s, uint64_t data, uint8_t *code,
+		    struct sdr_piece *d, struct sdr_piece *c)
 {
 	uint64_t chunk = sdr_chunk_bytes(rel->qp), at, left;
 
@@ -104,6 +105,7 @@ int sdr_rel_ready(struct sdr_rel *rel)
 {
 	int err;
 
+	rel->qp->now = sdr_clock_ns();
 	if (rel->qp->error || rel->made)
 		return rel->qp->error;
 	if (!rel->qp->connected)
@@ -215,7 +217,8 @@ SDR_API int sdr_req_test(struct sdr_req *req, struct sdr_result *result)
 
 	if (!req->over)
 		return 0;
-	*result = (struct sdr_result){ .status = req->status, .bytes = req->bytes, .imm = req->imm };
+	*result =
+		(struct sdr_result){ .status = req->status, .bytes = req->bytes, .imm = req->imm };
 	if (req->send) {
 		const struct sdr_tx *t = &sdr_writer_of(rel, req->write)->tx;
 

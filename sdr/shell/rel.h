@@ -10,10 +10,10 @@ enum { SDR_RESULTS = 1024 };
 
 struct sdr_req {
 	struct sdr_rel *rel;
-	bool send;	    /* else a receive */
-	bool used, over;    /* over: no more is done for it; its user has not asked yet */
-	uint8_t n_posted;   /* of its two messages */
-	uint8_t n_done;	    /* receives: closed; sends: allowed */
+	bool send;	  /* else a receive */
+	bool used, over;  /* over: no more is done for it; its user has not asked yet */
+	uint8_t n_posted; /* of its two messages */
+	uint8_t n_done;	  /* receives: closed; sends: allowed */
 	uint8_t n_gone;
 	bool closing;
 	int status;
@@ -30,7 +30,7 @@ struct sdr_writer {
 	uint64_t *acked, *wanted;
 	uint8_t *code; /* parity's bytes */
 	struct ibv_mr *code_mr;
-	uint32_t encoded; /* submessages */
+	uint32_t encoded;	/* submessages */
 	struct sdr_range range; /* what is being sent */
 	uint32_t at;		/* its next packet, from the range's first */
 };
@@ -64,8 +64,9 @@ struct sdr_rel {
 struct sdr_writer *sdr_writer_of(struct sdr_rel *rel, uint64_t write);
 struct sdr_reader *sdr_reader_of(struct sdr_rel *rel, uint64_t write);
 /* Chunk and parity as memory; scratch suffices for both. */
-void sdr_rel_pieces(const struct sdr_rel *rel, const struct sdr_plan *p, const struct sdr_submessage *s,
-		    uint64_t data, uint8_t *code, struct sdr_piece *d, struct sdr_piece *c);
+void sdr_rel_pieces(const struct sdr_rel *rel, const struct sdr_plan *p,
+		    const struct sdr_submessage *s, uint64_t data, uint8_t *code,
+		    struct sdr_piece *d, struct sdr_piece *c);
 int sdr_rel_code(const struct sdr_plan *p, struct sdr_code *c);
 int sdr_rel_ready(struct sdr_rel *rel);
 /* rel_plan.c */

@@ -88,8 +88,9 @@ static void post_messages(struct sdr_rel *rel, struct sdr_reader *r)
 	uint64_t n, parity = (uint64_t)rel->parity_max * sdr_chunk_bytes(qp);
 
 	while (r->req.n_posted < 2 && qp->core.recv_next == 2 * r->req.write + r->req.n_posted) {
-		int err = r->req.n_posted ? sdr_recv_start(qp, r->code_mr, (uintptr_t)r->code, parity, &n)
-					  : sdr_recv_start(qp, r->req.mr, r->req.addr, r->req.bytes, &n);
+		int err = r->req.n_posted
+				  ? sdr_recv_start(qp, r->code_mr, (uintptr_t)r->code, parity, &n)
+				  : sdr_recv_start(qp, r->req.mr, r->req.addr, r->req.bytes, &n);
 
 		if (err)
 			return;

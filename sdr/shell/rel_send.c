@@ -47,7 +47,8 @@ static uint32_t packets_of(uint64_t bytes, uint32_t packet)
  * Of the range's rest, as many as one call takes. The last chunk of data may be short; as the receive may be longer, empty packets
  * fill it up.
  */
-static uint32_t gather(const struct sdr_rel *rel, const struct sdr_writer *w, uint32_t *offsets, uint32_t max)
+static uint32_t gather(const struct sdr_rel *rel, const struct sdr_writer *w, uint32_t *offsets,
+		       uint32_t max)
 {
 	const struct sdr_send_req *s = w->range.parity ? &w->parity : &w->data;
 	uint32_t shift = rel->qp->core.attr.chunk_shift, n = 0;
@@ -113,7 +114,8 @@ static void post_messages(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	struct sdr_event e = { .type = SDR_EVENT_SEND_POST };
 
-	while (w->req.n_posted < 2 && rel->qp->core.send_next == 2 * w->req.write + w->req.n_posted) {
+	while (w->req.n_posted < 2 &&
+	       rel->qp->core.send_next == 2 * w->req.write + w->req.n_posted) {
 		w->req.n_posted++; /* the step may allow it at once */
 		if (!sdr_qp_step(rel->qp, &e))
 			continue;
@@ -132,8 +134,8 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 	c->resent += t->resent;
 	if (t->state == SDR_TX_DONE) {
 		/* What a code made good was never asked for: it is guessed by nothing. */
-		sdr_estimate_loss(&rel->qp->estimate, t->plan.coded_from ? t->plan.coded_from : t->sent,
-				  t->resent);
+		sdr_estimate_loss(&rel->qp->estimate,
+				  t->plan.coded_from ? t->plan.coded_from : t->sent, t->resent);
 		c->writes++;
 	} else {
 		c->failed++;
@@ -218,11 +220,12 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 					 .addr = (uintptr_t)addr,
 					 .length = length,
 					 .lkey = mr->mr->lkey };
-	w->parity = (struct sdr_send_req){ .qp = rel->qp,
-					   .n = 2 * rel->next_send + 1,
-					   .addr = (uintptr_t)w->code,
-					   .length = (uint64_t)plan.parity * sdr_chunk_bytes(rel->qp),
-					   .lkey = w->code_mr->lkey };
+	w->parity =
+		(struct sdr_send_req){ .qp = rel->qp,
+				       .n = 2 * rel->next_send + 1,
+				       .addr = (uintptr_t)w->code,
+				       .length = (uint64_t)plan.parity * sdr_chunk_bytes(rel->qp),
+				       .lkey = w->code_mr->lkey };
 	w->encoded = w->at = w->range.count = 0;
 	w->req = (struct sdr_req){ .rel = rel,
 				   .send = true,

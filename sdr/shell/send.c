@@ -173,7 +173,8 @@ static void consume(struct sdr_send_req *s, uint32_t n)
 }
 
 /* An immediate that finds no room behind the receive's packets stays incomplete, and the receiver's -EAGAIN says so. */
-static uint32_t gather_fillers(const struct sdr_qp *qp, const struct sdr_send_req *s, uint32_t *offsets)
+static uint32_t gather_fillers(const struct sdr_qp *qp, const struct sdr_send_req *s,
+			       uint32_t *offsets)
 {
 	uint32_t room = (uint32_t)((s->cts.length + qp->packet - 1) / qp->packet);
 	uint32_t first = sdr_imm_fragments(&qp->core.layout) - s->fillers, n = 0;
@@ -225,13 +226,15 @@ bool sdr_sends_inject(struct sdr_qp *qp)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream, struct sdr_send_req **send)
+static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream,
+		 struct sdr_send_req **send)
 {
 	struct sdr_send_req *s = req_of(qp, qp->core.send_next);
 	struct sdr_event e = { .type = SDR_EVENT_SEND_POST };
 	struct sdr_span *spans = s->spans;
 	int err;
 
+	qp->now = sdr_clock_ns();
 	if (qp->error || qp->rel || !qp->connected)
 		return qp->error ? qp->error : qp->rel ? -EBUSY : -ENOTCONN;
 	if (!wr->length || wr->length > qp->attr.max_msg_size)
@@ -260,12 +263,14 @@ static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream, s
 	return err;
 }
 
-SDR_API int sdr_send_post(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send_req **send)
+SDR_API int sdr_send_post(struct sdr_qp *qp, const struct sdr_send_wr *wr,
+			  struct sdr_send_req **send)
 {
 	return start(qp, wr, false, send);
 }
 
-SDR_API int sdr_send_stream_start(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send_req **send)
+SDR_API int sdr_send_stream_start(struct sdr_qp *qp, const struct sdr_send_wr *wr,
+				  struct sdr_send_req **send)
 {
 	return start(qp, wr, true, send);
 }
@@ -280,7 +285,8 @@ static int part_check(const struct sdr_send_req *s, const struct sdr_part *p)
 	return p->length % chunk && p->offset + p->length != s->length ? -EINVAL : 0;
 }
 
-SDR_API int sdr_send_stream_continue(struct sdr_send_req *s, const struct sdr_part *parts, uint32_t n)
+SDR_API int sdr_send_stream_continue(struct sdr_send_req *s, const struct sdr_part *parts,
+				     uint32_t n)
 {
 	uint32_t packet = s->qp->packet;
 

@@ -157,6 +157,6 @@ uint64_t sn_window_translate(struct sn_dev *dev, const struct sn_mr *window, uin
 	/* Not for local use, and the region's remote rights do not matter. */
 	if (!(access & REMOTE))
 		return 0;
-	return sn_mr_translate(dev, window->of_key, window->pdn, window->of_va + (va - window->iova),
-			       len, IBV_ACCESS_MW_BIND);
+	return sn_mr_translate(dev, window->of_key, window->pdn,
+			       window->of_va + (va - window->iova), len, IBV_ACCESS_MW_BIND);
 }

@@ -12,10 +12,10 @@ struct sn_qp;
 
 /* A UMR request that binds a window, or takes its rights back. */
 struct sn_bind {
-	uint32_t key;	/* the window's, as it was until now */
-	uint8_t tag;	/* the key's lowest eight bits from now on */
-	bool free;	/* no right is left */
-	bool type2;	/* of a queue pair, not of a protection domain */
+	uint32_t key; /* the window's, as it was until now */
+	uint8_t tag;  /* the key's lowest eight bits from now on */
+	bool free;    /* no right is left */
+	bool type2;   /* of a queue pair, not of a protection domain */
 	uint32_t access, of_key;
 	uint64_t iova, length, of_va;
 };

@@ -106,7 +106,7 @@ int rig_qp_to_rts(struct rig_end *end, const struct rig_conn *conn, const struct
 	return ibv_modify_qp(end->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_SQ_PSN |
 				     (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						   IBV_QP_MAX_QP_RD_ATOMIC
+						      IBV_QP_MAX_QP_RD_ATOMIC
 					 : 0));
 }
 

@@ -12,7 +12,8 @@ static void row(const struct sdr_link *link, const struct sdr_scheme *s, uint64_
 	bool coded = s->kind == SDR_SCHEME_EC || s->kind == SDR_SCHEME_HYBRID;
 
 	if (coded)
-		snprintf(name, sizeof(name), "%s(%u,%u)", sdr_scheme_name((int)s->kind), s->k, s->m);
+		snprintf(name, sizeof(name), "%s(%u,%u)", sdr_scheme_name((int)s->kind), s->k,
+			 s->m);
 	else
 		snprintf(name, sizeof(name), "%s", sdr_scheme_name((int)s->kind));
 	printf("%-14s %12.3f %12.3f %10.4f %12.3g\n", name, sdr_model_mean(link, s, size) * 1e3,

@@ -41,8 +41,8 @@ static int listen_once(int port, int wait_s)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) || listen(fd, 1)) {
 		complain("TCP port %d: %s", port, strerror(errno));
 	} else if (!await(fd, POLLIN, now_ns() + wait_s * 1000000000ull)) {
-		complain("no client came to TCP port %d within %d s: start it, or give --wait", port,
-			 wait_s);
+		complain("no client came to TCP port %d within %d s: start it, or give --wait",
+			 port, wait_s);
 	} else {
 		accepted = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 	}

@@ -7,8 +7,27 @@
 
 #include "tools/sdr/perf.h"
 
-enum { OPT_SCHEME = 256, OPT_SDK, OPT_CHUNK, OPT_INFLIGHT, OPT_RATE, OPT_BACKEND, OPT_CODE, OPT_K, OPT_M,
-       OPT_VERIFY, OPT_JSON, OPT_RTT, OPT_LOSS, OPT_CHANNELS, OPT_DEPTH, OPT_WAIT, OPT_TIMEOUT, OPT_GID };
+enum {
+	OPT_SCHEME = 256,
+	OPT_SDK,
+	OPT_CHUNK,
+	OPT_INFLIGHT,
+	OPT_RATE,
+	OPT_BACKEND,
+	OPT_CODE,
+	OPT_K,
+	OPT_M,
+	OPT_VERIFY,
+	OPT_JSON,
+	OPT_RTT,
+	OPT_LOSS,
+	OPT_CHANNELS,
+	OPT_DEPTH,
+	OPT_WAIT,
+	OPT_TIMEOUT,
+	OPT_LIFETIME,
+	OPT_GID
+};
 
 void usage(void)
 {
@@ -32,6 +51,7 @@ void usage(void)
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
+	     "      --lifetime T     no packet is under way for longer (1s)\n"
 	     "      --wait S         seconds to wait for the other end (10)\n"
 	     "      --gid-index I    (the first of RoCE v2 over IPv4)\n"
 	     "      --verify         every byte is checked by its place\n"
@@ -39,7 +59,8 @@ void usage(void)
 	     "      --loss P         model: of a packet, such as 1e-5\n"
 	     "  -h, --help\n"
 	     "\n"
-	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight and channels. See sdr_perf(1).");
+	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight and channels. "
+	     "See sdr_perf(1).");
 }
 
 /* Number and suffix; false: neither. */
@@ -143,14 +164,17 @@ static bool set_value(struct options *o, int option, const char *text)
 	case 's': return parse_number(text, &o->size) && o->size;
 	case 'n': return parse_number(text, &o->n) && o->n && o->n <= 10000000;
 	case OPT_CHUNK: return parse_number(text, &o->chunk);
-	case OPT_INFLIGHT: return parse_number(text, &o->inflight) && o->inflight && o->inflight <= 256;
+	case OPT_INFLIGHT:
+		return parse_number(text, &o->inflight) && o->inflight && o->inflight <= 256;
 	case OPT_K: return parse_number(text, &o->k) && o->k && o->k < 255;
 	case OPT_M: return parse_number(text, &o->m) && o->m && o->m < 255;
-	case OPT_CHANNELS: return parse_number(text, &o->channels) && o->channels && o->channels <= 8;
+	case OPT_CHANNELS:
+		return parse_number(text, &o->channels) && o->channels && o->channels <= 8;
 	case OPT_DEPTH: return parse_number(text, &o->depth) && o->depth && o->depth <= 1 << 20;
 	case OPT_RATE: return parse_rate(text, &o->rate);
 	case OPT_RTT: return parse_time(text, &o->rtt_ns) && o->rtt_ns;
 	case OPT_TIMEOUT: return parse_time(text, &o->timeout_ns) && o->timeout_ns;
+	case OPT_LIFETIME: return parse_time(text, &o->lifetime_ns) && o->lifetime_ns;
 	case OPT_WAIT: return set_int(text, &o->wait_s) && o->wait_s;
 	case OPT_GID: return set_int(text, &o->gid_index);
 	case OPT_LOSS: return set_loss(text, &o->loss);
@@ -176,6 +200,7 @@ static const struct option longs[] = {
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "rtt", 1, NULL, OPT_RTT },
 	{ "timeout", 1, NULL, OPT_TIMEOUT },
+	{ "lifetime", 1, NULL, OPT_LIFETIME },
 	{ "wait", 1, NULL, OPT_WAIT },
 	{ "gid-index", 1, NULL, OPT_GID },
 	{ "verify", 0, NULL, OPT_VERIFY },
@@ -197,9 +222,17 @@ bool options_parse(int argc, char **argv, struct options *o)
 {
 	int option;
 
-	*o = (struct options){ .port = 18600, .gid_index = -1, .scheme = SDR_SCHEME_AUTO,
-			       .wait_s = 10, .size = 8 << 20, .n = 200, .k = 32, .m = 8,
-			       .inflight = 1, .channels = 1, .rtt_ns = 10000000,
+	*o = (struct options){ .port = 18600,
+			       .gid_index = -1,
+			       .scheme = SDR_SCHEME_AUTO,
+			       .wait_s = 10,
+			       .size = 8 << 20,
+			       .n = 200,
+			       .k = 32,
+			       .m = 8,
+			       .inflight = 1,
+			       .channels = 1,
+			       .rtt_ns = 10000000,
 			       .timeout_ns = 30000000000ull };
 	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {
 		switch (option) {
@@ -211,7 +244,8 @@ bool options_parse(int argc, char **argv, struct options *o)
 		default:
 			if (set_value(o, option, optarg))
 				break;
-			complain("--%s %s makes no sense: see sdr_perf --help", name_of(option), optarg);
+			complain("--%s %s makes no sense: see sdr_perf --help", name_of(option),
+				 optarg);
 			return false;
 		}
 	}

@@ -27,7 +27,8 @@ static bool open_device(struct pair *p, const struct options *o)
 	if (p->ctx)
 		return true;
 	if (errno == ENODEV)
-		complain("there is no device %s: ibv_devices lists them", o->dev ? o->dev : "at all");
+		complain("there is no device %s: ibv_devices lists them",
+			 o->dev ? o->dev : "at all");
 	else if (errno == ENETDOWN)
 		complain("the port of %s is not active: ibv_devinfo shows it", o->dev);
 	else
@@ -47,8 +48,20 @@ static bool open_memory(struct pair *p, const struct options *o)
 	}
 	p->mr = sdr_mr_reg(p->ctx, p->mem, p->slot * o->inflight);
 	if (!p->mr)
-		complain("memory cannot be registered: %s (ulimit -l shows the limit)", strerror(errno));
+		complain("memory cannot be registered: %s (ulimit -l shows the limit)",
+			 strerror(errno));
 	return p->mr;
+}
+
+/*
+ * An id that saw a packet twice rests for a packet's lifetime: many of them keep the pipe full. Of stages each costs memory, and
+ * both ends need as many; so it is the size that counts, not this end's backend.
+ */
+static uint32_t messages(const struct options *o)
+{
+	uint64_t some = o->size <= 1 << 20 ? 256 : 32;
+
+	return power_of_two(some > 4 * o->inflight ? some : 4 * o->inflight);
 }
 
 static bool open_qp(struct pair *p, const struct options *o)
@@ -57,9 +70,10 @@ static bool open_qp(struct pair *p, const struct options *o)
 	uint64_t least = o->chunk ? o->chunk : 64 << 10;
 	struct sdr_qp_attr attr = { .max_msg_size = o->size > least ? o->size : least,
 				    .chunk_size = (uint32_t)o->chunk,
-				    .max_msgs = power_of_two(o->sdk ? 4 * o->inflight : 4 * o->inflight + 4),
+				    .max_msgs = messages(o),
 				    .channels = (uint32_t)o->channels,
 				    .recv_depth = (uint32_t)o->depth,
+				    .packet_lifetime_ns = o->lifetime_ns,
 				    .rate_bps = o->rate,
 				    .backend = o->backend };
 	struct sdr_rel_attr rel = { .scheme = o->scheme,
@@ -87,13 +101,15 @@ static bool open_qp(struct pair *p, const struct options *o)
 /* What both must have been started with, in words that can be shown. */
 static void describe(const struct options *o, char *text, size_t size)
 {
-	snprintf(text, size,
-		 "size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
-		 "channels %llu%s%s",
-		 (unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
-		 sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
-		 (unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
-		 (unsigned long long)o->channels, o->sdk ? ", sdk" : "", o->verify ? ", verify" : "");
+	snprintf(
+		text, size,
+		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
+		"channels %llu%s%s",
+		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
+		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
+		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
+		(unsigned long long)o->channels, o->sdk ? ", sdk" : "",
+		o->verify ? ", verify" : "");
 }
 
 static bool agree(const struct options *o)

@@ -16,7 +16,7 @@ struct options {
 	enum sdr_code_kind code;
 	bool sdk, verify, json;
 	uint64_t size, chunk, n, rate, k, m, inflight, channels, depth;
-	uint64_t rtt_ns, timeout_ns;
+	uint64_t rtt_ns, timeout_ns, lifetime_ns;
 	double loss; /* model */
 };
 
@@ -57,16 +57,16 @@ uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n);
 uint64_t now_ns(void);
 const char *why(int err);
 struct tally {
-	uint64_t *ns, n;      /* of each Write or message */
+	uint64_t *ns, n; /* of each Write or message */
 	uint64_t begin, end;
 	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);
 
-int run_writes(const struct options *o);  /* write.c */
-int run_sdk(const struct options *o);	  /* sdk.c */
-int run_model(const struct options *o);	  /* model.c */
+int run_writes(const struct options *o); /* write.c */
+int run_sdk(const struct options *o);	 /* sdk.c */
+int run_model(const struct options *o);	 /* model.c */
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

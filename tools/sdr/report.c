@@ -70,16 +70,20 @@ static void print_schemes(const struct tally *t)
 			printf(" %s %llu", sdr_scheme_name(i), (unsigned long long)t->of_scheme[i]);
 }
 
-static void print_json(const struct options *o, const struct pair *p, const struct tally *t, double gbps)
+static void print_json(const struct options *o, const struct pair *p, const struct tally *t,
+		       double gbps)
 {
-	printf("{\"backend\": \"%s\", \"size\": %llu, \"writes\": %llu, \"failed\": %llu, \"wrong\": %llu, "
+	printf("{\"backend\": \"%s\", \"size\": %llu, \"writes\": %llu, \"failed\": %llu, "
+	       "\"wrong\": %llu, "
 	       "\"missing\": %llu, \"mean_ms\": %.4f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
-	       "\"p999_ms\": %.4f, \"gbps\": %.4f, \"chunks\": %llu, \"sent\": %llu, \"resent\": %llu, "
+	       "\"p999_ms\": %.4f, \"gbps\": %.4f, \"chunks\": %llu, \"sent\": %llu, \"resent\": "
+	       "%llu, "
 	       "\"decoded\": %llu, \"packets\": %llu}\n",
 	       sdr_backend_name(sdr_qp_backend(p->qp)), (unsigned long long)o->size,
-	       (unsigned long long)t->n, (unsigned long long)t->failed, (unsigned long long)t->wrong,
-	       (unsigned long long)t->missing, mean_ms(t), quantile_ms(t, .5), quantile_ms(t, .99),
-	       quantile_ms(t, .999), gbps, (unsigned long long)t->chunks, (unsigned long long)t->sent,
+	       (unsigned long long)t->n, (unsigned long long)t->failed,
+	       (unsigned long long)t->wrong, (unsigned long long)t->missing, mean_ms(t),
+	       quantile_ms(t, .5), quantile_ms(t, .99), quantile_ms(t, .999), gbps,
+	       (unsigned long long)t->chunks, (unsigned long long)t->sent,
 	       (unsigned long long)t->resent, (unsigned long long)t->decoded,
 	       (unsigned long long)t->packets);
 }
@@ -94,8 +98,8 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 		print_json(o, p, t, gbps);
 		return;
 	}
-	printf("%llu of %llu bytes over %s\n", (unsigned long long)t->n, (unsigned long long)o->size,
-	       sdr_backend_name(sdr_qp_backend(p->qp)));
+	printf("%llu of %llu bytes over %s\n", (unsigned long long)t->n,
+	       (unsigned long long)o->size, sdr_backend_name(sdr_qp_backend(p->qp)));
 	printf("  goodput %.3f Gbit/s, %llu packets, %.0f packets/s\n", gbps,
 	       (unsigned long long)t->packets, seconds > 0 ? (double)t->packets / seconds : 0);
 	if (t->n && o->host)

@@ -68,7 +68,8 @@ static int close_receive(struct run *r, struct message *m, bool whole)
 	m->recv = NULL;
 	if (err || !whole || !o->verify)
 		return err;
-	if (pattern_check(at, o->size, r->ended) == o->size && (!has_imm || imm == (uint32_t)r->ended))
+	if (pattern_check(at, o->size, r->ended) == o->size &&
+	    (!has_imm || imm == (uint32_t)r->ended))
 		return 0;
 	r->tally.wrong++;
 	return -EILSEQ;

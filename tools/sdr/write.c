@@ -34,7 +34,8 @@ static int post(struct run *r)
 	r->began[n % o->inflight] = now_ns();
 	err = o->host ? sdr_rel_write(r->pair.rel, r->pair.mr, at, o->size, (uint32_t)n,
 				      &r->reqs[n % o->inflight])
-		      : sdr_rel_recv(r->pair.rel, r->pair.mr, at, o->size, &r->reqs[n % o->inflight]);
+		      : sdr_rel_recv(r->pair.rel, r->pair.mr, at, o->size,
+				     &r->reqs[n % o->inflight]);
 	if (err) {
 		r->reqs[n % o->inflight] = NULL;
 		return err;
@@ -110,7 +111,8 @@ static int loop(struct run *r)
 	}
 	r->tally.end = now_ns();
 	if (err)
-		complain("%s %llu: %s", r->o->host ? "Write" : "receive", (unsigned long long)r->ended,
+		complain("%s %llu: %s", r->o->host ? "Write" : "receive",
+			 (unsigned long long)r->ended,
 			 err == -EILSEQ ? "its bytes are wrong" : why(err));
 	return err;
 }

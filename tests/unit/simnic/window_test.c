@@ -59,10 +59,11 @@ static int bind(uint32_t offset, uint32_t length)
 	struct ibv_wc wc = { 0 };
 	int status;
 
-	bind.bind_info = (struct ibv_mw_bind_info){ .mr = length ? rig.mr : NULL,
-						    .addr = length ? (uintptr_t)rig.mem + offset : 0,
-						    .length = length,
-						    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	bind.bind_info =
+		(struct ibv_mw_bind_info){ .mr = length ? rig.mr : NULL,
+					   .addr = length ? (uintptr_t)rig.mem + offset : 0,
+					   .length = length,
+					   .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
 	assert_int_equal(ibv_bind_mw(rig.qp, mw, &bind), 0);
 	status = rig_poll(&wc);
 	assert_int_equal(wc.wr_id, 7);
