@@ -9,6 +9,7 @@
 #include "simnic/device/cq.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
+#include "simnic/device/generation.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/requester.h"
@@ -226,6 +227,12 @@ static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
 	return 0;
 }
 
+/* Nobody tells an unreliable connection when its buffer was read: its payload is copied at its departure. */
+static bool leaves_whole(const struct sn_qp *qp, uint64_t length)
+{
+	return qp->attr.type == IBV_QPT_UC && length <= SN_STAGE_BYTES;
+}
+
 static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe *wqe)
 {
 	struct iovec iov[SN_WQE_MAX_SGE];
@@ -235,6 +242,8 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 	if (n < 0 || reads)
 		return n < 0 ? n : 0;
 	sn_posted_push_under(qp->dev, iov, (uint32_t)n);
+	if (leaves_whole(qp, wqe->length))
+		return sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
 	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
 		return sn_stage_put(pkt, iov, 1, wqe->length);
 	if (wqe->length <= SN_PKT_INLINE) {
@@ -279,6 +288,7 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
 	tx->sent = true;
 	tx->got = 0;
+	tx->done = leaves_whole(qp, wqe->length);
 	if (!qp->req.rto_ns)
 		timer_start(qp);
 	return REQ_SENT;
@@ -390,11 +400,13 @@ static bool waits_for_answer(const struct sn_qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
-/* An unreliable connection never learns and never minds. */
+/* What was not copied counts as sent, and whoever has not read it by now never does: it is lost. */
 static void uc_timeout(struct sn_qp *qp)
 {
 	uint32_t i;
 
+	sn_gen_end(qp);
+	sn_gen_begin(qp);
 	for (i = qp->req.tx_head; i != qp->req.tx_next; i++)
 		tx_at(qp, i)->done = true;
 	sn_requester_complete(qp);

@@ -7,17 +7,19 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/lib/simnic_rig.h"
 
 #define LOCAL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
-enum { PART = 4096, AT = 3 * PART, FROM = 64 * PART };
+enum { PART = 4096, AT = 3 * PART, FROM = 64 * PART, MARK = 128 * PART };
 
 static const struct rig_conn uc = { .type = IBV_QPT_UC, .access = IBV_ACCESS_REMOTE_WRITE };
 static const struct rig_conn rc = { IBV_QPT_RC, RIG_TIMEOUT, 1, 7, IBV_ACCESS_REMOTE_WRITE, false };
 static struct ibv_mw *mw;
+static struct ibv_mr *marker;
 
 static int start(const struct rig_conn *conn, uint32_t access)
 {
@@ -25,8 +27,10 @@ static int start(const struct rig_conn *conn, uint32_t access)
 
 	if (rig_open(&rig, access) || rig_loopback(conn, &self))
 		return -1;
+	marker = ibv_reg_mr(rig.pd, rig.mem + MARK, PART,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	mw = ibv_alloc_mw(rig.pd, IBV_MW_TYPE_1);
-	return mw ? 0 : -1;
+	return mw && marker ? 0 : -1;
 }
 
 static int start_uc(void **state)
@@ -49,6 +53,7 @@ static int finish(void **state)
 	if (mw && ibv_dealloc_mw(mw))
 		return -1;
 	mw = NULL;
+	ibv_dereg_mr(marker);
 	rig_close(&rig);
 	return 0;
 }
@@ -72,22 +77,40 @@ static int bind(uint32_t offset, uint32_t length)
 	return status;
 }
 
-static int write_to(uint32_t key, uint32_t offset, uint32_t length)
+static int post_write(uint64_t id, uint32_t key, uint32_t offset, uint32_t length)
 {
 	struct ibv_sge sge = rig_sge(FROM, length);
-	struct ibv_send_wr wr = { .sg_list = &sge,
+	struct ibv_send_wr wr = { .wr_id = id,
+				  .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
 	struct ibv_wc wc;
 
-	memset(rig.mem + FROM, 0xab, length);
-	memset(rig.mem + offset, 0, length);
 	wr.wr.rdma.remote_addr = (uintptr_t)rig.mem + offset;
 	wr.wr.rdma.rkey = key;
 	assert_int_equal(ibv_post_send(rig.qp, &wr, &bad), 0);
 	return rig_poll(&wc);
+}
+
+/* A completion on UC tells that it left. Behind it goes one by the region's own key: when that is there, it had its turn. */
+static int write_to(uint32_t key, uint32_t offset, uint32_t length)
+{
+	volatile uint8_t *mark = rig.mem + MARK;
+	int status;
+
+	memset(rig.mem + FROM, 0xab, length);
+	memset(rig.mem + offset, 0, length);
+	*mark = 0;
+	status = post_write(8, key, offset, length);
+	if (status || rig.qp->qp_type != IBV_QPT_UC)
+		return status;
+	assert_int_equal(post_write(9, marker->rkey, MARK, 1), 0);
+	for (int i = 0; i < 20000 && !*mark; i++)
+		usleep(500);
+	assert_int_equal(*mark, 0xab);
+	return 0;
 }
 
 static bool landed(uint32_t offset)
