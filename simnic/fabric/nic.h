@@ -126,6 +126,8 @@ struct sn_nic {
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */
 
+	_Atomic uint32_t line_out, line_in; /* of its cable, + 1: struct sn_line; 0: none */
+
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;
 	_Atomic uint32_t next_key;		/* index part; same start on every NIC */

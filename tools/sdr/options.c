@@ -18,6 +18,7 @@ enum {
 	OPT_K,
 	OPT_M,
 	OPT_VERIFY,
+	OPT_DUPLICATES,
 	OPT_JSON,
 	OPT_RTT,
 	OPT_LOSS,
@@ -52,6 +53,7 @@ void usage(void)
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
 	     "      --lifetime T     no packet is under way for longer (1s)\n"
+	     "      --duplicates     the network may double packets\n"
 	     "      --wait S         seconds to wait for the other end (10)\n"
 	     "      --gid-index I    (the first of RoCE v2 over IPv4)\n"
 	     "      --verify         every byte is checked by its place\n"
@@ -204,6 +206,7 @@ static const struct option longs[] = {
 	{ "wait", 1, NULL, OPT_WAIT },
 	{ "gid-index", 1, NULL, OPT_GID },
 	{ "verify", 0, NULL, OPT_VERIFY },
+	{ "duplicates", 0, NULL, OPT_DUPLICATES },
 	{ "json", 0, NULL, OPT_JSON },
 	{ "loss", 1, NULL, OPT_LOSS },
 	{ "help", 0, NULL, 'h' },
@@ -240,6 +243,7 @@ bool options_parse(int argc, char **argv, struct options *o)
 		case '?': complain("see sdr_perf --help"); return false;
 		case OPT_SDK: o->sdk = true; break;
 		case OPT_VERIFY: o->verify = true; break;
+		case OPT_DUPLICATES: o->duplicates = true; break;
 		case OPT_JSON: o->json = true; break;
 		default:
 			if (set_value(o, option, optarg))

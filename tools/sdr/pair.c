@@ -74,6 +74,7 @@ static bool open_qp(struct pair *p, const struct options *o)
 				    .channels = (uint32_t)o->channels,
 				    .recv_depth = (uint32_t)o->depth,
 				    .packet_lifetime_ns = o->lifetime_ns,
+				    .duplicates = o->duplicates,
 				    .rate_bps = o->rate,
 				    .backend = o->backend };
 	struct sdr_rel_attr rel = { .scheme = o->scheme,

@@ -14,7 +14,7 @@ struct options {
 	int port, gid_index, scheme, wait_s;
 	enum sdr_backend backend;
 	enum sdr_code_kind code;
-	bool sdk, verify, json;
+	bool sdk, verify, json, duplicates;
 	uint64_t size, chunk, n, rate, k, m, inflight, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
 	double loss; /* model */
