@@ -118,8 +118,8 @@ int ctl_link(int argc, char **argv)
 	if (!ctl_nic(argv[1], &nic))
 		return CTL_FAILED;
 	if (argc == 2) {
-		show(nic.fabric, "out", &nic.nic->line_out);
-		show(nic.fabric, "in", &nic.nic->line_in);
+		show(nic.fabric, "out", &nic.nic->cable.out);
+		show(nic.fabric, "in", &nic.nic->cable.in);
 		return CTL_OK;
 	}
 	if (sn_line_set(nic.fabric, nic.nic->host, nic.nic->index, off ? NULL : &config))

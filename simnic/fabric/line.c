@@ -260,11 +260,11 @@ struct sn_line *sn_line_of(struct sn_fabric *fabric, const struct sn_pkt *pkt)
 {
 	struct sn_nic *src = &fabric->nic[pkt->src_host][pkt->src_nic];
 	struct sn_nic *dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];
-	struct sn_line *line = numbered(fabric, &src->line_out);
+	struct sn_line *line = numbered(fabric, &src->cable.out);
 
 	if (src == dst) /* inside a NIC there is no cable */
 		return NULL;
-	return line ? line : numbered(fabric, &dst->line_in);
+	return line ? line : numbered(fabric, &dst->cable.in);
 }
 
 /* Packets that are under way on it stay so. */
@@ -318,10 +318,10 @@ int sn_line_set(struct sn_fabric *fabric, uint32_t host, uint32_t nic,
 	int err = 0;
 
 	if (config) {
-		err = find(fabric, &n->line_out, config);
-		return err ? err : find(fabric, &n->line_in, config);
+		err = find(fabric, &n->cable.out, config);
+		return err ? err : find(fabric, &n->cable.in, config);
 	}
-	turn_off(fabric, &n->line_out);
-	turn_off(fabric, &n->line_in);
+	turn_off(fabric, &n->cable.out);
+	turn_off(fabric, &n->cable.in);
 	return 0;
 }

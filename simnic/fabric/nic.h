@@ -85,6 +85,11 @@ struct sn_removal {
 	_Atomic uint32_t files;	      /* opened in this life */
 };
 
+/* A long one: the number of the struct sn_line of each direction, + 1; 0: none. */
+struct sn_cable {
+	_Atomic uint32_t out, in;
+};
+
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
@@ -126,7 +131,7 @@ struct sn_nic {
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */
 
-	_Atomic uint32_t line_out, line_in; /* of its cable, + 1: struct sn_line; 0: none */
+	struct sn_cable cable;
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;

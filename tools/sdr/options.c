@@ -32,8 +32,8 @@ enum {
 
 void usage(void)
 {
-	puts("usage: sdr_perf -d DEV [OPTIONS]            the server\n"
-	     "       sdr_perf -d DEV [OPTIONS] HOST       the client: writes to it\n"
+	puts("usage: sdr_perf OPTIONS           the server\n"
+	     "       sdr_perf OPTIONS HOST      the client: writes to it\n"
 	     "       sdr_perf model --rate R --rtt T --loss P --size S\n"
 	     "\n"
 	     "  -d, --dev DEV        device, as ibv_devices names it\n"

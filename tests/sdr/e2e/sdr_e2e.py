@@ -99,8 +99,9 @@ def sent(lab):
 def killed(lab):
     """Whichever end is killed in the middle: the other says so, and ends."""
     for victim in 0, 1:
+        before = sent(lab)
         ends = start(lab, ["-n", 1000000, "-s", "64K", "--rate", "1G"])
-        wait_for("traffic", lambda: sent(lab) > (victim + 1) * 2000
+        wait_for("traffic", lambda: sent(lab) > before + 2000
                  or not all(end.running() for end in ends), 30)
         if not all(end.running() for end in ends):
             raise Failed(f"ended too early: {ends[0].tail()} {ends[1].tail()}")
