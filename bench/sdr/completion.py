@@ -33,7 +33,7 @@ def perf(lab, *options):
 
 def model(lab, args, loss):
     """Mean in ms by row of `sdr_perf model`."""
-    said = lab.run_tool([os.path.join(lab.out, "bin", "sdr_perf"), "model", "--rate", args.rate, "--rtt",
+    said = lab.run_tool([os.path.join(lab.out, "bin", "sdr_perf"), "model", "--rate", args.send_rate, "--rtt",
                          f"{2 * args.delay_ms}ms", "--loss", loss, "--size", args.size])
     rows = [line.split() for line in said.out().splitlines()[1:]]
     return {row[0]: float(row[1]) for row in rows}
@@ -44,7 +44,7 @@ def middle(values):
 
 
 def point(lab, args, scheme):
-    runs = [perf(lab, "-s", args.size, "-n", args.writes, "--scheme", scheme, "--rate", args.rate, "--rtt",
+    runs = [perf(lab, "-s", args.size, "-n", args.writes, "--scheme", scheme, "--rate", args.send_rate, "--rtt",
                  f"{2 * args.delay_ms}ms", "--timeout", "120s") for _ in range(args.rounds)]
     return {"mean_ms": middle([r["mean_ms"] for r in runs]), "p99_ms": middle([r["p99_ms"] for r in runs]),
             "sent": middle([r["sent"] / r["chunks"] for r in runs]), "decoded": sum(r["decoded"] for r in runs)}
@@ -101,11 +101,12 @@ def main():
     parser.add_argument("--writes", type=int, default=20)
     parser.add_argument("--size", default="8M")
     parser.add_argument("--rate", default="400M")
+    parser.add_argument("--send-rate", default="350M", help="below the link's, or a queue grows that counts as delay")
     parser.add_argument("--delay-ms", type=float, default=12.5)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     with Lab(args.build, nics=1, seed=args.seed) as lab:
-        results = {"seed": args.seed, "rate": args.rate, "rtt_ms": 2 * args.delay_ms, "size": args.size,
+        results = {"seed": args.seed, "rate": args.rate, "send_rate": args.send_rate, "rtt_ms": 2 * args.delay_ms, "size": args.size,
                    "no_link": short_link(lab, args), "long_link": long_link(lab, args)}
     save(args.out, "sdr.json", results)
     return 0
