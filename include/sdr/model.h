@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 enum sdr_scheme_kind {
 	SDR_SCHEME_SR,	  /* a chunk without its acknowledgement is repeated after rto_rtts */
@@ -65,6 +66,7 @@ double sdr_model_sent(const struct sdr_link *link, const struct sdr_scheme *sche
 int sdr_model_choose(const struct sdr_link *link, const struct sdr_scheme *schemes, uint32_t n,
 		     uint64_t bytes, double q, double max_sent);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -98,7 +98,7 @@ int sdr_core_step(struct sdr_core *c, struct sdr_event *e, uint64_t now, struct 
 	case SDR_EVENT_BOUND: return sdr_slot_bound(c, e, a);
 	case SDR_EVENT_RECV_COMPLETE: return sdr_slot_complete(c, e->n, a);
 	case SDR_EVENT_UNBOUND: return sdr_slot_unbound(c, e->n, now, a);
-	case SDR_EVENT_SEND_POST: return sdr_send_post(c, e, a);
+	case SDR_EVENT_SEND_POST: return sdr_send_begin(c, e, a);
 	case SDR_EVENT_INJECTED: return sdr_send_injected(c, e);
 	case SDR_EVENT_SEND_END: return sdr_send_ended(c, e->n);
 	case SDR_EVENT_CTS: return sdr_send_cts(c, e, a);

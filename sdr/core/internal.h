@@ -20,7 +20,7 @@ int sdr_slot_complete(struct sdr_core *c, uint64_t n, struct sdr_actions *a);
 int sdr_slot_unbound(struct sdr_core *c, uint64_t n, uint64_t now, struct sdr_actions *a);
 
 /* message.c: sends */
-int sdr_send_post(struct sdr_core *c, struct sdr_event *e, struct sdr_actions *a);
+int sdr_send_begin(struct sdr_core *c, struct sdr_event *e, struct sdr_actions *a);
 int sdr_send_injected(struct sdr_core *c, const struct sdr_event *e);
 int sdr_send_ended(struct sdr_core *c, uint64_t n);
 int sdr_send_cts(struct sdr_core *c, const struct sdr_event *e, struct sdr_actions *a);

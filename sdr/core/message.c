@@ -61,7 +61,7 @@ static void start(struct sdr_core *c, struct sdr_send *s, struct sdr_actions *a)
 	act->cts = s->cts;
 }
 
-int sdr_send_post(struct sdr_core *c, struct sdr_event *e, struct sdr_actions *a)
+int sdr_send_begin(struct sdr_core *c, struct sdr_event *e, struct sdr_actions *a)
 {
 	struct sdr_send *s = sdr_core_send(c, c->send_next);
 

@@ -35,10 +35,10 @@ static bool may_name(const struct sdr_rx *r, uint32_t chunk, uint32_t now)
 /* Up to where holes are losses: (of what is not coded, of what is). */
 static void limits(const struct sdr_rx *r, uint64_t now, uint32_t *plain, uint32_t *coded)
 {
-	bool ended = now >= r->end_at;
-	bool given_up =
-		ended && now >= r->end_at + r->plan.fto_ns &&
-		(now >= r->last_new + r->plan.reorder_ns || SDR_MUTATED(FTO_WITHOUT_PARITY));
+	/* A sender that is slower than it planned is not at its end while something comes. */
+	bool still = now >= r->last_new + r->plan.reorder_ns;
+	bool ended = now >= r->end_at && (still || SDR_MUTATED(FTO_WITHOUT_PARITY));
+	bool given_up = ended && now >= r->end_at + r->plan.fto_ns;
 
 	*plain = ended && !SDR_MUTATED(TAIL_UNNAMED) ? r->plan.coded_from : r->ripe;
 	if (*plain > r->plan.coded_from)

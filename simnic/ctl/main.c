@@ -33,6 +33,9 @@ static const char help[] =
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
 	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"
+	"  link NIC [--rate 1G] [--delay 12.5ms] [--loss 1e-3] [--burst N] [--reorder P:T]\n"
+	"           [--duplicate P] [--queue 4M] | off\n"
+	"                                    its cable, for UC and UD; alone: shows it\n"
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
@@ -182,6 +185,7 @@ int main(int argc, char **argv)
 		{ "swap", ctl_swap },	      { "slow", ctl_slow },
 		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
 		{ "real", ctl_real },	      { "atomic-scope", ctl_atomic_scope },
+		{ "link", ctl_link },
 	};
 
 	if (argc < 2)

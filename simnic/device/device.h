@@ -59,6 +59,10 @@ struct sn_indirect {
 };
 int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key);
 
+/* A memory window, not bound to anything yet. Each bind changes its key: any of them names it when it goes. */
+int sn_window_alloc(struct sn_dev *dev, uint32_t pdn, bool type2, uint32_t *rkey);
+int sn_window_free(struct sn_dev *dev, uint32_t rkey);
+
 /* A shared receive queue. Its doorbell record moves it: there is no register. */
 struct sn_srq_attr {
 	uint32_t pdn;

@@ -162,6 +162,28 @@ static bool engine_late(void)
 	return n > 0;
 }
 
+/* What has come to the end of a long cable. */
+static bool engine_lines(void)
+{
+	struct sn_fabric *f = sn_engine.fabric;
+	struct sn_pkt *pkt = &sn_engine.rx;
+	struct sn_line_slot *slot;
+	struct sn_line *line;
+	int n;
+
+	for (n = 0; n < INBOX_BATCH; n++) {
+		slot = sn_line_take(f, sn_engine.slot, sn_engine.now_ns, &line);
+		if (!slot)
+			break;
+		memcpy(pkt, &slot->pkt, sizeof(*pkt));
+		pkt->bounce = pkt->bounce ? (uint64_t)slot->payload : 0;
+		if (atomic_load(&slot->ready)) /* else who sent it has died */
+			engine_dispatch(pkt);
+		sn_line_free(f, line, slot, sn_engine.slot);
+	}
+	return n > 0;
+}
+
 static bool engine_run_qp(struct sn_qp *qp)
 {
 	bool worked = false;
@@ -265,6 +287,7 @@ bool sn_engine_batch(void)
 		return false;
 	worked |= engine_inbox();
 	worked |= engine_late();
+	worked |= engine_lines();
 	for (dev = sn_engine.devs; dev; dev = dev->next)
 		sn_uar_scan(dev, &worked);
 	engine_waiting_qps();
@@ -293,7 +316,9 @@ static uint64_t engine_nap_ns(uint64_t idle_since)
 	uint64_t nap = nap_by_activity(sn_engine.now_ns - idle_since);
 	uint64_t due = sn_fault_next_ns(sn_engine.fabric), posted = sn_posted_next_ns();
 	uint64_t turn = sn_dev_next_turn_ns(), atomic = sn_atomic_next_ns();
+	uint64_t line = sn_line_next_ns(sn_engine.fabric);
 
+	due = line < due ? line : due;
 	due = posted < due ? posted : due;
 	due = turn < due ? turn : due;
 	due = atomic < due ? atomic : due;

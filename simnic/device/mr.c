@@ -8,12 +8,22 @@
 #include "simnic/device/engine.h"
 #include "simnic/device/mr.h"
 #include "simnic/device/posted.h"
+#include "simnic/device/window.h"
 
 #define KEY_INDEX_MASK 0xffffff
 
 static struct sn_mr **mr_bucket(struct sn_dev *dev, uint32_t key)
 {
 	return &dev->mr[(key >> 8) % SN_MR_BUCKETS];
+}
+
+struct sn_mr *sn_mr_of_index(struct sn_dev *dev, uint32_t key)
+{
+	struct sn_mr *mr;
+
+	for (mr = *mr_bucket(dev, key); mr && mr->key >> 8 != key >> 8; mr = mr->next)
+		;
+	return mr;
 }
 
 static struct sn_mr *mr_find(struct sn_dev *dev, uint32_t key)
@@ -35,6 +45,8 @@ uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_
 		return 0;
 	if (va < mr->iova || len > mr->length || va - mr->iova > mr->length - len)
 		return 0;
+	if (mr->kind != SN_MR_REGION)
+		return sn_window_translate(dev, mr, va, len, access);
 	return mr->addr + (va - mr->iova);
 }
 
@@ -62,6 +74,12 @@ static void mr_insert(struct sn_dev *dev, struct sn_mr *mr)
 
 	mr->next = *bucket;
 	*bucket = mr;
+}
+
+void sn_mr_add(struct sn_dev *dev, struct sn_mr *mr, uint8_t variant)
+{
+	mr->key = key_new(dev) << 8 | variant;
+	mr_insert(dev, mr);
 }
 
 static void key_keep(struct sn_dev *dev, uint32_t key)
@@ -114,8 +132,8 @@ int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint3
 		err = mr->addr ? 0 : -EINVAL;
 	}
 	if (!err) {
-		mr->key = *key = key_new(dev) << 8 | want->variant;
-		mr_insert(dev, mr);
+		sn_mr_add(dev, mr, (uint8_t)want->variant);
+		*key = mr->key;
 	}
 	sn_unlock();
 	if (err)

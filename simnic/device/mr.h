@@ -10,16 +10,26 @@ struct sn_dev;
 
 #define SN_MR_BUCKETS 1024
 
+enum sn_mr_kind { SN_MR_REGION, SN_MR_WINDOW_1, SN_MR_WINDOW_2 };
+
 struct sn_mr {
 	struct sn_mr *next;
+	enum sn_mr_kind kind;
 	uint32_t key, pdn, access;
 	uint64_t addr, length, iova;
 	bool own_command; /* the kernel's driver does not know it */
+	/* of a window: what it is bound to; who bound it */
+	uint32_t of_key, qpn;
+	uint64_t of_va;
 };
 
 /* The address in this process, or 0: IBA 10.6.3 forbids it. */
 uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
 			 uint32_t access);
+/* Under a key that nobody had; variant: its lowest eight bits. */
+void sn_mr_add(struct sn_dev *dev, struct sn_mr *mr, uint8_t variant);
+/* Whatever its lowest eight bits are now; or NULL. */
+struct sn_mr *sn_mr_of_index(struct sn_dev *dev, uint32_t key);
 void sn_mr_free_all(struct sn_dev *dev);
 
 #endif

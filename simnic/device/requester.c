@@ -9,6 +9,7 @@
 #include "simnic/device/cq.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
+#include "simnic/device/generation.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/requester.h"
@@ -169,7 +170,7 @@ static void window_add(struct sn_qp *qp, const struct sn_wqe *wqe)
 	tx->psn = qp->req.psn;
 	qp->req.rd_outstanding += tx->rd_atomic;
 	qp->req.sq_cons = (uint16_t)(qp->req.sq_cons + wqe->nbb);
-	if (wqe->opcode == MLX5_OPCODE_NOP || tx->syndrome)
+	if (wqe->opcode == MLX5_OPCODE_NOP || wqe->opcode == MLX5_OPCODE_UMR || tx->syndrome)
 		return; /* never on the wire: takes no PSN */
 	tx->packets = opcode_is_atomic(wqe->opcode) ? 1 : sn_psn_count(wqe->length, qp->path_mtu);
 	qp->req.psn = sn_psn_add(qp->req.psn, tx->packets);
@@ -235,6 +236,12 @@ static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
 	return 0;
 }
 
+/* Nobody tells an unreliable connection when its buffer was read: its payload is copied at its departure. */
+static bool leaves_whole(const struct sn_qp *qp, uint64_t length)
+{
+	return qp->attr.type == IBV_QPT_UC && length <= SN_STAGE_BYTES;
+}
+
 static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe *wqe)
 {
 	struct iovec iov[SN_WQE_MAX_SGE];
@@ -244,6 +251,8 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 	if (n < 0 || reads)
 		return n < 0 ? n : 0;
 	sn_posted_push_under(qp->dev, iov, (uint32_t)n);
+	if (leaves_whole(qp, wqe->length))
+		return sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
 	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
 		return sn_stage_put(pkt, iov, 1, wqe->length);
 	if (wqe->length <= SN_PKT_INLINE) {
@@ -287,6 +296,7 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 	if (tx->sent)
 		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
 	tx->sent = true;
+	tx->done = leaves_whole(qp, wqe->length);
 	if (!qp->req.rto_ns)
 		timer_start(qp);
 	return REQ_SENT;
@@ -314,6 +324,14 @@ static void nop_done(struct sn_qp *qp, struct sn_txe *tx)
 	tx->done = true;
 }
 
+static void window_changed(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
+{
+	if (tx->done || tx->syndrome)
+		return;
+	tx->syndrome = sn_window_bind(qp, &wqe->bind);
+	tx->done = true;
+}
+
 /* Sends window entry tx_next, for the first time or again. */
 static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 {
@@ -322,6 +340,8 @@ static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 
 	if (wqe->opcode == MLX5_OPCODE_NOP)
 		nop_done(qp, tx);
+	else if (wqe->opcode == MLX5_OPCODE_UMR)
+		window_changed(qp, tx, wqe);
 	else if (!tx->syndrome && !tx->done)
 		step = qp->attr.type == IBV_QPT_UD ? transmit_ud(qp, tx, wqe)
 						   : transmit(qp, tx, wqe);
@@ -388,11 +408,13 @@ static bool waits_for_answer(const struct sn_qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
-/* An unreliable connection never learns and never minds. */
+/* What was not copied counts as sent, and whoever has not read it by now never does: it is lost. */
 static void uc_timeout(struct sn_qp *qp)
 {
 	uint32_t i;
 
+	sn_gen_end(qp);
+	sn_gen_begin(qp);
 	for (i = qp->req.tx_head; i != qp->req.tx_next; i++)
 		tx_at(qp, i)->done = true;
 	sn_requester_complete(qp);

@@ -30,7 +30,7 @@ uint32_t sn_stage_source(const struct sn_pkt *pkt, struct iovec *src)
 {
 	uint32_t i;
 
-	if (pkt->bounce && pkt->op == SN_PKT_UD) {
+	if (pkt->bounce && pkt->op == SN_PKT_UD && !(pkt->flags & SN_PKT_F_LATE)) {
 		src[0].iov_base = datagram_payload(pkt);
 		src[0].iov_len = SN_UD_MTU;
 		return 1;

@@ -242,6 +242,42 @@ static int wire_hold(struct sn_pkt *pkt)
 	return 0;
 }
 
+/* A long cable is for packets that nobody waits for the answer of. */
+static struct sn_line *wire_line(const struct sn_qp *qp, const struct sn_pkt *pkt)
+{
+	if (pkt->op != SN_PKT_UD && (qp->attr.type != IBV_QPT_UC || sn_pkt_is_response(pkt->op)))
+		return NULL;
+	return sn_line_of(sn_engine.fabric, pkt);
+}
+
+static void wire_copy_to(const struct sn_pkt *pkt, struct sn_line_slot *slot)
+{
+	struct iovec src[SN_PKT_MAX_SGE], dst = { slot->payload, SN_LINE_PAYLOAD };
+
+	memcpy(&slot->pkt, pkt, sizeof(*pkt));
+	slot->pkt.flags |= SN_PKT_F_LATE; /* its sender may be gone when it arrives */
+	if (pkt->n_sge || pkt->bounce) {
+		sn_copy_pieces(&dst, 1, src, sn_stage_source(pkt, src), pkt->length);
+		slot->pkt.n_sge = 0;
+		slot->pkt.bounce = 1; /* who takes it has its own address for the payload */
+	}
+	sn_line_ready(sn_engine.fabric, slot);
+}
+
+/* 0, also where it is lost; -ENOBUFS: the line is busy. Datagrams do not wait, as with a full inbox. */
+static int wire_enter(struct sn_line *line, const struct sn_pkt *pkt)
+{
+	struct sn_line_slot *slots[2];
+	int n = sn_line_enter(sn_engine.fabric, line, pkt->length, sn_engine.slot, sn_engine.now_ns,
+			      pkt->op != SN_PKT_UD, slots);
+
+	for (int i = 0; i < n; i++)
+		wire_copy_to(pkt, slots[i]);
+	if (n >= 0)
+		sn_stage_release(pkt);
+	return n < 0 ? n : 0;
+}
+
 static bool wire_take_cut(struct sn_nic *nic, struct sn_pkt *pkt)
 {
 	uint32_t armed = SN_CUT_ARMED;
@@ -308,6 +344,7 @@ static int wire_deliver(struct sn_nic *nic, struct sn_pkt *pkt)
 int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 {
 	struct sn_nic *nic = qp->dev->nic;
+	struct sn_line *line = wire_line(qp, pkt);
 	int rc = -ENOLINK;
 
 	if (sn_wire_paused(qp)) {
@@ -316,7 +353,9 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 	}
 	wire_count(&nic->count, pkt);
 	if (wire_is_open(pkt))
-		rc = sn_held_wanted(nic, pkt) ? wire_hold(pkt) : wire_deliver(nic, pkt);
+		rc = sn_held_wanted(nic, pkt) ? wire_hold(pkt)
+		     : line		      ? wire_enter(line, pkt)
+					      : wire_deliver(nic, pkt);
 	if (rc)
 		sn_stage_release(pkt);
 	if (rc != -ENOBUFS) {

@@ -161,6 +161,12 @@ void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 	}
 	if (wqe->opcode == MLX5_OPCODE_NOP)
 		return;
+	if (wqe->opcode == MLX5_OPCODE_UMR && sn_qp_is_connected(qp)) {
+		sn_wqe_raw(qp, idx, raw, wqe->ds * SEGMENT);
+		if (!sn_bind_decode(raw, wqe->ds, &wqe->bind))
+			wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+		return;
+	}
 	head = wqe_head_bytes(qp, wqe->opcode);
 	if (head < 0 || CTRL_BYTES + head > wqe->ds * SEGMENT) {
 		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;

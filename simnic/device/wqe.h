@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "simnic/device/window.h"
+
 struct sn_dev;
 struct sn_qp;
 
@@ -29,6 +31,7 @@ struct sn_wqe {
 	uint32_t n_sge;
 	bool is_inline;
 	struct mlx5_wqe_av av;
+	struct sn_bind bind; /* UMR */
 	struct sn_sge sge[SN_WQE_MAX_SGE];
 	uint8_t inline_data[SN_WQE_MAX_BYTES];
 };

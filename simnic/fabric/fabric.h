@@ -14,6 +14,7 @@
 
 #include "simnic/fabric/fault.h"
 #include "simnic/fabric/held.h"
+#include "simnic/fabric/line.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/proc.h"
 
@@ -22,7 +23,7 @@
  * Raise this with each change of what lies in the shared file: of struct sn_fabric and all that is
  * in it, and of what a value there means. Every process compares it when it attaches.
  */
-#define SN_VERSION 11
+#define SN_VERSION 12
 
 struct sn_switch {
 	_Atomic uint32_t down;
@@ -46,6 +47,7 @@ struct sn_fabric {
 	struct sn_nic nic[SN_MAX_HOSTS][SN_MAX_NICS];
 	struct sn_proc proc[SN_MAX_PROCS];
 	struct sn_held held[SN_MAX_HELD];
+	struct sn_line line[SN_LINES];
 };
 
 /* All return 0 or -errno. */

@@ -86,6 +86,11 @@ struct sn_removal {
 	_Atomic uint32_t files;	      /* opened in this life */
 };
 
+/* A long one: the number of the struct sn_line of each direction, + 1; 0: none. */
+struct sn_cable {
+	_Atomic uint32_t out, in;
+};
+
 struct sn_nic {
 	char ibdev[16]; /* "mlx5_0" */
 	uint32_t host, index, rail;
@@ -130,6 +135,8 @@ struct sn_nic {
 		_Atomic uint32_t glob;	/* atomic to all; 0: to those of this NIC */
 		_Atomic uint32_t owner; /* who has one under way: process slot + 1; 0: nobody */
 	} atomic;
+
+	struct sn_cable cable;
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;

@@ -156,12 +156,14 @@ static void device_fill(const struct sn_ctx *ctx, struct ib_uverbs_query_device_
 		.max_qp = 1 << 15,
 		.max_qp_wr = atomic_load(&ctx->nic->max.qp_wr),
 		.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT |
-				    IBV_DEVICE_SYS_IMAGE_GUID,
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 		.max_sge = atomic_load(&ctx->nic->max.sge),
 		.max_sge_rd = atomic_load(&ctx->nic->max.sge),
 		.max_cq = 1 << 16,
 		.max_cqe = atomic_load(&ctx->nic->max.cqe),
 		.max_mr = 1 << 20,
+		.max_mw = 1 << 20,
 		.max_pd = 1 << 16,
 		.max_qp_rd_atom = atomic_load(&ctx->nic->max.reads),
 		.max_res_rd_atom = SN_MAX_RD_ATOMIC << 15,

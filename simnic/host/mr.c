@@ -56,11 +56,11 @@ static int access_check(const struct ib_uverbs_reg_mr *cmd)
 	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
 			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
 			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_ON_DEMAND |
-			       IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+			       IB_UVERBS_ACCESS_MW_BIND | IB_UVERBS_ACCESS_OPTIONAL_RANGE;
 	const uint32_t writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
 
 	if (cmd->access_flags & ~known)
-		return -EOPNOTSUPP; /* memory windows, huge pages */
+		return -EOPNOTSUPP; /* huge pages */
 	/* IBA 10.6.3.1: a remote write right needs the local one. */
 	if ((cmd->access_flags & writes) && !(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE))
 		return -EINVAL;

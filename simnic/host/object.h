@@ -27,6 +27,7 @@ enum sn_obj_type {
 	SN_OBJ_SRQ,
 	SN_OBJ_DM,
 	SN_OBJ_DEVX,
+	SN_OBJ_MW,
 	SN_OBJ_TYPES,
 };
 
@@ -54,6 +55,10 @@ struct sn_obj {
 		struct {
 			uint32_t key;
 		} devx;
+		struct {
+			uint32_t rkey;
+			struct sn_obj *pd;
+		} mw;
 		struct {
 			struct sn_cq *dev;
 			uint32_t cqes, cqe_size;

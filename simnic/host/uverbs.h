@@ -55,6 +55,8 @@ int sn_mr_destroy_cmd(const struct sn_req *req);
 int sn_dm_alloc(const struct sn_req *req); /* dm.c */
 int sn_dm_free(const struct sn_req *req);
 int sn_mr_reg_dm(const struct sn_req *req);
+int sn_mw_alloc(const struct sn_req *req); /* mw.c */
+int sn_mw_dealloc(const struct sn_req *req);
 int sn_devx_create(const struct sn_req *req); /* devx.c */
 int sn_devx_destroy(const struct sn_req *req);
 int sn_devx_other(const struct sn_req *req);

@@ -30,7 +30,7 @@ ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
 BLOCK_S = 180       # of a command that hangs: far more than any takes
 CLONE_NEWNET, CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x40000000, 0x00020000, 0x4000, 0x40000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
-TOOLS = ("shiftctl", "simnicctl", "shift-exporter")
+TOOLS = ("shiftctl", "simnicctl", "shift-exporter", "sdr_perf")
 
 
 class Failed(Exception):

@@ -89,13 +89,14 @@ int rig_qp_to_rts(struct rig_end *end, const struct rig_conn *conn, const struct
 			     .dlid = peer->lid,
 			     .grh = { .dgid = peer->gid, .hop_limit = 1 } },
 	};
-	bool ud = conn->type == IBV_QPT_UD;
+	bool ud = conn->type == IBV_QPT_UD, rc = conn->type == IBV_QPT_RC;
 
-	if (ibv_modify_qp(end->qp, &attr,
-			  ud ? IBV_QP_STATE
-			     : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					  IBV_QP_MIN_RNR_TIMER))
+	if (ibv_modify_qp(
+		    end->qp, &attr,
+		    IBV_QP_STATE |
+			    (ud ? 0
+				: IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
+			    (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)))
 		return -1;
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
 				     .timeout = conn->timeout,
@@ -104,9 +105,9 @@ int rig_qp_to_rts(struct rig_end *end, const struct rig_conn *conn, const struct
 				     .max_rd_atomic = 4 };
 	return ibv_modify_qp(end->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_SQ_PSN |
-				     (ud ? 0
-					 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						      IBV_QP_MAX_QP_RD_ATOMIC));
+				     (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						      IBV_QP_MAX_QP_RD_ATOMIC
+					 : 0));
 }
 
 static struct rig_addr address(struct rig_end *end)

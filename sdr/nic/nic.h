@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The seam to verbs: a device, queue pairs of UC that carry packets, one of UD that carries control messages, and how a slot
+ * gets memory that packets may be written to. Nothing here knows messages. One thread at a time; nothing blocks.
+ */
+#ifndef SDR_NIC_NIC_H
+#define SDR_NIC_NIC_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- region.c: device and memory ------------------------------------------------------------- */
+
+struct sdr_nic {
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;
+	uint8_t port;
+	int gid_index;
+	union ibv_gid gid;
+	uint16_t lid;
+	bool roce, windows;
+	enum ibv_mtu mtu;
+	uint32_t max_wr, max_cqe;
+};
+
+/* Where a queue pair of the other end is. */
+struct sdr_peer {
+	union ibv_gid gid;
+	uint16_t lid;
+	enum ibv_mtu mtu; /* of the path */
+};
+
+int sdr_nic_open(struct sdr_nic *nic, const char *name, uint8_t port, int gid_index);
+void sdr_nic_close(struct sdr_nic *nic);
+uint32_t sdr_mtu_bytes(enum ibv_mtu mtu);
+/* bindable: windows can be bound to it. */
+struct ibv_mr *sdr_region_reg(const struct sdr_nic *nic, void *addr, size_t length, bool bindable);
+void sdr_nic_address(const struct sdr_nic *nic, const struct sdr_peer *peer,
+		     struct ibv_ah_attr *ah);
+
+/* ---- channel.c: packets ---------------------------------------------------------------------- */
+
+enum { SDR_BURST = 32 };
+
+struct sdr_channel {
+	struct ibv_qp *qp;
+	struct ibv_cq *send_cq, *recv_cq;
+	uint32_t send_depth, recv_depth;
+	uint64_t posted, completed; /* sends */
+	uint32_t used;		    /* receives that are to be posted again */
+};
+
+struct sdr_packet_out {
+	uint64_t addr, raddr;
+	uint32_t length, lkey, rkey, imm;
+};
+
+int sdr_channel_open(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t recv_depth);
+void sdr_channel_close(struct sdr_channel *c);
+int sdr_channel_connect(struct sdr_channel *c, const struct sdr_nic *nic,
+			const struct sdr_peer *peer, uint32_t qpn);
+uint32_t sdr_channel_room(const struct sdr_channel *c);
+/* n: at most SDR_BURST, and the room. */
+int sdr_channel_post(struct sdr_channel *c, const struct sdr_packet_out *packets, uint32_t n);
+/* Completions of sends. */
+int sdr_channel_reap(struct sdr_channel *c);
+/* Immediates of packets that came, at most SDR_BURST; their number, or -EIO. Posts receives again. */
+int sdr_channel_poll(struct sdr_channel *c, uint32_t *imms);
+
+/* ---- control.c: datagrams -------------------------------------------------------------------- */
+
+enum { SDR_DATAGRAM_MAX = 4096, SDR_DATAGRAMS = 64 };
+
+struct sdr_control {
+	struct ibv_qp *qp;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_mr *mr;
+	struct ibv_ah *ah;
+	uint8_t *mem;
+	size_t mem_size;
+	uint32_t qkey, peer_qpn, peer_qkey;
+	uint64_t posted, completed;
+};
+
+int sdr_control_open(struct sdr_control *c, const struct sdr_nic *nic, uint32_t qkey);
+void sdr_control_close(struct sdr_control *c);
+int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic,
+			const struct sdr_peer *peer, uint32_t qpn, uint32_t qkey);
+/* Room for a datagram to be written to; NULL: all are under way. */
+void *sdr_control_room(struct sdr_control *c);
+/* What was written there. */
+int sdr_control_send(struct sdr_control *c, size_t length);
+typedef void (*sdr_control_fn)(void *arg, const void *datagram, size_t length);
+/* How many came, or -EIO. */
+int sdr_control_poll(struct sdr_control *c, sdr_control_fn hear, void *arg);
+
+/* ---- how a slot gets its memory -------------------------------------------------------------- */
+
+struct sdr_slots;
+
+struct sdr_slot_event {
+	bool bound; /* else: unbound */
+	uint32_t slot, rkey;
+	uint64_t addr; /* where the sender is to write */
+};
+
+/* bind, unbind: 0, and an event of poll() says when it is done. One of them at a time for a slot. */
+struct sdr_slots_ops {
+	int (*open)(struct sdr_slots *s);
+	void (*close)(struct sdr_slots *s);
+	int (*bind)(struct sdr_slots *s, uint32_t slot, uint32_t generation, struct ibv_mr *mr,
+		    uint64_t addr, uint64_t length);
+	int (*unbind)(struct sdr_slots *s, uint32_t slot);
+	/* At most max; their number, or -errno. */
+	int (*poll)(struct sdr_slots *s, struct sdr_slot_event *events, uint32_t max);
+	/* A part of the message is complete: it is brought to the user's buffer. NULL: it is there. */
+	void (*came)(struct sdr_slots *s, uint32_t slot, uint64_t offset, uint64_t length);
+};
+
+struct sdr_slots {
+	const struct sdr_slots_ops *ops;
+	const struct sdr_nic *nic;
+	uint32_t n, generations;
+	uint64_t slot_size;
+	void *priv;
+};
+
+extern const struct sdr_slots_ops sdr_slots_window; /* window.c */
+extern const struct sdr_slots_ops sdr_slots_stage;  /* stage.c */
+
+#endif

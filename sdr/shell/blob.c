@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What an end tells the other before they are connected: magic, version, numbers; little endian, each in 4 or 8 bytes. */
+#include "sdr/shell/internal.h"
+
+#include <endian.h>
+#include <string.h>
+
+enum { MAGIC = 0x31524453, VERSION = 1, WORDS = 14, HEAD = 4 * WORDS + 8 + 16 };
+
+static void put32(uint8_t **at, uint32_t v)
+{
+	v = htole32(v);
+	memcpy(*at, &v, sizeof(v));
+	*at += sizeof(v);
+}
+
+static uint32_t get32(const uint8_t **at)
+{
+	uint32_t v;
+
+	memcpy(&v, *at, sizeof(v));
+	*at += sizeof(v);
+	return le32toh(v);
+}
+
+static uint32_t queue_pairs(const struct sdr_blob *b)
+{
+	return b->channels * b->generations;
+}
+
+int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len)
+{
+	uint64_t size = htole64(b->max_msg_size);
+	size_t need = HEAD + 4 * queue_pairs(b);
+	uint8_t *at = buf;
+
+	if (*len < need)
+		return -ENOSPC;
+	put32(&at, MAGIC);
+	put32(&at, VERSION);
+	put32(&at, b->connection);
+	put32(&at, b->packet);
+	put32(&at, b->max_msgs);
+	put32(&at, b->chunk);
+	put32(&at, b->channels);
+	put32(&at, b->generations);
+	put32(&at, b->control_qpn);
+	put32(&at, b->qkey);
+	put32(&at, b->id_bits);
+	put32(&at, b->offset_bits);
+	put32(&at, b->mtu);
+	put32(&at, b->peer.lid);
+	memcpy(at, &size, sizeof(size));
+	memcpy(at + sizeof(size), b->peer.gid.raw, sizeof(b->peer.gid.raw));
+	at += sizeof(size) + sizeof(b->peer.gid.raw);
+	for (uint32_t i = 0; i < queue_pairs(b); i++)
+		put32(&at, b->qpn[i]);
+	*len = need;
+	return 0;
+}
+
+static bool makes_sense(const struct sdr_blob *b)
+{
+	return b->channels && b->channels <= SDR_CHANNELS_MAX && b->generations &&
+	       b->generations <= SDR_GENERATIONS_MAX && queue_pairs(b) <= SDR_CHANNELS_MAX &&
+	       b->mtu >= IBV_MTU_256 && b->mtu <= IBV_MTU_4096;
+}
+
+int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len)
+{
+	const uint8_t *at = buf;
+
+	memset(b, 0, sizeof(*b));
+	if (len < 8 || get32(&at) != MAGIC)
+		return -EBADMSG;
+	if (get32(&at) != VERSION)
+		return -EPROTONOSUPPORT;
+	if (len < HEAD)
+		return -EBADMSG;
+	b->connection = get32(&at);
+	b->packet = get32(&at);
+	b->max_msgs = get32(&at);
+	b->chunk = get32(&at);
+	b->channels = get32(&at);
+	b->generations = get32(&at);
+	b->control_qpn = get32(&at);
+	b->qkey = get32(&at);
+	b->id_bits = (uint8_t)get32(&at);
+	b->offset_bits = (uint8_t)get32(&at);
+	b->mtu = (uint8_t)get32(&at);
+	b->peer.lid = (uint16_t)get32(&at);
+	memcpy(&b->max_msg_size, at, 8);
+	b->max_msg_size = le64toh(b->max_msg_size);
+	memcpy(b->peer.gid.raw, at + 8, sizeof(b->peer.gid.raw));
+	at += 8 + sizeof(b->peer.gid.raw);
+	if (!makes_sense(b) || len != HEAD + 4 * (size_t)queue_pairs(b))
+		return -EBADMSG;
+	for (uint32_t i = 0; i < queue_pairs(b); i++)
+		b->qpn[i] = get32(&at);
+	return 0;
+}

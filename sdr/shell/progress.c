@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * One round of a connection. The order matters in one place: that a slot is unbound is told to the core when all has been
+ * polled that had come by then.
+ */
+#include "sdr/shell/internal.h"
+#include "sdr/core/packet.h"
+
+#include <time.h>
+
+#define TICK_NS 200000ull
+
+uint64_t sdr_clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* The message that has the slot. */
+static uint64_t message_at(struct sdr_qp *qp, uint32_t slot)
+{
+	return qp->slots[slot].n;
+}
+
+static int poll_slots(struct sdr_qp *qp)
+{
+	struct sdr_slot_event events[SDR_BURST];
+	struct sdr_event e = { .type = SDR_EVENT_BOUND };
+	int n = qp->backing.ops->poll(&qp->backing, events, SDR_BURST);
+
+	for (int i = 0; i < n; i++) {
+		if (!events[i].bound) {
+			qp->unbound[qp->n_unbound++] = events[i];
+			continue;
+		}
+		e.n = message_at(qp, events[i].slot);
+		e.rkey = events[i].rkey;
+		e.addr = events[i].addr;
+		sdr_qp_step(qp, &e);
+		qp->urgent = true;
+	}
+	return n;
+}
+
+static void packet_came(struct sdr_qp *qp, uint32_t imm, int generation)
+{
+	uint32_t slot = sdr_imm_id(&qp->core.layout, imm) & (qp->attr.max_msgs - 1);
+	int64_t chunk = sdr_packet(&qp->core, imm, generation);
+
+	if (chunk != SDR_NO_CHUNK)
+		sdr_recv_came(qp, message_at(qp, slot), (uint32_t)chunk);
+}
+
+/* All that is there now: at most what the queue can hold. */
+static int poll_channel(struct sdr_qp *qp, uint32_t i)
+{
+	struct sdr_channel *c = &qp->channels[i];
+	int generation = (int)(i / qp->attr.channels);
+	uint32_t imms[SDR_BURST], sum = 0;
+	int n;
+
+	do {
+		n = sdr_channel_poll(c, imms);
+		for (int k = 0; k < n; k++)
+			packet_came(qp, imms[k], generation);
+		sum += n > 0 ? (uint32_t)n : 0;
+	} while (n > 0 && sum < c->recv_depth);
+	if (n < 0)
+		return n;
+	n = sdr_channel_reap(c);
+	return n < 0 ? n : (int)sum + n;
+}
+
+static void tell_unbound(struct sdr_qp *qp)
+{
+	struct sdr_event e = { .type = SDR_EVENT_UNBOUND };
+
+	for (uint32_t i = 0; i < qp->n_unbound; i++) {
+		e.n = message_at(qp, qp->unbound[i].slot);
+		sdr_qp_step(qp, &e);
+	}
+	qp->urgent |= qp->n_unbound;
+	qp->n_unbound = 0;
+}
+
+static int poll_all(struct sdr_qp *qp)
+{
+	int sum = sdr_control_poll(&qp->control, sdr_heard, qp), n;
+
+	if (sum < 0)
+		return sum;
+	n = poll_slots(qp);
+	sum += n;
+	for (uint32_t i = 0; i < qp->n_channels && n >= 0; i++) {
+		n = poll_channel(qp, i);
+		sum += n;
+	}
+	if (n < 0)
+		return n;
+	tell_unbound(qp);
+	return sum;
+}
+
+static void tick(struct sdr_qp *qp)
+{
+	struct sdr_event e = { .type = SDR_EVENT_TICK };
+
+	if (qp->now < qp->tick_at && !qp->urgent)
+		return;
+	qp->urgent = false;
+	qp->tick_at = qp->now + TICK_NS;
+	sdr_qp_step(qp, &e);
+}
+
+int sdr_qp_progress(struct sdr_qp *qp)
+{
+	bool more;
+	int n;
+
+	qp->now = sdr_clock_ns();
+	if (!qp->connected || qp->error)
+		return 0;
+	n = poll_all(qp);
+	if (n < 0) {
+		qp->error = n;
+		if (qp->rel)
+			sdr_rel_failed(qp->rel);
+		return 0;
+	}
+	more = qp->rel ? sdr_rel_progress(qp->rel) : sdr_sends_inject(qp);
+	tick(qp);
+	if (qp->error && qp->rel)
+		sdr_rel_failed(qp->rel);
+	return n + more;
+}

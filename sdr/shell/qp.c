@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A connection: its queue pairs, its backend, its core. */
+#include "sdr/shell/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { MIB = 1 << 20, CHUNK_PACKETS = 16, MAX_MSGS = 64, RECV_DEPTH = 4096 };
+
+#define REPEAT_NS   20000000ull /* until a round trip is known */
+#define LIFETIME_NS 1000000000ull
+
+SDR_API const char *sdr_backend_name(enum sdr_backend backend)
+{
+	static const char *const names[] = { "auto", "window", "stage" };
+
+	return backend <= SDR_BACKEND_STAGE ? names[backend] : "?";
+}
+
+SDR_API enum sdr_backend sdr_qp_backend(const struct sdr_qp *qp)
+{
+	return qp->attr.backend;
+}
+
+uint32_t sdr_chunk_bytes(const struct sdr_qp *qp)
+{
+	return qp->packet << qp->core.attr.chunk_shift;
+}
+
+int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e)
+{
+	struct sdr_actions a = { 0 };
+	int ret = sdr_core_step(&qp->core, e, qp->now, &a);
+
+	sdr_actions_do(qp, &a);
+	return ret;
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static void set_defaults(struct sdr_qp_attr *a, const struct sdr_nic *nic)
+{
+	a->max_msg_size = a->max_msg_size ? a->max_msg_size : MIB;
+	a->chunk_size = a->chunk_size ? a->chunk_size : CHUNK_PACKETS * sdr_mtu_bytes(nic->mtu);
+	a->max_msgs = a->max_msgs ? a->max_msgs : MAX_MSGS;
+	a->channels = a->channels ? a->channels : 1;
+	a->generations = a->generations ? a->generations : 1;
+	a->recv_depth = a->recv_depth ? a->recv_depth : RECV_DEPTH;
+	a->packet_lifetime_ns = a->packet_lifetime_ns ? a->packet_lifetime_ns : LIFETIME_NS;
+	a->id_bits = a->id_bits ? a->id_bits : 10;
+	a->offset_bits = a->offset_bits ? a->offset_bits : 18;
+	if (a->backend == SDR_BACKEND_AUTO)
+		a->backend = nic->windows ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
+}
+
+/* Windows have a key for each use of a slot: generations would guard nothing. */
+static int check(const struct sdr_qp_attr *a, const struct sdr_nic *nic)
+{
+	if (a->backend > SDR_BACKEND_STAGE || a->channels > SDR_GENERATIONS_MAX ||
+	    a->generations > SDR_GENERATIONS_MAX || a->duplicates > 1)
+		return -EINVAL;
+	if (a->backend == SDR_BACKEND_WINDOW && a->generations > 1)
+		return -EINVAL;
+	return a->backend == SDR_BACKEND_WINDOW && !nic->windows ? -EOPNOTSUPP : 0;
+}
+
+/* The core for packets of so many bytes. */
+static int core_attr(const struct sdr_qp *qp, uint32_t packet, struct sdr_core_attr *c)
+{
+	const struct sdr_qp_attr *a = &qp->attr;
+	uint32_t per_chunk = a->chunk_size / packet;
+	uint64_t packets = (a->max_msg_size + packet - 1) / packet;
+
+	if (!per_chunk || per_chunk > SDR_WORD || per_chunk & (per_chunk - 1) ||
+	    a->chunk_size % packet || packets > UINT32_MAX)
+		return -EINVAL;
+	*c = (struct sdr_core_attr){
+		.slots = a->max_msgs,
+		.generations = a->generations,
+		.id_bits = a->id_bits,
+		.offset_bits = a->offset_bits,
+		.chunk_shift = (uint8_t)__builtin_ctz(per_chunk),
+		.duplicates = a->duplicates,
+		.packet = packet,
+		.max_packets = (uint32_t)packets,
+		.lifetime_ns = a->packet_lifetime_ns,
+		.repeat_ns = REPEAT_NS,
+	};
+	return 0;
+}
+
+/* Anew when the peer's packets are smaller. */
+static int make_core(struct sdr_qp *qp, uint32_t packet)
+{
+	struct sdr_core_attr attr;
+	uint32_t chunk_words;
+	int err = core_attr(qp, packet, &attr);
+
+	if (err)
+		return err;
+	free(qp->words);
+	free(qp->visible_words);
+	qp->packet = packet;
+	qp->max_packets = attr.max_packets;
+	chunk_words = sdr_words((attr.max_packets >> attr.chunk_shift) + 1);
+	qp->words = calloc(sdr_core_words(&attr), sizeof(*qp->words));
+	qp->visible_words = calloc((size_t)attr.slots * chunk_words, sizeof(*qp->words));
+	if (!qp->words || !qp->visible_words)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < attr.slots && qp->backing.ops->came; i++)
+		qp->recvs[i].visible = qp->visible_words + (size_t)i * chunk_words;
+	return sdr_core_init(&qp->core, &attr, qp->slots, qp->core_sends, qp->words);
+}
+
+/* ---- what it is made of ---------------------------------------------------------------------- */
+
+static int make_tables(struct sdr_qp *qp)
+{
+	uint32_t n = qp->attr.max_msgs;
+
+	if (n & (n - 1) || n > 1u << 16)
+		return -EINVAL;
+	qp->slots = calloc(n, sizeof(*qp->slots));
+	qp->core_sends = calloc(n, sizeof(*qp->core_sends));
+	qp->sends = calloc(n, sizeof(*qp->sends));
+	qp->recvs = calloc(n, sizeof(*qp->recvs));
+	qp->unbound = calloc(n, sizeof(*qp->unbound));
+	return qp->slots && qp->core_sends && qp->sends && qp->recvs && qp->unbound ? 0 : -ENOMEM;
+}
+
+static int make_backing(struct sdr_qp *qp)
+{
+	bool stage = qp->attr.backend == SDR_BACKEND_STAGE;
+
+	qp->backing = (struct sdr_slots){
+		.ops = stage ? &sdr_slots_stage : &sdr_slots_window,
+		.nic = &qp->ctx->nic,
+		.n = qp->attr.max_msgs,
+		.generations = qp->attr.generations,
+		/* Each slot on pages of its own. */
+		.slot_size = (qp->attr.max_msg_size + 4095) & ~4095ull,
+	};
+	return qp->backing.ops->open(&qp->backing);
+}
+
+static int make_channels(struct sdr_qp *qp)
+{
+	uint32_t n = qp->attr.channels * qp->attr.generations;
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && !err; i++) {
+		err = sdr_channel_open(&qp->channels[i], &qp->ctx->nic, qp->attr.recv_depth);
+		qp->n_channels += !err;
+	}
+	return err;
+}
+
+static void qp_free(struct sdr_qp *qp)
+{
+	for (uint32_t i = 0; i < qp->n_channels; i++)
+		sdr_channel_close(&qp->channels[i]);
+	if (qp->control.qp)
+		sdr_control_close(&qp->control);
+	if (qp->backing.priv)
+		qp->backing.ops->close(&qp->backing);
+	for (uint32_t i = 0; qp->sends && i < qp->attr.max_msgs; i++)
+		free(qp->sends[i].spans);
+	free(qp->words);
+	free(qp->visible_words);
+	free(qp->slots);
+	free(qp->core_sends);
+	free(qp->sends);
+	free(qp->recvs);
+	free(qp->unbound);
+	free(qp);
+}
+
+static int qp_make(struct sdr_qp *qp)
+{
+	struct sdr_nic *nic = &qp->ctx->nic;
+	uint32_t random[2];
+	int err;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return -EIO;
+	qp->connection = random[0];
+	set_defaults(&qp->attr, nic);
+	err = check(&qp->attr, nic);
+	if (!err)
+		err = make_tables(qp);
+	if (!err)
+		err = make_backing(qp);
+	if (!err)
+		err = make_core(qp, sdr_mtu_bytes(nic->mtu));
+	if (!err)
+		err = make_channels(qp);
+	/* The highest bit stands for keys that only a privileged program may use. */
+	return err ? err : sdr_control_open(&qp->control, nic, random[1] & 0x7fffffff);
+}
+
+SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_qp_attr *attr)
+{
+	struct sdr_qp *qp = calloc(1, sizeof(*qp));
+	int err;
+
+	if (!qp)
+		return NULL;
+	qp->ctx = ctx;
+	if (attr)
+		qp->attr = *attr;
+	err = qp_make(qp);
+	if (err) {
+		qp_free(qp);
+		errno = -err;
+		return NULL;
+	}
+	qp->next = ctx->qps;
+	ctx->qps = qp;
+	ctx->users++;
+	return qp;
+}
+
+SDR_API int sdr_qp_destroy(struct sdr_qp *qp)
+{
+	struct sdr_qp **link = &qp->ctx->qps;
+
+	if (qp->rel)
+		return -EBUSY;
+	while (*link != qp)
+		link = &(*link)->next;
+	*link = qp->next;
+	qp->ctx->users--;
+	qp_free(qp);
+	return 0;
+}
+
+/* ---- introduction ---------------------------------------------------------------------------- */
+
+static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
+{
+	const struct sdr_nic *nic = &qp->ctx->nic;
+
+	*b = (struct sdr_blob){
+		.connection = qp->connection,
+		.packet = sdr_mtu_bytes(nic->mtu),
+		.max_msgs = qp->attr.max_msgs,
+		.chunk = qp->attr.chunk_size,
+		.channels = qp->attr.channels,
+		.generations = qp->attr.generations,
+		.control_qpn = qp->control.qp->qp_num,
+		.qkey = qp->control.qkey,
+		.max_msg_size = qp->attr.max_msg_size,
+		.id_bits = qp->attr.id_bits,
+		.offset_bits = qp->attr.offset_bits,
+		.mtu = (uint8_t)nic->mtu,
+		.peer = { .gid = nic->gid, .lid = nic->lid },
+	};
+	for (uint32_t i = 0; i < qp->n_channels; i++)
+		b->qpn[i] = qp->channels[i].qp->qp_num;
+}
+
+SDR_API int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len)
+{
+	struct sdr_blob own;
+
+	describe(qp, &own);
+	return sdr_blob_write(&own, info, len);
+}
+
+static bool fits(const struct sdr_blob *own, const struct sdr_blob *other)
+{
+	return own->max_msgs == other->max_msgs && own->chunk == other->chunk &&
+	       own->channels == other->channels && own->generations == other->generations &&
+	       own->max_msg_size == other->max_msg_size && own->id_bits == other->id_bits &&
+	       own->offset_bits == other->offset_bits;
+}
+
+static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)
+{
+	const struct sdr_nic *nic = &qp->ctx->nic;
+	int err = 0;
+
+	other->peer.mtu = own->mtu < other->mtu ? own->mtu : (enum ibv_mtu)other->mtu;
+	if (sdr_mtu_bytes(other->peer.mtu) != qp->packet)
+		err = make_core(qp, sdr_mtu_bytes(other->peer.mtu));
+	for (uint32_t i = 0; i < qp->n_channels && !err; i++)
+		err = sdr_channel_connect(&qp->channels[i], nic, &other->peer, other->qpn[i]);
+	return err ? err
+		   : sdr_control_connect(&qp->control, nic, &other->peer, other->control_qpn,
+					 other->qkey);
+}
+
+SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
+{
+	struct sdr_blob own, other;
+	int err;
+
+	if (qp->connected)
+		return -EISCONN;
+	describe(qp, &own);
+	err = sdr_blob_read(&other, remote, len);
+	if (!err && !fits(&own, &other))
+		err = -EPROTO;
+	if (!err)
+		err = connect_to(qp, &own, &other);
+	if (err)
+		return err;
+	qp->peer_connection = other.connection;
+	qp->connected = true;
+	return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* How a Write is sent: by the user's word, or by the model and what is known of the link. */
+#include "sdr/shell/rel.h"
+
+#include <string.h>
+
+#define RATE_GUESS_BPS 1e9	  /* where no rate is told: only timers hang on it */
+#define SLACK_NS       5000000ull /* of two programs on busy cores */
+#define TAIL_RTTS      1.25
+
+static uint64_t rtt_of(const struct sdr_rel *rel)
+{
+	uint64_t rtt = rel->qp->estimate.srtt_ns;
+
+	return rtt ? rtt : rel->attr.rtt_ns;
+}
+
+static double rate_of(const struct sdr_rel *rel)
+{
+	return rel->qp->attr.rate_bps ? (double)rel->qp->attr.rate_bps : RATE_GUESS_BPS;
+}
+
+static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
+{
+	struct sdr_estimate e = rel->qp->estimate;
+	struct sdr_choice choice;
+	int err;
+
+	e.srtt_ns = rtt_of(rel);
+	if (e.loss <= 0)
+		e.loss = 1e-3; /* nothing is known: parity is cheap */
+	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes, rel->attr.max_sent,
+			 &choice);
+	if (err)
+		return err;
+	plan->kind = choice.scheme.kind;
+	plan->k = choice.scheme.k;
+	plan->m = choice.scheme.m;
+	return 0;
+}
+
+int sdr_rel_plan(struct sdr_rel *rel, uint64_t bytes, uint32_t imm, struct sdr_plan *p)
+{
+	uint64_t chunk = sdr_chunk_bytes(rel->qp);
+	int err = 0;
+
+	memset(p, 0, sizeof(*p));
+	p->code = rel->attr.code;
+	p->k = rel->attr.k;
+	p->m = rel->attr.m;
+	p->bytes = bytes;
+	p->imm = imm;
+	p->chunks = (uint32_t)((bytes + chunk - 1) / chunk);
+	p->inject_ns = (uint64_t)((double)chunk * 8e9 / rate_of(rel)) + 1;
+	p->rtt_ns = rtt_of(rel);
+	p->reorder_ns = rel->attr.reorder_ns ? rel->attr.reorder_ns : p->rtt_ns / 8 + SLACK_NS / 10;
+	if (rel->attr.scheme == SDR_SCHEME_AUTO)
+		err = choose(rel, bytes, p);
+	else
+		p->kind = (enum sdr_scheme_kind)rel->attr.scheme;
+	p->rto_ns = (p->kind == SDR_SCHEME_SR ? 3 : 2) * p->rtt_ns + SLACK_NS;
+	p->fto_ns = p->rtt_ns / 2 + p->reorder_ns;
+	sdr_plan_lay(p, TAIL_RTTS);
+	return err;
+}

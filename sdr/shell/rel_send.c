@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The sender's end of a Write. */
+#include "sdr/shell/rel.h"
+
+#include <string.h>
+
+enum { RANGE_CHUNKS = 2 };
+
+/* ---- parity ---------------------------------------------------------------------------------- */
+
+/* One submessage; beside the sending of the data, as long as there is time. */
+static int encode_one(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	struct sdr_piece data[SDR_CODE_CHUNKS], parity[SDR_CODE_CHUNKS];
+	struct sdr_submessage s = sdr_plan_submessage(&w->tx.plan, w->encoded);
+	struct sdr_code code;
+	int err = sdr_rel_code(&w->tx.plan, &code);
+
+	if (err)
+		return err;
+	sdr_rel_pieces(rel, &w->tx.plan, &s, w->req.addr, w->code, data, parity);
+	err = sdr_code_encode(&code, data, s.data, parity, s.parity, rel->scratch);
+	w->encoded += !err;
+	return err;
+}
+
+static int encode(struct sdr_rel *rel, struct sdr_writer *w, bool all)
+{
+	int err = 0;
+
+	while (!err && w->encoded < sdr_plan_submessages(&w->tx.plan)) {
+		err = encode_one(rel, w);
+		if (!all)
+			break;
+	}
+	return err;
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+static uint32_t packets_of(uint64_t bytes, uint32_t packet)
+{
+	return (uint32_t)((bytes + packet - 1) / packet);
+}
+
+/*
+ * Of the range's rest, as many as one call takes. The last chunk of data may be short; as the receive may be longer, empty packets
+ * fill it up.
+ */
+static uint32_t gather(const struct sdr_rel *rel, const struct sdr_writer *w, uint32_t *offsets,
+		       uint32_t max)
+{
+	const struct sdr_send_req *s = w->range.parity ? &w->parity : &w->data;
+	uint32_t shift = rel->qp->core.attr.chunk_shift, n = 0;
+	uint32_t at = (w->range.first << shift) + w->at;
+	uint32_t end = (w->range.first + w->range.count) << shift;
+	uint32_t room = packets_of(s->cts.length, rel->qp->packet);
+
+	if (end > room)
+		end = room;
+	while (at < end && n < max)
+		offsets[n++] = at++;
+	return n;
+}
+
+static bool next_range(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	int err;
+
+	if (!sdr_tx_next(&w->tx, RANGE_CHUNKS, rel->qp->now, &w->range))
+		return false;
+	w->at = 0;
+	err = w->range.parity ? encode(rel, w, true) : encode(rel, w, false);
+	if (err)
+		sdr_tx_fail(&w->tx, err);
+	return !err;
+}
+
+static bool inject(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	struct sdr_send_req *s;
+	uint32_t offsets[SDR_BURST], n;
+	int done;
+
+	if (w->tx.state != SDR_TX_SENDING || !sdr_pace(rel->qp, SDR_BURST))
+		return false;
+	if (!w->range.count && !next_range(rel, w))
+		return false;
+	s = w->range.parity ? &w->parity : &w->data;
+	n = gather(rel, w, offsets, SDR_BURST);
+	if (!n) {
+		w->range.count = 0;
+		return true;
+	}
+	done = sdr_packets_post(rel->qp, s, offsets, n, w->data.posted);
+	w->at += done > 0 ? (uint32_t)done : 0;
+	return done > 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void say(struct sdr_rel *rel, struct sdr_writer *w, const struct sdr_rel_action *a)
+{
+	static _Thread_local struct sdr_ctrl c;
+
+	memset(&c.head, 0, sizeof(c.head));
+	c.n = w->req.write;
+	c.head.type = a->say == SDR_SAY_OFFER ? SDR_CTRL_OFFER : SDR_CTRL_PROBE;
+	c.plan = w->tx.plan;
+	sdr_say_ctrl(rel->qp, &c);
+}
+
+static void post_messages(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	struct sdr_event e = { .type = SDR_EVENT_SEND_POST };
+
+	while (w->req.n_posted < 2 &&
+	       rel->qp->core.send_next == 2 * w->req.write + w->req.n_posted) {
+		w->req.n_posted++; /* the step may allow it at once */
+		if (!sdr_qp_step(rel->qp, &e))
+			continue;
+		w->req.n_posted--;
+		return;
+	}
+}
+
+static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
+{
+	struct sdr_qp_counts *c = &rel->qp->counts;
+	const struct sdr_tx *t = &w->tx;
+
+	c->chunks += t->plan.chunks;
+	c->chunks_sent += t->sent;
+	c->resent += t->resent;
+	if (t->state == SDR_TX_DONE) {
+		/* What a code made good was never asked for: it is guessed by nothing. */
+		sdr_estimate_loss(&rel->qp->estimate,
+				  t->plan.coded_from ? t->plan.coded_from : t->sent, t->resent);
+		c->writes++;
+	} else {
+		c->failed++;
+	}
+}
+
+/* Both messages are ended; when the last packet has left, the buffer is the user's again. */
+static bool finish(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	struct sdr_event e = { .type = SDR_EVENT_SEND_END };
+
+	if (w->req.n_posted < 2)
+		return false;
+	if (!w->req.closing) {
+		for (uint64_t i = 0; i < 2; i++) {
+			e.n = 2 * w->req.write + i;
+			sdr_qp_step(rel->qp, &e); /* -EINVAL: its receive is gone */
+		}
+		w->req.closing = rel->qp->urgent = true;
+	}
+	if (!sdr_all_left(rel->qp, w->data.posted))
+		return false;
+	w->req.status = w->tx.state == SDR_TX_DONE ? 0 : w->tx.status;
+	w->req.over = true;
+	learn(rel, w);
+	return true;
+}
+
+bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
+{
+	struct sdr_rel_actions a;
+	bool any;
+
+	if (w->req.n_posted < 2)
+		post_messages(rel, w);
+	any = inject(rel, w);
+	if (tick) {
+		sdr_tx_tick(&w->tx, rel->qp->now, &a);
+		for (uint32_t i = 0; i < a.n; i++)
+			say(rel, w, &a.list[i]);
+	}
+	if (w->tx.state > SDR_TX_SENDING)
+		any |= finish(rel, w);
+	return any;
+}
+
+void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
+{
+	struct sdr_writer *w = sdr_writer_of(rel, c->n);
+
+	if (!w->req.used || w->req.over || w->req.write != c->n)
+		return;
+	if (c->head.type == SDR_CTRL_ACK)
+		sdr_tx_ack(&w->tx, &c->ack, rel->qp->now);
+	else if (c->head.type == SDR_CTRL_DONE)
+		sdr_tx_done(&w->tx, c->n, c->status);
+}
+
+SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *addr, uint64_t length,
+			  uint32_t imm, struct sdr_req **req)
+{
+	struct sdr_writer *w = sdr_writer_of(rel, rel->next_send);
+	struct sdr_plan plan;
+	int err = sdr_rel_ready(rel);
+
+	if (err)
+		return err;
+	if (!length || length > rel->qp->attr.max_msg_size)
+		return length ? -EMSGSIZE : -EINVAL;
+	if (w->req.used)
+		return -EAGAIN;
+	err = sdr_rel_plan(rel, length, imm, &plan);
+	if (!err && plan.parity > rel->parity_max)
+		err = -EINVAL;
+	if (!err)
+		err = sdr_tx_init(&w->tx, rel->next_send, &plan, w->acked, w->wanted,
+				  rel->qp->now + rel->attr.timeout_ns);
+	if (err)
+		return err;
+	w->data = (struct sdr_send_req){ .qp = rel->qp,
+					 .n = 2 * rel->next_send,
+					 .addr = (uintptr_t)addr,
+					 .length = length,
+					 .lkey = mr->mr->lkey };
+	w->parity =
+		(struct sdr_send_req){ .qp = rel->qp,
+				       .n = 2 * rel->next_send + 1,
+				       .addr = (uintptr_t)w->code,
+				       .length = (uint64_t)plan.parity * sdr_chunk_bytes(rel->qp),
+				       .lkey = w->code_mr->lkey };
+	w->encoded = w->at = w->range.count = 0;
+	w->req = (struct sdr_req){ .rel = rel,
+				   .send = true,
+				   .used = true,
+				   .write = rel->next_send++,
+				   .addr = (uintptr_t)addr,
+				   .bytes = length,
+				   .imm = imm };
+	post_messages(rel, w);
+	*req = &w->req;
+	return 0;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Sends: packets of what was told, at the rate that was told, and END behind the last. */
+#include "sdr/shell/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CATCH_UP_NS 1000000ull /* what a line that was idle may send at once */
+
+static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
+{
+	return &qp->sends[n & (qp->attr.max_msgs - 1)];
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
+{
+	if (!qp->attr.rate_bps)
+		return max;
+	if (qp->pace_at + CATCH_UP_NS < qp->now)
+		qp->pace_at = qp->now - CATCH_UP_NS;
+	return qp->pace_at > qp->now ? 0 : max;
+}
+
+static void charge(struct sdr_qp *qp, uint64_t bytes)
+{
+	if (qp->attr.rate_bps)
+		qp->pace_at += bytes * 8000000000ull / qp->attr.rate_bps;
+}
+
+static struct sdr_channel *channel_for(struct sdr_qp *qp, uint64_t n, uint32_t *index)
+{
+	uint32_t generation = (uint32_t)(n / qp->attr.max_msgs % qp->attr.generations);
+
+	*index = generation * qp->attr.channels + qp->next_channel++ % qp->attr.channels;
+	return &qp->channels[*index];
+}
+
+static struct sdr_packet_out packet_of(const struct sdr_qp *qp, const struct sdr_send_req *s,
+				       uint32_t offset)
+{
+	uint64_t at = (uint64_t)offset * qp->packet, left = at < s->length ? s->length - at : 0;
+	struct sdr_packet_out p = { .raddr = s->cts.addr, .rkey = s->cts.rkey, .lkey = s->lkey };
+
+	p.imm = sdr_imm_make(&qp->core.layout, (uint32_t)(s->n & (qp->attr.max_msgs - 1)), offset,
+			     s->imm);
+	if (!left)
+		return p;
+	p.length = left < qp->packet ? (uint32_t)left : qp->packet;
+	p.addr = s->addr + at;
+	p.raddr += at;
+	return p;
+}
+
+int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint32_t *offsets,
+		     uint32_t n, uint64_t *posted)
+{
+	struct sdr_event e = { .type = SDR_EVENT_INJECTED, .n = s->n };
+	struct sdr_packet_out out[SDR_BURST];
+	uint32_t index, room;
+	struct sdr_channel *c = channel_for(qp, s->n, &index);
+	uint64_t bytes = 0;
+	int err;
+
+	room = sdr_channel_room(c);
+	n = n < room ? n : room;
+	if (!n)
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		out[i] = packet_of(qp, s, offsets[i]);
+		bytes += out[i].length;
+	}
+	err = sdr_channel_post(c, out, n);
+	if (err) {
+		qp->error = err;
+		return err;
+	}
+	posted[index] = c->posted;
+	charge(qp, bytes);
+	qp->counts.sent += n;
+	e.count = n;
+	sdr_qp_step(qp, &e);
+	return (int)n;
+}
+
+bool sdr_all_left(const struct sdr_qp *qp, const uint64_t *posted)
+{
+	for (uint32_t i = 0; i < qp->n_channels; i++)
+		if (qp->channels[i].completed < posted[i])
+			return false;
+	return true;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void end(struct sdr_qp *qp, struct sdr_send_req *s)
+{
+	struct sdr_event e = { .type = SDR_EVENT_SEND_END, .n = s->n };
+
+	s->over = true;
+	qp->n_sending--;
+	sdr_qp_step(qp, &e);
+	qp->urgent = true;
+}
+
+/* What is left of the immediate: a message shorter than its fragments is followed by empty packets. */
+static void count_fillers(const struct sdr_qp *qp, struct sdr_send_req *s)
+{
+	uint32_t packets = (uint32_t)((s->length + qp->packet - 1) / qp->packet);
+	uint32_t fragments = sdr_imm_fragments(&qp->core.layout);
+
+	s->fillers = packets < fragments ? fragments - packets : 0;
+}
+
+void sdr_send_allowed(struct sdr_qp *qp, const struct sdr_action *a)
+{
+	struct sdr_send_req *s = req_of(qp, a->n);
+
+	if (qp->rel) {
+		sdr_rel_allowed(qp->rel, a);
+		return;
+	}
+	s->cts = a->cts;
+	s->allowed = true;
+	qp->n_sending++;
+	count_fillers(qp, s);
+	if (s->length <= a->cts.length)
+		return;
+	s->status = -EMSGSIZE;
+	end(qp, s);
+}
+
+void sdr_send_gone(struct sdr_qp *qp, const struct sdr_action *a)
+{
+	struct sdr_send_req *s = req_of(qp, a->n);
+
+	if (qp->rel) {
+		sdr_rel_gone(qp->rel, a->n);
+		return;
+	}
+	s->status = -ECANCELED;
+	s->over = true;
+}
+
+/* Offsets of packets that are to be sent next. */
+static uint32_t gather(const struct sdr_send_req *s, uint32_t *offsets, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_spans && n < max; i++) {
+		const struct sdr_span *span = &s->spans[(s->first_span + i) % SDR_PARTS_MAX];
+
+		for (uint32_t at = span->first; at < span->end && n < max; at++)
+			offsets[n++] = at;
+	}
+	return n;
+}
+
+static void consume(struct sdr_send_req *s, uint32_t n)
+{
+	while (n) {
+		struct sdr_span *span = &s->spans[s->first_span];
+		uint32_t left = span->end - span->first, take = left < n ? left : n;
+
+		span->first += take;
+		n -= take;
+		if (span->first < span->end)
+			continue;
+		s->first_span = (s->first_span + 1) % SDR_PARTS_MAX;
+		s->n_spans--;
+	}
+}
+
+/* An immediate that finds no room behind the receive's packets stays incomplete, and the receiver's -EAGAIN says so. */
+static uint32_t gather_fillers(const struct sdr_qp *qp, const struct sdr_send_req *s,
+			       uint32_t *offsets)
+{
+	uint32_t room = (uint32_t)((s->cts.length + qp->packet - 1) / qp->packet);
+	uint32_t first = sdr_imm_fragments(&qp->core.layout) - s->fillers, n = 0;
+
+	for (uint32_t i = 0; i < s->fillers; i++)
+		if (sdr_imm_filler(&qp->core.layout, room, first + i, &offsets[n]))
+			n++;
+	return n;
+}
+
+/* true: something was posted, or it ended. */
+static bool inject(struct sdr_qp *qp, struct sdr_send_req *s)
+{
+	uint32_t offsets[SDR_BURST], n = gather(s, offsets, sdr_pace(qp, SDR_BURST));
+	int done;
+
+	if (n) {
+		done = sdr_packets_post(qp, s, offsets, n, s->posted);
+		if (done > 0)
+			consume(s, (uint32_t)done);
+		return done > 0;
+	}
+	if (s->n_spans || !s->closed)
+		return false;
+	n = gather_fillers(qp, s, offsets);
+	if (n) {
+		done = sdr_packets_post(qp, s, offsets, n, s->posted);
+		s->fillers -= done > 0 ? (uint32_t)done : 0;
+		return done > 0;
+	}
+	end(qp, s);
+	return true;
+}
+
+bool sdr_sends_inject(struct sdr_qp *qp)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < qp->attr.max_msgs && qp->n_sending; i++) {
+		struct sdr_send_req *s = &qp->sends[(qp->next_send + i) % qp->attr.max_msgs];
+
+		if (!s->used || !s->allowed || s->over || !inject(qp, s))
+			continue;
+		any = true;
+	}
+	qp->next_send++;
+	return any;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream,
+		 struct sdr_send_req **send)
+{
+	struct sdr_send_req *s = req_of(qp, qp->core.send_next);
+	struct sdr_event e = { .type = SDR_EVENT_SEND_POST };
+	struct sdr_span *spans = s->spans;
+	int err;
+
+	qp->now = sdr_clock_ns();
+	if (qp->error || qp->rel || !qp->connected)
+		return qp->error ? qp->error : qp->rel ? -EBUSY : -ENOTCONN;
+	if (!wr->length || wr->length > qp->attr.max_msg_size)
+		return wr->length ? -EMSGSIZE : -EINVAL;
+	if (s->used)
+		return -EAGAIN;
+	if (!spans)
+		spans = calloc(SDR_PARTS_MAX, sizeof(*spans));
+	if (!spans)
+		return -ENOMEM;
+	*s = (struct sdr_send_req){ .qp = qp,
+				    .used = true,
+				    .stream = stream,
+				    .closed = !stream,
+				    .n = qp->core.send_next,
+				    .addr = (uintptr_t)wr->addr,
+				    .length = wr->length,
+				    .lkey = wr->mr->mr->lkey,
+				    .imm = wr->imm,
+				    .spans = spans,
+				    .n_spans = !stream };
+	spans[0] = (struct sdr_span){ 0, (uint32_t)((wr->length + qp->packet - 1) / qp->packet) };
+	err = sdr_qp_step(qp, &e);
+	s->used = !err;
+	*send = s;
+	return err;
+}
+
+SDR_API int sdr_send_post(struct sdr_qp *qp, const struct sdr_send_wr *wr,
+			  struct sdr_send_req **send)
+{
+	return start(qp, wr, false, send);
+}
+
+SDR_API int sdr_send_stream_start(struct sdr_qp *qp, const struct sdr_send_wr *wr,
+				  struct sdr_send_req **send)
+{
+	return start(qp, wr, true, send);
+}
+
+static int part_check(const struct sdr_send_req *s, const struct sdr_part *p)
+{
+	uint64_t chunk = sdr_chunk_bytes(s->qp);
+
+	if (p->offset % chunk || !p->length || p->offset >= s->length ||
+	    p->length > s->length - p->offset)
+		return -EINVAL;
+	return p->length % chunk && p->offset + p->length != s->length ? -EINVAL : 0;
+}
+
+SDR_API int sdr_send_stream_continue(struct sdr_send_req *s, const struct sdr_part *parts,
+				     uint32_t n)
+{
+	uint32_t packet = s->qp->packet;
+
+	if (!s->stream || s->closed)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++)
+		if (part_check(s, &parts[i]))
+			return -EINVAL;
+	if (n > SDR_PARTS_MAX - s->n_spans)
+		return -EAGAIN;
+	for (uint32_t i = 0; i < n; i++)
+		s->spans[(s->first_span + s->n_spans++) % SDR_PARTS_MAX] = (struct sdr_span){
+			(uint32_t)(parts[i].offset / packet),
+			(uint32_t)((parts[i].offset + parts[i].length + packet - 1) / packet),
+		};
+	return s->status;
+}
+
+SDR_API int sdr_send_stream_end(struct sdr_send_req *s)
+{
+	if (!s->stream || s->closed)
+		return -EINVAL;
+	s->closed = true;
+	return 0;
+}
+
+SDR_API int sdr_send_poll(struct sdr_send_req *s)
+{
+	int status = s->qp->error ? s->qp->error : s->status;
+
+	if (!status && (!s->over || !sdr_all_left(s->qp, s->posted)))
+		return 0;
+	s->used = false;
+	return status ? status : 1;
+}

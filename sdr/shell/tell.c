@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the core wants done, what is told to the peer, and what is heard from it. */
+#include "sdr/shell/internal.h"
+
+#include <string.h>
+
+static uint32_t us(uint64_t ns)
+{
+	uint32_t t = (uint32_t)(ns / 1000);
+
+	return t ? t : 1;
+}
+
+/* The head tells what is known here, and the peer's clock back, without what it waited here. */
+static void fill_head(struct sdr_qp *qp, struct sdr_ctrl_head *h)
+{
+	h->connection = qp->peer_connection;
+	h->sequence = ++qp->sequence;
+	h->sent_us = us(qp->now);
+	h->echo_us = qp->peer_sent_us ? qp->peer_sent_us + (us(qp->now) - qp->peer_at_us) : 0;
+	h->cts_seen = qp->core.cts_known;
+	h->ends_seen = (uint32_t)qp->core.ends_known;
+}
+
+/* -EAGAIN: no room, as good as lost: all that matters is repeated. */
+int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
+{
+	void *room = sdr_control_room(&qp->control);
+	size_t most = qp->packet < SDR_CTRL_MAX ? qp->packet : SDR_CTRL_MAX;
+	int n;
+
+	if (!room)
+		return -EAGAIN;
+	fill_head(qp, &c->head);
+	n = sdr_ctrl_write(c, room, most);
+	if (n < 0)
+		return n;
+	qp->counts.datagrams_sent++;
+	return sdr_control_send(&qp->control, (size_t)n);
+}
+
+/* Small packets take fewer entries. */
+static void say_cts(struct sdr_qp *qp, const struct sdr_action *a)
+{
+	static _Thread_local struct sdr_ctrl c;
+	uint32_t most = (qp->packet - SDR_CTRL_HEAD - 24) / SDR_CTRL_CTS_SIZE, left = a->count;
+
+	for (uint64_t n = a->n; left; left -= c.count, n += c.count) {
+		memset(&c.head, 0, sizeof(c.head));
+		c.head.type = SDR_CTRL_CTS;
+		c.n = n;
+		c.count = left < most ? left : most;
+		for (uint32_t i = 0; i < c.count; i++)
+			sdr_core_cts(&qp->core, n + i, &c.cts[i]);
+		sdr_say_ctrl(qp, &c);
+	}
+}
+
+static void say_end(struct sdr_qp *qp, const struct sdr_action *a)
+{
+	static _Thread_local struct sdr_ctrl c;
+
+	memset(&c.head, 0, sizeof(c.head));
+	c.head.type = SDR_CTRL_END;
+	c.n = a->n;
+	c.count = a->count;
+	sdr_say_ctrl(qp, &c);
+}
+
+static void say_known(struct sdr_qp *qp)
+{
+	static _Thread_local struct sdr_ctrl c;
+
+	memset(&c.head, 0, sizeof(c.head));
+	c.head.type = SDR_CTRL_KNOWN;
+	sdr_say_ctrl(qp, &c);
+}
+
+static void bind(struct sdr_qp *qp, const struct sdr_action *a)
+{
+	struct sdr_slot *slot = sdr_core_recv(&qp->core, a->n);
+	uint32_t i = (uint32_t)(a->n & (qp->attr.max_msgs - 1));
+	int err = qp->backing.ops->bind(&qp->backing, i, atomic_load(&slot->generation),
+					qp->recvs[i].mr, a->addr, a->length);
+
+	if (err)
+		qp->error = err;
+}
+
+static void unbind(struct sdr_qp *qp, const struct sdr_action *a)
+{
+	int err = qp->backing.ops->unbind(&qp->backing, (uint32_t)(a->n & (qp->attr.max_msgs - 1)));
+
+	if (err)
+		qp->error = err;
+}
+
+void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *actions)
+{
+	for (uint32_t i = 0; i < actions->n; i++) {
+		const struct sdr_action *a = &actions->list[i];
+
+		switch (a->type) {
+		case SDR_ACTION_BIND: bind(qp, a); break;
+		case SDR_ACTION_UNBIND: unbind(qp, a); break;
+		case SDR_ACTION_SEND_CTS: say_cts(qp, a); break;
+		case SDR_ACTION_SEND_END: say_end(qp, a); break;
+		case SDR_ACTION_RECV_DONE: sdr_recv_done(qp, a->n); break;
+		case SDR_ACTION_SEND_ALLOWED: sdr_send_allowed(qp, a); break;
+		case SDR_ACTION_SEND_GONE: sdr_send_gone(qp, a); break;
+		case SDR_ACTION_SEND_KNOWN: say_known(qp); break;
+		}
+	}
+}
+
+static void learn_clock(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
+{
+	uint32_t rtt = us(qp->now) - h->echo_us;
+
+	qp->peer_sent_us = h->sent_us;
+	qp->peer_at_us = us(qp->now);
+	if (h->echo_us && rtt < 60u * 1000 * 1000)
+		sdr_estimate_rtt(&qp->estimate, (uint64_t)(rtt ? rtt : 1) * 1000);
+}
+
+static void hear_cts(struct sdr_qp *qp, const struct sdr_ctrl *c)
+{
+	struct sdr_event e = { .type = SDR_EVENT_CTS };
+
+	for (uint32_t i = 0; i < c->count; i++) {
+		e.n = c->n + i;
+		e.cts = c->cts[i];
+		sdr_qp_step(qp, &e);
+	}
+	qp->urgent = true;
+}
+
+void sdr_heard(void *arg, const void *datagram, size_t length)
+{
+	static _Thread_local struct sdr_ctrl c;
+	struct sdr_event e = { .type = SDR_EVENT_HEARD };
+	struct sdr_qp *qp = arg;
+
+	if (sdr_ctrl_read(&c, datagram, length) || c.head.connection != qp->connection ||
+	    !qp->connected) {
+		qp->counts.datagrams_bad++;
+		return;
+	}
+	qp->counts.datagrams_received++;
+	learn_clock(qp, &c.head);
+	e.n = c.head.cts_seen;
+	e.count = c.head.ends_seen;
+	sdr_qp_step(qp, &e);
+	switch (c.head.type) {
+	case SDR_CTRL_CTS: hear_cts(qp, &c); break;
+	case SDR_CTRL_END:
+		e = (struct sdr_event){ .type = SDR_EVENT_PEER_END, .n = c.n, .count = c.count };
+		sdr_qp_step(qp, &e);
+		break;
+	case SDR_CTRL_ACK:
+	case SDR_CTRL_PROBE:
+	case SDR_CTRL_DONE:
+	case SDR_CTRL_OFFER:
+		if (qp->rel)
+			sdr_rel_hear(qp->rel, &c);
+		break;
+	case SDR_CTRL_KNOWN: break;
+	}
+}

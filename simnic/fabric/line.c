@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "simnic/fabric/fabric.h"
+#include "simnic/fabric/line.h"
+
+#define BACKLOG_NS 1000000ULL	/* of a line without a queue: then the sender waits */
+#define GIVE_UP_NS 200000000ULL /* late by so much: whose it is stands still, or never filled it */
+#define SPINS	   1000
+
+/* ---- the lock: a process may die with it ------------------------------------------------------ */
+
+static bool line_try(struct sn_line *line, int32_t pid)
+{
+	int32_t nobody = 0;
+
+	return atomic_compare_exchange_strong(&line->holder, &nobody, pid);
+}
+
+static void line_lock(struct sn_line *line, int32_t pid)
+{
+	int32_t holder;
+
+	for (uint32_t i = 1; !line_try(line, pid); i++) {
+		if (i % SPINS)
+			continue;
+		holder = atomic_load(&line->holder);
+		if (holder && !sn_proc_runs(holder) &&
+		    atomic_compare_exchange_strong(&line->holder, &holder, pid))
+			return;
+		sched_yield();
+	}
+}
+
+static int32_t pid_of(const struct sn_fabric *fabric, uint32_t proc)
+{
+	return atomic_load(&fabric->proc[proc].pid);
+}
+
+static void line_unlock(struct sn_line *line)
+{
+	atomic_store(&line->next_ns, line->n_heap ? line->slot[line->heap[0]].due_ns : UINT64_MAX);
+	atomic_store(&line->holder, 0);
+}
+
+/* ---- packets by their arrival ----------------------------------------------------------------- */
+
+static bool before(const struct sn_line *line, uint32_t a, uint32_t b)
+{
+	const struct sn_line_slot *x = &line->slot[line->heap[a]], *y = &line->slot[line->heap[b]];
+
+	return x->due_ns != y->due_ns ? x->due_ns < y->due_ns : x->order < y->order;
+}
+
+static void exchange(struct sn_line *line, uint32_t a, uint32_t b)
+{
+	uint32_t slot = line->heap[a];
+
+	line->heap[a] = line->heap[b];
+	line->heap[b] = slot;
+}
+
+static void heap_push(struct sn_line *line, uint32_t slot)
+{
+	uint32_t at = line->n_heap++;
+
+	line->heap[at] = slot;
+	for (; at && before(line, at, (at - 1) / 2); at = (at - 1) / 2)
+		exchange(line, at, (at - 1) / 2);
+}
+
+static void heap_pop(struct sn_line *line)
+{
+	uint32_t at = 0, child;
+
+	line->heap[0] = line->heap[--line->n_heap];
+	while ((child = 2 * at + 1) < line->n_heap) {
+		if (child + 1 < line->n_heap && before(line, child + 1, child))
+			child++;
+		if (!before(line, child, at))
+			return;
+		exchange(line, child, at);
+		at = child;
+	}
+}
+
+/* ---- entering --------------------------------------------------------------------------------- */
+
+static struct sn_line_slot *depart(struct sn_line *line, uint64_t due_ns)
+{
+	uint32_t i = line->free[--line->n_free];
+	struct sn_line_slot *slot = &line->slot[i];
+
+	slot->due_ns = due_ns;
+	slot->order = line->order++;
+	atomic_store(&slot->ready, 0);
+	heap_push(line, i);
+	return slot;
+}
+
+static uint64_t time_of(const struct sn_line_config *c, uint64_t bytes)
+{
+	return c->rate_bps ? bytes * 8000000000ULL / c->rate_bps : 0;
+}
+
+/* Is there room? 0; -ENOBUFS: the sender is to wait; -ENOSPC: it is lost. */
+static int admit(const struct sn_line *line, uint64_t now_ns, bool may_wait)
+{
+	const struct sn_line_config *c = &line->config;
+	uint64_t waits = line->free_ns > now_ns ? line->free_ns - now_ns : 0;
+
+	if (line->n_free < 2)
+		return may_wait && !c->queue ? -ENOBUFS : -ENOSPC;
+	if (c->queue)
+		return waits > time_of(c, c->queue) ? -ENOSPC : 0;
+	return may_wait && waits > BACKLOG_NS ? -ENOBUFS : 0;
+}
+
+static int enter(struct sn_line *line, uint64_t bytes, uint64_t now_ns,
+		 struct sn_line_slot *slots[2])
+{
+	const struct sn_line_config *c = &line->config;
+	struct sn_fate fate = sn_fate_of(&c->loss, line->n++);
+	uint64_t due;
+
+	line->free_ns = (line->free_ns > now_ns ? line->free_ns : now_ns) + time_of(c, bytes);
+	atomic_fetch_add(&line->sent, 1);
+	if (fate.lost) {
+		atomic_fetch_add(&line->lost, 1);
+		return 0;
+	}
+	due = line->free_ns + c->delay_ns + (fate.late ? c->reorder_ns : 0);
+	atomic_fetch_add(&line->reordered, fate.late);
+	slots[0] = depart(line, due);
+	if (!fate.twice)
+		return 1;
+	atomic_fetch_add(&line->duplicated, 1);
+	slots[1] = depart(line, due + time_of(c, bytes));
+	return 2;
+}
+
+int sn_line_enter(struct sn_fabric *fabric, struct sn_line *line, uint64_t bytes, uint32_t proc,
+		  uint64_t now_ns, bool may_wait, struct sn_line_slot *slots[2])
+{
+	int n;
+
+	if (bytes > SN_LINE_PAYLOAD) {
+		atomic_fetch_add(&line->oversized, 1);
+		return 0;
+	}
+	line_lock(line, pid_of(fabric, proc));
+	n = admit(line, now_ns, may_wait);
+	if (!n)
+		n = enter(line, bytes, now_ns, slots);
+	line_unlock(line);
+	if (n != -ENOSPC)
+		return n;
+	atomic_fetch_add(&line->overflown, 1);
+	return 0;
+}
+
+static uint32_t owner_of(const struct sn_fabric *fabric, const struct sn_pkt *pkt)
+{
+	return atomic_load(&fabric->nic[pkt->dst_host][pkt->dst_nic].qpn_owner[pkt->dst_qpn]);
+}
+
+void sn_line_ready(struct sn_fabric *fabric, struct sn_line_slot *slot)
+{
+	uint32_t owner = owner_of(fabric, &slot->pkt);
+
+	atomic_store_explicit(&slot->ready, 1, memory_order_release);
+	if (owner && atomic_load(&fabric->proc[owner - 1].sleeping))
+		sn_proc_wake(fabric, owner - 1);
+}
+
+/* ---- leaving ---------------------------------------------------------------------------------- */
+
+/* The first one, if it has arrived and is for this process to take. */
+static struct sn_line_slot *arrived(struct sn_fabric *fabric, struct sn_line *line, uint32_t proc,
+				    uint64_t now_ns)
+{
+	struct sn_line_slot *slot = line->n_heap ? &line->slot[line->heap[0]] : NULL;
+	uint32_t owner;
+
+	if (!slot || slot->due_ns > now_ns)
+		return NULL;
+	if (now_ns - slot->due_ns > GIVE_UP_NS)
+		return slot;
+	if (!atomic_load_explicit(&slot->ready, memory_order_acquire))
+		return NULL;
+	owner = owner_of(fabric, &slot->pkt);
+	return !owner || owner == proc + 1 ? slot : NULL;
+}
+
+static struct sn_line_slot *take(struct sn_fabric *fabric, struct sn_line *line, uint32_t proc,
+				 uint64_t now_ns)
+{
+	struct sn_line_slot *slot;
+
+	if (!line_try(line, pid_of(fabric, proc)))
+		return NULL;
+	slot = arrived(fabric, line, proc, now_ns);
+	if (slot)
+		heap_pop(line);
+	line_unlock(line);
+	return slot;
+}
+
+struct sn_line_slot *sn_line_take(struct sn_fabric *fabric, uint32_t proc, uint64_t now_ns,
+				  struct sn_line **line)
+{
+	struct sn_line_slot *slot;
+
+	for (uint32_t i = 0; i < SN_LINES; i++) {
+		*line = &fabric->line[i];
+		if (!atomic_load_explicit(&(*line)->active, memory_order_acquire) ||
+		    atomic_load_explicit(&(*line)->next_ns, memory_order_relaxed) > now_ns)
+			continue;
+		slot = take(fabric, *line, proc, now_ns);
+		if (slot)
+			return slot;
+	}
+	return NULL;
+}
+
+void sn_line_free(struct sn_fabric *fabric, struct sn_line *line, struct sn_line_slot *slot,
+		  uint32_t proc)
+{
+	line_lock(line, pid_of(fabric, proc));
+	line->free[line->n_free++] = (uint32_t)(slot - line->slot);
+	line_unlock(line);
+}
+
+uint64_t sn_line_next_ns(const struct sn_fabric *fabric)
+{
+	uint64_t first = UINT64_MAX, next;
+
+	for (uint32_t i = 0; i < SN_LINES; i++) {
+		if (!atomic_load_explicit(&fabric->line[i].active, memory_order_relaxed))
+			continue;
+		next = atomic_load_explicit(&fabric->line[i].next_ns, memory_order_relaxed);
+		first = next < first ? next : first;
+	}
+	return first;
+}
+
+/* ---- which NIC has one ------------------------------------------------------------------------ */
+
+static struct sn_line *numbered(struct sn_fabric *fabric, const _Atomic uint32_t *number)
+{
+	uint32_t i = atomic_load_explicit(number, memory_order_acquire);
+
+	return i && i <= SN_LINES && atomic_load(&fabric->line[i - 1].on) ? &fabric->line[i - 1]
+									  : NULL;
+}
+
+struct sn_line *sn_line_of(struct sn_fabric *fabric, const struct sn_pkt *pkt)
+{
+	struct sn_nic *src = &fabric->nic[pkt->src_host][pkt->src_nic];
+	struct sn_nic *dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];
+	struct sn_line *line = numbered(fabric, &src->cable.out);
+
+	if (src == dst) /* inside a NIC there is no cable */
+		return NULL;
+	return line ? line : numbered(fabric, &dst->cable.in);
+}
+
+/* Packets that are under way on it stay so. */
+static void line_set(struct sn_fabric *fabric, struct sn_line *line,
+		     const struct sn_line_config *config)
+{
+	uint32_t i = (uint32_t)(line - fabric->line);
+
+	line_lock(line, getpid());
+	line->config = *config;
+	line->config.loss.seed = ((uint64_t)fabric->seed << 8) + i;
+	line->n = 0;
+	if (!atomic_load(&line->active)) {
+		for (line->n_free = 0; line->n_free < SN_LINE_SLOTS; line->n_free++)
+			line->free[line->n_free] = line->n_free;
+		line->n_heap = 0;
+	}
+	line_unlock(line);
+	atomic_store_explicit(&line->active, 1, memory_order_release);
+	atomic_store_explicit(&line->on, 1, memory_order_release);
+}
+
+static int find(struct sn_fabric *fabric, _Atomic uint32_t *number,
+		const struct sn_line_config *config)
+{
+	uint32_t i = atomic_load(number);
+
+	for (uint32_t k = 0; !i && k < SN_LINES; k++)
+		if (!atomic_load(&fabric->line[k].active))
+			i = k + 1;
+	if (!i)
+		return -ENOSPC;
+	line_set(fabric, &fabric->line[i - 1], config);
+	atomic_store_explicit(number, i, memory_order_release);
+	return 0;
+}
+
+/* What is under way arrives; the line stays the NIC's. */
+static void turn_off(struct sn_fabric *fabric, const _Atomic uint32_t *number)
+{
+	struct sn_line *line = numbered(fabric, number);
+
+	if (line)
+		atomic_store(&line->on, 0);
+}
+
+int sn_line_set(struct sn_fabric *fabric, uint32_t host, uint32_t nic,
+		const struct sn_line_config *config)
+{
+	struct sn_nic *n = &fabric->nic[host][nic];
+	int err = 0;
+
+	if (config) {
+		err = find(fabric, &n->cable.out, config);
+		return err ? err : find(fabric, &n->cable.in, config);
+	}
+	turn_off(fabric, &n->cable.out);
+	turn_off(fabric, &n->cable.in);
+	return 0;
+}

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""sdr_perf between two hosts of software NICs: every byte by its place, and every way in which an end can fail.
+
+  sdr_e2e.py --build DIR [CASE...]
+"""
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import Failed
+
+SCHEMES = {"sr": [], "nack": [], "ec_mds": ["--code", "mds"], "ec_xor": ["--code", "xor"], "hybrid": [], "auto": []}
+
+
+def argv_of(lab, *options):
+    return [os.path.join(lab.out, "bin", "sdr_perf"), "-d", "mlx5_0", "--json", *map(str, options)]
+
+
+def start(lab, options, shift=None, server=(), client=()):
+    port = free_port()
+    argv = argv_of(lab, "-p", port, *options)
+    return (lab.start("h0", [*argv, *server], "server", shift),
+            lab.start("h1", [*argv, *client, "127.0.0.1"], "client", shift))
+
+
+def results(ends, timeout=120):
+    for end in ends:
+        if end.wait(timeout):
+            raise Failed(f"{end.name} ended with {end.process.returncode}: {end.tail()}")
+    return [json.loads(end.out().splitlines()[-1]) for end in ends]
+
+
+def whole(lab, options, n, size, **kw):
+    """n Writes, each with the right bytes."""
+    server, client = results(start(lab, ["-n", n, "-s", size, "--verify", *options], **kw))
+    for end in server, client:
+        if end["writes"] != n or end["wrong"] or end["failed"]:
+            raise Failed(f"not all is right: {end}")
+    return server, client
+
+
+def fails(end, code, *words):
+    end.wait(60)
+    if end.process.returncode != code:
+        raise Failed(f"{end.name} ended with {end.process.returncode}, not {code}: {end.tail()}")
+    for word in words:
+        if word not in end.err():
+            raise Failed(f"{end.name} does not say \"{word}\": {end.err()}")
+
+
+def schemes(lab):
+    """All schemes, both backends, lengths that are no whole chunks."""
+    for name, options in SCHEMES.items():
+        for backend in "window", "stage":
+            for size in 1, 4095, 65537, 1 << 20:
+                server, _ = whole(lab, ["--scheme", name.split("_")[0], *options, "--backend", backend,
+                                        "--inflight", 2], 12, size)
+                if server["backend"] != backend:
+                    raise Failed(f"not by {backend}: {server}")
+
+
+def mixed(lab):
+    """A stage at one end, windows at the other; several channels; small chunks."""
+    whole(lab, ["--scheme", "nack"], 20, 300000, server=["--backend", "stage"], client=["--backend", "window"])
+    whole(lab, ["--scheme", "hybrid", "--channels", 4, "--inflight", 4, "--chunk", "16K"], 40, 300000)
+
+
+def messages(lab):
+    """Without reliability: all is there on a link that loses nothing, or is counted as missing."""
+    for backend in "window", "stage":
+        for size in 1, 8192, 1 << 20:
+            server, _ = results(start(lab, ["--sdk", "--verify", "--backend", backend, "--inflight", 8,
+                                            "-n", 40, "-s", size]))
+            if server["missing"] or server["wrong"]:
+                raise Failed(f"{backend}, {size}: {server}")
+
+
+def dry(lab):
+    """A receive queue of a few packets loses what finds none; the Writes come whole nevertheless."""
+    resent = 0
+    for scheme in "sr", "nack", "ec", "hybrid":
+        _, client = whole(lab, ["--scheme", scheme, "--depth", 32, "--timeout", "60s", "--lifetime", "50ms"],
+                          5, 1 << 20)
+        resent += client["resent"]
+    print(f"     {resent} chunks were sent again")
+    if not resent:
+        raise Failed("nothing was lost: the case shows nothing")
+
+
+def sent(lab):
+    return sum(nic["tx_messages"] for host in lab.status()["hosts"] for nic in host["nics"])
+
+
+def killed(lab):
+    """Whichever end is killed in the middle: the other says so, and ends."""
+    for victim in 0, 1:
+        before = sent(lab)
+        ends = start(lab, ["-n", 1000000, "-s", "64K", "--rate", "1G"])
+        wait_for("traffic", lambda: sent(lab) > before + 2000
+                 or not all(end.running() for end in ends), 30)
+        if not all(end.running() for end in ends):
+            raise Failed(f"ended too early: {ends[0].tail()} {ends[1].tail()}")
+        ends[victim].process.send_signal(signal.SIGKILL)
+        fails(ends[1 - victim], 1, "the other end has ended")
+
+
+def refused(lab):
+    """What cannot work is said at once, in a sentence."""
+    fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_9"], "device"), 1, "there is no device mlx5_9")
+    fails(lab.start("h0", argv_of(lab, "--backend", "magic"), "backend"), 2, "--backend magic makes no sense")
+    fails(lab.start("h0", argv_of(lab, "--scheme", "hope"), "scheme"), 2, "--scheme hope makes no sense")
+    fails(lab.start("h0", argv_of(lab, "--wait", 1, "-p", free_port()), "alone"), 1, "no client came")
+    fails(lab.start("h0", argv_of(lab, "--wait", 1, "-p", free_port(), "127.0.0.1"), "lonely"), 1, "no server at")
+    ends = start(lab, [], client=["--scheme", "sr"])
+    for end in ends:
+        fails(end, 1, "the ends differ", "scheme sr", "scheme auto")
+    lab.fault("port-down", "h0/mlx5_0")
+    fails(lab.start("h0", argv_of(lab), "down"), 1, "is not active")
+    lab.ctl("heal", "h0/mlx5_0")
+
+
+def frame(data):
+    return struct.pack(">I", len(data)) + data
+
+
+def take(sock):
+    def exactly(n):
+        data = b""
+        while len(data) < n:
+            more = sock.recv(n - len(data))
+            if not more:
+                raise Failed("the server has hung up")
+            data += more
+        return data
+    return exactly(struct.unpack(">I", exactly(4))[0])
+
+
+def play(lab, name, change, words, hello=None):
+    """A client of ours, whose blob is the server's own but for what is changed."""
+    port = free_port()
+    server = lab.start("h0", argv_of(lab, "-p", port), name)
+    wait_for("the server", server.listens, 10)
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        said = take(sock)
+        sock.sendall(frame(hello or said))
+        if not hello:
+            sock.sendall(frame(change(take(sock))))
+        fails(server, 1, *words)
+
+
+def strangers(lab):
+    """Blobs that are damaged, of another version or of other attributes; a peer that is another program."""
+    word = struct.Struct("<I").pack
+    play(lab, "cut", lambda blob: blob[:-1], ["damaged"])
+    play(lab, "short", lambda blob: blob[:3], ["damaged"])
+    play(lab, "magic", lambda blob: b"XXXX" + blob[4:], ["damaged"])
+    play(lab, "version", lambda blob: blob[:4] + word(2) + blob[8:], ["another version of libsdr"])
+    play(lab, "attributes", lambda blob: blob[:16] + word(7) + blob[20:], ["other attributes"])
+    play(lab, "channels", lambda blob: blob[:24] + word(1 << 31) + blob[28:], ["damaged"])
+    play(lab, "perf", None, ["another version"], hello=b"sdr_perf 9: size 1")
+    play(lab, "http", None, ["another version"], hello=b"GET / HTTP/1.1")
+
+
+def under_shift(lab):
+    """Its queue pairs are foreign to SHIFT, which changes nothing."""
+    for backend in "window", "stage":
+        whole(lab, ["--scheme", "hybrid", "--backend", backend], 10, 1 << 20, shift=Shift(log="info"))
+
+
+class Late:
+    """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other."""
+
+    def __init__(self, lab, backend, generations):
+        self.lab, self.ends = lab, []
+        for host, role in ("h0", "receiver"), ("h1", "sender"):
+            self.ends.append(lab.start(host, [os.path.join(lab.out, "bin", "sdr_late"), "mlx5_0", backend,
+                                              str(generations)], f"{role}-{backend}-{generations}", stdin=True))
+        self.seen = [0, 0]
+        infos = [self.hear(i, "INFO")[1] for i in (0, 1)]
+        for i in 0, 1:
+            self.say(i, f"peer {infos[1 - i]}", "CONNECTED")
+
+    def hear(self, i, *words):
+        end = self.ends[i]
+        wait_for(f"{words} of {end.name}", lambda: end.out().count("\n") > self.seen[i] or not end.running(), 30)
+        lines = end.out().splitlines()
+        if len(lines) <= self.seen[i]:
+            raise Failed(f"{end.name} ended: {end.tail()}")
+        line = lines[self.seen[i]].split()
+        self.seen[i] += 1
+        if line[0] not in words:
+            raise Failed(f"{end.name} says {line}, not {words}")
+        return line
+
+    def say(self, i, word, *answers):
+        self.ends[i].say(word)
+        return self.hear(i, *answers)
+
+    def late(self):
+        return self.lab.status()["hosts"][0]["nics"][0]["late"]
+
+    def meet(self, n):
+        """Message n is held on its way, and arrives when its slot and buffer serve the next one. Was that clean?"""
+        before = self.late()
+        self.say(0, f"post {n}", "POSTED")
+        self.lab.fault("hold-requests", "h1/mlx5_0")
+        self.say(1, f"send {n}", "SENT")
+        self.say(0, "complete", "COMPLETED")
+        self.say(0, f"post {n + 1}", "POSTED")
+        self.lab.ctl("release", "h1/mlx5_0")
+        self.lab.ctl("heal", "h1/mlx5_0")
+        wait_for("late packets", lambda: self.late() >= before + 16, 20)
+        clean = self.say(0, "clean", "CLEAN", "DIRTY")[0] == "CLEAN"
+        if clean:
+            self.say(1, f"send {n + 1}", "SENT")
+            self.say(0, "whole", "WHOLE")
+            self.say(0, "complete", "COMPLETED")
+        return clean
+
+    def end(self):
+        for end in self.ends:
+            end.end()
+
+
+def late(lab, rounds=30):
+    """Late packets over completion and reuse change neither buffer nor bitmap; without a guard the same shows them."""
+    for backend, generations in ("window", 1), ("stage", 2):
+        pair = Late(lab, backend, generations)
+        for n in range(0, 2 * rounds, 2):
+            if not pair.meet(n):
+                raise Failed(f"{backend}: late packets of message {n} are seen")
+        pair.end()
+    pair = Late(lab, "stage", 1)
+    if pair.meet(0):
+        raise Failed("one place for all generations, and nobody notices: this case shows nothing")
+    pair.end()
+
+
+def link(lab):
+    """Over a long cable that loses, doubles and reorders: every byte of every scheme; what was lost is made good."""
+    lab.ctl("link", "h0/mlx5_0", "--rate", "400M", "--delay", "5ms", "--loss", "1e-2", "--burst", "4",
+            "--reorder", "1e-2:3ms", "--duplicate", "1e-2")
+    resent = decoded = 0
+    for name, options in SCHEMES.items():
+        for backend in "window", "stage":
+            server, client = whole(lab, ["--scheme", name.split("_")[0], *options, "--backend", backend, "--rate",
+                                         "350M", "--rtt", "10ms", "--timeout", "60s", "--duplicates"], 5, (1 << 20) + 5000)
+            resent, decoded = resent + client["resent"], decoded + server["decoded"]
+    said = lab.ctl("link", "h0/mlx5_0")
+    print(f"     {resent} chunks were sent again, {decoded} decoded")
+    if not resent or not decoded:
+        raise Failed(f"nothing was made good: {said}")
+    lab.ctl("link", "h0/mlx5_0", "off")
+
+
+CASES = {case.__name__: case for case in
+         (schemes, mixed, messages, dry, link, late, killed, refused, strangers, under_shift)}
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

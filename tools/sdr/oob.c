@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A TCP connection beside the messages: frames of a length in four bytes and that many bytes. Each wait has an end. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/sdr/perf.h"
+
+enum { FRAME_MAX = 1 << 16 };
+
+static int sock = -1;
+
+static int left_ms(uint64_t until)
+{
+	uint64_t now = now_ns();
+
+	return now >= until ? 0 : (int)((until - now) / 1000000) + 1;
+}
+
+static bool await(int fd, short events, uint64_t until)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, left_ms(until)) > 0;
+}
+
+static int listen_once(int port, int wait_s)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, zero = 0, accepted = -1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) || listen(fd, 1)) {
+		complain("TCP port %d: %s", port, strerror(errno));
+	} else if (!await(fd, POLLIN, now_ns() + wait_s * 1000000000ull)) {
+		complain("no client came to TCP port %d within %d s: start it, or give --wait",
+			 port, wait_s);
+	} else {
+		accepted = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+	}
+	if (fd >= 0)
+		close(fd);
+	return accepted;
+}
+
+static int connect_once(const struct addrinfo *list)
+{
+	for (const struct addrinfo *a = list; a; a = a->ai_next) {
+		int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
+
+		if (fd >= 0 && !connect(fd, a->ai_addr, a->ai_addrlen))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+/* The server may not be there yet. */
+static int connect_until(const struct options *o)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
+	uint64_t until = now_ns() + o->wait_s * 1000000000ull;
+	struct timespec nap = { .tv_nsec = 20000000 };
+	char port[8];
+	int err, fd;
+
+	snprintf(port, sizeof(port), "%d", o->port);
+	err = getaddrinfo(o->host, port, &hints, &list);
+	if (err) {
+		complain("%s: %s", o->host, gai_strerror(err));
+		return -1;
+	}
+	while ((fd = connect_once(list)) < 0 && now_ns() < until)
+		nanosleep(&nap, NULL);
+	if (fd < 0)
+		complain("no server at %s, TCP port %d, within %d s: %s", o->host, o->port,
+			 o->wait_s, strerror(errno));
+	freeaddrinfo(list);
+	return fd;
+}
+
+bool oob_open(const struct options *o)
+{
+	signal(SIGPIPE, SIG_IGN);
+	sock = o->host ? connect_until(o) : listen_once(o->port, o->wait_s);
+	return sock >= 0;
+}
+
+void oob_close(void)
+{
+	if (sock >= 0)
+		close(sock);
+	sock = -1;
+}
+
+static bool send_all(const void *data, size_t size)
+{
+	const uint8_t *at = data;
+
+	for (ssize_t n; size; at += n, size -= (size_t)n) {
+		n = send(sock, at, size, 0);
+		if (n <= 0) {
+			complain("the other end is gone: %s", strerror(errno));
+			return false;
+		}
+	}
+	return true;
+}
+
+bool oob_send(const void *data, uint32_t size)
+{
+	uint32_t be = htonl(size);
+
+	return send_all(&be, sizeof(be)) && send_all(data, size);
+}
+
+static bool receive_all(void *data, size_t size, uint64_t until)
+{
+	uint8_t *at = data;
+	ssize_t n;
+
+	for (; size; at += n, size -= (size_t)n) {
+		if (!await(sock, POLLIN, until)) {
+			complain("the other end says nothing");
+			return false;
+		}
+		n = recv(sock, at, size, 0);
+		if (n <= 0) {
+			complain("the other end has ended");
+			return false;
+		}
+	}
+	return true;
+}
+
+bool oob_receive(void *data, uint32_t *size, int wait_s)
+{
+	uint64_t until = now_ns() + wait_s * 1000000000ull;
+	uint32_t be, n;
+
+	if (!receive_all(&be, sizeof(be), until))
+		return false;
+	n = ntohl(be);
+	if (n > *size || n > FRAME_MAX) {
+		complain("the other end is no sdr_perf");
+		return false;
+	}
+	*size = n;
+	return receive_all(data, n, until);
+}
+
+bool oob_hear(void)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+bool oob_gone(void)
+{
+	uint8_t byte;
+
+	if (!oob_hear() || recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		return false;
+	complain("the other end has ended");
+	return true;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The command line. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/sdr/perf.h"
+
+enum {
+	OPT_SCHEME = 256,
+	OPT_SDK,
+	OPT_CHUNK,
+	OPT_INFLIGHT,
+	OPT_RATE,
+	OPT_BACKEND,
+	OPT_CODE,
+	OPT_K,
+	OPT_M,
+	OPT_VERIFY,
+	OPT_DUPLICATES,
+	OPT_JSON,
+	OPT_RTT,
+	OPT_LOSS,
+	OPT_CHANNELS,
+	OPT_DEPTH,
+	OPT_WAIT,
+	OPT_TIMEOUT,
+	OPT_LIFETIME,
+	OPT_GID
+};
+
+void usage(void)
+{
+	puts("usage: sdr_perf OPTIONS           the server\n"
+	     "       sdr_perf OPTIONS HOST      the client: writes to it\n"
+	     "       sdr_perf model --rate R --rtt T --loss P --size S\n"
+	     "\n"
+	     "  -d, --dev DEV        device, as ibv_devices names it\n"
+	     "  -p, --port PORT      TCP port of the introduction (18600)\n"
+	     "  -s, --size SIZE      of a Write (8M)\n"
+	     "  -n, --writes N       how many (200)\n"
+	     "      --scheme S       auto, sr, nack, ec, hybrid (auto)\n"
+	     "      --code C         mds or xor (mds); -k and -m below\n"
+	     "      --k K, --m M     chunks of data and of parity of a submessage (32, 8)\n"
+	     "      --sdk            no reliability: messages alone, and what misses of them\n"
+	     "      --inflight N     Writes or messages at once (1)\n"
+	     "      --chunk SIZE     a bit of the bitmap (16 packets)\n"
+	     "      --backend B      auto, window, stage (auto)\n"
+	     "      --channels N     queue pairs (1)\n"
+	     "      --depth N        packets that a receive queue has room for (4096)\n"
+	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
+	     "      --rtt T          round trip to begin with (10ms)\n"
+	     "      --timeout T      of a Write (30s)\n"
+	     "      --lifetime T     no packet is under way for longer (1s)\n"
+	     "      --duplicates     the network may double packets\n"
+	     "      --wait S         seconds to wait for the other end (10)\n"
+	     "      --gid-index I    (the first of RoCE v2 over IPv4)\n"
+	     "      --verify         every byte is checked by its place\n"
+	     "      --json           one line for programs\n"
+	     "      --loss P         model: of a packet, such as 1e-5\n"
+	     "  -h, --help\n"
+	     "\n"
+	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight and channels. "
+	     "See sdr_perf(1).");
+}
+
+/* Number and suffix; false: neither. */
+static bool scaled(const char *text, const char *const *suffixes, const double *factors, size_t n,
+		   uint64_t *value)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || !(v >= 0) || v > 1e18)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(end, suffixes[i]))
+			continue;
+		if (v * factors[i] > 1e18)
+			return false;
+		*value = (uint64_t)(v * factors[i]);
+		return true;
+	}
+	return false;
+}
+
+bool parse_number(const char *text, uint64_t *value)
+{
+	static const char *const suffixes[] = { "", "K", "M", "G" };
+	static const double factors[] = { 1, 1024., 1048576., 1073741824. };
+
+	return scaled(text, suffixes, factors, 4, value);
+}
+
+bool parse_rate(const char *text, uint64_t *bps)
+{
+	static const char *const suffixes[] = { "", "K", "M", "G" };
+	static const double factors[] = { 1, 1e3, 1e6, 1e9 };
+
+	return scaled(text, suffixes, factors, 4, bps);
+}
+
+bool parse_time(const char *text, uint64_t *ns)
+{
+	static const char *const suffixes[] = { "ns", "us", "ms", "s" };
+	static const double factors[] = { 1, 1e3, 1e6, 1e9 };
+
+	return scaled(text, suffixes, factors, 4, ns);
+}
+
+static bool one_of(const char *text, const char *const *names, int n, int first, int *value)
+{
+	for (int i = 0; i < n; i++) {
+		if (strcmp(text, names[i]))
+			continue;
+		*value = first + i;
+		return true;
+	}
+	return false;
+}
+
+static bool set_name(struct options *o, int option, const char *text)
+{
+	static const char *const schemes[] = { "auto", "sr", "nack", "ec", "hybrid" };
+	static const char *const backends[] = { "auto", "window", "stage" };
+	static const char *const codes[] = { "mds", "xor" };
+	int value = 0;
+	bool ok;
+
+	switch (option) {
+	case OPT_SCHEME: return one_of(text, schemes, 5, SDR_SCHEME_AUTO, &o->scheme);
+	case OPT_BACKEND:
+		ok = one_of(text, backends, 3, 0, &value);
+		o->backend = (enum sdr_backend)value;
+		return ok;
+	default:
+		ok = one_of(text, codes, 2, 0, &value);
+		o->code = (enum sdr_code_kind)value;
+		return ok;
+	}
+}
+
+static bool set_int(const char *text, int *value)
+{
+	char *end;
+	long v = strtol(text, &end, 10);
+
+	*value = (int)v;
+	return *text && !*end && v >= 0 && v <= 65535;
+}
+
+static bool set_loss(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return *text && !*end && *value >= 0 && *value < 1;
+}
+
+static bool set_value(struct options *o, int option, const char *text)
+{
+	switch (option) {
+	case 'd': o->dev = text; return true;
+	case 'p': return set_int(text, &o->port);
+	case 's': return parse_number(text, &o->size) && o->size;
+	case 'n': return parse_number(text, &o->n) && o->n && o->n <= 10000000;
+	case OPT_CHUNK: return parse_number(text, &o->chunk);
+	case OPT_INFLIGHT:
+		return parse_number(text, &o->inflight) && o->inflight && o->inflight <= 256;
+	case OPT_K: return parse_number(text, &o->k) && o->k && o->k < 255;
+	case OPT_M: return parse_number(text, &o->m) && o->m && o->m < 255;
+	case OPT_CHANNELS:
+		return parse_number(text, &o->channels) && o->channels && o->channels <= 8;
+	case OPT_DEPTH: return parse_number(text, &o->depth) && o->depth && o->depth <= 1 << 20;
+	case OPT_RATE: return parse_rate(text, &o->rate);
+	case OPT_RTT: return parse_time(text, &o->rtt_ns) && o->rtt_ns;
+	case OPT_TIMEOUT: return parse_time(text, &o->timeout_ns) && o->timeout_ns;
+	case OPT_LIFETIME: return parse_time(text, &o->lifetime_ns) && o->lifetime_ns;
+	case OPT_WAIT: return set_int(text, &o->wait_s) && o->wait_s;
+	case OPT_GID: return set_int(text, &o->gid_index);
+	case OPT_LOSS: return set_loss(text, &o->loss);
+	default: return set_name(o, option, text);
+	}
+}
+
+static const struct option longs[] = {
+	{ "dev", 1, NULL, 'd' },
+	{ "port", 1, NULL, 'p' },
+	{ "size", 1, NULL, 's' },
+	{ "writes", 1, NULL, 'n' },
+	{ "scheme", 1, NULL, OPT_SCHEME },
+	{ "code", 1, NULL, OPT_CODE },
+	{ "k", 1, NULL, OPT_K },
+	{ "m", 1, NULL, OPT_M },
+	{ "sdk", 0, NULL, OPT_SDK },
+	{ "inflight", 1, NULL, OPT_INFLIGHT },
+	{ "chunk", 1, NULL, OPT_CHUNK },
+	{ "backend", 1, NULL, OPT_BACKEND },
+	{ "channels", 1, NULL, OPT_CHANNELS },
+	{ "depth", 1, NULL, OPT_DEPTH },
+	{ "rate", 1, NULL, OPT_RATE },
+	{ "rtt", 1, NULL, OPT_RTT },
+	{ "timeout", 1, NULL, OPT_TIMEOUT },
+	{ "lifetime", 1, NULL, OPT_LIFETIME },
+	{ "wait", 1, NULL, OPT_WAIT },
+	{ "gid-index", 1, NULL, OPT_GID },
+	{ "verify", 0, NULL, OPT_VERIFY },
+	{ "duplicates", 0, NULL, OPT_DUPLICATES },
+	{ "json", 0, NULL, OPT_JSON },
+	{ "loss", 1, NULL, OPT_LOSS },
+	{ "help", 0, NULL, 'h' },
+	{ 0 },
+};
+
+static const char *name_of(int option)
+{
+	for (const struct option *l = longs; l->name; l++)
+		if (l->val == option)
+			return l->name;
+	return "?";
+}
+
+bool options_parse(int argc, char **argv, struct options *o)
+{
+	int option;
+
+	*o = (struct options){ .port = 18600,
+			       .gid_index = -1,
+			       .scheme = SDR_SCHEME_AUTO,
+			       .wait_s = 10,
+			       .size = 8 << 20,
+			       .n = 200,
+			       .k = 32,
+			       .m = 8,
+			       .inflight = 1,
+			       .channels = 1,
+			       .rtt_ns = 10000000,
+			       .timeout_ns = 30000000000ull };
+	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {
+		switch (option) {
+		case 'h': usage(); exit(0);
+		case '?': complain("see sdr_perf --help"); return false;
+		case OPT_SDK: o->sdk = true; break;
+		case OPT_VERIFY: o->verify = true; break;
+		case OPT_DUPLICATES: o->duplicates = true; break;
+		case OPT_JSON: o->json = true; break;
+		default:
+			if (set_value(o, option, optarg))
+				break;
+			complain("--%s %s makes no sense: see sdr_perf --help", name_of(option),
+				 optarg);
+			return false;
+		}
+	}
+	o->host = optind < argc ? argv[optind] : NULL;
+	if (optind + 1 < argc) {
+		complain("one HOST at most, not \"%s\" too", argv[optind + 1]);
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Device, memory and connection of one end; both ends make sure that they do the same. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tools/sdr/perf.h"
+
+enum { PROTOCOL = 1 };
+
+static uint32_t power_of_two(uint64_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static bool open_device(struct pair *p, const struct options *o)
+{
+	struct sdr_context_attr attr = { .gid_index = o->gid_index };
+
+	p->ctx = sdr_context_create(o->dev, &attr);
+	if (p->ctx)
+		return true;
+	if (errno == ENODEV)
+		complain("there is no device %s: ibv_devices lists them",
+			 o->dev ? o->dev : "at all");
+	else if (errno == ENETDOWN)
+		complain("the port of %s is not active: ibv_devinfo shows it", o->dev);
+	else
+		complain("%s: %s", o->dev, strerror(errno));
+	return false;
+}
+
+static bool open_memory(struct pair *p, const struct options *o)
+{
+	p->slot = (o->size + 4095) & ~4095ull;
+	p->mem = mmap(NULL, p->slot * o->inflight, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (p->mem == MAP_FAILED) {
+		complain("no memory for %llu Writes of %llu bytes", (unsigned long long)o->inflight,
+			 (unsigned long long)o->size);
+		return false;
+	}
+	p->mr = sdr_mr_reg(p->ctx, p->mem, p->slot * o->inflight);
+	if (!p->mr)
+		complain("memory cannot be registered: %s (ulimit -l shows the limit)",
+			 strerror(errno));
+	return p->mr;
+}
+
+/*
+ * An id that saw a packet twice rests for a packet's lifetime: many of them keep the pipe full. Of stages each costs memory, and
+ * both ends need as many; so it is the size that counts, not this end's backend.
+ */
+static uint32_t messages(const struct options *o)
+{
+	uint64_t some = o->size <= 1 << 20 ? 256 : 32;
+
+	return power_of_two(some > 4 * o->inflight ? some : 4 * o->inflight);
+}
+
+static bool open_qp(struct pair *p, const struct options *o)
+{
+	/* The parity of a short message needs a chunk, too. */
+	uint64_t least = o->chunk ? o->chunk : 64 << 10;
+	struct sdr_qp_attr attr = { .max_msg_size = o->size > least ? o->size : least,
+				    .chunk_size = (uint32_t)o->chunk,
+				    .max_msgs = messages(o),
+				    .channels = (uint32_t)o->channels,
+				    .recv_depth = (uint32_t)o->depth,
+				    .packet_lifetime_ns = o->lifetime_ns,
+				    .duplicates = o->duplicates,
+				    .rate_bps = o->rate,
+				    .backend = o->backend };
+	struct sdr_rel_attr rel = { .scheme = o->scheme,
+				    .code = o->code,
+				    .k = (uint32_t)o->k,
+				    .m = (uint32_t)o->m,
+				    .writes = power_of_two(o->inflight),
+				    .timeout_ns = o->timeout_ns,
+				    .rtt_ns = o->rtt_ns };
+
+	p->qp = sdr_qp_create(p->ctx, &attr);
+	if (!p->qp && errno == EOPNOTSUPP)
+		complain("%s has no memory windows: use --backend stage", o->dev);
+	else if (!p->qp)
+		complain("no connection: %s", strerror(errno));
+	if (!p->qp || o->sdk)
+		return p->qp;
+	p->rel = sdr_rel_create(p->qp, &rel);
+	if (!p->rel)
+		complain("no Writes with k %llu and m %llu: %s", (unsigned long long)o->k,
+			 (unsigned long long)o->m, strerror(errno));
+	return p->rel;
+}
+
+/* What both must have been started with, in words that can be shown. */
+static void describe(const struct options *o, char *text, size_t size)
+{
+	snprintf(
+		text, size,
+		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
+		"channels %llu%s%s",
+		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
+		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
+		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
+		(unsigned long long)o->channels, o->sdk ? ", sdk" : "",
+		o->verify ? ", verify" : "");
+}
+
+static bool agree(const struct options *o)
+{
+	char mine[512], theirs[512];
+	uint32_t size = sizeof(theirs) - 1, n;
+
+	n = (uint32_t)snprintf(mine, sizeof(mine), "sdr_perf %d: ", PROTOCOL);
+	describe(o, mine + n, sizeof(mine) - n);
+	if (!oob_send(mine, (uint32_t)strlen(mine)) || !oob_receive(theirs, &size, o->wait_s))
+		return false;
+	theirs[size] = 0;
+	if (strncmp(theirs, mine, n)) {
+		complain("the other end is another version: \"%.40s\"", theirs);
+		return false;
+	}
+	if (!strcmp(mine, theirs))
+		return true;
+	complain("the ends differ:\n  here:  %s\n  there: %s", mine + n, theirs + n);
+	return false;
+}
+
+static bool introduce(struct pair *p, const struct options *o)
+{
+	uint8_t mine[SDR_QP_INFO_MAX], theirs[SDR_QP_INFO_MAX];
+	uint32_t size = sizeof(theirs);
+	size_t len = sizeof(mine);
+	int err = sdr_qp_info_get(p->qp, mine, &len);
+
+	if (err || !oob_send(mine, (uint32_t)len) || !oob_receive(theirs, &size, o->wait_s))
+		return false;
+	err = sdr_qp_connect(p->qp, theirs, size);
+	if (err == -EPROTONOSUPPORT)
+		complain("the other end has another version of libsdr");
+	else if (err)
+		complain("no connection to the other end: %s", why(err));
+	/* Nobody sends before both are connected. */
+	size = 1;
+	return !err && oob_send(mine, 1) && oob_receive(theirs, &size, o->wait_s);
+}
+
+bool pair_open(struct pair *p, const struct options *o)
+{
+	memset(p, 0, sizeof(*p));
+	return open_device(p, o) && open_memory(p, o) && open_qp(p, o) && oob_open(o) && agree(o) &&
+	       introduce(p, o);
+}
+
+void pair_close(struct pair *p)
+{
+	oob_close();
+	if (p->rel)
+		sdr_rel_destroy(p->rel);
+	if (p->qp)
+		sdr_qp_destroy(p->qp);
+	if (p->mr)
+		sdr_mr_dereg(p->mr);
+	if (p->ctx)
+		sdr_context_destroy(p->ctx);
+}
+
+uint8_t *pair_buffer(const struct pair *p, uint64_t n, const struct options *o)
+{
+	return p->mem + n % o->inflight * p->slot;
+}
+
+/* Each eight bytes tell their place and their message. */
+static uint64_t word_at(uint64_t n, uint64_t i)
+{
+	return (n + 1) * 0x9e3779b97f4a7c15ull ^ (i + 1) * 0xff51afd7ed558ccdull;
+}
+
+void pattern_fill(uint8_t *at, uint64_t size, uint64_t n)
+{
+	for (uint64_t i = 0; i < size; i += 8) {
+		uint64_t word = word_at(n, i);
+
+		memcpy(at + i, &word, size - i < 8 ? size - i : 8);
+	}
+}
+
+uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n)
+{
+	for (uint64_t i = 0; i < size; i += 8) {
+		uint64_t word = word_at(n, i);
+
+		if (memcmp(at + i, &word, size - i < 8 ? size - i : 8))
+			return i;
+	}
+	return size;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the files of sdr_perf share. */
+#ifndef TOOLS_SDR_PERF_H
+#define TOOLS_SDR_PERF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "include/sdr/rel.h"
+
+struct options {
+	const char *dev, *host; /* host: of the server; NULL: this is the server */
+	int port, gid_index, scheme, wait_s;
+	enum sdr_backend backend;
+	enum sdr_code_kind code;
+	bool sdk, verify, json, duplicates;
+	uint64_t size, chunk, n, rate, k, m, inflight, channels, depth;
+	uint64_t rtt_ns, timeout_ns, lifetime_ns;
+	double loss; /* model */
+};
+
+/* options.c: false: it was said what is wrong. */
+bool options_parse(int argc, char **argv, struct options *o);
+bool parse_number(const char *text, uint64_t *value); /* 64K, 8M, 400G: powers of 1,024 */
+bool parse_rate(const char *text, uint64_t *bps);     /* powers of 1,000 */
+bool parse_time(const char *text, uint64_t *ns);      /* 25ms, 200us, 3s */
+void usage(void);
+
+/* oob.c: a TCP connection that carries what must be told outside. Each says what went wrong, and is false. */
+bool oob_open(const struct options *o);
+bool oob_send(const void *data, uint32_t size);
+/* size: in: room; out: used. */
+bool oob_receive(void *data, uint32_t *size, int wait_s);
+/* true: the other end is no more. */
+bool oob_gone(void);
+bool oob_hear(void); /* something has come, or the end */
+void oob_close(void);
+
+/* pair.c: device, memory, connection */
+struct pair {
+	struct sdr_context *ctx;
+	struct sdr_qp *qp;
+	struct sdr_rel *rel;
+	struct sdr_mr *mr;
+	uint8_t *mem;
+	uint64_t slot; /* bytes of each of o->inflight buffers */
+};
+bool pair_open(struct pair *p, const struct options *o);
+void pair_close(struct pair *p);
+uint8_t *pair_buffer(const struct pair *p, uint64_t n, const struct options *o);
+void pattern_fill(uint8_t *at, uint64_t size, uint64_t n);
+/* The first byte that is wrong; size: none is. */
+uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n);
+
+/* report.c */
+uint64_t now_ns(void);
+const char *why(int err);
+struct tally {
+	uint64_t *ns, n; /* of each Write or message */
+	uint64_t begin, end;
+	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
+	uint64_t of_scheme[4];
+};
+void report_print(const struct options *o, const struct pair *p, struct tally *t);
+
+int run_writes(const struct options *o); /* write.c */
+int run_sdk(const struct options *o);	 /* sdk.c */
+int run_model(const struct options *o);	 /* model.c */
+
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Reliable Writes from the client to the server. */
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/sdr/perf.h"
+
+enum { LOOK_EVERY = 256 }; /* rounds between two looks at the TCP connection */
+
+struct run {
+	const struct options *o;
+	struct pair pair;
+	struct tally tally;
+	struct sdr_req **reqs;
+	uint64_t *began;
+	uint64_t posted, ended;
+};
+
+static int post(struct run *r)
+{
+	const struct options *o = r->o;
+	uint64_t n = r->posted;
+	uint8_t *at = pair_buffer(&r->pair, n, o);
+	int err;
+
+	if (r->reqs[n % o->inflight])
+		return -EAGAIN;
+	if (o->host && o->verify)
+		pattern_fill(at, o->size, n);
+	else if (o->verify)
+		memset(at, 0xee, o->size);
+	r->began[n % o->inflight] = now_ns();
+	err = o->host ? sdr_rel_write(r->pair.rel, r->pair.mr, at, o->size, (uint32_t)n,
+				      &r->reqs[n % o->inflight])
+		      : sdr_rel_recv(r->pair.rel, r->pair.mr, at, o->size,
+				     &r->reqs[n % o->inflight]);
+	if (err) {
+		r->reqs[n % o->inflight] = NULL;
+		return err;
+	}
+	r->posted++;
+	return 0;
+}
+
+static bool check_bytes(struct run *r, const struct sdr_result *result)
+{
+	const struct options *o = r->o;
+	uint64_t at;
+
+	if (o->host || !o->verify)
+		return true;
+	at = pattern_check(pair_buffer(&r->pair, r->ended, o), o->size, r->ended);
+	if (at == o->size && result->imm == (uint32_t)r->ended && result->bytes == o->size)
+		return true;
+	complain("Write %llu is wrong: byte %llu, immediate %u, %llu bytes",
+		 (unsigned long long)r->ended, (unsigned long long)at, result->imm,
+		 (unsigned long long)result->bytes);
+	r->tally.wrong++;
+	return false;
+}
+
+/* In order, as they were posted. 0: nothing has ended; -errno: it failed. */
+static int end(struct run *r)
+{
+	struct sdr_req **req = &r->reqs[r->ended % r->o->inflight];
+	struct sdr_result result;
+
+	if (!*req || !sdr_req_test(*req, &result))
+		return 0;
+	*req = NULL;
+	if (result.status)
+		return result.status;
+	if (!check_bytes(r, &result))
+		return -EILSEQ;
+	r->tally.ns[r->tally.n++] = now_ns() - r->began[r->ended % r->o->inflight];
+	r->tally.chunks += result.chunks;
+	r->tally.sent += result.sent;
+	r->tally.resent += result.resent;
+	r->tally.decoded += result.decoded;
+	r->tally.of_scheme[result.scheme & 3]++;
+	r->ended++;
+	return 1;
+}
+
+static int step(struct run *r)
+{
+	int err = 0, got;
+
+	while (r->posted < r->o->n && !err)
+		err = post(r);
+	if (err && err != -EAGAIN)
+		return err;
+	sdr_poll(r->pair.ctx);
+	while ((got = end(r)) > 0)
+		;
+	return got;
+}
+
+/* The server may have said that it is done already; that is no end. */
+static int loop(struct run *r)
+{
+	int err = 0;
+
+	r->tally.begin = now_ns();
+	for (uint32_t i = 0; !err && r->ended < r->o->n; i++) {
+		err = step(r);
+		if (i % LOOK_EVERY == 0 && r->ended < r->o->n && oob_gone())
+			return -ECONNRESET;
+	}
+	r->tally.end = now_ns();
+	if (err)
+		complain("%s %llu: %s", r->o->host ? "Write" : "receive",
+			 (unsigned long long)r->ended,
+			 err == -EILSEQ ? "its bytes are wrong" : why(err));
+	return err;
+}
+
+/* Each end answers until the other is done, too. */
+static bool part(struct run *r)
+{
+	uint64_t until = now_ns() + r->o->wait_s * 1000000000ull;
+	uint32_t size = 1;
+	char word = 'd';
+
+	if (!oob_send(&word, 1))
+		return false;
+	while (!oob_hear() && now_ns() < until)
+		sdr_poll(r->pair.ctx);
+	return oob_receive(&word, &size, 1);
+}
+
+static bool make_tables(struct run *r)
+{
+	r->reqs = calloc(r->o->inflight, sizeof(*r->reqs));
+	r->began = calloc(r->o->inflight, sizeof(*r->began));
+	r->tally.ns = calloc(r->o->n, sizeof(*r->tally.ns));
+	return r->reqs && r->began && r->tally.ns;
+}
+
+int run_writes(const struct options *o)
+{
+	struct run r = { .o = o };
+	struct sdr_stats stats;
+	int status = 1;
+
+	if (make_tables(&r) && pair_open(&r.pair, o)) {
+		status = loop(&r) || !part(&r);
+		sdr_qp_stats(r.pair.qp, &stats);
+		r.tally.packets = o->host ? stats.sent : stats.received;
+		if (!status)
+			report_print(o, &r.pair, &r.tally);
+	}
+	pair_close(&r.pair);
+	free(r.reqs);
+	free(r.began);
+	free(r.tally.ns);
+	return status;
+}
