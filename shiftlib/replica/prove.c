@@ -181,7 +181,8 @@ static void prove_say(const struct sh_nic *nic)
 		       "%s: requests at a fault are settled by the count of receives alone: %s",
 		       nic->name, nic->max.exact.why);
 	else
-		sh_log(SH_LOG_INFO, "%s: it tells the expected PSN of queue pairs in ERR", nic->name);
+		sh_log(SH_LOG_INFO, "%s: it tells the expected PSN of queue pairs in ERR",
+		       nic->name);
 }
 
 static void prove_done(struct sh_job *job)

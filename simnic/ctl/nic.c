@@ -45,7 +45,7 @@ int ctl_slow(int argc, char **argv)
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("slow", argv[3], 0, 1e8, &usec))
 		return CTL_FAILED;
 	route = !strcmp(argv[2], "route");
-	atomic_store(route ? &nic.nic->route_ns : &nic.nic->register_ns, usec * 1e3);
+	atomic_store(route ? &nic.nic->slow.route_ns : &nic.nic->slow.register_ns, usec * 1e3);
 	return CTL_OK;
 }
 

@@ -126,8 +126,10 @@ struct sn_nic {
 	_Atomic uint32_t quirks;      /* bits of enum sn_quirk */
 	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
 	_Atomic uint64_t cmd_free_ns; /* when the last command in line is done */
-	_Atomic uint64_t register_ns; /* more, for each MiB that one registers */
-	_Atomic uint64_t route_ns;    /* what the host takes to find the way to an address */
+	struct {
+		_Atomic uint64_t register_ns; /* more, for each MiB that a command registers */
+		_Atomic uint64_t route_ns; /* what the host takes to find the way to an address */
+	} slow;
 	_Atomic uint64_t
 		posted_ns; /* payload is in memory so long after its completion; 0: before */
 	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */

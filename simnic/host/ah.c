@@ -36,7 +36,7 @@ static int ah_check(const struct sn_ctx *ctx, const struct ib_uverbs_ah_attr *at
 
 void sn_ah_wait(const struct sn_req *req, struct sn_wait *wait)
 {
-	wait->route_ns = atomic_load(&req->ctx->nic->route_ns);
+	wait->route_ns = atomic_load(&req->ctx->nic->slow.route_ns);
 }
 
 int sn_ah_create(const struct sn_req *req)

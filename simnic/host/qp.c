@@ -249,7 +249,7 @@ void sn_qp_modify_wait(const struct sn_req *req, struct sn_wait *wait)
 
 	if (!sn_req_in(req, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd.base), sizeof(cmd)) &&
 	    cmd.base.attr_mask & IBV_QP_AV)
-		wait->route_ns = atomic_load(&req->ctx->nic->route_ns);
+		wait->route_ns = atomic_load(&req->ctx->nic->slow.route_ns);
 }
 
 int sn_qp_modify_cmd(const struct sn_req *req)
