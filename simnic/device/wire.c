@@ -97,6 +97,12 @@ static void wire_count(struct sn_counters *count, const struct sn_pkt *pkt)
 		sn_fault_poll(sn_engine.fabric, sn_engine.now_ns);
 }
 
+/* What a NIC sends to itself no tenant of the fabric meets. */
+static bool pkt_stays(const struct sn_pkt *pkt)
+{
+	return pkt->src_host == pkt->dst_host && pkt->src_nic == pkt->dst_nic;
+}
+
 /* Payload leaves with every operation but a READ, whose answer has it. */
 static void wire_count_sent(struct sn_nic *nic, const struct sn_pkt *pkt)
 {
@@ -104,7 +110,8 @@ static void wire_count_sent(struct sn_nic *nic, const struct sn_pkt *pkt)
 	uint64_t bytes = pkt->op == SN_PKT_READ ? 0 : pkt->length;
 
 	sn_count(&count->tx_bytes, bytes);
-	sn_class_count(nic, &pkt->service, pkt->op == SN_PKT_UD);
+	if (!pkt_stays(pkt))
+		sn_class_count(nic, &pkt->service, pkt->op == SN_PKT_UD);
 	if (pkt->op == SN_PKT_UD) {
 		sn_count(&count->ud_tx_packets, 1);
 		sn_count(&count->ud_tx_bytes, bytes);

@@ -10,10 +10,11 @@
 #include "tools/probe/check.h"
 #include "tools/probe/ring.h"
 
-#define HAND_S	 120u
-#define EVENT_MS 4000u
-#define UD_BYTES 64u
-#define UD_TRIES 50u
+#define HAND_S	    120u
+#define EVENT_MS    4000u
+#define UP_EVENT_MS 1000
+#define UD_BYTES    64u
+#define UD_TRIES    50u
 /* ---- the link -------------------------------------------------------------------------------- */
 
 static bool port_active(struct probe *p)
@@ -135,6 +136,7 @@ int pr_link_down(struct probe *p)
 int pr_link_up(struct probe *p)
 {
 	struct pr_link *link = &p->link;
+	uint64_t at_ns;
 
 	if (!link->is_down)
 		return 0;
@@ -144,9 +146,11 @@ int pr_link_up(struct probe *p)
 			p->dev.name, HAND_S);
 	else if (link->up_command && run_command(link->up_command))
 		return -1;
-	if (port_becomes(p, true, HAND_S))
-		return 0;
-	return pr_fail("the port of %.32s did not come back", p->dev.name);
+	if (!port_becomes(p, true, HAND_S))
+		return pr_fail("the port of %.32s did not come back", p->dev.name);
+	/* who takes it down again before its NIC has told of this, may be told of neither */
+	(void)pr_event_wait(&p->dev, IBV_EVENT_PORT_ACTIVE, NULL, UP_EVENT_MS, &at_ns);
+	return 0;
 }
 
 void pr_link_restore(struct probe *p)
