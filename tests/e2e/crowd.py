@@ -49,11 +49,17 @@ def await_moved(lab, programs, way, times):
     wait_for("move of all queue pairs from " + " to ".join(way), moved, 60)
 
 
-def check_no_queries(lab):
-    """What a standby needs is captured from the application's own calls: nobody asks a NIC for it."""
+LIVES = {"taken_away_twice": 3}
+
+
+def check_no_queries(lab, lives=1):
+    """
+    What a standby needs is captured from the application's own calls: nobody asks a NIC for it. Nor for the expected PSN
+    of queue pairs that only exchange messages; but each NIC shows once in each of its lives that it knows it.
+    """
     for host in lab.status()["hosts"]:
         for nic in host["nics"]:
-            if not nic["commands"] or nic["qp_queries"]:
+            if not nic["commands"] or nic["qp_queries"] > lives:
                 raise Failed(f"{nic['name']}: {nic['commands']} commands, "
                              f"{nic['qp_queries']} of them query_qp")
 
@@ -86,7 +92,7 @@ def run(lab, name):
     for p in programs:
         if p.wait(60) or not p.out().endswith("OK\n"):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
-    check_no_queries(lab)
+    check_no_queries(lab, LIVES.get(name, 1))
 
 
 if __name__ == "__main__":

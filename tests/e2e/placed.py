@@ -15,6 +15,8 @@ from shiftlab.perftest import SOON, Failed
 GOOD = "success"
 LIFETIME_MS, SETTLE_S = 8000, 0.01
 MOVED = " moved from mlx5_0 to mlx5_1 "
+TRIED = ": it tells the expected PSN"
+CALM = {"heartbeat_ms": 5000}   # each is a completion, which pushes what was acknowledged before it into memory
 BACK = "mlx5_0: the device is back"
 FAULTS = ("nic-unplug", "nic-pci-error", "nic-internal-error")
 CASES = {       # HOW of the program; does the message come?; fault; settings
@@ -73,12 +75,15 @@ def run(lab, name):
     argv = [os.path.join(lab.out, "bin", "placed"), "-p", str(free_port())]
     # far longer than the case: it lands when something pushes it, or never
     lab.ctl("posted-writes", "h1/mlx5_0", "60000000", "lost")
-    both = [lab.start(host, argv + extra + [how], side, Shift(**{"log": "info", **SOON, **settings}), stdin=True)
+    both = [lab.start(host, argv + extra + [how], side, Shift(**{"log": "info", **SOON, **CALM, **settings}), stdin=True)
             for host, extra, side in (("h1", ["-s"], "server"), ("h0", [], "client"))]
     server, client = both
     said(both, "^CONNECTED")
     for p in both:
         wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
+    # which reads, and so pushes what its NIC had acknowledged into memory
+    wait_for("the trial of the server's NICs",
+             lambda: lab.shift_log(server).count(TRIED) == 2 or not server.running(), 30)
     say(both, "go")
     said(both, "^ACKED")
     if name == "seen_back":

@@ -107,7 +107,8 @@ def alone(lab):
     lab.ctl("netdev", "h0/mlx5_0", "lo")
     done = lab.run("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0"), timeout=120)
     rows = {r.split()[0]: r for r in done.out().splitlines() if r and not r.startswith(" ")}
-    require(done.process.returncode == 0, f"it ended with {done.process.returncode}")
+    failed = [r for r in rows.values() if "FAILS" in r]
+    require(done.process.returncode == 0, f"it ended with {done.process.returncode}: {failed}")
     for name in all_checks(lab):
         wanted = "cannot tell" if name in (*LINK, "pkey-drops") else "holds"
         require(wanted in rows[name], f"not {wanted}: {rows[name]}")

@@ -43,4 +43,5 @@ def load():
     import cases_cross      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_lane       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_packages   # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_bench      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     return CASES
