@@ -15,6 +15,8 @@
 
 #include "tests/lib/pair.h"
 
+/* A software NIC writes by memcpy(), which may store a word twice: it must be done with it. */
+enum { SETTLE_US = 1000 };
 enum { WRITTEN = 1, OVER = 2, WORDS = 8 };
 
 struct options opt = { .timeout = 14, .dev = "mlx5_0" };
@@ -114,6 +116,8 @@ static void server(bool over)
 		for (uint32_t i = seen; i < words && __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
 		     i++) {
 			seen++;
+			if (over)
+				usleep(SETTLE_US);
 			if (over)
 				__atomic_store_n(&word[i], OVER, __ATOMIC_RELEASE);
 		}
