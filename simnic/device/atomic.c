@@ -130,9 +130,16 @@ void sn_atomic_land(uint32_t nic)
 	sn_engine.n_atomics--;
 }
 
+bool sn_atomic_is_under_way(const struct sn_qp *qp)
+{
+	const struct sn_atomic *atomic = slot_of(qp->dev->nic_index);
+
+	return sn_engine.n_atomics && atomic->nic && atomic->qp == qp;
+}
+
 void sn_atomic_land_of(const struct sn_qp *qp)
 {
-	if (sn_engine.n_atomics && slot_of(qp->dev->nic_index)->qp == qp)
+	if (sn_atomic_is_under_way(qp))
 		sn_atomic_land(qp->dev->nic_index);
 }
 

@@ -23,6 +23,7 @@ uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *
 /* Writes what is under way: of a NIC; of a queue pair, before its next request; of a NIC, to these bytes. */
 void sn_atomic_land(uint32_t nic);
 void sn_atomic_land_of(const struct sn_qp *qp);
+bool sn_atomic_is_under_way(const struct sn_qp *qp);
 void sn_atomic_land_under(uint32_t nic, const struct iovec *iov, uint32_t n);
 bool sn_atomic_run(void);	  /* what is due */
 uint64_t sn_atomic_next_ns(void); /* when the next one is; UINT64_MAX: none */

@@ -70,18 +70,22 @@ static bool state_is_active(enum ibv_qp_state state)
 	return state_sends(state) || state == IBV_QPS_ERR;
 }
 
+static bool owes_answers(const struct sn_qp *qp)
+{
+	return qp->rsp.ack_due || qp->rsp.answer_due || qp->rsp.rd_head != qp->rsp.rd_tail;
+}
+
 bool sn_qp_needs_work(const struct sn_qp *qp)
 {
 	return qp->req.tx_head != qp->req.tx_tail || qp->req.sq_cons != qp->req.sq_rung ||
-	       qp->rsp.ack_due || qp->rsp.rd_head != qp->rsp.rd_tail;
+	       owes_answers(qp);
 }
 
 bool sn_qp_waits(const struct sn_qp *qp)
 {
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
 	       qp->req.tx_head != qp->req.tx_tail && qp->req.tx_next == qp->req.tx_tail &&
-	       qp->req.sq_cons == qp->req.sq_rung && !qp->rsp.ack_due &&
-	       qp->rsp.rd_head == qp->rsp.rd_tail;
+	       qp->req.sq_cons == qp->req.sq_rung && !owes_answers(qp);
 }
 
 static void qp_clear_queues(struct sn_qp *qp)
@@ -90,7 +94,7 @@ static void qp_clear_queues(struct sn_qp *qp)
 	qp->req.tx_head = qp->req.tx_next = qp->req.tx_tail = 0;
 	qp->req.rd_outstanding = 0;
 	qp->req.rto_ns = qp->req.rnr_ns = 0;
-	qp->rsp.ack_due = qp->rsp.nak_sent = false;
+	qp->rsp.ack_due = qp->rsp.answer_due = qp->rsp.nak_sent = false;
 	qp->rsp.acks_held = 0;
 	qp->rsp.rd_head = qp->rsp.rd_tail = 0;
 	qp->rsp.replay_next = 0;
@@ -189,7 +193,7 @@ void sn_qp_stop(struct sn_qp *qp)
 			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
 	qp_set_state(qp, IBV_QPS_ERR);
 	qp->req.rto_ns = qp->req.rnr_ns = 0;
-	qp->rsp.ack_due = false;
+	qp->rsp.ack_due = qp->rsp.answer_due = false;
 	qp->rsp.rd_head = qp->rsp.rd_tail;
 	sn_qp_set_busy(qp);
 }

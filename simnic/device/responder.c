@@ -222,6 +222,25 @@ static void answer_atomic(struct sn_qp *qp, uint32_t psn, uint64_t result)
 	sn_wire_send(qp, pkt);
 }
 
+static bool answer_landed(struct sn_qp *qp)
+{
+	const struct sn_atomic_reply *reply =
+		&qp->rsp.replay[(qp->rsp.replay_next - 1) % SN_MAX_RD_ATOMIC];
+
+	if (!qp->rsp.answer_due || sn_atomic_is_under_way(qp))
+		return false;
+	qp->rsp.answer_due = false;
+	answer_atomic(qp, reply->psn, reply->result);
+	return true;
+}
+
+/* What comes behind an atomic on its queue pair finds it done, and is answered behind it. */
+static void finish_atomic(struct sn_qp *qp)
+{
+	sn_atomic_land_of(qp);
+	(void)answer_landed(qp);
+}
+
 static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	uint64_t addr = remote_buffer(qp, pkt, 8, IBV_ACCESS_REMOTE_ATOMIC);
@@ -236,7 +255,9 @@ static enum rsp_verdict do_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	reply->psn = pkt->psn;
 	reply->valid = true;
 	qp->rsp.replay_next++;
-	answer_atomic(qp, pkt->psn, reply->result);
+	qp->rsp.answer_due = true;
+	if (!answer_landed(qp))
+		sn_qp_set_busy(qp);
 	return RSP_DONE;
 }
 
@@ -245,7 +266,7 @@ static enum rsp_verdict execute(struct sn_qp *qp, const struct sn_pkt *pkt)
 	/* IBA 9.7.4.1: packets of another length than this end's MTU */
 	if (!qp_supports(qp, pkt) || (pkt->mtu != qp->path_mtu && sn_psn_packets(pkt) > 1))
 		return RSP_NAK_INVALID;
-	sn_atomic_land_of(qp);
+	finish_atomic(qp);
 	switch ((enum sn_pkt_op)pkt->op) {
 	case SN_PKT_SEND: return do_send(qp, pkt);
 	case SN_PKT_WRITE: return do_write(qp, pkt);
@@ -268,6 +289,7 @@ static void repeat_atomic(struct sn_qp *qp, const struct sn_pkt *pkt)
 	const struct sn_atomic_reply *reply;
 	uint32_t i;
 
+	finish_atomic(qp);
 	/* The newest first: numbers come again. */
 	for (i = 1; i <= SN_MAX_RD_ATOMIC; i++) {
 		reply = &qp->rsp.replay[(qp->rsp.replay_next - i) % SN_MAX_RD_ATOMIC];
@@ -418,7 +440,8 @@ bool sn_responder_run(struct sn_qp *qp)
 
 	if (!can_respond(qp))
 		return false;
-	worked = run_reads(qp);
+	worked = answer_landed(qp);
+	worked |= run_reads(qp);
 	if (qp->rsp.ack_due)
 		worked |= ack_now(qp);
 	return worked;

@@ -34,6 +34,7 @@ struct sn_responder {
 	struct sn_rd rd[SN_RD_QUEUE];
 	struct sn_atomic_reply replay[SN_MAX_RD_ATOMIC];
 	uint32_t replay_next;
+	bool answer_due; /* of the newest atomic: behind its write, or the requester would be the first to know */
 };
 
 void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt);

@@ -223,6 +223,13 @@ static void atomics(void **state)
 	expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
 	assert_int_equal(7, *old);
 	assert_int_equal(7, *at);
+	/* whoever has its answer finds it in memory */
+	wr.opcode = MLX5_OPCODE_ATOMIC_FA;
+	wr.swap_add = 1;
+	for (uint64_t i = 8; i < 108; i++) {
+		expect(&rig.acq, MLX5_CQE_REQ, 0, ring_post(&rig.a, &wr));
+		assert_int_equal(i, *at);
+	}
 }
 
 static void inline_sges_and_wrap(void **state)
