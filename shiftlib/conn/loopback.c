@@ -66,50 +66,16 @@ static void loopback_look(struct sh_qp *self, uint64_t at)
 
 /* ---- readers: made and destroyed on the NIC's worker ---------------------------------------- */
 
-static void reader_destroy(const struct sh_loopback_reader *reader)
-{
-	if (reader->qp)
-		sh.real->destroy_qp(reader->qp);
-	if (reader->mr)
-		sh.real->dereg_mr(reader->mr);
-	if (reader->cq)
-		sh.real->destroy_cq(reader->cq);
-	if (reader->pd)
-		sh.real->dealloc_pd(reader->pd);
-	free(reader->scratch);
-}
-
-static int reader_connect(const struct loopback_job *task)
-{
-	struct ibv_qp_attr attr = { .timeout = LOOPBACK_TIMEOUT,
-				    .retry_cnt = 1,
-				    .max_rd_atomic = 1,
-				    .max_dest_rd_atomic = 1,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_READ };
-
-	return sh_real_qp_loop_back(task->reader.qp, &task->address, &attr);
-}
-
 static bool reader_make(struct loopback_job *task, struct ibv_pd *pd)
 {
-	struct sh_loopback_reader *reader = &task->reader;
-	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_reclaim_mark,
-					 .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = LOOPBACK_BATCH,
-						  .max_send_sge = 1 } };
+	struct ibv_qp_attr limits = { .timeout = LOOPBACK_TIMEOUT,
+				      .retry_cnt = 1,
+				      .max_rd_atomic = 1,
+				      .max_dest_rd_atomic = 1,
+				      .qp_access_flags = IBV_ACCESS_REMOTE_READ };
 
-	if (posix_memalign(&reader->scratch, LOOPBACK_BYTES, LOOPBACK_BYTES))
-		return false;
-	memset(reader->scratch, 0, LOOPBACK_BYTES);
-	reader->mr = sh.real->reg_mr(pd, reader->scratch, LOOPBACK_BYTES,
-				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	shift_async_real_begin(pd->context);
-	reader->cq = sh.real->create_cq(pd->context, LOOPBACK_BATCH, NULL, NULL, 0);
-	init.send_cq = init.recv_cq = reader->cq;
-	if (reader->mr && reader->cq)
-		reader->qp = sh.real->create_qp(pd, &init);
-	shift_async_real_end(pd->context);
-	return reader->qp && !reader_connect(task);
+	return sh_looped_make(&task->reader.looped, pd, LOOPBACK_BYTES, LOOPBACK_BATCH,
+			      &task->address, &limits);
 }
 
 /*
@@ -129,8 +95,8 @@ static struct ibv_pd *reader_pd(struct loopback_job *task)
 	if (reader->own || !task->nic->ctx)
 		return task->own_pd;
 	reader->incarnation = task->nic->incarnation;
-	reader->pd = sh.real->alloc_pd(task->nic->ctx);
-	return reader->pd;
+	reader->looped.pd = sh.real->alloc_pd(task->nic->ctx);
+	return reader->looped.pd;
 }
 
 static void loopback_job_run(struct sh_job *job)
@@ -139,7 +105,7 @@ static void loopback_job_run(struct sh_job *job)
 	struct ibv_pd *real;
 
 	sh.real->thread_inside();
-	reader_destroy(&task->gone);
+	sh_looped_destroy(&task->gone.looped);
 	if (task->reader.state != SH_READER_MAKING)
 		return;
 	real = reader_pd(task);
@@ -147,7 +113,7 @@ static void loopback_job_run(struct sh_job *job)
 		task->reader.state = SH_READER_READY;
 		return;
 	}
-	reader_destroy(&task->reader);
+	sh_looped_destroy(&task->reader.looped);
 	task->reader = (struct sh_loopback_reader){ 0 };
 }
 
@@ -165,7 +131,7 @@ static void loopback_job_made(struct loopback_job *task)
 	if (!reader->own)
 		sh_nic_hold(task->nic, reader->incarnation);
 	if (dev)
-		sp_qp_foreign(dev, reader->qp);
+		sp_qp_foreign(dev, reader->looped.qp);
 	sh_kick();
 }
 
@@ -174,7 +140,7 @@ static void loopback_job_done(struct sh_job *job)
 	struct loopback_job *task = (struct loopback_job *)job;
 
 	pthread_mutex_lock(&sh.lock);
-	if (task->gone.qp && !task->gone.own)
+	if (task->gone.looped.qp && !task->gone.own)
 		sh_nic_release(task->nic, task->gone.incarnation);
 	if (job->canceled)
 		task->reader = (struct sh_loopback_reader){ 0 };
@@ -228,7 +194,7 @@ static void readers_leave(struct sh_qp *qp)
 static bool reader_has_read(struct sh_loopback_reader *reader)
 {
 	struct ibv_wc wc;
-	int n = reader->failed ? -1 : ibv_poll_cq(reader->cq, 1, &wc);
+	int n = reader->failed ? -1 : ibv_poll_cq(reader->looped.cq, 1, &wc);
 
 	if (n < 0 || (n && wc.status))
 		reader->failed = true;
@@ -266,17 +232,17 @@ static void read_target(const struct sh_qp *qp, uint8_t path,
 			struct ibv_send_wr *wr)
 {
 	uint32_t rkey = read->rkey;
-	bool known = rkey && !reader->pd &&
+	bool known = rkey && !reader->looped.pd &&
 		     (reader->own || sh_keymap_get(&qp->ctx->lkeys[path], rkey, &rkey));
 
-	wr->wr.rdma.remote_addr = known ? read->addr : (uintptr_t)reader->scratch;
-	wr->wr.rdma.rkey = known ? rkey : reader->mr->rkey;
+	wr->wr.rdma.remote_addr = known ? read->addr : (uintptr_t)reader->looped.memory;
+	wr->wr.rdma.rkey = known ? rkey : reader->looped.mr->rkey;
 }
 
 static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_loopback_reader *reader,
 		       const struct sp_read *reads, uint32_t n)
 {
-	struct ibv_sge sge = { (uintptr_t)reader->scratch, 1, reader->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)reader->looped.memory, 1, reader->looped.mr->lkey };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1 }, *bad;
 	uint32_t i;
 
@@ -284,7 +250,7 @@ static void reader_ask(struct sh_qp *qp, uint8_t path, struct sh_loopback_reader
 	for (i = 0; i < n && !reader->failed; i++) {
 		read_target(qp, path, reader, &reads[i], &wr);
 		wr.send_flags = i + 1 == n ? IBV_SEND_SIGNALED : 0;
-		reader->failed = ibv_post_send(reader->qp, &wr, &bad);
+		reader->failed = ibv_post_send(reader->looped.qp, &wr, &bad);
 	}
 }
 
@@ -472,7 +438,7 @@ void sh_loopback_drop(struct sh_qp *qp)
 			continue;
 		sh_job_begin(&qp->busy);
 		pthread_mutex_unlock(&sh.lock);
-		reader_destroy(&gone);
+		sh_looped_destroy(&gone.looped);
 		pthread_mutex_lock(&sh.lock);
 		if (!gone.own)
 			sh_nic_release(qp->ctx->path[path], gone.incarnation);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "shiftlib/core/core.h"
+#include "shiftlib/replica/real_qp.h"
 
 struct sh_qp;
 
@@ -16,11 +17,7 @@ struct sh_loopback_reader {
 	bool own; /* in the application's context; else holds on to the NIC's incarnation */
 	bool asked, failed;
 	uint32_t incarnation;
-	struct ibv_pd *pd; /* NULL: the replica's, or the application's */
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	void *scratch;
+	struct sh_looped looped; /* its pd NULL: the replica's, or the application's */
 };
 
 /* In struct sh_qp: of a loopback QP. */

@@ -4,7 +4,6 @@
  * specification says that a NIC keeps it there. So each shows that it does before it is believed: a QP that is
  * connected to itself writes, reads and adds, goes to ERR, and is asked.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,119 +16,92 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/prove.h"
 #include "shiftlib/replica/real_qp.h"
-#include "shiftlib/replica/srq.h"
-#include "shiftlib/shift.h"
 
-#define PROVE_PACKETS 3 /* of a WRITE, and of a READ's answer */
-#define PROVE_TIMEOUT 14
-#define PROVE_WAIT_NS (500 * SH_NS_PER_MS)
-#define PROVE_LOOK_NS (50 * SH_NS_PER_US)
+#define PROVE_REQUESTS 3
+#define PROVE_PACKETS  3 /* of a WRITE, and of a READ's answer */
+#define PROVE_TIMEOUT  14
+#define PROVE_WAIT_NS  (500 * SH_NS_PER_MS)
+#define PROVE_LOOK_NS  (50 * SH_NS_PER_US)
 
 struct prove_job {
 	struct sh_job job;
 	struct sh_nic *nic;
 	uint32_t incarnation;
 	struct ibv_context *ctx;
+	struct sp_dev *dev[SP_ENGINES]; /* of that incarnation: engines that drive QPs there */
 	struct sh_address address;
 	const char *why; /* NULL: it told the truth */
 };
 
 /* What it is made with. */
 struct prove_kit {
-	struct ibv_pd *pd;
-	void *memory;
-	struct ibv_mr *mr;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
+	struct sh_looped looped;
 	uint32_t bytes; /* that fill PROVE_PACKETS */
 	bool atomics;
 };
 
-static void kit_destroy(struct prove_kit *kit)
+static bool kit_make(struct prove_kit *kit, const struct prove_job *task)
 {
-	if (kit->qp)
-		sh.real->destroy_qp(kit->qp);
-	if (kit->mr)
-		sh.real->dereg_mr(kit->mr);
-	if (kit->cq)
-		sh.real->destroy_cq(kit->cq);
-	if (kit->pd)
-		sh.real->dealloc_pd(kit->pd);
-	free(kit->memory);
-}
+	struct ibv_qp_attr limits = {
+		.timeout = PROVE_TIMEOUT,
+		.retry_cnt = 7,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   (kit->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0),
+	};
 
-static bool kit_objects(struct prove_kit *kit, struct ibv_context *ctx)
-{
-	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_reclaim_mark,
-					 .qp_type = IBV_QPT_RC,
-					 .sq_sig_all = 1,
-					 .cap = { .max_send_wr = 4, .max_send_sge = 1 } };
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		     (kit->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
-
-	if (posix_memalign(&kit->memory, 4096, 2ul * kit->bytes))
+	kit->looped.pd = sh.real->alloc_pd(task->ctx);
+	if (!kit->looped.pd || !sh_looped_make(&kit->looped, kit->looped.pd, 2ul * kit->bytes,
+					       PROVE_REQUESTS, &task->address, &limits))
 		return false;
-	memset(kit->memory, 0, 2ul * kit->bytes);
-	kit->pd = sh.real->alloc_pd(ctx);
-	if (!kit->pd)
-		return false;
-	kit->mr = sh.real->reg_mr(kit->pd, kit->memory, 2ul * kit->bytes, access);
-	shift_async_real_begin(ctx);
-	kit->cq = sh.real->create_cq(ctx, 4, NULL, NULL, 0);
-	init.send_cq = init.recv_cq = kit->cq;
-	if (kit->mr && kit->cq)
-		kit->qp = sh.real->create_qp(kit->pd, &init);
-	shift_async_real_end(ctx);
-	return kit->qp;
-}
-
-static bool kit_connect(struct prove_kit *kit, const struct sh_address *own)
-{
-	struct ibv_qp_attr attr = { .timeout = PROVE_TIMEOUT,
-				    .retry_cnt = 7,
-				    .max_rd_atomic = 1,
-				    .max_dest_rd_atomic = 1,
-				    .qp_access_flags =
-					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-					    (kit->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0) };
-
-	return !sh_real_qp_loop_back(kit->qp, own, &attr);
+	for (uint32_t i = 0; i < SP_ENGINES; i++)
+		if (task->dev[i])
+			sp_qp_foreign(task->dev[i], kit->looped.qp);
+	return true;
 }
 
 static int kit_post(struct prove_kit *kit, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
-	uint64_t local = (uintptr_t)kit->memory, remote = local + kit->bytes;
-	struct ibv_sge sge = { .addr = local, .length = bytes, .lkey = kit->mr->lkey };
-	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = &sge, .num_sge = 1 }, *bad;
+	uint64_t local = (uintptr_t)kit->looped.memory, remote = local + kit->bytes;
+	struct ibv_sge sge = { .addr = local, .length = bytes, .lkey = kit->looped.mr->lkey };
+	struct ibv_send_wr wr = { .opcode = opcode,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = remote;
-		wr.wr.atomic.rkey = kit->mr->rkey;
+		wr.wr.atomic.rkey = kit->looped.mr->rkey;
 	} else {
 		wr.wr.rdma.remote_addr = remote;
-		wr.wr.rdma.rkey = kit->mr->rkey;
+		wr.wr.rdma.rkey = kit->looped.mr->rkey;
 	}
-	return ibv_post_send(kit->qp, &wr, &bad);
+	return ibv_post_send(kit->looped.qp, &wr, &bad);
 }
 
+/* No command: a NIC whose port passes nothing does not hang. */
 static bool kit_await(struct prove_kit *kit, int n)
 {
 	uint64_t until = sh_now_ns() + PROVE_WAIT_NS;
 	struct timespec nap = { .tv_nsec = PROVE_LOOK_NS };
 	struct ibv_wc wc;
-	int got;
+	int got = 0;
 
-	while (n) {
-		got = ibv_poll_cq(kit->cq, 1, &wc);
+	sh_worker_command_end();
+	while (n > 0) {
+		got = ibv_poll_cq(kit->looped.cq, 1, &wc);
 		if (got < 0 || (got && wc.status != IBV_WC_SUCCESS))
-			return false;
+			break;
 		n -= got;
 		if (!got && sh_now_ns() > until)
-			return false;
+			break;
 		if (!got)
 			nanosleep(&nap, NULL);
 	}
-	return true;
+	sh_worker_command_begin();
+	return !n;
 }
 
 static const char *kit_try(struct prove_kit *kit)
@@ -143,8 +115,8 @@ static const char *kit_try(struct prove_kit *kit)
 	    (kit->atomics && kit_post(kit, IBV_WR_ATOMIC_FETCH_AND_ADD, sizeof(uint64_t))) ||
 	    !kit_await(kit, 2 + kit->atomics))
 		return "a queue pair connected to itself does not work";
-	if (sh.real->modify_qp(kit->qp, &error, IBV_QP_STATE) ||
-	    sh.real->query_qp(kit->qp, &told, IBV_QP_RQ_PSN, &init))
+	if (sh.real->modify_qp(kit->looped.qp, &error, IBV_QP_STATE) ||
+	    sh.real->query_qp(kit->looped.qp, &told, IBV_QP_RQ_PSN, &init))
 		return "a queue pair in ERR cannot be asked";
 	return told.rq_psn == expected ? NULL
 				       : "it tells a wrong expected PSN of a queue pair in ERR";
@@ -160,9 +132,9 @@ static const char *prove(struct prove_job *task)
 		return why;
 	kit.atomics = attr.atomic_cap != IBV_ATOMIC_NONE;
 	kit.bytes = PROVE_PACKETS * sh_mtu_bytes(task->address.mtu);
-	if (kit_objects(&kit, task->ctx) && kit_connect(&kit, &task->address))
+	if (kit_make(&kit, task))
 		why = kit_try(&kit);
-	kit_destroy(&kit);
+	sh_looped_destroy(&kit.looped);
 	return why;
 }
 
@@ -217,6 +189,7 @@ void sh_nic_prove(struct sh_nic *nic)
 				    .incarnation = nic->incarnation,
 				    .ctx = nic->ctx,
 				    .address = nic->address };
+	memcpy(task->dev, nic->dev, sizeof(task->dev));
 	nic->max.exact.asked = true;
 	sh_job_begin(&nic->busy);
 	sh_nic_hold(nic, nic->incarnation);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Real QPs of SHIFT's own, on their way to where they send. */
+#include <stdlib.h>
 #include <string.h>
 #include "shiftlib/control/address.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/replica/real_qp.h"
+#include "shiftlib/replica/srq.h"
+#include "shiftlib/shift.h"
 
 #define REAL_QP_PORT 1
+#define LOOPED_PAGE  4096
 
 int sh_real_qp_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32_t psn)
 {
@@ -54,4 +58,38 @@ int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
 					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					 IBV_QP_MIN_RNR_TIMER);
 	return ret ? ret : sh_real_qp_to_rts(real, limits, 0);
+}
+
+bool sh_looped_make(struct sh_looped *looped, struct ibv_pd *pd, size_t bytes, uint32_t depth,
+		    const struct sh_address *own, const struct ibv_qp_attr *limits)
+{
+	struct ibv_qp_init_attr init = { .qp_context = (void *)(uintptr_t)&sh_reclaim_mark,
+					 .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = depth, .max_send_sge = 1 } };
+
+	if (posix_memalign(&looped->memory, LOOPED_PAGE, bytes))
+		return false;
+	memset(looped->memory, 0, bytes);
+	looped->mr = sh.real->reg_mr(pd, looped->memory, bytes,
+				     IBV_ACCESS_LOCAL_WRITE | (int)limits->qp_access_flags);
+	shift_async_real_begin(pd->context);
+	looped->cq = sh.real->create_cq(pd->context, (int)depth, NULL, NULL, 0);
+	init.send_cq = init.recv_cq = looped->cq;
+	if (looped->mr && looped->cq)
+		looped->qp = sh.real->create_qp(pd, &init);
+	shift_async_real_end(pd->context);
+	return looped->qp && !sh_real_qp_loop_back(looped->qp, own, limits);
+}
+
+void sh_looped_destroy(const struct sh_looped *looped)
+{
+	if (looped->qp)
+		sh.real->destroy_qp(looped->qp);
+	if (looped->mr)
+		sh.real->dereg_mr(looped->mr);
+	if (looped->cq)
+		sh.real->destroy_cq(looped->cq);
+	if (looped->pd)
+		sh.real->dealloc_pd(looped->pd);
+	free(looped->memory);
 }

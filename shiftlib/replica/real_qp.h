@@ -4,6 +4,8 @@
 #define SHIFTLIB_REPLICA_REAL_QP_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct sh_address;
@@ -13,5 +15,23 @@ int sh_real_qp_to_rts(struct ibv_qp *real, const struct ibv_qp_attr *app, uint32
 /* A loopback QP, from RESET, with the limits, times and rights of attr. */
 int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
 			 const struct ibv_qp_attr *attr);
+
+/* A loopback QP with memory of its own, which it reaches with the rights that it was made with. */
+struct sh_looped {
+	struct ibv_pd *pd; /* of its own; NULL: another's */
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	void *memory; /* zeros at first */
+};
+
+/*
+ * In pd, for so many requests at a time; limits: as of sh_real_qp_loop_back(). False: something is missing, and
+ * what there is goes with sh_looped_destroy(), which leaves *looped as it is. An engine that drives QPs of this
+ * context must hear of the QP (sp_qp_foreign) before something is posted.
+ */
+bool sh_looped_make(struct sh_looped *looped, struct ibv_pd *pd, size_t bytes, uint32_t depth,
+		    const struct sh_address *own, const struct ibv_qp_attr *limits);
+void sh_looped_destroy(const struct sh_looped *looped);
 
 #endif
