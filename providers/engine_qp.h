@@ -56,6 +56,11 @@ static inline void sp_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, 
 		sp_engine(qp)->qp.number(qp, epoch, psn, mtu);
 }
 
+static inline bool sp_qp_numbers(struct sp_qp *qp)
+{
+	return sp_engine(qp)->qp.number;
+}
+
 static inline uint32_t sp_qp_recv_count(struct sp_qp *qp)
 {
 	return sp_engine(qp)->qp.recv_count(qp);

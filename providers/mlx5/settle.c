@@ -24,32 +24,12 @@ static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request 
 	i->send_fence = ring_ctrl_send_fence(ctrl);
 }
 
-/* The PSN of the oldest one's first packet: behind the newest, less what lies between. */
-static uint32_t first_psn(const struct sp_qp *qp, const struct ring_sq *sq)
-{
-	uint32_t psn = sq->head + sq->psn_ahead;
-	struct ring_wqe wqe;
-	struct ring_walk w;
-	int64_t slot;
-
-	ring_walk_start(&w, sq);
-	while ((slot = ring_walk_next(&w)) >= 0) {
-		ring_wqe_load(sq, slot, qp->type, &wqe);
-		psn -= ring_wqe_packets(sq, &wqe);
-	}
-	return psn;
-}
-
-static void number(const struct sp_qp *qp, const struct ring_sq *sq, uint32_t slot,
-		   struct sp_request *i, uint32_t *psn)
+static uint32_t packets_of(const struct sp_qp *qp, const struct ring_sq *sq, uint32_t slot)
 {
 	struct ring_wqe wqe;
 
 	ring_wqe_load(sq, slot, qp->type, &wqe);
-	i->numbered = sq->numbered;
-	i->psn = *psn & RING_PSN_MASK;
-	i->packets = ring_wqe_packets(sq, &wqe);
-	*psn += i->packets;
+	return ring_wqe_packets(sq, &wqe);
 }
 
 /* c: the carrier that they were published on; NULL: they are held. */
@@ -57,24 +37,28 @@ static uint32_t list_queue(const struct sp_qp *qp, const struct ring_sq *sq,
 			   const struct sp_carrier *c, struct sp_request *info, uint32_t have,
 			   uint32_t max)
 {
+	uint32_t first = have, sum = 0, packets;
+	bool numbered = c && sq->numbered;
 	struct ring_walk w;
-	uint32_t psn = 0;
 	int64_t slot;
 
 	if (!sq->buf || !ring_walk_start(&w, sq))
 		return have;
-	if (c)
-		psn = first_psn(qp, sq);
 	for (; (slot = ring_walk_next(&w)) >= 0; have++) {
-		if (have >= max)
-			continue;
-		info[have] = (struct sp_request){ 0 };
-		describe(sq, slot, &info[have]);
-		info[have].published = c != NULL;
-		info[have].answered = c && ring_recalled_answer(c, w.n - 1, slot);
-		if (c)
-			number(qp, sq, slot, &info[have], &psn);
+		packets = numbered ? packets_of(qp, sq, slot) : 0;
+		if (have < max) {
+			info[have] = (struct sp_request){ .numbered = numbered,
+							  .psn = sum,
+							  .packets = packets };
+			describe(sq, slot, &info[have]);
+			info[have].published = c != NULL;
+			info[have].answered = c && ring_recalled_answer(c, w.n - 1, slot);
+		}
+		sum += packets;
 	}
+	/* the last packet of the newest one has the number before the next */
+	for (uint32_t i = first; numbered && i < have && i < max; i++)
+		info[i].psn = (info[i].psn + sq->head + sq->psn_ahead - sum) & RING_PSN_MASK;
 	return have;
 }
 

@@ -65,7 +65,7 @@ static void qp_number(struct sh_qp *qp, int mask)
 
 	if ((mask & IBV_QP_STATE) && (mask & IBV_QP_SQ_PSN) && qp->app.state == IBV_QPS_RTS &&
 	    qp->init.qp_type == IBV_QPT_RC && sh.config.core.exact)
-		sp_qp_number(qp->sp, 0, attr->sq_psn & 0xffffff, sh_mtu_bytes(attr->path_mtu));
+		sp_qp_number(qp->sp, 0, attr->sq_psn, sh_mtu_bytes(attr->path_mtu));
 }
 
 static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
