@@ -13,38 +13,7 @@ debian="python3-simgrid python3-venv"
 pypi="simpy==4.1.2"
 python=/usr/bin/python3 # that Debian's SimGrid is for, whichever stands first in the path
 
-say()
-{
-	echo "install-cluster: $*"
-}
-
-missing()
-{
-	for package in $debian; do
-		status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
-		[ "$status" = installed ] || printf ' %s' "$package"
-	done
-}
-
-apt()
-{
-	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"
-}
-
-install_debian()
-{
-	todo=$(missing)
-	[ -n "$todo" ] || return 0
-	say "installing$todo"
-	if [ "$(id -u)" != 0 ]; then
-		say "run as root: apt-get install --no-install-recommends$todo" >&2
-		return 1
-	fi
-	# Word splitting is meant: these are package names.
-	# shellcheck disable=SC2086
-	apt install --no-install-recommends $todo >/dev/null ||
-		{ apt update && apt install --no-install-recommends $todo >/dev/null; }
-}
+. "$(dirname "$0")/debian.sh"
 
 install_pypi()
 {
@@ -56,7 +25,10 @@ install_pypi()
 
 failed=0
 for what in debian pypi; do
-	"install_$what" || { say "$what: failed; what needs it is left out" >&2; failed=1; }
+	case $what in
+	debian) install_debian "$debian" ;;
+	*) "install_$what" ;;
+	esac || { say "$what: failed; what needs it is left out" >&2; failed=1; }
 done
 [ "$failed" -ne 0 ] || say "done: $folder"
 exit "$failed"

@@ -21,18 +21,7 @@ packages="
 "
 policy=/usr/sbin/policy-rc.d
 
-say()
-{
-	echo "install-deps: $*"
-}
-
-missing()
-{
-	for package in $packages; do
-		status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
-		[ "$status" = installed ] || printf ' %s' "$package"
-	done
-}
+. "$(dirname "$0")/debian.sh"
 
 # The tests start Redis servers of their own; the package shall not start one for the machine.
 # A policy that the administrator has made stays as it is.
@@ -71,7 +60,8 @@ if ! command -v dpkg-query >/dev/null; then
 	say "this is no Debian; install what these Debian packages hold:" $packages >&2
 	exit 1
 fi
-todo=$(missing)
+# shellcheck disable=SC2086
+todo=$(missing $packages)
 if [ -z "$todo" ]; then
 	say "all packages are installed"
 	exit 0
@@ -90,7 +80,8 @@ if ! install_or_update "$todo"; then
 	exit 1
 fi
 rm -f "$log"
-todo=$(missing)
+# shellcheck disable=SC2086
+todo=$(missing $packages)
 if [ -n "$todo" ]; then
 	say "still missing:$todo" >&2
 	exit 1

