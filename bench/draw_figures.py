@@ -377,10 +377,8 @@ FIGURES = {     # name: what a benchmark left, and who draws it
 }
 
 
-def draw(name, folder):
-    source, make = FIGURES[name]
-    with open(os.path.join(folder, source), encoding="utf-8") as f:
-        data = json.load(f)
+def draw_to(folder, name, make, data):
+    """FOLDER/figures/NAME.svg, for light and dark pages, and its .png."""
     style(LIGHT)
     fig = make(data, LIGHT)
     path = os.path.join(folder, "figures", name)
@@ -390,6 +388,13 @@ def draw(name, folder):
         f.write(page_svg(svg.getvalue(), dict(zip(LIGHT, DARK))))
     fig.savefig(path + ".png", dpi=144, metadata={"Software": None})
     plt.close(fig)
+
+
+def draw(name, folder):
+    source, make = FIGURES[name]
+    with open(os.path.join(folder, source), encoding="utf-8") as f:
+        data = json.load(f)
+    draw_to(folder, name, make, data)
 
 
 def main():

@@ -3,13 +3,11 @@
 """Draws FOLDER/cluster.json: FOLDER/figures/cluster-NAME.svg and .png, in the look of the other figures.
 
   draw_cluster.py FOLDER"""
-import io
 import json
 import os
 import sys
 
-from draw_figures import DARK, LIGHT, finish, log_axis, plt, rows_named, style
-from page_svg import page_svg
+from draw_figures import draw_to, finish, log_axis, plt, rows_named
 
 DASHES = (0, (3, 1.5))
 PLANNED = " (planned)"
@@ -185,18 +183,6 @@ FIGURES = {"goodput": ("goodput", draw_goodput), "sensitivity": ("sensitivity", 
            "shared": ("rail", draw_shared), "storm": ("storm", draw_storm)}
 
 
-def draw(folder, name, make, data):
-    style(LIGHT)
-    fig = make(data, LIGHT)
-    path = os.path.join(folder, "figures", "cluster-" + name)
-    svg = io.StringIO()
-    fig.savefig(svg, format="svg")
-    with open(path + ".svg", "w", encoding="utf-8") as f:
-        f.write(page_svg(svg.getvalue(), dict(zip(LIGHT, DARK))))
-    fig.savefig(path + ".png", dpi=144, metadata={"Software": None})
-    plt.close(fig)
-
-
 def main():
     folder = sys.argv[1]
     with open(os.path.join(folder, "cluster.json"), encoding="utf-8") as f:
@@ -205,7 +191,7 @@ def main():
     drawn = 0
     for name, (part, make) in FIGURES.items():
         if data[part]:
-            draw(folder, name, make, data)
+            draw_to(folder, "cluster-" + name, make, data)
             drawn += 1
         else:
             print(f"{name}: {part} was left out, not drawn")

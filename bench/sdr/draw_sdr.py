@@ -3,13 +3,11 @@
 """Draws FOLDER/sdr-model.json: FOLDER/figures/sdr-NAME.svg and .png, in the look of the other figures.
 
   draw_sdr.py FOLDER"""
-import io
 import json
 import os
 import sys
 
-from draw_figures import DARK, LIGHT, finish, log_axis, plt, style
-from page_svg import page_svg
+from draw_figures import draw_to, finish, log_axis, plt
 
 MARKERS = "osD^v"
 NOTE = "4 KiB chunks and packets, 400 Gbit/s, 25 ms, RTO three round trips, exact distributions unless said."
@@ -125,15 +123,7 @@ def main():
         data = json.load(f)
     os.makedirs(os.path.join(folder, "figures"), exist_ok=True)
     for name, make in FIGURES.items():
-        style(LIGHT)
-        fig = make(data, LIGHT)
-        path = os.path.join(folder, "figures", "sdr-" + name)
-        svg = io.StringIO()
-        fig.savefig(svg, format="svg")
-        with open(path + ".svg", "w", encoding="utf-8") as f:
-            f.write(page_svg(svg.getvalue(), dict(zip(LIGHT, DARK))))
-        fig.savefig(path + ".png", dpi=144, metadata={"Software": None})
-        plt.close(fig)
+        draw_to(folder, "sdr-" + name, make, data)
     print(f"{len(FIGURES)} figures drawn into {folder}/figures")
     return 0
 
