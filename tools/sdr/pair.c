@@ -202,3 +202,29 @@ uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n)
 	}
 	return size;
 }
+
+/* What is repeated until the other end knows it is repeated, and answered, until that is done, too. */
+static bool part(struct pair *p, const struct options *o)
+{
+	uint64_t until = now_ns() + o->wait_s * 1000000000ull;
+	uint32_t size = 1;
+	char word = 'd';
+
+	if (!oob_send(&word, 1))
+		return false;
+	while (!oob_hear() && now_ns() < until)
+		sdr_poll(p->ctx);
+	return oob_receive(&word, &size, 1);
+}
+
+bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool good)
+{
+	struct sdr_stats stats;
+
+	good = good && part(p, o);
+	sdr_qp_stats(p->qp, &stats);
+	t->packets = o->host ? stats.sent : stats.received;
+	if (good)
+		report_print(o, p, t);
+	return good;
+}

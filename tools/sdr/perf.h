@@ -63,6 +63,8 @@ struct tally {
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);
+/* pair.c: parts from the other end, and reports if all of it was good: its answer. */
+bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool good);
 
 int run_writes(const struct options *o); /* write.c */
 int run_sdk(const struct options *o);	 /* sdk.c */

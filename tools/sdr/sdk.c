@@ -145,34 +145,17 @@ static int loop(struct run *r)
 	return err;
 }
 
-/* END and CTS are repeated until the other end knows them. */
-static bool part(struct run *r)
-{
-	uint64_t until = now_ns() + r->o->wait_s * 1000000000ull;
-	uint32_t size = 1;
-	char word = 'd';
-
-	if (!oob_send(&word, 1))
-		return false;
-	while (!oob_hear() && now_ns() < until)
-		sdr_poll(r->pair.ctx);
-	return oob_receive(&word, &size, 1);
-}
-
 int run_sdk(const struct options *o)
 {
 	struct run r = { .o = o };
-	struct sdr_stats stats;
 	int status = 1;
 
 	r.messages = calloc(o->inflight, sizeof(*r.messages));
 	r.tally.ns = calloc(o->n, sizeof(*r.tally.ns));
 	if (r.messages && r.tally.ns && pair_open(&r.pair, o)) {
-		status = loop(&r) || !part(&r);
-		sdr_qp_stats(r.pair.qp, &stats);
-		r.tally.packets = o->host ? stats.sent : stats.received;
-		if (!status)
-			report_print(o, &r.pair, &r.tally);
+		status = loop(&r);
+		if (!pair_finish(&r.pair, o, &r.tally, !status))
+			status = 1;
 	}
 	pair_close(&r.pair);
 	free(r.messages);

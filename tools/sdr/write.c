@@ -117,20 +117,6 @@ static int loop(struct run *r)
 	return err;
 }
 
-/* Each end answers until the other is done, too. */
-static bool part(struct run *r)
-{
-	uint64_t until = now_ns() + r->o->wait_s * 1000000000ull;
-	uint32_t size = 1;
-	char word = 'd';
-
-	if (!oob_send(&word, 1))
-		return false;
-	while (!oob_hear() && now_ns() < until)
-		sdr_poll(r->pair.ctx);
-	return oob_receive(&word, &size, 1);
-}
-
 static bool make_tables(struct run *r)
 {
 	r->reqs = calloc(r->o->inflight, sizeof(*r->reqs));
@@ -142,15 +128,12 @@ static bool make_tables(struct run *r)
 int run_writes(const struct options *o)
 {
 	struct run r = { .o = o };
-	struct sdr_stats stats;
 	int status = 1;
 
 	if (make_tables(&r) && pair_open(&r.pair, o)) {
-		status = loop(&r) || !part(&r);
-		sdr_qp_stats(r.pair.qp, &stats);
-		r.tally.packets = o->host ? stats.sent : stats.received;
-		if (!status)
-			report_print(o, &r.pair, &r.tally);
+		status = loop(&r);
+		if (!pair_finish(&r.pair, o, &r.tally, !status))
+			status = 1;
 	}
 	pair_close(&r.pair);
 	free(r.reqs);
