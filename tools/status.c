@@ -77,7 +77,12 @@ static void status_nic_words(const json_t *nic, char *out, size_t size)
 		if (ctl_true(nic, flags[i]))
 			used += (size_t)snprintf(out + used, size - used, ", %s", words[i]);
 	if (*ctl_text(nic, "why") && used < size)
-		snprintf(out + used, size - used, ": %s", ctl_text(nic, "why"));
+		used += (size_t)snprintf(out + used, size - used, ": %s", ctl_text(nic, "why"));
+	if (*ctl_text(nic, "exact") && used < size)
+		used += (size_t)snprintf(out + used, size - used, "; exact count: %s",
+					 ctl_text(nic, "exact"));
+	if (*ctl_text(nic, "exact_why") && used < size)
+		snprintf(out + used, size - used, " (%s)", ctl_text(nic, "exact_why"));
 }
 
 static void status_nics(FILE *out, const json_t *answer)

@@ -10,6 +10,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/control/version.h"
+#include "shiftlib/replica/prove.h"
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
 #define STATUS_PIECE   32 /* connections of an answer written at a time */
@@ -248,6 +249,8 @@ static struct admin_status *status_take(void)
 
 static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 {
+	const char *exact_why, *exact = sh_nic_exact(nic, &exact_why);
+
 	sh_json_print(json, "{\"name\": ");
 	sh_json_string(json, nic->name);
 	sh_json_print(json,
@@ -257,6 +260,8 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 		      admin_bool(nic->sick), admin_bool(nic->fatal), admin_bool(nic->drained));
 	status_string(json, "engine", sh_nic_engine(nic) ? sh_nic_engine(nic)->name : NULL);
 	status_string(json, "why", nic->why);
+	status_string(json, "exact", exact);
+	status_string(json, "exact_why", exact_why);
 	sh_json_print(json, "}");
 }
 

@@ -204,3 +204,20 @@ bool sh_nic_proven(const struct sh_nic *nic)
 {
 	return nic->max.exact.known && !nic->max.exact.why;
 }
+
+const char *sh_nic_exact(const struct sh_nic *nic, const char **why)
+{
+	const struct shift_provider *engine = sh_nic_engine(nic);
+
+	*why = NULL;
+	if (!sh.config.core.exact)
+		return "off";
+	if (engine && !engine->qp.number) {
+		*why = "its engine does not number packets";
+		return "no";
+	}
+	if (!nic->max.exact.known)
+		return "unasked";
+	*why = nic->max.exact.why;
+	return *why ? "no" : "yes";
+}

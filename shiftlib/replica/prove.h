@@ -14,5 +14,10 @@ struct sh_nic;
  */
 void sh_nic_prove(struct sh_nic *nic);
 bool sh_nic_proven(const struct sh_nic *nic);
+/*
+ * For status: "yes", "no", "unasked" (no connection needs it yet, or the trial is under way) or "off".
+ * *why: NULL, or why not; a constant.
+ */
+const char *sh_nic_exact(const struct sh_nic *nic, const char **why);
 
 #endif

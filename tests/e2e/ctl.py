@@ -210,6 +210,22 @@ class Tests:
             done = ctl("status", status=1)
             must("says that there is none", "no process" in done.stderr, done.stderr)
 
+    def exact(self):
+        """Whether each NIC tells expected PSNs, and why not."""
+        with self.lab() as lab:
+            lab.ctl("quirk", "h0/mlx5_1", "stale-psn")
+            traffic = Traffic(lab).protected()
+            ctl, peer = Ctl(lab, "h0"), Ctl(lab, "h1")
+            wait_for("the trials", lambda: all(
+                n["exact"] != "unasked" for side in (ctl, peer) for n in side.processes()[0]["nics"]), 30)
+            nics = {n["name"]: n for n in ctl.processes()[0]["nics"]}
+            must("truth is told apart", [(nics[n]["exact"], not nics[n]["exact_why"]) for n in sorted(nics)] ==
+                 [("yes", True), ("no", False)], nics)
+            table = ctl("status").stdout
+            must("table", "exact count: yes" in table and
+                 f"exact count: no ({nics['mlx5_1']['exact_why']})" in table, table)
+            traffic.end()
+
     def watch(self):
         """A screen on a terminal, which is left as it was found; elsewhere the text, again and again."""
         with self.lab() as lab:
