@@ -137,7 +137,7 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.wants_of = htole32(state->wants_of),
 		.exact_of = htole32(state->exact_of),
 		.exact_psn = htole32(state->exact_psn),
-		.stay = state->stay,
+		.stay = WIRE_HAS_STAY ? state->stay : 0,
 		.stay_no = htole32(state->stay_no),
 	};
 
