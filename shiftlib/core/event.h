@@ -31,7 +31,7 @@ enum sc_event_type {
 	SC_EV_FENCE_LAID,    /* later sends are withheld; atomics: what is outstanding before it may
 			   * not be repeated */
 	SC_EV_FENCED,	     /* nothing is outstanding in the active send ring any more */
-	SC_EV_STAYS, /* atomics: there are published requests that may not be repeated */
+	SC_EV_STAYS,	     /* atomics: there are published requests that may not be repeated */
 	SC_EV_PATH_UP,	     /* a control path to the peer came (back) up, or died: send again */
 	SC_EV_DARK, /* ok: no path to the peer has had an answer for silent_ns; else one has */
 	SC_EV_TIMER,

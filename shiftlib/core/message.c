@@ -73,8 +73,8 @@ static bool wanted(const struct sc_conn *c)
 	case SC_MOVE_SETTLING: return true;
 	case SC_MOVE_NONE:
 	case SC_MOVE_RESUMING:
-		return sc_switching(c) || sc_staying(c) || (c->count_final && c->peer.seen_epoch != c->epoch) ||
-		       sc_exact_unseen(c);
+		return sc_switching(c) || sc_staying(c) ||
+		       (c->count_final && c->peer.seen_epoch != c->epoch) || sc_exact_unseen(c);
 	case SC_MOVE_ENDED: return c->last_words && !c->peer.ended;
 	}
 	return false;

@@ -20,7 +20,7 @@ const char *sc_exact_name(enum sc_exact exact);
 
 /* Does the sender wait out a flap, where it has to? */
 enum sc_stays {
-	SC_STAYS_NOT,	  /* an earlier version, or it is off */
+	SC_STAYS_NOT, /* an earlier version, or it is off */
 	SC_STAYS_REPEATS, /* it does; its QP takes no atomics, so that the receiver has none outstanding */
 	SC_STAYS_ATOMICS, /* it does, and its QP takes atomics */
 };

@@ -134,8 +134,7 @@ static void send_state_of_path(struct sc_conn *c)
 static bool can_begin(const struct sc_conn *c)
 {
 	return c->move == SC_MOVE_NONE && c->guarded && !sc_switching(c) && !sc_staying(c) &&
-	       !c->suspect &&
-	       c->standby.phase == SC_STANDBY_READY;
+	       !c->suspect && c->standby.phase == SC_STANDBY_READY;
 }
 
 static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)

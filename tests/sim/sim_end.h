@@ -67,7 +67,6 @@ struct sim_end {
 		uint32_t epoch;
 		uint8_t path;
 	} asked; /* the last standby that was asked for */
-	uint64_t stays_since; /* 0: it does not wait out a flap */
 	bool failed;
 	bool cqes_were_lost, writes_were_lost, was_sick; /* by a NIC of this end's host */
 };

@@ -49,9 +49,7 @@ static bool answer_may_come(const struct sim_world *w, uint32_t end)
 
 static bool has_waited(const struct sim_world *w, uint32_t end, uint64_t most)
 {
-	const struct sim_end *e = &w->end[end];
-
-	return e->stays_since && w->now - e->stays_since >= most;
+	return w->stays_since[end] && w->now - w->stays_since[end] >= most;
 }
 
 /* The end with the atomic as long as its QP retries, whoever waits for it as long as anybody waits. */
@@ -100,19 +98,19 @@ static void check_leave(struct sim_world *w, uint32_t end, const struct sc_event
 void sim_stay_check(struct sim_world *w, uint32_t end, const struct sc_event *event,
 		    const struct sc_conn *before)
 {
-	struct sim_end *e = &w->end[end];
-	const struct sc_conn *c = &e->conn;
+	const struct sc_conn *c = &w->end[end].conn;
+	uint64_t *since = &w->stays_since[end];
 
 	if (c->epoch != before->epoch && before->move == SC_MOVE_NONE) {
 		w->totals->stays_left += sc_staying(before);
 		check_leave(w, end, event, before);
 	}
 	if (!sc_staying(c))
-		e->stays_since = 0;
-	else if (!e->stays_since)
-		e->stays_since = w->now;
+		*since = 0;
+	else if (!*since)
+		*since = w->now;
 	else if (w->now - c->stay.since > SIM_STAY_NS + SIM_MS ||
-		 w->now - e->stays_since > 4 * SIM_STAY_NS) /* one upon another */
+		 w->now - *since > 4 * SIM_STAY_NS) /* one upon another */
 		sim_violation(w, "W1: end %u still waits out a flap", end);
 	w->totals->stays += sc_staying(c) && !sc_staying(before);
 	w->totals->stays_on += !sc_staying(c) && sc_staying(before) && c->move == SC_MOVE_NONE;
