@@ -23,6 +23,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -122,6 +123,7 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_SETTLE: sh_move_settle(qp, action); break;
 	case SC_ACT_FENCE: sh_fence_lay(qp, action->epoch); break;
 	case SC_ACT_UNFENCE: sh_fence_lift(qp); break;
+	case SC_ACT_STAY: sh_stay(qp, action); break;
 	case SC_ACT_FAIL:
 		sh_move_fail(qp, action->reason);
 		qp->app.state = IBV_QPS_ERR; /* as query_qp must answer once errors are told */
@@ -173,6 +175,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	uint32_t i;
 
 	qp->core.config.busy_ns = conn_busy_ns(now);
+	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 	sc_step(&qp->core, event, now, &actions);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);

@@ -64,6 +64,13 @@ static int writer_put(struct sh_wire_writer *writer, enum sh_wire_type type,
 	return 0;
 }
 
+static size_t wire_standby_length(void)
+{
+	if (WIRE_HAS_STAY)
+		return sizeof(struct wire_standby);
+	return WIRE_HAS_TENANT ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
+}
+
 int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 			const struct sc_msg_standby *standby)
 {
@@ -88,17 +95,19 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.vlan = htole16(standby->address.vlan),
 		.beyond = standby->beyond,
 		.reads = WIRE_HAS_READS ? standby->address.reads : 0,
+		.stays = standby->stays,
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));
-	return writer_put(writer, SH_WIRE_STANDBY, ids, &wire,
-			  WIRE_HAS_TENANT ? sizeof(wire) : WIRE_STANDBY_LEAST);
+	return writer_put(writer, SH_WIRE_STANDBY, ids, &wire, wire_standby_length());
 }
 
 static size_t wire_state_length(void)
 {
-	if (WIRE_HAS_EXACT)
+	if (WIRE_HAS_STAY)
 		return sizeof(struct wire_state);
+	if (WIRE_HAS_EXACT)
+		return WIRE_STATE_EXACT;
 	return WIRE_HAS_DEAD ? WIRE_STATE_DEAD : WIRE_STATE_LEAST;
 }
 
@@ -128,6 +137,8 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		.wants_of = htole32(state->wants_of),
 		.exact_of = htole32(state->exact_of),
 		.exact_psn = htole32(state->exact_psn),
+		.stay = WIRE_HAS_STAY ? state->stay : 0,
+		.stay_no = htole32(state->stay_no),
 	};
 
 	return writer_put(writer, SH_WIRE_STATE, ids, &wire, wire_state_length());

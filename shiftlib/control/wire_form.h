@@ -41,8 +41,10 @@ struct wire_standby {
 	uint16_t vlan;
 	uint8_t beyond;
 	uint8_t reads; /* before 3.4: reserved, so 0, and not read */
+	uint8_t stays; /* before 3.6: not there, and nothing behind it */
+	uint8_t reserved[3];
 } __attribute__((packed));
-static_assert(sizeof(struct wire_standby) == 48, "wire form");
+static_assert(sizeof(struct wire_standby) == 52, "wire form");
 
 struct wire_state {
 	uint32_t epoch, seen_epoch, recv_count;
@@ -51,10 +53,12 @@ struct wire_state {
 	uint32_t switch_no, target, lost;
 	uint32_t dead, cut;   /* 3.1: not there */
 	uint8_t wants, exact; /* before 3.5: not there, and nothing behind it */
-	uint8_t exact_seen, reserved;
+	uint8_t exact_seen;
+	uint8_t stay; /* before 3.6: reserved, so 0, and not read */
 	uint32_t wants_of, exact_of, exact_psn;
+	uint32_t stay_no; /* before 3.6: not there */
 } __attribute__((packed));
-static_assert(sizeof(struct wire_state) == 56, "wire form");
+static_assert(sizeof(struct wire_state) == 60, "wire form");
 
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
@@ -103,9 +107,12 @@ static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit th
 #define WIRE_HAS_TENANT	   (SH_WIRE_MINOR >= 3)
 #define WIRE_HAS_READS	   (SH_WIRE_MINOR >= 4)
 #define WIRE_HAS_EXACT	   (SH_WIRE_MINOR >= 5)
+#define WIRE_HAS_STAY	   (SH_WIRE_MINOR >= 6)
 #define WIRE_STANDBY_LEAST offsetof(struct wire_standby, vlan)
+#define WIRE_STANDBY_READS offsetof(struct wire_standby, stays)
 #define WIRE_STATE_LEAST   offsetof(struct wire_state, dead)
 #define WIRE_STATE_DEAD	   offsetof(struct wire_state, wants)
+#define WIRE_STATE_EXACT   offsetof(struct wire_state, stay_no)
 #define WIRE_LATER_TYPE	   0x7fffu
 
 #define WIRE_PSN_MAX 0xffffffu

@@ -60,13 +60,20 @@ static bool nic_place_valid(const struct sh_address *address)
 							      : kv_lid_valid(address->lid);
 }
 
+static size_t standby_known(size_t length)
+{
+	if (length >= sizeof(struct wire_standby))
+		return sizeof(struct wire_standby);
+	return length >= WIRE_STANDBY_READS ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
+}
+
 static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, size_t length)
 {
 	struct wire_standby wire = { 0 };
 
 	if (length < WIRE_STANDBY_LEAST)
 		return -EBADMSG;
-	memcpy(&wire, body, length < sizeof(wire) ? WIRE_STANDBY_LEAST : sizeof(wire));
+	memcpy(&wire, body, standby_known(length));
 	standby->epoch = le32toh(wire.epoch);
 	standby->phase = wire.phase;
 	standby->seen = wire.seen;
@@ -87,11 +94,13 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->address.vlan = WIRE_HAS_TENANT ? le16toh(wire.vlan) : 0;
 	standby->beyond = WIRE_HAS_TENANT ? wire.beyond : 0;
 	standby->address.reads = WIRE_HAS_READS ? wire.reads : 0;
+	standby->stays = WIRE_HAS_STAY ? wire.stays : 0;
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
 	    standby->ask > 1 || standby->lazy > 1 || standby->beyond > 1 ||
 	    standby->address.mtu > IBV_MTU_4096 || !standby_place_valid(&standby->address) ||
-	    standby->address.psn > WIRE_PSN_MAX || standby->path >= SC_MAX_PATHS)
+	    standby->address.psn > WIRE_PSN_MAX || standby->path >= SC_MAX_PATHS ||
+	    standby->stays > SC_STAYS_ATOMICS)
 		return -EBADMSG;
 	return 0;
 }
@@ -100,6 +109,8 @@ static size_t state_known(size_t length)
 {
 	if (length >= sizeof(struct wire_state))
 		return sizeof(struct wire_state);
+	if (length >= WIRE_STATE_EXACT)
+		return WIRE_STATE_EXACT;
 	return length >= WIRE_STATE_DEAD ? WIRE_STATE_DEAD : WIRE_STATE_LEAST;
 }
 
@@ -117,6 +128,15 @@ static int read_state_exact(struct sc_msg_state *state, const struct wire_state 
 			       state->exact_psn > WIRE_PSN_MAX
 		       ? -EBADMSG
 		       : 0;
+}
+
+static int read_state_stay(struct sc_msg_state *state, const struct wire_state *wire)
+{
+	if (!WIRE_HAS_STAY)
+		return 0;
+	state->stay = wire->stay;
+	state->stay_no = le32toh(wire->stay_no);
+	return state->stay >= SC_STAYS ? -EBADMSG : 0;
 }
 
 static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t length)
@@ -146,7 +166,7 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 	    state->flags & ~WIRE_FLAGS || state->reason >= SC_REASONS ||
 	    state->phase > SC_SWITCH_CANCEL || state->stranded > 1)
 		return -EBADMSG;
-	return read_state_exact(state, &wire);
+	return read_state_exact(state, &wire) ? -EBADMSG : read_state_stay(state, &wire);
 }
 
 static struct wire_key key_at(const uint8_t *raw, uint32_t i)

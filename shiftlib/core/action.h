@@ -27,7 +27,9 @@ enum sc_action_type {
 	SC_ACT_FENCE,	/* lay a fence into the active send ring (try again until it fits), withhold
 			 * what comes behind it -> FENCE_LAID, FENCED; epoch: switch_no, comes back */
 	SC_ACT_UNFENCE, /* the fence is off: what is withheld runs on the active carrier */
-	SC_ACT_FAIL,	/* the application's completions and errors, in order: reason */
+	SC_ACT_STAY, /* on: sends written, doorbell withheld, if they are not already -> STAYS, at
+			 * once; off: what is withheld runs on the active carrier. epoch: comes back */
+	SC_ACT_FAIL, /* the application's completions and errors, in order: reason */
 	SC_ACT_DROP_OLD, /* destroy carriers older than epoch (carrier 0 stays as a husk) */
 	SC_ACT_REPORT,	 /* protection level or move changed: for status, log and figures;
 			  * path: that a standby would be made on, if it rests */

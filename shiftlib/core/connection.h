@@ -19,8 +19,10 @@ struct sc_config {
 	uint64_t settle_ns;	     /* sick NIC: what it has taken in is in memory after so long */
 	uint64_t exact_ns;	     /* a NIC has so long to tell an expected PSN */
 	uint64_t fence_ns;	     /* an ordered switch waits so long for its fences */
+	uint64_t stay_ns;	     /* a flap is waited out no longer; 0: not at all */
 	uint64_t standby_ns; /* making a standby takes no longer, or another one is chosen */
 	uint64_t choose_min_ns, choose_max_ns; /* pause after one failed, doubling */
+	bool atomics;			       /* the QP takes atomics of the peer */
 	bool exact; /* expected PSNs are asked for and told, if the peer does so too */
 	bool lazy;  /* a standby is made when it is needed, if the peer is lazy too */
 };
@@ -63,6 +65,18 @@ struct sc_switch {
 	uint64_t next_at, interval; /* after a CANCEL */
 };
 
+/* Waiting out a flap (stay.c). */
+struct sc_stay {
+	enum sc_stay_phase phase;
+	uint32_t no; /* of this wait, or the last one heard of: burnt unless under way */
+	bool wished; /* this end wants to leave; else its peer does */
+	bool peer_goes, told;
+	bool was_down;	       /* the path, since then */
+	enum sc_reason reason; /* why it wants to */
+	uint64_t since;
+	uint64_t look_at, look_interval; /* are there still requests that wait? */
+};
+
 /* The exact count: expected PSNs of quiesced carriers (exact.c). */
 struct sc_exact_count {
 	bool wants; /* of the peer: there are requests of ours whose fate its count does not tell */
@@ -80,6 +94,7 @@ struct sc_peer {
 	bool ended; /* it said FATAL or CLOSED */
 	bool masks_known;
 	bool lazy; /* told with the masks */
+	enum sc_stays stays;
 	struct sc_masks paths;
 	uint32_t epoch;		  /* last heard, any */
 	uint32_t seen_epoch;	  /* of ours, as last heard */
@@ -118,6 +133,7 @@ struct sc_conn {
 	struct sc_masks paths;
 	struct sc_standby standby;
 	struct sc_switch sw;
+	struct sc_stay stay;
 	struct sc_exact_count exact;
 	struct sc_peer peer;
 	bool guarded;	     /* transport errors are withheld: from the first standby, or the

@@ -22,6 +22,7 @@ void sc_config_default(struct sc_config *config)
 		.exact = true,
 		.exact_ns = 500 * MS,
 		.fence_ns = 1000 * MS,
+		.stay_ns = 10000 * MS,
 		.standby_ns = 2000 * MS,
 		.choose_min_ns = 20 * MS,
 		.choose_max_ns = 10000 * MS,
@@ -106,6 +107,8 @@ static void timer_schedule(struct sc_conn *c)
 	timer_earlier(c, c->standby.rest_until);
 	timer_earlier(c, c->sw.deadline_at);
 	timer_earlier(c, c->sw.next_at);
+	timer_earlier(c, c->stay.look_at);
+	timer_earlier(c, sc_stay_until(c));
 	timer_earlier(c, c->exact.asked_until);
 	timer_earlier(c, sc_patience_dark_until(c));
 	if (!sc_moving(c))
@@ -124,6 +127,7 @@ static void timer_run(struct sc_frame *x)
 	if (x->c->move == SC_MOVE_ENDED)
 		return;
 	sc_switch_timer(x);
+	sc_stay_timer(x);
 	sc_exact_timer(x);
 	sc_state_timer(x);
 	sc_standby_timer(x);
@@ -159,6 +163,7 @@ static void dispatch(struct sc_frame *x)
 	case SC_EV_PATHS: sc_paths_changed(x); break;
 	case SC_EV_FENCE_LAID: sc_switch_laid(x); break;
 	case SC_EV_FENCED: sc_switch_fenced(x); break;
+	case SC_EV_STAYS: sc_stay_looked(x); break;
 	case SC_EV_PATH_UP: send_again(x); break;
 	case SC_EV_DARK: sc_patience_dark(x); break;
 	case SC_EV_TIMER: timer_run(x); break;
@@ -171,6 +176,7 @@ static void advance(struct sc_frame *x)
 {
 	sc_rest_update(x);
 	sc_standby_choose(x);
+	sc_stay_advance(x);
 	sc_move_advance(x);
 	sc_exact_advance(x);
 	sc_switch_advance(x);

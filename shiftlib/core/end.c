@@ -42,9 +42,11 @@ static void end(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool f
 	c->flags = flags;
 	if (fail) {
 		sc_switch_leave(x);
+		sc_stay_leave(c);
 		fail_once(x, reason);
 	} else {
 		sc_switch_abandon(x);
+		sc_stay_abandon(x);
 	}
 	sc_guard(x, false);
 	sc_standby_end(x);
@@ -54,7 +56,7 @@ static void end(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool f
 
 static bool withholds(const struct sc_conn *c)
 {
-	return sc_moving(c) || sc_switching(c);
+	return sc_moving(c) || sc_switching(c) || sc_staying(c);
 }
 
 void sc_end_fail(struct sc_frame *x, enum sc_reason reason)
@@ -152,6 +154,7 @@ void sc_end_event(struct sc_frame *x)
 	case SC_EV_DARK:
 	case SC_EV_FENCE_LAID:
 	case SC_EV_FENCED:
+	case SC_EV_STAYS:
 	case SC_EV_STANDBY_CONNECTED:
 	case SC_EV_STANDBY_FAILED:
 	case SC_EV_STANDBY_LOST:

@@ -31,6 +31,7 @@ enum sc_event_type {
 	SC_EV_FENCE_LAID,    /* later sends are withheld; atomics: what is outstanding before it may
 			   * not be repeated */
 	SC_EV_FENCED,	     /* nothing is outstanding in the active send ring any more */
+	SC_EV_STAYS,	     /* atomics: there are published requests that may not be repeated */
 	SC_EV_PATH_UP,	     /* a control path to the peer came (back) up, or died: send again */
 	SC_EV_DARK, /* ok: no path to the peer has had an answer for silent_ns; else one has */
 	SC_EV_TIMER,
@@ -42,13 +43,13 @@ struct sc_event {
 	enum sc_reason reason;
 	/*
 	 * FAULT, STANDBY_*: of the carrier that it is about. WITHHELD, QUIESCED, PSN, RECEIVES_LAID,
-	 * SETTLED, FENCE_LAID, FENCED: as the action said. Late ones are told apart by it.
+	 * SETTLED, FENCE_LAID, FENCED, STAYS: as the action said. Late ones are told apart by it.
 	 */
 	uint32_t epoch;
 	bool ok;
 	bool idle;    /* TIMER: no send is outstanding or withheld here */
 	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
-	bool atomics; /* FENCE_LAID: atomics, or READs before a request with the fence flag */
+	bool atomics; /* FENCE_LAID, STAYS: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint64_t silent_ns;	     /* DARK */
 	uint8_t up, steady, drained; /* PATHS */

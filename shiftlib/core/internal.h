@@ -54,6 +54,9 @@ enum sc_mutant {
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
 	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
+	/* of waiting out a flap: */
+	SC_MUTANT_STAY_FOREVER,	    /* a flap is waited out without an end */
+	SC_MUTANT_LEAVE_WITHOUT_GO, /* who waits leaves though the peer waits for an answer */
 	/* of the exact count: the expected PSN ... */
 	SC_MUTANT_OTHER_PSN,	      /* of another carrier is told, and believed */
 	SC_MUTANT_SICK_PSN,	      /* of a NIC that did not show that it obeys is asked for */
@@ -170,9 +173,27 @@ void sc_switch_timer(struct sc_frame *x);
 void sc_switch_leave(struct sc_frame *x);   /* the move takes over, or waits for another standby */
 void sc_switch_arrive(struct sc_frame *x);  /* settled: the send state of the new path */
 void sc_switch_abandon(struct sc_frame *x); /* ended quietly: what is withheld runs where it is */
+/* Where it is not FENCED yet; false: only the peer can. */
+bool sc_switch_call_off(struct sc_frame *x);
 static inline bool sc_switching(const struct sc_conn *c)
 {
 	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
+}
+
+/* stay.c: waiting out a flap */
+void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason); /* once there is a standby */
+void sc_stay_looked(struct sc_frame *x);
+void sc_stay_message(struct sc_frame *x); /* any STATE */
+void sc_stay_advance(struct sc_frame *x);
+void sc_stay_timer(struct sc_frame *x);
+void sc_stay_leave(struct sc_conn *c);	  /* the move takes over what is withheld */
+void sc_stay_abandon(struct sc_frame *x); /* ended quietly: it runs where it is */
+uint8_t sc_stay_told(const struct sc_conn *c);
+uint64_t sc_stay_until(const struct sc_conn *c); /* 0: it does not stay */
+static inline bool sc_staying(const struct sc_conn *c)
+{
+	return c->stay.phase == SC_STAY_WAIT || c->stay.phase == SC_STAY_GO ||
+	       c->stay.phase == SC_STAY_BACK;
 }
 
 /* exact.c: expected PSNs, asked for and told */

@@ -31,6 +31,8 @@ static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 		.dead = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->dead,
 		.cut = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->cut,
 	};
+	m->stay = (uint8_t)c->stay.phase;
+	m->stay_no = c->stay.no;
 	sc_exact_tell(c, m);
 }
 
@@ -71,8 +73,8 @@ static bool wanted(const struct sc_conn *c)
 	case SC_MOVE_SETTLING: return true;
 	case SC_MOVE_NONE:
 	case SC_MOVE_RESUMING:
-		return sc_switching(c) || (c->count_final && c->peer.seen_epoch != c->epoch) ||
-		       sc_exact_unseen(c);
+		return sc_switching(c) || sc_staying(c) ||
+		       (c->count_final && c->peer.seen_epoch != c->epoch) || sc_exact_unseen(c);
 	case SC_MOVE_ENDED: return c->last_words && !c->peer.ended;
 	}
 	return false;
@@ -80,7 +82,8 @@ static bool wanted(const struct sc_conn *c)
 
 static void timer_stop_if_done(struct sc_conn *c, uint64_t now)
 {
-	bool late = c->move == SC_MOVE_NONE && !sc_switching(c) && now >= c->deadline_at;
+	bool late = c->move == SC_MOVE_NONE && !sc_switching(c) && !sc_staying(c) &&
+		    now >= c->deadline_at;
 
 	/* A peer that has not answered for a whole deadline is gone: its data path says so. */
 	if (!wanted(c) || late || SC_MUTANT(NO_RESEND))
@@ -154,5 +157,6 @@ void sc_state_message(struct sc_frame *x)
 		sc_end_peer(x);
 	else
 		sc_move_message(x);
+	sc_stay_message(x);
 	timer_stop_if_done(c, x->now);
 }

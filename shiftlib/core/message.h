@@ -18,6 +18,13 @@ enum sc_exact {
 
 const char *sc_exact_name(enum sc_exact exact);
 
+/* Does the sender wait out a flap, where it has to? */
+enum sc_stays {
+	SC_STAYS_NOT, /* an earlier version, or it is off */
+	SC_STAYS_REPEATS, /* it does; its QP takes no atomics, so that the receiver has none outstanding */
+	SC_STAYS_ATOMICS, /* it does, and its QP takes atomics */
+};
+
 struct sc_address { /* of a standby QP, opaque to the core */
 	uint8_t gid[16];
 	uint16_t lid;
@@ -37,6 +44,7 @@ struct sc_msg_standby {
 	uint8_t up, steady, drained;  /* the sender's masks of paths */
 	uint8_t masks_no, masks_seen; /* number of those; of the receiver's, as last heard */
 	uint8_t beyond; /* 1: without SHIFT the sender's connection would have ended */
+	uint8_t stays;	/* enum sc_stays */
 	struct sc_address address;
 };
 
@@ -63,9 +71,11 @@ struct sc_msg_state {
 			     * of the sender whose fate the count does not tell */
 	uint8_t exact;	    /* enum sc_exact; TOLD, UNKNOWN: of the receiver's wants_of */
 	uint8_t exact_seen; /* 1, with wants: the receiver's TOLD or UNKNOWN has come */
+	uint8_t stay;	    /* enum sc_stay_phase */
 	uint32_t wants_of;  /* epoch of a carrier */
 	uint32_t exact_of;  /* likewise */
 	uint32_t exact_psn; /* TOLD */
+	uint32_t stay_no;   /* that stay is about; a number never serves twice */
 };
 
 #endif

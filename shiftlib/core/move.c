@@ -109,6 +109,7 @@ static void forget_last_move(struct sc_frame *x)
 	if (!SC_MUTANT(KEEP_ANSWER))
 		c->peer.final = c->peer.quiesced = false;
 	sc_exact_forget(c);
+	sc_stay_leave(c);
 	c->fault_later = false;
 	c->lifetime_until = c->retry_at = c->retry_interval = 0;
 	sc_standby_suspect(x, false);
@@ -190,17 +191,14 @@ void sc_move_advance(struct sc_frame *x)
 		return;
 	if (c->move == SC_MOVE_STRANDED)
 		sc_move_leave(x, c->reason);
-	else if (c->move == SC_MOVE_NONE && c->suspect)
-		sc_move_leave(x, SC_REASON_PORT);
+	else if (c->move == SC_MOVE_NONE && c->suspect && !sc_staying(c))
+		sc_stay_or_leave(x, SC_REASON_PORT);
 }
 
 static void fault_unguarded(struct sc_frame *x)
 {
-	/*
-	 * TRANSPORT: withheld just before the guard went off. DEVICE: on the application's own NIC
-	 * it is told as on stock; of another NIC it knows nothing and would wait for ever. A PORT
-	 * may come back within the retry time.
-	 */
+	/* TRANSPORT: withheld just before the guard went off. DEVICE: on the application's own NIC it is
+	 * told as on stock; of another NIC it knows nothing and would wait for ever. */
 	if (x->ev->reason == SC_REASON_TRANSPORT ||
 	    (x->ev->reason == SC_REASON_DEVICE && x->c->epoch))
 		sc_end_fail(x, x->ev->reason);
@@ -246,10 +244,10 @@ void sc_move_fault(struct sc_frame *x)
 		fault_unguarded(x);
 	else if (nothing_passes(x))
 		sc_end_fail(x, SC_REASON_TRANSPORT);
-	else if (sc_moving(c) || carrier_is_dead(x->ev->reason) || sc_standby_ready(c))
+	else if (sc_moving(c) || carrier_is_dead(x->ev->reason))
 		leave_or_strand(x, x->ev->reason);
 	else
-		sc_standby_suspect(x, true);
+		sc_stay_or_leave(x, x->ev->reason);
 }
 
 /* ---- count, lay, settle --------------------------------------------------------------------- */

@@ -64,6 +64,16 @@ const char *sc_switch_phase_name(enum sc_switch_phase phase)
 	return NAME(names, phase);
 }
 
+const char *sc_stay_phase_name(enum sc_stay_phase phase)
+{
+	static const char *const names[SC_STAYS] = {
+		[SC_STAY_NONE] = "NONE", [SC_STAY_WAIT] = "WAIT", [SC_STAY_GO] = "GO",
+		[SC_STAY_BACK] = "BACK", [SC_STAY_OVER] = "OVER",
+	};
+
+	return NAME(names, phase);
+}
+
 const char *sc_exact_name(enum sc_exact exact)
 {
 	static const char *const names[SC_EXACTS] = {
@@ -151,6 +161,7 @@ const char *sc_event_name(enum sc_event_type type)
 		[SC_EV_PATHS] = "PATHS",
 		[SC_EV_FENCE_LAID] = "FENCE_LAID",
 		[SC_EV_FENCED] = "FENCED",
+		[SC_EV_STAYS] = "STAYS",
 		[SC_EV_PATH_UP] = "PATH_UP",
 		[SC_EV_DARK] = "DARK",
 		[SC_EV_TIMER] = "TIMER",
@@ -177,6 +188,7 @@ const char *sc_action_name(enum sc_action_type type)
 		[SC_ACT_SETTLE] = "SETTLE",
 		[SC_ACT_FENCE] = "FENCE",
 		[SC_ACT_UNFENCE] = "UNFENCE",
+		[SC_ACT_STAY] = "STAY",
 		[SC_ACT_FAIL] = "FAIL",
 		[SC_ACT_DROP_OLD] = "DROP_OLD",
 		[SC_ACT_REPORT] = "REPORT",

@@ -127,6 +127,7 @@ static void send(struct sc_frame *x, bool ask)
 		.masks_no = c->paths.no,
 		.masks_seen = c->peer.paths.no,
 		.beyond = c->beyond,
+		.stays = sc_stay_told(c),
 		.address = c->standby.local,
 	};
 }
@@ -514,6 +515,7 @@ void sc_standby_message(struct sc_frame *x)
 
 	c->peer.known = true;
 	c->peer.heard_at = x->now;
+	c->peer.stays = (enum sc_stays)m->stays;
 	news = sc_paths_heard(x, m);
 	if (m->masks_seen == c->paths.no)
 		c->standby.masks_seen = m->masks_seen;

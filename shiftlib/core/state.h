@@ -41,6 +41,16 @@ enum sc_switch_phase {
 	SC_SWITCH_CANCEL, /* not this time: the number is burnt */
 };
 
+/* Waiting out a flap, as told to the peer. */
+enum sc_stay_phase {
+	SC_STAY_NONE,
+	SC_STAY_WAIT, /* withheld; requests that may not be repeated wait for their answers here */
+	SC_STAY_GO,   /* withheld, and there are none: the receiver may leave */
+	SC_STAY_BACK, /* GO is taken back: has the receiver left? */
+	SC_STAY_OVER, /* not this time, or not any more: the number is burnt */
+	SC_STAYS,
+};
+
 /* Path k of a connection leads from the k-th NIC of this side to the k-th NIC of the peer; 0 is the
  * default. Sets of paths are masks of bits. */
 #define SC_MAX_PATHS 5
@@ -74,6 +84,7 @@ const char *sc_recv_state_name(enum sc_recv_state state);
 const char *sc_standby_phase_name(enum sc_standby_phase phase);
 const char *sc_move_phase_name(enum sc_move_phase phase);
 const char *sc_switch_phase_name(enum sc_switch_phase phase);
+const char *sc_stay_phase_name(enum sc_stay_phase phase);
 const char *sc_reason_name(enum sc_reason reason); /* "transport-error", for programs */
 const char *sc_reason_text(enum sc_reason reason); /* a clause for people */
 

@@ -133,8 +133,8 @@ static void send_state_of_path(struct sc_conn *c)
 
 static bool can_begin(const struct sc_conn *c)
 {
-	return c->move == SC_MOVE_NONE && c->guarded && !sc_switching(c) && !c->suspect &&
-	       c->standby.phase == SC_STANDBY_READY;
+	return c->move == SC_MOVE_NONE && c->guarded && !sc_switching(c) && !sc_staying(c) &&
+	       !c->suspect && c->standby.phase == SC_STANDBY_READY;
 }
 
 static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
@@ -247,6 +247,13 @@ void sc_switch_standby_gone(struct sc_frame *x)
 		cancel(x);
 	else if (c->sw.phase == SC_SWITCH_FENCED)
 		sc_state_tell(x);
+}
+
+bool sc_switch_call_off(struct sc_frame *x)
+{
+	if (x->c->sw.phase == SC_SWITCH_PREP)
+		cancel(x);
+	return x->c->sw.phase != SC_SWITCH_FENCED;
 }
 
 void sc_switch_abandon(struct sc_frame *x)

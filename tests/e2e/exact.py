@@ -16,6 +16,7 @@ from shiftlab.perftest import SOON, Failed
 
 MOVED = " moved from mlx5_0 to mlx5_1 "
 PROVEN, DISPROVEN = "it tells the expected PSN", "are settled by the count of receives alone"
+WAITS = "the answer of an atomic may still come"
 LOSES = {"lose-acks": "h0/mlx5_0", "lose-rx": "h1/mlx5_0"}
 CASES = {   # what the client does; how often; which fault; what becomes of the words: over, once, none; settings; quirk
     # they ran, and a third party wrote over what it saw: nothing may come again
@@ -33,8 +34,11 @@ CASES = {   # what the client does; how often; which fault; what becomes of the 
 
 
 GOOD = "success"
-FLAPS = {"flap_own": "h0/mlx5_0", "flap_peers": "h1/mlx5_0"}
-FLAP_S, COUNT_S = 0.2, 1.2
+# A link is down while atomics run one after the other: for less than the NIC retries (0.54 s), or for good. What; whose
+FLAPS = {"flap_own": ("add", "h0/mlx5_0", 0.2), "flap_peers": ("add", "h1/mlx5_0", 0.2),
+         "flap_swap": ("swap", "h0/mlx5_0", 0.2), "down_own": ("add", "h0/mlx5_0", 30),
+         "down_peers": ("swap", "h1/mlx5_0", 30)}
+COUNT_S, FLAP_S = 1.2, 0.5
 
 
 def said(program, pattern):
@@ -62,29 +66,34 @@ def end(both):
             raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
 
 
-def flap(lab, target):
-    """A link that is down for less than the NIC retries, while atomics run one after the other."""
-    both = start(lab, {}, ["-n", "1", "-t", str(COUNT_S), "add"])
+def flap(lab, what, target, down_s):
+    both = start(lab, {}, ["-n", "1", "-t", str(COUNT_S), what])
     server, client = both
     wait_for("what the NICs can tell", lambda: lab.shift_log(server).count(PROVEN) == 2, 30)
     for p in both:
         p.say("go")
     said(client, "^POSTED")
     time.sleep(random.Random(lab.seed).uniform(0.05, 0.5))
-    lab.ctl("fault", "cable-down", target, "--for", str(FLAP_S))
+    lab.ctl("fault", "cable-down", target, "--for", str(down_s))
     n, wrong, status = said(client, r"^COUNTED (\d+), (\d+) wrong: (.*)$").groups()
     server.say("done")
     counter = int(said(server, r"^COUNTER (\d+)$")[1])
-    lives = status == GOOD
+    lives, short = status == GOOD, down_s < FLAP_S
     print(f"       {n} atomics, {'all well' if lives else 'ended: ' + status}")
     if int(wrong) or not int(n) <= counter <= int(n) + (not lives):
         raise Failed(f"{n} atomics completed, {wrong} with a wrong result; the counter is {counter}")
+    if short and not lives:
+        raise Failed("it ends where it lives without SHIFT")
+    if not short and lives != (MOVED in lab.shift_log(client)):
+        raise Failed("it should move, or end for an atomic that ran")
+    if not short and not lives and WAITS not in lab.shift_log(client):
+        raise Failed("it ends without having waited for the answer")
     end(both)
 
 
 def run(lab, name):
     if name in FLAPS:
-        flap(lab, FLAPS[name])
+        flap(lab, *FLAPS[name])
         return
     what, words, fault, (becomes, *error), settings, quirk = CASES[name]
     if quirk:

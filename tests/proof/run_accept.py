@@ -46,6 +46,8 @@ LIVENESS = {
     "fatal-not-passed-on": "the connection has ended, and its application never gets its errors",
     "hold-down-ignored": "traffic goes back to a path that has not stood still",
     "both-lead": "two leaders make standbys against each other, without end",
+    "stay-forever": "a flap is waited out without an end",
+    "leave-without-go": "the connection ends earlier than on stock: the answer of an atomic is destroyed",
 }
 # Those of the exact count. Of it the proof has what is decided (Exact.v), not the protocol: where it says something else
 # than the count of receives, the acceptor passes over the rest of the connection. tests/sim holds them to the truth

@@ -13,6 +13,7 @@
 #include "sim_limits.h"
 #include "sim_nic.h"
 #include "sim_path.h"
+#include "sim_stay.h"
 #include "sim_world.h"
 
 static const char *side(uint32_t end)
@@ -370,6 +371,7 @@ static bool setup(const struct sc_action *a)
 	case SC_ACT_SETTLE:
 	case SC_ACT_FENCE:
 	case SC_ACT_UNFENCE:
+	case SC_ACT_STAY:
 	case SC_ACT_FAIL:
 	case SC_ACT_DROP_OLD: return false;
 	}
@@ -428,7 +430,7 @@ static void check_both_fenced(struct sim_world *w, uint32_t end, const struct sc
 	bool told = event->type == SC_EV_MSG_STATE && event->state.epoch == before->epoch &&
 		    !event->state.stranded;
 
-	if (c->epoch == before->epoch || before->move != SC_MOVE_NONE ||
+	if (c->epoch == before->epoch || before->move != SC_MOVE_NONE || sc_staying(before) ||
 	    (event->type != SC_EV_FENCED && !told))
 		return;
 	if (peer->epoch == before->epoch && peer->move == SC_MOVE_NONE &&
@@ -492,6 +494,7 @@ void sim_check_step(struct sim_world *w, uint32_t end, const struct sc_event *ev
 	check_fenced(w, end, before);
 	check_peace(w, end, event, before);
 	check_both_fenced(w, end, event, before);
+	sim_stay_check(w, end, event, before);
 	if (c->move != SC_MOVE_ENDED)
 		check_back(w, end, event, before);
 	if (c->sw.phase == SC_SWITCH_CANCEL && before->sw.phase != SC_SWITCH_CANCEL)

@@ -305,6 +305,7 @@ void sim_command_run(struct sim_world *w, const struct sim_command *c)
 	case SC_ACT_SETTLE:
 	case SC_ACT_FENCE:
 	case SC_ACT_UNFENCE:
+	case SC_ACT_STAY:
 	case SC_ACT_FAIL:
 	case SC_ACT_REPORT: break;
 	}

@@ -440,6 +440,20 @@ void sim_engine_unfence(struct sim_world *w, uint32_t end)
 		publish(w, end, i, false);
 }
 
+/* Sends are withheld on the carrier in use. Receives, which the shell withholds as well, are not here. */
+bool sim_engine_stay(struct sim_world *w, uint32_t end)
+{
+	w->end[end].withheld = true;
+	sim_engine_collect(w, end);
+	return unrepeatable(&w->end[end]);
+}
+
+void sim_engine_unstay(struct sim_world *w, uint32_t end)
+{
+	w->end[end].withheld = false;
+	sim_engine_unfence(w, end);
+}
+
 /* ---- the move ------------------------------------------------------------------------------- */
 
 static bool already_laid(const struct sim_qp *qp, uint32_t receive)

@@ -18,6 +18,8 @@ void sim_engine_post_receive(struct sim_world *w, uint32_t end, uint32_t receive
 bool sim_engine_lay_receives(struct sim_world *w, uint32_t end, uint32_t epoch);
 enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct sc_action *a);
 void sim_engine_fence(struct sim_world *w, uint32_t end, uint32_t number);
+bool sim_engine_stay(struct sim_world *w, uint32_t end); /* may some not be repeated? */
+void sim_engine_unstay(struct sim_world *w, uint32_t end);
 void sim_engine_unfence(struct sim_world *w, uint32_t end);
 bool sim_engine_exact_wanted(struct sim_world *w, uint32_t end);
 void sim_engine_withhold(struct sim_world *w, uint32_t end);

@@ -74,7 +74,7 @@ void sim_exact_counts(struct sim_world *w, uint32_t end, const struct sc_action 
 
 /* ---- by the truth --------------------------------------------------------------------------- */
 
-static const struct sim_entry *entry_of(const struct sim_qp *qp, uint32_t request)
+const struct sim_entry *sim_exact_entry(const struct sim_qp *qp, uint32_t request)
 {
 	for (uint32_t i = qp->n_sq; i-- > 0;)
 		if (!qp->sq[i].fence && qp->sq[i].request == request)
@@ -119,7 +119,7 @@ static bool is_exact(const struct sim_world *w, uint32_t end, const struct sim_s
 static void check_fate(struct sim_world *w, uint32_t end, uint32_t request,
 		       const struct sim_settled *s, uint32_t i)
 {
-	const struct sim_entry *entry = entry_of(&w->qp[w->end[end].active], request);
+	const struct sim_entry *entry = sim_exact_entry(&w->qp[w->end[end].active], request);
 	bool ran = entry && entry->taken == entry->packets;
 	uint8_t kind = s->requests[i].kind;
 
@@ -141,7 +141,7 @@ static bool atomic_ran(const struct sim_world *w, uint32_t end, const struct sim
 {
 	for (uint32_t i = 0; i < s->n; i++)
 		if (s->requests[i].kind == SP_REQ_ATOMIC &&
-		    entry_of(&w->qp[w->end[end].active], first + i)->taken)
+		    sim_exact_entry(&w->qp[w->end[end].active], first + i)->taken)
 			return true;
 	return false;
 }
@@ -194,7 +194,7 @@ void sim_exact_settled(struct sim_world *w, uint32_t end, const struct sim_settl
 	w->figures.exact++;
 	check_end(w, end, s, first);
 	for (uint32_t i = 0; i < s->n && s->reason == SC_REASON_NONE; i++) {
-		const struct sim_entry *entry = entry_of(active, first + i);
+		const struct sim_entry *entry = sim_exact_entry(active, first + i);
 
 		check_fate(w, end, first + i, s, i);
 		e->requests[first + i].unsure |=

@@ -28,6 +28,8 @@ struct sim_settled {
 	enum sc_reason reason;
 };
 
+/* Where it was laid last; NULL: it was not. */
+const struct sim_entry *sim_exact_entry(const struct sim_qp *qp, uint32_t request);
 void sim_exact_init(struct sim_world *w);
 void sim_exact_posted(const struct sim_world *w, struct sim_qp *qp, const struct sim_request *r);
 void sim_exact_number(const struct sim_world *w, const struct sim_qp *qp,

@@ -174,7 +174,7 @@ static bool has(const struct sc_actions *out, enum sc_action_type type)
 
 static bool turn_is_ordered(const struct turn *t)
 {
-	return t->left && t->before->move == SC_MOVE_NONE &&
+	return t->left && t->before->move == SC_MOVE_NONE && !sc_staying(t->before) &&
 	       (t->event->type == SC_EV_FENCED || t->told);
 }
 

@@ -35,6 +35,7 @@ enum {
 #define SIM_LIFETIME_NS	 (2 * SIM_MS)  /* no packet of a sick NIC is older */
 #define SIM_HELD_NS	 (40 * SIM_MS) /* others may be */
 #define SIM_RETRY_NS	 (4 * SIM_MS)
+#define SIM_STAY_NS	 (300 * SIM_MS)
 #define SIM_EXACT_NS	 (20 * SIM_MS)
 #define SIM_FLUSH_NS	 (3 * SIM_MS) /* the shell waits so long for a flush */
 #define SIM_HOLDDOWN_NS	 (4 * SIM_MS)

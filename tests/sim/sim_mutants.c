@@ -65,6 +65,9 @@ static const struct {
 	{ "hold-down-ignored", SC_MUTANT_NONE, SIM_MUTANT_NO_HOLDDOWN },
 	{ "both-lead", SC_MUTANT_NONE, SIM_MUTANT_BOTH_LEAD },
 	{ "carrier-in-use-destroyed", SC_MUTANT_NONE, SIM_MUTANT_DROP_LIVE },
+	/* W1, P9 */
+	{ "stay-forever", SC_MUTANT_STAY_FOREVER, SIM_MUTANT_NONE },
+	{ "leave-without-go", SC_MUTANT_LEAVE_WITHOUT_GO, SIM_MUTANT_NONE },
 	/* X1 to X4, of the exact count */
 	{ "x-of-other-epoch", SC_MUTANT_OTHER_PSN, SIM_MUTANT_NONE },
 	{ "x-though-sick", SC_MUTANT_SICK_PSN, SIM_MUTANT_NONE },

@@ -133,6 +133,9 @@ void sim_report_print(const struct sim_totals *t, double seconds, bool coverage)
 	       (unsigned long long)t->doubted, (unsigned long long)t->misled,
 	       (unsigned long long)t->spared, (unsigned long long)t->atomics,
 	       (unsigned long long)t->thirds);
+	printf("waited out a flap %llu times: went on %llu, left %llu\n",
+	       (unsigned long long)t->stays, (unsigned long long)t->stays_on,
+	       (unsigned long long)t->stays_left);
 	printf("at stake, share of schedules:\n");
 	for (int i = 1; i < SIM_PROMISES; i++)
 		printf("  %-48s %5.1f %%\n", promises[i], percent(t->reached[i], n));

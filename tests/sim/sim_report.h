@@ -27,6 +27,7 @@ struct sim_totals {
 		long_enough;
 	uint64_t moves, ordered, cancels, stranded, ended, resent, settled, carriers;
 	uint64_t exact, inexact, doubted, misled, spared, atomics, thirds;
+	uint64_t stays, stays_on, stays_left;	  /* flaps waited out, gone on where it was, left */
 	uint64_t reached[SIM_PROMISES];		  /* schedules in which promise i was at stake */
 	uint64_t excused[SIM_EXCUSES];		  /* connections that ended so */
 	uint64_t pairs[SIM_ROWS][SC_EVENT_TYPES]; /* schedules that met it */

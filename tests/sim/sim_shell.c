@@ -13,6 +13,7 @@
 #include "sim_nic.h"
 #include "sim_path.h"
 #include "sim_shell.h"
+#include "sim_stay.h"
 #include "sim_world.h"
 
 #include <string.h>
@@ -31,6 +32,7 @@ static void draw_config(struct sim_world *w)
 		.packet_lifetime_ns = SIM_LIFETIME_NS,
 		.settle_ns = SIM_SETTLE_NS,
 		.fence_ns = fence[sim_pick(w, 3)],
+		.stay_ns = sim_chance(w, 80) ? SIM_STAY_NS : 0,
 		.exact = !sim_chance(w, 25),
 		.exact_ns = SIM_EXACT_NS,
 		.standby_ns = 25 * SIM_MS,
@@ -65,6 +67,9 @@ static void init_end(struct sim_world *w, uint32_t end, bool leader)
 	sc_init(&e->conn, &w->config);
 	e->conn.config.lazy ^= sim_chance(w, 5); /* who is not as the other */
 	e->conn.config.exact ^= sim_chance(w, 5);
+	e->conn.config.atomics = sim_stay_takes_atomics(w, end);
+	if (sim_chance(w, 5))
+		e->conn.config.stay_ns = SIM_STAY_NS - e->conn.config.stay_ns;
 	e->recv_count = w->base_count;
 	e->active = e->recv_to = sim_nic_make(w, end, 0, 0)->qpn;
 	/* a ring full of requests that never signal would be stuck on stock */
@@ -226,6 +231,18 @@ static void withhold(struct sim_world *w, uint32_t end, uint32_t epoch)
 	answer(w, end, &ev);
 }
 
+static void stay(struct sim_world *w, uint32_t end, const struct sc_action *a)
+{
+	struct sc_event ev = { .type = SC_EV_STAYS, .epoch = a->epoch };
+
+	if (!a->on) {
+		sim_engine_unstay(w, end);
+		return;
+	}
+	ev.atomics = sim_engine_stay(w, end);
+	answer(w, end, &ev);
+}
+
 static void lay_receives(struct sim_world *w, uint32_t end, uint32_t epoch)
 {
 	struct sc_event ev = { .type = SC_EV_RECEIVES_LAID, .epoch = epoch };
@@ -311,6 +328,7 @@ static void act(struct sim_world *w, uint32_t end, const struct sc_action *a)
 	case SC_ACT_SETTLE: settle(w, end, a); break;
 	case SC_ACT_FENCE: sim_engine_fence(w, end, a->epoch); break;
 	case SC_ACT_UNFENCE: sim_engine_unfence(w, end); break;
+	case SC_ACT_STAY: stay(w, end, a); break;
 	case SC_ACT_FAIL: fail(w, end, a->reason); break;
 	case SC_ACT_DROP_OLD: sim_command_drop_old(w, end, a->epoch); break;
 	case SC_ACT_REPORT: break;
@@ -340,12 +358,12 @@ static void trace_event(struct sim_world *w, uint32_t end, const struct sc_event
 	if (ev->type == SC_EV_MSG_STATE)
 		sim_trace(w, end,
 			  "%s epoch %u seen %u count %u%s%s%s flags %u phase %s no %u target %u "
-			  "lost %u%s%s",
+			  "lost %u%s%s stay %s %u",
 			  sc_event_name(ev->type), s->epoch, s->seen_epoch, s->recv_count,
 			  s->leaving ? " leaving" : "", s->final ? " final" : "",
 			  s->quiesced ? " quiesced" : "", s->flags, sc_switch_phase_name(s->phase),
 			  s->switch_no, s->target, s->lost, s->stranded ? " stranded" : "",
-			  s->ask ? " ask" : "");
+			  s->ask ? " ask" : "", sc_stay_phase_name(s->stay), s->stay_no);
 	else if (ev->type == SC_EV_MSG_STANDBY)
 		sim_trace(w, end, "%s epoch %u path %u %s seen %s up %x steady %x drained %x%s%s",
 			  sc_event_name(ev->type), b->epoch, b->path,
@@ -363,10 +381,12 @@ static void trace_actions(struct sim_world *w, uint32_t end, const struct sc_act
 	const struct sc_conn *c = &w->end[end].conn;
 
 	sim_trace(w, end,
-		  "    %s %s epoch %u path %u; standby %s/%s epoch %u path %u; switch %s %u",
+		  "    %s %s epoch %u path %u; standby %s/%s epoch %u path %u; switch %s %u; "
+		  "stay %s %u%s",
 		  sc_send_state_name(c->send), sc_move_phase_name(c->move), c->epoch, c->path,
 		  sc_standby_phase_name(c->standby.phase), sc_standby_phase_name(c->standby.peer),
-		  c->standby.epoch, c->standby.path, sc_switch_phase_name(c->sw.phase), c->sw.no);
+		  c->standby.epoch, c->standby.path, sc_switch_phase_name(c->sw.phase), c->sw.no,
+		  sc_stay_phase_name(c->stay.phase), c->stay.no, c->stay.wished ? " wished" : "");
 	for (uint32_t i = 0; i < out->n; i++)
 		sim_trace(w, end, "    -> %s epoch %u path %u%s %s", sc_action_name(out->a[i].type),
 			  out->a[i].epoch, out->a[i].path, out->a[i].on ? " on" : "",

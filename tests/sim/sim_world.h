@@ -88,7 +88,8 @@ struct sim_world {
 	struct sim_weather weather;
 	uint32_t excuse[SIM_CONNS];
 	uint32_t moves[SIM_CONNS];
-	uint32_t peaceful[SIM_CONNS]; /* epoch that a switch went to, with nothing wrong */
+	uint64_t stays_since[SIM_ENDS]; /* waits out a flap; 0: it does not */
+	uint32_t peaceful[SIM_CONNS];	/* epoch that a switch went to, with nothing wrong */
 	struct sim_figures figures;
 	char violation[256];
 	bool out_of_room; /* and violation says of what */

@@ -7,7 +7,7 @@
  * For each word w of the server's memory the client writes 1, adds 1 to it, or swaps it from 0 to 1. The server
  * makes of each word that it finds changed, unless atomics are counted, 2 at once. The runner puts
  * a fault between, and is told what the client's completions said, and how many of the words are what
- * they must be in the end. -t: it adds to one word, one request after the other, for that time.
+ * they must be in the end. -t: it counts in one word, one request after the other, for that time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static enum ibv_wr_opcode opcode_of(const char *what)
 	return IBV_WR_ATOMIC_CMP_AND_SWP;
 }
 
-static void post(enum ibv_wr_opcode op, uint32_t word)
+static void post(enum ibv_wr_opcode op, uint32_t word, uint64_t there)
 {
 	uint64_t remote = conn.peer.addr + AREA + word * sizeof(uint64_t);
 	uint64_t *local = (uint64_t *)conn.mem + word;
@@ -55,8 +55,8 @@ static void post(enum ibv_wr_opcode op, uint32_t word)
 	} else {
 		wr.wr.atomic.remote_addr = remote;
 		wr.wr.atomic.rkey = conn.peer.rkey;
-		wr.wr.atomic.compare_add = op == IBV_WR_ATOMIC_FETCH_AND_ADD ? WRITTEN : 0;
-		wr.wr.atomic.swap = WRITTEN;
+		wr.wr.atomic.compare_add = op == IBV_WR_ATOMIC_FETCH_AND_ADD ? WRITTEN : there;
+		wr.wr.atomic.swap = there + WRITTEN;
 	}
 	must_zero(ibv_post_send(conn.qp, &wr, &bad), "ibv_post_send");
 }
@@ -68,7 +68,7 @@ static void client(enum ibv_wr_opcode op)
 	struct ibv_wc wc;
 
 	for (uint32_t i = 0; i < words; i++)
-		post(op, i);
+		post(op, i, 0);
 	say("POSTED");
 	for (uint32_t i = 0; i < words; i++) {
 		(void)conn_poll(&conn, &wc);
@@ -80,14 +80,14 @@ static void client(enum ibv_wr_opcode op)
 }
 
 /* Each brings what those before it made: none ran twice, and none that completed did not run. */
-static void client_counts(void)
+static void client_counts(enum ibv_wr_opcode op)
 {
 	uint64_t n = 0, wrong = 0;
 	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
 
 	say("POSTED");
 	for (double until = now_s() + seconds; now_s() < until && wc.status == IBV_WC_SUCCESS;) {
-		post(IBV_WR_ATOMIC_FETCH_AND_ADD, 0);
+		post(op, 0, n);
 		(void)conn_poll(&conn, &wc);
 		if (wc.status != IBV_WC_SUCCESS)
 			break;
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 	say("CONNECTED");
 	hear("go");
 	if (!opt.server && seconds != 0)
-		client_counts();
+		client_counts(op);
 	else if (opt.server)
 		server(op == IBV_WR_RDMA_WRITE);
 	else

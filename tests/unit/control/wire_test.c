@@ -67,6 +67,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.address.vlan = (uint16_t)random_below(&rng, 4095);
 	standby.beyond = (uint8_t)random_below(&rng, 2);
 	standby.address.reads = (uint8_t)random_next(&rng);
+	standby.stays = (uint8_t)random_below(&rng, SC_STAYS_ATOMICS + 1);
 	return standby;
 }
 
@@ -96,6 +97,8 @@ static struct sc_msg_state random_state(void)
 	state.wants_of = (uint32_t)random_next(&rng);
 	state.exact_of = (uint32_t)random_next(&rng);
 	state.exact_psn = random_below(&rng, 0x1000000);
+	state.stay = (uint8_t)random_below(&rng, SC_STAYS);
+	state.stay_no = 1 + random_below(&rng, 1000);
 	return state;
 }
 
@@ -254,16 +257,17 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\5\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\6\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
-				   "\x7c\0\0\0\0\0\0\0"			/* length */
-				   "\2\0\x48\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
+				   "\x80\0\0\0\0\0\0\0"			/* length */
+				   "\2\0\x4c\0\1\0\0\0\2\0\0\0\3\0\0\0" /* STATE */
 				   "\4\0\0\0\5\0\0\0\6\0\0\x80"
 				   "\0\1\1\2"
 				   "\x0b\1\2\1"
 				   "\7\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0\x0c\0\0\0"
-				   "\1\2\1\0\x0d\0\0\0\x0e\0\0\0\xf0\xff\xff\0"
+				   "\1\2\1\2\x0d\0\0\0\x0e\0\0\0\xf0\xff\xff\0"
+				   "\x0f\0\0\0"
 				   "\5\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0" /* KEYS_ACK */
 				   "\xdd\xcc\xbb\xaa";
 	const struct sh_wire_ids ids = { 1, 2, 3 };
@@ -287,7 +291,9 @@ static void golden(void **state)
 					  .exact_seen = 1,
 					  .wants_of = 13,
 					  .exact_of = 14,
-					  .exact_psn = 0xfffff0 };
+					  .exact_psn = 0xfffff0,
+					  .stay = SC_STAY_GO,
+					  .stay_no = 15 };
 	uint8_t buf[SH_WIRE_MAX];
 	struct sh_wire_writer writer;
 
@@ -369,6 +375,7 @@ static void damaged(void **state)
 		{ BODY + 40, 2, -EBADMSG },
 		{ BODY + 41, SC_EXACTS, -EBADMSG },
 		{ BODY + 42, 2, -EBADMSG },
+		{ BODY + 43, SC_STAYS, -EBADMSG },
 		{ BODY + 55, 1, -EBADMSG },
 	};
 	uint8_t buf[SH_WIRE_MAX];
@@ -398,7 +405,7 @@ static void unknown_type_is_passed_over(void **state)
 	assert_int_equal(record.seq, 7);
 }
 
-enum { STATE_BYTES = 72 }; /* with its head */
+enum { STATE_BYTES = 76 }; /* with its head */
 
 /* The record, with so much less at its end. */
 static int read_shorter_state(size_t less, struct sh_wire_record *record)
@@ -418,7 +425,10 @@ static void shorter_state_is_read(void **state)
 {
 	struct sh_wire_record record;
 
-	for (size_t less = 4; less <= 16; less += 4) { /* 3.4 */
+	assert_int_equal(read_shorter_state(4, &record), 1); /* 3.5 */
+	assert_int_not_equal(record.state.dead, 0);
+	assert_int_equal(record.state.stay_no, 0);
+	for (size_t less = 8; less <= 20; less += 4) { /* 3.4 */
 		assert_int_equal(read_shorter_state(less, &record), 1);
 		assert_int_equal(record.type, SH_WIRE_STATE);
 		assert_int_not_equal(record.state.dead, 0);
@@ -426,12 +436,12 @@ static void shorter_state_is_read(void **state)
 		assert_int_equal(record.state.exact, SC_EXACT_SILENT);
 		assert_int_equal(record.state.exact_psn, 0);
 	}
-	for (size_t less = 20; less <= 24; less += 4) { /* 3.1 */
+	for (size_t less = 24; less <= 28; less += 4) { /* 3.1 */
 		assert_int_equal(read_shorter_state(less, &record), 1);
 		assert_int_equal(record.state.dead, 0);
 		assert_int_equal(record.state.exact, SC_EXACT_SILENT);
 	}
-	assert_int_equal(read_shorter_state(28, &record), -EBADMSG);
+	assert_int_equal(read_shorter_state(32, &record), -EBADMSG);
 }
 
 /* Of a record that a later minor version has appended to, what is known is read. */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Waiting out a flap: sends withheld on the carrier in use, and what of them may not be repeated. */
+#include <stdlib.h>
+#include "providers/engine.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/stay.h"
+#include "shiftlib/core/core.h"
+
+/* Whether it ran or not, it may not run again: an atomic, or a READ before a fenced request. */
+static bool stay_unrepeatable(const struct sp_request *info, uint32_t n)
+{
+	bool read = false;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (info[i].kind == SP_REQ_ATOMIC || (read && info[i].send_fence))
+			return true;
+		read |= info[i].kind == SP_REQ_READ;
+	}
+	return false;
+}
+
+static void stay_look(struct sh_qp *qp, uint32_t number)
+{
+	struct sc_event event = { .type = SC_EV_STAYS, .epoch = number };
+	struct sp_request *info;
+	uint32_t n = 0;
+
+	sp_qp_withhold(qp->sp);
+	(void)sp_cq_collect(qp->scq->sp); /* nobody else may poll */
+	info = sh_move_outstanding(qp, &n);
+	event.atomics = !info || stay_unrepeatable(info, n);
+	free(info);
+	if (event.atomics && !qp->core.stay.told)
+		sh_log(SH_LOG_INFO,
+		       "QP 0x%06x: its path is down, and the answer of an atomic may still come: "
+		       "it waits for that",
+		       qp->qp->qp_num);
+	sh_conn_event(qp, &event);
+}
+
+void sh_stay(struct sh_qp *qp, const struct sc_action *action)
+{
+	if (action->on) {
+		stay_look(qp, action->epoch);
+		return;
+	}
+	atomic_store(&qp->mailbox.error_ns, 0); /* of a fault that is over */
+	sh_fence_lift(qp);
+}
