@@ -16,7 +16,7 @@
 #include "tests/lib/random.h"
 
 enum { MEMBERS = 4, PATHS = 3, EPOCHS = 400, WIRE = 64 };
-enum { ROUNDS = 4000, STEPS = 1500, HEAL = 6000, MUTANT_ROUNDS = 4000 };
+enum { ROUNDS = 4000, STEPS = 1500, HEAL = 6000, MUTANT_ROUNDS = 40000 };
 
 struct conn {
 	struct sc_home_user user;
