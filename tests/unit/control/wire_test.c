@@ -144,6 +144,22 @@ static struct sh_wire_ping random_ping(void)
 				      .nic = (uint8_t)random_next(&rng) };
 }
 
+static struct sc_msg_home random_home(void)
+{
+	return (struct sc_msg_home){
+		.bar_no = (uint32_t)random_next(&rng),
+		.bar_seen = (uint32_t)random_next(&rng),
+		.used_of = (uint32_t)random_next(&rng),
+		.wants_of = (uint32_t)random_next(&rng),
+		.granted_of = (uint32_t)random_next(&rng),
+		.used = (uint8_t)random_below(&rng, 2),
+		.wants = (uint8_t)random_below(&rng, 2),
+		.granted = (uint8_t)random_below(&rng, 2),
+		.why = (uint8_t)random_below(&rng, SC_HOME_WHYS),
+		.ask = (uint8_t)random_below(&rng, 2),
+	};
+}
+
 static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 {
 	struct sh_wire_record *r = &sent->record;
@@ -160,6 +176,10 @@ static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 	case SH_WIRE_STATE:
 		r->state = random_state();
 		return sh_wire_put_state(writer, &r->ids, &r->state);
+	case SH_WIRE_HOME:
+		r->ids = random_ids();
+		r->home = random_home();
+		return sh_wire_put_home(writer, &r->ids, &r->home);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &r->ids);
 	case SH_WIRE_KEYS:
 		n = 1 + random_below(&rng, 8);
@@ -254,7 +274,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\5\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\6\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x7c\0\0\0\0\0\0\0"			/* length */
