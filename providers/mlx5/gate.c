@@ -56,8 +56,8 @@ int ring_qp_atomics(struct sp_qp *qp, bool may, bool *used)
 	if (err)
 		return err;
 	ring_qp_lock(qp);
-	*used = qp->atomics == RING_ATOMICS_USED;
-	qp->barred = !may;
+	*used = qp->atomics.use == RING_ATOMICS_USED;
+	qp->atomics.barred = !may;
 	err = may ? atomics_free(qp) : atomics_barred(qp);
 	ring_qp_unlock(qp);
 	return err;

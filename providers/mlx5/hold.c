@@ -77,7 +77,7 @@ void ring_hold_exit(struct sp_qp *qp)
 
 static bool must_ask(const struct sp_qp *qp, const struct ring_sq *sq, uint32_t slot)
 {
-	return qp->barred && ring_wr_kind(sq, slot) == SP_REQ_ATOMIC;
+	return qp->atomics.barred && ring_wr_kind(sq, slot) == SP_REQ_ATOMIC;
 }
 
 /* Is the next one that is held an atomic that may not run yet? */

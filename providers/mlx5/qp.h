@@ -24,8 +24,13 @@ enum ring_mode {
 	RING_HOME = 1024,  /* barred, where keys need no translation: all goes by the hold */
 };
 
-/* sp_qp.atomics: those that the device has not, it refuses. */
-enum ring_atomics { RING_ATOMICS_NONE, RING_ATOMICS_UNUSED, RING_ATOMICS_USED };
+/* Those that the device has not, it refuses. */
+enum ring_atomic_use { RING_ATOMICS_NONE, RING_ATOMICS_UNUSED, RING_ATOMICS_USED };
+
+struct ring_atomics {
+	uint8_t use; /* enum ring_atomic_use */
+	bool barred; /* they may not run yet: ring_qp_atomics() */
+};
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
 struct ring_builder {
@@ -91,8 +96,7 @@ struct sp_qp {
 	uint32_t two_sided; /* posted since the start */
 	uint8_t type;	    /* enum ibv_qp_type */
 	uint8_t sig_bits;
-	uint8_t atomics;       /* enum ring_atomics */
-	bool barred;	       /* atomics may not run yet: ring_qp_atomics() */
+	struct ring_atomics atomics;
 	uint32_t two_sided_rb; /* the builder's: what wr_start found */
 	struct ring_builder b;
 	struct ring_xlat tx_xlat;

@@ -136,7 +136,7 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 				return -EIO;
 			continue;
 		}
-		if (s->qp->barred && ring_wr_kind(sq, (uint32_t)slot) == SP_REQ_ATOMIC)
+		if (s->qp->atomics.barred && ring_wr_kind(sq, (uint32_t)slot) == SP_REQ_ATOMIC)
 			return by_fate ? -EACCES : 0; /* what is withheld stays so, from here on */
 		err = ring_wqe_translate(s->to, &app, &wire);
 		if (err)
@@ -229,7 +229,7 @@ static void settle_switch(struct settle *s)
 	qp->tx = s->to;
 	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
-	qp->tx_mode |= qp->barred && !s->to->xlat ? RING_HOME : 0;
+	qp->tx_mode |= qp->atomics.barred && !s->to->xlat ? RING_HOME : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
 	if (ring_tx_direct(qp))

@@ -62,8 +62,8 @@ RING_INLINE bool xlat_atomic(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 
 	if (!xlat_rdma(ex, rkey, addr, opcode, 2))
 		return false;
-	qp->atomics = RING_ATOMICS_USED;
-	qp->tx_xlat.missing |= qp->barred;
+	qp->atomics.use = RING_ATOMICS_USED;
+	qp->tx_xlat.missing |= qp->atomics.barred;
 	return true;
 }
 

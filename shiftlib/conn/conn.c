@@ -256,7 +256,7 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 		return 0;
 	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
 			     sh_earlier_ns(sh_earlier_ns(qp->intro.next_at, qp->intro.start_at),
-					   qp->home.resend_at));
+					   qp->paths.home.resend_at));
 }
 
 static void conn_timer_core(struct sh_qp *qp)
@@ -275,7 +275,7 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
 		conn_timer_core(qp);
-	if (qp->home.resend_at && qp->home.resend_at <= now)
+	if (qp->paths.home.resend_at && qp->paths.home.resend_at <= now)
 		sh_home_timer(qp, now);
 	if (qp->intro.start_at && qp->intro.start_at <= now)
 		sh_intro_start(qp);

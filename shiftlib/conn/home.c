@@ -70,33 +70,33 @@ static bool home_on(const struct sh_qp *qp)
 /* On the carrier in use; in a move, on the one to come. */
 static bool home_may(const struct sh_qp *qp)
 {
-	return !home_on(qp) || sc_home_may(&qp->home.user, qp->core.epoch, qp->core.path);
+	return !home_on(qp) || sc_home_may(&qp->paths.home.user, qp->core.epoch, qp->core.path);
 }
 
 static void home_repeat(struct sh_qp *qp)
 {
-	qp->home.interval = HOME_RESEND_NS;
-	qp->home.resend_at = sh_now_ns() + HOME_RESEND_NS;
+	qp->paths.home.interval = HOME_RESEND_NS;
+	qp->paths.home.resend_at = sh_now_ns() + HOME_RESEND_NS;
 	sh_clock_touch(qp);
 	sh_clock_wake_for(qp);
 }
 
 static bool home_unheard(const struct sh_qp *qp)
 {
-	return (qp->home.waits && !home_may(qp)) || sc_home_unheard(&qp->home.member);
+	return (qp->paths.home.waits && !home_may(qp)) || sc_home_unheard(&qp->paths.home.member);
 }
 
 static void home_tell(struct sh_qp *qp)
 {
 	struct sc_msg_home m;
 
-	sc_home_fill(&qp->home.user, &qp->home.member, &m);
-	m.wants = qp->home.waits && !home_may(qp);
+	sc_home_fill(&qp->paths.home.user, &qp->paths.home.member, &m);
+	m.wants = qp->paths.home.waits && !home_may(qp);
 	m.wants_of = qp->core.epoch;
 	m.ask = home_unheard(qp);
-	qp->home.member.news = false;
+	qp->paths.home.member.news = false;
 	sh_messages_send_home(qp, &m);
-	if (m.ask && !qp->home.resend_at)
+	if (m.ask && !qp->paths.home.resend_at)
 		home_repeat(qp);
 }
 
@@ -107,9 +107,9 @@ static int home_set(struct sh_qp *qp, bool may, bool *used)
 
 	if (!may)
 		return ret;
-	if (qp->home.waits)
+	if (qp->paths.home.waits)
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: its atomics run", qp->qp->qp_num);
-	qp->home.waits = qp->home.said = false;
+	qp->paths.home.waits = qp->paths.home.said = false;
 	if (ret)
 		sh_move_publish(qp, sh_now_ns());
 	return 0;
@@ -119,12 +119,14 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 {
 	bool used;
 
-	sc_home_takes(&qp->home.user, to->epoch, to->path);
-	if (to->path && !home_on(qp) && sh.config.atomic_home && !qp->home.alone) {
-		qp->home.alone = true;
+	sc_home_takes(&qp->paths.home.user, to->epoch, to->path);
+	if (to->path && !home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
+		qp->paths.home.alone = true;
 		sh_log(SH_LOG_INFO,
-		       "QP 0x%06x: its peer does not know of one NIC for atomics (SHIFT before protocol "
-		       "3.6, or SHIFT_ATOMIC_HOME=off): atomics here are not atomic with those of other "
+		       "QP 0x%06x: its peer does not know of one NIC for atomics (SHIFT before "
+		       "protocol "
+		       "3.6, or SHIFT_ATOMIC_HOME=off): atomics here are not atomic with those of "
+		       "other "
 		       "connections to that peer",
 		       qp->qp->qp_num);
 	}
@@ -133,10 +135,10 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 
 void sh_home_wait(struct sh_qp *qp, uint64_t now)
 {
-	if (qp->home.waits)
+	if (qp->paths.home.waits)
 		return;
-	qp->home.waits = true;
-	qp->home.waits_since = now;
+	qp->paths.home.waits = true;
+	qp->paths.home.waits_since = now;
 	home_tell(qp);
 }
 
@@ -144,40 +146,40 @@ void sh_home_wait(struct sh_qp *qp, uint64_t now)
 
 static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 {
-	struct sc_home_user next = qp->home.user;
+	struct sc_home_user next = qp->paths.home.user;
 	bool used = false;
 
 	sc_home_obey(&next, m, false);
 	if (bar &&
 	    home_set(qp, sc_home_may(&next, qp->core.epoch, qp->core.path) || !home_on(qp), &used))
 		return; /* it will be said again */
-	sc_home_obey(&qp->home.user, m, used);
+	sc_home_obey(&qp->paths.home.user, m, used);
 	if (bar)
 		return;
 	if (qp->core.move == SC_MOVE_NONE)
-		sc_home_takes(&qp->home.user, qp->core.epoch, qp->core.path);
+		sc_home_takes(&qp->paths.home.user, qp->core.epoch, qp->core.path);
 	(void)home_set(qp, home_may(qp), &used);
 }
 
 void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m)
 {
-	bool bar, used, word = sc_home_barred(&qp->home.user, m, &bar);
+	bool bar, used, word = sc_home_barred(&qp->paths.home.user, m, &bar);
 
 	sh_log(SH_LOG_DEBUG,
 	       "QP 0x%06x: home: bar %u (seen %u), used %u, wants %u of %u, granted %u of %u, %s",
 	       qp->qp->qp_num, m->bar_no, m->bar_seen, m->used, m->wants, m->wants_of, m->granted,
 	       m->granted_of, sc_home_why_name((enum sc_home_why)m->why));
-	sc_home_heard(&qp->home.member, m);
+	sc_home_heard(&qp->paths.home.member, m);
 	if (word)
 		home_obey(qp, m, bar);
-	if (sc_home_answered(&qp->home.user, m, qp->core.epoch) && qp->home.waits)
+	if (sc_home_answered(&qp->paths.home.user, m, qp->core.epoch) && qp->paths.home.waits)
 		(void)home_set(qp, true, &used);
 	if (word || m->ask)
 		home_tell(qp);
 	if (home_unheard(qp))
 		sh_clock_touch(qp);
 	else
-		qp->home.resend_at = 0;
+		qp->paths.home.resend_at = 0;
 	home_due();
 }
 
@@ -185,25 +187,28 @@ void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m)
 
 static void home_say_waits(struct sh_qp *qp, uint64_t now)
 {
-	if (!qp->home.waits || qp->home.said || now - qp->home.waits_since < HOME_PATIENCE_NS)
+	if (!qp->paths.home.waits || qp->paths.home.said ||
+	    now - qp->paths.home.waits_since < HOME_PATIENCE_NS)
 		return;
-	qp->home.said = true;
+	qp->paths.home.said = true;
 	sh_log(SH_LOG_WARN,
-	       "QP 0x%06x: its atomics on %s wait until no other NIC of the peer runs atomics of its "
+	       "QP 0x%06x: its atomics on %s wait until no other NIC of the peer runs atomics of "
+	       "its "
 	       "connections: %s",
-	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->home.user.why));
+	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->paths.home.user.why));
 }
 
 void sh_home_timer(struct sh_qp *qp, uint64_t now)
 {
 	home_say_waits(qp, now);
-	qp->home.resend_at = 0;
+	qp->paths.home.resend_at = 0;
 	if (!home_unheard(qp))
 		return;
 	home_tell(qp);
-	qp->home.interval = qp->home.interval * 2 < HOME_RESEND_MAX_NS ? qp->home.interval * 2
-									 : HOME_RESEND_MAX_NS;
-	qp->home.resend_at = now + qp->home.interval;
+	qp->paths.home.interval = qp->paths.home.interval * 2 < HOME_RESEND_MAX_NS
+					  ? qp->paths.home.interval * 2
+					  : HOME_RESEND_MAX_NS;
+	qp->paths.home.resend_at = now + qp->paths.home.interval;
 }
 
 /* ---- the group: what is ------------------------------------------------------------------------ */
@@ -217,7 +222,7 @@ static bool home_is_member(const struct sh_qp *qp)
 	    !(qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
 		return false;
 	/* in ERR it executes nothing, when the commands are through */
-	return connected || qp->home.entering ||
+	return connected || qp->paths.home.entering ||
 	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
 }
 
@@ -236,7 +241,7 @@ static uint8_t home_ok(const struct sh_qp *qp)
 
 static void home_look_at(struct sh_qp *qp)
 {
-	struct sc_home_member *m = &qp->home.member;
+	struct sc_home_member *m = &qp->paths.home.member;
 	const struct sc_conn *c = &qp->core;
 
 	m->epoch = c->epoch;
@@ -275,7 +280,7 @@ static bool home_global(const struct sh_qp *qp)
 	uint8_t k;
 
 	for (k = 0; k < qp->ctx->n_paths; k++)
-		if (!qp->ctx->path[k]->atomics_global)
+		if (!qp->ctx->path[k]->max.atomics_global)
 			return false;
 	return true;
 }
@@ -291,7 +296,7 @@ static uint32_t home_gather(struct home_group *group)
 			continue;
 		home_look_at(qp);
 		homes.qps[n] = qp;
-		homes.members[n++] = &qp->home.member;
+		homes.members[n++] = &qp->paths.home.member;
 		group->core.any = group->core.any && home_global(qp);
 	}
 	group->core.members = homes.members;
@@ -306,7 +311,7 @@ static uint32_t home_gather(struct home_group *group)
 /* It refuses atomics since it was connected, and need not any more. */
 static void home_open(const struct home_group *group, struct sh_qp *qp)
 {
-	struct sc_home_member *m = &qp->home.member;
+	struct sc_home_member *m = &qp->paths.home.member;
 	bool asks = (m->bar_no & 1) && m->heard;
 
 	if (!m->shut || qp->app.state != IBV_QPS_RTS || !(asks || !group->busy))
@@ -317,13 +322,13 @@ static void home_open(const struct home_group *group, struct sh_qp *qp)
 
 static void home_follow(struct home_group *group, struct sh_qp *qp)
 {
-	struct sc_home_member *m = &qp->home.member;
+	struct sc_home_member *m = &qp->paths.home.member;
 	uint8_t drained = sc_home_drained(&group->core, m);
 
 	if (m->news)
 		home_tell(qp);
-	if (drained != qp->home.drained) {
-		qp->home.drained = drained;
+	if (drained != qp->paths.home.drained) {
+		qp->paths.home.drained = drained;
 		sh_paths_changed(qp);
 	}
 	home_open(group, qp);
@@ -352,7 +357,7 @@ static void home_run_group(struct home_group *group)
 	home_moved(group, before, n);
 	for (i = 0; i < n; i++) {
 		home_follow(group, homes.qps[i]);
-		group->busy |= homes.qps[i]->home.member.shut;
+		group->busy |= homes.qps[i]->paths.home.member.shut;
 	}
 	homes.busy |= group->busy;
 }
@@ -397,18 +402,18 @@ const struct sh_module sh_homes_module = {
 
 void sh_home_forget(struct sh_qp *qp)
 {
-	bool shut = qp->home.member.shut, entering = qp->home.entering;
+	bool shut = qp->paths.home.member.shut, entering = qp->paths.home.entering;
 
-	memset(&qp->home, 0, sizeof(qp->home));
-	qp->home.member.shut = shut;
-	qp->home.entering = entering;
+	memset(&qp->paths.home, 0, sizeof(qp->paths.home));
+	qp->paths.home.member.shut = shut;
+	qp->paths.home.entering = entering;
 }
 
 /* What its carriers were is over when their count is final, as far as P5 wants it. */
 void sh_home_stepped(struct sh_qp *qp)
 {
 	if (qp->core.count_final)
-		qp->home.member.quiesced = qp->core.epoch;
+		qp->paths.home.member.quiesced = qp->core.epoch;
 	if (homes.busy)
 		home_due();
 }
@@ -422,21 +427,21 @@ void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 	bool gains = qp->app.state == IBV_QPS_RTS &&
 		     !(qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC);
 	bool enters = gains || ((*mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR);
-	int flags = *mask & IBV_QP_ACCESS_FLAGS ? attr->qp_access_flags
-						: qp->app.attr.qp_access_flags;
+	int flags =
+		*mask & IBV_QP_ACCESS_FLAGS ? attr->qp_access_flags : qp->app.attr.qp_access_flags;
 
 	if (qp->init.qp_type != IBV_QPT_RC || !sh.config.atomic_home ||
 	    !((unsigned int)flags & IBV_ACCESS_REMOTE_ATOMIC))
 		return;
-	qp->home.entering = enters;
+	qp->paths.home.entering = enters;
 	if (enters && home_group(qp)->busy) {
-		qp->home.member.shut = true;
+		qp->paths.home.member.shut = true;
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x refuses atomics until its peer has been told where atomics of "
 		       "connections of %s run now",
 		       qp->qp->qp_num, qp->ctx->nic->name);
 	}
-	if (!qp->home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
+	if (!qp->paths.home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
 		return;
 	attr->qp_access_flags = flags & ~IBV_ACCESS_REMOTE_ATOMIC;
 	*mask |= IBV_QP_ACCESS_FLAGS;
@@ -444,9 +449,9 @@ void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 
 void sh_home_modified(struct sh_qp *qp)
 {
-	qp->home.entering = false;
+	qp->paths.home.entering = false;
 	if (qp->app.state == IBV_QPS_RESET || qp->app.state == IBV_QPS_INIT)
-		qp->home.member.shut = false;
+		qp->paths.home.member.shut = false;
 }
 
 void sh_home_foreign(const struct sh_ctx *ctx)
@@ -458,7 +463,8 @@ void sh_home_foreign(const struct sh_ctx *ctx)
 	group->has_foreign = true;
 	group->foreign.silent = true;
 	sh_log(SH_LOG_INFO,
-	       "a queue pair on %s that SHIFT does not drive takes atomics: those of other connections of "
+	       "a queue pair on %s that SHIFT does not drive takes atomics: those of other "
+	       "connections of "
 	       "it run on no other NIC",
 	       ctx->nic->name);
 }
@@ -470,5 +476,5 @@ uint8_t sh_home_path(const struct sh_qp *qp)
 
 const char *sh_home_why(const struct sh_qp *qp)
 {
-	return qp->home.waits ? sc_home_why_text(qp->home.user.why) : NULL;
+	return qp->paths.home.waits ? sc_home_why_text(qp->paths.home.user.why) : NULL;
 }

@@ -9,7 +9,6 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/detector.h"
 #include "shiftlib/conn/fence.h"
-#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/level.h"
@@ -92,7 +91,6 @@ struct sh_qp {
 	struct sh_qp_gid gid;
 	struct sh_peer *_Atomic peer; /* read on the data path too, without the lock */
 	struct sh_qp_paths paths;
-	struct sh_qp_home home;
 	struct sh_carriers carriers;
 	/* Sends lie in `active`, receives in `receiving` (another one in mid-move); never NULL. */
 	struct sh_carrier *active, *receiving;

@@ -49,7 +49,7 @@ enum sh_wire_type {
 	SH_WIRE_NICS_ACK,    /* seq: all revisions up to and with seq are known */
 	SH_WIRE_PING,	     /* ping: please answer over the same pair of NICs */
 	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
-	SH_WIRE_HOME,	     /* home: which NIC runs atomics; to those that have said they know it */
+	SH_WIRE_HOME, /* home: which NIC runs atomics; to those that have said they know it */
 	SH_WIRE_TYPES,
 };
 
@@ -63,7 +63,7 @@ enum sh_wire_type {
 #define SH_WIRE_CAPS                                                                               \
 	((((1u << SH_WIRE_TYPES) - 2) & ~(SH_WIRE_MINOR >= 6 ? 0 : SH_WIRE_CAP_HOME)) |            \
 	 (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
-#define SH_WIRE_NEEDED	  ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
+#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
 
 /* Whom a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {

@@ -14,7 +14,7 @@ struct nic_parts {
 	struct sh_control *control;
 	struct ibv_device_attr attr; /* zeros: not known */
 	bool atomics_global;
-	int pci;		     /* pci.h; negative: not known */
+	int pci; /* pci.h; negative: not known */
 	char name[64];
 };
 

@@ -57,7 +57,6 @@ struct sh_nic {
 	struct sp_dev *
 		dev[SP_ENGINES]; /* by engine: of each that drives a NIC which it is on a path of */
 	struct sh_control *control;
-	bool atomics_global;  /* they are atomic to other NICs and the CPU, says the device */
 	struct sh_limits max; /* read and written with the lock held */
 	struct sh_address address;
 	uint32_t revision; /* of the address: a later one of any NIC is higher (sh.nics_revision) */

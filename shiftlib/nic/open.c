@@ -202,12 +202,12 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	memcpy(nic->dev, parts->dev, sizeof(nic->dev));
 	nic->control = parts->control;
 	nic->tenant.pkeys = *sh_control_pkeys(parts->control);
-	nic->atomics_global = parts->atomics_global;
 	nic->max = (struct sh_limits){ .qp_wr = parts->attr.max_qp_wr,
 				       .sge = parts->attr.max_sge,
 				       .cqe = parts->attr.max_cqe,
 				       .reads_out = parts->attr.max_qp_init_rd_atom,
-				       .reads_in = parts->attr.max_qp_rd_atom };
+				       .reads_in = parts->attr.max_qp_rd_atom,
+				       .atomics_global = parts->atomics_global };
 	nic->fatal = nic->sick = false;
 	nic->gid.valid = false;
 	nic->look_at = 0;

@@ -113,9 +113,9 @@ static bool same_state(const struct sc_msg_state *a, const struct sc_msg_state *
 static bool same_home(const struct sc_msg_home *a, const struct sc_msg_home *b)
 {
 	return a->bar_no == b->bar_no && a->bar_seen == b->bar_seen && a->used_of == b->used_of &&
-	       a->wants_of == b->wants_of && a->granted_of == b->granted_of &&
-	       a->used == b->used && a->wants == b->wants && a->granted == b->granted &&
-	       a->why == b->why && a->ask == b->ask;
+	       a->wants_of == b->wants_of && a->granted_of == b->granted_of && a->used == b->used &&
+	       a->wants == b->wants && a->granted == b->granted && a->why == b->why &&
+	       a->ask == b->ask;
 }
 
 static bool same_keys(const struct sh_wire_record *a, const struct sh_wire_record *b)

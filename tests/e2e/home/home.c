@@ -78,8 +78,8 @@ static void client(struct conn *conn, const struct place *word)
 		if (good % 1000 == 0)
 			say("GOOD %ju", (uintmax_t)good);
 	}
-	say("ADDED %ju, %ju under way, %ju in disorder: %s", (uintmax_t)good,
-	    (uintmax_t)(n - good), (uintmax_t)disorder, ibv_wc_status_str(wc.status));
+	say("ADDED %ju, %ju under way, %ju in disorder: %s", (uintmax_t)good, (uintmax_t)(n - good),
+	    (uintmax_t)disorder, ibv_wc_status_str(wc.status));
 }
 
 static void serve(int clients)
