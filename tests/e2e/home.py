@@ -126,7 +126,9 @@ def writes_stay(lab):
     counting = Counting(lab, [[], ["-r"], []])
     drained(lab, "h0", counting)
     exact(*counting.end(adds=(0, 2)))
-    if "moved from" in lab.shift_log(counting.clients[1]):
+    if os.environ.get("SHIFT_ENGINE") == "ledger":
+        print("       not looked at: the ledger does not keep whether there were atomics, so all move")
+    elif "moved from" in lab.shift_log(counting.clients[1]):
         raise Failed("a client without atomics was moved")
 
 
