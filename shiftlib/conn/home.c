@@ -176,10 +176,9 @@ void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m)
 		(void)home_set(qp, true, &used);
 	if (word || m->ask)
 		home_tell(qp);
-	if (home_unheard(qp))
-		sh_clock_touch(qp);
-	else
+	if (!home_unheard(qp))
 		qp->paths.home.resend_at = 0;
+	sh_clock_touch(qp); /* for what is published, too */
 	home_due();
 }
 
