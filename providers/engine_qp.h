@@ -181,6 +181,11 @@ static inline uint32_t sp_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint
 	return sp_engine(qp)->qp.gated(qp, reads, max);
 }
 
+static inline int sp_qp_atomics(struct sp_qp *qp, bool may, bool *used)
+{
+	return sp_engine(qp)->qp.atomics(qp, may, used);
+}
+
 static inline int sp_qp_pass(struct sp_qp *qp, uint32_t n)
 {
 	return sp_engine(qp)->qp.pass(qp, n);

@@ -91,13 +91,13 @@ struct sp_move_ops {
 	 * time): deliver in software, lay the rest into `to` with keys translated, make it
 	 * the active carrier, publish, end the withholding. Completions stay in posting
 	 * order: behind a READ_AGAIN, a delivered request is laid as a NOP that completes
-	 * with the original opcode. -ENOENT: a key is missing; -EOPNOTSUPP: a request can run
-	 * on its own NIC only; -EIO: a READ of DELIVERED may have lost its data with its
+	 * with the original opcode. -ENOENT: a key is missing; -EACCES: an atomic of
+	 * RESEND may not run yet (sp_qp_atomics); -EOPNOTSUPP: a request can run on its own NIC only; -EIO: a READ of DELIVERED may have lost its data with its
 	 * completion. On any error nothing was done. */
 	int (*settle)(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates,
 		      uint32_t n, struct sp_settled *out);
 	/* [shell] After key_missing: translate and publish what is withheld. -ENOENT: still
-	 * missing. -EPROTO: after writes_only. After sp_qp_resume: -EAGAIN: the fence's NOP is not complete and takes a place,
+	 * missing. -EACCES: sp_qp_atomics. -EPROTO: after writes_only. After sp_qp_resume: -EAGAIN: the fence's NOP is not complete and takes a place,
 	 * so that a request of a full ring may have to wait for it. Polls of the application
 	 * publish that request too, but it may never poll: call again (it collects from the send CQ)
 	 * every few milliseconds until it is 0, however long that takes. */

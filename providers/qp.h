@@ -98,6 +98,13 @@ struct sp_qp_ops {
 	int (*gate)(struct sp_qp *qp, bool on);
 	uint32_t (*gated)(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
 	int (*pass)(struct sp_qp *qp, uint32_t n);
+	/*
+	 * [shell] may not: atomics are not shown to the NIC from now on, also not after a move; the first
+	 * one that waits, with all behind it, is told as a key that is missing (key_missing; publish answers
+	 * -EACCES). What was shown to it before goes on. may: they run; as publish. *used: some have been
+	 * posted since the start, or may have been.
+	 */
+	int (*atomics)(struct sp_qp *qp, bool may, bool *used);
 };
 
 struct sp_carrier_ops {

@@ -59,6 +59,8 @@ void sh_news_peer_path_opened(struct sh_peer *peer, const struct sh_peer_path *p
 /* A STATE or STANDBY record for a connection; the same of an instance that is not introduced yet. */
 void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 			  const struct sh_wire_record *record);
+/* A HOME record. */
+void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record);
 void sh_news_peer_stranger(const struct sh_wire_record *record);
 /* The peer does not know the connection that we named. */
 void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *record);

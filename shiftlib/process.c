@@ -7,6 +7,7 @@
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
@@ -32,6 +33,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_setup_module,    /* what waited begins */
 	&sh_nics_module,      &sh_detector_module, &sh_srqs_module,
 	&sh_clock_module, /* what is due of connections */
+	&sh_homes_module, /* behind the steps of connections */
 	&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,
 	&sh_incidents_module, &sh_events_module,   &sh_metrics_module,
 	&sh_cm_module, /* what is told of ends, when the others have heard of them */

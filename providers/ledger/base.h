@@ -60,6 +60,7 @@ enum led_mode {
 	LED_WRITES = 64,      /* nothing but WRITEs may run any more: recall.c */
 	LED_FENCE_NEXT = 128, /* the next signaled request is the fence */
 	LED_WIDE = 256,	      /* some request was not kept in a slot alone */
+	LED_HOME = 512,	      /* atomics may not run yet */
 };
 
 #pragma GCC visibility pop

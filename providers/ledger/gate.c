@@ -19,6 +19,23 @@ int led_qp_gate(struct sp_qp *qp, bool on)
 	return err > 0 ? -EAGAIN : err;
 }
 
+/* It is not kept whether there were any: that would cost each post. */
+int led_qp_atomics(struct sp_qp *qp, bool may, bool *used)
+{
+	int err = 0;
+
+	*used = true;
+	led_qp_lock(qp);
+	if (may) {
+		qp->tx_mode &= ~LED_HOME;
+		err = led_go(qp);
+	} else {
+		qp->tx_mode |= LED_HOME;
+	}
+	led_qp_unlock(qp);
+	return err > 0 ? -EAGAIN : err;
+}
+
 uint32_t led_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max)
 {
 	uint32_t n, count = 0;

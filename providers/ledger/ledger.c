@@ -121,6 +121,7 @@ const struct shift_provider shift_provider_ledger = {
 	.qp.progressed = led_qp_progressed,
 	.qp.gate = led_qp_gate,
 	.qp.gated = led_qp_gated,
+	.qp.atomics = led_qp_atomics,
 	.qp.pass = led_qp_pass,
 	.carrier.add = led_carrier_add,
 	.carrier.del = led_carrier_del,

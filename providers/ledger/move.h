@@ -21,6 +21,7 @@ uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t 
 int led_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates, uint32_t n,
 		  struct sp_settled *out);
 int led_qp_gate(struct sp_qp *qp, bool on);
+int led_qp_atomics(struct sp_qp *qp, bool may, bool *used);
 uint32_t led_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
 int led_qp_pass(struct sp_qp *qp, uint32_t n);
 uint32_t led_qp_keys(struct sp_qp *qp, bool sends, uint32_t turn, struct sp_key *keys,

@@ -89,6 +89,11 @@ static bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
 	return kind != SP_REQ_WRITE && kind != SP_REQ_LOCAL;
 }
 
+bool led_must_ask(const struct sp_qp *qp, uint32_t n)
+{
+	return (qp->tx_mode & LED_HOME) && led_kind_of(qp, n) == SP_REQ_ATOMIC;
+}
+
 static int as_it_is(struct sp_qp *qp, uint32_t n, struct ibv_send_wr *out)
 {
 	const struct ibv_send_wr *slot = &led_slot(qp, n)->wr;
@@ -115,6 +120,8 @@ static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint
 
 		if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, *at))
 			err = -EPROTO;
+		else if (led_must_ask(qp, *at))
+			err = -EACCES;
 		else if (c->xlat)
 			err = led_translate_send(qp, c, *at, wr, &qp->sq.scratch[b->n * stride]);
 		else

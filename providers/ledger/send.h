@@ -66,6 +66,7 @@ LED_INLINE void led_copy_short(uint8_t *to, const uint8_t *from, size_t n)
 	}
 }
 
+bool led_must_ask(const struct sp_qp *qp, uint32_t n);
 int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struct ibv_send_wr *out,
 		       struct ibv_sge *sges);
 int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done);

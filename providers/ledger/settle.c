@@ -65,6 +65,8 @@ static int settle_check(const struct settle *s)
 				return -EIO;
 			continue;
 		}
+		if (led_must_ask(s->qp, s->first + i))
+			return i < s->n ? -EACCES : 0; /* what is withheld stays so, from here on */
 		err = led_translate_send(s->qp, s->to, s->first + i, &wr, sges);
 		if (err)
 			return err;
@@ -147,7 +149,7 @@ static void settle_switch(const struct settle *s)
 	}
 	qp->tx = s->to;
 	qp->tx->first = led_tail(qp);
-	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES;
+	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES | LED_HOME;
 	qp->tx_mode |= LED_XLAT;
 	atomic_store(&qp->sq.pub, led_tail(qp));
 	atomic_store(&qp->withheld, false);

@@ -25,6 +25,44 @@ int ring_qp_gate(struct sp_qp *qp, bool on)
 	return err;
 }
 
+/*
+ * Straight into the ring of a carrier that needs no translation go all requests, or none: all of them by way of
+ * the hold, then. Elsewhere an atomic that may not run is like one with a key that is missing.
+ */
+static int atomics_barred(struct sp_qp *qp)
+{
+	if (!qp->tx->xlat) {
+		ring_hold_enter(qp);
+		qp->tx_mode |= RING_HOME;
+	}
+	return 0;
+}
+
+static int atomics_free(struct sp_qp *qp)
+{
+	int err;
+
+	qp->tx_mode &= ~RING_HOME;
+	err = ring_hold_publish_all(qp);
+	if (qp->tx_mode & RING_LATE)
+		ring_late_link(qp);
+	return err;
+}
+
+int ring_qp_atomics(struct sp_qp *qp, bool may, bool *used)
+{
+	int err = may ? 0 : ring_hold_make(qp);
+
+	if (err)
+		return err;
+	ring_qp_lock(qp);
+	*used = qp->atomics.use == RING_ATOMICS_USED;
+	qp->atomics.barred = !may;
+	err = may ? atomics_free(qp) : atomics_barred(qp);
+	ring_qp_unlock(qp);
+	return err;
+}
+
 /* The slot is of a READ: where it reads. */
 static void read_describe(const struct sp_qp *qp, uint32_t slot, struct sp_read *read)
 {

@@ -8,6 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 int ring_qp_gate(struct sp_qp *qp, bool on);
+int ring_qp_atomics(struct sp_qp *qp, bool may, bool *used);
 uint32_t ring_qp_gated(struct sp_qp *qp, struct sp_read *reads, uint32_t max);
 int ring_qp_pass(struct sp_qp *qp, uint32_t n);
 

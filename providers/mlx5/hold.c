@@ -75,6 +75,17 @@ void ring_hold_exit(struct sp_qp *qp)
 
 /* -- publishing -------------------------------------------------------------------------------- */
 
+static bool must_ask(const struct sp_qp *qp, const struct ring_sq *sq, uint32_t slot)
+{
+	return qp->atomics.barred && ring_wr_kind(sq, slot) == SP_REQ_ATOMIC;
+}
+
+/* Is the next one that is held an atomic that may not run yet? */
+bool ring_hold_must_ask(const struct sp_qp *qp)
+{
+	return ring_hold_len(qp) && must_ask(qp, &qp->hold, qp->hold.tail_post & qp->hold.mask);
+}
+
 static bool tells_of_writes(const struct ring_sq *sq, uint32_t slot)
 {
 	enum sp_request_kind kind = ring_wr_kind(sq, slot);
@@ -84,7 +95,7 @@ static bool tells_of_writes(const struct ring_sq *sq, uint32_t slot)
 
 /*
  * Lay what is held, up to max, into the active carrier and ring once. sq_lock held. -EAGAIN: a NOP has the place
- * of a request still; -ENOENT: a key is missing; -EOPNOTSUPP: it can run on its own NIC only (what
+ * of a request still; -ENOENT: a key is missing; -EACCES: an atomic may not run yet; -EOPNOTSUPP: it can run on its own NIC only (what
  * lies before it runs); -EPROTO: only WRITEs may run, and it is none.
  */
 static int hold_publish(struct sp_qp *qp, uint32_t max)
@@ -99,6 +110,8 @@ static int hold_publish(struct sp_qp *qp, uint32_t max)
 		ring_wqe_load(&qp->hold, qp->hold.tail_post, qp->type, &app);
 		if ((qp->tx_mode & RING_WRITES) && tells_of_writes(&qp->hold, app.slot))
 			err = -EPROTO;
+		else if (must_ask(qp, &qp->hold, app.slot))
+			err = -EACCES;
 		else if (ring_sq_full(sq, 0, qp->max_post))
 			err = -EAGAIN;
 		else

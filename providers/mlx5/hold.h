@@ -8,6 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 int ring_hold_make(struct sp_qp *qp);
+bool ring_hold_must_ask(const struct sp_qp *qp);
 uint32_t ring_hold_len(const struct sp_qp *qp);
 void ring_hold_pop(struct sp_qp *qp);
 void ring_hold_enter(struct sp_qp *qp);

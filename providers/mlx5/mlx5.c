@@ -103,6 +103,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.move.publish = ring_qp_publish,
 	.qp.gate = ring_qp_gate,
 	.qp.gated = ring_qp_gated,
+	.qp.atomics = ring_qp_atomics,
 	.qp.pass = ring_qp_pass,
 	.move.fail_all = ring_qp_fail,
 	.cq.error_waiting = ring_cq_error_waiting,

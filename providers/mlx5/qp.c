@@ -137,7 +137,7 @@ static void set_limits(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 
 	qp->type = qp->ibv->qp_type;
 	qp->sig_bits = attr->sq_sig_all ? MLX5_WQE_CTRL_CQ_UPDATE : 0;
-	qp->atomics = qp->dev->atomics;
+	qp->atomics.use = qp->dev->atomics ? RING_ATOMICS_UNUSED : RING_ATOMICS_NONE;
 	qp->max_post = attr->cap.max_send_wr;
 	qp->max_inline = attr->cap.max_inline_data;
 	qp->limits.sq_gs = attr->cap.max_send_sge;
@@ -297,6 +297,9 @@ static void reset(struct sp_qp *qp)
 	qp->tx = qp->rx = c;
 	qp->tx_mode = qp->rx_mode = RING_FIRST;
 	qp->two_sided = qp->recv_base = 0;
+	qp->atomics.barred = false;
+	if (qp->atomics.use)
+		qp->atomics.use = RING_ATOMICS_UNUSED;
 	ring_xlat_forget(&qp->tx_xlat);
 	ring_xlat_forget(&qp->rx_xlat);
 }

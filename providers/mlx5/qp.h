@@ -21,6 +21,15 @@ enum ring_mode {
 		128, /* a hidden NOP has the place of a request, which may have to wait for it */
 	RING_GATE = 256,   /* sends run when the shell lets them pass, one by one */
 	RING_WRITES = 512, /* nothing but WRITEs may run any more: recall.c */
+	RING_HOME = 1024,  /* barred, where keys need no translation: all goes by the hold */
+};
+
+/* Those that the device has not, it refuses. */
+enum ring_atomic_use { RING_ATOMICS_NONE, RING_ATOMICS_UNUSED, RING_ATOMICS_USED };
+
+struct ring_atomics {
+	uint8_t use; /* enum ring_atomic_use */
+	bool barred; /* they may not run yet: ring_qp_atomics() */
 };
 
 /* ibv_wr_*: between wr_start and wr_complete, under sq_lock. */
@@ -87,7 +96,7 @@ struct sp_qp {
 	uint32_t two_sided; /* posted since the start */
 	uint8_t type;	    /* enum ibv_qp_type */
 	uint8_t sig_bits;
-	bool atomics;
+	struct ring_atomics atomics;
 	uint32_t two_sided_rb; /* the builder's: what wr_start found */
 	struct ring_builder b;
 	struct ring_xlat tx_xlat;

@@ -136,6 +136,8 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 				return -EIO;
 			continue;
 		}
+		if (s->qp->atomics.barred && ring_wr_kind(sq, (uint32_t)slot) == SP_REQ_ATOMIC)
+			return by_fate ? -EACCES : 0; /* what is withheld stays so, from here on */
 		err = ring_wqe_translate(s->to, &app, &wire);
 		if (err)
 			return err;
@@ -227,6 +229,7 @@ static void settle_switch(struct settle *s)
 	qp->tx = s->to;
 	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
+	qp->tx_mode |= qp->atomics.barred && !s->to->xlat ? RING_HOME : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
 	if (ring_tx_direct(qp))
@@ -245,13 +248,14 @@ static void settle_all(struct settle *s)
 	ring_walk_start(&w, &qp->tx->sq);
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++)
 		settle_one(s, &qp->tx->sq, slot, s->fates[i]);
-	while (ring_hold_len(qp) && !(qp->tx_mode & (RING_GATE | RING_WRITES))) {
+	while (ring_hold_len(qp) && !(qp->tx_mode & (RING_GATE | RING_WRITES)) &&
+	       !ring_hold_must_ask(qp)) {
 		lay_again(s, &qp->hold, qp->hold.tail_post & qp->hold.mask);
 		ring_hold_pop(qp);
 		s->out->published++;
 	}
 	settle_switch(s);
-	if ((qp->tx_mode & RING_WRITES) && ring_hold_go(qp))
+	if (((qp->tx_mode & RING_WRITES) || ring_hold_must_ask(qp)) && ring_hold_go(qp))
 		qp->dev->cb->key_missing(qp->cookie);
 }
 

@@ -112,8 +112,10 @@ RING_INLINE int put_rc_header(struct sp_qp *qp, struct ring_sq *sq, const struct
 		w->ds += 1;
 		return 0;
 	case RING_SHAPE_ATOMIC:
-		if (ring_unlikely(!qp->atomics))
+		if (ring_unlikely(!qp->atomics.use))
 			return EOPNOTSUPP;
+		qp->atomics.use = RING_ATOMICS_USED;
+		qp->tx_xlat.missing |= xlat && qp->atomics.barred;
 		put_raddr(qp, sq, w->seg, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, xlat);
 		ring_seg_atomic(w->seg + 16, wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP,
 				wr->wr.atomic.swap, wr->wr.atomic.compare_add);

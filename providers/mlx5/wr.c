@@ -250,6 +250,7 @@ RING_INLINE void atomic_op(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, u
 
 	if (!at)
 		return;
+	qp_of(ex)->atomics.use = RING_ATOMICS_USED;
 	ring_seg_raddr(at, addr, rkey);
 	ring_seg_atomic(at + 16, opcode == IBV_WR_ATOMIC_CMP_AND_SWP, swap, compare_add);
 }

@@ -55,16 +55,28 @@ void ring_xlat_wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 	xlat_rdma(ex, rkey, addr, IBV_WR_RDMA_READ, 1);
 }
 
+RING_INLINE bool xlat_atomic(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			     enum ibv_wr_opcode opcode)
+{
+	struct sp_qp *qp = qp_of(ex);
+
+	if (!xlat_rdma(ex, rkey, addr, opcode, 2))
+		return false;
+	qp->atomics.use = RING_ATOMICS_USED;
+	qp->tx_xlat.missing |= qp->atomics.barred;
+	return true;
+}
+
 void ring_xlat_wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 				 uint64_t compare, uint64_t swap)
 {
-	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_CMP_AND_SWP, 2))
+	if (xlat_atomic(ex, rkey, addr, IBV_WR_ATOMIC_CMP_AND_SWP))
 		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, true, swap, compare);
 }
 
 void ring_xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-	if (xlat_rdma(ex, rkey, addr, IBV_WR_ATOMIC_FETCH_AND_ADD, 2))
+	if (xlat_atomic(ex, rkey, addr, IBV_WR_ATOMIC_FETCH_AND_ADD))
 		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, false, 0, add);
 }
 

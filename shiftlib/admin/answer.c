@@ -35,6 +35,8 @@ struct status_qp {
 	uint8_t path, standby_path, peer_minor;
 	bool peer_heard;
 	struct sc_masks paths, peer_paths;
+	uint8_t atomics_path;
+	const char *atomics_why;
 };
 
 struct admin_status {
@@ -134,6 +136,8 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.standby_path = core->standby.path,
 		.paths = core->paths,
 		.peer_paths = core->peer.paths,
+		.atomics_path = sh_home_path(qp),
+		.atomics_why = sh_home_why(qp),
 	};
 	status_fill_peer(out, qp);
 }
@@ -194,6 +198,9 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 		      "\"peer_paths\": {\"up\": %u, \"steady\": %u, \"drained\": %u}",
 		      qp->paths.up, qp->paths.steady, qp->paths.drained, qp->peer_paths.up,
 		      qp->peer_paths.steady, qp->peer_paths.drained);
+	/* Where the peers' atomics run at this end; why this end's wait. */
+	sh_json_print(json, ", \"atomics_path\": %u", qp->atomics_path);
+	status_string(json, "atomics_wait", qp->atomics_why);
 	status_peer(json, qp);
 	sh_json_print(
 		json,

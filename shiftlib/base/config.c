@@ -146,6 +146,7 @@ void sh_config_read(struct sh_config *config)
 	config_read_path(&config->path, config->core.packet_lifetime_ns);
 	config_read_on_event(&config->on_event);
 	config->trust_unplaced = config_trust_unplaced();
+	config->atomic_home = config_on("SHIFT_ATOMIC_HOME", true);
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;

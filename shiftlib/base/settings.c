@@ -21,6 +21,7 @@
 
 static const char *const names[] = {
 	"SHIFT_ANY_VLAN",
+	"SHIFT_ATOMIC_HOME",
 	"SHIFT_BACKUP",
 	"SHIFT_CALM_MS",
 	"SHIFT_COMMAND_MS",

@@ -12,6 +12,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/exact.h"
 #include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/level.h"
@@ -177,6 +178,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	qp->core.config.busy_ns = conn_busy_ns(now);
 	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 	sc_step(&qp->core, event, now, &actions);
+	sh_home_stepped(qp);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))
@@ -256,7 +258,8 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 	if (!qp->conn_id)
 		return 0;
 	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
-			     sh_earlier_ns(qp->intro.next_at, qp->intro.start_at));
+			     sh_earlier_ns(sh_earlier_ns(qp->intro.next_at, qp->intro.start_at),
+					   qp->paths.home.resend_at));
 }
 
 static void conn_timer_core(struct sh_qp *qp)
@@ -275,6 +278,8 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
 		conn_timer_core(qp);
+	if (qp->paths.home.resend_at && qp->paths.home.resend_at <= now)
+		sh_home_timer(qp, now);
 	if (qp->intro.start_at && qp->intro.start_at <= now)
 		sh_intro_start(qp);
 	if (qp->intro.next_at && qp->intro.next_at <= now)
@@ -306,6 +311,7 @@ int sh_conn_new(struct sh_qp *qp)
 		list_init(&qp->intro.line);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
+		sh_home_forget(qp);
 		qp->paths.n = 0;
 		qp->paths.up = qp->paths.steady = qp->paths.drained = 0;
 		memset(&qp->error, 0, sizeof(qp->error));

@@ -157,7 +157,7 @@ static void intro_record(const struct sh_qp *qp, struct kv_record *record)
 
 	*record = (struct kv_record){
 		.protocol = SH_WIRE_MAJOR,
-		.caps = SH_WIRE_CAPS,
+		.caps = SH_WIRE_CAPS & ~(sh.config.atomic_home ? 0 : SH_WIRE_CAP_HOME),
 		.instance = sh.instance,
 		.conn_id = qp->conn_id,
 		.nonce = qp->nonce,

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
@@ -51,6 +52,17 @@ void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state)
 		return;
 	for (k = qp->paths.n; k-- > 0;) /* what is being left comes last */
 		sh_outbox_put_state(qp->paths.routes[k], &ids, state);
+}
+
+void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home)
+{
+	struct sh_wire_ids ids = message_ids(qp);
+	uint32_t k;
+
+	if (!qp->peer || !(qp->peer->caps & SH_WIRE_CAP_HOME))
+		return;
+	for (k = qp->paths.n; k-- > 0;)
+		sh_outbox_put_home(qp->paths.routes[k], &ids, home);
 }
 
 /* ---- hearing -------------------------------------------------------------------------------- */
@@ -147,6 +159,16 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 	sh_conn_event(qp, &event);
 	if (!left && qp->core.peer.quiesced)
 		sh_quiesce_peer_left(qp);
+}
+
+void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = message_conn(peer, record);
+
+	if (!qp)
+		message_answer_unknown(peer, record);
+	else if (qp->peer && sh.config.atomic_home)
+		sh_home_message(qp, &record->home);
 }
 
 /* It has read the entries of those that it speaks to, so its own are there. */

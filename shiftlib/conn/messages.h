@@ -11,6 +11,7 @@ struct sh_qp;
 /* Over the standby's own path, or over every live one. */
 void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby,
 			      bool everywhere);
+void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home);
 void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 
 #endif

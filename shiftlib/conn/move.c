@@ -11,6 +11,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/exact.h"
 #include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/move.h"
@@ -67,7 +68,7 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 
 	if (type == SC_EV_RECEIVES_LAID)
 		event.recv_count = sp_qp_recv_count(qp->sp);
-	if (ret == -ENOENT)
+	if (ret == -ENOENT || ret == -EACCES) /* likewise tried again: an atomic may not run yet */
 		event.reason = SC_REASON_KEY;
 	else if (ret == -EIO)
 		event.reason = SC_REASON_FENCED_READ;
@@ -197,6 +198,9 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 		*reason = SC_REASON_MISCOUNT;
 		return ret;
 	}
+	ret = sh_home_takes(qp, to);
+	if (ret && ret != -EAGAIN && ret != -EACCES)
+		return ret;
 	sh_exact_counts(qp, action, &counts);
 	info = sh_move_outstanding(qp, &n);
 	if (!info)
@@ -220,6 +224,8 @@ void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
 		return;
 	}
 	qp->error.delivered = 0;
+	if (ret == -EACCES)
+		sh_home_wait(qp, sh_now_ns());
 	move_answer(qp, SC_EV_SETTLED, action->epoch, ret);
 }
 
@@ -350,6 +356,16 @@ static void move_key_unknown(struct sh_qp *qp)
 	move_refuse(qp, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* It would not be atomic with those of others. */
+static void move_atomic_waited(struct sh_qp *qp)
+{
+	sh_log(SH_LOG_WARN,
+	       "QP 0x%06x: its atomics have waited too long for a NIC of the peer that runs all of "
+	       "them, the application gets errors: %s",
+	       qp->qp->qp_num, sh_home_why(qp));
+	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
+}
+
 /* move_restrict() had said so. */
 static void move_not_a_write(struct sh_qp *qp)
 {
@@ -388,8 +404,10 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 		qp->publish.since = 0;
 	else if (!qp->publish.since)
 		qp->publish.since = now;
+	if (ret == -EACCES)
+		sh_home_wait(qp, now);
 	if (qp->publish.since && now - qp->publish.since > move_key_patience(qp))
-		move_key_unknown(qp);
+		ret == -EACCES ? move_atomic_waited(qp) : move_key_unknown(qp);
 	else
 		qp->publish.at = now + MOVE_POLL_MAX_NS;
 }

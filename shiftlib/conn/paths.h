@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONN_PATHS_H
 
 #include <stdint.h>
+#include "shiftlib/conn/home.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/peer/peer.h"
 
@@ -16,6 +17,7 @@ struct sh_qp_paths {
 	struct sh_peer_path *routes[SC_MAX_PATHS];
 	uint32_t n;		     /* that both ends have */
 	uint8_t up, steady, drained; /* masks of paths that the core was told */
+	struct sh_qp_home home;	     /* which of the peer's NICs, and of ours, run atomics */
 };
 
 void sh_paths_use_peer(struct sh_qp *qp,

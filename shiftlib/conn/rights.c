@@ -128,3 +128,14 @@ void sh_rights_follow(struct sh_qp *qp, int mask)
 	rights_wait(qp);
 	sh_job_end(&qp->busy);
 }
+
+void sh_rights_restore(struct sh_qp *qp)
+{
+	struct sh_carrier *own = &qp->carriers.slot[0];
+
+	if (sh_carrier_dead(own) || own->to_error)
+		return;
+	if (!rights_submit(qp, own, IBV_QP_ACCESS_FLAGS))
+		sh_log(SH_LOG_WARN, "QP 0x%06x goes on refusing atomics: no memory",
+		       qp->qp->qp_num);
+}

@@ -14,5 +14,7 @@ struct sh_qp;
  * before this returns. Lock held, given up meanwhile.
  */
 void sh_rights_follow(struct sh_qp *qp, int mask);
+/* Its own QP gets the rights that the application gave it; in the background. */
+void sh_rights_restore(struct sh_qp *qp);
 
 #endif

@@ -144,6 +144,25 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 	return writer_put(writer, SH_WIRE_STATE, ids, &wire, wire_state_length());
 }
 
+int sh_wire_put_home(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		     const struct sc_msg_home *home)
+{
+	struct wire_home wire = {
+		.bar_no = htole32(home->bar_no),
+		.bar_seen = htole32(home->bar_seen),
+		.used_of = htole32(home->used_of),
+		.wants_of = htole32(home->wants_of),
+		.granted_of = htole32(home->granted_of),
+		.used = home->used,
+		.wants = home->wants,
+		.granted = home->granted,
+		.why = home->why,
+		.ask = home->ask,
+	};
+
+	return writer_put(writer, SH_WIRE_HOME, ids, &wire, sizeof(wire));
+}
+
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids)
 {
 	return writer_put(writer, SH_WIRE_UNKNOWN, ids, NULL, 0);

@@ -33,7 +33,7 @@
 	6 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
 	   * which carriers' NICs died. 3: STANDBY tells its partition and its VLAN. 4: and how
 	   * many READs it takes at once. 5: STATE asks for expected PSNs, and tells them. 6: STANDBY
-	   * tells whether its sender waits out a flap, STATE how far it is with that */
+	   * tells whether its sender waits out a flap, STATE how far it is with that; HOME */
 #ifndef SH_WIRE_MINOR
 #define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif
@@ -50,6 +50,7 @@ enum sh_wire_type {
 	SH_WIRE_NICS_ACK,    /* seq: all revisions up to and with seq are known */
 	SH_WIRE_PING,	     /* ping: please answer over the same pair of NICs */
 	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
+	SH_WIRE_HOME, /* home: which NIC runs atomics; to those that have said they know it */
 	SH_WIRE_TYPES,
 };
 
@@ -59,8 +60,11 @@ enum sh_wire_type {
  */
 #define SH_WIRE_SIGNS	  (SH_WIRE_MINOR >= 1)
 #define SH_WIRE_CAP_SIGNS (1u << 31)
-#define SH_WIRE_CAPS	  (((1u << SH_WIRE_TYPES) - 2) | (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
-#define SH_WIRE_NEEDED	  ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
+#define SH_WIRE_CAP_HOME  (1u << SH_WIRE_HOME)
+#define SH_WIRE_CAPS                                                                               \
+	((((1u << SH_WIRE_TYPES) - 2) & ~(SH_WIRE_MINOR >= 6 ? 0 : SH_WIRE_CAP_HOME)) |            \
+	 (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
+#define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
 
 /* Whom a record is about. Records about instances (KEYS...) carry zeros. */
 struct sh_wire_ids {
@@ -110,6 +114,8 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 			const struct sc_msg_standby *standby);
 int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 		      const struct sc_msg_state *state);
+int sh_wire_put_home(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		     const struct sc_msg_home *home);
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids);
 /* As many keys as fit: their number (at least 1), or -ENOSPC. Key i has number first_seq + i. */
 int sh_wire_put_keys(struct sh_wire_writer *writer, uint32_t first_seq,
@@ -144,6 +150,7 @@ struct sh_wire_record {
 	union {
 		struct sc_msg_standby standby;
 		struct sc_msg_state state;
+		struct sc_msg_home home;
 		struct {
 			uint32_t first_seq;
 			uint32_t n;

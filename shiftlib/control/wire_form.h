@@ -60,6 +60,13 @@ struct wire_state {
 } __attribute__((packed));
 static_assert(sizeof(struct wire_state) == 60, "wire form");
 
+struct wire_home {
+	uint32_t bar_no, bar_seen, used_of, wants_of, granted_of;
+	uint8_t used, wants, granted, why;
+	uint8_t ask, reserved[3];
+} __attribute__((packed));
+static_assert(sizeof(struct wire_home) == 28, "wire form");
+
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
 	uint32_t rkey, backup_rkey;

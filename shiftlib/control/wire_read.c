@@ -169,6 +169,31 @@ static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t le
 	return read_state_exact(state, &wire) ? -EBADMSG : read_state_stay(state, &wire);
 }
 
+static int read_home(struct sc_msg_home *home, const uint8_t *body, size_t length)
+{
+	struct wire_home wire;
+
+	if (length < sizeof(wire))
+		return -EBADMSG;
+	memcpy(&wire, body, sizeof(wire));
+	*home = (struct sc_msg_home){
+		.bar_no = le32toh(wire.bar_no),
+		.bar_seen = le32toh(wire.bar_seen),
+		.used_of = le32toh(wire.used_of),
+		.wants_of = le32toh(wire.wants_of),
+		.granted_of = le32toh(wire.granted_of),
+		.used = wire.used,
+		.wants = wire.wants,
+		.granted = wire.granted,
+		.why = wire.why,
+		.ask = wire.ask,
+	};
+	return home->used > 1 || home->wants > 1 || home->granted > 1 || home->ask > 1 ||
+			       home->why >= SC_HOME_WHYS
+		       ? -EBADMSG
+		       : 0;
+}
+
 static struct wire_key key_at(const uint8_t *raw, uint32_t i)
 {
 	struct wire_key key;
@@ -258,6 +283,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	switch (record->type) {
 	case SH_WIRE_STANDBY: return read_standby(&record->standby, body, length);
 	case SH_WIRE_STATE: return read_state(&record->state, body, length);
+	case SH_WIRE_HOME: return read_home(&record->home, body, length);
 	case SH_WIRE_UNKNOWN: return 0;
 	case SH_WIRE_KEYS: return read_keys(record, body, length);
 	case SH_WIRE_NICS: return read_nics(record, body, length);

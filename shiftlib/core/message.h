@@ -25,6 +25,19 @@ enum sc_stays {
 	SC_STAYS_ATOMICS, /* it does, and its QP takes atomics */
 };
 
+/* Why atomics of a connection may not run yet where it is. */
+enum sc_home_why {
+	SC_HOME_NOT_ASKED,
+	SC_HOME_ELSEWHERE, /* the home of the group is another NIC, to which this connection is to come */
+	SC_HOME_UNHEARD, /* a connection of the group has not answered yet that it will ask first */
+	SC_HOME_LEAVING, /* one is still on another NIC */
+	SC_HOME_SILENT, /* one has a peer that takes no part: it may use its default NIC at any time */
+	SC_HOME_WHYS,
+};
+
+const char *sc_home_why_name(enum sc_home_why why);
+const char *sc_home_why_text(enum sc_home_why why); /* a clause for people */
+
 struct sc_address { /* of a standby QP, opaque to the core */
 	uint8_t gid[16];
 	uint16_t lid;
@@ -76,6 +89,20 @@ struct sc_msg_state {
 	uint32_t exact_of;  /* likewise */
 	uint32_t exact_psn; /* TOLD */
 	uint32_t stay_no;   /* that stay is about; a number never serves twice */
+};
+
+/* Which NIC runs atomics: home.h. Each end says all, as who requests and as who responds. */
+struct sc_msg_home {
+	uint32_t bar_no;   /* the sender's word: odd: ask before any atomic, on path 0 too */
+	uint32_t bar_seen; /* the receiver's, as obeyed */
+	uint32_t
+		used_of; /* used, with an odd bar_seen: the last carrier that could run them unasked */
+	uint32_t wants_of;   /* with wants: the carrier on which atomics wait */
+	uint32_t granted_of; /* with granted: the receiver's carrier that may run them */
+	uint8_t used;	     /* 1: atomics have been posted */
+	uint8_t wants, granted;
+	uint8_t why; /* enum sc_home_why, if it is not granted */
+	uint8_t ask; /* 1: answer at once, whatever you know; answers never ask */
 };
 
 #endif

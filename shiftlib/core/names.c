@@ -196,3 +196,31 @@ const char *sc_action_name(enum sc_action_type type)
 
 	return NAME(names, type);
 }
+
+const char *sc_home_why_name(enum sc_home_why why)
+{
+	static const char *const names[SC_HOME_WHYS] = {
+		[SC_HOME_NOT_ASKED] = "none",	    [SC_HOME_ELSEWHERE] = "elsewhere",
+		[SC_HOME_UNHEARD] = "unheard",	    [SC_HOME_LEAVING] = "leaving",
+		[SC_HOME_SILENT] = "takes-no-part",
+	};
+
+	return NAME(names, why);
+}
+
+const char *sc_home_why_text(enum sc_home_why why)
+{
+	static const char *const texts[SC_HOME_WHYS] = {
+		[SC_HOME_NOT_ASKED] = "the peer has not answered yet",
+		[SC_HOME_ELSEWHERE] =
+			"the peer's atomics are at home on another NIC, to which this "
+			"connection cannot go now",
+		[SC_HOME_UNHEARD] = "another connection of the peer has not answered it",
+		[SC_HOME_LEAVING] =
+			"another connection of the peer is still on another of its NICs",
+		[SC_HOME_SILENT] = "the peer has a connection that takes no part in this "
+				   "(unprotected, without SHIFT, or an earlier version)",
+	};
+
+	return NAME(texts, why);
+}

@@ -20,6 +20,7 @@ struct sh_limits {
 		bool asked, known;
 		const char *why; /* known: NULL, or why not */
 	} exact;
+	bool atomics_global; /* they are atomic to other NICs and the CPU */
 };
 
 static inline bool sh_fit_over(uint32_t wanted, int limit)

@@ -13,7 +13,8 @@ struct nic_parts {
 	struct sp_dev *dev[SP_ENGINES];
 	struct sh_control *control;
 	struct ibv_device_attr attr; /* zeros: not known */
-	int pci;		     /* pci.h; negative: not known */
+	bool atomics_global;
+	int pci; /* pci.h; negative: not known */
 	char name[64];
 };
 

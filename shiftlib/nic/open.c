@@ -100,6 +100,21 @@ static void nic_leave_control(const struct nic_parts *parts)
 			sp_qp_foreign(parts->dev[i], sh_control_qp(parts->control));
 }
 
+/* Of eight bytes, over PCI or altogether. */
+static bool nic_atomics_global(const struct nic_parts *parts)
+{
+	const uint16_t whole = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
+	struct verbs_context *vctx = verbs_get_ctx_op(parts->ctx, query_device_ex);
+	struct ibv_device_attr_ex attr = { 0 };
+
+	if (parts->attr.atomic_cap == IBV_ATOMIC_GLOB)
+		return true;
+	if (!vctx || vctx->query_device_ex(parts->ctx, NULL, &attr, sizeof(attr)))
+		return false;
+	return (attr.pci_atomic_caps.fetch_add & whole) &&
+	       (attr.pci_atomic_caps.compare_swap & whole);
+}
+
 static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *parts)
 {
 	const char *why;
@@ -120,6 +135,7 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	nic_leave_control(parts);
 	if (sh.real->query_device(parts->ctx, &parts->attr))
 		memset(&parts->attr, 0, sizeof(parts->attr));
+	parts->atomics_global = nic_atomics_global(parts);
 	flags = fcntl(parts->ctx->async_fd, F_GETFL);
 	fcntl(parts->ctx->async_fd, F_SETFL, flags | O_NONBLOCK);
 	return NULL;
@@ -190,7 +206,8 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 				       .sge = parts->attr.max_sge,
 				       .cqe = parts->attr.max_cqe,
 				       .reads_out = parts->attr.max_qp_init_rd_atom,
-				       .reads_in = parts->attr.max_qp_rd_atom };
+				       .reads_in = parts->attr.max_qp_rd_atom,
+				       .atomics_global = parts->atomics_global };
 	nic->fatal = nic->sick = false;
 	nic->gid.valid = false;
 	nic->look_at = 0;

@@ -7,6 +7,7 @@
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/rights.h"
@@ -191,8 +192,9 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 {
 	bool ends = (mask & IBV_QP_STATE) &&
 		    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
-	bool moved = sh_qp_moved(qp);
-	int ret;
+	bool moved = sh_qp_moved(qp), failed;
+	struct ibv_qp_attr set = *attr;
+	int set_mask = mask, ret;
 
 	if (ends && attr->qp_state == IBV_QPS_RESET && sh_qp_hangs(qp))
 		return EIO;
@@ -203,10 +205,14 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 			return EIO; /* a NIC that hangs is at it */
 		sh_conn_close(qp);
 	}
-	ret = qp_modify_real(qp, attr, mask);
-	if (ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET)))
+	sh_home_modify(qp, &set, &set_mask);
+	ret = qp_modify_real(qp, &set, set_mask);
+	failed = ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET));
+	if (!failed)
+		qp_capture(qp, attr, mask);
+	sh_home_modified(qp);
+	if (failed)
 		return ret;
-	qp_capture(qp, attr, mask);
 	if (ret)
 		qp->qp->state = qp->app.state;
 	qp_number(qp, mask);

@@ -20,8 +20,10 @@
  */
 struct outbox_record {
 	struct sh_wire_ids ids;
-	const struct sc_msg_standby *standby; /* NULL: it is the other one */
+	/* one of them */
+	const struct sc_msg_standby *standby;
 	const struct sc_msg_state *state;
+	const struct sc_msg_home *home;
 };
 
 static void outbox_send(struct sh_peer_path *path)
@@ -94,6 +96,8 @@ static int outbox_write(struct sh_peer_path *path, const struct outbox_record *r
 		return -ENOMEM;
 	if (record->standby)
 		return sh_wire_put_standby(writer, &record->ids, record->standby);
+	if (record->home)
+		return sh_wire_put_home(writer, &record->ids, record->home);
 	ret = sh_wire_put_state(writer, &record->ids, record->state);
 	path->out_states |= !ret;
 	sh_peers.states_sent += !ret;
@@ -122,4 +126,10 @@ void sh_outbox_put_state(struct sh_peer_path *path, const struct sh_wire_ids *id
 			 const struct sc_msg_state *state)
 {
 	outbox_put(path, &(struct outbox_record){ .ids = *ids, .state = state });
+}
+
+void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+			const struct sc_msg_home *home)
+{
+	outbox_put(path, &(struct outbox_record){ .ids = *ids, .home = home });
 }

@@ -38,6 +38,10 @@ static void check_ranges(const struct sh_wire_record *record)
 		CHECK(record->state.final <= 1 && record->state.leaving <= 1);
 		CHECK(record->state.quiesced <= 1 && record->state.ask <= 1);
 		CHECK(!(record->state.flags & ~(SC_FLAG_FATAL | SC_FLAG_CLOSED)));
+	} else if (record->type == SH_WIRE_HOME) {
+		CHECK(record->home.used <= 1 && record->home.wants <= 1);
+		CHECK(record->home.granted <= 1 && record->home.ask <= 1);
+		CHECK(record->home.why < SC_HOME_WHYS);
 	} else if (record->type == SH_WIRE_KEYS) {
 		for (i = 0; i < record->keys.n; i++)
 			CHECK(sh_wire_key(record, i).op < SH_WIRE_KEY_OPS);
@@ -60,6 +64,7 @@ static int put_record(struct sh_wire_writer *writer, const struct sh_wire_record
 	switch (record->type) {
 	case SH_WIRE_STANDBY: return sh_wire_put_standby(writer, &record->ids, &record->standby);
 	case SH_WIRE_STATE: return sh_wire_put_state(writer, &record->ids, &record->state);
+	case SH_WIRE_HOME: return sh_wire_put_home(writer, &record->ids, &record->home);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &record->ids);
 	case SH_WIRE_KEYS: return put_keys(writer, record);
 	case SH_WIRE_KEYS_ACK: return sh_wire_put_keys_ack(writer, record->seq);
@@ -105,6 +110,14 @@ static bool same_state(const struct sc_msg_state *a, const struct sc_msg_state *
 	       a->exact_psn == b->exact_psn;
 }
 
+static bool same_home(const struct sc_msg_home *a, const struct sc_msg_home *b)
+{
+	return a->bar_no == b->bar_no && a->bar_seen == b->bar_seen && a->used_of == b->used_of &&
+	       a->wants_of == b->wants_of && a->granted_of == b->granted_of && a->used == b->used &&
+	       a->wants == b->wants && a->granted == b->granted && a->why == b->why &&
+	       a->ask == b->ask;
+}
+
 static bool same_keys(const struct sh_wire_record *a, const struct sh_wire_record *b)
 {
 	struct sh_wire_key x, y;
@@ -148,6 +161,7 @@ bool wire_record_same(const struct sh_wire_record *a, const struct sh_wire_recor
 	case SH_WIRE_STANDBY:
 		return same_ids(&a->ids, &b->ids) && same_standby(&a->standby, &b->standby);
 	case SH_WIRE_STATE: return same_ids(&a->ids, &b->ids) && same_state(&a->state, &b->state);
+	case SH_WIRE_HOME: return same_ids(&a->ids, &b->ids) && same_home(&a->home, &b->home);
 	case SH_WIRE_UNKNOWN: return same_ids(&a->ids, &b->ids);
 	case SH_WIRE_KEYS: return same_keys(a, b);
 	case SH_WIRE_NICS: return same_nics(a, b);

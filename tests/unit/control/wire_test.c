@@ -147,6 +147,22 @@ static struct sh_wire_ping random_ping(void)
 				      .nic = (uint8_t)random_next(&rng) };
 }
 
+static struct sc_msg_home random_home(void)
+{
+	return (struct sc_msg_home){
+		.bar_no = (uint32_t)random_next(&rng),
+		.bar_seen = (uint32_t)random_next(&rng),
+		.used_of = (uint32_t)random_next(&rng),
+		.wants_of = (uint32_t)random_next(&rng),
+		.granted_of = (uint32_t)random_next(&rng),
+		.used = (uint8_t)random_below(&rng, 2),
+		.wants = (uint8_t)random_below(&rng, 2),
+		.granted = (uint8_t)random_below(&rng, 2),
+		.why = (uint8_t)random_below(&rng, SC_HOME_WHYS),
+		.ask = (uint8_t)random_below(&rng, 2),
+	};
+}
+
 static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 {
 	struct sh_wire_record *r = &sent->record;
@@ -163,6 +179,10 @@ static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 	case SH_WIRE_STATE:
 		r->state = random_state();
 		return sh_wire_put_state(writer, &r->ids, &r->state);
+	case SH_WIRE_HOME:
+		r->ids = random_ids();
+		r->home = random_home();
+		return sh_wire_put_home(writer, &r->ids, &r->home);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &r->ids);
 	case SH_WIRE_KEYS:
 		n = 1 + random_below(&rng, 8);

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which NIC runs atomics: what core/home.c decides, carried out. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "providers/engine.h"
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/clock.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/home.h"
+#include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/move.h"
+#include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/rights.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/core/core.h"
+#include "shiftlib/core/home.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/outbox.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/context.h"
+
+#define HOME_RESEND_NS	   (5 * SH_NS_PER_MS)
+#define HOME_RESEND_MAX_NS SH_NS_PER_S
+#define HOME_LOOK_NS	   (100 * SH_NS_PER_MS) /* at what nobody tells: queue pairs that went, NICs */
+#define HOME_PATIENCE_NS   SH_NS_PER_S		/* waiting is no news before */
+
+/* By the default NIC of their connections: stock's atomics are atomic there. */
+struct home_group {
+	struct sc_home_group core;
+	struct sc_home_member foreign; /* of all that are not driven, or forgotten */
+	bool busy;
+	bool has_foreign;
+};
+
+static struct {
+	struct home_group group[SH_MAX_NICS];
+	struct sh_qp **qps; /* of the group that is looked at */
+	struct sc_home_member **members;
+	uint32_t room;
+	bool busy; /* of some group */
+	bool due;
+	uint64_t look_at;
+} homes;
+
+static struct home_group *home_group(const struct sh_qp *qp)
+{
+	return &homes.group[qp->ctx->nic->index];
+}
+
+static void home_due(void)
+{
+	homes.due = true;
+	if (!sh_awake())
+		sh_wake_at(sh_now_ns());
+}
+
+/* ---- who requests ------------------------------------------------------------------------------ */
+
+/* Does the peer take part? Else atomics run where the connection is, as without all this. */
+static bool home_on(const struct sh_qp *qp)
+{
+	return sh.config.atomic_home && qp->peer && (qp->peer->caps & SH_WIRE_CAP_HOME);
+}
+
+/* On the carrier in use; in a move, on the one to come. */
+static bool home_may(const struct sh_qp *qp)
+{
+	return !home_on(qp) || sc_home_may(&qp->paths.home.user, qp->core.epoch, qp->core.path);
+}
+
+static void home_repeat(struct sh_qp *qp)
+{
+	qp->paths.home.interval = HOME_RESEND_NS;
+	qp->paths.home.resend_at = sh_now_ns() + HOME_RESEND_NS;
+	sh_clock_touch(qp);
+	sh_clock_wake_for(qp);
+}
+
+static bool home_unheard(const struct sh_qp *qp)
+{
+	return (qp->paths.home.waits && !home_may(qp)) || sc_home_unheard(&qp->paths.home.member);
+}
+
+static void home_tell(struct sh_qp *qp)
+{
+	struct sc_msg_home m;
+
+	sc_home_fill(&qp->paths.home.user, &qp->paths.home.member, &m);
+	m.wants = qp->paths.home.waits && !home_may(qp);
+	m.wants_of = qp->core.epoch;
+	m.ask = home_unheard(qp);
+	qp->paths.home.member.news = false;
+	sh_messages_send_home(qp, &m);
+	if (m.ask && !qp->paths.home.resend_at)
+		home_repeat(qp);
+}
+
+/* used: atomics had been posted before. An error: the bar is not there. */
+static int home_set(struct sh_qp *qp, bool may, bool *used)
+{
+	int ret = sp_qp_atomics(qp->sp, may, used);
+
+	if (!may)
+		return ret;
+	if (qp->paths.home.waits)
+		sh_log(SH_LOG_DEBUG, "QP 0x%06x: its atomics run", qp->qp->qp_num);
+	qp->paths.home.waits = qp->paths.home.said = false;
+	if (ret)
+		sh_move_publish(qp, sh_now_ns());
+	return 0;
+}
+
+int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
+{
+	bool used;
+
+	sc_home_takes(&qp->paths.home.user, to->epoch, to->path);
+	if (to->path && !home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
+		qp->paths.home.alone = true;
+		sh_log(SH_LOG_INFO,
+		       "QP 0x%06x: its peer does not know of one NIC for atomics (SHIFT before "
+		       "protocol "
+		       "3.6, or SHIFT_ATOMIC_HOME=off): atomics here are not atomic with those of "
+		       "other "
+		       "connections to that peer",
+		       qp->qp->qp_num);
+	}
+	return sp_qp_atomics(qp->sp, home_may(qp), &used);
+}
+
+void sh_home_wait(struct sh_qp *qp, uint64_t now)
+{
+	if (qp->paths.home.waits)
+		return;
+	qp->paths.home.waits = true;
+	qp->paths.home.waits_since = now;
+	home_tell(qp);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
+{
+	struct sc_home_user next = qp->paths.home.user;
+	bool used = false;
+
+	sc_home_obey(&next, m, false);
+	if (bar &&
+	    home_set(qp, sc_home_may(&next, qp->core.epoch, qp->core.path) || !home_on(qp), &used))
+		return; /* it will be said again */
+	sc_home_obey(&qp->paths.home.user, m, used);
+	if (bar)
+		return;
+	if (qp->core.move == SC_MOVE_NONE)
+		sc_home_takes(&qp->paths.home.user, qp->core.epoch, qp->core.path);
+	(void)home_set(qp, home_may(qp), &used);
+}
+
+void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m)
+{
+	bool bar, used, word = sc_home_barred(&qp->paths.home.user, m, &bar);
+
+	sh_log(SH_LOG_DEBUG,
+	       "QP 0x%06x: home: bar %u (seen %u), used %u, wants %u of %u, granted %u of %u, %s",
+	       qp->qp->qp_num, m->bar_no, m->bar_seen, m->used, m->wants, m->wants_of, m->granted,
+	       m->granted_of, sc_home_why_name((enum sc_home_why)m->why));
+	sc_home_heard(&qp->paths.home.member, m);
+	if (word)
+		home_obey(qp, m, bar);
+	if (sc_home_answered(&qp->paths.home.user, m, qp->core.epoch) && qp->paths.home.waits)
+		(void)home_set(qp, true, &used);
+	if (word || m->ask)
+		home_tell(qp);
+	if (!home_unheard(qp))
+		qp->paths.home.resend_at = 0;
+	sh_clock_touch(qp); /* for what is published, too */
+	home_due();
+}
+
+/* ---- the clock --------------------------------------------------------------------------------- */
+
+static void home_say_waits(struct sh_qp *qp, uint64_t now)
+{
+	if (!qp->paths.home.waits || qp->paths.home.said ||
+	    now - qp->paths.home.waits_since < HOME_PATIENCE_NS)
+		return;
+	qp->paths.home.said = true;
+	sh_log(SH_LOG_WARN,
+	       "QP 0x%06x: its atomics on %s wait until no other NIC of the peer runs atomics of "
+	       "its "
+	       "connections: %s",
+	       qp->qp->qp_num, qp->active->nic->name, sc_home_why_text(qp->paths.home.user.why));
+}
+
+void sh_home_timer(struct sh_qp *qp, uint64_t now)
+{
+	home_say_waits(qp, now);
+	qp->paths.home.resend_at = 0;
+	if (!home_unheard(qp))
+		return;
+	home_tell(qp);
+	qp->paths.home.interval = qp->paths.home.interval * 2 < HOME_RESEND_MAX_NS
+					  ? qp->paths.home.interval * 2
+					  : HOME_RESEND_MAX_NS;
+	qp->paths.home.resend_at = now + qp->paths.home.interval;
+}
+
+/* ---- the group: what is ------------------------------------------------------------------------ */
+
+static bool home_is_member(const struct sh_qp *qp)
+{
+	bool connected = qp->app.state == IBV_QPS_RTR || qp->app.state == IBV_QPS_RTS ||
+			 qp->app.state == IBV_QPS_SQD || qp->app.state == IBV_QPS_SQE;
+
+	if (!qp->sp || qp->init.qp_type != IBV_QPT_RC ||
+	    !(qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
+		return false;
+	/* in ERR it executes nothing, when the commands are through */
+	return connected || qp->paths.home.entering ||
+	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
+}
+
+/* To which it may be moved: up at both ends, and wanted empty by no operator. */
+static uint8_t home_ok(const struct sh_qp *qp)
+{
+	const struct sc_masks *peer = &qp->core.peer.paths;
+	uint8_t drained = peer->drained, k;
+
+	if (!qp->core.peer.masks_known)
+		return 0;
+	for (k = 0; k < qp->paths.n; k++)
+		drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
+	return qp->paths.up & peer->up & (uint8_t)~drained;
+}
+
+static void home_look_at(struct sh_qp *qp)
+{
+	struct sc_home_member *m = &qp->paths.home.member;
+	const struct sc_conn *c = &qp->core;
+
+	m->epoch = c->epoch;
+	m->path = c->path;
+	m->ok = qp->conn_id ? home_ok(qp) : 0;
+	m->steady = m->ok & qp->paths.steady & c->peer.paths.steady;
+	m->silent = !qp->conn_id || !qp->peer || !c->peer.introduced || !home_on(qp) ||
+		    qp->level == SH_FOREIGN;
+	m->gone = !qp->conn_id && qp->ctx->nic->incarnation != qp->carriers.slot[0].incarnation;
+}
+
+/* Enough for all queue pairs, and one that stands for those that are not driven. */
+static bool home_room(void)
+{
+	uint32_t n = 1;
+	struct sh_qp *qp, **qps;
+	struct sc_home_member **members;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		n += qp ? 1 : 0;
+	if (n <= homes.room)
+		return true;
+	n *= 2;
+	qps = realloc(homes.qps, n * sizeof(*qps));
+	homes.qps = qps ? qps : homes.qps;
+	members = realloc(homes.members, n * sizeof(struct sc_home_member *));
+	homes.members = members ? members : homes.members;
+	if (!qps || !members)
+		return false;
+	homes.room = n;
+	return true;
+}
+
+static bool home_global(const struct sh_qp *qp)
+{
+	uint8_t k;
+
+	for (k = 0; k < qp->ctx->n_paths; k++)
+		if (!qp->ctx->path[k]->max.atomics_global)
+			return false;
+	return true;
+}
+
+static uint32_t home_gather(struct home_group *group)
+{
+	uint32_t n = 0;
+	struct sh_qp *qp;
+
+	group->core.any = true;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (home_group(qp) != group || !home_is_member(qp))
+			continue;
+		home_look_at(qp);
+		homes.qps[n] = qp;
+		homes.members[n++] = &qp->paths.home.member;
+		group->core.any = group->core.any && home_global(qp);
+	}
+	group->core.members = homes.members;
+	group->core.n = n;
+	if (group->has_foreign)
+		homes.members[group->core.n++] = &group->foreign;
+	return n;
+}
+
+/* ---- the group: what follows ------------------------------------------------------------------- */
+
+/* It refuses atomics since it was connected, and need not any more. */
+static void home_open(const struct home_group *group, struct sh_qp *qp)
+{
+	struct sc_home_member *m = &qp->paths.home.member;
+	bool asks = (m->bar_no & 1) && m->heard;
+
+	if (!m->shut || qp->app.state != IBV_QPS_RTS || !(asks || !group->busy))
+		return;
+	m->shut = false;
+	sh_rights_restore(qp);
+}
+
+static void home_follow(struct home_group *group, struct sh_qp *qp)
+{
+	struct sc_home_member *m = &qp->paths.home.member;
+	uint8_t drained = sc_home_drained(&group->core, m);
+
+	if (m->news)
+		home_tell(qp);
+	if (drained != qp->paths.home.drained) {
+		qp->paths.home.drained = drained;
+		sh_paths_changed(qp);
+	}
+	home_open(group, qp);
+}
+
+static void home_moved(const struct home_group *group, uint8_t before, uint32_t n)
+{
+	const struct sh_ctx *ctx = n ? homes.qps[0]->ctx : NULL;
+	uint8_t home = group->core.home;
+
+	if (home == before || !ctx || home >= ctx->n_paths || before >= ctx->n_paths)
+		return;
+	sh_log(SH_LOG_WARN,
+	       "atomics of the connections of %s are at home on %s now, no more on %s: those that "
+	       "use atomics go there",
+	       ctx->nic->name, ctx->path[home]->name, ctx->path[before]->name);
+}
+
+static void home_run_group(struct home_group *group)
+{
+	uint8_t before = group->core.home;
+	uint32_t n = home_gather(group), i;
+
+	sc_home_step(&group->core);
+	group->busy = !sc_home_at_rest(&group->core);
+	home_moved(group, before, n);
+	for (i = 0; i < n; i++) {
+		home_follow(group, homes.qps[i]);
+		group->busy |= homes.qps[i]->paths.home.member.shut;
+	}
+	homes.busy |= group->busy;
+}
+
+static void homes_run(uint64_t now)
+{
+	uint32_t i;
+
+	if (!homes.due && (!homes.look_at || homes.look_at > now))
+		return;
+	homes.due = homes.busy = false;
+	homes.look_at = 0;
+	if (!sh.config.atomic_home)
+		return;
+	sh_outbox_hold();
+	for (i = 0; i < sh_nics.n && home_room(); i++)
+		home_run_group(&homes.group[i]);
+	sh_outbox_release();
+	homes.look_at = homes.busy ? now + HOME_LOOK_NS : 0;
+}
+
+static uint64_t homes_next_timer(void)
+{
+	return homes.due ? 1 : homes.look_at;
+}
+
+static void homes_reset(void)
+{
+	free(homes.qps);
+	free(homes.members);
+	memset(&homes, 0, sizeof(homes));
+}
+
+const struct sh_module sh_homes_module = {
+	.name = "homes",
+	.reset = homes_reset,
+	.run = homes_run,
+	.next_timer = homes_next_timer,
+};
+
+/* ---- what happens ------------------------------------------------------------------------------ */
+
+void sh_home_forget(struct sh_qp *qp)
+{
+	bool shut = qp->paths.home.member.shut, entering = qp->paths.home.entering;
+
+	memset(&qp->paths.home, 0, sizeof(qp->paths.home));
+	qp->paths.home.member.shut = shut;
+	qp->paths.home.entering = entering;
+}
+
+/* What its carriers were is over when their count is final, as far as P5 wants it. */
+void sh_home_stepped(struct sh_qp *qp)
+{
+	if (qp->core.count_final)
+		qp->paths.home.member.quiesced = qp->core.epoch;
+	if (homes.busy)
+		home_due();
+}
+
+/*
+ * Before it is introduced its peer cannot be told that it must ask. So while atomics of the group are not at
+ * home on the default NIC, it is connected without the right to them.
+ */
+void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
+{
+	bool gains = qp->app.state == IBV_QPS_RTS &&
+		     !(qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC);
+	bool enters = gains || ((*mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR);
+	int flags =
+		*mask & IBV_QP_ACCESS_FLAGS ? attr->qp_access_flags : qp->app.attr.qp_access_flags;
+
+	if (qp->init.qp_type != IBV_QPT_RC || !sh.config.atomic_home ||
+	    !((unsigned int)flags & IBV_ACCESS_REMOTE_ATOMIC))
+		return;
+	qp->paths.home.entering = enters;
+	if (enters && home_group(qp)->busy) {
+		qp->paths.home.member.shut = true;
+		sh_log(SH_LOG_WARN,
+		       "QP 0x%06x refuses atomics until its peer has been told where atomics of "
+		       "connections of %s run now",
+		       qp->qp->qp_num, qp->ctx->nic->name);
+	}
+	if (!qp->paths.home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
+		return;
+	attr->qp_access_flags = flags & ~IBV_ACCESS_REMOTE_ATOMIC;
+	*mask |= IBV_QP_ACCESS_FLAGS;
+}
+
+void sh_home_modified(struct sh_qp *qp)
+{
+	qp->paths.home.entering = false;
+	if (qp->app.state == IBV_QPS_RESET || qp->app.state == IBV_QPS_INIT)
+		qp->paths.home.member.shut = false;
+}
+
+void sh_home_foreign(const struct sh_ctx *ctx)
+{
+	struct home_group *group = &homes.group[ctx->nic->index];
+
+	if (group->has_foreign || !sh.config.atomic_home)
+		return;
+	group->has_foreign = true;
+	group->foreign.silent = true;
+	sh_log(SH_LOG_INFO,
+	       "a queue pair on %s that SHIFT does not drive takes atomics: those of other "
+	       "connections of "
+	       "it run on no other NIC",
+	       ctx->nic->name);
+}
+
+uint8_t sh_home_path(const struct sh_qp *qp)
+{
+	return qp->ctx ? home_group(qp)->core.home : 0;
+}
+
+const char *sh_home_why(const struct sh_qp *qp)
+{
+	return qp->paths.home.waits ? sc_home_why_text(qp->paths.home.user.why) : NULL;
+}

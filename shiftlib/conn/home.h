@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which NIC runs atomics of connections (core/home.h): messages, evidence, the engine's bar. Lock held. */
+#ifndef SHIFTLIB_CONN_HOME_H
+#define SHIFTLIB_CONN_HOME_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/core/home.h"
+#include "shiftlib/loop/loop.h"
+
+struct sh_carrier;
+struct sh_ctx;
+struct sh_qp;
+
+/* In struct sh_qp. Both ends may do atomics: it is who requests, and a member of this end's group. */
+struct sh_qp_home {
+	struct sc_home_user user;
+	struct sc_home_member member;
+	uint8_t drained; /* paths that count as drained for the core */
+	bool waits;	 /* an atomic waits until it may run */
+	bool said;	 /* ... which was logged */
+	bool alone;	 /* the peer takes no part, which was logged */
+	bool entering;	 /* the command that connects it is under way */
+	uint64_t waits_since;
+	uint64_t resend_at, interval; /* something is not answered yet */
+};
+
+void sh_home_forget(struct sh_qp *qp);
+/* The sends are about to go to that carrier. 0, or the engine's error. */
+int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to);
+/* An atomic of it may not run yet: the peer is asked. */
+void sh_home_wait(struct sh_qp *qp, uint64_t now);
+void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m);
+void sh_home_stepped(struct sh_qp *qp); /* the core has changed */
+void sh_home_timer(struct sh_qp *qp, uint64_t now);
+/* The application sets attributes of its own QP: what may not be set now is left out. Behind the command: done. */
+void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask);
+void sh_home_modified(struct sh_qp *qp);
+/* One that SHIFT does not drive takes atomics. */
+void sh_home_foreign(const struct sh_ctx *ctx);
+/* Where atomics of its group are at home; why its own wait, NULL: they do not. */
+uint8_t sh_home_path(const struct sh_qp *qp);
+const char *sh_home_why(const struct sh_qp *qp);
+
+extern const struct sh_module sh_homes_module;
+
+#endif

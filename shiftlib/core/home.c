@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which NIC runs atomics: see home.h. */
+#include "shiftlib/core/home.h"
+#include "shiftlib/core/internal.h"
+
+#ifdef SC_MUTANTS
+enum sc_home_mutant sc_home_mutant;
+#endif
+
+static uint8_t bit(uint8_t path)
+{
+	return (uint8_t)(1u << path);
+}
+
+static bool odd(uint32_t word)
+{
+	return word & 1;
+}
+
+/* ---- who requests ----------------------------------------------------------------------------- */
+
+static bool is_free(const struct sc_home_user *user, uint8_t path)
+{
+	return (!path && !odd(user->bar_seen)) || SC_HOME_MUTANT(GATE_OPEN);
+}
+
+bool sc_home_may(const struct sc_home_user *user, uint32_t epoch, uint8_t path)
+{
+	return is_free(user, path) ||
+	       (user->granted && (user->granted_of == epoch || SC_HOME_MUTANT(GRANT_OF_ANY)));
+}
+
+void sc_home_takes(struct sc_home_user *user, uint32_t epoch, uint8_t path)
+{
+	if (is_free(user, path))
+		user->free_of = epoch;
+	user->why = SC_HOME_NOT_ASKED;
+}
+
+bool sc_home_barred(const struct sc_home_user *user, const struct sc_msg_home *m, bool *bar)
+{
+	*bar = odd(m->bar_no);
+	return sc_epoch_cmp(m->bar_no, user->bar_seen) > 0;
+}
+
+void sc_home_obey(struct sc_home_user *user, const struct sc_msg_home *m, bool used)
+{
+	user->bar_seen = m->bar_no;
+	if (!odd(m->bar_no))
+		return;
+	user->used = used;
+	user->used_of = user->free_of;
+}
+
+bool sc_home_answered(struct sc_home_user *user, const struct sc_msg_home *m, uint32_t epoch)
+{
+	if (m->why < SC_HOME_WHYS)
+		user->why = (enum sc_home_why)m->why;
+	if (!m->granted || (m->granted_of != epoch && !SC_HOME_MUTANT(GRANT_OF_ANY)))
+		return false;
+	user->granted = true;
+	user->granted_of = m->granted_of;
+	return true;
+}
+
+/* ---- who responds: what it has heard ----------------------------------------------------------- */
+
+static bool is_barred(const struct sc_home_member *m)
+{
+	return odd(m->bar_no) && (m->heard || SC_HOME_MUTANT(BAR_UNHEARD));
+}
+
+static bool still_there(const struct sc_home_member *m, uint32_t epoch)
+{
+	uint32_t quiesced = SC_HOME_MUTANT(NOT_QUIESCED) ? m->epoch : m->quiesced;
+
+	return sc_epoch_cmp(epoch, quiesced) >= 0;
+}
+
+uint8_t sc_home_may_run(const struct sc_home_member *m)
+{
+	uint8_t paths = 0;
+
+	if (!m->gone && !m->shut && (!is_barred(m) || (m->left && still_there(m, m->left_of))))
+		paths |= 1;
+	if (m->granted && still_there(m, m->granted_of))
+		paths |= bit(m->granted_path);
+	return paths;
+}
+
+static void heard_bar(struct sc_home_member *member, const struct sc_msg_home *m)
+{
+	member->heard = true;
+	if (!odd(m->bar_seen))
+		return;
+	member->left = m->used && !SC_HOME_MUTANT(USE_FORGOTTEN);
+	member->left_of = m->used_of;
+}
+
+void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m)
+{
+	if (m->bar_seen == member->bar_no ||
+	    (m->bar_seen && odd(m->bar_seen) && SC_HOME_MUTANT(ANSWER_OF_ANY)))
+		heard_bar(member, m);
+	member->user |= m->used || m->wants;
+	member->wants = m->wants;
+	member->wants_of = m->wants_of;
+	member->news |= m->ask;
+}
+
+/* ---- where the home is ------------------------------------------------------------------------- */
+
+/* Nothing can be had of one that has no path at all: what it may still run counts all the same. */
+static bool is_asked(const struct sc_home_member *m)
+{
+	return m->user && m->ok;
+}
+
+/* 2: all that use atomics are there, or can go at once; 1: might; 0: one cannot. */
+static int fit_for(const struct sc_home_group *g, uint8_t path)
+{
+	int fit = 2;
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++) {
+		const struct sc_home_member *m = g->members[i];
+
+		if (!is_asked(m))
+			continue;
+		if (!(m->ok & bit(path)))
+			return 0;
+		if (m->path != path && !(m->steady & bit(path)))
+			fit = 1;
+	}
+	return fit;
+}
+
+static bool all_take_part(const struct sc_home_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		if (g->members[i]->silent && !g->members[i]->gone && !g->members[i]->shut)
+			return false;
+	return true;
+}
+
+static int lowest_fit(const struct sc_home_group *g, int fit)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (fit_for(g, path) >= fit)
+			return path;
+	return -1;
+}
+
+/* Path 0 if all can be there; else one stays where one is, as long as that will do. */
+static uint8_t choose(const struct sc_home_group *g)
+{
+	int here = fit_for(g, g->home), path;
+
+	if (!all_take_part(g) || fit_for(g, 0) == 2)
+		return 0;
+	if (here == 2)
+		return g->home;
+	path = lowest_fit(g, 2);
+	if (path < 0 && !here)
+		path = lowest_fit(g, 1);
+	return path < 0 ? g->home : (uint8_t)path;
+}
+
+/* ---- the step ---------------------------------------------------------------------------------- */
+
+static bool anybody(const struct sc_home_group *g, bool (*is)(const struct sc_home_member *m))
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		if (is(g->members[i]))
+			return true;
+	return false;
+}
+
+static bool has_bar(const struct sc_home_member *m)
+{
+	return odd(m->bar_no);
+}
+
+static bool has_granted(const struct sc_home_member *m)
+{
+	return m->granted && m->granted_of == m->epoch;
+}
+
+/*
+ * Of the carrier in use, or one that this end has not reached yet. On path 0 without a bar nobody needs
+ * a grant: what it wants was asked before it heard so.
+ */
+static bool has_want(const struct sc_home_member *m)
+{
+	return m->wants && sc_epoch_cmp(m->wants_of, m->epoch) >= 0 && !has_granted(m) &&
+	       (m->path || odd(m->bar_no));
+}
+
+bool sc_home_at_rest(const struct sc_home_group *g)
+{
+	return !g->home && !anybody(g, has_bar) && !anybody(g, has_want);
+}
+
+static void word(struct sc_home_member *m)
+{
+	m->bar_no++;
+	m->heard = false;
+	m->left = false;
+	m->news = true;
+}
+
+static void bar_all(struct sc_home_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		if (!odd(g->members[i]->bar_no) && !g->members[i]->silent)
+			word(g->members[i]);
+}
+
+static void lift_all(struct sc_home_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		if (odd(g->members[i]->bar_no))
+			word(g->members[i]);
+}
+
+static void grant(struct sc_home_member *m)
+{
+	m->granted = true;
+	m->granted_of = m->epoch;
+	m->granted_path = m->path;
+	m->why = SC_HOME_NOT_ASKED;
+	m->news = true;
+}
+
+/* Its carrier in use, to which both ends have come. */
+static bool is_settled(const struct sc_home_member *m)
+{
+	return m->wants && m->wants_of == m->epoch && m->quiesced == m->epoch;
+}
+
+static void grant_all(struct sc_home_group *g, bool anywhere)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++) {
+		struct sc_home_member *m = g->members[i];
+
+		if (has_want(m) && is_settled(m) && (anywhere || m->path == g->home))
+			grant(m);
+	}
+}
+
+static bool not_heard(const struct sc_home_member *m)
+{
+	return odd(m->bar_no) && !m->heard;
+}
+
+static enum sc_home_why why_not(const struct sc_home_group *g, const struct sc_home_member *m)
+{
+	if (!all_take_part(g))
+		return SC_HOME_SILENT;
+	if (m->path != g->home)
+		return SC_HOME_ELSEWHERE;
+	return anybody(g, not_heard) ? SC_HOME_UNHEARD : SC_HOME_LEAVING;
+}
+
+static void say_why(struct sc_home_group *g)
+{
+	enum sc_home_why why;
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++) {
+		if (!has_want(g->members[i]))
+			continue;
+		why = why_not(g, g->members[i]);
+		g->members[i]->news |= why != g->members[i]->why;
+		g->members[i]->why = why;
+	}
+}
+
+static uint8_t nics_that_may(const struct sc_home_group *g)
+{
+	uint8_t paths = 0;
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		paths |= sc_home_may_run(g->members[i]);
+	return paths;
+}
+
+void sc_home_step(struct sc_home_group *g)
+{
+	if (g->any) {
+		grant_all(g, true);
+		return;
+	}
+	if (sc_home_at_rest(g))
+		return;
+	g->home = choose(g);
+	if (g->home)
+		bar_all(g);
+	if (SC_HOME_MUTANT(SPLIT)) {
+		grant_all(g, true);
+	} else if (!(nics_that_may(g) & ~bit(g->home)) ||
+		   (!g->home && SC_HOME_MUTANT(LIFTED_EARLY))) {
+		grant_all(g, false);
+		if (!g->home)
+			lift_all(g);
+	}
+	say_why(g);
+}
+
+uint8_t sc_home_drained(const struct sc_home_group *g, const struct sc_home_member *m)
+{
+	if (g->any || !m->user || (!g->home && !odd(m->bar_no)))
+		return 0;
+	return (uint8_t)~bit(g->home);
+}
+
+/* ---- both -------------------------------------------------------------------------------------- */
+
+bool sc_home_unheard(const struct sc_home_member *m)
+{
+	return m->bar_no && !m->heard;
+}
+
+void sc_home_fill(const struct sc_home_user *user, const struct sc_home_member *member,
+		  struct sc_msg_home *m)
+{
+	*m = (struct sc_msg_home){
+		.bar_no = member->bar_no,
+		.bar_seen = user->bar_seen,
+		.used_of = user->used_of,
+		.granted_of = member->granted_of,
+		.used = user->used,
+		.granted = member->granted,
+		.why = (uint8_t)member->why,
+	};
+}

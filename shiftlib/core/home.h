@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Which NIC runs atomics. Those of mlx5 are atomic with each other on one NIC only, and path k of a
+ * connection leads to the responder's k-th NIC. So all connections of a responder that share a default
+ * NIC form a *group*, with one *home* at a time: the NIC on which their atomics run. It begins on path 0, where nobody
+ * asks. An atomic on another path waits at the requester until the responder has granted it for that
+ * carrier, which it does when no other NIC can execute an atomic of the group any more.
+ *
+ * Evidence that a requester can run none on a NIC is its word that it will ask first (its answer to the
+ * *bar*), and that the carriers that ran atomics are quiesced here. Members that have posted atomics are moved to the home: the other paths
+ * count as drained for them. Those that never did stay where they are. Back at path 0, by the same rule, the bar is lifted.
+ *
+ * Pure: no clock, thread, verb or lock. Messages may be lost, doubled and overtaken.
+ */
+#ifndef SHIFTLIB_CORE_HOME_H
+#define SHIFTLIB_CORE_HOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shiftlib/core/message.h"
+
+#ifdef SC_MUTANTS
+/* Rules broken on purpose; tests/unit/core/home_test.c must catch each. */
+enum sc_home_mutant {
+	SC_HOME_MUTANT_NONE,
+	SC_HOME_MUTANT_GATE_OPEN,     /* the requester does not ask on another path */
+	SC_HOME_MUTANT_GRANT_OF_ANY,  /* a grant for one carrier serves another */
+	SC_HOME_MUTANT_BAR_UNHEARD,   /* the bar holds before it is answered */
+	SC_HOME_MUTANT_ANSWER_OF_ANY, /* an answer to an earlier word counts */
+	SC_HOME_MUTANT_USE_FORGOTTEN, /* who has posted atomics is taken for one who has not */
+	SC_HOME_MUTANT_NOT_QUIESCED,  /* a carrier that was left counts as quiesced */
+	SC_HOME_MUTANT_SPLIT,	      /* whoever asks gets the NIC that it is on */
+	SC_HOME_MUTANT_LIFTED_EARLY,  /* the bar is lifted before all have come back */
+	SC_HOME_MUTANTS,
+};
+extern enum sc_home_mutant sc_home_mutant;
+#define SC_HOME_MUTANT(name) (sc_home_mutant == SC_HOME_MUTANT_##name)
+#else
+#define SC_HOME_MUTANT(name) false
+#endif
+
+/* ---- who requests ----------------------------------------------------------------------------- */
+
+struct sc_home_user {
+	uint32_t bar_seen; /* the last word that was obeyed */
+	uint32_t free_of;  /* the last carrier that could run atomics without a grant */
+	bool used;	   /* since some bar: atomics had been posted before it */
+	uint32_t used_of;
+	bool granted;
+	uint32_t granted_of;
+	enum sc_home_why why; /* as last heard */
+};
+
+/* May atomics run on that carrier? */
+bool sc_home_may(const struct sc_home_user *user, uint32_t epoch, uint8_t path);
+/* That carrier comes in use; before atomics are shown to it. */
+void sc_home_takes(struct sc_home_user *user, uint32_t epoch, uint8_t path);
+/* Is there a word in it that is not obeyed yet? */
+bool sc_home_barred(const struct sc_home_user *user, const struct sc_msg_home *m, bool *bar);
+/* It is: nothing more runs unasked (or may, again). used: atomics have been posted before that. */
+void sc_home_obey(struct sc_home_user *user, const struct sc_msg_home *m, bool used);
+/* The rest of the message. True: the carrier in use, epoch, may run them now. */
+bool sc_home_answered(struct sc_home_user *user, const struct sc_msg_home *m, uint32_t epoch);
+
+/* ---- who responds ----------------------------------------------------------------------------- */
+
+struct sc_home_member {
+	/* as it is, says the shell before each step */
+	uint32_t epoch; /* of the carrier in use at this end, or of the one to come */
+	uint8_t path;
+	uint32_t quiesced;  /* carriers below can execute nothing more */
+	uint8_t ok, steady; /* sets of paths: up at both ends, and not drained by an operator */
+	bool silent;	    /* the peer takes no part: it was asked, or cannot be */
+	bool gone;	    /* the default NIC is gone for good, and executes nothing */
+	bool shut;	    /* the default queue pair refuses atomics for the time being */
+	/* the module's */
+	uint32_t bar_no; /* odd: barred */
+	bool heard;	 /* bar_no was answered */
+	bool user;	 /* it has posted atomics */
+	bool left;	 /* barred, heard: it ran some unasked, on carriers up to left_of */
+	uint32_t left_of;
+	bool wants, granted;
+	uint32_t wants_of, granted_of;
+	uint8_t granted_path;
+	enum sc_home_why why;
+	bool news; /* out: the peer is to be told */
+};
+
+struct sc_home_group {
+	struct sc_home_member **members;
+	uint32_t n;
+	uint8_t home;
+	bool any; /* atomics are atomic over all NICs: everything is granted */
+};
+
+/* What the peer says. */
+void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m);
+/* Something has changed. */
+void sc_home_step(struct sc_home_group *group);
+/* Nobody is barred: nothing to do before somebody wants something. */
+bool sc_home_at_rest(const struct sc_home_group *group);
+/* Set of paths that count as drained for it. */
+uint8_t sc_home_drained(const struct sc_home_group *group, const struct sc_home_member *member);
+/* Set of paths whose NICs may execute atomics of it. */
+uint8_t sc_home_may_run(const struct sc_home_member *member);
+
+/* ---- both -------------------------------------------------------------------------------------- */
+
+/* Is there something that the peer has not answered? Then the message is repeated. */
+bool sc_home_unheard(const struct sc_home_member *member);
+void sc_home_fill(const struct sc_home_user *user, const struct sc_home_member *member,
+		  struct sc_msg_home *m);
+
+#endif

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Clients add to one word of a server whose NICs' atomics are atomic on one NIC only (IBV_ATOMIC_HCA). Some of them are
+moved, which leads to another NIC of the server: no increment may be lost.
+
+  home.py --build DIR [CASE...]
+"""
+import os
+import re
+import sys
+import time
+
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
+
+GOOD = "success"
+ROUNDS = 3
+AWAY_S = 0.4
+HOME = "atomics of the connections of mlx5_0 are at home on {} now"
+
+
+def said(program, pattern, seconds=40):
+    wait_for(f"'{pattern}' of {program.name}",
+             lambda: re.search(pattern, program.out(), re.M) or not program.running(), seconds)
+    match = re.search(pattern, program.out(), re.M)
+    if not match:
+        raise Failed(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
+    return match
+
+
+class Counting:
+    """A server on h1, clients on other hosts, each with its arguments or None for no SHIFT; more come later."""
+
+    def __init__(self, lab, clients, more=0, **settings):
+        self.lab = lab
+        self.argv = [os.path.join(lab.out, "bin", "home"), "-p", str(free_port())]
+        self.shift = Shift(log=settings.pop("log", "info"), **dict(SOON, **settings))
+        self.server = lab.start("h1", self.argv + ["-s", "-n", str(len(clients) + more)], "server", self.shift, stdin=True)
+        self.clients = []
+        for i, args in enumerate(clients):
+            self.client(i, args)
+        for p in self.clients:
+            p.say("go")
+        for p in self.clients:
+            said(p, r"^GOOD \d+$")
+
+    def client(self, i, args):
+        p = self.lab.start(f"h{(0, 2, 3)[i]}", self.argv + (args or []), f"client{i}",
+                           None if args is None else self.shift, stdin=True)
+        said(p, "^CONNECTED")
+        self.clients.append(p)
+        if args is not None:
+            wait_for(f"protection of {p.name}", lambda: self.lab.protected(p) or not p.running(), 30)
+
+    def good(self, i):
+        return int((re.findall(r"^GOOD (\d+)$", self.clients[i].out(), re.M) or ["0"])[-1])
+
+    def goes_on(self, i, seconds=30):
+        """It has completed some more; or has ended."""
+        before = self.good(i)
+        wait_for(f"progress of client{i}", lambda: self.good(i) > before or "ADDED" in self.clients[i].out() or
+                 not self.clients[i].running(), seconds)
+
+    def home(self, nic, times):
+        """How often the server said so."""
+        line = HOME.format(nic)
+        wait_for(f"home on {nic} for the {times}. time",
+                 lambda: self.lab.shift_log(self.server).count(line) >= times or not self.server.running(), 30)
+
+    def end(self, adds=None, dies=()):
+        """All end; how many increments were lost. dies: clients that may end with errors."""
+        done = under_way = disorder = 0
+        for i, p in enumerate(self.clients):
+            p.say("end")
+            good, rest, wrong, status = said(p, r"^ADDED (\d+), (\d+) under way, (\d+) in disorder: (.*)$", 90).groups()
+            print(f"       client{i}: {good}, {rest} under way, {wrong} in disorder: {status}")
+            if status != GOOD and i not in dies:
+                raise Failed(f"client{i} ended: {status}")
+            if adds is None or i in adds:
+                done, under_way, disorder = done + int(good), under_way + int(rest), disorder + int(wrong)
+        self.server.say("done")
+        counter = int(said(self.server, r"^COUNTER (\d+)$")[1])
+        print(f"       {done} additions, {counter} counted, {under_way} under way")
+        if counter > done + under_way:
+            raise Failed(f"{counter} counted of {done} additions and {under_way} under way")
+        for p in self.clients + [self.server]:
+            if p.wait(60):
+                raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+        return done - counter, disorder
+
+
+def exact(lost, disorder):
+    if lost > 0 or disorder:
+        raise Failed(f"{lost} additions lost, {disorder} answers that another one had had")
+
+
+def drained(lab, host, counting, home_too=True):
+    for i in range(ROUNDS):
+        lab.shiftctl(host, "drain", "mlx5_0")
+        if home_too:
+            counting.home("mlx5_1", i + 1)
+        for c in range(len(counting.clients)):
+            counting.goes_on(c)
+        time.sleep(AWAY_S)
+        lab.shiftctl(host, "undrain", "mlx5_0")
+        if home_too:
+            counting.home("mlx5_0", i + 1)
+        for c in range(len(counting.clients)):
+            counting.goes_on(c)
+
+
+def drain_client(lab):
+    counting = Counting(lab, [[], [], []])
+    drained(lab, "h0", counting)
+    exact(*counting.end())
+
+
+def drain_server(lab):
+    counting = Counting(lab, [[], []])
+    drained(lab, "h1", counting)
+    exact(*counting.end())
+
+
+def writes_stay(lab):
+    """Who adds nothing is not moved, and does not wait."""
+    counting = Counting(lab, [[], ["-r"], []])
+    drained(lab, "h0", counting)
+    exact(*counting.end(adds=(0, 2)))
+    if os.environ.get("SHIFT_ENGINE") == "ledger":
+        print("       not looked at: the ledger does not keep whether there were atomics, so all move")
+    elif "moved from" in lab.shift_log(counting.clients[1]):
+        raise Failed("a client without atomics was moved")
+
+
+def port(lab):
+    """A fault may end the client whose atomics ran without their answers; nobody loses any."""
+    counting = Counting(lab, [[], []])
+    for _ in range(ROUNDS):
+        lab.ctl("fault", "port-down", "h0/mlx5_0", "--for", str(AWAY_S))
+        for c in range(2):
+            counting.goes_on(c)
+        time.sleep(AWAY_S)
+    exact(*counting.end(dies=(0,)))
+
+
+def off(lab):
+    """What this is for, and that such a loss is seen here."""
+    counting = Counting(lab, [[], [], []], atomic_home="off")
+    drained(lab, "h0", counting, home_too=False)
+    lost, disorder = counting.end()
+    print(f"       {lost} additions lost, {disorder} in disorder")
+    if not lost:
+        raise Failed("nothing was lost: this test could not fail")
+
+
+def alone(lab):
+    """One client without SHIFT stays where it is: who is moved away from it waits until it is back."""
+    counting = Counting(lab, [[], None])
+    mover = counting.clients[0]
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    wait_for("the reason", lambda: "takes no part" in lab.shift_log(mover) or not mover.running(), 30)
+    before = counting.good(0)
+    counting.goes_on(1)
+    time.sleep(AWAY_S)
+    if counting.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
+        raise Failed("its atomics should wait, and the status should say so")
+    lab.shiftctl("h0", "undrain", "mlx5_0")
+    counting.goes_on(0)
+    exact(*counting.end())
+
+
+def late(lab):
+    """A client that comes while the others are away: its atomics would run on the default NIC."""
+    counting = Counting(lab, [[], []], more=1)
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    counting.home("mlx5_1", 1)
+    counting.client(2, [])
+    if "refuses atomics until" not in lab.shift_log(counting.server):
+        raise Failed("the server should say that the new connection has to wait")
+    counting.clients[2].say("go")
+    counting.goes_on(2)
+    lab.shiftctl("h0", "undrain", "mlx5_0")
+    counting.home("mlx5_0", 1)
+    counting.goes_on(2)
+    exact(*counting.end())
+
+
+CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late)}
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=4))

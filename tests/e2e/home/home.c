@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Clients that add to one word of a server, over a connection each: is any increment lost?
+ *
+ *   home -s -p PORT -n CLIENTS
+ *   home -p PORT [-r]                -r: it writes into memory of its own there, and adds nothing
+ *
+ * The runner moves them to other NICs meanwhile. A client goes on until it is told to end, or until a
+ * request does not complete well, and says how many did. The server says what the word is in the end.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/pair.h"
+
+enum { CLIENTS = 4, AHEAD = 4 };
+
+struct options opt = { .timeout = 16, .dev = "mlx5_0", .wait_s = 60 };
+
+struct place {
+	uint64_t addr;
+	uint32_t rkey;
+};
+
+static struct nic nic;
+static bool writes;
+
+static void post(struct conn *conn, const struct place *word, uint64_t n)
+{
+	uint64_t *local = (uint64_t *)conn->mem + n % AHEAD;
+	struct ibv_sge sge = { (uintptr_t)local, sizeof(*local), conn->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = n,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+
+	if (writes) {
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		wr.wr.rdma.remote_addr = conn->peer.addr;
+		wr.wr.rdma.rkey = conn->peer.rkey;
+	} else {
+		wr.wr.atomic.remote_addr = word->addr;
+		wr.wr.atomic.rkey = word->rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	must_zero(ibv_post_send(conn->qp, &wr, &bad), "ibv_post_send");
+}
+
+static bool told(void)
+{
+	struct pollfd in = { .fd = 0, .events = POLLIN };
+
+	return poll(&in, 1, 0) > 0;
+}
+
+/* What it adds to is not what it reads: each brings another value, larger than the one before. */
+static void client(struct conn *conn, const struct place *word)
+{
+	uint64_t n = 0, good = 0, least = 0, value, disorder = 0;
+	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+
+	while (good < n || !told()) {
+		while (n < good + AHEAD && !told())
+			post(conn, word, n++);
+		if (n == good)
+			break;
+		(void)conn_poll(conn, &wc);
+		if (wc.status != IBV_WC_SUCCESS)
+			break;
+		value = ((uint64_t *)conn->mem)[wc.wr_id % AHEAD];
+		disorder += !writes && good && value <= least;
+		least = value;
+		good++;
+		if (good % 1000 == 0)
+			say("GOOD %ju", (uintmax_t)good);
+	}
+	say("ADDED %ju, %ju under way, %ju in disorder: %s", (uintmax_t)good, (uintmax_t)(n - good),
+	    (uintmax_t)disorder, ibv_wc_status_str(wc.status));
+}
+
+static void serve(int clients)
+{
+	struct conn conn[CLIENTS];
+	struct place word;
+
+	must(clients <= CLIENTS, "so many clients");
+	for (int i = 0; i < clients; i++) {
+		line_open();
+		conn_make(&conn[i], &nic);
+		conn_connect_bare(&conn[i]);
+		word = (struct place){ (uintptr_t)conn[0].mem + AREA, conn[0].mr->rkey };
+		swap(&word, &word, sizeof(word));
+		close(sock);
+		say("CONNECTED %d", i);
+	}
+	hear("done");
+	say("COUNTER %ju", (uintmax_t) * (uint64_t *)(conn[0].mem + AREA));
+	for (int i = clients; i-- > 0;)
+		conn_free(&conn[i]);
+}
+
+int main(int argc, char **argv)
+{
+	int c, clients = 1;
+
+	while ((c = getopt(argc, argv, "sp:n:r")) != -1) {
+		opt.server |= c == 's';
+		writes |= c == 'r';
+		opt.port = c == 'p' ? atoi(optarg) : opt.port;
+		clients = c == 'n' ? atoi(optarg) : clients;
+	}
+	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS] [-r]");
+	nic_open(&nic, opt.dev);
+	if (opt.server) {
+		serve(clients);
+	} else {
+		struct place own = { 0 }, word;
+		struct conn conn;
+
+		line_open();
+		conn_make(&conn, &nic);
+		conn_connect_bare(&conn);
+		swap(&own, &word, sizeof(word));
+		say("CONNECTED");
+		hear("go");
+		client(&conn, &word);
+		hear("end");
+		conn_free(&conn);
+	}
+	nic_close(&nic);
+	say("OK");
+	return 0;
+}
