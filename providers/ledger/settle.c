@@ -37,8 +37,30 @@ struct settle {
 	const enum sp_fate *fates;
 	uint32_t n;	/* of them */
 	uint32_t first; /* request */
+	uint32_t total; /* from there on, with those that wait to be posted */
 	struct sp_settled *out;
 };
+
+/*
+ * Executed on one of the NICs before, says this move or an earlier one. Of those an earlier move told of may
+ * some still be unpublished here, if that NIC had no room for those before them, or refused them.
+ */
+static bool is_delivered(const struct settle *s, uint32_t i)
+{
+	if (i < s->n)
+		return s->fates[i] == SP_FATE_DELIVERED;
+	return *led_mark(s->qp, s->first + i) & LED_MARK_DELIVERED;
+}
+
+/* How many are, before the first one that runs again. */
+static uint32_t leading(const struct settle *s)
+{
+	uint32_t i = 0;
+
+	while (i < s->total && is_delivered(s, i))
+		i++;
+	return i;
+}
 
 /*
  * A provider whose NIC puts what a small READ brings into its completion, where each request has one
@@ -56,12 +78,12 @@ static int settle_check(const struct settle *s)
 {
 	struct ibv_sge sges[LED_MAX_SGE];
 	struct ibv_send_wr wr;
-	uint32_t i, total = s->qp->sq.head - s->first;
+	uint32_t i;
 	int err;
 
-	for (i = 0; i < total; i++) {
-		if (i < s->n && s->fates[i] == SP_FATE_DELIVERED) {
-			if (lost_with_its_completion(s->qp, s->first + i))
+	for (i = 0; i < s->total; i++) {
+		if (is_delivered(s, i)) {
+			if (i < s->n && lost_with_its_completion(s->qp, s->first + i))
 				return -EIO;
 			continue;
 		}
@@ -89,13 +111,12 @@ static void deliver(const struct settle *s, uint32_t n)
 /* Those before the first one that runs again. */
 static void deliver_leading(const struct settle *s)
 {
-	uint32_t i;
+	uint32_t i, end = leading(s);
 
-	for (i = 0; i < s->n && s->fates[i] == SP_FATE_DELIVERED; i++) {
+	for (i = 0; i < end; i++)
 		deliver(s, s->first + i);
-		s->out->delivered++;
-	}
-	led_advance(s->qp, s->first + i);
+	s->out->delivered += end < s->n ? end : s->n;
+	led_advance(s->qp, s->first + end);
 }
 
 /*
@@ -107,25 +128,29 @@ static void deliver_later(const struct settle *s, uint32_t i)
 	struct sp_qp *qp = s->qp;
 
 	*led_mark(qp, s->first + i) |= LED_MARK_DELIVERED;
-	if (s->fates[i - 1] != SP_FATE_DELIVERED)
+	if (!is_delivered(s, i - 1))
 		*led_mark(qp, s->first + i - 1) |= LED_MARK_SIGNAL;
 	if (!atomic_load(&qp->sq.marks_used))
 		led_carriers_each(qp);
 	qp->marked++;
-	s->out->delivered++;
+	s->out->delivered += i < s->n;
 }
 
 static void mark_all(const struct settle *s)
 {
 	uint32_t i = led_tail(s->qp) - s->first;
 
-	memset(s->qp->sq.marks, 0, (size_t)s->qp->sq.mask + 1); /* of an earlier move */
+	/* what an earlier move said of those that were posted since: it is decided anew */
+	for (uint32_t old = i; old < s->n; old++)
+		*led_mark(s->qp, s->first + old) = 0;
 	s->qp->marked = 0;
-	for (; i < s->n; i++) {
-		if (s->fates[i] == SP_FATE_DELIVERED) {
+	for (; i < s->total; i++) {
+		if (is_delivered(s, i)) {
 			deliver_later(s, i);
 			continue;
 		}
+		if (i >= s->n)
+			continue;
 		s->out->resent++;
 		s->out->resent_bytes += led_length(&led_slot(s->qp, s->first + i)->wr);
 	}
@@ -199,19 +224,21 @@ int led_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *f
 		  struct sp_settled *out)
 {
 	struct settle s = { .qp = qp, .to = to, .fates = fates, .n = n, .out = out };
+	uint32_t entries = n;
 	int err;
 
 	memset(out, 0, sizeof(*out));
 	do {
-		err = led_backlog_reserve(qp->scq, n);
+		err = led_backlog_reserve(qp->scq, entries);
 		if (err)
 			return err;
 		led_qp_lock(qp);
 		s.first = led_tail(qp);
+		s.total = qp->sq.head - s.first;
 		if (to == qp->tx || n != led_pub(qp) - s.first)
 			err = -EINVAL;
-		else if (!led_backlog_has(qp->scq, n))
-			err = -EAGAIN; /* a collect was quicker */
+		else if (!led_backlog_has(qp->scq, entries = leading(&s)))
+			err = -EAGAIN; /* a collect was quicker, or others are delivered too */
 		if (!err)
 			err = settle_check(&s);
 		if (!err)

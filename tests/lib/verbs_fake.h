@@ -190,6 +190,8 @@ void vf_link_down(struct vf_qp *qp);
 void vf_die_receiving(struct vf_qp *qp, enum ibv_wc_status cause);
 /* Its link or bus is gone: nothing is executed any more, and no modify brings a flush. */
 void vf_vanish(struct vf_qp *qp);
+/* What a completion of a send says of what was asked for. */
+enum ibv_wc_opcode vf_completes_as(enum ibv_wr_opcode opcode);
 /* As vf_run, but the completions are lost: the CQ overran. */
 uint32_t vf_lose(struct vf_qp *qp, uint32_t n);
 /* It is back, and its completions come that were under way when it went. */

@@ -31,9 +31,9 @@ static struct ibv_wc error_wc(const struct vf_qp *qp, uint64_t wr_id, enum ibv_w
 	return wc;
 }
 
-static enum ibv_wc_opcode completed_opcode(uint8_t opcode)
+enum ibv_wc_opcode vf_completes_as(enum ibv_wr_opcode opcode)
 {
-	switch (opcode) {
+	switch ((int)opcode) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM: return IBV_WC_RDMA_WRITE;
 	case IBV_WR_RDMA_READ: return IBV_WC_RDMA_READ;
@@ -50,7 +50,7 @@ void vf_complete_send(struct vf_qp *qp, uint32_t index, enum ibv_wc_status statu
 
 	cqe.wc = error_wc(qp, send->wr_id, status);
 	if (status == IBV_WC_SUCCESS) {
-		cqe.wc.opcode = completed_opcode(send->opcode);
+		cqe.wc.opcode = vf_completes_as(send->opcode);
 		cqe.wc.byte_len = send->length;
 		cqe.wc.wc_flags = 0;
 		cqe.wc.vendor_err = 0;
