@@ -79,6 +79,7 @@ struct end {
 
 static struct timed timed[VERB_COUNT];
 static int schedstat;
+static bool one_region; /* for all queue pairs, instead of one for each */
 static struct nic nic;
 static struct end *ends;
 static struct ibv_cq **cqs;
@@ -210,6 +211,20 @@ static void times_say(enum verb first, enum verb last)
 
 /* ---- one queue pair ------------------------------------------------------------------------- */
 
+static void end_register(struct end *e, int i)
+{
+	struct instant since;
+
+	if (one_region && i) {
+		e->mr = ends[0].mr;
+		return;
+	}
+	since = begin();
+	e->mr = ibv_reg_mr(nic.pd, mem, SPACE, ACCESS);
+	took(VERB_REG_MR, &since);
+	must(e->mr, "ibv_reg_mr");
+}
+
 static void end_make(int i)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
@@ -226,10 +241,7 @@ static void end_make(int i)
 		took(VERB_CREATE_CQ, &since);
 		must(cqs[i / QPS_OF_A_CQ], "ibv_create_cq");
 	}
-	since = begin();
-	e->mr = ibv_reg_mr(nic.pd, mem, SPACE, ACCESS);
-	took(VERB_REG_MR, &since);
-	must(e->mr, "ibv_reg_mr");
+	end_register(e, i);
 	init.send_cq = init.recv_cq = cqs[i / QPS_OF_A_CQ];
 	since = begin();
 	e->qp = ibv_create_qp(nic.pd, &init);
@@ -292,6 +304,8 @@ static void end_destroy(struct end *e)
 
 	took(VERB_DESTROY_QP, &since);
 	must_zero(ret, "ibv_destroy_qp");
+	if (one_region && e != ends)
+		return;
 	since = begin();
 	ret = ibv_dereg_mr(e->mr);
 	took(VERB_DEREG_MR, &since);
@@ -414,6 +428,8 @@ static int options_read(int argc, char **argv)
 			opt.port = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--qps") && i + 1 < argc)
 			opt.qps = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--one-region"))
+			one_region = true;
 		else if (strcmp(argv[i], "--client"))
 			return -1;
 	}
@@ -425,7 +441,8 @@ int main(int argc, char **argv)
 	uint64_t since;
 
 	if (options_read(argc, argv)) {
-		fputs("usage: control --server|--client [--port N] [--qps N]\n", stderr);
+		fputs("usage: control --server|--client [--port N] [--qps N] [--one-region]\n",
+		      stderr);
 		return 2;
 	}
 	times_init();

@@ -3,29 +3,56 @@
 #include <stdlib.h>
 
 #include "providers/mlx5/bf.h"
+#include "providers/mlx5/blank.h"
 #include "providers/mlx5/cq.h"
 #include "providers/mlx5/driven_cq.h"
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/srq.h"
+#include "providers/mlx5/xlat.h"
 
 /* -- making them ------------------------------------------------------------------------------- */
 
 static void rq_free(struct ring_rq *rq)
 {
-	free(rq->wrid);
+	if (!rq->blank)
+		free(rq->wrid);
 	free(rq->keys);
 }
 
-static int rq_alloc(struct ring_rq *rq, bool keys)
+static uint32_t rq_places(const struct ring_rq *rq)
 {
-	size_t n = rq->cnt ? rq->cnt : 1;
+	return rq->cnt ? rq->cnt : 1;
+}
 
-	rq->wrid = calloc(n, sizeof(*rq->wrid));
-	rq->keys = keys ? calloc(n, 1ul << rq->shift) : NULL;
+int ring_rq_fill(struct ring_rq *rq)
+{
+	uint64_t *wrid;
+
+	if (!rq->blank)
+		return 0;
+	wrid = calloc(rq_places(rq), sizeof(*wrid));
+	if (!wrid)
+		return -ENOMEM;
+	rq->wrid = wrid;
+	rq->blank = false;
+	return 0;
+}
+
+static int rq_alloc_blank(struct ring_rq *rq)
+{
+	rq->blank = true;
+	rq->wrid = ring_blank(rq_places(rq));
+	return rq->wrid ? 0 : -ENOMEM;
+}
+
+static int rq_alloc(struct ring_rq *rq)
+{
+	rq->blank = true;
+	rq->keys = calloc(rq_places(rq), 1ul << rq->shift);
 	rq->keys_at = (uintptr_t)rq->keys - (uintptr_t)rq->buf;
-	if (!rq->wrid || (keys && !rq->keys)) {
+	if (!rq->keys || ring_rq_fill(rq)) {
 		rq_free(rq);
 		return -ENOMEM;
 	}
@@ -88,10 +115,10 @@ int ring_carrier_make(struct sp_qp *qp, struct sp_dev *dev, struct ibv_qp *real,
 	/* a queue without entries has no ring: its size keeps every post out */
 	if (!dv.sq.wqe_cnt)
 		c->sq.mask = 0;
-	err = ring_sq_alloc(&c->sq, c->xlat);
+	err = c->xlat ? ring_sq_alloc(&c->sq, true) : ring_sq_alloc_blank(&c->sq);
 	if (err)
 		goto free_carrier;
-	err = rq_alloc(&c->rq, c->xlat);
+	err = c->xlat ? rq_alloc(&c->rq) : rq_alloc_blank(&c->rq);
 	if (err)
 		goto free_sq;
 	c->bf = ring_bf_get(dev, &dv);
@@ -162,6 +189,8 @@ int ring_carrier_add(struct sp_qp *qp, uint32_t epoch, struct sp_dev *dev, struc
 	if (dev == qp->dev || qp->type != IBV_QPT_RC)
 		return -EINVAL;
 	err = ring_hold_make(qp);
+	if (!err)
+		err = ring_xlat_make(qp);
 	if (err)
 		return err;
 	err = ring_carrier_make(qp, dev, real, &c);

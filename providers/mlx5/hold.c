@@ -17,18 +17,24 @@
 
 /* -- the hold ---------------------------------------------------------------------------------- */
 
-/* Made once, of carrier 0's size: it then takes whatever the application may post. */
+/*
+ * Made once, of carrier 0's size: it then takes whatever the application may post. With it come the tables that a
+ * NOP needs where nobody has posted yet.
+ */
 int ring_hold_make(struct sp_qp *qp)
 {
 	struct ring_sq hold = { .mask = qp->tx->sq.mask };
 	size_t bytes = ((size_t)hold.mask + 1) * MLX5_SEND_WQE_BB;
 	bool made;
 
+	int err;
+
 	sp_lock(&qp->sq_lock);
 	made = qp->hold_made;
+	err = ring_sq_fill(&ring_carrier_zero(qp)->sq);
 	sp_unlock(&qp->sq_lock);
-	if (made)
-		return 0;
+	if (err || made)
+		return err;
 	hold.buf = calloc(1, bytes);
 	if (!hold.buf)
 		return -ENOMEM;

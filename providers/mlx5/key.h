@@ -22,10 +22,15 @@ enum ring_key_kind {
 	RING_KEY_KINDS,
 };
 
+/* What was asked for before the last one. */
+struct ring_xlat_slots {
+	struct ring_key of[RING_KEY_KINDS][RING_KEY_SLOTS];
+};
+
 /* Translations of one queue, whose lock guards them. They are those of its active carrier. */
 struct ring_xlat {
 	struct ring_key last[RING_KEY_KINDS];
-	struct ring_key slots[RING_KEY_KINDS][RING_KEY_SLOTS]; /* those before */
+	struct ring_xlat_slots *slots; /* NULL before it has a carrier with other keys */
 	bool missing; /* a request that is being written has a key that is not known */
 };
 

@@ -29,7 +29,8 @@ static bool error_seen(const struct sp_carrier *c)
  */
 static bool marker_proves(const struct sp_qp *qp, const struct sp_carrier *c)
 {
-	return !error_seen(c) && qp->max_post && (c->srq || atomic_load(&c->rq.tail) == c->rq.pub);
+	return !error_seen(c) && qp->max_post && !c->sq.blank &&
+	       (c->srq || atomic_load(&c->rq.tail) == c->rq.pub);
 }
 
 static bool marker_wanted(const struct sp_qp *qp, struct sp_carrier *c)

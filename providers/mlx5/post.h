@@ -11,7 +11,7 @@ int ring_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int ring_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ring_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ring_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
-void ring_tx_enter(struct sp_qp *qp);
+int ring_tx_enter(struct sp_qp *qp);
 void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batch *batch);
 void ring_tx_unlock(struct sp_qp *qp);
 uint32_t ring_tx_limit(struct sp_qp *qp);

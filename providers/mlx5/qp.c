@@ -148,13 +148,21 @@ static void set_limits(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 }
 
 static struct sp_qp *qp_alloc(struct sp_dev *dev, struct ibv_qp *ibv, struct sp_cq *scq,
-			      struct sp_cq *rcq, void *cookie)
+			      struct sp_cq *rcq, void *cookie, bool ex)
 {
 	struct sp_qp *qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~63ul);
 
 	if (!qp)
 		return NULL;
 	memset(qp, 0, sizeof(*qp));
+	if (ex) {
+		qp->ex.saved = calloc(1, sizeof(*qp->ex.saved));
+		if (!qp->ex.saved) {
+			free(qp);
+			return NULL;
+		}
+	}
+	qp->ex.on = ex;
 	qp->engine = dev->engine;
 	qp->dev = dev;
 	qp->ibv = ibv;
@@ -164,6 +172,13 @@ static struct sp_qp *qp_alloc(struct sp_dev *dev, struct ibv_qp *ibv, struct sp_
 	qp->cookie = cookie;
 	qp->srq = ibv->srq ? ring_srq_of(ibv->srq) : NULL;
 	return qp;
+}
+
+static void qp_free(struct sp_qp *qp)
+{
+	ring_xlat_free(qp);
+	free(qp->ex.saved);
+	free(qp);
 }
 
 /* From here on pollers and posters find it. */
@@ -199,7 +214,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	err = sp_table_reserve(&dev->tables.qps, ibv->handle);
 	if (err)
 		return err;
-	qp = qp_alloc(dev, ibv, scq, rcq, cookie);
+	qp = qp_alloc(dev, ibv, scq, rcq, cookie, extended(attr));
 	if (!qp)
 		return -ENOMEM;
 	err = ring_carrier_make(qp, dev, ibv, &c);
@@ -216,7 +231,6 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 	if (ibv->state >= IBV_QPS_RTR)
 		ring_srq_join(c);
 	qp->tx = qp->rx = c;
-	qp->ex.on = extended(attr);
 	set_limits(qp, attr);
 	qp_publish(qp, c);
 	*out = qp;
@@ -224,7 +238,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *ibv, const struct ibv_qp_in
 free_carrier:
 	ring_carrier_free(c);
 free_qp:
-	free(qp);
+	qp_free(qp);
 	return err;
 }
 
@@ -262,7 +276,7 @@ void ring_qp_undrive(struct sp_qp *qp)
 		free(qp->hold.buf);
 		ring_sq_free(&qp->hold);
 	}
-	free(qp);
+	qp_free(qp);
 }
 
 /* libmlx5 has zeroed the records; nothing that was posted exists any more. All locks held. */
@@ -280,7 +294,7 @@ static void reset(struct sp_qp *qp)
 	c->sq.head = c->sq.cur_post = c->sq.fm_cache = 0;
 	ring_sq_unnumber(&c->sq);
 	atomic_store(&c->sq.tail, 0);
-	memset(c->sq.wqe_head, 0xff, ((size_t)c->sq.mask + 1) * sizeof(*c->sq.wqe_head));
+	ring_sq_forget(&c->sq);
 	c->rq.head = c->rq.pub = 0;
 	atomic_store(&c->rq.tail, 0);
 	c->sq_err = c->rq_err = c->left = c->recalled = false;

@@ -77,7 +77,7 @@ struct ring_max_gs {
 /* ibv_wr_*. */
 struct ring_ex {
 	bool on;
-	struct ibv_qp_ex saved;
+	struct ibv_qp_ex *saved; /* with on */
 };
 
 /* A queue whose mode is LATE: hold.c. */

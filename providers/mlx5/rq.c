@@ -145,6 +145,12 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 		sp_unlock(&qp->rq_lock);
 		return qp->dev->saved.post_recv(qp->ibv, wr, bad);
 	}
+	if (ring_rq_fill(rq)) {
+		qp->rx_mode |= RING_FIRST; /* the next one asks again */
+		sp_unlock(&qp->rq_lock);
+		*bad = wr;
+		return ENOMEM;
+	}
 	err = recv_list(qp, rq, wr, bad, &nreq, RECV_APP);
 	rq->head += nreq;
 	if (qp->rx_mode & RING_FAILED) {

@@ -12,6 +12,7 @@ struct ring_rq {
 	uint32_t shift; /* log2 of a WQE's bytes */
 	uint32_t mask, cnt;
 	uint32_t max_gs;
+	bool blank; /* as of a send ring */
 	uint32_t head;
 	uint32_t pub;	       /* entries handed to the NIC; kept in slow modes only */
 	_Atomic uint32_t tail; /* under the receive CQ's lock */
@@ -19,6 +20,8 @@ struct ring_rq {
 	uint8_t *keys;	   /* as of a send ring */
 	uintptr_t keys_at; /* from buf to keys */
 };
+
+int ring_rq_fill(struct ring_rq *rq); /* as ring_sq_fill() */
 
 #pragma GCC visibility pop
 

@@ -210,14 +210,20 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 	return 0;
 }
 
-/* The first post decides whether the ring is ours: nobody else may have posted to it. */
-void ring_tx_enter(struct sp_qp *qp)
+/* The first post decides whether the ring is ours: nobody else may have posted to it. ENOMEM: none yet. */
+int ring_tx_enter(struct sp_qp *qp)
 {
+	bool ours;
+
 	if (!(qp->tx_mode & RING_FIRST))
-		return;
+		return 0;
+	ours = ring_qp_own_tx(qp);
+	if (ours && ring_sq_fill(&qp->tx->sq))
+		return ENOMEM;
 	qp->tx_mode &= ~RING_FIRST;
-	if (!ring_qp_own_tx(qp))
+	if (!ours)
 		qp->tx_mode |= RING_FOREIGN;
+	return 0;
 }
 
 /* How many requests the queue that is written now may hold. */
@@ -317,9 +323,8 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 {
 	struct ring_batch batch = { 0 };
 	struct ring_sq *sq;
-	int err;
+	int err = ring_tx_enter(qp);
 
-	ring_tx_enter(qp);
 	if (qp->tx_mode & RING_FOREIGN) {
 		sp_unlock(&qp->sq_lock);
 		return qp->dev->saved.post_send(qp->ibv, wr, bad);
@@ -327,7 +332,7 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 	if (qp->tx_mode == RING_XLAT)
 		return post_send_xlat(qp, wr, bad);
 	sq = qp->tx_mode ? &qp->hold : &qp->tx->sq;
-	if (sq == &qp->hold && !qp->hold_made) {
+	if (err || (sq == &qp->hold && !qp->hold_made)) {
 		err = ENOMEM;
 		*bad = wr;
 	} else {

@@ -18,6 +18,7 @@ struct ring_sq {
 	_Atomic uint32_t tail; /* requests known complete; under the send CQ's lock */
 	uint8_t fm_cache;      /* fence bits that the next request owes to a UMR */
 	uint8_t mtu_shift;
+	bool blank;	    /* its tables are those of ring_blank(): nobody has posted to it */
 	bool numbered;	    /* by a QP that has told its first PSN: ring_number() */
 	uint32_t mtu;	    /* of the path; a request of no more is one packet */
 	uint32_t psn_ahead; /* of head: the PSN of the next request's first packet, mod 2^24 */
@@ -89,6 +90,9 @@ RING_INLINE void ring_sq_number(struct ring_sq *sq, uint32_t psn, uint32_t mtu)
 }
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys);
+int ring_sq_alloc_blank(struct ring_sq *sq); /* without keys */
+int ring_sq_fill(struct ring_sq *sq);	     /* before it is written to; under its lock */
+void ring_sq_forget(struct ring_sq *sq);     /* no number of a request is found any more */
 void ring_sq_free(struct ring_sq *sq);
 bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post);
 void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq);

@@ -3,32 +3,76 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "providers/mlx5/blank.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
+
+static void tables_set(struct ring_sq *sq, uint64_t *tables)
+{
+	size_t n = (size_t)sq->mask + 1;
+
+	sq->wrid = tables;
+	sq->wqe_head = (uint32_t *)(tables + n);
+	sq->wr_data = (uint8_t *)(sq->wqe_head + n);
+}
+
+/* No request has this number for long. */
+void ring_sq_forget(struct ring_sq *sq)
+{
+	if (!sq->blank)
+		memset(sq->wqe_head, 0xff, ((size_t)sq->mask + 1) * sizeof(*sq->wqe_head));
+}
+
+/*
+ * One piece of memory for three. Who polls or looks finds the old tables or the new ones, as before the first
+ * request there is nothing in them that is asked for.
+ */
+int ring_sq_fill(struct ring_sq *sq)
+{
+	uint64_t *tables;
+
+	if (!sq->blank)
+		return 0;
+	tables = calloc((size_t)sq->mask + 1, RING_TABLE_BYTES);
+	if (!tables)
+		return -ENOMEM;
+	sq->blank = false;
+	tables_set(sq, tables);
+	ring_sq_forget(sq);
+	return 0;
+}
+
+int ring_sq_alloc_blank(struct ring_sq *sq)
+{
+	uint64_t *tables = ring_blank(sq->mask + 1);
+
+	ring_sq_unnumber(sq);
+	if (!tables)
+		return -ENOMEM;
+	sq->blank = true;
+	tables_set(sq, tables);
+	return 0;
+}
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys)
 {
 	size_t n = (size_t)sq->mask + 1;
 
 	ring_sq_unnumber(sq);
-	/* One piece of memory for three: each costs the application's create and destroy. */
-	sq->wrid = calloc(n, sizeof(*sq->wrid) + sizeof(*sq->wqe_head) + sizeof(*sq->wr_data));
+	sq->blank = true;
 	sq->keys = keys ? calloc(n, MLX5_SEND_WQE_BB) : NULL;
 	sq->keys_at = (uintptr_t)sq->keys - (uintptr_t)sq->buf;
-	if (!sq->wrid || (keys && !sq->keys)) {
+	if ((keys && !sq->keys) || ring_sq_fill(sq)) {
 		ring_sq_free(sq);
 		return -ENOMEM;
 	}
-	sq->wqe_head = (uint32_t *)(sq->wrid + n);
-	sq->wr_data = (uint8_t *)(sq->wqe_head + n);
-	/* no request has this number for long */
-	memset(sq->wqe_head, 0xff, n * sizeof(*sq->wqe_head));
 	return 0;
 }
 
 void ring_sq_free(struct ring_sq *sq)
 {
-	free(sq->wrid);
+	if (!sq->blank)
+		free(sq->wrid);
 	free(sq->keys);
 	sq->wrid = NULL;
 	sq->wqe_head = NULL;

@@ -17,7 +17,8 @@ static void use_builders(struct sp_qp *qp, bool xlat);
 
 static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
-	ring_tx_enter(qp);
+	int err = ring_tx_enter(qp);
+
 	if (qp->tx_mode & RING_FOREIGN) {
 		sp_unlock(&qp->sq_lock);
 		ring_wr_restore(qp);
@@ -27,6 +28,8 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	if (qp->b.xlat != (qp->tx_mode == RING_XLAT))
 		use_builders(qp, qp->tx_mode == RING_XLAT);
 	qp->b.limit = ring_tx_limit(qp);
+	if (err)
+		fail(qp, err);
 	if (ring_tx_direct(qp))
 		return;
 	qp->b.sq = &qp->hold;
@@ -465,7 +468,7 @@ static void use_builders(struct sp_qp *qp, bool xlat)
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
 #define USE(f)                                                                                     \
-	if (qp->ex.saved.f)                                                                        \
+	if (qp->ex.saved->f)                                                                       \
 		ex->f = xlat ? ring_xlat_##f : f;
 	RING_WR_KEYED(USE)
 	qp->b.xlat = xlat;
@@ -478,7 +481,7 @@ void ring_wr_install(struct sp_qp *qp)
 
 #define SET(f)                                                                                     \
 	if (ex->f && ex->f != f) {                                                                 \
-		qp->ex.saved.f = ex->f;                                                            \
+		qp->ex.saved->f = ex->f;                                                           \
 		ex->f = f;                                                                         \
 	}
 #define SET_KEYED(f)                                                                               \
@@ -496,8 +499,8 @@ void ring_wr_restore(struct sp_qp *qp)
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
 #define RESTORE(f)                                                                                 \
-	if (qp->ex.saved.f)                                                                        \
-		ex->f = qp->ex.saved.f;
+	if (qp->ex.saved->f)                                                                       \
+		ex->f = qp->ex.saved->f;
 	RING_WR_KEYLESS(RESTORE)
 	RING_WR_KEYED(RESTORE)
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What a queue remembers of the shell's translations of keys. */
+#include <stdlib.h>
+
 #include "providers/mlx5/xlat.h"
 
 #define GENERATION_ONE	(1ull << 32)
@@ -22,16 +24,41 @@ void ring_keys_changed(void)
 		;
 }
 
+/* The shell's, as carriers are: no other thread makes them. */
+int ring_xlat_make(struct sp_qp *qp)
+{
+	struct ring_xlat_slots *slots;
+
+	if (qp->tx_xlat.slots)
+		return 0;
+	slots = calloc(2, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	ring_qp_lock(qp);
+	qp->tx_xlat.slots = &slots[0];
+	qp->rx_xlat.slots = &slots[1];
+	ring_qp_unlock(qp);
+	return 0;
+}
+
+void ring_xlat_free(struct sp_qp *qp)
+{
+	free(qp->tx_xlat.slots);
+}
+
 /* Another carrier's keys are others. */
 void ring_xlat_forget(struct ring_xlat *x)
 {
-	memset(x, 0, sizeof(*x));
+	memset(x->last, 0, sizeof(x->last));
+	x->missing = false;
+	if (x->slots)
+		memset(x->slots, 0, sizeof(*x->slots));
 }
 
 /* Keys of one NIC differ in the bits above the lowest eight, or in those. */
 static struct ring_key *slot_of(struct ring_xlat *x, enum ring_key_kind kind, uint32_t key)
 {
-	return &x->slots[kind][(key ^ key >> 8) % RING_KEY_SLOTS];
+	return &x->slots->of[kind][(key ^ key >> 8) % RING_KEY_SLOTS];
 }
 
 /*

@@ -22,6 +22,8 @@ void ring_keys_changed(void);
 RING_NOINLINE __be32 ring_xlat_find(struct sp_qp *qp, struct sp_carrier *c, struct ring_xlat *x,
 				    enum ring_key_kind kind, uint32_t key);
 void ring_xlat_forget(struct ring_xlat *x);
+int ring_xlat_make(struct sp_qp *qp); /* before its first carrier with other keys */
+void ring_xlat_free(struct sp_qp *qp);
 
 #pragma GCC visibility pop
 

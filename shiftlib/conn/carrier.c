@@ -30,8 +30,20 @@ static uint64_t carrier_word(uint32_t epoch, uint8_t path)
 /* Release, against the acquire in sh_carrier_path: who sees the carrier sees its routes. */
 static void carrier_publish(struct sh_qp *qp, const struct sh_carrier *carrier, uint64_t word)
 {
-	atomic_store_explicit(&qp->carriers.path[carrier - qp->carriers.slot], word,
-			      memory_order_release);
+	size_t slot = carrier == &qp->carriers.own ? 0 : 1 + (size_t)(carrier - qp->carriers.more);
+
+	atomic_store_explicit(&qp->carriers.path[slot], word, memory_order_release);
+}
+
+struct sh_carrier *sh_carrier_at(const struct sh_qp *qp, uint32_t slot)
+{
+	static const struct sh_carrier nobody;
+	const struct sh_carriers *carriers = &qp->carriers;
+
+	if (slot && !carriers->more)
+		return (struct sh_carrier
+				*)&nobody; /* who writes to a slot has looked for its NIC */
+	return slot ? carriers->more + slot - 1 : (struct sh_carrier *)&carriers->own;
 }
 
 int sh_carrier_path(struct sh_qp *qp, uint32_t epoch)
@@ -49,21 +61,41 @@ int sh_carrier_path(struct sh_qp *qp, uint32_t epoch)
 
 struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch)
 {
-	int i;
+	struct sh_carrier *carrier;
+	uint32_t i;
 
-	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers.slot[i].nic && qp->carriers.slot[i].epoch == epoch)
-			return &qp->carriers.slot[i];
+	for (i = 0; i < SH_MAX_CARRIERS; i++) {
+		carrier = sh_carrier_at(qp, i);
+		if (carrier->nic && carrier->epoch == epoch)
+			return carrier;
+	}
+	return NULL;
+}
+
+/* Of thousands of connections most are at rest and never have a second one. */
+static bool carriers_room(struct sh_qp *qp)
+{
+	if (!qp->carriers.more)
+		qp->carriers.more = calloc(SH_MAX_CARRIERS - 1, sizeof(*qp->carriers.more));
+	return qp->carriers.more;
+}
+
+static struct sh_carrier *carrier_free_slot(struct sh_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 1; carriers_room(qp) && i < SH_MAX_CARRIERS; i++)
+		if (!sh_carrier_at(qp, i)->nic)
+			return sh_carrier_at(qp, i);
 	return NULL;
 }
 
 struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 {
-	struct sh_carrier *carrier;
+	struct sh_carrier *carrier = carrier_free_slot(qp);
 
-	for (carrier = qp->carriers.slot + 1; carrier->nic; carrier++)
-		if (carrier == qp->carriers.slot + SH_MAX_CARRIERS - 1)
-			return NULL;
+	if (!carrier)
+		return NULL;
 	*carrier = (struct sh_carrier){ .nic = qp->ctx->path[path], .epoch = epoch, .path = path };
 	sh_carrier_link_mark(carrier);
 	carrier_publish(qp, carrier, carrier_word(epoch, path));
@@ -72,13 +104,19 @@ struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path
 
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real)
 {
-	qp->carriers.slot[0] = (struct sh_carrier){ .nic = qp->ctx->nic,
-						    .incarnation = qp->ctx->nic->incarnation,
-						    .qp = real,
-						    .prompt = true };
-	carrier_publish(qp, &qp->carriers.slot[0], carrier_word(0, 0));
-	qp->active = qp->receiving = &qp->carriers.slot[0];
+	qp->carriers.own = (struct sh_carrier){ .nic = qp->ctx->nic,
+						.incarnation = qp->ctx->nic->incarnation,
+						.qp = real,
+						.prompt = true };
+	carrier_publish(qp, &qp->carriers.own, carrier_word(0, 0));
+	qp->active = qp->receiving = &qp->carriers.own;
 	qp->standby = NULL;
+}
+
+void sh_carriers_uninit(struct sh_qp *qp)
+{
+	free(qp->carriers.more);
+	qp->carriers.more = NULL;
 }
 
 /* The jobs of one carrier are done in their order. */
@@ -233,7 +271,7 @@ void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *rea
 /* Sends or receives may lie in it still: the next DROP_OLD comes when they do not. */
 static bool carrier_needed(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
-	return carrier == qp->carriers.slot || carrier == qp->active || carrier == qp->receiving;
+	return carrier == &qp->carriers.own || carrier == qp->active || carrier == qp->receiving;
 }
 
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch)
@@ -246,12 +284,15 @@ void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch)
 
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch)
 {
-	struct sh_carrier *carrier = qp->carriers.slot + 1;
+	struct sh_carrier *carrier;
+	uint32_t i;
 
-	for (; carrier < qp->carriers.slot + SH_MAX_CARRIERS; carrier++)
+	for (i = 1; i < SH_MAX_CARRIERS; i++) {
+		carrier = sh_carrier_at(qp, i);
 		if (carrier->nic && (int32_t)(carrier->epoch - epoch) < 0 &&
 		    !carrier_needed(qp, carrier))
 			carrier_drop(qp, carrier);
+	}
 }
 
 static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bool driven)
@@ -274,27 +315,27 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 void sh_carriers_leave(struct sh_qp *qp)
 {
 	struct sh_carrier gone;
-	int i;
+	uint32_t i;
 
 	for (i = 1; i < SH_MAX_CARRIERS; i++) {
-		if (!qp->carriers.slot[i].nic)
+		if (!sh_carrier_at(qp, i)->nic)
 			continue;
-		gone = carrier_take(qp, &qp->carriers.slot[i], false);
+		gone = carrier_take(qp, sh_carrier_at(qp, i), false);
 		if (gone.qp)
 			(void)drop_submit(qp, &gone);
 	}
-	sh_carriers_init(qp, qp->carriers.slot[0].qp);
+	sh_carriers_init(qp, qp->carriers.own.qp);
 }
 
 void sh_carriers_drop(struct sh_qp *qp, bool driven)
 {
-	int i;
+	uint32_t i;
 
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers.slot[i].nic)
-			carrier_destroy_now(qp, &qp->carriers.slot[i], driven);
+		if (sh_carrier_at(qp, i)->nic)
+			carrier_destroy_now(qp, sh_carrier_at(qp, i), driven);
 	sh_loopback_drop(qp);
-	sh_carriers_init(qp, qp->carriers.slot[0].qp);
+	sh_carriers_init(qp, qp->carriers.own.qp);
 }
 
 /* ---- following the application to RTS ------------------------------------------------------- */
@@ -342,7 +383,7 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	struct rts_job *task;
 
-	if (!carrier || !carrier->sp || carrier->rts || carrier == qp->carriers.slot)
+	if (!carrier || !carrier->sp || carrier->rts || carrier == &qp->carriers.own)
 		return;
 	task = calloc(1, sizeof(*task));
 	if (!task)

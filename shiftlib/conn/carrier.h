@@ -47,15 +47,19 @@ struct sh_carrier {
 
 /* In struct sh_qp. */
 struct sh_carriers {
-	struct sh_carrier slot[SH_MAX_CARRIERS];
+	struct sh_carrier own;	 /* slot 0: the application's own */
+	struct sh_carrier *more; /* the other slots, from the first standby on; NULL: none */
 	_Atomic uint64_t path[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
 	const char *standby_why;		/* the last one failed */
 	struct sh_qp_unknown unknown;		/* and each would */
 	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
 };
 
+/* That of slot 0 to SH_MAX_CARRIERS - 1; where nobody has taken the slot, one without a NIC. */
+struct sh_carrier *sh_carrier_at(const struct sh_qp *qp, uint32_t slot);
 struct sh_worker *sh_carrier_worker(struct sh_carrier *carrier); /* for a job; NULL: none yet */
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real);
+void sh_carriers_uninit(struct sh_qp *qp); /* all but the first are dropped */
 /* The path of the carrier of that epoch, or -ENOENT; on the data path, lock-free. */
 int sh_carrier_path(struct sh_qp *qp, uint32_t epoch);
 struct sh_carrier *sh_carrier_find(struct sh_qp *qp, uint32_t epoch);

@@ -88,7 +88,7 @@ static void conn_guard(struct sh_qp *qp, bool on)
 	conn_count_guarded(qp, on);
 	if (!on)
 		return;
-	sh_carrier_link_mark(&qp->carriers.slot[0]); /* before, its errors were not withheld */
+	sh_carrier_link_mark(&qp->carriers.own); /* before, its errors were not withheld */
 	if (!sh_conns.check_at)
 		sh_conns.check_at = sh_now_ns() + sh.config.watch_ns;
 	sh_exact_prove(qp);
@@ -212,30 +212,51 @@ static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
 	conn_step(qp, event);
 }
 
-/* Actions that answer at once put their answer in line: the core is never entered twice. */
-void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
-{
-	struct sc_event next;
+/* What was put in line while it was stepped; on the stack of who steps, as the lock is held. */
+#define MAX_QUEUED 16
+struct sh_events {
+	struct sc_event queued[MAX_QUEUED];
+	uint32_t first, n;
+};
 
-	if (!qp->conn_id)
-		return;
-	if (qp->line.n == SH_MAX_QUEUED) {
+static void conn_queue(struct sh_qp *qp, struct sh_events *events, const struct sc_event *event)
+{
+	if (events->n == MAX_QUEUED) {
 		sh_log(SH_LOG_ERROR, "QP 0x%06x: too many queued events, %s is lost; please report",
 		       qp->qp->qp_num, sc_event_name(event->type));
 		return;
 	}
-	sh_clock_touch(qp);
-	qp->line.events[qp->line.n++] = *event;
-	if (qp->line.stepping)
-		return;
-	qp->line.stepping = true;
-	while (qp->line.n) {
-		next = qp->line.events[0];
-		qp->line.n--;
-		memmove(qp->line.events, qp->line.events + 1, qp->line.n * sizeof(next));
+	events->queued[(events->first + events->n++) % MAX_QUEUED] = *event;
+}
+
+static void conn_step_all(struct sh_qp *qp, const struct sc_event *event)
+{
+	struct sh_events events;
+	struct sc_event next = *event;
+
+	events.first = events.n = 0;
+	qp->line.events = &events;
+	conn_step_checked(qp, &next);
+	while (events.n) {
+		next = events.queued[events.first];
+		events.first = (events.first + 1) % MAX_QUEUED;
+		events.n--;
 		conn_step_checked(qp, &next);
 	}
-	qp->line.stepping = false;
+	qp->line.events = NULL;
+}
+
+/* Actions that answer at once put their answer in line: the core is never entered twice. */
+void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
+{
+	if (!qp->conn_id)
+		return;
+	sh_clock_touch(qp);
+	if (qp->line.events) {
+		conn_queue(qp, qp->line.events, event);
+		return;
+	}
+	conn_step_all(qp, event);
 	sh_clock_wake_for(qp);
 }
 

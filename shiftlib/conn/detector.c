@@ -191,7 +191,7 @@ static void detector_path_lost(struct sh_peer *peer, struct sh_peer_path *path, 
 		if (!detector_works(qp) || qp->peer != peer)
 			continue;
 		for (i = 0; i < SH_MAX_CARRIERS; i++) {
-			carrier = &qp->carriers.slot[i];
+			carrier = sh_carrier_at(qp, i);
 			if (carrier->nic && carrier != qp->active &&
 			    qp->paths.routes[carrier->path] == path)
 				sh_carrier_fault(qp, carrier, SC_REASON_SILENCE);

@@ -41,6 +41,6 @@ void sh_quiesce_peer_left(struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (sh_quiesce_left(qp, &qp->carriers.slot[i]))
-			sh_nic_drains(qp->carriers.slot[i].nic, qp->core.peer.quiesced_at);
+		if (sh_quiesce_left(qp, sh_carrier_at(qp, i)))
+			sh_nic_drains(sh_carrier_at(qp, i)->nic, qp->core.peer.quiesced_at);
 }

@@ -278,7 +278,7 @@ static void home_look_at(struct sh_qp *qp)
 	m->steady = m->ok & qp->paths.steady & c->peer.paths.steady;
 	m->silent = !qp->conn_id || !qp->peer || !c->peer.introduced || !home_on(qp) ||
 		    qp->level == SH_FOREIGN;
-	m->gone = !qp->conn_id && qp->ctx->nic->incarnation != qp->carriers.slot[0].incarnation;
+	m->gone = !qp->conn_id && qp->ctx->nic->incarnation != qp->carriers.own.incarnation;
 }
 
 /* Enough for all queue pairs, and one that stands for those that are not driven. */

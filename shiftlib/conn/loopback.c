@@ -44,6 +44,11 @@ bool sh_loopback_is(const struct sh_qp *qp)
 	       !memcmp(qp->app.attr.ah_attr.grh.dgid.raw, qp->gid.raw, sizeof(qp->gid.raw));
 }
 
+bool sh_loopback_has_reader(const struct sh_qp *qp, uint32_t path)
+{
+	return qp->loopback.readers && qp->loopback.readers[path].state != SH_READER_NONE;
+}
+
 struct loopback_job {
 	struct sh_job job;
 	struct sh_qp *qp;
@@ -186,7 +191,8 @@ static void readers_leave(struct sh_qp *qp)
 	uint8_t path;
 
 	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (qp->loopback.readers[path].state == SH_READER_READY)
+		if (sh_loopback_has_reader(qp, path) &&
+		    qp->loopback.readers[path].state == SH_READER_READY)
 			loopback_job_submit(qp, path, false);
 }
 
@@ -276,12 +282,16 @@ static uint32_t loopback_paths(const struct sh_qp *self, uint8_t own_path)
 	return paths & ~(1u << own_path);
 }
 
+static void loopback_no_memory(void)
+{
+	sh_warn_once("no memory: READs of a loopback QP may not order data that came over a "
+		     "backup NIC");
+}
+
 static void loopback_shut(struct sh_qp *self)
 {
 	if (!self->loopback.shut && sp_qp_gate(self->sp, true))
-		sh_warn_once(
-			"no memory: READs of a loopback QP may not order data that came over a "
-			"backup NIC");
+		loopback_no_memory();
 	else
 		self->loopback.shut = true;
 	loopback_look(self, sh_now_ns());
@@ -412,13 +422,23 @@ void sh_loopback_move(struct sh_qp *qp, uint8_t path)
 		loopback_shut(qp);
 }
 
+static void loopback_count(struct sh_qp *qp)
+{
+	if (!qp->loopback.readers)
+		qp->loopback.readers = calloc(SC_MAX_PATHS, sizeof(*qp->loopback.readers));
+	if (!qp->loopback.readers) {
+		loopback_no_memory();
+		return;
+	}
+	qp->loopback.counted = true;
+	qp->ctx->n_self++;
+}
+
 /* At RTR and again at RTS. */
 void sh_loopback_connected(struct sh_qp *qp)
 {
-	if (!qp->loopback.counted && sh_loopback_is(qp)) {
-		qp->loopback.counted = true;
-		qp->ctx->n_self++;
-	}
+	if (!qp->loopback.counted && sh_loopback_is(qp))
+		loopback_count(qp);
 	if (qp->loopback.counted)
 		sh_loopback_move(qp, qp->active->path);
 	else
@@ -431,7 +451,7 @@ void sh_loopback_drop(struct sh_qp *qp)
 	struct sh_loopback_reader gone;
 	uint8_t path;
 
-	for (path = 0; path < SC_MAX_PATHS; path++) {
+	for (path = 0; qp->loopback.readers && path < SC_MAX_PATHS; path++) {
 		gone = qp->loopback.readers[path];
 		qp->loopback.readers[path] = (struct sh_loopback_reader){ 0 };
 		if (gone.state != SH_READER_READY)
@@ -444,4 +464,10 @@ void sh_loopback_drop(struct sh_qp *qp)
 			sh_nic_release(qp->ctx->path[path], gone.incarnation);
 		sh_job_end(&qp->busy);
 	}
+}
+
+void sh_loopback_uninit(struct sh_qp *qp)
+{
+	free(qp->loopback.readers);
+	qp->loopback.readers = NULL;
 }

@@ -282,8 +282,8 @@ static void move_all_to_error(struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers.slot[i].nic && !qp->carriers.slot[i].to_error)
-			move_to_error(qp, &qp->carriers.slot[i]);
+		if (sh_carrier_at(qp, i)->nic && !sh_carrier_at(qp, i)->to_error)
+			move_to_error(qp, sh_carrier_at(qp, i));
 }
 
 static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reason reason)

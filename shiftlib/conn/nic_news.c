@@ -43,8 +43,8 @@ void sh_news_nic_fault(struct sh_nic *nic, enum sc_reason reason, bool guarded_o
 		if (!qp->conn_id || (guarded_only && !qp->core.guarded))
 			continue;
 		for (i = 0; i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers.slot[i].nic == nic)
-				sh_carrier_fault(qp, &qp->carriers.slot[i], reason);
+			if (sh_carrier_at(qp, i)->nic == nic)
+				sh_carrier_fault(qp, sh_carrier_at(qp, i), reason);
 	}
 	sh_conns.faulted = 0;
 	sh_outbox_release();
@@ -60,8 +60,8 @@ void sh_news_nic_pkeys(struct sh_nic *nic)
 	sh_outbox_hold();
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers.slot[i].nic && sh_tenant_left(qp, &qp->carriers.slot[i]))
-				sh_carrier_fault(qp, &qp->carriers.slot[i], SC_REASON_RESOURCE);
+			if (sh_carrier_at(qp, i)->nic && sh_tenant_left(qp, sh_carrier_at(qp, i)))
+				sh_carrier_fault(qp, sh_carrier_at(qp, i), SC_REASON_RESOURCE);
 		sh_paths_changed(qp);
 	}
 	sh_outbox_release();
@@ -108,9 +108,9 @@ static void nic_fault_stale(struct sh_nic *nic)
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers.slot[i].nic == nic &&
-			    qp->carriers.slot[i].incarnation != nic->incarnation)
-				sh_carrier_fault(qp, &qp->carriers.slot[i], SC_REASON_DEVICE);
+			if (sh_carrier_at(qp, i)->nic == nic &&
+			    sh_carrier_at(qp, i)->incarnation != nic->incarnation)
+				sh_carrier_fault(qp, sh_carrier_at(qp, i), SC_REASON_DEVICE);
 }
 
 void sh_news_nic_reopened(struct sh_nic *nic)
@@ -142,8 +142,8 @@ void sh_news_last_receive(const struct ibv_qp *real)
 	if (real->qp_context == &sh_reclaim_mark)
 		return;
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers.slot[i].nic && qp->carriers.slot[i].qp == real) {
-			sh_srq_last_receive(qp, &qp->carriers.slot[i]);
+		if (sh_carrier_at(qp, i)->nic && sh_carrier_at(qp, i)->qp == real) {
+			sh_srq_last_receive(qp, sh_carrier_at(qp, i));
 			return;
 		}
 }

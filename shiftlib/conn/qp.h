@@ -29,8 +29,6 @@ struct sh_shadow_srq;
 struct sh_srq;
 struct sp_qp;
 
-#define SH_MAX_QUEUED 16
-
 /* The last STATE of the peer, and the NICs over which it has come. */
 struct sh_qp_heard {
 	struct sc_msg_state state;
@@ -39,9 +37,7 @@ struct sh_qp_heard {
 
 /* Events of actions that answer at once: the core is never entered twice. */
 struct sh_qp_line {
-	struct sc_event events[SH_MAX_QUEUED];
-	uint32_t n;
-	bool stepping;
+	struct sh_events *events; /* of who steps it just now; NULL: nobody does */
 	struct sh_qp_heard heard;
 };
 

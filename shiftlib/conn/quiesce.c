@@ -105,7 +105,7 @@ static bool quiesce_commands_done(const struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (sh_quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error)
+		if (sh_quiesce_left(qp, sh_carrier_at(qp, i)) && !sh_carrier_at(qp, i)->in_error)
 			return false;
 	return true;
 }
@@ -207,7 +207,7 @@ static void quiesce_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 		.epoch = carrier->epoch,
 		.real = carrier->qp,
 		.nic = carrier->nic,
-		.own = carrier == qp->carriers.slot && !sp_has(qp->ctx->dev, SP_OWN_STATE_WORD),
+		.own = carrier == &qp->carriers.own && !sp_has(qp->ctx->dev, SP_OWN_STATE_WORD),
 		.believed = qp->app.state,
 	};
 	sh_job_begin(&qp->busy);
@@ -232,11 +232,11 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	qp->quiesce.interval = sh.config.flush_wait_ns / QUIESCE_LOOKS;
 	qp->quiesce.next_at = now + qp->quiesce.interval;
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		if (!sh_quiesce_left(qp, &qp->carriers.slot[i]))
+		if (!sh_quiesce_left(qp, sh_carrier_at(qp, i)))
 			continue;
-		sh_nic_drains(qp->carriers.slot[i].nic, now);
-		if (!qp->carriers.slot[i].to_error)
-			quiesce_submit(qp, &qp->carriers.slot[i]);
+		sh_nic_drains(sh_carrier_at(qp, i)->nic, now);
+		if (!sh_carrier_at(qp, i)->to_error)
+			quiesce_submit(qp, sh_carrier_at(qp, i));
 	}
 	if (quiesce_commands_done(qp)) { /* by an earlier move that did not reach its carrier */
 		qp->quiesce.phase = SH_QUIESCE_FLUSHING;
@@ -268,7 +268,7 @@ void sh_quiesce_context_over(const struct ibv_context *context)
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (i = 0; i < SH_MAX_CARRIERS; i++) {
-			carrier = &qp->carriers.slot[i];
+			carrier = sh_carrier_at(qp, i);
 			if (carrier->nic && carrier->qp && carrier->qp->context == context)
 				carrier->lost = true;
 		}
@@ -287,10 +287,10 @@ void sh_quiesce_nic_reopened(const struct sh_nic *nic)
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		for (i = 0; qp->quiesce.phase == SH_QUIESCE_SICK && i < SH_MAX_CARRIERS; i++)
-			if (qp->carriers.slot[i].nic == nic &&
-			    sh_quiesce_left(qp, &qp->carriers.slot[i]) &&
-			    qp->carriers.slot[i].in_error && sh_carrier_dead(&qp->carriers.slot[i]))
-				quiesce_submit(qp, &qp->carriers.slot[i]);
+			if (sh_carrier_at(qp, i)->nic == nic &&
+			    sh_quiesce_left(qp, sh_carrier_at(qp, i)) &&
+			    sh_carrier_at(qp, i)->in_error && sh_carrier_dead(sh_carrier_at(qp, i)))
+				quiesce_submit(qp, sh_carrier_at(qp, i));
 }
 
 /* ---- collect: how far is it flushed? -------------------------------------------------------- */
@@ -313,7 +313,7 @@ bool sh_quiesce_removed(const struct sh_qp *qp, const struct sh_carrier *carrier
 {
 	const struct sh_nic *nic = carrier->nic;
 	const struct sh_removal *removal =
-		carrier == qp->carriers.slot ? &qp->ctx->removal : &nic->removal;
+		carrier == &qp->carriers.own ? &qp->ctx->removal : &nic->removal;
 
 	return carrier->lost && removal->over && (nic->cut.seen || nic->cut.fd < 0);
 }
@@ -376,7 +376,7 @@ static uint64_t quiesce_command_since(const struct sh_qp *qp)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		const struct sh_carrier *carrier = &qp->carriers.slot[i];
+		const struct sh_carrier *carrier = sh_carrier_at(qp, i);
 
 		if (!sh_quiesce_left(qp, carrier) || carrier->in_error)
 			continue;
@@ -401,8 +401,8 @@ static bool quiesce_any_lives(const struct sh_qp *qp, uint64_t since)
 	int i;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++)
-		if (sh_quiesce_left(qp, &qp->carriers.slot[i]) && !qp->carriers.slot[i].in_error &&
-		    quiesce_nic_lives(qp->carriers.slot[i].nic, since))
+		if (sh_quiesce_left(qp, sh_carrier_at(qp, i)) && !sh_carrier_at(qp, i)->in_error &&
+		    quiesce_nic_lives(sh_carrier_at(qp, i)->nic, since))
 			return true;
 	return false;
 }
@@ -415,7 +415,7 @@ static int quiesce_blamed(const struct sh_qp *qp, const struct sp_flushed *flush
 	int i, n = 0;
 
 	for (i = 0; i < SH_MAX_CARRIERS; i++) {
-		const struct sh_carrier *carrier = &qp->carriers.slot[i];
+		const struct sh_carrier *carrier = sh_carrier_at(qp, i);
 		bool bad = !carrier->in_error || (carrier == qp->active && !flushed->sq) ||
 			   (carrier == qp->receiving && !flushed->rq);
 

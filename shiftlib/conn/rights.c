@@ -103,7 +103,7 @@ static bool rights_pending(struct sh_qp *qp)
 	int i;
 
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
-		if (rights_concern(&qp->carriers.slot[i]) && qp->carriers.slot[i].rights_jobs)
+		if (rights_concern(sh_carrier_at(qp, i)) && sh_carrier_at(qp, i)->rights_jobs)
 			return true;
 	return false;
 }
@@ -116,8 +116,8 @@ static void rights_wait(struct sh_qp *qp)
 	while (rights_pending(qp) && sh_now_ns() < until)
 		sh_wait_some(SH_NS_PER_S);
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
-		if (rights_concern(&qp->carriers.slot[i]) && qp->carriers.slot[i].rights_jobs)
-			rights_give_up(qp, &qp->carriers.slot[i]);
+		if (rights_concern(sh_carrier_at(qp, i)) && sh_carrier_at(qp, i)->rights_jobs)
+			rights_give_up(qp, sh_carrier_at(qp, i));
 }
 
 void sh_rights_follow(struct sh_qp *qp, int mask)
@@ -129,7 +129,7 @@ void sh_rights_follow(struct sh_qp *qp, int mask)
 	if (!mask)
 		return;
 	for (i = 1; i < SH_MAX_CARRIERS; i++) {
-		carrier = &qp->carriers.slot[i];
+		carrier = sh_carrier_at(qp, i);
 		if (rights_concern(carrier) &&
 		    (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask)))
 			rights_give_up(qp, carrier);
@@ -149,7 +149,7 @@ static bool rights_restore_foreign(struct sh_qp *qp)
 
 static bool rights_restore_driven(struct sh_qp *qp)
 {
-	struct sh_carrier *own = &qp->carriers.slot[0];
+	struct sh_carrier *own = &qp->carriers.own;
 
 	return sh_carrier_dead(own) || own->to_error || rights_submit(qp, own, IBV_QP_ACCESS_FLAGS);
 }

@@ -212,7 +212,7 @@ static bool srq_qp_ended(const struct sh_qp *qp)
 
 bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier)
 {
-	bool own = carrier == qp->carriers.slot;
+	bool own = carrier == &qp->carriers.own;
 
 	sp_qp_last_receive(qp->sp, carrier->epoch);
 	if (qp->srq)

@@ -60,7 +60,7 @@ static bool ctx_last_receive_masked(const struct ibv_async_event *event)
 
 	if (event->element.qp->qp_context == &sh_reclaim_mark)
 		return true;
-	return qp && qp->sp && sh_srq_last_receive(qp, qp->carriers.slot);
+	return qp && qp->sp && sh_srq_last_receive(qp, &qp->carriers.own);
 }
 
 /* What is spread over several NICs has its limit checked by SHIFT. */

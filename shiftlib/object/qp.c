@@ -112,6 +112,13 @@ static void qp_release(struct sh_qp *qp, bool later)
 	sh_news_qp_gone(qp->qp);
 }
 
+static void qp_free(struct sh_qp *qp)
+{
+	sh_carriers_uninit(qp);
+	sh_loopback_uninit(qp);
+	free(qp);
+}
+
 /* Its context is closed while it lives: the kernel destroys it, SHIFT only forgets it. */
 void sh_qp_forget(struct sh_qp *qp)
 {
@@ -122,7 +129,7 @@ void sh_qp_forget(struct sh_qp *qp)
 	if (qp->foreign.cq[1] && qp->foreign.cq[1] != qp->foreign.cq[0])
 		sp_cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
 	qp_release(qp, false);
-	free(qp);
+	qp_free(qp);
 }
 
 static int qp_destroy_real(struct ibv_qp *real)
@@ -146,7 +153,7 @@ static int qp_end(struct sh_qp *qp)
 	if (!qp->foreign.not )
 		sh_qp_foreign_release(qp);
 	pthread_mutex_unlock(&sh.lock);
-	free(qp);
+	qp_free(qp);
 	return ret;
 }
 
@@ -197,11 +204,10 @@ static bool qp_owes(const struct sh_qp *qp)
 	if (!sh_nic_prompt(qp->ctx->nic) || qp->busy.jobs)
 		return true;
 	for (k = 0; k < SH_MAX_CARRIERS; k++)
-		if (qp->carriers.slot[k].nic && !sh_nic_prompt(qp->carriers.slot[k].nic))
+		if (sh_carrier_at(qp, k)->nic && !sh_nic_prompt(sh_carrier_at(qp, k)->nic))
 			return true;
 	for (k = 0; k < qp->ctx->n_paths; k++)
-		if (qp->loopback.readers[k].state != SH_READER_NONE &&
-		    !sh_nic_prompt(qp->ctx->path[k]))
+		if (sh_loopback_has_reader(qp, k) && !sh_nic_prompt(qp->ctx->path[k]))
 			return true;
 	return false;
 }
@@ -212,7 +218,7 @@ static bool qp_has_readers(const struct sh_qp *qp)
 	uint32_t k;
 
 	for (k = 0; k < SC_MAX_PATHS; k++)
-		if (qp->loopback.readers[k].state != SH_READER_NONE)
+		if (sh_loopback_has_reader(qp, k))
 			return true;
 	return false;
 }

@@ -118,9 +118,9 @@ static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path)
 	uint32_t i;
 
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
-		if (qp->carriers.slot[i].nic == qp->ctx->path[path])
+		if (sh_carrier_at(qp, i)->nic == qp->ctx->path[path])
 			return true;
-	return qp->loopback.readers[path].state != SH_READER_NONE;
+	return sh_loopback_has_reader(qp, path);
 }
 
 static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path)

@@ -22,6 +22,7 @@
 static struct sh_nic nic;
 static struct sh_ctx ctx;
 static struct sh_qp qp;
+static struct sh_carrier carrier; /* that it left */
 
 /* It has died; we began to leave at BEGUN, and it was seen to reach memory at that time. */
 static int setup(void **state)
@@ -33,7 +34,7 @@ static int setup(void **state)
 	ctx = (struct sh_ctx){ .nic = &nic };
 	qp = (struct sh_qp){ .ctx = &ctx };
 	qp.quiesce.begun = BEGUN;
-	qp.active = qp.receiving = &qp.carriers.slot[1];
+	qp.active = qp.receiving = &carrier;
 	*qp.active = (struct sh_carrier){ .nic = &nic, .incarnation = LIFE };
 	return 0;
 }

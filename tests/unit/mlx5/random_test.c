@@ -443,6 +443,8 @@ static void age_carrier(struct sp_carrier *c, struct fake_qp *qp, uint32_t recv_
 	c->rq.head = age;
 	c->rq.pub = age;
 	c->rq.tail = age;
+	if (ring_sq_fill(&c->sq))
+		abort();
 	for (uint32_t i = 0; i <= c->sq.mask; i++)
 		c->sq.wqe_head[i] = age - OUTSTANDING;
 	qp->db[MLX5_SND_DBR] = qp->db[MLX5_RCV_DBR] = htobe32(age & 0xffff);

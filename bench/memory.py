@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What an idle protected queue pair costs in memory: private pages of a process with --qps queue pairs,
+with SHIFT less those of the same program without. "each" is the share of one more queue pair, between the
+least and the most of --qps; what a process pays once is not in it. The program has a memory region for
+each queue pair, or one for all ("one region"). Writes out/memory.json. --check: only what is bounded, which
+must be within its bound."""
+import argparse
+import re
+import statistics
+import sys
+import time
+
+from control import PATIENCE_S, private_kb
+from shiftlab.lab import Lab, Shift, free_port, wait_for
+from shiftlab.results import save
+
+BOUND_KB = 4.0          # of an idle one that rests: lazy
+WAYS = {"stock": None, "eager": {}, "lazy": {"lazy": "on"}}
+LOOK_S = 0.05
+STILL = 10              # looks without a change: at rest
+
+
+def at_rest(program):
+    """Its memory, once that changes no more: what comes with protection is made by then."""
+    seen = [private_kb(program)]
+    while len(seen) < STILL or len(set(seen[-STILL:])) > 1:
+        time.sleep(LOOK_S)
+        seen.append(private_kb(program))
+    return seen[-1]
+
+
+def one_run(args, qps, settings, one_region):
+    """Private memory of both ends, in KB."""
+    with Lab(args.build) as lab:
+        argv = [f"{lab.out}/bin/control", "--port", free_port(), "--qps", qps]
+        if one_region:
+            argv.append("--one-region")
+        how = None if settings is None else Shift(log="info", **settings)
+        ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
+                lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
+        for p in ends:
+            wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(), PATIENCE_S)
+            if how:
+                wait_for("protection of " + p.name,
+                         lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S)
+            if not p.running():
+                raise RuntimeError(p.tail())
+        kb = [at_rest(p) for p in ends]
+        for p in ends:
+            p.say("end")
+        for p in ends:
+            if p.wait(PATIENCE_S):
+                raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+        return kb
+
+
+def measure(args, ways, one_region):
+    """A row for each way: the median of all ends, for each number of queue pairs, and what each costs."""
+    kb = {way: {n: [] for n in args.qps} for way in ("stock", *ways)}
+    for _ in range(args.rounds):
+        for n in args.qps:
+            for way in kb:
+                kb[way][n] += one_run(args, n, WAYS[way], one_region)
+    least, most = min(args.qps), max(args.qps)
+    rows = []
+    for way in ways:
+        more = {n: statistics.median(kb[way][n]) - statistics.median(kb["stock"][n]) for n in args.qps}
+        row = {"way": way, "one_region": one_region, "bound_kb": BOUND_KB if way != "eager" and one_region else None,
+               "kb_per_qp": {n: more[n] / n for n in args.qps},
+               "kb_each": (more[most] - more[least]) / (most - least)}
+        rows.append(row)
+        print(f"{way:8} {'one region' if one_region else 'a region each':14}"
+              + "".join(f" {n} QPs: {k:6.1f} KB" for n, k in row["kb_per_qp"].items())
+              + f"; each {row['kb_each']:5.1f} KB", flush=True)
+    return rows
+
+
+def qps_of(text):
+    if not re.fullmatch(r"\d+(,\d+)+", text):
+        raise argparse.ArgumentTypeError("two numbers or more, as 1000,4000")
+    return [int(n) for n in text.split(",")]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--build", default="build")
+    p.add_argument("--out", default="out")
+    p.add_argument("--qps", type=qps_of, default=[1000, 4000])
+    p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--check", action="store_true")
+    args = p.parse_args()
+    ways = [way for way in WAYS if way != "stock"]
+    if args.check:
+        rows = measure(args, [way for way in ways if way != "eager"], True)
+        return int(any(row["kb_each"] > row["bound_kb"] for row in rows))
+    save(args.out, "memory.json", {"rows": measure(args, ways, False) + measure(args, ways, True)})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
