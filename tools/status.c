@@ -130,16 +130,18 @@ static void status_peer(const json_t *qp, char *out, size_t size)
 static void status_qp(FILE *out, const json_t *qp)
 {
 	bool moving = *ctl_text(qp, "move") && strcmp(ctl_text(qp, "move"), "NONE");
+	const char *wait = ctl_text(qp, "atomics_wait");
 	char standby[96], peer[96];
 
 	status_standby(qp, standby, sizeof(standby));
 	status_peer(qp, peer, sizeof(peer));
 	fprintf(out,
-		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  %s\n",
+		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  %s%s%s\n",
 		ctl_int(qp, "qpn"), ctl_text(qp, "level"), ctl_text(qp, "default_nic"),
 		ctl_text(qp, "nic"), ctl_int(qp, "path"), ctl_int(qp, "epoch"), standby,
 		moving ? ctl_text(qp, "move") : ctl_text(qp, "send"), peer, ctl_int(qp, "moves"),
-		ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"), ctl_text(qp, "why"));
+		ctl_int(qp, "resubmitted"), ctl_int(qp, "settled"), ctl_text(qp, "why"),
+		*wait ? "; its atomics wait: " : "", wait);
 }
 
 static void status_qps(FILE *out, const json_t *answer)

@@ -241,11 +241,14 @@ static bool home_is_member(const struct sh_qp *qp)
 	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
 }
 
-/* To which it may be moved: up at both ends, and wanted empty by no operator. */
+/*
+ * To which it may be moved: up at both ends, and wanted empty by no operator. Where the peer's group is at home
+ * does not count: two that looked at each other so would keep each other away from their default NICs for ever.
+ */
 static uint8_t home_ok(const struct sh_qp *qp)
 {
 	const struct sc_masks *peer = &qp->core.peer.paths;
-	uint8_t drained = peer->drained, k;
+	uint8_t drained = peer->drained & (uint8_t)~peer->homed, k;
 
 	if (!qp->core.peer.masks_known)
 		return 0;

@@ -76,6 +76,7 @@ static enum sh_event_cause cause_of(const struct sh_qp *qp, enum sc_reason reaso
 	case SC_REASON_KEY: return SH_CAUSE_KEY;
 	case SC_REASON_APPLICATION: return SH_CAUSE_APPLICATION;
 	case SC_REASON_RESOURCE: return SH_CAUSE_RESOURCE;
+	case SC_REASON_HOME: return SH_CAUSE_HOME;
 	case SC_REASONS: break;
 	}
 	return SH_CAUSE_NONE;

@@ -68,8 +68,10 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 
 	if (type == SC_EV_RECEIVES_LAID)
 		event.recv_count = sp_qp_recv_count(qp->sp);
-	if (ret == -ENOENT || ret == -EACCES) /* likewise tried again: an atomic may not run yet */
+	if (ret == -ENOENT)
 		event.reason = SC_REASON_KEY;
+	else if (ret == -EACCES)
+		event.reason = SC_REASON_HOME;
 	else if (ret == -EIO)
 		event.reason = SC_REASON_FENCED_READ;
 	else if (ret)
@@ -344,7 +346,7 @@ static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status)
 	move_fail_all(qp, status, 0, 0);
 	move_all_to_error(qp);
 	qp->app.state = IBV_QPS_ERR;
-	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_KEY);
+	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 	sh_srq_ended(qp);
 }
 
@@ -363,6 +365,7 @@ static void move_atomic_waited(struct sh_qp *qp)
 	       "QP 0x%06x: its atomics have waited too long for a NIC of the peer that runs all of "
 	       "them, the application gets errors: %s",
 	       qp->qp->qp_num, sh_home_why(qp));
+	sh_incident_failed(qp, SC_REASON_HOME, move_unknown(qp));
 	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
 }
 

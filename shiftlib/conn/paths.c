@@ -61,10 +61,13 @@ void sh_paths_changed(struct sh_qp *qp)
 		event.steady |= (uint8_t)(paths_steady(qp, k) << k);
 		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
 	}
-	event.drained |= qp->paths.home.drained & (uint8_t)((1u << qp->paths.n) - 1);
+	event.homed = qp->paths.home.drained & (uint8_t)~event.drained &
+		      (uint8_t)((1u << qp->paths.n) - 1);
+	event.drained |= event.homed;
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
 	if ((!event.default_dead || qp->core.beyond) && event.up == qp->paths.up &&
 	    event.steady == qp->paths.steady && event.drained == qp->paths.drained &&
+	    event.homed == qp->core.paths.homed &&
 	    event.suspicious == qp->core.suspicious)
 		return;
 	qp->paths.up = event.up;

@@ -96,6 +96,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.beyond = standby->beyond,
 		.reads = WIRE_HAS_READS ? standby->address.reads : 0,
 		.stays = standby->stays,
+		.homed = standby->homed,
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));

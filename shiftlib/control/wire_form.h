@@ -42,7 +42,8 @@ struct wire_standby {
 	uint8_t beyond;
 	uint8_t reads; /* before 3.4: reserved, so 0, and not read */
 	uint8_t stays; /* before 3.6: not there, and nothing behind it */
-	uint8_t reserved[3];
+	uint8_t homed;
+	uint8_t reserved[2];
 } __attribute__((packed));
 static_assert(sizeof(struct wire_standby) == 52, "wire form");
 

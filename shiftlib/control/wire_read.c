@@ -95,6 +95,7 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->beyond = WIRE_HAS_TENANT ? wire.beyond : 0;
 	standby->address.reads = WIRE_HAS_READS ? wire.reads : 0;
 	standby->stays = WIRE_HAS_STAY ? wire.stays : 0;
+	standby->homed = WIRE_HAS_STAY ? wire.homed : 0;
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
 	    standby->ask > 1 || standby->lazy > 1 || standby->beyond > 1 ||

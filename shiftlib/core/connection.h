@@ -31,7 +31,8 @@ void sc_config_default(struct sc_config *config);
 struct sc_masks {
 	uint8_t up;	 /* its NIC is well and the peer answers on it */
 	uint8_t steady;	 /* up for the hold-down time */
-	uint8_t drained; /* not to be used, says the operator */
+	uint8_t drained; /* not to be used, says the operator; or its side, for a while */
+	uint8_t homed;	 /* of these: no operator says so, but atomics are at home elsewhere */
 	uint8_t no;	 /* rises with every change */
 };
 
@@ -147,7 +148,10 @@ struct sc_conn {
 	uint32_t recv_count; /* fixed when count_final */
 	uint64_t dark_since; /* no path to the peer has had an answer since; 0: one has */
 	uint64_t deadline_at, lifetime_until;
-	uint64_t retry_at, retry_interval;   /* LAY_RECEIVES or SETTLE again: a key was missing */
+	struct {			     /* LAY_RECEIVES or SETTLE again: */
+		uint64_t at, interval;
+		enum sc_reason reason; /* a key was missing, or an atomic may not run yet */
+	} retry;
 	uint64_t resend_at, resend_interval; /* STATE */
 	uint64_t told_at;		     /* the last STATE went out, whatever for */
 	uint64_t timer_at;		     /* out: when to send SC_EV_TIMER; 0: not at all */

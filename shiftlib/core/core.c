@@ -114,7 +114,7 @@ static void timer_schedule(struct sc_conn *c)
 	if (!sc_moving(c))
 		return;
 	timer_earlier(c, c->deadline_at);
-	timer_earlier(c, c->retry_at);
+	timer_earlier(c, c->retry.at);
 	timer_earlier(c, c->lifetime_until);
 }
 

@@ -10,7 +10,7 @@
 
 enum sc_event_type {
 	SC_EV_INTRODUCED,   /* the peer and its control addresses are known; leader: see below */
-	SC_EV_PATHS,	    /* up, steady, drained: the masks of this side; suspicious */
+	SC_EV_PATHS, /* up, steady, drained, homed: the masks of this side; suspicious */
 	SC_EV_STANDBY_MADE, /* address */
 	SC_EV_STANDBY_CONNECTED, /* RTS */
 	SC_EV_STANDBY_FAILED,	 /* make or connect failed: reason */
@@ -27,7 +27,7 @@ enum sc_event_type {
 	SC_EV_QUIESCED,	     /* final, recv_count */
 	SC_EV_PSN,	     /* ok: 1, psn; else it is not known, or the NIC may not obey */
 	SC_EV_RECEIVES_LAID, /* ok: 1, recv_count; else reason (KEY: try again later) */
-	SC_EV_SETTLED,	     /* ok: 1; else reason (KEY: try again later) */
+	SC_EV_SETTLED,	     /* ok: 1; else reason (KEY, HOME: try again later) */
 	SC_EV_FENCE_LAID,    /* later sends are withheld; atomics: what is outstanding before it may
 			   * not be repeated */
 	SC_EV_FENCED,	     /* nothing is outstanding in the active send ring any more */
@@ -52,7 +52,7 @@ struct sc_event {
 	bool atomics; /* FENCE_LAID, STAYS: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint64_t silent_ns;	     /* DARK */
-	uint8_t up, steady, drained; /* PATHS */
+	uint8_t up, steady, drained, homed; /* PATHS */
 	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */
 	bool default_dead;	     /* PATHS: the default NIC of this end died or obeys no more */
 	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */

@@ -111,7 +111,7 @@ static void forget_last_move(struct sc_frame *x)
 	sc_exact_forget(c);
 	sc_stay_leave(c);
 	c->fault_later = false;
-	c->lifetime_until = c->retry_at = c->retry_interval = 0;
+	c->lifetime_until = c->retry.at = c->retry.interval = 0;
 	sc_standby_suspect(x, false);
 }
 
@@ -152,7 +152,7 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 
 	if (c->move == SC_MOVE_STRANDED)
 		return;
-	if (c->move == SC_MOVE_RESUMING && !c->retry_interval) {
+	if (c->move == SC_MOVE_RESUMING && !c->retry.interval) {
 		c->fault_later = true;
 		return;
 	}
@@ -354,19 +354,20 @@ void sc_move_quiesced(struct sc_frame *x)
 	}
 }
 
-/* A key that the backup NIC does not have yet may come; anything else is the end. */
+/* A key that the backup NIC does not have yet may come, and a right to run; anything else is the end. */
 static void retry_or_fail(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (x->ev->reason != SC_REASON_KEY) {
+	if (x->ev->reason != SC_REASON_KEY && x->ev->reason != SC_REASON_HOME) {
 		sc_end_fail(x, x->ev->reason);
 		return;
 	}
-	if (c->retry_interval)
-		sc_backoff_next(&c->retry_at, &c->retry_interval, x->now, c->config.resend_max_ns);
+	c->retry.reason = x->ev->reason;
+	if (c->retry.interval)
+		sc_backoff_next(&c->retry.at, &c->retry.interval, x->now, c->config.resend_max_ns);
 	else
-		sc_backoff_start(&c->retry_at, &c->retry_interval, x->now, c->config.resend_min_ns);
+		sc_backoff_start(&c->retry.at, &c->retry.interval, x->now, c->config.resend_min_ns);
 }
 
 void sc_move_laid(struct sc_frame *x)
@@ -384,7 +385,7 @@ void sc_move_laid(struct sc_frame *x)
 			await(x);
 		return;
 	}
-	c->retry_at = c->retry_interval = 0;
+	c->retry.at = c->retry.interval = 0;
 	/* what the application polled between the count and the seal belongs to it */
 	if (!SC_MUTANT(COUNT_EARLY))
 		c->recv_count = x->ev->recv_count;
@@ -429,7 +430,7 @@ void sc_move_settled(struct sc_frame *x)
 		not_settled(x);
 		return;
 	}
-	c->retry_at = c->retry_interval = 0;
+	c->retry.at = c->retry.interval = 0;
 	transition_resuming_to_none(c);
 	arrive(x);
 	if (SC_MUTANT(COUNT_EARLY))
@@ -566,7 +567,7 @@ static void retry(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	c->retry_at = 0;
+	c->retry.at = 0;
 	if (c->move == SC_MOVE_LAYING)
 		sc_emit(x, SC_ACT_LAY_RECEIVES)->epoch = c->epoch;
 	else if (c->move == SC_MOVE_RESUMING)
@@ -577,7 +578,7 @@ static enum sc_reason late_reason(const struct sc_conn *c)
 {
 	if (c->move == SC_MOVE_STRANDED)
 		return SC_REASON_NO_STANDBY;
-	return c->retry_interval ? SC_REASON_KEY : SC_REASON_DEADLINE;
+	return c->retry.interval ? c->retry.reason : SC_REASON_DEADLINE;
 }
 
 void sc_move_timer(struct sc_frame *x)
@@ -593,6 +594,6 @@ void sc_move_timer(struct sc_frame *x)
 	}
 	if (sc_due(c->lifetime_until, x->now))
 		lifetime_over(x);
-	if (sc_due(c->retry_at, x->now))
+	if (sc_due(c->retry.at, x->now))
 		retry(x);
 }

@@ -107,6 +107,7 @@ const char *sc_reason_name(enum sc_reason reason)
 		[SC_REASON_SILENCE] = "silence",
 		[SC_REASON_RETURN] = "return",
 		[SC_REASON_NO_STANDBY] = "no-standby",
+		[SC_REASON_HOME] = "atomics-wait",
 	};
 
 	return NAME(names, reason);
@@ -134,6 +135,8 @@ const char *sc_reason_text(enum sc_reason reason)
 		[SC_REASON_SILENCE] = "neither the peer's heartbeat nor any completion came",
 		[SC_REASON_RETURN] = "a better NIC has recovered",
 		[SC_REASON_NO_STANDBY] = "no other NIC is ready to take over",
+		[SC_REASON_HOME] =
+			"its atomics waited too long for a NIC that runs all those of the peer",
 	};
 
 	return NAME(texts, reason);

@@ -91,13 +91,15 @@ void sc_paths_changed(struct sc_frame *x)
 	bool died = ev->default_dead && !c->beyond;
 
 	if (!died && ev->up == c->paths.up && ev->steady == c->paths.steady &&
-	    ev->drained == c->paths.drained && ev->suspicious == c->suspicious)
+	    ev->drained == c->paths.drained && ev->homed == c->paths.homed &&
+	    ev->suspicious == c->suspicious)
 		return;
 	c->beyond |= died;
 	c->suspicious = ev->suspicious;
 	c->paths.up = ev->up;
 	c->paths.steady = ev->steady;
 	c->paths.drained = ev->drained;
+	c->paths.homed = ev->homed;
 	c->paths.no++;
 	c->standby.avoid &= (uint8_t)~came;
 	if (came)
@@ -118,7 +120,8 @@ bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
 	if (c->peer.masks_known && (int8_t)(m->masks_no - c->peer.paths.no) <= 0)
 		return false;
 	came = m->up & (uint8_t) ~(c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
-	c->peer.paths = (struct sc_masks){ m->up, m->steady, m->drained, m->masks_no };
+	c->peer.paths =
+		(struct sc_masks){ m->up, m->steady, m->drained, m->homed, m->masks_no };
 	c->peer.masks_known = true;
 	c->peer.lazy = m->lazy;
 	c->standby.avoid &= (uint8_t)~came;

@@ -124,6 +124,7 @@ static void send(struct sc_frame *x, bool ask)
 		.up = c->paths.up,
 		.steady = c->paths.steady,
 		.drained = c->paths.drained,
+		.homed = c->paths.homed,
 		.masks_no = c->paths.no,
 		.masks_seen = c->peer.paths.no,
 		.beyond = c->beyond,

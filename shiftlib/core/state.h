@@ -75,6 +75,7 @@ enum sc_reason {
 	SC_REASON_KEY,	       /* a memory key is not known on the backup */
 	SC_REASON_APPLICATION, /* the application's own error, modify or destroy */
 	SC_REASON_RESOURCE,    /* the backup NIC lacks something */
+	SC_REASON_HOME,	       /* atomics may not run where the connection is: see home.h */
 	SC_REASONS,
 };
 

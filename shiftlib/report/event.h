@@ -74,6 +74,7 @@ enum sh_event_cause {
 	SH_CAUSE_KEY,
 	SH_CAUSE_RESOURCE,
 	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
+	SH_CAUSE_HOME,	      /* atomics waited for a NIC of the peer that runs all of them */
 	SH_CAUSES,
 };
 

@@ -188,6 +188,8 @@ def stays(lab, counting):
     time.sleep(AWAY_S)
     if counting.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
         raise Failed("its atomics should wait, and the status should say so")
+    if "its atomics wait: the peer has a connection" not in lab.shiftctl("h0", "status"):
+        raise Failed("the table should say so, too")
     lab.shiftctl("h0", "undrain", "mlx5_0")
     counting.goes_on(0)
     exact(*counting.end())

@@ -90,6 +90,7 @@ static bool same_standby(const struct sc_msg_standby *a, const struct sc_msg_sta
 	       a->ask == b->ask && a->lazy == b->lazy && a->beyond == b->beyond &&
 	       !memcmp(a->address.gid, b->address.gid, 16) && a->path == b->path &&
 	       a->up == b->up && a->steady == b->steady && a->drained == b->drained &&
+	       a->homed == b->homed &&
 	       a->masks_no == b->masks_no && a->masks_seen == b->masks_seen &&
 	       a->address.lid == b->address.lid && a->address.nic == b->address.nic &&
 	       a->address.mtu == b->address.mtu && a->address.qpn == b->address.qpn &&

@@ -68,6 +68,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.beyond = (uint8_t)random_below(&rng, 2);
 	standby.address.reads = (uint8_t)random_next(&rng);
 	standby.stays = (uint8_t)random_below(&rng, SC_STAYS_ATOMICS + 1);
+	standby.homed = (uint8_t)random_below(&rng, 1 << SC_MAX_PATHS);
 	return standby;
 }
 

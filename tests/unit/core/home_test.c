@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Which NIC runs atomics: some connections to one responder, random faults, drains and moves, messages
- * lost, doubled and overtaken. At no moment may two NICs be able to execute atomics (N1): by an oracle
- * that looks at the carriers themselves. When faults stop, all that wait go on, at home. Each rule broken on purpose is noticed.
+ * Which NIC runs atomics: some connections to one or two responders, random faults, drains and moves, messages
+ * lost, doubled and overtaken. At no moment may two NICs of one be able to execute atomics (N1): by an oracle
+ * that looks at the carriers themselves. When faults stop, all that wait go on, at home. Each rule broken on
+ * purpose is noticed. Two responders have a connection to each other, whose ends both do atomics: a pair of
+ * `conn`, which move together, as both groups want it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +17,15 @@
 #include "shiftlib/core/home.h"
 #include "tests/lib/random.h"
 
-enum { MEMBERS = 4, PATHS = 3, EPOCHS = 400, WIRE = 64 };
+enum { MEMBERS = 4, HOSTS = 2, PATHS = 3, EPOCHS = 400, WIRE = 64 };
 enum { ROUNDS = 4000, STEPS = 1500, HEAL = 6000, MUTANT_ROUNDS = 40000 };
 
 struct conn {
 	struct sc_home_user user;
 	struct sc_home_member member;
+	uint32_t host;	    /* that responds */
+	struct conn *twin;  /* the same connection, as the other end responds; NULL: that does not */
+	uint8_t up, steady; /* its paths */
 	bool posts;	 /* its application does atomics */
 	bool foreign;	 /* it takes no part: it is where it is, and nobody can tell it anything */
 	bool waits;	 /* one waits in the engine */
@@ -38,13 +43,19 @@ struct letter {
 	struct sc_msg_home m;
 };
 
-static struct world {
-	struct conn conn[MEMBERS];
+struct host {
 	struct sc_home_member *members[MEMBERS];
 	struct sc_home_group group;
+	bool busy;
+};
+
+static struct world {
+	struct conn conn[MEMBERS];
+	struct host host[HOSTS];
 	struct letter wire[WIRE];
 	uint32_t n, n_letters;
-	bool calm, busy;
+	bool calm;
+	bool blind; /* a peer's home is taken for its operator's wish */
 	uint64_t random;
 	uint32_t grants, lifts, ran, homes;
 } w;
@@ -52,6 +63,16 @@ static struct world {
 static bool chance(uint32_t percent)
 {
 	return random_below(&w.random, 100) < percent;
+}
+
+static uint8_t drained_here(const struct conn *c)
+{
+	return sc_home_drained(&w.host[c->host].group, &c->member);
+}
+
+static uint8_t drained_there(const struct conn *c)
+{
+	return c->twin ? drained_here(c->twin) : 0;
 }
 
 static bool allowed(const struct conn *c)
@@ -131,13 +152,25 @@ static void deliver(void)
 		requester_hears(l.conn, &l.m);
 }
 
-static void step(void)
+static void look(struct conn *c)
 {
-	uint8_t home = w.group.home;
+	c->member.ok = c->up;
+	if (w.blind)
+		c->member.ok &= (uint8_t)~drained_there(c);
+	if (c->foreign)
+		c->member.ok = 0;
+	c->member.steady = c->member.ok & c->steady;
+}
 
-	sc_home_step(&w.group);
-	w.homes += home != w.group.home;
-	w.busy = !sc_home_at_rest(&w.group);
+static void step(struct host *h)
+{
+	uint8_t home = h->group.home;
+
+	for (uint32_t i = 0; i < w.n; i++)
+		look(&w.conn[i]);
+	sc_home_step(&h->group);
+	w.homes += home != h->group.home;
+	h->busy = !sc_home_at_rest(&h->group);
 	for (uint32_t i = 0; i < w.n; i++)
 		if (w.conn[i].member.news)
 			responder_says(i);
@@ -184,7 +217,7 @@ static void execute(struct conn *c)
 
 static int target_of(struct conn *c, uint8_t drained)
 {
-	uint8_t others = c->member.ok & (uint8_t) ~(1u << c->member.path);
+	uint8_t others = c->up & (uint8_t) ~(1u << c->member.path);
 	uint8_t first = others & (uint8_t)~drained;
 
 	if (first)
@@ -194,16 +227,16 @@ static int target_of(struct conn *c, uint8_t drained)
 
 static bool ordered(const struct conn *c, uint8_t drained, int to)
 {
-	uint8_t can = c->member.ok & (uint8_t)~drained;
+	uint8_t can = c->up & (uint8_t)~drained;
 
 	if (to < 0 || !(can & 1u << to))
 		return false;
 	if (drained & 1u << c->member.path)
 		return true;
-	return to < c->member.path && (c->member.steady & 1u << to);
+	return to < c->member.path && (c->steady & 1u << to);
 }
 
-static void leave(struct conn *c, int to)
+static void leave_alone(struct conn *c, int to)
 {
 	c->member.epoch++;
 	c->member.path = (uint8_t)to;
@@ -212,13 +245,41 @@ static void leave(struct conn *c, int to)
 		c->gone_from = true; /* else the word of it is still under way */
 }
 
+static void leave(struct conn *c, int to)
+{
+	leave_alone(c, to);
+	if (c->twin)
+		leave_alone(c->twin, to);
+}
+
+static bool has_arrived(const struct conn *c)
+{
+	return c->member.epoch == c->member.quiesced && c->active == c->member.epoch;
+}
+
+static void begin_move(struct conn *c)
+{
+	uint8_t drained = drained_here(c) | drained_there(c);
+	int to = target_of(c, drained);
+	struct conn *twin = c->twin;
+
+	if (c->member.epoch + 1 >= EPOCHS || to < 0 || (twin && !has_arrived(twin)))
+		return;
+	if (!(c->up & 1u << c->member.path)) {
+		leave(c, to);
+		return;
+	}
+	c->fenced = ordered(c, drained, to) && (w.calm || chance(80));
+	if (twin)
+		twin->fenced = c->fenced;
+	if (c->fenced && !c->in_flight[c->active] && !(twin && twin->in_flight[twin->active]))
+		leave(c, to);
+}
+
 static void move_on(struct conn *c)
 {
-	uint8_t drained = sc_home_drained(&w.group, &c->member);
-	int to;
-
 	if (c->foreign) { /* it comes, if it has not yet; while others are away, without its right */
-		c->member.shut &= w.busy;
+		c->member.shut &= w.host[c->host].busy;
 		return;
 	}
 	if (c->member.epoch != c->member.quiesced) {
@@ -239,25 +300,20 @@ static void move_on(struct conn *c)
 		sc_home_takes(&c->user, c->active, c->path_of[c->active]);
 		return;
 	}
-	to = target_of(c, drained);
-	if (c->member.epoch + 1 >= EPOCHS || to < 0)
-		return;
-	if (!(c->member.ok & 1u << c->member.path)) {
-		leave(c, to);
-		return;
-	}
-	c->fenced = ordered(c, drained, to) && (w.calm || chance(80));
-	if (c->fenced && !c->in_flight[c->active])
-		leave(c, to);
+	begin_move(c);
 }
 
 static void shake(struct conn *c)
 {
 	if (chance(50))
-		c->member.ok ^= (uint8_t)(1u << random_below(&w.random, PATHS));
+		c->up ^= (uint8_t)(1u << random_below(&w.random, PATHS));
 	else
-		c->member.ok = (1 << PATHS) - 1;
-	c->member.steady = c->member.ok & (uint8_t)random_next(&w.random);
+		c->up = (1 << PATHS) - 1;
+	c->steady = c->up & (uint8_t)random_next(&w.random);
+	if (!c->twin)
+		return;
+	c->twin->up = c->up;
+	c->twin->steady = c->steady;
 }
 
 /* ---- what must hold --------------------------------------------------------------------------- */
@@ -278,11 +334,11 @@ static uint8_t can_execute(const struct conn *c)
 
 static bool on_one_nic(void)
 {
-	uint8_t nics = 0;
+	uint8_t nics[HOSTS] = { 0 };
 
 	for (uint32_t i = 0; i < w.n; i++)
-		nics |= can_execute(&w.conn[i]);
-	return !(nics & (nics - 1));
+		nics[w.conn[i].host] |= can_execute(&w.conn[i]);
+	return !(nics[0] & (nics[0] - 1)) && !(nics[1] & (nics[1] - 1));
 }
 
 /* The module's own belief is never less than what is. */
@@ -300,7 +356,7 @@ static bool all_well(void)
 		if (w.conn[i].waits || w.conn[i].member.path ||
 		    w.conn[i].active != w.conn[i].member.epoch)
 			return false;
-	return sc_home_at_rest(&w.group) && !w.group.home;
+	return sc_home_at_rest(&w.host[0].group) && sc_home_at_rest(&w.host[1].group);
 }
 
 static void act(void)
@@ -317,31 +373,49 @@ static void act(void)
 		if (!w.calm && chance(8))
 			shake(c);
 		break;
-	case 5: step(); break;
+	case 5: step(&w.host[random_below(&w.random, HOSTS)]); break;
 	default: deliver(); break;
 	}
 }
 
-/* NULL, or what does not hold. safety: whether it comes home is not looked at. */
-static const char *round_of(uint64_t seed, bool safety)
+static void join(struct conn *c, uint32_t host)
 {
-	bool well = false;
+	struct sc_home_group *group = &w.host[host].group;
 
+	c->host = host;
+	group->members[group->n++] = &c->member;
+	c->up = c->steady = (1 << PATHS) - 1;
+	c->posts = chance(75);
+}
+
+static void set_up(uint64_t seed, bool two)
+{
 	memset(&w, 0, sizeof(w));
 	w.random = seed;
 	w.n = 2 + random_below(&w.random, MEMBERS - 1);
-	w.group = (struct sc_home_group){ .members = w.members, .n = w.n };
+	for (uint32_t h = 0; h < HOSTS; h++)
+		w.host[h].group.members = w.host[h].members;
 	for (uint32_t i = 0; i < w.n; i++) {
-		w.members[i] = &w.conn[i].member;
-		w.conn[i].posts = chance(75);
-		w.conn[i].foreign = w.conn[i].member.silent = w.conn[i].member.shut = chance(8);
-		w.conn[i].member.ok = w.conn[i].member.steady = (1 << PATHS) - 1;
+		struct conn *c = &w.conn[i];
+
+		join(c, two ? (i < 2 ? i : random_below(&w.random, HOSTS)) : 0);
+		if (two && i < 2)
+			c->twin = &w.conn[1 - i];
+		else
+			c->foreign = c->member.silent = c->member.shut = chance(8);
 	}
+}
+
+/* NULL, or what does not hold. safety: whether it comes home is not looked at. */
+static const char *round_of(bool safety)
+{
+	bool well = false;
+
 	for (uint32_t s = 0; s < STEPS + HEAL && !well; s++) {
 		if (s == STEPS) {
 			w.calm = true;
 			for (uint32_t i = 0; i < w.n; i++)
-				w.conn[i].member.ok = w.conn[i].member.steady = (1 << PATHS) - 1;
+				w.conn[i].up = w.conn[i].steady = (1 << PATHS) - 1;
 		}
 		act();
 		if (!on_one_nic())
@@ -353,14 +427,14 @@ static const char *round_of(uint64_t seed, bool safety)
 	return well || safety ? NULL : "it did not come home";
 }
 
-static void one_nic_at_a_time(void **state)
+static void rounds(uint64_t seed, bool two)
 {
-	uint64_t seed = random_seed("home");
 	uint32_t grants = 0, lifts = 0, homes = 0;
 	const char *wrong;
 
 	for (uint32_t r = 0; r < ROUNDS; r++) {
-		wrong = round_of(seed + r, false);
+		set_up(seed + r, two);
+		wrong = round_of(false);
 		if (wrong)
 			fail_msg("round %u (SHIFT_TEST_SEED=%llu): %s", r,
 				 (unsigned long long)(seed + r), wrong);
@@ -373,6 +447,31 @@ static void one_nic_at_a_time(void **state)
 	assert_true(grants > ROUNDS && lifts > ROUNDS && homes > ROUNDS);
 }
 
+static void one_nic_at_a_time(void **state)
+{
+	rounds(random_seed("home"), false);
+}
+
+/* Their homes may be opposite: neither may keep the other away from its default NIC when faults are over. */
+static void both_ends_respond(void **state)
+{
+	rounds(random_seed("home of two"), true);
+}
+
+/* conn/home.c, home_ok(): what the peer's group wants is not what its operator wants. */
+static void homes_that_look_at_each_other(void **state)
+{
+	uint64_t seed = random_seed("blind homes");
+	const char *wrong = NULL;
+
+	for (uint32_t r = 0; r < ROUNDS && !wrong; r++) {
+		set_up(seed + r, true);
+		w.blind = true;
+		wrong = round_of(false);
+	}
+	assert_string_equal(wrong ? wrong : "nothing", "it did not come home");
+}
+
 static void each_broken_rule_is_noticed(void **state)
 {
 	uint64_t seed = random_seed("home mutants");
@@ -382,8 +481,10 @@ static void each_broken_rule_is_noticed(void **state)
 		const char *wrong = NULL;
 
 		sc_home_mutant = (enum sc_home_mutant)m;
-		for (r = 0; r < MUTANT_ROUNDS && !wrong; r++)
-			wrong = round_of(seed + r, true);
+		for (r = 0; r < MUTANT_ROUNDS && !wrong; r++) {
+			set_up(seed + r, false);
+			wrong = round_of(true);
+		}
 		sc_home_mutant = SC_HOME_MUTANT_NONE;
 		if (!wrong)
 			fail_msg("nothing notices mutant %d", m);
@@ -395,6 +496,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_nic_at_a_time),
+		cmocka_unit_test(both_ends_respond),
+		cmocka_unit_test(homes_that_look_at_each_other),
 		cmocka_unit_test(each_broken_rule_is_noticed),
 	};
 

@@ -713,6 +713,21 @@ static void keys_that_never_come_end_the_move(void **state)
 	assert_int_equal(run_to_fail(&f, true, true), SC_REASON_KEY);
 }
 
+/* What waits is not a key, and the reason says so. */
+static void atomics_that_may_never_run_end_the_move(void **state)
+{
+	struct core_fixture f;
+
+	fixture_at(&f, AT_LAYING);
+	fixture_answer(&f, SC_EV_RECEIVES_LAID, true, SC_REASON_NONE);
+	fixture_state_msg(&f, FINAL(1, 9));
+	fixture_answer(&f, SC_EV_SETTLED, false, SC_REASON_HOME);
+	fixture_timer(&f);
+	assert_non_null(fixture_find(&f, SC_ACT_SETTLE));
+	fixture_answer(&f, SC_EV_SETTLED, false, SC_REASON_HOME);
+	assert_int_equal(run_to_fail(&f, true, true), SC_REASON_HOME);
+}
+
 static void last_words_are_repeated_and_stop(void **state)
 {
 	struct core_fixture f;
@@ -829,6 +844,7 @@ int main(void)
 		cmocka_unit_test(a_reason_is_of_the_path_that_was_left),
 		cmocka_unit_test(the_operators_limit_ends_a_move),
 		cmocka_unit_test(keys_that_never_come_end_the_move),
+		cmocka_unit_test(atomics_that_may_never_run_end_the_move),
 		cmocka_unit_test(last_words_are_repeated_and_stop),
 		cmocka_unit_test(an_ended_side_answers_who_goes_on),
 		cmocka_unit_test(errors_withheld_at_the_end_are_released),
