@@ -298,17 +298,21 @@ static bool doctor_device(struct doctor *d, unsigned i)
 	enum backup_near near =
 		backup ? backup_near(&dev->place, &backup->place) : BACKUP_NOT_KNOWN;
 	const char *why, *engine = doctor_engine(d, i, &why);
+	char more[24] = "";
 	enum finding f;
 
 	why = why ? why : doctor_why_not(dev, backup);
+	if (backup && d->map.n_backups[i] > 1)
+		snprintf(more, sizeof(more), " and %u more", d->map.n_backups[i] - 1u);
 	f = why ? FINDING_NO : FINDING_OK;
 	if (dev->open_errno)
 		doctor_say(d, dev->name, f, "cannot be opened: %s", strerror(dev->open_errno));
 	else
-		doctor_say(d, dev->name, f, "%s, port %s, %s, LID %u; backup %s%s%s%s%s",
+		doctor_say(d, dev->name, f, "%s, port %s, %s, LID %u; backup %s%s%s%s%s%s",
 			   engine ? engine : "no engine", dev->state, dev->layer_name, dev->lid,
 			   backup ? backup->name : "none", backup ? ", " : "",
-			   backup ? backup_near_text(near) : "", why ? "; " : "", why ? why : "");
+			   backup ? backup_near_text(near) : "", more, why ? "; " : "",
+			   why ? why : "");
 	if (backup && near == BACKUP_SAME_CARD)
 		doctor_say(
 			d, dev->name, FINDING_NOTE,

@@ -125,7 +125,8 @@ static int backup_map_entry(struct parser *p)
 				       p->nics[nic].name);
 	p->named[nic] = true;
 	if (*p->at != '=')
-		return backup_map_fail(p, -EINVAL, p->at, "expected DEFAULT=BACKUP or \"auto\"");
+		return backup_map_fail(p, -EINVAL, p->at,
+				       "expected DEFAULT=BACKUP, \"auto\" or \"spread\"");
 	do {
 		start = ++p->at;
 		rc = backup_map_device(p, &backup);
@@ -164,6 +165,19 @@ static void backup_map_auto(const struct parser *p)
 	}
 }
 
+static void backup_map_spread(const struct parser *p)
+{
+	struct backup_all all[BACKUP_MAP_MAX_NICS];
+
+	p->map->automatic = p->map->spread = true;
+	backup_pair_all(p->nics, p->map->n_nics, all);
+	for (uint32_t i = 0; i < p->map->n_nics; i++) {
+		p->map->n_backups[i] = all[i].n;
+		p->map->n_even[i] = all[i].n_even;
+		memcpy(p->map->backups[i], all[i].nic, sizeof(all[i].nic));
+	}
+}
+
 int backup_map_parse(const char *text, const struct backup_nic *nics, uint32_t n_nics,
 		     struct backup_map *map, char *err, size_t errlen)
 {
@@ -177,6 +191,10 @@ int backup_map_parse(const char *text, const struct backup_nic *nics, uint32_t n
 	map->n_nics = n_nics < BACKUP_MAP_MAX_NICS ? n_nics : BACKUP_MAP_MAX_NICS;
 	if (!text || !*text || !strcmp(text, "auto")) {
 		backup_map_auto(&p);
+		return 0;
+	}
+	if (!strcmp(text, "spread")) {
+		backup_map_spread(&p);
 		return 0;
 	}
 	/* Twice over, so that malformed text is called that whatever devices there are. */

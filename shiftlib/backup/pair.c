@@ -290,17 +290,78 @@ static void pairing_lean(struct pairing *p)
 	}
 }
 
+static void pairing_make(struct pairing *p, const struct backup_nic *nics, uint32_t n)
+{
+	pairing_begin(p, nics, n);
+	while (pairing_next(p))
+		;
+	while (pairing_improve(p))
+		;
+	pairing_lean(p);
+}
+
 void backup_pair(const struct backup_nic *nics, uint32_t n, uint8_t *backup)
 {
 	struct pairing p;
 	uint32_t i;
 
-	pairing_begin(&p, nics, n);
-	while (pairing_next(&p))
-		;
-	while (pairing_improve(&p))
-		;
-	pairing_lean(&p);
+	pairing_make(&p, nics, n);
 	for (i = 0; i < p.n; i++)
 		backup[p.place[i]] = p.mate[i] == BACKUP_NONE ? BACKUP_NONE : p.place[p.mate[i]];
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+enum pair_class { PAIR_LIKE, PAIR_OTHER_MODEL, PAIR_SAME_CARD, PAIR_NEVER };
+
+static enum pair_class pair_class(const struct pairing *p, uint32_t i, uint32_t k)
+{
+	uint64_t cost = p->cost[i][k];
+
+	if (i == k || cost == COST_NEVER)
+		return PAIR_NEVER;
+	if (cost >= COST_CARD)
+		return PAIR_SAME_CARD;
+	return cost >= COST_MODEL ? PAIR_OTHER_MODEL : PAIR_LIKE;
+}
+
+static void all_add(const struct pairing *p, struct backup_all *all, uint32_t k)
+{
+	if (all->n < BACKUP_MAP_MAX_BACKUPS)
+		all->nic[all->n++] = p->place[k];
+}
+
+/* The other half of its pair first, if it is of that class, so that both ways of choosing agree in it. */
+static void all_add_class(const struct pairing *p, struct backup_all *all, uint32_t i,
+			  enum pair_class class)
+{
+	uint32_t mate = p->mate[i], step, k;
+
+	if (mate != BACKUP_NONE && pair_class(p, i, mate) == class)
+		all_add(p, all, mate);
+	for (step = 1; step < p->n; step++) {
+		k = (i + step) % p->n;
+		if (k != mate && pair_class(p, i, k) == class)
+			all_add(p, all, k);
+	}
+}
+
+void backup_pair_all(const struct backup_nic *nics, uint32_t n, struct backup_all *all)
+{
+	struct backup_all *of;
+	struct pairing p;
+	uint32_t i;
+
+	pairing_make(&p, nics, n);
+	for (i = 0; i < p.n; i++) {
+		of = &all[p.place[i]];
+		memset(of, 0, sizeof(*of));
+		all_add_class(&p, of, i, PAIR_LIKE);
+		if (!of->n)
+			all_add_class(&p, of, i, PAIR_OTHER_MODEL);
+		of->n_even = of->n;
+		all_add_class(&p, of, i, PAIR_SAME_CARD);
+		if (!of->n_even) /* there is nothing else */
+			of->n_even = of->n;
+	}
 }

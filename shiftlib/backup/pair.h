@@ -20,8 +20,9 @@
 
 #include "shiftlib/backup/nic.h"
 
-#define BACKUP_MAP_MAX_NICS 32u
-#define BACKUP_NONE	    UINT8_MAX
+#define BACKUP_MAP_MAX_NICS    32u
+#define BACKUP_MAP_MAX_BACKUPS 7u
+#define BACKUP_NONE	       UINT8_MAX
 
 enum backup_near {
 	BACKUP_SAME_CARD,
@@ -35,6 +36,19 @@ enum backup_near {
 enum backup_near backup_near(const struct backup_nic *a, const struct backup_nic *b);
 /* For a sentence behind the backup's name: "on the same NUMA node". */
 const char *backup_near_text(enum backup_near near);
+
+/*
+ * SHIFT_BACKUP=spread: all that stand in for @nics[i], at most BACKUP_MAP_MAX_BACKUPS. The first is its pair's
+ * other half; behind it come the NICs of its model (where there are none: of any) in the order of the
+ * addresses, from the one behind it and around. So hosts of the same make have the same rail at the same
+ * place. Ports of its own card come last, behind *n_even: they are
+ * there for when all else is gone.
+ */
+struct backup_all {
+	uint8_t n, n_even;
+	uint8_t nic[BACKUP_MAP_MAX_BACKUPS];
+};
+void backup_pair_all(const struct backup_nic *nics, uint32_t n, struct backup_all *all);
 
 /* backup[i]: the place in @nics of what stands in for @nics[i], or BACKUP_NONE. At most
  * BACKUP_MAP_MAX_NICS. Any thread. */

@@ -22,6 +22,7 @@
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/spread.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/stay.h"
@@ -179,6 +180,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
 	sc_step(&qp->core, event, now, &actions);
 	sh_home_stepped(qp);
+	sh_spread_stepped(qp);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))

@@ -8,7 +8,9 @@
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/timers.h"
 #include "shiftlib/conn/pace.h"
+#include "shiftlib/conn/spread.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
 
 struct sh_qp;
 
@@ -23,6 +25,7 @@ struct sh_conns {
 	uint32_t guarded;	  /* connections that may move */
 	uint32_t moving, faulted; /* in a move; and those that are told of a fault now */
 	struct sh_pace pace;
+	struct sh_spread spread[SH_MAX_NICS]; /* by index */
 	struct sh_qp *_Atomic mail; /* stack of QPs with pending bits, pushed by the data path */
 	uint64_t check_at;	    /* next look for errors that nobody polls */
 	uint32_t check_pass;

@@ -289,7 +289,10 @@ static struct incident *incident_towards(struct incident *incident, const struct
 static enum sh_event_kind incident_kind(const struct sh_qp *qp, const struct incident *incident,
 					const struct sh_carrier *to)
 {
-	return incident->ordered && to->path < qp->active->path ? SH_EVENT_RETURN : SH_EVENT_SWITCH;
+	uint32_t order = qp->core.standby.order;
+	bool back = sc_order_rank(order, to->path) < sc_order_rank(order, qp->active->path);
+
+	return incident->ordered && back ? SH_EVENT_RETURN : SH_EVENT_SWITCH;
 }
 
 void sh_incident_settled(struct sh_qp *qp, const struct sh_carrier *to,

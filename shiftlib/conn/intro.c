@@ -17,6 +17,7 @@
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/spread.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
@@ -282,6 +283,7 @@ void sh_intro_ready(struct sh_qp *qp)
 	if (sh_conn_hands_off(qp) || !qp->peer || qp->core.peer.introduced || !intro_any_route(qp))
 		return;
 	event.leader = intro_leads(qp);
+	event.order = event.leader ? sh_spread_draw(qp) : 0;
 	sh_conn_event(qp, &event);
 }
 

@@ -8,6 +8,7 @@
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/spread.h"
 #include "shiftlib/conn/tenant.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/news.h"
@@ -112,8 +113,10 @@ void sh_paths_use_peer(struct sh_qp *qp, struct sh_peer *peer)
 		qp->standby->keys_wait = false;
 		before->keys_waiting--;
 	}
-	if (before)
+	if (before) {
+		sh_spread_forget(qp); /* it is dealt with the next one, if there is one */
 		sh_peer_leave(before);
+	}
 	qp->peer = peer;
 	sp_keys_changed();
 	if (peer) /* who leaves asks for nothing more */

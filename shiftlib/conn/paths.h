@@ -17,6 +17,8 @@ struct sh_qp_paths {
 	struct sh_peer_path *routes[SC_MAX_PATHS];
 	uint32_t n;		     /* that both ends have */
 	uint8_t up, steady, drained; /* masks of paths that the core was told */
+	uint32_t order;		     /* in which they are preferred, as it was counted */
+	bool carried;		     /* counted for its default NIC */
 	struct sh_qp_home home;	     /* which of the peer's NICs, and of ours, run atomics */
 };
 

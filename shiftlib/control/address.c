@@ -234,6 +234,20 @@ static uint8_t link_layer_of(const struct ibv_port_attr *attr)
 							      : attr->link_layer;
 }
 
+/* As in IBA PortInfo, LinkSpeedActive and LinkWidthActive: bits, one of each is set. */
+static uint32_t address_speed(const struct ibv_port_attr *attr)
+{
+	static const uint32_t lanes_mbps[] = {
+		2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000
+	};
+	static const uint32_t lanes[] = { 1, 4, 8, 12, 2 };
+	int speed = __builtin_ffs(attr->active_speed), width = __builtin_ffs(attr->active_width);
+
+	if (speed < 1 || width < 1 || width > 5)
+		return 0;
+	return lanes_mbps[speed - 1] * lanes[width - 1];
+}
+
 int sh_address_query(const struct shift_real *real, struct ibv_context *context, uint8_t port,
 		     const struct sh_address *before, struct sh_address *address,
 		     bool *grh_required)
@@ -248,6 +262,7 @@ int sh_address_query(const struct shift_real *real, struct ibv_context *context,
 	address->link_layer = link_layer_of(&attr);
 	address->mtu = (uint8_t)attr.active_mtu;
 	address->active = attr.state == IBV_PORT_ACTIVE || attr.state == IBV_PORT_ACTIVE_DEFER;
+	address->speed = address->active ? address_speed(&attr) : 0;
 	*grh_required = attr.flags & IBV_QPF_GRH_REQUIRED;
 	return address_query_gid(real, context, port, &attr, before, address);
 }

@@ -31,6 +31,8 @@ struct sh_address {
 	uint16_t vlan;	     /* of gid; 0: none */
 	uint16_t pkey_index; /* of the control QP */
 	uint8_t sl, traffic_class; /* a peer's: of what is sent there */
+	uint32_t
+		speed; /* of the port, in Mb/s, when it was active; 0: not known. On its own host only */
 	uint32_t qpn, qkey;
 };
 

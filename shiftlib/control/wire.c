@@ -66,8 +66,10 @@ static int writer_put(struct sh_wire_writer *writer, enum sh_wire_type type,
 
 static size_t wire_standby_length(void)
 {
-	if (WIRE_HAS_STAY)
+	if (WIRE_HAS_ORDER)
 		return sizeof(struct wire_standby);
+	if (WIRE_HAS_STAY)
+		return WIRE_STANDBY_STAYS;
 	return WIRE_HAS_TENANT ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
 }
 
@@ -97,6 +99,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.reads = WIRE_HAS_READS ? standby->address.reads : 0,
 		.stays = standby->stays,
 		.homed = standby->homed,
+		.order = htole32(standby->order),
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));

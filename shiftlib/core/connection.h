@@ -44,8 +44,9 @@ struct sc_standby {
 	uint8_t path;
 	uint8_t seen; /* own phase, as the peer last showed to have seen it */
 	uint8_t masks_seen;
-	bool both;     /* it has been ready at both ends */
-	uint8_t avoid; /* paths that failed since one worked */
+	bool both;	/* it has been ready at both ends */
+	uint8_t avoid;	/* paths that failed since one worked */
+	uint32_t order; /* in which they are preferred; the leader's, since the introduction */
 	struct sc_address local, remote;
 	uint64_t resend_at, resend_interval;
 	uint64_t deadline_at;		     /* of making it */

@@ -47,8 +47,9 @@ struct sc_event {
 	 */
 	uint32_t epoch;
 	bool ok;
-	bool idle;    /* TIMER: no send is outstanding or withheld here */
-	bool leader;  /* INTRODUCED: this end chooses standbys; the other end must not be it too */
+	bool idle;   /* TIMER: no send is outstanding or withheld here */
+	bool leader; /* INTRODUCED: this end chooses standbys; the other end must not be it too */
+	uint32_t order; /* INTRODUCED, leader: in which it prefers its paths */
 	bool atomics; /* FENCE_LAID, STAYS: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint64_t silent_ns;	     /* DARK */

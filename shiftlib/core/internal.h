@@ -119,6 +119,7 @@ int sc_paths_choose(const struct sc_conn *c);				 /* -1: none */
 bool sc_paths_both_up(const struct sc_conn *c, uint8_t path);
 bool sc_paths_both_steady(const struct sc_conn *c, uint8_t path);
 bool sc_paths_better(const struct sc_conn *c); /* there is one to go back to */
+bool sc_paths_before(const struct sc_conn *c, uint8_t path, uint8_t other); /* is it preferred? */
 uint32_t sc_paths_count(const struct sc_conn *c);
 bool sc_paths_drained(const struct sc_conn *c, uint8_t path);
 

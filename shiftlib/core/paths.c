@@ -47,9 +47,20 @@ bool sc_paths_drained(const struct sc_conn *c, uint8_t path)
 	return drained(c) & bit(path);
 }
 
-static int lowest(uint8_t mask)
+bool sc_paths_before(const struct sc_conn *c, uint8_t path, uint8_t other)
 {
-	return mask ? __builtin_ctz(mask) : -1;
+	return sc_order_rank(c->standby.order, path) < sc_order_rank(c->standby.order, other);
+}
+
+static int first(const struct sc_conn *c, uint8_t mask)
+{
+	int found = -1;
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (mask & bit(path) && (found < 0 || sc_paths_before(c, path, (uint8_t)found)))
+			found = path;
+	return found;
 }
 
 /*
@@ -71,14 +82,16 @@ int sc_paths_choose(const struct sc_conn *c)
 	int path = -1;
 
 	for (size_t i = 0; i < sizeof(tries) && path < 0; i++)
-		path = lowest(tries[i]);
+		path = first(c, tries[i]);
 	return path;
 }
 
 /* Steady or not yet: the standby is ready when it is. */
 bool sc_paths_better(const struct sc_conn *c)
 {
-	return both_up(c) & ~drained(c) & (bit(c->path) - 1);
+	int path = first(c, both_up(c) & (uint8_t)~drained(c));
+
+	return path >= 0 && sc_paths_before(c, (uint8_t)path, c->path);
 }
 
 /* ---- news ----------------------------------------------------------------------------------- */
@@ -124,6 +137,8 @@ bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
 		(struct sc_masks){ m->up, m->steady, m->drained, m->homed, m->masks_no };
 	c->peer.masks_known = true;
 	c->peer.lazy = m->lazy;
+	if (!c->leader)
+		c->standby.order = m->order;
 	c->standby.avoid &= (uint8_t)~came;
 	if (came)
 		c->standby.choose_at = 0;

@@ -129,6 +129,7 @@ static void send(struct sc_frame *x, bool ask)
 		.masks_seen = c->peer.paths.no,
 		.beyond = c->beyond,
 		.stays = sc_stay_told(c),
+		.order = c->leader ? c->standby.order : 0,
 		.address = c->standby.local,
 	};
 }
@@ -298,6 +299,8 @@ void sc_standby_introduced(struct sc_frame *x)
 		return;
 	c->peer.introduced = true;
 	c->leader = x->ev->leader;
+	if (c->leader)
+		c->standby.order = x->ev->order;
 	sc_standby_ask(x);
 	if (c->leader)
 		sc_standby_tell(x);
@@ -396,7 +399,8 @@ static bool replace(const struct sc_conn *c, uint8_t path)
 		return false;
 	if (!sc_paths_both_up(c, c->standby.path) || sc_paths_drained(c, c->standby.path))
 		return true;
-	return path < c->standby.path && sc_paths_both_steady(c, path) && !sc_switching(c);
+	return sc_paths_before(c, path, c->standby.path) && sc_paths_both_steady(c, path) &&
+	       !sc_switching(c);
 }
 
 void sc_standby_choose(struct sc_frame *x)

@@ -3,6 +3,9 @@
 #ifndef SHIFTLIB_CORE_STATE_H
 #define SHIFTLIB_CORE_STATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum sc_send_state {
 	SC_SEND_DEFAULT,
 	SC_SEND_FALLBACK,
@@ -52,8 +55,19 @@ enum sc_stay_phase {
 };
 
 /* Path k of a connection leads from the k-th NIC of this side to the k-th NIC of the peer; 0 is the
- * default. Sets of paths are masks of bits. */
-#define SC_MAX_PATHS 5
+ * default. Sets of paths are masks of bits, of one byte. */
+#define SC_MAX_PATHS 8
+
+/*
+ * In which order a connection prefers its paths, behind path 0: three bits each, the first choice in the
+ * lowest, 0 behind the last. Paths that it does not name come behind those, by their numbers; so 0 is the
+ * order of the numbers. The leader draws it (backup/spread.h), and tells the other end.
+ */
+#define SC_ORDER_BITS  3
+#define SC_ORDER_WHOLE ((1u << SC_ORDER_BITS * (SC_MAX_PATHS - 1)) - 1)
+bool sc_order_valid(uint32_t order); /* no path twice */
+/* The place of a path: that of path 0 is 0, of its first choice 1, and so on. */
+uint8_t sc_order_rank(uint32_t order, uint8_t path);
 
 enum sc_reason {
 	SC_REASON_NONE,

@@ -160,8 +160,8 @@ static enum sc_reason wanted(const struct sc_conn *c)
 {
 	if (sc_paths_drained(c, c->path) && !sc_paths_drained(c, c->standby.path))
 		return SC_REASON_ORDER;
-	if (c->standby.path < c->path && sc_paths_both_steady(c, c->standby.path) &&
-	    !sc_paths_drained(c, c->standby.path))
+	if (sc_paths_before(c, c->standby.path, c->path) &&
+	    sc_paths_both_steady(c, c->standby.path) && !sc_paths_drained(c, c->standby.path))
 		return SC_REASON_RETURN;
 	return SC_REASON_NONE;
 }

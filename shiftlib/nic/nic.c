@@ -31,7 +31,10 @@ static void nics_map_tell(const struct backup_nic *nics)
 
 	for (i = 0; i < map->n_nics && map->automatic; i++) {
 		backup = &nics[map->backups[i][0]];
-		if (map->n_backups[i])
+		if (map->spread && map->n_even[i] > 1)
+			sh_log(SH_LOG_INFO, "%s: its connections are spread over %u NICs",
+			       nics[i].name, map->n_even[i]);
+		else if (map->n_backups[i])
 			sh_log(SH_LOG_INFO, "%s: its backup is %s, %s", nics[i].name, backup->name,
 			       backup_near_text(backup_near(&nics[i], backup)));
 	}

@@ -90,8 +90,10 @@ struct sh_peer {
 	uint32_t caps;		   /* SH_WIRE_CAPS of its build */
 	uint8_t sl, traffic_class; /* of its first connection: datagrams have them too */
 	uint8_t minor;		   /* version of its datagrams; the major one is ours */
-	uint8_t doubted;	   /* paths whose NIC of its told a wrong expected PSN, as bits */
-	struct sh_auth *auth;	   /* NULL: the job has no secret, and datagrams are not signed */
+	uint32_t first
+		[SC_MAX_PATHS]; /* its connections, by the path that they would go to: spread.c */
+	uint8_t doubted;	/* paths whose NIC of its told a wrong expected PSN, as bits */
+	struct sh_auth *auth;	/* NULL: the job has no secret, and datagrams are not signed */
 	struct sh_refused refused;
 };
 

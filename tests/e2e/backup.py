@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import time
+from collections import Counter
 
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import Failed
@@ -28,7 +29,7 @@ def check(truth, what):
 class Pair:
     """Two programs whose queue pairs rest, or that move bytes."""
 
-    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", **settings):
+    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", rest=RESTING, **settings):
         self.lab = lab
         shift = Shift(log="info", **{**SOON, **settings})
         port = free_port()
@@ -39,7 +40,7 @@ class Pair:
             server.await_listening()
             client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)
         else:
-            argv = [os.path.join(lab.out, "bin", "idle"), "--rest", RESTING, "--port", port]
+            argv = [os.path.join(lab.out, "bin", "idle"), "--rest", rest, "--port", port]
             server = lab.start("h0", argv + ["--server"], "server", shift, stdin=True)
             client = lab.start("h1", argv + ["--client"], "client", shift, stdin=True)
         self.ends = {"h0": server, "h1": client}
@@ -217,11 +218,58 @@ def fewer_reads(lab):
     wait_for("traffic", lambda: lab.carried(1) > before, 30)
 
 
+def on(qps, what):
+    """How many are on each NIC; what: where it is, or where its standby is."""
+    return Counter(q["nic"] if what == "nic" else (q["standby"] or {}).get("nic") for q in qps)
+
+
+def spread_over(lab, pair, what, *nics):
+    """Until both ends have as many on each, and each queue pair on the same rail as its peer."""
+    def even():
+        ends = {host: pair.connections(host) for host in pair.ends}
+        counts = [on(qps, what) for qps in ends.values()]
+        return counts[0] == counts[1] and set(counts[0]) == set(nics) and \
+            max(counts[0].values()) - min(counts[0].values()) <= 1
+
+    try:
+        wait_for(f"{what} spread over {nics}", even, 30)
+    except Exception as e:
+        raise Failed(f"{e}: " + str({h: on(pair.connections(h), what) for h in pair.ends})) from e
+
+
+def spread(lab, **settings):
+    """Six queue pairs of one NIC: two on each of the three others when it dies, then three on each of two;
+    only what was on the second one moves then. All come back."""
+    pair = Pair(lab, rest=6, backup="spread", **settings)
+    pair.protected()
+    if not settings:
+        spread_over(lab, pair, "standby", "mlx5_1", "mlx5_2", "mlx5_3")
+    lab.fault("port-down", "h0/mlx5_0")
+    spread_over(lab, pair, "nic", "mlx5_1", "mlx5_2", "mlx5_3")
+    before = {q["qpn"]: q["nic"] for q in pair.connections("h0")}
+    lab.fault("port-down", "h1/mlx5_2")
+    spread_over(lab, pair, "nic", "mlx5_1", "mlx5_3")
+    for q in pair.connections("h0"):
+        check(q["nic"] == before[q["qpn"]] or before[q["qpn"]] == "mlx5_2",
+              f"{q['qpn']} left {before[q['qpn']]}, which is well")
+    lab.fault("port-up", "h1/mlx5_2")
+    lab.fault("port-up", "h0/mlx5_0")
+    spread_over(lab, pair, "nic", "mlx5_0")
+    pair.protected()
+    pair.end()
+
+
+def spread_lazy(lab):
+    spread(lab, lazy="on")
+
+
 CASES = {f.__name__: f for f in (cards, cut_at_first, cut_when_idle, default_cut_when_idle,
                                  stopped_when_idle, rings, rings_not_even_ours, mtu, memory,
                                  gid_type, gid_type_1, gid_family, gid_there, lesser_but_enough,
-                                 fewer_reads)}
-LAYOUTS = {"cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
+                                 fewer_reads, spread, spread_lazy)}
+FOUR = ("--nics", "4")
+LAYOUTS = {"spread": FOUR, "spread_lazy": FOUR,
+           "cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
 
 
 def run(lab, name):

@@ -34,7 +34,7 @@ SHIFTLIB = {
     "core": [],
     "base": ["core", "KV"],  # config.h has the core's settings and names the job as the KV does
     "loop": ["base"],
-    "backup": ["base"],
+    "backup": ["core", "base"],
     "facade": ["base", "SEAM"],
     "control": ["core", "base", "facade", "KV"],
     "report": ["core", "base", "loop"],

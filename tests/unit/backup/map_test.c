@@ -65,6 +65,22 @@ static void explicit_map(void **state)
 	assert_int_equal(map.n_backups[5], 2);
 }
 
+static void spread(void **state)
+{
+	struct backup_map map;
+
+	assert_int_equal(backup_map_parse("spread", nics, 5, &map, NULL, 0), 0);
+	assert_true(map.automatic && map.spread);
+	assert_int_equal(map.n_backups[0], 2);
+	assert_int_equal(map.n_even[0], 2);
+	assert_int_equal(map.backups[0][0], 1);
+	assert_int_equal(map.backups[0][1], 3);
+	assert_int_equal(map.n_backups[2], 1);
+	assert_int_equal(map.backups[2][0], 4);
+	assert_int_equal(parse("mlx5_0=mlx5_1", &map), 0);
+	assert_false(map.spread);
+}
+
 static void refused(void **state)
 {
 	static const struct {
@@ -131,9 +147,9 @@ static void many_nics(void **state)
 /* Random texts of likely pieces: an accepted map names devices that exist, never a NIC itself. */
 static void fuzz(void **state)
 {
-	static const char *const pieces[] = { "mlx5_0", "mlx5_1", "mlx5_2", "ib0", "ib-1",
-					      "odd",	"=",	  "=",	    "=",   ",",
-					      ":",	"x",	  "auto",   " ",   "\xff" };
+	static const char *const pieces[] = { "mlx5_0", "mlx5_1", "mlx5_2", "ib0",    "ib-1",
+					      "odd",	"=",	  "=",	    "=",      ",",
+					      ":",	"x",	  "auto",   "spread", "\xff" };
 	unsigned seed = kv_test_seed();
 	struct backup_map map;
 	char text[128], err[64];
@@ -155,8 +171,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(automatic), cmocka_unit_test(explicit_map),
-		cmocka_unit_test(refused),   cmocka_unit_test(many_nics),
-		cmocka_unit_test(fuzz),
+		cmocka_unit_test(spread),    cmocka_unit_test(refused),
+		cmocka_unit_test(many_nics), cmocka_unit_test(fuzz),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,6 +331,92 @@ static void at_random(void **state)
 	}
 }
 
+/* ---- all that stand in for one -------------------------------------------------------------- */
+
+static const struct {
+	const char *machine, *expect; /* of its first NIC; "|": behind it, the last resort */
+} all_cases[] = {
+	{ "one", "" },
+	{ "eight on two nodes, a slot each", "mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7" },
+	{ "eight behind four switches, in another order than their names",
+	  "mlx5_2 mlx5_1 mlx5_3 mlx5_4 mlx5_6 mlx5_5 mlx5_7" },
+	{ "one card of two ports, and nothing else", "mlx5_1" },
+	{ "two cards of two ports: rail by rail, though far", "mlx5_2 mlx5_3 | mlx5_1" },
+	{ "three cards of two ports: none is left to its own card",
+	  "mlx5_4 mlx5_2 mlx5_3 mlx5_5 | mlx5_1" },
+	{ "fast ones among themselves, though a slow one is nearer", "mlx5_2" },
+	{ "InfiniBand for the GPUs, Ethernet for the storage", "mlx5_2 mlx5_4 mlx5_5" },
+	{ "another vendor's serves nobody, and nobody it", "mlx5_1" },
+	{ "one of each link layer", "" },
+};
+
+static const struct machine *machine_named(const char *what)
+{
+	for (size_t m = 0; m < N_MACHINES; m++)
+		if (!strcmp(machines[m].what, what))
+			return &machines[m];
+	fail_msg("no machine is called \"%s\"", what);
+	return NULL;
+}
+
+static void describe_all(const struct backup_nic *nics, const struct backup_all *all, char *text)
+{
+	*text = '\0';
+	for (uint32_t k = 0; k < all->n; k++)
+		text += sprintf(text, "%s%s%s", k ? " " : "", k == all->n_even ? "| " : "",
+				nics[all->nic[k]].name);
+}
+
+static void all_of_them(void **state)
+{
+	unsigned seed = kv_test_seed();
+	struct backup_all all[BACKUP_MAP_MAX_NICS];
+	struct backup_nic nics[16];
+	char text[512];
+
+	for (size_t c = 0; c < sizeof(all_cases) / sizeof(all_cases[0]); c++) {
+		const struct machine *machine = machine_named(all_cases[c].machine);
+		uint32_t n = count(machine->nics), at = 0;
+
+		memcpy(nics, machine->nics, sizeof(nics));
+		for (int round = 0; round < 100; round++, shuffle(nics, n, &seed)) {
+			backup_pair_all(nics, n, all);
+			while (nics[at % n].name != machine->nics[0].name)
+				at++;
+			describe_all(nics, &all[at % n], text);
+			if (strcmp(text, all_cases[c].expect))
+				fail_msg("%s: %s", machine->what, text);
+		}
+	}
+}
+
+/* At random: none twice, none that does not fit, and the pair's other half first where it is of the best class. */
+static void all_at_random(void **state)
+{
+	unsigned seed = kv_test_seed();
+	struct backup_nic nics[BACKUP_MAP_MAX_NICS];
+	struct backup_all all[BACKUP_MAP_MAX_NICS];
+	uint8_t backup[BACKUP_MAP_MAX_NICS];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		uint32_t n = draw(nics, &seed);
+
+		backup_pair(nics, n, backup);
+		backup_pair_all(nics, n, all);
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t seen = 0;
+
+			assert_int_equal(all[i].n > 0, backup[i] != BACKUP_NONE);
+			assert_int_equal(all[i].n_even > 0, all[i].n > 0);
+			for (uint32_t k = 0; k < all[i].n; k++) {
+				assert_true(fits(&nics[i], &nics[all[i].nic[k]]));
+				assert_false(seen >> all[i].nic[k] & 1);
+				seen |= 1u << all[i].nic[k];
+			}
+		}
+	}
+}
+
 /* ---- what sysfs says ------------------------------------------------------------------------ */
 
 static char root[] = "/tmp/shift-backup-XXXXXX";
@@ -416,8 +502,9 @@ static void by_place(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sold),	     cmocka_unit_test(near_and_far),
-		cmocka_unit_test(at_random), cmocka_unit_test(from_sysfs),
+		cmocka_unit_test(sold),		 cmocka_unit_test(near_and_far),
+		cmocka_unit_test(at_random),	 cmocka_unit_test(all_of_them),
+		cmocka_unit_test(all_at_random), cmocka_unit_test(from_sysfs),
 		cmocka_unit_test(by_place),
 	};
 

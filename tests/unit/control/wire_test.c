@@ -41,6 +41,22 @@ static uint32_t random_qpn(void)
 	return random_below(&rng, 8) ? 2 + random_below(&rng, 0xfffffd) : 0;
 }
 
+/* Of some of the paths, each once. */
+static uint32_t random_order(void)
+{
+	uint32_t n = random_below(&rng, SC_MAX_PATHS), left = (1u << SC_MAX_PATHS) - 2, order = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t path = 1 + random_below(&rng, SC_MAX_PATHS - 1);
+
+		while (!(left >> path & 1))
+			path = path % (SC_MAX_PATHS - 1) + 1;
+		left &= ~(1u << path);
+		order |= path << SC_ORDER_BITS * i;
+	}
+	return order;
+}
+
 static struct sc_msg_standby random_standby(void)
 {
 	struct sc_msg_standby standby = { 0 };
@@ -69,6 +85,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.address.reads = (uint8_t)random_next(&rng);
 	standby.stays = (uint8_t)random_below(&rng, SC_STAYS_ATOMICS + 1);
 	standby.homed = (uint8_t)random_below(&rng, 1 << SC_MAX_PATHS);
+	standby.order = random_order();
 	return standby;
 }
 
@@ -278,7 +295,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\6\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\7\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x80\0\0\0\0\0\0\0"			/* length */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* SHIFT_BACKUP=spread: what this process has dealt out, by backup/spread.h. Lock held. */
+#ifndef SHIFTLIB_CONN_SPREAD_H
+#define SHIFTLIB_CONN_SPREAD_H
+
+#include <stdint.h>
+#include "shiftlib/backup/spread.h"
+
+struct sh_qp;
+
+/* Of one NIC: its connections, and where they would go. */
+struct sh_spread {
+	uint32_t carries;
+	struct backup_load load;
+};
+
+/* The order of a connection that this end leads; 0: as the paths are numbered. */
+uint32_t sh_spread_draw(const struct sh_qp *qp);
+/* After each step of its core: the order may be known by now, drawn by either end. */
+void sh_spread_stepped(struct sh_qp *qp);
+void sh_spread_forget(struct sh_qp *qp); /* before it leaves its peer */
+
+#endif
