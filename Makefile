@@ -15,7 +15,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
-	bench-parity bench-status figures figures-draw figures-publish sdr-figures install clean
+	bench-parity bench-status bench-txn figures figures-draw figures-publish sdr-figures install clean
 
 all: build
 
@@ -46,6 +46,7 @@ help:
 	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
+	@echo "make bench-txn       SmallBank by one-sided requests through faults, its books checked (QUICK=1: a look)"
 	@echo "make bench-sdr       Writes over a long link that loses packets, by scheme, beside the model; and RC without a link"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
@@ -169,6 +170,10 @@ bench-parity: build
 
 bench-sdr: build
 	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
+
+# RANDOM=200: so many drawn faults in place of the fixed ones.
+bench-txn: build
+	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM))
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)

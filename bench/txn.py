@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""SmallBank by one-sided requests through faults: three servers that hold every record, two clients with two workers
+each (bench/txn/); on stock, and under SHIFT. Behind each run the books are checked: money, replicas, locks, versions,
+every value that was read.
+
+  txn.py --build DIR [--mode MODE...] [--fault NAME...]     each fault in each mode
+  txn.py --build DIR --random N [--mode MODE] [--seed S]    N faults drawn from a seed; one that fails names its own
+  txn.py --build DIR --replay S [--mode MODE]               that one again, told in full
+
+Writes out/txn.json: runs of {mode, fault, locks, committed, aborted, ended_atomics, ended_workers, checks, per_10ms}.
+ended_atomics: connections that an error ended with a compare-and-swap under way. Status 1: the books are wrong, or a
+connection ended that nothing may end."""
+import argparse
+import collections
+import os
+import random
+import re
+import sys
+import time
+
+from shiftlab import smallbank
+from shiftlab.lab import Lab, Shift, free_port, wait_for
+from shiftlab.perftest import SOON
+from shiftlab.results import save
+
+SERVERS, CLIENTS, WORKERS = 3, 2, 2
+HOSTS = SERVERS + CLIENTS
+ACCOUNTS = 1000
+STOP_S = 90
+CALM_S = 0.8            # before a fault, and behind its end
+SERIES_S = (-0.5, 4.5)  # of per_10ms, around the fault
+# the Shift settings and the arguments of a mode; None: no SHIFT
+MODES = {"stock": (None, []), "shift": ({}, [])}
+
+
+class Fault:
+    """steps: (kind, target); a drain is SHIFT's own, on a host's NIC."""
+
+    def __init__(self, name, steps, lasts_s, at_message=None):
+        self.name, self.steps, self.lasts_s, self.at_message = name, steps, lasts_s, at_message
+
+    def __str__(self):
+        what = ", ".join(" ".join(s) for s in self.steps)
+        when = f" at +{self.at_message} messages" if self.at_message else ""
+        return f"{self.name}: {what or 'nothing'}{when}, {self.lasts_s:.2f} s"
+
+    def begin(self, lab):
+        for kind, target in self.steps:
+            if kind == "drain":
+                lab.shiftctl(target.partition("/")[0], "drain", target.partition("/")[2])
+            else:
+                lab.fault(kind, target, at_message=self.at_message)
+
+    def end(self, lab):
+        for kind, target in self.steps:
+            if kind == "drain":
+                lab.shiftctl(target.partition("/")[0], "undrain", target.partition("/")[2])
+            elif kind.startswith("nic-"):
+                lab.ctl("reprobe", target)
+        lab.ctl("heal", "all")
+
+
+# At the first server, as in Varuna's paper; but for the flap longer than the queue pairs try again (2.1 s).
+FIXED = {f.name: f for f in (
+    Fault("none", [], 1.0),
+    Fault("port", [("port-down", "h0/mlx5_0")], 3.0),
+    Fault("switch", [("switch-down", "rail0")], 3.0),
+    Fault("flap", [("port-down", "h0/mlx5_0")], 0.2),
+    Fault("responder", [("nic-internal-error", "h0/mlx5_0")], 3.0),
+    Fault("drain", [("drain", "h0/mlx5_0")], 3.0))}
+NEVER_ENDS = ("none", "drain")      # a connection, in any mode
+
+
+def draw(seed):
+    """One fault that nothing may end. Of a NIC that dies, a requester's: a responder's takes with it what it knows."""
+    r = random.Random(seed)
+    name = r.choice(("port", "port", "cable", "switch", "acks", "requester", "flap", "flap", "drain"))
+    host = f"h{r.randrange(HOSTS)}"
+    message = r.randint(1, 300) if r.random() < 0.5 else None
+    lasts = r.uniform(0.3, 0.9)
+    if name == "switch":
+        return Fault(name, [("switch-down", "rail0")], lasts)
+    if name == "drain":
+        return Fault(name, [("drain", host + "/mlx5_0")], lasts)
+    if name == "requester":
+        return Fault(name, [("nic-internal-error", f"h{r.randrange(SERVERS, HOSTS)}/mlx5_0")], lasts, message)
+    if name == "flap":
+        return Fault(name, [(r.choice(("port-down", "cable-down")), host + "/mlx5_0")], r.uniform(0.01, 0.3), message)
+    kind = {"port": "port-down", "cable": "cable-down", "acks": "lose-acks"}[name]
+    return Fault(name, [(kind, host + "/mlx5_0")], lasts, message)
+
+
+def heard(program, pattern, seconds=60):
+    """All matches of what it says; an error if it ends before."""
+    wait_for(f"'{pattern}' of {program.name}",
+             lambda: re.search(pattern, program.out(), re.M) or not program.running(), seconds)
+    found = re.findall(pattern, program.out(), re.M)
+    if not found:
+        raise RuntimeError(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
+    return found
+
+
+class Bank:
+    """Servers and clients of one run."""
+
+    def __init__(self, lab, mode, seed):
+        settings, args = MODES[mode]
+        self.lab = lab
+        self.locks = "owner" if "-u" in args else "fixed"
+        shift = None if settings is None else Shift(log="info", **dict(SOON, **settings))
+        program = os.path.join(lab.out, "bin", "txn")
+        ports = [str(free_port()) for _ in range(SERVERS)]
+        self.servers = [lab.start(f"h{i}", [program, "-s", "-p", port, "-c", CLIENTS * WORKERS, "-a", ACCOUNTS, "-o",
+                                            self.file(f"table{i}")], f"server{i}", shift, stdin=True)
+                        for i, port in enumerate(ports)]
+        self.clients = []
+        for i in range(CLIENTS):    # one after the other, as a server answers one worker at a time
+            self.clients.append(lab.start(
+                f"h{SERVERS + i}", [program, "-p", ",".join(ports), "-i", 1 + i * WORKERS, "-w", WORKERS, "-a", ACCOUNTS,
+                                    "-r", seed, "-o", self.file("journal")] + args, f"client{i}", shift, stdin=True))
+            heard(self.clients[-1], "^CONNECTED")
+        for p in self.clients if shift else []:
+            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= WORKERS * SERVERS or not p.running(), 60)
+        for p in self.servers if shift else []:
+            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= WORKERS * CLIENTS or not p.running(), 60)
+
+    def file(self, name):
+        return os.path.join(self.lab.folder, name)
+
+    def say(self, programs, word, answer=None):
+        for p in programs:
+            p.say(word)
+        for p in programs if answer else []:
+            heard(p, answer, STOP_S)
+
+    def stop(self):
+        """(committed, aborted, ended atomics, what ended workers)"""
+        self.say(self.clients, "stop", "^STOPPED")
+        rows = [row for p in self.clients for row in
+                heard(p, r"^WORKER \d+: (\d+) committed, (\d+) aborted, (\d+) atomics ended: (.*)$")]
+        self.say(self.servers, "save", "^SAVED")
+        self.say(self.clients + self.servers, "end")
+        for p in self.clients + self.servers:
+            if p.wait(STOP_S):
+                raise RuntimeError(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+        counts = [sum(int(row[i]) for row in rows) for i in range(3)]
+        return (*counts, [row[3] for row in rows if row[3] != "success"])
+
+    def books(self):
+        tables = [smallbank.read_table(self.file(f"table{i}")) for i in range(SERVERS)]
+        return tables, [e for i in range(CLIENTS * WORKERS) for e in smallbank.read_journal(self.file(f"journal.{i + 1}"))]
+
+
+def series(entries, zero):
+    """Commits in each 10 ms of SERIES_S."""
+    times = {(e.worker, e.attempt): e.time_ns for e in entries if e.outcome == smallbank.COMMITTED}
+    counts = collections.Counter(int((ns / 1e9 - zero - SERIES_S[0]) * 100 // 1) for ns in times.values())
+    return [counts[i] for i in range(int((SERIES_S[1] - SERIES_S[0]) * 100))]
+
+
+def run(args, mode, fault, seed):
+    """One run: its row of the results."""
+    with Lab(args.build, hosts=HOSTS, seed=seed) as lab:
+        bank = Bank(lab, mode, seed)
+        bank.say(bank.clients, "go")
+        time.sleep(CALM_S)
+        zero = time.monotonic()
+        fault.begin(lab)
+        time.sleep(fault.lasts_s)
+        fault.end(lab)
+        time.sleep(max(CALM_S, 0 if args.random or args.replay else zero + SERIES_S[1] - time.monotonic()))
+        committed, aborted, atomics, ended = bank.stop()
+        tables, entries = bank.books()
+        row = {"mode": mode, "fault": fault.name, "locks": bank.locks, "committed": committed, "aborted": aborted,
+               "ended_atomics": atomics, "ended_workers": len(ended), "checks": "ok"}
+        try:
+            smallbank.check(tables, entries)
+            if lab.complaints():
+                raise smallbank.Wrong("complaint: " + lab.complaints().splitlines()[1])
+        except smallbank.Wrong as e:
+            row["checks"] = str(e)
+        if args.replay or row["checks"] != "ok":
+            print(lab.shift_logs())
+        print(f"{mode:11} {str(fault):60}: {committed:6} committed, {aborted:5} aborted, {len(ended)} workers ended "
+              f"({atomics} connections with an atomic){': ' + ended[0] if ended else ''}; {row['checks']}", flush=True)
+        return dict(row, per_10ms=series(entries, zero))
+
+
+def fixed_runs(args):
+    rows = [run(args, mode, FIXED[fault], args.seed) for fault in args.fault for mode in args.mode
+            if not (fault == "drain" and mode == "stock")]
+    return rows, [r for r in rows if r["checks"] != "ok" or (r["fault"] in NEVER_ENDS and r["ended_workers"])]
+
+
+def random_runs(args, seeds):
+    rows, bad = [], []
+    for i, seed in enumerate(seeds):
+        for mode in args.mode:
+            try:
+                row = run(args, mode, draw(seed), seed)
+            except Exception as e:      # the others run on: each is a case of its own
+                row = {"mode": mode, "fault": draw(seed).name, "checks": f"did not end: {e}", "ended_workers": 0}
+                print(f"{mode:11} {draw(seed)}: {e}", flush=True)
+            rows.append(row)
+            if row["checks"] != "ok" or (mode != "stock" and row["ended_workers"]):
+                bad.append(row)
+                print(f"       {i + 1}/{len(seeds)} again: python3 bench/txn.py --build {args.build} --mode {mode} "
+                      f"--replay {seed}", flush=True)
+    return rows, bad
+
+
+def parse_args():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", default="build")
+    p.add_argument("--out", default="out")
+    p.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
+    p.add_argument("--fault", nargs="+", choices=FIXED, default=list(FIXED))
+    p.add_argument("--random", type=int, metavar="N")
+    p.add_argument("--replay", type=int, metavar="SEED")
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 30))
+    return p.parse_args()
+
+
+def main():
+    args = parse_args()
+    print(f"seed {args.seed if args.replay is None else args.replay}")
+    if args.replay is not None:
+        rows, bad = random_runs(args, [args.replay])
+    elif args.random:
+        r = random.Random(args.seed)
+        rows, bad = random_runs(args, [r.randrange(1, 1 << 30) for _ in range(args.random)])
+    else:
+        rows, bad = fixed_runs(args)
+    save(args.out, "txn.json", {"runs": rows})
+    print(f"{len(rows)} runs, {len(bad)} not as they should be")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

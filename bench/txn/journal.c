@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* What a worker did and saw: an entry for each record of what was committed or ended in doubt. */
+#include "bench/txn/txn.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+struct entry {
+	uint64_t worker, attempt, time_ns; /* of CLOCK_MONOTONIC, at its end */
+	uint32_t record;
+	uint8_t outcome, phase, write, type;
+	uint64_t lock, version;
+	int64_t before, after;
+	uint64_t key;
+};
+
+void journal_open(struct worker *w, const char *path)
+{
+	w->journal = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	must(w->journal >= 0, path);
+}
+
+/* Of what aborted nothing is in memory. The lock is the one it takes, not the one it saw. */
+void journal_note(struct worker *w, enum outcome outcome)
+{
+	struct entry entries[SET_MAX];
+	size_t bytes;
+
+	if (outcome == ABORTED)
+		return;
+	for (int i = 0; i < w->txn.n; i++) {
+		const struct access *access = &w->txn.set[i];
+
+		entries[i] =
+			(struct entry){ .worker = w->id,
+					.attempt = w->attempt,
+					.time_ns = (uint64_t)(now_s() * 1e9),
+					.record = access->record,
+					.outcome = (uint8_t)outcome,
+					.phase = (uint8_t)w->phase,
+					.write = access->write,
+					.type = (uint8_t)w->txn.type,
+					.lock = w->unique ? (uint64_t)w->id << 48 | w->attempt : 1,
+					.version = access->seen.version,
+					.before = access->seen.value,
+					.after = access->value,
+					.key = access->seen.key };
+	}
+	bytes = (size_t)w->txn.n * sizeof(*entries);
+	must(write(w->journal, entries, bytes) == (ssize_t)bytes, "the journal");
+}
+
+void journal_close(struct worker *w)
+{
+	must_zero(close(w->journal), "close of the journal");
+}
