@@ -114,7 +114,7 @@ MUTANTS = (
     ("what is delivered is sent again", "publish.c",
      "	return *led_mark(qp, n) & LED_MARK_DELIVERED;", "	return false;"),
     ("delivered behind a READ completes before it", "settle.c",
-     "i < s->n && s->fates[i] == SP_FATE_DELIVERED; i++) {\n		deliver",
+     "i < s->n && is_done(s->fates[i]); i++) {\n		deliver",
      "i < s->n && s->fates[i] != SP_FATE_RESEND; i++) {\n		deliver"),
     ("one delivered completes twice", "settle.c",
      "	led_advance(s->qp, s->first + i);", "	led_advance(s->qp, s->first + i - (i > 0));"),
