@@ -27,6 +27,12 @@ struct sp_request {
 	uint32_t psn;	    /* of its first packet, on the carrier that it lies in; 24 bits */
 	/* How many numbers it takes there: of a READ those of its answer, at least 1; 0: local ones. */
 	uint32_t packets;
+	/* What it may change of the peer's memory, by the application's key; bytes 0: nothing. */
+	uint64_t addr;
+	uint32_t bytes, rkey;
+	/* A compare-and-swap of 8 bytes; told: what its target was behind the peer's quiesce. */
+	uint8_t cas, told;
+	uint64_t compare, swap, word;
 };
 
 /* What the application saw complete last, when the rest was recalled. */
@@ -37,7 +43,8 @@ enum sp_last_seen {
 
 /* What the core decided for it. */
 enum sp_fate {
-	SP_FATE_DELIVERED,  /* executed by the peer: complete it in software, in order */
+	SP_FATE_DELIVERED, /* executed by the peer: complete it in software, in order */
+	SP_FATE_WON, /* a compare-and-swap that has swapped: likewise, with the value that it compared */
 	SP_FATE_READ_AGAIN, /* a READ among the delivered: lay it again */
 	SP_FATE_RESEND,	    /* lay it into the new carrier */
 };

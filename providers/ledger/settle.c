@@ -9,6 +9,29 @@ enum { SCATTERED_TO_CQE = 64 }; /* bytes that a NIC may put into a completion */
 
 /* -- outstanding sends ------------------------------------------------------------------------- */
 
+/* What it does to the peer's memory. */
+static void describe_target(const struct ibv_send_wr *wr, struct sp_request *i)
+{
+	switch ((int)wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		i->addr = wr->wr.rdma.remote_addr;
+		i->rkey = wr->wr.rdma.rkey;
+		i->bytes = led_length(wr);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		i->cas = 1;
+		i->compare = wr->wr.atomic.compare_add;
+		i->swap = wr->wr.atomic.swap; /* fall through */
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		i->addr = wr->wr.atomic.remote_addr;
+		i->rkey = wr->wr.atomic.rkey;
+		i->bytes = sizeof(uint64_t);
+		break;
+	default: break;
+	}
+}
+
 uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t max)
 {
 	uint32_t n, count = 0;
@@ -24,12 +47,18 @@ uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t 
 			.published = (int32_t)(n - led_pub(qp)) < 0,
 			.answered = led_recalled_answer(qp, n),
 		};
+		describe_target(&led_slot(qp, n)->wr, &info[count]);
 	}
 	led_qp_unlock(qp);
 	return count;
 }
 
 /* -- settle ------------------------------------------------------------------------------------ */
+
+static bool is_done(enum sp_fate fate)
+{
+	return fate == SP_FATE_DELIVERED || fate == SP_FATE_WON;
+}
 
 struct settle {
 	struct sp_qp *qp;
@@ -48,7 +77,7 @@ struct settle {
 static bool is_delivered(const struct settle *s, uint32_t i)
 {
 	if (i < s->n)
-		return s->fates[i] == SP_FATE_DELIVERED;
+		return is_done(s->fates[i]);
 	return *led_mark(s->qp, s->first + i) & LED_MARK_DELIVERED;
 }
 
@@ -108,6 +137,21 @@ static void deliver(const struct settle *s, uint32_t n)
 	led_backlog_push(s->qp->scq, &wc, &taken);
 }
 
+/* Their answers were lost, but are known: they found what they had compared with. */
+static void bring_answers(const struct settle *s)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct ibv_send_wr *wr = &led_slot(s->qp, s->first + i)->wr;
+		const uint8_t *old = (const uint8_t *)&wr->wr.atomic.compare_add;
+		uint32_t left = s->fates[i] == SP_FATE_WON ? sizeof(uint64_t) : 0, len;
+
+		for (int k = 0; k < wr->num_sge && left; k++, left -= len, old += len) {
+			len = wr->sg_list[k].length < left ? wr->sg_list[k].length : left;
+			memcpy((void *)(uintptr_t)wr->sg_list[k].addr, old, len);
+		}
+	}
+}
+
 /* Those before the first one that runs again. */
 static void deliver_leading(const struct settle *s)
 {
@@ -121,7 +165,7 @@ static void deliver_leading(const struct settle *s)
 
 /*
  * One behind that completes in its turn: when the one before it, which gets a signal for that, has.
- * It lies behind a READ: i is not 0.
+ * It lies behind one that runs again: i is not 0.
  */
 static void deliver_later(const struct settle *s, uint32_t i)
 {
@@ -214,6 +258,7 @@ static void settle_publish(const struct settle *s)
 
 static void settle_all(const struct settle *s)
 {
+	bring_answers(s);
 	deliver_leading(s);
 	mark_all(s);
 	settle_switch(s);

@@ -8,6 +8,7 @@
 #include "providers/mlx5/nop.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/recall.h"
+#include "providers/mlx5/scatter.h"
 #include "providers/mlx5/settle.h"
 #include "providers/mlx5/wqe.h"
 #include "providers/mlx5/xlat.h"
@@ -24,12 +25,25 @@ static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request 
 	i->send_fence = ring_ctrl_send_fence(ctrl);
 }
 
-static uint32_t packets_of(const struct sp_qp *qp, const struct ring_sq *sq, uint32_t slot)
+/* What it does to the peer's memory, by the application's keys; of a NOP that stands for it: nothing any more. */
+static void describe_target(const struct ring_wqe *wqe, struct sp_request *i)
 {
-	struct ring_wqe wqe;
+	const struct mlx5_wqe_ctrl_seg *ctrl = (const struct mlx5_wqe_ctrl_seg *)wqe->bytes;
+	const struct mlx5_wqe_raddr_seg *raddr = (const void *)(wqe->bytes + 16);
+	const struct mlx5_wqe_atomic_seg *atomic = (const void *)(wqe->bytes + 32);
+	uint8_t op = ring_ctrl_opcode(ctrl);
+	bool is_atomic = op == MLX5_OPCODE_ATOMIC_CS || op == MLX5_OPCODE_ATOMIC_FA;
 
-	ring_wqe_load(sq, slot, qp->type, &wqe);
-	return ring_wqe_packets(sq, &wqe);
+	if (op != MLX5_OPCODE_RDMA_WRITE && op != MLX5_OPCODE_RDMA_WRITE_IMM && !is_atomic)
+		return;
+	i->addr = be64toh(raddr->raddr);
+	i->rkey = be32toh(raddr->rkey);
+	i->bytes = is_atomic ? sizeof(uint64_t) : ring_wqe_data_len(wqe);
+	i->cas = op == MLX5_OPCODE_ATOMIC_CS;
+	if (i->cas) {
+		i->compare = be64toh(atomic->compare);
+		i->swap = be64toh(atomic->swap_add);
+	}
 }
 
 /* c: the carrier that they were published on; NULL: they are held. */
@@ -39,18 +53,21 @@ static uint32_t list_queue(const struct sp_qp *qp, const struct ring_sq *sq,
 {
 	uint32_t first = have, sum = 0, packets;
 	bool numbered = c && sq->numbered;
+	struct ring_wqe wqe;
 	struct ring_walk w;
 	int64_t slot;
 
 	if (!sq->buf || !ring_walk_start(&w, sq))
 		return have;
 	for (; (slot = ring_walk_next(&w)) >= 0; have++) {
-		packets = numbered ? packets_of(qp, sq, slot) : 0;
+		ring_wqe_load(sq, slot, qp->type, &wqe);
+		packets = numbered ? ring_wqe_packets(sq, &wqe) : 0;
 		if (have < max) {
 			info[have] = (struct sp_request){ .numbered = numbered,
 							  .psn = sum,
 							  .packets = packets };
 			describe(sq, slot, &info[have]);
+			describe_target(&wqe, &info[have]);
 			info[have].published = c != NULL;
 			info[have].answered = c && ring_recalled_answer(c, w.n - 1, slot);
 		}
@@ -82,7 +99,7 @@ struct settle {
 	uint32_t n;
 	struct sp_settled *out;
 	struct ring_batch batch;
-	bool behind_read; /* completions must wait for a READ that runs again */
+	bool laid; /* completions from here on must wait for what runs again */
 };
 
 static uint32_t queue_len(const struct ring_sq *sq)
@@ -130,6 +147,8 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 		return 0;
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++) {
 		ring_wqe_load(sq, slot, s->qp->type, &app);
+		if (by_fate && s->fates[i] == SP_FATE_WON)
+			continue;
 		if (by_fate && s->fates[i] == SP_FATE_DELIVERED) {
 			if (!ring_recalled_answer(s->qp->tx, w.n - 1, slot) &&
 			    lost_with_its_completion(s, sq, slot, &app))
@@ -168,7 +187,7 @@ static void deliver(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 	ring_backlog_push(qp->scq, qp, &comp);
 }
 
-/* Delivered, but its completion has to come after a READ that is laid again: lay a NOP. */
+/* Delivered, but its completion has to come after what is laid again: lay a NOP. */
 static void lay_nop(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 {
 	struct ring_wqe nop = { .ds = 1, .bbs = 1 };
@@ -191,18 +210,32 @@ static uint32_t lay_again(struct settle *s, const struct ring_sq *sq, uint32_t s
 	return ring_wqe_data_len(&app);
 }
 
+/* Its answer was lost, but is known: it found what it had compared with. */
+static void bring_answer(const struct ring_sq *sq, uint32_t slot)
+{
+	struct ring_wqe wqe;
+	const struct mlx5_wqe_atomic_seg *atomic = (const void *)(wqe.bytes + 32);
+	uint64_t old;
+
+	ring_wqe_load(sq, slot, IBV_QPT_RC, &wqe);
+	old = be64toh(atomic->compare);
+	(void)ring_scatter_send((struct ring_sq *)sq, slot, &old, sizeof(old));
+}
+
 static void settle_one(struct settle *s, const struct ring_sq *sq, uint32_t slot, enum sp_fate fate)
 {
 	switch (fate) {
+	case SP_FATE_WON: bring_answer(sq, slot); /* fall through */
 	case SP_FATE_DELIVERED:
-		if (s->behind_read)
+		if (s->laid)
 			lay_nop(s, sq, slot);
 		else
 			deliver(s, sq, slot);
 		s->out->delivered++;
 		break;
-	case SP_FATE_READ_AGAIN: s->behind_read = true; /* fall through */
+	case SP_FATE_READ_AGAIN:
 	case SP_FATE_RESEND:
+		s->laid = true;
 		s->out->resent_bytes += lay_again(s, sq, slot);
 		s->out->resent++;
 		break;

@@ -66,6 +66,8 @@ enum sc_mutant {
 	SC_MUTANT_TRUST_UNCHECKED,    /* is believed against the count */
 	SC_MUTANT_ATOMIC_RAN_AGAIN,   /* is behind an atomic, which runs again */
 	SC_MUTANT_ATOMIC_RAN_DROPPED, /* ... which completes without its value */
+	SC_MUTANT_OWN_IS_LOST,	      /* a CAS whose value is in the word runs again */
+	SC_MUTANT_OTHER_IS_WON,	      /* one whose value is not there is taken for won */
 };
 
 #ifdef SC_MUTANTS
@@ -225,5 +227,11 @@ void sc_end_app_closed(struct sc_frame *x);
 void sc_end_unknown(struct sc_frame *x);
 void sc_end_peer(struct sc_frame *x);
 void sc_end_event(struct sc_frame *x); /* any event once ended */
+
+/* ---- owner.c ---- */
+
+/* Of atomic i, which may have run, as all of requests[0..begun) may. True: fates[i] says what is done with it. */
+bool sc_owner_decides(const struct sp_request *requests, uint32_t begun, uint32_t i,
+		      enum sp_fate *fates);
 
 #endif

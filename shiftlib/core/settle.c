@@ -188,15 +188,17 @@ static bool atomic_ran_is_ignored(bool ran)
 
 /*
  * Repeating an atomic changes the peer's memory twice, delivered or not: its original value is lost
- * with its answer (P4), unless that had come. One that never ran is like any other request.
+ * with its answer (P4), unless that had come, or the word itself tells. One that never ran is like any other
+ * request.
  */
 static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint32_t region,
-				   const struct exact *exact)
+				   const struct exact *exact, enum sp_fate *fates)
 {
 	for (uint32_t i = 0; i < n && i < exact->begun; i++)
 		if (r[i].published && r[i].kind == SP_REQ_ATOMIC &&
 		    !(r[i].answered && i < region) &&
-		    !atomic_ran_is_ignored(exact->known && i < exact->ran))
+		    !atomic_ran_is_ignored(exact->known && i < exact->ran) &&
+		    !sc_owner_decides(r, n < exact->begun ? n : exact->begun, i, fates))
 			return !SC_MUTANT(ATOMIC_AGAIN);
 	return false;
 }
@@ -278,7 +280,7 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 		counts->recalled && counts->cut && counts->seen == SP_SEEN_UNPLACED && !region;
 	if (verdict->unplaced && tells_of_writes(requests, n))
 		return SC_REASON_MISCOUNT;
-	if (atomic_of_unknown_fate(requests, n, region, &exact))
+	if (atomic_of_unknown_fate(requests, n, region, &exact, fates))
 		return SC_REASON_ATOMIC;
 	if (fenced_read(requests, exact.begun, region, fates))
 		return SC_REASON_FENCED_READ;

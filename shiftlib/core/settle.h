@@ -35,6 +35,11 @@ struct sc_verdict {
 /* Is there one whose fate the peer's count does not tell? Then SC_EV_WITHHELD says so. */
 bool sc_exact_wanted(const struct sp_request *requests, uint32_t n);
 
+/*
+ * Would it help to know the word that it changes? Of those for which sc_settle() said ATOMIC; told is not looked at.
+ */
+bool sc_owner_asks(const struct sp_request *request);
+
 struct sc_action;
 /* What SC_ACT_SETTLE knows of the carrier that the requests lie in. */
 void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier);
@@ -48,11 +53,15 @@ void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, u
  *	no X		the count			the count, and what was answered
  *	end <= X	delivered; READ: read again,	as without X
  *			unless vouched for; atomic:
- *			ends, its value is lost
+ *			ends, its value is lost, unless
+ *			its owner's value tells (below)
  *	start < X < end	cut: again, whole; but a fence	as without X
  *			flag has started: the READs
  *			before it have their data
  *	start >= X	never ran: again, atomics too; it changed nothing that a READ before it may see
+ *
+ * An atomic of unknown fate, or whose value is lost, is decided where the peer has told its target's word, and
+ * values that are swapped in are each of one owner, who alone changes them (owner.c).
  *
  * requests[0..n): all published outstanding requests, in posting order. Writes fates[0..n).
  * SC_REASON_NONE on success; MISCOUNT, ATOMIC or FENCED_READ when nothing may be

@@ -209,7 +209,7 @@ static int verdict(const struct options *o, uint64_t schedules)
 {
 	unsigned long long seed = atomic_load(&broken_seed);
 	bool room = enough_room(schedules);
-	bool broken = strchr("PWX", broken_text[0]); /* not the model's limits */
+	bool broken = strchr("OPWX", broken_text[0]); /* not the model's limits */
 
 	if (seed)
 		printf("seed %llu breaks %s\n  replay: --seed %llu --seeds 1 --trace%s%s, or "

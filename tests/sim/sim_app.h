@@ -23,6 +23,7 @@ struct sim_request {
 	uint32_t ran;	   /* its last packet was taken so often */
 	bool unsure;	   /* laid again though it may have run: nobody could tell */
 	uint32_t old_value;
+	bool swapped; /* a compare-and-swap */
 };
 
 struct sim_completion {

@@ -12,6 +12,7 @@
 #include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
+#include "sim_owner.h"
 #include "sim_path.h"
 #include "sim_stay.h"
 #include "sim_world.h"
@@ -135,6 +136,8 @@ static void check_result(struct sim_world *w, uint32_t end, uint32_t request)
 	else if (r->executed != 1 && !w->end[end].laid.misled)
 		sim_violation(w, "P4: atomic %u of %s executed %u times", request, side(end),
 			      r->executed);
+	else if (r->kind == SP_REQ_ATOMIC)
+		sim_owner_seen(w, end, request);
 }
 
 /* ---- completions ---------------------------------------------------------------------------- */

@@ -34,8 +34,9 @@ struct sim_end {
 		uint32_t half[2]; /* request + 1 of the write that was here last */
 		uint32_t floor;	  /* writes up to here are over: the memory may be in other use */
 		uint32_t third;	  /* somebody else saw that write, + 1, and has written since */
+		uint32_t word;	  /* beside: of compare-and-swaps */
 	} cell[SIM_CELLS];
-	uint32_t counter; /* target of atomics */
+	uint32_t counter; /* target of other atomics */
 	/* engine */
 	bool guarded, withheld, passing, app_error_told;
 	uint16_t active, recv_to;

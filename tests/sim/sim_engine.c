@@ -16,6 +16,7 @@
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
+#include "sim_owner.h"
 #include "sim_shell.h"
 #include "sim_world.h"
 
@@ -552,7 +553,7 @@ static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fat
 	w->end[end].laid.from = first + n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		bool done = fates[i] == SP_FATE_DELIVERED;
+		bool done = fates[i] == SP_FATE_DELIVERED || fates[i] == SP_FATE_WON;
 
 		if (done && !laid) {
 			w->figures.settled++;
@@ -627,10 +628,12 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
 	counts.posted = w->base_count + two_sided(e, last);
 	sim_exact_counts(w, end, a, &counts);
+	sim_owner_tell(w, end, requests, e->retired, n);
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
 	settled = (struct sim_settled){ &counts, requests, n, fates, &verdict, reason };
 	sim_label_settle(end, &settled);
 	sim_exact_settled(w, end, &settled);
+	sim_owner_settled(w, end, &settled);
 	if (reason != SC_REASON_NONE)
 		return reason;
 	e->laid.writes_only |= verdict.unplaced;

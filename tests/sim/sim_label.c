@@ -118,37 +118,54 @@ static void label_packets(const struct sim_settled *s)
 	fprintf(sim_labels, " %d\n", s->verdict->doubted);
 }
 
+struct answer {
+	struct sim_settled settled;
+	enum sp_fate fates[SIM_REQUESTS];
+	struct sc_verdict verdict;
+};
+
+static void settle_again(const struct sim_settled *s, const struct sp_request *requests,
+			 const struct sc_counts *counts, struct answer *out)
+{
+	memset(out->fates, 0, sizeof(out->fates));
+	out->settled = (struct sim_settled){ .counts = counts,
+					     .requests = requests,
+					     .n = s->n,
+					     .fates = out->fates,
+					     .verdict = &out->verdict };
+	out->settled.reason = sc_settle(requests, s->n, counts, out->fates, &out->verdict);
+}
+
 /*
- * Settle.v is asked what the count alone says, Exact.v what an expected PSN says. A run of Dir.v settles
- * by the count: where the number said something else, what the connection does from here on is no run of
+ * Settle.v is asked what the count alone says, Exact.v what an expected PSN says; neither knows of words
+ * (sim_owner.h). A run of Dir.v settles by the count: where the number or a word said something else, what the connection does from here on is no run of
  * the proof.
  */
 void sim_label_settle(uint32_t end, const struct sim_settled *s)
 {
+	struct sp_request requests[SIM_REQUESTS];
 	struct sc_counts counts = *s->counts;
-	enum sp_fate fates[SIM_REQUESTS] = { 0 };
-	struct sc_verdict verdict;
-	struct sim_settled plain = *s;
+	struct answer plain, exact;
 
 	if (!sim_labels)
 		return;
+	memcpy(requests, s->requests, s->n * sizeof(*requests));
+	for (uint32_t i = 0; i < s->n; i++)
+		requests[i].told = 0;
+	settle_again(s, requests, s->counts, &exact);
 	counts.exact = false;
-	plain.counts = &counts;
-	plain.fates = fates;
-	plain.verdict = &verdict;
-	plain.reason = sc_settle(s->requests, s->n, &counts, fates, &verdict);
-	label_asked(end, "asked", &plain);
+	settle_again(s, requests, &counts, &plain);
+	label_asked(end, "asked", &plain.settled);
 	putc('\n', sim_labels);
 	if (s->counts->exact && s->n) {
-		label_asked(end, "asked-exact", s);
-		label_packets(s);
+		label_asked(end, "asked-exact", &exact.settled);
+		label_packets(&exact.settled);
 	}
-	if (!s->counts->exact || s->verdict->doubted)
-		return;
-	if (plain.reason == s->reason && !memcmp(fates, s->fates, s->n * sizeof(*fates)))
-		sim_label(end, "exact same");
-	else
+	if (plain.settled.reason != s->reason ||
+	    memcmp(plain.fates, s->fates, s->n * sizeof(*plain.fates)))
 		sim_label(end, "exact other");
+	else if (s->counts->exact && !s->verdict->doubted)
+		sim_label(end, "exact same");
 }
 
 /* ---- the ordered switch (docs/proof/Switch.v) ----------------------------------------------- */

@@ -79,6 +79,9 @@ static const struct {
 	{ "trust-unchecked", SC_MUTANT_TRUST_UNCHECKED, SIM_MUTANT_NONE },
 	{ "atomic-ran-again", SC_MUTANT_ATOMIC_RAN_AGAIN, SIM_MUTANT_NONE },
 	{ "atomic-ran-dropped", SC_MUTANT_ATOMIC_RAN_DROPPED, SIM_MUTANT_NONE },
+	/* O1, of atomics by their owners' values */
+	{ "own-value-means-lost", SC_MUTANT_OWN_IS_LOST, SIM_MUTANT_NONE },
+	{ "other-value-means-won", SC_MUTANT_OTHER_IS_WON, SIM_MUTANT_NONE },
 };
 
 void sim_mutants_list(void)

@@ -15,6 +15,7 @@
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
+#include "sim_owner.h"
 #include "sim_world.h"
 
 #include <stddef.h>
@@ -492,7 +493,7 @@ static void write_memory(struct sim_world *w, struct sim_qp *qp, const struct si
 }
 
 static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
-		    struct sim_request *r, bool again)
+		    struct sim_request *r, uint32_t request, bool again)
 {
 	struct sim_end *e = &w->end[qp->end];
 	struct sim_packet answer_packet = *p;
@@ -500,9 +501,10 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 
 	if (r->kind == SP_REQ_ATOMIC) {
 		if (!again) {
-			if (++r->executed > 1 && !w->end[p->from].laid.misled)
+			if (!w->owned && ++r->executed > 1 && !w->end[p->from].laid.misled)
 				sim_violation(w, "P4: an atomic executed twice");
-			r->old_value = e->counter++;
+			r->old_value =
+				w->owned ? sim_owner_execute(w, qp->end, request) : e->counter++;
 		}
 		a = b = r->old_value;
 	}
@@ -540,7 +542,7 @@ static void execute(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 		consume_receive(w, qp, p, r);
 		break;
 	case SP_REQ_READ:
-	case SP_REQ_ATOMIC: respond(w, qp, p, r, false); break;
+	case SP_REQ_ATOMIC: respond(w, qp, p, r, request, false); break;
 	case SP_REQ_LOCAL: break;
 	}
 }
@@ -560,10 +562,10 @@ static bool blind(struct sim_world *w, const struct sim_qp *qp, const struct sim
 }
 
 static void duplicate(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
-		      struct sim_request *r)
+		      struct sim_request *r, uint32_t request)
 {
 	if (r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC)
-		respond(w, qp, p, r, true);
+		respond(w, qp, p, r, request, true);
 	else
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
 }
@@ -595,7 +597,7 @@ static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 	if (psn_cmp(p->psn, qp->epsn) > 0 || blind(w, qp, r))
 		return;
 	if (psn_cmp(p->psn, qp->epsn) < 0) {
-		duplicate(w, qp, p, r);
+		duplicate(w, qp, p, r, request);
 		return;
 	}
 	if (r->bad) {

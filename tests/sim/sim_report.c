@@ -133,6 +133,10 @@ void sim_report_print(const struct sim_totals *t, double seconds, bool coverage)
 	       (unsigned long long)t->doubted, (unsigned long long)t->misled,
 	       (unsigned long long)t->spared, (unsigned long long)t->atomics,
 	       (unsigned long long)t->thirds);
+	printf("compare-and-swaps known by their word to have swapped %llu, run again as they had "
+	       "not "
+	       "%llu\n",
+	       (unsigned long long)t->won, (unsigned long long)t->lost);
 	printf("waited out a flap %llu times: went on %llu, left %llu\n",
 	       (unsigned long long)t->stays, (unsigned long long)t->stays_on,
 	       (unsigned long long)t->stays_left);

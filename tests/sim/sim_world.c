@@ -10,6 +10,7 @@
 #include "sim_fault.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
+#include "sim_owner.h"
 #include "sim_path.h"
 #include "sim_report.h"
 #include "sim_shell.h"
@@ -251,7 +252,10 @@ static void run(struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_WATCH: sim_engine_collect(w, e->who); break;
 	case SIM_EV_VIEW: sim_path_view(w, e->who, e->arg); break;
 	case SIM_EV_STEADY: sim_path_steady(w, e->who, e->arg, e->generation); break;
-	case SIM_EV_THIRD: sim_exact_third(w, e->who, e->arg); break;
+	case SIM_EV_THIRD:
+		sim_exact_third(w, e->who, e->arg);
+		sim_owner_third(w, e->who, e->arg);
+		break;
 	case SIM_EV_FAULT: sim_fault_apply(w, e->arg); break;
 	case SIM_EV_HEAL: sim_fault_heal(w, e->arg); break;
 	case SIM_EV_HEAL_ALL: sim_fault_heal_all(w); break;
@@ -287,6 +291,7 @@ void sim_init(struct sim_world *w, uint64_t seed, bool trace)
 	w->base_count = sim_pick(w, 50) - 25;
 	sim_fault_init(w);
 	sim_exact_init(w);
+	sim_owner_init(w);
 	sim_app_init(w);
 	sim_shell_init(w);
 }
@@ -312,6 +317,8 @@ static void count(const struct sim_world *w)
 	t->spared += w->figures.spared;
 	t->atomics += w->figures.atomics;
 	t->thirds += w->figures.thirds;
+	t->won += w->figures.won;
+	t->lost += w->figures.lost;
 	for (uint32_t i = 0; i < SIM_ROWS; i++)
 		for (uint32_t e = 0; e < SC_EVENT_TYPES; e++)
 			t->pairs[i][e] += w->figures.pair[i][e];

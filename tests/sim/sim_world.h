@@ -82,6 +82,7 @@ struct sim_world {
 		uint64_t longest;   /* such a time */
 	} stock;
 	struct sc_config config;
+	bool owned;   /* atomics are compare-and-swaps, of values of their own */
 	bool crowded; /* many connections move: messages are sent again later */
 	uint32_t base_count, first_psn;
 	uint32_t mtu[SIM_PATHS]; /* in units */

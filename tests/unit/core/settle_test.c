@@ -271,7 +271,7 @@ static void check(const struct row *row, const struct question *q, bool unplaced
 			 q->counts.expected_psn, q->requests[0].psn, sc_reason_name(reason),
 			 verdict.delivered, verdict.unplaced, verdict.doubted);
 	for (uint32_t i = 0; row->fates && i < n; i++)
-		text[i] = "dan"[fates[i]];
+		text[i] = "dwan"[fates[i]];
 	if (row->fates && strcmp(text, row->fates))
 		fail_msg("'%s' counted %d: fates %s, expected %s", row->requests, (int)row->counted,
 			 text, row->fates);

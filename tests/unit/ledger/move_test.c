@@ -337,6 +337,58 @@ static void delivered_behind_a_read(void **state)
 	see(1, (uint64_t[]){ 5 });
 }
 
+/* ---- compare-and-swaps that have swapped ------------------------------------------------------ */
+
+enum { COMPARED = 0x1122334455667788, WORD = 4096 };
+
+static void cas(void *first, uint32_t n, void *second)
+{
+	struct ibv_sge sge[2] = { { (uintptr_t)first, n, vf_lkey(0) },
+				  { (uintptr_t)second, 8 - n, vf_lkey(0) } };
+	struct ibv_send_wr wr = { .wr_id = VR_WR_ID(next),
+				  .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = sge,
+				  .num_sge = 2,
+				  .wr.atomic = { .remote_addr = WORD,
+						 .compare_add = COMPARED,
+						 .swap = next,
+						 .rkey = 99 } },
+			   *bad;
+
+	next++;
+	assert_int_equal(ibv_post_send(vf_ibv(rig->app), &wr, &bad), 0);
+}
+
+static void their_answers_are_brought(void **state)
+{
+	static const enum sp_fate fates[] = { SP_FATE_WON, SP_FATE_RESEND, SP_FATE_WON,
+					      SP_FATE_DELIVERED };
+	uint8_t old[2][8] = { 0 };
+	const uint64_t compared = COMPARED;
+	struct sp_request info[MAX];
+	struct sp_settled settled;
+	uint32_t to;
+
+	cas(old[0], 5, old[0] + 5);
+	assert_int_equal(post("W"), 1);
+	cas(old[1], 3, old[1] + 3);
+	assert_int_equal(post("S"), 1);
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), 4);
+	assert_true(info[2].cas && info[2].compare == COMPARED && info[2].swap == 3);
+	assert_true(info[2].addr == WORD && info[2].bytes == 8 && info[2].rkey == 99);
+	assert_true(!info[1].cas && info[1].bytes == 8 && !info[3].bytes);
+	(void)quiesce();
+	to = lay();
+	settle(to, fates, 4, &settled);
+	assert_memory_equal(old[0], &compared, 8);
+	assert_memory_equal(old[1], &compared, 8);
+	assert_int_equal(settled.resent, 1);
+	see(1, (uint64_t[]){ 1 });
+	acknowledge(1); /* the WRITE */
+	see(3, (uint64_t[]){ 2, 3, 4 });
+}
+
 /* ---- fences ---------------------------------------------------------------------------------- */
 
 static void the_last_signaled_request_is_the_fence(void **state)
@@ -545,6 +597,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_full_queue_is_recalled, setup_taking_more,
 						teardown),
 		CASE(what_was_written_over_stays_away),
+		CASE(their_answers_are_brought),
 		CASE(delivered_behind_a_read),
 		CASE(the_last_signaled_request_is_the_fence),
 		CASE(a_write_of_nothing_is_the_fence),

@@ -115,7 +115,7 @@ MUTANTS = (
      "	return *led_mark(qp, n) & LED_MARK_DELIVERED;", "	return false;"),
     ("what is delivered is left in front", "publish.c", "		*at = next_to_post(qp, *at + 1);\n", "		++*at;\n"),
     ("delivered behind a READ completes before it", "settle.c",
-     "		return s->fates[i] == SP_FATE_DELIVERED;", "		return s->fates[i] != SP_FATE_RESEND;"),
+     "		return is_done(s->fates[i]);", "		return s->fates[i] != SP_FATE_RESEND;"),
     ("what an earlier move said is forgotten", "settle.c",
      "	return *led_mark(s->qp, s->first + i) & LED_MARK_DELIVERED;", "	return false;"),
     ("one delivered completes twice", "settle.c",
