@@ -258,8 +258,24 @@ def link(lab):
     lab.ctl("link", "h0/mlx5_0", "off")
 
 
+def against_rc(lab):
+    """Both over one link that loses: every byte of each, and what both took."""
+    lab.ctl("link", "h0/mlx5_0", "--rate", "400M", "--delay", "2ms", "--loss", "5e-3")
+    ends = start(lab, ["-n", 5, "-s", "1M", "--rate", "350M", "--rtt", "4ms", "--verify", "--against", "rc", "--burst", "1M"])
+    _, row = results(ends)
+    if row["against"] != "rc" or row["rc_ms"] < 8 * 1048576 / 400e3 or abs(row["rc_ms"] / row["sdr_ms"] - row["ratio"]) > .01:
+        raise Failed(f"no times of both: {row}")
+    resent = lab.status()["hosts"][1]["nics"][0]["rc_retransmits"]
+    print(f"     RC sent {resent} packets again, and took {row['ratio']} times as long")
+    if not resent:
+        raise Failed("RC lost nothing: it did not take the link")
+    lab.ctl("link", "h0/mlx5_0", "off")
+    fails(lab.start("h0", argv_of(lab, "--against", "tcp"), "tcp"), 2, "--against tcp makes no sense")
+    fails(lab.start("h0", argv_of(lab, "--against", "rc", "--sdk"), "sdk"), 2, "--against rc is for Writes")
+
+
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, late, killed, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, against_rc, late, killed, refused, strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
