@@ -47,7 +47,7 @@ help:
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-txn       SmallBank by one-sided requests through faults, its books checked (QUICK=1: a look)"
-	@echo "make bench-sdr       Writes over a long link that loses packets, by scheme, beside the model; and RC without a link"
+	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
@@ -170,6 +170,7 @@ bench-parity: build
 	@python3 bench/parity.py --build $(B) --out $(OUT) --scripts $(or $(SCRIPTS),$(if $(QUICK),40,1000))
 
 bench-sdr: build
+	@python3 bench/sdr/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
 	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
 
 # RANDOM=200: so many drawn faults in place of the fixed ones.

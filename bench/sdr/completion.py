@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """How long Writes take over a long link of software NICs, by scheme and loss, beside what the model says; and, without a
-link, messages and Writes beside RC by stock ib_write_bw. In turns, --rounds times; medians and spread. Writes out/sdr.json.
-
-RC has no place on the long link yet: simnicctl link is for UC and UD.
+link, messages and Writes beside RC by stock ib_write_bw. In turns, --rounds times; medians and spread. Writes
+out/sdr-schemes.json. Beside RC on the long link: against.py.
 """
 import argparse
 import json
@@ -108,7 +107,7 @@ def main():
     with Lab(args.build, nics=1, seed=args.seed) as lab:
         results = {"seed": args.seed, "rate": args.rate, "send_rate": args.send_rate, "rtt_ms": 2 * args.delay_ms, "size": args.size,
                    "no_link": short_link(lab, args), "long_link": long_link(lab, args)}
-    save(args.out, "sdr.json", results)
+    save(args.out, "sdr-schemes.json", results)
     return 0
 
 

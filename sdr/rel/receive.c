@@ -91,25 +91,33 @@ void sdr_rx_came(struct sdr_rx *r, uint32_t chunk)
 		sdr_ec_data(r, chunk);
 }
 
-static void when_it_ends(struct sdr_rx *r, uint64_t now)
+/*
+ * By its plan from the first chunk on, and not before the rest can have left behind the foremost: a sender that fell behind goes
+ * on at its rate. Repeats tell nothing.
+ */
+static void when_it_ends(struct sdr_rx *r, uint64_t now, uint32_t foremost)
 {
-	uint64_t all = r->plan.chunks + r->plan.parity;
+	uint64_t all = r->plan.chunks + r->plan.parity, planned, left;
 
-	if (r->began)
-		return;
-	r->began = true;
-	r->began_at = now;
+	if (!r->began) {
+		r->began = true;
+		r->began_at = now;
+	}
 	if (SDR_MUTATED(FTO_WITHOUT_PARITY))
 		all = r->plan.chunks;
 	/* Of SR only the sender knows when something is late. */
-	if (r->end_at == UINT64_MAX && r->plan.kind != SDR_SCHEME_SR)
-		r->end_at = now + all * r->plan.inject_ns + r->plan.reorder_ns;
+	if (foremost <= r->foremost || foremost > all || r->plan.kind == SDR_SCHEME_SR)
+		return;
+	r->foremost = foremost;
+	planned = r->began_at + all * r->plan.inject_ns;
+	left = now + (all - foremost) * r->plan.inject_ns;
+	r->end_at = (planned > left ? planned : left) + r->plan.reorder_ns;
 }
 
 /* Bits that the core has set since the last look; what decoding brought is not among them. */
 static bool look(struct sdr_rx *r, uint64_t now)
 {
-	uint32_t before = r->n_have, parity_new = 0;
+	uint32_t before = r->n_have, parity_new = 0, foremost = 0;
 	uint64_t word, last = r->plan.chunks % SDR_WORD;
 
 	for (uint32_t w = r->cumulative / SDR_WORD; w < sdr_words(r->plan.chunks); w++) {
@@ -122,13 +130,15 @@ static bool look(struct sdr_rx *r, uint64_t now)
 	for (uint32_t w = 0; r->parity_bits && w < sdr_words(r->plan.parity); w++) {
 		word = atomic_load_explicit(&r->parity_bits[w], memory_order_acquire) &
 		       ~r->have_parity[w];
-		for (; word; word &= word - 1, parity_new++)
-			sdr_ec_parity(r, w * SDR_WORD + (uint32_t)__builtin_ctzll(word));
+		for (; word; word &= word - 1, parity_new++) {
+			foremost = w * SDR_WORD + (uint32_t)__builtin_ctzll(word) + 1;
+			sdr_ec_parity(r, foremost - 1);
+		}
 	}
 	r->cumulative = sdr_find(r->have, r->cumulative, r->plan.chunks, false);
 	if (r->n_have == before && !parity_new)
 		return false;
-	when_it_ends(r, now);
+	when_it_ends(r, now, foremost ? r->plan.chunks + foremost : r->frontier);
 	r->last_new = now;
 	return true;
 }

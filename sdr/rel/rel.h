@@ -136,6 +136,7 @@ struct sdr_rx {
 	uint32_t *asked; /* of each chunk: when, in units of 1.024 us; 0: never */
 	struct sdr_sub *subs;
 	uint32_t n_have, cumulative, frontier, ripe, then;
+	uint32_t foremost; /* of what came, parity behind data: the last + 1 */
 	uint64_t then_at, began_at, end_at, last_new, ack_at;
 	uint32_t decoded;
 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CATCH_UP_NS 1000000ull /* what a line that was idle may send at once */
+#define CATCH_UP_NS 1000000ull /* what a line that was idle may send at once, if nothing is told */
 
 static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 {
@@ -14,19 +14,25 @@ static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
+static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
+{
+	return qp->attr.rate_bps ? (uint64_t)((double)bytes * 8e9 / (double)qp->attr.rate_bps) : 0;
+}
+
 uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
 {
+	uint64_t catch_up = qp->attr.burst ? time_of(qp, qp->attr.burst) : CATCH_UP_NS;
+
 	if (!qp->attr.rate_bps)
 		return max;
-	if (qp->pace_at + CATCH_UP_NS < qp->now)
-		qp->pace_at = qp->now - CATCH_UP_NS;
+	if (qp->pace_at + catch_up < qp->now)
+		qp->pace_at = qp->now - catch_up;
 	return qp->pace_at > qp->now ? 0 : max;
 }
 
 static void charge(struct sdr_qp *qp, uint64_t bytes)
 {
-	if (qp->attr.rate_bps)
-		qp->pace_at += bytes * 8000000000ull / qp->attr.rate_bps;
+	qp->pace_at += time_of(qp, bytes);
 }
 
 static struct sdr_channel *channel_for(struct sdr_qp *qp, uint64_t n, uint32_t *index)

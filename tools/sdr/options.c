@@ -27,7 +27,9 @@ enum {
 	OPT_WAIT,
 	OPT_TIMEOUT,
 	OPT_LIFETIME,
-	OPT_GID
+	OPT_GID,
+	OPT_AGAINST,
+	OPT_BURST
 };
 
 void usage(void)
@@ -44,12 +46,15 @@ void usage(void)
 	     "      --code C         mds or xor (mds); -k and -m below\n"
 	     "      --k K, --m M     chunks of data and of parity of a submessage (32, 8)\n"
 	     "      --sdk            no reliability: messages alone, and what misses of them\n"
+	     "      --against rc     each Write over a reliable connection, too, and the ratio of "
+	     "the times\n"
 	     "      --inflight N     Writes or messages at once (1)\n"
 	     "      --chunk SIZE     a bit of the bitmap (16 packets)\n"
 	     "      --backend B      auto, window, stage (auto)\n"
 	     "      --channels N     queue pairs (1)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
+	     "      --burst SIZE     that may leave at once after a pause (what leaves in 1ms)\n"
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
 	     "      --lifetime T     no packet is under way for longer (1s)\n"
@@ -61,7 +66,8 @@ void usage(void)
 	     "      --loss P         model: of a packet, such as 1e-5\n"
 	     "  -h, --help\n"
 	     "\n"
-	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight and channels. "
+	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight, channels and "
+	     "against. "
 	     "See sdr_perf(1).");
 }
 
@@ -174,6 +180,8 @@ static bool set_value(struct options *o, int option, const char *text)
 		return parse_number(text, &o->channels) && o->channels && o->channels <= 8;
 	case OPT_DEPTH: return parse_number(text, &o->depth) && o->depth && o->depth <= 1 << 20;
 	case OPT_RATE: return parse_rate(text, &o->rate);
+	case OPT_BURST: return parse_number(text, &o->burst) && o->burst;
+	case OPT_AGAINST: o->against_rc = !strcmp(text, "rc"); return o->against_rc;
 	case OPT_RTT: return parse_time(text, &o->rtt_ns) && o->rtt_ns;
 	case OPT_TIMEOUT: return parse_time(text, &o->timeout_ns) && o->timeout_ns;
 	case OPT_LIFETIME: return parse_time(text, &o->lifetime_ns) && o->lifetime_ns;
@@ -200,6 +208,8 @@ static const struct option longs[] = {
 	{ "channels", 1, NULL, OPT_CHANNELS },
 	{ "depth", 1, NULL, OPT_DEPTH },
 	{ "rate", 1, NULL, OPT_RATE },
+	{ "burst", 1, NULL, OPT_BURST },
+	{ "against", 1, NULL, OPT_AGAINST },
 	{ "rtt", 1, NULL, OPT_RTT },
 	{ "timeout", 1, NULL, OPT_TIMEOUT },
 	{ "lifetime", 1, NULL, OPT_LIFETIME },
@@ -252,6 +262,11 @@ bool options_parse(int argc, char **argv, struct options *o)
 				 optarg);
 			return false;
 		}
+	}
+	if (o->against_rc && (o->sdk || o->inflight > 1 || o->size > 1ull << 31)) {
+		complain("--against rc is for Writes of at most 2G, one at a time: neither --sdk "
+			 "nor --inflight");
+		return false;
 	}
 	o->host = optind < argc ? argv[optind] : NULL;
 	if (optind + 1 < argc) {

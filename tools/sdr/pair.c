@@ -76,6 +76,7 @@ static bool open_qp(struct pair *p, const struct options *o)
 				    .packet_lifetime_ns = o->lifetime_ns,
 				    .duplicates = o->duplicates,
 				    .rate_bps = o->rate,
+				    .burst = o->burst,
 				    .backend = o->backend };
 	struct sdr_rel_attr rel = { .scheme = o->scheme,
 				    .code = o->code,
@@ -105,12 +106,12 @@ static void describe(const struct options *o, char *text, size_t size)
 	snprintf(
 		text, size,
 		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
-		"channels %llu%s%s",
+		"channels %llu%s%s%s",
 		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
 		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
 		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
-		(unsigned long long)o->channels, o->sdk ? ", sdk" : "",
-		o->verify ? ", verify" : "");
+		(unsigned long long)o->channels, o->sdk ? ", sdk" : "", o->verify ? ", verify" : "",
+		o->against_rc ? ", against rc" : "");
 }
 
 static bool agree(const struct options *o)
@@ -203,10 +204,13 @@ uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n)
 	return size;
 }
 
-/* What is repeated until the other end knows it is repeated, and answered, until that is done, too. */
+/*
+ * What is repeated until the other end knows it is repeated, and answered, until that is done, too. The server is done before
+ * the client has written the last of its Writes over RC.
+ */
 static bool part(struct pair *p, const struct options *o)
 {
-	uint64_t until = now_ns() + o->wait_s * 1000000000ull;
+	uint64_t until = now_ns() + o->wait_s * 1000000000ull + (o->against_rc ? o->timeout_ns : 0);
 	uint32_t size = 1;
 	char word = 'd';
 

@@ -14,8 +14,8 @@ struct options {
 	int port, gid_index, scheme, wait_s;
 	enum sdr_backend backend;
 	enum sdr_code_kind code;
-	bool sdk, verify, json, duplicates;
-	uint64_t size, chunk, n, rate, k, m, inflight, channels, depth;
+	bool sdk, against_rc, verify, json, duplicates;
+	uint64_t size, chunk, n, rate, burst, k, m, inflight, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
 	double loss; /* model */
 };
@@ -63,8 +63,18 @@ struct tally {
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);
+/* Beside it, the same Writes over RC. */
+void report_against(const struct options *o, struct tally *sdr, struct tally *rc);
 /* pair.c: parts from the other end, and reports if all of it was good: its answer. */
 bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool good);
+
+/* rc.c: a reliable connection beside the pair's, for --against rc. Says what went wrong. */
+struct rc;
+struct rc *rc_open(const struct pair *p, const struct options *o);
+void rc_close(struct rc *rc);
+/* One Write of o->size from the pair's memory, until it is acknowledged. 0, -errno. */
+int rc_write(struct rc *rc, const struct pair *p, uint8_t *from, struct tally *t);
+bool rc_check(const struct rc *rc); /* server: the last one's bytes */
 
 int run_writes(const struct options *o); /* write.c */
 int run_sdk(const struct options *o);	 /* sdk.c */

@@ -116,3 +116,20 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 		       (unsigned long long)t->decoded, (unsigned long long)t->missing,
 		       (unsigned long long)t->wrong);
 }
+
+void report_against(const struct options *o, struct tally *sdr, struct tally *rc)
+{
+	double ratio = mean_ms(sdr) > 0 ? mean_ms(rc) / mean_ms(sdr) : 0;
+
+	qsort(rc->ns, rc->n, sizeof(*rc->ns), by_value);
+	if (o->json)
+		printf("{\"against\": \"rc\", \"sdr_ms\": %.4f, \"rc_ms\": %.4f, \"rc_p50_ms\": "
+		       "%.4f, "
+		       "\"rc_p99_ms\": %.4f, \"ratio\": %.4f}\n",
+		       mean_ms(sdr), mean_ms(rc), quantile_ms(rc, .5), quantile_ms(rc, .99), ratio);
+	else
+		printf("against RC: time mean %.3f ms, p50 %.3f, p99 %.3f, p99.9 %.3f; RC takes "
+		       "%.3f times as long\n",
+		       mean_ms(rc), quantile_ms(rc, .5), quantile_ms(rc, .99),
+		       quantile_ms(rc, .999), ratio);
+}

@@ -12,7 +12,8 @@ enum { LOOK_EVERY = 256 }; /* rounds between two looks at the TCP connection */
 struct run {
 	const struct options *o;
 	struct pair pair;
-	struct tally tally;
+	struct tally tally, rc_tally;
+	struct rc *rc; /* NULL: SDR alone */
 	struct sdr_req **reqs;
 	uint64_t *began;
 	uint64_t posted, ended;
@@ -61,11 +62,20 @@ static bool check_bytes(struct run *r, const struct sdr_result *result)
 	return false;
 }
 
+/* The same bytes over RC: in turns, so that both meet the same link. */
+static int against(struct run *r)
+{
+	if (!r->rc || !r->o->host)
+		return 0;
+	return rc_write(r->rc, &r->pair, pair_buffer(&r->pair, r->ended, r->o), &r->rc_tally);
+}
+
 /* In order, as they were posted. 0: nothing has ended; -errno: it failed. */
 static int end(struct run *r)
 {
 	struct sdr_req **req = &r->reqs[r->ended % r->o->inflight];
 	struct sdr_result result;
+	int err;
 
 	if (!*req || !sdr_req_test(*req, &result))
 		return 0;
@@ -80,6 +90,9 @@ static int end(struct run *r)
 	r->tally.resent += result.resent;
 	r->tally.decoded += result.decoded;
 	r->tally.of_scheme[result.scheme & 3]++;
+	err = against(r);
+	if (err)
+		return err;
 	r->ended++;
 	return 1;
 }
@@ -110,6 +123,8 @@ static int loop(struct run *r)
 			return -ECONNRESET;
 	}
 	r->tally.end = now_ns();
+	if (err && r->rc_tally.n < r->tally.n && r->rc && r->o->host && err == -EIO)
+		return err; /* it was said by the reliable connection */
 	if (err)
 		complain("%s %llu: %s", r->o->host ? "Write" : "receive",
 			 (unsigned long long)r->ended,
@@ -122,7 +137,22 @@ static bool make_tables(struct run *r)
 	r->reqs = calloc(r->o->inflight, sizeof(*r->reqs));
 	r->began = calloc(r->o->inflight, sizeof(*r->began));
 	r->tally.ns = calloc(r->o->n, sizeof(*r->tally.ns));
-	return r->reqs && r->began && r->tally.ns;
+	r->rc_tally.ns = calloc(r->o->n, sizeof(*r->rc_tally.ns));
+	return r->reqs && r->began && r->tally.ns && r->rc_tally.ns;
+}
+
+static bool meet_rc(struct run *r)
+{
+	if (r->o->against_rc)
+		r->rc = rc_open(&r->pair, r->o);
+	return r->rc || !r->o->against_rc;
+}
+
+static bool finish_rc(struct run *r)
+{
+	if (r->o->host)
+		report_against(r->o, &r->tally, &r->rc_tally);
+	return r->o->host || !r->o->verify || rc_check(r->rc);
 }
 
 int run_writes(const struct options *o)
@@ -130,14 +160,18 @@ int run_writes(const struct options *o)
 	struct run r = { .o = o };
 	int status = 1;
 
-	if (make_tables(&r) && pair_open(&r.pair, o)) {
+	if (make_tables(&r) && pair_open(&r.pair, o) && meet_rc(&r)) {
 		status = loop(&r);
 		if (!pair_finish(&r.pair, o, &r.tally, !status))
 			status = 1;
+		else if (r.rc && !finish_rc(&r))
+			status = 1;
 	}
+	rc_close(r.rc);
 	pair_close(&r.pair);
 	free(r.reqs);
 	free(r.began);
 	free(r.tally.ns);
+	free(r.rc_tally.ns);
 	return status;
 }

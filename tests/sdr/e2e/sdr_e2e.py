@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import Failed
 
 SCHEMES = {"sr": [], "nack": [], "ec_mds": ["--code", "mds"], "ec_xor": ["--code", "xor"], "hybrid": [], "auto": []}
@@ -107,6 +107,22 @@ def killed(lab):
             raise Failed(f"ended too early: {ends[0].tail()} {ends[1].tail()}")
         ends[victim].process.send_signal(signal.SIGKILL)
         fails(ends[1 - victim], 1, "the other end has ended")
+
+
+def silent(lab):
+    """Whichever end falls silent in the middle of a Write, its TCP connection still there: the other ends at the deadline."""
+    lab.ctl("link", "h0/mlx5_0", "--rate", "200M", "--delay", "5ms")
+    for victim in 0, 1:
+        before = sent(lab)
+        ends = start(lab, ["-n", 100000, "-s", "8M", "--rate", "200M", "--rtt", "10ms", "--timeout", "3s"])
+        wait_for("traffic", lambda: sent(lab) > before + 3000
+                 or not all(end.running() for end in ends), 30)
+        if not all(end.running() for end in ends):
+            raise Failed(f"ended too early: {ends[0].tail()} {ends[1].tail()}")
+        ends[victim].process.send_signal(signal.SIGSTOP)
+        fails(ends[1 - victim], 1, "it was not over in its time")
+        ends[victim].process.send_signal(signal.SIGKILL)
+    lab.ctl("link", "h0/mlx5_0", "off")
 
 
 def refused(lab):
@@ -227,7 +243,7 @@ class Late:
             end.end()
 
 
-def late(lab, rounds=30):
+def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "30"))):
     """Late packets over completion and reuse change neither buffer nor bitmap; without a guard the same shows them."""
     for backend, generations in ("window", 1), ("stage", 2):
         pair = Late(lab, backend, generations)
@@ -258,8 +274,42 @@ def link(lab):
     lab.ctl("link", "h0/mlx5_0", "off")
 
 
+def against_rc(lab):
+    """Both over one link that loses: every byte of each, and what both took."""
+    lab.ctl("link", "h0/mlx5_0", "--rate", "400M", "--delay", "2ms", "--loss", "5e-3")
+    ends = start(lab, ["-n", 5, "-s", "1M", "--rate", "350M", "--rtt", "4ms", "--verify", "--against", "rc", "--burst", "1M"])
+    _, row = results(ends)
+    if row["against"] != "rc" or row["rc_ms"] < 8 * 1048576 / 400e3 or abs(row["rc_ms"] / row["sdr_ms"] - row["ratio"]) > .01:
+        raise Failed(f"no times of both: {row}")
+    resent = lab.status()["hosts"][1]["nics"][0]["rc_retransmits"]
+    print(f"     RC sent {resent} packets again, and took {row['ratio']} times as long")
+    if not resent:
+        raise Failed("RC lost nothing: it did not take the link")
+    lab.ctl("link", "h0/mlx5_0", "off")
+    fails(lab.start("h0", argv_of(lab, "--against", "tcp"), "tcp"), 2, "--against tcp makes no sense")
+    fails(lab.start("h0", argv_of(lab, "--against", "rc", "--sdk"), "sdk"), 2, "--against rc is for Writes")
+
+
+def allreduce(lab):
+    """Four hosts in a ring whose cables lose: every sum is right, by each scheme."""
+    with Lab(lab.out, hosts=4, nics=1, seed=lab.seed) as ring:
+        for host in range(4):
+            ring.ctl("link", f"h{host}/mlx5_0", "--rate", "200M", "--delay", "2ms", "--loss", "5e-3")
+        for scheme in "sr", "nack", "hybrid", "auto":
+            ranks = [ring.start(f"h{rank}", [os.path.join(ring.out, "bin", "sdr_allreduce"), "mlx5_0", str(rank), "4",
+                                             "lmdb:" + os.path.join(ring.folder, "ring"), scheme, "1000000", "4", scheme,
+                                             "200", "4"], f"{scheme}-{rank}") for rank in range(4)]
+            for rank in ranks:
+                if rank.wait(120) or "sum of 4 ranks right 4 times" not in rank.out():
+                    raise Failed(f"{rank.name} ended with {rank.process.returncode}: {rank.tail()}")
+        lost = ring.ctl("link", "h0/mlx5_0").split(" lost ")[1].split()[0]
+        print(f"     h0's cable lost {lost} packets")
+        if lost == "0":
+            raise Failed("nothing was lost: the case shows nothing")
+
+
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, late, killed, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, killed, silent, refused, strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

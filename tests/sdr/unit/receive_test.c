@@ -123,6 +123,20 @@ static void test_tail(void **state)
 	assert_true(wanted(10 * INJECT) == 0xfull << 60);
 }
 
+/* A sender that came to a stand is not at its end by its plan: what it has not sent yet is not named. */
+static void test_slow_sender(void **state)
+{
+	begin(SDR_SCHEME_NACK, SDR_CODE_MDS);
+	for (uint32_t i = 0; i < 60; i++)
+		data(i);
+	assert_true(wanted(1) == 0);
+	assert_true(wanted(CHUNKS * INJECT - 1000) == 0);
+	data(60);
+	assert_true(wanted(1) == 0);
+	assert_true(wanted(30 * INJECT) == 0); /* 35 are left, and still it is not late */
+	assert_true(wanted(8 * INJECT) == 7ull << 61);
+}
+
 static void test_sr_names_nothing(void **state)
 {
 	begin(SDR_SCHEME_SR, SDR_CODE_MDS);
@@ -227,10 +241,15 @@ static void test_deadline(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_done),	 cmocka_unit_test(test_holes),
-		cmocka_unit_test(test_tail),	 cmocka_unit_test(test_sr_names_nothing),
-		cmocka_unit_test(test_mds),	 cmocka_unit_test(test_xor),
-		cmocka_unit_test(test_hybrid),	 cmocka_unit_test(test_bad_offers),
+		cmocka_unit_test(test_done),
+		cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_tail),
+		cmocka_unit_test(test_slow_sender),
+		cmocka_unit_test(test_sr_names_nothing),
+		cmocka_unit_test(test_mds),
+		cmocka_unit_test(test_xor),
+		cmocka_unit_test(test_hybrid),
+		cmocka_unit_test(test_bad_offers),
 		cmocka_unit_test(test_deadline),
 	};
 

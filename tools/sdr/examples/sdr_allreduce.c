@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Sums a vector over a ring of hosts (reduce-scatter, then all-gather), by reliable Writes over SDR, and checks every sum.
+ * Each rank writes to its right neighbour and receives from its left one; they find each other by a key-value store, under
+ * sdr/JOB/RANK.right and .left.
+ *
+ * usage: sdr_allreduce DEV RANK RANKS STORE JOB [SIZE [TIMES [SCHEME [RATE_MBPS [RTT_MS]]]]]
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "include/sdr/rel.h"
+#include "kvclient/kv.h"
+
+enum { RANKS_MAX = 8, PAGE = 4096, LEASE_MS = 600000, WAIT_S = 30 };
+
+struct side {
+	struct sdr_qp *qp;
+	struct sdr_rel *rel;
+};
+
+/* A rank, and what it sums: vec in as many segments as there are ranks; in: what comes, of two steps. */
+static struct {
+	uint32_t rank, ranks, steps;
+	const char *job;
+	struct kv *kv;
+	struct sdr_context *ctx;
+	struct side right, left;
+	struct sdr_mr *vec_mr, *in_mr;
+	uint32_t *vec, *in;
+	uint64_t size, segment; /* bytes */
+	struct sdr_req *recvs[2];
+} r;
+
+static void must(bool ok, const char *what, const char *why)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "sdr_allreduce: rank %u: %s: %s\n", r.rank, what, why);
+	exit(1);
+}
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
+
+static int store(struct kv_op *op, uint32_t rank, const char *side)
+{
+	char key[KV_KEY_MAX];
+	int err;
+
+	snprintf(key, sizeof(key), "sdr/%s/%u.%s", r.job, rank, side);
+	op->key = key;
+	err = kv_run(r.kv, op, 1);
+	return err ? err : op->ret;
+}
+
+static void tell(const struct side *s, const char *name)
+{
+	uint8_t info[SDR_QP_INFO_MAX];
+	struct kv_op op = { .type = KV_OP_PUT, .val = info, .lease_ms = LEASE_MS };
+
+	op.len = sizeof(info);
+	must(!sdr_qp_info_get(s->qp, info, &op.len), "info", "too long");
+	must(!store(&op, r.rank, name), "store", kv_last_error(r.kv));
+}
+
+static void hear(const struct side *s, uint32_t rank, const char *name)
+{
+	uint8_t info[SDR_QP_INFO_MAX];
+	struct kv_op op = { .type = KV_OP_GET, .buf = info, .cap = sizeof(info) };
+	double end = now_s() + WAIT_S;
+	int err;
+
+	while ((err = store(&op, rank, name)) == -ENOENT && now_s() < end)
+		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	must(!err, "neighbour", err == -ENOENT ? "it did not come" : kv_last_error(r.kv));
+	must(!sdr_qp_connect(s->qp, info, op.got), "neighbour", "it is of another kind");
+}
+
+static void forget(const char *name)
+{
+	struct kv_op op = { .type = KV_OP_DEL };
+
+	(void)store(&op, r.rank, name); /* its lease ends */
+}
+
+static void open_side(struct side *s, const struct sdr_qp_attr *attr,
+		      const struct sdr_rel_attr *rel)
+{
+	s->qp = sdr_qp_create(r.ctx, attr);
+	must(s->qp, "connection", strerror(errno));
+	s->rel = sdr_rel_create(s->qp, rel);
+	must(s->rel, "connection", strerror(errno));
+}
+
+static void meet(void)
+{
+	tell(&r.right, "right");
+	tell(&r.left, "left");
+	hear(&r.right, (r.rank + 1) % r.ranks, "left");
+	hear(&r.left, (r.rank + r.ranks - 1) % r.ranks, "right");
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+static uint32_t *segment_at(int64_t n)
+{
+	uint32_t i = (uint32_t)((n % r.ranks + r.ranks) % r.ranks);
+
+	return r.vec + i * r.segment / sizeof(*r.vec);
+}
+
+static bool scatters(uint32_t step)
+{
+	return step < r.ranks - 1;
+}
+
+/* Sums of others go to a place of their own, and what is whole already to its place in the vector. */
+static uint32_t *place_of(uint32_t step)
+{
+	if (scatters(step))
+		return r.in + step % 2 * r.segment / sizeof(*r.in);
+	return segment_at((int64_t)r.rank - (step - (r.ranks - 1)));
+}
+
+static void post_recv(uint32_t step)
+{
+	int err;
+
+	if (step >= r.steps)
+		return;
+	err = sdr_rel_recv(r.left.rel, scatters(step) ? r.in_mr : r.vec_mr, place_of(step),
+			   r.segment, &r.recvs[step % 2]);
+	must(!err, "receive", strerror(-err));
+}
+
+static void await(struct sdr_req **req, const char *what)
+{
+	struct sdr_result result;
+
+	while (!sdr_req_test(*req, &result))
+		sdr_poll(r.ctx);
+	*req = NULL;
+	must(!result.status, what, strerror(-result.status));
+}
+
+static void add(uint32_t step)
+{
+	uint32_t *sum = segment_at((int64_t)r.rank - step - 1);
+	const uint32_t *in = place_of(step);
+
+	for (uint64_t i = 0; i < r.segment / sizeof(*sum); i++)
+		sum[i] += in[i];
+}
+
+/* The receive of a step is there one step before it: nobody waits for its leave to write. */
+static void all_reduce(void)
+{
+	struct sdr_req *send;
+	int64_t from;
+	int err;
+
+	post_recv(0);
+	for (uint32_t step = 0; step < r.steps; step++) {
+		post_recv(step + 1);
+		from = scatters(step) ? (int64_t)r.rank - step
+				      : (int64_t)r.rank + 1 - (step - (r.ranks - 1));
+		err = sdr_rel_write(r.right.rel, r.vec_mr, segment_at(from), r.segment, step,
+				    &send);
+		must(!err, "Write", strerror(-err));
+		await(&r.recvs[step % 2], "receive");
+		if (scatters(step))
+			add(step);
+		await(&send, "Write");
+	}
+}
+
+/* ---- the vector ------------------------------------------------------------------------------ */
+
+static uint32_t value(uint32_t rank, uint32_t times, uint64_t i)
+{
+	return (uint32_t)(i * (2 * rank + 1)) * 2654435761u + times * 7 + rank;
+}
+
+static void fill(uint32_t times)
+{
+	for (uint64_t i = 0; i < r.size / sizeof(*r.vec); i++)
+		r.vec[i] = value(r.rank, times, i);
+}
+
+static bool is_sum(uint32_t times)
+{
+	uint32_t sum;
+
+	for (uint64_t i = 0; i < r.size / sizeof(*r.vec); i++) {
+		sum = 0;
+		for (uint32_t rank = 0; rank < r.ranks; rank++)
+			sum += value(rank, times, i);
+		if (r.vec[i] != sum)
+			return false;
+	}
+	return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void run(uint32_t times)
+{
+	double *took = calloc(times, sizeof(*took)), mean = 0;
+
+	must(took, "memory", strerror(errno));
+	for (uint32_t i = 0; i < times; i++) {
+		fill(i);
+		took[i] = -now_s();
+		all_reduce();
+		took[i] += now_s();
+		mean += took[i] / times;
+		must(is_sum(i), "sum", "it is wrong");
+	}
+	qsort(took, times, sizeof(*took), by_value);
+	printf("sum of %u ranks right %u times; ms: mean %.3f p50 %.3f p99 %.3f\n", r.ranks, times,
+	       mean * 1e3, took[times / 2] * 1e3, took[(uint64_t)times * 99 / 100] * 1e3);
+	free(took);
+}
+
+/* The last answer may be lost: whoever has received answers for a while. */
+static void part(void)
+{
+	double end = now_s() + 1;
+
+	while (now_s() < end)
+		sdr_poll(r.ctx);
+	forget("right");
+	forget("left");
+	sdr_rel_destroy(r.right.rel);
+	sdr_rel_destroy(r.left.rel);
+	sdr_qp_destroy(r.right.qp);
+	sdr_qp_destroy(r.left.qp);
+	sdr_mr_dereg(r.vec_mr);
+	sdr_mr_dereg(r.in_mr);
+	sdr_context_destroy(r.ctx);
+	kv_close(r.kv);
+}
+
+static int scheme_of(const char *name)
+{
+	for (int s = SDR_SCHEME_AUTO; s <= SDR_SCHEME_HYBRID; s++)
+		if (!strcmp(name, sdr_scheme_name(s)))
+			return s;
+	must(false, name, "no such scheme");
+	return 0;
+}
+
+static uint64_t number(int argc, char **argv, int i, uint64_t fallback)
+{
+	return argc > i ? strtoull(argv[i], NULL, 0) : fallback;
+}
+
+static void *memory(uint64_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(p != MAP_FAILED, "memory", strerror(errno));
+	return p;
+}
+
+static void open_all(int argc, char **argv)
+{
+	struct sdr_qp_attr attr = { .max_msgs = 32 };
+	struct sdr_rel_attr rel = { .scheme = argc > 8 ? scheme_of(argv[8]) : SDR_SCHEME_AUTO };
+	char err[KV_ERR_MAX] = "";
+
+	attr.rate_bps = number(argc, argv, 9, 0) * 1000000;
+	rel.rtt_ns = number(argc, argv, 10, 10) * 1000000;
+	attr.max_msg_size = r.segment > 1 << 20 ? r.segment : 1 << 20;
+	r.vec = memory(r.size);
+	r.in = memory(2 * r.segment);
+	must(!kv_open(argv[4], 5000, &r.kv, err, sizeof(err)), "store", err);
+	r.ctx = sdr_context_create(argv[1], NULL);
+	must(r.ctx, argv[1], strerror(errno));
+	r.vec_mr = sdr_mr_reg(r.ctx, r.vec, r.size);
+	r.in_mr = sdr_mr_reg(r.ctx, r.in, 2 * r.segment);
+	must(r.vec_mr && r.in_mr, "memory", strerror(errno));
+	open_side(&r.right, &attr, &rel);
+	open_side(&r.left, &attr, &rel);
+}
+
+int main(int argc, char **argv)
+{
+	must(argc >= 6 && argc <= 11, "usage",
+	     "sdr_allreduce DEV RANK RANKS STORE JOB [SIZE [TIMES [SCHEME [RATE_MBPS [RTT_MS]]]]]");
+	r.rank = (uint32_t)number(argc, argv, 2, 0);
+	r.ranks = (uint32_t)number(argc, argv, 3, 0);
+	must(r.ranks >= 2 && r.ranks <= RANKS_MAX && r.rank < r.ranks, "RANK, RANKS",
+	     "2 to 8 ranks, numbered from 0");
+	r.steps = 2 * (r.ranks - 1);
+	r.job = argv[5];
+	r.segment = number(argc, argv, 6, 64 << 20) / r.ranks / PAGE * PAGE;
+	must(r.segment, "SIZE", "a page for each rank at least");
+	r.size = r.segment * r.ranks;
+	open_all(argc, argv);
+	meet();
+	run((uint32_t)number(argc, argv, 7, 10));
+	part();
+	return 0;
+}
