@@ -35,9 +35,16 @@ static bool is_auto(const char *choice)
 
 static bool chosen(const char *choice, const struct shift_provider *engine)
 {
-	if (is_auto(choice))
-		return !(engine->traits & SP_ON_TRIAL);
-	return !strcmp(choice, engine->name);
+	return is_auto(choice) || !strcmp(choice, engine->name);
+}
+
+/* What a driver makes of plain verbs is known where it was tried: who names the engine takes what was read for it. */
+static bool serves(const char *choice, const struct shift_provider *engine,
+		   const struct sp_candidate *nic)
+{
+	if (is_auto(choice) && (engine->traits & SP_ANY_DEVICE) && !nic->tried)
+		return false;
+	return engine->serves(nic->device);
 }
 
 bool sp_engine_named(const char *choice)
@@ -48,25 +55,25 @@ bool sp_engine_named(const char *choice)
 	return false;
 }
 
-bool sp_engine_serves(const char *choice, struct ibv_device *device)
+bool sp_engine_serves(const char *choice, const struct sp_candidate *nic)
 {
-	return sp_engine_choose(choice, &device, 1);
+	return sp_engine_choose(choice, nic, 1);
 }
 
-static bool serves_all(const struct shift_provider *engine, struct ibv_device *const *devices,
-		       uint32_t n)
+static bool serves_all(const char *choice, const struct shift_provider *engine,
+		       const struct sp_candidate *nics, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!engine->serves(devices[i]))
+		if (!serves(choice, engine, &nics[i]))
 			return false;
 	return true;
 }
 
-const struct shift_provider *sp_engine_choose(const char *choice, struct ibv_device *const *devices,
+const struct shift_provider *sp_engine_choose(const char *choice, const struct sp_candidate *nics,
 					      uint32_t n)
 {
 	for (uint32_t i = 0; i < SP_ENGINES; i++)
-		if (chosen(choice, engines[i]) && serves_all(engines[i], devices, n))
+		if (chosen(choice, engines[i]) && serves_all(choice, engines[i], nics, n))
 			return engines[i];
 	return NULL;
 }

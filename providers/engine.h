@@ -16,12 +16,18 @@
 const struct shift_provider *sp_engine_at(uint32_t number);
 uint32_t sp_engine_number(const struct shift_provider *engine);
 
+/* Before it is opened. */
+struct sp_candidate {
+	struct ibv_device *device;
+	bool tried; /* its driver was, with the engines for any device: auto takes no other there */
+};
+
 /* SHIFT_ENGINE: the name of an engine, or auto. NULL is auto. */
 bool sp_engine_named(const char *choice);
 /* Is there an engine of that choice for this device? */
-bool sp_engine_serves(const char *choice, struct ibv_device *device);
+bool sp_engine_serves(const char *choice, const struct sp_candidate *nic);
 /* The first engine of that choice which is for all of these, a NIC and its backups; NULL: none. */
-const struct shift_provider *sp_engine_choose(const char *choice, struct ibv_device *const *devices,
+const struct shift_provider *sp_engine_choose(const char *choice, const struct sp_candidate *nics,
 					      uint32_t n);
 /* Can the device be driven by an engine of that choice? If not, the last one's reason. */
 bool sp_probe(const char *choice, struct ibv_context *ctx, const char **why_not);

@@ -54,7 +54,6 @@ enum sp_trait {
 		1 << 2, /* ibv_qp.state is the provider's to read until its flush was seen */
 	SP_HIDDEN_SENDS = 1 << 3,  /* it posts requests of its own: queues are made one larger */
 	SP_PROVIDER_ARMS = 1 << 4, /* the provider arms CQs, and must hear of their events */
-	SP_ON_TRIAL = 1 << 5,	   /* only where SHIFT_ENGINE names it */
 };
 
 struct shift_provider {

@@ -132,31 +132,34 @@ bool devices_engine_known(void)
 	return !strcmp(choice, "auto") || !strcmp(choice, "mlx5") || !strcmp(choice, "ledger");
 }
 
-/* As sp_engine_choose(), which asks the engines. The ledger is on trial: only where it is named. */
-static bool device_chosen(const char *name)
+static bool device_is_auto(void)
 {
-	const char *choice = devices_engine_choice();
-
-	return !strcmp(strcmp(choice, "auto") ? choice : "mlx5", name);
+	return !strcmp(devices_engine_choice(), "auto");
 }
 
-static bool device_served(const struct device *dev)
+/* As sp_engine_choose(), which asks the engines. */
+static bool device_ring(const struct device *dev)
 {
-	return (dev->mlx5 && device_chosen("mlx5")) || (dev->plain && device_chosen("ledger"));
+	return dev->mlx5 && (device_is_auto() || !strcmp(devices_engine_choice(), "mlx5"));
+}
+
+static bool device_ledger(const struct device *dev)
+{
+	return dev->plain && (device_is_auto() ? dev->place.tried
+					       : !strcmp(devices_engine_choice(), "ledger"));
 }
 
 const char *device_engine(const struct device *nic, const struct device *const *backups, unsigned n)
 {
-	bool mlx5 = nic->mlx5 && device_chosen("mlx5");
-	bool plain = nic->plain && device_chosen("ledger");
+	bool ring = device_ring(nic), ledger = device_ledger(nic);
 
 	for (unsigned i = 0; i < n; i++) {
-		mlx5 &= backups[i]->mlx5;
-		plain &= backups[i]->plain;
+		ring &= device_ring(backups[i]);
+		ledger &= device_ledger(backups[i]);
 	}
-	if (mlx5)
+	if (ring)
 		return "mlx5";
-	return plain ? "ledger" : NULL;
+	return ledger ? "ledger" : NULL;
 }
 
 const char *device_no_engine(const struct device *nic, const struct device *const *backups,
@@ -171,10 +174,12 @@ const char *device_no_engine(const struct device *nic, const struct device *cons
 	for (unsigned i = 0; i < n; i++)
 		if (!backups[i]->plain && !backups[i]->mlx5)
 			return "a backup of it has no reliable connections (RoCE or InfiniBand)";
-	if (nic->mlx5)
-		return "a backup of it is no ConnectX, which only SHIFT_ENGINE=ledger drives (on "
-		       "trial)";
-	return "it is no ConnectX, and only SHIFT_ENGINE=ledger drives it (on trial)";
+	if (!device_is_auto())
+		return nic->mlx5 ? "a backup of it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no other"
+				 : "it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no other";
+	return nic->place.tried
+		       ? "a backup of it is of a kind not tried yet: only SHIFT_ENGINE=ledger drives it"
+		       : "its kind was not tried yet: only SHIFT_ENGINE=ledger drives it";
 }
 
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX])
@@ -200,8 +205,8 @@ int devices_list(const char *library, bool probe, struct device_list *list, char
 		dev->iwarp = all[i]->transport_type == IBV_TRANSPORT_IWARP;
 		backup_nic_read("/sys", dev->name, &dev->place);
 		if (dev->mlx5)
-			snprintf(dev->place.vendor, sizeof(dev->place.vendor), "mlx5");
-		dev->place.foreign = !device_served(dev);
+			backup_nic_is_mlx5(&dev->place);
+		dev->place.foreign = !device_engine(dev, NULL, 0);
 		if (probe)
 			device_probe(all[i], dev);
 	}

@@ -67,7 +67,7 @@ static int led_foreign_feed(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_
 const struct shift_provider shift_provider_ledger = {
 	.name = "ledger",
 	.traits = SP_SHARES_CQ | SP_ANY_DEVICE | SP_OWN_STATE_WORD | SP_HIDDEN_SENDS |
-		  SP_PROVIDER_ARMS | SP_ON_TRIAL,
+		  SP_PROVIDER_ARMS,
 	.serves = led_serves,
 	.probe = led_probe,
 	.dev_init = led_dev_init,

@@ -37,6 +37,7 @@ struct status_qp {
 	struct sc_masks paths, peer_paths;
 	uint8_t atomics_path;
 	const char *atomics_why;
+	bool atomics_alone;
 };
 
 struct admin_status {
@@ -124,7 +125,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.nic = nic ? nic->name : NULL,
 		.default_nic = admin_path_nic(qp, 0),
 		.standby_nic = admin_path_nic(qp, core->standby.path),
-		.type = qp->init.qp_type,
+		.type = qp->qp->qp_type,
 		.send = core->send,
 		.recv = core->recv,
 		.move = core->move,
@@ -138,6 +139,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.peer_paths = core->peer.paths,
 		.atomics_path = sh_home_path(qp),
 		.atomics_why = sh_home_why(qp),
+		.atomics_alone = sh_home_alone(qp),
 	};
 	status_fill_peer(out, qp);
 }
@@ -216,6 +218,7 @@ static void status_qp(struct sh_json *json, const struct status_qp *qp)
 	status_string(json, "why", qp->why);
 	status_string(json, "nic", qp->nic);
 	status_string(json, "default_nic", qp->default_nic);
+	sh_json_print(json, ", \"atomics_alone\": %s", admin_bool(qp->atomics_alone));
 	if (qp->conn_id)
 		status_connection(json, qp);
 	sh_json_print(json, "}");

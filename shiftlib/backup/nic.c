@@ -99,10 +99,26 @@ int backup_place_find(const struct backup_place *known, int n, const struct back
 	return by_pci < 0 || by_guid < 0 ? by_pci + by_guid + 1 : -1;
 }
 
+/* Soft-RoCE alone says on which interface it is. */
+static bool backup_nic_is_rxe(const char *root, const char *name)
+{
+	char parent[32];
+
+	backup_nic_file(root, name, "parent", parent, sizeof(parent));
+	return *parent;
+}
+
+void backup_nic_is_mlx5(struct backup_nic *nic)
+{
+	snprintf(nic->vendor, sizeof(nic->vendor), "mlx5");
+	nic->tried = true;
+}
+
 void backup_nic_read(const char *root, const char *name, struct backup_nic *nic)
 {
 	*nic = (struct backup_nic){ .name = name };
 	nic->link_layer = backup_nic_link_layer(root, name);
+	nic->tried = backup_nic_is_rxe(root, name);
 	nic->numa = backup_nic_numa(root, name);
 	backup_nic_pci(root, name, nic->pci, sizeof(nic->pci));
 	backup_nic_guid(root, name, "sys_image_guid", nic->card, sizeof(nic->card));

@@ -10,6 +10,7 @@ struct backup_nic {
 	const char *name;
 	uint8_t link_layer; /* IBV_LINK_LAYER_*; 0: not known */
 	bool foreign;	    /* no engine of ours serves it */
+	bool tried;	    /* its driver was, with SHIFT over plain verbs (docs/devices.md) */
 	int numa;	    /* its NUMA node; negative: not known */
 	char pci[160];	 /* from the root to the function, "pci0000:10/0000:10:00.0/0000:11:00.0" */
 	char card[24];	 /* the image GUID, which the ports of one card share */
@@ -28,9 +29,11 @@ struct backup_place {
  * backup_nic_read() - ask sysfs, mounted at @root ("/sys"), about the device @name
  *
  * Nothing here changes when a port goes up or down or a cable is pulled: the same machine gives the
- * same answers. foreign is left false, and vendor is corrected, for who knows the engines. @name must outlive @nic. Any thread.
+ * same answers. foreign is left false, for who knows the engines. @name must outlive @nic. Any thread.
  */
 void backup_nic_read(const char *root, const char *name, struct backup_nic *nic);
+/* libmlx5 is for it: a subfunction does not say itself whose it is. */
+void backup_nic_is_mlx5(struct backup_nic *nic);
 void backup_place_read(const char *root, const char *name, struct backup_place *place);
 
 /*

@@ -32,7 +32,7 @@
 /* By the default NIC of their connections: stock's atomics are atomic there. */
 struct home_group {
 	struct sc_home_group core;
-	struct sc_home_member foreign; /* of all that are not driven, or forgotten */
+	struct sc_home_member foreign; /* of those that SHIFT has no record of */
 	bool busy;
 	bool has_foreign;
 };
@@ -47,9 +47,10 @@ static struct {
 	uint64_t look_at;
 } homes;
 
+/* NULL: its device is none that SHIFT knows. */
 static struct home_group *home_group(const struct sh_qp *qp)
 {
-	return &homes.group[qp->ctx->nic->index];
+	return qp->ctx && qp->ctx->nic ? &homes.group[qp->ctx->nic->index] : NULL;
 }
 
 static void home_due(void)
@@ -212,16 +213,31 @@ void sh_home_timer(struct sh_qp *qp, uint64_t now)
 
 /* ---- the group: what is ------------------------------------------------------------------------ */
 
+static bool home_connected(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
+static bool home_takes_atomics(unsigned int access_flags)
+{
+	return access_flags & IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+/* Is it one to which atomics may come, if it has the right to them? Of direct verbs: a DC target. */
+static bool home_serves(const struct ibv_qp *real)
+{
+	return real->qp_type == IBV_QPT_RC || real->qp_type == IBV_QPT_XRC_RECV ||
+	       real->qp_type == IBV_QPT_DRIVER;
+}
+
+/* One that is not driven is one, too. */
 static bool home_is_member(const struct sh_qp *qp)
 {
-	bool connected = qp->app.state == IBV_QPS_RTR || qp->app.state == IBV_QPS_RTS ||
-			 qp->app.state == IBV_QPS_SQD || qp->app.state == IBV_QPS_SQE;
-
-	if (!qp->sp || qp->init.qp_type != IBV_QPT_RC ||
-	    !(qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
+	if (!home_serves(qp->qp) || !home_takes_atomics(qp->app.attr.qp_access_flags))
 		return false;
 	/* in ERR it executes nothing, when the commands are through */
-	return connected || qp->paths.home.entering ||
+	return home_connected(qp->app.state) || qp->paths.home.entering ||
 	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
 }
 
@@ -238,11 +254,24 @@ static uint8_t home_ok(const struct sh_qp *qp)
 	return qp->paths.up & peer->up & (uint8_t)~drained;
 }
 
+/* Nobody can be told of it, and it goes nowhere. */
+static void home_look_at_foreign(struct sh_qp *qp)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+
+	qp->paths.home.member.silent = true;
+	qp->paths.home.member.gone = qp->ctx->incarnation != nic->incarnation || nic->cut.off;
+}
+
 static void home_look_at(struct sh_qp *qp)
 {
 	struct sc_home_member *m = &qp->paths.home.member;
 	const struct sc_conn *c = &qp->core;
 
+	if (!qp->sp) {
+		home_look_at_foreign(qp);
+		return;
+	}
 	m->epoch = c->epoch;
 	m->path = c->path;
 	m->ok = qp->conn_id ? home_ok(qp) : 0;
@@ -315,6 +344,7 @@ static void home_open(const struct home_group *group, struct sh_qp *qp)
 
 	if (!m->shut || qp->app.state != IBV_QPS_RTS || !(asks || !group->busy))
 		return;
+	sh_log(SH_LOG_INFO, "QP 0x%06x takes atomics from now on", qp->qp->qp_num);
 	m->shut = false;
 	sh_rights_restore(qp);
 }
@@ -417,32 +447,52 @@ void sh_home_stepped(struct sh_qp *qp)
 		home_due();
 }
 
-/*
- * Before it is introduced its peer cannot be told that it must ask. So while atomics of the group are not at
- * home on the default NIC, it is connected without the right to them.
- */
-void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
+/* Is it one to which an atomic may come after that command, and none before? */
+static bool home_enters(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	bool gains = qp->app.state == IBV_QPS_RTS &&
-		     !(qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC);
-	bool enters = gains || ((*mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR);
-	int flags =
-		*mask & IBV_QP_ACCESS_FLAGS ? attr->qp_access_flags : qp->app.attr.qp_access_flags;
+	const struct ibv_qp_attr *own = &qp->app.attr;
+	bool had = home_takes_atomics(own->qp_access_flags);
+	bool has = mask & IBV_QP_ACCESS_FLAGS ? home_takes_atomics(attr->qp_access_flags) : had;
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->app.state;
 
-	if (qp->init.qp_type != IBV_QPT_RC || !sh.config.atomic_home ||
-	    !((unsigned int)flags & IBV_ACCESS_REMOTE_ATOMIC))
-		return;
-	qp->paths.home.entering = enters;
-	if (enters && home_group(qp)->busy) {
-		qp->paths.home.member.shut = true;
+	return has && home_connected(to) && !(had && home_connected(qp->app.state));
+}
+
+static void home_say_shut(const struct sh_qp *qp)
+{
+	if (qp->sp)
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x refuses atomics until its peer has been told where atomics of "
 		       "connections of %s run now",
 		       qp->qp->qp_num, qp->ctx->nic->name);
+	else
+		sh_log(SH_LOG_WARN,
+		       "QP 0x%06x, which SHIFT does not drive, refuses atomics: those of "
+		       "connections of %s run on another NIC now",
+		       qp->qp->qp_num, qp->ctx->nic->name);
+}
+
+/*
+ * Before it is introduced its peer cannot be told that it must ask; that of one which is not driven never can.
+ * So while atomics of the group are not at home on the default NIC, it is connected without the right to them.
+ */
+void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
+{
+	struct home_group *group = home_group(qp);
+	bool enters = home_enters(qp, attr, *mask);
+	unsigned int flags =
+		*mask & IBV_QP_ACCESS_FLAGS ? attr->qp_access_flags : qp->app.attr.qp_access_flags;
+
+	if (!group || !home_serves(qp->qp) || !sh.config.atomic_home || !home_takes_atomics(flags))
+		return;
+	qp->paths.home.entering = enters;
+	if (enters && group->busy) {
+		qp->paths.home.member.shut = true;
+		home_say_shut(qp);
 	}
 	if (!qp->paths.home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
 		return;
-	attr->qp_access_flags = flags & ~IBV_ACCESS_REMOTE_ATOMIC;
+	attr->qp_access_flags = flags & ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
 	*mask |= IBV_QP_ACCESS_FLAGS;
 }
 
@@ -453,27 +503,45 @@ void sh_home_modified(struct sh_qp *qp)
 		qp->paths.home.member.shut = false;
 }
 
-void sh_home_foreign(const struct sh_ctx *ctx)
+/* Nobody knows when it is gone: it is there for good. Lets its right through, or not. */
+void sh_home_modify_unknown(const struct ibv_qp *real, const struct sh_ctx *ctx,
+			    struct ibv_qp_attr *attr, int mask)
 {
-	struct home_group *group = &homes.group[ctx->nic->index];
+	struct home_group *group = ctx && ctx->nic ? &homes.group[ctx->nic->index] : NULL;
 
-	if (group->has_foreign || !sh.config.atomic_home)
+	if (!group || !sh.config.atomic_home || !home_serves(real) ||
+	    !(mask & IBV_QP_ACCESS_FLAGS) || !home_takes_atomics(attr->qp_access_flags))
 		return;
+	if (group->busy) {
+		attr->qp_access_flags &= ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
+		sh_log(SH_LOG_WARN,
+		       "QP 0x%06x, which SHIFT does not know, refuses atomics for good: those of "
+		       "connections of %s run on another NIC now",
+		       real->qp_num, ctx->nic->name);
+		return;
+	}
 	group->has_foreign = true;
 	group->foreign.silent = true;
-	sh_log(SH_LOG_INFO,
-	       "a queue pair on %s that SHIFT does not drive takes atomics: those of other "
-	       "connections of "
-	       "it run on no other NIC",
-	       ctx->nic->name);
 }
 
 uint8_t sh_home_path(const struct sh_qp *qp)
 {
-	return qp->ctx ? home_group(qp)->core.home : 0;
+	const struct home_group *group = home_group(qp);
+
+	return group ? group->core.home : 0;
 }
 
 const char *sh_home_why(const struct sh_qp *qp)
 {
 	return qp->paths.home.waits ? sc_home_why_text(qp->paths.home.user.why) : NULL;
+}
+
+bool sh_home_alone(struct sh_qp *qp)
+{
+	const struct sc_home_member *m = &qp->paths.home.member;
+
+	if (!home_group(qp) || !home_is_member(qp))
+		return false;
+	home_look_at(qp);
+	return m->silent && !m->gone && !m->shut;
 }

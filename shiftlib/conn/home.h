@@ -34,14 +34,17 @@ void sh_home_wait(struct sh_qp *qp, uint64_t now);
 void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m);
 void sh_home_stepped(struct sh_qp *qp); /* the core has changed */
 void sh_home_timer(struct sh_qp *qp, uint64_t now);
-/* The application sets attributes of its own QP: what may not be set now is left out. Behind the command: done. */
+/* The application sets attributes of its own QP, driven or not: what may not be set now is left out. Behind it: done. */
 void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask);
 void sh_home_modified(struct sh_qp *qp);
-/* One that SHIFT does not drive takes atomics. */
-void sh_home_foreign(const struct sh_ctx *ctx);
+/* The same of one that SHIFT has no record of, before the command. */
+void sh_home_modify_unknown(const struct ibv_qp *real, const struct sh_ctx *ctx,
+			    struct ibv_qp_attr *attr, int mask);
 /* Where atomics of its group are at home; why its own wait, NULL: they do not. */
 uint8_t sh_home_path(const struct sh_qp *qp);
 const char *sh_home_why(const struct sh_qp *qp);
+/* Atomics may come to it, and its peer cannot be asked to take them elsewhere. */
+bool sh_home_alone(struct sh_qp *qp);
 
 extern const struct sh_module sh_homes_module;
 

@@ -58,7 +58,8 @@ static void rights_done(struct sh_job *job)
 	free(task);
 }
 
-static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask)
+static bool rights_submit_to(struct sh_qp *qp, struct sh_worker *worker, struct ibv_qp *real,
+			     uint32_t epoch, int mask)
 {
 	struct rights_job *task = calloc(1, sizeof(*task));
 
@@ -67,18 +68,27 @@ static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask
 	*task = (struct rights_job){
 		.job = { .fn = rights_run, .done = rights_done, .urgent = true },
 		.qp = qp,
-		.real = carrier->qp,
-		.epoch = carrier->epoch,
+		.real = real,
+		.epoch = epoch,
 		.attr = qp->app.attr,
 		.mask = mask,
 	};
-	carrier->rights_jobs++;
 	sh_job_begin(&qp->busy);
-	if (!sh_worker_submit(sh_carrier_worker(carrier), &task->job))
+	if (!sh_worker_submit(worker, &task->job))
 		return true;
-	carrier->rights_jobs--;
 	sh_job_end(&qp->busy);
 	free(task);
+	return false;
+}
+
+static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask)
+{
+	struct sh_worker *worker = sh_carrier_worker(carrier);
+
+	carrier->rights_jobs++;
+	if (rights_submit_to(qp, worker, carrier->qp, carrier->epoch, mask))
+		return true;
+	carrier->rights_jobs--;
 	return false;
 }
 
@@ -129,13 +139,24 @@ void sh_rights_follow(struct sh_qp *qp, int mask)
 	sh_job_end(&qp->busy);
 }
 
-void sh_rights_restore(struct sh_qp *qp)
+static bool rights_restore_foreign(struct sh_qp *qp)
+{
+	const struct sh_nic *nic = qp->ctx->nic;
+
+	return nic->prompt &&
+	       rights_submit_to(qp, nic->prompt, qp->qp, 0, IBV_QP_ACCESS_FLAGS);
+}
+
+static bool rights_restore_driven(struct sh_qp *qp)
 {
 	struct sh_carrier *own = &qp->carriers.slot[0];
 
-	if (sh_carrier_dead(own) || own->to_error)
-		return;
-	if (!rights_submit(qp, own, IBV_QP_ACCESS_FLAGS))
+	return sh_carrier_dead(own) || own->to_error || rights_submit(qp, own, IBV_QP_ACCESS_FLAGS);
+}
+
+void sh_rights_restore(struct sh_qp *qp)
+{
+	if (!(qp->sp ? rights_restore_driven(qp) : rights_restore_foreign(qp)))
 		sh_log(SH_LOG_WARN, "QP 0x%06x goes on refusing atomics: no memory",
 		       qp->qp->qp_num);
 }

@@ -77,11 +77,17 @@ static bool still_there(const struct sc_home_member *m, uint32_t epoch)
 	return sc_epoch_cmp(epoch, quiesced) >= 0;
 }
 
+/* It executes nothing, whatever its peer believes. */
+static bool is_out(const struct sc_home_member *m)
+{
+	return m->gone || m->shut || (m->silent && SC_HOME_MUTANT(SILENT_GONE));
+}
+
 uint8_t sc_home_may_run(const struct sc_home_member *m)
 {
 	uint8_t paths = 0;
 
-	if (!m->gone && !m->shut && (!is_barred(m) || (m->left && still_there(m, m->left_of))))
+	if (!is_out(m) && (!is_barred(m) || (m->left && still_there(m, m->left_of))))
 		paths |= 1;
 	if (m->granted && still_there(m, m->granted_of))
 		paths |= bit(m->granted_path);
@@ -140,7 +146,7 @@ static bool all_take_part(const struct sc_home_group *g)
 	uint32_t i;
 
 	for (i = 0; i < g->n; i++)
-		if (g->members[i]->silent && !g->members[i]->gone && !g->members[i]->shut)
+		if (g->members[i]->silent && !is_out(g->members[i]))
 			return false;
 	return true;
 }

@@ -32,6 +32,7 @@ enum sc_home_mutant {
 	SC_HOME_MUTANT_NOT_QUIESCED,  /* a carrier that was left counts as quiesced */
 	SC_HOME_MUTANT_SPLIT,	      /* whoever asks gets the NIC that it is on */
 	SC_HOME_MUTANT_LIFTED_EARLY,  /* the bar is lifted before all have come back */
+	SC_HOME_MUTANT_SILENT_GONE,   /* who takes no part is taken for one that runs nothing */
 	SC_HOME_MUTANTS,
 };
 extern enum sc_home_mutant sc_home_mutant;

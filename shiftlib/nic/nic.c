@@ -38,19 +38,19 @@ static void nics_map_tell(const struct backup_nic *nics)
 }
 
 /* Of what the application has on it: one that its backups take too. */
-static void nic_engine(const struct sh_nic *nic, struct ibv_device *const *list)
+static void nic_engine(const struct sh_nic *nic, const struct sp_candidate *all)
 {
-	struct ibv_device *devices[1 + BACKUP_MAP_MAX_BACKUPS] = { list[nic->index] };
+	struct sp_candidate nics[1 + BACKUP_MAP_MAX_BACKUPS] = { all[nic->index] };
 	uint32_t n = sh_nics.map.n_backups[nic->index], i;
 
 	for (i = 0; i < n; i++)
-		devices[1 + i] = list[sh_nics.map.backups[nic->index][i]];
-	sh_nics.engine[nic->index] = sp_engine_choose(sh.config.engine, devices, 1 + n);
+		nics[1 + i] = all[sh_nics.map.backups[nic->index][i]];
+	sh_nics.engine[nic->index] = sp_engine_choose(sh.config.engine, nics, 1 + n);
 	if (sh_nic_engine(nic))
 		sh_log(SH_LOG_INFO, "%s: its engine is %s", nic->name, sh_nic_engine(nic)->name);
 }
 
-static void nics_engines(struct ibv_device *const *list)
+static void nics_engines(const struct sp_candidate *all)
 {
 	uint32_t i;
 
@@ -60,28 +60,31 @@ static void nics_engines(struct ibv_device *const *list)
 		       "without protection",
 		       sh.config.engine);
 	for (i = 0; i < sh_nics.n; i++)
-		nic_engine(&sh_nics.nic[i], list);
+		nic_engine(&sh_nics.nic[i], all);
 }
 
 /* What the devices say of themselves, as they are not opened yet. */
 static void nics_map(struct ibv_device *const *list)
 {
+	struct sp_candidate all[SH_MAX_NICS];
 	struct backup_nic nics[SH_MAX_NICS];
 	char err[BACKUP_MAP_ERR_MAX];
 	uint32_t i;
 
 	for (i = 0; i < sh_nics.n; i++) {
 		backup_nic_read("/sys", sh_nics.nic[i].name, &nics[i]);
-		if (sp_engine_serves("mlx5", list[i])) /* a subfunction does not say whose it is */
-			snprintf(nics[i].vendor, sizeof(nics[i].vendor), "mlx5");
-		nics[i].foreign = !sp_engine_serves(sh.config.engine, list[i]);
+		all[i] = (struct sp_candidate){ .device = list[i] };
+		if (sp_engine_serves("mlx5", &all[i]))
+			backup_nic_is_mlx5(&nics[i]);
+		all[i].tried = nics[i].tried;
+		nics[i].foreign = !sp_engine_serves(sh.config.engine, &all[i]);
 		backup_place_read("/sys", sh_nics.nic[i].name, &sh_nics.nic[i].place);
 	}
 	if (backup_map_parse(sh.config.backup, nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
 	else
 		nics_map_tell(nics);
-	nics_engines(list);
+	nics_engines(all);
 }
 
 int sh_nics_load(void)

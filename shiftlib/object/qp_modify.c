@@ -254,6 +254,39 @@ static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return qp_modify_driven(qp, attr, mask);
 }
 
+/* All that SHIFT knows of it is whether its peer's atomics may come. Lock held, given up meanwhile. */
+static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr set = *attr;
+	int set_mask = mask, ret;
+
+	sh_home_modify(qp, &set, &set_mask);
+	sh_job_begin(&qp->busy);
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->modify_qp(qp->qp, &set, set_mask);
+	pthread_mutex_lock(&sh.lock);
+	sh_job_end(&qp->busy);
+	if (!ret && (mask & IBV_QP_STATE))
+		qp->app.state = attr->qp_state;
+	if (!ret && (mask & IBV_QP_ACCESS_FLAGS))
+		qp->app.attr.qp_access_flags = attr->qp_access_flags;
+	sh_home_modified(qp);
+	return ret;
+}
+
+/* SHIFT has no record of it. Likewise. */
+static int qp_modify_unknown(struct ibv_qp *real, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr set = *attr;
+	int ret;
+
+	sh_home_modify_unknown(real, sh_ctx_find(real->context), &set, mask);
+	pthread_mutex_unlock(&sh.lock);
+	ret = sh.real->modify_qp(real, &set, mask);
+	pthread_mutex_lock(&sh.lock);
+	return ret;
+}
+
 int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 {
 	struct sh_qp *qp;
@@ -263,9 +296,12 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	if (!qp && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_INIT)
 		qp = sh_qp_adopt(real);
-	ret = qp && qp->sp ? qp_modify(qp, attr, mask) : -1;
-	if (qp && qp->foreign.refused)
-		ret = EOPNOTSUPP;
+	if (!qp)
+		ret = qp_modify_unknown(real, attr, mask);
+	else if (qp->sp)
+		ret = qp_modify(qp, attr, mask);
+	else
+		ret = qp->foreign.refused ? EOPNOTSUPP : qp_modify_foreign(qp, attr, mask);
 	pthread_mutex_unlock(&sh.lock);
-	return ret >= 0 ? ret : sh.real->modify_qp(real, attr, mask);
+	return ret;
 }

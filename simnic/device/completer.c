@@ -61,7 +61,7 @@ static void receive_nak(struct sn_qp *qp, const struct sn_pkt *pkt)
 		tx->syndrome = pkt->syndrome;
 	complete_and_go_on(qp, progress);
 	if (qp->state == IBV_QPS_RTS && !pkt->syndrome)
-		qp->req.tx_next = qp->req.tx_head;
+		sn_requester_go_back(qp);
 }
 
 static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)

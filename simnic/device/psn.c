@@ -28,6 +28,25 @@ uint32_t sn_psn_packets(const struct sn_pkt *pkt)
 	return 1;
 }
 
+struct sn_span sn_psn_payload(const struct sn_pkt *pkt)
+{
+	struct sn_span span = { .to = pkt->length };
+
+	if (pkt->flags & SN_PKT_F_PIECE) {
+		span.from = sn_psn_offset(pkt->first, pkt->mtu);
+		if (!sn_psn_is_last(pkt))
+			span.to = sn_psn_offset(pkt->first + 1, pkt->mtu);
+	}
+	if (pkt->flags & SN_PKT_F_CUT)
+		span.to = pkt->part;
+	return span;
+}
+
+bool sn_psn_is_last(const struct sn_pkt *pkt)
+{
+	return !(pkt->flags & SN_PKT_F_PIECE) || pkt->first + 1 >= sn_psn_packets(pkt);
+}
+
 /* ---- requester ------------------------------------------------------------------------------ */
 
 static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
@@ -102,20 +121,29 @@ uint32_t sn_psn_resume(const struct sn_qp *qp, const struct sn_txe *tx)
 		       : tx->acked;
 }
 
+uint32_t sn_psn_next_packet(const struct sn_qp *qp)
+{
+	uint32_t first = sn_psn_resume(qp, &qp->req.tx[qp->req.tx_next % SN_WINDOW]);
+
+	return qp->req.piece > first ? qp->req.piece : first;
+}
+
 uint32_t sn_psn_next_send(const struct sn_qp *qp)
 {
 	const struct sn_txe *tx = &qp->req.tx[qp->req.tx_next % SN_WINDOW];
 
 	if (qp->req.tx_next == qp->req.tx_tail)
 		return qp->req.psn;
-	return sn_psn_add(tx->psn, sn_psn_resume(qp, tx));
+	return sn_psn_add(tx->psn, sn_psn_next_packet(qp));
 }
 
 /* ---- responder ------------------------------------------------------------------------------ */
 
-/* IBA 9.8.2.2.1: on UC each message begins anew. What comes in ERR comes by a quirk. */
+/* IBA 9.8.2.2.1: on UC each message begins anew. What comes in ERR comes by a quirk. A piece is one packet. */
 static uint32_t packets_there(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	if (pkt->flags & SN_PKT_F_PIECE)
+		return pkt->first;
 	if (qp->attr.type != IBV_QPT_RC || qp->state == IBV_QPS_ERR)
 		return 0;
 	return (qp->rsp.epsn - pkt->psn) & SN_PSN_MASK;
@@ -123,7 +151,7 @@ static uint32_t packets_there(const struct sn_qp *qp, const struct sn_pkt *pkt)
 
 struct sn_span sn_psn_span(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	struct sn_span span = { .to = pkt->flags & SN_PKT_F_CUT ? pkt->part : pkt->length };
+	struct sn_span span = sn_psn_payload(pkt);
 
 	span.from = sn_psn_offset(packets_there(qp, pkt), pkt->mtu);
 	if (span.from > span.to)
@@ -148,7 +176,7 @@ static void advance(struct sn_qp *qp, const struct sn_pkt *pkt, uint32_t packets
 
 void sn_psn_landed(struct sn_qp *qp, const struct sn_pkt *pkt, uint64_t upto)
 {
-	if (pkt->mtu && qp->attr.type == IBV_QPT_RC)
+	if (pkt->mtu && (qp->attr.type == IBV_QPT_RC || pkt->flags & SN_PKT_F_PIECE))
 		advance(qp, pkt, (uint32_t)(upto >> (7 + pkt->mtu)), upto, false);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Packets of a message, and their sequence numbers (IBA 9.7.2). What is handed from one process to another
- * is a message, or the rest of one; its packets are counted, never made. Lock held.
+ * is a message, or the rest of one; its packets are counted, and made for a long cable only. Lock held.
  */
 #ifndef SIMNIC_DEVICE_PSN_H
 #define SIMNIC_DEVICE_PSN_H
@@ -46,6 +46,9 @@ static inline uint64_t sn_psn_offset(uint32_t n, uint8_t mtu)
 
 /* What it takes by its kind: the request or, of a READ, the response. */
 uint32_t sn_psn_packets(const struct sn_pkt *pkt);
+/* What of the message its payload is, and may land: all; of a piece, one packet's; less of one that is cut. */
+struct sn_span sn_psn_payload(const struct sn_pkt *pkt);
+bool sn_psn_is_last(const struct sn_pkt *pkt); /* is a whole message, or the piece at its end */
 
 /* ---- requester ---- */
 
@@ -60,6 +63,8 @@ bool sn_psn_ack(struct sn_qp *qp, uint32_t psn);
 bool sn_psn_window_full(const struct sn_qp *qp, uint32_t packets);
 /* Where to go on with a message that is sent again: packets before that have come. */
 uint32_t sn_psn_resume(const struct sn_qp *qp, const struct sn_txe *tx);
+uint32_t
+sn_psn_next_packet(const struct sn_qp *qp); /* the same, of a message that has begun to leave */
 uint32_t sn_psn_next_send(const struct sn_qp *qp); /* as ibv_query_qp() tells */
 
 /* ---- responder ---- */

@@ -91,7 +91,7 @@ bool sn_qp_waits(const struct sn_qp *qp)
 static void qp_clear_queues(struct sn_qp *qp)
 {
 	qp->req.sq_cons = qp->req.sq_rung = qp->rsp.rq_cons = 0;
-	qp->req.tx_head = qp->req.tx_next = qp->req.tx_tail = 0;
+	qp->req.tx_head = qp->req.tx_next = qp->req.tx_tail = qp->req.piece = 0;
 	qp->req.rd_outstanding = 0;
 	qp->req.rto_ns = qp->req.rnr_ns = 0;
 	qp->rsp.ack_due = qp->rsp.answer_due = qp->rsp.nak_sent = false;
@@ -129,6 +129,7 @@ static void flush_send_window(struct sn_qp *qp)
 		flush_send(qp, tx->idx, tx->opcode, tx->signaled);
 	}
 	qp->req.tx_next = qp->req.tx_tail;
+	qp->req.piece = 0;
 	qp->req.rd_outstanding = 0;
 }
 

@@ -41,9 +41,9 @@ static uint16_t rq_take(struct sn_qp *qp)
 }
 
 /* The first packets of a SEND have one out of a shared queue: nobody else gets it. */
-static void rq_hold(struct sn_qp *qp, uint64_t landed)
+static void rq_hold(struct sn_qp *qp, uint64_t landed, bool is_piece)
 {
-	if (qp->attr.srq && landed && !qp->rsp.held && qp->attr.type == IBV_QPT_RC)
+	if (qp->attr.srq && landed && !qp->rsp.held && (qp->attr.type == IBV_QPT_RC || is_piece))
 		qp->rsp.held = sn_srq_take(qp->attr.srq) + 1u;
 }
 
@@ -164,11 +164,11 @@ static enum sn_rq_verdict land_in_list(struct sn_qp *qp, const struct sn_pkt *pk
 	rc = sn_posted_land(qp, pkt, iov, n, &span);
 	if (rc == -EFAULT)
 		return SN_RQ_PROT;
-	if (!rc && !(pkt->flags & SN_PKT_F_CUT))
+	if (!rc && !(pkt->flags & SN_PKT_F_CUT) && sn_psn_is_last(pkt))
 		return SN_RQ_OK;
-	rq_hold(qp, span.from);
+	rq_hold(qp, span.from, pkt->flags & SN_PKT_F_PIECE);
 	sn_psn_landed(qp, pkt, span.from);
-	return SN_RQ_LOST;
+	return rc || pkt->flags & SN_PKT_F_CUT ? SN_RQ_LOST : SN_RQ_PART;
 }
 
 static enum sn_rq_verdict land_in_cqe(struct sn_qp *qp, const struct sn_pkt *pkt)

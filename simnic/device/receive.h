@@ -9,7 +9,7 @@ struct sn_qp;
 
 #define SN_GRH_BYTES 40
 
-enum sn_rq_verdict { SN_RQ_OK, SN_RQ_EMPTY, SN_RQ_TOO_LONG, SN_RQ_PROT, SN_RQ_LOST };
+enum sn_rq_verdict { SN_RQ_OK, SN_RQ_EMPTY, SN_RQ_TOO_LONG, SN_RQ_PROT, SN_RQ_LOST, SN_RQ_PART };
 enum sn_rq_verdict sn_rq_consume(struct sn_qp *qp, const struct sn_pkt *pkt, const void *grh);
 bool sn_rq_ready(const struct sn_qp *qp);
 void sn_rq_complete_imm(struct sn_qp *qp, const struct sn_pkt *pkt);

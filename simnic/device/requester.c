@@ -28,8 +28,9 @@
 enum req_step {
 	REQ_GO,
 	REQ_SENT,
-	REQ_IDLE,      /* nothing to send */
-	REQ_NOT_READY, /* state or an RNR wait forbids it */
+	REQ_SENT_PIECE, /* more of the message follows */
+	REQ_IDLE,	/* nothing to send */
+	REQ_NOT_READY,	/* state or an RNR wait forbids it */
 	REQ_WINDOW_FULL,
 	REQ_SEND_FENCE,	  /* has IBV_SEND_FENCE and waits for READs and atomics before it */
 	REQ_RD_LIMIT,	  /* max_rd_atomic are outstanding */
@@ -39,6 +40,25 @@ enum req_step {
 static struct sn_txe *tx_at(struct sn_qp *qp, uint32_t i)
 {
 	return &qp->req.tx[i % SN_WINDOW];
+}
+
+static void next_message(struct sn_qp *qp)
+{
+	qp->req.tx_next++;
+	qp->req.piece = 0;
+}
+
+static void head_leaves(struct sn_qp *qp)
+{
+	if (qp->req.tx_next == qp->req.tx_head)
+		next_message(qp);
+	qp->req.tx_head++;
+}
+
+void sn_requester_go_back(struct sn_qp *qp)
+{
+	qp->req.tx_next = qp->req.tx_head;
+	qp->req.piece = 0;
 }
 
 /* ---- completions ---------------------------------------------------------------------------- */
@@ -79,9 +99,7 @@ static void requester_fail(struct sn_qp *qp, uint8_t syndrome)
 
 	sn_qp_stop(qp);
 	sn_requester_req_err(qp, tx->idx, tx->opcode, syndrome);
-	if (qp->req.tx_next == qp->req.tx_head)
-		qp->req.tx_next++;
-	qp->req.tx_head++;
+	head_leaves(qp);
 	sn_qp_flush(qp);
 }
 
@@ -100,9 +118,7 @@ void sn_requester_complete(struct sn_qp *qp)
 		if (tx->rd_atomic)
 			qp->req.rd_outstanding--;
 		tx_complete(qp, tx);
-		if (qp->req.tx_next == qp->req.tx_head)
-			qp->req.tx_next++;
-		qp->req.tx_head++;
+		head_leaves(qp);
 	}
 }
 
@@ -195,8 +211,10 @@ static void pkt_headers(const struct sn_qp *qp, struct sn_pkt *pkt, const struct
 {
 	pkt->psn = tx->psn;
 	pkt->mtu = qp->path_mtu;
-	pkt->first = sn_psn_resume(qp, tx);
+	pkt->first = sn_psn_next_packet(qp);
 	pkt->length = wqe->length;
+	if ((pkt->op == SN_PKT_SEND || pkt->op == SN_PKT_WRITE) && sn_wire_is_long(pkt))
+		pkt->flags |= SN_PKT_F_PIECE;
 	pkt->raddr = wqe->raddr;
 	pkt->rkey = wqe->rkey;
 	pkt->atomic_a = wqe->swap_add;
@@ -236,10 +254,15 @@ static int list_payload(struct sn_pkt *pkt, const struct iovec *iov, int n)
 	return 0;
 }
 
-/* Nobody tells an unreliable connection when its buffer was read: its payload is copied at its departure. */
-static bool leaves_whole(const struct sn_qp *qp, uint64_t length)
+/*
+ * Nobody tells an unreliable connection when its buffer was read: its payload is copied at its departure, packet by
+ * packet where the cable is long.
+ */
+static bool leaves_whole(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	return qp->attr.type == IBV_QPT_UC && length <= SN_STAGE_BYTES;
+	if (qp->attr.type != IBV_QPT_UC)
+		return false;
+	return pkt->flags & SN_PKT_F_PIECE ? sn_psn_is_last(pkt) : pkt->length <= SN_STAGE_BYTES;
 }
 
 static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe *wqe)
@@ -251,7 +274,9 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 	if (n < 0 || reads)
 		return n < 0 ? n : 0;
 	sn_posted_push_under(qp->dev, iov, (uint32_t)n);
-	if (leaves_whole(qp, wqe->length))
+	if (pkt->flags & SN_PKT_F_PIECE)
+		return list_payload(pkt, iov, n);
+	if (leaves_whole(qp, pkt))
 		return sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
 	if (wqe->is_inline && wqe->length > SN_PKT_INLINE) /* not contiguous in the ring */
 		return sn_stage_put(pkt, iov, 1, wqe->length);
@@ -270,6 +295,17 @@ static void timer_start(struct sn_qp *qp)
 
 	if (timeout)
 		qp->req.rto_ns = sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout);
+}
+
+/* Of a long cable, packets; else messages. */
+static void count_sent(struct sn_qp *qp, struct sn_txe *tx, const struct sn_pkt *pkt)
+{
+	uint32_t upto = pkt->flags & SN_PKT_F_PIECE ? pkt->first + 1 : tx->packets;
+
+	if (upto <= tx->sent)
+		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
+	else
+		tx->sent = upto;
 }
 
 static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
@@ -293,13 +329,12 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 	}
 	if (sn_wire_send(qp, pkt) == -ENOBUFS)
 		return REQ_BACKPRESSURE;
-	if (tx->sent)
-		sn_count(&qp->dev->nic->count.rc_retransmits, 1);
-	tx->sent = true;
-	tx->done = leaves_whole(qp, wqe->length);
+	count_sent(qp, tx, pkt);
+	tx->done = leaves_whole(qp, pkt);
 	if (!qp->req.rto_ns)
 		timer_start(qp);
-	return REQ_SENT;
+	qp->req.piece = pkt->first + 1;
+	return sn_psn_is_last(pkt) ? REQ_SENT : REQ_SENT_PIECE;
 }
 
 static enum req_step transmit_ud(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
@@ -347,7 +382,8 @@ static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 						   : transmit(qp, tx, wqe);
 	if (step == REQ_BACKPRESSURE)
 		return step;
-	qp->req.tx_next++;
+	if (step != REQ_SENT_PIECE)
+		next_message(qp);
 	return REQ_SENT;
 }
 
@@ -356,7 +392,7 @@ static enum req_step resend_next(struct sn_qp *qp)
 	struct sn_txe *tx = tx_at(qp, qp->req.tx_next);
 
 	if (tx->done || tx->syndrome) {
-		qp->req.tx_next++;
+		next_message(qp);
 		return REQ_SENT;
 	}
 	sn_wqe_decode(qp, tx->idx, &sn_engine.wqe);
@@ -408,6 +444,12 @@ static bool waits_for_answer(const struct sn_qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
+/* A message of which packets have left is under way, and nobody answers those of UC. */
+static bool is_under_way(const struct sn_qp *qp)
+{
+	return qp->req.tx_head != qp->req.tx_next || (qp->req.piece && qp->attr.type == IBV_QPT_RC);
+}
+
 /* What was not copied counts as sent, and whoever has not read it by now never does: it is lost. */
 static void uc_timeout(struct sn_qp *qp)
 {
@@ -436,7 +478,7 @@ static void retry_or_fail(struct sn_qp *qp)
 	}
 	qp->req.retry_left--;
 	sn_count(&qp->dev->nic->count.retries, 1);
-	qp->req.tx_next = qp->req.tx_head;
+	sn_requester_go_back(qp);
 	timer_start(qp);
 }
 
@@ -444,8 +486,8 @@ bool sn_requester_timers(struct sn_qp *qp)
 {
 	if (!waits_for_answer(qp) || !qp->req.rto_ns)
 		return false;
-	if (qp->req.tx_head == qp->req.tx_next) {
-		qp->req.rto_ns = 0; /* nothing is under way */
+	if (!is_under_way(qp)) {
+		qp->req.rto_ns = 0;
 		return false;
 	}
 	if (sn_engine.now_ns < qp->req.rto_ns)
@@ -459,7 +501,7 @@ void sn_requester_progress(struct sn_qp *qp)
 	qp->req.retry_left = qp->retry_cnt;
 	qp->req.rnr_left = qp->rnr_retry;
 	qp->req.rto_ns = 0;
-	if (qp->req.tx_head != qp->req.tx_next)
+	if (is_under_way(qp))
 		timer_start(qp);
 }
 
@@ -472,7 +514,7 @@ void sn_requester_rnr(struct sn_qp *qp, uint64_t wait_ns)
 		}
 		qp->req.rnr_left--;
 	}
-	qp->req.tx_next = qp->req.tx_head;
+	sn_requester_go_back(qp);
 	qp->req.rto_ns = 0;
 	qp->req.rnr_ns = sn_engine.now_ns + wait_ns;
 }

@@ -14,8 +14,9 @@ struct sn_qp;
 struct sn_txe {
 	uint16_t idx;
 	uint8_t opcode, syndrome; /* syndrome != 0: fails when it becomes the oldest */
-	bool signaled, sent, done, rd_atomic, to_cqe;
+	bool signaled, done, rd_atomic, to_cqe;
 	uint32_t psn, packets; /* the first one; packets: 0: never on the wire */
+	uint32_t sent;	       /* of them, at least once; of a READ, its request */
 	uint32_t acked;	       /* of them, from the first on */
 	uint64_t length, got;
 	uint8_t data[64]; /* scatter-to-CQE */
@@ -27,7 +28,9 @@ struct sn_requester {
 	uint16_t sq_rung;		    /* WQEBBs announced by the register */
 	uint32_t rung_scan;		    /* dev.scans when that last changed */
 	uint32_t tx_head, tx_next, tx_tail; /* window: oldest, next to (re)send, next free */
-	uint32_t psn;			    /* of the next new message */
+	uint32_t
+		piece; /* of message tx_next: the packet that leaves next; 0: the first that has not come */
+	uint32_t psn; /* of the next new message */
 	uint32_t rd_outstanding;
 	uint8_t retry_left, rnr_left;
 	uint64_t rto_ns; /* deadline; 0: no timer */
@@ -46,5 +49,6 @@ void sn_requester_req_err(struct sn_qp *qp, uint16_t idx, uint8_t opcode, uint8_
 /* An answer came: counters and timer start over. */
 void sn_requester_progress(struct sn_qp *qp);
 void sn_requester_rnr(struct sn_qp *qp, uint64_t wait_ns);
+void sn_requester_go_back(struct sn_qp *qp); /* to the first packet that has not come */
 
 #endif

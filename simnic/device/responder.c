@@ -28,10 +28,12 @@ enum rsp_check {
 	RSP_STRANGER, /* not from the QP that this one is connected to */
 	RSP_DUPLICATE,
 	RSP_GAP,
+	RSP_UC_BROKEN, /* a packet before it is missing: the rest of the message is dropped */
 };
 
 enum rsp_verdict {
 	RSP_DONE,    /* executed: expect the next one */
+	RSP_PART,    /* a piece, not its message's last: the same */
 	RSP_LOST,    /* did not arrive in full: as if it had never come */
 	RSP_NOT_NOW, /* receive queue empty */
 	RSP_NAK_ACCESS,
@@ -42,7 +44,8 @@ enum rsp_verdict {
 static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	uint32_t begin = sn_psn_add(pkt->psn, pkt->first);
-	uint32_t last = sn_psn_add(pkt->psn, sn_psn_packets(pkt) - 1);
+	uint32_t last =
+		pkt->flags & SN_PKT_F_PIECE ? begin : sn_psn_add(pkt->psn, sn_psn_packets(pkt) - 1);
 
 	if (qp->state == IBV_QPS_ERR && pkt->op == SN_PKT_WRITE &&
 	    sn_nic_quirk(qp->dev->nic, SN_QUIRK_LATE_WRITES_LAND))
@@ -52,9 +55,11 @@ static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *
 	if (!sn_qp_is_connected(qp) || pkt->src_qpn != qp->dest_qpn ||
 	    pkt->src_host != qp->dst_host || pkt->src_nic != qp->dst_nic)
 		return RSP_STRANGER;
-	/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; here each is one. */
+	/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; another goes on in order. */
 	if (qp->attr.type == IBV_QPT_UC)
-		return RSP_EXECUTE;
+		return pkt->flags & SN_PKT_F_PIECE && pkt->first && begin != qp->rsp.epsn
+			       ? RSP_UC_BROKEN
+			       : RSP_EXECUTE;
 	if (sn_psn_diff(last, qp->rsp.epsn) < 0)
 		return RSP_DUPLICATE;
 	/* Of one that begins earlier, the packets that were here are duplicates, and the others new. */
@@ -147,6 +152,7 @@ static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 		sn_rq_fail(qp, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);
 		return RSP_NAK_INVALID;
 	case SN_RQ_PROT: sn_rq_fail(qp, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR); return RSP_NAK_OPERATION;
+	case SN_RQ_PART: return RSP_PART;
 	case SN_RQ_LOST: break;
 	}
 	return RSP_LOST;
@@ -155,7 +161,7 @@ static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	struct sn_span span = sn_psn_span(qp, pkt);
-	bool last_waits = pkt->has_imm && !sn_rq_ready(qp);
+	bool last = sn_psn_is_last(pkt), last_waits = last && pkt->has_imm && !sn_rq_ready(qp);
 	struct iovec iov = { .iov_len = pkt->length };
 	int rc;
 
@@ -168,7 +174,7 @@ static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 		span.to = sn_psn_offset(sn_psn_packets(pkt) - 1, pkt->mtu);
 	iov = (struct iovec){ (uint8_t *)iov.iov_base + span.from, span.to - span.from };
 	rc = sn_posted_land(qp, pkt, &iov, 1, &span);
-	if (rc || last_waits || (pkt->flags & SN_PKT_F_CUT))
+	if (rc || last_waits || !last || (pkt->flags & SN_PKT_F_CUT))
 		sn_psn_landed(qp, pkt, span.from);
 	if (rc == -EFAULT)
 		return RSP_NAK_OPERATION;
@@ -176,6 +182,8 @@ static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 		return RSP_LOST;
 	if (last_waits)
 		return RSP_NOT_NOW;
+	if (!last)
+		return RSP_PART;
 	if (pkt->has_imm)
 		sn_rq_complete_imm(qp, pkt);
 	return RSP_DONE;
@@ -312,11 +320,18 @@ static void duplicate(struct sn_qp *qp, const struct sn_pkt *pkt)
 		ack_later(qp);
 }
 
-static void executed(struct sn_qp *qp, const struct sn_pkt *pkt)
+/* A piece of UC has left for its sender when it left: nobody waits for its end. */
+static bool is_answered(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	sn_psn_executed(qp, pkt);
+	return qp->attr.type != IBV_QPT_UC || !(pkt->flags & SN_PKT_F_PIECE);
+}
+
+static void acknowledge(struct sn_qp *qp, const struct sn_pkt *pkt)
+{
 	if (pkt->op != SN_PKT_SEND && pkt->op != SN_PKT_WRITE)
 		return; /* the response acknowledges */
+	if (!is_answered(qp, pkt))
+		return;
 	ack_later(qp);
 	if (qp->rsp.acks_held >= ACK_EVERY)
 		ack_now(qp);
@@ -333,8 +348,10 @@ static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event
 	sn_qp_enter_error(qp);
 }
 
-static void not_now(struct sn_qp *qp)
+static void not_now(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	if (!is_answered(qp, pkt))
+		return;
 	/* Once it is told, what follows is out of order until this one comes again. */
 	qp->rsp.nak_sent = send_nak(qp, SN_PKT_RNR, qp->min_rnr_timer);
 }
@@ -357,9 +374,13 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 	if (fatal_can_wait(qp, verdict) && !is_send)
 		verdict = RSP_LOST;
 	switch (verdict) {
-	case RSP_DONE: executed(qp, pkt); break;
+	case RSP_DONE:
+		sn_psn_executed(qp, pkt);
+		acknowledge(qp, pkt);
+		break;
+	case RSP_PART: acknowledge(qp, pkt); break;
 	case RSP_LOST: break;
-	case RSP_NOT_NOW: not_now(qp); break;
+	case RSP_NOT_NOW: not_now(qp, pkt); break;
 	case RSP_NAK_ACCESS:
 		refuse(qp, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, true);
 		break;
@@ -386,6 +407,7 @@ void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
 	case RSP_EXECUTE: run_request(qp, pkt); break;
 	case RSP_DUPLICATE: duplicate(qp, pkt); break;
 	case RSP_GAP: gap(qp); break;
+	case RSP_UC_BROKEN:
 	case RSP_WRONG_STATE:
 	case RSP_STRANGER: break;
 	}
@@ -396,13 +418,17 @@ void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
 /* 0, or why not now: -EAGAIN no staging slot, -ENOBUFS the requester's inbox is full. */
 static int send_read_chunk(struct sn_qp *qp, struct sn_rd *rd)
 {
-	uint64_t left = rd->length - rd->sent, len = left < SN_STAGE_BYTES ? left : SN_STAGE_BYTES;
+	uint64_t left = rd->length - rd->sent, len;
 	uint32_t psn =
 		rd->mtu ? sn_psn_add(rd->psn, (uint32_t)(rd->sent >> (7 + rd->mtu))) : rd->psn;
 	struct sn_pkt *pkt = answer(qp, SN_PKT_READ_RESP, psn);
-	struct iovec src = { (void *)(rd->addr + rd->sent), len };
+	uint64_t most =
+		rd->mtu && sn_wire_is_long(pkt) ? sn_psn_offset(1, rd->mtu) : SN_STAGE_BYTES;
+	struct iovec src;
 	int rc;
 
+	len = left < most ? left : most;
+	src = (struct iovec){ (void *)(rd->addr + rd->sent), len };
 	pkt->length = len;
 	pkt->raddr = rd->sent; /* offset in the answer */
 	pkt->flags = len == left ? SN_PKT_F_LAST : 0;

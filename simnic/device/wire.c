@@ -87,10 +87,25 @@ static bool pkt_is_request(const struct sn_pkt *pkt)
 	return pkt->op < SN_PKT_ACK || pkt->op == SN_PKT_UD;
 }
 
+static bool pkt_begins_message(const struct sn_pkt *pkt)
+{
+	return pkt_is_request(pkt) && !(pkt->flags & SN_PKT_F_PIECE && pkt->first);
+}
+
+/* Payload leaves with every operation but a READ, whose answer has it. */
+static uint64_t pkt_bytes(const struct sn_pkt *pkt)
+{
+	struct sn_span span = sn_psn_payload(pkt);
+
+	return pkt->op == SN_PKT_READ	     ? 0
+	       : pkt->flags & SN_PKT_F_PIECE ? span.to - span.from
+					     : pkt->length;
+}
+
 /* Faults "at the N-th message" strike before that message is on the wire. */
 static void wire_count(struct sn_counters *count, const struct sn_pkt *pkt)
 {
-	if (!pkt_is_request(pkt))
+	if (!pkt_begins_message(pkt))
 		return;
 	sn_count(&count->tx_messages, 1);
 	if (atomic_load_explicit(&sn_engine.fabric->faults_armed, memory_order_relaxed))
@@ -103,11 +118,10 @@ static bool pkt_stays(const struct sn_pkt *pkt)
 	return pkt->src_host == pkt->dst_host && pkt->src_nic == pkt->dst_nic;
 }
 
-/* Payload leaves with every operation but a READ, whose answer has it. */
 static void wire_count_sent(struct sn_nic *nic, const struct sn_pkt *pkt)
 {
 	struct sn_counters *count = &nic->count;
-	uint64_t bytes = pkt->op == SN_PKT_READ ? 0 : pkt->length;
+	uint64_t bytes = pkt_bytes(pkt);
 
 	sn_count(&count->tx_bytes, bytes);
 	if (!pkt_stays(pkt))
@@ -117,7 +131,7 @@ static void wire_count_sent(struct sn_nic *nic, const struct sn_pkt *pkt)
 		sn_count(&count->ud_tx_bytes, bytes);
 		return;
 	}
-	sn_count(&count->rc_tx_messages, pkt_is_request(pkt));
+	sn_count(&count->rc_tx_messages, pkt_begins_message(pkt));
 	sn_count(&count->rc_tx_bytes, bytes);
 }
 
@@ -204,7 +218,7 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
 		return 0;
 	if (!pkt->n_sge && !pkt->bounce)
 		return land_inline(pkt, dst, n_dst, span);
-	s.n = sn_iov_skip(src, sn_stage_source(pkt, src), span->from);
+	s.n = sn_iov_skip(src, sn_stage_source(pkt, src), span->from - sn_psn_payload(pkt).from);
 	for (chunk = first_chunk(pkt, span); span->from < span->to; chunk = PULL_CHUNK) {
 		uint64_t left = span->to - span->from, take = left < chunk ? left : chunk;
 		uint32_t n_to = sn_cursor_slice(&d, take, to),
@@ -223,12 +237,20 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
 
 /* ---- sending, at last ----------------------------------------------------------------------- */
 
+/* Of a piece the sender's memory has the whole message: its own bytes are copied. */
+static void wire_copy_payload(const struct sn_pkt *pkt, void *to, uint64_t bytes)
+{
+	struct iovec src[SN_PKT_MAX_SGE], dst = { to, bytes };
+	uint32_t n = sn_iov_skip(src, sn_stage_source(pkt, src), sn_psn_payload(pkt).from);
+
+	sn_copy_pieces(&dst, 1, src, n, bytes);
+}
+
 /* A copy of all that is needed to deliver it later, without its sender. */
 static int wire_hold(struct sn_pkt *pkt)
 {
 	struct sn_held *held = sn_held_begin(sn_engine.fabric, sn_engine.slot);
-	uint64_t kept = pkt->length < SN_HELD_BYTES ? pkt->length : SN_HELD_BYTES;
-	struct iovec src[SN_PKT_MAX_SGE], dst;
+	uint64_t bytes = pkt_bytes(pkt), kept = bytes < SN_HELD_BYTES ? bytes : SN_HELD_BYTES;
 
 	if (!held) {
 		sn_count(&sn_engine.fabric->nic[pkt->src_host][pkt->src_nic].count.dropped, 1);
@@ -237,11 +259,10 @@ static int wire_hold(struct sn_pkt *pkt)
 	memcpy(&held->pkt, pkt, sizeof(*pkt));
 	held->pkt.flags |= SN_PKT_F_LATE;
 	if (pkt->n_sge || pkt->bounce) {
-		dst = (struct iovec){ held->payload, SN_HELD_BYTES };
-		sn_copy_pieces(&dst, 1, src, sn_stage_source(pkt, src), kept);
+		wire_copy_payload(pkt, held->payload, kept);
 		held->pkt.n_sge = 0;
 		held->pkt.bounce = 1; /* who takes it has its own address for the payload */
-		held->pkt.flags |= kept < pkt->length ? SN_PKT_F_CUT : 0;
+		held->pkt.flags |= kept < bytes ? SN_PKT_F_CUT : 0;
 		held->pkt.part = (uint32_t)kept;
 	}
 	sn_held_end(sn_engine.fabric, held);
@@ -249,22 +270,30 @@ static int wire_hold(struct sn_pkt *pkt)
 	return 0;
 }
 
-/* A long cable is for packets that nobody waits for the answer of. */
+bool sn_wire_is_long(const struct sn_pkt *pkt)
+{
+	return sn_line_of(sn_engine.fabric, pkt) != NULL;
+}
+
+/*
+ * Answers to UC are no packets: they only free its sender early. What began as a whole message while the cable
+ * was short goes so.
+ */
 static struct sn_line *wire_line(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
-	if (pkt->op != SN_PKT_UD && (qp->attr.type != IBV_QPT_UC || sn_pkt_is_response(pkt->op)))
+	if (qp->attr.type == IBV_QPT_UC && sn_pkt_is_response(pkt->op))
+		return NULL;
+	if ((pkt->op == SN_PKT_SEND || pkt->op == SN_PKT_WRITE) && !(pkt->flags & SN_PKT_F_PIECE))
 		return NULL;
 	return sn_line_of(sn_engine.fabric, pkt);
 }
 
 static void wire_copy_to(const struct sn_pkt *pkt, struct sn_line_slot *slot)
 {
-	struct iovec src[SN_PKT_MAX_SGE], dst = { slot->payload, SN_LINE_PAYLOAD };
-
 	memcpy(&slot->pkt, pkt, sizeof(*pkt));
 	slot->pkt.flags |= SN_PKT_F_LATE; /* its sender may be gone when it arrives */
 	if (pkt->n_sge || pkt->bounce) {
-		sn_copy_pieces(&dst, 1, src, sn_stage_source(pkt, src), pkt->length);
+		wire_copy_payload(pkt, slot->payload, pkt_bytes(pkt));
 		slot->pkt.n_sge = 0;
 		slot->pkt.bounce = 1; /* who takes it has its own address for the payload */
 	}
@@ -275,8 +304,8 @@ static void wire_copy_to(const struct sn_pkt *pkt, struct sn_line_slot *slot)
 static int wire_enter(struct sn_line *line, const struct sn_pkt *pkt)
 {
 	struct sn_line_slot *slots[2];
-	int n = sn_line_enter(sn_engine.fabric, line, pkt->length, sn_engine.slot, sn_engine.now_ns,
-			      pkt->op != SN_PKT_UD, slots);
+	int n = sn_line_enter(sn_engine.fabric, line, pkt_bytes(pkt), sn_engine.slot,
+			      sn_engine.now_ns, pkt->op != SN_PKT_UD, slots);
 
 	for (int i = 0; i < n; i++)
 		wire_copy_to(pkt, slots[i]);
@@ -285,7 +314,7 @@ static int wire_enter(struct sn_line *line, const struct sn_pkt *pkt)
 	return n < 0 ? n : 0;
 }
 
-static bool wire_take_cut(struct sn_nic *nic, struct sn_pkt *pkt)
+static bool wire_begin_cut(struct sn_nic *nic, const struct sn_pkt *pkt)
 {
 	uint32_t armed = SN_CUT_ARMED;
 
@@ -293,7 +322,12 @@ static bool wire_take_cut(struct sn_nic *nic, struct sn_pkt *pkt)
 		return false;
 	if ((pkt->op != SN_PKT_SEND && pkt->op != SN_PKT_WRITE) || pkt->length < 2)
 		return false;
-	if (!atomic_compare_exchange_strong(&nic->fault.cut_next, &armed, SN_CUT_BEGUN))
+	return atomic_compare_exchange_strong(&nic->fault.cut_next, &armed, SN_CUT_BEGUN);
+}
+
+static bool wire_take_cut(struct sn_nic *nic, struct sn_pkt *pkt)
+{
+	if (!wire_begin_cut(nic, pkt))
 		return false;
 	pkt->flags |= SN_PKT_F_CUT;
 	pkt->part = sn_psn_cut(pkt);
@@ -344,6 +378,27 @@ static int wire_deliver(struct sn_nic *nic, struct sn_pkt *pkt)
 	return rc;
 }
 
+/* On a long cable the message's first packet goes, and before the second the link is down. */
+static bool wire_cut_before(struct sn_nic *nic, const struct sn_pkt *pkt)
+{
+	if (!pkt->first || !(pkt->flags & SN_PKT_F_PIECE) || !wire_begin_cut(nic, pkt))
+		return false;
+	wire_cut_link(nic, pkt);
+	return true;
+}
+
+static int wire_go(struct sn_nic *nic, struct sn_line *line, struct sn_pkt *pkt)
+{
+	if (sn_held_wanted(nic, pkt))
+		return wire_hold(pkt);
+	if (line && wire_cut_before(nic, pkt))
+		return -ENOLINK;
+	if (line)
+		return wire_enter(line, pkt);
+	/* The cable was made short meanwhile: its payload is nowhere but in this process. */
+	return pkt->flags & SN_PKT_F_PIECE ? -ENOLINK : wire_deliver(nic, pkt);
+}
+
 /*
  * 0: on the wire, or lost there, which the sender cannot tell. -ENOBUFS: the receiver's inbox is
  * full, or the path is paused; send it again later. Staging is freed where the packet was lost.
@@ -360,16 +415,14 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 	}
 	wire_count(&nic->count, pkt);
 	if (wire_is_open(pkt))
-		rc = sn_held_wanted(nic, pkt) ? wire_hold(pkt)
-		     : line		      ? wire_enter(line, pkt)
-					      : wire_deliver(nic, pkt);
+		rc = wire_go(nic, line, pkt);
 	if (rc)
 		sn_stage_release(pkt);
 	if (rc != -ENOBUFS) {
 		wire_count_sent(nic, pkt);
 		return 0;
 	}
-	if (pkt_is_request(pkt)) /* it will be sent again */
+	if (pkt_begins_message(pkt)) /* it will be sent again */
 		atomic_fetch_sub_explicit(&nic->count.tx_messages, 1, memory_order_relaxed);
 	return rc;
 }

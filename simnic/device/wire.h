@@ -11,6 +11,8 @@
 struct sn_qp;
 
 void sn_wire_prepare(const struct sn_qp *qp, struct sn_pkt *pkt, enum sn_pkt_op op);
+/* Is its way a long cable? There a SEND or WRITE goes as packets, each SN_PKT_F_PIECE. */
+bool sn_wire_is_long(const struct sn_pkt *pkt);
 int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt);
 /*
  * Lands the bytes of a packet's payload that are in the span, in order; dst is where its first one goes. from

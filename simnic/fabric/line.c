@@ -8,6 +8,7 @@
 
 #define BACKLOG_NS 1000000ULL	/* of a line without a queue: then the sender waits */
 #define GIVE_UP_NS 200000000ULL /* late by so much: whose it is stands still, or never filled it */
+#define OVERDUE_NS 10000000ULL	/* so much: who has the lock may have died with it */
 #define SPINS	   1000
 
 /* ---- the lock: a process may die with it ------------------------------------------------------ */
@@ -19,16 +20,20 @@ static bool line_try(struct sn_line *line, int32_t pid)
 	return atomic_compare_exchange_strong(&line->holder, &nobody, pid);
 }
 
+static bool line_inherit(struct sn_line *line, int32_t pid)
+{
+	int32_t holder = atomic_load(&line->holder);
+
+	return holder && !sn_proc_runs(holder) &&
+	       atomic_compare_exchange_strong(&line->holder, &holder, pid);
+}
+
 static void line_lock(struct sn_line *line, int32_t pid)
 {
-	int32_t holder;
-
 	for (uint32_t i = 1; !line_try(line, pid); i++) {
 		if (i % SPINS)
 			continue;
-		holder = atomic_load(&line->holder);
-		if (holder && !sn_proc_runs(holder) &&
-		    atomic_compare_exchange_strong(&line->holder, &holder, pid))
+		if (line_inherit(line, pid))
 			return;
 		sched_yield();
 	}
@@ -199,7 +204,11 @@ static struct sn_line_slot *take(struct sn_fabric *fabric, struct sn_line *line,
 {
 	struct sn_line_slot *slot;
 
-	if (!line_try(line, pid_of(fabric, proc)))
+	int32_t pid = pid_of(fabric, proc);
+
+	/* Its last sender may have died with the lock, and nobody else may send. */
+	if (!line_try(line, pid) &&
+	    (now_ns - atomic_load(&line->next_ns) < OVERDUE_NS || !line_inherit(line, pid)))
 		return NULL;
 	slot = arrived(fabric, line, proc, now_ns);
 	if (slot)

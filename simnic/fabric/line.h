@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Long cables. A packet leaves at the line's rate, lies in the fabric for the line's delay, and is then taken by the process that has
- * its queue pair. Of UC and UD: RC goes as without a line.
+ * its queue pair. What is longer than a packet was cut into packets before (device/requester.c).
  */
 #ifndef SIMNIC_FABRIC_LINE_H
 #define SIMNIC_FABRIC_LINE_H

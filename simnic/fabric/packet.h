@@ -29,6 +29,8 @@ enum {
 	SN_PKT_F_LAST = 2, /* last chunk of a READ response */
 	SN_PKT_F_GRH = 4,  /* UD with a global route */
 	SN_PKT_F_LATE = 8, /* was held: only its receiver's end of the path counts any more */
+	SN_PKT_F_PIECE =
+		16, /* one packet of its SEND or WRITE, number first: the payload is its own */
 };
 
 struct sn_pkt {

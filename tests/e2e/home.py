@@ -5,6 +5,7 @@ moved, which leads to another NIC of the server: no increment may be lost.
 
   home.py --build DIR [CASE...]
 """
+import json
 import os
 import re
 import sys
@@ -29,13 +30,15 @@ def said(program, pattern, seconds=40):
 
 
 class Counting:
-    """A server on h1, clients on other hosts, each with its arguments or None for no SHIFT; more come later."""
+    """A server on h1, clients on other hosts, each with its arguments or None for no SHIFT; more come later. The
+    server's SHIFT does not drive the connection of the client number `foreign`."""
 
-    def __init__(self, lab, clients, more=0, **settings):
+    def __init__(self, lab, clients, more=0, foreign=-1, **settings):
+        self.foreign = foreign
         self.lab = lab
         self.argv = [os.path.join(lab.out, "bin", "home"), "-p", str(free_port())]
         self.shift = Shift(log=settings.pop("log", "info"), **dict(SOON, **settings))
-        self.server = lab.start("h1", self.argv + ["-s", "-n", str(len(clients) + more)], "server", self.shift, stdin=True)
+        self.server = lab.start("h1", self.argv + ["-s", "-n", str(len(clients) + more), "-f", str(foreign)], "server", self.shift, stdin=True)
         self.clients = []
         for i, args in enumerate(clients):
             self.client(i, args)
@@ -49,7 +52,7 @@ class Counting:
                            None if args is None else self.shift, stdin=True)
         said(p, "^CONNECTED")
         self.clients.append(p)
-        if args is not None:
+        if args is not None and i != self.foreign:
             wait_for(f"protection of {p.name}", lambda: self.lab.protected(p) or not p.running(), 30)
 
     def good(self, i):
@@ -153,22 +156,6 @@ def off(lab):
         raise Failed("nothing was lost: this test could not fail")
 
 
-def alone(lab):
-    """One client without SHIFT stays where it is: who is moved away from it waits until it is back."""
-    counting = Counting(lab, [[], None])
-    mover = counting.clients[0]
-    lab.shiftctl("h0", "drain", "mlx5_0")
-    wait_for("the reason", lambda: "takes no part" in lab.shift_log(mover) or not mover.running(), 30)
-    before = counting.good(0)
-    counting.goes_on(1)
-    time.sleep(AWAY_S)
-    if counting.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
-        raise Failed("its atomics should wait, and the status should say so")
-    lab.shiftctl("h0", "undrain", "mlx5_0")
-    counting.goes_on(0)
-    exact(*counting.end())
-
-
 def late(lab):
     """A client that comes while the others are away: its atomics would run on the default NIC."""
     counting = Counting(lab, [[], []], more=1)
@@ -185,7 +172,62 @@ def late(lab):
     exact(*counting.end())
 
 
-CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late)}
+def alone_here(lab):
+    """The server's queue pairs that keep atomics on the default NIC, as its status says."""
+    status = json.loads(lab.shiftctl("h1", "status", "--json"))
+    return [qp for process in status["processes"] for qp in process["qps"] if qp["atomics_alone"]]
+
+
+def stays(lab, counting):
+    """The first client is moved away, and its atomics wait for the other connection."""
+    mover = counting.clients[0]
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    wait_for("the reason", lambda: "takes no part" in lab.shift_log(mover) or not mover.running(), 30)
+    before = counting.good(0)
+    counting.goes_on(1)
+    time.sleep(AWAY_S)
+    if counting.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
+        raise Failed("its atomics should wait, and the status should say so")
+    lab.shiftctl("h0", "undrain", "mlx5_0")
+    counting.goes_on(0)
+    exact(*counting.end())
+
+
+def alone(lab):
+    """One client without SHIFT stays where it is: who is moved away from it waits until it is back."""
+    stays(lab, Counting(lab, [[], None]))
+
+
+def foreign(lab):
+    """The same where the server's SHIFT does not drive one of its queue pairs."""
+    counting = Counting(lab, [[], []], foreign=1)
+    kept = alone_here(lab)
+    if len(kept) != 1 or kept[0]["level"] != "foreign" or kept[0]["type"] != "RC":
+        raise Failed(f"the status should tell which queue pair keeps atomics where they are: {kept}")
+    stays(lab, counting)
+
+
+def foreign_late(lab):
+    """Such a one comes while the others are away, and gets no atomics before they are back."""
+    counting = Counting(lab, [[]], more=1, foreign=1)
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    counting.home("mlx5_1", 1)
+    counting.client(1, [])
+    if "does not drive, refuses atomics" not in lab.shift_log(counting.server):
+        raise Failed("the server should say that the new connection has to wait")
+    if alone_here(lab):
+        raise Failed("it keeps nobody on its NIC")
+    counting.goes_on(0)
+    lab.shiftctl("h0", "undrain", "mlx5_0")
+    wait_for("its right", lambda: "takes atomics from now on" in lab.shift_log(counting.server), 30)
+    wait_for("the status", lambda: alone_here(lab), 30)
+    counting.clients[1].say("go")
+    counting.goes_on(1)
+    exact(*counting.end())
+
+
+CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late, foreign,
+                              foreign_late)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=4))

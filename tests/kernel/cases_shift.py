@@ -4,7 +4,7 @@ import json
 
 from cases import case
 from cases_stock import FAULT_TEXTS, FAULTS, dies
-from rig import check, device
+from rig import GID, check, device
 from traffic import Verify, runs
 
 
@@ -16,6 +16,22 @@ def doctor(rig):
         check(f"\n{device(end, rail)} " in said, f"no line of {device(end, rail)}:\n{said}")
     check("would be protected" in said.lower(), f"no verdict:\n{said}")
     return said.strip().splitlines()[-1]
+
+
+# What the nine checks of plain verbs find on rxe: what is assumed, but no LAST_WQE_REACHED.
+PROBED = {"verbs-" + name: "holds" for name in (
+    "flush", "acked", "post-err", "send-limit", "empty-write", "mixed", "state-word", "extended")}
+PROBED["verbs-srq-last"] = "fails"
+
+
+@case("shift.probe_hw")
+def probe_hw(rig):
+    """The nine checks of plain verbs by shiftctl probe-hw: rxe is as SHIFT takes it to be."""
+    asked = [word for name in PROBED for word in ("--check", name)]
+    said = rig.shiftctl("probe-hw", "-d", device("a"), "-x", GID, "--json", *asked, fine=False, errors=None)
+    found = {c["name"]: c["verdict"] for c in json.loads(said)["checks"]}
+    check(found == PROBED, f"found {found}: {said}")
+    return "8 hold; LAST_WQE_REACHED does not come"
 
 
 def without_engine(rig):

@@ -173,7 +173,6 @@ class Rig:
     def env(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("SHIFT_")}
         env["SHIFT_CONF"] = self.conf
-        env["SHIFT_ENGINE"] = "ledger"      # on trial: not chosen unless it is named
         return env
 
     def shift(self, **settings):

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """
-Runs in the distribution's python on the folder that holds its `tests`: lists the test classes, or
-runs the tests that it is given. Writes one JSON line per event to a file, so that a crash leaves
-behind which test was running.
+Runs in the distribution's python on the folder that holds its `tests`: lists the tests of modules, or lists and
+runs them. Writes one JSON line per event to a file, so that a crash leaves behind which test was running.
 
-usage: child.py FOLDER LOG list | child.py FOLDER LOG run MODULE TEST...    (TEST: Class.method)
+usage: child.py FOLDER LOG list|run DEVICE GID ADDRESS NAME...
+NAME: a module, MODULE.Class.method, or all. GID: an index, or any. ADDRESS: that of the device's interface; any: the
+tests look for it themselves, beneath the device in sysfs, where soft-RoCE has none.
 """
 import importlib
 import json
 import os
 import random
+import re
 import sys
 import unittest
 
@@ -19,21 +21,35 @@ def say(log, **event):
     log.flush()
 
 
-def list_tests(log):
-    for name in sorted(os.listdir("tests")):
-        if not name.startswith("test_") or not name.endswith(".py"):
-            continue
-        module = name[:-len(".py")]
-        try:
-            loaded = importlib.import_module("tests." + module)
-        except BaseException as e:      # SkipTest is one of them
-            say(log, module=module, unusable=f"{type(e).__name__}: {e}")
-            continue
-        for cls in vars(loaded).values():
-            if isinstance(cls, type) and issubclass(cls, unittest.TestCase) \
-                    and cls.__module__ == loaded.__name__:
-                for test in unittest.defaultTestLoader.getTestCaseNames(cls):
-                    say(log, module=module, test=f"{cls.__name__}.{test}")
+def load(module):
+    importlib.import_module("tests.utils")  # it and mlx5_base import each other: this way round
+    return importlib.import_module("tests." + module)
+
+
+def every_module():
+    return sorted(name[:-len(".py")] for name in os.listdir("tests")
+                  if name.startswith("test_") and name.endswith(".py"))
+
+
+def tests_of(log, module):
+    """The names of a module's tests, if it can be imported."""
+    try:
+        loaded = load(module)
+    except BaseException as e:      # SkipTest is one of them
+        say(log, module=module, unusable=f"{type(e).__name__}: {e}")
+        return
+    for cls in vars(loaded).values():
+        if isinstance(cls, type) and issubclass(cls, unittest.TestCase) and cls.__module__ == loaded.__name__:
+            for test in unittest.defaultTestLoader.getTestCaseNames(cls):
+                yield f"{module}.{cls.__name__}.{test}"
+
+
+def expand(log, names):
+    for name in names:
+        if "." in name:
+            yield name
+        else:
+            yield from tests_of(log, name)
 
 
 def last_line(text):
@@ -49,8 +65,10 @@ class Result(unittest.TestResult):
         self.log = log
 
     def event(self, test, what, why=""):
-        name = test.id().split(".", 2)[-1] if isinstance(test, unittest.TestCase) else None
-        say(self.log, test=name, what=what, why=why)
+        if isinstance(test, unittest.TestCase):
+            say(self.log, test=test.id().split(".", 1)[1], what=what, why=why)
+        else:       # "setUpClass (tests.MODULE.Class)": it speaks for all of them
+            say(self.log, of=re.search(r"\(tests\.(.*)\)", test.id())[1], what=what, why=why)
 
     def startTest(self, test):
         super().startTest(test)
@@ -80,30 +98,39 @@ class Result(unittest.TestResult):
         self.event(test, "failed", "it was expected to fail")
 
 
-def run_tests(log, module, tests):
+def run_tests(log, tests):
     suite = unittest.TestSuite()
-    importlib.import_module("tests.utils")  # it and mlx5_base import each other: this way round
-    loaded = importlib.import_module("tests." + module)
     for test in tests:
-        suite.addTest(unittest.defaultTestLoader.loadTestsFromName(test, loaded))
+        module, name = test.split(".", 1)
+        suite.addTest(unittest.defaultTestLoader.loadTestsFromName(name, load(module)))
     suite.run(Result(log))
     with open("/proc/self/maps") as maps:
-        loaded = "/lib/shift/libibverbs.so" in maps.read()
-    say(log, end=True, shift=loaded)
+        shift = "/lib/shift/libibverbs.so" in maps.read()
+    say(log, end=True, shift=shift)
+
+
+def know_address(address):
+    """As the tests enter what they find."""
+    def enter(test, device, port, gid):
+        test.args.append([device, port, gid, address, None])
+
+    importlib.import_module("tests.base").RDMATestCase._get_ip_mac = enter
 
 
 def main():
-    folder, log_path, what, *rest = sys.argv[1:]
+    folder, log_path, what, device, gid, address, *names = sys.argv[1:]
     os.chdir(folder)
     sys.path[:0] = [folder, os.path.join(folder, "tests")]
-    sys.argv[1:] = ["--dev", "mlx5_0"]
+    sys.argv[1:] = ["--dev", device] + ([] if gid == "any" else ["--gid", gid])
     from args_parser import parser
     parser.parse_args()
+    if address != "any":
+        know_address(address)
     with open(log_path, "a") as log:
-        if what == "list":
-            list_tests(log)
-        else:
-            run_tests(log, rest[0], rest[1:])
+        tests = list(expand(log, every_module() if names == ["all"] else names))
+        say(log, tests=tests)
+        if what == "run":
+            run_tests(log, tests)
 
 
 main()

@@ -12,101 +12,27 @@ Exit: 0 nothing is worse with SHIFT; 1 something is; 77 the tests are not instal
 import argparse
 import collections
 import contextlib
-import glob
-import gzip
-import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 from shiftlab.lab import SKIPPED, Lab, Shift, Stuck
+from shiftlab.pyverbs import ENDINGS, ENV, PACKAGE, WAYS, Batch, Runner, tests_installed, unpack_tests
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHON = "/usr/bin/python3"     # python3-pyverbs is built for the distribution's own
-CHILD = os.path.join(HERE, "child.py")
-TESTS = "/usr/share/doc/rdma-core/tests"
-PACKAGE = "python3-pyverbs"
 RESULTS = os.path.join(HERE, "results.txt")
-WAYS = ("stock", "shift")
-ENDINGS = ("passed", "failed", "skipped")
-NIL = ("", "")
 
 
-def tests_installed():
-    """Why not, or None."""
-    if not glob.glob(os.path.join(TESTS, "test_qp.py*")):
-        return f"no tests in {TESTS}; Debian ships them with {PACKAGE}"
-    probe = subprocess.run([PYTHON, "-c", "import pyverbs.qp"], capture_output=True, text=True,
-                           check=False)
-    return f"{PYTHON} cannot import pyverbs ({PACKAGE})" if probe.returncode else None
+class Simnic:
+    """Each process has a fabric of its own."""
 
-
-def unpack_tests(folder):
-    """Documentation is compressed where it is large."""
-    os.mkdir(os.path.join(folder, "tests"))
-    for path in glob.glob(os.path.join(TESTS, "*.py*")):
-        name = os.path.basename(path)
-        packed = name.endswith(".gz")
-        to = os.path.join(folder, "tests", name[:-len(".gz")] if packed else name)
-        with (gzip.open if packed else open)(path, "rb") as src, open(to, "wb") as dst:
-            dst.write(src.read())
-    # The package's own __init__ imports every test module: one that fails would hide the rest.
-    with open(os.path.join(folder, "tests", "__init__.py"), "w"):
-        pass
-
-
-def read_events(path):
-    """A line may be cut short where its writer died."""
-    events = []
-    try:
-        with open(path) as f:
-            for line in f:
-                try:
-                    events.append(json.loads(line))
-                except ValueError:
-                    pass
-    except FileNotFoundError:
-        pass
-    return events
-
-
-def how_it_died(status):
-    if status < 0 or status > 128:
-        number = -status if status < 0 else status - 128
-        return f"the process died of {signal.Signals(number).name}"
-    return f"the process ended with {status}"
-
-
-class Class:
-    """One test class: its tests, and for each way what became of them."""
-
-    def __init__(self, module, name):
-        self.module, self.name = module, name
-        self.tests = []
-        self.results = {way: {} for way in WAYS}    # way -> test -> (ending, why)
-
-    def full_name(self):
-        return f"{self.module}.{self.name}"
-
-    def count(self, way, ending):
-        return sum(1 for got, _ in self.results[way].values() if got == ending)
-
-    def worse(self):
-        """Tests that passed and no longer do, or were skipped and now fail."""
-        rank = {"passed": 2, "skipped": 1, "failed": 0}
-        stock, shift = (self.results[way] for way in WAYS)
-        return [t for t in self.tests if t in stock and t in shift
-                and rank[shift[t][0]] < rank[stock[t][0]]]
-
-
-class Runner:
     def __init__(self, args, folder):
-        self.args, self.folder = args, folder
+        self.args = args
+        self.runner = Runner(folder, "mlx5_0", self.launch)
 
     @contextlib.contextmanager
     def fabric(self):
@@ -115,81 +41,35 @@ class Runner:
             lab.ctl("netdev", "h0/mlx5_0", "none")
             yield lab
 
-    def children(self, lab, shift, log, *what):
-        """Runs child.py once; returns (exit status, or None: it hung)."""
-        program = lab.start("h0", [PYTHON, CHILD, self.folder, log] + list(what), shift=shift,
-                            env={"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"})
-        try:
-            status = program.wait(self.args.seconds)
-        except Stuck:
-            program.end()
-            status = None
-        if self.args.verbose:
-            print(program.tail(200), flush=True)
+    def launch(self, way, argv):
+        with self.fabric() as lab:
+            program = lab.start("h0", argv, shift=Shift() if way == "shift" else None, env=ENV)
+            try:
+                status = program.wait(self.args.seconds)
+            except Stuck:
+                program.end()
+                status = None
+            if self.args.verbose:
+                print(program.tail(200), flush=True)
         return status
 
     def classes(self):
-        """Every class, and the modules that cannot even be imported."""
-        log = os.path.join(self.folder, "list")
-        with self.fabric() as lab:
-            self.children(lab, None, log, "list")
-        found, unusable = {}, []
-        for event in read_events(log):
-            if "unusable" in event:
-                unusable.append((event["module"], event["unusable"]))
-                continue
-            name, _ = event["test"].split(".")
-            cls = found.setdefault((event["module"], name), Class(event["module"], name))
-            cls.tests.append(event["test"])
-        chosen = [c for c in found.values() if re.search(self.args.only, c.full_name())]
-        return chosen, unusable
-
-    def take(self, cls, way, log, left, status):
-        """Enters what a process said. Returns the tests that it did not come to."""
-        results, running, done = cls.results[way], None, False
-        for event in read_events(log):
-            done |= "end" in event
-            if event.get("shift", way == "shift") != (way == "shift"):
-                raise RuntimeError(f"SHIFT was loaded where it should not be, or not: {way}")
-            test, what = event.get("test"), event.get("what")
-            if what == "begun":
-                running = test
-            elif what and test is None:       # setUpClass: it speaks for all
-                for t in left:
-                    results.setdefault(t, (what, event["why"]))
-            elif what and results.get(test, NIL)[0] != "failed":
-                results[test] = (what, event["why"])
-        if not done:
-            died = f"no end within {self.args.seconds} s" if status is None \
-                else how_it_died(status)
-            # Between tests, or after the last: the first that is left has to answer for it.
-            blame = running or left[0]
-            results[blame] = ("failed", died)
-        elif status:
-            results[left[-1]] = ("failed", "at exit: " + how_it_died(status))
-        return [t for t in left if t not in results]
-
-    def run_class(self, cls, way):
-        shift = Shift() if way == "shift" else None
-        left, turn = list(cls.tests), 0
-        while left:
-            log = os.path.join(self.folder, f"{cls.full_name()}.{way}.{turn}")
-            with self.fabric() as lab:
-                status = self.children(lab, shift, log, "run", cls.module, *left)
-                rest = self.take(cls, way, log, left, status)
-            if len(rest) == len(left):
-                raise RuntimeError(f"{cls.full_name()}: no test had a result")
-            left, turn = rest, turn + 1
+        """Every class that was asked for, and the modules that cannot even be imported."""
+        tests, unusable = self.runner.list()
+        found = {}
+        for test in tests:
+            name = test.rpartition(".")[0]
+            found.setdefault(name, Batch(name, [])).tests.append(test)
+        return [c for c in found.values() if re.search(self.args.only, c.name)], unusable
 
     def run(self):
         begun = time.monotonic()
         classes, unusable = self.classes()
         for cls in classes:
             for way in self.args.ways:
-                self.run_class(cls, way)
-            sums = ", ".join("{} {}".format(way, "/".join(str(cls.count(way, e)) for e in ENDINGS))
-                             for way in self.args.ways)
-            print(f"{cls.full_name():52} {sums}", flush=True)
+                self.runner.run_batch(cls, way)
+            sums = ", ".join(f"{way} {'/'.join(str(n) for n in cls.counts(way))}" for way in self.args.ways)
+            print(f"{cls.name:52} {sums}", flush=True)
             for test in cls.worse():
                 print(f"    WORSE {test}: {cls.results['shift'][test]}", flush=True)
         print(f"{len(classes)} classes, {time.monotonic() - begun:.0f} s "
@@ -213,7 +93,7 @@ def outcomes(classes, way):
     for cls in classes:
         counted = collections.Counter((ending, tidy(why)) for ending, why in cls.results[way].values())
         for outcome, n in counted.items():
-            where[outcome].append(f"{cls.full_name()[len('test_'):]} {n}")
+            where[outcome].append(f"{cls.name[len('test_'):]} {n}")
     return where
 
 
@@ -237,6 +117,8 @@ Written by `make pyverbs` (`tests/pyverbs/run_pyverbs.py --write`); do not edit.
 python3-pyverbs run unchanged on one NIC of the software fabric, each class in its own process, without SHIFT and under
 `shiftctl run`. The target fails if a test passes only without SHIFT. `tests/pyverbs/results.txt` has the results
 of each class, and why tests were skipped: simnic does not offer what they need.
+
+The same on a real kernel's soft-RoCE: `make test-kernel CASE='pyverbs.*'` ([the kernel lane](../tests/kernel/README.md)).
 """
 
 
@@ -266,7 +148,7 @@ def write_results(classes):
     lines = ["Written by make pyverbs: numbers of tests without SHIFT, and with SHIFT where these differ.", ""]
     for cls in classes:
         stock, shift = (summary(cls, way) for way in WAYS)
-        lines.append(f"{cls.full_name()[len('test_'):]}: {stock}" + (f"; with SHIFT: {shift}" if shift != stock else ""))
+        lines.append(f"{cls.name[len('test_'):]}: {stock}" + (f"; with SHIFT: {shift}" if shift != stock else ""))
     with open(RESULTS, "w") as f:
         f.write("\n".join(lines) + "\n")
 
@@ -288,7 +170,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="shift-pyverbs-")
     try:
         unpack_tests(folder)
-        classes, unusable = Runner(args, folder).run()
+        classes, unusable = Simnic(args, folder).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not classes:

@@ -384,7 +384,11 @@ static bool read_config(const char *device, uint8_t header[PCI_HEADER])
 enum pr_verdict check_bus_master(struct probe *p, struct pr_result *r)
 {
 	uint8_t header[PCI_HEADER];
+	char path[256];
 
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", p->dev.name);
+	if (access(path, F_OK))
+		return pr_cannot_tell(r, "it is a device of software alone, on no bus");
 	if (!read_config(p->dev.name, header))
 		return pr_fails(r, "the PCI config space below /sys cannot be read");
 	pr_note(r, "command", header[PCI_COMMAND] | header[PCI_COMMAND + 1] << 8);

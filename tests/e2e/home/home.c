@@ -2,7 +2,7 @@
 /*
  * Clients that add to one word of a server, over a connection each: is any increment lost?
  *
- *   home -s -p PORT -n CLIENTS
+ *   home -s -p PORT -n CLIENTS [-f I]  -f: the I-th connection is one that SHIFT does not drive here
  *   home -p PORT [-r]                -r: it writes into memory of its own there, and adds nothing
  *
  * The runner moves them to other NICs meanwhile. A client goes on until it is told to end, or until a
@@ -26,6 +26,7 @@ struct place {
 
 static struct nic nic;
 static bool writes;
+static int foreign = -1;
 
 static void post(struct conn *conn, const struct place *word, uint64_t n)
 {
@@ -82,6 +83,41 @@ static void client(struct conn *conn, const struct place *word)
 	    (uintmax_t)disorder, ibv_wc_status_str(wc.status));
 }
 
+static void *no_memory_of_ours(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+			       uint64_t resource_type)
+{
+	return IBV_ALLOCATOR_USE_DEFAULT;
+}
+
+static void nothing_to_free(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type)
+{
+}
+
+/* In a parent domain with allocators, which SHIFT leaves alone. */
+static void make_foreign(struct conn *conn)
+{
+	struct ibv_parent_domain_init_attr domain = {
+		.pd = nic.pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+		.alloc = no_memory_of_ours,
+		.free = nothing_to_free,
+	};
+	static struct nic in_domain;
+
+	in_domain = nic;
+	in_domain.pd = ibv_alloc_parent_domain(nic.ctx, &domain);
+	must(in_domain.pd, "ibv_alloc_parent_domain");
+	conn_make(conn, &in_domain);
+}
+
+static void free_foreign(struct conn *conn)
+{
+	struct ibv_pd *domain = conn->nic->pd;
+
+	conn_free(conn);
+	must_zero(ibv_dealloc_pd(domain), "ibv_dealloc_pd of the parent domain");
+}
+
 static void serve(int clients)
 {
 	struct conn conn[CLIENTS];
@@ -90,7 +126,7 @@ static void serve(int clients)
 	must(clients <= CLIENTS, "so many clients");
 	for (int i = 0; i < clients; i++) {
 		line_open();
-		conn_make(&conn[i], &nic);
+		i == foreign ? make_foreign(&conn[i]) : conn_make(&conn[i], &nic);
 		conn_connect_bare(&conn[i]);
 		word = (struct place){ (uintptr_t)conn[0].mem + AREA, conn[0].mr->rkey };
 		swap(&word, &word, sizeof(word));
@@ -100,20 +136,21 @@ static void serve(int clients)
 	hear("done");
 	say("COUNTER %ju", (uintmax_t) * (uint64_t *)(conn[0].mem + AREA));
 	for (int i = clients; i-- > 0;)
-		conn_free(&conn[i]);
+		i == foreign ? free_foreign(&conn[i]) : conn_free(&conn[i]);
 }
 
 int main(int argc, char **argv)
 {
 	int c, clients = 1;
 
-	while ((c = getopt(argc, argv, "sp:n:r")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:f:r")) != -1) {
 		opt.server |= c == 's';
 		writes |= c == 'r';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		clients = c == 'n' ? atoi(optarg) : clients;
+		foreign = c == 'f' ? atoi(optarg) : foreign;
 	}
-	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS] [-r]");
+	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS [-f I]] [-r]");
 	nic_open(&nic, opt.dev);
 	if (opt.server) {
 		serve(clients);

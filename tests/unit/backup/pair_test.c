@@ -359,6 +359,10 @@ static void from_sysfs(void **state)
 	      "echo 0c42:a103:0000:0100 >sys_image_guid && echo MT4129 >hca_type",
 	      pci);
 	backup_nic_read(root, "mlx5_0", &nic);
+	assert_false(nic.tried);
+	backup_nic_is_mlx5(&nic);
+	assert_true(nic.tried);
+	assert_string_equal(nic.vendor, "mlx5");
 	assert_string_equal(nic.pci, pci);
 	assert_string_equal(nic.card, "0c42:a103:0000:0100");
 	assert_string_equal(nic.model, "MT4129");
@@ -371,6 +375,12 @@ static void from_sysfs(void **state)
 	assert_int_equal(nic.numa, -1);
 	assert_int_equal(nic.link_layer, ETH);
 	assert_string_equal(nic.card, "");
+	shell("cd %s && d=devices/virtual/infiniband/%s && mkdir -p $d && "
+	      "ln -s ../../$d class/infiniband/rxe0 && echo eth0 >$d/parent",
+	      "rxe0");
+	backup_nic_read(root, "rxe0", &nic);
+	assert_true(nic.tried);
+	assert_string_equal(nic.vendor, "");
 	shell("rm -r %s/devices/%s && rm -r %s", pci);
 }
 

@@ -22,6 +22,7 @@ struct conn {
 	struct sc_home_user user;
 	struct sc_home_member member;
 	bool posts;	 /* its application does atomics */
+	bool foreign;	 /* it takes no part: it is where it is, and nobody can tell it anything */
 	bool waits;	 /* one waits in the engine */
 	bool used;	 /* one was posted */
 	bool fenced;	 /* an ordered move is under way: nothing more is shown to the NIC */
@@ -43,7 +44,7 @@ static struct world {
 	struct sc_home_group group;
 	struct letter wire[WIRE];
 	uint32_t n, n_letters;
-	bool calm;
+	bool calm, busy;
 	uint64_t random;
 	uint32_t grants, lifts, ran, homes;
 } w;
@@ -122,6 +123,8 @@ static void deliver(void)
 		w.wire[at] = w.wire[--w.n_letters];
 	if (!w.calm && chance(20))
 		return;
+	if (w.conn[l.conn].foreign)
+		return;
 	if (l.to_responder)
 		sc_home_heard(&w.conn[l.conn].member, &l.m);
 	else
@@ -134,6 +137,7 @@ static void step(void)
 
 	sc_home_step(&w.group);
 	w.homes += home != w.group.home;
+	w.busy = !sc_home_at_rest(&w.group);
 	for (uint32_t i = 0; i < w.n; i++)
 		if (w.conn[i].member.news)
 			responder_says(i);
@@ -151,7 +155,7 @@ static void repeat(uint32_t i)
 
 static void post(struct conn *c, uint32_t i)
 {
-	if (!c->posts)
+	if (!c->posts || c->member.shut)
 		return;
 	if (c->gone_from || c->fenced) { /* withheld */
 		c->used = true;
@@ -213,6 +217,10 @@ static void move_on(struct conn *c)
 	uint8_t drained = sc_home_drained(&w.group, &c->member);
 	int to;
 
+	if (c->foreign) { /* it comes, if it has not yet; while others are away, without its right */
+		c->member.shut &= w.busy;
+		return;
+	}
 	if (c->member.epoch != c->member.quiesced) {
 		if (!chance(30))
 			return;
@@ -262,7 +270,8 @@ static uint8_t can_execute(const struct conn *c)
 	for (uint32_t e = c->member.quiesced; e <= c->active; e++)
 		if (c->in_flight[e])
 			nics |= (uint8_t)(1u << c->path_of[e]);
-	if (c->posts && c->active >= c->member.quiesced && !c->gone_from && allowed(c))
+	if (c->posts && !c->member.shut && c->active >= c->member.quiesced && !c->gone_from &&
+	    allowed(c))
 		nics |= (uint8_t)(1u << c->path_of[c->active]);
 	return nics;
 }
@@ -325,6 +334,7 @@ static const char *round_of(uint64_t seed, bool safety)
 	for (uint32_t i = 0; i < w.n; i++) {
 		w.members[i] = &w.conn[i].member;
 		w.conn[i].posts = chance(75);
+		w.conn[i].foreign = w.conn[i].member.silent = w.conn[i].member.shut = chance(8);
 		w.conn[i].member.ok = w.conn[i].member.steady = (1 << PATHS) - 1;
 	}
 	for (uint32_t s = 0; s < STEPS + HEAL && !well; s++) {

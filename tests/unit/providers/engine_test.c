@@ -14,12 +14,20 @@
 struct nic {
 	struct ibv_device device;
 	char behind[1024];
+	bool tried;
 };
 static struct nic roce, other_roce, iwarp, without_rc;
 
-static struct ibv_device *device(struct nic *nic)
+static struct sp_candidate candidate(struct nic *nic)
 {
-	return &nic->device;
+	return (struct sp_candidate){ .device = &nic->device, .tried = nic->tried };
+}
+
+static bool serves(const char *choice, struct nic *nic)
+{
+	struct sp_candidate it = candidate(nic);
+
+	return sp_engine_serves(choice, &it);
 }
 
 static int setup(void **state)
@@ -35,16 +43,17 @@ static int setup(void **state)
 
 static const char *choose(const char *choice, struct nic *nic, struct nic *backup)
 {
-	struct ibv_device *devices[2] = { device(nic), backup ? device(backup) : NULL };
-	const struct shift_provider *engine = sp_engine_choose(choice, devices, backup ? 2 : 1);
+	struct sp_candidate nics[2] = { candidate(nic) };
+	const struct shift_provider *engine;
 
+	if (backup)
+		nics[1] = candidate(backup);
+	engine = sp_engine_choose(choice, nics, backup ? 2 : 1);
 	return engine ? engine->name : "none";
 }
 
 static void by_what_it_is(void **state)
 {
-	assert_string_equal(choose(NULL, &roce, NULL), "none"); /* the ledger is on trial */
-	assert_string_equal(choose("auto", &roce, NULL), "none");
 	assert_string_equal(choose("ledger", &roce, NULL), "ledger");
 	assert_string_equal(choose("mlx5", &roce, NULL), "none");
 	assert_string_equal(choose("ledger", &iwarp, NULL), "none");
@@ -56,7 +65,24 @@ static void by_its_backups(void **state)
 	assert_string_equal(choose("ledger", &roce, &other_roce), "ledger");
 	assert_string_equal(choose("ledger", &roce, &iwarp), "none");
 	assert_string_equal(choose("ledger", &iwarp, &roce), "none");
+}
+
+/* Of NICs that the ledger is for, auto takes those that were tried; their backups too. */
+static void by_what_was_tried(void **state)
+{
+	assert_string_equal(choose(NULL, &roce, NULL), "none");
 	assert_string_equal(choose("auto", &roce, &other_roce), "none");
+	roce.tried = true;
+	assert_string_equal(choose(NULL, &roce, NULL), "ledger");
+	assert_string_equal(choose("auto", &roce, NULL), "ledger");
+	assert_string_equal(choose("auto", &roce, &other_roce), "none");
+	assert_string_equal(choose("auto", &other_roce, &roce), "none");
+	assert_string_equal(choose("ledger", &roce, &other_roce), "ledger");
+	assert_string_equal(choose("mlx5", &roce, NULL), "none");
+	other_roce.tried = iwarp.tried = true;
+	assert_string_equal(choose("auto", &roce, &other_roce), "ledger");
+	assert_string_equal(choose("auto", &roce, &iwarp), "none");
+	roce.tried = other_roce.tried = iwarp.tried = false;
 }
 
 static void by_name(void **state)
@@ -66,9 +92,9 @@ static void by_name(void **state)
 	assert_true(sp_engine_named("mlx5"));
 	assert_true(sp_engine_named("ledger"));
 	assert_false(sp_engine_named("ledgers"));
-	assert_false(sp_engine_serves("ledgers", device(&roce)));
-	assert_false(sp_engine_serves("auto", device(&roce)));
-	assert_true(sp_engine_serves("ledger", device(&roce)));
+	assert_false(serves("ledgers", &roce));
+	assert_false(serves("auto", &roce));
+	assert_true(serves("ledger", &roce));
 }
 
 static void by_number(void **state)
@@ -83,6 +109,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_what_it_is),
 		cmocka_unit_test(by_its_backups),
+		cmocka_unit_test(by_what_was_tried),
 		cmocka_unit_test(by_name),
 		cmocka_unit_test(by_number),
 	};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Two processes, two hosts, one connection, random work and short faults of every kind that retries
- * can mend: nothing may be lost, doubled, reordered or torn. Prints its seed; argv[1] replays one,
- * argv[2] is the number of requests.
+ * can mend: nothing may be lost, doubled, reordered or torn. Prints its seed; argv[1] replays one (0: a new
+ * one), argv[2] is the number of requests; argv[3], "link": over a long cable that loses, doubles and reorders packets.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "simnic/device/testing.h"
+#include "simnic/fabric/line.h"
 #include "tests/lib/simnic_ring.h"
 
 #define REGIONS 8
@@ -341,12 +342,26 @@ static int run(const char *name, struct meeting *meet, uint32_t requests)
 	return status;
 }
 
+static void lay_cable(const char *name)
+{
+	struct sn_line_config line = { .rate_bps = 1000000000,
+				       .delay_ns = 100000,
+				       .reorder_ns = 150000,
+				       .loss = { .loss = .005, .reorder = .01, .duplicate = .01 } };
+	struct sn_fabric *fabric;
+
+	must(!sn_fabric_attach(name, &fabric));
+	must(!sn_line_set(fabric, 0, 0, &line));
+	sn_fabric_detach(fabric);
+}
+
 int main(int argc, char **argv)
 {
 	struct sn_fabric_config config = {
 		.n_hosts = 2, .n_nics = 1, .seed = 1, .link_layer = SN_LINK_ETH
 	};
-	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
+	uint64_t given = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+	uint64_t seed = given ? given : (uint64_t)time(NULL);
 	uint32_t requests = argc > 2 ? (uint32_t)atoi(argv[2]) : 3000;
 	struct meeting *meet = mmap(NULL, sizeof(*meet), PROT_READ | PROT_WRITE,
 				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -356,8 +371,11 @@ int main(int argc, char **argv)
 	printf("seed %llu\n", (unsigned long long)seed);
 	fflush(stdout);
 	rng = seed * 2654435761u + 88172645463325252ULL;
+	config.seed = (uint32_t)seed;
 	snprintf(name, sizeof(name), "unit-pair-%d", getpid());
 	must(meet != MAP_FAILED && !sn_fabric_create(name, &config));
+	if (argc > 3 && !strcmp(argv[3], "link"))
+		lay_cable(name);
 	status = run(name, meet, requests);
 	sn_fabric_destroy(name);
 	return status ? 1 : 0;

@@ -269,6 +269,9 @@ static void lock_of_the_dead_is_taken(void **state)
 	atomic_store(&line->holder, pid);
 	assert_int_equal(send_at(*state, line, 0, 64, 1, true), 1);
 	assert_int_equal(atomic_load(&line->holder), 0);
+	atomic_store(&line->holder, pid);
+	assert_int_equal(take_at(*state, 50 * MS), 1); /* by one who only receives, too */
+	assert_int_equal(atomic_load(&line->holder), 0);
 }
 
 static void only_its_own_nic_and_way(void **state)

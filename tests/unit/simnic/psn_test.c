@@ -4,7 +4,7 @@
  * hosts: one posts WRITEs, SENDs, READs and atomics of 0 bytes to 1 MiB, each packet of which carries its
  * number; a fault strikes somewhere; the other takes its queue pair to ERR, asks for rq_psn, and judges.
  * Prints its seed; argv[1] replays one (0: a new one), argv[2] is the number of faults, argv[3] a quirk of the
- * responder's NIC.
+ * responder's NIC, "none" for none; argv[4], "link": over a long cable that loses packets.
  */
 #include <endian.h>
 #include <signal.h>
@@ -19,6 +19,7 @@
 
 #include "simnic/device/testing.h"
 #include "simnic/fabric/inbox.h"
+#include "simnic/fabric/line.h"
 #include "tests/lib/simnic_ring.h"
 
 #define OPS	  12
@@ -507,7 +508,7 @@ static void begin_round(uint32_t round)
 /* Queue pairs and numbers come again: what is late of this round must not be taken for the next one's. */
 static bool is_quiet(void)
 {
-	bool quiet = !atomic_load(&fabric->n_held);
+	bool quiet = !atomic_load(&fabric->n_held) && sn_line_next_ns(fabric) == UINT64_MAX;
 
 	for (uint32_t i = 0; i < SN_MAX_PROCS; i++) {
 		int32_t pid = atomic_load(&fabric->proc[i].pid);
@@ -554,11 +555,22 @@ static void one_round(uint32_t round)
 	end_round(round, kill_it);
 }
 
-static int judge_all(const char *name, uint32_t rounds, const char *quirk)
+static void lay_cable(void)
+{
+	struct sn_line_config line = { .rate_bps = 8000000000ULL,
+				       .delay_ns = 50000,
+				       .loss = { .loss = .001 } };
+
+	must(!sn_line_set(fabric, 0, 0, &line));
+}
+
+static int judge_all(const char *name, uint32_t rounds, const char *quirk, bool is_long)
 {
 	int which = sn_quirk_find(quirk);
 
 	side_up(name, 1);
+	if (is_long)
+		lay_cable();
 	if (which >= 0)
 		atomic_fetch_or(&fabric->nic[1][0].quirks, 1u << which);
 	atomic_store(&meet->qpn[1], qp.qpn);
@@ -607,7 +619,8 @@ int main(int argc, char **argv)
 	if (!child)
 		_exit(spawn_requesters(name));
 	atexit(destroy_fabric);
-	rc = judge_all(name, rounds, argc > 3 ? argv[3] : "none");
+	rc = judge_all(name, rounds, argc > 3 ? argv[3] : "none",
+		       argc > 4 && !strcmp(argv[4], "link"));
 	waitpid(child, &status, 0);
 	return rc || status ? 1 : 0;
 }

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""rdma-core's python tests on rxe, on the stock library and under SHIFT: nothing may be worse."""
+import json
+import os
+
+from cases import case
+from rig import GID, Skipped, address, check, device
+from shiftlab.lab import Stuck
+from shiftlab.pyverbs import ENDINGS, ENV, Runner, tests_installed, unpack_tests
+
+PROCESS_S = 50
+
+# Modules that share a process, since an emulated CPU takes seconds to start python. Those of mlx5, efa and CUDA need
+# these; those of on-demand paging, tag matching, flows and RSS skip every test on rxe.
+BATCHES = {
+    "objects": ("test_addr", "test_cq", "test_device", "test_fork", "test_pd", "test_parent_domain", "test_shared_pd"),
+    "memory": ("test_mr", "test_relaxed_ordering"),
+    "completions": ("test_cq_events", "test_cqex", "test_atomic"),
+    "queue_pairs": ("test_qp",),
+    "extended_queue_pairs": ("test_qpex",),
+    "rdma_cm": ("test_rdmacm",),
+}
+
+
+def launcher(rig):
+    """Runs a program of the tests to its end."""
+    def launch(way, argv):
+        program = rig.start("a", argv, f"{way}-{len(rig.programs)}", shift=rig.shift() if way == "shift" else None,
+                            env=ENV)
+        try:
+            return program.wait(PROCESS_S)
+        except Stuck:
+            program.end()
+            return None
+    return launch
+
+
+def no_worse(rig, name, modules):
+    missing = tests_installed()
+    if missing:
+        raise Skipped(missing)
+    folder = os.path.join(rig.folder, "pyverbs")
+    os.mkdir(folder)
+    unpack_tests(folder)
+    batch = Runner(folder, device("a"), launcher(rig), GID, address("a")).run(name, modules)
+    with open(os.path.join(rig.folder, "results.json"), "w", encoding="utf-8") as f:
+        json.dump(batch.results, f, indent=1)
+    worse = batch.worse()
+    check(not worse, "worse under SHIFT: " + "; ".join(f"{t}: {batch.results['shift'][t]}" for t in worse))
+    check(batch.count("stock", "passed"), "no test has passed on the stock library")
+    return ", ".join(f"{n} {ending}" for n, ending in zip(batch.counts("shift"), ENDINGS))
+
+
+def add_batch(name, modules):
+    @case("pyverbs." + name)
+    def one(rig):
+        return no_worse(rig, name, modules)
+    one.__doc__ = f"rdma-core's python tests on soft-RoCE, no worse under SHIFT: {', '.join(modules)}."
+
+
+for row in BATCHES.items():
+    add_batch(*row)
