@@ -344,6 +344,18 @@ static void doctor_engine_choice(struct doctor *d)
 		doctor_say(d, "engine", FINDING_OK, "%s", choice);
 }
 
+/* A word of the operator's about the program, which nobody can check. */
+static void doctor_atomics(struct doctor *d)
+{
+	const char *text = sh_setting("SHIFT_ATOMICS");
+
+	if (text && !strcmp(text, "owner"))
+		doctor_say(d, "atomics", FINDING_NOTE,
+			   "SHIFT_ATOMICS=owner: right only where each value that a "
+			   "compare-and-swap puts "
+			   "in is its owner's alone, and he alone changes it; see shift(7)");
+}
+
 /* Through the library underneath, so that SHIFT's own work does not colour the answer. */
 static unsigned doctor_devices(struct doctor *d, bool protected[BACKUP_MAP_MAX_NICS])
 {
@@ -424,6 +436,7 @@ int cmd_doctor(int argc, char **argv)
 	doctor_environment(&d);
 	doctor_limits(&d);
 	doctor_kv(&d);
+	doctor_atomics(&d);
 	n = doctor_devices(&d, protected);
 	return doctor_verdict(&d, protected, n);
 }

@@ -200,6 +200,8 @@ static void status_table(FILE *out, const json_t *answer)
 	fprintf(out, "%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
 	fprintf(out, "  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
 	status_refused(out, answer);
+	if (!strcmp(ctl_text(answer, "atomics"), "owner"))
+		fputs(", atomics by their owners' values", out);
 	status_levels(out, answer);
 	status_nics(out, answer);
 	status_qps(out, answer);

@@ -312,6 +312,7 @@ static void status_head(struct sh_json *json)
 	status_string(json, "command", command);
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);
+	status_string(json, "atomics", sh.config.atomics_owner ? "owner" : "end");
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
 		      (unsigned long long)sh_peers.states_sent,
 		      (unsigned long long)sh_peers.state_datagrams);

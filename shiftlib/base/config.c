@@ -63,6 +63,16 @@ static bool config_trust_unplaced(void)
 	return text && !strcmp(text, "trust");
 }
 
+static bool config_atomics_owner(void)
+{
+	const char *text = sh_setting("SHIFT_ATOMICS");
+
+	if (text && *text && strcmp(text, "end") && strcmp(text, "owner"))
+		sh_log(SH_LOG_ERROR, "SHIFT_ATOMICS='%s' is neither end nor owner; using end",
+		       text);
+	return text && !strcmp(text, "owner");
+}
+
 /* Unless it is turned off: where a NIC has shown that what it tells is true. */
 static bool config_exact(void)
 {
@@ -146,6 +156,7 @@ void sh_config_read(struct sh_config *config)
 	config_read_path(&config->path, config->core.packet_lifetime_ns);
 	config_read_on_event(&config->on_event);
 	config->trust_unplaced = config_trust_unplaced();
+	config->atomics_owner = config_atomics_owner();
 	config->atomic_home = config_on("SHIFT_ATOMIC_HOME", true);
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);

@@ -27,6 +27,7 @@ struct sh_config {
 	unsigned int lease_ms;
 	bool any_vlan;		/* SHIFT_ANY_VLAN */
 	bool atomic_home;	/* SHIFT_ATOMIC_HOME */
+	bool atomics_owner;	/* SHIFT_ATOMICS=owner */
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */

@@ -26,6 +26,7 @@
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/stay.h"
+#include "shiftlib/conn/words.h"
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -332,6 +333,7 @@ int sh_conn_new(struct sh_qp *qp)
 			return -ENOMEM;
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
+		sh_words_forget(qp);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		sh_home_forget(qp);

@@ -8,6 +8,7 @@
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/words.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -63,6 +64,14 @@ void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home)
 		return;
 	for (k = qp->paths.n; k-- > 0;)
 		sh_outbox_put_home(qp->paths.routes[k], &ids, home);
+}
+
+void sh_messages_send_word(struct sh_qp *qp, const struct sh_wire_word *word)
+{
+	struct sh_wire_ids ids = message_ids(qp);
+
+	for (uint32_t k = qp->peer ? qp->paths.n : 0; k-- > 0;)
+		sh_outbox_put_word(qp->paths.routes[k], &ids, word);
 }
 
 /* ---- hearing -------------------------------------------------------------------------------- */
@@ -169,6 +178,16 @@ void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record
 		message_answer_unknown(peer, record);
 	else if (qp->peer && sh.config.atomic_home)
 		sh_home_message(qp, &record->home);
+}
+
+void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = message_conn(peer, record);
+
+	if (!qp)
+		message_answer_unknown(peer, record);
+	else if (qp->peer)
+		sh_words_heard(qp, &record->word);
 }
 
 /* It has read the entries of those that it speaks to, so its own are there. */

@@ -7,11 +7,13 @@
 #include "shiftlib/core/core.h"
 
 struct sh_qp;
+struct sh_wire_word;
 
 /* Over the standby's own path, or over every live one. */
 void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *standby,
 			      bool everywhere);
 void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home);
+void sh_messages_send_word(struct sh_qp *qp, const struct sh_wire_word *word);
 void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 
 #endif

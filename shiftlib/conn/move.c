@@ -19,6 +19,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -146,7 +147,25 @@ static void move_restrict(struct sh_qp *qp)
 	sp_qp_writes_only(qp->sp);
 }
 
-static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct sp_request *info,
+/* How many compare-and-swaps did a word decide? What is left over never ran, or its answer had come. */
+static void move_words_tell(const struct sh_qp *qp, const struct sp_request *info, uint32_t n,
+			    const enum sp_fate *fates)
+{
+	uint32_t won = 0, again = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		won += fates[i] == SP_FATE_WON;
+		again += info[i].told && fates[i] == SP_FATE_RESEND;
+	}
+	if (won || again)
+		sh_log(SH_LOG_INFO,
+		       "QP 0x%06x: by the words at its peer %u compare-and-swaps had swapped, and "
+		       "%u "
+		       "that had not run again",
+		       qp->qp->qp_num, won, again);
+}
+
+static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_request *info,
 			  uint32_t n, struct sc_counts *counts, enum sc_reason *reason)
 {
 	enum sp_fate *fates = calloc(n + 1, sizeof(*fates));
@@ -157,13 +176,21 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, const struct 
 	if (!fates)
 		return -ENOMEM;
 	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
+	sh_words_fill(qp, info, n);
 	*reason = sc_settle(info, n, counts, fates, &verdict);
+	if (*reason == SC_REASON_ATOMIC && sh_words_ask(qp, info, n)) {
+		*reason = SC_REASON_NONE;
+		free(fates);
+		return -ENOENT; /* asked again soon */
+	}
 	qp->error.delivered = verdict.delivered;
 	if (verdict.doubted)
 		sh_exact_doubt(qp);
 	if (!*reason && verdict.unplaced)
 		move_restrict(qp);
 	ret = *reason ? -EPROTO : sp_qp_settle(qp->sp, to->sp, fates, n, &settled);
+	if (!ret)
+		move_words_tell(qp, info, n, fates);
 	if (!ret)
 		move_settled(qp, to, &settled);
 	free(fates);

@@ -20,6 +20,7 @@
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -224,6 +225,7 @@ void sh_quiesce_begin(struct sh_qp *qp, uint32_t epoch)
 	uint64_t now = sh_now_ns();
 	int i;
 
+	sh_words_forget(qp);
 	memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 	qp->quiesce.phase = SH_QUIESCE_COMMAND;
 	qp->quiesce.epoch = epoch;

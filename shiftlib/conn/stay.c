@@ -8,16 +8,18 @@
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/stay.h"
+#include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
 
-/* Whether it ran or not, it may not run again: an atomic, or a READ before a fenced request. */
-static bool stay_unrepeatable(const struct sp_request *info, uint32_t n)
+/* It may not run again, and nobody could tell whether it ran: an atomic, or a READ before a fenced request. */
+static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *info, uint32_t n)
 {
 	bool read = false;
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		if (info[i].kind == SP_REQ_ATOMIC || (read && info[i].send_fence))
+		if ((info[i].kind == SP_REQ_ATOMIC && !sh_words_would_tell(qp, info, n, i)) ||
+		    (read && info[i].send_fence))
 			return true;
 		read |= info[i].kind == SP_REQ_READ;
 	}
@@ -33,7 +35,7 @@ static void stay_look(struct sh_qp *qp, uint32_t number)
 	sp_qp_withhold(qp->sp);
 	(void)sp_cq_collect(qp->scq->sp); /* nobody else may poll */
 	info = sh_move_outstanding(qp, &n);
-	event.atomics = !info || stay_unrepeatable(info, n);
+	event.atomics = !info || stay_unrepeatable(qp, info, n);
 	free(info);
 	if (event.atomics && !qp->core.stay.told)
 		sh_log(SH_LOG_INFO,

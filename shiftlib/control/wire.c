@@ -167,6 +167,20 @@ int sh_wire_put_home(struct sh_wire_writer *writer, const struct sh_wire_ids *id
 	return writer_put(writer, SH_WIRE_HOME, ids, &wire, sizeof(wire));
 }
 
+int sh_wire_put_word(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		     const struct sh_wire_word *word)
+{
+	struct wire_word wire = {
+		.carrier = htole32(word->carrier),
+		.rkey = htole32(word->rkey),
+		.addr = htole64(word->addr),
+		.value = htole64(word->value),
+		.kind = word->kind,
+	};
+
+	return writer_put(writer, SH_WIRE_WORD, ids, &wire, sizeof(wire));
+}
+
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids)
 {
 	return writer_put(writer, SH_WIRE_UNKNOWN, ids, NULL, 0);

@@ -30,11 +30,11 @@
 #define SH_WIRE_MAJOR 3
 #endif
 #define SH_WIRE_MINOR_HERE                                                                         \
-	7 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
+	8 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
 	   * which carriers' NICs died. 3: STANDBY tells its partition and its VLAN. 4: and how
 	   * many READs it takes at once. 5: STATE asks for expected PSNs, and tells them. 6: STANDBY
 	   * tells whether its sender waits out a flap, STATE how far it is with that; HOME. 7:
-	   * STANDBY tells in which order its sender, if it leads, prefers its paths */
+	   * STANDBY tells in which order its sender, if it leads, prefers its paths. 8: WORD */
 #ifndef SH_WIRE_MINOR
 #define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif
@@ -52,6 +52,7 @@ enum sh_wire_type {
 	SH_WIRE_PING,	     /* ping: please answer over the same pair of NICs */
 	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
 	SH_WIRE_HOME, /* home: which NIC runs atomics; to those that have said they know it */
+	SH_WIRE_WORD, /* word: of an atomic of unknown fate; likewise */
 	SH_WIRE_TYPES,
 };
 
@@ -62,8 +63,10 @@ enum sh_wire_type {
 #define SH_WIRE_SIGNS	  (SH_WIRE_MINOR >= 1)
 #define SH_WIRE_CAP_SIGNS (1u << 31)
 #define SH_WIRE_CAP_HOME  (1u << SH_WIRE_HOME)
+#define SH_WIRE_CAP_WORD  (1u << SH_WIRE_WORD)
 #define SH_WIRE_CAPS                                                                               \
-	((((1u << SH_WIRE_TYPES) - 2) & ~(SH_WIRE_MINOR >= 6 ? 0 : SH_WIRE_CAP_HOME)) |            \
+	((((1u << SH_WIRE_TYPES) - 2) & ~(SH_WIRE_MINOR >= 6 ? 0 : SH_WIRE_CAP_HOME) &             \
+	  ~(SH_WIRE_MINOR >= 8 ? 0 : SH_WIRE_CAP_WORD)) |                                          \
 	 (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
 #define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
 
@@ -93,6 +96,21 @@ struct sh_wire_nic {
 	struct sh_address address; /* but gid_index and active, which are its own */
 };
 
+enum sh_wire_word_kind {
+	SH_WIRE_WORD_ASK,     /* what is in it? */
+	SH_WIRE_WORD_TOLD,    /* value, behind the quiesce of that carrier */
+	SH_WIRE_WORD_REFUSED, /* there is no such word, or it cannot be read */
+	SH_WIRE_WORD_KINDS,
+};
+
+/* 8 bytes of the receiver of ASK, by the key that its application gave away. */
+struct sh_wire_word {
+	uint8_t kind;	  /* enum sh_wire_word_kind */
+	uint32_t carrier; /* that the atomic lies in */
+	uint32_t rkey;
+	uint64_t addr, value;
+};
+
 struct sh_wire_ping {
 	uint32_t seq;
 	uint8_t nic; /* the sender's, that it left from */
@@ -117,6 +135,8 @@ int sh_wire_put_state(struct sh_wire_writer *writer, const struct sh_wire_ids *i
 		      const struct sc_msg_state *state);
 int sh_wire_put_home(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 		     const struct sc_msg_home *home);
+int sh_wire_put_word(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		     const struct sh_wire_word *word);
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids);
 /* As many keys as fit: their number (at least 1), or -ENOSPC. Key i has number first_seq + i. */
 int sh_wire_put_keys(struct sh_wire_writer *writer, uint32_t first_seq,
@@ -152,6 +172,7 @@ struct sh_wire_record {
 		struct sc_msg_standby standby;
 		struct sc_msg_state state;
 		struct sc_msg_home home;
+		struct sh_wire_word word;
 		struct {
 			uint32_t first_seq;
 			uint32_t n;

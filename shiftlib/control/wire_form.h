@@ -69,6 +69,13 @@ struct wire_home {
 } __attribute__((packed));
 static_assert(sizeof(struct wire_home) == 28, "wire form");
 
+struct wire_word {
+	uint32_t carrier, rkey;
+	uint64_t addr, value;
+	uint8_t kind, reserved[7];
+} __attribute__((packed));
+static_assert(sizeof(struct wire_word) == 32, "wire form");
+
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
 	uint32_t rkey, backup_rkey;

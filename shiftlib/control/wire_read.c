@@ -198,6 +198,23 @@ static int read_home(struct sc_msg_home *home, const uint8_t *body, size_t lengt
 		       : 0;
 }
 
+static int read_word(struct sh_wire_word *word, const uint8_t *body, size_t length)
+{
+	struct wire_word wire;
+
+	if (length < sizeof(wire))
+		return -EBADMSG;
+	memcpy(&wire, body, sizeof(wire));
+	*word = (struct sh_wire_word){
+		.carrier = le32toh(wire.carrier),
+		.rkey = le32toh(wire.rkey),
+		.addr = le64toh(wire.addr),
+		.value = le64toh(wire.value),
+		.kind = wire.kind,
+	};
+	return word->kind >= SH_WIRE_WORD_KINDS ? -EBADMSG : 0;
+}
+
 static struct wire_key key_at(const uint8_t *raw, uint32_t i)
 {
 	struct wire_key key;
@@ -288,6 +305,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	case SH_WIRE_STANDBY: return read_standby(&record->standby, body, length);
 	case SH_WIRE_STATE: return read_state(&record->state, body, length);
 	case SH_WIRE_HOME: return read_home(&record->home, body, length);
+	case SH_WIRE_WORD: return read_word(&record->word, body, length);
 	case SH_WIRE_UNKNOWN: return 0;
 	case SH_WIRE_KEYS: return read_keys(record, body, length);
 	case SH_WIRE_NICS: return read_nics(record, body, length);

@@ -13,6 +13,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/words.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
@@ -129,6 +130,7 @@ void sh_qp_forget(struct sh_qp *qp)
 	if (qp->foreign.cq[1] && qp->foreign.cq[1] != qp->foreign.cq[0])
 		sp_cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
 	qp_release(qp, false);
+	sh_words_forget(qp);
 	qp_free(qp);
 }
 
@@ -153,6 +155,7 @@ static int qp_end(struct sh_qp *qp)
 	if (!qp->foreign.not )
 		sh_qp_foreign_release(qp);
 	pthread_mutex_unlock(&sh.lock);
+	sh_words_forget(qp);
 	qp_free(qp);
 	return ret;
 }

@@ -24,6 +24,7 @@ struct outbox_record {
 	const struct sc_msg_standby *standby;
 	const struct sc_msg_state *state;
 	const struct sc_msg_home *home;
+	const struct sh_wire_word *word;
 };
 
 static void outbox_send(struct sh_peer_path *path)
@@ -98,6 +99,8 @@ static int outbox_write(struct sh_peer_path *path, const struct outbox_record *r
 		return sh_wire_put_standby(writer, &record->ids, record->standby);
 	if (record->home)
 		return sh_wire_put_home(writer, &record->ids, record->home);
+	if (record->word)
+		return sh_wire_put_word(writer, &record->ids, record->word);
 	ret = sh_wire_put_state(writer, &record->ids, record->state);
 	path->out_states |= !ret;
 	sh_peers.states_sent += !ret;
@@ -126,6 +129,12 @@ void sh_outbox_put_state(struct sh_peer_path *path, const struct sh_wire_ids *id
 			 const struct sc_msg_state *state)
 {
 	outbox_put(path, &(struct outbox_record){ .ids = *ids, .state = state });
+}
+
+void sh_outbox_put_word(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+			const struct sh_wire_word *word)
+{
+	outbox_put(path, &(struct outbox_record){ .ids = *ids, .word = word });
 }
 
 void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,

@@ -18,6 +18,8 @@ void sh_outbox_put_standby(struct sh_peer_path *path, const struct sh_wire_ids *
 			   const struct sc_msg_standby *standby);
 void sh_outbox_put_state(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 			 const struct sc_msg_state *state);
+void sh_outbox_put_word(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+			const struct sh_wire_word *word);
 void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 			const struct sc_msg_home *home);
 

@@ -42,6 +42,8 @@ static void check_ranges(const struct sh_wire_record *record)
 		CHECK(record->home.used <= 1 && record->home.wants <= 1);
 		CHECK(record->home.granted <= 1 && record->home.ask <= 1);
 		CHECK(record->home.why < SC_HOME_WHYS);
+	} else if (record->type == SH_WIRE_WORD) {
+		CHECK(record->word.kind < SH_WIRE_WORD_KINDS);
 	} else if (record->type == SH_WIRE_KEYS) {
 		for (i = 0; i < record->keys.n; i++)
 			CHECK(sh_wire_key(record, i).op < SH_WIRE_KEY_OPS);
@@ -65,6 +67,7 @@ static int put_record(struct sh_wire_writer *writer, const struct sh_wire_record
 	case SH_WIRE_STANDBY: return sh_wire_put_standby(writer, &record->ids, &record->standby);
 	case SH_WIRE_STATE: return sh_wire_put_state(writer, &record->ids, &record->state);
 	case SH_WIRE_HOME: return sh_wire_put_home(writer, &record->ids, &record->home);
+	case SH_WIRE_WORD: return sh_wire_put_word(writer, &record->ids, &record->word);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &record->ids);
 	case SH_WIRE_KEYS: return put_keys(writer, record);
 	case SH_WIRE_KEYS_ACK: return sh_wire_put_keys_ack(writer, record->seq);
@@ -119,6 +122,12 @@ static bool same_home(const struct sc_msg_home *a, const struct sc_msg_home *b)
 	       a->ask == b->ask;
 }
 
+static bool same_word(const struct sh_wire_word *a, const struct sh_wire_word *b)
+{
+	return a->kind == b->kind && a->carrier == b->carrier && a->rkey == b->rkey &&
+	       a->addr == b->addr && a->value == b->value;
+}
+
 static bool same_keys(const struct sh_wire_record *a, const struct sh_wire_record *b)
 {
 	struct sh_wire_key x, y;
@@ -163,6 +172,7 @@ bool wire_record_same(const struct sh_wire_record *a, const struct sh_wire_recor
 		return same_ids(&a->ids, &b->ids) && same_standby(&a->standby, &b->standby);
 	case SH_WIRE_STATE: return same_ids(&a->ids, &b->ids) && same_state(&a->state, &b->state);
 	case SH_WIRE_HOME: return same_ids(&a->ids, &b->ids) && same_home(&a->home, &b->home);
+	case SH_WIRE_WORD: return same_ids(&a->ids, &b->ids) && same_word(&a->word, &b->word);
 	case SH_WIRE_UNKNOWN: return same_ids(&a->ids, &b->ids);
 	case SH_WIRE_KEYS: return same_keys(a, b);
 	case SH_WIRE_NICS: return same_nics(a, b);

@@ -382,12 +382,17 @@ static uint32_t check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint6
 	return bytes;
 }
 
+static bool is_atomic(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_ATOMIC_FA || opcode == MLX5_OPCODE_ATOMIC_CS;
+}
+
 static void send_packets(struct fake_qp *qp, uint8_t opcode, uint32_t bytes)
 {
 	if (!qp->mtu || opcode == MLX5_OPCODE_UMR)
 		return;
 	qp->psn++; /* the first one may be empty, or an atomic's */
-	for (; bytes > qp->mtu && opcode != MLX5_OPCODE_ATOMIC_FA; bytes -= qp->mtu)
+	for (; bytes > qp->mtu && !is_atomic(opcode); bytes -= qp->mtu)
 		qp->psn++;
 }
 
@@ -407,12 +412,12 @@ static uint32_t execute(struct fake_qp *qp, uint8_t *opcode, bool *signaled)
 	if (*opcode == MLX5_OPCODE_NOP)
 		return (ds + 3) / 4;
 	if (*opcode == MLX5_OPCODE_RDMA_WRITE || *opcode == MLX5_OPCODE_RDMA_WRITE_IMM ||
-	    *opcode == MLX5_OPCODE_RDMA_READ || *opcode == MLX5_OPCODE_ATOMIC_FA) {
+	    *opcode == MLX5_OPCODE_RDMA_READ || is_atomic(*opcode)) {
 		raddr = (struct mlx5_wqe_raddr_seg *)unit_at(qp, 1);
 		/* without data the key is not looked at */
 		id = be64toh(raddr->raddr);
 		CHECK(ds == 2 || be32toh(raddr->rkey) == key_of(qp, fake_rkey(id)));
-		first = *opcode == MLX5_OPCODE_ATOMIC_FA ? 3 : 2;
+		first = is_atomic(*opcode) ? 3 : 2;
 	}
 	send_packets(qp, *opcode, check_data(qp, first, ds, &id));
 	CHECK(fake_log.n < FAKE_LOG);

@@ -65,7 +65,7 @@ static void answer(const struct sp_request *r, uint32_t n, const struct sc_count
 	if (why == SC_REASON_MISCOUNT && !verdict.unplaced)
 		return;
 	for (uint32_t i = 0; i < n; i++)
-		putchar("DAR"[fates[i]]);
+		putchar("DWAR"[fates[i]]);
 	putchar((int)('0' + verdict.delivered));
 	putchar(verdict.unplaced ? 'u' : ' ');
 	if (verdict.doubted)

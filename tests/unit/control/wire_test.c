@@ -181,6 +181,17 @@ static struct sc_msg_home random_home(void)
 	};
 }
 
+static struct sh_wire_word random_word(void)
+{
+	return (struct sh_wire_word){
+		.kind = (uint8_t)random_below(&rng, SH_WIRE_WORD_KINDS),
+		.carrier = (uint32_t)random_next(&rng),
+		.rkey = (uint32_t)random_next(&rng),
+		.addr = random_next(&rng),
+		.value = random_next(&rng),
+	};
+}
+
 static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 {
 	struct sh_wire_record *r = &sent->record;
@@ -201,6 +212,10 @@ static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 		r->ids = random_ids();
 		r->home = random_home();
 		return sh_wire_put_home(writer, &r->ids, &r->home);
+	case SH_WIRE_WORD:
+		r->ids = random_ids();
+		r->word = random_word();
+		return sh_wire_put_word(writer, &r->ids, &r->word);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &r->ids);
 	case SH_WIRE_KEYS:
 		n = 1 + random_below(&rng, 8);

@@ -92,7 +92,7 @@ static struct sp_request request_of(char letter)
 static void check(const struct row *row)
 {
 	uint32_t n = (uint32_t)strlen(row->requests);
-	struct sp_request requests[8];
+	struct sp_request requests[8] = { 0 };
 	enum sp_fate fates[8];
 	struct sc_verdict verdict;
 	struct sc_counts counts = { .peer = row->counted, .exact = row->ran >= 0 };
