@@ -4,14 +4,16 @@
 moved, which leads to another NIC of the server: no increment may be lost.
 
   home.py --build DIR [CASE...]
+  home.py --build DIR --increments N   N of them, and drains at both ends until they are done
 """
+import argparse
 import json
 import os
 import re
 import sys
 import time
 
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.lab import Shift, cases_main, free_port, run_case, wait_for
 from shiftlab.perftest import SOON, Failed
 
 GOOD = "success"
@@ -228,8 +230,37 @@ def foreign_late(lab):
     exact(*counting.end())
 
 
+def increments(lab, n):
+    """Three clients, moved by turns at their own end and at the server's."""
+    counting = Counting(lab, [[], [], []])
+    ends, moves = ("h0", "h1", "h2"), 0
+    while sum(counting.good(c) for c in range(3)) < n:
+        host = ends[moves % len(ends)]
+        lab.shiftctl(host, "drain", "mlx5_0")
+        counting.home("mlx5_1", moves + 1)
+        for c in range(3):
+            counting.goes_on(c)
+        lab.shiftctl(host, "undrain", "mlx5_0")
+        counting.home("mlx5_0", moves + 1)
+        for c in range(3):
+            counting.goes_on(c)
+        moves += 1
+    exact(*counting.end())
+    print(f"       no increment was lost; the home moved {2 * moves} times")
+
+
 CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late, foreign,
                               foreign_late)}
 
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--build")
+    parser.add_argument("--increments", type=int)
+    args, _ = parser.parse_known_args()
+    if args.increments:
+        return 0 if run_case(args.build, "increments", lambda lab: increments(lab, args.increments), hosts=4) else 1
+    return cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=4)
+
+
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=4))
+    sys.exit(main())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Checks the model of the protocol (docs/model/shift.pml, stay.pml) with spin.
+"""Checks the model of the protocol (docs/model/shift.pml, stay.pml, home.pml) with spin.
 
 Every configuration is searched to the end and must have no error; every wrong variant, which has
 one rule taken out, must have one, against the promise that the rule is there for.
@@ -24,7 +24,7 @@ import tempfile
 import time
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/model")
-STAY = "stay"   # configurations and wrong variants of stay.pml begin so; all others are of shift.pml
+OWN = ("stay", "home")  # configurations and wrong variants of stay.pml, of home.pml begin so; others are of shift.pml
 MEMORY_MIB = 1900
 DEPTH = 20000
 
@@ -62,9 +62,11 @@ CONFIGS = {
                     "EXACT LOSES SICK=1 A0=WRITE A1=SEND B0=0"),
     "ends": ("one side gives up in the middle of a move", "EARLY=1 SICK=1"),
     "stay": ("flaps waited out, an atomic of each side, late words", ""),
+    "home": ("two connections to one responder, two atomics of each, a path fails and comes back, a late word", ""),
+    "home-late": ("the same, two late words, an atomic of each", "LATE=2 POSTS=1"),
 }
 
-BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again", "stay") # worth the compiler's time
+BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again", "stay", "home", "home-late") # worth the compiler's time
 
 # That no run goes on for ever is what makes the ends of runs all there is to judge.
 NO_CYCLES = {
@@ -169,6 +171,27 @@ WRONG = {
     "stay-back-alone": (
         "after its own GO a side goes on by itself: the peer leaves on it",
         "W_BACK_ALONE", (8,)),
+    "home-gate-open": (
+        "who has moved runs atomics without a grant",
+        "W_GATE_OPEN", (6,)),
+    "home-grant-of-any": (
+        "a grant for one carrier serves another",
+        "W_GRANT_OF_ANY", (6,)),
+    "home-bar-unheard": (
+        "the others count as stopped before they have answered",
+        "W_BAR_UNHEARD", (6,)),
+    "home-use-forgotten": (
+        "who answers is taken to have no atomic under way",
+        "W_USE_FORGOTTEN", (6,)),
+    "home-not-quiesced": (
+        "granted before the NIC that was left is quiesced",
+        "W_NOT_QUIESCED FAULTS=2 POSTS=1 LATE=0 NO_HEALS", (6,)),
+    "home-split": (
+        "whoever asks gets the NIC that it is on",
+        "W_SPLIT", (6,)),
+    "home-lifted-early": (
+        "the bar is lifted while one may still run atomics on the other NIC",
+        "W_LIFTED_EARLY", (6,)),
 }
 
 
@@ -186,7 +209,8 @@ def definitions(text):
 
 
 def model_of(name):
-    return os.path.join(MODELS, "stay.pml" if name.startswith(STAY) else "shift.pml")
+    own = name.split("-")[0]
+    return os.path.join(MODELS, (own if own in OWN else "shift") + ".pml")
 
 
 def build(where, model, defs, flags):
@@ -345,7 +369,7 @@ def replay(name, root):
 
 
 def promise_name(promise):
-    return {8: "P9, 8 in stay.pml", 9: "an ordered switch repeats nothing"}.get(promise, f"P{promise}")
+    return {6: "N1, 6 in home.pml", 8: "P9, 8 in stay.pml", 9: "an ordered switch repeats nothing"}.get(promise, f"P{promise}")
 
 
 def show():
