@@ -83,6 +83,14 @@ static bool config_exact(void)
 	return !text || strcmp(text, "off");
 }
 
+static void config_read_lazy(struct sh_config *config)
+{
+	const char *text = sh_setting("SHIFT_LAZY");
+
+	config->pool = text && !strcmp(text, "pool");
+	config->core.lazy = config->pool || config_on("SHIFT_LAZY", false);
+}
+
 static const char *config_job(void)
 {
 	const char *job = config_text("SHIFT_JOB"), *from;
@@ -144,7 +152,7 @@ void sh_config_read(struct sh_config *config)
 	config->flush_wait_ns = config_ms("SHIFT_FLUSH_WAIT_MS", 200, 1, 60000) * SH_NS_PER_MS;
 	sc_config_default(&config->core);
 	config->core.exact = config_exact();
-	config->core.lazy = config_on("SHIFT_LAZY", false);
+	config_read_lazy(config);
 	config->core.silence_ns =
 		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *
 		SH_NS_PER_MS;

@@ -25,6 +25,7 @@ struct sh_config {
 	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
+	bool pool;		/* SHIFT_LAZY=pool */
 	bool any_vlan;		/* SHIFT_ANY_VLAN */
 	bool atomic_home;	/* SHIFT_ATOMIC_HOME */
 	bool atomics_owner;	/* SHIFT_ATOMICS=owner */

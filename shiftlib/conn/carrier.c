@@ -9,6 +9,7 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -268,6 +269,11 @@ void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *rea
 	(void)drop_submit(qp, &gone);
 }
 
+void sh_carrier_destroy_held(struct sh_qp *qp, const struct sh_carrier *gone)
+{
+	(void)drop_submit(qp, gone);
+}
+
 /* Sends or receives may lie in it still: the next DROP_OLD comes when they do not. */
 static bool carrier_needed(const struct sh_qp *qp, const struct sh_carrier *carrier)
 {
@@ -324,6 +330,7 @@ void sh_carriers_leave(struct sh_qp *qp)
 		if (gone.qp)
 			(void)drop_submit(qp, &gone);
 	}
+	sh_pool_leave(qp);
 	sh_carriers_init(qp, qp->carriers.own.qp);
 }
 
@@ -334,6 +341,7 @@ void sh_carriers_drop(struct sh_qp *qp, bool driven)
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
 		if (sh_carrier_at(qp, i)->nic)
 			carrier_destroy_now(qp, sh_carrier_at(qp, i), driven);
+	sh_pool_leave(qp);
 	sh_loopback_drop(qp);
 	sh_carriers_init(qp, qp->carriers.own.qp);
 }

@@ -9,6 +9,7 @@
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 
+struct sh_pooled;
 struct sh_qp;
 
 #define SH_MAX_CARRIERS 8 /* of one connection at a time: in use, to come, given up */
@@ -52,6 +53,7 @@ struct sh_carriers {
 	_Atomic uint64_t path[SH_MAX_CARRIERS]; /* see sh_carrier_path: on the data path */
 	const char *standby_why;		/* the last one failed */
 	struct sh_qp_unknown unknown;		/* and each would */
+	struct sh_pooled *pooled;		/* made ahead for it: pool.h */
 	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
 };
 
@@ -74,6 +76,8 @@ void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the backgroun
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
 /* A QP of a slot that was given up while it was made. */
 void sh_carrier_destroy(struct sh_qp *qp, struct sh_nic *nic, struct ibv_qp *real);
+void sh_carrier_destroy_held(struct sh_qp *qp,
+			     const struct sh_carrier *gone); /* with what it holds */
 /* The application went to RTS, maybe after its carriers were connected: they follow. */
 void sh_carriers_to_rts(struct sh_qp *qp);
 void sh_carriers_wait_rts(struct sh_qp *qp); /* lock given up meanwhile */

@@ -158,6 +158,7 @@ static void conns_reset(void)
 	list_init(&sh_conns.qps);
 	list_init(&sh_conns.touched);
 	list_init(&sh_conns.suspects);
+	list_init(&sh_conns.pool);
 }
 
 const struct sh_module sh_conns_module = {

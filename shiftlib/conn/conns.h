@@ -32,6 +32,7 @@ struct sh_conns {
 	uint32_t unknown;	   /* connections with keys that are not known */
 	struct list_node suspects; /* that may have such */
 	uint32_t n_suspects;
+	struct list_node pool; /* of all NICs: pool.c */
 };
 
 extern struct sh_conns sh_conns;

@@ -6,6 +6,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/intro.h"
 #include "shiftlib/conn/paths.h"
+#include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/tenant.h"
 #include "shiftlib/conn/quiesce.h"
@@ -116,6 +117,7 @@ static void nic_fault_stale(struct sh_nic *nic)
 void sh_news_nic_reopened(struct sh_nic *nic)
 {
 	nic_fault_stale(nic);
+	sh_pool_nic_reopened(nic);
 	sh_quiesce_nic_reopened(nic);
 	sh_news_nic_healed(nic);
 }

@@ -11,8 +11,10 @@
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/standby.h"
+#include "shiftlib/conn/standby_job.h"
 #include "shiftlib/conn/tenant.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
@@ -30,24 +32,6 @@
 
 #define STANDBY_PORT	  1
 #define STANDBY_HOP_LIMIT 64
-
-struct standby_job {
-	struct sh_job job;
-	struct sh_qp *qp;
-	uint32_t epoch;
-	uint8_t path;
-	struct sh_nic *nic;
-	uint32_t incarnation;
-	struct ibv_qp *real;
-	struct ibv_qp_cap caps;	   /* of that; make */
-	struct sc_address address; /* make: ours; connect: the peer's */
-	struct ibv_qp_attr attr;   /* the application's, captured */
-	struct sh_tenant tenant;   /* likewise */
-	struct sh_tenant_place place;
-	struct sc_address local;
-	bool rts;	 /* connect: the application is in RTS */
-	const char *why; /* NULL: it worked */
-};
 
 /* ---- making: shadows of what the QP needs, the QP itself, INIT ------------------------------ */
 
@@ -67,7 +51,7 @@ static void standby_attr(const struct sh_qp *qp, struct ibv_qp_init_attr_ex *att
 	attr->cap.max_send_wr += sp_has(dev, SP_HIDDEN_SENDS);
 }
 
-static struct ibv_qp *standby_create(struct standby_job *task, bool with_inline)
+static struct ibv_qp *standby_create(struct sh_standby_job *task, bool with_inline)
 {
 	struct sh_qp *qp = task->qp;
 	struct ibv_qp_init_attr_ex attr;
@@ -87,7 +71,7 @@ static struct ibv_qp *standby_create(struct standby_job *task, bool with_inline)
 }
 
 /* Another vendor's device may refuse just that, and says no more than that it refuses. */
-static const char *standby_not_created(struct standby_job *task)
+static const char *standby_not_created(struct sh_standby_job *task)
 {
 	if (sp_has(task->qp->ctx->dev, SP_ANY_DEVICE) && task->qp->caps.max_inline_data) {
 		task->real = standby_create(task, false); /* destroyed, as there is a reason */
@@ -110,7 +94,20 @@ static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, u
 		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static const char *standby_make(struct standby_job *task)
+/* It is in INIT, and its shadows are there as long as it is. */
+static bool standby_from_pool(struct sh_standby_job *task)
+{
+	const struct sh_carrier *ahead = &task->ahead;
+
+	if (!ahead->qp || ahead->incarnation != task->incarnation ||
+	    ahead->pkey_index != task->place.pkey_index)
+		return false;
+	task->real = ahead->qp;
+	task->caps = ahead->caps;
+	return true;
+}
+
+static const char *standby_make(struct sh_standby_job *task)
 {
 	struct sh_qp *qp = task->qp;
 	const char *why;
@@ -137,6 +134,8 @@ static const char *standby_make(struct standby_job *task)
 		return "its completion queue could not be made on the NIC of the standby";
 	if (qp->srq && sh_srq_shadow_make(qp->srq, task->path))
 		return "its shared receive queue could not be made on the NIC of the standby";
+	if (standby_from_pool(task))
+		return NULL;
 	task->real = standby_create(task, true);
 	if (!task->real)
 		return standby_not_created(task);
@@ -159,9 +158,9 @@ static void standby_address(const struct sh_nic *nic, const struct sh_tenant_pla
 	out->reads = sh_fit_told(reads);
 }
 
-static void standby_make_run(struct sh_job *job)
+void sh_standby_job_make(struct sh_job *job)
 {
-	struct standby_job *task = (struct standby_job *)job;
+	struct sh_standby_job *task = (struct sh_standby_job *)job;
 
 	sh.real->thread_inside();
 	task->why = standby_make(task);
@@ -238,7 +237,7 @@ void sh_news_peer_keys_acked(struct sh_peer *peer)
 }
 
 /* While it was made the application took a right away, or gave one: see rights.c. */
-static const char *standby_outdated(const struct standby_job *task)
+static const char *standby_outdated(const struct sh_standby_job *task)
 {
 	const struct ibv_qp_attr *now = &task->qp->app.attr;
 
@@ -251,7 +250,7 @@ static const char *standby_outdated(const struct standby_job *task)
 }
 
 /* A closed connection destroys it with its carriers. */
-static void standby_made(struct standby_job *task)
+static void standby_made(struct sh_standby_job *task)
 {
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier = sh_carrier_find(qp, task->epoch);
@@ -284,7 +283,7 @@ static void standby_made(struct standby_job *task)
 
 static void standby_make_done(struct sh_job *job)
 {
-	struct standby_job *task = (struct standby_job *)job;
+	struct sh_standby_job *task = (struct sh_standby_job *)job;
 	struct sh_qp *qp = task->qp;
 
 	pthread_mutex_lock(&sh.lock);
@@ -292,6 +291,10 @@ static void standby_make_done(struct sh_job *job)
 		standby_failed(qp, task->epoch, task->why);
 	else if (!job->canceled)
 		standby_made(task);
+	if (task->ahead.qp && task->real == task->ahead.qp)
+		sh_pool_used(qp, &task->ahead);
+	else if (task->ahead.qp)
+		sh_pool_unused(qp, &task->ahead);
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
@@ -299,7 +302,7 @@ static void standby_make_done(struct sh_job *job)
 
 /* ---- connecting: RTR and RTS ---------------------------------------------------------------- */
 
-static enum ibv_mtu standby_mtu(const struct standby_job *task)
+static enum ibv_mtu standby_mtu(const struct sh_standby_job *task)
 {
 	enum ibv_mtu mtu = task->attr.path_mtu;
 
@@ -310,7 +313,7 @@ static enum ibv_mtu standby_mtu(const struct standby_job *task)
 	return mtu;
 }
 
-static void standby_route(const struct standby_job *task, const struct sh_nic *nic,
+static void standby_route(const struct sh_standby_job *task, const struct sh_nic *nic,
 			  struct ibv_ah_attr *ah)
 {
 	const struct ibv_ah_attr *app = &task->attr.ah_attr;
@@ -331,7 +334,7 @@ static void standby_route(const struct standby_job *task, const struct sh_nic *n
 	ah->grh.hop_limit = app->grh.hop_limit > 1 ? app->grh.hop_limit : STANDBY_HOP_LIMIT;
 }
 
-static int standby_to_rtr(struct standby_job *task, const struct sh_nic *nic)
+static int standby_to_rtr(struct sh_standby_job *task, const struct sh_nic *nic)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -350,7 +353,7 @@ static int standby_to_rtr(struct standby_job *task, const struct sh_nic *nic)
 }
 
 /* Its index may have changed since it was told to the peer. */
-static const char *standby_gid(struct standby_job *task)
+static const char *standby_gid(struct sh_standby_job *task)
 {
 	const char *why = sh_tenant_find(&task->tenant, task->nic, &task->place);
 
@@ -361,7 +364,7 @@ static const char *standby_gid(struct standby_job *task)
 
 static void standby_connect_run(struct sh_job *job)
 {
-	struct standby_job *task = (struct standby_job *)job;
+	struct sh_standby_job *task = (struct sh_standby_job *)job;
 
 	sh.real->thread_inside();
 	task->why = standby_gid(task);
@@ -391,7 +394,7 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 	}
 }
 
-static void standby_connected(struct standby_job *task, struct sh_carrier *carrier)
+static void standby_connected(struct sh_standby_job *task, struct sh_carrier *carrier)
 {
 	struct sh_qp *qp = task->qp;
 
@@ -411,7 +414,7 @@ static void standby_connected(struct standby_job *task, struct sh_carrier *carri
 
 static void standby_connect_done(struct sh_job *job)
 {
-	struct standby_job *task = (struct standby_job *)job;
+	struct sh_standby_job *task = (struct sh_standby_job *)job;
 	struct sh_qp *qp = task->qp;
 	struct sh_carrier *carrier;
 
@@ -428,17 +431,8 @@ static void standby_connect_done(struct sh_job *job)
 
 /* ---- asked for by the core ------------------------------------------------------------------ */
 
-static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
-			   void (*run)(struct sh_job *), void (*done)(struct sh_job *))
+void sh_standby_job_capture(struct sh_standby_job *task, struct sh_qp *qp)
 {
-	struct standby_job *task = calloc(1, sizeof(*task));
-
-	if (!task) {
-		standby_failed(qp, request->epoch, "no memory");
-		return;
-	}
-	*task = *request;
-	task->job = (struct sh_job){ .fn = run, .done = done };
 	task->qp = qp;
 	task->attr = qp->app.attr;
 	task->attr.max_dest_rd_atomic =
@@ -446,18 +440,40 @@ static void standby_submit(struct sh_qp *qp, const struct standby_job *request,
 	task->attr.max_rd_atomic =
 		sh_fit_reads_out(task->attr.max_rd_atomic, &task->nic->max, task->address.reads);
 	task->tenant = sh_tenant_of(qp);
+}
+
+static void standby_ahead_unused(struct sh_qp *qp, const struct sh_standby_job *request)
+{
+	if (request->ahead.qp)
+		sh_pool_unused(qp, &request->ahead);
+}
+
+static void standby_submit(struct sh_qp *qp, const struct sh_standby_job *request,
+			   void (*run)(struct sh_job *), void (*done)(struct sh_job *))
+{
+	struct sh_standby_job *task = calloc(1, sizeof(*task));
+
+	if (!task) {
+		standby_ahead_unused(qp, request);
+		standby_failed(qp, request->epoch, "no memory");
+		return;
+	}
+	*task = *request;
+	task->job = (struct sh_job){ .fn = run, .done = done };
+	sh_standby_job_capture(task, qp);
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(task->nic->worker, &task->job))
 		return;
 	sh_job_end(&qp->busy);
 	free(task);
+	standby_ahead_unused(qp, request);
 	standby_failed(qp, request->epoch, "its NIC takes no more work");
 }
 
 void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 {
 	struct sh_nic *nic = path < qp->ctx->n_paths ? qp->ctx->path[path] : NULL;
-	struct standby_job request = { .epoch = epoch, .path = path, .nic = nic };
+	struct sh_standby_job request = { .epoch = epoch, .path = path, .nic = nic };
 	struct sh_carrier *carrier;
 
 	if (!nic || !nic->worker) {
@@ -480,13 +496,14 @@ void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 	carrier->incarnation = nic->incarnation;
 	qp->standby = carrier;
 	sh_replica_need(qp->ctx, path);
-	standby_submit(qp, &request, standby_make_run, standby_make_done);
+	(void)sh_pool_take(qp, path, &request.ahead);
+	standby_submit(qp, &request, sh_standby_job_make, standby_make_done);
 }
 
 void sh_standby_connect(struct sh_qp *qp, uint32_t epoch, const struct sc_address *peer)
 {
 	struct sh_carrier *carrier = sh_carrier_find(qp, epoch);
-	struct standby_job request = { .epoch = epoch, .address = *peer };
+	struct sh_standby_job request = { .epoch = epoch, .address = *peer };
 	const char *why;
 
 	if (!carrier || !carrier->qp) {

@@ -13,6 +13,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
@@ -120,7 +121,7 @@ static bool yield_qp_needs(const struct sh_qp *qp, uint8_t path)
 	for (i = 1; i < SH_MAX_CARRIERS; i++)
 		if (sh_carrier_at(qp, i)->nic == qp->ctx->path[path])
 			return true;
-	return sh_loopback_has_reader(qp, path);
+	return sh_loopback_has_reader(qp, path) || sh_pool_has(qp, qp->ctx->path[path]);
 }
 
 static bool yield_pd_needed(const struct sh_pd *pd, uint8_t path)
@@ -228,7 +229,8 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 	uint32_t n = yield_count_standbys(nic);
 	struct yield_job *task;
 
-	if (!nic->worker || !nic->holds || nic->fatal || nic->sick || (!all && !n))
+	if (!nic->worker || !nic->holds || nic->fatal || nic->sick ||
+	    (!all && !n && !sh_pool_count(nic)))
 		return NULL;
 	task = calloc(1, sizeof(*task));
 	if (!task)
@@ -237,7 +239,8 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 	*task = (struct yield_job){ .job = { .fn = yield_fence, .done = yield_fenced },
 				    .nic = nic,
 				    .all = all };
-	task->n = yield_standbys(nic, all ? n : (n + YIELD_PART - 1) / YIELD_PART);
+	task->n = sh_pool_give_back(nic);
+	task->n += yield_standbys(nic, all ? n : (n + YIELD_PART - 1) / YIELD_PART);
 	if (!sh_worker_submit(nic->prompt, &task->job))
 		return task;
 	free(task);

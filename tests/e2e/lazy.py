@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """SHIFT_LAZY=on: no standby before a fault, not with a thousand queue pairs, and all move all the
-same; after the return there is none again. Tools under traffic, one end that is not lazy, an older
-peer, and backups that would refuse. (Data that is checked: run_verify.py --lazy.)
+same; after the return there is none again. SHIFT_LAZY=pool: queue pairs made ahead. Tools under
+traffic, one end that is not lazy, an older peer, and backups that would refuse. (Data that is checked:
+run_verify.py --lazy.)
 
   lazy.py --build DIR [CASE...]
 """
@@ -12,12 +13,16 @@ import sys
 
 from backup import Pair, check
 
-from shiftlab.lab import PATIENT, Shift, cases_main, free_port, wait_for
+from shiftlab.lab import PATIENT, Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Perftest, drain, link, switch
 from versions import other
 
 THOUSAND = 1000
+FEW = 8             # queue pairs on one completion queue
+POOLED = 4          # made ahead for them, at each end
 MADE = re.compile(r"QP (0x\w+): STANDBY_MADE ")     # an event of the core, at level debug
+READY = "a queue pair is ready on mlx5_1, for it or its like"
+TAKEN = "its standby on mlx5_1 was made ahead"
 PATIENCE_S = 120
 
 
@@ -49,6 +54,10 @@ class Resting:
         """Standbys of both ends, from the beginning."""
         return [len(MADE.findall(self.lab.shift_log(p))) for p in self.ends]
 
+    def said(self, text):
+        """How often each end has said it."""
+        return [len(re.findall(text, self.lab.shift_log(p))) for p in self.ends]
+
     def moved(self):
         """There and back, by a port that goes down."""
         self.lab.fault("port-down", "h0/mlx5_0")
@@ -73,6 +82,60 @@ def thousand(lab):
     pair.moved()
     pair.await_all("rest of all", rests)
     print(f"       standbys made for the way there and back: {pair.made()}", flush=True)
+    pair.end()
+
+
+def await_pool(pair, n):
+    """So many have been made at each end, and no more come."""
+    wait_for("pool", lambda: min(pair.said(READY)) >= n, PATIENCE_S)
+    pair.await_all("rest of all", rests)
+    check(pair.said(READY) == [n, n], f"made ahead: {pair.said(READY)}")
+
+
+def pool(lab):
+    """Queue pairs made ahead are the standbys of whoever moves first, and come again."""
+    pair = Resting(lab, FEW, ({"lazy": "pool"}, {"lazy": "pool"}))
+    pair.await_all("protection of all", rests)
+    await_pool(pair, POOLED)
+    check(pair.made() == [0, 0], f"standbys were made: {pair.made()}")
+    pair.moved()
+    check(pair.said(TAKEN) == [POOLED, POOLED], f"taken: {pair.said(TAKEN)}")
+    await_pool(pair, 2 * POOLED)
+    pair.end()
+
+
+def pool_alone(lab):
+    """What a move asks of the backup NIC: two commands less at each end, and those of completion queues."""
+    commands = {}
+    for way in ("on", "pool"):
+        with Lab(lab.out) as own:
+            pair = Resting(own, 1, ({"lazy": way}, {"lazy": way}))
+            pair.await_all("protection", rests)
+            if way == "pool":
+                await_pool(pair, 1)
+            before = own.nic(0, 1)["commands"]
+            own.fault("port-down", "h0/mlx5_0")
+            pair.await_all("move", lambda q: q["nic"] == "mlx5_1" and q["move"] == "NONE")
+            commands[way] = own.nic(0, 1)["commands"] - before
+            own.ctl("heal", "h0/mlx5_0")
+            pair.await_all("return", lambda q: q["nic"] == "mlx5_0" and rests(q))
+            pair.end()
+    print(f"       commands of the backup NIC for a move: {commands}", flush=True)
+    check(commands["pool"] <= commands["on"] - 2, f"commands: {commands}")
+
+
+def pool_dies(lab):
+    """With the backup NIC: those of its next incarnation are others."""
+    pair = Resting(lab, FEW, ({"lazy": "pool"}, {"lazy": "pool"}))
+    pair.await_all("protection of all", rests)
+    await_pool(pair, POOLED)
+    lab.fault("nic-internal-error", "h0/mlx5_1")
+    pair.await_all("loss of protection", lambda q: q["level"] == "driven")
+    lab.ctl("heal", "h0/mlx5_1")
+    pair.await_all("rest of all", rests)
+    wait_for("pool of the other NIC", lambda: pair.said(READY)[0] == 2 * POOLED, PATIENCE_S)
+    pair.moved()
+    check(pair.said(TAKEN)[0] == POOLED, f"taken: {pair.said(TAKEN)}")
     pair.end()
 
 
@@ -131,6 +194,9 @@ def cut(lab):
 
 CASES = {
     "thousand": thousand,
+    "pool": pool,
+    "pool_alone": pool_alone,
+    "pool_dies": pool_dies,
     "one_end": one_end,
     "older": older,
     "write_link": tool("ib_write_bw -q 4", link, 4),

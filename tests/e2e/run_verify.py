@@ -117,7 +117,7 @@ class Case:
                   600 if self.args.gdb else self.args.stuck, *self.extra]
         shift = None if self.args.stock else Shift(
             libdir=self.args.libdir, log=self.args.shift_log,
-            **({"lazy": "on"} if self.args.lazy else {}), **self.settings)
+            **({"lazy": self.args.lazy} if self.args.lazy else {}), **self.settings)
         self.ends = [lab.start("h0", common + ["--server"], "server", shift, stdin=True),
                      lab.start("h1", common + ["--client", "127.0.0.1"], "client", shift,
                                stdin=True)]
@@ -382,7 +382,8 @@ def parse_args():
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--link", choices=("eth", "ib"), default="eth", help="link layer")
     p.add_argument("--stock", action="store_true", help="without SHIFT; every seed must fail")
-    p.add_argument("--lazy", action="store_true", help="standbys are made when they are needed")
+    p.add_argument("--lazy", nargs="?", const="on", choices=["on", "pool"],
+                   help="standbys are made when they are needed")
     p.add_argument("--libdir", help="folder of another drop-in library")
     p.add_argument("--must-fail", action="store_true",
                    help="stop at the first seed that fails; pass if there is one")
