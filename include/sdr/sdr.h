@@ -67,8 +67,10 @@ struct sdr_qp_attr {
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* of an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */
-	uint64_t
-		burst; /* bytes that may leave at once after a pause, to keep the rate; those of 1 ms */
+	/* Bytes that may leave at once after a pause, so that the rate is kept; those of 1 ms. */
+	uint64_t burst;
+	/* 16 bytes that both ends know, by which control datagrams are signed; NULL: they are not. */
+	const uint8_t *mac_key;
 };
 
 /* EOPNOTSUPP: the device lacks what the backend needs. */

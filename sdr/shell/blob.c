@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { MAGIC = 0x31524453, VERSION = 1, WORDS = 14, HEAD = 4 * WORDS + 8 + 16 };
+enum { MAGIC = 0x31524453, VERSION = 2, WORDS = 15, HEAD = 4 * WORDS + 8 + 16 };
 
 static void put32(uint8_t **at, uint32_t v)
 {
@@ -50,6 +50,7 @@ int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len)
 	put32(&at, b->offset_bits);
 	put32(&at, b->mtu);
 	put32(&at, b->peer.lid);
+	put32(&at, b->is_signed);
 	memcpy(at, &size, sizeof(size));
 	memcpy(at + sizeof(size), b->peer.gid.raw, sizeof(b->peer.gid.raw));
 	at += sizeof(size) + sizeof(b->peer.gid.raw);
@@ -89,6 +90,7 @@ int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len)
 	b->offset_bits = (uint8_t)get32(&at);
 	b->mtu = (uint8_t)get32(&at);
 	b->peer.lid = (uint16_t)get32(&at);
+	b->is_signed = get32(&at) != 0;
 	memcpy(&b->max_msg_size, at, 8);
 	b->max_msg_size = le64toh(b->max_msg_size);
 	memcpy(b->peer.gid.raw, at + 8, sizeof(b->peer.gid.raw));

@@ -12,7 +12,7 @@
 
 #define SDR_API __attribute__((visibility("default")))
 
-enum { SDR_CHANNELS_MAX = 64, SDR_PARTS_MAX = 1024 };
+enum { SDR_CHANNELS_MAX = 64, SDR_PARTS_MAX = 1024, SDR_MAC_KEY = 16, SDR_MAC_SIZE = 8 };
 
 struct sdr_context {
 	struct sdr_nic nic;
@@ -63,7 +63,8 @@ struct sdr_qp {
 	struct sdr_context *ctx;
 	struct sdr_qp_attr attr;
 	uint32_t packet, max_packets; /* bytes; of a message */
-	bool connected, core_made;
+	bool connected, core_made, is_signed;
+	uint8_t mac_key[SDR_MAC_KEY];
 	int error; /* sticky */
 
 	struct sdr_core core;
@@ -98,13 +99,19 @@ uint32_t sdr_chunk_bytes(const struct sdr_qp *qp);
 struct sdr_blob {
 	uint32_t connection, packet, max_msgs, chunk, channels, generations, control_qpn, qkey;
 	uint64_t max_msg_size;
-	uint8_t id_bits, offset_bits, mtu;
+	uint8_t id_bits, offset_bits, mtu, is_signed;
 	struct sdr_peer peer;
 	uint32_t qpn[SDR_CHANNELS_MAX];
 	uint32_t psn; /* 0 */
 };
 int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len);
 int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len);
+/* mac.c: of control datagrams, behind their bytes; where no key was given, nothing */
+uint64_t sdr_mac(const uint8_t key[SDR_MAC_KEY], const void *text, size_t n);
+size_t sdr_mac_size(const struct sdr_qp *qp);
+size_t sdr_mac_put(const struct sdr_qp *qp, void *datagram, size_t n); /* the new length */
+/* n: in: with the signature, out: without. */
+bool sdr_mac_check(const struct sdr_qp *qp, const void *datagram, size_t *n);
 /* send.c */
 void sdr_send_allowed(struct sdr_qp *qp, const struct sdr_action *a);
 void sdr_send_gone(struct sdr_qp *qp, const struct sdr_action *a);
@@ -130,6 +137,7 @@ uint64_t sdr_clock_ns(void);
 int sdr_qp_progress(struct sdr_qp *qp);
 /* tell.c */
 int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c);
+size_t sdr_ctrl_room(const struct sdr_qp *qp); /* of a datagram, for what is said */
 void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *a);
 void sdr_heard(void *arg, const void *datagram, size_t length);
 /* rel.c, rel_send.c, rel_recv.c: Writes */

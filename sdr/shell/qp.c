@@ -199,6 +199,14 @@ static int qp_make(struct sdr_qp *qp)
 	return err ? err : sdr_control_open(&qp->control, nic, random[1] & 0x7fffffff);
 }
 
+static void take_key(struct sdr_qp *qp)
+{
+	qp->is_signed = qp->attr.mac_key != NULL;
+	if (qp->is_signed)
+		memcpy(qp->mac_key, qp->attr.mac_key, SDR_MAC_KEY);
+	qp->attr.mac_key = NULL; /* it stays the caller's */
+}
+
 SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_qp_attr *attr)
 {
 	struct sdr_qp *qp = calloc(1, sizeof(*qp));
@@ -209,6 +217,7 @@ SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_q
 	qp->ctx = ctx;
 	if (attr)
 		qp->attr = *attr;
+	take_key(qp);
 	err = qp_make(qp);
 	if (err) {
 		qp_free(qp);
@@ -254,6 +263,7 @@ static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
 		.id_bits = qp->attr.id_bits,
 		.offset_bits = qp->attr.offset_bits,
 		.mtu = (uint8_t)nic->mtu,
+		.is_signed = qp->is_signed,
 		.peer = { .gid = nic->gid, .lid = nic->lid },
 	};
 	for (uint32_t i = 0; i < qp->n_channels; i++)
@@ -273,7 +283,7 @@ static bool fits(const struct sdr_blob *own, const struct sdr_blob *other)
 	return own->max_msgs == other->max_msgs && own->chunk == other->chunk &&
 	       own->channels == other->channels && own->generations == other->generations &&
 	       own->max_msg_size == other->max_msg_size && own->id_bits == other->id_bits &&
-	       own->offset_bits == other->offset_bits;
+	       own->offset_bits == other->offset_bits && own->is_signed == other->is_signed;
 }
 
 static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)

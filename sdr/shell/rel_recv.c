@@ -22,7 +22,8 @@ static void say_ack(struct sdr_rel *rel, const struct sdr_reader *r, const struc
 {
 	static _Thread_local struct sdr_ctrl c;
 	struct sdr_ack all = sdr_rx_ack(&r->rx, a);
-	uint32_t words = (rel->qp->packet - SDR_CTRL_HEAD - 24) / 8 / (all.want ? 2 : 1);
+	uint32_t words =
+		(uint32_t)(sdr_ctrl_room(rel->qp) - SDR_CTRL_HEAD - 24) / 8 / (all.want ? 2 : 1);
 	uint32_t most = words * SDR_WORD, at = 0;
 
 	do {

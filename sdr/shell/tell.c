@@ -22,28 +22,33 @@ static void fill_head(struct sdr_qp *qp, struct sdr_ctrl_head *h)
 	h->ends_seen = (uint32_t)qp->core.ends_known;
 }
 
+size_t sdr_ctrl_room(const struct sdr_qp *qp)
+{
+	return (qp->packet < SDR_CTRL_MAX ? qp->packet : SDR_CTRL_MAX) - sdr_mac_size(qp);
+}
+
 /* -EAGAIN: no room, as good as lost: all that matters is repeated. */
 int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
 {
 	void *room = sdr_control_room(&qp->control);
-	size_t most = qp->packet < SDR_CTRL_MAX ? qp->packet : SDR_CTRL_MAX;
 	int n;
 
 	if (!room)
 		return -EAGAIN;
 	fill_head(qp, &c->head);
-	n = sdr_ctrl_write(c, room, most);
+	n = sdr_ctrl_write(c, room, sdr_ctrl_room(qp));
 	if (n < 0)
 		return n;
 	qp->counts.datagrams_sent++;
-	return sdr_control_send(&qp->control, (size_t)n);
+	return sdr_control_send(&qp->control, sdr_mac_put(qp, room, (size_t)n));
 }
 
 /* Small packets take fewer entries. */
 static void say_cts(struct sdr_qp *qp, const struct sdr_action *a)
 {
 	static _Thread_local struct sdr_ctrl c;
-	uint32_t most = (qp->packet - SDR_CTRL_HEAD - 24) / SDR_CTRL_CTS_SIZE, left = a->count;
+	uint32_t most = (uint32_t)(sdr_ctrl_room(qp) - SDR_CTRL_HEAD - 24) / SDR_CTRL_CTS_SIZE;
+	uint32_t left = a->count;
 
 	for (uint64_t n = a->n; left; left -= c.count, n += c.count) {
 		memset(&c.head, 0, sizeof(c.head));
@@ -141,8 +146,8 @@ void sdr_heard(void *arg, const void *datagram, size_t length)
 	struct sdr_event e = { .type = SDR_EVENT_HEARD };
 	struct sdr_qp *qp = arg;
 
-	if (sdr_ctrl_read(&c, datagram, length) || c.head.connection != qp->connection ||
-	    !qp->connected) {
+	if (!sdr_mac_check(qp, datagram, &length) || sdr_ctrl_read(&c, datagram, length) ||
+	    c.head.connection != qp->connection || !qp->connected) {
 		qp->counts.datagrams_bad++;
 		return;
 	}

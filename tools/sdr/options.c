@@ -29,6 +29,7 @@ enum {
 	OPT_LIFETIME,
 	OPT_GID,
 	OPT_AGAINST,
+	OPT_SECRET,
 	OPT_BURST
 };
 
@@ -61,13 +62,14 @@ void usage(void)
 	     "      --duplicates     the network may double packets\n"
 	     "      --wait S         seconds to wait for the other end (10)\n"
 	     "      --gid-index I    (the first of RoCE v2 over IPv4)\n"
+	     "      --secret FILE    of the job: signs control datagrams\n"
 	     "      --verify         every byte is checked by its place\n"
 	     "      --json           one line for programs\n"
 	     "      --loss P         model: of a packet, such as 1e-5\n"
 	     "  -h, --help\n"
 	     "\n"
-	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight, channels and "
-	     "against. "
+	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight, channels, "
+	     "against and secret. "
 	     "See sdr_perf(1).");
 }
 
@@ -168,6 +170,7 @@ static bool set_value(struct options *o, int option, const char *text)
 {
 	switch (option) {
 	case 'd': o->dev = text; return true;
+	case OPT_SECRET: o->secret = text; return true;
 	case 'p': return set_int(text, &o->port);
 	case 's': return parse_number(text, &o->size) && o->size;
 	case 'n': return parse_number(text, &o->n) && o->n && o->n <= 10000000;
@@ -209,6 +212,7 @@ static const struct option longs[] = {
 	{ "depth", 1, NULL, OPT_DEPTH },
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "burst", 1, NULL, OPT_BURST },
+	{ "secret", 1, NULL, OPT_SECRET },
 	{ "against", 1, NULL, OPT_AGAINST },
 	{ "rtt", 1, NULL, OPT_RTT },
 	{ "timeout", 1, NULL, OPT_TIMEOUT },

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kvclient/kv.h"
 #include "tools/sdr/perf.h"
 
-enum { PROTOCOL = 1 };
+enum { PROTOCOL = 2 };
 
 static uint32_t power_of_two(uint64_t n)
 {
@@ -64,6 +65,24 @@ static uint32_t messages(const struct options *o)
 	return power_of_two(some > 4 * o->inflight ? some : 4 * o->inflight);
 }
 
+/* Of the job's secret: keys for two uses, of which one tells nothing about the other. false: it was said why not. */
+static bool derive(struct pair *p, const struct options *o)
+{
+	const struct kv_options options = { .timeout_ms = 1, .secret_file = o->secret };
+	char err[KV_ERR_MAX] = "libcrypto refuses";
+	struct kv *kv = NULL;
+	bool ok;
+
+	if (!o->secret)
+		return true;
+	ok = !kv_open_with(NULL, &options, &kv, err, sizeof(err)) &&
+	     !kv_derive(kv, "sdr control", p->key) && !kv_derive(kv, "sdr greeting", p->greeting);
+	kv_close(kv);
+	if (!ok)
+		complain("--secret %s: %s", o->secret, err);
+	return ok;
+}
+
 static bool open_qp(struct pair *p, const struct options *o)
 {
 	/* The parity of a short message needs a chunk, too. */
@@ -77,6 +96,7 @@ static bool open_qp(struct pair *p, const struct options *o)
 				    .duplicates = o->duplicates,
 				    .rate_bps = o->rate,
 				    .burst = o->burst,
+				    .mac_key = o->secret ? p->key : NULL,
 				    .backend = o->backend };
 	struct sdr_rel_attr rel = { .scheme = o->scheme,
 				    .code = o->code,
@@ -101,26 +121,31 @@ static bool open_qp(struct pair *p, const struct options *o)
 }
 
 /* What both must have been started with, in words that can be shown. */
-static void describe(const struct options *o, char *text, size_t size)
+static void describe(const struct pair *p, const struct options *o, char *text, size_t size)
 {
+	char secret[32] = "";
+
+	if (o->secret)
+		snprintf(secret, sizeof(secret), ", secret %02x%02x%02x%02x", p->greeting[0],
+			 p->greeting[1], p->greeting[2], p->greeting[3]);
 	snprintf(
 		text, size,
 		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
-		"channels %llu%s%s%s",
+		"channels %llu%s%s%s%s",
 		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
 		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
 		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
 		(unsigned long long)o->channels, o->sdk ? ", sdk" : "", o->verify ? ", verify" : "",
-		o->against_rc ? ", against rc" : "");
+		o->against_rc ? ", against rc" : "", secret);
 }
 
-static bool agree(const struct options *o)
+static bool agree(const struct pair *p, const struct options *o)
 {
 	char mine[512], theirs[512];
 	uint32_t size = sizeof(theirs) - 1, n;
 
 	n = (uint32_t)snprintf(mine, sizeof(mine), "sdr_perf %d: ", PROTOCOL);
-	describe(o, mine + n, sizeof(mine) - n);
+	describe(p, o, mine + n, sizeof(mine) - n);
 	if (!oob_send(mine, (uint32_t)strlen(mine)) || !oob_receive(theirs, &size, o->wait_s))
 		return false;
 	theirs[size] = 0;
@@ -156,8 +181,8 @@ static bool introduce(struct pair *p, const struct options *o)
 bool pair_open(struct pair *p, const struct options *o)
 {
 	memset(p, 0, sizeof(*p));
-	return open_device(p, o) && open_memory(p, o) && open_qp(p, o) && oob_open(o) && agree(o) &&
-	       introduce(p, o);
+	return derive(p, o) && open_device(p, o) && open_memory(p, o) && open_qp(p, o) &&
+	       oob_open(o) && agree(p, o) && introduce(p, o);
 }
 
 void pair_close(struct pair *p)

@@ -11,6 +11,7 @@
 
 struct options {
 	const char *dev, *host; /* host: of the server; NULL: this is the server */
+	const char *secret;	/* file; NULL: control datagrams are not signed */
 	int port, gid_index, scheme, wait_s;
 	enum sdr_backend backend;
 	enum sdr_code_kind code;
@@ -45,6 +46,8 @@ struct pair {
 	struct sdr_mr *mr;
 	uint8_t *mem;
 	uint64_t slot; /* bytes of each of o->inflight buffers */
+	uint8_t key[32],
+		greeting[32]; /* of the secret: key: for control datagrams; greeting: shown */
 };
 bool pair_open(struct pair *p, const struct options *o);
 void pair_close(struct pair *p);

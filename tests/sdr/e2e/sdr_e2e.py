@@ -175,7 +175,7 @@ def strangers(lab):
     play(lab, "cut", lambda blob: blob[:-1], ["damaged"])
     play(lab, "short", lambda blob: blob[:3], ["damaged"])
     play(lab, "magic", lambda blob: b"XXXX" + blob[4:], ["damaged"])
-    play(lab, "version", lambda blob: blob[:4] + word(2) + blob[8:], ["another version of libsdr"])
+    play(lab, "version", lambda blob: blob[:4] + word(1) + blob[8:], ["another version of libsdr"])
     play(lab, "attributes", lambda blob: blob[:16] + word(7) + blob[20:], ["other attributes"])
     play(lab, "channels", lambda blob: blob[:24] + word(1 << 31) + blob[28:], ["damaged"])
     play(lab, "perf", None, ["another version"], hello=b"sdr_perf 9: size 1")
@@ -191,11 +191,12 @@ def under_shift(lab):
 class Late:
     """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other."""
 
-    def __init__(self, lab, backend, generations):
+    def __init__(self, lab, backend, generations, *keys):
         self.lab, self.ends = lab, []
-        for host, role in ("h0", "receiver"), ("h1", "sender"):
-            self.ends.append(lab.start(host, [os.path.join(lab.out, "bin", "sdr_late"), "mlx5_0", backend,
-                                              str(generations)], f"{role}-{backend}-{generations}", stdin=True))
+        for i, (host, role) in enumerate((("h0", "receiver"), ("h1", "sender"))):
+            argv = [os.path.join(lab.out, "bin", "sdr_late"), "mlx5_0", backend, str(generations)]
+            argv += [keys[i], "2"] if keys else []
+            self.ends.append(lab.start(host, argv, f"{role}-{backend}-{generations}", stdin=True))
         self.seen = [0, 0]
         infos = [self.hear(i, "INFO")[1] for i in (0, 1)]
         for i in 0, 1:
@@ -308,8 +309,33 @@ def allreduce(lab):
             raise Failed("nothing was lost: the case shows nothing")
 
 
+def signed(lab):
+    """With a secret of the job: all goes as without. Without it, or by another one, nobody is believed."""
+    secrets = [os.path.join(lab.folder, name) for name in ("secret", "other")]
+    for path in secrets:
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
+            f.write(f"a secret of this job alone: {path}\n")
+    for scheme in "sr", "nack", "hybrid":
+        whole(lab, ["--scheme", scheme, "--secret", secrets[0], "--inflight", 4], 20, 1 << 20)
+    for other in [], ["--secret", secrets[1]]:
+        for end in start(lab, ["-n", 1], server=["--secret", secrets[0]], client=other):
+            fails(end, 1, "the ends differ", "secret")
+    fails(lab.start("h0", argv_of(lab, "--secret", secrets[0] + ".no"), "none"), 1, "--secret")
+    key, wrong = "0123456789abcdef", "0123456789abcdeF"
+    pair = Late(lab, "window", 1, key, key)
+    pair.say(0, "post 0", "POSTED")
+    pair.say(1, "send 0", "SENT")
+    pair.say(0, "whole", "WHOLE")
+    pair.end()
+    pair = Late(lab, "window", 1, key, wrong)  # whoever is connected, and has not the key
+    pair.say(0, "post 0", "POSTED")
+    pair.ends[1].say("send 0")
+    fails(pair.ends[1], 1, "its end: not within 2 s")
+    pair.end()
+
+
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, killed, silent, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, killed, silent, signed, refused, strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

@@ -26,6 +26,7 @@ static const struct sdr_blob some = {
 	.id_bits = 10,
 	.offset_bits = 18,
 	.mtu = IBV_MTU_4096,
+	.is_signed = 1,
 	.peer = { .gid.raw = { 1, 2, 3, [15] = 9 }, .lid = 5 },
 	.qpn = { 10, 11, 12, 13, 14, 15 },
 };

@@ -3,7 +3,9 @@
  * One end of a connection with a single slot, which does what it is told by lines on its standard input and says what it
  * saw. Its packet lifetime is a lie: ids are used again at once, so that what is late meets the next message.
  *
- * usage: late DEV BACKEND GENERATIONS
+ * usage: late DEV BACKEND GENERATIONS [KEY [PATIENCE_S]]
+ *
+ * KEY: 16 characters, by which control datagrams are signed.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +19,7 @@
 
 #include "include/sdr/sdr.h"
 
-enum { SIZE = 64 << 10, CHUNK = 8 << 10, PATIENCE_S = 20 };
+enum { SIZE = 64 << 10, CHUNK = 8 << 10, KEY = 16 };
 
 static struct sdr_context *ctx;
 static struct sdr_qp *qp;
@@ -25,6 +27,7 @@ static struct sdr_mr *mr;
 static struct sdr_recv_req *recv_req;
 static uint8_t *mem;
 static uint64_t message;
+static int patience_s = 20;
 
 static void must(bool ok, const char *what)
 {
@@ -51,13 +54,13 @@ static void say(const char *word, uint64_t number)
 /* Polls until f() is done or it takes too long. */
 static void until(int (*f)(void), const char *what)
 {
-	double end = now_s() + PATIENCE_S;
+	double end = now_s() + patience_s;
 	int ret;
 
 	while ((ret = f()) == -EAGAIN || !ret) {
 		sdr_poll(ctx);
 		if (now_s() > end) {
-			fprintf(stderr, "late: %s: not within %d s\n", what, PATIENCE_S);
+			fprintf(stderr, "late: %s: not within %d s\n", what, patience_s);
 			exit(1);
 		}
 	}
@@ -191,7 +194,7 @@ static void obey(char *line)
 		exit(0);
 }
 
-static void open_all(char **argv)
+static void open_all(int argc, char **argv)
 {
 	struct sdr_qp_attr attr = { .max_msg_size = SIZE,
 				    .chunk_size = CHUNK,
@@ -201,6 +204,8 @@ static void open_all(char **argv)
 	uint8_t info[SDR_QP_INFO_MAX];
 	size_t len = sizeof(info);
 
+	if (argc > 4 && strlen(argv[4]) == KEY)
+		attr.mac_key = (const uint8_t *)argv[4];
 	attr.backend = strcmp(argv[2], "stage") ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
 	mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(mem != MAP_FAILED, "mmap");
@@ -223,10 +228,11 @@ int main(int argc, char **argv)
 	static char line[2 * SDR_QP_INFO_MAX + 16];
 	struct pollfd in = { .fd = 0, .events = POLLIN };
 
-	if (argc != 4)
+	if (argc < 4 || argc > 6)
 		return 2;
 	setvbuf(stdin, NULL, _IONBF, 0);
-	open_all(argv);
+	patience_s = argc > 5 ? atoi(argv[5]) : patience_s;
+	open_all(argc, argv);
 	for (;;) {
 		if (poll(&in, 1, 0) > 0) {
 			if (!fgets(line, sizeof(line), stdin))
