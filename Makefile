@@ -14,8 +14,8 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-kv \
-	bench-detect bench-scale bench-cluster bench-spread bench-sdr \
-	bench-parity bench-status bench-txn figures figures-draw figures-publish sdr-figures install clean
+	bench-detect bench-scale bench-cluster bench-sdr \
+	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures install clean
 
 all: build
 
