@@ -15,7 +15,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
-	bench-parity bench-status bench-txn figures figures-draw figures-publish sdr-figures install clean
+	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures install clean
 
 all: build
 
@@ -55,6 +55,7 @@ help:
 	@echo "make bench-memory    memory of an idle queue pair: stock, with its standby, lazy (3 minutes)"
 	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
+	@echo "make bench-spread    a dead NIC of 4 and of 8: rates of all streams, an all-reduce; SHIFT_BACKUP=auto and spread (QUICK=1)"
 	@echo "make bench-cluster   models: goodput of jobs to 65,536 GPUs, a shared NIC, storms of 64 hosts; gets SimPy, SimGrid"
 	@echo "make figures         takes all measurements and draws them into $(OUT)/figures; QUICK=1: a look"
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
@@ -198,6 +199,9 @@ bench-detect: build
 
 bench-scale: build
 	@python3 bench/scale.py --lazy --build $(B) --out $(OUT)
+
+bench-spread: build
+	@python3 bench/spread.py --build $(B) --out $(OUT) $(if $(QUICK),--quick)
 
 # Models of a cluster. SimPy is needed; without SimGrid its part is left out.
 bench-cluster: build

@@ -63,7 +63,7 @@ def draw_goodput(data, look):
     b.axhline(0, color=look.ink, linewidth=0.9)
     b.set_title("gain over stock, points")
     note(fig, look, data, months(data), "Each kind through the same faults, at Llama 3's rates; checkpoints by Young's "
-         "formula for stock; planned: not in the product (issue 16).")
+         "formula for stock.")
     handles, labels = a.get_legend_handles_labels()
     fig.legend(handles, labels, loc="upper left", ncol=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.3,
                handlelength=2.2, columnspacing=1.6)
@@ -96,8 +96,8 @@ def draw_shared(data, look):
     hosts = min(r["hosts"] for r in data["rail"])
     fig, axes = plt.subplots(figsize=(6.4, 3.2))
     lines = (("pair", "one NIC", "pair: one NIC, or two, or a rail switch dead", look.backup, "s", "-"),
-             ("spread", "two NICs of one host", "spread (planned): two NICs of one host dead", look.fault, "v", DASHES),
-             ("spread", "one NIC", "spread (planned): one NIC, or a rail switch dead", look.third, "D", DASHES))
+             ("spread", "two NICs of one host", "spread: two NICs of one host dead", look.fault, "v", DASHES),
+             ("spread", "one NIC", "spread: one NIC, or a rail switch dead", look.third, "D", DASHES))
     for backup, dead, label, color, marker, line in lines:
         rows = [r for r in data["rail"] if (r["backup"], r["dead"], r["hosts"]) == (backup, dead, hosts)]
         axes.plot([r["qps"] for r in rows], [r["factor"] for r in rows], color=color, marker=marker, markersize=5,

@@ -54,6 +54,10 @@ enum sc_mutant {
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
 	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
+	/* of several paths: */
+	SC_MUTANT_OTHER_PATH,	/* who follows makes its standby on a path of its own choice */
+	SC_MUTANT_STAMPEDE,	/* all go to the path of the lowest number, whatever their order */
+	SC_MUTANT_DRAINED_LAST, /* a drained path is not used, though it is the last */
 	/* of waiting out a flap: */
 	SC_MUTANT_STAY_FOREVER,	    /* a flap is waited out without an end */
 	SC_MUTANT_LEAVE_WITHOUT_GO, /* who waits leaves though the peer waits for an answer */

@@ -49,6 +49,8 @@ bool sc_paths_drained(const struct sc_conn *c, uint8_t path)
 
 bool sc_paths_before(const struct sc_conn *c, uint8_t path, uint8_t other)
 {
+	if (SC_MUTANT(STAMPEDE))
+		return path < other;
 	return sc_order_rank(c->standby.order, path) < sc_order_rank(c->standby.order, other);
 }
 
@@ -77,7 +79,7 @@ int sc_paths_choose(const struct sc_conn *c)
 		both_up(c) & others & ~c->standby.avoid,
 		both_up(c) & others,
 		stranded ? both_up(c) & ~drained(c) : 0,
-		stranded ? both_up(c) : 0,
+		stranded && !SC_MUTANT(DRAINED_LAST) ? both_up(c) : 0,
 	};
 	int path = -1;
 

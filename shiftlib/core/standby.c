@@ -445,6 +445,14 @@ static bool proposes(const struct sc_msg_standby *m)
 	return m->phase != SC_STANDBY_NONE && m->phase != SC_STANDBY_FAILED;
 }
 
+/* The leader's choice: this side may know less of the paths, or know it later. */
+static uint8_t adopted_path(const struct sc_conn *c, const struct sc_msg_standby *m)
+{
+	int own = SC_MUTANT(OTHER_PATH) ? sc_paths_choose(c) : -1;
+
+	return own < 0 ? m->path : (uint8_t)own;
+}
+
 /* The leader has given up what there was, if anything, for this one. */
 static void adopt(struct sc_frame *x)
 {
@@ -453,7 +461,7 @@ static void adopt(struct sc_frame *x)
 
 	drop(x);
 	if (proposes(m)) {
-		start(x, m->epoch, m->path);
+		start(x, m->epoch, adopted_path(c, m));
 		return;
 	}
 	if (c->standby.phase != SC_STANDBY_FAILED)

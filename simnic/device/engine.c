@@ -208,15 +208,46 @@ static void engine_await(struct sn_qp *qp)
 		sn_engine.waiting_at = qp->req.rto_ns;
 }
 
+/*
+ * Whoever had its turn comes behind those that had none, as where a line is full the first that ask get
+ * all of it. The lists are the caller's.
+ */
+static void engine_had_its_turn(struct sn_qp *qp, struct sn_qp **served)
+{
+	struct sn_place *place = &qp->in[SN_BUSY];
+
+	*place->link = place->next;
+	if (place->next)
+		place->next->in[SN_BUSY].link = place->link;
+	*place = (struct sn_place){ .next = *served, .link = served };
+	if (*served)
+		(*served)->in[SN_BUSY].link = &place->next;
+	*served = qp;
+}
+
+static void engine_append(struct sn_qp *served)
+{
+	struct sn_qp **end = &sn_engine.list[SN_BUSY];
+
+	if (!served)
+		return;
+	while (*end)
+		end = &(*end)->in[SN_BUSY].next;
+	*end = served;
+	served->in[SN_BUSY].link = end;
+}
+
 static bool engine_busy_qps(void)
 {
-	struct sn_qp *qp, *next;
+	struct sn_qp *qp, *next, *served = NULL;
 	bool worked = false, ran;
 
 	for (qp = sn_engine.list[SN_BUSY]; qp; qp = next) {
 		ran = engine_run_qp(qp);
 		worked |= ran;
 		next = qp->in[SN_BUSY].next;
+		if (ran)
+			engine_had_its_turn(qp, &served);
 		if (!ran && sn_qp_waits(qp)) {
 			engine_await(qp);
 			continue;
@@ -227,6 +258,7 @@ static bool engine_busy_qps(void)
 		if (qp->state == IBV_QPS_ERR)
 			sn_qp_set(qp, SN_DEAD);
 	}
+	engine_append(served);
 	return worked;
 }
 

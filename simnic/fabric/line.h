@@ -9,7 +9,7 @@
 #include "simnic/fabric/loss.h"
 #include "simnic/fabric/packet.h"
 
-#define SN_LINES	8
+#define SN_LINES	16
 #define SN_LINE_SLOTS	4096
 #define SN_LINE_PAYLOAD 4096
 

@@ -23,6 +23,7 @@ import time
 from shiftlab.fault_script import Script
 from shiftlab.lab import Lab, Shift, Stuck, free_port, out_folder, wait_for
 
+SPREAD_NICS = 4
 PATIENT_TIMEOUT = 18    # of QPs: 1 s a try
 HOSTS = ("h0", "h1")
 UNPLACED = re.compile(r"QP (0x\w+)(?:: a request that is not a WRITE behind one that may be lost|"
@@ -50,6 +51,9 @@ class Case:
             self.timeout = max(args.timeout, PATIENT_TIMEOUT)
         self.extra = ["--allow-events"] if args.stock else []  # the traffic shall end it
         self.settings = {"silence_ms": 8000}    # both are there, however busy the machine is
+        self.nics = SPREAD_NICS if args.spread else 2
+        if args.spread:
+            self.settings["backup"] = "spread"
 
     # --- the fault -------------------------------------------------------------------------
 
@@ -94,6 +98,14 @@ class Case:
                     "lose-answer": "lose-rx"}.get(name, name)
             self.inject(lab, kind, target, self.nth)
         self.fired(lab)
+        if self.args.spread and self.random.random() < 0.7:
+            self.second_fault(lab)
+
+    def second_fault(self, lab):
+        """One of those over which the first has spread it, at some moment of the moves or behind them."""
+        time.sleep(self.random.choice((0.0, 0.002, 0.03, 0.3)))
+        kind = self.random.choice(("port-down", "cable-down", "nic-internal-error"))
+        self.inject(lab, kind, f"{self.random.choice(HOSTS)}/mlx5_{self.random.randrange(1, self.nics)}")
 
     def fired(self, lab):
         wait_for("fault", lambda: not lab.status()["scheduled"], 60)
@@ -209,7 +221,7 @@ class Case:
 
     def run(self):
         begun = time.monotonic()
-        with Lab(self.args.build, link=self.args.link, seed=self.seed,
+        with Lab(self.args.build, nics=self.nics, link=self.args.link, seed=self.seed,
                  keep=self.args.keep) as lab:
             logs = ""
             try:
@@ -322,14 +334,17 @@ class ScriptCase(Case):
             return None
         return {i: a[0] + b[0] for i, (a, b) in enumerate(zip(*now)) if not a[1] and not b[1]}
 
+    def carried(self, lab):
+        return sum(lab.carried(k) for k in range(1, self.nics))
+
     def is_back(self, lab):
         """Every QP that lives moves messages while the backup NICs carry nothing."""
-        before, carried = self.alive(), lab.carried(1)
+        before, carried = self.alive(), self.carried(lab)
         if not before:
             return True
         time.sleep(0.1)
         now = self.alive()
-        return now is None or (lab.carried(1) == carried and
+        return now is None or (self.carried(lab) == carried and
                                all(n > before[i] for i, n in now.items()))
 
     def body(self, lab):
@@ -382,6 +397,8 @@ def parse_args():
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--link", choices=("eth", "ib"), default="eth", help="link layer")
     p.add_argument("--stock", action="store_true", help="without SHIFT; every seed must fail")
+    p.add_argument("--spread", action="store_true",
+                   help="four NICs a host and SHIFT_BACKUP=spread; often a backup dies too")
     p.add_argument("--lazy", nargs="?", const="on", choices=["on", "pool"],
                    help="standbys are made when they are needed")
     p.add_argument("--libdir", help="folder of another drop-in library")

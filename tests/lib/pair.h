@@ -24,6 +24,7 @@ struct options {
 	bool no_rereg;
 	bool unsignaled; /* a send completes only if it asks for it */
 	const char *dev, *dev2;
+	enum ibv_mtu mtu; /* of the path; 0: 1024 */
 };
 
 /* One context with a protection domain. */

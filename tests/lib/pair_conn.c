@@ -55,7 +55,7 @@ void conn_to_init(struct conn *c)
 void conn_to_rtr(struct conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
+				    .path_mtu = opt.mtu ? opt.mtu : IBV_MTU_1024,
 				    .dest_qp_num = c->peer.qpn,
 				    .rq_psn = c->peer.psn,
 				    .max_dest_rd_atomic = 4,

@@ -87,6 +87,9 @@ static void standby_connect(struct sim_world *w, const struct sim_command *c)
 		standby_failed(w, c, SC_REASON_DEVICE);
 		return;
 	}
+	if (c->address.nic != qp->path)
+		sim_violation(w, "P7: a standby on path %u, connected to one on path %u", qp->path,
+			      c->address.nic);
 	qp->dst = (uint16_t)c->address.qpn;
 	qp->state = SIM_QP_RTS;
 	sim_shell_later(w, c->end, ev);

@@ -5,7 +5,7 @@
 
 enum {
 	SIM_HOSTS = 2,
-	SIM_PATHS = 3,
+	SIM_PATHS = 4,
 	SIM_CONNS = 3,
 	SIM_ENDS = SIM_HOSTS * SIM_CONNS,
 	SIM_REQUESTS = 20, /* of one end, at most */

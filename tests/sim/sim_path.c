@@ -31,13 +31,13 @@ bool sim_path_truth(const struct sim_world *w, uint32_t host, uint32_t path)
 	return control_path(w, path) && !w->host[1 - host].dead;
 }
 
-/* Could a connection live on it? */
+/* Could a connection live on it? Also where it is drained, if there is nothing else. */
 static bool way(const struct sim_world *w, uint32_t path)
 {
 	const struct sim_nic *a = &w->host[0].nic[path], *b = &w->host[1].nic[path];
 
-	return control_path(w, path) && !a->lose_acks && !b->lose_acks && !a->drained &&
-	       !b->drained && !w->host[0].view[path].blind && !w->host[1].view[path].blind;
+	return control_path(w, path) && !a->lose_acks && !b->lose_acks &&
+	       !w->host[0].view[path].blind && !w->host[1].view[path].blind;
 }
 
 /* Stock has the default path alone, and nobody's belief or order touches it. */

@@ -59,6 +59,23 @@ static void init_hosts(struct sim_world *w)
 	}
 }
 
+/* As backup/spread.h deals them out: all paths but the first, in any order; or that of their numbers. */
+static uint32_t draw_order(struct sim_world *w)
+{
+	uint32_t order = 0, left = (1U << w->n_paths) - 2, path;
+
+	if (sim_chance(w, 50))
+		return 0;
+	for (uint32_t place = 0; left; place++) {
+		do
+			path = 1 + sim_pick(w, w->n_paths - 1);
+		while (!(left >> path & 1));
+		left &= ~(1U << path);
+		order |= path << SC_ORDER_BITS * place;
+	}
+	return order;
+}
+
 static void init_end(struct sim_world *w, uint32_t end, bool leader)
 {
 	struct sim_end *e = &w->end[end];
@@ -80,6 +97,7 @@ static void init_end(struct sim_world *w, uint32_t end, bool leader)
 	p = sim_at_payload(w, sim_chance(w, 10) ? sim_pick(w, 5 * SIM_MS) : 0, SIM_EV_CORE, end);
 	p->core.type = SC_EV_INTRODUCED;
 	p->core.leader = leader || sim_mutant == SIM_MUTANT_BOTH_LEAD;
+	p->core.order = draw_order(w);
 	sim_path_tell(w, end);
 }
 
@@ -266,6 +284,23 @@ static void settle(struct sim_world *w, uint32_t end, const struct sc_action *a)
 	answer(w, end, &ev);
 }
 
+/* By all that the leader knows, no path of its order that stood still comes before the one that it chose. */
+static void check_choice(struct sim_world *w, uint32_t end, uint8_t path)
+{
+	const struct sc_conn *c = &w->end[end].conn;
+	uint8_t well = c->paths.up & c->paths.steady & ~c->paths.drained & ~c->standby.avoid;
+
+	if (!c->leader)
+		return;
+	if (c->peer.masks_known)
+		well &= c->peer.paths.up & c->peer.paths.steady & ~c->peer.paths.drained;
+	for (uint8_t p = 0; p < w->n_paths; p++)
+		if (p != c->path && well >> p & 1 &&
+		    sc_order_rank(c->standby.order, p) < sc_order_rank(c->standby.order, path))
+			sim_violation(w, "P7: a standby on path %u, though path %u comes before it",
+				      path, p);
+}
+
 static void standby_command(struct sim_world *w, uint32_t end, const struct sc_action *a)
 {
 	struct sim_qp *qp = sim_engine_carrier(w, end, a->epoch);
@@ -278,6 +313,7 @@ static void standby_command(struct sim_world *w, uint32_t end, const struct sc_a
 	if (a->type == SC_ACT_STANDBY_MAKE) {
 		w->end[end].asked.epoch = a->epoch;
 		w->end[end].asked.path = a->path;
+		check_choice(w, end, a->path);
 	} else if (qp) {
 		c.qpn = qp->qpn;
 		c.path = qp->path;

@@ -282,7 +282,7 @@ void sim_init(struct sim_world *w, uint64_t seed, bool trace)
 	for (uint32_t i = 0; i < SIM_PAYLOADS; i++)
 		w->payloads.free[i] = (uint16_t)i;
 	w->now = SIM_MS;
-	w->n_paths = 2 + sim_chance(w, 50);
+	w->n_paths = 2 + sim_chance(w, 50) + sim_chance(w, 25);
 	w->n_conns = 2 + sim_chance(w, 30);
 	w->n_ends = SIM_HOSTS * w->n_conns;
 	w->weather.slow_percent = slow[sim_pick(w, 4)];

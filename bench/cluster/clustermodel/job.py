@@ -6,7 +6,7 @@ begins it anew. A masked one costs a stall, then slower steps until it heals or 
 
 stock           nothing is masked
 pair            a dead NIC's traffic goes to its mate; the job runs on
-spread          ... to all NICs of the host that live. PLANNED (issue 16), not in the product
+spread          ... to all NICs of the host that live. SHIFT_BACKUP=spread
 pair-hook       as pair, with the degraded policy: after a checkpoint the job stops by itself and starts again on whole
 spread-hook     hosts, if what is degraded does not heal, and if running on would cost more"""
 import simpy

@@ -7,7 +7,7 @@ rail switches are not a limit. A connection moves at both ends: where either NIC
 go over other rails.
 
 pair     all of them over the rail's mate
-spread   shared out over all rails that live at both ends. PLANNED (issue 16), not in the product"""
+spread   shared out over all rails that live at both ends. SHIFT_BACKUP=spread"""
 import os
 import tempfile
 import types
