@@ -21,7 +21,7 @@ uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t 
 			.kind = led_kind_of(qp, n),
 			.signaled = led_signaled(qp, n),
 			.send_fence = !!(led_slot(qp, n)->wr.send_flags & IBV_SEND_FENCE),
-			.published = (int32_t)(n - led_pub(qp)) < 0,
+			.published = (int32_t)(n - led_given(qp)) < 0,
 			.answered = led_recalled_answer(qp, n),
 		};
 	}
@@ -152,6 +152,8 @@ static void settle_switch(const struct settle *s)
 	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES | LED_HOME;
 	qp->tx_mode |= LED_XLAT;
 	atomic_store(&qp->sq.pub, led_tail(qp));
+	qp->sq.owed = s->first + s->n;
+	qp->sq.owes = qp->sq.owed != led_tail(qp);
 	atomic_store(&qp->withheld, false);
 	led_live(s->to->sring, &s->to->sring_live);
 }
@@ -167,9 +169,12 @@ static int settle_again(const struct settle *s)
 	if (s->out->resent)
 		err = led_hand_over(qp, qp->tx, s->out->resent, &done);
 	qp->tx_mode |= mode;
-	if (!err && (int32_t)(end - led_pub(qp)) > 0)
+	if (err)
+		return err;
+	if ((int32_t)(end - led_pub(qp)) > 0)
 		atomic_store(&qp->sq.pub, end); /* the last ones are delivered */
-	return err;
+	qp->sq.owes = false;
+	return 0;
 }
 
 static void settle_publish(const struct settle *s)
@@ -208,7 +213,7 @@ int led_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *f
 			return err;
 		led_qp_lock(qp);
 		s.first = led_tail(qp);
-		if (to == qp->tx || n != led_pub(qp) - s.first)
+		if (to == qp->tx || n != led_given(qp) - s.first)
 			err = -EINVAL;
 		else if (!led_backlog_has(qp->scq, n))
 			err = -EAGAIN; /* a collect was quicker */
