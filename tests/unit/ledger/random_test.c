@@ -47,6 +47,7 @@ static struct {
 	bool lost; /* completions of the active carrier are: it ends now */
 	bool recalled;
 	uint64_t carrier_first; /* the first one that the active carrier got */
+	uint64_t scribbled;	/* behind the last one that was refused, and may be written */
 } m;
 
 /* How often the interesting was reached, over all rounds. */
@@ -153,7 +154,7 @@ static void post_sends(void)
 {
 	struct vr_request list[VR_LIST];
 	uint32_t n = 1 + model_below(6), bad = NEVER, which, room, taken, i;
-	uint64_t used = model_used();
+	uint64_t used = model_used(), behind = model.next_send + n;
 	bool by_calls = model_below(2) && rig->app->ex.wr_start, full;
 	int err;
 
@@ -176,6 +177,7 @@ static void post_sends(void)
 	for (i = 0; i < taken; i++)
 		took(&list[i]);
 	reached.refused += !!err;
+	m.scribbled = err ? behind : m.scribbled;
 }
 
 static void post_recvs(void)
@@ -611,7 +613,9 @@ static void recall(void)
 	if (err)
 		return;
 	MUST(!has_all || first == model.polled_send + 1 || first == m.carrier_first);
-	MUST(!has_all || seen == last_seen(first));
+	/* what was seen last may be written over: then nobody knows what it was */
+	MUST(!has_all || seen == last_seen(first) ||
+	     (seen == SP_SEEN_UNPLACED && m.scribbled > model.next_send));
 	m.recalled = true;
 	reached.recalled++;
 }
