@@ -34,20 +34,17 @@ static struct {
 	struct vr_request request[MODEL_IDS];
 	uint8_t fresh[MODEL_IDS]; /* of READs: the data came behind the last move */
 	uint8_t recv_sges[MODEL_IDS], filled[MODEL_IDS];
-	uint64_t order[MODEL_IDS];   /* of receives of a shared queue: in which they were filled */
-	uint64_t executed;	     /* the highest number */
-	uint64_t two_sided, two_ran; /* posted, executed */
-	uint64_t acked;		     /* by the active carrier's NIC: the highest */
-	bool fenced;		     /* sends are withheld, for an ordered switch */
-	bool freed;		     /* the engine may have freed places that were not polled */
-	bool armed;
-	uint32_t armed_at; /* events so far */
-	bool sealed_off;   /* nothing may be posted to the NIC behind the fence */
-	uint32_t fence_head;
-	bool lost; /* completions of the active carrier are: it ends now */
-	bool recalled;
-	uint64_t carrier_first; /* the first one that the active carrier got */
-	uint64_t scribbled;	/* behind the last one that was refused, and may be written */
+	uint64_t order[MODEL_IDS];    /* of receives of a shared queue: in which they were filled */
+	uint64_t executed;	      /* the highest number */
+	uint64_t two_sided, two_ran;  /* posted, executed */
+	uint64_t acked;		      /* by the active carrier's NIC: the highest */
+	bool fenced, armed, recalled; /* fenced: sends are withheld, for an ordered switch */
+	bool freed;		      /* the engine may have freed places that were not polled */
+	bool sealed_off;	      /* nothing may be posted to the NIC behind the fence */
+	bool lost;		      /* completions of the active carrier are: it ends now */
+	uint32_t fence_head, armed_at; /* armed_at: events so far */
+	uint64_t carrier_first;	       /* the first one that the active carrier got */
+	uint64_t scribbled; /* behind the last refused one, written where one seen may have been */
 } m;
 
 /* How often the interesting was reached, over all rounds. */
@@ -613,7 +610,6 @@ static void recall(void)
 	if (err)
 		return;
 	MUST(!has_all || first == model.polled_send + 1 || first == m.carrier_first);
-	/* what was seen last may be written over: then nobody knows what it was */
 	MUST(!has_all || seen == last_seen(first) ||
 	     (seen == SP_SEEN_UNPLACED && m.scribbled > model.next_send));
 	m.recalled = true;
