@@ -21,7 +21,7 @@ struct sp_request {
 	uint8_t kind; /* enum sp_request_kind */
 	uint8_t signaled;
 	uint8_t send_fence; /* IBV_SEND_FENCE */
-	uint8_t published;  /* its doorbell was rung on the carrier that it lies in */
+	uint8_t published;  /* its doorbell was rung on the carrier that it lies in, or on one before */
 	uint8_t answered;   /* recalled (sp_qp_recall), and its data had come: READs, atomics */
 	uint8_t numbered;   /* psn and packets are known */
 	uint32_t psn;	    /* of its first packet, on the carrier that it lies in; 24 bits */

@@ -14,7 +14,7 @@ static bool unrepeatable(const struct sp_qp *qp)
 {
 	bool read = false;
 
-	for (uint32_t n = led_tail(qp); n != led_pub(qp); n++) {
+	for (uint32_t n = led_tail(qp); n != led_given(qp); n++) {
 		enum sp_request_kind kind = led_kind_of(qp, n);
 
 		if (kind == SP_REQ_ATOMIC ||
@@ -63,6 +63,8 @@ static int fence_lay(struct sp_qp *qp)
 {
 	const struct led_hidden *fence = &qp->tx->hidden[LED_HIDDEN_FENCE];
 
+	if (qp->sq.owes)
+		return -EAGAIN;
 	if (led_tail(qp) == led_pub(qp) || led_completes(qp, led_pub(qp) - 1) ||
 	    (*led_mark(qp, led_pub(qp) - 1) & LED_MARK_DELIVERED))
 		return 0;

@@ -175,14 +175,19 @@ int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t
 		}
 		*done += b.n;
 		atomic_store_explicit(&qp->sq.pub, at, memory_order_relaxed);
+		if ((int32_t)(qp->sq.owed - at) <= 0)
+			qp->sq.owes = false;
 	}
 	return err;
 }
 
-/* How many requests it is to the end of the first signaled one that waits; all, if there is none. */
+/*
+ * How many requests it is to the end of the first signaled one that waits; all, if there is none. What is owed
+ * comes first: behind a fence nothing may be left that has run.
+ */
 static uint32_t to_next_signaled(const struct sp_qp *qp)
 {
-	uint32_t n = led_pub(qp);
+	uint32_t n = led_given(qp);
 
 	while (n != qp->sq.head && !led_completes(qp, n))
 		n++;
@@ -191,7 +196,7 @@ static uint32_t to_next_signaled(const struct sp_qp *qp)
 
 static void fence_if_reached(struct sp_qp *qp, uint32_t done)
 {
-	if (!done || !led_completes(qp, led_pub(qp) - 1))
+	if (!done || qp->sq.owes || !led_completes(qp, led_pub(qp) - 1))
 		return;
 	qp->tx_mode &= ~LED_FENCE_NEXT;
 	qp->tx_mode |= LED_FENCE;

@@ -305,6 +305,7 @@ static void reset(struct sp_qp *qp)
 	memset(qp->sq.marks, 0, (size_t)qp->sq.mask + 1);
 	qp->sq.head = qp->sq.limit = qp->sq.two_sided = qp->sq.scribbled = 0;
 	atomic_store(&qp->sq.pub, 0);
+	qp->sq.owes = false;
 	atomic_store(&qp->tail, 0);
 	qp->rq.pub = 0;
 	atomic_store(&qp->rq.tail, 0);

@@ -9,7 +9,8 @@
 
 /*
  * The ledger of a send queue. Numbers (mod 2^32) of requests: [tail, pub) were handed to the
- * provider of the active carrier and are not known complete, [pub, head) are withheld.
+ * provider of the active carrier and are not known complete, [pub, head) are withheld. After a move of
+ * which not all could be handed over again, [pub, owed) are those that ran on an earlier carrier, or may have.
  */
 struct led_sq {
 	union led_send *slots;
@@ -30,6 +31,8 @@ struct led_sq {
 	/* Of the post under way; refused: by the provider, a slot's. */
 	struct ibv_send_wr *posting, **bad, *refused;
 	_Atomic bool marks_used; /* some slot has had a mark: they are looked at */
+	bool owes;		 /* pub has not come to owed yet */
+	uint32_t owed;
 };
 
 /* A receive in the ledger. Of more than one SGE, all are in led_rq.sges. */
@@ -183,6 +186,12 @@ LED_INLINE uint32_t led_tail(const struct sp_qp *qp)
 LED_INLINE uint32_t led_pub(const struct sp_qp *qp)
 {
 	return atomic_load_explicit(&qp->sq.pub, memory_order_relaxed);
+}
+
+/* Behind the last request that a provider was given, of whichever carrier. sq_lock held. */
+LED_INLINE uint32_t led_given(const struct sp_qp *qp)
+{
+	return led_unlikely(qp->sq.owes) ? qp->sq.owed : led_pub(qp);
 }
 
 /* Did the application ask for its completion? */

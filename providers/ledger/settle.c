@@ -44,7 +44,7 @@ uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t 
 			.kind = led_kind_of(qp, n),
 			.signaled = led_signaled(qp, n),
 			.send_fence = !!(led_slot(qp, n)->wr.send_flags & IBV_SEND_FENCE),
-			.published = (int32_t)(n - led_pub(qp)) < 0,
+			.published = (int32_t)(n - led_given(qp)) < 0,
 			.answered = led_recalled_answer(qp, n),
 		};
 		describe_target(&led_slot(qp, n)->wr, &info[count]);
@@ -66,30 +66,8 @@ struct settle {
 	const enum sp_fate *fates;
 	uint32_t n;	/* of them */
 	uint32_t first; /* request */
-	uint32_t total; /* from there on, with those that wait to be posted */
 	struct sp_settled *out;
 };
-
-/*
- * Executed on one of the NICs before, says this move or an earlier one. Of those an earlier move told of may
- * some still be unpublished here, if that NIC had no room for those before them, or refused them.
- */
-static bool is_delivered(const struct settle *s, uint32_t i)
-{
-	if (i < s->n)
-		return is_done(s->fates[i]);
-	return *led_mark(s->qp, s->first + i) & LED_MARK_DELIVERED;
-}
-
-/* How many are, before the first one that runs again. */
-static uint32_t leading(const struct settle *s)
-{
-	uint32_t i = 0;
-
-	while (i < s->total && is_delivered(s, i))
-		i++;
-	return i;
-}
 
 /*
  * A provider whose NIC puts what a small READ brings into its completion, where each request has one
@@ -107,12 +85,12 @@ static int settle_check(const struct settle *s)
 {
 	struct ibv_sge sges[LED_MAX_SGE];
 	struct ibv_send_wr wr;
-	uint32_t i;
+	uint32_t i, total = s->qp->sq.head - s->first;
 	int err;
 
-	for (i = 0; i < s->total; i++) {
-		if (is_delivered(s, i)) {
-			if (i < s->n && lost_with_its_completion(s->qp, s->first + i))
+	for (i = 0; i < total; i++) {
+		if (i < s->n && is_done(s->fates[i])) {
+			if (lost_with_its_completion(s->qp, s->first + i))
 				return -EIO;
 			continue;
 		}
@@ -155,12 +133,13 @@ static void bring_answers(const struct settle *s)
 /* Those before the first one that runs again. */
 static void deliver_leading(const struct settle *s)
 {
-	uint32_t i, end = leading(s);
+	uint32_t i;
 
-	for (i = 0; i < end; i++)
+	for (i = 0; i < s->n && is_done(s->fates[i]); i++) {
 		deliver(s, s->first + i);
-	s->out->delivered += end < s->n ? end : s->n;
-	led_advance(s->qp, s->first + end);
+		s->out->delivered++;
+	}
+	led_advance(s->qp, s->first + i);
 }
 
 /*
@@ -172,29 +151,25 @@ static void deliver_later(const struct settle *s, uint32_t i)
 	struct sp_qp *qp = s->qp;
 
 	*led_mark(qp, s->first + i) |= LED_MARK_DELIVERED;
-	if (!is_delivered(s, i - 1))
+	if (!is_done(s->fates[i - 1]))
 		*led_mark(qp, s->first + i - 1) |= LED_MARK_SIGNAL;
 	if (!atomic_load(&qp->sq.marks_used))
 		led_carriers_each(qp);
 	qp->marked++;
-	s->out->delivered += i < s->n;
+	s->out->delivered++;
 }
 
 static void mark_all(const struct settle *s)
 {
 	uint32_t i = led_tail(s->qp) - s->first;
 
-	/* what an earlier move said of those that were posted since: it is decided anew */
-	for (uint32_t old = i; old < s->n; old++)
-		*led_mark(s->qp, s->first + old) = 0;
+	memset(s->qp->sq.marks, 0, (size_t)s->qp->sq.mask + 1); /* of an earlier move */
 	s->qp->marked = 0;
-	for (; i < s->total; i++) {
-		if (is_delivered(s, i)) {
+	for (; i < s->n; i++) {
+		if (is_done(s->fates[i])) {
 			deliver_later(s, i);
 			continue;
 		}
-		if (i >= s->n)
-			continue;
 		s->out->resent++;
 		s->out->resent_bytes += led_length(&led_slot(s->qp, s->first + i)->wr);
 	}
@@ -221,6 +196,8 @@ static void settle_switch(const struct settle *s)
 	qp->tx_mode &= LED_FAILED | LED_GATE | LED_WRITES | LED_HOME;
 	qp->tx_mode |= LED_XLAT;
 	atomic_store(&qp->sq.pub, led_tail(qp));
+	qp->sq.owed = s->first + s->n;
+	qp->sq.owes = qp->sq.owed != led_tail(qp);
 	atomic_store(&qp->withheld, false);
 	led_live(s->to->sring, &s->to->sring_live);
 }
@@ -236,9 +213,12 @@ static int settle_again(const struct settle *s)
 	if (s->out->resent)
 		err = led_hand_over(qp, qp->tx, s->out->resent, &done);
 	qp->tx_mode |= mode;
-	if (!err && (int32_t)(end - led_pub(qp)) > 0)
+	if (err)
+		return err;
+	if ((int32_t)(end - led_pub(qp)) > 0)
 		atomic_store(&qp->sq.pub, end); /* the last ones are delivered */
-	return err;
+	qp->sq.owes = false;
+	return 0;
 }
 
 static void settle_publish(const struct settle *s)
@@ -269,21 +249,19 @@ int led_qp_settle(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *f
 		  struct sp_settled *out)
 {
 	struct settle s = { .qp = qp, .to = to, .fates = fates, .n = n, .out = out };
-	uint32_t entries = n;
 	int err;
 
 	memset(out, 0, sizeof(*out));
 	do {
-		err = led_backlog_reserve(qp->scq, entries);
+		err = led_backlog_reserve(qp->scq, n);
 		if (err)
 			return err;
 		led_qp_lock(qp);
 		s.first = led_tail(qp);
-		s.total = qp->sq.head - s.first;
-		if (to == qp->tx || n != led_pub(qp) - s.first)
+		if (to == qp->tx || n != led_given(qp) - s.first)
 			err = -EINVAL;
-		else if (!led_backlog_has(qp->scq, entries = leading(&s)))
-			err = -EAGAIN; /* a collect was quicker, or others are delivered too */
+		else if (!led_backlog_has(qp->scq, n))
+			err = -EAGAIN; /* a collect was quicker */
 		if (!err)
 			err = settle_check(&s);
 		if (!err)

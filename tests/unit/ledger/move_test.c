@@ -288,6 +288,83 @@ static void a_full_queue_is_recalled(void **state)
 	assert_int_equal(post("W"), 1);
 }
 
+enum { RECALLED = DEPTH + 3 };
+
+/* More comes back than the queue takes at once: READs that run again, and behind them a SEND that does not. */
+static void recall_too_many(enum sp_fate fates[RECALLED])
+{
+	struct sp_settled settled;
+	enum sp_last_seen seen;
+	uint32_t to, i;
+
+	for (i = 0; i < RECALLED; i++) {
+		assert_int_equal(post(i < RECALLED - 1 ? "R" : "S"), 1);
+		acknowledge(1);
+		drain();
+		fates[i] = i < RECALLED - 1 ? SP_FATE_READ_AGAIN : SP_FATE_DELIVERED;
+	}
+	(void)quiesce();
+	to = lay();
+	assert_int_equal(ENGINE->move.recall(rig->sp, &seen), 0);
+	settle(to, fates, RECALLED, &settled);
+	assert_int_equal(vf_waiting(vrig_active(rig)), DEPTH);
+}
+
+static void see_reads_again(uint64_t from)
+{
+	for (uint64_t i = from; i < RECALLED; i++) {
+		acknowledge(1);
+		if (i < RECALLED - 1)
+			see(1, (uint64_t[]){ i });
+		else
+			see(2, (uint64_t[]){ i, i + 1 });
+		(void)ENGINE->move.publish(rig->sp);
+	}
+	assert_int_equal(vf_waiting(vrig_active(rig)), 0);
+}
+
+/* The next carrier dies too, before all that had run was handed to it. */
+static void what_waits_to_run_again_is_known_to_have_run(void **state)
+{
+	enum sp_fate fates[RECALLED];
+	struct sp_request info[MAX];
+	struct sp_settled settled;
+	uint32_t to, i;
+
+	recall_too_many(fates);
+	(void)quiesce();
+	assert_int_equal(post("S"), 0); /* the queue is full */
+	to = lay();
+	assert_int_equal(ENGINE->move.outstanding(rig->sp, info, MAX), RECALLED);
+	for (i = 0; i < RECALLED; i++)
+		assert_true(info[i].published);
+	settle(to, fates, RECALLED, &settled);
+	see_reads_again(1);
+	assert_int_equal(post("S"), 1);
+	assert_int_equal(vf_waiting(vrig_active(rig)), 1);
+}
+
+/* An ordered switch waits for it: behind the fence only what never ran may be left. */
+static void no_fence_before_what_waits_to_run_again(void **state)
+{
+	enum sp_fate fates[RECALLED];
+	uint64_t i;
+	bool atomics;
+
+	recall_too_many(fates);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), -EAGAIN);
+	for (i = 1; i <= DEPTH; i++) {
+		acknowledge(1);
+		see(1, (uint64_t[]){ i });
+		assert_false(ENGINE->move.fenced(rig->sp));
+	}
+	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &atomics), 0);
+	assert_false(ENGINE->move.fenced(rig->sp));
+	see_reads_again(i);
+	assert_true(ENGINE->move.fenced(rig->sp));
+}
+
 /*
  * An application that posted more than it may, as a collect had freed places: nothing that another post has
  * written over comes back, not even one that was refused.
@@ -594,6 +671,8 @@ int main(void)
 		CQ_EX(others_see_what_was_read_ahead),
 		CQ_EX(what_was_read_ahead_goes_with_its_queue_pair),
 		CASE(a_full_queue_is_recalled),
+		CASE(what_waits_to_run_again_is_known_to_have_run),
+		CASE(no_fence_before_what_waits_to_run_again),
 		cmocka_unit_test_setup_teardown(a_full_queue_is_recalled, setup_taking_more,
 						teardown),
 		CASE(what_was_written_over_stays_away),

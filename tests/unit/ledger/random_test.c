@@ -34,20 +34,17 @@ static struct {
 	struct vr_request request[MODEL_IDS];
 	uint8_t fresh[MODEL_IDS]; /* of READs: the data came behind the last move */
 	uint8_t recv_sges[MODEL_IDS], filled[MODEL_IDS];
-	uint64_t order[MODEL_IDS];   /* of receives of a shared queue: in which they were filled */
-	uint64_t executed;	     /* the highest number */
-	uint64_t here;		     /* the highest one that the active carrier executed */
-	uint64_t two_sided, two_ran; /* posted, executed */
-	uint64_t acked;		     /* by the active carrier's NIC: the highest */
-	bool fenced;		     /* sends are withheld, for an ordered switch */
-	bool freed;		     /* the engine may have freed places that were not polled */
-	bool armed;
-	uint32_t armed_at; /* events so far */
-	bool sealed_off;   /* nothing may be posted to the NIC behind the fence */
-	uint32_t fence_head;
-	bool lost; /* completions of the active carrier are: it ends now */
-	bool recalled;
-	uint64_t carrier_first; /* the first one that the active carrier got */
+	uint64_t order[MODEL_IDS];    /* of receives of a shared queue: in which they were filled */
+	uint64_t executed;	      /* the highest number */
+	uint64_t two_sided, two_ran;  /* posted, executed */
+	uint64_t acked;		      /* by the active carrier's NIC: the highest */
+	bool fenced, armed, recalled; /* fenced: sends are withheld, for an ordered switch */
+	bool freed;		      /* the engine may have freed places that were not polled */
+	bool sealed_off;	      /* nothing may be posted to the NIC behind the fence */
+	bool lost;		      /* completions of the active carrier are: it ends now */
+	uint32_t fence_head, armed_at; /* armed_at: events so far */
+	uint64_t carrier_first;	       /* the first one that the active carrier got */
+	uint64_t scribbled; /* behind the last refused one, written where one seen may have been */
 } m;
 
 /* How often the interesting was reached, over all rounds. */
@@ -142,7 +139,7 @@ static void post_sends(void)
 {
 	struct vr_request list[VR_LIST];
 	uint32_t n = 1 + model_below(6), bad = NEVER, which, room, taken, i;
-	uint64_t used = model_used();
+	uint64_t used = model_used(), behind = model.next_send + n;
 	bool by_calls = model_below(2) && rig->app->ex.wr_start, full;
 	int err;
 
@@ -165,6 +162,7 @@ static void post_sends(void)
 	for (i = 0; i < taken; i++)
 		took(&list[i]);
 	reached.refused += !!err;
+	m.scribbled = err ? behind : m.scribbled;
 }
 
 static void post_recvs(void)
@@ -323,7 +321,6 @@ static void account_one(const struct vf_done *done)
 		MUST(model.kind[id] == SP_REQ_WRITE || model.kind[id] == SP_REQ_READ);
 	}
 	model.ran[id] += model.ran[id] < UINT8_MAX;
-	m.here = id;
 	m.fresh[id] = 1;
 }
 
@@ -547,8 +544,7 @@ static void check_outstanding(const struct sp_request *info, uint32_t n)
 		MUST(!!info[i].signaled == model.signaled[first + i]);
 		MUST(!info[i].send_fence == !(m.request[first + i].flags & IBV_SEND_FENCE));
 		MUST(!info[i].published || !i || info[i - 1].published);
-		/* what ran on a NIC before may wait for room on this one: to run again, or as delivered */
-		MUST(info[i].published || first + i > m.here);
+		MUST(info[i].published || first + i > m.executed);
 		two_sided += info[i].kind == SP_REQ_TWO_SIDED;
 	}
 	ENGINE->qp.send_counts(rig->sp, &posted, &done);
@@ -602,7 +598,8 @@ static void recall(void)
 	if (err)
 		return;
 	MUST(!has_all || first == model.polled_send + 1 || first == m.carrier_first);
-	MUST(!has_all || seen == last_seen(first));
+	MUST(!has_all || seen == last_seen(first) ||
+	     (seen == SP_SEEN_UNPLACED && m.scribbled > model.next_send));
 	m.recalled = true;
 	reached.recalled++;
 }
@@ -688,7 +685,7 @@ static void move(uint32_t lost, bool ordered)
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
 	m.fenced = m.sealed_off = m.lost = m.recalled = false;
-	m.acked = m.here = 0;
+	m.acked = 0;
 	reached.moves++;
 	reached.ordered += ordered;
 	reached.resent += settled.resent;
