@@ -5,12 +5,14 @@
 
 #include "simnic/device/completer.h"
 #include "simnic/device/copy.h"
+#include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/requester.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
+#include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 
 /* IBA table 45: RNR NAK timer, in microseconds. */
@@ -60,8 +62,10 @@ static void receive_nak(struct sn_qp *qp, const struct sn_pkt *pkt)
 	else if (pkt->syndrome)
 		tx->syndrome = pkt->syndrome;
 	complete_and_go_on(qp, progress);
-	if (qp->state == IBV_QPS_RTS && !pkt->syndrome)
-		sn_requester_go_back(qp);
+	if (qp->state != IBV_QPS_RTS || pkt->syndrome)
+		return;
+	sn_count(&qp->dev->nic->count.hw.packet_seq_err, qp->attr.type == IBV_QPT_RC);
+	sn_requester_go_back(qp);
 }
 
 static void receive_rnr(struct sn_qp *qp, const struct sn_pkt *pkt)
@@ -111,6 +115,8 @@ static void receive_read(struct sn_qp *qp, const struct sn_pkt *pkt)
 
 	if (!tx || tx->done || tx->opcode != MLX5_OPCODE_RDMA_READ)
 		return;
+	if (pkt->raddr > tx->got)
+		sn_count(&qp->dev->nic->count.hw.implied_nak_seq_err, 1);
 	if (pkt->raddr != tx->got || pkt->length > tx->length - tx->got)
 		return; /* of an answer that was asked for again since */
 	rc = land_response(qp, tx, pkt);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "simnic/device/completer.h"
+#include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/device.h"
 #include "simnic/device/engine.h"
@@ -124,6 +125,7 @@ static void engine_dispatch(struct sn_pkt *pkt)
 		return;
 	}
 	sn_count(&qp->dev->nic->count.rx_messages, 1);
+	sn_count(&qp->dev->nic->count.hw.rx_packets, sn_count_packets(qp, pkt));
 	if (pkt->op == SN_PKT_UD)
 		sn_ud_receive(qp, pkt);
 	else if (pkt->op >= SN_PKT_ACK)

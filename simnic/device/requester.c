@@ -473,11 +473,13 @@ static void retry_or_fail(struct sn_qp *qp)
 		return;
 	}
 	if (!qp->req.retry_left || sn_nic_quirk(qp->dev->nic, SN_QUIRK_GIVES_UP_EARLY)) {
+		sn_count(&qp->dev->nic->count.hw.req_transport_retries_exceeded, 1);
 		requester_fail(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return;
 	}
 	qp->req.retry_left--;
 	sn_count(&qp->dev->nic->count.retries, 1);
+	sn_count(&qp->dev->nic->count.hw.local_ack_timeout_err, 1);
 	sn_requester_go_back(qp);
 	timer_start(qp);
 }
@@ -509,11 +511,13 @@ void sn_requester_rnr(struct sn_qp *qp, uint64_t wait_ns)
 {
 	if (qp->rnr_retry != RNR_FOREVER) {
 		if (!qp->req.rnr_left) {
+			sn_count(&qp->dev->nic->count.hw.req_rnr_retries_exceeded, 1);
 			requester_fail(qp, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR);
 			return;
 		}
 		qp->req.rnr_left--;
 	}
+	sn_count(&qp->dev->nic->count.hw.rnr_nak_retry_err, 1);
 	sn_requester_go_back(qp);
 	qp->req.rto_ns = 0;
 	qp->req.rnr_ns = sn_engine.now_ns + wait_ns;

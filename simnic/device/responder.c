@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "simnic/device/atomic.h"
+#include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/mr.h"
@@ -354,6 +355,7 @@ static void not_now(struct sn_qp *qp, const struct sn_pkt *pkt)
 		return;
 	/* Once it is told, what follows is out of order until this one comes again. */
 	qp->rsp.nak_sent = send_nak(qp, SN_PKT_RNR, qp->min_rnr_timer);
+	sn_count(&qp->dev->nic->count.hw.out_of_buffer, 1);
 }
 
 /*
@@ -376,6 +378,7 @@ static void run_request(struct sn_qp *qp, const struct sn_pkt *pkt)
 	switch (verdict) {
 	case RSP_DONE:
 		sn_psn_executed(qp, pkt);
+		sn_count_request(qp, pkt->op);
 		acknowledge(qp, pkt);
 		break;
 	case RSP_PART: acknowledge(qp, pkt); break;
@@ -405,8 +408,14 @@ void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	switch (check_packet(qp, pkt)) {
 	case RSP_EXECUTE: run_request(qp, pkt); break;
-	case RSP_DUPLICATE: duplicate(qp, pkt); break;
-	case RSP_GAP: gap(qp); break;
+	case RSP_DUPLICATE:
+		sn_count(&qp->dev->nic->count.hw.duplicate_request, sn_count_packets(qp, pkt));
+		duplicate(qp, pkt);
+		break;
+	case RSP_GAP:
+		sn_count(&qp->dev->nic->count.hw.out_of_sequence, sn_count_packets(qp, pkt));
+		gap(qp);
+		break;
 	case RSP_UC_BROKEN:
 	case RSP_WRONG_STATE:
 	case RSP_STRANGER: break;

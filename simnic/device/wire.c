@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "simnic/device/copy.h"
+#include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/generation.h"
@@ -420,6 +421,7 @@ int sn_wire_send(const struct sn_qp *qp, struct sn_pkt *pkt)
 		sn_stage_release(pkt);
 	if (rc != -ENOBUFS) {
 		wire_count_sent(nic, pkt);
+		sn_count(&nic->count.hw.tx_packets, sn_count_packets(qp, pkt));
 		return 0;
 	}
 	if (pkt_begins_message(pkt)) /* it will be sent again */

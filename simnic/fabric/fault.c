@@ -103,6 +103,7 @@ static void port_set(struct sn_fabric *fabric, struct sn_nic *nic, uint32_t up)
 {
 	if (atomic_exchange(&nic->port_up, up) == up)
 		return;
+	sn_count(&nic->count.hw.link_downed, !up);
 	sn_sysfs_port_refresh(fabric, nic);
 	atomic_fetch_add(&nic->event_gen, 1);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "simnic/fabric/counters.h"
 #include "simnic/fabric/limits.h"
 #include "simnic/fabric/quirk.h"
 #include "simnic/fabric/tenant.h"
@@ -38,6 +39,7 @@ struct sn_counters {
 		qp_queries;	     /* of all processes; the second are among the first */
 	_Atomic uint64_t held, late; /* kept back when it left; delivered to this NIC after that */
 	_Atomic uint64_t pkey_violations; /* came to a queue pair of another partition: dropped */
+	struct sn_hw_counters hw;
 };
 
 static inline void sn_count(_Atomic uint64_t *counter, uint64_t n)

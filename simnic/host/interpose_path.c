@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "simnic/host/counters.h"
 #include "simnic/host/ctx.h"
 #include "simnic/host/path.h"
 #include "simnic/host/real.h"
@@ -25,11 +26,14 @@
 
 static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
+	bool counter = sn_counters_named(dir, path);
 	unsigned int minor;
 	int fd;
 
-	if (!sn_path_uverbs(path, &minor))
-		return sn_real()->openat(dir, MAP_PATH(path), flags, mode);
+	if (!sn_path_uverbs(path, &minor)) {
+		fd = sn_real()->openat(dir, MAP_PATH(path), flags, mode);
+		return counter ? sn_counters_open(fd) : fd;
+	}
 	fd = sn_ctx_open(minor);
 	if (fd >= 0)
 		return fd;
@@ -82,7 +86,16 @@ TWIN(__openat_2) int __openat64_2(int dir, const char *path, int flags);
 
 EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-	return sn_real()->fopen(MAP_PATH(path), mode);
+	FILE *file;
+	int fd;
+
+	if (mode[0] != 'r' || !sn_counters_named(AT_FDCWD, path))
+		return sn_real()->fopen(MAP_PATH(path), mode);
+	fd = open_at(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	file = fd < 0 ? NULL : fdopen(fd, mode);
+	if (fd >= 0 && !file)
+		sn_real()->close(fd);
+	return file;
 }
 TWIN(fopen) FILE *fopen64(const char *restrict path, const char *restrict mode);
 
