@@ -76,6 +76,10 @@ static void status_nic_words(const json_t *nic, char *out, size_t size)
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags) && used < size; i++)
 		if (ctl_true(nic, flags[i]))
 			used += (size_t)snprintf(out + used, size - used, ", %s", words[i]);
+	if (!strcmp(ctl_text(nic, "gray"), "sick") && used < size)
+		used += (size_t)snprintf(out + used, size - used,
+					 ", loses packets (%lld errors among %lld)",
+					 ctl_int(nic, "errors"), ctl_int(nic, "packets"));
 	if (*ctl_text(nic, "why") && used < size)
 		used += (size_t)snprintf(out + used, size - used, ": %s", ctl_text(nic, "why"));
 	if (*ctl_text(nic, "exact") && used < size)

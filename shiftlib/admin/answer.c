@@ -9,6 +9,7 @@
 #include "shiftlib/admin/names.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/gray.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/replica/prove.h"
 
@@ -260,6 +261,7 @@ static struct admin_status *status_take(void)
 static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 {
 	const char *exact_why, *exact = sh_nic_exact(nic, &exact_why);
+	uint64_t errors, packets;
 
 	sh_json_print(json, "{\"name\": ");
 	sh_json_string(json, nic->name);
@@ -272,7 +274,10 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	status_string(json, "why", nic->why);
 	status_string(json, "exact", exact);
 	status_string(json, "exact_why", exact_why);
-	sh_json_print(json, "}");
+	sh_gray_figures(nic, &errors, &packets);
+	status_string(json, "gray", sh_gray_word(nic));
+	sh_json_print(json, ", \"errors\": %llu, \"packets\": %llu}", (unsigned long long)errors,
+		      (unsigned long long)packets);
 }
 
 void admin_command(char out[ADMIN_COMMAND])
@@ -433,9 +438,8 @@ static void answer_users(struct sh_json *json, const struct sh_nic *nic)
 
 static void admin_drain(struct sh_nic *nic, bool on)
 {
-	if (nic->drained == on)
-		return;
-	memset(&nic->left, 0, sizeof(nic->left));
+	if (!on)
+		sh_gray_use(nic);
 	sh_nic_drain(nic, on);
 	sh_kick();
 }

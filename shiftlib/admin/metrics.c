@@ -7,6 +7,7 @@
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/gray.h"
 #include "shiftlib/control/version.h"
 
 #define GROUPS_MAX  64 /* of queue pairs; what is more is in the last one, without its reason */
@@ -295,6 +296,7 @@ static void metrics_nics(struct sh_json *json)
 		sh_json_print(json, "%s{\"name\": ", i ? ", " : "");
 		sh_json_string(json, sh_nics.nic[i].name);
 		metrics_string(json, "state", metrics_nic_state(&sh_nics.nic[i]));
+		metrics_string(json, "gray", sh_gray_word(&sh_nics.nic[i]));
 		sh_json_print(json, "}");
 	}
 	sh_json_print(json, "]");

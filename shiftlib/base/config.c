@@ -16,8 +16,9 @@ static const char *config_text(const char *name)
 	return text && *text ? strdup(text) : NULL;
 }
 
-/* A number of milliseconds; says what is wrong with it and takes the default. */
-static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
+/* Says what is wrong with it and takes the default. */
+static uint64_t config_number(const char *name, const char *of, uint64_t fallback, uint64_t min,
+			      uint64_t max)
 {
 	const char *text = sh_setting(name);
 	unsigned long long value;
@@ -29,13 +30,18 @@ static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uin
 	value = strtoull(text, &end, 10);
 	if (errno || *end || end == text || *text == '-' || value < min || value > max) {
 		sh_log(SH_LOG_ERROR,
-		       "%s='%s' is not a number of milliseconds from %llu to %llu; "
+		       "%s='%s' is not a number of %s from %llu to %llu; "
 		       "using %llu",
-		       name, text, (unsigned long long)min, (unsigned long long)max,
+		       name, text, of, (unsigned long long)min, (unsigned long long)max,
 		       (unsigned long long)fallback);
 		return fallback;
 	}
 	return value;
+}
+
+static uint64_t config_ms(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
+{
+	return config_number(name, "milliseconds", fallback, min, max);
 }
 
 static bool config_on(const char *name, bool fallback)
@@ -127,6 +133,40 @@ static void config_read_path(struct sh_path_config *path, uint64_t lifetime_ns)
 	path->calm_ns = config_ms("SHIFT_CALM_MS", 60000, 100, 86400000) * SH_NS_PER_MS;
 }
 
+static enum sh_gray_mode config_gray_mode(void)
+{
+	static const char *const names[] = {
+		[SH_GRAY_OFF] = "off", [SH_GRAY_WATCH] = "watch", [SH_GRAY_ON] = "on"
+	};
+	const char *text = sh_setting("SHIFT_GRAY");
+	int mode;
+
+	for (mode = SH_GRAY_OFF; text && *text && mode <= SH_GRAY_ON; mode++)
+		if (!strcmp(text, names[mode]))
+			return (enum sh_gray_mode)mode;
+	if (text && *text)
+		sh_log(SH_LOG_ERROR, "SHIFT_GRAY='%s' is neither off, watch nor on; using watch",
+		       text);
+	return SH_GRAY_WATCH;
+}
+
+static void config_read_gray(struct sh_config *config)
+{
+	struct sh_gray_config *rules = &config->gray.rules;
+
+	config->gray.mode = config_gray_mode();
+	rules->look_ns = config_ms("SHIFT_GRAY_LOOK_MS", 500, 100, 60000) * SH_NS_PER_MS;
+	rules->least = (uint32_t)config_number("SHIFT_GRAY_LEAST", "errors", 8, 1, 1000000);
+	rules->per_million =
+		(uint32_t)config_number("SHIFT_GRAY_PER_MILLION", "packets", 100, 1, 1000000);
+	rules->hold_min_ns = config_ms("SHIFT_GRAY_HOLD_MS", 60000, 1000, 86400000) * SH_NS_PER_MS;
+	rules->hold_max_ns =
+		config_ms("SHIFT_GRAY_HOLD_MAX_MS", 3600000, 1000, 86400000) * SH_NS_PER_MS;
+	if (rules->hold_max_ns < rules->hold_min_ns)
+		rules->hold_max_ns = rules->hold_min_ns;
+	rules->calm_ns = 10 * rules->hold_min_ns;
+}
+
 static void config_read_on_event(struct sh_on_event_config *on_event)
 {
 	on_event->command = config_text("SHIFT_ON_EVENT");
@@ -163,6 +203,7 @@ void sh_config_read(struct sh_config *config)
 		SH_NS_PER_MS;
 	config_read_path(&config->path, config->core.packet_lifetime_ns);
 	config_read_on_event(&config->on_event);
+	config_read_gray(config);
 	config->trust_unplaced = config_trust_unplaced();
 	config->atomics_owner = config_atomics_owner();
 	config->atomic_home = config_on("SHIFT_ATOMIC_HOME", true);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include "shiftlib/core/core.h"
+#include "shiftlib/core/gray.h"
 #include "shiftlib/core/hang.h"
 #include "shiftlib/core/path_health.h"
 
@@ -12,6 +13,12 @@ struct sh_on_event_config {
 	const char *command; /* SHIFT_ON_EVENT; NULL: none */
 	const char *kinds;   /* SHIFT_ON_EVENT_KINDS; NULL: not said */
 	uint64_t timeout_ns; /* SHIFT_ON_EVENT_TIMEOUT_MS */
+};
+
+enum sh_gray_mode {
+	SH_GRAY_OFF,
+	SH_GRAY_WATCH, /* it is told, and nothing is done */
+	SH_GRAY_ON,
 };
 
 struct sh_config {
@@ -37,6 +44,10 @@ struct sh_config {
 	struct sh_path_config path;
 	struct sh_hang_config hang;
 	struct sh_on_event_config on_event;
+	struct {
+		enum sh_gray_mode mode; /* SHIFT_GRAY */
+		struct sh_gray_config rules;
+	} gray;
 	struct sc_config core; /* retry_time_ns is set per connection */
 };
 

@@ -253,7 +253,7 @@ static uint8_t home_ok(const struct sh_qp *qp)
 	if (!qp->core.peer.masks_known)
 		return 0;
 	for (k = 0; k < qp->paths.n; k++)
-		drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
+		drained |= (uint8_t)(!!qp->ctx->path[k]->drained << k);
 	return qp->paths.up & peer->up & (uint8_t)~drained;
 }
 

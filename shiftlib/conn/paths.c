@@ -60,7 +60,7 @@ void sh_paths_changed(struct sh_qp *qp)
 	for (k = 0; k < qp->paths.n; k++) {
 		event.up |= (uint8_t)(paths_up(qp, k) << k);
 		event.steady |= (uint8_t)(paths_steady(qp, k) << k);
-		event.drained |= (uint8_t)(qp->ctx->path[k]->drained << k);
+		event.drained |= (uint8_t)(!!qp->ctx->path[k]->drained << k);
 	}
 	event.homed = qp->paths.home.drained & (uint8_t)~event.drained &
 		      (uint8_t)((1u << qp->paths.n) - 1);

@@ -276,6 +276,13 @@ static bool path_knows(const struct sh_path_health *path, uint32_t seq)
 	return ago < SH_PATH_PINGS && ago < path->seq - path->valid_seq;
 }
 
+uint64_t sh_path_trip_ns(const struct sh_path_health *path, uint32_t seq, uint64_t now)
+{
+	if (path->state == SH_PATH_OFF || !path_knows(path, seq))
+		return 0;
+	return now - path->sent_at[seq % SH_PATH_PINGS];
+}
+
 /* Newer pings may be under way: the silence, if one begins, began now. */
 static void path_end_silence(struct sh_path_health *path, uint32_t seq, uint64_t now)
 {

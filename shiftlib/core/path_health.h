@@ -101,6 +101,8 @@ void sh_path_blame(struct sh_path_health *path, uint64_t now);
 bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq);
 /* That of just now found no room and did not leave: it was none, and is due again soon. */
 void sh_path_unsent(struct sh_path_health *path, uint64_t now);
+/* How long ago that ping was sent, if an answer to it means something; 0: none does. */
+uint64_t sh_path_trip_ns(const struct sh_path_health *path, uint32_t seq, uint64_t now);
 /* An answer came. True: the path came up with it. One that answers nothing changes nothing. */
 bool sh_path_pong(struct sh_path_health *path, uint32_t seq, uint64_t now);
 /* The peer's ping came: if the path is not up here, it may be by now. */

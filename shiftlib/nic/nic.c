@@ -176,11 +176,29 @@ bool sh_nic_prompt(const struct sh_nic *nic)
 
 /* ---- drained -------------------------------------------------------------------------------- */
 
+/* True: it is news. What is counted of those that leave begins with the first word. */
+static bool nic_drain_by(struct sh_nic *nic, enum sh_drain word, bool on)
+{
+	uint8_t drained = (uint8_t)(on ? nic->drained | word : nic->drained & ~word);
+
+	if (drained == nic->drained)
+		return false;
+	if (!nic->drained)
+		memset(&nic->left, 0, sizeof(nic->left));
+	nic->drained = drained;
+	return true;
+}
+
+void sh_nic_avoid(struct sh_nic *nic, bool on)
+{
+	if (nic_drain_by(nic, SH_DRAIN_GRAY, on))
+		sh_news_nic_changed(nic);
+}
+
 void sh_nic_drain(struct sh_nic *nic, bool on)
 {
-	if (nic->drained == on)
+	if (!nic_drain_by(nic, SH_DRAIN_ORDER, on))
 		return;
-	nic->drained = on;
 	sh_log(SH_LOG_WARN, "%s: %s by the operator", nic->name, on ? "drained" : "used again");
 	sh_event_nic(nic->name, on ? SH_EVENT_DRAIN : SH_EVENT_UNDRAIN, SH_CAUSE_DRAIN);
 	sh_news_nic_changed(nic);

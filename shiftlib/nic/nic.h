@@ -19,6 +19,12 @@
 
 #define SH_MAX_NICS 32
 
+/* By whose word a NIC is drained. */
+enum sh_drain {
+	SH_DRAIN_ORDER = 1, /* the operator's */
+	SH_DRAIN_GRAY = 2,  /* conn/gray.c: it loses packets */
+};
+
 enum sh_nic_state { SH_NIC_CLOSED, SH_NIC_OPENING, SH_NIC_OPEN, SH_NIC_FAILED };
 
 /* An incarnation that died: closed when nothing that was made on it is left. */
@@ -82,7 +88,7 @@ struct sh_nic {
 	uint32_t ifdowns; /* and had lost it so often: see link.h */
 	bool fatal;	  /* dead, until it has been opened again */
 	bool sick;	  /* a command hangs or a carrier did not flush, until it obeys again */
-	bool drained;	  /* the operator's word: no traffic here if there is another way */
+	uint8_t drained;  /* enum sh_drain, as bits: no traffic here if there is another way */
 	bool asked;	  /* a job that opens it or asks its port is under way */
 	bool ask_again;	  /* the port changed meanwhile */
 	struct sh_hang hang;
@@ -173,6 +179,7 @@ void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
 void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);
 void sh_nic_obeys(struct sh_nic *nic);		  /* it is not sick any more */
 void sh_nic_drain(struct sh_nic *nic, bool on);	  /* the operator's order */
+void sh_nic_avoid(struct sh_nic *nic, bool on);	  /* it was judged sick by its counters */
 bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
 void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
 /* vlan.c: of a connection that is to be introduced. False: addresses are being found out; see news.h, opened. */

@@ -10,6 +10,7 @@
 #include "shiftlib/control/address.h"
 #include "shiftlib/control/auth.h"
 #include "shiftlib/control/wire.h"
+#include "shiftlib/core/gray.h"
 #include "shiftlib/core/path_health.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -28,7 +29,8 @@ struct sh_peer_path {
 	struct sh_path *path;			  /* NULL: not open yet, or failed */
 	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
 	struct sh_path_health health;
-	struct { /* being found out */
+	struct sh_gray_trip trip; /* of pings: conn/gray.c */
+	struct {		  /* being found out */
 		enum sh_path_need need;
 		enum sh_path_work work;
 		uint32_t looks; /* at connections, for completions */

@@ -47,6 +47,8 @@ enum sh_event_kind {
 	SH_EVENT_UNDRAIN,
 	SH_EVENT_KV_LOST, /* the key-value store does not answer */
 	SH_EVENT_KV_BACK,
+	SH_EVENT_GRAY, /* a NIC loses packets though nothing has failed; why: what is done about it */
+	SH_EVENT_GRAY_OVER,
 	SH_EVENT_KINDS,
 };
 
@@ -73,6 +75,7 @@ enum sh_event_cause {
 	SH_CAUSE_FENCED_READ,
 	SH_CAUSE_KEY,
 	SH_CAUSE_RESOURCE,
+	SH_CAUSE_LOSS,	      /* errors among packets, by the port's counters */
 	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
 	SH_CAUSE_HOME,	      /* atomics waited for a NIC of the peer that runs all of them */
 	SH_CAUSES,

@@ -12,7 +12,8 @@ const char *sh_event_kind_name(enum sh_event_kind kind)
 		[SH_EVENT_PROTECTED] = "protected", [SH_EVENT_NIC_DOWN] = "nic-down",
 		[SH_EVENT_NIC_UP] = "nic-up",	    [SH_EVENT_DRAIN] = "drain",
 		[SH_EVENT_UNDRAIN] = "undrain",	    [SH_EVENT_KV_LOST] = "kv-lost",
-		[SH_EVENT_KV_BACK] = "kv-back",
+		[SH_EVENT_KV_BACK] = "kv-back",	    [SH_EVENT_GRAY] = "gray",
+		[SH_EVENT_GRAY_OVER] = "gray-over",
 	};
 
 	return kind < SH_EVENT_KINDS ? names[kind] : "unknown";
@@ -43,6 +44,7 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 		[SH_CAUSE_FENCED_READ] = "fenced-read",
 		[SH_CAUSE_KEY] = "memory-key",
 		[SH_CAUSE_RESOURCE] = "resource",
+		[SH_CAUSE_LOSS] = "packet-loss",
 		[SH_CAUSE_APPLICATION] = "application",
 		[SH_CAUSE_HOME] = "atomics-wait",
 	};

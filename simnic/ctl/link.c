@@ -76,9 +76,17 @@ static bool set(struct sn_line_config *c, const char *option, const char *text)
 	return true;
 }
 
-static bool parse(int argc, char **argv, struct sn_line_config *c)
+/* Of a word behind the NIC, else both. */
+static enum sn_line_way way_of(int argc, char **argv)
 {
-	for (int i = 2; i < argc; i += 2) {
+	if (argc > 2 && !strcmp(argv[2], "out"))
+		return SN_LINE_OUT;
+	return argc > 2 && !strcmp(argv[2], "in") ? SN_LINE_IN : SN_LINE_BOTH;
+}
+
+static bool parse(int argc, char **argv, int first, struct sn_line_config *c)
+{
+	for (int i = first; i < argc; i += 2) {
 		if (i + 1 < argc && set(c, argv[i], argv[i + 1]))
 			continue;
 		ctl_usage("link: '%s %s' makes no sense", argv[i], i + 1 < argc ? argv[i + 1] : "");
@@ -108,12 +116,16 @@ static void show(const struct sn_fabric *fabric, const char *way, const _Atomic 
 int ctl_link(int argc, char **argv)
 {
 	struct sn_line_config config = { 0 };
-	bool off = argc == 3 && !strcmp(argv[2], "off");
+	enum sn_line_way way = way_of(argc, argv);
+	int first = way == SN_LINE_BOTH ? 2 : 3;
+	bool off = argc == first + 1 && !strcmp(argv[first], "off");
 	struct ctl_nic nic;
 
 	if (argc < 2)
 		return ctl_usage("link wants a NIC");
-	if (!off && !parse(argc, argv, &config))
+	if (way != SN_LINE_BOTH && argc == first)
+		return ctl_usage("link: what is its direction %s to be like?", argv[2]);
+	if (!off && !parse(argc, argv, first, &config))
 		return CTL_USAGE;
 	if (!ctl_nic(argv[1], &nic))
 		return CTL_FAILED;
@@ -122,7 +134,7 @@ int ctl_link(int argc, char **argv)
 		show(nic.fabric, "in", &nic.nic->cable.in);
 		return CTL_OK;
 	}
-	if (sn_line_set(nic.fabric, nic.nic->host, nic.nic->index, off ? NULL : &config))
+	if (sn_line_set_way(nic.fabric, nic.nic->host, nic.nic->index, way, off ? NULL : &config))
 		return ctl_fail("this fabric has no more than %d links", SN_LINES / 2);
 	return CTL_OK;
 }

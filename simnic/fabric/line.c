@@ -320,17 +320,26 @@ static void turn_off(struct sn_fabric *fabric, const _Atomic uint32_t *number)
 		atomic_store(&line->on, 0);
 }
 
+int sn_line_set_way(struct sn_fabric *fabric, uint32_t host, uint32_t nic, enum sn_line_way way,
+		    const struct sn_line_config *config)
+{
+	struct sn_cable *cable = &fabric->nic[host][nic].cable;
+	_Atomic uint32_t *const numbers[] = { &cable->out, &cable->in };
+	int err = 0;
+
+	for (uint32_t i = 0; i < 2 && !err; i++) {
+		if (!(way >> i & 1))
+			continue;
+		if (config)
+			err = find(fabric, numbers[i], config);
+		else
+			turn_off(fabric, numbers[i]);
+	}
+	return err;
+}
+
 int sn_line_set(struct sn_fabric *fabric, uint32_t host, uint32_t nic,
 		const struct sn_line_config *config)
 {
-	struct sn_nic *n = &fabric->nic[host][nic];
-	int err = 0;
-
-	if (config) {
-		err = find(fabric, &n->cable.out, config);
-		return err ? err : find(fabric, &n->cable.in, config);
-	}
-	turn_off(fabric, &n->cable.out);
-	turn_off(fabric, &n->cable.in);
-	return 0;
+	return sn_line_set_way(fabric, host, nic, SN_LINE_BOTH, config);
 }

@@ -44,7 +44,11 @@ struct sn_line {
 
 /* The line of a packet's way: that of the sending NIC's cable, else of the receiving one's. NULL: there is none. */
 struct sn_line *sn_line_of(struct sn_fabric *fabric, const struct sn_pkt *pkt);
-/* Both directions of a NIC's cable. NULL: without a line again. -ENOSPC: the fabric has no more of them. */
+enum sn_line_way { SN_LINE_OUT = 1, SN_LINE_IN = 2, SN_LINE_BOTH = 3 };
+
+/* Directions of a NIC's cable. NULL: without a line again. -ENOSPC: the fabric has no more of them. */
+int sn_line_set_way(struct sn_fabric *fabric, uint32_t host, uint32_t nic, enum sn_line_way way,
+		    const struct sn_line_config *config);
 int sn_line_set(struct sn_fabric *fabric, uint32_t host, uint32_t nic,
 		const struct sn_line_config *config);
 /*

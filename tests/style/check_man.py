@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-READ = re.compile(r'(?:getenv|config_text|config_ms|config_on|sh_setting|settings_true)\(\s*"(SHIFT_[A-Z0-9_]+)"')
+READ = re.compile(r'(?:getenv|config_text|config_ms|config_number|config_on|sh_setting|settings_true)\(\s*"(SHIFT_[A-Z0-9_]+)"')
 # In the library they must be read by secure_getenv(): setuid programs ignore them.
 PLAIN = re.compile(r'(?<!secure_)getenv\(\s*(?:"SHIFT_|"XDG_|name)')
 LIBRARY = ("libibverbs", "shiftlib", "kvclient")

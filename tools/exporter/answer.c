@@ -129,6 +129,15 @@ static void answer_process(struct series *gauges, const json_t *answer)
 		answer_qps(gauges, pid, program, group);
 }
 
+static void answer_nic(struct series *gauges, const json_t *nic)
+{
+	const char *name = ctl_text(nic, "name"), *gray = ctl_text(nic, "gray");
+
+	series_add(gauges, FAMILY_NIC, "", 1, "nic", name, "state", ctl_text(nic, "state"), NULL);
+	if (*gray) /* an earlier version does not tell */
+		series_add(gauges, FAMILY_GRAY, "", 1, "nic", name, "state", gray, NULL);
+}
+
 int answer_read(const json_t *answer, struct series *counters, struct series *gauges)
 {
 	const json_t *bounds = json_object_get(answer, "bounds");
@@ -142,9 +151,7 @@ int answer_read(const json_t *answer, struct series *counters, struct series *ga
 	answer_kv(counters, gauges, json_object_get(answer, "kv"));
 	json_object_foreach(json_object_get(answer, "refused"), reason, item) series_add(
 		counters, FAMILY_REFUSED, "", json_number_value(item), "reason", reason, NULL);
-	json_array_foreach(json_object_get(answer, "nics"), i, item)
-		series_add(gauges, FAMILY_NIC, "", 1, "nic", ctl_text(item, "name"), "state",
-			   ctl_text(item, "state"), NULL);
+	json_array_foreach(json_object_get(answer, "nics"), i, item) answer_nic(gauges, item);
 	json_array_foreach(json_object_get(answer, "pairs"), i, item)
 		answer_pair(counters, gauges, item);
 	json_array_foreach(json_object_get(answer, "failed"), i, item)

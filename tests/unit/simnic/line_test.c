@@ -43,6 +43,28 @@ static int teardown(void **state)
 	return sn_fabric_destroy(name);
 }
 
+static void one_direction_alone(void **state)
+{
+	struct sn_fabric *fabric = *state;
+	const struct sn_line_config lossy = { .loss.loss = 0.5 };
+	struct sn_pkt out = { .src_host = 0, .dst_host = 1 }, in = { .src_host = 1, .dst_host = 0 };
+	struct sn_line *line;
+
+	assert_int_equal(sn_line_set(fabric, 0, 0, NULL), 0);
+	assert_int_equal(sn_line_set_way(fabric, 0, 0, SN_LINE_IN, &lossy), 0);
+	assert_null(sn_line_of(fabric, &out));
+	line = sn_line_of(fabric, &in);
+	assert_non_null(line);
+	assert_true(line->config.loss.loss == 0.5);
+	assert_int_equal(sn_line_set_way(fabric, 0, 0, SN_LINE_OUT, &lossy), 0);
+	assert_non_null(sn_line_of(fabric, &out));
+	assert_ptr_not_equal(sn_line_of(fabric, &out), line);
+	assert_int_equal(sn_line_set_way(fabric, 0, 0, SN_LINE_IN, NULL), 0);
+	assert_null(sn_line_of(fabric, &in));
+	assert_non_null(sn_line_of(fabric, &out));
+	assert_int_equal(sn_line_set(fabric, 0, 0, NULL), 0);
+}
+
 static struct sn_line *line_with(struct sn_fabric *fabric, struct sn_line_config config)
 {
 	struct sn_pkt pkt = { .src_host = 0, .dst_host = 1 };
@@ -303,6 +325,7 @@ int main(void)
 		WITH(what_was_never_filled_goes),
 		WITH(lock_of_the_dead_is_taken),
 		WITH(only_its_own_nic_and_way),
+		WITH(one_direction_alone),
 	};
 
 	return cmocka_run_group_tests_name("lines", tests, NULL, NULL);

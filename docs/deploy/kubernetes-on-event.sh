@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# For SHIFT_ON_EVENT in a pod, with SHIFT_ON_EVENT_KINDS=switch,gray: cordons the node if one of its NICs failed, or has a
+# bad link. Pods go on; new ones are placed elsewhere. The image needs kubectl; the pod, NODE_NAME and the account of
+# kubernetes-cordon.yaml.
+case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
+"switch peer" | "switch drain") exit 0 ;;	# the other node's NIC; an operator's order
+switch*) ;;
+"gray packet-loss") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
+*) exit 0 ;;
+esac
+exec kubectl cordon "$NODE_NAME"

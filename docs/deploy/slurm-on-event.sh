@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# For SHIFT_ON_EVENT in a job of Slurm, with SHIFT_ON_EVENT_KINDS=switch,gray: leaves word for slurm-epilog.sh that a NIC
+# of this node failed, or has a bad link. The job goes on; the node is drained when it has ended. Runs as the job's user.
+marks=${SHIFT_MARKS:-/var/spool/shift}
+case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
+"switch peer" | "switch drain") exit 0 ;;	# the other node's NIC; an operator's order
+switch*) ;;
+"gray packet-loss") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
+*) exit 0 ;;
+esac
+[ -n "$SLURM_JOB_ID" ] && umask 077 && echo "$SHIFT_EVENT_FROM" > "$marks/$SLURM_JOB_ID"

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here the counters are read, for
+ * NICs that carry connections, and something is done: told of, or, with SHIFT_GRAY=on, the NIC is drained in order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shiftlib/base/list.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/base/worker.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/core/gray.h"
+#include "shiftlib/nic/counters.h"
+#include "shiftlib/nic/nic.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/report/event.h"
+
+#define IDLE_PACKETS 100 /* in a look: fewer are no traffic */
+#define IDLE_LOOKS   8	 /* in the place of so many is one, without traffic */
+
+enum gray_stays { STAYS_UNTOLD, STAYS_UNPROVEN, STAYS_PROVEN };
+
+struct gray_nic {
+	struct sh_gray core;
+	bool reading, used, idle;
+	enum gray_stays told_stays; /* that nothing is done */
+};
+
+struct gray_job {
+	struct sh_job job;
+	struct sh_nic *nic;
+	char name[sizeof(((struct sh_nic *)0)->name)];
+	struct sh_gray_counts counts;
+	bool told;
+};
+
+static struct {
+	struct gray_nic nic[SH_MAX_NICS];
+	uint64_t look_at;
+	uint32_t looks;
+} gray;
+
+static const struct sh_gray_config *config(void)
+{
+	return &sh.config.gray.rules;
+}
+
+static struct gray_nic *of(const struct sh_nic *nic)
+{
+	return &gray.nic[nic->index];
+}
+
+/* ---- whom else it concerns ------------------------------------------------------------------ */
+
+/* NICs that connections which run there could use instead, itself included. */
+static uint32_t choices(const struct sh_nic *nic)
+{
+	uint32_t found = 1u << nic->index;
+	struct sh_qp *qp;
+	uint8_t k;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (!qp->conn_id || qp->active->nic != nic)
+			continue;
+		for (k = 0; k < qp->paths.n; k++)
+			if (sh_nic_up(qp->ctx->path[k]) && qp->paths.up >> k & 1)
+				found |= 1u << qp->ctx->path[k]->index;
+	}
+	return found;
+}
+
+static bool may_drain(const struct sh_nic *nic)
+{
+	uint32_t found = choices(nic), n = 0, sick = 0, drained = 0, i;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		if (!(found >> i & 1))
+			continue;
+		n++;
+		sick += gray.nic[i].core.state == SH_GRAY_SICK;
+		drained += sh_nics.nic[i].drained != 0;
+	}
+	return sh_gray_may_drain(n, sick, drained);
+}
+
+/* Somebody has left it, or is about to: what was counted is of a traffic that is no more. */
+static bool disturbed(const struct sh_nic *nic)
+{
+	const struct sc_conn *core;
+	struct sh_qp *qp;
+
+	if (!sh_nic_up(nic))
+		return true;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		core = &qp->core;
+		if (qp->conn_id && qp->active->nic == nic &&
+		    (core->move != SC_MOVE_NONE || core->peer.paths.drained >> core->path & 1))
+			return true;
+	}
+	return false;
+}
+
+/* ---- what is done --------------------------------------------------------------------------- */
+
+static void tell(const struct sh_nic *nic, const char *why)
+{
+	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = SH_CAUSE_LOSS, .why = why };
+	uint64_t errors, packets;
+
+	sh_gray_share(&of(nic)->core, &errors, &packets);
+	sh_log(SH_LOG_WARN, "%s: %llu errors among its last %llu packets (%s), without a fault; %s",
+	       nic->name, (unsigned long long)errors, (unsigned long long)packets,
+	       of(nic)->core.seen & SH_GRAY_DAMAGE ? "damaged ones, and others"
+						   : "gaps and timeouts",
+	       why);
+	snprintf(event.from, sizeof(event.from), "%s", nic->name);
+	sh_event_record(&event);
+}
+
+/* Again at each look: what kept it may be over. */
+static void drain(struct sh_nic *nic)
+{
+	struct gray_nic *own = of(nic);
+	enum gray_stays stays = own->core.proven ? STAYS_PROVEN : STAYS_UNPROVEN;
+
+	if (nic->drained & SH_DRAIN_GRAY)
+		return;
+	if (own->core.proven && may_drain(nic)) {
+		own->told_stays = STAYS_UNTOLD;
+		tell(nic, "its connections leave in order");
+		sh_nic_avoid(nic, true);
+	} else if (own->told_stays != stays) {
+		own->told_stays = stays;
+		tell(nic, own->core.proven ? "it is used on, as no other NIC is better"
+					   : "it is used on, as congestion may do this, too");
+	}
+}
+
+static void well_again(struct sh_nic *nic)
+{
+	sh_log(SH_LOG_WARN, "%s: it has shown no errors for %llu s and counts as well", nic->name,
+	       (unsigned long long)(sh_gray_hold_ns(&of(nic)->core, config()) / SH_NS_PER_S));
+	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_LOSS);
+	sh_nic_avoid(nic, false);
+}
+
+static void act(struct sh_nic *nic, bool changed)
+{
+	const struct sh_gray *core = &of(nic)->core;
+
+	if (changed && core->state != SH_GRAY_SICK) {
+		of(nic)->told_stays = STAYS_UNTOLD;
+		well_again(nic);
+	} else if (core->state == SH_GRAY_SICK && sh.config.gray.mode == SH_GRAY_ON) {
+		drain(nic);
+	} else if (changed) {
+		tell(nic, "it is only watched");
+	}
+}
+
+/* ---- looks ---------------------------------------------------------------------------------- */
+
+static struct sh_gray_trips take_trips(const struct sh_nic *nic)
+{
+	struct sh_gray_trips sum = { 0 };
+	bool calm = !of(nic)->core.seen;
+	struct sh_peer *peer;
+	uint32_t i;
+
+	list_for_each (&sh_peers.list, peer, struct sh_peer, link)
+		for (i = 0; i < peer->n_paths; i++)
+			if (peer->paths[i]->nic == nic)
+				sh_gray_trip_look(&peer->paths[i]->trip, calm, &sum);
+	return sum;
+}
+
+static void look(struct sh_nic *nic, const struct gray_job *task)
+{
+	struct gray_nic *own = of(nic);
+	const struct sh_gray_counts *counts = task->told ? &task->counts : &own->core.last;
+	struct sh_gray_trips trips = take_trips(nic);
+	bool changed;
+
+	own->idle = counts->packets - own->core.last.packets < IDLE_PACKETS;
+	if (disturbed(nic))
+		sh_gray_forget(&own->core);
+	changed = sh_gray_look(&own->core, config(), counts, &trips, sh_now_ns());
+	act(nic, changed);
+}
+
+static void job_run(struct sh_job *job)
+{
+	struct gray_job *task = (struct gray_job *)job;
+
+	task->told = sh_counters_read("/sys", task->name, &task->counts);
+}
+
+static void job_done(struct sh_job *job)
+{
+	struct gray_job *task = (struct gray_job *)job;
+	struct sh_nic *nic = task->nic;
+
+	sh_job_lock();
+	of(nic)->reading = false;
+	if (!job->canceled && !sh.stopping)
+		look(nic, task);
+	sh_job_end(&nic->busy);
+	sh_job_unlock();
+	free(task);
+}
+
+static void begin(struct sh_nic *nic)
+{
+	struct gray_job *task;
+
+	if (of(nic)->reading || nic->state != SH_NIC_OPEN)
+		return;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return;
+	task->job = (struct sh_job){ .fn = job_run, .done = job_done, .patient = true };
+	task->nic = nic;
+	memcpy(task->name, nic->name, sizeof(task->name));
+	sh_job_begin(&nic->busy);
+	of(nic)->reading = !sh_worker_submit(nic->worker, &task->job);
+	if (of(nic)->reading)
+		return;
+	sh_job_end(&nic->busy);
+	free(task);
+}
+
+/* One that is away is looked at, too: its time there has an end. */
+static bool find_used(void)
+{
+	struct sh_qp *qp;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		gray.nic[i].used = gray.nic[i].core.state == SH_GRAY_SICK;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->active->nic && qp->core.guarded)
+			of(qp->active->nic)->used = true;
+	for (i = 0; i < sh_nics.n; i++)
+		any |= gray.nic[i].used;
+	return any;
+}
+
+static void gray_run(uint64_t now)
+{
+	uint32_t i;
+
+	if (sh.config.gray.mode == SH_GRAY_OFF || (gray.look_at && now < gray.look_at) ||
+	    (!gray.look_at && !sh_conns.guarded))
+		return;
+	gray.look_at = find_used() ? now + config()->look_ns : 0;
+	gray.looks++;
+	for (i = 0; i < sh_nics.n; i++)
+		if (gray.nic[i].used && (!gray.nic[i].idle || gray.looks % IDLE_LOOKS == 0))
+			begin(&sh_nics.nic[i]);
+}
+
+static uint64_t gray_next_timer(void)
+{
+	return gray.look_at;
+}
+
+static void gray_reset(void)
+{
+	memset(&gray, 0, sizeof(gray));
+}
+
+/* ---- told ----------------------------------------------------------------------------------- */
+
+const char *sh_gray_word(const struct sh_nic *nic)
+{
+	static const char *const words[] = { [SH_GRAY_HEALTHY] = "healthy",
+					     [SH_GRAY_SUSPECT] = "suspect",
+					     [SH_GRAY_SICK] = "sick" };
+
+	return sh.config.gray.mode == SH_GRAY_OFF ? "off" : words[of(nic)->core.state];
+}
+
+void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packets)
+{
+	sh_gray_share(&of(nic)->core, errors, packets);
+}
+
+void sh_gray_use(struct sh_nic *nic)
+{
+	if (of(nic)->core.state != SH_GRAY_SICK)
+		return;
+	sh_gray_absolve(&of(nic)->core, sh_now_ns());
+	of(nic)->told_stays = STAYS_UNTOLD;
+	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_DRAIN);
+	sh_nic_avoid(nic, false);
+}
+
+const struct sh_module sh_gray_module = {
+	.name = "gray",
+	.reset = gray_reset,
+	.run = gray_run,
+	.next_timer = gray_next_timer,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* NICs that lose or damage packets though nothing has failed: core/gray.h, with the counters of real ports. */
+#ifndef SHIFTLIB_CONN_GRAY_H
+#define SHIFTLIB_CONN_GRAY_H
+
+#include <stdint.h>
+#include "shiftlib/loop/loop.h"
+
+struct sh_nic;
+
+/* Lock held. "off", or what the last looks say of it. */
+const char *sh_gray_word(const struct sh_nic *nic);
+/* Of the last looks: errors, and the packets they are among. */
+void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packets);
+/* Lock held: the operator wants it to be used. */
+void sh_gray_use(struct sh_nic *nic);
+
+extern const struct sh_module sh_gray_module;
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <assert.h>
+#include <string.h>
+#include "shiftlib/core/gray.h"
+
+#define LOOKS_LEAST   3 /* with errors in them */
+#define WITNESS_LEAST 2 /* errors of a kind */
+#define RELAPSES_MAX  31
+#define TRIPS_LEAST   3
+#define TRIP_FACTOR   4
+#define TRIP_FLOOR_NS 500000ull /* longer than usual by less is nothing */
+#define TRIP_LEARNS   64	/* the share of one in what is usual */
+
+_Static_assert((SH_GRAY_LOOKS & (SH_GRAY_LOOKS - 1)) == 0, "looks wrap");
+
+/* ---- sums ----------------------------------------------------------------------------------- */
+
+static void counts_add(struct sh_gray_counts *sum, const struct sh_gray_counts *more)
+{
+	sum->packets += more->packets;
+	sum->naks += more->naks;
+	sum->gaps += more->gaps;
+	sum->timeouts += more->timeouts;
+	sum->duplicates += more->duplicates;
+	sum->damaged += more->damaged;
+	sum->marks += more->marks;
+	sum->unready += more->unready;
+}
+
+/* False: one has fallen, so they began anew. */
+static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_counts *last,
+			 struct sh_gray_counts *out)
+{
+	*out = (struct sh_gray_counts){
+		.packets = now->packets - last->packets,
+		.naks = now->naks - last->naks,
+		.gaps = now->gaps - last->gaps,
+		.timeouts = now->timeouts - last->timeouts,
+		.duplicates = now->duplicates - last->duplicates,
+		.damaged = now->damaged - last->damaged,
+		.marks = now->marks - last->marks,
+		.unready = now->unready - last->unready,
+	};
+	return now->packets >= last->packets && now->naks >= last->naks &&
+	       now->gaps >= last->gaps && now->timeouts >= last->timeouts &&
+	       now->duplicates >= last->duplicates && now->damaged >= last->damaged &&
+	       now->marks >= last->marks && now->unready >= last->unready;
+}
+
+/* A gap makes many packets come behind it: of a receiver, what had to be sent again counts. */
+static uint64_t counts_errors(const struct sh_gray_counts *counts)
+{
+	uint64_t errors = counts->naks + counts->timeouts + counts->damaged;
+
+	return errors ? errors : counts->duplicates;
+}
+
+static struct sh_gray_counts looks_sum(const struct sh_gray *gray)
+{
+	struct sh_gray_counts sum = { 0 };
+
+	for (uint32_t i = 0; i < SH_GRAY_LOOKS; i++)
+		counts_add(&sum, &gray->look[i]);
+	return sum;
+}
+
+static uint32_t looks_with_errors(const struct sh_gray *gray)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < SH_GRAY_LOOKS; i++)
+		n += counts_errors(&gray->look[i]) != 0;
+	return n;
+}
+
+enum trips { TRIPS_FEW, TRIPS_USUAL, TRIPS_SLOW };
+
+static enum trips trips_say(const struct sh_gray *gray)
+{
+	uint32_t n = 0, slow = 0;
+
+	for (uint32_t i = 0; i < SH_GRAY_LOOKS; i++) {
+		n += gray->trips[i].n;
+		slow += gray->trips[i].slow;
+	}
+	if (n < TRIPS_LEAST)
+		return TRIPS_FEW;
+	return slow > n / 2 ? TRIPS_SLOW : TRIPS_USUAL;
+}
+
+void sh_gray_share(const struct sh_gray *gray, uint64_t *errors, uint64_t *packets)
+{
+	struct sh_gray_counts sum = looks_sum(gray);
+
+	*errors = counts_errors(&sum);
+	*packets = sum.packets;
+}
+
+/* ---- witnesses ------------------------------------------------------------------------------ */
+
+static bool enough(const struct sh_gray *gray, const struct sh_gray_config *config,
+		   const struct sh_gray_counts *sum)
+{
+	uint64_t errors = counts_errors(sum);
+
+	return errors >= config->least && looks_with_errors(gray) >= LOOKS_LEAST &&
+	       errors * 1000000 >= sum->packets * config->per_million;
+}
+
+/* What came behind something that found no receive is no gap. */
+static uint8_t witnesses(const struct sh_gray_counts *sum, bool slow)
+{
+	uint8_t seen = 0;
+
+	if (sum->naks >= WITNESS_LEAST || (sum->gaps >= WITNESS_LEAST && !sum->unready))
+		seen |= SH_GRAY_GAPS;
+	if (sum->timeouts + sum->duplicates >= WITNESS_LEAST)
+		seen |= SH_GRAY_TIMEOUTS;
+	if (sum->damaged >= WITNESS_LEAST)
+		seen |= SH_GRAY_DAMAGE;
+	if (slow)
+		seen |= SH_GRAY_SLOW;
+	return seen;
+}
+
+static bool proves(uint8_t seen)
+{
+	return seen & SH_GRAY_DAMAGE && seen & (SH_GRAY_GAPS | SH_GRAY_TIMEOUTS | SH_GRAY_SLOW);
+}
+
+/* Gaps with timeouts, if no queue is to blame. */
+static bool suffices(const struct sh_gray *gray)
+{
+	const uint8_t both = SH_GRAY_GAPS | SH_GRAY_TIMEOUTS;
+
+	return proves(gray->seen) || ((gray->seen & both) == both && !gray->congested);
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+uint64_t sh_gray_hold_ns(const struct sh_gray *gray, const struct sh_gray_config *config)
+{
+	uint64_t hold = config->hold_min_ns, max = config->hold_max_ns;
+
+	for (uint32_t i = 1; i < gray->relapses && hold < max; i++)
+		hold = hold > max / 2 ? max : hold * 2;
+	return hold;
+}
+
+static void transition_healthy_to_suspect(struct sh_gray *gray, uint64_t now)
+{
+	assert(gray->state == SH_GRAY_HEALTHY);
+	gray->state = SH_GRAY_SUSPECT;
+	gray->since = now;
+}
+
+static void transition_any_to_healthy(struct sh_gray *gray, uint64_t now)
+{
+	assert(gray->state != SH_GRAY_HEALTHY);
+	if (gray->state == SH_GRAY_SICK)
+		gray->well_at = now;
+	gray->state = SH_GRAY_HEALTHY;
+	gray->since = now;
+}
+
+static void transition_any_to_sick(struct sh_gray *gray, const struct sh_gray_config *config,
+				   uint64_t now)
+{
+	uint64_t calm = config->calm_ns ? (now - gray->well_at) / config->calm_ns : 0;
+
+	assert(gray->state != SH_GRAY_SICK);
+	gray->relapses -= calm < gray->relapses ? (uint32_t)calm : gray->relapses;
+	if (gray->relapses < RELAPSES_MAX)
+		gray->relapses++;
+	gray->seen_at = now;
+	gray->proven = proves(gray->seen);
+	gray->state = SH_GRAY_SICK;
+	gray->since = now;
+}
+
+/* Sick until the hold-down is over: with its traffic away nothing else can show that it is well. */
+static bool judge(struct sh_gray *gray, const struct sh_gray_config *config, bool believed,
+		  uint64_t now)
+{
+	if (gray->state == SH_GRAY_SICK) {
+		if (believed)
+			gray->seen_at = now;
+		gray->proven |= proves(gray->seen);
+		if (now - gray->seen_at < sh_gray_hold_ns(gray, config))
+			return false;
+		transition_any_to_healthy(gray, now);
+		return true;
+	}
+	if (believed) {
+		transition_any_to_sick(gray, config, now);
+		return true;
+	}
+	if (gray->state == SH_GRAY_HEALTHY && gray->seen & ~SH_GRAY_SLOW)
+		transition_healthy_to_suspect(gray, now);
+	else if (gray->state == SH_GRAY_SUSPECT && !(gray->seen & ~SH_GRAY_SLOW))
+		transition_any_to_healthy(gray, now);
+	return false;
+}
+
+bool sh_gray_look(struct sh_gray *gray, const struct sh_gray_config *config,
+		  const struct sh_gray_counts *counts, const struct sh_gray_trips *trips,
+		  uint64_t now)
+{
+	uint32_t place = gray->next++ % SH_GRAY_LOOKS;
+	struct sh_gray_counts sum;
+	enum trips trips_are;
+	bool counted;
+
+	if (!gray->known || !counts_since(counts, &gray->last, &gray->look[place])) {
+		sh_gray_forget(gray);
+		gray->last = *counts;
+		gray->known = true;
+		return judge(gray, config, false, now);
+	}
+	gray->last = *counts;
+	gray->trips[place] = *trips;
+	sum = looks_sum(gray);
+	trips_are = trips_say(gray);
+	counted = enough(gray, config, &sum);
+	gray->congested = trips_are != TRIPS_USUAL || sum.marks > counts_errors(&sum) / 8;
+	gray->seen = counted ? witnesses(&sum, trips_are == TRIPS_SLOW) : 0;
+	return judge(gray, config, suffices(gray), now);
+}
+
+void sh_gray_forget(struct sh_gray *gray)
+{
+	memset(gray->look, 0, sizeof(gray->look));
+	memset(gray->trips, 0, sizeof(gray->trips));
+	gray->known = gray->congested = false;
+	gray->seen = 0;
+}
+
+void sh_gray_absolve(struct sh_gray *gray, uint64_t now)
+{
+	sh_gray_forget(gray);
+	if (gray->state != SH_GRAY_HEALTHY)
+		transition_any_to_healthy(gray, now);
+}
+
+/* ---- round trips ---------------------------------------------------------------------------- */
+
+void sh_gray_trip_add(struct sh_gray_trip *trip, uint64_t ns)
+{
+	if (trip->n < SH_GRAY_TRIPS)
+		trip->ns[trip->n++] = ns;
+}
+
+/* The mean at first, and then it follows slowly: a load that lasts is usual. */
+static void trip_learn(struct sh_gray_trip *trip, uint64_t ns)
+{
+	if (trip->learned < TRIP_LEARNS)
+		trip->learned++;
+	if (ns < trip->usual_ns)
+		trip->usual_ns -= (trip->usual_ns - ns) / trip->learned;
+	else
+		trip->usual_ns += (ns - trip->usual_ns) / trip->learned;
+}
+
+static bool trip_is_slow(const struct sh_gray_trip *trip, uint64_t ns)
+{
+	return trip->learned && ns > TRIP_FACTOR * trip->usual_ns &&
+	       ns - trip->usual_ns > TRIP_FLOOR_NS;
+}
+
+void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trips *sum)
+{
+	for (uint32_t i = 0; i < trip->n; i++) {
+		sum->n++;
+		sum->slow += trip_is_slow(trip, trip->ns[i]);
+		if (calm)
+			trip_learn(trip, trip->ns[i]);
+	}
+	trip->n = 0;
+}
+
+bool sh_gray_may_drain(uint32_t n, uint32_t sick, uint32_t drained)
+{
+	return n > 1 && sick * 2 <= n && drained + 1 < n;
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A link that loses a packet in a thousand is found by the counters of its port, and told of, or left in order;
+congestion, pauses and slow receivers are not.
+
+  gray.py --build DIR [CASE...]
+"""
+import json
+import os
+import signal
+import sys
+import time
+
+from ctl import Ctl, must
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import CALM, LONG_S, SOON
+
+LOOK_MS = 500
+GRAY = {"gray_look_ms": LOOK_MS, "gray_hold_ms": 2000, "gray_hold_max_ms": 3600000}
+WELL = ("--delay", "20us")
+LOSSY = (*WELL, "--loss", "1e-3")
+LOOKS = 24          # in which nothing is to be found
+NIC = "h0/mlx5_0"
+FENCE_NS = 900000000     # an ordered switch that takes a second becomes an abrupt one
+
+
+class Pair:
+    """A program and its peer, on h0 and h1, for as long as they are needed."""
+
+    def __init__(self, lab, tool, shift, *options):
+        argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", *CALM, "-D", LONG_S, "-p", free_port(), *options]
+        self.ends = [lab.start("h0", argv, f"{tool}-server", shift)]
+        self.ends[0].await_listening()
+        self.ends.append(lab.start("h1", argv + ["127.0.0.1"], f"{tool}-client", shift))
+
+
+class Gray:
+    """A stream to h0, and round trips beside it, over a link that is well at first."""
+
+    def __init__(self, lab, mode, link=WELL, **settings):
+        self.lab = lab
+        lab.ctl("link", NIC, *link)
+        shift = Shift(log="info", **({"gray": mode} if mode else {}), **{**SOON, **GRAY, **settings})
+        self.programs = []
+        for options in (("ib_write_bw", shift, "-q", "2", "-s", "16384", "-t", "16"),
+                        ("ib_send_lat", shift, "-s", "4096")):
+            self.programs += Pair(lab, *options).ends
+        for p in self.programs:
+            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 40)
+        self.alive()
+
+    def alive(self):
+        for p in self.programs:
+            must(f"{p.name} runs", p.running(), p.tail())
+
+    def events(self, *kinds, hosts=("h0", "h1")):
+        found = [Ctl(self.lab, h).run("events", "--json").stdout for h in hosts]
+        return [e for text in found for e in map(json.loads, text.splitlines()) if e["kind"] in kinds]
+
+    def wait(self, kind, n=1, hosts=("h0", "h1"), seconds=60):
+        def there():
+            self.alive()
+            found = self.events(kind, hosts=hosts)
+            return found if len(found) >= n else None
+        return wait_for(f"event {kind}", there, seconds)
+
+    def words(self, host):
+        """What the programs there say of mlx5_0."""
+        return [nic["gray"] for p in Ctl(self.lab, host).processes() for nic in p["nics"] if nic["name"] == "mlx5_0"]
+
+    def port(self, name, host="h0"):
+        """A counter of mlx5_0."""
+        return int(self.lab.run(host, ["cat", f"/sys/class/infiniband/mlx5_0/ports/1/{name}"]).out())
+
+    def errors(self, *names):
+        return sum(self.port(f"hw_counters/{name}", host) for name in names for host in ("h0", "h1"))
+
+    def only(self, nic):
+        """The bytes go over this NIC alone."""
+        def there():
+            self.alive()
+            before = [self.lab.carried(i) for i in (0, 1)]
+            time.sleep(0.15)
+            now = [self.lab.carried(i) for i in (0, 1)]
+            return now[nic] > before[nic] and now[1 - nic] == before[1 - nic]
+        wait_for(f"traffic on mlx5_{nic} alone", there, 60)
+
+    def nothing(self, *named):
+        """For a while; though errors of these names were counted meanwhile."""
+        before = self.errors(*named) if named else 0
+        self.still(LOOKS)
+        must("errors were counted", not named or self.errors(*named) > before + 8)
+
+    def still(self, looks):
+        for _ in range(looks):
+            self.alive()
+            time.sleep(LOOK_MS / 1000)
+        must("nothing moves", not self.events("switch", "return"), self.events("switch", "return"))
+
+
+def in_order(moves):
+    """Nothing is sent again; but for what was lost at the wrong moment, so that it was waited for as long as may be."""
+    for e in moves:
+        must("by an order", e["cause"] in ("drain", "peer", "better-nic"), e)
+        must("nothing is sent again", e["resent"] + e["settled"] == 0 or e["switch_ns"] >= FENCE_NS, e)
+    must("some did not wait", any(e["switch_ns"] < FENCE_NS for e in moves), moves)
+
+
+def lossy(lab):
+    """Both directions lose: h0's port sees damage, and its queue pairs gaps."""
+    gray = Gray(lab, "on")
+    lab.ctl("link", NIC, *LOSSY)
+    for e in gray.wait("gray", hosts=("h0",)):
+        must("which", (e["from"], e["cause"]) == ("mlx5_0", "packet-loss"), e)
+    gray.only(1)
+    must("it is left", any("leave in order" in e["why"] for e in gray.events("gray")))
+    lab.ctl("link", NIC, *WELL)
+    gray.wait("gray-over", hosts=("h0",))
+    gray.only(0)
+    in_order(gray.events("switch", "return"))
+    must("it moved", gray.events("switch") and gray.events("return"))
+
+
+def one_way(lab):
+    """What h1 sends is lost: the switch counts the damage, which h1 cannot read. It is told of, and that it proves nothing."""
+    gray = Gray(lab, "on")
+    lab.ctl("link", "h1/mlx5_0", "out", *WELL, "--loss", "5e-3")
+    must("it is told", "congestion may do this" in gray.wait("gray", hosts=("h1",))[0]["why"])
+    gray.still(LOOKS // 4)
+
+
+def watched(lab):
+    """By default: an event, and nothing is done."""
+    gray = Gray(lab, None)
+    lab.ctl("link", NIC, *LOSSY)
+    must("it says so", "only watched" in gray.wait("gray", hosts=("h0",))[0]["why"])
+    wait_for("the status", lambda: gray.words("h0") == ["sick"] * 2, 30)
+    gray.still(LOOKS // 2)
+    lab.ctl("link", NIC, *WELL)
+    gray.wait("gray-over", hosts=("h0",))
+
+
+def off(lab):
+    gray = Gray(lab, "off")
+    lab.ctl("link", NIC, *LOSSY)
+    gray.nothing("packet_seq_err")
+    must("the status", gray.words("h0") == ["off"] * 2)
+
+
+def order(lab):
+    """The operator wants it back, and it is judged anew."""
+    gray = Gray(lab, "on", gray_hold_ms=3600000)
+    lab.ctl("link", NIC, *LOSSY)
+    gray.wait("gray")
+    gray.only(1)
+    lab.ctl("link", NIC, *WELL)
+    for host in ("h0", "h1"):
+        Ctl(lab, host)("undrain", "mlx5_0")
+    gray.only(0)
+    in_order(gray.events("switch", "return"))
+
+
+def last(lab):
+    """Both links of h0 lose: no NIC is better, so none is left for good."""
+    gray = Gray(lab, "on")
+    lab.ctl("fault", "port-down", "h1/mlx5_1")
+    lab.ctl("link", NIC, *LOSSY)
+    wait_for("it stays", lambda: any("no other NIC is better" in e["why"] for e in gray.wait("gray", hosts=("h0",))), 60)
+    must("nothing moves", not gray.events("switch", "return"))
+
+
+def congested(lab):
+    """The switch's queue overflows: packets are lost, and what passes takes long."""
+    gray = Gray(lab, "on", link=("--rate", "2G", *WELL))
+    lab.ctl("link", NIC, "--rate", "100M", "--queue", "384K", *WELL)
+    gray.nothing("packet_seq_err")
+
+
+def paused(lab):
+    gray = Gray(lab, "on")
+    script = "".join(f"pause {NIC} --after {i * 0.5} --for 0.3\n" for i in range(LOOKS * LOOK_MS // 500))
+    path = os.path.join(lab.folder, "script")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(script)
+    lab.ctl("script", path)
+    gray.nothing()
+    must("no NIC is gray", not gray.events("gray"), gray.events("gray"))
+
+
+def stopped(lab):
+    """Who is not scheduled answers nobody: timeouts, and nothing else."""
+    gray = Gray(lab, "on")
+    for _ in range(LOOKS // 2):
+        for p in gray.programs[::2]:
+            os.kill(p.pid, signal.SIGSTOP)
+        time.sleep(0.3)
+        for p in gray.programs[::2]:
+            os.kill(p.pid, signal.SIGCONT)
+        time.sleep(0.3)
+    must("timeouts were counted", gray.errors("local_ack_timeout_err") > 8)
+    must("no NIC is gray", not gray.events("gray"), gray.events("gray"))
+    gray.still(1)
+
+
+CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, paused, stopped)}
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=2, nics=2))
