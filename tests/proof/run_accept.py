@@ -48,6 +48,9 @@ LIVENESS = {
     "both-lead": "two leaders make standbys against each other, without end",
     "stay-forever": "a flap is waited out without an end",
     "leave-without-go": "the connection ends earlier than on stock: the answer of an atomic is destroyed",
+    "other-path": "each end waits on a path that the other does not take",
+    "stampede": "all go to one path, whatever their order: slow, and right",
+    "drained-last-path": "the last path is not used: the connection waits for one that does not come",
 }
 # Those of the exact count. Of it the proof has what is decided (Exact.v), not the protocol: where it says something else
 # than the count of receives, the acceptor passes over the rest of the connection. tests/sim holds them to the truth
