@@ -16,6 +16,7 @@ from shiftlab.perftest import SOON, Failed
 
 MOVED = " moved from mlx5_0 to mlx5_1 "
 PROVEN, DISPROVEN = "it tells the expected PSN", "are settled by the count of receives alone"
+WORDS = r"by the words at its peer (\d+) compare-and-swaps had swapped, and (\d+) that had not run again"
 WAITS = "the answer of an atomic may still come"
 LOSES = {"lose-acks": "h0/mlx5_0", "lose-rx": "h1/mlx5_0"}
 CASES = {   # what the client does; how often; which fault; what becomes of the words: over, once, none; settings; quirk
@@ -30,6 +31,12 @@ CASES = {   # what the client does; how often; which fault; what becomes of the 
     "swap_lost": ("swap", 8, "lose-rx", ("once",), {}, None),
     "add_ran": ("add", 1, "lose-acks", ("once", "error"), {}, None),
     "add_lost_off": ("add", 8, "lose-rx", ("none", "error"), {"exact": "off"}, None),
+    # a compare-and-swap that ran without its answer: its word tells, if the application lets it
+    "swap_ran": ("swap", 1, "lose-acks", ("once", "error"), {}, None),
+    "swap_owner": ("swap", 8, "lose-acks", ("once",), {"atomics": "owner"}, None),
+    "swap_owner_off": ("swap", 8, "lose-acks", ("once",), {"atomics": "owner", "exact": "off"}, None),
+    "swap_owner_lost": ("swap", 8, "lose-rx", ("once",), {"atomics": "owner", "exact": "off"}, None),
+    "add_owner": ("add", 1, "lose-acks", ("once", "error"), {"atomics": "owner"}, None),
 }
 
 
@@ -91,6 +98,14 @@ def flap(lab, what, target, down_s):
     end(both)
 
 
+def words_decided(lab, client, words, ran):
+    """Its log says that it was the words at the peer that told. Of those that ran, as many as a NIC has under way."""
+    match = re.search(WORDS, lab.shift_log(client))
+    won, again = map(int, match.groups()) if match else (0, 0)
+    if won + again != words or (won > 0) != ran:
+        raise Failed(f"the words should have told of {words}{', some that ran' if ran else ''}: {match and match[0]}")
+
+
 def run(lab, name):
     if name in FLAPS:
         flap(lab, *FLAPS[name])
@@ -119,6 +134,8 @@ def run(lab, name):
         raise Failed(f"{words} words should be {becomes}: {are}")
     if wrong or good != (0 if error else words):
         raise Failed(f"{good} of {words} requests completed well, {wrong} with wrong data")
+    if "atomics" in settings and not error:
+        words_decided(lab, client, words, fault == "lose-acks")
     end(both)
 
 
