@@ -40,16 +40,20 @@ int ring_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_
 	if (err)
 		goto free_reclaim;
 	err = ring_carrier_make(&r->qp, ring->dev, real, &r->carrier);
-	if (!err && r->carrier->srq == ring) {
+	if (err)
+		goto undrive;
+	/* it is no application's, whose first post asks for its tables */
+	err = r->carrier->srq == ring ? ring_sq_fill(&r->carrier->sq) : -EINVAL;
+	if (!err) {
 		*out = r;
 		return 0;
 	}
-	if (!err)
-		ring_carrier_free(r->carrier);
+	ring_carrier_free(r->carrier);
+undrive:
 	ring_cq_undrive(r->cq);
 free_reclaim:
 	free(r);
-	return err ? err : -EINVAL;
+	return err;
 }
 
 void ring_reclaim_free(struct sp_reclaim *r)
