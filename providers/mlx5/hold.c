@@ -26,7 +26,6 @@ int ring_hold_make(struct sp_qp *qp)
 	struct ring_sq hold = { .mask = qp->tx->sq.mask };
 	size_t bytes = ((size_t)hold.mask + 1) * MLX5_SEND_WQE_BB;
 	bool made;
-
 	int err;
 
 	sp_lock(&qp->sq_lock);
