@@ -21,7 +21,7 @@ import time
 
 from shiftlab import smallbank
 from shiftlab.lab import Lab, Shift, free_port, wait_for
-from shiftlab.perftest import SOON
+from shiftlab.perftest import SOON, said
 from shiftlab.results import save
 
 SERVERS, CLIENTS, WORKERS = 3, 2, 2
@@ -94,13 +94,9 @@ def draw(seed):
 
 
 def heard(program, pattern, seconds=60):
-    """All matches of what it says; an error if it ends before."""
-    wait_for(f"'{pattern}' of {program.name}",
-             lambda: re.search(pattern, program.out(), re.M) or not program.running(), seconds)
-    found = re.findall(pattern, program.out(), re.M)
-    if not found:
-        raise RuntimeError(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
-    return found
+    """All matches of what it says."""
+    said(program, pattern, seconds)
+    return re.findall(pattern, program.out(), re.M)
 
 
 class Bank:

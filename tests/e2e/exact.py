@@ -12,7 +12,7 @@ import sys
 import time
 
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
-from shiftlab.perftest import SOON, Failed
+from shiftlab.perftest import SOON, Failed, said
 
 MOVED = " moved from mlx5_0 to mlx5_1 "
 PROVEN, DISPROVEN = "it tells the expected PSN", "are settled by the count of receives alone"
@@ -46,15 +46,6 @@ FLAPS = {"flap_own": ("add", "h0/mlx5_0", 0.2), "flap_peers": ("add", "h1/mlx5_0
          "flap_swap": ("swap", "h0/mlx5_0", 0.2), "down_own": ("add", "h0/mlx5_0", 30),
          "down_peers": ("swap", "h1/mlx5_0", 30)}
 COUNT_S, FLAP_S = 1.2, 0.5
-
-
-def said(program, pattern):
-    wait_for(f"'{pattern}' of {program.name}",
-             lambda: re.search(pattern, program.out(), re.M) or not program.running(), 40)
-    match = re.search(pattern, program.out(), re.M)
-    if not match:
-        raise Failed(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
-    return match
 
 
 def start(lab, settings, extra):

@@ -14,21 +14,12 @@ import sys
 import time
 
 from shiftlab.lab import Shift, cases_main, free_port, run_case, wait_for
-from shiftlab.perftest import SOON, Failed
+from shiftlab.perftest import SOON, Failed, said
 
 GOOD = "success"
 ROUNDS = 3
 AWAY_S = 0.4
 HOME = "atomics of the connections of mlx5_0 are at home on {} now"
-
-
-def said(program, pattern, seconds=40):
-    wait_for(f"'{pattern}' of {program.name}",
-             lambda: re.search(pattern, program.out(), re.M) or not program.running(), seconds)
-    match = re.search(pattern, program.out(), re.M)
-    if not match:
-        raise Failed(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
-    return match
 
 
 class Counting:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A stock perftest tool through one fault and its end: to the backup NIC, and back."""
 import os
+import re
 import signal
 import time
 
@@ -17,6 +18,16 @@ ONE_SIDED = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw", "ib_read_lat", "ib_ato
 
 class Failed(Exception):
     """It did not end as it should."""
+
+
+def said(program, pattern, seconds=40):
+    """The first match in what it prints, which it has that long for; it fails if it ends before."""
+    wait_for(f"'{pattern}' of {program.name}",
+             lambda: re.search(pattern, program.out(), re.M) or not program.running(), seconds)
+    match = re.search(pattern, program.out(), re.M)
+    if not match:
+        raise Failed(f"{program.name} ended with {program.process.returncode}: {program.tail()}")
+    return match
 
 
 # ---- faults: fault(lab, True) begins one, fault(lab, False) ends it -------------------------------
