@@ -85,6 +85,22 @@ void rig_free(struct rig *rig)
 	fake_dev_free(&rig->dev);
 }
 
+struct rig *rig_new(const struct fake_geometry *g, uint32_t cqe_size, bool cq_ex)
+{
+	struct rig *rig = calloc(1, sizeof(*rig));
+
+	if (!rig)
+		abort();
+	rig_make(rig, g, cqe_size, cq_ex);
+	return rig;
+}
+
+void rig_delete(struct rig *rig)
+{
+	rig_free(rig);
+	free(rig);
+}
+
 uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometry *g)
 {
 	struct rig_carrier *c = &rig->carriers[rig->made];

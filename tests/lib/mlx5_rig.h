@@ -37,6 +37,9 @@ struct rig {
 
 void rig_make(struct rig *rig, const struct fake_geometry *g, uint32_t cqe_size, bool cq_ex);
 void rig_free(struct rig *rig);
+/* The same, with the memory for it. */
+struct rig *rig_new(const struct fake_geometry *g, uint32_t cqe_size, bool cq_ex);
+void rig_delete(struct rig *rig);
 /* A standby on the first backup NIC; 0: refused. */
 uint32_t rig_standby(struct rig *rig, const struct fake_geometry *g);
 uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometry *g);

@@ -276,6 +276,14 @@ int rig_ctl(const char *arguments)
 	return system(command);
 }
 
+int rig_finish(void **state)
+{
+	if (rig_ctl("heal all"))
+		return -1;
+	rig_close(&rig);
+	return 0;
+}
+
 struct ibv_sge rig_sge(uint32_t offset, uint32_t length)
 {
 	return (struct ibv_sge){ .addr = (uintptr_t)rig.mem + offset,

@@ -68,6 +68,7 @@ extern struct sn_fabric *rig_fabric;
 struct rig_reply rig_order(struct rig_order order);
 int rig_open(struct rig_end *end, uint32_t access);
 void rig_close(struct rig_end *end);
+int rig_finish(void **state); /* a teardown: faults end, and the own end is closed */
 /* Both ends connected, memory filled with patterns: h0 counts up, h1 all 0xee. */
 int rig_connect(struct rig_conn conn);
 int rig_qp_to_rts(struct rig_end *end, const struct rig_conn *conn, const struct rig_addr *peer);

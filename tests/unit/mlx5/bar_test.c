@@ -14,8 +14,7 @@ static struct rig *rig;
 
 static int setup_with(bool ex)
 {
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &geometry, 64, ex);
+	rig = rig_new(&geometry, 64, ex);
 	return 0;
 }
 
@@ -31,8 +30,7 @@ static int setup_ex(void **state)
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

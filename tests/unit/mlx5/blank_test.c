@@ -27,8 +27,7 @@ void *__wrap_calloc(size_t n, size_t size)
 static void make(bool by_calls)
 {
 	no_memory = false;
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &geometry, 64, by_calls);
+	rig = rig_new(&geometry, 64, by_calls);
 	ENGINE->qp.guard(rig->sp, true);
 }
 
@@ -47,8 +46,7 @@ static int setup_calls(void **state)
 static int teardown(void **state)
 {
 	no_memory = false;
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

@@ -21,8 +21,7 @@ static uint64_t next_send, polled_send, next_recv, polled_recv, received;
 
 static void make(bool cq_ex)
 {
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &small, 64, cq_ex);
+	rig = rig_new(&small, 64, cq_ex);
 	ENGINE->qp.guard(rig->sp, true);
 	next_send = next_recv = 1;
 	polled_send = polled_recv = received = 0;
@@ -42,8 +41,7 @@ static int setup_ex(void **state)
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

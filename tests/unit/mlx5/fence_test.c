@@ -51,8 +51,7 @@ static int setup_all_signaled(void **state)
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

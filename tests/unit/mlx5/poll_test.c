@@ -26,8 +26,7 @@ static int setup_with(bool ex)
 {
 	const char *why;
 
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &geometry, 64, ex);
+	rig = rig_new(&geometry, 64, ex);
 	fake_qp_make(&rig->dev, &other, &rig->scq, &rig->rcq, &geometry);
 	return ENGINE->qp.drive(rig->dev.sp, fake_ibv(&other), &other.attr, rig->sp_scq,
 				rig->sp_rcq, rig, &other_sp, &why);
@@ -54,8 +53,7 @@ static int teardown(void **state)
 {
 	other_goes();
 	fake_qp_free(&other);
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

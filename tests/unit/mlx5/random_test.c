@@ -469,8 +469,7 @@ static void round_of(uint64_t seed)
 		alone();
 	}
 	finish();
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 }
 
 int main(int argc, char **argv)

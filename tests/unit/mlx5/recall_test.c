@@ -19,8 +19,7 @@ static uint64_t next;
 
 static void make(bool cq_ex)
 {
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &small, 64, cq_ex);
+	rig = rig_new(&small, 64, cq_ex);
 	ENGINE->qp.guard(rig->sp, true);
 	next = 1;
 }
@@ -39,8 +38,7 @@ static int setup_ex(void **state)
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

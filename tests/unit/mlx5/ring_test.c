@@ -17,22 +17,19 @@ static struct rig *rig;
 
 static int setup(void **state)
 {
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &small, 64, false);
+	rig = rig_new(&small, 64, false);
 	return 0;
 }
 
 static int setup_ex(void **state)
 {
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &small, 128, true);
+	rig = rig_new(&small, 128, true);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

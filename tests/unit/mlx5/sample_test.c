@@ -19,15 +19,13 @@ static struct rig *rig;
 
 static int setup(void **state)
 {
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &geometry, 64, false);
+	rig = rig_new(&geometry, 64, false);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

@@ -227,8 +227,7 @@ static void run_all(bool cq_ex)
 	enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
 	pthread_t threads[ROLES];
 
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &g, 64, cq_ex);
+	rig = rig_new(&g, 64, cq_ex);
 	stop = false;
 	polled = 0;
 	for (int i = 0; i < ROLES; i++)
@@ -238,8 +237,7 @@ static void run_all(bool cq_ex)
 	stop = true;
 	for (int i = 3; i < ROLES; i++)
 		pthread_join(threads[i], NULL);
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 }
 
 int main(void)

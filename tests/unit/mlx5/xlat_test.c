@@ -20,8 +20,7 @@ static int setup_on(bool ex)
 	struct sp_settled settled;
 	uint32_t to;
 
-	rig = calloc(1, sizeof(*rig));
-	rig_make(rig, &geometry, 64, ex);
+	rig = rig_new(&geometry, 64, ex);
 	to = rig_standby(rig, &geometry);
 	ENGINE->move.withhold(rig->sp);
 	ENGINE->move.seal(rig->sp);
@@ -44,8 +43,7 @@ static int setup_ex(void **state)
 
 static int teardown(void **state)
 {
-	rig_free(rig);
-	free(rig);
+	rig_delete(rig);
 	return 0;
 }
 

@@ -28,14 +28,6 @@ static int connect_rc(void **state)
 	return rig_connect(rc);
 }
 
-static int finish(void **state)
-{
-	if (rig_ctl("heal all"))
-		return -1;
-	rig_close(&rig);
-	return 0;
-}
-
 /* As it is read on this host. */
 static uint64_t own(const char *file)
 {
@@ -195,15 +187,16 @@ static void files_are_found_from_their_folder(void **state)
 static int tests(void)
 {
 	const struct CMUnitTest all[] = {
-		cmocka_unit_test_setup_teardown(what_is_sent_is_counted, connect_rc, finish),
-		cmocka_unit_test_setup_teardown(a_gap_is_counted_at_both_ends, connect_rc, finish),
+		cmocka_unit_test_setup_teardown(what_is_sent_is_counted, connect_rc, rig_finish),
+		cmocka_unit_test_setup_teardown(a_gap_is_counted_at_both_ends, connect_rc,
+						rig_finish),
 		cmocka_unit_test_setup_teardown(a_timeout_is_counted_at_both_ends, connect_rc,
-						finish),
-		cmocka_unit_test_setup_teardown(a_slow_receiver_is_no_gap, connect_rc, finish),
+						rig_finish),
+		cmocka_unit_test_setup_teardown(a_slow_receiver_is_no_gap, connect_rc, rig_finish),
 		cmocka_unit_test_setup_teardown(a_link_that_went_down_is_counted, connect_rc,
-						finish),
+						rig_finish),
 		cmocka_unit_test_setup_teardown(files_are_found_from_their_folder, connect_rc,
-						finish),
+						rig_finish),
 	};
 
 	return cmocka_run_group_tests(all, NULL, NULL);

@@ -59,14 +59,6 @@ static int connect_ud(void **state)
 	return rig_connect(ud);
 }
 
-static int finish(void **state)
-{
-	if (rig_ctl("heal all"))
-		return -1;
-	rig_close(&rig);
-	return 0;
-}
-
 static int post_write(uint32_t length)
 {
 	struct ibv_sge sge = rig_sge(0, length);
@@ -613,7 +605,7 @@ static void script_with_an_error_starts_nothing(void **state)
 	assert_int_equal(rig_ctl("script /no/such/file 2>/dev/null"), FAILED);
 }
 
-#define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, finish)
+#define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, rig_finish)
 
 static int tests(void)
 {

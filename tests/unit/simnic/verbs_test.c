@@ -53,14 +53,6 @@ static int no_connection(void **state)
 	return rig_open(&rig, ALL_ACCESS);
 }
 
-static int finish(void **state)
-{
-	if (rig_ctl("heal all"))
-		return -1;
-	rig_close(&rig);
-	return 0;
-}
-
 static int post(enum ibv_wr_opcode opcode, struct ibv_sge sge, uint64_t remote, uint32_t rkey,
 		unsigned int flags)
 {
@@ -881,7 +873,7 @@ static void datagram_outlives_its_sender(void **state)
 	}
 }
 
-#define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, finish)
+#define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, rig_finish)
 
 static int tests(void)
 {
