@@ -22,6 +22,7 @@ struct cm_id {
 	const struct ibv_qp *qp; /* NULL: destroyed */
 	bool leaves, told;
 	bool removed;	 /* with its device: the kernel knows it no more */
+	bool dying;	 /* being destroyed: who does that frees it; its late events are judged still */
 	bool apart;	 /* what the kernel says of its end is not what the program heard */
 	uint64_t due_at; /* asked, or leaving: decided then; 0: nothing is open */
 	uint64_t since;	 /* it is open */
@@ -70,12 +71,35 @@ void sh_cm_events_reset(const struct sh_cm_oracle *oracle)
 
 /* ---- ids ------------------------------------------------------------------------------------ */
 
+static void id_leave_qp(struct cm_id *entry)
+{
+	if (entry->qp && sh_table_get(&cm.by_qp, entry->qp) == entry)
+		sh_table_remove(&cm.by_qp, entry->qp);
+}
+
 static void id_forget(struct cm_id *entry)
 {
 	sh_table_remove(&cm.by_id, entry->id);
-	if (entry->qp && sh_table_get(&cm.by_qp, entry->qp) == entry)
-		sh_table_remove(&cm.by_qp, entry->qp);
+	id_leave_qp(entry);
 	list_del(&entry->link);
+	free(entry);
+}
+
+/* Its events go on to be judged, by what its program was told; none is made up any more. */
+static void id_dies(struct cm_id *entry)
+{
+	id_leave_qp(entry);
+	entry->qp = NULL;
+	list_del(&entry->link);
+	entry->dying = true;
+	entry->due_at = 0;
+}
+
+/* librdmacm has freed its id, and may have made another one there. */
+static void id_dead(struct cm_id *entry)
+{
+	if (sh_table_get(&cm.by_id, entry->id) == entry)
+		sh_table_remove(&cm.by_id, entry->id);
 	free(entry);
 }
 
@@ -84,7 +108,9 @@ static void id_connected(struct rdma_cm_id *id)
 {
 	struct cm_id *entry = sh_table_get(&cm.by_id, id);
 
-	if (entry)
+	if (entry && entry->dying)
+		sh_table_remove(&cm.by_id, id);
+	else if (entry)
 		id_forget(entry);
 	if (!id->qp || !cm.oracle.knows(id->qp))
 		return;
@@ -428,15 +454,28 @@ uint64_t sh_cm_events_run(uint64_t now)
 	return next;
 }
 
+/*
+ * An event that another thread has read just now is not acknowledged yet: the id is known until librdmacm,
+ * which waits for that, has destroyed it. Else an end that was told would be told again.
+ */
 int sh_cm_events_destroy(const struct shift_cm_real *real, struct rdma_cm_id *id)
 {
 	struct cm_id *entry;
+	int ret;
 
 	pthread_mutex_lock(&cm.lock);
 	entry = sh_table_get(&cm.by_id, id);
+	if (entry && entry->dying)
+		entry = NULL;
 	if (entry)
-		id_forget(entry);
+		id_dies(entry);
 	made_drop(id);
 	pthread_mutex_unlock(&cm.lock);
-	return real->destroy_id(id);
+	ret = real->destroy_id(id);
+	if (entry) {
+		pthread_mutex_lock(&cm.lock);
+		id_dead(entry);
+		pthread_mutex_unlock(&cm.lock);
+	}
+	return ret;
 }

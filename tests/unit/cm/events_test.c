@@ -311,6 +311,29 @@ static void an_id_goes_first(void **state)
 	assert_int_equal(next_event(NULL), -1);
 }
 
+/* The kernel's word of an end that was told comes while the id is destroyed by another thread. */
+static int destroy_behind_an_event(struct rdma_cm_id *id)
+{
+	fake_raise(id, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+	return fake_real.destroy_id(id);
+}
+
+static void an_end_is_told_once(void **state)
+{
+	struct shift_cm_real late = fake_real;
+
+	late.destroy_id = destroy_behind_an_event;
+	shell_ended(0);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(sh_cm_events_destroy(&late, ids[0]), 0);
+	connect_id(0);
+	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1); /* a new one, maybe at its address */
+	shell_ended(0);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+}
+
 static void a_queue_pair_goes_first(void **state)
 {
 	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
@@ -492,6 +515,7 @@ int main(void)
 		T(leaving_behind_a_removal),
 		T(leaving_behind_the_peer),
 		T(an_id_goes_first),
+		T(an_end_is_told_once),
 		T(a_queue_pair_goes_first),
 		T(nothing_can_wake),
 		T(who_waits_is_woken),
