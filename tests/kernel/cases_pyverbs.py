@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""rdma-core's python tests on rxe, on the stock library and under SHIFT: nothing may be worse."""
+"""rdma-core's python tests on rxe under SHIFT, and on the stock library where one did not pass: nothing may be worse."""
 import json
 import os
 
@@ -42,12 +42,12 @@ def no_worse(rig, name, modules):
     folder = os.path.join(rig.folder, "pyverbs")
     os.mkdir(folder)
     unpack_tests(folder)
-    batch = Runner(folder, device("a"), launcher(rig), GID, address("a")).run(name, modules)
+    batch = Runner(folder, device("a"), launcher(rig), GID, address("a")).run_where_not_passed(name, modules)
     with open(os.path.join(rig.folder, "results.json"), "w", encoding="utf-8") as f:
         json.dump(batch.results, f, indent=1)
     worse = batch.worse()
     check(not worse, "worse under SHIFT: " + "; ".join(f"{t}: {batch.results['shift'][t]}" for t in worse))
-    check(batch.count("stock", "passed"), "no test has passed on the stock library")
+    check(batch.count("shift", "passed"), "no test has passed")
     return ", ".join(f"{n} {ending}" for n, ending in zip(batch.counts("shift"), ENDINGS))
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A guest: what it boots from, QEMU, and what it says.
 
-QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at a low priority.
+QEMU emulates (TCG): no KVM, no privilege beyond reading the host's files. It runs at a low priority. What real CPUs
+are quick at and an emulator is not is switched off: copies byte by byte (erms, fsrm), and what guards against
+speculation that does not happen.
 """
 import glob
 import json
@@ -89,9 +91,9 @@ class Guest:
         self.lines = queue.Queue()
         interactive = order["shell"]
         argv = ["nice", "-n", str(nice), QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(MEMORY_MB),
+                "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max,-erms,-fsrm", "-m", str(MEMORY_MB),
                 "-kernel", image.kernel, "-initrd", image.initramfs, "-append",
-                "console=ttyS0 panic=-1 oops=panic " + ("quiet " if interactive else "") +
+                "console=ttyS0 panic=-1 oops=panic mitigations=off " + ("quiet " if interactive else "") +
                 f"lane.tree={ROOT} lane.run=tests/kernel/inside.py lane.number={number}",
                 "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
                 "-virtfs", f"local,path={out},mount_tag=out,security_model=none",

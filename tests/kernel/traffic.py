@@ -4,7 +4,7 @@ import json
 import math
 import re
 
-from rig import GID, address, check, device
+from rig import ENDS, GID, address, check, device
 from shiftlab.lab import free_port, slowed
 
 COUNT = 100     # messages
@@ -50,6 +50,36 @@ def ucmatose(rig, shift=None):
     rig.ends_well(*ends)
     check("return status 0" in ends[1].out(), f"the client does not say status 0: {ends[1].tail(4)}")
     return "4 connections, 20 messages each way"
+
+
+# More of librdmacm's own programs: server and client, what both get, and what the client must have said.
+CM_TOOLS = {
+    "rstream": (("rstream", "rstream"), "-S 4096 -C 20 -I 5 -T v", r"\b4k +20 +5 "),
+    "riostream": (("riostream", "riostream"), "-S 4096 -C 20 -I 5 -T v", r"\b4k +20 +5 "),
+    "udaddy": (("udaddy", "udaddy"), "-c 2 -C 20", r"return status 0"),
+    "cmtime": (("cmtime", "cmtime"), "-c 10", r"^destroy +:"),
+    "rdma_client": (("rdma_server", "rdma_client"), "", r"rdma_client: end 0"),
+}
+NO_BIND = ("rdma_client",)      # it cannot be told its own address
+FOR_EVER = ("cmtime",)          # servers that wait for another client
+
+
+def cm_tool(rig, name, shift=None):
+    """One of librdmacm's programs, through once."""
+    programs, common, said = CM_TOOLS[name]
+    argv = []
+    for program, end in zip(programs, ENDS):
+        bind = [] if name in NO_BIND else ["-b", address(end)]
+        argv.append([program, *bind, *(["-s", address("a")] if end == "b" else []), *common.split()])
+    server, client = rig.pair(*argv, cm=True, shift=shift)
+    rig.ends_well(client)
+    if name in FOR_EVER:
+        check(server.running(), f"the server ended with {server.process.returncode}: {server.tail(4)}")
+    else:
+        rig.ends_well(server)
+    told = client.out().strip()
+    check(re.search(said, told, re.M), f"the client did not say {said}: {told[-300:]}")
+    return " ".join(told.splitlines()[-1].split())
 
 
 def fi_pingpong(rig, shift=None):
@@ -144,5 +174,7 @@ def runs():
             lambda rig, shift=None, tool=tool, cm=cm: perftest(rig, tool, cm=cm, shift=shift)
     yield "rping", ("rping",), rping
     yield "ucmatose", ("ucmatose",), ucmatose
+    for name, (programs, *_) in CM_TOOLS.items():
+        yield name, programs, lambda rig, shift=None, name=name: cm_tool(rig, name, shift)
     yield "fi_pingpong", ("fi_pingpong",), fi_pingpong
     yield "verify", (), verify
