@@ -46,7 +46,8 @@ help:
 	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
-	@echo "make bench-txn       SmallBank by one-sided requests through faults, its books checked (QUICK=1: a look)"
+	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
+	@echo "                     checked (QUICK=1: a look; RANDOM=200: drawn faults; ONLY=tpcc: one of both)"
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
@@ -174,9 +175,9 @@ bench-sdr: build
 	@python3 bench/sdr/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
 	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
 
-# RANDOM=200: so many drawn faults in place of the fixed ones.
 bench-txn: build
-	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM))
+	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) \
+		$(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)

@@ -1,35 +1,39 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""SmallBank by one-sided requests through faults: three servers that hold every record, two clients with two workers
-each (bench/txn/); on stock, and under SHIFT. Behind each run the books are checked: money, replicas, locks, versions,
-every value that was read.
+"""Transactions by one-sided requests through faults (bench/txn/): SmallBank, and new-order and payment after TPC-C.
+Three servers hold every record, two clients have two workers each; on stock, and under SHIFT. Behind each run the
+books are checked: money, orders, stock, replicas, locks, versions, every value that was read.
 
-  txn.py --build DIR [--mode MODE...] [--fault NAME...]     each fault in each mode
-  txn.py --build DIR --random N [--mode MODE] [--seed S]    N faults drawn from a seed; one that fails names its own
-  txn.py --build DIR --replay S [--mode MODE]               that one again, told in full
+  txn.py --build DIR [--workload NAME...] [--mode MODE...] [--fault NAME...]     each fault in each mode
+  txn.py --build DIR --random N [--workload NAME...] [--mode MODE...] [--seed S] N faults drawn from a seed; one that
+                                                                                 fails names its own
+  txn.py --build DIR --replay S [--workload NAME...] [--mode MODE...]            that one again, told in full
 
-Writes out/txn.json: runs of {mode, fault, locks, committed, aborted, ended_atomics, ended_workers, checks, per_10ms}.
-ended_atomics: connections that an error ended with a compare-and-swap under way. Status 1: the books are wrong, or a
-connection ended that nothing may end."""
+Writes out/txn.json: runs of {workload, mode, fault, locks, committed, aborted, ended_atomics, ended_workers, checks,
+per_10ms}. ended_atomics: connections that an error ended with a compare-and-swap under way. Status 1: the books are
+wrong, or a connection ended that nothing may end."""
 import argparse
 import collections
+import itertools
 import os
 import random
 import re
 import sys
 import time
 
-from shiftlab import smallbank
+from shiftlab import books
 from shiftlab.lab import Lab, Shift, free_port, wait_for
 from shiftlab.perftest import SOON, said
 from shiftlab.results import save
+from shiftlab.smallbank import SmallBank
+from shiftlab.tpcc import Tpcc
 
 SERVERS, CLIENTS, WORKERS = 3, 2, 2
 HOSTS = SERVERS + CLIENTS
-ACCOUNTS = 1000
 STOP_S = 90
 CALM_S = 0.8            # before a fault, and behind its end
 SERIES_S = (-0.5, 4.5)  # of per_10ms, around the fault
+WORKLOADS = {"smallbank": SmallBank(), "tpcc": Tpcc()}
 # the Shift settings and the arguments of a mode; None: no SHIFT
 MODES = {"stock": (None, []), "shift": ({}, []), "shift+owner": ({"atomics": "owner"}, ["-u"])}
 
@@ -102,21 +106,21 @@ def heard(program, pattern, seconds=60):
 class Bank:
     """Servers and clients of one run."""
 
-    def __init__(self, lab, mode, seed):
+    def __init__(self, lab, workload, mode, seed):
         settings, args = MODES[mode]
-        self.lab = lab
+        self.lab, self.workload = lab, WORKLOADS[workload]
         self.locks = "owner" if "-u" in args else "fixed"
         shift = None if settings is None else Shift(log="info", **dict(SOON, **settings))
-        program = os.path.join(lab.out, "bin", "txn")
+        program = [os.path.join(lab.out, "bin", "txn"), "-b", workload, "-c", CLIENTS * WORKERS,
+                   "-a", self.workload.blocks]
         ports = [str(free_port()) for _ in range(SERVERS)]
-        self.servers = [lab.start(f"h{i}", [program, "-s", "-p", port, "-c", CLIENTS * WORKERS, "-a", ACCOUNTS, "-o",
-                                            self.file(f"table{i}")], f"server{i}", shift, stdin=True)
-                        for i, port in enumerate(ports)]
+        self.servers = [lab.start(f"h{i}", program + ["-s", "-p", port, "-o", self.file(f"table{i}")], f"server{i}",
+                                  shift, stdin=True) for i, port in enumerate(ports)]
         self.clients = []
         for i in range(CLIENTS):    # one after the other, as a server answers one worker at a time
             self.clients.append(lab.start(
-                f"h{SERVERS + i}", [program, "-p", ",".join(ports), "-i", 1 + i * WORKERS, "-w", WORKERS, "-a", ACCOUNTS,
-                                    "-r", seed, "-o", self.file("journal")] + args, f"client{i}", shift, stdin=True))
+                f"h{SERVERS + i}", program + ["-p", ",".join(ports), "-i", 1 + i * WORKERS, "-w", WORKERS, "-r", seed,
+                                              "-o", self.file("journal")] + args, f"client{i}", shift, stdin=True))
             heard(self.clients[-1], "^CONNECTED")
         for p in self.clients if shift else []:
             wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= WORKERS * SERVERS or not p.running(), 60)
@@ -146,21 +150,32 @@ class Bank:
         return (*counts, [row[3] for row in rows if row[3] != "success"])
 
     def books(self):
-        tables = [smallbank.read_table(self.file(f"table{i}")) for i in range(SERVERS)]
-        return tables, [e for i in range(CLIENTS * WORKERS) for e in smallbank.read_journal(self.file(f"journal.{i + 1}"))]
+        records = self.workload.block * self.workload.blocks
+        tables = [books.read_table(self.file(f"table{i}"), records) for i in range(SERVERS)]
+        return books.Books(self.workload, tables, [e for i in range(CLIENTS * WORKERS) for e in
+                                                   books.read_journal(self.file(f"journal.{i + 1}"))])
 
 
 def series(entries, zero):
     """Commits in each 10 ms of SERIES_S."""
-    times = {(e.worker, e.attempt): e.time_ns for e in entries if e.outcome == smallbank.COMMITTED}
+    times = {(e.worker, e.attempt): e.time_ns for e in entries if e.outcome == books.COMMITTED}
     counts = collections.Counter(int((ns / 1e9 - zero - SERIES_S[0]) * 100 // 1) for ns in times.values())
     return [counts[i] for i in range(int((SERIES_S[1] - SERIES_S[0]) * 100))]
 
 
-def run(args, mode, fault, seed):
+def verdict(lab, written):
+    """"ok", or what is wrong."""
+    try:
+        written.check()
+    except books.Wrong as e:
+        return str(e)
+    return "complaint: " + lab.complaints().splitlines()[1] if lab.complaints() else "ok"
+
+
+def run(args, workload, mode, fault, seed):
     """One run: its row of the results."""
     with Lab(args.build, hosts=HOSTS, seed=seed) as lab:
-        bank = Bank(lab, mode, seed)
+        bank = Bank(lab, workload, mode, seed)
         bank.say(bank.clients, "go")
         time.sleep(CALM_S)
         zero = time.monotonic()
@@ -169,20 +184,15 @@ def run(args, mode, fault, seed):
         fault.end(lab)
         time.sleep(max(CALM_S, 0 if args.random or args.replay else zero + SERIES_S[1] - time.monotonic()))
         committed, aborted, atomics, ended = bank.stop()
-        tables, entries = bank.books()
-        row = {"mode": mode, "fault": fault.name, "locks": bank.locks, "committed": committed, "aborted": aborted,
-               "ended_atomics": atomics, "ended_workers": len(ended), "checks": "ok"}
-        try:
-            smallbank.check(tables, entries)
-            if lab.complaints():
-                raise smallbank.Wrong("complaint: " + lab.complaints().splitlines()[1])
-        except smallbank.Wrong as e:
-            row["checks"] = str(e)
+        written = bank.books()
+        row = {"workload": workload, "mode": mode, "fault": fault.name, "locks": bank.locks, "committed": committed,
+               "aborted": aborted, "ended_atomics": atomics, "ended_workers": len(ended),
+               "checks": verdict(lab, written)}
         if args.replay or row["checks"] != "ok":
             print(lab.shift_logs())
-        print(f"{mode:11} {str(fault):60}: {committed:6} committed, {aborted:5} aborted, {len(ended)} workers ended "
+        print(f"{workload:9} {mode:11} {str(fault):60}: {committed:6} committed, {aborted:5} aborted, {len(ended)} workers ended "
               f"({atomics} connections with an atomic){': ' + ended[0] if ended else ''}; {row['checks']}", flush=True)
-        return dict(row, per_10ms=series(entries, zero))
+        return dict(row, per_10ms=series(written.entries, zero))
 
 
 def may_not_end(row):
@@ -190,25 +200,33 @@ def may_not_end(row):
 
 
 def fixed_runs(args):
-    rows = [run(args, mode, FIXED[fault], args.seed) for fault in args.fault for mode in args.mode
+    rows = [run(args, workload, mode, FIXED[fault], args.seed)
+            for workload in args.workload for fault in args.fault for mode in args.mode
             if not (fault == "drain" and mode == "stock")]
     return rows, [r for r in rows if r["checks"] != "ok" or (r["ended_workers"] and may_not_end(r))]
+
+
+def may_end(row):
+    """How many workers a drawn fault may end: on stock all, and those whose compare-and-swap nobody can tell of."""
+    if row["mode"] == "stock":
+        return CLIENTS * WORKERS
+    return row["ended_atomics"] if row["locks"] == "fixed" else 0
 
 
 def random_runs(args, seeds):
     rows, bad = [], []
     for i, seed in enumerate(seeds):
-        for mode in args.mode:
+        for workload, mode in itertools.product(args.workload, args.mode):
             try:
-                row = run(args, mode, draw(seed), seed)
+                row = run(args, workload, mode, draw(seed), seed)
             except Exception as e:      # the others run on: each is a case of its own
-                row = {"mode": mode, "fault": draw(seed).name, "checks": f"did not end: {e}", "ended_workers": 0}
-                print(f"{mode:11} {draw(seed)}: {e}", flush=True)
+                row = {"workload": workload, "mode": mode, "fault": draw(seed).name, "checks": f"did not end: {e}"}
+                print(f"{workload:9} {mode:11} {draw(seed)}: {e}", flush=True)
             rows.append(row)
-            if row["checks"] != "ok" or (mode != "stock" and row["ended_workers"]):
+            if row["checks"] != "ok" or row["ended_workers"] > may_end(row):
                 bad.append(row)
-                print(f"       {i + 1}/{len(seeds)} again: python3 bench/txn.py --build {args.build} --mode {mode} "
-                      f"--replay {seed}", flush=True)
+                print(f"       {i + 1}/{len(seeds)} again: python3 bench/txn.py --build {args.build} --workload "
+                      f"{workload} --mode {mode} --replay {seed}", flush=True)
     return rows, bad
 
 
@@ -216,6 +234,7 @@ def parse_args():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default="build")
     p.add_argument("--out", default="out")
+    p.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     p.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
     p.add_argument("--fault", nargs="+", choices=FIXED, default=list(FIXED))
     p.add_argument("--random", type=int, metavar="N")
