@@ -47,7 +47,7 @@ help:
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
 	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
-	@echo "                     checked (QUICK=1: a look; RANDOM=200: drawn faults; ONLY=tpcc: one of both)"
+	@echo "                     checked; per second over time (QUICK=1, ROUNDS=3, ONLY=tpcc; RANDOM=200: drawn faults)"
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
@@ -176,7 +176,7 @@ bench-sdr: build
 	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
 
 bench-txn: build
-	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) \
+	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \
 		$(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
 
 bench-status: build

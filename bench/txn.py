@@ -4,20 +4,21 @@
 Three servers hold every record, two clients have two workers each; on stock, and under SHIFT. Behind each run the
 books are checked: money, orders, stock, replicas, locks, versions, every value that was read.
 
-  txn.py --build DIR [--workload NAME...] [--mode MODE...] [--fault NAME...]     each fault in each mode
-  txn.py --build DIR --random N [--workload NAME...] [--mode MODE...] [--seed S] N faults drawn from a seed; one that
-                                                                                 fails names its own
-  txn.py --build DIR --replay S [--workload NAME...] [--mode MODE...]            that one again, told in full
+  txn.py --build DIR [--fault NAME...] [--runs N] each fault in each mode
+  txn.py --build DIR --random N [--seed S]        N faults drawn from a seed; one that fails names its own
+  txn.py --build DIR --replay S                   that one again, told in full
 
-Writes out/txn.json: runs of {workload, mode, fault, locks, committed, aborted, ended_atomics, ended_workers, checks,
-per_10ms}. ended_atomics: connections that an error ended with a compare-and-swap under way. Status 1: the books are
-wrong, or a connection ended that nothing may end."""
+Each with --workload NAME... and --mode MODE... Writes out/txn.json (of drawn ones out/txn-drawn.json): runs of {workload,
+mode, fault, locks, lasts_s, committed, aborted, ended_atomics, ended_workers, checks, per_10ms}. ended_atomics: connections
+that an error ended with a compare-and-swap under way; per_10ms: commits from series_from_s on, where the fault begins at 0.
+Status 1: the books are wrong, or a connection ended that nothing may end."""
 import argparse
 import collections
 import itertools
 import os
 import random
 import re
+import statistics
 import sys
 import time
 
@@ -33,6 +34,7 @@ HOSTS = SERVERS + CLIENTS
 STOP_S = 90
 CALM_S = 0.8            # before a fault, and behind its end
 SERIES_S = (-0.5, 4.5)  # of per_10ms, around the fault
+LAST_S = 1.0
 WORKLOADS = {"smallbank": SmallBank(), "tpcc": Tpcc()}
 # the Shift settings and the arguments of a mode; None: no SHIFT
 MODES = {"stock": (None, []), "shift": ({}, []), "shift+owner": ({"atomics": "owner"}, ["-u"])}
@@ -185,8 +187,8 @@ def run(args, workload, mode, fault, seed):
         time.sleep(max(CALM_S, 0 if args.random or args.replay else zero + SERIES_S[1] - time.monotonic()))
         committed, aborted, atomics, ended = bank.stop()
         written = bank.books()
-        row = {"workload": workload, "mode": mode, "fault": fault.name, "locks": bank.locks, "committed": committed,
-               "aborted": aborted, "ended_atomics": atomics, "ended_workers": len(ended),
+        row = {"workload": workload, "mode": mode, "fault": fault.name, "locks": bank.locks, "lasts_s": fault.lasts_s,
+               "committed": committed, "aborted": aborted, "ended_atomics": atomics, "ended_workers": len(ended),
                "checks": verdict(lab, written)}
         if args.replay or row["checks"] != "ok":
             print(lab.shift_logs())
@@ -195,14 +197,42 @@ def run(args, workload, mode, fault, seed):
         return dict(row, per_10ms=series(written.entries, zero))
 
 
+def rate(row, begin_s, end_s):
+    """Committed per second, between these times."""
+    first, last = (round((s - SERIES_S[0]) * 100) for s in (begin_s, end_s))
+    return sum(row["per_10ms"][first:last]) / (end_s - begin_s)
+
+
+def longest_gap_s(row):
+    """Behind the fault's begin, if commits came again."""
+    behind = "".join("1" if n else "0" for n in row["per_10ms"][round(-SERIES_S[0] * 100):])
+    return max(map(len, re.findall("0+(?=1)", behind)), default=0) / 100
+
+
+def print_rates(rows):
+    """Of each workload, fault and mode, medians: committed/s before, while, behind; the longest gap."""
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["workload"], row["fault"], row["mode"]), []).append(row)
+    for (workload, fault, mode), same in groups.items():
+        while_s = min(same[0]["lasts_s"], SERIES_S[1])
+        spans = ((SERIES_S[0], 0), (0, while_s), (SERIES_S[1] - LAST_S, SERIES_S[1]))
+        before, within, behind = (statistics.median(rate(row, *span) for row in same) for span in spans)
+        print(f"{workload:9} {fault:9} {mode:11}: {before:6.0f}/s before, {within:6.0f}/s while, {behind:6.0f}/s in the last "
+              f"{LAST_S:g} s; longest gap {1000 * statistics.median(map(longest_gap_s, same)):5.0f} ms; "
+              f"{sum(row['ended_workers'] for row in same)} of {len(same) * CLIENTS * WORKERS} workers ended")
+
+
 def may_not_end(row):
     return row["fault"] in NEVER_ENDS or (row["mode"] == "shift+owner" and row["fault"] in OWNER_NEVER_ENDS)
 
 
 def fixed_runs(args):
-    rows = [run(args, workload, mode, FIXED[fault], args.seed)
+    rows = [run(args, workload, mode, FIXED[fault], args.seed + i)
+            for i in range(args.runs)
             for workload in args.workload for fault in args.fault for mode in args.mode
             if not (fault == "drain" and mode == "stock")]
+    print_rates(rows)
     return rows, [r for r in rows if r["checks"] != "ok" or (r["ended_workers"] and may_not_end(r))]
 
 
@@ -237,6 +267,7 @@ def parse_args():
     p.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     p.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
     p.add_argument("--fault", nargs="+", choices=FIXED, default=list(FIXED))
+    p.add_argument("--runs", type=int, default=1, help="of each of these; their seeds follow each other")
     p.add_argument("--random", type=int, metavar="N")
     p.add_argument("--replay", type=int, metavar="SEED")
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 30))
@@ -253,7 +284,9 @@ def main():
         rows, bad = random_runs(args, [r.randrange(1, 1 << 30) for _ in range(args.random)])
     else:
         rows, bad = fixed_runs(args)
-    save(args.out, "txn.json", {"runs": rows})
+    drawn = args.random or args.replay is not None
+    save(args.out, "txn-drawn.json" if drawn else "txn.json",
+         {"seed": args.seed, "series_from_s": SERIES_S[0], "runs": rows})
     print(f"{len(rows)} runs, {len(bad)} not as they should be")
     return 1 if bad else 0
 
