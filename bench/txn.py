@@ -15,6 +15,7 @@ Status 1: the books are wrong, or a connection ended that nothing may end."""
 import argparse
 import collections
 import itertools
+import json
 import os
 import random
 import re
@@ -109,10 +110,10 @@ class Bank:
     """Servers and clients of one run."""
 
     def __init__(self, lab, workload, mode, seed):
-        settings, args = MODES[mode]
+        self.settings, args = MODES[mode]
         self.lab, self.workload = lab, WORKLOADS[workload]
         self.locks = "owner" if "-u" in args else "fixed"
-        shift = None if settings is None else Shift(log="info", **dict(SOON, **settings))
+        shift = None if self.settings is None else Shift(log="info", **dict(SOON, **self.settings))
         program = [os.path.join(lab.out, "bin", "txn"), "-b", workload, "-c", CLIENTS * WORKERS,
                    "-a", self.workload.blocks]
         ports = [str(free_port()) for _ in range(SERVERS)]
@@ -138,9 +139,17 @@ class Bank:
         for p in programs if answer else []:
             heard(p, answer, STOP_S)
 
+    def by_word(self):
+        """How many compare-and-swaps of the clients their words have decided."""
+        if "atomics" not in (self.settings or {}):
+            return 0
+        return sum(n for i in range(CLIENTS) for p in json.loads(self.lab.shiftctl(f"h{SERVERS + i}", "status", "--json"))
+                   ["processes"] for n in p["words"].values())
+
     def stop(self):
-        """(committed, aborted, ended atomics, what ended workers)"""
+        """(committed, aborted, ended atomics, decided by their words, what ended workers)"""
         self.say(self.clients, "stop", "^STOPPED")
+        by_word = self.by_word()
         rows = [row for p in self.clients for row in
                 heard(p, r"^WORKER \d+: (\d+) committed, (\d+) aborted, (\d+) atomics ended: (.*)$")]
         self.say(self.servers, "save", "^SAVED")
@@ -149,7 +158,7 @@ class Bank:
             if p.wait(STOP_S):
                 raise RuntimeError(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
         counts = [sum(int(row[i]) for row in rows) for i in range(3)]
-        return (*counts, [row[3] for row in rows if row[3] != "success"])
+        return (*counts, by_word, [row[3] for row in rows if row[3] != "success"])
 
     def books(self):
         records = self.workload.block * self.workload.blocks
@@ -185,15 +194,16 @@ def run(args, workload, mode, fault, seed):
         time.sleep(fault.lasts_s)
         fault.end(lab)
         time.sleep(max(CALM_S, 0 if args.random or args.replay else zero + SERIES_S[1] - time.monotonic()))
-        committed, aborted, atomics, ended = bank.stop()
+        committed, aborted, atomics, by_word, ended = bank.stop()
         written = bank.books()
         row = {"workload": workload, "mode": mode, "fault": fault.name, "locks": bank.locks, "lasts_s": fault.lasts_s,
-               "committed": committed, "aborted": aborted, "ended_atomics": atomics, "ended_workers": len(ended),
+               "committed": committed, "aborted": aborted, "ended_atomics": atomics, "by_word": by_word, "ended_workers": len(ended),
                "checks": verdict(lab, written)}
         if args.replay or row["checks"] != "ok":
             print(lab.shift_logs())
         print(f"{workload:9} {mode:11} {str(fault):60}: {committed:6} committed, {aborted:5} aborted, {len(ended)} workers ended "
-              f"({atomics} connections with an atomic){': ' + ended[0] if ended else ''}; {row['checks']}", flush=True)
+              f"({atomics} connections with an atomic){': ' + ended[0] if ended else ''}, {by_word} atomics told by words; "
+              f"{row['checks']}", flush=True)
         return dict(row, per_10ms=series(written.entries, zero))
 
 
@@ -287,7 +297,8 @@ def main():
     drawn = args.random or args.replay is not None
     save(args.out, "txn-drawn.json" if drawn else "txn.json",
          {"seed": args.seed, "series_from_s": SERIES_S[0], "runs": rows})
-    print(f"{len(rows)} runs, {len(bad)} not as they should be")
+    print(f"{len(rows)} runs, {len(bad)} not as they should be; {sum(r.get('by_word', 0) for r in rows)} compare-and-swaps "
+          f"decided by their words, in {sum(bool(r.get('by_word')) for r in rows)} runs")
     return 1 if bad else 0
 
 

@@ -7,6 +7,7 @@ PSN that the peer's NIC tells of its queue pair.
   exact.py --build DIR --flaps N [--seed S]     N short flaps with a compare-and-swap under way, on stock and with SHIFT
 """
 import argparse
+import json
 import os
 import random
 import re
@@ -118,11 +119,15 @@ def flaps(build, n, seed):
 
 
 def words_decided(lab, client, words, ran):
-    """Its log says that it was the words at the peer that told. Of those that ran, as many as a NIC has under way."""
+    """Its log says that it was the words at the peer that told, and so its status counts. Of those that ran, as many as a
+    NIC has under way."""
     match = re.search(WORDS, lab.shift_log(client))
     won, again = map(int, match.groups()) if match else (0, 0)
     if won + again != words or (won > 0) != ran:
         raise Failed(f"the words should have told of {words}{', some that ran' if ran else ''}: {match and match[0]}")
+    counted = [p["words"] for p in json.loads(lab.shiftctl("h0", "status", "--json"))["processes"]]
+    if counted != [{"swapped": won, "again": again}]:
+        raise Failed(f"{won} had swapped and {again} ran again, but the status says {counted}")
 
 
 def run(lab, name):
@@ -146,6 +151,8 @@ def run(lab, name):
     if not error:
         for p in both:
             wait_for(f"the move of {p.name}", lambda p=p: MOVED in lab.shift_log(p) or not p.running(), 30)
+    if "atomics" in settings and not error:
+        words_decided(lab, client, words, fault == "lose-acks")
     server.say("done")
     numbers = map(int, said(server, r"^ARE (\d+) once, (\d+) over, (\d+) none").groups())
     are = dict(zip(("once", "over", "none"), numbers))
@@ -153,8 +160,6 @@ def run(lab, name):
         raise Failed(f"{words} words should be {becomes}: {are}")
     if wrong or good != (0 if error else words):
         raise Failed(f"{good} of {words} requests completed well, {wrong} with wrong data")
-    if "atomics" in settings and not error:
-        words_decided(lab, client, words, fault == "lose-acks")
     end(both)
 
 
