@@ -121,6 +121,8 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	bool used;
 
 	sc_home_takes(&qp->paths.home.user, to->epoch, to->path);
+	if (home_may(qp)) /* what waited runs there; and may wait, and ask, again */
+		qp->paths.home.waits = qp->paths.home.said = false;
 	if (to->path && !home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
 		qp->paths.home.alone = true;
 		sh_log(SH_LOG_INFO,

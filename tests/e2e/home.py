@@ -171,20 +171,28 @@ def alone_here(lab):
     return [qp for process in status["processes"] for qp in process["qps"] if qp["atomics_alone"]]
 
 
+def waits_away(lab, mover, other):
+    """The atomics of mover's first client wait while it is away, as often as it is; those of other's last one go on."""
+    for i in range(2):
+        lab.shiftctl("h0", "drain", "mlx5_0")
+        wait_for("the reason", lambda i=i: lab.shift_log(mover.clients[0]).count("takes no part") > i
+                 or not mover.clients[0].running(), 30)
+        before = mover.good(0)
+        other.goes_on(len(other.clients) - 1)
+        time.sleep(AWAY_S)
+        if mover.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
+            raise Failed("its atomics should wait, and the status should say so")
+        if "its atomics wait: the peer has a connection" not in lab.shiftctl("h0", "status"):
+            raise Failed("the table should say so, too")
+        lab.shiftctl("h0", "undrain", "mlx5_0")
+        mover.goes_on(0)
+        if "takes no part" in lab.shiftctl("h0", "status", "--json"):
+            raise Failed("its atomics run, but the status says that they wait")
+
+
 def stays(lab, counting):
     """The first client is moved away, and its atomics wait for the other connection."""
-    mover = counting.clients[0]
-    lab.shiftctl("h0", "drain", "mlx5_0")
-    wait_for("the reason", lambda: "takes no part" in lab.shift_log(mover) or not mover.running(), 30)
-    before = counting.good(0)
-    counting.goes_on(1)
-    time.sleep(AWAY_S)
-    if counting.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
-        raise Failed("its atomics should wait, and the status should say so")
-    if "its atomics wait: the peer has a connection" not in lab.shiftctl("h0", "status"):
-        raise Failed("the table should say so, too")
-    lab.shiftctl("h0", "undrain", "mlx5_0")
-    counting.goes_on(0)
+    waits_away(lab, counting, counting)
     exact(*counting.end())
 
 
