@@ -8,11 +8,13 @@ B           := build
 OUT         := out
 SCRIPTS     ?= 1000
 MINUTES     ?= 10
+COUNT       ?= 1000000
+FLAPS       ?= 100
 CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts soak crossed valgrind programs \
+	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long soak crossed valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
 	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures install clean
@@ -34,6 +36,8 @@ help:
 	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
 	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
+	@echo "make atomics-long    $(COUNT) increments through drains, atomic on one NIC only: none lost; $(FLAPS) flaps with a"
+	@echo "                     compare-and-swap under way, stock beside SHIFT: as many live"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
@@ -46,7 +50,8 @@ help:
 	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
-	@echo "make bench-txn       SmallBank by one-sided requests through faults, its books checked (QUICK=1: a look)"
+	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
+	@echo "                     checked; per second over time (QUICK=1, ROUNDS=3, ONLY=tpcc; RANDOM=200: drawn faults)"
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
@@ -125,6 +130,10 @@ proof:
 	@./scripts/install-coq.sh
 	@python3 tests/proof/run_proof.py --build $(B)/proof --jobs $(JOBS)
 
+atomics-long: build
+	@python3 tests/e2e/home.py --build $(B) --increments $(COUNT)
+	@python3 tests/e2e/exact.py --build $(B) --flaps $(FLAPS)
+
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
 
@@ -174,9 +183,9 @@ bench-sdr: build
 	@python3 bench/sdr/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
 	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
 
-# RANDOM=200: so many drawn faults in place of the fixed ones.
 bench-txn: build
-	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM))
+	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \
+		$(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)

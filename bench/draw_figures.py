@@ -364,6 +364,59 @@ def draw_scale(data, look):
     return fig
 
 
+# ---- transactions ---------------------------------------------------------------------------------
+
+TXN_MODES = (("stock", "without SHIFT", "stock", (0, (3, 1.5))), ("shift", "SHIFT", "shift", "-"),
+             ("shift+owner", "SHIFT_ATOMICS=owner", "backup", "-"))
+TXN_FAULTS = {"port": "port down", "switch": "silent switch", "flap": "flap, 0.2 s", "responder": "responder's NIC dies",
+              "drain": "drain"}
+TXN_WORKLOADS = {"smallbank": "SmallBank", "tpcc": "new-order, payment"}
+TXN_BINS = 10       # of the series, to a point of the picture
+
+
+def txn_rates(run):
+    """Committed per second."""
+    bins = run["per_10ms"]
+    return [sum(bins[i:i + TXN_BINS]) * 100 / TXN_BINS for i in range(0, len(bins), TXN_BINS)]
+
+
+def txn_panel(axes, runs, start, look):
+    axes.axvspan(0, runs[0]["lasts_s"], color=look.fault, alpha=0.18, linewidth=0, label="fault")
+    for mode, label, color, dashes in TXN_MODES:
+        rates = [txn_rates(r) for r in runs if r["mode"] == mode]
+        points = list(zip(*rates))
+        t = [start + (i + 0.5) * TXN_BINS / 100 for i in range(len(points))]
+        if len(rates) > 1:
+            axes.fill_between(t, list(map(min, points)), list(map(max, points)), color=getattr(look, color),
+                              alpha=0.2, linewidth=0)
+        if rates:
+            axes.plot(t, list(map(statistics.median, points)), color=getattr(look, color), linestyle=dashes,
+                      linewidth=1.2, label=label)
+
+
+def draw_transactions(data, look):
+    runs = [r for r in data["runs"] if r["fault"] in TXN_FAULTS]
+    workloads = [w for w in TXN_WORKLOADS if any(r["workload"] == w for r in runs)]
+    faults = [f for f in TXN_FAULTS if any(r["fault"] == f for r in runs)]
+    fig, grid = plt.subplots(len(workloads), len(faults), figsize=(7.2, 1.6 * len(workloads) + 1.1), sharex=True,
+                             sharey="row", squeeze=False)
+    for row, workload in zip(grid, workloads):
+        for axes, fault in zip(row, faults):
+            txn_panel(axes, [r for r in runs if (r["workload"], r["fault"]) == (workload, fault)],
+                      data["series_from_s"], look)
+        row[0].set_ylim(bottom=0)
+        row[0].set_ylabel(f"{TXN_WORKLOADS[workload]}: per s", fontsize=8)
+    for axes, fault in zip(grid[0], faults):
+        axes.set_title(TXN_FAULTS[fault], fontsize=8)
+    for axes in grid[-1]:
+        axes.set_xlabel("seconds")
+    each = sum((r["workload"], r["fault"], r["mode"]) == (workloads[0], faults[0], runs[0]["mode"]) for r in runs)
+    footer(fig, data["about"], look, f"Seed {data['seed']}; {times(each)} each: committed in 100 ms, median; shaded: least to "
+           "most.")
+    finish(fig, grid[0][0].get_legend_handles_labels())
+    return fig
+
+
 # ---- all of them ----------------------------------------------------------------------------------
 
 FIGURES = {     # name: what a benchmark left, and who draws it
@@ -374,6 +427,7 @@ FIGURES = {     # name: what a benchmark left, and who draws it
     "training": ("training.json", draw_training),
     "detection": ("detect.json", draw_detection),
     "scale": ("scale.json", draw_scale),
+    "transactions": ("txn.json", draw_transactions),
 }
 
 

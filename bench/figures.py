@@ -29,6 +29,8 @@ FIGURES = {
     "training": ("training.py", "--runs 3", "--runs 1 --duration 8"),
     "detection": ("detect.py", "--runs 9 --no-stock", "--runs 1 --no-stock"),
     "scale": ("scale.py", "--runs 5", "--runs 2 --qps 1,16,64"),
+    "transactions": ("txn.py", "--fault port switch flap responder drain --runs 3",
+                     "--fault port --workload tpcc --mode stock shift+owner"),
 }
 
 

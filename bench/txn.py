@@ -1,35 +1,42 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""SmallBank by one-sided requests through faults: three servers that hold every record, two clients with two workers
-each (bench/txn/); on stock, and under SHIFT. Behind each run the books are checked: money, replicas, locks, versions,
-every value that was read.
+"""Transactions by one-sided requests through faults (bench/txn/): SmallBank, and new-order and payment after TPC-C.
+Three servers hold every record, two clients have two workers each; on stock, and under SHIFT. Behind each run the
+books are checked: money, orders, stock, replicas, locks, versions, every value that was read.
 
-  txn.py --build DIR [--mode MODE...] [--fault NAME...]     each fault in each mode
-  txn.py --build DIR --random N [--mode MODE] [--seed S]    N faults drawn from a seed; one that fails names its own
-  txn.py --build DIR --replay S [--mode MODE]               that one again, told in full
+  txn.py --build DIR [--fault NAME...] [--runs N] each fault in each mode
+  txn.py --build DIR --random N [--seed S]        N faults drawn from a seed; one that fails names its own
+  txn.py --build DIR --replay S                   that one again, told in full
 
-Writes out/txn.json: runs of {mode, fault, locks, committed, aborted, ended_atomics, ended_workers, checks, per_10ms}.
-ended_atomics: connections that an error ended with a compare-and-swap under way. Status 1: the books are wrong, or a
-connection ended that nothing may end."""
+Each with --workload NAME... and --mode MODE... Writes out/txn.json (of drawn ones out/txn-drawn.json): runs of {workload,
+mode, fault, locks, lasts_s, committed, aborted, ended_atomics, ended_workers, checks, per_10ms}. ended_atomics: connections
+that an error ended with a compare-and-swap under way; per_10ms: commits from series_from_s on, where the fault begins at 0.
+Status 1: the books are wrong, or a connection ended that nothing may end."""
 import argparse
 import collections
+import itertools
+import json
 import os
 import random
 import re
+import statistics
 import sys
 import time
 
-from shiftlab import smallbank
+from shiftlab import books
 from shiftlab.lab import Lab, Shift, free_port, wait_for
 from shiftlab.perftest import SOON, said
 from shiftlab.results import save
+from shiftlab.smallbank import SmallBank
+from shiftlab.tpcc import Tpcc
 
 SERVERS, CLIENTS, WORKERS = 3, 2, 2
 HOSTS = SERVERS + CLIENTS
-ACCOUNTS = 1000
 STOP_S = 90
 CALM_S = 0.8            # before a fault, and behind its end
 SERIES_S = (-0.5, 4.5)  # of per_10ms, around the fault
+LAST_S = 1.0
+WORKLOADS = {"smallbank": SmallBank(), "tpcc": Tpcc()}
 # the Shift settings and the arguments of a mode; None: no SHIFT
 MODES = {"stock": (None, []), "shift": ({}, []), "shift+owner": ({"atomics": "owner"}, ["-u"])}
 
@@ -102,21 +109,21 @@ def heard(program, pattern, seconds=60):
 class Bank:
     """Servers and clients of one run."""
 
-    def __init__(self, lab, mode, seed):
-        settings, args = MODES[mode]
-        self.lab = lab
+    def __init__(self, lab, workload, mode, seed):
+        self.settings, args = MODES[mode]
+        self.lab, self.workload = lab, WORKLOADS[workload]
         self.locks = "owner" if "-u" in args else "fixed"
-        shift = None if settings is None else Shift(log="info", **dict(SOON, **settings))
-        program = os.path.join(lab.out, "bin", "txn")
+        shift = None if self.settings is None else Shift(log="info", **dict(SOON, **self.settings))
+        program = [os.path.join(lab.out, "bin", "txn"), "-b", workload, "-c", CLIENTS * WORKERS,
+                   "-a", self.workload.blocks]
         ports = [str(free_port()) for _ in range(SERVERS)]
-        self.servers = [lab.start(f"h{i}", [program, "-s", "-p", port, "-c", CLIENTS * WORKERS, "-a", ACCOUNTS, "-o",
-                                            self.file(f"table{i}")], f"server{i}", shift, stdin=True)
-                        for i, port in enumerate(ports)]
+        self.servers = [lab.start(f"h{i}", program + ["-s", "-p", port, "-o", self.file(f"table{i}")], f"server{i}",
+                                  shift, stdin=True) for i, port in enumerate(ports)]
         self.clients = []
         for i in range(CLIENTS):    # one after the other, as a server answers one worker at a time
             self.clients.append(lab.start(
-                f"h{SERVERS + i}", [program, "-p", ",".join(ports), "-i", 1 + i * WORKERS, "-w", WORKERS, "-a", ACCOUNTS,
-                                    "-r", seed, "-o", self.file("journal")] + args, f"client{i}", shift, stdin=True))
+                f"h{SERVERS + i}", program + ["-p", ",".join(ports), "-i", 1 + i * WORKERS, "-w", WORKERS, "-r", seed,
+                                              "-o", self.file("journal")] + args, f"client{i}", shift, stdin=True))
             heard(self.clients[-1], "^CONNECTED")
         for p in self.clients if shift else []:
             wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= WORKERS * SERVERS or not p.running(), 60)
@@ -132,9 +139,17 @@ class Bank:
         for p in programs if answer else []:
             heard(p, answer, STOP_S)
 
+    def by_word(self):
+        """How many compare-and-swaps of the clients their words have decided."""
+        if "atomics" not in (self.settings or {}):
+            return 0
+        return sum(n for i in range(CLIENTS) for p in json.loads(self.lab.shiftctl(f"h{SERVERS + i}", "status", "--json"))
+                   ["processes"] for n in p["words"].values())
+
     def stop(self):
-        """(committed, aborted, ended atomics, what ended workers)"""
+        """(committed, aborted, ended atomics, decided by their words, what ended workers)"""
         self.say(self.clients, "stop", "^STOPPED")
+        by_word = self.by_word()
         rows = [row for p in self.clients for row in
                 heard(p, r"^WORKER \d+: (\d+) committed, (\d+) aborted, (\d+) atomics ended: (.*)$")]
         self.say(self.servers, "save", "^SAVED")
@@ -143,24 +158,35 @@ class Bank:
             if p.wait(STOP_S):
                 raise RuntimeError(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
         counts = [sum(int(row[i]) for row in rows) for i in range(3)]
-        return (*counts, [row[3] for row in rows if row[3] != "success"])
+        return (*counts, by_word, [row[3] for row in rows if row[3] != "success"])
 
     def books(self):
-        tables = [smallbank.read_table(self.file(f"table{i}")) for i in range(SERVERS)]
-        return tables, [e for i in range(CLIENTS * WORKERS) for e in smallbank.read_journal(self.file(f"journal.{i + 1}"))]
+        records = self.workload.block * self.workload.blocks
+        tables = [books.read_table(self.file(f"table{i}"), records) for i in range(SERVERS)]
+        return books.Books(self.workload, tables, [e for i in range(CLIENTS * WORKERS) for e in
+                                                   books.read_journal(self.file(f"journal.{i + 1}"))])
 
 
 def series(entries, zero):
     """Commits in each 10 ms of SERIES_S."""
-    times = {(e.worker, e.attempt): e.time_ns for e in entries if e.outcome == smallbank.COMMITTED}
+    times = {(e.worker, e.attempt): e.time_ns for e in entries if e.outcome == books.COMMITTED}
     counts = collections.Counter(int((ns / 1e9 - zero - SERIES_S[0]) * 100 // 1) for ns in times.values())
     return [counts[i] for i in range(int((SERIES_S[1] - SERIES_S[0]) * 100))]
 
 
-def run(args, mode, fault, seed):
+def verdict(lab, written):
+    """"ok", or what is wrong."""
+    try:
+        written.check()
+    except books.Wrong as e:
+        return str(e)
+    return "complaint: " + lab.complaints().splitlines()[1] if lab.complaints() else "ok"
+
+
+def run(args, workload, mode, fault, seed):
     """One run: its row of the results."""
     with Lab(args.build, hosts=HOSTS, seed=seed) as lab:
-        bank = Bank(lab, mode, seed)
+        bank = Bank(lab, workload, mode, seed)
         bank.say(bank.clients, "go")
         time.sleep(CALM_S)
         zero = time.monotonic()
@@ -168,21 +194,43 @@ def run(args, mode, fault, seed):
         time.sleep(fault.lasts_s)
         fault.end(lab)
         time.sleep(max(CALM_S, 0 if args.random or args.replay else zero + SERIES_S[1] - time.monotonic()))
-        committed, aborted, atomics, ended = bank.stop()
-        tables, entries = bank.books()
-        row = {"mode": mode, "fault": fault.name, "locks": bank.locks, "committed": committed, "aborted": aborted,
-               "ended_atomics": atomics, "ended_workers": len(ended), "checks": "ok"}
-        try:
-            smallbank.check(tables, entries)
-            if lab.complaints():
-                raise smallbank.Wrong("complaint: " + lab.complaints().splitlines()[1])
-        except smallbank.Wrong as e:
-            row["checks"] = str(e)
+        committed, aborted, atomics, by_word, ended = bank.stop()
+        written = bank.books()
+        row = {"workload": workload, "mode": mode, "fault": fault.name, "locks": bank.locks, "lasts_s": fault.lasts_s,
+               "committed": committed, "aborted": aborted, "ended_atomics": atomics, "by_word": by_word, "ended_workers": len(ended),
+               "checks": verdict(lab, written)}
         if args.replay or row["checks"] != "ok":
             print(lab.shift_logs())
-        print(f"{mode:11} {str(fault):60}: {committed:6} committed, {aborted:5} aborted, {len(ended)} workers ended "
-              f"({atomics} connections with an atomic){': ' + ended[0] if ended else ''}; {row['checks']}", flush=True)
-        return dict(row, per_10ms=series(entries, zero))
+        print(f"{workload:9} {mode:11} {str(fault):60}: {committed:6} committed, {aborted:5} aborted, {len(ended)} workers ended "
+              f"({atomics} connections with an atomic){': ' + ended[0] if ended else ''}, {by_word} atomics told by words; "
+              f"{row['checks']}", flush=True)
+        return dict(row, per_10ms=series(written.entries, zero))
+
+
+def rate(row, begin_s, end_s):
+    """Committed per second, between these times."""
+    first, last = (round((s - SERIES_S[0]) * 100) for s in (begin_s, end_s))
+    return sum(row["per_10ms"][first:last]) / (end_s - begin_s)
+
+
+def longest_gap_s(row):
+    """Behind the fault's begin, if commits came again."""
+    behind = "".join("1" if n else "0" for n in row["per_10ms"][round(-SERIES_S[0] * 100):])
+    return max(map(len, re.findall("0+(?=1)", behind)), default=0) / 100
+
+
+def print_rates(rows):
+    """Of each workload, fault and mode, medians: committed/s before, while, behind; the longest gap."""
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["workload"], row["fault"], row["mode"]), []).append(row)
+    for (workload, fault, mode), same in groups.items():
+        while_s = min(same[0]["lasts_s"], SERIES_S[1])
+        spans = ((SERIES_S[0], 0), (0, while_s), (SERIES_S[1] - LAST_S, SERIES_S[1]))
+        before, within, behind = (statistics.median(rate(row, *span) for row in same) for span in spans)
+        print(f"{workload:9} {fault:9} {mode:11}: {before:6.0f}/s before, {within:6.0f}/s while, {behind:6.0f}/s in the last "
+              f"{LAST_S:g} s; longest gap {1000 * statistics.median(map(longest_gap_s, same)):5.0f} ms; "
+              f"{sum(row['ended_workers'] for row in same)} of {len(same) * CLIENTS * WORKERS} workers ended")
 
 
 def may_not_end(row):
@@ -190,25 +238,35 @@ def may_not_end(row):
 
 
 def fixed_runs(args):
-    rows = [run(args, mode, FIXED[fault], args.seed) for fault in args.fault for mode in args.mode
+    rows = [run(args, workload, mode, FIXED[fault], args.seed + i)
+            for i in range(args.runs)
+            for workload in args.workload for fault in args.fault for mode in args.mode
             if not (fault == "drain" and mode == "stock")]
+    print_rates(rows)
     return rows, [r for r in rows if r["checks"] != "ok" or (r["ended_workers"] and may_not_end(r))]
+
+
+def may_end(row):
+    """How many workers a drawn fault may end: on stock all, and those whose compare-and-swap nobody can tell of."""
+    if row["mode"] == "stock":
+        return CLIENTS * WORKERS
+    return row["ended_atomics"] if row["locks"] == "fixed" else 0
 
 
 def random_runs(args, seeds):
     rows, bad = [], []
     for i, seed in enumerate(seeds):
-        for mode in args.mode:
+        for workload, mode in itertools.product(args.workload, args.mode):
             try:
-                row = run(args, mode, draw(seed), seed)
+                row = run(args, workload, mode, draw(seed), seed)
             except Exception as e:      # the others run on: each is a case of its own
-                row = {"mode": mode, "fault": draw(seed).name, "checks": f"did not end: {e}", "ended_workers": 0}
-                print(f"{mode:11} {draw(seed)}: {e}", flush=True)
+                row = {"workload": workload, "mode": mode, "fault": draw(seed).name, "checks": f"did not end: {e}"}
+                print(f"{workload:9} {mode:11} {draw(seed)}: {e}", flush=True)
             rows.append(row)
-            if row["checks"] != "ok" or (mode != "stock" and row["ended_workers"]):
+            if row["checks"] != "ok" or row["ended_workers"] > may_end(row):
                 bad.append(row)
-                print(f"       {i + 1}/{len(seeds)} again: python3 bench/txn.py --build {args.build} --mode {mode} "
-                      f"--replay {seed}", flush=True)
+                print(f"       {i + 1}/{len(seeds)} again: python3 bench/txn.py --build {args.build} --workload "
+                      f"{workload} --mode {mode} --replay {seed}", flush=True)
     return rows, bad
 
 
@@ -216,8 +274,10 @@ def parse_args():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default="build")
     p.add_argument("--out", default="out")
+    p.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     p.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
     p.add_argument("--fault", nargs="+", choices=FIXED, default=list(FIXED))
+    p.add_argument("--runs", type=int, default=1, help="of each of these; their seeds follow each other")
     p.add_argument("--random", type=int, metavar="N")
     p.add_argument("--replay", type=int, metavar="SEED")
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 30))
@@ -234,8 +294,11 @@ def main():
         rows, bad = random_runs(args, [r.randrange(1, 1 << 30) for _ in range(args.random)])
     else:
         rows, bad = fixed_runs(args)
-    save(args.out, "txn.json", {"runs": rows})
-    print(f"{len(rows)} runs, {len(bad)} not as they should be")
+    drawn = args.random or args.replay is not None
+    save(args.out, "txn-drawn.json" if drawn else "txn.json",
+         {"seed": args.seed, "series_from_s": SERIES_S[0], "runs": rows})
+    print(f"{len(rows)} runs, {len(bad)} not as they should be; {sum(r.get('by_word', 0) for r in rows)} compare-and-swaps "
+          f"decided by their words, in {sum(bool(r.get('by_word')) for r in rows)} runs")
     return 1 if bad else 0
 
 

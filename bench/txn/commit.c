@@ -14,24 +14,32 @@ struct local {
 		uint64_t old;
 		struct record seen, again;
 	} access[SET_MAX];
-	struct {
-		uint64_t version;
-		int64_t value;
-	} body[SET_MAX];
+	struct body body[SET_MAX];
 	uint64_t unlocked;
+	struct row row;
 	struct log_entry log;
 };
+
+static_assert(sizeof(struct local) <= AREA, "it fits into what a connection sends from");
 
 static struct local *local_of(struct worker *w, int server)
 {
 	return (struct local *)w->link[server].conn.mem;
 }
 
-struct shape shape_of(uint32_t accounts, uint32_t servers)
-{
-	struct shape shape = { .records = 2 * accounts, .servers = servers };
+/* ---- where things are ----------------------------------------------------------------------- */
 
-	shape.log_at = shape.records * sizeof(struct record);
+struct shape shape_of(const struct workload *workload, uint32_t blocks, uint32_t workers,
+		      uint32_t servers)
+{
+	struct shape shape = { .workload = workload,
+			       .records = blocks * workload->block,
+			       .rows_of_blocks = blocks * workload->rows_of_block,
+			       .servers = servers };
+
+	shape.rows = shape.rows_of_blocks + workers * workload->rows_of_worker;
+	shape.rows_at = shape.records * sizeof(struct record);
+	shape.log_at = shape.rows_at + shape.rows * sizeof(struct row);
 	shape.bytes = shape.log_at + (WORKERS_MAX + 1) * sizeof(struct log_entry);
 	return shape;
 }
@@ -43,12 +51,23 @@ uint64_t record_at(uint32_t record)
 
 int server_of(const struct worker *w, uint32_t record)
 {
-	return (int)(record / 2 % w->shape.servers);
+	return (int)(record / w->shape.workload->block % w->shape.servers);
 }
 
-static uint64_t lock_value(const struct worker *w)
+uint64_t attempt_of(const struct worker *w)
 {
-	return w->unique ? (uint64_t)w->id << 48 | w->attempt : 1;
+	return (uint64_t)w->id << 48 | w->attempt;
+}
+
+uint64_t lock_value(const struct worker *w)
+{
+	return w->unique ? attempt_of(w) : 1;
+}
+
+void txn_reach(struct txn *txn, uint32_t record, bool write)
+{
+	must(txn->n < SET_MAX, "room in the set");
+	txn->set[txn->n++] = (struct access){ .record = record, .write = write };
 }
 
 /* ---- lock and read -------------------------------------------------------------------------- */
@@ -69,7 +88,9 @@ static bool lock_and_read(struct worker *w)
 	return batches_run(w);
 }
 
-/* Is everything locked, and nothing that is only read locked by others? */
+/*
+ * Is everything locked, and nothing that is only read locked by others? New values begin as the old ones.
+ */
 static bool all_taken(struct worker *w)
 {
 	struct txn *txn = &w->txn;
@@ -80,6 +101,7 @@ static bool all_taken(struct worker *w)
 		struct local *local = local_of(w, server_of(w, access->record));
 
 		access->seen = local->access[i].seen;
+		memcpy(access->value, access->seen.value, sizeof(access->value));
 		access->locked = access->write && local->access[i].old == FREE;
 		all &= access->write ? access->locked : access->seen.lock == FREE;
 	}
@@ -114,15 +136,22 @@ static bool validate(struct worker *w, bool *valid)
 
 /* ---- write ---------------------------------------------------------------------------------- */
 
+static struct body body_of(const struct access *access)
+{
+	struct body body = { .version = access->seen.version + 1 };
+
+	memcpy(body.value, access->value, sizeof(body.value));
+	return body;
+}
+
 static void write_record(struct worker *w, int server, int i)
 {
-	struct access *access = &w->txn.set[i];
-	struct local *local = local_of(w, server);
+	struct body *body = &local_of(w, server)->body[i];
 
-	local->body[i].version = access->seen.version + 1;
-	local->body[i].value = access->value;
-	batch_write(w, server, &local->body[i],
-		    record_at(access->record) + offsetof(struct record, version), RECORD_BODY);
+	*body = body_of(&w->txn.set[i]);
+	batch_write(w, server, body,
+		    record_at(w->txn.set[i].record) + offsetof(struct record, version),
+		    sizeof(*body));
 }
 
 static void write_log(struct worker *w, int server)
@@ -131,22 +160,38 @@ static void write_log(struct worker *w, int server)
 
 	*log = (struct log_entry){ .attempt = w->attempt };
 	for (int i = 0; i < w->txn.n; i++) {
-		const struct access *access = &w->txn.set[i];
-
-		if (!access->write)
+		if (!w->txn.set[i].write)
 			continue;
-		log->write[log->n].record = access->record;
-		log->write[log->n].version = access->seen.version + 1;
-		log->write[log->n++].value = access->value;
+		log->write[log->n].record = w->txn.set[i].record;
+		log->write[log->n++].body = body_of(&w->txn.set[i]);
 	}
 	batch_write(w, server, log, w->shape.log_at + w->id % WORKERS_MAX * sizeof(*log),
 		    sizeof(*log));
+}
+
+/* The server whose locks keep others from its place. */
+static int row_server(const struct worker *w)
+{
+	return server_of(w, w->txn.set[0].record);
+}
+
+static void write_row(struct worker *w, int server)
+{
+	struct row *row = &local_of(w, server)->row;
+
+	if (!w->txn.row.number)
+		return;
+	*row = w->txn.row;
+	row->by = attempt_of(w);
+	batch_write(w, server, row, w->shape.rows_at + w->txn.row_at * sizeof(*row), sizeof(*row));
 }
 
 static bool replicate(struct worker *w)
 {
 	for (int s = 0; s < (int)w->shape.servers; s++) {
 		write_log(w, s);
+		if (row_server(w) != s)
+			write_row(w, s);
 		for (int i = 0; i < w->txn.n; i++)
 			if (w->txn.set[i].write && server_of(w, w->txn.set[i].record) != s)
 				write_record(w, s, i);
@@ -165,6 +210,7 @@ static void unlock(struct worker *w, const struct access *access)
 
 static bool write_and_unlock(struct worker *w)
 {
+	write_row(w, row_server(w));
 	for (int i = 0; i < w->txn.n; i++) {
 		if (!w->txn.set[i].write)
 			continue;
@@ -199,7 +245,7 @@ enum outcome txn_run(struct worker *w)
 	w->phase = LOCKING;
 	if (!lock_and_read(w))
 		return DOUBTFUL;
-	if (!all_taken(w) || !txn_compute(&w->txn))
+	if (!all_taken(w) || !w->shape.workload->compute(w))
 		return release(w);
 	if (!validate(w, &valid))
 		return DOUBTFUL;

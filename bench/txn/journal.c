@@ -11,7 +11,7 @@ struct entry {
 	uint32_t record;
 	uint8_t outcome, phase, write, type;
 	uint64_t lock, version;
-	int64_t before, after;
+	int64_t before[FIELDS], after[FIELDS];
 	uint64_t key;
 };
 
@@ -32,20 +32,19 @@ void journal_note(struct worker *w, enum outcome outcome)
 	for (int i = 0; i < w->txn.n; i++) {
 		const struct access *access = &w->txn.set[i];
 
-		entries[i] =
-			(struct entry){ .worker = w->id,
-					.attempt = w->attempt,
-					.time_ns = (uint64_t)(now_s() * 1e9),
-					.record = access->record,
-					.outcome = (uint8_t)outcome,
-					.phase = (uint8_t)w->phase,
-					.write = access->write,
-					.type = (uint8_t)w->txn.type,
-					.lock = w->unique ? (uint64_t)w->id << 48 | w->attempt : 1,
-					.version = access->seen.version,
-					.before = access->seen.value,
-					.after = access->value,
-					.key = access->seen.key };
+		entries[i] = (struct entry){ .worker = w->id,
+					     .attempt = w->attempt,
+					     .time_ns = (uint64_t)(now_s() * 1e9),
+					     .record = access->record,
+					     .outcome = (uint8_t)outcome,
+					     .phase = (uint8_t)w->phase,
+					     .write = access->write,
+					     .type = w->txn.type,
+					     .lock = lock_value(w),
+					     .version = access->seen.version,
+					     .key = access->seen.key };
+		memcpy(entries[i].before, access->seen.value, sizeof(entries[i].before));
+		memcpy(entries[i].after, access->value, sizeof(entries[i].after));
 	}
 	bytes = (size_t)w->txn.n * sizeof(*entries);
 	must(write(w->journal, entries, bytes) == (ssize_t)bytes, "the journal");

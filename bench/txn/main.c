@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- *   txn -s -p PORT -c WORKERS -a ACCOUNTS -o FILE      a server: it has memory, and does nothing
- *   txn -p PORT,PORT,... -i FIRST -w WORKERS -a ACCOUNTS [-u] -r SEED -o PREFIX
+ *   txn -s -p PORT -b WORKLOAD -c WORKERS -a BLOCKS -o FILE   a server: it has memory, and does nothing
+ *   txn -p PORT,... -b WORKLOAD -c WORKERS -a BLOCKS -i FIRST -w WORKERS [-u] -r SEED -o PREFIX
  *
- * -c: of all clients; -i: the number of the first worker here, from 1; -u: locks have unique values (else 1).
- * -o: where the memory goes in the end; the journal of worker N is PREFIX.N. A worker ends at its first error.
+ * -b: smallbank or tpcc; -a: accounts or warehouses; -c: workers of all clients; -w: of this one; -i:
+ * the number of its first one, from 1; -u: locks have unique values (else 1). -o: where the memory goes
+ * in the end; the journal of worker N is PREFIX.N. A worker ends at its first error.
  */
 #include "bench/txn/txn.h"
 
@@ -17,10 +18,11 @@ struct options opt = { .timeout = 16, .dev = "mlx5_0", .wait_s = 90, .unsignaled
 
 static struct {
 	const char *ports, *file;
-	uint32_t workers, first, accounts;
+	const struct workload *workload;
+	uint32_t workers, of_all, first, blocks;
 	uint64_t seed;
 	bool unique;
-} how = { .workers = 1, .first = 1, .accounts = 1000, .seed = 1 };
+} how = { .workers = 1, .of_all = 1, .first = 1, .blocks = 1000, .seed = 1 };
 
 static atomic_bool ending;
 static struct nic nic;
@@ -33,32 +35,35 @@ static struct record *table_make(const struct shape *shape)
 
 	must_zero(posix_memalign((void **)&table, 4096, shape->bytes), "memory");
 	memset(table, 0, shape->bytes);
-	for (uint32_t i = 0; i < shape->records; i++)
-		table[i] = (struct record){ .lock = FREE, .value = START_VALUE, .key = i };
+	for (uint32_t i = 0; i < shape->records; i++) {
+		table[i].key = i;
+		shape->workload->start(i, table[i].value);
+	}
 	return table;
 }
 
-static void table_save(const struct record *table, uint32_t records)
+/* Records and rows. */
+static void table_save(const struct record *table, const struct shape *shape)
 {
 	FILE *f = fopen(how.file, "wbx");
 
 	must(f, how.file);
-	must(fwrite(table, sizeof(*table), records, f) == records, how.file);
+	must(fwrite(table, 1, shape->log_at, f) == shape->log_at, how.file);
 	must_zero(fclose(f), how.file);
 }
 
 static void serve(void)
 {
-	struct shape shape = shape_of(how.accounts, 1);
+	struct shape shape = shape_of(how.workload, how.blocks, how.of_all, 1);
 	struct record *table = table_make(&shape);
-	struct conn *conns = calloc(how.workers, sizeof(*conns));
+	struct conn *conns = calloc(how.of_all, sizeof(*conns));
 	struct place place, none;
 	struct ibv_mr *mr = ibv_reg_mr(nic.pd, table, shape.bytes,
 				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 
 	must(mr && conns, "ibv_reg_mr");
-	for (uint32_t i = 0; i < how.workers; i++) {
+	for (uint32_t i = 0; i < how.of_all; i++) {
 		line_open();
 		conn_make(&conns[i], &nic);
 		conn_connect_bare(&conns[i]);
@@ -68,7 +73,7 @@ static void serve(void)
 	}
 	say("CONNECTED");
 	hear("save");
-	table_save(table, shape.records);
+	table_save(table, &shape);
 	say("SAVED");
 	hear("end");
 }
@@ -79,9 +84,10 @@ static void worker_connect(struct worker *w)
 {
 	const char *port = how.ports;
 	struct place none = { 0 };
+	uint32_t servers = 0;
 
 	for (struct link *link = w->link; port; link++) {
-		must(w->shape.servers++ < SERVERS_MAX, "so many servers");
+		must(servers++ < SERVERS_MAX, "so many servers");
 		opt.port = atoi(port);
 		line_open();
 		conn_make(&link->conn, &nic);
@@ -91,7 +97,7 @@ static void worker_connect(struct worker *w)
 		port = strchr(port, ',');
 		port = port ? port + 1 : NULL;
 	}
-	w->shape = shape_of(how.accounts, w->shape.servers);
+	w->shape = shape_of(how.workload, how.blocks, how.of_all, servers);
 }
 
 static void worker_make(struct worker *w, uint32_t id)
@@ -105,15 +111,24 @@ static void worker_make(struct worker *w, uint32_t id)
 	journal_open(w, path);
 }
 
+static uint64_t committed(const struct worker *w)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < TYPES_MAX; i++)
+		n += w->committed[i];
+	return n;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	enum outcome outcome = COMMITTED;
 
 	while (outcome != DOUBTFUL && !atomic_load(&ending)) {
-		txn_draw(w);
+		w->shape.workload->draw(w);
 		outcome = txn_run(w);
-		w->committed += outcome == COMMITTED;
+		w->committed[w->txn.type] += outcome == COMMITTED;
 		w->aborted += outcome == ABORTED;
 		journal_note(w, outcome);
 	}
@@ -140,30 +155,39 @@ static void client(void)
 		must_zero(pthread_join(threads[i], NULL), "pthread_join");
 		journal_close(w);
 		say("WORKER %u: %ju committed, %ju aborted, %ju atomics ended: %s", w->id,
-		    (uintmax_t)w->committed, (uintmax_t)w->aborted, (uintmax_t)w->ended_atomics,
+		    (uintmax_t)committed(w), (uintmax_t)w->aborted, (uintmax_t)w->ended_atomics,
 		    ibv_wc_status_str(w->status));
 	}
 	say("STOPPED");
 	hear("end");
 }
 
+static const struct workload *workload_named(const char *name)
+{
+	must(!strcmp(name, smallbank.name) || !strcmp(name, tpcc.name), "smallbank or tpcc");
+	return strcmp(name, tpcc.name) ? &smallbank : &tpcc;
+}
+
 int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:c:a:i:w:ur:o:t:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:b:c:a:i:w:ur:o:t:")) != -1) {
 		opt.server |= c == 's';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		opt.timeout = c == 't' ? atoi(optarg) : opt.timeout;
 		how.ports = c == 'p' ? optarg : how.ports;
 		how.file = c == 'o' ? optarg : how.file;
-		how.workers = c == 'c' || c == 'w' ? (uint32_t)atoi(optarg) : how.workers;
+		how.workload = c == 'b' ? workload_named(optarg) : how.workload;
+		how.of_all = c == 'c' ? (uint32_t)atoi(optarg) : how.of_all;
+		how.workers = c == 'w' ? (uint32_t)atoi(optarg) : how.workers;
 		how.first = c == 'i' ? (uint32_t)atoi(optarg) : how.first;
-		how.accounts = c == 'a' ? (uint32_t)atoi(optarg) : how.accounts;
+		how.blocks = c == 'a' ? (uint32_t)atoi(optarg) : how.blocks;
 		how.seed = c == 'r' ? strtoull(optarg, NULL, 0) : how.seed;
 		how.unique |= c == 'u';
 	}
-	must(optind == argc && how.ports && how.file && how.accounts > 1, "see bench/txn/main.c");
+	must(optind == argc && how.ports && how.file && how.workload && how.blocks > 1,
+	     "see bench/txn/main.c");
 	nic_open(&nic, opt.dev);
 	opt.server ? serve() : client();
 	say("OK");

@@ -5,7 +5,10 @@
  */
 #include "bench/txn/txn.h"
 
+enum type { AMALGAMATE, BALANCE, DEPOSIT_CHECKING, SEND_PAYMENT, TRANSACT_SAVINGS, WRITE_CHECK };
+
 enum {
+	START_VALUE = 100000,
 	HOT_PERCENT = 90,
 	HOT_SHARE = 25,
 	PAID = 500,
@@ -21,14 +24,10 @@ static const struct {
 } shares[] = { { AMALGAMATE, 15 },   { BALANCE, 15 },	       { DEPOSIT_CHECKING, 15 },
 	       { SEND_PAYMENT, 25 }, { TRANSACT_SAVINGS, 15 }, { WRITE_CHECK, 15 } };
 
-/* splitmix64 (Vigna, public domain): a worker's own sequence, from the seed of the run */
-uint64_t worker_random(struct worker *w, uint64_t below)
+static void bank_start(uint32_t record, int64_t value[FIELDS])
 {
-	uint64_t z = w->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (z ^ (z >> 31)) % below;
+	(void)record;
+	value[0] = START_VALUE;
 }
 
 static uint32_t savings(uint32_t account)
@@ -45,7 +44,7 @@ static uint32_t account_draw(struct worker *w)
 {
 	uint32_t accounts = w->shape.records / 2, hot = accounts / HOT_SHARE + 2;
 
-	if (worker_random(w, 100) >= HOT_PERCENT)
+	if (!worker_chance(w, HOT_PERCENT))
 		hot = accounts;
 	return (uint32_t)worker_random(w, hot);
 }
@@ -62,64 +61,65 @@ static enum type type_draw(struct worker *w)
 	return WRITE_CHECK;
 }
 
-static void reach(struct txn *txn, uint32_t record, bool write)
-{
-	txn->set[txn->n++] = (struct access){ .record = record, .write = write };
-}
-
-void txn_draw(struct worker *w)
+static void bank_draw(struct worker *w)
 {
 	struct txn *txn = &w->txn;
 	uint32_t a = account_draw(w), b = account_draw(w);
+	enum type type = type_draw(w);
 
-	*txn = (struct txn){ .type = type_draw(w) };
+	*txn = (struct txn){ .type = (uint8_t)type };
 	while (b == a)
 		b = account_draw(w);
-	switch (txn->type) {
+	switch (type) {
 	case AMALGAMATE:
-		reach(txn, savings(a), true);
-		reach(txn, checking(a), true);
-		reach(txn, checking(b), true);
+		txn_reach(txn, savings(a), true);
+		txn_reach(txn, checking(a), true);
+		txn_reach(txn, checking(b), true);
 		break;
 	case BALANCE:
-		reach(txn, savings(a), false);
-		reach(txn, checking(a), false);
+		txn_reach(txn, savings(a), false);
+		txn_reach(txn, checking(a), false);
 		break;
-	case DEPOSIT_CHECKING: reach(txn, checking(a), true); break;
+	case DEPOSIT_CHECKING: txn_reach(txn, checking(a), true); break;
 	case SEND_PAYMENT:
-		reach(txn, checking(a), true);
-		reach(txn, checking(b), true);
+		txn_reach(txn, checking(a), true);
+		txn_reach(txn, checking(b), true);
 		break;
-	case TRANSACT_SAVINGS: reach(txn, savings(a), true); break;
+	case TRANSACT_SAVINGS: txn_reach(txn, savings(a), true); break;
 	case WRITE_CHECK:
-		reach(txn, savings(a), false);
-		reach(txn, checking(a), true);
+		txn_reach(txn, savings(a), false);
+		txn_reach(txn, checking(a), true);
 		break;
 	}
 }
 
-/* Of the records as they were read. */
-bool txn_compute(struct txn *txn)
+/* Of the accounts as they were read; false: there is too little in one. */
+static bool bank_compute(struct worker *w)
 {
-	struct access *set = txn->set;
+	struct access *set = w->txn.set;
 
-	for (int i = 0; i < txn->n; i++)
-		set[i].value = set[i].seen.value;
-	switch (txn->type) {
+	switch ((enum type)w->txn.type) {
 	case AMALGAMATE:
-		set[2].value += set[0].value + set[1].value;
-		set[0].value = set[1].value = 0;
+		set[2].value[0] += set[0].value[0] + set[1].value[0];
+		set[0].value[0] = set[1].value[0] = 0;
 		return true;
 	case BALANCE: return true;
-	case DEPOSIT_CHECKING: set[0].value += DEPOSITED; return true;
+	case DEPOSIT_CHECKING: set[0].value[0] += DEPOSITED; return true;
 	case SEND_PAYMENT:
-		set[0].value -= PAID;
-		set[1].value += PAID;
-		return set[0].value >= 0;
-	case TRANSACT_SAVINGS: set[0].value += SAVED; return true;
+		set[0].value[0] -= PAID;
+		set[1].value[0] += PAID;
+		return set[0].value[0] >= 0;
+	case TRANSACT_SAVINGS: set[0].value[0] += SAVED; return true;
 	case WRITE_CHECK:
-		set[1].value -= set[0].value + set[1].value < CHECK ? CHECK + PENALTY : CHECK;
+		set[1].value[0] -=
+			set[0].value[0] + set[1].value[0] < CHECK ? CHECK + PENALTY : CHECK;
 		return true;
 	}
 	return false;
 }
+
+const struct workload smallbank = { .name = "smallbank",
+				    .block = 2,
+				    .start = bank_start,
+				    .draw = bank_draw,
+				    .compute = bank_compute };

@@ -1,49 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * SmallBank over one-sided requests, as FORD and Motor run transactions: servers have records, and only
+ * Transactions over one-sided requests, as FORD and Motor run them: servers have records, and only
  * memory; clients lock, read, validate, write and unlock them by batches of CAS, READ and WRITE. Plain
- * verbs; nothing here knows of SHIFT.
+ * verbs; nothing here knows of SHIFT. What they are about is a workload's: SmallBank, TPC-C's two.
  */
 #ifndef BENCH_TXN_TXN_H
 #define BENCH_TXN_TXN_H
 
 #include "tests/lib/pair.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 enum {
 	SERVERS_MAX = 3,
-	WORKERS_MAX = 16, /* of one client, or of all at one server */
-	SET_MAX = 3,	  /* records of a transaction */
-	BATCH_MAX = 2 * SET_MAX + 1,
-	FREE = 0 /* of a lock */
+	WORKERS_MAX = 16,	 /* of one client, or of all at one server */
+	FIELDS = 5,		 /* of a record */
+	LINES_MAX = 10,		 /* of a row */
+	SET_MAX = 3 + LINES_MAX, /* records of a transaction */
+	BATCH_MAX = 2 * SET_MAX + 2,
+	TYPES_MAX = 6, /* of transactions, of one workload */
+	FREE = 0       /* of a lock */
 };
 
-#define START_VALUE INT64_C(100000) /* of every account, in both tables */
+static_assert((int)BATCH_MAX <= (int)DEPTH, "a batch fits into the queue");
 
 /* At a server. A lock holds its owner's value. Memory is little endian, as checks read it. */
 struct record {
 	uint64_t lock, version;
-	int64_t value;
+	int64_t value[FIELDS];
 	uint64_t key;
 };
 
-/* The version comes with its value, in one WRITE. */
-enum { RECORD_BODY = sizeof(uint64_t) + sizeof(int64_t) };
+/* The version comes with its values, in one WRITE. */
+struct body {
+	uint64_t version;
+	int64_t value[FIELDS];
+};
+
+/* What a transaction adds, in a place that is its own. number: from 1; by: worker << 48 | attempt. */
+struct row {
+	uint64_t number, by, record, n;
+	int64_t amount;
+	uint64_t line[LINES_MAX];
+};
 
 /* What a transaction does, written to every replica before any record. */
 struct log_entry {
 	uint64_t attempt, n;
 	struct {
-		uint64_t record, version;
-		int64_t value;
+		uint64_t record;
+		struct body body;
 	} write[SET_MAX];
 };
 
-/* Of one server's memory: records, then a log entry for each worker. */
+struct worker;
+struct workload;
+
+/* Of one server's memory: records, rows, then a log entry for each worker. */
 struct shape {
-	uint32_t records, servers;
-	uint64_t log_at, bytes;
+	const struct workload *workload;
+	uint32_t records, rows, rows_of_blocks, servers;
+	uint64_t rows_at, log_at, bytes;
 };
 
 /* A record that a transaction reads, and writes if it has locked it. */
@@ -51,17 +69,31 @@ struct access {
 	uint32_t record;
 	bool write, locked;
 	struct record seen;
-	int64_t value; /* the new one */
+	int64_t value[FIELDS]; /* the new ones */
 };
-
-enum type { AMALGAMATE, BALANCE, DEPOSIT_CHECKING, SEND_PAYMENT, TRANSACT_SAVINGS, WRITE_CHECK };
 
 struct txn {
-	enum type type;
-	int64_t amount;
+	uint8_t type; /* of its workload's */
+	bool doomed;  /* it will find that it must not */
 	int n;
 	struct access set[SET_MAX];
+	uint32_t row_at; /* its index, at the server of the first record and at the replicas */
+	struct row row;	 /* number 0: it adds none */
 };
+
+/*
+ * Records come in blocks, of which each has its locks at one server. draw: the next transaction of a
+ * worker; compute: new values of what was read, and the row; false: it takes back all.
+ */
+struct workload {
+	const char *name;
+	uint32_t block, rows_of_block, rows_of_worker;
+	void (*start)(uint32_t record, int64_t value[FIELDS]);
+	void (*draw)(struct worker *w);
+	bool (*compute)(struct worker *w);
+};
+
+extern const struct workload smallbank, tpcc;
 
 /* What became of one: DOUBTFUL ones ended with a connection; what of them is in memory tells their phase. */
 enum outcome { COMMITTED, ABORTED, DOUBTFUL };
@@ -93,14 +125,18 @@ struct worker {
 	uint64_t random, attempt;
 	enum phase phase;
 	struct txn txn;
-	uint64_t committed, aborted, ended_atomics;
+	uint64_t committed[TYPES_MAX], aborted, ended_atomics;
 	enum ibv_wc_status status; /* of the request that ended it */
 	int journal;
 };
 
-struct shape shape_of(uint32_t accounts, uint32_t servers);
+/* Of blocks of records; workers: of all clients. */
+struct shape shape_of(const struct workload *workload, uint32_t blocks, uint32_t workers,
+		      uint32_t servers);
 uint64_t record_at(uint32_t record);
 int server_of(const struct worker *w, uint32_t record); /* that has the lock */
+uint64_t attempt_of(const struct worker *w);		/* one number for both */
+uint64_t lock_value(const struct worker *w);
 
 /* post.c: requests for each server, posted together; batches_run() waits for all. false: one failed. */
 void batch_cas(struct worker *w, int server, void *old, uint64_t at, uint64_t expect,
@@ -110,14 +146,14 @@ void batch_write(struct worker *w, int server, const void *from, uint64_t at, ui
 bool batches_run(struct worker *w);
 
 /* commit.c */
+void txn_reach(struct txn *txn, uint32_t record, bool write);
 enum outcome txn_run(struct worker *w);
 
-/* smallbank.c */
+/* random.c: a worker's own sequence, from the seed of the run */
 uint64_t worker_random(struct worker *w, uint64_t below);
-void txn_draw(struct worker *w);
-bool txn_compute(struct txn *txn); /* new values; false: the account has too little */
+bool worker_chance(struct worker *w, uint32_t percent);
 
-/* journal.c: a file of fixed entries, which shiftlab/smallbank.py reads */
+/* journal.c: a file of fixed entries, which shiftlab/books.py reads */
 void journal_open(struct worker *w, const char *path);
 void journal_note(struct worker *w, enum outcome outcome);
 void journal_close(struct worker *w);

@@ -56,6 +56,7 @@ void admin_answer_error(struct sh_json *json, const char *why);
 
 /* Datagrams of the control plane, by what was wrong with them. */
 void admin_refused(struct sh_json *json);
+void admin_told(struct sh_json *json);
 
 /* admin_metrics.c; lock held. */
 void admin_answer_metrics(struct sh_json *json);

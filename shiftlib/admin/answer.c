@@ -12,6 +12,7 @@
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/replica/prove.h"
+#include "shiftlib/report/metrics.h"
 
 #define STATUS_FORMAT  1  /* raised when a member changes its meaning or goes */
 #define STATUS_PIECE   32 /* connections of an answer written at a time */
@@ -306,6 +307,14 @@ void admin_refused(struct sh_json *json)
 	sh_json_print(json, "}");
 }
 
+void admin_told(struct sh_json *json)
+{
+	const struct sh_words_told *words = &sh_metrics()->words;
+
+	sh_json_print(json, ", \"words\": {\"swapped\": %llu, \"again\": %llu}",
+		      (unsigned long long)words->swapped, (unsigned long long)words->again);
+}
+
 static void status_head(struct sh_json *json)
 {
 	char command[ADMIN_COMMAND];
@@ -318,6 +327,7 @@ static void status_head(struct sh_json *json)
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);
 	status_string(json, "atomics", sh.config.atomics_owner ? "owner" : "end");
+	admin_told(json);
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
 		      (unsigned long long)sh_peers.states_sent,
 		      (unsigned long long)sh_peers.state_datagrams);

@@ -79,6 +79,15 @@ static bool config_atomics_owner(void)
 	return text && !strcmp(text, "owner");
 }
 
+static enum sh_atomic_home config_atomic_home(void)
+{
+	const char *text = sh_setting("SHIFT_ATOMIC_HOME");
+
+	if (text && !strcmp(text, "fixed"))
+		return SH_ATOMIC_HOME_FIXED;
+	return config_on("SHIFT_ATOMIC_HOME", true) ? SH_ATOMIC_HOME_ON : SH_ATOMIC_HOME_OFF;
+}
+
 /* Unless it is turned off: where a NIC has shown that what it tells is true. */
 static bool config_exact(void)
 {
@@ -206,7 +215,7 @@ void sh_config_read(struct sh_config *config)
 	config_read_gray(config);
 	config->trust_unplaced = config_trust_unplaced();
 	config->atomics_owner = config_atomics_owner();
-	config->atomic_home = config_on("SHIFT_ATOMIC_HOME", true);
+	config->atomic_home = config_atomic_home();
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;

@@ -21,6 +21,13 @@ enum sh_gray_mode {
 	SH_GRAY_ON,
 };
 
+/* Of connections to this process. */
+enum sh_atomic_home {
+	SH_ATOMIC_HOME_OFF,
+	SH_ATOMIC_HOME_ON,
+	SH_ATOMIC_HOME_FIXED, /* other processes serve atomics on the same memory */
+};
+
 struct sh_config {
 	const char *kv_url;	      /* SHIFT_KV; NULL: the user's file */
 	const char *backup;	      /* SHIFT_BACKUP; NULL: auto */
@@ -34,13 +41,13 @@ struct sh_config {
 	unsigned int lease_ms;
 	bool pool;		/* SHIFT_LAZY=pool */
 	bool any_vlan;		/* SHIFT_ANY_VLAN */
-	bool atomic_home;	/* SHIFT_ATOMIC_HOME */
 	bool atomics_owner;	/* SHIFT_ATOMICS=owner */
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */
 	uint64_t yield_ns;	/* SHIFT_YIELD_MS: how long shadows stay away, at first */
 	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */
+	enum sh_atomic_home atomic_home;
 	struct sh_path_config path;
 	struct sh_hang_config hang;
 	struct sh_on_event_config on_event;

@@ -32,7 +32,7 @@
 /* By the default NIC of their connections: stock's atomics are atomic there. */
 struct home_group {
 	struct sc_home_group core;
-	struct sc_home_member foreign; /* of those that SHIFT has no record of */
+	struct sc_home_member foreign; /* all that SHIFT has no record of */
 	bool busy;
 	bool has_foreign;
 };
@@ -51,6 +51,12 @@ static struct {
 static struct home_group *home_group(const struct sh_qp *qp)
 {
 	return qp->ctx && qp->ctx->nic ? &homes.group[qp->ctx->nic->index] : NULL;
+}
+
+/* Connections of other processes, on the same memory, are where they were connected: there all atomics run. */
+static bool home_fixed(void)
+{
+	return sh.config.atomic_home == SH_ATOMIC_HOME_FIXED;
 }
 
 static void home_due(void)
@@ -121,6 +127,8 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	bool used;
 
 	sc_home_takes(&qp->paths.home.user, to->epoch, to->path);
+	if (home_may(qp)) /* what waited runs there; and may wait, and ask, again */
+		qp->paths.home.waits = qp->paths.home.said = false;
 	if (to->path && !home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
 		qp->paths.home.alone = true;
 		sh_log(SH_LOG_INFO,
@@ -332,8 +340,10 @@ static uint32_t home_gather(struct home_group *group)
 	}
 	group->core.members = homes.members;
 	group->core.n = n;
-	if (group->has_foreign)
+	if (group->has_foreign || home_fixed()) {
+		group->foreign.silent = true;
 		homes.members[group->core.n++] = &group->foreign;
+	}
 	return n;
 }
 
@@ -489,7 +499,7 @@ void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
 	if (!group || !home_serves(qp->qp) || !sh.config.atomic_home || !home_takes_atomics(flags))
 		return;
 	qp->paths.home.entering = enters;
-	if (enters && group->busy) {
+	if (enters && group->busy && !home_fixed()) {
 		qp->paths.home.member.shut = true;
 		home_say_shut(qp);
 	}
@@ -515,7 +525,7 @@ void sh_home_modify_unknown(const struct ibv_qp *real, const struct sh_ctx *ctx,
 	if (!group || !sh.config.atomic_home || !home_serves(real) ||
 	    !(mask & IBV_QP_ACCESS_FLAGS) || !home_takes_atomics(attr->qp_access_flags))
 		return;
-	if (group->busy) {
+	if (group->busy && !home_fixed()) {
 		attr->qp_access_flags &= ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x, which SHIFT does not know, refuses atomics for good: those of "
@@ -524,7 +534,6 @@ void sh_home_modify_unknown(const struct ibv_qp *real, const struct sh_ctx *ctx,
 		return;
 	}
 	group->has_foreign = true;
-	group->foreign.silent = true;
 }
 
 uint8_t sh_home_path(const struct sh_qp *qp)
@@ -546,5 +555,5 @@ bool sh_home_alone(struct sh_qp *qp)
 	if (!home_group(qp) || !home_is_member(qp))
 		return false;
 	home_look_at(qp);
-	return m->silent && !m->gone && !m->shut;
+	return (m->silent || home_fixed()) && !m->gone && !m->shut;
 }

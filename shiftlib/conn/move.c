@@ -25,6 +25,7 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/report/metrics.h"
 
 #define MOVE_POLL_MAX_NS SH_NS_PER_MS
 
@@ -157,6 +158,7 @@ static void move_words_tell(const struct sh_qp *qp, const struct sp_request *inf
 		won += fates[i] == SP_FATE_WON;
 		again += info[i].told && fates[i] == SP_FATE_RESEND;
 	}
+	sh_metrics_words(won, again);
 	if (won || again)
 		sh_log(SH_LOG_INFO,
 		       "QP 0x%06x: by the words at its peer %u compare-and-swaps had swapped, and "

@@ -103,9 +103,16 @@ void sh_metrics_kv(uint32_t operations, uint32_t failures, uint64_t took_ns)
 	metrics.kv.last_ns = took_ns ? took_ns : metrics.kv.last_ns;
 }
 
+void sh_metrics_words(uint32_t swapped, uint32_t again)
+{
+	metrics.words.swapped += swapped;
+	metrics.words.again += again;
+}
+
 void sh_metrics_forget(void)
 {
 	memset(&metrics.kv, 0, sizeof(metrics.kv));
+	memset(&metrics.words, 0, sizeof(metrics.words));
 	list_init(&metrics.ways); /* the parent's stay where they are, as all that it has made */
 	list_init(&metrics.failed);
 }

@@ -43,9 +43,15 @@ struct sh_kv_health {
 	uint64_t last_ns; /* of the last round trip; 0: none yet */
 };
 
+/* Compare-and-swaps whose words told what had become of them (SHIFT_ATOMICS=owner). */
+struct sh_words_told {
+	uint64_t swapped, again; /* again: they had not, and ran again */
+};
+
 struct sh_metrics {
 	struct list_node ways, failed; /* in the order in which they came */
 	struct sh_kv_health kv;
+	struct sh_words_told words;
 };
 
 const struct sh_metrics *sh_metrics(void);
@@ -58,6 +64,7 @@ struct sh_failed *sh_metrics_failed(const char *nic);
 void sh_metrics_event(const struct sh_event *event); /* one of event_sinks[] */
 /* A round trip to the KV: how many operations, how many of them without an answer. */
 void sh_metrics_kv(uint32_t operations, uint32_t failures, uint64_t took_ns);
+void sh_metrics_words(uint32_t swapped, uint32_t again); /* of one move */
 void sh_metrics_forget(void); /* in the child of a fork: its own begin at 0 */
 
 /* Connections that run on a backup, and the time that they have spent there, added up. */

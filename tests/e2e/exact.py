@@ -4,14 +4,17 @@
 PSN that the peer's NIC tells of its queue pair.
 
   exact.py --build DIR [CASE...]
+  exact.py --build DIR --flaps N [--seed S]     N short flaps with a compare-and-swap under way, on stock and with SHIFT
 """
+import argparse
+import json
 import os
 import random
 import re
 import sys
 import time
 
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.lab import Shift, cases_main, free_port, run_case, wait_for
 from shiftlab.perftest import SOON, Failed, said
 
 MOVED = " moved from mlx5_0 to mlx5_1 "
@@ -42,18 +45,22 @@ CASES = {   # what the client does; how often; which fault; what becomes of the 
 
 GOOD = "success"
 # A link is down while atomics run one after the other: for less than the NIC retries (0.54 s), or for good. What; whose
-FLAPS = {"flap_own": ("add", "h0/mlx5_0", 0.2), "flap_peers": ("add", "h1/mlx5_0", 0.2),
-         "flap_swap": ("swap", "h0/mlx5_0", 0.2), "down_own": ("add", "h0/mlx5_0", 30),
+SHORT_S = 0.2
+FLAPS = {"flap_own": ("add", "h0/mlx5_0", SHORT_S), "flap_peers": ("add", "h1/mlx5_0", SHORT_S),
+         "flap_swap": ("swap", "h0/mlx5_0", SHORT_S), "down_own": ("add", "h0/mlx5_0", 30),
          "down_peers": ("swap", "h1/mlx5_0", 30)}
 COUNT_S, FLAP_S = 1.2, 0.5
 
 
 def start(lab, settings, extra):
+    """settings: None for no SHIFT."""
     argv = [os.path.join(lab.out, "bin", "exact"), "-p", str(free_port())] + extra
-    both = [lab.start(host, argv + more, side, Shift(log="info", **SOON, **settings), stdin=True)
+    shift = None if settings is None else Shift(log="info", **SOON, **settings)
+    both = [lab.start(host, argv + more, side, shift, stdin=True)
             for host, more, side in (("h1", ["-s"], "server"), ("h0", [], "client"))]
     for p in both:
         said(p, "^CONNECTED")
+    for p in both if shift else ():
         wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
     return both
 
@@ -64,10 +71,12 @@ def end(both):
             raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
 
 
-def flap(lab, what, target, down_s):
-    both = start(lab, {}, ["-n", "1", "-t", str(COUNT_S), what])
+def count_through(lab, settings, what, target, down_s):
+    """Atomics one after the other while a link is down: the client, and does it live?"""
+    both = start(lab, settings, ["-n", "1", "-t", str(COUNT_S), what])
     server, client = both
-    wait_for("what the NICs can tell", lambda: lab.shift_log(server).count(PROVEN) == 2, 30)
+    if settings is not None:
+        wait_for("what the NICs can tell", lambda: lab.shift_log(server).count(PROVEN) == 2, 30)
     for p in both:
         p.say("go")
     said(client, "^POSTED")
@@ -76,25 +85,49 @@ def flap(lab, what, target, down_s):
     n, wrong, status = said(client, r"^COUNTED (\d+), (\d+) wrong: (.*)$").groups()
     server.say("done")
     counter = int(said(server, r"^COUNTER (\d+)$")[1])
-    lives, short = status == GOOD, down_s < FLAP_S
+    lives = status == GOOD
     print(f"       {n} atomics, {'all well' if lives else 'ended: ' + status}")
     if int(wrong) or not int(n) <= counter <= int(n) + (not lives):
         raise Failed(f"{n} atomics completed, {wrong} with a wrong result; the counter is {counter}")
+    end(both)
+    return client, lives
+
+
+def flap(lab, what, target, down_s):
+    client, lives = count_through(lab, {}, what, target, down_s)
+    short = down_s < FLAP_S
     if short and not lives:
         raise Failed("it ends where it lives without SHIFT")
     if not short and lives != (MOVED in lab.shift_log(client)):
         raise Failed("it should move, or end for an atomic that ran")
     if not short and not lives and WAITS not in lab.shift_log(client):
         raise Failed("it ends without having waited for the answer")
-    end(both)
+
+
+def flaps(build, n, seed):
+    """Of both ends' links in turns. As many live with SHIFT as without it, of the same flaps (P9)."""
+    live, good = {"stock": 0, "SHIFT": 0}, True
+    for i in range(n):
+        for name, settings in (("stock", None), ("SHIFT", {})):
+            def case(lab, name=name, settings=settings, target=f"h{i % 2}/mlx5_0"):
+                live[name] += count_through(lab, settings, "swap", target, SHORT_S)[1]
+
+            good &= run_case(build, f"flap {i + 1} of {n} on {name}, seed {seed + i}", case, seed=seed + i)
+    print(f"{n} flaps of {SHORT_S:g} s with a compare-and-swap under way: {live['stock']} live on stock, "
+          f"{live['SHIFT']} with SHIFT")
+    return good and live["SHIFT"] >= live["stock"]
 
 
 def words_decided(lab, client, words, ran):
-    """Its log says that it was the words at the peer that told. Of those that ran, as many as a NIC has under way."""
+    """Its log says that it was the words at the peer that told, and so its status counts. Of those that ran, as many as a
+    NIC has under way."""
     match = re.search(WORDS, lab.shift_log(client))
     won, again = map(int, match.groups()) if match else (0, 0)
     if won + again != words or (won > 0) != ran:
         raise Failed(f"the words should have told of {words}{', some that ran' if ran else ''}: {match and match[0]}")
+    counted = [p["words"] for p in json.loads(lab.shiftctl("h0", "status", "--json"))["processes"]]
+    if counted != [{"swapped": won, "again": again}]:
+        raise Failed(f"{won} had swapped and {again} ran again, but the status says {counted}")
 
 
 def run(lab, name):
@@ -118,6 +151,8 @@ def run(lab, name):
     if not error:
         for p in both:
             wait_for(f"the move of {p.name}", lambda p=p: MOVED in lab.shift_log(p) or not p.running(), 30)
+    if "atomics" in settings and not error:
+        words_decided(lab, client, words, fault == "lose-acks")
     server.say("done")
     numbers = map(int, said(server, r"^ARE (\d+) once, (\d+) over, (\d+) none").groups())
     are = dict(zip(("once", "over", "none"), numbers))
@@ -125,10 +160,19 @@ def run(lab, name):
         raise Failed(f"{words} words should be {becomes}: {are}")
     if wrong or good != (0 if error else words):
         raise Failed(f"{good} of {words} requests completed well, {wrong} with wrong data")
-    if "atomics" in settings and not error:
-        words_decided(lab, client, words, fault == "lose-acks")
     end(both)
 
 
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--build")
+    parser.add_argument("--flaps", type=int)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 30))
+    args, _ = parser.parse_known_args()
+    if args.flaps:
+        return 0 if flaps(args.build, args.flaps, args.seed) else 1
+    return cases_main([*CASES, *FLAPS], run, seeded=True)
+
+
 if __name__ == "__main__":
-    sys.exit(cases_main([*CASES, *FLAPS], run, seeded=True))
+    sys.exit(main())

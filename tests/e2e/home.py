@@ -24,14 +24,16 @@ HOME = "atomics of the connections of mlx5_0 are at home on {} now"
 
 class Counting:
     """A server on h1, clients on other hosts, each with its arguments or None for no SHIFT; more come later. The
-    server's SHIFT does not drive the connection of the client number `foreign`."""
+    server's SHIFT does not drive the connection of the client number `foreign`. shared: the file in which the word is;
+    of several such servers each has a number."""
 
-    def __init__(self, lab, clients, more=0, foreign=-1, **settings):
-        self.foreign = foreign
+    def __init__(self, lab, clients, more=0, foreign=-1, shared=None, number=0, **settings):
+        self.foreign, self.hosts, self.number = foreign, (0, 2, 3)[number:], number
         self.lab = lab
         self.argv = [os.path.join(lab.out, "bin", "home"), "-p", str(free_port())]
         self.shift = Shift(log=settings.pop("log", "info"), **dict(SOON, **settings))
-        self.server = lab.start("h1", self.argv + ["-s", "-n", str(len(clients) + more), "-f", str(foreign)], "server", self.shift, stdin=True)
+        self.server = lab.start("h1", self.argv + ["-s", "-n", str(len(clients) + more), "-f", str(foreign)]
+                                + (["-m", shared] if shared else []), f"server{number or ''}", self.shift, stdin=True)
         self.clients = []
         for i, args in enumerate(clients):
             self.client(i, args)
@@ -41,7 +43,7 @@ class Counting:
             said(p, r"^GOOD \d+$")
 
     def client(self, i, args):
-        p = self.lab.start(f"h{(0, 2, 3)[i]}", self.argv + (args or []), f"client{i}",
+        p = self.lab.start(f"h{self.hosts[i]}", self.argv + (args or []), f"client{self.number + i}",
                            None if args is None else self.shift, stdin=True)
         said(p, "^CONNECTED")
         self.clients.append(p)
@@ -63,8 +65,8 @@ class Counting:
         wait_for(f"home on {nic} for the {times}. time",
                  lambda: self.lab.shift_log(self.server).count(line) >= times or not self.server.running(), 30)
 
-    def end(self, adds=None, dies=()):
-        """All end; how many increments were lost. dies: clients that may end with errors."""
+    def stop(self, adds=None, dies=()):
+        """All clients end: additions, those under way, in disorder. dies: clients that may end with errors."""
         done = under_way = disorder = 0
         for i, p in enumerate(self.clients):
             p.say("end")
@@ -74,6 +76,11 @@ class Counting:
                 raise Failed(f"client{i} ended: {status}")
             if adds is None or i in adds:
                 done, under_way, disorder = done + int(good), under_way + int(rest), disorder + int(wrong)
+        return done, under_way, disorder
+
+    def end(self, adds=None, dies=(), others=(0, 0, 0)):
+        """All end; how many increments were lost. others: what others have added to the same word."""
+        done, under_way, disorder = map(sum, zip(self.stop(adds, dies), others))
         self.server.say("done")
         counter = int(said(self.server, r"^COUNTER (\d+)$")[1])
         print(f"       {done} additions, {counter} counted, {under_way} under way")
@@ -165,26 +172,78 @@ def late(lab):
     exact(*counting.end())
 
 
+def two_processes(lab, **settings):
+    """Of one host, with a client each; their word is in memory that they share."""
+    shared = os.path.join(lab.folder, "word")
+    with open(shared, "xb") as f:
+        f.truncate(4096)
+    return [Counting(lab, [[]], shared=shared, number=i, **settings) for i in range(2)]
+
+
+def shared_end(mover, other):
+    others = mover.stop()
+    lost = other.end(others=others)
+    mover.server.say("done")
+    for p in mover.clients + [mover.server]:
+        if p.wait(60):
+            raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+    return lost
+
+
+def shared(lab):
+    """The mover's atomics wait, as others might run elsewhere; when it is back they go on."""
+    mover, other = two_processes(lab, atomic_home="fixed")
+    waits_away(lab, mover, other)
+    if not all(qp["atomics_alone"] for qp in alone_here(lab)) or len(alone_here(lab)) != 2:
+        raise Failed("the status should say that their atomics stay where they are")
+    exact(*shared_end(mover, other))
+
+
+def shared_unsaid(lab):
+    """What the setting is for, and that such a loss is seen here."""
+    mover, other = two_processes(lab)
+    for _ in range(ROUNDS):
+        lab.shiftctl("h0", "drain", "mlx5_0")
+        mover.home("mlx5_1", 1)
+        other.goes_on(0)
+        mover.goes_on(0)
+        time.sleep(AWAY_S)
+        lab.shiftctl("h0", "undrain", "mlx5_0")
+        mover.goes_on(0)
+    lost, disorder = shared_end(mover, other)
+    print(f"       {lost} additions lost, {disorder} in disorder")
+    if not lost:
+        raise Failed("nothing was lost: this test could not fail")
+
+
 def alone_here(lab):
     """The server's queue pairs that keep atomics on the default NIC, as its status says."""
     status = json.loads(lab.shiftctl("h1", "status", "--json"))
     return [qp for process in status["processes"] for qp in process["qps"] if qp["atomics_alone"]]
 
 
+def waits_away(lab, mover, other):
+    """The atomics of mover's first client wait while it is away, as often as it is; those of other's last one go on."""
+    for i in range(2):
+        lab.shiftctl("h0", "drain", "mlx5_0")
+        wait_for("the reason", lambda i=i: lab.shift_log(mover.clients[0]).count("takes no part") > i
+                 or not mover.clients[0].running(), 30)
+        before = mover.good(0)
+        other.goes_on(len(other.clients) - 1)
+        time.sleep(AWAY_S)
+        if mover.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
+            raise Failed("its atomics should wait, and the status should say so")
+        if "its atomics wait: the peer has a connection" not in lab.shiftctl("h0", "status"):
+            raise Failed("the table should say so, too")
+        lab.shiftctl("h0", "undrain", "mlx5_0")
+        mover.goes_on(0)
+        if "takes no part" in lab.shiftctl("h0", "status", "--json"):
+            raise Failed("its atomics run, but the status says that they wait")
+
+
 def stays(lab, counting):
     """The first client is moved away, and its atomics wait for the other connection."""
-    mover = counting.clients[0]
-    lab.shiftctl("h0", "drain", "mlx5_0")
-    wait_for("the reason", lambda: "takes no part" in lab.shift_log(mover) or not mover.running(), 30)
-    before = counting.good(0)
-    counting.goes_on(1)
-    time.sleep(AWAY_S)
-    if counting.good(0) > before + 1000 or "takes no part" not in lab.shiftctl("h0", "status", "--json"):
-        raise Failed("its atomics should wait, and the status should say so")
-    if "its atomics wait: the peer has a connection" not in lab.shiftctl("h0", "status"):
-        raise Failed("the table should say so, too")
-    lab.shiftctl("h0", "undrain", "mlx5_0")
-    counting.goes_on(0)
+    waits_away(lab, counting, counting)
     exact(*counting.end())
 
 
@@ -241,7 +300,7 @@ def increments(lab, n):
 
 
 CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late, foreign,
-                              foreign_late)}
+                              foreign_late, shared, shared_unsaid)}
 
 def main():
     parser = argparse.ArgumentParser(add_help=False)

@@ -141,7 +141,7 @@ static void answer_nic(struct series *gauges, const json_t *nic)
 int answer_read(const json_t *answer, struct series *counters, struct series *gauges)
 {
 	const json_t *bounds = json_object_get(answer, "bounds");
-	const char *reason;
+	const char *name;
 	json_t *item;
 	size_t i;
 
@@ -149,8 +149,10 @@ int answer_read(const json_t *answer, struct series *counters, struct series *ga
 		return -EPROTO;
 	answer_process(gauges, answer);
 	answer_kv(counters, gauges, json_object_get(answer, "kv"));
-	json_object_foreach(json_object_get(answer, "refused"), reason, item) series_add(
-		counters, FAMILY_REFUSED, "", json_number_value(item), "reason", reason, NULL);
+	json_object_foreach(json_object_get(answer, "refused"), name, item) series_add(
+		counters, FAMILY_REFUSED, "", json_number_value(item), "reason", name, NULL);
+	json_object_foreach(json_object_get(answer, "words"), name, item) series_add(
+		counters, FAMILY_WORDS, "", json_number_value(item), "result", name, NULL);
 	json_array_foreach(json_object_get(answer, "nics"), i, item) answer_nic(gauges, item);
 	json_array_foreach(json_object_get(answer, "pairs"), i, item)
 		answer_pair(counters, gauges, item);

@@ -51,6 +51,8 @@
 	  "Requests that a switch found to be executed, and completed.")                           \
 	X(FAILED, COUNTER, "shift_failed_connections_total",                                       \
 	  "Connections that could not be moved: their programs got errors.")                       \
+	X(WORDS, COUNTER, "shift_atomics_by_word_total",                                           \
+	  "Compare-and-swaps whose words told whether they had swapped, or had to run again.")     \
 	X(KV_PROCESSES, GAUGE, "shift_kv_processes",                                               \
 	  "Processes by what the key-value store is to them.")                                     \
 	X(KV_OPERATIONS, COUNTER, "shift_kv_operations_total",                                     \

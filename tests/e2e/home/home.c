@@ -2,15 +2,18 @@
 /*
  * Clients that add to one word of a server, over a connection each: is any increment lost?
  *
- *   home -s -p PORT -n CLIENTS [-f I]  -f: the I-th connection is one that SHIFT does not drive here
+ *   home -s -p PORT -n CLIENTS [-f I] [-m FILE]  -f: the I-th connection is one that SHIFT does not drive here
+ *                                    -m: the word is in that file, of 4096 bytes, which others have mapped, too
  *   home -p PORT [-r]                -r: it writes into memory of its own there, and adds nothing
  *
  * The runner moves them to other NICs meanwhile. A client goes on until it is told to end, or until a
  * request does not complete well, and says how many did. The server says what the word is in the end.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/lib/pair.h"
@@ -27,6 +30,7 @@ struct place {
 static struct nic nic;
 static bool writes;
 static int foreign = -1;
+static const char *shared;
 
 static void post(struct conn *conn, const struct place *word, uint64_t n)
 {
@@ -118,9 +122,24 @@ static void free_foreign(struct conn *conn)
 	must_zero(ibv_dealloc_pd(domain), "ibv_dealloc_pd of the parent domain");
 }
 
+static struct ibv_mr *share(void)
+{
+	int fd = open(shared, O_RDWR | O_CLOEXEC);
+	void *page = mmap(NULL, PART, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct ibv_mr *mr;
+
+	must(fd >= 0 && page != MAP_FAILED, shared);
+	mr = ibv_reg_mr(nic.pd, page, PART, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	must(mr, "ibv_reg_mr of what is shared");
+	close(fd);
+	return mr;
+}
+
 static void serve(int clients)
 {
+	struct ibv_mr *mr = shared ? share() : NULL;
 	struct conn conn[CLIENTS];
+	uint64_t *counter = NULL;
 	struct place word;
 
 	must(clients <= CLIENTS, "so many clients");
@@ -128,29 +147,33 @@ static void serve(int clients)
 		line_open();
 		i == foreign ? make_foreign(&conn[i]) : conn_make(&conn[i], &nic);
 		conn_connect_bare(&conn[i]);
-		word = (struct place){ (uintptr_t)conn[0].mem + AREA, conn[0].mr->rkey };
+		counter = mr ? mr->addr : (void *)(conn[0].mem + AREA);
+		word = (struct place){ (uintptr_t)counter, mr ? mr->rkey : conn[0].mr->rkey };
 		swap(&word, &word, sizeof(word));
 		close(sock);
 		say("CONNECTED %d", i);
 	}
 	hear("done");
-	say("COUNTER %ju", (uintmax_t) * (uint64_t *)(conn[0].mem + AREA));
+	say("COUNTER %ju", counter ? (uintmax_t)*counter : 0);
 	for (int i = clients; i-- > 0;)
 		i == foreign ? free_foreign(&conn[i]) : conn_free(&conn[i]);
+	if (mr)
+		must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr of what is shared");
 }
 
 int main(int argc, char **argv)
 {
 	int c, clients = 1;
 
-	while ((c = getopt(argc, argv, "sp:n:f:r")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:f:m:r")) != -1) {
 		opt.server |= c == 's';
 		writes |= c == 'r';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		clients = c == 'n' ? atoi(optarg) : clients;
 		foreign = c == 'f' ? atoi(optarg) : foreign;
+		shared = c == 'm' ? optarg : shared;
 	}
-	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS [-f I]] [-r]");
+	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS [-f I] [-m FILE]] [-r]");
 	nic_open(&nic, opt.dev);
 	if (opt.server) {
 		serve(clients);

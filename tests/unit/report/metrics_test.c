@@ -140,6 +140,18 @@ static void test_kv(void **state)
 	assert_int_equal(sh_metrics()->kv.last_ns, 3000);
 }
 
+static void test_words(void **state)
+{
+	(void)state;
+	assert_int_equal(sh_metrics()->words.swapped + sh_metrics()->words.again, 0);
+	sh_metrics_words(3, 0);
+	sh_metrics_words(1, 2);
+	assert_int_equal(sh_metrics()->words.swapped, 4);
+	assert_int_equal(sh_metrics()->words.again, 2);
+	sh_metrics_forget();
+	assert_int_equal(sh_metrics()->words.swapped + sh_metrics()->words.again, 0);
+}
+
 static void test_away(void **state)
 {
 	struct sh_away away = { 0 };
@@ -163,6 +175,7 @@ int main(void)
 		cmocka_unit_test_setup(test_failed, forget),
 		cmocka_unit_test_setup(test_others, forget),
 		cmocka_unit_test_setup(test_kv, forget),
+		cmocka_unit_test_setup(test_words, forget),
 		cmocka_unit_test(test_away),
 	};
 

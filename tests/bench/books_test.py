@@ -3,13 +3,14 @@
 """What checks the books behind bench/txn notices each that is wrong: a history that is right is drawn, and then
 something in it is changed.
 
-  smallbank_test.py [--seed S]"""
+  books_test.py [--seed S]"""
 import argparse
 import random
 import sys
 
-from shiftlab import smallbank
-from shiftlab.smallbank import COMMITTED, COMMITTING, DOUBTFUL, LOCKING, REPLICATING, START_VALUE, Entry, Record
+from shiftlab.books import (COMMITTED, COMMITTING, DOUBTFUL, LOCKING, REPLICATING, Books, Entry, Record, Table, Wrong,
+                            fields)
+from shiftlab.smallbank import START_VALUE, SmallBank
 
 RECORDS, SERVERS, WORKERS, TRANSACTIONS = 12, 3, 4, 200
 
@@ -23,20 +24,20 @@ class Drawn:
 
     def __init__(self, r):
         self.random = r
-        self.tables = [[Record(0, 0, START_VALUE, i) for i in range(RECORDS)] for _ in range(SERVERS)]
+        self.tables = [Table([Record(0, 0, fields(START_VALUE), i) for i in range(RECORDS)], []) for _ in range(SERVERS)]
         self.entries = []
         for attempt in range(1, TRANSACTIONS + 1):
             self.transfer(r.randint(1, WORKERS), attempt)
         self.entries.sort(key=lambda e: (e.worker, e.attempt))
 
     def entry(self, worker, attempt, record, delta, outcome=COMMITTED, phase=COMMITTING):
-        at = self.tables[primary(record)][record]
+        at = self.tables[primary(record)].records[record]
         return Entry(worker, attempt, attempt, record, outcome, phase, int(delta != 0), 0, worker << 48 | attempt,
-                     at.version, at.value, at.value + delta, record)
+                     at.version, at.values, fields(at.values[0] + delta), record)
 
     def write(self, e, servers=range(SERVERS)):
         for s in servers:
-            self.tables[s][e.record] = self.tables[s][e.record]._replace(version=e.version + 1, value=e.after)
+            self.set(s, e.record, version=e.version + 1, values=e.after)
 
     def transfer(self, worker, attempt):
         a, b = self.random.sample(range(RECORDS), 2)
@@ -47,16 +48,20 @@ class Drawn:
             if delta:
                 self.write(e)
 
-    def set(self, server, record, **fields):
-        self.tables[server][record] = self.tables[server][record]._replace(**fields)
+    def set(self, server, record, **changed):
+        records = self.tables[server].records
+        records[record] = records[record]._replace(**changed)
 
     def some(self, write=True):
         """The place of an entry behind which others wrote the record."""
         return self.random.choice([i for i, e in enumerate(self.entries) if bool(e.write) == write and
-                                   self.tables[0][e.record].version > e.version + 1])
+                                   self.tables[0].records[e.record].version > e.version + 1])
 
-    def change(self, i, **fields):
-        self.entries[i] = self.entries[i]._replace(**fields)
+    def change(self, i, **changed):
+        self.entries[i] = self.entries[i]._replace(**changed)
+
+    def books(self):
+        return Books(SmallBank(), self.tables, self.entries)
 
     def doubt(self, phase, record=3):
         e = self.entry(1, TRANSACTIONS + 1, record, 7, DOUBTFUL, phase)
@@ -117,12 +122,12 @@ def never_written(d):
 
 def torn_read(d):
     i = d.some(write=False)
-    d.change(i, before=d.entries[i].before + 1)
+    d.change(i, before=fields(d.entries[i].before[0] + 1))
 
 
 def torn_write(d):
     i = d.some()
-    d.change(i, before=d.entries[i].before + 1)
+    d.change(i, before=fields(d.entries[i].before[0] + 1))
 
 
 def other_record(d):
@@ -156,20 +161,21 @@ def verdict(seed, change):
     d = Drawn(random.Random(seed))
     change(d)
     try:
-        smallbank.check(d.tables, d.entries)
-    except smallbank.Wrong as e:
+        d.books().check()
+    except Wrong as e:
         return str(e)
     return ""
 
 
 def check_money():
+    """A unit out of nothing."""
     d = Drawn(random.Random(1))
-    rows = [d.tables[primary(r)][r] for r in range(RECORDS)]
-    smallbank.check_money(rows, d.entries)
-    rows[0] = rows[0]._replace(value=rows[0].value + 1)
+    books = d.books()
+    books.check()
+    d.set(primary(0), 0, values=fields(d.tables[primary(0)].records[0].values[0] + 1))
     try:
-        smallbank.check_money(rows, d.entries)
-    except smallbank.Wrong:
+        books.workload.check(books)
+    except Wrong:
         return True
     return False
 
