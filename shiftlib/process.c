@@ -7,6 +7,7 @@
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
@@ -26,22 +27,21 @@
 #define PROCESS_END_WAIT_S 1
 
 /* In the order in which they run, and are made anew. */
-static const struct sh_module
-	*const
-		process_modules[] = {
-			&sh_objects_module,  /* no event can name a closed context any more */
-			&sh_conns_module,    /* errors that nobody polls */
-			&sh_mailbox_module,  /* what the data path reported */
-			&sh_quiesces_module, /* what the workers have finished */
-			&sh_setup_module,    /* what waited begins */
-			&sh_nics_module,      &sh_detector_module, &sh_gray_module,
-			&sh_srqs_module,      &sh_clock_module, /* what is due of connections */
-			&sh_homes_module, /* behind the steps of connections */
-			&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,
-			&sh_incidents_module, &sh_events_module,   &sh_metrics_module,
-			&sh_cm_module, /* what is told of ends, when the others have heard of them */
-			&sh_admin_module,
-		};
+static const struct sh_module *const process_modules[] = {
+	&sh_objects_module,  /* no event can name a closed context any more */
+	&sh_conns_module,    /* errors that nobody polls */
+	&sh_mailbox_module,  /* what the data path reported */
+	&sh_quiesces_module, /* what the workers have finished */
+	&sh_setup_module,    /* what waited begins */
+	&sh_nics_module,      &sh_detector_module, &sh_gray_module,
+	&sh_srqs_module,      &sh_clock_module, /* what is due of connections */
+	&sh_homes_module,			/* behind the steps of connections */
+	&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,
+	&sh_incidents_module, &sh_degraded_module, &sh_events_module,
+	&sh_metrics_module,
+	&sh_cm_module, /* what is told of ends, when the others have heard of them */
+	&sh_admin_module,
+};
 
 /*
  * The child of a fork has none of our threads, and the parent's verbs objects are of no use in it:

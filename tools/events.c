@@ -262,7 +262,12 @@ static void events_row(struct events *e, const json_t *event)
 		       ctl_int(event, "unknown"));
 	else
 		printf(" %6s %7s %7s", "", "", "");
-	printf("  %s\n", ctl_text(event, "why"));
+	printf("  %s", ctl_text(event, "why"));
+	if (json_object_get(event, "since"))
+		printf("%.2f of the bandwidth since %s",
+		       json_number_value(json_object_get(event, "bandwidth_left")),
+		       ctl_text(event, "since"));
+	putchar('\n');
 }
 
 /* 0, or -errno if nobody reads it any more. */

@@ -140,7 +140,8 @@ static void status_qp(FILE *out, const json_t *qp)
 	status_standby(qp, standby, sizeof(standby));
 	status_peer(qp, peer, sizeof(peer));
 	fprintf(out,
-		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  %s%s%s\n",
+		"  0x%06llx %-10s %-8s %-8s %4lld %5lld %-18s %-14s %-24s %5lld %6lld %7lld  "
+		"%s%s%s\n",
 		ctl_int(qp, "qpn"), ctl_text(qp, "level"), ctl_text(qp, "default_nic"),
 		ctl_text(qp, "nic"), ctl_int(qp, "path"), ctl_int(qp, "epoch"), standby,
 		moving ? ctl_text(qp, "move") : ctl_text(qp, "send"), peer, ctl_int(qp, "moves"),
@@ -199,6 +200,18 @@ static void status_levels(FILE *out, const json_t *answer)
 	fputc('\n', out);
 }
 
+static void status_degraded(FILE *out, const json_t *answer)
+{
+	const json_t *degraded = json_object_get(answer, "degraded");
+
+	if (json_is_object(degraded))
+		fprintf(out,
+			"  degraded since %s: %lld connections on other NICs, %.2f of the "
+			"bandwidth left\n",
+			ctl_text(degraded, "since"), ctl_int(degraded, "qps"),
+			json_number_value(json_object_get(degraded, "bandwidth_left")));
+}
+
 static void status_table(FILE *out, const json_t *answer)
 {
 	fprintf(out, "%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
@@ -207,6 +220,7 @@ static void status_table(FILE *out, const json_t *answer)
 	if (!strcmp(ctl_text(answer, "atomics"), "owner"))
 		fputs(", atomics by their owners' values", out);
 	status_levels(out, answer);
+	status_degraded(out, answer);
 	status_nics(out, answer);
 	status_qps(out, answer);
 }

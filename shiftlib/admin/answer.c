@@ -7,8 +7,10 @@
 #include <unistd.h>
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/admin/names.h"
+#include "shiftlib/base/date.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/replica/prove.h"
@@ -315,6 +317,23 @@ void admin_told(struct sh_json *json)
 		      (unsigned long long)words->swapped, (unsigned long long)words->again);
 }
 
+static void status_degraded(struct sh_json *json)
+{
+	struct sh_degraded degraded;
+	char date[SH_DATE_MAX];
+
+	sh_degraded_now(&degraded);
+	if (!degraded.since_ns) {
+		sh_json_print(json, ", \"degraded\": null");
+		return;
+	}
+	sh_date_print(degraded.since_ns, date);
+	sh_json_print(json,
+		      ", \"degraded\": {\"since\": \"%s\", \"bandwidth_left\": %u.%03u, "
+		      "\"qps\": %u}",
+		      date, degraded.left / 1000, degraded.left % 1000, degraded.qps);
+}
+
 static void status_head(struct sh_json *json)
 {
 	char command[ADMIN_COMMAND];
@@ -326,6 +345,7 @@ static void status_head(struct sh_json *json)
 	status_string(json, "command", command);
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);
+	status_degraded(json);
 	status_string(json, "atomics", sh.config.atomics_owner ? "owner" : "end");
 	admin_told(json);
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",

@@ -7,6 +7,7 @@
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/control/version.h"
 
@@ -302,6 +303,15 @@ static void metrics_nics(struct sh_json *json)
 	sh_json_print(json, "]");
 }
 
+static void metrics_degraded(struct sh_json *json)
+{
+	struct sh_degraded degraded;
+
+	sh_degraded_now(&degraded);
+	sh_json_print(json, ",\n\"degraded\": {\"seconds\": %.9f, \"bandwidth_left\": %u.%03u}",
+		      seconds(degraded.seconds_ns), degraded.left / 1000, degraded.left % 1000);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* What may be counted one day is there with zeros. */
@@ -339,6 +349,7 @@ void admin_answer_metrics(struct sh_json *json)
 	metrics_kv(json);
 	metrics_nics(json);
 	metrics_pairs(json);
+	metrics_degraded(json);
 	metrics_groups(json);
 	metrics_failed(json);
 	metrics_ways(json);

@@ -9,6 +9,7 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
@@ -159,8 +160,10 @@ static void incident_clear(struct sh_event *event)
 /* Connections that are still moving are told later, with the same beginning. */
 static void incident_record(struct incident *incident)
 {
-	if (incident->event.qps)
+	if (incident->event.qps) {
 		sh_event_record(&incident->event);
+		sh_degraded_moved(&incident->event);
+	}
 	incident_clear(&incident->event);
 	incident->settled = false;
 	if (!incident->moving)

@@ -10,6 +10,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/stats.h"
@@ -74,6 +75,7 @@ void sh_stats_path(struct sh_qp *qp, uint8_t path)
 	if (path)
 		sh_away_change(&nic->away[path], 1, now);
 	qp->stats.away_path = path;
+	sh_degraded_changed();
 }
 
 static void stats_move(FILE *file, const struct sh_move *move, const char *separator)

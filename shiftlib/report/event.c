@@ -106,6 +106,21 @@ static void event_json_number(struct sh_json *json, const char *name, uint64_t v
 	sh_json_print(json, ", \"%s\": %llu", name, (unsigned long long)value);
 }
 
+static bool event_has_share(const struct sh_event *event)
+{
+	return event->kind == SH_EVENT_DEGRADED || event->kind == SH_EVENT_WHOLE;
+}
+
+static void event_json_share(struct sh_json *json, const struct sh_event *event)
+{
+	char date[SH_DATE_MAX];
+
+	sh_date_print(event->since_ns, date);
+	event_json_string(json, "since", date);
+	sh_json_print(json, ", \"bandwidth_left\": %u.%03u", event->left / 1000,
+		      event->left % 1000);
+}
+
 static void event_json_times(struct sh_json *json, const struct sh_event *event)
 {
 	event_json_number(json, "decided_ns", event->decided_ns);
@@ -134,6 +149,8 @@ void sh_event_json(struct sh_json *json, const struct sh_event *event)
 	event_json_number(json, "qps", event->qps);
 	if (event_has_times(event))
 		event_json_times(json, event);
+	if (event_has_share(event))
+		event_json_share(json, event);
 	sh_json_print(json, "}");
 }
 
@@ -156,6 +173,18 @@ static void event_text_times(const struct sh_event *event, char *out, size_t siz
 			 (unsigned long long)event->settled);
 }
 
+static void event_text_share(const struct sh_event *event, char *out, size_t size)
+{
+	char date[SH_DATE_MAX];
+
+	sh_date_print(event->since_ns, date);
+	if (event->kind == SH_EVENT_WHOLE)
+		snprintf(out, size, ", it was degraded since %s", date);
+	else
+		snprintf(out, size, ", %u.%03u of the bandwidth left since %s", event->left / 1000,
+			 event->left % 1000, date);
+}
+
 void sh_event_text(const struct sh_event *event, char *out, size_t size)
 {
 	char qps[48] = "", nics[2 * SH_EVENT_NIC + 16] = "", times[256] = "";
@@ -168,6 +197,8 @@ void sh_event_text(const struct sh_event *event, char *out, size_t size)
 		snprintf(nics, sizeof(nics), " %s", event->from);
 	if (event_has_times(event))
 		event_text_times(event, times, sizeof(times));
+	if (event_has_share(event))
+		event_text_share(event, times, sizeof(times));
 	snprintf(out, size, "%s%s (%s)%s%s%s%s", sh_event_kind_name(event->kind), nics,
 		 sh_event_cause_name(event->cause), qps, times, event->why ? ": " : "",
 		 event->why ? event->why : "");

@@ -49,6 +49,8 @@ enum sh_event_kind {
 	SH_EVENT_KV_BACK,
 	SH_EVENT_GRAY, /* a NIC loses packets though nothing has failed; why: what is done about it */
 	SH_EVENT_GRAY_OVER,
+	SH_EVENT_DEGRADED, /* connections run on NICs that are not their own: told again when left changes */
+	SH_EVENT_WHOLE, /* none does any more */
 	SH_EVENT_KINDS,
 };
 
@@ -98,6 +100,8 @@ struct sh_event {
 	uint64_t detect_ns, switch_ns;		   /* see above; of FAILED: until the errors */
 	uint64_t decided_ns;			   /* CLOCK_MONOTONIC */
 	uint64_t resent, resent_bytes;		   /* requests sent again, and their data */
+	uint64_t since_ns;			   /* DEGRADED, WHOLE: when it began, as wall_ns */
+	uint32_t left;	  /* then: of the bandwidth, in thousandths; see backup/left.h */
 	uint64_t settled; /* requests found to be executed, completed in software */
 	uint64_t unknown; /* FAILED: published requests of which nobody knows whether they were
 			   * executed */

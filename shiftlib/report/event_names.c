@@ -13,7 +13,8 @@ const char *sh_event_kind_name(enum sh_event_kind kind)
 		[SH_EVENT_NIC_UP] = "nic-up",	    [SH_EVENT_DRAIN] = "drain",
 		[SH_EVENT_UNDRAIN] = "undrain",	    [SH_EVENT_KV_LOST] = "kv-lost",
 		[SH_EVENT_KV_BACK] = "kv-back",	    [SH_EVENT_GRAY] = "gray",
-		[SH_EVENT_GRAY_OVER] = "gray-over",
+		[SH_EVENT_GRAY_OVER] = "gray-over", [SH_EVENT_DEGRADED] = "degraded",
+		[SH_EVENT_WHOLE] = "whole",
 	};
 
 	return kind < SH_EVENT_KINDS ? names[kind] : "unknown";

@@ -200,6 +200,16 @@ static void on_event_number(struct on_event_values *values, const char *name, ui
 	on_event_value(values, name, "%llu", (unsigned long long)value);
 }
 
+static void on_event_share(struct on_event_values *values, const struct sh_event *event)
+{
+	char date[SH_DATE_MAX];
+
+	sh_date_print(event->since_ns, date);
+	on_event_value(values, "SINCE", "%s", date);
+	on_event_value(values, "BANDWIDTH_LEFT", "%u.%03u", event->left / 1000,
+		       event->left % 1000); /* not as the program's locale writes it */
+}
+
 static void on_event_describe(struct on_event_values *values,
 			      const struct on_event_pending *pending)
 {
@@ -215,6 +225,8 @@ static void on_event_describe(struct on_event_values *values,
 	on_event_value(values, "TIME", "%s", date);
 	if (event->peer)
 		on_event_value(values, "PEER", "%016llx", (unsigned long long)event->peer);
+	if (event->kind == SH_EVENT_DEGRADED || event->kind == SH_EVENT_WHOLE)
+		on_event_share(values, event);
 	on_event_number(values, "PID", (uint64_t)getpid());
 	on_event_number(values, "NUMBER", event->number);
 	on_event_number(values, "COUNT", pending->count);

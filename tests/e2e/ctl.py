@@ -35,9 +35,9 @@ def must(what, ok, *context):
 class Traffic:
     """ib_write_bw between two hosts, protected; for as long as it is needed."""
 
-    def __init__(self, lab, client=True, qps=QPS):
+    def __init__(self, lab, client=True, qps=QPS, **settings):
         self.lab, self.qps = lab, qps
-        self.shift = Shift(log="info")
+        self.shift = Shift(**{"log": "info", **settings})
         self.argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", str(LONG_S), "-q",
                      str(qps), "-p", str(free_port())]
         self.server = lab.start("h0", self.argv, "server", self.shift)

@@ -34,6 +34,11 @@ class Events(Ctl):
         wait_for(f"event {kind}", lambda: self.kinds().count(kind) >= n, timeout)
         return [e for e in self.list() if e["kind"] == kind]
 
+    def half_left(self):
+        """When all are away; on a busy machine it is told before of some."""
+        return wait_for("event degraded", lambda: [
+            e for e in self.list() if e["kind"] == "degraded" and e["bandwidth_left"] == 0.5], 30)[0]
+
     def of_all(self, kind, qps=QPS, timeout=30):
         """Of all connections: one event, and on a busy machine others for those that come late."""
         def them():
@@ -85,6 +90,51 @@ class Tests:
                 must(f"all of {args}", here.list(*args)[:len(everything)] == everything)
             must("of another", not here.list("ib_read_bw", status=1))
             must("few are new", len(here.list("--since", "0s")) < len(everything))
+            traffic.client.process.kill()
+
+    def degraded(self):
+        """As long as connections are away, and how much of the bandwidth they have left: a backup that is shared."""
+        with ToldLab(self.build) as lab:
+            traffic = Traffic(lab, qps=MANY).protected()
+            ctl = Events(lab, "h0")
+            before = ctl.processes()[0]
+            must("it is whole", before["degraded"] is None, before)
+            lab.fault("port-down", "h0/mlx5_0")
+            for host in ("h1", "h0"):
+                told = Events(lab, host).half_left()
+                must("which, and how many", (told["from"], told["qps"]) == ("mlx5_0", MANY), told)
+            must("why", told["cause"] == "port-down", told)
+            now = ctl.processes()[0]["degraded"]
+            must("the status", now == {"since": told["since"], "bandwidth_left": 0.5, "qps": MANY}, now, told)
+            must("the table", "0.50 of the bandwidth left" in ctl("status").stdout, ctl("status").stdout)
+            lab.ctl("heal", "h0/mlx5_0")
+            for host in ("h0", "h1"):
+                there = Events(lab, host)
+                whole, = there.wait("whole", 1, 60)
+                must("since when", whole["since"] == there.half_left()["since"] < whole["time"] and
+                     whole["bandwidth_left"] == 1, whole)
+                must("behind the return", there.wait("return")[-1]["number"] < whole["number"], there.list())
+                must("the status", there.processes()[0]["degraded"] is None)
+            traffic.client.process.kill()
+
+    def degraded_by_less(self):
+        """Spread over three NICs; a second fault leaves less, since the same time."""
+        with ToldLab(self.build, nics=4) as lab:
+            traffic = Traffic(lab, qps=6, backup="spread").protected()
+            events = Events(lab, "h0")
+
+            def left(share):
+                wait_for(f"{share} left", lambda: [e["bandwidth_left"] for e in events.list()
+                                                   if e["kind"] == "degraded"][-1:] == [share], 60)
+            lab.fault("port-down", "h0/mlx5_0")
+            left(0.75)
+            lab.fault("port-down", "h0/mlx5_2")
+            left(0.666)
+            lab.ctl("heal", "h0/mlx5_2")
+            lab.ctl("heal", "h0/mlx5_0")
+            events.wait("whole", 1, 60)
+            since = {e["since"] for e in events.list() if e["kind"] in ("degraded", "whole")}
+            must("one time", len(since) == 1, events.list())
             traffic.client.process.kill()
 
     def silence(self):

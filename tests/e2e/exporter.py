@@ -187,6 +187,8 @@ def case_fault(lab, build):
     exporter.await_value(2, "shift_processes", state="answering")
     exporter.await_value(2 * QPS, "shift_qps", nic="mlx5_0", level="protected")
     exporter.await_value(2 * QPS, "shift_pair_connections", default="mlx5_0", backup="mlx5_1", state="ready")
+    exporter.await_value(2, "shift_process_bandwidth_left", program="ib_write_bw")
+    must("nobody was degraded", exporter.value("shift_degraded_seconds_total") == 0)
     must("zeros", exporter.value("shift_switches_total", to="mlx5_1", cause="port-down") == 0)
     must("programs", exporter.value("shift_process_info", program="ib_write_bw",
                                     pid=str(host.ends[0].pid)) == 1)
@@ -205,11 +207,14 @@ def case_fault(lab, build):
     exporter.await_value(2 * QPS, "shift_pair_connections", state="on-backup")
     exporter.await_value(2 * QPS, "shift_unprotected_qps", nic="mlx5_0")
     exporter.await_value(1, "shift_nic_processes", nic="mlx5_0", state="port-down")
+    exporter.await_value(1, "shift_process_bandwidth_left")     # a half each
+    must("degraded", exporter.value("shift_degraded_seconds_total") > 0)
     must("KV", exporter.value("shift_kv_processes", state="ok") == 2 and
          exporter.value("shift_kv_operations_total") > 0)
     exporter.check()
     lab.ctl("heal", "h1/mlx5_0")
     both += exporter.await_moved("mlx5_1", "mlx5_0")
+    exporter.await_value(2, "shift_process_bandwidth_left")
     host.end()
     exporter.await_value(2, "shift_processes_ended_total", farewell="yes")
     must("kept", exporter.value("shift_switches_total") == both, exporter.page())

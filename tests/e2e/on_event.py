@@ -208,8 +208,28 @@ def fallback(lab):
     client.process.kill()
 
 
+def degraded(lab):
+    """The command is told since when, and what is left; and when it is over."""
+    out = os.path.join(lab.folder, "told")
+    shift = Shift(log="info", on_event_kinds="degraded,whole", on_event=
+                  f'echo "$SHIFT_EVENT_KIND $SHIFT_EVENT_FROM $SHIFT_EVENT_SINCE $SHIFT_EVENT_BANDWIDTH_LEFT" >> {out}')
+    argv = ["ib_write_bw", "-d", "mlx5_0", "-x", "0", "-F", "-D", "60", "-p", str(free_port())]
+    server = lab.start("h0", argv, "server", shift)
+    server.await_listening()
+    client = lab.start("h1", argv + ["127.0.0.1"], "client", Shift(log="info"))
+    wait_for("protected connections", lambda: all(lab.protected(p) for p in (server, client)), 30)
+    lab.fault("port-down", "h0/mlx5_0")
+    wait_for("the first", lambda: "degraded" in read(out), 30)
+    lab.ctl("heal", "h0/mlx5_0")
+    wait_for("the second", lambda: "whole" in read(out), 60)
+    lines = [line.split() for line in read(out).splitlines()]
+    must("what they were told", len(lines) == 2 and lines[0][:2] == ["degraded", "mlx5_0"] and lines[0][3] == "0.500" and
+         lines[1] == ["whole", lines[0][2], "1.000"], lines)
+    client.process.kill()
+
+
 CASES = {f.__name__: f for f in (finds, measure, storm, late, wrong, filtered, unknown_kind,
-                                 at_the_end, fallback)}
+                                 at_the_end, fallback, degraded)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

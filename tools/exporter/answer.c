@@ -129,6 +129,20 @@ static void answer_process(struct series *gauges, const json_t *answer)
 		answer_qps(gauges, pid, program, group);
 }
 
+/* An earlier version does not tell. */
+static void answer_degraded(struct series *counters, struct series *gauges, const json_t *answer)
+{
+	const json_t *degraded = json_object_get(answer, "degraded");
+	char pid[32];
+
+	if (!json_is_number(json_object_get(degraded, "bandwidth_left")))
+		return;
+	snprintf(pid, sizeof(pid), "%lld", ctl_int(answer, "pid"));
+	series_add(counters, FAMILY_DEGRADED, "", number(degraded, "seconds"), NULL);
+	series_add(gauges, FAMILY_LEFT, "", number(degraded, "bandwidth_left"), "pid", pid,
+		   "program", ctl_text(answer, "program"), NULL);
+}
+
 static void answer_nic(struct series *gauges, const json_t *nic)
 {
 	const char *name = ctl_text(nic, "name"), *gray = ctl_text(nic, "gray");
@@ -148,6 +162,7 @@ int answer_read(const json_t *answer, struct series *counters, struct series *ga
 	if (!*ctl_text(answer, "instance") || !json_is_array(bounds))
 		return -EPROTO;
 	answer_process(gauges, answer);
+	answer_degraded(counters, gauges, answer);
 	answer_kv(counters, gauges, json_object_get(answer, "kv"));
 	json_object_foreach(json_object_get(answer, "refused"), name, item) series_add(
 		counters, FAMILY_REFUSED, "", json_number_value(item), "reason", name, NULL);

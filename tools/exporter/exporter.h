@@ -38,6 +38,10 @@
 	  "Connections of a default NIC and a backup, by state.")                                  \
 	X(AWAY, COUNTER, "shift_backup_connection_seconds_total",                                  \
 	  "Time that connections have spent on the backup, added up over them.")                   \
+	X(DEGRADED, COUNTER, "shift_degraded_seconds_total",                                       \
+	  "Time that processes had connections on NICs that are not their own, added up.")         \
+	X(LEFT, GAUGE, "shift_process_bandwidth_left",                                             \
+	  "What a process has left of its bandwidth: 1, or less while it is degraded.")            \
 	X(SWITCHES, COUNTER, "shift_switches_total",                                               \
 	  "Switches from one NIC to another; connections that moved together are one.")            \
 	X(SWITCHED, COUNTER, "shift_switched_connections_total", "Connections that moved.")        \

@@ -217,8 +217,50 @@ static void test_json_of_all_kinds(void **state)
 		assert_true(json_is_null(json_object_get(root, "from")));
 		assert_true(json_is_null(json_object_get(root, "peer")));
 		assert_int_equal(!!json_object_get(root, "switch_ns"), kind <= SH_EVENT_FAILED);
+		assert_int_equal(!!json_object_get(root, "bandwidth_left"),
+				 kind == SH_EVENT_DEGRADED || kind == SH_EVENT_WHOLE);
 		json_decref(root);
 	}
+}
+
+static const struct sh_event degraded = {
+	.number = 43,
+	.wall_ns = 1700000001123456789ull,
+	.kind = SH_EVENT_DEGRADED,
+	.cause = SH_CAUSE_LINK_LOST,
+	.from = "mlx5_0",
+	.qps = 8,
+	.since_ns = 1700000000123456789ull,
+	.left = 875,
+};
+
+static void test_json_of_a_share(void **state)
+{
+	json_t *root = parsed(&degraded);
+
+	(void)state;
+	is_text(root, "since", "2023-11-14T22:13:20.123456Z");
+	assert_true(json_real_value(json_object_get(root, "bandwidth_left")) == 0.875);
+	json_decref(root);
+}
+
+static void test_text_of_a_share(void **state)
+{
+	struct sh_event whole = degraded;
+	char text[512];
+
+	(void)state;
+	sh_event_text(&degraded, text, sizeof(text));
+	assert_string_equal(text,
+			    "degraded mlx5_0 (link-lost), 8 connections, 0.875 of the bandwidth "
+			    "left since 2023-11-14T22:13:20.123456Z");
+	whole.kind = SH_EVENT_WHOLE;
+	whole.cause = SH_CAUSE_NONE;
+	whole.from[0] = 0;
+	whole.qps = 0;
+	sh_event_text(&whole, text, sizeof(text));
+	assert_string_equal(text,
+			    "whole (none), it was degraded since 2023-11-14T22:13:20.123456Z");
 }
 
 static void test_text(void **state)
@@ -276,7 +318,9 @@ int main(void)
 		cmocka_unit_test(test_sets_of_kinds),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_json_of_all_kinds),
+		cmocka_unit_test(test_json_of_a_share),
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_text_of_a_share),
 		cmocka_unit_test(test_date),
 		cmocka_unit_test(test_dates_of_all_days),
 	};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The process is degraded while connections run on NICs that are not their own, from the first move away to the last
+ * return: told as events, with what is left of the bandwidth, when it has not changed for SH_EVENT_SETTLES_NS. Lock held.
+ */
+#ifndef SHIFTLIB_CONN_DEGRADED_H
+#define SHIFTLIB_CONN_DEGRADED_H
+
+#include <stdint.h>
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/report/event.h"
+
+/* As it was told. */
+struct sh_degraded {
+	uint64_t since_ns;   /* 1970, UTC; 0: it is not */
+	uint32_t left;	     /* of the bandwidth, in thousandths */
+	uint32_t qps;	     /* connections that are away */
+	uint64_t seconds_ns; /* that it was so, since the process began, told or not */
+};
+
+void sh_degraded_changed(void);			      /* one more is away, or one less */
+void sh_degraded_moved(const struct sh_event *event); /* why they are */
+void sh_degraded_now(struct sh_degraded *out);
+
+extern const struct sh_module sh_degraded_module;
+
+#endif
