@@ -33,13 +33,15 @@ enum {
 	OPT_BURST
 };
 
+enum { DEVICES_MAX = 8 };
+
 void usage(void)
 {
 	puts("usage: sdr_perf OPTIONS           the server\n"
 	     "       sdr_perf OPTIONS HOST      the client: writes to it\n"
 	     "       sdr_perf model --rate R --rtt T --loss P --size S\n"
 	     "\n"
-	     "  -d, --dev DEV        device, as ibv_devices names it\n"
+	     "  -d, --dev DEV[,DEV]  devices, as ibv_devices names them\n"
 	     "  -p, --port PORT      TCP port of the introduction (18600)\n"
 	     "  -s, --size SIZE      of a Write (8M)\n"
 	     "  -n, --writes N       how many (200)\n"
@@ -52,7 +54,7 @@ void usage(void)
 	     "      --inflight N     Writes or messages at once (1)\n"
 	     "      --chunk SIZE     a bit of the bitmap (16 packets)\n"
 	     "      --backend B      auto, window, stage (auto)\n"
-	     "      --channels N     queue pairs (1)\n"
+	     "      --channels N     queue pairs (one for each device)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
 	     "      --burst SIZE     that may leave at once after a pause (what leaves in 1ms)\n"
@@ -235,6 +237,16 @@ static const char *name_of(int option)
 	return "?";
 }
 
+/* Of "mlx5_0,mlx5_1". */
+static uint64_t devices(const char *list)
+{
+	uint64_t n = 1;
+
+	for (; list && *list; list++)
+		n += *list == ',';
+	return n;
+}
+
 bool options_parse(int argc, char **argv, struct options *o)
 {
 	int option;
@@ -248,7 +260,6 @@ bool options_parse(int argc, char **argv, struct options *o)
 			       .k = 32,
 			       .m = 8,
 			       .inflight = 1,
-			       .channels = 1,
 			       .rtt_ns = 10000000,
 			       .timeout_ns = 30000000000ull };
 	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {
@@ -267,9 +278,18 @@ bool options_parse(int argc, char **argv, struct options *o)
 			return false;
 		}
 	}
-	if (o->against_rc && (o->sdk || o->inflight > 1 || o->size > 1ull << 31)) {
-		complain("--against rc is for Writes of at most 2G, one at a time: neither --sdk "
-			 "nor --inflight");
+	o->devices = devices(o->dev);
+	if (!o->channels)
+		o->channels = o->devices;
+	if (o->against_rc &&
+	    (o->sdk || o->inflight > 1 || o->size > 1ull << 31 || o->devices > 1)) {
+		complain("--against rc is for Writes of at most 2G, one at a time, by one device: "
+			 "neither --sdk nor --inflight");
+		return false;
+	}
+	if (o->channels < o->devices || o->devices > DEVICES_MAX) {
+		complain("at most %d devices, and a channel for each: --dev %s, --channels %llu",
+			 DEVICES_MAX, o->dev, (unsigned long long)o->channels);
 		return false;
 	}
 	o->host = optind < argc ? argv[optind] : NULL;

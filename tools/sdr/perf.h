@@ -10,13 +10,14 @@
 #include "include/sdr/rel.h"
 
 struct options {
-	const char *dev, *host; /* host: of the server; NULL: this is the server */
-	const char *secret;	/* file; NULL: control datagrams are not signed */
+	const char *dev,
+		*host; /* dev: several with commas; host: of the server; NULL: this is the server */
+	const char *secret; /* file; NULL: control datagrams are not signed */
 	int port, gid_index, scheme, wait_s;
 	enum sdr_backend backend;
 	enum sdr_code_kind code;
 	bool sdk, against_rc, verify, json, duplicates;
-	uint64_t size, chunk, n, rate, burst, k, m, inflight, channels, depth;
+	uint64_t size, chunk, n, rate, burst, k, m, inflight, devices, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
 	double loss; /* model */
 };
@@ -62,7 +63,7 @@ const char *why(int err);
 struct tally {
 	uint64_t *ns, n; /* of each Write or message */
 	uint64_t begin, end;
-	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
+	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets, nics_lost;
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);

@@ -78,14 +78,14 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       "\"missing\": %llu, \"mean_ms\": %.4f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
 	       "\"p999_ms\": %.4f, \"gbps\": %.4f, \"chunks\": %llu, \"sent\": %llu, \"resent\": "
 	       "%llu, "
-	       "\"decoded\": %llu, \"packets\": %llu}\n",
+	       "\"decoded\": %llu, \"packets\": %llu, \"nics_lost\": %llu}\n",
 	       sdr_backend_name(sdr_qp_backend(p->qp)), (unsigned long long)o->size,
 	       (unsigned long long)t->n, (unsigned long long)t->failed,
 	       (unsigned long long)t->wrong, (unsigned long long)t->missing, mean_ms(t),
 	       quantile_ms(t, .5), quantile_ms(t, .99), quantile_ms(t, .999), gbps,
 	       (unsigned long long)t->chunks, (unsigned long long)t->sent,
 	       (unsigned long long)t->resent, (unsigned long long)t->decoded,
-	       (unsigned long long)t->packets);
+	       (unsigned long long)t->packets, (unsigned long long)t->nics_lost);
 }
 
 void report_print(const struct options *o, const struct pair *p, struct tally *t)
@@ -111,6 +111,9 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 		print_schemes(t);
 		putchar('\n');
 	}
+	if (t->nics_lost)
+		printf("  %llu devices of this end were lost on the way\n",
+		       (unsigned long long)t->nics_lost);
 	if (!o->host)
 		printf("  decoded %llu chunks, missing %llu, wrong %llu\n",
 		       (unsigned long long)t->decoded, (unsigned long long)t->missing,

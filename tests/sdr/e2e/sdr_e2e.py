@@ -6,6 +6,7 @@
 """
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -14,6 +15,7 @@ import sys
 from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import Failed
 
+NICS = 4        # of a host, where one is pulled
 SCHEMES = {"sr": [], "nack": [], "ec_mds": ["--code", "mds"], "ec_xor": ["--code", "xor"], "hybrid": [], "auto": []}
 
 
@@ -128,6 +130,9 @@ def silent(lab):
 def refused(lab):
     """What cannot work is said at once, in a sentence."""
     fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_9"], "device"), 1, "there is no device mlx5_9")
+    fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_0,mlx5_9"], "devices"), 1, "there is no device mlx5_0,mlx5_9")
+    fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_0,mlx5_1,mlx5_0"], "twice"), 1, "names a device twice")
+    fails(lab.start("h0", [*argv_of(lab, "--channels", 1), "-d", "mlx5_0,mlx5_1"], "idle"), 2, "a channel for each")
     fails(lab.start("h0", argv_of(lab, "--backend", "magic"), "backend"), 2, "--backend magic makes no sense")
     fails(lab.start("h0", argv_of(lab, "--scheme", "hope"), "scheme"), 2, "--scheme hope makes no sense")
     fails(lab.start("h0", argv_of(lab, "--wait", 1, "-p", free_port()), "alone"), 1, "no client came")
@@ -189,14 +194,14 @@ def under_shift(lab):
 
 
 class Late:
-    """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other."""
+    """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other. keys: of each end."""
 
-    def __init__(self, lab, backend, generations, *keys):
-        self.lab, self.ends = lab, []
-        for i, (host, role) in enumerate((("h0", "receiver"), ("h1", "sender"))):
-            argv = [os.path.join(lab.out, "bin", "sdr_late"), "mlx5_0", backend, str(generations)]
-            argv += [keys[i], "2"] if keys else []
-            self.ends.append(lab.start(host, argv, f"{role}-{backend}-{generations}", stdin=True))
+    def __init__(self, lab, backend, generations, keys=("-", "-"), patience_s=20, nics=1):
+        self.lab, self.ends, self.nics = lab, [], nics
+        devices = ",".join(f"mlx5_{i}" for i in range(nics))
+        for key, (host, role) in zip(keys, (("h0", "receiver"), ("h1", "sender"))):
+            argv = [os.path.join(lab.out, "bin", "sdr_late"), devices, backend, str(generations), key, str(patience_s)]
+            self.ends.append(lab.start(host, argv, f"{role}-{len(lab.programs)}", stdin=True))
         self.seen = [0, 0]
         infos = [self.hear(i, "INFO")[1] for i in (0, 1)]
         for i in 0, 1:
@@ -219,18 +224,20 @@ class Late:
         return self.hear(i, *answers)
 
     def late(self):
-        return self.lab.status()["hosts"][0]["nics"][0]["late"]
+        return sum(nic["late"] for nic in self.lab.status()["hosts"][0]["nics"])
 
     def meet(self, n):
         """Message n is held on its way, and arrives when its slot and buffer serve the next one. Was that clean?"""
         before = self.late()
         self.say(0, f"post {n}", "POSTED")
-        self.lab.fault("hold-requests", "h1/mlx5_0")
+        for i in range(self.nics):
+            self.lab.fault("hold-requests", f"h1/mlx5_{i}")
         self.say(1, f"send {n}", "SENT")
         self.say(0, "complete", "COMPLETED")
         self.say(0, f"post {n + 1}", "POSTED")
-        self.lab.ctl("release", "h1/mlx5_0")
-        self.lab.ctl("heal", "h1/mlx5_0")
+        for i in range(self.nics):
+            self.lab.ctl("release", f"h1/mlx5_{i}")
+            self.lab.ctl("heal", f"h1/mlx5_{i}")
         wait_for("late packets", lambda: self.late() >= before + 16, 20)
         clean = self.say(0, "clean", "CLEAN", "DIRTY")[0] == "CLEAN"
         if clean:
@@ -246,16 +253,80 @@ class Late:
 
 def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "30"))):
     """Late packets over completion and reuse change neither buffer nor bitmap; without a guard the same shows them."""
-    for backend, generations in ("window", 1), ("stage", 2):
-        pair = Late(lab, backend, generations)
-        for n in range(0, 2 * rounds, 2):
+    for backend, generations, nics in ("window", 1, 1), ("stage", 2, 1), ("window", 1, 2), ("stage", 2, 2):
+        pair = Late(lab, backend, generations, nics=nics)
+        for n in range(0, 2 * rounds // nics, 2):
             if not pair.meet(n):
-                raise Failed(f"{backend}: late packets of message {n} are seen")
+                raise Failed(f"{backend} over {nics} NICs: late packets of message {n} are seen")
         pair.end()
     pair = Late(lab, "stage", 1)
     if pair.meet(0):
         raise Failed("one place for all generations, and nobody notices: this case shows nothing")
     pair.end()
+
+
+def waiting(lab):
+    """What still waits in the sender's NIC has not begun its lifetime: the id is not used again, however short that is."""
+    pair = Late(lab, "stage", 1, patience_s=2)
+    pair.say(0, "post 0", "POSTED")
+    lab.fault("pause", "h1/mlx5_0")
+    pair.ends[1].say("send 0")
+    pair.say(0, "complete", "COMPLETED")
+    pair.ends[0].say("post 1")
+    fails(pair.ends[0], 1, "receive: not within 2 s")
+    pair.end()
+    lab.ctl("heal", "h1/mlx5_0")
+
+
+def pull(lab, kind, end, draw):
+    """One of the NICs fails in the middle of a Write: which ends have lost it, and how much it carried of a share."""
+    nic = draw.randrange(NICS)
+    for i in range(NICS):
+        lab.ctl("link", f"h0/mlx5_{i}", "--rate", "100M", "--delay", "5ms")
+    ends = start(lab, ["-d", ",".join(f"mlx5_{i}" for i in range(NICS)), "-n", 6, "-s", "8M", "--rate", "300M",
+                       "--rtt", "10ms", "--chunk", "4K", "--timeout", "60s", "--verify"])
+    many = draw.randrange(300, 1500)
+    wait_for("traffic", lambda: lab.nic(1, nic)["tx_messages"] > many or not all(e.running() for e in ends), 60)
+    lab.fault(kind, f"rail{nic}" if kind == "switch-down" else f"h{end}/mlx5_{nic}")
+    said = results(ends)
+    for one in said:
+        if one["writes"] != 6 or one["wrong"] or one["failed"]:
+            raise Failed(f"not all is right: {one}")
+    if not said[1]["resent"] and not said[0]["decoded"]:
+        raise Failed(f"nothing was lost with NIC {nic}, after {many} packets of it: the case shows nothing")
+    sent = [lab.nic(1, i)["tx_messages"] for i in range(NICS)]
+    print(f"     {kind} of h{end}'s NIC {nic} after {many} of its packets: {sent} sent by each, "
+          f"{said[1]['resent']} chunks again, {said[0]['decoded']} decoded", flush=True)
+    return [one["nics_lost"] for one in said], sent[nic] / (sum(sent) / NICS)
+
+
+def pulled(lab):
+    """Channels over four NICs, one of which fails at either end: only loss, every byte of every Write is right."""
+    seed = int(os.environ.get("SDR_PULL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"     SDR_PULL_SEED={seed}", flush=True)
+    draw = random.Random(seed)
+    for kind, lost in (("nic-unplug", 1), ("nic-internal-error", 1), ("nic-zombie", 1), ("port-down", 0), ("switch-down", 0)):
+        for end in (0, 1) if kind != "switch-down" else (0,):
+            with Lab(lab.out, nics=NICS, seed=seed) as wide:
+                seen, share = pull(wide, kind, end, draw)
+                if seen != [lost * (end == i) for i in (0, 1)]:
+                    raise Failed(f"{kind} of h{end}: the ends say that they lost {seen} NICs")
+                if share > .8 and kind != "switch-down":
+                    raise Failed(f"{kind} of h{end}: its NIC carried {share:.2f} of a share nevertheless")
+
+
+def several(lab):
+    """Two NICs at each end: schemes, stages, messages alone, more channels than NICs; nothing is lost."""
+    two = ["-d", "mlx5_0,mlx5_1", "--inflight", 2]
+    for options in ["--scheme", "nack"], ["--scheme", "ec", "--backend", "stage"], ["--scheme", "hybrid", "--channels", 5]:
+        whole(lab, [*two, *options], 12, 1 << 20)
+    for backend in "window", "stage":
+        server, _ = results(start(lab, [*two, "--sdk", "--verify", "--backend", backend, "-n", 40, "-s", "1M"]))
+        if server["missing"] or server["wrong"]:
+            raise Failed(f"{backend}: {server}")
+    ends = start(lab, ["--channels", 2], client=["-d", "mlx5_0,mlx5_1"])
+    for end in ends:
+        fails(end, 1, "the ends differ", "2 devices")
 
 
 def link(lab):
@@ -322,12 +393,12 @@ def signed(lab):
             fails(end, 1, "the ends differ", "secret")
     fails(lab.start("h0", argv_of(lab, "--secret", secrets[0] + ".no"), "none"), 1, "--secret")
     key, wrong = "0123456789abcdef", "0123456789abcdeF"
-    pair = Late(lab, "window", 1, key, key)
+    pair = Late(lab, "window", 1, (key, key), 2)
     pair.say(0, "post 0", "POSTED")
     pair.say(1, "send 0", "SENT")
     pair.say(0, "whole", "WHOLE")
     pair.end()
-    pair = Late(lab, "window", 1, key, wrong)  # whoever is connected, and has not the key
+    pair = Late(lab, "window", 1, (key, wrong), 2)  # whoever is connected, and has not the key
     pair.say(0, "post 0", "POSTED")
     pair.ends[1].say("send 0")
     fails(pair.ends[1], 1, "its end: not within 2 s")
@@ -335,7 +406,7 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, killed, silent, signed, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, waiting, pulled, several, killed, silent, signed, refused, strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
