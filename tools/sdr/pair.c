@@ -9,7 +9,7 @@
 #include "kvclient/kv.h"
 #include "tools/sdr/perf.h"
 
-enum { PROTOCOL = 2 };
+enum { PROTOCOL = 3 };
 
 static uint32_t power_of_two(uint64_t n)
 {
@@ -255,7 +255,7 @@ bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool 
 
 	good = good && part(p, o);
 	sdr_qp_stats(p->qp, &stats);
-	t->packets = o->host ? stats.sent : stats.received;
+	t->packets = o->client ? stats.sent : stats.received;
 	t->nics_lost = stats.nics_lost;
 	if (good)
 		report_print(o, p, t);

@@ -102,7 +102,7 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 	       (unsigned long long)o->size, sdr_backend_name(sdr_qp_backend(p->qp)));
 	printf("  goodput %.3f Gbit/s, %llu packets, %.0f packets/s\n", gbps,
 	       (unsigned long long)t->packets, seconds > 0 ? (double)t->packets / seconds : 0);
-	if (t->n && o->host)
+	if (t->n && o->client)
 		printf("  time mean %.3f ms, p50 %.3f, p99 %.3f, p99.9 %.3f\n", mean_ms(t),
 		       quantile_ms(t, .5), quantile_ms(t, .99), quantile_ms(t, .999));
 	if (t->chunks && t->sent) {
@@ -114,7 +114,7 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 	if (t->nics_lost)
 		printf("  %llu devices of this end were lost on the way\n",
 		       (unsigned long long)t->nics_lost);
-	if (!o->host)
+	if (!o->client)
 		printf("  decoded %llu chunks, missing %llu, wrong %llu\n",
 		       (unsigned long long)t->decoded, (unsigned long long)t->missing,
 		       (unsigned long long)t->wrong);

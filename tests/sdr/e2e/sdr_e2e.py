@@ -14,6 +14,7 @@ import sys
 
 from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import Failed
+from shiftlab.redis import Redis
 
 NICS = 4        # of a host, where one is pulled
 SCHEMES = {"sr": [], "nack": [], "ec_mds": ["--code", "mds"], "ec_xor": ["--code", "xor"], "hybrid": [], "auto": []}
@@ -143,6 +144,52 @@ def refused(lab):
     lab.fault("port-down", "h0/mlx5_0")
     fails(lab.start("h0", argv_of(lab), "down"), 1, "is not active")
     lab.ctl("heal", "h0/mlx5_0")
+
+
+def meet(lab, store, job, options, first=0, each=((), ())):
+    """Server and client, which meet in a store; first: which of them is started first."""
+    ends = [None, None]
+    for i in first, 1 - first:
+        ends[i] = lab.start(f"h{i}", argv_of(lab, "--kv", store, "--job", job, *options, *each[i], *(["--client"] * i)))
+    return ends
+
+
+def store_is_enough(lab, store, secrets):
+    few = ["-n", 5, "-s", "64K", "--verify"]
+    for first, options in enumerate(([], ["--secret", secrets[0]], ["--against", "rc"], ["--sdk"])):
+        for end in results(meet(lab, store, "one", [*few, *options], first % 2)):
+            if end.get("wrong") or end.get("missing"):
+                raise Failed(f"{store} {options}: {end}")
+    before = sent(lab)
+    ends = meet(lab, store, "two", ["-n", 1000000, "-s", "64K"])
+    wait_for("traffic", lambda: sent(lab) > before + 2000 or not all(end.running() for end in ends), 30)
+    for end in ends:
+        end.process.send_signal(signal.SIGKILL)
+        end.wait(10)
+    results(meet(lab, store, "two", few))   # what those have left is nobody's
+    for end in meet(lab, store, "three", [], each=([], ["--scheme", "sr"])):
+        fails(end, 1, "the ends differ")
+    server, client = meet(lab, store, "four", ["--wait", 2], each=(["--secret", secrets[0]], ["--secret", secrets[1]]))
+    fails(client, 1, "--kv: ")
+    fails(server, 1, "no client came to job four")
+
+
+def by_kv(lab):
+    """Both ends meet in a store, a file or a server: with a secret and without, whichever comes first, one pair after the other."""
+    secrets = [os.path.join(lab.folder, name) for name in ("kv-secret", "kv-other")]
+    for path in secrets:
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
+            f.write(f"what only this job knows: {path}\n")
+    redis = Redis(lab).start()
+    for store in "lmdb:" + os.path.join(lab.folder, "meet"), redis.url:
+        store_is_enough(lab, store, secrets)
+    fails(lab.start("h1", argv_of(lab, "--kv", redis.url, "--client", "--wait", 1)), 1, "no server of job sdr_perf")
+    redis.kill()
+    fails(lab.start("h0", argv_of(lab, "--kv", redis.url)), 1, "--kv: ")
+    fails(lab.start("h0", argv_of(lab, "--kv", "carrier://pigeon")), 1, "--kv carrier://pigeon: ")
+    fails(lab.start("h0", argv_of(lab, "--kv", redis.url, "--job", "a b")), 1, "--job a b makes no sense")
+    fails(lab.start("h0", argv_of(lab, "--kv", redis.url, "127.0.0.1")), 2, "by HOST, or with --kv by --client")
+    fails(lab.start("h0", argv_of(lab, "--client")), 2, "by HOST, or with --kv by --client")
 
 
 def frame(data):
@@ -406,7 +453,7 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, waiting, pulled, several, killed, silent, signed, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, waiting, pulled, several, killed, silent, signed, by_kv, refused, strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))
