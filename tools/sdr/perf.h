@@ -72,6 +72,7 @@ struct tally {
 	uint64_t *ns, n; /* of each Write or message */
 	uint64_t begin, end;
 	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets, nics_lost;
+	uint64_t fallbacks; /* Writes of which something was sent again */
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);

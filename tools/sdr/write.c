@@ -89,6 +89,7 @@ static int end(struct run *r)
 	r->tally.sent += result.sent;
 	r->tally.resent += result.resent;
 	r->tally.decoded += result.decoded;
+	r->tally.fallbacks += result.resent > 0;
 	r->tally.of_scheme[result.scheme & 3]++;
 	err = against(r);
 	if (err)
