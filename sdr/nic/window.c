@@ -20,6 +20,7 @@ struct binder {
 
 /* A slot, at all of them; bits of NICs. */
 struct windowed {
+	struct ibv_mr *const *mrs;
 	uint64_t addr;
 	uint32_t bound, waits;
 	bool binding; /* else it is being unbound */
@@ -133,7 +134,7 @@ static int windows_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 	struct windows *w = s->priv;
 	struct windowed *x = &w->slots[slot];
 
-	*x = (struct windowed){ .addr = addr, .binding = true };
+	*x = (struct windowed){ .mrs = mrs, .addr = addr, .binding = true };
 	for (uint32_t i = 0; i < s->n_nics; i++)
 		if (!w->at[i].lost && mrs[i])
 			x->waits |= 1u << i;
@@ -150,10 +151,12 @@ static int windows_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 	return x->bound ? 0 : -EIO;
 }
 
-/* Where a NIC was lost, nothing can be asked of it: what was bound there waits until nothing comes any more. */
+/*
+ * Of no bytes: the region is named nevertheless, as librxe reads its key whether or not there is one (rdma-core 44).
+ * Where a NIC was lost, nothing can be asked of it: what was bound there waits until nothing comes any more.
+ */
 static int windows_unbind(struct sdr_slots *s, uint32_t slot)
 {
-	const struct ibv_mw_bind_info nothing = { 0 };
 	struct windows *w = s->priv;
 	struct windowed *x = &w->slots[slot];
 	uint32_t was = x->bound;
@@ -164,7 +167,8 @@ static int windows_unbind(struct sdr_slots *s, uint32_t slot)
 		if (!(was & 1u << i))
 			continue;
 		if (!w->at[i].lost)
-			change(s, slot, i, &nothing);
+			change(s, slot, i,
+			       &(struct ibv_mw_bind_info){ .mr = x->mrs[i], .addr = x->addr });
 		else if (w->at[i].over)
 			settle(s, w, slot, i);
 	}
