@@ -222,7 +222,8 @@ figures-publish: figures-draw
 
 sdr-long: build
 	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test
-	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) late bursts pulled
+	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled
+	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) bursts
 	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)
 
 sdr-figures: deps
