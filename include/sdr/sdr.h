@@ -36,8 +36,14 @@ struct sdr_context_attr {
 	uint8_t port;  /* 0: 1 */
 };
 
-/* dev_name: as ibv_devices says; attr: NULL for defaults. ENODEV: no such device; ENETDOWN: its port is not active. */
-struct sdr_context *sdr_context_create(const char *dev_name, const struct sdr_context_attr *attr);
+/*
+ * dev_names: as ibv_devices says, one, or up to eight with commas between them; attr: NULL for defaults. ENODEV: no such device;
+ * ENETDOWN: its port is not active; EINVAL: one is named twice, or they are too many.
+ *
+ * Connections over several devices spread their packets over them: channel i goes from the i-th device here to the i-th
+ * there, counted round; both ends need as many. A device that fails is only loss, as long as one is left; it does not come back to the connection.
+ */
+struct sdr_context *sdr_context_create(const char *dev_names, const struct sdr_context_attr *attr);
 /* -EBUSY: something is left in it. */
 int sdr_context_destroy(struct sdr_context *ctx);
 /* Does what is to be done now, for all that is in the context: to be called again and again. 0: there was nothing. */
@@ -59,11 +65,11 @@ struct sdr_qp_attr {
 	uint64_t max_msg_size; /* 1 MiB */
 	uint32_t chunk_size;   /* a bit; a power of two of packets, at most 64; 16 packets */
 	uint32_t max_msgs;     /* open at once; a power of two; 64 */
-	uint32_t channels;     /* queue pairs; 1; at most 8 */
+	uint32_t channels;     /* queue pairs; one for each device, and no fewer; at most 8 */
 	uint32_t generations;  /* stage: of queue pairs; 1 */
 	uint32_t recv_depth;   /* packets that may come between two sdr_poll() on a channel; 4096 */
 	uint64_t packet_lifetime_ns; /* no packet is under way for longer; 1 s */
-	uint64_t rate_bps;	     /* at which is sent; 0: as fast as it goes */
+	uint64_t rate_bps;	     /* at which is sent, over all devices; 0: as fast as it goes */
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* of an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */
@@ -135,8 +141,9 @@ struct sdr_stats {
 	uint64_t writes, failed;	      /* of sdr/rel.h, ended at this end */
 	uint64_t chunks, chunks_sent, resent, decoded;
 	uint64_t datagrams_sent, datagrams_received, datagrams_bad;
-	uint64_t rtt_ns; /* smoothed */
-	double loss;	 /* of chunks, estimated */
+	uint64_t rtt_ns;    /* smoothed */
+	double loss;	    /* of chunks, estimated */
+	uint64_t nics_lost; /* devices of this end that have failed */
 };
 
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);

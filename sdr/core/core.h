@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-enum { SDR_GENERATIONS_MAX = 8, SDR_CTS_MAX = 64 };
+enum { SDR_GENERATIONS_MAX = 8, SDR_CTS_MAX = 64, SDR_RKEYS_MAX = 8 };
 
 struct sdr_core_attr {
 	uint32_t slots;	      /* a power of two, at most 1 << id_bits */
@@ -52,7 +52,7 @@ struct sdr_slot {
 	_Atomic uint8_t generation;
 	bool complete_asked; /* while it is being bound */
 	uint64_t n, cookie, addr, length;
-	uint32_t rkey;
+	uint32_t rkeys[SDR_RKEYS_MAX]; /* of each NIC */
 	struct sdr_bitmap bits;
 	_Atomic uint32_t imm, imm_have;
 	struct sdr_use uses[SDR_GENERATIONS_MAX];
@@ -62,8 +62,8 @@ enum sdr_send_state { SDR_SEND_EMPTY, SDR_SEND_WAITING, SDR_SEND_SENDING, SDR_SE
 
 struct sdr_cts {
 	uint64_t addr, length;
-	uint32_t rkey;
-	bool gone; /* the receive was completed before its CTS was seen */
+	uint32_t rkeys[SDR_RKEYS_MAX]; /* of each NIC of the receiver */
+	bool gone;		       /* the receive was completed before its CTS was seen */
 };
 
 struct sdr_send {
@@ -97,7 +97,7 @@ struct sdr_core {
 
 enum sdr_event_type {
 	SDR_EVENT_RECV_POST,	 /* cookie, addr, length */
-	SDR_EVENT_BOUND,	 /* n, rkey (addr: where the sender is to write) */
+	SDR_EVENT_BOUND,	 /* n, rkeys (addr: where the sender is to write) */
 	SDR_EVENT_RECV_COMPLETE, /* n */
 	SDR_EVENT_UNBOUND,	 /* n; its completions have been polled, too */
 	SDR_EVENT_SEND_POST,	 /* cookie */
@@ -111,8 +111,9 @@ enum sdr_event_type {
 
 struct sdr_event {
 	enum sdr_event_type type;
-	uint32_t rkey, count;
+	uint32_t count;
 	uint64_t n, cookie, addr, length;
+	uint32_t rkeys[SDR_RKEYS_MAX];
 	struct sdr_cts cts;
 };
 

@@ -2,6 +2,8 @@
 /* CTS and END, said again until the peer shows that it knows them. Both are numbered by message, never by slot. */
 #include "sdr/core/internal.h"
 
+#include <string.h>
+
 /* Its place for the sender is known: it was bound, or is gone again. */
 static bool has_cts(const struct sdr_core *c, uint64_t n)
 {
@@ -17,7 +19,8 @@ bool sdr_core_cts(const struct sdr_core *c, uint64_t n, struct sdr_cts *cts)
 
 	if (!has_cts(c, n))
 		return false;
-	*cts = (struct sdr_cts){ .addr = s->addr, .length = s->length, .rkey = s->rkey };
+	*cts = (struct sdr_cts){ .addr = s->addr, .length = s->length };
+	memcpy(cts->rkeys, s->rkeys, sizeof(cts->rkeys));
 	cts->gone = sdr_slot_state(s) > SDR_SLOT_OPEN;
 	return true;
 }

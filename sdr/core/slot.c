@@ -8,6 +8,8 @@
  */
 #include "sdr/core/internal.h"
 
+#include <string.h>
+
 enum sdr_slot_state sdr_slot_state(const struct sdr_slot *s)
 {
 	return (enum sdr_slot_state)atomic_load_explicit(&s->state, memory_order_relaxed);
@@ -156,7 +158,7 @@ int sdr_slot_bound(struct sdr_core *c, const struct sdr_event *e, struct sdr_act
 
 	if (s->n != e->n || sdr_slot_state(s) != SDR_SLOT_BINDING)
 		return -EINVAL;
-	s->rkey = e->rkey;
+	memcpy(s->rkeys, e->rkeys, sizeof(s->rkeys));
 	s->addr = e->addr;
 	transition_binding_to_open(s);
 	c->cts_repeat = 0;

@@ -109,13 +109,20 @@ int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic,
 	return 0;
 }
 
-void *sdr_control_room(struct sdr_control *c)
+static int reap(struct sdr_control *c)
 {
 	struct ibv_wc wc[SDR_DATAGRAMS];
 	int n = ibv_poll_cq(c->send_cq, SDR_DATAGRAMS, wc);
 
-	if (n > 0)
-		c->completed += (uint64_t)n;
+	for (int i = 0; i < n; i++)
+		if (wc[i].status)
+			return -EIO;
+	c->completed += n > 0 ? (uint64_t)n : 0;
+	return n < 0 ? -EIO : 0;
+}
+
+void *sdr_control_room(struct sdr_control *c)
+{
 	return c->posted - c->completed < SDR_DATAGRAMS ? send_at(c, c->posted) : NULL;
 }
 
@@ -136,7 +143,7 @@ int sdr_control_send(struct sdr_control *c, size_t length)
 int sdr_control_poll(struct sdr_control *c, sdr_control_fn hear, void *arg)
 {
 	struct ibv_wc wc[SDR_DATAGRAMS];
-	int n = ibv_poll_cq(c->recv_cq, SDR_DATAGRAMS, wc);
+	int n = reap(c) ? -1 : ibv_poll_cq(c->recv_cq, SDR_DATAGRAMS, wc);
 
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status)

@@ -13,6 +13,8 @@
 
 /* ---- region.c: device and memory ------------------------------------------------------------- */
 
+enum { SDR_NICS_MAX = 8 };
+
 struct sdr_nic {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
@@ -21,6 +23,7 @@ struct sdr_nic {
 	union ibv_gid gid;
 	uint16_t lid;
 	bool roce, windows;
+	bool gone, down; /* the device has failed, for good; its port is not active now */
 	enum ibv_mtu mtu;
 	uint32_t max_wr, max_cqe;
 };
@@ -34,6 +37,8 @@ struct sdr_peer {
 
 int sdr_nic_open(struct sdr_nic *nic, const char *name, uint8_t port, int gid_index);
 void sdr_nic_close(struct sdr_nic *nic);
+/* Takes the device's events: gone, down. */
+void sdr_nic_look(struct sdr_nic *nic);
 uint32_t sdr_mtu_bytes(enum ibv_mtu mtu);
 /* bindable: windows can be bound to it. */
 struct ibv_mr *sdr_region_reg(const struct sdr_nic *nic, void *addr, size_t length, bool bindable);
@@ -93,7 +98,7 @@ void *sdr_control_room(struct sdr_control *c);
 /* What was written there. */
 int sdr_control_send(struct sdr_control *c, size_t length);
 typedef void (*sdr_control_fn)(void *arg, const void *datagram, size_t length);
-/* How many came, or -EIO. */
+/* How many came, or -EIO. Makes room of what has left. */
 int sdr_control_poll(struct sdr_control *c, sdr_control_fn hear, void *arg);
 
 /* ---- how a slot gets its memory -------------------------------------------------------------- */
@@ -102,26 +107,39 @@ struct sdr_slots;
 
 struct sdr_slot_event {
 	bool bound; /* else: unbound */
-	uint32_t slot, rkey;
+	uint32_t slot;
 	uint64_t addr; /* where the sender is to write */
+	uint32_t rkeys[SDR_NICS_MAX];
 };
 
-/* bind, unbind: 0, and an event of poll() says when it is done. One of them at a time for a slot. */
+/*
+ * bind, unbind: 0, and an event of poll() says when it is done at all NICs. One of them at a time for a slot. What fails at
+ * one NIC is no error: it is added to failed, and waits for lost().
+ */
 struct sdr_slots_ops {
 	int (*open)(struct sdr_slots *s);
 	void (*close)(struct sdr_slots *s);
-	int (*bind)(struct sdr_slots *s, uint32_t slot, uint32_t generation, struct ibv_mr *mr,
-		    uint64_t addr, uint64_t length);
+	/* mrs: of each NIC. */
+	int (*bind)(struct sdr_slots *s, uint32_t slot, uint32_t generation,
+		    struct ibv_mr *const *mrs, uint64_t addr, uint64_t length);
 	int (*unbind)(struct sdr_slots *s, uint32_t slot);
-	/* At most max; their number, or -errno. */
+	/* At most max; their number. */
 	int (*poll)(struct sdr_slots *s, struct sdr_slot_event *events, uint32_t max);
 	/* A part of the message is complete: it is brought to the user's buffer. NULL: it is there. */
 	void (*came)(struct sdr_slots *s, uint32_t slot, uint64_t offset, uint64_t length);
+	/*
+	 * A NIC is used no more: it answers nothing. over: and nothing comes by it any more, so that what was bound there
+	 * needs no unbinding. NULL: neither matters.
+	 */
+	void (*lost)(struct sdr_slots *s, uint32_t nic, bool over);
+	/* Requests that a NIC has not answered; answered: those that it has. NULL: there are none. */
+	uint64_t (*waits)(const struct sdr_slots *s, uint32_t nic, uint64_t *answered);
 };
 
 struct sdr_slots {
 	const struct sdr_slots_ops *ops;
-	const struct sdr_nic *nic;
+	const struct sdr_nic *nics;
+	uint32_t n_nics, failed; /* failed: bits of NICs */
 	uint32_t n, generations;
 	uint64_t slot_size;
 	void *priv;

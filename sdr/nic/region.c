@@ -3,6 +3,7 @@
 #include "sdr/nic/nic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 uint32_t sdr_mtu_bytes(enum ibv_mtu mtu)
@@ -83,6 +84,14 @@ static int look_at_device(struct sdr_nic *nic)
 	return 0;
 }
 
+/* Events are looked for, never waited for. */
+static int quieten(const struct sdr_nic *nic)
+{
+	int flags = fcntl(nic->verbs->async_fd, F_GETFL);
+
+	return flags < 0 || fcntl(nic->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
+}
+
 int sdr_nic_open(struct sdr_nic *nic, const char *name, uint8_t port, int gid_index)
 {
 	int err;
@@ -92,7 +101,9 @@ int sdr_nic_open(struct sdr_nic *nic, const char *name, uint8_t port, int gid_in
 	nic->verbs = open_by_name(name);
 	if (!nic->verbs)
 		return errno ? -errno : -ENODEV;
-	err = look_at_port(nic, gid_index);
+	err = quieten(nic);
+	if (!err)
+		err = look_at_port(nic, gid_index);
 	if (!err)
 		err = look_at_device(nic);
 	if (err)
@@ -110,6 +121,21 @@ void sdr_nic_close(struct sdr_nic *nic)
 {
 	ibv_dealloc_pd(nic->pd);
 	ibv_close_device(nic->verbs);
+}
+
+void sdr_nic_look(struct sdr_nic *nic)
+{
+	struct ibv_async_event e;
+
+	while (!nic->gone && !ibv_get_async_event(nic->verbs, &e)) {
+		if (e.event_type == IBV_EVENT_DEVICE_FATAL)
+			nic->gone = true;
+		if (e.event_type == IBV_EVENT_PORT_ERR && e.element.port_num == nic->port)
+			nic->down = true;
+		if (e.event_type == IBV_EVENT_PORT_ACTIVE && e.element.port_num == nic->port)
+			nic->down = false;
+		ibv_ack_async_event(&e);
+	}
 }
 
 struct ibv_mr *sdr_region_reg(const struct sdr_nic *nic, void *addr, size_t length, bool bindable)

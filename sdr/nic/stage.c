@@ -19,7 +19,7 @@ struct place {
 struct stage {
 	uint8_t *mem;
 	size_t size;
-	struct ibv_mr *mr;
+	struct ibv_mr *mrs[SDR_NICS_MAX];
 	struct place *places;
 	struct sdr_slot_event *events; /* a ring: one of each slot at most */
 	uint32_t first, n_events;
@@ -29,8 +29,9 @@ static void stage_close(struct sdr_slots *s)
 {
 	struct stage *g = s->priv;
 
-	if (g->mr)
-		ibv_dereg_mr(g->mr);
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		if (g->mrs[i])
+			ibv_dereg_mr(g->mrs[i]);
 	if (g->mem)
 		munmap(g->mem, g->size);
 	free(g->places);
@@ -51,9 +52,13 @@ static int make_memory(struct sdr_slots *s, struct stage *g)
 		g->mem = NULL;
 		return -ENOMEM;
 	}
-	g->mr = ibv_reg_mr(s->nic->pd, g->mem, g->size,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return g->mr ? 0 : -errno;
+	for (uint32_t i = 0; i < s->n_nics; i++) {
+		g->mrs[i] = ibv_reg_mr(s->nics[i].pd, g->mem, g->size,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		if (!g->mrs[i])
+			return -errno;
+	}
+	return 0;
 }
 
 static int stage_open(struct sdr_slots *s)
@@ -72,15 +77,17 @@ static int stage_open(struct sdr_slots *s)
 
 static void happened(const struct sdr_slots *s, struct stage *g, uint32_t slot, bool bound)
 {
-	g->events[(g->first + g->n_events++) % s->n] =
-		(struct sdr_slot_event){ .bound = bound,
-					 .slot = slot,
-					 .rkey = g->mr->rkey,
-					 .addr = (uintptr_t)g->places[slot].from };
+	struct sdr_slot_event *e = &g->events[(g->first + g->n_events++) % s->n];
+
+	*e = (struct sdr_slot_event){ .bound = bound,
+				      .slot = slot,
+				      .addr = (uintptr_t)g->places[slot].from };
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		e->rkeys[i] = g->mrs[i]->rkey;
 }
 
-static int stage_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation, struct ibv_mr *mr,
-		      uint64_t addr, uint64_t length)
+static int stage_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
+		      struct ibv_mr *const *mrs, uint64_t addr, uint64_t length)
 {
 	struct stage *g = s->priv;
 

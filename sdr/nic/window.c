@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A memory window of type 1 for each slot, on the user's own region. Binding and unbinding are requests of a queue pair that is
- * connected to itself, so that no data stands before them. Each gives the window another key: a late packet has a dead
+ * A memory window of type 1 for each slot and NIC, on the user's own region. Binding and unbinding are requests of a queue pair
+ * that is connected to itself, so that no data stands before them. Each gives the window another key: a late packet has a dead
  * one, and is dropped by the device.
  */
 #include "sdr/nic/nic.h"
@@ -10,41 +10,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct windows {
-	struct sdr_channel binder;
+/* At one NIC. */
+struct binder {
+	struct sdr_channel channel;
 	struct ibv_mw **mw;
-	uint64_t *addr;
+	uint64_t asked, answered;
+	bool lost, over;
 };
 
-/* What a request's wr_id says: the slot, and whether it binds. */
-static uint64_t id_of(uint32_t slot, bool bind)
+/* A slot, at all of them; bits of NICs. */
+struct windowed {
+	struct ibv_mr *const *mrs;
+	uint64_t addr;
+	uint32_t bound, waits;
+	bool binding; /* else it is being unbound */
+};
+
+struct windows {
+	struct binder at[SDR_NICS_MAX];
+	struct windowed *slots;
+	uint32_t *done; /* a ring of slots at which nothing is waited for: each once at most */
+	uint32_t first, n_done;
+};
+
+/* ---- open, close ----------------------------------------------------------------------------- */
+
+static void binder_close(struct binder *b, uint32_t n)
 {
-	return (uint64_t)slot << 1 | bind;
+	for (uint32_t i = 0; b->mw && i < n; i++)
+		if (b->mw[i])
+			ibv_dealloc_mw(b->mw[i]);
+	sdr_channel_close(&b->channel);
+	free(b->mw);
+	b->mw = NULL;
 }
 
 static void windows_close(struct sdr_slots *s)
 {
 	struct windows *w = s->priv;
 
-	for (uint32_t i = 0; w->mw && i < s->n; i++)
-		if (w->mw[i])
-			ibv_dealloc_mw(w->mw[i]);
-	sdr_channel_close(&w->binder);
-	free(w->mw);
-	free(w->addr);
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		binder_close(&w->at[i], s->n);
+	free(w->slots);
+	free(w->done);
 	free(w);
 	s->priv = NULL;
 }
 
-static int make_windows(struct sdr_slots *s, struct windows *w)
+static int binder_open(struct binder *b, const struct sdr_nic *nic, uint32_t n)
 {
-	w->mw = calloc(s->n, sizeof(*w->mw));
-	w->addr = calloc(s->n, sizeof(*w->addr));
-	if (!w->mw || !w->addr)
+	struct sdr_peer self = { .gid = nic->gid, .lid = nic->lid, .mtu = nic->mtu };
+	int err = sdr_channel_open(&b->channel, nic, 1);
+
+	if (!err)
+		err = sdr_channel_connect(&b->channel, nic, &self, b->channel.qp->qp_num);
+	if (err)
+		return err;
+	b->mw = calloc(n, sizeof(*b->mw));
+	if (!b->mw)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < s->n; i++) {
-		w->mw[i] = ibv_alloc_mw(s->nic->pd, IBV_MW_TYPE_1);
-		if (!w->mw[i])
+	for (uint32_t i = 0; i < n; i++) {
+		b->mw[i] = ibv_alloc_mw(nic->pd, IBV_MW_TYPE_1);
+		if (!b->mw[i])
 			return -errno;
 	}
 	return 0;
@@ -52,70 +79,171 @@ static int make_windows(struct sdr_slots *s, struct windows *w)
 
 static int windows_open(struct sdr_slots *s)
 {
-	const struct sdr_nic *nic = s->nic;
-	struct sdr_peer self = { .gid = nic->gid, .lid = nic->lid, .mtu = nic->mtu };
 	struct windows *w;
-	int err;
+	int err = 0;
 
-	if (!nic->windows)
-		return -EOPNOTSUPP;
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		if (!s->nics[i].windows)
+			return -EOPNOTSUPP;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;
 	s->priv = w;
-	err = sdr_channel_open(&w->binder, nic, 1);
-	if (!err)
-		err = sdr_channel_connect(&w->binder, nic, &self, w->binder.qp->qp_num);
-	if (!err)
-		err = make_windows(s, w);
+	w->slots = calloc(s->n, sizeof(*w->slots));
+	w->done = calloc(s->n, sizeof(*w->done));
+	if (!w->slots || !w->done)
+		err = -ENOMEM;
+	for (uint32_t i = 0; i < s->n_nics && !err; i++)
+		err = binder_open(&w->at[i], &s->nics[i], s->n);
 	if (err)
 		windows_close(s);
 	return err;
 }
 
-static int change(struct windows *w, uint32_t slot, const struct ibv_mw_bind_info *info)
+/* ---- requests and answers -------------------------------------------------------------------- */
+
+/* This NIC has nothing more to say of it. */
+static void settle(const struct sdr_slots *s, struct windows *w, uint32_t slot, uint32_t nic)
 {
-	struct ibv_mw_bind bind = { .wr_id = id_of(slot, info->length),
+	struct windowed *x = &w->slots[slot];
+
+	if (!(x->waits & 1u << nic))
+		return;
+	x->waits &= ~(1u << nic);
+	if (!x->waits)
+		w->done[(w->first + w->n_done++) % s->n] = slot;
+}
+
+static void change(struct sdr_slots *s, uint32_t slot, uint32_t nic,
+		   const struct ibv_mw_bind_info *info)
+{
+	struct binder *b = &((struct windows *)s->priv)->at[nic];
+	struct ibv_mw_bind bind = { .wr_id = slot,
 				    .send_flags = IBV_SEND_SIGNALED,
 				    .bind_info = *info };
 
-	return -ibv_bind_mw(w->binder.qp, w->mw[slot], &bind);
+	if (ibv_bind_mw(b->channel.qp, b->mw[slot], &bind))
+		s->failed |= 1u << nic;
+	else
+		b->asked++;
 }
 
-static int windows_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation, struct ibv_mr *mr,
-			uint64_t addr, uint64_t length)
+static int windows_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
+			struct ibv_mr *const *mrs, uint64_t addr, uint64_t length)
 {
 	struct windows *w = s->priv;
-	struct ibv_mw_bind_info info = {
-		.mr = mr, .addr = addr, .length = length, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE
-	};
+	struct windowed *x = &w->slots[slot];
 
-	w->addr[slot] = addr;
-	return change(w, slot, &info);
+	*x = (struct windowed){ .mrs = mrs, .addr = addr, .binding = true };
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		if (!w->at[i].lost && mrs[i])
+			x->waits |= 1u << i;
+	x->bound = x->waits;
+	for (uint32_t i = 0; i < s->n_nics; i++) {
+		struct ibv_mw_bind_info info = { .mr = mrs[i],
+						 .addr = addr,
+						 .length = length,
+						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+
+		if (x->bound & 1u << i)
+			change(s, slot, i, &info);
+	}
+	return x->bound ? 0 : -EIO;
 }
 
+/*
+ * Of no bytes: the region is named nevertheless, as librxe reads its key whether or not there is one (rdma-core 44).
+ * Where a NIC was lost, nothing can be asked of it: what was bound there waits until nothing comes any more.
+ */
 static int windows_unbind(struct sdr_slots *s, uint32_t slot)
 {
-	return change(s->priv, slot, &(struct ibv_mw_bind_info){ 0 });
+	struct windows *w = s->priv;
+	struct windowed *x = &w->slots[slot];
+	uint32_t was = x->bound;
+
+	x->binding = false;
+	x->waits = was;
+	for (uint32_t i = 0; i < s->n_nics; i++) {
+		if (!(was & 1u << i))
+			continue;
+		if (!w->at[i].lost)
+			change(s, slot, i,
+			       &(struct ibv_mw_bind_info){ .mr = x->mrs[i], .addr = x->addr });
+		else if (w->at[i].over)
+			settle(s, w, slot, i);
+	}
+	if (!was) /* every NIC that it was bound at is over: one says so for all */
+		w->done[(w->first + w->n_done++) % s->n] = slot;
+	return 0;
+}
+
+static void poll_binder(struct sdr_slots *s, struct windows *w, uint32_t nic)
+{
+	struct ibv_wc wc[SDR_BURST];
+	int n = ibv_poll_cq(w->at[nic].channel.send_cq, SDR_BURST, wc);
+
+	for (int i = 0; i < n && !wc[i].status; i++) {
+		w->at[nic].answered++;
+		settle(s, w, (uint32_t)wc[i].wr_id, nic);
+	}
+	for (int i = 0; i < n; i++)
+		if (wc[i].status)
+			n = -1;
+	if (n < 0)
+		s->failed |= 1u << nic;
+}
+
+static struct sdr_slot_event event_of(const struct sdr_slots *s, const struct windows *w,
+				      uint32_t slot)
+{
+	const struct windowed *x = &w->slots[slot];
+	struct sdr_slot_event e = { .bound = x->binding, .slot = slot, .addr = x->addr };
+
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		if (x->bound & 1u << i && !w->at[i].lost)
+			e.rkeys[i] = w->at[i].mw[slot]->rkey;
+	return e;
 }
 
 static int windows_poll(struct sdr_slots *s, struct sdr_slot_event *events, uint32_t max)
 {
 	struct windows *w = s->priv;
-	struct ibv_wc wc[SDR_BURST];
-	int n = ibv_poll_cq(w->binder.send_cq, max < SDR_BURST ? (int)max : SDR_BURST, wc);
+	uint32_t n = 0;
 
-	for (int i = 0; i < n; i++) {
-		uint32_t slot = (uint32_t)(wc[i].wr_id >> 1);
-
-		if (wc[i].status)
-			return -EIO;
-		events[i] = (struct sdr_slot_event){ .bound = wc[i].wr_id & 1,
-						     .slot = slot,
-						     .rkey = w->mw[slot]->rkey,
-						     .addr = w->addr[slot] };
+	for (uint32_t i = 0; i < s->n_nics; i++)
+		if (!w->at[i].lost)
+			poll_binder(s, w, i);
+	for (; n < max && w->n_done; n++, w->n_done--) {
+		events[n] = event_of(s, w, w->done[w->first]);
+		w->first = (w->first + 1) % s->n;
 	}
-	return n < 0 ? -EIO : n;
+	return (int)n;
+}
+
+/* A key that was not told yet binds nothing; one that was told is dead only when it is all over. */
+static void windows_lost(struct sdr_slots *s, uint32_t nic, bool over)
+{
+	struct windows *w = s->priv;
+
+	w->at[nic].lost = true;
+	w->at[nic].over |= over;
+	for (uint32_t i = 0; i < s->n; i++) {
+		struct windowed *x = &w->slots[i];
+
+		if (!(x->waits & 1u << nic) || (!x->binding && !over))
+			continue;
+		if (x->binding)
+			x->bound &= ~(1u << nic);
+		settle(s, w, i, nic);
+	}
+}
+
+static uint64_t windows_waits(const struct sdr_slots *s, uint32_t nic, uint64_t *answered)
+{
+	const struct binder *b = &((const struct windows *)s->priv)->at[nic];
+
+	*answered = b->answered;
+	return b->lost ? 0 : b->asked - b->answered;
 }
 
 const struct sdr_slots_ops sdr_slots_window = {
@@ -124,4 +252,6 @@ const struct sdr_slots_ops sdr_slots_window = {
 	.bind = windows_bind,
 	.unbind = windows_unbind,
 	.poll = windows_poll,
+	.lost = windows_lost,
+	.waits = windows_waits,
 };

@@ -79,11 +79,15 @@ static void put_head(struct out *o, const struct sdr_ctrl_head *h)
 	put(o, h->echo_us, 4);
 	put(o, h->cts_seen, 8);
 	put(o, h->ends_seen, 4);
+	put(o, h->dead, 1);
+	put(o, h->down, 1);
+	put(o, 0, 2);
 }
 
 static int get_head(struct in *i, struct sdr_ctrl_head *h)
 {
 	uint8_t version = get8(i);
+	uint16_t zero;
 
 	h->type = (enum sdr_ctrl_type)get8(i);
 	h->flags = get16(i);
@@ -93,7 +97,10 @@ static int get_head(struct in *i, struct sdr_ctrl_head *h)
 	h->echo_us = get32(i);
 	h->cts_seen = get(i, 8);
 	h->ends_seen = get32(i);
-	if (i->is_short || h->flags)
+	h->dead = get8(i);
+	h->down = get8(i);
+	zero = get16(i);
+	if (i->is_short || h->flags & ~SDR_CTRL_ASKS || zero)
 		return -EBADMSG;
 	return version == SDR_CTRL_VERSION ? 0 : -EPROTONOSUPPORT;
 }
@@ -103,35 +110,41 @@ static int get_head(struct in *i, struct sdr_ctrl_head *h)
 static bool put_cts(struct out *o, const struct sdr_ctrl *c)
 {
 	put(o, c->n, 8);
-	put(o, c->count, 8);
+	put(o, c->count, 4);
+	put(o, c->keys, 4);
 	for (uint32_t i = 0; i < c->count && i < SDR_CTS_MAX; i++) {
 		put(o, c->cts[i].addr, 8);
 		put(o, c->cts[i].length, 8);
-		put(o, c->cts[i].rkey, 4);
 		put(o, c->cts[i].gone ? CTS_GONE : 0, 4);
+		for (uint32_t k = 0; k < c->keys && k < SDR_RKEYS_MAX; k++)
+			put(o, c->cts[i].rkeys[k], 4);
 	}
-	return c->count && c->count <= SDR_CTS_MAX;
+	return c->count && c->count <= SDR_CTS_MAX && c->keys && c->keys <= SDR_RKEYS_MAX;
+}
+
+static bool get_entry(struct in *i, struct sdr_cts *cts, uint32_t keys)
+{
+	uint32_t flags;
+
+	cts->addr = get(i, 8);
+	cts->length = get(i, 8);
+	flags = get32(i);
+	for (uint32_t k = 0; k < keys; k++)
+		cts->rkeys[k] = get32(i);
+	cts->gone = flags & CTS_GONE;
+	return !(flags & ~(uint32_t)CTS_GONE);
 }
 
 static bool get_cts(struct in *i, struct sdr_ctrl *c)
 {
-	uint64_t count;
-	uint32_t flags;
-
 	c->n = get(i, 8);
-	count = get(i, 8);
-	if (!count || count > SDR_CTS_MAX)
+	c->count = get32(i);
+	c->keys = get32(i);
+	if (!c->count || c->count > SDR_CTS_MAX || !c->keys || c->keys > SDR_RKEYS_MAX)
 		return false;
-	c->count = (uint32_t)count;
-	for (uint32_t k = 0; k < c->count; k++) {
-		c->cts[k].addr = get(i, 8);
-		c->cts[k].length = get(i, 8);
-		c->cts[k].rkey = get32(i);
-		flags = get32(i);
-		if (flags & ~(uint32_t)CTS_GONE)
+	for (uint32_t k = 0; k < c->count; k++)
+		if (!get_entry(i, &c->cts[k], c->keys))
 			return false;
-		c->cts[k].gone = flags & CTS_GONE;
-	}
 	return true;
 }
 

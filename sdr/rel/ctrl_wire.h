@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Control messages: one datagram of at most 4096 bytes each, little endian, a head of 32 bytes and a body. All may be
+ * Control messages: one datagram of at most 4096 bytes each, little endian, a head of 36 bytes and a body. All may be
  * lost, doubled or reordered. What is read is checked: lengths, counts, names; nothing of it is believed beyond.
  */
 #ifndef SDR_REL_CTRL_WIRE_H
@@ -10,10 +10,10 @@
 #include "sdr/rel/rel.h"
 
 enum {
-	SDR_CTRL_VERSION = 1,
+	SDR_CTRL_VERSION = 2,
 	SDR_CTRL_MAX = 4096,
-	SDR_CTRL_HEAD = 32,
-	SDR_CTRL_CTS_SIZE = 24,
+	SDR_CTRL_HEAD = 36,
+	SDR_CTRL_CTS_SIZE = 20, /* and 4 for each key */
 	SDR_CTRL_WORDS = SDR_WINDOW_BITS / SDR_WORD
 };
 
@@ -27,14 +27,18 @@ enum sdr_ctrl_type {
 	SDR_CTRL_KNOWN /* its head says it all */
 };
 
+enum { SDR_CTRL_ASKS = 1 };
+
 struct sdr_ctrl_head {
 	enum sdr_ctrl_type type;
-	uint16_t flags;	     /* 0 */
+	uint16_t flags;	     /* SDR_CTRL_ASKS: says again until it was answered */
 	uint32_t connection; /* of the receiver */
 	uint32_t sequence;
 	uint32_t sent_us, echo_us;
 	uint64_t cts_seen;  /* CTS known of all messages below */
 	uint32_t ends_seen; /* low half of: END known of all below */
+	uint8_t dead,
+		down; /* channels on which nothing is sent any more; whose port is not active now */
 };
 
 struct sdr_ctrl {
@@ -42,6 +46,7 @@ struct sdr_ctrl {
 	uint64_t n;	/* CTS: the first; END: message; else: Write */
 	uint32_t count; /* CTS: entries; END: packets sent */
 	int32_t status; /* DONE: 0 or -errno */
+	uint32_t keys;	/* CTS: of each entry */
 	struct sdr_cts cts[SDR_CTS_MAX];
 	struct sdr_ack ack; /* its words are these: */
 	uint64_t have[SDR_CTRL_WORDS], wanted[SDR_CTRL_WORDS];

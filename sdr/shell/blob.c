@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { MAGIC = 0x31524453, VERSION = 2, WORDS = 15, HEAD = 4 * WORDS + 8 + 16 };
+enum { MAGIC = 0x31524453, VERSION = 3, WORDS = 14, HEAD = 4 * WORDS + 8, NIC = 4 + 16 };
 
 static void put32(uint8_t **at, uint32_t v)
 {
@@ -28,10 +28,29 @@ static uint32_t queue_pairs(const struct sdr_blob *b)
 	return b->channels * b->generations;
 }
 
+static size_t size_of(const struct sdr_blob *b)
+{
+	return HEAD + NIC * b->n_nics + 4 * (b->channels + queue_pairs(b));
+}
+
+static void put_nic(uint8_t **at, const struct sdr_peer *nic)
+{
+	put32(at, nic->lid);
+	memcpy(*at, nic->gid.raw, sizeof(nic->gid.raw));
+	*at += sizeof(nic->gid.raw);
+}
+
+static void get_nic(const uint8_t **at, struct sdr_peer *nic)
+{
+	nic->lid = (uint16_t)get32(at);
+	memcpy(nic->gid.raw, *at, sizeof(nic->gid.raw));
+	*at += sizeof(nic->gid.raw);
+}
+
 int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len)
 {
 	uint64_t size = htole64(b->max_msg_size);
-	size_t need = HEAD + 4 * queue_pairs(b);
+	size_t need = size_of(b);
 	uint8_t *at = buf;
 
 	if (*len < need)
@@ -44,16 +63,18 @@ int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len)
 	put32(&at, b->chunk);
 	put32(&at, b->channels);
 	put32(&at, b->generations);
-	put32(&at, b->control_qpn);
+	put32(&at, b->n_nics);
 	put32(&at, b->qkey);
 	put32(&at, b->id_bits);
 	put32(&at, b->offset_bits);
 	put32(&at, b->mtu);
-	put32(&at, b->peer.lid);
 	put32(&at, b->is_signed);
 	memcpy(at, &size, sizeof(size));
-	memcpy(at + sizeof(size), b->peer.gid.raw, sizeof(b->peer.gid.raw));
-	at += sizeof(size) + sizeof(b->peer.gid.raw);
+	at += sizeof(size);
+	for (uint32_t i = 0; i < b->n_nics; i++)
+		put_nic(&at, &b->nics[i]);
+	for (uint32_t i = 0; i < b->channels; i++)
+		put32(&at, b->control_qpn[i]);
 	for (uint32_t i = 0; i < queue_pairs(b); i++)
 		put32(&at, b->qpn[i]);
 	*len = need;
@@ -62,9 +83,9 @@ int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len)
 
 static bool makes_sense(const struct sdr_blob *b)
 {
-	return b->channels && b->channels <= SDR_CHANNELS_MAX && b->generations &&
-	       b->generations <= SDR_GENERATIONS_MAX && queue_pairs(b) <= SDR_CHANNELS_MAX &&
-	       b->mtu >= IBV_MTU_256 && b->mtu <= IBV_MTU_4096;
+	return b->channels && b->channels <= SDR_RAILS_MAX && b->generations &&
+	       b->generations <= SDR_GENERATIONS_MAX && b->n_nics && b->n_nics <= SDR_NICS_MAX &&
+	       b->n_nics <= b->channels && b->mtu >= IBV_MTU_256 && b->mtu <= IBV_MTU_4096;
 }
 
 int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len)
@@ -84,19 +105,21 @@ int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len)
 	b->chunk = get32(&at);
 	b->channels = get32(&at);
 	b->generations = get32(&at);
-	b->control_qpn = get32(&at);
+	b->n_nics = get32(&at);
 	b->qkey = get32(&at);
 	b->id_bits = (uint8_t)get32(&at);
 	b->offset_bits = (uint8_t)get32(&at);
 	b->mtu = (uint8_t)get32(&at);
-	b->peer.lid = (uint16_t)get32(&at);
 	b->is_signed = get32(&at) != 0;
 	memcpy(&b->max_msg_size, at, 8);
 	b->max_msg_size = le64toh(b->max_msg_size);
-	memcpy(b->peer.gid.raw, at + 8, sizeof(b->peer.gid.raw));
-	at += 8 + sizeof(b->peer.gid.raw);
-	if (!makes_sense(b) || len != HEAD + 4 * (size_t)queue_pairs(b))
+	at += 8;
+	if (!makes_sense(b) || len != size_of(b))
 		return -EBADMSG;
+	for (uint32_t i = 0; i < b->n_nics; i++)
+		get_nic(&at, &b->nics[i]);
+	for (uint32_t i = 0; i < b->channels; i++)
+		b->control_qpn[i] = get32(&at);
 	for (uint32_t i = 0; i < queue_pairs(b); i++)
 		b->qpn[i] = get32(&at);
 	return 0;

@@ -1,10 +1,64 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A device that was opened, and memory on it. */
+/* Devices that were opened, and memory on them. */
 #include "sdr/shell/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-SDR_API struct sdr_context *sdr_context_create(const char *dev_name,
+enum { NAME_MAX_LEN = 63 };
+
+#define LOOK_NS 1000000ull /* between two looks for the devices' events */
+
+static void close_nics(struct sdr_context *ctx)
+{
+	for (uint32_t i = 0; i < ctx->n_nics; i++)
+		sdr_nic_close(&ctx->nics[i]);
+}
+
+static bool has(const struct sdr_context *ctx, const char *name)
+{
+	for (uint32_t i = 0; i < ctx->n_nics; i++)
+		if (!strcmp(ibv_get_device_name(ctx->nics[i].verbs->device), name))
+			return true;
+	return false;
+}
+
+/* name: NULL: the first device. */
+static int open_nic(struct sdr_context *ctx, const char *name, const struct sdr_context_attr *attr)
+{
+	int err;
+
+	if (ctx->n_nics == SDR_NICS_MAX || (name && has(ctx, name)))
+		return -EINVAL;
+	err = sdr_nic_open(&ctx->nics[ctx->n_nics], name, attr ? attr->port : 0,
+			   attr ? attr->gid_index : -1);
+	ctx->n_nics += !err;
+	return err;
+}
+
+/* Of "mlx5_0,mlx5_1". */
+static int open_nics(struct sdr_context *ctx, const char *names,
+		     const struct sdr_context_attr *attr)
+{
+	char name[NAME_MAX_LEN + 1];
+	size_t n;
+	int err = 0;
+
+	if (!names)
+		return open_nic(ctx, NULL, attr);
+	do {
+		n = strcspn(names, ",");
+		if (n > NAME_MAX_LEN)
+			return -ENODEV;
+		memcpy(name, names, n);
+		name[n] = 0;
+		err = open_nic(ctx, name, attr);
+		names += n + (names[n] == ',');
+	} while (!err && (*names || names[-1] == ','));
+	return err;
+}
+
+SDR_API struct sdr_context *sdr_context_create(const char *dev_names,
 					       const struct sdr_context_attr *attr)
 {
 	struct sdr_context *ctx = calloc(1, sizeof(*ctx));
@@ -12,9 +66,10 @@ SDR_API struct sdr_context *sdr_context_create(const char *dev_name,
 
 	if (!ctx)
 		return NULL;
-	err = sdr_nic_open(&ctx->nic, dev_name, attr ? attr->port : 0, attr ? attr->gid_index : -1);
+	err = open_nics(ctx, dev_names, attr);
 	if (!err)
 		return ctx;
+	close_nics(ctx);
 	free(ctx);
 	errno = -err;
 	return NULL;
@@ -24,21 +79,63 @@ SDR_API int sdr_context_destroy(struct sdr_context *ctx)
 {
 	if (ctx->users)
 		return -EBUSY;
-	sdr_nic_close(&ctx->nic);
+	close_nics(ctx);
 	free(ctx);
 	return 0;
+}
+
+static void look(struct sdr_context *ctx)
+{
+	uint64_t now = sdr_clock_ns();
+
+	if (now < ctx->look_at)
+		return;
+	ctx->look_at = now + LOOK_NS;
+	for (uint32_t i = 0; i < ctx->n_nics; i++)
+		sdr_nic_look(&ctx->nics[i]);
 }
 
 SDR_API int sdr_poll(struct sdr_context *ctx)
 {
 	int sum = 0, n;
 
+	look(ctx);
 	for (struct sdr_qp *qp = ctx->qps; qp; qp = qp->next) {
 		n = sdr_qp_progress(qp);
 		if (n > 0)
 			sum += n;
 	}
 	return sum;
+}
+
+/* 0; a NIC that is gone has no part in it. */
+static int deregister(struct sdr_mr *mr)
+{
+	int first = 0, err;
+
+	for (uint32_t i = 0; i < mr->ctx->n_nics; i++) {
+		err = mr->mrs[i] ? -ibv_dereg_mr(mr->mrs[i]) : 0;
+		if (!err || mr->ctx->nics[i].gone)
+			mr->mrs[i] = NULL;
+		else if (!first)
+			first = err;
+	}
+	return first;
+}
+
+static int enroll(struct sdr_mr *mr, void *addr, size_t length)
+{
+	struct sdr_nic *nics = mr->ctx->nics;
+
+	for (uint32_t i = 0; i < mr->ctx->n_nics; i++) {
+		sdr_nic_look(&nics[i]);
+		if (nics[i].gone)
+			continue;
+		mr->mrs[i] = sdr_region_reg(&nics[i], addr, length, nics[i].windows);
+		if (!mr->mrs[i])
+			return errno ? -errno : -EIO;
+	}
+	return 0;
 }
 
 SDR_API struct sdr_mr *sdr_mr_reg(struct sdr_context *ctx, void *addr, size_t length)
@@ -49,24 +146,29 @@ SDR_API struct sdr_mr *sdr_mr_reg(struct sdr_context *ctx, void *addr, size_t le
 	if (!mr)
 		return NULL;
 	mr->ctx = ctx;
-	mr->mr = sdr_region_reg(&ctx->nic, addr, length, ctx->nic.windows);
-	if (!mr->mr) {
-		err = errno;
-		free(mr);
-		errno = err;
-		return NULL;
-	}
 	ctx->users++;
-	return mr;
+	err = enroll(mr, addr, length);
+	if (!err)
+		return mr;
+	sdr_mr_free(mr);
+	errno = -err;
+	return NULL;
+}
+
+void sdr_mr_free(struct sdr_mr *mr)
+{
+	if (!mr)
+		return;
+	deregister(mr);
+	mr->ctx->users--;
+	free(mr);
 }
 
 SDR_API int sdr_mr_dereg(struct sdr_mr *mr)
 {
-	int err = -ibv_dereg_mr(mr->mr);
+	int err = deregister(mr);
 
-	if (err)
-		return err;
-	mr->ctx->users--;
-	free(mr);
-	return 0;
+	if (!err)
+		sdr_mr_free(mr);
+	return err;
 }

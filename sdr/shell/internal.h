@@ -9,20 +9,29 @@
 #include "sdr/rel/ctrl_wire.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #define SDR_API __attribute__((visibility("default")))
 
-enum { SDR_CHANNELS_MAX = 64, SDR_PARTS_MAX = 1024, SDR_MAC_KEY = 16, SDR_MAC_SIZE = 8 };
+enum {
+	SDR_CHANNELS_MAX = 64,
+	SDR_RAILS_MAX = 8, /* channels of a generation */
+	SDR_PARTS_MAX = 1024,
+	SDR_MAC_KEY = 16,
+	SDR_MAC_SIZE = 8
+};
 
 struct sdr_context {
-	struct sdr_nic nic;
+	struct sdr_nic nics[SDR_NICS_MAX];
+	uint32_t n_nics;
 	struct sdr_qp *qps;
 	uint32_t users; /* regions and connections */
+	uint64_t look_at;
 };
 
 struct sdr_mr {
 	struct sdr_context *ctx;
-	struct ibv_mr *mr;
+	struct ibv_mr *mrs[SDR_NICS_MAX]; /* NULL: that NIC was gone already */
 };
 
 /* Packets first .. end of a message that are to be sent. */
@@ -36,7 +45,8 @@ struct sdr_send_req {
 	bool used, allowed, stream, closed, over; /* closed: no more parts; over: END is told */
 	int status;
 	uint64_t n, addr, length;
-	uint32_t lkey, imm;
+	const struct sdr_mr *mr;
+	uint32_t imm;
 	struct sdr_cts cts;
 	uint32_t fillers; /* fragments that are still to be sent alone */
 	struct sdr_span *spans;
@@ -48,14 +58,40 @@ struct sdr_recv_req {
 	struct sdr_qp *qp;
 	bool used, done;
 	uint64_t n, addr, length;
-	struct ibv_mr *mr;
+	const struct sdr_mr *mr;
 	_Atomic uint64_t
 		*visible; /* stage: chunks that are copied; else NULL: the core's bits say it */
 };
 
 struct sdr_qp_counts {
 	uint64_t sent, writes, failed, chunks, chunks_sent, resent, decoded;
-	uint64_t datagrams_sent, datagrams_received, datagrams_bad;
+	uint64_t datagrams_sent, datagrams_received, datagrams_bad, nics_lost;
+};
+
+/* A NIC, as one connection sees it. */
+struct sdr_watch {
+	bool failed;	   /* to be left at the next look */
+	bool dead, over;   /* over: and nothing comes by it any more */
+	uint64_t answered; /* requests */
+	uint64_t stuck_ns; /* without an answer that is due */
+	uint64_t dead_at;
+	uint64_t told_at,
+		closed_at; /* the peer has left it; its queue pairs are gone; 0: not yet */
+	struct sdr_qp *qp;
+	pthread_t closer;
+	bool has_closer;
+	_Atomic bool closed; /* by the closer */
+};
+
+/* Bits are of rails: channels of a generation. */
+struct sdr_rails {
+	struct sdr_control controls[SDR_RAILS_MAX];
+	struct sdr_watch nics[SDR_NICS_MAX];
+	uint32_t dead, down, peer_dead, peer_down;
+	uint32_t newest; /* number of the datagram that peer_down is from */
+	uint32_t next_control;
+	bool answer;
+	uint64_t ask_at, looked_at;
 };
 
 struct sdr_qp {
@@ -74,7 +110,7 @@ struct sdr_qp {
 
 	struct sdr_channel channels[SDR_CHANNELS_MAX]; /* generation * attr.channels + i */
 	uint32_t n_channels, next_channel;
-	struct sdr_control control;
+	struct sdr_rails rails;
 	struct sdr_slots backing;
 	struct sdr_slot_event *unbound; /* to be told when what came before is polled */
 	uint32_t n_unbound;
@@ -95,13 +131,31 @@ struct sdr_qp {
 /* qp.c */
 int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e);
 uint32_t sdr_chunk_bytes(const struct sdr_qp *qp);
+/* context.c */
+void sdr_mr_free(struct sdr_mr *mr); /* whatever a device says; NULL: nothing */
+/* rails.c */
+uint32_t sdr_rail_nic(const struct sdr_qp *qp, uint32_t rail);
+uint32_t sdr_rails_usable(const struct sdr_qp *qp); /* bits; 0: none is left */
+double sdr_rails_share(const struct sdr_qp *qp);    /* of the rate, that these have */
+bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail);
+bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail);
+void sdr_rails_fail(struct sdr_qp *qp, uint32_t nic); /* not from within a poll of it */
+void sdr_rails_look(struct sdr_qp *qp);
+void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h);
+void sdr_rails_hear(struct sdr_qp *qp, const struct sdr_ctrl_head *h);
+void sdr_rails_say(struct sdr_qp *qp);
+/* NULL: no room, as good as lost. */
+struct sdr_control *sdr_rails_control(struct sdr_qp *qp, void **room);
+int sdr_rails_poll(struct sdr_qp *qp);
+void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed */
 /* blob.c */
 struct sdr_blob {
-	uint32_t connection, packet, max_msgs, chunk, channels, generations, control_qpn, qkey;
+	uint32_t connection, packet, max_msgs, chunk, channels, generations, qkey, n_nics;
 	uint64_t max_msg_size;
 	uint8_t id_bits, offset_bits, mtu, is_signed;
-	struct sdr_peer peer;
-	uint32_t qpn[SDR_CHANNELS_MAX];
+	/* Their mtu is the blob's. */
+	struct sdr_peer nics[SDR_NICS_MAX]; /* channel i: NIC i mod n_nics */
+	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];
 	uint32_t psn; /* 0 */
 };
 int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len);
@@ -129,7 +183,7 @@ bool sdr_all_left(const struct sdr_qp *qp, const uint64_t *posted);
 /* recv.c */
 void sdr_recv_came(struct sdr_qp *qp, uint64_t n, uint32_t chunk);
 void sdr_recv_done(struct sdr_qp *qp, uint64_t n);
-int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t length,
+int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, uint64_t length,
 		   uint64_t *n);
 const _Atomic uint64_t *sdr_recv_bits(struct sdr_qp *qp, uint64_t n);
 /* progress.c */

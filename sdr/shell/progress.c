@@ -6,6 +6,7 @@
 #include "sdr/shell/internal.h"
 #include "sdr/core/packet.h"
 
+#include <string.h>
 #include <time.h>
 
 #define TICK_NS 200000ull
@@ -36,7 +37,7 @@ static int poll_slots(struct sdr_qp *qp)
 			continue;
 		}
 		e.n = message_at(qp, events[i].slot);
-		e.rkey = events[i].rkey;
+		memcpy(e.rkeys, events[i].rkeys, sizeof(e.rkeys));
 		e.addr = events[i].addr;
 		sdr_qp_step(qp, &e);
 		qp->urgent = true;
@@ -67,10 +68,11 @@ static int poll_channel(struct sdr_qp *qp, uint32_t i)
 			packet_came(qp, imms[k], generation);
 		sum += n > 0 ? (uint32_t)n : 0;
 	} while (n > 0 && sum < c->recv_depth);
+	if (n >= 0)
+		n = sdr_channel_reap(c);
 	if (n < 0)
-		return n;
-	n = sdr_channel_reap(c);
-	return n < 0 ? n : (int)sum + n;
+		sdr_rails_fail(qp, sdr_rail_nic(qp, i % qp->attr.channels));
+	return n < 0 ? (int)sum : (int)sum + n;
 }
 
 static void tell_unbound(struct sdr_qp *qp)
@@ -87,18 +89,11 @@ static void tell_unbound(struct sdr_qp *qp)
 
 static int poll_all(struct sdr_qp *qp)
 {
-	int sum = sdr_control_poll(&qp->control, sdr_heard, qp), n;
+	int sum = sdr_rails_poll(qp) + poll_slots(qp);
 
-	if (sum < 0)
-		return sum;
-	n = poll_slots(qp);
-	sum += n;
-	for (uint32_t i = 0; i < qp->n_channels && n >= 0; i++) {
-		n = poll_channel(qp, i);
-		sum += n;
-	}
-	if (n < 0)
-		return n;
+	for (uint32_t i = 0; i < qp->n_channels; i++)
+		if (!sdr_rail_dead(qp, i % qp->attr.channels))
+			sum += poll_channel(qp, i);
 	tell_unbound(qp);
 	return sum;
 }
@@ -112,6 +107,7 @@ static void tick(struct sdr_qp *qp)
 	qp->urgent = false;
 	qp->tick_at = qp->now + TICK_NS;
 	sdr_qp_step(qp, &e);
+	sdr_rails_say(qp);
 }
 
 int sdr_qp_progress(struct sdr_qp *qp)
@@ -123,13 +119,8 @@ int sdr_qp_progress(struct sdr_qp *qp)
 	if (!qp->connected || qp->error)
 		return 0;
 	n = poll_all(qp);
-	if (n < 0) {
-		qp->error = n;
-		if (qp->rel)
-			sdr_rel_failed(qp->rel);
-		return 0;
-	}
-	more = qp->rel ? sdr_rel_progress(qp->rel) : sdr_sends_inject(qp);
+	sdr_rails_look(qp);
+	more = qp->error ? false : qp->rel ? sdr_rel_progress(qp->rel) : sdr_sends_inject(qp);
 	tick(qp);
 	if (qp->error && qp->rel)
 		sdr_rel_failed(qp->rel);

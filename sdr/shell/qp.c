@@ -39,30 +39,50 @@ int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-static void set_defaults(struct sdr_qp_attr *a, const struct sdr_nic *nic)
+/* What all of its NICs can do. */
+static enum ibv_mtu least_mtu(const struct sdr_context *ctx)
+{
+	enum ibv_mtu mtu = ctx->nics[0].mtu;
+
+	for (uint32_t i = 1; i < ctx->n_nics; i++)
+		if (ctx->nics[i].mtu < mtu)
+			mtu = ctx->nics[i].mtu;
+	return mtu;
+}
+
+static bool has_windows(const struct sdr_context *ctx)
+{
+	for (uint32_t i = 0; i < ctx->n_nics; i++)
+		if (!ctx->nics[i].windows)
+			return false;
+	return true;
+}
+
+static void set_defaults(struct sdr_qp_attr *a, const struct sdr_context *ctx)
 {
 	a->max_msg_size = a->max_msg_size ? a->max_msg_size : MIB;
-	a->chunk_size = a->chunk_size ? a->chunk_size : CHUNK_PACKETS * sdr_mtu_bytes(nic->mtu);
+	a->chunk_size =
+		a->chunk_size ? a->chunk_size : CHUNK_PACKETS * sdr_mtu_bytes(least_mtu(ctx));
 	a->max_msgs = a->max_msgs ? a->max_msgs : MAX_MSGS;
-	a->channels = a->channels ? a->channels : 1;
+	a->channels = a->channels ? a->channels : ctx->n_nics;
 	a->generations = a->generations ? a->generations : 1;
 	a->recv_depth = a->recv_depth ? a->recv_depth : RECV_DEPTH;
 	a->packet_lifetime_ns = a->packet_lifetime_ns ? a->packet_lifetime_ns : LIFETIME_NS;
 	a->id_bits = a->id_bits ? a->id_bits : 10;
 	a->offset_bits = a->offset_bits ? a->offset_bits : 18;
 	if (a->backend == SDR_BACKEND_AUTO)
-		a->backend = nic->windows ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
+		a->backend = has_windows(ctx) ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
 }
 
 /* Windows have a key for each use of a slot: generations would guard nothing. */
-static int check(const struct sdr_qp_attr *a, const struct sdr_nic *nic)
+static int check(const struct sdr_qp_attr *a, const struct sdr_context *ctx)
 {
-	if (a->backend > SDR_BACKEND_STAGE || a->channels > SDR_GENERATIONS_MAX ||
-	    a->generations > SDR_GENERATIONS_MAX || a->duplicates > 1)
+	if (a->backend > SDR_BACKEND_STAGE || a->channels > SDR_RAILS_MAX ||
+	    a->channels < ctx->n_nics || a->generations > SDR_GENERATIONS_MAX || a->duplicates > 1)
 		return -EINVAL;
 	if (a->backend == SDR_BACKEND_WINDOW && a->generations > 1)
 		return -EINVAL;
-	return a->backend == SDR_BACKEND_WINDOW && !nic->windows ? -EOPNOTSUPP : 0;
+	return a->backend == SDR_BACKEND_WINDOW && !has_windows(ctx) ? -EOPNOTSUPP : 0;
 }
 
 /* The core for packets of so many bytes. */
@@ -135,7 +155,8 @@ static int make_backing(struct sdr_qp *qp)
 
 	qp->backing = (struct sdr_slots){
 		.ops = stage ? &sdr_slots_stage : &sdr_slots_window,
-		.nic = &qp->ctx->nic,
+		.nics = qp->ctx->nics,
+		.n_nics = qp->ctx->n_nics,
 		.n = qp->attr.max_msgs,
 		.generations = qp->attr.generations,
 		/* Each slot on pages of its own. */
@@ -150,18 +171,32 @@ static int make_channels(struct sdr_qp *qp)
 	int err = 0;
 
 	for (uint32_t i = 0; i < n && !err; i++) {
-		err = sdr_channel_open(&qp->channels[i], &qp->ctx->nic, qp->attr.recv_depth);
+		const struct sdr_nic *nic = &qp->ctx->nics[sdr_rail_nic(qp, i % qp->attr.channels)];
+
+		err = sdr_channel_open(&qp->channels[i], nic, qp->attr.recv_depth);
 		qp->n_channels += !err;
 	}
 	return err;
 }
 
+static int make_controls(struct sdr_qp *qp, uint32_t qkey)
+{
+	int err = 0;
+
+	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
+		err = sdr_control_open(&qp->rails.controls[r], &qp->ctx->nics[sdr_rail_nic(qp, r)],
+				       qkey);
+	return err;
+}
+
 static void qp_free(struct sdr_qp *qp)
 {
+	sdr_rails_join(qp);
 	for (uint32_t i = 0; i < qp->n_channels; i++)
 		sdr_channel_close(&qp->channels[i]);
-	if (qp->control.qp)
-		sdr_control_close(&qp->control);
+	for (uint32_t r = 0; r < SDR_RAILS_MAX; r++)
+		if (qp->rails.controls[r].qp)
+			sdr_control_close(&qp->rails.controls[r]);
 	if (qp->backing.priv)
 		qp->backing.ops->close(&qp->backing);
 	for (uint32_t i = 0; qp->sends && i < qp->attr.max_msgs; i++)
@@ -178,25 +213,24 @@ static void qp_free(struct sdr_qp *qp)
 
 static int qp_make(struct sdr_qp *qp)
 {
-	struct sdr_nic *nic = &qp->ctx->nic;
 	uint32_t random[2];
 	int err;
 
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return -EIO;
 	qp->connection = random[0];
-	set_defaults(&qp->attr, nic);
-	err = check(&qp->attr, nic);
+	set_defaults(&qp->attr, qp->ctx);
+	err = check(&qp->attr, qp->ctx);
 	if (!err)
 		err = make_tables(qp);
 	if (!err)
 		err = make_backing(qp);
 	if (!err)
-		err = make_core(qp, sdr_mtu_bytes(nic->mtu));
+		err = make_core(qp, sdr_mtu_bytes(least_mtu(qp->ctx)));
 	if (!err)
 		err = make_channels(qp);
 	/* The highest bit stands for keys that only a privileged program may use. */
-	return err ? err : sdr_control_open(&qp->control, nic, random[1] & 0x7fffffff);
+	return err ? err : make_controls(qp, random[1] & 0x7fffffff);
 }
 
 static void take_key(struct sdr_qp *qp)
@@ -248,24 +282,27 @@ SDR_API int sdr_qp_destroy(struct sdr_qp *qp)
 
 static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
 {
-	const struct sdr_nic *nic = &qp->ctx->nic;
+	const struct sdr_context *ctx = qp->ctx;
 
 	*b = (struct sdr_blob){
 		.connection = qp->connection,
-		.packet = sdr_mtu_bytes(nic->mtu),
+		.packet = sdr_mtu_bytes(least_mtu(ctx)),
 		.max_msgs = qp->attr.max_msgs,
 		.chunk = qp->attr.chunk_size,
 		.channels = qp->attr.channels,
 		.generations = qp->attr.generations,
-		.control_qpn = qp->control.qp->qp_num,
-		.qkey = qp->control.qkey,
+		.qkey = qp->rails.controls[0].qkey,
+		.n_nics = ctx->n_nics,
 		.max_msg_size = qp->attr.max_msg_size,
 		.id_bits = qp->attr.id_bits,
 		.offset_bits = qp->attr.offset_bits,
-		.mtu = (uint8_t)nic->mtu,
+		.mtu = (uint8_t)least_mtu(ctx),
 		.is_signed = qp->is_signed,
-		.peer = { .gid = nic->gid, .lid = nic->lid },
 	};
+	for (uint32_t i = 0; i < ctx->n_nics; i++)
+		b->nics[i] = (struct sdr_peer){ .gid = ctx->nics[i].gid, .lid = ctx->nics[i].lid };
+	for (uint32_t r = 0; r < qp->attr.channels; r++)
+		b->control_qpn[r] = qp->rails.controls[r].qp->qp_num;
 	for (uint32_t i = 0; i < qp->n_channels; i++)
 		b->qpn[i] = qp->channels[i].qp->qp_num;
 }
@@ -282,23 +319,36 @@ static bool fits(const struct sdr_blob *own, const struct sdr_blob *other)
 {
 	return own->max_msgs == other->max_msgs && own->chunk == other->chunk &&
 	       own->channels == other->channels && own->generations == other->generations &&
-	       own->max_msg_size == other->max_msg_size && own->id_bits == other->id_bits &&
-	       own->offset_bits == other->offset_bits && own->is_signed == other->is_signed;
+	       own->n_nics == other->n_nics && own->max_msg_size == other->max_msg_size &&
+	       own->id_bits == other->id_bits && own->offset_bits == other->offset_bits &&
+	       own->is_signed == other->is_signed;
+}
+
+/* A rail: from a NIC here to one there. */
+static int connect_rail(struct sdr_qp *qp, struct sdr_blob *other, uint32_t rail, enum ibv_mtu mtu)
+{
+	const struct sdr_nic *nic = &qp->ctx->nics[sdr_rail_nic(qp, rail)];
+	struct sdr_peer *peer = &other->nics[sdr_rail_nic(qp, rail)];
+	int err = 0;
+
+	peer->mtu = mtu;
+	for (uint32_t i = rail; i < qp->n_channels && !err; i += qp->attr.channels)
+		err = sdr_channel_connect(&qp->channels[i], nic, peer, other->qpn[i]);
+	return err ? err
+		   : sdr_control_connect(&qp->rails.controls[rail], nic, peer,
+					 other->control_qpn[rail], other->qkey);
 }
 
 static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)
 {
-	const struct sdr_nic *nic = &qp->ctx->nic;
+	enum ibv_mtu mtu = own->mtu < other->mtu ? own->mtu : (enum ibv_mtu)other->mtu;
 	int err = 0;
 
-	other->peer.mtu = own->mtu < other->mtu ? own->mtu : (enum ibv_mtu)other->mtu;
-	if (sdr_mtu_bytes(other->peer.mtu) != qp->packet)
-		err = make_core(qp, sdr_mtu_bytes(other->peer.mtu));
-	for (uint32_t i = 0; i < qp->n_channels && !err; i++)
-		err = sdr_channel_connect(&qp->channels[i], nic, &other->peer, other->qpn[i]);
-	return err ? err
-		   : sdr_control_connect(&qp->control, nic, &other->peer, other->control_qpn,
-					 other->qkey);
+	if (sdr_mtu_bytes(mtu) != qp->packet)
+		err = make_core(qp, sdr_mtu_bytes(mtu));
+	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
+		err = connect_rail(qp, other, r, mtu);
+	return err;
 }
 
 SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
@@ -317,6 +367,7 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 	if (err)
 		return err;
 	qp->peer_connection = other.connection;
+	qp->rails.looked_at = sdr_clock_ns();
 	qp->connected = true;
 	return 0;
 }

@@ -35,7 +35,7 @@ void sdr_recv_done(struct sdr_qp *qp, uint64_t n)
 		sdr_rel_done(qp->rel, n);
 }
 
-int sdr_recv_start(struct sdr_qp *qp, struct ibv_mr *mr, uint64_t addr, uint64_t length,
+int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, uint64_t length,
 		   uint64_t *n)
 {
 	struct sdr_event e = { .type = SDR_EVENT_RECV_POST, .addr = addr, .length = length };
@@ -78,7 +78,7 @@ SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr,
 
 	if (qp->rel)
 		return -EBUSY;
-	err = sdr_recv_start(qp, wr->mr->mr, (uintptr_t)wr->addr, wr->length, &n);
+	err = sdr_recv_start(qp, wr->mr, (uintptr_t)wr->addr, wr->length, &n);
 	if (!err)
 		*recv = req_of(qp, n);
 	return err;

@@ -50,16 +50,15 @@ void sdr_rel_pieces(const struct sdr_rel *rel, const struct sdr_plan *p,
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int make_code(struct sdr_rel *rel, uint8_t **code, struct ibv_mr **mr)
+static int make_code(struct sdr_rel *rel, uint8_t **code, struct sdr_mr **mr)
 {
 	size_t size = (size_t)rel->parity_max * sdr_chunk_bytes(rel->qp);
-	const struct sdr_nic *nic = &rel->qp->ctx->nic;
 
 	if (posix_memalign((void **)code, 4096, size)) {
 		*code = NULL;
 		return -ENOMEM;
 	}
-	*mr = sdr_region_reg(nic, *code, size, nic->windows);
+	*mr = sdr_mr_reg(rel->qp->ctx, *code, size);
 	return *mr ? 0 : -errno;
 }
 
@@ -120,10 +119,9 @@ int sdr_rel_ready(struct sdr_rel *rel)
 	return err;
 }
 
-static void free_code(uint8_t *code, struct ibv_mr *mr)
+static void free_code(uint8_t *code, struct sdr_mr *mr)
 {
-	if (mr)
-		ibv_dereg_mr(mr);
+	sdr_mr_free(mr);
 	free(code);
 }
 
@@ -197,9 +195,12 @@ free_rel:
 /* Their memory goes: first nothing may reach it any more. */
 static void shut(struct sdr_qp *qp)
 {
+	sdr_rails_join(qp);
 	for (uint32_t i = 0; i < qp->n_channels; i++)
 		sdr_channel_close(&qp->channels[i]);
 	qp->n_channels = 0;
+	if (qp->backing.priv)
+		qp->backing.ops->close(&qp->backing); /* no window stands on a region that goes */
 	qp->error = -ESHUTDOWN;
 }
 

@@ -18,7 +18,7 @@ struct sdr_req {
 	bool closing;
 	int status;
 	uint64_t write, addr, bytes;
-	struct ibv_mr *mr;
+	const struct sdr_mr *mr;
 	uint32_t imm;
 };
 
@@ -29,7 +29,7 @@ struct sdr_writer {
 	struct sdr_send_req data, parity; /* how their packets are made */
 	uint64_t *acked, *wanted;
 	uint8_t *code; /* parity's bytes */
-	struct ibv_mr *code_mr;
+	struct sdr_mr *code_mr;
 	uint32_t encoded;	/* submessages */
 	struct sdr_range range; /* what is being sent */
 	uint32_t at;		/* its next packet, from the range's first */
@@ -41,7 +41,7 @@ struct sdr_reader {
 	struct sdr_rx rx;
 	struct sdr_rx_memory memory;
 	uint8_t *code;
-	struct ibv_mr *code_mr;
+	struct sdr_mr *code_mr;
 };
 
 struct sdr_rel {

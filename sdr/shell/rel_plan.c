@@ -17,7 +17,9 @@ static uint64_t rtt_of(const struct sdr_rel *rel)
 
 static double rate_of(const struct sdr_rel *rel)
 {
-	return rel->qp->attr.rate_bps ? (double)rel->qp->attr.rate_bps : RATE_GUESS_BPS;
+	double rate = (double)rel->qp->attr.rate_bps * sdr_rails_share(rel->qp);
+
+	return rate > 0 ? rate : RATE_GUESS_BPS;
 }
 
 static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)

@@ -184,7 +184,7 @@ SDR_API int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uin
 				   .write = rel->next_recv++,
 				   .addr = (uintptr_t)addr,
 				   .bytes = length,
-				   .mr = mr->mr };
+				   .mr = mr };
 	sdr_rx_init(&r->rx, r->req.write, (uint32_t)((length + chunk - 1) / chunk), rel->parity_max,
 		    &r->memory, rel->qp->now + rel->attr.timeout_ns);
 	post_messages(rel, r);

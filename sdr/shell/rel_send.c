@@ -142,22 +142,21 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 	}
 }
 
-/* Both messages are ended; when the last packet has left, the buffer is the user's again. */
+/*
+ * When the last packet has left, the buffer is the user's again, and both messages are ended: not sooner, as an id rests for
+ * the lifetime of packets that have left.
+ */
 static bool finish(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	struct sdr_event e = { .type = SDR_EVENT_SEND_END };
 
-	if (w->req.n_posted < 2)
+	if (w->req.n_posted < 2 || !sdr_all_left(rel->qp, w->data.posted))
 		return false;
-	if (!w->req.closing) {
-		for (uint64_t i = 0; i < 2; i++) {
-			e.n = 2 * w->req.write + i;
-			sdr_qp_step(rel->qp, &e); /* -EINVAL: its receive is gone */
-		}
-		w->req.closing = rel->qp->urgent = true;
+	for (uint64_t i = 0; i < 2; i++) {
+		e.n = 2 * w->req.write + i;
+		sdr_qp_step(rel->qp, &e); /* -EINVAL: its receive is gone */
 	}
-	if (!sdr_all_left(rel->qp, w->data.posted))
-		return false;
+	rel->qp->urgent = true;
 	w->req.status = w->tx.state == SDR_TX_DONE ? 0 : w->tx.status;
 	w->req.over = true;
 	learn(rel, w);
@@ -219,13 +218,13 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 					 .n = 2 * rel->next_send,
 					 .addr = (uintptr_t)addr,
 					 .length = length,
-					 .lkey = mr->mr->lkey };
+					 .mr = mr };
 	w->parity =
 		(struct sdr_send_req){ .qp = rel->qp,
 				       .n = 2 * rel->next_send + 1,
 				       .addr = (uintptr_t)w->code,
 				       .length = (uint64_t)plan.parity * sdr_chunk_bytes(rel->qp),
-				       .lkey = w->code_mr->lkey };
+				       .mr = w->code_mr };
 	w->encoded = w->at = w->range.count = 0;
 	w->req = (struct sdr_req){ .rel = rel,
 				   .send = true,

@@ -16,7 +16,9 @@ static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 
 static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 {
-	return qp->attr.rate_bps ? (uint64_t)((double)bytes * 8e9 / (double)qp->attr.rate_bps) : 0;
+	double bps = (double)qp->attr.rate_bps * sdr_rails_share(qp);
+
+	return bps > 0 ? (uint64_t)((double)bytes * 8e9 / bps) : 0;
 }
 
 uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
@@ -35,19 +37,32 @@ static void charge(struct sdr_qp *qp, uint64_t bytes)
 	qp->pace_at += time_of(qp, bytes);
 }
 
-static struct sdr_channel *channel_for(struct sdr_qp *qp, uint64_t n, uint32_t *index)
+/* The next that has room; a rail that is stuck holds up no other. NULL: there is none. */
+static struct sdr_channel *channel_for(struct sdr_qp *qp, uint64_t n, uint32_t *rail,
+				       uint32_t *index)
 {
 	uint32_t generation = (uint32_t)(n / qp->attr.max_msgs % qp->attr.generations);
+	uint32_t usable = sdr_rails_usable(qp);
 
-	*index = generation * qp->attr.channels + qp->next_channel++ % qp->attr.channels;
-	return &qp->channels[*index];
+	for (uint32_t i = 0; i < qp->attr.channels; i++) {
+		*rail = qp->next_channel++ % qp->attr.channels;
+		*index = generation * qp->attr.channels + *rail;
+		if (usable >> *rail & 1 && sdr_channel_room(&qp->channels[*index]))
+			return &qp->channels[*index];
+	}
+	return NULL;
 }
 
 static struct sdr_packet_out packet_of(const struct sdr_qp *qp, const struct sdr_send_req *s,
-				       uint32_t offset)
+				       uint32_t rail, uint32_t offset)
 {
 	uint64_t at = (uint64_t)offset * qp->packet, left = at < s->length ? s->length - at : 0;
-	struct sdr_packet_out p = { .raddr = s->cts.addr, .rkey = s->cts.rkey, .lkey = s->lkey };
+	struct sdr_packet_out p = { .raddr = s->cts.addr };
+	uint32_t nic = sdr_rail_nic(qp, rail);
+	const struct ibv_mr *mr = s->mr->mrs[nic];
+
+	p.rkey = s->cts.rkeys[nic];
+	p.lkey = mr ? mr->lkey : 0;
 
 	p.imm = sdr_imm_make(&qp->core.layout, (uint32_t)(s->n & (qp->attr.max_msgs - 1)), offset,
 			     s->imm);
@@ -64,25 +79,24 @@ int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint
 {
 	struct sdr_event e = { .type = SDR_EVENT_INJECTED, .n = s->n };
 	struct sdr_packet_out out[SDR_BURST];
-	uint32_t index, room;
-	struct sdr_channel *c = channel_for(qp, s->n, &index);
+	uint32_t rail, index, room;
+	struct sdr_channel *c = channel_for(qp, s->n, &rail, &index);
 	uint64_t bytes = 0;
-	int err;
 
+	if (!c)
+		return 0;
 	room = sdr_channel_room(c);
 	n = n < room ? n : room;
-	if (!n)
-		return 0;
 	for (uint32_t i = 0; i < n; i++) {
-		out[i] = packet_of(qp, s, offsets[i]);
+		out[i] = packet_of(qp, s, rail, offsets[i]);
 		bytes += out[i].length;
 	}
-	err = sdr_channel_post(c, out, n);
-	if (err) {
-		qp->error = err;
-		return err;
+	posted[index] = c->posted + n;
+	if (sdr_channel_post(c, out, n)) {
+		sdr_rails_fail(qp, sdr_rail_nic(qp, rail)); /* they are lost, as on the way */
+		if (qp->error)
+			return qp->error;
 	}
-	posted[index] = c->posted;
 	charge(qp, bytes);
 	qp->counts.sent += n;
 	e.count = n;
@@ -92,9 +106,13 @@ int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint
 
 bool sdr_all_left(const struct sdr_qp *qp, const uint64_t *posted)
 {
-	for (uint32_t i = 0; i < qp->n_channels; i++)
-		if (qp->channels[i].completed < posted[i])
+	for (uint32_t i = 0; i < qp->n_channels; i++) {
+		uint32_t rail = i % qp->attr.channels;
+
+		if (sdr_rail_dead(qp, rail) ? posted[i] && sdr_rail_rests(qp, rail)
+					    : qp->channels[i].completed < posted[i])
 			return false;
+	}
 	return true;
 }
 
@@ -211,6 +229,9 @@ static bool inject(struct sdr_qp *qp, struct sdr_send_req *s)
 		s->fillers -= done > 0 ? (uint32_t)done : 0;
 		return done > 0;
 	}
+	/* END says that the rest of a lifetime is enough: what waits in a NIC's queue has not begun its own. */
+	if (!sdr_all_left(qp, s->posted))
+		return false;
 	end(qp, s);
 	return true;
 }
@@ -258,7 +279,7 @@ static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream,
 				    .n = qp->core.send_next,
 				    .addr = (uintptr_t)wr->addr,
 				    .length = wr->length,
-				    .lkey = wr->mr->mr->lkey,
+				    .mr = wr->mr,
 				    .imm = wr->imm,
 				    .spans = spans,
 				    .n_spans = !stream };

@@ -27,6 +27,7 @@ SDR_API int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *s)
 		.datagrams_bad = c->datagrams_bad,
 		.rtt_ns = qp->estimate.srtt_ns,
 		.loss = qp->estimate.loss,
+		.nics_lost = c->nics_lost,
 	};
 	return qp->error;
 }

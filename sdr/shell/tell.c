@@ -20,6 +20,7 @@ static void fill_head(struct sdr_qp *qp, struct sdr_ctrl_head *h)
 	h->echo_us = qp->peer_sent_us ? qp->peer_sent_us + (us(qp->now) - qp->peer_at_us) : 0;
 	h->cts_seen = qp->core.cts_known;
 	h->ends_seen = (uint32_t)qp->core.ends_known;
+	sdr_rails_head(qp, h);
 }
 
 size_t sdr_ctrl_room(const struct sdr_qp *qp)
@@ -30,24 +31,29 @@ size_t sdr_ctrl_room(const struct sdr_qp *qp)
 /* -EAGAIN: no room, as good as lost: all that matters is repeated. */
 int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
 {
-	void *room = sdr_control_room(&qp->control);
+	void *room = NULL;
+	struct sdr_control *control = sdr_rails_control(qp, &room);
 	int n;
 
-	if (!room)
+	if (!control)
 		return -EAGAIN;
 	fill_head(qp, &c->head);
 	n = sdr_ctrl_write(c, room, sdr_ctrl_room(qp));
 	if (n < 0)
 		return n;
 	qp->counts.datagrams_sent++;
-	return sdr_control_send(&qp->control, sdr_mac_put(qp, room, (size_t)n));
+	if (sdr_control_send(control, sdr_mac_put(qp, room, (size_t)n)))
+		qp->rails.nics[sdr_rail_nic(qp, (uint32_t)(control - qp->rails.controls))].failed =
+			true;
+	return 0;
 }
 
 /* Small packets take fewer entries. */
 static void say_cts(struct sdr_qp *qp, const struct sdr_action *a)
 {
 	static _Thread_local struct sdr_ctrl c;
-	uint32_t most = (uint32_t)(sdr_ctrl_room(qp) - SDR_CTRL_HEAD - 24) / SDR_CTRL_CTS_SIZE;
+	uint32_t keys = qp->ctx->n_nics, size = SDR_CTRL_CTS_SIZE + 4 * keys;
+	uint32_t most = (uint32_t)(sdr_ctrl_room(qp) - SDR_CTRL_HEAD - 16) / size;
 	uint32_t left = a->count;
 
 	for (uint64_t n = a->n; left; left -= c.count, n += c.count) {
@@ -55,6 +61,7 @@ static void say_cts(struct sdr_qp *qp, const struct sdr_action *a)
 		c.head.type = SDR_CTRL_CTS;
 		c.n = n;
 		c.count = left < most ? left : most;
+		c.keys = keys;
 		for (uint32_t i = 0; i < c.count; i++)
 			sdr_core_cts(&qp->core, n + i, &c.cts[i]);
 		sdr_say_ctrl(qp, &c);
@@ -86,7 +93,7 @@ static void bind(struct sdr_qp *qp, const struct sdr_action *a)
 	struct sdr_slot *slot = sdr_core_recv(&qp->core, a->n);
 	uint32_t i = (uint32_t)(a->n & (qp->attr.max_msgs - 1));
 	int err = qp->backing.ops->bind(&qp->backing, i, atomic_load(&slot->generation),
-					qp->recvs[i].mr, a->addr, a->length);
+					qp->recvs[i].mr->mrs, a->addr, a->length);
 
 	if (err)
 		qp->error = err;
@@ -151,7 +158,12 @@ void sdr_heard(void *arg, const void *datagram, size_t length)
 		qp->counts.datagrams_bad++;
 		return;
 	}
+	if (c.head.type == SDR_CTRL_CTS && c.keys != qp->ctx->n_nics) {
+		qp->counts.datagrams_bad++;
+		return;
+	}
 	qp->counts.datagrams_received++;
+	sdr_rails_hear(qp, &c.head);
 	learn_clock(qp, &c.head);
 	e.n = c.head.cts_seen;
 	e.count = c.head.ends_seen;

@@ -98,8 +98,12 @@ class Rails:
 
     def lose(self, end, rail=0, percent=100):
         """So much of all that this end sends on the rail does not arrive; nobody is told."""
+        self.shape(end, rail, "loss", f"{percent}%")
+
+    def shape(self, end, rail, *netem):
+        """What this end sends on the rail, as netem's options say; nobody is told."""
         self.touched = True
-        run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", "netem", "loss", f"{percent}%")
+        run("tc", "qdisc", "replace", "dev", f"{end}{rail}", "root", "netem", *netem)
 
     def lose_answers(self, end, rail=0):
         """Acknowledgements and READ's data from this end; its own requests and datagrams arrive."""

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A TCP connection beside the messages: frames of a length in four bytes and that many bytes. Each wait has an end. */
+/*
+ * A TCP connection beside the messages, where no key-value store is told (meet.c): frames of a length in four bytes and that many
+ * bytes. Each wait has an end.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -16,6 +19,7 @@
 enum { FRAME_MAX = 1 << 16 };
 
 static int sock = -1;
+static bool by_kv;
 
 static int left_ms(uint64_t until)
 {
@@ -91,12 +95,18 @@ static int connect_until(const struct options *o)
 bool oob_open(const struct options *o)
 {
 	signal(SIGPIPE, SIG_IGN);
-	sock = o->host ? connect_until(o) : listen_once(o->port, o->wait_s);
+	by_kv = o->kv != NULL;
+	if (by_kv)
+		return meet_open(o);
+	sock = o->client ? connect_until(o) : listen_once(o->port, o->wait_s);
 	return sock >= 0;
 }
 
 void oob_close(void)
 {
+	if (by_kv)
+		meet_close();
+	by_kv = false;
 	if (sock >= 0)
 		close(sock);
 	sock = -1;
@@ -120,6 +130,8 @@ bool oob_send(const void *data, uint32_t size)
 {
 	uint32_t be = htonl(size);
 
+	if (by_kv)
+		return meet_send(data, size);
 	return send_all(&be, sizeof(be)) && send_all(data, size);
 }
 
@@ -147,6 +159,8 @@ bool oob_receive(void *data, uint32_t *size, int wait_s)
 	uint64_t until = now_ns() + wait_s * 1000000000ull;
 	uint32_t be, n;
 
+	if (by_kv)
+		return meet_receive(data, size, wait_s);
 	if (!receive_all(&be, sizeof(be), until))
 		return false;
 	n = ntohl(be);
@@ -162,6 +176,8 @@ bool oob_hear(void)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 
+	if (by_kv)
+		return meet_hear();
 	return poll(&p, 1, 0) > 0;
 }
 
@@ -169,6 +185,8 @@ bool oob_gone(void)
 {
 	uint8_t byte;
 
+	if (by_kv)
+		return meet_gone();
 	if (!oob_hear() || recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
 		return false;
 	complain("the other end has ended");

@@ -30,8 +30,13 @@ enum {
 	OPT_GID,
 	OPT_AGAINST,
 	OPT_SECRET,
-	OPT_BURST
+	OPT_BURST,
+	OPT_KV,
+	OPT_JOB,
+	OPT_CLIENT
 };
+
+enum { DEVICES_MAX = 8 };
 
 void usage(void)
 {
@@ -39,8 +44,12 @@ void usage(void)
 	     "       sdr_perf OPTIONS HOST      the client: writes to it\n"
 	     "       sdr_perf model --rate R --rtt T --loss P --size S\n"
 	     "\n"
-	     "  -d, --dev DEV        device, as ibv_devices names it\n"
+	     "  -d, --dev DEV[,DEV]  devices, as ibv_devices names them\n"
 	     "  -p, --port PORT      TCP port of the introduction (18600)\n"
+	     "      --kv STORE       the introduction by a key-value store, redis://... or "
+	     "lmdb:/...\n"
+	     "      --job NAME       in that store (sdr_perf)\n"
+	     "      --client         with --kv: this is the client\n"
 	     "  -s, --size SIZE      of a Write (8M)\n"
 	     "  -n, --writes N       how many (200)\n"
 	     "      --scheme S       auto, sr, nack, ec, hybrid (auto)\n"
@@ -52,7 +61,7 @@ void usage(void)
 	     "      --inflight N     Writes or messages at once (1)\n"
 	     "      --chunk SIZE     a bit of the bitmap (16 packets)\n"
 	     "      --backend B      auto, window, stage (auto)\n"
-	     "      --channels N     queue pairs (1)\n"
+	     "      --channels N     queue pairs (one for each device)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
 	     "      --burst SIZE     that may leave at once after a pause (what leaves in 1ms)\n"
@@ -171,6 +180,8 @@ static bool set_value(struct options *o, int option, const char *text)
 	switch (option) {
 	case 'd': o->dev = text; return true;
 	case OPT_SECRET: o->secret = text; return true;
+	case OPT_KV: o->kv = text; return true;
+	case OPT_JOB: o->job = text; return true;
 	case 'p': return set_int(text, &o->port);
 	case 's': return parse_number(text, &o->size) && o->size;
 	case 'n': return parse_number(text, &o->n) && o->n && o->n <= 10000000;
@@ -213,6 +224,9 @@ static const struct option longs[] = {
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "burst", 1, NULL, OPT_BURST },
 	{ "secret", 1, NULL, OPT_SECRET },
+	{ "kv", 1, NULL, OPT_KV },
+	{ "job", 1, NULL, OPT_JOB },
+	{ "client", 0, NULL, OPT_CLIENT },
 	{ "against", 1, NULL, OPT_AGAINST },
 	{ "rtt", 1, NULL, OPT_RTT },
 	{ "timeout", 1, NULL, OPT_TIMEOUT },
@@ -235,11 +249,46 @@ static const char *name_of(int option)
 	return "?";
 }
 
+/* Of "mlx5_0,mlx5_1". */
+static uint64_t devices(const char *list)
+{
+	uint64_t n = 1;
+
+	for (; list && *list; list++)
+		n += *list == ',';
+	return n;
+}
+
+/* false: it was said what does not. */
+static bool fits_together(struct options *o)
+{
+	o->devices = devices(o->dev);
+	if (!o->channels)
+		o->channels = o->devices;
+	if (o->against_rc &&
+	    (o->sdk || o->inflight > 1 || o->size > 1ull << 31 || o->devices > 1)) {
+		complain("--against rc is for Writes of at most 2G, one at a time, by one device: "
+			 "neither --sdk nor --inflight");
+		return false;
+	}
+	if (o->channels < o->devices || o->devices > DEVICES_MAX) {
+		complain("at most %d devices, and a channel for each: --dev %s, --channels %llu",
+			 DEVICES_MAX, o->dev, (unsigned long long)o->channels);
+		return false;
+	}
+	if (o->kv ? o->host != NULL : o->client && !o->host) {
+		complain("the client is told by HOST, or with --kv by --client");
+		return false;
+	}
+	return true;
+}
+
 bool options_parse(int argc, char **argv, struct options *o)
 {
 	int option;
 
 	*o = (struct options){ .port = 18600,
+			       .job = "sdr_perf",
 			       .gid_index = -1,
 			       .scheme = SDR_SCHEME_AUTO,
 			       .wait_s = 10,
@@ -248,7 +297,6 @@ bool options_parse(int argc, char **argv, struct options *o)
 			       .k = 32,
 			       .m = 8,
 			       .inflight = 1,
-			       .channels = 1,
 			       .rtt_ns = 10000000,
 			       .timeout_ns = 30000000000ull };
 	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {
@@ -256,6 +304,7 @@ bool options_parse(int argc, char **argv, struct options *o)
 		case 'h': usage(); exit(0);
 		case '?': complain("see sdr_perf --help"); return false;
 		case OPT_SDK: o->sdk = true; break;
+		case OPT_CLIENT: o->client = true; break;
 		case OPT_VERIFY: o->verify = true; break;
 		case OPT_DUPLICATES: o->duplicates = true; break;
 		case OPT_JSON: o->json = true; break;
@@ -267,15 +316,11 @@ bool options_parse(int argc, char **argv, struct options *o)
 			return false;
 		}
 	}
-	if (o->against_rc && (o->sdk || o->inflight > 1 || o->size > 1ull << 31)) {
-		complain("--against rc is for Writes of at most 2G, one at a time: neither --sdk "
-			 "nor --inflight");
-		return false;
-	}
 	o->host = optind < argc ? argv[optind] : NULL;
+	o->client |= o->host != NULL;
 	if (optind + 1 < argc) {
 		complain("one HOST at most, not \"%s\" too", argv[optind + 1]);
 		return false;
 	}
-	return true;
+	return fits_together(o);
 }

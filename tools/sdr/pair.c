@@ -9,7 +9,7 @@
 #include "kvclient/kv.h"
 #include "tools/sdr/perf.h"
 
-enum { PROTOCOL = 2 };
+enum { PROTOCOL = 3 };
 
 static uint32_t power_of_two(uint64_t n)
 {
@@ -30,6 +30,8 @@ static bool open_device(struct pair *p, const struct options *o)
 	if (errno == ENODEV)
 		complain("there is no device %s: ibv_devices lists them",
 			 o->dev ? o->dev : "at all");
+	else if (errno == EINVAL)
+		complain("%s names a device twice", o->dev);
 	else if (errno == ENETDOWN)
 		complain("the port of %s is not active: ibv_devinfo shows it", o->dev);
 	else
@@ -131,11 +133,12 @@ static void describe(const struct pair *p, const struct options *o, char *text, 
 	snprintf(
 		text, size,
 		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
-		"channels %llu%s%s%s%s",
+		"channels %llu, %llu devices%s%s%s%s",
 		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
 		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
 		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
-		(unsigned long long)o->channels, o->sdk ? ", sdk" : "", o->verify ? ", verify" : "",
+		(unsigned long long)o->channels, (unsigned long long)o->devices,
+		o->sdk ? ", sdk" : "", o->verify ? ", verify" : "",
 		o->against_rc ? ", against rc" : "", secret);
 }
 
@@ -252,7 +255,8 @@ bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool 
 
 	good = good && part(p, o);
 	sdr_qp_stats(p->qp, &stats);
-	t->packets = o->host ? stats.sent : stats.received;
+	t->packets = o->client ? stats.sent : stats.received;
+	t->nics_lost = stats.nics_lost;
 	if (good)
 		report_print(o, p, t);
 	return good;

@@ -10,13 +10,14 @@
 #include "include/sdr/rel.h"
 
 struct options {
-	const char *dev, *host; /* host: of the server; NULL: this is the server */
-	const char *secret;	/* file; NULL: control datagrams are not signed */
+	const char *dev;	     /* several with commas */
+	const char *host, *kv, *job; /* host: of the server; kv: both meet there instead */
+	const char *secret;	     /* file; NULL: control datagrams are not signed */
 	int port, gid_index, scheme, wait_s;
 	enum sdr_backend backend;
 	enum sdr_code_kind code;
-	bool sdk, against_rc, verify, json, duplicates;
-	uint64_t size, chunk, n, rate, burst, k, m, inflight, channels, depth;
+	bool client, sdk, against_rc, verify, json, duplicates;
+	uint64_t size, chunk, n, rate, burst, k, m, inflight, devices, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
 	double loss; /* model */
 };
@@ -28,7 +29,7 @@ bool parse_rate(const char *text, uint64_t *bps);     /* powers of 1,000 */
 bool parse_time(const char *text, uint64_t *ns);      /* 25ms, 200us, 3s */
 void usage(void);
 
-/* oob.c: a TCP connection that carries what must be told outside. Each says what went wrong, and is false. */
+/* oob.c: a TCP connection, or a key-value store, that carries what must be told outside. Each says what went wrong, and is false. */
 bool oob_open(const struct options *o);
 bool oob_send(const void *data, uint32_t size);
 /* size: in: room; out: used. */
@@ -37,6 +38,14 @@ bool oob_receive(void *data, uint32_t *size, int wait_s);
 bool oob_gone(void);
 bool oob_hear(void); /* something has come, or the end */
 void oob_close(void);
+
+/* meet.c: the same by a key-value store */
+bool meet_open(const struct options *o);
+bool meet_send(const void *data, uint32_t size);
+bool meet_receive(void *data, uint32_t *size, int wait_s);
+bool meet_gone(void);
+bool meet_hear(void);
+void meet_close(void);
 
 /* pair.c: device, memory, connection */
 struct pair {
@@ -62,7 +71,8 @@ const char *why(int err);
 struct tally {
 	uint64_t *ns, n; /* of each Write or message */
 	uint64_t begin, end;
-	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
+	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets, nics_lost;
+	uint64_t fallbacks; /* Writes of which something was sent again */
 	uint64_t of_scheme[4];
 };
 void report_print(const struct options *o, const struct pair *p, struct tally *t);

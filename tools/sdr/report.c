@@ -78,14 +78,16 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       "\"missing\": %llu, \"mean_ms\": %.4f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
 	       "\"p999_ms\": %.4f, \"gbps\": %.4f, \"chunks\": %llu, \"sent\": %llu, \"resent\": "
 	       "%llu, "
-	       "\"decoded\": %llu, \"packets\": %llu}\n",
+	       "\"decoded\": %llu, \"packets\": %llu, \"nics_lost\": %llu, "
+	       "\"fallbacks\": %llu}\n",
 	       sdr_backend_name(sdr_qp_backend(p->qp)), (unsigned long long)o->size,
 	       (unsigned long long)t->n, (unsigned long long)t->failed,
 	       (unsigned long long)t->wrong, (unsigned long long)t->missing, mean_ms(t),
 	       quantile_ms(t, .5), quantile_ms(t, .99), quantile_ms(t, .999), gbps,
 	       (unsigned long long)t->chunks, (unsigned long long)t->sent,
 	       (unsigned long long)t->resent, (unsigned long long)t->decoded,
-	       (unsigned long long)t->packets);
+	       (unsigned long long)t->packets, (unsigned long long)t->nics_lost,
+	       (unsigned long long)t->fallbacks);
 }
 
 void report_print(const struct options *o, const struct pair *p, struct tally *t)
@@ -102,16 +104,20 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 	       (unsigned long long)o->size, sdr_backend_name(sdr_qp_backend(p->qp)));
 	printf("  goodput %.3f Gbit/s, %llu packets, %.0f packets/s\n", gbps,
 	       (unsigned long long)t->packets, seconds > 0 ? (double)t->packets / seconds : 0);
-	if (t->n && o->host)
+	if (t->n && o->client)
 		printf("  time mean %.3f ms, p50 %.3f, p99 %.3f, p99.9 %.3f\n", mean_ms(t),
 		       quantile_ms(t, .5), quantile_ms(t, .99), quantile_ms(t, .999));
 	if (t->chunks && t->sent) {
-		printf("  sent/needed %.4f, %llu chunks again; schemes:",
-		       (double)t->sent / (double)t->chunks, (unsigned long long)t->resent);
+		printf("  sent/needed %.4f, %llu chunks again in %llu Writes; schemes:",
+		       (double)t->sent / (double)t->chunks, (unsigned long long)t->resent,
+		       (unsigned long long)t->fallbacks);
 		print_schemes(t);
 		putchar('\n');
 	}
-	if (!o->host)
+	if (t->nics_lost)
+		printf("  %llu devices of this end were lost on the way\n",
+		       (unsigned long long)t->nics_lost);
+	if (!o->client)
 		printf("  decoded %llu chunks, missing %llu, wrong %llu\n",
 		       (unsigned long long)t->decoded, (unsigned long long)t->missing,
 		       (unsigned long long)t->wrong);

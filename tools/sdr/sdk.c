@@ -34,12 +34,12 @@ static int post(struct run *r)
 
 	if (m->send || m->recv)
 		return -EAGAIN;
-	if (o->host && o->verify)
+	if (o->client && o->verify)
 		pattern_fill(at, o->size, r->posted);
 	m->have = 0;
 	m->began = m->last_new = now_ns();
-	err = o->host ? sdr_send_post(r->pair.qp, &send, &m->send)
-		      : sdr_recv_post(r->pair.qp, &recv, &m->recv);
+	err = o->client ? sdr_send_post(r->pair.qp, &send, &m->send)
+			: sdr_recv_post(r->pair.qp, &recv, &m->recv);
 	if (err)
 		m->send = NULL, m->recv = NULL;
 	else
@@ -121,7 +121,7 @@ static int loop(struct run *r)
 {
 	int err = 0, got;
 
-	if (r->o->host)
+	if (r->o->client)
 		r->tally.begin = now_ns();
 	for (uint32_t i = 0; r->ended < r->o->n; i++) {
 		for (err = 0; r->posted < r->o->n && !err;)

@@ -28,15 +28,15 @@ static int post(struct run *r)
 
 	if (r->reqs[n % o->inflight])
 		return -EAGAIN;
-	if (o->host && o->verify)
+	if (o->client && o->verify)
 		pattern_fill(at, o->size, n);
 	else if (o->verify)
 		memset(at, 0xee, o->size);
 	r->began[n % o->inflight] = now_ns();
-	err = o->host ? sdr_rel_write(r->pair.rel, r->pair.mr, at, o->size, (uint32_t)n,
-				      &r->reqs[n % o->inflight])
-		      : sdr_rel_recv(r->pair.rel, r->pair.mr, at, o->size,
-				     &r->reqs[n % o->inflight]);
+	err = o->client ? sdr_rel_write(r->pair.rel, r->pair.mr, at, o->size, (uint32_t)n,
+					&r->reqs[n % o->inflight])
+			: sdr_rel_recv(r->pair.rel, r->pair.mr, at, o->size,
+				       &r->reqs[n % o->inflight]);
 	if (err) {
 		r->reqs[n % o->inflight] = NULL;
 		return err;
@@ -50,7 +50,7 @@ static bool check_bytes(struct run *r, const struct sdr_result *result)
 	const struct options *o = r->o;
 	uint64_t at;
 
-	if (o->host || !o->verify)
+	if (o->client || !o->verify)
 		return true;
 	at = pattern_check(pair_buffer(&r->pair, r->ended, o), o->size, r->ended);
 	if (at == o->size && result->imm == (uint32_t)r->ended && result->bytes == o->size)
@@ -65,7 +65,7 @@ static bool check_bytes(struct run *r, const struct sdr_result *result)
 /* The same bytes over RC: in turns, so that both meet the same link. */
 static int against(struct run *r)
 {
-	if (!r->rc || !r->o->host)
+	if (!r->rc || !r->o->client)
 		return 0;
 	return rc_write(r->rc, &r->pair, pair_buffer(&r->pair, r->ended, r->o), &r->rc_tally);
 }
@@ -89,6 +89,7 @@ static int end(struct run *r)
 	r->tally.sent += result.sent;
 	r->tally.resent += result.resent;
 	r->tally.decoded += result.decoded;
+	r->tally.fallbacks += result.resent > 0;
 	r->tally.of_scheme[result.scheme & 3]++;
 	err = against(r);
 	if (err)
@@ -123,10 +124,10 @@ static int loop(struct run *r)
 			return -ECONNRESET;
 	}
 	r->tally.end = now_ns();
-	if (err && r->rc_tally.n < r->tally.n && r->rc && r->o->host && err == -EIO)
+	if (err && r->rc_tally.n < r->tally.n && r->rc && r->o->client && err == -EIO)
 		return err; /* it was said by the reliable connection */
 	if (err)
-		complain("%s %llu: %s", r->o->host ? "Write" : "receive",
+		complain("%s %llu: %s", r->o->client ? "Write" : "receive",
 			 (unsigned long long)r->ended,
 			 err == -EILSEQ ? "its bytes are wrong" : why(err));
 	return err;
@@ -150,9 +151,9 @@ static bool meet_rc(struct run *r)
 
 static bool finish_rc(struct run *r)
 {
-	if (r->o->host)
+	if (r->o->client)
 		report_against(r->o, &r->tally, &r->rc_tally);
-	return r->o->host || !r->o->verify || rc_check(r->rc);
+	return r->o->client || !r->o->verify || rc_check(r->rc);
 }
 
 int run_writes(const struct options *o)

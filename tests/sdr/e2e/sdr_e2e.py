@@ -13,7 +13,9 @@ import sys
 
 from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import Failed
+from shiftlab.redis import Redis
 
+LONG = os.environ.get("SDR_LONG") == "1"    # make sdr-long
 SCHEMES = {"sr": [], "nack": [], "ec_mds": ["--code", "mds"], "ec_xor": ["--code", "xor"], "hybrid": [], "auto": []}
 
 
@@ -128,6 +130,9 @@ def silent(lab):
 def refused(lab):
     """What cannot work is said at once, in a sentence."""
     fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_9"], "device"), 1, "there is no device mlx5_9")
+    fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_0,mlx5_9"], "devices"), 1, "there is no device mlx5_0,mlx5_9")
+    fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_0,mlx5_1,mlx5_0"], "twice"), 1, "names a device twice")
+    fails(lab.start("h0", [*argv_of(lab, "--channels", 1), "-d", "mlx5_0,mlx5_1"], "idle"), 2, "a channel for each")
     fails(lab.start("h0", argv_of(lab, "--backend", "magic"), "backend"), 2, "--backend magic makes no sense")
     fails(lab.start("h0", argv_of(lab, "--scheme", "hope"), "scheme"), 2, "--scheme hope makes no sense")
     fails(lab.start("h0", argv_of(lab, "--wait", 1, "-p", free_port()), "alone"), 1, "no client came")
@@ -138,6 +143,52 @@ def refused(lab):
     lab.fault("port-down", "h0/mlx5_0")
     fails(lab.start("h0", argv_of(lab), "down"), 1, "is not active")
     lab.ctl("heal", "h0/mlx5_0")
+
+
+def meet(lab, store, job, options, first=0, each=((), ())):
+    """Server and client, which meet in a store; first: which of them is started first."""
+    ends = [None, None]
+    for i in first, 1 - first:
+        ends[i] = lab.start(f"h{i}", argv_of(lab, "--kv", store, "--job", job, *options, *each[i], *(["--client"] * i)))
+    return ends
+
+
+def store_is_enough(lab, store, secrets):
+    few = ["-n", 5, "-s", "64K", "--verify"]
+    for first, options in enumerate(([], ["--secret", secrets[0]], ["--against", "rc"], ["--sdk"])):
+        for end in results(meet(lab, store, "one", [*few, *options], first % 2)):
+            if end.get("wrong") or end.get("missing"):
+                raise Failed(f"{store} {options}: {end}")
+    before = sent(lab)
+    ends = meet(lab, store, "two", ["-n", 1000000, "-s", "64K"])
+    wait_for("traffic", lambda: sent(lab) > before + 2000 or not all(end.running() for end in ends), 30)
+    for end in ends:
+        end.process.send_signal(signal.SIGKILL)
+        end.wait(10)
+    results(meet(lab, store, "two", few))   # what those have left is nobody's
+    for end in meet(lab, store, "three", [], each=([], ["--scheme", "sr"])):
+        fails(end, 1, "the ends differ")
+    server, client = meet(lab, store, "four", ["--wait", 2], each=(["--secret", secrets[0]], ["--secret", secrets[1]]))
+    fails(client, 1, "--kv: ")
+    fails(server, 1, "no client came to job four")
+
+
+def by_kv(lab):
+    """Both ends meet in a store, a file or a server: with a secret and without, whichever comes first, one pair after the other."""
+    secrets = [os.path.join(lab.folder, name) for name in ("kv-secret", "kv-other")]
+    for path in secrets:
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
+            f.write(f"what only this job knows: {path}\n")
+    redis = Redis(lab).start()
+    for store in "lmdb:" + os.path.join(lab.folder, "meet"), redis.url:
+        store_is_enough(lab, store, secrets)
+    fails(lab.start("h1", argv_of(lab, "--kv", redis.url, "--client", "--wait", 1)), 1, "no server of job sdr_perf")
+    redis.kill()
+    fails(lab.start("h0", argv_of(lab, "--kv", redis.url)), 1, "--kv: ")
+    fails(lab.start("h0", argv_of(lab, "--kv", "carrier://pigeon")), 1, "--kv carrier://pigeon: ")
+    fails(lab.start("h0", argv_of(lab, "--kv", redis.url, "--job", "a b")), 1, "--job a b makes no sense")
+    fails(lab.start("h0", argv_of(lab, "--kv", redis.url, "127.0.0.1")), 2, "by HOST, or with --kv by --client")
+    fails(lab.start("h0", argv_of(lab, "--client")), 2, "by HOST, or with --kv by --client")
 
 
 def frame(data):
@@ -189,14 +240,14 @@ def under_shift(lab):
 
 
 class Late:
-    """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other."""
+    """A receiver on h0 and a sender on h1, each with one slot, that do one thing after the other. keys: of each end."""
 
-    def __init__(self, lab, backend, generations, *keys):
-        self.lab, self.ends = lab, []
-        for i, (host, role) in enumerate((("h0", "receiver"), ("h1", "sender"))):
-            argv = [os.path.join(lab.out, "bin", "sdr_late"), "mlx5_0", backend, str(generations)]
-            argv += [keys[i], "2"] if keys else []
-            self.ends.append(lab.start(host, argv, f"{role}-{backend}-{generations}", stdin=True))
+    def __init__(self, lab, backend, generations, keys=("-", "-"), patience_s=20, nics=1, program="sdr_late"):
+        self.lab, self.ends, self.nics = lab, [], nics
+        devices = ",".join(f"mlx5_{i}" for i in range(nics))
+        for key, (host, role) in zip(keys, (("h0", "receiver"), ("h1", "sender"))):
+            argv = [os.path.join(lab.out, "bin", program), devices, backend, str(generations), key, str(patience_s)]
+            self.ends.append(lab.start(host, argv, f"{role}-{len(lab.programs)}", stdin=True))
         self.seen = [0, 0]
         infos = [self.hear(i, "INFO")[1] for i in (0, 1)]
         for i in 0, 1:
@@ -219,18 +270,20 @@ class Late:
         return self.hear(i, *answers)
 
     def late(self):
-        return self.lab.status()["hosts"][0]["nics"][0]["late"]
+        return sum(nic["late"] for nic in self.lab.status()["hosts"][0]["nics"])
 
     def meet(self, n):
         """Message n is held on its way, and arrives when its slot and buffer serve the next one. Was that clean?"""
         before = self.late()
         self.say(0, f"post {n}", "POSTED")
-        self.lab.fault("hold-requests", "h1/mlx5_0")
+        for i in range(self.nics):
+            self.lab.fault("hold-requests", f"h1/mlx5_{i}")
         self.say(1, f"send {n}", "SENT")
         self.say(0, "complete", "COMPLETED")
         self.say(0, f"post {n + 1}", "POSTED")
-        self.lab.ctl("release", "h1/mlx5_0")
-        self.lab.ctl("heal", "h1/mlx5_0")
+        for i in range(self.nics):
+            self.lab.ctl("release", f"h1/mlx5_{i}")
+            self.lab.ctl("heal", f"h1/mlx5_{i}")
         wait_for("late packets", lambda: self.late() >= before + 16, 20)
         clean = self.say(0, "clean", "CLEAN", "DIRTY")[0] == "CLEAN"
         if clean:
@@ -244,18 +297,18 @@ class Late:
             end.end()
 
 
-def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "30"))):
-    """Late packets over completion and reuse change neither buffer nor bitmap; without a guard the same shows them."""
-    for backend, generations in ("window", 1), ("stage", 2):
-        pair = Late(lab, backend, generations)
-        for n in range(0, 2 * rounds, 2):
-            if not pair.meet(n):
-                raise Failed(f"{backend}: late packets of message {n} are seen")
-        pair.end()
-    pair = Late(lab, "stage", 1)
-    if pair.meet(0):
-        raise Failed("one place for all generations, and nobody notices: this case shows nothing")
-    pair.end()
+def bursts(lab):
+    """Losses of eight packets in a row: what is coded together does not lie together, and next to nothing is sent again."""
+    n, size, loss = (100, "128M", "1e-3") if LONG else (4, "16M", "1e-2")
+    lab.ctl("link", "h0/mlx5_0", "--rate", "400M", "--delay", "12.5ms", "--loss", loss, "--burst", "8")
+    server, client = results(start(lab, ["-n", n, "-s", size, "--scheme", "ec", "--chunk", "4K", "--rate", "350M", "--rtt", "25ms",
+                                         "--depth", 16384, "--timeout", "60s", "--verify"]), 3000)
+    print(f"     {n} Writes of {size}: {client['fallbacks']} fell back, {server['decoded']} chunks decoded")
+    if server["writes"] != n or server["wrong"] or not server["decoded"]:
+        raise Failed(f"not all is right, or nothing was lost: {server} {client}")
+    if LONG and client["fallbacks"] > n / 100:  # beside other programs timers expire
+        raise Failed(f"{client['fallbacks']} of {n} Writes fell back")
+    lab.ctl("link", "h0/mlx5_0", "off")
 
 
 def link(lab):
@@ -322,12 +375,12 @@ def signed(lab):
             fails(end, 1, "the ends differ", "secret")
     fails(lab.start("h0", argv_of(lab, "--secret", secrets[0] + ".no"), "none"), 1, "--secret")
     key, wrong = "0123456789abcdef", "0123456789abcdeF"
-    pair = Late(lab, "window", 1, key, key)
+    pair = Late(lab, "window", 1, (key, key), 2)
     pair.say(0, "post 0", "POSTED")
     pair.say(1, "send 0", "SENT")
     pair.say(0, "whole", "WHOLE")
     pair.end()
-    pair = Late(lab, "window", 1, key, wrong)  # whoever is connected, and has not the key
+    pair = Late(lab, "window", 1, (key, wrong), 2)  # whoever is connected, and has not the key
     pair.say(0, "post 0", "POSTED")
     pair.ends[1].say("send 0")
     fails(pair.ends[1], 1, "its end: not within 2 s")
@@ -335,7 +388,7 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, against_rc, allreduce, late, killed, silent, signed, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

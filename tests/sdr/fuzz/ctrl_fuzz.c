@@ -31,7 +31,7 @@ static void step(struct sdr_event e)
 
 	sdr_core_step(&t.c, &e, t.now, &a);
 	for (uint32_t i = 0; i < a.n; i++) {
-		struct sdr_event done = { .n = a.list[i].n, .rkey = 5 };
+		struct sdr_event done = { .n = a.list[i].n, .rkeys = { 5 } };
 
 		if (a.list[i].type == SDR_ACTION_BIND)
 			done.type = SDR_EVENT_BOUND;

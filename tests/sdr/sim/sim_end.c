@@ -26,9 +26,9 @@ static void bind(struct sim_world *w, uint64_t n)
 
 void sim_bound(struct sim_world *w, uint64_t n)
 {
-	struct sdr_event e = { .type = SDR_EVENT_BOUND, .n = n, .rkey = sim_key(w, n) };
+	struct sdr_event e = { .type = SDR_EVENT_BOUND, .n = n, .rkeys = { sim_key(w, n) } };
 
-	w->keys[e.rkey] = w->buffer_of[n];
+	w->keys[e.rkeys[0]] = w->buffer_of[n];
 	sim_step(w, 1, &e);
 }
 
@@ -78,6 +78,7 @@ static void say_cts(struct sim_world *w, uint8_t end, const struct sdr_action *a
 	c.head.type = SDR_CTRL_CTS;
 	c.n = a->n;
 	c.count = a->count;
+	c.keys = 1;
 	for (uint32_t i = 0; i < a->count; i++)
 		if (!sdr_core_cts(&w->ends[end].core, a->n + i, &c.cts[i]))
 			sim_violation(w, "S4: a CTS without its slot");
@@ -99,7 +100,7 @@ static void say_end(struct sim_world *w, uint8_t end, const struct sdr_action *a
 
 static void send_allowed(struct sim_world *w, const struct sdr_action *a)
 {
-	if (a->cts.rkey != sim_key(w, a->n))
+	if (a->cts.rkeys[0] != sim_key(w, a->n))
 		sim_violation(w, "S4: message %llu is allowed by the CTS of another one",
 			      (unsigned long long)a->n);
 	w->streams[a->n].allowed = true;

@@ -65,7 +65,7 @@ static void check_allowed(struct sim_world *w, uint64_t n, const struct sdr_cts 
 	if (!u->used || u->n != n || (s->n == n && atomic_load(&s->state) < SDR_SLOT_OPEN))
 		sim_violation(w, "S4: message %llu is sent before its receive is open",
 			      (unsigned long long)n);
-	else if (cts->rkey != sim_key(w, n))
+	else if (cts->rkeys[0] != sim_key(w, n))
 		sim_violation(w, "S4: message %llu is sent by the key of another one",
 			      (unsigned long long)n);
 }
@@ -74,7 +74,7 @@ void sim_send_packet(struct sim_world *w, uint64_t n, uint32_t offset, uint32_t 
 		     const struct sdr_cts *cts)
 {
 	const struct sdr_core *c = &w->ends[0].core;
-	struct sim_packet p = { .n = n, .key = cts->rkey, .offset = offset };
+	struct sim_packet p = { .n = n, .key = cts->rkeys[0], .offset = offset };
 
 	check_allowed(w, n, cts);
 	/* The line takes one after the other. */

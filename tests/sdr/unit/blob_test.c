@@ -20,14 +20,16 @@ static const struct sdr_blob some = {
 	.chunk = 65536,
 	.channels = 3,
 	.generations = 2,
-	.control_qpn = 77,
 	.qkey = 0x1122,
+	.n_nics = 2,
 	.max_msg_size = 1ull << 33,
 	.id_bits = 10,
 	.offset_bits = 18,
 	.mtu = IBV_MTU_4096,
 	.is_signed = 1,
-	.peer = { .gid.raw = { 1, 2, 3, [15] = 9 }, .lid = 5 },
+	.nics = { { .gid.raw = { 1, 2, 3, [15] = 9 }, .lid = 5 },
+		  { .gid.raw = { 9, [15] = 1 }, .lid = 6 } },
+	.control_qpn = { 77, 78, 79 },
 	.qpn = { 10, 11, 12, 13, 14, 15 },
 };
 
@@ -90,7 +92,9 @@ static void nothing_breaks_it(void **state)
 		if (sdr_blob_read(&back, bytes, len))
 			continue;
 		taken++;
+		assert_in_range(back.channels, 1, SDR_RAILS_MAX);
 		assert_in_range(back.channels * back.generations, 1, SDR_CHANNELS_MAX);
+		assert_in_range(back.n_nics, 1, SDR_NICS_MAX);
 	}
 	assert_in_range(taken, ROUNDS / 10, ROUNDS - 1);
 }

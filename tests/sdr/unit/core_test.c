@@ -55,7 +55,7 @@ static void post(uint64_t n, uint64_t length)
 	assert_int_equal(t.a.n, 1);
 	assert_int_equal(t.a.list[0].type, SDR_ACTION_BIND);
 	assert_int_equal(step((struct sdr_event){
-				 .type = SDR_EVENT_BOUND, .n = n, .addr = 4096, .rkey = 7 }),
+				 .type = SDR_EVENT_BOUND, .n = n, .addr = 4096, .rkeys = { 7 } }),
 			 0);
 }
 
@@ -238,7 +238,7 @@ static void test_send(void **state)
 {
 	struct sdr_event cts = { .type = SDR_EVENT_CTS,
 				 .n = 0,
-				 .cts = { .addr = 5, .length = 9, .rkey = 3 } };
+				 .cts = { .addr = 5, .length = 9, .rkeys = { 3 } } };
 
 	assert_int_equal(step((struct sdr_event){ .type = SDR_EVENT_SEND_POST, .cookie = 11 }), 0);
 	assert_int_equal(t.a.n, 0);

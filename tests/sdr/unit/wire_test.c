@@ -40,12 +40,14 @@ static void fill_plan(struct sdr_plan *p)
 static void fill(enum sdr_ctrl_type type)
 {
 	memset(&in, 0, sizeof(in));
-	in.head = (struct sdr_ctrl_head){ type, 0, 0x01020304, 5, 6, 7, 1ull << 40, 9 };
+	in.head = (struct sdr_ctrl_head){ type, SDR_CTRL_ASKS, 0x01020304, 5,	 6,
+					  7,	1ull << 40,    9,	   0x81, 2 };
 	in.n = 1ull << 33 | 5;
 	in.count = 64;
 	in.status = -5;
+	in.keys = 4;
 	for (uint32_t i = 0; i < SDR_CTS_MAX; i++)
-		in.cts[i] = (struct sdr_cts){ i, 2 * i, 3 * i, i % 2 };
+		in.cts[i] = (struct sdr_cts){ i, 2 * i, { 3 * i, ~i, 5 * i, 7 }, i % 2 };
 	for (uint32_t i = 0; i < SDR_CTRL_WORDS; i++) {
 		in.have[i] = i * 0x0123456789abcdefull;
 		in.wanted[i] = ~in.have[i];
@@ -70,7 +72,8 @@ static void test_there_and_back(void **state)
 			for (int i = 0; i < 64; i++)
 				assert_true(in.cts[i].addr == out.cts[i].addr &&
 					    in.cts[i].length == out.cts[i].length &&
-					    in.cts[i].rkey == out.cts[i].rkey &&
+					    !memcmp(in.cts[i].rkeys, out.cts[i].rkeys,
+						    sizeof(in.cts[i].rkeys)) &&
 					    in.cts[i].gone == out.cts[i].gone);
 		if (type == SDR_CTRL_ACK) {
 			assert_memory_equal(in.have, out.have, sizeof(in.have));
@@ -88,22 +91,24 @@ static void test_there_and_back(void **state)
 
 static void test_head_on_the_wire(void **state)
 {
-	static const uint8_t head[SDR_CTRL_HEAD] = { 1, SDR_CTRL_PROBE,
-						     0, 0,
-						     4, 3,
-						     2, 1,
-						     5, 0,
-						     0, 0,
-						     6, 0,
-						     0, 0,
-						     7, 0,
-						     0, 0,
-						     0, 0,
-						     0, 0,
-						     0, 1,
-						     0, 0,
-						     9, 0,
-						     0, 0 };
+	static const uint8_t head[SDR_CTRL_HEAD] = { 2,	   SDR_CTRL_PROBE,
+						     1,	   0,
+						     4,	   3,
+						     2,	   1,
+						     5,	   0,
+						     0,	   0,
+						     6,	   0,
+						     0,	   0,
+						     7,	   0,
+						     0,	   0,
+						     0,	   0,
+						     0,	   0,
+						     0,	   1,
+						     0,	   0,
+						     9,	   0,
+						     0,	   0,
+						     0x81, 2,
+						     0,	   0 };
 
 	fill(SDR_CTRL_PROBE);
 	assert_int_equal(sdr_ctrl_write(&in, bytes, sizeof(bytes)), SDR_CTRL_HEAD + 8);
@@ -114,9 +119,9 @@ static void test_versions(void **state)
 {
 	fill(SDR_CTRL_KNOWN);
 	assert_int_equal(sdr_ctrl_write(&in, bytes, sizeof(bytes)), SDR_CTRL_HEAD);
-	bytes[0] = 2;
+	bytes[0] = SDR_CTRL_VERSION + 1;
 	assert_int_equal(sdr_ctrl_read(&out, bytes, SDR_CTRL_HEAD), -EPROTONOSUPPORT);
-	bytes[0] = 1;
+	bytes[0] = SDR_CTRL_VERSION;
 	bytes[1] = 99;
 	assert_int_equal(sdr_ctrl_read(&out, bytes, SDR_CTRL_HEAD), -EBADMSG);
 	assert_string_equal(sdr_ctrl_name(SDR_CTRL_OFFER), "OFFER");
@@ -128,6 +133,9 @@ static void test_nonsense(void **state)
 
 	fill(SDR_CTRL_CTS);
 	in.count = 0;
+	assert_int_equal(sdr_ctrl_write(&in, bytes, sizeof(bytes)), -EINVAL);
+	fill(SDR_CTRL_CTS);
+	in.keys = SDR_RKEYS_MAX + 1;
 	assert_int_equal(sdr_ctrl_write(&in, bytes, sizeof(bytes)), -EINVAL);
 	fill(SDR_CTRL_ACK);
 	in.ack.nbits = SDR_WINDOW_BITS + 1;
@@ -143,7 +151,7 @@ static void test_nonsense(void **state)
 	in.plan.parity = 1;
 	size = sdr_ctrl_write(&in, bytes, sizeof(bytes));
 	assert_int_equal(sdr_ctrl_read(&out, bytes, (size_t)size), -EBADMSG);
-	assert_int_equal(sdr_ctrl_write(&in, bytes, 40), -EINVAL); /* no room */
+	assert_int_equal(sdr_ctrl_write(&in, bytes, 44), -EINVAL); /* no room */
 }
 
 /* Whatever comes is refused, or is what would have been written. */
@@ -160,6 +168,7 @@ static void test_random_changes(void **state)
 		fill((enum sdr_ctrl_type)(1 + draw(SDR_CTRL_KNOWN)));
 		in.ack.nbits = (uint32_t)draw(300);
 		in.count = 1 + (uint32_t)draw(4);
+		in.keys = 1 + (uint32_t)draw(SDR_RKEYS_MAX);
 		size = sdr_ctrl_write(&in, bytes, sizeof(bytes));
 		assert_true(size > 0);
 		for (int i = 0; i < changes; i++)

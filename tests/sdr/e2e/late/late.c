@@ -5,7 +5,7 @@
  *
  * usage: late DEV BACKEND GENERATIONS [KEY [PATIENCE_S]]
  *
- * KEY: 16 characters, by which control datagrams are signed.
+ * DEV: several with commas. KEY: 16 characters, by which control datagrams are signed, or "-".
  */
 #include <errno.h>
 #include <poll.h>
@@ -204,7 +204,7 @@ static void open_all(int argc, char **argv)
 	uint8_t info[SDR_QP_INFO_MAX];
 	size_t len = sizeof(info);
 
-	if (argc > 4 && strlen(argv[4]) == KEY)
+	if (argc > 4 && strlen(argv[4]) == KEY) /* "-": none */
 		attr.mac_key = (const uint8_t *)argv[4];
 	attr.backend = strcmp(argv[2], "stage") ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
 	mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
