@@ -89,6 +89,18 @@ static bool config_exact(void)
 	return !text || strcmp(text, "off");
 }
 
+/*
+ * SHIFT_LOG is the log that people read. But a number is no level of that, so who gives it one means this.
+ */
+static uint32_t config_wqe_log(void)
+{
+	const char *other = sh_log_number();
+
+	if (other && !sh_setting("SHIFT_WQE_LOG"))
+		return (uint32_t)config_number("SHIFT_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
+	return (uint32_t)config_number("SHIFT_WQE_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
+}
+
 static void config_read_lazy(struct sh_config *config)
 {
 	const char *text = sh_setting("SHIFT_LAZY");
@@ -206,6 +218,7 @@ void sh_config_read(struct sh_config *config)
 	config_read_gray(config);
 	config->trust_unplaced = config_trust_unplaced();
 	config->atomics_owner = config_atomics_owner();
+	config->wqe_log = config_wqe_log();
 	config->atomic_home = config_on("SHIFT_ATOMIC_HOME", true);
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
