@@ -186,6 +186,18 @@ static inline int sp_qp_atomics(struct sp_qp *qp, bool may, bool *used)
 	return sp_engine(qp)->qp.atomics(qp, may, used);
 }
 
+static inline const char *sp_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log)
+{
+	if (!sp_engine(qp)->qp.log)
+		return "its engine lays no log";
+	return sp_engine(qp)->qp.log(qp, epoch, log);
+}
+
+static inline int32_t sp_qp_logged(struct sp_qp *qp, uint32_t number)
+{
+	return sp_engine(qp)->qp.logged(qp, number);
+}
+
 static inline int sp_qp_pass(struct sp_qp *qp, uint32_t n)
 {
 	return sp_engine(qp)->qp.pass(qp, n);

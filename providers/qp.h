@@ -34,6 +34,12 @@ struct sp_key {
 	bool remote;
 };
 
+/* A carrier's log: where its word is at the peer, and behind each `every`th WRITE or atomic it is written. */
+struct sp_log {
+	uint64_t addr;
+	uint32_t rkey, tag, every;
+};
+
 struct sp_qp_ops {
 	/*
 	 * sp_qp_drive: after the real create. RC and UD. attr: as the application passed it,
@@ -105,7 +111,25 @@ struct sp_qp_ops {
 	 * posted since the start, or may have been.
 	 */
 	int (*atomics)(struct sp_qp *qp, bool may, bool *used);
+	/*
+	 * [shell] From now on sends of that carrier are logged: a hidden unsignaled WRITE of sp_log_word() behind
+	 * each log->every'th. NULL, or why they cannot be; log NULL: only that is asked. The queue must have
+	 * room for them (sp_log_room). NULL in an engine that lays none.
+	 */
+	const char *(*log)(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log);
+	/* [shell] The word counts so many requests: how many of sp_qp_outstanding are those? Below 0: not all before
+	 * them. While withheld. */
+	int32_t (*logged)(struct sp_qp *qp, uint32_t number);
 };
+
+/*
+ * More than a queue of so many requests needs for its log. Of one that is complete the log WQE behind it may still lie
+ * there; and after a refusal one comes early.
+ */
+static inline uint32_t sp_log_room(uint32_t requests, uint32_t every)
+{
+	return requests / every + 2;
+}
 
 struct sp_carrier_ops {
 	/* [shell] A standby: real QP on dev (SHIFT's own context there) in state RTS, its CQs being

@@ -21,10 +21,10 @@ struct sp_request {
 	uint8_t kind; /* enum sp_request_kind */
 	uint8_t signaled;
 	uint8_t send_fence; /* IBV_SEND_FENCE */
-	uint8_t published;  /* its doorbell was rung on the carrier that it lies in, or on one before */
-	uint8_t answered;   /* recalled (sp_qp_recall), and its data had come: READs, atomics */
-	uint8_t numbered;   /* psn and packets are known */
-	uint32_t psn;	    /* of its first packet, on the carrier that it lies in; 24 bits */
+	uint8_t published; /* its doorbell was rung on the carrier that it lies in, or on one before */
+	uint8_t answered; /* recalled (sp_qp_recall), and its data had come: READs, atomics */
+	uint8_t numbered; /* psn and packets are known */
+	uint32_t psn;	  /* of its first packet, on the carrier that it lies in; 24 bits */
 	/* How many numbers it takes there: of a READ those of its answer, at least 1; 0: local ones. */
 	uint32_t packets;
 	/* What it may change of the peer's memory, by the application's key; bytes 0: nothing. */
@@ -34,6 +34,12 @@ struct sp_request {
 	uint8_t cas, told;
 	uint64_t compare, swap, word;
 };
+
+/* What a log WQE writes, little-endian: so many requests lie before it; tag: of the carrier. */
+static inline uint64_t sp_log_word(uint32_t tag, uint32_t number)
+{
+	return (uint64_t)tag << 32 | number;
+}
 
 /* What the application saw complete last, when the rest was recalled. */
 enum sp_last_seen {

@@ -63,6 +63,8 @@ void sh_news_peer_message(struct sh_peer *peer, const struct sh_nic *nic,
 void sh_news_peer_home(struct sh_peer *peer, const struct sh_wire_record *record);
 /* A WORD record. */
 void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record);
+/* A LOG record. */
+void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record);
 void sh_news_peer_stranger(const struct sh_wire_record *record);
 /* The peer does not know the connection that we named. */
 void sh_news_peer_unknown(struct sh_peer *peer, const struct sh_wire_record *record);

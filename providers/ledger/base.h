@@ -61,6 +61,7 @@ enum led_mode {
 	LED_FENCE_NEXT = 128, /* the next signaled request is the fence */
 	LED_WIDE = 256,	      /* some request was not kept in a slot alone */
 	LED_HOME = 512,	      /* atomics may not run yet */
+	LED_LOG = 1024,	      /* log WQEs come among what is posted */
 };
 
 #pragma GCC visibility pop

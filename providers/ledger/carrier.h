@@ -37,6 +37,13 @@ enum led_hidden_kind {
 	LED_HIDDEN_KINDS,
 };
 
+/* Under the QP's sq_lock: log.c. */
+struct led_log {
+	bool on;
+	struct sp_log at;
+	uint32_t since; /* requests that change the peer's memory, since the last log WQE */
+};
+
 struct sp_carrier {
 	struct sp_qp *qp;
 	const struct shift_provider *engine;
@@ -62,6 +69,7 @@ struct sp_carrier {
 	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
 	struct sp_carrier *next;
 	struct led_hidden hidden[LED_HIDDEN_KINDS];
+	struct led_log log;
 };
 
 /* Of a QPN whose QP is not driven any more: what still completes is nobody's. */

@@ -7,6 +7,7 @@
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/errors.h"
 #include "providers/ledger/failed.h"
+#include "providers/ledger/log.h"
 #include "providers/ledger/srq.h"
 
 /* -- one completion ---------------------------------------------------------------------------- */
@@ -88,7 +89,8 @@ static bool is_send(const struct sp_cq_ring *ring, struct sp_carrier *c, const s
 		return !(wc->opcode & IBV_WC_RECV);
 	if (qp->scq != qp->rcq)
 		return ring->cq == qp->scq;
-	return led_hidden_of(c, wc->wr_id) || led_slot_number(qp, wc->wr_id, &n);
+	return led_hidden_of(c, wc->wr_id) || led_slot_number(qp, wc->wr_id, &n) ||
+	       led_log_is(qp, wc->wr_id);
 }
 
 /* A carrier with something to look for. False: drop this completion. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which way an error completion goes: to the application, or into the carrier's account. */
 #include "providers/ledger/errors.h"
+#include "providers/ledger/log.h"
 #include "providers/ledger/srq.h"
 
 /* A receive asks for no packet: of it, no status is in doubt. */
@@ -71,6 +72,11 @@ static bool take_send_error(struct sp_carrier *c, struct ibv_wc *wc, uint32_t mo
 		hidden->out = false;
 		if (mode == LED_ERR_WITHHOLD)
 			withhold_send(c, hidden->n);
+		return false;
+	}
+	if (led_log_is(qp, wc->wr_id)) {
+		if (mode == LED_ERR_WITHHOLD)
+			withhold_send(c, led_log_behind(qp, wc->wr_id));
 		return false;
 	}
 	if (!led_slot_number(qp, wc->wr_id, &n))

@@ -6,6 +6,7 @@
 #include "providers/ledger/cq.h"
 #include "providers/ledger/failed.h"
 #include "providers/ledger/ledger.h"
+#include "providers/ledger/log.h"
 #include "providers/ledger/move.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/srq.h"
@@ -123,6 +124,8 @@ const struct shift_provider shift_provider_ledger = {
 	.qp.gated = led_qp_gated,
 	.qp.atomics = led_qp_atomics,
 	.qp.pass = led_qp_pass,
+	.qp.log = led_qp_log,
+	.qp.logged = led_qp_logged,
 	.carrier.add = led_carrier_add,
 	.carrier.del = led_carrier_del,
 	.move.last_receive = led_qp_last_receive,

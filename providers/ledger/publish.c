@@ -3,13 +3,14 @@
  * Requests of the ledger go to the provider of the active carrier: with its keys, where these differ.
  * Those that may not run yet simply stay in the ledger.
  */
+#include "providers/ledger/log.h"
 #include "providers/ledger/recv.h"
 #include "providers/ledger/send.h"
 
 /* Do posts go straight to the provider? */
 bool led_tx_direct(const struct sp_qp *qp)
 {
-	return !(qp->tx_mode & ~(LED_XLAT | LED_WIDE));
+	return !(qp->tx_mode & ~(LED_XLAT | LED_WIDE | LED_LOG));
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */
@@ -63,9 +64,10 @@ int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struc
 /* -- handing over ------------------------------------------------------------------------------ */
 
 struct batch {
-	struct ibv_send_wr wr[LED_BATCH];
-	uint32_t number[LED_BATCH];
-	uint32_t n;
+	struct ibv_send_wr wr[2 * LED_BATCH]; /* log WQEs too */
+	uint32_t number[2 * LED_BATCH];	      /* of the request, or of the one behind the log WQE */
+	uint32_t n, requests;
+	struct led_log_data log[LED_BATCH];
 };
 
 /* Is the request one that completes without being posted? */
@@ -107,6 +109,27 @@ static int as_it_is(struct sp_qp *qp, uint32_t n, struct ibv_send_wr *out)
 	return 0;
 }
 
+/* What was written behind the last one of the batch goes with it. */
+static void batch_add(struct batch *b, uint32_t number)
+{
+	struct ibv_send_wr *wr = &b->wr[b->n];
+
+	wr->next = NULL;
+	if (b->n)
+		wr[-1].next = wr;
+	b->number[b->n++] = number;
+}
+
+/* Of the first n, those that are not the log's. */
+static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b, uint32_t n)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		count += !led_log_is(qp, b->wr[i].wr_id);
+	return count;
+}
+
 /* Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. */
 static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint32_t max,
 		      struct batch *b)
@@ -115,24 +138,29 @@ static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint
 	int err = 0;
 
 	*at = next_to_post(qp, *at);
-	for (b->n = 0; b->n < max && b->n < LED_BATCH && *at != qp->sq.head;) {
+	b->n = 0;
+	for (b->requests = 0; b->requests < max && b->requests < LED_BATCH && *at != qp->sq.head;) {
 		struct ibv_send_wr *wr = &b->wr[b->n];
+		uint32_t number = *at;
 
 		if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, *at))
 			err = -EPROTO;
 		else if (led_must_ask(qp, *at))
 			err = -EACCES;
 		else if (c->xlat)
-			err = led_translate_send(qp, c, *at, wr, &qp->sq.scratch[b->n * stride]);
+			err = led_translate_send(qp, c, *at, wr,
+						 &qp->sq.scratch[b->requests * stride]);
 		else
 			err = as_it_is(qp, *at, wr);
 		if (err)
 			break;
-		wr->next = NULL;
-		if (b->n)
-			wr[-1].next = wr;
-		b->number[b->n++] = *at;
-		*at = next_to_post(qp, *at + 1);
+		batch_add(b, number);
+		*at = next_to_post(qp, number + 1);
+		if (led_log_due(c, led_kind_of(qp, number))) {
+			led_log_put(c, number, &b->wr[b->n], &b->log[b->requests]);
+			batch_add(b, *at);
+		}
+		b->requests++;
 	}
 	return err;
 }
@@ -171,9 +199,11 @@ int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t
 		if (refused) {
 			b.n = bad ? (uint32_t)(bad - b.wr) : 0;
 			at = b.number[b.n];
+			b.requests = batch_requests(qp, &b, b.n);
+			led_log_missed(c);
 			err = refused;
 		}
-		*done += b.n;
+		*done += b.requests;
 		atomic_store_explicit(&qp->sq.pub, at, memory_order_relaxed);
 		if ((int32_t)(qp->sq.owed - at) <= 0)
 			qp->sq.owes = false;

@@ -317,6 +317,7 @@ static void reset(struct sp_qp *qp)
 	c->first = 0;
 	for (int i = 0; i < LED_HIDDEN_KINDS; i++)
 		c->hidden[i].out = false;
+	c->log.on = false;
 	atomic_store(&c->last_receive, false);
 	atomic_store(&c->err_mode, LED_ERR_NONE);
 	atomic_store(&c->app_status, 0);

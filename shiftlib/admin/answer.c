@@ -41,6 +41,7 @@ struct status_qp {
 	struct sc_masks paths, peer_paths;
 	uint8_t atomics_path;
 	const char *atomics_why;
+	const char *log, *log_why;
 	bool atomics_alone;
 };
 
@@ -145,6 +146,7 @@ static void status_fill(struct status_qp *out, struct sh_qp *qp)
 		.atomics_why = sh_home_why(qp),
 		.atomics_alone = sh_home_alone(qp),
 	};
+	out->log = sh_wqe_log_state(qp, &out->log_why);
 	status_fill_peer(out, qp);
 }
 
@@ -207,6 +209,8 @@ static void status_connection(struct sh_json *json, const struct status_qp *qp)
 	/* Where the peers' atomics run at this end; why this end's wait. */
 	sh_json_print(json, ", \"atomics_path\": %u", qp->atomics_path);
 	status_string(json, "atomics_wait", qp->atomics_why);
+	status_string(json, "log", qp->log);
+	status_string(json, "log_why", qp->log_why);
 	status_peer(json, qp);
 	sh_json_print(
 		json,

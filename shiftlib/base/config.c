@@ -98,6 +98,18 @@ static bool config_exact(void)
 	return !text || strcmp(text, "off");
 }
 
+/*
+ * SHIFT_LOG is the log that people read. But a number is no level of that, so who gives it one means this.
+ */
+static uint32_t config_wqe_log(void)
+{
+	const char *other = sh_log_number();
+
+	if (other && !sh_setting("SHIFT_WQE_LOG"))
+		return (uint32_t)config_number("SHIFT_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
+	return (uint32_t)config_number("SHIFT_WQE_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
+}
+
 static void config_read_lazy(struct sh_config *config)
 {
 	const char *text = sh_setting("SHIFT_LAZY");
@@ -216,6 +228,7 @@ void sh_config_read(struct sh_config *config)
 	config->trust_unplaced = config_trust_unplaced();
 	config->atomics_owner = config_atomics_owner();
 	config->atomic_home = config_atomic_home();
+	config->wqe_log = config_wqe_log();
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);
 	config->hang.send_ns = config_ms("SHIFT_HANG_MS", 200, 10, 600000) * SH_NS_PER_MS;

@@ -44,6 +44,7 @@ struct sh_config {
 	bool atomics_owner;	/* SHIFT_ATOMICS=owner */
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
+	uint32_t wqe_log;	/* SHIFT_WQE_LOG; 0: off */
 	uint64_t watch_ns;	/* period of the look at rings that nobody polls */
 	uint64_t yield_ns;	/* SHIFT_YIELD_MS: how long shadows stay away, at first */
 	uint64_t flush_wait_ns; /* how long a carrier may take to flush before it counts as sick */
@@ -57,6 +58,8 @@ struct sh_config {
 	} gray;
 	struct sc_config core; /* retry_time_ns is set per connection */
 };
+
+enum { SH_WQE_LOG_MAX = 1 << 16 }; /* requests for one log WQE */
 
 void sh_config_read(struct sh_config *config);
 

@@ -67,6 +67,7 @@ static const char *const names[] = {
 	"SHIFT_STATS",
 	"SHIFT_UNPLACED",
 	"SHIFT_WATCH_MS",
+	"SHIFT_WQE_LOG",
 	"SHIFT_YIELD_MS",
 };
 

@@ -11,6 +11,7 @@
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -105,9 +106,13 @@ struct sh_carrier *sh_carrier_new(struct sh_qp *qp, uint32_t epoch, uint8_t path
 
 void sh_carriers_init(struct sh_qp *qp, struct ibv_qp *real)
 {
+	struct sh_carrier_log log = { .mr = qp->carriers.own.log.mr,
+				      .making = qp->carriers.own.log.making };
+
 	qp->carriers.own = (struct sh_carrier){ .nic = qp->ctx->nic,
 						.incarnation = qp->ctx->nic->incarnation,
 						.qp = real,
+						.log = log,
 						.prompt = true };
 	carrier_publish(qp, &qp->carriers.own, carrier_word(0, 0));
 	qp->active = qp->receiving = &qp->carriers.own;
@@ -196,6 +201,7 @@ static void drop_run(struct sh_job *job)
 {
 	sh.real->thread_inside();
 	sh.real->destroy_qp(((struct drop_job *)job)->gone.qp);
+	sh_wqe_log_drop(((struct drop_job *)job)->gone.log.mr);
 }
 
 static void drop_hold(struct drop_job *task)
@@ -310,6 +316,7 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	sh.real->destroy_qp(gone.qp);
+	sh_wqe_log_drop(gone.log.mr);
 	pthread_mutex_lock(&sh.lock);
 	sh_cq_shadow_put(qp->scq, gone.scq);
 	sh_cq_shadow_put(qp->rcq, gone.rcq);

@@ -4,6 +4,7 @@
 #define SHIFTLIB_CONN_CARRIER_H
 
 #include "shiftlib/conn/unknown.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/nic/link.h"
 #include "shiftlib/replica/cq.h"
@@ -44,6 +45,7 @@ struct sh_carrier {
 	 * is no more
 	 */
 	bool to_error, in_error, lost, over;
+	struct sh_carrier_log log;
 };
 
 /* In struct sh_qp. */
@@ -54,6 +56,7 @@ struct sh_carriers {
 	const char *standby_why;		/* the last one failed */
 	struct sh_qp_unknown unknown;		/* and each would */
 	struct sh_pooled *pooled;		/* made ahead for it: pool.h */
+	struct sh_qp_log log;
 	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
 };
 

@@ -28,6 +28,7 @@
 #include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/conn/unknown.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
@@ -118,7 +119,10 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 	case SC_ACT_SEND_STATE: sh_messages_send_state(qp, &action->state); break;
 	case SC_ACT_GUARD: conn_guard(qp, action->on); break;
 	case SC_ACT_WITHHOLD: conn_withhold(qp, action); break;
-	case SC_ACT_QUIESCE: sh_quiesce_begin(qp, action->epoch); break;
+	case SC_ACT_QUIESCE:
+		sh_wqe_log_forget(qp);
+		sh_quiesce_begin(qp, action->epoch);
+		break;
 	case SC_ACT_RECOUNT: sh_quiesce_recount(qp); break;
 	case SC_ACT_SEAL: sh_quiesce_seal(qp); break;
 	case SC_ACT_ASK_PSN: sh_exact_ask(qp, action->epoch); break;
@@ -190,6 +194,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions.n);
 	for (i = 0; i < actions.n; i++)
 		conn_act(qp, &actions.a[i]);
+	sh_wqe_log_look(qp);
 	if (guarded && qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED &&
 	    qp->core.reason != SC_REASON_APPLICATION)
 		sh_news_conn_ended(qp->qp);
@@ -281,9 +286,10 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 {
 	if (!qp->conn_id)
 		return 0;
-	return sh_earlier_ns(sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
-			     sh_earlier_ns(sh_earlier_ns(qp->intro.next_at, qp->intro.start_at),
-					   qp->paths.home.resend_at));
+	return sh_earlier_ns(
+		sh_earlier_ns(qp->core.timer_at, sh_move_next_timer(qp)),
+		sh_earlier_ns(sh_earlier_ns(qp->intro.next_at, qp->intro.start_at),
+			      sh_earlier_ns(qp->paths.home.resend_at, qp->carriers.log.next_at)));
 }
 
 static void conn_timer_core(struct sh_qp *qp)
@@ -304,6 +310,8 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 		conn_timer_core(qp);
 	if (qp->paths.home.resend_at && qp->paths.home.resend_at <= now)
 		sh_home_timer(qp, now);
+	if (qp->carriers.log.next_at && qp->carriers.log.next_at <= now)
+		sh_wqe_log_timer(qp, now);
 	if (qp->intro.start_at && qp->intro.start_at <= now)
 		sh_intro_start(qp);
 	if (qp->intro.next_at && qp->intro.next_at <= now)
@@ -334,6 +342,7 @@ int sh_conn_new(struct sh_qp *qp)
 		memset(&qp->intro, 0, sizeof(qp->intro));
 		list_init(&qp->intro.line);
 		sh_words_forget(qp);
+		sh_wqe_log_reset(qp);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
 		sh_home_forget(qp);

@@ -9,6 +9,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/words.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -72,6 +73,14 @@ void sh_messages_send_word(struct sh_qp *qp, const struct sh_wire_word *word)
 
 	for (uint32_t k = qp->peer ? qp->paths.n : 0; k-- > 0;)
 		sh_outbox_put_word(qp->paths.routes[k], &ids, word);
+}
+
+void sh_messages_send_log(struct sh_qp *qp, const struct sh_wire_log *log)
+{
+	struct sh_wire_ids ids = message_ids(qp);
+
+	for (uint32_t k = qp->peer ? qp->paths.n : 0; k-- > 0;)
+		sh_outbox_put_log(qp->paths.routes[k], &ids, log);
 }
 
 /* ---- hearing -------------------------------------------------------------------------------- */
@@ -188,6 +197,16 @@ void sh_news_peer_word(struct sh_peer *peer, const struct sh_wire_record *record
 		message_answer_unknown(peer, record);
 	else if (qp->peer)
 		sh_words_heard(qp, &record->word);
+}
+
+void sh_news_peer_log(struct sh_peer *peer, const struct sh_wire_record *record)
+{
+	struct sh_qp *qp = message_conn(peer, record);
+
+	if (!qp)
+		message_answer_unknown(peer, record);
+	else if (qp->peer)
+		sh_wqe_log_heard(qp, &record->log);
 }
 
 /* It has read the entries of those that it speaks to, so its own are there. */

@@ -7,6 +7,7 @@
 #include "shiftlib/core/core.h"
 
 struct sh_qp;
+struct sh_wire_log;
 struct sh_wire_word;
 
 /* Over the standby's own path, or over every live one. */
@@ -14,6 +15,7 @@ void sh_messages_send_standby(struct sh_qp *qp, const struct sc_msg_standby *sta
 			      bool everywhere);
 void sh_messages_send_home(struct sh_qp *qp, const struct sc_msg_home *home);
 void sh_messages_send_word(struct sh_qp *qp, const struct sh_wire_word *word);
+void sh_messages_send_log(struct sh_qp *qp, const struct sh_wire_log *log);
 void sh_messages_send_state(struct sh_qp *qp, const struct sc_msg_state *state);
 
 #endif

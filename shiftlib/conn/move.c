@@ -20,6 +20,7 @@
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/words.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
@@ -177,6 +178,10 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 
 	if (!fates)
 		return -ENOMEM;
+	if (!sh_wqe_log_settle(qp, info, n, counts)) {
+		free(fates);
+		return -ENOENT; /* asked again soon */
+	}
 	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
 	sh_words_fill(qp, info, n);
 	*reason = sc_settle(info, n, counts, fates, &verdict);
@@ -188,6 +193,8 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 	qp->error.delivered = verdict.delivered;
 	if (verdict.doubted)
 		sh_exact_doubt(qp);
+	if (verdict.log_doubted)
+		sh_wqe_log_doubt(qp);
 	if (!*reason && verdict.unplaced)
 		move_restrict(qp);
 	ret = *reason ? -EPROTO : sp_qp_settle(qp->sp, to->sp, fates, n, &settled);

@@ -16,6 +16,7 @@
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/standby_job.h"
 #include "shiftlib/conn/tenant.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -39,7 +40,7 @@
  * What the application asked for. Of another vendor's device: what it got, as that rounds up otherwise; and
  * no more than what any device knows.
  */
-static void standby_attr(const struct sh_qp *qp, struct ibv_qp_init_attr_ex *attr)
+static void standby_attr(const struct sh_qp *qp, bool with_log, struct ibv_qp_init_attr_ex *attr)
 {
 	const struct sp_dev *dev = qp->ctx->dev; /* the QP may be the application's no more */
 
@@ -48,16 +49,19 @@ static void standby_attr(const struct sh_qp *qp, struct ibv_qp_init_attr_ex *att
 		attr->cap = qp->caps;
 		attr->comp_mask = IBV_QP_INIT_ATTR_PD;
 	}
+	if (with_log)
+		sh_wqe_log_caps(&attr->cap);
 	attr->cap.max_send_wr += sp_has(dev, SP_HIDDEN_SENDS);
 }
 
-static struct ibv_qp *standby_create(struct sh_standby_job *task, bool with_inline)
+static struct ibv_qp *standby_create_with(struct sh_standby_job *task, bool with_inline,
+					  bool with_log)
 {
 	struct sh_qp *qp = task->qp;
 	struct ibv_qp_init_attr_ex attr;
 	struct ibv_qp *real;
 
-	standby_attr(qp, &attr);
+	standby_attr(qp, with_log, &attr);
 	if (!with_inline)
 		attr.cap.max_inline_data = 0;
 	attr.qp_context = qp;
@@ -70,11 +74,30 @@ static struct ibv_qp *standby_create(struct sh_standby_job *task, bool with_inli
 	return real;
 }
 
+/* The log is not worth a standby. */
+static struct ibv_qp *standby_create(struct sh_standby_job *task)
+{
+	struct ibv_qp *real = NULL;
+
+	if (task->qp->carriers.log.room)
+		real = standby_create_with(task, true, true);
+	return real ? real : standby_create_with(task, true, false);
+}
+
+/* By what it was returned with, as one of the pool may be of any make. */
+static bool standby_logs(const struct sh_qp *qp, const struct ibv_qp_cap *caps)
+{
+	uint32_t n = qp->caps.max_send_wr;
+
+	return qp->carriers.log.room && caps->max_send_wr > n + sh_wqe_log_room(n);
+}
+
 /* Another vendor's device may refuse just that, and says no more than that it refuses. */
 static const char *standby_not_created(struct sh_standby_job *task)
 {
 	if (sp_has(task->qp->ctx->dev, SP_ANY_DEVICE) && task->qp->caps.max_inline_data) {
-		task->real = standby_create(task, false); /* destroyed, as there is a reason */
+		task->real = standby_create_with(task, false,
+						 false); /* destroyed, as there is a reason */
 		if (task->real)
 			return "the NIC of the standby has less room for inline data than its own";
 	}
@@ -136,7 +159,7 @@ static const char *standby_make(struct sh_standby_job *task)
 		return "its shared receive queue could not be made on the NIC of the standby";
 	if (standby_from_pool(task))
 		return NULL;
-	task->real = standby_create(task, true);
+	task->real = standby_create(task);
 	if (!task->real)
 		return standby_not_created(task);
 	if (standby_to_init(task->real, &task->attr, task->place.pkey_index))
@@ -269,6 +292,7 @@ static void standby_made(struct sh_standby_job *task)
 	qp->pd->shadow[task->path].doubtful = false;
 	carrier->qp = task->real;
 	carrier->caps = task->caps;
+	carrier->log.no_room = !standby_logs(qp, &task->caps);
 	carrier->incarnation = task->incarnation;
 	sh_nic_hold(task->nic, task->incarnation);
 	carrier->scq = sh_cq_shadow_get(qp->scq, task->path);

@@ -181,6 +181,22 @@ int sh_wire_put_word(struct sh_wire_writer *writer, const struct sh_wire_ids *id
 	return writer_put(writer, SH_WIRE_WORD, ids, &wire, sizeof(wire));
 }
 
+int sh_wire_put_log(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		    const struct sh_wire_log *log)
+{
+	struct wire_log wire = {
+		.carrier = htole32(log->carrier),
+		.rkey = htole32(log->rkey),
+		.addr = htole64(log->addr),
+		.tag = htole32(log->tag),
+		.number = htole32(log->number),
+		.kind = log->kind,
+		.why = log->why,
+	};
+
+	return writer_put(writer, SH_WIRE_LOG, ids, &wire, sizeof(wire));
+}
+
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids)
 {
 	return writer_put(writer, SH_WIRE_UNKNOWN, ids, NULL, 0);

@@ -30,11 +30,12 @@
 #define SH_WIRE_MAJOR 3
 #endif
 #define SH_WIRE_MINOR_HERE                                                                         \
-	8 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
+	9 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
 	   * which carriers' NICs died. 3: STANDBY tells its partition and its VLAN. 4: and how
 	   * many READs it takes at once. 5: STATE asks for expected PSNs, and tells them. 6: STANDBY
 	   * tells whether its sender waits out a flap, STATE how far it is with that; HOME. 7:
-	   * STANDBY tells in which order its sender, if it leads, prefers its paths. 8: WORD */
+	   * STANDBY tells in which order its sender, if it leads, prefers its paths. 8: WORD.
+	   * 9: LOG */
 #ifndef SH_WIRE_MINOR
 #define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif
@@ -53,6 +54,7 @@ enum sh_wire_type {
 	SH_WIRE_PONG,	     /* ping: its number, and the NIC of who answers */
 	SH_WIRE_HOME, /* home: which NIC runs atomics; to those that have said they know it */
 	SH_WIRE_WORD, /* word: of an atomic of unknown fate; likewise */
+	SH_WIRE_LOG,  /* log: the word of a carrier that says what ran; likewise */
 	SH_WIRE_TYPES,
 };
 
@@ -64,9 +66,11 @@ enum sh_wire_type {
 #define SH_WIRE_CAP_SIGNS (1u << 31)
 #define SH_WIRE_CAP_HOME  (1u << SH_WIRE_HOME)
 #define SH_WIRE_CAP_WORD  (1u << SH_WIRE_WORD)
+#define SH_WIRE_CAP_LOG	  (1u << SH_WIRE_LOG)
 #define SH_WIRE_CAPS                                                                               \
 	((((1u << SH_WIRE_TYPES) - 2) & ~(SH_WIRE_MINOR >= 6 ? 0 : SH_WIRE_CAP_HOME) &             \
-	  ~(SH_WIRE_MINOR >= 8 ? 0 : SH_WIRE_CAP_WORD)) |                                          \
+	  ~(SH_WIRE_MINOR >= 8 ? 0 : SH_WIRE_CAP_WORD) &                                           \
+	  ~(SH_WIRE_MINOR >= 9 ? 0 : SH_WIRE_CAP_LOG)) |                                           \
 	 (SH_WIRE_SIGNS ? SH_WIRE_CAP_SIGNS : 0))
 #define SH_WIRE_NEEDED ((1u << (SH_WIRE_PONG + 1)) - 2) /* of every peer of this major version */
 
@@ -111,6 +115,33 @@ struct sh_wire_word {
 	uint64_t addr, value;
 };
 
+enum sh_wire_log_kind {
+	SH_WIRE_LOG_ASK,     /* where is the word of that carrier? */
+	SH_WIRE_LOG_PLACE,   /* there: addr, rkey, tag */
+	SH_WIRE_LOG_REFUSED, /* there is none, or it is not to be believed: why */
+	SH_WIRE_LOG_READ,    /* what does it say? */
+	SH_WIRE_LOG_SAYS,    /* number, behind the quiesce of that carrier */
+	SH_WIRE_LOG_NOTHING, /* nothing, likewise: it was not written */
+	SH_WIRE_LOG_KINDS,
+};
+
+enum sh_wire_log_why {
+	SH_WIRE_LOG_WHY_NONE,
+	SH_WIRE_LOG_WHY_RIGHTS, /* its queue pair takes no WRITEs */
+	SH_WIRE_LOG_WHY_ORDER,	/* it has memory that the word may overtake data to */
+	SH_WIRE_LOG_WHY_MEMORY, /* the word could not be registered */
+	SH_WIRE_LOG_WHYS,
+};
+
+/* The word of the receiver of ASK and READ, of one carrier of the connection. */
+struct sh_wire_log {
+	uint8_t kind, why; /* enum sh_wire_log_kind, sh_wire_log_why */
+	uint32_t carrier;
+	uint32_t rkey, tag;
+	uint64_t addr;
+	uint32_t number;
+};
+
 struct sh_wire_ping {
 	uint32_t seq;
 	uint8_t nic; /* the sender's, that it left from */
@@ -137,6 +168,8 @@ int sh_wire_put_home(struct sh_wire_writer *writer, const struct sh_wire_ids *id
 		     const struct sc_msg_home *home);
 int sh_wire_put_word(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
 		     const struct sh_wire_word *word);
+int sh_wire_put_log(struct sh_wire_writer *writer, const struct sh_wire_ids *ids,
+		    const struct sh_wire_log *log);
 int sh_wire_put_unknown(struct sh_wire_writer *writer, const struct sh_wire_ids *ids);
 /* As many keys as fit: their number (at least 1), or -ENOSPC. Key i has number first_seq + i. */
 int sh_wire_put_keys(struct sh_wire_writer *writer, uint32_t first_seq,
@@ -173,6 +206,7 @@ struct sh_wire_record {
 		struct sc_msg_state state;
 		struct sc_msg_home home;
 		struct sh_wire_word word;
+		struct sh_wire_log log;
 		struct {
 			uint32_t first_seq;
 			uint32_t n;

@@ -76,6 +76,14 @@ struct wire_word {
 } __attribute__((packed));
 static_assert(sizeof(struct wire_word) == 32, "wire form");
 
+struct wire_log {
+	uint32_t carrier, rkey;
+	uint64_t addr;
+	uint32_t tag, number;
+	uint8_t kind, why, reserved[6];
+} __attribute__((packed));
+static_assert(sizeof(struct wire_log) == 32, "wire form");
+
 struct wire_key {
 	uint8_t op, nic, backup_nic, reserved;
 	uint32_t rkey, backup_rkey;

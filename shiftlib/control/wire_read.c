@@ -215,6 +215,25 @@ static int read_word(struct sh_wire_word *word, const uint8_t *body, size_t leng
 	return word->kind >= SH_WIRE_WORD_KINDS ? -EBADMSG : 0;
 }
 
+static int read_log(struct sh_wire_log *log, const uint8_t *body, size_t length)
+{
+	struct wire_log wire;
+
+	if (length < sizeof(wire))
+		return -EBADMSG;
+	memcpy(&wire, body, sizeof(wire));
+	*log = (struct sh_wire_log){
+		.carrier = le32toh(wire.carrier),
+		.rkey = le32toh(wire.rkey),
+		.addr = le64toh(wire.addr),
+		.tag = le32toh(wire.tag),
+		.number = le32toh(wire.number),
+		.kind = wire.kind,
+		.why = wire.why,
+	};
+	return log->kind >= SH_WIRE_LOG_KINDS || log->why >= SH_WIRE_LOG_WHYS ? -EBADMSG : 0;
+}
+
 static struct wire_key key_at(const uint8_t *raw, uint32_t i)
 {
 	struct wire_key key;
@@ -306,6 +325,7 @@ static int read_body(struct sh_wire_record *record, const uint8_t *body, size_t 
 	case SH_WIRE_STATE: return read_state(&record->state, body, length);
 	case SH_WIRE_HOME: return read_home(&record->home, body, length);
 	case SH_WIRE_WORD: return read_word(&record->word, body, length);
+	case SH_WIRE_LOG: return read_log(&record->log, body, length);
 	case SH_WIRE_UNKNOWN: return 0;
 	case SH_WIRE_KEYS: return read_keys(record, body, length);
 	case SH_WIRE_NICS: return read_nics(record, body, length);

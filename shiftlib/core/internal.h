@@ -72,6 +72,10 @@ enum sc_mutant {
 	SC_MUTANT_ATOMIC_RAN_DROPPED, /* ... which completes without its value */
 	SC_MUTANT_OWN_IS_LOST,	      /* a CAS whose value is in the word runs again */
 	SC_MUTANT_OTHER_IS_WON,	      /* one whose value is not there is taken for won */
+	/* of the log: its word ... */
+	SC_MUTANT_LOG_OF_OLD,	/* is believed under any tag */
+	SC_MUTANT_LOG_OF_OTHER, /* of another carrier is believed */
+	SC_MUTANT_LOG_BEYOND,	/* counts the request behind it, too */
 };
 
 #ifdef SC_MUTANTS

@@ -13,6 +13,8 @@
  * before it was in memory, as it went the same way behind it. Else a WRITE may be missing, and what would
  * tell the peer that it is there must not run (P3).
  *
+ * The log's word is such a proof too, and of all that it counts.
+ *
  * The exact count draws a second line, by the expected PSN of the peer's QP (settle.h has both in one table).
  * That line is exact, but a QP may lie about it: then it contradicts, sooner or later, the count.
  */
@@ -158,6 +160,48 @@ static struct exact exact_of(const struct sp_request *r, uint32_t n, const struc
 	return *doubted ? exact : found;
 }
 
+/* ---- the log -------------------------------------------------------------------------------- */
+
+bool sc_log_read(uint64_t word, uint32_t tag, uint32_t *number)
+{
+	*number = (uint32_t)word;
+	return word >> 32 == tag || SC_MUTANT(LOG_OF_OLD);
+}
+
+void sc_settle_log(struct sc_counts *counts, uint32_t of, int32_t ran, uint32_t carrier)
+{
+	counts->logged = of == carrier || SC_MUTANT(LOG_OF_OTHER);
+	counts->log_ran = counts->logged ? ran : 0;
+}
+
+static uint32_t published(const struct sp_request *r, uint32_t n)
+{
+	uint32_t i = 0;
+
+	while (i < n && r[i].published)
+		i++;
+	return i;
+}
+
+/* Of a NIC that lives each two-sided request that ran was counted. */
+static bool log_contradicts(const struct sp_request *r, uint32_t n, const struct sc_counts *counts,
+			    uint32_t counted)
+{
+	uint32_t ran = counts->log_ran < 0 ? 0 : (uint32_t)counts->log_ran;
+
+	return ran > published(r, n) || (!counts->recalled && two_sided(r, ran) > counted);
+}
+
+static uint32_t logged_region(const struct sp_request *r, uint32_t n, uint32_t region,
+			      const struct sc_counts *counts)
+{
+	uint32_t ran = (uint32_t)counts->log_ran + SC_MUTANT(LOG_BEYOND);
+
+	while (region < n && region < ran && r[region].kind != SP_REQ_TWO_SIDED)
+		region++;
+	return region;
+}
+
 /* ---- fates ---------------------------------------------------------------------------------- */
 
 /*
@@ -250,12 +294,51 @@ static bool tells_of_writes(const struct sp_request *r, uint32_t n)
 	return false;
 }
 
+/* Up to where all is delivered, and up to where something may have begun. */
+struct line {
+	uint32_t region, begun;
+	bool placed; /* the log says so of all that the application has seen */
+	struct exact exact;
+};
+
+/* A word in memory is there because the NIC executed that: a PSN that denies it is wrong. */
+static void line_by_log(const struct sp_request *r, uint32_t n, const struct sc_counts *counts,
+			uint32_t counted, struct line *line, struct sc_verdict *verdict)
+{
+	verdict->log_doubted = log_contradicts(r, n, counts, counted);
+	line->placed = !verdict->log_doubted && counts->log_ran >= 0;
+	if (!line->placed)
+		return;
+	if (line->exact.known && counts->log_ran > (int32_t)line->exact.ran) {
+		verdict->doubted = true;
+		line->exact = (struct exact){ false, 0, n };
+	}
+	line->begun = line->region = logged_region(r, n, line->region, counts);
+}
+
+static struct line line_of(const struct sp_request *r, uint32_t n, const struct sc_counts *counts,
+			   uint32_t counted, struct sc_verdict *verdict)
+{
+	struct line line = { .exact = exact_of(r, n, counts, counted, &verdict->doubted) };
+
+	if (line.exact.known && !counts->recalled) {
+		line.region = line.exact.ran;
+		line.begun = line.exact.begun;
+		return line;
+	}
+	line.region = line.begun =
+		answered_region(r, n, delivered_region(r, n, counted), counts->cut);
+	if (counts->logged)
+		line_by_log(r, n, counts, counted, &line, verdict);
+	return line;
+}
+
 enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 			 const struct sc_counts *counts, enum sp_fate *fates,
 			 struct sc_verdict *verdict)
 {
-	uint32_t counted, region, begun;
-	struct exact exact;
+	struct line line;
+	uint32_t counted;
 
 	*verdict = (struct sc_verdict){ 0 };
 	counted = (SC_MUTANT(NO_ANSWER) ? counts->done : counts->peer) - counts->done;
@@ -265,24 +348,18 @@ enum sc_reason sc_settle(const struct sp_request *requests, uint32_t n,
 		return SC_REASON_MISCOUNT;
 	if ((int32_t)counted < 0)
 		counted = 0;
-	exact = exact_of(requests, n, counts, counted, &verdict->doubted);
-	begun = region =
-		answered_region(requests, n, delivered_region(requests, n, counted), counts->cut);
-	if (exact.known && !counts->recalled) {
-		region = exact.ran;
-		begun = exact.begun;
-	}
-	fates_of_region(requests, region, begun, fates);
-	for (uint32_t i = region; i < n; i++)
+	line = line_of(requests, n, counts, counted, verdict);
+	fates_of_region(requests, line.region, line.begun, fates);
+	for (uint32_t i = line.region; i < n; i++)
 		fates[i] = SP_FATE_RESEND;
-	verdict->delivered = leading(requests, region, fates);
-	verdict->unplaced =
-		counts->recalled && counts->cut && counts->seen == SP_SEEN_UNPLACED && !region;
+	verdict->delivered = leading(requests, line.region, fates);
+	verdict->unplaced = counts->recalled && counts->cut && counts->seen == SP_SEEN_UNPLACED &&
+			    !line.region && !line.placed;
 	if (verdict->unplaced && tells_of_writes(requests, n))
 		return SC_REASON_MISCOUNT;
-	if (atomic_of_unknown_fate(requests, n, region, &exact, fates))
+	if (atomic_of_unknown_fate(requests, n, line.region, &line.exact, fates))
 		return SC_REASON_ATOMIC;
-	if (fenced_read(requests, exact.begun, region, fates))
+	if (fenced_read(requests, line.exact.begun, line.region, fates))
 		return SC_REASON_FENCED_READ;
 	return SC_REASON_NONE;
 }

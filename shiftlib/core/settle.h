@@ -22,6 +22,10 @@ struct sc_counts {
 	 * have taken next. sc_settle_exact() sets them. */
 	bool exact;
 	uint32_t expected_psn;
+	/* Of the same carrier: so many of the oldest requests ran and lie in memory, by the word that log WQEs
+	 * write there; below 0: not even all before them. sc_settle_log() sets them. */
+	bool logged;
+	int32_t log_ran;
 };
 
 struct sc_verdict {
@@ -30,6 +34,7 @@ struct sc_verdict {
 			* memory: nothing that would tell of it may run any more, but WRITEs */
 	bool doubted;  /* expected_psn contradicts the count, and was not used: that NIC's word
 			* is not to be taken again */
+	bool log_doubted; /* log_ran cannot be, and was not used */
 };
 
 /* Is there one whose fate the peer's count does not tell? Then SC_EV_WITHHELD says so. */
@@ -43,6 +48,17 @@ bool sc_owner_asks(const struct sp_request *request);
 struct sc_action;
 /* What SC_ACT_SETTLE knows of the carrier that the requests lie in. */
 void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier);
+
+/*
+ * The log (SHIFT_WQE_LOG): behind each n-th request that changes the peer's memory its sender lays a WQE that writes
+ * one word there (sp_log_word), the same each time: how many requests lie before it (cumulative, as the engine numbers
+ * them), under a tag that the peer has given to no other carrier. A queue pair executes in order, and what a NIC writes to host
+ * memory comes there in order. So whoever finds the word there finds there all that it counts, whatever became of
+ * the NIC. Other tags are of carriers that had the word's place before: nothing.
+ */
+bool sc_log_read(uint64_t word, uint32_t tag, uint32_t *number);
+/* ran: as in sc_counts, of what the word of that carrier said. */
+void sc_settle_log(struct sc_counts *counts, uint32_t of, int32_t ran, uint32_t carrier);
 
 /*
  * Two lines divide the requests. The count says what was received and is in memory, up to the last two-sided one
@@ -59,6 +75,9 @@ void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, u
  *			flag has started: the READs
  *			before it have their data
  *	start >= X	never ran: again, atomics too; it changed nothing that a READ before it may see
+ *
+ * Where there is no X, or the NIC died, the log's word moves the count's line forward: up to what it counts all
+ * is delivered and in memory. But not over a two-sided request that was not counted: its receive is laid again.
  *
  * An atomic of unknown fate, or whose value is lost, is decided where the peer has told its target's word, and
  * values that are swapped in are each of one owner, who alone changes them (owner.c).

@@ -6,6 +6,7 @@
 #include <time.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
@@ -109,11 +110,19 @@ struct ibv_cq *shift_create_cq(struct ibv_context *context, int cqe, void *cq_co
 			       struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct ibv_comp_channel *real_channel = channel ? sh_comp_channel_real(channel) : NULL;
-	struct ibv_cq *real = sh_cq_create(context, cqe, cq_context, real_channel, comp_vector);
+	int more = sh_wqe_log_cqe(cqe);
+	struct ibv_cq *real = sh_cq_create(context, more, cq_context, real_channel, comp_vector);
 
+	if (!real && more != cqe)
+		real = sh_cq_create(context, cqe, cq_context, real_channel, comp_vector);
 	if (real)
 		cq_record(context, real, channel, real_channel, comp_vector, NULL);
 	return real;
+}
+
+static uint32_t cqe_ex_logged(uint32_t cqe)
+{
+	return cqe <= INT32_MAX ? (uint32_t)sh_wqe_log_cqe((int)cqe) : cqe;
 }
 
 struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
@@ -126,9 +135,14 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 
 	if (attr->channel)
 		copy.channel = sh_comp_channel_real(attr->channel);
+	copy.cqe = cqe_ex_logged(attr->cqe);
 	do {
 		shift_async_real_begin(context);
 		real = create(context, &copy);
+		if (!real && copy.cqe != attr->cqe) {
+			copy.cqe = attr->cqe;
+			real = create(context, &copy);
+		}
 		shift_async_real_end(context);
 	} while (!real && sh_yield(&yield));
 	if (real)
@@ -450,7 +464,9 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 	}
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
-	ret = sh_cq_resize_ring(cq, real, cqe);
+	ret = sh_cq_resize_ring(cq, real, sh_wqe_log_cqe(cqe));
+	if (ret == EINVAL && sh_wqe_log_cqe(cqe) != cqe)
+		ret = sh_cq_resize_ring(cq, real, cqe);
 	if (sh_dead_device_error(ret) && cq_resize_without_nic(cq, cqe))
 		ret = 0;
 	pthread_mutex_lock(&sh.lock);

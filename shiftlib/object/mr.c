@@ -61,6 +61,8 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 		return NULL;
 	}
 	list_add_tail(&pd->mrs, &mr->link);
+	mr->readable = false; /* not known */
+	pd->unordered |= mr->dmabuf || mr->alone || (mr->access & IBV_ACCESS_RELAXED_ORDERING);
 	sh_unknown_told(real->lkey);
 	if (mr->alone)
 		sh_alone_come(pd, mr->alone);

@@ -23,7 +23,7 @@ void sh_pd_unprotect(struct sh_pd *pd, const char *why)
 
 	if (!pd->unprotected || !sh_alone_passes(why))
 		pd->why = why; /* the others are for good */
-	pd->unprotected = true;
+	pd->unprotected = pd->unordered = true;
 	if (!sh_alone_passes(why)) /* those have said it, each kind once */
 		sh_warn_once("connections of a protection domain are not protected: %s", why);
 	for (path = 0; path < SC_MAX_PATHS; path++)

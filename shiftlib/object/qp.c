@@ -14,6 +14,7 @@
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/words.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
@@ -125,6 +126,7 @@ void sh_qp_forget(struct sh_qp *qp)
 {
 	sh_wait_idle(&qp->busy);
 	sh_qp_release_srq(qp);
+	sh_wqe_log_free(qp);
 	if (qp->foreign.cq[0])
 		sp_cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
 	if (qp->foreign.cq[1] && qp->foreign.cq[1] != qp->foreign.cq[0])
@@ -146,7 +148,9 @@ static int qp_end(struct sh_qp *qp)
 {
 	int ret = qp_destroy_real(qp->qp);
 
+	sh_wqe_log_drop(qp->carriers.own.log.mr);
 	pthread_mutex_lock(&sh.lock);
+	sh_wqe_log_free(qp);
 	if (qp->srq) {
 		qp->srq->pinned--;
 		sh_qp_release_srq(qp);

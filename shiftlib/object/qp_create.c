@@ -9,6 +9,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/object/object.h"
@@ -59,8 +60,29 @@ static struct ibv_qp *qp_call_hidden(const struct qp_create *how, const struct i
 	return real;
 }
 
+/* And with places for the log of so many requests as the application asked for: it may post no more. */
+static struct ibv_qp *qp_call_logged(const struct qp_create *how, const struct ibv_qp_cap *cap,
+				     bool *room)
+{
+	struct ibv_qp_cap *got = how->plain ? &how->plain->cap : &how->attr->cap;
+	struct ibv_qp_cap more = *cap;
+	struct ibv_qp *real = NULL;
+
+	*room = false;
+	if (sh_wqe_log_room(cap->max_send_wr)) {
+		sh_wqe_log_caps(&more);
+		more.max_send_wr++;
+		real = qp_call(how, &more);
+	}
+	if (!real)
+		return qp_call_hidden(how, cap);
+	got->max_send_wr = cap->max_send_wr;
+	*room = true;
+	return real;
+}
+
 /* Lock held, given up for the call: a sick NIC may take a minute to answer. */
-static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidden)
+static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidden, bool *log_room)
 {
 	struct sh_yield yield = { how->context, SH_YIELD_SOME };
 	struct ibv_qp_cap cap = how->plain ? how->plain->cap : how->attr->cap;
@@ -68,7 +90,7 @@ static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidd
 
 	pthread_mutex_unlock(&sh.lock);
 	do
-		real = hidden ? qp_call_hidden(how, &cap) : qp_call(how, &cap);
+		real = hidden ? qp_call_logged(how, &cap, log_room) : qp_call(how, &cap);
 	while (!real && sh_yield(&yield));
 	if (real && how->plain)
 		how->attr->cap = how->plain->cap;
@@ -78,7 +100,7 @@ static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidd
 
 static struct ibv_qp *qp_create_real(const struct qp_create *how)
 {
-	return qp_create_real_with(how, false);
+	return qp_create_real_with(how, false, NULL);
 }
 
 static void qp_set_srq(const struct qp_create *how, struct ibv_srq *srq)
@@ -183,13 +205,13 @@ static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct 
 	struct ibv_qp *real;
 
 	if (!qp->srq)
-		return qp_create_real_with(how, hidden);
+		return qp_create_real_with(how, hidden, &qp->carriers.log.room);
 	srq = sh_srq_for_qp(qp->srq, &qp->own.srq);
 	if (!srq)
 		return NULL;
 	qp_set_srq(how, srq);
 	qp->srq->pinned++;
-	real = qp_create_real_with(how, hidden);
+	real = qp_create_real_with(how, hidden, &qp->carriers.log.room);
 	qp->srq->pinned--;
 	qp_set_srq(how, how->srq);
 	return real;

@@ -25,6 +25,7 @@ struct outbox_record {
 	const struct sc_msg_state *state;
 	const struct sc_msg_home *home;
 	const struct sh_wire_word *word;
+	const struct sh_wire_log *log;
 };
 
 static void outbox_send(struct sh_peer_path *path)
@@ -101,6 +102,8 @@ static int outbox_write(struct sh_peer_path *path, const struct outbox_record *r
 		return sh_wire_put_home(writer, &record->ids, record->home);
 	if (record->word)
 		return sh_wire_put_word(writer, &record->ids, record->word);
+	if (record->log)
+		return sh_wire_put_log(writer, &record->ids, record->log);
 	ret = sh_wire_put_state(writer, &record->ids, record->state);
 	path->out_states |= !ret;
 	sh_peers.states_sent += !ret;
@@ -135,6 +138,12 @@ void sh_outbox_put_word(struct sh_peer_path *path, const struct sh_wire_ids *ids
 			const struct sh_wire_word *word)
 {
 	outbox_put(path, &(struct outbox_record){ .ids = *ids, .word = word });
+}
+
+void sh_outbox_put_log(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+		       const struct sh_wire_log *log)
+{
+	outbox_put(path, &(struct outbox_record){ .ids = *ids, .log = log });
 }
 
 void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,

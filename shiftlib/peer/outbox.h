@@ -20,6 +20,8 @@ void sh_outbox_put_state(struct sh_peer_path *path, const struct sh_wire_ids *id
 			 const struct sc_msg_state *state);
 void sh_outbox_put_word(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 			const struct sh_wire_word *word);
+void sh_outbox_put_log(struct sh_peer_path *path, const struct sh_wire_ids *ids,
+		       const struct sh_wire_log *log);
 void sh_outbox_put_home(struct sh_peer_path *path, const struct sh_wire_ids *ids,
 			const struct sc_msg_home *home);
 

@@ -52,6 +52,7 @@ struct sh_pd {
 	/* Memory of it is not shadowed: what uses it is not protected, while some of `alone` are not 0 or,
 	 * with another reason, for good. */
 	_Atomic bool unprotected;
+	bool unordered; /* it has, or had, memory where a WRITE may be seen before an earlier one */
 	const char *why;		/* set before */
 	uint32_t alone[SH_ALONE_KINDS]; /* regions and keys */
 	struct list_node mrs, parents, devx;
@@ -79,7 +80,8 @@ struct sh_mr {
 	uint64_t offset;
 	uint32_t direct; /* flags that the engine's provider had for it */
 	enum sh_alone alone;
-	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
+	bool readable; /* this process can read it, as was seen */
+	bool leaving;  /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };
 

@@ -44,6 +44,9 @@ static void check_ranges(const struct sh_wire_record *record)
 		CHECK(record->home.why < SC_HOME_WHYS);
 	} else if (record->type == SH_WIRE_WORD) {
 		CHECK(record->word.kind < SH_WIRE_WORD_KINDS);
+	} else if (record->type == SH_WIRE_LOG) {
+		CHECK(record->log.kind < SH_WIRE_LOG_KINDS);
+		CHECK(record->log.why < SH_WIRE_LOG_WHYS);
 	} else if (record->type == SH_WIRE_KEYS) {
 		for (i = 0; i < record->keys.n; i++)
 			CHECK(sh_wire_key(record, i).op < SH_WIRE_KEY_OPS);
@@ -68,6 +71,7 @@ static int put_record(struct sh_wire_writer *writer, const struct sh_wire_record
 	case SH_WIRE_STATE: return sh_wire_put_state(writer, &record->ids, &record->state);
 	case SH_WIRE_HOME: return sh_wire_put_home(writer, &record->ids, &record->home);
 	case SH_WIRE_WORD: return sh_wire_put_word(writer, &record->ids, &record->word);
+	case SH_WIRE_LOG: return sh_wire_put_log(writer, &record->ids, &record->log);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &record->ids);
 	case SH_WIRE_KEYS: return put_keys(writer, record);
 	case SH_WIRE_KEYS_ACK: return sh_wire_put_keys_ack(writer, record->seq);
@@ -128,6 +132,13 @@ static bool same_word(const struct sh_wire_word *a, const struct sh_wire_word *b
 	       a->addr == b->addr && a->value == b->value;
 }
 
+static bool same_log(const struct sh_wire_log *a, const struct sh_wire_log *b)
+{
+	return a->kind == b->kind && a->why == b->why && a->carrier == b->carrier &&
+	       a->rkey == b->rkey && a->addr == b->addr && a->tag == b->tag &&
+	       a->number == b->number;
+}
+
 static bool same_keys(const struct sh_wire_record *a, const struct sh_wire_record *b)
 {
 	struct sh_wire_key x, y;
@@ -173,6 +184,7 @@ bool wire_record_same(const struct sh_wire_record *a, const struct sh_wire_recor
 	case SH_WIRE_STATE: return same_ids(&a->ids, &b->ids) && same_state(&a->state, &b->state);
 	case SH_WIRE_HOME: return same_ids(&a->ids, &b->ids) && same_home(&a->home, &b->home);
 	case SH_WIRE_WORD: return same_ids(&a->ids, &b->ids) && same_word(&a->word, &b->word);
+	case SH_WIRE_LOG: return same_ids(&a->ids, &b->ids) && same_log(&a->log, &b->log);
 	case SH_WIRE_UNKNOWN: return same_ids(&a->ids, &b->ids);
 	case SH_WIRE_KEYS: return same_keys(a, b);
 	case SH_WIRE_NICS: return same_nics(a, b);

@@ -165,8 +165,10 @@ static void qp_make(struct vrig *rig, struct vf_dev *dev, uint32_t epoch, struct
 	struct vf_geometry real = *g;
 
 	real.send_wr++; /* the shell asks for one more, for what the engine posts itself */
+	if (rig->setup.log_every)
+		real.send_wr += sp_log_room(g->send_wr, rig->setup.log_every);
 	vf_qp_make(dev, &c->qp, scq, rcq, rig->setup.srq ? &c->srq : NULL, &real);
-	c->qp.attr.cap.max_send_wr--;
+	c->qp.attr.cap.max_send_wr = g->send_wr;
 	c->qp.path = epoch;
 	c->qp.no_remote_write = rig->setup.no_write;
 	c->qp.no_remote_read = rig->setup.no_read;

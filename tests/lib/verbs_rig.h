@@ -39,6 +39,7 @@ struct vr_setup {
 	uint32_t knobs[VR_NICS + 1]; /* of the backups, and of the application's own */
 	bool srq, no_write, no_read; /* rights that the peers' QPs do not give */
 	bool cq_ex, one_cq;	     /* one_cq: for both directions */
+	uint32_t log_every;	     /* 0: queues have no room for a log */
 };
 
 struct vrig {

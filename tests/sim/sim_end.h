@@ -42,9 +42,14 @@ struct sim_end {
 	uint16_t active, recv_to;
 	uint32_t retired; /* requests, in posting order */
 	struct {
-		uint32_t from;	  /* the first request that was laid into the carrier in use */
-		bool writes_only; /* a WRITE may be missing from the peer's memory */
-		bool misled;	  /* once, by a wrong number that nothing contradicted */
+		uint32_t from;	   /* the first request that was laid into the carrier in use */
+		bool writes_only;  /* a WRITE may be missing from the peer's memory */
+		bool misled;	   /* once, by a wrong number that nothing contradicted */
+		uint64_t log_word; /* of what comes: one for all carriers, as hard as can be */
+		struct {
+			uint32_t carrier, number;
+			bool known;
+		} log_told; /* by the peer, of what is sent */
 	} laid;
 	uint32_t recv_count;
 	uint32_t receives_given; /* good or with an error, to the application */

@@ -14,6 +14,7 @@
 #include "sim_label.h"
 #include "sim_event.h"
 #include "sim_limits.h"
+#include "sim_log.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
 #include "sim_owner.h"
@@ -628,12 +629,14 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
 	counts.posted = w->base_count + two_sided(e, last);
 	sim_exact_counts(w, end, a, &counts);
+	sim_log_counts(w, end, &counts);
 	sim_owner_tell(w, end, requests, e->retired, n);
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
 	settled = (struct sim_settled){ &counts, requests, n, fates, &verdict, reason };
 	sim_label_settle(end, &settled);
 	sim_exact_settled(w, end, &settled);
 	sim_owner_settled(w, end, &settled);
+	sim_log_settled(w, end, &settled);
 	if (reason != SC_REASON_NONE)
 		return reason;
 	e->laid.writes_only |= verdict.unplaced;

@@ -138,7 +138,7 @@ static void settle_again(const struct sim_settled *s, const struct sp_request *r
 
 /*
  * Settle.v is asked what the count alone says, Exact.v what an expected PSN says; neither knows of words
- * (sim_owner.h). A run of Dir.v settles by the count: where the number or a word said something else, what the connection does from here on is no run of
+ * (sim_owner.h), nor of the log's (sim_log.h). A run of Dir.v settles by the count: where the number or a word said something else, what the connection does from here on is no run of
  * the proof.
  */
 void sim_label_settle(uint32_t end, const struct sim_settled *s)
@@ -152,7 +152,8 @@ void sim_label_settle(uint32_t end, const struct sim_settled *s)
 	memcpy(requests, s->requests, s->n * sizeof(*requests));
 	for (uint32_t i = 0; i < s->n; i++)
 		requests[i].told = 0;
-	settle_again(s, requests, s->counts, &exact);
+	counts.logged = false;
+	settle_again(s, requests, &counts, &exact);
 	counts.exact = false;
 	settle_again(s, requests, &counts, &plain);
 	label_asked(end, "asked", &plain.settled);

@@ -85,6 +85,11 @@ static const struct {
 	/* O1, of atomics by their owners' values */
 	{ "own-value-means-lost", SC_MUTANT_OWN_IS_LOST, SIM_MUTANT_NONE },
 	{ "other-value-means-won", SC_MUTANT_OTHER_IS_WON, SIM_MUTANT_NONE },
+	/* L1, of the log */
+	{ "log-before-data", SC_MUTANT_NONE, SIM_MUTANT_LOG_EARLY },
+	{ "log-of-old-carrier", SC_MUTANT_LOG_OF_OLD, SIM_MUTANT_NONE },
+	{ "log-of-other-carrier", SC_MUTANT_LOG_OF_OTHER, SIM_MUTANT_NONE },
+	{ "log-counts-beyond", SC_MUTANT_LOG_BEYOND, SIM_MUTANT_NONE },
 };
 
 void sim_mutants_list(void)

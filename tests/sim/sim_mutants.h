@@ -26,6 +26,7 @@ enum sim_mutant {
 	SIM_MUTANT_BOTH_LEAD,	  /* both ends choose standbys */
 	SIM_MUTANT_DROP_LIVE,	  /* the carrier in use destroyed with the old ones */
 	SIM_MUTANT_READ_IS_ONE,	  /* a READ counts as one packet */
+	SIM_MUTANT_LOG_EARLY,	  /* the log's word is in memory before what it counts */
 	SIM_MUTANT_DEFAULT_MTU,	  /* packets are counted by the MTU of the default path */
 };
 extern enum sim_mutant sim_mutant;

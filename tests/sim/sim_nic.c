@@ -13,6 +13,7 @@
 #include "sim_exact.h"
 #include "sim_label.h"
 #include "sim_limits.h"
+#include "sim_log.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
 #include "sim_owner.h"
@@ -80,7 +81,7 @@ struct sim_qp *sim_nic_make(struct sim_world *w, uint32_t end, uint32_t path, ui
 
 /* ---- what is written, and in memory somewhat later ------------------------------------------ */
 
-static struct sim_posted *posted_new(struct sim_world *w, struct sim_nic *nic)
+struct sim_posted *sim_nic_posted(struct sim_world *w, struct sim_nic *nic)
 {
 	struct sim_posted *p;
 
@@ -104,7 +105,9 @@ static void unwrite(struct sim_world *w, const struct sim_posted *p)
 	struct sim_end *e = &w->end[p->end];
 	const struct sim_cqe *cqe;
 
-	if (p->qpn) {
+	if (p->log) {
+		sim_log_unwrite(w, p);
+	} else if (p->qpn) {
 		sim_trace(w, p->end, "qp%u completion lost with the NIC", p->qpn);
 		cqe = &w->qp[p->qpn].cq[--w->qp[p->qpn].n_cq];
 		if (cqe->application)
@@ -141,7 +144,7 @@ static void put_cqe(struct sim_world *w, struct sim_qp *qp, struct sim_cqe cqe)
 		sim_violation(w, "the model's completion queue is too small");
 		return;
 	}
-	posted = posted_new(w, sim_nic_of(w, qp));
+	posted = sim_nic_posted(w, sim_nic_of(w, qp));
 	posted->end = qp->end;
 	posted->qpn = qp->qpn;
 	posted->cqe = qp->n_cq;
@@ -313,6 +316,7 @@ void sim_nic_lay(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool 
 	lay_entry(w, qp,
 		  (struct sim_entry){ .request = (uint8_t)request,
 				      .packets = nop ? 0 : (uint8_t)sim_nic_packets(qp, r),
+				      .logged = !nop && sim_log_due(w, qp, r),
 				      .nop = nop });
 }
 
@@ -466,7 +470,7 @@ static void write_half(struct sim_world *w, struct sim_qp *qp, uint32_t cell, ui
 		       uint32_t request)
 {
 	uint32_t *at = &w->end[qp->end].cell[cell].half[half];
-	struct sim_posted *posted = posted_new(w, sim_nic_of(w, qp));
+	struct sim_posted *posted = sim_nic_posted(w, sim_nic_of(w, qp));
 
 	sim_check_write(w, qp->end, request);
 	sim_exact_written(w, qp->end, cell, request);
@@ -581,10 +585,13 @@ static void take(struct sim_world *w, struct sim_qp *qp, const struct sim_packet
 
 	if (last)
 		sim_label(qp->end ^ 1U, "exec %u %u", qp->epoch, request);
+	sim_log_before(w, qp, entry, p->entry);
 	execute(w, qp, p, r, request);
 	entry->taken += (uint8_t)packets;
 	r->ran += last;
 	qp->epsn = psn_add(qp->epsn, packets);
+	if (last)
+		sim_log_behind(w, qp, entry, p->entry);
 	if (last && !data)
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
 }

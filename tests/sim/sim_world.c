@@ -10,6 +10,7 @@
 #include "sim_fault.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
+#include "sim_log.h"
 #include "sim_owner.h"
 #include "sim_path.h"
 #include "sim_report.h"
@@ -292,6 +293,7 @@ void sim_init(struct sim_world *w, uint64_t seed, bool trace)
 	sim_fault_init(w);
 	sim_exact_init(w);
 	sim_owner_init(w);
+	sim_log_init(w);
 	sim_app_init(w);
 	sim_shell_init(w);
 }
@@ -319,6 +321,8 @@ static void count(const struct sim_world *w)
 	t->thirds += w->figures.thirds;
 	t->won += w->figures.won;
 	t->lost += w->figures.lost;
+	t->logged += w->figures.logged;
+	t->log_spared += w->figures.log_spared;
 	for (uint32_t i = 0; i < SIM_ROWS; i++)
 		for (uint32_t e = 0; e < SC_EVENT_TYPES; e++)
 			t->pairs[i][e] += w->figures.pair[i][e];

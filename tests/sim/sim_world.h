@@ -37,6 +37,8 @@ struct sim_host {
 /* How unlucky packets and messages are. */
 struct sim_weather {
 	uint32_t loss_percent, slow_percent, held_percent;
+	uint32_t
+		log_every; /* a log WQE lies behind so many requests that change memory; 0: there is no log */
 };
 
 /* What chance decided, for --shrink. */

@@ -192,6 +192,19 @@ static struct sh_wire_word random_word(void)
 	};
 }
 
+static struct sh_wire_log random_log(void)
+{
+	return (struct sh_wire_log){
+		.kind = (uint8_t)random_below(&rng, SH_WIRE_LOG_KINDS),
+		.why = (uint8_t)random_below(&rng, SH_WIRE_LOG_WHYS),
+		.carrier = (uint32_t)random_next(&rng),
+		.rkey = (uint32_t)random_next(&rng),
+		.addr = random_next(&rng),
+		.tag = (uint32_t)random_next(&rng),
+		.number = (uint32_t)random_next(&rng),
+	};
+}
+
 static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 {
 	struct sh_wire_record *r = &sent->record;
@@ -216,6 +229,10 @@ static int put_random(struct sh_wire_writer *writer, struct sent *sent)
 		r->ids = random_ids();
 		r->word = random_word();
 		return sh_wire_put_word(writer, &r->ids, &r->word);
+	case SH_WIRE_LOG:
+		r->ids = random_ids();
+		r->log = random_log();
+		return sh_wire_put_log(writer, &r->ids, &r->log);
 	case SH_WIRE_UNKNOWN: return sh_wire_put_unknown(writer, &r->ids);
 	case SH_WIRE_KEYS:
 		n = 1 + random_below(&rng, 8);
@@ -310,7 +327,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\10\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\11\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x80\0\0\0\0\0\0\0"			/* length */

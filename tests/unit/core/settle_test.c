@@ -193,6 +193,66 @@ static const struct exact_row {
 	{ { "rW2", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 2, 's', false },
 };
 
+/*
+ * With the log's word: so many of the requests it counts. taken: the expected PSN too, as above; -1: not told.
+ */
+static const struct log_row {
+	struct row row;
+	int32_t ran;
+	char seen;
+	int32_t taken;
+	bool unplaced, log_doubted, doubted;
+} log_rows[] = {
+	/* up to there all ran, and nothing is said of what is behind it */
+	{ { "ww", 3, 0, "nn", SC_REASON_NONE, 0 }, 0, 's', -1, false, false, false },
+	{ { "ww", 3, 0, "dn", SC_REASON_NONE, 1 }, 1, 's', -1, false, false, false },
+	{ { "ww", 3, 0, "dd", SC_REASON_NONE, 2 }, 2, 's', -1, false, false, false },
+	{ { "www", 3, 0, "dnn", SC_REASON_NONE, 1 }, 1, 0, -1, false, false, false },
+	{ { "lwlw", 3, 0, "ddnn", SC_REASON_NONE, 2 }, 2, 's', -1, false, false, false },
+	/* the count may know more, and the word more than the count */
+	{ { "wsw", 3, 1, "ddn", SC_REASON_NONE, 2 }, 1, 's', -1, false, false, false },
+	{ { "wsw", 3, 1, "ddd", SC_REASON_NONE, 3 }, 3, 's', -1, false, false, false },
+	{ { "wsw", 3, 1, "ddd", SC_REASON_NONE, 3 }, 3, 0, -1, false, false, false },
+	/* a receive whose completion died with its NIC is laid again, and waits for its message */
+	{ { "wsw", 3, 0, "dnn", SC_REASON_NONE, 1 }, 3, 's', -1, false, false, false },
+	{ { "wsws", 3, 1, "dddn", SC_REASON_NONE, 3 }, 4, 's', -1, false, false, false },
+	/* a NIC that lives has completed them all: such a word is not its */
+	{ { "wsw", 3, 0, "nnn", SC_REASON_NONE, 0 }, 3, 0, -1, false, true, false },
+	{ { "wsws", 3, 1, "ddnn", SC_REASON_NONE, 2 }, 4, 0, -1, false, true, false },
+	/* nor one that counts more than there is, or what the NIC was not given */
+	{ { "ww", 3, 0, "nn", SC_REASON_NONE, 0 }, 3, 's', -1, false, true, false },
+	{ { "w.w", 3, 0, "nn", SC_REASON_NONE, 0 }, 2, 's', -1, false, true, false },
+	{ { "ww", 3, 0, "nn", SC_REASON_NONE, 0 }, INT32_MAX, 's', -1, false, true, false },
+	/* READs and fences, as behind the count's line */
+	{ { "rw", 3, 0, "ad", SC_REASON_NONE, 0 }, 2, 's', -1, false, false, false },
+	{ { "rW", 3, 0, "dd", SC_REASON_NONE, 2 }, 2, 's', -1, false, false, false },
+	{ { "rW", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 1, 's', -1, false, false, false },
+	{ { "rwW", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 2, 's', -1, false, false, false },
+	/* atomics: one that ran has lost its value, one behind the word may have run */
+	{ { "wa", 3, 0, NULL, SC_REASON_ATOMIC, 1 }, 2, 's', -1, false, false, false },
+	{ { "wa", 3, 0, NULL, SC_REASON_ATOMIC, 1 }, 1, 's', -1, false, false, false },
+	{ { "!aw", 3, 0, "dn", SC_REASON_NONE, 1 }, 1, 's', -1, false, false, false },
+	{ { "!aw", 3, 0, NULL, SC_REASON_ATOMIC, 0 }, 0, 's', -1, false, false, false },
+	/* what the application saw complete is in memory, if the word counts it; else as without */
+	{ { "ww", 4, 0, "nn", SC_REASON_NONE, 0 }, 0, 'u', -1, false, false, false },
+	{ { "ws", 4, 0, "nn", SC_REASON_NONE, 0 }, 0, 'u', -1, false, false, false },
+	{ { "wr", 4, 0, "dn", SC_REASON_NONE, 1 }, 1, 'u', -1, false, false, false },
+	{ { "", 4, 0, "", SC_REASON_NONE, 0 }, 0, 'u', -1, false, false, false },
+	{ { "ww", 4, 0, "nn", SC_REASON_NONE, 0 }, -1, 'u', -1, true, false, false },
+	{ { "ws", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, -1, 'u', -1, true, false, false },
+	{ { "wsw", 4, 1, "ddn", SC_REASON_NONE, 2 }, -9, 'u', -1, false, false, false },
+	{ { "ws", 4, 0, NULL, SC_REASON_MISCOUNT, 0 }, 3, 'u', -1, true, true, false },
+	{ { "ww", 4, 0, "nn", SC_REASON_NONE, 0 }, INT32_MIN, 'u', -1, true, false, false },
+	/* a PSN that is known is exact, and the word not needed */
+	{ { "www", 3, 0, "ddn", SC_REASON_NONE, 2 }, 1, 0, 2, false, false, false },
+	{ { "wa", 3, 0, "dn", SC_REASON_NONE, 1 }, 1, 0, 1, false, false, false },
+	/* of a dead NIC it says what never ran, the word what is in memory; they agree, or the PSN lies */
+	{ { "wwa", 3, 0, "dnn", SC_REASON_NONE, 1 }, 1, 's', 2, false, false, false },
+	{ { "wwa", 3, 0, NULL, SC_REASON_ATOMIC, 1 }, 1, 's', 3, false, false, false },
+	{ { "www", 3, 0, "ddn", SC_REASON_NONE, 2 }, 2, 's', 1, false, false, true },
+	{ { "wwa", 3, 0, NULL, SC_REASON_ATOMIC, 2 }, 2, 's', 1, false, false, true },
+};
+
 static struct sp_request request_of(char letter)
 {
 	static const char kinds[] = "wrsal";
@@ -316,6 +376,48 @@ static void settle_by_the_expected_psn(void **state)
 		}
 }
 
+static void settle_by_the_log(void **state)
+{
+	struct sc_verdict verdict;
+	enum sp_fate fates[16];
+	struct question q;
+
+	for (size_t i = 0; i < sizeof(log_rows) / sizeof(*log_rows); i++) {
+		const struct log_row *row = &log_rows[i];
+
+		ask(&row->row, row->seen, &q);
+		number(&q, 0xfffffe);
+		q.counts.exact = row->taken >= 0;
+		q.counts.expected_psn = (0xfffffeu + (uint32_t)row->taken) & SC_PSN_MASK;
+		q.counts.logged = true;
+		q.counts.log_ran = row->ran;
+		check(&row->row, &q, row->unplaced, row->doubted);
+		sc_settle(q.requests, q.n, &q.counts, fates, &verdict);
+		if (verdict.log_doubted != row->log_doubted)
+			fail_msg("row %zu: the word is %sdoubted", i,
+				 row->log_doubted ? "not " : "");
+	}
+}
+
+/* The word of this carrier, under its own tag, and no other. */
+static void a_word_is_of_one_carrier(void **state)
+{
+	static const uint32_t numbers[] = { 0, 1, INT32_MAX, UINT32_MAX };
+	struct sc_counts counts = { 0 };
+	uint32_t number;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		assert_true(sc_log_read(sp_log_word(5, numbers[i]), 5, &number));
+		assert_int_equal(number, numbers[i]);
+		assert_false(sc_log_read(sp_log_word(5, numbers[i]), 6, &number));
+	}
+	assert_false(sc_log_read(0, 5, &number)); /* nothing was written yet */
+	sc_settle_log(&counts, 7, 3, 7);
+	assert_true(counts.logged && counts.log_ran == 3);
+	sc_settle_log(&counts, 6, 3, 7);
+	assert_false(counts.logged);
+}
+
 /* Requests without numbers, and so many packets that a number is of two of them: the count decides alone. */
 static void numbers_that_do_not_tell(void **state)
 {
@@ -383,6 +485,8 @@ int main(void)
 		cmocka_unit_test(settle_of_a_dead_nic),
 		cmocka_unit_test(a_count_beyond_what_was_posted_is_refused),
 		cmocka_unit_test(settle_by_the_expected_psn),
+		cmocka_unit_test(settle_by_the_log),
+		cmocka_unit_test(a_word_is_of_one_carrier),
 		cmocka_unit_test(numbers_that_do_not_tell),
 		cmocka_unit_test(it_is_asked_for_only_where_it_helps),
 		cmocka_unit_test(it_is_of_one_carrier),

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The log: behind each n-th request that changes the peer's memory a hidden WRITE of one word there, which says how many
+ * ran (shiftlib/core/settle.h). It is unsignaled, takes no slot, and completes with an error only: then its wr_id says
+ * behind which request it lay, as it is one more than the address of that one's slot.
+ */
+#ifndef LED_LOG_H
+#define LED_LOG_H
+
+#include "providers/ledger/qp.h"
+
+#pragma GCC visibility push(hidden)
+
+/* What a log WQE in the making refers to. */
+struct led_log_data {
+	uint64_t word;
+	struct ibv_sge sge;
+};
+
+LED_INLINE bool led_log_is(const struct sp_qp *qp, uint64_t wr_id)
+{
+	uint64_t at = wr_id - (uintptr_t)qp->sq.slots;
+
+	return at < qp->sq.bytes && at % sizeof(union led_send) == 1;
+}
+
+/* A request of that kind goes to the carrier: is one due behind it? sq_lock held. */
+LED_INLINE bool led_log_due(struct sp_carrier *c, enum sp_request_kind kind)
+{
+	if (led_likely(!c->log.on) || (kind != SP_REQ_WRITE && kind != SP_REQ_ATOMIC))
+		return false;
+	return ++c->log.since >= c->log.at.every;
+}
+
+void led_log_put(struct sp_carrier *c, uint32_t n, struct ibv_send_wr *wr,
+		 struct led_log_data *data);
+void led_log_missed(struct sp_carrier *c);
+uint32_t led_log_behind(const struct sp_qp *qp, uint64_t wr_id);
+const char *led_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log);
+int32_t led_qp_logged(struct sp_qp *qp, uint32_t number);
+
+#pragma GCC visibility pop
+
+#endif

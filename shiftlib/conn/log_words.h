@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The words of the log, of who receives: where they lie, and what they say. Lock held. */
+#ifndef SHIFTLIB_CONN_LOG_WORDS_H
+#define SHIFTLIB_CONN_LOG_WORDS_H
+
+struct sh_qp;
+struct sh_wire_log;
+
+void sh_log_words_asked(struct sh_qp *qp, const struct sh_wire_log *ask);
+
+#endif

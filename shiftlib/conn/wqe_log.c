@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Who sends. The place of a carrier's word is asked for as often as messages are lost, from when a standby can take over;
+ * so is what it says, behind a fault: once the peer's carrier is quiesced, the answer says nothing that is not so.
+ */
+#include <string.h>
+#include "providers/engine_qp.h"
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/log_words.h"
+#include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/messages.h"
+#include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/control/wire.h"
+#include "shiftlib/core/settle.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/peer/peer.h"
+
+#define ASK_MIN_NS (20 * SH_NS_PER_MS)
+#define ASK_MAX_NS SH_NS_PER_S
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+uint32_t sh_wqe_log_room(uint32_t requests)
+{
+	return sh.config.wqe_log && requests ? sp_log_room(requests, sh.config.wqe_log) : 0;
+}
+
+void sh_wqe_log_caps(struct ibv_qp_cap *cap)
+{
+	cap->max_send_wr += sh_wqe_log_room(cap->max_send_wr);
+	if (cap->max_inline_data < sizeof(uint64_t))
+		cap->max_inline_data = sizeof(uint64_t);
+}
+
+/* Queue pairs of few requests have more of the log for each. */
+int sh_wqe_log_cqe(int cqe)
+{
+	if (!sh.config.wqe_log || cqe <= 0 || cqe > INT32_MAX / 4)
+		return cqe;
+	return 2 * cqe + cqe / (int)sh.config.wqe_log + 2;
+}
+
+/* ---- where is the word? ---------------------------------------------------------------------- */
+
+static bool log_wanted(const struct sh_qp *qp)
+{
+	return sh.config.wqe_log && qp->conn_id && qp->peer && qp->core.guarded &&
+	       !sh_loopback_is(qp);
+}
+
+static const char *log_refusal(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const char *why = sp_qp_log(qp->sp, carrier->epoch, NULL);
+
+	if (why)
+		return why;
+	if (!qp->carriers.log.room || carrier->log.no_room)
+		return "its send queue has no room for log WQEs";
+	if (!(qp->peer->caps & SH_WIRE_CAP_LOG))
+		return "its peer's SHIFT knows no log (before 3.9)";
+	return NULL;
+}
+
+/* Loudly for the first of those that share a reason. */
+static void log_refuse(struct sh_qp *qp, struct sh_carrier *carrier, const char *why)
+{
+	static const char *said;
+
+	carrier->log.phase = SH_WQE_LOG_REFUSED;
+	if (qp->carriers.log.why != why)
+		sh_log(said != why ? SH_LOG_WARN : SH_LOG_INFO,
+		       "QP 0x%06x: its requests are not logged (SHIFT_WQE_LOG): %s", qp->qp->qp_num,
+		       why);
+	qp->carriers.log.why = said = why;
+}
+
+static void log_ask(struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	const struct sh_wire_log ask = { .kind = SH_WIRE_LOG_ASK, .carrier = carrier->epoch };
+
+	sh_messages_send_log(qp, &ask);
+}
+
+/* Its engine knows it, and it is not given up. */
+static bool log_concerns(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return carrier && carrier->qp && (carrier == &qp->carriers.own || carrier->sp) &&
+	       !carrier->to_error;
+}
+
+static void log_begin(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	const char *why;
+
+	if (!log_concerns(qp, carrier) || carrier->log.phase != SH_WQE_LOG_NONE)
+		return;
+	why = log_refusal(qp, carrier);
+	if (why) {
+		log_refuse(qp, carrier, why);
+		return;
+	}
+	carrier->log.phase = SH_WQE_LOG_ASKED;
+	log_ask(qp, carrier);
+	qp->carriers.log.interval = ASK_MIN_NS;
+	qp->carriers.log.next_at = sh_now_ns() + ASK_MIN_NS;
+}
+
+void sh_wqe_log_look(struct sh_qp *qp)
+{
+	if (!log_wanted(qp))
+		return;
+	log_begin(qp, qp->active);
+	log_begin(qp, qp->standby);
+}
+
+static bool log_ask_again(struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	if (!log_concerns(qp, carrier) || carrier->log.phase != SH_WQE_LOG_ASKED)
+		return false;
+	log_ask(qp, carrier);
+	return true;
+}
+
+void sh_wqe_log_timer(struct sh_qp *qp, uint64_t now)
+{
+	bool asked = false;
+
+	qp->carriers.log.next_at = 0;
+	if (log_wanted(qp)) {
+		asked |= log_ask_again(qp, qp->active);
+		asked |= log_ask_again(qp, qp->standby);
+	}
+	if (!asked)
+		return;
+	qp->carriers.log.interval = qp->carriers.log.interval < ASK_MAX_NS / 2
+					    ? 2 * qp->carriers.log.interval
+					    : ASK_MAX_NS;
+	qp->carriers.log.next_at = now + qp->carriers.log.interval;
+}
+
+static const char *log_why(enum sh_wire_log_why why)
+{
+	switch (why) {
+	case SH_WIRE_LOG_WHY_RIGHTS: return "its peer's queue pair takes no WRITEs";
+	case SH_WIRE_LOG_WHY_ORDER:
+		return "its peer has memory where a WRITE may be seen before an earlier one "
+		       "(relaxed ordering, a dma-buf, or not the host's)";
+	case SH_WIRE_LOG_WHY_MEMORY: return "its peer could not register the word";
+	case SH_WIRE_LOG_WHY_NONE:
+	case SH_WIRE_LOG_WHYS: break;
+	}
+	return "its peer says so";
+}
+
+static void log_placed(struct sh_qp *qp, const struct sh_wire_log *log)
+{
+	struct sh_carrier *carrier = sh_carrier_find(qp, log->carrier);
+	const struct sp_log at = { log->addr, log->rkey, log->tag, sh.config.wqe_log };
+
+	if (!log_wanted(qp) || !log_concerns(qp, carrier) || carrier->log.phase != SH_WQE_LOG_ASKED)
+		return;
+	if (log->kind == SH_WIRE_LOG_REFUSED) {
+		log_refuse(qp, carrier, log_why(log->why));
+		return;
+	}
+	carrier->log.phase = SH_WQE_LOG_ON;
+	(void)sp_qp_log(qp->sp, carrier->epoch, &at);
+	qp->carriers.log.why = NULL;
+	sh_log(SH_LOG_INFO,
+	       "QP 0x%06x: each %u. request on %s that changes its peer's memory is logged",
+	       qp->qp->qp_num, at.every, carrier->nic->name);
+}
+
+/* ---- what does it say? ----------------------------------------------------------------------- */
+
+static void log_read(struct sh_qp *qp)
+{
+	const struct sh_wire_log ask = { .kind = SH_WIRE_LOG_READ, .carrier = qp->active->epoch };
+
+	qp->carriers.log.told.asked = true;
+	qp->carriers.log.told.carrier = ask.carrier;
+	sh_messages_send_log(qp, &ask);
+}
+
+/* Where a PSN tells, or the count alone, nobody is asked. */
+static bool log_would_tell(const struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
+			   const struct sc_counts *counts)
+{
+	if (qp->active->log.phase != SH_WQE_LOG_ON || !qp->peer)
+		return false;
+	return counts->recalled || (!counts->exact && sc_exact_wanted(requests, n));
+}
+
+bool sh_wqe_log_settle(struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
+		       struct sc_counts *counts)
+{
+	bool asked =
+		qp->carriers.log.told.asked && qp->carriers.log.told.carrier == qp->active->epoch;
+
+	if (!log_would_tell(qp, requests, n, counts))
+		return true;
+	if (!asked || !qp->carriers.log.told.answered) {
+		qp->carriers.log.told.answered = false;
+		log_read(qp);
+		return false;
+	}
+	if (qp->carriers.log.told.known)
+		sc_settle_log(counts, qp->carriers.log.told.carrier,
+			      sp_qp_logged(qp->sp, qp->carriers.log.told.number),
+			      qp->active->epoch);
+	return true;
+}
+
+static void log_told(struct sh_qp *qp, const struct sh_wire_log *log)
+{
+	if (!qp->carriers.log.told.asked || qp->carriers.log.told.answered ||
+	    log->carrier != qp->carriers.log.told.carrier)
+		return;
+	qp->carriers.log.told.answered = true;
+	qp->carriers.log.told.known = log->kind == SH_WIRE_LOG_SAYS;
+	qp->carriers.log.told.number = log->number;
+	if (log->kind == SH_WIRE_LOG_REFUSED)
+		sh_log(SH_LOG_WARN, "QP 0x%06x: the log's word is not used: %s", qp->qp->qp_num,
+		       log_why(log->why));
+}
+
+void sh_wqe_log_doubt(struct sh_qp *qp)
+{
+	sh_log(SH_LOG_WARN,
+	       "QP 0x%06x: the log's word contradicts the requests or the count of receives; it is "
+	       "not "
+	       "used, please report",
+	       qp->qp->qp_num);
+}
+
+void sh_wqe_log_heard(struct sh_qp *qp, const struct sh_wire_log *log)
+{
+	bool told = qp->carriers.log.told.asked && qp->carriers.log.told.carrier == log->carrier;
+
+	switch ((enum sh_wire_log_kind)log->kind) {
+	case SH_WIRE_LOG_ASK:
+	case SH_WIRE_LOG_READ: sh_log_words_asked(qp, log); break;
+	case SH_WIRE_LOG_PLACE: log_placed(qp, log); break;
+	case SH_WIRE_LOG_REFUSED: told ? log_told(qp, log) : log_placed(qp, log); break;
+	case SH_WIRE_LOG_SAYS:
+	case SH_WIRE_LOG_NOTHING: log_told(qp, log); break;
+	case SH_WIRE_LOG_KINDS: break;
+	}
+}
+
+/* Its own queue pair may be what it was, and so may the region of its word: its tag may not. */
+void sh_wqe_log_reset(struct sh_qp *qp)
+{
+	sh_wqe_log_forget(qp);
+	memset(qp->carriers.log.word, 0, sizeof(qp->carriers.log.word));
+	qp->carriers.log.why = NULL;
+	qp->carriers.log.next_at = 0;
+	qp->carriers.own.log.phase = SH_WQE_LOG_NONE;
+}
+
+void sh_wqe_log_forget(struct sh_qp *qp)
+{
+	memset(&qp->carriers.log.told, 0, sizeof(qp->carriers.log.told));
+}
+
+const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why)
+{
+	*why = NULL;
+	if (!sh.config.wqe_log || !qp->conn_id)
+		return NULL;
+	switch (qp->active->log.phase) {
+	case SH_WQE_LOG_NONE: return "off";
+	case SH_WQE_LOG_ASKED: return "asked";
+	case SH_WQE_LOG_ON: return "on";
+	case SH_WQE_LOG_REFUSED: break;
+	}
+	*why = qp->carriers.log.why;
+	return "refused";
+}

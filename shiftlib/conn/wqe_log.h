@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The log of a connection (SHIFT_WQE_LOG): behind each n-th request that changes the peer's memory its sender writes one
+ * word there, so that what ran is known also where the peer's NIC is dead (core/settle.h). Who sends asks where the word
+ * of a carrier is, and behind a fault what it says; who receives has it registered, and reads it. Lock held.
+ */
+#ifndef SHIFTLIB_CONN_WQE_LOG_H
+#define SHIFTLIB_CONN_WQE_LOG_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sc_counts;
+struct sh_carrier;
+struct sh_qp;
+struct sh_wire_log;
+struct sp_request;
+
+enum {
+	SH_WQE_LOG_WORDS =
+		4, /* of a connection, in turn: a sick NIC may still write to one of old */
+};
+
+enum sh_wqe_log_phase {
+	SH_WQE_LOG_NONE,
+	SH_WQE_LOG_ASKED,
+	SH_WQE_LOG_ON,
+	SH_WQE_LOG_REFUSED,
+};
+
+/* In struct sh_carrier. */
+struct sh_carrier_log {
+	enum sh_wqe_log_phase phase; /* of what is sent on it */
+	bool no_room;		     /* its send queue has none for log WQEs */
+	bool making;		     /* of what comes: its word is being registered */
+	struct ibv_mr *mr;	     /* that; NULL: it is not */
+};
+
+struct sh_log_words;
+
+/* In struct sh_carriers. */
+struct sh_qp_log {
+	/* Of what is sent. */
+	bool room;	 /* its own send queue was made with room for log WQEs */
+	const char *why; /* the carrier in use is not logged; NULL: not known to be refused */
+	uint64_t next_at, interval; /* asks again */
+	struct {
+		bool asked, known; /* the word of that carrier; known: it says number */
+		bool answered;
+		uint32_t carrier, number;
+	} told;
+	/* Of what comes. */
+	struct sh_log_words *words; /* NULL: nobody has asked */
+	struct {
+		bool given;
+		uint32_t carrier, tag;
+	} word[SH_WQE_LOG_WORDS]; /* by epoch */
+};
+
+/* For the log of a queue of so many requests, as SHIFT_WQE_LOG says: more requests, more bytes inline. 0: none. */
+uint32_t sh_wqe_log_room(uint32_t requests);
+void sh_wqe_log_caps(struct ibv_qp_cap *cap);
+int sh_wqe_log_cqe(int cqe); /* and more completions: those of a flush */
+
+/* After each event: is there a carrier whose word's place is not known yet? */
+void sh_wqe_log_look(struct sh_qp *qp);
+void sh_wqe_log_timer(struct sh_qp *qp, uint64_t now);
+void sh_wqe_log_heard(struct sh_qp *qp, const struct sh_wire_log *log);
+/* Before settling: true: what the word says is in counts, or nobody can tell; false: it was asked for. */
+bool sh_wqe_log_settle(struct sh_qp *qp, const struct sp_request *requests, uint32_t n,
+		       struct sc_counts *counts);
+void sh_wqe_log_doubt(struct sh_qp *qp);
+/* "off", "on", "asked", "refused", of the carrier in use; *why: of the last one. NULL: it is not wanted. */
+const char *sh_wqe_log_state(const struct sh_qp *qp, const char **why);
+
+void sh_wqe_log_reset(struct sh_qp *qp);  /* another connection begins */
+void sh_wqe_log_forget(struct sh_qp *qp); /* another quiesce */
+void sh_wqe_log_free(struct sh_qp *qp);	  /* its queue pairs are gone */
+/* Of a queue pair that is gone. May block: on the NIC's worker, or without the lock. */
+void sh_wqe_log_drop(struct ibv_mr *mr);
+
+#endif
