@@ -116,7 +116,7 @@ def silent(lab):
     lab.ctl("link", "h0/mlx5_0", "--rate", "200M", "--delay", "5ms")
     for victim in 0, 1:
         before = sent(lab)
-        ends = start(lab, ["-n", 100000, "-s", "8M", "--rate", "200M", "--rtt", "10ms", "--timeout", "3s"])
+        ends = start(lab, ["-n", 100000, "-s", "8M", "--rate", "200M", "--rtt", "10ms", "--timeout", "6s"])
         wait_for("traffic", lambda: sent(lab) > before + 3000
                  or not all(end.running() for end in ends), 30)
         if not all(end.running() for end in ends):
