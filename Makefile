@@ -186,7 +186,7 @@ bench-sdr: build
 
 bench-txn: build
 	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \
-		$(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
+		$(if $(SEED),--seed $(SEED)) $(if $(QUICK),--fault none port) $(if $(RANDOM),--random $(RANDOM) --mode shift+owner)
 
 bench-status: build
 	@python3 bench/status.py --build $(B) --out $(OUT)

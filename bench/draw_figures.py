@@ -370,8 +370,8 @@ TXN_MODES = (("stock", "without SHIFT", "stock", (0, (3, 1.5))), ("shift", "SHIF
              ("shift+owner", "SHIFT_ATOMICS=owner", "backup", "-"))
 TXN_FAULTS = {"port": "port down", "switch": "silent switch", "flap": "flap, 0.2 s", "responder": "responder's NIC dies",
               "drain": "drain"}
-TXN_WORKLOADS = {"smallbank": "SmallBank", "tpcc": "new-order, payment"}
-TXN_BINS = 10       # of the series, to a point of the picture
+TXN_WORKLOADS = {"smallbank": "SmallBank", "tpcc": "TPC-C-like"}
+TXN_BINS = 20       # of the series, to a point of the picture
 
 
 def txn_rates(run):
@@ -405,13 +405,13 @@ def draw_transactions(data, look):
             txn_panel(axes, [r for r in runs if (r["workload"], r["fault"]) == (workload, fault)],
                       data["series_from_s"], look)
         row[0].set_ylim(bottom=0)
-        row[0].set_ylabel(f"{TXN_WORKLOADS[workload]}: per s", fontsize=8)
+        row[0].set_ylabel(f"{TXN_WORKLOADS[workload]}, per s", fontsize=8)
     for axes, fault in zip(grid[0], faults):
         axes.set_title(TXN_FAULTS[fault], fontsize=8)
     for axes in grid[-1]:
         axes.set_xlabel("seconds")
     each = sum((r["workload"], r["fault"], r["mode"]) == (workloads[0], faults[0], runs[0]["mode"]) for r in runs)
-    footer(fig, data["about"], look, f"Seed {data['seed']}; {times(each)} each: committed in 100 ms, median; shaded: least to "
+    footer(fig, data["about"], look, f"Seed {data['seed']}; {times(each)} each: committed in {TXN_BINS * 10} ms, median; shaded: least to "
            "most.")
     finish(fig, grid[0][0].get_legend_handles_labels())
     return fig
