@@ -14,6 +14,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
+#include "shiftlib/conn/turn.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/loop/loop.h"
@@ -33,11 +34,19 @@ static const struct sh_module *const process_modules[] = {
 	&sh_mailbox_module,  /* what the data path reported */
 	&sh_quiesces_module, /* what the workers have finished */
 	&sh_setup_module,    /* what waited begins */
-	&sh_nics_module,      &sh_detector_module, &sh_gray_module,
-	&sh_srqs_module,      &sh_clock_module, /* what is due of connections */
-	&sh_homes_module,			/* behind the steps of connections */
-	&sh_intros_module,    &sh_peers_module,	   &sh_stats_module,
-	&sh_incidents_module, &sh_degraded_module, &sh_events_module,
+	&sh_nics_module,
+	&sh_detector_module,
+	&sh_gray_module,
+	&sh_turns_module,
+	&sh_srqs_module,
+	&sh_clock_module, /* what is due of connections */
+	&sh_homes_module, /* behind the steps of connections */
+	&sh_intros_module,
+	&sh_peers_module,
+	&sh_stats_module,
+	&sh_incidents_module,
+	&sh_degraded_module,
+	&sh_events_module,
 	&sh_metrics_module,
 	&sh_cm_module, /* what is told of ends, when the others have heard of them */
 	&sh_admin_module,

@@ -382,6 +382,7 @@ void sh_conn_leave(struct sh_qp *qp)
 	sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
 	sh_incident_left(qp);
 	sh_stats_path(qp, 0);
+	sh_turn_over(qp);
 	sh_intro_withdraw(qp);
 	sh_paths_use_peer(qp, NULL);
 	conn_count_guarded(qp, false);

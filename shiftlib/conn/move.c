@@ -117,6 +117,7 @@ static void move_settled(struct sh_qp *qp, struct sh_carrier *to, const struct s
 	sh_stats_settled(qp, settled);
 	sh_incident_settled(qp, to, settled);
 	sh_stats_path(qp, to->path);
+	sh_turn_over(qp);
 	qp->active = qp->receiving = to;
 	if (qp->standby == to)
 		qp->standby = NULL;
@@ -369,6 +370,7 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
 	sh_incident_failed(qp, reason, unknown);
 	sh_stats_path(qp, 0);
+	sh_turn_over(qp);
 	move_all_to_error(qp);
 	sh_loopback_forget(qp); /* behind the failing, or what waits would run */
 	sh_srq_ended(qp);

@@ -10,6 +10,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/spread.h"
 #include "shiftlib/conn/tenant.h"
+#include "shiftlib/conn/turn.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
@@ -49,6 +50,43 @@ static bool paths_suspicious(const struct sh_qp *qp, uint8_t up)
 	return false;
 }
 
+/*
+ * Would the core begin an ordered move at once, if it is told of this path? Where a standby is made first, these come one after
+ * the other by themselves; and what is done for atomics alone has no turns.
+ */
+static bool paths_asks(const struct sh_qp *qp, const struct sc_event *event, uint8_t k)
+{
+	const struct sc_conn *core = &qp->core;
+	uint8_t bit = (uint8_t)(1u << k), told = qp->paths.steady & (uint8_t)~qp->paths.drained;
+
+	if (core->standby.phase != SC_STANDBY_READY ||
+	    (qp->paths.home.drained | core->paths.homed) & bit)
+		return false;
+	if (k == core->path)
+		return event->drained & bit & (uint8_t)~qp->paths.drained;
+	return core->standby.path == k &&
+	       event->steady & (uint8_t)~event->drained & (uint8_t)~told & bit &&
+	       (core->leader || qp->paths.drained & bit) &&
+	       sc_order_rank(core->standby.order, k) <
+		       sc_order_rank(core->standby.order, core->path);
+}
+
+/* Of such paths it is told what it was told before, until it is its turn. */
+static void paths_wait(struct sh_qp *qp, struct sc_event *event)
+{
+	uint8_t k, asks = 0;
+
+	if (qp->core.guarded && qp->core.move == SC_MOVE_NONE)
+		for (k = 0; k < qp->paths.n; k++)
+			asks |= (uint8_t)(paths_asks(qp, event, k) << k);
+	if (!asks)
+		sh_turn_waits_no_more(qp);
+	if (!asks || sh_turn_take(qp))
+		return;
+	event->steady = (event->steady & (uint8_t)~asks) | (qp->paths.steady & asks);
+	event->drained = (event->drained & (uint8_t)~asks) | (qp->paths.drained & asks);
+}
+
 void sh_paths_changed(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_PATHS };
@@ -62,14 +100,14 @@ void sh_paths_changed(struct sh_qp *qp)
 		event.steady |= (uint8_t)(paths_steady(qp, k) << k);
 		event.drained |= (uint8_t)(!!qp->ctx->path[k]->drained << k);
 	}
+	paths_wait(qp, &event);
 	event.homed = qp->paths.home.drained & (uint8_t)~event.drained &
 		      (uint8_t)((1u << qp->paths.n) - 1);
 	event.drained |= event.homed;
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
 	if ((!event.default_dead || qp->core.beyond) && event.up == qp->paths.up &&
 	    event.steady == qp->paths.steady && event.drained == qp->paths.drained &&
-	    event.homed == qp->core.paths.homed &&
-	    event.suspicious == qp->core.suspicious)
+	    event.homed == qp->core.paths.homed && event.suspicious == qp->core.suspicious)
 		return;
 	qp->paths.up = event.up;
 	qp->paths.steady = event.steady;

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include "shiftlib/conn/home.h"
+#include "shiftlib/conn/turn.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/peer/peer.h"
 
@@ -19,6 +20,7 @@ struct sh_qp_paths {
 	uint8_t up, steady, drained; /* masks of paths that the core was told */
 	uint32_t order;		     /* in which they are preferred, as it was counted */
 	bool carried;		     /* counted for its default NIC */
+	struct sh_turn turn;	     /* of many that move in order */
 	struct sh_qp_home home;	     /* which of the peer's NICs, and of ours, run atomics */
 };
 
