@@ -10,11 +10,13 @@ SCRIPTS     ?= 1000
 MINUTES     ?= 10
 COUNT       ?= 1000000
 FLAPS       ?= 100
+RUNS        ?= 100
 CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long soak crossed valgrind programs \
+	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long soak crossed gray-long \
+	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
 	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long install clean
@@ -40,6 +42,7 @@ help:
 	@echo "                     compare-and-swap under way, stock beside SHIFT: as many live"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
+	@echo "make gray-long       links that lose a packet in 1,000, and RUNS=100 of each kind of congestion, which must move nothing"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
 	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes"
 	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
@@ -140,6 +143,9 @@ soak: build
 
 crossed: build
 	@python3 tests/e2e/crossed.py --build $(B) --rounds 1000
+
+gray-long: build
+	@python3 tests/e2e/gray_long.py --build $(B) --runs $(RUNS)
 
 valgrind: build
 	@python3 tests/e2e/leaks.py --build $(B) --cycles 1000

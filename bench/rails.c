@@ -277,6 +277,8 @@ static int options_read(int argc, char **argv)
 			streams = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--qps") && i + 1 < argc)
 			qps = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--timeout") && i + 1 < argc)
+			opt.timeout = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--pieces") && i + 1 < argc)
 			half = (size_t)atoi(argv[++i]) * PIECE;
 		else if (strcmp(argv[i], "--client"))
@@ -292,7 +294,8 @@ int main(int argc, char **argv)
 {
 	if (options_read(argc, argv)) {
 		fputs("usage: rails --server|--client [--port N] [--nics N] [--streams OF_A_NIC] "
-		      "[--qps OF_A_STREAM] [--reduce] [--pieces OF_HALF_A_SLICE]\n",
+		      "[--qps OF_A_STREAM] [--reduce] [--pieces OF_HALF_A_SLICE] [--timeout "
+		      "OF_QPS]\n",
 		      stderr);
 		return 2;
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A link that loses a packet in a thousand is found by the counters of its port, and told of, or left in order;
-congestion, pauses and slow receivers are not.
+congestion, pauses and slow receivers are not, nor is a link that has become slow. gray_long.py has more of it.
 
   gray.py --build DIR [CASE...]
 """
@@ -15,11 +15,12 @@ from ctl import Ctl, must
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import CALM, LONG_S, SOON
 
-LOOK_MS = 500
-GRAY = {"gray_look_ms": LOOK_MS, "gray_hold_ms": 2000, "gray_hold_max_ms": 3600000}
+# As sensitive as by default, in two fifths of the time.
+LOOK_MS = 200
+GRAY = {"gray_look_ms": LOOK_MS, "gray_least": 3, "gray_hold_ms": 1000, "gray_hold_max_ms": 3600000}
 WELL = ("--delay", "20us")
 LOSSY = (*WELL, "--loss", "1e-3")
-LOOKS = 24          # in which nothing is to be found
+LOOKS = 16          # in which nothing is to be found: twice what is summed up
 NIC = "h0/mlx5_0"
 FENCE_NS = 900000000     # an ordered switch that takes a second becomes an abrupt one
 
@@ -27,11 +28,11 @@ FENCE_NS = 900000000     # an ordered switch that takes a second becomes an abru
 class Pair:
     """A program and its peer, on h0 and h1, for as long as they are needed."""
 
-    def __init__(self, lab, tool, shift, *options):
+    def __init__(self, lab, tool, shift, *options, client="h1"):
         argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", *CALM, "-D", LONG_S, "-p", free_port(), *options]
-        self.ends = [lab.start("h0", argv, f"{tool}-server", shift)]
+        self.ends = [lab.start("h0", argv, f"{tool}-server-of-{client}", shift)]
         self.ends[0].await_listening()
-        self.ends.append(lab.start("h1", argv + ["127.0.0.1"], f"{tool}-client", shift))
+        self.ends.append(lab.start(client, argv + ["127.0.0.1"], f"{tool}-{client}", shift))
 
 
 class Gray:
@@ -143,7 +144,9 @@ def watched(lab):
 def off(lab):
     gray = Gray(lab, "off")
     lab.ctl("link", NIC, *LOSSY)
-    gray.nothing("packet_seq_err")
+    wait_for("errors", lambda: gray.errors("packet_seq_err") > 2 * GRAY["gray_least"], 30)
+    gray.nothing()
+    must("no NIC is gray", not gray.events("gray"), gray.events("gray"))
     must("the status", gray.words("h0") == ["off"] * 2)
 
 
@@ -176,6 +179,14 @@ def congested(lab):
     gray.nothing("packet_seq_err")
 
 
+def slow(lab):
+    """A fifth of its speed, and nothing is lost: its queue is as long as that of a busy one."""
+    gray = Gray(lab, "on", link=("--rate", "1G", "--queue", "64M", *WELL))
+    lab.ctl("link", NIC, "--rate", "200M", "--queue", "64M", "--delay", "200us")
+    gray.nothing()
+    must("nor is it told of", not gray.events("gray"), gray.events("gray"))
+
+
 def paused(lab):
     gray = Gray(lab, "on")
     script = "".join(f"pause {NIC} --after {i * 0.5} --for 0.3\n" for i in range(LOOKS * LOOK_MS // 500))
@@ -184,12 +195,11 @@ def paused(lab):
         f.write(script)
     lab.ctl("script", path)
     gray.nothing()
-    must("no NIC is gray", not gray.events("gray"), gray.events("gray"))
+    stopped(gray)
 
 
-def stopped(lab):
+def stopped(gray):
     """Who is not scheduled answers nobody: timeouts, and nothing else."""
-    gray = Gray(lab, "on")
     for _ in range(LOOKS // 2):
         for p in gray.programs[::2]:
             os.kill(p.pid, signal.SIGSTOP)
@@ -202,7 +212,7 @@ def stopped(lab):
     gray.still(1)
 
 
-CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, paused, stopped)}
+CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, slow, paused)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=2, nics=2))
