@@ -24,10 +24,10 @@ LED_INLINE bool led_log_is(const struct sp_qp *qp, uint64_t wr_id)
 	return at < qp->sq.bytes && at % sizeof(union led_send) == 1;
 }
 
-/* A request of that kind goes to the carrier: is one due behind it? sq_lock held. */
+/* A request of that kind goes to the carrier, which is logged: is one due behind it? sq_lock held. */
 LED_INLINE bool led_log_due(struct sp_carrier *c, enum sp_request_kind kind)
 {
-	if (led_likely(!c->log.on) || (kind != SP_REQ_WRITE && kind != SP_REQ_ATOMIC))
+	if (kind != SP_REQ_WRITE && kind != SP_REQ_ATOMIC)
 		return false;
 	return ++c->log.since >= c->log.at.every;
 }

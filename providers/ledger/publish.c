@@ -84,7 +84,7 @@ static uint32_t next_to_post(const struct sp_qp *qp, uint32_t n)
 	return n;
 }
 
-static bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
+LED_INLINE bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
 {
 	enum sp_request_kind kind = led_kind_of(qp, n);
 
@@ -109,17 +109,6 @@ static int as_it_is(struct sp_qp *qp, uint32_t n, struct ibv_send_wr *out)
 	return 0;
 }
 
-/* What was written behind the last one of the batch goes with it. */
-static void batch_add(struct batch *b, uint32_t number)
-{
-	struct ibv_send_wr *wr = &b->wr[b->n];
-
-	wr->next = NULL;
-	if (b->n)
-		wr[-1].next = wr;
-	b->number[b->n++] = number;
-}
-
 /* Of the first n, those that are not the log's. */
 static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b, uint32_t n)
 {
@@ -130,39 +119,62 @@ static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b, ui
 	return count;
 }
 
-/* Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. */
-static int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint32_t max,
-		      struct batch *b)
+/* Request n, as the carrier gets it, with SGEs in that place of the scratch; the error of one that cannot go. */
+LED_INLINE int batch_make(struct sp_qp *qp, struct sp_carrier *c, uint32_t n,
+			  struct ibv_send_wr *wr, uint32_t scratch)
+{
+	if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, n))
+		return -EPROTO;
+	if (led_must_ask(qp, n))
+		return -EACCES;
+	if (!c->xlat)
+		return as_it_is(qp, n, wr);
+	return led_translate_send(qp, c, n, wr, &qp->sq.scratch[scratch]);
+}
+
+LED_INLINE void batch_link(struct batch *b, uint32_t i, uint32_t number)
+{
+	b->wr[i].next = NULL;
+	if (i)
+		b->wr[i - 1].next = &b->wr[i];
+	b->number[i] = number;
+}
+
+/*
+ * Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. logged: a
+ * constant; else the batch has requests alone.
+ */
+LED_INLINE int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint32_t max,
+			  struct batch *b, bool logged)
 {
 	uint32_t stride = qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES;
+	uint32_t n = 0, logs = 0;
 	int err = 0;
 
 	*at = next_to_post(qp, *at);
-	b->n = 0;
-	for (b->requests = 0; b->requests < max && b->requests < LED_BATCH && *at != qp->sq.head;) {
-		struct ibv_send_wr *wr = &b->wr[b->n];
-		uint32_t number = *at;
+	for (; n < max && n < LED_BATCH && *at != qp->sq.head; n++) {
+		uint32_t i = logged ? n + logs : n, number = *at;
 
-		if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, *at))
-			err = -EPROTO;
-		else if (led_must_ask(qp, *at))
-			err = -EACCES;
-		else if (c->xlat)
-			err = led_translate_send(qp, c, *at, wr,
-						 &qp->sq.scratch[b->requests * stride]);
-		else
-			err = as_it_is(qp, *at, wr);
+		err = batch_make(qp, c, number, &b->wr[i], n * stride);
 		if (err)
 			break;
-		batch_add(b, number);
+		batch_link(b, i, number);
 		*at = next_to_post(qp, number + 1);
-		if (led_log_due(c, led_kind_of(qp, number))) {
-			led_log_put(c, number, &b->wr[b->n], &b->log[b->requests]);
-			batch_add(b, *at);
+		if (logged && led_log_due(c, led_kind_of(qp, number))) {
+			led_log_put(c, number, &b->wr[i + 1], &b->log[n]);
+			batch_link(b, i + 1, *at);
+			logs++;
 		}
-		b->requests++;
 	}
+	b->requests = n;
+	b->n = n + logs;
 	return err;
+}
+
+static LED_HOT int batch_fill_logged(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at,
+				     uint32_t max, struct batch *b)
+{
+	return batch_fill(qp, c, at, max, b, true);
 }
 
 /*
@@ -194,7 +206,9 @@ int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t
 		room = room_there(qp);
 		if (!room)
 			return ENOMEM;
-		err = batch_fill(qp, c, &at, room < max - *done ? room : max - *done, &b);
+		room = room < max - *done ? room : max - *done;
+		err = led_unlikely(c->log.on) ? batch_fill_logged(qp, c, &at, room, &b)
+					      : batch_fill(qp, c, &at, room, &b, false);
 		refused = b.n ? c->dev->saved.post_send(c->real, b.wr, &bad) : 0;
 		if (refused) {
 			b.n = bad ? (uint32_t)(bad - b.wr) : 0;
