@@ -18,7 +18,6 @@ void led_log_put(struct sp_carrier *c, uint32_t n, struct ibv_send_wr *wr,
 	wr->send_flags = IBV_SEND_INLINE;
 	wr->wr.rdma.remote_addr = c->log.at.addr;
 	wr->wr.rdma.rkey = c->log.at.rkey;
-	c->log.since = 0;
 }
 
 /* Not all of a batch went to the provider: nobody counted what did. */

@@ -29,7 +29,10 @@ LED_INLINE bool led_log_due(struct sp_carrier *c, enum sp_request_kind kind)
 {
 	if (kind != SP_REQ_WRITE && kind != SP_REQ_ATOMIC)
 		return false;
-	return ++c->log.since >= c->log.at.every;
+	if (++c->log.since < c->log.at.every)
+		return false;
+	c->log.since = 0;
+	return true;
 }
 
 void led_log_put(struct sp_carrier *c, uint32_t n, struct ibv_send_wr *wr,

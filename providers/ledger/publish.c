@@ -63,11 +63,13 @@ int led_translate_send(struct sp_qp *qp, struct sp_carrier *c, uint32_t n, struc
 
 /* -- handing over ------------------------------------------------------------------------------ */
 
+enum { LOGGED = LED_BATCH / 2 }; /* requests of a batch where a log WQE may lie behind each */
+
 struct batch {
-	struct ibv_send_wr wr[2 * LED_BATCH]; /* log WQEs too */
-	uint32_t number[2 * LED_BATCH];	      /* of the request, or of the one behind the log WQE */
-	uint32_t n, requests;
-	struct led_log_data log[LED_BATCH];
+	struct ibv_send_wr wr[LED_BATCH];
+	uint32_t number[LED_BATCH]; /* of the request, or of the one behind the log WQE */
+	uint32_t n;
+	struct led_log_data log[LOGGED];
 };
 
 /* Is the request one that completes without being posted? */
@@ -84,7 +86,7 @@ static uint32_t next_to_post(const struct sp_qp *qp, uint32_t n)
 	return n;
 }
 
-LED_INLINE bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
+static bool tells_of_writes(const struct sp_qp *qp, uint32_t n)
 {
 	enum sp_request_kind kind = led_kind_of(qp, n);
 
@@ -109,72 +111,78 @@ static int as_it_is(struct sp_qp *qp, uint32_t n, struct ibv_send_wr *out)
 	return 0;
 }
 
-/* Of the first n, those that are not the log's. */
-static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b, uint32_t n)
+/* Of those that the provider took, all that are not the log's. */
+static uint32_t batch_requests(const struct sp_qp *qp, const struct batch *b)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < b->n; i++)
 		count += !led_log_is(qp, b->wr[i].wr_id);
 	return count;
 }
 
-/* Request n, as the carrier gets it, with SGEs in that place of the scratch; the error of one that cannot go. */
-LED_INLINE int batch_make(struct sp_qp *qp, struct sp_carrier *c, uint32_t n,
-			  struct ibv_send_wr *wr, uint32_t scratch)
-{
-	if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, n))
-		return -EPROTO;
-	if (led_must_ask(qp, n))
-		return -EACCES;
-	if (!c->xlat)
-		return as_it_is(qp, n, wr);
-	return led_translate_send(qp, c, n, wr, &qp->sq.scratch[scratch]);
-}
-
-LED_INLINE void batch_link(struct batch *b, uint32_t i, uint32_t number)
-{
-	b->wr[i].next = NULL;
-	if (i)
-		b->wr[i - 1].next = &b->wr[i];
-	b->number[i] = number;
-}
-
-/*
- * Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. logged: a
- * constant; else the batch has requests alone.
- */
+/* Up to max requests from *at on, which is moved behind them. The error of the first that cannot go. */
 LED_INLINE int batch_fill(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at, uint32_t max,
-			  struct batch *b, bool logged)
+			  struct batch *b)
 {
 	uint32_t stride = qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES;
-	uint32_t n = 0, logs = 0;
 	int err = 0;
 
 	*at = next_to_post(qp, *at);
-	for (; n < max && n < LED_BATCH && *at != qp->sq.head; n++) {
-		uint32_t i = logged ? n + logs : n, number = *at;
+	for (b->n = 0; b->n < max && b->n < LED_BATCH && *at != qp->sq.head;) {
+		struct ibv_send_wr *wr = &b->wr[b->n];
 
-		err = batch_make(qp, c, number, &b->wr[i], n * stride);
+		if ((qp->tx_mode & LED_WRITES) && tells_of_writes(qp, *at))
+			err = -EPROTO;
+		else if (led_must_ask(qp, *at))
+			err = -EACCES;
+		else if (c->xlat)
+			err = led_translate_send(qp, c, *at, wr, &qp->sq.scratch[b->n * stride]);
+		else
+			err = as_it_is(qp, *at, wr);
 		if (err)
 			break;
-		batch_link(b, i, number);
-		*at = next_to_post(qp, number + 1);
-		if (logged && led_log_due(c, led_kind_of(qp, number))) {
-			led_log_put(c, number, &b->wr[i + 1], &b->log[n]);
-			batch_link(b, i + 1, *at);
-			logs++;
-		}
+		wr->next = NULL;
+		if (b->n)
+			wr[-1].next = wr;
+		b->number[b->n++] = *at;
+		*at = next_to_post(qp, *at + 1);
 	}
-	b->requests = n;
-	b->n = n + logs;
 	return err;
 }
 
+/* Behind request i of those that were filled in; it goes to that place. behind: the number of the next request. */
+static void batch_log(struct sp_carrier *c, struct batch *b, uint32_t i, uint32_t to,
+		      uint32_t behind)
+{
+	led_log_put(c, b->number[i], &b->wr[to], &b->log[i]);
+	b->number[to] = behind;
+}
+
+/*
+ * The same with log WQEs among them, so of half as many: what was filled in makes place for them from the end. Apart
+ * from the above, which should not pay for it.
+ */
 static LED_HOT int batch_fill_logged(struct sp_qp *qp, struct sp_carrier *c, uint32_t *at,
 				     uint32_t max, struct batch *b)
 {
-	return batch_fill(qp, c, at, max, b, true);
+	int err = batch_fill(qp, c, at, max < LOGGED ? max : LOGGED, b);
+	uint32_t n, to = b->n, behind = *at;
+	bool due[LOGGED];
+
+	for (n = 0; n < b->n; n++)
+		to += due[n] = led_log_due(c, led_kind_of(qp, b->number[n]));
+	b->n = to;
+	while (n--) {
+		if (due[n])
+			batch_log(c, b, n, --to, behind);
+		behind = b->number[n];
+		b->wr[--to] = b->wr[n];
+		b->number[to] = behind;
+	}
+	for (n = 0; n < b->n; n++)
+		b->wr[n].next = n + 1 < b->n ? &b->wr[n + 1] : NULL;
+	return err;
 }
 
 /*
@@ -188,11 +196,9 @@ static uint32_t room_there(const struct sp_qp *qp)
 	return used < qp->sq.max_post ? qp->sq.max_post - used : 0;
 }
 
-/*
- * Up to max withheld requests go to the carrier, in order. sq_lock held. 0, or why not all: an errno, the
- * provider's or for want of room (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done: how many it took.
- */
-int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done)
+/* logged: a constant. */
+LED_INLINE int hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done,
+			 bool logged)
 {
 	struct ibv_send_wr *bad;
 	struct batch b;
@@ -207,22 +213,39 @@ int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t
 		if (!room)
 			return ENOMEM;
 		room = room < max - *done ? room : max - *done;
-		err = led_unlikely(c->log.on) ? batch_fill_logged(qp, c, &at, room, &b)
-					      : batch_fill(qp, c, &at, room, &b, false);
+		err = logged ? batch_fill_logged(qp, c, &at, room, &b)
+			     : batch_fill(qp, c, &at, room, &b);
 		refused = b.n ? c->dev->saved.post_send(c->real, b.wr, &bad) : 0;
 		if (refused) {
 			b.n = bad ? (uint32_t)(bad - b.wr) : 0;
 			at = b.number[b.n];
-			b.requests = batch_requests(qp, &b, b.n);
-			led_log_missed(c);
 			err = refused;
 		}
-		*done += b.requests;
+		if (refused && logged)
+			led_log_missed(c);
+		*done += logged ? batch_requests(qp, &b) : b.n;
 		atomic_store_explicit(&qp->sq.pub, at, memory_order_relaxed);
 		if ((int32_t)(qp->sq.owed - at) <= 0)
 			qp->sq.owes = false;
 	}
 	return err;
+}
+
+static LED_HOT int hand_over_logged(struct sp_qp *qp, struct sp_carrier *c, uint32_t max,
+				    uint32_t *done)
+{
+	return hand_over(qp, c, max, done, true);
+}
+
+/*
+ * Up to max withheld requests go to the carrier, in order. sq_lock held. 0, or why not all: an errno, the
+ * provider's or for want of room (positive), -ENOENT, -EOPNOTSUPP, -EPROTO. *done: how many it took.
+ */
+int led_hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done)
+{
+	if (led_unlikely(c->log.on))
+		return hand_over_logged(qp, c, max, done);
+	return hand_over(qp, c, max, done, false);
 }
 
 /*

@@ -113,7 +113,7 @@ MUTANTS = (
      "		return led_sealed(c, LED_ATTN_RQ_SEALED) || atomic_load(&c->last_receive);", "		return true;"),
     ("what is delivered is sent again", "publish.c",
      "	return *led_mark(qp, n) & LED_MARK_DELIVERED;", "	return false;"),
-    ("what is delivered is left in front", "publish.c", "		*at = next_to_post(qp, number + 1);\n", "		++*at;\n"),
+    ("what is delivered is left in front", "publish.c", "		*at = next_to_post(qp, *at + 1);\n", "		++*at;\n"),
     ("delivered behind a READ completes before it", "settle.c",
      "i < s->n && is_done(s->fates[i]); i++) {\n		deliver",
      "i < s->n && s->fates[i] != SP_FATE_RESEND; i++) {\n		deliver"),
