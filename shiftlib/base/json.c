@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <locale.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,6 +41,29 @@ static void json_append(struct sh_json *json, const char *bytes, size_t n)
 	json->text[json->length] = 0;
 }
 
+static locale_t plain; /* 0: out of memory, once */
+
+static void plain_make(void)
+{
+	plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+}
+
+/* The program's locale may have a decimal comma, which no JSON has. */
+static int json_vprint(char *out, size_t size, const char *format, va_list ap)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	locale_t program = (locale_t)0;
+	int n;
+
+	pthread_once(&once, plain_make);
+	if (plain)
+		program = uselocale(plain);
+	n = vsnprintf(out, size, format, ap);
+	if (plain)
+		uselocale(program);
+	return n;
+}
+
 void sh_json_print(struct sh_json *json, const char *format, ...)
 {
 	size_t room;
@@ -49,13 +74,13 @@ void sh_json_print(struct sh_json *json, const char *format, ...)
 		return;
 	room = json->room - json->length;
 	va_start(ap, format);
-	n = vsnprintf(json->text + json->length, room, format, ap);
+	n = json_vprint(json->text + json->length, room, format, ap);
 	va_end(ap);
 	if (n < 0 || !json_reserve(json, (size_t)n))
 		return;
 	if ((size_t)n >= room) {
 		va_start(ap, format);
-		vsnprintf(json->text + json->length, (size_t)n + 1, format, ap);
+		json_vprint(json->text + json->length, (size_t)n + 1, format, ap);
 		va_end(ap);
 	}
 	json->length += (size_t)n;

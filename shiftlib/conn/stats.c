@@ -80,7 +80,7 @@ void sh_stats_path(struct sh_qp *qp, uint8_t path)
 
 static void stats_move(FILE *file, const struct sh_move *move, const char *separator)
 {
-	uint64_t end = move->first_completion_ns;
+	uint64_t end = move->first_completion_ns, tenths = (end - move->error_ns) / 100;
 
 	fprintf(file,
 		"%s\n  {\"conn\": %u, \"reason\": \"%s\", \"from\": \"%s\", \"to\": \"%s\", "
@@ -89,7 +89,8 @@ static void stats_move(FILE *file, const struct sh_move *move, const char *separ
 		(unsigned long long)move->error_ns, (unsigned long long)move->settled_ns,
 		(unsigned long long)end);
 	if (end > move->error_ns)
-		fprintf(file, "\"fallback_us\": %.1f, ", (double)(end - move->error_ns) / 1000.0);
+		fprintf(file, "\"fallback_us\": %llu.%llu, ", (unsigned long long)tenths / 10,
+			(unsigned long long)tenths % 10);
 	else
 		fprintf(file, "\"fallback_us\": null, ");
 	fprintf(file,
