@@ -8,6 +8,9 @@
 #include "shiftlib/core/message.h"
 #include "shiftlib/core/state.h"
 
+/* IBA 9.7.6.1.3: a QP's timer of T expires after T at the earliest and 4 T at the latest, as its NIC likes. */
+enum { SC_RETRY_LONGEST = 4 };
+
 struct sc_config {
 	uint64_t resend_min_ns, resend_max_ns; /* retransmission of messages, doubling */
 	uint64_t busy_ns;	/* both ends have so much to do: nothing is repeated sooner */

@@ -10,8 +10,8 @@
  *	GO	none are, and none can come, as sends are withheld
  *
  * At GO of both nothing is lost by leaving. Before, the path may come back: all goes on where it is. Or the
- * retries are spent, which is a dead carrier, and ends the wait as any does. An end says GO too when its QP
- * would have retried no longer; and nobody waits longer than stay_ns.
+ * retries are spent, which is a dead carrier, and ends the wait as any does. An end says GO too when no NIC
+ * may have retried for longer; and nobody waits longer than stay_ns.
  *
  * After its own GO a side does not go on by itself, as its peer may have left on it: it says BACK, and goes on
  * when the peer says OVER, that it has not left and will not. Waits are numbered, and a number never serves
@@ -283,13 +283,12 @@ void sc_stay_advance(struct sc_frame *x)
 
 uint64_t sc_stay_until(const struct sc_conn *c)
 {
-	const struct sc_config *cfg = &c->config;
-	uint64_t ns = cfg->stay_ns;
+	uint64_t ns = c->config.stay_ns, retries = SC_RETRY_LONGEST * c->config.retry_time_ns;
 
 	if (!sc_staying(c) || SC_MUTANT(STAY_FOREVER))
 		return 0;
-	if (c->stay.phase == SC_STAY_WAIT && cfg->retry_time_ns && cfg->retry_time_ns < ns)
-		ns = cfg->retry_time_ns;
+	if (c->stay.phase == SC_STAY_WAIT && retries && retries < ns)
+		ns = retries;
 	return c->stay.since + ns;
 }
 
