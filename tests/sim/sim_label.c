@@ -138,9 +138,16 @@ static void settle_again(const struct sim_settled *s, const struct sp_request *r
 
 /*
  * Settle.v is asked what the count alone says, Exact.v what an expected PSN says; neither knows of words
- * (sim_owner.h), nor of the log's (sim_log.h). A run of Dir.v settles by the count: where the number or a word said something else, what the connection does from here on is no run of
- * the proof.
+ * (sim_owner.h), nor of the log's (sim_log.h). A run of Dir.v settles by the count: where the number or a
+ * word said something else, what the connection does from here on is no run of the proof.
  */
+static bool settled_otherwise(const struct sim_settled *s, const struct sim_settled *by_count)
+{
+	return by_count->reason != s->reason ||
+	       by_count->verdict->unplaced != s->verdict->unplaced ||
+	       memcmp(by_count->fates, s->fates, s->n * sizeof(*s->fates));
+}
+
 void sim_label_settle(uint32_t end, const struct sim_settled *s)
 {
 	struct sp_request requests[SIM_REQUESTS];
@@ -162,8 +169,7 @@ void sim_label_settle(uint32_t end, const struct sim_settled *s)
 		label_asked(end, "asked-exact", &exact.settled);
 		label_packets(&exact.settled);
 	}
-	if (plain.settled.reason != s->reason ||
-	    memcmp(plain.fates, s->fates, s->n * sizeof(*plain.fates)))
+	if (settled_otherwise(s, &plain.settled))
 		sim_label(end, "exact other");
 	else if (s->counts->exact && !s->verdict->doubted)
 		sim_label(end, "exact same");
