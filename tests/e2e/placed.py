@@ -14,6 +14,7 @@ from shiftlab.perftest import SOON, Failed
 
 GOOD = "success"
 LIFETIME_MS, SETTLE_S = 8000, 0.01
+TRIES = 5
 MOVED = " moved from mlx5_0 to mlx5_1 "
 TRIED = ": it tells the expected PSN"
 CALM = {"heartbeat_ms": 5000}   # each is a completion, which pushes what was acknowledged before it into memory
@@ -70,13 +71,14 @@ def come_back(lab, server, client, fault):
         raise Failed("the move was over before the NIC was back")
 
 
-def run(lab, name):
+def once(lab, name, turn=""):
+    """How many bytes are stale, where that is left to trust."""
     how, comes, fault, settings = CASES[name]
     argv = [os.path.join(lab.out, "bin", "placed"), "-p", str(free_port())]
     # far longer than the case: it lands when something pushes it, or never
     lab.ctl("posted-writes", "h1/mlx5_0", "60000000", "lost")
     both = [lab.start(host, argv + extra + [how], side, Shift(**{"log": "info", **SOON, **CALM, **settings}), stdin=True)
-            for host, extra, side in (("h1", ["-s"], "server"), ("h0", [], "client"))]
+            for host, extra, side in (("h1", ["-s"], "server" + turn), ("h0", [], "client" + turn))]
     server, client = both
     said(both, "^CONNECTED")
     for p in both:
@@ -102,11 +104,24 @@ def run(lab, name):
         raise Failed(f"sent: {sent}, came: {got}, {stale} bytes stale")
     if comes is False and (sent == GOOD or got == GOOD):
         raise Failed(f"sent: {sent}, came: {got} with {stale} bytes stale: no error at both ends")
-    if comes is None and (sent != GOOD or got != GOOD or stale == "0"):
-        raise Failed(f"sent: {sent}, came: {got}, {stale} bytes stale: it should have been trusted")
+    if comes is None and (sent != GOOD or got != GOOD):
+        raise Failed(f"sent: {sent}, came: {got}: it should have been trusted")
     for p in both:
         if p.wait(60):
             raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+    return int(stale)
+
+
+def run(lab, name):
+    """What is trusted may be in memory after all: a late word of the peer's SHIFT is a completion, which pushes it there."""
+    if CASES[name][1] is not None:
+        once(lab, name)
+        return
+    for turn in range(TRIES):
+        if once(lab, name, str(turn)):
+            return
+        lab.ctl("heal", "h1/mlx5_0")
+    raise Failed(f"no byte was stale in {TRIES} tries: nothing was left to trust")
 
 
 if __name__ == "__main__":
