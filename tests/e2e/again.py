@@ -15,7 +15,7 @@ from shiftlab.perftest import SOON, Failed, said
 
 REFUSED, MAY_BE_LOST = "its requests are not logged", "may not be in the peer's memory"
 FAULTS = ("nic-unplug", "nic-pci-error", "nic-internal-error")
-WRITES, ROUNDS, LATEST_S = 16000, 6, 0.15
+WRITES, ROUNDS, MORE_ROUNDS, LATEST_S = 16000, 6, 60, 0.15
 CASES = {       # settings of both; n; options of the server
     "each": ({"wqe_log": 1}, 1, []),
     "fourth": ({"wqe_log": 4}, 4, []),
@@ -82,8 +82,13 @@ def one_round(lab, name, rng):
 
 def run(lab, name):
     rng = random.Random(lab.seed)
-    most = max(one_round(lab, name, rng) for _ in range(ROUNDS))
     settings, n, _more = CASES[name]
+    most = max(one_round(lab, name, rng) for _ in range(ROUNDS))
+    # Where the NIC dies between two batches, nothing that ran is in doubt.
+    for _ in range(MORE_ROUNDS if not n else 0):
+        if most >= 2:
+            break
+        most = one_round(lab, name, rng)
     if not n and most < 2:
         raise Failed("without a log more should come again: is there anything to see?")
     if not n and settings and REFUSED not in lab.shift_log(lab.programs[1]):
