@@ -10,6 +10,7 @@ from traffic import Verify
 PATTERNS = "abce"       # no atomics: one of unknown fate ends its connection, as promised
 QPS = len(PATTERNS)
 MOVES = (5, 4)          # so many cases, of so many each of each connection: 20
+IN_LANE = 3             # of those; the others by name, cross.*_first_*
 LEAST = 1000            # bytes of 20 messages
 
 
@@ -56,7 +57,7 @@ def data_lost(rig, first):
 
 
 def add_moves(first, text, number):
-    @case(f"cross.{first}_first_{number}", needs=("tc",), engine=True)
+    @case(f"cross.{first}_first_{number}", needs=("tc",), engine=True, by_name=number > IN_LANE)
     def one(rig):
         return there_and_back(rig, first, rig.seed + number)
     parts, each = MOVES

@@ -20,6 +20,7 @@ BATCHES = {
     "extended_queue_pairs": ("test_qpex",),
     "rdma_cm": ("test_rdmacm",),
 }
+IN_LANE = ("objects", "queue_pairs", "rdma_cm")     # the others by name, pyverbs.*: the lane has ten minutes
 
 
 def launcher(rig):
@@ -52,7 +53,7 @@ def no_worse(rig, name, modules):
 
 
 def add_batch(name, modules):
-    @case("pyverbs." + name)
+    @case("pyverbs." + name, by_name=name not in IN_LANE)
     def one(rig):
         return no_worse(rig, name, modules)
     one.__doc__ = f"rdma-core's python tests on soft-RoCE, no worse under SHIFT: {', '.join(modules)}."

@@ -63,7 +63,7 @@ def child(case, rig, pipe):
     if fate == "failed":
         rig.keep(os.path.join(OUT, case.name))
     with os.fdopen(pipe, "w") as f:
-        json.dump((fate, text, rig.rails.touched), f)
+        json.dump((fate, text, rig.rails.touched, rig.rails.cm), f)
     os._exit(0)
 
 
@@ -115,10 +115,10 @@ class Lane:
         return f"no engine of SHIFT's serves rxe ({self.why})"
 
     def run_one(self, case):
-        """(fate, text, whether something is to be cleaned) of a case in a process of its own."""
+        """Of a case in a process of its own: (fate, text, is something to be cleaned, and the devices to be made anew)"""
         why = self.why_not(case)
         if why:
-            return "skipped", why, False
+            return "skipped", why, False, False
         rig = self.rig(case)
         ours, theirs = os.pipe()
         pid = os.fork()
@@ -135,10 +135,10 @@ class Lane:
         with os.fdopen(ours) as f:
             said = f.read() if in_time else ""
         if not in_time:
-            return "failed", f"not done within {self.order['limit']:g} s", True
-        return tuple(json.loads(said)) if said else ("failed", "it ended without a result", True)
+            return "failed", f"not done within {self.order['limit']:g} s", True, True
+        return tuple(json.loads(said)) if said else ("failed", "it ended without a result", True, True)
 
-    def clean(self):
+    def clean(self, anew):
         """None, or what a case has left behind that the next one would trip over."""
         for _ in range(GRACE_S * 4):
             left = leftovers()
@@ -148,7 +148,7 @@ class Lane:
         else:
             return f"queue pairs are left: {left}"
         try:
-            Rails(self.order["rails"]).heal()
+            Rails(self.order["rails"]).heal(anew)
         except (Failed, Stuck) as e:
             return f"the rails do not come back: {e}"
         return None
@@ -157,9 +157,10 @@ class Lane:
         for name in self.order["cases"]:
             self.host.tell(begins=name)
             began = time.monotonic()
-            fate, text, touched = self.run_one(cases.CASES[name])
+            fate, text, touched, cm = self.run_one(cases.CASES[name])
             self.host.tell(ends=name, fate=fate, text=text, seconds=time.monotonic() - began)
-            unclean = self.clean() if touched or fate == "failed" else None
+            failed = fate == "failed"
+            unclean = self.clean(cm or failed) if touched or failed else None
             if unclean:
                 self.host.tell(unclean=unclean)
                 return

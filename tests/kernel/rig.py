@@ -85,6 +85,7 @@ class Rails:
     def __init__(self, count):
         self.count = count
         self.touched = False    # is something to be healed?
+        self.cm = False         # did programs connect by rdma_cm meanwhile?
 
     def all(self):
         return [(end, rail) for rail in range(self.count) for end in ENDS]
@@ -132,14 +133,15 @@ class Rails:
         """The RDMA devices whose port is active."""
         return {name for name in os.listdir("/sys/class/infiniband") if port_state(name) == "ACTIVE"}
 
-    def heal(self):
-        """Everything as in the beginning, whatever a case has done: the RDMA devices are made anew."""
+    def heal(self, anew=True):
+        """Everything as in the beginning, whatever a case has done. anew: the RDMA devices are made anew, too."""
         shaped = run("tc", "qdisc", "show")
         for end, rail in self.all():
             if re.search(rf"^qdisc (netem .*dev {end}{rail} |clsact .*dev {other(end)}{rail} )", shaped, re.M):
                 self.pass_all(end, rail)
             self.up(end, rail)
-        rails("renew", self.count)
+        if anew:
+            rails("renew", self.count)
         wanted = {device(end, rail) for end, rail in self.all()}
         wait_for("active ports", lambda: self.active() >= wanted, 20, 0.2)
 
@@ -220,6 +222,7 @@ class Rig:
 
     def pair(self, server, client, cm=False, **kw):
         """A server and its client, both running; names: "server" and "client"."""
+        self.rails.cm |= cm
         s = self.start("a", server, "server", **kw)
         self.await_server(s, cm)
         return s, self.start("b", client, "client", **kw)
