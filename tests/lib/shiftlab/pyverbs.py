@@ -117,14 +117,7 @@ class Runner:
         return found, [(e["module"], e["unusable"]) for e in events if "unusable" in e]
 
     def run(self, name, modules):
-        """A batch of all that these modules have."""
-        batch = Batch(name, list(modules))
-        for way in WAYS:
-            self.run_batch(batch, way)
-        return batch
-
-    def run_where_not_passed(self, name, modules):
-        """The same verdict for half of the time: what passed under SHIFT cannot be worse, and stock has no say in it."""
+        """A batch of all that these modules have; on stock only what did not pass under SHIFT: else it cannot be worse."""
         batch = Batch(name, list(modules))
         self.run_batch(batch, "shift")
         left = [t for t, (ending, _) in batch.results["shift"].items() if ending != "passed"]
