@@ -4,13 +4,12 @@
 then something in it is changed at all places that other checks compare with it.
 
   tpcc_test.py [--seed S]"""
-import argparse
-import random
 import sys
 
+from changed_books import check_changes
 from shiftlab import tpcc
 from shiftlab.books import (COMMITTED, COMMITTING, DOUBTFUL, FREE_ROW, LINES, LOCKING, REPLICATING, Books, Entry,
-                            Record, Row, Table, Wrong)
+                            Record, Row, Table)
 from shiftlab.tpcc import BLOCK, NEW_ORDER, PAYMENT, Tpcc
 
 SERVERS, WORKERS, TRANSACTIONS = 3, 4, 120
@@ -254,27 +253,8 @@ WRONG = {order_lost: "has one by 0x0", payment_lost_at_one: "has one by 0x0", nu
          customer_has: "the payments"}
 
 
-def verdict(seed, change):
-    d = Drawn(random.Random(seed))
-    change(d)
-    try:
-        d.books().check()
-    except Wrong as e:
-        return str(e)
-    return ""
-
-
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
-    seed = p.parse_args().seed
-    for i, change in enumerate(RIGHT):
-        if verdict(seed, change):
-            raise SystemExit(f"FAILED right one {i} --seed {seed}: {verdict(seed, change)}")
-    for change, said in WRONG.items():
-        if said not in verdict(seed, change):
-            raise SystemExit(f"FAILED {change.__name__} --seed {seed}: '{said}' expected, not "
-                             f"'{verdict(seed, change)}'")
+    check_changes(Drawn, RIGHT, WRONG)
     print(f"{len(RIGHT)} right books, {len(WRONG)} wrong ones")
     return 0
 
