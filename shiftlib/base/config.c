@@ -103,11 +103,10 @@ static bool config_exact(void)
  */
 static uint32_t config_wqe_log(void)
 {
-	const char *other = sh_log_number();
+	bool other = sh_log_is_number() && !sh_setting("SHIFT_WQE_LOG");
 
-	if (other && !sh_setting("SHIFT_WQE_LOG"))
-		return (uint32_t)config_number("SHIFT_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
-	return (uint32_t)config_number("SHIFT_WQE_LOG", "requests", 0, 0, SH_WQE_LOG_MAX);
+	return (uint32_t)config_number(other ? "SHIFT_LOG" : "SHIFT_WQE_LOG", "requests", 0, 0,
+				       SH_WQE_LOG_MAX);
 }
 
 static void config_read_lazy(struct sh_config *config)

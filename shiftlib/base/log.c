@@ -121,11 +121,11 @@ log_line(enum sh_log_level level, const char *format, ...)
 	va_end(args);
 }
 
-const char *sh_log_number(void)
+bool sh_log_is_number(void)
 {
 	const char *wanted = sh_setting("SHIFT_LOG");
 
-	return wanted && *wanted >= '0' && *wanted <= '9' ? wanted : NULL;
+	return wanted && *wanted >= '0' && *wanted <= '9';
 }
 
 static void log_init_level(void)
@@ -133,7 +133,7 @@ static void log_init_level(void)
 	const char *wanted = sh_setting("SHIFT_LOG");
 	int level;
 
-	if (!wanted || !*wanted || sh_log_number())
+	if (!wanted || !*wanted || sh_log_is_number())
 		return;
 	for (level = 0; level < SH_LOG_LEVELS; level++) {
 		if (!strcmp(wanted, level_names[level])) {

@@ -25,8 +25,7 @@ void sh_log_fields(enum sh_log_level level, const char *fields, const char *form
 void sh_log_crash(const char *message);
 int sh_log_fd(void);	/* where lines go */
 bool sh_log_json(void); /* fields are shown */
-/* SHIFT_LOG, if it is a number: then it is no level, but means SHIFT_WQE_LOG. Else NULL. */
-const char *sh_log_number(void);
+bool sh_log_is_number(void); /* SHIFT_LOG: then it is no level, but means SHIFT_WQE_LOG */
 bool sh_log_enabled(enum sh_log_level level);
 const char *sh_log_level_name(enum sh_log_level level);
 

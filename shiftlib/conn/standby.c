@@ -96,8 +96,8 @@ static bool standby_logs(const struct sh_qp *qp, const struct ibv_qp_cap *caps)
 static const char *standby_not_created(struct sh_standby_job *task)
 {
 	if (sp_has(task->qp->ctx->dev, SP_ANY_DEVICE) && task->qp->caps.max_inline_data) {
-		task->real = standby_create_with(task, false,
-						 false); /* destroyed, as there is a reason */
+		/* destroyed, as there is a reason */
+		task->real = standby_create_with(task, false, false);
 		if (task->real)
 			return "the NIC of the standby has less room for inline data than its own";
 	}

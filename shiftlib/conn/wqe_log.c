@@ -231,9 +231,8 @@ static void log_told(struct sh_qp *qp, const struct sh_wire_log *log)
 void sh_wqe_log_doubt(struct sh_qp *qp)
 {
 	sh_log(SH_LOG_WARN,
-	       "QP 0x%06x: the log's word contradicts the requests or the count of receives; it is "
-	       "not "
-	       "used, please report",
+	       "QP 0x%06x: the log's word contradicts the requests or the count of receives; it "
+	       "is not used, please report",
 	       qp->qp->qp_num);
 }
 

@@ -17,10 +17,8 @@ struct sh_qp;
 struct sh_wire_log;
 struct sp_request;
 
-enum {
-	SH_WQE_LOG_WORDS =
-		4, /* of a connection, in turn: a sick NIC may still write to one of old */
-};
+/* Of a connection, in turn: a sick NIC may still write to one of old. */
+enum { SH_WQE_LOG_WORDS = 4 };
 
 enum sh_wqe_log_phase {
 	SH_WQE_LOG_NONE,

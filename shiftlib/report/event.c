@@ -106,7 +106,7 @@ static void event_json_number(struct sh_json *json, const char *name, uint64_t v
 	sh_json_print(json, ", \"%s\": %llu", name, (unsigned long long)value);
 }
 
-static bool event_has_share(const struct sh_event *event)
+bool sh_event_has_share(const struct sh_event *event)
 {
 	return event->kind == SH_EVENT_DEGRADED || event->kind == SH_EVENT_WHOLE;
 }
@@ -149,7 +149,7 @@ void sh_event_json(struct sh_json *json, const struct sh_event *event)
 	event_json_number(json, "qps", event->qps);
 	if (event_has_times(event))
 		event_json_times(json, event);
-	if (event_has_share(event))
+	if (sh_event_has_share(event))
 		event_json_share(json, event);
 	sh_json_print(json, "}");
 }
@@ -197,7 +197,7 @@ void sh_event_text(const struct sh_event *event, char *out, size_t size)
 		snprintf(nics, sizeof(nics), " %s", event->from);
 	if (event_has_times(event))
 		event_text_times(event, times, sizeof(times));
-	if (event_has_share(event))
+	if (sh_event_has_share(event))
 		event_text_share(event, times, sizeof(times));
 	snprintf(out, size, "%s%s (%s)%s%s%s%s", sh_event_kind_name(event->kind), nics,
 		 sh_event_cause_name(event->cause), qps, times, event->why ? ": " : "",

@@ -128,6 +128,7 @@ uint64_t sh_event_last(void); /* its number; 0: none yet */
 void sh_events_forget(void);  /* in the child of a fork */
 
 /* An object. Any thread. */
+bool sh_event_has_share(const struct sh_event *event); /* left and since_ns */
 void sh_event_json(struct sh_json *json, const struct sh_event *event);
 /* One sentence without a newline, cut to size. Any thread. */
 void sh_event_text(const struct sh_event *event, char *out, size_t size);

@@ -225,7 +225,7 @@ static void on_event_describe(struct on_event_values *values,
 	on_event_value(values, "TIME", "%s", date);
 	if (event->peer)
 		on_event_value(values, "PEER", "%016llx", (unsigned long long)event->peer);
-	if (event->kind == SH_EVENT_DEGRADED || event->kind == SH_EVENT_WHOLE)
+	if (sh_event_has_share(event))
 		on_event_share(values, event);
 	on_event_number(values, "PID", (uint64_t)getpid());
 	on_event_number(values, "NUMBER", event->number);
