@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Checks the model of the protocol (docs/model/shift.pml, stay.pml, home.pml) with spin.
+"""Checks the model of the protocol (docs/model/shift.pml, stay.pml, home.pml, paths.pml) with spin.
 
 Every configuration is searched to the end and must have no error; every wrong variant, which has
 one rule taken out, must have one, against the promise that the rule is there for.
@@ -24,7 +24,7 @@ import tempfile
 import time
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/model")
-OWN = ("stay", "home")  # configurations and wrong variants of stay.pml, of home.pml begin so; others are of shift.pml
+OWN = ("stay", "home", "paths")   # configurations and wrong variants of stay.pml, ... begin so; others are of shift.pml
 MEMORY_MIB = 1900
 DEPTH = 20000
 
@@ -64,9 +64,13 @@ CONFIGS = {
     "stay": ("flaps waited out, an atomic of each side, late words", ""),
     "home": ("two connections to one responder, two atomics of each, a path fails and comes back, a late word", ""),
     "home-late": ("the same, two late words, an atomic of each", "LATE=2 POSTS=1"),
+    "paths": ("three paths in any order, two NICs fail, one comes back", "FAULTS=2 HEALS=1 LATE=0"),
+    "paths-late": ("one fails and comes back, a late word", "FAULTS=1 HEALS=1"),
+    "paths-drain": ("two fail, one is drained", "FAULTS=2 HEALS=0 DRAINS=1 LATE=0"),
 }
 
-BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again", "stay", "home", "home-late") # worth the compiler's time
+BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again", "stay", "home", "home-late", "paths", "paths-late",
+       "paths-drain")   # worth the compiler's time
 
 # That no run goes on for ever is what makes the ends of runs all there is to judge.
 NO_CYCLES = {
@@ -192,6 +196,21 @@ WRONG = {
     "home-lifted-early": (
         "the bar is lifted while one may still run atomics on the other NIC",
         "W_LIFTED_EARLY", (6,)),
+    "paths-stampede": (
+        "the lowest path that is left, whatever was dealt: all connections go to one NIC",
+        "W_STAMPEDE FAULTS=1 HEALS=0 LATE=0", (6,)),
+    "paths-other": (
+        "each end makes its carrier on the path that it would choose itself",
+        "W_OTHER_PATH HEALS=0 LATE=0", (6,)),
+    "paths-number-again": (
+        "the next standby takes the number of one that failed: of another path",
+        "W_NUMBER_AGAIN HEALS=0", (6,)),
+    "paths-masks-of-any": (
+        "a late word of which paths are up counts",
+        "W_MASKS_OF_ANY FAULTS=1", (6, 7)),
+    "paths-drained-last": (
+        "a drained path is not gone to, though it is the last one",
+        "W_DRAINED_LAST HEALS=0 DRAINS=1 LATE=0", (7,)),
 }
 
 
@@ -285,7 +304,7 @@ def check_wrong(name, root):
     if got["promise"] not in promises:
         return name, True, got, f"broke something else: {(got['said'] or got['out'])[:300]}"
     promise = got["promise"]
-    return name, False, got, f"breaks {promise_name(promise)}"
+    return name, False, got, f"breaks {promise_name(promise, name)}"
 
 
 def line(name, got, text):
@@ -368,8 +387,10 @@ def replay(name, root):
     return 0
 
 
-def promise_name(promise):
-    return {6: "N1, 6 in home.pml", 8: "P9, 8 in stay.pml", 9: "an ordered switch repeats nothing"}.get(promise, f"P{promise}")
+def promise_name(promise, name):
+    """What the number stands for in the model of that configuration or wrong variant."""
+    own = {"stay": {8: "P9"}, "home": {6: "N1"}, "paths": {6: "the dealt path, at both ends"}}
+    return own.get(name.split("-")[0], {9: "an ordered switch repeats nothing"}).get(promise, f"P{promise}")
 
 
 def show():
@@ -379,7 +400,7 @@ def show():
         print(f"{name:24} no run without end")
     print("\nwrong variants, and what each breaks:")
     for name, (what, _, promises) in WRONG.items():
-        print(f"{name:24} {what} ({', '.join(map(promise_name, promises))})")
+        print(f"{name:24} {what} ({', '.join(promise_name(p, name) for p in promises)})")
 
 
 def main():
