@@ -7,11 +7,13 @@ loads of rails from flows, against the closed form; storms of the real core, aga
 
 Runs by the Python of DIR/cluster, which scripts/install-cluster.sh makes; without it, it is skipped."""
 import argparse
+import json
 import os
 import subprocess
 import sys
 
 SKIPPED = 77
+RAIL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/cluster/rail.py")
 RAIL_HOSTS = 16
 STORM_TOLERANCE = 0.3       # make bench-cluster holds storm.WITHIN; here, that the core has not left its costs behind
 MESSAGES = (4, 16)          # of a connection, least and most; about 8 are measured
@@ -127,7 +129,14 @@ def rails():
              checks.RAIL_TOLERANCE)
         if row["backup"] == "pair" and row["dead"] != "healthy":
             near(row["factor"], 2.0, f"pair, {row['dead']}", checks.RAIL_TOLERANCE)
-    print(f"ok     {len(rows)} loads of rails from flows")
+    argv = [sys.executable, RAIL, "--json", "--hosts", "2", "--nics", "4", "--qps", "8,24"]
+    few = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    for row in few:
+        near(row["factor"], row["closed"], f"4 NICs, {row['backup']}, {row['qps']} queue pairs, {row['dead']}",
+             checks.RAIL_TOLERANCE)
+    check(any(r["backup"] == "spread" and r["qps"] == 24 and abs(r["factor"] - 4 / 3) < 0.01 for r in few),
+          "4 NICs: one dead of four does not cost a third")
+    print(f"ok     {len(rows) + len(few)} loads of rails from flows")
 
 
 # ---- storms ---------------------------------------------------------------------------------------

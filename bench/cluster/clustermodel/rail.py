@@ -31,14 +31,15 @@ MODEL = ("network/model:CM02", "network/TCP-gamma:0", "network/bandwidth-factor:
          "network/crosstraffic:0")
 
 
-def scenarios(hosts):
-    """{name: [(host, rail) that is dead]}"""
-    return {"healthy": [],
-            "one NIC": [(0, 3)],
-            "two NICs, two hosts": [(0, 3), (hosts // 2, 5)],
-            "two NICs, two hosts, mates": [(0, 2), (hosts // 2, 3)],
-            "two NICs of one host": [(0, 3), (0, 5)],
-            "a rail switch": [(h, 3) for h in range(hosts)]}
+def scenarios(hosts, nics):
+    """{name: [(host, rail) that is dead]}, those whose rails are there."""
+    found = {"healthy": [],
+             "one NIC": [(0, 3)],
+             "two NICs, two hosts": [(0, 3), (hosts // 2, 5)],
+             "two NICs, two hosts, mates": [(0, 2), (hosts // 2, 3)],
+             "two NICs of one host": [(0, 3), (0, 5)],
+             "a rail switch": [(h, 3) for h in range(hosts)]}
+    return {name: dead for name, dead in found.items() if all(rail < nics for _, rail in dead)}
 
 
 def dead_between(gone, host, hosts, nics):
@@ -93,10 +94,16 @@ def load(hosts, nics):
     return engine
 
 
+def survives(backup, dead, hosts, nics):
+    return all(shares.survives(backup, dead_between(set(dead), host, hosts, nics), nics) for host in range(hosts))
+
+
 def compare(hosts, qps, backup, nics):
-    """A row for each scenario."""
+    """A row for each scenario in which every connection has a way."""
     healthy = None
-    for name, dead in scenarios(hosts).items():
+    for name, dead in scenarios(hosts, nics).items():
+        if not survives(backup, dead, hosts, nics):
+            continue
         took = step(list(flows(backup, dead, hosts, qps, nics)), qps)
         healthy = healthy or took
         yield {"hosts": hosts, "qps": qps, "backup": backup, "dead": name, "ms": 1e3 * took,
