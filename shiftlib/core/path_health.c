@@ -12,6 +12,8 @@
 #define RECENT_LOSSES 4	 /* of the time after which a path is lost */
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
+_Static_assert(SH_PATH_LOST_PINGS + (SH_PATH_MORE_PINGS + 1) * SH_PATH_BEFORE <= 64,
+	       "as many are remembered as a verdict may need");
 _Static_assert((SH_PATH_PINGS & (SH_PATH_PINGS - 1)) == 0, "sequence numbers wrap");
 
 void sh_path_init(struct sh_path_health *path, const struct sh_path_config *config, uint32_t seq)
@@ -101,6 +103,7 @@ static void transition_probing_to_up(struct sh_path_health *path, uint64_t now)
 {
 	assert(path->state == SH_PATH_PROBING);
 	path->state = SH_PATH_UP;
+	path->unanswered = 0;
 	path->up_at = path->rose_at = now;
 }
 
@@ -248,6 +251,7 @@ bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq)
 	if (!at || now < at)
 		return false;
 	*seq = ++path->seq;
+	path->unanswered = path->unanswered << 1 | 1;
 	path->sent_at[path->seq % SH_PATH_PINGS] = now;
 	if (path->state == SH_PATH_PROBING)
 		path_next_probe(path, now);
@@ -259,6 +263,7 @@ bool sh_path_ping(struct sh_path_health *path, uint64_t now, uint32_t *seq)
 void sh_path_unsent(struct sh_path_health *path, uint64_t now)
 {
 	path->seq--;
+	path->unanswered >>= 1;
 	path->retry_at = now + SH_PATH_RETRY_NS;
 	if (path->state == SH_PATH_PROBING) {
 		path->probe_at = now;
@@ -312,6 +317,7 @@ bool sh_path_pong(struct sh_path_health *path, uint32_t seq, uint64_t now)
 {
 	if (path->state == SH_PATH_OFF || !path_knows(path, seq))
 		return false;
+	path->unanswered &= ~(1ull << (path->seq - seq));
 	path_count_answer(path, now);
 	if (path->state == SH_PATH_UP) {
 		path_end_silence(path, seq, now);
@@ -404,6 +410,15 @@ bool sh_path_silent(const struct sh_path_health *path, uint64_t now)
 	return path->state == SH_PATH_UP && path_unanswered(path, now);
 }
 
+/* Pings that this silence must have, so that it is none of those which a path has that loses packets. */
+static uint32_t path_lost_pings(const struct sh_path_health *path)
+{
+	uint64_t before = path->missed < 64 ? path->unanswered >> path->missed : 0;
+	uint64_t lost = before & ((1ull << SH_PATH_BEFORE) - 1);
+
+	return SH_PATH_LOST_PINGS + SH_PATH_MORE_PINGS * (uint32_t)__builtin_popcountll(lost);
+}
+
 /*
  * The silence counts from where the peer answers elsewhere without a gap: one that was stopped, or
  * that could not be asked as this process was, is given the whole time to answer here too. Without
@@ -414,7 +429,8 @@ bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health
 {
 	uint64_t since = path->silent_since, loss = path->config->loss_ns;
 
-	if (!path->config->heartbeat || path->need != SH_PATH_BUSY || !sh_path_silent(path, now))
+	if (!path->config->heartbeat || path->need != SH_PATH_BUSY || !sh_path_silent(path, now) ||
+	    path->missed < path_lost_pings(path))
 		return false;
 	if (since < other->answering_since)
 		since = other->answering_since;

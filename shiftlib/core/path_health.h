@@ -14,6 +14,8 @@
  *   fraction of the rate. It is the peer's NIC that has answered then, so it says nothing of other paths.
  * - Whoever does not answer may be slow, stopped or gone: a silent path is lost only if the peer
  *   has answered over another path all the while.
+ * - A path that loses packets, as a switch's queue that overflows does, is silent for a while by chance.
+ *   Where some of the pings before the silence had no answer either, it takes more of them.
  * - Each fall of a path that was up doubles the time until it is steady again; calm halves it.
  */
 #ifndef SHIFTLIB_PATH_H
@@ -24,7 +26,9 @@
 
 #define SH_PATH_PINGS	   32 /* whose times are remembered: an answer to an older one is none */
 #define SH_PATH_PER_S	   24 /* pings in any second; with both ends' answers below 100 packets */
-#define SH_PATH_LOST_PINGS 3  /* so many in a row without an answer, before it can be lost */
+#define SH_PATH_LOST_PINGS 3  /* so many in a row without an answer, before it can be lost; */
+#define SH_PATH_MORE_PINGS 2  /* and so many more for each that was lost of those before, */
+#define SH_PATH_BEFORE	   16 /* which are so many */
 #define SH_PATH_RETRY_NS   1000000ull /* after this there may be room */
 
 enum sh_path_state {
@@ -64,8 +68,9 @@ struct sh_path_health {
 	uint32_t valid_seq; /* answers to pings up to this one mean nothing: the path fell since */
 	uint64_t sent_at[SH_PATH_PINGS];
 	uint64_t probe_interval, probe_at;
-	uint64_t retry_at;     /* one did not leave: none before this */
-	uint32_t missed;       /* pings since the last answer */
+	uint64_t retry_at;   /* one did not leave: none before this */
+	uint64_t unanswered; /* bit k: the k-th ping before the last one, since the path came up */
+	uint32_t missed;     /* pings since the last answer */
 	uint64_t silent_since; /* missed > 0: the first of them, or the last answer if later */
 	uint64_t spared_at;    /* the last look at which a ping was not needed */
 	uint64_t completed_at; /* the last look at which work did */

@@ -775,6 +775,66 @@ static void test_found_in_time(void **state)
 	}
 }
 
+/* How many pings in a row it takes, behind a second in which so many of each 16 had no answer. */
+static uint32_t pings_until_lost(uint32_t lost_of_16)
+{
+	struct sh_path_health a = path_made_up(), b = path_made_up();
+	uint64_t now, end = 10 * S;
+	uint32_t seq, n = 0, missed = 0;
+
+	sh_path_set_need(&a, SH_PATH_BUSY, 9 * S);
+	sh_path_set_need(&b, SH_PATH_BUSY, 9 * S);
+	for (now = 9 * S; !sh_path_lost(&a, &b, now); now += MS) {
+		if (now > 20 * S)
+			fail_msg("%u of 16 lost: never found", lost_of_16);
+		if (sh_path_ping(&b, now, &seq))
+			sh_path_pong(&b, seq, now);
+		if (!sh_path_ping(&a, now, &seq))
+			continue;
+		if (now >= end)
+			missed++;
+		else if ((n + 1) * lost_of_16 / 16 == n * lost_of_16 / 16)
+			sh_path_pong(&a, seq, now);
+		n++;
+	}
+	return missed;
+}
+
+/* A queue that overflows loses pings, three in a row too; and a path that then dies is found all the same. */
+static void test_silence_of_a_lossy_path(void **state)
+{
+	assert_in_range(pings_until_lost(0), 3, 5);
+	assert_in_range(pings_until_lost(2), 6, 8);
+	assert_in_range(pings_until_lost(4), 10, 12);
+	assert_in_range(pings_until_lost(8), 17, 20);
+}
+
+/* A stream of pings of which half are lost, by dice: nearly never lost in a minute; ten times a minute if none counts. */
+static void test_chance_is_no_death(void **state)
+{
+	uint64_t seed = random_seed("path_test"), now;
+	uint32_t seq, i, lost = 0;
+
+	for (i = 0; i < 100; i++) {
+		struct sh_path_health a = path_made_up(), b = path_made_up();
+
+		sh_path_set_need(&a, SH_PATH_BUSY, 9 * S);
+		sh_path_set_need(&b, SH_PATH_BUSY, 9 * S);
+		for (now = 9 * S; now < 69 * S && !sh_path_lost(&a, &b, now); now += MS) {
+			if (sh_path_ping(&b, now, &seq))
+				sh_path_pong(&b, seq, now);
+			/* it does not begin with a storm */
+			if (sh_path_ping(&a, now, &seq) &&
+			    random_below(&seed, now < 10 * S ? 5 : 2))
+				sh_path_pong(&a, seq, now);
+		}
+		lost += now < 69 * S;
+	}
+	fprintf(stderr, "path_test: %u of 100 lossy paths were found to be lost in a minute\n",
+		lost);
+	assert_true(lost < 30); /* 100 where three pings are always enough */
+}
+
 /* Nor is it later where work completes until then; its standby has some beats more. */
 static void test_found_in_time_with_work(void **state)
 {
@@ -820,6 +880,8 @@ int main(void)
 		cmocka_unit_test(test_blame),
 		cmocka_unit_test(test_heard),
 		cmocka_unit_test(test_found_in_time),
+		cmocka_unit_test(test_silence_of_a_lossy_path),
+		cmocka_unit_test(test_chance_is_no_death),
 		cmocka_unit_test(test_random),
 	};
 
