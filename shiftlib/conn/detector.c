@@ -13,6 +13,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/detector.h"
+#include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -30,6 +31,9 @@
 #define DETECTOR_UNUSED	   10 /* so many times longer a command of a NIC may take that sends nothing */
 #define DETECTOR_ASK_LOSSES                                                                        \
 	3 /* so often the time after which a path is silent, a doubt is looked into */
+
+#define DETECTOR_CONGESTED_LOSSES                                                                  \
+	5 /* as many such times are given to a path of a NIC that counts gaps */
 
 #define DETECTOR_LOOKS 4 /* at connections of a path, until one shows that it works */
 
@@ -163,15 +167,22 @@ static bool detector_needs(uint64_t now)
 
 /* ---- silence -------------------------------------------------------------------------------- */
 
-static bool detector_lost(const struct sh_peer *peer, const struct sh_path_health *path,
-			  uint64_t now)
+/* Where a queue overflows, packets come through, and no ping for a while: it is given more time. */
+static bool detector_congested(const struct sh_peer_path *path, uint64_t now)
+{
+	return sh_gray_gaps(path->nic, now) &&
+	       now - path->health.silent_since <
+		       DETECTOR_CONGESTED_LOSSES * path->health.config->loss_ns;
+}
+
+static bool detector_lost(const struct sh_peer *peer, const struct sh_peer_path *path, uint64_t now)
 {
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++)
-		if (&peer->paths[i]->health != path &&
-		    sh_path_lost(path, &peer->paths[i]->health, now))
-			return true;
+		if (peer->paths[i] != path &&
+		    sh_path_lost(&path->health, &peer->paths[i]->health, now))
+			return !detector_congested(path, now);
 	return false;
 }
 
@@ -408,7 +419,9 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
 		sh_heartbeat_soon();
 	}
-	if (detector_lost(peer, &path->health, now))
+	if (sh_path_suspect(&path->health))
+		sh_gray_peek(path->nic, now);
+	if (detector_lost(peer, path, now))
 		detector_path_lost(peer, path, now);
 	steady = sh_path_steady(&path->health, now);
 	*changed |= path->told_up != sh_path_up(&path->health) || path->told_steady != steady;

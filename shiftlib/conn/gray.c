@@ -19,15 +19,18 @@
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/report/event.h"
 
-#define IDLE_PACKETS 100 /* in a look: fewer are no traffic */
-#define IDLE_LOOKS   8	 /* in the place of so many is one, without traffic */
+#define IDLE_PACKETS 100		/* in a look: fewer are no traffic */
+#define IDLE_LOOKS   8			/* in the place of so many is one, without traffic */
+#define PEEK_NS	     (SH_NS_PER_S / 20) /* between two peeks */
+#define PEEKED_NS    (2 * SH_NS_PER_S)	/* so long counts what one has found */
 
 enum gray_stays { STAYS_UNTOLD, STAYS_UNPROVEN, STAYS_PROVEN };
 
 struct gray_nic {
 	struct sh_gray core;
 	bool reading, used, idle;
-	enum gray_stays told_stays; /* that nothing is done */
+	enum gray_stays told_stays;  /* that nothing is done */
+	uint64_t peeked_at, gaps_at; /* the last peek, the last one that found gaps */
 };
 
 struct gray_job {
@@ -36,6 +39,7 @@ struct gray_job {
 	char name[sizeof(((struct sh_nic *)0)->name)];
 	struct sh_gray_counts counts;
 	bool told;
+	bool peek;
 };
 
 static struct {
@@ -192,6 +196,16 @@ static void look(struct sh_nic *nic, const struct gray_job *task)
 	act(nic, changed);
 }
 
+/* Between two looks, which it leaves as they are. */
+static void peek(struct gray_nic *own, const struct gray_job *task)
+{
+	const struct sh_gray_counts *last = &own->core.last;
+
+	if (task->told && own->core.known &&
+	    task->counts.gaps + task->counts.naks > last->gaps + last->naks)
+		own->gaps_at = sh_now_ns();
+}
+
 static void job_run(struct sh_job *job)
 {
 	struct gray_job *task = (struct gray_job *)job;
@@ -206,14 +220,16 @@ static void job_done(struct sh_job *job)
 
 	sh_job_lock();
 	of(nic)->reading = false;
-	if (!job->canceled && !sh.stopping)
+	if (!job->canceled && !sh.stopping && task->peek)
+		peek(of(nic), task);
+	else if (!job->canceled && !sh.stopping)
 		look(nic, task);
 	sh_job_end(&nic->busy);
 	sh_job_unlock();
 	free(task);
 }
 
-static void begin(struct sh_nic *nic)
+static void begin(struct sh_nic *nic, bool is_peek)
 {
 	struct gray_job *task;
 
@@ -224,6 +240,7 @@ static void begin(struct sh_nic *nic)
 		return;
 	task->job = (struct sh_job){ .fn = job_run, .done = job_done, .patient = true };
 	task->nic = nic;
+	task->peek = is_peek;
 	memcpy(task->name, nic->name, sizeof(task->name));
 	sh_job_begin(&nic->busy);
 	of(nic)->reading = !sh_worker_submit(nic->worker, &task->job);
@@ -261,7 +278,7 @@ static void gray_run(uint64_t now)
 	gray.looks++;
 	for (i = 0; i < sh_nics.n; i++)
 		if (gray.nic[i].used && (!gray.nic[i].idle || gray.looks % IDLE_LOOKS == 0))
-			begin(&sh_nics.nic[i]);
+			begin(&sh_nics.nic[i], false);
 }
 
 static uint64_t gray_next_timer(void)
@@ -283,6 +300,21 @@ const char *sh_gray_word(const struct sh_nic *nic)
 					     [SH_GRAY_SICK] = "sick" };
 
 	return sh.config.gray.mode == SH_GRAY_OFF ? "off" : words[of(nic)->core.state];
+}
+
+void sh_gray_peek(struct sh_nic *nic, uint64_t now)
+{
+	if (sh.config.gray.mode == SH_GRAY_OFF || now - of(nic)->peeked_at < PEEK_NS)
+		return;
+	of(nic)->peeked_at = now;
+	begin(nic, true);
+}
+
+bool sh_gray_gaps(const struct sh_nic *nic, uint64_t now)
+{
+	const struct gray_nic *own = of(nic);
+
+	return (own->core.seen & SH_GRAY_GAPS) || (own->gaps_at && now - own->gaps_at < PEEKED_NS);
 }
 
 void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packets)

@@ -3,6 +3,7 @@
 #ifndef SHIFTLIB_CONN_GRAY_H
 #define SHIFTLIB_CONN_GRAY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "shiftlib/loop/loop.h"
 
@@ -12,6 +13,12 @@ struct sh_nic;
 const char *sh_gray_word(const struct sh_nic *nic);
 /* Of the last looks: errors, and the packets they are among. */
 void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packets);
+/*
+ * Lock held. Has its port counted gaps in the last looks, as where a switch's queue overflows? Where the answer is needed
+ * before the next look, a peek asks, and comes back some milliseconds later.
+ */
+void sh_gray_peek(struct sh_nic *nic, uint64_t now);
+bool sh_gray_gaps(const struct sh_nic *nic, uint64_t now);
 /* Lock held: the operator wants it to be used. */
 void sh_gray_use(struct sh_nic *nic);
 

@@ -5,8 +5,11 @@
 
 #define SECOND_NS 1000000000ull
 /* Without work, a path that is not steady yet is pinged at this multiple of the heartbeat. */
-#define CALM_BEATS    4
-#define DOUBT_BEATS   2
+#define CALM_BEATS  4
+#define DOUBT_BEATS 2
+/* From the second ping without an answer to this one they come faster. */
+#define HURRIED_PINGS 12
+#define HURRY	      4
 #define FALLS_MAX     63
 #define SPARE_BEATS   20 /* between two pings of a path that needs none, at most */
 #define RECENT_LOSSES 4	 /* of the time after which a path is lost */
@@ -47,7 +50,7 @@ bool sh_path_up(const struct sh_path_health *path)
 
 static bool path_unanswered(const struct sh_path_health *path, uint64_t now)
 {
-	return path->missed >= SH_PATH_LOST_PINGS &&
+	return path->missed >= SH_PATH_FEW_PINGS &&
 	       now - path->silent_since >= path->config->loss_ns;
 }
 
@@ -133,8 +136,8 @@ uint64_t sh_path_dark_since(const struct sh_path_health *path)
 
 	if (path->state != SH_PATH_UP)
 		return fell ? fell : 1;
-	return path->missed >= SH_PATH_LOST_PINGS && path->config->heartbeat ? path->silent_since
-									     : 0;
+	return path->missed >= SH_PATH_FEW_PINGS && path->config->heartbeat ? path->silent_since
+									    : 0;
 }
 
 void sh_path_enable(struct sh_path_health *path, bool on, uint64_t now)
@@ -194,6 +197,13 @@ static uint64_t path_limit(const struct sh_path_health *path)
 	return oldest ? oldest + SECOND_NS : 0;
 }
 
+static uint64_t path_beat(const struct sh_path_health *path)
+{
+	bool hurry = path->missed >= 2 && path->missed < HURRIED_PINGS;
+
+	return hurry ? path->config->beat_ns / HURRY : path->config->beat_ns;
+}
+
 /* 0: no ping. The time of the last ping may be 0: none was sent yet. */
 static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
 {
@@ -205,7 +215,7 @@ static uint64_t path_wanted_at(const struct sh_path_health *path, uint64_t now)
 	if (path->state == SH_PATH_PROBING)
 		return path->probe_at;
 	if (path->need == SH_PATH_BUSY && path->config->heartbeat)
-		return spared + beat;
+		return spared + path_beat(path);
 	if (!sh_path_steady(path, now))
 		return last + CALM_BEATS * beat;
 	return path->config->heartbeat ? last + path->config->idle_ns : 0;

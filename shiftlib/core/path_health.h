@@ -14,8 +14,9 @@
  *   fraction of the rate. It is the peer's NIC that has answered then, so it says nothing of other paths.
  * - Whoever does not answer may be slow, stopped or gone: a silent path is lost only if the peer
  *   has answered over another path all the while.
- * - A path that loses packets, as a switch's queue that overflows does, is silent for a while by chance.
- *   Where some of the pings before the silence had no answer either, it takes more of them.
+ * - A path that loses packets, as a switch's queue that overflows does, is silent for a while by chance. So
+ *   whoever is silent is pinged faster until it counts as lost; and where some of the pings before the silence
+ *   had no answer either, it takes more of them.
  * - Each fall of a path that was up doubles the time until it is steady again; calm halves it.
  */
 #ifndef SHIFTLIB_PATH_H
@@ -24,9 +25,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SH_PATH_PINGS	   32 /* whose times are remembered: an answer to an older one is none */
-#define SH_PATH_PER_S	   24 /* pings in any second; with both ends' answers below 100 packets */
-#define SH_PATH_LOST_PINGS 3  /* so many in a row without an answer, before it can be lost; */
+#define SH_PATH_PINGS	   64 /* whose times are remembered: an answer to an older one is none */
+#define SH_PATH_PER_S	   36 /* pings in any second; 20 of a path that answers */
+#define SH_PATH_FEW_PINGS  3  /* so many in a row without an answer are a silence; */
+#define SH_PATH_LOST_PINGS 8  /* by so many it can be lost, */
 #define SH_PATH_MORE_PINGS 2  /* and so many more for each that was lost of those before, */
 #define SH_PATH_BEFORE	   16 /* which are so many */
 #define SH_PATH_RETRY_NS   1000000ull /* after this there may be room */
