@@ -134,7 +134,15 @@ bool sn_inbox_pop(struct sn_proc *proc, struct sn_pkt *out)
 		if (tail == atomic_load_explicit(&proc->head, memory_order_acquire))
 			return false;
 		/* Acquire pairs with the producer's release: seq says filled, the packet is. */
-		if (atomic_load_explicit(&slot->seq, memory_order_acquire) == seq + 1) {
+		int32_t age =
+			(int32_t)(atomic_load_explicit(&slot->seq, memory_order_acquire) - seq);
+
+		if (age >= 2) {
+			/* who took the packet was killed before it had moved the tail */
+			atomic_store_explicit(&proc->tail, tail + 1, memory_order_relaxed);
+			continue;
+		}
+		if (age == 1) {
 			pkt_copy(out, slot);
 			atomic_store_explicit(&slot->filler, 0, memory_order_relaxed);
 			atomic_store_explicit(&slot->seq, seq + 2, memory_order_release);

@@ -564,6 +564,26 @@ static void inbox_outlives_a_killed_producer(void **state)
 }
 
 /* One that only gets no core loses nothing; when it has died, even if nobody has waited for it, it does. */
+/* Killed between saying that the slot is free and moving the tail; its slot has a new owner. */
+static void inbox_outlives_a_killed_consumer(void **state)
+{
+	struct sn_fabric *fabric = *state;
+	int slot = sn_proc_attach(fabric, 0);
+	struct sn_proc *proc = &fabric->proc[slot];
+	struct sn_pkt pkt = { .op = SN_PKT_SEND, .psn = 1 }, out;
+	uint64_t tail;
+
+	assert_int_equal(sn_inbox_push(fabric, slot, &pkt), 0);
+	tail = proc->tail;
+	assert_true(sn_inbox_pop(proc, &out));
+	proc->tail = tail;
+	pkt.psn = 2;
+	assert_int_equal(sn_inbox_push(fabric, slot, &pkt), 0);
+	assert_true(sn_inbox_pop(proc, &out));
+	assert_int_equal(out.psn, 2);
+	assert_false(sn_inbox_pop(proc, &out));
+}
+
 static void inbox_waits_for_a_slow_producer(void **state)
 {
 	struct sn_fabric *fabric = *state;
@@ -659,6 +679,7 @@ int main(void)
 		TEST(inbox_keeps_order_and_bounds),
 		TEST(inbox_takes_many_producers),
 		TEST(inbox_outlives_a_killed_producer),
+		TEST(inbox_outlives_a_killed_consumer),
 		TEST(inbox_waits_for_a_slow_producer),
 		TEST(dead_processes_are_reaped),
 	};
