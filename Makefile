@@ -10,12 +10,13 @@ SCRIPTS     ?= 1000
 MINUTES     ?= 10
 COUNT       ?= 1000000
 FLAPS       ?= 100
+DEATHS      ?= 1000
 RUNS        ?= 100
 CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long soak crossed gray-long \
+	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
@@ -40,6 +41,7 @@ help:
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
 	@echo "make atomics-long    $(COUNT) increments through drains, atomic on one NIC only: none lost; $(FLAPS) flaps with a"
 	@echo "                     compare-and-swap under way, stock beside SHIFT: as many live"
+	@echo "make again-long      $(DEATHS) deaths of a responder's NIC under WRITEs with a log, by each engine"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "make gray-long       links that lose a packet in 1,000, and RUNS=100 of each kind of congestion, which must move nothing"
@@ -137,6 +139,10 @@ proof:
 atomics-long: build
 	@python3 tests/e2e/home.py --build $(B) --increments $(COUNT)
 	@python3 tests/e2e/exact.py --build $(B) --flaps $(FLAPS)
+
+again-long: build
+	@python3 tests/e2e/again.py --build $(B) --deaths $(DEATHS)
+	@SHIFT_ENGINE=ledger python3 tests/e2e/again.py --build $(B) --deaths $(DEATHS)
 
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)

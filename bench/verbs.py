@@ -50,9 +50,17 @@ def say_and_wait(lab, client, phase, timeout):
         raise RuntimeError(client.tail() + lab.shift_logs())
 
 
+def all_qps(lab, host):
+    return [q for process in json.loads(lab.shiftctl(host, "status", "--json"))["processes"]
+            for q in process["qps"]]
+
+
+def all_logged(lab, host):
+    return all(q["log"] == "on" for q in all_qps(lab, host))
+
+
 def all_fallen_back(lab, host):
-    qps = [q for process in json.loads(lab.shiftctl(host, "status", "--json"))["processes"]
-           for q in process["qps"]]
+    qps = all_qps(lab, host)
     return len(qps) == QPS and all(
         q["send"] == q["receive"] == "FALLBACK" and q["move"] == "NONE" for q in qps)
 
@@ -80,7 +88,8 @@ def run(args, engine, copying, phases, valgrind):
             client_argv = ["valgrind", "--tool=callgrind", "--collect-atstart=no",
                            "--fair-sched=yes", "--callgrind-out-file="
                            + os.path.join(lab.folder, "callgrind.out.%p")] + client_argv
-        how = Shift(log="info", engine=engine) if engine else None
+        settings = {"wqe_log": args.wqe_log} if args.wqe_log else {}
+        how = Shift(log="info", engine=engine, **settings) if engine else None
         ends = [lab.start("h0", argv + ["--server"], "server", how),
                 lab.start("h1", client_argv, "client", how, stdin=True)]
         client = ends[1]
@@ -89,6 +98,8 @@ def run(args, engine, copying, phases, valgrind):
                      or not p.running(), 60)
             if engine:
                 wait_for("protection of " + p.name, lambda p=p: lab.protected(p) >= QPS, 60)
+        if settings and engine:
+            wait_for("its log", lambda: all_logged(lab, "h1"), 60)
         for i, phase in enumerate(phases):
             if i:
                 still_default(lab)
@@ -195,6 +206,8 @@ def main():
     p.add_argument("--out", default="out")
     p.add_argument("--samples", type=int, default=16, help="calls that are counted, each verb")
     p.add_argument("--times", type=int, default=200, help="calls that are timed, each verb")
+    p.add_argument("--wqe-log", type=int, default=0, metavar="N",
+                   help="SHIFT lays a log WQE behind each Nth WRITE (SHIFT_WQE_LOG), which no bound allows for")
     args = p.parse_args()
     if not os.path.exists(os.path.join(out_folder(args.build), "bin", "verbs")):
         print("skipped: bench/verbs is not built (valgrind/callgrind.h is not installed)")

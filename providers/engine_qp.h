@@ -188,8 +188,6 @@ static inline int sp_qp_atomics(struct sp_qp *qp, bool may, bool *used)
 
 static inline const char *sp_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log)
 {
-	if (!sp_engine(qp)->qp.log)
-		return "its engine lays no log";
 	return sp_engine(qp)->qp.log(qp, epoch, log);
 }
 

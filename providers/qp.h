@@ -114,7 +114,7 @@ struct sp_qp_ops {
 	/*
 	 * [shell] From now on sends of that carrier are logged: a hidden unsignaled WRITE of sp_log_word() behind
 	 * each log->every'th. NULL, or why they cannot be; log NULL: only that is asked. The queue must have
-	 * room for them (sp_log_room). NULL in an engine that lays none.
+	 * room for them (sp_log_room).
 	 */
 	const char *(*log)(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log);
 	/* [shell] The word counts so many requests: how many of sp_qp_outstanding are those? Below 0: not all before

@@ -27,6 +27,8 @@ struct sp_request {
 	uint32_t psn;	  /* of its first packet, on the carrier that it lies in; 24 bits */
 	/* How many numbers it takes there: of a READ those of its answer, at least 1; 0: local ones. */
 	uint32_t packets;
+	/* So many more are a log WQE's, behind it, or in front of the oldest, whose packet may be missing too. */
+	uint8_t behind, before;
 	/* What it may change of the peer's memory, by the application's key; bytes 0: nothing. */
 	uint64_t addr;
 	uint32_t bytes, rkey;

@@ -57,6 +57,7 @@ enum ring_limits {
 enum ring_pseudo_opcode {
 	RING_OP_BIND_MW = 0xf0, /* both are MLX5_OPCODE_UMR on the wire */
 	RING_OP_LOCAL_INV = 0xf1,
+	RING_OP_LOG = 0xfe, /* a log WQE: it bears the number of the request that it lies behind */
 	RING_OP_HIDDEN = 0xff, /* a NOP of our own: never shown to the application */
 };
 

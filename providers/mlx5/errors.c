@@ -89,11 +89,11 @@ static bool completion_missing(const struct ring_sq *sq, uint32_t n)
 /*
  * The index of the first one is the position: all before it is acknowledged. But if a CQ overran,
  * the first one that is seen is not the first: then nothing is known, and what completed last is
- * the position (settling asks the peer anyway).
+ * the position (settling asks the peer anyway). What a log WQE lies behind is acknowledged too.
  */
 static void withhold_send(struct sp_carrier *c, uint32_t idx)
 {
-	uint32_t n = c->sq.wqe_head[idx];
+	uint32_t n = c->sq.wqe_head[idx] + ring_wqe_is_log(&c->sq, idx);
 
 	if (!c->sq_err && !completion_missing(&c->sq, n))
 		atomic_store_explicit(&c->sq.tail, n, memory_order_release);
@@ -113,7 +113,7 @@ static bool page_fault(const struct sp_carrier *c, const struct mlx5_err_cqe *er
 /* What the place holds is read first: once the tail has moved, it may be another request's. */
 static bool pass_send(struct ring_sq *sq, uint32_t idx, struct ring_comp *comp)
 {
-	bool hidden = sq->wr_data[idx] == RING_OP_HIDDEN;
+	bool hidden = sq->wr_data[idx] == RING_OP_HIDDEN || ring_wqe_is_log(sq, idx);
 
 	comp->wr_id = sq->wrid[idx];
 	atomic_store_explicit(&sq->tail, sq->wqe_head[idx] + 1, memory_order_release);

@@ -14,6 +14,7 @@
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/intruder.h"
 #include "providers/mlx5/libmlx5.h"
+#include "providers/mlx5/log.h"
 #include "providers/mlx5/mlx5.h"
 #include "providers/mlx5/move.h"
 #include "providers/mlx5/recall.h"
@@ -105,6 +106,8 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.gated = ring_qp_gated,
 	.qp.atomics = ring_qp_atomics,
 	.qp.pass = ring_qp_pass,
+	.qp.log = ring_qp_log,
+	.qp.logged = ring_qp_logged,
 	.move.fail_all = ring_qp_fail,
 	.cq.error_waiting = ring_cq_error_waiting,
 };

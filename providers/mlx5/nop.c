@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Hidden NOPs, and laying one request. */
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/log.h"
 #include "providers/mlx5/nop.h"
 #include "providers/mlx5/wqe.h"
 
@@ -11,6 +12,8 @@ void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ri
 	batch->ctrl = ring_wqe_lay(&to->sq, app, wire, wr_id, wr_data);
 	batch->ds = wire->ds;
 	batch->nreq++;
+	if (to->log.on)
+		ring_log_batch(to, batch, ring_ctrl_opcode(batch->ctrl), to->sq.head - 1);
 }
 
 /* Would a NOP tell when all that was published is complete? Its completion is that of all before. */
@@ -26,8 +29,8 @@ enum ring_nop_need ring_nop_need(const struct sp_carrier *c)
 		last = post;
 	if (ring_ctrl_signaled(ring_sq_ctrl(&c->sq, last)))
 		return RING_NOP_SIGNALED;
-	/* it takes one WQEBB */
-	return c->sq.cur_post - first > c->sq.mask ? RING_NOP_NO_ROOM : RING_NOP_NEEDED;
+	/* it takes one WQEBB; before the first one a log WQE may still wait for its answer */
+	return c->sq.cur_post - first + c->log.on > c->sq.mask ? RING_NOP_NO_ROOM : RING_NOP_NEEDED;
 }
 
 void ring_nop_post(struct sp_carrier *c)

@@ -22,6 +22,7 @@ enum ring_mode {
 	RING_GATE = 256,   /* sends run when the shell lets them pass, one by one */
 	RING_WRITES = 512, /* nothing but WRITEs may run any more: recall.c */
 	RING_HOME = 1024,  /* barred, where keys need no translation: all goes by the hold */
+	RING_LOG = 2048,   /* log WQEs come between what is written to the ring */
 };
 
 /* Those that the device has not, it refuses. */
@@ -41,9 +42,11 @@ struct ring_builder {
 	int err;
 	bool inl;
 	bool xlat; /* the application's function pointers are those that translate */
+	bool log;  /* they are those that lay a log, over the ones in under */
 	uint8_t setters;
 	uint8_t fm_rb; /* to roll back to, as post_rb */
 	uint32_t post_rb, psn_rb;
+	const struct ibv_qp_ex *under;
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */
@@ -133,7 +136,13 @@ struct sp_qp {
  */
 RING_INLINE bool ring_tx_direct(const struct sp_qp *qp)
 {
-	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT));
+	return !(qp->tx_mode & ~(RING_FIRST | RING_XLAT | RING_LOG));
+}
+
+/* As it does, and log WQEs with them, all of them ready to be? */
+RING_INLINE bool ring_tx_logged(const struct sp_qp *qp)
+{
+	return (qp->tx_mode & ~RING_XLAT) == RING_LOG;
 }
 
 void ring_qp_lock(struct sp_qp *qp);

@@ -12,7 +12,7 @@
 
 enum {
 	HEADERS_DS = 2, /* of a READ or WRITE without data: control and remote address */
-	MAX_BBS = (RING_MAX_DS + 3) / 4,
+	MAX_BBS = (RING_MAX_DS + 3) / 4 + 1, /* with its log WQE */
 };
 
 /* Backwards through a send ring, from behind request n - 1. */
@@ -29,7 +29,8 @@ static int64_t back_step(struct back *b)
 
 		if (b->sq->cur_post - at > b->sq->mask + 1)
 			break;
-		if (b->sq->wqe_head[slot] != b->n - 1 || ring_wqe_bbs(b->sq, at) != bbs)
+		if (b->sq->wqe_head[slot] != b->n - 1 || ring_wqe_is_log(b->sq, at) ||
+		    ring_wqe_bbs(b->sq, at) != bbs)
 			continue;
 		b->n--;
 		b->post = at;

@@ -43,9 +43,10 @@ static bool sample_before(const struct ring_sq *sq, uint32_t n, uint32_t post, u
 {
 	uint32_t back;
 
-	for (back = 1; back <= (RING_MAX_DS + 3) / 4; back++) {
+	for (back = 1; back <= (RING_MAX_DS + 3) / 4 + 1; back++) {
 		*at = post - back;
-		if (sq->wqe_head[*at & sq->mask] == n && ring_wqe_bbs(sq, *at) == back)
+		if (sq->wqe_head[*at & sq->mask] == n && !ring_wqe_is_log(sq, *at) &&
+		    ring_wqe_bbs(sq, *at) == back)
 			return true;
 	}
 	return false;

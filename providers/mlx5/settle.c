@@ -46,32 +46,43 @@ static void describe_target(const struct ring_wqe *wqe, struct sp_request *i)
 	}
 }
 
+/* Of a request that is complete the log WQE may still lie there. */
+static bool logged_before(const struct ring_walk *w)
+{
+	return ring_wqe_is_log(w->sq, w->post - 1) &&
+	       w->sq->wqe_head[(w->post - 1) & w->sq->mask] == w->n - 1;
+}
+
 /* c: the carrier that they were published on; NULL: they are held. */
 static uint32_t list_queue(const struct sp_qp *qp, const struct ring_sq *sq,
 			   const struct sp_carrier *c, struct sp_request *info, uint32_t have,
 			   uint32_t max)
 {
 	uint32_t first = have, sum = 0, packets;
-	bool numbered = c && sq->numbered;
+	bool numbered = c && sq->numbered, behind, before;
 	struct ring_wqe wqe;
 	struct ring_walk w;
 	int64_t slot;
 
 	if (!sq->buf || !ring_walk_start(&w, sq))
 		return have;
+	before = numbered && logged_before(&w);
 	for (; (slot = ring_walk_next(&w)) >= 0; have++) {
 		ring_wqe_load(sq, slot, qp->type, &wqe);
 		packets = numbered ? ring_wqe_packets(sq, &wqe) : 0;
+		behind = numbered && ring_wqe_logged(sq, (uint32_t)slot, wqe.bbs);
 		if (have < max) {
 			info[have] = (struct sp_request){ .numbered = numbered,
 							  .psn = sum,
-							  .packets = packets };
+							  .packets = packets,
+							  .behind = behind,
+							  .before = before && have == first };
 			describe(sq, slot, &info[have]);
 			describe_target(&wqe, &info[have]);
 			info[have].published = c != NULL;
 			info[have].answered = c && ring_recalled_answer(c, w.n - 1, slot);
 		}
-		sum += packets;
+		sum += packets + behind;
 	}
 	/* the last packet of the newest one has the number before the next */
 	for (uint32_t i = first; numbered && i < have && i < max; i++)
@@ -263,6 +274,7 @@ static void settle_switch(struct settle *s)
 	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	qp->tx_mode |= qp->atomics.barred && !s->to->xlat ? RING_HOME : 0;
+	qp->tx_mode |= s->to->log.on ? RING_LOG : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
 	if (ring_tx_direct(qp))

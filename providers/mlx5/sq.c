@@ -4,6 +4,7 @@
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/intruder.h"
+#include "providers/mlx5/log.h"
 #include "providers/mlx5/post.h"
 #include "providers/mlx5/wqe.h"
 #include "providers/mlx5/xlat.h"
@@ -187,9 +188,10 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	return 0;
 }
 
+/* log: a constant; sq is that of the active carrier, which is logged. */
 RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 			  struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct ring_batch *b,
-			  bool xlat)
+			  bool xlat, bool log)
 {
 	int err;
 
@@ -206,6 +208,9 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 			*bad = wr;
 			return err;
 		}
+		if (log)
+			ring_log_batch(qp->tx, b, ring_opcodes[wr->opcode].mlx5,
+				       sq->head + b->nreq);
 	}
 	return 0;
 }
@@ -262,17 +267,19 @@ void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq)
 static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
 {
 	struct ring_sq *sq = &qp->tx->sq;
-	uint32_t end = sq->cur_post, slot;
+	uint32_t end = sq->cur_post, slot, logged;
 	struct ring_wqe app;
 
 	ring_hold_enter(qp);
-	for (uint32_t post = batch->from; post != end; post += app.bbs) {
+	for (uint32_t post = batch->from; post != end; post += app.bbs + logged) {
 		ring_wqe_load(sq, post, qp->type, &app);
-		sq->psn_ahead -= ring_wqe_packets(sq, &app) - 1;
+		logged = ring_wqe_logged(sq, post, app.bbs);
+		sq->psn_ahead -= ring_wqe_packets(sq, &app) - 1 + logged;
 		slot = app.slot;
 		ring_wqe_lay(&qp->hold, &app, &app, sq->wrid[slot], sq->wr_data[slot]);
 	}
 	ring_sq_unwrite(sq, batch->from, batch->nreq);
+	ring_log_take_back(qp->tx);
 }
 
 /* Was a key of what lies in the carrier's ring not known? Asked once. */
@@ -316,6 +323,7 @@ void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batc
 }
 
 static int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+static int post_send_other(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
 /* Withheld, failed, or the very first post. Called with sq_lock held; drops it. */
 static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr,
@@ -331,12 +339,14 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 	}
 	if (qp->tx_mode == RING_XLAT)
 		return post_send_xlat(qp, wr, bad);
+	if (ring_tx_logged(qp))
+		return post_send_other(qp, wr, bad);
 	sq = qp->tx_mode ? &qp->hold : &qp->tx->sq;
 	if (err || (sq == &qp->hold && !qp->hold_made)) {
 		err = ENOMEM;
 		*bad = wr;
 	} else {
-		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false);
+		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false, false);
 		ring_tx_commit(qp, sq, &batch);
 	}
 	ring_tx_unlock(qp);
@@ -364,9 +374,7 @@ static __attribute__((noinline)) int post_send_xlat(struct sp_qp *qp, struct ibv
 	uint32_t from = c->sq.cur_post;
 	int err;
 
-	if (ring_unlikely(qp->tx_mode != RING_XLAT))
-		return post_send_slow(qp, wr, bad);
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, true);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, true, false);
 	if (ring_unlikely(qp->tx_xlat.missing))
 		return post_missing(qp, &batch, from, err);
 	if (ring_likely(batch.nreq)) {
@@ -375,6 +383,53 @@ static __attribute__((noinline)) int post_send_xlat(struct sp_qp *qp, struct ibv
 	}
 	sp_unlock(&qp->sq_lock);
 	return err;
+}
+
+/* Behind a move, and with log WQEs. Called with sq_lock held; drops it. */
+static __attribute__((noinline)) int post_send_both(struct sp_qp *qp, struct ibv_send_wr *wr,
+						    struct ibv_send_wr **bad)
+{
+	struct ring_batch batch = { 0 };
+	struct sp_carrier *c = qp->tx;
+	uint32_t from = c->sq.cur_post;
+	int err;
+
+	ring_log_begin(c);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, true, true);
+	if (ring_unlikely(qp->tx_xlat.missing))
+		return post_missing(qp, &batch, from, err);
+	if (ring_likely(batch.nreq)) {
+		c->sq.head += batch.nreq;
+		ring_doorbell(c, &batch);
+	}
+	sp_unlock(&qp->sq_lock);
+	return err;
+}
+
+/* With log WQEs. Called with sq_lock held; drops it. */
+static __attribute__((noinline)) int post_send_logged(struct sp_qp *qp, struct ibv_send_wr *wr,
+						      struct ibv_send_wr **bad)
+{
+	struct ring_batch batch = { 0 };
+	struct sp_carrier *c = qp->tx;
+	int err;
+
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, false, true);
+	if (ring_likely(batch.nreq)) {
+		c->sq.head += batch.nreq;
+		ring_doorbell(c, &batch);
+	}
+	sp_unlock(&qp->sq_lock);
+	return err;
+}
+
+/* It has no frame of its own. Called with sq_lock held; drops it. XLAT alone is asked for before it. */
+static __attribute__((noinline)) int post_send_other(struct sp_qp *qp, struct ibv_send_wr *wr,
+						     struct ibv_send_wr **bad)
+{
+	if (qp->tx_mode == RING_LOG)
+		return post_send_logged(qp, wr, bad);
+	return ring_tx_logged(qp) ? post_send_both(qp, wr, bad) : post_send_slow(qp, wr, bad);
 }
 
 int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -387,10 +442,13 @@ int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	if (ring_unlikely(!qp))
 		return ring_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
 	sp_lock(&qp->sq_lock);
-	if (ring_unlikely(qp->tx_mode))
-		return post_send_xlat(qp, wr, bad);
+	if (ring_unlikely(qp->tx_mode)) {
+		if (ring_likely(qp->tx_mode == RING_XLAT))
+			return post_send_xlat(qp, wr, bad);
+		return post_send_other(qp, wr, bad);
+	}
 	c = qp->tx;
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, false);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, false, false);
 	if (ring_likely(batch.nreq)) {
 		c->sq.head += batch.nreq;
 		ring_doorbell(c, &batch);

@@ -96,7 +96,9 @@ void ring_sq_forget(struct ring_sq *sq);     /* no number of a request is found 
 void ring_sq_free(struct ring_sq *sq);
 bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post);
 void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq);
-uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post);
+uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post); /* with its log WQE */
+bool ring_wqe_is_log(const struct ring_sq *sq, uint32_t post);
+bool ring_wqe_logged(const struct ring_sq *sq, uint32_t post, uint32_t bbs);
 
 #pragma GCC visibility pop
 

@@ -19,8 +19,10 @@ static void tables_set(struct ring_sq *sq, uint64_t *tables)
 /* No request has this number for long. */
 void ring_sq_forget(struct ring_sq *sq)
 {
-	if (!sq->blank)
-		memset(sq->wqe_head, 0xff, ((size_t)sq->mask + 1) * sizeof(*sq->wqe_head));
+	if (sq->blank)
+		return;
+	memset(sq->wqe_head, 0xff, ((size_t)sq->mask + 1) * sizeof(*sq->wqe_head));
+	memset(sq->wr_data, 0, (size_t)sq->mask + 1);
 }
 
 /*
@@ -80,11 +82,23 @@ void ring_sq_free(struct ring_sq *sq)
 	sq->keys = NULL;
 }
 
+bool ring_wqe_is_log(const struct ring_sq *sq, uint32_t post)
+{
+	return sq->wr_data[post & sq->mask] == RING_OP_LOG;
+}
+
+/* Of a request that takes so many WQEBBs: a slot of long ago has another number. */
+bool ring_wqe_logged(const struct ring_sq *sq, uint32_t post, uint32_t bbs)
+{
+	return ring_wqe_is_log(sq, post + bbs) &&
+	       sq->wqe_head[(post + bbs) & sq->mask] == sq->wqe_head[post & sq->mask];
+}
+
 uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post)
 {
-	uint32_t ds = be32toh(ring_sq_ctrl(sq, post)->qpn_ds) & 0x3f;
+	uint32_t ds = be32toh(ring_sq_ctrl(sq, post)->qpn_ds) & 0x3f, bbs = (ds + 3) / 4;
 
-	return (ds + 3) / 4;
+	return bbs + ring_wqe_logged(sq, post, bbs);
 }
 
 /* Do the requests from number n at post on end exactly at cur_post? */
@@ -111,7 +125,8 @@ bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post)
 		return true;
 	for (back = 1; back <= sq->mask + 1; back++) {
 		at = sq->cur_post - back;
-		if (sq->wqe_head[at & sq->mask] == n && walk_ends(sq, n, at)) {
+		if (sq->wqe_head[at & sq->mask] == n && !ring_wqe_is_log(sq, at) &&
+		    walk_ends(sq, n, at)) {
 			*post = at;
 			return true;
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ibv_wr_*: requests built call by call, between wr_start and wr_complete under sq_lock. */
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/log.h"
 #include "providers/mlx5/post.h"
 #include "providers/mlx5/wr.h"
 #include "providers/mlx5/wr_build.h"
@@ -13,11 +14,12 @@ RING_INLINE void fail(struct sp_qp *qp, int err)
 
 /* -- begin and end ---------------------------------------------------------------------------- */
 
-static void use_builders(struct sp_qp *qp, bool xlat);
+static void use_builders(struct sp_qp *qp, bool xlat, bool log);
 
 static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
 	int err = ring_tx_enter(qp);
+	bool xlat, log;
 
 	if (qp->tx_mode & RING_FOREIGN) {
 		sp_unlock(&qp->sq_lock);
@@ -25,11 +27,15 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 		ex->wr_start(ex);
 		return;
 	}
-	if (qp->b.xlat != (qp->tx_mode == RING_XLAT))
-		use_builders(qp, qp->tx_mode == RING_XLAT);
+	xlat = (qp->tx_mode & ~RING_LOG) == RING_XLAT;
+	log = ring_tx_logged(qp);
+	if (qp->b.xlat != xlat || qp->b.log != log)
+		use_builders(qp, xlat, log);
 	qp->b.limit = ring_tx_limit(qp);
 	if (err)
 		fail(qp, err);
+	if (log)
+		ring_log_begin(qp->tx);
 	if (ring_tx_direct(qp))
 		return;
 	qp->b.sq = &qp->hold;
@@ -38,6 +44,15 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	qp->b.psn_rb = qp->hold.psn_ahead;
 	if (!qp->hold_made)
 		fail(qp, ENOMEM);
+}
+
+/* A log is no reason to be slow. */
+static __attribute__((noinline)) void start_other(struct sp_qp *qp, struct ibv_qp_ex *ex)
+{
+	if (ring_tx_logged(qp) && qp->b.log && qp->b.xlat == !!(qp->tx_mode & RING_XLAT))
+		ring_log_begin(qp->tx);
+	else
+		start_slow(qp, ex);
 }
 
 RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
@@ -55,7 +70,7 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	b->inl = false;
 	b->err = ring_unlikely(qp->max_gs < 0) ? EINVAL : 0;
 	if (ring_unlikely(qp->tx_mode) && (qp->tx_mode != RING_XLAT || !b->xlat))
-		start_slow(qp, ex);
+		start_other(qp, ex);
 }
 
 /* The rare ways are calls at the end: the usual one then has no registers to save. */
@@ -84,6 +99,8 @@ static RING_NOINLINE void roll_back(struct sp_qp *qp)
 	b->sq->psn_ahead = b->psn_rb;
 	qp->two_sided = qp->two_sided_rb;
 	qp->tx_xlat.missing = false;
+	if (b->sq == &qp->tx->sq)
+		ring_log_take_back(qp->tx);
 }
 
 static RING_NOINLINE int complete_slow(struct sp_qp *qp)
@@ -141,7 +158,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 }
 
 /* Of requests that lie in the carrier's ring, with its keys. */
-static int ring_xlat_wr_complete(struct ibv_qp_ex *ex)
+int ring_xlat_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = qp_of(ex);
 
@@ -434,9 +451,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 
 /* Only what the provider offered is replaced: a NULL stays NULL. */
 /* clang-format off: lists, one name a line */
-#define RING_WR_KEYLESS(X)                                                                         \
-	X(wr_send)                                                                                 \
-	X(wr_send_imm)                                                                             \
+#define RING_WR_ALIKE(X)                                                                           \
 	X(wr_send_tso)                                                                             \
 	X(wr_set_ud_addr)                                                                          \
 	X(wr_set_inline_data)                                                                      \
@@ -444,7 +459,17 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	X(wr_start)                                                                                \
 	X(wr_abort)
 
-/* Those that there are for carriers with other keys too. */
+/* Those that there are for carriers with a log too. */
+#define RING_WR_SENDS(X)                                                                           \
+	X(wr_send)                                                                                 \
+	X(wr_send_imm)
+
+/* For carriers with other keys. */
+#define RING_WR_SETTERS(X)                                                                         \
+	X(wr_set_sge)                                                                              \
+	X(wr_set_sge_list)
+
+/* For both. */
 #define RING_WR_KEYED(X)                                                                           \
 	X(wr_atomic_cmp_swp)                                                                       \
 	X(wr_atomic_fetch_add)                                                                     \
@@ -454,24 +479,36 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	X(wr_rdma_write)                                                                           \
 	X(wr_rdma_write_imm)                                                                       \
 	X(wr_send_inv)                                                                             \
-	X(wr_set_sge)                                                                              \
-	X(wr_set_sge_list)                                                                         \
 	X(wr_complete)
+
+#define PLAIN(f) .f = f,
+#define XLAT(f)	 .f = ring_xlat_##f,
+static const struct ibv_qp_ex builders[2] = {
+	{ RING_WR_SENDS(PLAIN) RING_WR_KEYED(PLAIN) },
+	{ RING_WR_SENDS(PLAIN) RING_WR_KEYED(XLAT) },
+};
 /* clang-format on */
 
 /*
  * sq_lock is held: between wr_start and wr_complete the application calls these, and no other
  * thread may. wr_start is called without the lock and stays what it is.
  */
-static void use_builders(struct sp_qp *qp, bool xlat)
+static void use_builders(struct sp_qp *qp, bool xlat, bool log)
 {
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
-#define USE(f)                                                                                     \
+#define USE(f, to)                                                                                 \
 	if (qp->ex.saved->f)                                                                       \
-		ex->f = xlat ? ring_xlat_##f : f;
-	RING_WR_KEYED(USE)
+		ex->f = to;
+#define USE_SEND(f)   USE(f, log ? ring_log_##f : f)
+#define USE_SETTER(f) USE(f, xlat ? ring_xlat_##f : f)
+#define USE_KEYED(f)  USE(f, log ? ring_log_##f : xlat ? ring_xlat_##f : f)
+	RING_WR_SENDS(USE_SEND)
+	RING_WR_SETTERS(USE_SETTER)
+	RING_WR_KEYED(USE_KEYED)
 	qp->b.xlat = xlat;
+	qp->b.log = log;
+	qp->b.under = &builders[xlat];
 }
 
 /* Again after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
@@ -484,14 +521,23 @@ void ring_wr_install(struct sp_qp *qp)
 		qp->ex.saved->f = ex->f;                                                           \
 		ex->f = f;                                                                         \
 	}
-#define SET_KEYED(f)                                                                               \
+#define SET_SEND(f)                                                                                \
+	if (ex->f != ring_log_##f)                                                                 \
+	SET(f)
+#define SET_SETTER(f)                                                                              \
 	if (ex->f != ring_xlat_##f)                                                                \
 	SET(f)
-	RING_WR_KEYLESS(SET)
+#define SET_KEYED(f)                                                                               \
+	if (ex->f != ring_xlat_##f && ex->f != ring_log_##f)                                       \
+	SET(f)
+	RING_WR_ALIKE(SET)
+	RING_WR_SENDS(SET_SEND)
+	RING_WR_SETTERS(SET_SETTER)
 	RING_WR_KEYED(SET_KEYED)
 	/* A reset leads back to its own NIC; the next post may be ibv_post_send's. */
-	if (qp->b.xlat && !(qp->tx_mode & RING_XLAT))
-		use_builders(qp, false);
+	if (qp->b.xlat || qp->b.log)
+		use_builders(qp, qp->b.xlat && (qp->tx_mode & RING_XLAT),
+			     qp->b.log && (qp->tx_mode & RING_LOG));
 }
 
 void ring_wr_restore(struct sp_qp *qp)
@@ -501,6 +547,8 @@ void ring_wr_restore(struct sp_qp *qp)
 #define RESTORE(f)                                                                                 \
 	if (qp->ex.saved->f)                                                                       \
 		ex->f = qp->ex.saved->f;
-	RING_WR_KEYLESS(RESTORE)
+	RING_WR_ALIKE(RESTORE)
+	RING_WR_SENDS(RESTORE)
+	RING_WR_SETTERS(RESTORE)
 	RING_WR_KEYED(RESTORE)
 }

@@ -51,7 +51,8 @@ static void standby_attr(const struct sh_qp *qp, bool with_log, struct ibv_qp_in
 	}
 	if (with_log)
 		sh_wqe_log_caps(&attr->cap);
-	attr->cap.max_send_wr += sp_has(dev, SP_HIDDEN_SENDS);
+	/* a ring must be as large as the first one, which has one more with a log (qp_call_logged) */
+	attr->cap.max_send_wr += with_log || sp_has(dev, SP_HIDDEN_SENDS);
 }
 
 static struct ibv_qp *standby_create_with(struct sh_standby_job *task, bool with_inline,

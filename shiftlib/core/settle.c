@@ -99,23 +99,33 @@ static uint64_t packets(const struct sp_request *r, uint32_t n)
 			continue;
 		if (!r[i].numbered)
 			return UINT64_MAX;
-		sum += r[i].packets;
+		sum += r[i].packets + r[i].behind;
 	}
 	return sum;
 }
 
-static uint32_t first_psn(const struct sp_request *r, uint32_t n)
+static const struct sp_request *first_of(const struct sp_request *r, uint32_t n)
 {
+	static const struct sp_request none;
+
 	for (uint32_t i = 0; i < n; i++)
 		if (r[i].published)
-			return r[i].psn;
-	return 0;
+			return &r[i];
+	return &none;
 }
 
-/* taken: so many packets behind the first one lies the expected one. */
+/* So many packets behind the first one lies the expected one; at it also where what lies before it is missing. */
+static uint32_t packets_taken(const struct sp_request *r, uint32_t n, uint32_t expected)
+{
+	const struct sp_request *first = first_of(r, n);
+	uint32_t taken = psn_behind(expected, first->psn - first->before);
+
+	return taken > first->before ? taken - first->before : 0;
+}
+
 static void exact_look(const struct sp_request *r, uint32_t n, uint32_t taken, struct exact *exact)
 {
-	uint32_t base = first_psn(r, n);
+	uint32_t base = first_of(r, n)->psn;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t start = psn_behind(r[i].psn, base);
@@ -153,7 +163,7 @@ static struct exact exact_of(const struct sp_request *r, uint32_t n, const struc
 
 	if (!counts->exact || !n || sum > SC_PSN_MASK)
 		return exact;
-	taken = psn_behind(counts->expected_psn, first_psn(r, n));
+	taken = packets_taken(r, n, counts->expected_psn);
 	exact_look(r, n, taken, &found);
 	*doubted = (taken > sum && !SC_MUTANT(WRAP_24)) ||
 		   exact_contradicts(r, counts, counted, &found);

@@ -38,6 +38,13 @@ bool sh_qp_hangs(const struct sh_qp *qp)
 
 /* ---- query ---------------------------------------------------------------------------------- */
 
+/* The real queue may have places that are not the application's: its log's, and of what the engine sends. */
+static void query_own_places(const struct sh_qp *qp, struct ibv_qp_attr *attr,
+			     struct ibv_qp_init_attr *init_attr)
+{
+	attr->cap.max_send_wr = init_attr->cap.max_send_wr = qp->caps.max_send_wr;
+}
+
 int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 		   struct ibv_qp_init_attr *init_attr)
 {
@@ -70,6 +77,8 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 		attr->cur_qp_state = qp->app.state;
 		real->state = qp->app.state;
 	}
+	if (qp && qp->sp && !ret)
+		query_own_places(qp, attr, init_attr);
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
 }

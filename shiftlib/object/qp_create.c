@@ -60,25 +60,34 @@ static struct ibv_qp *qp_call_hidden(const struct qp_create *how, const struct i
 	return real;
 }
 
-/* And with places for the log of so many requests as the application asked for: it may post no more. */
-static struct ibv_qp *qp_call_logged(const struct qp_create *how, const struct ibv_qp_cap *cap,
-				     bool *room)
+/* And with places for the log of so many requests as the application asked for: it may post no more. NULL: there is none. */
+static struct ibv_qp *qp_call_logged(const struct qp_create *how, const struct ibv_qp_cap *cap)
 {
 	struct ibv_qp_cap *got = how->plain ? &how->plain->cap : &how->attr->cap;
 	struct ibv_qp_cap more = *cap;
-	struct ibv_qp *real = NULL;
+	struct ibv_qp *real;
 
-	*room = false;
-	if (sh_wqe_log_room(cap->max_send_wr)) {
-		sh_wqe_log_caps(&more);
-		more.max_send_wr++;
-		real = qp_call(how, &more);
-	}
-	if (!real)
-		return qp_call_hidden(how, cap);
-	got->max_send_wr = cap->max_send_wr;
-	*room = true;
+	if (!sh_wqe_log_room(cap->max_send_wr))
+		return NULL;
+	sh_wqe_log_caps(&more);
+	more.max_send_wr++;
+	real = qp_call(how, &more);
+	if (real)
+		got->max_send_wr = cap->max_send_wr;
 	return real;
+}
+
+/* log_room: does it have room for a log? NULL: it is not to have any. */
+static struct ibv_qp *qp_call_roomy(const struct qp_create *how, const struct ibv_qp_cap *cap,
+				    bool hidden, bool *log_room)
+{
+	struct ibv_qp *real = log_room ? qp_call_logged(how, cap) : NULL;
+
+	if (log_room)
+		*log_room = real;
+	if (real)
+		return real;
+	return hidden ? qp_call_hidden(how, cap) : qp_call(how, cap);
 }
 
 /* Lock held, given up for the call: a sick NIC may take a minute to answer. */
@@ -90,7 +99,7 @@ static struct ibv_qp *qp_create_real_with(const struct qp_create *how, bool hidd
 
 	pthread_mutex_unlock(&sh.lock);
 	do
-		real = hidden ? qp_call_logged(how, &cap, log_room) : qp_call(how, &cap);
+		real = qp_call_roomy(how, &cap, hidden, log_room);
 	while (!real && sh_yield(&yield));
 	if (real && how->plain)
 		how->attr->cap = how->plain->cap;
@@ -200,18 +209,20 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 /* On the application's shared receive queue, or on what stands in for it. */
 static struct ibv_qp *qp_create_real_driven(const struct qp_create *how, struct sh_qp *qp)
 {
-	bool hidden = how->attr->qp_type == IBV_QPT_RC && sp_has(qp->ctx->dev, SP_HIDDEN_SENDS);
+	bool rc = how->attr->qp_type == IBV_QPT_RC;
+	bool hidden = rc && sp_has(qp->ctx->dev, SP_HIDDEN_SENDS);
+	bool *log_room = rc ? &qp->carriers.log.room : NULL;
 	struct ibv_srq *srq;
 	struct ibv_qp *real;
 
 	if (!qp->srq)
-		return qp_create_real_with(how, hidden, &qp->carriers.log.room);
+		return qp_create_real_with(how, hidden, log_room);
 	srq = sh_srq_for_qp(qp->srq, &qp->own.srq);
 	if (!srq)
 		return NULL;
 	qp_set_srq(how, srq);
 	qp->srq->pinned++;
-	real = qp_create_real_with(how, hidden, &qp->carriers.log.room);
+	real = qp_create_real_with(how, hidden, log_room);
 	qp->srq->pinned--;
 	qp_set_srq(how, how->srq);
 	return real;

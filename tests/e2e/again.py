@@ -4,18 +4,21 @@
 most n, and one that was cut.
 
   again.py --build DIR [--seed N] [CASE...]
+  again.py --build DIR [--seed N] --deaths N    N deaths, with the logs of several cases in turns
 """
+import argparse
 import os
 import random
 import sys
 import time
 
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.lab import Shift, cases_main, free_port, run_case, wait_for
 from shiftlab.perftest import SOON, Failed, said
 
 REFUSED, MAY_BE_LOST = "its requests are not logged", "may not be in the peer's memory"
 FAULTS = ("nic-unplug", "nic-pci-error", "nic-internal-error")
 WRITES, ROUNDS, MORE_ROUNDS, LATEST_S = 16000, 6, 60, 0.15
+LOGGED, BLOCK = ("each", "fourth", "sixteenth"), 10     # of --deaths; so many on one fabric
 CASES = {       # settings of both; n; options of the server
     "each": ({"wqe_log": 1}, 1, []),
     "fourth": ({"wqe_log": 4}, 4, []),
@@ -33,7 +36,7 @@ def connection(lab, host):
 
 def start(lab, settings, more):
     argv = [os.path.join(lab.out, "bin", "again"), "-p", str(free_port())]
-    settings = {"log": "info", "engine": "ledger", **SOON, **settings}
+    settings = {"log": "info", **SOON, **settings}
     turn = len(lab.programs)
     both = [lab.start(host, argv + extra + [str(WRITES)], f"{side}{turn}", Shift(**settings), stdin=True)
             for host, extra, side in (("h1", ["-s"] + more, "server"), ("h0", [], "client"))]
@@ -95,5 +98,36 @@ def run(lab, name):
         raise Failed("it does not say that there is no log")
 
 
+def deaths(build, count, seed):
+    """True if after none of so many more came again than may."""
+    again, good = {name: [] for name in LOGGED}, True
+
+    def block(lab, name, n):
+        rng = random.Random(lab.seed)
+        for _ in range(n):
+            again[name].append(one_round(lab, name, rng))
+
+    for i in range(0, count, BLOCK):
+        name, n = LOGGED[i // BLOCK % len(LOGGED)], min(BLOCK, count - i)
+        good &= run_case(build, f"{name}: deaths {i + 1} to {i + n} of {count}, seed {seed + i}",
+                         lambda lab, name=name, n=n: block(lab, name, n), seed=seed + i)
+    for name, found in again.items():
+        if found:
+            print(f"a log behind each {CASES[name][1]}. WRITE: {len(found)} deaths, after {sum(map(bool, found))} something "
+                  f"came again: {max(found)} WRITEs at most")
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--build")
+    parser.add_argument("--deaths", type=int)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 30))
+    args, _ = parser.parse_known_args()
+    if args.deaths:
+        return 0 if deaths(args.build, args.deaths, args.seed) else 1
+    return cases_main(CASES, run, seeded=True)
+
+
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, run, seeded=True))
+    sys.exit(main())

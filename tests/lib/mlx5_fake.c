@@ -360,7 +360,7 @@ static uint32_t key_of(const struct fake_qp *qp, uint32_t key)
 }
 
 /* Returns how many bytes it is. */
-static uint32_t check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint64_t *id)
+static uint32_t check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, struct fake_done *done)
 {
 	struct mlx5_wqe_data_seg *seg;
 	uint32_t n, bytes = 0;
@@ -369,14 +369,16 @@ static uint32_t check_data(struct fake_qp *qp, uint32_t unit, uint32_t ds, uint6
 		seg = unit_at(qp, unit);
 		n = be32toh(seg->byte_count);
 		if (n & MLX5_INLINE_SEG) {
+			if ((n & 0x3ff) == sizeof(done->word))
+				memcpy(&done->word, &seg->lkey, sizeof(done->word));
 			unit += ((n & 0x3ff) + 4 + 15) / 16;
 			bytes += n & 0x3ff;
 			continue;
 		}
 		bytes += n;
 		CHECK(be32toh(seg->lkey) == key_of(qp, fake_lkey(be64toh(seg->addr))));
-		if (!*id)
-			*id = be64toh(seg->addr);
+		if (!done->id)
+			done->id = be64toh(seg->addr);
 		unit++;
 	}
 	return bytes;
@@ -402,7 +404,7 @@ static uint32_t execute(struct fake_qp *qp, uint8_t *opcode, bool *signaled)
 	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)unit_at(qp, 0);
 	uint32_t ds = be32toh(ctrl->qpn_ds) & 0x3f, first = 1;
 	struct mlx5_wqe_raddr_seg *raddr;
-	uint64_t id = 0;
+	struct fake_done done = { 0 };
 
 	CHECK(be32toh(ctrl->qpn_ds) >> 8 == qp->ex.qp_base.qp_num);
 	CHECK((be32toh(ctrl->opmod_idx_opcode) >> 8 & 0xffff) == (qp->sq_ci & 0xffff));
@@ -415,13 +417,14 @@ static uint32_t execute(struct fake_qp *qp, uint8_t *opcode, bool *signaled)
 	    *opcode == MLX5_OPCODE_RDMA_READ || is_atomic(*opcode)) {
 		raddr = (struct mlx5_wqe_raddr_seg *)unit_at(qp, 1);
 		/* without data the key is not looked at */
-		id = be64toh(raddr->raddr);
-		CHECK(ds == 2 || be32toh(raddr->rkey) == key_of(qp, fake_rkey(id)));
+		done.id = be64toh(raddr->raddr);
+		CHECK(ds == 2 || be32toh(raddr->rkey) == key_of(qp, fake_rkey(done.id)));
 		first = is_atomic(*opcode) ? 3 : 2;
 	}
-	send_packets(qp, *opcode, check_data(qp, first, ds, &id));
+	send_packets(qp, *opcode, check_data(qp, first, ds, &done));
 	CHECK(fake_log.n < FAKE_LOG);
-	fake_log.done[fake_log.n++] = (struct fake_done){ id, *opcode };
+	done.opcode = *opcode;
+	fake_log.done[fake_log.n++] = done;
 	return (ds + 3) / 4;
 }
 
@@ -450,6 +453,7 @@ bool fake_run_silently(struct fake_qp *qp, uint32_t n)
 		bbs = execute(qp, &opcode, &signaled);
 		qp->sq_ci += bbs;
 	}
+	qp->silent_ci = qp->sq_ci;
 	qp->sq_ci = keep; /* to the requester it is still outstanding */
 	qp->silent_psn = qp->psn;
 	qp->psn = psn;

@@ -40,7 +40,8 @@ struct fake_cq {
 
 /* What the NIC has done, for the test to compare. */
 struct fake_done {
-	uint64_t id; /* remote or local address: tests put their own number there */
+	uint64_t id;   /* remote or local address: tests put their own number there */
+	uint64_t word; /* of 8 bytes inline */
 	uint8_t opcode;
 };
 
@@ -53,6 +54,7 @@ struct fake_qp {
 	uint32_t epoch, sq_ci, rq_ci;
 	uint32_t mtu, psn;   /* of the next packet that it sends; mtu 0: nobody has told */
 	uint32_t silent_psn; /* likewise, behind what ran silently last */
+	uint32_t silent_ci;  /* and its next WQEBB */
 	bool xlat, err, first_flush;
 	struct ibv_qp_init_attr_ex attr;
 };

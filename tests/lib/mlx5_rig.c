@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "tests/lib/mlx5_rig.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,38 @@ uint32_t rig_standby(struct rig *rig, const struct fake_geometry *g)
 void rig_drop(struct rig *rig, uint32_t carrier)
 {
 	ENGINE->carrier.del(rig->carriers[carrier].sp);
+}
+
+/* ---- the log ---- */
+
+const char *rig_log(struct rig *rig, uint32_t carrier, uint32_t every)
+{
+	const struct sp_log log = { .addr = RIG_WORD,
+				    .rkey = fake_rkey(RIG_WORD) + carrier * FAKE_KEY_STEP,
+				    .tag = RIG_TAG + carrier,
+				    .every = every };
+
+	return ENGINE->qp.log(rig->sp, carrier, &log);
+}
+
+bool rig_logged(const struct fake_done *done, uint32_t carrier, uint32_t *number)
+{
+	uint64_t word = le64toh(done->word);
+
+	if (done->id != RIG_WORD || done->opcode != MLX5_OPCODE_RDMA_WRITE)
+		return false;
+	MUST(word >> 32 == RIG_TAG + carrier);
+	*number = (uint32_t)word;
+	return true;
+}
+
+uint32_t rig_log_depth(uint32_t sq_cnt, uint32_t request_bbs, uint32_t every)
+{
+	uint32_t n = sq_cnt / request_bbs;
+
+	while (n && n * request_bbs + sp_log_room(n, every) + 1 > sq_cnt)
+		n--;
+	return n;
 }
 
 static int send_by_calls(struct rig *rig, const struct ibv_send_wr *wr)

@@ -45,6 +45,14 @@ uint32_t rig_standby(struct rig *rig, const struct fake_geometry *g);
 uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometry *g);
 void rig_drop(struct rig *rig, uint32_t carrier);
 
+/* A carrier's log (behind each `every`th) goes to that address, under a tag of its own. NULL, or why not. */
+enum { RIG_WORD = 1 << 24, RIG_TAG = 0x7ffffff0 };
+const char *rig_log(struct rig *rig, uint32_t carrier, uint32_t every);
+/* Is it that? Then what it says. */
+bool rig_logged(const struct fake_done *done, uint32_t carrier, uint32_t *number);
+/* The longest queue that a ring of so many WQEBBs has room for, log and hidden NOP included. */
+uint32_t rig_log_depth(uint32_t sq_cnt, uint32_t request_bbs, uint32_t every);
+
 int rig_send(struct rig *rig, enum ibv_wr_opcode op, uint64_t id, unsigned flags, uint32_t sges);
 int rig_recv(struct rig *rig, uint64_t id, uint32_t sges);
 int rig_poll(struct rig *rig, bool send, struct ibv_wc *wc, int n);

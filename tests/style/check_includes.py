@@ -160,7 +160,7 @@ LEVELS = {
         ("key", "sq", "rq", "libmlx5"),
         ("bf", "dev", "seg", "wqe"),
         ("carrier", "srq"),
-        ("cq", "doorbell", "qp"),
+        ("cq", "doorbell", "log", "qp"),
         ("cqe", "foreign", "srq_pool", "srq_ring", "xlat"),
         ("wr_build",)),
 }

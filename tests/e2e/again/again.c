@@ -70,14 +70,25 @@ static void post(uint32_t slot)
 	must_zero(ibv_post_send(conn.qp, &wr, &bad), "ibv_post_send");
 }
 
+/* As many as the queue says that it takes. */
+static uint32_t window(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	must_zero(ibv_query_qp(conn.qp, &attr, IBV_QP_CAP, &init), "ibv_query_qp");
+	must(init.cap.max_send_wr >= DEPTH, "a queue as long as it was asked for");
+	return init.cap.max_send_wr;
+}
+
 static void client(void)
 {
-	uint32_t posted = 0, complete = 0;
+	uint32_t posted = 0, complete = 0, most = window();
 	struct ibv_wc wc;
 
 	say("POSTING");
 	while (complete < writes) {
-		while (posted < writes && posted < complete + DEPTH)
+		while (posted < writes && posted < complete + most)
 			post(posted++);
 		(void)conn_poll(&conn, &wc);
 		must(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));

@@ -121,7 +121,7 @@ static const struct dead_row {
 
 /*
  * With the expected PSN, given in packets behind the first one. A digit behind a request: it takes so many packets;
- * none: one (a local one: none). seen: of a dead NIC, as above, or 0.
+ * none: one (a local one: none). +: a log WQE lies behind it; ^ in front: before all of them. seen: of a dead NIC, as above, or 0.
  */
 static const struct exact_row {
 	struct row row;
@@ -180,6 +180,24 @@ static const struct exact_row {
 	{ { "a", 3, 0, NULL, SC_REASON_ATOMIC, 0 }, 2, 0, true },
 	{ { "rW", 3, 0, NULL, SC_REASON_FENCED_READ, 0 }, 3, 0, true },
 	{ { "ws", 3, 2, NULL, SC_REASON_MISCOUNT, 0 }, 2, 0, false }, /* nor is that count */
+	/* a log WQE's packet is no request's: where it is missing, what it lies behind has run */
+	{ { "w+w2+w", 3, 0, "nnn", SC_REASON_NONE, 0 }, 0, 0, false },
+	{ { "w+w2+w", 3, 0, "dnn", SC_REASON_NONE, 1 }, 1, 0, false },
+	{ { "w+w2+w", 3, 0, "dnn", SC_REASON_NONE, 1 }, 2, 0, false },
+	{ { "w+w2+w", 3, 0, "dnn", SC_REASON_NONE, 1 }, 3, 0, false },
+	{ { "w+w2+w", 3, 0, "ddn", SC_REASON_NONE, 2 }, 4, 0, false },
+	{ { "w+w2+w", 3, 0, "ddn", SC_REASON_NONE, 2 }, 5, 0, false },
+	{ { "w+w2+w", 3, 0, "ddd", SC_REASON_NONE, 3 }, 6, 0, false },
+	{ { "w+w2+w", 3, 0, "nnn", SC_REASON_NONE, 0 }, 7, 0, true },
+	{ { "a+", 3, 0, NULL, SC_REASON_ATOMIC, 0 }, 1, 0, false },
+	{ { "w+", 3, 0, "d", SC_REASON_NONE, 1 }, 2, 0, false },
+	{ { "w+", 3, 0, "n", SC_REASON_NONE, 0 }, 3, 0, true },
+	{ { "^w", 3, 0, "n", SC_REASON_NONE, 0 }, 0xffffff, 0, false },
+	{ { "^w", 3, 0, "n", SC_REASON_NONE, 0 }, 0, 0, false },
+	{ { "^ws", 3, 1, "dd", SC_REASON_NONE, 2 }, 2, 0, false },
+	{ { "^a", 3, 0, "n", SC_REASON_NONE, 0 }, 0xffffff, 0, false },
+	{ { "^w", 3, 0, "n", SC_REASON_NONE, 0 }, 0xfffffe, 0, true }, /* two before it */
+	{ { "^w", 3, 0, "n", SC_REASON_NONE, 0 }, 2, 0, true },
 	/* of a dead NIC it says only what never ran: what lies in memory tells the count */
 	{ { "ww", 3, 0, "nn", SC_REASON_NONE, 0 }, 2, 's', false },
 	{ { "wsw", 3, 1, "ddn", SC_REASON_NONE, 2 }, 3, 's', false },
@@ -267,9 +285,10 @@ static struct sp_request request_of(char letter)
 
 static uint32_t parse(const char *text, struct sp_request *out)
 {
+	uint8_t before = *text == '^';
 	uint32_t n = 0;
 
-	for (; *text; text++) {
+	for (text += before; *text; text++) {
 		bool published = *text != '.', answered = *text == '!';
 
 		text += !published || answered;
@@ -277,6 +296,9 @@ static uint32_t parse(const char *text, struct sp_request *out)
 		out[n].packets = out[n].kind != SP_REQ_LOCAL;
 		if (text[1] >= '0' && text[1] <= '9')
 			out[n].packets = (uint32_t)(*++text - '0');
+		out[n].behind = text[1] == '+';
+		text += out[n].behind;
+		out[n].before = n ? 0 : before;
 		out[n].answered = answered;
 		out[n++].published = published;
 	}
@@ -310,7 +332,7 @@ static void number(struct question *q, uint32_t psn)
 	for (uint32_t i = 0; i < q->n; i++) {
 		q->requests[i].numbered = 1;
 		q->requests[i].psn = psn & SC_PSN_MASK;
-		psn += q->requests[i].packets;
+		psn += q->requests[i].packets + q->requests[i].behind;
 	}
 }
 

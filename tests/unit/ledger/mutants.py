@@ -3,17 +3,7 @@
 """Breaks one rule of the ledger engine at a time, in a copy of its source, and runs the random test,
 which must notice. Usage: mutants.py BUILD [--only WORD] [--rounds N] [--seed N]. Ends 0 if all were noticed.
 mutants.py --apply: only sees whether each edit still finds its place, which takes no time."""
-import argparse
-import os
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-LIMIT = 180  # seconds: a mutant that hangs is noticed too
+from shiftlab import engine_mutants
 
 # what, file, text, instead; the text must be there once
 MUTANTS = (
@@ -133,92 +123,10 @@ MUTANTS = (
      "	if (f->delivered) {\n		f->delivered--;", "	if (f->delivered) {\n		f->delivered -= f->delivered > 1 ? 2 : 1;"),
 )
 
-
-def source_of(tree, file):
-    return os.path.join(tree, "providers", "ledger", file)
-
-
-def misplaced(mutant):
-    """Why that edit does not find its one place; empty: it does."""
-    _, file, text, _ = mutant
-    with open(source_of(ROOT, file), encoding="utf-8") as f:
-        count = f.read().count(text)
-    return "" if count == 1 else f"{file} has {count} times {text!r}"
-
-
-def edit(tree, mutant):
-    _, file, text, instead = mutant
-    why = misplaced(mutant)
-    if why:
-        raise SystemExit(f"mutants.py: {why}: bring the list up to date")
-    path = source_of(tree, file)
-    with open(path, encoding="utf-8") as f:
-        source = f.read()
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(source.replace(text, instead))
-    return path
-
-
-def build_test(tree, build, path):
-    """The random test with the edited file in front of the engine's library."""
-    libs = [os.path.join(build, *part.split("/")) for part in (
-        "tests/lib/libtest_verbs_rig.a", "providers/ledger/libprovider_ledger.a", "providers/libproviders_base.a",
+LIBS = ("tests/lib/libtest_verbs_rig.a", "providers/ledger/libprovider_ledger.a", "providers/libproviders_base.a",
         "tests/lib/libtest_verbs_fake.a", "tests/lib/libhns_fake.so", "tests/lib/librxe_fake.so",
-        "tests/lib/libtest_random_model.a")]
-    program = os.path.join(tree, "random_test")
-    done = subprocess.run(["gcc", "-O1", "-g", "-std=gnu11", "-w", "-D_GNU_SOURCE", "-fno-strict-aliasing",
-                           "-I", tree, "-I", ROOT, path, os.path.join(HERE, "random_test.c"), "-o", program, *libs,
-                           f"-Wl,-rpath,{os.path.join(build, 'tests', 'lib')}", "-ldl", "-lpthread"],
-                          capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr[-2000:])
-    return program
-
-
-def said(output):
-    """What the test noticed, without the place of the source."""
-    lines = [line for line in output.split("\n") if re.search(r"replay with|NIC trips", line)]
-    return re.sub(r"^\S*/", "", lines[0]) if lines else output.strip().split("\n")[0][:100]
-
-
-def judge(args, mutant):
-    what = mutant[0]
-    with tempfile.TemporaryDirectory() as tree:
-        shutil.copytree(os.path.join(ROOT, "providers"), os.path.join(tree, "providers"))
-        program = build_test(tree, args.build, edit(tree, mutant))
-        try:
-            done = subprocess.run([program, str(args.rounds), str(args.seed)], capture_output=True, text=True,
-                                  timeout=LIMIT)
-            caught, first = done.returncode != 0, said(done.stderr)
-            if caught and not first:
-                first = f"it ended with {done.returncode}"
-        except subprocess.TimeoutExpired:
-            caught, first = True, "it hangs"
-    print(f"{'ok  ' if caught else 'FAIL'} {what}: {first if caught else 'NOT noticed'}", flush=True)
-    return caught
-
-
-def apply_all():
-    reasons = [f"{mutant[0]}: {why}" for mutant in MUTANTS if (why := misplaced(mutant))]
-    print("\n".join(reasons) if reasons else f"all {len(MUTANTS)} edits apply")
-    return 1 if reasons else 0
-
-
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("build", nargs="?", default="build")
-    p.add_argument("--apply", action="store_true")
-    p.add_argument("--only", default="", help="a part of its name")
-    p.add_argument("--rounds", type=int, default=2048)
-    p.add_argument("--seed", type=int, default=1)
-    args = p.parse_args()
-    args.build = os.path.abspath(args.build)
-    if args.apply:
-        return apply_all()
-    results = [judge(args, mutant) for mutant in MUTANTS if args.only in mutant[0]]
-    print(f"{sum(results)} of {len(results)} were noticed")
-    return 0 if results and all(results) else 1
-
+        "tests/lib/libtest_random_model.a")
+TESTS = (("tests/unit/ledger/random_test.c", True),)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    engine_mutants.main(engine_mutants.Engine("ledger", MUTANTS, LIBS, TESTS), __doc__, rounds=2048)

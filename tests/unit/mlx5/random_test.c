@@ -3,7 +3,8 @@
  * The ring engine under random posts, executions, polls, fences and moves, over random geometries
  * and NICs, with carriers that die in the middle of a move. Every completion must come once and in
  * posting order (P1), every two-sided request and atomic must run once (P2, P4), every receive must
- * keep its place and its buffers, and no post may fail that a plain queue would take.
+ * keep its place and its buffers, and no post may fail that a plain queue would take. In some rounds
+ * carriers are logged: then a word counts what had run, all but a few.
  *
  * engine_random_test [rounds [seed]]
  */
@@ -25,11 +26,17 @@ enum {
 static struct rig *rig;
 static uint32_t logged; /* of fake_log */
 static bool fenced;	/* sends are withheld, for an ordered switch */
+static uint32_t every;	/* of the log; 0: there is none in this round */
+static struct {
+	bool on, said;
+	uint32_t number; /* of the last word */
+	uint32_t since;	 /* requests that it should count, and does not */
+} word;			 /* of the active carrier */
 
 /* How often the interesting was reached, over all rounds. */
 static struct reached {
 	uint64_t sends, refused, receives, moves, ordered, resent, died, gone, fences, put_off,
-		fenced, resumed, late, keyless, numbered;
+		fenced, resumed, late, keyless, numbered, words, counted;
 } reached;
 
 static void random_geometry(struct fake_geometry *g, const struct fake_geometry *least)
@@ -49,6 +56,8 @@ static void random_geometry(struct fake_geometry *g, const struct fake_geometry 
 			g->rq_sge = least->rq_sge;
 	}
 	g->send_wr = g->send_sge == 1 ? g->sq_cnt : g->sq_cnt / 2;
+	if (every)
+		g->send_wr = rig_log_depth(g->sq_cnt, g->send_sge == 1 ? 1 : 2, every);
 }
 
 /* -- the application -------------------------------------------------------------------------- */
@@ -67,7 +76,9 @@ static void post_sends(void)
 	while (n--) {
 		kind = below(5);
 		/* a ring full of unsignaled requests could never be used again */
-		flags = below(2) || model.next_send % 3 == 0 ? IBV_SEND_SIGNALED : 0;
+		flags = below(2) || model.next_send % 3 == 0 || rig->geometry.send_wr < 3
+				? IBV_SEND_SIGNALED
+				: 0;
 		sges = kind == 3 ? 1 : 1 + below(rig->geometry.send_sge);
 		if (kind == 1 && below(3) == 0)
 			flags |= IBV_SEND_INLINE;
@@ -114,11 +125,26 @@ static void poll_some(void)
 
 /* -- the NIC ---------------------------------------------------------------------------------- */
 
+static void account_one(const struct fake_done *done)
+{
+	if (rig_logged(done, rig->active, &word.number)) {
+		MUST(word.on && word.since == every);
+		word.said = true;
+		word.since = 0;
+		reached.words++;
+		return;
+	}
+	if (!done->id)
+		return;
+	model.ran[done->id]++;
+	word.since += model.kind[done->id] == SP_REQ_WRITE || model.kind[done->id] == SP_REQ_ATOMIC;
+	MUST(!word.on || word.since <= every);
+}
+
 static void account_log(void)
 {
 	for (; logged < fake_log.n; logged++)
-		if (fake_log.done[logged].id)
-			model.ran[fake_log.done[logged].id]++;
+		account_one(&fake_log.done[logged]);
 	fake_log.n = logged = 0;
 }
 
@@ -178,25 +204,51 @@ static struct executed run_silently(uint32_t lost)
 		fake_log.n = logged; /* tried too many: none of them ran */
 	}
 	account_log();
-	to.psn = lost ? qp->silent_psn : to.psn;
-	for (; lost; lost--)
-		to.post += ring_wqe_bbs(&rig->sp->tx->sq, to.post);
+	if (lost)
+		to = (struct executed){ .post = qp->silent_ci, .psn = qp->silent_psn };
 	return to;
 }
 
-/* The NIC has numbered its packets itself. */
+/* The NIC has numbered its packets itself. Of what ran last the log WQE may not have run. */
 static void check_numbers(const struct sp_request *info, uint32_t n, uint32_t sent, uint32_t psn)
 {
-	uint32_t next = n ? info[0].psn : 0;
+	uint32_t next = n ? info[0].psn : 0, behind = n ? info[0].before : 0;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i <= n; i++) {
+		if (n && i == sent)
+			MUST(((next - psn) & RING_PSN_MASK) <= behind);
+		if (i == n)
+			break;
 		MUST(info[i].numbered);
 		MUST(info[i].psn == next);
-		MUST(i != sent || next == (psn & RING_PSN_MASK));
-		next = (next + info[i].packets) & RING_PSN_MASK;
+		behind = info[i].behind;
+		next = (next + info[i].packets + behind) & RING_PSN_MASK;
 	}
-	MUST(!n || sent < n || next == (psn & RING_PSN_MASK));
 	reached.numbered += n;
+}
+
+/* What the word counts had run, and of what it does not no more than may be. */
+static void check_word(const struct sp_request *info, uint32_t sent)
+{
+	uint32_t behind = 0;
+	int32_t ran;
+
+	if (!word.said)
+		return;
+	ran = ENGINE->qp.logged(rig->sp, word.number);
+	MUST(ran <= (int32_t)sent);
+	for (uint32_t i = ran < 0 ? 0 : (uint32_t)ran; i < sent; i++)
+		behind += info[i].kind == SP_REQ_WRITE || info[i].kind == SP_REQ_ATOMIC;
+	MUST(ran < 0 ? behind <= word.since : behind == word.since);
+	reached.counted += ran > 0 ? (uint32_t)ran : 0;
+}
+
+/* Where the last request of the walk ends, without its log WQE. */
+static uint32_t request_end(const struct ring_walk *w, uint32_t slot)
+{
+	uint32_t ds = be32toh(ring_sq_ctrl(w->sq, slot)->qpn_ds) & 0x3f, bbs = (ds + 3) / 4;
+
+	return w->post - ring_wqe_logged(w->sq, slot, bbs);
 }
 
 /* Fates of what the engine holds for outstanding: delivered before that WQEBB. */
@@ -207,13 +259,15 @@ static uint32_t decide(enum sp_fate *fates, const struct executed *executed)
 	uint32_t sent = 0;
 	struct ring_walk w;
 	int64_t slot;
+	bool ran;
 
 	MUST(n <= OUTSTANDING);
 	MUST(ring_walk_start(&w, &rig->sp->tx->sq));
 	for (i = 0; (slot = ring_walk_next(&w)) >= 0; i++) {
 		MUST(info[i].published);
-		sent += (int32_t)(executed->post - w.post) >= 0;
-		if ((int32_t)(executed->post - w.post) < 0)
+		ran = (int32_t)(executed->post - request_end(&w, (uint32_t)slot)) >= 0;
+		sent += ran;
+		if (!ran)
 			fates[i] = SP_FATE_RESEND;
 		else
 			fates[i] = info[i].kind == SP_REQ_READ ? SP_FATE_READ_AGAIN
@@ -221,6 +275,7 @@ static uint32_t decide(enum sp_fate *fates, const struct executed *executed)
 	}
 	MUST(i == n || !info[i].published);
 	check_numbers(info, i, sent, executed->psn);
+	check_word(info, sent);
 	return i;
 }
 
@@ -273,6 +328,14 @@ static uint32_t lay(void)
 	}
 }
 
+/* Its peer has a word for it, or not. */
+static void log_carrier(uint32_t carrier)
+{
+	memset(&word, 0, sizeof(word));
+	word.on = every && !rig->geometry.sig_all && below(4);
+	MUST(!word.on || !rig_log(rig, carrier, every));
+}
+
 static void move(uint32_t lost, bool ordered)
 {
 	enum sp_fate fates[OUTSTANDING];
@@ -286,6 +349,7 @@ static void move(uint32_t lost, bool ordered)
 	quiesce(rig_active(rig));
 	to = lay();
 	n = decide(fates, &executed);
+	log_carrier(to);
 	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
 	rig->active = to;
@@ -329,7 +393,8 @@ static void ordered(void)
 		account_log();
 	}
 	drain();
-	MUST(!ENGINE->move.fenced(rig->sp) || !fake_published(rig_active(rig)));
+	/* what the log says of the last one may still be under way */
+	MUST(!ENGINE->move.fenced(rig->sp) || fake_published(rig_active(rig)) <= word.on);
 	if (!ENGINE->move.fenced(rig->sp))
 		return;
 	reached.fenced++;
@@ -422,12 +487,14 @@ static void print_reached(void)
 
 	printf("%ju sends, %ju refused, %ju receives; %ju moves (%ju ordered), %ju resent, "
 	       "%ju died on the way, %ju gone unseen; %ju fences, %ju put off, %ju complete; "
-	       "%ju taken back, %ju of them late; %ju posted without keys; %ju packet numbers\n",
+	       "%ju taken back, %ju of them late; %ju posted without keys; %ju packet numbers; "
+	       "%ju words of a log, %ju counted by one\n",
 	       (uintmax_t)r->sends, (uintmax_t)r->refused, (uintmax_t)r->receives,
 	       (uintmax_t)r->moves, (uintmax_t)r->ordered, (uintmax_t)r->resent, (uintmax_t)r->died,
 	       (uintmax_t)r->gone, (uintmax_t)r->fences, (uintmax_t)r->put_off,
 	       (uintmax_t)r->fenced, (uintmax_t)r->resumed, (uintmax_t)r->late,
-	       (uintmax_t)r->keyless, (uintmax_t)r->numbered);
+	       (uintmax_t)r->keyless, (uintmax_t)r->numbered, (uintmax_t)r->words,
+	       (uintmax_t)r->counted);
 }
 
 /* As if so many requests and receives had gone before that all counters are about to wrap. */
@@ -458,12 +525,14 @@ static void round_of(uint64_t seed)
 	model_begin(seed);
 	logged = 0;
 	fenced = false;
+	every = below(2) ? 1 + below(5) : 0;
 	random_geometry(&g, NULL);
 	rig = calloc(1, sizeof(*rig));
 	rig_make(rig, &g, below(2) ? 64 : 128, below(2));
 	ENGINE->qp.guard(rig->sp, true);
 	if (below(2))
 		age_carrier(rig->sp->tx, rig->app, 0);
+	log_carrier(0);
 	for (int i = 0; i < STEPS; i++) {
 		step();
 		alone();

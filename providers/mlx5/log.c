@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "providers/mlx5/log.h"
+#include "providers/mlx5/qp.h"
+#include "providers/mlx5/wqe.h"
+
+static const char *refusal(const struct sp_qp *qp)
+{
+	if (qp->type != IBV_QPT_RC || !qp->max_post)
+		return "it sends nothing that could be logged";
+	if (qp->sig_bits) /* a NIC may complete them whatever their flags say */
+		return "each of its requests is signaled (sq_sig_all)";
+	return NULL;
+}
+
+static struct sp_carrier *carrier_of(const struct sp_qp *qp, uint32_t epoch)
+{
+	struct sp_carrier *c = qp->carriers;
+
+	while (c && c->epoch != epoch)
+		c = c->next;
+	return c;
+}
+
+static void log_set(struct sp_carrier *c, const struct sp_log *log)
+{
+	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)c->log.wqe;
+	uint8_t *raddr = c->log.wqe + sizeof(*ctrl);
+	uint64_t word = htole64(sp_log_word(log->tag, 0));
+
+	c->log = (struct ring_log){ .on = true, .every = log->every };
+	ctrl->qpn_ds = htobe32(RING_LOG_DS | c->sq.qpn_field);
+	ring_seg_raddr(raddr, log->addr, log->rkey);
+	(void)ring_seg_inline(raddr + sizeof(struct mlx5_wqe_raddr_seg), sizeof(word));
+	memcpy(c->log.wqe + RING_LOG_NUMBER_AT, &word, sizeof(word));
+}
+
+/* Rings that somebody else writes to are left alone. */
+const char *ring_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log)
+{
+	const char *why = refusal(qp);
+	struct sp_carrier *c;
+
+	if (why || !log)
+		return why;
+	ring_qp_lock(qp);
+	c = carrier_of(qp, epoch);
+	if (c && !c->left && !(qp->tx_mode & (RING_FOREIGN | RING_FAILED))) {
+		log_set(c, log);
+		if (c == qp->tx)
+			qp->tx_mode |= RING_LOG;
+	}
+	ring_qp_unlock(qp);
+	return NULL;
+}
+
+/* So many of the outstanding requests have numbers before that one: the ring's, of which hidden NOPs have some too. */
+static int32_t walk_to(const struct ring_sq *sq, uint32_t number)
+{
+	struct ring_walk w;
+	int32_t ran = 0;
+
+	if (!ring_walk_start(&w, sq))
+		return 0;
+	while (ring_walk_next(&w) >= 0 && (int32_t)(w.n - number) <= 0)
+		ran++;
+	return ran;
+}
+
+/* One that nobody has posted contradicts everything. */
+int32_t ring_qp_logged(struct sp_qp *qp, uint32_t number)
+{
+	const struct ring_sq *sq;
+	int32_t ran;
+
+	ring_qp_lock(qp);
+	sq = &qp->tx->sq;
+	ran = (int32_t)(number - atomic_load(&sq->tail));
+	if ((int32_t)(number - sq->head) > 0)
+		ran = INT32_MAX;
+	else if (ran > 0)
+		ran = walk_to(sq, number);
+	ring_qp_unlock(qp);
+	return ran;
+}

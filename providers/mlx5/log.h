@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The log: behind each n-th request that changes the peer's memory a hidden WRITE of one word there, which says how many
+ * ran (shiftlib/core/settle.h), as the carrier's ring numbers them. It is unsignaled, and completes with an error only. It
+ * has no number but its request's, whose WQE is longer by it to whoever walks through the ring (ring_wqe_bbs).
+ */
+#ifndef RING_LOG_H
+#define RING_LOG_H
+
+#include "providers/mlx5/carrier.h"
+#include "providers/mlx5/seg.h"
+
+enum {
+	/* of its WQE: behind control and remote address, and the length of what is inline; then the tag */
+	RING_LOG_NUMBER_AT =
+		16 + sizeof(struct mlx5_wqe_raddr_seg) + sizeof(struct mlx5_wqe_inl_data_seg),
+	/* ring_batch.ds behind one: no copy of it into the register without its request */
+	RING_LOG_ALONE = 1,
+};
+
+/* Those that consume a receive are counted by the peer. */
+RING_INLINE bool ring_log_counts(uint32_t op)
+{
+	return op == MLX5_OPCODE_RDMA_WRITE || op == MLX5_OPCODE_ATOMIC_CS ||
+	       op == MLX5_OPCODE_ATOMIC_FA;
+}
+
+/* Its packet is one that head does not count. */
+RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct sp_carrier *c, uint32_t n)
+{
+	struct ring_sq *sq = &c->sq;
+	uint32_t slot = sq->cur_post & sq->mask, number = htole32(n + 1);
+	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, sq->cur_post);
+
+	memcpy(ctrl, c->log.wqe, sizeof(c->log.wqe));
+	ring_ctrl_opcode_set(ctrl, sq->cur_post, MLX5_OPCODE_RDMA_WRITE);
+	memcpy((uint8_t *)ctrl + RING_LOG_NUMBER_AT, &number, sizeof(number));
+	sq->wr_data[slot] = RING_OP_LOG;
+	sq->wqe_head[slot] = n;
+	sq->cur_post++;
+	sq->psn_ahead++;
+	return ctrl;
+}
+
+/*
+ * A batch for this carrier, which is logged, is begun; its request number n, of that opcode of mlx5's, was written last: NULL,
+ * or the log WQE that was due; it is not to be written after all. sq_lock held.
+ */
+RING_INLINE void ring_log_begin(struct sp_carrier *c)
+{
+	c->log.since_rb = c->log.since;
+}
+
+RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_behind(struct sp_carrier *c, uint32_t op, uint32_t n)
+{
+	if (!ring_log_counts(op) || ++c->log.since < c->log.every)
+		return NULL;
+	c->log.since = 0;
+	return ring_log_lay(c, n);
+}
+
+RING_INLINE void ring_log_take_back(struct sp_carrier *c)
+{
+	c->log.since = c->log.since_rb;
+}
+
+RING_INLINE void ring_log_batch(struct sp_carrier *c, struct ring_batch *batch, uint32_t op,
+				uint32_t n)
+{
+	struct mlx5_wqe_ctrl_seg *log = ring_log_behind(c, op, n);
+
+	if (ring_likely(log)) {
+		batch->ctrl = log;
+		batch->ds = RING_LOG_ALONE;
+	}
+}
+
+#pragma GCC visibility push(hidden)
+
+const char *ring_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *log);
+int32_t ring_qp_logged(struct sp_qp *qp, uint32_t number);
+
+#pragma GCC visibility pop
+
+#endif
