@@ -204,6 +204,8 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 		return err;
 	if (!length || length > rel->qp->attr.max_msg_size)
 		return length ? -EMSGSIZE : -EINVAL;
+	if (!sdr_mr_covers(mr, rel->qp, (uintptr_t)addr, length))
+		return -EINVAL;
 	if (w->req.used)
 		return -EAGAIN;
 	err = sdr_rel_plan(rel, length, imm, &plan);

@@ -257,6 +257,7 @@ bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool 
 	sdr_qp_stats(p->qp, &stats);
 	t->packets = o->client ? stats.sent : stats.received;
 	t->nics_lost = stats.nics_lost;
+	t->nics_joined = stats.nics_joined;
 	if (good)
 		report_print(o, p, t);
 	return good;

@@ -71,7 +71,8 @@ const char *why(int err);
 struct tally {
 	uint64_t *ns, n; /* of each Write or message */
 	uint64_t begin, end;
-	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets, nics_lost;
+	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
+	uint64_t nics_lost, nics_joined;
 	uint64_t fallbacks; /* Writes of which something was sent again */
 	uint64_t of_scheme[4];
 };
