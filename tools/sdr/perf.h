@@ -37,6 +37,8 @@ bool oob_receive(void *data, uint32_t *size, int wait_s);
 /* true: the other end is no more. */
 bool oob_gone(void);
 bool oob_hear(void); /* something has come, or the end */
+bool oob_interrupted(
+	void); /* by a signal: the program is to end in order, so that the other end hears of it */
 void oob_close(void);
 
 /* meet.c: the same by a key-value store */
