@@ -15,6 +15,7 @@ from shiftlab.lab import Lab, cases_main, wait_for
 from shiftlab.perftest import Failed
 
 NICS = 4        # of a host, where one is pulled
+BACK_WRITES = 40    # long enough for a NIC that is away for a while
 
 
 def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "1000" if LONG else "24"))):
@@ -88,7 +89,7 @@ def come_back(lab, kind, end, backend, draw):
     nic = draw.randrange(NICS)
     for i in range(NICS):
         lab.ctl("link", f"h0/mlx5_{i}", "--rate", "100M", "--delay", "5ms")
-    ends = start(lab, ["-d", ",".join(f"mlx5_{i}" for i in range(NICS)), "-n", 50, "-s", "8M", "--rate", "300M", "--backend",
+    ends = start(lab, ["-d", ",".join(f"mlx5_{i}" for i in range(NICS)), "-n", BACK_WRITES, "-s", "8M", "--rate", "300M", "--backend",
                        backend, "--rtt", "10ms", "--chunk", "4K", "--timeout", "60s", "--verify"])
 
     def carried():
@@ -109,7 +110,7 @@ def come_back(lab, kind, end, backend, draw):
                      f"{ends[0].tail()} {ends[1].tail()}")
     said = results(ends)
     for i, one in enumerate(said):
-        if one["writes"] != 50 or one["wrong"] or one["failed"] or one["nics_lost"] != (i == end) or one["nics_joined"] != 1:
+        if one["writes"] != BACK_WRITES or one["wrong"] or one["failed"] or one["nics_lost"] != (i == end) or one["nics_joined"] != 1:
             raise Failed(f"{kind} of h{end}'s NIC {nic} ({backend}): {one}")
     print(f"     {kind} of h{end}'s NIC {nic}, {backend}: {carried() - before} packets by it since it is well", flush=True)
 
