@@ -74,7 +74,7 @@ struct sdr_qp_attr {
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* of an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */
-	/* Bytes that may leave at once after a pause, so that the rate is kept; those of 1 ms. */
+	/* Bytes that may leave at once after a pause, so that the rate is kept; those of an eighth of a round trip, 1 to 4 ms. */
 	uint64_t burst;
 	/* 16 bytes that both ends know, by which control datagrams are signed; NULL: they are not. */
 	const uint8_t *mac_key;

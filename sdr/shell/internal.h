@@ -103,8 +103,7 @@ struct sdr_watch {
 	struct sdr_qp *qp;
 	enum sdr_job job; /* of the worker, a thread that has what is of this NIC for itself */
 	pthread_t worker;
-	bool works, has_thread;
-	bool was_lost; /* when the worker began */
+	bool works, has_thread, was_lost; /* was_lost: when the worker began */
 	int result;
 	_Atomic bool done;
 	struct sdr_peer peer; /* as it has told for the next life */

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST_NS  1e18
-#define CATCH_UP_NS 1000000ull /* what a line that was idle may send at once, if nothing is told */
+#define LONGEST_NS	1e18
+#define CATCH_UP_NS	1000000ull
+#define CATCH_UP_MAX_NS 4000000ull
 
 static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 {
@@ -24,9 +25,24 @@ static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 	return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
 }
 
+/*
+ * How long a sender may have waited for its processor and still catch up. The queues of a long link are made for a part of its
+ * round trip: an eighth of the least that was seen harms nobody, and a time slice is enough.
+ */
+static uint64_t catch_up_of(const struct sdr_qp *qp)
+{
+	uint64_t part = qp->estimate.min_ns / 8;
+
+	if (qp->attr.burst)
+		return time_of(qp, qp->attr.burst);
+	if (part < CATCH_UP_NS)
+		return CATCH_UP_NS;
+	return part < CATCH_UP_MAX_NS ? part : CATCH_UP_MAX_NS;
+}
+
 uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
 {
-	uint64_t catch_up = qp->attr.burst ? time_of(qp, qp->attr.burst) : CATCH_UP_NS;
+	uint64_t catch_up = catch_up_of(qp);
 
 	if (!qp->attr.rate_bps)
 		return max;

@@ -68,7 +68,7 @@ void usage(void)
 	     "      --channels N     queue pairs (one for each device)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
-	     "      --burst SIZE     that may leave at once after a pause (what leaves in 1ms)\n"
+	     "      --burst SIZE     that may leave at once after a pause (of 1 to 4 ms)\n"
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
 	     "      --lifetime T     no packet is under way for longer (1s)\n"
