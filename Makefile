@@ -20,7 +20,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
-	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long install clean
+	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long sdr-ring install clean
 
 all: build
 
@@ -71,6 +71,7 @@ help:
 	@echo "make figures-draw    draws again what was measured (figures-publish: those of docs/figures)"
 	@echo "make sdr-figures     what SDR's paper claims beside what the model gives: $(OUT)/sdr-model.json, figures"
 	@echo "make sdr-long        SDR: 1,000 rounds of late packets on each backend, bursts, a pulled NIC, a ring's sum (an hour)"
+	@echo "make sdr-ring        SDR: sums over a ring of four hosts, SR beside hybrid and the ring's simulation, within MINUTES (35)"
 	@echo "make deb             Debian packages, into $(OUT)/packages; lintian has nothing to say"
 	@echo "make test-kernel     on Debian's own kernel with soft-RoCE, emulated by QEMU (10 minutes; CASE=pattern)"
 	@echo "make test-packages   they come and go in a copy of this system; dpkg is killed at every step"
@@ -246,6 +247,9 @@ sdr-long: build
 	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled
 	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) bursts
 	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)
+
+sdr-ring: build
+	@python3 bench/sdr/ring.py --build $(B) --out $(OUT) --minutes $(or $(MINUTES),35)
 
 sdr-figures: deps
 	@python3 bench/sdr/figures.py --out $(OUT) $(if $(QUICK),--quick)

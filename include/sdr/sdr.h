@@ -41,7 +41,8 @@ struct sdr_context_attr {
  * ENETDOWN: its port is not active; EINVAL: one is named twice, or they are too many.
  *
  * Connections over several devices spread their packets over them: channel i goes from the i-th device here to the i-th
- * there, counted round; both ends need as many. A device that fails is only loss, as long as one is left; it does not come back to the connection.
+ * there, counted round; both ends need as many. A device that fails is only loss, as long as one is left; when it is well again, and its packets
+ * of before are surely gone, it is used again.
  */
 struct sdr_context *sdr_context_create(const char *dev_names, const struct sdr_context_attr *attr);
 /* -EBUSY: something is left in it. */
@@ -68,18 +69,19 @@ struct sdr_qp_attr {
 	uint32_t channels;     /* queue pairs; one for each device, and no fewer; at most 8 */
 	uint32_t generations;  /* stage: of queue pairs; 1 */
 	uint32_t recv_depth;   /* packets that may come between two sdr_poll() on a channel; 4096 */
-	uint64_t packet_lifetime_ns; /* no packet is under way for longer; 1 s */
+	uint64_t packet_lifetime_ns; /* no packet is under way for longer; 1 s, at most an hour */
 	uint64_t rate_bps;	     /* at which is sent, over all devices; 0: as fast as it goes */
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* of an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */
-	/* Bytes that may leave at once after a pause, so that the rate is kept; those of 1 ms. */
+	/* Bytes that may leave at once after a pause, so that the rate is kept; those of an eighth of a round trip, 1 to 4 ms. */
 	uint64_t burst;
 	/* 16 bytes that both ends know, by which control datagrams are signed; NULL: they are not. */
 	const uint8_t *mac_key;
 };
 
-/* EOPNOTSUPP: the device lacks what the backend needs. */
+/* EOPNOTSUPP: the device lacks what the backend needs; ENODEV: one of the devices has failed, and is not back; EMSGSIZE: a
+ * message has more packets than offset_bits can count. */
 struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_qp_attr *attr);
 /* -EBUSY: a Write's end is still over it. Sends and receives end with it. */
 int sdr_qp_destroy(struct sdr_qp *qp);
@@ -103,7 +105,7 @@ struct sdr_part {
 	uint64_t offset, length; /* offset: of a chunk; length: of chunks, or up to the end */
 };
 
-/* -EAGAIN: none is free. It waits for its receive. */
+/* -EAGAIN: none is free; -EINVAL: mr has not all of these bytes. It waits for its receive. */
 int sdr_send_post(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send_req **send);
 /* The same, but what is sent is told by and by, and may be told again. */
 int sdr_send_stream_start(struct sdr_qp *qp, const struct sdr_send_wr *wr,
@@ -141,9 +143,10 @@ struct sdr_stats {
 	uint64_t writes, failed;	      /* of sdr/rel.h, ended at this end */
 	uint64_t chunks, chunks_sent, resent, decoded;
 	uint64_t datagrams_sent, datagrams_received, datagrams_bad;
-	uint64_t rtt_ns;    /* smoothed */
-	double loss;	    /* of chunks, estimated */
-	uint64_t nics_lost; /* devices of this end that have failed */
+	uint64_t rtt_ns;      /* smoothed */
+	double loss;	      /* of chunks, estimated */
+	uint64_t nics_lost;   /* times that a device of this end has failed */
+	uint64_t nics_joined; /* ... that one of either end was used again */
 };
 
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);

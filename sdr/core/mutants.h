@@ -34,7 +34,11 @@ enum sdr_mutant {
 	SDR_MUTANT_OFFER_ONCE,	     /* how a Write is coded is said once */
 	SDR_MUTANT_ACK_OTHER_WRITE, /* an acknowledgement is taken for whatever Write is under way */
 	SDR_MUTANT_TAIL_UNNAMED,    /* what is lost at the end of a NACKed Write is not named */
-	SDR_MUTANT_FTO_WITHOUT_PARITY /* the fallback does not wait for the parity */
+	SDR_MUTANT_FTO_WITHOUT_PARITY, /* the fallback does not wait for the parity */
+	SDR_MUTANT_JOIN_NO_REST,       /* a NIC joins before a packet's lifetime has passed */
+	SDR_MUTANT_JOIN_UNCONNECTED,   /* it is used before the peer is connected */
+	SDR_MUTANT_JOIN_LATE_HEAD,     /* an old head is taken for what is so now */
+	SDR_MUTANT_JOIN_OLD_KEYS       /* keys of an earlier life are used */
 };
 
 #ifdef SDR_MUTANTS

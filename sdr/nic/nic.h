@@ -13,17 +13,19 @@
 
 /* ---- region.c: device and memory ------------------------------------------------------------- */
 
-enum { SDR_NICS_MAX = 8 };
+enum { SDR_NICS_MAX = 8, SDR_NIC_NAME = 64 };
 
 struct sdr_nic {
-	struct ibv_context *verbs;
+	struct ibv_context *verbs; /* NULL, and no pd: it is gone, and given back */
 	struct ibv_pd *pd;
+	char name[SDR_NIC_NAME];
 	uint8_t port;
-	int gid_index;
+	int gid_index, gid_asked; /* gid_asked: -1: whichever is best */
 	union ibv_gid gid;
 	uint16_t lid;
 	bool roce, windows;
-	bool gone, down; /* the device has failed, for good; its port is not active now */
+	bool gone,
+		down; /* the device has failed: it must be opened anew; its port is not active now */
 	enum ibv_mtu mtu;
 	uint32_t max_wr, max_cqe;
 };
@@ -132,6 +134,13 @@ struct sdr_slots_ops {
 	 * needs no unbinding. NULL: neither matters.
 	 */
 	void (*lost)(struct sdr_slots *s, uint32_t nic, bool over);
+	/*
+	 * Of a NIC that was lost: what is there of it is given back; and made anew, 0 or -errno. By a thread that has the NIC for
+	 * itself. joined: it is used again. NULL: there is nothing.
+	 */
+	void (*bury)(struct sdr_slots *s, uint32_t nic);
+	int (*renew)(struct sdr_slots *s, uint32_t nic);
+	void (*joined)(struct sdr_slots *s, uint32_t nic);
 	/* Requests that a NIC has not answered; answered: those that it has. NULL: there are none. */
 	uint64_t (*waits)(const struct sdr_slots *s, uint32_t nic, uint64_t *answered);
 };

@@ -98,9 +98,11 @@ int sdr_nic_open(struct sdr_nic *nic, const char *name, uint8_t port, int gid_in
 
 	memset(nic, 0, sizeof(*nic));
 	nic->port = port ? port : 1;
+	nic->gid_asked = gid_index;
 	nic->verbs = open_by_name(name);
 	if (!nic->verbs)
 		return errno ? -errno : -ENODEV;
+	strncpy(nic->name, ibv_get_device_name(nic->verbs->device), SDR_NIC_NAME - 1);
 	err = quieten(nic);
 	if (!err)
 		err = look_at_port(nic, gid_index);
@@ -114,13 +116,18 @@ int sdr_nic_open(struct sdr_nic *nic, const char *name, uint8_t port, int gid_in
 	err = -errno;
 close_device:
 	ibv_close_device(nic->verbs);
+	nic->verbs = NULL;
 	return err;
 }
 
 void sdr_nic_close(struct sdr_nic *nic)
 {
+	if (!nic->verbs)
+		return;
 	ibv_dealloc_pd(nic->pd);
 	ibv_close_device(nic->verbs);
+	nic->verbs = NULL;
+	nic->pd = NULL;
 }
 
 void sdr_nic_look(struct sdr_nic *nic)

@@ -20,6 +20,7 @@ struct stage {
 	uint8_t *mem;
 	size_t size;
 	struct ibv_mr *mrs[SDR_NICS_MAX];
+	uint32_t lost; /* bits of NICs */
 	struct place *places;
 	struct sdr_slot_event *events; /* a ring: one of each slot at most */
 	uint32_t first, n_events;
@@ -40,8 +41,17 @@ static void stage_close(struct sdr_slots *s)
 	s->priv = NULL;
 }
 
+static int enroll(const struct sdr_slots *s, struct stage *g, uint32_t nic)
+{
+	g->mrs[nic] = ibv_reg_mr(s->nics[nic].pd, g->mem, g->size,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return g->mrs[nic] ? 0 : -errno;
+}
+
 static int make_memory(struct sdr_slots *s, struct stage *g)
 {
+	int err = 0;
+
 	g->places = calloc(s->n, sizeof(*g->places));
 	g->events = calloc(s->n, sizeof(*g->events));
 	if (!g->places || !g->events)
@@ -52,13 +62,9 @@ static int make_memory(struct sdr_slots *s, struct stage *g)
 		g->mem = NULL;
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < s->n_nics; i++) {
-		g->mrs[i] = ibv_reg_mr(s->nics[i].pd, g->mem, g->size,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-		if (!g->mrs[i])
-			return -errno;
-	}
-	return 0;
+	for (uint32_t i = 0; i < s->n_nics && !err; i++)
+		err = enroll(s, g, i);
+	return err;
 }
 
 static int stage_open(struct sdr_slots *s)
@@ -83,7 +89,8 @@ static void happened(const struct sdr_slots *s, struct stage *g, uint32_t slot, 
 				      .slot = slot,
 				      .addr = (uintptr_t)g->places[slot].from };
 	for (uint32_t i = 0; i < s->n_nics; i++)
-		e->rkeys[i] = g->mrs[i]->rkey;
+		if (!(g->lost >> i & 1))
+			e->rkeys[i] = g->mrs[i]->rkey;
 }
 
 static int stage_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
@@ -134,6 +141,33 @@ static void stage_came(struct sdr_slots *s, uint32_t slot, uint64_t offset, uint
 	memcpy((void *)(uintptr_t)(p->to + offset), p->from + offset, length);
 }
 
+static void stage_lost(struct sdr_slots *s, uint32_t nic, bool over)
+{
+	struct stage *g = s->priv;
+
+	(void)over; /* what is written to a place of ours harms nobody */
+	g->lost |= 1u << nic;
+}
+
+static void stage_bury(struct sdr_slots *s, uint32_t nic)
+{
+	struct stage *g = s->priv;
+
+	if (g->mrs[nic])
+		ibv_dereg_mr(g->mrs[nic]);
+	g->mrs[nic] = NULL;
+}
+
+static int stage_renew(struct sdr_slots *s, uint32_t nic)
+{
+	return enroll(s, s->priv, nic);
+}
+
+static void stage_joined(struct sdr_slots *s, uint32_t nic)
+{
+	((struct stage *)s->priv)->lost &= ~(1u << nic);
+}
+
 const struct sdr_slots_ops sdr_slots_stage = {
 	.open = stage_open,
 	.close = stage_close,
@@ -141,4 +175,8 @@ const struct sdr_slots_ops sdr_slots_stage = {
 	.unbind = stage_unbind,
 	.poll = stage_poll,
 	.came = stage_came,
+	.lost = stage_lost,
+	.bury = stage_bury,
+	.renew = stage_renew,
+	.joined = stage_joined,
 };

@@ -236,6 +236,29 @@ static void windows_lost(struct sdr_slots *s, uint32_t nic, bool over)
 			x->bound &= ~(1u << nic);
 		settle(s, w, i, nic);
 	}
+	for (uint32_t i = 0; over && i < s->n; i++)
+		w->slots[i].bound &= ~(1u << nic);
+}
+
+static void windows_bury(struct sdr_slots *s, uint32_t nic)
+{
+	binder_close(&((struct windows *)s->priv)->at[nic], s->n);
+}
+
+static int windows_renew(struct sdr_slots *s, uint32_t nic)
+{
+	struct binder *b = &((struct windows *)s->priv)->at[nic];
+
+	b->asked = b->answered = 0;
+	return s->nics[nic].windows ? binder_open(b, &s->nics[nic], s->n) : -EOPNOTSUPP;
+}
+
+static void windows_joined(struct sdr_slots *s, uint32_t nic)
+{
+	struct binder *b = &((struct windows *)s->priv)->at[nic];
+
+	b->lost = b->over = false;
+	s->failed &= ~(1u << nic);
 }
 
 static uint64_t windows_waits(const struct sdr_slots *s, uint32_t nic, uint64_t *answered)
@@ -253,5 +276,8 @@ const struct sdr_slots_ops sdr_slots_window = {
 	.unbind = windows_unbind,
 	.poll = windows_poll,
 	.lost = windows_lost,
+	.bury = windows_bury,
+	.renew = windows_renew,
+	.joined = windows_joined,
 	.waits = windows_waits,
 };

@@ -9,10 +9,10 @@ enum { ACK_WANT = 1, ACK_DECODED = 2, CTS_GONE = 1 };
 
 const char *sdr_ctrl_name(enum sdr_ctrl_type type)
 {
-	static const char *const names[] = { "?",     "CTS",  "END",   "ACK",
-					     "PROBE", "DONE", "OFFER", "KNOWN" };
+	static const char *const names[] = { "?",    "CTS",   "END",   "ACK", "PROBE",
+					     "DONE", "OFFER", "KNOWN", "JOIN" };
 
-	return type <= SDR_CTRL_KNOWN ? names[type] : "?";
+	return type <= SDR_CTRL_JOIN ? names[type] : "?";
 }
 
 /* ---- a buffer that is walked through; short: it ended before -------------------------------- */
@@ -79,15 +79,16 @@ static void put_head(struct out *o, const struct sdr_ctrl_head *h)
 	put(o, h->echo_us, 4);
 	put(o, h->cts_seen, 8);
 	put(o, h->ends_seen, 4);
-	put(o, h->dead, 1);
+	for (uint32_t i = 0; i < SDR_CTRL_NICS; i++)
+		put(o, h->life[i], 1);
 	put(o, h->down, 1);
-	put(o, 0, 2);
+	put(o, 0, 3);
 }
 
 static int get_head(struct in *i, struct sdr_ctrl_head *h)
 {
 	uint8_t version = get8(i);
-	uint16_t zero;
+	uint32_t zero;
 
 	h->type = (enum sdr_ctrl_type)get8(i);
 	h->flags = get16(i);
@@ -97,9 +98,10 @@ static int get_head(struct in *i, struct sdr_ctrl_head *h)
 	h->echo_us = get32(i);
 	h->cts_seen = get(i, 8);
 	h->ends_seen = get32(i);
-	h->dead = get8(i);
+	for (uint32_t k = 0; k < SDR_CTRL_NICS; k++)
+		h->life[k] = get8(i);
 	h->down = get8(i);
-	zero = get16(i);
+	zero = (uint32_t)get(i, 3);
 	if (i->is_short || h->flags & ~SDR_CTRL_ASKS || zero)
 		return -EBADMSG;
 	return version == SDR_CTRL_VERSION ? 0 : -EPROTONOSUPPORT;
@@ -229,6 +231,46 @@ static bool get_plan(struct in *i, struct sdr_plan *p)
 	return !i->is_short && sdr_plan_valid(p);
 }
 
+static bool put_join(struct out *o, const struct sdr_ctrl_join *j)
+{
+	put(o, j->nic, 4);
+	put(o, j->life, 4);
+	put(o, j->stage, 4);
+	put(o, j->lid, 4);
+	for (uint32_t i = 0; i < sizeof(j->gid); i++)
+		put(o, j->gid[i], 1);
+	put(o, j->n_controls, 4);
+	put(o, j->n_channels, 4);
+	for (uint32_t i = 0; i < j->n_controls && i < SDR_CTRL_NICS; i++)
+		put(o, j->control_qpn[i], 4);
+	for (uint32_t i = 0; i < j->n_channels && i < SDR_CTRL_QPS; i++)
+		put(o, j->qpn[i], 4);
+	return j->n_controls <= SDR_CTRL_NICS && j->n_channels <= SDR_CTRL_QPS;
+}
+
+/* Queue pairs are told when there are some, and only then. */
+static bool get_join(struct in *i, struct sdr_ctrl_join *j)
+{
+	j->nic = get32(i);
+	j->life = get32(i);
+	j->stage = get32(i);
+	j->lid = get32(i);
+	for (uint32_t k = 0; k < sizeof(j->gid); k++)
+		j->gid[k] = get8(i);
+	j->n_controls = get32(i);
+	j->n_channels = get32(i);
+	if (j->nic >= SDR_CTRL_NICS || j->life > SDR_LIFE_MAX || j->life % 2 == 0 ||
+	    j->stage < SDR_STAGE_BURIED || j->stage > SDR_STAGE_CONNECTED || j->lid > 0xffff ||
+	    j->n_controls > SDR_CTRL_NICS || j->n_channels > SDR_CTRL_QPS ||
+	    (j->stage == SDR_STAGE_BURIED) != !j->n_channels)
+		return false;
+	for (uint32_t k = 0; k < j->n_controls; k++)
+		j->control_qpn[k] = get32(i);
+	for (uint32_t k = 0; k < j->n_channels; k++)
+		j->qpn[k] = get32(i);
+	return true;
+}
+
 int sdr_ctrl_write(const struct sdr_ctrl *c, void *buf, size_t size)
 {
 	struct out o = { .at = buf,
@@ -253,6 +295,7 @@ int sdr_ctrl_write(const struct sdr_ctrl *c, void *buf, size_t size)
 		put_plan(&o, &c->plan);
 		break;
 	case SDR_CTRL_KNOWN: break;
+	case SDR_CTRL_JOIN: ok = put_join(&o, &c->join); break;
 	}
 	return ok && !o.is_short ? (int)(o.at - (uint8_t *)buf) : -EINVAL;
 }
@@ -288,6 +331,7 @@ static bool get_body(struct in *i, struct sdr_ctrl *c)
 	case SDR_CTRL_DONE: return get_done(i, c);
 	case SDR_CTRL_OFFER: return get_offer(i, c);
 	case SDR_CTRL_KNOWN: return true;
+	case SDR_CTRL_JOIN: return get_join(i, &c->join);
 	}
 	return false;
 }

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Control messages: one datagram of at most 4096 bytes each, little endian, a head of 36 bytes and a body. All may be
+ * Control messages: one datagram of at most 4096 bytes each, little endian, a head of 44 bytes and a body. All may be
  * lost, doubled or reordered. What is read is checked: lengths, counts, names; nothing of it is believed beyond.
  */
 #ifndef SDR_REL_CTRL_WIRE_H
 #define SDR_REL_CTRL_WIRE_H
 
 #include "sdr/core/core.h"
+#include "sdr/core/join.h"
 #include "sdr/rel/rel.h"
 
 enum {
-	SDR_CTRL_VERSION = 2,
+	SDR_CTRL_VERSION = 3,
 	SDR_CTRL_MAX = 4096,
-	SDR_CTRL_HEAD = 36,
+	SDR_CTRL_HEAD = 44,
 	SDR_CTRL_CTS_SIZE = 20, /* and 4 for each key */
-	SDR_CTRL_WORDS = SDR_WINDOW_BITS / SDR_WORD
+	SDR_CTRL_WORDS = SDR_WINDOW_BITS / SDR_WORD,
+	SDR_CTRL_NICS = 8,
+	SDR_CTRL_QPS = 64 /* of a NIC, in a JOIN */
 };
 
 enum sdr_ctrl_type {
@@ -24,7 +27,8 @@ enum sdr_ctrl_type {
 	SDR_CTRL_PROBE,
 	SDR_CTRL_DONE,
 	SDR_CTRL_OFFER,
-	SDR_CTRL_KNOWN /* its head says it all */
+	SDR_CTRL_KNOWN, /* its head says it all */
+	SDR_CTRL_JOIN
 };
 
 enum { SDR_CTRL_ASKS = 1 };
@@ -37,8 +41,17 @@ struct sdr_ctrl_head {
 	uint32_t sent_us, echo_us;
 	uint64_t cts_seen;  /* CTS known of all messages below */
 	uint32_t ends_seen; /* low half of: END known of all below */
-	uint8_t dead,
-		down; /* channels on which nothing is sent any more; whose port is not active now */
+	uint8_t life
+		[SDR_CTRL_NICS]; /* of each NIC's way: odd: nothing is sent there any more (core/join.h) */
+	uint8_t down;		 /* channels whose port is not active now */
+};
+
+/* Of a NIC that is to be used again: how far this end is, and from SDR_STAGE_MADE on its new queue pairs. */
+struct sdr_ctrl_join {
+	uint32_t nic, life, stage, lid;
+	uint8_t gid[16];
+	uint32_t n_controls, n_channels;
+	uint32_t control_qpn[SDR_CTRL_NICS], qpn[SDR_CTRL_QPS];
 };
 
 struct sdr_ctrl {
@@ -51,6 +64,7 @@ struct sdr_ctrl {
 	struct sdr_ack ack; /* its words are these: */
 	uint64_t have[SDR_CTRL_WORDS], wanted[SDR_CTRL_WORDS];
 	struct sdr_plan plan;
+	struct sdr_ctrl_join join;
 };
 
 /* Bytes written, at most SDR_CTRL_MAX; -EINVAL: it does not fit, or makes no sense. An ACK's words: ack.have, wanted. */

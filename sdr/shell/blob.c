@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { MAGIC = 0x31524453, VERSION = 3, WORDS = 14, HEAD = 4 * WORDS + 8, NIC = 4 + 16 };
+enum { MAGIC = 0x31524453, VERSION = 4, WORDS = 14, HEAD = 4 * WORDS + 8, NIC = 4 + 16 };
 
 static void put32(uint8_t **at, uint32_t v)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_LEN = 63 };
+enum { NAME_MAX_LEN = SDR_NIC_NAME - 1 };
 
 #define LOOK_NS 1000000ull /* between two looks for the devices' events */
 
@@ -66,10 +66,12 @@ SDR_API struct sdr_context *sdr_context_create(const char *dev_names,
 
 	if (!ctx)
 		return NULL;
+	pthread_mutex_init(&ctx->lock, NULL);
 	err = open_nics(ctx, dev_names, attr);
 	if (!err)
 		return ctx;
 	close_nics(ctx);
+	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
 	errno = -err;
 	return NULL;
@@ -79,7 +81,9 @@ SDR_API int sdr_context_destroy(struct sdr_context *ctx)
 {
 	if (ctx->users)
 		return -EBUSY;
+	sdr_revivals_join(ctx);
 	close_nics(ctx);
+	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
 	return 0;
 }
@@ -91,8 +95,10 @@ static void look(struct sdr_context *ctx)
 	if (now < ctx->look_at)
 		return;
 	ctx->look_at = now + LOOK_NS;
-	for (uint32_t i = 0; i < ctx->n_nics; i++)
+	for (uint32_t i = 0; i < ctx->n_nics; i++) {
 		sdr_nic_look(&ctx->nics[i]);
+		sdr_revive(ctx, i, now);
+	}
 }
 
 SDR_API int sdr_poll(struct sdr_context *ctx)
@@ -108,7 +114,7 @@ SDR_API int sdr_poll(struct sdr_context *ctx)
 	return sum;
 }
 
-/* 0; a NIC that is gone has no part in it. */
+/* 0; a NIC that is gone has no part in it. Under the lock: a thread may give it back, too. */
 static int deregister(struct sdr_mr *mr)
 {
 	int first = 0, err;
@@ -123,19 +129,41 @@ static int deregister(struct sdr_mr *mr)
 	return first;
 }
 
-static int enroll(struct sdr_mr *mr, void *addr, size_t length)
+int sdr_mr_enroll(struct sdr_mr *mr, struct sdr_nic *nic, uint32_t i)
+{
+	mr->mrs[i] = sdr_region_reg(nic, mr->addr, mr->length, nic->windows);
+	return mr->mrs[i] ? 0 : errno ? -errno : -EIO;
+}
+
+bool sdr_mr_covers(const struct sdr_mr *mr, const struct sdr_qp *qp, uint64_t addr, uint64_t length)
+{
+	uint64_t first = (uintptr_t)mr->addr;
+
+	return mr->ctx == qp->ctx && addr >= first && length <= mr->length &&
+	       addr - first <= mr->length - length;
+}
+
+static int enroll(struct sdr_mr *mr)
 {
 	struct sdr_nic *nics = mr->ctx->nics;
+	int err = 0;
 
-	for (uint32_t i = 0; i < mr->ctx->n_nics; i++) {
+	for (uint32_t i = 0; i < mr->ctx->n_nics && !err; i++) {
 		sdr_nic_look(&nics[i]);
-		if (nics[i].gone)
-			continue;
-		mr->mrs[i] = sdr_region_reg(&nics[i], addr, length, nics[i].windows);
-		if (!mr->mrs[i])
-			return errno ? -errno : -EIO;
+		if (!nics[i].gone)
+			err = sdr_mr_enroll(mr, &nics[i], i);
 	}
-	return 0;
+	return err;
+}
+
+static void unlist(struct sdr_mr *mr)
+{
+	struct sdr_mr **link = &mr->ctx->mrs;
+
+	while (*link && *link != mr)
+		link = &(*link)->next;
+	if (*link)
+		*link = mr->next;
 }
 
 SDR_API struct sdr_mr *sdr_mr_reg(struct sdr_context *ctx, void *addr, size_t length)
@@ -146,28 +174,41 @@ SDR_API struct sdr_mr *sdr_mr_reg(struct sdr_context *ctx, void *addr, size_t le
 	if (!mr)
 		return NULL;
 	mr->ctx = ctx;
+	mr->addr = addr;
+	mr->length = length;
 	ctx->users++;
-	err = enroll(mr, addr, length);
-	if (!err)
-		return mr;
-	sdr_mr_free(mr);
-	errno = -err;
-	return NULL;
+	err = enroll(mr);
+	if (err) {
+		sdr_mr_free(mr);
+		errno = -err;
+		return NULL;
+	}
+	pthread_mutex_lock(&ctx->lock);
+	mr->next = ctx->mrs;
+	ctx->mrs = mr;
+	pthread_mutex_unlock(&ctx->lock);
+	return mr;
 }
 
 void sdr_mr_free(struct sdr_mr *mr)
 {
 	if (!mr)
 		return;
+	pthread_mutex_lock(&mr->ctx->lock);
 	deregister(mr);
+	unlist(mr);
+	pthread_mutex_unlock(&mr->ctx->lock);
 	mr->ctx->users--;
 	free(mr);
 }
 
 SDR_API int sdr_mr_dereg(struct sdr_mr *mr)
 {
-	int err = deregister(mr);
+	int err;
 
+	pthread_mutex_lock(&mr->ctx->lock);
+	err = deregister(mr);
+	pthread_mutex_unlock(&mr->ctx->lock);
 	if (!err)
 		sdr_mr_free(mr);
 	return err;

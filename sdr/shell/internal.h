@@ -5,6 +5,7 @@
 
 #include "include/sdr/rel.h"
 #include "sdr/core/core.h"
+#include "sdr/core/join.h"
 #include "sdr/nic/nic.h"
 #include "sdr/rel/ctrl_wire.h"
 
@@ -21,17 +22,35 @@ enum {
 	SDR_MAC_SIZE = 8
 };
 
+/* A device that is gone, and opened anew by a thread. */
+struct sdr_revival {
+	struct sdr_context *ctx;
+	uint32_t nic, tries;
+	struct sdr_nic device; /* the thread's: the old one, and then the new one */
+	pthread_t thread;
+	bool runs;
+	_Atomic bool done;
+	int err;
+	uint64_t try_at;
+};
+
 struct sdr_context {
 	struct sdr_nic nics[SDR_NICS_MAX];
 	uint32_t n_nics;
+	struct sdr_revival revivals[SDR_NICS_MAX];
 	struct sdr_qp *qps;
 	uint32_t users; /* regions and connections */
 	uint64_t look_at;
+	pthread_mutex_t lock; /* of mrs, and of their parts on a NIC that is revived */
+	struct sdr_mr *mrs;
 };
 
 struct sdr_mr {
 	struct sdr_context *ctx;
-	struct ibv_mr *mrs[SDR_NICS_MAX]; /* NULL: that NIC was gone already */
+	struct sdr_mr *next;
+	void *addr;
+	size_t length;
+	struct ibv_mr *mrs[SDR_NICS_MAX]; /* NULL: that NIC is gone */
 };
 
 /* Packets first .. end of a message that are to be sent. */
@@ -65,31 +84,40 @@ struct sdr_recv_req {
 
 struct sdr_qp_counts {
 	uint64_t sent, writes, failed, chunks, chunks_sent, resent, decoded;
-	uint64_t datagrams_sent, datagrams_received, datagrams_bad, nics_lost;
+	uint64_t datagrams_sent, datagrams_received, datagrams_bad;
+	uint64_t nics_lost, nics_joined;
 };
+
+enum sdr_job { SDR_JOB_CLOSE, SDR_JOB_MAKE, SDR_JOB_CONNECT };
 
 /* A NIC, as one connection sees it. */
 struct sdr_watch {
-	bool failed;	   /* to be left at the next look */
-	bool dead, over;   /* over: and nothing comes by it any more */
+	struct sdr_join join;
+	bool failed; /* to be left at the next look */
+	bool lost,
+		over; /* the backing knows: of this end's NIC; and nothing comes by it any more */
 	uint64_t answered; /* requests */
 	uint64_t stuck_ns; /* without an answer that is due */
-	uint64_t dead_at;
-	uint64_t told_at,
-		closed_at; /* the peer has left it; its queue pairs are gone; 0: not yet */
+	uint64_t
+		quiet_at; /* nothing that was given to it leaves or is read any more; 0: not known yet */
 	struct sdr_qp *qp;
-	pthread_t closer;
-	bool has_closer;
-	_Atomic bool closed; /* by the closer */
+	enum sdr_job job; /* of the worker, a thread that has what is of this NIC for itself */
+	pthread_t worker;
+	bool works, has_thread, was_lost; /* was_lost: when the worker began */
+	int result;
+	_Atomic bool done;
+	struct sdr_peer peer; /* as it has told for the next life */
+	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];
 };
 
 /* Bits are of rails: channels of a generation. */
 struct sdr_rails {
 	struct sdr_control controls[SDR_RAILS_MAX];
 	struct sdr_watch nics[SDR_NICS_MAX];
-	uint32_t dead, down, peer_dead, peer_down;
+	uint32_t dead, down, peer_down;
 	uint32_t newest; /* number of the datagram that peer_down is from */
-	uint32_t next_control;
+	uint32_t next_control, qkey, peer_qkey;
+	enum ibv_mtu mtu;
 	bool answer;
 	uint64_t ask_at, looked_at;
 };
@@ -133,6 +161,13 @@ int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e);
 uint32_t sdr_chunk_bytes(const struct sdr_qp *qp);
 /* context.c */
 void sdr_mr_free(struct sdr_mr *mr); /* whatever a device says; NULL: nothing */
+int sdr_mr_enroll(struct sdr_mr *mr, struct sdr_nic *nic, uint32_t i);
+/* A NIC that was given another place would fail of it. */
+bool sdr_mr_covers(const struct sdr_mr *mr, const struct sdr_qp *qp, uint64_t addr,
+		   uint64_t length);
+/* revive.c */
+void sdr_revive(struct sdr_context *ctx, uint32_t nic, uint64_t now);
+void sdr_revivals_join(struct sdr_context *ctx);
 /* rails.c */
 uint32_t sdr_rail_nic(const struct sdr_qp *qp, uint32_t rail);
 uint32_t sdr_rails_usable(const struct sdr_qp *qp); /* bits; 0: none is left */
@@ -147,7 +182,16 @@ void sdr_rails_say(struct sdr_qp *qp);
 /* NULL: no room, as good as lost. */
 struct sdr_control *sdr_rails_control(struct sdr_qp *qp, void **room);
 int sdr_rails_poll(struct sdr_qp *qp);
-void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed */
+void sdr_rails_begin(struct sdr_qp *qp);
+void sdr_rails_mask(struct sdr_qp *qp);
+void sdr_rails_answer(struct sdr_qp *qp);
+/* rejoin.c: a NIC that is left, and used again */
+void sdr_nic_tend(struct sdr_qp *qp, uint32_t nic);	   /* what is due of it */
+bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic); /* something of the device */
+void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said);
+void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed: waits for the workers */
+int sdr_rail_connect(struct sdr_qp *qp, uint32_t rail, struct sdr_peer *peer, const uint32_t *qpn,
+		     uint32_t control_qpn);
 /* blob.c */
 struct sdr_blob {
 	uint32_t connection, packet, max_msgs, chunk, channels, generations, qkey, n_nics;
@@ -201,5 +245,6 @@ void sdr_rel_done(struct sdr_rel *rel, uint64_t n);
 void sdr_rel_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
 bool sdr_rel_progress(struct sdr_rel *rel);
 void sdr_rel_failed(struct sdr_rel *rel);
+void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic);
 
 #endif

@@ -8,8 +8,9 @@
 
 enum { MIB = 1 << 20, CHUNK_PACKETS = 16, MAX_MSGS = 64, RECV_DEPTH = 4096 };
 
-#define REPEAT_NS   20000000ull /* until a round trip is known */
-#define LIFETIME_NS 1000000000ull
+#define REPEAT_NS	20000000ull /* until a round trip is known */
+#define LIFETIME_NS	1000000000ull
+#define LIFETIME_MAX_NS 3600000000000ull
 
 SDR_API const char *sdr_backend_name(enum sdr_backend backend)
 {
@@ -77,11 +78,20 @@ static void set_defaults(struct sdr_qp_attr *a, const struct sdr_context *ctx)
 /* Windows have a key for each use of a slot: generations would guard nothing. */
 static int check(const struct sdr_qp_attr *a, const struct sdr_context *ctx)
 {
+	uint64_t packet = sdr_mtu_bytes(least_mtu(ctx));
+
+	if (a->offset_bits > 31 || a->packet_lifetime_ns > LIFETIME_MAX_NS)
+		return -EINVAL;
+	if (a->max_msg_size > packet << a->offset_bits)
+		return -EMSGSIZE;
 	if (a->backend > SDR_BACKEND_STAGE || a->channels > SDR_RAILS_MAX ||
 	    a->channels < ctx->n_nics || a->generations > SDR_GENERATIONS_MAX || a->duplicates > 1)
 		return -EINVAL;
 	if (a->backend == SDR_BACKEND_WINDOW && a->generations > 1)
 		return -EINVAL;
+	for (uint32_t i = 0; i < ctx->n_nics; i++)
+		if (ctx->nics[i].gone)
+			return -ENODEV;
 	return a->backend == SDR_BACKEND_WINDOW && !has_windows(ctx) ? -EOPNOTSUPP : 0;
 }
 
@@ -183,6 +193,7 @@ static int make_controls(struct sdr_qp *qp, uint32_t qkey)
 {
 	int err = 0;
 
+	qp->rails.qkey = qkey;
 	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
 		err = sdr_control_open(&qp->rails.controls[r], &qp->ctx->nics[sdr_rail_nic(qp, r)],
 				       qkey);
@@ -280,6 +291,12 @@ SDR_API int sdr_qp_destroy(struct sdr_qp *qp)
 
 /* ---- introduction ---------------------------------------------------------------------------- */
 
+/* Of a NIC that is away just now there is none. */
+static uint32_t number_of(const struct ibv_qp *verbs)
+{
+	return verbs ? verbs->qp_num : 0;
+}
+
 static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
 {
 	const struct sdr_context *ctx = qp->ctx;
@@ -291,7 +308,7 @@ static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
 		.chunk = qp->attr.chunk_size,
 		.channels = qp->attr.channels,
 		.generations = qp->attr.generations,
-		.qkey = qp->rails.controls[0].qkey,
+		.qkey = qp->rails.qkey,
 		.n_nics = ctx->n_nics,
 		.max_msg_size = qp->attr.max_msg_size,
 		.id_bits = qp->attr.id_bits,
@@ -302,9 +319,9 @@ static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
 	for (uint32_t i = 0; i < ctx->n_nics; i++)
 		b->nics[i] = (struct sdr_peer){ .gid = ctx->nics[i].gid, .lid = ctx->nics[i].lid };
 	for (uint32_t r = 0; r < qp->attr.channels; r++)
-		b->control_qpn[r] = qp->rails.controls[r].qp->qp_num;
+		b->control_qpn[r] = number_of(qp->rails.controls[r].qp);
 	for (uint32_t i = 0; i < qp->n_channels; i++)
-		b->qpn[i] = qp->channels[i].qp->qp_num;
+		b->qpn[i] = number_of(qp->channels[i].qp);
 }
 
 SDR_API int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len)
@@ -324,30 +341,18 @@ static bool fits(const struct sdr_blob *own, const struct sdr_blob *other)
 	       own->is_signed == other->is_signed;
 }
 
-/* A rail: from a NIC here to one there. */
-static int connect_rail(struct sdr_qp *qp, struct sdr_blob *other, uint32_t rail, enum ibv_mtu mtu)
-{
-	const struct sdr_nic *nic = &qp->ctx->nics[sdr_rail_nic(qp, rail)];
-	struct sdr_peer *peer = &other->nics[sdr_rail_nic(qp, rail)];
-	int err = 0;
-
-	peer->mtu = mtu;
-	for (uint32_t i = rail; i < qp->n_channels && !err; i += qp->attr.channels)
-		err = sdr_channel_connect(&qp->channels[i], nic, peer, other->qpn[i]);
-	return err ? err
-		   : sdr_control_connect(&qp->rails.controls[rail], nic, peer,
-					 other->control_qpn[rail], other->qkey);
-}
-
 static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)
 {
 	enum ibv_mtu mtu = own->mtu < other->mtu ? own->mtu : (enum ibv_mtu)other->mtu;
 	int err = 0;
 
+	qp->rails.mtu = mtu;
+	qp->rails.peer_qkey = other->qkey;
 	if (sdr_mtu_bytes(mtu) != qp->packet)
 		err = make_core(qp, sdr_mtu_bytes(mtu));
 	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
-		err = connect_rail(qp, other, r, mtu);
+		err = sdr_rail_connect(qp, r, &other->nics[sdr_rail_nic(qp, r)], other->qpn,
+				       other->control_qpn[r]);
 	return err;
 }
 
@@ -367,7 +372,7 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 	if (err)
 		return err;
 	qp->peer_connection = other.connection;
-	qp->rails.looked_at = sdr_clock_ns();
+	sdr_rails_begin(qp);
 	qp->connected = true;
 	return 0;
 }

@@ -2,20 +2,15 @@
 /*
  * Channels over several NICs: a rail is a channel's way, from a NIC here to one there. A NIC that fails is only loss: its rails are
  * left, what was under way there is made good as any loss is. Who finds it tells the other end, in the head of
- * each datagram, which then leaves them, too.
- *
- * A NIC that fails may still read and write for a while (its firmware is dead, its data path is not), or again later (it was
- * stuck), and a window on it cannot be unbound. A buffer that was open to it is safe when its queue pairs are gone, the peer has
- * said that it sends there no more, and a packet's lifetime has passed since. Commands to such a NIC may not come back for
- * a minute: a thread gives them.
+ * each datagram, which then leaves them, too. What becomes of them then: rejoin.c.
  */
 #include "sdr/shell/internal.h"
 
 #include <assert.h>
 
 static_assert((int)SDR_NICS_MAX == (int)SDR_RKEYS_MAX, "a key for each NIC");
-
-enum { PATIENCE = 30 }; /* lifetimes, for a NIC that failed to be out of the way */
+static_assert((int)SDR_NICS_MAX == (int)SDR_CTRL_NICS, "a life for each NIC");
+static_assert((int)SDR_CHANNELS_MAX == (int)SDR_CTRL_QPS, "all channels in a JOIN");
 
 #define STALL_NS 1000000000ull /* at least, as a lifetime may be told that is short */
 #define STEP_NS                                                                                    \
@@ -47,9 +42,14 @@ static uint32_t rails_of(const struct sdr_qp *qp, uint32_t nic)
 	return bits;
 }
 
+static bool is_up(const struct sdr_qp *qp, uint32_t nic)
+{
+	return qp->rails.nics[nic].join.join_state == SDR_JOIN_UP;
+}
+
 static uint32_t alive(const struct sdr_qp *qp)
 {
-	return all_rails(qp) & ~(qp->rails.dead | qp->rails.peer_dead);
+	return all_rails(qp) & ~qp->rails.dead;
 }
 
 uint32_t sdr_rails_usable(const struct sdr_qp *qp)
@@ -66,56 +66,44 @@ double sdr_rails_share(const struct sdr_qp *qp)
 	return n ? (double)n / qp->attr.channels : 1;
 }
 
-/* ---- a NIC fails ----------------------------------------------------------------------------- */
-
-static void close_rail(struct sdr_qp *qp, uint32_t rail)
+/* Which are left is known by the NICs alone. */
+void sdr_rails_mask(struct sdr_qp *qp)
 {
-	for (uint32_t i = rail; i < qp->n_channels; i += qp->attr.channels)
-		sdr_channel_close(&qp->channels[i]);
-	sdr_control_close(&qp->rails.controls[rail]);
+	qp->rails.dead = 0;
+	for (uint32_t i = 0; i < nics_of(qp); i++)
+		if (!is_up(qp, i))
+			qp->rails.dead |= rails_of(qp, i);
+	if (!alive(qp))
+		qp->error = -EIO;
 }
 
-/* Nobody else touches them: the NIC is dead. */
-static void *close_nic(void *arg)
+static uint64_t lifetime(const struct sdr_qp *qp)
 {
-	struct sdr_watch *w = arg;
-
-	for (uint32_t r = (uint32_t)(w - w->qp->rails.nics); r < w->qp->attr.channels;
-	     r += nics_of(w->qp))
-		close_rail(w->qp, r);
-	atomic_store(&w->closed, true);
-	return NULL;
+	return qp->attr.packet_lifetime_ns > STALL_NS ? qp->attr.packet_lifetime_ns : STALL_NS;
 }
 
-void sdr_rails_join(struct sdr_qp *qp)
+void sdr_rails_begin(struct sdr_qp *qp)
 {
-	for (uint32_t i = 0; i < SDR_NICS_MAX; i++) {
-		if (qp->rails.nics[i].has_closer)
-			pthread_join(qp->rails.nics[i].closer, NULL);
-		qp->rails.nics[i].has_closer = false;
-	}
+	for (uint32_t i = 0; i < nics_of(qp); i++)
+		sdr_join_init(&qp->rails.nics[i].join, lifetime(qp));
+	qp->rails.looked_at = sdr_clock_ns();
 }
 
 void sdr_rails_fail(struct sdr_qp *qp, uint32_t nic)
 {
 	struct sdr_watch *w = &qp->rails.nics[nic];
 
-	if (w->dead)
+	if (w->lost)
 		return;
-	w->dead = true;
-	w->dead_at = qp->now;
-	qp->rails.dead |= rails_of(qp, nic);
-	qp->rails.ask_at = 0;
 	qp->counts.nics_lost++;
-	qp->urgent = true;
-	w->qp = qp;
-	w->has_closer = !pthread_create(&w->closer, NULL, close_nic, w);
-	if (!w->has_closer)
-		close_nic(w);
+	w->lost = true;
+	w->failed = false;
 	if (qp->backing.ops->lost)
 		qp->backing.ops->lost(&qp->backing, nic, false);
-	if (!alive(qp))
-		qp->error = -EIO;
+	sdr_join_fail(&w->join, qp->now);
+	sdr_rails_mask(qp);
+	qp->rails.ask_at = 0;
+	qp->urgent = true;
 }
 
 /* What was given to it may still leave, or be read. */
@@ -123,7 +111,7 @@ bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail)
 {
 	const struct sdr_watch *w = &qp->rails.nics[sdr_rail_nic(qp, rail)];
 
-	return w->dead && (!w->closed_at || qp->now < w->closed_at + qp->attr.packet_lifetime_ns);
+	return w->join.join_state != SDR_JOIN_UP && (!w->quiet_at || qp->now < w->quiet_at);
 }
 
 bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail)
@@ -132,11 +120,6 @@ bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail)
 }
 
 /* ---- what is seen of a NIC ------------------------------------------------------------------- */
-
-static uint64_t lifetime(const struct sdr_qp *qp)
-{
-	return qp->attr.packet_lifetime_ns > STALL_NS ? qp->attr.packet_lifetime_ns : STALL_NS;
-}
 
 /* Requests that it has answered; waits: and not. */
 static uint64_t count(const struct sdr_qp *qp, uint32_t nic, uint64_t *waits)
@@ -185,23 +168,13 @@ static void look_at_ports(struct sdr_qp *qp)
 	qp->rails.down = down;
 }
 
-/* Of a NIC that is dead: may anything still come by it? */
-static void bury(struct sdr_qp *qp, uint32_t nic)
+static bool has_failed(struct sdr_qp *qp, uint32_t nic, uint64_t step)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
+	const struct sdr_watch *w = &qp->rails.nics[nic];
 
-	if (w->over)
-		return;
-	if (!w->closed_at && atomic_load(&w->closed))
-		w->closed_at = qp->now;
-	if ((!w->told_at || !w->closed_at) && qp->now > w->dead_at + PATIENCE * lifetime(qp))
-		qp->error = -ETIMEDOUT;
-	if (!w->told_at || qp->now < w->told_at + qp->attr.packet_lifetime_ns ||
-	    sdr_rail_rests(qp, nic))
-		return;
-	w->over = true;
-	if (qp->backing.ops->lost)
-		qp->backing.ops->lost(&qp->backing, nic, true);
+	if (w->failed || qp->ctx->nics[nic].gone || qp->backing.failed >> nic & 1)
+		return true;
+	return is_up(qp, nic) && is_stuck(qp, nic, step);
 }
 
 void sdr_rails_look(struct sdr_qp *qp)
@@ -212,12 +185,11 @@ void sdr_rails_look(struct sdr_qp *qp)
 		step = STEP_NS;
 	qp->rails.looked_at = qp->now;
 	for (uint32_t i = 0; i < nics_of(qp); i++) {
-		if (qp->rails.nics[i].dead)
-			bury(qp, i);
-		else if (qp->rails.nics[i].failed || qp->ctx->nics[i].gone ||
-			 qp->backing.failed >> i & 1 || is_stuck(qp, i, step))
+		if (!qp->rails.nics[i].lost && has_failed(qp, i, step))
 			sdr_rails_fail(qp, i);
+		sdr_nic_tend(qp, i);
 	}
+	sdr_rails_mask(qp);
 	look_at_ports(qp);
 }
 
@@ -225,35 +197,37 @@ void sdr_rails_look(struct sdr_qp *qp)
 
 void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h)
 {
-	h->dead = (uint8_t)(qp->rails.dead | qp->rails.peer_dead);
+	for (uint32_t i = 0; i < nics_of(qp); i++)
+		h->life[i] = qp->rails.nics[i].join.life;
 	h->down = (uint8_t)qp->rails.down;
 }
 
 static bool asks(const struct sdr_qp *qp)
 {
 	for (uint32_t i = 0; i < nics_of(qp); i++)
-		if (qp->rails.nics[i].dead && !qp->rails.nics[i].told_at)
+		if (!is_up(qp, i) && !qp->rails.nics[i].join.told)
 			return true;
 	return false;
+}
+
+void sdr_rails_answer(struct sdr_qp *qp)
+{
+	qp->rails.answer = qp->urgent = true;
 }
 
 void sdr_rails_hear(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
 {
 	struct sdr_rails *r = &qp->rails;
-	uint32_t before = r->peer_dead;
 
-	r->peer_dead |= h->dead & all_rails(qp);
-	if (r->peer_dead != before || h->flags & SDR_CTRL_ASKS)
-		r->answer = qp->urgent = true;
+	if (h->flags & SDR_CTRL_ASKS)
+		sdr_rails_answer(qp);
 	if ((int32_t)(h->sequence - r->newest) > 0) {
 		r->newest = h->sequence;
 		r->peer_down = h->down;
 	}
 	for (uint32_t i = 0; i < nics_of(qp); i++)
-		if (r->nics[i].dead && !r->nics[i].told_at && !(rails_of(qp, i) & ~r->peer_dead))
-			r->nics[i].told_at = qp->now;
-	if (!alive(qp))
-		qp->error = -EIO;
+		sdr_join_hear_life(&r->nics[i].join, h->life[i], qp->now);
+	sdr_rails_mask(qp);
 }
 
 /* A head is enough. */

@@ -50,6 +50,8 @@ int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, ui
 		return -ENOTCONN;
 	if (length > qp->attr.max_msg_size)
 		return -EMSGSIZE;
+	if (!length || !sdr_mr_covers(mr, qp, addr, length))
+		return -EINVAL;
 	if (r->used)
 		return -EAGAIN;
 	*r = (struct sdr_recv_req){ .qp = qp,

@@ -299,6 +299,14 @@ bool sdr_rel_progress(struct sdr_rel *rel)
 	return any;
 }
 
+void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic)
+{
+	for (uint32_t i = 0; i < rel->attr.writes; i++) {
+		rel->writers[i].data.cts.rkeys[nic] = 0;
+		rel->writers[i].parity.cts.rkeys[nic] = 0;
+	}
+}
+
 /* The connection is no more. */
 void sdr_rel_failed(struct sdr_rel *rel)
 {

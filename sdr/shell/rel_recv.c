@@ -176,6 +176,8 @@ SDR_API int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uin
 		return err;
 	if (!length || length > rel->qp->attr.max_msg_size)
 		return length ? -EMSGSIZE : -EINVAL;
+	if (!sdr_mr_covers(mr, rel->qp, (uintptr_t)addr, length))
+		return -EINVAL;
 	if (r->req.used)
 		return -EAGAIN;
 	chunk = sdr_chunk_bytes(rel->qp);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { RANGE_CHUNKS = 2 };
+enum { RANGE_CHUNKS = 2 }; /* at least: small chunks are posted as many at a time as large ones */
 
 /* ---- parity ---------------------------------------------------------------------------------- */
 
@@ -63,11 +63,18 @@ static uint32_t gather(const struct sdr_rel *rel, const struct sdr_writer *w, ui
 	return n;
 }
 
+static uint32_t range_chunks(const struct sdr_rel *rel)
+{
+	uint32_t burst = SDR_BURST >> rel->qp->core.attr.chunk_shift;
+
+	return burst > RANGE_CHUNKS ? burst : RANGE_CHUNKS;
+}
+
 static bool next_range(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	int err;
 
-	if (!sdr_tx_next(&w->tx, RANGE_CHUNKS, rel->qp->now, &w->range))
+	if (!sdr_tx_next(&w->tx, range_chunks(rel), rel->qp->now, &w->range))
 		return false;
 	w->at = 0;
 	err = w->range.parity ? encode(rel, w, true) : encode(rel, w, false);
@@ -204,6 +211,8 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 		return err;
 	if (!length || length > rel->qp->attr.max_msg_size)
 		return length ? -EMSGSIZE : -EINVAL;
+	if (!sdr_mr_covers(mr, rel->qp, (uintptr_t)addr, length))
+		return -EINVAL;
 	if (w->req.used)
 		return -EAGAIN;
 	err = sdr_rel_plan(rel, length, imm, &plan);

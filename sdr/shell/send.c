@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CATCH_UP_NS 1000000ull /* what a line that was idle may send at once, if nothing is told */
+#define LONGEST_NS	1e18
+#define CATCH_UP_NS	1000000ull
+#define CATCH_UP_MAX_NS 4000000ull
 
 static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 {
@@ -18,12 +20,29 @@ static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 {
 	double bps = (double)qp->attr.rate_bps * sdr_rails_share(qp);
 
-	return bps > 0 ? (uint64_t)((double)bytes * 8e9 / bps) : 0;
+	double ns = bps > 0 ? (double)bytes * 8e9 / bps : 0;
+
+	return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
+}
+
+/*
+ * How long a sender may have waited for its processor and still catch up. The queues of a long link are made for a part of its
+ * round trip: an eighth of the least that was seen harms nobody, and a time slice is enough.
+ */
+static uint64_t catch_up_of(const struct sdr_qp *qp)
+{
+	uint64_t part = qp->estimate.min_ns / 8;
+
+	if (qp->attr.burst)
+		return time_of(qp, qp->attr.burst);
+	if (part < CATCH_UP_NS)
+		return CATCH_UP_NS;
+	return part < CATCH_UP_MAX_NS ? part : CATCH_UP_MAX_NS;
 }
 
 uint32_t sdr_pace(struct sdr_qp *qp, uint32_t max)
 {
-	uint64_t catch_up = qp->attr.burst ? time_of(qp, qp->attr.burst) : CATCH_UP_NS;
+	uint64_t catch_up = catch_up_of(qp);
 
 	if (!qp->attr.rate_bps)
 		return max;
@@ -37,17 +56,26 @@ static void charge(struct sdr_qp *qp, uint64_t bytes)
 	qp->pace_at += time_of(qp, bytes);
 }
 
-/* The next that has room; a rail that is stuck holds up no other. NULL: there is none. */
-static struct sdr_channel *channel_for(struct sdr_qp *qp, uint64_t n, uint32_t *rail,
-				       uint32_t *index)
+/* The message has a place there, and its bytes here: a NIC that came back has neither of what is older. */
+static bool goes_by(const struct sdr_qp *qp, const struct sdr_send_req *s, uint32_t rail)
 {
-	uint32_t generation = (uint32_t)(n / qp->attr.max_msgs % qp->attr.generations);
+	uint32_t nic = sdr_rail_nic(qp, rail);
+
+	return s->cts.rkeys[nic] && s->mr->mrs[nic];
+}
+
+/* The next that has room; a rail that is stuck holds up no other. NULL: there is none. */
+static struct sdr_channel *channel_for(struct sdr_qp *qp, const struct sdr_send_req *s,
+				       uint32_t *rail, uint32_t *index)
+{
+	uint32_t generation = (uint32_t)(s->n / qp->attr.max_msgs % qp->attr.generations);
 	uint32_t usable = sdr_rails_usable(qp);
 
 	for (uint32_t i = 0; i < qp->attr.channels; i++) {
 		*rail = qp->next_channel++ % qp->attr.channels;
 		*index = generation * qp->attr.channels + *rail;
-		if (usable >> *rail & 1 && sdr_channel_room(&qp->channels[*index]))
+		if (usable >> *rail & 1 && goes_by(qp, s, *rail) &&
+		    sdr_channel_room(&qp->channels[*index]))
 			return &qp->channels[*index];
 	}
 	return NULL;
@@ -59,11 +87,9 @@ static struct sdr_packet_out packet_of(const struct sdr_qp *qp, const struct sdr
 	uint64_t at = (uint64_t)offset * qp->packet, left = at < s->length ? s->length - at : 0;
 	struct sdr_packet_out p = { .raddr = s->cts.addr };
 	uint32_t nic = sdr_rail_nic(qp, rail);
-	const struct ibv_mr *mr = s->mr->mrs[nic];
 
 	p.rkey = s->cts.rkeys[nic];
-	p.lkey = mr ? mr->lkey : 0;
-
+	p.lkey = s->mr->mrs[nic]->lkey;
 	p.imm = sdr_imm_make(&qp->core.layout, (uint32_t)(s->n & (qp->attr.max_msgs - 1)), offset,
 			     s->imm);
 	if (!left)
@@ -80,7 +106,7 @@ int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint
 	struct sdr_event e = { .type = SDR_EVENT_INJECTED, .n = s->n };
 	struct sdr_packet_out out[SDR_BURST];
 	uint32_t rail, index, room;
-	struct sdr_channel *c = channel_for(qp, s->n, &rail, &index);
+	struct sdr_channel *c = channel_for(qp, s, &rail, &index);
 	uint64_t bytes = 0;
 
 	if (!c)
@@ -266,6 +292,8 @@ static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream,
 		return qp->error ? qp->error : qp->rel ? -EBUSY : -ENOTCONN;
 	if (!wr->length || wr->length > qp->attr.max_msg_size)
 		return wr->length ? -EMSGSIZE : -EINVAL;
+	if (!sdr_mr_covers(wr->mr, qp, (uintptr_t)wr->addr, wr->length))
+		return -EINVAL;
 	if (s->used)
 		return -EAGAIN;
 	if (!spans)

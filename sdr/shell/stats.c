@@ -28,6 +28,7 @@ SDR_API int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *s)
 		.rtt_ns = qp->estimate.srtt_ns,
 		.loss = qp->estimate.loss,
 		.nics_lost = c->nics_lost,
+		.nics_joined = c->nics_joined,
 	};
 	return qp->error;
 }

@@ -142,6 +142,9 @@ static void hear_cts(struct sdr_qp *qp, const struct sdr_ctrl *c)
 	for (uint32_t i = 0; i < c->count; i++) {
 		e.n = c->n + i;
 		e.cts = c->cts[i];
+		for (uint32_t k = 0; k < c->keys; k++)
+			if (!sdr_join_takes_keys(&qp->rails.nics[k].join, c->head.life[k]))
+				e.cts.rkeys[k] = 0;
 		sdr_qp_step(qp, &e);
 	}
 	qp->urgent = true;
@@ -182,5 +185,6 @@ void sdr_heard(void *arg, const void *datagram, size_t length)
 			sdr_rel_hear(qp->rel, &c);
 		break;
 	case SDR_CTRL_KNOWN: break;
+	case SDR_CTRL_JOIN: sdr_rejoin_hear(qp, &c.join); break;
 	}
 }

@@ -112,8 +112,12 @@ static bool server_meets(const struct options *o)
 			return store_fails();
 		err = -ENOENT;
 		nap();
-	} while (now_ns() < until);
+	} while (now_ns() < until && !oob_interrupted());
 	forget(mine);
+	if (err && oob_interrupted()) {
+		complain("interrupted");
+		return false;
+	}
 	if (err) {
 		complain("no client came to job %s within %d s: start it, or give --wait", m.job,
 			 o->wait_s);
@@ -137,7 +141,7 @@ static bool client_meets(const struct options *o)
 	key_of_end(mine, true);
 	key_of_end(theirs, false);
 	ids[1] = m.client_id;
-	for (; now_ns() < until; nap()) {
+	for (; now_ns() < until && !oob_interrupted(); nap()) {
 		err = get(theirs, &id, sizeof(id), &got);
 		if (!err && got == sizeof(id) && id != ids[0]) {
 			ids[0] = m.server_id = id;
@@ -149,7 +153,10 @@ static bool client_meets(const struct options *o)
 		if (ids[0] && !get(key, &byte, 1, &got))
 			return true;
 	}
-	complain("no server of job %s within %d s", m.job, o->wait_s);
+	if (oob_interrupted())
+		complain("interrupted");
+	else
+		complain("no server of job %s within %d s", m.job, o->wait_s);
 	return false;
 }
 
@@ -216,13 +223,15 @@ bool meet_receive(void *data, uint32_t *size, int wait_s)
 	uint64_t until = now_ns() + (uint64_t)wait_s * 1000000000ull;
 	int got;
 
-	while (!(got = look()) && now_ns() < until)
+	while (!(got = look()) && now_ns() < until && !oob_interrupted())
 		nap();
 	if (got <= 0 || m.frame_size > *size) {
 		if (got == -ECONNRESET)
 			complain("the other end has ended");
 		else if (got < 0)
 			store_fails();
+		else if (oob_interrupted())
+			complain("interrupted");
 		else
 			complain(got ? "the other end is no sdr_perf"
 				     : "the other end says nothing");

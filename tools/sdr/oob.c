@@ -21,6 +21,29 @@ enum { FRAME_MAX = 1 << 16 };
 static int sock = -1;
 static bool by_kv;
 
+static volatile sig_atomic_t was_interrupted;
+
+static void on_signal(int number)
+{
+	(void)number;
+	was_interrupted = 1;
+}
+
+/* The first one is taken; another one ends the program as ever. */
+static void take_signals(void)
+{
+	struct sigaction once = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+
+	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGINT, &once, NULL);
+	sigaction(SIGTERM, &once, NULL);
+}
+
+bool oob_interrupted(void)
+{
+	return was_interrupted;
+}
+
 static int left_ms(uint64_t until)
 {
 	uint64_t now = now_ns();
@@ -32,7 +55,13 @@ static bool await(int fd, short events, uint64_t until)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 
-	return poll(&p, 1, left_ms(until)) > 0;
+	return poll(&p, 1, left_ms(until)) > 0 && !was_interrupted;
+}
+
+/* Why a wait came to nothing. */
+static void nothing_came(const char *else_what)
+{
+	complain("%s", was_interrupted ? "interrupted" : else_what);
 }
 
 static int listen_once(int port, int wait_s)
@@ -44,9 +73,13 @@ static int listen_once(int port, int wait_s)
 	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) || listen(fd, 1)) {
 		complain("TCP port %d: %s", port, strerror(errno));
-	} else if (!await(fd, POLLIN, now_ns() + wait_s * 1000000000ull)) {
-		complain("no client came to TCP port %d within %d s: start it, or give --wait",
-			 port, wait_s);
+	} else if (!await(fd, POLLIN, now_ns() + (uint64_t)wait_s * 1000000000ull)) {
+		if (was_interrupted)
+			nothing_came("");
+		else
+			complain("no client came to TCP port %d within %d s: start it, or give "
+				 "--wait",
+				 port, wait_s);
 	} else {
 		accepted = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 	}
@@ -83,9 +116,11 @@ static int connect_until(const struct options *o)
 		complain("%s: %s", o->host, gai_strerror(err));
 		return -1;
 	}
-	while ((fd = connect_once(list)) < 0 && now_ns() < until)
+	while ((fd = connect_once(list)) < 0 && now_ns() < until && !was_interrupted)
 		nanosleep(&nap, NULL);
-	if (fd < 0)
+	if (fd < 0 && was_interrupted)
+		nothing_came("");
+	else if (fd < 0)
 		complain("no server at %s, TCP port %d, within %d s: %s", o->host, o->port,
 			 o->wait_s, strerror(errno));
 	freeaddrinfo(list);
@@ -94,7 +129,7 @@ static int connect_until(const struct options *o)
 
 bool oob_open(const struct options *o)
 {
-	signal(SIGPIPE, SIG_IGN);
+	take_signals();
 	by_kv = o->kv != NULL;
 	if (by_kv)
 		return meet_open(o);
@@ -142,7 +177,7 @@ static bool receive_all(void *data, size_t size, uint64_t until)
 
 	for (; size; at += n, size -= (size_t)n) {
 		if (!await(sock, POLLIN, until)) {
-			complain("the other end says nothing");
+			nothing_came("the other end says nothing");
 			return false;
 		}
 		n = recv(sock, at, size, 0);
@@ -185,6 +220,10 @@ bool oob_gone(void)
 {
 	uint8_t byte;
 
+	if (was_interrupted) {
+		complain("interrupted");
+		return true;
+	}
 	if (by_kv)
 		return meet_gone();
 	if (!oob_hear() || recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)

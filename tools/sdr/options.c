@@ -36,7 +36,11 @@ enum {
 	OPT_CLIENT
 };
 
-enum { DEVICES_MAX = 8 };
+enum { DEVICES_MAX = 8, CHUNK_MAX = 64 * 4096 };
+
+#define BURST_MAX  (1ull << 40) /* far from where sums wrap */
+#define RATE_LEAST 1000
+#define HOUR_NS	   3600000000000ull
 
 void usage(void)
 {
@@ -64,7 +68,7 @@ void usage(void)
 	     "      --channels N     queue pairs (one for each device)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
-	     "      --burst SIZE     that may leave at once after a pause (what leaves in 1ms)\n"
+	     "      --burst SIZE     that may leave at once after a pause (of 1 to 4 ms)\n"
 	     "      --rtt T          round trip to begin with (10ms)\n"
 	     "      --timeout T      of a Write (30s)\n"
 	     "      --lifetime T     no packet is under way for longer (1s)\n"
@@ -182,10 +186,10 @@ static bool set_value(struct options *o, int option, const char *text)
 	case OPT_SECRET: o->secret = text; return true;
 	case OPT_KV: o->kv = text; return true;
 	case OPT_JOB: o->job = text; return true;
-	case 'p': return set_int(text, &o->port);
+	case 'p': return set_int(text, &o->port) && o->port;
 	case 's': return parse_number(text, &o->size) && o->size;
 	case 'n': return parse_number(text, &o->n) && o->n && o->n <= 10000000;
-	case OPT_CHUNK: return parse_number(text, &o->chunk);
+	case OPT_CHUNK: return parse_number(text, &o->chunk) && o->chunk && o->chunk <= CHUNK_MAX;
 	case OPT_INFLIGHT:
 		return parse_number(text, &o->inflight) && o->inflight && o->inflight <= 256;
 	case OPT_K: return parse_number(text, &o->k) && o->k && o->k < 255;
@@ -194,11 +198,13 @@ static bool set_value(struct options *o, int option, const char *text)
 		return parse_number(text, &o->channels) && o->channels && o->channels <= 8;
 	case OPT_DEPTH: return parse_number(text, &o->depth) && o->depth && o->depth <= 1 << 20;
 	case OPT_RATE: return parse_rate(text, &o->rate);
-	case OPT_BURST: return parse_number(text, &o->burst) && o->burst;
+	case OPT_BURST: return parse_number(text, &o->burst) && o->burst && o->burst <= BURST_MAX;
 	case OPT_AGAINST: o->against_rc = !strcmp(text, "rc"); return o->against_rc;
-	case OPT_RTT: return parse_time(text, &o->rtt_ns) && o->rtt_ns;
+	case OPT_RTT: return parse_time(text, &o->rtt_ns) && o->rtt_ns && o->rtt_ns <= HOUR_NS / 4;
 	case OPT_TIMEOUT: return parse_time(text, &o->timeout_ns) && o->timeout_ns;
-	case OPT_LIFETIME: return parse_time(text, &o->lifetime_ns) && o->lifetime_ns;
+	case OPT_LIFETIME:
+		return parse_time(text, &o->lifetime_ns) && o->lifetime_ns &&
+		       o->lifetime_ns <= HOUR_NS;
 	case OPT_WAIT: return set_int(text, &o->wait_s) && o->wait_s;
 	case OPT_GID: return set_int(text, &o->gid_index);
 	case OPT_LOSS: return set_loss(text, &o->loss);
@@ -269,6 +275,11 @@ static bool fits_together(struct options *o)
 	    (o->sdk || o->inflight > 1 || o->size > 1ull << 31 || o->devices > 1)) {
 		complain("--against rc is for Writes of at most 2G, one at a time, by one device: "
 			 "neither --sdk nor --inflight");
+		return false;
+	}
+	if (o->rate && o->rate < RATE_LEAST) {
+		complain("--rate %llu bits per second are too few: at least 1K",
+			 (unsigned long long)o->rate);
 		return false;
 	}
 	if (o->channels < o->devices || o->devices > DEVICES_MAX) {

@@ -32,6 +32,8 @@ static bool open_device(struct pair *p, const struct options *o)
 			 o->dev ? o->dev : "at all");
 	else if (errno == EINVAL)
 		complain("%s names a device twice", o->dev);
+	else if (errno == EADDRNOTAVAIL)
+		complain("the port of %s has no such address: see --gid-index", o->dev);
 	else if (errno == ENETDOWN)
 		complain("the port of %s is not active: ibv_devinfo shows it", o->dev);
 	else
@@ -39,6 +41,7 @@ static bool open_device(struct pair *p, const struct options *o)
 	return false;
 }
 
+/* Behind open_qp(), which knows how long a Write may be. */
 static bool open_memory(struct pair *p, const struct options *o)
 {
 	p->slot = (o->size + 4095) & ~4095ull;
@@ -111,6 +114,12 @@ static bool open_qp(struct pair *p, const struct options *o)
 	p->qp = sdr_qp_create(p->ctx, &attr);
 	if (!p->qp && errno == EOPNOTSUPP)
 		complain("%s has no memory windows: use --backend stage", o->dev);
+	else if (!p->qp && errno == EMSGSIZE)
+		complain("a Write of %llu bytes is too long: it has more than 262,144 packets",
+			 (unsigned long long)o->size);
+	else if (!p->qp && errno == EINVAL && o->chunk)
+		complain("--chunk %llu: it is a power of two of packets of %s, at most 64",
+			 (unsigned long long)o->chunk, o->dev);
 	else if (!p->qp)
 		complain("no connection: %s", strerror(errno));
 	if (!p->qp || o->sdk)
@@ -184,7 +193,7 @@ static bool introduce(struct pair *p, const struct options *o)
 bool pair_open(struct pair *p, const struct options *o)
 {
 	memset(p, 0, sizeof(*p));
-	return derive(p, o) && open_device(p, o) && open_memory(p, o) && open_qp(p, o) &&
+	return derive(p, o) && open_device(p, o) && open_qp(p, o) && open_memory(p, o) &&
 	       oob_open(o) && agree(p, o) && introduce(p, o);
 }
 
@@ -244,7 +253,7 @@ static bool part(struct pair *p, const struct options *o)
 
 	if (!oob_send(&word, 1))
 		return false;
-	while (!oob_hear() && now_ns() < until)
+	while (!oob_hear() && now_ns() < until && !oob_interrupted())
 		sdr_poll(p->ctx);
 	return oob_receive(&word, &size, 1);
 }
@@ -257,6 +266,10 @@ bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool 
 	sdr_qp_stats(p->qp, &stats);
 	t->packets = o->client ? stats.sent : stats.received;
 	t->nics_lost = stats.nics_lost;
+	t->nics_joined = stats.nics_joined;
+	if (!good && t->nics_lost)
+		complain("devices of this end were lost %llu times",
+			 (unsigned long long)t->nics_lost);
 	if (good)
 		report_print(o, p, t);
 	return good;

@@ -37,6 +37,8 @@ bool oob_receive(void *data, uint32_t *size, int wait_s);
 /* true: the other end is no more. */
 bool oob_gone(void);
 bool oob_hear(void); /* something has come, or the end */
+bool oob_interrupted(
+	void); /* by a signal: the program is to end in order, so that the other end hears of it */
 void oob_close(void);
 
 /* meet.c: the same by a key-value store */
@@ -71,7 +73,8 @@ const char *why(int err);
 struct tally {
 	uint64_t *ns, n; /* of each Write or message */
 	uint64_t begin, end;
-	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets, nics_lost;
+	uint64_t chunks, sent, resent, decoded, failed, wrong, missing, packets;
+	uint64_t nics_lost, nics_joined;
 	uint64_t fallbacks; /* Writes of which something was sent again */
 	uint64_t of_scheme[4];
 };

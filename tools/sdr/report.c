@@ -79,7 +79,7 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       "\"p999_ms\": %.4f, \"gbps\": %.4f, \"chunks\": %llu, \"sent\": %llu, \"resent\": "
 	       "%llu, "
 	       "\"decoded\": %llu, \"packets\": %llu, \"nics_lost\": %llu, "
-	       "\"fallbacks\": %llu}\n",
+	       "\"nics_joined\": %llu, \"fallbacks\": %llu}\n",
 	       sdr_backend_name(sdr_qp_backend(p->qp)), (unsigned long long)o->size,
 	       (unsigned long long)t->n, (unsigned long long)t->failed,
 	       (unsigned long long)t->wrong, (unsigned long long)t->missing, mean_ms(t),
@@ -87,7 +87,7 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       (unsigned long long)t->chunks, (unsigned long long)t->sent,
 	       (unsigned long long)t->resent, (unsigned long long)t->decoded,
 	       (unsigned long long)t->packets, (unsigned long long)t->nics_lost,
-	       (unsigned long long)t->fallbacks);
+	       (unsigned long long)t->nics_joined, (unsigned long long)t->fallbacks);
 }
 
 void report_print(const struct options *o, const struct pair *p, struct tally *t)
@@ -117,6 +117,9 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 	if (t->nics_lost)
 		printf("  %llu devices of this end were lost on the way\n",
 		       (unsigned long long)t->nics_lost);
+	if (t->nics_joined)
+		printf("  %llu devices, of either end, came back\n",
+		       (unsigned long long)t->nics_joined);
 	if (!o->client)
 		printf("  decoded %llu chunks, missing %llu, wrong %llu\n",
 		       (unsigned long long)t->decoded, (unsigned long long)t->missing,

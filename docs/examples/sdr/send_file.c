@@ -7,6 +7,7 @@
  * Each end puts what the other needs to know into the file MEET.send or MEET.receive: where your program has a store or a
  * socket, use that.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 #include <sdr/rel.h>
 
-enum { PART = 8 << 20 };
+enum { PART = 8 << 20, WAIT_S = 60 };
 
 static void must(int ok, const char *what)
 {
@@ -24,6 +25,13 @@ static void must(int ok, const char *what)
 		return;
 	perror(what);
 	exit(1);
+}
+
+/* Of libsdr: 0, or a negative errno. */
+static void fine(int ret, const char *what)
+{
+	errno = -ret;
+	must(!ret, what);
 }
 
 /* A file that appears whole: it is renamed when it is written. */
@@ -42,10 +50,12 @@ static size_t hear(const char *path, void *data, size_t size)
 	FILE *f;
 	size_t n;
 
-	while (!(f = fopen(path, "rb")))
+	for (int i = 0; !(f = fopen(path, "rb")) && i < 100 * WAIT_S; i++)
 		usleep(10000);
+	must(f != NULL, path);
 	n = fread(data, 1, size, f);
 	fclose(f);
+	unlink(path); /* the next run is not to find it */
 	return n;
 }
 
@@ -56,10 +66,10 @@ static void meet(struct sdr_qp *qp, const char *at, int sends)
 
 	snprintf(mine, sizeof(mine), "%s.%s", at, sends ? "send" : "receive");
 	snprintf(theirs, sizeof(theirs), "%s.%s", at, sends ? "receive" : "send");
-	must(!sdr_qp_info_get(qp, info, &size), "sdr_qp_info_get");
+	fine(sdr_qp_info_get(qp, info, &size), "sdr_qp_info_get");
 	tell(mine, info, size);
 	size = hear(theirs, info, sizeof(info));
-	must(!sdr_qp_connect(qp, info, size), "sdr_qp_connect");
+	fine(sdr_qp_connect(qp, info, size), "sdr_qp_connect");
 }
 
 int main(int argc, char **argv)
@@ -76,7 +86,10 @@ int main(int argc, char **argv)
 	ssize_t n;
 	char *mem;
 
-	must(argc == 5, "usage: send_file DEV send|receive FILE MEET");
+	if (argc != 5 || (!sends && strcmp(argv[2], "receive"))) {
+		fprintf(stderr, "usage: send_file DEV send|receive FILE MEET\n");
+		return 2;
+	}
 	fd = sends ? open(argv[3], O_RDONLY) : open(argv[3], O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	must(fd >= 0, argv[3]);
 	mem = mmap(NULL, PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -90,12 +103,11 @@ int main(int argc, char **argv)
 		status = sends ? sdr_rel_write(rel, mr, mem, n > 0 ? (uint64_t)n : 1, (uint32_t)n,
 					       &req)
 			       : sdr_rel_recv(rel, mr, mem, PART, &req);
-		must(n >= 0 && !status, "a Write");
+		must(n >= 0, argv[3]);
+		fine(status, "a Write");
 		while (!sdr_req_test(req, &result))
 			sdr_poll(ctx);
-		if (result.status)
-			fprintf(stderr, "send_file: %s\n", strerror(-result.status));
-		must(!result.status, "a Write");
+		fine(result.status, "a Write");
 		if (!sends)
 			must(write(fd, mem, result.imm) == (ssize_t)result.imm, argv[3]);
 	} while (result.imm);

@@ -22,6 +22,16 @@ class Inverse:
         return self.times[at]
 
 
+class Late:
+    """A Write whose last answer is lost, with this probability, is over so much later: when its sender has asked again."""
+
+    def __init__(self, inverse, probability, seconds):
+        self.inverse, self.probability, self.seconds = inverse, probability, seconds
+
+    def draw(self, random):
+        return self.inverse.draw(random) + (self.seconds if random.random() < self.probability else 0)
+
+
 def ring_time(inverse, sites, random):
     before = [0.0] * sites
     for _ in range(2 * sites - 2):
@@ -29,8 +39,11 @@ def ring_time(inverse, sites, random):
     return max(before)
 
 
-def ring_times(distribution, sites, samples, random):
+def ring_times(distribution, sites, samples, random, late=None):
+    """late: the probability that a Write's last answer is lost, and how much later the Write is over then."""
     inverse = Inverse(distribution)
+    if late:
+        inverse = Late(inverse, *late)
     return sorted(ring_time(inverse, sites, random) for _ in range(samples))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Late packets, which must change nothing, and channels over several NICs, of which one fails.
+"""Late packets, which must change nothing, and channels over several NICs, of which one fails, and comes back.
 
   nics_e2e.py --build DIR [CASE...]
 """
@@ -15,6 +15,7 @@ from shiftlab.lab import Lab, cases_main, wait_for
 from shiftlab.perftest import Failed
 
 NICS = 4        # of a host, where one is pulled
+BACK_WRITES = 40    # long enough for a NIC that is away for a while
 
 
 def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "1000" if LONG else "24"))):
@@ -83,6 +84,48 @@ def pulled(lab):
                     raise Failed(f"{kind} of h{end}: its NIC carried {share:.2f} of a share nevertheless")
 
 
+def come_back(lab, kind, end, backend, draw):
+    """One of the NICs fails, and is well again: it carries packets of the same connection as before."""
+    nic = draw.randrange(NICS)
+    for i in range(NICS):
+        lab.ctl("link", f"h0/mlx5_{i}", "--rate", "100M", "--delay", "5ms")
+    ends = start(lab, ["-d", ",".join(f"mlx5_{i}" for i in range(NICS)), "-n", BACK_WRITES, "-s", "8M", "--rate", "300M", "--backend",
+                       backend, "--rtt", "10ms", "--chunk", "4K", "--timeout", "60s", "--verify"])
+
+    def carried():
+        return lab.nic(1, nic)["tx_messages"]
+
+    def over():
+        return not all(e.running() for e in ends)
+    many = draw.randrange(300, 1500)
+    wait_for("traffic", lambda: carried() > many or over(), 60)
+    lab.fault(kind, f"h{end}/mlx5_{nic}")
+    time.sleep(draw.uniform(.01, 1.5))      # of a NIC that is away
+    lab.ctl("heal", f"h{end}/mlx5_{nic}")
+    before = carried()
+    # What its old life had posted, and control datagrams, are far fewer.
+    wait_for("packets by a NIC that is well again", lambda: carried() > before + 2000 or over(), 90)
+    if over():
+        raise Failed(f"{kind} of h{end}'s NIC {nic} ({backend}): {carried() - before} packets by it since it is well: "
+                     f"{ends[0].tail()} {ends[1].tail()}")
+    said = results(ends)
+    for i, one in enumerate(said):
+        if one["writes"] != BACK_WRITES or one["wrong"] or one["failed"] or one["nics_lost"] != (i == end) or one["nics_joined"] != 1:
+            raise Failed(f"{kind} of h{end}'s NIC {nic} ({backend}): {one}")
+    print(f"     {kind} of h{end}'s NIC {nic}, {backend}: {carried() - before} packets by it since it is well", flush=True)
+
+
+def back(lab):
+    """A NIC that failed and is well again joins its connection, whichever end it is of: every byte is right."""
+    seed = int(os.environ.get("SDR_PULL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"     SDR_PULL_SEED={seed}", flush=True)
+    draw = random.Random(seed)
+    for kind, end, backend in (("nic-unplug", 0, "window"), ("nic-unplug", 1, "stage"), ("nic-internal-error", 1, "window"),
+                               ("nic-zombie", 0, "window"), ("nic-zombie", 0, "stage")):
+        with Lab(lab.out, nics=NICS, seed=seed) as wide:
+            come_back(wide, kind, end, backend, draw)
+
+
 def left(lab):
     """
     A NIC whose firmware died cannot unbind, and its data path lives: a buffer that was open to it is its user's again when the sender
@@ -116,7 +159,7 @@ def several(lab):
         fails(end, 1, "the ends differ", "2 devices")
 
 
-CASES = {case.__name__: case for case in (late, waiting, pulled, left, several)}
+CASES = {case.__name__: case for case in (late, waiting, pulled, back, left, several)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

@@ -145,6 +145,66 @@ def refused(lab):
     lab.ctl("heal", "h0/mlx5_0")
 
 
+def odd(lab):
+    """Options that make no sense, or no sense together: each is said, none is taken for another one."""
+    for option, value in (("-n", 0), ("-n", -1), ("-n", "many"), ("-s", 0), ("-s", -5), ("-s", "1e400"), ("-s", "nan"), ("-s", "8Q"),
+                          ("--chunk", 0), ("--chunk", "8G"), ("--rate", "fast"), ("--rtt", "0ms"), ("--rtt", "2000s"),
+                          ("--lifetime", "7200s"), ("--burst", 0), ("--depth", 0), ("--inflight", 257), ("--channels", 9),
+                          ("--k", 0), ("--m", 255), ("-p", 0), ("-p", 70000), ("--wait", 0), ("--timeout", 0), ("--loss", 1)):
+        name = {"-n": "writes", "-s": "size", "-p": "port"}.get(option, option[2:])
+        fails(lab.start("h0", argv_of(lab, option, value), f"odd-{name}-{len(lab.programs)}"), 2, f"--{name} {value} makes no sense")
+    few = [("--rate", "10"), 2, "are too few"], [("-s", "2G"), 1, "is too long"], [("-s", "900000000G"), 1, "is too long"], \
+        [("--chunk", "12K"), 1, "a power of two of packets"], [("--k", 8, "--m", 16), 1, "no Writes with k 8 and m 16"], \
+        [("--gid-index", 4000), 1, "--gid-index"], [("a", "b"), 2, "one HOST at most"]
+    for options, code, word in few:
+        fails(lab.start("h0", argv_of(lab, *options), f"few-{len(lab.programs)}"), code, word)
+    model = [os.path.join(lab.out, "bin", "sdr_perf"), "model"]
+    fails(lab.launch("model", model, lab.env()), 2, "model needs --rate and --loss")
+    # A rate of 0 is none, as the page says; a byte is a Write.
+    whole(lab, ["--rate", 0, "--inflight", 3], 5, 1)
+
+
+def interrupted(lab):
+    """Ctrl-C at either end, by TCP and by a store, whether or not the other is there yet: both end, and say why."""
+    fails_by = signal.SIGINT
+    store = "lmdb:" + os.path.join(lab.folder, "interrupted")
+    for way in [], ["--kv", store]:
+        alone = lab.start("h0", argv_of(lab, "-p", free_port(), *way), f"alone-{len(lab.programs)}")
+        wait_for("its signals", lambda: alone.catches(fails_by) or not alone.running(), 10)
+        alone.process.send_signal(fails_by)
+        fails(alone, 1, "interrupted")
+        for victim in 0, 1:
+            before, options = sent(lab), ["-n", 1000000, "-s", "64K", "--rate", "1G"]
+            ends = meet(lab, store, f"int{victim}", options) if way else start(lab, options)
+            wait_for("traffic", lambda: sent(lab) > before + 2000 or not all(end.running() for end in ends), 30)
+            ends[victim].process.send_signal(fails_by)
+            fails(ends[victim], 1, "interrupted")
+            fails(ends[1 - victim], 1, "the other end has ended")
+
+
+def second(lab):
+    """A second client of one server is told; the first one's Writes are right."""
+    port = free_port()
+    server = lab.start("h0", argv_of(lab, "-p", port, "-n", 200, "-s", "64K", "--verify"), "one")
+    wait_for("the server", server.listens, 10)
+    clients = [lab.start("h1", argv_of(lab, "-p", port, "-n", 200, "-s", "64K", "--verify", "--wait", 2, "127.0.0.1"), name)
+               for name in ("first", "second")]
+    codes = sorted(client.wait(60) for client in clients)
+    if codes != [0, 1] or server.wait(60):
+        raise Failed(f"{codes}: {server.tail()} {clients[0].tail()} {clients[1].tail()}")
+    loser = next(client for client in clients if client.process.returncode)
+    if "no server at" not in loser.err() and "the other end" not in loser.err():
+        raise Failed(f"it is not said why: {loser.err()}")
+
+
+def misuse(lab):
+    """What a program may do wrong with libsdr is an errno, and harms nothing that is right."""
+    for backend in "window", "stage":
+        done = lab.run("h0", [os.path.join(lab.out, "bin", "sdr_misuse"), "mlx5_0", backend], timeout=120)
+        if done.process.returncode or "all is said" not in done.out():
+            raise Failed(f"{backend}: {done.tail(40)}")
+
+
 def meet(lab, store, job, options, first=0, each=((), ())):
     """Server and client, which meet in a store; first: which of them is started first."""
     ends = [None, None]
@@ -388,7 +448,8 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, strangers, under_shift)}
+         (schemes, mixed, messages, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted, second, misuse,
+          strangers, under_shift)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

@@ -23,6 +23,7 @@ static struct {
 	struct sdr_sub subs[CHUNKS];
 	struct sdr_tx tx;
 	struct sdr_rx rx;
+	struct sdr_join join;
 } t;
 
 static void step(struct sdr_event e)
@@ -63,6 +64,7 @@ static void begin(void)
 	struct sdr_range range;
 
 	memset(&t, 0, sizeof(t));
+	sdr_join_init(&t.join, 1000);
 	if (sdr_core_words(&attr) > SLOTS * 6 ||
 	    sdr_core_init(&t.c, &attr, t.slots, t.sends, t.words))
 		abort();
@@ -86,6 +88,10 @@ static void hear(const struct sdr_ctrl *c)
 			       .count = c->head.ends_seen };
 
 	step(e);
+	sdr_join_hear_life(&t.join, c->head.life[0], t.now);
+	if (c->head.type == SDR_CTRL_JOIN)
+		sdr_join_hear(&t.join, (uint8_t)c->join.life, (enum sdr_join_stage)c->join.stage,
+			      t.now);
 	for (uint32_t i = 0; c->head.type == SDR_CTRL_CTS && i < c->count; i++)
 		step((struct sdr_event){ .type = SDR_EVENT_CTS, .n = c->n + i, .cts = c->cts[i] });
 	if (c->head.type == SDR_CTRL_END)
@@ -101,12 +107,31 @@ static void hear(const struct sdr_ctrl *c)
 		sdr_rx_probe(&t.rx, t.now);
 }
 
+/* Whatever was said, only what is due is asked for, one at a time. */
+static void join_on(uint8_t how)
+{
+	uint32_t todo;
+
+	if (how & 32)
+		sdr_join_fail(&t.join, t.now);
+	if (t.join.join_state > SDR_JOIN_CLOSING)
+		sdr_join_ready(&t.join, t.now);
+	todo = sdr_join_tick(&t.join, t.now);
+	if (todo & SDR_TODO_CLOSE)
+		sdr_join_closed(&t.join, t.now);
+	if (todo & SDR_TODO_MAKE)
+		sdr_join_made(&t.join, how & 64, t.now);
+	if (todo & SDR_TODO_CONNECT)
+		sdr_join_connected(&t.join, how & 64, t.now);
+}
+
 static void go_on(uint8_t how)
 {
 	struct sdr_rel_actions a;
 	struct sdr_range range;
 
 	t.now += 1u << (how & 15);
+	join_on(how);
 	step((struct sdr_event){ .type = SDR_EVENT_TICK });
 	step((struct sdr_event){ .type = SDR_EVENT_RECV_POST, .length = CHUNKS });
 	step((struct sdr_event){ .type = SDR_EVENT_SEND_POST });

@@ -40,8 +40,17 @@ static void fill_plan(struct sdr_plan *p)
 static void fill(enum sdr_ctrl_type type)
 {
 	memset(&in, 0, sizeof(in));
-	in.head = (struct sdr_ctrl_head){ type, SDR_CTRL_ASKS, 0x01020304, 5,	 6,
-					  7,	1ull << 40,    9,	   0x81, 2 };
+	in.head = (struct sdr_ctrl_head){ type, SDR_CTRL_ASKS,	   0x01020304, 5, 6, 7, 1ull << 40,
+					  9,	{ 0x81, [7] = 3 }, 2 };
+	in.join = (struct sdr_ctrl_join){ .nic = 7,
+					  .life = 251,
+					  .stage = SDR_STAGE_MADE,
+					  .lid = 0xffff,
+					  .gid = { 1, [15] = 2 },
+					  .n_controls = 8,
+					  .n_channels = 64 };
+	for (uint32_t i = 0; i < SDR_CTRL_QPS; i++)
+		in.join.qpn[i] = in.join.control_qpn[i % SDR_CTRL_NICS] = 0xfffff0 + i;
 	in.n = 1ull << 33 | 5;
 	in.count = 64;
 	in.status = -5;
@@ -58,7 +67,7 @@ static void fill(enum sdr_ctrl_type type)
 
 static void test_there_and_back(void **state)
 {
-	for (int type = SDR_CTRL_CTS; type <= SDR_CTRL_KNOWN; type++) {
+	for (int type = SDR_CTRL_CTS; type <= SDR_CTRL_JOIN; type++) {
 		int size;
 
 		fill((enum sdr_ctrl_type)type);
@@ -66,7 +75,9 @@ static void test_there_and_back(void **state)
 		assert_in_range(size, SDR_CTRL_HEAD, SDR_CTRL_MAX);
 		assert_int_equal(sdr_ctrl_read(&out, bytes, (size_t)size), 0);
 		assert_memory_equal(&in.head, &out.head, sizeof(in.head));
-		if (type != SDR_CTRL_KNOWN)
+		if (type == SDR_CTRL_JOIN)
+			assert_memory_equal(&in.join, &out.join, sizeof(in.join));
+		else if (type != SDR_CTRL_KNOWN)
 			assert_true(out.n == in.n);
 		if (type == SDR_CTRL_CTS)
 			for (int i = 0; i < 64; i++)
@@ -91,7 +102,7 @@ static void test_there_and_back(void **state)
 
 static void test_head_on_the_wire(void **state)
 {
-	static const uint8_t head[SDR_CTRL_HEAD] = { 2,	   SDR_CTRL_PROBE,
+	static const uint8_t head[SDR_CTRL_HEAD] = { 3,	   SDR_CTRL_PROBE,
 						     1,	   0,
 						     4,	   3,
 						     2,	   1,
@@ -107,7 +118,11 @@ static void test_head_on_the_wire(void **state)
 						     0,	   0,
 						     9,	   0,
 						     0,	   0,
-						     0x81, 2,
+						     0x81, 0,
+						     0,	   0,
+						     0,	   0,
+						     0,	   3,
+						     2,	   0,
 						     0,	   0 };
 
 	fill(SDR_CTRL_PROBE);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A NIC that was left, and is used again: when what is the rule of core/join.h, what is done here. Commands to a NIC that failed
+ * may not come back for a minute: a thread gives them, one at a time for each NIC and connection.
+ *
+ * A NIC that fails may still read and write for a while (its firmware is dead, its data path is not), or again later (it was
+ * stuck), and a window on it cannot be unbound. A buffer that was open to it is safe when its queue pairs are gone, the peer has
+ * said that it sends there no more, and a packet's lifetime has passed since.
+ *
+ * Keys of an earlier life are forgotten by both ends: a device that was opened anew may give the same number to other memory.
+ */
+#include "sdr/shell/internal.h"
+
+#include <string.h>
+
+enum { PATIENCE = 30 }; /* lifetimes, for a NIC that failed to be out of the way */
+
+static uint32_t nics_of(const struct sdr_qp *qp)
+{
+	return qp->ctx->n_nics;
+}
+
+static uint32_t number_of(const struct sdr_watch *w)
+{
+	return (uint32_t)(w - w->qp->rails.nics);
+}
+
+/* ---- what a thread does, that has the NIC for itself ------------------------------------------ */
+
+/* What it had posted stays a number that only grows: messages remember theirs. */
+static void close_channel(struct sdr_channel *c)
+{
+	uint64_t posted = c->posted;
+
+	sdr_channel_close(c);
+	c->posted = c->completed = posted;
+}
+
+static int open_channel(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t depth)
+{
+	uint64_t posted = c->posted;
+	int err = sdr_channel_open(c, nic, depth);
+
+	c->posted = c->completed = posted;
+	return err;
+}
+
+static void close_all(struct sdr_watch *w)
+{
+	struct sdr_qp *qp = w->qp;
+	uint32_t nic = number_of(w);
+
+	for (uint32_t r = nic; r < qp->attr.channels; r += nics_of(qp)) {
+		for (uint32_t i = r; i < qp->n_channels; i += qp->attr.channels)
+			close_channel(&qp->channels[i]);
+		sdr_control_close(&qp->rails.controls[r]);
+	}
+	if (w->was_lost && qp->backing.ops->bury)
+		qp->backing.ops->bury(&qp->backing, nic);
+}
+
+static int make_all(struct sdr_watch *w)
+{
+	struct sdr_qp *qp = w->qp;
+	uint32_t nic = number_of(w);
+	const struct sdr_nic *device = &qp->ctx->nics[nic];
+	int err = device->mtu < qp->rails.mtu ? -EMSGSIZE : 0;
+
+	for (uint32_t r = nic; r < qp->attr.channels && !err; r += nics_of(qp)) {
+		for (uint32_t i = r; i < qp->n_channels && !err; i += qp->attr.channels)
+			err = open_channel(&qp->channels[i], device, qp->attr.recv_depth);
+		if (!err)
+			err = sdr_control_open(&qp->rails.controls[r], device, qp->rails.qkey);
+	}
+	if (!err && w->was_lost && qp->backing.ops->renew)
+		err = qp->backing.ops->renew(&qp->backing, nic);
+	return err;
+}
+
+int sdr_rail_connect(struct sdr_qp *qp, uint32_t rail, struct sdr_peer *peer, const uint32_t *qpn,
+		     uint32_t control_qpn)
+{
+	const struct sdr_nic *nic = &qp->ctx->nics[sdr_rail_nic(qp, rail)];
+	int err = 0;
+
+	peer->mtu = qp->rails.mtu;
+	for (uint32_t i = rail; i < qp->n_channels && !err; i += qp->attr.channels)
+		err = sdr_channel_connect(&qp->channels[i], nic, peer, qpn[i]);
+	return err ? err
+		   : sdr_control_connect(&qp->rails.controls[rail], nic, peer, control_qpn,
+					 qp->rails.peer_qkey);
+}
+
+static int connect_all(struct sdr_watch *w)
+{
+	int err = 0;
+
+	for (uint32_t r = number_of(w); r < w->qp->attr.channels && !err; r += nics_of(w->qp))
+		err = sdr_rail_connect(w->qp, r, &w->peer, w->qpn, w->control_qpn[r]);
+	return err;
+}
+
+static void *work(void *arg)
+{
+	struct sdr_watch *w = arg;
+
+	w->result = 0;
+	switch (w->job) {
+	case SDR_JOB_CLOSE: close_all(w); break;
+	case SDR_JOB_MAKE: w->result = make_all(w); break;
+	case SDR_JOB_CONNECT: w->result = connect_all(w); break;
+	}
+	atomic_store(&w->done, true);
+	return NULL;
+}
+
+/* Without a thread: at once. */
+static void employ(struct sdr_qp *qp, struct sdr_watch *w, enum sdr_job job)
+{
+	w->qp = qp;
+	w->job = job;
+	w->works = true;
+	w->was_lost = w->lost;
+	atomic_store(&w->done, false);
+	w->has_thread = !pthread_create(&w->worker, NULL, work, w);
+	if (!w->has_thread)
+		work(w);
+}
+
+static void dismiss(struct sdr_watch *w)
+{
+	if (w->has_thread)
+		pthread_join(w->worker, NULL);
+	w->has_thread = w->works = false;
+}
+
+void sdr_rails_join(struct sdr_qp *qp)
+{
+	for (uint32_t i = 0; i < SDR_NICS_MAX; i++)
+		dismiss(&qp->rails.nics[i]);
+}
+
+/* ---- what is due of a NIC -------------------------------------------------------------------- */
+
+/* A NIC that is well has answered: what it had is gone. */
+static void closed(struct sdr_qp *qp, struct sdr_watch *w)
+{
+	if (!w->quiet_at)
+		w->quiet_at = qp->now + (w->lost ? qp->attr.packet_lifetime_ns : 0);
+	sdr_join_closed(&w->join, qp->now);
+}
+
+static void finish_job(struct sdr_qp *qp, struct sdr_watch *w)
+{
+	if (!w->works || !atomic_load(&w->done))
+		return;
+	dismiss(w);
+	switch (w->job) {
+	case SDR_JOB_CLOSE: closed(qp, w); break;
+	case SDR_JOB_MAKE: sdr_join_made(&w->join, !w->result, qp->now); break;
+	case SDR_JOB_CONNECT: sdr_join_connected(&w->join, !w->result, qp->now); break;
+	}
+}
+
+static void forget_keys(struct sdr_qp *qp, uint32_t nic)
+{
+	for (uint32_t i = 0; i < qp->attr.max_msgs; i++) {
+		qp->slots[i].rkeys[nic] = 0;
+		qp->core_sends[i].cts.rkeys[nic] = 0;
+		qp->sends[i].cts.rkeys[nic] = 0;
+	}
+	if (qp->rel)
+		sdr_rel_forget_keys(qp->rel, nic);
+}
+
+static void use_again(struct sdr_qp *qp, uint32_t nic)
+{
+	struct sdr_watch *w = &qp->rails.nics[nic];
+
+	if (w->lost && qp->backing.ops->joined)
+		qp->backing.ops->joined(&qp->backing, nic);
+	w->lost = w->over = w->failed = false;
+	w->stuck_ns = w->quiet_at = 0;
+	qp->backing.failed &= ~(1u << nic);
+	qp->counts.nics_joined++;
+}
+
+static void say_join(struct sdr_qp *qp, uint32_t nic)
+{
+	static _Thread_local struct sdr_ctrl c;
+	const struct sdr_nic *device = &qp->ctx->nics[nic];
+	struct sdr_join *j = &qp->rails.nics[nic].join;
+	struct sdr_ctrl_join *said = &c.join;
+
+	if (sdr_join_stage_of(j) == SDR_STAGE_NONE)
+		return;
+	memset(&c.head, 0, sizeof(c.head));
+	c.head.type = SDR_CTRL_JOIN;
+	*said = (struct sdr_ctrl_join){
+		.nic = nic, .life = j->life, .stage = sdr_join_stage_of(j), .lid = device->lid
+	};
+	memcpy(said->gid, device->gid.raw, sizeof(said->gid));
+	if (said->stage >= SDR_STAGE_MADE) {
+		said->n_controls = qp->attr.channels;
+		said->n_channels = qp->n_channels;
+	}
+	/* All places are told, so that each end finds its own; those of other NICs are 0. */
+	for (uint32_t r = nic; r < said->n_controls; r += nics_of(qp))
+		said->control_qpn[r] = qp->rails.controls[r].qp->qp_num;
+	for (uint32_t i = 0; i < said->n_channels; i++)
+		if (sdr_rail_nic(qp, i % qp->attr.channels) == nic)
+			said->qpn[i] = qp->channels[i].qp->qp_num;
+	sdr_say_ctrl(qp, &c);
+}
+
+void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said)
+{
+	struct sdr_watch *w = &qp->rails.nics[said->nic < nics_of(qp) ? said->nic : 0];
+	bool made = said->stage >= SDR_STAGE_MADE;
+
+	if (said->nic >= nics_of(qp) || (made && (said->n_controls != qp->attr.channels ||
+						  said->n_channels != qp->n_channels))) {
+		qp->counts.datagrams_bad++;
+		return;
+	}
+	/* The worker reads it, and within a life it is always the same. */
+	if (made && w->join.join_state != SDR_JOIN_CONNECTING && said->life >= w->join.life) {
+		memcpy(w->peer.gid.raw, said->gid, sizeof(said->gid));
+		w->peer.lid = (uint16_t)said->lid;
+		memcpy(w->control_qpn, said->control_qpn, sizeof(w->control_qpn));
+		memcpy(w->qpn, said->qpn, sizeof(w->qpn));
+	}
+	sdr_join_hear(&w->join, (uint8_t)said->life, (enum sdr_join_stage)said->stage, qp->now);
+	sdr_rails_mask(qp);
+}
+
+static void act(struct sdr_qp *qp, uint32_t nic, uint32_t todo)
+{
+	struct sdr_watch *w = &qp->rails.nics[nic];
+
+	if (todo & SDR_TODO_CLOSE) {
+		forget_keys(qp, nic);
+		employ(qp, w, SDR_JOB_CLOSE);
+	}
+	if (todo & SDR_TODO_MAKE)
+		employ(qp, w, SDR_JOB_MAKE);
+	if (todo & SDR_TODO_CONNECT)
+		employ(qp, w, SDR_JOB_CONNECT);
+	if (todo & SDR_TODO_USE)
+		use_again(qp, nic);
+	if (todo & SDR_TODO_SAY)
+		say_join(qp, nic);
+	if (todo & SDR_TODO_TELL)
+		sdr_rails_answer(qp);
+}
+
+/* Of a NIC that is left: may anything still come by it? */
+static void bury(struct sdr_qp *qp, uint32_t nic)
+{
+	struct sdr_watch *w = &qp->rails.nics[nic];
+	const struct sdr_join *j = &w->join;
+
+	if (w->over || j->join_state == SDR_JOIN_UP)
+		return;
+	if (j->join_state < SDR_JOIN_BURIED) {
+		if (qp->now > j->left_at + PATIENCE * j->lifetime_ns)
+			qp->error = -ETIMEDOUT;
+		return;
+	}
+	w->over = true;
+	if (w->lost && qp->backing.ops->lost)
+		qp->backing.ops->lost(&qp->backing, nic, true);
+}
+
+bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic)
+{
+	const struct sdr_watch *w = &qp->rails.nics[nic];
+
+	return !w->lost || w->works || w->join.join_state <= SDR_JOIN_CLOSING ||
+	       w->join.join_state >= SDR_JOIN_MAKING;
+}
+
+void sdr_nic_tend(struct sdr_qp *qp, uint32_t nic)
+{
+	struct sdr_watch *w = &qp->rails.nics[nic];
+
+	if (w->join.join_state == SDR_JOIN_UP && !w->join.todo)
+		return;
+	finish_job(qp, w);
+	if (w->lost && qp->ctx->nics[nic].gone && w->join.ready_at)
+		sdr_join_fail(&w->join, qp->now); /* once more, before it was used */
+	if (!qp->ctx->nics[nic].gone && w->join.join_state > SDR_JOIN_CLOSING)
+		sdr_join_ready(&w->join, qp->now);
+	act(qp, nic, sdr_join_tick(&w->join, qp->now));
+	bury(qp, nic);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What a stranger may do wrong with libsdr: each call says so by its errno, and what is made by right calls works
+ * beside it and after it. Two connections of one process, which are each other's peer, on one device.
+ *
+ * usage: sdr_misuse DEV window|stage
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "include/sdr/rel.h"
+
+enum { SIZE = 256 << 10, HALF = SIZE / 2, CHUNK = 8 << 10, WAIT_S = 20, HEAD = 64, NIC = 20 };
+
+static struct sdr_context *ctx;
+static struct sdr_mr *mr;
+static uint8_t *mem;
+static struct sdr_qp_attr good = {
+	.max_msg_size = HALF, .chunk_size = CHUNK, .channels = 2, .max_msgs = 8
+};
+static int failures;
+
+static void is(long got, long wanted, const char *what)
+{
+	if (got == wanted)
+		return;
+	fprintf(stderr, "misuse: %s gives %ld (%s), not %ld (%s)\n", what, got,
+		strerror((int)labs(got)), wanted, strerror((int)labs(wanted)));
+	failures++;
+}
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "misuse: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static time_t now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec;
+}
+
+/* ---- what is made ---------------------------------------------------------------------------- */
+
+static void no_context(const char *names, int wanted)
+{
+	struct sdr_context *c = sdr_context_create(names, NULL);
+
+	is(c ? 0 : errno, wanted, names);
+	if (c)
+		sdr_context_destroy(c);
+}
+
+static void no_qp(struct sdr_qp_attr attr, int wanted, const char *what)
+{
+	struct sdr_qp *qp = sdr_qp_create(ctx, &attr);
+
+	is(qp ? 0 : errno, wanted, what);
+	if (qp)
+		sdr_qp_destroy(qp);
+}
+
+#define WITH(field, value)                                                                         \
+	({                                                                                         \
+		struct sdr_qp_attr a_ = good;                                                      \
+		a_.field = (value);                                                                \
+		a_;                                                                                \
+	})
+
+static void contexts_and_connections(const char *dev)
+{
+	char twice[200];
+
+	snprintf(twice, sizeof(twice), "%s,%s", dev, dev);
+	no_context("no_such_device", ENODEV);
+	no_context("", ENODEV);
+	no_context(twice, EINVAL);
+	no_qp(WITH(chunk_size, 3000), EINVAL, "a chunk that is no packet");
+	no_qp(WITH(chunk_size, 1 << 30), EINVAL, "a chunk of too many packets");
+	no_qp(WITH(max_msgs, 3), EINVAL, "three messages");
+	no_qp(WITH(channels, 9), EINVAL, "nine channels");
+	no_qp(WITH(max_msg_size, 1ull << 40), EMSGSIZE, "a message of 1 TiB");
+	no_qp(WITH(max_msg_size, UINT64_MAX), EMSGSIZE, "a message of all memory");
+	no_qp(WITH(packet_lifetime_ns, UINT64_MAX), EINVAL, "a lifetime of centuries");
+	no_qp(WITH(offset_bits, 40), EINVAL, "40 bits of an offset");
+	no_qp(WITH(id_bits, 31), EINVAL, "an immediate of more than 32 bits");
+	no_qp(WITH(backend, (enum sdr_backend)9), EINVAL, "a backend that there is not");
+}
+
+static void writes_that_make_no_sense(void)
+{
+	const struct sdr_rel_attr bad[] = { { .scheme = 9 },
+					    { .k = 8, .m = 9 },
+					    { .k = 250, .m = 8 },
+					    { .writes = 3 },
+					    { .writes = 64 } };
+	struct sdr_qp *qp = sdr_qp_create(ctx, &good);
+
+	must(qp, "connection");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		errno = 0;
+		is(sdr_rel_create(qp, &bad[i]) ? 0 : errno, EINVAL, "attributes of Writes");
+	}
+	is(sdr_qp_destroy(qp), 0, "destroying what was not connected");
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+/* A peer of two devices, where this one has one: its second NIC's address stands behind the first's. */
+static void other_devices(struct sdr_qp *qp, const uint8_t *info, size_t len)
+{
+	uint8_t wide[SDR_QP_INFO_MAX + NIC] = { 0 };
+
+	memcpy(wide, info, HEAD + NIC);
+	memcpy(wide + HEAD + 2 * NIC, info + HEAD + NIC, len - HEAD - NIC);
+	wide[32] = 2; /* the ninth word */
+	is(sdr_qp_connect(qp, wide, len + NIC), -EPROTO, "a peer of two devices");
+}
+
+static void connect_both(struct sdr_qp *a, struct sdr_qp *b)
+{
+	uint8_t info[2][SDR_QP_INFO_MAX], bad[SDR_QP_INFO_MAX];
+	size_t len[2] = { SDR_QP_INFO_MAX, SDR_QP_INFO_MAX }, little = 10;
+
+	is(sdr_qp_info_get(a, info[0], &little), -ENOSPC, "an info of ten bytes");
+	must(!sdr_qp_info_get(a, info[0], &len[0]) && !sdr_qp_info_get(b, info[1], &len[1]),
+	     "info");
+	is(sdr_qp_connect(a, "nonsense", 8), -EBADMSG, "a peer that is nonsense");
+	is(sdr_qp_connect(a, info[1], len[1] - 1), -EBADMSG, "a peer that is cut");
+	memcpy(bad, info[1], len[1]);
+	bad[4]++;
+	is(sdr_qp_connect(a, bad, len[1]), -EPROTONOSUPPORT, "a peer of another version");
+	other_devices(a, info[1], len[1]);
+	is(sdr_qp_connect(a, info[1], len[1]), 0, "connecting");
+	is(sdr_qp_connect(a, info[1], len[1]), -EISCONN, "connecting twice");
+	is(sdr_qp_connect(b, info[0], len[0]), 0, "connecting");
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void bad_messages(struct sdr_qp *qp, bool connected)
+{
+	const struct {
+		uint8_t *addr;
+		uint64_t length;
+		int wanted;
+	} each[] = { { mem, HALF, -ENOTCONN },
+		     { mem, 0, -EINVAL },
+		     { mem, SIZE, -EMSGSIZE },
+		     { mem - 1, CHUNK, -EINVAL },
+		     { mem + SIZE - CHUNK + 1, CHUNK, -EINVAL },
+		     { NULL, 1, -EINVAL },
+		     { mem + SIZE, 1, -EINVAL } };
+
+	for (size_t i = connected; i < (connected ? sizeof(each) / sizeof(each[0]) : 1); i++) {
+		struct sdr_send_wr send = { mr, each[i].addr, each[i].length, 0 };
+		struct sdr_recv_wr recv = { mr, each[i].addr, each[i].length };
+		struct sdr_send_req *s;
+		struct sdr_recv_req *r;
+
+		is(sdr_send_post(qp, &send, &s), each[i].wanted, "a send");
+		is(sdr_recv_post(qp, &recv, &r), each[i].wanted, "a receive");
+	}
+}
+
+static void bad_parts(struct sdr_send_req *s)
+{
+	const struct sdr_part parts[] = {
+		{ 1, CHUNK },	 { 0, 0 },	   { 0, HALF + 1 },
+		{ HALF, CHUNK }, { 0, CHUNK - 1 }, { CHUNK, UINT64_MAX }
+	};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		is(sdr_send_stream_continue(s, &parts[i], 1), -EINVAL, "a part");
+}
+
+static bool is_here(struct sdr_recv_req *r)
+{
+	const sdr_word *bits;
+	size_t chunks, here = 0;
+
+	must(!sdr_recv_bitmap_get(r, &bits, &chunks), "bitmap");
+	for (size_t i = 0; i < chunks; i++)
+		here += bits[i / 64] >> (i % 64) & 1;
+	return here == chunks;
+}
+
+/* The upper half of memory goes to the lower one. */
+static void a_message(struct sdr_qp *from, struct sdr_qp *to)
+{
+	struct sdr_send_wr send = { mr, mem + HALF, HALF, 7 };
+	struct sdr_recv_wr recv = { mr, mem, HALF };
+	struct sdr_part all = { 0, HALF };
+	struct sdr_send_req *s;
+	struct sdr_recv_req *r;
+	time_t end = now_s() + WAIT_S;
+	int sent = 0;
+
+	for (size_t i = 0; i < HALF; i++)
+		mem[HALF + i] = (uint8_t)(i * 7 + (i >> 8));
+	is(sdr_recv_post(to, &recv, &r), 0, "a receive");
+	is(sdr_send_stream_start(from, &send, &s), 0, "a send");
+	bad_parts(s);
+	is(sdr_send_stream_continue(s, &all, 1), 0, "all of it");
+	is(sdr_send_stream_end(s), 0, "its end");
+	is(sdr_send_stream_end(s), -EINVAL, "its second end");
+	while ((!sent || !is_here(r)) && now_s() < end) {
+		sdr_poll(ctx);
+		sent = sent ? sent : sdr_send_poll(s);
+	}
+	is(sent, 1, "the send");
+	is(sdr_recv_complete(r), 0, "the receive");
+	is(memcmp(mem, mem + HALF, HALF), 0, "the bytes");
+	is(sdr_context_destroy(ctx), -EBUSY, "a context that is in use");
+}
+
+static void messages(void)
+{
+	struct sdr_qp *a = sdr_qp_create(ctx, &good), *b = sdr_qp_create(ctx, &good);
+
+	must(a && b, "connection");
+	bad_messages(a, false);
+	connect_both(a, b);
+	bad_messages(a, true);
+	for (int i = 0; i < 20; i++)
+		a_message(a, b);
+	is(sdr_qp_destroy(a) | sdr_qp_destroy(b), 0, "destroying");
+}
+
+/* ---- Writes ---------------------------------------------------------------------------------- */
+
+static int wait_for(struct sdr_req *req, struct sdr_result *result)
+{
+	time_t end = now_s() + WAIT_S;
+	int got;
+
+	while (!(got = sdr_req_test(req, result)) && now_s() < end)
+		sdr_poll(ctx);
+	return got;
+}
+
+static void writes(void)
+{
+	struct sdr_qp *a = sdr_qp_create(ctx, &good), *b = sdr_qp_create(ctx, &good);
+	struct sdr_rel_attr attr = { .scheme = SDR_SCHEME_AUTO, .timeout_ns = 2000000000 };
+	struct sdr_rel *from, *to;
+	struct sdr_result result;
+	struct sdr_req *w, *r;
+
+	must(a && b, "connection");
+	must((from = sdr_rel_create(a, &attr)) && (to = sdr_rel_create(b, &attr)), "Writes");
+	is(sdr_rel_write(from, mr, mem, 1, 0, &w), -ENOTCONN, "a Write before it is connected");
+	connect_both(a, b);
+	is(sdr_rel_write(from, mr, mem, 0, 0, &w), -EINVAL, "a Write of nothing");
+	is(sdr_rel_write(from, mr, mem, HALF + 1, 0, &w), -EMSGSIZE, "a Write that is too long");
+	is(sdr_rel_write(from, mr, mem + SIZE, 1, 0, &w), -EINVAL, "a Write of other memory");
+	is(sdr_rel_recv(to, mr, mem + SIZE - 1, 2, &r), -EINVAL, "a receive to other memory");
+	is(sdr_rel_recv(to, mr, mem, HALF, &r), 0, "a receive");
+	is(sdr_rel_write(from, mr, mem + HALF, HALF, 5, &w), 0, "a Write");
+	is(wait_for(w, &result), 1, "the Write's end");
+	is(result.status, 0, "the Write");
+	is(wait_for(r, &result), 1, "the receive's end");
+	is(result.imm, 5, "its immediate");
+	is(memcmp(mem, mem + HALF, HALF), 0, "the bytes");
+	is(sdr_rel_write(from, mr, mem + HALF, HALF, 6, &w), 0, "a Write that nobody receives");
+	is(wait_for(w, &result), 1, "its end");
+	is(result.status, -ETIMEDOUT, "its status");
+	is(sdr_qp_destroy(a), -EBUSY, "a connection whose Writes there are");
+	is(sdr_rel_destroy(from) | sdr_rel_destroy(to), 0, "destroying Writes");
+	is(sdr_qp_destroy(a) | sdr_qp_destroy(b), 0, "destroying");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	good.backend = strcmp(argv[2], "stage") ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
+	mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(mem != MAP_FAILED, "memory");
+	ctx = sdr_context_create(argv[1], NULL);
+	must(ctx, argv[1]);
+	mr = sdr_mr_reg(ctx, mem, SIZE);
+	must(mr, "region");
+	contexts_and_connections(argv[1]);
+	writes_that_make_no_sense();
+	messages();
+	writes();
+	is(sdr_mr_dereg(mr), 0, "the region's end");
+	is(sdr_context_destroy(ctx), 0, "the context's end");
+	if (!failures)
+		puts("all is said");
+	return failures ? 1 : 0;
+}
