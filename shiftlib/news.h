@@ -38,9 +38,13 @@ void sh_news_nic_reopened(struct sh_nic *nic); /* as another incarnation */
 void sh_news_nic_cut_off(struct sh_nic *nic);
 /* The kernel has destroyed all queue pairs of this one of SHIFT's own. */
 void sh_news_context_over(const struct ibv_context *context);
-void sh_news_nic_address(struct sh_nic *nic);  /* it has a new one */
-void sh_news_nic_pkeys(struct sh_nic *nic);    /* its port is in other partitions */
-void sh_news_nic_closing(struct sh_nic *nic);  /* its control QP goes */
+void sh_news_nic_address(struct sh_nic *nic); /* it has a new one */
+void sh_news_nic_pkeys(struct sh_nic *nic);   /* its port is in other partitions */
+void sh_news_nic_closing(struct sh_nic *nic); /* its control QP goes */
+/* Asked: is there more on it than standbys, or has the application opened it? */
+bool sh_news_nic_used(const struct sh_nic *nic);
+/* Answered by object/: what is idle there is to go; then sh_nic_emptied(). */
+void sh_news_nic_empty(struct sh_nic *nic);
 int sh_news_nic_datagrams(struct sh_nic *nic); /* of its control QP: as sh_control_poll() */
 /* What an engine calls, for each of its devices. */
 extern const struct sp_callbacks sh_callbacks;

@@ -98,7 +98,7 @@ static uint64_t incident_silence(const struct sh_qp *qp, enum sh_event_cause cau
 
 static uint64_t incident_hang(const struct sh_nic *nic, enum sh_event_cause cause)
 {
-	if (cause != SH_CAUSE_HANG || nic->state != SH_NIC_OPEN)
+	if (cause != SH_CAUSE_HANG || nic->state != SH_NIC_OPEN || !nic->control)
 		return 0;
 	return sh_earlier_ns(sh_control_waiting_since(nic->control),
 			     sh_worker_busy_since_ns(nic->prompt));

@@ -16,6 +16,7 @@
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/outbox.h"
+#include "shiftlib/replica/context.h"
 #include "shiftlib/replica/srq.h"
 
 /* ---- faults --------------------------------------------------------------------------------- */
@@ -66,6 +67,35 @@ void sh_news_nic_pkeys(struct sh_nic *nic)
 		sh_paths_changed(qp);
 	}
 	sh_outbox_release();
+}
+
+/* A standby that a move is on its way to counts as what runs there. */
+static bool nic_carries(const struct sh_nic *nic, const struct sh_qp *qp)
+{
+	const struct sh_carrier *carrier;
+	uint32_t i;
+
+	for (i = 0; qp->conn_id && i < SH_MAX_CARRIERS; i++) {
+		carrier = sh_carrier_at(qp, i);
+		if (carrier->nic == nic &&
+		    (carrier != qp->standby || qp->core.move != SC_MOVE_NONE))
+			return true;
+	}
+	return false;
+}
+
+bool sh_news_nic_used(const struct sh_nic *nic)
+{
+	struct sh_ctx *ctx;
+	struct sh_qp *qp;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		if (ctx->nic == nic)
+			return true;
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (nic_carries(nic, qp))
+			return true;
+	return false;
 }
 
 void sh_news_nic_changed(struct sh_nic *nic)

@@ -200,6 +200,11 @@ void sh_nic_link(struct sh_nic *nic, bool running)
 	}
 }
 
+void sh_nic_taken(struct sh_nic *nic)
+{
+	nic_dead(nic, SH_CAUSE_REMOVED, "the device is being taken away");
+}
+
 void sh_nic_fatal(struct sh_nic *nic)
 {
 	if (nic->state == SH_NIC_OPEN)
@@ -255,6 +260,8 @@ void sh_nic_async_readable(void *arg)
 {
 	struct sh_nic *nic = arg;
 
+	if (!nic->ctx) /* given up meanwhile */
+		return;
 	nic_read_events(nic);
 	if (sh_removal_ends(&nic->removal, nic->ctx))
 		sh_news_context_over(nic->ctx);

@@ -43,6 +43,11 @@ void sh_nic_async_readable(void *nic);
 void sh_nic_cut_begin(struct sh_nic *nic);
 void sh_nic_cut_look(struct sh_nic *nic);
 
+/* going.c. watch: it has been opened. look: its time has come. */
+void sh_nic_going_watch(struct sh_nic *nic);
+void sh_nic_going_look(struct sh_nic *nic);
+void sh_nic_taken(struct sh_nic *nic); /* health.c: it is going */
+
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic);
 

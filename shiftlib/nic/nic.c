@@ -223,6 +223,8 @@ static void nics_run(uint64_t now)
 	for (i = 0; i < sh_nics.n; i++) {
 		if (sh_nics.nic[i].cut.look_at && sh_nics.nic[i].cut.look_at <= now)
 			sh_nic_cut_look(&sh_nics.nic[i]);
+		if (sh_nics.nic[i].removal.look_at && sh_nics.nic[i].removal.look_at <= now)
+			sh_nic_going_look(&sh_nics.nic[i]);
 		if (sh_nics.nic[i].look_at && sh_nics.nic[i].look_at <= now)
 			nic_look(&sh_nics.nic[i]);
 	}
@@ -236,6 +238,7 @@ static uint64_t nics_next_timer(void)
 	for (i = 0; i < sh_nics.n; i++) {
 		at = sh_earlier_ns(at, sh_nics.nic[i].look_at);
 		at = sh_earlier_ns(at, sh_nics.nic[i].cut.look_at);
+		at = sh_earlier_ns(at, sh_nics.nic[i].removal.look_at);
 	}
 	return at;
 }

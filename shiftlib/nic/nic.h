@@ -185,6 +185,7 @@ void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told 
 /* vlan.c: of a connection that is to be introduced. False: addresses are being found out; see news.h, opened. */
 bool sh_nics_on_vlan(uint16_t vlan);
 void sh_nic_link(struct sh_nic *nic, bool running);
+void sh_nic_emptied(struct sh_nic *nic); /* lock held, on its worker: what was idle there is gone */
 
 extern const struct sh_module sh_nics_module;
 

@@ -216,6 +216,7 @@ static void nic_install(struct sh_nic *nic, const struct nic_parts *parts)
 	sh_loop_add(sh_control_fd(nic->control), &nic->control_handler);
 	sh_loop_add(nic->ctx->async_fd, &nic->async_handler);
 	nic->hang = (struct sh_hang){ 0 };
+	sh_nic_going_watch(nic);
 }
 
 /* Its place, too, may have changed by one half. */
@@ -354,12 +355,33 @@ static void nic_retire(struct sh_nic *nic)
 		nic_close_past(nic, &nic->past);
 }
 
-/* The device is back, and open. */
-static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
+static void nic_leave(struct sh_nic *nic)
 {
 	sh_loop_remove(nic->ctx->async_fd);
 	sh_news_nic_closing(nic); /* before the control QP that their paths lead from */
 	nic_retire(nic);
+}
+
+/* Behind all that was made there, as a job of its worker. */
+void sh_nic_emptied(struct sh_nic *nic)
+{
+	if (!nic->removal.leaving || nic->holds)
+		return;
+	nic_leave(nic);
+	nic->ctx = NULL;
+	nic->control = NULL;
+	memset(nic->dev, 0, sizeof(nic->dev));
+	nic->cut.fd = -1;
+	nic->removal.leaving = false;
+	nic->removal.look_at = 0;
+	sh_log(SH_LOG_INFO, "%s: SHIFT has nothing open there any more", nic->name);
+}
+
+/* The device is back, and open. */
+static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
+{
+	if (nic->ctx)
+		nic_leave(nic);
 	nic->incarnation++;
 	nic->holds = 0;
 	nic_install(nic, &task->made);

@@ -16,6 +16,9 @@
 struct sh_removal {
 	uint32_t told; /* how often DEVICE_FATAL was read */
 	bool over;     /* the queue pairs of this file are destroyed */
+	/* Of a NIC's own; see going.c. */
+	bool leaving;	  /* the removal waits for SHIFT, which goes */
+	uint64_t look_at; /* 0: nothing is to be seen */
 };
 
 /* Has the file lost its commands? No device is asked, so it cannot hang. Any thread. */

@@ -18,6 +18,7 @@
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/nic/yield.h"
 #include "shiftlib/object/object.h"
@@ -200,6 +201,8 @@ static void yield_done(struct sh_job *job)
 	pthread_mutex_lock(&sh.lock);
 	left = task->left;
 	task->done = true;
+	if (!job->canceled)
+		sh_nic_emptied(task->nic);
 	pthread_cond_broadcast(&sh.idle);
 	pthread_mutex_unlock(&sh.lock);
 	if (left)
@@ -245,6 +248,22 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 		return task;
 	free(task);
 	return NULL;
+}
+
+/* Nobody waits. */
+void sh_news_nic_empty(struct sh_nic *nic)
+{
+	struct yield_job *task = calloc(1, sizeof(*task));
+
+	if (!task)
+		return;
+	*task = (struct yield_job){ .job = { .fn = yield_fence, .done = yield_fenced },
+				    .nic = nic,
+				    .all = true,
+				    .left = true };
+	sh_pool_give_back(nic);
+	if (sh_worker_submit(nic->prompt, &task->job))
+		free(task);
 }
 
 /* Waits, but not for a NIC that does nothing. False: it has not done it. */

@@ -53,7 +53,8 @@ bool sh_heartbeat_steady(struct sh_peer_path *path)
 /* In a ring that does not move, what waits for room is as good as what lies in it. */
 static bool heartbeat_stuck(const struct sh_peer_path *path)
 {
-	uint64_t since = sh_control_waiting_since(path->nic->control);
+	struct sh_control *control = path->nic->control; /* NULL: the NIC was given up */
+	uint64_t since = control ? sh_control_waiting_since(control) : 0;
 
 	return since && sh_now_ns() >= since + sh.config.path.beat_ns;
 }

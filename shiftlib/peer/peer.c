@@ -169,7 +169,8 @@ static void path_run(struct sh_job *job)
 
 	sh.real->thread_inside();
 	task->local_revision = nic->revision;
-	task->error = sh_control_path_open(nic->control, &task->remote, &task->made);
+	task->error = nic->control ? sh_control_path_open(nic->control, &task->remote, &task->made)
+				   : -ENODEV;
 }
 
 static void path_opened(struct sh_peer *peer, const struct sh_peer_path *path)

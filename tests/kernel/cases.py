@@ -42,6 +42,7 @@ def load():
     import cases_protected  # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_cross      # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_pyverbs    # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
+    import cases_programs   # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_sdr        # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_lane       # noqa: F401 pylint: disable=unused-import,import-outside-toplevel
     import cases_packages   # noqa: F401 pylint: disable=unused-import,import-outside-toplevel

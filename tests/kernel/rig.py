@@ -193,7 +193,8 @@ class Rig:
         name = name or f"{os.path.basename(argv[0])}-{len(self.programs)}"
         full = {**self.env(), **(env or {})}
         if retry:
-            full["LD_PRELOAD"] = os.path.join(self.out, "lib", "kernel", "retry.so")
+            shim = os.path.join(self.out, "lib", "kernel", "retry.so")
+            full["LD_PRELOAD"] = ":".join(filter(None, (full.get("LD_PRELOAD"), shim)))
         if shift:
             full.setdefault("SHIFT_BACKUP", self.fabric.backup(end) if self.fabric else BACKUPS[end])
             full.setdefault("SHIFT_RUN_DIR", os.path.join(self.folder, "run"))

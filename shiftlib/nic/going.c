@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A device that is removed while SHIFT alone has it open is given up. Linux takes its character device away first;
+ * where the driver cannot take the rest from under its users (soft-RoCE, qedr), the removal then waits for them, and
+ * tells them nothing: no event, no error.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "shiftlib/news.h"
+#include "shiftlib/nic/internal.h"
+
+#define GOING_LOOK_NS  (2 * SH_NS_PER_S)
+#define GOING_EMPTY_NS (200 * SH_NS_PER_MS) /* between tries to leave */
+
+/* Is its character device there? One that never was says nothing. */
+static bool going_there(const struct sh_nic *nic)
+{
+	char path[IBV_SYSFS_PATH_MAX + sizeof("/ibdev")];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/ibdev", nic->ctx->device->dev_path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+void sh_nic_going_watch(struct sh_nic *nic)
+{
+	nic->removal.leaving = false;
+	nic->removal.look_at = going_there(nic) ? sh_now_ns() + GOING_LOOK_NS : 0;
+}
+
+/* Standbys that were lost go by their own jobs, so once is not enough. */
+static void going_empty(struct sh_nic *nic)
+{
+	nic->removal.look_at = sh_now_ns() + GOING_EMPTY_NS;
+	sh_news_nic_empty(nic);
+}
+
+void sh_nic_going_look(struct sh_nic *nic)
+{
+	nic->removal.look_at = sh_now_ns() + GOING_LOOK_NS;
+	if (nic->removal.leaving) {
+		going_empty(nic);
+	} else if (nic->fatal || !nic->ctx) {
+		nic->removal.look_at = 0;
+	} else if (!going_there(nic) && !sh_news_nic_used(nic)) {
+		nic->removal.leaving = true;
+		sh_nic_taken(nic);
+		going_empty(nic);
+	}
+}
