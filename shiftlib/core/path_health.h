@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SH_PATH_PINGS	   64 /* whose times are remembered: an answer to an older one is none */
-#define SH_PATH_PER_S	   36 /* pings in any second; 20 of a path that answers */
+#define SH_PATH_PINGS	   32 /* whose times are remembered: an answer to an older one is none */
+#define SH_PATH_PER_S	   30 /* pings in any second; 20 of a path that answers */
 #define SH_PATH_FEW_PINGS  3  /* so many in a row without an answer are a silence; */
 #define SH_PATH_LOST_PINGS 8  /* by so many it can be lost, */
 #define SH_PATH_MORE_PINGS 2  /* and so many more for each that was lost of those before, */
@@ -68,11 +68,11 @@ struct sh_path_health {
 	enum sh_path_work work;
 	uint32_t seq;	    /* of the last ping; the first is 1 */
 	uint32_t valid_seq; /* answers to pings up to this one mean nothing: the path fell since */
+	uint32_t missed;    /* pings since the last answer */
 	uint64_t sent_at[SH_PATH_PINGS];
 	uint64_t probe_interval, probe_at;
 	uint64_t retry_at;   /* one did not leave: none before this */
 	uint64_t unanswered; /* bit k: the k-th ping before the last one, since the path came up */
-	uint32_t missed;     /* pings since the last answer */
 	uint64_t silent_since; /* missed > 0: the first of them, or the last answer if later */
 	uint64_t spared_at;    /* the last look at which a ping was not needed */
 	uint64_t completed_at; /* the last look at which work did */
