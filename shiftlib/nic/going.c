@@ -4,6 +4,7 @@
  * where the driver cannot take the rest from under its users (soft-RoCE, qedr), the removal then waits for them, and
  * tells them nothing: no event, no error.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -13,23 +14,25 @@
 #define GOING_LOOK_NS  (2 * SH_NS_PER_S)
 #define GOING_EMPTY_NS (200 * SH_NS_PER_MS) /* between tries to leave */
 
-/* Is its character device there? One that never was says nothing. */
-static bool going_there(const struct sh_nic *nic)
+/* 0: its character device is there. A process that has no file descriptor left (-EMFILE) cannot tell. */
+static int going_find(const struct sh_nic *nic)
 {
 	char path[IBV_SYSFS_PATH_MAX + sizeof("/ibdev")];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/ibdev", nic->ctx->device->dev_path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
 }
 
+/* One that never was there says nothing. */
 void sh_nic_going_watch(struct sh_nic *nic)
 {
 	nic->removal.leaving = false;
-	nic->removal.look_at = going_there(nic) ? sh_now_ns() + GOING_LOOK_NS : 0;
+	nic->removal.look_at = going_find(nic) ? 0 : sh_now_ns() + GOING_LOOK_NS;
 }
 
 /* Standbys that were lost go by their own jobs, so once is not enough. */
@@ -46,7 +49,7 @@ void sh_nic_going_look(struct sh_nic *nic)
 		going_empty(nic);
 	} else if (nic->fatal || !nic->ctx) {
 		nic->removal.look_at = 0;
-	} else if (!going_there(nic) && !sh_news_nic_used(nic)) {
+	} else if (going_find(nic) == -ENOENT && !sh_news_nic_used(nic)) {
 		nic->removal.leaving = true;
 		sh_nic_taken(nic);
 		going_empty(nic);
