@@ -136,6 +136,7 @@ def left(lab):
     pair.say(0, "post 0", "POSTED")
     sender.process.send_signal(signal.SIGSTOP)
     lab.fault("nic-zombie", "h0/mlx5_0")
+    pair.say(0, "lost", "LOST")     # until then its data path would unbind, and it would be over
     receiver.say("complete")
     time.sleep(2)   # for what must not come
     if "COMPLETED" in receiver.out() or not receiver.running():

@@ -173,6 +173,19 @@ static void do_complete(void)
 	say("COMPLETED", message);
 }
 
+static int has_lost(void)
+{
+	struct sdr_stats stats;
+
+	return sdr_qp_stats(qp, &stats) ? -EINVAL : stats.nics_lost > 0;
+}
+
+static void await_lost(void)
+{
+	until(has_lost, "a NIC that is lost");
+	say("LOST", 0);
+}
+
 static void obey(char *line)
 {
 	unsigned long long n = 0;
@@ -190,6 +203,8 @@ static void obey(char *line)
 		look_clean(0x11);
 	else if (!strncmp(line, "whole", 5))
 		look_whole();
+	else if (!strncmp(line, "lost", 4))
+		await_lost();
 	else
 		exit(0);
 }
