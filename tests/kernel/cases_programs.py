@@ -8,7 +8,7 @@ import typing
 
 from cases import case
 from rig import GID, START_S, address, check, device, run, settle
-from shiftlab.lab import Stuck, free_port, wait_for
+from shiftlab.lab import free_port, wait_for
 from traffic import CALM, DIED
 
 LEAST = 50_000          # bytes that show that traffic goes on
@@ -150,24 +150,6 @@ def lives(rig, name):
     return f"{len(rig.connections())} ends, each there and back twice"
 
 
-def fate(rig, name):
-    """What becomes of the stock program: it must not go on, or this fault shows nothing."""
-    ends = begin(rig, LIVES[name], None, True)
-    rig.await_traffic(0, ends)
-    rig.rails.down("a")
-    settle(3)
-    rig.rails.up("a")
-    settle(1)
-    try:
-        rig.await_traffic(0, ends, timeout=5)
-    except Stuck:
-        return "it stands still"
-    except Exception as e:      # pylint: disable=broad-except
-        return " ".join(str(e).split())[:160]
-    check(False, "traffic goes on")
-    return None
-
-
 # ---- perftest, options that the lane does not use ------------------------------------------------------
 
 # Name, tool, over rdma_cm.
@@ -269,7 +251,6 @@ def add(way, name, function, needs, engine=False):
 TEXTS = {
     "stock": "{}, without a fault.",
     "shift": "{}, under SHIFT, without a fault.",
-    "dies": "{} on stock: what becomes of it when the link at the other end goes down and comes back.",
     "lives": "{} outlives a link that goes down, and 100 % loss, and returns.",
     "removed": "rdma link del of a {} NIC while a program runs.",
 }
@@ -289,7 +270,6 @@ add("removed", "default", link_del_of_the_default, ("rping",), engine=True)
 for key, row in PAIRS.items():
     add_both(key, programs_of(row), lambda rig, shift, key=key: once(rig, key, shift))
 for key, row in LIVES.items():
-    add("dies", key, lambda rig, key=key: fate(rig, key), programs_of(row))
     add("lives", key, lambda rig, key=key: lives(rig, key), programs_of(row), engine=True)
 for key, (line, _) in PERFTESTS.items():
     add_both("perftest_" + key, (line.split()[0],), lambda rig, shift, key=key: perftest_once(rig, key, shift))
