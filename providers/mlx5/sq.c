@@ -362,65 +362,46 @@ static RING_NOINLINE int post_missing(struct sp_qp *qp, struct ring_batch *batch
 	return err;
 }
 
-/*
- * After a move: written once, into the carrier's ring, with its keys. Called with sq_lock held;
- * drops it.
- */
+/* Written once, into the carrier's ring. xlat, log: constants. Called with sq_lock held; drops it. */
+RING_INLINE int post_direct(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+			    bool xlat, bool log)
+{
+	struct ring_batch batch = { 0 };
+	struct sp_carrier *c = qp->tx;
+	uint32_t from = c->sq.cur_post;
+	int err;
+
+	if (xlat && log)
+		ring_log_begin(c); /* a key may be missing: then it is all taken back */
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, xlat, log);
+	if (xlat && ring_unlikely(qp->tx_xlat.missing))
+		return post_missing(qp, &batch, from, err);
+	if (ring_likely(batch.nreq)) {
+		c->sq.head += batch.nreq;
+		ring_doorbell(c, &batch);
+	}
+	sp_unlock(&qp->sq_lock);
+	return err;
+}
+
+/* After a move, with the carrier's keys. */
 static __attribute__((noinline)) int post_send_xlat(struct sp_qp *qp, struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
-	struct ring_batch batch = { 0 };
-	struct sp_carrier *c = qp->tx;
-	uint32_t from = c->sq.cur_post;
-	int err;
-
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, true, false);
-	if (ring_unlikely(qp->tx_xlat.missing))
-		return post_missing(qp, &batch, from, err);
-	if (ring_likely(batch.nreq)) {
-		c->sq.head += batch.nreq;
-		ring_doorbell(c, &batch);
-	}
-	sp_unlock(&qp->sq_lock);
-	return err;
+	return post_direct(qp, wr, bad, true, false);
 }
 
-/* Behind a move, and with log WQEs. Called with sq_lock held; drops it. */
+/* Behind a move, and with log WQEs. */
 static __attribute__((noinline)) int post_send_both(struct sp_qp *qp, struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
-	struct ring_batch batch = { 0 };
-	struct sp_carrier *c = qp->tx;
-	uint32_t from = c->sq.cur_post;
-	int err;
-
-	ring_log_begin(c);
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, true, true);
-	if (ring_unlikely(qp->tx_xlat.missing))
-		return post_missing(qp, &batch, from, err);
-	if (ring_likely(batch.nreq)) {
-		c->sq.head += batch.nreq;
-		ring_doorbell(c, &batch);
-	}
-	sp_unlock(&qp->sq_lock);
-	return err;
+	return post_direct(qp, wr, bad, true, true);
 }
 
-/* With log WQEs. Called with sq_lock held; drops it. */
 static __attribute__((noinline)) int post_send_logged(struct sp_qp *qp, struct ibv_send_wr *wr,
 						      struct ibv_send_wr **bad)
 {
-	struct ring_batch batch = { 0 };
-	struct sp_carrier *c = qp->tx;
-	int err;
-
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, false, true);
-	if (ring_likely(batch.nreq)) {
-		c->sq.head += batch.nreq;
-		ring_doorbell(c, &batch);
-	}
-	sp_unlock(&qp->sq_lock);
-	return err;
+	return post_direct(qp, wr, bad, false, true);
 }
 
 /* It has no frame of its own. Called with sq_lock held; drops it. XLAT alone is asked for before it. */
@@ -435,9 +416,6 @@ static __attribute__((noinline)) int post_send_other(struct sp_qp *qp, struct ib
 int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sp_qp *qp = ring_qp_of(ibv);
-	struct ring_batch batch = { 0 };
-	struct sp_carrier *c;
-	int err;
 
 	if (ring_unlikely(!qp))
 		return ring_dev_of(ibv->context)->saved.post_send(ibv, wr, bad);
@@ -447,12 +425,5 @@ int ring_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 			return post_send_xlat(qp, wr, bad);
 		return post_send_other(qp, wr, bad);
 	}
-	c = qp->tx;
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, false, false);
-	if (ring_likely(batch.nreq)) {
-		c->sq.head += batch.nreq;
-		ring_doorbell(c, &batch);
-	}
-	sp_unlock(&qp->sq_lock);
-	return err;
+	return post_direct(qp, wr, bad, false, false);
 }
