@@ -24,8 +24,8 @@ struct sdr_nic {
 	union ibv_gid gid;
 	uint16_t lid;
 	bool roce, windows;
-	bool gone,
-		down; /* the device has failed: it must be opened anew; its port is not active now */
+	bool gone; /* the device has failed: it must be opened anew */
+	bool down; /* its port is not active now */
 	enum ibv_mtu mtu;
 	uint32_t max_wr, max_cqe;
 };

@@ -167,12 +167,17 @@ static bool detector_needs(uint64_t now)
 
 /* ---- silence -------------------------------------------------------------------------------- */
 
+/* So long a silence may be congestion, for all that the port's counters say; then no more. */
+static bool detector_may_be_congested(const struct sh_peer_path *path, uint64_t now)
+{
+	return now - path->health.silent_since <
+	       DETECTOR_CONGESTED_LOSSES * path->health.config->loss_ns;
+}
+
 /* Where a queue overflows, packets come through, and no ping for a while: it is given more time. */
 static bool detector_congested(const struct sh_peer_path *path, uint64_t now)
 {
-	return sh_gray_gaps(path->nic, now) &&
-	       now - path->health.silent_since <
-		       DETECTOR_CONGESTED_LOSSES * path->health.config->loss_ns;
+	return detector_may_be_congested(path, now) && sh_gray_gaps(path->nic, now);
 }
 
 static bool detector_lost(const struct sh_peer *peer, const struct sh_peer_path *path, uint64_t now)
@@ -419,7 +424,7 @@ static uint64_t detector_path(struct sh_peer *peer, struct sh_peer_path *path, u
 		peer->ask_until = now + DETECTOR_ASK_LOSSES * sh.config.path.loss_ns;
 		sh_heartbeat_soon();
 	}
-	if (sh_path_suspect(&path->health))
+	if (sh_path_suspect(&path->health) && detector_may_be_congested(path, now))
 		sh_gray_peek(path->nic, now);
 	if (detector_lost(peer, path, now))
 		detector_path_lost(peer, path, now);
