@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "shiftlib/base/log.h"
+#include "tests/lib/fork.h"
 
 static char output[8192];
 
@@ -26,7 +27,7 @@ static void capture(const char *level, const char *file, void (*body)(void))
 	pid_t pid;
 
 	assert_int_equal(pipe(fds), 0);
-	pid = fork();
+	pid = test_fork();
 	if (!pid) {
 		dup2(fds[1], STDERR_FILENO);
 		level ? setenv("SHIFT_LOG", level, 1) : unsetenv("SHIFT_LOG");

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "shiftlib/base/settings.h"
+#include "tests/lib/fork.h"
 
 static char path[] = "/tmp/shift-settings-XXXXXX";
 
@@ -45,7 +46,7 @@ static void write_file(const char *text)
 static void in_child(void (*check)(void))
 {
 	int status;
-	pid_t pid = fork();
+	pid_t pid = test_fork();
 
 	assert_true(pid >= 0);
 	if (!pid) {

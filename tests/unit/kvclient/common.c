@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "tests/lib/fork.h"
 #include "tests/unit/kvclient/common.h"
 
 #include <errno.h>
@@ -225,7 +226,7 @@ void kv_common_inherited(const char *url)
 	pid_t pid;
 
 	assert_int_equal(put_text(kv, "p/parent", "before"), 0);
-	pid = fork();
+	pid = test_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		int rc = write_and_check(kv, 1000);
@@ -246,7 +247,7 @@ void kv_common_processes(const char *url)
 	struct kv *kv;
 
 	for (unsigned i = 0; i < PROCESSES; i++) {
-		pid[i] = fork();
+		pid[i] = test_fork();
 		assert_true(pid[i] >= 0);
 		if (!pid[i]) {
 			if (kv_open(url, 4 * KV_TEST_TIMEOUT_MS, &kv, NULL, 0))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The LMDB store: several processes, killed ones, full, removed, spoilt and unsafe files. */
+#include "tests/lib/fork.h"
 #include "tests/lib/kv_support.h"
 
 #include <errno.h>
@@ -146,7 +147,7 @@ static void killed_processes(void **state)
 
 	assert_int_equal(put(kv, "steady", "value"), 0);
 	for (int i = 0; i < KILLS; i++) {
-		pid = fork();
+		pid = test_fork();
 		assert_true(pid >= 0);
 		if (!pid)
 			hammer_for_ever(seed + (unsigned)i);
@@ -176,7 +177,7 @@ static void all_killed(void **state)
 	kv_close(kv);
 	for (int round = 0; round < KILLS / 2; round++) {
 		for (int i = 0; i < HAMMERS; i++) {
-			pid[i] = fork();
+			pid[i] = test_fork();
 			assert_true(pid[i] >= 0);
 			if (!pid[i])
 				hammer_for_ever(seed + (unsigned)(round * HAMMERS + i));
@@ -369,7 +370,7 @@ static void full_disk(void **state)
 	pid_t pid;
 
 	snprintf(options, sizeof(options), "size=%u,mode=700", DISK_BYTES);
-	pid = fork();
+	pid = test_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
@@ -424,7 +425,7 @@ static pid_t hold_gate(void)
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = test_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		snprintf(name, sizeof(name), "%s-gate", path);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The Redis store against a real server: ended, stopped, restarted, locked, and a false one. */
+#include "tests/lib/fork.h"
 #include "tests/lib/kv_support.h"
 
 #include <arpa/inet.h>
@@ -132,7 +133,7 @@ static int connect_from_one_port(void)
 static void nobody_listens_but_oneself(void **state)
 {
 	int status;
-	pid_t pid = fork();
+	pid_t pid = test_fork();
 
 	if (!pid)
 		_exit(connect_from_one_port());

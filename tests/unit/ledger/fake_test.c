@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/lib/fork.h"
 #include "tests/lib/random.h"
 #include "tests/lib/verbs_fake.h"
 
@@ -547,7 +548,7 @@ static void what_had_come_counts_though_the_flush_is_late(void **state)
 static void trips(void (*act)(void))
 {
 	int status;
-	pid_t child = fork();
+	pid_t child = test_fork();
 
 	assert_true(child >= 0);
 	if (!child) {

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "providers/table.h"
+#include "tests/lib/fork.h"
 
 enum { MOST_KIB = 4 * 1024 /* of 128 MiB */, TROUBLE = 99 };
 
@@ -98,7 +99,7 @@ static int grown(bool before, bool after)
 static int grown_in_a_child(bool before, bool after)
 {
 	int status = -1;
-	pid_t pid = fork();
+	pid_t pid = test_fork();
 
 	if (!pid)
 		_exit(grown(before, after));

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "simnic/device/testing.h"
+#include "tests/lib/fork.h"
 #include "tests/lib/simnic_ring.h"
 
 #define ADDS  2000
@@ -38,7 +39,7 @@ static char name[32];
 static void user_make(struct user *u, uint32_t nic)
 {
 	const struct ring_qp_options options = {
-		.type = IBV_QPT_RC, .sig_all = true, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
+		.type = IBV_QPT_RC, .sig_all = true, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7
 	};
 
 	assert_int_equal(0, sn_dev_open(nic, &u->dev));
@@ -185,7 +186,7 @@ static void two_processes_on_one_nic_add_up(void **state)
 	set_scope(false);
 	words[0] = 0;
 	for (int i = 0; i < 2; i++) {
-		pid[i] = fork();
+		pid[i] = test_fork();
 		if (!pid[i])
 			_exit(child_adds(ready));
 	}

@@ -17,6 +17,7 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/inbox.h"
 #include "simnic/fabric/path.h"
+#include "tests/lib/fork.h"
 
 static char name[64];
 
@@ -307,7 +308,7 @@ static void switch_and_nic_are_cancelled_apart(void **state)
 static void faults_outlive_their_owner(void **state)
 {
 	struct sn_fabric *fabric = *state;
-	pid_t pid = fork();
+	pid_t pid = test_fork();
 
 	if (!pid)
 		_exit(0);
@@ -525,7 +526,7 @@ static void inbox_takes_many_producers(void **state)
 	pid_t pid[PRODUCERS];
 
 	for (uint32_t i = 0; i < PRODUCERS; i++) {
-		pid[i] = fork();
+		pid[i] = test_fork();
 		assert_true(pid[i] >= 0);
 		if (!pid[i])
 			produce(fabric, slot, i);
@@ -610,7 +611,7 @@ static void inbox_waits_for_a_slow_producer(void **state)
 	assert_true(sn_inbox_pop(proc, &out));
 	assert_int_equal(out.psn, 7);
 
-	pid = fork();
+	pid = test_fork();
 	if (!pid)
 		_exit(0);
 	head = atomic_fetch_add(&proc->head, 1);
@@ -630,7 +631,7 @@ static void dead_processes_are_reaped(void **state)
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = test_fork();
 	if (!pid) {
 		slot = sn_proc_attach(fabric, 1);
 		fabric->nic[1][0].qpn_owner[100] = slot + 1;

@@ -12,6 +12,7 @@
 
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/line.h"
+#include "tests/lib/fork.h"
 
 enum { PACKETS = 1000000, MS = 1000000, QPN = 0x50 };
 
@@ -282,7 +283,7 @@ static void what_was_never_filled_goes(void **state)
 static void lock_of_the_dead_is_taken(void **state)
 {
 	struct sn_line *line = line_with(*state, (struct sn_line_config){ .delay_ns = MS });
-	pid_t pid = fork();
+	pid_t pid = test_fork();
 
 	assert_true(pid >= 0);
 	if (!pid)

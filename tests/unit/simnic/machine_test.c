@@ -28,6 +28,7 @@
 
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/machine.h"
+#include "tests/lib/fork.h"
 
 #define REAL_NODE  "/dev/infiniband/uverbs8" /* behind all that software NICs may have */
 #define REAL_CLASS "/sys/class/infiniband_verbs/uverbs8"
@@ -218,7 +219,7 @@ static int program(const char *machine)
 
 static int run_program(const char *host, const char *machine)
 {
-	pid_t child = fork();
+	pid_t child = test_fork();
 	int status;
 
 	if (!child) {

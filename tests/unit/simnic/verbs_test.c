@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <infiniband/mlx5dv.h>
 
+#include "tests/lib/fork.h"
 #include "tests/lib/simnic_rig.h"
 
 #define ALL_ACCESS                                                                                 \
@@ -238,7 +239,7 @@ static void qp_connected_to_itself(void **state)
 /* A child opens the device anew; what the parent has open goes on. */
 static void fork_then_open(void **state)
 {
-	pid_t pid = fork();
+	pid_t pid = test_fork();
 	int status;
 
 	assert_true(pid >= 0);
@@ -859,7 +860,7 @@ static void datagram_outlives_its_sender(void **state)
 
 		peer_recv(0, 1040);
 		assert_int_equal(kill(helper, SIGSTOP), 0);
-		child = fork();
+		child = test_fork();
 		if (!child)
 			_exit(send_and_end(length[i]));
 		assert_int_equal(waitpid(child, &status, 0), child);
