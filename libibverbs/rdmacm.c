@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Four functions of librdmacm, whose events a program must not see while SHIFT carries a connection elsewhere,
+ * Five functions of librdmacm, whose events a program must not see while SHIFT carries a connection elsewhere,
  * and must see where the kernel's cannot come. The loader binds by name and version, so programs and
  * librdmacm itself call them here; the rest of librdmacm is untouched. Verbs that it calls meanwhile are the
  * program's, so the mark of hook.h is not set.
@@ -53,6 +53,7 @@ static void resolve(void)
 	*(void **)&cm.ack_cm_event = function("rdma_ack_cm_event", rdma_ack_cm_event);
 	*(void **)&cm.disconnect = function("rdma_disconnect", rdma_disconnect);
 	*(void **)&cm.destroy_id = function("rdma_destroy_id", rdma_destroy_id);
+	*(void **)&cm.migrate_id = function("rdma_migrate_id", rdma_migrate_id);
 	*(void **)&cm.create_id = function("rdma_create_id", NULL);
 	*(void **)&cm.resolve_addr = function("rdma_resolve_addr", NULL);
 }
@@ -110,4 +111,13 @@ HOOK_EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 	if (!real)
 		return -1;
 	return hook_wanted() ? shift_cm_destroy_id(real, id) : real->destroy_id(id);
+}
+
+HOOK_EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	const struct shift_cm_real *real = real_cm();
+
+	if (!real)
+		return -1;
+	return hook_wanted() ? shift_cm_migrate_id(real, id, channel) : real->migrate_id(id, channel);
 }

@@ -182,6 +182,7 @@ struct shift_cm_real {
 	int (*ack_cm_event)(struct rdma_cm_event *event);
 	int (*disconnect)(struct rdma_cm_id *id);
 	int (*destroy_id)(struct rdma_cm_id *id);
+	int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 	int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 			 int port_space);
 	int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
@@ -193,6 +194,8 @@ int shift_cm_ack_event(const struct shift_cm_real *real, struct rdma_cm_event *e
 /* Before the real one. True: that would fail, as the kernel knows the id no more; its QP goes to ERR. */
 bool shift_cm_leaves(struct rdma_cm_id *id);
 int shift_cm_destroy_id(const struct shift_cm_real *real, struct rdma_cm_id *id);
+int shift_cm_migrate_id(const struct shift_cm_real *real, struct rdma_cm_id *id,
+			struct rdma_event_channel *channel);
 
 /*
  * Traffic of this process leaves the NIC, in order, and comes back when it is no longer drained

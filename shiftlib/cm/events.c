@@ -170,6 +170,18 @@ static void poke_done(struct sh_job *job)
 	pthread_mutex_unlock(&cm.lock);
 }
 
+/* Lock held. */
+static void made_send(struct cm_made *made)
+{
+	made->channel = made->event.id->channel;
+	made->state = CM_POKING;
+	made->job = (struct sh_job){ .fn = poke_run, .done = poke_done };
+	if (!cm.worker)
+		cm.worker = sh_worker_start("shift-cm");
+	if (!cm.worker || sh_worker_submit(cm.worker, &made->job))
+		made->state = CM_DIRECT;
+}
+
 static void made_up(struct cm_id *entry, enum rdma_cm_event_type type)
 {
 	struct cm_made *made = calloc(1, sizeof(*made));
@@ -180,14 +192,9 @@ static void made_up(struct cm_id *entry, enum rdma_cm_event_type type)
 		return;
 	made->event.id = entry->id;
 	made->event.event = type;
-	made->channel = entry->id->channel;
 	made->real = cm.real;
-	made->job = (struct sh_job){ .fn = poke_run, .done = poke_done };
 	list_add_tail(&cm.made, &made->link);
-	if (!cm.worker)
-		cm.worker = sh_worker_start("shift-cm");
-	if (!cm.worker || sh_worker_submit(cm.worker, &made->job))
-		made->state = CM_DIRECT;
+	made_send(made);
 }
 
 static struct cm_made *made_next(const struct rdma_event_channel *channel, enum cm_made_state state)
@@ -234,6 +241,29 @@ static void made_drop(const struct rdma_cm_id *id)
 		}
 		list_del(&made->link);
 		free(made);
+	}
+}
+
+static struct cm_made *made_elsewhere(const struct rdma_cm_id *id)
+{
+	struct cm_made *made;
+
+	list_for_each (&cm.made, made, struct cm_made, link)
+		if (made->event.id == id && made->state != CM_GIVEN && made->channel != id->channel)
+			return made;
+	return NULL;
+}
+
+/* As the kernel's own events do. Behind it, no job uses the old channel, whose poke wakes for nothing. */
+static void made_follow(const struct rdma_cm_id *id)
+{
+	struct cm_made *made;
+
+	while ((made = made_elsewhere(id))) {
+		if (made->state == CM_POKING)
+			pthread_cond_wait(&cm.poked, &cm.lock);
+		else
+			made_send(made);
 	}
 }
 
@@ -478,4 +508,17 @@ int sh_cm_events_destroy(const struct shift_cm_real *real, struct rdma_cm_id *id
 		pthread_mutex_unlock(&cm.lock);
 	}
 	return ret;
+}
+
+int sh_cm_events_migrate(const struct shift_cm_real *real, struct rdma_cm_id *id,
+			 struct rdma_event_channel *channel)
+{
+	int ret = real->migrate_id(id, channel);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&cm.lock);
+	made_follow(id);
+	pthread_mutex_unlock(&cm.lock);
+	return 0;
 }

@@ -44,5 +44,8 @@ int sh_cm_events_ack(const struct shift_cm_real *real, struct rdma_cm_event *eve
 /* The program disconnects. True: the kernel knows that id no more, and its QP has to go to ERR. */
 bool sh_cm_events_leave(struct rdma_cm_id *id);
 int sh_cm_events_destroy(const struct shift_cm_real *real, struct rdma_cm_id *id);
+/* @channel: NULL for one of the id's own. */
+int sh_cm_events_migrate(const struct shift_cm_real *real, struct rdma_cm_id *id,
+			 struct rdma_event_channel *channel);
 
 #endif

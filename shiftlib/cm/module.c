@@ -134,3 +134,9 @@ int shift_cm_destroy_id(const struct shift_cm_real *real, struct rdma_cm_id *id)
 {
 	return sh_cm_events_destroy(real, id);
 }
+
+int shift_cm_migrate_id(const struct shift_cm_real *real, struct rdma_cm_id *id,
+			struct rdma_event_channel *channel)
+{
+	return sh_cm_events_migrate(real, id, channel);
+}

@@ -25,6 +25,11 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 	return fake_real.destroy_id(id);
 }
 
+int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	return fake_real.migrate_id(id, channel);
+}
+
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		   enum rdma_port_space ps)
 {

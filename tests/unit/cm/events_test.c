@@ -361,6 +361,23 @@ static void nothing_can_wake(void **state)
 	atomic_store(&fake_no_device, false);
 }
 
+/* An event that nobody has fetched goes along with its id; the old channel has woken for nothing. */
+static void an_id_migrates(void **state)
+{
+	struct rdma_event_channel *old = channel, *new = fake_channel_make(false);
+
+	shell_ended(0);
+	assert_int_equal(sh_cm_events_migrate(&fake_real, ids[0], new), 0);
+	assert_int_equal(next_event(NULL), -1);
+	channel = new;
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+	assert_int_equal(sh_cm_events_migrate(&fake_real, ids[0], old), 0);
+	channel = old;
+	assert_int_equal(next_event(NULL), -1);
+	fake_channel_free(new);
+}
+
 /* ---- several threads ------------------------------------------------------------------------ */
 
 static void *getter(void *arg)
@@ -464,13 +481,35 @@ static void take_one(unsigned *told, const bool *masked)
 	for (i = 0; i < QPS && ids[i] != event->id; i++)
 		;
 	assert_in_range(i, 0, QPS - 1);
+	assert_ptr_equal(event->id->channel, channel);
 	if (event->event == RDMA_CM_EVENT_DISCONNECTED && masked[i])
 		assert_int_equal(++told[i], 1);
 	assert_int_equal(sh_cm_events_ack(&fake_real, event), 0);
 }
 
+static void migrate(int i, struct rdma_event_channel *to)
+{
+	pthread_rwlock_wrlock(&alive);
+	assert_int_equal(sh_cm_events_migrate(&fake_real, ids[i], to), 0);
+	pthread_rwlock_unlock(&alive);
+}
+
+/* Behind it, no job and no event has anything to do with the second channel. */
+static void leave_channel(struct rdma_event_channel **both)
+{
+	for (int i = 0; i < QPS; i++)
+		if (ids[i])
+			destroy_id(i);
+	channel = both[1];
+	while (next_event(NULL) != -1)
+		;
+	fake_channel_free(both[1]);
+	channel = both[0];
+}
+
 static void at_random(void **state)
 {
+	struct rdma_event_channel *both[2] = { channel, fake_channel_make(false) };
 	unsigned told[QPS] = { 0 };
 	bool masked[QPS] = { false };
 	pthread_t threads[2];
@@ -482,11 +521,14 @@ static void at_random(void **state)
 	for (int n = 0; n < 20000; n++) {
 		int i = (int)pick(QPS);
 
+		channel = both[pick(2)];
 		if (!pick(8)) {
 			masked[i] = renew(i);
 			told[i] = 0;
 		} else if (ids[i] && !pick(16)) {
 			sh_cm_events_leave(ids[i]);
+		} else if (ids[i] && !pick(8)) {
+			migrate(i, channel);
 		} else {
 			take_one(told, masked);
 		}
@@ -494,6 +536,7 @@ static void at_random(void **state)
 	atomic_store(&over, true);
 	for (int t = 0; t < 2; t++)
 		pthread_join(threads[t], NULL);
+	leave_channel(both);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -518,6 +561,7 @@ int main(void)
 		T(an_end_is_told_once),
 		T(a_queue_pair_goes_first),
 		T(nothing_can_wake),
+		T(an_id_migrates),
 		T(who_waits_is_woken),
 		T(at_random),
 	};

@@ -172,6 +172,35 @@ static int fake_destroy_id(struct rdma_cm_id *id)
 	return 0;
 }
 
+/* The kernel's events that nobody has read go along; those that were read are waited for. */
+static int fake_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	struct fake_channel *from = (struct fake_channel *)id->channel;
+	struct fake_channel *to = (struct fake_channel *)channel;
+	struct fake_id *fake = (struct fake_id *)id;
+	struct fake_event **at = &from->first, *e;
+
+	pthread_mutex_lock(&lock);
+	while (from != to && (e = *at)) {
+		if (e->event.id != id) {
+			at = &e->next;
+			continue;
+		}
+		*at = e->next;
+		e->next = NULL;
+		*to->last = e;
+		to->last = &e->next;
+	}
+	if (from != to)
+		from->last = at;
+	while (fake->acknowledged < fake->read)
+		pthread_cond_wait(&changed, &lock);
+	id->channel = channel;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
 static int fake_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
 			     int timeout_ms)
 {
@@ -188,6 +217,7 @@ const struct shift_cm_real fake_real = {
 	.ack_cm_event = fake_ack_cm_event,
 	.disconnect = fake_disconnect,
 	.destroy_id = fake_destroy_id,
+	.migrate_id = fake_migrate_id,
 	.create_id = fake_create_id,
 	.resolve_addr = fake_resolve_addr,
 };

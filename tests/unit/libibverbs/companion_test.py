@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 
-HOOKED = {"rdma_get_cm_event", "rdma_ack_cm_event", "rdma_disconnect", "rdma_destroy_id"}
+HOOKED = {"rdma_get_cm_event", "rdma_ack_cm_event", "rdma_disconnect", "rdma_destroy_id",
+          "rdma_migrate_id"}
 BINDING = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `(rdma_\w+)'")
 DLOPEN = """
 import ctypes

@@ -57,7 +57,8 @@ static const struct shift_real *real;
 	X(cm_get_event)                                                                            \
 	X(cm_ack_event)                                                                            \
 	X(cm_leaves)                                                                               \
-	X(cm_destroy_id)
+	X(cm_destroy_id)                                                                   \
+	X(cm_migrate_id)
 /* clang-format on */
 
 enum verb {
@@ -379,4 +380,11 @@ int shift_cm_destroy_id(const struct shift_cm_real *cm, struct rdma_cm_id *id)
 {
 	COUNT(cm_destroy_id);
 	return cm->destroy_id(id);
+}
+
+int shift_cm_migrate_id(const struct shift_cm_real *cm, struct rdma_cm_id *id,
+			struct rdma_event_channel *channel)
+{
+	COUNT(cm_migrate_id);
+	return cm->migrate_id(id, channel);
 }
