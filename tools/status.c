@@ -80,6 +80,9 @@ static void status_nic_words(const json_t *nic, char *out, size_t size)
 		used += (size_t)snprintf(out + used, size - used,
 					 ", loses packets (%lld errors among %lld)",
 					 ctl_int(nic, "errors"), ctl_int(nic, "packets"));
+	if (!strcmp(ctl_text(nic, "gray"), "slow") && used < size)
+		used += (size_t)snprintf(out + used, size - used, ", slow (%lld of %lld Mb/s)",
+					 ctl_int(nic, "mbps"), ctl_int(nic, "mbps_whole"));
 	if (*ctl_text(nic, "why") && used < size)
 		used += (size_t)snprintf(out + used, size - used, ": %s", ctl_text(nic, "why"));
 	if (*ctl_text(nic, "exact") && used < size)

@@ -6,7 +6,7 @@
 case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
 "switch peer" | "switch drain") exit 0 ;;	# the other node's NIC; an operator's order
 switch*) ;;
-"gray packet-loss") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
+"gray packet-loss" | "gray slow-link") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
 *) exit 0 ;;
 esac
 exec kubectl cordon "$NODE_NAME"

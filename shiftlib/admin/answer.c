@@ -12,6 +12,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/slow.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/replica/prove.h"
 #include "shiftlib/report/metrics.h"
@@ -269,6 +270,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 {
 	const char *exact_why, *exact = sh_nic_exact(nic, &exact_why);
 	uint64_t errors, packets;
+	uint32_t now, whole;
 
 	sh_json_print(json, "{\"name\": ");
 	sh_json_string(json, nic->name);
@@ -283,8 +285,10 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	status_string(json, "exact_why", exact_why);
 	sh_gray_figures(nic, &errors, &packets);
 	status_string(json, "gray", sh_gray_word(nic));
-	sh_json_print(json, ", \"errors\": %llu, \"packets\": %llu}", (unsigned long long)errors,
-		      (unsigned long long)packets);
+	sh_slow_figures(nic, &now, &whole);
+	sh_json_print(json,
+		      ", \"errors\": %llu, \"packets\": %llu, \"mbps\": %u, \"mbps_whole\": %u}",
+		      (unsigned long long)errors, (unsigned long long)packets, now, whole);
 }
 
 void admin_command(char out[ADMIN_COMMAND])

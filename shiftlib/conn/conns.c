@@ -93,6 +93,11 @@ void sh_conns_remove(struct sh_qp *qp)
 	qp->conn_id = 0;
 }
 
+bool sh_conns_spare(const struct sh_nic *nic)
+{
+	return !sh_nics.map.n_backups[nic->index] && !sh_conns.spread[nic->index].carries;
+}
+
 /* ---- the look ------------------------------------------------------------------------------- */
 
 /* An error lies in it: a connection that may move is there to be told, unless it is not ours. */

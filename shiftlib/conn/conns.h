@@ -41,6 +41,7 @@ struct sh_qp *sh_conns_find(uint32_t conn_id); /* NULL: nobody has that number *
 /* It gets a number and a nonce, and room for its timer. 0 or -ENOMEM. */
 int sh_conns_add(struct sh_qp *qp);
 void sh_conns_remove(struct sh_qp *qp);
+bool sh_conns_spare(const struct sh_nic *nic); /* nobody has it for his own: it has no backup */
 
 extern const struct sh_module sh_conns_module;
 

@@ -58,7 +58,7 @@ static void burden(struct backup_burden *out, const struct sh_nic *nic)
 
 	out->speed = nic->address.speed;
 	out->own = sh_conns.spread[i].carries;
-	out->spare = !map->n_backups[i] && !out->own;
+	out->spare = sh_conns_spare(nic);
 	for (k = 0; k < map->n_backups[i] && k + 1 < SC_MAX_PATHS; k++)
 		out->to[map->backups[i][k]] += nic->away[k + 1].n;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here the counters are read, for
- * NICs that carry connections, and something is done: told of, or, with SHIFT_GRAY=on, the NIC is drained in order.
+ * NICs that carry connections, and something is done: told of, or, with SHIFT_GRAY=on, the NIC is drained in order. At the
+ * same looks, conn/slow.c reads how fast their links are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/qp.h"
+#include "shiftlib/conn/slow.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/nic/counters.h"
 #include "shiftlib/nic/nic.h"
@@ -40,6 +42,7 @@ struct gray_job {
 	struct sh_gray_counts counts;
 	bool told;
 	bool peek;
+	struct sh_slow_look slow; /* no peek */
 };
 
 static struct {
@@ -58,10 +61,14 @@ static struct gray_nic *of(const struct sh_nic *nic)
 	return &gray.nic[nic->index];
 }
 
+static bool in_question(const struct sh_nic *nic)
+{
+	return of(nic)->core.state == SH_GRAY_SICK || sh_slow_is(nic);
+}
+
 /* ---- whom else it concerns ------------------------------------------------------------------ */
 
-/* NICs that connections which run there could use instead, itself included. */
-static uint32_t choices(const struct sh_nic *nic)
+uint32_t sh_gray_choices(const struct sh_nic *nic)
 {
 	uint32_t found = 1u << nic->index;
 	struct sh_qp *qp;
@@ -77,15 +84,15 @@ static uint32_t choices(const struct sh_nic *nic)
 	return found;
 }
 
-static bool may_drain(const struct sh_nic *nic)
+bool sh_gray_may_leave(const struct sh_nic *nic)
 {
-	uint32_t found = choices(nic), n = 0, sick = 0, drained = 0, i;
+	uint32_t found = sh_gray_choices(nic), n = 0, sick = 0, drained = 0, i;
 
 	for (i = 0; i < sh_nics.n; i++) {
 		if (!(found >> i & 1))
 			continue;
 		n++;
-		sick += gray.nic[i].core.state == SH_GRAY_SICK;
+		sick += in_question(&sh_nics.nic[i]);
 		drained += sh_nics.nic[i].drained != 0;
 	}
 	return sh_gray_may_drain(n, sick, drained);
@@ -133,10 +140,10 @@ static void drain(struct sh_nic *nic)
 
 	if (nic->drained & SH_DRAIN_GRAY)
 		return;
-	if (own->core.proven && may_drain(nic)) {
+	if (own->core.proven && sh_gray_may_leave(nic)) {
 		own->told_stays = STAYS_UNTOLD;
 		tell(nic, "its connections leave in order");
-		sh_nic_avoid(nic, true);
+		sh_nic_avoid(nic, SH_DRAIN_GRAY, true);
 	} else if (own->told_stays != stays) {
 		own->told_stays = stays;
 		tell(nic, own->core.proven ? "it is used on, as no other NIC is better"
@@ -149,7 +156,7 @@ static void well_again(struct sh_nic *nic)
 	sh_log(SH_LOG_WARN, "%s: it has shown no errors for %llu s and counts as well", nic->name,
 	       (unsigned long long)(sh_gray_hold_ns(&of(nic)->core, config()) / SH_NS_PER_S));
 	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_LOSS);
-	sh_nic_avoid(nic, false);
+	sh_nic_avoid(nic, SH_DRAIN_GRAY, false);
 }
 
 static void act(struct sh_nic *nic, bool changed)
@@ -194,6 +201,7 @@ static void look(struct sh_nic *nic, const struct gray_job *task)
 		sh_gray_forget(&own->core);
 	changed = sh_gray_look(&own->core, config(), counts, &trips, sh_now_ns());
 	act(nic, changed);
+	sh_slow_told(nic, &task->slow);
 }
 
 /* Between two looks, which it leaves as they are. */
@@ -211,6 +219,8 @@ static void job_run(struct sh_job *job)
 	struct gray_job *task = (struct gray_job *)job;
 
 	task->told = sh_counters_read("/sys", task->name, &task->counts);
+	if (!task->peek)
+		sh_slow_read(&task->slow);
 }
 
 static void job_done(struct sh_job *job)
@@ -242,6 +252,8 @@ static void begin(struct sh_nic *nic, bool is_peek)
 	task->nic = nic;
 	task->peek = is_peek;
 	memcpy(task->name, nic->name, sizeof(task->name));
+	if (!is_peek)
+		sh_slow_ask(nic, &task->slow);
 	sh_job_begin(&nic->busy);
 	of(nic)->reading = !sh_worker_submit(nic->worker, &task->job);
 	if (of(nic)->reading)
@@ -250,7 +262,7 @@ static void begin(struct sh_nic *nic, bool is_peek)
 	free(task);
 }
 
-/* One that is away is looked at, too: its time there has an end. */
+/* One that is left is looked at, too: its time has an end; or its link comes up slower than it was. */
 static bool find_used(void)
 {
 	struct sh_qp *qp;
@@ -258,13 +270,18 @@ static bool find_used(void)
 	uint32_t i;
 
 	for (i = 0; i < sh_nics.n; i++)
-		gray.nic[i].used = gray.nic[i].core.state == SH_GRAY_SICK;
+		gray.nic[i].used = in_question(&sh_nics.nic[i]);
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->conn_id && qp->active->nic && qp->core.guarded)
-			of(qp->active->nic)->used = true;
+			of(qp->active->nic)->used = of(qp->ctx->nic)->used = true;
 	for (i = 0; i < sh_nics.n; i++)
 		any |= gray.nic[i].used;
 	return any;
+}
+
+static bool is_due(const struct sh_nic *nic)
+{
+	return !of(nic)->idle || gray.looks % IDLE_LOOKS == 0 || sh_slow_in_doubt(nic);
 }
 
 static void gray_run(uint64_t now)
@@ -277,7 +294,7 @@ static void gray_run(uint64_t now)
 	gray.look_at = find_used() ? now + config()->look_ns : 0;
 	gray.looks++;
 	for (i = 0; i < sh_nics.n; i++)
-		if (gray.nic[i].used && (!gray.nic[i].idle || gray.looks % IDLE_LOOKS == 0))
+		if (gray.nic[i].used && is_due(&sh_nics.nic[i]))
 			begin(&sh_nics.nic[i], false);
 }
 
@@ -289,6 +306,7 @@ static uint64_t gray_next_timer(void)
 static void gray_reset(void)
 {
 	memset(&gray, 0, sizeof(gray));
+	sh_slow_reset();
 }
 
 /* ---- told ----------------------------------------------------------------------------------- */
@@ -299,7 +317,10 @@ const char *sh_gray_word(const struct sh_nic *nic)
 					     [SH_GRAY_SUSPECT] = "suspect",
 					     [SH_GRAY_SICK] = "sick" };
 
-	return sh.config.gray.mode == SH_GRAY_OFF ? "off" : words[of(nic)->core.state];
+	if (sh.config.gray.mode == SH_GRAY_OFF)
+		return "off";
+	return of(nic)->core.state != SH_GRAY_SICK && sh_slow_is(nic) ? "slow"
+								      : words[of(nic)->core.state];
 }
 
 void sh_gray_peek(struct sh_nic *nic, uint64_t now)
@@ -324,12 +345,13 @@ void sh_gray_figures(const struct sh_nic *nic, uint64_t *errors, uint64_t *packe
 
 void sh_gray_use(struct sh_nic *nic)
 {
+	sh_slow_use(nic);
 	if (of(nic)->core.state != SH_GRAY_SICK)
 		return;
 	sh_gray_absolve(&of(nic)->core, sh_now_ns());
 	of(nic)->told_stays = STAYS_UNTOLD;
 	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_DRAIN);
-	sh_nic_avoid(nic, false);
+	sh_nic_avoid(nic, SH_DRAIN_GRAY, false);
 }
 
 const struct sh_module sh_gray_module = {

@@ -189,9 +189,9 @@ static bool nic_drain_by(struct sh_nic *nic, enum sh_drain word, bool on)
 	return true;
 }
 
-void sh_nic_avoid(struct sh_nic *nic, bool on)
+void sh_nic_avoid(struct sh_nic *nic, enum sh_drain by, bool on)
 {
-	if (nic_drain_by(nic, SH_DRAIN_GRAY, on))
+	if (nic_drain_by(nic, by, on))
 		sh_news_nic_changed(nic);
 }
 

@@ -23,6 +23,7 @@
 enum sh_drain {
 	SH_DRAIN_ORDER = 1, /* the operator's */
 	SH_DRAIN_GRAY = 2,  /* conn/gray.c: it loses packets */
+	SH_DRAIN_SLOW = 4,  /* conn/slow.c: its links are slow */
 };
 
 enum sh_nic_state { SH_NIC_CLOSED, SH_NIC_OPENING, SH_NIC_OPEN, SH_NIC_FAILED };
@@ -177,10 +178,10 @@ void sh_nic_fatal(struct sh_nic *nic); /* a context of its present incarnation s
 /* Around the life of what is made on an incarnation; lock held. */
 void sh_nic_hold(struct sh_nic *nic, uint32_t incarnation);
 void sh_nic_release(struct sh_nic *nic, uint32_t incarnation);
-void sh_nic_obeys(struct sh_nic *nic);		  /* it is not sick any more */
-void sh_nic_drain(struct sh_nic *nic, bool on);	  /* the operator's order */
-void sh_nic_avoid(struct sh_nic *nic, bool on);	  /* it was judged sick by its counters */
-bool sh_device_gone(struct ibv_context *context); /* it is asked: lock not held */
+void sh_nic_obeys(struct sh_nic *nic);				  /* it is not sick any more */
+void sh_nic_drain(struct sh_nic *nic, bool on);			  /* the operator's order */
+void sh_nic_avoid(struct sh_nic *nic, enum sh_drain by, bool on); /* it was judged so */
+bool sh_device_gone(struct ibv_context *context);		  /* it is asked: lock not held */
 void sh_nic_ask(struct sh_nic *nic); /* a command that does no harm; it is told of the answer */
 /* vlan.c: of a connection that is to be introduced. False: addresses are being found out; see news.h, opened. */
 bool sh_nics_on_vlan(uint16_t vlan);

@@ -33,9 +33,13 @@ static const char help[] =
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
 	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"
-	"  link NIC [out|in] [--rate 1G] [--delay 12.5ms] [--loss 1e-3] [--burst N] [--reorder P:T]\n"
+	"  link NIC [out|in] [--rate 1G] [--delay 12.5ms] [--loss 1e-3] [--burst N] [--reorder "
+	"P:T]\n"
 	"           [--duplicate P] [--queue 4M] | off\n"
 	"                                    its cable, or one direction of it; alone: shows it\n"
+	"  speed NIC port 1X [SDR...HDR] | pci x8 [2.5|5.0|8.0|16.0] | whole\n"
+	"                                    lanes of its port, or of its PCI link, and their "
+	"speed\n"
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
 	"  mtu TARGET BYTES                  what its port can\n"
@@ -185,7 +189,7 @@ int main(int argc, char **argv)
 		{ "swap", ctl_swap },	      { "slow", ctl_slow },
 		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
 		{ "real", ctl_real },	      { "atomic-scope", ctl_atomic_scope },
-		{ "link", ctl_link },
+		{ "link", ctl_link },	      { "speed", ctl_speed },
 	};
 
 	if (argc < 2)

@@ -39,6 +39,7 @@ int ctl_script(int argc, char **argv);
 int ctl_release(int argc, char **argv);
 int ctl_heal(int argc, char **argv);
 int ctl_link(int argc, char **argv);
+int ctl_speed(int argc, char **argv);
 int ctl_cost(int argc, char **argv);
 int ctl_slow(int argc, char **argv);
 int ctl_posted_writes(int argc, char **argv);

@@ -105,9 +105,9 @@ static struct sn_line_slot *depart(struct sn_line *line, uint64_t due_ns)
 	return slot;
 }
 
-static uint64_t time_of(const struct sn_line_config *c, uint64_t bytes)
+static uint64_t time_of(const struct sn_line *line, uint64_t bytes)
 {
-	return c->rate_bps ? bytes * 8000000000ULL / c->rate_bps : 0;
+	return line->rate_bps ? bytes * 8000000000ULL / line->rate_bps : 0;
 }
 
 /* Is there room? 0; -ENOBUFS: the sender is to wait; -ENOSPC: it is lost. */
@@ -119,7 +119,7 @@ static int admit(const struct sn_line *line, uint64_t now_ns, bool may_wait)
 	if (line->n_free < 2)
 		return may_wait && !c->queue ? -ENOBUFS : -ENOSPC;
 	if (c->queue)
-		return waits > time_of(c, c->queue) ? -ENOSPC : 0;
+		return waits > time_of(line, c->queue) ? -ENOSPC : 0;
 	return may_wait && waits > BACKLOG_NS ? -ENOBUFS : 0;
 }
 
@@ -130,7 +130,7 @@ static int enter(struct sn_line *line, uint64_t bytes, uint64_t now_ns,
 	struct sn_fate fate = sn_fate_of(&c->loss, line->n++);
 	uint64_t due;
 
-	line->free_ns = (line->free_ns > now_ns ? line->free_ns : now_ns) + time_of(c, bytes);
+	line->free_ns = (line->free_ns > now_ns ? line->free_ns : now_ns) + time_of(line, bytes);
 	atomic_fetch_add(&line->sent, 1);
 	if (fate.lost) {
 		atomic_fetch_add(&line->lost, 1);
@@ -142,7 +142,7 @@ static int enter(struct sn_line *line, uint64_t bytes, uint64_t now_ns,
 	if (!fate.twice)
 		return 1;
 	atomic_fetch_add(&line->duplicated, 1);
-	slots[1] = depart(line, due + time_of(c, bytes));
+	slots[1] = depart(line, due + time_of(line, bytes));
 	return 2;
 }
 
@@ -276,14 +276,20 @@ struct sn_line *sn_line_of(struct sn_fabric *fabric, const struct sn_pkt *pkt)
 	return line ? line : numbered(fabric, &dst->cable.in);
 }
 
+static void line_speed(struct sn_line *line, const struct sn_nic *nic)
+{
+	line->rate_bps = line->config.rate_bps * sn_speed_share(&nic->cable.speed) / SN_SPEED_WHOLE;
+}
+
 /* Packets that are under way on it stay so. */
-static void line_set(struct sn_fabric *fabric, struct sn_line *line,
+static void line_set(struct sn_fabric *fabric, struct sn_line *line, const struct sn_nic *nic,
 		     const struct sn_line_config *config)
 {
 	uint32_t i = (uint32_t)(line - fabric->line);
 
 	line_lock(line, getpid());
 	line->config = *config;
+	line_speed(line, nic);
 	line->config.loss.seed = ((uint64_t)fabric->seed << 8) + i;
 	line->n = 0;
 	if (!atomic_load(&line->active)) {
@@ -296,7 +302,7 @@ static void line_set(struct sn_fabric *fabric, struct sn_line *line,
 	atomic_store_explicit(&line->on, 1, memory_order_release);
 }
 
-static int find(struct sn_fabric *fabric, _Atomic uint32_t *number,
+static int find(struct sn_fabric *fabric, const struct sn_nic *nic, _Atomic uint32_t *number,
 		const struct sn_line_config *config)
 {
 	uint32_t i = atomic_load(number);
@@ -306,7 +312,7 @@ static int find(struct sn_fabric *fabric, _Atomic uint32_t *number,
 			i = k + 1;
 	if (!i)
 		return -ENOSPC;
-	line_set(fabric, &fabric->line[i - 1], config);
+	line_set(fabric, &fabric->line[i - 1], nic, config);
 	atomic_store_explicit(number, i, memory_order_release);
 	return 0;
 }
@@ -323,19 +329,33 @@ static void turn_off(struct sn_fabric *fabric, const _Atomic uint32_t *number)
 int sn_line_set_way(struct sn_fabric *fabric, uint32_t host, uint32_t nic, enum sn_line_way way,
 		    const struct sn_line_config *config)
 {
-	struct sn_cable *cable = &fabric->nic[host][nic].cable;
-	_Atomic uint32_t *const numbers[] = { &cable->out, &cable->in };
+	struct sn_nic *end = &fabric->nic[host][nic];
+	_Atomic uint32_t *const numbers[] = { &end->cable.out, &end->cable.in };
 	int err = 0;
 
 	for (uint32_t i = 0; i < 2 && !err; i++) {
 		if (!(way >> i & 1))
 			continue;
 		if (config)
-			err = find(fabric, numbers[i], config);
+			err = find(fabric, end, numbers[i], config);
 		else
 			turn_off(fabric, numbers[i]);
 	}
 	return err;
+}
+
+void sn_line_speed_changed(struct sn_fabric *fabric, struct sn_nic *nic)
+{
+	struct sn_line *lines[] = { numbered(fabric, &nic->cable.out),
+				    numbered(fabric, &nic->cable.in) };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		if (!lines[i])
+			continue;
+		line_lock(lines[i], getpid());
+		line_speed(lines[i], nic);
+		line_unlock(lines[i]);
+	}
 }
 
 int sn_line_set(struct sn_fabric *fabric, uint32_t host, uint32_t nic,

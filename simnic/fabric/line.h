@@ -14,6 +14,7 @@
 #define SN_LINE_PAYLOAD 4096
 
 struct sn_fabric;
+struct sn_nic;
 
 struct sn_line_config {
 	uint64_t rate_bps; /* 0: no limit */
@@ -36,6 +37,7 @@ struct sn_line {
 	_Atomic uint64_t next_ns;    /* when the first arrives; UINT64_MAX: none is under way */
 	_Atomic uint64_t sent, lost, overflown, reordered, duplicated, oversized;
 	struct sn_line_config config;
+	uint64_t rate_bps; /* of the configured one, as much as the NIC's speed leaves */
 	uint64_t n, free_ns, order;
 	uint32_t n_heap, n_free;
 	uint32_t heap[SN_LINE_SLOTS], free[SN_LINE_SLOTS]; /* heap: by due_ns */
@@ -49,6 +51,7 @@ enum sn_line_way { SN_LINE_OUT = 1, SN_LINE_IN = 2, SN_LINE_BOTH = 3 };
 /* Directions of a NIC's cable. NULL: without a line again. -ENOSPC: the fabric has no more of them. */
 int sn_line_set_way(struct sn_fabric *fabric, uint32_t host, uint32_t nic, enum sn_line_way way,
 		    const struct sn_line_config *config);
+void sn_line_speed_changed(struct sn_fabric *fabric, struct sn_nic *nic); /* speed.h */
 int sn_line_set(struct sn_fabric *fabric, uint32_t host, uint32_t nic,
 		const struct sn_line_config *config);
 /*

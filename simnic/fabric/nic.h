@@ -10,6 +10,7 @@
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/limits.h"
 #include "simnic/fabric/quirk.h"
+#include "simnic/fabric/speed.h"
 #include "simnic/fabric/tenant.h"
 
 struct sn_fabric;
@@ -91,6 +92,7 @@ struct sn_removal {
 /* A long one: the number of the struct sn_line of each direction, + 1; 0: none. */
 struct sn_cable {
 	_Atomic uint32_t out, in;
+	struct sn_speed speed; /* of any, also a short one */
 };
 
 struct sn_nic {

@@ -134,6 +134,22 @@ static void put_config(struct tree *tree, const struct sn_nic *nic)
 		close(fd);
 }
 
+static void put_pci_speed(struct tree *tree, const struct sn_nic *nic)
+{
+	const struct sn_speed *speed = &nic->cable.speed;
+
+	put(tree, "current_link_speed", "%s", sn_speed_pci_text(speed));
+	put(tree, "current_link_width", "%u", atomic_load(&speed->pci_lanes));
+}
+
+static void put_rate(struct tree *tree, const struct sn_nic *nic)
+{
+	char text[SN_SPEED_TEXT];
+
+	sn_speed_rate_text(&nic->cable.speed, text);
+	put(tree, "ports/1/rate", "%s", text);
+}
+
 static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	char pci[128];
@@ -156,8 +172,7 @@ static void tree_pci(struct tree *tree, const struct sn_fabric *fabric, const st
 	put(tree, "local_cpulist", "0-31");
 	put(tree, "max_link_speed", "16.0 GT/s PCIe");
 	put(tree, "max_link_width", "16");
-	put(tree, "current_link_speed", "16.0 GT/s PCIe");
-	put(tree, "current_link_width", "16");
+	put_pci_speed(tree, nic);
 	put(tree, "enable", "1");
 	put(tree, "../class", "0x060400");
 	put(tree, "../max_link_speed", "16.0 GT/s PCIe");
@@ -270,7 +285,7 @@ static void tree_port(struct tree *tree, const struct sn_nic *nic)
 	put(tree, "ports/1/lid_mask_count", "0");
 	put(tree, "ports/1/sm_lid", "0x%x", eth ? 0 : 1);
 	put(tree, "ports/1/sm_sl", "0");
-	put(tree, "ports/1/rate", "100 Gb/sec (4X EDR)");
+	put_rate(tree, nic);
 	put(tree, "ports/1/cap_mask", eth ? "0x04010000" : "0x2651e848");
 	tree_pkeys(tree, nic);
 	tree_counters(tree);
@@ -371,7 +386,7 @@ void sn_sysfs_port_refresh(const struct sn_fabric *fabric, const struct sn_nic *
 	put_port_state(&tree, nic);
 }
 
-void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+static struct tree tree_of_function(const struct sn_fabric *fabric, const struct sn_nic *nic)
 {
 	struct tree tree = { .replace = true };
 	char pci[128];
@@ -379,7 +394,22 @@ void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *n
 	pci_path(pci, sizeof(pci), nic);
 	snprintf(tree.base, sizeof(tree.base), "%s/h%u/sys/devices/%s", fabric->dir, nic->host,
 		 pci);
+	return tree;
+}
+
+void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree tree = tree_of_function(fabric, nic);
+
 	put_config(&tree, nic);
+}
+
+void sn_sysfs_speed_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)
+{
+	struct tree port = tree_of_device(fabric, nic), function = tree_of_function(fabric, nic);
+
+	put_rate(&port, nic);
+	put_pci_speed(&function, nic);
 }
 
 void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic)

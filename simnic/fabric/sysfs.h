@@ -10,6 +10,7 @@ struct sn_nic;
 
 int sn_sysfs_create(const struct sn_fabric *fabric);
 void sn_sysfs_port_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic);
+void sn_sysfs_speed_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic);
 void sn_sysfs_pci_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic);
 void sn_sysfs_gids_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic);
 void sn_sysfs_pkeys_refresh(const struct sn_fabric *fabric, const struct sn_nic *nic);

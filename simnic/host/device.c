@@ -220,8 +220,8 @@ static void port_fill(const struct sn_nic *nic, struct ib_uverbs_query_port_resp
 		.active_mtu = atomic_load(&nic->mtu),
 		.max_vl_num = 4,
 		.subnet_timeout = eth ? 0 : 18,
-		.active_width = 2,  /* 4 lanes */
-		.active_speed = 32, /* EDR, 25 Gb/s a lane */
+		.active_width = sn_speed_width(&nic->cable.speed),
+		.active_speed = sn_speed_lane(&nic->cable.speed),
 		.phys_state = up ? 5 : 3,
 		.link_layer = eth ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND,
 		.flags = eth ? IB_UVERBS_QPF_GRH_REQUIRED : 0,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A link that loses a packet in a thousand is found by the counters of its port, and told of, or left in order;
-congestion, pauses and slow receivers are not, nor is a link that has become slow. gray_long.py has more of it.
+congestion, pauses and slow receivers are not, nor is a link that has become slow as a queue makes it. One that trained to
+fewer lanes, and a PCI link that did, are found by what they tell of themselves. gray_long.py has more of it.
 
   gray.py --build DIR [CASE...]
 """
@@ -97,6 +98,15 @@ class Gray:
             self.alive()
             time.sleep(LOOK_MS / 1000)
         must("nothing moves", not self.events("switch", "return"), self.events("switch", "return"))
+
+    def still_on(self, nic):
+        """For a while, without another move."""
+        moves = len(self.events("switch", "return"))
+        for _ in range(LOOKS):
+            self.alive()
+            time.sleep(LOOK_MS / 1000)
+        must("nothing moves", len(self.events("switch", "return")) == moves, self.events("switch", "return"))
+        self.only(nic)
 
 
 def in_order(moves):
@@ -212,7 +222,120 @@ def stopped(gray):
     gray.still(1)
 
 
-CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, slow, paused)}
+# ---- links that say themselves that they are slow -----------------------------------------------
+
+QUARTER = ("port", "1X")
+HALF = ("port", "2X")
+RATED = ("--rate", "1G", *WELL)
+
+
+class Rated(Gray):
+    """Over a link whose rate is that of a NIC that is whole."""
+
+    def __init__(self, lab, mode, **settings):
+        super().__init__(lab, mode, link=RATED, **settings)
+
+    def speed(self, *words):
+        self.lab.ctl("speed", NIC, *words)
+
+    def told(self, kind="gray", n=1):
+        """By whom: of h0's NIC h0 alone can say it. Returns why."""
+        for e in self.wait(kind, n=n, hosts=("h0",)):
+            must("which", (e["from"], e["cause"]) == ("mlx5_0", "slow-link"), e)
+        must("the other end's NIC is well", not self.events(kind, hosts=("h1",)))
+        return self.events(kind, hosts=("h0",))[-1]["why"]
+
+    def leaves(self):
+        """As soon as two looks have seen it; nothing is sent again."""
+        began = time.monotonic()
+        self.told()
+        self.only(1)
+        print(f"left after {time.monotonic() - began:.1f} s", flush=True)
+        must("it is left", self.told() == "its connections leave in order", self.events("gray"))
+        must("the status", self.words("h0") == ["slow"] * 2, self.words("h0"))
+        must("it moved", self.events("switch"))
+        self.moved_in_order()
+
+    def moved_in_order(self):
+        """Nothing is lost on these links, so nothing is ever sent again."""
+        for e in self.events("switch", "return"):
+            must("by an order", e["cause"] in ("drain", "peer", "better-nic"), e)
+            must("nothing is sent again", e["resent"] + e["settled"] == 0, e)
+
+
+def fewer_lanes(lab):
+    """One lane of four: it is left, and comes back when all are there again."""
+    rated = Rated(lab, "on")
+    rated.speed(*QUARTER)
+    rated.leaves()
+    rated.still_on(1)
+    rated.speed("whole")
+    rated.told("gray-over")
+    rated.only(0)
+    must("it came back", rated.events("return"))
+    rated.moved_in_order()
+
+
+def fewer_lanes_watched(lab):
+    """By default: an event and the status, and nothing is done."""
+    rated = Rated(lab, None)
+    rated.speed(*QUARTER)
+    must("it says so", rated.told() == "it is only watched")
+    wait_for("the status", lambda: rated.words("h0") == ["slow"] * 2, 30)
+    rated.still(LOOKS // 2)
+    rated.speed("whole")
+    rated.told("gray-over")
+    rated.still(1)
+
+
+def half_of_two(lab):
+    """Two NICs at half of it, or one for the traffic of both: that is no gain."""
+    rated = Rated(lab, "on")
+    rated.speed(*HALF)
+    must("it stays", rated.told() == "it is used on, as no other NIC is better")
+    rated.still(LOOKS // 2)
+
+
+def pci_lanes(lab):
+    """A PCI link that still carries what the port does is no loss; one that does not is left, as a port is."""
+    rated = Rated(lab, "on")
+    rated.speed("pci", "x8")
+    rated.still(LOOKS // 2)
+    must("nor is it told of", not rated.events("gray"), rated.events("gray"))
+    rated.speed("pci", "x4", "8.0")
+    rated.leaves()
+    rated.speed("whole")
+    rated.told("gray-over")
+    rated.only(0)
+
+
+def retrained(lab):
+    """Down, and up again with a lane: as links really lose lanes. It is not used again until it has all of them."""
+    rated = Rated(lab, "on")
+    lab.ctl("fault", "port-down", NIC)
+    rated.only(1)
+    rated.speed(*QUARTER)
+    lab.ctl("fault", "port-up", NIC)
+    rated.told()
+    rated.only(1)
+    rated.still_on(1)
+    rated.speed("whole")
+    rated.told("gray-over")
+    rated.only(0)
+
+
+def slow_from_the_start(lab):
+    """No process has seen it whole: the other NIC of its make says what it could."""
+    lab.ctl("speed", NIC, *QUARTER)
+    rated = Rated(lab, "on")
+    rated.leaves()
+    Ctl(lab, "h0")("undrain", "mlx5_0")     # it is well as it is, says who should know
+    rated.only(0)
+    rated.still_on(0)
+
+
+CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, slow, paused, fewer_lanes,
+                                 fewer_lanes_watched, half_of_two, pci_lanes, retrained, slow_from_the_start)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=2, nics=2))

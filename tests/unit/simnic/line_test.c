@@ -173,6 +173,55 @@ static void rate_and_delay(void **state)
 	assert_true(sn_line_next_ns(*state) == UINT64_MAX);
 }
 
+/* Its own rate is that of a NIC that is whole: the slower of the port and the PCI link says what is left. */
+static void speed_limits_what_a_line_carries(void **state)
+{
+	struct sn_line *line = line_with(*state, (struct sn_line_config){ .rate_bps = 8 * MS });
+	struct sn_fabric *f = *state;
+	struct sn_nic *nic = &f->nic[0][0];
+
+	assert_int_equal(line->rate_bps, 8 * MS);
+	assert_int_equal(sn_speed_set_port(f, nic, 1, NULL), 0);
+	assert_int_equal(line->rate_bps, 2 * MS);
+	assert_int_equal(send_at(f, line, 0, 1000, 7, true), 1);
+	assert_int_equal(take_at(f, 4 * MS - 1), -1);
+	assert_int_equal(take_at(f, 4 * MS), 7);
+	assert_int_equal(sn_speed_set_port(f, nic, 4, NULL), 0);
+	assert_int_equal(sn_speed_set_pci(f, nic, 16, "8.0"), 0); /* 126 Gb/s for a port of 100 */
+	assert_int_equal(line->rate_bps, 8 * MS);
+	assert_int_equal(sn_speed_set_pci(f, nic, 8, "8.0"), 0);
+	assert_in_range(line->rate_bps, 5 * MS, 5 * MS + MS / 25);
+	line = line_with(f, (struct sn_line_config){ .rate_bps = 8 * MS });
+	assert_in_range(line->rate_bps, 5 * MS, 5 * MS + MS / 25);
+	assert_int_equal(sn_speed_set_pci(f, nic, 16, NULL), 0);
+	assert_int_equal(line->rate_bps, 8 * MS);
+}
+
+static void speed_is_told_as_the_kernel_tells_it(void **state)
+{
+	struct sn_fabric *f = *state;
+	struct sn_nic *nic = &f->nic[0][0];
+	char rate[SN_SPEED_TEXT];
+
+	assert_int_equal(sn_speed_set_port(f, nic, 1, "SDR"), 0);
+	assert_int_equal(sn_speed_width(&nic->cable.speed), 1);
+	assert_int_equal(sn_speed_lane(&nic->cable.speed), 1);
+	sn_speed_rate_text(&nic->cable.speed, rate);
+	assert_string_equal(rate, "2.5 Gb/sec (1X SDR)");
+	assert_int_equal(sn_speed_set_port(f, nic, 3, NULL), -EINVAL);
+	assert_int_equal(sn_speed_set_port(f, nic, 4, "XDR"), -EINVAL);
+	assert_int_equal(sn_speed_set_port(f, nic, 4, NULL), 0);
+	assert_int_equal(sn_speed_width(&nic->cable.speed), 2);
+	assert_int_equal(sn_speed_lane(&nic->cable.speed), 32);
+	sn_speed_rate_text(&nic->cable.speed, rate);
+	assert_string_equal(rate, "100 Gb/sec (4X EDR)");
+	assert_int_equal(sn_speed_set_pci(f, nic, 3, NULL), -EINVAL);
+	assert_int_equal(sn_speed_set_pci(f, nic, 32, NULL), -EINVAL);
+	assert_int_equal(sn_speed_set_pci(f, nic, 0, NULL), -EINVAL);
+	assert_int_equal(sn_speed_set_pci(f, nic, 8, "9.0"), -EINVAL);
+	assert_string_equal(sn_speed_pci_text(&nic->cable.speed), "16.0 GT/s PCIe");
+}
+
 static void busy_line_makes_its_sender_wait(void **state)
 {
 	struct sn_line *line = line_with(*state, (struct sn_line_config){ .rate_bps = 8 * MS });
@@ -317,6 +366,8 @@ int main(void)
 		cmocka_unit_test(fate_hangs_on_seed_and_number),
 		cmocka_unit_test(losses_are_as_many_as_told),
 		WITH(rate_and_delay),
+		WITH(speed_limits_what_a_line_carries),
+		WITH(speed_is_told_as_the_kernel_tells_it),
 		WITH(busy_line_makes_its_sender_wait),
 		WITH(full_queue_loses),
 		WITH(full_fabric_makes_its_sender_wait),

@@ -19,6 +19,8 @@ CASES = [  # kind, cause, why, whether the node is in question
     ("return", "better-nic", "", False),
     ("gray", "packet-loss", LEAVES, True),
     ("gray", "packet-loss", "it is only watched", False),
+    ("gray", "slow-link", LEAVES, True),
+    ("gray", "slow-link", "it is only watched", False),
     ("gray-over", "packet-loss", "", False),
 ]
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * NICs that are slow, as their links say. The rules are those of core/slow.c; here the rates are read, where conn/gray.c
+ * reads counters, and something is done: told of, or, with SHIFT_GRAY=on, the NIC is drained in order if that pays.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "shiftlib/base/log.h"
+#include "shiftlib/base/util.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/slow.h"
+#include "shiftlib/nic/rates.h"
+#include "shiftlib/report/event.h"
+
+#define SLOW_SYSFS  "/sys"
+#define LIKE_LOOKS  128 /* of a NIC, between two at those of its make */
+#define MBPS_A_GBPS 1000.0
+
+static struct slow_nic {
+	struct sh_slow core;
+	struct sh_slow_rates like; /* the most that others of its make have shown */
+	uint32_t incarnation, looks;
+	bool told_stays; /* that nothing is done */
+	bool untold;	 /* its rate was not known when last looked at: it may come up slower */
+} slow[SH_MAX_NICS];
+
+static struct slow_nic *of(const struct sh_nic *nic)
+{
+	return &slow[nic->index];
+}
+
+/* ---- what is done --------------------------------------------------------------------------- */
+
+static void tell(const struct sh_nic *nic, const char *why)
+{
+	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = SH_CAUSE_SLOW, .why = why };
+	const struct sh_slow *core = &of(nic)->core;
+
+	sh_log(SH_LOG_WARN, "%s: its link carries %.5g of the %.5g Gb/s that it could; %s",
+	       nic->name, core->now / MBPS_A_GBPS, core->whole / MBPS_A_GBPS, why);
+	snprintf(event.from, sizeof(event.from), "%s", nic->name);
+	sh_event_record(&event);
+}
+
+static uint32_t rate_of(const struct sh_nic *nic)
+{
+	return of(nic)->core.now ? of(nic)->core.now : nic->address.speed;
+}
+
+static bool pays(const struct sh_nic *nic)
+{
+	uint32_t choices = sh_gray_choices(nic), i;
+	struct sh_slow_others others = { 0 };
+
+	for (i = 0; i < sh_nics.n; i++) {
+		const struct sh_nic *other = &sh_nics.nic[i];
+
+		if (other == nic || !(choices >> i & 1) || other->drained || sh_slow_is(other))
+			continue;
+		others.can += rate_of(other);
+		others.own += sh_conns_spare(other) ? 0 : rate_of(other);
+	}
+	return sh_slow_pays(&of(nic)->core, &others);
+}
+
+/* Again at each look: what kept it may be over. */
+static void drain(struct sh_nic *nic)
+{
+	struct slow_nic *own = of(nic);
+
+	if (nic->drained & SH_DRAIN_SLOW)
+		return;
+	if (sh_gray_may_leave(nic) && pays(nic)) {
+		own->told_stays = false;
+		tell(nic, "its connections leave in order");
+		sh_nic_avoid(nic, SH_DRAIN_SLOW, true);
+	} else if (!own->told_stays) {
+		own->told_stays = true;
+		tell(nic, "it is used on, as no other NIC is better");
+	}
+}
+
+static void whole_again(struct sh_nic *nic)
+{
+	of(nic)->told_stays = false;
+	sh_log(SH_LOG_WARN, "%s: its link carries %.5g Gb/s again, and did so for %llu s",
+	       nic->name, of(nic)->core.now / MBPS_A_GBPS,
+	       (unsigned long long)(sh_slow_hold_ns(&of(nic)->core, &sh.config.gray.rules) /
+				    SH_NS_PER_S));
+	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_SLOW);
+	sh_nic_avoid(nic, SH_DRAIN_SLOW, false);
+}
+
+static void act(struct sh_nic *nic, bool changed)
+{
+	bool is = sh_slow_is(nic);
+
+	if (changed && !is)
+		whole_again(nic);
+	else if (is && sh.config.gray.mode == SH_GRAY_ON)
+		drain(nic);
+	else if (changed)
+		tell(nic, "it is only watched");
+}
+
+/* ---- looks ---------------------------------------------------------------------------------- */
+
+static void ask_others(const struct sh_nic *nic, struct sh_slow_look *look)
+{
+	uint32_t i;
+
+	for (i = 0; i < sh_nics.n; i++)
+		if (i != nic->index)
+			snprintf(look->others[look->n_others++], SH_SLOW_NAME, "%s",
+				 sh_nics.nic[i].name);
+}
+
+void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_look *look)
+{
+	memset(look, 0, sizeof(*look));
+	snprintf(look->name, sizeof(look->name), "%s", nic->name);
+	if (of(nic)->looks++ % LIKE_LOOKS == 0 || of(nic)->incarnation != nic->incarnation)
+		ask_others(nic, look);
+}
+
+static uint32_t more(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+void sh_slow_read(struct sh_slow_look *look)
+{
+	struct sh_slow_rates rates;
+	uint32_t i;
+
+	sh_rates_read(SLOW_SYSFS, look->name, &look->rates);
+	for (i = 0; i < look->n_others; i++) {
+		if (!sh_rates_alike(SLOW_SYSFS, look->name, look->others[i]))
+			continue;
+		sh_rates_read(SLOW_SYSFS, look->others[i], &rates);
+		look->like.port = more(look->like.port, rates.port);
+		look->like.bus = more(look->like.bus, rates.bus);
+	}
+}
+
+void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look)
+{
+	static const struct sh_slow_rates unknown; /* a dead one's name may be another's by now */
+	const struct sh_slow_rates *rates = sh_nic_up(nic) ? &look->rates : &unknown;
+	struct slow_nic *own = of(nic);
+
+	if (own->incarnation != nic->incarnation) {
+		sh_slow_forget(&own->core);
+		memset(&own->like, 0, sizeof(own->like));
+		own->incarnation = nic->incarnation;
+	}
+	own->like.port = more(own->like.port, look->like.port);
+	own->like.bus = more(own->like.bus, look->like.bus);
+	own->untold = !rates->port;
+	act(nic, sh_slow_look(&own->core, &sh.config.gray.rules, rates, &own->like, sh_now_ns()));
+	if (rates->port)
+		nic->address.speed = own->core.now; /* for orders of paths, and what is left */
+}
+
+/* ---- told ----------------------------------------------------------------------------------- */
+
+bool sh_slow_is(const struct sh_nic *nic)
+{
+	return of(nic)->core.state == SH_SLOW_SLOW;
+}
+
+bool sh_slow_in_doubt(const struct sh_nic *nic)
+{
+	return of(nic)->core.looks || of(nic)->untold;
+}
+
+void sh_slow_figures(const struct sh_nic *nic, uint32_t *now, uint32_t *whole)
+{
+	*now = of(nic)->core.now;
+	*whole = of(nic)->core.whole;
+}
+
+void sh_slow_use(struct sh_nic *nic)
+{
+	if (!sh_slow_is(nic))
+		return;
+	sh_slow_accept(&of(nic)->core, sh_now_ns());
+	of(nic)->told_stays = false;
+	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_DRAIN);
+	sh_nic_avoid(nic, SH_DRAIN_SLOW, false);
+}
+
+void sh_slow_reset(void)
+{
+	memset(slow, 0, sizeof(slow));
+}

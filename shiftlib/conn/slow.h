@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* NICs whose links carry less than they can: core/slow.h, with the rates of real links. conn/gray.c looks. */
+#ifndef SHIFTLIB_CONN_SLOW_H
+#define SHIFTLIB_CONN_SLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "shiftlib/core/slow.h"
+#include "shiftlib/nic/nic.h"
+
+#define SH_SLOW_NAME 64
+
+/* A look: asked with the lock held, read without, on the NIC's worker, and told with it. */
+struct sh_slow_look {
+	char name[SH_SLOW_NAME];
+	struct sh_slow_rates rates, like;
+	uint32_t n_others; /* that may be of its make; 0: they were looked at not long ago */
+	char others[SH_MAX_NICS][SH_SLOW_NAME];
+};
+
+void sh_slow_ask(const struct sh_nic *nic, struct sh_slow_look *look);
+void sh_slow_read(struct sh_slow_look *look);
+void sh_slow_told(struct sh_nic *nic, const struct sh_slow_look *look);
+
+/* Lock held. */
+bool sh_slow_is(const struct sh_nic *nic);
+bool sh_slow_in_doubt(const struct sh_nic *nic); /* another look is to say more, traffic or not */
+/* What it carries, and could, Mb/s; 0: not known. */
+void sh_slow_figures(const struct sh_nic *nic, uint32_t *now, uint32_t *whole);
+void sh_slow_use(struct sh_nic *nic); /* the operator wants it to be used */
+void sh_slow_reset(void);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <assert.h>
+#include <string.h>
+#include "shiftlib/core/slow.h"
+
+#define LOOKS_LEAST  2
+#define BELOW	     950 /* thousandths of what it could */
+#define THOUSAND     1000
+#define RELAPSES_MAX 31
+
+#ifdef SC_MUTANTS
+enum sh_slow_mutant sh_slow_mutant;
+#endif
+
+/* ---- what it could -------------------------------------------------------------------------- */
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Of two that may not be known. */
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+	if (!a || !b)
+		return a + b;
+	return a < b ? a : b;
+}
+
+static uint32_t carries(uint32_t port, uint32_t bus)
+{
+	return SH_SLOW_MUTANT(PORT_ONLY) ? port : lesser(port, bus);
+}
+
+static void learn(struct sh_slow_rates *most, const struct sh_slow_rates *rates)
+{
+	most->port = larger(most->port, rates->port);
+	most->bus = larger(most->bus, rates->bus);
+	most->bus_most = rates->bus_most ? rates->bus_most : most->bus_most;
+}
+
+/* Both of its ends may have been told not to do what they can: then no NIC of its make does. */
+static uint32_t bus_whole(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
+{
+	uint32_t can = most->bus_most;
+
+	if (!most->bus)
+		return 0;
+	if (like->bus)
+		can = SH_SLOW_MUTANT(BEYOND_THE_SLOT) ? like->bus : lesser(can, like->bus);
+	return larger(most->bus, can);
+}
+
+static uint32_t whole(const struct sh_slow_rates *most, const struct sh_slow_rates *like)
+{
+	static const struct sh_slow_rates none;
+
+	if (SH_SLOW_MUTANT(ALONE))
+		like = &none;
+	return carries(larger(most->port, like->port), bus_whole(most, like));
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+uint64_t sh_slow_hold_ns(const struct sh_slow *slow, const struct sh_gray_config *config)
+{
+	uint64_t hold = config->hold_min_ns, max = config->hold_max_ns;
+
+	for (uint32_t i = 1; i < slow->relapses && hold < max; i++)
+		hold = hold > max / 2 ? max : hold * 2;
+	return hold;
+}
+
+static void transition_whole_to_slow(struct sh_slow *slow, const struct sh_gray_config *config,
+				     uint64_t now)
+{
+	uint64_t calm = config->calm_ns ? (now - slow->well_at) / config->calm_ns : 0;
+
+	assert(slow->state == SH_SLOW_WHOLE);
+	slow->relapses -= calm < slow->relapses ? (uint32_t)calm : slow->relapses;
+	if (slow->relapses < RELAPSES_MAX)
+		slow->relapses++;
+	slow->state = SH_SLOW_SLOW;
+}
+
+static void transition_slow_to_whole(struct sh_slow *slow, uint64_t now)
+{
+	assert(slow->state == SH_SLOW_SLOW);
+	slow->state = SH_SLOW_WHOLE;
+	slow->well_at = now;
+}
+
+static bool falls_short(struct sh_slow *slow)
+{
+	uint64_t now = (uint64_t)slow->now * THOUSAND;
+
+	if (now >= (uint64_t)slow->whole * BELOW) {
+		slow->accepted = 0;
+		return false;
+	}
+	return !slow->accepted || now < (uint64_t)slow->accepted * BELOW;
+}
+
+static bool judge(struct sh_slow *slow, const struct sh_gray_config *config, uint64_t now)
+{
+	uint64_t hold = SH_SLOW_MUTANT(NO_HOLD) ? 0 : sh_slow_hold_ns(slow, config);
+	uint32_t least = SH_SLOW_MUTANT(ONE_LOOK) ? 1 : LOOKS_LEAST;
+
+	if (falls_short(slow)) {
+		slow->looks++;
+		slow->seen_at = now;
+	} else {
+		slow->looks = 0;
+	}
+	if (slow->state == SH_SLOW_WHOLE && slow->looks >= least) {
+		transition_whole_to_slow(slow, config, now);
+		return true;
+	}
+	if (slow->state == SH_SLOW_WHOLE || slow->looks || now - slow->seen_at < hold)
+		return false;
+	transition_slow_to_whole(slow, now);
+	return true;
+}
+
+bool sh_slow_look(struct sh_slow *slow, const struct sh_gray_config *config,
+		  const struct sh_slow_rates *rates, const struct sh_slow_rates *like, uint64_t now)
+{
+	if (!rates->port && !SH_SLOW_MUTANT(DOWN_IS_SLOW)) {
+		slow->looks = 0;
+		return false;
+	}
+	learn(&slow->most, rates);
+	slow->now = rates->port ? carries(rates->port, rates->bus) : 0;
+	slow->whole = whole(&slow->most, like);
+	if (SH_SLOW_MUTANT(SUM_OF_PARTS) && rates->bus < slow->most.bus)
+		slow->now = slow->now / 2;
+	return judge(slow, config, now);
+}
+
+void sh_slow_forget(struct sh_slow *slow)
+{
+	memset(&slow->most, 0, sizeof(slow->most));
+	slow->now = slow->whole = slow->accepted = slow->looks = 0;
+}
+
+void sh_slow_accept(struct sh_slow *slow, uint64_t now)
+{
+	slow->accepted = slow->now;
+	slow->looks = 0;
+	if (slow->state == SH_SLOW_SLOW)
+		transition_slow_to_whole(slow, now);
+}
+
+bool sh_slow_pays(const struct sh_slow *slow, const struct sh_slow_others *others)
+{
+	if (SH_SLOW_MUTANT(ALWAYS_LEAVE))
+		return others->can != 0;
+	return (uint64_t)slow->now * (others->own + slow->whole) < others->can * slow->whole;
+}
