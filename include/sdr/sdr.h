@@ -58,7 +58,8 @@ int sdr_mr_dereg(struct sdr_mr *mr);
 enum sdr_backend {
 	SDR_BACKEND_AUTO,   /* windows if the device has them, else the stage */
 	SDR_BACKEND_WINDOW, /* a memory window for each receive: what is late has a dead key */
-	SDR_BACKEND_STAGE /* memory of SDR's own, copied out of: needs UC alone, and generations * max_msgs * max_msg_size bytes */
+	SDR_BACKEND_STAGE, /* memory of SDR's own, copied out of: needs UC alone, and generations * max_msgs * max_msg_size bytes */
+	SDR_BACKEND_ROOT /* mlx5: one indirect key over all receives: what is late is counted, and written nowhere */
 };
 
 /* 0 in any: the default. Both ends need the same, but for the backend and the rate. */
@@ -67,7 +68,7 @@ struct sdr_qp_attr {
 	uint32_t chunk_size;   /* a bit; a power of two of packets, at most 64; 16 packets */
 	uint32_t max_msgs;     /* open at once; a power of two; 64 */
 	uint32_t channels;     /* queue pairs; one for each device, and no fewer; at most 8 */
-	uint32_t generations;  /* stage: of queue pairs; 1 */
+	uint32_t generations;  /* stage, root: of queue pairs; 1, of a root 4 */
 	uint32_t recv_depth;   /* packets that may come between two sdr_poll() on a channel; 4096 */
 	uint64_t packet_lifetime_ns; /* no packet is under way for longer; 1 s, at most an hour */
 	uint64_t rate_bps;	     /* at which is sent, over all devices; 0: as fast as it goes */

@@ -156,5 +156,7 @@ struct sdr_slots {
 
 extern const struct sdr_slots_ops sdr_slots_window; /* window.c */
 extern const struct sdr_slots_ops sdr_slots_stage;  /* stage.c */
+extern const struct sdr_slots_ops
+	sdr_slots_root; /* root.c; open: -EOPNOTSUPP: not mlx5, or no indirect keys */
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { MIB = 1 << 20, CHUNK_PACKETS = 16, MAX_MSGS = 64, RECV_DEPTH = 4096 };
+enum { MIB = 1 << 20, CHUNK_PACKETS = 16, MAX_MSGS = 64, RECV_DEPTH = 4096, ROOT_GENERATIONS = 4 };
 
 #define REPEAT_NS	20000000ull /* until a round trip is known */
 #define LIFETIME_NS	1000000000ull
@@ -14,9 +14,9 @@ enum { MIB = 1 << 20, CHUNK_PACKETS = 16, MAX_MSGS = 64, RECV_DEPTH = 4096 };
 
 SDR_API const char *sdr_backend_name(enum sdr_backend backend)
 {
-	static const char *const names[] = { "auto", "window", "stage" };
+	static const char *const names[] = { "auto", "window", "stage", "root" };
 
-	return backend <= SDR_BACKEND_STAGE ? names[backend] : "?";
+	return backend <= SDR_BACKEND_ROOT ? names[backend] : "?";
 }
 
 SDR_API enum sdr_backend sdr_qp_backend(const struct sdr_qp *qp)
@@ -66,7 +66,8 @@ static void set_defaults(struct sdr_qp_attr *a, const struct sdr_context *ctx)
 		a->chunk_size ? a->chunk_size : CHUNK_PACKETS * sdr_mtu_bytes(least_mtu(ctx));
 	a->max_msgs = a->max_msgs ? a->max_msgs : MAX_MSGS;
 	a->channels = a->channels ? a->channels : ctx->n_nics;
-	a->generations = a->generations ? a->generations : 1;
+	if (!a->generations)
+		a->generations = a->backend == SDR_BACKEND_ROOT ? ROOT_GENERATIONS : 1;
 	a->recv_depth = a->recv_depth ? a->recv_depth : RECV_DEPTH;
 	a->packet_lifetime_ns = a->packet_lifetime_ns ? a->packet_lifetime_ns : LIFETIME_NS;
 	a->id_bits = a->id_bits ? a->id_bits : 10;
@@ -84,7 +85,7 @@ static int check(const struct sdr_qp_attr *a, const struct sdr_context *ctx)
 		return -EINVAL;
 	if (a->max_msg_size > packet << a->offset_bits)
 		return -EMSGSIZE;
-	if (a->backend > SDR_BACKEND_STAGE || a->channels > SDR_RAILS_MAX ||
+	if (a->backend > SDR_BACKEND_ROOT || a->channels > SDR_RAILS_MAX ||
 	    a->channels < ctx->n_nics || a->generations > SDR_GENERATIONS_MAX || a->duplicates > 1)
 		return -EINVAL;
 	if (a->backend == SDR_BACKEND_WINDOW && a->generations > 1)
@@ -161,10 +162,12 @@ static int make_tables(struct sdr_qp *qp)
 
 static int make_backing(struct sdr_qp *qp)
 {
-	bool stage = qp->attr.backend == SDR_BACKEND_STAGE;
+	static const struct sdr_slots_ops *const ops[] = { [SDR_BACKEND_WINDOW] = &sdr_slots_window,
+							   [SDR_BACKEND_STAGE] = &sdr_slots_stage,
+							   [SDR_BACKEND_ROOT] = &sdr_slots_root };
 
 	qp->backing = (struct sdr_slots){
-		.ops = stage ? &sdr_slots_stage : &sdr_slots_window,
+		.ops = ops[qp->attr.backend],
 		.nics = qp->ctx->nics,
 		.n_nics = qp->ctx->n_nics,
 		.n = qp->attr.max_msgs,

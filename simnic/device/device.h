@@ -50,9 +50,14 @@ int sn_cq_destroy(struct sn_cq *cq, uint32_t *comp_events, uint32_t *async_event
 int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, uint64_t iova,
 	      uint32_t access, uint32_t *lkey, uint32_t *rkey);
 int sn_mr_dereg(struct sn_dev *dev, uint32_t lkey);
+/* What is written by it goes nowhere; the same on every NIC, and no region's. */
+#define SN_NULL_KEY    0x00001700u
+#define SN_MAX_ENTRIES (1u << 16) /* of an indirect key */
+
 /* A key that stands for a part of another; length 0: for nothing yet. */
 struct sn_indirect {
 	uint32_t pdn, variant; /* the key's lowest eight bits */
+	uint32_t n_entries;    /* of a list that requests fill; 0: it has none */
 	uint64_t iova, length;
 	uint32_t access, of_key;
 	uint64_t of_va;

@@ -7,6 +7,7 @@
 #include "simnic/device/device.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/mr.h"
+#include "simnic/device/null.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/window.h"
 
@@ -36,18 +37,64 @@ static struct sn_mr *mr_find(struct sn_dev *dev, uint32_t key)
 }
 
 /* IBA 10.6.3: key, protection domain, rights and bounds, all of them. */
-uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
-			 uint32_t access)
+static const struct sn_mr *mr_permitted(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va,
+					uint64_t len, uint32_t access)
 {
 	const struct sn_mr *mr = mr_find(dev, key);
 
-	if (!mr || mr->pdn != pdn || (mr->access & access) != access)
-		return 0;
+	if (!mr || mr->free || mr->pdn != pdn || (mr->access & access) != access)
+		return NULL;
 	if (va < mr->iova || len > mr->length || va - mr->iova > mr->length - len)
-		return 0;
-	if (mr->kind != SN_MR_REGION)
-		return sn_window_translate(dev, mr, va, len, access);
-	return mr->addr + (va - mr->iova);
+		return NULL;
+	return mr;
+}
+
+static uint64_t mr_at(struct sn_dev *dev, const struct sn_mr *mr, uint64_t va, uint64_t len,
+		      uint32_t access)
+{
+	switch (mr->kind) {
+	case SN_MR_REGION: return mr->addr + (va - mr->iova);
+	case SN_MR_WINDOW_1:
+	case SN_MR_WINDOW_2: return sn_window_translate(dev, mr, va, len, access);
+	case SN_MR_INDIRECT: break;
+	}
+	return 0;
+}
+
+/* By the null key itself nobody else reads or writes: it is given to all. */
+static uint64_t null_at(uint64_t len, uint32_t access)
+{
+	const uint32_t remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+
+	return access & remote ? 0 : sn_null_at(len, access);
+}
+
+int sn_mr_pieces(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
+		 uint32_t access, struct iovec *iov, uint32_t max)
+{
+	const struct sn_mr *mr = mr_permitted(dev, key, pdn, va, len, access);
+	uint64_t at = 0;
+
+	if (mr && mr->kind == SN_MR_INDIRECT)
+		return sn_indirect_pieces(dev, mr, va - mr->iova, len, access, iov, max);
+	if (mr)
+		at = mr_at(dev, mr, va, len, access);
+	else if (key == SN_NULL_KEY)
+		at = null_at(len, access);
+	if (!at || !max)
+		return -EACCES;
+	iov[0] = (struct iovec){ (void *)at, len };
+	return 1;
+}
+
+uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
+			 uint32_t access)
+{
+	struct iovec iov;
+
+	return sn_mr_pieces(dev, key, pdn, va, len, access, &iov, 1) == 1 ? (uint64_t)iov.iov_base
+									  : 0;
 }
 
 static uint32_t key_new(struct sn_dev *dev)
@@ -115,11 +162,14 @@ int sn_mr_reg(struct sn_dev *dev, uint32_t pdn, uint64_t addr, uint64_t length, 
 
 int sn_mr_reg_indirect(struct sn_dev *dev, const struct sn_indirect *want, uint32_t *key)
 {
-	struct sn_mr *mr = calloc(1, sizeof(*mr));
+	struct sn_mr *mr = calloc(1, sizeof(*mr) + want->n_entries * sizeof(mr->entries[0]));
 	int err = 0;
 
 	if (!mr)
 		return -ENOMEM;
+	mr->kind = want->n_entries ? SN_MR_INDIRECT : SN_MR_REGION;
+	mr->n_entries = want->n_entries;
+	mr->free = want->n_entries;
 	mr->pdn = want->pdn;
 	mr->length = want->length;
 	mr->iova = want->iova;

@@ -5,12 +5,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
+
+#include "simnic/device/indirect.h"
 
 struct sn_dev;
 
 #define SN_MR_BUCKETS 1024
 
-enum sn_mr_kind { SN_MR_REGION, SN_MR_WINDOW_1, SN_MR_WINDOW_2 };
+enum sn_mr_kind { SN_MR_REGION, SN_MR_WINDOW_1, SN_MR_WINDOW_2, SN_MR_INDIRECT };
 
 struct sn_mr {
 	struct sn_mr *next;
@@ -21,9 +24,19 @@ struct sn_mr {
 	/* of a window: what it is bound to; who bound it */
 	uint32_t of_key, qpn;
 	uint64_t of_va;
+	/* of an indirect key; free: it names nothing, whatever its list says */
+	bool free;
+	uint32_t n_entries;
+	struct sn_entry entries[];
 };
 
-/* The address in this process, or 0: IBA 10.6.3 forbids it. */
+/*
+ * Where the bytes are in this process, in at most max pieces: an indirect key's are in several places. Their number, or
+ * -EACCES: IBA 10.6.3 forbids it, or there are more.
+ */
+int sn_mr_pieces(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
+		 uint32_t access, struct iovec *iov, uint32_t max);
+/* The same, of one piece: its address, or 0. */
 uint64_t sn_mr_translate(struct sn_dev *dev, uint32_t key, uint32_t pdn, uint64_t va, uint64_t len,
 			 uint32_t access);
 /* Under a key that nobody had; variant: its lowest eight bits. */

@@ -98,7 +98,7 @@ bool sn_psn_ack(struct sn_qp *qp, uint32_t psn)
 			break;
 		if (sn_psn_diff(tx_last(tx), psn) > 0)
 			return tx_ack_part(tx, psn) || progress;
-		if (tx->done || tx->rd_atomic)
+		if (tx->done || tx->rd_atomic || tx->under_way)
 			continue;
 		tx->done = progress = true;
 	}

@@ -83,7 +83,7 @@ bool sn_qp_needs_work(const struct sn_qp *qp)
 
 bool sn_qp_waits(const struct sn_qp *qp)
 {
-	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.umr_ns &&
 	       qp->req.tx_head != qp->req.tx_tail && qp->req.tx_next == qp->req.tx_tail &&
 	       qp->req.sq_cons == qp->req.sq_rung && !owes_answers(qp);
 }
@@ -93,7 +93,7 @@ static void qp_clear_queues(struct sn_qp *qp)
 	qp->req.sq_cons = qp->req.sq_rung = qp->rsp.rq_cons = 0;
 	qp->req.tx_head = qp->req.tx_next = qp->req.tx_tail = qp->req.piece = 0;
 	qp->req.rd_outstanding = 0;
-	qp->req.rto_ns = qp->req.rnr_ns = 0;
+	qp->req.rto_ns = qp->req.rnr_ns = qp->req.umr_ns = 0;
 	qp->rsp.ack_due = qp->rsp.answer_due = qp->rsp.nak_sent = false;
 	qp->rsp.acks_held = 0;
 	qp->rsp.rd_head = qp->rsp.rd_tail = 0;
@@ -193,7 +193,7 @@ void sn_qp_stop(struct sn_qp *qp)
 		sn_async_event(qp->attr.async_fd, qp->attr.user_handle,
 			       IBV_EVENT_QP_LAST_WQE_REACHED, &qp->async_events);
 	qp_set_state(qp, IBV_QPS_ERR);
-	qp->req.rto_ns = qp->req.rnr_ns = 0;
+	qp->req.rto_ns = qp->req.rnr_ns = qp->req.umr_ns = 0;
 	qp->rsp.ack_due = qp->rsp.answer_due = false;
 	qp->rsp.rd_head = qp->rsp.rd_tail;
 	sn_qp_set_busy(qp);

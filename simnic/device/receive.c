@@ -158,6 +158,7 @@ static enum sn_rq_verdict land_in_list(struct sn_qp *qp, const struct sn_pkt *pk
 	rc = sn_sge_translate(qp->dev, rq_pdn(qp), sge, n, IBV_ACCESS_LOCAL_WRITE, iov);
 	if (rc < 0)
 		return SN_RQ_PROT;
+	n = (uint32_t)rc;
 	if (grh)
 		n = put_grh(iov, n, grh);
 	n = sn_iov_skip(iov, n, span.from);

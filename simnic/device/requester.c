@@ -23,7 +23,9 @@
 #define TIMEOUT_UNIT_NS 4096 /* IBA 9.7.6.1.3: 4.096 us * 2^timeout */
 #define SEND_BATCH	64   /* requests per turn and QP */
 #define RNR_FOREVER	7
-#define UC_TIMEOUT	10 /* after which a message counts as sent */
+#define UMR_LATE_NS	40000 /* at most, from a UMR's turn to its effect */
+#define FENCE_MODES	0xe0  /* of fm_ce_se */
+#define UC_TIMEOUT	10    /* after which a message counts as sent */
 
 enum req_step {
 	REQ_GO,
@@ -134,6 +136,11 @@ static bool opcode_reads(uint8_t opcode)
 	return opcode == MLX5_OPCODE_RDMA_READ || opcode_is_atomic(opcode);
 }
 
+static bool waits_for_answer(const struct sn_qp *qp)
+{
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
 static enum req_step check_state(const struct sn_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTS)
@@ -161,6 +168,9 @@ static enum req_step check_order(const struct sn_qp *qp, const struct sn_wqe *wq
 {
 	if ((wqe->fm_ce_se & MLX5_WQE_CTRL_FENCE) && qp->req.rd_outstanding &&
 	    !sn_nic_quirk(qp->dev->nic, SN_QUIRK_FENCE_IGNORED))
+		return REQ_SEND_FENCE;
+	/* Any fence waits for UMRs, the small one (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE) for them alone. */
+	if ((wqe->fm_ce_se & FENCE_MODES) && qp->req.umr_ns)
 		return REQ_SEND_FENCE;
 	if (opcode_reads(wqe->opcode) && qp->req.rd_outstanding >= qp->max_rd_atomic)
 		return REQ_RD_LIMIT;
@@ -359,12 +369,44 @@ static void nop_done(struct sn_qp *qp, struct sn_txe *tx)
 	tx->done = true;
 }
 
-static void window_changed(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
+/* A list is fetched, and written back, while what is behind the request goes on by the old one. */
+static void umr_begins(struct sn_qp *qp, struct sn_txe *tx, const struct sn_wqe *wqe)
 {
-	if (tx->done || tx->syndrome)
+	if (tx->done || tx->syndrome || tx->under_way)
 		return;
-	tx->syndrome = sn_window_bind(qp, &wqe->bind);
+	if (!wqe->to_indirect) {
+		tx->syndrome = sn_window_bind(qp, &wqe->bind);
+		tx->done = true;
+		return;
+	}
+	tx->under_way = true;
+	if (!qp->req.umr_ns)
+		qp->req.umr_ns = sn_engine.now_ns + 1 + sn_psn_dice(UMR_LATE_NS);
+}
+
+/* The request is in the ring until it is complete. */
+static void umr_takes_effect(struct sn_qp *qp, struct sn_txe *tx)
+{
+	struct sn_wqe *wqe = &sn_engine.wqe;
+
+	sn_wqe_decode(qp, tx->idx, wqe);
+	tx->under_way = false;
 	tx->done = true;
+	tx->syndrome = wqe->to_indirect && !wqe->syndrome ? sn_indirect_change(qp, &wqe->umr)
+							  : MLX5_CQE_SYNDROME_MW_BIND_ERR;
+}
+
+/* In their order, up to one that fails; those that came meanwhile go along. */
+static bool umrs_run(struct sn_qp *qp)
+{
+	if (!qp->req.umr_ns || qp->req.umr_ns > sn_engine.now_ns || !waits_for_answer(qp))
+		return false;
+	qp->req.umr_ns = 0;
+	for (uint32_t i = qp->req.tx_head; i != qp->req.tx_next && !tx_at(qp, i)->syndrome; i++)
+		if (tx_at(qp, i)->under_way)
+			umr_takes_effect(qp, tx_at(qp, i));
+	sn_requester_complete(qp);
+	return true;
 }
 
 /* Sends window entry tx_next, for the first time or again. */
@@ -376,7 +418,7 @@ static enum req_step send_one(struct sn_qp *qp, const struct sn_wqe *wqe)
 	if (wqe->opcode == MLX5_OPCODE_NOP)
 		nop_done(qp, tx);
 	else if (wqe->opcode == MLX5_OPCODE_UMR)
-		window_changed(qp, tx, wqe);
+		umr_begins(qp, tx, wqe);
 	else if (!tx->syndrome && !tx->done)
 		step = qp->attr.type == IBV_QPT_UD ? transmit_ud(qp, tx, wqe)
 						   : transmit(qp, tx, wqe);
@@ -427,6 +469,7 @@ static enum req_step requester_step(struct sn_qp *qp)
 
 bool sn_requester_run(struct sn_qp *qp)
 {
+	bool changed = umrs_run(qp);
 	int n;
 
 	for (n = 0; n < SEND_BATCH && requester_step(qp) == REQ_SENT; n++)
@@ -434,15 +477,10 @@ bool sn_requester_run(struct sn_qp *qp)
 	/* NOPs, datagrams and local errors are done without an acknowledgement. */
 	if (n)
 		sn_requester_complete(qp);
-	return n > 0;
+	return n > 0 || changed;
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
-
-static bool waits_for_answer(const struct sn_qp *qp)
-{
-	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-}
 
 /* A message of which packets have left is under way, and nobody answers those of UC. */
 static bool is_under_way(const struct sn_qp *qp)
@@ -458,7 +496,7 @@ static void uc_timeout(struct sn_qp *qp)
 	sn_gen_end(qp);
 	sn_gen_begin(qp);
 	for (i = qp->req.tx_head; i != qp->req.tx_next; i++)
-		tx_at(qp, i)->done = true;
+		tx_at(qp, i)->done |= !tx_at(qp, i)->under_way;
 	sn_requester_complete(qp);
 }
 

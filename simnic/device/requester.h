@@ -15,6 +15,7 @@ struct sn_txe {
 	uint16_t idx;
 	uint8_t opcode, syndrome; /* syndrome != 0: fails when it becomes the oldest */
 	bool signaled, done, rd_atomic, to_cqe;
+	bool under_way;	       /* of a UMR: it takes effect later than it was taken */
 	uint32_t psn, packets; /* the first one; packets: 0: never on the wire */
 	uint32_t sent;	       /* of them, at least once; of a READ, its request */
 	uint32_t acked;	       /* of them, from the first on */
@@ -35,6 +36,7 @@ struct sn_requester {
 	uint8_t retry_left, rnr_left;
 	uint64_t rto_ns; /* deadline; 0: no timer */
 	uint64_t rnr_ns; /* waits until; 0: does not */
+	uint64_t umr_ns; /* when the first UMR that is under way takes effect; 0: there is none */
 	bool torn;	 /* blueflame-torn: request torn_idx goes astray */
 	uint16_t torn_idx;
 	struct sn_txe tx[SN_WINDOW];

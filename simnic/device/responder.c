@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "simnic/device/atomic.h"
+#include "simnic/device/copy.h"
 #include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
@@ -17,6 +18,7 @@
 #include "simnic/device/responder.h"
 #include "simnic/device/stage.h"
 #include "simnic/device/wire.h"
+#include "simnic/device/wqe.h"
 #include "simnic/fabric/nic.h"
 #include "simnic/fabric/packet.h"
 
@@ -159,22 +161,36 @@ static enum rsp_verdict do_send(struct sn_qp *qp, const struct sn_pkt *pkt)
 	return RSP_LOST;
 }
 
+/* What the span takes of a message's pieces; their number. */
+static uint32_t cut_out(struct iovec *iov, uint32_t n, const struct sn_span *span)
+{
+	uint64_t left = span->to - span->from;
+	uint32_t i;
+
+	n = sn_iov_skip(iov, n, span->from);
+	for (i = 0; i < n && left; i++) {
+		iov[i].iov_len = iov[i].iov_len < left ? iov[i].iov_len : left;
+		left -= iov[i].iov_len;
+	}
+	return i;
+}
+
 static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	struct sn_span span = sn_psn_span(qp, pkt);
 	bool last = sn_psn_is_last(pkt), last_waits = last && pkt->has_imm && !sn_rq_ready(qp);
-	struct iovec iov = { .iov_len = pkt->length };
-	int rc;
+	struct iovec iov[SN_WQE_MAX_SGE];
+	int rc = 0;
 
 	if (pkt->length) /* IBA 9.7.4.1.5: no key check for zero bytes */
-		iov.iov_base = (void *)remote_buffer(qp, pkt, pkt->length, IBV_ACCESS_REMOTE_WRITE);
-	if (pkt->length && !iov.iov_base)
+		rc = sn_mr_pieces(qp->dev, pkt->rkey, qp->attr.pdn, pkt->raddr, pkt->length,
+				  IBV_ACCESS_REMOTE_WRITE, iov, SN_WQE_MAX_SGE);
+	if (rc < 0)
 		return RSP_NAK_ACCESS;
 	/* The packet with the immediate takes the receive: those before it need none. */
 	if (last_waits && span.to == pkt->length)
 		span.to = sn_psn_offset(sn_psn_packets(pkt) - 1, pkt->mtu);
-	iov = (struct iovec){ (uint8_t *)iov.iov_base + span.from, span.to - span.from };
-	rc = sn_posted_land(qp, pkt, &iov, 1, &span);
+	rc = sn_posted_land(qp, pkt, iov, cut_out(iov, (uint32_t)rc, &span), &span);
 	if (rc || last_waits || !last || (pkt->flags & SN_PKT_F_CUT))
 		sn_psn_landed(qp, pkt, span.from);
 	if (rc == -EFAULT)

@@ -135,8 +135,8 @@ uint8_t sn_window_bind(struct sn_qp *qp, const struct sn_bind *bind)
 {
 	struct sn_mr *window = sn_mr_of_index(qp->dev, bind->key);
 
-	if (!window || window->kind == SN_MR_REGION || window->key != bind->key ||
-	    !may_change(qp, window, bind))
+	if (!window || (window->kind != SN_MR_WINDOW_1 && window->kind != SN_MR_WINDOW_2) ||
+	    window->key != bind->key || !may_change(qp, window, bind))
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
 	if (!bind->free && !may_bind(qp->dev, window, bind))
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;

@@ -139,6 +139,22 @@ static bool wqe_is_sane(const struct sn_wqe *wqe)
 	}
 }
 
+/* What it says depends on whose key it is. */
+static void decode_umr(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
+{
+	const uint8_t *raw = wqe->inline_data;
+	const struct sn_mr *mr;
+	bool ok;
+
+	sn_wqe_raw(qp, idx, wqe->inline_data, wqe->ds * SEGMENT);
+	mr = sn_mr_of_index(qp->dev, get32(raw + 12));
+	wqe->to_indirect = mr && mr->kind == SN_MR_INDIRECT;
+	ok = wqe->to_indirect ? sn_umr_decode(raw, wqe->ds, &wqe->umr)
+			      : sn_bind_decode(raw, wqe->ds, &wqe->bind);
+	if (!ok)
+		wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+}
+
 void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 {
 	uint8_t raw[SN_WQE_MAX_BYTES];
@@ -162,9 +178,7 @@ void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 	if (wqe->opcode == MLX5_OPCODE_NOP)
 		return;
 	if (wqe->opcode == MLX5_OPCODE_UMR && sn_qp_is_connected(qp)) {
-		sn_wqe_raw(qp, idx, raw, wqe->ds * SEGMENT);
-		if (!sn_bind_decode(raw, wqe->ds, &wqe->bind))
-			wqe->syndrome = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+		decode_umr(qp, idx, wqe);
 		return;
 	}
 	head = wqe_head_bytes(qp, wqe->opcode);
@@ -182,17 +196,17 @@ void sn_wqe_decode(const struct sn_qp *qp, uint16_t idx, struct sn_wqe *wqe)
 int sn_sge_translate(struct sn_dev *dev, uint32_t pdn, const struct sn_sge *sge, uint32_t n,
 		     uint32_t access, struct iovec *iov)
 {
-	uint32_t i;
+	uint32_t pieces = 0;
+	int got;
 
-	for (i = 0; i < n; i++) {
-		uint64_t at =
-			sn_mr_translate(dev, sge[i].lkey, pdn, sge[i].addr, sge[i].length, access);
-		if (!at)
-			return -EACCES;
-		iov[i].iov_base = (void *)at;
-		iov[i].iov_len = sge[i].length;
+	for (uint32_t i = 0; i < n; i++) {
+		got = sn_mr_pieces(dev, sge[i].lkey, pdn, sge[i].addr, sge[i].length, access,
+				   iov + pieces, SN_WQE_MAX_SGE - pieces);
+		if (got < 0)
+			return got;
+		pieces += (uint32_t)got;
 	}
-	return (int)n;
+	return (int)pieces;
 }
 
 /* The local buffers as iovec, checked; the number of them or -EACCES. */

@@ -29,6 +29,7 @@ struct sn_ctx {
 	uint32_t nic_index, incarnation;
 	struct sn_nic *nic;
 	struct sn_dev *dev; /* NULL until get_context */
+	bool devx;	    /* it may send commands of its own */
 	uint8_t *uar;	    /* our own mapping of the doorbell pages */
 	uint32_t n_uars, n_bfregs, n_low_latency;
 	uint8_t *dyn_uars[SN_MAX_DYN_UARS]; /* our own mappings; NULL: not asked for */

@@ -30,6 +30,7 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 		.max_recv_wr = atomic_load(&ctx->nic->max.qp_wr),
 		.max_srq_recv_wr = SN_MAX_QP_WR - 1,
 		.num_ports = 1,
+		.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY,
 		.response_length = sizeof(*resp),
 		.cqe_version = 1,
 		/* RoCE address handles learn the destination's MAC from us, not from ARP. */
@@ -37,6 +38,7 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
 		.num_dyn_bfregs = SN_MAX_DYN_UARS * SN_BFREGS_PER_UAR,
+		.dump_fill_mkey = SN_NULL_KEY,
 	};
 }
 
@@ -61,6 +63,7 @@ static int context_take(struct sn_ctx *ctx, const struct mlx5_ib_alloc_ucontext_
 		return -EINVAL;
 	if (total > SN_MAX_BFREGS)
 		return -ENOMEM;
+	ctx->devx = want->flags & MLX5_IB_ALLOC_UCTX_DEVX;
 	ctx->n_bfregs = total;
 	ctx->n_low_latency = want->num_low_latency_bfregs;
 	ctx->n_uars = total / SN_BFREGS_PER_UAR;

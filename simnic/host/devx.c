@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Objects that a program makes by commands of its own (DEVX): memory keys, that is, free ones for UMR
+ * Objects that a program makes by commands of its own (DEVX): memory keys, that is, free ones with a list that UMR fills,
  * and those that stand for a part of another key. Offsets as in the PRM's CREATE_MKEY.
  */
 #include <endian.h>
@@ -20,6 +20,8 @@ enum {
 	KLM_AT = 272, /* behind it, the list of what it stands for */
 	KLM_BYTES = 16,
 	MKC_FREE = 1 << 30,
+	MKC_UMR_EN = 1 << 15,
+	MKC_ENTRIES_AT = 52, /* how long a list it may have */
 	MKC_RIGHTS_SHIFT =
 		10, /* of local read; then local write, remote read, remote write, atomic */
 	MKC_MODE_SHIFT = 8,
@@ -61,8 +63,10 @@ static int mkey_decode(const uint8_t *in, size_t length, struct sn_indirect *out
 	flags = word(mkc);
 	*out = (struct sn_indirect){ .pdn = word(mkc + 12) & 0xffffff,
 				     .variant = word(mkc + 4) & 0xff };
-	if (flags & MKC_FREE)
-		return 0;
+	if (flags & MKC_FREE) {
+		out->n_entries = flags & MKC_UMR_EN ? word(mkc + MKC_ENTRIES_AT) : 0;
+		return out->n_entries > SN_MAX_ENTRIES ? -EINVAL : 0;
+	}
 	if ((flags >> MKC_MODE_SHIFT & 3) != MODE_KLM || word(in + 96) != 1 ||
 	    length < KLM_AT + KLM_BYTES)
 		return -EOPNOTSUPP;
@@ -84,7 +88,10 @@ int sn_devx_create(const struct sn_req *req)
 
 	if (!obj)
 		return -ENOMEM;
-	err = in ? mkey_decode((const uint8_t *)(uintptr_t)in->data, in->len, &want) : -EINVAL;
+	/* Of who did not ask for DEVX when it opened the device, a kernel takes none. */
+	err = in && req->ctx->devx
+		      ? mkey_decode((const uint8_t *)(uintptr_t)in->data, in->len, &want)
+		      : -EINVAL;
 	if (!err)
 		err = sn_mr_reg_indirect(req->ctx->dev, &want, &obj->devx.key);
 	if (err) {

@@ -64,7 +64,7 @@ void usage(void)
 	     "the times\n"
 	     "      --inflight N     Writes or messages at once (1)\n"
 	     "      --chunk SIZE     a bit of the bitmap (16 packets)\n"
-	     "      --backend B      auto, window, stage (auto)\n"
+	     "      --backend B      auto, window, stage, root (auto)\n"
 	     "      --channels N     queue pairs (one for each device)\n"
 	     "      --depth N        packets that a receive queue has room for (4096)\n"
 	     "      --rate R         bits per second to send at (no limit), such as 1G\n"
@@ -144,7 +144,7 @@ static bool one_of(const char *text, const char *const *names, int n, int first,
 static bool set_name(struct options *o, int option, const char *text)
 {
 	static const char *const schemes[] = { "auto", "sr", "nack", "ec", "hybrid" };
-	static const char *const backends[] = { "auto", "window", "stage" };
+	static const char *const backends[] = { "auto", "window", "stage", "root" };
 	static const char *const codes[] = { "mds", "xor" };
 	int value = 0;
 	bool ok;
@@ -152,7 +152,7 @@ static bool set_name(struct options *o, int option, const char *text)
 	switch (option) {
 	case OPT_SCHEME: return one_of(text, schemes, 5, SDR_SCHEME_AUTO, &o->scheme);
 	case OPT_BACKEND:
-		ok = one_of(text, backends, 3, 0, &value);
+		ok = one_of(text, backends, 4, 0, &value);
 		o->backend = (enum sdr_backend)value;
 		return ok;
 	default:

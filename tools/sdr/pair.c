@@ -112,7 +112,11 @@ static bool open_qp(struct pair *p, const struct options *o)
 				    .rtt_ns = o->rtt_ns };
 
 	p->qp = sdr_qp_create(p->ctx, &attr);
-	if (!p->qp && errno == EOPNOTSUPP)
+	if (!p->qp && errno == EOPNOTSUPP && o->backend == SDR_BACKEND_ROOT)
+		complain("%s has no indirect keys, which mlx5 alone has: use --backend window or "
+			 "stage",
+			 o->dev);
+	else if (!p->qp && errno == EOPNOTSUPP)
 		complain("%s has no memory windows: use --backend stage", o->dev);
 	else if (!p->qp && errno == EMSGSIZE)
 		complain("a Write of %llu bytes is too long: it has more than 262,144 packets",
@@ -142,11 +146,12 @@ static void describe(const struct pair *p, const struct options *o, char *text, 
 	snprintf(
 		text, size,
 		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
-		"channels %llu, %llu devices%s%s%s%s",
+		"channels %llu, %llu devices%s%s%s%s%s",
 		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
 		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
 		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
 		(unsigned long long)o->channels, (unsigned long long)o->devices,
+		o->backend == SDR_BACKEND_ROOT ? ", root" : "", /* of other generations */
 		o->sdk ? ", sdk" : "", o->verify ? ", verify" : "",
 		o->against_rc ? ", against rc" : "", secret);
 }

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from sdr_e2e import LONG, Late, fails, results, start, whole
+from sdr_e2e import BACKENDS, LONG, Late, fails, results, start, whole
 from shiftlab.lab import Lab, cases_main, wait_for
 from shiftlab.perftest import Failed
 
@@ -20,15 +20,17 @@ BACK_WRITES = 40    # long enough for a NIC that is away for a while
 
 def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "1000" if LONG else "24"))):
     """Late packets over completion and reuse change neither buffer nor bitmap; without a guard the same shows them."""
-    for backend, generations, nics in ("window", 1, 1), ("stage", 2, 1), ("window", 1, 2), ("stage", 2, 2):
+    for backend, generations, nics in (("window", 1, 1), ("stage", 2, 1), ("root", 2, 1),
+                                       ("window", 1, 2), ("stage", 2, 2), ("root", 4, 2)):
         pair = Late(lab, backend, generations, nics=nics)
         for n in range(0, 2 * rounds // nics, 2):
             if not pair.meet(n):
                 raise Failed(f"{backend} over {nics} NICs: late packets of message {n} are seen")
         pair.end()
         print(f"     {backend} over {nics} NICs: {rounds // nics} rounds, 16 late packets each", flush=True)
-    for backend, program in ("stage", "sdr_late"), ("window", "sdr_late_one_key"):
-        pair = Late(lab, backend, 1, program=program)
+    for backend, generations, program in (("stage", 1, "sdr_late"), ("window", 1, "sdr_late_one_key"), ("root", 1, "sdr_late"),
+                                          ("root", 2, "sdr_late_one_range")):
+        pair = Late(lab, backend, generations, program=program)
         if pair.meet(0):
             raise Failed(f"{backend}: one key for all generations, and nobody notices: this case shows nothing")
         pair.end()
@@ -121,7 +123,7 @@ def back(lab):
     print(f"     SDR_PULL_SEED={seed}", flush=True)
     draw = random.Random(seed)
     for kind, end, backend in (("nic-unplug", 0, "window"), ("nic-unplug", 1, "stage"), ("nic-internal-error", 1, "window"),
-                               ("nic-zombie", 0, "window"), ("nic-zombie", 0, "stage")):
+                               ("nic-zombie", 0, "window"), ("nic-zombie", 0, "stage"), ("nic-unplug", 0, "root")):
         with Lab(lab.out, nics=NICS, seed=seed) as wide:
             come_back(wide, kind, end, backend, draw)
 
@@ -131,7 +133,13 @@ def left(lab):
     A NIC whose firmware died cannot unbind, and its data path lives: a buffer that was open to it is its user's again when the sender
     has said that it sends there no more, not before.
     """
-    pair = Late(lab, "window", 1, nics=2)
+    for backend, generations in ("window", 1), ("root", 2):
+        with Lab(lab.out, nics=2, seed=lab.seed) as own:
+            leave(own, backend, generations)
+
+
+def leave(lab, backend, generations):
+    pair = Late(lab, backend, generations, nics=2)
     receiver, sender = pair.ends
     pair.say(0, "post 0", "POSTED")
     sender.process.send_signal(signal.SIGSTOP)
@@ -151,7 +159,7 @@ def several(lab):
     two = ["-d", "mlx5_0,mlx5_1", "--inflight", 2]
     for options in ["--scheme", "nack"], ["--scheme", "ec", "--backend", "stage"], ["--scheme", "hybrid", "--channels", 5]:
         whole(lab, [*two, *options], 12, 1 << 20)
-    for backend in "window", "stage":
+    for backend in BACKENDS:
         server, _ = results(start(lab, [*two, "--sdk", "--verify", "--backend", backend, "-n", 40, "-s", "1M"]))
         if server["missing"] or server["wrong"]:
             raise Failed(f"{backend}: {server}")
@@ -163,4 +171,5 @@ def several(lab):
 CASES = {case.__name__: case for case in (late, waiting, pulled, back, left, several)}
 
 if __name__ == "__main__":
+    os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

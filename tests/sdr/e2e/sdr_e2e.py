@@ -16,6 +16,7 @@ from shiftlab.perftest import Failed
 from shiftlab.redis import Redis
 
 LONG = os.environ.get("SDR_LONG") == "1"    # make sdr-long
+BACKENDS = "window", "stage", "root"
 SCHEMES = {"sr": [], "nack": [], "ec_mds": ["--code", "mds"], "ec_xor": ["--code", "xor"], "hybrid": [], "auto": []}
 
 
@@ -56,9 +57,9 @@ def fails(end, code, *words):
 
 
 def schemes(lab):
-    """All schemes, both backends, lengths that are no whole chunks."""
+    """All schemes, all backends, lengths that are no whole chunks."""
     for name, options in SCHEMES.items():
-        for backend in "window", "stage":
+        for backend in BACKENDS:
             for size in 1, 4095, 65537, 1 << 20:
                 server, _ = whole(lab, ["--scheme", name.split("_")[0], *options, "--backend", backend,
                                         "--inflight", 2], 12, size)
@@ -74,7 +75,7 @@ def mixed(lab):
 
 def messages(lab):
     """Without reliability: all is there on a link that loses nothing, or is counted as missing."""
-    for backend in "window", "stage":
+    for backend in BACKENDS:
         for size in 1, 8192, 1 << 20:
             server, _ = results(start(lab, ["--sdk", "--verify", "--backend", backend, "--inflight", 8,
                                             "-n", 40, "-s", size]))
@@ -129,6 +130,10 @@ def silent(lab):
 
 def refused(lab):
     """What cannot work is said at once, in a sentence."""
+    without = lab.start("h0", argv_of(lab, "--backend", "root"), "no-devx", env={"SIMNIC_DEVX": "0"})
+    fails(without, 1, "mlx5_0 has no indirect keys", "--backend window")
+    for end in start(lab, [], client=["--backend", "root"]):
+        fails(end, 1, "the ends differ", "root")
     fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_9"], "device"), 1, "there is no device mlx5_9")
     fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_0,mlx5_9"], "devices"), 1, "there is no device mlx5_0,mlx5_9")
     fails(lab.start("h0", [*argv_of(lab), "-d", "mlx5_0,mlx5_1,mlx5_0"], "twice"), 1, "names a device twice")
@@ -199,7 +204,7 @@ def second(lab):
 
 def misuse(lab):
     """What a program may do wrong with libsdr is an errno, and harms nothing that is right."""
-    for backend in "window", "stage":
+    for backend in BACKENDS:
         done = lab.run("h0", [os.path.join(lab.out, "bin", "sdr_misuse"), "mlx5_0", backend], timeout=120)
         if done.process.returncode or "all is said" not in done.out():
             raise Failed(f"{backend}: {done.tail(40)}")
@@ -295,7 +300,7 @@ def strangers(lab):
 
 def under_shift(lab):
     """Its queue pairs are foreign to SHIFT, which changes nothing."""
-    for backend in "window", "stage":
+    for backend in BACKENDS:
         whole(lab, ["--scheme", "hybrid", "--backend", backend], 10, 1 << 20, shift=Shift(log="info"))
 
 
@@ -377,7 +382,7 @@ def link(lab):
             "--reorder", "1e-2:3ms", "--duplicate", "1e-2")
     resent = decoded = 0
     for name, options in SCHEMES.items():
-        for backend in "window", "stage":
+        for backend in BACKENDS:
             server, client = whole(lab, ["--scheme", name.split("_")[0], *options, "--backend", backend, "--rate",
                                          "350M", "--rtt", "10ms", "--timeout", "60s", "--duplicates"], 5, (1 << 20) + 5000)
             resent, decoded = resent + client["resent"], decoded + server["decoded"]
@@ -452,4 +457,5 @@ CASES = {case.__name__: case for case in
           strangers, under_shift)}
 
 if __name__ == "__main__":
+    os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab)))

@@ -443,6 +443,10 @@ static void devx_is_refused(void **state)
 	errno = 0;
 	assert_null(mlx5dv_open_device(device, &attr));
 	assert_int_equal(errno, EINVAL);
+	assert_null(mlx5dv_create_mkey(&(struct mlx5dv_mkey_init_attr){
+		.pd = rig.pd,
+		.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT,
+		.max_entries = 4 }));
 	attr.flags = 0;
 	context = mlx5dv_open_device(device, &attr);
 	assert_non_null(context);

@@ -209,6 +209,15 @@ static void obey(char *line)
 		exit(0);
 }
 
+static enum sdr_backend backend_of(const char *name)
+{
+	enum sdr_backend backend = SDR_BACKEND_WINDOW;
+
+	while (strcmp(sdr_backend_name(backend), name) && backend < SDR_BACKEND_ROOT)
+		backend++;
+	return backend;
+}
+
 static void open_all(int argc, char **argv)
 {
 	struct sdr_qp_attr attr = { .max_msg_size = SIZE,
@@ -221,7 +230,7 @@ static void open_all(int argc, char **argv)
 
 	if (argc > 4 && strlen(argv[4]) == KEY) /* "-": none */
 		attr.mac_key = (const uint8_t *)argv[4];
-	attr.backend = strcmp(argv[2], "stage") ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
+	attr.backend = backend_of(argv[2]);
 	mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(mem != MAP_FAILED, "mmap");
 	ctx = sdr_context_create(argv[1], NULL);

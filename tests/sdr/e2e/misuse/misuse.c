@@ -284,7 +284,9 @@ int main(int argc, char **argv)
 {
 	if (argc != 3)
 		return 2;
-	good.backend = strcmp(argv[2], "stage") ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
+	good.backend = SDR_BACKEND_WINDOW;
+	while (strcmp(sdr_backend_name(good.backend), argv[2]) && good.backend < SDR_BACKEND_ROOT)
+		good.backend++;
 	mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(mem != MAP_FAILED, "memory");
 	ctx = sdr_context_create(argv[1], NULL);
