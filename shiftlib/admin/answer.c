@@ -355,6 +355,8 @@ static void status_head(struct sh_json *json)
 	admin_refused(json);
 	status_degraded(json);
 	status_string(json, "atomics", sh.config.atomics_owner ? "owner" : "end");
+	status_string(json, "atomic_group", sh.config.atomic_group);
+	sh_json_print(json, ", \"atomic_processes\": %u", sh_home_processes());
 	admin_told(json);
 	sh_json_print(json, ", \"states_sent\": %llu, \"state_datagrams\": %llu",
 		      (unsigned long long)sh_peers.states_sent,

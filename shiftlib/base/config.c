@@ -88,6 +88,35 @@ static enum sh_atomic_home config_atomic_home(void)
 	return config_on("SHIFT_ATOMIC_HOME", true) ? SH_ATOMIC_HOME_ON : SH_ATOMIC_HOME_OFF;
 }
 
+/* It becomes a part of a file's name. */
+static bool config_is_name(const char *text)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_-";
+
+	return strlen(text) <= SH_ATOMIC_GROUP_MAX && strspn(text, letters) == strlen(text);
+}
+
+/* Processes that share memory under atomics: each of them must know of the others' moves. */
+static void config_read_atomic_group(struct sh_config *config)
+{
+	config->atomic_group = config_text("SHIFT_ATOMIC_GROUP");
+	if (!config->atomic_group)
+		return;
+	if (!config_is_name(config->atomic_group)) {
+		sh_log(SH_LOG_ERROR,
+		       "SHIFT_ATOMIC_GROUP='%s' is no name of at most %d letters, digits, _ and -; "
+		       "using none",
+		       config->atomic_group, SH_ATOMIC_GROUP_MAX);
+		config->atomic_group = NULL;
+	} else if (config->atomic_home != SH_ATOMIC_HOME_ON) {
+		sh_log(SH_LOG_ERROR,
+		       "SHIFT_ATOMIC_GROUP=%s goes with SHIFT_ATOMIC_HOME=on only; using on",
+		       config->atomic_group);
+		config->atomic_home = SH_ATOMIC_HOME_ON;
+	}
+}
+
 /* Unless it is turned off: where a NIC has shown that what it tells is true. */
 static bool config_exact(void)
 {
@@ -227,6 +256,7 @@ void sh_config_read(struct sh_config *config)
 	config->trust_unplaced = config_trust_unplaced();
 	config->atomics_owner = config_atomics_owner();
 	config->atomic_home = config_atomic_home();
+	config_read_atomic_group(config);
 	config->wqe_log = config_wqe_log();
 	config->any_vlan = config_on("SHIFT_ANY_VLAN", false);
 	config->crash_note = config_on("SHIFT_CRASH_NOTE", true);

@@ -37,6 +37,7 @@ struct sh_config {
 	const char *job;	      /* SHIFT_JOB, or what the launcher says; NULL: the user */
 	const char *stats;	      /* SHIFT_STATS; NULL: none */
 	const char *run_dir;	      /* SHIFT_RUN_DIR; NULL: the user's */
+	const char *atomic_group;     /* SHIFT_ATOMIC_GROUP; NULL: none */
 	unsigned int kv_timeout_ms;
 	unsigned int lease_ms;
 	bool pool;		/* SHIFT_LAZY=pool */
@@ -60,6 +61,7 @@ struct sh_config {
 };
 
 enum { SH_WQE_LOG_MAX = 1 << 16 }; /* requests for one log WQE */
+enum { SH_ATOMIC_GROUP_MAX = 64 }; /* characters of a name */
 
 void sh_config_read(struct sh_config *config);
 

@@ -22,6 +22,7 @@
 static const char *const names[] = {
 	"SHIFT_ANY_VLAN",
 	"SHIFT_ATOMICS",
+	"SHIFT_ATOMIC_GROUP",
 	"SHIFT_ATOMIC_HOME",
 	"SHIFT_BACKUP",
 	"SHIFT_CALM_MS",

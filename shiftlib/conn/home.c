@@ -1,75 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which NIC runs atomics: what core/home.c decides, carried out. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+/* Which NIC runs atomics: what core/home.c decides for who requests them, carried out. */
 #include "providers/engine.h"
-#include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
-#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/home.h"
 #include "shiftlib/conn/messages.h"
 #include "shiftlib/conn/move.h"
-#include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
-#include "shiftlib/conn/rights.h"
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/home.h"
 #include "shiftlib/nic/nic.h"
-#include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
-#include "shiftlib/replica/context.h"
 
 #define HOME_RESEND_NS	   (5 * SH_NS_PER_MS)
 #define HOME_RESEND_MAX_NS SH_NS_PER_S
-#define HOME_LOOK_NS	   (100 * SH_NS_PER_MS) /* at what nobody tells: queue pairs that went, NICs */
-#define HOME_PATIENCE_NS   SH_NS_PER_S		/* waiting is no news before */
-
-/* By the default NIC of their connections: stock's atomics are atomic there. */
-struct home_group {
-	struct sc_home_group core;
-	struct sc_home_member foreign; /* all that SHIFT has no record of */
-	bool busy;
-	bool has_foreign;
-};
-
-static struct {
-	struct home_group group[SH_MAX_NICS];
-	struct sh_qp **qps; /* of the group that is looked at */
-	struct sc_home_member **members;
-	uint32_t room;
-	bool busy; /* of some group */
-	bool due;
-	uint64_t look_at;
-} homes;
-
-/* NULL: its device is none that SHIFT knows. */
-static struct home_group *home_group(const struct sh_qp *qp)
-{
-	return qp->ctx && qp->ctx->nic ? &homes.group[qp->ctx->nic->index] : NULL;
-}
-
-/* Connections of other processes, on the same memory, are where they were connected: there all atomics run. */
-static bool home_fixed(void)
-{
-	return sh.config.atomic_home == SH_ATOMIC_HOME_FIXED;
-}
-
-static void home_due(void)
-{
-	homes.due = true;
-	if (!sh_awake())
-		sh_wake_at(sh_now_ns());
-}
-
-/* ---- who requests ------------------------------------------------------------------------------ */
+#define HOME_PATIENCE_NS   SH_NS_PER_S /* waiting is no news before */
 
 /* Does the peer take part? Else atomics run where the connection is, as without all this. */
-static bool home_on(const struct sh_qp *qp)
+bool sh_home_on(const struct sh_qp *qp)
 {
 	return sh.config.atomic_home && qp->peer && (qp->peer->caps & SH_WIRE_CAP_HOME);
 }
@@ -77,7 +28,7 @@ static bool home_on(const struct sh_qp *qp)
 /* On the carrier in use; in a move, on the one to come. */
 static bool home_may(const struct sh_qp *qp)
 {
-	return !home_on(qp) || sc_home_may(&qp->paths.home.user, qp->core.epoch, qp->core.path);
+	return !sh_home_on(qp) || sc_home_may(&qp->paths.home.user, qp->core.epoch, qp->core.path);
 }
 
 static void home_repeat(struct sh_qp *qp)
@@ -93,7 +44,7 @@ static bool home_unheard(const struct sh_qp *qp)
 	return (qp->paths.home.waits && !home_may(qp)) || sc_home_unheard(&qp->paths.home.member);
 }
 
-static void home_tell(struct sh_qp *qp)
+void sh_home_tell(struct sh_qp *qp)
 {
 	struct sc_msg_home m;
 
@@ -129,7 +80,7 @@ int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to)
 	sc_home_takes(&qp->paths.home.user, to->epoch, to->path);
 	if (home_may(qp)) /* what waited runs there; and may wait, and ask, again */
 		qp->paths.home.waits = qp->paths.home.said = false;
-	if (to->path && !home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
+	if (to->path && !sh_home_on(qp) && sh.config.atomic_home && !qp->paths.home.alone) {
 		qp->paths.home.alone = true;
 		sh_log(SH_LOG_INFO,
 		       "QP 0x%06x: its peer does not know of one NIC for atomics (SHIFT before "
@@ -148,7 +99,7 @@ void sh_home_wait(struct sh_qp *qp, uint64_t now)
 		return;
 	qp->paths.home.waits = true;
 	qp->paths.home.waits_since = now;
-	home_tell(qp);
+	sh_home_tell(qp);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -160,7 +111,8 @@ static void home_obey(struct sh_qp *qp, const struct sc_msg_home *m, bool bar)
 
 	sc_home_obey(&next, m, false);
 	if (bar &&
-	    home_set(qp, sc_home_may(&next, qp->core.epoch, qp->core.path) || !home_on(qp), &used))
+	    home_set(qp, sc_home_may(&next, qp->core.epoch, qp->core.path) || !sh_home_on(qp),
+		     &used))
 		return; /* it will be said again */
 	sc_home_obey(&qp->paths.home.user, m, used);
 	if (bar)
@@ -184,11 +136,11 @@ void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m)
 	if (sc_home_answered(&qp->paths.home.user, m, qp->core.epoch) && qp->paths.home.waits)
 		(void)home_set(qp, true, &used);
 	if (word || m->ask)
-		home_tell(qp);
+		sh_home_tell(qp);
 	if (!home_unheard(qp))
 		qp->paths.home.resend_at = 0;
 	sh_clock_touch(qp); /* for what is published, too */
-	home_due();
+	sh_home_due();
 }
 
 /* ---- the clock --------------------------------------------------------------------------------- */
@@ -212,348 +164,14 @@ void sh_home_timer(struct sh_qp *qp, uint64_t now)
 	qp->paths.home.resend_at = 0;
 	if (!home_unheard(qp))
 		return;
-	home_tell(qp);
+	sh_home_tell(qp);
 	qp->paths.home.interval = qp->paths.home.interval * 2 < HOME_RESEND_MAX_NS
 					  ? qp->paths.home.interval * 2
 					  : HOME_RESEND_MAX_NS;
 	qp->paths.home.resend_at = now + qp->paths.home.interval;
 }
 
-/* ---- the group: what is ------------------------------------------------------------------------ */
-
-static bool home_connected(enum ibv_qp_state state)
-{
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
-	       state == IBV_QPS_SQE;
-}
-
-static bool home_takes_atomics(unsigned int access_flags)
-{
-	return access_flags & IBV_ACCESS_REMOTE_ATOMIC;
-}
-
-/* Is it one to which atomics may come, if it has the right to them? Of direct verbs: a DC target. */
-static bool home_serves(const struct ibv_qp *real)
-{
-	return real->qp_type == IBV_QPT_RC || real->qp_type == IBV_QPT_XRC_RECV ||
-	       real->qp_type == IBV_QPT_DRIVER;
-}
-
-/* One that is not driven is one, too. */
-static bool home_is_member(const struct sh_qp *qp)
-{
-	if (!home_serves(qp->qp) || !home_takes_atomics(qp->app.attr.qp_access_flags))
-		return false;
-	/* in ERR it executes nothing, when the commands are through */
-	return home_connected(qp->app.state) || qp->paths.home.entering ||
-	       (qp->app.state == IBV_QPS_ERR && qp->busy.jobs);
-}
-
-/*
- * To which it may be moved: up at both ends, and wanted empty by no operator. Where the peer's group is at home
- * does not count: two that looked at each other so would keep each other away from their default NICs for ever.
- */
-static uint8_t home_ok(const struct sh_qp *qp)
-{
-	const struct sc_masks *peer = &qp->core.peer.paths;
-	uint8_t drained = peer->drained & (uint8_t)~peer->homed, k;
-
-	if (!qp->core.peer.masks_known)
-		return 0;
-	for (k = 0; k < qp->paths.n; k++)
-		drained |= (uint8_t)(!!qp->ctx->path[k]->drained << k);
-	return qp->paths.up & peer->up & (uint8_t)~drained;
-}
-
-/* Nobody can be told of it, and it goes nowhere. */
-static void home_look_at_foreign(struct sh_qp *qp)
-{
-	const struct sh_nic *nic = qp->ctx->nic;
-
-	qp->paths.home.member.silent = true;
-	qp->paths.home.member.gone = qp->ctx->incarnation != nic->incarnation || nic->cut.off;
-}
-
-static void home_look_at(struct sh_qp *qp)
-{
-	struct sc_home_member *m = &qp->paths.home.member;
-	const struct sc_conn *c = &qp->core;
-
-	if (!qp->sp) {
-		home_look_at_foreign(qp);
-		return;
-	}
-	m->epoch = c->epoch;
-	m->path = c->path;
-	m->ok = qp->conn_id ? home_ok(qp) : 0;
-	m->steady = m->ok & qp->paths.steady & c->peer.paths.steady;
-	m->silent = !qp->conn_id || !qp->peer || !c->peer.introduced || !home_on(qp) ||
-		    qp->level == SH_FOREIGN;
-	m->gone = !qp->conn_id && qp->ctx->nic->incarnation != qp->carriers.own.incarnation;
-}
-
-/* Enough for all queue pairs, and one that stands for those that are not driven. */
-static bool home_room(void)
-{
-	uint32_t n = 1;
-	struct sh_qp *qp, **qps;
-	struct sc_home_member **members;
-
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		n += qp ? 1 : 0;
-	if (n <= homes.room)
-		return true;
-	n *= 2;
-	qps = realloc(homes.qps, n * sizeof(*qps));
-	homes.qps = qps ? qps : homes.qps;
-	members = realloc(homes.members, n * sizeof(struct sc_home_member *));
-	homes.members = members ? members : homes.members;
-	if (!qps || !members)
-		return false;
-	homes.room = n;
-	return true;
-}
-
-static bool home_global(const struct sh_qp *qp)
-{
-	uint8_t k;
-
-	for (k = 0; k < qp->ctx->n_paths; k++)
-		if (!qp->ctx->path[k]->max.atomics_global)
-			return false;
-	return true;
-}
-
-static uint32_t home_gather(struct home_group *group)
-{
-	uint32_t n = 0;
-	struct sh_qp *qp;
-
-	group->core.any = true;
-	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (home_group(qp) != group || !home_is_member(qp))
-			continue;
-		home_look_at(qp);
-		homes.qps[n] = qp;
-		homes.members[n++] = &qp->paths.home.member;
-		group->core.any = group->core.any && home_global(qp);
-	}
-	group->core.members = homes.members;
-	group->core.n = n;
-	if (group->has_foreign || home_fixed()) {
-		group->foreign.silent = true;
-		homes.members[group->core.n++] = &group->foreign;
-	}
-	return n;
-}
-
-/* ---- the group: what follows ------------------------------------------------------------------- */
-
-/* It refuses atomics since it was connected, and need not any more. */
-static void home_open(const struct home_group *group, struct sh_qp *qp)
-{
-	struct sc_home_member *m = &qp->paths.home.member;
-	bool asks = (m->bar_no & 1) && m->heard;
-
-	if (!m->shut || qp->app.state != IBV_QPS_RTS || !(asks || !group->busy))
-		return;
-	sh_log(SH_LOG_INFO, "QP 0x%06x takes atomics from now on", qp->qp->qp_num);
-	m->shut = false;
-	sh_rights_restore(qp);
-}
-
-static void home_follow(struct home_group *group, struct sh_qp *qp)
-{
-	struct sc_home_member *m = &qp->paths.home.member;
-	uint8_t drained = sc_home_drained(&group->core, m);
-
-	if (m->news)
-		home_tell(qp);
-	if (drained != qp->paths.home.drained) {
-		qp->paths.home.drained = drained;
-		sh_paths_changed(qp);
-	}
-	home_open(group, qp);
-}
-
-static void home_moved(const struct home_group *group, uint8_t before, uint32_t n)
-{
-	const struct sh_ctx *ctx = n ? homes.qps[0]->ctx : NULL;
-	uint8_t home = group->core.home;
-
-	if (home == before || !ctx || home >= ctx->n_paths || before >= ctx->n_paths)
-		return;
-	sh_log(SH_LOG_WARN,
-	       "atomics of the connections of %s are at home on %s now, no more on %s: those that "
-	       "use atomics go there",
-	       ctx->nic->name, ctx->path[home]->name, ctx->path[before]->name);
-}
-
-static void home_run_group(struct home_group *group)
-{
-	uint8_t before = group->core.home;
-	uint32_t n = home_gather(group), i;
-
-	sc_home_step(&group->core);
-	group->busy = !sc_home_at_rest(&group->core);
-	home_moved(group, before, n);
-	for (i = 0; i < n; i++) {
-		home_follow(group, homes.qps[i]);
-		group->busy |= homes.qps[i]->paths.home.member.shut;
-	}
-	homes.busy |= group->busy;
-}
-
-static void homes_run(uint64_t now)
-{
-	uint32_t i;
-
-	if (!homes.due && (!homes.look_at || homes.look_at > now))
-		return;
-	homes.due = homes.busy = false;
-	homes.look_at = 0;
-	if (!sh.config.atomic_home)
-		return;
-	sh_outbox_hold();
-	for (i = 0; i < sh_nics.n && home_room(); i++)
-		home_run_group(&homes.group[i]);
-	sh_outbox_release();
-	homes.look_at = homes.busy ? now + HOME_LOOK_NS : 0;
-}
-
-static uint64_t homes_next_timer(void)
-{
-	return homes.due ? 1 : homes.look_at;
-}
-
-static void homes_reset(void)
-{
-	free(homes.qps);
-	free(homes.members);
-	memset(&homes, 0, sizeof(homes));
-}
-
-const struct sh_module sh_homes_module = {
-	.name = "homes",
-	.reset = homes_reset,
-	.run = homes_run,
-	.next_timer = homes_next_timer,
-};
-
-/* ---- what happens ------------------------------------------------------------------------------ */
-
-void sh_home_forget(struct sh_qp *qp)
-{
-	bool shut = qp->paths.home.member.shut, entering = qp->paths.home.entering;
-
-	memset(&qp->paths.home, 0, sizeof(qp->paths.home));
-	qp->paths.home.member.shut = shut;
-	qp->paths.home.entering = entering;
-}
-
-/* What its carriers were is over when their count is final, as far as P5 wants it. */
-void sh_home_stepped(struct sh_qp *qp)
-{
-	if (qp->core.count_final)
-		qp->paths.home.member.quiesced = qp->core.epoch;
-	if (homes.busy)
-		home_due();
-}
-
-/* Is it one to which an atomic may come after that command, and none before? */
-static bool home_enters(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
-{
-	const struct ibv_qp_attr *own = &qp->app.attr;
-	bool had = home_takes_atomics(own->qp_access_flags);
-	bool has = mask & IBV_QP_ACCESS_FLAGS ? home_takes_atomics(attr->qp_access_flags) : had;
-	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->app.state;
-
-	return has && home_connected(to) && !(had && home_connected(qp->app.state));
-}
-
-static void home_say_shut(const struct sh_qp *qp)
-{
-	if (qp->sp)
-		sh_log(SH_LOG_WARN,
-		       "QP 0x%06x refuses atomics until its peer has been told where atomics of "
-		       "connections of %s run now",
-		       qp->qp->qp_num, qp->ctx->nic->name);
-	else
-		sh_log(SH_LOG_WARN,
-		       "QP 0x%06x, which SHIFT does not drive, refuses atomics: those of "
-		       "connections of %s run on another NIC now",
-		       qp->qp->qp_num, qp->ctx->nic->name);
-}
-
-/*
- * Before it is introduced its peer cannot be told that it must ask; that of one which is not driven never can.
- * So while atomics of the group are not at home on the default NIC, it is connected without the right to them.
- */
-void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask)
-{
-	struct home_group *group = home_group(qp);
-	bool enters = home_enters(qp, attr, *mask);
-	unsigned int flags =
-		*mask & IBV_QP_ACCESS_FLAGS ? attr->qp_access_flags : qp->app.attr.qp_access_flags;
-
-	if (!group || !home_serves(qp->qp) || !sh.config.atomic_home || !home_takes_atomics(flags))
-		return;
-	qp->paths.home.entering = enters;
-	if (enters && group->busy && !home_fixed()) {
-		qp->paths.home.member.shut = true;
-		home_say_shut(qp);
-	}
-	if (!qp->paths.home.member.shut || !(enters || (*mask & IBV_QP_ACCESS_FLAGS)))
-		return;
-	attr->qp_access_flags = flags & ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
-	*mask |= IBV_QP_ACCESS_FLAGS;
-}
-
-void sh_home_modified(struct sh_qp *qp)
-{
-	qp->paths.home.entering = false;
-	if (qp->app.state == IBV_QPS_RESET || qp->app.state == IBV_QPS_INIT)
-		qp->paths.home.member.shut = false;
-}
-
-/* Nobody knows when it is gone: it is there for good. Lets its right through, or not. */
-void sh_home_modify_unknown(const struct ibv_qp *real, const struct sh_ctx *ctx,
-			    struct ibv_qp_attr *attr, int mask)
-{
-	struct home_group *group = ctx && ctx->nic ? &homes.group[ctx->nic->index] : NULL;
-
-	if (!group || !sh.config.atomic_home || !home_serves(real) ||
-	    !(mask & IBV_QP_ACCESS_FLAGS) || !home_takes_atomics(attr->qp_access_flags))
-		return;
-	if (group->busy && !home_fixed()) {
-		attr->qp_access_flags &= ~(unsigned int)IBV_ACCESS_REMOTE_ATOMIC;
-		sh_log(SH_LOG_WARN,
-		       "QP 0x%06x, which SHIFT does not know, refuses atomics for good: those of "
-		       "connections of %s run on another NIC now",
-		       real->qp_num, ctx->nic->name);
-		return;
-	}
-	group->has_foreign = true;
-}
-
-uint8_t sh_home_path(const struct sh_qp *qp)
-{
-	const struct home_group *group = home_group(qp);
-
-	return group ? group->core.home : 0;
-}
-
 const char *sh_home_why(const struct sh_qp *qp)
 {
 	return qp->paths.home.waits ? sc_home_why_text(qp->paths.home.user.why) : NULL;
-}
-
-bool sh_home_alone(struct sh_qp *qp)
-{
-	const struct sc_home_member *m = &qp->paths.home.member;
-
-	if (!home_group(qp) || !home_is_member(qp))
-		return false;
-	home_look_at(qp);
-	return (m->silent || home_fixed()) && !m->gone && !m->shut;
 }

@@ -26,25 +26,38 @@ struct sh_qp_home {
 	uint64_t resend_at, interval; /* something is not answered yet */
 };
 
-void sh_home_forget(struct sh_qp *qp);
+/* home.c: who requests, and the messages of both */
+/* Does the peer take part? Else atomics run where the connection is, as without all this. */
+bool sh_home_on(const struct sh_qp *qp);
+void sh_home_tell(struct sh_qp *qp);
 /* The sends are about to go to that carrier. 0, or the engine's error. */
 int sh_home_takes(struct sh_qp *qp, const struct sh_carrier *to);
 /* An atomic of it may not run yet: the peer is asked. */
 void sh_home_wait(struct sh_qp *qp, uint64_t now);
 void sh_home_message(struct sh_qp *qp, const struct sc_msg_home *m);
-void sh_home_stepped(struct sh_qp *qp); /* the core has changed */
 void sh_home_timer(struct sh_qp *qp, uint64_t now);
+const char *sh_home_why(const struct sh_qp *qp); /* its own wait; NULL: they do not */
+
+/* home_group.c: who responds */
+void sh_home_forget(struct sh_qp *qp);
+void sh_home_stepped(struct sh_qp *qp); /* the core has changed */
 /* The application sets attributes of its own QP, driven or not: what may not be set now is left out. Behind it: done. */
 void sh_home_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int *mask);
 void sh_home_modified(struct sh_qp *qp);
 /* The same of one that SHIFT has no record of, before the command. */
 void sh_home_modify_unknown(const struct ibv_qp *real, const struct sh_ctx *ctx,
 			    struct ibv_qp_attr *attr, int mask);
-/* Where atomics of its group are at home; why its own wait, NULL: they do not. */
+/* Where atomics of its group are at home. SC_HOME_NOWHERE: on none of its NICs. */
 uint8_t sh_home_path(const struct sh_qp *qp);
-const char *sh_home_why(const struct sh_qp *qp);
 /* Atomics may come to it, and its peer cannot be asked to take them elsewhere. */
 bool sh_home_alone(struct sh_qp *qp);
+
+/* All groups are to be looked at. */
+void sh_home_due(void);
+/* A region for atomics was registered. */
+void sh_home_region(void);
+/* Processes of SHIFT_ATOMIC_GROUP that this one knows of; 0: none, or it has not joined. */
+uint32_t sh_home_processes(void);
 
 extern const struct sh_module sh_homes_module;
 

@@ -141,6 +141,16 @@ static int fit_for(const struct sc_home_group *g, uint8_t path)
 	return fit;
 }
 
+static bool anybody(const struct sc_home_group *g, bool (*is)(const struct sc_home_member *m))
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		if (is(g->members[i]))
+			return true;
+	return false;
+}
+
 static bool all_take_part(const struct sc_home_group *g)
 {
 	uint32_t i;
@@ -151,42 +161,42 @@ static bool all_take_part(const struct sc_home_group *g)
 	return true;
 }
 
-static int lowest_fit(const struct sc_home_group *g, int fit)
+bool sc_home_fit(const struct sc_home_group *g, struct sc_home_fits *fits)
 {
 	uint8_t path;
 
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (fit_for(g, path) >= fit)
-			return path;
-	return -1;
+	*fits = (struct sc_home_fits){ .take_part = all_take_part(g) };
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		int fit = fit_for(g, path);
+
+		fits->ready |= fit == 2 ? bit(path) : 0;
+		fits->can |= fit ? bit(path) : 0;
+	}
+	return anybody(g, is_asked);
 }
 
-/* Path 0 if all can be there; else one stays where one is, as long as that will do. */
+uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
+{
+	if (!fits->take_part || fits->ready & 1)
+		return 0;
+	if (fits->ready & 1u << home)
+		return home;
+	if (fits->ready)
+		return (uint8_t)__builtin_ctz(fits->ready);
+	if (fits->can && !(fits->can & 1u << home))
+		return (uint8_t)__builtin_ctz(fits->can);
+	return home;
+}
+
 static uint8_t choose(const struct sc_home_group *g)
 {
-	int here = fit_for(g, g->home), path;
+	struct sc_home_fits fits;
 
-	if (!all_take_part(g) || fit_for(g, 0) == 2)
-		return 0;
-	if (here == 2)
-		return g->home;
-	path = lowest_fit(g, 2);
-	if (path < 0 && !here)
-		path = lowest_fit(g, 1);
-	return path < 0 ? g->home : (uint8_t)path;
+	(void)sc_home_fit(g, &fits);
+	return sc_home_choose(&fits, g->home);
 }
 
 /* ---- the step ---------------------------------------------------------------------------------- */
-
-static bool anybody(const struct sc_home_group *g, bool (*is)(const struct sc_home_member *m))
-{
-	uint32_t i;
-
-	for (i = 0; i < g->n; i++)
-		if (is(g->members[i]))
-			return true;
-	return false;
-}
 
 static bool has_bar(const struct sc_home_member *m)
 {
@@ -273,7 +283,7 @@ static bool not_heard(const struct sc_home_member *m)
 
 static enum sc_home_why why_not(const struct sc_home_group *g, const struct sc_home_member *m)
 {
-	if (!all_take_part(g))
+	if (!all_take_part(g) || g->others_silent)
 		return SC_HOME_SILENT;
 	if (m->path != g->home)
 		return SC_HOME_ELSEWHERE;
@@ -294,7 +304,7 @@ static void say_why(struct sc_home_group *g)
 	}
 }
 
-static uint8_t nics_that_may(const struct sc_home_group *g)
+uint8_t sc_home_may_run_any(const struct sc_home_group *g)
 {
 	uint8_t paths = 0;
 	uint32_t i;
@@ -302,6 +312,12 @@ static uint8_t nics_that_may(const struct sc_home_group *g)
 	for (i = 0; i < g->n; i++)
 		paths |= sc_home_may_run(g->members[i]);
 	return paths;
+}
+
+static bool all_at_home(const struct sc_home_group *g)
+{
+	return !(sc_home_may_run_any(g) & ~bit(g->home)) &&
+	       !(g->elsewhere && !SC_HOME_MUTANT(OTHERS_UNSEEN));
 }
 
 void sc_home_step(struct sc_home_group *g)
@@ -312,13 +328,13 @@ void sc_home_step(struct sc_home_group *g)
 	}
 	if (sc_home_at_rest(g))
 		return;
-	g->home = choose(g);
+	if (!g->shared)
+		g->home = choose(g);
 	if (g->home)
 		bar_all(g);
 	if (SC_HOME_MUTANT(SPLIT)) {
 		grant_all(g, true);
-	} else if (!(nics_that_may(g) & ~bit(g->home)) ||
-		   (!g->home && SC_HOME_MUTANT(LIFTED_EARLY))) {
+	} else if (all_at_home(g) || (!g->home && SC_HOME_MUTANT(LIFTED_EARLY))) {
 		grant_all(g, false);
 		if (!g->home)
 			lift_all(g);

@@ -33,6 +33,10 @@ enum sc_home_mutant {
 	SC_HOME_MUTANT_SPLIT,	      /* whoever asks gets the NIC that it is on */
 	SC_HOME_MUTANT_LIFTED_EARLY,  /* the bar is lifted before all have come back */
 	SC_HOME_MUTANT_SILENT_GONE,   /* who takes no part is taken for one that runs nothing */
+	SC_HOME_MUTANT_OTHERS_UNSEEN, /* what other processes have claimed is not looked at */
+	SC_HOME_MUTANT_UNCLAIMED,     /* what this process lets run stands on no board */
+	SC_HOME_MUTANT_ENTERED_BLIND, /* who comes lets atomics run on the default NIC at once */
+	SC_HOME_MUTANT_DEAD_EARLY, /* what a process claimed goes before its queue pairs (by the test) */
 	SC_HOME_MUTANTS,
 };
 extern enum sc_home_mutant sc_home_mutant;
@@ -93,12 +97,28 @@ struct sc_home_group {
 	uint32_t n;
 	uint8_t home;
 	bool any; /* atomics are atomic over all NICs: everything is granted */
+	/* of other processes on the same memory, by home_board.h */
+	bool shared;	    /* there may be some: they choose the home together */
+	bool elsewhere;	    /* one may run atomics on another NIC than the home */
+	bool others_silent; /* one has a member that takes no part */
+};
+
+/* Sets of NICs: all members that use atomics are there or can go at once; could be there. */
+struct sc_home_fits {
+	uint32_t ready, can;
+	bool take_part; /* all do */
 };
 
 /* What the peer says. */
 void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m);
 /* Something has changed. */
 void sc_home_step(struct sc_home_group *group);
+/* By paths. False: no member uses atomics, so each NIC will do. */
+bool sc_home_fit(const struct sc_home_group *group, struct sc_home_fits *fits);
+/* The default, 0, if all can be there; else one stays where one is, as long as that will do. */
+uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home);
+/* Set of paths whose NICs may execute atomics of some member. */
+uint8_t sc_home_may_run_any(const struct sc_home_group *group);
 /* Nobody is barred: nothing to do before somebody wants something. */
 bool sc_home_at_rest(const struct sc_home_group *group);
 /* Set of paths that count as drained for it. */

@@ -222,8 +222,8 @@ const char *sc_home_why_text(enum sc_home_why why)
 		[SC_HOME_LEAVING] =
 			"another connection of the peer is still on another of its NICs",
 		[SC_HOME_SILENT] = "the peer has a connection that takes no part in this "
-				   "(unprotected, without SHIFT, an earlier version, or "
-				   "another process' by SHIFT_ATOMIC_HOME=fixed)",
+				   "(unprotected, without SHIFT, an earlier version, or on "
+				   "memory that other processes may have)",
 	};
 
 	return NAME(texts, why);

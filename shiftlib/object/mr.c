@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/unknown.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
@@ -62,6 +63,8 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	}
 	list_add_tail(&pd->mrs, &mr->link);
 	mr->readable = false; /* not known */
+	if (mr->access & (IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND))
+		sh_home_region();
 	pd->unordered |= mr->dmabuf || mr->alone || (mr->access & IBV_ACCESS_RELAXED_ORDERING);
 	sh_unknown_told(real->lkey);
 	if (mr->alone)

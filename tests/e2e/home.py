@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
 import time
 
@@ -172,12 +173,16 @@ def late(lab):
     exact(*counting.end())
 
 
-def two_processes(lab, **settings):
-    """Of one host, with a client each; their word is in memory that they share."""
+def two_processes(lab, first=0, groups=(None, None), **settings):
+    """Of one host, with a client each; their word is in memory that they share. first: that many come now."""
     shared = os.path.join(lab.folder, "word")
     with open(shared, "xb") as f:
         f.truncate(4096)
-    return [Counting(lab, [[]], shared=shared, number=i, **settings) for i in range(2)]
+
+    def come(i, clients=([],), more=0):
+        named = dict(settings, **({"atomic_group": groups[i]} if groups[i] else {}))
+        return Counting(lab, clients, more=more, shared=shared, number=i, **named)
+    return come(0), (lambda: come(1, [], 1)) if first else come(1)
 
 
 def shared_end(mover, other):
@@ -199,12 +204,25 @@ def shared(lab):
     exact(*shared_end(mover, other))
 
 
+WORDS = ("words", "words")
+APART = "atomics on memory that other processes may have, too"
+
+
 def shared_unsaid(lab):
-    """What the setting is for, and that such a loss is seen here."""
+    """Nobody names them: what SHIFT does not know is not moved."""
     mover, other = two_processes(lab)
-    for _ in range(ROUNDS):
+    for counting in (mover, other):
+        wait_for("the warning", lambda c=counting: APART in lab.shift_log(c.server) or not c.server.running(), 30)
+    waits_away(lab, mover, other)
+    exact(*shared_end(mover, other))
+
+
+def shared_two_names(lab):
+    """What the name is for, and that such a loss is seen here: each is told that it is alone."""
+    mover, other = two_processes(lab, groups=("one", "two"))
+    for i in range(ROUNDS):
         lab.shiftctl("h0", "drain", "mlx5_0")
-        mover.home("mlx5_1", 1)
+        mover.home("mlx5_1", i + 1)
         other.goes_on(0)
         mover.goes_on(0)
         time.sleep(AWAY_S)
@@ -214,6 +232,86 @@ def shared_unsaid(lab):
     print(f"       {lost} additions lost, {disorder} in disorder")
     if not lost:
         raise Failed("nothing was lost: this test could not fail")
+
+
+def together(countings, nic, times):
+    for counting in countings:
+        counting.home(nic, times)
+    for counting in countings:
+        for c in range(len(counting.clients)):
+            counting.goes_on(c)
+
+
+def shared_group(lab):
+    """A client of one process is drained, then the host of both: both processes go, and come back."""
+    both = two_processes(lab, groups=WORDS)
+    status = json.loads(lab.shiftctl("h1", "status", "--json"))["processes"]
+    if [(p["atomic_group"], p["atomic_processes"]) for p in status] != [("words", 2)] * 2:
+        raise Failed(f"the status should tell the group: {status}")
+    for i in range(2 * ROUNDS):
+        host = ("h0", "h1")[i % 2]
+        lab.shiftctl(host, "drain", "mlx5_0")
+        together(both, "mlx5_1", i + 1)
+        time.sleep(AWAY_S)
+        lab.shiftctl(host, "undrain", "mlx5_0")
+        together(both, "mlx5_0", i + 1)
+    if any("may have, too" in lab.shift_log(c.server) for c in both):
+        raise Failed("they are named: nobody is to be warned")
+    exact(*shared_end(*both))
+
+
+def shared_group_port(lab):
+    """Ports fail, of a client, then of the host of both: one whose atomic ran without its answer may end."""
+    both = two_processes(lab, groups=WORDS)
+    for i in range(ROUNDS):
+        lab.ctl("fault", "port-down", ("h0/mlx5_0", "h1/mlx5_0")[i % 2], "--for", str(AWAY_S))
+        for counting in both:
+            counting.goes_on(0)
+        time.sleep(AWAY_S)
+    others = both[0].stop(dies=(0,))
+    lost = both[1].end(others=others, dies=(0,))
+    both[0].server.say("done")
+    exact(*lost)
+
+
+def shared_group_late(lab):
+    """A process comes while the first is away: its atomics would run on the default NIC."""
+    mover, come = two_processes(lab, first=1, groups=WORDS)
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    mover.home("mlx5_1", 1)
+    other = come()
+    other.client(0, [])
+    if "refuses atomics until" not in lab.shift_log(other.server):
+        raise Failed("the server should say that the new connection has to wait")
+    wait_for("its right", lambda: "takes atomics from now on" in lab.shift_log(other.server), 30)
+    other.clients[0].say("go")
+    for counting in (mover, other):
+        counting.goes_on(0)
+    lab.shiftctl("h0", "undrain", "mlx5_0")
+    mover.home("mlx5_0", 1)
+    for counting in (mover, other):
+        counting.goes_on(0)
+    exact(*shared_end(mover, other))
+
+
+def shared_group_stopped(lab):
+    """A process that says nothing keeps the others waiting, until it is killed."""
+    mover, other = two_processes(lab, groups=WORDS)
+    other.server.process.send_signal(signal.SIGSTOP)
+    lab.shiftctl("h0", "drain", "mlx5_0")
+    wait_for("the reason", lambda: f"wait for process {other.server.pid}" in lab.shift_log(mover.server)
+             or not mover.server.running(), 30)
+    before = mover.good(0)
+    time.sleep(AWAY_S)
+    if mover.good(0) > before + 1000:
+        raise Failed("its atomics should wait")
+    other.server.process.kill()
+    mover.goes_on(0)
+    wait_for("its end", lambda: "has ended" in lab.shift_log(mover.server) or not mover.server.running(), 30)
+    others = other.stop(dies=(0,))
+    for p in other.clients:
+        p.wait(60)
+    exact(*mover.end(others=others))
 
 
 def alone_here(lab):
@@ -300,7 +398,8 @@ def increments(lab, n):
 
 
 CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late, foreign,
-                              foreign_late, shared, shared_unsaid)}
+                              foreign_late, shared, shared_unsaid, shared_two_names, shared_group,
+                              shared_group_port, shared_group_late, shared_group_stopped)}
 
 def main():
     parser = argparse.ArgumentParser(add_help=False)

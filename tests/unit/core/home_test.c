@@ -5,6 +5,9 @@
  * that looks at the carriers themselves. When faults stop, all that wait go on, at home. Each rule broken on
  * purpose is noticed. Two responders have a connection to each other, whose ends both do atomics: a pair of
  * `conn`, which move together, as both groups want it.
+ *
+ * Or the responders are processes of one host that share the word (core/home_board.h): no two NICs of all of them
+ * may run atomics. They come late, and die at any moment: their queue pairs are there for a while longer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,18 +18,19 @@
 #include <cmocka.h>
 #include "shiftlib/base/util.h"
 #include "shiftlib/core/home.h"
+#include "shiftlib/core/home_board.h"
 #include "tests/lib/random.h"
 
-enum { MEMBERS = 4, HOSTS = 2, PATHS = 3, EPOCHS = 400, WIRE = 64 };
+enum { MEMBERS = 4, HOSTS = 3, PATHS = 3, EPOCHS = 400, WIRE = 64 };
 enum { ROUNDS = 4000, STEPS = 1500, HEAL = 6000, MUTANT_ROUNDS = 40000 };
 
 struct conn {
 	struct sc_home_user user;
 	struct sc_home_member member;
-	uint32_t host;	    /* that responds */
-	struct conn *twin;  /* the same connection, as the other end responds; NULL: that does not */
+	uint32_t host;	   /* that responds */
+	struct conn *twin; /* the same connection, as the other end responds; NULL: that does not */
 	uint8_t up, steady; /* its paths */
-	bool posts;	 /* its application does atomics */
+	bool posts;	    /* its application does atomics */
 	bool foreign;	 /* it takes no part: it is where it is, and nobody can tell it anything */
 	bool waits;	 /* one waits in the engine */
 	bool used;	 /* one was posted */
@@ -47,17 +51,30 @@ struct host {
 	struct sc_home_member *members[MEMBERS];
 	struct sc_home_group group;
 	bool busy;
+	/* of one that shares */
+	struct sc_home_seat seat;
+	bool dead;    /* it says and hears nothing any more */
+	bool cleared; /* ... and its queue pairs are gone, or it has not come yet */
+};
+
+/* Who responds. */
+enum kind {
+	ALONE,
+	TWO,	/* that are apart, with a connection to each other */
+	SHARED, /* processes with one word */
 };
 
 static struct world {
 	struct conn conn[MEMBERS];
 	struct host host[HOSTS];
 	struct letter wire[WIRE];
-	uint32_t n, n_letters;
+	struct sc_home_board board;
+	enum kind kind;
+	uint32_t n, n_letters, places;
 	bool calm;
 	bool blind; /* a peer's home is taken for its operator's wish */
 	uint64_t random;
-	uint32_t grants, lifts, ran, homes;
+	uint32_t grants, lifts, ran, homes, deaths;
 } w;
 
 static bool chance(uint32_t percent)
@@ -146,6 +163,8 @@ static void deliver(void)
 		return;
 	if (w.conn[l.conn].foreign)
 		return;
+	if (l.to_responder && w.host[w.conn[l.conn].host].dead)
+		return;
 	if (l.to_responder)
 		sc_home_heard(&w.conn[l.conn].member, &l.m);
 	else
@@ -162,17 +181,40 @@ static void look(struct conn *c)
 	c->member.steady = c->member.ok & c->steady;
 }
 
+/* As conn/home.c, home_open(). */
+static void open_up(struct host *h, struct sc_home_member *m)
+{
+	if (!m->shut || m->silent)
+		return;
+	if ((m->bar_no & 1) && m->heard)
+		m->shut = false;
+	else if (!h->busy)
+		m->shut = w.kind == SHARED && !sc_home_board_enter(&h->seat);
+}
+
+static void step_of_group(struct host *h)
+{
+	if (w.kind == SHARED)
+		(void)sc_home_board_step(&h->seat, &h->group);
+	else
+		sc_home_step(&h->group);
+	h->busy = !sc_home_at_rest(&h->group) || (w.kind == SHARED && sc_home_board_busy(&w.board));
+}
+
 static void step(struct host *h)
 {
 	uint8_t home = h->group.home;
 
+	if (h->dead)
+		return;
 	for (uint32_t i = 0; i < w.n; i++)
 		look(&w.conn[i]);
-	sc_home_step(&h->group);
+	step_of_group(h);
 	w.homes += home != h->group.home;
-	h->busy = !sc_home_at_rest(&h->group);
+	for (uint32_t i = 0; i < h->group.n; i++)
+		open_up(h, h->members[i]);
 	for (uint32_t i = 0; i < w.n; i++)
-		if (w.conn[i].member.news)
+		if (w.conn[i].member.news && &w.host[w.conn[i].host] == h)
 			responder_says(i);
 }
 
@@ -180,7 +222,7 @@ static void repeat(uint32_t i)
 {
 	if (w.conn[i].waits)
 		requester_says(i);
-	if (sc_home_unheard(&w.conn[i].member))
+	if (sc_home_unheard(&w.conn[i].member) && !w.host[w.conn[i].host].dead)
 		responder_says(i);
 }
 
@@ -276,10 +318,22 @@ static void begin_move(struct conn *c)
 		leave(c, to);
 }
 
+/* It comes, if it has not yet; while others are away, without its right. */
+static void come(struct conn *c)
+{
+	struct host *h = &w.host[c->host];
+
+	if (!c->member.shut || h->busy)
+		return;
+	c->member.shut = w.kind == SHARED && !sc_home_board_enter(&h->seat);
+}
+
 static void move_on(struct conn *c)
 {
-	if (c->foreign) { /* it comes, if it has not yet; while others are away, without its right */
-		c->member.shut &= w.host[c->host].busy;
+	if (w.host[c->host].dead)
+		return;
+	if (c->foreign) {
+		come(c);
 		return;
 	}
 	if (c->member.epoch != c->member.quiesced) {
@@ -316,6 +370,68 @@ static void shake(struct conn *c)
 	c->twin->steady = c->steady;
 }
 
+/* ---- processes come and die -------------------------------------------------------------------- */
+
+static void gone(struct host *h)
+{
+	for (uint32_t i = 0; i < h->group.n; i++) {
+		struct conn *c =
+			(struct conn *)((char *)h->members[i] - offsetof(struct conn, member));
+
+		*c = (struct conn){ .host = c->host };
+	}
+	for (uint32_t l = w.n_letters; l-- > 0;)
+		if (&w.host[w.conn[w.wire[l].conn].host] == h)
+			w.wire[l] = w.wire[--w.n_letters];
+	sc_home_board_clear(&w.board, h->seat.me);
+	h->cleared = true;
+}
+
+/* On each, paths lead to the NICs in another order. */
+static void sit_down(struct host *h)
+{
+	h->seat = (struct sc_home_seat){ &w.board, w.places++, PATHS, { 0, 1, 2 } };
+	if (h == &w.host[1])
+		h->seat.nic[1] = 2, h->seat.nic[2] = 1;
+	w.board.process[h->seat.me] = (struct sc_home_process){
+		.ready = ~0u, .can = ~0u, .taken = true, .takes_part = true
+	};
+	h->dead = h->cleared = false;
+	h->busy = true; /* until it has looked */
+	h->group = (struct sc_home_group){ .members = h->members, .n = h->group.n };
+}
+
+static void connect_all(struct host *h)
+{
+	for (uint32_t i = 0; i < w.n; i++) {
+		struct conn *c = &w.conn[i];
+
+		if (&w.host[c->host] != h)
+			continue;
+		c->up = c->steady = (1 << PATHS) - 1;
+		c->posts = chance(75);
+		c->foreign = c->member.silent = chance(5);
+		c->member.shut = c->foreign || !sc_home_board_enter(&h->seat);
+	}
+}
+
+static void live_or_die(struct host *h)
+{
+	if (w.kind != SHARED)
+		return;
+	if (h->cleared && w.places < SC_HOME_PROCESSES) {
+		sit_down(h);
+		connect_all(h);
+	} else if (h->dead && !h->cleared && chance(30)) {
+		gone(h);
+	} else if (!h->dead && !w.calm && chance(1)) {
+		w.deaths++;
+		h->dead = true;
+		if (SC_HOME_MUTANT(DEAD_EARLY))
+			sc_home_board_clear(&w.board, h->seat.me);
+	}
+}
+
 /* ---- what must hold --------------------------------------------------------------------------- */
 
 /* NICs that can execute an atomic now, by the carriers alone. */
@@ -332,13 +448,39 @@ static uint8_t can_execute(const struct conn *c)
 	return nics;
 }
 
+/* The same by the NICs' numbers on the board. */
+static uint32_t numbers(const struct conn *c)
+{
+	uint8_t paths = can_execute(c);
+	uint32_t nics = 0;
+
+	for (uint32_t k = 0; k < PATHS; k++)
+		if (paths & 1u << k)
+			nics |= 1u << w.host[c->host].seat.nic[k];
+	return nics;
+}
+
 static bool on_one_nic(void)
 {
-	uint8_t nics[HOSTS] = { 0 };
+	uint32_t nics[HOSTS] = { 0 };
+	bool one = true;
 
 	for (uint32_t i = 0; i < w.n; i++)
-		nics[w.conn[i].host] |= can_execute(&w.conn[i]);
-	return !(nics[0] & (nics[0] - 1)) && !(nics[1] & (nics[1] - 1));
+		if (w.kind == SHARED)
+			nics[0] |= numbers(&w.conn[i]);
+		else
+			nics[w.conn[i].host] |= can_execute(&w.conn[i]);
+	for (uint32_t h = 0; h < HOSTS; h++)
+		one = one && !(nics[h] & (nics[h] - 1));
+	return one;
+}
+
+static bool claimed(void)
+{
+	for (uint32_t i = 0; i < w.n; i++)
+		if (numbers(&w.conn[i]) & ~w.board.process[w.host[w.conn[i].host].seat.me].runs)
+			return false;
+	return true;
 }
 
 /* The module's own belief is never less than what is. */
@@ -347,7 +489,7 @@ static bool believed(void)
 	for (uint32_t i = 0; i < w.n; i++)
 		if (can_execute(&w.conn[i]) & ~sc_home_may_run(&w.conn[i].member))
 			return false;
-	return true;
+	return w.kind != SHARED || claimed();
 }
 
 static bool all_well(void)
@@ -356,7 +498,10 @@ static bool all_well(void)
 		if (w.conn[i].waits || w.conn[i].member.path ||
 		    w.conn[i].active != w.conn[i].member.epoch)
 			return false;
-	return sc_home_at_rest(&w.host[0].group) && sc_home_at_rest(&w.host[1].group);
+	for (uint32_t h = 0; h < HOSTS; h++)
+		if (w.host[h].dead || !sc_home_at_rest(&w.host[h].group))
+			return false;
+	return !sc_home_board_busy(&w.board);
 }
 
 static void act(void)
@@ -364,16 +509,17 @@ static void act(void)
 	uint32_t i = random_below(&w.random, w.n);
 	struct conn *c = &w.conn[i];
 
-	switch (random_below(&w.random, 8)) {
+	switch (random_below(&w.random, 9)) {
 	case 0: post(c, i); break;
 	case 1: execute(c); break;
 	case 2: move_on(c); break;
 	case 3: repeat(i); break;
 	case 4:
-		if (!w.calm && chance(8))
+		if (!w.calm && !w.host[c->host].dead && chance(8))
 			shake(c);
 		break;
 	case 5: step(&w.host[random_below(&w.random, HOSTS)]); break;
+	case 6: live_or_die(&w.host[random_below(&w.random, HOSTS)]); break;
 	default: deliver(); break;
 	}
 }
@@ -388,18 +534,37 @@ static void join(struct conn *c, uint32_t host)
 	c->posts = chance(75);
 }
 
-static void set_up(uint64_t seed, bool two)
+static void set_up_shared(void)
+{
+	for (uint32_t i = 0; i < w.n; i++)
+		join(&w.conn[i], i % HOSTS);
+	for (uint32_t h = 0; h < HOSTS; h++) {
+		w.host[h].dead = w.host[h].cleared = chance(30); /* it comes later */
+		if (w.host[h].dead) {
+			for (uint32_t i = h; i < w.n; i += HOSTS)
+				w.conn[i] = (struct conn){ .host = h };
+		} else {
+			sit_down(&w.host[h]);
+			connect_all(&w.host[h]);
+		}
+	}
+}
+
+static void set_up(uint64_t seed, enum kind kind)
 {
 	memset(&w, 0, sizeof(w));
 	w.random = seed;
+	w.kind = kind;
 	w.n = 2 + random_below(&w.random, MEMBERS - 1);
 	for (uint32_t h = 0; h < HOSTS; h++)
 		w.host[h].group.members = w.host[h].members;
-	for (uint32_t i = 0; i < w.n; i++) {
+	if (kind == SHARED)
+		set_up_shared();
+	for (uint32_t i = 0; i < w.n && kind != SHARED; i++) {
 		struct conn *c = &w.conn[i];
 
-		join(c, two ? (i < 2 ? i : random_below(&w.random, HOSTS)) : 0);
-		if (two && i < 2)
+		join(c, kind == TWO ? (i < 2 ? i : random_below(&w.random, 2)) : 0);
+		if (kind == TWO && i < 2)
 			c->twin = &w.conn[1 - i];
 		else
 			c->foreign = c->member.silent = c->member.shut = chance(8);
@@ -427,13 +592,13 @@ static const char *round_of(bool safety)
 	return well || safety ? NULL : "it did not come home";
 }
 
-static void rounds(uint64_t seed, bool two)
+static void rounds(uint64_t seed, enum kind kind)
 {
-	uint32_t grants = 0, lifts = 0, homes = 0;
+	uint32_t grants = 0, lifts = 0, homes = 0, deaths = 0;
 	const char *wrong;
 
 	for (uint32_t r = 0; r < ROUNDS; r++) {
-		set_up(seed + r, two);
+		set_up(seed + r, kind);
 		wrong = round_of(false);
 		if (wrong)
 			fail_msg("round %u (SHIFT_TEST_SEED=%llu): %s", r,
@@ -441,21 +606,28 @@ static void rounds(uint64_t seed, bool two)
 		grants += w.grants;
 		lifts += w.lifts;
 		homes += w.homes;
+		deaths += w.deaths;
 	}
-	printf("%u grants, %u lifted bars, %u changes of home in %u rounds\n", grants, lifts, homes,
-	       ROUNDS);
+	printf("%u grants, %u lifted bars, %u changes of home, %u deaths in %u rounds\n", grants,
+	       lifts, homes, deaths, ROUNDS);
 	assert_true(grants > ROUNDS && lifts > ROUNDS && homes > ROUNDS);
+	assert_true(kind != SHARED || deaths > ROUNDS);
 }
 
 static void one_nic_at_a_time(void **state)
 {
-	rounds(random_seed("home"), false);
+	rounds(random_seed("home"), ALONE);
 }
 
 /* Their homes may be opposite: neither may keep the other away from its default NIC when faults are over. */
 static void both_ends_respond(void **state)
 {
-	rounds(random_seed("home of two"), true);
+	rounds(random_seed("home of two"), TWO);
+}
+
+static void processes_share_a_word(void **state)
+{
+	rounds(random_seed("home of processes"), SHARED);
 }
 
 /* conn/home.c, home_ok(): what the peer's group wants is not what its operator wants. */
@@ -465,7 +637,7 @@ static void homes_that_look_at_each_other(void **state)
 	const char *wrong = NULL;
 
 	for (uint32_t r = 0; r < ROUNDS && !wrong; r++) {
-		set_up(seed + r, true);
+		set_up(seed + r, TWO);
 		w.blind = true;
 		wrong = round_of(false);
 	}
@@ -482,7 +654,7 @@ static void each_broken_rule_is_noticed(void **state)
 
 		sc_home_mutant = (enum sc_home_mutant)m;
 		for (r = 0; r < MUTANT_ROUNDS && !wrong; r++) {
-			set_up(seed + r, false);
+			set_up(seed + r, m < SC_HOME_MUTANT_OTHERS_UNSEEN ? ALONE : SHARED);
 			wrong = round_of(true);
 		}
 		sc_home_mutant = SC_HOME_MUTANT_NONE;
@@ -497,6 +669,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_nic_at_a_time),
 		cmocka_unit_test(both_ends_respond),
+		cmocka_unit_test(processes_share_a_word),
 		cmocka_unit_test(homes_that_look_at_each_other),
 		cmocka_unit_test(each_broken_rule_is_noticed),
 	};
