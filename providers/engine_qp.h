@@ -52,13 +52,7 @@ static inline void sp_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 
 static inline void sp_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
 {
-	if (sp_engine(qp)->qp.number)
-		sp_engine(qp)->qp.number(qp, epoch, psn, mtu);
-}
-
-static inline bool sp_qp_numbers(struct sp_qp *qp)
-{
-	return sp_engine(qp)->qp.number;
+	sp_engine(qp)->qp.number(qp, epoch, psn, mtu);
 }
 
 static inline uint32_t sp_qp_recv_count(struct sp_qp *qp)

@@ -77,7 +77,7 @@ struct sp_qp_ops {
 	/*
 	 * [shell] The carrier's first packet has this PSN (24 bits), and its packets so many bytes: known when
 	 * the real QP gets to RTS, before anything is posted there. From then on sp_request.psn
-	 * is known of what is published on it; NULL in an engine that does not count packets.
+	 * is known of what is published on it.
 	 */
 	void (*number)(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu);
 	uint32_t (*recv_count)(struct sp_qp *qp);

@@ -52,11 +52,12 @@ struct sp_carrier {
 	_Atomic uint32_t attn;
 	uint32_t app_qpn;
 	uint32_t qpn, epoch;
-	bool xlat;	/* keys differ from the application's */
-	bool left;	/* no longer active: nothing in it counts */
-	bool recalled;	/* what was acknowledged is outstanding again */
-	uint32_t acked; /* recalled: what the tail was */
-	uint32_t first; /* the first request that it got */
+	bool xlat;	   /* keys differ from the application's */
+	bool left;	   /* no longer active: nothing in it counts */
+	bool recalled;	   /* what was acknowledged is outstanding again */
+	uint32_t acked;	   /* recalled: what the tail was */
+	uint32_t first;	   /* the first request that it got */
+	uint32_t psn, mtu; /* of its first packet; of its path, 0: not known */
 	bool sring_live, rring_live;
 	struct sp_cq_ring *sring, *rring;
 	_Atomic uint32_t err_mode;

@@ -7,6 +7,7 @@
  */
 #include "providers/ledger/cq.h"
 #include "providers/ledger/move.h"
+#include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 
 /* Whether it ran or not, it may not run again: an atomic, or a READ before a fenced request. */
@@ -55,6 +56,7 @@ static int fence_post(struct sp_qp *qp)
 	if (qp->tx->dev->saved.post_send(qp->tx->real, &fence->slot.wr, &bad))
 		return -EAGAIN;
 	fence->out = true;
+	led_count_fence(&qp->sq, fence->n);
 	return 0;
 }
 

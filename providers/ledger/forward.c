@@ -3,6 +3,7 @@
  * ibv_wr_*, on the application's own NIC while nothing is withheld: each call is logged in a slot and goes on
  * to the provider's own, which takes the slot for the wr_id. sq.head moves when the provider has taken all.
  */
+#include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/wr.h"
 
@@ -93,7 +94,7 @@ static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 	uint32_t n = qp->sq.head;
 
 	qp->sq.head = built(qp);
-	led_unwrite(qp, n);
+	led_unpost(qp, n);
 	sp_unlock(&qp->sq_lock);
 	return err;
 }
@@ -264,6 +265,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	slot->own.sge[0].addr = addr;
 	slot->own.sge[0].length = length;
 	slot->own.sge[0].lkey = lkey;
+	led_count_now(&qp->sq, slot->wr.opcode, length);
 	qp->ex.saved.wr_set_sge(ex, lkey, addr, length);
 }
 
@@ -281,7 +283,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		to = led_many_sges(&qp->sq, slot);
 	slot->wr.sg_list = to;
 	slot->wr.num_sge = (int)n;
-	led_copy_sges(to, list, (uint32_t)n);
+	led_count_now(&qp->sq, slot->wr.opcode, led_copy_sges(to, list, (uint32_t)n));
 	qp->ex.saved.wr_set_sge_list(ex, n, list);
 }
 
@@ -315,6 +317,7 @@ static LED_HOT void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
 	}
 	if (length) {
 		at = put_inline(qp, length);
+		led_count_now(&qp->sq, qp->b.slot->wr.opcode, (uint32_t)length);
 		for (i = 0; i < n; at += list[i].length, i++)
 			memcpy(at, list[i].addr, list[i].length);
 	}
@@ -332,6 +335,7 @@ static LED_NOINLINE void set_inline_other(struct ibv_qp_ex *ex, void *addr, size
 	}
 	if (length)
 		memcpy(put_inline(qp, length), addr, length);
+	led_count_now(&qp->sq, qp->b.slot->wr.opcode, (uint32_t)length);
 	qp->ex.saved.wr_set_inline_data(ex, addr, length);
 }
 

@@ -8,6 +8,7 @@
 #include "providers/ledger/ledger.h"
 #include "providers/ledger/log.h"
 #include "providers/ledger/move.h"
+#include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/srq.h"
 
@@ -114,6 +115,7 @@ const struct shift_provider shift_provider_ledger = {
 	.qp.keys = led_qp_keys,
 	.qp.undrive = led_qp_undrive,
 	.qp.modified = led_qp_modified,
+	.qp.number = led_qp_number,
 	.qp.recv_count = led_qp_recv_count,
 	.qp.send_counts = led_qp_send_counts,
 	.qp.sending = led_qp_sending,

@@ -3,7 +3,10 @@
  * Requests of the ledger go to the provider of the active carrier: with its keys, where these differ.
  * Those that may not run yet simply stay in the ledger.
  */
+#include <stdlib.h>
+
 #include "providers/ledger/log.h"
+#include "providers/ledger/psn.h"
 #include "providers/ledger/recv.h"
 #include "providers/ledger/send.h"
 
@@ -35,6 +38,26 @@ static int translate_rkey(struct sp_qp *qp, const struct sp_carrier *c, struct i
 	if (!rkey || !qp->dev->cb->rkey(qp->cookie, c->epoch, *rkey, rkey))
 		return 0;
 	return led_kind(wr->opcode) != SP_REQ_ATOMIC && !led_length(wr) ? 0 : -ENOENT;
+}
+
+/* All that a batch may need, of requests whose keys are translated. */
+int led_sq_scratch(struct sp_qp *qp)
+{
+	size_t n = (size_t)LED_BATCH *
+		   (qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES);
+	struct ibv_sge *scratch = calloc(n, sizeof(*scratch));
+	bool had;
+
+	if (!scratch)
+		return -ENOMEM;
+	sp_lock(&qp->sq_lock);
+	had = qp->sq.scratch;
+	if (!had)
+		qp->sq.scratch = scratch;
+	sp_unlock(&qp->sq_lock);
+	if (had)
+		free(scratch);
+	return 0;
 }
 
 /*
@@ -196,6 +219,28 @@ static uint32_t room_there(const struct sp_qp *qp)
 	return used < qp->sq.max_post ? qp->sq.max_post - used : 0;
 }
 
+/* Behind which of those that the provider took do log WQEs lie? */
+static void batch_mark(const struct sp_qp *qp, const struct batch *b)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (led_log_is(qp, b->wr[i].wr_id))
+			*led_mark(qp, b->number[i - 1]) |= LED_MARK_LOGGED;
+		else
+			*led_mark(qp, b->number[i]) &= (uint8_t)~LED_MARK_LOGGED;
+}
+
+/* The packets of what it took. at: the request up to which the ledger is handed over. */
+LED_INLINE void batch_count(struct sp_qp *qp, const struct batch *b, uint32_t at)
+{
+	struct led_psn *psn = &qp->sq.psn;
+
+	if (!psn->on)
+		return;
+	psn->ahead -= at - led_pub(qp);
+	for (uint32_t i = 0; i < b->n; i++)
+		psn->ahead += led_packets(psn, &b->wr[i]);
+}
+
 /* logged: a constant. */
 LED_INLINE int hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, uint32_t *done,
 			 bool logged)
@@ -223,6 +268,9 @@ LED_INLINE int hand_over(struct sp_qp *qp, struct sp_carrier *c, uint32_t max, u
 		}
 		if (refused && logged)
 			led_log_missed(c);
+		if (logged)
+			batch_mark(qp, &b);
+		batch_count(qp, &b, at);
 		*done += logged ? batch_requests(qp, &b) : b.n;
 		atomic_store_explicit(&qp->sq.pub, at, memory_order_relaxed);
 		if ((int32_t)(qp->sq.owed - at) <= 0)

@@ -5,6 +5,7 @@
 
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/failed.h"
+#include "providers/ledger/psn.h"
 #include "providers/ledger/recv.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/srq.h"
@@ -318,6 +319,7 @@ static void reset(struct sp_qp *qp)
 	for (int i = 0; i < LED_HIDDEN_KINDS; i++)
 		c->hidden[i].out = false;
 	c->log.on = false;
+	c->mtu = 0;
 	atomic_store(&c->last_receive, false);
 	atomic_store(&c->err_mode, LED_ERR_NONE);
 	atomic_store(&c->app_status, 0);
@@ -327,6 +329,7 @@ static void reset(struct sp_qp *qp)
 	led_live(c->rring, &c->rring_live);
 	qp->tx = qp->rx = c;
 	qp->tx_mode = qp->rx_mode = 0;
+	led_psn_end(qp);
 }
 
 /* Its completions of the past that lie in a ring still go, before numbers begin anew. */

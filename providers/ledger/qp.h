@@ -7,6 +7,16 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Packet numbers of the active carrier: psn.h. */
+struct led_psn {
+	uint32_t limit; /* of more bytes are those that are counted when they are written */
+	uint32_t ahead; /* of sq.pub: the PSN of the next packet, mod 2^24 */
+	uint32_t fence; /* request behind which the last fence lies */
+	uint8_t shift;	/* of its MTU */
+	bool on, fenced;
+};
+#define LED_PSN_NO_LIMIT UINT32_MAX
+
 /*
  * The ledger of a send queue. Numbers (mod 2^32) of requests: [tail, pub) were handed to the
  * provider of the active carrier and are not known complete, [pub, head) are withheld. After a move of
@@ -25,6 +35,7 @@ struct led_sq {
 	int32_t one_sge;      /* 1; -1 where a request may not have one */
 	uint32_t head, limit; /* limit: see led_limit */
 	_Atomic uint32_t pub;
+	struct led_psn psn;
 	uint32_t scribbled; /* behind the last slot that a post wrote which was refused */
 	uint32_t two_sided; /* posted since the start */
 	bool sig_all;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "providers/ledger/backlog.h"
+#include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 
 /* -- the ledger's memory ----------------------------------------------------------------------- */
@@ -39,6 +40,7 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	sq->one_sge = sq->max_sge ? 1 : -1;
 	sq->max_inline = attr->cap.max_inline_data;
 	sq->sig_all = attr->sq_sig_all;
+	sq->psn.limit = LED_PSN_NO_LIMIT;
 	sq->slots = aligned_alloc(64, n * sizeof(*sq->slots));
 	sq->marks = calloc(n, 1);
 	if (sq->max_sge > LED_SLOT_SGES)
@@ -53,26 +55,6 @@ int led_sq_alloc(struct sp_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 		sq->slots[i].wr.next = &sq->slots[(i + 1) & sq->mask].wr;
 		sq->slots[i].wr.sg_list = sq->slots[i].own.sge;
 	}
-	return 0;
-}
-
-/* All that a batch may need, of requests whose keys are translated. */
-int led_sq_scratch(struct sp_qp *qp)
-{
-	size_t n = (size_t)LED_BATCH *
-		   (qp->sq.max_sge > LED_SLOT_SGES ? qp->sq.max_sge : LED_SLOT_SGES);
-	struct ibv_sge *scratch = calloc(n, sizeof(*scratch));
-	bool had;
-
-	if (!scratch)
-		return -ENOMEM;
-	sp_lock(&qp->sq_lock);
-	had = qp->sq.scratch;
-	if (!had)
-		qp->sq.scratch = scratch;
-	sp_unlock(&qp->sq_lock);
-	if (had)
-		free(scratch);
 	return 0;
 }
 
@@ -112,9 +94,9 @@ LED_INLINE bool copy_inline(uint8_t *at, uint32_t room, const struct ibv_sge *sg
 }
 
 /* The buffers are the application's again when the post returns. */
-LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct ibv_send_wr *wr)
+LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct ibv_send_wr *wr,
+			  uint32_t *length)
 {
-	uint32_t length;
 	uint8_t *at;
 
 	if (led_unlikely(!sq->inlined && led_inline_make(sq))) {
@@ -122,11 +104,11 @@ LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct 
 		return led_length(wr) ? ENOMEM : 0;
 	}
 	at = led_inline_at(sq, slot);
-	if (!copy_inline(at, sq->max_inline, wr->sg_list, wr->num_sge, &length))
+	if (!copy_inline(at, sq->max_inline, wr->sg_list, wr->num_sge, length))
 		return ENOMEM;
 	slot->wr.sg_list = slot->own.sge;
-	slot->wr.num_sge = length != 0;
-	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = length };
+	slot->wr.num_sge = *length != 0;
+	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = *length };
 	return 0;
 }
 
@@ -134,14 +116,14 @@ LED_INLINE int put_inline(struct led_sq *sq, union led_send *slot, const struct 
  * A request that needs more than a slot has, or names a memory window: kept whole. It can run on its own
  * NIC only. Its SGEs, and inline data, are those of the slot.
  */
-static LED_NOINLINE int put_wide(struct sp_qp *qp, union led_send *slot,
-				 const struct ibv_send_wr *wr)
+LED_NOINLINE int led_put_wide(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
 {
 	size_t at = (size_t)(slot - qp->sq.slots);
 
 	if (led_wide_make(&qp->sq))
 		return ENOMEM;
 	atomic_store_explicit(&qp->windows, true, memory_order_relaxed);
+	led_psn_end(qp);
 	qp->sq.wide[at] = *wr;
 	qp->sq.wide[at].wr_id = (uintptr_t)slot;
 	qp->sq.wide[at].next = NULL;
@@ -150,11 +132,6 @@ static LED_NOINLINE int put_wide(struct sp_qp *qp, union led_send *slot,
 	if (!atomic_load(&qp->sq.marks_used))
 		led_carriers_each(qp);
 	return 0;
-}
-
-int led_put_wide(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
-{
-	return put_wide(qp, slot, wr);
 }
 
 /* In the order of the enum: WRITEs, SENDs, READ, atomics. */
@@ -170,31 +147,34 @@ LED_INLINE void put_plain(union led_send *slot, const struct ibv_send_wr *wr)
 	slot->own.wr_id = wr->wr_id;
 }
 
-LED_INLINE void put_sges(const struct led_sq *sq, union led_send *slot,
-			 const struct ibv_send_wr *wr)
+LED_INLINE uint32_t put_sges(const struct led_sq *sq, union led_send *slot,
+			     const struct ibv_send_wr *wr)
 {
 	struct ibv_sge *to = slot->own.sge;
 
 	if (wr->num_sge > LED_SLOT_SGES)
 		to = led_many_sges(sq, slot);
 	slot->wr.sg_list = to;
-	led_copy_sges(to, wr->sg_list, (uint32_t)wr->num_sge);
+	return led_copy_sges(to, wr->sg_list, (uint32_t)wr->num_sge);
 }
 
 /* Of any kind. */
-LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr)
+LED_INLINE int put(struct sp_qp *qp, union led_send *slot, const struct ibv_send_wr *wr,
+		   uint32_t *ahead)
 {
+	uint32_t bytes = 0;
 	int err = 0;
 
 	if (led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge))
 		return EINVAL;
 	put_plain(slot, wr);
 	if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge)
-		err = put_inline(&qp->sq, slot, wr);
+		err = put_inline(&qp->sq, slot, wr, &bytes);
 	else
-		put_sges(&qp->sq, slot, wr);
+		bytes = put_sges(&qp->sq, slot, wr);
+	led_count(&qp->sq.psn, wr->opcode, bytes, ahead);
 	if (led_unlikely((unsigned)wr->opcode > LED_LAST_PLAIN) && !err)
-		err = put_wide(qp, slot, wr);
+		err = led_put_wide(qp, slot, wr);
 	return err;
 }
 
@@ -205,11 +185,11 @@ LED_INLINE bool like_most(const struct ibv_send_wr *wr, int32_t one_sge)
 			  !(wr->send_flags & IBV_SEND_INLINE));
 }
 
-LED_INLINE void put_most(union led_send *slot, const struct ibv_send_wr *wr)
+LED_INLINE uint32_t put_most(union led_send *slot, const struct ibv_send_wr *wr)
 {
 	put_plain(slot, wr);
 	slot->wr.sg_list = slot->own.sge;
-	slot->own.sge[0] = wr->sg_list[0];
+	return led_copy_sge(slot->own.sge, wr->sg_list);
 }
 
 /* As led_kind says; a table, as it is looked up for each request. */
@@ -241,7 +221,7 @@ LED_NOINLINE uint32_t led_limit(struct sp_qp *qp, uint32_t head)
 struct writing {
 	struct ibv_send_wr *wr;
 	union led_send *slot, *last; /* that it goes to; that the one before it went to */
-	uint32_t head, limit, two_sided;
+	uint32_t head, limit, two_sided, ahead;
 };
 
 LED_INLINE struct writing write_begin(const struct sp_qp *qp, struct ibv_send_wr *wr)
@@ -263,6 +243,7 @@ LED_INLINE void write_next(struct writing *w)
 LED_INLINE void write_end(struct sp_qp *qp, const struct writing *w)
 {
 	qp->sq.two_sided += w->two_sided;
+	qp->sq.psn.ahead += w->ahead;
 	qp->sq.head = w->head;
 }
 
@@ -270,11 +251,13 @@ LED_INLINE void write_end(struct sp_qp *qp, const struct writing *w)
 LED_INLINE void write_most(struct sp_qp *qp, struct writing *w)
 {
 	const int32_t one_sge = qp->sq.one_sge;
+	uint32_t bytes;
 
 	do {
 		if (led_unlikely(w->head == w->limit))
 			break;
-		put_most(w->slot, w->wr);
+		bytes = put_most(w->slot, w->wr);
+		led_count(&qp->sq.psn, w->wr->opcode, bytes, &w->ahead);
 		w->two_sided += is_two_sided[w->wr->opcode];
 		write_next(w);
 	} while (w->wr && like_most(w->wr, one_sge));
@@ -295,7 +278,7 @@ LED_INLINE int write_all(struct sp_qp *qp, struct writing *w)
 	while (w->wr) {
 		if (no_room(qp, w))
 			return ENOMEM;
-		err = put(qp, w->slot, w->wr);
+		err = put(qp, w->slot, w->wr, &w->ahead);
 		if (led_unlikely(err)) {
 			led_scribbled(&qp->sq, w->head + 1);
 			return err;
@@ -352,6 +335,7 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole,
 
 	if (from == qp->sq.head)
 		return 0;
+	led_uncount(qp, from);
 	if (qp->tx_mode & LED_FAILED) {
 		led_backlog_event(qp->scq, true); /* an error wakes who waits for solicited ones */
 		return 0;
@@ -361,7 +345,8 @@ static LED_NOINLINE int posted_slow(struct sp_qp *qp, uint32_t from, bool whole,
 	err = led_go(qp);
 	took = (int32_t)(led_pub(qp) - from);
 	/* refused by an NIC that works: it is the application's error. By another, it moves soon. */
-	if (err > 0 && !led_error_seen(qp->tx) && (whole ? took == 0 : took >= 0)) {
+	if (err > 0 && !led_error_seen(qp->tx) && (whole ? took == 0 : took >= 0) &&
+	    led_pub(qp) != qp->sq.head) { /* else it was a log WQE behind them that was refused */
 		*refused = led_pub(qp);
 		qp->tx_mode &= ~LED_RETRY;
 		led_unwrite(qp, *refused);
@@ -391,9 +376,10 @@ int led_sends_posted(struct sp_qp *qp, uint32_t from)
 	if (!err)
 		return 0;
 	if (!done) {
-		led_unwrite(qp, from);
+		led_unpost(qp, from);
 		return err;
 	}
+	led_uncount(qp, from + done);
 	qp->tx_mode |= LED_RETRY; /* some of them run: the others wait until they can */
 	qp->dev->cb->key_missing(qp->cookie);
 	return 0;
@@ -414,7 +400,7 @@ static LED_NOINLINE int refused(struct sp_qp *qp, int err)
 	qp->sq.refused = NULL;
 	*qp->sq.bad = nth(qp->sq.posting, done);
 	atomic_store_explicit(&qp->sq.pub, from + done, memory_order_relaxed);
-	led_unwrite(qp, from + done);
+	led_unpost(qp, from + done);
 	sp_unlock(&qp->sq_lock);
 	return err;
 }
@@ -491,7 +477,7 @@ static LED_HOT int post_single(struct sp_qp *qp, const struct ibv_send_wr *wr)
 	if (must_wait(qp))
 		return post_others(qp);
 	slot->wr.sg_list = slot->own.sge;
-	slot->own.sge[0] = wr->sg_list[0];
+	led_count_now(&qp->sq, wr->opcode, led_copy_sge(slot->own.sge, wr->sg_list));
 	return post_put(qp, slot, wr);
 }
 
@@ -522,7 +508,7 @@ static LED_HOT int post_sges(struct sp_qp *qp, const struct ibv_send_wr *wr)
 	if (must_wait(qp) || led_unlikely((uint32_t)wr->num_sge > qp->sq.max_sge ||
 					  (wr->send_flags & IBV_SEND_INLINE)))
 		return post_others(qp);
-	put_sges(&qp->sq, slot, wr);
+	led_count_now(&qp->sq, wr->opcode, put_sges(&qp->sq, slot, wr));
 	return post_put(qp, slot, wr);
 }
 

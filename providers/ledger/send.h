@@ -32,18 +32,27 @@ LED_INLINE struct ibv_sge *led_many_sges(const struct led_sq *sq, const union le
 	return sq->sges + (size_t)(slot - sq->slots) * sq->max_sge;
 }
 
-/* A few, mostly: then without a loop, whose counting costs as much as the copying. */
-LED_INLINE void led_copy_sges(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
+LED_INLINE uint32_t led_copy_sge(struct ibv_sge *to, const struct ibv_sge *from)
 {
+	*to = *from;
+	return from->length;
+}
+
+/* A few, mostly: then without a loop, whose counting costs as much as the copying. Their bytes. */
+LED_INLINE uint32_t led_copy_sges(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
+{
+	uint32_t bytes = 0;
+
 	for (; led_unlikely(n > 4); n--)
-		to[n - 1] = from[n - 1];
+		bytes += led_copy_sge(&to[n - 1], &from[n - 1]);
 	switch (n) {
-	case 4: to[3] = from[3]; __attribute__((fallthrough));
-	case 3: to[2] = from[2]; __attribute__((fallthrough));
-	case 2: to[1] = from[1]; __attribute__((fallthrough));
-	case 1: to[0] = from[0]; __attribute__((fallthrough));
+	case 4: bytes += led_copy_sge(&to[3], &from[3]); __attribute__((fallthrough));
+	case 3: bytes += led_copy_sge(&to[2], &from[2]); __attribute__((fallthrough));
+	case 2: bytes += led_copy_sge(&to[1], &from[1]); __attribute__((fallthrough));
+	case 1: bytes += led_copy_sge(&to[0], &from[0]); __attribute__((fallthrough));
 	default: break;
 	}
+	return bytes;
 }
 
 enum { LED_SHORT = 64 };

@@ -3,6 +3,7 @@
 #include "providers/ledger/backlog.h"
 #include "providers/ledger/errors.h"
 #include "providers/ledger/move.h"
+#include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 
 enum { SCATTERED_TO_CQE = 64 }; /* bytes that a NIC may put into a completion */
@@ -49,16 +50,12 @@ uint32_t led_qp_outstanding(struct sp_qp *qp, struct sp_request *info, uint32_t 
 		};
 		describe_target(&led_slot(qp, n)->wr, &info[count]);
 	}
+	led_psn_tell(qp, info, count < max ? count : max);
 	led_qp_unlock(qp);
 	return count;
 }
 
 /* -- settle ------------------------------------------------------------------------------------ */
-
-static bool is_done(enum sp_fate fate)
-{
-	return fate == SP_FATE_DELIVERED || fate == SP_FATE_WON;
-}
 
 struct settle {
 	struct sp_qp *qp;
@@ -68,6 +65,17 @@ struct settle {
 	uint32_t first; /* request */
 	struct sp_settled *out;
 };
+
+/* One that an earlier move found executed was not sent since: nobody hears of it in this one. */
+static bool was_done(const struct settle *s, uint32_t i)
+{
+	return *led_mark(s->qp, s->first + i) & LED_MARK_DELIVERED;
+}
+
+static bool is_done(const struct settle *s, uint32_t i)
+{
+	return s->fates[i] == SP_FATE_DELIVERED || s->fates[i] == SP_FATE_WON || was_done(s, i);
+}
 
 /*
  * A provider whose NIC puts what a small READ brings into its completion, where each request has one
@@ -89,8 +97,8 @@ static int settle_check(const struct settle *s)
 	int err;
 
 	for (i = 0; i < total; i++) {
-		if (i < s->n && is_done(s->fates[i])) {
-			if (lost_with_its_completion(s->qp, s->first + i))
+		if (i < s->n && is_done(s, i)) {
+			if (!was_done(s, i) && lost_with_its_completion(s->qp, s->first + i))
 				return -EIO;
 			continue;
 		}
@@ -135,7 +143,7 @@ static void deliver_leading(const struct settle *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->n && is_done(s->fates[i]); i++) {
+	for (i = 0; i < s->n && is_done(s, i); i++) {
 		deliver(s, s->first + i);
 		s->out->delivered++;
 	}
@@ -151,7 +159,7 @@ static void deliver_later(const struct settle *s, uint32_t i)
 	struct sp_qp *qp = s->qp;
 
 	*led_mark(qp, s->first + i) |= LED_MARK_DELIVERED;
-	if (!is_done(s->fates[i - 1]))
+	if (!is_done(s, i - 1))
 		*led_mark(qp, s->first + i - 1) |= LED_MARK_SIGNAL;
 	if (!atomic_load(&qp->sq.marks_used))
 		led_carriers_each(qp);
@@ -159,14 +167,21 @@ static void deliver_later(const struct settle *s, uint32_t i)
 	s->out->delivered++;
 }
 
+/* Of what an earlier move decided, what ran stays so. */
+static void unmark_all(const struct sp_qp *qp)
+{
+	for (uint32_t n = led_tail(qp); n != led_tail(qp) + qp->sq.mask + 1; n++)
+		*led_mark(qp, n) &= LED_MARK_DELIVERED;
+}
+
 static void mark_all(const struct settle *s)
 {
 	uint32_t i = led_tail(s->qp) - s->first;
 
-	memset(s->qp->sq.marks, 0, (size_t)s->qp->sq.mask + 1); /* of an earlier move */
+	unmark_all(s->qp);
 	s->qp->marked = 0;
 	for (; i < s->n; i++) {
-		if (is_done(s->fates[i])) {
+		if (is_done(s, i)) {
 			deliver_later(s, i);
 			continue;
 		}
@@ -198,6 +213,7 @@ static void settle_switch(const struct settle *s)
 	atomic_store(&qp->sq.pub, led_tail(qp));
 	qp->sq.owed = s->first + s->n;
 	qp->sq.owes = qp->sq.owed != led_tail(qp);
+	led_psn_begin(qp, s->to);
 	atomic_store(&qp->withheld, false);
 	led_live(s->to->sring, &s->to->sring_live);
 }
@@ -215,8 +231,10 @@ static int settle_again(const struct settle *s)
 	qp->tx_mode |= mode;
 	if (err)
 		return err;
-	if ((int32_t)(end - led_pub(qp)) > 0)
-		atomic_store(&qp->sq.pub, end); /* the last ones are delivered */
+	if ((int32_t)(end - led_pub(qp)) > 0) { /* the last ones are delivered */
+		qp->sq.psn.ahead -= end - led_pub(qp);
+		atomic_store(&qp->sq.pub, end);
+	}
 	qp->sq.owes = false;
 	return 0;
 }

@@ -33,6 +33,7 @@ enum led_mark {
 		1,	     /* executed by the peer: completes in its turn, is not posted again */
 	LED_MARK_SIGNAL = 2, /* posted with a signal that the application did not ask for */
 	LED_MARK_WIDE = 4,   /* the whole request is in sp_qp.wide */
+	LED_MARK_LOGGED = 8, /* a log WQE lies behind it; not looked at once it is complete */
 };
 
 LED_INLINE enum sp_request_kind led_kind(enum ibv_wr_opcode opcode)

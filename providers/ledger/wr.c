@@ -3,6 +3,7 @@
  * ibv_wr_*, where they cannot be forwarded: requests built call by call, between wr_start and wr_complete
  * under sq_lock, into the ledger, from where the provider gets them as a list.
  */
+#include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 #include "providers/ledger/wr.h"
 
@@ -20,7 +21,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->b.err;
 
 	if (led_unlikely(err))
-		led_unwrite(qp, qp->b.n);
+		led_unpost(qp, qp->b.n);
 	else
 		err = led_sends_posted(qp, qp->b.n);
 	sp_unlock(&qp->sq_lock);
@@ -31,7 +32,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 {
 	struct sp_qp *qp = led_qp_of_ex(ex);
 
-	led_unwrite(qp, qp->b.n);
+	led_unpost(qp, qp->b.n);
 	sp_unlock(&qp->sq_lock);
 }
 
@@ -186,7 +187,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	}
 	if (led_unlikely(n > LED_SLOT_SGES))
 		slot->wr.sg_list = led_many_sges(&qp->sq, slot);
-	memcpy(slot->wr.sg_list, list, n * sizeof(*list));
+	led_count_now(&qp->sq, slot->wr.opcode, led_copy_sges(slot->wr.sg_list, list, (uint32_t)n));
 	slot->wr.num_sge = (int)n;
 }
 
@@ -218,6 +219,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	slot->own.sge[0] = (struct ibv_sge){ .addr = (uintptr_t)at, .length = (uint32_t)length };
 	slot->wr.num_sge = 1;
 	slot->wr.send_flags |= IBV_SEND_INLINE;
+	led_count_now(&qp->sq, slot->wr.opcode, (uint32_t)length);
 	for (i = 0; i < n; at += list[i].length, i++)
 		memcpy(at, list[i].addr, list[i].length);
 }

@@ -35,7 +35,7 @@ void sh_exact_withheld(struct sh_qp *qp, uint32_t epoch)
 	struct sp_request *info;
 	uint32_t n = 0;
 
-	if (!sh.config.core.exact || !sp_qp_numbers(qp->sp))
+	if (!sh.config.core.exact)
 		return;
 	info = sh_move_outstanding(qp, &n);
 	event.exact = info && n && info[0].numbered && sc_exact_wanted(info, n);

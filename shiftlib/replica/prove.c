@@ -20,6 +20,7 @@
 #define PROVE_REQUESTS 3
 #define PROVE_PACKETS  3 /* of a WRITE, and of a READ's answer */
 #define PROVE_TIMEOUT  14
+#define PROVE_PSN      0xfffffd /* of the first packet: numbers have 24 bits, and go on at 0 */
 #define PROVE_WAIT_NS  (500 * SH_NS_PER_MS)
 #define PROVE_LOOK_NS  (50 * SH_NS_PER_US)
 
@@ -44,6 +45,7 @@ static bool kit_make(struct prove_kit *kit, const struct prove_job *task)
 {
 	struct ibv_qp_attr limits = {
 		.timeout = PROVE_TIMEOUT,
+		.sq_psn = PROVE_PSN,
 		.retry_cnt = 7,
 		.max_rd_atomic = 1,
 		.max_dest_rd_atomic = 1,
@@ -107,7 +109,7 @@ static bool kit_await(struct prove_kit *kit, int n)
 static const char *kit_try(struct prove_kit *kit)
 {
 	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR }, told = { 0 };
-	uint32_t expected = 2 * PROVE_PACKETS + kit->atomics;
+	uint32_t expected = (PROVE_PSN + 2 * PROVE_PACKETS + kit->atomics) & 0xffffff;
 	struct ibv_qp_init_attr init;
 
 	if (kit_post(kit, IBV_WR_RDMA_WRITE, kit->bytes) ||
@@ -207,15 +209,9 @@ bool sh_nic_proven(const struct sh_nic *nic)
 
 const char *sh_nic_exact(const struct sh_nic *nic, const char **why)
 {
-	const struct shift_provider *engine = sh_nic_engine(nic);
-
 	*why = NULL;
 	if (!sh.config.core.exact)
 		return "off";
-	if (engine && !engine->qp.number) {
-		*why = "its engine does not number packets";
-		return "no";
-	}
 	if (!nic->max.exact.known)
 		return "unasked";
 	*why = nic->max.exact.why;

@@ -44,6 +44,7 @@ int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
 				     .path_mtu = (enum ibv_mtu)own->mtu,
 				     .dest_qp_num = real->qp_num,
+				     .rq_psn = limits->sq_psn,
 				     .max_dest_rd_atomic = limits->max_dest_rd_atomic,
 				     .min_rnr_timer = 1,
 				     .ah_attr = { .port_num = REAL_QP_PORT, .dlid = own->lid } };
@@ -57,7 +58,7 @@ int sh_real_qp_loop_back(struct ibv_qp *real, const struct sh_address *own,
 				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					 IBV_QP_MIN_RNR_TIMER);
-	return ret ? ret : sh_real_qp_to_rts(real, limits, 0);
+	return ret ? ret : sh_real_qp_to_rts(real, limits, limits->sq_psn);
 }
 
 bool sh_looped_make(struct sh_looped *looped, struct ibv_pd *pd, size_t bytes, uint32_t depth,

@@ -145,6 +145,55 @@ def both_rails(rig):
     return finish(rig, v, least_moves=2)
 
 
+# What a client does to eight words of the server's, what is lost, and what is to become of the words.
+EXACT = {
+    "write_seen": ("write", "answers", "over", "its acknowledgements are lost: what a third party wrote there since stays"),
+    "add_lost": ("add", "requests", "once", "it is lost: it never ran, and runs"),
+    "swap_lost": ("swap", "requests", "once", "it is lost: it never ran, and runs"),
+}
+WORDS, LOOK_S = 8, 5
+
+
+def tells_psns(rig):
+    """The NICs of both ends have shown that the expected PSN that their kernel tells is true."""
+    def all_told():
+        said = json.loads(rig.shiftctl("status", "--json", fine=False, errors=None))
+        nics = {nic["name"]: nic["exact"] for process in said["processes"] for nic in process["nics"]}
+        check("no" not in nics.values(), f"the trial says {nics}")
+        return len(nics) == 4 and set(nics.values()) == {"yes"}
+
+    rig.until("what the NICs can tell", all_told, rig.programs)
+
+
+def add_exact(name, what, lost, becomes, text):
+    @case("protected." + name, needs=("tc",), engine=True)
+    def one(rig):
+        common = [rig.bin("exact"), "-p", free_port(), "-x", GID, "-w", LOOK_S, "-n", WORDS]
+        server, client = ends = rig.pair([*common, "-s", "-d", device("a"), what], [*common, "-d", device("b"), what],
+                                         shift=rig.shift(), retry=True, stdin=True)
+        rig.await_protected(2, ends)
+        tells_psns(rig)
+        rig.rails.lose_answers("a") if lost == "answers" else rig.rails.lose_requests("b")
+        for p in ends:
+            p.say("go")
+        rig.await_out(client, "DONE")
+        server.say("done")
+        rig.await_out(server, "ARE")
+        good, wrong = map(int, re.search(r"DONE (\d+) good, (\d+) wrong", client.out()).groups())
+        numbers = map(int, re.search(r"ARE (\d+) once, (\d+) over, (\d+) none", server.out()).groups())
+        are = dict(zip(("once", "over", "none"), numbers))
+        rig.ends_well(*ends)
+        check((good, wrong) == (WORDS, 0), f"{good} of {WORDS} requests completed well, {wrong} with wrong data")
+        check(are[becomes] == WORDS, f"{WORDS} words should be {becomes}: {are}")
+        check(rig.moves(*ends), "nothing moved")
+        return f"{WORDS} words {becomes}, by the PSN that the kernel tells"
+    one.__doc__ = f"By the expected PSN of rxe: {what} behind a fault, where {text}."
+
+
+for key, row in EXACT.items():
+    add_exact(key, *row)
+
+
 def add_flaps(number):
     @case(f"protected.flaps_{number}", engine=True)
     def one(rig):

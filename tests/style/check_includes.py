@@ -155,7 +155,7 @@ LEVELS = {
         ("dev", "slot", "ledger"),
         ("carrier", "move"),
         ("qp", "srq"),
-        ("cq", "log", "recv", "send", "wr"),
+        ("cq", "log", "psn", "recv", "send", "wr"),
         ("backlog", "errors", "failed", "stand_in")),
     "providers/mlx5": (
         ("base", "mlx5"),

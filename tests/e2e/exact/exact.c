@@ -2,12 +2,13 @@
 /*
  * A request is outstanding at a fault that may have run. A third party saw what it did, and wrote over it.
  *
- *   exact [-s] -p PORT [-n WORDS] [-t SEC] write|add|swap
+ *   exact [-s] -p PORT [-d DEV] [-x GID] [-n WORDS] [-t SEC] [-w SEC] write|add|swap
  *
  * For each word w of the server's memory the client writes 1, adds 1 to it, or swaps it from 0 to 1. The server
  * makes of each word that it finds changed, unless atomics are counted, 2 at once. The runner puts
  * a fault between, and is told what the client's completions said, and how many of the words are what
- * they must be in the end. -t: it counts in one word, one request after the other, for that time.
+ * they must be in the end. -t: it counts in one word, one request after the other, for that time. -w: on a slow
+ * machine the server looks for so long, and a completion may take SLOW_S.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,14 @@
 
 /* A software NIC writes by memcpy(), which may store a word twice: it must be done with it. */
 enum { SETTLE_US = 1000 };
-enum { WRITTEN = 1, OVER = 2, WORDS = 8 };
+enum { WRITTEN = 1, OVER = 2, WORDS = 8, SLOW_S = 120 };
 
 struct options opt = { .timeout = 14, .dev = "mlx5_0" };
 
 static struct nic nic;
 static struct conn conn;
 static uint32_t words = WORDS;
-static double seconds;
+static double seconds, look_s = 1;
 
 static enum ibv_wr_opcode opcode_of(const char *what)
 {
@@ -112,7 +113,7 @@ static void server(bool over)
 	uint64_t *word = (uint64_t *)(conn.mem + AREA);
 	uint32_t seen = 0;
 
-	for (double until = now_s() + 1; seen < words && now_s() < until; usleep(100))
+	for (double until = now_s() + look_s; seen < words && now_s() < until; usleep(100))
 		for (uint32_t i = seen; i < words && __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
 		     i++) {
 			seen++;
@@ -134,13 +135,18 @@ int main(int argc, char **argv)
 	enum ibv_wr_opcode op;
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:n:t:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:d:x:n:t:w:")) != -1) {
 		opt.server |= c == 's';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
+		opt.dev = c == 'd' ? optarg : opt.dev;
+		opt.gid_index = c == 'x' ? atoi(optarg) : opt.gid_index;
 		seconds = c == 't' ? atof(optarg) : seconds;
 		words = c == 'n' ? (uint32_t)atoi(optarg) : words;
+		look_s = c == 'w' ? atof(optarg) : look_s;
+		opt.wait_s = c == 'w' ? SLOW_S : opt.wait_s;
 	}
-	must(optind == argc - 1, "usage: exact [-s] -p PORT [-n WORDS] [-t SEC] write|add|swap");
+	must(optind == argc - 1, "usage: exact [-s] -p PORT [-d DEV] [-x GID] [-n WORDS] [-t SEC] "
+				 "[-w SEC] write|add|swap");
 	must(words && words <= DEPTH, "a number of words that the queue takes");
 	op = opcode_of(argv[optind]);
 	line_open();

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "providers/ledger/psn.h"
+#include "providers/ledger/send.h"
+
+/* Requests from number n on were written, and did not go straight to the provider. */
+LED_NOINLINE void led_uncount(struct sp_qp *qp, uint32_t n)
+{
+	struct led_psn *psn = &qp->sq.psn;
+
+	for (; psn->limit != LED_PSN_NO_LIMIT && n != qp->sq.head; n++)
+		psn->ahead -= led_packets(psn, &led_slot(qp, n)->wr) - 1;
+}
+
+/* The application gets them back: what would have gone straight to the provider is undone. */
+LED_NOINLINE void led_unpost(struct sp_qp *qp, uint32_t n)
+{
+	led_uncount(qp, n);
+	led_unwrite(qp, n);
+}
+
+/* It gets the next request, and has got none so far. */
+void led_psn_begin(struct sp_qp *qp, const struct sp_carrier *c)
+{
+	led_psn_end(qp);
+	if (!c->mtu)
+		return;
+	qp->sq.psn.on = true;
+	qp->sq.psn.shift = (uint8_t)__builtin_ctz(c->mtu);
+	qp->sq.psn.ahead = c->psn - led_pub(qp);
+	if (!c->xlat)
+		qp->sq.psn.limit = c->mtu;
+}
+
+/* Their numbers are not known from here on: there may be some that are not those of packets. */
+void led_psn_end(struct sp_qp *qp)
+{
+	qp->sq.psn = (struct led_psn){ .limit = LED_PSN_NO_LIMIT };
+}
+
+void led_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu)
+{
+	struct sp_carrier *c;
+
+	led_qp_lock(qp);
+	for (c = qp->carriers; c && c->epoch != epoch;)
+		c = c->next;
+	if (c && !qp->plain) {
+		c->psn = psn;
+		c->mtu = mtu;
+		if (c == qp->tx)
+			led_psn_begin(qp, c);
+	}
+	led_qp_unlock(qp);
+}
+
+/*
+ * All that are outstanding were published on this carrier, and what is said of them there is still known: what a recall brings
+ * back may lie behind fences and log WQEs that are forgotten.
+ */
+static bool known(const struct sp_qp *qp)
+{
+	return qp->sq.psn.on && !qp->sq.owes && !qp->tx->recalled;
+}
+
+static uint32_t fences_before(const struct sp_qp *qp, uint32_t n)
+{
+	return qp->sq.psn.fenced && qp->sq.psn.fence == n;
+}
+
+/* One that ran on an earlier carrier takes none here. */
+static void tell_one(const struct sp_qp *qp, uint32_t n, struct sp_request *info)
+{
+	uint8_t mark = *led_mark(qp, n);
+
+	info->numbered = true;
+	if (!(mark & LED_MARK_DELIVERED))
+		info->packets = led_packets(&qp->sq.psn, &led_slot(qp, n)->wr);
+	info->behind = (uint8_t)(!!(mark & LED_MARK_LOGGED) + fences_before(qp, n + 1));
+}
+
+/* From the newest back, whose last packet has the number before the next. All locks held. */
+void led_psn_tell(const struct sp_qp *qp, struct sp_request *info, uint32_t have)
+{
+	uint32_t next = led_pub(qp) + qp->sq.psn.ahead, tail = led_tail(qp);
+	struct sp_request one;
+
+	if (!known(qp) || (int32_t)(led_pub(qp) - tail) <= 0)
+		return;
+	for (uint32_t n = led_pub(qp); n != tail;) {
+		struct sp_request *to = --n - tail < have ? &info[n - tail] : &one;
+
+		to->packets = 0;
+		tell_one(qp, n, to);
+		next -= to->packets + to->behind;
+		to->psn = next & LED_PSN_MASK;
+	}
+	/* a log WQE behind what is complete may still lie there */
+	if (have)
+		info->before = (uint8_t)(qp->tx->log.on + fences_before(qp, tail));
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Packet numbers. Every request takes some of its QP: as many as its data fills packets, of a READ those of the answer; one if
+ * it has none, and an atomic. So do a fence and a log WQE of the engine's own.
+ *
+ * Of most requests there is one packet: sq.pub counts it. Where posts go straight to the provider, what is more is added when a
+ * request is written, and led_uncount takes it back of those that did not get there; else all are counted as they are handed over.
+ * sq_lock is held for all of this.
+ */
+#ifndef LED_PSN_H
+#define LED_PSN_H
+
+#include "providers/ledger/qp.h"
+
+#pragma GCC visibility push(hidden)
+
+enum { LED_PSN_MASK = 0xffffff };
+
+/* A request of so many bytes is written, of a kind that a slot has room for: to what its packets but the first are added. */
+LED_INLINE void led_count(const struct led_psn *psn, enum ibv_wr_opcode opcode, uint32_t bytes,
+			  uint32_t *ahead)
+{
+	if (led_unlikely(bytes > psn->limit) && opcode < IBV_WR_ATOMIC_CMP_AND_SWP)
+		*ahead += (bytes - 1) >> psn->shift;
+}
+
+/* The same of one that is not written again. */
+LED_INLINE void led_count_now(struct led_sq *sq, enum ibv_wr_opcode opcode, uint32_t bytes)
+{
+	led_count(&sq->psn, opcode, bytes, &sq->psn.ahead);
+}
+
+LED_INLINE uint32_t led_packets(const struct led_psn *psn, const struct ibv_send_wr *wr)
+{
+	uint32_t bytes = wr->opcode < IBV_WR_ATOMIC_CMP_AND_SWP ? led_length(wr) : 0;
+
+	return bytes ? ((bytes - 1) >> psn->shift) + 1 : 1;
+}
+
+/* What the engine posted itself, behind all that were published. */
+LED_INLINE void led_count_fence(struct led_sq *sq, uint32_t behind)
+{
+	sq->psn.ahead++;
+	sq->psn.fence = behind;
+	sq->psn.fenced = true;
+}
+
+void led_uncount(struct sp_qp *qp, uint32_t n);
+void led_unpost(struct sp_qp *qp, uint32_t n);
+void led_psn_begin(struct sp_qp *qp, const struct sp_carrier *c);
+void led_psn_end(struct sp_qp *qp);
+void led_psn_tell(const struct sp_qp *qp, struct sp_request *info, uint32_t have);
+void led_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu);
+
+#pragma GCC visibility pop
+
+#endif
