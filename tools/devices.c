@@ -145,8 +145,8 @@ static bool device_ring(const struct device *dev)
 
 static bool device_ledger(const struct device *dev)
 {
-	return dev->plain &&
-	       (device_is_auto() ? dev->place.tried : !strcmp(devices_engine_choice(), "ledger"));
+	return dev->plain && (device_is_auto() ? dev->place.tried
+					       : !strcmp(devices_engine_choice(), "ledger"));
 }
 
 const char *device_engine(const struct device *nic, const struct device *const *backups, unsigned n)
@@ -175,12 +175,11 @@ const char *device_no_engine(const struct device *nic, const struct device *cons
 		if (!backups[i]->plain && !backups[i]->mlx5)
 			return "a backup of it has no reliable connections (RoCE or InfiniBand)";
 	if (!device_is_auto())
-		return nic->mlx5 ? "a backup of it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no "
-				   "other"
+		return nic->mlx5 ? "a backup of it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no other"
 				 : "it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no other";
-	return nic->place.tried ? "a backup of it is of a kind not tried yet: only "
-				  "SHIFT_ENGINE=ledger drives it"
-				: "its kind was not tried yet: only SHIFT_ENGINE=ledger drives it";
+	return nic->place.tried
+		       ? "a backup of it is of a kind not tried yet: only SHIFT_ENGINE=ledger drives it"
+		       : "its kind was not tried yet: only SHIFT_ENGINE=ledger drives it";
 }
 
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX])
