@@ -38,7 +38,8 @@ SERIES_S = (-0.5, 4.5)  # of per_10ms, around the fault
 LAST_S = 1.0
 WORKLOADS = {"smallbank": SmallBank(), "tpcc": Tpcc()}
 # the Shift settings and the arguments of a mode; None: no SHIFT
-MODES = {"stock": (None, []), "shift": ({}, []), "shift+owner": ({"atomics": "owner"}, ["-u"])}
+MODES = {"stock": (None, []), "shift": ({}, []), "shift+owner": ({"atomics": "owner"}, ["-u"]),
+         "shift+uid": ({"atomics": "uid"}, ["-2"])}
 
 
 class Fault:
@@ -77,7 +78,7 @@ FIXED = {f.name: f for f in (
     Fault("answers", [("lose-tx", "h0/mlx5_0")], 3.0),
     Fault("responder", [("nic-internal-error", "h0/mlx5_0")], 3.0),
     Fault("drain", [("drain", "h0/mlx5_0")], 3.0))}
-NEVER_ENDS = ("none", "drain")      # a connection, in any mode; with owners' values, these neither:
+NEVER_ENDS = ("none", "drain")      # a connection, in any mode; with owners' values or UIDs, these neither:
 OWNER_NEVER_ENDS = ("port", "switch", "flap", "answers")
 
 
@@ -112,12 +113,14 @@ class Bank:
     def __init__(self, lab, workload, mode, seed):
         self.settings, args = MODES[mode]
         self.lab, self.workload = lab, WORKLOADS[workload]
-        self.locks = "owner" if "-u" in args else "fixed"
+        self.locks = "owner" if "-u" in args else "uid" if "-2" in args else "fixed"
+        each = 2 if self.locks == "uid" else 1     # connections of a worker to a server
         shift = None if self.settings is None else Shift(log="info", **dict(SOON, **self.settings))
         program = [os.path.join(lab.out, "bin", "txn"), "-b", workload, "-c", CLIENTS * WORKERS,
                    "-a", self.workload.blocks]
         ports = [str(free_port()) for _ in range(SERVERS)]
-        self.servers = [lab.start(f"h{i}", program + ["-s", "-p", port, "-o", self.file(f"table{i}")], f"server{i}",
+        self.servers = [lab.start(f"h{i}", program + ["-s", "-p", port, "-o", self.file(f"table{i}")]
+                                  + (["-2"] if self.locks == "uid" else []), f"server{i}",
                                   shift, stdin=True) for i, port in enumerate(ports)]
         self.clients = []
         for i in range(CLIENTS):    # one after the other, as a server answers one worker at a time
@@ -126,9 +129,9 @@ class Bank:
                                               "-o", self.file("journal")] + args, f"client{i}", shift, stdin=True))
             heard(self.clients[-1], "^CONNECTED")
         for p in self.clients if shift else []:
-            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= WORKERS * SERVERS or not p.running(), 60)
+            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= each * WORKERS * SERVERS or not p.running(), 60)
         for p in self.servers if shift else []:
-            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= WORKERS * CLIENTS or not p.running(), 60)
+            wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) >= each * WORKERS * CLIENTS or not p.running(), 60)
 
     def file(self, name):
         return os.path.join(self.lab.folder, name)
@@ -234,7 +237,7 @@ def print_rates(rows):
 
 
 def may_not_end(row):
-    return row["fault"] in NEVER_ENDS or (row["mode"] == "shift+owner" and row["fault"] in OWNER_NEVER_ENDS)
+    return row["fault"] in NEVER_ENDS or (row["mode"] in ("shift+owner", "shift+uid") and row["fault"] in OWNER_NEVER_ENDS)
 
 
 def fixed_runs(args):

@@ -34,6 +34,7 @@ struct sp_request {
 	uint32_t bytes, rkey;
 	/* A compare-and-swap of 8 bytes; told: what its target was behind the peer's quiesce. */
 	uint8_t cas, told;
+	uint8_t uid; /* the process' word that such numbers are of shift/shift_uid.h */
 	uint64_t compare, swap, word;
 };
 

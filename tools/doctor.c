@@ -354,6 +354,11 @@ static void doctor_atomics(struct doctor *d)
 			   "SHIFT_ATOMICS=owner: right only where each value that a "
 			   "compare-and-swap puts "
 			   "in is its owner's alone, and he alone changes it; see shift(7)");
+	if (text && !strcmp(text, "uid"))
+		doctor_say(d, "atomics", FINDING_NOTE,
+			   "SHIFT_ATOMICS=uid: for programs with the calls of shift_uid(3), which "
+			   "all that "
+			   "change their words must use");
 }
 
 /* Through the library underneath, so that SHIFT's own work does not colour the answer. */

@@ -222,6 +222,8 @@ static void status_table(FILE *out, const json_t *answer)
 	status_refused(out, answer);
 	if (!strcmp(ctl_text(answer, "atomics"), "owner"))
 		fputs(", atomics by their owners' values", out);
+	if (!strcmp(ctl_text(answer, "atomics"), "uid"))
+		fputs(", atomics by UIDs", out);
 	if (*ctl_text(answer, "atomic_group"))
 		fprintf(out, ", atomics with group %s (%lld processes)",
 			ctl_text(answer, "atomic_group"), ctl_int(answer, "atomic_processes"));

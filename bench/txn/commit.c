@@ -72,16 +72,38 @@ void txn_reach(struct txn *txn, uint32_t record, bool write)
 
 /* ---- lock and read -------------------------------------------------------------------------- */
 
+/* One after the other: each call waits for its end. */
+static bool lock_by_uid(struct worker *w)
+{
+	for (int i = 0; i < w->txn.n; i++) {
+		uint32_t record = w->txn.set[i].record;
+		int server = server_of(w, record);
+		struct link *link = &w->link[server];
+		uint64_t *old = &local_of(w, server)->access[i].old;
+
+		if (w->txn.set[i].write &&
+		    shift_uid_cas(link->uid, link->there.addr + record_at(record), link->there.rkey,
+				  FREE, lock_value(w), old)) {
+			w->ended_atomics++;
+			w->status = IBV_WC_GENERAL_ERR;
+			return false;
+		}
+	}
+	return true;
+}
+
 static bool lock_and_read(struct worker *w)
 {
 	struct txn *txn = &w->txn;
 
+	if (w->by_uid && !lock_by_uid(w))
+		return false;
 	for (int i = 0; i < txn->n; i++) {
 		int server = server_of(w, txn->set[i].record);
 		uint64_t at = record_at(txn->set[i].record);
 		struct local *local = local_of(w, server);
 
-		if (txn->set[i].write)
+		if (txn->set[i].write && !w->by_uid)
 			batch_cas(w, server, &local->access[i].old, at, FREE, lock_value(w));
 		batch_read(w, server, &local->access[i].seen, at, sizeof(struct record));
 	}

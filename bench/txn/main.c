@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  *   txn -s -p PORT -b WORKLOAD -c WORKERS -a BLOCKS -o FILE   a server: it has memory, and does nothing
- *   txn -p PORT,... -b WORKLOAD -c WORKERS -a BLOCKS -i FIRST -w WORKERS [-u] -r SEED -o PREFIX
+ *   txn -p PORT,... -b WORKLOAD -c WORKERS -a BLOCKS -i FIRST -w WORKERS [-u | -2] -r SEED -o PREFIX
  *
  * -b: smallbank or tpcc; -a: accounts or warehouses; -c: workers of all clients; -w: of this one; -i:
- * the number of its first one, from 1; -u: locks have unique values (else 1). -o: where the memory goes
+ * the number of its first one, from 1; -u: locks have unique values (else 1); -2 (at servers too): they are taken by shift_uid_cas(). -o: where the memory goes
  * in the end; the journal of worker N is PREFIX.N. A worker ends at its first error.
  */
 #include "bench/txn/txn.h"
@@ -21,7 +21,7 @@ static struct {
 	const struct workload *workload;
 	uint32_t workers, of_all, first, blocks;
 	uint64_t seed;
-	bool unique;
+	bool unique, by_uid;
 } how = { .workers = 1, .of_all = 1, .first = 1, .blocks = 1000, .seed = 1 };
 
 static atomic_bool ending;
@@ -52,22 +52,41 @@ static void table_save(const struct record *table, const struct shape *shape)
 	must_zero(fclose(f), how.file);
 }
 
+static struct ibv_mr *uids_make(void)
+{
+	void *region = NULL;
+	struct ibv_mr *mr;
+
+	must_zero(posix_memalign(&region, 4096, shift_uid_region_size()), "memory");
+	shift_uid_region_init(region);
+	mr = ibv_reg_mr(nic.pd, region, shift_uid_region_size(),
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC);
+	must(mr, "ibv_reg_mr of the records");
+	return mr;
+}
+
 static void serve(void)
 {
 	struct shape shape = shape_of(how.workload, how.blocks, how.of_all, 1);
 	struct record *table = table_make(&shape);
-	struct conn *conns = calloc(how.of_all, sizeof(*conns));
-	struct place place, none;
+	uint32_t n = how.by_uid ? 2 * how.of_all : how.of_all; /* connections */
+	struct conn *conns = calloc(n, sizeof(*conns));
+	struct place place = { 0 }, none;
+	struct ibv_mr *uids = how.by_uid ? uids_make() : NULL;
 	struct ibv_mr *mr = ibv_reg_mr(nic.pd, table, shape.bytes,
 				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 
 	must(mr && conns, "ibv_reg_mr");
-	for (uint32_t i = 0; i < how.of_all; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		line_open();
 		conn_make(&conns[i], &nic);
 		conn_connect_bare(&conns[i]);
-		place = (struct place){ (uintptr_t)table, mr->rkey };
+		place.addr = (uintptr_t)table;
+		place.rkey = mr->rkey;
+		place.uids = uids ? (uintptr_t)uids->addr : 0;
+		place.uids_rkey = uids ? uids->rkey : 0;
 		swap(&place, &none, sizeof(place));
 		close(sock);
 	}
@@ -80,20 +99,41 @@ static void serve(void)
 
 /* ---- client --------------------------------------------------------------------------------- */
 
+static void link_connect(struct link *link, struct conn *conn)
+{
+	struct place none = { 0 };
+
+	line_open();
+	conn_make(conn, &nic);
+	conn_connect_bare(conn);
+	swap(&none, &link->there, sizeof(none));
+	close(sock);
+}
+
+static void link_by_uid(struct worker *w, struct link *link)
+{
+	struct shift_uid_attr attr = { .instance = (uint8_t)w->id };
+
+	link_connect(link, &link->uid_conn);
+	attr.qp = link->uid_conn.qp;
+	attr.cq = link->uid_conn.cq;
+	attr.region = link->there.uids;
+	attr.rkey = link->there.uids_rkey;
+	link->uid = shift_uid_open(&attr);
+	must(link->uid, "shift_uid_open");
+}
+
 static void worker_connect(struct worker *w)
 {
 	const char *port = how.ports;
-	struct place none = { 0 };
 	uint32_t servers = 0;
 
 	for (struct link *link = w->link; port; link++) {
 		must(servers++ < SERVERS_MAX, "so many servers");
 		opt.port = atoi(port);
-		line_open();
-		conn_make(&link->conn, &nic);
-		conn_connect_bare(&link->conn);
-		swap(&none, &link->there, sizeof(none));
-		close(sock);
+		link_connect(link, &link->conn);
+		if (w->by_uid)
+			link_by_uid(w, link);
 		port = strchr(port, ',');
 		port = port ? port + 1 : NULL;
 	}
@@ -104,7 +144,9 @@ static void worker_make(struct worker *w, uint32_t id)
 {
 	char path[512];
 
-	*w = (struct worker){ .id = id, .unique = how.unique, .random = how.seed << 8 | id };
+	*w = (struct worker){
+		.id = id, .unique = how.unique, .by_uid = how.by_uid, .random = how.seed << 8 | id
+	};
 	worker_connect(w);
 	must(snprintf(path, sizeof(path), "%s.%u", how.file, id) < (int)sizeof(path),
 	     "a short path");
@@ -172,7 +214,7 @@ int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:b:c:a:i:w:ur:o:t:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:b:c:a:i:w:u2r:o:t:")) != -1) {
 		opt.server |= c == 's';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		opt.timeout = c == 't' ? atoi(optarg) : opt.timeout;
@@ -185,6 +227,7 @@ int main(int argc, char **argv)
 		how.blocks = c == 'a' ? (uint32_t)atoi(optarg) : how.blocks;
 		how.seed = c == 'r' ? strtoull(optarg, NULL, 0) : how.seed;
 		how.unique |= c == 'u';
+		how.by_uid |= c == '2';
 	}
 	must(optind == argc && how.ports && how.file && how.workload && how.blocks > 1,
 	     "see bench/txn/main.c");

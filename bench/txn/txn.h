@@ -7,6 +7,7 @@
 #ifndef BENCH_TXN_TXN_H
 #define BENCH_TXN_TXN_H
 
+#include "include/shift/shift_uid.h"
 #include "tests/lib/pair.h"
 
 #include <assert.h>
@@ -107,19 +108,24 @@ struct batch {
 };
 
 struct place {
-	uint64_t addr;
-	uint32_t rkey;
+	uint64_t addr,
+		uids; /* the table; records of UIDs, under the same key's protection domain */
+	uint32_t rkey, uids_rkey;
 };
 
 struct link {
 	struct conn conn;
 	struct place there;
 	struct batch batch;
+	/* of locks by UIDs: a connection for these alone */
+	struct conn uid_conn;
+	struct shift_uid *uid;
 };
 
 struct worker {
 	uint32_t id; /* of all workers of all clients, from 1 */
 	bool unique; /* each attempt locks with a value of its own */
+	bool by_uid; /* locks are taken by shift_uid_cas() */
 	struct shape shape;
 	struct link link[SERVERS_MAX];
 	uint64_t random, attempt;

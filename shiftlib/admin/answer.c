@@ -354,7 +354,10 @@ static void status_head(struct sh_json *json)
 	status_string(json, "kv", sh_kv_state());
 	admin_refused(json);
 	status_degraded(json);
-	status_string(json, "atomics", sh.config.atomics_owner ? "owner" : "end");
+	status_string(json, "atomics",
+		      sh.config.atomics_owner ? "owner"
+		      : sh.config.atomics_uid ? "uid"
+					      : "end");
 	status_string(json, "atomic_group", sh.config.atomic_group);
 	sh_json_print(json, ", \"atomic_processes\": %u", sh_home_processes());
 	admin_told(json);

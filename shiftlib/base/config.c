@@ -69,14 +69,15 @@ static bool config_trust_unplaced(void)
 	return text && !strcmp(text, "trust");
 }
 
-static bool config_atomics_owner(void)
+static void config_read_atomics(struct sh_config *config)
 {
 	const char *text = sh_setting("SHIFT_ATOMICS");
 
-	if (text && *text && strcmp(text, "end") && strcmp(text, "owner"))
-		sh_log(SH_LOG_ERROR, "SHIFT_ATOMICS='%s' is neither end nor owner; using end",
+	config->atomics_owner = text && !strcmp(text, "owner");
+	config->atomics_uid = text && !strcmp(text, "uid");
+	if (text && *text && strcmp(text, "end") && !config->atomics_owner && !config->atomics_uid)
+		sh_log(SH_LOG_ERROR, "SHIFT_ATOMICS='%s' is neither end, owner nor uid; using end",
 		       text);
-	return text && !strcmp(text, "owner");
 }
 
 static enum sh_atomic_home config_atomic_home(void)
@@ -254,7 +255,7 @@ void sh_config_read(struct sh_config *config)
 	config_read_on_event(&config->on_event);
 	config_read_gray(config);
 	config->trust_unplaced = config_trust_unplaced();
-	config->atomics_owner = config_atomics_owner();
+	config_read_atomics(config);
 	config->atomic_home = config_atomic_home();
 	config_read_atomic_group(config);
 	config->wqe_log = config_wqe_log();

@@ -43,6 +43,7 @@ struct sh_config {
 	bool pool;		/* SHIFT_LAZY=pool */
 	bool any_vlan;		/* SHIFT_ANY_VLAN */
 	bool atomics_owner;	/* SHIFT_ATOMICS=owner */
+	bool atomics_uid;	/* SHIFT_ATOMICS=uid */
 	bool crash_note;	/* SHIFT_CRASH_NOTE */
 	bool trust_unplaced;	/* SHIFT_UNPLACED=trust */
 	uint32_t wqe_log;	/* SHIFT_WQE_LOG; 0: off */

@@ -184,6 +184,8 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 		return -ENOENT; /* asked again soon */
 	}
 	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
+	for (uint32_t i = 0; i < n; i++)
+		info[i].uid = sh.config.atomics_uid;
 	sh_words_fill(qp, info, n);
 	*reason = sc_settle(info, n, counts, fates, &verdict);
 	if (*reason == SC_REASON_ATOMIC && sh_words_ask(qp, info, n)) {

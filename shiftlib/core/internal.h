@@ -71,6 +71,8 @@ enum sc_mutant {
 	SC_MUTANT_ATOMIC_RAN_AGAIN,   /* is behind an atomic, which runs again */
 	SC_MUTANT_ATOMIC_RAN_DROPPED, /* ... which completes without its value */
 	SC_MUTANT_OWN_IS_LOST,	      /* a CAS whose value is in the word runs again */
+	SC_MUTANT_UID_AGAIN,	      /* the swap that decides is made again */
+	SC_MUTANT_UID_STEP_DROPPED,   /* another one is not */
 	SC_MUTANT_OTHER_IS_WON,	      /* one whose value is not there is taken for won */
 	/* of the log: its word ... */
 	SC_MUTANT_LOG_OF_OLD,	/* is believed under any tag */

@@ -252,6 +252,7 @@ static bool atomic_of_unknown_fate(const struct sp_request *r, uint32_t n, uint3
 		if (r[i].published && r[i].kind == SP_REQ_ATOMIC &&
 		    !(r[i].answered && i < region) &&
 		    !atomic_ran_is_ignored(exact->known && i < exact->ran) &&
+		    !sc_uid_decides(&r[i], &fates[i]) &&
 		    !sc_owner_decides(r, n < exact->begun ? n : exact->begun, i, fates))
 			return !SC_MUTANT(ATOMIC_AGAIN);
 	return false;

@@ -45,6 +45,9 @@ bool sc_exact_wanted(const struct sp_request *requests, uint32_t n);
  */
 bool sc_owner_asks(const struct sp_request *request);
 
+/* One of shift/shift_uid.h, of unknown fate: what becomes of it. */
+bool sc_uid_decides(const struct sp_request *request, enum sp_fate *fate);
+
 struct sc_action;
 /* What SC_ACT_SETTLE knows of the carrier that the requests lie in. */
 void sc_settle_exact(struct sc_counts *counts, const struct sc_action *settle, uint32_t carrier);
@@ -80,7 +83,8 @@ void sc_settle_log(struct sc_counts *counts, uint32_t of, int32_t ran, uint32_t 
  * is delivered and in memory. But not over a two-sided request that was not counted: its receive is laid again.
  *
  * An atomic of unknown fate, or whose value is lost, is decided where the peer has told its target's word, and
- * values that are swapped in are each of one owner, who alone changes them (owner.c).
+ * values that are swapped in are each of one owner, who alone changes them (owner.c); or it is one of those whose
+ * results are found out otherwise (uid.c).
  *
  * requests[0..n): all published outstanding requests, in posting order. Writes fates[0..n).
  * SC_REASON_NONE on success; MISCOUNT, ATOMIC or FENCED_READ when nothing may be

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Compare-and-swaps of unknown fate by shift_uid_cas() (SHIFT_ATOMICS=uid): uid/protocol.h has the rules. Their
+ * numbers tell them apart. One that compares with a number finds that number once at most, as each is used once: it may run
+ * again at any time. One that puts in a number must not: it completes, its answer never comes, and the library
+ * sees that by what it had laid where the answer should go. It asks then for itself what became of it, which it may, as the peer's old
+ * queue pair executes nothing any more.
+ */
+#include "shiftlib/core/internal.h"
+
+/* UID_MARK and UID_COMMITTED of uid/protocol.h, of which one is the other one's neighbour. */
+#define UID_MARK 0xd4u
+
+static bool is_number(uint64_t word)
+{
+	return word >> 57 == UID_MARK >> 1;
+}
+
+bool sc_uid_decides(const struct sp_request *request, enum sp_fate *fate)
+{
+	if (!request->uid || !request->published || !request->cas || request->answered)
+		return false;
+	if (is_number(request->compare)) {
+		*fate = SC_MUTANT(UID_STEP_DROPPED) ? SP_FATE_DELIVERED : SP_FATE_RESEND;
+		return true;
+	}
+	if (request->swap >> 56 != UID_MARK)
+		return false;
+	*fate = SC_MUTANT(UID_AGAIN) ? SP_FATE_RESEND : SP_FATE_DELIVERED;
+	return true;
+}
