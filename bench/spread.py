@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""What a dead NIC costs the others' traffic: SHIFT_BACKUP=auto (pairs) against spread.
+"""What a dead NIC costs the others' traffic: SHIFT_BACKUP=pair against spread.
 
 Two hosts with N NICs each, on links so slow that they are the bottleneck. Eight streams of WRITEs on each
 NIC: the rate of all and of the slowest, with one NIC dead and after its return, as shares of before. Then
@@ -23,7 +23,7 @@ PIECE = 4096
 FULL = 0.95         # of the links' rate, before: else the cores were the bottleneck, and nothing was measured
 TRIES = 3
 PIECES = 56         # of half a slice, at the least; each queue pair of a rail has as many
-POLICIES = {"pair": "auto", "spread": "spread"}
+POLICIES = {"pair": "pair", "spread": "spread"}
 
 
 class Rails:

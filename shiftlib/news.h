@@ -51,6 +51,11 @@ extern const struct sp_callbacks sh_callbacks;
 /* A QP of SHIFT's own context has taken its last receive; it is there until this returns. */
 void sh_news_last_receive(const struct ibv_qp *real);
 
+/* ---- replica/ ------------------------------------------------------------------------------- */
+
+/* Answered by object/: what is beyond sh_reach() is to go. */
+void sh_news_reach_less(void);
+
 /* ---- peer/: answered by conn/, the last one by replica/ ------------------------------------- */
 
 struct sh_peer;

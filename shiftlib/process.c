@@ -21,6 +21,7 @@
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/reach.h"
 #include "shiftlib/report/event.h"
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/report/on_event.h"
@@ -29,6 +30,7 @@
 
 /* In the order in which they run, and are made anew. */
 static const struct sh_module *const process_modules[] = {
+	&sh_reach_module,
 	&sh_objects_module,  /* no event can name a closed context any more */
 	&sh_conns_module,    /* errors that nobody polls */
 	&sh_mailbox_module,  /* what the data path reported */

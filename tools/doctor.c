@@ -281,6 +281,17 @@ static const char *doctor_why_not(const struct device *dev, const struct device 
 	return NULL;
 }
 
+/* One that serves is enough; else it is the first one's fault. */
+static const char *doctor_why_no_backup(const struct doctor *d, unsigned i)
+{
+	const struct device *dev = &d->devices.dev[i];
+	const char *first = doctor_why_not(dev, doctor_backup_of(d, i)), *why = first;
+
+	for (unsigned k = 1; k < d->map.n_backups[i] && why; k++)
+		why = doctor_why_not(dev, &d->devices.dev[d->map.backups[i][k]]);
+	return why ? first : NULL;
+}
+
 static void doctor_gids(const struct device *dev)
 {
 	unsigned shown = dev->n_gids < DOCTOR_SHOWN_GIDS ? dev->n_gids : DOCTOR_SHOWN_GIDS;
@@ -301,7 +312,7 @@ static bool doctor_device(struct doctor *d, unsigned i)
 	char more[24] = "";
 	enum finding f;
 
-	why = why ? why : doctor_why_not(dev, backup);
+	why = why ? why : doctor_why_no_backup(d, i);
 	if (backup && d->map.n_backups[i] > 1)
 		snprintf(more, sizeof(more), " and %u more", d->map.n_backups[i] - 1u);
 	f = why ? FINDING_NO : FINDING_OK;
@@ -329,8 +340,11 @@ static void doctor_backup_map(struct doctor *d)
 
 	if (devices_backup_map(text, &d->devices, &d->map, err))
 		doctor_block(d, "backup", "%s", err);
+	else if (!text || !*text || !strcmp(text, "auto"))
+		doctor_say(d, "backup", FINDING_OK,
+			   "auto: pair, as spread makes registering memory slower");
 	else
-		doctor_say(d, "backup", FINDING_OK, "%s", text && *text ? text : "auto");
+		doctor_say(d, "backup", FINDING_OK, "%s", text);
 }
 
 static void doctor_engine_choice(struct doctor *d)

@@ -19,7 +19,7 @@ struct command {
 	"  --kv URL         where peers find each other: redis://HOST:PORT[/DB] or lmdb:/PATH;\n"  \
 	"                   default: SHIFT_KV, or else a file of this user on this machine\n"
 #define HELP_BACKUP                                                                                \
-	"  --backup MAP     auto, spread, or DEFAULT=BACKUP[:BACKUP]...[,...], such as\n"          \
+	"  --backup MAP     auto, spread, pair, or DEFAULT=BACKUP[:BACKUP]...[,...], as\n"         \
 	"                   mlx5_0=mlx5_1,mlx5_1=mlx5_0; default: SHIFT_BACKUP, or else auto\n"
 #define HELP_LIBDIR "  --libdir DIR     the directory of SHIFT's libibverbs.so.1\n"
 #define HELP_PID    "  --pid PID        only this process\n"

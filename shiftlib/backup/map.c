@@ -126,7 +126,7 @@ static int backup_map_entry(struct parser *p)
 	p->named[nic] = true;
 	if (*p->at != '=')
 		return backup_map_fail(p, -EINVAL, p->at,
-				       "expected DEFAULT=BACKUP, \"auto\" or \"spread\"");
+				       "expected DEFAULT=BACKUP, \"auto\", \"spread\" or \"pair\"");
 	do {
 		start = ++p->at;
 		rc = backup_map_device(p, &backup);
@@ -151,7 +151,7 @@ static int backup_map_entries(struct parser *p)
 	}
 }
 
-static void backup_map_auto(const struct parser *p)
+static void backup_map_pair(const struct parser *p)
 {
 	uint8_t backup[BACKUP_MAP_MAX_NICS];
 
@@ -169,9 +169,10 @@ static void backup_map_spread(const struct parser *p)
 {
 	struct backup_all all[BACKUP_MAP_MAX_NICS];
 
-	p->map->automatic = p->map->spread = true;
+	p->map->automatic = true;
 	backup_pair_all(p->nics, p->map->n_nics, all);
 	for (uint32_t i = 0; i < p->map->n_nics; i++) {
+		p->map->spread |= all[i].n > 1;
 		p->map->n_backups[i] = all[i].n;
 		p->map->n_even[i] = all[i].n_even;
 		memcpy(p->map->backups[i], all[i].nic, sizeof(all[i].nic));
@@ -189,8 +190,8 @@ int backup_map_parse(const char *text, const struct backup_nic *nics, uint32_t n
 
 	memset(map, 0, sizeof(*map));
 	map->n_nics = n_nics < BACKUP_MAP_MAX_NICS ? n_nics : BACKUP_MAP_MAX_NICS;
-	if (!text || !*text || !strcmp(text, "auto")) {
-		backup_map_auto(&p);
+	if (!text || !*text || !strcmp(text, "auto") || !strcmp(text, "pair")) {
+		backup_map_pair(&p);
 		return 0;
 	}
 	if (!strcmp(text, "spread")) {

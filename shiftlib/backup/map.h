@@ -2,7 +2,7 @@
 /*
  * Which NICs stand in for which: the text of SHIFT_BACKUP against the devices that are there.
  *
- *	auto                                 each NIC: the one that backup_pair.h finds for it
+ *	auto, pair                           each NIC: the one that backup_pair.h finds for it
  *	spread                               each NIC: all others like it, as backup_pair_all() has them
  *	mlx5_0=mlx5_1,mlx5_1=mlx5_0          DEFAULT=BACKUP, comma-separated
  *	mlx5_0=mlx5_1:mlx5_2                 several backups, the preferred one first
@@ -20,8 +20,8 @@
 #define BACKUP_MAP_ERR_MAX 256u
 
 struct backup_map {
-	bool automatic; /* "auto" or "spread" */
-	bool spread;
+	bool automatic; /* no list */
+	bool spread;	/* likewise; and some NIC has several like it */
 	uint32_t n_nics;
 	uint8_t n_backups[BACKUP_MAP_MAX_NICS];
 	uint8_t n_even[BACKUP_MAP_MAX_NICS]; /* spread: over so many of these, while they last */

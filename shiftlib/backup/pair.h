@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * SHIFT_BACKUP=auto: pairs of NICs that stand in for each other. Only NICs of one link layer that an
+ * SHIFT_BACKUP=auto and pair: pairs of NICs that stand in for each other. Only NICs of one link layer that an
  * engine serves go together; then, in this order,
  *
  *	not another port of the same card, which dies with it, where there is anything else

@@ -18,11 +18,13 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/reach.h"
 
-/* From this side: path k is up if its NIC is, and the peer's NIC k answers. */
+/* From this side: path k is up if its NIC is, and the peer's NIC k answers; and if memory may be there. */
 static bool paths_up(const struct sh_qp *qp, uint8_t path)
 {
-	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]);
+	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]) &&
+	       (path == qp->active->path || sh_reach_covers(qp->ctx, path));
 }
 
 static bool paths_steady(const struct sh_qp *qp, uint8_t path)

@@ -28,6 +28,7 @@
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/real_qp.h"
 #include "shiftlib/replica/srq.h"
 
@@ -507,8 +508,8 @@ void sh_standby_make(struct sh_qp *qp, uint32_t epoch, uint8_t path)
 	}
 	if (qp->core.move != SC_MOVE_NONE) {
 		sh_yield_end(nic);
-	} else if (sh_yields(nic)) {
-		standby_failed(qp, epoch, sh_yield_why);
+	} else if (sh_yields(nic) || !sh_reach_covers(qp->ctx, path)) {
+		standby_failed(qp, epoch, sh_yields(nic) ? sh_yield_why : sh_reach_why);
 		return;
 	}
 	carrier = sh_carrier_new(qp, epoch, path);

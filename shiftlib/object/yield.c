@@ -13,6 +13,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/pool.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/event.h"
@@ -27,6 +28,7 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
 
 #define YIELD_PART   8 /* of a NIC's idle standbys, one of so many goes at first */
@@ -36,32 +38,34 @@ struct yield_job {
 	struct sh_job job;
 	struct sh_nic *nic;
 	bool all;	 /* not only queue pairs */
+	bool far;	 /* of the paths beyond the reach alone */
 	bool done, left; /* left: nobody waits any more */
 	uint32_t n;	 /* given back */
 };
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
 
-static bool yield_idle_standby(const struct sh_qp *qp, const struct sh_nic *nic)
+static bool yield_idle_standby(const struct sh_qp *qp, const struct sh_nic *nic, bool far)
 {
 	const struct sh_carrier *standby = qp->standby;
 
 	return qp->conn_id && standby && standby->nic == nic && standby != qp->active &&
-	       standby != qp->receiving && qp->core.move == SC_MOVE_NONE && !qp->fence.number;
+	       !(far && sh_reach_covers(qp->ctx, standby->path)) && standby != qp->receiving &&
+	       qp->core.move == SC_MOVE_NONE && !qp->fence.number;
 }
 
-static uint32_t yield_count_standbys(const struct sh_nic *nic)
+static uint32_t yield_count_standbys(const struct sh_nic *nic, bool far)
 {
 	uint32_t n = 0;
 	struct sh_qp *qp;
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
-		n += yield_idle_standby(qp, nic);
+		n += yield_idle_standby(qp, nic, far);
 	return n;
 }
 
 /* They are destroyed on the NIC's worker. How many there were to destroy. */
-static uint32_t yield_standbys(struct sh_nic *nic, uint32_t most)
+static uint32_t yield_standbys(struct sh_nic *nic, bool far, uint32_t most)
 {
 	uint32_t n = 0, real = 0;
 	struct sh_qp *qp;
@@ -70,11 +74,11 @@ static uint32_t yield_standbys(struct sh_nic *nic, uint32_t most)
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
 		if (n == most)
 			break;
-		if (!yield_idle_standby(qp, nic))
+		if (!yield_idle_standby(qp, nic, far))
 			continue;
 		n++;
 		real += qp->standby->qp != NULL;
-		qp->carriers.standby_why = sh_yield_why;
+		qp->carriers.standby_why = far ? sh_reach_why : sh_yield_why;
 		sh_conn_about(qp, SC_EV_STANDBY_LOST, SC_REASON_RESOURCE, qp->standby->epoch);
 	}
 	sh_outbox_release();
@@ -162,7 +166,7 @@ static bool yield_next(struct yield_job *task, uint32_t turn)
 
 	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		for (k = 0; k < ctx->n_paths; k++) {
-			if (ctx->path[k] != task->nic)
+			if (ctx->path[k] != task->nic || (task->far && sh_reach_covers(ctx, k)))
 				continue;
 			if (yield_cq(ctx, k) || yield_srq(ctx, k)) {
 				task->n++;
@@ -201,8 +205,10 @@ static void yield_done(struct sh_job *job)
 	pthread_mutex_lock(&sh.lock);
 	left = task->left;
 	task->done = true;
-	if (!job->canceled)
+	if (!job->canceled && !task->far)
 		sh_nic_emptied(task->nic);
+	if (task->far)
+		sh_reach_left();
 	pthread_cond_broadcast(&sh.idle);
 	pthread_mutex_unlock(&sh.lock);
 	if (left)
@@ -229,7 +235,7 @@ static void yield_fence(struct sh_job *job)
 /* NULL: it has nothing, or cannot be told to give it back. */
 static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 {
-	uint32_t n = yield_count_standbys(nic);
+	uint32_t n = yield_count_standbys(nic, false);
 	struct yield_job *task;
 
 	if (!nic->worker || !nic->holds || nic->fatal || nic->sick ||
@@ -243,7 +249,7 @@ static struct yield_job *yield_begin(struct sh_nic *nic, bool all)
 				    .nic = nic,
 				    .all = all };
 	task->n = sh_pool_give_back(nic);
-	task->n += yield_standbys(nic, all ? n : (n + YIELD_PART - 1) / YIELD_PART);
+	task->n += yield_standbys(nic, false, all ? n : (n + YIELD_PART - 1) / YIELD_PART);
 	if (!sh_worker_submit(nic->prompt, &task->job))
 		return task;
 	free(task);
@@ -264,6 +270,43 @@ void sh_news_nic_empty(struct sh_nic *nic)
 	sh_pool_give_back(nic);
 	if (sh_worker_submit(nic->prompt, &task->job))
 		free(task);
+}
+
+/* What is beyond the reach, on one NIC, where nothing is paused. Nobody waits for it. */
+static void yield_far_begin(struct sh_nic *nic)
+{
+	struct yield_job *task;
+
+	if (!nic->worker || !nic->holds || nic->fatal || nic->sick)
+		return;
+	task = calloc(1, sizeof(*task));
+	if (!task)
+		return;
+	*task = (struct yield_job){ .job = { .fn = yield_fence, .done = yield_fenced },
+				    .nic = nic,
+				    .all = true,
+				    .far = true,
+				    .left = true };
+	sh_reach_leaving();
+	task->n = yield_standbys(nic, true, UINT32_MAX);
+	if (!sh_worker_submit(nic->prompt, &task->job))
+		return;
+	free(task);
+	sh_reach_left();
+}
+
+/* Paths first, so that connections choose another one at once. */
+void sh_news_reach_less(void)
+{
+	struct sh_qp *qp;
+	uint32_t i;
+
+	sh_outbox_hold();
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		sh_paths_changed(qp);
+	sh_outbox_release();
+	for (i = 0; i < sh_nics.n; i++)
+		yield_far_begin(&sh_nics.nic[i]);
 }
 
 /* Waits, but not for a NIC that does nothing. False: it has not done it. */
@@ -296,6 +339,20 @@ static void yield_wait_deregs(const struct timespec *until)
 
 	while (sh_objects.deregs.jobs && !ret)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+}
+
+/* The application waits, but not for a NIC that does nothing. */
+static bool yield_step_far(void)
+{
+	bool any = sh_reach_pairs() || sh_reach_is_leaving();
+	struct timespec until;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += YIELD_WAIT_S;
+	while (sh_reach_is_leaving() && !ret)
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+	return any;
 }
 
 /* False: nothing can have changed. */
@@ -336,6 +393,10 @@ bool sh_yield(struct sh_yield *yield)
 		return false;
 	pthread_mutex_lock(&sh.lock);
 	own = sh_nic_by_place(sh.real->get_device_name(yield->context->device));
+	if (yield->step == SH_YIELD_FAR) {
+		any = yield_step_far();
+		yield->step = SH_YIELD_NIC;
+	}
 	while (!any && yield->step != SH_YIELD_NO_MORE)
 		any = yield_step(own, yield->step++);
 	pthread_mutex_unlock(&sh.lock);

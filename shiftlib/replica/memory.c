@@ -15,6 +15,7 @@
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/keys.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
 
 #define REPLAY_BATCH 8 /* regions that a job registers between two looks at who waits for one */
@@ -179,7 +180,7 @@ static void memory_mr_failed(const struct memory_job *task)
 	struct sh_mr *mr = task->mr;
 
 	mr->shadow[task->path].state = SH_SHADOW_FAILED;
-	if (!task->job.canceled && mr->pd->shadow[task->path].pd)
+	if (!task->job.canceled && mr->pd->shadow[task->path].pd && !sh_reach_missed(task->error))
 		sh_warn_once("%s: cannot register %zu bytes of the job's memory there (%s): "
 			     "connections that use it are not protected by it; raise the limit on "
 			     "locked memory, or name another backup NIC",
@@ -419,7 +420,7 @@ bool sh_pd_wanted(const struct sh_pd *pd, uint8_t path)
 	const struct sh_ctx *ctx = pd->ctx;
 
 	return path < ctx->n_paths && ctx->replica[path] && ctx->path[path]->worker &&
-	       !pd->unprotected && !sh_yields_memory(ctx->path[path]);
+	       !pd->unprotected && !sh_yields_memory(ctx->path[path]) && sh_reach_covers(ctx, path);
 }
 
 /*

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Which NIC backs up which, and when it counts: the choice of SHIFT_BACKUP=auto, paths that do not
+"""Which NIC backs up which, and when it counts: the choices of SHIFT_BACKUP, paths that do not
 reach the peer, backups that can less than the default NIC.
 
   backup.py --build DIR [CASE...]
@@ -29,16 +29,16 @@ def check(truth, what):
 class Pair:
     """Two programs whose queue pairs rest, or that move bytes."""
 
-    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", rest=RESTING, **settings):
+    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", rest=RESTING, env=None, **settings):
         self.lab = lab
         shift = Shift(log="info", **{**SOON, **settings})
         port = free_port()
         if traffic:
             argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", "-D", 120, "-p", port, "-u", 18,
                     *options]
-            server = lab.start("h0", argv, "server", shift)
+            server = lab.start("h0", argv, "server", shift, env)
             server.await_listening()
-            client = lab.start("h1", argv + ["127.0.0.1"], "client", shift)
+            client = lab.start("h1", argv + ["127.0.0.1"], "client", shift, env)
         else:
             argv = [os.path.join(lab.out, "bin", "idle"), "--rest", rest, "--port", port]
             server = lab.start("h0", argv + ["--server"], "server", shift, stdin=True)
@@ -263,12 +263,46 @@ def spread_lazy(lab):
     spread(lab, lazy="on")
 
 
+REGION = 24 << 20   # that ib_write_bw registers, both ways:
+STREAMS = ("-q", "6", "-s", "2097152", "-t", "16")
+FEWER = "they have fewer backups"
+
+
+def tight(lab, copies, *nics):
+    """
+    Memory for so many copies of the program's own region: it is protected by as many NICs as there is room on, and which these
+    are does not change any more. None of its connections stays without one.
+    """
+    pair = Pair(lab, traffic=True, options=STREAMS, backup="spread", env={"SIMNIC_MEMLOCK": str(int(REGION * copies))})
+    pair.protected()
+    for host, p in pair.ends.items():
+        wait_for(f"a word of {host}", lambda p=p: FEWER in lab.shift_log(p), 30)
+        check(lab.shift_log(p).count(FEWER) == 1, f"{host} says it again")
+    pair.await_all(f"backups {nics}", lambda q: q["level"] == "protected" and q["standby"]["nic"] in nics)
+    time.sleep(CALM_S)
+    pair.await_all(f"backups {nics} still", lambda q: q["level"] == "protected" and q["standby"]["nic"] in nics)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.await_all("move", lambda q: q["nic"] in nics)
+    for p in pair.ends.values():
+        check(p.running(), f"{p.name} ended\n{p.tail()}")
+
+
+def tight_for_two(lab):
+    """The other half of the pair is the one that is left."""
+    tight(lab, 2.5, "mlx5_1")
+
+
+def tight_for_three(lab):
+    tight(lab, 3.5, "mlx5_1", "mlx5_2")
+
+
 CASES = {f.__name__: f for f in (cards, cut_at_first, cut_when_idle, default_cut_when_idle,
                                  stopped_when_idle, rings, rings_not_even_ours, mtu, memory,
                                  gid_type, gid_type_1, gid_family, gid_there, lesser_but_enough,
-                                 fewer_reads, spread, spread_lazy)}
+                                 fewer_reads, spread, spread_lazy, tight_for_two,
+                                 tight_for_three)}
 FOUR = ("--nics", "4")
-LAYOUTS = {"spread": FOUR, "spread_lazy": FOUR,
+LAYOUTS = {"spread": FOUR, "spread_lazy": FOUR, "tight_for_two": FOUR, "tight_for_three": FOUR,
            "cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
 
 

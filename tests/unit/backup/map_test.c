@@ -26,13 +26,14 @@ static int parse(const char *text, struct backup_map *map)
 /* The text; which NIC gets which is backup_pair_test.c's matter. */
 static void automatic(void **state)
 {
-	static const char *const texts[] = { NULL, "", "auto" };
+	static const char *const texts[] = { NULL, "", "auto", "pair" };
 	struct backup_map map;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		assert_int_equal(backup_map_parse(texts[i], nics, 5, &map, NULL, 0), 0);
 		assert_int_equal(map.n_nics, 5);
 		assert_true(map.automatic);
+		assert_false(map.spread);
 		assert_int_equal(map.n_backups[0], 1);
 		assert_int_equal(map.backups[0][0], 1);
 		assert_int_equal(map.backups[1][0], 0);
@@ -40,6 +41,18 @@ static void automatic(void **state)
 		assert_int_equal(map.backups[3][0], 0);
 		assert_int_equal(map.backups[4][0], 2);
 	}
+	/* Two of a kind: a pair, however it is called. */
+	assert_int_equal(backup_map_parse("spread", nics, 2, &map, NULL, 0), 0);
+	assert_false(map.spread);
+	assert_int_equal(map.n_backups[0], 1);
+	assert_int_equal(map.backups[0][0], 1);
+	assert_int_equal(map.backups[1][0], 0);
+}
+
+static void too_few(void **state)
+{
+	struct backup_map map;
+
 	assert_int_equal(backup_map_parse(NULL, nics, 1, &map, NULL, 0), 0);
 	assert_int_equal(map.n_backups[0], 0);
 	assert_int_equal(backup_map_parse("auto", NULL, 0, &map, NULL, 0), 0);
@@ -147,9 +160,9 @@ static void many_nics(void **state)
 /* Random texts of likely pieces: an accepted map names devices that exist, never a NIC itself. */
 static void fuzz(void **state)
 {
-	static const char *const pieces[] = { "mlx5_0", "mlx5_1", "mlx5_2", "ib0",    "ib-1",
-					      "odd",	"=",	  "=",	    "=",      ",",
-					      ":",	"x",	  "auto",   "spread", "\xff" };
+	static const char *const pieces[] = { "mlx5_0", "mlx5_1", "mlx5_2", "ib0", "ib-1", "odd",
+					      "=",	"=",	  "=",	    ",",   ":",	   "x",
+					      "auto",	"spread", "pair",   "\xff" };
 	unsigned seed = kv_test_seed();
 	struct backup_map map;
 	char text[128], err[64];
@@ -171,8 +184,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(automatic), cmocka_unit_test(explicit_map),
-		cmocka_unit_test(spread),    cmocka_unit_test(refused),
-		cmocka_unit_test(many_nics), cmocka_unit_test(fuzz),
+		cmocka_unit_test(too_few),   cmocka_unit_test(spread),
+		cmocka_unit_test(refused),   cmocka_unit_test(many_nics),
+		cmocka_unit_test(fuzz),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -254,13 +254,16 @@ class OnFabric(Base):
         self.assertEqual((said, env["SHIFT_BACKUP"]), ("", "mlx5_0=mlx5_3"))
         self.assertLess(env["LD_PRELOAD"].index("libsimnic"), env["LD_PRELOAD"].index(OURS))
 
-    def backups(self):
+    def backups(self, *args):
         """What doctor says of each device's backup."""
-        return re.findall(r"^mlx5_\d .*; backup (mlx5_\d, [^;\n]*)", self.doctor().stdout, re.M)
+        return re.findall(r"^mlx5_\d .*; backup (mlx5_\d, [^;\n]*)", self.doctor(*args).stdout, re.M)
 
     def test_backups(self):
         near = "on the same NUMA node"
-        self.assertEqual(self.backups(), [f"mlx5_{i}, {near}" for i in (1, 0, 3, 2)])
+        for text in ((), ("--backup", "auto"), ("--backup", "pair")):
+            self.assertEqual(self.backups(*text), [f"mlx5_{i}, {near}" for i in (1, 0, 3, 2)])
+        self.assertIn("backup       ok   auto: pair, as", self.doctor().stdout)
+        self.assertEqual(self.backups("--backup", "spread"), [f"mlx5_{i}, {near} and 2 more" for i in (1, 0, 3, 2)])
         self.ctl("destroy")
         self.create("--numa-nodes", "2", "--card-ports", "2")
         far = "on another NUMA node"
@@ -280,6 +283,8 @@ class OnFabric(Base):
                       "mlx5_3       NO", "backup mlx5_2, on the same NUMA node; its backup's port "
                       "is not active"):
             self.assertIn(words, out)
+        out = self.doctor("--libdir", self.lib, "--backup", "spread").stdout
+        self.assertIn("mlx5_3       ok ", out)      # by the others
         out = self.doctor("--libdir", self.lib, "--backup", "mlx5_3=mlx5_1").stdout
         self.assertIn("mlx5_3       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1", out)
         self.assertIn("mlx5_0       NO", out)
