@@ -255,6 +255,16 @@ KEEPER(wr_send_tso, (struct ibv_qp_ex * ex, void *header, uint16_t size, uint16_
 
 /* -- setters ----------------------------------------------------------------------------------- */
 
+/* Of more than one packet: it should not cost the others a register. */
+static LED_NOINLINE void set_sge_long(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
+				      uint32_t length)
+{
+	struct sp_qp *qp = led_qp_of_ex(ex);
+
+	led_count_now(&qp->sq, qp->b.slot->wr.opcode, length);
+	qp->ex.saved.wr_set_sge(ex, lkey, addr, length);
+}
+
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct sp_qp *qp = led_qp_of_ex(ex);
@@ -265,8 +275,19 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	slot->own.sge[0].addr = addr;
 	slot->own.sge[0].length = length;
 	slot->own.sge[0].lkey = lkey;
-	led_count_now(&qp->sq, slot->wr.opcode, length);
-	qp->ex.saved.wr_set_sge(ex, lkey, addr, length);
+	if (led_unlikely(length > qp->sq.psn.limit))
+		set_sge_long(ex, lkey, addr, length);
+	else
+		qp->ex.saved.wr_set_sge(ex, lkey, addr, length);
+}
+
+static LED_NOINLINE void set_sge_list_long(struct ibv_qp_ex *ex, size_t n,
+					   const struct ibv_sge *list)
+{
+	struct sp_qp *qp = led_qp_of_ex(ex);
+
+	led_count_now(&qp->sq, qp->b.slot->wr.opcode, led_length(&qp->b.slot->wr));
+	qp->ex.saved.wr_set_sge_list(ex, n, list);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
@@ -283,8 +304,10 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		to = led_many_sges(&qp->sq, slot);
 	slot->wr.sg_list = to;
 	slot->wr.num_sge = (int)n;
-	led_count_now(&qp->sq, slot->wr.opcode, led_copy_sges(to, list, (uint32_t)n));
-	qp->ex.saved.wr_set_sge_list(ex, n, list);
+	if (led_unlikely(led_copy_sges(to, list, (uint32_t)n) > qp->sq.psn.limit))
+		set_sge_list_long(ex, n, list);
+	else
+		qp->ex.saved.wr_set_sge_list(ex, n, list);
 }
 
 /* Where so many bytes of the request that is being built are copied to. There is room. */

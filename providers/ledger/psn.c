@@ -2,13 +2,12 @@
 #include "providers/ledger/psn.h"
 #include "providers/ledger/send.h"
 
-/* Requests from number n on were written, and did not go straight to the provider. */
-LED_NOINLINE void led_uncount(struct sp_qp *qp, uint32_t n)
+LED_NOINLINE void led_uncount_from(struct sp_qp *qp, uint32_t n)
 {
 	struct led_psn *psn = &qp->sq.psn;
 
-	for (; psn->limit != LED_PSN_NO_LIMIT && n != qp->sq.head; n++)
-		psn->ahead -= led_packets(psn, &led_slot(qp, n)->wr) - 1;
+	for (; n != qp->sq.head; n++)
+		psn->ahead -= led_more_packets_of(psn, &led_slot(qp, n)->wr);
 }
 
 /* The application gets them back: what would have gone straight to the provider is undone. */
@@ -74,7 +73,7 @@ static void tell_one(const struct sp_qp *qp, uint32_t n, struct sp_request *info
 
 	info->numbered = true;
 	if (!(mark & LED_MARK_DELIVERED))
-		info->packets = led_packets(&qp->sq.psn, &led_slot(qp, n)->wr);
+		info->packets = led_more_packets_of(&qp->sq.psn, &led_slot(qp, n)->wr) + 1;
 	info->behind = (uint8_t)(!!(mark & LED_MARK_LOGGED) + fences_before(qp, n + 1));
 }
 

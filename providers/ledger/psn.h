@@ -16,12 +16,26 @@
 
 enum { LED_PSN_MASK = 0xffffff };
 
+/* By opcode: all bits, where the number of packets follows from the length. An atomic has one, whatever its buffer holds. */
+static const uint32_t led_by_length[32] = {
+	[IBV_WR_RDMA_WRITE] = UINT32_MAX, [IBV_WR_RDMA_WRITE_WITH_IMM] = UINT32_MAX,
+	[IBV_WR_SEND] = UINT32_MAX,	  [IBV_WR_SEND_WITH_IMM] = UINT32_MAX,
+	[IBV_WR_RDMA_READ] = UINT32_MAX,
+};
+
+/* Those behind the first one. */
+LED_INLINE uint32_t led_more_packets(const struct led_psn *psn, enum ibv_wr_opcode opcode,
+				     uint32_t bytes)
+{
+	return (bytes - 1) >> psn->shift & led_by_length[(unsigned)opcode % 32];
+}
+
 /* A request of so many bytes is written, of a kind that a slot has room for: to what its packets but the first are added. */
 LED_INLINE void led_count(const struct led_psn *psn, enum ibv_wr_opcode opcode, uint32_t bytes,
 			  uint32_t *ahead)
 {
-	if (led_unlikely(bytes > psn->limit) && opcode < IBV_WR_ATOMIC_CMP_AND_SWP)
-		*ahead += (bytes - 1) >> psn->shift;
+	if (led_unlikely(bytes > psn->limit))
+		*ahead += led_more_packets(psn, opcode, bytes);
 }
 
 /* The same of one that is not written again. */
@@ -30,11 +44,12 @@ LED_INLINE void led_count_now(struct led_sq *sq, enum ibv_wr_opcode opcode, uint
 	led_count(&sq->psn, opcode, bytes, &sq->psn.ahead);
 }
 
-LED_INLINE uint32_t led_packets(const struct led_psn *psn, const struct ibv_send_wr *wr)
+/* Those behind the first one, of any request. */
+LED_INLINE uint32_t led_more_packets_of(const struct led_psn *psn, const struct ibv_send_wr *wr)
 {
-	uint32_t bytes = wr->opcode < IBV_WR_ATOMIC_CMP_AND_SWP ? led_length(wr) : 0;
+	uint32_t bytes = wr->num_sge == 1 ? wr->sg_list->length : led_length(wr);
 
-	return bytes ? ((bytes - 1) >> psn->shift) + 1 : 1;
+	return led_likely(bytes <= 1u << psn->shift) ? 0 : led_more_packets(psn, wr->opcode, bytes);
 }
 
 /* What the engine posted itself, behind all that were published. */
@@ -45,12 +60,19 @@ LED_INLINE void led_count_fence(struct led_sq *sq, uint32_t behind)
 	sq->psn.fenced = true;
 }
 
-void led_uncount(struct sp_qp *qp, uint32_t n);
+void led_uncount_from(struct sp_qp *qp, uint32_t n);
 void led_unpost(struct sp_qp *qp, uint32_t n);
 void led_psn_begin(struct sp_qp *qp, const struct sp_carrier *c);
 void led_psn_end(struct sp_qp *qp);
 void led_psn_tell(const struct sp_qp *qp, struct sp_request *info, uint32_t have);
 void led_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu);
+
+/* Requests from number n on were written, and did not go straight to the provider. */
+LED_INLINE void led_uncount(struct sp_qp *qp, uint32_t n)
+{
+	if (qp->sq.psn.limit != LED_PSN_NO_LIMIT)
+		led_uncount_from(qp, n);
+}
 
 #pragma GCC visibility pop
 

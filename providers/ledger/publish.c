@@ -236,9 +236,9 @@ LED_INLINE void batch_count(struct sp_qp *qp, const struct batch *b, uint32_t at
 
 	if (!psn->on)
 		return;
-	psn->ahead -= at - led_pub(qp);
+	psn->ahead -= at - led_pub(qp) - b->n;
 	for (uint32_t i = 0; i < b->n; i++)
-		psn->ahead += led_packets(psn, &b->wr[i]);
+		psn->ahead += led_more_packets_of(psn, &b->wr[i]);
 }
 
 /* logged: a constant. */

@@ -33,8 +33,8 @@ struct ring_log {
 	uint8_t wqe[RING_LOG_DS * 16] __attribute__((aligned(16))); /* but for index and number */
 	bool on;
 	uint32_t every;
-	uint32_t since;	   /* requests that it counts, behind the last log WQE */
-	uint32_t since_rb; /* what it was before the batch that is being written */
+	uint32_t left;	  /* of the requests that it counts: so many to the next log WQE */
+	uint32_t left_rb; /* what it was before the batch that is being written */
 };
 
 struct sp_carrier {

@@ -27,7 +27,10 @@ static void log_set(struct sp_carrier *c, const struct sp_log *log)
 	uint8_t *raddr = c->log.wqe + sizeof(*ctrl);
 	uint64_t word = htole64(sp_log_word(log->tag, 0));
 
-	c->log = (struct ring_log){ .on = true, .every = log->every };
+	c->log = (struct ring_log){
+		.on = true, .every = log->every, .left = log->every, .left_rb = log->every
+	};
+	ring_ctrl_opcode_set(ctrl, 0, MLX5_OPCODE_RDMA_WRITE);
 	ctrl->qpn_ds = htobe32(RING_LOG_DS | c->sq.qpn_field);
 	ring_seg_raddr(raddr, log->addr, log->rkey);
 	(void)ring_seg_inline(raddr + sizeof(struct mlx5_wqe_raddr_seg), sizeof(word));

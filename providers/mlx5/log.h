@@ -12,6 +12,7 @@
 
 enum {
 	/* of its WQE: behind control and remote address, and the length of what is inline; then the tag */
+	RING_LOG_INDEX_AT = 1,
 	RING_LOG_NUMBER_AT =
 		16 + sizeof(struct mlx5_wqe_raddr_seg) + sizeof(struct mlx5_wqe_inl_data_seg),
 	/* ring_batch.ds behind one: no copy of it into the register without its request */
@@ -21,23 +22,24 @@ enum {
 /* Those that consume a receive are counted by the peer. */
 RING_INLINE bool ring_log_counts(uint32_t op)
 {
-	return op == MLX5_OPCODE_RDMA_WRITE || op == MLX5_OPCODE_ATOMIC_CS ||
+	return ring_likely(op == MLX5_OPCODE_RDMA_WRITE) || op == MLX5_OPCODE_ATOMIC_CS ||
 	       op == MLX5_OPCODE_ATOMIC_FA;
 }
 
-/* Its packet is one that head does not count. */
+/* Its packet is one that head does not count. Of its opcode and index only the latter differs each time. */
 RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct sp_carrier *c, uint32_t n)
 {
 	struct ring_sq *sq = &c->sq;
-	uint32_t slot = sq->cur_post & sq->mask, number = htole32(n + 1);
-	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, sq->cur_post);
+	uint32_t post = sq->cur_post, slot = post & sq->mask, number = htole32(n + 1);
+	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, post);
+	uint16_t index = htobe16((uint16_t)post);
 
 	memcpy(ctrl, c->log.wqe, sizeof(c->log.wqe));
-	ring_ctrl_opcode_set(ctrl, sq->cur_post, MLX5_OPCODE_RDMA_WRITE);
+	memcpy((uint8_t *)ctrl + RING_LOG_INDEX_AT, &index, sizeof(index));
 	memcpy((uint8_t *)ctrl + RING_LOG_NUMBER_AT, &number, sizeof(number));
 	sq->wr_data[slot] = RING_OP_LOG;
 	sq->wqe_head[slot] = n;
-	sq->cur_post++;
+	sq->cur_post = post + 1;
 	sq->psn_ahead++;
 	return ctrl;
 }
@@ -48,20 +50,20 @@ RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct sp_carrier *c, uint32_
  */
 RING_INLINE void ring_log_begin(struct sp_carrier *c)
 {
-	c->log.since_rb = c->log.since;
+	c->log.left_rb = c->log.left;
 }
 
 RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_behind(struct sp_carrier *c, uint32_t op, uint32_t n)
 {
-	if (!ring_log_counts(op) || ++c->log.since < c->log.every)
+	if (ring_unlikely(!ring_log_counts(op)) || --c->log.left)
 		return NULL;
-	c->log.since = 0;
+	c->log.left = c->log.every;
 	return ring_log_lay(c, n);
 }
 
 RING_INLINE void ring_log_take_back(struct sp_carrier *c)
 {
-	c->log.since = c->log.since_rb;
+	c->log.left = c->log.left_rb;
 }
 
 RING_INLINE void ring_log_batch(struct sp_carrier *c, struct ring_batch *batch, uint32_t op,

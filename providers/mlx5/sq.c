@@ -188,10 +188,10 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	return 0;
 }
 
-/* log: a constant; sq is that of the active carrier, which is logged. */
+/* log: the active carrier, whose ring is sq, if it is logged; else a constant, NULL. */
 RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 			  struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct ring_batch *b,
-			  bool xlat, bool log)
+			  bool xlat, struct sp_carrier *log)
 {
 	int err;
 
@@ -209,8 +209,7 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 			return err;
 		}
 		if (log)
-			ring_log_batch(qp->tx, b, ring_opcodes[wr->opcode].mlx5,
-				       sq->head + b->nreq);
+			ring_log_batch(log, b, ring_opcodes[wr->opcode].mlx5, sq->head + b->nreq);
 	}
 	return 0;
 }
@@ -346,7 +345,7 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 		err = ENOMEM;
 		*bad = wr;
 	} else {
-		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false, false);
+		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false, NULL);
 		ring_tx_commit(qp, sq, &batch);
 	}
 	ring_tx_unlock(qp);
@@ -373,7 +372,7 @@ RING_INLINE int post_direct(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv
 
 	if (xlat && log)
 		ring_log_begin(c); /* a key may be missing: then it is all taken back */
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, xlat, log);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, xlat, log ? c : NULL);
 	if (xlat && ring_unlikely(qp->tx_xlat.missing))
 		return post_missing(qp, &batch, from, err);
 	if (ring_likely(batch.nreq)) {
