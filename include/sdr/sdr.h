@@ -134,6 +134,8 @@ int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr, struct sdr_re
 int sdr_recv_bitmap_get(struct sdr_recv_req *recv, const sdr_word **bitmap, size_t *chunks);
 /* -EAGAIN: not all of it has come. */
 int sdr_recv_imm_get(struct sdr_recv_req *recv, uint32_t *imm);
+/* 1: its sender has sent all that it will: what is missing is lost, or under way; 0: not yet, or that was not heard yet. */
+int sdr_recv_ended(struct sdr_recv_req *recv);
 /* Early or not: no byte of the buffer changes after it returns, and the handle is gone. Polls meanwhile. */
 int sdr_recv_complete(struct sdr_recv_req *recv);
 

@@ -159,6 +159,8 @@ struct sdr_slot *sdr_core_recv(struct sdr_core *c, uint64_t n);
 struct sdr_send *sdr_core_send(struct sdr_core *c, uint64_t n);
 /* All of the immediate has come: true. */
 bool sdr_core_imm(const struct sdr_core *c, const struct sdr_slot *slot, uint32_t *imm);
+/* Has its sender said that it has sent all that it will? */
+bool sdr_core_ended(struct sdr_core *c, uint64_t n);
 const char *sdr_slot_state_name(enum sdr_slot_state state);
 const char *sdr_send_state_name(enum sdr_send_state state);
 

@@ -43,6 +43,13 @@ int sdr_told_end(struct sdr_core *c, const struct sdr_event *e, uint64_t now)
 	return 0;
 }
 
+bool sdr_core_ended(struct sdr_core *c, uint64_t n)
+{
+	const struct sdr_use *u = sdr_core_use(c, n);
+
+	return u && u->ended;
+}
+
 void sdr_told_heard(struct sdr_core *c, const struct sdr_event *e)
 {
 	if (e->n > c->cts_told && e->n <= c->recv_next)

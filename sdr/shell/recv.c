@@ -101,6 +101,11 @@ SDR_API int sdr_recv_imm_get(struct sdr_recv_req *recv, uint32_t *imm)
 	return sdr_core_imm(core, sdr_core_recv(core, recv->n), imm) ? 0 : -EAGAIN;
 }
 
+SDR_API int sdr_recv_ended(struct sdr_recv_req *recv)
+{
+	return recv->qp->error ? recv->qp->error : sdr_core_ended(&recv->qp->core, recv->n);
+}
+
 SDR_API int sdr_recv_complete(struct sdr_recv_req *recv)
 {
 	struct sdr_event e = { .type = SDR_EVENT_RECV_COMPLETE, .n = recv->n };

@@ -7,7 +7,8 @@
 
 #include "tools/sdr/perf.h"
 
-#define PATIENCE_NS 500000000ull /* for a message's rest, behind the last chunk that came */
+#define PATIENCE_NS                                                                                \
+	500000000ull /* for what is under way, behind the sender's end and the last chunk that came */
 
 struct message {
 	struct sdr_send_req *send;
@@ -86,7 +87,8 @@ static int look(struct run *r, struct message *m)
 	if (err)
 		return err;
 	have = count(bits, chunks);
-	if (have > m->have || !r->tally.begin || !have) {
+	/* A sender that waits for a processor has lost nothing. */
+	if (have > m->have || !sdr_recv_ended(m->recv)) {
 		m->have = have;
 		m->last_new = now;
 	}

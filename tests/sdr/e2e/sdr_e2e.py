@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import Failed
@@ -81,6 +82,25 @@ def messages(lab):
                                             "-n", 40, "-s", size]))
             if server["missing"] or server["wrong"]:
                 raise Failed(f"{backend}, {size}: {server}")
+    lab.ctl("link", "h0/mlx5_0", "--rate", "400M", "--delay", "1ms", "--loss", "2e-2")
+    server, _ = results(start(lab, ["--sdk", "--verify", "--rate", "350M", "-n", 5, "-s", "1M"]))
+    if not server["missing"] or server["wrong"]:
+        raise Failed(f"on a link that loses: {server}")
+    lab.ctl("link", "h0/mlx5_0", "off")
+
+
+def stalled(lab):
+    """A sender that gets no processor for a second in the middle of a message has lost nothing of it."""
+    for turn in range(5):
+        before = sent(lab)
+        ends = start(lab, ["--sdk", "--verify", "--inflight", 2, "-n", 200, "-s", "1M"])
+        wait_for("traffic", lambda: sent(lab) > before + 3000 + 3000 * turn or not ends[1].running(), 60)
+        ends[1].process.send_signal(signal.SIGSTOP)
+        time.sleep(1.2)     # longer than the server waits for the rest of a message that was sent
+        ends[1].process.send_signal(signal.SIGCONT)
+        server, _ = results(ends)
+        if server["missing"] or server["wrong"]:
+            raise Failed(f"stopped after {3000 + 3000 * turn} packets: {server}")
 
 
 def dry(lab):
@@ -453,8 +473,8 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted, second, misuse,
-          strangers, under_shift)}
+         (schemes, mixed, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
+          second, misuse, strangers, under_shift)}
 
 if __name__ == "__main__":
     os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it
