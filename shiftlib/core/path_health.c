@@ -12,6 +12,7 @@
 #define HURRY	      4
 #define FALLS_MAX     63
 #define SPARE_BEATS   20 /* between two pings of a path that needs none, at most */
+#define HISTORY	      64 /* pings of which it is known whether they had an answer */
 #define RECENT_LOSSES 4	 /* of the time after which a path is lost */
 
 _Static_assert(SH_PATH_PER_S < SH_PATH_PINGS, "the limit is read out of the remembered times");
@@ -420,19 +421,35 @@ bool sh_path_silent(const struct sh_path_health *path, uint64_t now)
 	return path->state == SH_PATH_UP && path_unanswered(path, now);
 }
 
-/* Pings that this silence must have, so that it is none of those which a path has that loses packets. */
+/*
+ * Pings that this silence must have, so that it is none of those which a path has that loses packets. Of a long
+ * one, some of those before are forgotten, and count as lost.
+ */
 static uint32_t path_lost_pings(const struct sh_path_health *path)
 {
-	uint64_t before = path->missed < 64 ? path->unanswered >> path->missed : 0;
-	uint64_t lost = before & ((1ull << SH_PATH_BEFORE) - 1);
+	uint32_t missed = path->missed < HISTORY ? path->missed : HISTORY;
+	uint32_t known = HISTORY - missed < SH_PATH_BEFORE ? HISTORY - missed : SH_PATH_BEFORE;
+	uint64_t before = known ? path->unanswered >> missed & ((1ull << known) - 1) : 0;
+	uint32_t lost = (uint32_t)__builtin_popcountll(before) + SH_PATH_BEFORE - known;
 
-	return SH_PATH_LOST_PINGS + SH_PATH_MORE_PINGS * (uint32_t)__builtin_popcountll(lost);
+	return SH_PATH_LOST_PINGS + SH_PATH_MORE_PINGS * lost;
+}
+
+/* Pings of this silence that left before then, or soon behind; 0 if none that is remembered did. */
+static uint32_t path_missed_by(const struct sh_path_health *path, uint64_t then)
+{
+	uint32_t most = path->missed < SH_PATH_PINGS ? path->missed : SH_PATH_PINGS, ago;
+
+	for (ago = 0; ago < most; ago++)
+		if (path_sent(path, ago) <= then + path->config->beat_ns)
+			return path->missed - ago;
+	return 0;
 }
 
 /*
  * The silence counts from where the peer answers elsewhere without a gap: one that was stopped, or
- * that could not be asked as this process was, is given the whole time to answer here too. Without
- * work, pings are too rare for a verdict.
+ * that could not be asked as this process was, is given the whole time to answer here too; and while it
+ * answers nowhere, what has no answer here says nothing. Without work, pings are too rare for a verdict.
  */
 bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health *other,
 		  uint64_t now)
@@ -440,11 +457,12 @@ bool sh_path_lost(const struct sh_path_health *path, const struct sh_path_health
 	uint64_t since = path->silent_since, loss = path->config->loss_ns;
 
 	if (!path->config->heartbeat || path->need != SH_PATH_BUSY || !sh_path_silent(path, now) ||
-	    path->missed < path_lost_pings(path))
+	    path_missed_by(path, other->answered) < path_lost_pings(path))
 		return false;
 	if (since < other->answering_since)
 		since = other->answering_since;
-	return now >= since + loss && other->answered >= since + loss / 2;
+	return now >= since + loss && other->answered >= since + loss / 2 &&
+	       now <= other->answered + loss;
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */
