@@ -49,4 +49,10 @@ int sdr_changes_renew(struct sdr_slots *s, uint32_t nic);
 void sdr_changes_joined(struct sdr_slots *s, uint32_t nic);
 uint64_t sdr_changes_waits(const struct sdr_slots *s, uint32_t nic, uint64_t *answered);
 
+/* All but open(), which names the kind. */
+#define SDR_CHANGES_OPS                                                                            \
+	.close = sdr_changes_close, .bind = sdr_changes_bind, .unbind = sdr_changes_unbind,        \
+	.poll = sdr_changes_poll, .lost = sdr_changes_lost, .bury = sdr_changes_bury,              \
+	.renew = sdr_changes_renew, .joined = sdr_changes_joined, .waits = sdr_changes_waits
+
 #endif

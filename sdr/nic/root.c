@@ -278,13 +278,5 @@ static int roots_open(struct sdr_slots *s)
 
 const struct sdr_slots_ops sdr_slots_root = {
 	.open = roots_open,
-	.close = sdr_changes_close,
-	.bind = sdr_changes_bind,
-	.unbind = sdr_changes_unbind,
-	.poll = sdr_changes_poll,
-	.lost = sdr_changes_lost,
-	.bury = sdr_changes_bury,
-	.renew = sdr_changes_renew,
-	.joined = sdr_changes_joined,
-	.waits = sdr_changes_waits,
+	SDR_CHANGES_OPS,
 };

@@ -414,17 +414,27 @@ static void board_number_paths(struct sh_home_board *b, const struct sh_ctx *ctx
 	}
 }
 
+/* NULL: there is none. Else it is taken, and up to date. */
+static struct sh_home_board *board_begin(struct sh_home_board **at, const struct sh_ctx *ctx)
+{
+	struct sh_home_board *b = board_of(at, ctx);
+
+	if (!b || !board_take(b))
+		return NULL;
+	board_number_paths(b, ctx);
+	board_clear_dead(b);
+	return b;
+}
+
 /* ---- what home.c asks ---------------------------------------------------------------------------- */
 
 bool sh_home_board_enter(struct sh_home_board **at, const struct sh_ctx *ctx)
 {
-	struct sh_home_board *b = board_of(at, ctx);
+	struct sh_home_board *b = board_begin(at, ctx);
 	bool may;
 
-	if (!b || !board_take(b))
+	if (!b)
 		return false;
-	board_number_paths(b, ctx);
-	board_clear_dead(b);
 	may = sc_home_board_enter(&b->seat);
 	board_give(b);
 	return may;
@@ -462,14 +472,12 @@ static void board_say_waits(struct sh_home_board *b, int other)
 bool sh_home_board_step(struct sh_home_board **at, const struct sh_ctx *ctx,
 			struct sc_home_group *group, bool *busy)
 {
-	struct sh_home_board *b = board_of(at, ctx);
+	struct sh_home_board *b = board_begin(at, ctx);
 	bool changed;
 
 	*busy = true;
-	if (!b || !board_take(b))
+	if (!b)
 		return false;
-	board_number_paths(b, ctx);
-	board_clear_dead(b);
 	changed = sc_home_board_step(&b->seat, group);
 	*busy = !sc_home_at_rest(group) || sc_home_board_busy(b->seat.board);
 	board_give(b);

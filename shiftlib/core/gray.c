@@ -138,13 +138,27 @@ static bool suffices(const struct sh_gray *gray)
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-uint64_t sh_gray_hold_ns(const struct sh_gray *gray, const struct sh_gray_config *config)
+uint64_t sh_gray_hold_after(const struct sh_gray_config *config, uint32_t relapses)
 {
 	uint64_t hold = config->hold_min_ns, max = config->hold_max_ns;
 
-	for (uint32_t i = 1; i < gray->relapses && hold < max; i++)
+	for (uint32_t i = 1; i < relapses && hold < max; i++)
 		hold = hold > max / 2 ? max : hold * 2;
 	return hold;
+}
+
+uint32_t sh_gray_relapse(const struct sh_gray_config *config, uint32_t relapses, uint64_t well_at,
+			 uint64_t now)
+{
+	uint64_t calm = config->calm_ns ? (now - well_at) / config->calm_ns : 0;
+
+	relapses -= calm < relapses ? (uint32_t)calm : relapses;
+	return relapses < RELAPSES_MAX ? relapses + 1 : relapses;
+}
+
+uint64_t sh_gray_hold_ns(const struct sh_gray *gray, const struct sh_gray_config *config)
+{
+	return sh_gray_hold_after(config, gray->relapses);
 }
 
 static void transition_healthy_to_suspect(struct sh_gray *gray, uint64_t now)
@@ -166,12 +180,8 @@ static void transition_any_to_healthy(struct sh_gray *gray, uint64_t now)
 static void transition_any_to_sick(struct sh_gray *gray, const struct sh_gray_config *config,
 				   uint64_t now)
 {
-	uint64_t calm = config->calm_ns ? (now - gray->well_at) / config->calm_ns : 0;
-
 	assert(gray->state != SH_GRAY_SICK);
-	gray->relapses -= calm < gray->relapses ? (uint32_t)calm : gray->relapses;
-	if (gray->relapses < RELAPSES_MAX)
-		gray->relapses++;
+	gray->relapses = sh_gray_relapse(config, gray->relapses, gray->well_at, now);
 	gray->seen_at = now;
 	gray->proven = proves(gray->seen);
 	gray->state = SH_GRAY_SICK;

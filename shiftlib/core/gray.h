@@ -60,6 +60,12 @@ struct sh_gray_config {
 	uint64_t calm_ns; /* healthy for so long: one relapse is forgotten */
 };
 
+/* Of what fell ill, and may do so again; core/slow.c counts by these, too. */
+uint64_t sh_gray_hold_after(const struct sh_gray_config *config, uint32_t relapses);
+/* It does: how many that makes, without those that calm since well_at has taken back. */
+uint32_t sh_gray_relapse(const struct sh_gray_config *config, uint32_t relapses, uint64_t well_at,
+			 uint64_t now);
+
 struct sh_gray {
 	enum sh_gray_state state;
 	uint8_t seen;	/* witnesses of the last looks: enum sh_gray_witness */

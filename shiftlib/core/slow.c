@@ -3,10 +3,9 @@
 #include <string.h>
 #include "shiftlib/core/slow.h"
 
-#define LOOKS_LEAST  2
-#define BELOW	     950 /* thousandths of what it could */
-#define THOUSAND     1000
-#define RELAPSES_MAX 31
+#define LOOKS_LEAST 2
+#define BELOW	    950 /* thousandths of what it could */
+#define THOUSAND    1000
 
 #ifdef SC_MUTANTS
 enum sh_slow_mutant sh_slow_mutant;
@@ -64,22 +63,14 @@ static uint32_t whole(const struct sh_slow_rates *most, const struct sh_slow_rat
 
 uint64_t sh_slow_hold_ns(const struct sh_slow *slow, const struct sh_gray_config *config)
 {
-	uint64_t hold = config->hold_min_ns, max = config->hold_max_ns;
-
-	for (uint32_t i = 1; i < slow->relapses && hold < max; i++)
-		hold = hold > max / 2 ? max : hold * 2;
-	return hold;
+	return sh_gray_hold_after(config, slow->relapses);
 }
 
 static void transition_whole_to_slow(struct sh_slow *slow, const struct sh_gray_config *config,
 				     uint64_t now)
 {
-	uint64_t calm = config->calm_ns ? (now - slow->well_at) / config->calm_ns : 0;
-
 	assert(slow->state == SH_SLOW_WHOLE);
-	slow->relapses -= calm < slow->relapses ? (uint32_t)calm : slow->relapses;
-	if (slow->relapses < RELAPSES_MAX)
-		slow->relapses++;
+	slow->relapses = sh_gray_relapse(config, slow->relapses, slow->well_at, now);
 	slow->state = SH_SLOW_SLOW;
 }
 
