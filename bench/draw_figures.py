@@ -367,7 +367,7 @@ def draw_scale(data, look):
 # ---- transactions ---------------------------------------------------------------------------------
 
 TXN_MODES = (("stock", "without SHIFT", "stock", (0, (3, 1.5))), ("shift", "SHIFT", "shift", "-"),
-             ("shift+owner", "SHIFT_ATOMICS=owner", "backup", "-"))
+             ("shift+owner", "SHIFT_ATOMICS=owner", "backup", "-"), ("shift+uid", "SHIFT_ATOMICS=uid", "third", "-."))
 TXN_FAULTS = {"port": "port down", "switch": "silent switch", "flap": "flap, 0.2 s", "responder": "responder's NIC dies",
               "drain": "drain"}
 TXN_WORKLOADS = {"smallbank": "SmallBank", "tpcc": "TPC-C-like"}
