@@ -55,6 +55,8 @@ struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n)
 		count = sp_qp_outstanding(qp->sp, info, room);
 		if (count <= room) {
 			*n = move_published(info, count);
+			for (count = 0; count < *n; count++)
+				info[count].uid = sh.config.atomics_uid;
 			return info;
 		}
 		room = count + 64;
@@ -184,8 +186,6 @@ static int move_carry_out(struct sh_qp *qp, struct sh_carrier *to, struct sp_req
 		return -ENOENT; /* asked again soon */
 	}
 	sp_qp_send_counts(qp->sp, &counts->posted, &counts->done);
-	for (uint32_t i = 0; i < n; i++)
-		info[i].uid = sh.config.atomics_uid;
 	sh_words_fill(qp, info, n);
 	*reason = sc_settle(info, n, counts, fates, &verdict);
 	if (*reason == SC_REASON_ATOMIC && sh_words_ask(qp, info, n)) {

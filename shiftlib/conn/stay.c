@@ -10,6 +10,16 @@
 #include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
+#include "shiftlib/core/settle.h"
+
+/* Neither a word nor the library that posted it could tell whether it ran. */
+static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, uint32_t n,
+			uint32_t i)
+{
+	enum sp_fate fate;
+
+	return !sc_uid_decides(&info[i], &fate) && !sh_words_would_tell(qp, info, n, i);
+}
 
 /* It may not run again, and nobody could tell whether it ran: an atomic, or a READ before a fenced request. */
 static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *info, uint32_t n)
@@ -18,7 +28,7 @@ static bool stay_unrepeatable(const struct sh_qp *qp, const struct sp_request *i
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		if ((info[i].kind == SP_REQ_ATOMIC && !sh_words_would_tell(qp, info, n, i)) ||
+		if ((info[i].kind == SP_REQ_ATOMIC && stay_untold(qp, info, n, i)) ||
 		    (read && info[i].send_fence))
 			return true;
 		read |= info[i].kind == SP_REQ_READ;
