@@ -177,24 +177,6 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* -- builders --------------------------------------------------------------------------------- */
 
-/* RC requests are complete with their data, UD requests with data and address. */
-RING_INLINE void setter_end_in(struct sp_qp *qp, struct ring_sq *sq)
-{
-	if (ring_likely(qp->type == IBV_QPT_RC) || qp->b.setters++)
-		finish_in(&qp->b, sq, qp->b.ds);
-}
-
-RING_INLINE void setter_end(struct sp_qp *qp)
-{
-	setter_end_in(qp, qp->b.sq);
-}
-
-RING_INLINE void setter_done(struct sp_qp *qp, uint32_t bytes)
-{
-	ring_count_packets(qp->b.sq, bytes);
-	setter_end(qp);
-}
-
 RING_INLINE bool begin_send(struct sp_qp *qp, struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct ring_builder *b = &qp->b;
@@ -339,137 +321,18 @@ static void ring_xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	wr_local_inv(ex, rkey);
 }
 
-/* -- setters ---------------------------------------------------------------------------------- */
-
-static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
-{
-	struct sp_qp *qp = qp_of(ex);
-
-	if (ring_unlikely(qp->b.err))
-		return;
-	ring_seg_ud((uint8_t *)(qp->b.ctrl + 1), ah, qpn, qkey);
-	setter_end(qp);
-}
-
-static RING_NOINLINE void set_no_or_many_packets(struct sp_qp *qp, uint32_t lkey, uint64_t addr,
-						 uint32_t length)
-{
-	if (length) {
-		ring_seg_data(qp->b.data, addr, lkey, length);
-		qp->b.ds++;
-	}
-	setter_done(qp, length);
-}
-
-static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_sq *sq = qp->b.sq;
-
-	if (ring_unlikely(qp->b.err))
-		return;
-	if (ring_unlikely(length - 1 >= sq->mtu)) {
-		set_no_or_many_packets(qp, lkey, addr, length);
-		return;
-	}
-	ring_seg_data(qp->b.data, addr, lkey, length);
-	qp->b.ds++;
-	setter_end_in(qp, sq);
-}
-
-static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-	uint8_t *seg = b->data;
-	uint32_t total = 0;
-
-	if (ring_unlikely(b->err))
-		return;
-	if (ring_unlikely(n > (size_t)qp->max_gs)) {
-		b->err = ENOMEM;
-		return;
-	}
-	for (; n; n--, sge++) {
-		if (ring_unlikely(seg == b->sq->end))
-			seg = b->sq->buf;
-		if (ring_unlikely(!sge->length))
-			continue;
-		ring_seg_data(seg, sge->addr, sge->lkey, sge->length);
-		total += sge->length;
-		seg += sizeof(struct mlx5_wqe_data_seg);
-		b->ds++;
-	}
-	setter_done(qp, total);
-}
-
-RING_INLINE uint8_t *inline_start(struct ring_builder *b)
-{
-	return b->data + sizeof(struct mlx5_wqe_inl_data_seg);
-}
-
-static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-
-	if (ring_unlikely(b->err))
-		return;
-	if (ring_unlikely(length > qp->max_inline)) {
-		b->err = ENOMEM;
-		return;
-	}
-	b->inl = true;
-	ring_seg_copy(b->sq, inline_start(b), addr, length);
-	b->ds += ring_seg_inline(b->data, length);
-	setter_done(qp, length);
-}
-
-static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *buf)
-{
-	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-	uint8_t *at = inline_start(b);
-	size_t total = 0;
-
-	if (ring_unlikely(b->err))
-		return;
-	for (; n; n--, buf++) {
-		total += buf->length;
-		if (ring_unlikely(total > qp->max_inline || buf->length > qp->max_inline)) {
-			b->err = ENOMEM;
-			return;
-		}
-		at = ring_seg_copy(b->sq, at, buf->addr, buf->length);
-	}
-	b->inl = true;
-	b->ds += ring_seg_inline(b->data, total);
-	setter_done(qp, total);
-}
-
 /* -- pointing the application's QP at them ---------------------------------------------------- */
 
 /* Only what the provider offered is replaced: a NULL stays NULL. */
 /* clang-format off: lists, one name a line */
 #define RING_WR_ALIKE(X)                                                                           \
+	X(wr_send)                                                                                 \
+	X(wr_send_imm)                                                                             \
 	X(wr_send_tso)                                                                             \
-	X(wr_set_ud_addr)                                                                          \
-	X(wr_set_inline_data)                                                                      \
-	X(wr_set_inline_data_list)                                                                 \
 	X(wr_start)                                                                                \
 	X(wr_abort)
 
-/* Those that there are for carriers with a log too. */
-#define RING_WR_SENDS(X)                                                                           \
-	X(wr_send)                                                                                 \
-	X(wr_send_imm)
-
-/* For carriers with other keys. */
-#define RING_WR_SETTERS(X)                                                                         \
-	X(wr_set_sge)                                                                              \
-	X(wr_set_sge_list)
-
-/* For both. */
+/* For carriers with other keys; wr_complete for those with a log too. */
 #define RING_WR_KEYED(X)                                                                           \
 	X(wr_atomic_cmp_swp)                                                                       \
 	X(wr_atomic_fetch_add)                                                                     \
@@ -478,15 +341,17 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	X(wr_rdma_read)                                                                            \
 	X(wr_rdma_write)                                                                           \
 	X(wr_rdma_write_imm)                                                                       \
-	X(wr_send_inv)                                                                             \
-	X(wr_complete)
+	X(wr_send_inv)
 
-#define PLAIN(f) .f = f,
-#define XLAT(f)	 .f = ring_xlat_##f,
-static const struct ibv_qp_ex builders[2] = {
-	{ RING_WR_SENDS(PLAIN) RING_WR_KEYED(PLAIN) },
-	{ RING_WR_SENDS(PLAIN) RING_WR_KEYED(XLAT) },
-};
+/* For carriers with a log. */
+#define RING_WR_INLINE(X)                                                                          \
+	X(wr_set_inline_data)                                                                      \
+	X(wr_set_inline_data_list)
+
+/* For either, and both. */
+#define RING_WR_SETTERS(X)                                                                         \
+	X(wr_set_sge)                                                                              \
+	X(wr_set_sge_list)
 /* clang-format on */
 
 /*
@@ -500,15 +365,16 @@ static void use_builders(struct sp_qp *qp, bool xlat, bool log)
 #define USE(f, to)                                                                                 \
 	if (qp->ex.saved->f)                                                                       \
 		ex->f = to;
-#define USE_SEND(f)   USE(f, log ? ring_log_##f : f)
-#define USE_SETTER(f) USE(f, xlat ? ring_xlat_##f : f)
-#define USE_KEYED(f)  USE(f, log ? ring_log_##f : xlat ? ring_xlat_##f : f)
-	RING_WR_SENDS(USE_SEND)
-	RING_WR_SETTERS(USE_SETTER)
+#define USE_KEYED(f)  USE(f, xlat ? ring_xlat_##f : f)
+#define USE_INLINE(f) USE(f, log ? ring_log_##f : ring_##f)
+#define USE_SETTER(f)                                                                              \
+	USE(f, log ? (xlat ? ring_log_xlat_##f : ring_log_##f) : xlat ? ring_xlat_##f : ring_##f)
 	RING_WR_KEYED(USE_KEYED)
+	RING_WR_INLINE(USE_INLINE)
+	RING_WR_SETTERS(USE_SETTER)
+	USE(wr_complete, xlat || log ? ring_xlat_wr_complete : wr_complete)
 	qp->b.xlat = xlat;
 	qp->b.log = log;
-	qp->b.under = &builders[xlat];
 }
 
 /* Again after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
@@ -516,24 +382,27 @@ void ring_wr_install(struct sp_qp *qp)
 {
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
 
-#define SET(f)                                                                                     \
-	if (ex->f && ex->f != f) {                                                                 \
+#define SET_TO(f, to)                                                                              \
+	if (ex->f && ex->f != (to)) {                                                              \
 		qp->ex.saved->f = ex->f;                                                           \
-		ex->f = f;                                                                         \
+		ex->f = to;                                                                        \
 	}
-#define SET_SEND(f)                                                                                \
-	if (ex->f != ring_log_##f)                                                                 \
-	SET(f)
-#define SET_SETTER(f)                                                                              \
+#define SET(f) SET_TO(f, f)
+#define SET_KEYED(f)                                                                               \
 	if (ex->f != ring_xlat_##f)                                                                \
 	SET(f)
-#define SET_KEYED(f)                                                                               \
-	if (ex->f != ring_xlat_##f && ex->f != ring_log_##f)                                       \
-	SET(f)
+#define SET_INLINE(f)                                                                              \
+	if (ex->f != ring_log_##f)                                                                 \
+	SET_TO(f, ring_##f)
+#define SET_SETTER(f)                                                                              \
+	if (ex->f != ring_xlat_##f && ex->f != ring_log_##f && ex->f != ring_log_xlat_##f)         \
+	SET_TO(f, ring_##f)
 	RING_WR_ALIKE(SET)
-	RING_WR_SENDS(SET_SEND)
-	RING_WR_SETTERS(SET_SETTER)
+	SET_TO(wr_set_ud_addr, ring_wr_set_ud_addr)
 	RING_WR_KEYED(SET_KEYED)
+	SET_KEYED(wr_complete)
+	RING_WR_INLINE(SET_INLINE)
+	RING_WR_SETTERS(SET_SETTER)
 	/* A reset leads back to its own NIC; the next post may be ibv_post_send's. */
 	if (qp->b.xlat || qp->b.log)
 		use_builders(qp, qp->b.xlat && (qp->tx_mode & RING_XLAT),
@@ -548,7 +417,9 @@ void ring_wr_restore(struct sp_qp *qp)
 	if (qp->ex.saved->f)                                                                       \
 		ex->f = qp->ex.saved->f;
 	RING_WR_ALIKE(RESTORE)
-	RING_WR_SENDS(RESTORE)
-	RING_WR_SETTERS(RESTORE)
+	RESTORE(wr_set_ud_addr)
 	RING_WR_KEYED(RESTORE)
+	RESTORE(wr_complete)
+	RING_WR_INLINE(RESTORE)
+	RING_WR_SETTERS(RESTORE)
 }

@@ -3,6 +3,7 @@
 #ifndef RING_WR_BUILD_H
 #define RING_WR_BUILD_H
 
+#include "providers/mlx5/log.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/xlat.h"
 
@@ -62,6 +63,25 @@ RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t 
 RING_INLINE void finish(struct sp_qp *qp)
 {
 	finish_in(&qp->b, qp->b.sq, qp->b.ds);
+}
+
+/*
+ * The request that was just finished is followed by the log WQE that is due. An application that has kept pointers to setters may call
+ * these where there is no log any more.
+ */
+RING_INLINE void ring_log_last(struct sp_qp *qp)
+{
+	struct ring_builder *b = &qp->b;
+	struct sp_carrier *c = qp->tx;
+	struct mlx5_wqe_ctrl_seg *log;
+
+	if (ring_unlikely(!c->log.on || b->sq != &c->sq))
+		return;
+	log = ring_log_behind(c, ring_ctrl_opcode(b->ctrl), c->sq.head + b->nreq - 1);
+	if (log) {
+		b->ctrl = log;
+		b->ds = RING_LOG_ALONE;
+	}
 }
 
 #pragma GCC visibility pop

@@ -81,7 +81,7 @@ void ring_xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t
 }
 
 static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
-					uint32_t length)
+					uint32_t length, bool log)
 {
 	struct sp_qp *qp = qp_of(ex);
 	struct ring_builder *b = &qp->b;
@@ -94,9 +94,12 @@ static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uin
 	}
 	ring_count_packets(b->sq, length);
 	finish(qp);
+	if (log)
+		ring_log_last(qp);
 }
 
-void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+RING_INLINE void xlat_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length,
+			  bool log)
 {
 	struct sp_qp *qp = qp_of(ex);
 	struct ring_builder *b = &qp->b;
@@ -104,7 +107,7 @@ void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, ui
 	uint8_t *seg;
 
 	if (ring_unlikely(b->err || !length) || !ring_xlat_hit(&qp->tx_xlat, RING_LKEY, lkey)) {
-		xlat_sge_slow(ex, lkey, addr, length);
+		xlat_sge_slow(ex, lkey, addr, length, log);
 		return;
 	}
 	sq = b->sq;
@@ -113,9 +116,21 @@ void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, ui
 	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
 	ring_count_packets(sq, length);
 	finish_in(b, sq, ++b->ds);
+	if (log)
+		ring_log_last(qp);
 }
 
-void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
+void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	xlat_sge(ex, lkey, addr, length, false);
+}
+
+void ring_log_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	xlat_sge(ex, lkey, addr, length, true);
+}
+
+RING_INLINE void xlat_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge, bool log)
 {
 	struct sp_qp *qp = qp_of(ex);
 	struct ring_builder *b = &qp->b;
@@ -142,4 +157,16 @@ void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_
 	b->ds = ds;
 	ring_count_packets(sq, total);
 	finish_in(b, sq, ds);
+	if (log)
+		ring_log_last(qp);
+}
+
+void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
+{
+	xlat_sge_list(ex, n, sge, false);
+}
+
+void ring_log_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)
+{
+	xlat_sge_list(ex, n, sge, true);
 }
