@@ -41,8 +41,9 @@ struct sdr_context_attr {
  * ENETDOWN: its port is not active; EINVAL: one is named twice, or they are too many.
  *
  * Connections over several devices spread their packets over them: channel i goes from the i-th device here to the i-th
- * there, counted round; both ends need as many. A device that fails is only loss, as long as one is left; when it is well again, and its packets
- * of before are surely gone, it is used again.
+ * there, each counted round. Ends with unequally many need the same number of channels, at least one for each device of the end
+ * that has more. A device that fails is only loss, as long as one is left; when it is well again, and its packets of before are
+ * surely gone, it is used again.
  */
 struct sdr_context *sdr_context_create(const char *dev_names, const struct sdr_context_attr *attr);
 /* -EBUSY: something is left in it. */
@@ -90,7 +91,10 @@ int sdr_qp_destroy(struct sdr_qp *qp);
 #define SDR_QP_INFO_MAX 2048
 /* What the other end needs, to be carried there by any means. len: in: room, out: used. -ENOSPC. */
 int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len);
-/* -EBADMSG: these are not an end's bytes; -EPROTONOSUPPORT: of another version; -EPROTO: attributes differ. */
+/*
+ * -EBADMSG: these are not an end's bytes; -EPROTONOSUPPORT: of another version; -EPROTO: attributes differ, and sdr_qp_why() says
+ * which.
+ */
 int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len);
 
 /* ---- sends ----------------------------------------------------------------------------------- */
@@ -146,13 +150,19 @@ struct sdr_stats {
 	uint64_t writes, failed;	      /* of sdr/rel.h, ended at this end */
 	uint64_t chunks, chunks_sent, resent, decoded;
 	uint64_t datagrams_sent, datagrams_received, datagrams_bad;
-	uint64_t rtt_ns;      /* smoothed */
-	double loss;	      /* of chunks, estimated */
-	uint64_t nics_lost;   /* times that a device of this end has failed */
-	uint64_t nics_joined; /* ... that one of either end was used again */
+	uint64_t rtt_ns;    /* smoothed */
+	double loss;	    /* of chunks, estimated */
+	uint64_t nics_lost; /* times that a device of this end has failed */
+	uint64_t
+		nics_joined; /* ... that one of either end was used again; of unequal ends, channels */
 };
 
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);
+/*
+ * What has failed last, a sentence for people: which device and of what, where a device was lost or a call says -EIO or -ETIMEDOUT;
+ * which attribute, behind -EPROTO. "": nothing has. Its bytes may change with each sdr_poll().
+ */
+const char *sdr_qp_why(const struct sdr_qp *qp);
 const char *sdr_backend_name(enum sdr_backend backend);
 /* The one in use: never AUTO. */
 enum sdr_backend sdr_qp_backend(const struct sdr_qp *qp);

@@ -312,7 +312,7 @@ def strangers(lab):
     play(lab, "short", lambda blob: blob[:3], ["damaged"])
     play(lab, "magic", lambda blob: b"XXXX" + blob[4:], ["damaged"])
     play(lab, "version", lambda blob: blob[:4] + word(1) + blob[8:], ["another version of libsdr"])
-    play(lab, "attributes", lambda blob: blob[:16] + word(7) + blob[20:], ["other attributes"])
+    play(lab, "attributes", lambda blob: blob[:16] + word(7) + blob[20:], ["max_msgs: 32 here, 7 there"])
     play(lab, "channels", lambda blob: blob[:24] + word(1 << 31) + blob[28:], ["damaged"])
     play(lab, "perf", None, ["another version"], hello=b"sdr_perf 9: size 1")
     play(lab, "http", None, ["another version"], hello=b"GET / HTTP/1.1")
