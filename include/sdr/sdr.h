@@ -66,17 +66,18 @@ enum sdr_backend {
 /* 0 in any: the default. Both ends need the same, but for the backend and the rate. */
 struct sdr_qp_attr {
 	uint64_t max_msg_size; /* 1 MiB */
-	uint32_t chunk_size;   /* a bit; a power of two of packets, at most 64; 16 packets */
-	uint32_t max_msgs;     /* open at once; a power of two; 64 */
-	uint32_t channels;     /* queue pairs; one for each device, and no fewer; at most 8 */
-	uint32_t generations;  /* stage, root: of queue pairs; 1, of a root 4 */
-	uint32_t recv_depth;   /* packets that may come between two sdr_poll() on a channel; 4096 */
+	/* A bit; a power of two of packets, at most 64; so many, 1 to 16, that max_msg_size has at most 15,872 chunks. */
+	uint32_t chunk_size;
+	uint32_t max_msgs;    /* open at once; a power of two; 64 */
+	uint32_t channels;    /* queue pairs; one for each device, and no fewer; at most 8 */
+	uint32_t generations; /* stage, root: of queue pairs; 1, of a root 4 */
+	uint32_t recv_depth;  /* packets that may come between two sdr_poll() on a channel; 4096 */
 	uint64_t packet_lifetime_ns; /* no packet is under way for longer; 1 s, at most an hour */
 	uint64_t rate_bps;	     /* at which is sent, over all devices; 0: as fast as it goes */
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* of an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */
-	/* Bytes that may leave at once after a pause, so that the rate is kept; those of an eighth of a round trip, 1 to 4 ms. */
+	/* Bytes that may leave at once after a pause, so that the rate is kept; those of a quarter of a round trip, 1 to 16 ms. */
 	uint64_t burst;
 	/* 16 bytes that both ends know, by which control datagrams are signed; NULL: they are not. */
 	const uint8_t *mac_key;

@@ -7,7 +7,7 @@
 
 #define LONGEST_NS	1e18
 #define CATCH_UP_NS	1000000ull
-#define CATCH_UP_MAX_NS 4000000ull
+#define CATCH_UP_MAX_NS 16000000ull
 
 static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 {
@@ -26,12 +26,12 @@ static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 }
 
 /*
- * How long a sender may have waited for its processor and still catch up. The queues of a long link are made for a part of its
- * round trip: an eighth of the least that was seen harms nobody, and a time slice is enough.
+ * How long a sender may have waited for its processor and still catch up. The link was idle for as long: what then leaves at once
+ * fills a queue of at most a quarter of what is under way in a round trip (the least that was seen), which routers of long links have.
  */
 static uint64_t catch_up_of(const struct sdr_qp *qp)
 {
-	uint64_t part = qp->estimate.min_ns / 8;
+	uint64_t part = qp->estimate.min_ns / 4;
 
 	if (qp->attr.burst)
 		return time_of(qp, qp->attr.burst);

@@ -68,6 +68,14 @@ def schemes(lab):
                     raise Failed(f"not by {backend}: {server}")
 
 
+def chunks(lab):
+    """A chunk is a packet, and of a Write that has too many packets for an ACK two are."""
+    for size, wanted in ("1M", 256), ("80M", 10240):
+        for end in whole(lab, ["--timeout", "60s"], 1, size):
+            if end["chunks"] != wanted:
+                raise Failed(f"{size}: {end['chunks']} chunks, not {wanted}")
+
+
 def mixed(lab):
     """A stage at one end, windows at the other; several channels; small chunks."""
     whole(lab, ["--scheme", "nack"], 20, 300000, server=["--backend", "stage"], client=["--backend", "window"])
@@ -473,7 +481,7 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
+         (schemes, chunks, mixed, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
           second, misuse, strangers, under_shift)}
 
 if __name__ == "__main__":
