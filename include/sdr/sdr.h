@@ -151,11 +151,10 @@ struct sdr_stats {
 	uint64_t writes, failed;	      /* of sdr/rel.h, ended at this end */
 	uint64_t chunks, chunks_sent, resent, decoded;
 	uint64_t datagrams_sent, datagrams_received, datagrams_bad;
-	uint64_t rtt_ns;    /* smoothed */
-	double loss;	    /* of chunks, estimated */
-	uint64_t nics_lost; /* times that a device of this end has failed */
-	uint64_t
-		nics_joined; /* ... that one of either end was used again; of unequal ends, channels */
+	uint64_t rtt_ns;      /* smoothed */
+	double loss;	      /* of chunks, estimated */
+	uint64_t nics_lost;   /* times that a device of this end has failed */
+	uint64_t nics_joined; /* ... that one was used again; of unequal ends, channels */
 };
 
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);
