@@ -50,12 +50,12 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--writes", type=int, default=20, help="a row; of 32 MiB a quarter")
     parser.add_argument("--slow", type=float, default=2)
-    parser.add_argument("--options", default="--chunk 4K --burst 4M", help="of sdr_perf; \"\": its defaults")
+    parser.add_argument("--options", default="", help="of sdr_perf, beside its defaults")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     machine = about()
     print(f"seed {args.seed}; {machine['cores']} cores of {machine['cpu']}; {GBPS / args.slow} Gbit/s, round trip "
-          f"{2 * DELAY_MS * args.slow} ms; {args.options}")
+          f"{2 * DELAY_MS * args.slow} ms; {args.options or 'all by default'}")
     with Lab(args.build, nics=1, seed=args.seed) as lab:
         rows = [row(lab, args, *what) for what in ROWS]
     save(args.out, "sdr.json", {"seed": args.seed, "slow": args.slow, "rate_gbps": GBPS / args.slow,

@@ -20,7 +20,7 @@ from sdrmodel.ring import ring_times
 from shiftlab.lab import Lab
 from shiftlab.results import about, save
 
-HOSTS, CHUNK = 4, 64 << 10      # sdr_allreduce has the default chunk
+HOSTS, CHUNK = 4, 4 << 10       # sdr_allreduce has the default chunk: a packet
 SLACK_S = 5e-3      # of libsdr's timers, for two programs on busy cores
 MBPS, SEND_MBPS, DELAY_MS = 200, 180, 12.5      # sent below the link's rate, or a queue grows that counts as delay
 BURST_MS = 20       # a sender that waited for its core catches up: the model's is never behind

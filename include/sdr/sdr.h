@@ -41,8 +41,9 @@ struct sdr_context_attr {
  * ENETDOWN: its port is not active; EINVAL: one is named twice, or they are too many.
  *
  * Connections over several devices spread their packets over them: channel i goes from the i-th device here to the i-th
- * there, counted round; both ends need as many. A device that fails is only loss, as long as one is left; when it is well again, and its packets
- * of before are surely gone, it is used again.
+ * there, each counted round. Ends with unequally many need the same number of channels, at least one for each device of the end
+ * that has more. A device that fails is only loss, as long as one is left; when it is well again, and its packets of before are
+ * surely gone, it is used again.
  */
 struct sdr_context *sdr_context_create(const char *dev_names, const struct sdr_context_attr *attr);
 /* -EBUSY: something is left in it. */
@@ -65,17 +66,18 @@ enum sdr_backend {
 /* 0 in any: the default. Both ends need the same, but for the backend and the rate. */
 struct sdr_qp_attr {
 	uint64_t max_msg_size; /* 1 MiB */
-	uint32_t chunk_size;   /* a bit; a power of two of packets, at most 64; 16 packets */
-	uint32_t max_msgs;     /* open at once; a power of two; 64 */
-	uint32_t channels;     /* queue pairs; one for each device, and no fewer; at most 8 */
-	uint32_t generations;  /* stage, root: of queue pairs; 1, of a root 4 */
-	uint32_t recv_depth;   /* packets that may come between two sdr_poll() on a channel; 4096 */
+	/* A bit; a power of two of packets, at most 64; so many, 1 to 16, that max_msg_size has at most 15,872 chunks. */
+	uint32_t chunk_size;
+	uint32_t max_msgs;    /* open at once; a power of two; 64 */
+	uint32_t channels;    /* queue pairs; one for each device, and no fewer; at most 8 */
+	uint32_t generations; /* stage, root: of queue pairs; 1, of a root 4 */
+	uint32_t recv_depth;  /* packets that may come between two sdr_poll() on a channel; 4096 */
 	uint64_t packet_lifetime_ns; /* no packet is under way for longer; 1 s, at most an hour */
 	uint64_t rate_bps;	     /* at which is sent, over all devices; 0: as fast as it goes */
 	enum sdr_backend backend;
 	uint8_t id_bits, offset_bits; /* of an immediate; 10 and 18 */
 	uint8_t duplicates;	      /* 1: the network may double packets */
-	/* Bytes that may leave at once after a pause, so that the rate is kept; those of an eighth of a round trip, 1 to 4 ms. */
+	/* Bytes that may leave at once after a pause, so that the rate is kept; those of a quarter of a round trip, 1 to 16 ms. */
 	uint64_t burst;
 	/* 16 bytes that both ends know, by which control datagrams are signed; NULL: they are not. */
 	const uint8_t *mac_key;
@@ -90,7 +92,10 @@ int sdr_qp_destroy(struct sdr_qp *qp);
 #define SDR_QP_INFO_MAX 2048
 /* What the other end needs, to be carried there by any means. len: in: room, out: used. -ENOSPC. */
 int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len);
-/* -EBADMSG: these are not an end's bytes; -EPROTONOSUPPORT: of another version; -EPROTO: attributes differ. */
+/*
+ * -EBADMSG: these are not an end's bytes; -EPROTONOSUPPORT: of another version; -EPROTO: attributes differ, and sdr_qp_why() says
+ * which.
+ */
 int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len);
 
 /* ---- sends ----------------------------------------------------------------------------------- */
@@ -149,10 +154,15 @@ struct sdr_stats {
 	uint64_t rtt_ns;      /* smoothed */
 	double loss;	      /* of chunks, estimated */
 	uint64_t nics_lost;   /* times that a device of this end has failed */
-	uint64_t nics_joined; /* ... that one of either end was used again */
+	uint64_t nics_joined; /* ... that one was used again; of unequal ends, channels */
 };
 
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);
+/*
+ * What has failed last, a sentence for people: which device and of what, where a device was lost or a call says -EIO or -ETIMEDOUT;
+ * which attribute, behind -EPROTO. "": nothing has. Its bytes may change with each sdr_poll().
+ */
+const char *sdr_qp_why(const struct sdr_qp *qp);
 const char *sdr_backend_name(enum sdr_backend backend);
 /* The one in use: never AUTO. */
 enum sdr_backend sdr_qp_backend(const struct sdr_qp *qp);

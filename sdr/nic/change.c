@@ -74,18 +74,24 @@ static void settle(const struct sdr_slots *s, struct changes *w, uint32_t slot, 
 		is_done(s, w, slot);
 }
 
+static void fail(struct sdr_slots *s, uint32_t nic, const char *fault)
+{
+	s->failed |= 1u << nic;
+	s->fault = fault;
+}
+
 static void ask(struct sdr_slots *s, uint32_t slot, uint32_t nic, uint64_t length)
 {
 	struct changes *w = s->priv;
 	const struct changed *x = &w->slots[slot];
 	struct sdr_change change = { .slot = slot,
 				     .generation = x->generation,
-				     .mr = x->mrs[nic],
+				     .mr = x->mrs[nic % s->n_devices],
 				     .addr = x->addr,
 				     .length = length };
 
 	if (w->kind->ask(&w->at[nic], s, &change))
-		s->failed |= 1u << nic;
+		fail(s, nic, "a request that opens or closes a buffer cannot be posted");
 	else
 		w->at[nic].asked++;
 }
@@ -103,7 +109,7 @@ int sdr_changes_bind(struct sdr_slots *s, uint32_t slot, uint32_t generation,
 			       .generation = generation,
 			       .binding = true };
 	for (uint32_t i = 0; i < s->n_nics; i++)
-		if (!w->at[i].lost && mrs[i])
+		if (!w->at[i].lost && mrs[i % s->n_devices])
 			x->waits |= 1u << i;
 	x->bound = x->waits;
 	for (uint32_t i = 0; i < s->n_nics; i++)
@@ -144,10 +150,12 @@ static void poll_one(struct sdr_slots *s, struct changes *w, uint32_t nic)
 		settle(s, w, (uint32_t)wc[i].wr_id, nic);
 	}
 	for (int i = 0; i < n; i++)
-		if (wc[i].status)
-			n = -1;
+		if (wc[i].status) {
+			fail(s, nic, ibv_wc_status_str(wc[i].status));
+			return;
+		}
 	if (n < 0)
-		s->failed |= 1u << nic;
+		fail(s, nic, "a completion queue has failed");
 }
 
 static struct sdr_slot_event event_of(const struct sdr_slots *s, const struct changes *w,

@@ -51,8 +51,10 @@ static int refill(struct sdr_channel *c)
 		n = least(c->used, SDR_BURST);
 		for (uint32_t i = 0; i < n; i++)
 			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
-		if (ibv_post_recv(c->qp, wr, &bad))
+		if (ibv_post_recv(c->qp, wr, &bad)) {
+			c->fault = "a receive cannot be posted";
 			return -EIO;
+		}
 		c->used -= n;
 	}
 	return 0;
@@ -131,7 +133,17 @@ int sdr_channel_post(struct sdr_channel *c, const struct sdr_packet_out *packets
 		if (last || c->posted % SIGNAL_EVERY == 0)
 			wr[i].send_flags = IBV_SEND_SIGNALED;
 	}
-	return ibv_post_send(c->qp, wr, &bad) ? -EIO : 0;
+	if (!ibv_post_send(c->qp, wr, &bad))
+		return 0;
+	c->fault = "a packet cannot be posted";
+	return -EIO;
+}
+
+/* wc: NULL: the queue itself. */
+static int failed(struct sdr_channel *c, const struct ibv_wc *wc)
+{
+	c->fault = wc ? ibv_wc_status_str(wc->status) : "a completion queue has failed";
+	return -EIO;
 }
 
 int sdr_channel_reap(struct sdr_channel *c)
@@ -142,12 +154,12 @@ int sdr_channel_reap(struct sdr_channel *c)
 	while ((n = ibv_poll_cq(c->send_cq, SDR_BURST, wc)) > 0) {
 		for (int i = 0; i < n; i++) {
 			if (wc[i].status)
-				return -EIO;
+				return failed(c, &wc[i]);
 			c->completed = wc[i].wr_id;
 		}
 		sum += n;
 	}
-	return n < 0 ? -EIO : sum;
+	return n < 0 ? failed(c, NULL) : sum;
 }
 
 int sdr_channel_poll(struct sdr_channel *c, uint32_t *imms)
@@ -156,10 +168,10 @@ int sdr_channel_poll(struct sdr_channel *c, uint32_t *imms)
 	int n = ibv_poll_cq(c->recv_cq, SDR_BURST, wc), err;
 
 	if (n <= 0)
-		return n ? -EIO : 0;
+		return n ? failed(c, NULL) : 0;
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status)
-			return -EIO;
+			return failed(c, &wc[i]);
 		imms[i] = ntohl(wc[i].imm_data);
 	}
 	c->used += (uint32_t)n;

@@ -109,6 +109,12 @@ int sdr_control_connect(struct sdr_control *c, const struct sdr_nic *nic,
 	return 0;
 }
 
+static int failed(struct sdr_control *c, const char *fault)
+{
+	c->fault = fault;
+	return -EIO;
+}
+
 static int reap(struct sdr_control *c)
 {
 	struct ibv_wc wc[SDR_DATAGRAMS];
@@ -116,9 +122,9 @@ static int reap(struct sdr_control *c)
 
 	for (int i = 0; i < n; i++)
 		if (wc[i].status)
-			return -EIO;
+			return failed(c, ibv_wc_status_str(wc[i].status));
 	c->completed += n > 0 ? (uint64_t)n : 0;
-	return n < 0 ? -EIO : 0;
+	return n < 0 ? failed(c, "a completion queue has failed") : 0;
 }
 
 void *sdr_control_room(struct sdr_control *c)
@@ -135,7 +141,7 @@ int sdr_control_send(struct sdr_control *c, size_t length)
 	wr.wr.ud.remote_qpn = c->peer_qpn;
 	wr.wr.ud.remote_qkey = c->peer_qkey;
 	if (ibv_post_send(c->qp, &wr, &bad))
-		return -EIO;
+		return failed(c, "a datagram cannot be posted");
 	c->posted++;
 	return 0;
 }
@@ -143,15 +149,18 @@ int sdr_control_send(struct sdr_control *c, size_t length)
 int sdr_control_poll(struct sdr_control *c, sdr_control_fn hear, void *arg)
 {
 	struct ibv_wc wc[SDR_DATAGRAMS];
-	int n = reap(c) ? -1 : ibv_poll_cq(c->recv_cq, SDR_DATAGRAMS, wc);
+	int n;
 
+	if (reap(c))
+		return -EIO;
+	n = ibv_poll_cq(c->recv_cq, SDR_DATAGRAMS, wc);
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status)
-			return -EIO;
+			return failed(c, ibv_wc_status_str(wc[i].status));
 		if (wc[i].byte_len > GRH)
 			hear(arg, recv_at(c, wc[i].wr_id) + GRH, wc[i].byte_len - GRH);
 		if (post_recv(c, wc[i].wr_id))
-			return -EIO;
+			return failed(c, "a receive of datagrams cannot be posted");
 	}
-	return n < 0 ? -EIO : n;
+	return n < 0 ? failed(c, "a completion queue has failed") : n;
 }

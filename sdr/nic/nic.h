@@ -57,6 +57,7 @@ struct sdr_channel {
 	uint32_t send_depth, recv_depth;
 	uint64_t posted, completed; /* sends */
 	uint32_t used;		    /* receives that are to be posted again */
+	const char *fault;	    /* behind an error: what it was */
 };
 
 struct sdr_packet_out {
@@ -89,6 +90,7 @@ struct sdr_control {
 	size_t mem_size;
 	uint32_t qkey, peer_qpn, peer_qkey;
 	uint64_t posted, completed;
+	const char *fault; /* as a channel's */
 };
 
 int sdr_control_open(struct sdr_control *c, const struct sdr_nic *nic, uint32_t qkey);
@@ -148,11 +150,22 @@ struct sdr_slots_ops {
 struct sdr_slots {
 	const struct sdr_slots_ops *ops;
 	const struct sdr_nic *nics;
-	uint32_t n_nics, failed; /* failed: bits of NICs */
+	/*
+	 * Where the other end has more NICs than this one, a NIC of this end stands for several of n_nics, which are told apart
+	 * nevertheless: each has keys of its own, and NIC i is the i-th of n_devices, counted round.
+	 */
+	uint32_t n_devices, n_nics;
+	uint32_t failed;   /* bits of NICs */
+	const char *fault; /* of the last one that failed */
 	uint32_t n, generations;
 	uint64_t slot_size;
 	void *priv;
 };
+
+static inline const struct sdr_nic *sdr_slots_nic(const struct sdr_slots *s, uint32_t i)
+{
+	return &s->nics[i % s->n_devices];
+}
 
 extern const struct sdr_slots_ops sdr_slots_window; /* window.c */
 extern const struct sdr_slots_ops sdr_slots_stage;  /* stage.c */

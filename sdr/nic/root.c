@@ -243,7 +243,7 @@ static int make_keys(struct root *r, const struct sdr_nic *nic)
 
 static int root_open(struct sdr_changer *c, const struct sdr_slots *s, uint32_t nic_index)
 {
-	const struct sdr_nic *nic = &s->nics[nic_index];
+	const struct sdr_nic *nic = sdr_slots_nic(s, nic_index);
 	uint64_t places = (uint64_t)s->n * s->generations, entries = places * PER_PLACE;
 	struct root *r;
 	int err;

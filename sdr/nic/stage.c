@@ -43,7 +43,7 @@ static void stage_close(struct sdr_slots *s)
 
 static int enroll(const struct sdr_slots *s, struct stage *g, uint32_t nic)
 {
-	g->mrs[nic] = ibv_reg_mr(s->nics[nic].pd, g->mem, g->size,
+	g->mrs[nic] = ibv_reg_mr(sdr_slots_nic(s, nic)->pd, g->mem, g->size,
 				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	return g->mrs[nic] ? 0 : -errno;
 }

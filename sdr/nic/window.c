@@ -22,7 +22,7 @@ static void window_close(struct sdr_changer *c, const struct sdr_slots *s)
 
 static int window_open(struct sdr_changer *c, const struct sdr_slots *s, uint32_t nic_index)
 {
-	const struct sdr_nic *nic = &s->nics[nic_index];
+	const struct sdr_nic *nic = sdr_slots_nic(s, nic_index);
 	struct sdr_peer self = { .gid = nic->gid, .lid = nic->lid, .mtu = nic->mtu };
 	struct ibv_mw **mw;
 	int err;

@@ -19,7 +19,8 @@ enum {
 	SDR_RAILS_MAX = 8, /* channels of a generation */
 	SDR_PARTS_MAX = 1024,
 	SDR_MAC_KEY = 16,
-	SDR_MAC_SIZE = 8
+	SDR_MAC_SIZE = 8,
+	SDR_WHY_MAX = 160
 };
 
 /* A device that is gone, and opened anew by a thread. */
@@ -90,7 +91,7 @@ struct sdr_qp_counts {
 
 enum sdr_job { SDR_JOB_CLOSE, SDR_JOB_MAKE, SDR_JOB_CONNECT };
 
-/* A NIC, as one connection sees it. */
+/* A way from a NIC here to one there, as one connection sees it. */
 struct sdr_watch {
 	struct sdr_join join;
 	bool failed; /* to be left at the next look */
@@ -113,7 +114,7 @@ struct sdr_watch {
 /* Bits are of rails: channels of a generation. */
 struct sdr_rails {
 	struct sdr_control controls[SDR_RAILS_MAX];
-	struct sdr_watch nics[SDR_NICS_MAX];
+	struct sdr_watch ways[SDR_NICS_MAX];
 	uint32_t dead, down, peer_down;
 	uint32_t newest; /* number of the datagram that peer_down is from */
 	uint32_t next_control, qkey, peer_qkey;
@@ -127,6 +128,8 @@ struct sdr_qp {
 	struct sdr_context *ctx;
 	struct sdr_qp_attr attr;
 	uint32_t packet, max_packets; /* bytes; of a message */
+	uint32_t n_ways;	      /* NICs of the end that has more; of unequal ends, rails */
+	char why[SDR_WHY_MAX];
 	bool connected, core_made, is_signed;
 	uint8_t mac_key[SDR_MAC_KEY];
 	int error; /* sticky */
@@ -168,13 +171,17 @@ bool sdr_mr_covers(const struct sdr_mr *mr, const struct sdr_qp *qp, uint64_t ad
 /* revive.c */
 void sdr_revive(struct sdr_context *ctx, uint32_t nic, uint64_t now);
 void sdr_revivals_join(struct sdr_context *ctx);
-/* rails.c */
-uint32_t sdr_rail_nic(const struct sdr_qp *qp, uint32_t rail);
-uint32_t sdr_rails_usable(const struct sdr_qp *qp); /* bits; 0: none is left */
-double sdr_rails_share(const struct sdr_qp *qp);    /* of the rate, that these have */
+/* why.c: of what has failed last: a sentence */
+void sdr_why(struct sdr_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* rails.c: a way is that of several rails, and a NIC has several ways where the other end has more NICs */
+uint32_t sdr_rail_way(const struct sdr_qp *qp, uint32_t rail);
+uint32_t sdr_way_device(const struct sdr_qp *qp, uint32_t way); /* in the context */
+uint32_t sdr_rails_usable(const struct sdr_qp *qp);		/* bits; 0: none is left */
+double sdr_rails_share(const struct sdr_qp *qp);		/* of the rate, that these have */
 bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail);
 bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail);
-void sdr_rails_fail(struct sdr_qp *qp, uint32_t nic); /* not from within a poll of it */
+/* Not from within a poll of it. */
+void sdr_rails_fail(struct sdr_qp *qp, uint32_t way, const char *fault);
 void sdr_rails_look(struct sdr_qp *qp);
 void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h);
 void sdr_rails_hear(struct sdr_qp *qp, const struct sdr_ctrl_head *h);
@@ -186,24 +193,12 @@ void sdr_rails_begin(struct sdr_qp *qp);
 void sdr_rails_mask(struct sdr_qp *qp);
 void sdr_rails_answer(struct sdr_qp *qp);
 /* rejoin.c: a NIC that is left, and used again */
-void sdr_nic_tend(struct sdr_qp *qp, uint32_t nic);	   /* what is due of it */
+void sdr_way_tend(struct sdr_qp *qp, uint32_t way);	   /* what is due of it */
 bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic); /* something of the device */
 void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said);
 void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed: waits for the workers */
 int sdr_rail_connect(struct sdr_qp *qp, uint32_t rail, struct sdr_peer *peer, const uint32_t *qpn,
 		     uint32_t control_qpn);
-/* blob.c */
-struct sdr_blob {
-	uint32_t connection, packet, max_msgs, chunk, channels, generations, qkey, n_nics;
-	uint64_t max_msg_size;
-	uint8_t id_bits, offset_bits, mtu, is_signed;
-	/* Their mtu is the blob's. */
-	struct sdr_peer nics[SDR_NICS_MAX]; /* channel i: NIC i mod n_nics */
-	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];
-	uint32_t psn; /* 0 */
-};
-int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len);
-int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len);
 /* mac.c: of control datagrams, behind their bytes; where no key was given, nothing */
 uint64_t sdr_mac(const uint8_t key[SDR_MAC_KEY], const void *text, size_t n);
 size_t sdr_mac_size(const struct sdr_qp *qp);

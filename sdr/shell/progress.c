@@ -71,7 +71,7 @@ static int poll_channel(struct sdr_qp *qp, uint32_t i)
 	if (n >= 0)
 		n = sdr_channel_reap(c);
 	if (n < 0)
-		sdr_rails_fail(qp, sdr_rail_nic(qp, i % qp->attr.channels));
+		sdr_rails_fail(qp, sdr_rail_way(qp, i % qp->attr.channels), c->fault);
 	return n < 0 ? (int)sum : (int)sum + n;
 }
 

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* A connection: its queue pairs, its backend, its core. */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/blob.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-enum { MIB = 1 << 20, CHUNK_PACKETS = 16, MAX_MSGS = 64, RECV_DEPTH = 4096, ROOT_GENERATIONS = 4 };
+enum {
+	MIB = 1 << 20,
+	CHUNK_PACKETS_MAX = 16,
+	MAX_MSGS = 64,
+	RECV_DEPTH = 4096,
+	ROOT_GENERATIONS = 4
+};
 
 #define REPEAT_NS	20000000ull /* until a round trip is known */
 #define LIFETIME_NS	1000000000ull
@@ -59,11 +65,24 @@ static bool has_windows(const struct sdr_context *ctx)
 	return true;
 }
 
+/*
+ * A packet, so that nothing is sent again, or restored, but what was lost; more where an ACK could not tell of all chunks of a
+ * message otherwise.
+ */
+static uint32_t default_chunk(uint64_t max_msg_size, uint32_t packet)
+{
+	uint32_t n = 1;
+
+	while (n < CHUNK_PACKETS_MAX && max_msg_size > (uint64_t)n * packet * SDR_WINDOW_BITS)
+		n *= 2;
+	return n * packet;
+}
+
 static void set_defaults(struct sdr_qp_attr *a, const struct sdr_context *ctx)
 {
 	a->max_msg_size = a->max_msg_size ? a->max_msg_size : MIB;
-	a->chunk_size =
-		a->chunk_size ? a->chunk_size : CHUNK_PACKETS * sdr_mtu_bytes(least_mtu(ctx));
+	if (!a->chunk_size)
+		a->chunk_size = default_chunk(a->max_msg_size, sdr_mtu_bytes(least_mtu(ctx)));
 	a->max_msgs = a->max_msgs ? a->max_msgs : MAX_MSGS;
 	a->channels = a->channels ? a->channels : ctx->n_nics;
 	if (!a->generations)
@@ -169,7 +188,8 @@ static int make_backing(struct sdr_qp *qp)
 	qp->backing = (struct sdr_slots){
 		.ops = ops[qp->attr.backend],
 		.nics = qp->ctx->nics,
-		.n_nics = qp->ctx->n_nics,
+		.n_devices = qp->ctx->n_nics,
+		.n_nics = qp->n_ways,
 		.n = qp->attr.max_msgs,
 		.generations = qp->attr.generations,
 		/* Each slot on pages of its own. */
@@ -178,15 +198,19 @@ static int make_backing(struct sdr_qp *qp)
 	return qp->backing.ops->open(&qp->backing);
 }
 
+static const struct sdr_nic *nic_of(const struct sdr_qp *qp, uint32_t rail)
+{
+	return &qp->ctx->nics[sdr_way_device(qp, sdr_rail_way(qp, rail))];
+}
+
 static int make_channels(struct sdr_qp *qp)
 {
 	uint32_t n = qp->attr.channels * qp->attr.generations;
 	int err = 0;
 
 	for (uint32_t i = 0; i < n && !err; i++) {
-		const struct sdr_nic *nic = &qp->ctx->nics[sdr_rail_nic(qp, i % qp->attr.channels)];
-
-		err = sdr_channel_open(&qp->channels[i], nic, qp->attr.recv_depth);
+		err = sdr_channel_open(&qp->channels[i], nic_of(qp, i % qp->attr.channels),
+				       qp->attr.recv_depth);
 		qp->n_channels += !err;
 	}
 	return err;
@@ -198,8 +222,7 @@ static int make_controls(struct sdr_qp *qp, uint32_t qkey)
 
 	qp->rails.qkey = qkey;
 	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
-		err = sdr_control_open(&qp->rails.controls[r], &qp->ctx->nics[sdr_rail_nic(qp, r)],
-				       qkey);
+		err = sdr_control_open(&qp->rails.controls[r], nic_of(qp, r), qkey);
 	return err;
 }
 
@@ -233,6 +256,7 @@ static int qp_make(struct sdr_qp *qp)
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return -EIO;
 	qp->connection = random[0];
+	qp->n_ways = qp->ctx->n_nics;
 	set_defaults(&qp->attr, qp->ctx);
 	err = check(&qp->attr, qp->ctx);
 	if (!err)
@@ -335,13 +359,40 @@ SDR_API int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len)
 	return sdr_blob_write(&own, info, len);
 }
 
-static bool fits(const struct sdr_blob *own, const struct sdr_blob *other)
+/* Else the first attribute in which they differ is told. */
+static bool fits(struct sdr_qp *qp, const struct sdr_blob *own, const struct sdr_blob *other)
 {
-	return own->max_msgs == other->max_msgs && own->chunk == other->chunk &&
-	       own->channels == other->channels && own->generations == other->generations &&
-	       own->n_nics == other->n_nics && own->max_msg_size == other->max_msg_size &&
-	       own->id_bits == other->id_bits && own->offset_bits == other->offset_bits &&
-	       own->is_signed == other->is_signed;
+	const struct {
+		const char *name;
+		uint64_t own, other;
+	} same[] = {
+		{ "max_msg_size", own->max_msg_size, other->max_msg_size },
+		{ "chunk_size", own->chunk, other->chunk },
+		{ "max_msgs", own->max_msgs, other->max_msgs },
+		{ "channels", own->channels, other->channels },
+		{ "generations", own->generations, other->generations },
+		{ "id_bits", own->id_bits, other->id_bits },
+		{ "offset_bits", own->offset_bits, other->offset_bits },
+		{ "a mac_key", own->is_signed, other->is_signed },
+	};
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		if (same[i].own == same[i].other)
+			continue;
+		sdr_why(qp, "%s: %llu here, %llu there (%u and %u devices): both need the same",
+			same[i].name, (unsigned long long)same[i].own,
+			(unsigned long long)same[i].other, own->n_nics, other->n_nics);
+		return false;
+	}
+	return true;
+}
+
+/* Each rail is a way of its own, and slots have a key for each: they are made anew. */
+static int part_ways(struct sdr_qp *qp)
+{
+	qp->backing.ops->close(&qp->backing);
+	qp->n_ways = qp->attr.channels;
+	return make_backing(qp);
 }
 
 static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)
@@ -351,10 +402,12 @@ static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_
 
 	qp->rails.mtu = mtu;
 	qp->rails.peer_qkey = other->qkey;
-	if (sdr_mtu_bytes(mtu) != qp->packet)
+	if (other->n_nics != qp->ctx->n_nics)
+		err = part_ways(qp);
+	if (!err && sdr_mtu_bytes(mtu) != qp->packet)
 		err = make_core(qp, sdr_mtu_bytes(mtu));
 	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
-		err = sdr_rail_connect(qp, r, &other->nics[sdr_rail_nic(qp, r)], other->qpn,
+		err = sdr_rail_connect(qp, r, &other->nics[r % other->n_nics], other->qpn,
 				       other->control_qpn[r]);
 	return err;
 }
@@ -368,7 +421,7 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 		return -EISCONN;
 	describe(qp, &own);
 	err = sdr_blob_read(&other, remote, len);
-	if (!err && !fits(&own, &other))
+	if (!err && !fits(qp, &own, &other))
 		err = -EPROTO;
 	if (!err)
 		err = connect_to(qp, &own, &other);

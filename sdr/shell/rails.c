@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Channels over several NICs: a rail is a channel's way, from a NIC here to one there. A NIC that fails is only loss: its rails are
+ * Channels over several NICs: a rail is a channel's way, from a NIC here to one there. Where both ends have as many NICs, rails over
+ * the same two have a way together, else each rail has its own. A NIC that fails is only loss: its rails are
  * left, what was under way there is made good as any loss is. Who finds it tells the other end, in the head of
  * each datagram, which then leaves them, too. What becomes of them then: rejoin.c.
  */
@@ -10,6 +11,7 @@
 
 static_assert((int)SDR_NICS_MAX == (int)SDR_RKEYS_MAX, "a key for each NIC");
 static_assert((int)SDR_NICS_MAX == (int)SDR_CTRL_NICS, "a life for each NIC");
+static_assert((int)SDR_RAILS_MAX <= (int)SDR_NICS_MAX, "of unequal ends a way for each rail");
 static_assert((int)SDR_CHANNELS_MAX == (int)SDR_CTRL_QPS, "all channels in a JOIN");
 
 #define STALL_NS 1000000000ull /* at least, as a lifetime may be told that is short */
@@ -17,34 +19,38 @@ static_assert((int)SDR_CHANNELS_MAX == (int)SDR_CTRL_QPS, "all channels in a JOI
 	5000000ull /* at most, of a round's time: a program that was stopped has waited for nothing */
 #define ASK_NS 20000000ull
 
-static uint32_t nics_of(const struct sdr_qp *qp)
-{
-	return qp->ctx->n_nics;
-}
-
 static uint32_t all_rails(const struct sdr_qp *qp)
 {
 	return (1u << qp->attr.channels) - 1;
 }
 
-uint32_t sdr_rail_nic(const struct sdr_qp *qp, uint32_t rail)
+uint32_t sdr_rail_way(const struct sdr_qp *qp, uint32_t rail)
 {
-	return rail % nics_of(qp);
+	return rail % qp->n_ways;
 }
 
-/* Bits of the rails that begin at a NIC. */
-static uint32_t rails_of(const struct sdr_qp *qp, uint32_t nic)
+uint32_t sdr_way_device(const struct sdr_qp *qp, uint32_t way)
+{
+	return way % qp->ctx->n_nics;
+}
+
+static const struct sdr_nic *device_of(const struct sdr_qp *qp, uint32_t way)
+{
+	return &qp->ctx->nics[sdr_way_device(qp, way)];
+}
+
+static uint32_t rails_of(const struct sdr_qp *qp, uint32_t way)
 {
 	uint32_t bits = 0;
 
-	for (uint32_t r = nic; r < qp->attr.channels; r += nics_of(qp))
+	for (uint32_t r = way; r < qp->attr.channels; r += qp->n_ways)
 		bits |= 1u << r;
 	return bits;
 }
 
-static bool is_up(const struct sdr_qp *qp, uint32_t nic)
+static bool is_up(const struct sdr_qp *qp, uint32_t way)
 {
-	return qp->rails.nics[nic].join.join_state == SDR_JOIN_UP;
+	return qp->rails.ways[way].join.join_state == SDR_JOIN_UP;
 }
 
 static uint32_t alive(const struct sdr_qp *qp)
@@ -70,11 +76,14 @@ double sdr_rails_share(const struct sdr_qp *qp)
 void sdr_rails_mask(struct sdr_qp *qp)
 {
 	qp->rails.dead = 0;
-	for (uint32_t i = 0; i < nics_of(qp); i++)
+	for (uint32_t i = 0; i < qp->n_ways; i++)
 		if (!is_up(qp, i))
 			qp->rails.dead |= rails_of(qp, i);
-	if (!alive(qp))
-		qp->error = -EIO;
+	if (alive(qp))
+		return;
+	qp->error = -EIO;
+	if (!qp->why[0])
+		sdr_why(qp, "the other end has left its last device");
 }
 
 static uint64_t lifetime(const struct sdr_qp *qp)
@@ -84,22 +93,31 @@ static uint64_t lifetime(const struct sdr_qp *qp)
 
 void sdr_rails_begin(struct sdr_qp *qp)
 {
-	for (uint32_t i = 0; i < nics_of(qp); i++)
-		sdr_join_init(&qp->rails.nics[i].join, lifetime(qp));
+	for (uint32_t i = 0; i < qp->n_ways; i++)
+		sdr_join_init(&qp->rails.ways[i].join, lifetime(qp));
 	qp->rails.looked_at = sdr_clock_ns();
 }
 
-void sdr_rails_fail(struct sdr_qp *qp, uint32_t nic)
+static bool is_lost(const struct sdr_qp *qp, uint32_t device)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
+	for (uint32_t i = device; i < qp->n_ways; i += qp->ctx->n_nics)
+		if (qp->rails.ways[i].lost)
+			return true;
+	return false;
+}
+
+void sdr_rails_fail(struct sdr_qp *qp, uint32_t way, const char *fault)
+{
+	struct sdr_watch *w = &qp->rails.ways[way];
 
 	if (w->lost)
 		return;
-	qp->counts.nics_lost++;
+	sdr_why(qp, "%s: %s", device_of(qp, way)->name, fault);
+	qp->counts.nics_lost += !is_lost(qp, sdr_way_device(qp, way));
 	w->lost = true;
 	w->failed = false;
 	if (qp->backing.ops->lost)
-		qp->backing.ops->lost(&qp->backing, nic, false);
+		qp->backing.ops->lost(&qp->backing, way, false);
 	sdr_join_fail(&w->join, qp->now);
 	sdr_rails_mask(qp);
 	qp->rails.ask_at = 0;
@@ -109,7 +127,7 @@ void sdr_rails_fail(struct sdr_qp *qp, uint32_t nic)
 /* What was given to it may still leave, or be read. */
 bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail)
 {
-	const struct sdr_watch *w = &qp->rails.nics[sdr_rail_nic(qp, rail)];
+	const struct sdr_watch *w = &qp->rails.ways[sdr_rail_way(qp, rail)];
 
 	return w->join.join_state != SDR_JOIN_UP && (!w->quiet_at || qp->now < w->quiet_at);
 }
@@ -122,20 +140,20 @@ bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail)
 /* ---- what is seen of a NIC ------------------------------------------------------------------- */
 
 /* Requests that it has answered; waits: and not. */
-static uint64_t count(const struct sdr_qp *qp, uint32_t nic, uint64_t *waits)
+static uint64_t count(const struct sdr_qp *qp, uint32_t way, uint64_t *waits)
 {
 	uint64_t answered = 0;
 
 	*waits = 0;
 	if (qp->backing.ops->waits)
-		*waits = qp->backing.ops->waits(&qp->backing, nic, &answered);
+		*waits = qp->backing.ops->waits(&qp->backing, way, &answered);
 	for (uint32_t i = 0; i < qp->n_channels; i++) {
-		if (sdr_rail_nic(qp, i % qp->attr.channels) != nic)
+		if (sdr_rail_way(qp, i % qp->attr.channels) != way)
 			continue;
 		answered += qp->channels[i].completed;
 		*waits += qp->channels[i].posted - qp->channels[i].completed;
 	}
-	for (uint32_t r = nic; r < qp->attr.channels; r += nics_of(qp)) {
+	for (uint32_t r = way; r < qp->attr.channels; r += qp->n_ways) {
 		answered += qp->rails.controls[r].completed;
 		*waits += qp->rails.controls[r].posted - qp->rails.controls[r].completed;
 	}
@@ -143,10 +161,10 @@ static uint64_t count(const struct sdr_qp *qp, uint32_t nic, uint64_t *waits)
 }
 
 /* No packet may leave that was posted more than a lifetime ago: ids would be used again before it arrives. */
-static bool is_stuck(struct sdr_qp *qp, uint32_t nic, uint64_t step)
+static bool is_stuck(struct sdr_qp *qp, uint32_t way, uint64_t step)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
-	uint64_t waits, answered = count(qp, nic, &waits);
+	struct sdr_watch *w = &qp->rails.ways[way];
+	uint64_t waits, answered = count(qp, way, &waits);
 
 	if (!waits || answered != w->answered)
 		w->stuck_ns = 0;
@@ -160,34 +178,41 @@ static void look_at_ports(struct sdr_qp *qp)
 {
 	uint32_t down = 0;
 
-	for (uint32_t i = 0; i < nics_of(qp); i++)
-		if (qp->ctx->nics[i].down)
+	for (uint32_t i = 0; i < qp->n_ways; i++)
+		if (device_of(qp, i)->down)
 			down |= rails_of(qp, i);
 	if (down != qp->rails.down)
 		qp->rails.answer = qp->urgent = true;
 	qp->rails.down = down;
 }
 
-static bool has_failed(struct sdr_qp *qp, uint32_t nic, uint64_t step)
+/* What a way has failed of; NULL: it has not. */
+static const char *fault_of(struct sdr_qp *qp, uint32_t way, uint64_t step)
 {
-	const struct sdr_watch *w = &qp->rails.nics[nic];
-
-	if (w->failed || qp->ctx->nics[nic].gone || qp->backing.failed >> nic & 1)
-		return true;
-	return is_up(qp, nic) && is_stuck(qp, nic, step);
+	if (device_of(qp, way)->gone)
+		return "the device reports a fatal error";
+	if (qp->backing.failed >> way & 1)
+		return qp->backing.fault;
+	if (qp->rails.ways[way].failed)
+		return "a datagram cannot be posted";
+	if (is_up(qp, way) && is_stuck(qp, way, step))
+		return "it answers no request for longer than a packet's lifetime, or a second";
+	return NULL;
 }
 
 void sdr_rails_look(struct sdr_qp *qp)
 {
 	uint64_t step = qp->now - qp->rails.looked_at;
+	const char *fault;
 
 	if (step > STEP_NS)
 		step = STEP_NS;
 	qp->rails.looked_at = qp->now;
-	for (uint32_t i = 0; i < nics_of(qp); i++) {
-		if (!qp->rails.nics[i].lost && has_failed(qp, i, step))
-			sdr_rails_fail(qp, i);
-		sdr_nic_tend(qp, i);
+	for (uint32_t i = 0; i < qp->n_ways; i++) {
+		fault = qp->rails.ways[i].lost ? NULL : fault_of(qp, i, step);
+		if (fault)
+			sdr_rails_fail(qp, i, fault);
+		sdr_way_tend(qp, i);
 	}
 	sdr_rails_mask(qp);
 	look_at_ports(qp);
@@ -197,15 +222,15 @@ void sdr_rails_look(struct sdr_qp *qp)
 
 void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h)
 {
-	for (uint32_t i = 0; i < nics_of(qp); i++)
-		h->life[i] = qp->rails.nics[i].join.life;
+	for (uint32_t i = 0; i < qp->n_ways; i++)
+		h->life[i] = qp->rails.ways[i].join.life;
 	h->down = (uint8_t)qp->rails.down;
 }
 
 static bool asks(const struct sdr_qp *qp)
 {
-	for (uint32_t i = 0; i < nics_of(qp); i++)
-		if (!is_up(qp, i) && !qp->rails.nics[i].join.told)
+	for (uint32_t i = 0; i < qp->n_ways; i++)
+		if (!is_up(qp, i) && !qp->rails.ways[i].join.told)
 			return true;
 	return false;
 }
@@ -225,8 +250,8 @@ void sdr_rails_hear(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
 		r->newest = h->sequence;
 		r->peer_down = h->down;
 	}
-	for (uint32_t i = 0; i < nics_of(qp); i++)
-		sdr_join_hear_life(&r->nics[i].join, h->life[i], qp->now);
+	for (uint32_t i = 0; i < qp->n_ways; i++)
+		sdr_join_hear_life(&r->ways[i].join, h->life[i], qp->now);
 	sdr_rails_mask(qp);
 }
 
@@ -268,7 +293,7 @@ int sdr_rails_poll(struct sdr_qp *qp)
 			continue;
 		n = sdr_control_poll(&qp->rails.controls[r], sdr_heard, qp);
 		if (n < 0)
-			sdr_rails_fail(qp, sdr_rail_nic(qp, r));
+			sdr_rails_fail(qp, sdr_rail_way(qp, r), qp->rails.controls[r].fault);
 		sum += n > 0 ? n : 0;
 	}
 	return sum;

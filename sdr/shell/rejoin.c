@@ -15,14 +15,14 @@
 
 enum { PATIENCE = 30 }; /* lifetimes, for a NIC that failed to be out of the way */
 
-static uint32_t nics_of(const struct sdr_qp *qp)
-{
-	return qp->ctx->n_nics;
-}
-
 static uint32_t number_of(const struct sdr_watch *w)
 {
-	return (uint32_t)(w - w->qp->rails.nics);
+	return (uint32_t)(w - w->qp->rails.ways);
+}
+
+static struct sdr_nic *device_of(struct sdr_qp *qp, uint32_t way)
+{
+	return &qp->ctx->nics[sdr_way_device(qp, way)];
 }
 
 /* ---- what a thread does, that has the NIC for itself ------------------------------------------ */
@@ -48,39 +48,39 @@ static int open_channel(struct sdr_channel *c, const struct sdr_nic *nic, uint32
 static void close_all(struct sdr_watch *w)
 {
 	struct sdr_qp *qp = w->qp;
-	uint32_t nic = number_of(w);
+	uint32_t way = number_of(w);
 
-	for (uint32_t r = nic; r < qp->attr.channels; r += nics_of(qp)) {
+	for (uint32_t r = way; r < qp->attr.channels; r += qp->n_ways) {
 		for (uint32_t i = r; i < qp->n_channels; i += qp->attr.channels)
 			close_channel(&qp->channels[i]);
 		sdr_control_close(&qp->rails.controls[r]);
 	}
 	if (w->was_lost && qp->backing.ops->bury)
-		qp->backing.ops->bury(&qp->backing, nic);
+		qp->backing.ops->bury(&qp->backing, way);
 }
 
 static int make_all(struct sdr_watch *w)
 {
 	struct sdr_qp *qp = w->qp;
-	uint32_t nic = number_of(w);
-	const struct sdr_nic *device = &qp->ctx->nics[nic];
+	uint32_t way = number_of(w);
+	const struct sdr_nic *device = device_of(qp, way);
 	int err = device->mtu < qp->rails.mtu ? -EMSGSIZE : 0;
 
-	for (uint32_t r = nic; r < qp->attr.channels && !err; r += nics_of(qp)) {
+	for (uint32_t r = way; r < qp->attr.channels && !err; r += qp->n_ways) {
 		for (uint32_t i = r; i < qp->n_channels && !err; i += qp->attr.channels)
 			err = open_channel(&qp->channels[i], device, qp->attr.recv_depth);
 		if (!err)
 			err = sdr_control_open(&qp->rails.controls[r], device, qp->rails.qkey);
 	}
 	if (!err && w->was_lost && qp->backing.ops->renew)
-		err = qp->backing.ops->renew(&qp->backing, nic);
+		err = qp->backing.ops->renew(&qp->backing, way);
 	return err;
 }
 
 int sdr_rail_connect(struct sdr_qp *qp, uint32_t rail, struct sdr_peer *peer, const uint32_t *qpn,
 		     uint32_t control_qpn)
 {
-	const struct sdr_nic *nic = &qp->ctx->nics[sdr_rail_nic(qp, rail)];
+	const struct sdr_nic *nic = device_of(qp, sdr_rail_way(qp, rail));
 	int err = 0;
 
 	peer->mtu = qp->rails.mtu;
@@ -95,7 +95,7 @@ static int connect_all(struct sdr_watch *w)
 {
 	int err = 0;
 
-	for (uint32_t r = number_of(w); r < w->qp->attr.channels && !err; r += nics_of(w->qp))
+	for (uint32_t r = number_of(w); r < w->qp->attr.channels && !err; r += w->qp->n_ways)
 		err = sdr_rail_connect(w->qp, r, &w->peer, w->qpn, w->control_qpn[r]);
 	return err;
 }
@@ -137,7 +137,7 @@ static void dismiss(struct sdr_watch *w)
 void sdr_rails_join(struct sdr_qp *qp)
 {
 	for (uint32_t i = 0; i < SDR_NICS_MAX; i++)
-		dismiss(&qp->rails.nics[i]);
+		dismiss(&qp->rails.ways[i]);
 }
 
 /* ---- what is due of a NIC -------------------------------------------------------------------- */
@@ -162,34 +162,34 @@ static void finish_job(struct sdr_qp *qp, struct sdr_watch *w)
 	}
 }
 
-static void forget_keys(struct sdr_qp *qp, uint32_t nic)
+static void forget_keys(struct sdr_qp *qp, uint32_t way)
 {
 	for (uint32_t i = 0; i < qp->attr.max_msgs; i++) {
-		qp->slots[i].rkeys[nic] = 0;
-		qp->core_sends[i].cts.rkeys[nic] = 0;
-		qp->sends[i].cts.rkeys[nic] = 0;
+		qp->slots[i].rkeys[way] = 0;
+		qp->core_sends[i].cts.rkeys[way] = 0;
+		qp->sends[i].cts.rkeys[way] = 0;
 	}
 	if (qp->rel)
-		sdr_rel_forget_keys(qp->rel, nic);
+		sdr_rel_forget_keys(qp->rel, way);
 }
 
-static void use_again(struct sdr_qp *qp, uint32_t nic)
+static void use_again(struct sdr_qp *qp, uint32_t way)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
+	struct sdr_watch *w = &qp->rails.ways[way];
 
 	if (w->lost && qp->backing.ops->joined)
-		qp->backing.ops->joined(&qp->backing, nic);
+		qp->backing.ops->joined(&qp->backing, way);
 	w->lost = w->over = w->failed = false;
 	w->stuck_ns = w->quiet_at = 0;
-	qp->backing.failed &= ~(1u << nic);
+	qp->backing.failed &= ~(1u << way);
 	qp->counts.nics_joined++;
 }
 
-static void say_join(struct sdr_qp *qp, uint32_t nic)
+static void say_join(struct sdr_qp *qp, uint32_t way)
 {
 	static _Thread_local struct sdr_ctrl c;
-	const struct sdr_nic *device = &qp->ctx->nics[nic];
-	struct sdr_join *j = &qp->rails.nics[nic].join;
+	const struct sdr_nic *device = device_of(qp, way);
+	struct sdr_join *j = &qp->rails.ways[way].join;
 	struct sdr_ctrl_join *said = &c.join;
 
 	if (sdr_join_stage_of(j) == SDR_STAGE_NONE)
@@ -197,29 +197,29 @@ static void say_join(struct sdr_qp *qp, uint32_t nic)
 	memset(&c.head, 0, sizeof(c.head));
 	c.head.type = SDR_CTRL_JOIN;
 	*said = (struct sdr_ctrl_join){
-		.nic = nic, .life = j->life, .stage = sdr_join_stage_of(j), .lid = device->lid
+		.nic = way, .life = j->life, .stage = sdr_join_stage_of(j), .lid = device->lid
 	};
 	memcpy(said->gid, device->gid.raw, sizeof(said->gid));
 	if (said->stage >= SDR_STAGE_MADE) {
 		said->n_controls = qp->attr.channels;
 		said->n_channels = qp->n_channels;
 	}
-	/* All places are told, so that each end finds its own; those of other NICs are 0. */
-	for (uint32_t r = nic; r < said->n_controls; r += nics_of(qp))
+	/* All places are told, so that each end finds its own; those of other ways are 0. */
+	for (uint32_t r = way; r < said->n_controls; r += qp->n_ways)
 		said->control_qpn[r] = qp->rails.controls[r].qp->qp_num;
 	for (uint32_t i = 0; i < said->n_channels; i++)
-		if (sdr_rail_nic(qp, i % qp->attr.channels) == nic)
+		if (sdr_rail_way(qp, i % qp->attr.channels) == way)
 			said->qpn[i] = qp->channels[i].qp->qp_num;
 	sdr_say_ctrl(qp, &c);
 }
 
 void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said)
 {
-	struct sdr_watch *w = &qp->rails.nics[said->nic < nics_of(qp) ? said->nic : 0];
+	struct sdr_watch *w = &qp->rails.ways[said->nic < qp->n_ways ? said->nic : 0];
 	bool made = said->stage >= SDR_STAGE_MADE;
 
-	if (said->nic >= nics_of(qp) || (made && (said->n_controls != qp->attr.channels ||
-						  said->n_channels != qp->n_channels))) {
+	if (said->nic >= qp->n_ways || (made && (said->n_controls != qp->attr.channels ||
+						 said->n_channels != qp->n_channels))) {
 		qp->counts.datagrams_bad++;
 		return;
 	}
@@ -234,12 +234,12 @@ void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said)
 	sdr_rails_mask(qp);
 }
 
-static void act(struct sdr_qp *qp, uint32_t nic, uint32_t todo)
+static void act(struct sdr_qp *qp, uint32_t way, uint32_t todo)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
+	struct sdr_watch *w = &qp->rails.ways[way];
 
 	if (todo & SDR_TODO_CLOSE) {
-		forget_keys(qp, nic);
+		forget_keys(qp, way);
 		employ(qp, w, SDR_JOB_CLOSE);
 	}
 	if (todo & SDR_TODO_MAKE)
@@ -247,50 +247,61 @@ static void act(struct sdr_qp *qp, uint32_t nic, uint32_t todo)
 	if (todo & SDR_TODO_CONNECT)
 		employ(qp, w, SDR_JOB_CONNECT);
 	if (todo & SDR_TODO_USE)
-		use_again(qp, nic);
+		use_again(qp, way);
 	if (todo & SDR_TODO_SAY)
-		say_join(qp, nic);
+		say_join(qp, way);
 	if (todo & SDR_TODO_TELL)
 		sdr_rails_answer(qp);
 }
 
-/* Of a NIC that is left: may anything still come by it? */
-static void bury(struct sdr_qp *qp, uint32_t nic)
+/* Of a way that is left: may anything still come by it? */
+static void bury(struct sdr_qp *qp, uint32_t way)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
+	struct sdr_watch *w = &qp->rails.ways[way];
 	const struct sdr_join *j = &w->join;
 
 	if (w->over || j->join_state == SDR_JOIN_UP)
 		return;
 	if (j->join_state < SDR_JOIN_BURIED) {
-		if (qp->now > j->left_at + PATIENCE * j->lifetime_ns)
-			qp->error = -ETIMEDOUT;
+		if (qp->now <= j->left_at + PATIENCE * j->lifetime_ns)
+			return;
+		qp->error = -ETIMEDOUT;
+		sdr_why(qp,
+			"%s: a command to it, or the other end's leave of it, does not come back",
+			device_of(qp, way)->name);
 		return;
 	}
 	w->over = true;
 	if (w->lost && qp->backing.ops->lost)
-		qp->backing.ops->lost(&qp->backing, nic, true);
+		qp->backing.ops->lost(&qp->backing, way, true);
 }
 
-bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic)
+static bool holds(const struct sdr_watch *w)
 {
-	const struct sdr_watch *w = &qp->rails.nics[nic];
-
 	return !w->lost || w->works || w->join.join_state <= SDR_JOIN_CLOSING ||
 	       w->join.join_state >= SDR_JOIN_MAKING;
 }
 
-void sdr_nic_tend(struct sdr_qp *qp, uint32_t nic)
+bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic)
 {
-	struct sdr_watch *w = &qp->rails.nics[nic];
+	for (uint32_t i = nic; i < qp->n_ways; i += qp->ctx->n_nics)
+		if (holds(&qp->rails.ways[i]))
+			return true;
+	return false;
+}
+
+void sdr_way_tend(struct sdr_qp *qp, uint32_t way)
+{
+	struct sdr_watch *w = &qp->rails.ways[way];
+	const struct sdr_nic *device = device_of(qp, way);
 
 	if (w->join.join_state == SDR_JOIN_UP && !w->join.todo)
 		return;
 	finish_job(qp, w);
-	if (w->lost && qp->ctx->nics[nic].gone && w->join.ready_at)
+	if (w->lost && device->gone && w->join.ready_at)
 		sdr_join_fail(&w->join, qp->now); /* once more, before it was used */
-	if (!qp->ctx->nics[nic].gone && w->join.join_state > SDR_JOIN_CLOSING)
+	if (!device->gone && w->join.join_state > SDR_JOIN_CLOSING)
 		sdr_join_ready(&w->join, qp->now);
-	act(qp, nic, sdr_join_tick(&w->join, qp->now));
-	bury(qp, nic);
+	act(qp, way, sdr_join_tick(&w->join, qp->now));
+	bury(qp, way);
 }

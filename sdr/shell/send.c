@@ -7,7 +7,7 @@
 
 #define LONGEST_NS	1e18
 #define CATCH_UP_NS	1000000ull
-#define CATCH_UP_MAX_NS 4000000ull
+#define CATCH_UP_MAX_NS 16000000ull
 
 static struct sdr_send_req *req_of(struct sdr_qp *qp, uint64_t n)
 {
@@ -26,12 +26,12 @@ static uint64_t time_of(const struct sdr_qp *qp, uint64_t bytes)
 }
 
 /*
- * How long a sender may have waited for its processor and still catch up. The queues of a long link are made for a part of its
- * round trip: an eighth of the least that was seen harms nobody, and a time slice is enough.
+ * How long a sender may have waited for its processor and still catch up. The link was idle for as long: what then leaves at once
+ * fills a queue of at most a quarter of what is under way in a round trip (the least that was seen), which routers of long links have.
  */
 static uint64_t catch_up_of(const struct sdr_qp *qp)
 {
-	uint64_t part = qp->estimate.min_ns / 8;
+	uint64_t part = qp->estimate.min_ns / 4;
 
 	if (qp->attr.burst)
 		return time_of(qp, qp->attr.burst);
@@ -59,9 +59,9 @@ static void charge(struct sdr_qp *qp, uint64_t bytes)
 /* The message has a place there, and its bytes here: a NIC that came back has neither of what is older. */
 static bool goes_by(const struct sdr_qp *qp, const struct sdr_send_req *s, uint32_t rail)
 {
-	uint32_t nic = sdr_rail_nic(qp, rail);
+	uint32_t way = sdr_rail_way(qp, rail);
 
-	return s->cts.rkeys[nic] && s->mr->mrs[nic];
+	return s->cts.rkeys[way] && s->mr->mrs[sdr_way_device(qp, way)];
 }
 
 /* The next that has room; a rail that is stuck holds up no other. NULL: there is none. */
@@ -86,10 +86,10 @@ static struct sdr_packet_out packet_of(const struct sdr_qp *qp, const struct sdr
 {
 	uint64_t at = (uint64_t)offset * qp->packet, left = at < s->length ? s->length - at : 0;
 	struct sdr_packet_out p = { .raddr = s->cts.addr };
-	uint32_t nic = sdr_rail_nic(qp, rail);
+	uint32_t way = sdr_rail_way(qp, rail);
 
-	p.rkey = s->cts.rkeys[nic];
-	p.lkey = s->mr->mrs[nic]->lkey;
+	p.rkey = s->cts.rkeys[way];
+	p.lkey = s->mr->mrs[sdr_way_device(qp, way)]->lkey;
 	p.imm = sdr_imm_make(&qp->core.layout, (uint32_t)(s->n & (qp->attr.max_msgs - 1)), offset,
 			     s->imm);
 	if (!left)
@@ -119,7 +119,8 @@ int sdr_packets_post(struct sdr_qp *qp, const struct sdr_send_req *s, const uint
 	}
 	posted[index] = c->posted + n;
 	if (sdr_channel_post(c, out, n)) {
-		sdr_rails_fail(qp, sdr_rail_nic(qp, rail)); /* they are lost, as on the way */
+		/* They are lost, as on the way. */
+		sdr_rails_fail(qp, sdr_rail_way(qp, rail), c->fault);
 		if (qp->error)
 			return qp->error;
 	}

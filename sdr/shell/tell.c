@@ -43,7 +43,7 @@ int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
 		return n;
 	qp->counts.datagrams_sent++;
 	if (sdr_control_send(control, sdr_mac_put(qp, room, (size_t)n)))
-		qp->rails.nics[sdr_rail_nic(qp, (uint32_t)(control - qp->rails.controls))].failed =
+		qp->rails.ways[sdr_rail_way(qp, (uint32_t)(control - qp->rails.controls))].failed =
 			true;
 	return 0;
 }
@@ -52,7 +52,7 @@ int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c)
 static void say_cts(struct sdr_qp *qp, const struct sdr_action *a)
 {
 	static _Thread_local struct sdr_ctrl c;
-	uint32_t keys = qp->ctx->n_nics, size = SDR_CTRL_CTS_SIZE + 4 * keys;
+	uint32_t keys = qp->n_ways, size = SDR_CTRL_CTS_SIZE + 4 * keys;
 	uint32_t most = (uint32_t)(sdr_ctrl_room(qp) - SDR_CTRL_HEAD - 16) / size;
 	uint32_t left = a->count;
 
@@ -143,7 +143,7 @@ static void hear_cts(struct sdr_qp *qp, const struct sdr_ctrl *c)
 		e.n = c->n + i;
 		e.cts = c->cts[i];
 		for (uint32_t k = 0; k < c->keys; k++)
-			if (!sdr_join_takes_keys(&qp->rails.nics[k].join, c->head.life[k]))
+			if (!sdr_join_takes_keys(&qp->rails.ways[k].join, c->head.life[k]))
 				e.cts.rkeys[k] = 0;
 		sdr_qp_step(qp, &e);
 	}
@@ -161,7 +161,7 @@ void sdr_heard(void *arg, const void *datagram, size_t length)
 		qp->counts.datagrams_bad++;
 		return;
 	}
-	if (c.head.type == SDR_CTRL_CTS && c.keys != qp->ctx->n_nics) {
+	if (c.head.type == SDR_CTRL_CTS && c.keys != qp->n_ways) {
 		qp->counts.datagrams_bad++;
 		return;
 	}

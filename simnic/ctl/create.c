@@ -67,6 +67,7 @@ static bool create_option(int opt, struct create *create)
 		}
 		create->netdev[create->n_netdevs++] = optarg;
 		return true;
+	case 'j': config->joined = true; return true;
 	default: ctl_usage("bad option"); return false;
 	}
 }
@@ -92,6 +93,7 @@ int ctl_create(int argc, char **argv)
 		{ "numa-nodes", required_argument, NULL, 'u' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "netdev", required_argument, NULL, 'd' },
+		{ "joined", no_argument, NULL, 'j' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct create create = {
@@ -107,6 +109,8 @@ int ctl_create(int argc, char **argv)
 			return CTL_USAGE;
 	if (optind != argc)
 		return ctl_usage("create: unexpected '%s'", argv[optind]);
+	if (create.config.joined && create.config.link_layer != SN_LINK_ETH)
+		return ctl_usage("--joined wants --link-layer eth: a LID is of one rail");
 	err = sn_fabric_create(name, &create.config);
 	if (err == -EEXIST)
 		return ctl_fail("fabric '%s' exists; destroy it first", name);

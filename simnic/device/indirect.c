@@ -18,6 +18,7 @@
 #include "simnic/device/null.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
+#include "simnic/fabric/nic.h"
 
 enum {
 	SEGMENT = 16,
@@ -129,16 +130,15 @@ static void set_rights(struct sn_mr *list, const struct sn_umr *umr)
 	}
 }
 
-static void set_entries(struct sn_mr *list, const struct sn_umr *umr)
+static void set_entries(struct sn_mr *list, const struct sn_umr *umr, uint32_t first)
 {
 	struct mlx5_wqe_umr_klm_seg klm;
 
 	for (uint32_t i = 0; i < umr->n; i++) {
 		memcpy(&klm, &umr->entries[i], sizeof(klm));
-		list->entries[umr->first + i] =
-			(struct sn_entry){ .va = be64toh(klm.address),
-					   .length = be32toh(klm.byte_count),
-					   .key = be32toh(klm.mkey) };
+		list->entries[first + i] = (struct sn_entry){ .va = be64toh(klm.address),
+							      .length = be32toh(klm.byte_count),
+							      .key = be32toh(klm.mkey) };
 	}
 }
 
@@ -150,7 +150,8 @@ uint8_t sn_indirect_change(struct sn_qp *qp, const struct sn_umr *umr)
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
 	sn_posted_push(qp->dev); /* by the old entries nothing is written any more */
 	set_rights(list, umr);
-	set_entries(list, umr);
+	set_entries(list, umr,
+		    sn_nic_quirk(qp->dev->nic, SN_QUIRK_UMR_OFFSET_IGNORED) ? 0 : umr->first);
 	if (umr->mask & MLX5_WQE_UMR_CTRL_MKEY_MASK_LEN)
 		list->length = umr->length;
 	if (umr->mask & MLX5_WQE_UMR_CTRL_MKEY_MASK_START_ADDR)
@@ -176,7 +177,8 @@ static uint64_t entry_at(struct sn_dev *dev, const struct sn_mr *list, const str
 	const struct sn_mr *under = sn_mr_of_index(dev, entry->key);
 
 	if (entry->key == SN_NULL_KEY)
-		return sn_null_at(len, access);
+		return sn_nic_quirk(dev->nic, SN_QUIRK_NULL_KEY_REFUSED) ? 0
+									 : sn_null_at(len, access);
 	if (!under || under->kind != SN_MR_REGION)
 		return 0;
 	return sn_mr_translate(dev, entry->key, list->pdn, entry->va + offset, len,

@@ -17,6 +17,7 @@
 #include "simnic/device/receive.h"
 #include "simnic/device/responder.h"
 #include "simnic/device/stage.h"
+#include "simnic/device/window.h"
 #include "simnic/device/wire.h"
 #include "simnic/device/wqe.h"
 #include "simnic/fabric/nic.h"
@@ -44,6 +45,21 @@ enum rsp_verdict {
 	RSP_NAK_OPERATION,
 };
 
+static bool uc_ends(const struct sn_qp *qp)
+{
+	return qp->attr.type == IBV_QPT_UC && sn_nic_quirk(qp->dev->nic, SN_QUIRK_UC_ENDS);
+}
+
+/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; another goes on in order. */
+static enum rsp_check check_uc(const struct sn_qp *qp, const struct sn_pkt *pkt, uint32_t begin)
+{
+	bool goes_on = pkt->flags & SN_PKT_F_PIECE && pkt->first;
+
+	if (uc_ends(qp) || sn_nic_quirk(qp->dev->nic, SN_QUIRK_UC_IN_ORDER))
+		goes_on |= sn_psn_diff(begin, qp->rsp.epsn) < 0;
+	return goes_on && begin != qp->rsp.epsn ? RSP_UC_BROKEN : RSP_EXECUTE;
+}
+
 static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	uint32_t begin = sn_psn_add(pkt->psn, pkt->first);
@@ -58,11 +74,8 @@ static enum rsp_check check_packet(const struct sn_qp *qp, const struct sn_pkt *
 	if (!sn_qp_is_connected(qp) || pkt->src_qpn != qp->dest_qpn ||
 	    pkt->src_host != qp->dst_host || pkt->src_nic != qp->dst_nic)
 		return RSP_STRANGER;
-	/* IBA 9.8.2.2.1: a first or only packet begins anew, whatever came before; another goes on in order. */
 	if (qp->attr.type == IBV_QPT_UC)
-		return pkt->flags & SN_PKT_F_PIECE && pkt->first && begin != qp->rsp.epsn
-			       ? RSP_UC_BROKEN
-			       : RSP_EXECUTE;
+		return check_uc(qp, pkt, begin);
 	if (sn_psn_diff(last, qp->rsp.epsn) < 0)
 		return RSP_DUPLICATE;
 	/* Of one that begins earlier, the packets that were here are duplicates, and the others new. */
@@ -182,6 +195,8 @@ static enum rsp_verdict do_write(struct sn_qp *qp, const struct sn_pkt *pkt)
 	struct iovec iov[SN_WQE_MAX_SGE];
 	int rc = 0;
 
+	if (pkt->length && sn_window_is_not_of(qp, pkt->rkey))
+		return RSP_NAK_ACCESS;
 	if (pkt->length) /* IBA 9.7.4.1.5: no key check for zero bytes */
 		rc = sn_mr_pieces(qp->dev, pkt->rkey, qp->attr.pdn, pkt->raddr, pkt->length,
 				  IBV_ACCESS_REMOTE_WRITE, iov, SN_WQE_MAX_SGE);
@@ -357,6 +372,8 @@ static void acknowledge(struct sn_qp *qp, const struct sn_pkt *pkt)
 /* IBA 9.9.3, responder class: the QP goes to error, and its owner hears of it. */
 static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event, bool raise)
 {
+	if (uc_ends(qp))
+		sn_qp_enter_error(qp);
 	if (qp->attr.type == IBV_QPT_UC)
 		return;
 	send_nak(qp, SN_PKT_NAK, syndrome);
@@ -367,6 +384,8 @@ static void refuse(struct sn_qp *qp, uint8_t syndrome, enum ibv_event_type event
 
 static void not_now(struct sn_qp *qp, const struct sn_pkt *pkt)
 {
+	if (uc_ends(qp))
+		sn_qp_enter_error(qp);
 	if (!is_answered(qp, pkt))
 		return;
 	/* Once it is told, what follows is out of order until this one comes again. */
@@ -433,6 +452,9 @@ void sn_responder_receive(struct sn_qp *qp, const struct sn_pkt *pkt)
 		gap(qp);
 		break;
 	case RSP_UC_BROKEN:
+		if (uc_ends(qp))
+			sn_qp_enter_error(qp);
+		break;
 	case RSP_WRONG_STATE:
 	case RSP_STRANGER: break;
 	}

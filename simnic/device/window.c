@@ -17,6 +17,7 @@
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
 #include "simnic/device/window.h"
+#include "simnic/fabric/nic.h"
 
 enum {
 	SEGMENT = 16,
@@ -140,6 +141,8 @@ uint8_t sn_window_bind(struct sn_qp *qp, const struct sn_bind *bind)
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
 	if (!bind->free && !may_bind(qp->dev, window, bind))
 		return MLX5_CQE_SYNDROME_MW_BIND_ERR;
+	if (bind->free && sn_nic_quirk(qp->dev->nic, SN_QUIRK_UNBIND_IGNORED))
+		return 0;
 	sn_posted_push(qp->dev); /* by the old key nothing is written any more */
 	window->key = (window->key & ~(uint32_t)TAG_MASK) | bind->tag;
 	window->access = bind->free ? 0 : bind->access & REMOTE;
@@ -149,6 +152,15 @@ uint8_t sn_window_bind(struct sn_qp *qp, const struct sn_bind *bind)
 	window->of_va = bind->of_va;
 	window->qpn = bind->free ? 0 : qp->qpn;
 	return 0;
+}
+
+bool sn_window_is_not_of(const struct sn_qp *qp, uint32_t key)
+{
+	const struct sn_mr *window = sn_nic_quirk(qp->dev->nic, SN_QUIRK_WINDOW_ONE_QP)
+					     ? sn_mr_of_index(qp->dev, key)
+					     : NULL;
+
+	return window && window->kind == SN_MR_WINDOW_1 && window->qpn != qp->qpn;
 }
 
 uint64_t sn_window_translate(struct sn_dev *dev, const struct sn_mr *window, uint64_t va,

@@ -24,6 +24,8 @@ struct sn_bind {
 bool sn_bind_decode(const uint8_t *raw, uint32_t ds, struct sn_bind *bind);
 /* 0, or the syndrome of its completion (IBA 10.6.7.2.2). */
 uint8_t sn_window_bind(struct sn_qp *qp, const struct sn_bind *bind);
+/* By a quirk: of type 1, and another queue pair has bound it. */
+bool sn_window_is_not_of(const struct sn_qp *qp, uint32_t key);
 /* Where the window's byte is, by the key of what it was bound to; 0: no longer anywhere. */
 uint64_t sn_window_translate(struct sn_dev *dev, const struct sn_mr *window, uint64_t va,
 			     uint64_t len, uint32_t access);

@@ -93,6 +93,7 @@ static void fabric_init(struct sn_fabric *fabric, const char *name,
 	fabric->n_nics = config->n_nics;
 	fabric->seed = config->seed;
 	fabric->link_layer = config->link_layer;
+	fabric->joined = config->joined;
 	snprintf(fabric->name, sizeof(fabric->name), "%s", name);
 	sn_fabric_dir(name, fabric->dir, sizeof(fabric->dir));
 	for (uint32_t host = 0; host < config->n_hosts; host++)

@@ -9,6 +9,7 @@
 #ifndef SIMNIC_FABRIC_FABRIC_H
 #define SIMNIC_FABRIC_FABRIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -23,7 +24,7 @@
  * Raise this with each change of what lies in the shared file: of struct sn_fabric and all that is
  * in it, and of what a value there means. Every process compares it when it attaches.
  */
-#define SN_VERSION 14
+#define SN_VERSION 15
 
 struct sn_switch {
 	_Atomic uint32_t down;
@@ -35,7 +36,8 @@ struct sn_fabric {
 	uint32_t version, size_check;
 	uint32_t n_hosts, n_nics;
 	uint32_t seed, link_layer;
-	char dir[256]; /* where the fake sysfs trees are: <dir>/h<N>/sys/class/... */
+	uint32_t joined; /* the rails' switches are connected to each other */
+	char dir[256];	 /* where the fake sysfs trees are: <dir>/h<N>/sys/class/... */
 	char name[64];
 	struct sn_switch rail[SN_MAX_NICS];
 	struct sn_fault fault[SN_MAX_FAULTS];
@@ -64,6 +66,7 @@ struct sn_fabric_config {
 	uint64_t cmd_cost_ns;
 	uint32_t card_ports; /* NICs that are ports of one card; 0: one */
 	uint32_t numa_nodes; /* that the cards are spread over; 0: the machine does not tell */
+	bool joined;	     /* each NIC reaches each; of Ethernet */
 };
 /* Makes the shared file and the sysfs trees. -EEXIST when the fabric exists. */
 int sn_fabric_create(const char *name, const struct sn_fabric_config *config);

@@ -41,7 +41,8 @@ static bool wire_open(const struct sn_fabric *fabric, const struct sn_nic *src,
 {
 	if (src == dst)
 		return !get(&src->fault.lose_loopback);
-	if (src->rail != dst->rail || get(&fabric->rail[src->rail].down))
+	if ((src->rail != dst->rail && !fabric->joined) || get(&fabric->rail[src->rail].down) ||
+	    get(&fabric->rail[dst->rail].down))
 		return false;
 	if (get(&src->fault.lose_tx) || get(&dst->fault.lose_rx))
 		return false;

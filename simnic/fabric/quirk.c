@@ -32,6 +32,12 @@ int sn_quirk_find(const char *name)
 		[SN_QUIRK_LOOPBACK_INSIDE] = "loopback-inside",
 		[SN_QUIRK_UD_DIES] = "ud-dies",
 		[SN_QUIRK_PKEY_IGNORED] = "pkey-ignored",
+		[SN_QUIRK_UC_IN_ORDER] = "uc-in-order",
+		[SN_QUIRK_UC_ENDS] = "uc-ends",
+		[SN_QUIRK_WINDOW_ONE_QP] = "window-one-qp",
+		[SN_QUIRK_UNBIND_IGNORED] = "unbind-ignored",
+		[SN_QUIRK_NULL_KEY_REFUSED] = "null-key-refused",
+		[SN_QUIRK_UMR_OFFSET_IGNORED] = "umr-offset-ignored",
 	};
 
 	for (int quirk = 0; quirk < SN_QUIRKS; quirk++)

@@ -14,6 +14,9 @@ import sys
 from shiftlab.lab import Lab, Shift, free_port, run_case, wait_for
 
 LINK = ("cut-psn", "port-event", "loopback-down", "ud-survives")
+UC = ("uc-order", "uc-dup", "uc-dry", "uc-key", "uc-rate")
+WINDOWS = ("window-all-qps", "unbind-late", "bind-cost")
+LISTS = ("null-key", "umr-offset")
 TEXTS = ("name", "assumption", "otherwise", "verdict", "reason")
 
 
@@ -129,6 +132,15 @@ def posted(lab):
     lab.ctl("posted-writes", "h0/mlx5_0", 50000)
     checks = validate(probe(lab, "--check", "write-send", "--check", "self-read", status=1))
     expect(checks, write_send="fails")
+
+
+def posted_uc(lab):
+    """The same of a packet of UC: its completion says nothing of its bytes."""
+    lab.ctl("posted-writes", "h1/mlx5_0", 50000)
+    checks = validate(probe(lab, "--check", "uc-order", status=1))
+    expect(checks, uc_order="fails")
+    evidence = checks["uc-order"]["evidence"]
+    require(evidence["without_payload"] > 0 and evidence["behind"] == 4, f"{evidence}")
 
 
 def loopback_lost(lab):
@@ -293,6 +305,12 @@ QUIRKS = {
     "no-port-event": "port-event",
     "loopback-inside": "loopback-down",
     "ud-dies": "ud-survives",
+    "uc-in-order": "uc-order",
+    "uc-ends": "uc-dup uc-dry uc-key",
+    "window-one-qp": "window-all-qps",
+    "unbind-ignored": "unbind-late",
+    "null-key-refused": "null-key",
+    "umr-offset-ignored": "umr-offset",
 }
 
 
@@ -324,32 +342,49 @@ ODD = {
 
 def odd(lab):
     """A provider that differs is found out; the other checks hold."""
-    shim = os.path.join(lab.out, "lib", "odd_provider.so")
     for how, check in {"nothing": None, **ODD}.items():
         # "acked" flushes what has no answer twice, which more than one check minds
         tried = [check] if how == "acked" else sorted(ODD.values())
-        args = ["-d", "mlx5_0", "--json", *(a for c in tried for a in ("--check", c))]
-        done = lab.run("h0", shiftctl(lab, "probe-hw", *args), timeout=60,
-                       env={"LD_PRELOAD": shim, "ODD": how})
-        found = validate(json.loads(done.out()))
+        found = probe_odd(lab, how, *tried, status=int(bool(check)))
         expect(found, **({check.replace("-", "_"): "fails"} if check else {}))
-        require(done.process.returncode == bool(check), f"{how}: it ended with {done.process.returncode}")
         if check:
             print(f"     {how}: {found[check]['reason']}")
+
+
+def probe_odd(lab, how, *checks, status=0):
+    args = ["-d", "mlx5_0", "--json", *(a for c in checks for a in ("--check", c))]
+    done = lab.run("h0", shiftctl(lab, "probe-hw", *args), timeout=60,
+                   env={"LD_PRELOAD": os.path.join(lab.out, "lib", "odd_provider.so"), "ODD": how,
+                        "SIMNIC_DEVX": "0" if how == "no-devx" else "1"})
+    require(done.process.returncode == status, f"{how}: it ended with {done.process.returncode}")
+    return validate(json.loads(done.out()))
+
+
+def absent(lab):
+    """What a NIC lacks is no failure, and is said."""
+    for how, checks, words in (("no-uc", UC + WINDOWS + LISTS, "no queue pairs of UC"),
+                               ("no-windows", WINDOWS, "no memory windows"),
+                               ("vendor", LISTS, "another provider"), ("no-devx", LISTS, "no indirect keys")):
+        found = probe_odd(lab, how, *UC, *WINDOWS, *LISTS)
+        expect(found, **{c.replace("-", "_"): "cannot tell" for c in checks})
+        require(all(words in found[c]["reason"] for c in checks), f"{how}: the reasons of {found}")
+
+
+def slow(lab):
+    """Times and rates that SDR cannot do with."""
+    expect(probe_odd(lab, "slow", "uc-rate", status=1), uc_rate="fails")
+    expect(probe_odd(lab, "slow-binds", "bind-cost", "window-all-qps", status=1), bind_cost="fails")
 
 
 def vendor(lab):
     """Another vendor's NIC: what is asked by plain verbs can be told, what is read in rings cannot."""
     lab.ctl("netdev", "h0/mlx5_0", "lo")
-    done = lab.run("h0", shiftctl(lab, "probe-hw", "-d", "mlx5_0", "--json"), timeout=60,
-                   env={"LD_PRELOAD": os.path.join(lab.out, "lib", "odd_provider.so"), "ODD": "vendor"})
-    found = validate(json.loads(done.out()))
+    found = probe_odd(lab, "vendor")
     told = {n for n, c in found.items() if c["verdict"] == "holds"}
-    plain = {n for n in found if n.startswith("verbs-")}
-    require(len(plain) == 9 and told == plain | {"qpn-reuse", "cmd-cost", "netdev", "bus-master"}, f"{told}")
+    plain = {n for n in found if n.startswith("verbs-")} | set(UC) | set(WINDOWS)
+    require(len(plain) == 17 and told == plain | {"qpn-reuse", "cmd-cost", "netdev", "bus-master"}, f"{told}")
     require(all("another provider" in c["reason"] or n in LINK for n, c in found.items() if n not in told),
             "the reason")
-    require(done.process.returncode == 0, f"it ended with {done.process.returncode}")
 
 
 def scopes(lab):
@@ -424,11 +459,14 @@ CASES = {
     "alone": (alone, {}),
     "late": (late, {}),
     "posted": (posted, {}),
+    "posted_uc": (posted_uc, {}),
     "loopback_lost": (loopback_lost, {}),
     "no_interface": (no_interface, {}),
     "no_master": (no_master, {}),
     "quirks": (quirks, {}),
     "odd": (odd, {}),
+    "absent": (absent, {}),
+    "slow": (slow, {}),
     "vendor": (vendor, {}),
     "scopes": (scopes, {}),
     "cut": (cut, {}),
@@ -455,4 +493,5 @@ def main():
 
 
 if __name__ == "__main__":
+    os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: indirect keys are made by it
     sys.exit(main())

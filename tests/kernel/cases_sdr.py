@@ -3,7 +3,7 @@
 import json
 
 from cases import case
-from rig import ENDS, check, device
+from rig import ENDS, GID, check, device
 from shiftlab.lab import free_port, slowed
 
 
@@ -31,6 +31,21 @@ def add(name, backend, count, size, netem, text):
     def one(rig):
         return writes(rig, backend, count, size, *netem.split())
     one.__doc__ = text
+
+
+PROBED = {**dict.fromkeys(("uc-order", "uc-dup", "uc-dry", "uc-key", "uc-rate", "window-all-qps", "unbind-late", "bind-cost"), "holds"),
+          "null-key": "cannot tell", "umr-offset": "cannot tell"}
+
+
+@case("sdr.probe_hw", by_name=True)
+def probe_hw(rig):
+    """What SDR assumes of a NIC, by shiftctl probe-hw: all of it holds on rxe, which has no indirect keys."""
+    asked = [word for name in PROBED for word in ("--check", name)]
+    said = rig.shiftctl("probe-hw", "-d", device("a"), "-x", GID, "--json", *asked, fine=False, errors=None)
+    found = {c["name"]: c["verdict"] for c in json.loads(said)["checks"]}
+    check(found == PROBED, f"found {found}: {said}")
+    taken = {c["name"]: c["evidence"] for c in json.loads(said)["checks"]}
+    return f"8 hold: {taken['uc-dup']}, {taken['uc-dry']}, {taken['bind-cost']}"
 
 
 for kind in "window", "stage":

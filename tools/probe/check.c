@@ -308,6 +308,90 @@ const struct pr_check pr_checks[] = {
 		  "and use plain completion queues.",
 	  .run = check_verbs_extended,
 	  .any_nic = true },
+	/* Packets of UC with numbers ahead of what is expected and behind it. Of the client, as all that follow. */
+	{ .name = "uc-order",
+	  .assumption = "A packet of UC that is a message of its own is taken whatever its number, "
+			"and its bytes are there when its completion is (IBA 9.8.2.2.1).",
+	  .otherwise = "SDR would take a link that reorders for one that loses; without the bytes "
+		       "its bitmaps would lie: do not use it on this NIC.",
+	  .run = check_uc_order,
+	  .any_nic = true },
+	/* One packet of UC twice, and another. */
+	{ .name = "uc-dup",
+	  .assumption =
+		  "A packet of UC that comes twice is taken once or twice, and what follows is "
+		  "taken, too.",
+	  .otherwise = "A network that doubles a packet would end an SDR connection.",
+	  .run = check_uc_dup,
+	  .any_nic = true },
+	/* A packet of UC that finds no receive, and one that does. */
+	{ .name = "uc-dry",
+	  .assumption = "A WRITE with immediate of UC that finds no receive is dropped without a "
+			"completion, and the queue pair goes on.",
+	  .otherwise = "SDR takes a receive queue that runs dry for a loss; here it would end the "
+		       "connection: raise recv_depth, lower rate_bps.",
+	  .run = check_uc_dry,
+	  .any_nic = true },
+	/* A packet of UC, and a message of three, by the key of a region that is gone. */
+	{ .name = "uc-key",
+	  .assumption = "What comes on UC by a dead key is dropped without a completion, and the "
+			"queue pair goes on.",
+	  .otherwise =
+		  "A late packet would end an SDR connection whose backend is window: take the "
+		  "backend root, or stage.",
+	  .run = check_uc_key,
+	  .any_nic = true },
+	/* 1,000 packets of UC, each with a completion and a receive anew. */
+	{ .name = "uc-rate",
+	  .assumption =
+		  "A process takes at least 200 packets of UC a second, each with a completion "
+		  "of its own.",
+	  .otherwise = "SDR is of no use here; elsewhere the evidence is what its rate_bps should "
+		       "stay below, at one thread.",
+	  .run = check_uc_rate,
+	  .any_nic = true },
+	/* WRITEs by one window over two queue pairs, neither of which bound it. */
+	{ .name = "window-all-qps",
+	  .assumption =
+		  "By a memory window of type 1 every queue pair of its protection domain may "
+		  "write.",
+	  .otherwise =
+		  "Packets of SDR's backend window would be dropped: take the backend root, or "
+		  "stage.",
+	  .run = check_window_all_qps,
+	  .any_nic = true },
+	/* Packets before, while and after a window is unbound, 40 rounds: memory, from the completion on. */
+	{ .name = "unbind-late",
+	  .assumption =
+		  "When the unbind of a window is complete, nothing is written by its key any "
+		  "more; what comes is dropped, and the queue pair goes on.",
+	  .otherwise =
+		  "A late packet would overwrite a buffer that is its owner's again: take SDR's "
+		  "backend stage, and tell us.",
+	  .run = check_unbind_late,
+	  .any_nic = true },
+	/* Medians of 65 binds and unbinds, each awaited. */
+	{ .name = "bind-cost",
+	  .assumption = "To bind a window, and to unbind it, takes less than 10 ms each.",
+	  .otherwise = "SDR does both for every message, one behind the other for each slot: more "
+		       "max_msgs, or the backend stage.",
+	  .run = check_bind_cost,
+	  .any_nic = true },
+	/* WRITEs to two entries of an indirect key: the null key, and memory. */
+	{ .name = "null-key",
+	  .assumption = "A packet to an entry of the null key in an indirect key completes its "
+			"receive, and is written nowhere.",
+	  .otherwise = "SDR's backend root does not work here; its own choice is window, or stage.",
+	  .run = check_null_key,
+	  .any_nic = true },
+	/* Four entries of eight changed, and taken back. */
+	{ .name = "umr-offset",
+	  .assumption = "A request changes four entries of an indirect key's list, from an offset "
+			"on, and no others; when it is complete, the old ones are dead.",
+	  .otherwise = "With SDR's backend root packets would go to the buffer of another message: "
+		       "take window, or stage.",
+	  .run = check_umr_offset,
+	  .any_nic = true },
 	/* WRITEs under way when the link goes down: that number, and memory. Of the server. */
 	{ .name = "cut-psn",
 	  .assumption = "When a link goes down in the middle of a WRITE, the expected sequence "

@@ -45,7 +45,7 @@ struct probe {
 struct pr_check {
 	const char *name;
 	const char *assumption; /* one sentence */
-	const char *otherwise;	/* what SHIFT does if it fails */
+	const char *otherwise;	/* what SHIFT, or SDR, does if it fails */
 	enum pr_verdict (*run)(struct probe *p, struct pr_result *r);
 	bool link;    /* it takes the link down, or finds it down */
 	bool any_nic; /* it needs no rings, so no mlx5 */
@@ -104,6 +104,16 @@ enum pr_verdict check_verbs_empty_write(struct probe *p, struct pr_result *r);
 enum pr_verdict check_verbs_mixed(struct probe *p, struct pr_result *r);
 enum pr_verdict check_verbs_state_word(struct probe *p, struct pr_result *r);
 enum pr_verdict check_verbs_extended(struct probe *p, struct pr_result *r);
+enum pr_verdict check_uc_order(struct probe *p, struct pr_result *r);
+enum pr_verdict check_uc_dup(struct probe *p, struct pr_result *r);
+enum pr_verdict check_uc_dry(struct probe *p, struct pr_result *r);
+enum pr_verdict check_uc_key(struct probe *p, struct pr_result *r);
+enum pr_verdict check_uc_rate(struct probe *p, struct pr_result *r);
+enum pr_verdict check_window_all_qps(struct probe *p, struct pr_result *r);
+enum pr_verdict check_unbind_late(struct probe *p, struct pr_result *r);
+enum pr_verdict check_bind_cost(struct probe *p, struct pr_result *r);
+enum pr_verdict check_null_key(struct probe *p, struct pr_result *r);
+enum pr_verdict check_umr_offset(struct probe *p, struct pr_result *r);
 
 /* check_link.c: 0, or -1 with a sentence: it could not be done, or may not. */
 int pr_link_down(struct probe *p);

@@ -4,7 +4,7 @@
 
 #include "tools/sdr/perf.h"
 
-enum { PACKET = 4096, CHUNK = 64 << 10 };
+enum { PACKET = 4096, CHUNKS_MAX = 15872, CHUNK_MAX = 16 * PACKET };
 
 static void row(const struct sdr_link *link, const struct sdr_scheme *s, uint64_t size)
 {
@@ -21,10 +21,20 @@ static void row(const struct sdr_link *link, const struct sdr_scheme *s, uint64_
 	       coded ? sdr_model_fallback(link, s, size) : 0);
 }
 
+/* As sdr/sdr.h has it. */
+static uint32_t default_chunk(uint64_t size)
+{
+	uint32_t chunk = PACKET;
+
+	while (chunk < CHUNK_MAX && size > (uint64_t)chunk * CHUNKS_MAX)
+		chunk *= 2;
+	return chunk;
+}
+
 int run_model(const struct options *o)
 {
 	struct sdr_link link = { (double)o->rate, (double)o->rtt_ns / 1e9, o->loss, PACKET };
-	uint32_t chunk = o->chunk ? (uint32_t)o->chunk : CHUNK;
+	uint32_t chunk = o->chunk ? (uint32_t)o->chunk : default_chunk(o->size);
 	const struct sdr_scheme schemes[] = {
 		sdr_scheme_make(SDR_SCHEME_SR, chunk, 0, 0),
 		sdr_scheme_make(SDR_SCHEME_NACK, chunk, 0, 0),

@@ -9,7 +9,7 @@
 #include "kvclient/kv.h"
 #include "tools/sdr/perf.h"
 
-enum { PROTOCOL = 3 };
+enum { PROTOCOL = 4 };
 
 static uint32_t power_of_two(uint64_t n)
 {
@@ -146,14 +146,21 @@ static void describe(const struct pair *p, const struct options *o, char *text, 
 	snprintf(
 		text, size,
 		"size %llu, n %llu, chunk %llu, scheme %s, code %s, k %llu, m %llu, inflight %llu, "
-		"channels %llu, %llu devices%s%s%s%s%s",
+		"channels %llu%s%s%s%s%s",
 		(unsigned long long)o->size, (unsigned long long)o->n, (unsigned long long)o->chunk,
 		sdr_scheme_name(o->scheme), o->code == SDR_CODE_XOR ? "xor" : "mds",
 		(unsigned long long)o->k, (unsigned long long)o->m, (unsigned long long)o->inflight,
-		(unsigned long long)o->channels, (unsigned long long)o->devices,
+		(unsigned long long)o->channels,
 		o->backend == SDR_BACKEND_ROOT ? ", root" : "", /* of other generations */
 		o->sdk ? ", sdk" : "", o->verify ? ", verify" : "",
 		o->against_rc ? ", against rc" : "", secret);
+}
+
+static uint64_t channels_in(const char *text)
+{
+	const char *at = strstr(text, "channels ");
+
+	return at ? strtoull(at + strlen("channels "), NULL, 10) : 0;
 }
 
 static bool agree(const struct pair *p, const struct options *o)
@@ -173,6 +180,11 @@ static bool agree(const struct pair *p, const struct options *o)
 	if (!strcmp(mine, theirs))
 		return true;
 	complain("the ends differ:\n  here:  %s\n  there: %s", mine + n, theirs + n);
+	if (channels_in(theirs) != o->channels)
+		complain("of unequally many devices: give both ends --channels %llu",
+			 (unsigned long long)(channels_in(theirs) > o->channels
+						      ? channels_in(theirs)
+						      : o->channels));
 	return false;
 }
 
@@ -189,7 +201,8 @@ static bool introduce(struct pair *p, const struct options *o)
 	if (err == -EPROTONOSUPPORT)
 		complain("the other end has another version of libsdr");
 	else if (err)
-		complain("no connection to the other end: %s", why(err));
+		complain("no connection to the other end: %s",
+			 err == -EPROTO ? sdr_qp_why(p->qp) : why(err));
 	/* Nobody sends before both are connected. */
 	size = 1;
 	return !err && oob_send(mine, 1) && oob_receive(theirs, &size, o->wait_s);
@@ -272,9 +285,9 @@ bool pair_finish(struct pair *p, const struct options *o, struct tally *t, bool 
 	t->packets = o->client ? stats.sent : stats.received;
 	t->nics_lost = stats.nics_lost;
 	t->nics_joined = stats.nics_joined;
-	if (!good && t->nics_lost)
-		complain("devices of this end were lost %llu times",
-			 (unsigned long long)t->nics_lost);
+	if (!good && *sdr_qp_why(p->qp))
+		complain("%llu times a device of this end was lost; what failed last: %s",
+			 (unsigned long long)t->nics_lost, sdr_qp_why(p->qp));
 	if (good)
 		report_print(o, p, t);
 	return good;

@@ -11,6 +11,8 @@
  *   mixed   ibv_post_send() is refused on a queue pair made for ibv_wr_*
  *   number  no ibv_cq_ex tells the queue pair's number
  *   vendor  it is not libmlx5
+ *   no-uc, no-windows       it has no queue pairs of UC, no memory windows
+ *   slow, slow-binds        20 ms for each look at completions, and to bind a window
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,12 +21,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define MOST 64
+#define MOST	64
+#define SLOW_NS 20000000
 
 static int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 static int (*real_poll)(struct ibv_cq *, int, struct ibv_wc *);
 static struct ibv_cq_ex *(*real_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+static int (*real_bind)(struct ibv_qp *, struct ibv_mw *, struct ibv_mw_bind *);
 static struct ibv_qp *sender;
 static uint64_t unsignaled[MOST]; /* behind the last signaled request */
 static struct ibv_wc kept[MOST];  /* flushes that are not told yet */
@@ -76,11 +81,20 @@ static int tell(struct ibv_wc *wc)
 	return 1;
 }
 
+static void be_slow(void)
+{
+	const struct timespec nap = { .tv_nsec = SLOW_NS };
+
+	nanosleep(&nap, NULL);
+}
+
 /* One at a time. */
 static int odd_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	bool hidden = is("state") && sender && sender->state != IBV_QPS_ERR;
 
+	if (is("slow"))
+		be_slow();
 	if (n_kept && !hidden)
 		return tell(wc);
 	if (real_poll(cq, 1, wc) != 1)
@@ -110,6 +124,30 @@ static struct ibv_cq_ex *odd_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_a
 	return NULL;
 }
 
+static int odd_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	be_slow();
+	return real_bind(qp, mw, bind);
+}
+
+static struct ibv_mw *no_window(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+__attribute__((visibility("default"))) struct ibv_qp *ibv_create_qp(struct ibv_pd *pd,
+								    struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp *(*real)(struct ibv_pd *, struct ibv_qp_init_attr *) =
+		dlsym(RTLD_NEXT, "ibv_create_qp");
+
+	if (!is("no-uc") || init->qp_type != IBV_QPT_UC)
+		return real(pd, init);
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
 __attribute__((visibility("default"))) struct ibv_context *
 ibv_open_device(struct ibv_device *device)
 {
@@ -123,6 +161,11 @@ ibv_open_device(struct ibv_device *device)
 	real_poll = ctx->ops.poll_cq;
 	ctx->ops.post_send = odd_post;
 	ctx->ops.poll_cq = odd_poll;
+	real_bind = ctx->ops.bind_mw;
+	if (is("slow-binds"))
+		ctx->ops.bind_mw = odd_bind;
+	if (is("no-windows"))
+		ctx->ops.alloc_mw = no_window;
 	if (extended && is("number")) {
 		real_cq_ex = extended->create_cq_ex;
 		extended->create_cq_ex = odd_cq_ex;

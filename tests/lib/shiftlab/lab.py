@@ -229,7 +229,7 @@ def _rest(value):
 class Lab:
     """A fabric with its programs, as a context manager."""
 
-    def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False):
+    def __init__(self, build, hosts=2, nics=2, link="eth", cost_us=None, seed=None, keep=False, joined=False):
         self.out = out_folder(build)
         self.sanitizer = sanitizer_of(build)
         slow_by(SLOW if self.sanitizer else 1.0)
@@ -245,6 +245,8 @@ class Lab:
         self.create_args = ["--hosts", str(hosts), "--nics", str(nics), "--link-layer", link]
         if cost_us is not None:
             self.create_args += ["--cmd-cost-us", str(cost_us)]
+        if joined:
+            self.create_args.append("--joined")
         if seed is not None:
             self.create_args += ["--seed", str(seed & 0x7fffffff)]
 

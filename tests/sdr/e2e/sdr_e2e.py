@@ -68,6 +68,14 @@ def schemes(lab):
                     raise Failed(f"not by {backend}: {server}")
 
 
+def chunks(lab):
+    """A chunk is a packet, and of a Write that has too many packets for an ACK two are."""
+    for size, wanted in ("1M", 256), ("80M", 10240):
+        for end in whole(lab, ["--timeout", "60s"], 1, size):
+            if end["chunks"] != wanted:
+                raise Failed(f"{size}: {end['chunks']} chunks, not {wanted}")
+
+
 def mixed(lab):
     """A stage at one end, windows at the other; several channels; small chunks."""
     whole(lab, ["--scheme", "nack"], 20, 300000, server=["--backend", "stage"], client=["--backend", "window"])
@@ -312,7 +320,7 @@ def strangers(lab):
     play(lab, "short", lambda blob: blob[:3], ["damaged"])
     play(lab, "magic", lambda blob: b"XXXX" + blob[4:], ["damaged"])
     play(lab, "version", lambda blob: blob[:4] + word(1) + blob[8:], ["another version of libsdr"])
-    play(lab, "attributes", lambda blob: blob[:16] + word(7) + blob[20:], ["other attributes"])
+    play(lab, "attributes", lambda blob: blob[:16] + word(7) + blob[20:], ["max_msgs: 32 here, 7 there"])
     play(lab, "channels", lambda blob: blob[:24] + word(1 << 31) + blob[28:], ["damaged"])
     play(lab, "perf", None, ["another version"], hello=b"sdr_perf 9: size 1")
     play(lab, "http", None, ["another version"], hello=b"GET / HTTP/1.1")
@@ -473,7 +481,7 @@ def signed(lab):
 
 
 CASES = {case.__name__: case for case in
-         (schemes, mixed, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
+         (schemes, chunks, mixed, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
           second, misuse, strangers, under_shift)}
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "sdr/shell/internal.h"
+#include "sdr/shell/blob.h"
 
 enum { ROUNDS = 200000 };
 

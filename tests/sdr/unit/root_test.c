@@ -48,6 +48,7 @@ static int open_slots(uint32_t n, uint64_t slot_size)
 {
 	slots = (struct sdr_slots){ .ops = &sdr_slots_root,
 				    .nics = &nic,
+				    .n_devices = 1,
 				    .n_nics = 1,
 				    .n = n,
 				    .generations = GENERATIONS,

@@ -33,7 +33,7 @@ static void must(bool ok, const char *what)
 {
 	if (ok)
 		return;
-	fprintf(stderr, "late: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "late: %s: %s (%s)\n", what, strerror(errno), qp ? sdr_qp_why(qp) : "");
 	exit(1);
 }
 

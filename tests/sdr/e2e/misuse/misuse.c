@@ -15,7 +15,7 @@
 
 #include "include/sdr/rel.h"
 
-enum { SIZE = 256 << 10, HALF = SIZE / 2, CHUNK = 8 << 10, WAIT_S = 20, HEAD = 64, NIC = 20 };
+enum { SIZE = 256 << 10, HALF = SIZE / 2, CHUNK = 8 << 10, WAIT_S = 20 };
 
 static struct sdr_context *ctx;
 static struct sdr_mr *mr;
@@ -116,15 +116,22 @@ static void writes_that_make_no_sense(void)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-/* A peer of two devices, where this one has one: its second NIC's address stands behind the first's. */
-static void other_devices(struct sdr_qp *qp, const uint8_t *info, size_t len)
+/* A peer that was made with other attributes: which is told. */
+static void other_attributes(struct sdr_qp *qp, const uint8_t *info, size_t len)
 {
-	uint8_t wide[SDR_QP_INFO_MAX + NIC] = { 0 };
+	static const struct {
+		size_t at; /* of a word's lowest byte */
+		const char *name;
+	} words[] = { { 16, "max_msgs" }, { 20, "chunk_size" }, { 40, "id_bits" } };
+	uint8_t other[SDR_QP_INFO_MAX];
 
-	memcpy(wide, info, HEAD + NIC);
-	memcpy(wide + HEAD + 2 * NIC, info + HEAD + NIC, len - HEAD - NIC);
-	wide[32] = 2; /* the ninth word */
-	is(sdr_qp_connect(qp, wide, len + NIC), -EPROTO, "a peer of two devices");
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		memcpy(other, info, len);
+		other[words[i].at] ^= 1;
+		is(sdr_qp_connect(qp, other, len), -EPROTO, words[i].name);
+		is(strncmp(sdr_qp_why(qp), words[i].name, strlen(words[i].name)), 0,
+		   "what is told of it");
+	}
 }
 
 static void connect_both(struct sdr_qp *a, struct sdr_qp *b)
@@ -140,7 +147,7 @@ static void connect_both(struct sdr_qp *a, struct sdr_qp *b)
 	memcpy(bad, info[1], len[1]);
 	bad[4]++;
 	is(sdr_qp_connect(a, bad, len[1]), -EPROTONOSUPPORT, "a peer of another version");
-	other_devices(a, info[1], len[1]);
+	other_attributes(a, info[1], len[1]);
 	is(sdr_qp_connect(a, info[1], len[1]), 0, "connecting");
 	is(sdr_qp_connect(a, info[1], len[1]), -EISCONN, "connecting twice");
 	is(sdr_qp_connect(b, info[0], len[0]), 0, "connecting");
