@@ -46,8 +46,8 @@ help:
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "make gray-long       links that lose a packet in 1,000, and RUNS=100 of each kind of congestion, which must move nothing"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
-	@echo "make fuzz            libFuzzer on values, messages and configuration, $(MINUTES) minutes"
-	@echo "make programs        MPI, training, PyTorch RPC, Mooncake through faults; gets them first"
+	@echo "make fuzz            libFuzzer on values, messages and configuration, and on SDR's, $(MINUTES) minutes each"
+	@echo "make programs        MPI, training, PyTorch RPC, Mooncake, perftest through faults; gets them first"
 	@echo "make pyverbs         rdma-core's python tests, without SHIFT and with; docs/pyverbs.md"
 	@echo "make bench           bench-ab (no fault: stock against SHIFT) and bench-fallback"
 	@echo "make bench-lat       Table 2: small messages, 20 runs, alone and beside 1,000 idle QPs"
@@ -87,10 +87,10 @@ build: deps
 demo: build
 	@python3 tools/demo/demo.py --build $(B)/out --out $(OUT)
 
-test: build
-	@-./scripts/get-prometheus.sh $(B)
-	@-./scripts/install-coq.sh
-	@-./scripts/install-cluster.sh $(B)
+# What is got for tests comes while the build runs; without it its tests are skipped.
+test: deps
+	@{ ./scripts/get-prometheus.sh $(B); ./scripts/install-coq.sh; ./scripts/install-cluster.sh $(B); } & \
+	$(MAKE) --no-print-directory build; built=$$?; wait; exit $$built
 	@./tests/run.py $(B) --out $(OUT) --jobs $(JOBS)
 
 san-address san-thread: san-%: deps
@@ -126,6 +126,9 @@ diff-mutants: build
 
 verify-long: build
 	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..200
+	@python3 tests/e2e/run_verify.py --build $(B) --spread --seeds 1..40
+	@python3 tests/e2e/run_verify.py --build $(B) --lazy --seeds 1..15 --patterns abcdef --qps 6
+	@python3 tests/e2e/run_verify.py --build $(B) --lazy pool --seeds 1..15 --patterns abcdef --qps 6
 	@python3 tests/e2e/run_verify.py --build $(B) --seeds 1..12 --stock
 	@python3 tests/e2e/run_mutants.py --build $(B)
 
@@ -135,7 +138,7 @@ verify-scripts: build
 # Needs no build. Two files at a time.
 proof:
 	@./scripts/install-coq.sh
-	@python3 tests/proof/run_proof.py --build $(B)/proof --jobs $(JOBS)
+	@python3 tests/proof/run_proof.py --build $(B)/proof --jobs $(JOBS) --library
 
 atomics-long: build
 	@python3 tests/e2e/home.py --build $(B) --increments $(COUNT)
@@ -159,12 +162,17 @@ valgrind: build
 
 fuzz: build
 	@python3 tests/fuzz/run_fuzz.py --build $(B) --seconds $$(( $(MINUTES) * 60 ))
+	@$(B)/out/bin/fuzz_sdr_ctrl -max_total_time=$$(( $(MINUTES) * 60 )) -max_len=8192 \
+		-artifact_prefix=$(B)/out/fuzz_sdr_
 
 # Status 77: skipped, with the reason printed.
 programs: build
 	@-./scripts/install-programs.sh $(B)
-	@for t in mpi training torch_rpc mooncake_engine programs; do \
+	@for t in mpi training torch_rpc mooncake_engine programs return; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
+	done; \
+	for way in path preload both; do \
+		python3 tests/e2e/stock_tools.py --build $(B) --shift $$way || failed=1; \
 	done; \
 	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \
 	[ -z "$$failed" ]
@@ -244,8 +252,9 @@ figures-publish: figures-draw
 
 sdr-long: build
 	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test
-	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled
-	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) bursts
+	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back
+	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes stalled link bursts
+	@$(B)/out/bin/sdr_sim --seconds 600
 	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)
 
 sdr-ring: build

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""All tests: those of the plain build, then units and simulation again under ASan+UBSan, units under TSan.
+"""All tests: those of the plain build, then units and simulation again under ASan+UBSan, units with threads under TSan.
 
   run.py BUILD_DIR [--out DIR] [--jobs N] [--plain]
 
@@ -168,9 +168,7 @@ def run_all(run, args):
     run.lane(Lane("NICs", args.build, ("-L", "^simnic$")))
     run.lane(Lane("programs", args.build, ("-L", "^e2e$", "-j", str(min(args.jobs, CALM))), second_chance=True))
     for sanitizer in SANITIZERS if builds else ():
-        # The simulation has one thread.
-        but = "^sim\\." if sanitizer == "thread" else "^$"
-        lane = Lane(sanitizer, builds.folder(sanitizer), ("-LE", ALONE, "-E", but, *parallel))
+        lane = Lane(sanitizer, builds.folder(sanitizer), ("-LE", ALONE, *parallel))
         if sanitizer in builds.failures:
             run.fail(lane, f"build of {sanitizer}", builds.failures[sanitizer])
         else:

@@ -5,6 +5,7 @@ queue pairs that give the return nothing to hold on to (idle, only receiving, ne
 full rings).
 
   return.py --build DIR          perftest is told to end by the signal that ends its -D
+  return.py --build DIR --few    each fault with one of the tools, the next one with the next
   return.py --build DIR --duration 30 --fault-at 5 --heal-at 10
 """
 import argparse
@@ -136,6 +137,7 @@ def main():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default="build")
     p.add_argument("--only", default="", help="cases whose name has this in it")
+    p.add_argument("--few", action="store_true", help="one tool for each fault")
     p.add_argument("--duration", type=int, help="seconds of a perftest run")
     p.add_argument("--fault-at", type=float, default=0.5)
     p.add_argument("--heal-at", type=float, default=1.5)
@@ -143,8 +145,9 @@ def main():
                    help="cases at a time: the threads of software NICs take two cores already")
     p.add_argument("--keep", action="store_true", help="keep each case's folder")
     args = p.parse_args()
-    cases = [Idle(args, f) for f in IDLE_FAULTS] + \
-        [Tool(args, tool, f) for f in FAULTS for tool in TOOLS]
+    tools = [(tool, f) for i, f in enumerate(FAULTS) for j, tool in enumerate(TOOLS)
+             if not args.few or j == i % len(TOOLS) or f is drain]
+    cases = [Idle(args, f) for f in IDLE_FAULTS] + [Tool(args, tool, f) for tool, f in tools]
     cases = [c for c in cases if args.only in c.name]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

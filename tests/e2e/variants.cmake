@@ -6,6 +6,7 @@ function(variant name definition)
 	shift_add_dropin(${target} ${SHIFT_OUT}/variants/${name} shift_shell shift_core providers kvclient)
 	target_sources(${target} PRIVATE ${ARGN})
 	target_compile_definitions(${target} PRIVATE ${definition} SHIFT_VERSION="${PROJECT_VERSION}")
+	target_compile_options(${target} PRIVATE -O1 -g1)
 	set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
 endfunction()
 

@@ -62,8 +62,8 @@ EXACT = """x-of-other-epoch x-though-sick x-before-flush x-as-delivered-when-cut
 OWNER = "own-value-means-lost other-value-means-won".split()
 # Those of the log's word (tests/sim/sim_log.h, L1), of which it knows nothing either.
 LOG = "log-before-data log-of-old-carrier log-counts-beyond log-of-other-carrier".split()
-MUTANT_SCHEDULES = 2000
-MUTANT_TRIES = 40       # the simulation ends at its own first violation, which may come before a label does
+MUTANT_SCHEDULES = 500
+MUTANT_TRIES = 160      # the simulation ends at its own first violation, which may come before a label does
 
 
 def build(folder):
@@ -153,7 +153,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(coq.ROOT, "build", "proof-accept"))
     parser.add_argument("--sim", required=True, help="failover_sim of this build")
     parser.add_argument("--labels", type=int, default=400000, help="of the random walk")
-    parser.add_argument("--schedules", type=int, default=100000)
+    parser.add_argument("--schedules", type=int, default=20000, help="fresh ones; a million: make proof-long")
     parser.add_argument("--replay", type=int)
     parser.add_argument("--seed", type=int, default=int(time.time()) & 0xffffff)
     args = parser.parse_args()
