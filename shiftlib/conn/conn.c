@@ -34,6 +34,7 @@
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/news.h"
 #include "shiftlib/peer/heartbeat.h"
+#include "shiftlib/replica/context.h"
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
 #define CONN_START_NS SH_NS_PER_MS
@@ -161,6 +162,7 @@ static void conn_count_moving(struct sh_qp *qp, bool on)
 		return;
 	qp->counted.moving = on;
 	sh_conns.moving += on ? 1 : UINT32_MAX;
+	qp->ctx->moving += on ? 1 : UINT32_MAX;
 	if (on)
 		sh_setup_end();
 }

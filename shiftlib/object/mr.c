@@ -168,7 +168,7 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 				 .access = access,
 				 .plain = !iova2,
 				 .alone = mr_alone(access) };
-	struct sh_yield yield = { pd->context, SH_YIELD_FAR };
+	struct sh_yield yield = { pd->context, SH_YIELD_LATE };
 	struct ibv_mr *real;
 
 	do
@@ -190,7 +190,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 				 .access = (unsigned int)access,
 				 .dmabuf = true,
 				 .offset = offset };
-	struct sh_yield yield = { pd->context, SH_YIELD_FAR };
+	struct sh_yield yield = { pd->context, SH_YIELD_LATE };
 	struct ibv_mr *real;
 
 	if (!sh.real->reg_dmabuf_mr) {

@@ -86,6 +86,7 @@ struct sh_mr {
 };
 
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);
+void sh_replica_want_again(void); /* what is wanted of all contexts and has failed */
 /* A standby is made there: its regions do not wait for a pause in the set-up, now and from now on. */
 void sh_replica_need(struct sh_ctx *ctx, uint8_t path);
 void sh_replica_setup_over(void); /* the regions of all contexts that do */
