@@ -18,6 +18,7 @@
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
+#include "shiftlib/replica/young.h"
 
 #define REPLAY_BATCH 8 /* regions that a job registers between two looks at who waits for one */
 
@@ -382,6 +383,7 @@ void sh_mr_replay_never(struct sh_mr *mr)
 {
 	uint8_t path;
 
+	sh_young_forget(mr);
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		struct sh_shadow_mr *shadow = &mr->shadow[path];
 

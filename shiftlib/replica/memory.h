@@ -82,6 +82,8 @@ struct sh_mr {
 	enum sh_alone alone;
 	bool readable; /* this process can read it, as was seen */
 	bool leaving;  /* being freed, while the lock is given up: no replay makes a shadow of it */
+	struct list_node young; /* young.c; alone: it is not, or not any more */
+	uint64_t young_until;
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };
 

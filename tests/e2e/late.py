@@ -41,9 +41,13 @@ class Ends:
             wait_for("protection", lambda p=p: lab.protected(p) >= QPS or not p.running(), 60)
             p.say("begin")
 
-    def moved_to(self):
-        """The NICs that the server's connections have moved to, the last one last."""
-        return re.findall(r"QP 0x\w+ moved from \S+ to (\S+)", self.lab.shift_log(self.server))
+    def moved_to(self, program):
+        """The NICs that its connections have moved to, the last one last."""
+        return re.findall(r"QP 0x\w+ moved from \S+ to (\S+)", self.lab.shift_log(program))
+
+    def await_moves(self, n):
+        for p in (self.server, self.client):
+            wait_for("moves of " + p.name, lambda p=p: len(self.moved_to(p)) >= n or not p.running(), 60)
 
     def end(self):
         for p in (self.server, self.client):
@@ -60,8 +64,8 @@ def gone_then_moved(lab, **settings):
     ends.server.say("go")
     await_word(ends.server, "GONE")
     lab.fault("port-down", "h0/mlx5_0")
-    wait_for("moves", lambda: len(ends.moved_to()) >= QPS or not ends.server.running(), 60)
-    ends.server.say(" ".join(sorted(set(ends.moved_to()))))
+    ends.await_moves(QPS)
+    ends.server.say(" ".join(sorted(set(ends.moved_to(ends.server)))))
     ends.end()
 
 
@@ -78,11 +82,12 @@ def fault_any(lab, choose, down):
 
 def at_random(lab):
     ends = Ends(lab, "random")
-    choose, down = random.Random(lab.seed), []
+    choose, down = random.Random(lab.seed), ["h0/mlx5_0"]
+    lab.fault("port-down", down[0])     # one that is sure to move them
     for _ in range(MOVES):
         fault_any(lab, choose, down)
         time.sleep(choose.uniform(0, 0.5))
-    wait_for("a move", lambda: ends.moved_to() or not ends.server.running(), 60)
+    ends.await_moves(1)
     ends.server.say("enough")
     ends.end()
 

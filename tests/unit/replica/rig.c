@@ -10,6 +10,7 @@
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/reach.h"
+#include "shiftlib/replica/young.h"
 #include "tests/unit/replica/rig.h"
 
 #define RIG_END_NS (60 * SH_NS_PER_S) /* only a hang takes so long */
@@ -114,6 +115,7 @@ int rig_setup(void **state)
 	sh_peers_module.reset();
 	sh_reach_module.reset();
 	sh_late_module.reset();
+	sh_young_module.reset();
 	rig_fork = IBV_FORK_UNNEEDED;
 	atomic_store(&rig_error, 0);
 	rig_ctx = (struct sh_ctx){ .nic = &sh_nics.nic[0], .n_paths = RIG_PATHS };
