@@ -18,7 +18,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak crossed gray-long \
 	valgrind programs \
-	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-memory bench-kv \
+	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr \
 	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long sdr-ring install clean
 
@@ -62,6 +62,7 @@ help:
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
 	@echo "make bench-begin     what a program sees of its set-up with 1 and 2 backups (1 minute)"
+	@echo "make bench-regions   registering memory while a program runs, with 2 and 8 NICs: stock, pair, spread"
 	@echo "make bench-memory    memory of an idle queue pair: stock, with its standby, lazy (3 minutes)"
 	@echo "make bench-detect    how soon each fault is found; what a drain costs (5 minutes)"
 	@echo "make bench-scale     how long 1 to 4,096 queue pairs of a dying NIC take to flow again"
@@ -220,6 +221,9 @@ bench-control: build
 
 bench-begin: build
 	@python3 bench/control.py --build $(B) --out $(OUT) --begin 100 --rounds $(or $(ROUNDS),7)
+
+bench-regions: build
+	@python3 bench/regions.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),5)
 
 bench-memory: build
 	@python3 bench/memory.py --build $(B) --out $(OUT)

@@ -53,6 +53,7 @@ static const struct symbol symbols[] = {
 	OPTIONAL(reg_dmabuf_mr, "IBVERBS_1.12"),
 	SYMBOL(rereg_mr, "IBVERBS_1.1"),
 	SYMBOL(dereg_mr, "IBVERBS_1.1"),
+	OPTIONAL(is_fork_initialized, "IBVERBS_1.13"),
 	SYMBOL(create_comp_channel, "IBVERBS_1.0"),
 	SYMBOL(destroy_comp_channel, "IBVERBS_1.0"),
 	SYMBOL(create_cq, "IBVERBS_1.1"),

@@ -21,7 +21,9 @@
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/late.h"
 #include "shiftlib/replica/reach.h"
+#include "shiftlib/replica/young.h"
 #include "shiftlib/report/event.h"
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/report/on_event.h"
@@ -32,6 +34,8 @@
 static const struct sh_module *const process_modules[] = {
 	&sh_reach_module,
 	&sh_objects_module,  /* no event can name a closed context any more */
+	&sh_young_module,    /* regions that are not young any more */
+	&sh_late_module,     /* regions that are gone */
 	&sh_conns_module,    /* errors that nobody polls */
 	&sh_mailbox_module,  /* what the data path reported */
 	&sh_quiesces_module, /* what the workers have finished */

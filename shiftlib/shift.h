@@ -42,6 +42,7 @@ struct shift_real {
 	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
+	enum ibv_fork_status (*is_fork_initialized)(void); /* may be NULL */
 	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
 	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,

@@ -8,13 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/capability.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvclient/kv.h"
+#include "shiftlib/backup/room.h"
 #include "shiftlib/base/settings.h"
 #include "tools/shiftctl.h"
 
@@ -198,16 +197,6 @@ static void doctor_file(struct doctor *d)
 		doctor_say(d, "settings", FINDING_OK, "%s", file);
 }
 
-/* The kernel asks this capability, not the user id, when memory is registered. */
-static bool doctor_may_lock_all(void)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	return !syscall(SYS_capget, &head, data) &&
-	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
-}
-
 static void doctor_limits(struct doctor *d)
 {
 	struct rlimit rl;
@@ -216,7 +205,7 @@ static void doctor_limits(struct doctor *d)
 		return;
 	if (rl.rlim_cur == RLIM_INFINITY)
 		doctor_say(d, "memlock", FINDING_OK, "unlimited");
-	else if (doctor_may_lock_all())
+	else if (backup_lockable() == UINT64_MAX)
 		doctor_say(d, "memlock", FINDING_OK, "%llu KiB, and CAP_IPC_LOCK to pass it",
 			   (unsigned long long)rl.rlim_cur / 1024);
 	else
@@ -333,6 +322,17 @@ static bool doctor_device(struct doctor *d, unsigned i)
 	return !why;
 }
 
+static void doctor_control_room(struct doctor *d)
+{
+	uint64_t locks = backup_control_bytes(&d->map), lockable = backup_lockable();
+
+	if (d->map.spread && lockable / BACKUP_CONTROL_PART < locks)
+		doctor_say(d, "backup", FINDING_NOTE,
+			   "SHIFT itself locks up to %llu KiB on these NICs, of %llu KiB: raise "
+			   "the limit (ulimit -l), or use pair",
+			   (unsigned long long)locks / 1024, (unsigned long long)lockable / 1024);
+}
+
 static void doctor_backup_map(struct doctor *d)
 {
 	const char *text = d->backup ? d->backup : sh_setting("SHIFT_BACKUP");
@@ -345,6 +345,7 @@ static void doctor_backup_map(struct doctor *d)
 			   "auto: pair, as spread makes registering memory slower");
 	else
 		doctor_say(d, "backup", FINDING_OK, "%s", text);
+	doctor_control_room(d);
 }
 
 static void doctor_engine_choice(struct doctor *d)

@@ -12,6 +12,8 @@
  * Told to "post" meanwhile, the client posts a WRITE on each queue pair, and says when (CLOCK_MONOTONIC) the
  * first, the median and the last of them completed:
  * FLOWS|queue pairs|first|median|last
+ * Told "regions MS", an end registers REGIONS regions and deregisters them, each at once or, where MS is not 0, all of them so much
+ * later; and says what both verbs took.
  */
 #include "tests/lib/pair.h"
 
@@ -31,6 +33,8 @@ enum {
 	SPACE = 65536,
 	LOOK_US = 50, /* the cores are few: who only looks takes them from those who work */
 	CALLS_MAX = 1 << 17,
+	REGIONS = 500,
+	REGIONS_US = 2000, /* between two: longer than a thread naps that was woken */
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 };
 
@@ -408,13 +412,69 @@ static void flow(void)
 	free(at_ns);
 }
 
+/* ---- regions that come and go --------------------------------------------------------------- */
+
+static void times_forget(enum verb verb)
+{
+	timed[verb].n = 0;
+	timed[verb].faults = timed[verb].sleeps = 0;
+}
+
+static struct ibv_mr *region_make(void)
+{
+	struct instant since = begin();
+	struct ibv_mr *mr = ibv_reg_mr(nic.pd, mem, 4096, ACCESS);
+
+	took(VERB_REG_MR, &since);
+	must(mr, "ibv_reg_mr");
+	return mr;
+}
+
+static void region_end(struct ibv_mr *mr)
+{
+	struct instant since = begin();
+	int ret = ibv_dereg_mr(mr);
+
+	took(VERB_DEREG_MR, &since);
+	must_zero(ret, "ibv_dereg_mr");
+}
+
+/* Threads that were woken have time to fall asleep again between two calls, as beside a program that works. */
+static void regions(unsigned int live_ms)
+{
+	static struct ibv_mr *mrs[REGIONS];
+
+	times_forget(VERB_REG_MR);
+	times_forget(VERB_DEREG_MR);
+	for (int i = 0; i < REGIONS; i++) {
+		mrs[i] = region_make();
+		if (!live_ms)
+			region_end(mrs[i]);
+		usleep(REGIONS_US);
+	}
+	usleep(live_ms * 1000);
+	for (int i = 0; live_ms && i < REGIONS; i++) {
+		region_end(mrs[i]);
+		usleep(REGIONS_US);
+	}
+	times_say(VERB_REG_MR, VERB_REG_MR);
+	times_say(VERB_DEREG_MR, VERB_DEREG_MR);
+	say("REGIONS|%u", live_ms);
+	times_forget(VERB_DEREG_MR);
+}
+
 static void rest(void)
 {
-	char word[16] = "";
+	char word[32] = "";
+	unsigned int live_ms;
 
 	say("RESTING");
 	while (fgets(word, sizeof(word), stdin) && strcmp(word, "end\n")) {
-		must(!strcmp(word, "post\n"), "post or end");
+		if (sscanf(word, "regions %u", &live_ms) == 1) {
+			regions(live_ms);
+			continue;
+		}
+		must(!strcmp(word, "post\n"), "post, regions or end");
 		flow();
 	}
 }

@@ -16,6 +16,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/real_qp.h"
@@ -181,7 +182,22 @@ static struct sh_carrier carrier_take(struct sh_qp *qp, struct sh_carrier *carri
 	return gone;
 }
 
+void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier)
+{
+	if (carrier->reached || carrier == &qp->carriers.own)
+		return;
+	carrier->reached = true;
+	qp->ctx->reached[carrier->path]++;
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
+
+/* It is destroyed. */
+static void carrier_unreached(struct sh_ctx *ctx, const struct sh_carrier *gone)
+{
+	if (gone->reached)
+		ctx->reached[gone->path]--;
+}
 
 /*
  * A carrier goes in the background, as its NIC may be sick. It keeps its completion queues and its
@@ -233,6 +249,7 @@ static void drop_done(struct sh_job *job)
 		sh_srq_shadow_put(task->qp->srq, task->gone.srq);
 	if (task->gone.incarnation)
 		sh_nic_release(task->gone.nic, task->gone.incarnation);
+	carrier_unreached(task->pd->ctx, &task->gone);
 	drop_release(task);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
@@ -322,6 +339,7 @@ static void carrier_destroy_now(struct sh_qp *qp, struct sh_carrier *carrier, bo
 	sh_cq_shadow_put(qp->rcq, gone.rcq);
 	sh_srq_shadow_put(qp->srq, gone.srq);
 	sh_nic_release(gone.nic, gone.incarnation);
+	carrier_unreached(qp->ctx, &gone);
 	sh_job_end(&qp->busy);
 }
 

@@ -40,6 +40,7 @@ struct sh_carrier {
 	struct sh_link_mark link;
 	bool prompt;  /* it was connected, and its NIC's prompt worker has its commands */
 	bool in_line; /* the other one has some: they stay together */
+	bool reached; /* its peer was let send to it: counted in its context */
 	/*
 	 * quiesce: the command to ERR was given, has returned; the file has no commands any more; the QP
 	 * is no more
@@ -75,6 +76,8 @@ void sh_carrier_link_mark(struct sh_carrier *carrier);	/* from now on, the first
 bool sh_carrier_dead(const struct sh_carrier *carrier); /* nothing it says or does can be trusted */
 /* A carrier died: FAULT if the connection uses it or moves to it, else STANDBY_LOST. */
 void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason);
+/* Its peer will be let send to it: memory is not deregistered behind its back (replica/late.h) while it is there. */
+void sh_carrier_reached(struct sh_qp *qp, struct sh_carrier *carrier);
 void sh_carrier_drop(struct sh_qp *qp, uint32_t epoch);	     /* in the background */
 void sh_carriers_drop_old(struct sh_qp *qp, uint32_t epoch); /* those before it, not the first */
 /* A QP of a slot that was given up while it was made. */

@@ -34,6 +34,8 @@
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/news.h"
 #include "shiftlib/peer/heartbeat.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/young.h"
 
 /* From RTR or RTS to the introduction: connections that come together wake the thread once. */
 #define CONN_START_NS SH_NS_PER_MS
@@ -161,8 +163,11 @@ static void conn_count_moving(struct sh_qp *qp, bool on)
 		return;
 	qp->counted.moving = on;
 	sh_conns.moving += on ? 1 : UINT32_MAX;
-	if (on)
-		sh_setup_end();
+	qp->ctx->moving += on ? 1 : UINT32_MAX;
+	if (!on)
+		return;
+	sh_young_move(qp->ctx);
+	sh_setup_end();
 }
 
 static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)

@@ -26,6 +26,7 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/late.h"
 #include "shiftlib/report/metrics.h"
 
 #define MOVE_POLL_MAX_NS SH_NS_PER_MS
@@ -86,7 +87,8 @@ static void move_answer(struct sh_qp *qp, enum sc_event_type type, uint32_t epoc
 
 /*
  * The peer sends again when it has our count, which comes behind this: by then it must have heard of the
- * keys that went away, as another region may have one of them.
+ * keys that went away, as another region may have one of them; and no NIC that it may send to has a region that the application
+ * has deregistered.
  */
 static bool move_keys_heard(const struct sh_qp *qp)
 {
@@ -98,9 +100,10 @@ void sh_move_lay(struct sh_qp *qp, uint32_t epoch)
 	struct sh_carrier *to = sh_carrier_find(qp, epoch);
 	int ret = -EINVAL;
 
-	if (to && to->sp && !move_keys_heard(qp))
+	if (to && to->sp && !(move_keys_heard(qp) && sh_late_over(qp->ctx, to->path)))
 		ret = -ENOENT; /* asked again soon */
 	else if (to && to->sp) {
+		sh_carrier_reached(qp, to);
 		sh_loopback_receive(qp, to->path);
 		ret = sp_qp_lay_receives(qp->sp, to->sp);
 	}

@@ -23,6 +23,7 @@
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/young.h"
 
 #define UNKNOWN_KEYS	  32
 #define UNKNOWN_SIGHTINGS 16
@@ -35,27 +36,38 @@ static const char why_local[] =
 static const char why_remote[] =
 	"it names memory that its peer has not told of: not registered by ibv_reg_mr and its like";
 
-/* The worker of the NIC is on it. */
+/* The worker of the NIC is on it, or will be. */
 static bool local_on_its_way(const struct sh_qp *qp, uint8_t path, uint32_t lkey)
 {
 	struct sh_mr *mr;
 
 	list_for_each (&qp->pd->mrs, mr, struct sh_mr, link)
 		if (mr->mr->lkey == lkey)
-			return mr->shadow[path].state == SH_SHADOW_QUEUED;
+			return sh_young_is(mr) || mr->shadow[path].state == SH_SHADOW_QUEUED;
+	return false;
+}
+
+/* One that the peer has told for another NIC is of a region that it knows: it will be told for this one when we move. */
+static bool remote_known(const struct sh_qp *qp, uint32_t rkey)
+{
+	const struct sh_keymap *map;
+	uint32_t out, k;
+
+	for (k = 0; k < qp->paths.n; k++) {
+		map = sh_peer_keys(qp->peer, qp->paths.peer_nics[0], qp->paths.peer_nics[k]);
+		if (map && sh_keymap_get(map, rkey, &out))
+			return true;
+	}
 	return false;
 }
 
 static bool key_known(const struct sh_qp *qp, uint8_t path, uint32_t key, bool remote)
 {
-	const struct sh_keymap *map = &qp->ctx->lkeys[path];
 	uint32_t out;
 
 	if (remote)
-		map = sh_peer_keys(qp->peer, qp->paths.peer_nics[0], qp->paths.peer_nics[path]);
-	if (map && sh_keymap_get(map, key, &out))
-		return true;
-	return !remote && local_on_its_way(qp, path, key);
+		return remote_known(qp, key);
+	return sh_keymap_get(&qp->ctx->lkeys[path], key, &out) || local_on_its_way(qp, path, key);
 }
 
 static void unknown_suspect(struct sh_qp *qp, bool on)

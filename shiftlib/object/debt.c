@@ -55,10 +55,15 @@ static bool debt_nic_opens_long(const struct sh_nic *nic)
 
 bool sh_debts_kept(const struct sh_ctx *ctx)
 {
+	return ctx && ctx->n_paths && sh_debts_kept_by(ctx, ctx->path + 1, ctx->n_paths - 1);
+}
+
+bool sh_debts_kept_by(const struct sh_ctx *ctx, struct sh_nic *const *nics, uint32_t n)
+{
 	if (!ctx || !ctx->dev)
 		return false;
-	if (!ctx->debts && ctx->n_paths > 1)
-		sh_nics_try(ctx->path + 1, ctx->n_paths - 1);
+	if (!ctx->debts && n)
+		sh_nics_try(nics, n);
 	if (ctx->debts)
 		return true;
 	return debt_any_backup_doubtful(ctx) ||

@@ -4,13 +4,17 @@
 #define SHIFTLIB_OBJECT_DEBT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct sh_busy;
 struct sh_ctx;
+struct sh_nic;
 
 /* Lock held, given up meanwhile: a NIC of this context may not obey, which is kept from the application.
  * NULL: false. */
 bool sh_debts_kept(const struct sh_ctx *ctx);
+/* Likewise, for a verb that would wait for these alone of the context's other NICs. */
+bool sh_debts_kept_by(const struct sh_ctx *ctx, struct sh_nic *const *nics, uint32_t n);
 /*
  * Lock held, given up meanwhile: until no job holds it. False: some does, and a NIC of the context other than
  * its own may not obey.

@@ -19,6 +19,7 @@
 #include "shiftlib/peer/keys.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/memory.h"
+#include "shiftlib/replica/young.h"
 
 /* What each NIC can; all else is up to the NIC that cannot be asked. */
 #define PLACEHOLDER_ACCESS                                                                         \
@@ -69,13 +70,7 @@ static struct sh_mr *mr_add(struct sh_pd *pd, struct ibv_mr *real, const struct 
 	sh_unknown_told(real->lkey);
 	if (mr->alone)
 		sh_alone_come(pd, mr->alone);
-	for (path = 0; path < SC_MAX_PATHS; path++)
-		if (sh_pd_wanted(pd, path))
-			sh_mr_replay(mr, path);
-		else if (pd->ctx->replica[path])
-			sh_pd_lose_path(pd, path); /* it makes place for the application */
-		else
-			pd->shadow[path].asked = 0; /* whoever wants it asks for all regions */
+	sh_young_add(mr);
 	return mr;
 }
 
@@ -168,7 +163,7 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 				 .access = access,
 				 .plain = !iova2,
 				 .alone = mr_alone(access) };
-	struct sh_yield yield = { pd->context, SH_YIELD_FAR };
+	struct sh_yield yield = { pd->context, SH_YIELD_LATE };
 	struct ibv_mr *real;
 
 	do
@@ -190,7 +185,7 @@ struct ibv_mr *shift_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t le
 				 .access = (unsigned int)access,
 				 .dmabuf = true,
 				 .offset = offset };
-	struct sh_yield yield = { pd->context, SH_YIELD_FAR };
+	struct sh_yield yield = { pd->context, SH_YIELD_LATE };
 	struct ibv_mr *real;
 
 	if (!sh.real->reg_dmabuf_mr) {

@@ -14,6 +14,7 @@
 #include "shiftlib/object/mr.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/replica/context.h"
+#include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
 
 struct taken_mr {
@@ -22,17 +23,30 @@ struct taken_mr {
 	uint32_t incarnation;
 };
 
+/* It need not be waited for. What a dma-buf is of may be short, and is free for others only when no NIC has it. */
+static bool mr_late(const struct sh_mr *mr, uint8_t path)
+{
+	return mr->shadow[path].mr && !mr->dmabuf && sh_late_may(mr->pd->ctx, path);
+}
+
+/* False: there is none, or it goes by itself. */
+static bool mr_take_shadow(struct sh_mr *mr, uint8_t path, struct taken_mr *taken)
+{
+	bool late = mr_late(mr, path);
+
+	*taken = (struct taken_mr){ .nic = mr->pd->ctx->path[path],
+				    .incarnation = mr->shadow[path].incarnation };
+	taken->mr = sh_mr_take_shadow(mr, path);
+	return taken->mr && !(late && sh_late_leave(mr->pd, path, taken->mr, taken->incarnation));
+}
+
 static uint32_t mr_take_shadows(struct sh_mr *mr, struct taken_mr taken[SC_MAX_PATHS])
 {
 	uint32_t n = 0;
 	uint8_t path;
 
-	for (path = 0; path < mr->pd->ctx->n_paths; path++) {
-		taken[n] = (struct taken_mr){ .nic = mr->pd->ctx->path[path],
-					      .incarnation = mr->shadow[path].incarnation };
-		taken[n].mr = sh_mr_take_shadow(mr, path);
-		n += taken[n].mr != NULL;
-	}
+	for (path = 0; path < mr->pd->ctx->n_paths; path++)
+		n += mr_take_shadow(mr, path, &taken[n]);
 	return n;
 }
 
@@ -173,6 +187,7 @@ static void mr_drop_shadows(struct sh_mr *mr)
 	mr_drop_taken(mr, taken, mr_take_shadows(mr, taken));
 }
 
+/* Waits for it wherever it is. */
 uint32_t sh_mr_drop_shadow(struct sh_mr *mr, uint8_t path)
 {
 	struct taken_mr taken = { .nic = mr->pd->ctx->path[path],
@@ -205,7 +220,10 @@ void sh_mr_forget(struct sh_mr *mr)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-/* Returns when region and shadows are gone: what the application frees then, nobody can write to. */
+/*
+ * Returns when region and shadows are gone, but for those that nobody can reach: what the application frees then, nobody can write
+ * to.
+ */
 static int mr_dereg_known(struct sh_mr *mr)
 {
 	struct taken_mr taken[SC_MAX_PATHS];
@@ -269,7 +287,8 @@ static bool mr_awaited(const struct sh_mr *mr)
 
 	for (k = 0; k < ctx->n_paths; k++)
 		if (sh_nic_up(ctx->path[k]) && (mr->shadow[k].state == SH_SHADOW_QUEUED ||
-						(mr->shadow[k].mr && !sh_nic_prompt(ctx->path[k]))))
+						(mr->shadow[k].mr && !mr_late(mr, (uint8_t)k) &&
+						 !sh_nic_prompt(ctx->path[k]))))
 			return true;
 	return false;
 }
@@ -291,14 +310,16 @@ static void mr_await(struct sh_mr *mr)
 static void mr_unreach(struct sh_mr *mr)
 {
 	struct sh_ctx *ctx = mr->pd->ctx;
+	struct taken_mr taken;
 	uint8_t path;
 
 	mr->leaving = true;
 	sh_job_begin(&mr->busy); /* keeps it */
 	mr_await(mr);
 	for (path = 0; path < ctx->n_paths; path++)
-		if (sh_nic_up(ctx->path[path]))
-			sh_mr_drop_shadow(mr, path);
+		if ((mr_late(mr, path) || sh_nic_up(ctx->path[path])) &&
+		    mr_take_shadow(mr, path, &taken))
+			mr_drop_taken(mr, &taken, 1);
 	sh_job_end(&mr->busy);
 }
 
@@ -309,7 +330,8 @@ static bool mr_owes(const struct sh_mr *mr)
 	uint32_t k;
 
 	for (k = 0; k < ctx->n_paths; k++)
-		if (!sh_nic_prompt(ctx->path[k]) && (!k || mr->shadow[k].mr || mr->busy.jobs))
+		if (!sh_nic_prompt(ctx->path[k]) &&
+		    (!k || (mr->shadow[k].mr && !mr_late(mr, (uint8_t)k)) || mr->busy.jobs))
 			return true;
 	return false;
 }
@@ -324,8 +346,22 @@ static bool mr_idle(const struct sh_ctx *ctx, struct sh_mr *mr)
 	return sh_debt_idle(ctx, &mr->busy);
 }
 
+/* Those that have to obey before the verb can return. */
+static uint32_t mr_waits_for(const struct sh_mr *mr, struct sh_nic *nics[SC_MAX_PATHS])
+{
+	uint32_t n = 0;
+	uint8_t k;
+
+	for (k = 1; mr && k < mr->pd->ctx->n_paths; k++)
+		if ((mr->shadow[k].mr && !mr_late(mr, k)) ||
+		    (mr->busy.jobs && mr->shadow[k].state == SH_SHADOW_QUEUED))
+			nics[n++] = mr->pd->ctx->path[k];
+	return n;
+}
+
 int shift_dereg_mr(struct ibv_mr *real)
 {
+	struct sh_nic *nics[SC_MAX_PATHS];
 	struct sh_ctx *ctx;
 	struct sh_mr *mr;
 	bool later;
@@ -333,7 +369,8 @@ int shift_dereg_mr(struct ibv_mr *real)
 
 	pthread_mutex_lock(&sh.lock);
 	ctx = sh_ctx_find(real->context);
-	later = sh_debts_kept(ctx);
+	later = sh_debts_kept_by(ctx, nics,
+				 mr_waits_for(sh_table_get(&sh_objects.by_mr, real), nics));
 	mr = sh_table_get(&sh_objects.by_mr, real);
 	later = later && (!mr || mr_owes(mr));
 	if (mr && !later)

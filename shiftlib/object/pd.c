@@ -14,6 +14,7 @@
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/replica/context.h"
+#include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
 
 void sh_pd_unprotect(struct sh_pd *pd, const char *why)
@@ -74,6 +75,7 @@ static void pd_drop(struct sh_pd *pd)
 	struct sh_ctx *ctx = pd->ctx;
 	uint8_t path;
 
+	(void)sh_late_hurry();
 	sh_wait_idle(&pd->busy);
 	sh_parents_forget(pd);
 	sh_alone_forget(pd);

@@ -27,6 +27,7 @@
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
@@ -337,8 +338,25 @@ static void yield_wait_deregs(const struct timespec *until)
 {
 	int ret = 0;
 
+	(void)sh_late_hurry();
 	while (sh_objects.deregs.jobs && !ret)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+}
+
+/* Those that are left while it waits are not its own. */
+static bool yield_step_late(void)
+{
+	uint64_t until_gone = sh_late_left();
+	struct timespec until;
+	int ret = 0;
+
+	if (!sh_late_hurry())
+		return false;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += YIELD_WAIT_S;
+	while (sh_late_gone() < until_gone && !ret)
+		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
+	return true;
 }
 
 /* The application waits, but not for a NIC that does nothing. */
@@ -393,7 +411,11 @@ bool sh_yield(struct sh_yield *yield)
 		return false;
 	pthread_mutex_lock(&sh.lock);
 	own = sh_nic_by_place(sh.real->get_device_name(yield->context->device));
-	if (yield->step == SH_YIELD_FAR) {
+	if (yield->step == SH_YIELD_LATE) {
+		any = yield_step_late();
+		yield->step = SH_YIELD_FAR;
+	}
+	if (!any && yield->step == SH_YIELD_FAR) {
 		any = yield_step_far();
 		yield->step = SH_YIELD_NIC;
 	}

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 enum sh_yield_step {
+	SH_YIELD_LATE,	/* regions that are gone, and not deregistered on other NICs yet */
 	SH_YIELD_FAR,	/* with SHIFT_BACKUP=spread, regions on other NICs than those of pairs */
 	SH_YIELD_SOME,	/* a few queue pairs on the NIC of the call */
 	SH_YIELD_NIC,	/* all that is idle there */

@@ -254,12 +254,11 @@ static void keys_tell(void)
 /* Nobody waits for it (sh_keys_wait): no message in the application's thread. */
 static void keys_tell_later(void)
 {
-	uint64_t at = sh_now_ns() + KEYS_GONE_NS;
 	struct sh_peer *peer;
 
 	list_for_each (&sh_peers.list, peer, struct sh_peer, link) {
 		if (!peer->keys_resend_at && peer->conns)
-			peer->keys_resend_at = at;
+			peer->keys_resend_at = sh_now_ns() + KEYS_GONE_NS;
 		sh_wake_at(peer->keys_resend_at);
 	}
 }

@@ -21,6 +21,10 @@ struct sh_ctx {
 	uint32_t n_paths;
 	bool replica[SC_MAX_PATHS]; /* wanted */
 	bool needed;		    /* some standby was made, or begun */
+	/* QPs of SHIFT's there that a peer was let send to, until they are destroyed. */
+	uint32_t reached[SC_MAX_PATHS];
+	uint32_t moving;	     /* connections in a move */
+	uint32_t late[SC_MAX_PATHS]; /* late.c: shadows that are still to be deregistered */
 	struct sh_async *async;
 	const char *why; /* foreign, or without a backup: the reason */
 	struct sh_handler async_handler;

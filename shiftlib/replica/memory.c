@@ -14,9 +14,11 @@
 #include "shiftlib/nic/yield.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/keys.h"
+#include "shiftlib/replica/late.h"
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/reach.h"
 #include "shiftlib/replica/srq.h"
+#include "shiftlib/replica/young.h"
 
 #define REPLAY_BATCH 8 /* regions that a job registers between two looks at who waits for one */
 
@@ -180,7 +182,8 @@ static void memory_mr_failed(const struct memory_job *task)
 	struct sh_mr *mr = task->mr;
 
 	mr->shadow[task->path].state = SH_SHADOW_FAILED;
-	if (!task->job.canceled && mr->pd->shadow[task->path].pd && !sh_reach_missed(task->error))
+	if (!task->job.canceled && mr->pd->shadow[task->path].pd && !sh_late_missed(task->error) &&
+	    !sh_reach_missed(task->error))
 		sh_warn_once("%s: cannot register %zu bytes of the job's memory there (%s): "
 			     "connections that use it are not protected by it; raise the limit on "
 			     "locked memory, or name another backup NIC",
@@ -380,6 +383,7 @@ void sh_mr_replay_never(struct sh_mr *mr)
 {
 	uint8_t path;
 
+	sh_young_forget(mr);
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		struct sh_shadow_mr *shadow = &mr->shadow[path];
 
@@ -452,6 +456,23 @@ void sh_replica_want(struct sh_ctx *ctx, uint8_t path)
 	ctx->replica[path] = true;
 	list_for_each (&ctx->pds, pd, struct sh_pd, link)
 		sh_pd_replay(pd, path);
+}
+
+static void ctx_want_again(struct sh_ctx *ctx)
+{
+	uint8_t path;
+
+	for (path = 1; path < ctx->n_paths; path++)
+		if (ctx->replica[path])
+			sh_replica_want(ctx, path);
+}
+
+void sh_replica_want_again(void)
+{
+	struct sh_ctx *ctx;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		ctx_want_again(ctx);
 }
 
 static void pd_replay_go_on(struct sh_pd *pd)

@@ -82,10 +82,13 @@ struct sh_mr {
 	enum sh_alone alone;
 	bool readable; /* this process can read it, as was seen */
 	bool leaving;  /* being freed, while the lock is given up: no replay makes a shadow of it */
+	struct list_node young; /* young.c; alone: it is not, or not any more */
+	uint64_t young_until;
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
 };
 
 void sh_replica_want(struct sh_ctx *ctx, uint8_t path);
+void sh_replica_want_again(void); /* what is wanted of all contexts and has failed */
 /* A standby is made there: its regions do not wait for a pause in the set-up, now and from now on. */
 void sh_replica_need(struct sh_ctx *ctx, uint8_t path);
 void sh_replica_setup_over(void); /* the regions of all contexts that do */

@@ -89,23 +89,10 @@ void sh_reach_leaving(void)
 }
 
 /* Those that failed meanwhile. */
-static void reach_again(struct sh_ctx *ctx)
-{
-	uint8_t k;
-
-	for (k = 1; k < ctx->n_paths; k++)
-		if (ctx->replica[k])
-			sh_replica_want(ctx, k);
-}
-
 void sh_reach_left(void)
 {
-	struct sh_ctx *ctx;
-
-	if (--reach.leaving || sh.stopping)
-		return;
-	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
-		reach_again(ctx);
+	if (!--reach.leaving && !sh.stopping)
+		sh_replica_want_again();
 }
 
 bool sh_reach_is_leaving(void)

@@ -61,16 +61,22 @@ static unsigned int dev_reachable(const struct sn_dev *dev, uint64_t addr, uint6
 	return n;
 }
 
-EXPORT unsigned int simnic_test_reachable(const void *addr, uint64_t length)
+EXPORT unsigned int simnic_test_reachable_by(const char *ibdev, const void *addr, uint64_t length)
 {
 	const struct sn_dev *dev;
 	unsigned int n = 0;
 
 	sn_lock();
 	for (dev = sn_engine.devs; dev; dev = dev->next)
-		n += dev_reachable(dev, (uintptr_t)addr, length);
+		if (!ibdev || !strcmp(dev->nic->ibdev, ibdev))
+			n += dev_reachable(dev, (uintptr_t)addr, length);
 	sn_unlock();
 	return n;
+}
+
+EXPORT unsigned int simnic_test_reachable(const void *addr, uint64_t length)
+{
+	return simnic_test_reachable_by(NULL, addr, length);
 }
 
 EXPORT uint64_t simnic_test_protocol_errors(void)

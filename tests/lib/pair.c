@@ -136,15 +136,20 @@ bool both_told(void)
 
 /* ---- what the software ConnectX tells ------------------------------------------------------- */
 
-unsigned int reachable(const void *addr, uint64_t length)
+unsigned int reachable_by(const char *dev, const void *addr, uint64_t length)
 {
-	static unsigned int (*ask)(const void *, uint64_t);
+	static unsigned int (*ask)(const char *, const void *, uint64_t);
 
 	if (!ask)
-		ask = (unsigned int (*)(const void *, uint64_t))dlsym(RTLD_DEFAULT,
-								      "simnic_test_reachable");
+		ask = (unsigned int (*)(const char *, const void *, uint64_t))dlsym(
+			RTLD_DEFAULT, "simnic_test_reachable_by");
 	must(ask, "the software ConnectX");
-	return ask(addr, length);
+	return ask(dev, addr, length);
+}
+
+unsigned int reachable(const void *addr, uint64_t length)
+{
+	return reachable_by(NULL, addr, length);
 }
 
 void await_shadow(const void *addr, uint64_t length)
@@ -153,6 +158,16 @@ void await_shadow(const void *addr, uint64_t length)
 
 	while (reachable(addr, length) < 2) {
 		must(now_s() < end, "a shadow within 20 s");
+		usleep(100);
+	}
+}
+
+void await_unreachable(const void *addr, uint64_t length)
+{
+	double end = now_s() + 20;
+
+	while (reachable(addr, length)) {
+		must(now_s() < end, "memory that no NIC can write to any more within 20 s");
 		usleep(100);
 	}
 }

