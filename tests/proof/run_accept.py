@@ -61,7 +61,8 @@ EXACT = """x-of-other-epoch x-though-sick x-before-flush x-as-delivered-when-cut
 # acceptor passes over the rest likewise.
 OWNER = "own-value-means-lost other-value-means-won".split()
 # Those of the log's word (tests/sim/sim_log.h, L1), of which it knows nothing either.
-LOG = "log-before-data log-of-old-carrier log-counts-beyond log-of-other-carrier".split()
+LOG = """log-before-data log-of-old-carrier log-counts-beyond log-of-other-carrier log-read-before-flush log-counts-hidden
+    log-packet-not-numbered log-packet-before-forgotten log-ends-with-a-move""".split()
 MUTANT_SCHEDULES = 2000
 MUTANT_TRIES = 40       # the simulation ends at its own first violation, which may come before a label does
 

@@ -270,6 +270,7 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 			       ? SIM_EXCUSE_MISCOUNT
 			       : 0;
 	case SC_REASON_PEER_FATAL: return peer->failed ? w->excuse[end >> 1] : 0;
+	case SC_REASON_KEY: /* it was all that was missing: what the peer should have said of its log */
 	case SC_REASON_TRANSPORT:
 	case SC_REASON_PORT:
 	case SC_REASON_DEVICE:
@@ -281,7 +282,6 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 	case SC_REASON_ORDER:
 	case SC_REASON_RETURN:
 	case SC_REASON_PEER_CLOSED:
-	case SC_REASON_KEY:
 	case SC_REASON_APPLICATION:
 	case SC_REASON_RESOURCE:
 	case SC_REASON_HOME:

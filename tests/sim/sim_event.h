@@ -44,11 +44,18 @@ struct sim_packet {
 	uint32_t low, high; /* of a READ or atomic */
 };
 
+/* What does the word of that carrier say? It says, if known, that so many requests ran. */
+struct sim_log_message {
+	bool says, known;
+	uint32_t carrier, number;
+};
+
 struct sim_message {
 	uint8_t from, path;
-	bool unknown, standby;
+	bool unknown, standby, log;
 	struct sc_msg_standby standby_msg;
 	struct sc_msg_state state_msg;
+	struct sim_log_message log_msg;
 };
 
 struct sim_command {

@@ -118,6 +118,15 @@ static void label_packets(const struct sim_settled *s)
 	fprintf(sim_labels, " %d\n", s->verdict->doubted);
 }
 
+/* Exact.v has no packets but those of requests. */
+static bool has_log_packets(const struct sim_settled *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->requests[i].behind || s->requests[i].before)
+			return true;
+	return false;
+}
+
 struct answer {
 	struct sim_settled settled;
 	enum sp_fate fates[SIM_REQUESTS];
@@ -165,7 +174,7 @@ void sim_label_settle(uint32_t end, const struct sim_settled *s)
 	settle_again(s, requests, &counts, &plain);
 	label_asked(end, "asked", &plain.settled);
 	putc('\n', sim_labels);
-	if (s->counts->exact && s->n) {
+	if (s->counts->exact && s->n && !has_log_packets(s)) {
 		label_asked(end, "asked-exact", &exact.settled);
 		label_packets(&exact.settled);
 	}

@@ -10,7 +10,7 @@ enum {
 	SIM_ENDS = SIM_HOSTS * SIM_CONNS,
 	SIM_REQUESTS = 20, /* of one end, at most */
 	SIM_CELLS = 2,	   /* of each end's memory, written and read by the peer */
-	SIM_SQ = 64,	   /* with hidden requests, over the life of a QP */
+	SIM_SQ = 84,	   /* with hidden requests, over the life of a QP */
 	SIM_CQ = SIM_SQ + SIM_REQUESTS,
 	SIM_BACKLOG = 4 * SIM_REQUESTS,
 	SIM_QPS = 1024,

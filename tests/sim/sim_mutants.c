@@ -86,7 +86,12 @@ static const struct {
 	{ "own-value-means-lost", SC_MUTANT_OWN_IS_LOST, SIM_MUTANT_NONE },
 	{ "other-value-means-won", SC_MUTANT_OTHER_IS_WON, SIM_MUTANT_NONE },
 	/* L1, of the log */
-	{ "log-before-data", SC_MUTANT_NONE, SIM_MUTANT_LOG_EARLY },
+	{ "log-before-data", SC_MUTANT_NONE, SIM_MUTANT_LOG_UNORDERED },
+	{ "log-read-before-flush", SC_MUTANT_NONE, SIM_MUTANT_LOG_READ_EARLY },
+	{ "log-counts-hidden", SC_MUTANT_NONE, SIM_MUTANT_LOG_HIDDEN },
+	{ "log-packet-not-numbered", SC_MUTANT_NONE, SIM_MUTANT_LOG_UNNUMBERED },
+	{ "log-packet-before-forgotten", SC_MUTANT_NONE, SIM_MUTANT_LOG_BEFORE },
+	{ "log-ends-with-a-move", SC_MUTANT_NONE, SIM_MUTANT_LOG_NOT_RELAID },
 	{ "log-of-old-carrier", SC_MUTANT_LOG_OF_OLD, SIM_MUTANT_NONE },
 	{ "log-of-other-carrier", SC_MUTANT_LOG_OF_OTHER, SIM_MUTANT_NONE },
 	{ "log-counts-beyond", SC_MUTANT_LOG_BEYOND, SIM_MUTANT_NONE },

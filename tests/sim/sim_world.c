@@ -322,6 +322,7 @@ static void count(const struct sim_world *w)
 	t->won += w->figures.won;
 	t->lost += w->figures.lost;
 	t->logged += w->figures.logged;
+	t->log_recalled += w->figures.log_recalled;
 	t->log_spared += w->figures.log_spared;
 	for (uint32_t i = 0; i < SIM_ROWS; i++)
 		for (uint32_t e = 0; e < SC_EVENT_TYPES; e++)
