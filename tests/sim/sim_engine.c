@@ -19,6 +19,7 @@
 #include "sim_nic.h"
 #include "sim_owner.h"
 #include "sim_shell.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 static void give(struct sim_world *w, uint32_t end, struct sim_completion c)
@@ -598,6 +599,7 @@ static uint32_t list(struct sim_world *w, const struct sim_end *e, uint32_t acke
 						     .send_fence = r->send_fence,
 						     .published = 1,
 						     .answered = i < acked && r->answered };
+		sim_uid_tell(r, &requests[n - 1]);
 	}
 	sim_exact_number(w, &w->qp[e->active], last - n, requests, n);
 	return n;

@@ -7,6 +7,7 @@
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_owner.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 /* ---- chance --------------------------------------------------------------------------------- */
@@ -150,7 +151,8 @@ static void check_fate(struct sim_world *w, uint32_t end, uint32_t request,
 
 	if (kind == SP_REQ_LOCAL)
 		return;
-	if (kind == SP_REQ_ATOMIC && sim_owner_has_not_swapped(w, end, request))
+	if (kind == SP_REQ_ATOMIC && (sim_owner_has_not_swapped(w, end, request) ||
+				      sim_uid_repeats(&w->end[end].requests[request])))
 		return;
 	if (s->fates[i] == SP_FATE_RESEND && kind == SP_REQ_ATOMIC && ran)
 		sim_violation(w, "X1: atomic %u of end %u ran and is laid again", request, end);

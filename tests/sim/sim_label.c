@@ -37,11 +37,11 @@ void sim_label_schedule(const struct sim_world *w)
 	fprintf(sim_labels, "schedule %llu\n", (unsigned long long)w->seed);
 	for (uint32_t i = 0; i < w->n_ends; i++) {
 		fprintf(sim_labels, "%u run ", i);
-		for (uint32_t r = 0; r < SIM_REQUESTS; r++)
+		for (uint32_t r = 0; r < SIM_WORK; r++)
 			putc(r < w->end[i].app.n_requests ? kinds[w->end[i].requests[r].kind] : 'L',
 			     sim_labels);
 		putc(' ', sim_labels);
-		for (uint32_t r = 0; r < SIM_REQUESTS; r++)
+		for (uint32_t r = 0; r < SIM_WORK; r++)
 			putc(w->end[i].requests[r].send_fence ? '1' : '0', sim_labels);
 		putc('\n', sim_labels);
 	}

@@ -11,11 +11,26 @@
 
 enum { EVERY = 4, UNORDERED = 20, SILENT = 15 };
 
+/* A rule of it that is broken shows sooner where there is always one, and no PSN. */
+static bool is_broken(void)
+{
+	return sim_mutant >= SIM_MUTANT_LOG_UNORDERED;
+}
+
+uint32_t sim_log_without_psn_percent(void)
+{
+	return sim_mutant == SIM_MUTANT_LOG_UNORDERED || sim_mutant == SIM_MUTANT_LOG_READ_EARLY
+		       ? 90
+		       : 25;
+}
+
 void sim_log_init(struct sim_world *w)
 {
-	w->weather.log_every = sim_chance(w, 50) ? 1 + sim_pick(w, EVERY) : 0;
+	uint32_t unordered = sim_mutant == SIM_MUTANT_LOG_UNORDERED ? 90 : UNORDERED;
+
+	w->weather.log_every = sim_chance(w, is_broken() ? 100 : 50) ? 1 + sim_pick(w, EVERY) : 0;
 	for (uint32_t i = 0; i < w->n_ends && w->weather.log_every; i++)
-		w->end[i].laid.log.unordered = sim_chance(w, UNORDERED);
+		w->end[i].laid.log.unordered = sim_chance(w, unordered);
 }
 
 static bool changes(uint8_t kind)
@@ -77,8 +92,7 @@ static bool is_quiesced(const struct sim_world *w, uint32_t end, uint32_t carrie
 {
 	const struct sc_conn *c = &w->end[end].conn;
 
-	return sim_mutant == SIM_MUTANT_LOG_READ_EARLY ||
-	       (sc_epoch_cmp(carrier, c->epoch) < 0 && (c->move == SC_MOVE_NONE || c->count_final));
+	return sc_epoch_cmp(carrier, c->epoch) < 0 && (c->move == SC_MOVE_NONE || c->count_final);
 }
 
 /* Each carrier has one of its own, which no other has. */
@@ -90,14 +104,20 @@ static uint32_t tag_of(const struct sim_world *w, uint32_t end, uint32_t carrier
 	return 0;
 }
 
-static void asked(struct sim_world *w, uint32_t end, uint32_t carrier)
+static struct sim_log_message read_word(const struct sim_world *w, uint32_t end, uint32_t carrier)
 {
 	struct sim_log_message says = { .says = true, .carrier = carrier };
 
-	if (!is_quiesced(w, end, carrier))
-		return;
 	says.known = sc_log_read(w->end[end].laid.log.word, tag_of(w, end, carrier), &says.number);
-	sim_shell_send_log(w, end, &says);
+	return says;
+}
+
+static void asked(struct sim_world *w, uint32_t end, uint32_t carrier)
+{
+	struct sim_log_message says = read_word(w, end, carrier);
+
+	if (is_quiesced(w, end, carrier))
+		sim_shell_send_log(w, end, &says);
 }
 
 /* ---- who asks ------------------------------------------------------------------------------- */
@@ -117,11 +137,9 @@ void sim_log_withheld(struct sim_world *w, uint32_t end)
 
 	if (!is_on(w, end))
 		return;
-	log->asked = log->answered = false;
-	if (sim_mutant != SIM_MUTANT_LOG_READ_EARLY)
-		return;
-	log->asked = true;
-	ask(w, end);
+	log->asked = log->answered = sim_mutant == SIM_MUTANT_LOG_READ_EARLY;
+	if (log->asked)
+		log->told = read_word(w, end ^ 1, w->qp[w->end[end].active].epoch);
 }
 
 static void told(struct sim_world *w, uint32_t end, const struct sim_log_message *m)
@@ -193,7 +211,7 @@ bool sim_log_settle(struct sim_world *w, uint32_t end, const struct sp_request *
 
 static bool is_write(const struct sim_request *r)
 {
-	return (r->kind == SP_REQ_WRITE || r->with_write) && !r->nop;
+	return (r->kind == SP_REQ_WRITE || r->with_write) && !r->nop && !r->uid.on;
 }
 
 /* All that was laid into the carrier in use, whether the application has seen it complete or not. */
@@ -246,6 +264,15 @@ static void check_rest(struct sim_world *w, uint32_t end, const struct sim_settl
 			end, rest);
 }
 
+/* It was asked for, and nothing of this carrier is there. */
+static bool says_nothing(const struct sim_world *w, uint32_t end)
+{
+	const struct sim_log_state *log = &w->end[end].laid.log;
+
+	return log->asked && log->answered && !log->told.known &&
+	       log->told.carrier == w->qp[w->end[end].active].epoch && log->told.says;
+}
+
 /* Against what had been said without it. */
 static void count_spared(struct sim_world *w, const struct sim_settled *s)
 {
@@ -263,6 +290,8 @@ static void count_spared(struct sim_world *w, const struct sim_settled *s)
 
 void sim_log_settled(struct sim_world *w, uint32_t end, const struct sim_settled *s)
 {
+	if (says_nothing(w, end))
+		check_rest(w, end, s);
 	if (!s->counts->logged)
 		return;
 	if (s->verdict->log_doubted && !w->end[end].laid.misled)

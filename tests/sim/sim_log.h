@@ -18,6 +18,8 @@
 struct sim_log_message;
 
 void sim_log_init(struct sim_world *w);
+/* In how many schedules no end asks for PSNs. */
+uint32_t sim_log_without_psn_percent(void);
 /* That request was laid last: a log WQE behind it is due. */
 bool sim_log_due(const struct sim_world *w, struct sim_qp *qp, const struct sim_request *r);
 /* The receiver takes its packet, of a carrier of the peer's. */

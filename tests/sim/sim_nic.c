@@ -17,6 +17,7 @@
 #include "sim_mutants.h"
 #include "sim_nic.h"
 #include "sim_owner.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 #include <stddef.h>
@@ -107,6 +108,8 @@ static void unwrite(struct sim_world *w, const struct sim_posted *p)
 
 	if (p->log) {
 		sim_log_unwrite(w, p);
+	} else if (p->uid) {
+		sim_uid_unwrite(w, p);
 	} else if (p->qpn) {
 		sim_trace(w, p->end, "qp%u completion lost with the NIC", p->qpn);
 		cqe = &w->qp[p->qpn].cq[--w->qp[p->qpn].n_cq];
@@ -437,6 +440,7 @@ static void got_response(struct sim_world *w, struct sim_qp *qp, const struct si
 	r->answered = true;
 	r->low = p->low;
 	r->high = p->high;
+	memcpy(r->uid.data, p->data, sizeof(r->uid.data));
 }
 
 static void refused(struct sim_world *w, struct sim_qp *qp)
@@ -504,6 +508,10 @@ static void write_memory(struct sim_world *w, struct sim_qp *qp, const struct si
 {
 	uint32_t parts = parts_of(w, p);
 
+	if (r->uid.on) {
+		sim_uid_write(w, qp, request);
+		return;
+	}
 	if (sim_nic_of(w, qp)->writes_lost) {
 		w->end[qp->end].writes_were_lost = true;
 		return;
@@ -520,7 +528,9 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 	struct sim_packet answer_packet = *p;
 	uint32_t a = e->cell[r->cell].half[0], b = e->cell[r->cell].half[1];
 
-	if (r->kind == SP_REQ_ATOMIC) {
+	if (r->uid.on) {
+		sim_uid_respond(w, qp->end, request, again, &answer_packet);
+	} else if (r->kind == SP_REQ_ATOMIC) {
 		if (!again) {
 			if (!w->owned && ++r->executed > 1 && !w->end[p->from].laid.misled)
 				sim_violation(w, "P4: an atomic executed twice");

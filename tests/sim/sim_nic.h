@@ -61,7 +61,8 @@ struct sim_posted {
 	uint32_t old, now; /* of the half */
 	uint16_t qpn;	   /* 0: no completion */
 	uint32_t cqe;
-	bool log; /* the word of the log */
+	bool log;      /* the word of the log, */
+	uint64_t *uid; /* or one of a record of the library uid/ */
 	uint64_t word_old, word_now;
 };
 

@@ -34,14 +34,14 @@ static void draw_config(struct sim_world *w)
 		.settle_ns = SIM_SETTLE_NS,
 		.fence_ns = fence[sim_pick(w, 3)],
 		.stay_ns = sim_chance(w, 80) ? SIM_STAY_NS : 0,
-		.exact = !sim_chance(w, 25),
+		.exact = !sim_chance(w, sim_log_without_psn_percent()),
 		.exact_ns = SIM_EXACT_NS,
 		.standby_ns = 25 * SIM_MS,
 		.choose_min_ns = SIM_MS,
 		.choose_max_ns = 100 * SIM_MS,
 		.lazy = sim_chance(w, 30),
 	};
-	w->crowded = sim_chance(w, 30);
+	w->weather.crowded = sim_chance(w, 30);
 }
 
 static void init_hosts(struct sim_world *w)
@@ -444,7 +444,7 @@ static void trace_actions(struct sim_world *w, uint32_t end, const struct sc_act
 /* As the shell does for one of many that move: the least pause between messages, at any time. */
 static void crowd(struct sim_world *w, struct sc_config *config)
 {
-	if (w->crowded && sim_chance(w, 20))
+	if (w->weather.crowded && sim_chance(w, 20))
 		config->busy_ns = sim_pick(w, 4 * config->resend_max_ns);
 }
 
