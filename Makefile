@@ -39,8 +39,8 @@ help:
 	@echo "make diff-mutants    each store and barrier of the doorbells left out: must be noticed"
 	@echo "make verify-long     200 faults under verify; it fails on stock and on broken builds"
 	@echo "make verify-scripts  $(SCRIPTS) random scripts of faults on both hosts (2 s each)"
-	@echo "make atomics-long    $(COUNT) increments through drains, atomic on one NIC only: none lost; $(FLAPS) flaps with a"
-	@echo "                     compare-and-swap under way, stock beside SHIFT: as many live"
+	@echo "make atomics-long    $(COUNT) increments through drains, atomic on one NIC only: none lost; as many by two processes, and"
+	@echo "                     failed ports, too; $(FLAPS) flaps with a compare-and-swap under way, stock beside SHIFT: as many live"
 	@echo "make again-long      $(DEATHS) deaths of a responder's NIC under WRITEs with a log, by each engine"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
@@ -143,6 +143,7 @@ proof:
 
 atomics-long: build
 	@python3 tests/e2e/home.py --build $(B) --increments $(COUNT)
+	@python3 tests/e2e/home.py --build $(B) --together $(COUNT)
 	@python3 tests/e2e/exact.py --build $(B) --flaps $(FLAPS)
 
 again-long: build

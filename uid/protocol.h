@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #ifdef SHIFT_UID_MUTANTS
-enum { UID_SLOTS = 4 }; /* they come round more often */
+enum { UID_SLOTS = 2 }; /* they come round more often */
 #else
 enum { UID_SLOTS = 64 };
 #endif

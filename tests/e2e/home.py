@@ -5,6 +5,7 @@ moved, which leads to another NIC of the server: no increment may be lost.
 
   home.py --build DIR [CASE...]
   home.py --build DIR --increments N   N of them, and drains at both ends until they are done
+  home.py --build DIR --together N     the same of two processes of one SHIFT_ATOMIC_GROUP, and faults, too
 """
 import argparse
 import json
@@ -85,6 +86,7 @@ class Counting:
         self.server.say("done")
         counter = int(said(self.server, r"^COUNTER (\d+)$")[1])
         print(f"       {done} additions, {counter} counted, {under_way} under way")
+        self.counter = counter
         if counter > done + under_way:
             raise Failed(f"{counter} counted of {done} additions and {under_way} under way")
         for p in self.clients + [self.server]:
@@ -397,6 +399,63 @@ def increments(lab, n):
     print(f"       no increment was lost; the home moved {2 * moves} times")
 
 
+CYCLE = ("drain h0", "drain h1", "port h0 0.4", "drain h2", "port h1 0.4", "port h0 3")
+
+
+def ended(both):
+    return any("ADDED" in c.clients[0].out() for c in both)
+
+
+def at_home(lab, both, nic):
+    """Of both, who go on there."""
+    def is_home(counting):
+        return (re.findall(HOME.format(r"(\w+)"), lab.shift_log(counting.server)) or ["mlx5_0"])[-1] == nic
+    for counting in both:
+        wait_for(f"home on {nic}", lambda c=counting: is_home(c) or not c.server.running() or ended(both), 60)
+    for counting in both:
+        counting.goes_on(0)
+
+
+def disturb(lab, both, what):
+    """A drain moves both processes, there and back; a port that fails may, and may end who has an atomic under way."""
+    kind, host, *lasts = what.split()
+    if kind == "port":
+        lab.ctl("fault", "port-down", host + "/mlx5_0", "--for", lasts[0])
+        time.sleep(float(lasts[0]))
+    else:
+        lab.shiftctl(host, "drain", "mlx5_0")
+        at_home(lab, both, "mlx5_1")
+        lab.shiftctl(host, "undrain", "mlx5_0")
+    at_home(lab, both, "mlx5_0")
+
+
+def together_round(lab, n, done):
+    """Until n are done, or one client has ended, as it may when its atomic ran and the answer was lost."""
+    both, moves = two_processes(lab, groups=WORDS), 0
+    while sum(c.good(0) for c in both) < n and not ended(both):
+        disturb(lab, both, CYCLE[moves % len(CYCLE)])
+        moves += 1
+    others = both[0].stop(dies=(0,))
+    lost = both[1].end(others=others, dies=(0,))
+    both[0].server.say("done")
+    exact(*lost)
+    went = len(re.findall(HOME.format(r"\w+"), lab.shift_log(both[0].server)))
+    done.append((both[1].counter, moves, went))
+
+
+def increments_together(build, n):
+    done, rounds = [], 0
+    while sum(counter for counter, _, _ in done) < n:
+        rounds += 1
+        left = n - sum(counter for counter, _, _ in done)
+        if not run_case(build, f"together {rounds}", lambda lab, left=left: together_round(lab, left, done), hosts=4):
+            return 1
+    added, moves, went = map(sum, zip(*done))
+    print(f"none of {added} increments by two processes was lost through {moves} drains and failed ports, the home moved {went} "
+          f"times; in {rounds} rounds, each but the last to the end of a client")
+    return 0
+
+
 CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late, foreign,
                               foreign_late, shared, shared_unsaid, shared_two_names, shared_group,
                               shared_group_port, shared_group_late, shared_group_stopped)}
@@ -405,9 +464,12 @@ def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--build")
     parser.add_argument("--increments", type=int)
+    parser.add_argument("--together", type=int)
     args, _ = parser.parse_known_args()
     if args.increments:
         return 0 if run_case(args.build, "increments", lambda lab: increments(lab, args.increments), hosts=4) else 1
+    if args.together:
+        return increments_together(args.build, args.together)
     return cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=4)
 
 

@@ -64,12 +64,15 @@ CONFIGS = {
     "stay": ("flaps waited out, an atomic of each side, late words", ""),
     "home": ("two connections to one responder, two atomics of each, a path fails and comes back, a late word", ""),
     "home-late": ("the same, two late words, an atomic of each", "LATE=2 POSTS=1"),
+    "home-processes": ("of two processes that agree by a board, one of which dies at any step",
+                       "PROCESSES DEATHS=1 POSTS=1 LATE=0"),
+    "home-newcomer": ("of two processes, of which one comes at any moment", "PROCESSES NEWCOMER POSTS=1 LATE=0"),
     "paths": ("three paths in any order, two NICs fail, one comes back", "FAULTS=2 HEALS=1 LATE=0"),
     "paths-late": ("one fails and comes back, a late word", "FAULTS=1 HEALS=1"),
     "paths-drain": ("two fail, one is drained", "FAULTS=2 HEALS=0 DRAINS=1 LATE=0"),
 }
 
-BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again", "stay", "home", "home-late", "paths", "paths-late",
+BIG = ("kinds", "double", "flaps", "return", "standby", "exact-again", "stay", "home", "home-late", "home-processes", "home-newcomer", "paths", "paths-late",
        "paths-drain")   # worth the compiler's time
 
 # That no run goes on for ever is what makes the ends of runs all there is to judge.
@@ -196,6 +199,21 @@ WRONG = {
     "home-lifted-early": (
         "the bar is lifted while one may still run atomics on the other NIC",
         "W_LIFTED_EARLY", (6,)),
+    "home-others-unseen": (
+        "what the other process has claimed is not looked at",
+        "W_OTHERS_UNSEEN PROCESSES POSTS=1 LATE=0", (6,)),
+    "home-unclaimed": (
+        "what a process lets run stands on no board",
+        "W_UNCLAIMED PROCESSES POSTS=1 LATE=0", (6,)),
+    "home-told-unclaimed": (
+        "a process that dies had told its peer of what does not stand on the board yet",
+        "W_TOLD_UNCLAIMED PROCESSES DEATHS=1 POSTS=1 LATE=0", (6,)),
+    "home-dead-early": (
+        "the claim of a process that died is cleared before its queue pair is closed",
+        "W_DEAD_EARLY PROCESSES DEATHS=1 POSTS=1 LATE=0", (6,)),
+    "home-entered-blind": (
+        "who comes lets atomics run on the default NIC at once",
+        "W_ENTERED_BLIND PROCESSES NEWCOMER POSTS=1 LATE=0", (6,)),
     "paths-stampede": (
         "the lowest path that is left, whatever was dealt: all connections go to one NIC",
         "W_STAMPEDE FAULTS=1 HEALS=0 LATE=0", (6,)),

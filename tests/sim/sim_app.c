@@ -9,6 +9,7 @@
 #include "sim_label.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 static uint8_t pick_kind(struct sim_world *w, uint32_t flavour)
@@ -70,8 +71,10 @@ static void draw_signals(struct sim_world *w, struct sim_app *app, struct sim_re
 static void draw_work(struct sim_world *w, uint32_t end, uint32_t flavour)
 {
 	struct sim_end *e = &w->end[end];
-	uint32_t n = sim_chance(w, 20) ? 0 : 1 + sim_pick(w, SIM_REQUESTS), messages = 0;
+	uint32_t n = sim_chance(w, 20) ? 0 : 1 + sim_pick(w, SIM_WORK), messages = 0;
 
+	if (sim_uid_keeps(w, end))
+		n = 0;
 	for (uint32_t r = 0; r < n; r++)
 		draw_request(w, &e->requests[r], flavour, &messages);
 	e->app.n_requests = n;
@@ -180,6 +183,7 @@ void sim_app_close(struct sim_world *w, uint32_t end)
 		else
 			sim_command_destroy(w, qp);
 	}
+	sim_uid_polled(w, end);
 }
 
 void sim_app_poll(struct sim_world *w, uint32_t end)
@@ -202,4 +206,5 @@ void sim_app_poll(struct sim_world *w, uint32_t end)
 	e->app.poll_scheduled = false;
 	sim_app_post(w, end);
 	sim_app_post_receive(w, end);
+	sim_uid_polled(w, end);
 }

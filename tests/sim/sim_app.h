@@ -8,6 +8,15 @@
 
 struct sim_world;
 
+/* Of shift/shift_uid.h: sim_uid.h. */
+struct sim_uid_request {
+	bool on;
+	uint8_t verb, words; /* enum uid_verb; words of data, but for a CAS */
+	uint64_t addr, compare, swap;
+	uint64_t data[4]; /* WRITE: what; READ, CAS: the answer */
+	uint64_t ran_old; /* CAS: what the responder repeats */
+};
+
 struct sim_request {
 	uint8_t kind;	    /* enum sp_request_kind */
 	uint8_t cell, size; /* size: in units; a packet has one, two or four of them */
@@ -24,6 +33,7 @@ struct sim_request {
 	bool unsure;	   /* laid again though it may have run: nobody could tell */
 	uint32_t old_value;
 	bool swapped; /* a compare-and-swap */
+	struct sim_uid_request uid;
 };
 
 struct sim_completion {

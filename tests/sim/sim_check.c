@@ -15,6 +15,7 @@
 #include "sim_owner.h"
 #include "sim_path.h"
 #include "sim_stay.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 static const char *side(uint32_t end)
@@ -26,13 +27,17 @@ static const char *side(uint32_t end)
 
 /* ---- what was written, read, received ------------------------------------------------------- */
 
+static bool writes_cell(const struct sim_request *r)
+{
+	return (r->kind == SP_REQ_WRITE && !r->uid.on) || r->with_write;
+}
+
 static void raise_floor(struct sim_world *w, uint32_t writer, const struct sim_request *r,
 			uint32_t request)
 {
 	uint32_t *floor = &w->end[writer ^ 1].cell[r->cell].floor;
-	bool writes = r->kind == SP_REQ_WRITE || r->with_write;
 
-	if (writes && *floor < request + 1)
+	if (writes_cell(r) && *floor < request + 1)
 		*floor = request + 1;
 }
 
@@ -42,7 +47,7 @@ static uint32_t written_before(const struct sim_end *writer, uint32_t cell, uint
 	for (; last; last--) {
 		const struct sim_request *r = &writer->requests[last - 1];
 
-		if (r->cell == cell && (r->kind == SP_REQ_WRITE || r->with_write))
+		if (r->cell == cell && writes_cell(r))
 			break;
 	}
 	return last;
@@ -103,8 +108,7 @@ static void check_read(struct sim_world *w, uint32_t end, uint32_t request)
 	bool fence = false;
 
 	for (i = 0; i < request; i++)
-		if (e->requests[i].cell == r->cell &&
-		    (e->requests[i].kind == SP_REQ_WRITE || e->requests[i].with_write))
+		if (e->requests[i].cell == r->cell && writes_cell(&e->requests[i]))
 			before = i + 1;
 	if (r->low < before)
 		sim_violation(w, "P3: READ %u of %s is older than write %u", request, side(end),
@@ -123,7 +127,9 @@ static void check_result(struct sim_world *w, uint32_t end, uint32_t request)
 	r->seen = true;
 	if (r->bad)
 		sim_violation(w, "P6: bad request %u of %s completed well", request, side(end));
-	if (r->kind != SP_REQ_READ && r->kind != SP_REQ_ATOMIC)
+	if (r->uid.on)
+		sim_uid_completed(w, end, request);
+	if ((r->kind != SP_REQ_READ && r->kind != SP_REQ_ATOMIC) || r->uid.on)
 		return;
 	if (!r->answered)
 		sim_violation(w, "P1: request %u of %s completed without its data", request,
@@ -232,7 +238,7 @@ static bool saw_write_last(const struct sim_end *e)
 {
 	uint32_t i = e->app.send_next;
 
-	while (i && e->requests[i - 1].kind == SP_REQ_LOCAL)
+	while (i && (e->requests[i - 1].kind == SP_REQ_LOCAL || e->requests[i - 1].nop))
 		i--;
 	return i && (e->requests[i - 1].kind == SP_REQ_WRITE ||
 		     e->requests[i - 1].kind == SP_REQ_ATOMIC);
@@ -262,7 +268,10 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 	const struct sim_end *e = &w->end[end], *peer = &w->end[end ^ 1];
 
 	switch (reason) {
-	case SC_REASON_ATOMIC: return outstanding(e, SP_REQ_ATOMIC, false) ? SIM_EXCUSE_ATOMIC : 0;
+	case SC_REASON_ATOMIC:
+		if (sim_uid_is(w, end))
+			return sim_uid_may_end(w, end) ? SIM_EXCUSE_ATOMIC : 0;
+		return outstanding(e, SP_REQ_ATOMIC, false) ? SIM_EXCUSE_ATOMIC : 0;
 	case SC_REASON_FENCED_READ:
 		return outstanding(e, SP_REQ_READ, true) ? SIM_EXCUSE_FENCED_READ : 0;
 	case SC_REASON_MISCOUNT:
@@ -270,6 +279,7 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 			       ? SIM_EXCUSE_MISCOUNT
 			       : 0;
 	case SC_REASON_PEER_FATAL: return peer->failed ? w->excuse[end >> 1] : 0;
+	case SC_REASON_KEY: /* it was all that was missing: what the peer should have said of its log */
 	case SC_REASON_TRANSPORT:
 	case SC_REASON_PORT:
 	case SC_REASON_DEVICE:
@@ -281,7 +291,6 @@ static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reas
 	case SC_REASON_ORDER:
 	case SC_REASON_RETURN:
 	case SC_REASON_PEER_CLOSED:
-	case SC_REASON_KEY:
 	case SC_REASON_APPLICATION:
 	case SC_REASON_RESOURCE:
 	case SC_REASON_HOME:
@@ -572,6 +581,7 @@ static void check_home(struct sim_world *w, uint32_t end)
 	if (w->restless && e->stepped_at + SIM_REST_NS > w->now)
 		sim_violation(w, "P8: %s does not come to rest", side(end));
 	check_written(w, end, e->app.n_requests, !e->laid.writes_only);
+	sim_uid_check_done(w, end);
 }
 
 static bool is_alive(const struct sim_world *w, uint32_t end)
@@ -597,4 +607,5 @@ void sim_check_end(struct sim_world *w)
 			check_completions(w, i);
 		}
 	}
+	sim_uid_check_end(w);
 }

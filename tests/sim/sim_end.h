@@ -5,6 +5,7 @@
 
 #include "shiftlib/core/core.h"
 #include "sim_app.h"
+#include "sim_event.h"
 #include "sim_limits.h"
 
 /* Events for one core, which is never entered twice. */
@@ -19,6 +20,13 @@ struct sim_quiesce {
 	bool running;
 	uint32_t epoch, generation;
 	uint32_t pending; /* carriers whose command is not answered */
+};
+
+struct sim_log_state {
+	uint64_t word;		     /* of what comes: one for all carriers, as hard as can be */
+	bool unordered;		     /* its memory: the word may be there before what it counts */
+	bool asked, answered;	     /* of what is sent: in this move */
+	struct sim_log_message told; /* by the peer; maybe in a move before */
 };
 
 struct sim_end {
@@ -42,14 +50,10 @@ struct sim_end {
 	uint16_t active, recv_to;
 	uint32_t retired; /* requests, in posting order */
 	struct {
-		uint32_t from;	   /* the first request that was laid into the carrier in use */
-		bool writes_only;  /* a WRITE may be missing from the peer's memory */
-		bool misled;	   /* once, by a wrong number that nothing contradicted */
-		uint64_t log_word; /* of what comes: one for all carriers, as hard as can be */
-		struct {
-			uint32_t carrier, number;
-			bool known;
-		} log_told; /* by the peer, of what is sent */
+		uint32_t from;	  /* the first request that was laid into the carrier in use */
+		bool writes_only; /* a WRITE may be missing from the peer's memory */
+		bool misled;	  /* once, by a wrong number that nothing contradicted */
+		struct sim_log_state log;
 	} laid;
 	uint32_t recv_count;
 	uint32_t receives_given; /* good or with an error, to the application */

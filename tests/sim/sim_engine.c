@@ -19,6 +19,7 @@
 #include "sim_nic.h"
 #include "sim_owner.h"
 #include "sim_shell.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 static void give(struct sim_world *w, uint32_t end, struct sim_completion c)
@@ -374,9 +375,21 @@ static bool tells_of_writes(const struct sim_request *r)
 	return r->kind != SP_REQ_WRITE && r->kind != SP_REQ_LOCAL;
 }
 
+/* again: a move lays it. */
+static void lay_log(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool again)
+{
+	if (again && sim_mutant == SIM_MUTANT_LOG_NOT_RELAID)
+		return;
+	if (!sim_log_due(w, qp, &w->end[qp->end].requests[request]))
+		return;
+	sim_exact_logged(qp);
+	sim_nic_lay_log(w, qp, request);
+}
+
 static void publish(struct sim_world *w, uint32_t end, uint32_t request, bool nop)
 {
 	struct sim_end *e = &w->end[end];
+	bool again = e->requests[request].published;
 
 	if (e->failed)
 		return;
@@ -390,6 +403,7 @@ static void publish(struct sim_world *w, uint32_t end, uint32_t request, bool no
 	sim_label(end, "ring %u %d", request, nop);
 	sim_exact_posted(w, &w->qp[e->active], &e->requests[request]);
 	sim_nic_lay(w, &w->qp[e->active], request, nop);
+	lay_log(w, &w->qp[e->active], request, again);
 }
 
 void sim_engine_post(struct sim_world *w, uint32_t end, uint32_t request)
@@ -585,8 +599,9 @@ static uint32_t list(struct sim_world *w, const struct sim_end *e, uint32_t acke
 						     .send_fence = r->send_fence,
 						     .published = 1,
 						     .answered = i < acked && r->answered };
+		sim_uid_tell(r, &requests[n - 1]);
 	}
-	sim_exact_number(w, &w->qp[e->active], &e->requests[last - n], requests, n);
+	sim_exact_number(w, &w->qp[e->active], last - n, requests, n);
 	return n;
 }
 
@@ -629,7 +644,8 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
 	counts.posted = w->base_count + two_sided(e, last);
 	sim_exact_counts(w, end, a, &counts);
-	sim_log_counts(w, end, &counts);
+	if (!sim_log_settle(w, end, requests, n, &counts))
+		return SC_REASON_KEY; /* asked again soon */
 	sim_owner_tell(w, end, requests, e->retired, n);
 	reason = sc_settle(requests, n, &counts, fates, &verdict);
 	settled = (struct sim_settled){ &counts, requests, n, fates, &verdict, reason };

@@ -20,6 +20,7 @@ enum sim_event_type {
 	SIM_EV_WATCH,	/* the shell looks for completions that nobody polls */
 	SIM_EV_VIEW,	/* a host notices the state of a path; arg: path */
 	SIM_EV_STEADY,	/* the hold-down of a path is over; arg: path */
+	SIM_EV_UID,	/* a client of the library uid/ goes on; arg: with what */
 	SIM_EV_THIRD,	/* somebody else looks at a cell of an end's memory; arg: cell */
 	SIM_EV_FAULT,	/* arg: index into faults */
 	SIM_EV_HEAL,	/* arg: index into faults */
@@ -42,13 +43,21 @@ struct sim_packet {
 	uint16_t src, dst; /* QPs */
 	uint32_t psn;
 	uint32_t low, high; /* of a READ or atomic */
+	uint64_t data[4];   /* of one of the library uid/ */
+};
+
+/* What does the word of that carrier say? It says, if known, that so many requests ran. */
+struct sim_log_message {
+	bool says, known;
+	uint32_t carrier, number;
 };
 
 struct sim_message {
 	uint8_t from, path;
-	bool unknown, standby;
+	bool unknown, standby, log;
 	struct sc_msg_standby standby_msg;
 	struct sc_msg_state state_msg;
+	struct sim_log_message log_msg;
 };
 
 struct sim_command {

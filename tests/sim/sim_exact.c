@@ -7,6 +7,7 @@
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_owner.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 /* ---- chance --------------------------------------------------------------------------------- */
@@ -49,15 +50,39 @@ void sim_exact_posted(const struct sim_world *w, struct sim_qp *qp, const struct
 	qp->numbered += packets_of(w, qp, r);
 }
 
-/* From the newest one back. */
-void sim_exact_number(const struct sim_world *w, const struct sim_qp *qp,
-		      const struct sim_request *r, struct sp_request *requests, uint32_t n)
+void sim_exact_logged(struct sim_qp *qp)
 {
+	qp->numbered += sim_mutant != SIM_MUTANT_LOG_UNNUMBERED;
+}
+
+/* Behind it, and before it in the ring: what is complete leaves its log WQE there. */
+static bool logged_behind(const struct sim_qp *qp, const struct sim_entry *entry)
+{
+	return entry && entry + 1 < qp->sq + qp->n_sq && entry[1].log;
+}
+
+static bool logged_before(const struct sim_qp *qp, const struct sim_entry *entry)
+{
+	while (entry && entry > qp->sq && entry[-1].fence)
+		entry--;
+	return entry && entry > qp->sq && entry[-1].log && sim_mutant != SIM_MUTANT_LOG_BEFORE;
+}
+
+/* From the newest one back. */
+void sim_exact_number(const struct sim_world *w, const struct sim_qp *qp, uint32_t first,
+		      struct sp_request *requests, uint32_t n)
+{
+	const struct sim_request *r = &w->end[qp->end].requests[first];
 	uint32_t psn = w->first_psn + qp->numbered;
 
 	while (n--) {
+		const struct sim_entry *entry = sim_exact_entry(qp, first + n);
+
 		requests[n].packets = packets_of(w, qp, &r[n]);
-		psn -= requests[n].packets;
+		requests[n].behind =
+			logged_behind(qp, entry) && sim_mutant != SIM_MUTANT_LOG_UNNUMBERED;
+		requests[n].before = !n && logged_before(qp, entry);
+		psn -= requests[n].packets + requests[n].behind;
 		requests[n].psn = psn & SC_PSN_MASK;
 		requests[n].numbered = 1;
 	}
@@ -78,7 +103,7 @@ void sim_exact_counts(struct sim_world *w, uint32_t end, const struct sc_action 
 const struct sim_entry *sim_exact_entry(const struct sim_qp *qp, uint32_t request)
 {
 	for (uint32_t i = qp->n_sq; i-- > 0;)
-		if (!qp->sq[i].fence && qp->sq[i].request == request)
+		if (!qp->sq[i].fence && !qp->sq[i].log && qp->sq[i].request == request)
 			return &qp->sq[i];
 	return NULL;
 }
@@ -126,7 +151,8 @@ static void check_fate(struct sim_world *w, uint32_t end, uint32_t request,
 
 	if (kind == SP_REQ_LOCAL)
 		return;
-	if (kind == SP_REQ_ATOMIC && sim_owner_has_not_swapped(w, end, request))
+	if (kind == SP_REQ_ATOMIC && (sim_owner_has_not_swapped(w, end, request) ||
+				      sim_uid_repeats(&w->end[end].requests[request])))
 		return;
 	if (s->fates[i] == SP_FATE_RESEND && kind == SP_REQ_ATOMIC && ran)
 		sim_violation(w, "X1: atomic %u of end %u ran and is laid again", request, end);

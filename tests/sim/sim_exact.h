@@ -32,8 +32,9 @@ struct sim_settled {
 const struct sim_entry *sim_exact_entry(const struct sim_qp *qp, uint32_t request);
 void sim_exact_init(struct sim_world *w);
 void sim_exact_posted(const struct sim_world *w, struct sim_qp *qp, const struct sim_request *r);
-void sim_exact_number(const struct sim_world *w, const struct sim_qp *qp,
-		      const struct sim_request *r, struct sp_request *requests, uint32_t n);
+void sim_exact_logged(struct sim_qp *qp);
+void sim_exact_number(const struct sim_world *w, const struct sim_qp *qp, uint32_t first,
+		      struct sp_request *requests, uint32_t n);
 void sim_exact_counts(struct sim_world *w, uint32_t end, const struct sc_action *a,
 		      struct sc_counts *counts);
 void sim_exact_settled(struct sim_world *w, uint32_t end, const struct sim_settled *s);

@@ -320,7 +320,7 @@ static void kill_process(struct sim_world *w, uint32_t host)
 		sim_path_changed(w, p);
 }
 
-static void close_app(struct sim_world *w, uint32_t end)
+void sim_fault_close(struct sim_world *w, uint32_t end)
 {
 	struct sc_event ev = { .type = SC_EV_APP_CLOSED, .reason = SC_REASON_APPLICATION };
 
@@ -379,7 +379,7 @@ void sim_fault_apply(struct sim_world *w, uint32_t index)
 	case SIM_FAULT_ALARM: alarm_(w, f->end, false); return;
 	case SIM_FAULT_STANDBY: alarm_(w, f->end, true); return;
 	case SIM_FAULT_KILL: kill_process(w, f->end & 1); return;
-	case SIM_FAULT_CLOSE: close_app(w, f->end); return;
+	case SIM_FAULT_CLOSE: sim_fault_close(w, f->end); return;
 	case SIM_FAULT_RESET: reset_app(w, f->end); return;
 	case SIM_FAULT_RAIL:
 	case SIM_FAULT_PORT:

@@ -58,6 +58,8 @@ void sim_fault_apply(struct sim_world *w, uint32_t index);
 void sim_fault_heal(struct sim_world *w, uint32_t index);
 void sim_fault_heal_all(struct sim_world *w);
 void sim_fault_step(struct sim_world *w, uint32_t end, const struct sc_actions *out);
+/* The application closes that end. */
+void sim_fault_close(struct sim_world *w, uint32_t end);
 const char *sim_trigger_name(enum sim_trigger trigger);
 
 #endif

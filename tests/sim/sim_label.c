@@ -37,11 +37,11 @@ void sim_label_schedule(const struct sim_world *w)
 	fprintf(sim_labels, "schedule %llu\n", (unsigned long long)w->seed);
 	for (uint32_t i = 0; i < w->n_ends; i++) {
 		fprintf(sim_labels, "%u run ", i);
-		for (uint32_t r = 0; r < SIM_REQUESTS; r++)
+		for (uint32_t r = 0; r < SIM_WORK; r++)
 			putc(r < w->end[i].app.n_requests ? kinds[w->end[i].requests[r].kind] : 'L',
 			     sim_labels);
 		putc(' ', sim_labels);
-		for (uint32_t r = 0; r < SIM_REQUESTS; r++)
+		for (uint32_t r = 0; r < SIM_WORK; r++)
 			putc(w->end[i].requests[r].send_fence ? '1' : '0', sim_labels);
 		putc('\n', sim_labels);
 	}
@@ -118,6 +118,15 @@ static void label_packets(const struct sim_settled *s)
 	fprintf(sim_labels, " %d\n", s->verdict->doubted);
 }
 
+/* Exact.v has no packets but those of requests. */
+static bool has_log_packets(const struct sim_settled *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->requests[i].behind || s->requests[i].before)
+			return true;
+	return false;
+}
+
 struct answer {
 	struct sim_settled settled;
 	enum sp_fate fates[SIM_REQUESTS];
@@ -165,7 +174,7 @@ void sim_label_settle(uint32_t end, const struct sim_settled *s)
 	settle_again(s, requests, &counts, &plain);
 	label_asked(end, "asked", &plain.settled);
 	putc('\n', sim_labels);
-	if (s->counts->exact && s->n) {
+	if (s->counts->exact && s->n && !has_log_packets(s)) {
 		label_asked(end, "asked-exact", &exact.settled);
 		label_packets(&exact.settled);
 	}

@@ -8,9 +8,10 @@ enum {
 	SIM_PATHS = 4,
 	SIM_CONNS = 3,
 	SIM_ENDS = SIM_HOSTS * SIM_CONNS,
-	SIM_REQUESTS = 20, /* of one end, at most */
+	SIM_WORK = 20,	   /* requests of one end, */
+	SIM_REQUESTS = 32, /* or of a client of the library uid/, at most */
 	SIM_CELLS = 2,	   /* of each end's memory, written and read by the peer */
-	SIM_SQ = 64,	   /* with hidden requests, over the life of a QP */
+	SIM_SQ = 108,	   /* with hidden requests, over the life of a QP */
 	SIM_CQ = SIM_SQ + SIM_REQUESTS,
 	SIM_BACKLOG = 4 * SIM_REQUESTS,
 	SIM_QPS = 1024,

@@ -6,13 +6,31 @@
 #include "sim_event.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
+#include "sim_shell.h"
 #include "sim_world.h"
 
-enum { EVERY = 4, ARRIVES = 70, TOLD = 85 };
+enum { EVERY = 4, UNORDERED = 20, SILENT = 15 };
+
+/* A rule of it that is broken shows sooner where there is always one, and no PSN. */
+static bool is_broken(void)
+{
+	return sim_mutant >= SIM_MUTANT_LOG_UNORDERED;
+}
+
+uint32_t sim_log_without_psn_percent(void)
+{
+	return sim_mutant == SIM_MUTANT_LOG_UNORDERED || sim_mutant == SIM_MUTANT_LOG_READ_EARLY
+		       ? 90
+		       : 25;
+}
 
 void sim_log_init(struct sim_world *w)
 {
-	w->weather.log_every = sim_chance(w, 50) ? 1 + sim_pick(w, EVERY) : 0;
+	uint32_t unordered = sim_mutant == SIM_MUTANT_LOG_UNORDERED ? 90 : UNORDERED;
+
+	w->weather.log_every = sim_chance(w, is_broken() ? 100 : 50) ? 1 + sim_pick(w, EVERY) : 0;
+	for (uint32_t i = 0; i < w->n_ends && w->weather.log_every; i++)
+		w->end[i].laid.log.unordered = sim_chance(w, unordered);
 }
 
 static bool changes(uint8_t kind)
@@ -20,9 +38,17 @@ static bool changes(uint8_t kind)
 	return kind == SP_REQ_WRITE || kind == SP_REQ_ATOMIC;
 }
 
+/* Does that end log what it sends? */
+static bool is_on(const struct sim_world *w, uint32_t end)
+{
+	return w->weather.log_every &&
+	       (!w->end[end ^ 1].laid.log.unordered || sim_mutant == SIM_MUTANT_LOG_UNORDERED);
+}
+
 bool sim_log_due(const struct sim_world *w, struct sim_qp *qp, const struct sim_request *r)
 {
-	if (!w->weather.log_every || !changes(r->kind) || ++qp->log_since < w->weather.log_every)
+	if (!is_on(w, qp->end) || r->nop || !changes(r->kind) ||
+	    ++qp->log_since < w->weather.log_every)
 		return false;
 	qp->log_since = 0;
 	return true;
@@ -30,89 +56,187 @@ bool sim_log_due(const struct sim_world *w, struct sim_qp *qp, const struct sim_
 
 /* ---- the word ------------------------------------------------------------------------------- */
 
-static void write_word(struct sim_world *w, struct sim_qp *qp, uint32_t number)
+/* Its tag is what the receiver has given to that carrier; where there is no order, the data are still on their way. */
+void sim_log_execute(struct sim_world *w, const struct sim_qp *qp, const struct sim_qp *from,
+		     const struct sim_entry *entry)
 {
-	struct sim_end *e = &w->end[qp->end];
+	struct sim_log_state *log = &w->end[qp->end].laid.log;
+	uint64_t word = sp_log_word(from->dst, entry->says), before = log->word;
 	struct sim_posted *posted;
 
 	if (sim_nic_of(w, qp)->writes_lost)
 		return;
+	sim_trace(w, qp->end, "qp%u: the log says %u", qp->qpn, entry->says);
+	log->word = word;
+	if (log->unordered)
+		return;
 	posted = sim_nic_posted(w, sim_nic_of(w, qp));
 	posted->end = qp->end;
 	posted->log = true;
-	posted->word_old = e->laid.log_word;
-	posted->word_now = e->laid.log_word = sp_log_word(qp->qpn, number);
+	posted->word_old = before;
+	posted->word_now = word;
 }
 
 void sim_log_unwrite(struct sim_world *w, const struct sim_posted *posted)
 {
-	struct sim_end *e = &w->end[posted->end];
+	struct sim_log_state *log = &w->end[posted->end].laid.log;
 
-	if (e->laid.log_word == posted->word_now)
-		e->laid.log_word = posted->word_old;
+	if (log->word == posted->word_now)
+		log->word = posted->word_old;
 }
 
-/* It came, or comes at the latest before the next packet: the sender repeats what was lost. */
-static void arrive(struct sim_world *w, struct sim_qp *qp)
+/* ---- who is asked --------------------------------------------------------------------------- */
+
+/* Can what lies in that carrier, or in one before, execute nothing more here? */
+static bool is_quiesced(const struct sim_world *w, uint32_t end, uint32_t carrier)
 {
-	if (qp->log_due)
-		write_word(w, qp, qp->log_due);
-	qp->log_due = 0;
+	const struct sc_conn *c = &w->end[end].conn;
+
+	return sc_epoch_cmp(carrier, c->epoch) < 0 && (c->move == SC_MOVE_NONE || c->count_final);
 }
 
-void sim_log_before(struct sim_world *w, struct sim_qp *qp, const struct sim_entry *entry,
-		    uint32_t index)
+/* Each carrier has one of its own, which no other has. */
+static uint32_t tag_of(const struct sim_world *w, uint32_t end, uint32_t carrier)
 {
-	arrive(w, qp);
-	if (sim_mutant == SIM_MUTANT_LOG_EARLY && entry->logged && !entry->taken)
-		write_word(w, qp, index + 1);
+	for (uint32_t i = w->n_qps; i; i--)
+		if (w->qp[i].end == end && w->qp[i].epoch == carrier)
+			return i;
+	return 0;
 }
 
-void sim_log_behind(struct sim_world *w, struct sim_qp *qp, const struct sim_entry *entry,
-		    uint32_t index)
+static struct sim_log_message read_word(const struct sim_world *w, uint32_t end, uint32_t carrier)
 {
-	if (!entry->logged)
+	struct sim_log_message says = { .says = true, .carrier = carrier };
+
+	says.known = sc_log_read(w->end[end].laid.log.word, tag_of(w, end, carrier), &says.number);
+	return says;
+}
+
+static void asked(struct sim_world *w, uint32_t end, uint32_t carrier)
+{
+	struct sim_log_message says = read_word(w, end, carrier);
+
+	if (is_quiesced(w, end, carrier))
+		sim_shell_send_log(w, end, &says);
+}
+
+/* ---- who asks ------------------------------------------------------------------------------- */
+
+static void ask(struct sim_world *w, uint32_t end)
+{
+	const struct sim_end *e = &w->end[end];
+	struct sim_log_message m = { .carrier = w->qp[e->active].epoch };
+
+	sim_shell_send_log(w, end, &m);
+}
+
+/* What an earlier move was told stays there: it is of another carrier. */
+void sim_log_withheld(struct sim_world *w, uint32_t end)
+{
+	struct sim_log_state *log = &w->end[end].laid.log;
+
+	if (!is_on(w, end))
 		return;
-	qp->log_due = index + 1;
-	if (sim_chance(w, ARRIVES))
-		arrive(w, qp);
+	log->asked = log->answered = sim_mutant == SIM_MUTANT_LOG_READ_EARLY;
+	if (log->asked)
+		log->told = read_word(w, end ^ 1, w->qp[w->end[end].active].epoch);
+}
+
+static void told(struct sim_world *w, uint32_t end, const struct sim_log_message *m)
+{
+	struct sim_end *e = &w->end[end];
+
+	if (!e->laid.log.asked || e->laid.log.answered || m->carrier != w->qp[e->active].epoch)
+		return;
+	e->laid.log.answered = true;
+	e->laid.log.told = *m;
+}
+
+void sim_log_heard(struct sim_world *w, uint32_t end, const struct sim_log_message *m)
+{
+	if (m->says)
+		told(w, end, m);
+	else
+		asked(w, end, m->carrier);
 }
 
 /* ---- settling ------------------------------------------------------------------------------- */
 
-/* Of the requests behind `first`, those that lie before so many entries of the ring. */
+/* Of the requests behind `first`, those that lie before so many of the ring, of which hidden NOPs are some too. */
 static int32_t ran_of(const struct sim_qp *qp, uint32_t number, uint32_t first)
 {
-	uint32_t behind = 0;
+	uint32_t behind = 0, n = 0;
 
-	for (uint32_t i = 0; i < number && i < qp->n_sq; i++)
+	for (uint32_t i = 0; i < qp->n_sq && n < number; i++) {
+		if (qp->sq[i].log)
+			continue;
+		n++;
 		if (!qp->sq[i].fence)
 			behind = qp->sq[i].request + 1U;
-	return number > qp->n_sq ? INT32_MAX : (int32_t)(behind - first);
+	}
+	return number > qp->numbers ? INT32_MAX : (int32_t)(behind - first);
 }
 
-void sim_log_counts(struct sim_world *w, uint32_t end, struct sc_counts *counts)
+/* Where a PSN tells, or the count alone, nobody is asked. */
+static bool would_tell(const struct sim_world *w, uint32_t end, const struct sp_request *requests,
+		       uint32_t n, const struct sc_counts *counts)
 {
-	struct sim_end *e = &w->end[end];
-	const struct sim_qp *qp = &w->qp[e->active];
+	return is_on(w, end) &&
+	       (counts->recalled || (!counts->exact && sc_exact_wanted(requests, n)));
+}
 
-	if (!w->weather.log_every)
-		return;
-	if (sim_chance(w, TOLD)) {
-		e->laid.log_told.carrier = qp->epoch;
-		e->laid.log_told.known = sc_log_read(w->end[end ^ 1].laid.log_word, qp->dst,
-						     &e->laid.log_told.number);
+/* In some moves the peer says nothing of its word any more: what is known is of another carrier then. */
+bool sim_log_settle(struct sim_world *w, uint32_t end, const struct sp_request *requests,
+		    uint32_t n, struct sc_counts *counts)
+{
+	const struct sim_qp *qp = &w->qp[w->end[end].active];
+	struct sim_log_state *log = &w->end[end].laid.log;
+
+	if (!would_tell(w, end, requests, n, counts))
+		return true;
+	if (!log->asked)
+		log->answered = sim_chance(w, SILENT);
+	log->asked = true;
+	if (!log->answered) {
+		ask(w, end);
+		return false;
 	}
-	if (e->laid.log_told.known)
-		sc_settle_log(counts, e->laid.log_told.carrier,
-			      ran_of(qp, e->laid.log_told.number, e->retired), qp->epoch);
+	if (log->told.known)
+		sc_settle_log(counts, log->told.carrier,
+			      ran_of(qp, log->told.number, w->end[end].retired), qp->epoch);
+	return true;
+}
+
+/* ---- by the truth --------------------------------------------------------------------------- */
+
+static bool is_write(const struct sim_request *r)
+{
+	return (r->kind == SP_REQ_WRITE || r->with_write) && !r->nop && !r->uid.on;
+}
+
+/* All that was laid into the carrier in use, whether the application has seen it complete or not. */
+static void check_in_memory(struct sim_world *w, uint32_t end, uint32_t last)
+{
+	const struct sim_end *e = &w->end[end];
+
+	for (uint32_t i = e->laid.from; i < last && i < e->app.n_posted; i++) {
+		const struct sim_request *r = &e->requests[i];
+		const uint32_t *half = w->end[end ^ 1].cell[r->cell].half;
+
+		if (is_write(r) && (half[0] < i + 1 || half[1] < i + 1))
+			sim_violation(w,
+				      "L1: write %u of end %u is not in memory, and the log counts "
+				      "it",
+				      i, end);
+	}
 }
 
 static void check_ran(struct sim_world *w, uint32_t end, const struct sim_settled *s)
 {
 	const struct sim_end *e = &w->end[end];
+	int32_t ran = s->counts->log_ran;
 
-	for (uint32_t i = 0; i < s->n && (int32_t)i < s->counts->log_ran; i++) {
+	for (uint32_t i = 0; i < s->n && (int32_t)i < ran; i++) {
 		const struct sim_request *r = &e->requests[e->retired + i];
 
 		if (!r->ran && !r->nop && r->kind != SP_REQ_LOCAL)
@@ -120,6 +244,8 @@ static void check_ran(struct sim_world *w, uint32_t end, const struct sim_settle
 				      "L1: request %u of end %u did not run, and the log counts it",
 				      e->retired + i, end);
 	}
+	if (!e->laid.misled && ran != INT32_MAX)
+		check_in_memory(w, end, (uint32_t)((int32_t)e->retired + ran));
 }
 
 static void check_rest(struct sim_world *w, uint32_t end, const struct sim_settled *s)
@@ -136,6 +262,15 @@ static void check_rest(struct sim_world *w, uint32_t end, const struct sim_settl
 		sim_violation(
 			w, "L1: end %u: %u that change memory ran, and the log counts none of them",
 			end, rest);
+}
+
+/* It was asked for, and nothing of this carrier is there. */
+static bool says_nothing(const struct sim_world *w, uint32_t end)
+{
+	const struct sim_log_state *log = &w->end[end].laid.log;
+
+	return log->asked && log->answered && !log->told.known &&
+	       log->told.carrier == w->qp[w->end[end].active].epoch && log->told.says;
 }
 
 /* Against what had been said without it. */
@@ -155,11 +290,14 @@ static void count_spared(struct sim_world *w, const struct sim_settled *s)
 
 void sim_log_settled(struct sim_world *w, uint32_t end, const struct sim_settled *s)
 {
+	if (says_nothing(w, end))
+		check_rest(w, end, s);
 	if (!s->counts->logged)
 		return;
 	if (s->verdict->log_doubted && !w->end[end].laid.misled)
 		sim_violation(w, "L1: end %u doubts a true word", end);
 	w->figures.logged++;
+	w->figures.log_recalled += s->counts->recalled;
 	check_ran(w, end, s);
 	check_rest(w, end, s);
 	if (s->reason == SC_REASON_NONE)

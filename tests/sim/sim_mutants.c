@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "shiftlib/core/internal.h"
 #include "sim_mutants.h"
+#include "uid/protocol.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,16 +87,36 @@ static const struct {
 	{ "own-value-means-lost", SC_MUTANT_OWN_IS_LOST, SIM_MUTANT_NONE },
 	{ "other-value-means-won", SC_MUTANT_OTHER_IS_WON, SIM_MUTANT_NONE },
 	/* L1, of the log */
-	{ "log-before-data", SC_MUTANT_NONE, SIM_MUTANT_LOG_EARLY },
+	{ "log-before-data", SC_MUTANT_NONE, SIM_MUTANT_LOG_UNORDERED },
+	{ "log-read-before-flush", SC_MUTANT_NONE, SIM_MUTANT_LOG_READ_EARLY },
+	{ "log-counts-hidden", SC_MUTANT_NONE, SIM_MUTANT_LOG_HIDDEN },
+	{ "log-packet-not-numbered", SC_MUTANT_NONE, SIM_MUTANT_LOG_UNNUMBERED },
+	{ "log-packet-before-forgotten", SC_MUTANT_NONE, SIM_MUTANT_LOG_BEFORE },
+	{ "log-ends-with-a-move", SC_MUTANT_NONE, SIM_MUTANT_LOG_NOT_RELAID },
 	{ "log-of-old-carrier", SC_MUTANT_LOG_OF_OLD, SIM_MUTANT_NONE },
 	{ "log-of-other-carrier", SC_MUTANT_LOG_OF_OTHER, SIM_MUTANT_NONE },
 	{ "log-counts-beyond", SC_MUTANT_LOG_BEYOND, SIM_MUTANT_NONE },
+	/* U1, of atomics whose results survive; those of the library are below */
+	{ "uid-swap-again", SC_MUTANT_UID_AGAIN, SIM_MUTANT_NONE },
+	{ "uid-step-dropped", SC_MUTANT_UID_STEP_DROPPED, SIM_MUTANT_NONE },
+};
+
+static const char *const of_library[UID_MUTANTS] = {
+	[UID_MUTANT_SLOT_REUSED] = "uid-slot-reused",
+	[UID_MUTANT_CONFIRM_BEFORE_COMMIT] = "uid-confirm-before-commit",
+	[UID_MUTANT_COMMIT_BY_WRITE] = "uid-commit-by-write",
+	[UID_MUTANT_RECORD_FIRST] = "uid-record-first",
+	[UID_MUTANT_RECORD_BY_WRITE] = "uid-record-by-write",
+	[UID_MUTANT_UNKNOWN_IS_LOST] = "uid-unknown-is-lost",
+	[UID_MUTANT_LEFT_ALONE] = "uid-left-alone",
 };
 
 void sim_mutants_list(void)
 {
 	for (size_t i = 0; i < sizeof(mutants) / sizeof(*mutants); i++)
 		puts(mutants[i].name);
+	for (int i = UID_MUTANT_NONE + 1; i < UID_MUTANTS; i++)
+		puts(of_library[i]);
 }
 
 bool sim_mutants_choose(const char *name)
@@ -107,5 +128,8 @@ bool sim_mutants_choose(const char *name)
 		sim_mutant = mutants[i].model;
 		return true;
 	}
-	return false;
+	for (int i = UID_MUTANT_NONE + 1; i < UID_MUTANTS; i++)
+		if (!strcmp(of_library[i], name))
+			uid_mutant = (enum uid_mutant)i;
+	return uid_mutant != UID_MUTANT_NONE;
 }

@@ -26,8 +26,14 @@ enum sim_mutant {
 	SIM_MUTANT_BOTH_LEAD,	  /* both ends choose standbys */
 	SIM_MUTANT_DROP_LIVE,	  /* the carrier in use destroyed with the old ones */
 	SIM_MUTANT_READ_IS_ONE,	  /* a READ counts as one packet */
-	SIM_MUTANT_LOG_EARLY,	  /* the log's word is in memory before what it counts */
 	SIM_MUTANT_DEFAULT_MTU,	  /* packets are counted by the MTU of the default path */
+	/* of the log: */
+	SIM_MUTANT_LOG_UNORDERED,  /* it is laid where its word may come before what it counts */
+	SIM_MUTANT_LOG_READ_EARLY, /* its word is read before the carrier is in ERR */
+	SIM_MUTANT_LOG_HIDDEN,	   /* it counts its own WQEs */
+	SIM_MUTANT_LOG_UNNUMBERED, /* the numbers of its packets are forgotten */
+	SIM_MUTANT_LOG_BEFORE,	   /* ... of the one behind what is complete */
+	SIM_MUTANT_LOG_NOT_RELAID, /* what a move has laid is not logged */
 };
 extern enum sim_mutant sim_mutant;
 

@@ -17,6 +17,7 @@
 #include "sim_mutants.h"
 #include "sim_nic.h"
 #include "sim_owner.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 #include <stddef.h>
@@ -107,6 +108,8 @@ static void unwrite(struct sim_world *w, const struct sim_posted *p)
 
 	if (p->log) {
 		sim_log_unwrite(w, p);
+	} else if (p->uid) {
+		sim_uid_unwrite(w, p);
 	} else if (p->qpn) {
 		sim_trace(w, p->end, "qp%u completion lost with the NIC", p->qpn);
 		cqe = &w->qp[p->qpn].cq[--w->qp[p->qpn].n_cq];
@@ -199,11 +202,17 @@ static struct sim_request *request_of(struct sim_world *w, const struct sim_qp *
 	return &w->end[qp->end].requests[e->request];
 }
 
+/* No request of the application's. */
+static bool is_hidden(const struct sim_entry *e)
+{
+	return e->fence || e->log;
+}
+
 static bool wants_data(struct sim_world *w, const struct sim_qp *qp, const struct sim_entry *e)
 {
 	uint8_t kind = request_of(w, qp, e)->kind;
 
-	return !e->nop && !e->fence && !e->answered &&
+	return !e->nop && !is_hidden(e) && !e->answered &&
 	       (kind == SP_REQ_READ || kind == SP_REQ_ATOMIC);
 }
 
@@ -233,7 +242,7 @@ static void flush(struct sim_world *w, struct sim_qp *qp, bool application)
 		put_cqe(w, qp,
 			(struct sim_cqe){ .error = true,
 					  .application = application && i == qp->una,
-					  .hidden = qp->sq[i].fence,
+					  .hidden = is_hidden(&qp->sq[i]),
 					  .index = qp->sq[i].request });
 	for (uint32_t i = qp->rq_head; i < qp->n_rq; i++)
 		put_cqe(w, qp, (struct sim_cqe){ .recv = true, .error = true, .index = qp->rq[i] });
@@ -261,9 +270,9 @@ static void complete(struct sim_world *w, struct sim_qp *qp, uint32_t acked)
 			break;
 		if (wants_data(w, qp, e))
 			break;
-		if (e->fence || request_of(w, qp, e)->signaled)
+		if (e->fence || (!e->log && request_of(w, qp, e)->signaled))
 			put_cqe(w, qp, (struct sim_cqe){ .index = e->request, .hidden = e->fence });
-		if (!e->fence)
+		if (!is_hidden(e))
 			sim_label(qp->end, "answered %u %u", qp->epoch, e->request);
 		qp->una++;
 	}
@@ -291,6 +300,7 @@ static void lay_entry(struct sim_world *w, struct sim_qp *qp, struct sim_entry e
 		return;
 	}
 	e.psn = qp->next_psn;
+	qp->numbers += !e.log;
 	qp->sq[qp->n_sq++] = e;
 	qp->next_psn = psn_add(qp->next_psn, e.packets);
 	if (qp->state != SIM_QP_RTS) {
@@ -316,14 +326,23 @@ void sim_nic_lay(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool 
 	lay_entry(w, qp,
 		  (struct sim_entry){ .request = (uint8_t)request,
 				      .packets = nop ? 0 : (uint8_t)sim_nic_packets(qp, r),
-				      .logged = !nop && sim_log_due(w, qp, r),
 				      .nop = nop });
 }
 
-/* A hidden signaled NOP behind that request. Keeps room for the requests themselves. */
+/* Behind that request, which was laid last: a hidden unsignaled WRITE of the number that it bears. */
+void sim_nic_lay_log(struct sim_world *w, struct sim_qp *qp, uint32_t request)
+{
+	uint32_t says = sim_mutant == SIM_MUTANT_LOG_HIDDEN ? qp->n_sq : qp->numbers;
+
+	lay_entry(w, qp,
+		  (struct sim_entry){
+			  .request = (uint8_t)request, .packets = 1, .log = true, .says = says });
+}
+
+/* A hidden signaled NOP behind that request. Keeps room for the requests themselves, and what may lie behind each. */
 bool sim_nic_lay_fence(struct sim_world *w, struct sim_qp *qp, uint32_t request)
 {
-	if (qp->n_sq + SIM_REQUESTS >= SIM_SQ)
+	if (qp->n_sq + 2 * SIM_REQUESTS >= SIM_SQ)
 		return false;
 	lay_entry(w, qp,
 		  (struct sim_entry){ .request = (uint8_t)request, .nop = true, .fence = true });
@@ -343,7 +362,8 @@ static bool fence_holds(struct sim_world *w, const struct sim_qp *qp)
 {
 	const struct sim_entry *e = &qp->sq[qp->tx];
 
-	return !e->fence && request_of(w, qp, e)->send_fence && data_missing_before(w, qp, qp->tx);
+	return !is_hidden(e) && request_of(w, qp, e)->send_fence &&
+	       data_missing_before(w, qp, qp->tx);
 }
 
 static void transmit_part(struct sim_world *w, struct sim_qp *qp)
@@ -351,8 +371,8 @@ static void transmit_part(struct sim_world *w, struct sim_qp *qp)
 	struct sim_entry *e = &qp->sq[qp->tx];
 
 	if (e->packets) {
-		sim_trace(w, qp->end, "qp%u sends request %u part %u psn %u", qp->qpn, e->request,
-			  qp->tx_part, psn_add(e->psn, qp->tx_part));
+		sim_trace(w, qp->end, "qp%u sends request %u%s part %u psn %u", qp->qpn, e->request,
+			  e->log ? "'s log" : "", qp->tx_part, psn_add(e->psn, qp->tx_part));
 		send(w, (struct sim_packet){ .type = SIM_PK_REQUEST,
 					     .from = qp->end,
 					     .path = qp->path,
@@ -413,13 +433,14 @@ static void got_response(struct sim_world *w, struct sim_qp *qp, const struct si
 	struct sim_request *r = request_of(w, qp, e);
 
 	/* answers come in order: one that skips another is asked for again */
-	if (p->entry < qp->una || e->nop || data_missing_before(w, qp, p->entry))
+	if (p->entry < qp->una || e->nop || e->log || data_missing_before(w, qp, p->entry))
 		return;
 	sim_check_response(w, qp->end, e->request);
 	e->answered = true;
 	r->answered = true;
 	r->low = p->low;
 	r->high = p->high;
+	memcpy(r->uid.data, p->data, sizeof(r->uid.data));
 }
 
 static void refused(struct sim_world *w, struct sim_qp *qp)
@@ -487,6 +508,10 @@ static void write_memory(struct sim_world *w, struct sim_qp *qp, const struct si
 {
 	uint32_t parts = parts_of(w, p);
 
+	if (r->uid.on) {
+		sim_uid_write(w, qp, request);
+		return;
+	}
 	if (sim_nic_of(w, qp)->writes_lost) {
 		w->end[qp->end].writes_were_lost = true;
 		return;
@@ -503,7 +528,9 @@ static void respond(struct sim_world *w, struct sim_qp *qp, const struct sim_pac
 	struct sim_packet answer_packet = *p;
 	uint32_t a = e->cell[r->cell].half[0], b = e->cell[r->cell].half[1];
 
-	if (r->kind == SP_REQ_ATOMIC) {
+	if (r->uid.on) {
+		sim_uid_respond(w, qp->end, request, again, &answer_packet);
+	} else if (r->kind == SP_REQ_ATOMIC) {
 		if (!again) {
 			if (!w->owned && ++r->executed > 1 && !w->end[p->from].laid.misled)
 				sim_violation(w, "P4: an atomic executed twice");
@@ -558,41 +585,57 @@ static void refuse(struct sim_world *w, struct sim_qp *qp, const struct sim_pack
 	flush(w, qp, false);
 }
 
-/* It cannot look at memory any more, nor at what to put where. */
-static bool blind(struct sim_world *w, const struct sim_qp *qp, const struct sim_request *r)
+static struct sim_entry *entry_of(struct sim_world *w, const struct sim_packet *p)
 {
-	return sim_nic_of(w, qp)->writes_lost &&
-	       (r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC);
+	return &w->qp[p->src].sq[p->entry];
+}
+
+/* Is its answer more than an acknowledgement? */
+static bool brings_data(struct sim_world *w, const struct sim_packet *p,
+			const struct sim_request *r)
+{
+	return !entry_of(w, p)->log && (r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC);
+}
+
+/* It cannot look at memory any more, nor at what to put where. */
+static bool blind(struct sim_world *w, const struct sim_qp *qp, const struct sim_packet *p,
+		  const struct sim_request *r)
+{
+	return sim_nic_of(w, qp)->writes_lost && brings_data(w, p, r);
 }
 
 static void duplicate(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
 		      struct sim_request *r, uint32_t request)
 {
-	if (r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC)
+	if (brings_data(w, p, r))
 		respond(w, qp, p, r, request, true);
 	else
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
+}
+
+static void take_log(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p)
+{
+	sim_log_execute(w, qp, &w->qp[p->src], entry_of(w, p));
+	entry_of(w, p)->taken = 1;
+	qp->epsn = psn_add(qp->epsn, 1);
+	answer(w, qp, p, SIM_PK_ACK, qp->epsn);
 }
 
 /* A READ takes the numbers of its whole answer. */
 static void take(struct sim_world *w, struct sim_qp *qp, const struct sim_packet *p,
 		 struct sim_request *r, uint32_t request)
 {
-	struct sim_entry *entry = &w->qp[p->src].sq[p->entry];
-	bool data = r->kind == SP_REQ_READ || r->kind == SP_REQ_ATOMIC;
+	struct sim_entry *entry = entry_of(w, p);
 	uint32_t packets = r->kind == SP_REQ_READ ? parts_of(w, p) : 1;
 	bool last = p->part + packets == parts_of(w, p);
 
 	if (last)
 		sim_label(qp->end ^ 1U, "exec %u %u", qp->epoch, request);
-	sim_log_before(w, qp, entry, p->entry);
 	execute(w, qp, p, r, request);
 	entry->taken += (uint8_t)packets;
 	r->ran += last;
 	qp->epsn = psn_add(qp->epsn, packets);
-	if (last)
-		sim_log_behind(w, qp, entry, p->entry);
-	if (last && !data)
+	if (last && !brings_data(w, p, r))
 		answer(w, qp, p, SIM_PK_ACK, qp->epsn);
 }
 
@@ -601,10 +644,14 @@ static void responder(struct sim_world *w, struct sim_qp *qp, const struct sim_p
 {
 	struct sim_request *r = &w->end[p->from].requests[request];
 
-	if (psn_cmp(p->psn, qp->epsn) > 0 || blind(w, qp, r))
+	if (psn_cmp(p->psn, qp->epsn) > 0 || blind(w, qp, p, r))
 		return;
 	if (psn_cmp(p->psn, qp->epsn) < 0) {
 		duplicate(w, qp, p, r, request);
+		return;
+	}
+	if (entry_of(w, p)->log) {
+		take_log(w, qp, p);
 		return;
 	}
 	if (r->bad) {

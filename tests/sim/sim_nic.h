@@ -12,9 +12,10 @@ struct sim_world;
 struct sim_entry { /* of a send ring */
 	uint8_t request, packets;
 	bool nop, fence, answered;
-	bool logged;   /* a log WQE lies behind it */
+	bool log;      /* a log WQE behind that request */
 	uint8_t taken; /* by the responder: so many packets */
 	uint32_t psn;
+	uint32_t says; /* of a log WQE: so many requests lie before it */
 };
 
 struct sim_cqe {
@@ -36,9 +37,8 @@ struct sim_qp {
 	uint32_t epsn;
 	uint32_t mtu;	    /* units */
 	uint32_t numbered;  /* packets, as the engine counts them */
-	uint32_t log_since; /* entries that change memory, behind the last log WQE */
-	uint32_t
-		log_due; /* what the peer's log WQE says that this QP has not executed yet; 0: none */
+	uint32_t numbers;   /* requests in its ring, and hidden ones but log WQEs */
+	uint32_t log_since; /* requests that change memory, behind the last log WQE */
 	uint32_t n_rq, rq_head;
 	uint32_t n_cq, cq_head;
 	uint32_t in_flight; /* packets from it that are no older than they may be */
@@ -61,7 +61,8 @@ struct sim_posted {
 	uint32_t old, now; /* of the half */
 	uint16_t qpn;	   /* 0: no completion */
 	uint32_t cqe;
-	bool log; /* the word of the log */
+	bool log;      /* the word of the log, */
+	uint64_t *uid; /* or one of a record of the library uid/ */
 	uint64_t word_old, word_now;
 };
 
@@ -83,6 +84,7 @@ struct sim_posted *sim_nic_posted(struct sim_world *w, struct sim_nic *nic);
 struct sim_qp *sim_nic_make(struct sim_world *w, uint32_t end, uint32_t path, uint32_t epoch);
 uint32_t sim_nic_packets(const struct sim_qp *qp, const struct sim_request *r);
 void sim_nic_lay(struct sim_world *w, struct sim_qp *qp, uint32_t request, bool nop);
+void sim_nic_lay_log(struct sim_world *w, struct sim_qp *qp, uint32_t request);
 bool sim_nic_lay_fence(struct sim_world *w, struct sim_qp *qp, uint32_t request);
 void sim_nic_lay_receive(struct sim_world *w, struct sim_qp *qp, uint32_t receive);
 void sim_nic_transmit(struct sim_world *w, struct sim_qp *qp);

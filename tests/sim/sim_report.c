@@ -137,8 +137,14 @@ void sim_report_print(const struct sim_totals *t, double seconds, bool coverage)
 	       "not "
 	       "%llu\n",
 	       (unsigned long long)t->won, (unsigned long long)t->lost);
-	printf("settled by the log's word %llu, WRITEs spared by it %llu\n",
-	       (unsigned long long)t->logged, (unsigned long long)t->log_spared);
+	printf("settled by the log's word %llu, of a dead NIC %llu; WRITEs spared by it %llu\n",
+	       (unsigned long long)t->logged, (unsigned long long)t->log_recalled,
+	       (unsigned long long)t->log_spared);
+	printf("calls of the library uid/ %llu, swapped by UIDs %llu; answers that never came "
+	       "%llu, gone on "
+	       "over another connection %llu\n",
+	       (unsigned long long)t->uid_calls, (unsigned long long)t->uids,
+	       (unsigned long long)t->uid_unanswered, (unsigned long long)t->uid_resumed);
 	printf("waited out a flap %llu times: went on %llu, left %llu\n",
 	       (unsigned long long)t->stays, (unsigned long long)t->stays_on,
 	       (unsigned long long)t->stays_left);

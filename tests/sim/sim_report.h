@@ -17,10 +17,14 @@ struct sim_figures {
 	uint32_t spared;    /* WRITEs that ran, and were not laid again as they would have been */
 	uint32_t won, lost; /* compare-and-swaps: known by their word, and run again */
 	uint32_t atomics;   /* that never ran, and ran behind the move */
-	uint32_t logged,
-		log_spared; /* settled by the log's word; WRITEs that had run again without it */
-	uint32_t thirds;    /* somebody else has overwritten what he saw */
-	uint32_t reached;   /* bit per promise */
+	uint32_t logged, log_recalled; /* settled by the log's word; ... though the NIC is dead */
+	uint32_t log_spared;	       /* WRITEs that had run again without it */
+	uint32_t uids,
+		uid_calls; /* of the library uid/: numbers that came into words, calls that came back, */
+	uint32_t uid_unanswered,
+		uid_resumed; /* swaps without an answer, clients that went on elsewhere */
+	uint32_t thirds;     /* somebody else has overwritten what he saw */
+	uint32_t reached;    /* bit per promise */
 	bool pair[SIM_ROWS][SC_EVENT_TYPES];
 };
 
@@ -30,7 +34,8 @@ struct sim_totals {
 		long_enough;
 	uint64_t moves, ordered, cancels, stranded, ended, resent, settled, carriers;
 	uint64_t exact, inexact, doubted, misled, spared, atomics, thirds, won, lost;
-	uint64_t logged, log_spared;
+	uint64_t logged, log_recalled, log_spared;
+	uint64_t uids, uid_calls, uid_unanswered, uid_resumed;
 	uint64_t stays, stays_on, stays_left;	  /* flaps waited out, gone on where it was, left */
 	uint64_t reached[SIM_PROMISES];		  /* schedules in which promise i was at stake */
 	uint64_t excused[SIM_EXCUSES];		  /* connections that ended so */

@@ -9,6 +9,7 @@
 #include "sim_fault.h"
 #include "sim_label.h"
 #include "sim_limits.h"
+#include "sim_log.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
 #include "sim_path.h"
@@ -33,14 +34,14 @@ static void draw_config(struct sim_world *w)
 		.settle_ns = SIM_SETTLE_NS,
 		.fence_ns = fence[sim_pick(w, 3)],
 		.stay_ns = sim_chance(w, 80) ? SIM_STAY_NS : 0,
-		.exact = !sim_chance(w, 25),
+		.exact = !sim_chance(w, sim_log_without_psn_percent()),
 		.exact_ns = SIM_EXACT_NS,
 		.standby_ns = 25 * SIM_MS,
 		.choose_min_ns = SIM_MS,
 		.choose_max_ns = 100 * SIM_MS,
 		.lazy = sim_chance(w, 30),
 	};
-	w->crowded = sim_chance(w, 30);
+	w->weather.crowded = sim_chance(w, 30);
 }
 
 static void init_hosts(struct sim_world *w)
@@ -169,6 +170,12 @@ static void send_everywhere(struct sim_world *w, struct sim_message m)
 		message_send(w, m);
 }
 
+void sim_shell_send_log(struct sim_world *w, uint32_t end, const struct sim_log_message *m)
+{
+	send_everywhere(w,
+			(struct sim_message){ .from = (uint8_t)end, .log = true, .log_msg = *m });
+}
+
 static void send_standby(struct sim_world *w, uint32_t end, const struct sc_action *a)
 {
 	struct sim_message m = {
@@ -196,6 +203,10 @@ void sim_shell_message(struct sim_world *w, uint32_t end, const struct sim_messa
 		return;
 	if (w->host[end & 1].dead || w->end[end].app.closed) {
 		unknown(w, end, m);
+		return;
+	}
+	if (m->log) {
+		sim_log_heard(w, end, &m->log_msg);
 		return;
 	}
 	if (m->standby) {
@@ -245,6 +256,7 @@ static void withhold(struct sim_world *w, uint32_t end, uint32_t epoch)
 			       .carrier = w->qp[e->active].epoch };
 
 	sim_engine_withhold(w, end);
+	sim_log_withheld(w, end);
 	ev.exact = sim_engine_exact_wanted(w, end);
 	answer(w, end, &ev);
 }
@@ -432,7 +444,7 @@ static void trace_actions(struct sim_world *w, uint32_t end, const struct sc_act
 /* As the shell does for one of many that move: the least pause between messages, at any time. */
 static void crowd(struct sim_world *w, struct sc_config *config)
 {
-	if (w->crowded && sim_chance(w, 20))
+	if (w->weather.crowded && sim_chance(w, 20))
 		config->busy_ns = sim_pick(w, 4 * config->resend_max_ns);
 }
 

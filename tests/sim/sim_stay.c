@@ -6,6 +6,7 @@
 #include "sim_exact.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 /* As its peer's atomics need it; or for nothing. */
@@ -16,7 +17,7 @@ bool sim_stay_takes_atomics(struct sim_world *w, uint32_t end)
 	for (uint32_t i = 0; i < peer->app.n_requests; i++)
 		if (peer->requests[i].kind == SP_REQ_ATOMIC)
 			return true;
-	return sim_chance(w, 20);
+	return sim_uid_keeps(w, end ^ 1) || sim_chance(w, 20);
 }
 
 /* ---- by the truth --------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #include "sim_path.h"
 #include "sim_report.h"
 #include "sim_shell.h"
+#include "sim_uid.h"
 #include "sim_world.h"
 
 #include <stdarg.h>
@@ -216,6 +217,7 @@ static bool of_the_dead(const struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_CORE:
 	case SIM_EV_TIMER:
 	case SIM_EV_FLUSH:
+	case SIM_EV_UID:
 	case SIM_EV_THIRD:
 	case SIM_EV_WATCH: return w->host[e->who & 1].dead;
 	}
@@ -253,6 +255,7 @@ static void run(struct sim_world *w, const struct sim_event *e)
 	case SIM_EV_WATCH: sim_engine_collect(w, e->who); break;
 	case SIM_EV_VIEW: sim_path_view(w, e->who, e->arg); break;
 	case SIM_EV_STEADY: sim_path_steady(w, e->who, e->arg, e->generation); break;
+	case SIM_EV_UID: sim_uid_due(w, e->who, e->arg); break;
 	case SIM_EV_THIRD:
 		sim_exact_third(w, e->who, e->arg);
 		sim_owner_third(w, e->who, e->arg);
@@ -294,6 +297,7 @@ void sim_init(struct sim_world *w, uint64_t seed, bool trace)
 	sim_exact_init(w);
 	sim_owner_init(w);
 	sim_log_init(w);
+	sim_uid_init(w);
 	sim_app_init(w);
 	sim_shell_init(w);
 }
@@ -322,7 +326,12 @@ static void count(const struct sim_world *w)
 	t->won += w->figures.won;
 	t->lost += w->figures.lost;
 	t->logged += w->figures.logged;
+	t->log_recalled += w->figures.log_recalled;
 	t->log_spared += w->figures.log_spared;
+	t->uids += w->figures.uids;
+	t->uid_calls += w->figures.uid_calls;
+	t->uid_resumed += w->figures.uid_resumed;
+	t->uid_unanswered += w->figures.uid_unanswered;
 	for (uint32_t i = 0; i < SIM_ROWS; i++)
 		for (uint32_t e = 0; e < SC_EVENT_TYPES; e++)
 			t->pairs[i][e] += w->figures.pair[i][e];

@@ -19,6 +19,7 @@
 #include "sim_limits.h"
 #include "sim_nic.h"
 #include "sim_report.h"
+#include "sim_uid.h"
 
 struct sim_view { /* of a path, by one host */
 	bool up, steady, blind;
@@ -39,6 +40,7 @@ struct sim_weather {
 	uint32_t loss_percent, slow_percent, held_percent;
 	uint32_t
 		log_every; /* a log WQE lies behind so many requests that change memory; 0: there is no log */
+	bool crowded; /* many connections move: messages are sent again later */
 };
 
 /* What chance decided, for --shrink. */
@@ -84,8 +86,8 @@ struct sim_world {
 		uint64_t longest;   /* such a time */
 	} stock;
 	struct sc_config config;
-	bool owned;   /* atomics are compare-and-swaps, of values of their own */
-	bool crowded; /* many connections move: messages are sent again later */
+	bool owned; /* atomics are compare-and-swaps, of values of their own */
+	struct sim_uid uid;
 	uint32_t base_count, first_psn;
 	uint32_t mtu[SIM_PATHS]; /* in units */
 	struct sim_weather weather;
