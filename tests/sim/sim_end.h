@@ -51,6 +51,7 @@ struct sim_end {
 	uint32_t retired; /* requests, in posting order */
 	struct {
 		uint32_t from;	  /* the first request that was laid into the carrier in use */
+		uint32_t acked;	  /* requests, before those were recalled that are to be settled */
 		bool writes_only; /* a WRITE may be missing from the peer's memory */
 		bool misled;	  /* once, by a wrong number that nothing contradicted */
 		struct sim_log_state log;

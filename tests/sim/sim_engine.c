@@ -566,6 +566,7 @@ static void carry_out(struct sim_world *w, uint32_t end, const enum sp_fate *fat
 	bool laid = false;
 
 	w->end[end].laid.from = first + n;
+	w->end[end].laid.acked = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		bool done = fates[i] == SP_FATE_DELIVERED || fates[i] == SP_FATE_WON;
@@ -628,19 +629,21 @@ enum sc_reason sim_engine_settle(struct sim_world *w, uint32_t end, const struct
 	struct sc_counts counts = { .peer = a->recv_count };
 	struct sp_request requests[SIM_REQUESTS];
 	enum sp_fate fates[SIM_REQUESTS];
-	uint32_t n, last = published_end(e), acked = e->retired;
+	uint32_t n, last = published_end(e);
 	struct sim_settled settled;
 	struct sc_verdict verdict;
 	enum sc_reason reason;
 
 	if (!qp)
 		return SC_REASON_RESOURCE;
+	if (e->retired > e->laid.acked)
+		e->laid.acked = e->retired;
 	if (a->dead && sc_epoch_cmp(w->qp[e->active].epoch, a->dead) < 0) {
 		counts.recalled = true;
 		counts.seen = recall(e);
 		counts.cut = a->cut && sc_epoch_cmp(w->qp[e->active].epoch, a->cut) < 0;
 	}
-	n = list(w, e, acked, last, requests);
+	n = list(w, e, e->laid.acked, last, requests);
 	counts.done = w->base_count + two_sided(e, e->retired) + nops(e, last);
 	counts.posted = w->base_count + two_sided(e, last);
 	sim_exact_counts(w, end, a, &counts);
