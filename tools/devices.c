@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shiftlib/backup/auto.h"
+#include "shiftlib/backup/room.h"
 #include "shiftlib/base/settings.h"
 #include "tools/shiftctl.h"
 
@@ -145,8 +147,8 @@ static bool device_ring(const struct device *dev)
 
 static bool device_ledger(const struct device *dev)
 {
-	return dev->plain && (device_is_auto() ? dev->place.tried
-					       : !strcmp(devices_engine_choice(), "ledger"));
+	return dev->plain &&
+	       (device_is_auto() ? dev->place.tried : !strcmp(devices_engine_choice(), "ledger"));
 }
 
 const char *device_engine(const struct device *nic, const struct device *const *backups, unsigned n)
@@ -175,11 +177,12 @@ const char *device_no_engine(const struct device *nic, const struct device *cons
 		if (!backups[i]->plain && !backups[i]->mlx5)
 			return "a backup of it has no reliable connections (RoCE or InfiniBand)";
 	if (!device_is_auto())
-		return nic->mlx5 ? "a backup of it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no other"
+		return nic->mlx5 ? "a backup of it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no "
+				   "other"
 				 : "it is no ConnectX, and SHIFT_ENGINE=mlx5 drives no other";
-	return nic->place.tried
-		       ? "a backup of it is of a kind not tried yet: only SHIFT_ENGINE=ledger drives it"
-		       : "its kind was not tried yet: only SHIFT_ENGINE=ledger drives it";
+	return nic->place.tried ? "a backup of it is of a kind not tried yet: only "
+				  "SHIFT_ENGINE=ledger drives it"
+				: "its kind was not tried yet: only SHIFT_ENGINE=ledger drives it";
 }
 
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX])
@@ -214,12 +217,27 @@ int devices_list(const char *library, bool probe, struct device_list *list, char
 	return 0;
 }
 
+static void devices_places(const struct device_list *list,
+			   struct backup_nic nics[BACKUP_MAP_MAX_NICS])
+{
+	for (unsigned i = 0; i < list->n; i++)
+		nics[i] = list->dev[i].place;
+}
+
 int devices_backup_map(const char *text, const struct device_list *list, struct backup_map *map,
 		       char err[CTL_ERR_MAX])
 {
 	struct backup_nic nics[BACKUP_MAP_MAX_NICS];
 
-	for (unsigned i = 0; i < list->n; i++)
-		nics[i] = list->dev[i].place;
-	return backup_map_parse(text, nics, list->n, map, err, CTL_ERR_MAX);
+	devices_places(list, nics);
+	return backup_map_parse(backup_auto(text, nics, list->n, backup_lockable()), nics, list->n,
+				map, err, CTL_ERR_MAX);
+}
+
+uint64_t devices_backup_wants(const struct device_list *list)
+{
+	struct backup_nic nics[BACKUP_MAP_MAX_NICS];
+
+	devices_places(list, nics);
+	return backup_auto_wants(nics, list->n);
 }

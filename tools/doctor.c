@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kvclient/kv.h"
+#include "shiftlib/backup/auto.h"
 #include "shiftlib/backup/room.h"
 #include "shiftlib/base/settings.h"
 #include "tools/shiftctl.h"
@@ -333,6 +334,22 @@ static void doctor_control_room(struct doctor *d)
 			   (unsigned long long)locks / 1024, (unsigned long long)lockable / 1024);
 }
 
+static void doctor_auto(struct doctor *d)
+{
+	uint64_t wants = devices_backup_wants(&d->devices);
+
+	if (d->map.spread)
+		doctor_say(d, "backup", FINDING_OK, "auto: spread");
+	else if (wants)
+		doctor_say(d, "backup", FINDING_NOTE,
+			   "auto: pair, as no more than %llu KiB may be locked (ulimit -l), and "
+			   "spread wants %llu",
+			   (unsigned long long)backup_lockable() / 1024,
+			   (unsigned long long)wants / 1024);
+	else
+		doctor_say(d, "backup", FINDING_OK, "auto: pair, as no NIC has two others like it");
+}
+
 static void doctor_backup_map(struct doctor *d)
 {
 	const char *text = d->backup ? d->backup : sh_setting("SHIFT_BACKUP");
@@ -340,12 +357,12 @@ static void doctor_backup_map(struct doctor *d)
 
 	if (devices_backup_map(text, &d->devices, &d->map, err))
 		doctor_block(d, "backup", "%s", err);
-	else if (!text || !*text || !strcmp(text, "auto"))
-		doctor_say(d, "backup", FINDING_OK,
-			   "auto: pair, as spread makes registering memory slower");
+	else if (backup_is_auto(text))
+		doctor_auto(d);
 	else
 		doctor_say(d, "backup", FINDING_OK, "%s", text);
-	doctor_control_room(d);
+	if (!backup_is_auto(text))
+		doctor_control_room(d);
 }
 
 static void doctor_engine_choice(struct doctor *d)

@@ -132,8 +132,10 @@ const char *device_engine(const struct device *nic, const struct device *const *
  */
 int devices_list(const char *library, bool probe, struct device_list *list, char err[CTL_ERR_MAX]);
 
-/* The backup map of @text for these devices; as backup_map_parse(). */
+/* The backup map of @text for these devices, as they are for a process that may lock what this one may; as backup_map_parse(). */
 int devices_backup_map(const char *text, const struct device_list *list, struct backup_map *map,
 		       char err[CTL_ERR_MAX]);
+/* backup_auto_wants() of them */
+uint64_t devices_backup_wants(const struct device_list *list);
 
 #endif

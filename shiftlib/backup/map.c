@@ -190,11 +190,11 @@ int backup_map_parse(const char *text, const struct backup_nic *nics, uint32_t n
 
 	memset(map, 0, sizeof(*map));
 	map->n_nics = n_nics < BACKUP_MAP_MAX_NICS ? n_nics : BACKUP_MAP_MAX_NICS;
-	if (!text || !*text || !strcmp(text, "auto") || !strcmp(text, "pair")) {
+	if (text && !strcmp(text, "pair")) {
 		backup_map_pair(&p);
 		return 0;
 	}
-	if (!strcmp(text, "spread")) {
+	if (!text || !*text || !strcmp(text, "auto") || !strcmp(text, "spread")) {
 		backup_map_spread(&p);
 		return 0;
 	}

@@ -2,8 +2,9 @@
 /*
  * Which NICs stand in for which: the text of SHIFT_BACKUP against the devices that are there.
  *
- *	auto, pair                           each NIC: the one that backup_pair.h finds for it
- *	spread                               each NIC: all others like it, as backup_pair_all() has them
+ *	pair                                 each NIC: the one that backup_pair() finds for it
+ *	spread, auto                         each NIC: all others like it, as backup_pair_all() has them; but
+ *	                                     see auto.h
  *	mlx5_0=mlx5_1,mlx5_1=mlx5_0          DEFAULT=BACKUP, comma-separated
  *	mlx5_0=mlx5_1:mlx5_2                 several backups, the preferred one first
  *

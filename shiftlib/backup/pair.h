@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * SHIFT_BACKUP=auto and pair: pairs of NICs that stand in for each other. Only NICs of one link layer that an
+ * SHIFT_BACKUP=pair: pairs of NICs that stand in for each other. Only NICs of one link layer that an
  * engine serves go together; then, in this order,
  *
  *	not another port of the same card, which dies with it, where there is anything else
@@ -38,7 +38,7 @@ enum backup_near backup_near(const struct backup_nic *a, const struct backup_nic
 const char *backup_near_text(enum backup_near near);
 
 /*
- * SHIFT_BACKUP=spread: all that stand in for @nics[i], at most BACKUP_MAP_MAX_BACKUPS. The first is its pair's
+ * SHIFT_BACKUP=spread, and auto: all that stand in for @nics[i], at most BACKUP_MAP_MAX_BACKUPS. The first is its pair's
  * other half; behind it come the NICs of its model (where there are none: of any) in the order of the
  * addresses, from the one behind it and around. So hosts of the same make have the same rail at the same
  * place. Ports of its own card come last, behind *n_even: they are

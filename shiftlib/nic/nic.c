@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "providers/engine.h"
+#include "shiftlib/backup/auto.h"
+#include "shiftlib/backup/room.h"
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/news.h"
 
@@ -66,6 +68,19 @@ static void nics_engines(const struct sp_candidate *all)
 		nic_engine(&sh_nics.nic[i], all);
 }
 
+/* What SHIFT_BACKUP means here. */
+static const char *nics_backup(const struct backup_nic *nics)
+{
+	uint64_t lockable = backup_lockable(), wants = backup_auto_wants(nics, sh_nics.n);
+
+	if (backup_is_auto(sh.config.backup) && lockable < wants)
+		sh_log(SH_LOG_INFO,
+		       "SHIFT_BACKUP is auto, and that is pair here: no more than %llu KiB may be "
+		       "locked, and spread wants %llu",
+		       (unsigned long long)lockable / 1024, (unsigned long long)wants / 1024);
+	return backup_auto(sh.config.backup, nics, sh_nics.n, lockable);
+}
+
 /* What the devices say of themselves, as they are not opened yet. */
 static void nics_map(struct ibv_device *const *list)
 {
@@ -83,7 +98,7 @@ static void nics_map(struct ibv_device *const *list)
 		nics[i].foreign = !sp_engine_serves(sh.config.engine, &all[i]);
 		backup_place_read("/sys", sh_nics.nic[i].name, &sh_nics.nic[i].place);
 	}
-	if (backup_map_parse(sh.config.backup, nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
+	if (backup_map_parse(nics_backup(nics), nics, sh_nics.n, &sh_nics.map, err, sizeof(err)))
 		sh_log(SH_LOG_ERROR, "SHIFT_BACKUP: %s; the job runs without protection", err);
 	else
 		nics_map_tell(nics);

@@ -29,7 +29,7 @@ def check(truth, what):
 class Pair:
     """Two programs whose queue pairs rest, or that move bytes."""
 
-    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", rest=RESTING, env=None, **settings):
+    def __init__(self, lab, traffic=False, options=(), tool="ib_write_bw", rest=RESTING, env=None, before=(), **settings):
         self.lab = lab
         shift = Shift(log="info", **{**SOON, **settings})
         port = free_port()
@@ -40,9 +40,9 @@ class Pair:
             server.await_listening()
             client = lab.start("h1", argv + ["127.0.0.1"], "client", shift, env)
         else:
-            argv = [os.path.join(lab.out, "bin", "idle"), "--rest", rest, "--port", port]
-            server = lab.start("h0", argv + ["--server"], "server", shift, stdin=True)
-            client = lab.start("h1", argv + ["--client"], "client", shift, stdin=True)
+            argv = [*before, os.path.join(lab.out, "bin", "idle"), "--rest", rest, "--port", port]
+            server = lab.start("h0", argv + ["--server"], "server", shift, env, stdin=True)
+            client = lab.start("h1", argv + ["--client"], "client", shift, env, stdin=True)
         self.ends = {"h0": server, "h1": client}
 
     def connections(self, host):
@@ -84,7 +84,7 @@ class Pair:
 
 def cards(lab):
     """Two cards of two ports: the other card's NIC, and it is ready when the whole card dies."""
-    pair = Pair(lab, traffic=True)
+    pair = Pair(lab, traffic=True, backup="pair")
     pair.await_all("standby on the other card", lambda q: q["level"] == "protected" and
                    q["nic"] == "mlx5_0" and q["standby"] and q["standby"]["nic"] == "mlx5_2")
     for port in ("mlx5_0", "mlx5_1"):
@@ -237,10 +237,10 @@ def spread_over(lab, pair, what, *nics):
         raise Failed(f"{e}: " + str({h: on(pair.connections(h), what) for h in pair.ends})) from e
 
 
-def spread(lab, **settings):
+def spread(lab, backup="spread", **settings):
     """Six queue pairs of one NIC: two on each of the three others when it dies, then three on each of two;
     only what was on the second one moves then. All come back."""
-    pair = Pair(lab, rest=6, backup="spread", **settings)
+    pair = Pair(lab, rest=6, backup=backup, **settings)
     pair.protected()
     if not settings:
         spread_over(lab, pair, "standby", "mlx5_1", "mlx5_2", "mlx5_3")
@@ -263,9 +263,44 @@ def spread_lazy(lab):
     spread(lab, lazy="on")
 
 
+def may_lock(kib):
+    """What runs a program that may lock no more; root's may not pass that either."""
+    less = ["setpriv", "--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock"] if os.geteuid() == 0 else []
+    return ["prlimit", f"--memlock={kib << 10}:{kib << 10}", *less]
+
+
+def doctor(lab):
+    program = lab.start("h0", [os.path.join(lab.out, "bin", "shiftctl"), "doctor", "--kv", lab.kv], "doctor")
+    program.wait(30)
+    return program.out()
+
+
+def auto(lab):
+    """As spread, where this test's programs may lock what it takes."""
+    said = doctor(lab)
+    if re.search(r"^backup +note auto: pair, as no more than", said, re.M):
+        print("       not spread: too little memory may be locked here", flush=True)
+        return
+    check(re.search(r"^backup +ok +auto: spread", said, re.M), "doctor does not say spread:\n" + said)
+    spread(lab, backup="auto")
+
+
+def auto_little_memory(lab):
+    """It is pair, and that is said; a limit that control queue pairs alone would use up does no harm."""
+    pair = Pair(lab, rest=6, backup="auto", before=may_lock(LITTLE_KIB), env={"SIMNIC_MEMLOCK": "1"})
+    pair.protected()
+    spread_over(lab, pair, "standby", "mlx5_1")
+    for host, p in pair.ends.items():
+        check("SHIFT_BACKUP is auto, and that is pair here" in lab.shift_log(p), f"{host} does not say so")
+    lab.fault("port-down", "h0/mlx5_0")
+    spread_over(lab, pair, "nic", "mlx5_1")
+    pair.end()
+
+
 REGION = 24 << 20   # that ib_write_bw registers, both ways:
 STREAMS = ("-q", "6", "-s", "2097152", "-t", "16")
 FEWER = "they have fewer backups"
+LITTLE_KIB = 8192
 
 
 def tight(lab, copies, *nics):
@@ -299,10 +334,10 @@ def tight_for_three(lab):
 CASES = {f.__name__: f for f in (cards, cut_at_first, cut_when_idle, default_cut_when_idle,
                                  stopped_when_idle, rings, rings_not_even_ours, mtu, memory,
                                  gid_type, gid_type_1, gid_family, gid_there, lesser_but_enough,
-                                 fewer_reads, spread, spread_lazy, tight_for_two,
+                                 fewer_reads, spread, spread_lazy, auto, auto_little_memory, tight_for_two,
                                  tight_for_three)}
 FOUR = ("--nics", "4")
-LAYOUTS = {"spread": FOUR, "spread_lazy": FOUR, "tight_for_two": FOUR, "tight_for_three": FOUR,
+LAYOUTS = {"spread": FOUR, "spread_lazy": FOUR, "auto": FOUR, "auto_little_memory": FOUR, "tight_for_two": FOUR, "tight_for_three": FOUR,
            "cards": ("--nics", "4", "--card-ports", "2", "--numa-nodes", "2")}
 
 

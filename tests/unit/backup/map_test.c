@@ -26,21 +26,18 @@ static int parse(const char *text, struct backup_map *map)
 /* The text; which NIC gets which is backup_pair_test.c's matter. */
 static void automatic(void **state)
 {
-	static const char *const texts[] = { NULL, "", "auto", "pair" };
 	struct backup_map map;
 
-	for (size_t i = 0; i < 4; i++) {
-		assert_int_equal(backup_map_parse(texts[i], nics, 5, &map, NULL, 0), 0);
-		assert_int_equal(map.n_nics, 5);
-		assert_true(map.automatic);
-		assert_false(map.spread);
-		assert_int_equal(map.n_backups[0], 1);
-		assert_int_equal(map.backups[0][0], 1);
-		assert_int_equal(map.backups[1][0], 0);
-		assert_int_equal(map.backups[2][0], 4);
-		assert_int_equal(map.backups[3][0], 0);
-		assert_int_equal(map.backups[4][0], 2);
-	}
+	assert_int_equal(backup_map_parse("pair", nics, 5, &map, NULL, 0), 0);
+	assert_int_equal(map.n_nics, 5);
+	assert_true(map.automatic);
+	assert_false(map.spread);
+	assert_int_equal(map.n_backups[0], 1);
+	assert_int_equal(map.backups[0][0], 1);
+	assert_int_equal(map.backups[1][0], 0);
+	assert_int_equal(map.backups[2][0], 4);
+	assert_int_equal(map.backups[3][0], 0);
+	assert_int_equal(map.backups[4][0], 2);
 	/* Two of a kind: a pair, however it is called. */
 	assert_int_equal(backup_map_parse("spread", nics, 2, &map, NULL, 0), 0);
 	assert_false(map.spread);
@@ -80,16 +77,19 @@ static void explicit_map(void **state)
 
 static void spread(void **state)
 {
+	static const char *const texts[] = { NULL, "", "auto", "spread" };
 	struct backup_map map;
 
-	assert_int_equal(backup_map_parse("spread", nics, 5, &map, NULL, 0), 0);
-	assert_true(map.automatic && map.spread);
-	assert_int_equal(map.n_backups[0], 2);
-	assert_int_equal(map.n_even[0], 2);
-	assert_int_equal(map.backups[0][0], 1);
-	assert_int_equal(map.backups[0][1], 3);
-	assert_int_equal(map.n_backups[2], 1);
-	assert_int_equal(map.backups[2][0], 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(backup_map_parse(texts[i], nics, 5, &map, NULL, 0), 0);
+		assert_true(map.automatic && map.spread);
+		assert_int_equal(map.n_backups[0], 2);
+		assert_int_equal(map.n_even[0], 2);
+		assert_int_equal(map.backups[0][0], 1);
+		assert_int_equal(map.backups[0][1], 3);
+		assert_int_equal(map.n_backups[2], 1);
+		assert_int_equal(map.backups[2][0], 4);
+	}
 	assert_int_equal(parse("mlx5_0=mlx5_1", &map), 0);
 	assert_false(map.spread);
 }

@@ -260,20 +260,31 @@ class OnFabric(Base):
 
     def test_backups(self):
         near = "on the same NUMA node"
-        for text in ((), ("--backup", "auto"), ("--backup", "pair")):
-            self.assertEqual(self.backups(*text), [f"mlx5_{i}, {near}" for i in (1, 0, 3, 2)])
-        self.assertIn("backup       ok   auto: pair, as", self.doctor().stdout)
+        self.assertEqual(self.backups("--backup", "pair"), [f"mlx5_{i}, {near}" for i in (1, 0, 3, 2)])
         self.assertEqual(self.backups("--backup", "spread"), [f"mlx5_{i}, {near} and 2 more" for i in (1, 0, 3, 2)])
+        self.check_auto()
         self.ctl("destroy")
         self.create("--numa-nodes", "2", "--card-ports", "2")
         far = "on another NUMA node"
-        self.assertEqual(self.backups(), [f"mlx5_{i}, {far}" for i in (2, 3, 0, 1)])
+        self.assertEqual(self.backups("--backup", "pair"), [f"mlx5_{i}, {far}" for i in (2, 3, 0, 1)])
         self.assertNotIn("fails with it", self.doctor().stdout)
         self.ctl("destroy")
         self.create("--card-ports", "4")
         same = "another port of the same card"
-        self.assertEqual(self.backups(), [f"mlx5_{i}, {same}" for i in (1, 0, 3, 2)])
+        self.assertEqual(self.backups("--backup", "pair"), [f"mlx5_{i}, {same}" for i in (1, 0, 3, 2)])
         self.assertEqual(self.doctor().stdout.count("is on the same card and fails with it"), 4)
+        self.ctl("destroy")
+        self.ctl("create", "--hosts", "1", "--nics", "2")
+        self.assertIn("backup       ok   auto: pair, as no NIC has two others like it", self.doctor().stdout)
+
+    def check_auto(self):
+        """Without --backup, too. Which of both it is, this process' limits say."""
+        for text in ((), ("--backup", "auto")):
+            said = self.doctor(*text).stdout
+            spread = "backup       ok   auto: spread\n" in said
+            tight = "backup       note auto: pair, as no more than" in said
+            self.assertNotEqual(spread, tight)
+            self.assertEqual("and 2 more" in said, spread)
 
     def test_little_memory(self):
         """Control queue pairs of four NICs alone are more than may be locked; root must not be let pass that."""
@@ -283,11 +294,14 @@ class OnFabric(Base):
         words = "backup       note SHIFT itself locks up to 10400 KiB on these NICs, of 8192 KiB"
         self.assertIn(words, self.doctor("--backup", "spread").stdout)
         self.assertNotIn("SHIFT itself locks", self.doctor("--backup", "pair").stdout)
-        self.assertNotIn("SHIFT itself locks", self.doctor().stdout)
+        said = self.doctor().stdout
+        self.assertNotIn("SHIFT itself locks", said)
+        self.assertIn("backup       note auto: pair, as no more than 8192 KiB may be locked (ulimit -l), and spread wants 83200", said)
+        self.assertNotIn("more", said.partition("mlx5_0")[2])
 
     def test_devices(self):
         self.ctl("fault", "port-down", "h0/mlx5_2")
-        out = self.doctor("--libdir", self.lib).stdout
+        out = self.doctor("--libdir", self.lib, "--backup", "pair").stdout
         for words in ("mlx5_0       ok   mlx5, port active, Ethernet, LID 0; backup mlx5_1",
                       "gid 0: ::ffff:10.0.0.1 (RoCE v2)", "mlx5_1       ok", "mlx5_2       NO",
                       "mlx5_3       NO", "backup mlx5_2, on the same NUMA node; its backup's port "
