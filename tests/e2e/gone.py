@@ -24,7 +24,7 @@ class Pair:
         common = [os.path.join(lab.out, "bin", "verify"), "--port", free_port(), "--control",
                   "--gid-index", 0, "--qps", QPS, "--patterns", "abcbeb", "--timeout", 18,
                   "--stuck", 60, "--dev", "mlx5_0"]
-        shift = Shift(log="info", **{**SOON, **settings})
+        shift = Shift(log="info", **{**SOON, "backup": "pair", **settings})
         self.ends = [lab.start("h0", common + ["--server"], "server", shift, stdin=True),
                      lab.start("h1", common + ["--client", "127.0.0.1"], "client", shift, stdin=True)]
         self.await_all("protection", lambda p: lab.protected(p) >= QPS)
