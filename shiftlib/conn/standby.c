@@ -146,11 +146,11 @@ static const char *standby_make(struct sh_standby_job *task)
 		return qp->pd->why;
 	if (qp->carriers.unknown.why)
 		return qp->carriers.unknown.why;
-	if (task->nic->address.mtu < task->attr.path_mtu)
+	if (task->own.mtu < task->attr.path_mtu)
 		return "its path MTU is larger than that of the NIC of the standby";
-	why = sh_gid_missing(task->tenant.gid_kind, &task->nic->address);
+	why = sh_gid_missing(task->tenant.gid_kind, &task->own);
 	if (!why)
-		why = sh_tenant_find(&task->tenant, task->nic, &task->place);
+		why = sh_tenant_find(&task->tenant, task->nic, &task->own, &task->place);
 	if (why)
 		return why;
 	if (!sh_pd_shadowed(qp->pd, task->path))
@@ -169,18 +169,28 @@ static const char *standby_make(struct sh_standby_job *task)
 	return NULL;
 }
 
-static void standby_address(const struct sh_nic *nic, const struct sh_tenant_place *place,
-			    uint32_t qpn, uint8_t reads, struct sc_address *out)
+static void standby_address(struct sh_standby_job *task)
 {
+	const struct sh_tenant_place *place = &task->place;
+	struct sc_address *out = &task->address;
+
 	memcpy(out->gid, place->gid, sizeof(out->gid));
 	out->pkey = place->pkey;
 	out->vlan = place->vlan;
-	out->lid = nic->address.lid;
-	out->nic = nic->index;
-	out->mtu = nic->address.mtu;
-	out->qpn = qpn;
+	out->lid = task->own.lid;
+	out->nic = task->nic->index;
+	out->mtu = task->own.mtu;
+	out->qpn = task->real->qp_num;
 	out->psn = (uint32_t)sh_random_u64() & 0xffffff;
-	out->reads = sh_fit_told(reads);
+	out->reads = sh_fit_told(task->attr.max_dest_rd_atomic);
+}
+
+/* Another worker may be told a new one meanwhile: by a NIC that was asked when this one hung. */
+static void standby_look_at_nic(struct sh_standby_job *task)
+{
+	sh_job_lock();
+	task->own = task->nic->address;
+	sh_job_unlock();
 }
 
 void sh_standby_job_make(struct sh_job *job)
@@ -188,14 +198,14 @@ void sh_standby_job_make(struct sh_job *job)
 	struct sh_standby_job *task = (struct sh_standby_job *)job;
 
 	sh.real->thread_inside();
+	standby_look_at_nic(task);
 	task->why = standby_make(task);
 	if (task->why && task->real) {
 		sh.real->destroy_qp(task->real);
 		task->real = NULL;
 	}
 	if (!task->why)
-		standby_address(task->nic, &task->place, task->real->qp_num,
-				task->attr.max_dest_rd_atomic, &task->address);
+		standby_address(task);
 }
 
 /* Said once for each reason: the core tries again. */
@@ -339,8 +349,7 @@ static enum ibv_mtu standby_mtu(const struct sh_standby_job *task)
 	return mtu;
 }
 
-static void standby_route(const struct sh_standby_job *task, const struct sh_nic *nic,
-			  struct ibv_ah_attr *ah)
+static void standby_route(const struct sh_standby_job *task, struct ibv_ah_attr *ah)
 {
 	const struct ibv_ah_attr *app = &task->attr.ah_attr;
 
@@ -350,7 +359,7 @@ static void standby_route(const struct sh_standby_job *task, const struct sh_nic
 		.dlid = task->address.lid,
 		.static_rate = app->static_rate,
 	};
-	if (nic->address.link_layer != IBV_LINK_LAYER_ETHERNET && !app->is_global)
+	if (task->own.link_layer != IBV_LINK_LAYER_ETHERNET && !app->is_global)
 		return;
 	ah->is_global = 1;
 	memcpy(ah->grh.dgid.raw, task->address.gid, sizeof(ah->grh.dgid.raw));
@@ -360,7 +369,7 @@ static void standby_route(const struct sh_standby_job *task, const struct sh_nic
 	ah->grh.hop_limit = app->grh.hop_limit > 1 ? app->grh.hop_limit : STANDBY_HOP_LIMIT;
 }
 
-static int standby_to_rtr(struct sh_standby_job *task, const struct sh_nic *nic)
+static int standby_to_rtr(struct sh_standby_job *task)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -371,7 +380,7 @@ static int standby_to_rtr(struct sh_standby_job *task, const struct sh_nic *nic)
 		.min_rnr_timer = task->attr.min_rnr_timer,
 	};
 
-	standby_route(task, nic, &attr.ah_attr);
+	standby_route(task, &attr.ah_attr);
 	return sh.real->modify_qp(task->real, &attr,
 				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -381,7 +390,7 @@ static int standby_to_rtr(struct sh_standby_job *task, const struct sh_nic *nic)
 /* Its index may have changed since it was told to the peer. */
 static const char *standby_gid(struct sh_standby_job *task)
 {
-	const char *why = sh_tenant_find(&task->tenant, task->nic, &task->place);
+	const char *why = sh_tenant_find(&task->tenant, task->nic, &task->own, &task->place);
 
 	if (!why && task->place.vlan != task->local.vlan)
 		return "the GIDs of the NIC of the standby changed meanwhile";
@@ -393,10 +402,11 @@ static void standby_connect_run(struct sh_job *job)
 	struct sh_standby_job *task = (struct sh_standby_job *)job;
 
 	sh.real->thread_inside();
+	standby_look_at_nic(task);
 	task->why = standby_gid(task);
 	if (task->why)
 		return;
-	if (standby_to_rtr(task, task->nic))
+	if (standby_to_rtr(task))
 		task->why = "its queue pair on the NIC of the standby does not reach RTR";
 	else if (task->rts && sh_real_qp_to_rts(task->real, &task->attr, task->local.psn))
 		task->why = "its queue pair on the NIC of the standby does not reach RTS";

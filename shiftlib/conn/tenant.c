@@ -44,10 +44,8 @@ static const char *tenant_find_pkey(const struct sh_tenant *tenant, const struct
 }
 
 const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
-			   struct sh_tenant_place *place)
+			   const struct sh_address *own, struct sh_tenant_place *place)
 {
-	const struct sh_address *own = &nic->address;
-
 	*place = (struct sh_tenant_place){ .gid_index = own->gid_index, .vlan = own->vlan };
 	memcpy(place->gid, own->gid, sizeof(place->gid));
 	if (own->link_layer != IBV_LINK_LAYER_ETHERNET)

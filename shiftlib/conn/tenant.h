@@ -30,9 +30,9 @@ struct sh_tenant_place {
 };
 
 struct sh_tenant sh_tenant_of(const struct sh_qp *qp); /* lock held */
-/* On the NIC's worker. NULL, or why a queue pair there would leave the tenant. */
+/* On the NIC's worker; @own: a copy of its address. NULL, or why a queue pair there would leave the tenant. */
 const char *sh_tenant_find(const struct sh_tenant *tenant, struct sh_nic *nic,
-			   struct sh_tenant_place *place);
+			   const struct sh_address *own, struct sh_tenant_place *place);
 /* Of a standby's two ends. NULL, or why they do not belong together. */
 const char *sh_tenant_differ(const struct sc_address *own, const struct sc_address *peer);
 /* Lock held: why a standby there is likely to be refused; NULL: nothing speaks against it. */

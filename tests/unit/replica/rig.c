@@ -142,6 +142,9 @@ int rig_teardown(void **state)
 		assert_int_equal(sh_worker_stop(sh_nics.nic[path].worker, RIG_END_NS), 0);
 		sh_keymap_uninit(&rig_ctx.lkeys[path]);
 	}
+	free(sh_peers.keys.entries); /* a process keeps them to its end */
+	sh_peers.keys.entries = NULL;
+	sh_peers.keys.capacity = 0;
 	return 0;
 }
 
