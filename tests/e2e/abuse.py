@@ -39,7 +39,7 @@ class Pair:
         kv = settings.pop("kv", None)
         memlock_mb = settings.pop("memlock_mb", None)
         env = {"SIMNIC_MEMLOCK": str(memlock_mb << 20)} if memlock_mb else None
-        with_shift = Shift(kv=kv, **settings) if shift else None
+        with_shift = Shift(kv=kv, **{"backup": "pair", **settings}) if shift else None
         self.ends = [lab.start("h0", argv + ["--server"], "server", with_shift, env, stdin=True),
                      lab.start("h1", argv + ["--client"], "client", with_shift, env, stdin=True)]
 
