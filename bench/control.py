@@ -66,27 +66,45 @@ def one_run(args, qps, cost_us, how, fault=False, nics=2):
                 redis.end()
 
 
-def paired(lab, qps, how, redis, fault):
-    argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
-    if how:
-        how.kv = redis.url
-    began = time.monotonic()
+def start_both(lab, qps, how, *options):
+    """The program at both ends, when its queue pairs are connected and rest."""
+    argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps, *options]
     ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
             lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
     for p in ends:
-        wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(),
-                 PATIENCE_S)
+        wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(), PATIENCE_S)
         if not p.running():
             raise RuntimeError(p.tail())
+    return ends
+
+
+def await_protection(lab, ends, qps):
+    for p in ends:
+        wait_for("protection of " + p.name, lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S)
+        if not p.running():
+            raise RuntimeError(p.tail())
+
+
+def end_both(ends):
+    for p in ends:
+        p.say("end")
+    for p in ends:
+        if p.wait(PATIENCE_S):
+            raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+
+
+def paired(lab, qps, how, redis, fault):
+    if how:
+        how.kv = redis.url
+    began = time.monotonic()
+    ends = start_both(lab, qps, how)
     result = {"setup_ms": [int(re.search(r"^SETUP\|\d+\|(\d+)$", p.out(), re.M).group(1)) / 1e6
                            for p in ends],
               "open_ms": [int(re.search(r"^OPEN\|(\d+)$", p.out(), re.M).group(1)) / 1e6
                           for p in ends]}
     rested = time.monotonic()
     if how:
-        for p in ends:
-            wait_for("protection of " + p.name,
-                     lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S, 0.02)
+        await_protection(lab, ends, qps)
         result["protected_s"] = time.monotonic() - rested
         result["kv_calls"] = redis.calls()
         counters = redis.counters()
@@ -97,11 +115,7 @@ def paired(lab, qps, how, redis, fault):
     result["private_kb"] = [private_kb(p) for p in ends]
     if fault:
         result["moved_ms"] = moved_ms(lab, ends, qps)
-    for p in ends:
-        p.say("end")
-    for p in ends:
-        if p.wait(PATIENCE_S):
-            raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+    end_both(ends)
     result["verbs"] = [rows_of(p) for p in ends]
     return result
 

@@ -11,8 +11,8 @@ import statistics
 import sys
 import time
 
-from control import PATIENCE_S, private_kb
-from shiftlab.lab import Lab, Shift, free_port, wait_for
+from control import await_protection, end_both, private_kb, start_both
+from shiftlab.lab import Lab, Shift
 from shiftlab.results import save
 
 BOUND_KB = 4.0          # of an idle one that rests: lazy
@@ -33,25 +33,12 @@ def at_rest(program):
 def one_run(args, qps, settings, one_region):
     """Private memory of both ends, in KB."""
     with Lab(args.build) as lab:
-        argv = [f"{lab.out}/bin/control", "--port", free_port(), "--qps", qps]
-        if one_region:
-            argv.append("--one-region")
         how = None if settings is None else Shift(log="info", **settings)
-        ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
-                lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
-        for p in ends:
-            wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(), PATIENCE_S)
-            if how:
-                wait_for("protection of " + p.name,
-                         lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S)
-            if not p.running():
-                raise RuntimeError(p.tail())
+        ends = start_both(lab, qps, how, *(["--one-region"] if one_region else []))
+        if how:
+            await_protection(lab, ends, qps)
         kb = [at_rest(p) for p in ends]
-        for p in ends:
-            p.say("end")
-        for p in ends:
-            if p.wait(PATIENCE_S):
-                raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+        end_both(ends)
         return kb
 
 

@@ -10,8 +10,8 @@ import re
 import statistics
 import sys
 
-from control import FIGURES, PATIENCE_S
-from shiftlab.lab import Lab, Shift, free_port, wait_for
+from control import FIGURES, PATIENCE_S, await_protection, end_both, start_both
+from shiftlab.lab import Lab, Shift, wait_for
 from shiftlab.results import save
 
 LIVES_MS = (0, 500)
@@ -38,23 +38,12 @@ def ask(program, live_ms):
 def one_run(args, nics, backup):
     """{live_ms: [rows of an end, ...]}"""
     with Lab(args.build, nics=nics) as lab:
-        argv = [f"{lab.out}/bin/control", "--port", free_port(), "--qps", args.qps, "--one-region"]
         how = Shift(log="info", backup=backup, libdir=args.libdir) if backup else None
-        ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
-                lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
-        for p in ends:
-            wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(), PATIENCE_S)
-            if how:
-                wait_for("protection of " + p.name,
-                         lambda p=p: lab.protected(p) >= args.qps or not p.running(), PATIENCE_S)
-            if not p.running():
-                raise RuntimeError(p.tail())
+        ends = start_both(lab, args.qps, how, "--one-region")
+        if how:
+            await_protection(lab, ends, args.qps)
         result = {live: [ask(p, live) for p in ends] for live in LIVES_MS}
-        for p in ends:
-            p.say("end")
-        for p in ends:
-            if p.wait(PATIENCE_S):
-                raise RuntimeError(f"{p.name} ended with {p.process.returncode}\n{p.tail()}")
+        end_both(ends)
         return result
 
 

@@ -11,13 +11,13 @@ other, as hardware does. Medians; writes out/scale.json.
 import argparse
 import glob
 import json
-import os
 import re
 import statistics
 import sys
 import time
 
-from shiftlab.lab import Lab, Shift, free_port, wait_for
+from control import await_protection, start_both
+from shiftlab.lab import Lab, Shift, wait_for
 from shiftlab.results import save
 
 PATIENCE_S = 300
@@ -29,17 +29,8 @@ def flows(client):
 
 
 def started(lab, qps, lazy):
-    argv = [os.path.join(lab.out, "bin", "control"), "--port", free_port(), "--qps", qps]
-    how = Shift(log="info", lazy="on" if lazy else "off")
-    ends = [lab.start("h0", argv + ["--server"], "server", how, stdin=True),
-            lab.start("h1", argv + ["--client"], "client", how, stdin=True)]
-    for p in ends:
-        wait_for("rest of " + p.name, lambda p=p: "RESTING" in p.out() or not p.running(),
-                 PATIENCE_S)
-        wait_for("protection of " + p.name,
-                 lambda p=p: lab.protected(p) >= qps or not p.running(), PATIENCE_S, 0.02)
-        if not p.running():
-            raise RuntimeError(p.tail())
+    ends = start_both(lab, qps, Shift(log="info", lazy="on" if lazy else "off"))
+    await_protection(lab, ends, qps)
     time.sleep(CALM_S)
     return ends
 
