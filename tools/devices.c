@@ -230,8 +230,8 @@ int devices_backup_map(const char *text, const struct device_list *list, struct 
 	struct backup_nic nics[BACKUP_MAP_MAX_NICS];
 
 	devices_places(list, nics);
-	return backup_map_parse(backup_auto(text, nics, list->n, backup_lockable()), nics, list->n,
-				map, err, CTL_ERR_MAX);
+	text = backup_auto(text, backup_auto_wants(nics, list->n), backup_lockable());
+	return backup_map_parse(text, nics, list->n, map, err, CTL_ERR_MAX);
 }
 
 uint64_t devices_backup_wants(const struct device_list *list)

@@ -77,7 +77,7 @@ static int run_check_backup(const char *text, const struct library *lib, char er
 	struct backup_map map;
 	int rc;
 
-	if (!text || !strcmp(text, "auto") || !strcmp(text, "spread") || !strcmp(text, "pair"))
+	if (backup_is_auto(text) || !strcmp(text, "spread") || !strcmp(text, "pair"))
 		return 0;
 	if (devices_list(lib->distro, false, &list, err))
 		list.n = 0;

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include <string.h>
-
 #include "shiftlib/backup/auto.h"
 #include "shiftlib/backup/room.h"
-
-bool backup_is_auto(const char *text)
-{
-	return !text || !*text || !strcmp(text, "auto");
-}
 
 uint64_t backup_auto_wants(const struct backup_nic *nics, uint32_t n)
 {
@@ -17,13 +10,9 @@ uint64_t backup_auto_wants(const struct backup_nic *nics, uint32_t n)
 	return map.spread ? backup_control_bytes(&map) * BACKUP_CONTROL_PART : 0;
 }
 
-const char *backup_auto(const char *text, const struct backup_nic *nics, uint32_t n,
-			uint64_t lockable)
+const char *backup_auto(const char *text, uint64_t wants, uint64_t lockable)
 {
-	uint64_t wants;
-
 	if (!backup_is_auto(text))
 		return text;
-	wants = backup_auto_wants(nics, n);
 	return wants && lockable >= wants ? "spread" : "pair";
 }

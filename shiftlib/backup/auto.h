@@ -7,16 +7,13 @@
 #ifndef SHIFTLIB_BACKUP_AUTO_H
 #define SHIFTLIB_BACKUP_AUTO_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "shiftlib/backup/map.h"
 
-bool backup_is_auto(const char *text);
 /* How many bytes must be lockable, that auto is spread; 0: it is pair anyway, as no NIC has two others like it. */
 uint64_t backup_auto_wants(const struct backup_nic *nics, uint32_t n);
-/* For backup_map_parse(): "spread" or "pair" where @text is auto, else @text. @lockable: backup_lockable(). */
-const char *backup_auto(const char *text, const struct backup_nic *nics, uint32_t n,
-			uint64_t lockable);
+/* For backup_map_parse(): "spread" or "pair" where @text is auto, else @text; by backup_auto_wants() and backup_lockable(). */
+const char *backup_auto(const char *text, uint64_t wants, uint64_t lockable);
 
 #endif

@@ -179,6 +179,11 @@ static void backup_map_spread(const struct parser *p)
 	}
 }
 
+bool backup_is_auto(const char *text)
+{
+	return !text || !*text || !strcmp(text, "auto");
+}
+
 int backup_map_parse(const char *text, const struct backup_nic *nics, uint32_t n_nics,
 		     struct backup_map *map, char *err, size_t errlen)
 {
@@ -194,7 +199,7 @@ int backup_map_parse(const char *text, const struct backup_nic *nics, uint32_t n
 		backup_map_pair(&p);
 		return 0;
 	}
-	if (!text || !*text || !strcmp(text, "auto") || !strcmp(text, "spread")) {
+	if (backup_is_auto(text) || !strcmp(text, "spread")) {
 		backup_map_spread(&p);
 		return 0;
 	}

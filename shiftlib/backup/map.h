@@ -13,6 +13,7 @@
 #ifndef SHIFTLIB_BACKUP_MAP_H
 #define SHIFTLIB_BACKUP_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ struct backup_map {
 	uint8_t n_even[BACKUP_MAP_MAX_NICS]; /* spread: over so many of these, while they last */
 	uint8_t backups[BACKUP_MAP_MAX_NICS][BACKUP_MAP_MAX_BACKUPS];
 };
+
+bool backup_is_auto(const char *text); /* so are NULL and "" */
 
 /*
  * backup_map_parse() - work out the backups of every NIC

@@ -78,7 +78,7 @@ static const char *nics_backup(const struct backup_nic *nics)
 		       "SHIFT_BACKUP is auto, and that is pair here: no more than %llu KiB may be "
 		       "locked, and spread wants %llu",
 		       (unsigned long long)lockable / 1024, (unsigned long long)wants / 1024);
-	return backup_auto(sh.config.backup, nics, sh_nics.n, lockable);
+	return backup_auto(sh.config.backup, wants, lockable);
 }
 
 /* What the devices say of themselves, as they are not opened yet. */

@@ -39,7 +39,9 @@ static void with_room_it_is_spread(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		for (uint32_t n = 3; n <= MANY; n++)
-			assert_string_equal(backup_auto(texts[i], nics, n, UINT64_MAX), "spread");
+			assert_string_equal(
+				backup_auto(texts[i], backup_auto_wants(nics, n), UINT64_MAX),
+				"spread");
 }
 
 /* To the byte, and by the number of NICs that a process would open. */
@@ -51,9 +53,9 @@ static void with_little_it_is_pair(void **state)
 		uint64_t wants = backup_auto_wants(nics, n);
 
 		assert_true(wants == (uint64_t)opened * BACKUP_CONTROL_BYTES * BACKUP_CONTROL_PART);
-		assert_string_equal(backup_auto("auto", nics, n, wants), "spread");
-		assert_string_equal(backup_auto("auto", nics, n, wants - 1), "pair");
-		assert_string_equal(backup_auto(NULL, nics, n, 0), "pair");
+		assert_string_equal(backup_auto("auto", wants, wants), "spread");
+		assert_string_equal(backup_auto("auto", wants, wants - 1), "pair");
+		assert_string_equal(backup_auto(NULL, wants, 0), "pair");
 	}
 }
 
@@ -62,7 +64,8 @@ static void of_two_nics_it_is_pair(void **state)
 	(void)state;
 	for (uint32_t n = 0; n < 3; n++) {
 		assert_true(backup_auto_wants(nics, n) == 0);
-		assert_string_equal(backup_auto("auto", nics, n, UINT64_MAX), "pair");
+		assert_string_equal(backup_auto("auto", backup_auto_wants(nics, n), UINT64_MAX),
+				    "pair");
 	}
 }
 
@@ -73,8 +76,9 @@ static void what_is_said_stays(void **state)
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		assert_ptr_equal(backup_auto(texts[i], nics, MANY, 0), texts[i]);
-		assert_ptr_equal(backup_auto(texts[i], nics, MANY, UINT64_MAX), texts[i]);
+		assert_ptr_equal(backup_auto(texts[i], backup_auto_wants(nics, MANY), 0), texts[i]);
+		assert_ptr_equal(backup_auto(texts[i], backup_auto_wants(nics, MANY), UINT64_MAX),
+				 texts[i]);
 	}
 }
 
