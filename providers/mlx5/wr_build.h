@@ -65,6 +65,38 @@ RING_INLINE void finish(struct sp_qp *qp)
 	finish_in(&qp->b, qp->b.sq, qp->b.ds);
 }
 
+/* The data segments of a list, with the carrier's keys where @xlat. False: they do not fit. */
+RING_INLINE bool ring_build_list(struct sp_qp *qp, size_t n, const struct ibv_sge *sge, bool xlat)
+{
+	struct ring_builder *b = &qp->b;
+	struct ring_sq *sq = b->sq;
+	uint8_t *seg = b->data;
+	uint32_t ds = b->ds, total = 0;
+
+	if (ring_unlikely(b->err))
+		return false;
+	if (ring_unlikely(n > (size_t)qp->max_gs)) {
+		b->err = ENOMEM;
+		return false;
+	}
+	for (; n; n--, sge++) {
+		if (ring_unlikely(seg == sq->end))
+			seg = sq->buf;
+		if (ring_unlikely(!sge->length))
+			continue;
+		if (xlat)
+			ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, sge->length);
+		else
+			ring_seg_data(seg, sge->addr, sge->lkey, sge->length);
+		total += sge->length;
+		seg += sizeof(struct mlx5_wqe_data_seg);
+		ds++;
+	}
+	b->ds = ds;
+	ring_count_packets(sq, total);
+	return true;
+}
+
 /*
  * The request that was just finished is followed by the log WQE that is due. An application that has kept pointers to setters may call
  * these where there is no log any more.

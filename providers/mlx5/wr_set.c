@@ -64,27 +64,9 @@ RING_INLINE void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uin
 RING_INLINE void set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge, bool log)
 {
 	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-	uint8_t *seg = b->data;
-	uint32_t total = 0;
 
-	if (ring_unlikely(b->err))
-		return;
-	if (ring_unlikely(n > (size_t)qp->max_gs)) {
-		b->err = ENOMEM;
-		return;
-	}
-	for (; n; n--, sge++) {
-		if (ring_unlikely(seg == b->sq->end))
-			seg = b->sq->buf;
-		if (ring_unlikely(!sge->length))
-			continue;
-		ring_seg_data(seg, sge->addr, sge->lkey, sge->length);
-		total += sge->length;
-		seg += sizeof(struct mlx5_wqe_data_seg);
-		b->ds++;
-	}
-	setter_done(qp, total, log);
+	if (ring_build_list(qp, n, sge, false))
+		setter_end_in(qp, qp->b.sq, log);
 }
 
 RING_INLINE uint8_t *inline_start(struct ring_builder *b)

@@ -133,30 +133,10 @@ void ring_log_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr
 RING_INLINE void xlat_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge, bool log)
 {
 	struct sp_qp *qp = qp_of(ex);
-	struct ring_builder *b = &qp->b;
-	struct ring_sq *sq = b->sq;
-	uint8_t *seg = b->data;
-	uint32_t ds = b->ds, total = 0;
 
-	if (ring_unlikely(b->err))
+	if (!ring_build_list(qp, n, sge, true))
 		return;
-	if (ring_unlikely(n > (size_t)qp->max_gs)) {
-		b->err = ENOMEM;
-		return;
-	}
-	for (; n; n--, sge++) {
-		if (ring_unlikely(seg == sq->end))
-			seg = sq->buf;
-		if (ring_unlikely(!sge->length))
-			continue;
-		ring_xlat_data(qp, sq, seg, sge->addr, sge->lkey, sge->length);
-		total += sge->length;
-		seg += sizeof(struct mlx5_wqe_data_seg);
-		ds++;
-	}
-	b->ds = ds;
-	ring_count_packets(sq, total);
-	finish_in(b, sq, ds);
+	finish(qp);
 	if (log)
 		ring_log_last(qp);
 }
