@@ -14,6 +14,8 @@ struct sdr_blob {
 	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];
 	uint32_t psn; /* 0 */
 };
+
 int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len);
 int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len);
+
 #endif

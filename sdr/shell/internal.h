@@ -176,8 +176,9 @@ void sdr_why(struct sdr_qp *qp, const char *format, ...) __attribute__((format(p
 /* rails.c: a way is that of several rails, and a NIC has several ways where the other end has more NICs */
 uint32_t sdr_rail_way(const struct sdr_qp *qp, uint32_t rail);
 uint32_t sdr_way_device(const struct sdr_qp *qp, uint32_t way); /* in the context */
-uint32_t sdr_rails_usable(const struct sdr_qp *qp);		/* bits; 0: none is left */
-double sdr_rails_share(const struct sdr_qp *qp);		/* of the rate, that these have */
+struct sdr_nic *sdr_way_nic(const struct sdr_qp *qp, uint32_t way);
+uint32_t sdr_rails_usable(const struct sdr_qp *qp); /* bits; 0: none is left */
+double sdr_rails_share(const struct sdr_qp *qp);    /* of the rate, that these have */
 bool sdr_rail_dead(const struct sdr_qp *qp, uint32_t rail);
 bool sdr_rail_rests(const struct sdr_qp *qp, uint32_t rail);
 /* Not from within a poll of it. */

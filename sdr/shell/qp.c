@@ -200,7 +200,7 @@ static int make_backing(struct sdr_qp *qp)
 
 static const struct sdr_nic *nic_of(const struct sdr_qp *qp, uint32_t rail)
 {
-	return &qp->ctx->nics[sdr_way_device(qp, sdr_rail_way(qp, rail))];
+	return sdr_way_nic(qp, sdr_rail_way(qp, rail));
 }
 
 static int make_channels(struct sdr_qp *qp)

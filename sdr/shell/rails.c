@@ -34,7 +34,7 @@ uint32_t sdr_way_device(const struct sdr_qp *qp, uint32_t way)
 	return way % qp->ctx->n_nics;
 }
 
-static const struct sdr_nic *device_of(const struct sdr_qp *qp, uint32_t way)
+struct sdr_nic *sdr_way_nic(const struct sdr_qp *qp, uint32_t way)
 {
 	return &qp->ctx->nics[sdr_way_device(qp, way)];
 }
@@ -112,7 +112,7 @@ void sdr_rails_fail(struct sdr_qp *qp, uint32_t way, const char *fault)
 
 	if (w->lost)
 		return;
-	sdr_why(qp, "%s: %s", device_of(qp, way)->name, fault);
+	sdr_why(qp, "%s: %s", sdr_way_nic(qp, way)->name, fault);
 	qp->counts.nics_lost += !is_lost(qp, sdr_way_device(qp, way));
 	w->lost = true;
 	w->failed = false;
@@ -179,7 +179,7 @@ static void look_at_ports(struct sdr_qp *qp)
 	uint32_t down = 0;
 
 	for (uint32_t i = 0; i < qp->n_ways; i++)
-		if (device_of(qp, i)->down)
+		if (sdr_way_nic(qp, i)->down)
 			down |= rails_of(qp, i);
 	if (down != qp->rails.down)
 		qp->rails.answer = qp->urgent = true;
@@ -189,7 +189,7 @@ static void look_at_ports(struct sdr_qp *qp)
 /* What a way has failed of; NULL: it has not. */
 static const char *fault_of(struct sdr_qp *qp, uint32_t way, uint64_t step)
 {
-	if (device_of(qp, way)->gone)
+	if (sdr_way_nic(qp, way)->gone)
 		return "the device reports a fatal error";
 	if (qp->backing.failed >> way & 1)
 		return qp->backing.fault;

@@ -20,11 +20,6 @@ static uint32_t number_of(const struct sdr_watch *w)
 	return (uint32_t)(w - w->qp->rails.ways);
 }
 
-static struct sdr_nic *device_of(struct sdr_qp *qp, uint32_t way)
-{
-	return &qp->ctx->nics[sdr_way_device(qp, way)];
-}
-
 /* ---- what a thread does, that has the NIC for itself ------------------------------------------ */
 
 /* What it had posted stays a number that only grows: messages remember theirs. */
@@ -63,7 +58,7 @@ static int make_all(struct sdr_watch *w)
 {
 	struct sdr_qp *qp = w->qp;
 	uint32_t way = number_of(w);
-	const struct sdr_nic *device = device_of(qp, way);
+	const struct sdr_nic *device = sdr_way_nic(qp, way);
 	int err = device->mtu < qp->rails.mtu ? -EMSGSIZE : 0;
 
 	for (uint32_t r = way; r < qp->attr.channels && !err; r += qp->n_ways) {
@@ -80,7 +75,7 @@ static int make_all(struct sdr_watch *w)
 int sdr_rail_connect(struct sdr_qp *qp, uint32_t rail, struct sdr_peer *peer, const uint32_t *qpn,
 		     uint32_t control_qpn)
 {
-	const struct sdr_nic *nic = device_of(qp, sdr_rail_way(qp, rail));
+	const struct sdr_nic *nic = sdr_way_nic(qp, sdr_rail_way(qp, rail));
 	int err = 0;
 
 	peer->mtu = qp->rails.mtu;
@@ -188,7 +183,7 @@ static void use_again(struct sdr_qp *qp, uint32_t way)
 static void say_join(struct sdr_qp *qp, uint32_t way)
 {
 	static _Thread_local struct sdr_ctrl c;
-	const struct sdr_nic *device = device_of(qp, way);
+	const struct sdr_nic *device = sdr_way_nic(qp, way);
 	struct sdr_join *j = &qp->rails.ways[way].join;
 	struct sdr_ctrl_join *said = &c.join;
 
@@ -268,7 +263,7 @@ static void bury(struct sdr_qp *qp, uint32_t way)
 		qp->error = -ETIMEDOUT;
 		sdr_why(qp,
 			"%s: a command to it, or the other end's leave of it, does not come back",
-			device_of(qp, way)->name);
+			sdr_way_nic(qp, way)->name);
 		return;
 	}
 	w->over = true;
@@ -293,7 +288,7 @@ bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic)
 void sdr_way_tend(struct sdr_qp *qp, uint32_t way)
 {
 	struct sdr_watch *w = &qp->rails.ways[way];
-	const struct sdr_nic *device = device_of(qp, way);
+	const struct sdr_nic *device = sdr_way_nic(qp, way);
 
 	if (w->join.join_state == SDR_JOIN_UP && !w->join.todo)
 		return;
