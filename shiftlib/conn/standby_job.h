@@ -28,7 +28,7 @@ struct sh_standby_job {
 	struct sc_address address; /* make: ours; connect: the peer's */
 	struct ibv_qp_attr attr;   /* the application's, captured */
 	struct sh_tenant tenant;   /* likewise */
-	struct sh_address own; /* the NIC's, as the job began */
+	struct sh_address own;	   /* the NIC's, as the job began */
 	struct sh_tenant_place place;
 	struct sc_address local;
 	bool rts;	 /* connect: the application is in RTS */

@@ -18,7 +18,8 @@ struct sh_pd;
 
 /*
  * May what is there go behind the application's back? Not while a connection of this context moves, which would wait for ever more
- * of it; nor where a queue pair of one is, or may be still, that its peer was let send to; nor where fork is made safe by marks on memory, which would be on what the application has there next.
+ * of it; nor where a queue pair of one is, or may be still, that its peer was let send to; nor where fork is made safe by marks on
+ * memory, which would be on what the application has there next.
  */
 bool sh_late_may(const struct sh_ctx *ctx, uint8_t path);
 /* The shadow, which has been taken, will be deregistered. False: it is the caller's to do. */
