@@ -6,7 +6,8 @@
 #include "simnic/fabric/fabric.h"
 #include "simnic/fabric/line.h"
 
-#define BACKLOG_NS 1000000ULL	/* of a line without a queue: then the sender waits */
+#define BACKLOG_NS 1000000ULL /* of a line without a queue: then the sender waits */
+#define LATE_NS	   20000000ULL /* at most: a sender that waits for the line and then for a processor */
 #define GIVE_UP_NS 200000000ULL /* late by so much: whose it is stands still, or never filled it */
 #define OVERDUE_NS 10000000ULL	/* so much: who has the lock may have died with it */
 #define SPINS	   1000
@@ -123,20 +124,36 @@ static int admit(const struct sn_line *line, uint64_t now_ns, bool may_wait)
 	return may_wait && waits > BACKLOG_NS ? -ENOBUFS : 0;
 }
 
-static int enter(struct sn_line *line, uint64_t bytes, uint64_t now_ns,
+/*
+ * When the next packet begins to leave. A NIC whose packets wait for the line sends them back to back. Ours may have waited for a
+ * processor since it was refused; what it then brings at once was there all the time.
+ */
+static uint64_t departs_from(struct sn_line *line, uint64_t now_ns, bool may_wait)
+{
+	if (line->refused && may_wait) {
+		line->refused = false;
+		line->caught_ns = now_ns;
+	}
+	if (line->caught_ns == now_ns && now_ns < line->free_ns + LATE_NS)
+		return line->free_ns;
+	return line->free_ns > now_ns ? line->free_ns : now_ns;
+}
+
+static int enter(struct sn_line *line, uint64_t bytes, uint64_t now_ns, bool may_wait,
 		 struct sn_line_slot *slots[2])
 {
 	const struct sn_line_config *c = &line->config;
 	struct sn_fate fate = sn_fate_of(&c->loss, line->n++);
 	uint64_t due;
 
-	line->free_ns = (line->free_ns > now_ns ? line->free_ns : now_ns) + time_of(line, bytes);
+	line->free_ns = departs_from(line, now_ns, may_wait) + time_of(line, bytes);
 	atomic_fetch_add(&line->sent, 1);
 	if (fate.lost) {
 		atomic_fetch_add(&line->lost, 1);
 		return 0;
 	}
-	due = line->free_ns + c->delay_ns + (fate.late ? c->reorder_ns : 0);
+	due = (may_wait || line->free_ns > now_ns ? line->free_ns : now_ns) + c->delay_ns +
+	      (fate.late ? c->reorder_ns : 0);
 	atomic_fetch_add(&line->reordered, fate.late);
 	slots[0] = depart(line, due);
 	if (!fate.twice)
@@ -158,7 +175,9 @@ int sn_line_enter(struct sn_fabric *fabric, struct sn_line *line, uint64_t bytes
 	line_lock(line, pid_of(fabric, proc));
 	n = admit(line, now_ns, may_wait);
 	if (!n)
-		n = enter(line, bytes, now_ns, slots);
+		n = enter(line, bytes, now_ns, may_wait, slots);
+	else if (n == -ENOBUFS && line->n_free >= 2)
+		line->refused = true; /* as the line is busy, not as the way is long */
 	line_unlock(line);
 	if (n != -ENOSPC)
 		return n;
@@ -292,6 +311,7 @@ static void line_set(struct sn_fabric *fabric, struct sn_line *line, const struc
 	line_speed(line, nic);
 	line->config.loss.seed = ((uint64_t)fabric->seed << 8) + i;
 	line->n = 0;
+	line->refused = false;
 	if (!atomic_load(&line->active)) {
 		for (line->n_free = 0; line->n_free < SN_LINE_SLOTS; line->n_free++)
 			line->free[line->n_free] = line->n_free;

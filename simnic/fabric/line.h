@@ -39,6 +39,8 @@ struct sn_line {
 	struct sn_line_config config;
 	uint64_t rate_bps; /* of the configured one, as much as the NIC's speed leaves */
 	uint64_t n, free_ns, order;
+	bool refused;	    /* a packet, which waits for the line */
+	uint64_t caught_ns; /* of the sender that brought it then: the batch that it belongs to */
 	uint32_t n_heap, n_free;
 	uint32_t heap[SN_LINE_SLOTS], free[SN_LINE_SLOTS]; /* heap: by due_ns */
 	struct sn_line_slot slot[SN_LINE_SLOTS];

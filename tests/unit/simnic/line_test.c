@@ -173,6 +173,67 @@ static void rate_and_delay(void **state)
 	assert_true(sn_line_next_ns(*state) == UINT64_MAX);
 }
 
+/* A line of 8 Mbit/s that has refused a packet at 100 ms, and is free at 102. */
+static struct sn_line *line_that_refused(struct sn_fabric *f)
+{
+	struct sn_line *line =
+		line_with(f, (struct sn_line_config){ .rate_bps = 8 * MS, .delay_ns = 50 * MS });
+
+	assert_int_equal(send_at(f, line, 100 * MS, 1000, 1, true), 1);
+	assert_int_equal(send_at(f, line, 100 * MS, 1000, 2, true), 1);
+	assert_int_equal(send_at(f, line, 100 * MS, 1000, 3, true), -ENOBUFS);
+	return line;
+}
+
+static void take_all(struct sn_fabric *f)
+{
+	while (take_at(f, 900 * MS) >= 0)
+		;
+}
+
+/* What waited for the line leaves back to back, however late its sender gets a processor, with what came in the same breath. */
+static void refused_packets_leave_no_gap(void **state)
+{
+	struct sn_line *line = line_that_refused(*state);
+
+	assert_int_equal(send_at(*state, line, 106 * MS, 1000, 3, true), 1);
+	assert_int_equal(send_at(*state, line, 106 * MS, 1000, 4, true), 1);
+	assert_int_equal(line->free_ns, 104 * MS);
+	assert_int_equal(take_at(*state, 152 * MS), 1);
+	assert_int_equal(take_at(*state, 152 * MS), 2);
+	assert_int_equal(take_at(*state, 153 * MS - 1), -1);
+	assert_int_equal(take_at(*state, 153 * MS), 3);
+	assert_int_equal(take_at(*state, 154 * MS), 4);
+	/* Nobody was refused meanwhile: nothing can have waited. */
+	assert_int_equal(send_at(*state, line, 107 * MS, 1000, 5, true), 1);
+	assert_int_equal(line->free_ns, 108 * MS);
+	take_all(*state);
+}
+
+static void a_sender_that_stood_still_catches_up_on_nothing(void **state)
+{
+	struct sn_line *line = line_that_refused(*state);
+
+	assert_int_equal(send_at(*state, line, 102 * MS + 20 * MS, 1000, 3, true), 1);
+	assert_int_equal(line->free_ns, 123 * MS);
+	take_all(*state);
+}
+
+/* It may pass by what waits, but is under way for as long as the line is long. */
+static void a_datagram_never_arrives_early(void **state)
+{
+	struct sn_line *line = line_that_refused(*state);
+
+	assert_int_equal(send_at(*state, line, 106 * MS, 1000, 3, true), 1);
+	assert_int_equal(send_at(*state, line, 106 * MS, 1000, 4, false), 1);
+	assert_int_equal(take_at(*state, 155 * MS), 1);
+	assert_int_equal(take_at(*state, 155 * MS), 2);
+	assert_int_equal(take_at(*state, 155 * MS), 3);
+	assert_int_equal(take_at(*state, 156 * MS - 1), -1);
+	assert_int_equal(take_at(*state, 156 * MS), 4);
+	take_all(*state);
+}
+
 /* Its own rate is that of a NIC that is whole: the slower of the port and the PCI link says what is left. */
 static void speed_limits_what_a_line_carries(void **state)
 {
@@ -366,6 +427,9 @@ int main(void)
 		cmocka_unit_test(fate_hangs_on_seed_and_number),
 		cmocka_unit_test(losses_are_as_many_as_told),
 		WITH(rate_and_delay),
+		WITH(refused_packets_leave_no_gap),
+		WITH(a_sender_that_stood_still_catches_up_on_nothing),
+		WITH(a_datagram_never_arrives_early),
 		WITH(speed_limits_what_a_line_carries),
 		WITH(speed_is_told_as_the_kernel_tells_it),
 		WITH(busy_line_makes_its_sender_wait),
