@@ -68,8 +68,9 @@ static void acknowledge_undecoded(struct sdr_rx *r, uint32_t n)
 
 void sdr_ec_decode(struct sdr_rx *r, struct sdr_rel_actions *a)
 {
-	for (uint32_t n = 0; n < sdr_plan_submessages(&r->plan) && a->n < SDR_REL_ACTIONS / 2;
-	     n++) {
+	uint32_t all = sdr_plan_submessages(&r->plan);
+
+	for (uint32_t n = 0; n < all && a->n < SDR_REL_ACTIONS / 2; n++) {
 		struct sdr_sub *s = &r->subs[n];
 
 		if (s->sub_state != SDR_SUB_OPEN || !s->parity || !suffices(r, n, s))

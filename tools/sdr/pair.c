@@ -241,22 +241,28 @@ static uint64_t word_at(uint64_t n, uint64_t i)
 
 void pattern_fill(uint8_t *at, uint64_t size, uint64_t n)
 {
-	for (uint64_t i = 0; i < size; i += 8) {
-		uint64_t word = word_at(n, i);
+	uint64_t word, i;
 
-		memcpy(at + i, &word, size - i < 8 ? size - i : 8);
+	for (i = 0; i + 8 <= size; i += 8) {
+		word = word_at(n, i);
+		memcpy(at + i, &word, 8);
 	}
+	word = word_at(n, i);
+	memcpy(at + i, &word, size - i);
 }
 
 uint64_t pattern_check(const uint8_t *at, uint64_t size, uint64_t n)
 {
-	for (uint64_t i = 0; i < size; i += 8) {
-		uint64_t word = word_at(n, i);
+	uint64_t word, here, i;
 
-		if (memcmp(at + i, &word, size - i < 8 ? size - i : 8))
+	for (i = 0; i + 8 <= size; i += 8) {
+		word = word_at(n, i);
+		memcpy(&here, at + i, 8);
+		if (here != word)
 			return i;
 	}
-	return size;
+	word = word_at(n, i);
+	return memcmp(at + i, &word, size - i) ? i : size;
 }
 
 /*
