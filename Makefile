@@ -19,7 +19,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
-	bench-detect bench-scale bench-cluster bench-sdr \
+	bench-detect bench-scale bench-cluster bench-sdr bench-sdr-means \
 	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long sdr-ring install clean
 
 all: build
@@ -58,6 +58,7 @@ help:
 	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
 	@echo "                     checked; per second over time (QUICK=1, ROUNDS=3, ONLY=tpcc; RANDOM=200: drawn faults)"
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
+	@echo "make bench-sdr-means SDR's and RC's times beside a simulation packet by packet, within 10 and 15 % (an hour and a half; QUICK=1: 10 minutes)"
 	@echo "make bench-status    what watching costs: time of an answer for 2 x 1,000 QPs, throughput beside it"
 	@echo "make bench-kv        what the KV costs, up to 4,096 instances against one redis-server"
 	@echo "make bench-control   control verbs, and the set-up of up to 4,096 queue pairs"
@@ -207,6 +208,9 @@ bench-parity: build
 bench-sdr: build
 	@python3 bench/sdr/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
 	@python3 bench/sdr/completion.py --build $(B) --out $(OUT) --rounds $(or $(ROUNDS),3)
+
+bench-sdr-means: build
+	@python3 bench/sdr/means.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--writes 25 --size 8M --rc-seconds 30)
 
 bench-txn: build
 	@python3 bench/txn.py --build $(B) --out $(OUT) $(if $(ONLY),--workload $(ONLY)) $(if $(ROUNDS),--runs $(ROUNDS)) \

@@ -68,8 +68,9 @@ class Repeater:
             else:
                 self.last = max(self.last, line.free)
 
-    def new(self, chunks, coded=False):
-        """Sends so many for the first time; the lost ones. Losses of what is coded are not noticed here."""
+    def new(self, chunks, coded=False, runs=None):
+        """Sends so many for the first time; the lost ones. Losses of what is coded are not noticed here. runs: gets
+        (first, start, how many) of each run of chunks that nothing came between."""
         gone, at = [], 0
         while at < chunks:
             self.resend_due()
@@ -81,6 +82,8 @@ class Repeater:
             start = line.free
             lost = line.send(n)
             gone.extend(at + i for i, _ in lost)
+            if runs is not None:
+                runs.append((at, start, n))
             if not coded:
                 self.lost_first(lost, start, n)
             self.last = max(self.last, line.free)
