@@ -21,7 +21,7 @@ enum { BURST = 4, RESULT_LEN = 8 };
 
 struct atomic_spec {
 	int counter;
-	bool swap, wide; /* wide: its buffer is longer than what it brings */
+	bool swap, wide; /* wide: its buffer has room for more; software NICs want 8 by ibv_wr_* */
 	uint64_t compare_add;
 	uint64_t swap_to;
 	uint64_t after;
@@ -52,7 +52,7 @@ void atomic_request(struct vqp *q, struct request *r, uint64_t seq)
 {
 	struct atomic_spec s = atomic_spec_of(q, dir_tx(), seq, q->counters);
 	uint8_t *to = slot_at(q, area_read(q), seq, SLOTS);
-	bool wide = s.wide && !verify_instance->opt.plain;
+	bool wide = s.wide && !q->wr_api && !verify_instance->opt.plain;
 
 	poison_check(q, "landing of an atomic", to, q->slot_len);
 	r->opcode = s.swap ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
