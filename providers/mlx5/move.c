@@ -56,9 +56,9 @@ static void marker_try(struct sp_qp *qp)
 /* -- leave ------------------------------------------------------------------------------------- */
 
 /*
- * Requests without a completion may be complete, and nothing says so: an atomic among them would count as one whose
- * answer is lost, a WRITE would be repeated. While the queue still executes, a hidden NOP behind them tells, also where the
- * path is down, as it is no packet. Where it does not any more, its flush is the marker.
+ * Requests without a completion may be complete, and nothing says so: at a flap an atomic among them would be waited for as
+ * one whose answer may still come. While the queue still executes, a hidden NOP behind them tells, also where the path is down, as
+ * it is no packet. Where it does not any more, its flush is the marker.
  */
 static void withhold_ask(struct sp_qp *qp)
 {
