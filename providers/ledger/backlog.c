@@ -200,6 +200,14 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 	}
 }
 
+/* An atomic brings 8 bytes, whatever its buffers have room for. */
+static uint32_t wc_length(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
+		       ? (uint32_t)sizeof(uint64_t)
+		       : led_length(wr);
+}
+
 void led_soft_send(const struct sp_qp *qp, uint32_t n, enum ibv_wc_status status,
 		   uint32_t vendor_err, struct ibv_wc *wc)
 {
@@ -211,5 +219,5 @@ void led_soft_send(const struct sp_qp *qp, uint32_t n, enum ibv_wc_status status
 			       .vendor_err = vendor_err,
 			       .qp_num = qp->app_qpn };
 	if (status == IBV_WC_SUCCESS)
-		wc->byte_len = led_length(&slot->wr);
+		wc->byte_len = wc_length(&slot->wr);
 }

@@ -31,7 +31,7 @@ enum {
 /* Under the QP's sq_lock: log.h. */
 struct ring_log {
 	uint8_t wqe[RING_LOG_DS * 16] __attribute__((aligned(16))); /* but for index and number */
-	bool on;
+	const struct ring_sq *sq; /* the carrier's, where it is on; else NULL */
 	uint32_t every;
 	uint32_t left;	  /* of the requests that it counts: so many to the next log WQE */
 	uint32_t left_rb; /* what it was before the batch that is being written */

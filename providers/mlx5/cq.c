@@ -30,6 +30,20 @@ static RING_NOINLINE uint8_t scatter_resp(struct ring_rq *rq, const struct mlx5_
 
 #define SCATTERED (MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64)
 
+/*
+ * What it stands for. Whoever reads the CQE's length must find what that brought: of these, only an atomic brings something. Until
+ * it is given back the CQE is the poller's.
+ */
+static RING_NOINLINE uint32_t stood_for(const struct ring_sq *sq, const struct mlx5_cqe64 *cqe,
+					uint32_t idx)
+{
+	uint32_t op = sq->wr_data[idx];
+
+	if (ring_op_atomic(op))
+		((struct mlx5_cqe64 *)cqe)->byte_cnt = htobe32(sizeof(uint64_t));
+	return op;
+}
+
 RING_INLINE bool take_req(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint32_t op_own,
 			  struct ring_comp *comp)
 {
@@ -39,7 +53,7 @@ RING_INLINE bool take_req(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, ui
 
 	comp->status = IBV_WC_SUCCESS;
 	if (ring_unlikely(op == MLX5_OPCODE_NOP || op == MLX5_OPCODE_UMR))
-		op = sq->wr_data[idx];
+		op = stood_for(sq, cqe, idx);
 	if (ring_unlikely(op_own & SCATTERED))
 		comp->status = scatter_req(sq, cqe, idx, op);
 	comp->op = op;

@@ -28,7 +28,7 @@ static void log_set(struct sp_carrier *c, const struct sp_log *log)
 	uint64_t word = htole64(sp_log_word(log->tag, 0));
 
 	c->log = (struct ring_log){
-		.on = true, .every = log->every, .left = log->every, .left_rb = log->every
+		.sq = &c->sq, .every = log->every, .left = log->every, .left_rb = log->every
 	};
 	ring_ctrl_opcode_set(ctrl, 0, MLX5_OPCODE_RDMA_WRITE);
 	ctrl->qpn_ds = htobe32(RING_LOG_DS | c->sq.qpn_field);

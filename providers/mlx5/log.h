@@ -22,8 +22,7 @@ enum {
 /* Those that consume a receive are counted by the peer. */
 RING_INLINE bool ring_log_counts(uint32_t op)
 {
-	return ring_likely(op == MLX5_OPCODE_RDMA_WRITE) || op == MLX5_OPCODE_ATOMIC_CS ||
-	       op == MLX5_OPCODE_ATOMIC_FA;
+	return ring_likely(op == MLX5_OPCODE_RDMA_WRITE) || ring_op_atomic(op);
 }
 
 /* Its packet is one that head does not count. Of its opcode and index only the latter differs each time. */

@@ -55,6 +55,20 @@ static void marker_try(struct sp_qp *qp)
 
 /* -- leave ------------------------------------------------------------------------------------- */
 
+/*
+ * Requests without a completion may be complete, and nothing says so: at a flap an atomic among them would be waited for as
+ * one whose answer may still come. While the queue still executes, a hidden NOP behind them tells, also where the path is down, as
+ * it is no packet. Where it does not any more, its flush is the marker.
+ */
+static void withhold_ask(struct sp_qp *qp)
+{
+	struct sp_carrier *c = qp->tx;
+
+	if (c == qp->rx && !error_seen(c) && !(qp->tx_mode & (RING_FOREIGN | RING_FAILED)) &&
+	    !ring_nops(c, atomic_load(&c->sq.tail)) && ring_nop_need(c) == RING_NOP_NEEDED)
+		ring_nop_post(c);
+}
+
 void ring_qp_withhold(struct sp_qp *qp)
 {
 	/* without memory, posts are refused until the move is over */
@@ -66,6 +80,7 @@ void ring_qp_withhold(struct sp_qp *qp)
 		qp->rx->rq.pub = qp->rx->rq.head;
 	qp->tx_mode |= RING_HOLD;
 	qp->rx_mode |= RING_HOLD;
+	withhold_ask(qp);
 	ring_qp_unlock(qp);
 }
 

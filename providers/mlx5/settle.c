@@ -193,7 +193,8 @@ static void deliver(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 	comp.op = original_opcode(sq, slot);
 	ring_soft_make(&soft, qp, MLX5_CQE_REQ, comp.op, IBV_WC_SUCCESS, 0);
 	ring_wqe_load(sq, slot, qp->type, &wqe);
-	soft.cqe.byte_cnt = htobe32(ring_wqe_data_len(&wqe));
+	soft.cqe.byte_cnt = htobe32(ring_op_atomic(comp.op) ? (uint32_t)sizeof(uint64_t)
+							    : ring_wqe_data_len(&wqe));
 	comp.cqe = &soft.cqe;
 	ring_backlog_push(qp->scq, qp, &comp);
 }
@@ -274,7 +275,7 @@ static void settle_switch(struct settle *s)
 	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	qp->tx_mode |= qp->atomics.barred && !s->to->xlat ? RING_HOME : 0;
-	qp->tx_mode |= s->to->log.on ? RING_LOG : 0;
+	qp->tx_mode |= s->to->log.sq ? RING_LOG : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
 	if (ring_tx_direct(qp))

@@ -181,7 +181,8 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	sq->wqe_head[idx] = sq->head + b->nreq;
 	sq->cur_post += (w.ds + 3) / 4;
 	qp->two_sided += op->two_sided;
-	ring_count_packets(sq, w.bytes);
+	if (ring_unlikely(w.bytes > sq->mtu) && op->shape != RING_SHAPE_ATOMIC)
+		ring_count_packets(sq, w.bytes);
 	b->ctrl = ctrl;
 	b->ds = w.ds;
 	b->inl = inl;

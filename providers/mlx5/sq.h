@@ -45,7 +45,12 @@ RING_INLINE struct mlx5_wqe_ctrl_seg *ring_sq_ctrl(const struct ring_sq *sq, uin
 
 RING_INLINE uint8_t ring_ctrl_opcode(const struct mlx5_wqe_ctrl_seg *ctrl)
 {
-	return be32toh(ctrl->opmod_idx_opcode) & 0xff;
+	return ((const uint8_t *)&ctrl->opmod_idx_opcode)[3];
+}
+
+RING_INLINE bool ring_op_atomic(uint32_t op)
+{
+	return op == MLX5_OPCODE_ATOMIC_CS || op == MLX5_OPCODE_ATOMIC_FA;
 }
 
 RING_INLINE bool ring_ctrl_send_fence(const struct mlx5_wqe_ctrl_seg *ctrl)

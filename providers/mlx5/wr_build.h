@@ -54,15 +54,26 @@ RING_INLINE uint8_t *begin(struct sp_qp *qp, const struct ibv_qp_ex *ex, enum ib
 	return begin_in(qp, qp->b.sq, ex, opcode, header);
 }
 
-RING_INLINE void finish_in(struct ring_builder *b, struct ring_sq *sq, uint32_t ds)
+RING_INLINE struct mlx5_wqe_ctrl_seg *finish_in(struct ring_builder *b, struct ring_sq *sq,
+						uint32_t ds)
 {
-	b->ctrl->qpn_ds = htobe32(ds | sq->qpn_field);
+	struct mlx5_wqe_ctrl_seg *ctrl = b->ctrl;
+
+	ctrl->qpn_ds = htobe32(ds | sq->qpn_field);
 	sq->cur_post += (ds + 3) / 4;
+	return ctrl;
 }
 
 RING_INLINE void finish(struct sp_qp *qp)
 {
 	finish_in(&qp->b, qp->b.sq, qp->b.ds);
+}
+
+/* The packets of a request's data. An atomic has one, whatever its buffer holds. */
+RING_INLINE void ring_count_data(const struct ring_builder *b, struct ring_sq *sq, uint32_t bytes)
+{
+	if (ring_unlikely(bytes > sq->mtu) && !ring_op_atomic(ring_ctrl_opcode(b->ctrl)))
+		ring_count_packets(sq, bytes);
 }
 
 /* The data segments of a list, with the carrier's keys where @xlat. False: they do not fit. */
@@ -93,7 +104,7 @@ RING_INLINE bool ring_build_list(struct sp_qp *qp, size_t n, const struct ibv_sg
 		ds++;
 	}
 	b->ds = ds;
-	ring_count_packets(sq, total);
+	ring_count_data(b, sq, total);
 	return true;
 }
 
@@ -101,15 +112,16 @@ RING_INLINE bool ring_build_list(struct sp_qp *qp, size_t n, const struct ibv_sg
  * The request that was just finished is followed by the log WQE that is due. An application that has kept pointers to setters may call
  * these where there is no log any more.
  */
-RING_INLINE void ring_log_last(struct sp_qp *qp)
+RING_INLINE void ring_log_last(struct sp_qp *qp, const struct ring_sq *sq,
+			       const struct mlx5_wqe_ctrl_seg *last)
 {
 	struct ring_builder *b = &qp->b;
 	struct sp_carrier *c = qp->tx;
 	struct mlx5_wqe_ctrl_seg *log;
 
-	if (ring_unlikely(!c->log.on || b->sq != &c->sq))
+	if (ring_unlikely(c->log.sq != sq))
 		return;
-	log = ring_log_behind(c, ring_ctrl_opcode(b->ctrl), c->sq.head + b->nreq - 1);
+	log = ring_log_behind(c, ring_ctrl_opcode(last), c->sq.head + b->nreq - 1);
 	if (log) {
 		b->ctrl = log;
 		b->ds = RING_LOG_ALONE;

@@ -10,17 +10,17 @@
 /* RC requests are complete with their data, UD requests with data and address. */
 RING_INLINE void setter_end_in(struct sp_qp *qp, struct ring_sq *sq, bool log)
 {
-	if (ring_likely(log || qp->type == IBV_QPT_RC) || qp->b.setters++)
-		finish_in(&qp->b, sq, qp->b.ds);
 	if (log)
-		ring_log_last(qp);
+		ring_log_last(qp, sq, finish_in(&qp->b, sq, qp->b.ds));
+	else if (ring_likely(qp->type == IBV_QPT_RC) || qp->b.setters++)
+		finish_in(&qp->b, sq, qp->b.ds);
 }
 
 RING_INLINE void setter_done(struct sp_qp *qp, uint32_t bytes, bool log)
 {
 	struct ring_sq *sq = qp->b.sq;
 
-	ring_count_packets(sq, bytes);
+	ring_count_data(&qp->b, sq, bytes);
 	setter_end_in(qp, sq, log);
 }
 

@@ -80,6 +80,14 @@ void ring_xlat_wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t
 		ring_seg_atomic((uint8_t *)(qp_of(ex)->b.ctrl + 1) + 16, false, 0, add);
 }
 
+RING_INLINE void xlat_end(struct sp_qp *qp, struct ring_sq *sq, bool log)
+{
+	const struct mlx5_wqe_ctrl_seg *ctrl = finish_in(&qp->b, sq, qp->b.ds);
+
+	if (log)
+		ring_log_last(qp, sq, ctrl);
+}
+
 static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 					uint32_t length, bool log)
 {
@@ -92,10 +100,8 @@ static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uin
 		ring_xlat_data(qp, b->sq, b->data, addr, lkey, length);
 		b->ds++;
 	}
-	ring_count_packets(b->sq, length);
-	finish(qp);
-	if (log)
-		ring_log_last(qp);
+	ring_count_data(b, b->sq, length);
+	xlat_end(qp, b->sq, log);
 }
 
 RING_INLINE void xlat_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length,
@@ -114,10 +120,9 @@ RING_INLINE void xlat_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, ui
 	seg = b->data;
 	ring_xlat_aside(sq, seg, lkey);
 	ring_seg_data_wire(seg, addr, qp->tx_xlat.last[RING_LKEY].wire, length);
-	ring_count_packets(sq, length);
-	finish_in(b, sq, ++b->ds);
-	if (log)
-		ring_log_last(qp);
+	ring_count_data(b, sq, length);
+	b->ds++;
+	xlat_end(qp, sq, log);
 }
 
 void ring_xlat_wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -134,11 +139,8 @@ RING_INLINE void xlat_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_
 {
 	struct sp_qp *qp = qp_of(ex);
 
-	if (!ring_build_list(qp, n, sge, true))
-		return;
-	finish(qp);
-	if (log)
-		ring_log_last(qp);
+	if (ring_build_list(qp, n, sge, true))
+		xlat_end(qp, qp->b.sq, log);
 }
 
 void ring_xlat_wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sge)

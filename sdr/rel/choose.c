@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* By the model: of NACK, hybrids and a code, the one whose p99.9 is least for this size over this link. */
+/* By the model: of NACK, hybrids and a code, the one whose p99.9 is least for this size over this link. And the size of a chunk. */
 #include "internal.h"
 
 #include <string.h>
 
 #define TAIL 0.999
+
+enum { CHUNK_PACKETS_MAX = 16 };
 
 static const struct {
 	enum sdr_scheme_kind kind;
@@ -54,4 +56,13 @@ int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, ui
 	choice->rtt_s = link.rtt_s;
 	choice->reason = candidates[best].reason;
 	return 0;
+}
+
+uint32_t sdr_choose_chunk(uint64_t max_msg_size, uint32_t packet)
+{
+	uint32_t n = 1;
+
+	while (n < CHUNK_PACKETS_MAX && max_msg_size > (uint64_t)n * packet * SDR_WINDOW_BITS)
+		n *= 2;
+	return n * packet;
 }

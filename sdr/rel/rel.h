@@ -183,5 +183,10 @@ struct sdr_choice {
 
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
 	       double max_sent, struct sdr_choice *choice);
+/*
+ * Bytes of a chunk, where the application names none: a packet, so that nothing is sent again, or restored, but what was lost; more
+ * where an ACK could not tell of all chunks of a message otherwise. tools/sdr/model.c has the same rule.
+ */
+uint32_t sdr_choose_chunk(uint64_t max_msg_size, uint32_t packet);
 
 #endif

@@ -6,13 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum {
-	MIB = 1 << 20,
-	CHUNK_PACKETS_MAX = 16,
-	MAX_MSGS = 64,
-	RECV_DEPTH = 4096,
-	ROOT_GENERATIONS = 4
-};
+enum { MIB = 1 << 20, MAX_MSGS = 64, RECV_DEPTH = 4096, ROOT_GENERATIONS = 4 };
 
 #define REPEAT_NS	20000000ull /* until a round trip is known */
 #define LIFETIME_NS	1000000000ull
@@ -65,24 +59,11 @@ static bool has_windows(const struct sdr_context *ctx)
 	return true;
 }
 
-/*
- * A packet, so that nothing is sent again, or restored, but what was lost; more where an ACK could not tell of all chunks of a
- * message otherwise.
- */
-static uint32_t default_chunk(uint64_t max_msg_size, uint32_t packet)
-{
-	uint32_t n = 1;
-
-	while (n < CHUNK_PACKETS_MAX && max_msg_size > (uint64_t)n * packet * SDR_WINDOW_BITS)
-		n *= 2;
-	return n * packet;
-}
-
 static void set_defaults(struct sdr_qp_attr *a, const struct sdr_context *ctx)
 {
 	a->max_msg_size = a->max_msg_size ? a->max_msg_size : MIB;
 	if (!a->chunk_size)
-		a->chunk_size = default_chunk(a->max_msg_size, sdr_mtu_bytes(least_mtu(ctx)));
+		a->chunk_size = sdr_choose_chunk(a->max_msg_size, sdr_mtu_bytes(least_mtu(ctx)));
 	a->max_msgs = a->max_msgs ? a->max_msgs : MAX_MSGS;
 	a->channels = a->channels ? a->channels : ctx->n_nics;
 	if (!a->generations)

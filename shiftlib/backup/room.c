@@ -2,18 +2,34 @@
 #include <linux/capability.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shiftlib/backup/room.h"
 
-/* The kernel asks this capability, not the user id, when memory is registered. */
+#define ROOM_USER_NS "/proc/self/ns/user"
+#define ROOM_USER_NS_INIT                                                                          \
+	0xeffffffdu /* the inode of the first user namespace: PROC_USER_INIT_INO */
+
+/* Without /proc nothing else is known. */
+static bool room_in_first_user_ns(void)
+{
+	struct stat st;
+
+	return stat(ROOM_USER_NS, &st) || st.st_ino == ROOM_USER_NS_INIT;
+}
+
+/*
+ * The kernel asks this capability, not the user id, when memory is registered; and it must be one of the first user
+ * namespace: who is root in a container that has its own has all of them, and cannot pass the limit.
+ */
 static bool room_may_lock_all(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	return !syscall(SYS_capget, &head, data) &&
+	return room_in_first_user_ns() && !syscall(SYS_capget, &head, data) &&
 	       (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK));
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here the counters are read, for
- * NICs that carry connections, and something is done: told of, or, with SHIFT_GRAY=on, the NIC is drained in order. At the
- * same looks, conn/slow.c reads how fast their links are.
+ * NICs that carry connections, and judged.c does something about it. At the same looks, conn/slow.c reads how fast their
+ * links are.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shiftlib/base/list.h"
@@ -13,25 +12,23 @@
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/judged.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/slow.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/nic/counters.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
-#include "shiftlib/report/event.h"
 
 #define IDLE_PACKETS 100		/* in a look: fewer are no traffic */
 #define IDLE_LOOKS   8			/* in the place of so many is one, without traffic */
 #define PEEK_NS	     (SH_NS_PER_S / 20) /* between two peeks */
 #define PEEKED_NS    (2 * SH_NS_PER_S)	/* so long counts what one has found */
 
-enum gray_stays { STAYS_UNTOLD, STAYS_UNPROVEN, STAYS_PROVEN };
-
 struct gray_nic {
 	struct sh_gray core;
 	bool reading, used, idle;
-	enum gray_stays told_stays;  /* that nothing is done */
+	struct sh_judged judged;
 	uint64_t peeked_at, gaps_at; /* the last peek, the last one that found gaps */
 };
 
@@ -117,9 +114,8 @@ static bool disturbed(const struct sh_nic *nic)
 
 /* ---- what is done --------------------------------------------------------------------------- */
 
-static void tell(const struct sh_nic *nic, const char *why)
+static void gray_log(const struct sh_nic *nic, const char *what)
 {
-	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = SH_CAUSE_LOSS, .why = why };
 	uint64_t errors, packets;
 
 	sh_gray_share(&of(nic)->core, &errors, &packets);
@@ -127,50 +123,32 @@ static void tell(const struct sh_nic *nic, const char *why)
 	       nic->name, (unsigned long long)errors, (unsigned long long)packets,
 	       of(nic)->core.seen & SH_GRAY_DAMAGE ? "damaged ones, and others"
 						   : "gaps and timeouts",
-	       why);
-	snprintf(event.from, sizeof(event.from), "%s", nic->name);
-	sh_event_record(&event);
+	       what);
 }
 
-/* Again at each look: what kept it may be over. */
-static void drain(struct sh_nic *nic)
-{
-	struct gray_nic *own = of(nic);
-	enum gray_stays stays = own->core.proven ? STAYS_PROVEN : STAYS_UNPROVEN;
-
-	if (nic->drained & SH_DRAIN_GRAY)
-		return;
-	if (own->core.proven && sh_gray_may_leave(nic)) {
-		own->told_stays = STAYS_UNTOLD;
-		tell(nic, "its connections leave in order");
-		sh_nic_avoid(nic, SH_DRAIN_GRAY, true);
-	} else if (own->told_stays != stays) {
-		own->told_stays = stays;
-		tell(nic, own->core.proven ? "it is used on, as no other NIC is better"
-					   : "it is used on, as congestion may do this, too");
-	}
-}
-
-static void well_again(struct sh_nic *nic)
+static void gray_log_well(const struct sh_nic *nic)
 {
 	sh_log(SH_LOG_WARN, "%s: it has shown no errors for %llu s and counts as well", nic->name,
 	       (unsigned long long)(sh_gray_hold_ns(&of(nic)->core, config()) / SH_NS_PER_S));
-	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_LOSS);
-	sh_nic_avoid(nic, SH_DRAIN_GRAY, false);
 }
+
+static const char *gray_stays(const struct sh_nic *nic)
+{
+	if (!of(nic)->core.proven)
+		return "it is used on, as congestion may do this, too";
+	return sh_gray_may_leave(nic) ? NULL : "it is used on, as no other NIC is better";
+}
+
+static const struct sh_judge gray_judge = { .drain = SH_DRAIN_GRAY,
+					    .cause = SH_CAUSE_LOSS,
+					    .log = gray_log,
+					    .log_well = gray_log_well,
+					    .stays = gray_stays };
 
 static void act(struct sh_nic *nic, bool changed)
 {
-	const struct sh_gray *core = &of(nic)->core;
-
-	if (changed && core->state != SH_GRAY_SICK) {
-		of(nic)->told_stays = STAYS_UNTOLD;
-		well_again(nic);
-	} else if (core->state == SH_GRAY_SICK && sh.config.gray.mode == SH_GRAY_ON) {
-		drain(nic);
-	} else if (changed) {
-		tell(nic, "it is only watched");
-	}
+	sh_judged_act(&gray_judge, &of(nic)->judged, nic, of(nic)->core.state == SH_GRAY_SICK,
+		      changed);
 }
 
 /* ---- looks ---------------------------------------------------------------------------------- */
@@ -349,9 +327,7 @@ void sh_gray_use(struct sh_nic *nic)
 	if (of(nic)->core.state != SH_GRAY_SICK)
 		return;
 	sh_gray_absolve(&of(nic)->core, sh_now_ns());
-	of(nic)->told_stays = STAYS_UNTOLD;
-	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_DRAIN);
-	sh_nic_avoid(nic, SH_DRAIN_GRAY, false);
+	sh_judged_use(&gray_judge, &of(nic)->judged, nic);
 }
 
 const struct sh_module sh_gray_module = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * NICs that are slow, as their links say. The rules are those of core/slow.c; here the rates are read, where conn/gray.c
- * reads counters, and something is done: told of, or, with SHIFT_GRAY=on, the NIC is drained in order if that pays.
+ * reads counters. judged.c does something about it, if that pays.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/judged.h"
 #include "shiftlib/conn/slow.h"
 #include "shiftlib/nic/rates.h"
-#include "shiftlib/report/event.h"
 
 #define SLOW_SYSFS  "/sys"
 #define LIKE_LOOKS  128 /* of a NIC, between two at those of its make */
@@ -21,8 +21,8 @@ static struct slow_nic {
 	struct sh_slow core;
 	struct sh_slow_rates like; /* the most that others of its make have shown */
 	uint32_t incarnation, looks;
-	bool told_stays; /* that nothing is done */
-	bool untold;	 /* its rate was not known when last looked at: it may come up slower */
+	struct sh_judged judged;
+	bool untold; /* its rate was not known when last looked at: it may come up slower */
 } slow[SH_MAX_NICS];
 
 static struct slow_nic *of(const struct sh_nic *nic)
@@ -32,15 +32,21 @@ static struct slow_nic *of(const struct sh_nic *nic)
 
 /* ---- what is done --------------------------------------------------------------------------- */
 
-static void tell(const struct sh_nic *nic, const char *why)
+static void slow_log(const struct sh_nic *nic, const char *what)
 {
-	struct sh_event event = { .kind = SH_EVENT_GRAY, .cause = SH_CAUSE_SLOW, .why = why };
 	const struct sh_slow *core = &of(nic)->core;
 
 	sh_log(SH_LOG_WARN, "%s: its link carries %.5g of the %.5g Gb/s that it could; %s",
-	       nic->name, core->now / MBPS_A_GBPS, core->whole / MBPS_A_GBPS, why);
-	snprintf(event.from, sizeof(event.from), "%s", nic->name);
-	sh_event_record(&event);
+	       nic->name, core->now / MBPS_A_GBPS, core->whole / MBPS_A_GBPS, what);
+}
+
+static void slow_log_whole(const struct sh_nic *nic)
+{
+	const struct sh_slow *core = &of(nic)->core;
+
+	sh_log(SH_LOG_WARN, "%s: its link carries %.5g Gb/s again, and did so for %llu s",
+	       nic->name, core->now / MBPS_A_GBPS,
+	       (unsigned long long)(sh_slow_hold_ns(core, &sh.config.gray.rules) / SH_NS_PER_S));
 }
 
 static uint32_t rate_of(const struct sh_nic *nic)
@@ -64,44 +70,21 @@ static bool pays(const struct sh_nic *nic)
 	return sh_slow_pays(&of(nic)->core, &others);
 }
 
-/* Again at each look: what kept it may be over. */
-static void drain(struct sh_nic *nic)
+static const char *slow_stays(const struct sh_nic *nic)
 {
-	struct slow_nic *own = of(nic);
-
-	if (nic->drained & SH_DRAIN_SLOW)
-		return;
-	if (sh_gray_may_leave(nic) && pays(nic)) {
-		own->told_stays = false;
-		tell(nic, "its connections leave in order");
-		sh_nic_avoid(nic, SH_DRAIN_SLOW, true);
-	} else if (!own->told_stays) {
-		own->told_stays = true;
-		tell(nic, "it is used on, as no other NIC is better");
-	}
+	return sh_gray_may_leave(nic) && pays(nic) ? NULL
+						   : "it is used on, as no other NIC is better";
 }
 
-static void whole_again(struct sh_nic *nic)
-{
-	of(nic)->told_stays = false;
-	sh_log(SH_LOG_WARN, "%s: its link carries %.5g Gb/s again, and did so for %llu s",
-	       nic->name, of(nic)->core.now / MBPS_A_GBPS,
-	       (unsigned long long)(sh_slow_hold_ns(&of(nic)->core, &sh.config.gray.rules) /
-				    SH_NS_PER_S));
-	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_SLOW);
-	sh_nic_avoid(nic, SH_DRAIN_SLOW, false);
-}
+static const struct sh_judge slow_judge = { .drain = SH_DRAIN_SLOW,
+					    .cause = SH_CAUSE_SLOW,
+					    .log = slow_log,
+					    .log_well = slow_log_whole,
+					    .stays = slow_stays };
 
 static void act(struct sh_nic *nic, bool changed)
 {
-	bool is = sh_slow_is(nic);
-
-	if (changed && !is)
-		whole_again(nic);
-	else if (is && sh.config.gray.mode == SH_GRAY_ON)
-		drain(nic);
-	else if (changed)
-		tell(nic, "it is only watched");
+	sh_judged_act(&slow_judge, &of(nic)->judged, nic, sh_slow_is(nic), changed);
 }
 
 /* ---- looks ---------------------------------------------------------------------------------- */
@@ -186,9 +169,7 @@ void sh_slow_use(struct sh_nic *nic)
 	if (!sh_slow_is(nic))
 		return;
 	sh_slow_accept(&of(nic)->core, sh_now_ns());
-	of(nic)->told_stays = false;
-	sh_event_nic(nic->name, SH_EVENT_GRAY_OVER, SH_CAUSE_DRAIN);
-	sh_nic_avoid(nic, SH_DRAIN_SLOW, false);
+	sh_judged_use(&slow_judge, &of(nic)->judged, nic);
 }
 
 void sh_slow_reset(void)

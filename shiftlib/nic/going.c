@@ -32,7 +32,7 @@ static int going_find(const struct sh_nic *nic)
 void sh_nic_going_watch(struct sh_nic *nic)
 {
 	nic->removal.leaving = false;
-	nic->removal.look_at = going_find(nic) ? 0 : sh_now_ns() + GOING_LOOK_NS;
+	nic->removal.look_at = going_find(nic) == -ENOENT ? 0 : sh_now_ns() + GOING_LOOK_NS;
 }
 
 /* Standbys that were lost go by their own jobs, so once is not enough. */

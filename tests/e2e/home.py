@@ -27,15 +27,15 @@ HOME = "atomics of the connections of mlx5_0 are at home on {} now"
 class Counting:
     """A server on h1, clients on other hosts, each with its arguments or None for no SHIFT; more come later. The
     server's SHIFT does not drive the connection of the client number `foreign`. shared: the file in which the word is;
-    of several such servers each has a number."""
+    of several such servers each has a number. loopback: the server adds, too, over a queue pair to itself."""
 
-    def __init__(self, lab, clients, more=0, foreign=-1, shared=None, number=0, **settings):
-        self.foreign, self.hosts, self.number = foreign, (0, 2, 3)[number:], number
+    def __init__(self, lab, clients, more=0, foreign=-1, shared=None, number=0, loopback=False, **settings):
+        self.foreign, self.hosts, self.number, self.loopback = foreign, (0, 2, 3)[number:], number, loopback
         self.lab = lab
         self.argv = [os.path.join(lab.out, "bin", "home"), "-p", str(free_port())]
         self.shift = Shift(log=settings.pop("log", "info"), **dict(SOON, **settings))
         self.server = lab.start("h1", self.argv + ["-s", "-n", str(len(clients) + more), "-f", str(foreign)]
-                                + (["-m", shared] if shared else []), f"server{number or ''}", self.shift, stdin=True)
+                                + (["-m", shared] if shared else []) + (["-l"] if loopback else []), f"server{number or ''}", self.shift, stdin=True)
         self.clients = []
         for i, args in enumerate(clients):
             self.client(i, args)
@@ -84,6 +84,12 @@ class Counting:
         """All end; how many increments were lost. others: what others have added to the same word."""
         done, under_way, disorder = map(sum, zip(self.stop(adds, dies), others))
         self.server.say("done")
+        if self.loopback:
+            *own, status = said(self.server, r"^SELF ADDED (\d+), (\d+) under way, (\d+) in disorder: (.*)$", 90).groups()
+            print(f"       itself: {own[0]}, {own[1]} under way, {own[2]} in disorder: {status}")
+            if status != GOOD:
+                raise Failed(f"the server's own additions ended: {status}")
+            done, under_way, disorder = map(sum, zip((done, under_way, disorder), map(int, own)))
         counter = int(said(self.server, r"^COUNTER (\d+)$")[1])
         print(f"       {done} additions, {counter} counted, {under_way} under way")
         self.counter = counter
@@ -125,6 +131,31 @@ def drain_server(lab):
     counting = Counting(lab, [[], []])
     drained(lab, "h1", counting)
     exact(*counting.end())
+
+
+def loopback(lab):
+    """The server adds by a queue pair to itself: what its own NIC executes is no other NIC's either."""
+    counting = Counting(lab, [[], []], loopback=True)
+    for host in ("h0", "h1"):
+        lab.shiftctl(host, "drain", "mlx5_0")
+        own_goes_on(counting)
+        for c in range(2):
+            counting.goes_on(c)
+        time.sleep(AWAY_S)
+        lab.shiftctl(host, "undrain", "mlx5_0")
+        own_goes_on(counting)
+        for c in range(2):
+            counting.goes_on(c)
+        time.sleep(AWAY_S)
+    exact(*counting.end())
+
+
+def own_goes_on(counting):
+    def own():
+        return int((re.findall(r"^SELF GOOD (\d+)$", counting.server.out(), re.M) or ["0"])[-1])
+
+    before = own()
+    wait_for("progress of the server's own", lambda: own() > before or not counting.server.running(), 30)
 
 
 def writes_stay(lab):
@@ -456,7 +487,7 @@ def increments_together(build, n):
     return 0
 
 
-CASES = {f.__name__: f for f in (drain_client, drain_server, writes_stay, port, off, alone, late, foreign,
+CASES = {f.__name__: f for f in (drain_client, drain_server, loopback, writes_stay, port, off, alone, late, foreign,
                               foreign_late, shared, shared_unsaid, shared_two_names, shared_group,
                               shared_group_port, shared_group_late, shared_group_stopped)}
 

@@ -200,6 +200,7 @@ static void offer_readers(struct ibv_cq_ex *ex)
 	ex->read_vendor_err = no_u32;
 	ex->read_wc_flags = no_u32;
 	ex->read_qp_num = no_u32;
+	ex->read_byte_len = no_u32;
 }
 
 void fake_cq_make(struct fake_dev *dev, struct fake_cq *cq, uint32_t cnt, uint32_t size)

@@ -242,6 +242,7 @@ static int poll_ex(struct ibv_cq_ex *cq, struct ibv_wc *wc, int n)
 		wc[got].opcode = ibv_wc_read_opcode(cq);
 		wc[got].wc_flags = ibv_wc_read_wc_flags(cq);
 		wc[got].vendor_err = ibv_wc_read_vendor_err(cq);
+		wc[got].byte_len = ibv_wc_read_byte_len(cq);
 		wc[got].qp_num = ibv_wc_read_qp_num(cq);
 	} while (++got < n && !ibv_next_poll(cq));
 	ibv_end_poll(cq);

@@ -21,8 +21,8 @@ static void row(const struct sdr_link *link, const struct sdr_scheme *s, uint64_
 	       coded ? sdr_model_fallback(link, s, size) : 0);
 }
 
-/* As sdr/sdr.h has it. */
-static uint32_t default_chunk(uint64_t size)
+/* As include/sdr/sdr.h has it: tests/sdr/unit/chunk_test.c. */
+uint32_t model_chunk(uint64_t size)
 {
 	uint32_t chunk = PACKET;
 
@@ -34,7 +34,7 @@ static uint32_t default_chunk(uint64_t size)
 int run_model(const struct options *o)
 {
 	struct sdr_link link = { (double)o->rate, (double)o->rtt_ns / 1e9, o->loss, PACKET };
-	uint32_t chunk = o->chunk ? (uint32_t)o->chunk : default_chunk(o->size);
+	uint32_t chunk = o->chunk ? (uint32_t)o->chunk : model_chunk(o->size);
 	const struct sdr_scheme schemes[] = {
 		sdr_scheme_make(SDR_SCHEME_SR, chunk, 0, 0),
 		sdr_scheme_make(SDR_SCHEME_NACK, chunk, 0, 0),

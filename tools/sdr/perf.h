@@ -95,6 +95,7 @@ bool rc_check(const struct rc *rc); /* server: the last one's bytes */
 int run_writes(const struct options *o); /* write.c */
 int run_sdk(const struct options *o);	 /* sdk.c */
 int run_model(const struct options *o);	 /* model.c */
+uint32_t model_chunk(uint64_t size);	 /* of messages of so many bytes, by default */
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

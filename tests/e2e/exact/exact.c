@@ -2,13 +2,14 @@
 /*
  * A request is outstanding at a fault that may have run. A third party saw what it did, and wrote over it.
  *
- *   exact [-s] -p PORT [-d DEV] [-x GID] [-n WORDS] [-t SEC] [-w SEC] write|add|swap
+ *   exact [-s] -p PORT [-d DEV] [-x GID] [-n WORDS] [-t SEC] [-w SEC] [-u] write|add|swap
  *
  * For each word w of the server's memory the client writes 1, adds 1 to it, or swaps it from 0 to 1. The server
  * makes of each word that it finds changed, unless atomics are counted, 2 at once. The runner puts
  * a fault between, and is told what the client's completions said, and how many of the words are what
  * they must be in the end. -t: it counts in one word, one request after the other, for that time. -w: on a slow
- * machine the server looks for so long, and a completion may take SLOW_S.
+ * machine the server looks for so long, and a completion may take SLOW_S. -u: requests have no completions; at a word of the
+ * runner's one more, which has, reads what the first one made.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static struct nic nic;
 static struct conn conn;
 static uint32_t words = WORDS;
 static double seconds, look_s = 1;
+static bool quiet;
 
 static enum ibv_wr_opcode opcode_of(const char *what)
 {
@@ -46,11 +48,11 @@ static void post(enum ibv_wr_opcode op, uint32_t word, uint64_t there)
 				  .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = op,
-				  .send_flags = IBV_SEND_SIGNALED };
+				  .send_flags = quiet ? 0 : IBV_SEND_SIGNALED };
 	struct ibv_send_wr *bad;
 
 	*local = WRITTEN;
-	if (op == IBV_WR_RDMA_WRITE) {
+	if (op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_READ) {
 		wr.wr.rdma.remote_addr = remote;
 		wr.wr.rdma.rkey = conn.peer.rkey;
 	} else {
@@ -78,6 +80,21 @@ static void client(enum ibv_wr_opcode op)
 			 ((uint64_t *)conn.mem)[i] != 0;
 	}
 	say("DONE %u good, %u wrong", good, wrong);
+}
+
+static void client_quiet(enum ibv_wr_opcode op)
+{
+	struct ibv_wc wc;
+
+	for (uint32_t i = 0; i < words; i++)
+		post(op, i, 0);
+	say("POSTED");
+	hear("on");
+	quiet = false;
+	post(IBV_WR_RDMA_READ, 0, 0);
+	(void)conn_poll(&conn, &wc);
+	say("DONE %u good, %u wrong", wc.status == IBV_WC_SUCCESS,
+	    wc.status == IBV_WC_SUCCESS && *(uint64_t *)conn.mem != WRITTEN);
 }
 
 /* Each brings what those before it made: none ran twice, and none that completed did not run. */
@@ -135,20 +152,22 @@ int main(int argc, char **argv)
 	enum ibv_wr_opcode op;
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:d:x:n:t:w:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:d:x:n:t:w:u")) != -1) {
 		opt.server |= c == 's';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		opt.dev = c == 'd' ? optarg : opt.dev;
 		opt.gid_index = c == 'x' ? atoi(optarg) : opt.gid_index;
 		seconds = c == 't' ? atof(optarg) : seconds;
 		words = c == 'n' ? (uint32_t)atoi(optarg) : words;
+		quiet |= c == 'u';
 		look_s = c == 'w' ? atof(optarg) : look_s;
 		opt.wait_s = c == 'w' ? SLOW_S : opt.wait_s;
 	}
 	must(optind == argc - 1, "usage: exact [-s] -p PORT [-d DEV] [-x GID] [-n WORDS] [-t SEC] "
-				 "[-w SEC] write|add|swap");
+				 "[-w SEC] [-u] write|add|swap");
 	must(words && words <= DEPTH, "a number of words that the queue takes");
 	op = opcode_of(argv[optind]);
+	opt.unsignaled = quiet;
 	line_open();
 	nic_open(&nic, opt.dev);
 	conn_make(&conn, &nic);
@@ -159,7 +178,9 @@ int main(int argc, char **argv)
 	if (!opt.server && seconds != 0)
 		client_counts(op);
 	else if (opt.server)
-		server(op == IBV_WR_RDMA_WRITE);
+		server(op == IBV_WR_RDMA_WRITE && !quiet);
+	else if (quiet)
+		client_quiet(op);
 	else
 		client(op);
 	meet();

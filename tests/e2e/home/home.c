@@ -2,8 +2,9 @@
 /*
  * Clients that add to one word of a server, over a connection each: is any increment lost?
  *
- *   home -s -p PORT -n CLIENTS [-f I] [-m FILE]  -f: the I-th connection is one that SHIFT does not drive here
+ *   home -s -p PORT -n CLIENTS [-f I] [-m FILE] [-l]  -f: the I-th connection is one that SHIFT does not drive here
  *                                    -m: the word is in that file, of 4096 bytes, which others have mapped, too
+ *                                    -l: the server adds, too, by a loopback queue pair
  *   home -p PORT [-r]                -r: it writes into memory of its own there, and adds nothing
  *
  * The runner moves them to other NICs meanwhile. A client goes on until it is told to end, or until a
@@ -31,6 +32,7 @@ static struct nic nic;
 static bool writes;
 static int foreign = -1;
 static const char *shared;
+static bool loopback;
 
 static void post(struct conn *conn, const struct place *word, uint64_t n)
 {
@@ -55,6 +57,14 @@ static void post(struct conn *conn, const struct place *word, uint64_t n)
 	must_zero(ibv_post_send(conn->qp, &wr, &bad), "ibv_post_send");
 }
 
+/* Who adds, and until when. */
+struct adder {
+	struct conn *conn;
+	const struct place *word;
+	const char *name; /* before what it says */
+	bool (*over)(void);
+};
+
 static bool told(void)
 {
 	struct pollfd in = { .fd = 0, .events = POLLIN };
@@ -63,14 +73,15 @@ static bool told(void)
 }
 
 /* What it adds to is not what it reads: each brings another value, larger than the one before. */
-static void client(struct conn *conn, const struct place *word)
+static void add(const struct adder *by)
 {
+	struct conn *conn = by->conn;
 	uint64_t n = 0, good = 0, least = 0, value, disorder = 0;
 	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
 
-	while (good < n || !told()) {
-		while (n < good + AHEAD && !told())
-			post(conn, word, n++);
+	while (good < n || !by->over()) {
+		while (n < good + AHEAD && !by->over())
+			post(conn, by->word, n++);
 		if (n == good)
 			break;
 		(void)conn_poll(conn, &wc);
@@ -81,10 +92,50 @@ static void client(struct conn *conn, const struct place *word)
 		least = value;
 		good++;
 		if (good % 1000 == 0)
-			say("GOOD %ju", (uintmax_t)good);
+			say("%sGOOD %ju", by->name, (uintmax_t)good);
 	}
-	say("ADDED %ju, %ju under way, %ju in disorder: %s", (uintmax_t)good, (uintmax_t)(n - good),
-	    (uintmax_t)disorder, ibv_wc_status_str(wc.status));
+	say("%sADDED %ju, %ju under way, %ju in disorder: %s", by->name, (uintmax_t)good,
+	    (uintmax_t)(n - good), (uintmax_t)disorder, ibv_wc_status_str(wc.status));
+}
+
+/* ---- by the server itself -------------------------------------------------------------------- */
+
+static struct {
+	struct conn conn;
+	struct place word;
+	struct adder adder;
+	pthread_t thread;
+	_Atomic bool stop;
+} self;
+
+static bool self_over(void)
+{
+	return atomic_load(&self.stop);
+}
+
+static void *self_run(void *arg)
+{
+	add(&self.adder);
+	return arg;
+}
+
+static void self_begin(const struct place *word)
+{
+	self.word = *word;
+	self.adder = (struct adder){ &self.conn, &self.word, "SELF ", self_over };
+	conn_make(&self.conn, &nic);
+	conn_set_own(&self.conn);
+	self.conn.peer = self.conn.own;
+	conn_to_init(&self.conn);
+	conn_to_rts_alone(&self.conn);
+	must_zero(pthread_create(&self.thread, NULL, self_run, NULL), "pthread_create");
+}
+
+static void self_end(void)
+{
+	atomic_store(&self.stop, true);
+	must_zero(pthread_join(self.thread, NULL), "pthread_join");
+	conn_free(&self.conn);
 }
 
 static void *no_memory_of_ours(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -149,11 +200,15 @@ static void serve(int clients)
 		conn_connect_bare(&conn[i]);
 		counter = mr ? mr->addr : (void *)(conn[0].mem + AREA);
 		word = (struct place){ (uintptr_t)counter, mr ? mr->rkey : conn[0].mr->rkey };
+		if (loopback && !i)
+			self_begin(&word);
 		swap(&word, &word, sizeof(word));
 		close(sock);
 		say("CONNECTED %d", i);
 	}
 	hear("done");
+	if (loopback)
+		self_end();
 	say("COUNTER %ju", counter ? (uintmax_t)*counter : 0);
 	for (int i = clients; i-- > 0;)
 		i == foreign ? free_foreign(&conn[i]) : conn_free(&conn[i]);
@@ -165,15 +220,16 @@ int main(int argc, char **argv)
 {
 	int c, clients = 1;
 
-	while ((c = getopt(argc, argv, "sp:n:f:m:r")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:f:m:rl")) != -1) {
 		opt.server |= c == 's';
 		writes |= c == 'r';
+		loopback |= c == 'l';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		clients = c == 'n' ? atoi(optarg) : clients;
 		foreign = c == 'f' ? atoi(optarg) : foreign;
 		shared = c == 'm' ? optarg : shared;
 	}
-	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS [-f I] [-m FILE]] [-r]");
+	must(optind == argc, "usage: home [-s] -p PORT [-n CLIENTS [-f I] [-m FILE] [-l]] [-r]");
 	nic_open(&nic, opt.dev);
 	if (opt.server) {
 		serve(clients);
@@ -187,7 +243,7 @@ int main(int argc, char **argv)
 		swap(&own, &word, sizeof(word));
 		say("CONNECTED");
 		hear("go");
-		client(&conn, &word);
+		add(&(struct adder){ &conn, &word, "", told });
 		hear("end");
 		conn_free(&conn);
 	}

@@ -21,7 +21,7 @@ enum { BURST = 4, RESULT_LEN = 8 };
 
 struct atomic_spec {
 	int counter;
-	bool swap;
+	bool swap, wide; /* wide: its buffer has room for more; software NICs want 8 by ibv_wr_* */
 	uint64_t compare_add;
 	uint64_t swap_to;
 	uint64_t after;
@@ -31,7 +31,9 @@ static struct atomic_spec atomic_spec_of(const struct vqp *q, int dir, uint64_t 
 					 const uint64_t *counters)
 {
 	uint64_t h = hash_of(q, dir, seq, SALT_ATOMIC), v = mix64(h);
-	struct atomic_spec s = { .counter = (int)(h % COUNTERS), .swap = h & 0x100 };
+	struct atomic_spec s = { .counter = (int)(h % COUNTERS),
+				 .swap = h & 0x100,
+				 .wide = h & 0x800 };
 	uint64_t now = counters[s.counter];
 
 	if (!s.swap) {
@@ -50,6 +52,7 @@ void atomic_request(struct vqp *q, struct request *r, uint64_t seq)
 {
 	struct atomic_spec s = atomic_spec_of(q, dir_tx(), seq, q->counters);
 	uint8_t *to = slot_at(q, area_read(q), seq, SLOTS);
+	bool wide = s.wide && !q->wr_api && !verify_instance->opt.plain;
 
 	poison_check(q, "landing of an atomic", to, q->slot_len);
 	r->opcode = s.swap ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -57,7 +60,9 @@ void atomic_request(struct vqp *q, struct request *r, uint64_t seq)
 	r->compare_add = s.compare_add;
 	r->swap = s.swap_to;
 	r->nsge = 1;
-	r->sge[0] = (struct ibv_sge){ (uintptr_t)to, RESULT_LEN, q->mr->lkey };
+	r->sge[0] = (struct ibv_sge){ (uintptr_t)to,
+				      wide ? (uint32_t)q->slot_len : (uint32_t)RESULT_LEN,
+				      q->mr->lkey };
 	r->expect.result = q->counters[s.counter];
 	q->counters[s.counter] = s.after;
 }

@@ -175,6 +175,14 @@ static void qp_init(struct verify *v, struct vqp *q)
 		"ibv_modify_qp to INIT");
 }
 
+/* One of those that its port can, the same at both ends where both can. */
+static uint8_t mtu_of(const struct verify *v, const struct vqp *q)
+{
+	uint8_t drawn = (uint8_t)(IBV_MTU_256 + hash_of(q, 0, 3, SALT_STYLE) % IBV_MTU_4096);
+
+	return drawn < v->port.active_mtu ? drawn : (uint8_t)v->port.active_mtu;
+}
+
 static void qp_make(struct verify *v, struct vqp *q)
 {
 	struct ibv_qp_cap cap = { .max_send_wr = SQ_DEPTH,
@@ -201,7 +209,7 @@ static void qp_make(struct verify *v, struct vqp *q)
 				    .lid = v->port.lid,
 				    .gid = v->gid,
 				    .psn = (uint32_t)hash_of(q, dir_tx(), 2, SALT_STYLE) & 0xffffff,
-				    .mtu = (uint8_t)v->port.active_mtu,
+				    .mtu = mtu_of(v, q),
 				    .seed = v->opt.seed,
 				    .pattern = (uint8_t)q->pattern };
 }
@@ -226,7 +234,7 @@ static void qp_connect(struct verify *v, struct vqp *q)
 				 .rq_psn = q->remote.psn,
 				 .max_dest_rd_atomic = (uint8_t)rd,
 				 .min_rnr_timer = 1,
-				 .path_mtu = mtu < IBV_MTU_1024 ? mtu : IBV_MTU_1024 };
+				 .path_mtu = mtu };
 
 	a.ah_attr.port_num = 1;
 	a.ah_attr.dlid = q->remote.lid;

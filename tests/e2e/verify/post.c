@@ -40,10 +40,17 @@ static enum ibv_wc_opcode wc_opcode_of(enum ibv_wr_opcode op)
 	}
 }
 
+static bool is_atomic(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 static uint32_t request_len(const struct request *r)
 {
 	uint32_t len = 0;
 
+	if (is_atomic(r->opcode))
+		return sizeof(uint64_t);
 	for (int i = 0; i < r->nsge; i++)
 		len += r->sge[i].length;
 	return len;
@@ -53,8 +60,7 @@ static uint32_t request_len(const struct request *r)
 static void request_book(struct vqp *q, struct request *r)
 {
 	uint64_t h = hash_of(q, dir_tx(), q->sq.posted, SALT_SIGNAL);
-	bool one_way = r->opcode != IBV_WR_RDMA_READ && r->opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-		       r->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+	bool one_way = r->opcode != IBV_WR_RDMA_READ && !is_atomic(r->opcode);
 	struct expect *e = &r->expect;
 
 	e->len = request_len(r);
@@ -81,7 +87,7 @@ static void wr_build(struct ibv_send_wr *wr, struct request *r, const struct vqp
 	wr->imm_data = htonl(r->imm);
 	wr->sg_list = r->sge;
 	wr->num_sge = r->nsge;
-	if (r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (is_atomic(r->opcode)) {
 		wr->wr.atomic.remote_addr = r->raddr;
 		wr->wr.atomic.rkey = q->remote.rkey;
 		wr->wr.atomic.compare_add = r->compare_add;

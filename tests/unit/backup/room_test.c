@@ -2,8 +2,11 @@
 /* What SHIFT locks on the NICs of a map, and what may be locked. */
 #include "tests/lib/kv_support.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "shiftlib/backup/room.h"
 #include "shiftlib/control/control_qp.h"
@@ -68,12 +71,43 @@ static void the_limit_of_this_process(void **state)
 	assert_true(lockable == limit.rlim_cur || lockable == UINT64_MAX);
 }
 
+/* In the child: 0: it is the limit; 77: there are no user namespaces here. */
+static int of_a_roots_container(void)
+{
+	struct rlimit limit;
+
+	if (unshare(CLONE_NEWUSER) || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return 77;
+	if (limit.rlim_max > 4096)
+		limit.rlim_max = 4096;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(RLIMIT_MEMLOCK, &limit) || backup_lockable() != limit.rlim_cur;
+}
+
+/* It has all capabilities, but none of the host's: the kernel holds it to the limit. */
+static void the_limit_of_a_container(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (!child)
+		_exit(of_a_roots_container());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_the_number_of_nics),
 		cmocka_unit_test(not_less_than_a_control_queue_pair_has),
 		cmocka_unit_test(the_limit_of_this_process),
+		cmocka_unit_test(the_limit_of_a_container),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

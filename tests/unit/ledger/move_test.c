@@ -418,15 +418,13 @@ static void delivered_behind_a_read(void **state)
 
 enum { COMPARED = 0x1122334455667788, WORD = 4096 };
 
-static void cas(void *first, uint32_t n, void *second)
+static void cas_into(struct ibv_sge *sge, int sges)
 {
-	struct ibv_sge sge[2] = { { (uintptr_t)first, n, vf_lkey(0) },
-				  { (uintptr_t)second, 8 - n, vf_lkey(0) } };
 	struct ibv_send_wr wr = { .wr_id = VR_WR_ID(next),
 				  .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
 				  .send_flags = IBV_SEND_SIGNALED,
 				  .sg_list = sge,
-				  .num_sge = 2,
+				  .num_sge = sges,
 				  .wr.atomic = { .remote_addr = WORD,
 						 .compare_add = COMPARED,
 						 .swap = next,
@@ -435,6 +433,14 @@ static void cas(void *first, uint32_t n, void *second)
 
 	next++;
 	assert_int_equal(ibv_post_send(vf_ibv(rig->app), &wr, &bad), 0);
+}
+
+static void cas(void *first, uint32_t n, void *second)
+{
+	struct ibv_sge sge[2] = { { (uintptr_t)first, n, vf_lkey(0) },
+				  { (uintptr_t)second, 8 - n, vf_lkey(0) } };
+
+	cas_into(sge, 2);
 }
 
 static void their_answers_are_brought(void **state)
@@ -464,6 +470,25 @@ static void their_answers_are_brought(void **state)
 	see(1, (uint64_t[]){ 1 });
 	acknowledge(1); /* the WRITE */
 	see(3, (uint64_t[]){ 2, 3, 4 });
+}
+
+/* Its buffer may have room for more. */
+static void what_they_bring_is_8_bytes(void **state)
+{
+	static const enum sp_fate fates[] = { SP_FATE_WON };
+	uint8_t old[72] = { 0 };
+	struct ibv_sge sge = { (uintptr_t)old, sizeof(old), vf_lkey(0) };
+	const uint64_t compared = COMPARED;
+	struct sp_settled settled;
+	struct ibv_wc wc[MAX];
+
+	cas_into(&sge, 1);
+	(void)quiesce();
+	settle(lay(), fates, 1, &settled);
+	assert_memory_equal(old, &compared, 8);
+	assert_int_equal(vrig_poll(rig, true, false, wc, MAX), 1);
+	assert_int_equal(wc[0].opcode, IBV_WC_COMP_SWAP);
+	assert_int_equal(wc[0].byte_len, 8);
 }
 
 /* ---- fences ---------------------------------------------------------------------------------- */
@@ -677,6 +702,7 @@ int main(void)
 						teardown),
 		CASE(what_was_written_over_stays_away),
 		CASE(their_answers_are_brought),
+		CASE(what_they_bring_is_8_bytes),
 		CASE(delivered_behind_a_read),
 		CASE(the_last_signaled_request_is_the_fence),
 		CASE(a_write_of_nothing_is_the_fence),
