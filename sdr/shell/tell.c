@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What the core wants done, what is told to the peer, and what is heard from it. */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/rel.h"
 
 #include <string.h>
 
