@@ -171,7 +171,7 @@ struct sdr_stats {
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);
 /*
  * What has failed last, a sentence for people: which device and of what, where a device was lost or a call says -EIO or -ETIMEDOUT;
- * which attribute, behind -EPROTO. "": nothing has. Its bytes may change with each sdr_poll().
+ * which attribute, behind -EPROTO; that the other end's mac_key is not this one's. "": nothing has. Its bytes may change with each sdr_poll().
  */
 const char *sdr_qp_why(const struct sdr_qp *qp);
 const char *sdr_backend_name(enum sdr_backend backend);

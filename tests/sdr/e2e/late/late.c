@@ -60,7 +60,8 @@ static void until(int (*f)(void), const char *what)
 	while ((ret = f()) == -EAGAIN || !ret) {
 		sdr_poll(ctx);
 		if (now_s() > end) {
-			fprintf(stderr, "late: %s: not within %d s\n", what, patience_s);
+			fprintf(stderr, "late: %s: not within %d s (%s)\n", what, patience_s,
+				sdr_qp_why(qp));
 			exit(1);
 		}
 	}
