@@ -33,7 +33,8 @@ struct sdr_rel_attr {
 };
 
 struct sdr_result {
-	int status; /* 0, -ETIMEDOUT, -ECANCELED: the receive is gone, -EPROTO, -EIO */
+	/* 0, -ETIMEDOUT, -ECANCELED: the receive is gone, -EPROTO: it is too short, or k and m differ, -EIO */
+	int status;
 	uint64_t bytes;
 	uint32_t imm; /* receives: the sender's */
 	enum sdr_scheme_kind scheme;
@@ -49,7 +50,10 @@ int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *addr, uint
 		  uint32_t imm, struct sdr_req **req);
 int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uint64_t length,
 		 struct sdr_req **req);
-/* 1: over, and the handle is gone; 0: not yet. The buffer is the caller's again, whatever the status. */
+/*
+ * 1: over, and the handle is gone; 0: not yet. The buffer is the caller's again, whatever the status: where the connection has
+ * failed, not before it is closed, as of sdr_recv_complete().
+ */
 int sdr_req_test(struct sdr_req *req, struct sdr_result *result);
 const char *sdr_scheme_name(int scheme);
 

@@ -52,6 +52,7 @@ int sdr_context_destroy(struct sdr_context *ctx);
 int sdr_poll(struct sdr_context *ctx);
 
 struct sdr_mr *sdr_mr_reg(struct sdr_context *ctx, void *addr, size_t length);
+/* -EBUSY: a send, a receive or a Write of it has not ended. */
 int sdr_mr_dereg(struct sdr_mr *mr);
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -59,14 +60,21 @@ int sdr_mr_dereg(struct sdr_mr *mr);
 enum sdr_backend {
 	SDR_BACKEND_AUTO,   /* windows if the device has them, else the stage */
 	SDR_BACKEND_WINDOW, /* a memory window for each receive: what is late has a dead key */
-	SDR_BACKEND_STAGE, /* memory of SDR's own, copied out of: needs UC alone, and generations * max_msgs * max_msg_size bytes */
+	/*
+	 * Memory of SDR's own, copied out of chunk by chunk: needs UC alone, and generations * max_msgs * max_msg_size bytes. Behind a
+	 * message that is shorter than its receive the rest of its last chunk is anything.
+	 */
+	SDR_BACKEND_STAGE,
 	SDR_BACKEND_ROOT /* mlx5: one indirect key over all receives: what is late is counted, and written nowhere */
 };
 
 /* 0 in any: the default. Both ends need the same, but for the backend and the rate. */
 struct sdr_qp_attr {
 	uint64_t max_msg_size; /* 1 MiB */
-	/* A bit; a power of two of packets, at most 64; so many, 1 to 16, that max_msg_size has at most 15,872 chunks. */
+	/*
+	 * A bit; a power of two of packets, at most 64; so many, 1 to 16, that max_msg_size has at most 15,872 chunks. Of two
+	 * defaults, which hang on each end's MTU, the larger counts, and of one default the other end's word.
+	 */
 	uint32_t chunk_size;
 	uint32_t max_msgs;    /* open at once; a power of two; 64 */
 	uint32_t channels;    /* queue pairs; one for each device, and no fewer; at most 8 */
@@ -141,7 +149,10 @@ int sdr_recv_bitmap_get(struct sdr_recv_req *recv, const sdr_word **bitmap, size
 int sdr_recv_imm_get(struct sdr_recv_req *recv, uint32_t *imm);
 /* 1: its sender has sent all that it will: what is missing is lost, or under way; 0: not yet, or that was not heard yet. */
 int sdr_recv_ended(struct sdr_recv_req *recv);
-/* Early or not: no byte of the buffer changes after it returns, and the handle is gone. Polls meanwhile. */
+/*
+ * Early or not: no byte of the buffer changes after it returns, and the handle is gone. Polls meanwhile. After an error of the connection
+ * it returns when that is closed: at once, or a packet's lifetime after a device has failed, or if no command comes back after 30.
+ */
 int sdr_recv_complete(struct sdr_recv_req *recv);
 
 /* ---- counters -------------------------------------------------------------------------------- */
@@ -160,7 +171,7 @@ struct sdr_stats {
 int sdr_qp_stats(struct sdr_qp *qp, struct sdr_stats *stats);
 /*
  * What has failed last, a sentence for people: which device and of what, where a device was lost or a call says -EIO or -ETIMEDOUT;
- * which attribute, behind -EPROTO. "": nothing has. Its bytes may change with each sdr_poll().
+ * which attribute, behind -EPROTO; that the other end's mac_key is not this one's. "": nothing has. Its bytes may change with each sdr_poll().
  */
 const char *sdr_qp_why(const struct sdr_qp *qp);
 const char *sdr_backend_name(enum sdr_backend backend);

@@ -70,6 +70,13 @@ int sdr_rx_offer(struct sdr_rx *r, const struct sdr_plan *plan, uint64_t now)
 	return 0;
 }
 
+void sdr_rx_refuse(struct sdr_rx *r, int status)
+{
+	r->probed = true;
+	if (r->state == SDR_RX_OPEN)
+		transition_open_to_failed(r, status);
+}
+
 void sdr_rx_probe(struct sdr_rx *r, uint64_t now)
 {
 	if (SDR_MUTATED(PROBE_UNANSWERED))
@@ -173,14 +180,20 @@ static void answer(struct sdr_rx *r, struct sdr_rel_actions *a)
 	r->probed = false;
 }
 
+/* Of all that came: what is far ahead of a hole, too, or SR's timers take it for lost. */
 static void acknowledge(struct sdr_rx *r, uint64_t now, struct sdr_rel_actions *a)
 {
+	uint32_t base = r->cumulative / SDR_WORD * SDR_WORD;
+
 	for (uint32_t i = 0; i < a->n; i++)
 		if (a->list[i].say == SDR_SAY_ACK)
 			return;
 	if ((!r->probed && (now < r->ack_at || !r->began)) || !sdr_room(a))
 		return;
-	sdr_say(a, SDR_SAY_ACK)->base = r->cumulative;
+	do {
+		sdr_say(a, SDR_SAY_ACK)->base = base;
+		base += SDR_WINDOW_BITS;
+	} while (base < r->frontier && sdr_room(a));
 	r->ack_at = now + r->plan.rtt_ns / 4;
 	r->probed = false;
 }

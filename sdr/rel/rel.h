@@ -153,6 +153,8 @@ void sdr_rx_init(struct sdr_rx *r, uint64_t write, uint32_t capacity, uint32_t p
 void sdr_rx_bits(struct sdr_rx *r, const _Atomic uint64_t *data, const _Atomic uint64_t *parity);
 /* -EINVAL: the offer makes no sense, and the Write has failed. */
 int sdr_rx_offer(struct sdr_rx *r, const struct sdr_plan *plan, uint64_t now);
+/* The Write has failed, and the sender is told. */
+void sdr_rx_refuse(struct sdr_rx *r, int status);
 void sdr_rx_probe(struct sdr_rx *r, uint64_t now);
 /* DECODE is done: its data is in place. */
 int sdr_rx_decoded(struct sdr_rx *r, uint32_t sub, uint64_t now);

@@ -5,7 +5,9 @@
 #include <endian.h>
 #include <string.h>
 
-enum { MAGIC = 0x31524453, VERSION = 4, WORDS = 14, HEAD = 4 * WORDS + 8, NIC = 4 + 16 };
+enum { MAGIC = 0x31524453, VERSION = 5, WORDS = 14, HEAD = 4 * WORDS + 8, NIC = 4 + 16 };
+
+enum { SIGNED = 1, CHUNK_BY_DEFAULT = 2 };
 
 static void put32(uint8_t **at, uint32_t v)
 {
@@ -68,7 +70,7 @@ int sdr_blob_write(const struct sdr_blob *b, void *buf, size_t *len)
 	put32(&at, b->id_bits);
 	put32(&at, b->offset_bits);
 	put32(&at, b->mtu);
-	put32(&at, b->is_signed);
+	put32(&at, (b->is_signed ? SIGNED : 0) | (b->chunk_by_default ? CHUNK_BY_DEFAULT : 0));
 	memcpy(at, &size, sizeof(size));
 	at += sizeof(size);
 	for (uint32_t i = 0; i < b->n_nics; i++)
@@ -91,6 +93,7 @@ static bool makes_sense(const struct sdr_blob *b)
 int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len)
 {
 	const uint8_t *at = buf;
+	uint32_t flags;
 
 	memset(b, 0, sizeof(*b));
 	if (len < 8 || get32(&at) != MAGIC)
@@ -110,7 +113,9 @@ int sdr_blob_read(struct sdr_blob *b, const void *buf, size_t len)
 	b->id_bits = (uint8_t)get32(&at);
 	b->offset_bits = (uint8_t)get32(&at);
 	b->mtu = (uint8_t)get32(&at);
-	b->is_signed = get32(&at) != 0;
+	flags = get32(&at);
+	b->is_signed = (flags & SIGNED) != 0;
+	b->chunk_by_default = (flags & CHUNK_BY_DEFAULT) != 0;
 	memcpy(&b->max_msg_size, at, 8);
 	b->max_msg_size = le64toh(b->max_msg_size);
 	at += 8;

@@ -9,6 +9,7 @@ struct sdr_blob {
 	uint32_t connection, packet, max_msgs, chunk, channels, generations, qkey, n_nics;
 	uint64_t max_msg_size;
 	uint8_t id_bits, offset_bits, mtu, is_signed;
+	uint8_t chunk_by_default; /* the other end's word counts, or the larger default */
 	/* Their mtu is the blob's. */
 	struct sdr_peer nics[SDR_NICS_MAX]; /* channel i: NIC i mod n_nics */
 	uint32_t control_qpn[SDR_RAILS_MAX], qpn[SDR_CHANNELS_MAX];

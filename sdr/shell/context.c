@@ -206,6 +206,8 @@ SDR_API int sdr_mr_dereg(struct sdr_mr *mr)
 {
 	int err;
 
+	if (mr->uses)
+		return -EBUSY;
 	pthread_mutex_lock(&mr->ctx->lock);
 	err = deregister(mr);
 	pthread_mutex_unlock(&mr->ctx->lock);

@@ -51,6 +51,7 @@ struct sdr_mr {
 	struct sdr_mr *next;
 	void *addr;
 	size_t length;
+	uint32_t uses;			  /* requests of its user that have not ended */
 	struct ibv_mr *mrs[SDR_NICS_MAX]; /* NULL: that NIC is gone */
 };
 
@@ -65,7 +66,7 @@ struct sdr_send_req {
 	bool used, allowed, stream, closed, over; /* closed: no more parts; over: END is told */
 	int status;
 	uint64_t n, addr, length;
-	const struct sdr_mr *mr;
+	struct sdr_mr *mr;
 	uint32_t imm;
 	struct sdr_cts cts;
 	uint32_t fillers; /* fragments that are still to be sent alone */
@@ -76,9 +77,9 @@ struct sdr_send_req {
 
 struct sdr_recv_req {
 	struct sdr_qp *qp;
-	bool used, done;
+	bool used, done, holds; /* holds: its user's: it counts as a use of mr */
 	uint64_t n, addr, length;
-	const struct sdr_mr *mr;
+	struct sdr_mr *mr;
 	_Atomic uint64_t
 		*visible; /* stage: chunks that are copied; else NULL: the core's bits say it */
 };
@@ -121,6 +122,9 @@ struct sdr_rails {
 	enum ibv_mtu mtu;
 	bool answer;
 	uint64_t ask_at, looked_at;
+	uint64_t error_at;  /* behind an error: when that was seen first */
+	uint32_t shut_ways; /* bits: nothing comes or goes by them any more */
+	bool shut;	    /* by any: memory is the user's again */
 };
 
 struct sdr_qp {
@@ -130,7 +134,7 @@ struct sdr_qp {
 	uint32_t packet, max_packets; /* bytes; of a message */
 	uint32_t n_ways;	      /* NICs of the end that has more; of unequal ends, rails */
 	char why[SDR_WHY_MAX];
-	bool connected, core_made, is_signed;
+	bool connected, is_signed, chunk_by_default;
 	uint8_t mac_key[SDR_MAC_KEY];
 	int error; /* sticky */
 
@@ -162,6 +166,8 @@ struct sdr_qp {
 /* qp.c */
 int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e);
 uint32_t sdr_chunk_bytes(const struct sdr_qp *qp);
+uint64_t sdr_msg_room(
+	const struct sdr_qp *qp); /* bytes of a message of whole chunks: parity has no others */
 /* context.c */
 void sdr_mr_free(struct sdr_mr *mr); /* whatever a device says; NULL: nothing */
 int sdr_mr_enroll(struct sdr_mr *mr, struct sdr_nic *nic, uint32_t i);
@@ -174,6 +180,7 @@ void sdr_revivals_join(struct sdr_context *ctx);
 /* why.c: of what has failed last: a sentence */
 void sdr_why(struct sdr_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* rails.c: a way is that of several rails, and a NIC has several ways where the other end has more NICs */
+uint64_t sdr_rails_lifetime(const struct sdr_qp *qp);
 uint32_t sdr_rail_way(const struct sdr_qp *qp, uint32_t rail);
 uint32_t sdr_way_device(const struct sdr_qp *qp, uint32_t way); /* in the context */
 struct sdr_nic *sdr_way_nic(const struct sdr_qp *qp, uint32_t way);
@@ -194,7 +201,8 @@ void sdr_rails_begin(struct sdr_qp *qp);
 void sdr_rails_mask(struct sdr_qp *qp);
 void sdr_rails_answer(struct sdr_qp *qp);
 /* rejoin.c: a NIC that is left, and used again */
-void sdr_way_tend(struct sdr_qp *qp, uint32_t way);	   /* what is due of it */
+void sdr_way_tend(struct sdr_qp *qp, uint32_t way); /* what is due of it */
+void sdr_rails_shut(struct sdr_qp *qp); /* behind an error, each round until all is shut */
 bool sdr_nic_holds(const struct sdr_qp *qp, uint32_t nic); /* something of the device */
 void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said);
 void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed: waits for the workers */
@@ -208,6 +216,7 @@ size_t sdr_mac_put(const struct sdr_qp *qp, void *datagram, size_t n); /* the ne
 bool sdr_mac_check(const struct sdr_qp *qp, const void *datagram, size_t *n);
 /* send.c */
 void sdr_send_allowed(struct sdr_qp *qp, const struct sdr_action *a);
+void sdr_send_let_go(struct sdr_send_req *send);
 void sdr_send_gone(struct sdr_qp *qp, const struct sdr_action *a);
 /* Sends what may leave now; true if something did. */
 bool sdr_sends_inject(struct sdr_qp *qp);
@@ -223,8 +232,9 @@ bool sdr_all_left(const struct sdr_qp *qp, const uint64_t *posted);
 /* recv.c */
 void sdr_recv_came(struct sdr_qp *qp, uint64_t n, uint32_t chunk);
 void sdr_recv_done(struct sdr_qp *qp, uint64_t n);
-int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, uint64_t length,
+int sdr_recv_start(struct sdr_qp *qp, struct sdr_mr *mr, uint64_t addr, uint64_t length,
 		   uint64_t *n);
+void sdr_recv_let_go(struct sdr_recv_req *recv);
 const _Atomic uint64_t *sdr_recv_bits(struct sdr_qp *qp, uint64_t n);
 /* progress.c */
 uint64_t sdr_clock_ns(void);
@@ -234,13 +244,5 @@ int sdr_say_ctrl(struct sdr_qp *qp, struct sdr_ctrl *c);
 size_t sdr_ctrl_room(const struct sdr_qp *qp); /* of a datagram, for what is said */
 void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *a);
 void sdr_heard(void *arg, const void *datagram, size_t length);
-/* rel.c, rel_send.c, rel_recv.c: Writes */
-void sdr_rel_allowed(struct sdr_rel *rel, const struct sdr_action *a);
-void sdr_rel_gone(struct sdr_rel *rel, uint64_t n);
-void sdr_rel_done(struct sdr_rel *rel, uint64_t n);
-void sdr_rel_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
-bool sdr_rel_progress(struct sdr_rel *rel);
-void sdr_rel_failed(struct sdr_rel *rel);
-void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic);
 
 #endif

@@ -3,7 +3,7 @@
  * One round of a connection. The order matters in one place: that a slot is unbound is told to the core when all has been
  * polled that had come by then.
  */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/rel.h"
 #include "sdr/core/packet.h"
 
 #include <string.h>
@@ -110,19 +110,31 @@ static void tick(struct sdr_qp *qp)
 	sdr_rails_say(qp);
 }
 
+/* It is no more: buffers are given back when nothing reaches them. */
+static void shut(struct sdr_qp *qp)
+{
+	if (qp->rails.shut)
+		return;
+	sdr_rails_shut(qp);
+	if (qp->rel)
+		sdr_rel_failed(qp->rel);
+}
+
 int sdr_qp_progress(struct sdr_qp *qp)
 {
 	bool more;
 	int n;
 
 	qp->now = sdr_clock_ns();
-	if (!qp->connected || qp->error)
+	if (!qp->connected)
 		return 0;
+	if (qp->error) {
+		shut(qp);
+		return 0;
+	}
 	n = poll_all(qp);
 	sdr_rails_look(qp);
 	more = qp->error ? false : qp->rel ? sdr_rel_progress(qp->rel) : sdr_sends_inject(qp);
 	tick(qp);
-	if (qp->error && qp->rel)
-		sdr_rel_failed(qp->rel);
 	return n + more;
 }

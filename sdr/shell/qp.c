@@ -29,6 +29,11 @@ uint32_t sdr_chunk_bytes(const struct sdr_qp *qp)
 	return qp->packet << qp->core.attr.chunk_shift;
 }
 
+uint64_t sdr_msg_room(const struct sdr_qp *qp)
+{
+	return (uint64_t)qp->max_packets * qp->packet;
+}
+
 int sdr_qp_step(struct sdr_qp *qp, struct sdr_event *e)
 {
 	struct sdr_actions a = { 0 };
@@ -76,6 +81,20 @@ static void set_defaults(struct sdr_qp_attr *a, const struct sdr_context *ctx)
 		a->backend = has_windows(ctx) ? SDR_BACKEND_WINDOW : SDR_BACKEND_STAGE;
 }
 
+static bool is_chunk(uint64_t chunk, uint64_t packet)
+{
+	return chunk >= packet && chunk <= packet * SDR_WORD && !(chunk & (chunk - 1));
+}
+
+/* Whole chunks, where offsets can count them. */
+static uint64_t room_of(const struct sdr_qp_attr *a, uint64_t packet)
+{
+	uint64_t most = packet << a->offset_bits;
+	uint64_t whole = (a->max_msg_size + a->chunk_size - 1) / a->chunk_size * a->chunk_size;
+
+	return whole > most && a->max_msg_size <= most ? most : whole;
+}
+
 /* Windows have a key for each use of a slot: generations would guard nothing. */
 static int check(const struct sdr_qp_attr *a, const struct sdr_context *ctx)
 {
@@ -85,6 +104,8 @@ static int check(const struct sdr_qp_attr *a, const struct sdr_context *ctx)
 		return -EINVAL;
 	if (a->max_msg_size > packet << a->offset_bits)
 		return -EMSGSIZE;
+	if (!is_chunk(a->chunk_size, packet))
+		return -EINVAL;
 	if (a->backend > SDR_BACKEND_ROOT || a->channels > SDR_RAILS_MAX ||
 	    a->channels < ctx->n_nics || a->generations > SDR_GENERATIONS_MAX || a->duplicates > 1)
 		return -EINVAL;
@@ -100,18 +121,16 @@ static int check(const struct sdr_qp_attr *a, const struct sdr_context *ctx)
 static int core_attr(const struct sdr_qp *qp, uint32_t packet, struct sdr_core_attr *c)
 {
 	const struct sdr_qp_attr *a = &qp->attr;
-	uint32_t per_chunk = a->chunk_size / packet;
-	uint64_t packets = (a->max_msg_size + packet - 1) / packet;
+	uint64_t packets = room_of(a, packet) / packet;
 
-	if (!per_chunk || per_chunk > SDR_WORD || per_chunk & (per_chunk - 1) ||
-	    a->chunk_size % packet || packets > UINT32_MAX)
+	if (!is_chunk(a->chunk_size, packet) || packets > UINT32_MAX)
 		return -EINVAL;
 	*c = (struct sdr_core_attr){
 		.slots = a->max_msgs,
 		.generations = a->generations,
 		.id_bits = a->id_bits,
 		.offset_bits = a->offset_bits,
-		.chunk_shift = (uint8_t)__builtin_ctz(per_chunk),
+		.chunk_shift = (uint8_t)__builtin_ctz(a->chunk_size / packet),
 		.duplicates = a->duplicates,
 		.packet = packet,
 		.max_packets = (uint32_t)packets,
@@ -162,6 +181,7 @@ static int make_tables(struct sdr_qp *qp)
 
 static int make_backing(struct sdr_qp *qp)
 {
+	uint64_t packet = sdr_mtu_bytes(least_mtu(qp->ctx));
 	static const struct sdr_slots_ops *const ops[] = { [SDR_BACKEND_WINDOW] = &sdr_slots_window,
 							   [SDR_BACKEND_STAGE] = &sdr_slots_stage,
 							   [SDR_BACKEND_ROOT] = &sdr_slots_root };
@@ -174,7 +194,7 @@ static int make_backing(struct sdr_qp *qp)
 		.n = qp->attr.max_msgs,
 		.generations = qp->attr.generations,
 		/* Each slot on pages of its own. */
-		.slot_size = (qp->attr.max_msg_size + 4095) & ~4095ull,
+		.slot_size = (room_of(&qp->attr, packet) + 4095) & ~4095ull,
 	};
 	return qp->backing.ops->open(&qp->backing);
 }
@@ -217,8 +237,13 @@ static void qp_free(struct sdr_qp *qp)
 			sdr_control_close(&qp->rails.controls[r]);
 	if (qp->backing.priv)
 		qp->backing.ops->close(&qp->backing);
-	for (uint32_t i = 0; qp->sends && i < qp->attr.max_msgs; i++)
+	for (uint32_t i = 0; qp->sends && i < qp->attr.max_msgs; i++) {
+		sdr_send_let_go(&qp->sends[i]);
 		free(qp->sends[i].spans);
+	}
+	for (uint32_t i = 0; qp->recvs && i < qp->attr.max_msgs; i++)
+		if (qp->recvs[i].holds)
+			sdr_recv_let_go(&qp->recvs[i]);
 	free(qp->words);
 	free(qp->visible_words);
 	free(qp->slots);
@@ -270,6 +295,7 @@ SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, const struct sdr_q
 	qp->ctx = ctx;
 	if (attr)
 		qp->attr = *attr;
+	qp->chunk_by_default = !qp->attr.chunk_size;
 	take_key(qp);
 	err = qp_make(qp);
 	if (err) {
@@ -323,6 +349,7 @@ static void describe(const struct sdr_qp *qp, struct sdr_blob *b)
 		.offset_bits = qp->attr.offset_bits,
 		.mtu = (uint8_t)least_mtu(ctx),
 		.is_signed = qp->is_signed,
+		.chunk_by_default = qp->chunk_by_default,
 	};
 	for (uint32_t i = 0; i < ctx->n_nics; i++)
 		b->nics[i] = (struct sdr_peer){ .gid = ctx->nics[i].gid, .lid = ctx->nics[i].lid };
@@ -368,24 +395,38 @@ static bool fits(struct sdr_qp *qp, const struct sdr_blob *own, const struct sdr
 	return true;
 }
 
-/* Each rail is a way of its own, and slots have a key for each: they are made anew. */
-static int part_ways(struct sdr_qp *qp)
+/* Defaults hang on an end's MTU: both take the same, as each knows what the other will take. */
+static void settle_chunk(struct sdr_blob *own, struct sdr_blob *other)
+{
+	if (own->chunk_by_default && (!other->chunk_by_default || other->chunk > own->chunk))
+		own->chunk = other->chunk;
+	else if (other->chunk_by_default)
+		other->chunk = own->chunk;
+}
+
+/* Slots are made anew: of unequal ends each rail is a way of its own, and they have a key for each; their size hangs on the chunk's. */
+static int remake_backing(struct sdr_qp *qp, uint32_t ways)
 {
 	qp->backing.ops->close(&qp->backing);
-	qp->n_ways = qp->attr.channels;
+	qp->n_ways = ways;
 	return make_backing(qp);
 }
 
 static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_blob *other)
 {
 	enum ibv_mtu mtu = own->mtu < other->mtu ? own->mtu : (enum ibv_mtu)other->mtu;
+	uint32_t ways = other->n_nics != qp->ctx->n_nics ? qp->attr.channels : qp->n_ways;
+	bool other_chunk = own->chunk != qp->attr.chunk_size;
 	int err = 0;
 
+	if (!is_chunk(own->chunk, sdr_mtu_bytes(mtu)))
+		return -EINVAL;
+	qp->attr.chunk_size = own->chunk;
 	qp->rails.mtu = mtu;
 	qp->rails.peer_qkey = other->qkey;
-	if (other->n_nics != qp->ctx->n_nics)
-		err = part_ways(qp);
-	if (!err && sdr_mtu_bytes(mtu) != qp->packet)
+	if (ways != qp->n_ways || other_chunk)
+		err = remake_backing(qp, ways);
+	if (!err && (sdr_mtu_bytes(mtu) != qp->packet || other_chunk))
 		err = make_core(qp, sdr_mtu_bytes(mtu));
 	for (uint32_t r = 0; r < qp->attr.channels && !err; r++)
 		err = sdr_rail_connect(qp, r, &other->nics[r % other->n_nics], other->qpn,
@@ -402,6 +443,8 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 		return -EISCONN;
 	describe(qp, &own);
 	err = sdr_blob_read(&other, remote, len);
+	if (!err)
+		settle_chunk(&own, &other);
 	if (!err && !fits(qp, &own, &other))
 		err = -EPROTO;
 	if (!err)

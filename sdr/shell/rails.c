@@ -79,14 +79,14 @@ void sdr_rails_mask(struct sdr_qp *qp)
 	for (uint32_t i = 0; i < qp->n_ways; i++)
 		if (!is_up(qp, i))
 			qp->rails.dead |= rails_of(qp, i);
-	if (alive(qp))
+	if (alive(qp) || qp->error)
 		return;
 	qp->error = -EIO;
 	if (!qp->why[0])
 		sdr_why(qp, "the other end has left its last device");
 }
 
-static uint64_t lifetime(const struct sdr_qp *qp)
+uint64_t sdr_rails_lifetime(const struct sdr_qp *qp)
 {
 	return qp->attr.packet_lifetime_ns > STALL_NS ? qp->attr.packet_lifetime_ns : STALL_NS;
 }
@@ -94,7 +94,7 @@ static uint64_t lifetime(const struct sdr_qp *qp)
 void sdr_rails_begin(struct sdr_qp *qp)
 {
 	for (uint32_t i = 0; i < qp->n_ways; i++)
-		sdr_join_init(&qp->rails.ways[i].join, lifetime(qp));
+		sdr_join_init(&qp->rails.ways[i].join, sdr_rails_lifetime(qp));
 	qp->rails.looked_at = sdr_clock_ns();
 }
 
@@ -171,7 +171,7 @@ static bool is_stuck(struct sdr_qp *qp, uint32_t way, uint64_t step)
 	else
 		w->stuck_ns += step;
 	w->answered = answered;
-	return w->stuck_ns > lifetime(qp);
+	return w->stuck_ns > sdr_rails_lifetime(qp);
 }
 
 static void look_at_ports(struct sdr_qp *qp)

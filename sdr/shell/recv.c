@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Receives, as their user sees them. */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/rel.h"
 
 static struct sdr_recv_req *req_of(struct sdr_qp *qp, uint64_t n)
 {
@@ -35,7 +35,7 @@ void sdr_recv_done(struct sdr_qp *qp, uint64_t n)
 		sdr_rel_done(qp->rel, n);
 }
 
-int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, uint64_t length,
+int sdr_recv_start(struct sdr_qp *qp, struct sdr_mr *mr, uint64_t addr, uint64_t length,
 		   uint64_t *n)
 {
 	struct sdr_event e = { .type = SDR_EVENT_RECV_POST, .addr = addr, .length = length };
@@ -48,7 +48,7 @@ int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, ui
 		return qp->error;
 	if (!qp->connected)
 		return -ENOTCONN;
-	if (length > qp->attr.max_msg_size)
+	if (length > sdr_msg_room(qp))
 		return -EMSGSIZE;
 	if (!length || !sdr_mr_covers(mr, qp, addr, length))
 		return -EINVAL;
@@ -72,6 +72,12 @@ int sdr_recv_start(struct sdr_qp *qp, const struct sdr_mr *mr, uint64_t addr, ui
 	return qp->error;
 }
 
+void sdr_recv_let_go(struct sdr_recv_req *recv)
+{
+	recv->mr->uses -= recv->holds;
+	recv->used = recv->holds = false;
+}
+
 SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr,
 			  struct sdr_recv_req **recv)
 {
@@ -80,10 +86,15 @@ SDR_API int sdr_recv_post(struct sdr_qp *qp, const struct sdr_recv_wr *wr,
 
 	if (qp->rel)
 		return -EBUSY;
+	if (qp->connected && wr->length > qp->attr.max_msg_size)
+		return -EMSGSIZE;
 	err = sdr_recv_start(qp, wr->mr, (uintptr_t)wr->addr, wr->length, &n);
-	if (!err)
-		*recv = req_of(qp, n);
-	return err;
+	if (err)
+		return err;
+	*recv = req_of(qp, n);
+	(*recv)->holds = true;
+	wr->mr->uses++;
+	return 0;
 }
 
 SDR_API int sdr_recv_bitmap_get(struct sdr_recv_req *recv, const _Atomic uint64_t **bitmap,
@@ -112,8 +123,8 @@ SDR_API int sdr_recv_complete(struct sdr_recv_req *recv)
 	struct sdr_qp *qp = recv->qp;
 	int err = qp->error ? 0 : sdr_qp_step(qp, &e);
 
-	while (!err && !recv->done && !qp->error)
+	while (!err && !recv->done && !qp->rails.shut)
 		sdr_qp_progress(qp);
-	recv->used = false;
+	sdr_recv_let_go(recv);
 	return err ? err : qp->error;
 }

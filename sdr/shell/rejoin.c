@@ -9,7 +9,7 @@
  *
  * Keys of an earlier life are forgotten by both ends: a device that was opened anew may give the same number to other memory.
  */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/rel.h"
 
 #include <string.h>
 
@@ -258,7 +258,7 @@ static void bury(struct sdr_qp *qp, uint32_t way)
 	if (w->over || j->join_state == SDR_JOIN_UP)
 		return;
 	if (j->join_state < SDR_JOIN_BURIED) {
-		if (qp->now <= j->left_at + PATIENCE * j->lifetime_ns)
+		if (qp->error || qp->now <= j->left_at + PATIENCE * j->lifetime_ns)
 			return;
 		qp->error = -ETIMEDOUT;
 		sdr_why(qp,
@@ -299,4 +299,37 @@ void sdr_way_tend(struct sdr_qp *qp, uint32_t way)
 		sdr_join_ready(&w->join, qp->now);
 	act(qp, way, sdr_join_tick(&w->join, qp->now));
 	bury(qp, way);
+}
+
+/* ---- a connection that has failed ------------------------------------------------------------ */
+
+static bool is_quiet(const struct sdr_qp *qp, const struct sdr_watch *w)
+{
+	return w->join.join_state > SDR_JOIN_CLOSING && w->quiet_at && qp->now >= w->quiet_at;
+}
+
+/*
+ * The other end may not know, and go on writing: queue pairs are closed, and what a NIC that failed has taken is waited for, before
+ * anybody gets a buffer back. A command that does not return is not waited for for ever.
+ */
+void sdr_rails_shut(struct sdr_qp *qp)
+{
+	uint32_t all = (1u << qp->n_ways) - 1;
+
+	if (!qp->rails.error_at)
+		qp->rails.error_at = qp->now;
+	for (uint32_t i = 0; i < qp->n_ways; i++) {
+		struct sdr_watch *w = &qp->rails.ways[i];
+
+		if (qp->rails.shut_ways >> i & 1)
+			continue;
+		if (w->join.join_state == SDR_JOIN_UP)
+			sdr_join_fail(&w->join, qp->now);
+		sdr_rails_mask(qp); /* a thread has its queue pairs from now on */
+		sdr_way_tend(qp, i);
+		if (is_quiet(qp, w))
+			qp->rails.shut_ways |= 1u << i;
+	}
+	qp->rails.shut = qp->rails.shut_ways == all ||
+			 qp->now > qp->rails.error_at + PATIENCE * sdr_rails_lifetime(qp);
 }

@@ -96,7 +96,7 @@ static int measure(struct sdr_rel *rel)
 	if (!parity || rel->attr.scheme == SDR_SCHEME_SR || rel->attr.scheme == SDR_SCHEME_NACK)
 		parity = 1;
 	rel->parity_max = (uint32_t)parity;
-	return parity * chunk > rel->qp->attr.max_msg_size ? -EINVAL : 0;
+	return parity * chunk > sdr_msg_room(rel->qp) ? -EINVAL : 0;
 }
 
 /* Once connected: then the chunk's size is known. */
@@ -125,8 +125,19 @@ static void free_code(uint8_t *code, struct sdr_mr *mr)
 	free(code);
 }
 
+static void let_go(struct sdr_req *req)
+{
+	if (req->used)
+		req->mr->uses--;
+	req->used = false;
+}
+
 static void rel_free(struct sdr_rel *rel)
 {
+	for (uint32_t i = 0; rel->writers && rel->readers && i < rel->attr.writes; i++) {
+		let_go(&rel->writers[i].req);
+		let_go(&rel->readers[i].req);
+	}
 	for (uint32_t i = 0; rel->writers && i < rel->attr.writes; i++) {
 		free(rel->writers[i].acked);
 		free(rel->writers[i].wanted);
@@ -150,12 +161,16 @@ static void rel_free(struct sdr_rel *rel)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+#define TIMEOUT_MAX_NS (1ull << 62) /* a century: a time is added to it */
+
 static void set_defaults(struct sdr_rel_attr *a)
 {
 	a->k = a->k ? a->k : 32;
 	a->m = a->m ? a->m : 8;
 	a->writes = a->writes ? a->writes : 4;
 	a->timeout_ns = a->timeout_ns ? a->timeout_ns : 30000000000ull;
+	if (a->timeout_ns > TIMEOUT_MAX_NS)
+		a->timeout_ns = TIMEOUT_MAX_NS;
 	a->rtt_ns = a->rtt_ns ? a->rtt_ns : 10000000;
 	a->max_sent = a->max_sent > 0 ? a->max_sent : 1.3;
 }
@@ -163,8 +178,9 @@ static void set_defaults(struct sdr_rel_attr *a)
 static bool makes_sense(const struct sdr_qp *qp, const struct sdr_rel_attr *a)
 {
 	return a->scheme >= SDR_SCHEME_AUTO && a->scheme <= SDR_SCHEME_HYBRID &&
-	       a->code <= SDR_CODE_XOR && a->k + a->m <= SDR_CODE_CHUNKS && a->m <= a->k &&
-	       !(a->writes & (a->writes - 1)) && 2 * a->writes <= qp->attr.max_msgs;
+	       a->code <= SDR_CODE_XOR && a->k <= SDR_CODE_CHUNKS && a->m <= a->k &&
+	       a->k + a->m <= SDR_CODE_CHUNKS && a->max_sent >= 1 &&
+	       !(a->writes & (a->writes - 1)) && a->writes <= qp->attr.max_msgs / 2;
 }
 
 SDR_API struct sdr_rel *sdr_rel_create(struct sdr_qp *qp, const struct sdr_rel_attr *attr)
@@ -202,6 +218,7 @@ static void shut(struct sdr_qp *qp)
 	if (qp->backing.priv)
 		qp->backing.ops->close(&qp->backing); /* no window stands on a region that goes */
 	qp->error = -ESHUTDOWN;
+	qp->rails.shut = true;
 }
 
 SDR_API int sdr_rel_destroy(struct sdr_rel *rel)
@@ -234,7 +251,7 @@ SDR_API int sdr_req_test(struct sdr_req *req, struct sdr_result *result)
 		result->chunks = r->plan.chunks;
 		result->decoded = r->decoded;
 	}
-	req->used = false;
+	let_go(req);
 	return 1;
 }
 
@@ -295,6 +312,8 @@ bool sdr_rel_progress(struct sdr_rel *rel)
 		if (w->req.used && !w->req.over)
 			any |= sdr_writer_progress(rel, w, tick);
 	}
+	sdr_readers_skip(rel);
+	sdr_writers_skip(rel);
 	rel->turn++;
 	return any;
 }
@@ -307,18 +326,22 @@ void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic)
 	}
 }
 
-/* The connection is no more. */
+static void fail(struct sdr_rel *rel, struct sdr_req *req)
+{
+	if (!req->used || req->over)
+		return;
+	req->status = rel->qp->error;
+	req->over = true;
+	rel->qp->counts.failed++;
+}
+
+/* The connection is no more. What is only read is not waited for beyond a Write's time. */
 void sdr_rel_failed(struct sdr_rel *rel)
 {
 	for (uint32_t i = 0; i < rel->attr.writes; i++) {
-		struct sdr_req *both[] = { &rel->writers[i].req, &rel->readers[i].req };
-
-		for (int k = 0; k < 2; k++) {
-			if (!both[k]->used || both[k]->over)
-				continue;
-			both[k]->status = rel->qp->error;
-			both[k]->over = true;
-			rel->qp->counts.failed++;
-		}
+		if (rel->qp->rails.shut || rel->qp->now >= rel->writers[i].tx.deadline)
+			fail(rel, &rel->writers[i].req);
+		if (rel->qp->rails.shut)
+			fail(rel, &rel->readers[i].req);
 	}
 }

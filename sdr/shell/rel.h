@@ -18,7 +18,7 @@ struct sdr_req {
 	bool closing;
 	int status;
 	uint64_t write, addr, bytes;
-	const struct sdr_mr *mr;
+	struct sdr_mr *mr;
 	uint32_t imm;
 };
 
@@ -60,6 +60,14 @@ struct sdr_rel {
 	} results[SDR_RESULTS];
 };
 
+/* From the connection. */
+void sdr_rel_allowed(struct sdr_rel *rel, const struct sdr_action *a);
+void sdr_rel_gone(struct sdr_rel *rel, uint64_t n);
+void sdr_rel_done(struct sdr_rel *rel, uint64_t n);
+void sdr_rel_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
+bool sdr_rel_progress(struct sdr_rel *rel);
+void sdr_rel_failed(struct sdr_rel *rel);
+void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic);
 /* rel.c */
 struct sdr_writer *sdr_writer_of(struct sdr_rel *rel, uint64_t write);
 struct sdr_reader *sdr_reader_of(struct sdr_rel *rel, uint64_t write);
@@ -74,8 +82,10 @@ int sdr_rel_plan(struct sdr_rel *rel, uint64_t bytes, uint32_t imm, struct sdr_p
 /* rel_send.c */
 void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
 bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick);
+void sdr_writers_skip(struct sdr_rel *rel);
 /* rel_recv.c */
 void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
 bool sdr_reader_progress(struct sdr_rel *rel, struct sdr_reader *r);
+void sdr_readers_skip(struct sdr_rel *rel);
 
 #endif

@@ -25,14 +25,16 @@ static double rate_of(const struct sdr_rel *rel)
 static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
 {
 	struct sdr_estimate e = rel->qp->estimate;
+	/* The receiver has room for so much parity. */
+	double room = 1 + (double)rel->parity_max / plan->chunks, most = rel->attr.max_sent;
 	struct sdr_choice choice;
 	int err;
 
 	e.srtt_ns = rtt_of(rel);
 	if (e.loss <= 0)
 		e.loss = 1e-3; /* nothing is known: parity is cheap */
-	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes, rel->attr.max_sent,
-			 &choice);
+	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes,
+			 most < room ? most : room, &choice);
 	if (err)
 		return err;
 	plan->kind = choice.scheme.kind;
@@ -62,6 +64,10 @@ int sdr_rel_plan(struct sdr_rel *rel, uint64_t bytes, uint32_t imm, struct sdr_p
 		p->kind = (enum sdr_scheme_kind)rel->attr.scheme;
 	p->rto_ns = (p->kind == SDR_SCHEME_SR ? 3 : 2) * p->rtt_ns + SLACK_NS;
 	p->fto_ns = p->rtt_ns / 2 + p->reorder_ns;
+	sdr_plan_lay(p, TAIL_RTTS);
+	if (rel->attr.scheme != SDR_SCHEME_AUTO || p->parity <= rel->parity_max)
+		return err;
+	p->kind = SDR_SCHEME_NACK; /* the model's tail was a chunk shorter */
 	sdr_plan_lay(p, TAIL_RTTS);
 	return err;
 }

@@ -107,7 +107,7 @@ static void close_messages(struct sdr_rel *rel, struct sdr_reader *r)
 	struct sdr_event e = { .type = SDR_EVENT_RECV_COMPLETE };
 
 	r->req.closing = true;
-	for (uint64_t i = 0; i < 2; i++) {
+	for (uint64_t i = 0; i < r->req.n_posted; i++) {
 		e.n = 2 * r->req.write + i;
 		sdr_qp_step(rel->qp, &e);
 	}
@@ -134,18 +134,49 @@ bool sdr_reader_progress(struct sdr_rel *rel, struct sdr_reader *r)
 {
 	struct sdr_rel_actions a;
 
-	if (r->req.n_posted < 2)
+	if (r->req.n_posted < 2 && r->rx.state == SDR_RX_OPEN)
 		post_messages(rel, r);
 	sdr_rx_poll(&r->rx, rel->qp->now, &a);
 	for (uint32_t i = 0; i < a.n; i++)
 		act(rel, r, &a.list[i]);
-	if (r->rx.state == SDR_RX_OPEN || r->req.over || r->req.n_posted < 2)
+	if (r->rx.state == SDR_RX_OPEN || r->req.over)
 		return a.n;
 	if (!r->req.closing)
 		close_messages(rel, r);
-	if (r->req.n_done == 2)
+	if (r->req.n_done == r->req.n_posted)
 		finish(rel, r);
 	return true;
+}
+
+/*
+ * Receives that were over before they found slots: theirs are taken and closed, when there are some, as the n-th Write is for
+ * the n-th receive. They need memory, which nobody is told of.
+ */
+void sdr_readers_skip(struct sdr_rel *rel)
+{
+	const struct sdr_reader *any = &rel->readers[0];
+	struct sdr_qp *qp = rel->qp;
+	struct sdr_event e = { .type = SDR_EVENT_RECV_COMPLETE };
+
+	while (qp->core.recv_next < 2 * rel->next_recv) {
+		uint64_t write = qp->core.recv_next / 2;
+		const struct sdr_reader *r = sdr_reader_of(rel, write);
+
+		if (r->req.used && !r->req.over && r->req.write == write)
+			return; /* it posts its own */
+		if (sdr_recv_start(qp, any->code_mr, (uintptr_t)any->code, 1, &e.n))
+			return;
+		sdr_qp_step(qp, &e);
+	}
+}
+
+/* Chunks are counted by the pure part; decoding writes bytes, and none behind the receive's last. */
+static bool is_too_long(const struct sdr_rel *rel, const struct sdr_reader *r,
+			const struct sdr_plan *p)
+{
+	uint64_t chunk = sdr_chunk_bytes(rel->qp);
+
+	return p->bytes > r->req.bytes || (p->bytes + chunk - 1) / chunk != p->chunks;
 }
 
 void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
@@ -159,7 +190,9 @@ void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
 	}
 	if (!r->req.used || r->req.write != c->n)
 		return;
-	if (c->head.type == SDR_CTRL_OFFER)
+	if (c->head.type == SDR_CTRL_OFFER && is_too_long(rel, r, &c->plan))
+		sdr_rx_refuse(&r->rx, -EPROTO);
+	else if (c->head.type == SDR_CTRL_OFFER)
 		sdr_rx_offer(&r->rx, &c->plan, rel->qp->now);
 	else
 		sdr_rx_probe(&r->rx, rel->qp->now);
@@ -189,6 +222,7 @@ SDR_API int sdr_rel_recv(struct sdr_rel *rel, struct sdr_mr *mr, void *addr, uin
 				   .mr = mr };
 	sdr_rx_init(&r->rx, r->req.write, (uint32_t)((length + chunk - 1) / chunk), rel->parity_max,
 		    &r->memory, rel->qp->now + rel->attr.timeout_ns);
+	mr->uses++;
 	post_messages(rel, r);
 	*req = &r->req;
 	return 0;

@@ -157,9 +157,9 @@ static bool finish(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	struct sdr_event e = { .type = SDR_EVENT_SEND_END };
 
-	if (w->req.n_posted < 2 || !sdr_all_left(rel->qp, w->data.posted))
+	if (!sdr_all_left(rel->qp, w->data.posted))
 		return false;
-	for (uint64_t i = 0; i < 2; i++) {
+	for (uint64_t i = 0; i < w->req.n_posted; i++) {
 		e.n = 2 * w->req.write + i;
 		sdr_qp_step(rel->qp, &e); /* -EINVAL: its receive is gone */
 	}
@@ -175,7 +175,7 @@ bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
 	struct sdr_rel_actions a;
 	bool any;
 
-	if (w->req.n_posted < 2)
+	if (w->req.n_posted < 2 && w->tx.state == SDR_TX_WAITING)
 		post_messages(rel, w);
 	any = inject(rel, w);
 	if (tick) {
@@ -186,6 +186,26 @@ bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)
 	if (w->tx.state > SDR_TX_SENDING)
 		any |= finish(rel, w);
 	return any;
+}
+
+/* Of Writes that were over before they found slots: as sdr_readers_skip(). */
+void sdr_writers_skip(struct sdr_rel *rel)
+{
+	struct sdr_core *core = &rel->qp->core;
+
+	while (core->send_next < 2 * rel->next_send) {
+		uint64_t write = core->send_next / 2;
+		const struct sdr_writer *w = sdr_writer_of(rel, write);
+		struct sdr_event e = { .type = SDR_EVENT_SEND_POST };
+
+		if (w->req.used && !w->req.over && w->req.write == write)
+			return;
+		if (sdr_qp_step(rel->qp, &e))
+			return;
+		e.type = SDR_EVENT_SEND_END;
+		sdr_qp_step(rel->qp, &e); /* -EINVAL: its receive is gone */
+		rel->qp->urgent = true;
+	}
 }
 
 void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c)
@@ -241,7 +261,9 @@ SDR_API int sdr_rel_write(struct sdr_rel *rel, struct sdr_mr *mr, const void *ad
 				   .write = rel->next_send++,
 				   .addr = (uintptr_t)addr,
 				   .bytes = length,
+				   .mr = mr,
 				   .imm = imm };
+	mr->uses++;
 	post_messages(rel, w);
 	*req = &w->req;
 	return 0;

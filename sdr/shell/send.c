@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Sends: packets of what was told, at the rate that was told, and END behind the last. */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/rel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -315,6 +315,7 @@ static int start(struct sdr_qp *qp, const struct sdr_send_wr *wr, bool stream,
 	spans[0] = (struct sdr_span){ 0, (uint32_t)((wr->length + qp->packet - 1) / qp->packet) };
 	err = sdr_qp_step(qp, &e);
 	s->used = !err;
+	wr->mr->uses += !err;
 	*send = s;
 	return err;
 }
@@ -369,12 +370,21 @@ SDR_API int sdr_send_stream_end(struct sdr_send_req *s)
 	return 0;
 }
 
+void sdr_send_let_go(struct sdr_send_req *s)
+{
+	if (s->used)
+		s->mr->uses--;
+	s->used = false;
+}
+
 SDR_API int sdr_send_poll(struct sdr_send_req *s)
 {
 	int status = s->qp->error ? s->qp->error : s->status;
 
+	if (s->qp->error && !s->qp->rails.shut)
+		return 0; /* the device may still read */
 	if (!status && (!s->over || !sdr_all_left(s->qp, s->posted)))
 		return 0;
-	s->used = false;
+	sdr_send_let_go(s);
 	return status ? status : 1;
 }

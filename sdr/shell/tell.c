@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What the core wants done, what is told to the peer, and what is heard from it. */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/rel.h"
 
 #include <string.h>
 
@@ -156,8 +156,15 @@ void sdr_heard(void *arg, const void *datagram, size_t length)
 	struct sdr_event e = { .type = SDR_EVENT_HEARD };
 	struct sdr_qp *qp = arg;
 
-	if (!sdr_mac_check(qp, datagram, &length) || sdr_ctrl_read(&c, datagram, length) ||
-	    c.head.connection != qp->connection || !qp->connected) {
+	if (!sdr_mac_check(qp, datagram, &length)) {
+		if (!qp->why[0]) /* a Write will tell of its deadline alone */
+			sdr_why(qp, "a datagram is not signed by this end's mac_key: is the other "
+				    "end's the same?");
+		qp->counts.datagrams_bad++;
+		return;
+	}
+	if (sdr_ctrl_read(&c, datagram, length) || c.head.connection != qp->connection ||
+	    !qp->connected) {
 		qp->counts.datagrams_bad++;
 		return;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* sdr_perf model: what to expect of each scheme; no device is needed. */
+#include <math.h>
 #include <stdio.h>
 
 #include "tools/sdr/perf.h"
@@ -44,8 +45,14 @@ int run_model(const struct options *o)
 		sdr_scheme_make(SDR_SCHEME_EC, chunk, 32, 8),
 	};
 
-	if (!o->rate || !o->loss) {
+	if (!o->rate || o->loss < 0) {
 		complain("model needs --rate and --loss, such as --rate 400G --loss 1e-5");
+		return 2;
+	}
+	if (isnan(sdr_model_mean(&link, &schemes[0], o->size))) {
+		complain("of chunks of %u bytes more than 9 in 10 are lost: no model for it, and "
+			 "no Write would end",
+			 chunk);
 		return 2;
 	}
 	printf("%-14s %12s %12s %10s %12s\n", "scheme", "mean ms", "p99.9 ms", "sent", "fallback");

@@ -308,6 +308,7 @@ bool options_parse(int argc, char **argv, struct options *o)
 			       .k = 32,
 			       .m = 8,
 			       .inflight = 1,
+			       .loss = -1,
 			       .rtt_ns = 10000000,
 			       .timeout_ns = 30000000000ull };
 	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {

@@ -19,7 +19,7 @@ struct options {
 	bool client, sdk, against_rc, verify, json, duplicates;
 	uint64_t size, chunk, n, rate, burst, k, m, inflight, devices, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
-	double loss; /* model */
+	double loss; /* model; below 0: not told */
 };
 
 /* options.c: false: it was said what is wrong. */

@@ -100,16 +100,18 @@ int main(int argc, char **argv)
 	meet(qp, argv[4], sends);
 	do { /* A Write has at least a byte; its immediate says how many of them are the file's. */
 		n = sends ? read(fd, mem, PART) : 0;
+		must(n >= 0, argv[3]);
 		status = sends ? sdr_rel_write(rel, mr, mem, n > 0 ? (uint64_t)n : 1, (uint32_t)n,
 					       &req)
 			       : sdr_rel_recv(rel, mr, mem, PART, &req);
-		must(n >= 0, argv[3]);
 		fine(status, "a Write");
 		while (!sdr_req_test(req, &result))
 			sdr_poll(ctx);
 		fine(result.status, "a Write");
 		if (!sends)
-			must(write(fd, mem, result.imm) == (ssize_t)result.imm, argv[3]);
+			must(result.imm <= result.bytes &&
+				     write(fd, mem, result.imm) == (ssize_t)result.imm,
+			     argv[3]);
 	} while (result.imm);
 	/* The last answer may be lost: whoever has received answers for a second more. */
 	for (int i = 0; !sends && i < 1000; i++, usleep(1000))

@@ -160,6 +160,32 @@ def leave(lab, backend, generations):
     pair.end()
 
 
+def given_back(lab):
+    """A connection that fails while its peer writes, and knows nothing of it: what was given back to the user is written to no more."""
+    for backend, generations in ("window", 1), ("root", 2):
+        with Lab(lab.out, nics=1, seed=lab.seed) as own:
+            give_back(own, backend, generations)
+
+
+def give_back(lab, backend, generations):
+    pair = Late(lab, backend, generations)
+    for end in 0, 1:
+        pair.say(end, "post 0", "POSTED")
+    lab.fault("hold-requests", "h1/mlx5_0")
+    pair.say(1, "send 0", "SENT")
+    lab.fault("pause", "h0/mlx5_0")     # what it sends itself is not answered: that NIC counts as failed
+    pair.say(0, "start 0", "STARTED")
+    lab.ctl("cost", "h0/mlx5_0", "400000")  # closing takes its time
+    pair.say(0, "fail", "FAILED")
+    lab.ctl("heal", "h0/mlx5_0")
+    lab.ctl("release", "h1/mlx5_0")
+    wait_for("what was held", lambda: not lab.status()["held_packets"], 20)
+    time.sleep(.5)      # for what must not come
+    if pair.say(0, "still", "STILL", "WRITTEN")[0] != "STILL":
+        raise Failed(f"{backend}: the receive has failed, and its buffer was written to behind that")
+    pair.end()
+
+
 def several(lab):
     """Two NICs at each end: schemes, stages, messages alone, more channels than NICs; nothing is lost."""
     two = ["-d", "mlx5_0,mlx5_1", "--inflight", 2]
@@ -231,7 +257,7 @@ def named(lab):
         lab.ctl("heal", "h1/mlx5_0")
 
 
-CASES = {case.__name__: case for case in (late, waiting, pulled, back, left, several, unequal, named)}
+CASES = {case.__name__: case for case in (late, waiting, pulled, back, left, given_back, several, unequal, named)}
 
 if __name__ == "__main__":
     os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it

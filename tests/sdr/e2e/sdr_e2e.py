@@ -6,6 +6,7 @@
 """
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -81,6 +82,14 @@ def mixed(lab):
     """A stage at one end, windows at the other; several channels; small chunks."""
     whole(lab, ["--scheme", "nack"], 20, 300000, server=["--backend", "stage"], client=["--backend", "window"])
     whole(lab, ["--scheme", "hybrid", "--channels", 4, "--inflight", 4, "--chunk", "16K"], 40, 300000)
+
+
+def mtus(lab):
+    """Ends whose ports have unequal MTUs, with chunks by default: both take the larger one's."""
+    lab.ctl("mtu", "h1/mlx5_0", "1024")
+    for backend in BACKENDS:
+        whole(lab, ["--backend", backend], 12, 300001)
+    lab.ctl("mtu", "h1/mlx5_0", "4096")
 
 
 def messages(lab):
@@ -194,6 +203,10 @@ def odd(lab):
         fails(lab.start("h0", argv_of(lab, *options), f"few-{len(lab.programs)}"), code, word)
     model = [os.path.join(lab.out, "bin", "sdr_perf"), "model"]
     fails(lab.launch("model", model, lab.env()), 2, "model needs --rate and --loss")
+    fails(lab.launch("hopeless", [*model, "--rate", "1G", "--loss", ".95"], lab.env()), 2, "more than 9 in 10 are lost")
+    lossless = lab.launch("lossless", [*model, "--rate", "1G", "--rtt", "10ms", "--loss", "0", "-s", "125000"], lab.env())
+    if lossless.wait(30) or ["sr", "11.016"] not in [row.split()[:2] for row in lossless.out().splitlines()]:
+        raise Failed(f"no model of a link that loses nothing: {lossless.tail()}")
     # A rate of 0 is none, as the page says; a byte is a Write.
     whole(lab, ["--rate", 0, "--inflight", 3], 5, 1)
 
@@ -237,6 +250,19 @@ def misuse(lab):
         done = lab.run("h0", [os.path.join(lab.out, "bin", "sdr_misuse"), "mlx5_0", backend], timeout=120)
         if done.process.returncode or "all is said" not in done.out():
             raise Failed(f"{backend}: {done.tail(40)}")
+
+
+def many(lab):
+    """Threads with several connections each, both ways at once, of drawn attributes: over a link that loses, too."""
+    seed = int(os.environ.get("SDR_MANY_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"     SDR_MANY_SEED={seed}", flush=True)
+    for options in [], ["--rate", "1G", "--delay", "500us", "--loss", "1e-2", "--reorder", "1e-2:300us"]:
+        if options:
+            lab.ctl("link", "h0/mlx5_0", *options)
+        done = lab.run("h0", [os.path.join(lab.out, "bin", "sdr_many"), "mlx5_0", str(seed), "3", "40"], timeout=150)
+        if done.process.returncode or "3 of 3 threads are right" not in done.out():
+            raise Failed(f"{options}: {done.tail(40)}")
+    lab.ctl("link", "h0/mlx5_0", "off")
 
 
 def meet(lab, store, job, options, first=0, each=((), ())):
@@ -477,13 +503,13 @@ def signed(lab):
     pair = Late(lab, "window", 1, (key, wrong), 2)  # whoever is connected, and has not the key
     pair.say(0, "post 0", "POSTED")
     pair.ends[1].say("send 0")
-    fails(pair.ends[1], 1, "its end: not within 2 s")
+    fails(pair.ends[1], 1, "its end: not within 2 s", "is not signed by this end's mac_key")
     pair.end()
 
 
 CASES = {case.__name__: case for case in
-         (schemes, chunks, mixed, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
-          second, misuse, strangers, under_shift)}
+         (schemes, chunks, mixed, mtus, messages, stalled, dry, link, bursts, against_rc, allreduce, killed, silent, signed, by_kv, refused, odd, interrupted,
+          second, misuse, many, strangers, under_shift)}
 
 if __name__ == "__main__":
     os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it

@@ -27,6 +27,7 @@ static const struct sdr_blob some = {
 	.offset_bits = 18,
 	.mtu = IBV_MTU_4096,
 	.is_signed = 1,
+	.chunk_by_default = 1,
 	.nics = { { .gid.raw = { 1, 2, 3, [15] = 9 }, .lid = 5 },
 		  { .gid.raw = { 9, [15] = 1 }, .lid = 6 } },
 	.control_qpn = { 77, 78, 79 },

@@ -76,6 +76,49 @@ static const struct sdr_rel_action *look(uint64_t later, enum sdr_rel_say say)
 	return NULL;
 }
 
+/* Far ahead of a hole: of a message of more chunks than an ACK has bits for, all that came is named. */
+static void test_far(void **state)
+{
+	enum { MANY = 2 * SDR_WINDOW_BITS + 100, WORDS = (MANY + SDR_WORD - 1) / SDR_WORD };
+	static _Atomic uint64_t data_bits[WORDS];
+	static uint64_t have[WORDS], want[WORDS], none[1], named[WORDS];
+	static uint32_t asked[MANY];
+	static struct sdr_sub subs[MANY];
+	const struct sdr_rx_memory m = { have, none, want, asked, subs };
+	struct sdr_plan p = plan(SDR_SCHEME_SR, SDR_CODE_MDS);
+	uint32_t missing = 0;
+
+	p.chunks = p.coded_from = MANY;
+	sdr_rx_init(&t.rx, 9, MANY, 1, &m, 100 * RTT);
+	sdr_rx_bits(&t.rx, data_bits, t.parity);
+	assert_int_equal(sdr_rx_offer(&t.rx, &p, 1000), 0);
+	for (uint32_t i = 1; i < MANY; i++)
+		atomic_fetch_or(&data_bits[i / SDR_WORD], 1ull << (i % SDR_WORD));
+	sdr_rx_poll(&t.rx, 2000, &t.a);
+	for (uint32_t i = 0; i < t.a.n; i++) {
+		struct sdr_ack ack = sdr_rx_ack(&t.rx, &t.a.list[i]);
+
+		for (uint32_t w = 0; w < sdr_words(ack.nbits); w++)
+			named[ack.base / SDR_WORD + w] |= ack.have[w];
+	}
+	for (uint32_t i = 0; i < MANY; i++)
+		missing += !(named[i / SDR_WORD] >> (i % SDR_WORD) & 1);
+	assert_int_equal(missing, 1);
+}
+
+/* What is refused has failed, and whoever asks hears of it. */
+static void test_refused(void **state)
+{
+	begin(SDR_SCHEME_EC, SDR_CODE_MDS);
+	sdr_rx_refuse(&t.rx, -EPROTO);
+	assert_int_equal(t.rx.state, SDR_RX_FAILED);
+	assert_non_null(look(1, SDR_SAY_DONE));
+	assert_int_equal(t.a.list[0].status, -EPROTO);
+	sdr_rx_refuse(&t.rx, -EINVAL); /* as an OFFER that is said again */
+	assert_non_null(look(1, SDR_SAY_DONE));
+	assert_int_equal(t.a.list[0].status, -EPROTO);
+}
+
 static uint64_t wanted(uint64_t later)
 {
 	const struct sdr_rel_action *a = look(later, SDR_SAY_ACK);
@@ -242,6 +285,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_done),
+		cmocka_unit_test(test_far),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_holes),
 		cmocka_unit_test(test_tail),
 		cmocka_unit_test(test_slow_sender),

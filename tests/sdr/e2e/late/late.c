@@ -60,7 +60,8 @@ static void until(int (*f)(void), const char *what)
 	while ((ret = f()) == -EAGAIN || !ret) {
 		sdr_poll(ctx);
 		if (now_s() > end) {
-			fprintf(stderr, "late: %s: not within %d s\n", what, patience_s);
+			fprintf(stderr, "late: %s: not within %d s (%s)\n", what, patience_s,
+				sdr_qp_why(qp));
 			exit(1);
 		}
 	}
@@ -186,6 +187,41 @@ static void await_lost(void)
 	say("LOST", 0);
 }
 
+/* Its end is not waited for. */
+static void do_start(uint64_t n)
+{
+	for (size_t i = 0; i < SIZE; i++)
+		mem[i] = byte_of(n, i);
+	until(begin_send, "send");
+	say("STARTED", n);
+}
+
+static int is_broken(void)
+{
+	struct sdr_stats stats;
+
+	return sdr_qp_stats(qp, &stats) ? 1 : 0;
+}
+
+/* The connection fails, and the receive with it: then its buffer is the user's. */
+static void do_fail(void)
+{
+	until(is_broken, "the connection's end");
+	errno = EINVAL;
+	must(sdr_recv_complete(recv_req) < 0, "a receive that fails");
+	memset(mem, 0x11, SIZE);
+	say("FAILED", message);
+}
+
+static void look_still(void)
+{
+	size_t i = 0;
+
+	while (i < SIZE && mem[i] == 0x11)
+		i++;
+	say(i < SIZE ? "WRITTEN" : "STILL", i);
+}
+
 static void obey(char *line)
 {
 	unsigned long long n = 0;
@@ -205,6 +241,12 @@ static void obey(char *line)
 		look_whole();
 	else if (!strncmp(line, "lost", 4))
 		await_lost();
+	else if (!strncmp(line, "start", 5))
+		do_start(n);
+	else if (!strncmp(line, "fail", 4))
+		do_fail();
+	else if (!strncmp(line, "still", 5))
+		look_still();
 	else
 		exit(0);
 }

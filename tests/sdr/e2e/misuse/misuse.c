@@ -3,7 +3,7 @@
  * What a stranger may do wrong with libsdr: each call says so by its errno, and what is made by right calls works
  * beside it and after it. Two connections of one process, which are each other's peer, on one device.
  *
- * usage: sdr_misuse DEV window|stage
+ * usage: sdr_misuse DEV window|stage|root
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -99,11 +99,10 @@ static void contexts_and_connections(const char *dev)
 
 static void writes_that_make_no_sense(void)
 {
-	const struct sdr_rel_attr bad[] = { { .scheme = 9 },
-					    { .k = 8, .m = 9 },
-					    { .k = 250, .m = 8 },
-					    { .writes = 3 },
-					    { .writes = 64 } };
+	const struct sdr_rel_attr bad[] = { { .scheme = 9 },	  { .k = 8, .m = 9 },
+					    { .k = 250, .m = 8 }, { .k = UINT32_MAX, .m = 2 },
+					    { .max_sent = .5 },	  { .writes = 1u << 31 },
+					    { .writes = 3 },	  { .writes = 64 } };
 	struct sdr_qp *qp = sdr_qp_create(ctx, &good);
 
 	must(qp, "connection");
@@ -287,6 +286,173 @@ static void writes(void)
 	is(sdr_qp_destroy(a) | sdr_qp_destroy(b), 0, "destroying");
 }
 
+/* ---- what is over before it began, too long, or still in use ---------------------------------- */
+
+enum { GIVEN_UP = 6, ROOM = 5000, GUARD = 0x5a };
+
+struct ends {
+	struct sdr_qp *a, *b;
+	struct sdr_rel *from, *to;
+};
+
+static struct ends make_ends(struct sdr_qp_attr qp_attr, struct sdr_rel_attr attr)
+{
+	struct ends x = { sdr_qp_create(ctx, &qp_attr), sdr_qp_create(ctx, &qp_attr), NULL, NULL };
+	uint8_t info[2][SDR_QP_INFO_MAX];
+	size_t len[2] = { SDR_QP_INFO_MAX, SDR_QP_INFO_MAX };
+
+	must(x.a && x.b, "connection");
+	x.from = sdr_rel_create(x.a, &attr);
+	x.to = sdr_rel_create(x.b, &attr);
+	must(x.from && x.to, "Writes");
+	must(!sdr_qp_info_get(x.a, info[0], &len[0]) && !sdr_qp_info_get(x.b, info[1], &len[1]),
+	     "info");
+	must(!sdr_qp_connect(x.a, info[1], len[1]) && !sdr_qp_connect(x.b, info[0], len[0]),
+	     "connect");
+	return x;
+}
+
+static void end_ends(struct ends *x)
+{
+	is(sdr_rel_destroy(x->from) | sdr_rel_destroy(x->to), 0, "destroying Writes");
+	is(sdr_qp_destroy(x->a) | sdr_qp_destroy(x->b), 0, "destroying");
+}
+
+static struct sdr_req *receive(struct ends *x, uint64_t room)
+{
+	struct sdr_req *r = NULL;
+
+	is(sdr_rel_recv(x->to, mr, mem, room, &r), 0, "a receive");
+	must(r, "receive");
+	return r;
+}
+
+static struct sdr_req *write_to(struct ends *x, uint64_t length)
+{
+	struct sdr_req *w = NULL;
+
+	is(sdr_rel_write(x->from, mr, mem + HALF, length, 3, &w), 0, "a Write");
+	must(w, "Write");
+	return w;
+}
+
+static void ends_with(struct sdr_req *req, int status, const char *what)
+{
+	struct sdr_result result = { .status = 1 };
+
+	is(wait_for(req, &result), 1, "an end");
+	is(result.status, status, what);
+}
+
+/* Its receive is: whether it hears that or what became of it hangs on what it knew by then. */
+static void is_over(struct sdr_req *req)
+{
+	struct sdr_result result = { .status = 1 };
+
+	is(wait_for(req, &result), 1, "an end");
+	if (result.status != -ECANCELED)
+		is(result.status, -ETIMEDOUT, "a Write whose receive is over");
+}
+
+static void a_pair(struct ends *x, uint64_t length)
+{
+	struct sdr_req *r = receive(x, length), *w = write_to(x, length);
+
+	for (uint64_t i = 0; i < length; i++)
+		mem[HALF + i] = (uint8_t)(i * 13 + 5);
+	ends_with(w, 0, "a Write that is received");
+	ends_with(r, 0, "its receive");
+	is(memcmp(mem, mem + HALF, length), 0, "its bytes");
+}
+
+/* More of them than there are slots, so that the last have never got one: each ends in its time, and the n-th stays the n-th's. */
+static void given_up(void)
+{
+	const struct sdr_rel_attr attr = { .scheme = SDR_SCHEME_AUTO, .timeout_ns = 500000000 };
+	struct ends x = make_ends(WITH(packet_lifetime_ns, 20000000), attr);
+
+	for (int i = 0; i < GIVEN_UP; i++)
+		ends_with(receive(&x, HALF), -ETIMEDOUT, "a receive that nobody writes to");
+	for (int i = 0; i < GIVEN_UP; i++)
+		is_over(write_to(&x, HALF));
+	for (int i = 0; i < GIVEN_UP; i++)
+		ends_with(write_to(&x, HALF), -ETIMEDOUT, "a Write that nobody receives");
+	for (int i = 0; i < GIVEN_UP; i++)
+		ends_with(receive(&x, HALF), -ETIMEDOUT, "a receive whose Write is over");
+	a_pair(&x, HALF);
+	end_ends(&x);
+}
+
+/* By less than a chunk, so that it has no more of them than its receive; what restores it must not write behind the receive's end. */
+static void too_long(void)
+{
+	const int schemes[] = { SDR_SCHEME_EC, SDR_SCHEME_NACK, SDR_SCHEME_AUTO };
+	struct sdr_req *r, *w;
+	size_t at;
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		struct ends x = make_ends(good, (struct sdr_rel_attr){ .scheme = schemes[i],
+								       .timeout_ns = 3000000000 });
+
+		memset(mem, GUARD, HALF);
+		r = receive(&x, ROOM);
+		w = write_to(&x, ROOM + 1000);
+		ends_with(w, -EPROTO, "a Write that is longer than its receive");
+		ends_with(r, -EPROTO, "a receive that is shorter than its Write");
+		for (at = ROOM; at < HALF && mem[at] == GUARD;)
+			at++;
+		is((long)at, HALF, "the first byte behind the receive that has changed");
+		a_pair(&x, ROOM);
+		end_ends(&x);
+	}
+}
+
+/* Shorter than a chunk; a timeout that is none. */
+static void tiny(void)
+{
+	struct sdr_qp_attr attr = { .max_msg_size = 100, .max_msgs = 8, .backend = good.backend };
+	struct ends x = make_ends(
+		attr, (struct sdr_rel_attr){ .scheme = SDR_SCHEME_AUTO, .timeout_ns = UINT64_MAX });
+	struct sdr_req *req;
+
+	is(sdr_rel_write(x.from, mr, mem, 101, 0, &req), -EMSGSIZE, "a byte too many");
+	a_pair(&x, 100);
+	a_pair(&x, 1);
+	end_ends(&x);
+}
+
+/* Little parity was agreed upon: what the model would like better is not taken. */
+static void little_parity(void)
+{
+	struct ends x = make_ends(
+		good, (struct sdr_rel_attr){ .scheme = SDR_SCHEME_AUTO, .k = 32, .m = 1 });
+
+	for (int i = 0; i < 5; i++)
+		a_pair(&x, HALF);
+	end_ends(&x);
+}
+
+static void memory_in_use(void)
+{
+	struct sdr_mr *other = sdr_mr_reg(ctx, mem, HALF);
+	struct sdr_qp *a = sdr_qp_create(ctx, &good), *b = sdr_qp_create(ctx, &good);
+	struct sdr_send_wr send = { other, mem, HALF, 0 };
+	struct sdr_recv_wr recv = { other, mem, HALF };
+	struct sdr_send_req *s;
+	struct sdr_recv_req *r;
+
+	must(other && a && b, "connection");
+	connect_both(a, b);
+	is(sdr_send_post(a, &send, &s), 0, "a send");
+	is(sdr_mr_dereg(other), -EBUSY, "the end of a region that is sent from");
+	is(sdr_recv_post(a, &recv, &r), 0, "a receive");
+	is(sdr_qp_destroy(b), 0, "destroying");
+	is(sdr_recv_complete(r), 0, "the receive's end");
+	is(sdr_mr_dereg(other), -EBUSY, "the end of a region that is sent from");
+	is(sdr_qp_destroy(a), 0, "destroying");
+	is(sdr_mr_dereg(other), 0, "the end of a region that nobody uses");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3)
@@ -304,6 +470,11 @@ int main(int argc, char **argv)
 	writes_that_make_no_sense();
 	messages();
 	writes();
+	given_up();
+	too_long();
+	tiny();
+	little_parity();
+	memory_in_use();
 	is(sdr_mr_dereg(mr), 0, "the region's end");
 	is(sdr_context_destroy(ctx), 0, "the context's end");
 	if (!failures)
