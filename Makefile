@@ -267,6 +267,7 @@ sdr-long: build
 	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back unequal
 	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes stalled link bursts
 	@$(B)/out/bin/sdr_sim --seconds 600
+	@python3 -B tests/sdr/model/model_test.py packets --points 200
 	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)
 
 sdr-ring: build

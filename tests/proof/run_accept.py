@@ -158,7 +158,7 @@ def main():
     coq.program_folders(parser, "proof-accept")
     parser.add_argument("--sim", required=True, help="failover_sim of this build")
     parser.add_argument("--labels", type=int, default=400000, help="of the random walk")
-    parser.add_argument("--schedules", type=int, default=20000, help="fresh ones; a million: make proof-long")
+    parser.add_argument("--schedules", type=int, default=10000, help="fresh ones; a million: make proof-long")
     parser.add_argument("--replay", type=int)
     parser.add_argument("--seed", type=int, default=int(time.time()) & 0xffffff)
     args = parser.parse_args()
