@@ -16,7 +16,7 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak crossed gray-long \
+	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr bench-sdr-means \
@@ -33,6 +33,7 @@ help:
 	@echo "make check-format    clang-format must have nothing to change (format: change it)"
 	@echo "make proof           the promises as theorems, checked by Coq (docs/proof); gets it first"
 	@echo "make proof-long      1,000,000 schedules of the simulation held to the proof"
+	@echo "make model-long      the model of the protocol by spin: all configurations"
 	@echo "make sim-long        simulation, 1,000,000 schedules from a fresh seed"
 	@echo "make psn-long        simnic: rq_psn against memory, 10,000 faults from a fresh seed"
 	@echo "make diff-long       ring engine against libmlx5, 10,000,000 cases"
@@ -112,7 +113,12 @@ check-format:
 	@clang-format --dry-run -Werror $(SOURCES)
 
 proof-long: build
-	@python3 tests/proof/run_accept.py --sim $(B)/out/bin/failover_sim --build $(B)/proof-accept --schedules 1000000
+	@python3 tests/proof/run_accept.py --sim $(B)/out/bin/failover_sim --build $(B)/proof-accept \
+		--proof $(B)/proof --schedules 1000000
+
+# Needs no build.
+model-long:
+	@python3 tests/model/run_model.py --jobs $(JOBS)
 
 sim-long: build
 	@$(B)/out/bin/failover_sim --seeds 1000000
@@ -262,9 +268,10 @@ figures-publish: figures-draw
 
 sdr-long: build
 	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test
-	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back
+	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back unequal
 	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes stalled link bursts
 	@$(B)/out/bin/sdr_sim --seconds 600
+	@python3 -B tests/sdr/model/model_test.py packets --points 200
 	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)
 
 sdr-ring: build

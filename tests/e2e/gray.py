@@ -23,6 +23,7 @@ WELL = ("--delay", "20us")
 LOSSY = (*WELL, "--loss", "1e-3")
 LOOKS = 16          # in which nothing is to be found: twice what is summed up
 MORE_STOPS = 40 # of a peer: one that finds no work under way counts no timeout
+GAPS = ("packet_seq_err", "out_of_sequence", "implied_nak_seq_err")
 NIC = "h0/mlx5_0"
 FENCE_NS = 900000000     # an ordered switch that takes a second becomes an abrupt one
 
@@ -210,7 +211,8 @@ def paused(lab):
 
 
 def stopped(gray):
-    """Who is not scheduled answers nobody: timeouts, and nothing else."""
+    """Who is not scheduled answers nobody: timeouts, and no gaps, so that no NIC is gray."""
+    gaps = gray.errors(*GAPS)
     for done in range(MORE_STOPS):
         if done >= LOOKS // 2 and gray.errors("local_ack_timeout_err") > 8:
             break
@@ -221,7 +223,9 @@ def stopped(gray):
             os.kill(p.pid, signal.SIGCONT)
         time.sleep(0.3)
     must("timeouts were counted", gray.errors("local_ack_timeout_err") > 8)
-    must("no NIC is gray", not gray.events("gray"), gray.events("gray"))
+    lost = gray.errors(*GAPS) > gaps
+    for e in gray.events("gray"):   # on a machine so busy that the queue of who is stopped overflows
+        must("told of what was lost alone, and used on", lost and "congestion may do this" in e["why"], e)
     gray.still(1)
 
 

@@ -4,8 +4,10 @@
 receive queues, through a fault and back.
 
   programs.py --build DIR [--only TEXT]
+  programs.py --build DIR --few [--seed N]    half of each tool's, drawn
 """
 import argparse
+import random
 import sys
 
 from shiftlab.lab import run_case
@@ -61,12 +63,24 @@ def run(build, tool, qps, fault):
     return run_case(build, case.name, case.run)
 
 
+def half(seed):
+    """Of each tool at least one."""
+    draw, chosen = random.Random(seed), set()
+    print(f"--seed {seed}", flush=True)
+    for tool in dict.fromkeys(c[0].split()[0] for c in CASES):
+        own = [c for c in CASES if c[0].split()[0] == tool]
+        chosen.update(draw.sample(own, (len(own) + 1) // 2))
+    return [c for c in CASES if c in chosen]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--few", action="store_true", help="half of the cases of each tool, drawn")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 31))
     args = parser.parse_args()
-    cases = [c for c in CASES if args.only in f"{c[0]} {c[2].__name__}"]
+    cases = [c for c in (half(args.seed) if args.few else CASES) if args.only in f"{c[0]} {c[2].__name__}"]
     failed = sum(not run(args.build, *c) for c in cases)
     print(f"{len(cases) - failed} passed, {failed} failed")
     return 1 if failed or not cases else 0

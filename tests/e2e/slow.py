@@ -16,6 +16,9 @@ from shiftlab.lab import Shift, cases_main, wait_for
 from shiftlab.perftest import SOON, Failed
 
 HANGS = "does not execute commands"
+# Where none does: a program that a busy machine forgets for a while has sent nothing. Shorter than what takes long here, and
+# a command may take no longer than by default.
+SLOW = {"hang_ms": 1000}
 
 
 class App:
@@ -71,7 +74,7 @@ def fall_back(lab, app):
 
 def line(lab):
     """The commands of all queue pairs together take longer than one may."""
-    app = App(lab)
+    app = App(lab, **SLOW)
     app.connect(64)
     lab.ctl("cost", "h0/mlx5_0", 5000)
     fall_back(lab, app)
@@ -83,7 +86,7 @@ def line(lab):
 def register(lab):
     """Registering much memory takes 1.5 s; what returns from that NIC meanwhile is not held up for a
     fault."""
-    app = App(lab)
+    app = App(lab, **SLOW)
     app.connect(2)
     fall_back(lab, app)
     lab.ctl("slow", "h0/mlx5_1", "register", 1500)
@@ -96,7 +99,7 @@ def register(lab):
 
 def route(lab):
     """A standby waits for ARP on the NIC that others return from."""
-    app = App(lab)
+    app = App(lab, **SLOW)
     app.connect(2)
     fall_back(lab, app)
     lab.ctl("slow", "h0/mlx5_1", "route", 1500000)

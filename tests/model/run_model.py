@@ -5,10 +5,11 @@
 Every configuration is searched to the end and must have no error; every wrong variant, which has
 one rule taken out, must have one, against the promise that the rule is there for.
 
-usage: run_model.py [--only NAME]... [--jobs N] [--keep DIR]
+usage: run_model.py [--few | --only NAME...] [--jobs N] [--keep DIR]
        run_model.py --replay NAME [--keep DIR]
        run_model.py --list
 
+--few        of the configurations the small ones, of each kind one; all wrong variants
 --keep DIR   leaves generated programs and trails in DIR
 --replay     searches NAME and prints the run that ends in its error, one step a line
 --list       what each configuration and each wrong variant is about
@@ -62,6 +63,7 @@ CONFIGS = {
                     "EXACT LOSES SICK=1 A0=WRITE A1=SEND B0=0"),
     "ends": ("one side gives up in the middle of a move", "EARLY=1 SICK=1"),
     "stay": ("flaps waited out, an atomic of each side, late words", ""),
+    "stay-once": ("the same, one flap", "FLAPS=1"),
     "home": ("two connections to one responder, two atomics of each, a path fails and comes back, a late word", ""),
     "home-late": ("the same, two late words, an atomic of each", "LATE=2 POSTS=1"),
     "home-processes": ("of two processes that agree by a board, one of which dies at any step",
@@ -82,6 +84,10 @@ NO_CYCLES = {
     "standby-ends": "PROTECTED=0 FINE",
     "exact-ends": "EXACT A0=WRITE A1=ATOMIC B0=0",
 }
+
+# What --few takes: each model, moves and an ordered switch, NICs that hang or lose, exact counts, an early end, no cycle.
+FEW = ("cancel", "both-sick", "loses-read", "exact", "ends", "stay-once", "home-processes", "home-newcomer", "paths-late",
+       "exact-ends")
 
 # name: (what is wrong, definitions that take the rule out, promises one of which must break)
 WRONG = {
@@ -425,6 +431,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--few", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep")
     parser.add_argument("--replay")
@@ -438,7 +445,8 @@ def main():
         return 1
     root = args.keep or tempfile.mkdtemp(prefix="shift-model-")
     try:
-        return replay(args.replay, root) if args.replay else run(args.only, args.jobs, root)
+        only = [*FEW, *WRONG] if args.few else args.only
+        return replay(args.replay, root) if args.replay else run(only, args.jobs, root)
     except Failure as failure:
         print(f"run_model: {failure}", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ verbs program is started, a second run completes, and all is compared again.
 --cuts: at how many random points each of the operations is killed (all: every one).
 """
 import argparse
+import contextlib
 import glob
 import hashlib
 import json
@@ -22,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from shiftlab.lab import Lab, free_port, wait_for
 
@@ -69,19 +71,19 @@ def rdma_packages():
 
 def state(packages):
     """Every file of rdma-core's packages, every name beside its library, dpkg's and ldconfig's view of them."""
-    paths = {path for package in packages for path in run("dpkg", "-L", package).splitlines()
-             if os.path.lexists(path)}
+    paths = {path for path in run("dpkg", "-L", *packages).splitlines() if os.path.lexists(path)}
     names = [name for name in os.listdir(LIB) if re.match(r"libibverbs|shift|simnic|\.shift", name)]
     cached = [row for row in run("ldconfig", "-p").splitlines() if re.search("ibverbs|rdma|mlx|efa", row)]
     return [describe(path) for path in sorted(paths)] + sorted(names) + sorted(cached) + [
         run("dpkg-divert", "--list"), run("dpkg-query", "-W", *packages),
-        "".join(run("dpkg", "--verify", p) for p in packages),
+        run("dpkg", "--verify", *packages),
         " ".join(sorted(os.listdir("/etc/ld.so.conf.d")))]
 
 
 def check_state(before, what):
     now = state(packages_before)
-    gone, come = [r for r in before if r not in now], [r for r in now if r not in before]
+    known, there = set(before), set(now)
+    gone, come = [r for r in before if r not in there], [r for r in now if r not in known]
     check(not gone and not come, what + ": not as before\n" + "\n".join(["-" + r for r in gone] +
                                                                         ["+" + r for r in come]))
 
@@ -100,7 +102,7 @@ def install(*files):
 
 def build_deb(root, name):
     path = os.path.join(work, name + ".deb")
-    run("dpkg-deb", "--root-owner-group", "-b", root, path)
+    run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", root, path)
     return path
 
 
@@ -149,6 +151,12 @@ def repack_ours(version):
     run("dpkg-deb", "-R", deb("libibverbs1-shift"), root)
     edit_control(root, version)
     return build_deb(root, "ours-" + version)
+
+
+def without_index_of_pages():
+    """man-db's trigger reads every page of the system anew behind each dpkg, and is no matter of these packages."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove("/var/lib/man-db/auto-update")
 
 
 # ---- what programs see --------------------------------------------------------------------------------
@@ -521,6 +529,7 @@ if __name__ == "__main__":
     ours_next = repack_ours("99.0")
     packages_before = rdma_packages()
     privileged_before = privileged()
+    without_index_of_pages()
     run("ldconfig")     # its cache may be older than the machine's last -dev package, which does not renew it
     at_first = state(packages_before)
     print("rdma-core's packages:", *packages_before, flush=True)
@@ -530,13 +539,14 @@ if __name__ == "__main__":
     chosen = [s for s in STEPS if not args.steps or s.__name__ in args.steps.split(",")]
     with Lab("/usr") as the_lab:
         for step in chosen:
+            began = time.monotonic()
             try:
                 step(the_lab)
             except Exception as e:
                 print("".join(p.tail() for p in the_lab.programs))
                 print(f"FAILED {step.__name__}: {e}")
                 sys.exit(1)
-            print(f"ok     {step.__doc__ or step.__name__}", flush=True)
+            print(f"ok     {step.__doc__ or step.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
     run("dpkg", "--purge", *reversed(PACKAGES), "simnic")
     check_state(at_first, "all purged")
     print(f"{len(chosen)} passed, 0 failed; {len(at_first)} lines of state are as before")

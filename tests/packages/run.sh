@@ -63,8 +63,9 @@ $inside sh "$top/enter" "$top" true 2> "$top/why" || skip "no overlay over this 
 
 if [ -z "$debs" ]; then
 	debs=$top/share/debs
-	# Not optimised: it is what is done with files that counts here, and CI has two cores.
-	DEB_BUILD_OPTIONS="noopt noautodbgsym parallel=$(nproc)" "$tree/scripts/make-deb.sh" "$debs"
+	# Not optimised, described or packed well: it is what is done with files that counts here, and CI has two cores.
+	DEB_BUILD_OPTIONS="noopt noautodbgsym parallel=$(nproc)" DEB_CFLAGS_APPEND=-g0 \
+		DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1 "$tree/scripts/make-deb.sh" "$debs"
 	rm -rf "$debs/source"
 else
 	mkdir "$top/share/debs"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The proof (docs/proof/), compiled out of the source tree: what the programs of this folder share."""
 import concurrent.futures
+import fcntl
 import hashlib
 import os
 import re
@@ -61,7 +62,7 @@ def needs(text):
 
 
 class Folder:
-    """A build folder with copies of the sources and what was compiled of them."""
+    """A build folder with copies of the sources and what was compiled of them, for all programs that need it."""
 
     def __init__(self, path):
         self.path = os.path.abspath(path)
@@ -94,6 +95,12 @@ class Folder:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def compile(self, name):
+        """Unless it is there; of two programs that want it, one does."""
+        with open(self.at(name + ".lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.compile_locked(name)
+
+    def compile_locked(self, name):
         mark, marked = self.mark(name), self.at(name + ".mark")
         if os.path.exists(marked) and read(marked) == mark:
             return
@@ -126,14 +133,28 @@ class Folder:
                     ready.add(name)
                     done(name)
 
-    def script(self, name, text):
-        """Runs a text that is no part of the proof; what it printed."""
-        write(self.at(name + ".v"), text)
-        return command(["coqc", "-q", "-Q", ".", LIBRARY, name + ".v"], self.path)
+    def script(self, name, text, into=None):
+        """Runs a text that is no part of the proof, in another folder; what it printed."""
+        into = into or self.path
+        write(os.path.join(into, name + ".v"), text)
+        return command(["coqc", "-q", "-Q", self.path, LIBRARY, name + ".v"], into)
 
-    def extract(self, source, wanted):
-        """Compiles what `source`, an extract.v, needs, and runs it: its .ml file lies in this folder then."""
+    def extract(self, source, wanted, into):
+        """Compiles what `source`, an extract.v, needs, and runs it: its .ml file lies in that folder then."""
         for one in wanted:
             for name in self.closure(one):
                 self.compile(name)
-        self.script(os.path.splitext(os.path.basename(source))[0], read(source))
+        self.script(os.path.splitext(os.path.basename(source))[0], read(source), into)
+
+
+def program_folders(parser, name):
+    """Adds --build, where a program made of the proof goes, and --proof, what is compiled for all of them."""
+    build = os.path.join(ROOT, "build")
+    parser.add_argument("--build", default=os.path.join(build, name))
+    parser.add_argument("--proof", default=os.path.join(build, "proof"), help="the compiled proof, as of run_proof.py")
+
+
+def folders_of(args):
+    """(the compiled proof, where the program goes)"""
+    os.makedirs(args.build, exist_ok=True)
+    return Folder(args.proof), os.path.abspath(args.build)

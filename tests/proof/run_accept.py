@@ -10,7 +10,7 @@
 
 Seeds are printed, and --seed replays them. --replay S prints why schedule S is rejected.
 
-usage: run_accept.py --sim PROGRAM [--build DIR] [--labels N] [--schedules N] [--seed S] [--replay S]
+usage: run_accept.py --sim PROGRAM [--build DIR] [--proof DIR] [--labels N] [--schedules N] [--seed S] [--replay S]
 """
 import argparse
 import os
@@ -70,15 +70,15 @@ MUTANT_SCHEDULES = 500
 MUTANT_TRIES = 160      # the simulation ends at its own first violation, which may come before a label does
 
 
-def build(folder):
+def build(proof, folder):
     """Of the proof, at build time: nothing of it is kept in the source tree."""
-    folder.extract(os.path.join(FOLDER, "acceptor.v"), ["Whole"])
-    folder.extract(os.path.join(coq.HERE, "settle", "settle_oracle.v"), ["Exact"])
+    proof.extract(os.path.join(FOLDER, "acceptor.v"), ["Whole"], folder)
+    proof.extract(os.path.join(coq.HERE, "settle", "settle_oracle.v"), ["Exact"], folder)
     for name in ("accept", "replay"):
-        coq.write(folder.at(name + ".ml"), coq.read(os.path.join(FOLDER, name + ".ml")))
+        coq.write(os.path.join(folder, name + ".ml"), coq.read(os.path.join(FOLDER, name + ".ml")))
         coq.command(["ocamlfind", "ocamlopt", "-w", "-a", "-O3", "-o", name + "_run", "acceptor.mli", "acceptor.ml",
-                     "settle_oracle.mli", "settle_oracle.ml", name + ".ml"], folder.path)
-    return folder.at("accept_run"), folder.at("replay_run")
+                     "settle_oracle.mli", "settle_oracle.ml", name + ".ml"], folder)
+    return os.path.join(folder, "accept_run"), os.path.join(folder, "replay_run")
 
 
 def simulate(sim, replay, seed, schedules, *more, why=()):
@@ -155,15 +155,15 @@ def judge(said):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(coq.ROOT, "build", "proof-accept"))
+    coq.program_folders(parser, "proof-accept")
     parser.add_argument("--sim", required=True, help="failover_sim of this build")
     parser.add_argument("--labels", type=int, default=400000, help="of the random walk")
-    parser.add_argument("--schedules", type=int, default=20000, help="fresh ones; a million: make proof-long")
+    parser.add_argument("--schedules", type=int, default=10000, help="fresh ones; a million: make proof-long")
     parser.add_argument("--replay", type=int)
     parser.add_argument("--seed", type=int, default=int(time.time()) & 0xffffff)
     args = parser.parse_args()
     coq.skip_without_coq()
-    program, replay = build(coq.Folder(args.build))
+    program, replay = build(*coq.folders_of(args))
     if args.replay is not None:
         said, _ = simulate(args.sim, replay, args.replay, 1, why=("why",))
         print(said)

@@ -5,13 +5,15 @@
 All files are compiled; no word in them leaves something unproven; what docs/proof/README.md names exists and
 assumes nothing; coqchk, a checker of its own, goes through all that was compiled.
 
-usage: run_proof.py [--build DIR] [--jobs N] [--quick | --library]
+usage: run_proof.py [--build DIR] [--jobs N] [--quick | --drawn N | --library]
 
 --quick    without coqchk, and only what has changed
+--drawn    coqchk goes through N files, others each time (--only NAME... is printed, and replays them)
 --library  coqchk goes through Coq's own library, too
 """
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -96,10 +98,10 @@ def check_model(folder):
     print(f"{len(rows)} rules of docs/model: {len(set(lemmas))} lemmas, all there")
 
 
-def check_again(folder, library):
+def check_again(folder, names, library):
     """By Coq's independent checker; library: Coq's own with it, which is the same each time."""
     begun = time.monotonic()
-    files = [word for name in coq.names() for word in ([] if library else ["-norec"]) + [f"{coq.LIBRARY}.{name}"]]
+    files = [word for name in names for word in ([] if library else ["-norec"]) + [f"{coq.LIBRARY}.{name}"]]
     said = coq.command(["coqchk", "-silent", "-o", "-Q", ".", coq.LIBRARY, *files], folder.path)
     axioms = re.search(r"\* Axioms:\s*(.*?)\n\s*\n", said, re.S)
     if not axioms or any(not (SEALED.fullmatch(name) and not library) for name in axioms.group(1).split()
@@ -112,12 +114,23 @@ def check_again(folder, library):
     print(f"{'coqchk':12} {time.monotonic() - begun:6.1f} s  no axioms{', in the library neither' if library else ''}")
 
 
+def files_again(args):
+    """What coqchk goes through."""
+    if not args.only and not args.drawn:
+        return coq.names()
+    names = args.only or sorted(random.SystemRandom().sample(coq.names(), args.drawn))
+    print(f"coqchk: --only {' '.join(names)}", flush=True)
+    return names
+
+
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(coq.ROOT, "build", "proof"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--drawn", type=int, default=0)
+    parser.add_argument("--only", nargs="+", choices=coq.names())
     parser.add_argument("--library", action="store_true")
     return parser.parse_args()
 
@@ -139,7 +152,7 @@ def main():
     check_named(folder)
     check_model(folder)
     if not args.quick:
-        check_again(folder, args.library)
+        check_again(folder, files_again(args), args.library)
     print(f"{'all':12} {time.monotonic() - begun:6.1f} s")
     print(f"{len(coq.names())} files, {words['axioms']} axioms, {words['admitted']} admitted")
     return 1 if any(words.values()) else 0

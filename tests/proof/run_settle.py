@@ -6,7 +6,7 @@ All lists of up to N requests (kind, published, fenced, answered), all counts an
 without a dead NIC, also where counts wrap at 2^32; of up to three also with one and two packets each and every expected
 PSN (docs/proof/Exact.v), where those wrap at 2^24. Then each rule of settle.c broken on purpose: it must differ.
 
-usage: run_settle.py --asked PROGRAM [--build DIR] [--requests N]
+usage: run_settle.py --asked PROGRAM [--build DIR] [--proof DIR] [--requests N]
 """
 import argparse
 import os
@@ -19,13 +19,13 @@ ORACLE = os.path.join(coq.HERE, "settle")
 RULES_AT = 2    # requests: enough for each broken rule
 
 
-def build_oracle(folder):
+def build_oracle(proof, folder):
     """The program that is made of the proof: nothing of it is kept in the source tree."""
-    folder.extract(os.path.join(ORACLE, "settle_oracle.v"), ["Exact"])
-    coq.write(folder.at("walk.ml"), coq.read(os.path.join(ORACLE, "walk.ml")))
+    proof.extract(os.path.join(ORACLE, "settle_oracle.v"), ["Exact"], folder)
+    coq.write(os.path.join(folder, "walk.ml"), coq.read(os.path.join(ORACLE, "walk.ml")))
     coq.command(["ocamlfind", "ocamlopt", "-w", "-a", "-O3", "-o", "settle_walk", "settle_oracle.mli",
-                 "settle_oracle.ml", "walk.ml"], folder.path)
-    return folder.at("settle_walk")
+                 "settle_oracle.ml", "walk.ml"], folder)
+    return os.path.join(folder, "settle_walk")
 
 
 def differing(oracle, asked, n, mutant="0"):
@@ -49,11 +49,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--asked", required=True, help="settle_asked of this build")
-    parser.add_argument("--build", default=os.path.join(coq.ROOT, "build", "proof-settle"))
+    coq.program_folders(parser, "proof-settle")
     parser.add_argument("--requests", type=int, default=4)
     args = parser.parse_args()
     coq.skip_without_coq()
-    oracle = build_oracle(coq.Folder(args.build))
+    oracle = build_oracle(*coq.folders_of(args))
     failed = False
     lines, count, first = differing(oracle, args.asked, args.requests)
     print(f"{lines} lists of up to {args.requests} requests: {count} differ", flush=True)

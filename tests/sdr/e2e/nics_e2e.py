@@ -17,6 +17,7 @@ from shiftlab.perftest import Failed
 NICS = 4        # of a host, where one is pulled
 PULL_WRITES = 8     # a busy machine's fault must not come behind the last one
 BACK_WRITES = 40    # long enough for a NIC that is away for a while
+UNEQUAL_WRITES = 120 if LONG else 60
 # How a NIC fails that comes back, at which end, and below which backend; the first have each fault, end and backend once.
 BACK = (("nic-unplug", 0, "root"), ("nic-internal-error", 1, "window"), ("nic-zombie", 0, "stage"),
         ("nic-unplug", 0, "window"), ("nic-unplug", 1, "stage"), ("nic-zombie", 0, "window"))
@@ -222,7 +223,7 @@ def unequal_ends(lab, three):
 
 def unequal_pull(lab, devices, end, nic):
     """A NIC of either end is pulled, with all ways over it, and comes back: each NIC sends its share, every byte is right."""
-    ends = start(lab, ["-d", devices[0], "--channels", 3, "--rate", "150M", "--rtt", "4ms", "--verify", "-n", 120, "-s", "2M",
+    ends = start(lab, ["-d", devices[0], "--channels", 3, "--rate", "150M", "--rtt", "4ms", "--verify", "-n", UNEQUAL_WRITES, "-s", "2M",
                        "--timeout", "60s"], client=["-d", devices[1]])
 
     def carried():
@@ -239,7 +240,7 @@ def unequal_pull(lab, devices, end, nic):
     if over():
         raise Failed(f"NIC {nic} of h{end} did not come back: {before}, {carried()}: {ends[0].tail()} {ends[1].tail()}")
     for i, one in enumerate(results(ends)):
-        if one["writes"] != 120 or one["wrong"] or one["failed"] or one["nics_lost"] != (i == end) or not one["nics_joined"]:
+        if one["writes"] != UNEQUAL_WRITES or one["wrong"] or one["failed"] or one["nics_lost"] != (i == end) or not one["nics_joined"]:
             raise Failed(f"NIC {nic} of h{end}: {one}")
     print(f"     NIC {nic} of h{end} came back: {before}, then {carried()} messages by each", flush=True)
 
