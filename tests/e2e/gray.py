@@ -24,6 +24,7 @@ LOSSY = (*WELL, "--loss", "1e-3")
 LOOKS = 16          # in which nothing is to be found: twice what is summed up
 MORE_STOPS = 40 # of a peer: one that finds no work under way counts no timeout
 NIC = "h0/mlx5_0"
+LEAVES = "its connections leave in order"
 FENCE_NS = 900000000     # an ordered switch that takes a second becomes an abrupt one
 
 
@@ -183,6 +184,18 @@ def last(lab):
     must("nothing moves", not gray.events("switch", "return"))
 
 
+def last_by_order(lab):
+    """The other path is there, but the peer's operator wants its NIC empty: nothing is better there, and nothing is said to leave."""
+    gray = Gray(lab, "on")
+    Ctl(lab, "h1")("drain", "mlx5_1")
+    lab.ctl("link", NIC, *LOSSY)
+    def whys():
+        return {e["why"] for e in gray.wait("gray", hosts=("h0",))}
+    wait_for("a word that it stays", lambda: whys() & {"it is used on, as no other NIC is better", LEAVES}, 60)
+    must("it stays", LEAVES not in whys(), whys())
+    gray.still(LOOKS // 4)
+
+
 def congested(lab):
     """The switch's queue overflows: packets are lost, and what passes takes long."""
     gray = Gray(lab, "on", link=("--rate", "2G", *WELL))
@@ -337,7 +350,7 @@ def slow_from_the_start(lab):
     rated.still_on(0)
 
 
-CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, slow, paused, fewer_lanes,
+CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, last_by_order, congested, slow, paused, fewer_lanes,
                                  fewer_lanes_watched, half_of_two, pci_lanes, retrained, slow_from_the_start)}
 
 if __name__ == "__main__":
