@@ -8,6 +8,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/slow.h"
 #include "shiftlib/nic/rates.h"
@@ -96,6 +97,8 @@ static void act(struct sh_nic *nic, bool changed)
 {
 	bool is = sh_slow_is(nic);
 
+	if (changed)
+		sh_degraded_changed(); /* connections that are away may have less left, or more */
 	if (changed && !is)
 		whole_again(nic);
 	else if (is && sh.config.gray.mode == SH_GRAY_ON)
