@@ -84,7 +84,7 @@ uint32_t sh_gray_choices(const struct sh_nic *nic)
 	uint8_t k;
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (!qp->conn_id || qp->active->nic != nic)
+		if (!qp->conn_id || (qp->active->nic != nic && qp->ctx->nic != nic))
 			continue;
 		for (k = 0; k < qp->paths.n; k++)
 			if (may_take(qp, k))

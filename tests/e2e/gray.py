@@ -196,6 +196,19 @@ def last_by_order(lab):
     gray.still(LOOKS // 4)
 
 
+def both_ends(lab):
+    """The links of both ends damage what they bring. Who finds that out when the connections have left says nothing of their staying."""
+    gray = Gray(lab, "on", gray_hold_ms=3600000)
+    lab.ctl("link", NIC, "off")
+    for host in ("h0", "h1"):
+        lab.ctl("link", f"{host}/mlx5_0", "in", *LOSSY)
+    wait_for("all elsewhere", lambda: all(q["nic"] == "mlx5_1" for h in ("h0", "h1") for q in lab.connections(h)), 60)
+    gray.still_on(1)
+    whys = {e["why"] for e in gray.events("gray")}
+    must("none is said to stay for want of another", LEAVES in whys and not any("no other" in why for why in whys), whys)
+    in_order(gray.events("switch"))
+
+
 def congested(lab):
     """The switch's queue overflows: packets are lost, and what passes takes long."""
     gray = Gray(lab, "on", link=("--rate", "2G", *WELL))
@@ -350,8 +363,9 @@ def slow_from_the_start(lab):
     rated.still_on(0)
 
 
-CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, last_by_order, congested, slow, paused, fewer_lanes,
-                                 fewer_lanes_watched, half_of_two, pci_lanes, retrained, slow_from_the_start)}
+CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, last_by_order, both_ends, congested, slow, paused,
+                                 fewer_lanes, fewer_lanes_watched, half_of_two, pci_lanes, retrained,
+                                 slow_from_the_start)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=2, nics=2))
