@@ -184,6 +184,7 @@ programs: build
 	for way in path preload both; do \
 		python3 tests/e2e/stock_tools.py --build $(B) --shift $$way || failed=1; \
 	done; \
+	python3 tests/e2e/checkpoint.py --build $(B) again || [ $$? -eq 77 ] || failed=1; \
 	python3 tests/e2e/training.py --build $(B) --stock || [ $$? -eq 77 ] || failed=1; \
 	[ -z "$$failed" ]
 

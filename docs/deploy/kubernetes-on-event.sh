@@ -4,7 +4,7 @@
 # bad link. Pods go on; new ones are placed elsewhere. The image needs kubectl; the pod, NODE_NAME and the account of
 # kubernetes-cordon.yaml.
 case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
-"switch peer" | "switch drain") exit 0 ;;	# the other node's NIC; an operator's order
+"switch peer" | "switch drain" | "switch better-nic") exit 0 ;;	# the other node's NIC; an order; to a backup that is back
 switch*) ;;
 "gray packet-loss" | "gray slow-link") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
 *) exit 0 ;;

@@ -4,7 +4,7 @@
 # of this node failed, or has a bad link. The job goes on; the node is drained when it has ended. Runs as the job's user.
 marks=${SHIFT_MARKS:-/var/spool/shift}
 case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
-"switch peer" | "switch drain") exit 0 ;;	# the other node's NIC; an operator's order
+"switch peer" | "switch drain" | "switch better-nic") exit 0 ;;	# the other node's NIC; an order; to a backup that is back
 switch*) ;;
 "gray packet-loss" | "gray slow-link") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
 *) exit 0 ;;

@@ -14,6 +14,12 @@ static uint32_t left_speed(const struct backup_burden *nics, uint32_t n, uint32_
 	return most;
 }
 
+/* What those whose own it is had there. */
+static uint32_t left_whole(const struct backup_burden *nics, uint32_t n, uint32_t nic)
+{
+	return nics[nic].whole ? nics[nic].whole : left_speed(nics, n, nic);
+}
+
 static uint32_t left_away(const struct backup_burden *nics, uint32_t n, uint32_t nic)
 {
 	uint32_t sum = 0, i;
@@ -29,7 +35,7 @@ static uint64_t left_part(const struct backup_burden *nics, uint32_t n, uint32_t
 	uint32_t away = left_away(nics, n, nic);
 	uint32_t all = nics[nic].own > away ? nics[nic].own : away;
 
-	return ((uint64_t)left_speed(nics, n, nic) << LOAD_BITS) * part / all;
+	return ((uint64_t)left_whole(nics, n, nic) << LOAD_BITS) * part / all;
 }
 
 /* What stays of its own on it: all, if none of this process' is. */
@@ -40,7 +46,7 @@ static uint64_t left_own(const struct backup_burden *nics, uint32_t n, uint32_t 
 	if (nics[nic].spare)
 		return 0;
 	if (!away)
-		return (uint64_t)left_speed(nics, n, nic) << LOAD_BITS;
+		return (uint64_t)left_whole(nics, n, nic) << LOAD_BITS;
 	return nics[nic].own > away ? left_part(nics, n, nic, nics[nic].own - away) : 0;
 }
 

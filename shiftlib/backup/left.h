@@ -18,6 +18,8 @@
 
 struct backup_burden {
 	uint32_t speed; /* of any unit; 0: not known, taken to be as fast as the fastest */
+	uint32_t
+		whole; /* what its own traffic was, where its link has become slower than that; else 0 */
 	bool spare;
 	uint32_t own;			  /* connections whose default NIC it is */
 	uint32_t to[BACKUP_MAP_MAX_NICS]; /* of these, how many run on which other one */

@@ -46,17 +46,40 @@ static bool spread_before(const struct backup_way *ways, uint32_t n, const struc
 	return order ? order < 0 : a->turn < b->turn;
 }
 
+/*
+ * Which comes first of those that are alike. Around the ring at the first place; behind it as diced, by what stands before it: around
+ * the ring, all that a block of dead ones had would come to the next one that lives.
+ */
+static uint32_t spread_turn(uint32_t n, uint32_t order, uint8_t path, uint32_t salt)
+{
+	uint64_t mixed = (uint64_t)order << 32 | salt;
+
+	if (!order)
+		return (path + salt) % (n - 1);
+	mixed = (mixed ^ path) * 0x9e3779b97f4a7c15ull;
+	mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9ull;
+	return (uint32_t)(mixed >> 33);
+}
+
+static bool spread_has(uint32_t order, uint8_t path)
+{
+	for (; order; order >>= SC_ORDER_BITS)
+		if (backup_spread_first(order) == path)
+			return true;
+	return false;
+}
+
 /* dealt: of each path at this place of the order; NULL: not counted any more. */
-static uint8_t spread_next(const struct backup_way *ways, uint32_t n, uint32_t taken,
+static uint8_t spread_next(const struct backup_way *ways, uint32_t n, uint32_t order,
 			   const uint32_t *dealt, uint32_t salt)
 {
 	struct option best = { 0 }, option;
 	uint8_t k;
 
 	for (k = 1; k < n; k++) {
-		if (taken >> k & 1)
+		if (spread_has(order, k))
 			continue;
-		option = (struct option){ k, dealt ? dealt[k] : 0, (k + salt) % (n - 1) };
+		option = (struct option){ k, dealt ? dealt[k] : 0, spread_turn(n, order, k, salt) };
 		if (!best.path || spread_before(ways, n, &option, &best))
 			best = option;
 	}
@@ -66,14 +89,13 @@ static uint8_t spread_next(const struct backup_way *ways, uint32_t n, uint32_t t
 uint32_t backup_spread_draw(const struct backup_load *load, const struct backup_way *ways,
 			    uint32_t n, uint32_t salt)
 {
-	uint32_t order = 0, taken = 0, place;
+	uint32_t order = 0, place;
 	const uint32_t *dealt = load->first;
 	uint8_t path;
 
 	for (place = 0; place + 1 < n; place++) {
-		path = spread_next(ways, n, taken, dealt, salt);
+		path = spread_next(ways, n, order, dealt, salt);
 		order |= (uint32_t)path << SC_ORDER_BITS * place;
-		taken |= 1u << path;
 		dealt = place ? NULL : load->second[path];
 		/* third choices begin elsewhere for each that has the same first two */
 		salt += place ? 0 : load->first[path];

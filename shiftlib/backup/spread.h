@@ -28,8 +28,8 @@ struct backup_load {
 /* Of one path. */
 struct backup_way {
 	uint32_t
-		speed; /* of any unit, of the slower end; 0: not known, taken to be as fast as the fastest */
-	bool last; /* only when no other is left */
+		speed; /* of any unit, of the NIC at the end that draws; 0: not known, taken to be as fast as the fastest */
+	bool last;     /* only when no other is left */
 	uint32_t
 		carries; /* connections whose own it is: of two that are alike, the one with fewer comes first */
 	uint32_t peers; /* that went to it first, of those that lead to the same peer; likewise */

@@ -6,6 +6,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/incident.h"
+#include "shiftlib/conn/slow.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/report/metrics.h"
 
@@ -55,8 +56,11 @@ static void burden(struct backup_burden *out, const struct sh_nic *nic)
 {
 	const struct backup_map *map = &sh_nics.map;
 	uint8_t i = nic->index, k;
+	uint32_t now, whole;
 
+	sh_slow_figures(nic, &now, &whole);
 	out->speed = nic->address.speed;
+	out->whole = sh_slow_is(nic) ? whole : 0;
 	out->own = sh_conns.spread[i].carries;
 	out->spare = sh_conns_spare(nic);
 	for (k = 0; k < map->n_backups[i] && k + 1 < SC_MAX_PATHS; k++)

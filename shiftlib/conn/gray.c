@@ -65,6 +65,15 @@ static bool in_question(const struct sh_nic *nic)
 
 /* ---- whom else it concerns ------------------------------------------------------------------ */
 
+/* One that the peer wants empty is none. */
+static bool may_take(const struct sh_qp *qp, uint8_t path)
+{
+	const struct sc_masks *peer = &qp->core.peer.paths;
+
+	return sh_nic_up(qp->ctx->path[path]) &&
+	       qp->paths.up & ~(peer->drained & ~peer->homed) & 1u << path;
+}
+
 uint32_t sh_gray_choices(const struct sh_nic *nic)
 {
 	uint32_t found = 1u << nic->index;
@@ -72,10 +81,10 @@ uint32_t sh_gray_choices(const struct sh_nic *nic)
 	uint8_t k;
 
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if (!qp->conn_id || qp->active->nic != nic)
+		if (!qp->conn_id || (qp->active->nic != nic && qp->ctx->nic != nic))
 			continue;
 		for (k = 0; k < qp->paths.n; k++)
-			if (sh_nic_up(qp->ctx->path[k]) && qp->paths.up >> k & 1)
+			if (may_take(qp, k))
 				found |= 1u << qp->ctx->path[k]->index;
 	}
 	return found;
@@ -83,16 +92,16 @@ uint32_t sh_gray_choices(const struct sh_nic *nic)
 
 bool sh_gray_may_leave(const struct sh_nic *nic)
 {
-	uint32_t found = sh_gray_choices(nic), n = 0, sick = 0, drained = 0, i;
+	uint32_t found = sh_gray_choices(nic), n = 0, sick = 0, well = 0, i;
 
 	for (i = 0; i < sh_nics.n; i++) {
 		if (!(found >> i & 1))
 			continue;
 		n++;
 		sick += in_question(&sh_nics.nic[i]);
-		drained += sh_nics.nic[i].drained != 0;
+		well += !in_question(&sh_nics.nic[i]) && !sh_nics.nic[i].drained;
 	}
-	return sh_gray_may_drain(n, sick, drained);
+	return sh_gray_may_drain(n, sick, well);
 }
 
 /* Somebody has left it, or is about to: what was counted is of a traffic that is no more. */
@@ -187,7 +196,7 @@ static void peek(struct gray_nic *own, const struct gray_job *task)
 {
 	const struct sh_gray_counts *last = &own->core.last;
 
-	if (task->told && own->core.known &&
+	if (task->told && own->core.known && task->counts.files == last->files &&
 	    task->counts.gaps + task->counts.naks > last->gaps + last->naks)
 		own->gaps_at = sh_now_ns();
 }

@@ -21,7 +21,7 @@ void sh_gray_peek(struct sh_nic *nic, uint64_t now);
 bool sh_gray_gaps(const struct sh_nic *nic, uint64_t now);
 /* Lock held: the operator wants it to be used. */
 void sh_gray_use(struct sh_nic *nic);
-/* Lock held. NICs, as bits by their index, that connections which run there could use instead, itself included. */
+/* Lock held. NICs, as bits by their index, that connections which run there, or have left it, could use instead, itself included. */
 uint32_t sh_gray_choices(const struct sh_nic *nic);
 bool sh_gray_may_leave(const struct sh_nic *nic); /* they could: enough of these are well */
 

@@ -8,6 +8,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/judged.h"
 #include "shiftlib/conn/slow.h"
@@ -84,6 +85,8 @@ static const struct sh_judge slow_judge = { .drain = SH_DRAIN_SLOW,
 
 static void act(struct sh_nic *nic, bool changed)
 {
+	if (changed)
+		sh_degraded_changed(); /* connections that are away may have less left, or more */
 	sh_judged_act(&slow_judge, &of(nic)->judged, nic, sh_slow_is(nic), changed);
 }
 

@@ -27,7 +27,7 @@ static void counts_add(struct sh_gray_counts *sum, const struct sh_gray_counts *
 	sum->unready += more->unready;
 }
 
-/* False: one has fallen, so they began anew. */
+/* False: one has fallen, so they began anew; or they are sums of other files, as one could not be read then, or now. */
 static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_counts *last,
 			 struct sh_gray_counts *out)
 {
@@ -41,10 +41,11 @@ static bool counts_since(const struct sh_gray_counts *now, const struct sh_gray_
 		.marks = now->marks - last->marks,
 		.unready = now->unready - last->unready,
 	};
-	return now->packets >= last->packets && now->naks >= last->naks &&
-	       now->gaps >= last->gaps && now->timeouts >= last->timeouts &&
-	       now->duplicates >= last->duplicates && now->damaged >= last->damaged &&
-	       now->marks >= last->marks && now->unready >= last->unready;
+	return now->files == last->files && now->packets >= last->packets &&
+	       now->naks >= last->naks && now->gaps >= last->gaps &&
+	       now->timeouts >= last->timeouts && now->duplicates >= last->duplicates &&
+	       now->damaged >= last->damaged && now->marks >= last->marks &&
+	       now->unready >= last->unready;
 }
 
 /* A gap makes many packets come behind it: of a receiver, what had to be sent again counts. */
@@ -288,7 +289,7 @@ void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trip
 	trip->n = 0;
 }
 
-bool sh_gray_may_drain(uint32_t n, uint32_t sick, uint32_t drained)
+bool sh_gray_may_drain(uint32_t n, uint32_t sick, uint32_t well)
 {
-	return n > 1 && sick * 2 <= n && drained + 1 < n;
+	return well && sick * 2 <= n;
 }

@@ -35,7 +35,7 @@ enum sh_gray_witness {
 	SH_GRAY_SLOW = 8, /* counts beside damage only */
 };
 
-/* All that a port has counted since it exists. What it does not count is 0. */
+/* All that a port has counted since it exists. What it does not count, or cannot tell now, is 0. */
 struct sh_gray_counts {
 	uint64_t packets;    /* both ways; 0 for ever: it does not tell */
 	uint64_t naks;	     /* as requester: gaps that the other end or this one saw */
@@ -45,6 +45,8 @@ struct sh_gray_counts {
 	uint64_t damaged;    /* packets that the port took for no packets */
 	uint64_t marks;	     /* of congestion */
 	uint64_t unready;    /* RNR, both ways */
+	uint32_t
+		files; /* of which these are the sums: with those of others they cannot be compared */
 };
 
 /* Round trips since the last look. */
@@ -113,8 +115,8 @@ void sh_gray_trip_look(struct sh_gray_trip *trip, bool calm, struct sh_gray_trip
 
 /*
  * May a NIC that was judged sick be drained? n: those that could carry its traffic, it included; sick: how many of them
- * are; drained: how many are so already. Where more than half of them are sick, it is the fabric, and no NIC.
+ * are; well: how many are not, nor are drained. Where more than half of them are sick, it is the fabric, and no NIC.
  */
-bool sh_gray_may_drain(uint32_t n, uint32_t sick, uint32_t drained);
+bool sh_gray_may_drain(uint32_t n, uint32_t sick, uint32_t well);
 
 #endif

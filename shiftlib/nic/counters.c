@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "shiftlib/nic/counters.h"
+#include "shiftlib/nic/netdev.h"
 
 /* Below ports/1. Of several names of one thing a driver has one. */
 struct file {
@@ -16,8 +17,8 @@ struct file {
 #define TO(member) offsetof(struct sh_gray_counts, member)
 
 /*
- * mlx5; and the software RDMA of the kernel (rxe), which counts neither timeouts nor damage. symbol_error is not among
- * them: links with forward error correction have such errors all the time, and repair them.
+ * mlx5; and the software RDMA of the kernel (rxe), which counts no timeouts. symbol_error is not among them: links with
+ * forward error correction have such errors all the time, and repair them.
  */
 static const struct file files[] = {
 	{ "counters/port_xmit_packets", TO(packets) },
@@ -40,23 +41,36 @@ static const struct file files[] = {
 	{ "hw_counters/send_rnr_err", TO(unready) },
 };
 
-static uint64_t value_of(int port, const char *name)
+#define N_FILES (sizeof(files) / sizeof(files[0]))
+
+_Static_assert(N_FILES < 32, "each has a bit, and so has the network interface");
+
+/* False: there is none, it cannot be read now, or no number is in it. */
+static bool value_of(int port, const char *name, uint64_t *value)
 {
-	char text[32];
+	char text[32], *end;
 	int fd = openat(port, name, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
-		return 0;
+		return false;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
-	return strtoull(text, NULL, 10);
+	*value = strtoull(text, &end, 10);
+	return end != text;
+}
+
+static void count(struct sh_gray_counts *out, size_t file, size_t to, uint64_t value)
+{
+	out->files |= 1u << file;
+	*(uint64_t *)((char *)out + to) += value;
 }
 
 bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_counts *out)
 {
 	char path[256];
+	uint64_t value;
 	int port;
 
 	memset(out, 0, sizeof(*out));
@@ -64,8 +78,11 @@ bool sh_counters_read(const char *sysfs, const char *device, struct sh_gray_coun
 	port = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (port < 0)
 		return false;
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		*(uint64_t *)((char *)out + files[i].to) += value_of(port, files[i].name);
+	for (size_t i = 0; i < N_FILES; i++)
+		if (value_of(port, files[i].name, &value))
+			count(out, i, files[i].to, value);
 	close(port);
+	if (sh_netdev_damaged(sysfs, device, &value))
+		count(out, N_FILES, TO(damaged), value);
 	return out->packets != 0;
 }

@@ -282,3 +282,16 @@ int sh_netdev_of(const char *sysfs, const char *nic)
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net", sysfs, nic);
 	return netdev_only_one(path);
 }
+
+bool sh_netdev_damaged(const char *sysfs, const char *nic, uint64_t *out)
+{
+	int index = sh_netdev_of(sysfs, nic);
+	unsigned long value;
+	char name[IF_NAMESIZE];
+
+	if (!index || !if_indextoname((unsigned int)index, name) ||
+	    netdev_number(sysfs, name, "statistics/rx_crc_errors", 10, &value))
+		return false;
+	*out = value;
+	return true;
+}

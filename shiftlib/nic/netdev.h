@@ -40,5 +40,7 @@ int sh_netdev_state(const char *sysfs, int ifindex, struct sh_netdev_state *out)
  * none in this network namespace, or not only one.
  */
 int sh_netdev_of(const char *sysfs, const char *nic);
+/* How many packets that interface has got with a wrong checksum; of a RoCE NIC's port its driver may tell it here only. */
+bool sh_netdev_damaged(const char *sysfs, const char *nic, uint64_t *out);
 
 #endif

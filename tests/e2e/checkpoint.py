@@ -5,6 +5,8 @@ and resumes; its parameters equal those of a training that nothing has disturbed
 behind such a checkpoint, where the NIC stays away for longer than it was told to wait; and not where it is not to.
 
   checkpoint.py --build DIR [CASE...]
+
+again, which make programs runs: one that has stopped by itself is started again, and resumes likewise.
 """
 import argparse
 import os
@@ -137,6 +139,11 @@ def case_restart(lab, python):
     stopped(lab, python, os.path.join(lab.folder, "checkpoint.pt"))
 
 
+def case_again(lab, python):
+    checkpoint = os.path.join(lab.folder, "checkpoint.pt")
+    resumes(lab, python, checkpoint, stopped(lab, python, checkpoint))
+
+
 def case_never(lab, python):
     """It is told not to stop, so it runs on, degraded for longer than it would have waited above; and when the NIC is back,
     nobody is degraded."""
@@ -169,19 +176,20 @@ def resumes(lab, python, checkpoint, steps):
 
 
 CASES = {"asked": case_asked, "restart": case_restart, "never": case_never}
+LONGER = {"again": case_again}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True)
-    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES, *LONGER])
     args = parser.parse_args()
     try:
         python = find_torch(args.build)
     except jobs.Missing as missing:
         print(f"skipped: {missing}")
         return SKIPPED
-    passed = [run_case(args.build, name, lambda lab, name=name: CASES[name](lab, python))
+    passed = [run_case(args.build, name, lambda lab, name=name: {**CASES, **LONGER}[name](lab, python))
               for name in args.cases or CASES]
     return 0 if all(passed) else 1
 

@@ -25,6 +25,7 @@ LOOKS = 16          # in which nothing is to be found: twice what is summed up
 MORE_STOPS = 40 # of a peer: one that finds no work under way counts no timeout
 GAPS = ("packet_seq_err", "out_of_sequence", "implied_nak_seq_err")
 NIC = "h0/mlx5_0"
+LEAVES = "its connections leave in order"
 FENCE_NS = 900000000     # an ordered switch that takes a second becomes an abrupt one
 
 
@@ -184,6 +185,31 @@ def last(lab):
     must("nothing moves", not gray.events("switch", "return"))
 
 
+def last_by_order(lab):
+    """The other path is there, but the peer's operator wants its NIC empty: nothing is better there, and nothing is said to leave."""
+    gray = Gray(lab, "on")
+    Ctl(lab, "h1")("drain", "mlx5_1")
+    lab.ctl("link", NIC, *LOSSY)
+    def whys():
+        return {e["why"] for e in gray.wait("gray", hosts=("h0",))}
+    wait_for("a word that it stays", lambda: whys() & {"it is used on, as no other NIC is better", LEAVES}, 60)
+    must("it stays", LEAVES not in whys(), whys())
+    gray.still(LOOKS // 4)
+
+
+def both_ends(lab):
+    """The links of both ends damage what they bring. Who finds that out when the connections have left says nothing of their staying."""
+    gray = Gray(lab, "on", gray_hold_ms=3600000)
+    lab.ctl("link", NIC, "off")
+    for host in ("h0", "h1"):
+        lab.ctl("link", f"{host}/mlx5_0", "in", *LOSSY)
+    wait_for("all elsewhere", lambda: all(q["nic"] == "mlx5_1" for h in ("h0", "h1") for q in lab.connections(h)), 60)
+    gray.still_on(1)
+    whys = {e["why"] for e in gray.events("gray")}
+    must("none is said to stay for want of another", LEAVES in whys and not any("no other" in why for why in whys), whys)
+    in_order(gray.events("switch"))
+
+
 def congested(lab):
     """The switch's queue overflows: packets are lost, and what passes takes long."""
     gray = Gray(lab, "on", link=("--rate", "2G", *WELL))
@@ -341,8 +367,9 @@ def slow_from_the_start(lab):
     rated.still_on(0)
 
 
-CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, congested, slow, paused, fewer_lanes,
-                                 fewer_lanes_watched, half_of_two, pci_lanes, retrained, slow_from_the_start)}
+CASES = {f.__name__: f for f in (lossy, one_way, watched, off, order, last, last_by_order, both_ends, congested, slow, paused,
+                                 fewer_lanes, fewer_lanes_watched, half_of_two, pci_lanes, retrained,
+                                 slow_from_the_start)}
 
 if __name__ == "__main__":
     sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=2, nics=2))

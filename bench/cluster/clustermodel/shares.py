@@ -2,8 +2,8 @@
 """How many times as long a step's communication takes while NICs are dead, in closed form: a step ends with its
 busiest NIC. rail.py finds the same from flows, which tests/bench holds it to.
 
-pair     all queue pairs of a dead NIC move to its mate (SHIFT_BACKUP=auto)
-spread   they are shared out over all NICs of the host that live (SHIFT_BACKUP=spread)"""
+pair     all queue pairs of a dead NIC move to its mate (SHIFT_BACKUP=pair)
+spread   they are shared out over all NICs of the host that live (SHIFT_BACKUP=spread, and auto with several NICs)"""
 import math
 
 BACKUPS = ("pair", "spread")

@@ -91,6 +91,27 @@ static void spare(void **state)
 	assert_int_equal(backup_left(nics, NICS), 500);
 }
 
+/* Its connections have left it, as it is slow: they still have to carry what they did. */
+static void slow(void **state)
+{
+	struct backup_burden nics[NICS];
+
+	(void)state;
+	host(nics);
+	nics[0].speed = 100000;
+	nics[0].whole = 400000;
+	nics[0].own = NICS - 1;
+	for (uint32_t i = 1; i < NICS; i++)
+		nics[0].to[i] = 1;
+	assert_int_equal(backup_left(nics, NICS), 875);
+	/* and it has to carry its own, beside a guest's */
+	host(nics);
+	nics[0].speed = 100000;
+	nics[0].whole = 400000;
+	nics[1].to[0] = EACH;
+	assert_int_equal(backup_left(nics, NICS), 125);
+}
+
 /* ---- against another way to add it up ------------------------------------------------------- */
 
 static double speed(const struct backup_burden nics[NICS], uint32_t i)
@@ -102,6 +123,11 @@ static double speed(const struct backup_burden nics[NICS], uint32_t i)
 	for (uint32_t k = 0; k < NICS; k++)
 		most = nics[k].speed > most ? nics[k].speed : most;
 	return most;
+}
+
+static double whole(const struct backup_burden nics[NICS], uint32_t i)
+{
+	return nics[i].whole ? nics[i].whole : speed(nics, i);
 }
 
 static double by_doubles(const struct backup_burden nics[NICS])
@@ -116,10 +142,10 @@ static double by_doubles(const struct backup_burden nics[NICS])
 			away += nics[i].to[k];
 		all = nics[i].own > away ? nics[i].own : away;
 		if (!nics[i].spare)
-			load[i] += speed(nics, i) * (all ? (double)(all - away) / all : 1);
+			load[i] += whole(nics, i) * (all ? (double)(all - away) / all : 1);
 		for (uint32_t k = 0; k < NICS; k++) {
 			guest[k] |= nics[i].to[k] != 0;
-			load[k] += nics[i].to[k] ? speed(nics, i) * nics[i].to[k] / all : 0;
+			load[k] += nics[i].to[k] ? whole(nics, i) * nics[i].to[k] / all : 0;
 		}
 	}
 	for (uint32_t i = 0; i < NICS; i++)
@@ -137,6 +163,8 @@ static void random_loads(void **state)
 		memset(nics, 0, sizeof(nics));
 		for (uint32_t i = 0; i < NICS; i++) {
 			nics[i].speed = (uint32_t)random_below(&rng, 5) * 100000;
+			nics[i].whole = nics[i].speed *
+					(uint32_t)random_below(&rng, 3); /* 0: it is whole */
 			nics[i].own = (uint32_t)random_below(&rng, 5000);
 			nics[i].spare = !nics[i].own && random_below(&rng, 2);
 			for (uint32_t k = 0; k < NICS; k++)
@@ -150,9 +178,9 @@ static void random_loads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_away), cmocka_unit_test(pair),
-		cmocka_unit_test(spread),      cmocka_unit_test(second_fault),
-		cmocka_unit_test(spare),       cmocka_unit_test(random_loads),
+		cmocka_unit_test(nobody_away),	cmocka_unit_test(pair),	 cmocka_unit_test(spread),
+		cmocka_unit_test(second_fault), cmocka_unit_test(spare), cmocka_unit_test(slow),
+		cmocka_unit_test(random_loads),
 	};
 
 	rng = random_seed("left_test");

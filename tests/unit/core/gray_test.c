@@ -402,12 +402,13 @@ static void test_trips_under_a_load_that_begins(void **state)
 
 static void test_who_may_be_drained(void **state)
 {
-	assert_true(sh_gray_may_drain(2, 1, 0));
+	assert_true(sh_gray_may_drain(2, 1, 1));
 	assert_false(sh_gray_may_drain(1, 1, 0)); /* the only one */
 	assert_false(sh_gray_may_drain(2, 2, 0)); /* which of them? */
-	assert_false(sh_gray_may_drain(2, 1, 1)); /* the last one */
-	assert_true(sh_gray_may_drain(8, 4, 3));
-	assert_false(sh_gray_may_drain(8, 5, 0));
+	assert_false(sh_gray_may_drain(2, 1, 0)); /* the other one is drained */
+	assert_false(sh_gray_may_drain(4, 2, 0)); /* two are drained, and the third is no better */
+	assert_true(sh_gray_may_drain(8, 4, 4));
+	assert_false(sh_gray_may_drain(8, 5, 3));
 }
 
 int main(void)

@@ -16,6 +16,7 @@ CASES = [  # kind, cause, why, whether the node is in question
     ("switch", "retry-exceeded", "", True),
     ("switch", "peer", "", False),
     ("switch", "drain", "", False),
+    ("switch", "better-nic", "", False),    # from one backup to another, behind a fault of the other node, say
     ("return", "better-nic", "", False),
     ("gray", "packet-loss", LEAVES, True),
     ("gray", "packet-loss", "it is only watched", False),
