@@ -210,7 +210,6 @@ static void home_open(struct home_group *group, struct sh_qp *qp)
 
 	if (!m->shut || qp->app.state != IBV_QPS_RTS || !(asks || home_lets_in(group, qp->ctx)))
 		return;
-	sh_log(SH_LOG_INFO, "QP 0x%06x takes atomics from now on", qp->qp->qp_num);
 	m->shut = false;
 	sh_rights_restore(qp);
 }

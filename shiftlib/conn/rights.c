@@ -5,6 +5,7 @@
  * NIC does not say that it obeyed is given up.
  */
 #include <stdlib.h>
+#include <string.h>
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/conn/carrier.h"
@@ -22,6 +23,7 @@ struct rights_job {
 	uint32_t epoch;
 	struct ibv_qp_attr attr;
 	int mask, ret;
+	bool restores; /* what was withheld: who waits for it is told when it is there */
 };
 
 static void rights_run(struct sh_job *job)
@@ -39,6 +41,17 @@ static void rights_give_up(struct sh_qp *qp, const struct sh_carrier *carrier)
 	sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
 }
 
+static void rights_tell(const struct rights_job *task)
+{
+	uint32_t number = task->qp->qp->qp_num;
+
+	if (task->ret)
+		sh_log(SH_LOG_WARN, "QP 0x%06x goes on refusing atomics: %s", number,
+		       strerror(task->ret));
+	else
+		sh_log(SH_LOG_INFO, "QP 0x%06x takes atomics from now on", number);
+}
+
 static void rights_done(struct sh_job *job)
 {
 	struct rights_job *task = (struct rights_job *)job;
@@ -52,6 +65,8 @@ static void rights_done(struct sh_job *job)
 		if ((task->ret || job->canceled) && !carrier->to_error)
 			rights_give_up(qp, carrier);
 	}
+	if (task->restores && !job->canceled)
+		rights_tell(task);
 	pthread_cond_broadcast(&sh.idle);
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
@@ -59,7 +74,7 @@ static void rights_done(struct sh_job *job)
 }
 
 static bool rights_submit_to(struct sh_qp *qp, struct sh_worker *worker, struct ibv_qp *real,
-			     uint32_t epoch, int mask)
+			     uint32_t epoch, int mask, bool restores)
 {
 	struct rights_job *task = calloc(1, sizeof(*task));
 
@@ -72,6 +87,7 @@ static bool rights_submit_to(struct sh_qp *qp, struct sh_worker *worker, struct 
 		.epoch = epoch,
 		.attr = qp->app.attr,
 		.mask = mask,
+		.restores = restores,
 	};
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(worker, &task->job))
@@ -81,12 +97,12 @@ static bool rights_submit_to(struct sh_qp *qp, struct sh_worker *worker, struct 
 	return false;
 }
 
-static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask)
+static bool rights_submit(struct sh_qp *qp, struct sh_carrier *carrier, int mask, bool restores)
 {
 	struct sh_worker *worker = sh_carrier_worker(carrier);
 
 	carrier->rights_jobs++;
-	if (rights_submit_to(qp, worker, carrier->qp, carrier->epoch, mask))
+	if (rights_submit_to(qp, worker, carrier->qp, carrier->epoch, mask, restores))
 		return true;
 	carrier->rights_jobs--;
 	return false;
@@ -131,7 +147,7 @@ void sh_rights_follow(struct sh_qp *qp, int mask)
 	for (i = 1; i < SH_MAX_CARRIERS; i++) {
 		carrier = sh_carrier_at(qp, i);
 		if (rights_concern(carrier) &&
-		    (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask)))
+		    (sh_carrier_dead(carrier) || !rights_submit(qp, carrier, mask, false)))
 			rights_give_up(qp, carrier);
 	}
 	sh_job_begin(&qp->busy);
@@ -144,14 +160,15 @@ static bool rights_restore_foreign(struct sh_qp *qp)
 	const struct sh_nic *nic = qp->ctx->nic;
 
 	return nic->prompt &&
-	       rights_submit_to(qp, nic->prompt, qp->qp, 0, IBV_QP_ACCESS_FLAGS);
+	       rights_submit_to(qp, nic->prompt, qp->qp, 0, IBV_QP_ACCESS_FLAGS, true);
 }
 
 static bool rights_restore_driven(struct sh_qp *qp)
 {
 	struct sh_carrier *own = &qp->carriers.own;
 
-	return sh_carrier_dead(own) || own->to_error || rights_submit(qp, own, IBV_QP_ACCESS_FLAGS);
+	return sh_carrier_dead(own) || own->to_error ||
+	       rights_submit(qp, own, IBV_QP_ACCESS_FLAGS, true);
 }
 
 void sh_rights_restore(struct sh_qp *qp)
