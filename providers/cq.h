@@ -28,8 +28,9 @@ struct sp_cq_ops {
 	/* The ring of the application's own CQ. */
 	struct sp_cq_ring *(*own_ring)(struct sp_cq *cq);
 	/* A completion event of this ring's CQ was read (moves the arm number). On the data path:
-	 * takes no lock. Not behind sp_cq_ring_del or sp_cq_undrive. */
-	void (*event_read)(struct sp_cq_ring *ring);
+	 * takes no lock. Not behind sp_cq_ring_del or sp_cq_undrive. True: other rings, or software, may
+	 * have told of the same completion queue, too. */
+	bool (*event_read)(struct sp_cq_ring *ring);
 	/* [shell] Move all that is in the hardware rings to the backlog, error completions
 	 * into the carriers' accounts. A poller between start_poll and end_poll does not
 	 * hinder it. -ENOMEM. */

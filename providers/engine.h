@@ -88,9 +88,9 @@ static inline struct sp_cq_ring *sp_cq_own_ring(struct sp_cq *cq)
 	return sp_engine(cq)->cq.own_ring(cq);
 }
 
-static inline void sp_cq_event_read(struct sp_cq_ring *ring)
+static inline bool sp_cq_event_read(struct sp_cq_ring *ring)
 {
-	sp_engine(ring)->cq.event_read(ring);
+	return sp_engine(ring)->cq.event_read(ring);
 }
 
 static inline int sp_cq_collect(struct sp_cq *cq)

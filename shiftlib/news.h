@@ -25,7 +25,7 @@ void sh_news_setup_goes_on(void); /* now and then meanwhile */
 
 /* On the data path, no lock held: an event of this ring's CQ was read, before the application hears
  * of it. */
-void sh_news_cq_event_read(struct sp_cq_ring *ring);
+bool sh_news_cq_event_read(struct sp_cq_ring *ring);
 
 /* ---- nic/ ----------------------------------------------------------------------------------- */
 

@@ -63,7 +63,7 @@ void led_backlog_event(struct sp_cq *cq, bool solicited)
 	if (!armings_answer(&cq->armings[LED_ARMED_ANY]) &&
 	    (!solicited || !armings_answer(&cq->armings[LED_ARMED_SOLICITED])))
 		return;
-	led_cq_event_read(&cq->ring);
+	(void)led_cq_event_read(&cq->ring);
 	cq->dev->cb->cq_event(cq->cookie);
 }
 

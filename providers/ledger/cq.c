@@ -534,13 +534,14 @@ enum led_armed led_cq_armed(struct sp_cq *cq)
 }
 
 /* An event answers all armings so far. Without the lock. */
-void led_cq_event_read(struct sp_cq_ring *ring)
+bool led_cq_event_read(struct sp_cq_ring *ring)
 {
 	for (int kind = LED_ARMED_ANY; kind < LED_ARMED_NOT; kind++) {
 		struct led_armings *armings = &ring->cq->armings[kind];
 
 		atomic_store(&armings->told, atomic_load(&armings->count));
 	}
+	return atomic_load_explicit(&ring->cq->slow_to_arm, memory_order_relaxed);
 }
 
 /* Its own ring is armed. */

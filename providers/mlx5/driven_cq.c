@@ -201,7 +201,7 @@ struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
  * Without the lock, as in libmlx5. The armings first: see notify(). The arm number has two of the
  * word's bits, 28 and 29 (PRM: CQ arm doorbell).
  */
-void ring_cq_event_read(struct sp_cq_ring *ring)
+bool ring_cq_event_read(struct sp_cq_ring *ring)
 {
 	const uint64_t one = ring_first_word(htobe32(1u << 28));
 	const uint64_t carry = ring_first_word(htobe32(1u << 30));
@@ -218,6 +218,7 @@ void ring_cq_event_read(struct sp_cq_ring *ring)
 			   atomic_load(&armings[RING_ARMED_SOLICITED].count)) %
 			  RING_ARMING))
 		ring_cq_wait_armers(ring->cq);
+	return atomic_load_explicit(&ring->cq->lone, memory_order_relaxed) != ring;
 }
 
 /* -- collect ----------------------------------------------------------------------------------- */

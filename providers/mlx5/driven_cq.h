@@ -14,7 +14,7 @@ int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow
 		     struct sp_cq_ring **out);
 void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring);
 struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq);
-void ring_cq_event_read(struct sp_cq_ring *ring);
+bool ring_cq_event_read(struct sp_cq_ring *ring);
 int ring_cq_collect(struct sp_cq *cq);
 int ring_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real);
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real);

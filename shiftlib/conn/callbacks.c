@@ -102,7 +102,7 @@ const struct sp_callbacks sh_callbacks = {
 	.srq_limit = sh_srq_cb_limit,
 };
 
-void sh_news_cq_event_read(struct sp_cq_ring *ring)
+bool sh_news_cq_event_read(struct sp_cq_ring *ring)
 {
-	sp_cq_event_read(ring);
+	return sp_cq_event_read(ring);
 }

@@ -1,11 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Completion events: raised by software, read from all sources, acknowledged. The data path. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include "shiftlib/facade/internal.h"
 #include "shiftlib/news.h"
 
 #define IN_A_ROW_MAX 16
+
+/* ---- edges ---------------------------------------------------------------------------------------------- */
+
+/*
+ * On stock a completion queue has told of itself once until that is read, and who waits for edges (EPOLLET) and reads one event at
+ * each goes by that. Here another NIC, or software, may have told of the same queue: two events, and one edge if they came
+ * together. What is left unread gets an edge of its own: a descriptor that is added to an epoll when it is readable gives one,
+ * as one that is changed while it waits to be looked at does not.
+ */
+static __attribute__((noinline, cold)) void edge_again(struct sh_comp_channel *ch)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct pollfd fds[SH_COMP_CHANNEL_SOURCES_MAX + 1];
+	uint32_t n = atomic_load(&ch->n_sources), i;
+	int state, saved = errno;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&ch->lock);
+	for (i = 0; i < n; i++) /* poll(2) leaves out those that are none */
+		fds[i] = (struct pollfd){ .fd = atomic_load(&ch->sources[i].fd), .events = POLLIN };
+	fds[n] = (struct pollfd){ .fd = ch->raise_fd, .events = POLLIN };
+	for (i = poll(fds, n + 1, 0) > 0 ? 0 : n + 1; i <= n; i++) {
+		if (!(fds[i].revents & POLLIN))
+			continue;
+		event.data.fd = fds[i].fd;
+		epoll_ctl(ch->facade.fd, EPOLL_CTL_DEL, fds[i].fd, NULL);
+		while (epoll_ctl(ch->facade.fd, EPOLL_CTL_ADD, fds[i].fd, &event) &&
+		       errno == ENOMEM)
+			poll(NULL, 0, 1);
+		break;
+	}
+	pthread_mutex_unlock(&ch->lock);
+	pthread_setcancelstate(state, NULL);
+	errno = saved;
+}
 
 /* ---- software events ----------------------------------------------------------------------------------- */
 
@@ -95,6 +132,8 @@ static int raised_take(struct sh_comp_channel *ch, struct ibv_cq **cq)
 	if (!ret)
 		*cq = events->cq;
 	pthread_mutex_unlock(&ch->lock);
+	if (!ret)
+		edge_again(ch);
 	return ret;
 }
 
@@ -127,8 +166,10 @@ event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_c
 
 	event_replay(ch, cq);
 	also = atomic_load(&feed->also);
-	if (also)
-		sh_news_cq_event_read(also);
+	if (!also)
+		return;
+	sh_news_cq_event_read(also);
+	edge_again(ch);
 }
 
 /* Of a CQ that is being destroyed: nobody shall hear of it. libibverbs waits for this one. */
@@ -177,8 +218,8 @@ static inline __attribute__((always_inline)) int event_take(struct sh_comp_chann
 	ring = atomic_load(&feed->ring);
 	if (unlikely(!ring))
 		event_provider(ch, feed, *cq);
-	else
-		sh_news_cq_event_read(ring);
+	else if (unlikely(sh_news_cq_event_read(ring)))
+		edge_again(ch);
 	*cq = feed->events->cq;
 	return 0;
 }

@@ -32,6 +32,7 @@ static void moves_from(enum sh_nic_state state)
 	sh_incident_moves(&qp);
 	assert_int_not_equal(qp.incident.moving, 0);
 	sh_incident_left(&qp);
+	assert_int_equal(sh_worker_stop(nic.prompt, UINT64_MAX / 2), 0);
 }
 
 static void one_that_is_open_in_name(void **state)

@@ -33,10 +33,12 @@ static struct sp_cq_ring *ring_of(struct ibv_cq *cq)
 }
 
 static _Atomic(struct sp_cq_ring *) last_read;
+static _Atomic bool several; /* rings may have told of a queue */
 
-void sh_news_cq_event_read(struct sp_cq_ring *ring)
+bool sh_news_cq_event_read(struct sp_cq_ring *ring)
 {
 	atomic_store(&last_read, ring);
+	return atomic_load(&several);
 }
 
 static int setup(void **state)
@@ -483,6 +485,42 @@ static void nested_epoll_sees_it(void **state)
 	close(epoll);
 }
 
+/* Who waits for edges reads one event at each, as a queue tells once on stock. Here two may come before who waits runs. */
+static void what_came_together_has_an_edge_each(void **state)
+{
+	struct fixture *f = *state;
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	shadow_make(f);
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, f->facade->fd, &event), 0);
+	atomic_store(&several, true);
+	for (int i = 0; i < 8; i++) {
+		int n = !!(i & 1) + !!(i & 2) + !!(i & 4);
+
+		if (i & 1)
+			sh_comp_channel_raise(&f->events);
+		if (i & 2)
+			pipe_complete(f->real, &f->cq);
+		if (i & 4)
+			pipe_complete(f->shadow_channel, &f->shadow);
+		for (; n; n--) {
+			assert_int_equal(epoll_wait(epoll, &event, 1, 10000), 1);
+			expect_event(f);
+		}
+		assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+	}
+	/* Software's comes first, and what is behind it shows, whatever is known of rings. */
+	atomic_store(&several, false);
+	sh_comp_channel_raise(&f->events);
+	pipe_complete(f->real, &f->cq);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(epoll_wait(epoll, &event, 1, 10000), 1);
+		expect_event(f);
+	}
+	close(epoll);
+}
+
 struct reader {
 	struct fixture *f;
 	int ret, error;
@@ -795,6 +833,7 @@ int main(void)
 		TEST(dead_device_without_shadow_is_an_error),
 		TEST(dead_device_with_shadow_is_silent),
 		TEST(nested_epoll_sees_it),
+		TEST(what_came_together_has_an_edge_each),
 		TEST(signal_ends_the_wait),
 		TEST(restarting_signal_does_not),
 		TEST(cancelled_reader_leaves_no_lock),

@@ -30,7 +30,7 @@ static struct context *contexts;
 static struct cq *cqs;
 
 /* No CQ has an engine here. */
-void sh_news_cq_event_read(struct sp_cq_ring *ring)
+bool sh_news_cq_event_read(struct sp_cq_ring *ring)
 {
 	abort();
 }
