@@ -170,10 +170,10 @@ static void poke_done(struct sh_job *job)
 	pthread_mutex_unlock(&cm.lock);
 }
 
-/* Lock held. */
+/* Lock held. librdmacm may be migrating the id: behind that made_follow() sees that it goes where that went. */
 static void made_send(struct cm_made *made)
 {
-	made->channel = made->event.id->channel;
+	made->channel = __atomic_load_n(&made->event.id->channel, __ATOMIC_RELAXED);
 	made->state = CM_POKING;
 	made->job = (struct sh_job){ .fn = poke_run, .done = poke_done };
 	if (!cm.worker)

@@ -195,7 +195,7 @@ static int fake_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 		from->last = at;
 	while (fake->acknowledged < fake->read)
 		pthread_cond_wait(&changed, &lock);
-	id->channel = channel;
+	__atomic_store_n(&id->channel, channel, __ATOMIC_RELAXED);
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	return 0;
