@@ -57,6 +57,8 @@ struct sh_home_board {
 	uint64_t free_since[SC_HOME_PROCESSES];
 	uint64_t waits_since; /* for another process; 0: it does not */
 	bool said;	      /* ... which was logged */
+	uint64_t held_since;  /* another process has the lock; 0: it could be had */
+	bool held_said;
 };
 
 /* For changes of all boards, and their removal. Never closed: an event that was read may name it. */
@@ -448,6 +450,22 @@ static void board_ring(const struct sh_home_board *b)
 		sh_log(SH_LOG_DEBUG, "%s: %s", b->path, strerror(errno));
 }
 
+/* Who has the lock of an open file is not told: a process that was stopped while it had it, as it is held for some calls only. */
+static void board_say_held(struct sh_home_board *b)
+{
+	uint64_t now = sh_now_ns();
+
+	if (!b->held_since)
+		b->held_since = now;
+	if (b->held_said || now - b->held_since < BOARD_PATIENCE_NS)
+		return;
+	b->held_said = true;
+	sh_log(SH_LOG_WARN,
+	       "atomics of SHIFT_ATOMIC_GROUP=%s wait for a process that keeps %s locked: is one "
+	       "stopped?",
+	       sh.config.atomic_group, b->path);
+}
+
 static void board_say_waits(struct sh_home_board *b, int other)
 {
 	uint64_t now = sh_now_ns();
@@ -476,8 +494,13 @@ bool sh_home_board_step(struct sh_home_board **at, const struct sh_ctx *ctx,
 	bool changed;
 
 	*busy = true;
-	if (!b)
+	if (!b) {
+		if (*at)
+			board_say_held(*at);
 		return false;
+	}
+	b->held_since = 0;
+	b->held_said = false;
 	changed = sc_home_board_step(&b->seat, group);
 	*busy = !sc_home_at_rest(group) || sc_home_board_busy(b->seat.board);
 	board_give(b);

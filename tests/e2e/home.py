@@ -332,8 +332,8 @@ def shared_group_stopped(lab):
     mover, other = two_processes(lab, groups=WORDS)
     other.server.process.send_signal(signal.SIGSTOP)
     lab.shiftctl("h0", "drain", "mlx5_0")
-    wait_for("the reason", lambda: f"wait for process {other.server.pid}" in lab.shift_log(mover.server)
-             or not mover.server.running(), 30)
+    reasons = f"wait for process {other.server.pid}", "is one stopped?"     # it may have the board just then
+    wait_for("the reason", lambda: any(r in lab.shift_log(mover.server) for r in reasons) or not mover.server.running(), 30)
     before = mover.good(0)
     time.sleep(AWAY_S)
     if mover.good(0) > before + 1000:
