@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--writes", type=int, default=20, help="a row; of 32 MiB a quarter")
-    parser.add_argument("--slow", type=float, default=2)
+    parser.add_argument("--slow", type=float, default=4)
     parser.add_argument("--options", default="", help="of sdr_perf, beside its defaults")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
