@@ -11,7 +11,8 @@ import json
 import os
 import sys
 
-from shiftlab.lab import Lab, free_port
+from ends import sdr_perf
+from shiftlab.lab import Lab
 from shiftlab.results import about, save
 
 GBPS, DELAY_MS = 1.0, 12.5
@@ -20,15 +21,9 @@ ROWS = (("no loss, 8 MiB", "8M", "0", 0.95), ("loss 1e-2, 8 MiB", "8M", "1e-2", 
 
 
 def run(lab, args, size, writes):
-    port = free_port()
-    argv = [os.path.join(lab.out, "bin", "sdr_perf"), "-d", "mlx5_0", "--json", "-p", str(port), "-s", size, "-n", str(writes),
-            "--rate", f"{GBPS / args.slow}G", "--rtt", f"{2 * DELAY_MS * args.slow}ms", "--against", "rc", "--timeout", "120s",
-            *args.options.split()]
-    ends = [lab.start("h0", argv), lab.start("h1", [*argv, "127.0.0.1"])]
-    for end in ends:
-        if end.wait(500):
-            raise SystemExit("".join(end.tail() for end in ends))
-    sdr, both = (json.loads(line) for line in ends[1].out().splitlines()[-2:])
+    said = sdr_perf(lab, 500, "-s", size, "-n", writes, "--rate", f"{GBPS / args.slow}G", "--rtt", f"{2 * DELAY_MS * args.slow}ms",
+                    "--against", "rc", "--timeout", "120s", *args.options.split())
+    sdr, both = (json.loads(line) for line in said[-2:])
     return sdr, both
 
 

@@ -11,6 +11,7 @@ import re
 import statistics
 import sys
 
+from ends import sdr_perf
 from shiftlab.lab import Lab, free_port
 from shiftlab.results import save
 
@@ -20,14 +21,7 @@ SIZES = ("64K", "1M", "8M")
 
 
 def perf(lab, *options):
-    """The client's results; what both ends say where one of them fails."""
-    port = free_port()
-    argv = [os.path.join(lab.out, "bin", "sdr_perf"), "-d", "mlx5_0", "--json", "-p", str(port), *map(str, options)]
-    ends = [lab.start("h0", argv), lab.start("h1", [*argv, "127.0.0.1"])]
-    for end in ends:
-        if end.wait(300):
-            raise SystemExit("".join(end.tail() for end in ends))
-    return json.loads(ends[1].out().splitlines()[-1])
+    return json.loads(sdr_perf(lab, 300, *options)[-1])
 
 
 def model(lab, args, loss):

@@ -8,11 +8,11 @@ RC has fewer Writes where it is slow: --rc-seconds a point.
 """
 import argparse
 import json
-import os
 import random
 import re
 import sys
 
+from ends import sdr_perf
 from sdrmodel import Link, Scheme
 from sdrmodel.packets import rc
 from sdrmodel.running import mean_s
@@ -33,15 +33,9 @@ def bytes_of(size):
 
 def written(lab, args, size, name):
     """sdr_perf's client: all Writes right."""
-    port, (options, _) = free_port(), SCHEMES[name]
-    argv = [os.path.join(lab.out, "bin", "sdr_perf"), "-d", "mlx5_0", "--json", "-p", str(port), "-s", size, "-n", str(args.writes),
-            "--scheme", name.split()[0], *options, "--rate", args.send_rate, "--rtt", f"{2 * args.delay_ms}ms", "--verify",
-            "--timeout", "120s"]
-    ends = [lab.start("h0", argv), lab.start("h1", [*argv, "127.0.0.1"])]
-    for end in ends:
-        if end.wait(600):
-            raise SystemExit("".join(end.tail() for end in ends))
-    return json.loads(ends[1].out().splitlines()[-1])
+    said = sdr_perf(lab, 600, "-s", size, "-n", args.writes, "--scheme", name.split()[0], *SCHEMES[name][0], "--rate", args.send_rate,
+                    "--rtt", f"{2 * args.delay_ms}ms", "--verify", "--timeout", "120s")
+    return json.loads(said[-1])
 
 
 def rc_mean_ms(lab, size, count):
