@@ -31,11 +31,12 @@ class Holes(Repeater):
             self.wait = (3 * line.rtt + SLACK_S) * (1 + 1 / 64)
 
     def lost_first(self, lost, start, n):
-        before = len(self.due)
+        known, self.due = self.due, []
         super().lost_first(lost, start, n)
         if self.named:      # at the second look behind the arrival that showed it
-            self.due[before:] = [t + self.reorder * self.random.uniform(1, 2) for t in self.due[before:]]
-            heapq.heapify(self.due)
+            self.due = [t + self.reorder * self.random.uniform(1, 2) for t in self.due]
+        self.due += known
+        heapq.heapify(self.due)
 
     def end_of_new(self):
         """All has been sent once: no hole is named later than this."""
