@@ -125,6 +125,23 @@ uint32_t rig_standby(struct rig *rig, const struct fake_geometry *g)
 	return rig_standby_on(rig, 0, g);
 }
 
+int rig_move(struct rig *rig, const struct fake_geometry *g)
+{
+	struct sp_settled settled;
+	uint32_t to = rig_standby(rig, g);
+	struct sp_carrier *carrier = rig->carriers[to].sp;
+	int err;
+
+	ENGINE->move.withhold(rig->sp);
+	ENGINE->move.seal(rig->sp);
+	err = ENGINE->move.lay_receives(rig->sp, carrier);
+	if (!err)
+		err = ENGINE->move.settle(rig->sp, carrier, NULL, 0, &settled);
+	if (!err)
+		rig->active = to;
+	return err;
+}
+
 void rig_drop(struct rig *rig, uint32_t carrier)
 {
 	ENGINE->carrier.del(rig->carriers[carrier].sp);

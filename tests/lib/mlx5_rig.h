@@ -43,6 +43,8 @@ void rig_delete(struct rig *rig);
 /* A standby on the first backup NIC; 0: refused. */
 uint32_t rig_standby(struct rig *rig, const struct fake_geometry *g);
 uint32_t rig_standby_on(struct rig *rig, uint32_t nic, const struct fake_geometry *g);
+/* To a new standby on the first backup NIC; nothing is counted: all that is outstanding goes again. 0, or what refused. */
+int rig_move(struct rig *rig, const struct fake_geometry *g);
 void rig_drop(struct rig *rig, uint32_t carrier);
 
 /* A carrier's log (behind each `every`th) goes to that address, under a tag of its own. NULL, or why not. */

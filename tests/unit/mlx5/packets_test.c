@@ -20,18 +20,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void move(void)
-{
-	struct sp_settled settled;
-	uint32_t to = rig_standby(rig, &geometry);
-
-	ENGINE->move.withhold(rig->sp);
-	ENGINE->move.seal(rig->sp);
-	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
-	rig->active = to;
-}
-
 /* Of an atomic the length is that of a buffer, which may be larger than what it brings. */
 static const struct request {
 	enum ibv_wr_opcode opcode;
@@ -124,7 +112,7 @@ static void packets_of(void (*post)(void))
 	rig = rig_new(&geometry, 64, true);
 	for (int turn = 0; turn < 3; turn++) {
 		if (turn)
-			move();
+			assert_int_equal(rig_move(rig, &geometry), 0);
 		post();
 		check();
 	}

@@ -59,14 +59,9 @@ static int teardown(void **state)
 
 static void move(void)
 {
-	struct sp_settled settled;
-	uint32_t to = rig_standby(rig, &geometry), old = rig->active;
+	uint32_t old = rig->active;
 
-	ENGINE->move.withhold(rig->sp);
-	ENGINE->move.seal(rig->sp);
-	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
-	rig->active = to;
+	assert_int_equal(rig_move(rig, &geometry), 0);
 	if (old)
 		rig_drop(rig, old);
 }

@@ -29,18 +29,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void move(void)
-{
-	struct sp_settled settled;
-	uint32_t to = rig_standby(rig, &geometry);
-
-	ENGINE->move.withhold(rig->sp);
-	ENGINE->move.seal(rig->sp);
-	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
-	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, NULL, 0, &settled), 0);
-	rig->active = to;
-}
-
 static bool in_use(bool sends, uint32_t turn, uint32_t key, bool remote)
 {
 	struct sp_key keys[ROOM];
@@ -79,7 +67,7 @@ static void keys_of_requests(void **state)
 	assert_true(in_use(true, 0, fake_rkey(0x100), true));
 	fake_run(rig_active(rig), 16);
 	assert_int_equal(rig_poll(rig, true, wc, 16), 2);
-	move();
+	assert_int_equal(rig_move(rig, &geometry), 0);
 	sends_have(0x300);
 	assert_false(in_use(true, 0, fake_rkey(0x100), true));
 }
@@ -94,7 +82,7 @@ static void keys_of_receives(void **state)
 	for (uint32_t turn = 0; turn < 8; turn++)
 		found |= in_use(false, turn, fake_lkey(0x10), false);
 	assert_true(found);
-	move();
+	assert_int_equal(rig_move(rig, &geometry), 0);
 	assert_true(in_use(false, 0, fake_lkey(0x90), false));
 }
 
