@@ -49,16 +49,18 @@ struct board_file {
 	struct sc_home_board board;
 };
 
+struct board_wait {
+	uint64_t since; /* 0: it does not */
+	bool said;
+};
+
 struct sh_home_board {
 	char path[RUN_DIR_MAX + 160];
 	int fd, presence;
 	struct board_file *file;
 	struct sc_home_seat seat;
 	uint64_t free_since[SC_HOME_PROCESSES];
-	uint64_t waits_since; /* for another process; 0: it does not */
-	bool said;	      /* ... which was logged */
-	uint64_t held_since;  /* another process has the lock; 0: it could be had */
-	bool held_said;
+	struct board_wait away, held; /* for another process' atomics; for the lock */
 };
 
 /* For changes of all boards, and their removal. Never closed: an event that was read may name it. */
@@ -450,41 +452,41 @@ static void board_ring(const struct sh_home_board *b)
 		sh_log(SH_LOG_DEBUG, "%s: %s", b->path, strerror(errno));
 }
 
+/* True, once: it has waited for so long that it is to be said. */
+static bool board_waits(struct board_wait *wait)
+{
+	uint64_t now = sh_now_ns();
+
+	if (!wait->since)
+		wait->since = now;
+	if (wait->said || now - wait->since < BOARD_PATIENCE_NS)
+		return false;
+	wait->said = true;
+	return true;
+}
+
 /* Who has the lock of an open file is not told: a process that was stopped while it had it, as it is held for some calls only. */
 static void board_say_held(struct sh_home_board *b)
 {
-	uint64_t now = sh_now_ns();
-
-	if (!b->held_since)
-		b->held_since = now;
-	if (b->held_said || now - b->held_since < BOARD_PATIENCE_NS)
-		return;
-	b->held_said = true;
-	sh_log(SH_LOG_WARN,
-	       "atomics of SHIFT_ATOMIC_GROUP=%s wait for a process that keeps %s locked: is one "
-	       "stopped?",
-	       sh.config.atomic_group, b->path);
+	if (board_waits(&b->held))
+		sh_log(SH_LOG_WARN,
+		       "atomics of SHIFT_ATOMIC_GROUP=%s wait for a process that keeps %s locked: "
+		       "is one "
+		       "stopped?",
+		       sh.config.atomic_group, b->path);
 }
 
-static void board_say_waits(struct sh_home_board *b, int other)
+static void board_say_away(struct sh_home_board *b, int other)
 {
-	uint64_t now = sh_now_ns();
-
-	if (other < 0) {
-		b->waits_since = 0;
-		b->said = false;
-		return;
-	}
-	if (!b->waits_since)
-		b->waits_since = now;
-	if (b->said || now - b->waits_since < BOARD_PATIENCE_NS)
-		return;
-	b->said = true;
-	sh_log(SH_LOG_WARN,
-	       "atomics of SHIFT_ATOMIC_GROUP=%s wait for process %d, which may still run some on "
-	       "another NIC than %s",
-	       sh.config.atomic_group, b->file->owner[other].pid,
-	       b->file->nic[b->file->board.home]);
+	if (other < 0)
+		b->away = (struct board_wait){ 0 };
+	else if (board_waits(&b->away))
+		sh_log(SH_LOG_WARN,
+		       "atomics of SHIFT_ATOMIC_GROUP=%s wait for process %d, which may still run "
+		       "some on "
+		       "another NIC than %s",
+		       sh.config.atomic_group, b->file->owner[other].pid,
+		       b->file->nic[b->file->board.home]);
 }
 
 bool sh_home_board_step(struct sh_home_board **at, const struct sh_ctx *ctx,
@@ -499,14 +501,13 @@ bool sh_home_board_step(struct sh_home_board **at, const struct sh_ctx *ctx,
 			board_say_held(*at);
 		return false;
 	}
-	b->held_since = 0;
-	b->held_said = false;
+	b->held = (struct board_wait){ 0 };
 	changed = sc_home_board_step(&b->seat, group);
 	*busy = !sc_home_at_rest(group) || sc_home_board_busy(b->seat.board);
 	board_give(b);
 	if (changed)
 		board_ring(b);
-	board_say_waits(b, *busy ? sc_home_board_away(&b->seat) : -1);
+	board_say_away(b, *busy ? sc_home_board_away(&b->seat) : -1);
 	return true;
 }
 
