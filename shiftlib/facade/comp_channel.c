@@ -35,7 +35,7 @@ struct ibv_comp_channel *shift_channel_real(struct ibv_comp_channel *channel)
 
 /* -- sources ---------------------------------------------------------------------------------- */
 
-static int epoll_add(struct sh_comp_channel *ch, int fd)
+int sh_channel_watch(struct sh_comp_channel *ch, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
 
@@ -60,7 +60,7 @@ static int source_add(struct sh_comp_channel *ch, struct ibv_comp_channel *chann
 		return -ENOSPC;
 	ret = sh_fd_set_nonblock(channel->fd, 1);
 	if (!ret)
-		ret = epoll_add(ch, channel->fd);
+		ret = sh_channel_watch(ch, channel->fd);
 	if (ret)
 		return ret;
 	source->channel = channel;
@@ -202,7 +202,7 @@ static int fds_open(struct sh_comp_channel *ch)
 		ret = -errno;
 		goto close_replay;
 	}
-	ret = epoll_add(ch, ch->raise_fd);
+	ret = sh_channel_watch(ch, ch->raise_fd);
 	if (!ret)
 		return 0;
 	close(ch->raise_fd);

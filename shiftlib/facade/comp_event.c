@@ -19,10 +19,9 @@
  */
 static __attribute__((noinline, cold)) void edge_again(struct sh_comp_channel *ch)
 {
-	struct epoll_event event = { .events = EPOLLIN };
 	struct pollfd fds[SH_COMP_CHANNEL_SOURCES_MAX + 1];
 	uint32_t n = atomic_load(&ch->n_sources), i;
-	int state, saved = errno;
+	int state, ret, saved = errno;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&ch->lock);
@@ -32,10 +31,9 @@ static __attribute__((noinline, cold)) void edge_again(struct sh_comp_channel *c
 	for (i = poll(fds, n + 1, 0) > 0 ? 0 : n + 1; i <= n; i++) {
 		if (!(fds[i].revents & POLLIN))
 			continue;
-		event.data.fd = fds[i].fd;
 		epoll_ctl(ch->facade.fd, EPOLL_CTL_DEL, fds[i].fd, NULL);
-		while (epoll_ctl(ch->facade.fd, EPOLL_CTL_ADD, fds[i].fd, &event) &&
-		       errno == ENOMEM)
+		/* its place may be another's for a moment */
+		while ((ret = sh_channel_watch(ch, fds[i].fd)) == -ENOMEM || ret == -ENOSPC)
 			poll(NULL, 0, 1);
 		break;
 	}

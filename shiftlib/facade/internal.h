@@ -60,7 +60,8 @@ static inline struct sh_cq_events *events_find(struct sh_comp_channel *ch, const
 	return sh_fdmap_get(&ch->cqs, (int)cq->handle);
 }
 
-/* comp_channel.c. silence: nobody looks at it any more behind sh_readers_wait(). */
+/* comp_channel.c. watch: of it the facade's fd tells; -errno. silence: nobody looks at it any more behind sh_readers_wait(). */
+int sh_channel_watch(struct sh_comp_channel *ch, int fd);
 void sh_source_silence(struct sh_comp_channel *ch, struct source *source);
 uint32_t sh_sources_live(struct sh_comp_channel *ch);
 
