@@ -487,20 +487,6 @@ enum ring_armed ring_cq_armed(struct sp_cq *cq)
 								: RING_ARMED_NOT;
 }
 
-/* It is told of one: an event answers all armings so far, but those under way (see notify). */
-void ring_cq_told(struct sp_cq *cq)
-{
-	struct ring_armings *any = &cq->armings[RING_ARMED_ANY];
-	struct ring_armings *solicited = &cq->armings[RING_ARMED_SOLICITED];
-	uint64_t n_any = atomic_load_explicit(&any->count, memory_order_acquire);
-	uint64_t n_solicited = atomic_load_explicit(&solicited->count, memory_order_acquire);
-
-	if (ring_unlikely((n_any | n_solicited) % RING_ARMING))
-		return;
-	atomic_store_explicit(&any->told, n_any, memory_order_relaxed);
-	atomic_store_explicit(&solicited->told, n_solicited, memory_order_relaxed);
-}
-
 /*
  * What was changed before, they may have seen as it was, and who comes in from now on sees it as it is.
  * As sp_lock_wait: a thread is in there for some instructions only.

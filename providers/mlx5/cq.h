@@ -110,6 +110,20 @@ struct sp_cq {
 	struct ibv_cq_ex saved_ex;
 };
 
+/* It is told of one: an event answers all armings so far, but those under way (see notify). */
+RING_INLINE void ring_cq_told(struct sp_cq *cq)
+{
+	struct ring_armings *any = &cq->armings[RING_ARMED_ANY];
+	struct ring_armings *solicited = &cq->armings[RING_ARMED_SOLICITED];
+	uint64_t n_any = atomic_load_explicit(&any->count, memory_order_acquire);
+	uint64_t n_solicited = atomic_load_explicit(&solicited->count, memory_order_acquire);
+
+	if (ring_unlikely((n_any | n_solicited) % RING_ARMING))
+		return;
+	atomic_store_explicit(&any->told, n_any, memory_order_relaxed);
+	atomic_store_explicit(&solicited->told, n_solicited, memory_order_relaxed);
+}
+
 int ring_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int ring_req_notify(struct ibv_cq *cq, int solicited_only);
 bool ring_cq_next_slow(struct sp_cq *cq, struct ring_comp *comp, struct ring_entry *soft);
@@ -117,7 +131,6 @@ bool ring_cq_take(struct sp_cq_ring *ring, struct mlx5_cqe64 *cqe, struct ring_c
 void ring_cq_update_ci(struct sp_cq *cq);
 void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
 enum ring_armed ring_cq_armed(struct sp_cq *cq);
-void ring_cq_told(struct sp_cq *cq);
 void ring_cq_wait_armers(struct sp_cq *cq);
 void ring_cq_refresh_slow(struct sp_cq *cq);
 void ring_cq_clear(struct sp_cq_ring *ring);

@@ -197,6 +197,18 @@ struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
 	return &cq->ring;
 }
 
+/* Another NIC may tell of it, too. */
+RING_INLINE bool event_of_several(const struct sp_cq_ring *ring, struct sp_cq *cq)
+{
+	return atomic_load_explicit(&cq->lone, memory_order_relaxed) != ring;
+}
+
+static RING_NOINLINE bool event_behind_armers(const struct sp_cq_ring *ring, struct sp_cq *cq)
+{
+	ring_cq_wait_armers(cq);
+	return event_of_several(ring, cq);
+}
+
 /*
  * Without the lock, as in libmlx5. The armings first: see notify(). The arm number has two of the
  * word's bits, 28 and 29 (PRM: CQ arm doorbell).
@@ -205,10 +217,11 @@ bool ring_cq_event_read(struct sp_cq_ring *ring)
 {
 	const uint64_t one = ring_first_word(htobe32(1u << 28));
 	const uint64_t carry = ring_first_word(htobe32(1u << 30));
-	struct ring_armings *armings = ring->cq->armings;
+	struct sp_cq *cq = ring->cq;
+	const struct ring_armings *armings = cq->armings;
 	uint64_t arm;
 
-	ring_cq_told(ring->cq);
+	ring_cq_told(cq);
 	arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + one) & ~carry,
 						      memory_order_seq_cst, memory_order_relaxed))
@@ -217,8 +230,8 @@ bool ring_cq_event_read(struct sp_cq_ring *ring)
 	if (ring_unlikely((atomic_load(&armings[RING_ARMED_ANY].count) |
 			   atomic_load(&armings[RING_ARMED_SOLICITED].count)) %
 			  RING_ARMING))
-		ring_cq_wait_armers(ring->cq);
-	return atomic_load_explicit(&ring->cq->lone, memory_order_relaxed) != ring;
+		return event_behind_armers(ring, cq);
+	return event_of_several(ring, cq);
 }
 
 /* -- collect ----------------------------------------------------------------------------------- */
