@@ -267,14 +267,13 @@ static enum collect_result collect_ring(struct sp_cq_ring *ring)
 	return COLLECT_EMPTY;
 }
 
+/* Room is made when something needs it: most queues that are looked into are empty, and would keep it. */
 int ring_cq_collect(struct sp_cq *cq)
 {
 	struct sp_cq_ring *ring;
 	enum collect_result res;
 
 	do {
-		if (ring_backlog_reserve(cq, 1))
-			return -ENOMEM;
 		res = COLLECT_EMPTY;
 		sp_lock(&cq->lock);
 		for (ring = &cq->ring; ring && res == COLLECT_EMPTY; ring = ring->next)
@@ -283,6 +282,8 @@ int ring_cq_collect(struct sp_cq *cq)
 		if (cq->late)
 			ring_late_poll(cq);
 		sp_unlock(&cq->lock);
+		if (res == COLLECT_NO_ROOM && ring_backlog_reserve(cq, 1))
+			return -ENOMEM;
 	} while (res == COLLECT_NO_ROOM);
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/hang.h"
 #include "shiftlib/core/path_health.h"
+#include "shiftlib/loop/starved.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/heartbeat.h"
@@ -297,7 +298,7 @@ static void detector_qps(bool silent, uint64_t now)
 /* 0: a path answers. What this process slept through was not the peer's silence. */
 static uint64_t detector_dark_since(const struct sh_peer *peer)
 {
-	uint64_t since = peer->n_paths ? sh_loop_late_at() : 0, path;
+	uint64_t since = peer->n_paths ? sh_starved_last() : 0, path;
 	uint32_t i;
 
 	for (i = 0; i < peer->n_paths; i++) {
@@ -339,12 +340,10 @@ static void detector_darkness(struct sh_peer *peer, uint64_t now)
 
 /* ---- NICs that hang ------------------------------------------------------------------------- */
 
-/* A NIC has its time while this process runs to look. */
-static uint64_t detector_since(uint64_t since)
+/* A NIC has its time while this process runs to look: as if it had begun so much later. */
+static uint64_t detector_since(uint64_t since, uint64_t now)
 {
-	uint64_t late_at = sh_loop_late_at();
-
-	return since && since < late_at ? late_at : since;
+	return since ? now - sh_starved_had_ns(since, now) : 0;
 }
 
 /* A command of it that takes so long is looked into, whichever connection it is of. */
@@ -371,28 +370,29 @@ static void detector_nics_slow(void)
  * A NIC that sends nothing for us shows only by commands whether it hangs. One that takes long may register
  * much memory; but the question that is put to it then has no excuse.
  */
-static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy)
+static enum sh_hang_verdict detector_judge_unused(struct sh_nic *nic, uint64_t busy, uint64_t now)
 {
 	uint64_t command_ns = sh.config.hang.command_ns;
 	struct sh_hang_config config = { .send_ns = command_ns,
 					 .command_ns = DETECTOR_UNUSED * command_ns };
 	uint64_t background = nic->worker ? sh_worker_busy_since_ns(nic->worker) : 0;
-	uint64_t working = sh_earlier_ns(detector_since(background), busy);
+	uint64_t working = sh_earlier_ns(detector_since(background, now), busy);
 
-	return sh_hang_judge(&nic->hang, &config, working, busy, sh_now_ns());
+	return sh_hang_judge(&nic->hang, &config, working, busy, now);
 }
 
+/* The clock is read first: what happens between that and the look makes nothing longer. */
 static void detector_nic(struct sh_nic *nic)
 {
 	enum sh_hang_verdict verdict;
-	uint64_t waiting, busy;
+	uint64_t waiting, busy, now = sh_now_ns();
 
 	if (nic->state != SH_NIC_OPEN || nic->fatal || nic->sick)
 		return;
-	waiting = detector_since(sh_control_waiting_since(nic->control));
-	busy = detector_since(sh_worker_busy_since_ns(nic->prompt));
-	verdict = waiting ? sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, sh_now_ns())
-			  : detector_judge_unused(nic, busy);
+	waiting = detector_since(sh_control_waiting_since(nic->control), now);
+	busy = detector_since(sh_worker_busy_since_ns(nic->prompt), now);
+	verdict = waiting ? sh_hang_judge(&nic->hang, &sh.config.hang, waiting, busy, now)
+			  : detector_judge_unused(nic, busy, now);
 	switch (verdict) {
 	case SH_HANG_NONE: break;
 	case SH_HANG_ASK: sh_nic_ask(nic); break;

@@ -22,6 +22,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
+#include "shiftlib/loop/starved.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/heartbeat.h"
@@ -474,23 +475,17 @@ static bool quiesce_hopeless(const struct sh_qp *qp)
 }
 
 /* A process that did not run has no business with clocks. */
-static bool quiesce_in_time(uint64_t since, uint64_t now, uint64_t limit_ns)
-{
-	uint64_t late_at = sh_loop_late_at();
-
-	return now - (since < late_at ? late_at : since) < limit_ns;
-}
-
 static bool quiesce_patient(const struct sh_qp *qp, uint64_t now)
 {
-	uint64_t wait_ns = sh.config.flush_wait_ns, since = qp->quiesce.since;
+	uint64_t wait_ns = sh.config.flush_wait_ns, since = qp->quiesce.since, had;
 
 	if (quiesce_commands_done(qp))
-		return quiesce_in_time(since, now, wait_ns) && !quiesce_hopeless(qp);
+		return sh_starved_had_ns(since, now) < wait_ns && !quiesce_hopeless(qp);
 	since = quiesce_command_since(qp);
-	if (!since || quiesce_in_time(since, now, wait_ns))
+	had = sh_starved_had_ns(since, now); /* 0: it began behind the look at the clock */
+	if (!since || had < wait_ns)
 		return true;
-	return quiesce_any_lives(qp, since) && quiesce_in_time(since, now, QUIESCE_ALIVE * wait_ns);
+	return quiesce_any_lives(qp, since) && had < QUIESCE_ALIVE * wait_ns;
 }
 
 /*

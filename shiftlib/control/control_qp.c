@@ -112,9 +112,9 @@ int sh_control_refresh(struct sh_control *control, const struct sh_gid_place *us
 
 static int control_init_buffer(struct sh_control *control)
 {
-	/* Pages of its own: what is registered must not be shared with a forked child's heap. */
-	void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
+	/* Pages of its own: what is registered must not be shared with a forked child's heap. All at once, as a NIC pins them. */
+	void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (buffer == MAP_FAILED)
 		return -errno;

@@ -9,12 +9,12 @@
 #include <unistd.h>
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/thread.h"
+#include "shiftlib/loop/starved.h"
 #include "shiftlib/loop/loop.h"
 
 #define LOOP_EVENTS  32
 #define LOOP_AWAKE   1 /* no timer is earlier */
 #define LOOP_WORKERS 64
-#define LOOP_LATE_NS (50 * SH_NS_PER_MS)
 
 struct sh_process sh = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -32,7 +32,7 @@ static struct {
 	int epoll_fd, mail_fd, timer_fd;
 	/* What the thread sleeps for; LOOP_AWAKE: it does not, and arms anew before it does. */
 	uint64_t armed_at;
-	uint64_t late_at;    /* the last time when it came by far too late */
+	uint64_t slept_at;   /* since when */
 	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
 } loop = { .epoll_fd = -1, .mail_fd = -1, .timer_fd = -1 };
 
@@ -191,6 +191,7 @@ static void loop_before_sleep(void)
 	for (i = 0; i < loop.n_modules; i++)
 		if (loop.modules[i]->before_sleep)
 			loop.modules[i]->before_sleep();
+	loop.slept_at = sh_now_ns();
 }
 
 static void loop_read_counter(void *fd)
@@ -206,16 +207,10 @@ static void loop_read_counter(void *fd)
 static struct sh_handler loop_mail_handler = { loop_read_counter, &loop.mail_fd };
 static struct sh_handler loop_timer_handler = { loop_read_counter, &loop.timer_fd };
 
-/* The alarm rang long ago: this process was stopped, or its host paused, or it got no CPU. */
 static void loop_note_late(uint64_t now)
 {
-	if (loop.armed_at && loop.armed_at != LOOP_AWAKE && now > loop.armed_at + LOOP_LATE_NS)
-		loop.late_at = now;
-}
-
-uint64_t sh_loop_late_at(void)
-{
-	return loop.late_at;
+	if (loop.armed_at && loop.armed_at != LOOP_AWAKE && now > loop.armed_at)
+		sh_starved_note(loop.slept_at, loop.armed_at, now);
 }
 
 static void *loop_main(void *arg)
@@ -323,7 +318,8 @@ void sh_loop_reset(void)
 	loop_close_fds(); /* in the child of a fork: the parent's */
 	loop.n_workers = 0;
 	loop.started = false;
-	loop.armed_at = loop.late_at = 0;
+	loop.armed_at = loop.slept_at = 0;
+	sh_starved_reset();
 	atomic_store(&loop.kicked, false);
 	for (i = 0; i < loop.n_modules; i++)
 		if (loop.modules[i]->reset)

@@ -77,9 +77,6 @@ void sh_kick(void); /* makes the background thread look at its timers again */
 /* Lock held: it looks at the latest then (0: never). Its alarm is set by the caller: to wake it up only
  * for that costs both of them more. */
 void sh_wake_at(uint64_t at);
-/* Lock held: when this process last went on after a time in which it did not run; 0: never. What did not
- * happen meanwhile is nobody else's fault. */
-uint64_t sh_loop_late_at(void);
 bool sh_awake(void);			 /* lock held: it arms anew before it sleeps */
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_jobs_hurry(

@@ -112,7 +112,9 @@ static bool engine_pkt_permitted(const struct sn_qp *qp, const struct sn_pkt *pk
 
 static void engine_dispatch(struct sn_pkt *pkt)
 {
-	struct sn_qp *qp = sn_qp_find(pkt->dst_nic, pkt->dst_qpn);
+	/* What nobody takes is taken by any: it is lost, also where a queue pair has the same number here. */
+	struct sn_qp *qp =
+		pkt->dst_host == sn_engine.host ? sn_qp_find(pkt->dst_nic, pkt->dst_qpn) : NULL;
 	bool arrives = engine_pkt_arrives(pkt) || sn_psn_cut_short(pkt);
 
 	if (!qp || !arrives || sn_dev_stands_still(qp->dev)) {

@@ -8,6 +8,7 @@
 #include "simnic/device/engine.h"
 #include "simnic/device/generation.h"
 #include "simnic/device/qp.h"
+#include "simnic/device/wire.h"
 #include "simnic/fabric/packet.h"
 
 #define GEN_SHIFT	8
@@ -33,14 +34,9 @@ void sn_gen_begin(struct sn_qp *qp)
 /* The only one that pulls from this QP is the process of the QP that it is connected to. */
 static bool puller_is_gone(const struct sn_qp *qp)
 {
-	const struct sn_fabric *f = sn_engine.fabric;
-	uint32_t owner;
-	int32_t pid;
+	uint32_t owner = sn_wire_owner(qp);
+	int32_t pid = owner ? atomic_load(&sn_engine.fabric->proc[owner - 1].pid) : 0;
 
-	if (qp->dst_host < 0 || qp->dest_qpn >= SN_QPN_MAX)
-		return true;
-	owner = atomic_load(&f->nic[qp->dst_host][qp->dst_nic].qpn_owner[qp->dest_qpn]);
-	pid = owner ? atomic_load(&f->proc[owner - 1].pid) : 0;
 	return pid <= 0 || (kill(pid, 0) && errno == ESRCH);
 }
 

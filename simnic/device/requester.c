@@ -340,6 +340,7 @@ static enum req_step transmit(struct sn_qp *qp, struct sn_txe *tx, const struct 
 	if (sn_wire_send(qp, pkt) == -ENOBUFS)
 		return REQ_BACKPRESSURE;
 	count_sent(qp, tx, pkt);
+	sn_wire_sent(qp);
 	tx->done = leaves_whole(qp, pkt);
 	if (!qp->req.rto_ns)
 		timer_start(qp);
@@ -508,6 +509,10 @@ static void retry_or_fail(struct sn_qp *qp)
 	}
 	if (qp->attr.type == IBV_QPT_UC) {
 		uc_timeout(qp);
+		return;
+	}
+	if (sn_wire_unread(qp)) { /* not lost: hardware would have it by now */
+		timer_start(qp);
 		return;
 	}
 	if (!qp->req.retry_left || sn_nic_quirk(qp->dev->nic, SN_QUIRK_GIVES_UP_EARLY)) {

@@ -34,7 +34,12 @@ struct sn_requester {
 	uint32_t psn; /* of the next new message */
 	uint32_t rd_outstanding;
 	uint8_t retry_left, rnr_left;
-	uint64_t rto_ns; /* deadline; 0: no timer */
+	uint64_t rto_ns;	 /* deadline; 0: no timer */
+	struct {		 /* the last packet */
+		uint32_t owner;	 /* of the queue pair that it went to; 0: nobody */
+		uint64_t before; /* this place of the owner's inbox */
+		uint64_t at_ns;
+	} sent;
 	uint64_t rnr_ns; /* waits until; 0: does not */
 	uint64_t umr_ns; /* when the first UMR that is under way takes effect; 0: there is none */
 	bool torn;	 /* blueflame-torn: request torn_idx goes astray */

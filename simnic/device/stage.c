@@ -10,6 +10,7 @@
 #include "simnic/fabric/proc.h"
 
 #define STAGE_LOST_NS 2000000000ULL /* longer: the receiver died with the slot */
+#define STAGE_WAIT_NS 10000000ULL   /* that a datagram waits for one */
 
 /* What says whose the packet's staging slot is. */
 static _Atomic uint64_t *stage_word(const struct sn_pkt *pkt)
@@ -62,6 +63,7 @@ static void stage_begin(struct sn_stage *stage)
 	stage->ticket = sn_engine.now_ns;
 	for (uint32_t i = 0; i < SN_BOUNCE_SLOTS; i++)
 		stage->taken_ns[i] = sn_engine.now_ns;
+	stage->last_ns = sn_engine.now_ns;
 }
 
 /* Its ticket; 0: taken. */
@@ -73,7 +75,7 @@ static uint64_t stage_try(struct sn_stage *stage, uint32_t slot, _Atomic uint64_
 		return 0;
 	if (held && !atomic_compare_exchange_strong(word, &held, 0))
 		return 0;
-	stage->taken_ns[slot] = sn_engine.now_ns;
+	stage->taken_ns[slot] = stage->last_ns = sn_engine.now_ns;
 	return ++stage->ticket;
 }
 
@@ -115,6 +117,9 @@ static int stage_take_datagram(struct sn_pkt *pkt, void **payload)
 {
 	int rc = stage_take(pkt, &sn_engine.datagrams);
 
+	/* Nobody reads: a sender of hardware does not wait for that, and its datagram is lost there. */
+	if (rc && sn_engine.now_ns - sn_engine.datagrams.last_ns > STAGE_WAIT_NS)
+		return -ENOSPC;
 	if (rc)
 		return rc;
 	*payload = datagram_payload(pkt);

@@ -17,10 +17,10 @@ struct sn_stage {
 	uint8_t *arena; /* NULL: of datagrams, in the fabric; or not made yet */
 	uint64_t ticket;
 	uint32_t hint;
-	uint64_t taken_ns[SN_BOUNCE_SLOTS];
+	uint64_t taken_ns[SN_BOUNCE_SLOTS], last_ns; /* last: of any */
 };
 
-/* Payload up to SN_STAGE_BYTES: inline when small, else staged. -EAGAIN: no slot free now. */
+/* Payload up to SN_STAGE_BYTES: inline when small, else staged. -EAGAIN: no slot free now; -ENOSPC: a datagram gets none. */
 int sn_stage_put(struct sn_pkt *pkt, const struct iovec *src, uint32_t n_src, uint64_t bytes);
 /* Where a packet's payload lies in its sender's memory, or in the fabric; the number of pieces. */
 uint32_t sn_stage_source(const struct sn_pkt *pkt, struct iovec *src);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/qp.h"
@@ -72,6 +73,10 @@ int sn_ud_send(struct sn_qp *qp, const struct sn_wqe *wqe)
 	pkt->has_imm = wqe->opcode == MLX5_OPCODE_SEND_IMM;
 	pkt->solicited = !!(wqe->fm_ce_se & MLX5_WQE_CTRL_SOLICITED);
 	rc = sn_stage_put(pkt, iov, (uint32_t)n, wqe->length);
+	if (rc == -ENOSPC) {
+		sn_count(&qp->dev->nic->count.dropped, 1);
+		return 0;
+	}
 	if (rc)
 		return rc;
 	/* A full inbox is a full wire: datagrams get lost. */

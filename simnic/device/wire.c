@@ -25,7 +25,8 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/path.h"
 
-#define PULL_CHUNK (256 * 1024) /* between two looks at the link and the sender's QP */
+#define PULL_CHUNK (256 * 1024)	 /* between two looks at the link and the sender's QP */
+#define UNREAD_NS  5000000000ULL /* longer: its receiver has no such thread any more */
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
@@ -350,6 +351,33 @@ bool sn_wire_paused(const struct sn_qp *qp)
 	return qp->dst_host >= 0 && sn_qp_is_connected(qp) &&
 	       sn_path_paused(sn_engine.fabric, sn_engine.host, qp->dev->nic_index,
 			      (uint32_t)qp->dst_host, (uint32_t)qp->dst_nic);
+}
+
+uint32_t sn_wire_owner(const struct sn_qp *qp)
+{
+	if (qp->dst_host < 0 || qp->dest_qpn >= SN_QPN_MAX)
+		return 0;
+	return atomic_load(
+		&sn_engine.fabric->nic[qp->dst_host][qp->dst_nic].qpn_owner[qp->dest_qpn]);
+}
+
+void sn_wire_sent(struct sn_qp *qp)
+{
+	uint32_t owner = sn_wire_owner(qp);
+
+	qp->req.sent.owner = owner;
+	qp->req.sent.at_ns = sn_engine.now_ns;
+	qp->req.sent.before = owner ? sn_inbox_end(&sn_engine.fabric->proc[owner - 1]) : 0;
+}
+
+bool sn_wire_unread(const struct sn_qp *qp)
+{
+	uint32_t owner = sn_wire_owner(qp);
+	const struct sn_proc *to = owner ? &sn_engine.fabric->proc[owner - 1] : NULL;
+
+	return to && owner == qp->req.sent.owner && !sn_inbox_read(to, qp->req.sent.before) &&
+	       sn_engine.now_ns - qp->req.sent.at_ns < UNREAD_NS &&
+	       sn_proc_runs(atomic_load(&to->pid));
 }
 
 static bool wire_is_open(const struct sn_pkt *pkt)

@@ -26,5 +26,13 @@ int sn_wire_find_gid(const uint8_t gid[16], uint16_t vlan, int *host, int *nic);
 int sn_wire_find_lid(uint32_t rail, uint16_t lid, int *host, int *nic);
 void sn_count_landed(const struct sn_qp *qp, uint32_t messages, uint64_t bytes);
 bool sn_wire_paused(const struct sn_qp *qp);
+/* The process (its slot + 1) that has the queue pair which this one is connected to; 0: none. */
+uint32_t sn_wire_owner(const struct sn_qp *qp);
+void sn_wire_sent(struct sn_qp *qp); /* a packet, just now: where it is */
+/*
+ * The last one lies there still: its receiver's NIC is a thread, which waits for a processor. False where that
+ * process is gone, or stopped, or does not come for seconds.
+ */
+bool sn_wire_unread(const struct sn_qp *qp);
 
 #endif

@@ -159,6 +159,16 @@ bool sn_inbox_pop(struct sn_proc *proc, struct sn_pkt *out)
 	}
 }
 
+uint64_t sn_inbox_end(const struct sn_proc *proc)
+{
+	return atomic_load_explicit(&proc->head, memory_order_relaxed);
+}
+
+bool sn_inbox_read(const struct sn_proc *proc, uint64_t place)
+{
+	return atomic_load_explicit(&proc->tail, memory_order_relaxed) >= place;
+}
+
 bool sn_inbox_empty(const struct sn_proc *proc)
 {
 	return atomic_load_explicit(&proc->tail, memory_order_relaxed) ==

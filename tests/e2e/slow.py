@@ -16,9 +16,10 @@ from shiftlab.lab import Shift, cases_main, wait_for
 from shiftlab.perftest import SOON, Failed
 
 HANGS = "does not execute commands"
-# Where none does: a program that a busy machine forgets for a while has sent nothing. Shorter than what takes long here, and
-# a command may take no longer than by default.
-SLOW = {"hang_ms": 1000}
+# Where none does: a program that a busy machine forgets for a while has sent nothing, and its NIC, a thread of it, has flushed
+# nothing. Shorter than what takes long here, and a command may take no longer than by default.
+SLOW = {"hang_ms": 1000, "flush_wait_ms": 1000}
+LINE_US = 12000     # for each of 128 queue pairs: 1.5 s
 
 
 class App:
@@ -76,7 +77,7 @@ def line(lab):
     """The commands of all queue pairs together take longer than one may."""
     app = App(lab, **SLOW)
     app.connect(64)
-    lab.ctl("cost", "h0/mlx5_0", 5000)
+    lab.ctl("cost", "h0/mlx5_0", LINE_US)
     fall_back(lab, app)
     lab.ctl("cost", "h0/mlx5_0", 0)
     app.do("write")

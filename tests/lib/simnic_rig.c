@@ -2,6 +2,7 @@
 /* All on mlx5_1: keys, QPNs and LIDs of its rail repeat those of mlx5_0's. */
 #include "tests/lib/simnic_rig.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -179,6 +180,16 @@ static int helper_state(void)
 	return ibv_query_qp(rig.qp, &attr, IBV_QP_STATE, &init) ? -EIO : (int)attr.qp_state;
 }
 
+static int helper_freeze(bool frozen)
+{
+	void (*freeze)(bool) = (void (*)(bool))dlsym(RTLD_DEFAULT, "simnic_test_freeze");
+
+	if (!freeze)
+		return -ENOSYS;
+	freeze(frozen);
+	return 0;
+}
+
 static int helper_obey(const struct rig_order *order, struct rig_reply *reply)
 {
 	switch (order->op) {
@@ -193,6 +204,7 @@ static int helper_obey(const struct rig_order *order, struct rig_reply *reply)
 	case RIG_MEM_FILL: memset(rig.mem, order->a, RIG_MEM); return 0;
 	case RIG_EVENT: return rig_event(rig.ctx);
 	case RIG_STATE: return helper_state();
+	case RIG_FREEZE: return helper_freeze(order->a);
 	}
 	return -EINVAL;
 }

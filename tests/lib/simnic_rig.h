@@ -41,7 +41,16 @@ struct rig_conn {
 	bool sig_all;
 };
 
-enum rig_op { RIG_CONNECT, RIG_RECV, RIG_POLL, RIG_MEM_READ, RIG_MEM_FILL, RIG_EVENT, RIG_STATE };
+enum rig_op {
+	RIG_CONNECT,
+	RIG_RECV,
+	RIG_POLL,
+	RIG_MEM_READ,
+	RIG_MEM_FILL,
+	RIG_EVENT,
+	RIG_STATE,
+	RIG_FREEZE, /* its NIC's thread does nothing, as one that gets no processor; a 0: it goes on */
+};
 
 struct rig_order {
 	enum rig_op op;

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "simnic/fabric/line.h"
 #include "tests/lib/simnic_rig.h"
 
 #define ALL_ACCESS                                                                                 \
@@ -26,6 +28,8 @@ enum { FAILED = 1 << 8, USAGE = 2 << 8 }; /* as system() tells the exit status *
 /* rc gives a lost path up after about 8 ms: where it is lost. patient after 0.54 s. */
 static const struct rig_conn rc = { IBV_QPT_RC, RIG_TIMEOUT, 1, 7, ALL_ACCESS, false };
 static const struct rig_conn patient = { IBV_QPT_RC, 14, 7, 7, ALL_ACCESS, false };
+/* Each retry as early, and many of them. */
+static const struct rig_conn quick = { IBV_QPT_RC, RIG_TIMEOUT, 7, 7, ALL_ACCESS, false };
 /* After 0.27 s, and it never sends again. */
 static const struct rig_conn once = { IBV_QPT_RC, 16, 0, 7, ALL_ACCESS, false };
 static const struct rig_conn ud = { IBV_QPT_UD, 0, 0, 0, ALL_ACCESS, false };
@@ -33,6 +37,11 @@ static const struct rig_conn ud = { IBV_QPT_UD, 0, 0, 0, ALL_ACCESS, false };
 static int connect_rc(void **state)
 {
 	return rig_connect(rc);
+}
+
+static int connect_quick(void **state)
+{
+	return rig_connect(quick);
 }
 
 static int connect_patient(void **state)
@@ -234,6 +243,33 @@ static void held_packets_are_bounded(void **state)
 	assert_int_not_equal(counters(0)->rc_retransmits, 0);
 }
 
+/* ---- a receiver without a processor --------------------------------------------------------- */
+
+/* A NIC of hardware answers whatever its host does: what lies unread is not lost, and no retry is spent on it. */
+static void receiver_waits_for_a_processor(void **state)
+{
+	uint64_t again = counters(0)->rc_retransmits;
+
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 1 }).result, 0);
+	assert_int_equal(post_write(64), 0);
+	usleep(200000); /* all its retries take 34 ms */
+	expect_nothing();
+	assert_int_equal(counters(0)->rc_retransmits, again);
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 0 }).result, 0);
+	expect_status(IBV_WC_SUCCESS);
+}
+
+/* One that is gone does not come back to it. */
+static void receiver_is_gone(void **state)
+{
+	struct rig_reply reply = rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 1 });
+
+	assert_int_equal(reply.result, 0);
+	assert_int_equal(post_write(64), 0);
+	assert_int_equal(kill(reply.pid, SIGKILL), 0);
+	expect_status(IBV_WC_RETRY_EXC_ERR);
+}
+
 /* ---- pause ---------------------------------------------------------------------------------- */
 
 static int pause_ends_without_a_loss(const char *command)
@@ -272,9 +308,9 @@ static void pause_ends_in_time(void **state)
 	expect_status(IBV_WC_SUCCESS);
 }
 
-static int post_datagram(struct ibv_ah *ah)
+static int post_datagram_from(struct ibv_ah *ah, uint32_t offset, uint32_t length)
 {
-	struct ibv_sge sge = rig_sge(0, 200);
+	struct ibv_sge sge = rig_sge(offset, length);
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
@@ -287,18 +323,30 @@ static int post_datagram(struct ibv_ah *ah)
 	return ibv_post_send(rig.qp, &wr, &bad);
 }
 
-/* Another traffic class than that which is paused or held: heartbeats go through. */
-static void datagrams_pass_pause_and_hold(void **state)
+static int post_datagram(struct ibv_ah *ah)
+{
+	return post_datagram_from(ah, 0, 200);
+}
+
+static struct ibv_ah *ah_of_peer(void)
 {
 	struct ibv_ah_attr attr = { .is_global = 1,
 				    .port_num = 1,
 				    .dlid = rig_peer.lid,
 				    .grh = { .dgid = rig_peer.gid, .hop_limit = 1 } };
 	struct ibv_ah *ah = ibv_create_ah(rig.pd, &attr);
+
+	assert_non_null(ah);
+	return ah;
+}
+
+/* Another traffic class than that which is paused or held: heartbeats go through. */
+static void datagrams_pass_pause_and_hold(void **state)
+{
+	struct ibv_ah *ah = ah_of_peer();
 	uint64_t sent = counters(0)->ud_tx_packets, got = counters(1)->ud_rx_packets;
 	uint64_t bytes = counters(1)->ud_rx_bytes, connected = counters(0)->rc_tx_messages;
 
-	assert_non_null(ah);
 	assert_int_equal(rig_ctl("fault pause h0/mlx5_1"), 0);
 	assert_int_equal(rig_ctl("fault hold-requests h0/mlx5_1"), 0);
 	assert_int_equal(rig_order((struct rig_order){ .op = RIG_RECV, .a = 0, .b = 300 }).result,
@@ -312,6 +360,47 @@ static void datagrams_pass_pause_and_hold(void **state)
 	assert_int_equal(counters(1)->ud_rx_packets, got + 1);
 	assert_int_equal(counters(1)->ud_rx_bytes, bytes + 200);
 	assert_int_equal(counters(0)->rc_tx_messages, connected);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* More than there is room for before a receiver that reads nothing: the last one is lost, none that is on its way. */
+static void datagrams_do_not_wait_for_a_reader(void **state)
+{
+	uint64_t dropped = counters(0)->dropped;
+	struct ibv_ah *ah = ah_of_peer();
+
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_RECV, .b = 500 }).result, 0);
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 1 }).result, 0);
+	for (uint32_t i = 0; i <= SN_BOUNCE_SLOTS; i++) {
+		assert_int_equal(post_datagram_from(ah, 4097 * i, 400), 0);
+		expect_status(IBV_WC_SUCCESS);
+	}
+	assert_int_equal(counters(0)->dropped, dropped + 1);
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 0 }).result, 0);
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 }).result, 1);
+	assert_true(peer_has(40, rig.mem, 200));
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* A line gives up what its receiver does not take; who finds it there is not its receiver, though the numbers are the same. */
+static void datagram_on_a_line_is_given_up(void **state)
+{
+	const struct sn_line_config line = { .delay_ns = 1000000 };
+	struct ibv_sge sge = rig_sge(4096, 300);
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_ah *ah = ah_of_peer();
+
+	assert_int_equal(rig.qp->qp_num, rig_peer.qpn);
+	assert_int_equal(ibv_post_recv(rig.qp, &wr, &bad), 0);
+	assert_int_equal(sn_line_set(rig_fabric, 0, 1, &line), 0);
+	assert_int_equal(rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 1 }).result, 0);
+	assert_int_equal(post_datagram(ah), 0);
+	expect_status(IBV_WC_SUCCESS);
+	for (int i = 0; i < 20000 && sn_line_next_ns(rig_fabric) != UINT64_MAX; i++)
+		usleep(1000);
+	assert_true(sn_line_next_ns(rig_fabric) == UINT64_MAX);
+	usleep(20000);
+	expect_nothing();
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
@@ -605,7 +694,16 @@ static void script_with_an_error_starts_nothing(void **state)
 	assert_int_equal(rig_ctl("script /no/such/file 2>/dev/null"), FAILED);
 }
 
-#define WITH(connect, f) cmocka_unit_test_setup_teardown(f, connect, rig_finish)
+/* Also where such a test has failed. */
+static int thaw_and_finish(void **state)
+{
+	rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 0 });
+	sn_line_set_way(rig_fabric, 0, 1, SN_LINE_BOTH, NULL);
+	return rig_finish(state);
+}
+
+#define WITH(connect, f)   cmocka_unit_test_setup_teardown(f, connect, rig_finish)
+#define FROZEN(connect, f) cmocka_unit_test_setup_teardown(f, connect, thaw_and_finish)
 
 static int tests(void)
 {
@@ -616,10 +714,13 @@ static int tests(void)
 		WITH(connect_very_patient, held_read_brings_its_data_late),
 		WITH(connect_rc, held_ack_for_a_qp_in_error_is_nothing),
 		WITH(connect_very_patient, held_packets_are_bounded),
+		FROZEN(connect_quick, receiver_waits_for_a_processor),
 		WITH(connect_once, pause_of_my_nic),
 		WITH(connect_once, pause_of_the_peers_nic),
 		WITH(connect_patient, pause_ends_in_time),
 		WITH(connect_ud, datagrams_pass_pause_and_hold),
+		FROZEN(connect_ud, datagrams_do_not_wait_for_a_reader),
+		FROZEN(connect_ud, datagram_on_a_line_is_given_up),
 		WITH(connect_patient, reprobe_after_an_internal_error),
 		WITH(connect_patient, reprobe_after_disassociation),
 		WITH(connect_patient, reprobe_of_a_healthy_nic),
@@ -631,6 +732,7 @@ static int tests(void)
 		WITH(connect_very_patient, retransmissions_are_counted),
 		WITH(connect_patient, script_queues_faults),
 		WITH(connect_patient, script_with_an_error_starts_nothing),
+		WITH(connect_quick, receiver_is_gone), /* the last: it takes the helper away */
 	};
 
 	return cmocka_run_group_tests(all, NULL, NULL);
