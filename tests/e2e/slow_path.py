@@ -72,8 +72,11 @@ def becomes_slow(lab):
     """Told by both ends, and not moved, not even with SHIFT_GRAY=on; and told when it is over."""
     paths = Paths(lab, "on")
     paths.look(LEARNS)
+    began = time.monotonic()
     paths.link(0, True)
-    for e in paths.told("gray"):
+    told = paths.told("gray")
+    print(f"told after {time.monotonic() - began:.1f} s, {(time.monotonic() - began) * 1000 / LOOK_MS:.0f} looks", flush=True)
+    for e in told:
         must("what it says", "nothing is moved" in e["why"] and e["peer"] and e["peer_from"] == 0, e)
     paths.says()
     for host in HOSTS:
