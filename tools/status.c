@@ -9,6 +9,7 @@
 #include "tools/status.h"
 
 #define STATUS_INTERVAL_S 1.0
+#define NS_PER_MS	  1e6
 
 /* While somebody watches: what a stopped process costs is not to stop the picture for long. */
 static const struct ctl_patience status_hasty = { .idle_ms = 1000,
@@ -83,6 +84,13 @@ static void status_nic_words(const json_t *nic, char *out, size_t size)
 	if (!strcmp(ctl_text(nic, "gray"), "slow") && used < size)
 		used += (size_t)snprintf(out + used, size - used, ", slow (%lld of %lld Mb/s)",
 					 ctl_int(nic, "mbps"), ctl_int(nic, "mbps_whole"));
+	if (ctl_int(nic, "slow_paths") > 0 && used < size)
+		used += (size_t)snprintf(
+			out + used, size - used,
+			", slow path (%lld of %lld; round trips of %.2f ms instead of %.2f)",
+			ctl_int(nic, "slow_paths"), ctl_int(nic, "paths"),
+			(double)ctl_int(nic, "trip_ns") / NS_PER_MS,
+			(double)ctl_int(nic, "trip_usual_ns") / NS_PER_MS);
 	if (*ctl_text(nic, "why") && used < size)
 		used += (size_t)snprintf(out + used, size - used, ": %s", ctl_text(nic, "why"));
 	if (*ctl_text(nic, "exact") && used < size)

@@ -13,6 +13,7 @@
 #include "shiftlib/conn/degraded.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/slow.h"
+#include "shiftlib/conn/slow_path.h"
 #include "shiftlib/control/version.h"
 #include "shiftlib/replica/prove.h"
 #include "shiftlib/report/metrics.h"
@@ -266,11 +267,29 @@ static struct admin_status *status_take(void)
 	return status;
 }
 
+static void status_gray(struct sh_json *json, const struct sh_nic *nic)
+{
+	struct sh_slow_path_sum paths;
+	uint64_t errors, packets;
+	uint32_t now, whole;
+
+	sh_gray_figures(nic, &errors, &packets);
+	sh_slow_figures(nic, &now, &whole);
+	sh_slow_path_figures(nic, &paths);
+	status_string(json, "gray", sh_gray_word(nic));
+	sh_json_print(json,
+		      ", \"errors\": %llu, \"packets\": %llu, \"mbps\": %u, \"mbps_whole\": %u",
+		      (unsigned long long)errors, (unsigned long long)packets, now, whole);
+	sh_json_print(json,
+		      ", \"slow_paths\": %u, \"paths\": %u, \"trip_ns\": %llu, "
+		      "\"trip_usual_ns\": %llu",
+		      paths.slow, paths.paths, (unsigned long long)paths.floor_ns,
+		      (unsigned long long)paths.instead_ns);
+}
+
 static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 {
 	const char *exact_why, *exact = sh_nic_exact(nic, &exact_why);
-	uint64_t errors, packets;
-	uint32_t now, whole;
 
 	sh_json_print(json, "{\"name\": ");
 	sh_json_string(json, nic->name);
@@ -283,12 +302,8 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	status_string(json, "why", nic->why);
 	status_string(json, "exact", exact);
 	status_string(json, "exact_why", exact_why);
-	sh_gray_figures(nic, &errors, &packets);
-	status_string(json, "gray", sh_gray_word(nic));
-	sh_slow_figures(nic, &now, &whole);
-	sh_json_print(json,
-		      ", \"errors\": %llu, \"packets\": %llu, \"mbps\": %u, \"mbps_whole\": %u}",
-		      (unsigned long long)errors, (unsigned long long)packets, now, whole);
+	status_gray(json, nic);
+	sh_json_print(json, "}");
 }
 
 void admin_command(char out[ADMIN_COMMAND])

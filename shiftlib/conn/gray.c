@@ -2,7 +2,7 @@
 /*
  * NICs that lose packets though nothing has failed. The rules are those of core/gray.c; here the counters are read, for
  * NICs that carry connections, and judged.c does something about it. At the same looks, conn/slow.c reads how fast their
- * links are.
+ * links are; at some of them, conn/slow_path.c looks how long the round trips of paths take.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,15 @@
 #include "shiftlib/conn/judged.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/slow.h"
+#include "shiftlib/conn/slow_path.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/nic/counters.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/peer.h"
 
-#define IDLE_PACKETS 100		/* in a look: fewer are no traffic */
-#define IDLE_LOOKS   8			/* in the place of so many is one, without traffic */
+#define IDLE_PACKETS 100 /* in a look: fewer are no traffic */
+#define IDLE_LOOKS   8	 /* in the place of so many is one, without traffic */
+#define PATH_LOOKS   4	 /* in the place of so many is one at paths: each is to have a ping */
 #define PEEK_NS	     (SH_NS_PER_S / 20) /* between two peeks */
 #define PEEKED_NS    (2 * SH_NS_PER_S)	/* so long counts what one has found */
 
@@ -253,7 +255,7 @@ static void begin(struct sh_nic *nic, bool is_peek)
 static bool find_used(void)
 {
 	struct sh_qp *qp;
-	bool any = false;
+	bool any = sh_slow_path_any();
 	uint32_t i;
 
 	for (i = 0; i < sh_nics.n; i++)
@@ -283,6 +285,8 @@ static void gray_run(uint64_t now)
 	for (i = 0; i < sh_nics.n; i++)
 		if (gray.nic[i].used && is_due(&sh_nics.nic[i]))
 			begin(&sh_nics.nic[i], false);
+	if (gray.looks % PATH_LOOKS == 0)
+		sh_slow_path_looks();
 }
 
 static uint64_t gray_next_timer(void)
@@ -294,6 +298,7 @@ static void gray_reset(void)
 {
 	memset(&gray, 0, sizeof(gray));
 	sh_slow_reset();
+	sh_slow_path_reset();
 }
 
 /* ---- told ----------------------------------------------------------------------------------- */
@@ -306,8 +311,11 @@ const char *sh_gray_word(const struct sh_nic *nic)
 
 	if (sh.config.gray.mode == SH_GRAY_OFF)
 		return "off";
-	return of(nic)->core.state != SH_GRAY_SICK && sh_slow_is(nic) ? "slow"
-								      : words[of(nic)->core.state];
+	if (of(nic)->core.state == SH_GRAY_SICK)
+		return words[SH_GRAY_SICK];
+	if (sh_slow_is(nic))
+		return "slow";
+	return sh_slow_path_is(nic) ? "slow-path" : words[of(nic)->core.state];
 }
 
 void sh_gray_peek(struct sh_nic *nic, uint64_t now)

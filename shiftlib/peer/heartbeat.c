@@ -112,8 +112,10 @@ void sh_heartbeat_pong_heard(struct sh_peer_path *path, uint32_t seq)
 {
 	uint64_t now = sh_now_ns(), trip_ns = sh_path_trip_ns(&path->health, seq, now);
 
-	if (trip_ns)
+	if (trip_ns) {
 		sh_gray_trip_add(&path->trip, trip_ns);
+		sh_slow_path_add(&path->slow, trip_ns);
+	}
 	if (!sh_path_pong(&path->health, seq, now))
 		return;
 	sh_log(SH_LOG_DEBUG, "%s: the peer's NIC %u answers", path->nic->name, path->remote_nic);

@@ -12,6 +12,7 @@
 #include "shiftlib/control/wire.h"
 #include "shiftlib/core/gray.h"
 #include "shiftlib/core/path_health.h"
+#include "shiftlib/core/slow_path.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 
@@ -29,7 +30,8 @@ struct sh_peer_path {
 	struct sh_path *path;			  /* NULL: not open yet, or failed */
 	uint32_t local_revision, remote_revision; /* of the addresses that it was opened with */
 	struct sh_path_health health;
-	struct sh_gray_trip trip; /* of pings: conn/gray.c */
+	struct sh_gray_trip trip; /* of pings: conn/gray.c, */
+	struct sh_slow_path slow; /* conn/slow_path.c */
 	struct {		  /* being found out */
 		enum sh_path_need need;
 		enum sh_path_work work;

@@ -47,7 +47,7 @@ enum sh_event_kind {
 	SH_EVENT_UNDRAIN,
 	SH_EVENT_KV_LOST, /* the key-value store does not answer */
 	SH_EVENT_KV_BACK,
-	SH_EVENT_GRAY, /* a NIC loses packets, or is slow, though nothing has failed; why: what is done about it */
+	SH_EVENT_GRAY, /* a NIC loses packets, or it or a path of it is slow, though nothing has failed; why: what is done about it */
 	SH_EVENT_GRAY_OVER,
 	SH_EVENT_DEGRADED, /* connections run on NICs that are not their own: told again when left changes */
 	SH_EVENT_WHOLE, /* none does any more */
@@ -79,6 +79,7 @@ enum sh_event_cause {
 	SH_CAUSE_RESOURCE,
 	SH_CAUSE_LOSS,	      /* errors among packets, by the port's counters */
 	SH_CAUSE_SLOW,	      /* its links carry less than they can */
+	SH_CAUSE_SLOW_PATH,   /* round trips take longer than they should, and nothing says why */
 	SH_CAUSE_APPLICATION, /* the application did something that cannot be protected */
 	SH_CAUSE_HOME,	      /* atomics waited for a NIC of the peer that runs all of them */
 	SH_CAUSES,

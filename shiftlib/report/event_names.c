@@ -47,6 +47,7 @@ const char *sh_event_cause_name(enum sh_event_cause cause)
 		[SH_CAUSE_RESOURCE] = "resource",
 		[SH_CAUSE_LOSS] = "packet-loss",
 		[SH_CAUSE_SLOW] = "slow-link",
+		[SH_CAUSE_SLOW_PATH] = "slow-path",
 		[SH_CAUSE_APPLICATION] = "application",
 		[SH_CAUSE_HOME] = "atomics-wait",
 	};

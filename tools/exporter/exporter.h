@@ -33,7 +33,7 @@
 	  "Connected RC queue pairs that are not protected, by reason.")                           \
 	X(NIC, GAUGE, "shift_nic_processes", "Processes that see the NIC in this state.")          \
 	X(GRAY, GAUGE, "shift_nic_gray",                                                           \
-	  "Processes by what the counters and the links of a NIC that is open say of it.")         \
+	  "Processes by what counters, links and paths of a NIC that is open say of it.")          \
 	X(PAIR, GAUGE, "shift_pair_connections",                                                   \
 	  "Connections of a default NIC and a backup, by state.")                                  \
 	X(AWAY, COUNTER, "shift_backup_connection_seconds_total",                                  \

@@ -118,7 +118,7 @@ static void test_memory(void **state)
 	}
 	fprintf(stderr, "%d peers on %d paths: %zu bytes each\n", PEERS, NICS,
 		memory.bytes / PEERS);
-	assert_in_range(memory.bytes / PEERS, 1, 3072);
+	assert_in_range(memory.bytes / PEERS, 1, 3328);
 }
 
 /* Wherever memory ends: what is there works, and what is missing is made later. */
