@@ -10,7 +10,7 @@ import argparse
 import random
 import sys
 
-from shiftlab.lab import run_case
+from shiftlab.lab import draw_seed, run_case
 from shiftlab.perftest import Perftest, drain, link, switch
 
 
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--few", action="store_true", help="a third of the cases of each tool, drawn")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 31))
+    parser.add_argument("--seed", type=int, default=draw_seed())
     args = parser.parse_args()
     cases = [c for c in (third(args.seed) if args.few else CASES) if args.only in f"{c[0]} {c[2].__name__}"]
     failed = sum(not run(args.build, *c) for c in cases)
