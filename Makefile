@@ -16,7 +16,7 @@ CMAKE       := cmake -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS)
 SOURCES      = $(shell git ls-files '*.c' '*.h')
 
 .PHONY: all help deps build demo test san-address san-thread test-clang format check-format fuzz \
-	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak crossed gray-long \
+	proof proof-long model-long sim-long psn-long diff-long diff-mutants verify-long verify-scripts atomics-long again-long soak cases crossed gray-long \
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr bench-sdr-means \
@@ -44,6 +44,7 @@ help:
 	@echo "                     failed ports, too; $(FLAPS) flaps with a compare-and-swap under way, stock beside SHIFT: as many live"
 	@echo "make again-long      $(DEATHS) deaths of a responder's NIC under WRITEs with a log, by each engine"
 	@echo "make soak            $(MINUTES) minutes with a flap every 0 to 3 s"
+	@echo "make cases           verbs in every order, threads, shared receive queues, and NICs that probe-hw must find out: all cases"
 	@echo "make crossed         1,000 rounds of connections made in crossed orders by 2 x 8 threads"
 	@echo "make gray-long       links that lose a packet in 1,000, and RUNS=100 of each kind of congestion, which must move nothing"
 	@echo "make valgrind        1,000 cycles of create and destroy under memcheck"
@@ -150,6 +151,7 @@ proof:
 	@python3 tests/proof/run_proof.py --build $(B)/proof --jobs $(JOBS) --library
 
 atomics-long: build
+	@python3 tests/e2e/home.py --build $(B)
 	@python3 tests/e2e/home.py --build $(B) --increments $(COUNT)
 	@python3 tests/e2e/home.py --build $(B) --together $(COUNT)
 	@python3 tests/e2e/exact.py --build $(B) --flaps $(FLAPS)
@@ -161,10 +163,16 @@ again-long: build
 soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
 
+cases: build
+	@failed=; for t in abuse probe threads srq; do python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
+	for t in threads srq; do SHIFT_ENGINE=ledger python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
+	[ -z "$$failed" ]
+
 crossed: build
 	@python3 tests/e2e/crossed.py --build $(B) --rounds 1000
 
 gray-long: build
+	@python3 tests/e2e/gray.py --build $(B)
 	@python3 tests/e2e/gray_long.py --build $(B) --runs $(RUNS)
 
 valgrind: build
@@ -181,7 +189,7 @@ programs: build
 	@for t in mpi training torch_rpc mooncake_engine programs return; do \
 		python3 tests/e2e/$$t.py --build $(B) || [ $$? -eq 77 ] || failed=1; \
 	done; \
-	for way in path preload both; do \
+	for way in none path preload both; do \
 		python3 tests/e2e/stock_tools.py --build $(B) --shift $$way || failed=1; \
 	done; \
 	python3 tests/e2e/checkpoint.py --build $(B) again || [ $$? -eq 77 ] || failed=1; \
@@ -270,7 +278,8 @@ figures-publish: figures-draw
 sdr-long: build
 	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test
 	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back unequal
-	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes stalled link bursts
+	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes link bursts allreduce
+	@SDR_LONG=1 python3 tests/sdr/e2e/timed_e2e.py --build $(B) stalled silent
 	@$(B)/out/bin/sdr_sim --seconds 600
 	@python3 -B tests/sdr/model/model_test.py packets --points 200
 	@python3 bench/sdr/ring.py --build $(B) --out $(OUT)

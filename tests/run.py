@@ -6,10 +6,12 @@
 
 A test with the label e2e that failed runs once more, alone, after all others. One that then passes counts as
 passed: it is named behind the closing line as "flaked: NAME", and OUT/flaked/NAME.log keeps what it said when
-it failed. No other test gets a second chance. The closing line is "N passed, N failed, N skipped"; the exit
-status is 1 if a test or a build failed."""
+it failed. No other test gets a second chance. Which of their cases tests run they draw by TESTS_DRAW, which is
+printed and may be given: the second run draws the same. The closing line is "N passed, N failed, N skipped"; the
+exit status is 1 if a test or a build failed."""
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -189,6 +191,8 @@ def parse_args():
 
 def main():
     args = parse_args()
+    os.environ.setdefault("TESTS_DRAW", str(random.SystemRandom().randrange(1, 1 << 31)))
+    print(f"== tests: TESTS_DRAW={os.environ['TESTS_DRAW']}", flush=True)
     begun = time.monotonic()
     run = Run(args.out)
     run_all(run, args)

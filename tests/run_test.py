@@ -11,6 +11,7 @@ RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run.py")
 SCRIPT = """#!/bin/sh
 echo "lead $1"
 echo x >> "$1.runs"
+echo "$TESTS_DRAW" >> "$1.drawn"
 [ "$(wc -l < "$1.runs")" -gt "$2" ]
 """
 ALWAYS = 99
@@ -42,6 +43,8 @@ class Outcome:
             self.status, self.said = done.returncode, done.stdout + done.stderr
             self.logs = {name: open(os.path.join(folder, "flaked", name), encoding="utf-8").read()
                          for name in self.names(os.path.join(folder, "flaked"))}
+            self.drawn = {name: open(os.path.join(folder, name), encoding="ascii").read().split()
+                          for name in self.names(folder) if name.endswith(".drawn")}
             self.runs = {name[:-len(".runs")]: os.path.getsize(os.path.join(folder, name)) // 2
                          for name in self.names(folder) if name.endswith(".runs")}
 
@@ -72,6 +75,8 @@ def test_program_fails_once():
     run.expect(0, "4 passed, 0 failed, 0 skipped", "flaked: e2e.once")
     run.require("lead e2e.once" in run.logs["e2e.once.log"], "the first run's words are kept")
     run.require(run.runs["e2e.calm"] == 1, "only what failed runs again")
+    first, *second = run.drawn["e2e.once.drawn"]
+    run.require(second == [first], "the second run draws the same")
 
 
 def test_program_fails_twice():

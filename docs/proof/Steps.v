@@ -46,7 +46,7 @@ Proof.
 Qed.
 
 Ltac here_changes := constructor; unfold front, set_car, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl;
-  intros; rewrite ?upd_other by lia; eauto; try lia.
+  intros; rewrite ?upd_other by lia; auto; try lia; eauto 3.
 
 Lemma inv_ring s s' : Inv s -> step s Ring = Some s' -> Inv s'.
 Proof.
@@ -94,7 +94,7 @@ Proof.
   assert (GF : forall m q, m = n -> fenced m = true -> q < m -> is_rd q = true -> In q (got s)).
   { intros. subst m. eapply open_got; eauto. }
   constructor; unfold front, set_car, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n;
-    fold n in i_una, i_flush, i_lost; intros; rewrite ?upd_other by lia; eauto; try lia.
+    fold n in i_una, i_flush, i_lost; intros; rewrite ?upd_other by lia; auto; try lia; eauto 3.
   - destruct (Nat.eqb_spec (pl (here s)) n), (Nat.eqb_spec (cp (here s)) n); lia.
   - destruct (Nat.eqb_spec (pl (here s)) n); lia.
   - destruct (Nat.eqb_spec (cp (here s)) n); [lia|].
@@ -136,7 +136,7 @@ Proof.
   { intros. subst m. eapply open_got; eauto. }
   constructor; unfold front, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n;
   fold n in i_una, i_exd;
-    intros; rewrite ?upd_other by lia; eauto; try lia.
+    intros; rewrite ?upd_other by lia; auto; try lia; eauto 3.
   - specialize (NF ltac:(assumption)). lia.
   - destruct (is_at n) eqn:A.
     + simpl. rewrite i_ats. fold n. split.
@@ -177,7 +177,7 @@ Proof.
     destruct (i_doubt eq_refl n); [fold n in i_cp; lia| |]; kind n; congruence. }
   constructor; unfold front, Dir.nop in *; simpl in *; rewrite ?upd_same; simpl; fold n;
   fold n in i_cp;
-    intros; rewrite ?upd_other by lia; eauto; try lia.
+    intros; rewrite ?upd_other by lia; auto; try lia; eauto 3.
   - destruct (is_two n) eqn:T; rewrite ?app_nil_r.
     + rewrite map_app, i_log. auto.
     + auto.
@@ -196,7 +196,7 @@ Proof.
 Qed.
 
 Ltac healths := unfold settled, is_well, is_sick, is_lost in *; simpl in *.
-Ltac receiver := constructor; unfold front in *; simpl in *; intros; eauto; try lia; try discriminate.
+Ltac receiver := constructor; unfold front in *; simpl in *; intros; auto; try lia; try discriminate; eauto 3.
 
 Lemma settled_grows s s' e : settled s e = true -> well s' e = well s e -> rerr s <= rerr s' -> gone s <= gone s' ->
   settled s' e = true.
@@ -275,7 +275,7 @@ Proof.
     specialize (TD (act s) ltac:(lia)).
     apply andb_true_iff in TD as [_ TD]. apply orb_true_iff in TD as [Y|Y]; boole;
     [lia|discriminate]. }
-  constructor; unfold front in *; simpl in *; intros; eauto; try lia; try discriminate.
+  constructor; unfold front in *; simpl in *; intros; auto; try lia; try discriminate; eauto 3.
   - split; [apply ST; lia|]. auto.
   - destruct (i_msgs e m) as (X & Y & Z); auto. split; [lia|]. auto.
 Qed.
@@ -285,7 +285,7 @@ Proof.
   start. destruct (i_fin ltac:(assumption)) as [F1 F2].
   assert (F3 : act s < rep s) by lia.
   assert (K : forall v, upd (car s) (rep s) v (act s) = here s) by (intros; apply upd_other; lia).
-  constructor; unfold front in *; simpl in *; rewrite ?K; intros; eauto; try lia; try discriminate.
+  constructor; unfold front in *; simpl in *; rewrite ?K; intros; auto; try lia; try discriminate; eauto 3.
   - destruct (Nat.eq_dec e (rep s)) as [->|]; [rewrite upd_same | rewrite upd_other by auto];
     simpl; auto.
   - match goal with X : _ = _ \/ In _ (msgs s) |- _ => destruct X as [E|IM] end.

@@ -3,4 +3,5 @@ add_executable(abuse abuse/main.c abuse/life.c abuse/ends.c
 	abuse/objects.c abuse/limits.c abuse/memory.c)
 target_link_libraries(abuse PRIVATE test_pair)
 
-e2e_test(abuse 400 abuse.py)
+# All, and more cycles: make cases
+e2e_test(abuse 400 abuse.py --few --cycles 300)

@@ -4,6 +4,7 @@
 
   abuse.py --build DIR                 all cases
   abuse.py --build DIR --only reset    cases whose name begins so
+  abuse.py --build DIR --few           of cases that are much alike one, drawn
 """
 import argparse
 import os
@@ -13,7 +14,7 @@ import socket
 import sys
 import time
 
-from shiftlab.lab import Lab, Shift, free_port, out_folder, sanitizer_of, wait_for
+from shiftlab.lab import Lab, Shift, draw, free_port, out_folder, sanitizer_of, wait_for
 
 LIMIT = 30.0
 # Where no NIC hangs, and no switch is silent, a busy machine is not to look like that.
@@ -750,6 +751,15 @@ CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_han
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, cycles)
+# The same steps with another fault, pace or limit.
+ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
+         (reset, reset_fast))
+
+
+def few():
+    left_out = {case for alike in ALIKE for case in alike}
+    names = [name for alike in ALIKE for name in draw([case.__name__ for case in alike], 1)]
+    return [case for case in CASES if case not in left_out or case.__name__ in names]
 
 
 def run_case(case, args):
@@ -773,11 +783,12 @@ def main():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default="build")
     p.add_argument("--only", default="", help="cases whose name begins so")
+    p.add_argument("--few", action="store_true", help="of cases that are much alike one, drawn")
     p.add_argument("--cycles", type=int, default=1000)
     p.add_argument("--keep", action="store_true", help="keep each case's folder")
     args = p.parse_args()
     failed = 0
-    for case in CASES:
+    for case in few() if args.few else CASES:
         if not case.__name__.startswith(args.only):
             continue
         if sanitizer_of(args.build) and case is fork:

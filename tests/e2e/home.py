@@ -4,6 +4,7 @@
 moved, which leads to another NIC of the server: no increment may be lost.
 
   home.py --build DIR [CASE...]
+  home.py --build DIR --few            without what --increments does, too; one of those that must lose; two rounds
   home.py --build DIR --increments N   N of them, and drains at both ends until they are done
   home.py --build DIR --together N     the same of two processes of one SHIFT_ATOMIC_GROUP, and faults, too
 """
@@ -15,7 +16,7 @@ import signal
 import sys
 import time
 
-from shiftlab.lab import Shift, cases_main, free_port, run_case, wait_for
+from shiftlab.lab import Shift, cases_main, draw, free_port, run_case, wait_for
 from shiftlab.perftest import SOON, Failed, said
 
 GOOD = "success"
@@ -491,6 +492,19 @@ CASES = {f.__name__: f for f in (drain_client, drain_server, loopback, writes_st
                               foreign_late, shared, shared_unsaid, shared_two_names, shared_group,
                               shared_group_port, shared_group_late, shared_group_stopped)}
 
+# Each client and the server drained by turns: --increments does that, too.
+DRAINED = ("drain_client", "drain_server")
+# Which show that a loss is seen.
+LOSING = ("off", "shared_two_names")
+
+
+def few():
+    global ROUNDS
+    ROUNDS = 2
+    left_out = {*DRAINED, *LOSING} - set(draw(LOSING, 1))
+    return [name for name in CASES if name not in left_out]
+
+
 def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--build")
@@ -501,7 +515,7 @@ def main():
         return 0 if run_case(args.build, "increments", lambda lab: increments(lab, args.increments), hosts=4) else 1
     if args.together:
         return increments_together(args.build, args.together)
-    return cases_main(CASES, lambda lab, name: CASES[name](lab), hosts=4)
+    return cases_main(CASES, lambda lab, name: CASES[name](lab), few=few, hosts=4)
 
 
 if __name__ == "__main__":

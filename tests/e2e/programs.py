@@ -4,13 +4,13 @@
 receive queues, through a fault and back.
 
   programs.py --build DIR [--only TEXT]
-  programs.py --build DIR --few [--seed N]    half of each tool's, drawn
+  programs.py --build DIR --few [--seed N]    a third of each tool's, drawn
 """
 import argparse
 import random
 import sys
 
-from shiftlab.lab import run_case
+from shiftlab.lab import draw_seed, run_case
 from shiftlab.perftest import Perftest, drain, link, switch
 
 
@@ -63,13 +63,13 @@ def run(build, tool, qps, fault):
     return run_case(build, case.name, case.run)
 
 
-def half(seed):
+def third(seed):
     """Of each tool at least one."""
     draw, chosen = random.Random(seed), set()
     print(f"--seed {seed}", flush=True)
     for tool in dict.fromkeys(c[0].split()[0] for c in CASES):
         own = [c for c in CASES if c[0].split()[0] == tool]
-        chosen.update(draw.sample(own, (len(own) + 1) // 2))
+        chosen.update(draw.sample(own, (len(own) + 2) // 3))
     return [c for c in CASES if c in chosen]
 
 
@@ -77,10 +77,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--few", action="store_true", help="half of the cases of each tool, drawn")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 1 << 31))
+    parser.add_argument("--few", action="store_true", help="a third of the cases of each tool, drawn")
+    parser.add_argument("--seed", type=int, default=draw_seed())
     args = parser.parse_args()
-    cases = [c for c in (half(args.seed) if args.few else CASES) if args.only in f"{c[0]} {c[2].__name__}"]
+    cases = [c for c in (third(args.seed) if args.few else CASES) if args.only in f"{c[0]} {c[2].__name__}"]
     failed = sum(not run(args.build, *c) for c in cases)
     print(f"{len(cases) - failed} passed, {failed} failed")
     return 1 if failed or not cases else 0

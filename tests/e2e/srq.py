@@ -168,4 +168,6 @@ def run(lab, name):
 
 
 if __name__ == "__main__":
+    if os.environ.get("SHIFT_ENGINE") == "ledger":  # there what was posted cannot be handed to a foreign queue pair
+        del CASES["foreign"]
     sys.exit(cases_main(CASES, run, hosts=3))

@@ -3,14 +3,14 @@
 """Eight threads in each of two processes post to and poll what they share, through repeated switches
 to the backup NIC and back. Under a build with a sanitizer it must have nothing to say.
 
-  threads.py --build DIR [--seed N] [CASE...]
+  threads.py --build DIR [--seed N] [--few | CASE...]
 """
 import os
 import random
 import re
 import sys
 
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.lab import Shift, cases_main, draw, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 
 QPS = 12
@@ -118,5 +118,10 @@ def run(lab, name):
     print("       " + ", ".join(f"{p.name} got {p.out().split()[-1]}" for p in programs), flush=True)
 
 
+def few():
+    """What mixes all, and one of those that it is mixed of."""
+    return ["calm", *draw(("links", "drains", "deaths"), 1), "mixed"]
+
+
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, run, seeded=True))
+    sys.exit(cases_main(CASES, run, seeded=True, few=few))

@@ -414,19 +414,41 @@ class Lab:
         return None
 
 
-def cases_main(names, run, seeded=False, **fabric):
+def draw_seed():
+    """Fresh, but within a run of run.py always the same: a test that failed draws the same when it runs once more."""
+    return int(os.environ.get("TESTS_DRAW", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+
+
+def draw(names, n):
+    """n of them, others each time, in their order. They are printed: who asks for these by name replays that."""
+    names = list(names)
+    chosen = set(random.Random(f"{draw_seed()} {os.environ.get('SHIFT_ENGINE')} {names}").sample(names, n))
+    chosen = [name for name in names if name in chosen]
+    print("drawn:", *chosen, flush=True)
+    return chosen
+
+
+def cases_main(names, run, seeded=False, few=None, **fabric):
     """
     The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
-    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail.
+    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail. few: it
+    says which are run with --few.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
+    parser.add_argument("--drawn", type=int, metavar="N", help="N of the cases, others each time")
+    if few:
+        parser.add_argument("--few", action="store_true", help="what make test takes")
     parser.add_argument("cases", nargs="*", choices=[[], *names])
     if seeded:
         parser.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
                             default=random.SystemRandom().randrange(1, 1 << 31))
     args = parser.parse_args()
     chosen = args.cases or list(names)
+    if args.drawn:
+        chosen = draw(chosen, args.drawn)
+    if few and args.few:
+        chosen = few()
     if seeded:
         fabric["seed"] = args.seed
     failed = sum(not run_case(args.build, name + (f" --seed {args.seed}" if seeded else ""),
