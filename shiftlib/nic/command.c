@@ -9,6 +9,11 @@
 
 #define COMMAND_LOOK_NS (5 * SH_NS_PER_MS)
 
+static struct sh_worker *command_worker(const struct sh_command *command)
+{
+	return command->worker ? command->worker : command->nic->worker;
+}
+
 static void command_run(struct sh_job *job)
 {
 	struct sh_command *command = (struct sh_command *)job;
@@ -38,7 +43,7 @@ bool sh_command_send(struct sh_command *command, struct sh_busy *waiting)
 	command->waiting = waiting;
 	command->under_way = true;
 	sh_job_begin(waiting);
-	if (!sh_worker_submit(command->nic->worker, &command->job))
+	if (!sh_worker_submit(command_worker(command), &command->job))
 		return true;
 	command_over_locked(command);
 	return false;
@@ -64,7 +69,7 @@ static bool command_look(struct sh_command *command)
 
 	if (!sh_nic_tried(command->nic, now))
 		return !command->under_way;
-	if (!command->under_way || !sh_worker_withdraw(command->nic->worker, &command->job))
+	if (!command->under_way || !sh_worker_withdraw(command_worker(command), &command->job))
 		return true;
 	sh_command_here(command);
 	command_over_locked(command);

@@ -9,6 +9,7 @@
 struct sh_command {
 	struct sh_job job; /* first */
 	struct sh_nic *nic;
+	struct sh_worker *worker; /* of it; NULL: the one that makes things */
 	void (*run)(
 		struct sh_command *command); /* gives the command; lock not held, in any thread */
 	struct sh_busy *waiting;

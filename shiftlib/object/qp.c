@@ -239,6 +239,19 @@ static bool qp_has_readers(const struct sh_qp *qp)
 	return false;
 }
 
+/*
+ * It runs on another NIC, which destroys it in the background: it executes nothing of the peer's any more when
+ * this returns, as the application may use its buffers for something else. Nobody is shown the flush. Those
+ * on a shared receive queue are waited for.
+ */
+static void qp_stop_away(struct sh_qp *qp)
+{
+	if (qp->srq)
+		return;
+	sp_qp_seal(qp->sp);
+	sh_qp_ends(qp);
+}
+
 int shift_destroy_qp(struct ibv_qp *real)
 {
 	struct sh_async *async = sh_async_of(real->context);
@@ -252,6 +265,8 @@ int shift_destroy_qp(struct ibv_qp *real)
 	later = sh_debts_kept(ctx);
 	qp = sh_table_get(&sh_objects.by_qp, real);
 	later = later && (!qp || qp_owes(qp));
+	if (qp && qp->sp && qp->active->epoch)
+		qp_stop_away(qp);
 	if (qp) {
 		later = later || !sh_debt_idle(ctx, &qp->busy);
 		if (qp->srq)

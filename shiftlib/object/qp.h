@@ -11,6 +11,11 @@ struct sh_qp;
 /* Traffic is elsewhere: changes of a husk are recorded, and tried, but their failure is not told. */
 bool sh_qp_hangs(const struct sh_qp *qp); /* its own NIC does, and its traffic is elsewhere */
 bool sh_qp_moved(const struct sh_qp *qp);
+/*
+ * The application stops it: when its verb has returned nothing more may come, of what is under way either, so the carrier in use
+ * goes to ERR. Lock given up meanwhile.
+ */
+void sh_qp_ends(struct sh_qp *qp);
 /* What stands in for its shared receive queue is not held any more. Lock given up meanwhile. */
 void sh_qp_release_srq(struct sh_qp *qp);
 /* One that was not made by the exported verbs, at its first modify. Lock given up meanwhile. */

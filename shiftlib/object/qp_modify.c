@@ -128,7 +128,10 @@ static void stop_by_worker(struct sh_ctx *ctx, struct qp_stop *stop)
 
 static void qp_stop_carrier(struct sh_qp *qp)
 {
-	struct qp_stop here = { .command = { .nic = qp->active->nic, .run = stop_run },
+	/* by the worker that will destroy it */
+	struct qp_stop here = { .command = { .nic = qp->active->nic,
+					     .worker = sh_carrier_worker(qp->active),
+					     .run = stop_run },
 				.carrier = qp->active->qp };
 	struct qp_stop *stop = malloc(sizeof(*stop));
 
@@ -142,8 +145,7 @@ static void qp_stop_carrier(struct sh_qp *qp)
 	sh_job_end(&qp->busy);
 }
 
-/* The application ends what it has: the carrier in use is what must go to ERR too. */
-static void qp_app_ends(struct sh_qp *qp)
+void sh_qp_ends(struct sh_qp *qp)
 {
 	if (qp->conn_id)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
@@ -199,7 +201,7 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	if (ends && attr->qp_state == IBV_QPS_RESET && sh_qp_hangs(qp))
 		return EIO;
 	if (ends)
-		qp_app_ends(qp);
+		sh_qp_ends(qp);
 	if (ends && attr->qp_state == IBV_QPS_RESET) {
 		if (!sh_debt_idle(qp->ctx, &qp->busy))
 			return EIO; /* a NIC that hangs is at it */
