@@ -746,11 +746,102 @@ def events(lab, args):
         pair.done()
 
 
+def there_and_back(lab, pair, n, times):
+    """By a fault and by an order, in turn."""
+    for turn in range(times):
+        drain = turn % 2
+        if drain:
+            lab.shiftctl("h0", "drain", "mlx5_0")
+        else:
+            lab.fault("port-down", "h0/mlx5_0")
+        pair.await_moves("mlx5_0 to mlx5_1", n * (turn + 1))
+        if drain:
+            lab.shiftctl("h0", "undrain", "mlx5_0")
+        else:
+            lab.ctl("heal", "h0/mlx5_0")
+        pair.await_moves("mlx5_1 to mlx5_0", n * (turn + 1))
+
+
+def tight(lab, args):
+    """Requests wait for a path that is down, and complete while nobody polls: what SHIFT asks about those that have no
+    completion takes no place of the application's, in a completion queue that is full then."""
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "tight", "--timeout", 16, shift=with_shift)
+        client = pair.ends[1]
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected(15)
+        lab.fault("port-down", "h1/mlx5_0", at_message=1)
+        pair.say("go")
+        pair.said("POSTED 0", [client])
+        if with_shift:
+            wait_for("wait for an atomic", lambda: "the answer of an atomic may still come" in
+                     lab.shift_log(client) or not client.running(), pair.limit)
+        lab.ctl("heal", "h1/mlx5_0")
+        time.sleep(0.6)     # two tries of the NIC: all complete
+        client.say("poll")
+        pair.said("POSTED 1", [client])
+        client.say("poll")
+        pair.done()
+
+
+def held(lab, args):
+    """Completions may be held, and verbs called meanwhile, whatever moves."""
+    pair = yield Pair(lab, args, "held", holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected()
+    pair.say("go")
+    there_and_back(lab, pair, 1, 4)
+    pair.say("stop")
+    pair.done()
+    pair.moved()
+
+
+def forks(lab, args):
+    """Children come and go, and use nothing of it, while the connections move."""
+    pair = yield Pair(lab, args, "forks", holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected(2)
+    pair.say("go")
+    there_and_back(lab, pair, 2, 3)
+    pair.say("stop")
+    pair.done()
+    pair.moved()
+
+
+def solicited(lab, args):
+    """Who sleeps until a message asks for it is woken, wherever that comes."""
+    pair = yield Pair(lab, args, "solicited", holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected()
+    pair.say("go")
+    there_and_back(lab, pair, 1, 4)
+    pair.say("stop")
+    pair.done()
+
+
+def bound(lab, args):
+    """A window and what invalidates it, while its path goes: written as on stock, or ended with errors, in time."""
+    pair = yield Pair(lab, args, "bound", shift=False)
+    pair.said("CONNECTED")
+    pair.say("go")
+    pair.done()
+    for n in (1, 12):
+        pair = yield Pair(lab, args, "bound", "--timeout", 14)
+        pair.said("CONNECTED")
+        pair.protected()
+        lab.fault("port-down", "h1/mlx5_0", at_message=n)
+        pair.say("go")
+        pair.done()
+        print("     " + "".join(r for r in pair.ends[1].out().splitlines() if r.startswith("CLIENT")))
+        lab.ctl("heal", "all")
+
+
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, storm, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, cycles)
+         hung_nic, kv_late, kv_deaf, tight, held, forks, solicited, bound, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast))

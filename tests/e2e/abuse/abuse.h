@@ -41,5 +41,10 @@ void run_domains(void);
 void run_ece(void);
 void run_events(void);
 void run_windows(void);
+void run_tight(void);
+void run_held(void);
+void run_forks(void);
+void run_bound(void);
+void run_solicited(void);
 
 #endif

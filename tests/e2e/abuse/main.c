@@ -52,6 +52,11 @@ static const struct {
 	{ "squeeze", run_squeeze },
 	{ "bad-key", run_bad_key },
 	{ "windows", run_windows },
+	{ "tight", run_tight },
+	{ "held", run_held },
+	{ "forks", run_forks },
+	{ "bound", run_bound },
+	{ "solicited", run_solicited },
 };
 
 static void usage(void)

@@ -96,6 +96,20 @@ static void one_at_most(void **state)
 	sees(1);
 }
 
+/* Nothing behind one that is told of is complete before it. When it is, the hidden one asks for those. */
+static void not_behind_one_that_is_told_of(void **state)
+{
+	post(IBV_WR_SEND, 4, IBV_SEND_SIGNALED);
+	post_three();
+	ENGINE->move.withhold(rig->sp);
+	assert_int_equal(fake_run(rig->app, MAX), 4);
+	assert_int_equal(outstanding(), 3);
+	ENGINE->move.withhold(rig->sp);
+	assert_int_equal(fake_run(rig->app, MAX), 1);
+	assert_int_equal(outstanding(), 0);
+	sees(1);
+}
+
 /* How many ran; one of them is seen. */
 static uint32_t run_all(void)
 {
@@ -132,10 +146,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_is_complete_is_known),
-		TEST(what_is_not_is_not),
-		TEST(one_at_most),
-		TEST(it_takes_no_place),
+		TEST(what_is_complete_is_known),      TEST(what_is_not_is_not), TEST(one_at_most),
+		TEST(not_behind_one_that_is_told_of), TEST(it_takes_no_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
