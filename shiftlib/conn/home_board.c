@@ -476,17 +476,27 @@ static void board_say_held(struct sh_home_board *b)
 		       sh.config.atomic_group, b->path);
 }
 
-static void board_say_away(struct sh_home_board *b, int other)
+static void board_say_away(struct sh_home_board *b, bool busy)
 {
+	int away = busy ? sc_home_board_away(&b->seat) : -1;
+	int other = busy && away < 0 ? sc_home_board_silent(&b->seat) : away;
+
 	if (other < 0)
 		b->away = (struct board_wait){ 0 };
-	else if (board_waits(&b->away))
+	else if (!board_waits(&b->away))
+		return;
+	else if (away >= 0)
 		sh_log(SH_LOG_WARN,
 		       "atomics of SHIFT_ATOMIC_GROUP=%s wait for process %d, which may still run "
-		       "some on "
-		       "another NIC than %s",
+		       "some on another NIC than %s",
 		       sh.config.atomic_group, b->file->owner[other].pid,
 		       b->file->nic[b->file->board.home]);
+	else
+		sh_log(SH_LOG_WARN,
+		       "atomics of SHIFT_ATOMIC_GROUP=%s stay on %s for process %d, which has a "
+		       "connection that takes no part, or has not said otherwise",
+		       sh.config.atomic_group, b->file->nic[b->file->board.home],
+		       b->file->owner[other].pid);
 }
 
 bool sh_home_board_step(struct sh_home_board **at, const struct sh_ctx *ctx,
@@ -507,7 +517,7 @@ bool sh_home_board_step(struct sh_home_board **at, const struct sh_ctx *ctx,
 	board_give(b);
 	if (changed)
 		board_ring(b);
-	board_say_away(b, *busy ? sc_home_board_away(&b->seat) : -1);
+	board_say_away(b, *busy);
 	return true;
 }
 

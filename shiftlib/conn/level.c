@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* How far a connection is protected, and why it is no further. */
 #include "shiftlib/base/log.h"
+#include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/level.h"
 #include "shiftlib/conn/pool.h"
@@ -30,6 +31,8 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
 		return;
 	qp->level = level;
 	qp->why = why;
+	if (sh.config.atomic_group) /* it may take part from now on, or no more, which other processes are to read */
+		sh_home_due();
 	sh_incident_level(qp);
 	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)
 		sh_log(SH_LOG_INFO, "QP 0x%06x on %s is protected by %s", qp->qp->qp_num,

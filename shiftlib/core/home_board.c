@@ -82,6 +82,17 @@ int sc_home_board_away(const struct sc_home_seat *seat)
 	return -1;
 }
 
+int sc_home_board_silent(const struct sc_home_seat *seat)
+{
+	const struct sc_home_process *p = seat->board->process;
+	uint32_t i;
+
+	for (i = 0; i < SC_HOME_PROCESSES; i++)
+		if (i != seat->me && p[i].taken && !p[i].takes_part)
+			return (int)i;
+	return -1;
+}
+
 static void claim(const struct sc_home_seat *seat, const struct sc_home_group *group)
 {
 	struct sc_home_process *own = &seat->board->process[seat->me];

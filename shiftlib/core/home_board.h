@@ -54,6 +54,8 @@ bool sc_home_board_busy(const struct sc_home_board *board);
 bool sc_home_board_enter(const struct sc_home_seat *seat);
 /* One other process that may run atomics elsewhere than at home; -1: there is none. */
 int sc_home_board_away(const struct sc_home_seat *seat);
+/* One other process that takes no part, for all that it has said; -1: there is none. */
+int sc_home_board_silent(const struct sc_home_seat *seat);
 /* Nobody sits there any more, and no queue pair of it is left. */
 void sc_home_board_clear(struct sc_home_board *board, uint32_t place);
 

@@ -333,7 +333,8 @@ def shared_group_stopped(lab):
     mover, other = two_processes(lab, groups=WORDS)
     other.server.process.send_signal(signal.SIGSTOP)
     lab.shiftctl("h0", "drain", "mlx5_0")
-    reasons = f"wait for process {other.server.pid}", "is one stopped?"     # it may have the board just then
+    # it may have the board just then; and its last word may be older than its connection's protection
+    reasons = f"wait for process {other.server.pid}", "is one stopped?", f"for process {other.server.pid}, which has"
     wait_for("the reason", lambda: any(r in lab.shift_log(mover.server) for r in reasons) or not mover.server.running(), 30)
     before = mover.good(0)
     time.sleep(AWAY_S)

@@ -664,9 +664,24 @@ static void each_broken_rule_is_noticed(void **state)
 	}
 }
 
+static void another_that_takes_no_part_is_named(void **state)
+{
+	struct sc_home_board board = { 0 };
+	const struct sc_home_seat seat = { .board = &board, .me = 1 };
+
+	board.process[1].taken = 1; /* itself has not said so either */
+	assert_int_equal(sc_home_board_silent(&seat), -1);
+	board.process[0] = (struct sc_home_process){ .taken = 1, .takes_part = 1 };
+	board.process[5].taken = 1;
+	assert_int_equal(sc_home_board_silent(&seat), 5);
+	board.process[5].takes_part = 1;
+	assert_int_equal(sc_home_board_silent(&seat), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(another_that_takes_no_part_is_named),
 		cmocka_unit_test(one_nic_at_a_time),
 		cmocka_unit_test(both_ends_respond),
 		cmocka_unit_test(processes_share_a_word),
