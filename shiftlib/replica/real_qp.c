@@ -68,7 +68,9 @@ bool sh_looped_make(struct sh_looped *looped, struct ibv_pd *pd, size_t bytes, u
 					 .qp_type = IBV_QPT_RC,
 					 .cap = { .max_send_wr = depth, .max_send_sge = 1 } };
 
-	if (posix_memalign(&looped->memory, LOOPED_PAGE, bytes))
+	/* whole pages: what is registered must not be shared with a forked child's heap */
+	if (posix_memalign(&looped->memory, LOOPED_PAGE,
+			   (bytes + LOOPED_PAGE - 1) / LOOPED_PAGE * LOOPED_PAGE))
 		return false;
 	memset(looped->memory, 0, bytes);
 	looped->mr = sh.real->reg_mr(pd, looped->memory, bytes,
