@@ -173,6 +173,7 @@ crossed: build
 
 gray-long: build
 	@python3 tests/e2e/gray.py --build $(B)
+	@python3 tests/e2e/slow_path.py --build $(B)
 	@python3 tests/e2e/gray_long.py --build $(B) --runs $(RUNS)
 
 valgrind: build

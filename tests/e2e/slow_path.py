@@ -19,6 +19,7 @@ from shiftlab.perftest import SOON
 LOOK_MS = 300
 SETTINGS = {**SOON, **PATIENT, "gray_look_ms": LOOK_MS, "gray_hold_ms": 1000, "gray_hold_max_ms": 3600000}
 LEARNS = 24     # looks, of which each fourth is one at paths: until it is known what is usual
+AGAIN = 8       # looks: whoever tells the same thing twice does so at the next of these
 NOTHING = 60    # looks: three times those in which a slow path is found
 SLOW = ("--delay", "8ms")
 HOSTS = ("h0", "h1")
@@ -86,12 +87,12 @@ def becomes_slow(lab):
         must("the other NIC is well", paths.nics(host)["mlx5_1"]["slow_paths"] == 0, paths.nics(host))
         text = Ctl(lab, host)("status").stdout
         must("the text", re.search(r"mlx5_0 .*, slow path \(1 of 1; round trips of \S+ ms instead of \S+\)", text), text)
-    paths.look(LEARNS)
+    paths.look(AGAIN)
     paths.link(0, False)
     paths.told("gray-over")
     for host in HOSTS:
         must("the status", paths.words(host) != ["slow-path"], paths.words(host))
-    paths.look(LEARNS)
+    paths.look(AGAIN)
     paths.says()
 
 
@@ -100,7 +101,7 @@ def from_its_birth(lab):
     paths = Paths(lab, None, slow=(0,))
     paths.told("gray")
     paths.says()
-    paths.look(LEARNS)
+    paths.look(AGAIN)
 
 
 def all_alike(lab):
@@ -112,7 +113,7 @@ def all_alike(lab):
     paths.look(NOTHING)
     paths.link(1, False)
     paths.told("gray")
-    paths.look(LEARNS // 4)
+    paths.look(AGAIN)
 
 
 CASES = {f.__name__: f for f in (becomes_slow, from_its_birth, all_alike)}
