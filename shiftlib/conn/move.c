@@ -279,6 +279,7 @@ struct error_job {
 	struct sh_job job;
 	struct sh_qp *qp;
 	struct ibv_qp *real;
+	uint32_t epoch;
 };
 
 static void error_run(struct sh_job *job)
@@ -293,8 +294,13 @@ static void error_run(struct sh_job *job)
 static void error_done(struct sh_job *job)
 {
 	struct error_job *task = (struct error_job *)job;
+	struct sh_carrier *carrier;
 
 	pthread_mutex_lock(&sh.lock);
+	carrier = sh_carrier_find(task->qp, task->epoch);
+	if (carrier && carrier->qp == task->real)
+		carrier->in_error = true;
+	sh_move_ending_look(task->qp);
 	sh_job_end(&task->qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
@@ -312,10 +318,13 @@ static void move_to_error(struct sh_qp *qp, struct sh_carrier *carrier)
 		return;
 	*task = (struct error_job){ .job = { .fn = error_run, .done = error_done, .urgent = true },
 				    .qp = qp,
-				    .real = carrier->qp };
+				    .real = carrier->qp,
+				    .epoch = carrier->epoch };
 	sh_job_begin(&qp->busy);
+	carrier->to_error = true;
 	if (!sh_worker_submit(worker, &task->job))
 		return;
+	carrier->to_error = false;
 	sh_job_end(&qp->busy);
 	free(task);
 }
@@ -348,6 +357,55 @@ static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t v
 	sp_qp_fail(qp->sp, first, vendor_err, n_delivered);
 }
 
+/* Nothing is executed there any more, or nobody can say when. */
+static bool move_stopped(const struct sh_carrier *carrier)
+{
+	return !carrier->qp || !carrier->to_error || carrier->in_error || sh_carrier_dead(carrier);
+}
+
+static void move_ended(struct sh_qp *qp)
+{
+	struct sh_qp_ending *ending = &qp->error.ending;
+
+	ending->over = true;
+	ending->at = 0;
+	move_fail_all(qp, ending->first, ending->vendor_err, ending->delivered);
+	sh_loopback_forget(qp); /* behind the failing, or what waits would run */
+	sh_srq_ended(qp);
+}
+
+void sh_move_ending_look(struct sh_qp *qp)
+{
+	const struct sh_qp_ending *ending = &qp->error.ending;
+
+	if (qp->conn_id && ending->on && !ending->over && move_stopped(qp->active) &&
+	    move_stopped(qp->receiving))
+		move_ended(qp);
+}
+
+/*
+ * A flush says that the buffer is the application's again. So it is shown when no NIC uses that any more: the carrier that receives lie
+ * in already may have a peer that sends.
+ */
+static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
+		     uint32_t n_delivered)
+{
+	struct sh_qp_ending *ending = &qp->error.ending;
+
+	if (!ending->on) {
+		*ending = (struct sh_qp_ending){ .on = true,
+						 .first = first,
+						 .vendor_err = vendor_err,
+						 .delivered = n_delivered,
+						 .at = sh_now_ns() + sh.config.hang.command_ns };
+		sp_qp_withhold(qp->sp); /* its own flush too */
+	}
+	move_all_to_error(qp);
+	sh_move_ending_look(qp);
+	sh_clock_touch(qp);
+	sh_clock_wake_for(qp);
+}
+
 /* Published, and of none is it known that it was executed. */
 static uint32_t move_unknown(struct sh_qp *qp)
 {
@@ -372,13 +430,10 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 	qp->quiesce.next_at = 0;
 	qp->publish.at = 0;
 	sh_fence_forget(qp);
-	move_fail_all(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
+	move_end(qp, move_first_status(qp, reason), qp->error.vendor_err, qp->error.delivered);
 	sh_incident_failed(qp, reason, unknown);
 	sh_stats_path(qp, 0);
 	sh_turn_over(qp);
-	move_all_to_error(qp);
-	sh_loopback_forget(qp); /* behind the failing, or what waits would run */
-	sh_srq_ended(qp);
 }
 
 /* ---- keys that came late -------------------------------------------------------------------- */
@@ -386,11 +441,9 @@ void sh_move_fail(struct sh_qp *qp, enum sc_reason reason)
 /* A request that may not run: all that is outstanding ends with it. */
 static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status)
 {
-	move_fail_all(qp, status, 0, 0);
-	move_all_to_error(qp);
+	move_end(qp, status, 0, 0);
 	qp->app.state = IBV_QPS_ERR;
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
-	sh_srq_ended(qp);
 }
 
 /* A key that nobody knows after all this time names no memory: the application's error. */
@@ -470,8 +523,10 @@ void sh_move_key_missing(struct sh_qp *qp)
 
 uint64_t sh_move_next_timer(const struct sh_qp *qp)
 {
-	return sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish.at),
-			     sh_earlier_ns(qp->fence.next_at, qp->loopback.next_at));
+	return sh_earlier_ns(
+		sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish.at),
+			      sh_earlier_ns(qp->fence.next_at, qp->loopback.next_at)),
+		qp->error.ending.at);
 }
 
 void sh_move_timer(struct sh_qp *qp, uint64_t now)
@@ -484,4 +539,6 @@ void sh_move_timer(struct sh_qp *qp, uint64_t now)
 		sh_fence_look(qp, now);
 	if (qp->loopback.next_at && qp->loopback.next_at <= now)
 		sh_loopback_run(qp, now);
+	if (qp->error.ending.at && qp->error.ending.at <= now)
+		move_ended(qp);
 }

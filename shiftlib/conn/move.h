@@ -10,10 +10,19 @@
 struct sh_qp;
 struct sp_request;
 
+/* The application gets errors: when no NIC executes anything of the connection any more. */
+struct sh_qp_ending {
+	bool on, over;
+	enum ibv_wc_status first;
+	uint32_t vendor_err, delivered;
+	uint64_t at; /* a NIC that has not obeyed by then is not waited for; 0: it is over */
+};
+
 struct sh_qp_error {
 	enum ibv_wc_status status;
 	uint32_t vendor_err;
 	uint32_t delivered; /* by settle(), when it forbade the rest */
+	struct sh_qp_ending ending;
 };
 
 /* Withheld for a key that is not known yet. */
@@ -27,6 +36,7 @@ struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
 void sh_move_settle(struct sh_qp *qp, const struct sc_action *action);
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
+void sh_move_ending_look(struct sh_qp *qp); /* a command to ERR has returned */
 void sh_move_key_missing(struct sh_qp *qp);
 void sh_move_publish(struct sh_qp *qp, uint64_t now);
 uint64_t sh_move_next_timer(const struct sh_qp *qp);

@@ -135,6 +135,7 @@ static struct sh_worker *quiesce_finish(struct quiesce_job *task)
 		sh_quiesce_look(qp, sh_now_ns());
 		sh_clock_wake_for(qp);
 	}
+	sh_move_ending_look(qp);
 	sh_job_end(&qp->busy);
 	free(task);
 	return worker;

@@ -22,6 +22,8 @@
 #include "shiftlib/object/qp.h"
 #include "shiftlib/replica/context.h"
 
+#define ENDING_LOOK_NS (10 * SH_NS_PER_MS)
+
 static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr *own = &qp->app.attr;
@@ -149,6 +151,8 @@ void sh_qp_ends(struct sh_qp *qp)
 {
 	if (qp->conn_id)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_APPLICATION);
+	while (qp->error.ending.at > sh_now_ns())
+		sh_wait_some(ENDING_LOOK_NS);
 	if (qp->active->epoch && qp->active->qp)
 		qp_stop_carrier(qp);
 }
