@@ -251,6 +251,21 @@ def bad_key(lab, args):
     pair.moved()
 
 
+def ended(lab, args):
+    """What was flushed stays as it is, though the NIC that it had moved to takes its time for the command to ERR."""
+    pair = yield Pair(lab, args, "ended", "--timeout", 14, deadline_ms=1000, holddown_ms=60000)
+    pair.said("CONNECTED")
+    pair.protected()
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.await_moves("mlx5_0 to mlx5_1")
+    pair.say("go")
+    pair.said("TALKED")
+    lab.ctl("link", "h1/mlx5_1", "out", "--delay", "100ms")      # so long the peer sends on
+    lab.ctl("cost", "h1/mlx5_1", 300000)
+    pair.say("end")
+    pair.done()
+
+
 def late_mr_without_nic(lab, args, fault):
     """Registered while the NIC is dead and its connection on another one; and after its return."""
     pair = yield Pair(lab, args, "late-mr", "--rounds", 1000, holddown_ms=100)
@@ -838,7 +853,7 @@ def bound(lab, args):
 
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, stopped_peer, storm, bad_key, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+         late_mr, stopped_peer, storm, bad_key, ended, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, tight, held, forks, solicited, bound, cycles)

@@ -112,6 +112,98 @@ void run_bad_key(void)
 	nic_close(&nic);
 }
 
+/* ---- ended: by SHIFT, where the connection has moved to, while the peer sends on ------------- */
+
+enum { ENDED_S = 20, ENDED_POISON = 0xa5 };
+#define ENDED_BAD (1ull << 40)
+
+static void ended_server(struct conn *c)
+{
+	uint64_t done = c->sent;
+	struct ibv_wc wc;
+	int n;
+
+	for (double end = now_s() + ENDED_S;; usleep(200)) {
+		must(now_s() < end, "an error in time");
+		while (c->sent < done + DEPTH / 2)
+			conn_post_send(c, c->sent++);
+		while ((n = ibv_poll_cq(c->cq, 1, &wc)) > 0) {
+			if (wc.status)
+				return;
+			done++;
+		}
+		must(!n, "ibv_poll_cq");
+	}
+}
+
+/* What was flushed is its own again: it is filled at once. */
+static void ended_flush(struct conn *c)
+{
+	double end = now_s() + ENDED_S;
+	uint64_t flushed = 0;
+	struct ibv_wc wc;
+	int n;
+
+	while (flushed < DEPTH) {
+		n = ibv_poll_cq(c->cq, 1, &wc);
+		must(n >= 0 && now_s() < end, "all that is outstanding in time");
+		if (!n) {
+			usleep(50);
+		} else if (wc.wr_id == ENDED_BAD) {
+			must(wc.status == IBV_WC_REM_ACCESS_ERR, "the error of its key");
+		} else if (!wc.status) {
+			must(!flushed, "nothing behind a flush");
+			conn_arrived(c, &wc);
+		} else {
+			must(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == c->got + flushed,
+			     "flushed receives in order");
+			memset(c->mem + AREA + wc.wr_id % DEPTH * PART, ENDED_POISON, PART);
+			flushed++;
+		}
+	}
+}
+
+static void ended_client(struct conn *c)
+{
+	struct ibv_sge sge = { (uintptr_t)c->mem, 8, c->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = ENDED_BAD,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = { c->peer.addr, c->peer.rkey ^ 0x5a5a00 } },
+			   *bad;
+	uint64_t at;
+
+	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+	ended_flush(c);
+	for (double end = now_s() + 0.2; now_s() < end; usleep(1000))
+		for (at = AREA; at < 2 * AREA; at++)
+			must(c->mem[at] == ENDED_POISON, "nothing written behind a flush");
+}
+
+void run_ended(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	conn_connect(&c);
+	say("CONNECTED");
+	hear("go");
+	conn_talk(&c, 5);
+	say("TALKED");
+	hear("end");
+	meet();
+	if (opt.server)
+		ended_server(&c);
+	else
+		ended_client(&c);
+	meet();
+	conn_free(&c);
+	nic_close(&nic);
+}
+
 /* ---- exit: while threads post and the connection moves -------------------------------------- */
 
 static void *exit_poster(void *arg)

@@ -51,6 +51,7 @@ static const struct {
 	{ "huge", run_huge },
 	{ "squeeze", run_squeeze },
 	{ "bad-key", run_bad_key },
+	{ "ended", run_ended },
 	{ "windows", run_windows },
 	{ "tight", run_tight },
 	{ "held", run_held },
