@@ -347,13 +347,18 @@ static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reas
 	return reason == SC_REASON_APPLICATION ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
 }
 
-/* What completed well, and lies unpolled, is told before the errors, as on stock. */
-static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
-			  uint32_t n_delivered)
+/* What completed, and lies unpolled, is told before the errors, as on stock. */
+static void move_collect(struct sh_qp *qp)
 {
 	sp_cq_collect(qp->scq->sp);
 	if (qp->rcq != qp->scq)
 		sp_cq_collect(qp->rcq->sp);
+}
+
+static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
+			  uint32_t n_delivered)
+{
+	move_collect(qp);
 	sp_qp_fail(qp->sp, first, vendor_err, n_delivered);
 }
 
@@ -398,7 +403,8 @@ static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor
 						 .vendor_err = vendor_err,
 						 .delivered = n_delivered,
 						 .at = sh_now_ns() + sh.config.hang.command_ns };
-		sp_qp_withhold(qp->sp); /* its own flush too */
+		move_collect(qp); /* an error of the application's own is its error */
+		sp_qp_withhold(qp->sp);
 	}
 	move_all_to_error(qp);
 	sh_move_ending_look(qp);
