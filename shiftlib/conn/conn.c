@@ -107,8 +107,7 @@ static void conn_withhold(struct sh_qp *qp, const struct sc_action *action)
 	sh_incident_moves(qp);
 	if (!qp->stats.move || qp->stats.move->settled_ns || qp->stats.move->ended)
 		qp->stats.move = sh_stats_move_begin(qp, action->reason);
-	(void)sp_cq_collect(qp->scq->sp); /* what is complete is not asked for */
-	sp_qp_withhold(qp->sp);
+	sh_move_withhold(qp);
 	sh_exact_withheld(qp, action->epoch);
 }
 

@@ -14,6 +14,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/detector.h"
 #include "shiftlib/conn/gray.h"
+#include "shiftlib/conn/move.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
@@ -21,8 +22,8 @@
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/hang.h"
 #include "shiftlib/core/path_health.h"
-#include "shiftlib/loop/starved.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/starved.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/peer/outbox.h"
@@ -231,9 +232,7 @@ void sh_detector_blame(struct sh_qp *qp, uint32_t epoch)
 
 static uint64_t detector_completions(struct sh_qp *qp)
 {
-	sp_cq_collect(qp->scq->sp);
-	if (qp->rcq != qp->scq)
-		sp_cq_collect(qp->rcq->sp);
+	(void)sh_move_collect(qp);
 	return sp_qp_progressed(qp->sp);
 }
 

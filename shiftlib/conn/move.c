@@ -273,6 +273,22 @@ void sh_move_settle(struct sh_qp *qp, const struct sc_action *action)
 	move_answer(qp, SC_EV_SETTLED, action->epoch, ret);
 }
 
+/* ---- completion queues ---------------------------------------------------------------------- */
+
+int sh_move_collect(struct sh_qp *qp)
+{
+	int sent = sp_cq_collect(qp->scq->sp);
+	int received = qp->rcq != qp->scq ? sp_cq_collect(qp->rcq->sp) : 0;
+
+	return sent ? sent : received;
+}
+
+void sh_move_withhold(struct sh_qp *qp)
+{
+	(void)sp_cq_collect(qp->scq->sp);
+	sp_qp_withhold(qp->sp);
+}
+
 /* ---- fail ----------------------------------------------------------------------------------- */
 
 struct error_job {
@@ -348,17 +364,10 @@ static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reas
 }
 
 /* What completed, and lies unpolled, is told before the errors, as on stock. */
-static void move_collect(struct sh_qp *qp)
-{
-	sp_cq_collect(qp->scq->sp);
-	if (qp->rcq != qp->scq)
-		sp_cq_collect(qp->rcq->sp);
-}
-
 static void move_fail_all(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor_err,
 			  uint32_t n_delivered)
 {
-	move_collect(qp);
+	(void)sh_move_collect(qp);
 	sp_qp_fail(qp->sp, first, vendor_err, n_delivered);
 }
 
@@ -403,7 +412,7 @@ static void move_end(struct sh_qp *qp, enum ibv_wc_status first, uint32_t vendor
 						 .vendor_err = vendor_err,
 						 .delivered = n_delivered,
 						 .at = sh_now_ns() + sh.config.hang.command_ns };
-		move_collect(qp); /* an error of the application's own is its error */
+		(void)sh_move_collect(qp); /* an error of the application's own is its error */
 		sp_qp_withhold(qp->sp);
 	}
 	move_all_to_error(qp);

@@ -35,6 +35,10 @@ struct sh_qp_publish {
 struct sp_request *sh_move_outstanding(struct sh_qp *qp, uint32_t *n);
 void sh_move_lay(struct sh_qp *qp, uint32_t epoch);
 void sh_move_settle(struct sh_qp *qp, const struct sc_action *action);
+/* What its completion queues have, as nobody else may poll; -ENOMEM. */
+int sh_move_collect(struct sh_qp *qp);
+/* Its sends, from now on. What is complete is not asked for: it is collected before. */
+void sh_move_withhold(struct sh_qp *qp);
 void sh_move_fail(struct sh_qp *qp, enum sc_reason reason);
 void sh_move_ending_look(struct sh_qp *qp); /* a command to ERR has returned */
 void sh_move_key_missing(struct sh_qp *qp);

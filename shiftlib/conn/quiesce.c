@@ -22,8 +22,8 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
-#include "shiftlib/loop/starved.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/starved.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/heartbeat.h"
 #include "shiftlib/peer/keys.h"
@@ -301,10 +301,8 @@ void sh_quiesce_nic_reopened(const struct sh_nic *nic)
 
 static bool quiesce_collect(struct sh_qp *qp, struct sp_flushed *flushed)
 {
-	int ret = sp_cq_collect(qp->scq->sp);
+	int ret = sh_move_collect(qp);
 
-	if (!ret && qp->rcq != qp->scq)
-		ret = sp_cq_collect(qp->rcq->sp);
 	sp_qp_flushed(qp->sp, quiesce_commands_done(qp), flushed);
 	return !ret;
 }

@@ -42,10 +42,8 @@ static void stay_look(struct sh_qp *qp, uint32_t number)
 	struct sp_request *info;
 	uint32_t n = 0;
 
-	(void)sp_cq_collect(
-		qp->scq->sp); /* nobody else may poll; what is complete is not asked for */
-	sp_qp_withhold(qp->sp);
-	(void)sp_cq_collect(qp->scq->sp);
+	sh_move_withhold(qp);
+	(void)sp_cq_collect(qp->scq->sp); /* nobody else may poll */
 	info = sh_move_outstanding(qp, &n);
 	event.atomics = !info || stay_unrepeatable(qp, info, n);
 	free(info);

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/thread.h"
-#include "shiftlib/loop/starved.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/loop/starved.h"
 
 #define LOOP_EVENTS  32
 #define LOOP_AWAKE   1 /* no timer is earlier */
