@@ -800,39 +800,30 @@ def tight(lab, args):
         pair.done()
 
 
-def held(lab, args):
-    """Completions may be held, and verbs called meanwhile, whatever moves."""
-    pair = yield Pair(lab, args, "held", holddown_ms=100)
+def there_and_back_with(lab, args, scenario, n=1, times=4):
+    pair = yield Pair(lab, args, scenario, holddown_ms=100)
     pair.said("CONNECTED")
-    pair.protected()
+    pair.protected(n)
     pair.say("go")
-    there_and_back(lab, pair, 1, 4)
+    there_and_back(lab, pair, n, times)
     pair.say("stop")
     pair.done()
     pair.moved()
+
+
+def held(lab, args):
+    """Completions may be held, and verbs called meanwhile, whatever moves."""
+    yield from there_and_back_with(lab, args, "held")
 
 
 def forks(lab, args):
     """Children come and go, and use nothing of it, while the connections move."""
-    pair = yield Pair(lab, args, "forks", holddown_ms=100)
-    pair.said("CONNECTED")
-    pair.protected(2)
-    pair.say("go")
-    there_and_back(lab, pair, 2, 3)
-    pair.say("stop")
-    pair.done()
-    pair.moved()
+    yield from there_and_back_with(lab, args, "forks", n=2, times=3)
 
 
 def solicited(lab, args):
     """Who sleeps until a message asks for it is woken, wherever that comes."""
-    pair = yield Pair(lab, args, "solicited", holddown_ms=100)
-    pair.said("CONNECTED")
-    pair.protected()
-    pair.say("go")
-    there_and_back(lab, pair, 1, 4)
-    pair.say("stop")
-    pair.done()
+    yield from there_and_back_with(lab, args, "solicited")
 
 
 def bound(lab, args):

@@ -53,6 +53,24 @@ void hear(const char *word)
 	must(!strcmp(line, word), word);
 }
 
+uint64_t options_seeded(int argc, char **argv)
+{
+	uint64_t seed = 1;
+	int c;
+
+	while ((c = getopt(argc, argv, "sp:S:")) != -1) {
+		if (c == 's')
+			opt.server = true;
+		else if (c == 'p')
+			opt.port = atoi(optarg);
+		else if (c == 'S')
+			seed = strtoull(optarg, NULL, 0);
+		else
+			exit(2);
+	}
+	return seed;
+}
+
 double now_s(void)
 {
 	struct timespec ts;

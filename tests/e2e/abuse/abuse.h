@@ -8,6 +8,9 @@
 
 #include "tests/lib/pair.h"
 
+/* One connection, which the runner is told of; behind its "go". */
+void abuse_begin(struct nic *nic, struct conn *c);
+
 void run_churn(void);
 void run_reset(void);
 void run_late_rts(void);

@@ -60,11 +60,7 @@ void run_late_mr(void)
 	struct conn c;
 	int round;
 
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	for (round = 0; round < opt.rounds; round++) {
 		late_round(&c, round);
 		conn_talk(&c, 5);
@@ -90,11 +86,7 @@ void run_bad_key(void)
 			   *bad;
 	struct ibv_wc wc;
 
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	conn_talk(&c, 5);
 	meet();
 	sge = (struct ibv_sge){ (uintptr_t)c.mem, 8, c.mr->lkey };
@@ -186,11 +178,7 @@ void run_ended(void)
 	struct nic nic;
 	struct conn c;
 
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	conn_talk(&c, 5);
 	say("TALKED");
 	hear("end");
@@ -246,11 +234,7 @@ static int fork_child(void)
 	struct conn c;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the runner knows the parent only */
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	conn_talk(&c, 200);
 	meet();
 	conn_free(&c);

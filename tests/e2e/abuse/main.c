@@ -60,6 +60,15 @@ static const struct {
 	{ "solicited", run_solicited },
 };
 
+void abuse_begin(struct nic *nic, struct conn *c)
+{
+	nic_open(nic, opt.dev);
+	conn_make(c, nic);
+	conn_connect(c);
+	say("CONNECTED");
+	hear("go");
+}
+
 static void usage(void)
 {
 	fprintf(stderr, "usage: abuse SCENARIO --server|--client [--port N] [--rounds N] [--qps N] "

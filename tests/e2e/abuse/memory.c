@@ -272,11 +272,7 @@ void run_stopped_peer(void)
 	struct nic nic;
 	struct conn c;
 
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	conn_talk(&c, 20);
 	meet();
 	say("STILL");
@@ -345,11 +341,7 @@ void run_squeeze(void)
 	struct conn c;
 	int i;
 
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	for (i = 0; i < SQUEEZERS; i++)
 		must_zero(pthread_create(&thread[i], NULL, squeeze, &nic), "a thread");
 	conn_talk(&c, 500);

@@ -569,11 +569,7 @@ void run_teardown(void)
 	uint8_t *mem = NULL;
 
 	must_zero(posix_memalign((void **)&mem, 4096, PART), "memory");
-	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	conn_connect(&c);
-	say("CONNECTED");
-	hear("go");
+	abuse_begin(&nic, &c);
 	must(register_and_not(&nic, mem, 0, true) >= 2, "a shadow");
 	for (i = 0; i < TEARDOWNS; i++)
 		shadowed += register_and_not(&nic, mem, i % LOOKS, false) >= 2;

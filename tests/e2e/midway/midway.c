@@ -509,18 +509,8 @@ int main(int argc, char **argv)
 {
 	char word[16] = "next\n";
 	uint32_t i;
-	int c;
 
-	while ((c = getopt(argc, argv, "sp:S:")) != -1) {
-		if (c == 's')
-			opt.server = true;
-		else if (c == 'p')
-			opt.port = atoi(optarg);
-		else if (c == 'S')
-			seed = strtoull(optarg, NULL, 0);
-		else
-			exit(2);
-	}
+	seed = options_seeded(argc, argv);
 	setvbuf(stdin, NULL, _IONBF, 0); /* poll() must know of words that came together */
 	line_open();
 	nic_open(&nic, opt.dev);

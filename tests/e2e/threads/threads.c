@@ -633,20 +633,9 @@ static void tear_down(void)
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = 1;
+	uint64_t seed = options_seeded(argc, argv);
 	char word[16] = "";
-	int c;
 
-	while ((c = getopt(argc, argv, "sp:S:")) != -1) {
-		if (c == 's')
-			opt.server = true;
-		else if (c == 'p')
-			opt.port = atoi(optarg);
-		else if (c == 'S')
-			seed = strtoull(optarg, NULL, 0);
-		else
-			exit(2);
-	}
 	set_up();
 	say("CONNECTED %d", QPS);
 	threads_start(seed);
