@@ -11,8 +11,7 @@
 #include "simnic/device/wire.h"
 #include "simnic/fabric/packet.h"
 
-#define GEN_SHIFT	8
-#define GEN_PULLS	((1u << GEN_SHIFT) - 1)
+#define GEN_PULLS	((1u << SN_GEN_SHIFT) - 1)
 #define GEN_WAIT_NS	5000
 #define GEN_ASK_NS	1000000ULL   /* a pull takes microseconds: does the puller live? */
 #define GEN_WAIT_MAX_NS 500000000ULL /* it is stopped in the middle of a pull */
@@ -27,8 +26,8 @@ void sn_gen_begin(struct sn_qp *qp)
 	_Atomic uint64_t *word = gen_word(sn_engine.host, qp->dev->nic_index, qp->qpn);
 
 	/* Clears what a puller that died left behind. */
-	qp->gen = (atomic_load(word) >> GEN_SHIFT) + 1;
-	atomic_store(word, qp->gen << GEN_SHIFT);
+	qp->gen = (atomic_load(word) >> SN_GEN_SHIFT) + 1;
+	atomic_store(word, qp->gen << SN_GEN_SHIFT);
 }
 
 /* The only one that pulls from this QP is the process of the QP that it is connected to. */
@@ -46,7 +45,7 @@ void sn_gen_end(struct sn_qp *qp)
 	struct timespec nap = { .tv_nsec = GEN_WAIT_NS };
 	uint64_t start = sn_clock_ns(), waited;
 
-	atomic_fetch_add(word, 1u << GEN_SHIFT);
+	atomic_fetch_add(word, 1u << SN_GEN_SHIFT);
 	qp->gen = 0;
 	while (atomic_load(word) & GEN_PULLS) {
 		waited = sn_clock_ns() - start;
@@ -62,7 +61,7 @@ bool sn_gen_pull_begin(const struct sn_pkt *pkt)
 	uint64_t seen = atomic_load(word);
 
 	do {
-		if (seen >> GEN_SHIFT != pkt->src_gen || (seen & GEN_PULLS) == GEN_PULLS)
+		if (seen >> SN_GEN_SHIFT != pkt->src_gen || (seen & GEN_PULLS) == GEN_PULLS)
 			return false;
 	} while (!atomic_compare_exchange_weak(word, &seen, seen + 1));
 	return true;
@@ -70,5 +69,10 @@ bool sn_gen_pull_begin(const struct sn_pkt *pkt)
 
 void sn_gen_pull_end(const struct sn_pkt *pkt)
 {
-	atomic_fetch_sub(gen_word(pkt->src_host, pkt->src_nic, pkt->src_qpn), 1);
+	_Atomic uint64_t *word = gen_word(pkt->src_host, pkt->src_nic, pkt->src_qpn);
+	uint64_t seen = atomic_load(word);
+
+	/* None: its process died in the meantime, and another has begun with its number. */
+	while (seen & GEN_PULLS && !atomic_compare_exchange_weak(word, &seen, seen - 1))
+		;
 }

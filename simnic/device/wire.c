@@ -149,10 +149,9 @@ void sn_count_landed(const struct sn_qp *qp, uint32_t messages, uint64_t bytes)
 
 /* ---- landing -------------------------------------------------------------------------------- */
 
-static int pull_slice(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_dst,
+static int pull_slice(const struct sn_pkt *pkt, int32_t pid, struct iovec *dst, uint32_t n_dst,
 		      struct iovec *src, uint32_t n_src, uint64_t bytes)
 {
-	int32_t pid = atomic_load(&sn_engine.fabric->proc[pkt->src_proc].pid);
 	ssize_t got;
 
 	if (pkt->src_proc == sn_engine.slot || pkt->op == SN_PKT_UD) {
@@ -165,10 +164,14 @@ static int pull_slice(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	return got < 0 ? -errno : -EFAULT;
 }
 
-/* The link and the sender's QP are looked at again for every chunk: a fault can cut a message. */
+/*
+ * The link and the sender's QP are looked at again for every chunk: a fault can cut a message. Who has the sender's
+ * slot is read before: what is still valid then was valid for that process, and not for one that died before it.
+ */
 static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_dst,
 		      struct iovec *src, uint32_t n_src, uint64_t bytes)
 {
+	int32_t pid = atomic_load(&sn_engine.fabric->proc[pkt->src_proc].pid);
 	int rc;
 
 	if (pkt->flags & SN_PKT_F_LATE) {
@@ -179,11 +182,13 @@ static int pull_chunk(const struct sn_pkt *pkt, struct iovec *dst, uint32_t n_ds
 	    !sn_path_open(sn_engine.fabric, pkt->src_host, pkt->src_nic, pkt->dst_host,
 			  pkt->dst_nic, pkt->op))
 		return -ENOLINK;
-	if (pkt->bounce)
-		return pull_slice(pkt, dst, n_dst, src, n_src, bytes);
+	if (pkt->bounce) {
+		rc = sn_stage_check(pkt);
+		return rc ? rc : pull_slice(pkt, pid, dst, n_dst, src, n_src, bytes);
+	}
 	if (!sn_gen_pull_begin(pkt))
 		return -ESTALE;
-	rc = pull_slice(pkt, dst, n_dst, src, n_src, bytes);
+	rc = pull_slice(pkt, pid, dst, n_dst, src, n_src, bytes);
 	sn_gen_pull_end(pkt);
 	return rc;
 }
@@ -228,13 +233,13 @@ int sn_wire_land(const struct sn_pkt *pkt, const struct iovec *dst, uint32_t n_d
 
 		rc = pull_chunk(pkt, to, n_to, from, n_from, take);
 		if (rc)
-			return rc;
+			break;
 		span->from += take;
 	}
-	rc = sn_stage_check(pkt);
-	if (rc)
-		span->from = begin; /* it may be another's that has come */
-	return rc;
+	if (!sn_stage_check(pkt))
+		return rc;
+	span->from = begin; /* it may be another's that has come */
+	return -ESTALE;
 }
 
 /* ---- sending, at last ----------------------------------------------------------------------- */

@@ -152,10 +152,12 @@ struct sn_nic {
 	 * Generation << 8 | pulls in progress. Another process may read a QP's payload only while it
 	 * holds a pull on the generation that the packet names; who ends a generation (QP left RTS)
 	 * waits until the pulls of the old one are over. Owned by
-	 * device/generation.c.
+	 * device/generation.c; who reaps a dead process ends its generations.
 	 */
 	_Atomic uint64_t qpn_gen[SN_QPN_MAX];
 };
+
+#define SN_GEN_SHIFT 8
 
 const char *sn_nic_state_name(enum sn_nic_state state);
 int sn_nic_gid_index(const struct sn_nic *nic, enum sn_gid_type type); /* -ENOENT: has none */

@@ -70,14 +70,25 @@ static void qpns_free(struct sn_fabric *fabric, uint32_t slot)
 		for (uint32_t qpn = 0; qpn < SN_QPN_MAX; qpn++) {
 			uint16_t expected = owner;
 
-			if (atomic_load_explicit(&nic->qpn_owner[qpn], memory_order_relaxed) ==
+			if (atomic_load_explicit(&nic->qpn_owner[qpn], memory_order_relaxed) !=
 			    owner)
-				atomic_compare_exchange_strong(&nic->qpn_owner[qpn], &expected, 0);
+				continue;
+			atomic_fetch_add(&nic->qpn_gen[qpn], 1u << SN_GEN_SHIFT);
+			atomic_compare_exchange_strong(&nic->qpn_owner[qpn], &expected, 0);
 		}
 	}
 }
 
-/* Whoever turns pid into -1 owns the slot while it cleans up. */
+static void staging_free(struct sn_proc *proc)
+{
+	for (uint32_t i = 0; i < SN_BOUNCE_SLOTS; i++)
+		atomic_store(&proc->bounce[i], 0);
+}
+
+/*
+ * Whoever turns pid into -1 owns the slot while it cleans up. What the dead process left on the wire may not be
+ * read out of the next one's memory: before that has the slot, no packet's generation or ticket is valid any more.
+ */
 static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 {
 	struct sn_proc *proc = &fabric->proc[slot];
@@ -89,6 +100,7 @@ static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
 		return;
 	qpns_free(fabric, slot);
+	staging_free(proc);
 	sn_held_forget(fabric, slot);
 	atomic_store(&proc->start_time, 0);
 	atomic_store(&proc->pid, 0);
@@ -107,8 +119,6 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 	proc->host = host;
 	while (sn_inbox_pop(proc, &stale))
 		; /* what was sent to the last owner of the slot */
-	for (uint32_t i = 0; i < SN_BOUNCE_SLOTS; i++)
-		atomic_store(&proc->bounce[i], 0);
 	atomic_store(&proc->sleeping, 0);
 	atomic_store(&proc->start_time, process_start_time(getpid()));
 }
