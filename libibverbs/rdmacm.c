@@ -119,5 +119,6 @@ HOOK_EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel
 
 	if (!real)
 		return -1;
-	return hook_wanted() ? shift_cm_migrate_id(real, id, channel) : real->migrate_id(id, channel);
+	return hook_wanted() ? shift_cm_migrate_id(real, id, channel)
+			     : real->migrate_id(id, channel);
 }

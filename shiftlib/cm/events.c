@@ -21,9 +21,9 @@ struct cm_id {
 	struct rdma_cm_id *id;
 	const struct ibv_qp *qp; /* NULL: destroyed */
 	bool leaves, told;
-	bool removed;	 /* with its device: the kernel knows it no more */
-	bool dying;	 /* being destroyed: who does that frees it; its late events are judged still */
-	bool apart;	 /* what the kernel says of its end is not what the program heard */
+	bool removed; /* with its device: the kernel knows it no more */
+	bool dying; /* being destroyed: who does that frees it; its late events are judged still */
+	bool apart; /* what the kernel says of its end is not what the program heard */
 	uint64_t due_at; /* asked, or leaving: decided then; 0: nothing is open */
 	uint64_t since;	 /* it is open */
 };

@@ -31,7 +31,8 @@ void sh_level_set(struct sh_qp *qp, enum sh_level level, const char *why)
 		return;
 	qp->level = level;
 	qp->why = why;
-	if (sh.config.atomic_group) /* it may take part from now on, or no more, which other processes are to read */
+	if (sh.config
+		    .atomic_group) /* it may take part from now on, or no more, which other processes are to read */
 		sh_home_due();
 	sh_incident_level(qp);
 	if (level == SH_PROTECTED && !sc_rests(&qp->core) && qp->standby)

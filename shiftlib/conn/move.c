@@ -538,10 +538,9 @@ void sh_move_key_missing(struct sh_qp *qp)
 
 uint64_t sh_move_next_timer(const struct sh_qp *qp)
 {
-	return sh_earlier_ns(
-		sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish.at),
-			      sh_earlier_ns(qp->fence.next_at, qp->loopback.next_at)),
-		qp->error.ending.at);
+	return sh_earlier_ns(sh_earlier_ns(sh_earlier_ns(qp->quiesce.next_at, qp->publish.at),
+					   sh_earlier_ns(qp->fence.next_at, qp->loopback.next_at)),
+			     qp->error.ending.at);
 }
 
 void sh_move_timer(struct sh_qp *qp, uint64_t now)

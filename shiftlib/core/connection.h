@@ -152,7 +152,7 @@ struct sc_conn {
 	uint32_t recv_count; /* fixed when count_final */
 	uint64_t dark_since; /* no path to the peer has had an answer since; 0: one has */
 	uint64_t deadline_at, lifetime_until;
-	struct {			     /* LAY_RECEIVES or SETTLE again: */
+	struct { /* LAY_RECEIVES or SETTLE again: */
 		uint64_t at, interval;
 		enum sc_reason reason; /* a key was missing, or an atomic may not run yet */
 	} retry;

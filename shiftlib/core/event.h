@@ -10,7 +10,7 @@
 
 enum sc_event_type {
 	SC_EV_INTRODUCED,   /* the peer and its control addresses are known; leader: see below */
-	SC_EV_PATHS, /* up, steady, drained, homed: the masks of this side; suspicious */
+	SC_EV_PATHS,	    /* up, steady, drained, homed: the masks of this side; suspicious */
 	SC_EV_STANDBY_MADE, /* address */
 	SC_EV_STANDBY_CONNECTED, /* RTS */
 	SC_EV_STANDBY_FAILED,	 /* make or connect failed: reason */
@@ -52,11 +52,11 @@ struct sc_event {
 	uint32_t order; /* INTRODUCED, leader: in which it prefers its paths */
 	bool atomics; /* FENCE_LAID, STAYS: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
-	uint64_t silent_ns;	     /* DARK */
+	uint64_t silent_ns;		    /* DARK */
 	uint8_t up, steady, drained, homed; /* PATHS */
-	bool suspicious;	     /* PATHS: a standby may be impossible: better make it now */
-	bool default_dead;	     /* PATHS: the default NIC of this end died or obeys no more */
-	bool final;		     /* QUIESCED: nothing of the old carriers can count any more */
+	bool suspicious;     /* PATHS: a standby may be impossible: better make it now */
+	bool default_dead;   /* PATHS: the default NIC of this end died or obeys no more */
+	bool final;	     /* QUIESCED: nothing of the old carriers can count any more */
 	bool disassociated;  /* QUIESCED: the device is gone for good, so the count is final */
 	bool dead;	     /* QUIESCED: one of the NICs is gone, or did not flush */
 	bool cut;	     /* QUIESCED: ... or may have lost its way to memory too early to write

@@ -55,7 +55,7 @@ struct sc_msg_standby {
 	uint8_t lazy;	/* 1: the sender needs no standby now, if the receiver does not */
 	uint8_t path;	/* that it is on: the leader's choice */
 	uint8_t up, steady, drained, homed; /* the sender's masks of paths */
-	uint8_t masks_no, masks_seen; /* number of those; of the receiver's, as last heard */
+	uint8_t masks_no, masks_seen;	    /* number of those; of the receiver's, as last heard */
 	uint8_t beyond; /* 1: without SHIFT the sender's connection would have ended */
 	uint8_t stays;	/* enum sc_stays */
 	uint32_t order; /* the leader's: which paths it prefers, see SC_ORDER_BITS; else 0 */

@@ -135,8 +135,7 @@ bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
 	if (c->peer.masks_known && (int8_t)(m->masks_no - c->peer.paths.no) <= 0)
 		return false;
 	came = m->up & (uint8_t) ~(c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
-	c->peer.paths =
-		(struct sc_masks){ m->up, m->steady, m->drained, m->homed, m->masks_no };
+	c->peer.paths = (struct sc_masks){ m->up, m->steady, m->drained, m->homed, m->masks_no };
 	c->peer.masks_known = true;
 	c->peer.lazy = m->lazy;
 	if (!c->leader)

@@ -14,7 +14,7 @@ static const struct {
 	const char *name;
 	uint32_t hundreds, bit;
 } lane_speeds[] = {
-	{ "SDR", 25, 1 },   { "DDR", 50, 2 },	{ "QDR", 100, 4 },   { "FDR10", 100, 8 },
+	{ "SDR", 25, 1 },   { "DDR", 50, 2 },	{ "QDR", 100, 4 },  { "FDR10", 100, 8 },
 	{ "FDR", 140, 16 }, { "EDR", 250, 32 }, { "HDR", 500, 64 },
 };
 #define N_LANE_SPEEDS (sizeof(lane_speeds) / sizeof(lane_speeds[0]))

@@ -19,7 +19,7 @@ enum { SN_SPEED_WHOLE = 1000, SN_SPEED_TEXT = 48 };
 
 /* In struct sn_cable. A change of it raises no event, as none of mlx5 does but for its port's going down and up. */
 struct sn_speed {
-	_Atomic uint32_t lanes, lane;	      /* of the port: 1, 2, 4, 8 or 12 of them, how fast each is */
+	_Atomic uint32_t lanes, lane; /* of the port: 1, 2, 4, 8 or 12 of them, how fast each is */
 	_Atomic uint32_t pci_lanes, pci_lane; /* of the PCI link: 1 to 16 */
 };
 

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-__attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-							   void *(*run)(void *), void *arg)
+__attribute__((visibility("default"))) int
+pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-	fputs("a test that is ONE_THREAD in its CMakeLists.txt starts a thread: TSan has to see it\n", stderr);
+	fputs("a test that is ONE_THREAD in its CMakeLists.txt starts a thread: TSan has to see "
+	      "it\n",
+	      stderr);
 	abort();
 }

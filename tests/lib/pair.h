@@ -63,7 +63,9 @@ void must_zero(int ret, const char *what);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void hear(const char *word); /* a line of the runner's, which must be this one */
 bool both_told(void);	     /* has the runner said a word more to one of both? Both agree */
-uint64_t options_seeded(int argc, char **argv); /* [-s] -p PORT [-S SEED]: opt; returns the seed, 1 by default */
+uint64_t
+options_seeded(int argc,
+	       char **argv); /* [-s] -p PORT [-S SEED]: opt; returns the seed, 1 by default */
 double now_s(void);
 void line_open(void);
 void swap(const void *mine, void *theirs, size_t len);

@@ -29,7 +29,9 @@ struct nic {
 
 static struct nic nic_new(void)
 {
-	return (struct nic){ .rates = { PORT, X16, X16 }, .like = { PORT, X16, X16 }, .now = SECOND };
+	return (struct nic){ .rates = { PORT, X16, X16 },
+			     .like = { PORT, X16, X16 },
+			     .now = SECOND };
 }
 
 static bool look(struct nic *nic)

@@ -57,7 +57,7 @@ static const struct shift_real *real;
 	X(cm_get_event)                                                                            \
 	X(cm_ack_event)                                                                            \
 	X(cm_leaves)                                                                               \
-	X(cm_destroy_id)                                                                   \
+	X(cm_destroy_id)                                                                           \
 	X(cm_migrate_id)
 /* clang-format on */
 

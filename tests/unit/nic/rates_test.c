@@ -94,10 +94,14 @@ static void a_port_tells_its_rate(void **state)
 		const char *text;
 		uint32_t mbps;
 	} all[] = {
-		{ "2.5 Gb/sec (1X SDR)", 2500 },     { "100 Gb/sec (4X EDR)", 100000 },
-		{ "800 Gb/sec (4X XDR)", 800000 },   { "400 Gb/sec (4X NDR)", 400000 },
-		{ "0 Gb/sec (4X)", 0 },		     { "", 0 },
-		{ "nonsense", 0 },		     { "1e300 Gb/sec", 0 },
+		{ "2.5 Gb/sec (1X SDR)", 2500 },
+		{ "100 Gb/sec (4X EDR)", 100000 },
+		{ "800 Gb/sec (4X XDR)", 800000 },
+		{ "400 Gb/sec (4X NDR)", 400000 },
+		{ "0 Gb/sec (4X)", 0 },
+		{ "", 0 },
+		{ "nonsense", 0 },
+		{ "1e300 Gb/sec", 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

@@ -107,10 +107,8 @@ static void by_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(by_what_it_is),
-		cmocka_unit_test(by_its_backups),
-		cmocka_unit_test(by_what_was_tried),
-		cmocka_unit_test(by_name),
+		cmocka_unit_test(by_what_it_is),     cmocka_unit_test(by_its_backups),
+		cmocka_unit_test(by_what_was_tried), cmocka_unit_test(by_name),
 		cmocka_unit_test(by_number),
 	};
 

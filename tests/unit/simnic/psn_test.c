@@ -47,7 +47,8 @@ struct meeting {
 	_Atomic uint32_t hello, qpn[2]; /* hello: requesters that began */
 	_Atomic int32_t pid;
 	_Atomic uint32_t go, begun, finished, stop, done; /* each the round */
-	_Atomic uint32_t killed; /* the round in which the requester dies: the next one leaves it out */
+	_Atomic uint32_t
+		killed; /* the round in which the requester dies: the next one leaves it out */
 	_Atomic uint32_t good,
 		syndrome; /* requests that completed; how the first other one ended */
 	_Atomic uint32_t rkey;
