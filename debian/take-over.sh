@@ -80,21 +80,24 @@ owned()
 	dpkg-query --listfiles "libibverbs1:$DPKG_MAINTSCRIPT_ARCH" | grep "^$lib/libibverbs\.so\.1\.[^/]*$"
 }
 
-# Where a path is diverted already, dpkg has put the newest file to where that leads.
+# divert_link PATH TO. Where it is diverted already, dpkg has put the newest link to where that leads; none is
+# there if a giving back was killed that had moved it to its place.
+divert_link()
+{
+	if [ ! -L "$2" ] && [ -L "$1" ]; then
+		case $(readlink "$1") in
+		shift/system/* | distro/*) ;; # ours
+		*) cp -aT "$1" "$2" ;;
+		esac
+	fi
+	diverted "$1" || divert "$1" "$2"
+}
+
 divert_links()
 {
-	if ! diverted $lib/libibverbs.so.1; then
-		[ -L $below ] || cp -aT $lib/libibverbs.so.1 $below
-		divert $lib/libibverbs.so.1 $below
-	fi
-	if ! diverted $lib/libibverbs.so; then
-		[ ! -L $lib/libibverbs.so ] || cp -aT $lib/libibverbs.so $distro/libibverbs.so
-		divert $lib/libibverbs.so $distro/libibverbs.so
-	fi
-	if ! diverted $beside; then
-		[ ! -L $beside ] || cp -aT $beside $beside.shift-rdma
-		divert $beside $beside.shift-rdma
-	fi
+	divert_link $lib/libibverbs.so.1 $below
+	divert_link $lib/libibverbs.so $distro/libibverbs.so
+	divert_link $beside $beside.shift-rdma
 }
 
 divert_libraries()
@@ -164,8 +167,8 @@ give_back_dev_link()
 {
 	if [ -L $distro/libibverbs.so ]; then
 		mv -fT $distro/libibverbs.so $lib/libibverbs.so
-	elif [ -f $conf ]; then
-		rm -f $lib/libibverbs.so
+	elif [ -f $conf ] && [ ! -L $lib/libibverbs.so ]; then
+		rm -f $lib/libibverbs.so # ours; a link is the distribution's, and back already
 	fi
 	if [ -f $conf ]; then
 		rm -f $conf

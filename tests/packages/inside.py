@@ -9,7 +9,8 @@ verbs program is started, a second run completes, and all is compared again.
 
   inside.py --debs FOLDER --cut LIBRARY [--cuts N] [--steps NAME,...]
 
---cuts: at how many random points each of the operations is killed (all: every one).
+--cuts: at how many random points each of the operations is killed (all: every one); what follows is that operation
+again or, by chance (all: too), its opposite.
 """
 import argparse
 import contextlib
@@ -464,29 +465,46 @@ def cut_points(changes):
     return every if args.cuts == "all" else sorted(random.sample(every, min(int(args.cuts), changes)))
 
 
-def cuts_of(lab, name, command, then, back):
-    """then(): what must hold in the end; back(): to where it begins."""
-    _, changes = cut(command)
-    then()
-    back()
+class Step:
+    """command; then(): what must hold in the end; back(): to where it begins."""
+
+    def __init__(self, command, then, back):
+        self.command, self.then, self.back = command, then, back
+
+    def finish(self):
+        self.then()
+        self.back()
+
+
+def ways_on(step, others):
+    """What follows on a cut: the same again, or something else. All, or by chance one."""
+    ways = (step,) + others
+    return ways if args.cuts == "all" else (random.choice(ways),)
+
+
+def cuts_of(lab, name, step, *others):
+    """others: steps that an administrator may take instead when this one was killed, each back to its beginning."""
+    _, changes = cut(step.command)
+    step.finish()
     killed = 0
     for at in cut_points(changes):
         if args.cuts == "all" and at % 10 == 0:
             print(f"       {name}: {at} of {changes}", flush=True)
-        was_killed, _ = cut(command, at)
-        killed += was_killed
-        try:
-            devices(lab)
-            run("ldconfig")
-            devices(lab)
-            run(*command)
-            run("dpkg", "--configure", "-a")
-            devices(lab)
-            then()
-            back()
-        except AssertionError as e:
-            raise AssertionError(f"{name}, killed at change {at} of {changes}: {e}") from e
-    print(f"       {name}: {changes} changes of names, killed before {killed} of them", flush=True)
+        for way in ways_on(step, others):
+            was_killed, _ = cut(step.command, at)
+            killed += was_killed
+            try:
+                devices(lab)
+                run("ldconfig")
+                devices(lab)
+                run(*way.command)
+                run("dpkg", "--configure", "-a")
+                devices(lab)
+                way.finish()
+            except AssertionError as e:
+                raise AssertionError(f"{name}, killed at change {at} of {changes}, then {' '.join(way.command)}: "
+                                     f"{e}") from e
+    print(f"       {name}: {changes} changes of names, killed {killed} times", flush=True)
 
 
 def killed(lab):
@@ -494,18 +512,32 @@ def killed(lab):
     shift = deb("libibverbs1-shift")
     install(deb("shift-rdma"))
     with_private = before + ["shift"]
-    remove = ["dpkg", "--purge", "libibverbs1-shift"]
+    # dpkg asks for the force where it was killed while it unpacked.
+    remove = ["dpkg", "--force-remove-reinstreq", "--purge", "libibverbs1-shift"]
 
     def gone():
         check_state(with_private, "removed")
 
-    cuts_of(lab, "installation", ["dpkg", "-i", shift], lambda: check_taken_over(stock), lambda: (run(*remove), gone()))
-    install(shift)
-    cuts_of(lab, "removal", remove, gone, lambda: install(shift))
-    cuts_of(lab, "update", ["dpkg", "-i", ours_next], lambda: check_taken_over(stock), lambda: install(shift))
-    cuts_of(lab, "update of libibverbs1", ["dpkg", "-i", debs[NEXT[0]]], lambda: check_taken_over(NEXT[0]),
-            lambda: (install(debs[stock]), check_taken_over(stock)))
-    cuts_of(lab, "the same libibverbs1", ["dpkg", "-i", debs[stock]], lambda: check_taken_over(stock), lambda: None)
+    def taken_again(library=stock):
+        return lambda: check_taken_over(library)
+
+    def nothing():
+        pass
+
+    def put():
+        install(shift)
+
+    def put_distro():
+        install(debs[stock])
+        check_taken_over(stock)
+
+    cuts_of(lab, "installation", Step(["dpkg", "-i", shift], taken_again(), lambda: (run(*remove), gone())),
+            Step(remove, gone, nothing))
+    put()
+    cuts_of(lab, "removal", Step(remove, gone, put), Step(["dpkg", "-i", shift], taken_again(), nothing))
+    cuts_of(lab, "update", Step(["dpkg", "-i", ours_next], taken_again(), put), Step(remove, gone, put))
+    cuts_of(lab, "update of libibverbs1", Step(["dpkg", "-i", debs[NEXT[0]]], taken_again(NEXT[0]), put_distro))
+    cuts_of(lab, "the same libibverbs1", Step(["dpkg", "-i", debs[stock]], taken_again(), nothing))
     run("dpkg", "--purge", *PACKAGES)
     check_state(before, "purged")
 
