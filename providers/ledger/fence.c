@@ -42,15 +42,28 @@ static void look_what_peer_allows(struct sp_qp *qp)
 	}
 }
 
-/* -EAGAIN: no room, or nothing that the peer would take. All locks held. */
+/* A signaled one behind which there are others. Nothing behind it is complete before it is. */
+static bool awaits_completion(const struct sp_qp *qp)
+{
+	for (uint32_t n = led_tail(qp); n != led_pub(qp); n++)
+		if (led_completes(qp, n))
+			return true;
+	return false;
+}
+
+/* Its end is told without one of ours. */
+static bool last_tells(const struct sp_qp *qp)
+{
+	return led_completes(qp, led_pub(qp) - 1) ||
+	       (*led_mark(qp, led_pub(qp) - 1) & LED_MARK_DELIVERED);
+}
+
+/* -EAGAIN: no room. All locks held. */
 static int fence_post(struct sp_qp *qp)
 {
 	struct led_hidden *fence = &qp->tx->hidden[LED_HIDDEN_FENCE];
 	struct ibv_send_wr *bad;
 
-	look_what_peer_allows(qp);
-	if (!atomic_load(&qp->may_write) && !atomic_load(&qp->may_read))
-		return -EAGAIN;
 	fence->slot.wr.opcode = atomic_load(&qp->may_write) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
 	fence->n = led_pub(qp);
 	if (qp->tx->dev->saved.post_send(qp->tx->real, &fence->slot.wr, &bad))
@@ -60,19 +73,31 @@ static int fence_post(struct sp_qp *qp)
 	return 0;
 }
 
-/* All locks held. One of our own at a time: each takes a place that is not ours. */
+/*
+ * All locks held. One of our own at a time: each takes a place that is not ours, in the completion queue too. So while a completion is
+ * awaited, that one is the fence so far, and fence_follow() posts behind it.
+ */
 static int fence_lay(struct sp_qp *qp)
 {
 	const struct led_hidden *fence = &qp->tx->hidden[LED_HIDDEN_FENCE];
 
 	if (qp->sq.owes)
 		return -EAGAIN;
-	if (led_tail(qp) == led_pub(qp) || led_completes(qp, led_pub(qp) - 1) ||
-	    (*led_mark(qp, led_pub(qp) - 1) & LED_MARK_DELIVERED))
+	if (led_tail(qp) == led_pub(qp) || last_tells(qp))
 		return 0;
 	if (fence->out)
 		return fence->n == led_pub(qp) ? 0 : -EAGAIN;
-	return fence_post(qp);
+	look_what_peer_allows(qp);
+	if (!atomic_load(&qp->may_write) && !atomic_load(&qp->may_read))
+		return -EAGAIN;
+	return awaits_completion(qp) ? 0 : fence_post(qp);
+}
+
+/* All locks held. If it cannot be posted now, it is tried at the next look. */
+static void fence_follow(struct sp_qp *qp)
+{
+	if (!qp->tx->hidden[LED_HIDDEN_FENCE].out && !last_tells(qp) && !awaits_completion(qp))
+		(void)fence_post(qp);
 }
 
 /*
@@ -97,12 +122,15 @@ int led_qp_fence(struct sp_qp *qp, bool *unrepeatable_before)
 
 bool led_qp_fenced(struct sp_qp *qp)
 {
-	bool fenced;
+	bool on, fenced;
 
 	if (!led_qp_lock_soon(qp))
 		return false;
-	fenced = (qp->tx_mode & LED_FENCE) && !(qp->tx_mode & (LED_HOLD | LED_FAILED)) &&
-		 !led_error_seen(qp->tx) && led_tail(qp) == led_pub(qp);
+	on = (qp->tx_mode & LED_FENCE) && !(qp->tx_mode & (LED_HOLD | LED_FAILED)) &&
+	     !led_error_seen(qp->tx);
+	fenced = on && led_tail(qp) == led_pub(qp);
+	if (on && !fenced)
+		fence_follow(qp);
 	led_qp_unlock(qp);
 	return fenced;
 }

@@ -25,7 +25,10 @@ static bool unrepeatable(const struct ring_sq *sq)
 	return false;
 }
 
-/* All locks held. One hidden NOP at a time: each takes a place that is not ours. */
+/*
+ * All locks held. One hidden NOP at a time: each takes a place that is not ours. While a completion is awaited, that one
+ * is the fence so far, and fence_follow() lays the NOP behind it.
+ */
 static int fence_lay(struct sp_carrier *c)
 {
 	switch (ring_nop_need(c)) {
@@ -36,8 +39,17 @@ static int fence_lay(struct sp_carrier *c)
 	}
 	if (ring_nops(c, atomic_load(&c->sq.tail)))
 		return -EAGAIN;
-	ring_nop_post(c);
+	if (!ring_nop_early(c))
+		ring_nop_post(c);
 	return 0;
+}
+
+/* All locks held. What was awaited is complete, and requests behind it have no completion. */
+static void fence_follow(struct sp_carrier *c)
+{
+	if (!ring_nops(c, atomic_load(&c->sq.tail)) && ring_nop_need(c) == RING_NOP_NEEDED &&
+	    !ring_nop_early(c))
+		ring_nop_post(c);
 }
 
 /* All locks taken, and there is a hold. */
@@ -83,14 +95,17 @@ int ring_qp_fence(struct sp_qp *qp, bool *unrepeatable_before)
 bool ring_qp_fenced(struct sp_qp *qp)
 {
 	struct sp_carrier *c;
-	bool fenced;
+	bool on, fenced;
 
 	if (!ring_qp_lock_soon(qp))
 		return false;
 	c = qp->tx;
-	fenced = (qp->tx_mode & RING_FENCE) && !(qp->tx_mode & (RING_HOLD | RING_FAILED)) &&
-		 atomic_load(&c->err_mode) == RING_ERR_NONE &&
-		 atomic_load(&c->sq.tail) == c->sq.head;
+	on = (qp->tx_mode & RING_FENCE) &&
+	     !(qp->tx_mode & (RING_HOLD | RING_FAILED | RING_FOREIGN)) &&
+	     atomic_load(&c->err_mode) == RING_ERR_NONE;
+	fenced = on && atomic_load(&c->sq.tail) == c->sq.head;
+	if (on && !fenced)
+		fence_follow(c);
 	ring_qp_unlock(qp);
 	return fenced;
 }

@@ -12,7 +12,6 @@
 #include "providers/mlx5/nop.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/srq.h"
-#include "providers/mlx5/wqe.h"
 #include "providers/mlx5/xlat.h"
 
 /* -- the marker -------------------------------------------------------------------------------- */
@@ -57,23 +56,6 @@ static void marker_try(struct sp_qp *qp)
 /* -- leave ------------------------------------------------------------------------------------- */
 
 /*
- * While one that will be told of is not complete, nothing behind it is, and a NOP would tell nothing. But it would take a place in the
- * completion queue: if many wait for one path, they would all take theirs when that is back, and the queue would overrun.
- */
-static bool awaits_completion(const struct sp_carrier *c)
-{
-	struct ring_walk w;
-	int64_t slot;
-
-	if (!ring_walk_start(&w, &c->sq))
-		return true;
-	while ((slot = ring_walk_next(&w)) >= 0)
-		if (ring_ctrl_signaled(ring_sq_ctrl(&c->sq, (uint32_t)slot)))
-			return true;
-	return false;
-}
-
-/*
  * Requests without a completion may be complete, and nothing says so: at a flap an atomic among them would be waited for as
  * one whose answer may still come. While the queue still executes, a hidden NOP behind them tells, also where the path is down, as
  * it is no packet. Where it does not any more, its flush is the marker.
@@ -84,7 +66,7 @@ static void withhold_ask(struct sp_qp *qp)
 
 	if (c == qp->rx && !error_seen(c) && !(qp->tx_mode & (RING_FOREIGN | RING_FAILED)) &&
 	    !ring_nops(c, atomic_load(&c->sq.tail)) && ring_nop_need(c) == RING_NOP_NEEDED &&
-	    !awaits_completion(c))
+	    !ring_nop_early(c))
 		ring_nop_post(c);
 }
 

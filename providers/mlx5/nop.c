@@ -34,6 +34,23 @@ enum ring_nop_need ring_nop_need(const struct sp_carrier *c)
 								 : RING_NOP_NEEDED;
 }
 
+/*
+ * While one that will be told of is not complete, nothing behind it is, and a NOP would tell nothing. But it would take a place in the
+ * completion queue: if many wait for one path, they would all take theirs when that is back, and the queue would overrun.
+ */
+bool ring_nop_early(const struct sp_carrier *c)
+{
+	struct ring_walk w;
+	int64_t slot;
+
+	if (!ring_walk_start(&w, &c->sq))
+		return true;
+	while ((slot = ring_walk_next(&w)) >= 0)
+		if (ring_ctrl_signaled(ring_sq_ctrl(&c->sq, (uint32_t)slot)))
+			return true;
+	return false;
+}
+
 void ring_nop_post(struct sp_carrier *c)
 {
 	struct ring_wqe nop = { .ds = 1, .bbs = 1 };

@@ -800,6 +800,28 @@ def tight(lab, args):
         pair.done()
 
 
+def tight_drain(lab, args):
+    """As tight, while an ordered switch waits for what is under way: what it asks takes no place either."""
+    pair = yield Pair(lab, args, "tight", "--timeout", 18, holddown_ms=100)
+    client = pair.ends[1]
+    pair.said("CONNECTED")
+    pair.protected(15)
+    for n, (order, way) in enumerate((("drain", "mlx5_0 to mlx5_1"), ("undrain", "mlx5_1 to mlx5_0"))):
+        nic = f"h0/mlx5_{n}"
+        lab.ctl("link", nic, "out", "--delay", "500ms")     # the answers
+        if n == 0:
+            pair.say("go")
+        else:
+            client.say("poll")
+        pair.said(f"POSTED {n}", [client])
+        lab.shiftctl("h1", order, "mlx5_0")
+        pair.await_moves(way, 15)
+        lab.ctl("link", nic, "out", "--delay", "1us")
+    client.say("poll")
+    pair.done()
+    pair.moved()
+
+
 def there_and_back_with(lab, args, scenario, n=1, times=4):
     pair = yield Pair(lab, args, scenario, holddown_ms=100)
     pair.said("CONNECTED")
@@ -847,7 +869,7 @@ CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_han
          late_mr, stopped_peer, storm, bad_key, ended, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, held, forks, solicited, bound, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast))

@@ -711,7 +711,7 @@ static void resume(void)
 /* A step of an ordered switch: begin it, ask for its end, or go back. */
 static void ordered(void)
 {
-	bool atomics;
+	bool atomics, fenced;
 	int err;
 
 	if (m.fenced && !model_below(4)) {
@@ -740,9 +740,12 @@ static void ordered(void)
 		account_log();
 	}
 	drain();
-	MUST(!ENGINE->move.fenced(rig->sp) || !vf_waiting(vrig_active(rig)));
-	if (!ENGINE->move.fenced(rig->sp))
+	fenced = ENGINE->move.fenced(rig->sp);
+	MUST(!m.sealed_off || vrig_active(rig)->head - m.fence_head <= 1);
+	m.fence_head = vrig_active(rig)->head; /* what tells may have been laid just now */
+	if (!fenced)
 		return;
+	MUST(!vf_waiting(vrig_active(rig)));
 	reached.fenced++;
 	if (model_below(2))
 		move(0, true);

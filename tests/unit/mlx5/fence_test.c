@@ -178,6 +178,41 @@ static void unsignaled_requests_get_a_hidden_one(void **state)
 	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
 }
 
+/* It takes a place in the completion queue, and would tell nothing before that. */
+static void none_while_a_completion_is_awaited(void **state)
+{
+	write_n(1, 2, IBV_SEND_SIGNALED);
+	write_n(3, 2, 0);
+	assert_int_equal(fence(), 0);
+	assert_int_equal(fake_run(rig->app, 1), 1);
+	assert_false(ENGINE->move.fenced(rig->sp));
+	assert_int_equal(fake_published(rig->app), 3);
+	assert_false(fenced()); /* all have run, and nothing tells of two: it asks */
+	assert_int_equal(fake_published(rig->app), 1);
+	assert_true(fenced());
+	expect_sends(1, 2, IBV_WC_SUCCESS);
+	expect_ran(1, 4);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
+	write_n(5, 16, IBV_SEND_SIGNALED);
+	refused();
+	fake_run(rig->app, 64);
+	expect_sends(5, 16, IBV_WC_SUCCESS);
+}
+
+/* Called off meanwhile: nothing is laid behind what the application posts then. */
+static void none_when_called_off(void **state)
+{
+	write_n(1, 1, IBV_SEND_SIGNALED);
+	write_n(2, 1, 0);
+	assert_int_equal(fence(), 0);
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
+	fake_run(rig->app, 64);
+	drain();
+	assert_false(ENGINE->move.fenced(rig->sp));
+	assert_int_equal(fake_published(rig->app), 0);
+	expect_sends(1, 1, IBV_WC_SUCCESS);
+}
+
 /* What shows that the peer's NIC answers, whether the program polls or not. */
 static void sent_sees_what_is_not_polled(void **state)
 {
@@ -326,24 +361,26 @@ static void error_is_no_fence(void **state)
 
 /* -- the way back ----------------------------------------------------------------------------- */
 
-/* The NOP has the place of the 16th request: stock would take that one. */
+/* The NOP has the place of the 17th request: stock would take that one. */
 static void nop_costs_no_place(void **state)
 {
 	write_n(1, 1, IBV_SEND_SIGNALED);
 	write_n(2, 14, 0);
 	assert_int_equal(fence(), 0);
-	write_n(16, 1, IBV_SEND_SIGNALED);
+	fake_run(rig->app, 1);
+	drain();
+	assert_false(ENGINE->move.fenced(rig->sp)); /* and now it is laid */
+	assert_int_equal(fake_published(rig->app), 15);
+	write_n(16, 2, IBV_SEND_SIGNALED);
 	refused();
 	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
 	assert_int_equal(fake_published(rig->app), 16);
 	refused();
-	fake_run(rig->app, 1);
-	expect_sends(1, 1, IBV_WC_SUCCESS); /* which publishes what waited */
-	write_n(17, 1, IBV_SEND_SIGNALED);
+	fake_run(rig->app, 15);
+	expect_sends(1, 1, IBV_WC_SUCCESS); /* and what the NOP tells publishes what waited */
+	assert_int_equal(fake_published(rig->app), 2);
 	fake_run(rig->app, 64);
-	expect_sends(16, 1, IBV_WC_SUCCESS);
-	fake_run(rig->app, 64);
-	expect_sends(17, 1, IBV_WC_SUCCESS);
+	expect_sends(16, 2, IBV_WC_SUCCESS);
 	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
 	expect_ran(1, 17);
 }
@@ -511,16 +548,16 @@ static void end_of_a_poll_publishes(void **state)
 	struct ibv_poll_cq_attr attr = { 0 };
 	struct ibv_cq_ex *cq = &rig->scq.ex;
 
-	write_n(1, 1, IBV_SEND_SIGNALED);
-	write_n(2, 14, 0);
+	write_n(1, 14, 0);
 	assert_int_equal(fence(), 0);
-	write_n(16, 1, IBV_SEND_SIGNALED);
+	write_n(15, 2, IBV_SEND_SIGNALED);
 	assert_int_equal(ENGINE->move.resume(rig->sp), -EAGAIN);
-	fake_run(rig->app, 1);
+	fake_run(rig->app, 16);
 	assert_int_equal(ibv_start_poll(cq, &attr), 0);
-	assert_int_equal(fake_published(rig->app), 15);
+	assert_int_equal(cq->wr_id, 15);
+	assert_int_equal(fake_published(rig->app), 0);
 	ibv_end_poll(cq);
-	assert_int_equal(fake_published(rig->app), 16);
+	assert_int_equal(fake_published(rig->app), 1);
 	fake_run(rig->app, 64);
 	expect_sends(16, 1, IBV_WC_SUCCESS);
 }
@@ -774,6 +811,9 @@ int main(void)
 		TEST(sent_sees_what_is_not_polled, setup),
 		TEST(unsignaled_requests_get_a_hidden_one, setup),
 		TEST(unsignaled_requests_get_a_hidden_one, setup_ex),
+		TEST(none_while_a_completion_is_awaited, setup),
+		TEST(none_while_a_completion_is_awaited, setup_ex),
+		TEST(none_when_called_off, setup),
 		TEST(every_request_signaled_needs_none, setup_all_signaled),
 		TEST(receives_go_on, setup),
 		TEST(atomics_are_told, setup),
