@@ -73,6 +73,8 @@ static void mailbox_error(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_FAULT, .reason = SC_REASON_TRANSPORT };
 
+	if (qp->error.ending.on && atomic_load(&qp->mailbox.error_withheld))
+		return; /* it is SHIFT that ends it: the flush of its own commands is no fault */
 	event.epoch = atomic_load(&qp->mailbox.error_epoch);
 	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.error_status);
 	qp->error.vendor_err = atomic_load(&qp->mailbox.error_vendor);

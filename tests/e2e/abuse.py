@@ -249,6 +249,8 @@ def bad_key(lab, args):
         pair.say("go")
         pair.done()
     pair.moved()
+    if "could not be moved" in lab.shift_log(pair.ends[1]):
+        raise Failed("the flush of the application's own error is taken for a fault")
 
 
 def ended(lab, args):
