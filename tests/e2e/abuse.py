@@ -268,6 +268,33 @@ def ended(lab, args):
     pair.done()
 
 
+def ending(lab, args, fault="port-down", options=(), **settings):
+    """Many end at once, as both of their paths are lost; some are destroyed while that is under way."""
+    seed = args.seed or int(time.time())
+    print(f"     seed {seed}")
+    pair = yield Pair(lab, args, "ending", "--qps", args.qps, "--timeout", 14, "--seed", seed, *options,
+                      **{"deadline_ms": 1000, "command_ms": 400, **settings})
+    pair.limit *= 2
+    pair.said("CONNECTED")
+    pair.protected(args.qps)
+    for nic in ("mlx5_0", "mlx5_1"):
+        lab.fault(fault, f"h1/{nic}")
+    pair.say("go")
+    pair.said("FLUSHED")
+    lab.ctl("heal", "all")
+    pair.say("free")
+    pair.done()
+
+
+def ending_srq(lab, args):
+    return ending(lab, args, options=("--srq",))
+
+
+def ending_hung(lab, args):
+    """Neither NIC obeys any more: they are not waited for."""
+    return ending(lab, args, "nic-hang", **HANGS)
+
+
 def late_mr_without_nic(lab, args, fault):
     """Registered while the NIC is dead and its connection on another one; and after its return."""
     pair = yield Pair(lab, args, "late-mr", "--rounds", 1000, holddown_ms=100)
@@ -868,13 +895,14 @@ def bound(lab, args):
 
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, stopped_peer, storm, bad_key, ended, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+         late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
-         (reset, reset_fast))
+         (reset, reset_fast),
+         (ending, ending_srq, ending_hung))
 
 
 def few():
@@ -906,6 +934,8 @@ def main():
     p.add_argument("--only", default="", help="cases whose name begins so")
     p.add_argument("--few", action="store_true", help="of cases that are much alike one, drawn")
     p.add_argument("--cycles", type=int, default=1000)
+    p.add_argument("--qps", type=int, default=40, help="of the cases ending*")
+    p.add_argument("--seed", type=int, help="of the cases ending*")
     p.add_argument("--keep", action="store_true", help="keep each case's folder")
     args = p.parse_args()
     failed = 0

@@ -22,6 +22,8 @@ struct options {
 	int wait_s; /* for a completion; 0: 20 */
 	int gid_index;
 	bool no_rereg;
+	bool srq; /* receives are shared */
+	uint64_t seed;
 	bool unsignaled; /* a send completes only if it asks for it */
 	const char *dev, *dev2;
 	enum ibv_mtu mtu; /* of the path; 0: 1024 */

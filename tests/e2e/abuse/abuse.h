@@ -43,6 +43,7 @@ void run_bare(void);
 void run_domains(void);
 void run_ece(void);
 void run_ended(void);
+void run_ending(void);
 void run_events(void);
 void run_windows(void);
 void run_tight(void);

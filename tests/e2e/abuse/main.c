@@ -52,6 +52,7 @@ static const struct {
 	{ "squeeze", run_squeeze },
 	{ "bad-key", run_bad_key },
 	{ "ended", run_ended },
+	{ "ending", run_ending },
 	{ "windows", run_windows },
 	{ "tight", run_tight },
 	{ "held", run_held },
@@ -72,7 +73,8 @@ void abuse_begin(struct nic *nic, struct conn *c)
 static void usage(void)
 {
 	fprintf(stderr, "usage: abuse SCENARIO --server|--client [--port N] [--rounds N] [--qps N] "
-			"[--rest MS] [--regions N] [--no-rereg] [--dev NAME] [--dev2 NAME]\n");
+			"[--rest MS] [--regions N] [--no-rereg] [--srq] [--seed N] [--dev NAME] "
+			"[--dev2 NAME]\n");
 	exit(2);
 }
 
@@ -89,8 +91,12 @@ static void options_read(int argc, char **argv)
 			opt.server = false;
 		else if (!strcmp(argv[i], "--no-rereg"))
 			opt.no_rereg = true;
+		else if (!strcmp(argv[i], "--srq"))
+			opt.srq = true;
 		else if (i++, !strcmp(argv[i - 1], "--port"))
 			opt.port = atoi(value);
+		else if (!strcmp(argv[i - 1], "--seed"))
+			opt.seed = (uint64_t)atoll(value);
 		else if (!strcmp(argv[i - 1], "--rounds"))
 			opt.rounds = atoi(value);
 		else if (!strcmp(argv[i - 1], "--regions"))
