@@ -8,6 +8,7 @@
 """
 import argparse
 import os
+import random
 import re
 import signal
 import socket
@@ -288,6 +289,24 @@ def ending(lab, args, fault="port-down", options=(), **settings):
 
 def ending_srq(lab, args):
     return ending(lab, args, options=("--srq",))
+
+
+def ending_exit(lab, args):
+    """The processes exit about when all end, which is a second behind the fault."""
+    seed = args.seed or int(time.time())
+    rng = random.Random(seed)
+    print(f"     seed {seed}")
+    for n in range(4):
+        pair = yield Pair(lab, args, "ending", "--qps", args.qps, "--timeout", 14, "--seed", seed,
+                          "--rest", 990 + rng.randrange(110), deadline_ms=1000, **HANGS)
+        pair.said("CONNECTED")
+        pair.protected(args.qps)
+        for nic in ("mlx5_0", "mlx5_1"):
+            lab.fault("nic-hang" if n % 2 else "port-down", f"h1/{nic}")
+        pair.say("go")
+        pair.said("OK", pair.ends[:1])
+        lab.ctl("heal", "all")
+        pair.done()
 
 
 def ending_hung(lab, args):
@@ -895,14 +914,14 @@ def bound(lab, args):
 
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
-         late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
+         late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),
-         (ending, ending_srq, ending_hung))
+         (ending, ending_srq, ending_hung, ending_exit))
 
 
 def few():
