@@ -27,12 +27,12 @@ struct sh_async {
 	pthread_mutex_t lock; /* all below, context->async_fd, and writes and reads of facade_fd */
 	pthread_cond_t idle;  /* a slot of dying[] became free */
 	uint32_t real_depth;  /* calls under way that need the real fd */
-	struct entry queue[SH_ASYNC_QUEUE_MAX];
-	uint32_t head, count; /* facade_fd is readable exactly while count > 0 */
+	struct entry *queue;
+	uint32_t head, count, room; /* facade_fd is readable exactly while count > 0 */
 	const void *dying[SH_ASYNC_DYING_MAX];
 	uint32_t n_dying;
-	struct made made[SH_ASYNC_MADE_MAX];
-	uint32_t n_made;
+	struct made *made;
+	uint32_t n_made, made_room;
 };
 
 static const struct shift_real *real;
@@ -119,7 +119,32 @@ static void async_unlock(struct sh_async *async, int state)
 
 static struct entry *queue_at(struct sh_async *async, uint32_t i)
 {
-	return &async->queue[(async->head + i) % SH_ASYNC_QUEUE_MAX];
+	return &async->queue[(async->head + i) % async->room];
+}
+
+static uint32_t more_room(uint32_t room)
+{
+	return room ? 2 * room : 64;
+}
+
+/* A place more. The kernel's own queue has no bound, and a job's hundreds of queue pairs may end at once. */
+static int queue_grow(struct sh_async *async)
+{
+	uint32_t room = more_room(async->room);
+	struct entry *queue;
+
+	if (async->count < async->room)
+		return 0;
+	queue = room <= SH_ASYNC_QUEUE_MAX ? malloc(room * sizeof(*queue)) : NULL;
+	if (!queue)
+		return -ENOSPC;
+	for (uint32_t i = 0; i < async->count; i++)
+		queue[i] = *queue_at(async, i);
+	free(async->queue);
+	async->queue = queue;
+	async->head = 0;
+	async->room = room;
+	return 0;
 }
 
 /* Neither call can block: the eventfd holds 1 exactly while the queue is not empty. */
@@ -147,7 +172,7 @@ static int queue_pop(struct sh_async *async, struct ibv_async_event *event)
 	if (!async->count)
 		return -EAGAIN;
 	*event = queue_at(async, 0)->event;
-	async->head = (async->head + 1) % SH_ASYNC_QUEUE_MAX;
+	async->head = (async->head + 1) % async->room;
 	async->count--;
 	readable_update(async, async->count + 1);
 	return 0;
@@ -180,13 +205,27 @@ static bool is_dying(const struct sh_async *async, const void *object)
 
 /* -- events that SHIFT made; lock held -------------------------------------------------------- */
 
+static int made_grow(struct sh_async *async)
+{
+	uint32_t room = more_room(async->made_room);
+	struct made *made = NULL;
+
+	if (room <= SH_ASYNC_QUEUE_MAX)
+		made = realloc(async->made, room * sizeof(*made));
+	if (!made)
+		return -ENOSPC;
+	async->made = made;
+	async->made_room = room;
+	return 0;
+}
+
 static int made_add(struct sh_async *async, const struct ibv_async_event *event)
 {
 	const void *object = event_object(event);
 
 	if (!object)
 		return 0;
-	if (async->n_made == SH_ASYNC_MADE_MAX)
+	if (async->n_made == async->made_room && made_grow(async))
 		return -ENOSPC;
 	async->made[async->n_made++] = (struct made){ object, event->event_type };
 	return 0;
@@ -274,6 +313,8 @@ void sh_async_uninit(struct sh_async *async)
 	close(async->facade_fd);
 	pthread_cond_destroy(&async->idle);
 	pthread_mutex_destroy(&async->lock);
+	free(async->queue);
+	free(async->made);
 	free(async);
 }
 
@@ -345,9 +386,9 @@ static int push_locked(struct sh_async *async, const struct ibv_async_event *eve
 
 	if (is_dying(async, event_object(event)))
 		return -ESTALE;
-	if (async->count == SH_ASYNC_QUEUE_MAX)
-		return -ENOSPC;
-	ret = is_real ? 0 : made_add(async, event);
+	ret = queue_grow(async);
+	if (!ret && !is_real)
+		ret = made_add(async, event);
 	if (!ret)
 		queue_append(async, event, is_real);
 	return ret;

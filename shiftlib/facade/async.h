@@ -19,9 +19,9 @@
 #include <stdbool.h>
 #include "shiftlib/shift.h"
 
-#define SH_ASYNC_QUEUE_MAX 256 /* unread events of a context; what comes then is dropped */
-#define SH_ASYNC_DYING_MAX 64  /* objects of a context being destroyed at the same time */
-#define SH_ASYNC_MADE_MAX  64  /* unacknowledged object events that SHIFT made itself */
+/* Unread events of a context, and unacknowledged ones that SHIFT made itself; what comes then is dropped. */
+#define SH_ASYNC_QUEUE_MAX (1 << 14)
+#define SH_ASYNC_DYING_MAX 64 /* objects of a context being destroyed at the same time */
 
 struct sh_async;
 
@@ -42,7 +42,7 @@ int sh_async_read_real(struct sh_async *async, struct ibv_async_event *event);
 /*
  * push: the application shall read this event. read_from_real: it came from sh_async_read_real();
  * false: SHIFT made it, and its acknowledgement is not handed to libibverbs. -ENOSPC: too many
- * unread (dropped; acknowledged if it was real). drop: mask an event that came from
+ * unread, or no memory (dropped; acknowledged if it was real). drop: mask an event that came from
  * sh_async_read_real().
  */
 int sh_async_push(struct sh_async *async, const struct ibv_async_event *event, bool read_from_real);

@@ -170,6 +170,27 @@ static void unknown_context_is_forwarded(void **state)
 	pipe_context_uninit(&stock);
 }
 
+/* A job's queue pairs end all at once, and its reader is at something else. */
+static void hundreds_wait_for_a_reader(void **state)
+{
+	enum { MANY = 500, EARLY = 40 };
+	static struct ibv_qp qps[MANY];
+	struct fixture *f = *state;
+	struct ibv_async_event event;
+
+	for (int i = 0; i < MANY; i++) {
+		qps[i].context = &f->context.ibv;
+		event = qp_event(&qps[i]);
+		assert_int_equal(sh_async_push(f->async, &event, false), 0);
+		if (i < EARLY)
+			expect_event(f, &qps[i]);
+	}
+	for (int i = EARLY; i < MANY; i++)
+		expect_event(f, &qps[i]);
+	expect_nothing(f);
+	assert_int_equal(f->context.asyncs_acked, 0);
+}
+
 static void full_queue_drops_and_acks(void **state)
 {
 	struct fixture *f = *state;
@@ -331,6 +352,7 @@ int main(void)
 		TEST(made_events_are_not),
 		TEST(swap_nests),
 		TEST(unknown_context_is_forwarded),
+		TEST(hundreds_wait_for_a_reader),
 		TEST(full_queue_drops_and_acks),
 		TEST(fini_acks_what_was_not_read),
 		TEST(forget_takes_back_unread_and_coming),
