@@ -5,6 +5,7 @@
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/base/util.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conn.h"
@@ -29,6 +30,11 @@ bool sh_qp_moved(const struct sh_qp *qp)
 {
 	return qp->active->epoch ||
 	       (qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
+}
+
+bool sh_qp_leaves(const struct sh_qp *qp, int ret)
+{
+	return sh_dead_device_error(ret) && qp->conn_id && qp->core.guarded;
 }
 
 bool sh_qp_hangs(const struct sh_qp *qp)
@@ -60,7 +66,7 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 		ret = sh.real->query_qp(real, attr, mask, init_attr);
 	pthread_mutex_lock(&sh.lock);
 	qp = sh_table_get(&sh_objects.by_qp, real);
-	if (qp && qp->sp && sh_qp_moved(qp)) {
+	if (qp && qp->sp && (sh_qp_moved(qp) || sh_qp_leaves(qp, ret))) {
 		if (ret) { /* a dead NIC: what the application itself set is the answer */
 			*attr = qp->app.attr;
 			memset(init_attr, 0, sizeof(*init_attr));

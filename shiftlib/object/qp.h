@@ -11,6 +11,8 @@ struct sh_qp;
 /* Traffic is elsewhere: changes of a husk are recorded, and tried, but their failure is not told. */
 bool sh_qp_hangs(const struct sh_qp *qp); /* its own NIC does, and its traffic is elsewhere */
 bool sh_qp_moved(const struct sh_qp *qp);
+/* It will be: its own NIC is dead, says its answer. */
+bool sh_qp_leaves(const struct sh_qp *qp, int ret);
 /*
  * The application stops it: when its verb has returned nothing more may come, of what is under way either, so the carrier in use
  * goes to ERR. Lock given up meanwhile.

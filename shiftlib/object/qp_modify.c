@@ -20,6 +20,7 @@
 #include "shiftlib/nic/command.h"
 #include "shiftlib/object/debt.h"
 #include "shiftlib/object/qp.h"
+#include "shiftlib/object/qp_legal.h"
 #include "shiftlib/replica/context.h"
 
 #define ENDING_LOOK_NS (10 * SH_NS_PER_MS)
@@ -194,14 +195,27 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return ret;
 }
 
+/*
+ * What its own NIC refuses because it has been left, or is dead, holds for the carriers all the same. One that is dead
+ * and has not said so yet is left now: what it has not taken must not count there.
+ */
+static bool qp_modify_lost(struct sh_qp *qp, int ret)
+{
+	if (!sh_qp_moved(qp) && sh_qp_leaves(qp, ret))
+		sh_conn_simple(qp, SC_EV_FAULT, SC_REASON_DEVICE);
+	return sh_qp_moved(qp);
+}
+
 static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	bool ends = (mask & IBV_QP_STATE) &&
 		    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
-	bool moved = sh_qp_moved(qp), failed;
+	bool moved = sh_qp_moved(qp), legal = sh_qp_legal(qp->app.state, attr, mask), failed;
 	struct ibv_qp_attr set = *attr;
 	int set_mask = mask, ret;
 
+	if (moved && !legal)
+		return EINVAL; /* its own NIC, where it is in ERR, would refuse what is legal, too */
 	if (ends && attr->qp_state == IBV_QPS_RESET && sh_qp_hangs(qp))
 		return EIO;
 	if (ends)
@@ -213,6 +227,8 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	}
 	sh_home_modify(qp, &set, &set_mask);
 	ret = qp_modify_real(qp, &set, set_mask);
+	if (ret && legal && !ends)
+		moved = qp_modify_lost(qp, ret); /* perhaps meanwhile */
 	failed = ret && (!moved || (ends && attr->qp_state == IBV_QPS_RESET));
 	if (!failed)
 		qp_capture(qp, attr, mask);

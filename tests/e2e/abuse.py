@@ -913,11 +913,29 @@ def bound(lab, args):
         lab.ctl("heal", "all")
 
 
+def states(lab, args):
+    """What ibv_modify_qp() takes and refuses of a queue pair that has moved, and its state then, are as on stock."""
+    words = []
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "states", shift=with_shift)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected()
+            lab.fault("port-down", "h0/mlx5_0")
+            pair.await_moves("mlx5_0 to mlx5_1")
+        pair.say("go")
+        pair.done()
+        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("STATES")])
+    pair.moved()
+    if words[0] != words[1]:
+        raise Failed("\n".join(f"stock: {a}; with SHIFT: {b}" for a, b in zip(*words) if a != b))
+
+
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

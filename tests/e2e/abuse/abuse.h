@@ -51,5 +51,6 @@ void run_held(void);
 void run_forks(void);
 void run_bound(void);
 void run_solicited(void);
+void run_states(void);
 
 #endif

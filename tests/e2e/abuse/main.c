@@ -59,6 +59,7 @@ static const struct {
 	{ "forks", run_forks },
 	{ "bound", run_bound },
 	{ "solicited", run_solicited },
+	{ "states", run_states },
 };
 
 void abuse_begin(struct nic *nic, struct conn *c)
