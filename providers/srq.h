@@ -14,6 +14,7 @@ struct sp_srq_state {
 	uint32_t receives; /* in it: posted, not completed */
 	bool spoiled;	   /* recovered: no carrier may use it any more */
 	bool split;	   /* the whole queue's receives are spread over rings */
+	uint32_t limit;	   /* as sp_srq_limit() set it; 0: none, or it was reached */
 };
 
 struct sp_srq_ops {

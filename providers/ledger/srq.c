@@ -203,6 +203,7 @@ void led_srq_join(struct sp_carrier *c)
 		led_pool_feed_or_tell(srq);
 		led_srq_tell_if_in_want(srq, c->srq);
 	}
+	led_srq_check_limit(srq); /* what its NIC tells of it from now on is not passed on */
 	sp_unlock(&srq->lock);
 }
 
@@ -346,6 +347,7 @@ void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	out->receives = ring->list.n;
 	out->spoiled = ring->spoiled;
 	out->split = srq->split;
+	out->limit = srq->limit;
 	sp_unlock(&srq->lock);
 }
 

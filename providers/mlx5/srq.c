@@ -219,6 +219,7 @@ void ring_srq_join(struct sp_carrier *c)
 		ring_pool_feed_or_tell(srq);
 		ring_srq_tell_if_in_want(srq, c->srq);
 	}
+	ring_srq_check_limit(srq); /* what its NIC tells of it from now on is not passed on */
 	sp_unlock(&srq->lock);
 }
 
@@ -358,6 +359,7 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	out->receives = ring->outstanding;
 	out->spoiled = ring->spoiled;
 	out->split = srq->split;
+	out->limit = srq->limit;
 	sp_unlock(&srq->lock);
 }
 

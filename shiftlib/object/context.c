@@ -63,7 +63,7 @@ static bool ctx_last_receive_masked(const struct ibv_async_event *event)
 	return qp && qp->sp && sh_srq_last_receive(qp, &qp->carriers.own);
 }
 
-/* What is spread over several NICs has its limit checked by SHIFT. */
+/* What is spread over several NICs has its limit checked by SHIFT. Before that its NIC tells: once. */
 static bool ctx_limit_masked(const struct ibv_async_event *event)
 {
 	struct sh_srq *srq = sh_srq_of(event->element.srq);
@@ -72,6 +72,8 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 	if (!srq)
 		return true; /* of one that stands in for the application's */
 	sp_srq_look(sp_srq_own(srq->sp), &state);
+	if (!state.split)
+		sp_srq_limit(srq->sp, 0);
 	return state.split;
 }
 

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
+#include "shiftlib/base/util.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/nic/nic.h"
 #include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/yield.h"
@@ -65,36 +67,72 @@ struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *at
 	return real;
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Its NIC does, and what uses it is elsewhere: a command would not return. */
+static bool srq_hangs(struct ibv_srq *real)
+{
+	struct sh_srq *srq;
+	bool hangs;
+
+	pthread_mutex_lock(&sh.lock);
+	srq = sh_srq_driven(real);
+	hangs = srq && srq->ctx->nic->sick && sh_ctx_masked(srq->ctx);
+	pthread_mutex_unlock(&sh.lock);
+	return hangs;
+}
+
+/* A dead NIC's answer, which the application is not to see. Lock held. */
+static bool srq_answer_masked(const struct sh_srq *srq, int ret)
+{
+	return sh_dead_device_error(ret) && sh_ctx_masked(srq->ctx);
+}
+
+/* As its driver does: a ring cannot be resized. */
+static int srq_limit_check(const struct sh_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	return mask & ~IBV_SRQ_LIMIT || attr->srq_limit > srq->attr.max_wr ? EINVAL : 0;
+}
+
 int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 {
-	int ret = sh.real->modify_srq(real, attr, mask);
+	int ret = srq_hangs(real) ? EIO : sh.real->modify_srq(real, attr, mask);
 	struct sh_srq *srq;
 
 	pthread_mutex_lock(&sh.lock);
-	srq = sh_srq_of(real);
-	if (srq && (mask & IBV_SRQ_LIMIT) &&
-	    (!ret || sh_srq_ring_state(sp_srq_own(srq->sp)).spoiled)) {
+	srq = sh_srq_driven(real);
+	if (srq && srq_answer_masked(srq, ret))
+		ret = srq_limit_check(srq, attr, mask);
+	if (srq && !ret && (mask & IBV_SRQ_LIMIT))
 		sp_srq_limit(srq->sp, attr->srq_limit);
-		ret = 0;
-	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
 }
 
 int shift_query_srq(struct ibv_srq *real, struct ibv_srq_attr *attr)
 {
-	int ret = sh.real->query_srq(real, attr);
+	int ret = srq_hangs(real) ? EIO : sh.real->query_srq(real, attr);
+	struct sp_srq_state state;
 	struct sh_srq *srq;
+	bool masked;
 
 	pthread_mutex_lock(&sh.lock);
-	srq = ret ? sh_srq_of(real) : NULL;
-	if (srq && sh_ctx_masked(srq->ctx)) { /* a dead NIC */
+	srq = sh_srq_driven(real);
+	masked = srq && srq_answer_masked(srq, ret);
+	if (masked) {
 		*attr = srq->attr;
 		ret = 0;
+	}
+	if (srq && !ret) {
+		state = sh_srq_ring_state(sp_srq_own(srq->sp));
+		if (masked || state.split)
+			attr->srq_limit = state.limit;
 	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
 }
+
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Lock held, given up meanwhile. No QP is on it: no carrier holds a shadow. */
 void sh_srq_forget(struct sh_srq *srq)

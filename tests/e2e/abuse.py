@@ -931,11 +931,53 @@ def states(lab, args):
         raise Failed("\n".join(f"stock: {a}; with SHIFT: {b}" for a, b in zip(*words) if a != b))
 
 
+def asked(lab, args):
+    """What is asked and set of a connection and of its shared receive queue is answered while its NIC dies, hangs, or
+    comes back."""
+    for fault in ("port-down", "nic-internal-error", "nic-disassociate", "nic-hang"):
+        pair = yield Pair(lab, args, "asked", holddown_ms=100, **(HANGS if fault == "nic-hang" else {}))
+        pair.said("CONNECTED")
+        pair.protected()
+        pair.say("go")
+        pair.said("ASKING")
+        lab.fault(fault, "h0/mlx5_0")
+        pair.await_moves("mlx5_0 to mlx5_1")
+        lab.ctl("heal", "h0/mlx5_0")
+        pair.await_moves("mlx5_1 to mlx5_0")
+        pair.say("stop")
+        pair.done()
+
+
+def limit(lab, args):
+    """The limit of a shared receive queue is told of as on stock: once for each time that it was armed, wherever the
+    receives are."""
+    words = []
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "limit", "--rounds", 2, shift=with_shift, holddown_ms=100)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected()
+        for n in range(2):
+            pair.say("go")
+            pair.said(f"ROUND {n}")
+            if with_shift and not n:
+                lab.fault("port-down", "h0/mlx5_0")
+                pair.await_moves("mlx5_0 to mlx5_1")
+            elif with_shift:
+                lab.ctl("heal", "h0/mlx5_0")
+                pair.await_moves("mlx5_1 to mlx5_0")
+            pair.say("go")
+        pair.done()
+        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("LIMIT")])
+    if words[0] != words[1] or not any(r.endswith("told 1") for r in words[0]):
+        raise Failed("\n".join(f"stock: {a}; with SHIFT: {b}" for a, b in zip(*words) if a != b))
+
+
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, asked, limit, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

@@ -60,6 +60,8 @@ static const struct {
 	{ "bound", run_bound },
 	{ "solicited", run_solicited },
 	{ "states", run_states },
+	{ "limit", run_limit },
+	{ "asked", run_asked },
 };
 
 void abuse_begin(struct nic *nic, struct conn *c)

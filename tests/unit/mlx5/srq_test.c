@@ -214,6 +214,25 @@ static void key_that_comes_late_is_used(void **state)
 	assert_int_equal(fake_events.keys, 2); /* told again */
 }
 
+/* The NIC's own word may still be on its way, and is not passed on from then on. */
+static void limit_reached_before_the_move_is_told_once(void **state)
+{
+	struct sp_srq_state now;
+
+	for (uint64_t id = 0; id < 4; id++)
+		post(id, FAKE_LKEY);
+	ENGINE->srq.limit(srq, 3);
+	complete(0);
+	complete(1);
+	assert_int_equal(fake_events.events, 0); /* so far it is the NIC's to tell */
+	join_other();
+	assert_int_equal(fake_events.events, 1);
+	complete(2);
+	assert_int_equal(fake_events.events, 1);
+	ENGINE->srq.look(ENGINE->srq.own(srq), &now);
+	assert_int_equal(now.limit, 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -223,6 +242,7 @@ int main(void)
 		TEST(missing_key_holds_up_its_own_receive_only),
 		TEST(key_that_never_comes_is_none),
 		TEST(key_that_comes_late_is_used),
+		TEST(limit_reached_before_the_move_is_told_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
