@@ -948,6 +948,17 @@ def asked(lab, args):
         pair.done()
 
 
+def changed(lab, args):
+    """Regions change their rights, protection domain and place, or go and come again, while the connection goes away and
+    comes home: what is told to the peer behind that is right on each NIC."""
+    pair = yield Pair(lab, args, "changed", holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected()
+    there_and_back(lab, pair, 1, 4)
+    pair.say("stop")
+    pair.done()
+
+
 def limit(lab, args):
     """The limit of a shared receive queue is told of as on stock: once for each time that it was armed, wherever the
     receives are."""
@@ -977,7 +988,7 @@ CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_han
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, asked, limit, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, asked, limit, changed, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

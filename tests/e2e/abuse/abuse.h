@@ -52,6 +52,7 @@ void run_forks(void);
 void run_bound(void);
 void run_solicited(void);
 void run_states(void);
+void run_changed(void);
 void run_limit(void);
 void run_asked(void);
 

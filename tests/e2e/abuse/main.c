@@ -60,6 +60,7 @@ static const struct {
 	{ "bound", run_bound },
 	{ "solicited", run_solicited },
 	{ "states", run_states },
+	{ "changed", run_changed },
 	{ "limit", run_limit },
 	{ "asked", run_asked },
 };

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -201,6 +202,138 @@ void run_regions(void)
 	many_free(&m);
 	conn_free(&c);
 	nic_close(&nic);
+}
+
+/* ---- regions that change while the connection moves -------------------------------------------- */
+
+enum { CHANGED = 8, ONE_WRITER = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ };
+
+struct change {
+	uint64_t addr, value;
+	uint32_t rkey;
+	bool over;
+};
+
+struct changed {
+	struct nic *nic;
+	struct ibv_pd *other_pd;
+	uint8_t *mem; /* two places of each region */
+	struct ibv_mr *mr[CHANGED];
+	uint64_t rounds;
+};
+
+static void rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *at, int access)
+{
+	must_zero(ibv_rereg_mr(mr, flags, pd, at, PART, access), "ibv_rereg_mr");
+}
+
+/* Away and back, or to its other place; or it goes, and another one comes at its address. */
+static void changed_turn(struct changed *all, int i, unsigned int how)
+{
+	struct ibv_mr *mr = all->mr[i];
+	uint8_t *one = all->mem + (size_t)i * 2 * PART, *at = mr->addr == one ? one + PART : one;
+
+	switch (how) {
+	case 0:
+		rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, ONE_WRITER);
+		rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, REMOTE | IBV_ACCESS_REMOTE_READ);
+		break;
+	case 1:
+		rereg(mr, IBV_REREG_MR_CHANGE_PD, all->other_pd, NULL, 0);
+		rereg(mr, IBV_REREG_MR_CHANGE_PD, all->nic->pd, NULL, 0);
+		break;
+	case 2: rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, at, 0); break;
+	default:
+		at = mr->addr;
+		must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+		all->mr[i] = ibv_reg_mr(all->nic->pd, at, PART, REMOTE | IBV_ACCESS_REMOTE_READ);
+		must(all->mr[i], "ibv_reg_mr");
+	}
+}
+
+static void changed_serve(struct changed *all, bool over)
+{
+	static uint64_t seed = 1;
+	struct change change = { .over = over }, theirs;
+	uint64_t found;
+	int i;
+
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	i = (int)(seed >> 33) % CHANGED;
+	changed_turn(all, i, (unsigned int)(seed >> 40) % 4);
+	change.value = ++all->rounds;
+	change.addr = (uintptr_t)all->mr[i]->addr;
+	change.rkey = all->mr[i]->rkey;
+	swap(&change, &theirs, sizeof(change)); /* it may write */
+	swap(&change, &theirs, sizeof(change)); /* it has */
+	memcpy(&found, all->mr[i]->addr, sizeof(found));
+	must(found == change.value, "what the peer wrote through the key as it is now");
+}
+
+static bool changed_write(struct conn *c)
+{
+	struct ibv_sge sge = { (uintptr_t)c->mem, sizeof(uint64_t), c->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct change mine = { 0 }, change;
+	struct ibv_wc wc;
+
+	swap(&mine, &change, sizeof(change));
+	wr.wr.rdma.remote_addr = change.addr;
+	wr.wr.rdma.rkey = change.rkey;
+	for (int i = 0; i < 2; i++) {
+		wr.opcode = i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+		memcpy(c->mem, &change.value, sizeof(change.value));
+		if (i)
+			memset(c->mem, 0, sizeof(change.value));
+		must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+		must(!conn_poll(c, &wc), "a valid key is not refused");
+	}
+	must(!memcmp(c->mem, &change.value, sizeof(change.value)), "what was written is read");
+	swap(&mine, &change, sizeof(change));
+	return !change.over;
+}
+
+static bool changed_told(void)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	return poll(&in, 1, 0) == 1;
+}
+
+void run_changed(void)
+{
+	struct changed all = { .mem = pages(2 * CHANGED) };
+	struct nic nic;
+	struct conn c;
+	bool over = false;
+	int i;
+
+	nic_open(&nic, opt.dev);
+	conn_make(&c, &nic);
+	all.nic = &nic;
+	all.other_pd = ibv_alloc_pd(nic.ctx);
+	must(all.other_pd, "ibv_alloc_pd");
+	for (i = 0; i < CHANGED; i++) {
+		all.mr[i] = ibv_reg_mr(nic.pd, all.mem + (size_t)i * 2 * PART, PART,
+				       REMOTE | IBV_ACCESS_REMOTE_READ);
+		must(all.mr[i], "ibv_reg_mr");
+	}
+	conn_connect_bare(&c);
+	say("CONNECTED");
+	while (opt.server && !over) {
+		over = changed_told();
+		changed_serve(&all, over);
+	}
+	while (!opt.server && changed_write(&c))
+		;
+	say("CHANGED %llu", (unsigned long long)all.rounds);
+	meet();
+	for (i = 0; i < CHANGED; i++)
+		must_zero(ibv_dereg_mr(all.mr[i]), "ibv_dereg_mr");
+	must_zero(ibv_dealloc_pd(all.other_pd), "ibv_dealloc_pd");
+	conn_free(&c);
+	nic_close(&nic);
+	munmap(all.mem, 2 * CHANGED * PART);
 }
 
 /* ---- the NIC dies between two registrations ---------------------------------------------------- */
