@@ -56,7 +56,7 @@ struct lane {
 	uint64_t s_posted, s_done, r_posted, r_done; /* requests */
 	uint64_t flushed;			     /* from that receive on */
 	bool signaled[DEPTH];
-	bool failed, ended;
+	bool failed, ended, beside;
 	enum end end;
 	enum first first;
 };
@@ -332,10 +332,8 @@ static bool all_flushed(const struct lane *l)
 
 static void to_error(struct lane *l)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	double end = now_s() + 20;
 
-	must_zero(ibv_modify_qp(l->c.qp, &attr, IBV_QP_STATE), "ibv_modify_qp to ERR");
 	while (!all_flushed(l)) {
 		check(l, now_s() < end, "a flush of all within 20 s");
 		if (!poll_lane(l))
@@ -345,17 +343,66 @@ static void to_error(struct lane *l)
 	(void)poll_lane(l);
 }
 
+/* The verb, and no more. */
+static void stop_verb(struct lane *l)
+{
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+
+	switch (l->end) {
+	case RESET: conn_reset(&l->c); break;
+	case ERROR:
+		must_zero(ibv_modify_qp(l->c.qp, &error, IBV_QP_STATE), "ibv_modify_qp to ERR");
+		break;
+	case DESTROY: must_zero(ibv_destroy_qp(l->c.qp), "ibv_destroy_qp"); break;
+	case ENDS: break;
+	}
+}
+
+struct poller {
+	struct lane *lane;
+	atomic_bool returned, over;
+};
+
+/* A poll that begins behind RESET or destruction finds nothing; one before may. */
+static void *poll_beside(void *arg)
+{
+	struct poller *p = arg;
+	bool behind, any;
+
+	while (!atomic_load(&p->over)) {
+		behind = atomic_load(&p->returned) && p->lane->end != ERROR;
+		any = poll_lane(p->lane);
+		check(p->lane, !any || !behind, "no completion behind the verb that stops");
+	}
+	return NULL;
+}
+
+/* Another thread polls meanwhile, and some time behind it. */
+static void stop_beside(struct lane *l)
+{
+	struct poller p = { .lane = l };
+	pthread_t thread;
+
+	must_zero(pthread_create(&thread, NULL, poll_beside, &p), "a thread");
+	usleep(drawn(2 * LANES + index_of(l), 100));
+	stop_verb(l);
+	atomic_store(&p.returned, true);
+	usleep(1000);
+	atomic_store(&p.over, true);
+	must_zero(pthread_join(thread, NULL), "pthread_join");
+}
+
 static void stop(struct lane *l)
 {
 	struct ibv_wc wc;
 
 	l->ended = true;
-	switch (l->end) {
-	case RESET: conn_reset(&l->c); break;
-	case ERROR: to_error(l); break;
-	case DESTROY: must_zero(ibv_destroy_qp(l->c.qp), "ibv_destroy_qp"); break;
-	case ENDS: break;
-	}
+	if (l->beside)
+		stop_beside(l);
+	else
+		stop_verb(l);
+	if (l->end == ERROR)
+		to_error(l);
 	check(l, !ibv_poll_cq(l->c.cq, 1, &wc), "no completion behind the end");
 	for (uint64_t n = l->flushed; n < l->r_done; n++)
 		check(l, all_are(part(l->c.mem + AREA, n), PART, POISON),
@@ -471,6 +518,8 @@ static void draw(void)
 	for (uint32_t i = STEADY + 1; i < LANES; i++) {
 		lanes[i].end = (enum end)drawn(2 * i, ENDS);
 		lanes[i].first = (enum first)drawn(2 * i + 1, FIRSTS);
+		/* no thread may poll for a queue pair that is being destroyed: it reads its number */
+		lanes[i].beside = lanes[i].end != DESTROY && drawn(3 * LANES + i, 2);
 	}
 }
 
