@@ -3,7 +3,8 @@
  * srq: queue pairs to several processes that share one receive queue. Numbered messages go both ways
  * on each; receives are given back late and out of order. Every message must arrive once, in the
  * order of its queue pair, in a buffer that was posted and not used since; nothing may be written
- * to a buffer that is the program's own. Words of the runner: "more" makes one queue pair more to
+ * to a buffer that is the program's own. Before every third message stands a READ of what the peer has, or with -a a
+ * fetch-and-add of a word of its queue pair's, which must tell how many there were before. Words of the runner: "more" makes one queue pair more to
  * each peer, after "hush" it sends nothing until "talk" and says "HUSHED" when nothing of its own is under
  * way, "count" says how many messages have come from each peer and the least of a queue pair, "end"
  * ends it. With -d its queue pairs are in a parent
@@ -27,7 +28,10 @@ enum {
 	LEN = 1024,
 	POISON = 0xa5,
 	HEAD = 16,
+	ASKED_EVERY = 3,
 };
+
+#define ANSWER (1ULL << 32) /* in a wr_id: of what asked for it */
 
 struct options opt = { .port = 18515, .timeout = 18, .dev = "mlx5_0" };
 
@@ -35,6 +39,7 @@ struct lane {
 	struct ibv_qp *qp;
 	int peer;
 	struct address own, other;
+	uint64_t asked, answered;
 	uint64_t sent, done, got, heard; /* heard: what the peer has got, as it says in messages */
 };
 
@@ -43,12 +48,13 @@ static int async_fd; /* as programs do, looked at once */
 static struct ibv_cq *cq;
 static struct ibv_srq *srq;
 static struct ibv_mr *mr;
-static uint8_t *mem; /* SLOTS to receive into, then WINDOW to send from for each lane */
+/* SLOTS to receive into, WINDOW to send from for each lane, WINDOW to read into likewise, one to be read of each. */
+static uint8_t *mem;
 static bool posted[SLOTS];
 static int kept[KEEP + 1], n_kept;
 static struct lane lanes[LANES];
 static int n_lanes, n_peers, lines[PEERS];
-static bool quiet, hushed;
+static bool quiet, hushed, adds;
 /* Queue pairs are made in a parent domain with allocators: SHIFT does not drive those. */
 static bool in_domain;
 static struct ibv_pd *qp_pd;
@@ -147,6 +153,51 @@ static void arrived(const struct ibv_wc *wc)
 
 /* ---- sends ---------------------------------------------------------------------------------- */
 
+static uint8_t *answer_of(const struct lane *lane, uint64_t number)
+{
+	return mem +
+	       (SLOTS + LANES * WINDOW + (size_t)(lane - lanes) * WINDOW + number % WINDOW) * LEN;
+}
+
+/* What its peer reads; the first word is what it adds to. */
+static uint8_t *question_of(const struct lane *lane)
+{
+	return mem + (SLOTS + 2 * LANES * WINDOW + (size_t)(lane - lanes)) * LEN;
+}
+
+static void ask(struct lane *lane)
+{
+	uint64_t number = lane->asked++;
+	struct ibv_sge sge = { (uintptr_t)answer_of(lane, number), adds ? 8 : LEN, mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = ANSWER | number,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { lane->other.addr, lane->other.rkey } },
+			   *bad;
+
+	if (adds) {
+		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr.wr.atomic.remote_addr = lane->other.addr;
+		wr.wr.atomic.rkey = lane->other.rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	memset(answer_of(lane, number), POISON, LEN);
+	must_zero(ibv_post_send(lane->qp, &wr, &bad), "ibv_post_send of what asks");
+}
+
+static void answered(struct lane *lane, uint64_t number)
+{
+	const uint8_t *bytes = answer_of(lane, number);
+	uint64_t word;
+
+	must(number == lane->answered++, "answers in order");
+	memcpy(&word, bytes, sizeof(word));
+	must(word == (adds ? number : 0), "the word of its queue pair");
+	must(adds || all_are(bytes + 8, LEN - 8, filling(1)), "what its peer has");
+}
+
 static void send_one(struct lane *lane)
 {
 	uint64_t number = lane->sent++;
@@ -160,6 +211,8 @@ static void send_one(struct lane *lane)
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
 
+	if (number % ASKED_EVERY == 0)
+		ask(lane);
 	memset(mem + at * LEN, filling(number), LEN);
 	memcpy(mem + at * LEN, head, sizeof(head));
 	must_zero(ibv_post_send(lane->qp, &wr, &bad), "ibv_post_send");
@@ -177,7 +230,12 @@ static void take(const struct ibv_wc *wc)
 		return;
 	}
 	lane = lane_of(wc->qp_num);
-	must(wc->wr_id == lane->done, "send completions in order");
+	if (wc->wr_id & ANSWER) {
+		answered(lane, wc->wr_id & ~ANSWER);
+		return;
+	}
+	must(wc->wr_id == lane->done && lane->answered == lane->done / ASKED_EVERY + 1,
+	     "send completions in order");
 	lane->done++;
 }
 
@@ -201,7 +259,7 @@ static void lane_make(int peer)
 					 .send_cq = cq,
 					 .recv_cq = cq,
 					 .srq = srq,
-					 .cap = { .max_send_wr = WINDOW, .max_send_sge = 1 } };
+					 .cap = { .max_send_wr = 2 * WINDOW, .max_send_sge = 1 } };
 	struct conn c = { .nic = &nic, .mr = mr, .mem = mem };
 
 	lane->peer = peer;
@@ -209,8 +267,12 @@ static void lane_make(int peer)
 	must(lane->qp && lane->qp->srq == srq, "ibv_create_qp on the shared receive queue");
 	c.qp = lane->qp;
 	conn_set_own(&c);
+	c.own.addr = (uintptr_t)question_of(lane);
+	memset(question_of(lane), filling(1), LEN);
+	memset(question_of(lane), 0, 8);
 	sock = lines[peer];
 	swap(&c.own, &c.peer, sizeof(c.own));
+	lane->other = c.peer;
 	conn_to_init(&c);
 	n_lanes++; /* messages may come from here on */
 	conn_to_rts_alone(&c);
@@ -235,15 +297,17 @@ static void set_up(void)
 		.alloc = no_memory_of_ours,
 		.free = nothing_to_free,
 	};
-	size_t bytes = (size_t)(SLOTS + LANES * WINDOW) * LEN;
+	size_t bytes = (size_t)(SLOTS + 2 * LANES * WINDOW + LANES) * LEN;
 	int i;
 
 	nic_open(&nic, opt.dev);
 	async_fd = nic.ctx->async_fd;
 	must_zero(posix_memalign((void **)&mem, 4096, bytes), "memory");
-	mr = ibv_reg_mr(nic.pd, mem, bytes, IBV_ACCESS_LOCAL_WRITE);
+	mr = ibv_reg_mr(nic.pd, mem, bytes,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC);
 	must(mr, "ibv_reg_mr");
-	cq = ibv_create_cq(nic.ctx, SLOTS + LANES * WINDOW, NULL, NULL, 0);
+	cq = ibv_create_cq(nic.ctx, SLOTS + 2 * LANES * WINDOW, NULL, NULL, 0);
 	must(cq, "ibv_create_cq");
 	srq = ibv_create_srq(nic.pd, &init);
 	must(srq, "ibv_create_srq");
@@ -386,13 +450,15 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:n:d")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:da")) != -1) {
 		if (c == 's')
 			opt.server = true;
 		else if (c == 'p')
 			opt.port = atoi(optarg);
 		else if (c == 'd')
 			in_domain = true;
+		else if (c == 'a')
+			adds = true;
 		else if (c == 'n')
 			n_peers = atoi(optarg);
 		else
