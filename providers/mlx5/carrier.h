@@ -24,19 +24,6 @@ enum ring_err_mode {
 	RING_ERR_WITHHOLD, /* they are counted and kept from it */
 };
 
-enum {
-	RING_LOG_DS = 3
-}; /* control, remote address, and the word inline: one WQEBB, so it never wraps */
-
-/* Under the QP's sq_lock: log.h. */
-struct ring_log {
-	uint8_t wqe[RING_LOG_DS * 16] __attribute__((aligned(16))); /* but for index and number */
-	const struct ring_sq *sq; /* the carrier's, where it is on; else NULL */
-	uint32_t every;
-	uint32_t left;	  /* of the requests that it counts: so many to the next log WQE */
-	uint32_t left_rb; /* what it was before the batch that is being written */
-};
-
 struct sp_carrier {
 	struct sp_qp *qp;
 	const struct shift_provider *engine;
@@ -66,7 +53,6 @@ struct sp_carrier {
 	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
 	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
 	struct sp_carrier *next;
-	struct ring_log log;
 };
 
 /* How many hidden NOPs are outstanding: places that are not the application's. */

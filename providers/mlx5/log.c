@@ -21,20 +21,18 @@ static struct sp_carrier *carrier_of(const struct sp_qp *qp, uint32_t epoch)
 	return c;
 }
 
-static void log_set(struct sp_carrier *c, const struct sp_log *log)
+static void log_set(struct ring_sq *sq, const struct sp_log *log)
 {
-	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)c->log.wqe;
-	uint8_t *raddr = c->log.wqe + sizeof(*ctrl);
+	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)sq->log.wqe;
+	uint8_t *raddr = sq->log.wqe + sizeof(*ctrl);
 	uint64_t word = htole64(sp_log_word(log->tag, 0));
 
-	c->log = (struct ring_log){
-		.sq = &c->sq, .every = log->every, .left = log->every, .left_rb = log->every
-	};
+	sq->log = (struct ring_log){ .every = log->every, .left = log->every };
 	ring_ctrl_opcode_set(ctrl, 0, MLX5_OPCODE_RDMA_WRITE);
-	ctrl->qpn_ds = htobe32(RING_LOG_DS | c->sq.qpn_field);
+	ctrl->qpn_ds = htobe32(RING_LOG_DS | sq->qpn_field);
 	ring_seg_raddr(raddr, log->addr, log->rkey);
 	(void)ring_seg_inline(raddr + sizeof(struct mlx5_wqe_raddr_seg), sizeof(word));
-	memcpy(c->log.wqe + RING_LOG_NUMBER_AT, &word, sizeof(word));
+	memcpy(sq->log.wqe + RING_LOG_NUMBER_AT, &word, sizeof(word));
 }
 
 /* Rings that somebody else writes to are left alone. */
@@ -48,12 +46,27 @@ const char *ring_qp_log(struct sp_qp *qp, uint32_t epoch, const struct sp_log *l
 	ring_qp_lock(qp);
 	c = carrier_of(qp, epoch);
 	if (c && !c->left && !(qp->tx_mode & (RING_FOREIGN | RING_FAILED))) {
-		log_set(c, log);
+		log_set(&c->sq, log);
 		if (c == qp->tx)
 			qp->tx_mode |= RING_LOG;
 	}
 	ring_qp_unlock(qp);
 	return NULL;
+}
+
+/*
+ * What was written from WQEBB `from` on, and not published, is taken out of the ring: the next log WQE is due as if it had
+ * never been. It is still there.
+ */
+void ring_log_take_back(struct ring_sq *sq, uint32_t from)
+{
+	uint64_t every = sq->log.every, counted = 0;
+
+	if (!every)
+		return;
+	for (; from != sq->cur_post; from += ring_wqe_bbs(sq, from))
+		counted += ring_log_counts(ring_ctrl_opcode(ring_sq_ctrl(sq, from)));
+	sq->log.left = (sq->log.left + counted - 1) % every + 1;
 }
 
 /* So many of the outstanding requests have numbers before that one: the ring's, of which hidden NOPs have some too. */

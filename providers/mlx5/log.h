@@ -7,7 +7,6 @@
 #ifndef RING_LOG_H
 #define RING_LOG_H
 
-#include "providers/mlx5/carrier.h"
 #include "providers/mlx5/seg.h"
 
 enum {
@@ -26,14 +25,13 @@ RING_INLINE bool ring_log_counts(uint32_t op)
 }
 
 /* Its packet is one that head does not count. Of its opcode and index only the latter differs each time. */
-RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct sp_carrier *c, uint32_t n)
+RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct ring_sq *sq, uint32_t n)
 {
-	struct ring_sq *sq = &c->sq;
 	uint32_t post = sq->cur_post, slot = post & sq->mask, number = htole32(n + 1);
 	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, post);
 	uint16_t index = htobe16((uint16_t)post);
 
-	memcpy(ctrl, c->log.wqe, sizeof(c->log.wqe));
+	memcpy(ctrl, sq->log.wqe, sizeof(sq->log.wqe));
 	memcpy((uint8_t *)ctrl + RING_LOG_INDEX_AT, &index, sizeof(index));
 	memcpy((uint8_t *)ctrl + RING_LOG_NUMBER_AT, &number, sizeof(number));
 	sq->wr_data[slot] = RING_OP_LOG;
@@ -44,31 +42,21 @@ RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_lay(struct sp_carrier *c, uint32_
 }
 
 /*
- * A batch for this carrier, which is logged, is begun; its request number n, of that opcode of mlx5's, was written last: NULL,
- * or the log WQE that was due; it is not to be written after all. sq_lock held.
+ * Request number n, of that opcode of mlx5's, was written last: NULL, or the log WQE that was due. sq_lock held. A batch that
+ * is not to be written after all: ring_log_take_back().
  */
-RING_INLINE void ring_log_begin(struct sp_carrier *c)
+RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_behind(struct ring_sq *sq, uint32_t op, uint32_t n)
 {
-	c->log.left_rb = c->log.left;
-}
-
-RING_INLINE struct mlx5_wqe_ctrl_seg *ring_log_behind(struct sp_carrier *c, uint32_t op, uint32_t n)
-{
-	if (ring_unlikely(!ring_log_counts(op)) || --c->log.left)
+	if (ring_unlikely(!ring_log_counts(op)) || --sq->log.left)
 		return NULL;
-	c->log.left = c->log.every;
-	return ring_log_lay(c, n);
+	sq->log.left = sq->log.every;
+	return ring_log_lay(sq, n);
 }
 
-RING_INLINE void ring_log_take_back(struct sp_carrier *c)
-{
-	c->log.left = c->log.left_rb;
-}
-
-RING_INLINE void ring_log_batch(struct sp_carrier *c, struct ring_batch *batch, uint32_t op,
+RING_INLINE void ring_log_batch(struct ring_sq *sq, struct ring_batch *batch, uint32_t op,
 				uint32_t n)
 {
-	struct mlx5_wqe_ctrl_seg *log = ring_log_behind(c, op, n);
+	struct mlx5_wqe_ctrl_seg *log = ring_log_behind(sq, op, n);
 
 	if (ring_likely(log)) {
 		batch->ctrl = log;

@@ -12,8 +12,8 @@ void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ri
 	batch->ctrl = ring_wqe_lay(&to->sq, app, wire, wr_id, wr_data);
 	batch->ds = wire->ds;
 	batch->nreq++;
-	if (to->log.sq)
-		ring_log_batch(to, batch, ring_ctrl_opcode(batch->ctrl), to->sq.head - 1);
+	if (to->sq.log.every)
+		ring_log_batch(&to->sq, batch, ring_ctrl_opcode(batch->ctrl), to->sq.head - 1);
 }
 
 /* Would a NOP tell when all that was published is complete? Its completion is that of all before. */
@@ -30,8 +30,8 @@ enum ring_nop_need ring_nop_need(const struct sp_carrier *c)
 	if (ring_ctrl_signaled(ring_sq_ctrl(&c->sq, last)))
 		return RING_NOP_SIGNALED;
 	/* it takes one WQEBB; before the first one a log WQE may still wait for its answer */
-	return c->sq.cur_post - first + !!c->log.sq > c->sq.mask ? RING_NOP_NO_ROOM
-								 : RING_NOP_NEEDED;
+	return c->sq.cur_post - first + !!c->sq.log.every > c->sq.mask ? RING_NOP_NO_ROOM
+								       : RING_NOP_NEEDED;
 }
 
 /*

@@ -299,7 +299,7 @@ static void reset(struct sp_qp *qp)
 	atomic_store(&c->rq.tail, 0);
 	c->sq_err = c->rq_err = c->left = c->recalled = false;
 	c->nops = c->sq_counted = c->rq_counted = 0;
-	c->log.sq = NULL;
+	c->sq.log = (struct ring_log){ 0 };
 	atomic_store(&c->err_mode, RING_ERR_NONE);
 	atomic_store(&c->app_status, 0);
 	atomic_store(&c->attn, c->srq ? RING_ATTN_SRQ : 0);

@@ -41,11 +41,10 @@ struct ring_builder {
 	uint32_t ds, nreq, limit;
 	int err;
 	bool inl;
-	bool xlat; /* the application's function pointers are those that translate */
-	bool log;  /* they are those that lay a log */
 	uint8_t setters;
 	uint8_t fm_rb; /* to roll back to, as post_rb */
 	uint32_t post_rb, psn_rb;
+	uint32_t mode; /* XLAT, LOG: what the application's function pointers are made for */
 };
 
 /* A failed queue: its completions are made when they are polled. Under the CQ's lock. */

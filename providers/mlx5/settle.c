@@ -275,7 +275,7 @@ static void settle_switch(struct settle *s)
 	qp->tx_mode &= RING_FIRST | RING_FAILED | RING_GATE | RING_WRITES;
 	qp->tx_mode |= s->to->xlat ? RING_XLAT : 0;
 	qp->tx_mode |= qp->atomics.barred && !s->to->xlat ? RING_HOME : 0;
-	qp->tx_mode |= s->to->log.sq ? RING_LOG : 0;
+	qp->tx_mode |= s->to->sq.log.every ? RING_LOG : 0;
 	ring_xlat_forget(&qp->tx_xlat);
 	atomic_store(&qp->withheld, false);
 	if (ring_tx_direct(qp))

@@ -149,14 +149,14 @@ RING_INLINE int put_data(struct sp_qp *qp, const struct ring_sq *sq, const struc
 	return 0;
 }
 
-/* One request at cur_post. On error nothing is advanced. */
+/* One request at cur_post, and its log WQE (log: a constant; the ring is logged). On error nothing is advanced. */
 RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_send_wr *wr,
-			struct ring_batch *b, bool xlat)
+			struct ring_batch *b, bool xlat, bool log)
 {
 	const struct ring_opcode *op = &ring_opcodes[wr->opcode];
 	struct mlx5_wqe_ctrl_seg *ctrl = ring_sq_ctrl(sq, sq->cur_post);
 	struct sq_wqe w = { (uint8_t *)(ctrl + 1), 1, 0 };
-	uint32_t idx = sq->cur_post & sq->mask;
+	uint32_t idx = sq->cur_post & sq->mask, n;
 	bool inl = b->inl;
 	int err;
 
@@ -178,7 +178,8 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	ring_ctrl_opcode_set(ctrl, sq->cur_post, op->mlx5);
 	ctrl->qpn_ds = htobe32(w.ds | sq->qpn_field);
 	sq->wrid[idx] = wr->wr_id;
-	sq->wqe_head[idx] = sq->head + b->nreq;
+	n = sq->head + b->nreq;
+	sq->wqe_head[idx] = n;
 	sq->cur_post += (w.ds + 3) / 4;
 	qp->two_sided += op->two_sided;
 	if (ring_unlikely(w.bytes > sq->mtu) && op->shape != RING_SHAPE_ATOMIC)
@@ -186,13 +187,14 @@ RING_INLINE int put_wqe(struct sp_qp *qp, struct ring_sq *sq, const struct ibv_s
 	b->ctrl = ctrl;
 	b->ds = w.ds;
 	b->inl = inl;
+	if (log)
+		ring_log_batch(sq, b, op->mlx5, n);
 	return 0;
 }
 
-/* log: the active carrier, whose ring is sq, if it is logged; else a constant, NULL. */
 RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 			  struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct ring_batch *b,
-			  bool xlat, struct sp_carrier *log)
+			  bool xlat, bool log)
 {
 	int err;
 
@@ -204,13 +206,11 @@ RING_INLINE int post_list(struct sp_qp *qp, struct ring_sq *sq, uint32_t limit,
 		else if (ring_unlikely(wr->num_sge > qp->max_gs))
 			err = ENOMEM;
 		else
-			err = put_wqe(qp, sq, wr, b, xlat);
+			err = put_wqe(qp, sq, wr, b, xlat, log);
 		if (ring_unlikely(err)) {
 			*bad = wr;
 			return err;
 		}
-		if (log)
-			ring_log_batch(log, b, ring_opcodes[wr->opcode].mlx5, sq->head + b->nreq);
 	}
 	return 0;
 }
@@ -278,8 +278,8 @@ static void batch_to_hold(struct sp_qp *qp, const struct ring_batch *batch)
 		slot = app.slot;
 		ring_wqe_lay(&qp->hold, &app, &app, sq->wrid[slot], sq->wr_data[slot]);
 	}
+	ring_log_take_back(sq, batch->from);
 	ring_sq_unwrite(sq, batch->from, batch->nreq);
-	ring_log_take_back(qp->tx);
 }
 
 /* Was a key of what lies in the carrier's ring not known? Asked once. */
@@ -346,7 +346,7 @@ static RING_NOINLINE int post_send_slow(struct sp_qp *qp, struct ibv_send_wr *wr
 		err = ENOMEM;
 		*bad = wr;
 	} else {
-		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false, NULL);
+		err = post_list(qp, sq, ring_tx_limit(qp), wr, bad, &batch, false, false);
 		ring_tx_commit(qp, sq, &batch);
 	}
 	ring_tx_unlock(qp);
@@ -371,9 +371,7 @@ RING_INLINE int post_direct(struct sp_qp *qp, struct ibv_send_wr *wr, struct ibv
 	uint32_t from = c->sq.cur_post;
 	int err;
 
-	if (xlat && log)
-		ring_log_begin(c); /* a key may be missing: then it is all taken back */
-	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, xlat, log ? c : NULL);
+	err = post_list(qp, &c->sq, qp->max_post, wr, bad, &batch, xlat, log);
 	if (xlat && ring_unlikely(qp->tx_xlat.missing))
 		return post_missing(qp, &batch, from, err);
 	if (ring_likely(batch.nreq)) {

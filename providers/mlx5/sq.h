@@ -7,6 +7,21 @@
 
 #pragma GCC visibility push(hidden)
 
+enum {
+	RING_LOG_DS = 3
+}; /* control, remote address, and the word inline: one WQEBB, so it never wraps */
+
+/* Of a ring that is logged, under the QP's sq_lock: log.h. All zeros: it is not. */
+struct ring_log {
+	uint8_t wqe[RING_LOG_DS * 16] __attribute__((aligned(16))); /* but for index and number */
+	/*
+	 * Of the requests that it counts: so many to the next log WQE. So wide that without a log, where it begins at 0,
+	 * it never comes to 0 again, and nobody has to ask.
+	 */
+	uint64_t left;
+	uint32_t every;
+};
+
 /* One direction of posting: WQEs in 64-byte units (WQEBB). Also used for withheld WQEs in
  * memory. */
 struct ring_sq {
@@ -28,6 +43,7 @@ struct ring_sq {
 	uint8_t *keys;	    /* the application's keys, each where it lies in buf; may be NULL */
 	uintptr_t keys_at;  /* from buf to keys */
 	uint32_t tail_post; /* WQEBB of the oldest request; kept for hold and failed queues only */
+	struct ring_log log;
 };
 
 struct ring_batch {
@@ -104,6 +120,7 @@ void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq);
 uint32_t ring_wqe_bbs(const struct ring_sq *sq, uint32_t post); /* with its log WQE */
 bool ring_wqe_is_log(const struct ring_sq *sq, uint32_t post);
 bool ring_wqe_logged(const struct ring_sq *sq, uint32_t post, uint32_t bbs);
+void ring_log_take_back(struct ring_sq *sq, uint32_t from);
 
 #pragma GCC visibility pop
 

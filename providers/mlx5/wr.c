@@ -14,12 +14,12 @@ RING_INLINE void fail(struct sp_qp *qp, int err)
 
 /* -- begin and end ---------------------------------------------------------------------------- */
 
-static void use_builders(struct sp_qp *qp, bool xlat, bool log);
+static void use_builders(struct sp_qp *qp, uint32_t mode);
 
 static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 {
 	int err = ring_tx_enter(qp);
-	bool xlat, log;
+	uint32_t mode;
 
 	if (qp->tx_mode & RING_FOREIGN) {
 		sp_unlock(&qp->sq_lock);
@@ -27,15 +27,12 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 		ex->wr_start(ex);
 		return;
 	}
-	xlat = (qp->tx_mode & ~RING_LOG) == RING_XLAT;
-	log = ring_tx_logged(qp);
-	if (qp->b.xlat != xlat || qp->b.log != log)
-		use_builders(qp, xlat, log);
+	mode = ring_tx_direct(qp) ? qp->tx_mode & (RING_XLAT | RING_LOG) : 0;
+	if (qp->b.mode != mode)
+		use_builders(qp, mode);
 	qp->b.limit = ring_tx_limit(qp);
 	if (err)
 		fail(qp, err);
-	if (log)
-		ring_log_begin(qp->tx);
 	if (ring_tx_direct(qp))
 		return;
 	qp->b.sq = &qp->hold;
@@ -44,15 +41,6 @@ static RING_NOINLINE void start_slow(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	qp->b.psn_rb = qp->hold.psn_ahead;
 	if (!qp->hold_made)
 		fail(qp, ENOMEM);
-}
-
-/* A log is no reason to be slow. */
-static __attribute__((noinline)) void start_other(struct sp_qp *qp, struct ibv_qp_ex *ex)
-{
-	if (ring_tx_logged(qp) && qp->b.log && qp->b.xlat == !!(qp->tx_mode & RING_XLAT))
-		ring_log_begin(qp->tx);
-	else
-		start_slow(qp, ex);
 }
 
 RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
@@ -69,8 +57,8 @@ RING_INLINE void start_locked(struct sp_qp *qp, struct ibv_qp_ex *ex)
 	b->nreq = 0;
 	b->inl = false;
 	b->err = ring_unlikely(qp->max_gs < 0) ? EINVAL : 0;
-	if (ring_unlikely(qp->tx_mode) && (qp->tx_mode != RING_XLAT || !b->xlat))
-		start_other(qp, ex);
+	if (ring_unlikely(qp->tx_mode != b->mode))
+		start_slow(qp, ex);
 }
 
 /* The rare ways are calls at the end: the usual one then has no registers to save. */
@@ -94,13 +82,12 @@ static RING_NOINLINE void roll_back(struct sp_qp *qp)
 {
 	struct ring_builder *b = &qp->b;
 
+	ring_log_take_back(b->sq, b->post_rb);
 	ring_sq_unwrite(b->sq, b->post_rb, b->nreq);
 	b->sq->fm_cache = b->fm_rb;
 	b->sq->psn_ahead = b->psn_rb;
 	qp->two_sided = qp->two_sided_rb;
 	qp->tx_xlat.missing = false;
-	if (b->sq == &qp->tx->sq)
-		ring_log_take_back(qp->tx);
 }
 
 static RING_NOINLINE int complete_slow(struct sp_qp *qp)
@@ -358,9 +345,10 @@ static void ring_xlat_wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
  * sq_lock is held: between wr_start and wr_complete the application calls these, and no other
  * thread may. wr_start is called without the lock and stays what it is.
  */
-static void use_builders(struct sp_qp *qp, bool xlat, bool log)
+static void use_builders(struct sp_qp *qp, uint32_t mode)
 {
 	struct ibv_qp_ex *ex = (struct ibv_qp_ex *)qp->ibv;
+	bool xlat = mode & RING_XLAT, log = mode & RING_LOG;
 
 #define USE(f, to)                                                                                 \
 	if (qp->ex.saved->f)                                                                       \
@@ -373,8 +361,7 @@ static void use_builders(struct sp_qp *qp, bool xlat, bool log)
 	RING_WR_INLINE(USE_INLINE)
 	RING_WR_SETTERS(USE_SETTER)
 	USE(wr_complete, xlat || log ? ring_xlat_wr_complete : wr_complete)
-	qp->b.xlat = xlat;
-	qp->b.log = log;
+	qp->b.mode = mode;
 }
 
 /* Again after each modify to RESET and to RTS: libmlx5 then sets wr_complete anew. */
@@ -404,9 +391,8 @@ void ring_wr_install(struct sp_qp *qp)
 	RING_WR_INLINE(SET_INLINE)
 	RING_WR_SETTERS(SET_SETTER)
 	/* A reset leads back to its own NIC; the next post may be ibv_post_send's. */
-	if (qp->b.xlat || qp->b.log)
-		use_builders(qp, qp->b.xlat && (qp->tx_mode & RING_XLAT),
-			     qp->b.log && (qp->tx_mode & RING_LOG));
+	if (qp->b.mode)
+		use_builders(qp, qp->b.mode & qp->tx_mode);
 }
 
 void ring_wr_restore(struct sp_qp *qp)

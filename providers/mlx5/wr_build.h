@@ -112,16 +112,12 @@ RING_INLINE bool ring_build_list(struct sp_qp *qp, size_t n, const struct ibv_sg
  * The request that was just finished is followed by the log WQE that is due. An application that has kept pointers to setters may call
  * these where there is no log any more.
  */
-RING_INLINE void ring_log_last(struct sp_qp *qp, const struct ring_sq *sq,
+RING_INLINE void ring_log_last(struct ring_builder *b, struct ring_sq *sq,
 			       const struct mlx5_wqe_ctrl_seg *last)
 {
-	struct ring_builder *b = &qp->b;
-	struct sp_carrier *c = qp->tx;
-	struct mlx5_wqe_ctrl_seg *log;
+	struct mlx5_wqe_ctrl_seg *log =
+		ring_log_behind(sq, ring_ctrl_opcode(last), sq->head + b->nreq - 1);
 
-	if (ring_unlikely(c->log.sq != sq))
-		return;
-	log = ring_log_behind(c, ring_ctrl_opcode(last), c->sq.head + b->nreq - 1);
 	if (log) {
 		b->ctrl = log;
 		b->ds = RING_LOG_ALONE;

@@ -11,7 +11,7 @@
 RING_INLINE void setter_end_in(struct sp_qp *qp, struct ring_sq *sq, bool log)
 {
 	if (log)
-		ring_log_last(qp, sq, finish_in(&qp->b, sq, qp->b.ds));
+		ring_log_last(&qp->b, sq, finish_in(&qp->b, sq, qp->b.ds));
 	else if (ring_likely(qp->type == IBV_QPT_RC) || qp->b.setters++)
 		finish_in(&qp->b, sq, qp->b.ds);
 }

@@ -85,7 +85,7 @@ RING_INLINE void xlat_end(struct sp_qp *qp, struct ring_sq *sq, bool log)
 	const struct mlx5_wqe_ctrl_seg *ctrl = finish_in(&qp->b, sq, qp->b.ds);
 
 	if (log)
-		ring_log_last(qp, sq, ctrl);
+		ring_log_last(&qp->b, sq, ctrl);
 }
 
 static RING_NOINLINE void xlat_sge_slow(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,

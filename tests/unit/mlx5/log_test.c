@@ -293,6 +293,59 @@ static void what_is_given_up_is_not_counted(void **state)
 	expect_log(0, 0, "...d..");
 }
 
+/* Lists with log WQEs among them, of whatever the log counts and does not, some longer than a WQEBB. */
+static void a_list_is_given_up(uint32_t n, const char *requests)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[4];
+	uint32_t counted = 0;
+	char want[MAX] = "";
+
+	make(n);
+	for (int turn = 0; turn < 3 * RING; turn++) {
+		ibv_wr_start(&rig->app->ex);
+		for (uint32_t i = 0; requests[i]; i++) {
+			request(requests[i], i + 1, &wr, sge);
+			for (int k = 1; k < 4; k++)
+				sge[k] = sge[0];
+			if (requests[i] == 'r') {
+				rig->app->ex.wr_id = i;
+				rig->app->ex.wr_flags = 0;
+				ibv_wr_rdma_read(&rig->app->ex, fake_rkey(1), 1);
+				ibv_wr_set_sge_list(&rig->app->ex, 4, sge);
+			} else {
+				call(&rig->app->ex, &wr);
+			}
+		}
+		if (turn % 2) /* one that is not yet whole */
+			ibv_wr_rdma_write(&rig->app->ex, fake_rkey(1), 1);
+		ibv_wr_abort(&rig->app->ex);
+		if (turn % 8)
+			continue;
+		assert_int_equal(post("W", turn % 16), 1);
+		fake_log.n = 0;
+		fake_run(rig->app, MAX);
+		counted++;
+		want[0] = '.';
+		want[1] = counted % n ? 0 : (char)('a' + counted);
+		want[2] = 0;
+		expect_log(0, 0, want);
+		see(1, counted);
+	}
+	rig_delete(rig);
+}
+
+static void lists_that_are_given_up(void **state)
+{
+	for (uint32_t n = 1; n <= 5; n++) {
+		a_list_is_given_up(n, "w");
+		a_list_is_given_up(n, "wrasw");
+		a_list_is_given_up(n, "rsrwwaw");
+		a_list_is_given_up(n, "sr");
+		a_list_is_given_up(n, "");
+	}
+}
+
 /* Was more than a doorbell written to the register? */
 static bool copied(bool by_calls)
 {
@@ -650,6 +703,7 @@ int main(void)
 		TEST(what_waited),
 		TEST(a_key_is_missing),
 		TEST(what_is_given_up_is_not_counted),
+		ALONE(lists_that_are_given_up),
 		TEST(no_copy_of_it_alone),
 		ALONE(full_queues),
 		ALONE(numbers_are_the_rings),
