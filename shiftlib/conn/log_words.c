@@ -3,6 +3,9 @@
  * Each carrier whose sender asks gets a word of its own to write to, and a tag that no other carrier of this process has had,
  * nor will. Words lie in memory that is never given back, so a NIC that hangs may write to one whose connection is gone;
  * but what it writes has the tag of that. A region is as large as its word, so that nobody reaches another one.
+ *
+ * The memory is shared with children of a fork. There it is the parent's, as are its connections: a child that has
+ * connections of its own, and could give the same tags, takes none of it.
  */
 #include <endian.h>
 #include <stdatomic.h>
@@ -40,6 +43,7 @@ static struct {
 	uint32_t n_spare, left;			 /* left: at next */
 	struct sh_log_words *next;
 	uint32_t last_tag;
+	uint64_t instance; /* whose all that is */
 } words;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -59,6 +63,9 @@ static bool words_more(void)
 
 static struct sh_log_words *words_take(void)
 {
+	if (words.instance != sh.instance)
+		memset(&words, 0, sizeof(words));
+	words.instance = sh.instance;
 	if (words.n_spare)
 		return words.spare[--words.n_spare];
 	if (!words.left && !words_more())
@@ -67,10 +74,11 @@ static struct sh_log_words *words_take(void)
 	return words.next++;
 }
 
-/* Those of more connections than a chunk has stay unused. */
+/* Those of more connections than a chunk has stay unused; and a parent's, as it may use them still. */
 void sh_wqe_log_free(struct sh_qp *qp)
 {
-	if (qp->carriers.log.words && words.n_spare < WORDS_CHUNK)
+	if (qp->carriers.log.words && qp->carriers.log.instance == words.instance &&
+	    words.n_spare < WORDS_CHUNK)
 		words.spare[words.n_spare++] = qp->carriers.log.words;
 	qp->carriers.log.words = NULL;
 }
@@ -239,8 +247,10 @@ static bool place_submit(struct sh_qp *qp, struct sh_carrier *carrier)
 
 static void words_make(struct sh_qp *qp, struct sh_carrier *carrier)
 {
-	if (!qp->carriers.log.words)
+	if (!qp->carriers.log.words) {
 		qp->carriers.log.words = words_take();
+		qp->carriers.log.instance = sh.instance;
+	}
 	carrier->log.making = qp->carriers.log.words && place_submit(qp, carrier);
 	if (!carrier->log.making)
 		words_refuse(qp, carrier->epoch, SH_WIRE_LOG_WHY_MEMORY);

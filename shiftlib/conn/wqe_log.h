@@ -50,6 +50,7 @@ struct sh_qp_log {
 	} told;
 	/* Of what comes. */
 	struct sh_log_words *words; /* NULL: nobody has asked */
+	uint64_t instance;	    /* whose they are: not this process's, in the child of a fork */
 	struct {
 		bool given;
 		uint32_t carrier, tag;
