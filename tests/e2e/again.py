@@ -18,7 +18,7 @@ from shiftlab.perftest import SOON, Failed, said
 REFUSED, MAY_BE_LOST = "its requests are not logged", "may not be in the peer's memory"
 FAULTS = ("nic-unplug", "nic-pci-error", "nic-internal-error")
 WRITES, ROUNDS, MORE_ROUNDS, LATEST_S = 16000, 6, 60, 0.15
-LOGGED, BLOCK = ("each", "fourth", "sixteenth"), 10     # of --deaths; so many on one fabric
+LOGGED, BLOCK = ("each", "fourth", "sixteenth", "mixed"), 10     # of --deaths; so many on one fabric
 CASES = {       # settings of both; n; options of the server
     "each": ({"wqe_log": 1}, 1, []),
     "fourth": ({"wqe_log": 4}, 4, []),
@@ -26,6 +26,8 @@ CASES = {       # settings of both; n; options of the server
     "by_number": ({"log": 2}, 2, []),   # SHIFT_LOG=2: no level, so it is this
     "off": ({}, None, []),
     "relaxed": ({"wqe_log": 1}, None, ["-r"]),
+    "mixed": ({"wqe_log": 3}, 3, []),       # lists, ibv_wr_*, full queues, and what is given up
+    "mixed_each": ({"wqe_log": 1}, 1, []),
 }
 
 
@@ -34,8 +36,9 @@ def connection(lab, host):
     return (lab.connections(host) or [{}])[0]
 
 
-def start(lab, settings, more):
-    argv = [os.path.join(lab.out, "bin", "again"), "-p", str(free_port())]
+def start(lab, settings, more, mixed):
+    """mixed: a seed."""
+    argv = [os.path.join(lab.out, "bin", "again"), "-p", str(free_port())] + (["-m", str(mixed)] if mixed else [])
     settings = {"log": "info", **SOON, **settings}
     turn = len(lab.programs)
     both = [lab.start(host, argv + extra + [str(WRITES)], f"{side}{turn}", Shift(**settings), stdin=True)
@@ -57,7 +60,7 @@ def await_log(lab, n):
 def one_round(lab, name, rng):
     """How many came again."""
     settings, n, more = CASES[name]
-    server, client = both = start(lab, settings, more)
+    server, client = both = start(lab, settings, more, name.startswith("mixed") and rng.randrange(1, 1 << 30))
     if settings:
         await_log(lab, n)
     for p in both:
