@@ -275,13 +275,20 @@ static bool intro_leads(const struct sh_qp *qp)
 	return qp->conn_id >= qp->intro.peer_conn;
 }
 
+/* An entry that was left over may have named another instance, by whose number this end led, or did not. */
+static bool intro_core_knows(const struct sh_qp *qp)
+{
+	return qp->core.peer.introduced && qp->intro.introduced_to == qp->peer->instance;
+}
+
 /* The core is told once both ends know each other and there is a way for a standby. */
 void sh_intro_ready(struct sh_qp *qp)
 {
 	struct sc_event event = { .type = SC_EV_INTRODUCED };
 
-	if (sh_conn_hands_off(qp) || !qp->peer || qp->core.peer.introduced || !intro_any_route(qp))
+	if (sh_conn_hands_off(qp) || !qp->peer || intro_core_knows(qp) || !intro_any_route(qp))
 		return;
+	qp->intro.introduced_to = qp->peer->instance;
 	event.leader = intro_leads(qp);
 	event.order = event.leader ? sh_spread_draw(qp) : 0;
 	sh_conn_event(qp, &event);

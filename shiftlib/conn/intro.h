@@ -17,6 +17,7 @@ struct sh_intro {
 	uint64_t look_at;	/* when the peer's record is looked for */
 	uint64_t news_interval; /* no sooner is it looked for at a hint */
 	uint64_t progressed;	/* its completions when it began to wait */
+	uint64_t introduced_to; /* the instance that the core was told of last */
 	uint32_t peer_nonce, peer_conn;
 	struct list_node line; /* in sh_intros.line or waiting, or alone */
 	bool queued;	       /* in line, or being asked about */

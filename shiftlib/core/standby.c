@@ -289,14 +289,17 @@ void sc_standby_ask(struct sc_frame *x)
 
 /*
  * Both ends speak at once: the other one may wait for just that to look for this one's entry, and a
- * leader that may rest has no standby to speak of.
+ * leader that may rest has no standby to speak of. The peer is another one where an entry that was left over
+ * had named a process that has ended: that said nothing, and with it another end may have been the leader.
  */
 void sc_standby_introduced(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (c->peer.introduced || c->move != SC_MOVE_NONE)
+	if ((c->peer.introduced && c->peer.known) || c->move != SC_MOVE_NONE)
 		return;
+	drop(x);
+	c->standby.choose_at = 0;
 	c->peer.introduced = true;
 	c->leader = x->ev->leader;
 	if (c->leader)

@@ -4,7 +4,7 @@
 name of a connection's peer. Without a secret that ends the protection (so the attack is a real one);
 with a secret nothing counts that was not signed for this receiver and this pair of NICs, and that only
 once: each is refused, counted in the status, and said in one line for each peer. And a record that
-somebody forges for one connection leads no other one away.
+somebody forges for one connection leads no other one away, nor does one that a killed job left behind.
 
   forge.py --build DIR [CASE...]
 """
@@ -16,16 +16,19 @@ import shutil
 import socket
 import struct
 import sys
+import threading
 
-from kv_chaos import SECRET, Job, check, write_secret
-from shiftlab.lab import Shift, cases_main, free_port, wait_for
-from shiftlab.perftest import SOON
+from kv_chaos import SECRET, Job, SlowProxy, check, write_secret
+from shiftlab.lab import Lab, Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
 from shiftlab.redis import PATIENCE_S, Redis
 
 UNKNOWN, PING = 3, 9        # types of records: "I have no such connection", a heartbeat
 SEAL_HEAD, HEAD, ADDR = 12, 48, 36
 NOBODY = 0x1234567812345678  # no instance
 NIC_NOBODY_USES = 7
+HIGHEST = (1 << 64) - 1
+ROUNDS = 30         # each led by either end, by chance
 
 
 class Record:
@@ -216,7 +219,65 @@ def led_away(lab):
         check(p.wait(60) == 0 and p.out().endswith("OK\n"), f"{p.name} failed")
 
 
-CASES = {"no_secret": no_secret, "led_away": led_away, "secret": secret}
+def left_behind(lab, redis):
+    """What a job that was killed leaves: the client's entry. As if its instance had the highest number of all."""
+    with Lab(lab.out) as before:
+        job = Job(before, redis.url, name="killed-")
+        job.await_protection()
+        server = int(process(before)["instance"], 16)
+        key, value = next((key, bytearray(value)) for key, value in read_values(redis).items()
+                          if Record(value).instance != server)
+        for p in job.ends:
+            p.end()
+    struct.pack_into("<Q", value, SEAL_HEAD + 8, HIGHEST)
+    return key, bytes(value)
+
+
+class Gate(SlowProxy):
+    """Nothing passes before it is opened."""
+
+    def __init__(self, port):
+        self.opened = threading.Event()
+        super().__init__(port, 0)
+
+    def delay(self):
+        self.opened.wait()
+
+
+def again_server_leads(lab, redis, name):
+    """The job once more, whose client writes to the store when the server has read what is there. Which of both leads in the end."""
+    gate = Gate(redis.port)
+    try:
+        job = Job(lab, redis.url, name=name, log="debug", client_kv=f"redis://127.0.0.1:{gate.port}")
+        job.await_line("INTRODUCED", job.server)
+        gate.opened.set()
+        job.await_protection()
+        server_leads = process(lab)["instance"] > process(lab, "h1")["instance"]
+        job.end()
+        return server_leads
+    finally:
+        gate.opened.set()
+        gate.close()
+
+
+def left_over(lab):
+    """
+    The same job anew, with the same addresses and queue pair numbers: a server that finds the entry of the client
+    before follows that. It is protected all the same, and whichever of the two is to lead.
+    """
+    redis = Redis(lab).start()
+    key, value = left_behind(lab, redis)
+    led = set()
+    for n in range(ROUNDS):
+        write_value(redis, key, value)
+        with Lab(lab.out) as again:
+            led.add(again_server_leads(again, redis, f"{n}-"))
+        if len(led) == 2:
+            return
+    raise Failed(f"of {ROUNDS} jobs only one end has led: chance, or instances are not drawn")
+
+
+CASES = {"no_secret": no_secret, "left_over": left_over, "led_away": led_away, "secret": secret}
 
 if __name__ == "__main__":
     if not shutil.which("redis-server"):

@@ -260,7 +260,7 @@ class SlowProxy:
     def carry(self, source, sink):
         try:
             while data := source.recv(65536):
-                time.sleep(self.delay_s)
+                self.delay()
                 sink.sendall(data)
         except OSError:
             pass
@@ -269,6 +269,9 @@ class SlowProxy:
                 s.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def delay(self):
+        time.sleep(self.delay_s)
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)

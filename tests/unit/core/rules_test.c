@@ -65,6 +65,32 @@ static struct sc_msg_standby proposal(uint32_t epoch, enum sc_standby_phase phas
 					.address = { .qpn = 0x222 } };
 }
 
+static const char *introduce(struct core_fixture *f, bool leader)
+{
+	struct sc_event e = { .type = SC_EV_INTRODUCED, .leader = leader };
+
+	return fixture_give(f, &e);
+}
+
+/* An entry of the store that was left over named a process that has ended; then the peer's own is there. */
+static void the_peer_that_speaks_says_who_leads(void **state)
+{
+	struct core_fixture f;
+
+	fixture_init(&f, false);
+	assert_int_equal(f.conn.standby.phase, SC_STANDBY_NONE);
+	assert_string_equal(introduce(&f, true), "SEND_STANDBY STANDBY_MAKE SEND_STANDBY");
+	assert_true(f.conn.leader);
+
+	fixture_at(&f, AT_MADE);
+	assert_string_equal(introduce(&f, false), "STANDBY_DROP SEND_STANDBY");
+	fixture_standby_msg(&f, proposal(2, SC_STANDBY_MADE));
+	assert_int_equal(f.conn.standby.phase, SC_STANDBY_MAKING);
+	assert_int_equal(f.conn.standby.epoch, 2);
+	assert_string_equal(introduce(&f, true), "");
+	assert_false(f.conn.leader);
+}
+
 static void who_follows_asks_and_takes_what_is_proposed(void **state)
 {
 	struct core_fixture f;
@@ -811,6 +837,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(standby_message_tells_address_and_what_was_seen),
 		cmocka_unit_test(standby_is_repeated_with_doubling_until_seen),
+		cmocka_unit_test(the_peer_that_speaks_says_who_leads),
 		cmocka_unit_test(who_follows_asks_and_takes_what_is_proposed),
 		cmocka_unit_test(who_follows_takes_the_highest_number_only),
 		cmocka_unit_test(a_leader_takes_nothing),
