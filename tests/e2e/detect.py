@@ -218,10 +218,12 @@ def rate(lab):
     pair = Pair(lab)
     before, began = sent(lab), time.monotonic()
     time.sleep(3)
+    # On a busy machine a path that needs none has a few in that time, or none.
+    wait_for("heartbeat on the standby's path", lambda: sent(lab) > before, 30)
     count, took = sent(lab) - before, time.monotonic() - began
+    print(f"       {count} packets in {took:.1f} s")
     client, server = pair.end()
     check(not client and not server, f"moved: {reasons(client)} {reasons(server)}")
-    check(count > 0, "no heartbeat on the standby's path")
     check(count / took < PACKETS_PER_S, f"{count} packets in {took:.1f} s")
 
 
