@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Generations: how a QP takes its buffers back from a process that reads them. */
-#include <errno.h>
-#include <signal.h>
 #include <time.h>
 
 #include "simnic/device/dev.h"
@@ -10,11 +8,12 @@
 #include "simnic/device/qp.h"
 #include "simnic/device/wire.h"
 #include "simnic/fabric/packet.h"
+#include "simnic/fabric/proc.h"
 
 #define GEN_PULLS	((1u << SN_GEN_SHIFT) - 1)
 #define GEN_WAIT_NS	5000
-#define GEN_ASK_NS	1000000ULL   /* a pull takes microseconds: does the puller live? */
-#define GEN_WAIT_MAX_NS 500000000ULL /* it is stopped in the middle of a pull */
+#define GEN_ASK_NS	1000000ULL     /* a pull takes microseconds: does the puller run? */
+#define GEN_WAIT_MAX_NS 10000000000ULL /* its number is another's by now */
 
 static _Atomic uint64_t *gen_word(uint32_t host, uint32_t nic, uint32_t qpn)
 {
@@ -30,13 +29,16 @@ void sn_gen_begin(struct sn_qp *qp)
 	atomic_store(word, qp->gen << SN_GEN_SHIFT);
 }
 
-/* The only one that pulls from this QP is the process of the QP that it is connected to. */
-static bool puller_is_gone(const struct sn_qp *qp)
+/*
+ * The only one that pulls from this QP is the process of the QP that it is connected to. Where that is stopped, what it
+ * read is read, and it asks again before it reads more; one that only has no processor may be in the middle of it.
+ */
+static bool nobody_pulls(const struct sn_qp *qp)
 {
 	uint32_t owner = sn_wire_owner(qp);
 	int32_t pid = owner ? atomic_load(&sn_engine.fabric->proc[owner - 1].pid) : 0;
 
-	return pid <= 0 || (kill(pid, 0) && errno == ESRCH);
+	return pid <= 0 || !sn_proc_any_thread_runs(pid);
 }
 
 void sn_gen_end(struct sn_qp *qp)
@@ -49,7 +51,7 @@ void sn_gen_end(struct sn_qp *qp)
 	qp->gen = 0;
 	while (atomic_load(word) & GEN_PULLS) {
 		waited = sn_clock_ns() - start;
-		if (waited > GEN_WAIT_MAX_NS || (waited > GEN_ASK_NS && puller_is_gone(qp)))
+		if (waited > GEN_WAIT_MAX_NS || (waited > GEN_ASK_NS && nobody_pulls(qp)))
 			break;
 		nanosleep(&nap, NULL);
 	}

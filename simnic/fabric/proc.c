@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Slots of attached processes. A process that died without a word is reaped by the next one. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,14 +20,13 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
-/* Its state and its start time in clock ticks; 'X': it is gone. */
-static char process_stat(int32_t pid, unsigned long long *start)
+/* The state and the start time in clock ticks that such a file tells; 'X': it is gone. */
+static char stat_read(const char *path, unsigned long long *start)
 {
-	char path[32], buf[512], state, *p;
+	char buf[512], state, *p;
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 'X';
@@ -44,6 +44,14 @@ static char process_stat(int32_t pid, unsigned long long *start)
 	return state;
 }
 
+static char process_stat(int32_t pid, unsigned long long *start)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return stat_read(path, start);
+}
+
 /* 0 when the process is gone (a zombie counts as gone). */
 static uint64_t process_start_time(int32_t pid)
 {
@@ -58,6 +66,27 @@ bool sn_proc_runs(int32_t pid)
 	unsigned long long start;
 
 	return !strchr("ZXTt", process_stat(pid, &start));
+}
+
+bool sn_proc_any_thread_runs(int32_t pid)
+{
+	unsigned long long start;
+	struct dirent *thread;
+	bool runs = false;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && !runs && (thread = readdir(dir))) {
+		if (thread->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", pid, thread->d_name);
+		runs = !strchr("ZXTt", stat_read(path, &start));
+	}
+	if (dir)
+		closedir(dir);
+	return runs;
 }
 
 static void qpns_free(struct sn_fabric *fabric, uint32_t slot)

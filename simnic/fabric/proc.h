@@ -31,6 +31,8 @@ struct sn_proc {
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
 /* False: it is gone, or stopped, for as long as that takes. */
 bool sn_proc_runs(int32_t pid);
+/* The same of all its threads: one that is in a system call stops at the end of that, maybe behind the others. */
+bool sn_proc_any_thread_runs(int32_t pid);
 /* Frees slots, QPNs included, whose process is gone. Cheap enough for once a second. */
 void sn_proc_reap(struct sn_fabric *fabric);
 

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The device engine in one process: two QPs of one NIC, connected to each other. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "simnic/device/testing.h"
+#include "tests/lib/fork.h"
 #include "tests/lib/simnic_ring.h"
 
 #define BUF (1 << 20)
@@ -752,6 +756,67 @@ static int rig_down_last(void **state)
 	return 0;
 }
 
+/* ---- whose buffers are being read ------------------------------------------------------------ */
+
+static _Atomic uint64_t *pulls_of(const struct ring_qp *qp)
+{
+	return &fabric->nic[0][0].qpn_gen[qp->qpn];
+}
+
+static _Atomic bool pull_is_over;
+
+static void *end_pull_later(void *ms)
+{
+	nap_ms((long)(intptr_t)ms);
+	atomic_store(&pull_is_over, true);
+	atomic_fetch_sub(pulls_of(&rig.a), 1);
+	return NULL;
+}
+
+/* A pull by the process of the other end, which lasts so long, while the QP goes to ERR: had it ended by then? */
+static bool waits_for_pull(long ms)
+{
+	pthread_t thread;
+	bool over;
+
+	atomic_store(&pull_is_over, false);
+	atomic_fetch_add(pulls_of(&rig.a), 1);
+	assert_int_equal(0, pthread_create(&thread, NULL, end_pull_later, (void *)(intptr_t)ms));
+	assert_int_equal(0, ring_qp_to(&rig.a, IBV_QPS_ERR));
+	over = atomic_load(&pull_is_over);
+	assert_int_equal(0, pthread_join(thread, NULL));
+	return over;
+}
+
+/* It may get no processor for long in the middle of it. */
+static void who_reads_slowly_is_waited_for(void **state)
+{
+	assert_true(waits_for_pull(800));
+}
+
+static void who_is_stopped_is_not_waited_for(void **state)
+{
+	_Atomic uint16_t *owner = &fabric->nic[0][0].qpn_owner[rig.b.qpn];
+	struct sn_proc *proc = &fabric->proc[SN_MAX_PROCS - 1];
+	uint16_t before = atomic_load(owner);
+	pid_t pid = test_fork();
+	bool waited;
+
+	if (!pid) {
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	assert_int_equal(pid, waitpid(pid, NULL, WUNTRACED));
+	atomic_store(&proc->pid, pid);
+	atomic_store(owner, SN_MAX_PROCS);
+	waited = waits_for_pull(5000);
+	atomic_store(owner, before);
+	atomic_store(&proc->pid, 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_false(waited);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -779,6 +844,8 @@ int main(void)
 		T(fault_at_message),
 		T(message_cut_in_the_middle),
 		T(port_events),
+		T(who_reads_slowly_is_waited_for),
+		T(who_is_stopped_is_not_waited_for),
 		cmocka_unit_test_setup_teardown(wrong_doorbells_are_counted, rig_up, rig_down_last),
 		cmocka_unit_test_setup_teardown(internal_error, rig_up, rig_down_last),
 	};
