@@ -9,7 +9,7 @@
 #include "shiftlib/core/state.h"
 
 enum sc_event_type {
-	SC_EV_INTRODUCED,   /* the peer and its control addresses are known; leader: see below */
+	SC_EV_INTRODUCED,   /* the peer and its control addresses are known, or it is another */
 	SC_EV_PATHS,	    /* up, steady, drained, homed: the masks of this side; suspicious */
 	SC_EV_STANDBY_MADE, /* address */
 	SC_EV_STANDBY_CONNECTED, /* RTS */

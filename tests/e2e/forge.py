@@ -245,7 +245,7 @@ class Gate(SlowProxy):
 
 
 def again_server_leads(lab, redis, name):
-    """The job once more, whose client writes to the store when the server has read what is there. Which of both leads in the end."""
+    """The job once more; its client writes to the store when the server has read what is there. Who leads in the end."""
     gate = Gate(redis.port)
     try:
         job = Job(lab, redis.url, name=name, log="debug", client_kv=f"redis://127.0.0.1:{gate.port}")
