@@ -54,6 +54,7 @@ enum sc_mutant {
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
 	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
+	SC_MUTANT_LEFT_OVER_LEADS, /* who a process that has ended made the leader, or not, stays it */
 	/* of several paths: */
 	SC_MUTANT_OTHER_PATH,	/* who follows makes its standby on a path of its own choice */
 	SC_MUTANT_STAMPEDE,	/* all go to the path of the lowest number, whatever their order */

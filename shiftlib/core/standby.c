@@ -296,7 +296,8 @@ void sc_standby_introduced(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if ((c->peer.introduced && c->peer.known) || c->move != SC_MOVE_NONE)
+	if ((c->peer.introduced && (c->peer.known || SC_MUTANT(LEFT_OVER_LEADS))) ||
+	    c->move != SC_MOVE_NONE)
 		return;
 	drop(x);
 	c->standby.choose_at = 0;

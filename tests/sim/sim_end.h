@@ -73,7 +73,14 @@ struct sim_end {
 	struct sim_quiesce quiesce;
 	bool keys_late, suspicious;
 	uint32_t key_misses, resource_misses;
-	uint32_t loss_run;
+	struct {
+		uint32_t loss_run;
+		/*
+		 * What names the peer was left by a process that has ended: 2; it is believed: 1; the peer's own
+		 * is there: 0. Until then who really is the peer is not heard.
+		 */
+		uint8_t left_over;
+	} control;
 	struct {
 		uint32_t epoch;
 		uint8_t path;

@@ -60,6 +60,7 @@ static const struct {
 	{ "rest-alone", SC_MUTANT_REST_ALONE, SIM_MUTANT_NONE },
 	{ "rest-away", SC_MUTANT_REST_AWAY, SIM_MUTANT_NONE },
 	{ "doubt-not-told", SC_MUTANT_DOUBT_UNTOLD, SIM_MUTANT_NONE },
+	{ "left-over-leads", SC_MUTANT_LEFT_OVER_LEADS, SIM_MUTANT_NONE },
 	{ "other-path", SC_MUTANT_OTHER_PATH, SIM_MUTANT_NONE },
 	{ "stampede", SC_MUTANT_STAMPEDE, SIM_MUTANT_NONE },
 	{ "drained-last-path", SC_MUTANT_DRAINED_LAST, SIM_MUTANT_NONE },

@@ -45,7 +45,7 @@ static double percent(uint64_t part, uint64_t of)
 	return of ? 100.0 * (double)part / (double)of : 0;
 }
 
-/* The shell gives INTRODUCED once, and LAY_RECEIVES and SETTLE answer in line. */
+/* The shell gives INTRODUCED before the peer has said anything, and LAY_RECEIVES and SETTLE answer in line. */
 static bool can_be(enum sc_send_state send, enum sc_move_phase move, enum sc_event_type event)
 {
 	if (event == SC_EV_INTRODUCED)

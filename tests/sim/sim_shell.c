@@ -77,10 +77,31 @@ static uint32_t draw_order(struct sim_world *w)
 	return order;
 }
 
+static void introduce(struct sim_world *w, uint32_t end, uint64_t delay, bool leader)
+{
+	struct sc_event *event = &sim_at_payload(w, delay, SIM_EV_CORE, end)->core;
+
+	event->type = SC_EV_INTRODUCED;
+	event->leader = leader || sim_mutant == SIM_MUTANT_BOTH_LEAD;
+	event->order = draw_order(w);
+}
+
+/* To its peer; some, before that, to one that is gone, by which it leads or does not. */
+static void init_introduction(struct sim_world *w, uint32_t end, bool leader)
+{
+	uint64_t delay = sim_chance(w, 10) ? sim_pick(w, 5 * SIM_MS) : 0;
+
+	if (sim_chance(w, 5)) {
+		w->end[end].control.left_over = 2;
+		introduce(w, end, delay, sim_chance(w, 50));
+		delay += sim_pick(w, 20 * SIM_MS);
+	}
+	introduce(w, end, delay, leader);
+}
+
 static void init_end(struct sim_world *w, uint32_t end, bool leader)
 {
 	struct sim_end *e = &w->end[end];
-	union sim_payload *p;
 
 	sc_init(&e->conn, &w->config);
 	e->conn.config.lazy ^= sim_chance(w, 5); /* who is not as the other */
@@ -95,10 +116,7 @@ static void init_end(struct sim_world *w, uint32_t end, bool leader)
 	e->keys_late = sim_chance(w, 20);
 	e->fence_early = sim_chance(w, 50);
 	e->resource_misses = sim_chance(w, 5) ? sim_pick(w, 3) : 0;
-	p = sim_at_payload(w, sim_chance(w, 10) ? sim_pick(w, 5 * SIM_MS) : 0, SIM_EV_CORE, end);
-	p->core.type = SC_EV_INTRODUCED;
-	p->core.leader = leader || sim_mutant == SIM_MUTANT_BOTH_LEAD;
-	p->core.order = draw_order(w);
+	init_introduction(w, end, leader);
 	sim_path_tell(w, end);
 }
 
@@ -140,11 +158,12 @@ static bool lost(struct sim_world *w, uint32_t from, uint32_t path)
 
 	if (!path_open(w, from, path))
 		return true;
-	if (!w->healed && e->loss_run < 2 * SIM_PATHS && sim_chance(w, w->weather.loss_percent)) {
-		e->loss_run++;
+	if (!w->healed && e->control.loss_run < 2 * SIM_PATHS &&
+	    sim_chance(w, w->weather.loss_percent)) {
+		e->control.loss_run++;
 		return true;
 	}
-	e->loss_run = 0;
+	e->control.loss_run = 0;
 	return false;
 }
 
@@ -153,7 +172,8 @@ static void message_send(struct sim_world *w, struct sim_message m)
 	uint32_t copies = 1 + sim_chance(w, 5);
 	uint64_t delay;
 
-	if (m.path >= w->n_paths || lost(w, m.from, m.path))
+	if (m.path >= w->n_paths || lost(w, m.from, m.path) ||
+	    w->end[m.from].control.left_over == 1)
 		return;
 	for (uint32_t i = 0; i < copies; i++) {
 		delay = sim_chance(w, w->weather.held_percent) ? sim_random(w) % SIM_HELD_NS
@@ -199,7 +219,7 @@ void sim_shell_message(struct sim_world *w, uint32_t end, const struct sim_messa
 {
 	struct sc_event e = { .type = SC_EV_MSG_STATE, .state = m->state_msg };
 
-	if (!path_open(w, m->from, m->path))
+	if (!path_open(w, m->from, m->path) || w->end[end].control.left_over)
 		return;
 	if (w->host[end & 1].dead || w->end[end].app.closed) {
 		unknown(w, end, m);
@@ -485,6 +505,8 @@ void sim_shell_event(struct sim_world *w, uint32_t end, const struct sc_event *e
 	struct sim_end *e = &w->end[end];
 	struct sc_event next;
 
+	if (event->type == SC_EV_INTRODUCED && e->control.left_over)
+		e->control.left_over--;
 	if (blames_path(e, event))
 		sim_path_blame(w, end & 1, w->qp[e->active].path);
 	answer(w, end, event);
