@@ -762,19 +762,27 @@ def domains(lab, args):
     pair.moved()
 
 
-def ece(lab, args):
-    """What is asked and set of a connection's enhancements comes from the NIC, as on stock."""
+def stock_beside(lab, args, name, moves_first=False):
+    """The server's lines that begin with its name: of stock, and of SHIFT, whose connection moves."""
     words = []
     for with_shift in (False, True):
-        pair = yield Pair(lab, args, "ece", shift=with_shift)
+        pair = yield Pair(lab, args, name, shift=with_shift)
         pair.said("CONNECTED")
         if with_shift:
             pair.protected()
             lab.fault("port-down", "h0/mlx5_0")
+            if moves_first:
+                pair.await_moves("mlx5_0 to mlx5_1")
         pair.say("go")
         pair.done()
-        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("ECE")])
+        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith(name.upper())])
     pair.moved()
+    return words
+
+
+def ece(lab, args):
+    """What is asked and set of a connection's enhancements comes from the NIC, as on stock."""
+    words = yield from stock_beside(lab, args, "ece")
     print("     " + "; ".join(words[0]))
     if words[0] != words[1] or len(words[0]) != 5:
         raise Failed(f"with SHIFT: {words[1]}")
@@ -782,17 +790,7 @@ def ece(lab, args):
 
 def windows(lab, args):
     """Memory windows are made and freed as on stock, and the connection moves."""
-    words = []
-    for with_shift in (False, True):
-        pair = yield Pair(lab, args, "windows", shift=with_shift)
-        pair.said("CONNECTED")
-        if with_shift:
-            pair.protected()
-            lab.fault("port-down", "h0/mlx5_0")
-        pair.say("go")
-        pair.done()
-        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("WINDOWS")])
-    pair.moved()
+    words = yield from stock_beside(lab, args, "windows")
     print("     " + "; ".join(words[0]))
     if words[0] != words[1] or len(words[0]) != 3 or "made" not in words[0][2]:
         raise Failed(f"with SHIFT: {words[1]}")
@@ -915,18 +913,7 @@ def bound(lab, args):
 
 def states(lab, args):
     """What ibv_modify_qp() takes and refuses of a queue pair that has moved, and its state then, are as on stock."""
-    words = []
-    for with_shift in (False, True):
-        pair = yield Pair(lab, args, "states", shift=with_shift)
-        pair.said("CONNECTED")
-        if with_shift:
-            pair.protected()
-            lab.fault("port-down", "h0/mlx5_0")
-            pair.await_moves("mlx5_0 to mlx5_1")
-        pair.say("go")
-        pair.done()
-        words.append([r for r in pair.ends[0].out().splitlines() if r.startswith("STATES")])
-    pair.moved()
+    words = yield from stock_beside(lab, args, "states", moves_first=True)
     if words[0] != words[1]:
         raise Failed("\n".join(f"stock: {a}; with SHIFT: {b}" for a, b in zip(*words) if a != b))
 
