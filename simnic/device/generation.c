@@ -45,14 +45,16 @@ void sn_gen_end(struct sn_qp *qp)
 {
 	_Atomic uint64_t *word = gen_word(sn_engine.host, qp->dev->nic_index, qp->qpn);
 	struct timespec nap = { .tv_nsec = GEN_WAIT_NS };
-	uint64_t start = sn_clock_ns(), waited;
+	uint64_t start = sn_clock_ns(), ask = GEN_ASK_NS, waited;
 
 	atomic_fetch_add(word, 1u << SN_GEN_SHIFT);
 	qp->gen = 0;
 	while (atomic_load(word) & GEN_PULLS) {
 		waited = sn_clock_ns() - start;
-		if (waited > GEN_WAIT_MAX_NS || (waited > GEN_ASK_NS && nobody_pulls(qp)))
+		if (waited > GEN_WAIT_MAX_NS || (waited > ask && nobody_pulls(qp)))
 			break;
+		if (waited > ask) /* asking reads files: who waits for a processor needs it more */
+			ask = waited + GEN_ASK_NS;
 		nanosleep(&nap, NULL);
 	}
 }
