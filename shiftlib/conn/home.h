@@ -18,6 +18,7 @@ struct sh_qp_home {
 	struct sc_home_user user;
 	struct sc_home_member member;
 	uint8_t drained; /* paths that count as drained for the core */
+	uint32_t cannot; /* ... and what the peer is told of that */
 	bool waits;	 /* an atomic waits until it may run */
 	bool said;	 /* ... which was logged */
 	bool alone;	 /* the peer takes no part, which was logged */

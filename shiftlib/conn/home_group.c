@@ -96,7 +96,7 @@ static bool home_is_member(const struct sh_qp *qp)
 
 /*
  * To which it may be moved: up at both ends, and wanted empty by no operator. Where the peer's group is at home
- * does not count: two that looked at each other so would keep each other away from their default NICs for ever.
+ * is another thing (core/home.h): two that took it for that would keep each other away from their default NICs for ever.
  */
 static uint8_t home_ok(const struct sh_qp *qp)
 {
@@ -132,6 +132,9 @@ static void home_look_at(struct sh_qp *qp)
 	m->path = c->path;
 	m->ok = qp->conn_id ? home_ok(qp) : 0;
 	m->steady = m->ok & qp->paths.steady & c->peer.paths.steady;
+	m->asked = c->peer.paths.homed;
+	m->cannot = c->peer.paths.cannot;
+	m->from = qp->peer ? qp->peer->instance * SH_MAX_NICS + qp->paths.peer_nics[0] + 1 : 0;
 	m->silent = !qp->conn_id || !qp->peer || !c->peer.introduced || !sh_home_on(qp) ||
 		    qp->level == SH_FOREIGN;
 	m->gone = !qp->conn_id && qp->ctx->nic->incarnation != qp->carriers.own.incarnation;
@@ -218,11 +221,13 @@ static void home_follow(struct home_group *group, struct sh_qp *qp)
 {
 	struct sc_home_member *m = &qp->paths.home.member;
 	uint8_t drained = sc_home_drained(&group->core, m);
+	uint32_t cannot = drained ? sc_home_cannot(&group->core, m) : 0;
 
 	if (m->news)
 		sh_home_tell(qp);
-	if (drained != qp->paths.home.drained) {
+	if (drained != qp->paths.home.drained || cannot != qp->paths.home.cannot) {
 		qp->paths.home.drained = drained;
+		qp->paths.home.cannot = cannot;
 		sh_paths_changed(qp);
 	}
 	home_open(group, qp);

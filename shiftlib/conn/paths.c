@@ -105,11 +105,13 @@ void sh_paths_changed(struct sh_qp *qp)
 	paths_wait(qp, &event);
 	event.homed = qp->paths.home.drained & (uint8_t)~event.drained &
 		      (uint8_t)((1u << qp->paths.n) - 1);
+	event.cannot = event.homed ? qp->paths.home.cannot : 0;
 	event.drained |= event.homed;
 	event.suspicious = qp->core.config.lazy && paths_suspicious(qp, event.up);
 	if ((!event.default_dead || qp->core.beyond) && event.up == qp->paths.up &&
 	    event.steady == qp->paths.steady && event.drained == qp->paths.drained &&
-	    event.homed == qp->core.paths.homed && event.suspicious == qp->core.suspicious)
+	    event.homed == qp->core.paths.homed && event.cannot == qp->core.paths.cannot &&
+	    event.suspicious == qp->core.suspicious)
 		return;
 	qp->paths.up = event.up;
 	qp->paths.steady = event.steady;

@@ -66,8 +66,10 @@ static int writer_put(struct sh_wire_writer *writer, enum sh_wire_type type,
 
 static size_t wire_standby_length(void)
 {
-	if (WIRE_HAS_ORDER)
+	if (WIRE_HAS_CANNOT)
 		return sizeof(struct wire_standby);
+	if (WIRE_HAS_ORDER)
+		return WIRE_STANDBY_ORDER;
 	if (WIRE_HAS_STAY)
 		return WIRE_STANDBY_STAYS;
 	return WIRE_HAS_TENANT ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
@@ -100,6 +102,7 @@ int sh_wire_put_standby(struct sh_wire_writer *writer, const struct sh_wire_ids 
 		.stays = standby->stays,
 		.homed = standby->homed,
 		.order = htole32(standby->order),
+		.cannot = htole32(standby->cannot),
 	};
 
 	memcpy(wire.gid, standby->address.gid, sizeof(wire.gid));

@@ -30,12 +30,12 @@
 #define SH_WIRE_MAJOR 3
 #endif
 #define SH_WIRE_MINOR_HERE                                                                         \
-	9 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
+	10 /* 1: datagrams may be signed, STANDBY tells whether its sender is lazy. 2: STATE tells
 	   * which carriers' NICs died. 3: STANDBY tells its partition and its VLAN. 4: and how
 	   * many READs it takes at once. 5: STATE asks for expected PSNs, and tells them. 6: STANDBY
 	   * tells whether its sender waits out a flap, STATE how far it is with that; HOME. 7:
 	   * STANDBY tells in which order its sender, if it leads, prefers its paths. 8: WORD.
-	   * 9: LOG */
+	   * 9: LOG. 10: STANDBY tells where a home of atomics cannot be */
 #ifndef SH_WIRE_MINOR
 #define SH_WIRE_MINOR SH_WIRE_MINOR_HERE
 #endif

@@ -44,9 +44,10 @@ struct wire_standby {
 	uint8_t stays; /* before 3.6: not there, and nothing behind it */
 	uint8_t homed;
 	uint8_t reserved[2];
-	uint32_t order; /* before 3.7: not there */
+	uint32_t order;	 /* before 3.7: not there */
+	uint32_t cannot; /* before 3.10: not there */
 } __attribute__((packed));
-static_assert(sizeof(struct wire_standby) == 56, "wire form");
+static_assert(sizeof(struct wire_standby) == 60, "wire form");
 
 struct wire_state {
 	uint32_t epoch, seen_epoch, recv_count;
@@ -133,9 +134,11 @@ static_assert(SH_WIRE_MAX % 4 == 0 && SH_WIRE_MAX <= UINT16_MAX, "lengths fit th
 #define WIRE_HAS_EXACT	   (SH_WIRE_MINOR >= 5)
 #define WIRE_HAS_STAY	   (SH_WIRE_MINOR >= 6)
 #define WIRE_HAS_ORDER	   (SH_WIRE_MINOR >= 7)
+#define WIRE_HAS_CANNOT	   (SH_WIRE_MINOR >= 10)
 #define WIRE_STANDBY_LEAST offsetof(struct wire_standby, vlan)
 #define WIRE_STANDBY_READS offsetof(struct wire_standby, stays)
 #define WIRE_STANDBY_STAYS offsetof(struct wire_standby, order)
+#define WIRE_STANDBY_ORDER offsetof(struct wire_standby, cannot)
 #define WIRE_STATE_LEAST   offsetof(struct wire_state, dead)
 #define WIRE_STATE_DEAD	   offsetof(struct wire_state, wants)
 #define WIRE_STATE_EXACT   offsetof(struct wire_state, stay_no)

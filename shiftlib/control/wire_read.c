@@ -64,6 +64,8 @@ static size_t standby_known(size_t length)
 {
 	if (length >= sizeof(struct wire_standby))
 		return sizeof(struct wire_standby);
+	if (length >= WIRE_STANDBY_ORDER)
+		return WIRE_STANDBY_ORDER;
 	if (length >= WIRE_STANDBY_STAYS)
 		return WIRE_STANDBY_STAYS;
 	return length >= WIRE_STANDBY_READS ? WIRE_STANDBY_READS : WIRE_STANDBY_LEAST;
@@ -99,6 +101,7 @@ static int read_standby(struct sc_msg_standby *standby, const uint8_t *body, siz
 	standby->stays = WIRE_HAS_STAY ? wire.stays : 0;
 	standby->homed = WIRE_HAS_STAY ? wire.homed : 0;
 	standby->order = WIRE_HAS_ORDER ? le32toh(wire.order) : 0;
+	standby->cannot = WIRE_HAS_CANNOT ? le32toh(wire.cannot) : 0;
 	memcpy(standby->address.gid, wire.gid, sizeof(wire.gid));
 	if (standby->phase > SC_STANDBY_FAILED || standby->seen > SC_STANDBY_FAILED ||
 	    standby->ask > 1 || standby->lazy > 1 || standby->beyond > 1 ||

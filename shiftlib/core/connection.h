@@ -37,6 +37,7 @@ struct sc_masks {
 	uint8_t drained; /* not to be used, says the operator; or its side, for a while */
 	uint8_t homed;	 /* of these: no operator says so, but atomics are at home elsewhere */
 	uint8_t no;	 /* rises with every change */
+	uint32_t cannot; /* where that home cannot be: see sc_home_cannot() */
 };
 
 /* The way to the next epoch. */

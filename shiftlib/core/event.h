@@ -9,9 +9,9 @@
 #include "shiftlib/core/state.h"
 
 enum sc_event_type {
-	SC_EV_INTRODUCED,   /* the peer and its control addresses are known, or it is another */
-	SC_EV_PATHS,	    /* up, steady, drained, homed: the masks of this side; suspicious */
-	SC_EV_STANDBY_MADE, /* address */
+	SC_EV_INTRODUCED, /* the peer and its control addresses are known, or it is another */
+	SC_EV_PATHS, /* up, steady, drained, homed, cannot: the masks of this side; suspicious */
+	SC_EV_STANDBY_MADE,	 /* address */
 	SC_EV_STANDBY_CONNECTED, /* RTS */
 	SC_EV_STANDBY_FAILED,	 /* make or connect failed: reason */
 	SC_EV_MSG_STANDBY,	 /* standby */
@@ -54,6 +54,7 @@ struct sc_event {
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
 	uint64_t silent_ns;		    /* DARK */
 	uint8_t up, steady, drained, homed; /* PATHS */
+	uint32_t cannot;		    /* PATHS */
 	bool suspicious;     /* PATHS: a standby may be impossible: better make it now */
 	bool default_dead;   /* PATHS: the default NIC of this end died or obeys no more */
 	bool final;	     /* QUIESCED: nothing of the old carriers can count any more */

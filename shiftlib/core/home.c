@@ -122,8 +122,14 @@ static bool is_asked(const struct sc_home_member *m)
 	return m->user && m->ok;
 }
 
-/* 2: all that use atomics are there, or can go at once; 1: might; 0: one cannot. */
-static int fit_for(const struct sc_home_group *g, uint8_t path)
+/* In so many steps from the peer's group is one that cannot be there; 0: there is none. */
+static uint8_t steps_to(const struct sc_home_member *m, uint8_t path)
+{
+	return m->cannot >> (4 * path) & 15;
+}
+
+/* 2: all that use atomics are there, or can go at once; 1: might; 0: one cannot. heeds: nor can its peer's group be there. */
+static int fit_for(const struct sc_home_group *g, uint8_t path, bool heeds)
 {
 	int fit = 2;
 	uint32_t i;
@@ -133,7 +139,7 @@ static int fit_for(const struct sc_home_group *g, uint8_t path)
 
 		if (!is_asked(m))
 			continue;
-		if (!(m->ok & bit(path)))
+		if (!(m->ok & bit(path)) || (heeds && steps_to(m, path)))
 			return 0;
 		if (m->path != path && !(m->steady & bit(path)))
 			fit = 1;
@@ -161,17 +167,104 @@ static bool all_take_part(const struct sc_home_group *g)
 	return true;
 }
 
-bool sc_home_fit(const struct sc_home_group *g, struct sc_home_fits *fits)
+static struct sc_home_fits fits_of(const struct sc_home_group *g, bool heeds)
 {
+	struct sc_home_fits fits = { .take_part = all_take_part(g) };
 	uint8_t path;
 
-	*fits = (struct sc_home_fits){ .take_part = all_take_part(g) };
 	for (path = 0; path < SC_MAX_PATHS; path++) {
-		int fit = fit_for(g, path);
+		int fit = fit_for(g, path, heeds);
 
-		fits->ready |= fit == 2 ? bit(path) : 0;
-		fits->can |= fit ? bit(path) : 0;
+		fits.ready |= fit == 2 ? bit(path) : 0;
+		fits.can |= fit ? bit(path) : 0;
 	}
+	return fits;
+}
+
+/* Two homes of which each would do, and neither goes to the other: both take the first then. */
+static bool is_apart(const struct sc_home_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++)
+		if (is_asked(g->members[i]) && g->members[i]->cannot &&
+		    (g->members[i]->asked & bit(g->home)))
+			return true;
+	return false;
+}
+
+static void hear_far(struct sc_home_far *far, uint8_t steps, uint64_t from)
+{
+	if (!far->steps || steps < far->steps) {
+		if (far->steps && far->from != from)
+			far->others = far->steps;
+		far->steps = steps;
+		far->from = from;
+	} else if (far->from != from && (!far->others || steps < far->others)) {
+		far->others = steps;
+	}
+}
+
+/* Who cannot be there. Path 0 must be steady, too: the home does not go back before. */
+static struct sc_home_far far_from(const struct sc_home_group *g, uint8_t path)
+{
+	struct sc_home_far far = { 0 };
+	uint32_t i;
+
+	if (fit_for(g, path, false) < (path ? 1 : 2))
+		return (struct sc_home_far){ .steps = 1, .others = 1 };
+	for (i = 0; i < g->n; i++) {
+		const struct sc_home_member *m = g->members[i];
+		uint8_t steps = steps_to(m, path);
+
+		if (steps == SC_HOME_STEPS)
+			steps = SC_HOME_MUTANT(NO_END) ? SC_HOME_STEPS - 1 : 0;
+		if (steps && is_asked(m))
+			hear_far(&far, (uint8_t)(steps + 1), m->from);
+	}
+	return far;
+}
+
+static void look_afar(struct sc_home_group *g)
+{
+	bool looks = !g->any && all_take_part(g);
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		g->far[path] = looks ? far_from(g, path) : (struct sc_home_far){ 0 };
+}
+
+static uint8_t nearer(uint8_t a, uint8_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+uint32_t sc_home_cannot(const struct sc_home_group *g, const struct sc_home_member *m)
+{
+	uint32_t cannot = 0;
+	uint8_t path;
+
+	if (!g->home)
+		return 0;
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		const struct sc_home_far *far = &g->far[path];
+		uint8_t steps =
+			far->from == m->from && !SC_HOME_MUTANT(ECHO) ? far->others : far->steps;
+
+		if (!path)
+			steps = nearer(steps, g->far_beside);
+		cannot |= (uint32_t)steps << (4 * path);
+	}
+	return cannot;
+}
+
+bool sc_home_fit(struct sc_home_group *g, struct sc_home_fits *fits)
+{
+	look_afar(g);
+	*fits = fits_of(g, !SC_HOME_MUTANT(HEEDLESS));
+	if (!fits->can)
+		*fits = fits_of(g, false);
+	fits->apart = is_apart(g) && !SC_HOME_MUTANT(APART);
 	return anybody(g, is_asked);
 }
 
@@ -179,7 +272,7 @@ uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
 {
 	if (!fits->take_part || fits->ready & 1)
 		return 0;
-	if (fits->ready & 1u << home)
+	if ((fits->ready & 1u << home) && !fits->apart)
 		return home;
 	if (fits->ready)
 		return (uint8_t)__builtin_ctz(fits->ready);
@@ -188,7 +281,7 @@ uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
 	return home;
 }
 
-static uint8_t choose(const struct sc_home_group *g)
+static uint8_t choose(struct sc_home_group *g)
 {
 	struct sc_home_fits fits;
 

@@ -10,6 +10,11 @@
  * *bar*), and that the carriers that ran atomics are quiesced here. Members that have posted atomics are moved to the home: the other paths
  * count as drained for them. Those that never did stay where they are. Back at path 0, by the same rule, the bar is lifted.
  *
+ * Where both ends of a connection respond, two groups want it at home. Neither takes the other's home for an operator's wish:
+ * they would keep each other away from path 0 for ever. So each tells where it *cannot* be, and what it has heard of
+ * that from its other peers, each time one step further, and goes to none of these. What was heard from a group is never told
+ * it back, and nothing over more than SC_HOME_STEPS: so it ends with its cause, in a circle too.
+ *
  * Pure: no clock, thread, verb or lock. Messages may be lost, doubled and overtaken.
  */
 #ifndef SHIFTLIB_CORE_HOME_H
@@ -19,6 +24,7 @@
 #include <stdint.h>
 
 #include "shiftlib/core/message.h"
+#include "shiftlib/core/state.h"
 
 #ifdef SC_MUTANTS
 /* Rules broken on purpose; tests/unit/core/home_test.c must catch each. */
@@ -37,6 +43,10 @@ enum sc_home_mutant {
 	SC_HOME_MUTANT_UNCLAIMED,     /* what this process lets run stands on no board */
 	SC_HOME_MUTANT_ENTERED_BLIND, /* who comes lets atomics run on the default NIC at once */
 	SC_HOME_MUTANT_DEAD_EARLY, /* what a process claimed goes before its queue pairs (by the test) */
+	SC_HOME_MUTANT_HEEDLESS, /* where the peer's group cannot be counts for nothing */
+	SC_HOME_MUTANT_APART,	 /* two that are apart stay where they are */
+	SC_HOME_MUTANT_ECHO,	 /* a group is told what it has said */
+	SC_HOME_MUTANT_NO_END,	 /* what is heard goes round for ever */
 	SC_HOME_MUTANTS,
 };
 extern enum sc_home_mutant sc_home_mutant;
@@ -76,6 +86,9 @@ struct sc_home_member {
 	uint8_t path;
 	uint32_t quiesced;  /* carriers below can execute nothing more */
 	uint8_t ok, steady; /* sets of paths: up at both ends, and not drained by an operator */
+	uint8_t asked;	    /* ... that the peer's group keeps it away from */
+	uint32_t cannot;    /* what sc_home_cannot() says at the peer's group */
+	uint64_t from;	    /* that group: each has another number, none 0 */
 	bool silent;	    /* the peer takes no part: it was asked, or cannot be */
 	bool gone;	    /* the default NIC is gone for good, and executes nothing */
 	bool shut;	    /* the default queue pair refuses atomics for the time being */
@@ -92,6 +105,14 @@ struct sc_home_member {
 	bool news; /* out: the peer is to be told */
 };
 
+#define SC_HOME_STEPS 15
+
+/* The nearest group that cannot be on a path: 1: this one; n: one that is n - 1 steps away; 0: there is none. */
+struct sc_home_far {
+	uint8_t steps, others; /* others: without what `from` said */
+	uint64_t from;
+};
+
 struct sc_home_group {
 	struct sc_home_member **members;
 	uint32_t n;
@@ -101,12 +122,16 @@ struct sc_home_group {
 	bool shared;	    /* there may be some: they choose the home together */
 	bool elsewhere;	    /* one may run atomics on another NIC than the home */
 	bool others_silent; /* one has a member that takes no part */
+	uint8_t far_beside; /* of path 0, what they have heard */
+	/* the module's */
+	struct sc_home_far far[SC_MAX_PATHS];
 };
 
 /* Sets of NICs: all members that use atomics are there or can go at once; could be there. */
 struct sc_home_fits {
 	uint32_t ready, can;
 	bool take_part; /* all do */
+	bool apart;	/* a peer's group is elsewhere, and has reason not to be on path 0 */
 };
 
 /* What the peer says. */
@@ -114,13 +139,15 @@ void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m);
 /* Something has changed. */
 void sc_home_step(struct sc_home_group *group);
 /* By paths. False: no member uses atomics, so each NIC will do. */
-bool sc_home_fit(const struct sc_home_group *group, struct sc_home_fits *fits);
+bool sc_home_fit(struct sc_home_group *group, struct sc_home_fits *fits);
 /* The default, 0, if all can be there; else one stays where one is, as long as that will do. */
 uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home);
 /* Set of paths whose NICs may execute atomics of some member. */
 uint8_t sc_home_may_run_any(const struct sc_home_group *group);
 /* Nobody is barred: nothing to do before somebody wants something. */
 bool sc_home_at_rest(const struct sc_home_group *group);
+/* What its peer is told of paths where the home cannot be, behind sc_home_step(): four bits for each, as in sc_home_far. */
+uint32_t sc_home_cannot(const struct sc_home_group *group, const struct sc_home_member *member);
 /* Set of paths that count as drained for it. */
 uint8_t sc_home_drained(const struct sc_home_group *group, const struct sc_home_member *member);
 /* Set of paths whose NICs may execute atomics of it. */

@@ -33,16 +33,31 @@ static uint8_t path_to(const struct sc_home_seat *seat, uint32_t number)
 	return SC_HOME_NOWHERE;
 }
 
-static void say(const struct sc_home_seat *seat, const struct sc_home_group *group)
+static uint8_t far_of_others(const struct sc_home_seat *seat)
+{
+	const struct sc_home_process *p = seat->board->process;
+	uint8_t far = 0;
+	uint32_t i;
+
+	for (i = 0; i < SC_HOME_PROCESSES; i++)
+		if (i != seat->me && p[i].taken && p[i].far && (!far || p[i].far < far))
+			far = p[i].far;
+	return far;
+}
+
+static void say(const struct sc_home_seat *seat, struct sc_home_group *group)
 {
 	struct sc_home_process *own = &seat->board->process[seat->me];
 	struct sc_home_fits fits;
-	bool asked = sc_home_fit(group, &fits);
+	bool asked;
 
+	group->far_beside = far_of_others(seat);
+	asked = sc_home_fit(group, &fits);
 	own->ready = asked ? nics_of(seat, fits.ready) : ~0u;
 	own->can = asked ? nics_of(seat, fits.can) : ~0u;
 	own->takes_part = fits.take_part;
 	own->busy = !sc_home_at_rest(group);
+	own->far = group->far[0].steps;
 }
 
 static struct sc_home_fits fits_of_all(const struct sc_home_board *board)

@@ -30,7 +30,7 @@ struct sc_home_process {
 	uint32_t ready, can; /* as in sc_home_fits */
 	uint8_t taken, takes_part;
 	uint8_t busy; /* somebody wants to run them elsewhere, or is barred */
-	uint8_t zero;
+	uint8_t far;  /* sc_home_far of NIC 0, without that of the others; 0 of earlier builds */
 };
 
 struct sc_home_board {

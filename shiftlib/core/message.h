@@ -59,6 +59,8 @@ struct sc_msg_standby {
 	uint8_t beyond; /* 1: without SHIFT the sender's connection would have ended */
 	uint8_t stays;	/* enum sc_stays */
 	uint32_t order; /* the leader's: which paths it prefers, see SC_ORDER_BITS; else 0 */
+	uint32_t
+		cannot; /* where the home of the sender's atomics cannot be: see sc_home_cannot() */
 	struct sc_address address;
 };
 

@@ -107,7 +107,7 @@ void sc_paths_changed(struct sc_frame *x)
 
 	if (!died && ev->up == c->paths.up && ev->steady == c->paths.steady &&
 	    ev->drained == c->paths.drained && ev->homed == c->paths.homed &&
-	    ev->suspicious == c->suspicious)
+	    ev->cannot == c->paths.cannot && ev->suspicious == c->suspicious)
 		return;
 	c->beyond |= died;
 	c->suspicious = ev->suspicious;
@@ -115,6 +115,7 @@ void sc_paths_changed(struct sc_frame *x)
 	c->paths.steady = ev->steady;
 	c->paths.drained = ev->drained;
 	c->paths.homed = ev->homed;
+	c->paths.cannot = ev->cannot;
 	c->paths.no++;
 	c->standby.avoid &= (uint8_t)~came;
 	if (came)
@@ -135,7 +136,14 @@ bool sc_paths_heard(struct sc_frame *x, const struct sc_msg_standby *m)
 	if (c->peer.masks_known && (int8_t)(m->masks_no - c->peer.paths.no) <= 0)
 		return false;
 	came = m->up & (uint8_t) ~(c->peer.masks_known ? c->peer.paths.up : UINT8_MAX);
-	c->peer.paths = (struct sc_masks){ m->up, m->steady, m->drained, m->homed, m->masks_no };
+	c->peer.paths = (struct sc_masks){
+		.up = m->up,
+		.steady = m->steady,
+		.drained = m->drained,
+		.homed = m->homed,
+		.no = m->masks_no,
+		.cannot = m->cannot,
+	};
 	c->peer.masks_known = true;
 	c->peer.lazy = m->lazy;
 	if (!c->leader)

@@ -125,6 +125,7 @@ static void send(struct sc_frame *x, bool ask)
 		.steady = c->paths.steady,
 		.drained = c->paths.drained,
 		.homed = c->paths.homed,
+		.cannot = c->paths.cannot,
 		.masks_no = c->paths.no,
 		.masks_seen = c->peer.paths.no,
 		.beyond = c->beyond,

@@ -86,11 +86,9 @@ def say(programs, word, qps):
 def start(lab, name):
     foreign = name == "foreign"
     adds = ["-a"] if "adds" in name else []
-    # That it adds to h1, too, would ask for another NIC at h1: docs/promises.md, "Atomics of several connections".
-    middle_adds = [] if "of_one" in name else adds
     binary, ports = os.path.join(lab.out, "bin", "srq"), free_port()
     shift = Shift(log="info", **SOON)
-    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports, *(["-d"] if foreign else []), *middle_adds], "middle", shift, stdin=True)
+    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports, *(["-d"] if foreign else []), *adds], "middle", shift, stdin=True)
     ends = [lab.start(host, [binary, "-n", 1, "-p", ports, *adds], host, shift, stdin=True)
             for host in ("h1", "h2")]
     if foreign:

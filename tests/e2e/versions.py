@@ -56,10 +56,10 @@ def all_are(lab, hosts, test):
 
 def minor(lab):
     programs = start(lab, Shift(log="info", **SOON),
-                     Shift(libdir=other(lab, "3.10"), log="info", **SOON))
+                     Shift(libdir=other(lab, "3.11"), log="info", **SOON))
     wait_for("protection of all", lambda: all_are(lab, ("h0", "h1"), lambda q: q["level"] ==
                                                   "protected"), 60)
-    if not all_are(lab, ("h0",), lambda q: q["peer_version"] == "3.10"):
+    if not all_are(lab, ("h0",), lambda q: q["peer_version"] == "3.11"):
         raise Failed("the status does not name the peer's version")
     talk(programs)
     lab.fault("port-down", "h0/mlx5_0")

@@ -97,12 +97,12 @@ static bool same_standby(const struct sc_msg_standby *a, const struct sc_msg_sta
 	       a->ask == b->ask && a->lazy == b->lazy && a->beyond == b->beyond &&
 	       !memcmp(a->address.gid, b->address.gid, 16) && a->path == b->path &&
 	       a->up == b->up && a->steady == b->steady && a->drained == b->drained &&
-	       a->homed == b->homed && a->order == b->order && a->masks_no == b->masks_no &&
-	       a->masks_seen == b->masks_seen && a->address.lid == b->address.lid &&
-	       a->address.nic == b->address.nic && a->address.mtu == b->address.mtu &&
-	       a->address.qpn == b->address.qpn && a->address.psn == b->address.psn &&
-	       a->address.pkey == b->address.pkey && a->address.vlan == b->address.vlan &&
-	       a->address.reads == b->address.reads;
+	       a->homed == b->homed && a->cannot == b->cannot && a->order == b->order &&
+	       a->masks_no == b->masks_no && a->masks_seen == b->masks_seen &&
+	       a->address.lid == b->address.lid && a->address.nic == b->address.nic &&
+	       a->address.mtu == b->address.mtu && a->address.qpn == b->address.qpn &&
+	       a->address.psn == b->address.psn && a->address.pkey == b->address.pkey &&
+	       a->address.vlan == b->address.vlan && a->address.reads == b->address.reads;
 }
 
 static bool same_state(const struct sc_msg_state *a, const struct sc_msg_state *b)

@@ -431,7 +431,8 @@ def draw(names, n):
 def cases_main(names, run, seeded=False, few=None, **fabric):
     """
     The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
-    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail. few: it
+    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail, and --rounds runs
+    them with so many seeds, one after the other. few: it
     says which are run with --few.
     """
     parser = argparse.ArgumentParser()
@@ -443,19 +444,19 @@ def cases_main(names, run, seeded=False, few=None, **fabric):
     if seeded:
         parser.add_argument("--seed", type=int, help="of all that is random; without it a fresh one",
                             default=random.SystemRandom().randrange(1, 1 << 31))
+        parser.add_argument("--rounds", type=int, default=1, metavar="N", help="with so many seeds, from that on")
     args = parser.parse_args()
     chosen = args.cases or list(names)
     if args.drawn:
         chosen = draw(chosen, args.drawn)
     if few and args.few:
         chosen = few()
-    if seeded:
-        fabric["seed"] = args.seed
-    failed = sum(not run_case(args.build, name + (f" --seed {args.seed}" if seeded else ""),
-                              lambda lab, name=name: run(lab, name), **fabric)
-                 for name in chosen)
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    rounds = [{"seed": args.seed + i} for i in range(args.rounds)] if seeded else [{}]
+    done = [run_case(args.build, name + "".join(f" --seed {seed}" for seed in own.values()),
+                     lambda lab, name=name: run(lab, name), **fabric, **own)
+            for own in rounds for name in chosen]
+    print(f"{sum(done)} passed, {len(done) - sum(done)} failed")
+    return 0 if all(done) else 1
 
 
 def run_case(build, name, case, **fabric):

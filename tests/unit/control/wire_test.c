@@ -85,6 +85,7 @@ static struct sc_msg_standby random_standby(void)
 	standby.address.reads = (uint8_t)random_next(&rng);
 	standby.stays = (uint8_t)random_below(&rng, SC_STAYS_ATOMICS + 1);
 	standby.homed = (uint8_t)random_below(&rng, 1 << SC_MAX_PATHS);
+	standby.cannot = (uint32_t)random_next(&rng);
 	standby.order = random_order();
 	return standby;
 }
@@ -327,7 +328,7 @@ static void round_trip(void **state)
 /* The bytes themselves: both ends of a job may run different builds. */
 static void golden(void **state)
 {
-	static const char want[] = "SHFT\3\11\2\0" /* magic, version, records */
+	static const char want[] = "SHFT\3\12\2\0" /* magic, version, records */
 				   "\x08\x07\x06\x05\x04\x03\x02\x01"
 				   "\x18\x17\x16\x15\x14\x13\x12\x11"
 				   "\x80\0\0\0\0\0\0\0"			/* length */

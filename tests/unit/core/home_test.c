@@ -6,6 +6,9 @@
  * purpose is noticed. Two responders have a connection to each other, whose ends both do atomics: a pair of
  * `conn`, which move together, as both groups want it.
  *
+ * Three have connections to each other in a row or in a circle: when faults stop, one default path stays dead, and all
+ * go on, those of the others too, whose homes follow; and come home when it is well again.
+ *
  * Or the responders are processes of one host that share the word (core/home_board.h): no two NICs of all of them
  * may run atomics. They come late, and die at any moment: their queue pairs are there for a while longer.
  */
@@ -21,8 +24,15 @@
 #include "shiftlib/core/home_board.h"
 #include "tests/lib/random.h"
 
-enum { MEMBERS = 4, HOSTS = 3, PATHS = 3, EPOCHS = 400, WIRE = 64 };
-enum { ROUNDS = 4000, STEPS = 1500, HEAL = 6000, MUTANT_ROUNDS = 40000 };
+enum { MEMBERS = 6, FEW = 4, ROW = 4, CIRCLE = 6, HOSTS = 3, PATHS = 3, EPOCHS = 400, WIRE = 64 };
+enum {
+	ROUNDS = 4000,
+	STEPS = 1500,
+	HEAL = 30000,
+	LAME = 20000,
+	STABLE = 300,
+	MUTANT_ROUNDS = 40000
+};
 
 struct conn {
 	struct sc_home_user user;
@@ -30,6 +40,7 @@ struct conn {
 	uint32_t host;	   /* that responds */
 	struct conn *twin; /* the same connection, as the other end responds; NULL: that does not */
 	uint8_t up, steady; /* its paths */
+	uint32_t told;	    /* where the twin's group cannot be */
 	bool posts;	    /* its application does atomics */
 	bool foreign;	 /* it takes no part: it is where it is, and nobody can tell it anything */
 	bool waits;	 /* one waits in the engine */
@@ -61,6 +72,7 @@ struct host {
 enum kind {
 	ALONE,
 	TWO,	/* that are apart, with a connection to each other */
+	THREE,	/* ... in a row, or in a circle */
 	SHARED, /* processes with one word */
 };
 
@@ -72,7 +84,9 @@ static struct world {
 	enum kind kind;
 	uint32_t n, n_letters, places;
 	bool calm;
-	bool blind; /* a peer's home is taken for its operator's wish */
+	bool echoes; /* who said where it cannot be has heard it as another's */
+	bool lame;   /* ... but for path 0 of the first connection */
+	bool blind;  /* a peer's home is taken for its operator's wish */
 	uint64_t random;
 	uint32_t grants, lifts, ran, homes, deaths;
 } w;
@@ -179,6 +193,9 @@ static void look(struct conn *c)
 	if (c->foreign)
 		c->member.ok = 0;
 	c->member.steady = c->member.ok & c->steady;
+	c->member.asked = drained_there(c);
+	c->member.cannot = c->told;
+	c->member.from = c->twin ? c->twin->host + 1 : 0;
 }
 
 /* As conn/home.c, home_open(). */
@@ -218,8 +235,29 @@ static void step(struct host *h)
 			responder_says(i);
 }
 
+/* In a row, nobody is further from another than there are hosts. */
+static bool echoes(uint32_t told)
+{
+	for (uint32_t k = 0; k < PATHS && w.n == ROW; k++)
+		if ((told >> (4 * k) & 15) > HOSTS)
+			return true;
+	return false;
+}
+
+/* It comes in order, as masks do. */
+static void tell_twin(struct conn *c)
+{
+	const struct sc_home_group *theirs = c->twin ? &w.host[c->twin->host].group : NULL;
+
+	if (!c->twin || !(w.calm || chance(50)))
+		return;
+	c->told = drained_there(c) ? sc_home_cannot(theirs, &c->twin->member) : 0;
+	w.echoes |= w.kind == THREE && echoes(c->told);
+}
+
 static void repeat(uint32_t i)
 {
+	tell_twin(&w.conn[i]);
 	if (w.conn[i].waits)
 		requester_says(i);
 	if (sc_home_unheard(&w.conn[i].member) && !w.host[w.conn[i].host].dead)
@@ -504,6 +542,19 @@ static bool all_well(void)
 	return !sc_home_board_busy(&w.board);
 }
 
+/* All that do atomics may do them where they are. */
+static bool all_go_on(void)
+{
+	for (uint32_t i = 0; i < w.n; i++) {
+		const struct conn *c = &w.conn[i];
+
+		if (c->posts && !c->foreign &&
+		    (c->waits || c->gone_from || c->fenced || !allowed(c)))
+			return false;
+	}
+	return true;
+}
+
 static void act(void)
 {
 	uint32_t i = random_below(&w.random, w.n);
@@ -550,17 +601,30 @@ static void set_up_shared(void)
 	}
 }
 
+/* 0-1, 1-2, and 2-0 or nothing. */
+static void set_up_three(void)
+{
+	w.n = chance(50) ? ROW : CIRCLE;
+	for (uint32_t i = 0; i < w.n; i++) {
+		join(&w.conn[i], (i + 1) / 2 % HOSTS);
+		w.conn[i].twin = &w.conn[i ^ 1];
+		w.conn[i].posts = true;
+	}
+}
+
 static void set_up(uint64_t seed, enum kind kind)
 {
 	memset(&w, 0, sizeof(w));
 	w.random = seed;
 	w.kind = kind;
-	w.n = 2 + random_below(&w.random, MEMBERS - 1);
+	w.n = 2 + random_below(&w.random, FEW - 1);
 	for (uint32_t h = 0; h < HOSTS; h++)
 		w.host[h].group.members = w.host[h].members;
 	if (kind == SHARED)
 		set_up_shared();
-	for (uint32_t i = 0; i < w.n && kind != SHARED; i++) {
+	if (kind == THREE)
+		set_up_three();
+	for (uint32_t i = 0; i < w.n && kind < THREE; i++) {
 		struct conn *c = &w.conn[i];
 
 		join(c, kind == TWO ? (i < 2 ? i : random_below(&w.random, 2)) : 0);
@@ -571,6 +635,33 @@ static void set_up(uint64_t seed, enum kind kind)
 	}
 }
 
+static void calm_down(void)
+{
+	w.calm = true;
+	for (uint32_t i = 0; i < w.n; i++)
+		w.conn[i].up = w.conn[i].steady = (1 << PATHS) - 1;
+	if (w.lame)
+		for (uint32_t i = 0; i < 2; i++)
+			w.conn[i].up = w.conn[i].steady = (1 << PATHS) - 2;
+}
+
+/* One default path stays dead: nobody waits for ever. */
+static const char *limp(void)
+{
+	uint32_t since = 0;
+
+	w.lame = true;
+	calm_down();
+	for (uint32_t s = 0; s < LAME && since < STABLE; s++) {
+		act();
+		if (!on_one_nic())
+			return "two NICs can execute atomics, while a path stays dead";
+		since = all_go_on() ? since + 1 : 0;
+	}
+	w.lame = false;
+	return since < STABLE ? "it waits for a home that nobody takes" : NULL;
+}
+
 /* NULL, or what does not hold. safety: whether it comes home is not looked at. */
 static const char *round_of(bool safety)
 {
@@ -578,15 +669,19 @@ static const char *round_of(bool safety)
 
 	for (uint32_t s = 0; s < STEPS + HEAL && !well; s++) {
 		if (s == STEPS) {
-			w.calm = true;
-			for (uint32_t i = 0; i < w.n; i++)
-				w.conn[i].up = w.conn[i].steady = (1 << PATHS) - 1;
+			const char *wrong = w.kind == THREE ? limp() : NULL;
+
+			if (wrong)
+				return wrong;
+			calm_down();
 		}
 		act();
 		if (!on_one_nic())
 			return "two NICs can execute atomics";
 		if (!believed())
 			return "what can execute is not known";
+		if (w.echoes)
+			return "what a group has said came back to it";
 		well = w.calm && s > STEPS + 200 && all_well();
 	}
 	return well || safety ? NULL : "it did not come home";
@@ -594,10 +689,11 @@ static const char *round_of(bool safety)
 
 static void rounds(uint64_t seed, enum kind kind)
 {
+	uint32_t n = kind == THREE ? ROUNDS / 4 : ROUNDS; /* they are longer */
 	uint32_t grants = 0, lifts = 0, homes = 0, deaths = 0;
 	const char *wrong;
 
-	for (uint32_t r = 0; r < ROUNDS; r++) {
+	for (uint32_t r = 0; r < n; r++) {
 		set_up(seed + r, kind);
 		wrong = round_of(false);
 		if (wrong)
@@ -609,9 +705,9 @@ static void rounds(uint64_t seed, enum kind kind)
 		deaths += w.deaths;
 	}
 	printf("%u grants, %u lifted bars, %u changes of home, %u deaths in %u rounds\n", grants,
-	       lifts, homes, deaths, ROUNDS);
-	assert_true(grants > ROUNDS && lifts > ROUNDS && homes > ROUNDS);
-	assert_true(kind != SHARED || deaths > ROUNDS);
+	       lifts, homes, deaths, n);
+	assert_true(grants > n && lifts > n && homes > n);
+	assert_true(kind != SHARED || deaths > n);
 }
 
 static void one_nic_at_a_time(void **state)
@@ -623,6 +719,11 @@ static void one_nic_at_a_time(void **state)
 static void both_ends_respond(void **state)
 {
 	rounds(random_seed("home of two"), TWO);
+}
+
+static void homes_in_a_row_or_a_circle(void **state)
+{
+	rounds(random_seed("home of three"), THREE);
 }
 
 static void processes_share_a_word(void **state)
@@ -644,6 +745,14 @@ static void homes_that_look_at_each_other(void **state)
 	assert_string_equal(wrong ? wrong : "nothing", "it did not come home");
 }
 
+/* Among which it can be noticed. */
+static enum kind kind_for(enum sc_home_mutant mutant)
+{
+	if (mutant >= SC_HOME_MUTANT_HEEDLESS)
+		return THREE;
+	return mutant >= SC_HOME_MUTANT_OTHERS_UNSEEN ? SHARED : ALONE;
+}
+
 static void each_broken_rule_is_noticed(void **state)
 {
 	uint64_t seed = random_seed("home mutants");
@@ -654,8 +763,8 @@ static void each_broken_rule_is_noticed(void **state)
 
 		sc_home_mutant = (enum sc_home_mutant)m;
 		for (r = 0; r < MUTANT_ROUNDS && !wrong; r++) {
-			set_up(seed + r, m < SC_HOME_MUTANT_OTHERS_UNSEEN ? ALONE : SHARED);
-			wrong = round_of(true);
+			set_up(seed + r, kind_for((enum sc_home_mutant)m));
+			wrong = round_of(w.kind != THREE);
 		}
 		sc_home_mutant = SC_HOME_MUTANT_NONE;
 		if (!wrong)
@@ -684,6 +793,7 @@ int main(void)
 		cmocka_unit_test(another_that_takes_no_part_is_named),
 		cmocka_unit_test(one_nic_at_a_time),
 		cmocka_unit_test(both_ends_respond),
+		cmocka_unit_test(homes_in_a_row_or_a_circle),
 		cmocka_unit_test(processes_share_a_word),
 		cmocka_unit_test(homes_that_look_at_each_other),
 		cmocka_unit_test(each_broken_rule_is_noticed),
