@@ -7,6 +7,7 @@
  */
 #include "simnic/device/atomic.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,9 +18,9 @@
 #include "simnic/fabric/packet.h"
 #include "simnic/fabric/proc.h"
 
-#define APART_NS    5000  /* between read and write */
-#define OWNER_NS    20000 /* of a nap while another process has the NIC */
-#define OWNER_LOOKS 2000  /* then it is stopped in the middle */
+#define APART_NS     5000    /* between read and write */
+#define OWNER_NS     20000   /* of a nap while another process has the NIC */
+#define OWNER_ASK_NS 1000000 /* it has it for microseconds: does it run? */
 
 static struct sn_atomic *slot_of(uint32_t nic)
 {
@@ -50,19 +51,29 @@ static bool owner_is_gone(uint32_t owner)
 	return pid <= 0 || !sn_proc_runs(pid);
 }
 
-/* They may share memory: from read to write the NIC is one process's. Who waits has none. */
+/*
+ * They may share memory: from read to write the NIC is one process's. Who waits has none. One that only waits for a processor
+ * is waited for, however long; one that was stopped is passed over, as no NIC stops with a program.
+ */
 static void nic_own(struct sn_nic *nic)
 {
 	const struct timespec nap = { .tv_nsec = OWNER_NS };
-	uint32_t owner = 0, looks = 0;
+	uint64_t begun, ask = OWNER_ASK_NS;
+	uint32_t owner = 0;
 
 	if (atomic_compare_exchange_strong(&nic->atomic.owner, &owner, sn_engine.slot + 1))
 		return;
 	land_all();
+	begun = sn_clock_ns();
 	for (owner = 0;
 	     !atomic_compare_exchange_strong(&nic->atomic.owner, &owner, sn_engine.slot + 1);) {
-		if (owner_is_gone(owner) || looks++ > OWNER_LOOKS)
-			continue; /* owner names it: it is replaced */
+		if (!owner)
+			continue;
+		if (sn_clock_ns() - begun > ask) {
+			if (owner_is_gone(owner))
+				continue; /* owner names it: it is replaced */
+			ask = sn_clock_ns() - begun + OWNER_ASK_NS;
+		}
 		nanosleep(&nap, NULL);
 		owner = 0;
 	}
@@ -103,6 +114,9 @@ static uint64_t by_nic(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
 				      .qp = qp,
 				      .at = at,
 				      .value = value,
+				      .add = pkt->atomic_a,
+				      .compare = pkt->atomic_b,
+				      .adds = pkt->op == SN_PKT_FETCH_ADD,
 				      .due_ns = sn_engine.now_ns + APART_NS };
 	sn_engine.n_atomics++;
 	return seen;
@@ -118,16 +132,37 @@ uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *
 
 /* ---- the write ------------------------------------------------------------------------------ */
 
+/* Its process was stopped between read and write, and passed over: what was written since then is not undone. */
+static void land_late(const struct sn_atomic *atomic)
+{
+	uint64_t seen;
+
+	nic_own(atomic->nic);
+	seen = __atomic_load_n(atomic->at, __ATOMIC_ACQUIRE);
+	if (atomic->adds)
+		__atomic_store_n(atomic->at, seen + atomic->add, __ATOMIC_RELEASE);
+	else if (seen == atomic->compare)
+		__atomic_store_n(atomic->at, atomic->value, __ATOMIC_RELEASE);
+	else
+		fprintf(stderr, "simnic: a swap is told that was overtaken while its process was "
+				"stopped\n");
+	nic_disown(atomic->nic);
+}
+
 void sn_atomic_land(uint32_t nic)
 {
-	struct sn_atomic *atomic = slot_of(nic);
+	struct sn_atomic done = *slot_of(nic);
 
-	if (!atomic->nic)
+	if (!done.nic)
 		return;
-	__atomic_store_n(atomic->at, atomic->value, __ATOMIC_RELEASE);
-	nic_disown(atomic->nic);
-	atomic->nic = NULL;
+	slot_of(nic)->nic = NULL;
 	sn_engine.n_atomics--;
+	if (atomic_load(&done.nic->atomic.owner) == sn_engine.slot + 1) {
+		__atomic_store_n(done.at, done.value, __ATOMIC_RELEASE);
+		nic_disown(done.nic);
+	} else {
+		land_late(&done);
+	}
 }
 
 bool sn_atomic_is_under_way(const struct sn_qp *qp)

@@ -15,7 +15,9 @@ struct sn_qp;
 struct sn_atomic {
 	struct sn_nic *nic; /* NULL: none is under way */
 	const struct sn_qp *qp;
-	uint64_t *at, value, due_ns;
+	uint64_t *at, due_ns;
+	uint64_t value, add, compare; /* what is written; of which it is made */
+	bool adds;
 };
 
 /* The word as it was. */

@@ -4,6 +4,7 @@
  * NIC. Each queue pair is connected to itself.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -17,10 +18,12 @@
 
 #include "simnic/device/testing.h"
 #include "tests/lib/fork.h"
+#include "tests/lib/random.h"
 #include "tests/lib/simnic_ring.h"
 
 #define ADDS  2000
 #define AHEAD 8
+#define STOPS 100
 #define ACCESS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
@@ -177,7 +180,20 @@ static int child_adds(_Atomic uint32_t *ready)
 	return 0;
 }
 
-static void two_processes_on_one_nic_add_up(void **state)
+/* Stopped and continued at any moment, by turns. */
+static void stop_at_random(const pid_t pid[2])
+{
+	uint64_t rng = random_seed("stops");
+
+	for (uint32_t i = 0; i < STOPS; i++) {
+		usleep(random_below(&rng, 2000));
+		kill(pid[i % 2], SIGSTOP);
+		usleep(3000);
+		kill(pid[i % 2], SIGCONT);
+	}
+}
+
+static void two_processes_add(bool stop)
 {
 	_Atomic uint32_t *ready = (_Atomic uint32_t *)&words[16];
 	pid_t pid[2];
@@ -185,16 +201,30 @@ static void two_processes_on_one_nic_add_up(void **state)
 
 	set_scope(false);
 	words[0] = 0;
+	atomic_store(ready, 0);
 	for (int i = 0; i < 2; i++) {
 		pid[i] = test_fork();
 		if (!pid[i])
 			_exit(child_adds(ready));
 	}
+	if (stop)
+		stop_at_random(pid);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(pid[i], waitpid(pid[i], &status, 0));
 		assert_int_equal(0, status);
 	}
 	assert_int_equal(2 * ADDS, words[0]);
+}
+
+static void two_processes_on_one_nic_add_up(void **state)
+{
+	two_processes_add(false);
+}
+
+/* A NIC does not stop with a program: nobody waits for it, and what it was at is not written over what came since. */
+static void who_is_stopped_undoes_nothing(void **state)
+{
+	two_processes_add(true);
 }
 
 static int fabric_up(void **state)
@@ -223,6 +253,7 @@ static int fabric_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_stopped_undoes_nothing),
 		cmocka_unit_test(two_processes_on_one_nic_add_up), /* forks: before all threads */
 		cmocka_unit_test_setup(one_nic_adds_up, device_up),
 		cmocka_unit_test(two_nics_lose_some),
