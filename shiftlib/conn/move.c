@@ -492,15 +492,6 @@ static void move_not_a_write(struct sh_qp *qp)
 	move_refuse(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
-/* A peer that is stopped has as long as the QP would retry (P9). */
-static uint64_t move_key_patience(const struct sh_qp *qp)
-{
-	const struct sc_config *config = &qp->core.config;
-
-	return config->retry_time_ns > config->deadline_ns ? config->retry_time_ns
-							   : config->deadline_ns;
-}
-
 void sh_move_publish(struct sh_qp *qp, uint64_t now)
 {
 	int ret = sp_qp_publish(qp->sp);
@@ -521,7 +512,7 @@ void sh_move_publish(struct sh_qp *qp, uint64_t now)
 		qp->publish.since = now;
 	if (ret == -EACCES)
 		sh_home_wait(qp, now);
-	if (qp->publish.since && now - qp->publish.since > move_key_patience(qp))
+	if (qp->publish.since && now - qp->publish.since > sc_patience_ns(&qp->core.config))
 		ret == -EACCES ? move_atomic_waited(qp) : move_key_unknown(qp);
 	else
 		qp->publish.at = now + MOVE_POLL_MAX_NS;

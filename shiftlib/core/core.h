@@ -45,5 +45,7 @@ void sc_step(struct sc_conn *conn, const struct sc_event *event, uint64_t now_ns
 bool sc_protected(const struct sc_conn *conn);
 /* Protected without a standby: both ends make one when it is needed. */
 bool sc_rests(const struct sc_conn *conn);
+/* So long a request that needs something of the peer, such as a key, waits for it, at most. */
+uint64_t sc_patience_ns(const struct sc_config *config);
 
 #endif

@@ -20,6 +20,16 @@ static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
 	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
 }
 
+/* A peer that is stopped has as long as the QP would retry, unless the operator says otherwise. */
+uint64_t sc_patience_ns(const struct sc_config *config)
+{
+	uint64_t ns = config->deadline_ns;
+
+	if (config->retry_time_ns > ns)
+		ns = config->retry_time_ns;
+	return config->limit_ns && config->limit_ns < ns ? config->limit_ns : ns;
+}
+
 static uint64_t patience(const struct sc_conn *c)
 {
 	return patience_of(c, c->beyond ? c->config.silence_ns : c->config.deadline_ns);

@@ -730,6 +730,20 @@ static void the_operators_limit_ends_a_move(void **state)
 	assert_int_equal(f.now - left, f.conn.config.limit_ns);
 }
 
+/* Posted behind a move, for a key or another thing of the peer. */
+static void the_operators_limit_holds_for_a_request_that_waits(void **state)
+{
+	struct sc_config config = { .deadline_ns = 10, .retry_time_ns = 7 };
+
+	assert_int_equal(sc_patience_ns(&config), 10);
+	config.retry_time_ns = 20;
+	assert_int_equal(sc_patience_ns(&config), 20);
+	config.limit_ns = 3;
+	assert_int_equal(sc_patience_ns(&config), 3);
+	config.limit_ns = 30;
+	assert_int_equal(sc_patience_ns(&config), 20);
+}
+
 static void keys_that_never_come_end_the_move(void **state)
 {
 	struct core_fixture f;
@@ -870,6 +884,7 @@ int main(void)
 		cmocka_unit_test(who_waits_in_the_dark_is_ended),
 		cmocka_unit_test(a_reason_is_of_the_path_that_was_left),
 		cmocka_unit_test(the_operators_limit_ends_a_move),
+		cmocka_unit_test(the_operators_limit_holds_for_a_request_that_waits),
 		cmocka_unit_test(keys_that_never_come_end_the_move),
 		cmocka_unit_test(atomics_that_may_never_run_end_the_move),
 		cmocka_unit_test(last_words_are_repeated_and_stop),
