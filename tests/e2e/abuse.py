@@ -266,6 +266,10 @@ def ended(lab, args):
     lab.ctl("link", "h1/mlx5_1", "out", "--delay", "100ms")      # so long the peer sends on
     lab.ctl("cost", "h1/mlx5_1", 300000)
     pair.say("end")
+    pair.said("KEPT")
+    lab.ctl("cost", "h1/mlx5_1", 0)     # closing is many commands
+    lab.ctl("link", "h1/mlx5_1", "out", "--delay", "1us")
+    pair.say("close")
     pair.done()
 
 

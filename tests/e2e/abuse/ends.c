@@ -188,6 +188,8 @@ void run_ended(void)
 	else
 		ended_client(&c);
 	meet();
+	say("KEPT");
+	hear("close");
 	conn_free(&c);
 	nic_close(&nic);
 }

@@ -78,6 +78,9 @@ void run_churn(void)
 	}
 	for (i = 0; i < 4; i++)
 		must_zero(pthread_create(&threads[i], NULL, churn_thread, &nic), "a thread");
+	/* Or the program sets up, for all that is known, as it never pauses (tests/unit/loop/). */
+	for (i = 0; i < opt.qps; i++)
+		conn_talk(&conns[i], 20);
 	say("CONNECTED");
 	hear("go");
 	while (!both_told())
