@@ -278,7 +278,7 @@ figures-publish: figures-draw
 
 sdr-long: build
 	@SDR_BURST_ROUNDS=10000 $(B)/out/bin/sdr_burst_test
-	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back unequal
+	@SDR_LONG=1 python3 tests/sdr/e2e/nics_e2e.py --build $(B) late pulled back left given_back unequal
 	@SDR_LONG=1 python3 tests/sdr/e2e/sdr_e2e.py --build $(B) schemes link bursts allreduce
 	@SDR_LONG=1 python3 tests/sdr/e2e/timed_e2e.py --build $(B) stalled silent
 	@$(B)/out/bin/sdr_sim --seconds 600

@@ -11,16 +11,30 @@ import sys
 import time
 
 from sdr_e2e import BACKENDS, LONG, Late, fails, results, start, whole
-from shiftlab.lab import Lab, cases_main, wait_for
+from shiftlab.lab import Lab, cases_main, draw, wait_for
 from shiftlab.perftest import Failed
 
 NICS = 4        # of a host, where one is pulled
 PULL_WRITES = 8     # a busy machine's fault must not come behind the last one
 BACK_WRITES = 40    # long enough for a NIC that is away for a while
 UNEQUAL_WRITES = 120 if LONG else 60
-# How a NIC fails that comes back, at which end, and below which backend; the first have each fault, end and backend once.
+# How a NIC fails, and how many an end has lost then.
+PULLED = {"nic-unplug": 1, "nic-internal-error": 1, "nic-zombie": 1, "port-down": 0, "switch-down": 0}
+# How a NIC fails that comes back, at which end, and below which backend.
 BACK = (("nic-unplug", 0, "root"), ("nic-internal-error", 1, "window"), ("nic-zombie", 0, "stage"),
         ("nic-unplug", 0, "window"), ("nic-unplug", 1, "stage"), ("nic-zombie", 0, "window"))
+# Which backends take a buffer back by unbinding, and by how many generations.
+UNBIND = (("window", 1), ("root", 2))
+# Of which end a NIC is pulled, where they have unequally many, and which.
+UNEQUAL = ((0, 1), (1, 2), (0, 0))
+
+
+def some(cases, n):
+    """n of them, others each time; with LONG all."""
+    if LONG:
+        return list(cases)
+    by_name = {str(case).replace(" ", ""): case for case in cases}
+    return [by_name[name] for name in draw(by_name, n)]
 
 
 def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "1000" if LONG else "8"))):
@@ -57,14 +71,14 @@ def waiting(lab):
     lab.ctl("heal", "h1/mlx5_0")
 
 
-def pull(lab, kind, end, draw):
+def pull(lab, kind, end, rng):
     """One of the NICs fails in the middle of a Write: which ends have lost it, and how much it carried of a share."""
-    nic = draw.randrange(NICS)
+    nic = rng.randrange(NICS)
     for i in range(NICS):
         lab.ctl("link", f"h0/mlx5_{i}", "--rate", "100M", "--delay", "5ms")
     ends = start(lab, ["-d", ",".join(f"mlx5_{i}" for i in range(NICS)), "-n", PULL_WRITES, "-s", "8M", "--rate", "300M",
                        "--rtt", "10ms", "--chunk", "4K", "--timeout", "60s", "--verify"])
-    many = draw.randrange(300, 1500)
+    many = rng.randrange(300, 1500)
     wait_for("traffic", lambda: lab.nic(1, nic)["tx_messages"] > many or not all(e.running() for e in ends), 60)
     lab.fault(kind, f"rail{nic}" if kind == "switch-down" else f"h{end}/mlx5_{nic}")
     said = results(ends)
@@ -83,20 +97,21 @@ def pulled(lab):
     """Channels over four NICs, one of which fails at an end, with LONG at either: only loss, every byte of every Write is right."""
     seed = int(os.environ.get("SDR_PULL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     print(f"     SDR_PULL_SEED={seed}", flush=True)
-    draw = random.Random(seed)
-    for kind, lost in (("nic-unplug", 1), ("nic-internal-error", 1), ("nic-zombie", 1), ("port-down", 0), ("switch-down", 0)):
-        for end in (0,) if kind == "switch-down" else (0, 1) if LONG else (draw.randrange(2),):
+    rng = random.Random(seed)
+    for kind in some(PULLED, 3):
+        lost = PULLED[kind]
+        for end in (0,) if kind == "switch-down" else (0, 1) if LONG else (rng.randrange(2),):
             with Lab(lab.out, nics=NICS, seed=seed) as wide:
-                seen, share = pull(wide, kind, end, draw)
+                seen, share = pull(wide, kind, end, rng)
                 if seen != [lost * (end == i) for i in (0, 1)]:
                     raise Failed(f"{kind} of h{end}: the ends say that they lost {seen} NICs")
                 if share > .8 and kind != "switch-down":
                     raise Failed(f"{kind} of h{end}: its NIC carried {share:.2f} of a share nevertheless")
 
 
-def come_back(lab, kind, end, backend, draw):
+def come_back(lab, kind, end, backend, rng):
     """One of the NICs fails, and is well again: it carries packets of the same connection as before."""
-    nic = draw.randrange(NICS)
+    nic = rng.randrange(NICS)
     for i in range(NICS):
         lab.ctl("link", f"h0/mlx5_{i}", "--rate", "100M", "--delay", "5ms")
     ends = start(lab, ["-d", ",".join(f"mlx5_{i}" for i in range(NICS)), "-n", BACK_WRITES, "-s", "8M", "--rate", "300M", "--backend",
@@ -107,10 +122,10 @@ def come_back(lab, kind, end, backend, draw):
 
     def over():
         return not all(e.running() for e in ends)
-    many = draw.randrange(300, 1500)
+    many = rng.randrange(300, 1500)
     wait_for("traffic", lambda: carried() > many or over(), 60)
     lab.fault(kind, f"h{end}/mlx5_{nic}")
-    time.sleep(draw.uniform(.01, 1.5))      # of a NIC that is away
+    time.sleep(rng.uniform(.01, 1.5))      # of a NIC that is away
     lab.ctl("heal", f"h{end}/mlx5_{nic}")
     before = carried()
     # What its old life had posted, and control datagrams, are far fewer.
@@ -129,10 +144,10 @@ def back(lab):
     """A NIC that failed and is well again joins its connection, whichever end it is of: every byte is right."""
     seed = int(os.environ.get("SDR_PULL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     print(f"     SDR_PULL_SEED={seed}", flush=True)
-    draw = random.Random(seed)
-    for kind, end, backend in BACK if LONG else BACK[:3]:
+    rng = random.Random(seed)
+    for kind, end, backend in some(BACK, 1):
         with Lab(lab.out, nics=NICS, seed=seed) as wide:
-            come_back(wide, kind, end, backend, draw)
+            come_back(wide, kind, end, backend, rng)
 
 
 def left(lab):
@@ -140,7 +155,7 @@ def left(lab):
     A NIC whose firmware died cannot unbind, and its data path lives: a buffer that was open to it is its user's again when the sender
     has said that it sends there no more, not before.
     """
-    for backend, generations in ("window", 1), ("root", 2):
+    for backend, generations in some(UNBIND, 1):
         with Lab(lab.out, nics=2, seed=lab.seed) as own:
             leave(own, backend, generations)
 
@@ -163,7 +178,7 @@ def leave(lab, backend, generations):
 
 def given_back(lab):
     """A connection that fails while its peer writes, and knows nothing of it: what was given back to the user is written to no more."""
-    for backend, generations in ("window", 1), ("root", 2):
+    for backend, generations in some(UNBIND, 1):
         with Lab(lab.out, nics=1, seed=lab.seed) as own:
             give_back(own, backend, generations)
 
@@ -203,7 +218,7 @@ def unequal(lab):
     three = "mlx5_0,mlx5_1,mlx5_2"
     with Lab(lab.out, nics=3, seed=lab.seed, joined=True) as own:
         unequal_ends(own, three)
-    for end, nic in (0, 1), (1, 2), (0, 0):
+    for end, nic in some(UNEQUAL, 1):
         with Lab(lab.out, nics=3, seed=lab.seed, joined=True) as own:
             unequal_pull(own, ("mlx5_0,mlx5_1", three), end, nic)
 
