@@ -15,6 +15,7 @@ debs=
 cuts=2
 steps=
 autopkgtest=
+lintian=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--debs) debs=$(realpath "$2"); shift ;;
@@ -65,8 +66,10 @@ if [ -z "$debs" ]; then
 	debs=$top/share/debs
 	# Not optimised, described or packed well: it is what is done with files that counts here, and CI has two cores.
 	DEB_BUILD_OPTIONS="noopt noautodbgsym parallel=$(nproc)" DEB_CFLAGS_APPEND=-g0 \
-		DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1 "$tree/scripts/make-deb.sh" "$debs"
-	rm -rf "$debs/source"
+		DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1 "$tree/scripts/make-deb.sh" "$debs" --no-lintian
+	# What follows mostly waits.
+	lintian --allow-root --fail-on error,warning "$debs"/*.changes > "$top/lintian" 2>&1 &
+	lintian=$!
 else
 	mkdir "$top/share/debs"
 	cp "$debs"/*.deb "$top/share/debs"
@@ -81,4 +84,11 @@ set -- python3 /mnt/shift/packages/inside.py --debs /mnt/shift/debs --cut /mnt/s
 	apt-get -qq -y --no-install-recommends install autopkgtest > /mnt/shift/apt.log 2>&1 ||
 		{ cat /mnt/shift/apt.log; echo "skipped: autopkgtest cannot be installed"; exit 77; }
 	autopkgtest -B /mnt/shift/debs/*.deb /mnt/shift/ -- null'
-$inside sh "$top/enter" "$top" env PYTHONDONTWRITEBYTECODE=1 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+status=0
+$inside sh "$top/enter" "$top" env PYTHONDONTWRITEBYTECODE=1 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@" || status=$?
+if [ -n "$lintian" ] && ! wait $lintian; then
+	echo "FAILED lintian"
+	cat "$top/lintian"
+	status=1
+fi
+exit $status
