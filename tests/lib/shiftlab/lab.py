@@ -5,6 +5,7 @@ Everything a Lab starts is ended by its process id, at the latest when the Lab i
 also dies with the script that started it.
 """
 import argparse
+import concurrent.futures
 import ctypes
 import glob
 import json
@@ -428,12 +429,12 @@ def draw(names, n):
     return chosen
 
 
-def cases_main(names, run, seeded=False, few=None, **fabric):
+def cases_main(names, run, seeded=False, few=None, together=1, **fabric):
     """
     The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
     fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail, and --rounds runs
     them with so many seeds, one after the other. few: it
-    says which are run with --few.
+    says which are run with --few. together: so many at a time, where they wait.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -452,9 +453,13 @@ def cases_main(names, run, seeded=False, few=None, **fabric):
     if few and args.few:
         chosen = few()
     rounds = [{"seed": args.seed + i} for i in range(args.rounds)] if seeded else [{}]
-    done = [run_case(args.build, name + "".join(f" --seed {seed}" for seed in own.values()),
-                     lambda lab, name=name: run(lab, name), **fabric, **own)
-            for own in rounds for name in chosen]
+
+    def passes(case):
+        own, name = case
+        return run_case(args.build, name + "".join(f" --seed {seed}" for seed in own.values()),
+                        lambda lab: run(lab, name), **fabric, **own)
+    with concurrent.futures.ThreadPoolExecutor(together) as pool:
+        done = list((pool.map if together > 1 else map)(passes, [(own, name) for own in rounds for name in chosen]))
     print(f"{sum(done)} passed, {len(done) - sum(done)} failed")
     return 0 if all(done) else 1
 
