@@ -79,7 +79,8 @@ def run_ctest(build, args):
 
 
 class SanitizerBuilds:
-    """The builds of what runs without the drop-in being preloaded, made one after the other beside other tests."""
+    """The builds of what runs without the drop-in being preloaded, made one after the other beside other tests, which come
+    first: what mostly waits leaves them time enough."""
 
     def __init__(self, jobs):
         self.jobs = jobs
@@ -97,7 +98,7 @@ class SanitizerBuilds:
             for argv in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja",
                           "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DSHIFT_SANITIZE=" + sanitizer],
                          ["ninja", "-C", folder, "-j", str(self.jobs)]):
-                done = subprocess.run(["nice", *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                done = subprocess.run(["nice", "-n", "19", *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       text=True, errors="replace", check=False)
                 if done.returncode:
                     self.failures[sanitizer] = done.stdout[-BUILD_TAIL:]
@@ -161,14 +162,17 @@ class Run:
 
 
 def run_all(run, args):
-    """What drives programs and NICs has the machine to itself, the rest shares it; also with the builds."""
+    """What drives programs and NICs has the machine to itself, the rest shares it; also with the builds. So do programs
+    that mostly wait (label calm)."""
     parallel = ("-j", str(args.jobs))
     builds = None if args.plain else SanitizerBuilds(args.jobs)
     run.lane(Lane("plain", args.build, ("-LE", ALONE, *parallel)))
+    calm = ("-j", str(min(args.jobs, CALM)))
+    run.lane(Lane("programs that wait", args.build, ("-L", "^calm$", *calm), second_chance=True))
     if builds:
         builds.await_all()
     run.lane(Lane("NICs", args.build, ("-L", "^simnic$")))
-    run.lane(Lane("programs", args.build, ("-L", "^e2e$", "-j", str(min(args.jobs, CALM))), second_chance=True))
+    run.lane(Lane("programs", args.build, ("-L", "^e2e$", "-LE", "^calm$"), second_chance=True))
     for sanitizer in SANITIZERS if builds else ():
         lane = Lane(sanitizer, builds.folder(sanitizer), ("-LE", ALONE, *parallel))
         if sanitizer in builds.failures:

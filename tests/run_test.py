@@ -35,7 +35,8 @@ class Outcome:
 
     def __init__(self, **tests):
         tests = {name.replace("__", "."): how for name, how in tests.items()}
-        tests.update({"unit": ("unit", 0), "nic": ("unit;simnic", 0), "e2e.calm": ("e2e", 0)})
+        tests.update({"unit": ("unit", 0), "nic": ("unit;simnic", 0), "e2e.calm": ("e2e;calm", 0),
+                      "e2e.alone": ("e2e", 0)})
         with tempfile.TemporaryDirectory(prefix="shift-run-") as folder:
             project(folder, tests)
             done = subprocess.run([sys.executable, RUN, folder, "--plain", "--jobs", "2", "--out", folder],
@@ -65,23 +66,29 @@ class Outcome:
 
 def test_all_pass():
     run = Outcome()
-    run.expect(0, "3 passed, 0 failed, 0 skipped")
+    run.expect(0, "4 passed, 0 failed, 0 skipped")
     run.require("minutes" in run.said.splitlines()[-2], "the minutes come before the closing line")
     run.require(not run.logs, "nothing flaked, and there is a log")
 
 
 def test_program_fails_once():
     run = Outcome(e2e__once=("e2e", 1))
-    run.expect(0, "4 passed, 0 failed, 0 skipped", "flaked: e2e.once")
+    run.expect(0, "5 passed, 0 failed, 0 skipped", "flaked: e2e.once")
     run.require("lead e2e.once" in run.logs["e2e.once.log"], "the first run's words are kept")
     run.require(run.runs["e2e.calm"] == 1, "only what failed runs again")
     first, *second = run.drawn["e2e.once.drawn"]
     run.require(second == [first], "the second run draws the same")
 
 
+def test_program_that_waits_fails_once():
+    run = Outcome(e2e__once=("e2e;calm", 1))
+    run.expect(0, "5 passed, 0 failed, 0 skipped", "flaked: e2e.once")
+    run.require(run.runs["e2e.alone"] == 1, "no test is in two lanes")
+
+
 def test_program_fails_twice():
     run = Outcome(e2e__twice=("e2e", 2))
-    run.expect(1, "3 passed, 1 failed, 0 skipped")
+    run.expect(1, "4 passed, 1 failed, 0 skipped")
     run.require(run.runs["e2e.twice"] == 2, "there is one second chance, no third")
     run.require(not run.logs, "a failure is no flake")
 
@@ -89,30 +96,30 @@ def test_program_fails_twice():
 def test_others_have_one_chance():
     for label in ("unit", "unit;simnic", "fuzz", "sanitizer", "unit;style"):
         run = Outcome(once=(label, 1))
-        run.expect(1, "3 passed, 1 failed, 0 skipped")
+        run.expect(1, "4 passed, 1 failed, 0 skipped")
         run.require(run.runs["once"] == 1, f"{label} ran again")
 
 
 def test_flake_beside_failure():
     run = Outcome(e2e__once=("e2e", 1), e2e__never=("e2e", ALWAYS))
-    run.expect(1, "4 passed, 1 failed, 0 skipped", "flaked: e2e.once")
+    run.expect(1, "5 passed, 1 failed, 0 skipped", "flaked: e2e.once")
 
 
 def test_skipped():
     run = Outcome(e2e__skip=("e2e", "skip"), skip=("unit", "skip"))
-    run.expect(0, "3 passed, 0 failed, 2 skipped")
+    run.expect(0, "4 passed, 0 failed, 2 skipped")
     run.require("e2e.skip (programs): no NIC" in run.said, "the reason is said")
 
 
 def test_no_build():
     done = subprocess.run([sys.executable, RUN, "/nonexistent", "--plain"], capture_output=True, text=True,
                           check=False)
-    if not done.returncode or done.stdout.splitlines()[-1] != "0 passed, 3 failed, 0 skipped":
+    if not done.returncode or done.stdout.splitlines()[-1] != "0 passed, 4 failed, 0 skipped":
         raise SystemExit("FAILED: no build folder\n" + done.stdout)
 
 
 def main():
-    for test in (test_all_pass, test_program_fails_once, test_program_fails_twice, test_others_have_one_chance,
+    for test in (test_all_pass, test_program_fails_once, test_program_that_waits_fails_once, test_program_fails_twice, test_others_have_one_chance,
                  test_flake_beside_failure, test_skipped, test_no_build):
         test()
         print("ok    ", test.__name__)
