@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Which NIC runs atomics: see home.h. */
+#include <string.h>
+
 #include "shiftlib/core/home.h"
 #include "shiftlib/core/internal.h"
 
@@ -123,28 +125,19 @@ static bool is_asked(const struct sc_home_member *m)
 }
 
 /* In so many steps from the peer's group is one that cannot be there; 0: there is none. */
-static uint8_t steps_to(const struct sc_home_member *m, uint8_t path)
+static uint8_t steps_to(uint32_t cannot, uint8_t path)
 {
-	return m->cannot >> (4 * path) & 15;
+	return cannot >> (4 * path) & 15;
 }
 
-/* 2: all that use atomics are there, or can go at once; 1: might; 0: one cannot. heeds: nor can its peer's group be there. */
-static int fit_for(const struct sc_home_group *g, uint8_t path, bool heeds)
+/* Set of paths where the peer's group cannot be. */
+static uint8_t told_off(uint32_t cannot)
 {
-	int fit = 2;
-	uint32_t i;
+	uint8_t path, paths = 0;
 
-	for (i = 0; i < g->n; i++) {
-		const struct sc_home_member *m = g->members[i];
-
-		if (!is_asked(m))
-			continue;
-		if (!(m->ok & bit(path)) || (heeds && steps_to(m, path)))
-			return 0;
-		if (m->path != path && !(m->steady & bit(path)))
-			fit = 1;
-	}
-	return fit;
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		paths |= steps_to(cannot, path) ? bit(path) : 0;
+	return SC_HOME_MUTANT(HEEDLESS) ? 0 : paths;
 }
 
 static bool anybody(const struct sc_home_group *g, bool (*is)(const struct sc_home_member *m))
@@ -167,30 +160,49 @@ static bool all_take_part(const struct sc_home_group *g)
 	return true;
 }
 
-static struct sc_home_fits fits_of(const struct sc_home_group *g, bool heeds)
+/* Two homes of which each would do, and neither goes to the other: both take the first then. */
+static bool is_apart(const struct sc_home_group *g, const struct sc_home_member *m)
 {
-	struct sc_home_fits fits = { .take_part = all_take_part(g) };
-	uint8_t path;
-
-	for (path = 0; path < SC_MAX_PATHS; path++) {
-		int fit = fit_for(g, path, heeds);
-
-		fits.ready |= fit == 2 ? bit(path) : 0;
-		fits.can |= fit ? bit(path) : 0;
-	}
-	return fits;
+	return m->cannot && (m->asked & bit(g->home));
 }
 
-/* Two homes of which each would do, and neither goes to the other: both take the first then. */
-static bool is_apart(const struct sc_home_group *g)
+static void add(struct sc_home_fits *fits, const struct sc_home_member *m, uint8_t can)
 {
+	fits->can &= can;
+	fits->ready &= can & (m->steady | bit(m->path));
+}
+
+/*
+ * heeded: without paths where their peers' groups cannot be. There may be thousands, most of which have heard the same as
+ * the one before: so one look at each. False: nobody is asked.
+ */
+static bool fits_of(const struct sc_home_group *g, struct sc_home_fits *own,
+		    struct sc_home_fits *heeded)
+{
+	bool any = false, take_part = all_take_part(g), apart = false;
+	uint32_t cannot = 0;
+	uint8_t off = 0;
 	uint32_t i;
 
-	for (i = 0; i < g->n; i++)
-		if (is_asked(g->members[i]) && g->members[i]->cannot &&
-		    (g->members[i]->asked & bit(g->home)))
-			return true;
-	return false;
+	*own = (struct sc_home_fits){ .ready = UINT8_MAX,
+				      .can = UINT8_MAX,
+				      .take_part = take_part };
+	*heeded = *own;
+	for (i = 0; i < g->n; i++) {
+		const struct sc_home_member *m = g->members[i];
+
+		if (!is_asked(m))
+			continue;
+		any = true;
+		if (m->cannot != cannot)
+			off = told_off(m->cannot);
+		cannot = m->cannot;
+		add(own, m, m->ok);
+		add(heeded, m, m->ok & (uint8_t)~off);
+		apart |= is_apart(g, m);
+	}
+	own->apart = heeded->apart = apart && !SC_HOME_MUTANT(APART);
+	return any;
 }
 
 static void hear_far(struct sc_home_far *far, uint8_t steps, uint64_t from)
@@ -205,33 +217,49 @@ static void hear_far(struct sc_home_far *far, uint8_t steps, uint64_t from)
 	}
 }
 
-/* Who cannot be there. Path 0 must be steady, too: the home does not go back before. */
-static struct sc_home_far far_from(const struct sc_home_group *g, uint8_t path)
+static void hear(struct sc_home_group *g, const struct sc_home_member *m)
 {
-	struct sc_home_far far = { 0 };
-	uint32_t i;
+	uint8_t path;
 
-	if (fit_for(g, path, false) < (path ? 1 : 2))
-		return (struct sc_home_far){ .steps = 1, .others = 1 };
-	for (i = 0; i < g->n; i++) {
-		const struct sc_home_member *m = g->members[i];
-		uint8_t steps = steps_to(m, path);
+	for (path = 0; path < SC_MAX_PATHS; path++) {
+		uint8_t steps = steps_to(m->cannot, path);
 
 		if (steps == SC_HOME_STEPS)
 			steps = SC_HOME_MUTANT(NO_END) ? SC_HOME_STEPS - 1 : 0;
-		if (steps && is_asked(m))
-			hear_far(&far, (uint8_t)(steps + 1), m->from);
+		if (steps)
+			hear_far(&g->far[path], (uint8_t)(steps + 1), m->from);
 	}
-	return far;
 }
 
-static void look_afar(struct sc_home_group *g)
+static void hear_all(struct sc_home_group *g)
 {
-	bool looks = !g->any && all_take_part(g);
+	const struct sc_home_member *before = NULL;
+	uint32_t i;
+
+	for (i = 0; i < g->n; i++) {
+		const struct sc_home_member *m = g->members[i];
+
+		if (!m->cannot || !is_asked(m))
+			continue;
+		if (!before || m->cannot != before->cannot || m->from != before->from)
+			hear(g, m);
+		before = m;
+	}
+}
+
+/* Path 0 must be steady, too: the home does not go back before. */
+static void look_afar(struct sc_home_group *g, const struct sc_home_fits *own)
+{
+	uint32_t can = (own->can & ~1u) | (own->ready & 1);
 	uint8_t path;
 
+	memset(g->far, 0, sizeof(g->far));
+	if (g->any || !own->take_part)
+		return;
+	hear_all(g);
 	for (path = 0; path < SC_MAX_PATHS; path++)
-		g->far[path] = looks ? far_from(g, path) : (struct sc_home_far){ 0 };
+		if (!(can & bit(path)))
+			g->far[path] = (struct sc_home_far){ .steps = 1, .others = 1 };
 }
 
 static uint8_t nearer(uint8_t a, uint8_t b)
@@ -258,14 +286,12 @@ uint32_t sc_home_cannot(const struct sc_home_group *g, const struct sc_home_memb
 	return cannot;
 }
 
-bool sc_home_fit(struct sc_home_group *g, struct sc_home_fits *fits)
+bool sc_home_fit(struct sc_home_group *g, struct sc_home_fits *own, struct sc_home_fits *heeded)
 {
-	look_afar(g);
-	*fits = fits_of(g, !SC_HOME_MUTANT(HEEDLESS));
-	if (!fits->can)
-		*fits = fits_of(g, false);
-	fits->apart = is_apart(g) && !SC_HOME_MUTANT(APART);
-	return anybody(g, is_asked);
+	bool asked = fits_of(g, own, heeded);
+
+	look_afar(g, own);
+	return asked;
 }
 
 uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
@@ -283,10 +309,10 @@ uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
 
 static uint8_t choose(struct sc_home_group *g)
 {
-	struct sc_home_fits fits;
+	struct sc_home_fits own, heeded;
 
-	(void)sc_home_fit(g, &fits);
-	return sc_home_choose(&fits, g->home);
+	(void)sc_home_fit(g, &own, &heeded);
+	return sc_home_choose(heeded.can ? &heeded : &own, g->home);
 }
 
 /* ---- the step ---------------------------------------------------------------------------------- */

@@ -138,8 +138,9 @@ struct sc_home_fits {
 void sc_home_heard(struct sc_home_member *member, const struct sc_msg_home *m);
 /* Something has changed. */
 void sc_home_step(struct sc_home_group *group);
-/* By paths. False: no member uses atomics, so each NIC will do. */
-bool sc_home_fit(struct sc_home_group *group, struct sc_home_fits *fits);
+/* By paths: of its members alone; and where their peers' groups can be. False: no member uses atomics, so each NIC will do. */
+bool sc_home_fit(struct sc_home_group *group, struct sc_home_fits *own,
+		 struct sc_home_fits *heeded);
 /* The default, 0, if all can be there; else one stays where one is, as long as that will do. */
 uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home);
 /* Set of paths whose NICs may execute atomics of some member. */

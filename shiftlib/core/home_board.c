@@ -45,18 +45,42 @@ static uint8_t far_of_others(const struct sc_home_seat *seat)
 	return far;
 }
 
+static uint8_t busy(const struct sc_home_group *group, bool apart)
+{
+	if (sc_home_at_rest(group))
+		return 0;
+	return apart ? 1 | SC_HOME_BUSY_APART : 1;
+}
+
+static uint32_t can_of_others(const struct sc_home_seat *seat)
+{
+	const struct sc_home_process *p = seat->board->process;
+	uint32_t i, can = ~0u;
+
+	for (i = 0; i < SC_HOME_PROCESSES; i++)
+		if (i != seat->me && p[i].taken)
+			can &= p[i].can;
+	return can;
+}
+
+/*
+ * Who heeds its peers as far as that leaves all processes a NIC takes the others none: so all that do are as many as can
+ * in the end, and what one says does not go back and forth.
+ */
 static void say(const struct sc_home_seat *seat, struct sc_home_group *group)
 {
 	struct sc_home_process *own = &seat->board->process[seat->me];
-	struct sc_home_fits fits;
+	struct sc_home_fits fits, heeded;
 	bool asked;
 
 	group->far_beside = far_of_others(seat);
-	asked = sc_home_fit(group, &fits);
+	asked = sc_home_fit(group, &fits, &heeded);
+	if (nics_of(seat, heeded.can) & can_of_others(seat))
+		fits = heeded;
 	own->ready = asked ? nics_of(seat, fits.ready) : ~0u;
 	own->can = asked ? nics_of(seat, fits.can) : ~0u;
 	own->takes_part = fits.take_part;
-	own->busy = !sc_home_at_rest(group);
+	own->busy = busy(group, fits.apart);
 	own->far = group->far[0].steps;
 }
 
@@ -71,6 +95,7 @@ static struct sc_home_fits fits_of_all(const struct sc_home_board *board)
 		fits.ready &= p->ready;
 		fits.can &= p->can;
 		fits.take_part = fits.take_part && p->takes_part;
+		fits.apart |= p->busy & SC_HOME_BUSY_APART;
 	}
 	return fits;
 }
@@ -114,7 +139,7 @@ static void claim(const struct sc_home_seat *seat, const struct sc_home_group *g
 	uint32_t nics = nics_of(seat, sc_home_may_run_any(group));
 
 	own->runs = SC_HOME_MUTANT(UNCLAIMED) ? own->runs & nics : nics;
-	own->busy = !sc_home_at_rest(group);
+	own->busy = busy(group, own->busy & SC_HOME_BUSY_APART);
 }
 
 bool sc_home_board_step(const struct sc_home_seat *seat, struct sc_home_group *group)

@@ -787,6 +787,63 @@ static void another_that_takes_no_part_is_named(void **state)
 	assert_int_equal(sc_home_board_silent(&seat), -1);
 }
 
+/* Two processes with one member each, which uses atomics. */
+struct two {
+	struct sc_home_board board;
+	struct sc_home_member member[2], *members[2];
+	struct sc_home_seat seat[2];
+	struct sc_home_group group[2];
+};
+
+static void two_come(struct two *two, uint8_t home)
+{
+	memset(two, 0, sizeof(*two));
+	two->board.home = home;
+	for (uint32_t i = 0; i < 2; i++) {
+		two->member[i] = (struct sc_home_member){
+			.bar_no = 1, .heard = true, .user = true, .path = home, .ok = 7, .steady = 7
+		};
+		two->members[i] = &two->member[i];
+		two->seat[i] = (struct sc_home_seat){ &two->board, i, PATHS, { 0, 1, 2 } };
+		two->group[i] = (struct sc_home_group){ .members = &two->members[i], .n = 1 };
+		two->board.process[i] = (struct sc_home_process){
+			.ready = ~0u, .can = ~0u, .taken = 1, .takes_part = 1
+		};
+	}
+}
+
+static void two_go(struct two *two, uint8_t home)
+{
+	for (uint32_t s = 0; s < 8; s++)
+		(void)sc_home_board_step(&two->seat[s & 1], &two->group[s & 1]);
+	assert_int_equal(two->board.home, home);
+}
+
+/* One's peer cannot be on path 0, the other's not on 2: when path 1 dies, better apart from one of them than from both. */
+static void processes_whose_peers_are_at_odds(void **state)
+{
+	struct two two;
+
+	two_come(&two, 1);
+	two.member[0].cannot = 1;
+	two.member[1].cannot = 1 << 8;
+	two_go(&two, 1);
+	two.member[0].ok = two.member[0].steady = 5;
+	two_go(&two, 0);
+}
+
+/* It has no reason not to be where they are, nor have they: both take the first but 0. */
+static void processes_come_to_a_peer_that_is_apart(void **state)
+{
+	struct two two;
+
+	two_come(&two, 2);
+	two.member[0].cannot = 1;
+	two_go(&two, 2);
+	two.member[0].asked = (uint8_t)~2u;
+	two_go(&two, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -795,6 +852,8 @@ int main(void)
 		cmocka_unit_test(both_ends_respond),
 		cmocka_unit_test(homes_in_a_row_or_a_circle),
 		cmocka_unit_test(processes_share_a_word),
+		cmocka_unit_test(processes_whose_peers_are_at_odds),
+		cmocka_unit_test(processes_come_to_a_peer_that_is_apart),
 		cmocka_unit_test(homes_that_look_at_each_other),
 		cmocka_unit_test(each_broken_rule_is_noticed),
 	};
