@@ -202,6 +202,7 @@ static bool fits_of(const struct sc_home_group *g, struct sc_home_fits *own,
 		apart |= is_apart(g, m);
 	}
 	own->apart = heeded->apart = apart && !SC_HOME_MUTANT(APART);
+	own->odds = true; /* if it is that which counts */
 	return any;
 }
 
@@ -296,7 +297,11 @@ bool sc_home_fit(struct sc_home_group *g, struct sc_home_fits *own, struct sc_ho
 
 uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home)
 {
-	if (!fits->take_part || fits->ready & 1)
+	if (!fits->take_part)
+		return 0;
+	if (fits->odds && (fits->can & 1u << home))
+		return home;
+	if (fits->ready & 1)
 		return 0;
 	if ((fits->ready & 1u << home) && !fits->apart)
 		return home;
@@ -461,11 +466,24 @@ void sc_home_step(struct sc_home_group *g)
 	say_why(g);
 }
 
+/*
+ * Where its peer's group is, if it goes there: to the first of two homes that it can be on, path 0 last. Else both would
+ * keep it where it is, on path 0 maybe, and all other members of both would wait for it.
+ */
+static uint8_t gives_way_to(const struct sc_home_group *g, const struct sc_home_member *m)
+{
+	uint8_t theirs = m->ok & (uint8_t) ~(m->asked | bit(0));
+
+	if (!(m->asked & bit(g->home)) || !theirs || SC_HOME_MUTANT(NO_WAY))
+		return 0;
+	return !g->home || !(m->ok & bit(g->home)) || __builtin_ctz(theirs) < g->home ? theirs : 0;
+}
+
 uint8_t sc_home_drained(const struct sc_home_group *g, const struct sc_home_member *m)
 {
 	if (g->any || !m->user || (!g->home && !odd(m->bar_no)))
 		return 0;
-	return (uint8_t)~bit(g->home);
+	return (uint8_t) ~(bit(g->home) | gives_way_to(g, m));
 }
 
 /* ---- both -------------------------------------------------------------------------------------- */

@@ -47,6 +47,7 @@ enum sc_home_mutant {
 	SC_HOME_MUTANT_APART,	 /* two that are apart stay where they are */
 	SC_HOME_MUTANT_ECHO,	 /* a group is told what it has said */
 	SC_HOME_MUTANT_NO_END,	 /* what is heard goes round for ever */
+	SC_HOME_MUTANT_NO_WAY,	 /* neither of two that are apart gives way */
 	SC_HOME_MUTANTS,
 };
 extern enum sc_home_mutant sc_home_mutant;
@@ -132,6 +133,7 @@ struct sc_home_fits {
 	uint32_t ready, can;
 	bool take_part; /* all do */
 	bool apart;	/* a peer's group is elsewhere, and has reason not to be on path 0 */
+	bool odds;	/* no NIC is left where all peers' groups can be: these are not heeded */
 };
 
 /* What the peer says. */
@@ -141,7 +143,10 @@ void sc_home_step(struct sc_home_group *group);
 /* By paths: of its members alone; and where their peers' groups can be. False: no member uses atomics, so each NIC will do. */
 bool sc_home_fit(struct sc_home_group *group, struct sc_home_fits *own,
 		 struct sc_home_fits *heeded);
-/* The default, 0, if all can be there; else one stays where one is, as long as that will do. */
+/*
+ * The default, 0, if all can be there; else one stays where one is, as long as that will do. So it does at odds: there it would
+ * tell nothing, its peers go home for that, and it go away with them again, for ever.
+ */
 uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home);
 /* Set of paths whose NICs may execute atomics of some member. */
 uint8_t sc_home_may_run_any(const struct sc_home_group *group);

@@ -45,11 +45,11 @@ static uint8_t far_of_others(const struct sc_home_seat *seat)
 	return far;
 }
 
-static uint8_t busy(const struct sc_home_group *group, bool apart)
+static uint8_t busy(const struct sc_home_group *group, uint8_t flags)
 {
 	if (sc_home_at_rest(group))
 		return 0;
-	return apart ? 1 | SC_HOME_BUSY_APART : 1;
+	return 1 | (flags & (SC_HOME_BUSY_APART | SC_HOME_BUSY_ODDS));
 }
 
 static uint32_t can_of_others(const struct sc_home_seat *seat)
@@ -80,7 +80,8 @@ static void say(const struct sc_home_seat *seat, struct sc_home_group *group)
 	own->ready = asked ? nics_of(seat, fits.ready) : ~0u;
 	own->can = asked ? nics_of(seat, fits.can) : ~0u;
 	own->takes_part = fits.take_part;
-	own->busy = busy(group, fits.apart);
+	own->busy = busy(group, (fits.apart ? SC_HOME_BUSY_APART : 0) |
+					(fits.odds ? SC_HOME_BUSY_ODDS : 0));
 	own->far = group->far[0].steps;
 }
 
@@ -96,6 +97,7 @@ static struct sc_home_fits fits_of_all(const struct sc_home_board *board)
 		fits.can &= p->can;
 		fits.take_part = fits.take_part && p->takes_part;
 		fits.apart |= p->busy & SC_HOME_BUSY_APART;
+		fits.odds |= p->busy & SC_HOME_BUSY_ODDS;
 	}
 	return fits;
 }
@@ -139,7 +141,7 @@ static void claim(const struct sc_home_seat *seat, const struct sc_home_group *g
 	uint32_t nics = nics_of(seat, sc_home_may_run_any(group));
 
 	own->runs = SC_HOME_MUTANT(UNCLAIMED) ? own->runs & nics : nics;
-	own->busy = busy(group, own->busy & SC_HOME_BUSY_APART);
+	own->busy = busy(group, own->busy);
 }
 
 bool sc_home_board_step(const struct sc_home_seat *seat, struct sc_home_group *group)

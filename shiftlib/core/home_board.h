@@ -22,7 +22,8 @@
 
 #define SC_HOME_NICS	   32 /* of a host; 0 is the default NIC of the board */
 #define SC_HOME_PROCESSES  256
-#define SC_HOME_BUSY_APART 2 /* as sc_home_fits.apart; earlier builds ask only whether it is 0 */
+#define SC_HOME_BUSY_APART 2 /* as in sc_home_fits; earlier builds ask only whether it is 0 */
+#define SC_HOME_BUSY_ODDS  4
 #define SC_HOME_NOWHERE	   SC_MAX_PATHS /* home of a group: the NIC is on none of its paths */
 
 /* What a process says. All zero: the place is free. In sets of NICs. */
@@ -30,7 +31,7 @@ struct sc_home_process {
 	uint32_t runs;	     /* may execute atomics of it: its claim */
 	uint32_t ready, can; /* as in sc_home_fits */
 	uint8_t taken, takes_part;
-	uint8_t busy; /* somebody wants to run them elsewhere, or is barred; SC_HOME_BUSY_APART */
+	uint8_t busy; /* somebody wants to run them elsewhere, or is barred; and SC_HOME_BUSY_ */
 	uint8_t far;  /* sc_home_far of NIC 0, without that of the others; 0 of earlier builds */
 };
 

@@ -9,6 +9,9 @@
  * Three have connections to each other in a row or in a circle: when faults stop, one default path stays dead, and all
  * go on, those of the others too, whose homes follow; and come home when it is well again.
  *
+ * Or any connections join several hosts, two of which may share the word, and any paths stay dead: then homes stand still
+ * in the end, nobody waits if there is a path for all, or though its homes are not apart. Some peers are of a version before.
+ *
  * Or the responders are processes of one host that share the word (core/home_board.h): no two NICs of all of them
  * may run atomics. They come late, and die at any moment: their queue pairs are there for a while longer.
  */
@@ -24,15 +27,10 @@
 #include "shiftlib/core/home_board.h"
 #include "tests/lib/random.h"
 
-enum { MEMBERS = 6, FEW = 4, ROW = 4, CIRCLE = 6, HOSTS = 3, PATHS = 3, EPOCHS = 400, WIRE = 64 };
-enum {
-	ROUNDS = 4000,
-	STEPS = 1500,
-	HEAL = 30000,
-	LAME = 20000,
-	STABLE = 300,
-	MUTANT_ROUNDS = 40000
-};
+enum { MEMBERS = 24, FEW = 4, ROW = 4, CIRCLE = 6, HOSTS = 5, FEW_HOSTS = 3, PATHS = 3 };
+enum { EPOCHS = 400, WIRE = 64 };
+enum { ROUNDS = 4000, MUTANT_ROUNDS = 40000, STEPS = 1500, HEAL = 30000, LAME = 20000 };
+enum { STABLE = 300, STILL = 40000 };
 
 struct conn {
 	struct sc_home_user user;
@@ -40,6 +38,8 @@ struct conn {
 	uint32_t host;	   /* that responds */
 	struct conn *twin; /* the same connection, as the other end responds; NULL: that does not */
 	uint8_t up, steady; /* its paths */
+	uint8_t lame;	    /* paths that stay dead, of many */
+	bool old;	    /* of a version that tells nothing */
 	uint32_t told;	    /* where the twin's group cannot be */
 	bool posts;	    /* its application does atomics */
 	bool foreign;	 /* it takes no part: it is where it is, and nobody can tell it anything */
@@ -62,7 +62,8 @@ struct host {
 	struct sc_home_member *members[MEMBERS];
 	struct sc_home_group group;
 	bool busy;
-	/* of one that shares */
+	bool shares; /* the word with others */
+	/* of one that does */
 	struct sc_home_seat seat;
 	bool dead;    /* it says and hears nothing any more */
 	bool cleared; /* ... and its queue pairs are gone, or it has not come yet */
@@ -73,6 +74,7 @@ enum kind {
 	ALONE,
 	TWO,	/* that are apart, with a connection to each other */
 	THREE,	/* ... in a row, or in a circle */
+	MANY,	/* ... anyhow */
 	SHARED, /* processes with one word */
 };
 
@@ -82,7 +84,7 @@ static struct world {
 	struct letter wire[WIRE];
 	struct sc_home_board board;
 	enum kind kind;
-	uint32_t n, n_letters, places;
+	uint32_t n, n_letters, places, hosts;
 	bool calm;
 	bool echoes; /* who said where it cannot be has heard it as another's */
 	bool lame;   /* ... but for path 0 of the first connection */
@@ -206,16 +208,16 @@ static void open_up(struct host *h, struct sc_home_member *m)
 	if ((m->bar_no & 1) && m->heard)
 		m->shut = false;
 	else if (!h->busy)
-		m->shut = w.kind == SHARED && !sc_home_board_enter(&h->seat);
+		m->shut = h->shares && !sc_home_board_enter(&h->seat);
 }
 
 static void step_of_group(struct host *h)
 {
-	if (w.kind == SHARED)
+	if (h->shares)
 		(void)sc_home_board_step(&h->seat, &h->group);
 	else
 		sc_home_step(&h->group);
-	h->busy = !sc_home_at_rest(&h->group) || (w.kind == SHARED && sc_home_board_busy(&w.board));
+	h->busy = !sc_home_at_rest(&h->group) || (h->shares && sc_home_board_busy(&w.board));
 }
 
 static void step(struct host *h)
@@ -239,7 +241,7 @@ static void step(struct host *h)
 static bool echoes(uint32_t told)
 {
 	for (uint32_t k = 0; k < PATHS && w.n == ROW; k++)
-		if ((told >> (4 * k) & 15) > HOSTS)
+		if ((told >> (4 * k) & 15) > FEW_HOSTS)
 			return true;
 	return false;
 }
@@ -249,7 +251,7 @@ static void tell_twin(struct conn *c)
 {
 	const struct sc_home_group *theirs = c->twin ? &w.host[c->twin->host].group : NULL;
 
-	if (!c->twin || !(w.calm || chance(50)))
+	if (!c->twin || c->old || !(w.calm || chance(50)))
 		return;
 	c->told = drained_there(c) ? sc_home_cannot(theirs, &c->twin->member) : 0;
 	w.echoes |= w.kind == THREE && echoes(c->told);
@@ -288,7 +290,8 @@ static void execute(struct conn *c)
 {
 	for (uint32_t e = c->member.quiesced; e <= c->active; e++)
 		if (c->in_flight[e] && chance(50)) {
-			c->in_flight[e]--;
+			c->in_flight[e] -=
+				w.calm ? 1 + random_below(&w.random, c->in_flight[e]) : 1;
 			w.ran++;
 		}
 }
@@ -343,6 +346,8 @@ static void begin_move(struct conn *c)
 	int to = target_of(c, drained);
 	struct conn *twin = c->twin;
 
+	if (to < 0) /* whatever it was for is gone */
+		(twin ? twin : c)->fenced = c->fenced = false;
 	if (c->member.epoch + 1 >= EPOCHS || to < 0 || (twin && !has_arrived(twin)))
 		return;
 	if (!(c->up & 1u << c->member.path)) {
@@ -363,7 +368,7 @@ static void come(struct conn *c)
 
 	if (!c->member.shut || h->busy)
 		return;
-	c->member.shut = w.kind == SHARED && !sc_home_board_enter(&h->seat);
+	c->member.shut = h->shares && !sc_home_board_enter(&h->seat);
 }
 
 static void move_on(struct conn *c)
@@ -434,6 +439,7 @@ static void sit_down(struct host *h)
 	w.board.process[h->seat.me] = (struct sc_home_process){
 		.ready = ~0u, .can = ~0u, .taken = true, .takes_part = true
 	};
+	h->shares = true;
 	h->dead = h->cleared = false;
 	h->busy = true; /* until it has looked */
 	h->group = (struct sc_home_group){ .members = h->members, .n = h->group.n };
@@ -504,7 +510,7 @@ static bool on_one_nic(void)
 	bool one = true;
 
 	for (uint32_t i = 0; i < w.n; i++)
-		if (w.kind == SHARED)
+		if (w.host[w.conn[i].host].shares)
 			nics[0] |= numbers(&w.conn[i]);
 		else
 			nics[w.conn[i].host] |= can_execute(&w.conn[i]);
@@ -515,9 +521,12 @@ static bool on_one_nic(void)
 
 static bool claimed(void)
 {
-	for (uint32_t i = 0; i < w.n; i++)
-		if (numbers(&w.conn[i]) & ~w.board.process[w.host[w.conn[i].host].seat.me].runs)
+	for (uint32_t i = 0; i < w.n; i++) {
+		const struct host *h = &w.host[w.conn[i].host];
+
+		if (h->shares && (numbers(&w.conn[i]) & ~w.board.process[h->seat.me].runs))
 			return false;
+	}
 	return true;
 }
 
@@ -527,7 +536,7 @@ static bool believed(void)
 	for (uint32_t i = 0; i < w.n; i++)
 		if (can_execute(&w.conn[i]) & ~sc_home_may_run(&w.conn[i].member))
 			return false;
-	return w.kind != SHARED || claimed();
+	return claimed();
 }
 
 static bool all_well(void)
@@ -569,8 +578,8 @@ static void act(void)
 		if (!w.calm && !w.host[c->host].dead && chance(8))
 			shake(c);
 		break;
-	case 5: step(&w.host[random_below(&w.random, HOSTS)]); break;
-	case 6: live_or_die(&w.host[random_below(&w.random, HOSTS)]); break;
+	case 5: step(&w.host[random_below(&w.random, w.hosts)]); break;
+	case 6: live_or_die(&w.host[random_below(&w.random, w.hosts)]); break;
 	default: deliver(); break;
 	}
 }
@@ -588,11 +597,11 @@ static void join(struct conn *c, uint32_t host)
 static void set_up_shared(void)
 {
 	for (uint32_t i = 0; i < w.n; i++)
-		join(&w.conn[i], i % HOSTS);
-	for (uint32_t h = 0; h < HOSTS; h++) {
+		join(&w.conn[i], i % FEW_HOSTS);
+	for (uint32_t h = 0; h < FEW_HOSTS; h++) {
 		w.host[h].dead = w.host[h].cleared = chance(30); /* it comes later */
 		if (w.host[h].dead) {
-			for (uint32_t i = h; i < w.n; i += HOSTS)
+			for (uint32_t i = h; i < w.n; i += FEW_HOSTS)
 				w.conn[i] = (struct conn){ .host = h };
 		} else {
 			sit_down(&w.host[h]);
@@ -606,9 +615,39 @@ static void set_up_three(void)
 {
 	w.n = chance(50) ? ROW : CIRCLE;
 	for (uint32_t i = 0; i < w.n; i++) {
-		join(&w.conn[i], (i + 1) / 2 % HOSTS);
+		join(&w.conn[i], (i + 1) / 2 % FEW_HOSTS);
 		w.conn[i].twin = &w.conn[i ^ 1];
 		w.conn[i].posts = true;
+	}
+}
+
+static void set_up_many(void)
+{
+	uint32_t lame = 20 + random_below(&w.random, 60), old = chance(20) ? 30 : 0;
+	uint32_t posts = chance(30) ? 70 : 100;
+	bool shared = chance(30);
+
+	for (uint32_t h = 0; h < 2 && shared; h++) {
+		sit_down(&w.host[h]);
+		(void)sc_home_board_enter(&w.host[h].seat);
+	}
+	w.n = 2 * (2 + random_below(&w.random, chance(60) ? 4 : MEMBERS / 2 - 1));
+	for (uint32_t i = 0; i < w.n; i += 2) {
+		uint32_t a = random_below(&w.random, HOSTS);
+		uint32_t b = (a + 1 + random_below(&w.random, HOSTS - 1)) % HOSTS;
+		struct conn *c = &w.conn[i];
+
+		join(&c[0], a);
+		join(&c[1], b);
+		if (chance(lame))
+			c->lame = (uint8_t)random_below(&w.random, (1 << PATHS) - 1);
+		c->old = chance(old);
+		for (uint32_t k = 0; k < 2; k++) {
+			c[k].lame = c->lame;
+			c[k].old = c->old;
+			c[k].twin = &c[1 - k];
+			c[k].posts = chance(posts);
+		}
 	}
 }
 
@@ -618,12 +657,15 @@ static void set_up(uint64_t seed, enum kind kind)
 	w.random = seed;
 	w.kind = kind;
 	w.n = 2 + random_below(&w.random, FEW - 1);
+	w.hosts = kind == MANY ? HOSTS : FEW_HOSTS;
 	for (uint32_t h = 0; h < HOSTS; h++)
 		w.host[h].group.members = w.host[h].members;
 	if (kind == SHARED)
 		set_up_shared();
 	if (kind == THREE)
 		set_up_three();
+	if (kind == MANY)
+		set_up_many();
 	for (uint32_t i = 0; i < w.n && kind < THREE; i++) {
 		struct conn *c = &w.conn[i];
 
@@ -640,9 +682,10 @@ static void calm_down(void)
 	w.calm = true;
 	for (uint32_t i = 0; i < w.n; i++)
 		w.conn[i].up = w.conn[i].steady = (1 << PATHS) - 1;
-	if (w.lame)
-		for (uint32_t i = 0; i < 2; i++)
-			w.conn[i].up = w.conn[i].steady = (1 << PATHS) - 2;
+	if (w.lame && w.kind == THREE)
+		w.conn[0].lame = w.conn[1].lame = 1;
+	for (uint32_t i = 0; i < w.n && w.lame; i++)
+		w.conn[i].up = w.conn[i].steady &= (uint8_t)~w.conn[i].lame;
 }
 
 /* One default path stays dead: nobody waits for ever. */
@@ -662,14 +705,86 @@ static const char *limp(void)
 	return since < STABLE ? "it waits for a home that nobody takes" : NULL;
 }
 
+/* Those that connections join, and that share, have a path that would do for all; each tells where it cannot be. */
+static bool would_do(void)
+{
+	uint8_t common[HOSTS];
+
+	memset(common, (1 << PATHS) - 1, sizeof(common));
+	for (uint32_t i = 0; i < w.n * HOSTS; i++) {
+		const struct conn *c = &w.conn[i % w.n];
+		uint8_t *a = &common[c->host], *b = &common[c->twin->host];
+
+		*a = *b = *a & *b & (uint8_t)~c->lame;
+		if (!*a || c->old || w.host[c->host].shares)
+			return false;
+	}
+	return true;
+}
+
+/* A home of which nobody has reason to be elsewhere, or a right to run atomics there, which is not taken back. */
+static bool good_home(const struct host *h)
+{
+	uint8_t home = (uint8_t)(1u << h->group.home);
+
+	for (uint32_t i = 0; i < w.n; i++) {
+		const struct sc_home_member *m = &w.conn[i].member;
+
+		if (&w.host[w.conn[i].host] != h)
+			continue;
+		if ((w.conn[i].lame & home) || w.conn[i].old ||
+		    (m->granted && (sc_home_may_run(m) & ~home & ~1)))
+			return false;
+	}
+	return !h->shares;
+}
+
+static bool waits_for_nothing(const struct conn *c)
+{
+	const struct host *a = &w.host[c->host], *b = &w.host[c->twin->host];
+
+	return c->posts && !allowed(c) && a->group.home == b->group.home && good_home(a) &&
+	       good_home(b);
+}
+
+/* Whatever stays dead. */
+static const char *settle(void)
+{
+	uint32_t since = 0, still = 0, homes;
+
+	w.lame = true;
+	calm_down();
+	for (uint32_t s = 0;
+	     s < 10 * STILL && still < STILL && (since < STABLE || still < STILL / 4); s++) {
+		homes = w.homes;
+		act();
+		if (!on_one_nic())
+			return "two NICs can execute atomics, while paths stay dead";
+		since = all_go_on() ? since + 1 : 0;
+		still = homes == w.homes ? still + 1 : 0;
+	}
+	w.lame = false;
+	if (since >= STABLE)
+		return NULL;
+	if (still < STILL)
+		return "homes never stand still";
+	for (uint32_t i = 0; i < w.n; i++)
+		if (waits_for_nothing(&w.conn[i]))
+			return "it waits though its homes are not apart";
+	return would_do() ? "it waits though a path would do for all" : NULL;
+}
+
 /* NULL, or what does not hold. safety: whether it comes home is not looked at. */
 static const char *round_of(bool safety)
 {
+	uint32_t heal = w.kind == MANY ? 20 * HEAL : HEAL;
 	bool well = false;
 
-	for (uint32_t s = 0; s < STEPS + HEAL && !well; s++) {
+	for (uint32_t s = 0; s < STEPS + heal && !well; s++) {
 		if (s == STEPS) {
-			const char *wrong = w.kind == THREE ? limp() : NULL;
+			const char *wrong = w.kind == THREE  ? limp()
+					    : w.kind == MANY ? settle()
+							     : NULL;
 
 			if (wrong)
 				return wrong;
@@ -689,7 +804,8 @@ static const char *round_of(bool safety)
 
 static void rounds(uint64_t seed, enum kind kind)
 {
-	uint32_t n = kind == THREE ? ROUNDS / 4 : ROUNDS; /* they are longer */
+	/* those of more hosts are longer */
+	uint32_t n = kind == MANY ? ROUNDS / 80 : kind == THREE ? ROUNDS / 4 : ROUNDS;
 	uint32_t grants = 0, lifts = 0, homes = 0, deaths = 0;
 	const char *wrong;
 
@@ -726,6 +842,11 @@ static void homes_in_a_row_or_a_circle(void **state)
 	rounds(random_seed("home of three"), THREE);
 }
 
+static void homes_of_many(void **state)
+{
+	rounds(random_seed("home of many"), MANY);
+}
+
 static void processes_share_a_word(void **state)
 {
 	rounds(random_seed("home of processes"), SHARED);
@@ -749,7 +870,7 @@ static void homes_that_look_at_each_other(void **state)
 static enum kind kind_for(enum sc_home_mutant mutant)
 {
 	if (mutant >= SC_HOME_MUTANT_HEEDLESS)
-		return THREE;
+		return mutant == SC_HOME_MUTANT_NO_WAY ? MANY : THREE;
 	return mutant >= SC_HOME_MUTANT_OTHERS_UNSEEN ? SHARED : ALONE;
 }
 
@@ -764,7 +885,7 @@ static void each_broken_rule_is_noticed(void **state)
 		sc_home_mutant = (enum sc_home_mutant)m;
 		for (r = 0; r < MUTANT_ROUNDS && !wrong; r++) {
 			set_up(seed + r, kind_for((enum sc_home_mutant)m));
-			wrong = round_of(w.kind != THREE);
+			wrong = round_of(w.kind != THREE && w.kind != MANY);
 		}
 		sc_home_mutant = SC_HOME_MUTANT_NONE;
 		if (!wrong)
@@ -844,6 +965,21 @@ static void processes_come_to_a_peer_that_is_apart(void **state)
 	two_go(&two, 1);
 }
 
+/* No NIC is left where all peers can be: it stays, as on path 0 it would say nothing, and all begin anew. */
+static void at_odds_it_stays(void **state)
+{
+	struct two two;
+
+	two_come(&two, 1);
+	two.member[0].cannot = 0x111;
+	two.group[0].home = 1;
+	sc_home_step(&two.group[0]);
+	assert_int_equal(two.group[0].home, 1);
+	two_go(&two, 1);
+	two.member[0].cannot = 0;
+	two_go(&two, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -851,9 +987,11 @@ int main(void)
 		cmocka_unit_test(one_nic_at_a_time),
 		cmocka_unit_test(both_ends_respond),
 		cmocka_unit_test(homes_in_a_row_or_a_circle),
+		cmocka_unit_test(homes_of_many),
 		cmocka_unit_test(processes_share_a_word),
 		cmocka_unit_test(processes_whose_peers_are_at_odds),
 		cmocka_unit_test(processes_come_to_a_peer_that_is_apart),
+		cmocka_unit_test(at_odds_it_stays),
 		cmocka_unit_test(homes_that_look_at_each_other),
 		cmocka_unit_test(each_broken_rule_is_noticed),
 	};
