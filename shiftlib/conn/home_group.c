@@ -221,7 +221,7 @@ static void home_follow(struct home_group *group, struct sh_qp *qp)
 {
 	struct sc_home_member *m = &qp->paths.home.member;
 	uint8_t drained = sc_home_drained(&group->core, m);
-	uint32_t cannot = drained ? sc_home_cannot(&group->core, m) : 0;
+	uint32_t cannot = sc_home_cannot(&group->core, m);
 
 	if (m->news)
 		sh_home_tell(qp);

@@ -273,7 +273,7 @@ uint32_t sc_home_cannot(const struct sc_home_group *g, const struct sc_home_memb
 	uint32_t cannot = 0;
 	uint8_t path;
 
-	if (!g->home)
+	if (!g->home || !m->user)
 		return 0;
 	for (path = 0; path < SC_MAX_PATHS; path++) {
 		const struct sc_home_far *far = &g->far[path];

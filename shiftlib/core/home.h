@@ -152,7 +152,10 @@ uint8_t sc_home_choose(const struct sc_home_fits *fits, uint8_t home);
 uint8_t sc_home_may_run_any(const struct sc_home_group *group);
 /* Nobody is barred: nothing to do before somebody wants something. */
 bool sc_home_at_rest(const struct sc_home_group *group);
-/* What its peer is told of paths where the home cannot be, behind sc_home_step(): four bits for each, as in sc_home_far. */
+/*
+ * What its peer is told of paths where the home cannot be, behind sc_home_step(): four bits for each, as in sc_home_far. 0 where
+ * nothing is asked of the peer.
+ */
 uint32_t sc_home_cannot(const struct sc_home_group *group, const struct sc_home_member *member);
 /* Set of paths that count as drained for it. */
 uint8_t sc_home_drained(const struct sc_home_group *group, const struct sc_home_member *member);

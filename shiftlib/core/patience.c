@@ -8,26 +8,30 @@
  */
 #include "shiftlib/core/internal.h"
 
+static uint64_t at_least_the_retries(const struct sc_config *cfg, uint64_t ns)
+{
+	return cfg->retry_time_ns > ns && !SC_MUTANT(IMPATIENT) ? cfg->retry_time_ns : ns;
+}
+
+/* The operator's. */
+static uint64_t within_the_limit(const struct sc_config *cfg, uint64_t ns)
+{
+	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
+}
+
 static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
 {
 	const struct sc_config *cfg = &c->config;
 
 	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
 		ns = SC_LAZY_PATIENCE * cfg->deadline_ns;
-	if (cfg->retry_time_ns > ns && !SC_MUTANT(IMPATIENT))
-		ns = cfg->retry_time_ns;
-	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
-	return cfg->limit_ns && cfg->limit_ns < ns ? cfg->limit_ns : ns;
+	ns = at_least_the_retries(cfg, ns) + SC_LIFETIMES * cfg->packet_lifetime_ns;
+	return within_the_limit(cfg, ns);
 }
 
-/* A peer that is stopped has as long as the QP would retry, unless the operator says otherwise. */
 uint64_t sc_patience_ns(const struct sc_config *config)
 {
-	uint64_t ns = config->deadline_ns;
-
-	if (config->retry_time_ns > ns)
-		ns = config->retry_time_ns;
-	return config->limit_ns && config->limit_ns < ns ? config->limit_ns : ns;
+	return within_the_limit(config, at_least_the_retries(config, config->deadline_ns));
 }
 
 static uint64_t patience(const struct sc_conn *c)

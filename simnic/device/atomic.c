@@ -113,9 +113,8 @@ static uint64_t by_nic(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *pkt)
 	*atomic = (struct sn_atomic){ .nic = qp->dev->nic,
 				      .qp = qp,
 				      .at = at,
+				      .seen = seen,
 				      .value = value,
-				      .add = pkt->atomic_a,
-				      .compare = pkt->atomic_b,
 				      .adds = pkt->op == SN_PKT_FETCH_ADD,
 				      .due_ns = sn_engine.now_ns + APART_NS };
 	sn_engine.n_atomics++;
@@ -135,14 +134,13 @@ uint64_t sn_atomic_execute(struct sn_qp *qp, uint64_t *at, const struct sn_pkt *
 /* Its process was stopped between read and write, and passed over: what was written since then is not undone. */
 static void land_late(const struct sn_atomic *atomic)
 {
-	uint64_t seen;
+	uint64_t now;
 
 	nic_own(atomic->nic);
-	seen = __atomic_load_n(atomic->at, __ATOMIC_ACQUIRE);
-	if (atomic->adds)
-		__atomic_store_n(atomic->at, seen + atomic->add, __ATOMIC_RELEASE);
-	else if (seen == atomic->compare)
-		__atomic_store_n(atomic->at, atomic->value, __ATOMIC_RELEASE);
+	now = __atomic_load_n(atomic->at, __ATOMIC_ACQUIRE);
+	if (atomic->adds || now == atomic->seen)
+		__atomic_store_n(atomic->at, now + (atomic->value - atomic->seen),
+				 __ATOMIC_RELEASE);
 	else
 		fprintf(stderr, "simnic: a swap is told that was overtaken while its process was "
 				"stopped\n");

@@ -16,7 +16,7 @@ struct sn_atomic {
 	struct sn_nic *nic; /* NULL: none is under way */
 	const struct sn_qp *qp;
 	uint64_t *at, due_ns;
-	uint64_t value, add, compare; /* what is written; of which it is made */
+	uint64_t seen, value; /* the word as it was, and what is written */
 	bool adds;
 };
 

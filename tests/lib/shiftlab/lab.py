@@ -432,9 +432,9 @@ def draw(names, n):
 def cases_main(names, run, seeded=False, few=None, together=1, **fabric):
     """
     The main() of a file of cases: runs those that were asked for, or all, by run(lab, name), on a
-    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail, and --rounds runs
-    them with so many seeds, one after the other. few: it
-    says which are run with --few. together: so many at a time, where they wait.
+    fabric each. Its exit status. seeded: they draw from lab.seed, which names those that fail, and
+    --rounds runs them with so many seeds, one after the other. few: it says which are run with --few.
+    together: so many at a time, where they wait.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)

@@ -253,7 +253,7 @@ static void tell_twin(struct conn *c)
 
 	if (!c->twin || c->old || !(w.calm || chance(50)))
 		return;
-	c->told = drained_there(c) ? sc_home_cannot(theirs, &c->twin->member) : 0;
+	c->told = sc_home_cannot(theirs, &c->twin->member);
 	w.echoes |= w.kind == THREE && echoes(c->told);
 }
 
