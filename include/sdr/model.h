@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * How long a reliable Write takes, by link, scheme and size: from its first injection until its last
- * acknowledgement is back. Pure functions; any thread may call them.
+ * acknowledgement is back. All chunks count as full ones, but that of a Write which is shorter than a chunk. Pure functions; any
+ * thread may call them.
  */
 #ifndef SDR_MODEL_H
 #define SDR_MODEL_H

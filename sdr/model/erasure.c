@@ -34,13 +34,20 @@ static double at_least(double n, double i, double p)
 	return fmin(1, total);
 }
 
+/* The log of the chance that group i of an XOR's m can be decoded: those j of k data with j mod m = i, and their parity. */
+static double log_group(double k, double m, double i, double p)
+{
+	double bad = at_least(floor((k - 1 - i) / m) + 2, 2, p);
+
+	return bad < 1 ? log1p(-bad) : -INFINITY;
+}
+
 static double lost_xor(double k, double m, double p)
 {
 	double log_good = 0;
 
-	/* Of k data, those j with j mod m = i, and their parity. */
 	for (double i = 0; i < fmin(m, k); i++)
-		log_good += log1p(-at_least(floor((k - 1 - i) / m) + 2, 2, p));
+		log_good += log_group(k, m, i, p);
 	return -expm1(log_good);
 }
 
@@ -52,14 +59,24 @@ static double missing_mds(double k, double m, double p)
 
 static double missing_xor(double k, double m, double p)
 {
-	double log_none = log1p(-p), all = 0, sum = 0, size, log_group;
+	double log_none = log1p(-p), all = 0, hopeless = 0, sum = 0, size, log_good, others;
 
-	for (double i = 0; i < fmin(m, k); i++)
-		all += log1p(-at_least(floor((k - 1 - i) / m) + 2, 2, p));
+	for (double i = 0; i < fmin(m, k); i++) {
+		log_good = log_group(k, m, i, p);
+		if (isinf(log_good))
+			hopeless++;
+		else
+			all += log_good;
+	}
 	for (double i = 0; i < fmin(m, k); i++) {
 		size = floor((k - 1 - i) / m) + 1;
-		log_group = log1p(-at_least(size + 1, 2, p));
-		sum += size * p * -expm1(all - log_group + size * log_none);
+		log_good = log_group(k, m, i, p);
+		/* Of the other groups, which may be hopeless as well. */
+		if (isinf(log_good))
+			others = hopeless > 1 ? -INFINITY : all;
+		else
+			others = hopeless > 0 ? -INFINITY : all - log_good;
+		sum += size * p * -expm1(others + size * log_none);
 	}
 	return sum;
 }
@@ -128,7 +145,7 @@ void sdr_mixture_init(struct sdr_mixture *x, double chunks, double t_inj, double
 	x->patience = (1 + scheme->fto_rtts) * rtt;
 	add_kinds(x, chunks, parity, loss, scheme, &log_good, &missing);
 	x->lost = -expm1(log_good / x->count);
-	x->fallback = -expm1(log_good);
+	x->fallback = fmax(0, -expm1(log_good)); /* not -0 */
 	x->repeats =
 		scheme->whole || x->lost <= 0 ? chunks / x->count : missing / (x->count * x->lost);
 	if (x->lost > 0)

@@ -12,7 +12,7 @@ enum { BISECTIONS = 60 };
 
 /* What a question is about, in the units of the distributions. */
 struct asked {
-	const struct sdr_scheme *scheme;
+	struct sdr_scheme scheme; /* whose chunk is no longer than the Write */
 	double chunks, t_inj, loss, rtt;
 	union {
 		struct sdr_repeat repeat;
@@ -62,14 +62,18 @@ static bool makes_sense(const struct sdr_link *link, const struct sdr_scheme *s,
 	       isfinite(s->fto_rtts) && (s->kind == SDR_SCHEME_EC || s->tail_rtts > 0);
 }
 
-static bool ask(struct asked *a, const struct sdr_link *link, const struct sdr_scheme *s,
+static bool ask(struct asked *a, const struct sdr_link *link, const struct sdr_scheme *scheme,
 		uint64_t bytes)
 {
+	const struct sdr_scheme *s = &a->scheme;
+
+	a->scheme = *scheme;
+	if (bytes < s->chunk)
+		a->scheme.chunk = (uint32_t)bytes;
 	if (!makes_sense(link, s, bytes)) {
 		errno = EINVAL;
 		return false;
 	}
-	a->scheme = s;
 	a->chunks = (double)((bytes - 1) / s->chunk + 1);
 	a->t_inj = s->chunk * 8.0 / link->rate_bps;
 	a->loss = chunk_loss(link, s);
@@ -91,7 +95,7 @@ static bool ask(struct asked *a, const struct sdr_link *link, const struct sdr_s
 
 static double mean_of(const struct asked *a)
 {
-	switch (a->scheme->kind) {
+	switch (a->scheme.kind) {
 	case SDR_SCHEME_SR:
 	case SDR_SCHEME_NACK: return sdr_repeat_mean(&a->repeat);
 	case SDR_SCHEME_EC: return sdr_mixture_mean(&a->mixture);
@@ -102,7 +106,7 @@ static double mean_of(const struct asked *a)
 
 static double cdf_of(const struct asked *a, double t)
 {
-	switch (a->scheme->kind) {
+	switch (a->scheme.kind) {
 	case SDR_SCHEME_SR:
 	case SDR_SCHEME_NACK: return sdr_repeat_cdf(&a->repeat, t);
 	case SDR_SCHEME_EC: return sdr_mixture_cdf(&a->mixture, t);
@@ -114,7 +118,7 @@ static double cdf_of(const struct asked *a, double t)
 /* The least time, and how far to look on from there. */
 static double least_of(const struct asked *a, double *step)
 {
-	switch (a->scheme->kind) {
+	switch (a->scheme.kind) {
 	case SDR_SCHEME_SR:
 	case SDR_SCHEME_NACK: *step = a->repeat.wait; return a->repeat.end + a->rtt;
 	case SDR_SCHEME_EC: *step = a->mixture.patience + a->rtt; return a->mixture.end + a->rtt;

@@ -23,7 +23,7 @@ static const struct {
 enum { CANDIDATES = sizeof(candidates) / sizeof(*candidates) };
 
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
-	       double max_sent, struct sdr_choice *choice)
+	       enum sdr_code_kind code, double max_sent, struct sdr_choice *choice)
 {
 	/* The estimate is of chunks already. */
 	struct sdr_link link = { rate_bps, (double)e->srtt_ns / 1e9, e->loss, chunk };
@@ -34,6 +34,7 @@ int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, ui
 	for (int i = 0; i < CANDIDATES; i++) {
 		schemes[i] = sdr_scheme_make(candidates[i].kind, chunk, candidates[i].k,
 					     candidates[i].m);
+		schemes[i].code = code;
 		/* What we play: repeats take their time, and only what misses is repeated. */
 		schemes[i].serial = true;
 		schemes[i].whole = false;

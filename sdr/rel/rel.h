@@ -183,8 +183,9 @@ struct sdr_choice {
 	const char *reason;
 };
 
+/* code: of those that may be chosen. */
 int sdr_choose(const struct sdr_estimate *e, double rate_bps, uint32_t chunk, uint64_t bytes,
-	       double max_sent, struct sdr_choice *choice);
+	       enum sdr_code_kind code, double max_sent, struct sdr_choice *choice);
 /*
  * Bytes of a chunk, where the application names none: a packet, so that nothing is sent again, or restored, but what was lost; more
  * where an ACK could not tell of all chunks of a message otherwise. tools/sdr/model.c has the same rule.

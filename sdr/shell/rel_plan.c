@@ -33,7 +33,7 @@ static int choose(struct sdr_rel *rel, uint64_t bytes, struct sdr_plan *plan)
 	e.srtt_ns = rtt_of(rel);
 	if (e.loss <= 0)
 		e.loss = 1e-3; /* nothing is known: parity is cheap */
-	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes,
+	err = sdr_choose(&e, rate_of(rel), sdr_chunk_bytes(rel->qp), bytes, rel->attr.code,
 			 most < room ? most : room, &choice);
 	if (err)
 		return err;

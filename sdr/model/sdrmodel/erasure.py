@@ -27,10 +27,16 @@ def lost_mds(k, m, p):
     return at_least(k + m, m + 1, p)
 
 
+def logs_xor(k, m, p):
+    """Parity i is the XOR of all data j with j mod m = i: one loss is made good in each such group. By group: how many data, and
+    the log of the chance that they can be had."""
+    sizes = [len(range(i, k, m)) for i in range(min(m, k))]
+    bad = [at_least(n + 1, 2, p) for n in sizes]
+    return list(zip(sizes, [math.log1p(-b) if b < 1 else -math.inf for b in bad]))
+
+
 def lost_xor(k, m, p):
-    """Parity i is the XOR of all data j with j mod m = i: one loss is made good in each such group."""
-    log_good = sum(math.log1p(-at_least(len(range(i, k, m)) + 1, 2, p)) for i in range(min(m, k)))
-    return -math.expm1(log_good)
+    return -math.expm1(sum(log for _, log in logs_xor(k, m, p)))
 
 
 def missing_mds(k, m, p):
@@ -39,10 +45,16 @@ def missing_mds(k, m, p):
 
 
 def missing_xor(k, m, p):
-    log_none, sizes = math.log1p(-p), [len(range(i, k, m)) for i in range(min(m, k))]
-    logs = [math.log1p(-at_least(n + 1, 2, p)) for n in sizes]
+    log_none, groups = math.log1p(-p), logs_xor(k, m, p)
+    finite = sum(log for _, log in groups if log > -math.inf)
+    hopeless = sum(log == -math.inf for _, log in groups)
+
+    def others(log):
+        if log == -math.inf:
+            return -math.inf if hopeless > 1 else finite
+        return -math.inf if hopeless else finite - log
     # One of a group is lost, and that is made good where nothing else of it is, and all other groups are good.
-    return sum(n * p * -math.expm1(sum(logs) - log + n * log_none) for n, log in zip(sizes, logs))
+    return sum(n * p * -math.expm1(others(log) + n * log_none) for n, log in groups)
 
 
 LOST = {"mds": (lost_mds, missing_mds), "xor": (lost_xor, missing_xor)}

@@ -66,12 +66,30 @@ def ideal(link, scheme, size):
     return chunks_of(scheme, size) * inject_s(link, scheme) + link.rtt_s
 
 
+def fitted(link, scheme, size):
+    """The scheme with a chunk that is no longer than the Write. ValueError: one of the three makes no sense."""
+    scheme = scheme._replace(chunk=min(scheme.chunk, size))
+    for makes_sense, what in (
+            (size >= 1 and scheme.chunk >= 1 and link.packet >= 1, "sizes are 1 at least"),
+            (0 < link.rate_bps < math.inf and 0 < link.rtt_s < math.inf, "a rate and a round trip are above 0"),
+            (0 <= link.loss < 1, "a loss is 0 to below 1"),
+            (scheme.kind in ("sr", "nack", "ec", "hybrid"), "a scheme is sr, nack, ec or hybrid; RC: packets.rc()"),
+            (scheme.kind in ("sr", "nack") or scheme.k >= 1 <= scheme.m and scheme.code in ("mds", "xor"),
+             "a code is mds or xor, k and m are 1 at least")):
+        if not makes_sense:
+            raise ValueError(f"{what}: {link} {scheme} {size}")
+    if chunk_loss(link, scheme) >= 1:
+        raise ValueError(f"every chunk is lost: {link} {scheme}")
+    return scheme
+
+
 def predict(link, scheme, size):
-    """The distribution of the time of a Write: mean(), cdf(t), quantile(q)."""
+    """The distribution of the time of a Write: mean(), cdf(t), quantile(q). ValueError: see fitted()."""
     # pylint: disable=import-outside-toplevel
     from .erasure import Erasure
     from .hybrid import Hybrid
     from .retransmit import Retransmit
+    scheme = fitted(link, scheme, size)
     chunks, t_inj, loss = chunks_of(scheme, size), inject_s(link, scheme), chunk_loss(link, scheme)
     if scheme.kind in ("sr", "nack"):
         return Retransmit.of(chunks, t_inj, loss, link.rtt_s, scheme)

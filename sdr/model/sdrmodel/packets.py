@@ -8,7 +8,7 @@ import math
 
 from .erasure import parts, submessages
 from .hybrid import tail_chunks
-from .link import chunk_loss, chunks_of, inject_s
+from .link import chunk_loss, chunks_of, fitted, inject_s
 from .losses import Losses
 
 EARLY = 1e-12   # two times that differ by rounding only
@@ -176,6 +176,7 @@ def hybrid(link, scheme, size, random, burst, interleave=True):
 
 
 def play(link, scheme, size, random, burst=1.0, interleave=None):
+    scheme = fitted(link, scheme, size)
     if scheme.kind in ("sr", "nack"):
         return retransmit(link, scheme, size, random, burst)
     if scheme.kind == "ec":
@@ -183,9 +184,16 @@ def play(link, scheme, size, random, burst=1.0, interleave=None):
     return hybrid(link, scheme, size, random, burst, interleave is not False)[0]
 
 
-def rc(link, scheme, size, random, burst=1.0, timer=0.067):
+def rc_timer_s(rtt_s):
+    """The least local ACK timeout (4.096 us times a power of two) above two round trips: what sdr_perf --against rc sets."""
+    return 4.096e-6 * 2 ** max(1, math.floor(math.log2(2 * rtt_s / 4.096e-6)) + 1)
+
+
+def rc(link, scheme, size, random, burst=1.0, timer=None):
     """Go-back-N: the responder names a gap once; what it then waits for, if lost again, the requester's timer
     finds. Everything behind a loss goes again."""
+    scheme = fitted(link, scheme, size)
+    timer = timer or rc_timer_s(link.rtt_s)
     line = Line(link, scheme, random, burst)
     left, named = chunks_of(scheme, size), False
     while left:

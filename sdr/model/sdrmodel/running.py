@@ -7,7 +7,7 @@ of sdr/shell/rel_plan.c, the submessages those of sdr/rel/hybrid.c. A packet her
 import heapq
 import math
 
-from .link import chunks_of
+from .link import chunks_of, fitted
 from .packets import Line, Repeater, decodable
 
 SLACK_S = 5e-3      # of timers
@@ -95,6 +95,7 @@ class Coded:
 
 def write_s(link, scheme, size, random):
     """The time of one Write, from its first packet to the sender's knowing."""
+    scheme = fitted(link, scheme, size)
     line, chunks = Line(link, scheme, random), chunks_of(scheme, size)
     holes = Holes(line, scheme, random)
     tail = {"ec": chunks, "hybrid": min(chunks, int(TAIL_RTTS * link.rtt_s / line.t_inj) + 1)}.get(scheme.kind, 0)

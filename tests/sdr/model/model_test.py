@@ -100,7 +100,8 @@ def packets_point(random):
 
 
 def c_points(args, random):
-    asked = [points.point(random) + (random.choice((0, 0.5, 0.9, 0.99, 0.999, 0.99999)),) for _ in range(args.points)]
+    asked = [random.choice((points.point, points.odd_point))(random) + (random.choice((0, 0.5, 0.9, 0.99, 0.999, 0.99999)),)
+             for _ in range(args.points)]
     answers = points.ask_c(args.program, [points.line(*p) for p in asked])
     check(len(answers) == len(asked), f"{len(answers)} answers to {len(asked)} questions")
     worst = 0.0

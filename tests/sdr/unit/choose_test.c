@@ -14,7 +14,7 @@ static struct sdr_choice choose(double loss, uint64_t bytes, double max_sent)
 	struct sdr_estimate e = { .srtt_ns = 25000000, .loss = loss };
 	struct sdr_choice c;
 
-	assert_int_equal(sdr_choose(&e, 400e9, 4096, bytes, max_sent, &c), 0);
+	assert_int_equal(sdr_choose(&e, 400e9, 4096, bytes, SDR_CODE_MDS, max_sent, &c), 0);
 	assert_true(c.p999_s > 0 && c.p999_s <= c.runner_up_s * 1.0011);
 	assert_non_null(c.reason);
 	return c;
@@ -49,6 +49,43 @@ static void test_best(void **state)
 		}
 }
 
+/* An XOR of so many losses decodes too seldom: what is chosen is the best of what is played, by that code. */
+static void test_code(void **state)
+{
+	struct sdr_estimate e = { .srtt_ns = 25000000, .loss = 1e-2 };
+	struct sdr_choice mds, xor;
+
+	assert_int_equal(sdr_choose(&e, 1e9, 4096, 8 << 20, SDR_CODE_MDS, 1.3, &mds), 0);
+	assert_int_equal(sdr_choose(&e, 1e9, 4096, 8 << 20, SDR_CODE_XOR, 1.3, &xor), 0);
+	assert_int_equal(mds.scheme.kind, SDR_SCHEME_EC);
+	assert_int_not_equal(xor.scheme.kind, SDR_SCHEME_EC);
+	assert_int_equal(xor.scheme.code, SDR_CODE_XOR);
+	assert_true(xor.p999_s > mds.p999_s);
+}
+
+/* Of a Write that is shorter than a chunk only its own bytes take time, and can be lost. */
+static void test_short(void **state)
+{
+	struct sdr_scheme s = sdr_scheme_make(SDR_SCHEME_SR, 256 << 10, 0, 0);
+	struct sdr_link slow = { 1e6, 25e-3, 0, 4096 }, lossy = { 1e9, 1e-3, 1e-2, 4096 };
+
+	assert_true(fabs(sdr_model_mean(&slow, &s, 100) - (0.025 + 100 * 8 / 1e6)) < 1e-9);
+	assert_true(fabs(sdr_model_mean(&lossy, &s, 1 << 10) / 1.04e-3 - 1) < 0.01);
+}
+
+/* Where groups of an XOR are lost for certain, as far as numbers tell that. */
+static void test_hopeless(void **state)
+{
+	struct sdr_link link = { 1e9, 25e-3, 0.4, 4096 };
+	struct sdr_scheme s = sdr_scheme_make(SDR_SCHEME_HYBRID, 4096, 128, 1);
+
+	s.code = SDR_CODE_XOR;
+	assert_true(fabs(sdr_model_mean(&link, &s, 8 << 20) / 0.4333 - 1) < 0.001);
+	assert_true(fabs(sdr_model_fallback(&link, &s, 8 << 20) - 1) < 1e-9);
+	link.loss = 0; /* never -0 */
+	assert_false(signbit(sdr_model_fallback(&link, &s, 8 << 20)));
+}
+
 static void test_nonsense(void **state)
 {
 	struct sdr_estimate e = { 0 };
@@ -56,7 +93,7 @@ static void test_nonsense(void **state)
 	struct sdr_link link = { 1e9, 25e-3, 1e-3, 4096 };
 	struct sdr_scheme s = sdr_scheme_make(SDR_SCHEME_EC, 4096, 0, 8);
 
-	assert_int_equal(sdr_choose(&e, 1e9, 4096, 1 << 20, 2, &c),
+	assert_int_equal(sdr_choose(&e, 1e9, 4096, 1 << 20, SDR_CODE_MDS, 2, &c),
 			 -EINVAL); /* no round trip is known */
 	errno = 0;
 	assert_true(isnan(sdr_model_mean(&link, &s, 1 << 20)));
@@ -112,9 +149,10 @@ static void test_estimates(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_choices),	  cmocka_unit_test(test_best),
-		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_extremes),
-		cmocka_unit_test(test_estimates),
+		cmocka_unit_test(test_choices),	 cmocka_unit_test(test_best),
+		cmocka_unit_test(test_nonsense), cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_code),	 cmocka_unit_test(test_short),
+		cmocka_unit_test(test_hopeless), cmocka_unit_test(test_estimates),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
