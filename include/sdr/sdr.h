@@ -102,7 +102,7 @@ int sdr_qp_destroy(struct sdr_qp *qp);
 int sdr_qp_info_get(struct sdr_qp *qp, void *info, size_t *len);
 /*
  * -EBADMSG: these are not an end's bytes; -EPROTONOSUPPORT: of another version; -EPROTO: attributes differ, and sdr_qp_why() says
- * which.
+ * which: another end may be tried. Else, -ENOMEM and the like, the connection can only be destroyed.
  */
 int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len);
 
@@ -129,7 +129,8 @@ int sdr_send_stream_continue(struct sdr_send_req *send, const struct sdr_part *p
 int sdr_send_stream_end(struct sdr_send_req *send);
 /*
  * 1: all has left the buffer, and the handle is gone; 0: not yet; else the handle is gone, too: -ECANCELED: the receive is
- * no more; -EMSGSIZE: it is shorter; -EIO, ...
+ * no more; -EMSGSIZE: it is shorter; -EIO: the connection has failed, or each device by which it could go was lost since its receive
+ * was posted, though they are well again; ...
  */
 int sdr_send_poll(struct sdr_send_req *send);
 

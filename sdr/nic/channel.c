@@ -9,10 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-	SEND_DEPTH = 1024,
-	SIGNAL_EVERY = 16, /* sends; the last of a call is signaled, too */
-};
+enum { SIGNAL_EVERY = 16 }; /* sends; the last of a call is signaled, too */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -60,12 +57,13 @@ static int refill(struct sdr_channel *c)
 	return 0;
 }
 
-int sdr_channel_open(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t recv_depth)
+int sdr_channel_open(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t send_depth,
+		     uint32_t recv_depth)
 {
 	int err;
 
 	memset(c, 0, sizeof(*c));
-	c->send_depth = least(SEND_DEPTH, nic->max_wr);
+	c->send_depth = least(send_depth, least(nic->max_wr, nic->max_cqe));
 	c->recv_depth = least(recv_depth, least(nic->max_wr, nic->max_cqe));
 	c->send_cq = ibv_create_cq(nic->verbs, (int)c->send_depth, NULL, NULL, 0);
 	c->recv_cq = ibv_create_cq(nic->verbs, (int)c->recv_depth, NULL, NULL, 0);

@@ -49,7 +49,7 @@ void sdr_nic_address(const struct sdr_nic *nic, const struct sdr_peer *peer,
 
 /* ---- channel.c: packets ---------------------------------------------------------------------- */
 
-enum { SDR_BURST = 32 };
+enum { SDR_BURST = 32, SDR_SEND_DEPTH = 1024 };
 
 struct sdr_channel {
 	struct ibv_qp *qp;
@@ -65,7 +65,8 @@ struct sdr_packet_out {
 	uint32_t length, lkey, rkey, imm;
 };
 
-int sdr_channel_open(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t recv_depth);
+int sdr_channel_open(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t send_depth,
+		     uint32_t recv_depth);
 void sdr_channel_close(struct sdr_channel *c);
 int sdr_channel_connect(struct sdr_channel *c, const struct sdr_nic *nic,
 			const struct sdr_peer *peer, uint32_t qpn);

@@ -29,7 +29,9 @@ static int window_open(struct sdr_changer *c, const struct sdr_slots *s, uint32_
 
 	if (!nic->windows)
 		return -EOPNOTSUPP;
-	err = sdr_channel_open(&c->channel, nic, 1);
+	/* All slots may be opened, and closed, before an answer is looked for. */
+	err = sdr_channel_open(&c->channel, nic,
+			       2 * s->n > SDR_SEND_DEPTH ? 2 * s->n : SDR_SEND_DEPTH, 1);
 	if (!err)
 		err = sdr_channel_connect(&c->channel, nic, &self, c->channel.qp->qp_num);
 	if (err)

@@ -127,6 +127,12 @@ struct sdr_rails {
 	bool shut;	    /* by any: memory is the user's again */
 };
 
+/* When the program polled last, how far its rounds are apart, in the mean, and when the core is to hear of the time. */
+struct sdr_rounds {
+	uint64_t at, gap_ns, tick_at;
+	bool stale; /* datagrams may have waited for a program that paused: they tell no times */
+};
+
 struct sdr_qp {
 	struct sdr_qp *next;
 	struct sdr_context *ctx;
@@ -156,7 +162,8 @@ struct sdr_qp {
 
 	uint32_t connection, peer_connection, sequence;
 	uint32_t peer_sent_us, peer_at_us; /* the last time that the peer told, and when */
-	uint64_t now, tick_at, pace_at;
+	uint64_t now, pace_at;
+	struct sdr_rounds rounds;
 	bool urgent; /* the core has something to say */
 	struct sdr_estimate estimate;
 	struct sdr_rel *rel;
@@ -208,12 +215,6 @@ void sdr_rejoin_hear(struct sdr_qp *qp, const struct sdr_ctrl_join *said);
 void sdr_rails_join(struct sdr_qp *qp); /* before queue pairs are closed: waits for the workers */
 int sdr_rail_connect(struct sdr_qp *qp, uint32_t rail, struct sdr_peer *peer, const uint32_t *qpn,
 		     uint32_t control_qpn);
-/* mac.c: of control datagrams, behind their bytes; where no key was given, nothing */
-uint64_t sdr_mac(const uint8_t key[SDR_MAC_KEY], const void *text, size_t n);
-size_t sdr_mac_size(const struct sdr_qp *qp);
-size_t sdr_mac_put(const struct sdr_qp *qp, void *datagram, size_t n); /* the new length */
-/* n: in: with the signature, out: without. */
-bool sdr_mac_check(const struct sdr_qp *qp, const void *datagram, size_t *n);
 /* send.c */
 void sdr_send_allowed(struct sdr_qp *qp, const struct sdr_action *a);
 void sdr_send_let_go(struct sdr_send_req *send);

@@ -4,7 +4,7 @@
  * enough where each guess costs a datagram. Whoever does not know the key can repeat what was said, which is harmless, and
  * say nothing of his own.
  */
-#include "sdr/shell/internal.h"
+#include "sdr/shell/mac.h"
 
 #include <endian.h>
 #include <string.h>

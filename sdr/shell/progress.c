@@ -9,7 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#define TICK_NS 200000ull
+#define TICK_NS	 200000ull
+#define PAUSE_NS 10000000ull /* at least; shorter ones are a busy machine's */
+
+enum { PAUSE_GAPS = 8 };
 
 uint64_t sdr_clock_ns(void)
 {
@@ -89,8 +92,9 @@ static void tell_unbound(struct sdr_qp *qp)
 
 static int poll_all(struct sdr_qp *qp)
 {
-	int sum = sdr_rails_poll(qp) + poll_slots(qp);
+	int heard = sdr_rails_poll(qp), sum = heard + poll_slots(qp);
 
+	qp->rounds.stale &= heard > 0; /* all that had waited is read */
 	for (uint32_t i = 0; i < qp->n_channels; i++)
 		if (!sdr_rail_dead(qp, i % qp->attr.channels))
 			sum += poll_channel(qp, i);
@@ -102,10 +106,10 @@ static void tick(struct sdr_qp *qp)
 {
 	struct sdr_event e = { .type = SDR_EVENT_TICK };
 
-	if (qp->now < qp->tick_at && !qp->urgent)
+	if (qp->now < qp->rounds.tick_at && !qp->urgent)
 		return;
 	qp->urgent = false;
-	qp->tick_at = qp->now + TICK_NS;
+	qp->rounds.tick_at = qp->now + TICK_NS;
 	sdr_qp_step(qp, &e);
 	sdr_rails_say(qp);
 }
@@ -120,6 +124,20 @@ static void shut(struct sdr_qp *qp)
 		sdr_rel_failed(qp->rel);
 }
 
+/*
+ * A program that polls seldom, but at all times, has round trips as long as that, and timers by them are right. One that polls
+ * without a break, and then not for a second, has not.
+ */
+static void note_pause(struct sdr_rounds *r, uint64_t now)
+{
+	uint64_t gap = r->at ? now - r->at : 0;
+
+	if (gap > PAUSE_NS && gap > PAUSE_GAPS * r->gap_ns)
+		r->stale = true;
+	r->gap_ns = (7 * r->gap_ns + gap) / 8;
+	r->at = now;
+}
+
 int sdr_qp_progress(struct sdr_qp *qp)
 {
 	bool more;
@@ -132,6 +150,7 @@ int sdr_qp_progress(struct sdr_qp *qp)
 		shut(qp);
 		return 0;
 	}
+	note_pause(&qp->rounds, qp->now);
 	n = poll_all(qp);
 	sdr_rails_look(qp);
 	more = qp->error ? false : qp->rel ? sdr_rel_progress(qp->rel) : sdr_sends_inject(qp);

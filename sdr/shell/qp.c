@@ -211,7 +211,7 @@ static int make_channels(struct sdr_qp *qp)
 
 	for (uint32_t i = 0; i < n && !err; i++) {
 		err = sdr_channel_open(&qp->channels[i], nic_of(qp, i % qp->attr.channels),
-				       qp->attr.recv_depth);
+				       SDR_SEND_DEPTH, qp->attr.recv_depth);
 		qp->n_channels += !err;
 	}
 	return err;
@@ -419,8 +419,6 @@ static int connect_to(struct sdr_qp *qp, const struct sdr_blob *own, struct sdr_
 	bool other_chunk = own->chunk != qp->attr.chunk_size;
 	int err = 0;
 
-	if (!is_chunk(own->chunk, sdr_mtu_bytes(mtu)))
-		return -EINVAL;
 	qp->attr.chunk_size = own->chunk;
 	qp->rails.mtu = mtu;
 	qp->rails.peer_qkey = other->qkey;
@@ -439,18 +437,23 @@ SDR_API int sdr_qp_connect(struct sdr_qp *qp, const void *remote, size_t len)
 	struct sdr_blob own, other;
 	int err;
 
-	if (qp->connected)
-		return -EISCONN;
+	if (qp->connected || qp->error)
+		return qp->connected ? -EISCONN : qp->error;
 	describe(qp, &own);
 	err = sdr_blob_read(&other, remote, len);
 	if (!err)
 		settle_chunk(&own, &other);
 	if (!err && !fits(qp, &own, &other))
 		err = -EPROTO;
-	if (!err)
-		err = connect_to(qp, &own, &other);
+	if (!err &&
+	    !is_chunk(own.chunk,
+		      sdr_mtu_bytes(own.mtu < other.mtu ? own.mtu : (enum ibv_mtu)other.mtu)))
+		err = -EINVAL;
 	if (err)
 		return err;
+	qp->error = connect_to(qp, &own, &other); /* what was half made anew stays so */
+	if (qp->error)
+		return qp->error;
 	qp->peer_connection = other.connection;
 	sdr_rails_begin(qp);
 	qp->connected = true;

@@ -34,7 +34,7 @@ static void close_channel(struct sdr_channel *c)
 static int open_channel(struct sdr_channel *c, const struct sdr_nic *nic, uint32_t depth)
 {
 	uint64_t posted = c->posted;
-	int err = sdr_channel_open(c, nic, depth);
+	int err = sdr_channel_open(c, nic, SDR_SEND_DEPTH, depth);
 
 	c->posted = c->completed = posted;
 	return err;

@@ -50,9 +50,9 @@ void sdr_rel_pieces(const struct sdr_rel *rel, const struct sdr_plan *p,
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int make_code(struct sdr_rel *rel, uint8_t **code, struct sdr_mr **mr)
+static int make_code(struct sdr_rel *rel, uint32_t chunks, uint8_t **code, struct sdr_mr **mr)
 {
-	size_t size = (size_t)rel->parity_max * sdr_chunk_bytes(rel->qp);
+	size_t size = (size_t)chunks * sdr_chunk_bytes(rel->qp);
 
 	if (posix_memalign((void **)code, 4096, size)) {
 		*code = NULL;
@@ -62,13 +62,21 @@ static int make_code(struct sdr_rel *rel, uint8_t **code, struct sdr_mr **mr)
 	return *mr ? 0 : -errno;
 }
 
+/* Of what this end sends. What it receives may be coded whatever its own scheme is. */
+static bool is_coded(const struct sdr_rel *rel)
+{
+	return rel->attr.scheme != SDR_SCHEME_SR && rel->attr.scheme != SDR_SCHEME_NACK;
+}
+
 static int make_writer(struct sdr_rel *rel, struct sdr_writer *w)
 {
 	uint32_t words = sdr_words(rel->chunks_max);
 
 	w->acked = calloc(words, sizeof(*w->acked));
 	w->wanted = calloc(words, sizeof(*w->wanted));
-	return w->acked && w->wanted ? make_code(rel, &w->code, &w->code_mr) : -ENOMEM;
+	if (!w->acked || !w->wanted)
+		return -ENOMEM;
+	return make_code(rel, is_coded(rel) ? rel->parity_max : 1, &w->code, &w->code_mr);
 }
 
 static int make_reader(struct sdr_rel *rel, struct sdr_reader *r)
@@ -83,7 +91,7 @@ static int make_reader(struct sdr_rel *rel, struct sdr_reader *r)
 	m->subs = calloc(rel->chunks_max, sizeof(*m->subs));
 	if (!m->have || !m->want || !m->have_parity || !m->asked || !m->subs)
 		return -ENOMEM;
-	return make_code(rel, &r->code, &r->code_mr);
+	return make_code(rel, rel->parity_max, &r->code, &r->code_mr);
 }
 
 /* How much parity a Write of all chunks may have: at least one chunk, as no receive is empty. */
@@ -93,10 +101,51 @@ static int measure(struct sdr_rel *rel)
 
 	rel->chunks_max = (uint32_t)((rel->qp->attr.max_msg_size + chunk - 1) / chunk);
 	parity = ((uint64_t)rel->chunks_max * rel->attr.m + rel->attr.k - 1) / rel->attr.k;
-	if (!parity || rel->attr.scheme == SDR_SCHEME_SR || rel->attr.scheme == SDR_SCHEME_NACK)
-		parity = 1;
-	rel->parity_max = (uint32_t)parity;
+	rel->parity_max = (uint32_t)(parity ? parity : 1);
+	parity = rel->parity_max;
 	return parity * chunk > sdr_msg_room(rel->qp) ? -EINVAL : 0;
+}
+
+static void free_code(uint8_t *code, struct sdr_mr *mr)
+{
+	sdr_mr_free(mr);
+	free(code);
+}
+
+static void let_go(struct sdr_req *req)
+{
+	if (req->used)
+		req->mr->uses--;
+	req->used = false;
+}
+
+/* What sdr_rel_ready() makes. */
+static void unmake(struct sdr_rel *rel)
+{
+	for (uint32_t i = 0; rel->writers && i < rel->attr.writes; i++) {
+		struct sdr_writer *w = &rel->writers[i];
+
+		free(w->acked);
+		free(w->wanted);
+		free_code(w->code, w->code_mr);
+		w->acked = w->wanted = NULL;
+		w->code = NULL;
+		w->code_mr = NULL;
+	}
+	for (uint32_t i = 0; rel->readers && i < rel->attr.writes; i++) {
+		struct sdr_reader *r = &rel->readers[i];
+		struct sdr_rx_memory *m = &r->memory;
+
+		free(m->have);
+		free(m->want);
+		free(m->have_parity);
+		free(m->asked);
+		free(m->subs);
+		free_code(r->code, r->code_mr);
+		r->memory = (struct sdr_rx_memory){ 0 };
+		r->code = NULL;
+		r->code_mr = NULL;
+	}
 }
 
 /* Once connected: then the chunk's size is known. */
@@ -116,20 +165,9 @@ int sdr_rel_ready(struct sdr_rel *rel)
 			err = make_reader(rel, &rel->readers[i]);
 	}
 	rel->made = !err;
+	if (err)
+		unmake(rel);
 	return err;
-}
-
-static void free_code(uint8_t *code, struct sdr_mr *mr)
-{
-	sdr_mr_free(mr);
-	free(code);
-}
-
-static void let_go(struct sdr_req *req)
-{
-	if (req->used)
-		req->mr->uses--;
-	req->used = false;
 }
 
 static void rel_free(struct sdr_rel *rel)
@@ -138,21 +176,7 @@ static void rel_free(struct sdr_rel *rel)
 		let_go(&rel->writers[i].req);
 		let_go(&rel->readers[i].req);
 	}
-	for (uint32_t i = 0; rel->writers && i < rel->attr.writes; i++) {
-		free(rel->writers[i].acked);
-		free(rel->writers[i].wanted);
-		free_code(rel->writers[i].code, rel->writers[i].code_mr);
-	}
-	for (uint32_t i = 0; rel->readers && i < rel->attr.writes; i++) {
-		struct sdr_rx_memory *m = &rel->readers[i].memory;
-
-		free(m->have);
-		free(m->want);
-		free(m->have_parity);
-		free(m->asked);
-		free(m->subs);
-		free_code(rel->readers[i].code, rel->readers[i].code_mr);
-	}
+	unmake(rel);
 	free(rel->writers);
 	free(rel->readers);
 	free(rel->scratch);
@@ -180,7 +204,8 @@ static bool makes_sense(const struct sdr_qp *qp, const struct sdr_rel_attr *a)
 	return a->scheme >= SDR_SCHEME_AUTO && a->scheme <= SDR_SCHEME_HYBRID &&
 	       a->code <= SDR_CODE_XOR && a->k <= SDR_CODE_CHUNKS && a->m <= a->k &&
 	       a->k + a->m <= SDR_CODE_CHUNKS && a->max_sent >= 1 &&
-	       !(a->writes & (a->writes - 1)) && a->writes <= qp->attr.max_msgs / 2;
+	       !(a->writes & (a->writes - 1)) && a->writes <= qp->attr.max_msgs / 2 &&
+	       a->writes <= SDR_RESULTS; /* an answer that was lost is given again */
 }
 
 SDR_API struct sdr_rel *sdr_rel_create(struct sdr_qp *qp, const struct sdr_rel_attr *attr)
@@ -326,22 +351,13 @@ void sdr_rel_forget_keys(struct sdr_rel *rel, uint32_t nic)
 	}
 }
 
-static void fail(struct sdr_rel *rel, struct sdr_req *req)
-{
-	if (!req->used || req->over)
-		return;
-	req->status = rel->qp->error;
-	req->over = true;
-	rel->qp->counts.failed++;
-}
-
-/* The connection is no more. What is only read is not waited for beyond a Write's time. */
+/* The connection is no more, and nothing reaches its buffers. What both ends have agreed on before stays so. */
 void sdr_rel_failed(struct sdr_rel *rel)
 {
+	if (!rel->qp->rails.shut || !rel->made)
+		return;
 	for (uint32_t i = 0; i < rel->attr.writes; i++) {
-		if (rel->qp->rails.shut || rel->qp->now >= rel->writers[i].tx.deadline)
-			fail(rel, &rel->writers[i].req);
-		if (rel->qp->rails.shut)
-			fail(rel, &rel->readers[i].req);
+		sdr_writer_failed(rel, &rel->writers[i]);
+		sdr_reader_failed(rel, &rel->readers[i]);
 	}
 }

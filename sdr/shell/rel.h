@@ -83,9 +83,11 @@ int sdr_rel_plan(struct sdr_rel *rel, uint64_t bytes, uint32_t imm, struct sdr_p
 void sdr_writer_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
 bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick);
 void sdr_writers_skip(struct sdr_rel *rel);
+void sdr_writer_failed(struct sdr_rel *rel, struct sdr_writer *w);
 /* rel_recv.c */
 void sdr_reader_hear(struct sdr_rel *rel, const struct sdr_ctrl *c);
 bool sdr_reader_progress(struct sdr_rel *rel, struct sdr_reader *r);
 void sdr_readers_skip(struct sdr_rel *rel);
+void sdr_reader_failed(struct sdr_rel *rel, struct sdr_reader *r);
 
 #endif

@@ -130,6 +130,16 @@ static void finish(struct sdr_rel *rel, struct sdr_reader *r)
 	rel->qp->counts.failed += !done;
 }
 
+/* Behind the connection's end. The sender may have been told that all has come. */
+void sdr_reader_failed(struct sdr_rel *rel, struct sdr_reader *r)
+{
+	if (!r->req.used || r->req.over)
+		return;
+	if (r->rx.state == SDR_RX_OPEN)
+		sdr_rx_refuse(&r->rx, rel->qp->error);
+	finish(rel, r);
+}
+
 bool sdr_reader_progress(struct sdr_rel *rel, struct sdr_reader *r)
 {
 	struct sdr_rel_actions a;

@@ -149,6 +149,13 @@ static void learn(struct sdr_rel *rel, const struct sdr_writer *w)
 	}
 }
 
+static void over(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	w->req.status = w->tx.state == SDR_TX_DONE ? 0 : w->tx.status;
+	w->req.over = true;
+	learn(rel, w);
+}
+
 /*
  * When the last packet has left, the buffer is the user's again, and both messages are ended: not sooner, as an id rests for
  * the lifetime of packets that have left.
@@ -164,10 +171,17 @@ static bool finish(struct sdr_rel *rel, struct sdr_writer *w)
 		sdr_qp_step(rel->qp, &e); /* -EINVAL: its receive is gone */
 	}
 	rel->qp->urgent = true;
-	w->req.status = w->tx.state == SDR_TX_DONE ? 0 : w->tx.status;
-	w->req.over = true;
-	learn(rel, w);
+	over(rel, w);
 	return true;
+}
+
+/* Behind the connection's end. The receiver may have said that all has come. */
+void sdr_writer_failed(struct sdr_rel *rel, struct sdr_writer *w)
+{
+	if (!w->req.used || w->req.over)
+		return;
+	sdr_tx_fail(&w->tx, rel->qp->error);
+	over(rel, w);
 }
 
 bool sdr_writer_progress(struct sdr_rel *rel, struct sdr_writer *w, bool tick)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* What the core wants done, what is told to the peer, and what is heard from it. */
+#include "sdr/shell/mac.h"
 #include "sdr/shell/rel.h"
 
 #include <string.h>
@@ -125,10 +126,15 @@ void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *actions)
 	}
 }
 
+/* What waited here for a round that came late says how long that was, and neither end may take it for the link's. */
 static void learn_clock(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
 {
 	uint32_t rtt = us(qp->now) - h->echo_us;
 
+	if (qp->rounds.stale) {
+		qp->peer_sent_us = 0;
+		return;
+	}
 	qp->peer_sent_us = h->sent_us;
 	qp->peer_at_us = us(qp->now);
 	if (h->echo_us && rtt < 60u * 1000 * 1000)

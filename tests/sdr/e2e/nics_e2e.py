@@ -58,6 +58,27 @@ def late(lab, rounds=int(os.environ.get("SDR_LATE_ROUNDS", "1000" if LONG else "
         pair.end()
 
 
+def displaced(lab):
+    """A message whose receive was posted before both NICs failed, one after the other, and came back: no key of it is left. Its send
+    says so, it does not wait for ever, and what is posted then goes as ever."""
+    for backend in draw(BACKENDS, 3 if LONG else 1):
+        with Lab(lab.out, nics=2, seed=1) as wide:
+            pair = Late(wide, backend, 2 if backend == "root" else 1, nics=2)
+            pair.say(0, "post 0", "POSTED")
+            for nic in 0, 1:
+                wide.fault("nic-unplug", f"h0/mlx5_{nic}")
+                time.sleep(.2)
+                wide.ctl("heal", f"h0/mlx5_{nic}")
+                for end in 0, 1:
+                    pair.say(end, f"joined {nic + 1}", "JOINED")
+            pair.say(1, "displaced 0", "DISPLACED")
+            pair.say(0, "complete", "COMPLETED")
+            pair.say(0, "post 1", "POSTED")
+            pair.say(1, "send 1", "SENT")
+            pair.say(0, "whole", "WHOLE")
+            pair.end()
+
+
 def waiting(lab):
     """What still waits in the sender's NIC has not begun its lifetime: the id is not used again, however short that is."""
     pair = Late(lab, "stage", 1, patience_s=2)
@@ -273,7 +294,7 @@ def named(lab):
         lab.ctl("heal", "h1/mlx5_0")
 
 
-CASES = {case.__name__: case for case in (late, waiting, pulled, back, left, given_back, several, unequal, named)}
+CASES = {case.__name__: case for case in (late, waiting, displaced, pulled, back, left, given_back, several, unequal, named)}
 
 if __name__ == "__main__":
     os.environ["SIMNIC_DEVX"] = "1"     # as kernels grant it: a root's key is made by it

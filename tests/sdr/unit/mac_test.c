@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sdr/shell/internal.h"
+#include "sdr/shell/mac.h"
 
 static struct sdr_qp qp;
 

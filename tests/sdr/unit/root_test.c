@@ -61,7 +61,8 @@ static int start(void **state)
 	struct sdr_peer self;
 
 	memset(model, 0, sizeof(model));
-	if (sdr_nic_open(&nic, "mlx5_1", 1, 0) || sdr_channel_open(&channel, &nic, 64))
+	if (sdr_nic_open(&nic, "mlx5_1", 1, 0) ||
+	    sdr_channel_open(&channel, &nic, SDR_SEND_DEPTH, 64))
 		return -1;
 	self = (struct sdr_peer){ .gid = nic.gid, .lid = nic.lid, .mtu = nic.mtu };
 	if (sdr_channel_connect(&channel, &nic, &self, channel.qp->qp_num))

@@ -187,6 +187,37 @@ static void await_lost(void)
 	say("LOST", 0);
 }
 
+static uint64_t joined;
+
+static int has_joined(void)
+{
+	struct sdr_stats stats;
+
+	return sdr_qp_stats(qp, &stats) ? -EINVAL : stats.nics_joined >= joined;
+}
+
+static void await_joined(uint64_t n)
+{
+	joined = n;
+	until(has_joined, "a NIC that is used again");
+	say("JOINED", n);
+}
+
+static int end_displaced(void)
+{
+	int ret = sdr_send_poll(send_req);
+
+	return ret == -EIO ? 1 : ret == 1 ? -EINVAL : ret;
+}
+
+/* No NIC has a place for it any more. */
+static void do_displaced(uint64_t n)
+{
+	until(begin_send, "send");
+	until(end_displaced, "the end of a send that has no place");
+	say("DISPLACED", n);
+}
+
 /* Its end is not waited for. */
 static void do_start(uint64_t n)
 {
@@ -241,6 +272,10 @@ static void obey(char *line)
 		look_whole();
 	else if (!strncmp(line, "lost", 4))
 		await_lost();
+	else if (!strncmp(line, "joined", 6))
+		await_joined(n);
+	else if (!strncmp(line, "displaced", 9))
+		do_displaced(n);
 	else if (!strncmp(line, "start", 5))
 		do_start(n);
 	else if (!strncmp(line, "fail", 4))

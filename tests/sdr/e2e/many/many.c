@@ -89,8 +89,7 @@ static void make_pair(struct thread *t, uint32_t i)
 				    .chunk_size = 4096 * packets[draw(t, 4)],
 				    .max_msgs = 8 << draw(t, 3),
 				    .channels = 1 + (uint32_t)draw(t, 3) };
-	struct sdr_rel_attr rel = { .scheme = (int)draw(t, 5) - 1,
-				    .code = draw(t, 2) ? SDR_CODE_XOR : SDR_CODE_MDS,
+	struct sdr_rel_attr rel = { .code = draw(t, 2) ? SDR_CODE_XOR : SDR_CODE_MDS,
 				    .k = 4 + (uint32_t)draw(t, 40),
 				    .writes = OPEN };
 	uint8_t info[2][SDR_QP_INFO_MAX];
@@ -99,6 +98,7 @@ static void make_pair(struct thread *t, uint32_t i)
 	rel.m = 1 + (uint32_t)draw(t, rel.k);
 	for (uint32_t e = 0; e < 2; e++) {
 		attr.backend = draw(t, 2) ? SDR_BACKEND_STAGE : SDR_BACKEND_WINDOW;
+		rel.scheme = (int)draw(t, 5) - 1; /* of what this end sends */
 		t->ways[2 * i + !e].staged = attr.backend == SDR_BACKEND_STAGE;
 		t->qps[2 * i + e] = sdr_qp_create(t->ctx, &attr);
 		must(t->qps[2 * i + e], "connection");

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "include/sdr/rel.h"
@@ -102,7 +103,8 @@ static void writes_that_make_no_sense(void)
 	const struct sdr_rel_attr bad[] = { { .scheme = 9 },	  { .k = 8, .m = 9 },
 					    { .k = 250, .m = 8 }, { .k = UINT32_MAX, .m = 2 },
 					    { .max_sent = .5 },	  { .writes = 1u << 31 },
-					    { .writes = 3 },	  { .writes = 64 } };
+					    { .writes = 3 },	  { .writes = 64 },
+					    { .writes = 2048 } };
 	struct sdr_qp *qp = sdr_qp_create(ctx, &good);
 
 	must(qp, "connection");
@@ -295,20 +297,25 @@ struct ends {
 	struct sdr_rel *from, *to;
 };
 
+static void join(struct sdr_qp *a, struct sdr_qp *b)
+{
+	uint8_t info[2][SDR_QP_INFO_MAX];
+	size_t len[2] = { SDR_QP_INFO_MAX, SDR_QP_INFO_MAX };
+
+	must(!sdr_qp_info_get(a, info[0], &len[0]) && !sdr_qp_info_get(b, info[1], &len[1]),
+	     "info");
+	must(!sdr_qp_connect(a, info[1], len[1]) && !sdr_qp_connect(b, info[0], len[0]), "connect");
+}
+
 static struct ends make_ends(struct sdr_qp_attr qp_attr, struct sdr_rel_attr attr)
 {
 	struct ends x = { sdr_qp_create(ctx, &qp_attr), sdr_qp_create(ctx, &qp_attr), NULL, NULL };
-	uint8_t info[2][SDR_QP_INFO_MAX];
-	size_t len[2] = { SDR_QP_INFO_MAX, SDR_QP_INFO_MAX };
 
 	must(x.a && x.b, "connection");
 	x.from = sdr_rel_create(x.a, &attr);
 	x.to = sdr_rel_create(x.b, &attr);
 	must(x.from && x.to, "Writes");
-	must(!sdr_qp_info_get(x.a, info[0], &len[0]) && !sdr_qp_info_get(x.b, info[1], &len[1]),
-	     "info");
-	must(!sdr_qp_connect(x.a, info[1], len[1]) && !sdr_qp_connect(x.b, info[0], len[0]),
-	     "connect");
+	join(x.a, x.b);
 	return x;
 }
 
@@ -432,6 +439,118 @@ static void little_parity(void)
 	end_ends(&x);
 }
 
+/* What the sender takes is its own matter: its receiver, whose own scheme sends none, has room for parity. */
+static void other_scheme(void)
+{
+	struct sdr_qp *a = sdr_qp_create(ctx, &good), *b = sdr_qp_create(ctx, &good);
+	struct sdr_rel_attr coded = { .scheme = SDR_SCHEME_EC },
+			    plain = { .scheme = SDR_SCHEME_NACK };
+	struct ends x = { a, b, a ? sdr_rel_create(a, &coded) : NULL,
+			  b ? sdr_rel_create(b, &plain) : NULL };
+
+	must(x.from && x.to, "Writes");
+	join(a, b);
+	a_pair(&x, HALF);
+	end_ends(&x);
+}
+
+/* A program that computes for a while, and polls nothing meanwhile: its peer's word waits, and says nothing of the link. */
+static void pauses(const char *dev)
+{
+	struct sdr_context *there = sdr_context_create(dev, NULL);
+	struct sdr_mr *theirs = there ? sdr_mr_reg(there, mem, HALF) : NULL;
+	struct sdr_qp *a = sdr_qp_create(ctx, &good),
+		      *b = there ? sdr_qp_create(there, &good) : NULL;
+	struct sdr_rel_attr attr = { .scheme = SDR_SCHEME_AUTO };
+	struct sdr_rel *from = a ? sdr_rel_create(a, &attr) : NULL;
+	struct sdr_rel *to = b ? sdr_rel_create(b, &attr) : NULL;
+	struct sdr_stats here, far;
+	struct sdr_result result;
+	struct sdr_req *w, *r;
+
+	must(theirs && from && to, "two contexts");
+	join(a, b);
+	for (int i = 0; i < 6; i++) {
+		time_t end = now_s() + WAIT_S, paused = now_s() + 2;
+
+		is(sdr_rel_recv(to, theirs, mem, HALF, &r), 0, "a receive");
+		while (i == 3 && now_s() < paused)
+			sdr_poll(there);
+		is(sdr_rel_write(from, mr, mem + HALF, HALF, 0, &w), 0, "a Write");
+		for (bool sent = false, came = false; (!sent || !came) && now_s() < end;) {
+			sdr_poll(ctx);
+			sdr_poll(there);
+			sent = sent || sdr_req_test(w, &result);
+			came = came || sdr_req_test(r, &result);
+		}
+		is(result.status, 0, "a Write behind a pause");
+	}
+	is(sdr_qp_stats(a, &here) | sdr_qp_stats(b, &far), 0, "counters");
+	/* Of a pause of a second at least, smoothed. */
+	is(here.rtt_ns < 100000000, true, "the sender's round trip, less than 100 ms");
+	is(far.rtt_ns < 100000000, true, "the receiver's round trip, less than 100 ms");
+	is(sdr_rel_destroy(from) | sdr_rel_destroy(to), 0, "destroying Writes");
+	is(sdr_qp_destroy(a) | sdr_qp_destroy(b), 0, "destroying");
+	is(sdr_mr_dereg(theirs), 0, "the other region's end");
+	is(sdr_context_destroy(there), 0, "the other context's end");
+}
+
+enum { CROWD = 2048 };
+
+/* More receives than a queue of requests usually holds, before the first poll. */
+static void crowd(void)
+{
+	struct sdr_qp_attr attr = {
+		.max_msg_size = 100, .max_msgs = CROWD, .id_bits = 12, .backend = good.backend
+	};
+	struct sdr_qp *a = sdr_qp_create(ctx, &attr), *b = sdr_qp_create(ctx, &attr);
+	struct sdr_recv_wr recv = { mr, mem, 100 };
+	struct sdr_send_wr send = { mr, mem + HALF, 100, 0 };
+	struct sdr_recv_req *r[CROWD];
+	struct sdr_send_req *s;
+	time_t end = now_s() + WAIT_S;
+	int sent = 0;
+
+	must(a && b, "connection for a crowd");
+	join(a, b);
+	for (int i = 0; i < CROWD; i++)
+		is(sdr_recv_post(b, &recv, &r[i]), 0, "a receive of a crowd");
+	is(sdr_send_post(a, &send, &s), 0, "a send to a crowd");
+	while (!sent && now_s() < end) {
+		sdr_poll(ctx);
+		sent = sdr_send_poll(s);
+	}
+	is(sent, 1, "the send");
+	for (int i = 0; i < CROWD; i++)
+		is(sdr_recv_complete(r[i]), 0, "a receive of a crowd that is over");
+	is(sdr_qp_destroy(a) | sdr_qp_destroy(b), 0, "destroying");
+}
+
+enum { ROOMY = 64 << 20 };
+
+/* No memory for the Writes' parity: it is said, and with memory all is well, and nothing was left over of the first try. */
+static void no_memory(void)
+{
+	struct sdr_qp_attr attr = { .max_msg_size = ROOMY, .max_msgs = 8, .backend = good.backend };
+	struct ends x = make_ends(attr, (struct sdr_rel_attr){ .scheme = SDR_SCHEME_AUTO });
+	struct rlimit all, little;
+	struct sdr_req *r;
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	must(f && fscanf(f, "%lu", &pages) == 1 && !getrlimit(RLIMIT_AS, &all), "limits");
+	fclose(f);
+	little = all;
+	/* Of 16 MiB of parity for each of eight ends of Writes. */
+	little.rlim_cur = pages * 4096 + 3 * (rlim_t)(16 << 20);
+	must(!setrlimit(RLIMIT_AS, &little), "a limit of memory");
+	for (int i = 0; i < 3; i++)
+		is(sdr_rel_recv(x.to, mr, mem, HALF, &r), -ENOMEM, "a receive without memory");
+	must(!setrlimit(RLIMIT_AS, &all), "no limit of memory");
+	a_pair(&x, HALF);
+	end_ends(&x);
+}
+
 static void memory_in_use(void)
 {
 	struct sdr_mr *other = sdr_mr_reg(ctx, mem, HALF);
@@ -475,6 +594,10 @@ int main(int argc, char **argv)
 	tiny();
 	little_parity();
 	memory_in_use();
+	other_scheme();
+	pauses(argv[1]);
+	crowd();
+	no_memory();
 	is(sdr_mr_dereg(mr), 0, "the region's end");
 	is(sdr_context_destroy(ctx), 0, "the context's end");
 	if (!failures)
