@@ -11,10 +11,12 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "include/sdr/rel.h"
@@ -22,9 +24,23 @@
 
 enum { RANKS_MAX = 8, PAGE = 4096, LEASE_MS = 600000, WAIT_S = 30 };
 
+/*
+ * A connection to a neighbour. Each end says who it is, by a number that nobody has used, and whom it sees; both connect when each
+ * is seen by the other. So what a run that crashed has left is nobody's.
+ */
 struct side {
 	struct sdr_qp *qp;
 	struct sdr_rel *rel;
+	const char *name, *their_name;
+	uint32_t their_rank;
+	uint64_t id, seen;
+	bool met;
+};
+
+/* As it lies in memory: all ranks are one machine type. */
+struct record {
+	uint64_t id, seen;
+	uint8_t info[SDR_QP_INFO_MAX];
 };
 
 /* A rank, and what it sums: vec in as many segments as there are ranks; in: what comes, of two steps. */
@@ -70,27 +86,37 @@ static int store(struct kv_op *op, uint32_t rank, const char *side)
 	return err ? err : op->ret;
 }
 
-static void tell(const struct side *s, const char *name)
+static void tell(const struct side *s)
 {
-	uint8_t info[SDR_QP_INFO_MAX];
-	struct kv_op op = { .type = KV_OP_PUT, .val = info, .lease_ms = LEASE_MS };
+	struct record mine = { .id = s->id, .seen = s->seen };
+	size_t info = sizeof(mine.info);
+	struct kv_op op = { .type = KV_OP_PUT, .val = &mine, .lease_ms = LEASE_MS };
 
-	op.len = sizeof(info);
-	must(!sdr_qp_info_get(s->qp, info, &op.len), "info", "too long");
-	must(!store(&op, r.rank, name), "store", kv_last_error(r.kv));
+	must(!sdr_qp_info_get(s->qp, mine.info, &info), "info", "too long");
+	op.len = offsetof(struct record, info) + info;
+	must(!store(&op, r.rank, s->name), "store", kv_last_error(r.kv));
 }
 
-static void hear(const struct side *s, uint32_t rank, const char *name)
+/* One look for a neighbour. */
+static void look(struct side *s)
 {
-	uint8_t info[SDR_QP_INFO_MAX];
-	struct kv_op op = { .type = KV_OP_GET, .buf = info, .cap = sizeof(info) };
-	double end = now_s() + WAIT_S;
-	int err;
+	struct record theirs;
+	struct kv_op op = { .type = KV_OP_GET, .buf = &theirs, .cap = sizeof(theirs) };
+	int err = store(&op, s->their_rank, s->their_name);
 
-	while ((err = store(&op, rank, name)) == -ENOENT && now_s() < end)
-		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-	must(!err, "neighbour", err == -ENOENT ? "it did not come" : kv_last_error(r.kv));
-	must(!sdr_qp_connect(s->qp, info, op.got), "neighbour", "it is of another kind");
+	if (err == -ENOENT)
+		return;
+	must(!err && op.got > offsetof(struct record, info), "neighbour",
+	     err ? kv_last_error(r.kv) : "it is of another kind");
+	if (theirs.id != s->seen) {
+		s->seen = theirs.id;
+		tell(s);
+	}
+	if (theirs.seen != s->id)
+		return;
+	must(!sdr_qp_connect(s->qp, theirs.info, op.got - offsetof(struct record, info)),
+	     "neighbour", "it is of another kind");
+	s->met = true;
 }
 
 static void forget(const char *name)
@@ -107,14 +133,27 @@ static void open_side(struct side *s, const struct sdr_qp_attr *attr,
 	must(s->qp, "connection", strerror(errno));
 	s->rel = sdr_rel_create(s->qp, rel);
 	must(s->rel, "connection", strerror(errno));
+	must(getrandom(&s->id, sizeof(s->id), 0) == sizeof(s->id), "number", strerror(errno));
 }
 
 static void meet(void)
 {
-	tell(&r.right, "right");
-	tell(&r.left, "left");
-	hear(&r.right, (r.rank + 1) % r.ranks, "left");
-	hear(&r.left, (r.rank + r.ranks - 1) % r.ranks, "right");
+	double end = now_s() + WAIT_S;
+
+	r.right.name = r.left.their_name = "right";
+	r.left.name = r.right.their_name = "left";
+	r.right.their_rank = (r.rank + 1) % r.ranks;
+	r.left.their_rank = (r.rank + r.ranks - 1) % r.ranks;
+	tell(&r.right);
+	tell(&r.left);
+	while (!r.right.met || !r.left.met) {
+		must(now_s() < end, "neighbour", "it did not come");
+		if (!r.right.met)
+			look(&r.right);
+		if (!r.left.met)
+			look(&r.left);
+		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	}
 }
 
 /* ---- the ring -------------------------------------------------------------------------------- */
@@ -316,9 +355,22 @@ static int scheme_of(const char *name)
 	return 0;
 }
 
+/* K, M and G: of 1,024 each. */
 static uint64_t number(int argc, char **argv, int i, uint64_t fallback)
 {
-	return argc > i ? strtoull(argv[i], NULL, 0) : fallback;
+	static const char suffixes[] = "KMG";
+	const char *suffix;
+	uint64_t value;
+	char *end;
+
+	if (argc <= i)
+		return fallback;
+	errno = 0;
+	value = strtoull(argv[i], &end, 10);
+	suffix = *end ? strchr(suffixes, *end) : NULL;
+	must(argv[i][0] >= '0' && argv[i][0] <= '9' && !errno && (!*end || (suffix && !end[1])),
+	     argv[i], "it is no number");
+	return suffix ? value << 10 * (suffix - suffixes + 1) : value;
 }
 
 static void *memory(uint64_t size)
