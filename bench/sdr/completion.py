@@ -25,11 +25,10 @@ def perf(lab, *options):
 
 
 def model(lab, args, loss):
-    """Mean in ms by row of `sdr_perf model`."""
+    """Mean in ms of what libsdr plays, by row of `sdr_perf model`."""
     said = lab.run_tool([os.path.join(lab.out, "bin", "sdr_perf"), "model", "--rate", args.send_rate, "--rtt",
-                         f"{2 * args.delay_ms}ms", "--loss", loss, "--size", args.size])
-    rows = [line.split() for line in said.out().splitlines()[1:]]
-    return {row[0]: float(row[1]) for row in rows}
+                         f"{2 * args.delay_ms}ms", "--loss", loss, "--size", args.size, "--json"])
+    return {row["scheme"]: row["played_mean_ms"] for row in json.loads(said.out())["rows"]}
 
 
 def middle(values):

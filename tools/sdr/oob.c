@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -64,14 +65,42 @@ static void nothing_came(const char *else_what)
 	complain("%s", was_interrupted ? "interrupted" : else_what);
 }
 
+/* -1, and errno. */
+static int listen_on(const void *any, socklen_t size)
+{
+	int fd = socket(((const struct sockaddr *)any)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1, zero = 0, err;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (((const struct sockaddr *)any)->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+	if (!bind(fd, any, size) && !listen(fd, 1))
+		return fd;
+	err = errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
+/* By both versions of IP; on a host without IPv6 by the other alone. */
+static int listen_by_any(int port)
+{
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = listen_on(&six, sizeof(six));
+
+	if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
+		fd = listen_on(&four, sizeof(four));
+	return fd;
+}
+
 static int listen_once(int port, int wait_s)
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, zero = 0, accepted = -1;
+	int fd = listen_by_any(port), accepted = -1;
 
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) || listen(fd, 1)) {
+	if (fd < 0) {
 		complain("TCP port %d: %s", port, strerror(errno));
 	} else if (!await(fd, POLLIN, now_ns() + (uint64_t)wait_s * 1000000000ull)) {
 		if (was_interrupted)
@@ -88,16 +117,42 @@ static int listen_once(int port, int wait_s)
 	return accepted;
 }
 
-static int connect_once(const struct addrinfo *list)
+/* A host that does not answer at all must not take longer than there is. 0, or errno. */
+static int connect_by(int fd, const struct addrinfo *a, uint64_t until)
 {
-	for (const struct addrinfo *a = list; a; a = a->ai_next) {
-		int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(int);
+	int err = 0;
 
-		if (fd >= 0 && !connect(fd, a->ai_addr, a->ai_addrlen))
+	if (!connect(fd, a->ai_addr, a->ai_addrlen))
+		return 0;
+	if (errno != EINPROGRESS)
+		return errno;
+	if (!await(fd, POLLOUT, until))
+		return ETIMEDOUT;
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size) ? errno : err;
+}
+
+/* -1, and errno. Each address has a share of the time, so that one which is silent does not keep the others from their turn. */
+static int connect_once(const struct addrinfo *list, uint64_t until)
+{
+	uint64_t now, left = 0;
+	int err = EADDRNOTAVAIL, fd;
+
+	for (const struct addrinfo *a = list; a; a = a->ai_next)
+		left++;
+	for (const struct addrinfo *a = list; a; a = a->ai_next, left--) {
+		fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd < 0) {
+			err = errno;
+			continue;
+		}
+		now = now_ns();
+		err = connect_by(fd, a, now < until ? now + (until - now) / left : now);
+		if (!err && !fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
 			return fd;
-		if (fd >= 0)
-			close(fd);
+		close(fd);
 	}
+	errno = err;
 	return -1;
 }
 
@@ -116,7 +171,7 @@ static int connect_until(const struct options *o)
 		complain("%s: %s", o->host, gai_strerror(err));
 		return -1;
 	}
-	while ((fd = connect_once(list)) < 0 && now_ns() < until && !was_interrupted)
+	while ((fd = connect_once(list, until)) < 0 && now_ns() < until && !was_interrupted)
 		nanosleep(&nap, NULL);
 	if (fd < 0 && was_interrupted)
 		nothing_came("");

@@ -33,6 +33,7 @@ enum {
 	OPT_BURST,
 	OPT_KV,
 	OPT_JOB,
+	OPT_MTU,
 	OPT_CLIENT
 };
 
@@ -46,7 +47,9 @@ void usage(void)
 {
 	puts("usage: sdr_perf OPTIONS           the server\n"
 	     "       sdr_perf OPTIONS HOST      the client: writes to it\n"
-	     "       sdr_perf model --rate R --rtt T --loss P --size S\n"
+	     "       sdr_perf model --rate R --loss P [--rtt T] [--size S] [--mtu B] [--chunk "
+	     "SIZE]\n"
+	     "                      [--code C] [--k K] [--m M] [--json]\n"
 	     "\n"
 	     "  -d, --dev DEV[,DEV]  devices, as ibv_devices names them\n"
 	     "  -p, --port PORT      TCP port of the introduction (18600)\n"
@@ -79,8 +82,10 @@ void usage(void)
 	     "      --verify         every byte is checked by its place\n"
 	     "      --json           one line for programs\n"
 	     "      --loss P         model: of a packet, such as 1e-5\n"
+	     "      --mtu B          model: bytes of a packet, 256 to 4096 (4096)\n"
 	     "  -h, --help\n"
 	     "\n"
+	     "SIZE: 4096, 64K, 8M, 2G; R: 400M, 100G; T: 200us, 25ms, 3s.\n"
 	     "Both ends need the same size, n, chunk, scheme, code, k, m, inflight, channels, "
 	     "against and secret. "
 	     "See sdr_perf(1).");
@@ -108,18 +113,18 @@ static bool scaled(const char *text, const char *const *suffixes, const double *
 
 bool parse_number(const char *text, uint64_t *value)
 {
-	static const char *const suffixes[] = { "", "K", "M", "G" };
-	static const double factors[] = { 1, 1024., 1048576., 1073741824. };
+	static const char *const suffixes[] = { "", "K", "M", "G", "T" };
+	static const double factors[] = { 1, 1024., 1048576., 1073741824., 1099511627776. };
 
-	return scaled(text, suffixes, factors, 4, value);
+	return scaled(text, suffixes, factors, 5, value);
 }
 
 bool parse_rate(const char *text, uint64_t *bps)
 {
-	static const char *const suffixes[] = { "", "K", "M", "G" };
-	static const double factors[] = { 1, 1e3, 1e6, 1e9 };
+	static const char *const suffixes[] = { "", "K", "M", "G", "T" };
+	static const double factors[] = { 1, 1e3, 1e6, 1e9, 1e12 };
 
-	return scaled(text, suffixes, factors, 4, bps);
+	return scaled(text, suffixes, factors, 5, bps);
 }
 
 bool parse_time(const char *text, uint64_t *ns)
@@ -171,6 +176,12 @@ static bool set_int(const char *text, int *value)
 	return *text && !*end && v >= 0 && v <= 65535;
 }
 
+static bool set_mtu(const char *text, uint64_t *value)
+{
+	return parse_number(text, value) && *value >= 256 && *value <= 4096 &&
+	       !(*value & (*value - 1));
+}
+
 static bool set_loss(const char *text, double *value)
 {
 	char *end;
@@ -208,6 +219,7 @@ static bool set_value(struct options *o, int option, const char *text)
 	case OPT_WAIT: return set_int(text, &o->wait_s) && o->wait_s;
 	case OPT_GID: return set_int(text, &o->gid_index);
 	case OPT_LOSS: return set_loss(text, &o->loss);
+	case OPT_MTU: return set_mtu(text, &o->mtu);
 	default: return set_name(o, option, text);
 	}
 }
@@ -243,6 +255,7 @@ static const struct option longs[] = {
 	{ "duplicates", 0, NULL, OPT_DUPLICATES },
 	{ "json", 0, NULL, OPT_JSON },
 	{ "loss", 1, NULL, OPT_LOSS },
+	{ "mtu", 1, NULL, OPT_MTU },
 	{ "help", 0, NULL, 'h' },
 	{ 0 },
 };
@@ -265,9 +278,37 @@ static uint64_t devices(const char *list)
 	return n;
 }
 
+static bool is_for_model(int option)
+{
+	static const int both[] = { 's',      OPT_CHUNK, OPT_RATE, OPT_RTT,
+				    OPT_CODE, OPT_K,	 OPT_M,	   OPT_JSON };
+
+	for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++)
+		if (option == both[i])
+			return true;
+	return option == OPT_LOSS || option == OPT_MTU;
+}
+
+/* What is not asked for is not left out in silence. */
+static bool is_for_this(const struct options *o, int option)
+{
+	if (o->model && !is_for_model(option))
+		complain("--%s is not for model: see sdr_perf --help", name_of(option));
+	else if (!o->model && (option == OPT_LOSS || option == OPT_MTU))
+		complain("--%s is for sdr_perf model", name_of(option));
+	else
+		return true;
+	return false;
+}
+
 /* false: it was said what does not. */
 static bool fits_together(struct options *o)
 {
+	if (o->model) {
+		if (o->host)
+			complain("model meets nobody, not \"%s\"", o->host);
+		return !o->host;
+	}
 	o->devices = devices(o->dev);
 	if (!o->channels)
 		o->channels = o->devices;
@@ -294,11 +335,12 @@ static bool fits_together(struct options *o)
 	return true;
 }
 
-bool options_parse(int argc, char **argv, struct options *o)
+bool options_parse(int argc, char **argv, bool model, struct options *o)
 {
 	int option;
 
-	*o = (struct options){ .port = 18600,
+	*o = (struct options){ .model = model,
+			       .port = 18600,
 			       .job = "sdr_perf",
 			       .gid_index = -1,
 			       .scheme = SDR_SCHEME_AUTO,
@@ -309,9 +351,13 @@ bool options_parse(int argc, char **argv, struct options *o)
 			       .m = 8,
 			       .inflight = 1,
 			       .loss = -1,
+			       .mtu = 4096,
 			       .rtt_ns = 10000000,
 			       .timeout_ns = 30000000000ull };
 	while ((option = getopt_long(argc, argv, "d:p:s:n:h", longs, NULL)) != -1) {
+		if (option != 'h' && option != '?' && !is_for_this(o, option))
+			return false;
+		o->own_code |= option == OPT_K || option == OPT_M;
 		switch (option) {
 		case 'h': usage(); exit(0);
 		case '?': complain("see sdr_perf --help"); return false;

@@ -88,6 +88,12 @@ static bool derive(struct pair *p, const struct options *o)
 	return ok;
 }
 
+/* The server's receive is there while the client still writes over RC, for which it may take as long. */
+static uint64_t timeout_of(const struct options *o)
+{
+	return o->against_rc && !o->client ? 2 * o->timeout_ns : o->timeout_ns;
+}
+
 static bool open_qp(struct pair *p, const struct options *o)
 {
 	/* The parity of a short message needs a chunk, too. */
@@ -108,7 +114,7 @@ static bool open_qp(struct pair *p, const struct options *o)
 				    .k = (uint32_t)o->k,
 				    .m = (uint32_t)o->m,
 				    .writes = power_of_two(o->inflight),
-				    .timeout_ns = o->timeout_ns,
+				    .timeout_ns = timeout_of(o),
 				    .rtt_ns = o->rtt_ns };
 
 	p->qp = sdr_qp_create(p->ctx, &attr);
@@ -195,6 +201,8 @@ static bool introduce(struct pair *p, const struct options *o)
 	size_t len = sizeof(mine);
 	int err = sdr_qp_info_get(p->qp, mine, &len);
 
+	if (err)
+		complain("no connection: %s", strerror(-err));
 	if (err || !oob_send(mine, (uint32_t)len) || !oob_receive(theirs, &size, o->wait_s))
 		return false;
 	err = sdr_qp_connect(p->qp, theirs, size);

@@ -16,14 +16,16 @@ struct options {
 	int port, gid_index, scheme, wait_s;
 	enum sdr_backend backend;
 	enum sdr_code_kind code;
-	bool client, sdk, against_rc, verify, json, duplicates;
+	bool model, client, sdk, against_rc, verify, json, duplicates;
+	bool own_code; /* k or m was told */
 	uint64_t size, chunk, n, rate, burst, k, m, inflight, devices, channels, depth;
 	uint64_t rtt_ns, timeout_ns, lifetime_ns;
-	double loss; /* model; below 0: not told */
+	uint64_t mtu; /* model: bytes of a packet */
+	double loss;  /* model; below 0: not told */
 };
 
 /* options.c: false: it was said what is wrong. */
-bool options_parse(int argc, char **argv, struct options *o);
+bool options_parse(int argc, char **argv, bool model, struct options *o);
 bool parse_number(const char *text, uint64_t *value); /* 64K, 8M, 400G: powers of 1,024 */
 bool parse_rate(const char *text, uint64_t *bps);     /* powers of 1,000 */
 bool parse_time(const char *text, uint64_t *ns);      /* 25ms, 200us, 3s */
@@ -92,10 +94,10 @@ void rc_close(struct rc *rc);
 int rc_write(struct rc *rc, const struct pair *p, uint8_t *from, struct tally *t);
 bool rc_check(const struct rc *rc); /* server: the last one's bytes */
 
-int run_writes(const struct options *o); /* write.c */
-int run_sdk(const struct options *o);	 /* sdk.c */
-int run_model(const struct options *o);	 /* model.c */
-uint32_t model_chunk(uint64_t size);	 /* of messages of so many bytes, by default */
+int run_writes(const struct options *o);	      /* write.c */
+int run_sdk(const struct options *o);		      /* sdk.c */
+int run_model(const struct options *o);		      /* model.c */
+uint32_t model_chunk(uint64_t size, uint32_t packet); /* of messages of so many bytes, by default */
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -216,8 +216,8 @@ void rc_close(struct rc *rc)
 	free(rc);
 }
 
-/* The other connection goes on meanwhile: what it repeats must be answered. */
-static int await(struct rc *rc, const struct pair *p)
+/* The other connection goes on meanwhile: what it repeats must be answered. The other end's receive waits as long as --timeout for it. */
+static int await(struct rc *rc, const struct pair *p, uint64_t until)
 {
 	struct ibv_wc wc;
 	int n = 0;
@@ -225,8 +225,15 @@ static int await(struct rc *rc, const struct pair *p)
 	for (uint32_t i = 1; !n; i++) {
 		n = ibv_poll_cq(rc->cq, 1, &wc);
 		sdr_poll(p->ctx);
-		if (i % LOOK_EVERY == 0 && oob_gone())
+		if (i % LOOK_EVERY)
+			continue;
+		if (oob_gone())
 			return -ECONNRESET;
+		if (!n && now_ns() > until) {
+			complain("a Write over the reliable connection was not over within "
+				 "--timeout: give both ends more");
+			return -EIO;
+		}
 	}
 	if (n > 0 && !wc.status)
 		return 0;
@@ -246,7 +253,7 @@ int rc_write(struct rc *rc, const struct pair *p, uint8_t *from, struct tally *t
 	int err = ibv_post_send(rc->qp, &wr, &bad);
 
 	if (!err)
-		err = -await(rc, p);
+		err = -await(rc, p, began + rc->o->timeout_ns);
 	if (err)
 		return -err;
 	t->ns[t->n++] = now_ns() - began;

@@ -90,10 +90,22 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       (unsigned long long)t->nics_joined, (unsigned long long)t->fallbacks);
 }
 
+/* In turns with Writes over RC only its own time counts. */
+static double seconds_of(const struct options *o, const struct tally *t)
+{
+	return o->against_rc ? mean_ms(t) * (double)t->n / 1e3 : (double)(t->end - t->begin) / 1e9;
+}
+
+static double gbps_of(const struct options *o, const struct tally *t)
+{
+	double seconds = seconds_of(o, t);
+
+	return seconds > 0 ? (double)t->n * (double)o->size * 8 / seconds / 1e9 : 0;
+}
+
 void report_print(const struct options *o, const struct pair *p, struct tally *t)
 {
-	double seconds = (double)(t->end - t->begin) / 1e9;
-	double gbps = seconds > 0 ? (double)t->n * (double)o->size * 8 / seconds / 1e9 : 0;
+	double seconds = seconds_of(o, t), gbps = gbps_of(o, t);
 
 	qsort(t->ns, t->n, sizeof(*t->ns), by_value);
 	if (o->json) {
@@ -102,8 +114,12 @@ void report_print(const struct options *o, const struct pair *p, struct tally *t
 	}
 	printf("%llu of %llu bytes over %s\n", (unsigned long long)t->n,
 	       (unsigned long long)o->size, sdr_backend_name(sdr_qp_backend(p->qp)));
-	printf("  goodput %.3f Gbit/s, %llu packets, %.0f packets/s\n", gbps,
-	       (unsigned long long)t->packets, seconds > 0 ? (double)t->packets / seconds : 0);
+	if (o->against_rc && !o->client) /* it waits for both, and knows no times */
+		printf("  %llu packets\n", (unsigned long long)t->packets);
+	else
+		printf("  goodput %.3f Gbit/s, %llu packets, %.0f packets/s\n", gbps,
+		       (unsigned long long)t->packets,
+		       seconds > 0 ? (double)t->packets / seconds : 0);
 	if (t->n && o->client)
 		printf("  time mean %.3f ms, p50 %.3f, p99 %.3f, p99.9 %.3f\n", mean_ms(t),
 		       quantile_ms(t, .5), quantile_ms(t, .99), quantile_ms(t, .999));
@@ -134,11 +150,13 @@ void report_against(const struct options *o, struct tally *sdr, struct tally *rc
 	if (o->json)
 		printf("{\"against\": \"rc\", \"sdr_ms\": %.4f, \"rc_ms\": %.4f, \"rc_p50_ms\": "
 		       "%.4f, "
-		       "\"rc_p99_ms\": %.4f, \"ratio\": %.4f}\n",
-		       mean_ms(sdr), mean_ms(rc), quantile_ms(rc, .5), quantile_ms(rc, .99), ratio);
+		       "\"rc_p99_ms\": %.4f, \"rc_p999_ms\": %.4f, \"sdr_gbps\": %.4f, "
+		       "\"rc_gbps\": %.4f, \"ratio\": %.4f}\n",
+		       mean_ms(sdr), mean_ms(rc), quantile_ms(rc, .5), quantile_ms(rc, .99),
+		       quantile_ms(rc, .999), gbps_of(o, sdr), gbps_of(o, rc), ratio);
 	else
-		printf("against RC: time mean %.3f ms, p50 %.3f, p99 %.3f, p99.9 %.3f; RC takes "
-		       "%.3f times as long\n",
-		       mean_ms(rc), quantile_ms(rc, .5), quantile_ms(rc, .99),
+		printf("against RC: goodput %.3f Gbit/s, time mean %.3f ms, p50 %.3f, p99 %.3f, "
+		       "p99.9 %.3f; RC takes %.3f times as long\n",
+		       gbps_of(o, rc), mean_ms(rc), quantile_ms(rc, .5), quantile_ms(rc, .99),
 		       quantile_ms(rc, .999), ratio);
 }

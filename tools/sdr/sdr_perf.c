@@ -9,7 +9,7 @@ int main(int argc, char **argv)
 	bool model = argc > 1 && !strcmp(argv[1], "model");
 	struct options o;
 
-	if (!options_parse(argc - model, argv + model, &o))
+	if (!options_parse(argc - model, argv + model, model, &o))
 		return 2;
 	if (model)
 		return run_model(&o);

@@ -5,6 +5,7 @@ that a neighbour could upset is in timed_e2e.py.
 
   sdr_e2e.py --build DIR [CASE...]
 """
+import contextlib
 import json
 import os
 import signal
@@ -120,6 +121,18 @@ def killed(lab):
         fails(ends[1 - victim], 1, "the other end has ended")
 
 
+def silent(lab):
+    """A host that does not even refuse: --wait bounds that, too."""
+    with socket.socket() as full, contextlib.ExitStack() as others:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(full.getsockname())
+        fails(lab.start("h0", argv_of(lab, "--wait", 2, "-p", full.getsockname()[1], "127.0.0.1"), "silent"), 1, "no server at")
+
+
 def refused(lab):
     """What cannot work is said at once, in a sentence."""
     without = lab.start("h0", argv_of(lab, "--backend", "root"), "no-devx", env={"SIMNIC_DEVX": "0"})
@@ -134,6 +147,7 @@ def refused(lab):
     fails(lab.start("h0", argv_of(lab, "--scheme", "hope"), "scheme"), 2, "--scheme hope makes no sense")
     fails(lab.start("h0", argv_of(lab, "--wait", 1, "-p", free_port()), "alone"), 1, "no client came")
     fails(lab.start("h0", argv_of(lab, "--wait", 1, "-p", free_port(), "127.0.0.1"), "lonely"), 1, "no server at")
+    silent(lab)
     ends = start(lab, [], client=["--scheme", "sr"])
     for end in ends:
         fails(end, 1, "the ends differ", "scheme sr", "scheme auto")
@@ -147,16 +161,22 @@ def odd(lab):
     for option, value in (("-n", 0), ("-n", -1), ("-n", "many"), ("-s", 0), ("-s", -5), ("-s", "1e400"), ("-s", "nan"), ("-s", "8Q"),
                           ("--chunk", 0), ("--chunk", "8G"), ("--rate", "fast"), ("--rtt", "0ms"), ("--rtt", "2000s"),
                           ("--lifetime", "7200s"), ("--burst", 0), ("--depth", 0), ("--inflight", 257), ("--channels", 9),
-                          ("--k", 0), ("--m", 255), ("-p", 0), ("-p", 70000), ("--wait", 0), ("--timeout", 0), ("--loss", 1)):
+                          ("--k", 0), ("--m", 255), ("-p", 0), ("-p", 70000), ("--wait", 0), ("--timeout", 0)):
         name = {"-n": "writes", "-s": "size", "-p": "port"}.get(option, option[2:])
         fails(lab.start("h0", argv_of(lab, option, value), f"odd-{name}-{len(lab.programs)}"), 2, f"--{name} {value} makes no sense")
     few = [("--rate", "10"), 2, "are too few"], [("-s", "2G"), 1, "is too long"], [("-s", "900000000G"), 1, "is too long"], \
         [("--chunk", "12K"), 1, "a power of two of packets"], [("--k", 8, "--m", 16), 1, "no Writes with k 8 and m 16"], \
-        [("--gid-index", 4000), 1, "--gid-index"], [("a", "b"), 2, "one HOST at most"]
+        [("--gid-index", 4000), 1, "--gid-index"], [("a", "b"), 2, "one HOST at most"], \
+        [("--loss", ".1"), 2, "is for sdr_perf model"]
     for options, code, word in few:
         fails(lab.start("h0", argv_of(lab, *options), f"few-{len(lab.programs)}"), code, word)
     model = [os.path.join(lab.out, "bin", "sdr_perf"), "model"]
     fails(lab.launch("model", model, lab.env()), 2, "model needs --rate and --loss")
+    for n, (options, word) in enumerate(((("--loss", "1"), "--loss 1 makes no sense"), (("-d", "mlx5_0"), "--dev is not for model"),
+                                         (("h",), "meets nobody"), (("--verify",), "--verify is not for model"),
+                                         (("--chunk", "5000"), "a power of two of packets"), (("--mtu", "9000"), "makes no sense"),
+                                         (("--k", "8", "--m", "16"), "no Writes with k 8 and m 16"))):
+        fails(lab.launch(f"model-{n}", [*model, "--rate", "1G", "--loss", ".01", *options], lab.env()), 2, word)
     fails(lab.launch("hopeless", [*model, "--rate", "1G", "--loss", ".95"], lab.env()), 2, "more than 9 in 10 are lost")
     lossless = lab.launch("lossless", [*model, "--rate", "1G", "--rtt", "10ms", "--loss", "0", "-s", "125000"], lab.env())
     if lossless.wait(30) or ["sr", "11.016"] not in [row.split()[:2] for row in lossless.out().splitlines()]:

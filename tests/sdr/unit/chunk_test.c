@@ -35,7 +35,8 @@ static void each_size(void (*check)(uint64_t size))
 
 static void is_the_librarys(uint64_t size)
 {
-	assert_int_equal(model_chunk(size), sdr_choose_chunk(size, PACKET));
+	assert_int_equal(model_chunk(size, PACKET), sdr_choose_chunk(size, PACKET));
+	assert_int_equal(model_chunk(size, 1024), sdr_choose_chunk(size, 1024));
 }
 
 static void the_model_has_the_librarys(void **state)
