@@ -11,6 +11,7 @@
 #undef ibv_query_port
 
 __thread bool hook_inside;
+__thread int hook_cancel_state;
 atomic_bool hook_on;
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
@@ -18,12 +19,15 @@ static pthread_once_t started = PTHREAD_ONCE_INIT;
 static void start(void)
 {
 	bool was_inside = hook_inside;
+	int cancel_state;
 
 	if (!shift_wanted())
 		return;
 	hook_inside = true;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	shift_init(real_verbs());
 	real_note_unknown();
+	pthread_setcancelstate(cancel_state, NULL);
 	hook_inside = was_inside;
 	atomic_store_explicit(&hook_on, true, memory_order_release);
 }
@@ -108,12 +112,11 @@ HOOK_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 }
 
 /* Blocks for long and calls no other verb: the mark is not set, so a thread that leaves by
- * cancellation or longjmp leaves no mark behind. The same holds for completion events. */
+ * cancellation, as it may here on stock too, or longjmp leaves no mark behind. The same holds for completion events. */
 HOOK_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	if (!hook_enter())
+	if (!hook_wanted())
 		return real_verbs()->get_async_event(context, event);
-	hook_leave();
 	return shift_get_async_event(context, event);
 }
 

@@ -9,6 +9,7 @@
 #ifndef LIBIBVERBS_HOOK_H
 #define LIBIBVERBS_HOOK_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "libibverbs/real.h"
@@ -18,6 +19,8 @@
 
 /* Initial-exec: no allocation at a thread's first use, also in a library that was dlopened. */
 extern __thread bool hook_inside __attribute__((tls_model("initial-exec")));
+/* Of the thread, before the verb that it is inside of. */
+extern __thread int hook_cancel_state __attribute__((tls_model("initial-exec")));
 /* Set once, after shift_init(); false for ever with SHIFT_DISABLE=1. */
 extern atomic_bool hook_on;
 
@@ -30,17 +33,22 @@ static inline bool hook_wanted(void)
 	return !hook_inside && atomic_load_explicit(&hook_on, memory_order_acquire);
 }
 
-/* True: it is; end with hook_leave(). */
+/*
+ * True: it is; end with hook_leave(). The thread cannot be cancelled in between: the verb may wait or log while it
+ * holds SHIFT's lock. The mark is set first and taken back last, as a signal handler may call verbs, too.
+ */
 static inline bool hook_enter(void)
 {
 	if (!hook_wanted())
 		return false;
 	hook_inside = true;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &hook_cancel_state);
 	return true;
 }
 
 static inline void hook_leave(void)
 {
+	pthread_setcancelstate(hook_cancel_state, NULL);
 	hook_inside = false;
 }
 

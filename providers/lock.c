@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Waiting for a lock. */
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "providers/lock.h"
 
 #define LOCK_YIELDS 16
 #define LOCK_NAP_NS 50000
 
-/* Who does not get on by yielding may keep the other one from its core by its own priority. */
+/*
+ * Who does not get on by yielding may keep the other one from its core by its own priority. nanosleep(3) is a
+ * cancellation point, and who waits here may hold another lock.
+ */
 void sp_lock_give_way(uint32_t round)
 {
 	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
@@ -16,7 +21,7 @@ void sp_lock_give_way(uint32_t round)
 	if (round < LOCK_YIELDS)
 		sched_yield();
 	else
-		nanosleep(&nap, NULL);
+		syscall(SYS_nanosleep, &nap, NULL);
 }
 
 /* Held for memory operations only, so a few rounds do; then let the holder run. */

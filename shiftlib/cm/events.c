@@ -197,6 +197,16 @@ static void made_up(struct cm_id *entry, enum rdma_cm_event_type type)
 	made_send(made);
 }
 
+/* Lock held, given up meanwhile. Who is cancelled ends elsewhere: here, it would keep the lock. */
+static void poked_wait(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_cond_wait(&cm.poked, &cm.lock);
+	pthread_setcancelstate(state, NULL);
+}
+
 static struct cm_made *made_next(const struct rdma_event_channel *channel, enum cm_made_state state)
 {
 	struct cm_made *made;
@@ -213,7 +223,7 @@ static struct cm_made *made_poked(const struct rdma_event_channel *channel)
 	struct cm_made *made = made_next(channel, CM_POKED);
 
 	while (!made && made_next(channel, CM_POKING)) {
-		pthread_cond_wait(&cm.poked, &cm.lock);
+		poked_wait();
 		made = made_next(channel, CM_POKED);
 	}
 	return made;
@@ -236,7 +246,7 @@ static void made_drop(const struct rdma_cm_id *id)
 
 	while ((made = made_of(id))) {
 		if (made->state == CM_POKING) {
-			pthread_cond_wait(&cm.poked, &cm.lock);
+			poked_wait();
 			continue;
 		}
 		list_del(&made->link);
@@ -261,7 +271,7 @@ static void made_follow(const struct rdma_cm_id *id)
 
 	while ((made = made_elsewhere(id))) {
 		if (made->state == CM_POKING)
-			pthread_cond_wait(&cm.poked, &cm.lock);
+			poked_wait();
 		else
 			made_send(made);
 	}
@@ -365,6 +375,22 @@ static struct rdma_cm_event *given_directly(const struct rdma_event_channel *cha
 	return event;
 }
 
+/* What is for the program, or NULL. A thread that is cancelled ends where it waits, and not with an event that it has read. */
+static struct rdma_cm_event *taken(const struct shift_cm_real *real, struct rdma_cm_event *event)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (event->id->context == &cm.mark) {
+		event = woken(real, event);
+	} else if (see(event) != SH_CM_PASS) {
+		real->ack_cm_event(event);
+		event = NULL;
+	}
+	pthread_setcancelstate(state, NULL);
+	return event;
+}
+
 /* librdmacm calls verbs in there, which take the oracle's lock. */
 int sh_cm_events_get(const struct shift_cm_real *real, struct rdma_event_channel *channel,
 		     struct rdma_cm_event **event)
@@ -381,12 +407,7 @@ int sh_cm_events_get(const struct shift_cm_real *real, struct rdma_event_channel
 		ret = real->get_cm_event(channel, event);
 		if (ret)
 			return ret;
-		if ((*event)->id->context == &cm.mark) {
-			*event = woken(real, *event);
-		} else if (see(*event) != SH_CM_PASS) {
-			real->ack_cm_event(*event);
-			*event = NULL;
-		}
+		*event = taken(real, *event);
 	}
 	return 0;
 }

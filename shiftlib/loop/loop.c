@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "shiftlib/base/crash.h"
+#include "shiftlib/base/fd.h"
 #include "shiftlib/base/thread.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/starved.h"
@@ -96,17 +97,15 @@ void sh_wait_some(uint64_t ns)
 /* ---- waking the thread ---------------------------------------------------------------------- */
 
 /*
- * Async-signal-safe, called on the data path too (errors only). One write for many: the thread takes
- * the mark away before it looks, and both are read-modify-writes, so what came before a kick that
- * found the mark is seen by that look.
+ * Async-signal-safe, called on the data path too (errors only), with the engine's locks held, so it is no
+ * cancellation point. One write for many: the thread takes the mark away before it looks, and both are
+ * read-modify-writes, so what came before a kick that found the mark is seen by that look.
  */
 void sh_kick(void)
 {
-	uint64_t one = 1;
-
 	if (loop.mail_fd < 0 || atomic_exchange_explicit(&loop.kicked, true, memory_order_acq_rel))
 		return;
-	if (write(loop.mail_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (sh_fd_give(loop.mail_fd, 1) < 0 && errno != EAGAIN)
 		return; /* nothing better to do: the timer of the error check still comes */
 }
 

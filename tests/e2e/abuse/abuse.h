@@ -55,5 +55,6 @@ void run_states(void);
 void run_changed(void);
 void run_limit(void);
 void run_asked(void);
+void run_cancelled(void);
 
 #endif

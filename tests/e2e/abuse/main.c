@@ -63,6 +63,7 @@ static const struct {
 	{ "changed", run_changed },
 	{ "limit", run_limit },
 	{ "asked", run_asked },
+	{ "cancelled", run_cancelled },
 };
 
 void abuse_begin(struct nic *nic, struct conn *c)

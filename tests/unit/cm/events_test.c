@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -62,8 +63,13 @@ static void shell_wake_at(uint64_t at)
 	woken_at = at;
 }
 
+static atomic_bool pokes_wait;
+
+/* In the thread that wakes channels. */
 static void shell_thread_inside(void)
 {
+	while (atomic_load(&pokes_wait))
+		usleep(100);
 }
 
 static void shell_run(uint64_t now)
@@ -415,6 +421,33 @@ static void who_waits_is_woken(void **state)
 	channel = polled;
 }
 
+static void *doomed_destroyer(void *arg)
+{
+	pthread_cancel(pthread_self());
+	destroy_id(0);
+	return arg;
+}
+
+/* It waits for the thread that wakes the channel, and must not end there, with the lock. */
+static void who_is_cancelled_comes_out(void **state)
+{
+	void *result = NULL;
+	pthread_t thread;
+	bool ended = false;
+
+	atomic_store(&pokes_wait, true);
+	shell_ended(0);
+	assert_int_equal(pthread_create(&thread, NULL, doomed_destroyer, NULL), 0);
+	for (int i = 0; i < 100 && !ended; i++) { /* as it would here */
+		usleep(1000);
+		ended = !pthread_tryjoin_np(thread, &result);
+	}
+	atomic_store(&pokes_wait, false);
+	if (!ended)
+		pthread_join(thread, &result);
+	assert_ptr_not_equal(result, PTHREAD_CANCELED);
+}
+
 static uint64_t random_state;
 static pthread_mutex_t random_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool over;
@@ -563,6 +596,7 @@ int main(void)
 		T(nothing_can_wake),
 		T(an_id_migrates),
 		T(who_waits_is_woken),
+		T(who_is_cancelled_comes_out),
 		T(at_random),
 	};
 

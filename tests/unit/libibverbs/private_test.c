@@ -14,6 +14,7 @@
 #include "libibverbs/private.h"
 
 __thread bool hook_inside;
+__thread int hook_cancel_state;
 atomic_bool hook_on;
 
 static int answer, made, done;
