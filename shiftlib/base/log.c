@@ -7,11 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static const char *const level_names[SH_LOG_LEVELS] = {
@@ -25,7 +29,9 @@ static const char *const level_names[SH_LOG_LEVELS] = {
 static enum sh_log_level log_level = SH_LOG_WARN;
 static bool log_json;
 static int log_fd = STDERR_FILENO;
+static char log_again[48] = "/proc/thread-self/fd/2"; /* where it can be opened once more */
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+static _Atomic uint64_t log_lost; /* lines that could not be written, and nobody was told of */
 
 const char *sh_log_level_name(enum sh_log_level level)
 {
@@ -55,13 +61,82 @@ static void log_one_line(char *line, size_t n)
 			line[i] = '?';
 }
 
-static void log_out(const char *line, size_t n)
+static bool log_has_room(void)
 {
-	while (write(log_fd, line, n) < 0 && errno == EINTR)
-		;
+	struct pollfd out = { .fd = log_fd, .events = POLLOUT };
+
+	return poll(&out, 1, 0);
 }
 
-static void log_write_text(enum sh_log_level level, const char *message)
+static ssize_t log_put_waiting(const char *line, size_t n)
+{
+	ssize_t ret;
+
+	do {
+		ret = write(log_fd, line, n);
+	} while (ret < 0 && errno == EINTR);
+	return ret;
+}
+
+/* One that has room for a byte waits for that of the rest: so by a description of our own. */
+static ssize_t log_put_terminal(const char *line, size_t n)
+{
+	int fd = open(log_again, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	ssize_t ret;
+
+	if (fd < 0)
+		return log_put_waiting(line, n);
+	ret = write(fd, line, n);
+	close(fd);
+	return ret;
+}
+
+/*
+ * Others may have taken the room since, so a pipe or socket is asked not to wait, if this kernel knows how to;
+ * O_NONBLOCK would be for all who share it. A file that grows would refuse.
+ */
+static ssize_t log_put(const char *line, size_t n)
+{
+	struct iovec whole = { .iov_base = (char *)line, .iov_len = n };
+	struct stat st;
+	ssize_t ret;
+
+	if (fstat(log_fd, &st) || S_ISREG(st.st_mode))
+		return log_put_waiting(line, n);
+	ret = pwritev2(log_fd, &whole, 1, -1, RWF_NOWAIT);
+	if (ret >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+		return ret;
+	return S_ISCHR(st.st_mode) ? log_put_terminal(line, n) : log_put_waiting(line, n);
+}
+
+/*
+ * Whoever logs may hold a lock, and is a thread of a program that on stock writes nothing: so nobody waits
+ * here for a reader, dies of one that has gone, or by pthread_cancel(). A SIGPIPE that comes of it is taken
+ * back; one that was pending is the program's. Async-signal-safe.
+ */
+static bool log_out(const char *line, size_t n)
+{
+	const struct timespec at_once = { 0 };
+	sigset_t broken, pending, before;
+	ssize_t ret = -1;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	sigemptyset(&broken);
+	sigaddset(&broken, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &broken, &before);
+	sigpending(&pending);
+	errno = 0;
+	if (log_has_room())
+		ret = log_put(line, n);
+	if (ret < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+		sigtimedwait(&broken, NULL, &at_once);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_setcancelstate(state, NULL);
+	return ret == (ssize_t)n;
+}
+
+static bool log_write_text(enum sh_log_level level, const char *message)
 {
 	char line[SH_LOG_LINE_MAX];
 	size_t at = log_head(line, sizeof(line), level);
@@ -72,11 +147,11 @@ static void log_write_text(enum sh_log_level level, const char *message)
 	at += n;
 	log_one_line(line, at);
 	line[at++] = '\n';
-	log_out(line, at);
+	return log_out(line, at);
 }
 
 /* The message is what may be too long: room for the fields is kept, if there are not too many. */
-static void log_write_json(enum sh_log_level level, const char *message, const char *fields)
+static bool log_write_json(enum sh_log_level level, const char *message, const char *fields)
 {
 	size_t behind = fields ? strlen(fields) + 2 : 0, at;
 	char line[SH_LOG_JSON_MAX], date[SH_DATE_MAX];
@@ -96,7 +171,28 @@ static void log_write_json(enum sh_log_level level, const char *message, const c
 		at += (size_t)snprintf(line + at, behind + 1, ", %s", fields);
 	line[at++] = '}';
 	line[at++] = '\n';
-	log_out(line, at);
+	return log_out(line, at);
+}
+
+static bool log_write_line(enum sh_log_level level, const char *message, const char *fields)
+{
+	return log_json ? log_write_json(level, message, fields) : log_write_text(level, message);
+}
+
+/* At any level: it stands for lines that would have been there. */
+static bool log_tell_lost(void)
+{
+	uint64_t lost = atomic_exchange(&log_lost, 0);
+	char message[SH_LOG_LINE_MAX];
+
+	if (!lost)
+		return true;
+	snprintf(message, sizeof(message), "lines of this log that could not be written: %llu",
+		 (unsigned long long)lost);
+	if (log_write_line(SH_LOG_WARN, message, NULL))
+		return true;
+	atomic_fetch_add(&log_lost, lost);
+	return false;
 }
 
 static void log_write(enum sh_log_level level, const char *fields, const char *format, va_list args)
@@ -105,10 +201,8 @@ static void log_write(enum sh_log_level level, const char *fields, const char *f
 
 	if (vsnprintf(message, sizeof(message), format, args) < 0)
 		return;
-	if (log_json)
-		log_write_json(level, message, fields);
-	else
-		log_write_text(level, message);
+	if (!log_tell_lost() || !log_write_line(level, message, fields))
+		atomic_fetch_add(&log_lost, 1);
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -158,6 +252,7 @@ static void log_init_file(void)
 			 strerror(errno));
 	else
 		log_fd = fd;
+	snprintf(log_again, sizeof(log_again), "/proc/thread-self/fd/%d", log_fd);
 }
 
 static void log_init_format(void)
@@ -172,9 +267,13 @@ static void log_init_format(void)
 
 static void log_init(void)
 {
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	log_init_format();
 	log_init_file();
 	log_init_level();
+	pthread_setcancelstate(state, NULL);
 }
 
 bool sh_log_enabled(enum sh_log_level level)
@@ -242,7 +341,7 @@ void sh_log_crash(const char *message)
 		at += sh_json_escape(message, line + at, sizeof(line) - at - 4);
 		at = log_append(line, at, "\n");
 	}
-	log_out(line, at);
+	(void)log_out(line, at);
 }
 
 int sh_log_fd(void)

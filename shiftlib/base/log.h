@@ -3,7 +3,9 @@
  * Log lines: "shift: LEVEL: ...", each with one write(2), so that lines of several processes do not
  * mix. To stderr, or appended to SHIFT_LOG_FILE. SHIFT_LOG=error|warn|info|debug, default warn.
  * SHIFT_LOG_FORMAT=json: an object on each line, with time, monotonic_ns, level, pid and message.
- * Any thread; errno is preserved. Never from the data path: it formats and makes a system call.
+ * Any thread; errno is preserved. Never from the data path: it formats and makes system calls. What a pipe,
+ * socket or terminal has no room for, or a full disk, is left out, and the next line that is written is told how
+ * many.
  */
 #ifndef SHIFTLIB_LOG_H
 #define SHIFTLIB_LOG_H

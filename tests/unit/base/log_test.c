@@ -7,8 +7,11 @@
 #include <string.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -161,12 +164,177 @@ static void one_line(void **state)
 	assert_string_equal(output, "shift: error: a name: x?shift: info: all is well??[2J??.\n");
 }
 
+/* ---- nobody reads ---------------------------------------------------------------------------- */
+
+#define HANG_S 20
+
+static int real_stderr, to[2]; /* of the child; what it logs to meanwhile */
+
+static void fill(int fd)
+{
+	static const char some[512];
+	int flags = fcntl(fd, F_GETFL);
+
+	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	while (write(fd, some, sizeof(some)) > 0 || write(fd, some, 1) > 0)
+		;
+	fcntl(fd, F_SETFL, flags);
+}
+
+static void drain(int fd)
+{
+	char some[4096];
+	int flags = fcntl(fd, F_GETFL);
+
+	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	while (read(fd, some, sizeof(some)) > 0)
+		;
+	fcntl(fd, F_SETFL, flags);
+}
+
+static void log_elsewhere(void)
+{
+	alarm(HANG_S);
+	real_stderr = dup(STDERR_FILENO);
+	dup2(to[1], STDERR_FILENO);
+}
+
+static void say_to_the_full(void)
+{
+	char text[1024];
+	ssize_t n;
+
+	log_elsewhere();
+	fill(STDERR_FILENO);
+	sh_log(SH_LOG_WARN, "one");
+	sh_log(SH_LOG_ERROR, "two");
+	sh_log(SH_LOG_INFO, "not at this level");
+	sh_log(SH_LOG_WARN, "three");
+	drain(to[0]);
+	sh_log(SH_LOG_ERROR, "four");
+	sh_log(SH_LOG_WARN, "five");
+	n = read(to[0], text, sizeof(text));
+	if (n <= 0 || write(real_stderr, text, (size_t)n) != n ||
+	    fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK)
+		_exit(1);
+}
+
+static void say_to_full_pipe(void)
+{
+	if (pipe(to))
+		_exit(1);
+	say_to_the_full();
+}
+
+static void say_to_full_socket(void)
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, to))
+		_exit(1);
+	say_to_the_full();
+}
+
+/* What a terminal has taken is on its way for a while, so it is not drained here. */
+static void say_to_full_terminal(void)
+{
+	char name[64];
+
+	to[0] = posix_openpt(O_RDWR | O_NOCTTY);
+	if (to[0] < 0 || grantpt(to[0]) || unlockpt(to[0]) || ptsname_r(to[0], name, sizeof(name)))
+		_exit(1);
+	to[1] = open(name, O_WRONLY | O_NOCTTY);
+	log_elsewhere();
+	for (int i = 0; i < 2000; i++)
+		sh_log(SH_LOG_WARN, "a queue pair has moved, and this terminal shows it: %d", i);
+	if (fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK)
+		_exit(1);
+}
+
+static void full_does_not_block(void **state)
+{
+	static const char seen[] = "shift: warn: lines of this log that could not be written: 3\n"
+				   "shift: error: four\nshift: warn: five\n";
+
+	capture(NULL, NULL, say_to_full_pipe);
+	assert_string_equal(output, seen);
+	capture("error", NULL, say_to_full_pipe);
+	assert_string_equal(output, "shift: warn: lines of this log that could not be written: 1\n"
+				    "shift: error: four\n");
+	capture(NULL, NULL, say_to_full_socket);
+	assert_string_equal(output, seen);
+	capture(NULL, NULL, say_to_full_terminal);
+}
+
+static bool broken_pipe_pends(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGPIPE);
+}
+
+static void say_to_closed(void)
+{
+	sigset_t before, after, broken;
+
+	if (pipe(to))
+		_exit(1);
+	close(to[0]);
+	log_elsewhere();
+	sigemptyset(&broken);
+	sigaddset(&broken, SIGPIPE);
+	sh_log(SH_LOG_WARN, "nobody reads this");
+	sh_log_crash("nor this");
+	pthread_sigmask(SIG_BLOCK, &broken, &before);
+	sh_log(SH_LOG_WARN, "nor this");
+	if (sigismember(&before, SIGPIPE) || broken_pipe_pends())
+		_exit(1);
+	raise(SIGPIPE); /* the program's own */
+	sh_log(SH_LOG_WARN, "nor this");
+	pthread_sigmask(SIG_BLOCK, NULL, &after);
+	if (!sigismember(&after, SIGPIPE) || !broken_pipe_pends())
+		_exit(1);
+}
+
+static void closed_does_not_kill(void **state)
+{
+	capture(NULL, NULL, say_to_closed);
+}
+
+static void *say_cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	sh_log(SH_LOG_WARN, "with a lock");
+	return arg;
+}
+
+static void say_in_cancelled_thread(void)
+{
+	pthread_t thread;
+	void *result;
+
+	if (pthread_create(&thread, NULL, say_cancelled, NULL) || pthread_join(thread, &result) ||
+	    result == PTHREAD_CANCELED)
+		_exit(1);
+}
+
+static void no_cancellation_point(void **state)
+{
+	capture(NULL, NULL, say_in_cancelled_thread);
+	assert_string_equal(output, "shift: warn: with a lock\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(levels),	 cmocka_unit_test(long_line_is_cut),
-		cmocka_unit_test(once),		 cmocka_unit_test(to_file),
-		cmocka_unit_test(errno_is_kept), cmocka_unit_test(one_line),
+		cmocka_unit_test(levels),
+		cmocka_unit_test(long_line_is_cut),
+		cmocka_unit_test(once),
+		cmocka_unit_test(to_file),
+		cmocka_unit_test(errno_is_kept),
+		cmocka_unit_test(one_line),
+		cmocka_unit_test(full_does_not_block),
+		cmocka_unit_test(closed_does_not_kill),
+		cmocka_unit_test(no_cancellation_point),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
