@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/object/debt.h"
@@ -117,26 +118,33 @@ static bool debt_submit(struct sh_nic *nic, struct debt *debt)
 	return nic->owing && !sh_worker_submit(nic->owing, &debt->job);
 }
 
-static bool debt_hopeless(const struct sh_ctx *ctx)
+static bool debt_hopeless(struct sh_nic *const *nics, uint32_t n)
 {
 	uint32_t k;
 
-	for (k = 0; k < ctx->n_paths; k++)
-		if (ctx->path[k]->sick || debt_nic_opens_long(ctx->path[k]))
+	for (k = 0; k < n; k++)
+		if (nics[k]->sick || debt_nic_opens_long(nics[k]))
 			return true;
 	return false;
 }
 
-/* False: its NIC has not done it in the time of a command. */
-static bool debt_wait(struct debt *debt, struct sh_ctx *ctx)
+/*
+ * False: its NIC has not done it in the time of a command. The context itself may be freed as soon as this
+ * waits, long before its close has returned; its NICs live as long as the process.
+ */
+static bool debt_wait(struct debt *debt, const struct sh_ctx *ctx)
 {
 	uint64_t until = sh_now_ns() + sh.config.hang.command_ns;
-	bool hopeless = ctx->debts_left || debt_hopeless(ctx);
+	struct sh_nic *nics[SC_MAX_PATHS];
+	uint32_t n = ctx->n_paths;
+	bool hopeless;
 
+	memcpy(nics, ctx->path, sizeof(nics));
+	hopeless = ctx->debts_left || debt_hopeless(nics, n);
 	while (!debt->paid && !hopeless && sh_now_ns() < until) {
 		sh_wait_some(DEBT_LOOK_NS);
 		if (!debt->paid)
-			hopeless = debt_hopeless(ctx);
+			hopeless = debt_hopeless(nics, n);
 	}
 	return debt->paid;
 }
