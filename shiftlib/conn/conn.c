@@ -350,6 +350,7 @@ int sh_conn_new(struct sh_qp *qp)
 		sh_wqe_log_reset(qp);
 		memset(&qp->quiesce, 0, sizeof(qp->quiesce));
 		memset(&qp->fence, 0, sizeof(qp->fence));
+		memset(&qp->publish, 0, sizeof(qp->publish));
 		sh_home_forget(qp);
 		qp->paths.n = 0;
 		qp->paths.up = qp->paths.steady = qp->paths.drained = 0;
