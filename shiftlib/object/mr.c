@@ -307,6 +307,7 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		request.addr = addr;
 		request.length = length;
+		request.iova = (uintptr_t)addr; /* that a provider passes: the verb has none */
 		request.plain = true;
 		sh_mr_fd_close(&request);
 		request.dmabuf = false;
