@@ -15,6 +15,13 @@ struct sh_qp;
 
 #define SH_MAX_CARRIERS 8 /* of one connection at a time: in use, to come, given up */
 
+/* IBV_EVENT_QP_LAST_WQE_REACHED of a carrier: its NIC raised it, and it waits; the application has had it. */
+enum sh_last_receive {
+	SH_LAST_RECEIVE_NONE,
+	SH_LAST_RECEIVE_KEPT,
+	SH_LAST_RECEIVE_TOLD,
+};
+
 /*
  * A real QP that carries a connection's traffic, did, or may. Slot 0 is the application's own. The
  * QP is made after its slot was taken; a slot that was given up meanwhile tells its maker so.
@@ -38,6 +45,7 @@ struct sh_carrier {
 	uint8_t reads_told;  /* by the peer: how many READs its end takes at once */
 	uint16_t pkey_index; /* of its partition */
 	struct sh_link_mark link;
+	enum sh_last_receive last_receive;
 	bool prompt;  /* it was connected, and its NIC's prompt worker has its commands */
 	bool in_line; /* the other one has some: they stay together */
 	bool reached; /* its peer was let send to it: counted in its context */

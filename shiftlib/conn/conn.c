@@ -23,6 +23,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/spread.h"
+#include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/standby.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/conn/stay.h"
@@ -178,6 +179,14 @@ static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
 	sh_pace_wait(&sh_conns.pace, on, now);
 }
 
+static void conn_ended(struct sh_qp *qp, bool guarded)
+{
+	if (!qp->error.ending.on && !qp->error.fails)
+		sh_srq_ended(qp, false);
+	if (guarded && qp->core.reason != SC_REASON_APPLICATION)
+		sh_news_conn_ended(qp->qp);
+}
+
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 {
 	enum sc_move_phase before = qp->core.move;
@@ -200,9 +209,8 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	for (i = 0; i < actions.n; i++)
 		conn_act(qp, &actions.a[i]);
 	sh_wqe_log_look(qp);
-	if (guarded && qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED &&
-	    qp->core.reason != SC_REASON_APPLICATION)
-		sh_news_conn_ended(qp->qp);
+	if (qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED)
+		conn_ended(qp, guarded);
 }
 
 /*

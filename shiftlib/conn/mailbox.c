@@ -102,6 +102,7 @@ static void mailbox_app_error(struct sh_qp *qp)
 {
 	qp->error.status = (enum ibv_wc_status)atomic_load(&qp->mailbox.app_error_status);
 	qp->error.vendor_err = atomic_load(&qp->mailbox.app_error_vendor);
+	qp->error.fails = true;
 	sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 	if (!qp->core.failed)
 		sh_move_fail(qp, SC_REASON_APPLICATION);

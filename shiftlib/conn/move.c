@@ -386,7 +386,7 @@ static void move_ended(struct sh_qp *qp)
 	sh_clock_touch(qp); /* here also when a worker's command has returned */
 	move_fail_all(qp, ending->first, ending->vendor_err, ending->delivered);
 	sh_loopback_forget(qp); /* behind the failing, or what waits would run */
-	sh_srq_ended(qp);
+	sh_srq_ended(qp, true);
 }
 
 void sh_move_ending_look(struct sh_qp *qp)

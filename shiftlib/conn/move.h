@@ -22,6 +22,7 @@ struct sh_qp_error {
 	enum ibv_wc_status status;
 	uint32_t vendor_err;
 	uint32_t delivered; /* by settle(), when it forbade the rest */
+	bool fails;	    /* whatever the core says, sh_move_fail() comes */
 	struct sh_qp_ending ending;
 };
 

@@ -59,7 +59,6 @@ struct sh_qp {
 	struct sh_srq *srq;		   /* NULL: none that is driven */
 	struct {			   /* of its own QP */
 		struct sh_shadow_srq *srq; /* that it was made on; NULL: the application's */
-		bool last_receive_masked;  /* LAST_WQE_REACHED was kept back */
 	} own;
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */

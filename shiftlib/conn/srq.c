@@ -204,33 +204,61 @@ static void srq_last_receive_event(struct sh_qp *qp)
 			      "a queue pair is lost");
 }
 
-/* Does the application know that this QP is in ERR? */
+/*
+ * Is this QP in ERR to the application, with all that it was to get before? What nothing is kept back of goes to ERR as on
+ * stock.
+ */
 static bool srq_qp_ended(const struct sh_qp *qp)
 {
-	return qp->app.state == IBV_QPS_ERR || !qp->conn_id || qp->core.move == SC_MOVE_ENDED;
+	if (!qp->conn_id)
+		return true;
+	if (qp->error.ending.on)
+		return qp->error.ending.over;
+	if (qp->app.state == IBV_QPS_ERR || qp->core.move == SC_MOVE_ENDED)
+		return true;
+	return qp->core.move == SC_MOVE_NONE && !qp->core.guarded;
 }
 
-bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier)
+/*
+ * Each carrier's NIC raises it once; the application gets that of the last carrier. What is read behind a RESET is of before, and
+ * goes through without a mark.
+ */
+bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier)
 {
-	bool own = carrier == &qp->carriers.own;
-
 	sp_qp_last_receive(qp->sp, carrier->epoch);
 	if (qp->srq)
 		sh_srq_look(qp->srq);
-	if (srq_qp_ended(qp)) {
-		if (!own && carrier == qp->active)
-			srq_last_receive_event(qp);
-		return !own;
+	if (carrier->last_receive == SH_LAST_RECEIVE_TOLD)
+		return true;
+	if (carrier != qp->active || !srq_qp_ended(qp)) {
+		carrier->last_receive = SH_LAST_RECEIVE_KEPT;
+		return true;
 	}
-	qp->own.last_receive_masked |= own;
+	if (qp->conn_id)
+		carrier->last_receive = SH_LAST_RECEIVE_TOLD;
+	if (carrier == &qp->carriers.own)
+		return false;
+	srq_last_receive_event(qp);
 	return true;
 }
 
-void sh_srq_ended(struct sh_qp *qp)
+/* A NIC that is dead does not raise it, but the connection has outlived that. */
+static bool srq_last_receive_due(const struct sh_carrier *carrier, bool failed)
 {
-	if (qp->own.last_receive_masked)
-		srq_last_receive_event(qp);
-	qp->own.last_receive_masked = false;
+	switch (carrier->last_receive) {
+	case SH_LAST_RECEIVE_NONE: return failed && sh_carrier_dead(carrier);
+	case SH_LAST_RECEIVE_KEPT: return true;
+	case SH_LAST_RECEIVE_TOLD: return false;
+	}
+	return false;
+}
+
+void sh_srq_ended(struct sh_qp *qp, bool failed)
+{
+	if (!qp->srq || !srq_last_receive_due(qp->active, failed))
+		return;
+	qp->active->last_receive = SH_LAST_RECEIVE_TOLD;
+	srq_last_receive_event(qp);
 }
 
 /* ---- the round ------------------------------------------------------------------------------- */

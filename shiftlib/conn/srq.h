@@ -12,8 +12,9 @@ struct sh_carrier;
 bool sh_srq_connectable(struct sh_qp *qp);
 void sh_srq_look(struct sh_srq *srq); /* a carrier has left: what nobody takes goes elsewhere */
 /* IBV_EVENT_QP_LAST_WQE_REACHED. True: the application must not see it (now). */
-bool sh_srq_last_receive(struct sh_qp *qp, const struct sh_carrier *carrier);
-void sh_srq_ended(struct sh_qp *qp); /* it got its errors: and that event, if it was kept back */
+bool sh_srq_last_receive(struct sh_qp *qp, struct sh_carrier *carrier);
+/* It is in ERR, or its peer is no more: and that event, if it was kept back. failed: it got its errors from SHIFT. */
+void sh_srq_ended(struct sh_qp *qp, bool failed);
 
 /* The engine's callbacks, on the data path; lock not held. */
 void sh_srq_cb_stuck(void *srq);

@@ -79,7 +79,6 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 		sh_mailbox_read(); /* what the old connection still reported is not the next one's */
 		atomic_store(&qp->mailbox.error_ns, 0);
 		qp->gid.valid = false;
-		qp->own.last_receive_masked = false;
 		sh_carriers_drop(qp, true);
 	}
 	if (qp->init.qp_type != IBV_QPT_RC)

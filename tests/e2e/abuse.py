@@ -985,11 +985,42 @@ def cancelled(lab, args):
     pair.done()
 
 
+LAST_ENDS = {"by access": 1, "by itself": 2, "by loss": 3}
+
+
+def last(lab, args):
+    """A queue pair tells once that it takes no more of its shared queue, where the connection ends as on stock, too."""
+    for end, number in LAST_ENDS.items():
+        for where in ("stock", "alone", "protected", "moved"):
+            if end == "by loss" and where in ("stock", "alone"):
+                continue
+            for rest in (0, 60) if end == "by access" else (0,):
+                settings = {"kv": "lmdb:" + os.path.join(lab.folder, "none", "kv")} if where == "alone" else {}
+                pair = yield Pair(lab, args, "last", "--rounds", number, "--rest", rest, "--timeout", 14,
+                                  shift=where != "stock", deadline_ms=1000, holddown_ms=60000, **settings)
+                pair.said("CONNECTED")
+                if where in ("protected", "moved"):
+                    pair.protected()
+                if where == "moved":
+                    lab.fault("port-down", "h0/mlx5_0")
+                    pair.await_moves("mlx5_0 to mlx5_1")
+                if end == "by loss":
+                    for nic in ("mlx5_0", "mlx5_1"):
+                        lab.fault("port-down", f"h1/{nic}")
+                pair.say("go")
+                pair.done()
+                lab.ctl("heal", "all")
+                for p in pair.ends:
+                    words = [r for r in p.out().splitlines() if r.startswith("LAST")]
+                    if words != ["LAST told 1", "LAST again 0"]:
+                        raise Failed(f"{end}, {where}, {rest} ms: {p.name} says {words}")
+
+
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, asked, limit, changed, cancelled, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

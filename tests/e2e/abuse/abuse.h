@@ -54,6 +54,7 @@ void run_solicited(void);
 void run_states(void);
 void run_changed(void);
 void run_limit(void);
+void run_last(void);
 void run_asked(void);
 void run_cancelled(void);
 

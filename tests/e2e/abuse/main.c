@@ -62,6 +62,7 @@ static const struct {
 	{ "states", run_states },
 	{ "changed", run_changed },
 	{ "limit", run_limit },
+	{ "last", run_last },
 	{ "asked", run_asked },
 	{ "cancelled", run_cancelled },
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* A connection with a shared receive queue: what is asked and set of both, and the limit of the queue. */
+/* A connection with a shared receive queue: what is asked and set of both, the limit of the queue, and its end. */
 #include "abuse.h"
 
 #include <poll.h>
@@ -208,5 +208,77 @@ void run_limit(void)
 			hear("go");
 		limit_round(&c, &nic, round);
 	}
+	shared_end(&nic, &c);
+}
+
+/* ---- last: how often a QP says that it takes no more of its queue, however it came to ERR ----- */
+
+enum last_end { BY_ACCESS = 1, BY_ITSELF, BY_LOSS };
+
+/* Both ends of the QP go to ERR, as the peer has no such memory. */
+static void last_by_access(struct conn *c)
+{
+	struct ibv_sge sge = { (uintptr_t)c->mem, PART, c->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma = { c->peer.addr + 2 * AREA, c->peer.rkey } },
+			   *bad;
+	struct ibv_wc wc;
+
+	if (opt.server)
+		return;
+	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+	usleep((useconds_t)opt.rest_ms * 1000); /* the event comes first, or nearly with it */
+	must(conn_poll(c, &wc) == IBV_WC_REM_ACCESS_ERR, "the error of an address out of bounds");
+}
+
+static void last_by_loss(struct conn *c)
+{
+	struct ibv_wc wc;
+
+	conn_post_send(c, c->sent++);
+	must(conn_poll(c, &wc), "an error, as no path is left");
+}
+
+static void last_to_error(struct conn *c)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	must_zero(ibv_modify_qp(c->qp, &attr, IBV_QP_STATE), "ibv_modify_qp to ERR");
+}
+
+static int last_told(struct conn *c, int ms)
+{
+	struct pollfd fd = { .fd = c->nic->ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	int told = 0;
+
+	while (poll(&fd, 1, told ? QUIET_MS : ms) == 1) {
+		must_zero(ibv_get_async_event(c->nic->ctx, &event), "ibv_get_async_event");
+		told += event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED &&
+			event.element.qp == c->qp;
+		ibv_ack_async_event(&event);
+	}
+	return told;
+}
+
+void run_last(void)
+{
+	struct nic nic;
+	struct conn c;
+
+	shared_begin(&nic, &c);
+	if (opt.rounds != BY_LOSS)
+		shared_talk(&c, 20);
+	meet();
+	switch ((enum last_end)opt.rounds) {
+	case BY_ACCESS: last_by_access(&c); break;
+	case BY_ITSELF: last_to_error(&c); break;
+	case BY_LOSS: last_by_loss(&c); break;
+	}
+	say("LAST told %d", last_told(&c, EVENT_MS));
+	last_to_error(&c); /* if it was not */
+	say("LAST again %d", last_told(&c, 2 * QUIET_MS));
 	shared_end(&nic, &c);
 }
