@@ -26,6 +26,8 @@ void sh_news_setup_goes_on(void); /* now and then meanwhile */
 /* On the data path, no lock held: an event of this ring's CQ was read, before the application hears
  * of it. */
 bool sh_news_cq_event_read(struct sp_cq_ring *ring);
+/* Asked, no lock held; answered by object/: is the death of this context's NIC kept from the application? */
+bool sh_news_death_masked(struct ibv_context *context);
 
 /* ---- nic/ ----------------------------------------------------------------------------------- */
 

@@ -247,16 +247,16 @@ static inline __attribute__((always_inline)) int source_take(struct sh_comp_chan
 }
 
 /*
- * A source that fails belongs to a device that is gone. While another NIC stands by, that is a
- * fault to be masked, and the source must not keep the fd readable; with none, it is the
- * application's to know, as on stock.
+ * A source that fails belongs to a device that is gone. While another NIC stands by, or a connection waits for one, that
+ * is a fault to be masked, and the source must not keep the fd readable; else it is the application's to know, as on stock.
  */
-static bool source_masked(struct sh_comp_channel *ch, uint32_t source)
+static __attribute__((noinline, cold)) bool source_masked(struct sh_comp_channel *ch,
+							  uint32_t source)
 {
-	bool masked;
+	bool masked = sh_news_death_masked(ch->facade.context);
 
 	pthread_mutex_lock(&ch->lock);
-	masked = sh_sources_live(ch) > 1;
+	masked |= sh_sources_live(ch) > 1;
 	if (masked)
 		sh_source_silence(ch, &ch->sources[source]);
 	pthread_mutex_unlock(&ch->lock);

@@ -184,6 +184,18 @@ bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone)
 	return ctx->death_masked || (gone && sh_ctx_masked(ctx));
 }
 
+bool sh_news_death_masked(struct ibv_context *context)
+{
+	struct sh_ctx *ctx;
+	bool masked;
+
+	pthread_mutex_lock(&sh.lock);
+	ctx = sh_ctx_find(context);
+	masked = ctx && sh_ctx_death_masked(ctx, true);
+	pthread_mutex_unlock(&sh.lock);
+	return masked;
+}
+
 int sh_ctx_destroy_result(struct ibv_context *context, int ret)
 {
 	struct sh_ctx *ctx;

@@ -111,6 +111,19 @@ static void dev_stops(struct sn_dev *dev)
 	sn_posted_push(dev); /* what has left a NIC arrives without it */
 }
 
+/*
+ * The kernel destroys what was made on a file before it tells of its end: who reads a completion channel, or waits for it,
+ * gets an error (the kernel's is EIO; here the end of a socket, as of a file). What was told before is read before.
+ */
+static void dev_channels_end(const struct sn_dev *dev)
+{
+	const struct sn_cq *cq;
+
+	for (cq = dev->cqs; cq; cq = cq->next)
+		if (cq->attr.channel_fd >= 0)
+			shutdown(cq->attr.channel_fd, SHUT_WR);
+}
+
 /* An internal error is told at once; the end of a file, whatever was told before, when it is there. */
 static void dev_state_events(struct sn_dev *dev)
 {
@@ -133,6 +146,7 @@ static void dev_state_events(struct sn_dev *dev)
 		return;
 	dev->gone = true;
 	dev_stops(dev);
+	dev_channels_end(dev);
 	if (!dev->warned)
 		dev_says_fatal(dev);
 }

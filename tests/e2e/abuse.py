@@ -898,6 +898,24 @@ def solicited(lab, args):
     yield from there_and_back_with(lab, args, "solicited")
 
 
+def solicited_gone(lab, args):
+    """Nor with an error, though its NIC is taken away: while a standby is made, and while there is no NIC at all."""
+    pair = yield Pair(lab, args, "solicited", lazy="on", holddown_ms=100)
+    pair.said("CONNECTED")
+    pair.protected()
+    pair.say("go")
+    lab.fault("nic-disassociate", "h0/mlx5_0")
+    pair.await_moves("mlx5_0 to mlx5_1")
+    lab.fault("nic-disassociate", "h0/mlx5_1")
+    wait_for("want of a NIC", lambda: [q for q in lab.connections("h0") if q["move"] == "STRANDED"] or
+             not all(p.running() for p in pair.ends), pair.limit)
+    pair.alive()
+    lab.ctl("heal", "all")
+    pair.await_moves("mlx5_1 to mlx5_0")
+    pair.say("stop")
+    pair.done()
+
+
 def bound(lab, args):
     """A window and what invalidates it, while its path goes: written as on stock, or ended with errors, in time."""
     pair = yield Pair(lab, args, "bound", shift=False)
@@ -1020,7 +1038,7 @@ CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_han
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, bound, states, asked, limit, last, changed, cancelled, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, solicited_gone, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

@@ -41,6 +41,14 @@ bool sh_news_cq_event_read(struct sp_cq_ring *ring)
 	return atomic_load(&several);
 }
 
+static _Atomic bool death_masked;
+
+bool sh_news_death_masked(struct ibv_context *context)
+{
+	(void)context;
+	return atomic_load(&death_masked);
+}
+
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -55,6 +63,7 @@ static int setup(void **state)
 	assert_int_equal(sh_cq_events_init(&f->events, &f->cq, f->facade), 0);
 	sh_cq_feed_drive(&f->events.own, ring_of(&f->cq));
 	atomic_store(&last_read, NULL);
+	atomic_store(&death_masked, false);
 	*state = f;
 	return 0;
 }
@@ -463,6 +472,32 @@ static void dead_device_with_shadow_is_silent(void **state)
 	expect_event(f);
 }
 
+/* Its connection waits for a NIC: there is no other source, for now. */
+static void dead_device_of_what_waits_is_silent(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq *cq;
+	void *context;
+
+	atomic_store(&death_masked, true);
+	pipe_device_gone(f->real);
+	fd_nonblock(f->facade->fd);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	expect_nothing(f);
+	sh_comp_channel_raise(&f->events);
+	expect_event(f);
+	shadow_make(f);
+	pipe_complete(f->shadow_channel, &f->shadow);
+	expect_event(f);
+	pipe_device_gone(f->shadow_channel);
+	assert_int_equal(shift_get_cq_event(f->facade, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	expect_nothing(f);
+	sh_comp_channel_raise(&f->events);
+	expect_event(f);
+}
+
 /* -- how the fd behaves ----------------------------------------------------------------------- */
 
 static void nested_epoll_sees_it(void **state)
@@ -832,6 +867,7 @@ int main(void)
 		TEST(stock_channel_is_forwarded),
 		TEST(dead_device_without_shadow_is_an_error),
 		TEST(dead_device_with_shadow_is_silent),
+		TEST(dead_device_of_what_waits_is_silent),
 		TEST(nested_epoll_sees_it),
 		TEST(what_came_together_has_an_edge_each),
 		TEST(signal_ends_the_wait),
