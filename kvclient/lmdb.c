@@ -215,6 +215,9 @@ static int kv_lmdb_begin_read(const struct kv_store *s, MDB_txn **txn)
 {
 	int dead, rc = kv_mdb.txn_begin(s->env, NULL, MDB_RDONLY, txn);
 
+	/* LMDB locks a byte at a process's number, which one of another container may have as well. A writer needs no such place. */
+	if (rc == EAGAIN || rc == EACCES)
+		return kv_mdb.txn_begin(s->env, NULL, 0, txn);
 	if (rc != MDB_READERS_FULL)
 		return rc;
 	rc = kv_mdb.reader_check(s->env, &dead);

@@ -385,6 +385,63 @@ static void full_disk(void **state)
 	kv_test_join(pid);
 }
 
+/* A process with a number that others have, too, as in a container: what its store says, over @ready; it ends when @end is closed. */
+static void first_of_a_container(int ready, int end)
+{
+	struct kv *kv;
+	int status;
+	pid_t inner;
+	char rc;
+
+	if (unshare(CLONE_NEWPID))
+		_exit(0);
+	inner = fork();
+	if (!inner) {
+		rc = kv_open(url, KV_TEST_TIMEOUT_MS, &kv, NULL, 0) || get_rc(kv, "steady") ? 'n'
+											    : 'y';
+		if (rc == 'n')
+			fprintf(stderr, "number %d: %s\n", (int)getpid(), kv_last_error(kv));
+		if (write(ready, &rc, 1) != 1 || read(end, &rc, 1) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	close(ready);
+	_exit(inner < 0 || waitpid(inner, &status, 0) < 0 || status ? 1 : 0);
+}
+
+/* LMDB knows a process by its number; here two have the same one. */
+static void two_of_one_number(void **state)
+{
+	struct kv *kv = open_kv(KV_TEST_TIMEOUT_MS);
+	int ready[2], end[2];
+	pid_t pid[2];
+	char said[2] = { 0 };
+
+	assert_int_equal(put(kv, "steady", "value"), 0);
+	kv_close(kv);
+	assert_int_equal(pipe(end), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pipe(ready), 0);
+		pid[i] = test_fork();
+		assert_true(pid[i] >= 0);
+		if (!pid[i]) {
+			close(ready[0]);
+			close(end[1]);
+			first_of_a_container(ready[1], end[0]);
+		}
+		close(ready[1]);
+		if (read(ready[0], &said[i], 1) != 1)
+			print_message("skipped: no namespace of process numbers for us\n");
+		close(ready[0]);
+	}
+	close(end[0]);
+	close(end[1]);
+	for (int i = 0; i < 2; i++)
+		kv_test_join(pid[i]);
+	assert_int_not_equal(said[0], 'n');
+	assert_int_not_equal(said[1], 'n');
+}
+
 static void remove_files(bool all)
 {
 	char name[160];
@@ -711,6 +768,7 @@ int main(void)
 		TEST(other_file_is_left_alone),
 		TEST(no_descriptor_for_children),
 		TEST(default_file),
+		TEST(two_of_one_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
