@@ -164,7 +164,10 @@ int kv_files_default_make(struct kv *kv)
 	return 0;
 }
 
-/* Checked on the open file: the name may be a link, as where secrets are mounted, and may change. */
+/*
+ * Checked on the open file: the name may be a link, as where secrets are mounted, and may change. Root's own may be read by a group, as
+ * mounted secrets are, and by all programs of a host; who is in it is root's choice.
+ */
 static int kv_secret_check(struct kv *kv, const char *path, int fd)
 {
 	struct stat st;
@@ -173,10 +176,10 @@ static int kv_secret_check(struct kv *kv, const char *path, int fd)
 		return kv_fail(kv, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return kv_fail(kv, -EACCES, "%s is not a regular file", path);
-	if (st.st_uid != geteuid())
+	if (st.st_uid && st.st_uid != geteuid())
 		return kv_fail(kv, -EACCES, "%s belongs to user %u, not to you; it is not used",
 			       path, (unsigned)st.st_uid);
-	if (st.st_mode & 077)
+	if (st.st_mode & (st.st_uid ? 077 : 037))
 		return kv_fail(kv, -EACCES, "%s is open to others; chmod it to 600", path);
 	return 0;
 }

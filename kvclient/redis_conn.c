@@ -181,6 +181,14 @@ int kv_redis_call(struct kv_redis *r, int argc, const char **argv, const size_t 
 	return rc;
 }
 
+/* Said to a new connection, whatever it asks first. */
+static bool is_full(const char *text)
+{
+	static const char said[] = { "ERR max number of clients" };
+
+	return !strncmp(text, said, sizeof(said) - 1);
+}
+
 /* A server that knows no AUTH repeats its arguments: only the first word is told. */
 static int kv_redis_auth_reply(struct kv_redis *r, const redisReply *reply)
 {
@@ -189,6 +197,8 @@ static int kv_redis_auth_reply(struct kv_redis *r, const redisReply *reply)
 	if (reply->type != REDIS_REPLY_ERROR)
 		return 0;
 	rc = kv_redis_reply_error(reply->str);
+	if (is_full(reply->str))
+		return kv_fail(&r->kv, -EAGAIN, "the server has as many clients as it takes");
 	return kv_fail(&r->kv, rc == -EIO ? -EACCES : rc,
 		       "the server refuses user or password (%.*s)", (int)strcspn(reply->str, " "),
 		       reply->str);

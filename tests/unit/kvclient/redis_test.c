@@ -273,7 +273,7 @@ static void users_and_passwords(void **state)
 	assert_int_equal(put_with("job7:hunter2@", port, "", "/nonexistent", "job7/k", ""), 0);
 	assert_int_equal(put_with("job7@", port, "", "/nonexistent", "job7/k", "/nonexistent"),
 			 -ENOENT);
-	file = write_password("hunter2\n", 0640);
+	file = write_password("hunter2\n", 0644);
 	assert_int_equal(put_with("job7@", port, "", file, "job7/k", "chmod"), -EACCES);
 	file = write_password("\n", 0600);
 	assert_int_equal(put_with("job7@", port, "", file, "job7/k", "empty"), -EINVAL);
@@ -287,6 +287,25 @@ static void password_is_missing(void **state)
 	redis_server_start(&own, dir, 0, "hunter2");
 	assert_int_equal(put_with("", own.port, "", NULL, "k", "NOAUTH"), -EACCES);
 	assert_int_equal(put_with(":hunter2@", own.port, "", NULL, "k", ""), 0);
+	redis_server_kill(&own);
+}
+
+/* With a password, too, it is said what it is, and not that the password is wrong. */
+static void too_many_clients(void **state)
+{
+	static const char *const few[] = { "--requirepass", "hunter2", "--maxclients", "1", NULL };
+	struct redis_server own;
+	struct kv *kv;
+	char url[80];
+
+	redis_server_start_with(&own, dir, 0, few);
+	snprintf(url, sizeof(url), "redis://:hunter2@127.0.0.1:%d", own.port);
+	assert_int_equal(kv_open(url, KV_TEST_TIMEOUT_MS, &kv, NULL, 0), 0);
+	assert_int_equal(kv_put(kv, "k", "v", 1, KV_TEST_LEASE_MS), 0);
+	assert_int_equal(
+		put_with(":hunter2@", own.port, "", NULL, "k", "as many clients as it takes"),
+		-EAGAIN);
+	kv_close(kv);
 	redis_server_kill(&own);
 }
 
@@ -771,6 +790,7 @@ int main(void)
 		cmocka_unit_test(false_servers),
 		cmocka_unit_test(arrays_are_not_begun_with),
 		cmocka_unit_test(what_servers_say_is_one_line),
+		cmocka_unit_test(too_many_clients),
 		cmocka_unit_test(huge_value),
 		cmocka_unit_test(batch_cut_off),
 		cmocka_unit_test(batch_drips),
