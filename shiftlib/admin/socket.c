@@ -382,10 +382,9 @@ static void admin_start(void)
 		ret = admin_listen();
 		why = strerror(-ret);
 	}
-	if (ret) /* where nothing can be made, nothing is lost; what looks like an attack is told */
-		sh_log(ret == -EPERM || ret == -ELOOP || ret == -ENOTDIR ? SH_LOG_WARN
-									 : SH_LOG_INFO,
-		       "%s: %s: shiftctl does not see this process (SHIFT_RUN_DIR)", dir, why);
+	if (ret) /* a drain would count it as gone */
+		sh_log(SH_LOG_WARN, "%s: %s: shiftctl does not see this process (SHIFT_RUN_DIR)",
+		       dir, why);
 }
 
 void sh_admin_stop(void)

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "shiftlib/base/run_dir.h"
+
+/* A batch system carries a login's environment to hosts where its user has no session, and this is not there. */
+static bool is_usable(const char *runtime)
+{
+	return runtime && *runtime == '/' && !access(runtime, W_OK | X_OK);
+}
 
 int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
 {
@@ -15,7 +23,7 @@ int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
 		n = snprintf(out, RUN_DIR_MAX, "%s", configured);
 	else if (!uid)
 		n = snprintf(out, RUN_DIR_MAX, "/run/shift");
-	else if (runtime && *runtime == '/')
+	else if (is_usable(runtime))
 		n = snprintf(out, RUN_DIR_MAX, "%s/shift", runtime);
 	else
 		n = snprintf(out, RUN_DIR_MAX, "/tmp/shift-%u", (unsigned int)uid);

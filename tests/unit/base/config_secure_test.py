@@ -15,7 +15,7 @@ NOBODY = 65534
 HOSTILE = {"SHIFT_KV": "redis://evil:1", "SHIFT_KV_PASSWORD_FILE": "/evil/p",
            "SHIFT_SECRET_FILE": "/evil/s", "SHIFT_BACKUP": "evil=evil", "SHIFT_JOB": "evil",
            "SHIFT_STATS": "/evil/stats", "SHIFT_RUN_DIR": "/evil/run", "SHIFT_LOG": "debug",
-           "SHIFT_KV_TIMEOUT_MS": "77", "XDG_RUNTIME_DIR": "/evil/xdg"}
+           "SHIFT_KV_TIMEOUT_MS": "77"}
 FIELDS = {"kv": "SHIFT_KV", "password": "SHIFT_KV_PASSWORD_FILE", "secret": "SHIFT_SECRET_FILE",
           "backup": "SHIFT_BACKUP", "job": "SHIFT_JOB", "stats": "SHIFT_STATS",
           "run_dir": "SHIFT_RUN_DIR", "timeout": "SHIFT_KV_TIMEOUT_MS"}
@@ -41,11 +41,14 @@ def main():
             os.chmod(path, 0o755)
         os.chmod(setuid, 0o4755)
         log = os.path.join(folder, "log")
+        HOSTILE["XDG_RUNTIME_DIR"] = os.path.join(folder, "xdg")     # one that is there, and theirs to write to
+        os.mkdir(HOSTILE["XDG_RUNTIME_DIR"])
+        os.chmod(HOSTILE["XDG_RUNTIME_DIR"], 0o777)
         believed = run(plain, log)
         assert believed["secure"] == "0", believed
         for field, variable in FIELDS.items():
             assert believed[field] == HOSTILE[variable], (field, believed)
-        assert believed["runtime"] == "/evil/xdg/shift" and believed["debug"] == "1", believed
+        assert believed["runtime"] == HOSTILE["XDG_RUNTIME_DIR"] + "/shift" and believed["debug"] == "1", believed
         believed = run(setuid, log)
         if believed["secure"] == "0":
             print("skipped: this file system does not know setuid")
