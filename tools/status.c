@@ -227,7 +227,6 @@ static void status_table(FILE *out, const json_t *answer)
 {
 	fprintf(out, "%lld %s\n", ctl_int(answer, "pid"), ctl_text(answer, "command"));
 	fprintf(out, "  instance %s, KV %s", ctl_text(answer, "instance"), ctl_text(answer, "kv"));
-	status_refused(out, answer);
 	if (!strcmp(ctl_text(answer, "atomics"), "owner"))
 		fputs(", atomics by their owners' values", out);
 	if (!strcmp(ctl_text(answer, "atomics"), "uid"))
@@ -235,6 +234,7 @@ static void status_table(FILE *out, const json_t *answer)
 	if (*ctl_text(answer, "atomic_group"))
 		fprintf(out, ", atomics with group %s (%lld processes)",
 			ctl_text(answer, "atomic_group"), ctl_int(answer, "atomic_processes"));
+	status_refused(out, answer);
 	status_levels(out, answer);
 	status_degraded(out, answer);
 	status_nics(out, answer);

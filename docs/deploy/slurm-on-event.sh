@@ -4,7 +4,8 @@
 # of this node failed, or has a bad link. The job goes on; the node is drained when it has ended. Runs as the job's user.
 marks=${SHIFT_MARKS:-/var/spool/shift}
 case "$SHIFT_EVENT_KIND $SHIFT_EVENT_CAUSE" in
-"switch peer" | "switch drain" | "switch better-nic") exit 0 ;;	# the other node's NIC; an order; to a backup that is back
+# The other node's NIC; an order; to a backup that is back. Of several in one only the newest is told: one of them may be this node's.
+"switch peer" | "switch drain" | "switch better-nic") [ "${SHIFT_EVENT_COUNT:-1}" -gt 1 ] || exit 0 ;;
 switch*) ;;
 "gray packet-loss" | "gray slow-link") [ "$SHIFT_EVENT_WHY" = "its connections leave in order" ] || exit 0 ;;
 *) exit 0 ;;

@@ -45,9 +45,11 @@ static bool cause_moves(enum sh_event_cause cause)
 	return cause >= SH_CAUSE_PORT_DOWN && cause <= SH_CAUSE_BETTER_NIC;
 }
 
+/* With what no way is left for, too: a fault that no other NIC made good. */
 static bool cause_fails(enum sh_event_cause cause)
 {
-	return cause >= SH_CAUSE_STANDBY && cause <= SH_CAUSE_RESOURCE;
+	return (cause >= SH_CAUSE_PORT_DOWN && cause <= SH_CAUSE_CQ) ||
+	       (cause >= SH_CAUSE_STANDBY && cause <= SH_CAUSE_RESOURCE) || cause == SH_CAUSE_HOME;
 }
 
 /* Those that can be, with zeros: a rise from nothing cannot be seen. */

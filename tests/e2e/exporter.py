@@ -190,6 +190,8 @@ def case_fault(lab, build):
     exporter.await_value(2, "shift_process_bandwidth_left", program="ib_write_bw")
     must("nobody was degraded", exporter.value("shift_degraded_seconds_total") == 0)
     must("zeros", exporter.value("shift_switches_total", to="mlx5_1", cause="port-down") == 0)
+    for cause in "retry-exceeded", "transport-error", "hang", "atomic", "atomics-wait":
+        must(f"zeros of {cause}", exporter.value("shift_failed_connections_total", nic="mlx5_0", cause=cause) == 0)
     must("programs", exporter.value("shift_process_info", program="ib_write_bw",
                                     pid=str(host.ends[0].pid)) == 1)
     host.break_link()

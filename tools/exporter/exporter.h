@@ -75,8 +75,12 @@ enum family {
 		FAMILY_COUNT
 };
 
-#define SERIES_MAX	  20000u /* of all counters; of a process no more than SERIES_OF_ONE_MAX */
-#define SERIES_OF_ONE_MAX 4000u
+/*
+ * Of all counters; of a process no more than SERIES_OF_ONE_MAX. One that has 16 NICs, each of which may stand in for others, has 11,084: 52
+ * for each pair.
+ */
+#define SERIES_MAX	  100000u
+#define SERIES_OF_ONE_MAX 32768u
 #define LABEL_MAX	  128u /* bytes of a value; the rest is left out */
 
 /* By family: an object of series, in the order in which they came, with their values. */

@@ -42,9 +42,10 @@ class Node:
         self.env = dict(os.environ, PATH=folder + ":" + os.environ["PATH"], SHIFT_MARKS=self.marks,
                         SLURM_JOB_ID="4711", SLURM_JOB_UID=str(os.getuid()), SLURMD_NODENAME="n1", NODE_NAME="n1")
 
-    def run(self, script, kind="", cause="", why=""):
+    def run(self, script, kind="", cause="", why="", count=1):
         subprocess.run([os.path.join(DEPLOY, script)], check=False, env=dict(
-            self.env, SHIFT_EVENT_KIND=kind, SHIFT_EVENT_CAUSE=cause, SHIFT_EVENT_WHY=why, SHIFT_EVENT_FROM="mlx5_0"))
+            self.env, SHIFT_EVENT_KIND=kind, SHIFT_EVENT_CAUSE=cause, SHIFT_EVENT_WHY=why, SHIFT_EVENT_FROM="mlx5_0",
+            SHIFT_EVENT_COUNT=str(count)))
 
     def asked(self):
         if not os.path.exists(self.said):
@@ -72,6 +73,15 @@ def main():
             node.run("kubernetes-on-event.sh", kind, cause, why)
             if (node.asked() == "kubectl cordon n1\n") != expected:
                 wrong.append(f"Kubernetes, {kind} {cause} '{why}': expected {expected}")
+    # Several in one, of which the newest is told: one of them may have been this node's.
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node(folder)
+        node.run("slurm-on-event.sh", "switch", "peer", count=3)
+        if not os.listdir(node.marks):
+            wrong.append("Slurm: three switches in one leave no word")
+        node.run("kubernetes-on-event.sh", "switch", "peer", count=3)
+        if node.asked() != "kubectl cordon n1\n":
+            wrong.append("Kubernetes: three switches in one leave the node as it is")
     print("\n".join(wrong) if wrong else f"{len(CASES)} kinds of events")
     return 1 if wrong else 0
 
