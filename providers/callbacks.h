@@ -37,6 +37,8 @@ struct sp_callbacks {
 			 enum ibv_wc_status status, uint32_t vendor_err);
 	/* A backlog entry was added to a CQ that the application had armed: hand it an event. */
 	void (*cq_event)(void *cq_cookie);
+	/* The application has armed a CQ that is not driven: sp_cq_take_over will want to know. No lock is held. */
+	void (*cq_armed)(const struct ibv_cq *cq, bool solicited);
 	/* A post needed a key that could not be translated; the QP now withholds its doorbells. */
 	void (*key_missing)(void *qp_cookie);
 	/* Something was posted behind the gate (sp_qp_gate). */

@@ -9,6 +9,12 @@
 
 #include "providers/object.h"
 
+/* What a CQ has seen while only its provider knew it. */
+struct sp_cq_past {
+	uint32_t events;     /* that were read: its provider's arm number moved with each */
+	bool any, solicited; /* it was armed so, and no event has answered that */
+};
+
 struct sp_cq_ops {
 	/*
 	 * sp_cq_drive: called after the real create, before the application sees the CQ. cq_ex:
@@ -19,6 +25,8 @@ struct sp_cq_ops {
 	int (*drive)(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
 		     void *cookie, struct sp_cq **out);
 	int (*undrive)(struct sp_cq *cq);
+	/* [shell] Once, behind drive, when its events are told to event_read. */
+	void (*take_over)(struct sp_cq *cq, const struct sp_cq_past *past);
 	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed when a carrier comes on it,
 	 * if the application's is. */
 	int (*ring_add)(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,

@@ -72,6 +72,11 @@ static inline int sp_cq_undrive(struct sp_cq *cq)
 	return sp_engine(cq)->cq.undrive(cq);
 }
 
+static inline void sp_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
+{
+	sp_engine(cq)->cq.take_over(cq, past);
+}
+
 static inline int sp_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 				 struct sp_cq_ring **out)
 {

@@ -577,12 +577,28 @@ LED_INLINE int arm(struct sp_cq *cq, struct ibv_cq *ibv, int solicited_only, enu
 	return err;
 }
 
+/*
+ * Who drives it meanwhile shows it first, and asks for armings then: it hears of this one, or this one sees that
+ * it is driven.
+ */
+static LED_NOINLINE int arm_unknown(struct ibv_cq *ibv, int solicited_only)
+{
+	struct sp_dev *dev = led_dev_of(ibv->context);
+	int err = dev->saved.req_notify_cq(ibv, solicited_only);
+
+	if (err)
+		return err;
+	dev->cb->cq_armed(ibv, solicited_only);
+	__sync_synchronize();
+	return led_cq_of(ibv->context, ibv->handle) ? led_req_notify(ibv, solicited_only) : 0;
+}
+
 int led_req_notify(struct ibv_cq *ibv, int solicited_only)
 {
 	struct sp_cq *cq = led_cq_of(ibv->context, ibv->handle);
 
 	if (led_unlikely(!cq))
-		return led_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
+		return arm_unknown(ibv, solicited_only);
 	if (led_unlikely(solicited_only))
 		return arm(cq, ibv, solicited_only, LED_ARMED_SOLICITED);
 	return arm(cq, ibv, solicited_only, LED_ARMED_ANY);

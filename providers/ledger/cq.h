@@ -127,6 +127,7 @@ int led_cq_undrive(struct sp_cq *cq);
 int led_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 		    struct sp_cq_ring **out);
 void led_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring);
+void led_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past);
 struct sp_cq_ring *led_cq_own_ring(struct sp_cq *cq);
 bool led_cq_event_read(struct sp_cq_ring *ring);
 int led_cq_collect(struct sp_cq *cq);

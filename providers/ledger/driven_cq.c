@@ -109,6 +109,15 @@ void led_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring)
 	free(ring);
 }
 
+/* The arm number is the provider's affair. */
+void led_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
+{
+	if (past->any)
+		atomic_fetch_add(&cq->armings[LED_ARMED_ANY].count, 1);
+	if (past->solicited)
+		atomic_fetch_add(&cq->armings[LED_ARMED_SOLICITED].count, 1);
+}
+
 struct sp_cq_ring *led_cq_own_ring(struct sp_cq *cq)
 {
 	return &cq->ring;

@@ -80,6 +80,7 @@ const struct shift_provider shift_provider_ledger = {
 	.dmabuf_flags = led_dmabuf_flags,
 	.dmabuf_reg = led_dmabuf_reg,
 	.cq.drive = led_cq_drive,
+	.cq.take_over = led_cq_take_over,
 	.cq.undrive = led_cq_undrive,
 	.cq.ring_add = led_cq_ring_add,
 	.cq.ring_del = led_cq_ring_del,

@@ -552,9 +552,20 @@ RING_INLINE int notify(const struct ibv_cq *ibv, struct sp_cq *cq, enum ring_arm
 	return 0;
 }
 
+/*
+ * Who drives it meanwhile shows it first, and asks for armings then: it hears of this one, or this one sees that
+ * it is driven.
+ */
 static RING_NOINLINE int notify_unknown(struct ibv_cq *ibv, int solicited_only)
 {
-	return ring_dev_of(ibv->context)->saved.req_notify_cq(ibv, solicited_only);
+	struct sp_dev *dev = ring_dev_of(ibv->context);
+	int err = dev->saved.req_notify_cq(ibv, solicited_only);
+
+	if (err)
+		return err;
+	dev->cb->cq_armed(ibv, solicited_only);
+	__sync_synchronize();
+	return ring_cq_of(ibv->context, ibv->handle) ? ring_req_notify(ibv, solicited_only) : 0;
 }
 
 static __attribute__((noinline)) int notify_solicited(const struct ibv_cq *ibv)

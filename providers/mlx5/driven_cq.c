@@ -197,6 +197,37 @@ struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq)
 	return &cq->ring;
 }
 
+/* The arm number has two of the word's bits, 28 and 29 (PRM: CQ arm doorbell). */
+RING_INLINE void arm_number_add(struct sp_cq_ring *ring, uint32_t n)
+{
+	const uint64_t add = ring_first_word(htobe32((n & 3) << 28));
+	const uint64_t carry = ring_first_word(htobe32(1u << 30));
+	uint64_t arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
+
+	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + add) & ~carry,
+						      memory_order_seq_cst, memory_order_relaxed))
+		;
+}
+
+/*
+ * Who has armed since it is driven may have done so with a number that the NIC has told of already: who is
+ * counted by now is armed for again, and who comes behind that finds the right number.
+ */
+void ring_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
+{
+	if (past->any)
+		atomic_fetch_add(&cq->armings[RING_ARMED_ANY].count, RING_ARMING);
+	if (past->solicited)
+		atomic_fetch_add(&cq->armings[RING_ARMED_SOLICITED].count, RING_ARMING);
+	if (!(past->events & 3))
+		return;
+	arm_number_add(&cq->ring, past->events);
+	ring_cq_wait_armers(cq);
+	sp_lock(&cq->lock);
+	arm_if_armed(&cq->ring);
+	sp_unlock(&cq->lock);
+}
+
 /* Another NIC may tell of it, too. */
 RING_INLINE bool event_of_several(const struct sp_cq_ring *ring, struct sp_cq *cq)
 {
@@ -209,23 +240,14 @@ static RING_NOINLINE bool event_behind_armers(const struct sp_cq_ring *ring, str
 	return event_of_several(ring, cq);
 }
 
-/*
- * Without the lock, as in libmlx5. The armings first: see notify(). The arm number has two of the
- * word's bits, 28 and 29 (PRM: CQ arm doorbell).
- */
+/* Without the lock, as in libmlx5. The armings first: see notify(). */
 bool ring_cq_event_read(struct sp_cq_ring *ring)
 {
-	const uint64_t one = ring_first_word(htobe32(1u << 28));
-	const uint64_t carry = ring_first_word(htobe32(1u << 30));
 	struct sp_cq *cq = ring->cq;
 	const struct ring_armings *armings = cq->armings;
-	uint64_t arm;
 
 	ring_cq_told(cq);
-	arm = atomic_load_explicit(&ring->arm, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&ring->arm, &arm, (arm + one) & ~carry,
-						      memory_order_seq_cst, memory_order_relaxed))
-		;
+	arm_number_add(ring, 1);
 	/* in order behind that, and for who arms the other way round */
 	if (ring_unlikely((atomic_load(&armings[RING_ARMED_ANY].count) |
 			   atomic_load(&armings[RING_ARMED_SOLICITED].count)) %

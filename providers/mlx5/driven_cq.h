@@ -3,6 +3,7 @@
 #ifndef RING_DRIVEN_CQ_H
 #define RING_DRIVEN_CQ_H
 
+#include "providers/cq.h"
 #include "providers/mlx5/base.h"
 
 #pragma GCC visibility push(hidden)
@@ -13,6 +14,7 @@ int ring_cq_undrive(struct sp_cq *cq);
 int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 		     struct sp_cq_ring **out);
 void ring_cq_ring_del(struct sp_cq *cq, struct sp_cq_ring *ring);
+void ring_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past);
 struct sp_cq_ring *ring_cq_own_ring(struct sp_cq *cq);
 bool ring_cq_event_read(struct sp_cq_ring *ring);
 int ring_cq_collect(struct sp_cq *cq);

@@ -46,6 +46,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.dmabuf_flags = ring_dmabuf_flags,
 	.dmabuf_reg = ring_dmabuf_reg,
 	.cq.drive = ring_cq_drive,
+	.cq.take_over = ring_cq_take_over,
 	.cq.undrive = ring_cq_undrive,
 	.cq.ring_add = ring_cq_ring_add,
 	.cq.ring_del = ring_cq_ring_del,

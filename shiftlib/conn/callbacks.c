@@ -92,6 +92,7 @@ static int callback_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *o
 const struct sp_callbacks sh_callbacks = {
 	.qp_error = callback_error,
 	.cq_event = callback_cq_event,
+	.cq_armed = sh_cq_events_armed,
 	.key_missing = callback_key_missing,
 	.gated = callback_gated,
 	.qp_progress = callback_progress,

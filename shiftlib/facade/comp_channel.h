@@ -26,6 +26,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "providers/cq.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/shift.h"
 
@@ -45,6 +46,11 @@ struct sh_cq_feed {
 	struct list_node link;		 /* sh_cq_events.shadows; under the facade's lock */
 };
 
+enum sh_cq_armed {
+	SH_CQ_ARMED_ANY = 1,
+	SH_CQ_ARMED_SOLICITED = 2,
+};
+
 /* What a CQ owes and is owed; embedded by its owner. Guarded by the facade's lock but the atomics. */
 struct sh_cq_events {
 	struct sh_cq_feed own;
@@ -52,6 +58,9 @@ struct sh_cq_events {
 	int handle;			 /* that it has, or had */
 	struct sh_comp_channel *channel; /* NULL: the CQ has no channel, all calls are no-ops */
 	_Atomic uint32_t acked;		 /* by the application */
+	/* While it is not driven: how it was armed, of which no event was read yet, and events read. */
+	_Atomic uint32_t armed; /* bits: enum sh_cq_armed */
+	_Atomic uint32_t told;
 	uint32_t soft, gone; /* handed out: software events, events of shadows that are no more */
 	struct list_node shadows;    /* struct sh_cq_feed */
 	struct list_node ready_link; /* software event in line */
@@ -122,6 +131,10 @@ void sh_cq_feed_uninit(struct sh_cq_feed *feed);
 /* The engine drives it from now on; with NULL, it does not, and hears of none of its events behind
  * the call. */
 void sh_cq_feed_drive(struct sh_cq_feed *feed, struct sp_cq_ring *ring);
+/* This CQ is armed by its provider, as far as the caller knows. On the data path: takes no lock. */
+void sh_cq_events_armed(const struct ibv_cq *cq, bool solicited);
+/* Behind sh_cq_feed_drive(): what was before, which nothing is added to any more but by who arms right now. */
+struct sp_cq_past sh_cq_events_past(struct sh_cq_events *events);
 
 /* A completion event made by software, on the data path with engine locks held: no lock, no
  * allocation, at most one write to an eventfd. Raised again before it was read: one event. */

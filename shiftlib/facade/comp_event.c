@@ -156,16 +156,22 @@ static __attribute__((noinline, cold)) void event_replay(struct sh_comp_channel 
 	pthread_setcancelstate(state, NULL);
 }
 
-/* Of a CQ that its provider arms. */
+/*
+ * Of a CQ that its provider arms. An arming is noted when the provider has done it: one that is forgotten here
+ * was done before the provider hears of this event, so the event answers it.
+ */
 static __attribute__((noinline, cold)) void
 event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_cq *cq)
 {
 	struct sp_cq_ring *also;
 
+	atomic_store(&feed->events->armed, 0);
 	event_replay(ch, cq);
 	also = atomic_load(&feed->also);
-	if (!also)
+	if (!also) {
+		atomic_fetch_add(&feed->events->told, 1);
 		return;
+	}
 	sh_news_cq_event_read(also);
 	edge_again(ch);
 }

@@ -83,6 +83,30 @@ void sh_cq_feed_drive(struct sh_cq_feed *feed, struct sp_cq_ring *ring)
 		sh_readers_wait(&feed->events->channel->readers);
 }
 
+void sh_cq_events_armed(const struct ibv_cq *cq, bool solicited)
+{
+	struct sh_comp_channel *ch = channel_of(cq->channel);
+	struct sh_cq_events *events = ch ? events_find(ch, cq) : NULL;
+
+	if (events)
+		atomic_fetch_or(&events->armed,
+				solicited ? SH_CQ_ARMED_SOLICITED : SH_CQ_ARMED_ANY);
+}
+
+/* The barrier is between the engine's CQ, which is shown by now, and what is read here: see cq_armed. */
+struct sp_cq_past sh_cq_events_past(struct sh_cq_events *events)
+{
+	uint32_t armed;
+
+	if (events->channel)
+		sh_readers_wait(&events->channel->readers);
+	__sync_synchronize();
+	armed = atomic_load(&events->armed);
+	return (struct sp_cq_past){ .events = atomic_load(&events->told),
+				    .any = armed & SH_CQ_ARMED_ANY,
+				    .solicited = armed & SH_CQ_ARMED_SOLICITED };
+}
+
 void sh_cq_feed_close(struct sh_cq_feed *feed)
 {
 	atomic_store(&feed->closed, true);

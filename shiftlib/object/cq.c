@@ -153,6 +153,7 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 
 int sh_cq_drive(struct sh_cq *cq)
 {
+	struct sp_cq_past past;
 	int ret;
 
 	if (cq->sp)
@@ -160,9 +161,12 @@ int sh_cq_drive(struct sh_cq *cq)
 	if (!cq->ctx->dev || (cq->foreign_qps && !sp_has(cq->ctx->dev, SP_SHARES_CQ)))
 		return -EBUSY;
 	ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
-	if (!ret)
-		sh_cq_feed_drive(&cq->events.own, sp_cq_own_ring(cq->sp));
-	return ret;
+	if (ret)
+		return ret;
+	sh_cq_feed_drive(&cq->events.own, sp_cq_own_ring(cq->sp));
+	past = sh_cq_events_past(&cq->events);
+	sp_cq_take_over(cq->sp, &past);
+	return 0;
 }
 
 /* ---- destruction ---------------------------------------------------------------------------- */

@@ -337,6 +337,10 @@ static void engine_note(void *cookie)
 {
 }
 
+static void engine_armed(const struct ibv_cq *cq, bool solicited)
+{
+}
+
 static void engine_progress(void *cookie, uint32_t epoch)
 {
 }
@@ -350,6 +354,7 @@ static int engine_key(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
 static const struct sp_callbacks callbacks = {
 	.qp_error = engine_error,
 	.cq_event = engine_note,
+	.cq_armed = engine_armed,
 	.key_missing = engine_note,
 	.qp_progress = engine_progress,
 	.lkey = engine_key,

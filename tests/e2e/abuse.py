@@ -916,6 +916,33 @@ def solicited_gone(lab, args):
     pair.done()
 
 
+def armed(lab, args):
+    """Who sleeps on a CQ that was armed before its first queue pair is woken, though its NIC is gone by then."""
+    pair = yield Pair(lab, args, "armed", "--rounds", 3)
+    pair.said("CONNECTED")
+    pair.protected()
+    lab.fault("nic-disassociate", "h0/mlx5_0")
+    pair.await_moves("mlx5_0 to mlx5_1")
+    for n in range(3):
+        pair.say("go")
+        pair.said(f"WOKEN {n}")
+    pair.done()
+
+
+def armed_foreign(lab, args):
+    """The same where that CQ has served a queue pair that SHIFT does not drive."""
+    pair = yield Pair(lab, args, "armed-foreign", "--rounds", 6)
+    pair.said("CONNECTED")
+    pair.protected()
+    for n in range(6):
+        pair.say("go")
+        pair.said(f"WOKEN {n}")
+        if n == 2:
+            lab.fault("nic-disassociate", "h0/mlx5_0")
+            pair.await_moves("mlx5_0 to mlx5_1")
+    pair.done()
+
+
 def bound(lab, args):
     """A window and what invalidates it, while its path goes: written as on stock, or ended with errors, in time."""
     pair = yield Pair(lab, args, "bound", shift=False)
@@ -1038,7 +1065,7 @@ CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_han
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, solicited_gone, bound, states, asked, limit, last, changed, cancelled, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, solicited_gone, armed, armed_foreign, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

@@ -38,6 +38,10 @@ static void on_event(void *cookie)
 	fake_events.events++;
 }
 
+static void on_armed(const struct ibv_cq *cq, bool solicited)
+{
+}
+
 static void on_key(void *cookie)
 {
 	fake_events.keys++;
@@ -79,6 +83,7 @@ static int srq_translate(void *cookie, uint8_t path, uint32_t key, uint32_t *out
 static const struct sp_callbacks callbacks = {
 	.qp_error = on_error,
 	.cq_event = on_event,
+	.cq_armed = on_armed,
 	.key_missing = on_key,
 	.gated = on_gated,
 	.qp_progress = on_progress,

@@ -51,6 +51,8 @@ void run_held(void);
 void run_forks(void);
 void run_bound(void);
 void run_solicited(void);
+void run_armed(void);
+void run_armed_foreign(void);
 void run_states(void);
 void run_changed(void);
 void run_limit(void);

@@ -59,6 +59,8 @@ static const struct {
 	{ "forks", run_forks },
 	{ "bound", run_bound },
 	{ "solicited", run_solicited },
+	{ "armed", run_armed },
+	{ "armed-foreign", run_armed_foreign },
 	{ "states", run_states },
 	{ "changed", run_changed },
 	{ "limit", run_limit },
