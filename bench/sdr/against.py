@@ -4,7 +4,7 @@
 row. Writes out/sdr.json: {"rows": [{"what", "ratio", "target", "ok"}]}; a ratio of 6 means that RC takes six times as long.
 
 --slow F lets all take F times as long (the link's rate divided, its delay multiplied): the same bytes are under way, and a ratio
-stays what it is, but two busy cores can follow. Ends with 1 where a target is missed.
+stays what it is, but two busy cores can follow. Draws out/figures/sdr-against.svg. Ends with 1 where a target is missed.
 """
 import argparse
 import json
@@ -13,7 +13,7 @@ import sys
 
 from ends import sdr_perf
 from shiftlab.lab import Lab
-from shiftlab.results import about, save
+from shiftlab.results import about, run_plot, save
 
 GBPS, DELAY_MS = 1.0, 12.5
 ROWS = (("no loss, 8 MiB", "8M", "0", 0.95), ("loss 1e-2, 8 MiB", "8M", "1e-2", 5.0),
@@ -55,6 +55,7 @@ def main():
         rows = [row(lab, args, *what) for what in ROWS]
     save(args.out, "sdr.json", {"seed": args.seed, "slow": args.slow, "rate_gbps": GBPS / args.slow,
                                 "rtt_ms": 2 * DELAY_MS * args.slow, "rows": rows})
+    run_plot(os.path.join(os.path.dirname(os.path.abspath(__file__)), "draw_sdr.py"), args.out)
     return 0 if all(told["ok"] for told in rows) else 1
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Draws FOLDER/sdr-model.json: FOLDER/figures/sdr-NAME.svg and .png, in the look of the other figures.
+"""Draws FOLDER/sdr-model.json, and what was measured beside RC, FOLDER/sdr.json, whichever is there: FOLDER/figures/sdr-NAME.svg and .png, in
+the look of the other figures.
 
   draw_sdr.py FOLDER"""
 import json
 import os
 import sys
 
-from draw_figures import draw_to, finish, log_axis, plt
+from draw_figures import draw_to, finish, footer, log_axis, plt
 
 MARKERS = "osD^v"
 NOTE = "4 KiB chunks and packets, 400 Gbit/s, 25 ms, RTO three round trips, exact distributions unless said."
@@ -114,18 +115,44 @@ def draw_ring(data, look):
     return fig
 
 
+def draw_against(data, look):
+    """How long a Write takes in the mean, by RC and by SDR, in turns over the same link."""
+    fig, axes = plt.subplots(figsize=(7.2, 2.9))
+    rows = sorted(data["rows"], key=lambda row: row["ratio"])
+    for place, row in enumerate(rows):
+        for offset, ms, color, name in ((0.2, row["rc_ms"], look.stock, "RC"), (-0.2, row["sdr_ms"], look.shift, "SDR")):
+            axes.barh(place + offset, ms / 1e3, height=0.36, color=color, label=None if place else name)
+        axes.annotate(f"{row['ratio']:.2g} times" if row["ratio"] < 10 else f"{row['ratio']:.0f} times", (row["rc_ms"] / 1e3, place + 0.2),
+                      xytext=(4, 0), textcoords="offset points", va="center", fontsize=8, color=look.ink)
+    axes.set_yticks(range(len(rows)), [row["what"].split(", ", 1)[1] for row in rows])
+    axes.grid(False, axis="y")
+    axes.set_xlabel("seconds of a Write, mean")
+    axes.margins(x=0.12)
+    footer(fig, data["about"], look, f"{data['rate_gbps']:g} Gbit/s, round trip {data['rtt_ms']:g} ms; "
+           f"{', '.join(str(row['writes']) for row in rows)} Writes, in turns with RC's; seed {data['seed']}")
+    finish(fig, axes.get_legend_handles_labels())
+    return fig
+
+
 FIGURES = {"slowdown": draw_slowdown, "gain": draw_gain, "schemes": draw_schemes, "ring": draw_ring}
+SOURCES = {"sdr-model.json": FIGURES, "sdr.json": {"against": draw_against}}
 
 
 def main():
     folder = sys.argv[1]
-    with open(os.path.join(folder, "sdr-model.json"), encoding="utf-8") as f:
-        data = json.load(f)
+    drawn = 0
     os.makedirs(os.path.join(folder, "figures"), exist_ok=True)
-    for name, make in FIGURES.items():
-        draw_to(folder, "sdr-" + name, make, data)
-    print(f"{len(FIGURES)} figures drawn into {folder}/figures")
-    return 0
+    for source, figures in SOURCES.items():
+        path = os.path.join(folder, source)
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as f:
+            data = json.load(f)
+        for name, make in figures.items():
+            draw_to(folder, "sdr-" + name, make, data)
+            drawn += 1
+    print(f"{drawn} figures drawn into {folder}/figures")
+    return 0 if drawn else 1
 
 
 if __name__ == "__main__":
