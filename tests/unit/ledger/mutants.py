@@ -32,7 +32,7 @@ MUTANTS = (
      "((number - tail) & qp->sq.mask) + 1,", "((number - tail) & qp->sq.mask) + 2,"),
     ("completions of a sealed carrier count", "cq.c",
      "	if (attn & (send ? LED_ATTN_SQ_SEALED : LED_ATTN_RQ_SEALED)) {", "	if (false) {"),
-    ("who arms does not see the rings of other NICs", "cq.c",
+    ("who arms does not see the rings of other NICs", "arm.c",
      "	if (led_unlikely(atomic_load(&cq->slow_to_arm)))", "	if (false)"),
     ("a ring of another NIC is not polled", "cq.c", "		more |= r->live != 0;", "		;"),
     ("one more than there is room for", "send.c",
