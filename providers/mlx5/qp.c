@@ -334,9 +334,9 @@ void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state)
 		qp->max_gs = qp->limits.sq_gs;
 	if (state == IBV_QPS_ERR)
 		atomic_store(&qp->guard, false);
-	ring_qp_unlock(qp);
 	if (qp->ex.on && (state == IBV_QPS_RESET || state == IBV_QPS_RTS))
-		ring_wr_install(qp);
+		ring_wr_install(qp); /* under the lock: a thread may post */
+	ring_qp_unlock(qp);
 }
 
 /* -- counts ----------------------------------------------------------------------------------- */

@@ -167,10 +167,42 @@ static bool qp_maybe_itself(const struct sh_qp *qp, const struct ibv_qp_attr *at
 	       attr->dest_qp_num == qp->qp->qp_num && qp->init.qp_type == IBV_QPT_RC;
 }
 
+/* By what its NIC says, which the kernel notes. */
+static bool qp_in_rts(struct ibv_qp *real)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return !sh.real->query_qp(real, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS;
+}
+
+/*
+ * From RTS to RTS, while another thread may post. Of that state libmlx5 is not to hear: at each modify to RTS it points
+ * wr_complete to its own again, which would leave a batch that the engine began neither rung nor ended. To the kernel a state
+ * that is not named is the present one; if that is another (ERR, SQE) it refuses, and is then asked as the application asks.
+ */
+static int modify_in_rts(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
+{
+	int others = mask & ~IBV_QP_STATE, ret = EINVAL;
+
+	if (others)
+		ret = sh.real->modify_qp(real, attr, others);
+	else if (qp_in_rts(real))
+		ret = 0;
+	return ret == EINVAL ? sh.real->modify_qp(real, attr, mask) : ret;
+}
+
+static bool qp_stays_in_rts(const struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	return (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS &&
+	       qp->app.state == IBV_QPS_RTS &&
+	       (!(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == IBV_QPS_RTS);
+}
+
 /* Lock given up meanwhile. */
 static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	bool ask = qp_maybe_itself(qp, attr, mask);
+	bool ask = qp_maybe_itself(qp, attr, mask), stays = qp_stays_in_rts(qp, attr, mask);
 	uint8_t port = qp->app.attr.port_num;
 	union ibv_gid gid;
 	int ret;
@@ -179,7 +211,7 @@ static int qp_modify_real(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return EIO;
 	sh_job_begin(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
-	ret = sh.real->modify_qp(qp->qp, attr, mask);
+	ret = stays ? modify_in_rts(qp->qp, attr, mask) : sh.real->modify_qp(qp->qp, attr, mask);
 	ask = ask && !ret &&
 	      !sh.real->query_gid(qp->ctx->ctx, port, attr->ah_attr.grh.sgid_index, &gid);
 	pthread_mutex_lock(&sh.lock);

@@ -888,6 +888,17 @@ def held(lab, args):
     yield from there_and_back_with(lab, args, "held")
 
 
+def tuned(lab, args):
+    """A queue pair is modified from RTS to RTS while another thread posts to it."""
+    for with_shift in (False, True):
+        pair = yield Pair(lab, args, "tuned", shift=with_shift)
+        pair.said("CONNECTED")
+        if with_shift:
+            pair.protected()
+        pair.say("go")
+        pair.done()
+
+
 def forks(lab, args):
     """Children come and go, and use nothing of it, while the connections move."""
     yield from there_and_back_with(lab, args, "forks", n=2, times=3)
@@ -1065,7 +1076,7 @@ CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_han
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
          teardown_slow, limits, resize_gone, resize_sick, resize_hung,
          exit_moving, exit_hung, fork, kill, abandon,
-         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, forks, solicited, solicited_gone, armed, armed_foreign, bound, states, asked, limit, last, changed, cancelled, cycles)
+         hung_nic, kv_late, kv_deaf, tight, tight_drain, held, tuned, forks, solicited, solicited_gone, armed, armed_foreign, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),

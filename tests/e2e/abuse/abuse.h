@@ -48,6 +48,7 @@ void run_events(void);
 void run_windows(void);
 void run_tight(void);
 void run_held(void);
+void run_tuned(void);
 void run_forks(void);
 void run_bound(void);
 void run_solicited(void);

@@ -56,6 +56,7 @@ static const struct {
 	{ "windows", run_windows },
 	{ "tight", run_tight },
 	{ "held", run_held },
+	{ "tuned", run_tuned },
 	{ "forks", run_forks },
 	{ "bound", run_bound },
 	{ "solicited", run_solicited },

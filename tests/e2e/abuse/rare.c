@@ -279,6 +279,60 @@ void run_held(void)
 	nic_close(&nic);
 }
 
+/* ---- tuned: one thread modifies, from RTS to RTS, the queue pair that another one posts to -------- */
+
+enum { TUNES = 3000 };
+
+static atomic_bool tuned_enough;
+
+static void *tune(void *arg)
+{
+	static const int more[] = { IBV_QP_MIN_RNR_TIMER, IBV_QP_ACCESS_FLAGS, 0,
+				    IBV_QP_MIN_RNR_TIMER | IBV_QP_CUR_STATE };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
+				    .cur_qp_state = IBV_QPS_RTS,
+				    .qp_access_flags =
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+	struct held *h = arg;
+
+	for (int i = 0; i < TUNES; i++) {
+		attr.min_rnr_timer = (uint8_t)(12 + i % 2);
+		must_zero(ibv_modify_qp(h->c.qp, &attr, IBV_QP_STATE | more[i % 4]),
+			  "ibv_modify_qp from RTS to RTS");
+		must(h->c.qp->state == IBV_QPS_RTS, "a QP in RTS");
+	}
+	atomic_store(&tuned_enough, true);
+	return NULL;
+}
+
+/* Batches that stay open for a while are those that are modified under. */
+void run_tuned(void)
+{
+	static struct held h;
+	pthread_t thread;
+	uint64_t theirs;
+	struct nic nic;
+	double end;
+
+	nic_open(&nic, opt.dev);
+	held_make(&h, &nic);
+	say("CONNECTED");
+	hear("go");
+	must_zero(pthread_create(&thread, NULL, tune, &h), "a thread");
+	while (!atomic_load(&tuned_enough)) {
+		while (held_may_send(&h))
+			held_send(&h, h.c.sent % 32 == 0);
+		held_poll(&h, false);
+	}
+	must_zero(pthread_join(thread, NULL), "pthread_join");
+	swap(&h.c.sent, &theirs, sizeof(theirs));
+	for (end = now_s() + 20; h.c.got < theirs || h.done < h.c.sent; held_poll(&h, false))
+		must(now_s() < end, "all messages within 20 s");
+	meet();
+	conn_free(&h.c);
+	nic_close(&nic);
+}
+
 /* ---- forks: children that use nothing of it, as those of system() ------------------------------ */
 
 enum { CONNS = 2, CHILDREN = 5 };
