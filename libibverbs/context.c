@@ -11,6 +11,8 @@ struct saved {
 	struct ibv_context *context;
 	__typeof__(((struct verbs_context *)0)->create_cq_ex) create_cq_ex;
 	__typeof__(((struct verbs_context *)0)->create_qp_ex) create_qp_ex;
+	__typeof__(((struct verbs_context *)0)->create_srq_ex) create_srq_ex;
+	__typeof__(((struct verbs_context *)0)->create_wq) create_wq;
 	__typeof__(((struct verbs_context *)0)->query_port) query_port;
 	__typeof__(((struct verbs_context *)0)->alloc_parent_domain) alloc_parent_domain;
 };
@@ -53,6 +55,23 @@ static struct ibv_qp *hook_create_qp_ex(struct ibv_context *context,
 
 	return HOOK_CALL(shift_create_qp_ex(context, attr, saved->create_qp_ex),
 			 saved->create_qp_ex(context, attr));
+}
+
+static struct ibv_srq *hook_create_srq_ex(struct ibv_context *context,
+					  struct ibv_srq_init_attr_ex *attr)
+{
+	const struct saved *saved = saved_find(context);
+
+	return HOOK_CALL(shift_create_srq_ex(context, attr, saved->create_srq_ex),
+			 saved->create_srq_ex(context, attr));
+}
+
+static struct ibv_wq *hook_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
+{
+	const struct saved *saved = saved_find(context);
+
+	return HOOK_CALL(shift_create_wq(context, attr, saved->create_wq),
+			 saved->create_wq(context, attr));
 }
 
 static struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *context,
@@ -110,6 +129,16 @@ void context_install(struct ibv_context *context)
 		saved->create_qp_ex = vctx->create_qp_ex;
 		vctx->create_qp_ex = hook_create_qp_ex;
 	}
+	vctx = verbs_get_ctx_op(context, create_srq_ex);
+	if (vctx) {
+		saved->create_srq_ex = vctx->create_srq_ex;
+		vctx->create_srq_ex = hook_create_srq_ex;
+	}
+	vctx = verbs_get_ctx_op(context, create_wq);
+	if (vctx) {
+		saved->create_wq = vctx->create_wq;
+		vctx->create_wq = hook_create_wq;
+	}
 	vctx = verbs_get_ctx_op(context, query_port);
 	if (vctx) {
 		saved->query_port = vctx->query_port;
@@ -139,6 +168,10 @@ void context_restore(struct ibv_context *context)
 		vctx->create_cq_ex = saved->create_cq_ex;
 	if (saved->create_qp_ex)
 		vctx->create_qp_ex = saved->create_qp_ex;
+	if (saved->create_srq_ex)
+		vctx->create_srq_ex = saved->create_srq_ex;
+	if (saved->create_wq)
+		vctx->create_wq = saved->create_wq;
 	if (saved->query_port)
 		vctx->query_port = saved->query_port;
 	if (saved->alloc_parent_domain)

@@ -156,6 +156,13 @@ void shift_cq_resized(struct ibv_cq *cq);
 int shift_destroy_cq(struct ibv_cq *cq);
 
 struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+/* Those that name a completion queue. real: the saved verbs_context->create_srq_ex, create_wq of this context. */
+struct ibv_srq *shift_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
+				    struct ibv_srq *(*real)(struct ibv_context *,
+							    struct ibv_srq_init_attr_ex *));
+struct ibv_wq *shift_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr,
+			       struct ibv_wq *(*real)(struct ibv_context *,
+						      struct ibv_wq_init_attr *));
 int shift_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 int shift_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int shift_destroy_srq(struct ibv_srq *srq);

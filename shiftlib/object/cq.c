@@ -158,7 +158,8 @@ int sh_cq_drive(struct sh_cq *cq)
 
 	if (cq->sp)
 		return 0;
-	if (!cq->ctx->dev || (cq->foreign_qps && !sp_has(cq->ctx->dev, SP_SHARES_CQ)))
+	if (!cq->ctx->dev ||
+	    ((cq->foreign_qps || cq->foreign_receives) && !sp_has(cq->ctx->dev, SP_SHARES_CQ)))
 		return -EBUSY;
 	ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
 	if (ret)

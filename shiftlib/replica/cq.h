@@ -36,7 +36,8 @@ struct sh_cq {
 	bool overrun;	  /* it shows nothing any more */
 	int cqe;	  /* what the application has asked for since its NIC is dead; or 0 */
 	uint32_t qps, foreign_qps;
-	uint32_t guarded;			   /* connections on it that may move */
+	uint32_t foreign_receives; /* queues of XRC, ... that have named it; they never go */
+	uint32_t guarded;	   /* connections on it that may move */
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 

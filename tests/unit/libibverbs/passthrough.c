@@ -44,6 +44,8 @@ static const struct shift_real *real;
 	X(resize_cq)                                                                               \
 	X(destroy_cq)                                                                              \
 	X(create_srq)                                                                              \
+	X(create_srq_ex)                                                                           \
+	X(create_wq)                                                                               \
 	X(modify_srq)                                                                              \
 	X(query_srq)                                                                               \
 	X(destroy_srq)                                                                             \
@@ -293,6 +295,22 @@ struct ibv_srq *shift_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *at
 {
 	COUNT(create_srq);
 	return real->create_srq(pd, attr);
+}
+
+struct ibv_srq *shift_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
+				    struct ibv_srq *(*create)(struct ibv_context *,
+							      struct ibv_srq_init_attr_ex *))
+{
+	COUNT(create_srq_ex);
+	return create(context, attr);
+}
+
+struct ibv_wq *shift_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr,
+			       struct ibv_wq *(*create)(struct ibv_context *,
+							struct ibv_wq_init_attr *))
+{
+	COUNT(create_wq);
+	return create(context, attr);
 }
 
 int shift_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)

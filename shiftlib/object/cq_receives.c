@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Receive queues that name the completion queue of their receives themselves: shared ones for XRC and tag matching, and work
+ * queues. Their completions are the provider's, and bear numbers of queue pairs that have no completion queue (XRC targets):
+ * an engine that drives the completion queue would know nobody to whom they belong.
+ */
+#include <errno.h>
+#include "providers/engine.h"
+#include "shiftlib/base/table.h"
+#include "shiftlib/loop/loop.h"
+#include "shiftlib/object/object.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/cq.h"
+
+static bool cq_excludes(const struct sh_cq *cq)
+{
+	return cq->sp && !sp_has(cq->sp, SP_SHARES_CQ);
+}
+
+/* Before the receive queue is made: the CQ is not driven from here on. False: it is already. */
+static bool receives_come(struct ibv_cq *real)
+{
+	struct sh_cq *cq;
+	bool come;
+
+	pthread_mutex_lock(&sh.lock);
+	cq = sh_table_get(&sh_objects.by_cq, real);
+	come = !cq || !cq_excludes(cq);
+	if (cq && come)
+		cq->foreign_receives++;
+	pthread_mutex_unlock(&sh.lock);
+	if (!come)
+		sh_log(SH_LOG_ERROR,
+		       "a receive queue that SHIFT does not drive (XRC, tag matching, a work "
+		       "queue) "
+		       "cannot complete into the completion queue of queue pairs that it drives: "
+		       "refused; SHIFT_DISABLE=1 runs the job without it");
+	return come;
+}
+
+/* It could not be made. */
+static void receives_go(struct ibv_cq *real)
+{
+	struct sh_cq *cq;
+	int saved = errno;
+
+	pthread_mutex_lock(&sh.lock);
+	cq = sh_table_get(&sh_objects.by_cq, real);
+	if (cq && cq->foreign_receives)
+		cq->foreign_receives--;
+	pthread_mutex_unlock(&sh.lock);
+	errno = saved;
+}
+
+static struct ibv_cq *srq_cq(const struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC)
+		return NULL;
+	return attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ ? attr->cq : NULL;
+}
+
+struct ibv_srq *shift_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
+				    struct ibv_srq *(*create)(struct ibv_context *,
+							      struct ibv_srq_init_attr_ex *))
+{
+	struct ibv_cq *cq = srq_cq(attr);
+	struct ibv_srq *srq;
+
+	if (cq && !receives_come(cq)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	srq = create(context, attr);
+	if (cq && !srq)
+		receives_go(cq);
+	return srq;
+}
+
+struct ibv_wq *shift_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr,
+			       struct ibv_wq *(*create)(struct ibv_context *,
+							struct ibv_wq_init_attr *))
+{
+	struct ibv_cq *cq = attr->cq;
+	struct ibv_wq *wq;
+
+	if (cq && !receives_come(cq)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	wq = create(context, attr);
+	if (cq && !wq)
+		receives_go(cq);
+	return wq;
+}
