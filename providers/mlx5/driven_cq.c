@@ -339,18 +339,35 @@ static void mark_all(struct sp_cq_ring *ring)
 		ring_cqe_slot(ring, i)->op_own = MLX5_CQE_RESIZE_CQ << 4;
 }
 
+/*
+ * A collect may have filled the room while the kernel was at it, and the NIC the ring again. The lock is
+ * given up where more is made; of the old ring there is no more to come.
+ */
+static int resize_collect(struct sp_cq_ring *ring)
+{
+	struct sp_cq *cq = ring->cq;
+	int err = 0;
+
+	while (!err && collect_ring(ring) == COLLECT_NO_ROOM) {
+		sp_unlock(&cq->lock);
+		err = ring_backlog_reserve(cq, 1);
+		sp_lock(&cq->lock);
+	}
+	return err;
+}
+
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 {
 	struct sp_cq_ring *ring;
-	enum collect_result res;
+	int err;
 
 	if (cq->ex)
 		sp_lock(&cq->ex_lock); /* who holds a completion looks into the old ring */
 	sp_lock(&cq->lock);
 	ring = ring_of(cq, real);
-	res = collect_ring(ring);
+	err = resize_collect(ring);
 	mark_all(ring);
-	return res == COLLECT_EMPTY ? 0 : -ENOMEM;
+	return err;
 }
 
 /* Indices go on: the first completion in the new ring is the one behind the mark. */

@@ -208,17 +208,23 @@ static void offer_readers(struct ibv_cq_ex *ex)
 	ex->read_byte_len = no_u32;
 }
 
+static void cq_ring_make(struct fake_cq *cq, uint32_t cnt)
+{
+	cq->cnt = cnt;
+	cq->ex.cqe = (int)cnt - 1;
+	cq->buf = aligned_alloc(64, (size_t)cnt * cq->size);
+	/* opcode "invalid", as the library fills it */
+	memset(cq->buf, 0xf0, (size_t)cnt * cq->size);
+}
+
 void fake_cq_make(struct fake_dev *dev, struct fake_cq *cq, uint32_t cnt, uint32_t size)
 {
 	memset(cq, 0, sizeof(*cq));
 	cq->ex.context = &dev->verbs.context;
 	cq->ex.handle = dev->next_handle++;
 	offer_readers(&cq->ex);
-	cq->cnt = cnt;
 	cq->size = size;
-	cq->buf = aligned_alloc(64, (size_t)cnt * size);
-	/* opcode "invalid", as the library fills it */
-	memset(cq->buf, 0xf0, (size_t)cnt * size);
+	cq_ring_make(cq, cnt);
 }
 
 void fake_cq_free(struct fake_cq *cq)
@@ -320,6 +326,16 @@ static void write_cqe(struct fake_cq *cq, struct mlx5_cqe64 *cqe, uint8_t op_own
 	memcpy(at, cqe, 63);
 	__atomic_store_n(at + 63, op_own, __ATOMIC_RELEASE);
 	cq->pi++;
+}
+
+uint8_t *fake_cq_resize(struct fake_cq *cq, uint32_t cnt)
+{
+	struct mlx5_cqe64 mark = { 0 };
+	uint8_t *old = cq->buf;
+
+	write_cqe(cq, &mark, MLX5_CQE_RESIZE_CQ << 4);
+	cq_ring_make(cq, cnt);
+	return old;
 }
 
 static struct fake_cq *send_cq(struct fake_qp *qp)

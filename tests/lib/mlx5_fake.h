@@ -81,6 +81,9 @@ void fake_dev_make(struct fake_dev *dev, bool install);
 void fake_dev_free(struct fake_dev *dev);
 void fake_cq_make(struct fake_dev *dev, struct fake_cq *cq, uint32_t cnt, uint32_t size);
 void fake_cq_free(struct fake_cq *cq);
+/* The kernel's part of a resize: a mark behind what is in the ring. What comes from now on is in the new one; the
+ * old one is returned, to be freed when the provider would. */
+uint8_t *fake_cq_resize(struct fake_cq *cq, uint32_t cnt);
 struct fake_geometry {
 	uint32_t sq_cnt, rq_cnt, rq_sge, send_wr, send_sge;
 	bool sig_all;
