@@ -52,6 +52,8 @@ int sh_news_nic_datagrams(struct sh_nic *nic); /* of its control QP: as sh_contr
 extern const struct sp_callbacks sh_callbacks;
 /* A QP of SHIFT's own context has taken its last receive; it is there until this returns. */
 void sh_news_last_receive(const struct ibv_qp *real);
+/* Likewise, a CQ of it has overrun: it shows no completion any more. */
+void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real);
 
 /* ---- replica/ ------------------------------------------------------------------------------- */
 

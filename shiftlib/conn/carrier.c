@@ -150,6 +150,16 @@ bool sh_carrier_dead(const struct sh_carrier *carrier)
 	return nic->fatal || nic->sick || carrier->incarnation != nic->incarnation;
 }
 
+static bool cq_overran(const struct sh_cq *own, const struct sh_shadow_cq *shadow)
+{
+	return shadow ? shadow->overrun : own->overrun;
+}
+
+bool sh_carrier_unseen(const struct sh_qp *qp, const struct sh_carrier *carrier)
+{
+	return cq_overran(qp->scq, carrier->scq) || cq_overran(qp->rcq, carrier->rcq);
+}
+
 /* What the connection runs on, or has begun to move to, is a fault; the standby is only lost. */
 void sh_carrier_fault(struct sh_qp *qp, const struct sh_carrier *carrier, enum sc_reason reason)
 {

@@ -42,7 +42,7 @@ static struct {
 
 static enum sh_event_cause cause_of_device(const struct sh_qp *qp, const struct sh_nic *nic)
 {
-	if (qp->scq->overrun || qp->rcq->overrun)
+	if (sh_carrier_unseen(qp, qp->active))
 		return SH_CAUSE_CQ;
 	return nic->fatal ? SH_CAUSE_FATAL : SH_CAUSE_HANG;
 }

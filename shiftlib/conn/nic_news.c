@@ -17,6 +17,7 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/peer/outbox.h"
 #include "shiftlib/replica/context.h"
+#include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/srq.h"
 
 /* ---- faults --------------------------------------------------------------------------------- */
@@ -164,6 +165,78 @@ void sh_news_context_over(const struct ibv_context *context)
 }
 
 /* ---- asynchronous events of SHIFT's own contexts --------------------------------------------- */
+
+static bool carrier_completes_in(const struct sh_carrier *carrier,
+				 const struct sh_shadow_cq *shadow)
+{
+	return carrier->nic && (carrier->scq == shadow || carrier->rcq == shadow);
+}
+
+static struct sh_shadow_cq *qp_shadow_of(const struct sh_qp *qp, const struct ibv_cq *real)
+{
+	const struct sh_carrier *carrier;
+	uint32_t i;
+
+	for (i = 1; i < SH_MAX_CARRIERS; i++) {
+		carrier = sh_carrier_at(qp, i);
+		if (carrier->scq && carrier->scq->cq == real)
+			return carrier->scq;
+		if (carrier->rcq && carrier->rcq->cq == real)
+			return carrier->rcq;
+	}
+	return NULL;
+}
+
+/* One that carriers will be made on is with its CQ; one that has lost its place, with those that are. */
+static struct sh_shadow_cq *shadow_of(const struct ibv_cq *real)
+{
+	struct sh_shadow_cq *shadow = NULL;
+	struct sh_ctx *ctx;
+	struct sh_cq *cq;
+	struct sh_qp *qp;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		list_for_each (&ctx->cqs, cq, struct sh_cq, link)
+			if (!shadow)
+				shadow = sh_cq_shadow_find(cq, real);
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (!shadow)
+			shadow = qp_shadow_of(qp, real);
+	return shadow;
+}
+
+static void shadow_leave(const struct sh_shadow_cq *shadow)
+{
+	struct sh_qp *qp;
+	uint32_t i;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		sh_conns.faulted += qp->conn_id && carrier_completes_in(qp->active, shadow);
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (i = 1; qp->conn_id && i < SH_MAX_CARRIERS; i++)
+			if (carrier_completes_in(sh_carrier_at(qp, i), shadow))
+				sh_carrier_fault(qp, sh_carrier_at(qp, i), SC_REASON_DEVICE);
+	sh_conns.faulted = 0;
+}
+
+/*
+ * It shows no completion any more, so what uses it leaves. A shadow overruns as the application's own does: by flushes,
+ * where that was made for signaled requests only; and where it is smaller, by what the application lets lie in it.
+ */
+void sh_news_cq_overran(const struct sh_nic *nic, const struct ibv_cq *real)
+{
+	struct sh_shadow_cq *shadow = shadow_of(real);
+
+	if (!shadow || shadow->overrun)
+		return;
+	shadow->overrun = true;
+	sh_log(SH_LOG_WARN, "%s: a completion queue overran; the connections on it move away",
+	       nic->name);
+	sh_outbox_hold();
+	shadow_leave(shadow);
+	(void)sh_pool_give_back(nic); /* of these, some complete in it */
+	sh_outbox_release();
+}
 
 /* A shadow's QP takes no more receives. Its struct is there until the event is acknowledged. */
 void sh_news_last_receive(const struct ibv_qp *real)

@@ -365,7 +365,7 @@ static bool quiesce_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *f
 /* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
 static bool quiesce_unseen(const struct sh_qp *qp)
 {
-	return qp->scq->overrun || qp->rcq->overrun;
+	return sh_carrier_unseen(qp, qp->active) || sh_carrier_unseen(qp, qp->receiving);
 }
 
 /*

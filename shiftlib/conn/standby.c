@@ -119,13 +119,15 @@ static int standby_to_init(struct ibv_qp *real, const struct ibv_qp_attr *app, u
 		real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* It is in INIT, and its shadows are there as long as it is. */
+/* It is in INIT, and its shadows are there as long as it is; but they may have been made anew since it was taken. */
 static bool standby_from_pool(struct sh_standby_job *task)
 {
 	const struct sh_carrier *ahead = &task->ahead;
 
 	if (!ahead->qp || ahead->incarnation != task->incarnation ||
-	    ahead->pkey_index != task->place.pkey_index)
+	    ahead->pkey_index != task->place.pkey_index ||
+	    ahead->scq != task->qp->scq->shadow[task->path] ||
+	    ahead->rcq != task->qp->rcq->shadow[task->path])
 		return false;
 	task->real = ahead->qp;
 	task->caps = ahead->caps;
@@ -416,6 +418,8 @@ static const char *standby_add(struct sh_qp *qp, struct sh_carrier *carrier)
 {
 	if (carrier->incarnation != carrier->nic->incarnation)
 		return "the NIC of the standby died meanwhile";
+	if (sh_carrier_unseen(qp, carrier))
+		return "its completion queue on the NIC of the standby overran meanwhile";
 	if (carrier->srq && !sh_srq_shadow_usable(carrier->srq))
 		return "the receives of its shared receive queue there have moved away meanwhile";
 	switch (sp_carrier_add(qp->sp, carrier->epoch,

@@ -251,6 +251,8 @@ static void nic_read_events(struct sh_nic *nic)
 		copy = event;
 		if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
 			sh_news_last_receive(event.element.qp);
+		else if (event.event_type == IBV_EVENT_CQ_ERR)
+			sh_news_cq_overran(nic, event.element.cq);
 		sh.real->ack_async_event(&event);
 		nic_event(nic, &copy);
 	}

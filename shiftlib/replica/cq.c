@@ -94,7 +94,30 @@ struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path)
 	return shadow;
 }
 
-/* One of an incarnation that died makes place. */
+struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_cq *real)
+{
+	uint8_t path;
+
+	for (path = 0; path < SC_MAX_PATHS; path++)
+		if (cq->shadow[path] && cq->shadow[path]->cq == real)
+			return cq->shadow[path];
+	return NULL;
+}
+
+static bool cq_shadow_serves(const struct sh_cq *cq, uint8_t path)
+{
+	const struct sh_shadow_cq *shadow;
+	bool serves;
+
+	pthread_mutex_lock(&sh.lock);
+	shadow = cq->shadow[path];
+	serves = shadow && !shadow->overrun &&
+		 shadow->incarnation == cq->ctx->path[path]->incarnation;
+	pthread_mutex_unlock(&sh.lock);
+	return serves;
+}
+
+/* One of an incarnation that died, or that overran, makes place. */
 static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_cq *shadow)
 {
 	struct sh_shadow_cq *before = cq->shadow[path];
@@ -107,10 +130,10 @@ static void cq_shadow_replace(struct sh_cq *cq, uint8_t path, struct sh_shadow_c
 int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 {
 	struct sh_nic *nic = cq->ctx->path[path];
-	struct sh_shadow_cq *shadow = cq->shadow[path];
+	struct sh_shadow_cq *shadow;
 	int ret;
 
-	if (shadow && shadow->incarnation == nic->incarnation)
+	if (cq_shadow_serves(cq, path))
 		return 0;
 	shadow = cq_shadow_new(cq, nic);
 	if (!shadow)

@@ -19,6 +19,7 @@ struct sh_shadow_cq {
 	struct sh_cq_feed feed;
 	struct sp_cq_ring *ring; /* NULL: the engine has let go of it */
 	bool holds;		 /* the incarnation */
+	bool overrun;		 /* it shows nothing any more; made anew for the next carrier */
 };
 
 struct sh_cq {
@@ -47,6 +48,8 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path);
 struct sh_shadow_cq *sh_cq_shadow_get(struct sh_cq *cq, uint8_t path);
 /* Lock held, given up meanwhile. */
 void sh_cq_shadow_put(struct sh_cq *cq, struct sh_shadow_cq *shadow);
+/* The present shadow that is this real CQ; NULL: none is. Lock held. */
+struct sh_shadow_cq *sh_cq_shadow_find(const struct sh_cq *cq, const struct ibv_cq *real);
 /* Of one that nobody holds any more: readers of events and the engine let go of it, and then, with the
  * lock not held, it is destroyed. */
 void sh_cq_shadow_cut(struct sh_cq *cq, struct sh_shadow_cq *shadow);

@@ -56,7 +56,7 @@ int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic)
 
 static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *shadow)
 {
-	return shadow && shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
+	return shadow && !shadow->overrun && shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
 }
 
 /* One that is too small overruns, which is a fault that moves. On a dead device it is made anew. */

@@ -580,6 +580,32 @@ def resize_hung(lab, args):
     pair.moved()
 
 
+def overrun(lab, args, away):
+    """The backup's completion queue is smaller, and has no room for what lies unpolled: all that it served leaves it,
+    also a connection that had only one completion there; and no completion is lost."""
+    lab.ctl("limit", "h0/mlx5_1", "cqe", 1023)
+    # several times, as SHIFT, too, takes completions out now and then
+    pair = yield Pair(lab, args, "overrun", "--timeout", 16, "--rounds", 6)
+    pair.said("CONNECTED")
+    pair.protected(2)
+    away(lab)
+    pair.await_moves("mlx5_0 to mlx5_1", 2)
+    pair.say("go")
+    pair.done()
+    if "a completion queue overran" not in lab.shift_log(pair.ends[0]):
+        raise Failed("no completion queue overran: this shows nothing")
+
+
+def overrun_home(lab, args):
+    """Its own NIC is well."""
+    return overrun(lab, args, lambda lab: lab.shiftctl("h0", "drain", "mlx5_0"))
+
+
+def overrun_alone(lab, args):
+    """There is no other NIC: a queue pair with another queue is made on the same."""
+    return overrun(lab, args, lambda lab: lab.fault("port-down", "h0/mlx5_0"))
+
+
 def exit_moving(lab, args):
     pair = yield Pair(lab, args, "exit")
     pair.said("CONNECTED")
@@ -1074,11 +1100,11 @@ def last(lab, args):
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
-         teardown_slow, limits, resize_gone, resize_sick, resize_hung,
+         teardown_slow, limits, resize_gone, resize_sick, resize_hung, overrun_home, overrun_alone,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, tight, tight_drain, held, tuned, forks, solicited, solicited_gone, armed, armed_foreign, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
-ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (teardown, teardown_slow), (sparse, sparse_limit),
+ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (overrun_home, overrun_alone), (teardown, teardown_slow), (sparse, sparse_limit),
          (reset, reset_fast),
          (ending, ending_srq, ending_hung, ending_exit))
 

@@ -22,6 +22,7 @@ void run_dmabuf(void);
 void run_teardown(void);
 void run_limits(void);
 void run_resize(void);
+void run_overrun(void);
 void run_regions(void);
 void run_stopped_peer(void);
 void run_storm(void);

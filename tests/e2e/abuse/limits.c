@@ -192,25 +192,36 @@ void run_limits(void)
 
 enum { CQE_FIRST = 8, BURST = 200 };
 
-static void resize_make(struct conn *c, struct nic *nic)
+/* With the queue that it completes in, and so many places. */
+static void deep_make(struct conn *c, struct nic *nic, struct ibv_cq *cq, uint32_t depth)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .send_cq = cq,
+					 .recv_cq = cq,
 					 .sq_sig_all = 1,
-					 .cap = { .max_send_wr = BURST, .max_send_sge = 1 } };
+					 .cap = { .max_send_wr = depth, .max_send_sge = 1 } };
 
 	conn_make(c, nic);
 	must_zero(ibv_destroy_qp(c->qp), "ibv_destroy_qp");
 	must_zero(ibv_destroy_cq(c->cq), "ibv_destroy_cq");
-	c->cq = ibv_create_cq(nic->ctx, CQE_FIRST, NULL, NULL, 0);
-	must(c->cq && c->cq->cqe < BURST, "a small completion queue");
-	init.send_cq = init.recv_cq = c->cq;
+	c->cq = cq;
 	c->qp = ibv_create_qp(nic->pd, &init);
 	must(c->qp, "ibv_create_qp");
 }
 
+static void resize_make(struct conn *c, struct nic *nic)
+{
+	struct ibv_cq *cq = ibv_create_cq(nic->ctx, CQE_FIRST, NULL, NULL, 0);
+
+	must(cq && cq->cqe < BURST, "a small completion queue");
+	deep_make(c, nic, cq, BURST);
+}
+
+/* Each has its own place until it is executed. */
 static void resize_write(struct conn *c, uint64_t number)
 {
-	struct ibv_sge sge = { (uintptr_t)c->mem, sizeof(number), c->mr->lkey };
+	uint8_t *from = c->mem + number % (AREA / sizeof(number)) * sizeof(number);
+	struct ibv_sge sge = { (uintptr_t)from, sizeof(number), c->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = number,
 				  .sg_list = &sge,
 				  .num_sge = 1,
@@ -218,24 +229,27 @@ static void resize_write(struct conn *c, uint64_t number)
 				  .wr.rdma = { c->peer.addr + AREA, c->peer.rkey } },
 			   *bad;
 
-	memcpy(c->mem, &number, sizeof(number));
+	memcpy(from, &number, sizeof(number));
 	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+}
+
+static void await_bytes(const struct conn *c, uint64_t number)
+{
+	const _Atomic uint64_t *seen = (const _Atomic uint64_t *)(const void *)(c->mem + AREA);
+	double end = now_s() + 20;
+
+	while (atomic_load(seen) != number)
+		must(now_s() < end, "the peer's last bytes within 20 s");
 }
 
 /* The last bytes are there before the first completion is looked for: all lie in the queue. */
 static void resize_burst(struct conn *c, uint64_t round, uint64_t n)
 {
-	const _Atomic uint64_t *seen = (const _Atomic uint64_t *)(const void *)(c->mem + AREA);
-	double end = now_s() + 20;
 	struct ibv_wc wc;
 
-	for (uint64_t i = 1; i <= n; i++) {
-		if (i == n) /* what is under way has the number of the one before, at most */
-			meet();
+	for (uint64_t i = 1; i <= n; i++)
 		resize_write(c, round * BURST + i);
-	}
-	while (atomic_load(seen) != round * BURST + n)
-		must(now_s() < end, "the peer's last bytes within 20 s");
+	await_bytes(c, round * BURST + n);
 	meet();
 	for (uint64_t i = 1; i <= n; i++) {
 		must(!conn_poll(c, &wc), "a good completion");
@@ -264,5 +278,67 @@ void run_resize(void)
 	hear("go");
 	resize_burst(&c, 2, BURST);
 	conn_free(&c);
+	nic_close(&nic);
+}
+
+/* ---- a completion queue that is smaller on the backup ---------------------------------------- */
+
+enum { CQE_SHARED = 4000, MANY = 3500 };
+
+/* Of the first so many, of the second one, each in its order. */
+static void overrun_poll(struct conn c[2], uint64_t first, uint64_t n)
+{
+	uint64_t next[2] = { first, first };
+	struct ibv_wc wc;
+
+	for (uint64_t i = 0; i <= n; i++) {
+		must(!conn_poll(&c[0], &wc), "a good completion");
+		must(wc.wr_id == next[wc.qp_num == c[1].qp->qp_num]++, "send completions in order");
+	}
+	must(next[0] == first + n && next[1] == first + 1, "completions of both");
+}
+
+/* One connection lets more lie than the backup's queue has room for; the other one does nothing wrong. */
+static void overrun_burst(struct conn c[2], uint64_t first)
+{
+	if (!opt.server) {
+		await_bytes(&c[0], first + MANY - 1);
+		await_bytes(&c[1], first);
+		meet();
+		meet();
+		return;
+	}
+	for (uint64_t i = 0; i < MANY; i++)
+		resize_write(&c[0], first + i);
+	resize_write(&c[1], first);
+	meet();
+	overrun_poll(c, first, MANY);
+	meet();
+}
+
+void run_overrun(void)
+{
+	struct ibv_cq *cq;
+	struct conn c[2];
+	struct nic nic;
+
+	nic_open(&nic, opt.dev);
+	cq = ibv_create_cq(nic.ctx, CQE_SHARED, NULL, NULL, 0);
+	must(cq, "ibv_create_cq");
+	for (int i = 0; i < 2; i++)
+		deep_make(&c[i], &nic, cq, MANY);
+	for (int i = 0; i < 2; i++)
+		conn_connect_bare(&c[i]);
+	overrun_burst(c, 1);
+	say("CONNECTED");
+	hear("go");
+	for (uint64_t i = 1; i <= (uint64_t)opt.rounds; i++)
+		overrun_burst(c, 1 + i * MANY);
+	for (int i = 0; i < 2; i++) {
+		must_zero(ibv_destroy_qp(c[i].qp), "ibv_destroy_qp");
+		must_zero(ibv_dereg_mr(c[i].mr), "ibv_dereg_mr");
+		free(c[i].mem);
+	}
+	must_zero(ibv_destroy_cq(cq), "ibv_destroy_cq");
 	nic_close(&nic);
 }

@@ -44,6 +44,7 @@ static const struct {
 	{ "teardown", run_teardown },
 	{ "limits", run_limits },
 	{ "resize", run_resize },
+	{ "overrun", run_overrun },
 	{ "regions", run_regions },
 	{ "stopped-peer", run_stopped_peer },
 	{ "storm", run_storm },
