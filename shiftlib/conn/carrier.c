@@ -22,6 +22,8 @@
 #include "shiftlib/replica/real_qp.h"
 #include "shiftlib/replica/srq.h"
 
+#define RTS_LOOK_NS (10 * SH_NS_PER_MS) /* whether the carrier that is waited for has been left */
+
 /* ---- slots ---------------------------------------------------------------------------------- */
 
 /* One word per slot, so that the data path gets epoch and path of the same carrier. 0: free. */
@@ -410,13 +412,15 @@ static void rts_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	carrier = sh_carrier_find(qp, task->epoch);
-	if (task->ret && !job->canceled && carrier && carrier->qp == task->real) {
-		sh_log(SH_LOG_WARN, "QP 0x%06x: its queue pair on %s does not reach RTS",
-		       qp->qp->qp_num, task->nic->name);
-		sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
+	if (carrier && carrier->qp == task->real) {
+		carrier->to_rts = false;
+		if (task->ret && !job->canceled) {
+			sh_log(SH_LOG_WARN, "QP 0x%06x: its queue pair on %s does not reach RTS",
+			       qp->qp->qp_num, task->nic->name);
+			sh_carrier_fault(qp, carrier, SC_REASON_RESOURCE);
+		}
 	}
-	if (!--qp->carriers.rts_jobs)
-		pthread_cond_broadcast(&sh.idle);
+	pthread_cond_broadcast(&sh.idle);
 	sh_job_end(&qp->busy);
 	pthread_mutex_unlock(&sh.lock);
 	free(task);
@@ -440,22 +444,24 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 				  .psn = carrier->psn };
 	task->attr.max_rd_atomic =
 		sh_fit_reads_out(task->attr.max_rd_atomic, &carrier->nic->max, carrier->reads_told);
-	carrier->rts = true;
-	qp->carriers.rts_jobs++;
+	carrier->rts = carrier->to_rts = true;
 	sh_job_begin(&qp->busy);
 	if (!sh_worker_submit(sh_carrier_worker(carrier), &task->job))
 		return;
-	qp->carriers.rts_jobs--;
+	carrier->to_rts = false;
 	sh_job_end(&qp->busy);
 	free(task);
 }
 
-/* A device ignores doorbells before RTS: once modify has returned, the application may ring one. */
+/*
+ * A device ignores doorbells before RTS: once modify has returned, the application may ring one. Where that has been left,
+ * as when its NIC hangs, none is rung: the carrier to come has none before it is in RTS.
+ */
 void sh_carriers_wait_rts(struct sh_qp *qp)
 {
 	sh_job_begin(&qp->busy);
-	while (qp->active->epoch && qp->carriers.rts_jobs)
-		pthread_cond_wait(&sh.idle, &sh.lock);
+	while (qp->active->to_rts && qp->core.move == SC_MOVE_NONE)
+		sh_wait_some(RTS_LOOK_NS);
 	sh_job_end(&qp->busy);
 }
 

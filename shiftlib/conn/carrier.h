@@ -37,7 +37,8 @@ struct sh_carrier {
 	struct sh_shadow_cq *scq, *rcq; /* NULL: the application's own */
 	struct sh_shadow_srq *srq;	/* NULL: likewise, or there is none */
 	uint32_t psn;
-	bool rts; /* else RTR: the application's own QP is no further, and cannot send either */
+	bool rts;    /* else RTR: the application's own QP is no further, and cannot send either */
+	bool to_rts; /* on its way there: nothing may be rung on it yet */
 	bool keys_wait;	      /* made, but the peer has not heard all keys of its replica */
 	uint32_t keys;	      /* journal number that it must have heard */
 	uint32_t rights_jobs; /* commands under way that change its rights */
@@ -66,7 +67,6 @@ struct sh_carriers {
 	struct sh_qp_unknown unknown;		/* and each would */
 	struct sh_pooled *pooled;		/* made ahead for it: pool.h */
 	struct sh_qp_log log;
-	uint32_t rts_jobs; /* carriers on their way to RTS: nothing may be rung on them yet */
 };
 
 /* That of slot 0 to SH_MAX_CARRIERS - 1; where nobody has taken the slot, one without a NIC. */

@@ -235,7 +235,7 @@ static int move_settle(struct sh_qp *qp, struct sh_carrier *to, const struct sc_
 	uint32_t n;
 	int ret;
 
-	if (qp->carriers.rts_jobs)
+	if (to->to_rts)
 		return -ENOENT; /* asked again soon, as for a key that is still to come */
 	ret = move_recall(qp, action, &counts);
 	if (ret) {

@@ -181,6 +181,42 @@ def late_rts(lab, args):
     pair.done()
 
 
+HANGS_SOON = {"hang_ms": 600, "command_ms": 600}
+
+
+def late_rts_standby(lab, args):
+    """The NIC of the standby hangs when the queue pair goes to RTS: another one takes over all the same."""
+    pair = yield Pair(lab, args, "late-rts", "--timeout", 20, backup="spread", **HANGS_SOON)
+    server = pair.ends[0]
+    pair.said("CONNECTED")
+    pair.protected()
+    first = standby_of(lab)
+    lab.fault("nic-hang", f"h0/{first}")
+    server.say("go")
+    wait_for("a standby on another NIC", lambda: standby_of(lab) not in (first, None) or not server.running(),
+             pair.limit)
+    pair.protected()
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.ends[1].say("go")
+    pair.done()
+    pair.moved()
+
+
+def late_rts_hung(lab, args):
+    """The NIC that it has moved to hangs when the queue pair goes to RTS: the verb returns when that has been left."""
+    pair = yield Pair(lab, args, "late-rts", "--timeout", 20, backup="spread", **HANGS_SOON)
+    pair.said("CONNECTED")
+    pair.protected()
+    first = standby_of(lab)
+    lab.fault("port-down", "h0/mlx5_0")
+    pair.await_moves(f"mlx5_0 to {first}")
+    pair.protected()
+    lab.fault("nic-hang", f"h0/{first}")
+    pair.say("go")
+    pair.done()
+    pair.moved()
+
+
 def destroy(lab, args):
     pair = yield Pair(lab, args, "destroy", "--rounds", 6)
     for n in range(6):
@@ -347,6 +383,13 @@ def unprotected(lab, why=""):
                                      for q in qps)
 
     wait_for("no protection, and the reason: " + why, said, LIMIT)
+
+
+def standby_of(lab):
+    """Of the first host's connection, that is ready: its NIC, or None."""
+    ready = [q["standby"]["nic"] for q in lab.connections("h0")
+             if q["standby"] and q["standby"]["phase"] == "READY"]
+    return ready[0] if ready else None
 
 
 def protected_when_freed(pair):
@@ -1100,12 +1143,12 @@ def last(lab, args):
 
 CASES = (query, bare, both_sick, domains, ece, windows, events, churn, churn_hang, reset, reset_fast, late_rts, destroy,
          late_mr, stopped_peer, storm, bad_key, ended, ending, ending_srq, ending_hung, ending_exit, late_mr_gone, late_mr_sick, more_memory, on_demand, implicit, regions, squeeze, sparse, sparse_limit, dmabuf, teardown,
-         teardown_slow, limits, resize_gone, resize_sick, resize_hung, overrun_home, overrun_alone,
+         teardown_slow, limits, resize_gone, resize_sick, resize_hung, overrun_home, overrun_alone, late_rts_standby, late_rts_hung,
          exit_moving, exit_hung, fork, kill, abandon,
          hung_nic, kv_late, kv_deaf, tight, tight_drain, held, tuned, forks, solicited, solicited_gone, armed, armed_foreign, bound, states, asked, limit, last, changed, cancelled, cycles)
 # The same steps with another fault, pace or limit.
 ALIKE = ((late_mr_gone, late_mr_sick), (resize_gone, resize_sick), (overrun_home, overrun_alone), (teardown, teardown_slow), (sparse, sparse_limit),
-         (reset, reset_fast),
+         (reset, reset_fast), (late_rts, late_rts_standby, late_rts_hung),
          (ending, ending_srq, ending_hung, ending_exit))
 
 
