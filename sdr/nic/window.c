@@ -24,14 +24,18 @@ static int window_open(struct sdr_changer *c, const struct sdr_slots *s, uint32_
 {
 	const struct sdr_nic *nic = sdr_slots_nic(s, nic_index);
 	struct sdr_peer self = { .gid = nic->gid, .lid = nic->lid, .mtu = nic->mtu };
+	uint32_t depth = 2 * s->n > SDR_SEND_DEPTH ? 2 * s->n : SDR_SEND_DEPTH;
 	struct ibv_mw **mw;
 	int err;
 
 	if (!nic->windows)
 		return -EOPNOTSUPP;
-	/* All slots may be opened, and closed, before an answer is looked for. */
-	err = sdr_channel_open(&c->channel, nic,
-			       2 * s->n > SDR_SEND_DEPTH ? 2 * s->n : SDR_SEND_DEPTH, 1);
+	/* All slots may be opened, and closed, before an answer is looked for; if the device has such a queue. */
+	err = sdr_channel_open(&c->channel, nic, depth, 1);
+	while (err && depth > SDR_SEND_DEPTH) {
+		depth /= 2;
+		err = sdr_channel_open(&c->channel, nic, depth, 1);
+	}
 	if (!err)
 		err = sdr_channel_connect(&c->channel, nic, &self, c->channel.qp->qp_num);
 	if (err)

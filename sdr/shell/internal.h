@@ -131,6 +131,7 @@ struct sdr_rails {
 struct sdr_rounds {
 	uint64_t at, gap_ns, tick_at;
 	bool stale; /* datagrams may have waited for a program that paused: they tell no times */
+	uint32_t skipped; /* so many since one that came in another round */
 };
 
 struct sdr_qp {

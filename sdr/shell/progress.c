@@ -92,9 +92,8 @@ static void tell_unbound(struct sdr_qp *qp)
 
 static int poll_all(struct sdr_qp *qp)
 {
-	int heard = sdr_rails_poll(qp), sum = heard + poll_slots(qp);
+	int sum = sdr_rails_poll(qp) + poll_slots(qp);
 
-	qp->rounds.stale &= heard > 0; /* all that had waited is read */
 	for (uint32_t i = 0; i < qp->n_channels; i++)
 		if (!sdr_rail_dead(qp, i % qp->attr.channels))
 			sum += poll_channel(qp, i);
@@ -132,8 +131,8 @@ static void note_pause(struct sdr_rounds *r, uint64_t now)
 {
 	uint64_t gap = r->at ? now - r->at : 0;
 
-	if (gap > PAUSE_NS && gap > PAUSE_GAPS * r->gap_ns)
-		r->stale = true;
+	r->stale =
+		gap > PAUSE_NS && gap > PAUSE_GAPS * r->gap_ns; /* a round reads all that waits */
 	r->gap_ns = (7 * r->gap_ns + gap) / 8;
 	r->at = now;
 }

@@ -236,12 +236,25 @@ static uint32_t gather_fillers(const struct sdr_qp *qp, const struct sdr_send_re
 	return n;
 }
 
-/* Each NIC that it was allowed by was left since, and a leave is not told again. A Write is sent anew by its end's deadline. */
+/* Each NIC that it was allowed by was left since, and a leave is not told again. A Write ends at its deadline. */
 static bool has_no_place(const struct sdr_qp *qp, const struct sdr_send_req *s)
 {
 	for (uint32_t way = 0; way < qp->n_ways; way++)
 		if (s->cts.rkeys[way])
 			return false;
+	return true;
+}
+
+/* Its packets have nowhere to go. true: it ended. */
+static bool displace(struct sdr_qp *qp, struct sdr_send_req *s)
+{
+	if (!sdr_all_left(qp, s->posted))
+		return false;
+	s->status = -EIO;
+	sdr_why(qp,
+		"all devices by which message %llu could go were lost since its receive was posted",
+		(unsigned long long)s->n);
+	end(qp, s);
 	return true;
 }
 
@@ -251,17 +264,8 @@ static bool inject(struct sdr_qp *qp, struct sdr_send_req *s)
 	uint32_t offsets[SDR_BURST], n = gather(s, offsets, sdr_pace(qp, SDR_BURST));
 	int done;
 
-	if ((s->n_spans || !s->closed || s->fillers) && has_no_place(qp, s)) {
-		if (!sdr_all_left(qp, s->posted))
-			return false;
-		s->status = -EIO;
-		sdr_why(qp,
-			"all devices by which message %llu could go were lost since its receive "
-			"was posted",
-			(unsigned long long)s->n);
-		end(qp, s);
-		return true;
-	}
+	if (n && has_no_place(qp, s))
+		return displace(qp, s);
 	if (n) {
 		done = sdr_packets_post(qp, s, offsets, n, s->posted);
 		if (done > 0)
@@ -271,6 +275,8 @@ static bool inject(struct sdr_qp *qp, struct sdr_send_req *s)
 	if (s->n_spans || !s->closed)
 		return false;
 	n = gather_fillers(qp, s, offsets);
+	if (n && has_no_place(qp, s))
+		return displace(qp, s);
 	if (n) {
 		done = sdr_packets_post(qp, s, offsets, n, s->posted);
 		s->fillers -= done > 0 ? (uint32_t)done : 0;

@@ -126,15 +126,21 @@ void sdr_actions_do(struct sdr_qp *qp, const struct sdr_actions *actions)
 	}
 }
 
-/* What waited here for a round that came late says how long that was, and neither end may take it for the link's. */
+/*
+ * What waited here for a round that came late says how long that was, and neither end may take it for the link's; unless nothing else comes, as with a
+ * program that naps whenever there is nothing: its round trips are as long.
+ */
 static void learn_clock(struct sdr_qp *qp, const struct sdr_ctrl_head *h)
 {
 	uint32_t rtt = us(qp->now) - h->echo_us;
 
-	if (qp->rounds.stale) {
+	if (qp->rounds.stale && qp->rounds.skipped < SDR_DATAGRAMS * qp->attr.channels) {
+		qp->rounds.skipped++;
 		qp->peer_sent_us = 0;
 		return;
 	}
+	if (!qp->rounds.stale)
+		qp->rounds.skipped = 0;
 	qp->peer_sent_us = h->sent_us;
 	qp->peer_at_us = us(qp->now);
 	if (h->echo_us && rtt < 60u * 1000 * 1000)

@@ -90,9 +90,11 @@ static void print_json(const struct options *o, const struct pair *p, const stru
 	       (unsigned long long)t->nics_joined, (unsigned long long)t->fallbacks);
 }
 
-/* In turns with Writes over RC only its own time counts. */
+/* In turns with Writes over RC only its own time counts, which the server does not know: 0. */
 static double seconds_of(const struct options *o, const struct tally *t)
 {
+	if (o->against_rc && !o->client)
+		return 0;
 	return o->against_rc ? mean_ms(t) * (double)t->n / 1e3 : (double)(t->end - t->begin) / 1e9;
 }
 
