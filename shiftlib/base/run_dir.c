@@ -30,6 +30,15 @@ int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
 	return n < 0 || n >= RUN_DIR_MAX ? -ENAMETOOLONG : 0;
 }
 
+bool run_dir_is_sure(const char *configured, uid_t uid)
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+
+	if ((configured && *configured) || !uid)
+		return true;
+	return !runtime || *runtime != '/' || is_usable(runtime);
+}
+
 int run_dir_check(const char *path, uid_t uid, const char **why)
 {
 	struct stat st;

@@ -7,6 +7,7 @@
 #define SHIFTLIB_RUN_DIR_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define RUN_DIR_MAX    PATH_MAX
@@ -14,10 +15,16 @@
 
 /*
  * Where a process of user @uid puts its socket. configured: SHIFT_RUN_DIR, NULL for the default:
- * /run/shift of root; of others shift in XDG_RUNTIME_DIR, and without that /tmp/shift-UID.
+ * /run/shift of root; of others shift in XDG_RUNTIME_DIR, and without that, or where it cannot be written to, /tmp/shift-UID.
  * 0 or -ENAMETOOLONG.
  */
 int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX]);
+
+/*
+ * Will another process of the same user and environment find the same? Not where XDG_RUNTIME_DIR is set and cannot be used now: it
+ * comes and goes with his sessions.
+ */
+bool run_dir_is_sure(const char *configured, uid_t uid);
 
 /*
  * Nobody but @uid (and root) may be able to put a socket there or to exchange one: a directory, no

@@ -455,12 +455,21 @@ static void carrier_to_rts(struct sh_qp *qp, struct sh_carrier *carrier)
 
 /*
  * A device ignores doorbells before RTS: once modify has returned, the application may ring one. Where that has been left,
- * as when its NIC hangs, none is rung: the carrier to come has none before it is in RTS.
+ * as when its NIC hangs, none is rung: the carrier to come has none before it is in RTS. One whose protection has ended is
+ * not left.
  */
+static bool awaits_rts(const struct sh_qp *qp)
+{
+	if (!qp->active->to_rts)
+		return false;
+	return qp->core.move == SC_MOVE_NONE ||
+	       (qp->core.move == SC_MOVE_ENDED && !sh_carrier_dead(qp->active));
+}
+
 void sh_carriers_wait_rts(struct sh_qp *qp)
 {
 	sh_job_begin(&qp->busy);
-	while (qp->active->to_rts && qp->core.move == SC_MOVE_NONE)
+	while (awaits_rts(qp))
 		sh_wait_some(RTS_LOOK_NS);
 	sh_job_end(&qp->busy);
 }

@@ -311,6 +311,12 @@ static int board_path(struct sh_home_board *b, const char *nic, const char **why
 	char dir[RUN_DIR_MAX];
 	int ret = run_dir_path(sh.config.run_dir, geteuid(), dir);
 
+	/* One that others of the group do not find is worse than none. */
+	if (!ret && !run_dir_is_sure(sh.config.run_dir, geteuid())) {
+		*why = "XDG_RUNTIME_DIR cannot be used here: set SHIFT_RUN_DIR for all of the "
+		       "group";
+		ret = -ENOENT;
+	}
 	if (!ret)
 		ret = run_dir_make(dir, geteuid(), why);
 	snprintf(b->path, sizeof(b->path), "%s/%s.%s.atomics", dir, sh.config.atomic_group, nic);

@@ -261,6 +261,11 @@ void sh_srq_ended(struct sh_qp *qp, bool failed)
 	srq_last_receive_event(qp);
 }
 
+void sh_srq_silence(struct sh_qp *qp)
+{
+	qp->active->last_receive = SH_LAST_RECEIVE_TOLD;
+}
+
 /* ---- the round ------------------------------------------------------------------------------- */
 
 static void srq_run(struct sh_srq *srq, uint64_t now)

@@ -106,6 +106,7 @@ static void qp_release(struct sh_qp *qp, bool later)
 {
 	sh_stats_keep(qp);
 	if (qp->sp) {
+		sh_srq_silence(qp);
 		if (later)
 			sh_conn_leave(qp);
 		else

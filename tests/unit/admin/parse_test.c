@@ -249,13 +249,18 @@ static void test_dir_path(void **state)
 	setenv("XDG_RUNTIME_DIR", folder, 1);
 	assert_int_equal(run_dir_path(NULL, 1000, path), 0);
 	assert_string_equal(path, in_folder("shift"));
+	assert_true(run_dir_is_sure(NULL, 1000));
 	/* As a batch job finds it. */
 	setenv("XDG_RUNTIME_DIR", in_folder("no-session"), 1);
 	assert_int_equal(run_dir_path(NULL, 1000, path), 0);
 	assert_string_equal(path, "/tmp/shift-1000");
 	assert_int_equal(run_dir_path(NULL, 0, path), 0);
 	assert_string_equal(path, "/run/shift");
+	assert_false(run_dir_is_sure(NULL, 1000));
+	assert_true(run_dir_is_sure(NULL, 0));
+	assert_true(run_dir_is_sure("/x", 1000));
 	setenv("XDG_RUNTIME_DIR", "relative", 1);
+	assert_true(run_dir_is_sure(NULL, 1000));
 	assert_int_equal(run_dir_path(NULL, 1000, path), 0);
 	assert_string_equal(path, "/tmp/shift-1000");
 	assert_int_equal(run_dir_path("/x", 0, path), 0);
