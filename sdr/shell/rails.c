@@ -227,11 +227,19 @@ void sdr_rails_head(const struct sdr_qp *qp, struct sdr_ctrl_head *h)
 	h->down = (uint8_t)qp->rails.down;
 }
 
+/*
+ * Until the other end has left it, too; and where both are connected, until it is heard that the other end uses it: what tells that may have come by
+ * the way itself, which nobody reads before.
+ */
 static bool asks(const struct sdr_qp *qp)
 {
-	for (uint32_t i = 0; i < qp->n_ways; i++)
-		if (!is_up(qp, i) && !qp->rails.ways[i].join.told)
+	const struct sdr_join *j;
+
+	for (uint32_t i = 0; i < qp->n_ways; i++) {
+		j = &qp->rails.ways[i].join;
+		if (!is_up(qp, i) && (!j->told || j->join_state == SDR_JOIN_CONNECTED))
 			return true;
+	}
 	return false;
 }
 
