@@ -311,12 +311,13 @@ def tight(lab, copies, *nics):
     """
     pair = Pair(lab, traffic=True, options=STREAMS, backup="spread", env={"SIMNIC_MEMLOCK": str(int(REGION * copies))})
     pair.protected()
-    for host, p in pair.ends.items():
-        wait_for(f"a word of {host}", lambda p=p: FEWER in lab.shift_log(p), 30)
-        check(lab.shift_log(p).count(FEWER) == 1, f"{host} says it again")
+    # Who is first tells the other end, which may never have tried as many.
+    wait_for("a word of either", lambda: any(FEWER in lab.shift_log(p) for p in pair.ends.values()), 30)
     pair.await_all(f"backups {nics}", lambda q: q["level"] == "protected" and q["standby"]["nic"] in nics)
     time.sleep(CALM_S)
     pair.await_all(f"backups {nics} still", lambda q: q["level"] == "protected" and q["standby"]["nic"] in nics)
+    for host, p in pair.ends.items():
+        check(lab.shift_log(p).count(FEWER) <= 1, f"{host} says it again")
     lab.fault("port-down", "h0/mlx5_0")
     pair.await_all("move", lambda q: q["nic"] in nics)
     for p in pair.ends.values():
