@@ -94,15 +94,14 @@ static int make_reader(struct sdr_rel *rel, struct sdr_reader *r)
 	return make_code(rel, rel->parity_max, &r->code, &r->code_mr);
 }
 
-/* How much parity a Write of all chunks may have: at least one chunk, as no receive is empty. */
+/* How much parity a Write of all chunks may have: at least one chunk, as k and m are. */
 static int measure(struct sdr_rel *rel)
 {
 	uint64_t chunk = sdr_chunk_bytes(rel->qp), parity;
 
 	rel->chunks_max = (uint32_t)((rel->qp->attr.max_msg_size + chunk - 1) / chunk);
 	parity = ((uint64_t)rel->chunks_max * rel->attr.m + rel->attr.k - 1) / rel->attr.k;
-	rel->parity_max = (uint32_t)(parity ? parity : 1);
-	parity = rel->parity_max;
+	rel->parity_max = (uint32_t)parity;
 	return parity * chunk > sdr_msg_room(rel->qp) ? -EINVAL : 0;
 }
 

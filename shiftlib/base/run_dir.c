@@ -8,22 +8,30 @@
 #include <unistd.h>
 #include "shiftlib/base/run_dir.h"
 
+/* XDG_RUNTIME_DIR; NULL: there is none that could be. */
+static const char *runtime_dir(void)
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+
+	return runtime && *runtime == '/' ? runtime : NULL;
+}
+
 /* A batch system carries a login's environment to hosts where its user has no session, and this is not there. */
 static bool is_usable(const char *runtime)
 {
-	return runtime && *runtime == '/' && !access(runtime, W_OK | X_OK);
+	return !access(runtime, W_OK | X_OK);
 }
 
 int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
 {
-	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	const char *runtime = runtime_dir();
 	int n;
 
 	if (configured && *configured)
 		n = snprintf(out, RUN_DIR_MAX, "%s", configured);
 	else if (!uid)
 		n = snprintf(out, RUN_DIR_MAX, "/run/shift");
-	else if (is_usable(runtime))
+	else if (runtime && is_usable(runtime))
 		n = snprintf(out, RUN_DIR_MAX, "%s/shift", runtime);
 	else
 		n = snprintf(out, RUN_DIR_MAX, "/tmp/shift-%u", (unsigned int)uid);
@@ -32,11 +40,9 @@ int run_dir_path(const char *configured, uid_t uid, char out[RUN_DIR_MAX])
 
 bool run_dir_is_sure(const char *configured, uid_t uid)
 {
-	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	const char *runtime = runtime_dir();
 
-	if ((configured && *configured) || !uid)
-		return true;
-	return !runtime || *runtime != '/' || is_usable(runtime);
+	return (configured && *configured) || !uid || !runtime || is_usable(runtime);
 }
 
 int run_dir_check(const char *path, uid_t uid, const char **why)

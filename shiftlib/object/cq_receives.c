@@ -17,25 +17,32 @@ static bool cq_excludes(const struct sh_cq *cq)
 	return cq->sp && !sp_has(cq->sp, SP_SHARES_CQ);
 }
 
-/* Before the receive queue is made: the CQ is not driven from here on. False: it is already. */
+/* NULL: it names none, or none that SHIFT knows. */
+static struct sh_cq *cq_named(struct ibv_cq *real)
+{
+	return real ? sh_table_get(&sh_objects.by_cq, real) : NULL;
+}
+
+/* Before the receive queue is made: the CQ is not driven from here on. False, and errno: it is already. */
 static bool receives_come(struct ibv_cq *real)
 {
 	struct sh_cq *cq;
 	bool come;
 
 	pthread_mutex_lock(&sh.lock);
-	cq = sh_table_get(&sh_objects.by_cq, real);
+	cq = cq_named(real);
 	come = !cq || !cq_excludes(cq);
 	if (cq && come)
 		cq->foreign_receives++;
 	pthread_mutex_unlock(&sh.lock);
-	if (!come)
-		sh_log(SH_LOG_ERROR,
-		       "a receive queue that SHIFT does not drive (XRC, tag matching, a work "
-		       "queue) "
-		       "cannot complete into the completion queue of queue pairs that it drives: "
-		       "refused; SHIFT_DISABLE=1 runs the job without it");
-	return come;
+	if (come)
+		return true;
+	sh_log(SH_LOG_ERROR,
+	       "a receive queue that SHIFT does not drive (XRC, tag matching, a work queue) "
+	       "cannot complete into the completion queue of queue pairs that it drives: "
+	       "refused; SHIFT_DISABLE=1 runs the job without it");
+	errno = EOPNOTSUPP;
+	return false;
 }
 
 /* It could not be made. */
@@ -45,7 +52,7 @@ static void receives_go(struct ibv_cq *real)
 	int saved = errno;
 
 	pthread_mutex_lock(&sh.lock);
-	cq = sh_table_get(&sh_objects.by_cq, real);
+	cq = cq_named(real);
 	if (cq && cq->foreign_receives)
 		cq->foreign_receives--;
 	pthread_mutex_unlock(&sh.lock);
@@ -66,12 +73,10 @@ struct ibv_srq *shift_create_srq_ex(struct ibv_context *context, struct ibv_srq_
 	struct ibv_cq *cq = srq_cq(attr);
 	struct ibv_srq *srq;
 
-	if (cq && !receives_come(cq)) {
-		errno = EOPNOTSUPP;
+	if (!receives_come(cq))
 		return NULL;
-	}
 	srq = create(context, attr);
-	if (cq && !srq)
+	if (!srq)
 		receives_go(cq);
 	return srq;
 }
@@ -83,12 +88,10 @@ struct ibv_wq *shift_create_wq(struct ibv_context *context, struct ibv_wq_init_a
 	struct ibv_cq *cq = attr->cq;
 	struct ibv_wq *wq;
 
-	if (cq && !receives_come(cq)) {
-		errno = EOPNOTSUPP;
+	if (!receives_come(cq))
 		return NULL;
-	}
 	wq = create(context, attr);
-	if (cq && !wq)
+	if (!wq)
 		receives_go(cq);
 	return wq;
 }

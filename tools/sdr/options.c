@@ -278,26 +278,32 @@ static uint64_t devices(const char *list)
 	return n;
 }
 
-static bool is_for_model(int option)
+static bool is_for(int option, bool model)
 {
-	static const int both[] = { 's',      OPT_CHUNK, OPT_RATE, OPT_RTT,
-				    OPT_CODE, OPT_K,	 OPT_M,	   OPT_JSON };
-
-	for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++)
-		if (option == both[i])
-			return true;
-	return option == OPT_LOSS || option == OPT_MTU;
+	switch (option) {
+	case 's':
+	case OPT_CHUNK:
+	case OPT_RATE:
+	case OPT_RTT:
+	case OPT_CODE:
+	case OPT_K:
+	case OPT_M:
+	case OPT_JSON: return true;
+	case OPT_LOSS:
+	case OPT_MTU: return model;
+	default: return !model;
+	}
 }
 
 /* What is not asked for is not left out in silence. */
 static bool is_for_this(const struct options *o, int option)
 {
-	if (o->model && !is_for_model(option))
-		complain("--%s is not for model: see sdr_perf --help", name_of(option));
-	else if (!o->model && (option == OPT_LOSS || option == OPT_MTU))
-		complain("--%s is for sdr_perf model", name_of(option));
-	else
+	if (is_for(option, o->model))
 		return true;
+	if (o->model)
+		complain("--%s is not for model: see sdr_perf --help", name_of(option));
+	else
+		complain("--%s is for sdr_perf model", name_of(option));
 	return false;
 }
 
