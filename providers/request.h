@@ -32,6 +32,7 @@ struct sp_request {
 	/* What it may change of the peer's memory, by the application's key; bytes 0: nothing. */
 	uint64_t addr;
 	uint32_t bytes, rkey;
+	uint32_t brings; /* bytes that a READ writes to this end's memory */
 	/* A compare-and-swap of 8 bytes; told: what its target was behind the peer's quiesce. */
 	uint8_t cas, told;
 	uint8_t uid; /* the process' word that such numbers are of shift/shift_uid.h */

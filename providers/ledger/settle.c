@@ -10,10 +10,11 @@ enum { SCATTERED_TO_CQE = 64 }; /* bytes that a NIC may put into a completion */
 
 /* -- outstanding sends ------------------------------------------------------------------------- */
 
-/* What it does to the peer's memory. */
+/* What it does to memory. */
 static void describe_target(const struct ibv_send_wr *wr, struct sp_request *i)
 {
 	switch ((int)wr->opcode) {
+	case IBV_WR_RDMA_READ: i->brings = led_length(wr); break;
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		i->addr = wr->wr.rdma.remote_addr;

@@ -25,7 +25,7 @@ static void describe(const struct ring_sq *sq, uint32_t slot, struct sp_request 
 	i->send_fence = ring_ctrl_send_fence(ctrl);
 }
 
-/* What it does to the peer's memory, by the application's keys; of a NOP that stands for it: nothing any more. */
+/* What it does to memory: of the peer's, by the application's keys; of a NOP that stands for it: nothing any more. */
 static void describe_target(const struct ring_wqe *wqe, struct sp_request *i)
 {
 	const struct mlx5_wqe_ctrl_seg *ctrl = (const struct mlx5_wqe_ctrl_seg *)wqe->bytes;
@@ -34,6 +34,8 @@ static void describe_target(const struct ring_wqe *wqe, struct sp_request *i)
 	uint8_t op = ring_ctrl_opcode(ctrl);
 	bool is_atomic = op == MLX5_OPCODE_ATOMIC_CS || op == MLX5_OPCODE_ATOMIC_FA;
 
+	if (op == MLX5_OPCODE_RDMA_READ)
+		i->brings = ring_wqe_data_len(wqe);
 	if (op != MLX5_OPCODE_RDMA_WRITE && op != MLX5_OPCODE_RDMA_WRITE_IMM && !is_atomic)
 		return;
 	i->addr = be64toh(raddr->raddr);

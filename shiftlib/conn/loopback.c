@@ -20,6 +20,7 @@
 #include "shiftlib/conn/clock.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/loopback.h"
+#include "shiftlib/conn/move.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/core.h"
@@ -36,6 +37,7 @@
 #define LOOPBACK_TIMEOUT 14
 #define LOOPBACK_BYTES	 4096
 #define LOOPBACK_LOOK_NS (50 * SH_NS_PER_US)
+#define LOOPBACK_FEW	 4		    /* bytes: a longer READ may be for what it brings */
 #define LOOPBACK_WAIT_NS (2 * SH_NS_PER_MS) /* for a reader that is being made */
 
 bool sh_loopback_is(const struct sh_qp *qp)
@@ -433,6 +435,60 @@ static void loopback_count(struct sh_qp *qp)
 	qp->loopback.counted = true;
 	qp->ctx->n_self++;
 }
+
+/* ---- a NIC that does not obey ---------------------------------------------------------------- */
+
+/* A local request is a NOP: a queue pair that had any other one has lost its protection. */
+static bool read_of_few_bytes(const struct sp_request *request)
+{
+	return request->kind == SP_REQ_LOCAL ||
+	       (request->kind == SP_REQ_READ && request->brings <= LOOPBACK_FEW);
+}
+
+static bool only_reads_of_few_bytes(const struct sp_request *info, uint32_t n)
+{
+	uint32_t i = 0;
+
+	while (i < n && read_of_few_bytes(&info[i]))
+		i++;
+	return i == n;
+}
+
+/* What the NIC had taken in before the quiesce began is in memory: a READ by another NIC sees it. */
+static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
+{
+	return now - qp->quiesce.begun >=
+	       sh.config.core.packet_lifetime_ns + sh.config.core.settle_ns;
+}
+
+/*
+ * All that comes to a loopback QP is what the QP has sent. So the count is final, whatever the NIC
+ * does, when all receives have come that the QP's own requests consume, and no request that could
+ * consume one or change memory at the far end is outstanding.
+ *
+ * READs may be outstanding: they can run again, as nobody counts them. But the NIC may go on one day,
+ * before it obeys the command that stops the QP, and write once more what they bring. By a READ of a few
+ * bytes (NCCL: one) a program orders what the NIC wrote, and has no use for the bytes. A longer one
+ * waits until the NIC obeys or is cut off from memory.
+ */
+bool sh_loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
+{
+	uint32_t n = 0, posted, done = recv_count + 1;
+	struct sp_request *info;
+	bool over;
+
+	if (!sh_loopback_is(qp))
+		return false;
+	info = sh_move_outstanding(qp, &n);
+	if (info)
+		sp_qp_send_counts(qp->sp, &posted, &done);
+	over = info && done == recv_count && only_reads_of_few_bytes(info, n) &&
+	       (!n || loopback_old_enough(qp, now));
+	free(info);
+	return over;
+}
+
+/* ---- its beginning and its end --------------------------------------------------------------- */
 
 /* At RTR and again at RTS. */
 void sh_loopback_connected(struct sh_qp *qp)

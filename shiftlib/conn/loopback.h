@@ -32,6 +32,11 @@ struct sh_loopback {
 
 bool sh_loopback_is(const struct sh_qp *qp);  /* the application's own QP is a loopback QP */
 void sh_loopback_connected(struct sh_qp *qp); /* any QP */
+/*
+ * Of any QP that leaves a NIC which does not obey: can nothing that it has sent count any more? For
+ * another than a loopback QP the answer is no. recv_count: of its receives until now.
+ */
+bool sh_loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now);
 /* It has a reader there, or one is being made. */
 bool sh_loopback_has_reader(const struct sh_qp *qp, uint32_t path);
 void sh_loopback_receive(const struct sh_qp *qp, uint8_t path); /* before it receives there */

@@ -344,24 +344,6 @@ static bool quiesce_final(const struct sh_qp *qp, const struct sp_flushed *flush
 	       (quiesce_over(qp, rx) || (flushed->rq && rx_shown));
 }
 
-/*
- * What comes to a loopback QP is what it sends. If all that was published is
- * complete, and all that had to arrive has, then nothing more can, whatever its NIC does.
- */
-static bool quiesce_talks_to_nobody(struct sh_qp *qp, const struct sp_flushed *flushed)
-{
-	uint32_t n = 1, posted, done;
-	struct sp_request *info;
-
-	if (!sh_loopback_is(qp))
-		return false;
-	info = sh_move_outstanding(qp, &n);
-	if (info)
-		sp_qp_send_counts(qp->sp, &posted, &done);
-	free(info);
-	return info && !n && done == flushed->recv_count;
-}
-
 /* Flush completions may have come, and nobody will ever know: not the NIC's fault. */
 static bool quiesce_unseen(const struct sh_qp *qp)
 {
@@ -547,7 +529,7 @@ void sh_quiesce_look(struct sh_qp *qp, uint64_t now)
 	sh_mailbox_read(); /* an application error found on the way comes before QUIESCED */
 	if (!quiesce_is_on(qp))
 		return; /* which may have ended the move */
-	if (obeyed || (collected && quiesce_talks_to_nobody(qp, &flushed)))
+	if (obeyed || (collected && sh_loopback_is_over(qp, flushed.recv_count, now)))
 		quiesce_ended(qp, &flushed, true, obeyed);
 	else if (qp->quiesce.phase == SH_QUIESCE_SICK)
 		qp->quiesce.next_at = now + QUIESCE_POLL_SICK_NS;
@@ -579,7 +561,9 @@ void sh_quiesce_recount(struct sh_qp *qp)
 		return;
 	}
 	obeyed = quiesce_final(qp, &flushed);
-	quiesce_ended(qp, &flushed, obeyed || quiesce_talks_to_nobody(qp, &flushed), obeyed);
+	quiesce_ended(qp, &flushed,
+		      obeyed || sh_loopback_is_over(qp, flushed.recv_count, qp->quiesce.recount_at),
+		      obeyed);
 }
 
 static void quiesces_reset(void)

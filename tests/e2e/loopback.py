@@ -28,6 +28,7 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "peers_link": ("port-down", "h1/mlx5_0", 1),
     "peers_drain": ("drain", "h2", 1),
     "switch": ("switch-down", "rail0", 2),
+    "hang": ("nic-hang", "h0/mlx5_0", 2),
     "mixed": (None, None, 0),
 }
 FAULTS = [(kind, target) for kind, target, _ in CASES.values() if kind] + [
