@@ -91,7 +91,8 @@ struct sp_move_ops {
 	 * time): deliver in software, lay the rest into `to` with keys translated, make it
 	 * the active carrier, publish, end the withholding. Completions stay in posting
 	 * order: behind a READ_AGAIN, a delivered request is laid as a NOP that completes
-	 * with the original opcode. -ENOENT: a key is missing; -EACCES: an atomic of
+	 * with the original opcode. Withheld work with a missing key stays withheld (key_missing).
+	 * -ENOENT: a key of one of the n is missing; -EACCES: an atomic of
 	 * RESEND may not run yet (sp_qp_atomics); -EOPNOTSUPP: a request can run on its own NIC only; -EIO: a READ of DELIVERED may have lost its data with its
 	 * completion. On any error nothing was done. */
 	int (*settle)(struct sp_qp *qp, struct sp_carrier *to, const enum sp_fate *fates,

@@ -148,7 +148,10 @@ static bool lost_with_its_completion(const struct settle *s, const struct ring_s
 	       ring_wqe_data_len(app) <= RING_CQE_DATA;
 }
 
-/* Are all keys of what will be laid known on the new carrier? Can the rest be completed? */
+/*
+ * Are all keys of what will be laid known on the new carrier? Can the rest be completed? A withheld request with a
+ * key that is missing stays withheld, and so does all behind it: nothing was promised of it to the peer.
+ */
 static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate)
 {
 	struct ring_wqe app, wire;
@@ -172,7 +175,7 @@ static int settle_check(struct settle *s, const struct ring_sq *sq, bool by_fate
 			return by_fate ? -EACCES : 0; /* what is withheld stays so, from here on */
 		err = ring_wqe_translate(s->to, &app, &wire);
 		if (err)
-			return err;
+			return err == -ENOENT && !by_fate ? 0 : err;
 	}
 	return 0;
 }
@@ -213,15 +216,17 @@ static void lay_nop(struct settle *s, const struct ring_sq *sq, uint32_t slot)
 	ring_lay(s->to, &nop, &nop, sq->wrid[slot], original_opcode(sq, slot), &s->batch);
 }
 
-/* How many bytes of data it moves. */
-static uint32_t lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot)
+/* False: a key is missing. *bytes: of data that it moves. */
+static bool lay_again(struct settle *s, const struct ring_sq *sq, uint32_t slot, uint64_t *bytes)
 {
 	struct ring_wqe app, wire;
 
 	ring_wqe_load(sq, slot, s->qp->type, &app);
-	(void)ring_wqe_translate(s->to, &app, &wire); /* checked */
+	if (ring_wqe_translate(s->to, &app, &wire))
+		return false;
 	ring_lay(s->to, &app, &wire, sq->wrid[slot], sq->wr_data[slot], &s->batch);
-	return ring_wqe_data_len(&app);
+	*bytes += ring_wqe_data_len(&app);
+	return true;
 }
 
 /* Its answer was lost, but is known: it found what it had compared with. */
@@ -250,7 +255,7 @@ static void settle_one(struct settle *s, const struct ring_sq *sq, uint32_t slot
 	case SP_FATE_READ_AGAIN:
 	case SP_FATE_RESEND:
 		s->laid = true;
-		s->out->resent_bytes += lay_again(s, sq, slot);
+		(void)lay_again(s, sq, slot, &s->out->resent_bytes); /* checked */
 		s->out->resent++;
 		break;
 	}
@@ -287,23 +292,35 @@ static void settle_switch(struct settle *s)
 		ring_doorbell(s->to, &s->batch);
 }
 
+/* What was withheld, up to the first request that may not run yet. False: its key is missing. */
+static bool settle_publish(struct settle *s)
+{
+	struct sp_qp *qp = s->qp;
+	uint64_t bytes = 0;
+
+	while (ring_hold_len(qp) && !(qp->tx_mode & (RING_GATE | RING_WRITES)) &&
+	       !ring_hold_must_ask(qp)) {
+		if (!lay_again(s, &qp->hold, qp->hold.tail_post & qp->hold.mask, &bytes))
+			return false;
+		ring_hold_pop(qp);
+		s->out->published++;
+	}
+	return true;
+}
+
 static void settle_all(struct settle *s)
 {
 	struct sp_qp *qp = s->qp;
 	struct ring_walk w;
 	int64_t slot;
+	bool keys;
 
 	ring_walk_start(&w, &qp->tx->sq);
 	for (uint32_t i = 0; (slot = ring_walk_next(&w)) >= 0; i++)
 		settle_one(s, &qp->tx->sq, slot, s->fates[i]);
-	while (ring_hold_len(qp) && !(qp->tx_mode & (RING_GATE | RING_WRITES)) &&
-	       !ring_hold_must_ask(qp)) {
-		lay_again(s, &qp->hold, qp->hold.tail_post & qp->hold.mask);
-		ring_hold_pop(qp);
-		s->out->published++;
-	}
+	keys = settle_publish(s);
 	settle_switch(s);
-	if (((qp->tx_mode & RING_WRITES) || ring_hold_must_ask(qp)) && ring_hold_go(qp))
+	if ((!keys || (qp->tx_mode & RING_WRITES) || ring_hold_must_ask(qp)) && ring_hold_go(qp))
 		qp->dev->cb->key_missing(qp->cookie);
 }
 

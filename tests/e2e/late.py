@@ -56,7 +56,8 @@ class Ends:
 
 
 def gone_then_moved(lab, **settings):
-    """The move comes at once; the commands by which they go take a second."""
+    """The move comes at once; the commands by which they go take a second. A request with a key that is gone waits on the backup
+    NIC when the default NIC is back: its connection returns like the others, and the request is refused as on stock."""
     ends = Ends(lab, "gone", **settings)
     await_word(ends.server, "THERE")
     for i in range(1, NICS):
@@ -66,6 +67,8 @@ def gone_then_moved(lab, **settings):
     lab.fault("port-down", "h0/mlx5_0")
     ends.await_moves(QPS)
     ends.server.say(" ".join(sorted(set(ends.moved_to(ends.server)))))
+    await_word(ends.client, "STALE")
+    lab.fault("port-up", "h0/mlx5_0")
     ends.end()
 
 

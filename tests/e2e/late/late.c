@@ -62,6 +62,8 @@ static void client_write(struct order *order)
 
 	memcpy(c->mem, &order->value, sizeof(order->value));
 	must_zero(ibv_post_send(c->qp, &wr, &bad), "ibv_post_send");
+	if (order->what == STALE)
+		say("STALE");
 	order->status = (uint32_t)conn_poll(c, &wc);
 }
 

@@ -414,6 +414,39 @@ static void delivered_behind_a_read(void **state)
 	see(1, (uint64_t[]){ 5 });
 }
 
+/*
+ * A withheld request whose key nobody knows on the next carrier: what is before it runs there, it waits there, and so does what is
+ * behind it.
+ */
+static void a_move_does_not_wait_for_keys_of_what_is_withheld(void **state)
+{
+	static const enum sp_fate fates[] = { SP_FATE_RESEND };
+	struct ibv_sge sge = { 0x1000, 8, VF_LKEY };
+	struct ibv_send_wr gone = { .wr_id = VR_WR_ID(3),
+				    .sg_list = &sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_RDMA_WRITE,
+				    .send_flags = SIG,
+				    .wr.rdma = { 0x2000, VF_RKEY + VF_KEYS } },
+			   *bad;
+	struct sp_settled settled;
+
+	assert_int_equal(post("W"), 1);
+	(void)quiesce();
+	assert_int_equal(post("W"), 1);
+	assert_int_equal(ibv_post_send(vf_ibv(rig->app), &gone, &bad), 0);
+	next++;
+	assert_int_equal(post("W"), 1);
+	settle(lay(), fates, 1, &settled);
+	assert_int_equal(settled.resent, 1);
+	assert_int_equal(settled.published, 1);
+	assert_int_equal(rig->events.keys, 1);
+	acknowledge(2);
+	see(2, (uint64_t[]){ 1, 2 });
+	assert_int_equal(ENGINE->move.publish(rig->sp), -ENOENT);
+	assert_int_equal(vf_waiting(vrig_active(rig)), 0);
+}
+
 /* ---- compare-and-swaps that have swapped ------------------------------------------------------ */
 
 enum { COMPARED = 0x1122334455667788, WORD = 4096 };
@@ -726,6 +759,7 @@ int main(void)
 		CASE(their_answers_are_brought),
 		CASE(what_they_bring_is_8_bytes),
 		CASE(delivered_behind_a_read),
+		CASE(a_move_does_not_wait_for_keys_of_what_is_withheld),
 		CASE(the_last_signaled_request_is_the_fence),
 		CASE(a_write_of_nothing_is_the_fence),
 		CASE(none_while_a_completion_is_awaited),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Posting into the ring of a carrier with other keys: translations remembered, ended, missing. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -297,6 +298,41 @@ static void reset_goes_back_for_both_ways_of_posting(void **state)
 	run_all(16, 3);
 }
 
+/*
+ * A withheld request whose key nobody knows on the next carrier: what is before it runs there, it waits there, and so does what is
+ * behind it.
+ */
+static void a_move_does_not_wait_for_keys_of_what_is_withheld(void **state)
+{
+	static const enum sp_fate fates[] = { SP_FATE_RESEND };
+	struct ibv_sge sge = { 0x1000, 64, FAKE_LKEY };
+	struct ibv_send_wr gone = { .wr_id = 48,
+				    .sg_list = &sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_RDMA_WRITE,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .wr.rdma = { 0x2000, FAKE_RKEY + FAKE_KEYS } },
+			   *bad;
+	uint32_t to = rig_standby(rig, &geometry);
+	struct sp_settled settled;
+
+	send_all(16, 1);
+	ENGINE->move.withhold(rig->sp);
+	send_all(32, 1);
+	assert_int_equal(ibv_post_send(fake_ibv(rig->app), &gone, &bad), 0);
+	send_all(64, 2);
+	ENGINE->move.seal(rig->sp);
+	assert_int_equal(ENGINE->move.lay_receives(rig->sp, rig->carriers[to].sp), 0);
+	assert_int_equal(ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, 1, &settled), 0);
+	rig->active = to;
+	assert_int_equal(settled.resent, 1);
+	assert_int_equal(settled.published, 1);
+	assert_int_equal(fake_events.keys, 1);
+	run_all(16, 2);
+	assert_int_equal(ENGINE->move.publish(rig->sp), -ENOENT);
+	assert_int_equal(ring_hold_len(rig->sp), 3);
+}
+
 int main(void)
 {
 #define TEST_EX(f) cmocka_unit_test_setup_teardown(f, setup_ex, teardown)
@@ -317,6 +353,7 @@ int main(void)
 		TEST(reset_goes_back_to_plain_keys),
 		TEST_EX(reset_goes_back_to_plain_keys),
 		TEST_EX(reset_goes_back_for_both_ways_of_posting),
+		TEST(a_move_does_not_wait_for_keys_of_what_is_withheld),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
