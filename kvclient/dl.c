@@ -9,8 +9,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
 
 #include "kvclient/dl.h"
+#include "kvclient/kv.h"
 
 /* Sanitizer runtimes end the program at a dlopen() with RTLD_DEEPBIND. */
 static int kv_dl_flags(void)
@@ -24,24 +27,54 @@ static int kv_dl_flags(void)
 
 /*
  * Stores are opened by a thread of SHIFT's. A child that is forked in the middle of it inherits a
- * library that is known and not relocated, and would jump into nowhere: forks wait.
+ * library that is known and not relocated, and would jump into nowhere: forks wait (kv_fork_before()).
  */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER; /* see kv_fork_hold() */
+static bool fork_calling; /* the fork under way holds it; guarded by loading */
 
-static void fork_wait(void)
+#define FORK_WAIT_NS 100000000L
+
+void kv_fork_hold(void)
 {
-	pthread_mutex_lock(&loading);
+	pthread_mutex_lock(&calling);
 }
 
-static void fork_done(void)
+void kv_fork_release(void)
 {
+	pthread_mutex_unlock(&calling);
+}
+
+void kv_fork_before(void)
+{
+	struct timespec until;
+
+	pthread_mutex_lock(&loading);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += FORK_WAIT_NS;
+	until.tv_sec += until.tv_nsec / 1000000000L;
+	until.tv_nsec %= 1000000000L;
+	fork_calling = !pthread_mutex_clocklock(&calling, CLOCK_MONOTONIC, &until);
+}
+
+void kv_fork_after(void)
+{
+	if (fork_calling)
+		pthread_mutex_unlock(&calling);
 	pthread_mutex_unlock(&loading);
 }
 
-/* At load: a handler that is registered while another thread forks is not called for that child. */
-static void __attribute__((constructor)) hold_forks(void)
+/* Not by what it was locked with: whoever registers no kv_fork_before() may have forked in the middle of it. */
+static void fork_anew(void)
 {
-	pthread_atfork(fork_wait, fork_done, fork_done);
+	pthread_mutex_init(&calling, NULL);
+	pthread_mutex_init(&loading, NULL);
+}
+
+/* At load: a handler that is registered while another thread forks is not called for that child. */
+static void __attribute__((constructor)) kv_mind_forks(void)
+{
+	pthread_atfork(NULL, NULL, fork_anew);
 }
 
 static void *dl_open(const char *soname, int flags)

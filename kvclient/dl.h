@@ -14,4 +14,12 @@ int kv_dl_load(const char *soname, const char *const *names, void **slots);
 /* For libraries that use another one without naming it: makes the loaded @soname seen by all. */
 int kv_dl_share(const char *soname);
 
+/*
+ * Around a call into a library that has locks of its own, which its fork handlers do not mind (libcrypto, libc's
+ * resolver): a child that the program forks in the middle of it could not use that library. See kv_fork_before(). Not
+ * nested.
+ */
+void kv_fork_hold(void);
+void kv_fork_release(void);
+
 #endif

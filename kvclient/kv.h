@@ -223,4 +223,13 @@ int kv_record_encode(const struct kv_record *rec, void *buf, size_t cap, size_t 
  */
 int kv_record_decode(struct kv_record *rec, const void *buf, size_t len);
 
+/*
+ * kv_fork_before() - wait until a fork finds no client library half loaded, nor in the middle of a call
+ *
+ * In the thread that forks; kv_fork_after() in the parent. A call that waits for the network is not waited for: it holds
+ * nothing that a child could need. A child needs neither.
+ */
+void kv_fork_before(void);
+void kv_fork_after(void);
+
 #endif

@@ -48,8 +48,10 @@ static void kv_crypto_load(void)
 	if (crypto_rc)
 		return;
 	memcpy(&crypto, slots, sizeof(crypto));
+	kv_fork_hold();
 	crypto.init(OPENSSL_INIT_NO_ATEXIT, NULL);
 	crypto_mac = crypto.fetch(NULL, OSSL_MAC_NAME_HMAC, NULL);
+	kv_fork_release();
 }
 
 int kv_mac_ready(struct kv *kv)
@@ -64,8 +66,12 @@ int kv_hmac(const void *secret, size_t n_secret, const void *text, size_t n_text
 	    uint8_t mac[KV_MAC_LEN])
 {
 	unsigned n = 0;
+	bool made;
 
-	if (!crypto.hmac(crypto.sha256(), secret, (int)n_secret, text, n_text, mac, &n))
+	kv_fork_hold();
+	made = crypto.hmac(crypto.sha256(), secret, (int)n_secret, text, n_text, mac, &n);
+	kv_fork_release();
+	if (!made)
 		return -EIO;
 	return n == KV_MAC_LEN ? 0 : -EIO;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kvclient/backend.h"
+#include "kvclient/dl.h"
 #include "kvclient/net.h"
 #include "kvclient/url.h"
 
@@ -88,7 +89,9 @@ static int kv_net_tcp(struct kv *kv, const struct kv_address *address, uint64_t 
 	struct addrinfo *list, *ai;
 	int rc, on = 1, fd = -EHOSTUNREACH;
 
+	kv_fork_hold();
 	rc = getaddrinfo(address->host, address->port, &hints, &list);
+	kv_fork_release();
 	if (rc)
 		return kv_fail(kv, -EHOSTUNREACH, "%s", gai_strerror(rc));
 	for (ai = list; ai && fd < 0; ai = ai->ai_next)

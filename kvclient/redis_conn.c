@@ -101,20 +101,31 @@ int kv_redis_append(struct kv_redis *r, int argc, const char **argv, const size_
 	return kv_hiredis.append(r->ctx, argc, argv, len) ? kv_redis_lost(r, -ENOMEM) : 0;
 }
 
+/* Writes, or without done reads. Neither waits; with TLS both are libcrypto's. */
+static int kv_redis_held(redisContext *ctx, int *done)
+{
+	int ret;
+
+	kv_fork_hold();
+	ret = done ? kv_hiredis.write(ctx, done) : kv_hiredis.read(ctx);
+	kv_fork_release();
+	return ret;
+}
+
 /* Writes and reads as much as is possible now, and waits where it is nothing. */
 static int kv_redis_progress(struct kv_redis *r, uint64_t deadline_ms)
 {
 	int rc, done = 1;
 
 	errno = 0;
-	if (r->unsent && kv_hiredis.write(r->ctx, &done))
+	if (r->unsent && kv_redis_held(r->ctx, &done))
 		return kv_redis_io_error(r->ctx, errno);
 	r->unsent = !done;
 	rc = kv_net_wait(r->ctx->fd, r->unsent ? POLLIN | POLLOUT : POLLIN, deadline_ms);
 	if (rc < 0)
 		return rc;
 	errno = 0;
-	if ((rc & ~POLLOUT) && kv_hiredis.read(r->ctx))
+	if ((rc & ~POLLOUT) && kv_redis_held(r->ctx, NULL))
 		return kv_redis_io_error(r->ctx, errno);
 	return 0;
 }

@@ -85,14 +85,18 @@ int kv_tls_start(struct kv *kv, redisContext *ctx, const struct kv_address *addr
 	if (tls_rc)
 		return kv_fail(kv, -ELIBACC, "install %s, which rediss:// addresses need",
 			       KV_HIREDIS_SSL_SONAME);
+	kv_fork_hold();
 	ssl = tls.create(kv_tls_path(address->ca), *address->ca ? NULL : "/etc/ssl/certs",
 			 kv_tls_path(address->cert), kv_tls_path(address->key), address->host,
 			 &why);
+	kv_fork_release();
 	if (!ssl)
 		return kv_fail(kv, -EACCES, "TLS: %s", tls.error(why));
 	rc = kv_tls_block(ctx->fd, true, timeout_ms ? timeout_ms : 1);
+	kv_fork_hold(); /* it waits for the server as well */
 	if (!rc && tls.initiate(ctx, ssl) != REDIS_OK)
 		rc = -EPROTO;
+	kv_fork_release();
 	if (!rc)
 		rc = kv_tls_block(ctx->fd, false, 0);
 	/* The connection has its own reference to what it needs of it. */

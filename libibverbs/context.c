@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include "libibverbs/context.h"
 #include "libibverbs/hook.h"
 
@@ -17,8 +18,43 @@ struct saved {
 	__typeof__(((struct verbs_context *)0)->alloc_parent_domain) alloc_parent_domain;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* It tells its owner, who may fork in a signal handler; and it is waited for, but not for ever. Nothing is called with it held. */
+#define FORK_WAIT_S 1
+static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static struct saved *contexts; /* guarded by lock; entries do not change while they are in it */
+static bool fork_without;      /* guarded by lock: the fork under way does not hold it */
+
+/* ---- forks wait for the lock: the child asks about the contexts that it opens ---------------- */
+
+static void contexts_before_fork(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += FORK_WAIT_S;
+	fork_without = pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &until);
+}
+
+static void contexts_after_fork_parent(void)
+{
+	if (!fork_without)
+		pthread_mutex_unlock(&lock);
+}
+
+static void contexts_after_fork(void)
+{
+	static const pthread_mutex_t anew = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+	lock = anew;
+}
+
+/* At load, so that a fork takes this lock behind those of shiftlib (process.c), whose holders may call verbs. */
+static void __attribute__((constructor)) contexts_mind_forks(void)
+{
+	pthread_atfork(contexts_before_fork, contexts_after_fork_parent, contexts_after_fork);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 static struct saved **saved_slot(struct ibv_context *context)
 {

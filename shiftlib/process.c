@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The life of the process: it starts, forks, ends; and the parts that the background thread serves. */
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
+#include "kvclient/kv.h"
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/base/crash.h"
 #include "shiftlib/base/settings.h"
@@ -59,33 +61,75 @@ static const struct sh_module *const process_modules[] = {
 };
 
 /*
+ * Locks that a fork waits for, in their order: what they guard is whole in the child. Every other lock of the process
+ * is made anew there; tests/style/check_forks.py knows them all. `not_held`: it is the forking thread's already, as a
+ * signal handler forks in the middle of a verb; or its owner waits for that handler, and the wait has an end.
+ */
+static struct process_lock {
+	pthread_mutex_t *lock;
+	bool not_held;
+} process_locks[] = { { .lock = &sh.lock }, { .lock = &sh.devices_lock } };
+
+#define PROCESS_LOCKS	    (sizeof(process_locks) / sizeof(process_locks[0]))
+#define PROCESS_FORK_WAIT_S 5
+
+static _Thread_local uint32_t
+	process_forking; /* a child of shift_init() has these handlers twice */
+
+static void process_before_fork(void)
+{
+	struct timespec until;
+
+	if (process_forking++)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += PROCESS_FORK_WAIT_S;
+	for (size_t i = 0; i < PROCESS_LOCKS; i++)
+		process_locks[i].not_held =
+			pthread_mutex_clocklock(process_locks[i].lock, CLOCK_MONOTONIC, &until);
+	kv_fork_before();
+}
+
+static void process_after_fork_parent(void)
+{
+	if (--process_forking)
+		return;
+	kv_fork_after();
+	for (size_t i = PROCESS_LOCKS; i-- > 0;)
+		if (!process_locks[i].not_held)
+			pthread_mutex_unlock(process_locks[i].lock);
+}
+
+/*
  * The child of a fork has none of our threads, and the parent's verbs objects are of no use in it:
  * it starts anew, so that fork-then-open works. Memory of the parent's objects stays as it is.
  */
 static void process_after_fork(void)
 {
-	sh_on_event_after_fork(true);
-	sh_crash_after_fork();
-	pthread_mutex_init(&sh.lock, NULL);
-	pthread_mutex_init(&sh.devices_lock, NULL);
+	static const pthread_mutex_t anew = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+	for (size_t i = 0; i < PROCESS_LOCKS; i++)
+		*process_locks[i].lock = anew;
+	process_forking = 0;
 	pthread_cond_init(&sh.idle, NULL);
+	sh_comp_channel_after_fork();
+	sh_on_event_after_fork();
+	sh_crash_after_fork();
+	if (!sh.enabled)
+		return;
 	sh.stopping = false;
 	sh.instance = sh_random_u64();
 	sh_loop_reset();
 }
 
-static void process_before_fork(void)
+/*
+ * At load: a handler that is registered while another thread forks is not called for that child. What waits is registered
+ * as late as possible (shift_init()), since a fork calls the last one first: an allocator's handlers take locks, too,
+ * and whoever has sh.lock may allocate.
+ */
+static void __attribute__((constructor)) process_mind_forks(void)
 {
-	pthread_mutex_lock(&sh.lock);
-	pthread_mutex_lock(&sh.devices_lock);
-	sh_on_event_before_fork();
-}
-
-static void process_after_fork_parent(void)
-{
-	sh_on_event_after_fork(false);
-	pthread_mutex_unlock(&sh.devices_lock);
-	pthread_mutex_unlock(&sh.lock);
+	pthread_atfork(NULL, NULL, process_after_fork);
 }
 
 static void process_settings_complain(void)
@@ -117,7 +161,7 @@ void shift_init(const struct shift_real *real)
 	sh.instance = sh_random_u64();
 	sh_loop_register(process_modules, sizeof(process_modules) / sizeof(process_modules[0]));
 	sh_loop_reset();
-	pthread_atfork(process_before_fork, process_after_fork_parent, process_after_fork);
+	pthread_atfork(process_before_fork, process_after_fork_parent, NULL);
 }
 
 static struct timespec process_end_until(void)

@@ -71,6 +71,7 @@ struct sh_cq_events {
 
 /* Once, before any other call. real must outlive the process' use of channels. */
 void sh_comp_channel_setup(const struct shift_real *real);
+void sh_comp_channel_after_fork(void); /* in the child */
 
 /* Facade, or NULL with errno. destroy: EBUSY while CQs use it (verbs convention). */
 struct ibv_comp_channel *sh_comp_channel_create(struct ibv_context *context);

@@ -9,6 +9,14 @@ _Atomic uint32_t sh_settling;
 static pthread_mutex_t settle_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
 
+/* Nobody waits in the child. */
+void sh_comp_channel_after_fork(void)
+{
+	pthread_mutex_init(&settle_lock, NULL);
+	pthread_cond_init(&settled, NULL);
+	atomic_store(&sh_settling, 0);
+}
+
 /* -- CQs of a channel ------------------------------------------------------------------------- */
 
 static void refcnt_add(struct sh_comp_channel *ch, int n)

@@ -18,9 +18,9 @@
 #define LOOP_WORKERS 64
 
 struct sh_process sh = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 	.idle = PTHREAD_COND_INITIALIZER,
-	.devices_lock = PTHREAD_MUTEX_INITIALIZER,
+	.devices_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 };
 
 static struct {

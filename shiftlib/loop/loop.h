@@ -52,8 +52,8 @@ struct sh_module {
 
 /* What every part needs of the process. */
 struct sh_process {
-	pthread_mutex_t lock;
-	pthread_cond_t idle; /* some busy.jobs became 0 */
+	pthread_mutex_t lock; /* of the kind that tells its owner, who forks: process.c */
+	pthread_cond_t idle;  /* some busy.jobs became 0 */
 	/* Around the distribution's list of devices, whose lock a child must not inherit from one of
 	 * our threads. Behind lock. */
 	pthread_mutex_t devices_lock;

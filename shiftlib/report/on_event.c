@@ -486,18 +486,9 @@ void sh_on_event_end(uint64_t timeout_ns)
 	pthread_mutex_unlock(&on_event.lock);
 }
 
-void sh_on_event_before_fork(void)
-{
-	pthread_mutex_lock(&on_event.lock);
-}
-
 /* The child has no thread of ours, and nothing has happened in it. */
-void sh_on_event_after_fork(bool child)
+void sh_on_event_after_fork(void)
 {
-	if (!child) {
-		pthread_mutex_unlock(&on_event.lock);
-		return;
-	}
 	pthread_mutex_init(&on_event.lock, NULL);
 	pthread_cond_init(&on_event.changed, NULL);
 	memset(on_event.pending, 0, sizeof(on_event.pending));

@@ -33,7 +33,6 @@ void sh_on_event_run(const struct sh_event *event);
 /* The process ends: waits until what has happened has been given to the command, not until that ends,
  * and not longer than timeout_ns. */
 void sh_on_event_end(uint64_t timeout_ns);
-void sh_on_event_before_fork(void);
-void sh_on_event_after_fork(bool child);
+void sh_on_event_after_fork(void); /* in the child */
 
 #endif

@@ -5,10 +5,12 @@
  * ours are one memory, and ours stays when the library unmaps.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "simnic/device/device.h"
@@ -25,15 +27,24 @@ static uint32_t host_number;
 static int init_result = -ENODEV;
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 
-/* The table lock: guards entries, references, and the start of the device. */
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+#define FORK_WAIT_S 1
+
+/*
+ * The table lock: guards entries, references, and the start of the device. It tells its owner, as a signal handler may
+ * fork in the middle of a verb: a kernel's driver has no lock that would keep it from that. In the moment before the
+ * lock knows its owner, the wait's end helps.
+ */
+static pthread_mutex_t table_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static bool fork_owns; /* guarded by table_lock: the fork does not hold it */
 /* The context that an fd opened, or that it is an event file of. Read unlocked as a hint only. */
 static _Atomic(struct sn_ctx *) by_fd[SN_MAX_FDS];
 static bool device_started;
 
 static void fork_child(void)
 {
-	pthread_mutex_init(&table_lock, NULL);
+	static const pthread_mutex_t anew = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+	table_lock = anew;
 	if (!device_started)
 		return;
 	/* What the parent opened stays the parent's; the child opens anew. */
@@ -45,12 +56,17 @@ static void fork_child(void)
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&table_lock);
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += FORK_WAIT_S;
+	fork_owns = pthread_mutex_clocklock(&table_lock, CLOCK_MONOTONIC, &until);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&table_lock);
+	if (!fork_owns)
+		pthread_mutex_unlock(&table_lock);
 }
 
 static void attach_failed(const char *name, int err)
