@@ -46,7 +46,7 @@ static void land_all(void)
 
 static bool owner_is_gone(uint32_t owner)
 {
-	int32_t pid = atomic_load(&sn_engine.fabric->proc[owner - 1].pid);
+	int32_t pid = sn_proc_device(&sn_engine.fabric->proc[owner - 1]);
 
 	return pid <= 0 || !sn_proc_runs(pid);
 }

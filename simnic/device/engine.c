@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device thread: one per process that opened a NIC. It polls doorbell registers, the inbox and
+ * The device: one per process that opened a NIC, a process beside that (apart.h), or else a thread. It polls doorbell registers, the inbox and
  * timers in batches under the device lock and naps in between; it never spins. The nap is short
  * after activity, grows when idle, and is unbounded while no QP could be rung.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "simnic/device/apart.h"
 #include "simnic/device/completer.h"
 #include "simnic/device/count.h"
 #include "simnic/device/dev.h"
@@ -48,35 +51,12 @@
 
 struct sn_engine sn_engine;
 
-static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
-
 uint64_t sn_clock_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
-
-/* Priority inheriting: the thread goes before who holds the lock. */
-static void engine_init_lock(void)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(&sn_engine.lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
-void sn_lock(void)
-{
-	pthread_mutex_lock(&sn_engine.lock);
-}
-
-void sn_unlock(void)
-{
-	pthread_mutex_unlock(&sn_engine.lock);
 }
 
 void sn_protocol_error(const char *what, uint32_t qpn, uint64_t seen, uint64_t expected)
@@ -424,10 +404,12 @@ static void engine_become_device(void)
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DEVICE_NICE);
 }
 
-static void *engine_main(void *arg)
+static void engine_main(void *arg)
 {
 	uint64_t idle_since = 0, nap_ns;
 
+	sn_proc_device_begins(sn_engine.proc);
+	sem_post(arg);
 	engine_become_device();
 	engine_hide_dma();
 	for (;;) {
@@ -438,7 +420,20 @@ static void *engine_main(void *arg)
 		sn_unlock();
 		engine_nap(nap_ns);
 	}
-	return arg;
+}
+
+/* A thread of the program, which is the device only where that cannot be a process of its own. */
+static void *engine_thread(void *arg)
+{
+	int err = sn_apart_wanted() ? sn_apart_run(engine_main, arg) : 0;
+
+	if (err)
+		fprintf(stderr,
+			"simnic: the NIC has no process of its own (%s), and stops with its "
+			"program\n",
+			strerror(-err));
+	engine_main(arg);
+	return NULL;
 }
 
 /* A command gave the thread something to look at: new work, a new reason to nap shorter. */
@@ -448,18 +443,24 @@ void sn_engine_kick(void)
 		sn_proc_wake(sn_engine.fabric, sn_engine.slot);
 }
 
+/* Returns when it runs: its program may be halted at once. */
 static int engine_start_thread(void)
 {
 	sigset_t all, old;
+	sem_t runs;
+	pthread_t thread;
 	int rc;
 
+	sem_init(&runs, 0, 0);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&sn_engine.thread, NULL, engine_main, NULL);
+	rc = pthread_create(&thread, NULL, engine_thread, &runs);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return -rc;
-	pthread_detach(sn_engine.thread);
+	pthread_detach(thread);
+	while (sem_wait(&runs))
+		;
 	sn_engine.running = true;
 	return 0;
 }
@@ -481,7 +482,6 @@ int sn_device_start(struct sn_fabric *fabric, uint32_t host)
 {
 	int slot = 0;
 
-	pthread_once(&engine_once, engine_init_lock);
 	sn_lock();
 	if (!sn_engine.attached) {
 		slot = sn_proc_attach(fabric, host);
@@ -504,5 +504,5 @@ int sn_device_start(struct sn_fabric *fabric, uint32_t host)
 void sn_device_forget_after_fork(void)
 {
 	memset(&sn_engine, 0, sizeof(sn_engine));
-	engine_init_lock();
+	sn_lock_forget();
 }

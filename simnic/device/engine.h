@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device engine of this process. Everything in this folder is protected by sn_engine.lock
+ * The device engine of this process. Everything in this folder is protected by sn_lock()
  * (priority inheriting): commands of application threads take it, the device thread holds it for a batch.
  * Rings, doorbell records and registers are the application's memory and are read with acquire
  * after the register store that announced them.
  */
 #ifndef SIMNIC_DEVICE_ENGINE_H
 #define SIMNIC_DEVICE_ENGINE_H
-
-#include <pthread.h>
 
 #include "simnic/device/atomic.h"
 #include "simnic/device/posted.h"
@@ -20,13 +18,11 @@
 struct sn_dev;
 
 struct sn_engine {
-	pthread_mutex_t lock;
 	struct sn_fabric *fabric;
 	struct sn_proc *proc;
 	uint32_t host, slot;
 	bool attached, running;
 	_Atomic bool frozen;
-	pthread_t thread;
 	struct sn_dev *devs;
 	struct sn_qp *list[SN_LISTS];
 	uint64_t waiting_at; /* the first timer of those that wait; 0: none */
@@ -50,6 +46,7 @@ extern struct sn_engine sn_engine;
 
 void sn_lock(void);
 void sn_unlock(void);
+void sn_lock_forget(void); /* In the child of a fork. */
 uint64_t sn_clock_ns(void);
 void sn_engine_kick(void);
 /* Under the lock: there is a thread, and a table for the QPs of this NIC. 0, or -errno. */

@@ -36,7 +36,7 @@ void sn_gen_begin(struct sn_qp *qp)
 static bool nobody_pulls(const struct sn_qp *qp)
 {
 	uint32_t owner = sn_wire_owner(qp);
-	int32_t pid = owner ? atomic_load(&sn_engine.fabric->proc[owner - 1].pid) : 0;
+	int32_t pid = owner ? sn_proc_device(&sn_engine.fabric->proc[owner - 1]) : 0;
 
 	return pid <= 0 || !sn_proc_any_thread_runs(pid);
 }

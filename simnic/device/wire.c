@@ -382,7 +382,7 @@ bool sn_wire_unread(const struct sn_qp *qp)
 
 	return to && owner == qp->req.sent.owner && !sn_inbox_read(to, qp->req.sent.before) &&
 	       sn_engine.now_ns - qp->req.sent.at_ns < UNREAD_NS &&
-	       sn_proc_runs(atomic_load(&to->pid));
+	       sn_proc_runs(sn_proc_device(to));
 }
 
 static bool wire_is_open(const struct sn_pkt *pkt)

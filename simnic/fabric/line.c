@@ -40,9 +40,9 @@ static void line_lock(struct sn_line *line, int32_t pid)
 	}
 }
 
-static int32_t pid_of(const struct sn_fabric *fabric, uint32_t proc)
+static int32_t device_of(const struct sn_fabric *fabric, uint32_t proc)
 {
-	return atomic_load(&fabric->proc[proc].pid);
+	return sn_proc_device(&fabric->proc[proc]);
 }
 
 static void line_unlock(struct sn_line *line)
@@ -172,7 +172,7 @@ int sn_line_enter(struct sn_fabric *fabric, struct sn_line *line, uint64_t bytes
 		atomic_fetch_add(&line->oversized, 1);
 		return 0;
 	}
-	line_lock(line, pid_of(fabric, proc));
+	line_lock(line, device_of(fabric, proc));
 	n = admit(line, now_ns, may_wait);
 	if (!n)
 		n = enter(line, bytes, now_ns, may_wait, slots);
@@ -223,7 +223,7 @@ static struct sn_line_slot *take(struct sn_fabric *fabric, struct sn_line *line,
 {
 	struct sn_line_slot *slot;
 
-	int32_t pid = pid_of(fabric, proc);
+	int32_t pid = device_of(fabric, proc);
 
 	/* Its last sender may have died with the lock, and nobody else may send. */
 	if (!line_try(line, pid) &&
@@ -256,7 +256,7 @@ struct sn_line_slot *sn_line_take(struct sn_fabric *fabric, uint32_t proc, uint6
 void sn_line_free(struct sn_fabric *fabric, struct sn_line *line, struct sn_line_slot *slot,
 		  uint32_t proc)
 {
-	line_lock(line, pid_of(fabric, proc));
+	line_lock(line, device_of(fabric, proc));
 	line->free[line->n_free++] = (uint32_t)(slot - line->slot);
 	line_unlock(line);
 }

@@ -61,6 +61,28 @@ static uint64_t process_start_time(int32_t pid)
 	return state == 'Z' || state == 'X' ? 0 : start;
 }
 
+void sn_proc_device_begins(struct sn_proc *proc)
+{
+	atomic_store(&proc->device_start, process_start_time(getpid()));
+	atomic_store(&proc->device_pid, getpid());
+}
+
+int32_t sn_proc_device(const struct sn_proc *proc)
+{
+	int32_t pid = atomic_load(&proc->pid), device = atomic_load(&proc->device_pid);
+
+	if (pid <= 0)
+		return 0;
+	return device > 0 ? device : pid;
+}
+
+static bool device_lives(const struct sn_proc *proc)
+{
+	int32_t device = atomic_load(&proc->device_pid);
+
+	return device > 0 && process_start_time(device) == atomic_load(&proc->device_start);
+}
+
 bool sn_proc_runs(int32_t pid)
 {
 	unsigned long long start;
@@ -124,13 +146,14 @@ static void slot_reap(struct sn_fabric *fabric, uint32_t slot)
 	int32_t pid = atomic_load(&proc->pid);
 	uint64_t start = atomic_load(&proc->start_time);
 
-	if (pid <= 0 || !start || process_start_time(pid) == start)
+	if (pid <= 0 || !start || process_start_time(pid) == start || device_lives(proc))
 		return;
 	if (!atomic_compare_exchange_strong(&proc->pid, &pid, -1))
 		return;
 	qpns_free(fabric, slot);
 	staging_free(proc);
 	sn_held_forget(fabric, slot);
+	atomic_store(&proc->device_pid, 0);
 	atomic_store(&proc->start_time, 0);
 	atomic_store(&proc->pid, 0);
 }
@@ -145,6 +168,7 @@ static void slot_begin(struct sn_proc *proc, uint32_t host)
 {
 	struct sn_pkt stale;
 
+	atomic_store(&proc->device_pid, 0);
 	proc->host = host;
 	while (sn_inbox_pop(proc, &stale))
 		; /* what was sent to the last owner of the slot */

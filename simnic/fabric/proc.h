@@ -11,8 +11,11 @@ struct sn_fabric;
 struct sn_proc {
 	_Atomic int32_t pid;	     /* 0: free */
 	_Atomic uint64_t start_time; /* field 22 of /proc/pid/stat: tells a reused pid apart */
-	_Atomic uint32_t wake;	     /* futex word of the device thread */
-	_Atomic uint32_t sleeping;   /* device thread waits on wake without a short time-out */
+	/* The process that its device runs in: its own, or one beside it, which outlives it by microseconds. */
+	_Atomic int32_t device_pid; /* 0: its own */
+	_Atomic uint64_t device_start;
+	_Atomic uint32_t wake;	   /* futex word of the device thread */
+	_Atomic uint32_t sleeping; /* device thread waits on wake without a short time-out */
 	uint32_t host;
 	/* Staging slots in that process's memory: 0 = free; the receiver frees what it has read. */
 	_Atomic uint64_t bounce[SN_BOUNCE_SLOTS];
@@ -29,6 +32,10 @@ struct sn_proc {
 
 /* Takes a slot for this process (reaping slots of dead ones); returns its number or -EUSERS. */
 int sn_proc_attach(struct sn_fabric *fabric, uint32_t host);
+/* The calling process is the one in which the slot's device runs from now on. */
+void sn_proc_device_begins(struct sn_proc *proc);
+/* The process that a slot's device runs in. 0: there is none. */
+int32_t sn_proc_device(const struct sn_proc *proc);
 /* False: it is gone, or stopped, for as long as that takes. */
 bool sn_proc_runs(int32_t pid);
 /* The same of all its threads: one that is in a system call stops at the end of that, maybe behind the others. */

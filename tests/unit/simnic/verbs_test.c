@@ -849,7 +849,7 @@ static int send_and_end(uint32_t length)
 	return rig_poll(&wc);
 }
 
-/* The receiver stands still until the sender, whose datagram is on the wire, is no more. */
+/* The receiver's NIC stands still until the sender, whose datagram is on the wire, is no more. */
 static void datagram_outlives_its_sender(void **state)
 {
 	static const uint32_t length[] = { 200, 1000 }; /* in the packet, and staged */
@@ -859,16 +859,15 @@ static void datagram_outlives_its_sender(void **state)
 
 	memset(sent, 0x5a, sizeof(sent));
 	for (int i = 0; i < 2; i++) {
-		int32_t helper = rig_order((struct rig_order){ .op = RIG_STATE }).pid;
 		pid_t child;
 
 		peer_recv(0, 1040);
-		assert_int_equal(kill(helper, SIGSTOP), 0);
+		rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 1 });
 		child = test_fork();
 		if (!child)
 			_exit(send_and_end(length[i]));
 		assert_int_equal(waitpid(child, &status, 0), child);
-		assert_int_equal(kill(helper, SIGCONT), 0);
+		rig_order((struct rig_order){ .op = RIG_FREEZE, .a = 0 });
 		assert_int_equal(status, 0);
 		reply = rig_order((struct rig_order){ .op = RIG_POLL, .a = 1 });
 		assert_int_equal(reply.result, 1);
