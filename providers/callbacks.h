@@ -55,6 +55,13 @@ struct sp_callbacks {
 	void (*srq_stuck)(void *srq_cookie);
 	/* Fewer receives are left than srq_limit said. Once. */
 	void (*srq_limit)(void *srq_cookie);
+	/*
+	 * Of a completion queue that something was withheld from, or that sp_cq_watch was called for, a poll found nothing.
+	 * owed, with its lock: must the next one ask, too? If so, give_way, without any lock: it may sleep, as the poller
+	 * may keep the shell's threads from their core. Both may be NULL.
+	 */
+	bool (*owed)(void);
+	void (*give_way)(void);
 };
 
 #endif

@@ -63,6 +63,8 @@ struct sp_cq_ops {
 	 * head of a ring that nobody polls? Takes the CQ lock by trylock; true: the shell
 	 * should collect. */
 	bool (*error_waiting)(struct sp_cq *cq);
+	/* [shell] Polls that find nothing ask sp_callbacks.owed from now on, until that says no. */
+	void (*watch)(struct sp_cq *cq);
 };
 
 #endif

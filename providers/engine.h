@@ -217,4 +217,9 @@ static inline bool sp_cq_error_waiting(struct sp_cq *cq)
 	return sp_engine(cq)->cq.error_waiting(cq);
 }
 
+static inline void sp_cq_watch(struct sp_cq *cq)
+{
+	sp_engine(cq)->cq.watch(cq);
+}
+
 #endif

@@ -10,6 +10,7 @@
 #include "shiftlib/base/settings.h"
 #include "shiftlib/cm/module.h"
 #include "shiftlib/conn/degraded.h"
+#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/gray.h"
 #include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
@@ -58,6 +59,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_metrics_module,
 	&sh_cm_module, /* what is told of ends, when the others have heard of them */
 	&sh_admin_module,
+	&sh_give_way_module, /* is anything withheld still? */
 };
 
 /*

@@ -216,6 +216,34 @@ void led_cq_refresh(struct sp_cq *cq)
 	for (struct sp_cq_ring *r = cq->ring.next; r; r = r->next)
 		more |= r->live != 0;
 	led_cq_slow(cq, more);
+	cq->slow |= cq->watched;
+}
+
+/* Who arms need not know of it. */
+void led_cq_watch_locked(struct sp_cq *cq)
+{
+	if (!cq->dev->cb->owed)
+		return;
+	cq->watched = true;
+	cq->slow = true;
+}
+
+void led_cq_watch(struct sp_cq *cq)
+{
+	sp_lock(&cq->lock);
+	led_cq_watch_locked(cq);
+	sp_unlock(&cq->lock);
+}
+
+/* A poll of a watched one found nothing: has the poller to give way, behind the locks? The lock is held. */
+bool led_cq_owed(struct sp_cq *cq)
+{
+	const struct sp_callbacks *cb = cq->dev->cb;
+
+	cq->watched = cb->owed();
+	if (!cq->watched)
+		led_cq_refresh(cq);
+	return cq->watched;
 }
 
 enum step {
@@ -465,6 +493,7 @@ static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
 static LED_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
 	int got = 0;
+	bool owed;
 
 	if (!led_has_ahead(cq) && !cq->first && !cq->failed_tx && !cq->failed_rx && !cq->marked)
 		got = poll_rings(cq, n, wc);
@@ -472,7 +501,10 @@ static LED_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
 		while (got < n && led_cq_next(cq, &wc[got]))
 			got++;
 	led_cq_refresh(cq);
+	owed = !got && cq->watched && led_cq_owed(cq);
 	sp_unlock(&cq->lock);
+	if (owed)
+		cq->dev->cb->give_way();
 	return got;
 }
 
@@ -514,5 +546,6 @@ int led_cq_take_ahead(struct sp_cq *cq, int got)
 	ahead->at = ahead->wc;
 	ahead->end = ahead->wc + (got > 0 ? got : 0);
 	led_cq_slow(cq, got > 1);
+	cq->slow |= cq->watched;
 	return got;
 }

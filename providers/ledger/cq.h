@@ -75,6 +75,7 @@ struct sp_cq {
 	struct ibv_cq *ibv;
 	struct sp_dev *dev;
 	void *cookie;
+	bool watched; /* polls that find nothing ask whether the shell's threads get on; under lock */
 
 	bool ex;
 	struct sp_lock ex_lock;
@@ -132,6 +133,9 @@ struct sp_cq_ring *led_cq_own_ring(struct sp_cq *cq);
 bool led_cq_event_read(struct sp_cq_ring *ring);
 int led_cq_collect(struct sp_cq *cq);
 bool led_cq_error_waiting(struct sp_cq *cq);
+void led_cq_watch_locked(struct sp_cq *cq);
+void led_cq_watch(struct sp_cq *cq);
+bool led_cq_owed(struct sp_cq *cq);
 void led_live(struct sp_cq_ring *ring, bool *flag);
 void led_unlive(struct sp_cq_ring *ring, bool *flag);
 

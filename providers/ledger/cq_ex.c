@@ -30,6 +30,15 @@ LED_INLINE int show_none(struct sp_cq *cq)
 	return ENOENT;
 }
 
+/* The caller gives way when it has no lock any more. */
+LED_INLINE int show_none_owed(struct sp_cq *cq)
+{
+	bool owed = cq->watched && led_cq_owed(cq);
+
+	sp_unlock(&cq->lock);
+	return owed ? EAGAIN : ENOENT;
+}
+
 /* There may be no more ahead behind it. */
 static LED_NOINLINE int show_last(struct sp_cq *cq, struct ibv_cq_ex *ex, const struct ibv_wc *wc)
 {
@@ -53,7 +62,7 @@ static LED_NOINLINE int step_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 
 	cq->ahead.at = cq->ahead.end = cq->ahead.wc + LED_BATCH;
 	led_cq_refresh(cq);
-	return found ? show(cq, ex, &cq->cur) : show_none(cq);
+	return found ? show(cq, ex, &cq->cur) : show_none_owed(cq);
 }
 
 /*
@@ -76,12 +85,20 @@ LED_INLINE int more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 	return show(cq, ex, cq->ahead.wc);
 }
 
+static LED_NOINLINE int give_way(struct sp_cq *cq)
+{
+	cq->dev->cb->give_way();
+	return ENOENT;
+}
+
 static LED_HOT int start_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	int ret = more(cq, ex);
 
 	if (ret)
 		sp_unlock(&cq->ex_lock);
+	if (led_unlikely(ret == EAGAIN))
+		return give_way(cq);
 	return ret;
 }
 
@@ -116,7 +133,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 static LED_HOT int next_more(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	if (cq->slow || cq->ahead.end == cq->ahead.wc + LED_BATCH)
-		return more(cq, ex);
+		return more(cq, ex) ? ENOENT : 0;
 	return show_none(cq);
 }
 

@@ -98,6 +98,8 @@ bool led_take_error(struct sp_carrier *c, struct ibv_wc *wc, bool send)
 
 	wc->opcode =
 		send ? IBV_WC_SEND : IBV_WC_RECV; /* says which queue, where it waits to be shown */
+	if (mode == LED_ERR_WITHHOLD)
+		led_cq_watch_locked(send ? c->qp->scq : c->qp->rcq);
 	if (send)
 		return take_send_error(c, wc, mode);
 	if (mode == LED_ERR_WITHHOLD) {

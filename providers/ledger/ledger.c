@@ -94,6 +94,7 @@ const struct shift_provider shift_provider_ledger = {
 	.cq.foreign_feed = led_foreign_feed,
 	.cq.foreign_del = led_foreign_add,
 	.cq.error_waiting = led_cq_error_waiting,
+	.cq.watch = led_cq_watch,
 	.srq.drive = led_srq_drive,
 	.srq.undrive = led_srq_undrive,
 	.srq.ring_add = led_srq_ring_add,

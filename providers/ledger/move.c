@@ -60,6 +60,8 @@ void led_qp_withhold(struct sp_qp *qp)
 	atomic_store(&qp->withheld, true);
 	qp->tx_mode |= LED_HOLD;
 	led_recvs_hold(qp, LED_HOLD);
+	led_cq_watch_locked(qp->scq);
+	led_cq_watch_locked(qp->rcq);
 	led_qp_unlock(qp);
 }
 

@@ -260,8 +260,8 @@ void ring_cq_refresh_slow(struct sp_cq *cq)
 		active = active ? active : r;
 	}
 	cq->active = active ? active : &cq->ring;
-	cq->more = more;
-	cq->slow = more || cq->ex;
+	cq->more = more || (cq->ex && cq->watched);
+	cq->slow = more || cq->ex || cq->watched;
 	atomic_store_explicit(&cq->lone, more ? NULL : cq->active, memory_order_release);
 	if (cq->held && cq->active != before)
 		cq->owes = true;
@@ -405,25 +405,29 @@ static int poll_rings(struct sp_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* Called with the CQ's lock; drops it. */
-static RING_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
+static int poll_anything(struct sp_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct ring_entry soft;
 	struct ring_comp comp;
 	int got;
 
-	if (rings_only(cq)) {
-		got = poll_rings(cq, n, wc);
-		sp_unlock(&cq->lock);
-		return got;
-	}
 	got = ring_foreign_poll(cq, true, n, wc);
 	for (; got < n && ring_cq_next_slow(cq, &comp, &soft); got++)
 		to_wc(&wc[got], &comp, comp.cqe->op_own >> 4);
 	ring_cq_update_ci(cq);
 	ring_late_poll(cq);
-	got += ring_foreign_poll(cq, false, n - got, wc + got);
+	return got + ring_foreign_poll(cq, false, n - got, wc + got);
+}
+
+/* Called with the CQ's lock; drops it. */
+static RING_NOINLINE int poll_slow(struct sp_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = rings_only(cq) ? poll_rings(cq, n, wc) : poll_anything(cq, n, wc);
+	bool owed = !got && cq->watched && ring_cq_owed(cq);
+
 	sp_unlock(&cq->lock);
+	if (owed)
+		cq->dev->cb->give_way();
 	return got;
 }
 

@@ -88,6 +88,7 @@ struct sp_cq {
 	struct sp_cq_ring ring;
 	bool held; /* between start_poll and end_poll: slots are not given back */
 	bool owes; /* end_poll has to give back slots of more than the active ring */
+	bool watched; /* polls that find nothing ask whether the shell's threads get on; under lock */
 	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
 	struct ring_comp cur;
 	struct ring_entry cur_soft;
@@ -133,6 +134,9 @@ void ring_cq_arm_ring(struct sp_cq_ring *ring, bool solicited);
 enum ring_armed ring_cq_armed(struct sp_cq *cq);
 void ring_cq_wait_armers(struct sp_cq *cq);
 void ring_cq_refresh_slow(struct sp_cq *cq);
+void ring_cq_watch_locked(struct sp_cq *cq);
+void ring_cq_watch(struct sp_cq *cq);
+bool ring_cq_owed(struct sp_cq *cq);
 void ring_cq_clear(struct sp_cq_ring *ring);
 void ring_cq_sweep(struct sp_cq_ring *ring, struct sp_carrier *c, enum ring_sweep receives);
 void ring_cq_ex_install(struct sp_cq *cq);

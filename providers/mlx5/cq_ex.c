@@ -124,17 +124,20 @@ static RING_NOINLINE int start_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct sp_cq_ring *ring = cq->active;
 	uint32_t ci = ring->ci;
-	bool found = show_slow(cq, ex);
+	bool found = show_slow(cq, ex), owed;
 
 	/* nobody ends a poll that found nothing: give back the slots of what was withheld */
 	if (!found && (cq->more || ci != ring->ci)) {
 		ring_cq_update_ci(cq);
 		ring_late_poll(cq);
 	}
+	owed = !found && cq->watched && ring_cq_owed(cq);
 	sp_unlock(&cq->lock);
 	if (found)
 		return 0;
 	sp_unlock(&cq->ex_lock);
+	if (owed)
+		cq->dev->cb->give_way();
 	return ENOENT;
 }
 

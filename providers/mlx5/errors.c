@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Completions that need a closer look: errors, carriers that were left. */
+#include "providers/mlx5/cq.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/errors.h"
 #include "providers/mlx5/qp.h"
@@ -136,6 +137,7 @@ bool ring_take_error(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, struct 
 	comp->status = status;
 	comp->op = be32toh(cqe->sop_drop_qpn) >> 24;
 	if (mode == RING_ERR_WITHHOLD) {
+		ring_cq_watch_locked(send ? c->qp->scq : c->qp->rcq);
 		if (send)
 			withhold_send(c, be16toh(cqe->wqe_counter) & c->sq.mask);
 		else if (c->srq)

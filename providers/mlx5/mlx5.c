@@ -111,4 +111,5 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.logged = ring_qp_logged,
 	.move.fail_all = ring_qp_fail,
 	.cq.error_waiting = ring_cq_error_waiting,
+	.cq.watch = ring_cq_watch,
 };

@@ -81,6 +81,8 @@ void ring_qp_withhold(struct sp_qp *qp)
 		qp->rx->rq.pub = qp->rx->rq.head;
 	qp->tx_mode |= RING_HOLD;
 	qp->rx_mode |= RING_HOLD;
+	ring_cq_watch_locked(qp->scq);
+	ring_cq_watch_locked(qp->rcq);
 	withhold_ask(qp);
 	ring_qp_unlock(qp);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,15 +46,47 @@ void sh_thread_ordinary(void)
 	thread_nice(0);
 }
 
+static bool thread_is_real_time(void)
+{
+	int policy = sched_getscheduler(0);
+
+	return policy >= 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
+	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH &&
+	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
+}
+
+/*
+ * A real-time policy is not inherited: behind a poller of the same priority such a thread never runs, while the kernel
+ * gives a few per cent of each core to ordinary ones.
+ */
+static int thread_attr(pthread_attr_t *attr)
+{
+	const struct sched_param ordinary = { .sched_priority = 0 };
+	int ret = pthread_attr_init(attr);
+
+	if (ret || !thread_is_real_time())
+		return ret;
+	ret = pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+	ret = ret ? ret : pthread_attr_setschedpolicy(attr, SCHED_OTHER);
+	ret = ret ? ret : pthread_attr_setschedparam(attr, &ordinary);
+	if (ret)
+		pthread_attr_destroy(attr);
+	return ret;
+}
+
 int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
+	pthread_attr_t attr;
 	sigset_t all, before;
-	int ret;
+	int ret = thread_attr(&attr);
 
+	if (ret)
+		return ret;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(thread, NULL, run, arg);
+	ret = pthread_create(thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
 	return ret;
 }
 

@@ -8,6 +8,7 @@
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
@@ -101,6 +102,8 @@ const struct sp_callbacks sh_callbacks = {
 	.srq_lkey = sh_srq_cb_lkey,
 	.srq_stuck = sh_srq_cb_stuck,
 	.srq_limit = sh_srq_cb_limit,
+	.owed = sh_give_way_owed,
+	.give_way = sh_give_way,
 };
 
 bool sh_news_cq_event_read(struct sp_cq_ring *ring)

@@ -12,6 +12,7 @@
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/exact.h"
 #include "shiftlib/conn/fence.h"
+#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/home.h"
 #include "shiftlib/conn/incident.h"
 #include "shiftlib/conn/intro.h"
@@ -167,6 +168,7 @@ static void conn_count_moving(struct sh_qp *qp, bool on)
 	qp->ctx->moving += on ? 1 : UINT32_MAX;
 	if (!on)
 		return;
+	sh_give_way_fault();
 	sh_young_move(qp->ctx);
 	sh_setup_end();
 }

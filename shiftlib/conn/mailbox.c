@@ -10,6 +10,7 @@
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/detector.h"
+#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/loopback.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/move.h"
@@ -31,6 +32,7 @@ void sh_mailbox_push(struct sh_qp *qp, enum sh_pending what)
 		atomic_store_explicit(&qp->mailbox.next, head, memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&sh_conns.mail, &head, qp, memory_order_release, memory_order_relaxed));
+	sh_give_way_fault();
 	sh_kick();
 }
 

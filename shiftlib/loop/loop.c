@@ -31,10 +31,14 @@ static struct {
 	bool started;
 	pthread_t thread;
 	int epoll_fd, mail_fd, timer_fd;
-	/* What the thread sleeps for; LOOP_AWAKE: it does not, and arms anew before it does. */
-	uint64_t armed_at;
-	uint64_t slept_at;   /* since when */
-	_Atomic bool kicked; /* mail_fd was written to, and the thread has not looked since */
+	/* What the thread sleeps for; LOOP_AWAKE: it does not, and arms anew before it does. Written under
+	 * the lock, as the next two. */
+	_Atomic uint64_t armed_at;
+	_Atomic uint64_t awake_at; /* since when it has been awake; 0: it sleeps */
+	_Atomic uint64_t rounds;   /* that it has ended */
+	uint64_t slept_at;	   /* since when */
+	_Atomic bool kicked;	   /* mail_fd was written to, and the thread has not looked since */
+	_Atomic uint64_t kicked_at; /* when `kicked` was set */
 } loop = { .epoll_fd = -1, .mail_fd = -1, .timer_fd = -1 };
 
 /* ---- objects that jobs hold ----------------------------------------------------------------- */
@@ -105,6 +109,7 @@ void sh_kick(void)
 {
 	if (loop.mail_fd < 0 || atomic_exchange_explicit(&loop.kicked, true, memory_order_acq_rel))
 		return;
+	atomic_store(&loop.kicked_at, sh_now_ns());
 	if (sh_fd_give(loop.mail_fd, 1) < 0 && errno != EAGAIN)
 		return; /* nothing better to do: the timer of the error check still comes */
 }
@@ -150,6 +155,29 @@ bool sh_awake(void)
 	return loop.armed_at == LOOP_AWAKE;
 }
 
+/* ---- is the thread late? -------------------------------------------------------------------- */
+
+static uint64_t loop_since(uint64_t at, uint64_t now)
+{
+	return at && at != LOOP_AWAKE && at < now ? now - at : 0;
+}
+
+uint64_t sh_loop_late_ns(uint64_t now)
+{
+	uint64_t kicked =
+		atomic_load(&loop.kicked) ? loop_since(atomic_load(&loop.kicked_at), now) : 0;
+	uint64_t awake = loop_since(atomic_load(&loop.awake_at), now);
+	uint64_t rang = loop_since(atomic_load(&loop.armed_at), now);
+	uint64_t most = kicked > awake ? kicked : awake;
+
+	return most > rang ? most : rang;
+}
+
+uint64_t sh_loop_rounds(void)
+{
+	return atomic_load(&loop.rounds);
+}
+
 /* ---- a round -------------------------------------------------------------------------------- */
 
 static uint64_t loop_next_timer(void)
@@ -191,6 +219,8 @@ static void loop_before_sleep(void)
 		if (loop.modules[i]->before_sleep)
 			loop.modules[i]->before_sleep();
 	loop.slept_at = sh_now_ns();
+	atomic_fetch_add(&loop.rounds, 1);
+	atomic_store(&loop.awake_at, 0);
 }
 
 static void loop_read_counter(void *fd)
@@ -212,6 +242,13 @@ static void loop_note_late(uint64_t now)
 		sh_starved_note(loop.slept_at, loop.armed_at, now);
 }
 
+static void loop_wake(uint64_t now)
+{
+	loop_note_late(now);
+	atomic_store(&loop.awake_at, now);
+	loop.armed_at = LOOP_AWAKE;
+}
+
 static void *loop_main(void *arg)
 {
 	struct epoll_event events[LOOP_EVENTS];
@@ -228,8 +265,7 @@ static void *loop_main(void *arg)
 		sh_thread_fair();
 		n = epoll_wait(loop.epoll_fd, events, LOOP_EVENTS, -1);
 		pthread_mutex_lock(&sh.lock);
-		loop_note_late(sh_now_ns());
-		loop.armed_at = LOOP_AWAKE;
+		loop_wake(sh_now_ns());
 		for (i = 0; i < n; i++) {
 			struct sh_handler *handler = events[i].data.ptr;
 
@@ -318,6 +354,8 @@ void sh_loop_reset(void)
 	loop.n_workers = 0;
 	loop.started = false;
 	loop.armed_at = loop.slept_at = 0;
+	atomic_store(&loop.awake_at, 0);
+	atomic_store(&loop.kicked_at, 0);
 	sh_starved_reset();
 	atomic_store(&loop.kicked, false);
 	for (i = 0; i < loop.n_modules; i++)

@@ -78,6 +78,12 @@ void sh_kick(void); /* makes the background thread look at its timers again */
  * for that costs both of them more. */
 void sh_wake_at(uint64_t at);
 bool sh_awake(void);			 /* lock held: it arms anew before it sleeps */
+/*
+ * Any thread, no lock. For how long the background thread has not done what is due: it was kicked, its alarm rang, or
+ * it has been in one round since then. And the number of rounds that it has ended.
+ */
+uint64_t sh_loop_late_ns(uint64_t now);
+uint64_t sh_loop_rounds(void);
 void sh_wait_idle(struct sh_busy *busy); /* lock held; waits until no job holds the object */
 void sh_jobs_hurry(
 	const struct sh_busy *busy); /* lock held; somebody waits for those that hold it */

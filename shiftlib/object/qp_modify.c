@@ -7,6 +7,7 @@
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/give_way.h"
 #include "shiftlib/conn/home.h"
 #include "shiftlib/conn/mailbox.h"
 #include "shiftlib/conn/qp.h"
@@ -87,8 +88,10 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 		sh_setup_command();
 	if (state == IBV_QPS_RTR || state == IBV_QPS_RTS)
 		sh_conn_new(qp);
-	if (state == IBV_QPS_RTS)
+	if (state == IBV_QPS_RTS) {
 		sh_carriers_to_rts(qp);
+		sh_give_way_expect(qp);
+	}
 }
 
 /* The carrier in use, on another NIC, goes to ERR. */
