@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "shiftlib/facade/async.h"
+#include "shiftlib/facade/async_hidden.h"
 #include "shiftlib/base/fd.h"
 #include "shiftlib/base/util.h"
 
@@ -33,6 +34,7 @@ struct sh_async {
 	uint32_t n_dying;
 	struct made *made;
 	uint32_t n_made, made_room;
+	struct sh_async_hidden hidden;
 };
 
 static const struct shift_real *real;
@@ -315,6 +317,7 @@ void sh_async_uninit(struct sh_async *async)
 	pthread_mutex_destroy(&async->lock);
 	free(async->queue);
 	free(async->made);
+	sh_hidden_uninit(&async->hidden);
 	free(async);
 }
 
@@ -411,6 +414,15 @@ void sh_async_drop(struct sh_async *async, const struct ibv_async_event *event)
 	real_ack(event);
 }
 
+void sh_async_hide(struct sh_async *async, const struct ibv_async_event *event)
+{
+	int state = async_lock(async);
+
+	if (is_dying(async, event_object(event)) || !sh_hidden_drop(&async->hidden, event))
+		real_ack(event);
+	async_unlock(async, state);
+}
+
 void sh_async_forget_begin(struct sh_async *async, const void *object)
 {
 	int state;
@@ -423,10 +435,11 @@ void sh_async_forget_begin(struct sh_async *async, const void *object)
 	async->dying[async->n_dying++] = object;
 	queue_take_back(async, object);
 	made_forget(async, object);
+	sh_hidden_settle(&async->hidden, object);
 	async_unlock(async, state);
 }
 
-void sh_async_forget_end(struct sh_async *async, const void *object)
+void sh_async_forget_end(struct sh_async *async, const void *object, bool lives)
 {
 	int state;
 
@@ -439,6 +452,7 @@ void sh_async_forget_end(struct sh_async *async, const void *object)
 		async->dying[i] = async->dying[--async->n_dying];
 		break;
 	}
+	sh_hidden_settled(&async->hidden, object, lives);
 	pthread_cond_signal(&async->idle);
 	async_unlock(async, state);
 }
@@ -480,6 +494,8 @@ void shift_ack_async_event(struct ibv_async_event *event)
 	if (async) {
 		state = async_lock(async);
 		made = made_take(async, event);
+		if (made)
+			sh_hidden_acked(&async->hidden, event);
 		async_unlock(async, state);
 	}
 	if (!made)

@@ -42,18 +42,20 @@ int sh_async_read_real(struct sh_async *async, struct ibv_async_event *event);
 /*
  * push: the application shall read this event. read_from_real: it came from sh_async_read_real();
  * false: SHIFT made it, and its acknowledgement is not handed to libibverbs. -ENOSPC: too many
- * unread, or no memory (dropped; acknowledged if it was real). drop: mask an event that came from
- * sh_async_read_real().
+ * unread, or no memory (dropped; acknowledged if it was real). drop, hide: mask an event that came from
+ * sh_async_read_real(). drop: the application does not have its object any more, or never had; hide: it
+ * has, and libibverbs' count of acknowledgements, which it can see, stays as it is until the end.
  */
 int sh_async_push(struct sh_async *async, const struct ibv_async_event *event, bool read_from_real);
 void sh_async_drop(struct sh_async *async, const struct ibv_async_event *event);
+void sh_async_hide(struct sh_async *async, const struct ibv_async_event *event);
 
 /*
  * Around the real destroy of a CQ, QP, SRQ or WQ: its unread events are taken back, and those that
  * are still to come from the kernel are dropped. What the application has read and not
- * acknowledged, the real destroy waits for, as on stock. async may be NULL.
+ * acknowledged, the real destroy waits for, as on stock. async may be NULL. lives: it was not destroyed.
  */
 void sh_async_forget_begin(struct sh_async *async, const void *object);
-void sh_async_forget_end(struct sh_async *async, const void *object);
+void sh_async_forget_end(struct sh_async *async, const void *object, bool lives);
 
 #endif

@@ -6,10 +6,11 @@
  * sources (the real channel; one channel for all shadow CQs on each other NIC) and over an eventfd
  * that counts software events, so poll, epoll and O_NONBLOCK on it work as on a stock channel.
  *
- * What the application owes is counted here, and sh_cq_events_quiesce() waits for it as
- * ibv_destroy_cq does; libibverbs is told of all acknowledgements at once, before it destroys the
- * CQ. So nobody who acknowledges takes a lock, and libibverbs' own count is settled when it looks,
- * whatever mixture of real, shadow and software events was handed out. Events of CQs that the
+ * What the application has acknowledged is counted in comp_events_completed, a public field of the CQ, as on
+ * stock, but with an atomic operation for libibverbs' lock. sh_cq_events_quiesce() waits for what the
+ * application owes, as ibv_destroy_cq does. Before libibverbs destroys the CQ, the field gets the count
+ * of the CQ's real events alone, which libibverbs waits for, whatever mixture of real, shadow and software
+ * events was handed out. Events of CQs that the
  * engine drives are read here, of others through libibverbs, which tells the provider. CQs that
  * SHIFT never saw made (by direct verbs) work too: unknown, so their events are handed out and
  * acknowledged as on stock.
@@ -57,7 +58,9 @@ struct sh_cq_events {
 	struct ibv_cq *cq;		 /* the application's; gone when it is destroyed */
 	int handle;			 /* that it has, or had */
 	struct sh_comp_channel *channel; /* NULL: the CQ has no channel, all calls are no-ops */
-	_Atomic uint32_t acked;		 /* by the application */
+	bool shown; /* cq->comp_events_completed is the application's count; else libibverbs' */
+	uint32_t hidden; /* the other count of these two */
+	uint32_t base; /* so many of the application's acknowledgements are in libibverbs' count */
 	/* While it is not driven: how it was armed, of which no event was read yet, and events read. */
 	_Atomic uint32_t armed; /* bits: enum sh_cq_armed */
 	_Atomic uint32_t told;

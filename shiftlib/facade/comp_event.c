@@ -179,7 +179,7 @@ event_provider(struct sh_comp_channel *ch, struct sh_cq_feed *feed, struct ibv_c
 /* Of a CQ that is being destroyed: nobody shall hear of it. libibverbs waits for this one. */
 static __attribute__((noinline, cold)) int event_drop(struct sh_cq_feed *feed)
 {
-	sh_channel_verbs->ack_cq_events(feed->real, 1);
+	sh_event_drop(feed);
 	return -EINTR;
 }
 
@@ -360,7 +360,7 @@ void shift_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 		sh_channel_verbs->ack_cq_events(cq, nevents);
 		return;
 	}
-	atomic_fetch_add(&events->acked, nevents);
+	__atomic_fetch_add(&cq->comp_events_completed, nevents, __ATOMIC_SEQ_CST);
 	if (unlikely(atomic_load(&sh_settling)))
 		sh_settle_wake();
 }

@@ -38,7 +38,9 @@ int sh_cq_events_init(struct sh_cq_events *events, struct ibv_cq *cq,
 	struct sh_comp_channel *ch = channel_of(channel);
 	int ret;
 
-	*events = (struct sh_cq_events){ .cq = cq, .channel = ch, .handle = (int)cq->handle };
+	*events = (struct sh_cq_events){
+		.cq = cq, .channel = ch, .handle = (int)cq->handle, .shown = true
+	};
 	sh_cq_feed_init(&events->own, events);
 	events->own.real = cq;
 	list_init(&events->shadows);
@@ -162,17 +164,27 @@ static void events_take_back(struct sh_comp_channel *ch, struct sh_cq_events *ev
 	pthread_mutex_unlock(&ch->lock);
 }
 
+/* By the application, which may be just about to acknowledge. Facade's lock held. */
+static uint32_t cq_completed(const struct sh_cq_events *events)
+{
+	if (!events->shown)
+		return events->hidden;
+	return __atomic_load_n(&events->cq->comp_events_completed, __ATOMIC_SEQ_CST);
+}
+
 static bool events_settled(struct sh_comp_channel *ch, struct sh_cq_events *events)
 {
 	struct sh_cq_feed *feed;
 	uint32_t delivered;
+	bool settled;
 
 	pthread_mutex_lock(&ch->lock);
 	delivered = events->soft + events->gone + atomic_load(&events->own.delivered);
 	list_for_each (&events->shadows, feed, struct sh_cq_feed, link)
 		delivered += atomic_load(&feed->delivered);
+	settled = cq_completed(events) - events->base == delivered;
 	pthread_mutex_unlock(&ch->lock);
-	return atomic_load(&events->acked) == delivered;
+	return settled;
 }
 
 /* Who acknowledges counts, and then looks whether anybody waits; here it is the other way round. */
@@ -214,6 +226,39 @@ void sh_cq_events_shut(struct sh_cq_events *events)
 	settle_wait(ch, events);
 }
 
+/*
+ * Nobody acknowledges meanwhile, as nothing is owed. The real events that were handed out since the last time are
+ * libibverbs' from now on.
+ */
+static void events_show(struct sh_comp_channel *ch, struct sh_cq_events *events, bool shown)
+{
+	uint32_t other, told;
+
+	pthread_mutex_lock(&ch->lock);
+	if (events->shown != shown) {
+		told = atomic_exchange(&events->own.delivered, 0);
+		events->base += told;
+		events->hidden += told;
+		other = events->hidden;
+		events->hidden = events->cq->comp_events_completed;
+		events->cq->comp_events_completed = other;
+		events->shown = shown;
+	}
+	pthread_mutex_unlock(&ch->lock);
+}
+
+void sh_event_drop(struct sh_cq_feed *feed)
+{
+	struct sh_cq_events *events = feed->events;
+
+	pthread_mutex_lock(&events->channel->lock);
+	if (feed == &events->own && events->shown)
+		events->hidden++;
+	else
+		sh_channel_verbs->ack_cq_events(feed->real, 1);
+	pthread_mutex_unlock(&events->channel->lock);
+}
+
 void sh_cq_events_quiesce(struct sh_cq_events *events)
 {
 	struct sh_comp_channel *ch = events->channel;
@@ -221,7 +266,7 @@ void sh_cq_events_quiesce(struct sh_cq_events *events)
 	if (!ch)
 		return;
 	sh_cq_events_shut(events);
-	atomic_fetch_sub(&events->acked, feed_settle(&events->own));
+	events_show(ch, events, false);
 	events->cq->channel = channel_real(ch);
 }
 
@@ -232,6 +277,7 @@ void sh_cq_events_resume(struct sh_cq_events *events)
 	if (!ch)
 		return;
 	events->cq->channel = &ch->facade;
+	events_show(ch, events, true);
 	events_close(ch, events, false);
 }
 

@@ -70,6 +70,8 @@ void sh_raised_collect(struct sh_comp_channel *ch); /* from the stack into the l
 void sh_ready_remove(struct sh_cq_events *events);  /* out of the line */
 bool sh_raise_count_take(struct sh_comp_channel *ch);
 
+/* cq_events.c: an event was read that nobody shall hear of; libibverbs waits for it. */
+void sh_event_drop(struct sh_cq_feed *feed);
 /* cq_events.c: somebody has acknowledged; who waits for that looks again. */
 void sh_settle_wake(void);
 extern _Atomic uint32_t sh_settling; /* CQs that wait for acknowledgements */

@@ -146,6 +146,29 @@ static bool ctx_event_masked(struct sh_ctx *ctx, const struct ibv_async_event *e
 	}
 }
 
+/* Of an object of SHIFT's own, or one that the application has destroyed: nobody looks at its counts. */
+static bool ctx_event_shows(const struct ibv_async_event *event)
+{
+	switch ((int)event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return sh_table_get(&sh_objects.by_qp, event->element.qp);
+	case IBV_EVENT_CQ_ERR: return sh_table_get(&sh_objects.by_cq, event->element.cq);
+	case IBV_EVENT_SRQ_LIMIT_REACHED: return sh_srq_of(event->element.srq);
+	default: return false;
+	}
+}
+
+static void ctx_event_keep(const struct sh_ctx *ctx, const struct ibv_async_event *event)
+{
+	sh_log(SH_LOG_INFO, "%s: %s kept from the application", ctx->nic->name,
+	       sh.real->event_type_str(event->event_type));
+	if (ctx_event_shows(event))
+		sh_async_hide(ctx->async, event);
+	else
+		sh_async_drop(ctx->async, event);
+}
+
 static void ctx_read_events(struct sh_ctx *ctx)
 {
 	struct ibv_async_event event;
@@ -159,9 +182,7 @@ static void ctx_read_events(struct sh_ctx *ctx)
 			return;
 		}
 		if (ctx_event_masked(ctx, &event)) {
-			sh_log(SH_LOG_INFO, "%s: %s kept from the application", ctx->nic->name,
-			       sh.real->event_type_str(event.event_type));
-			sh_async_drop(ctx->async, &event);
+			ctx_event_keep(ctx, &event);
 		} else {
 			sh_async_push(ctx->async, &event, true);
 		}

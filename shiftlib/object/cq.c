@@ -304,7 +304,7 @@ static int cq_destroy_own(struct sh_cq *cq)
 
 	sh_async_forget_begin(cq->ctx->async, cq->cq);
 	ret = cq_destroy_real(cq);
-	sh_async_forget_end(cq->ctx->async, cq->cq);
+	sh_async_forget_end(cq->ctx->async, cq->cq, ret != 0);
 	return ret;
 }
 

@@ -155,8 +155,13 @@ void sh_qp_forget(struct sh_qp *qp)
 static int qp_destroy_real(struct ibv_qp *real)
 {
 	struct ibv_context *context = real->context;
+	struct sh_async *async = sh_async_of(context);
+	int ret;
 
-	return sh_ctx_destroy_result(context, sh.real->destroy_qp(real));
+	sh_async_forget_begin(async, real);
+	ret = sh_ctx_destroy_result(context, sh.real->destroy_qp(real));
+	sh_async_forget_end(async, real, ret != 0);
+	return ret;
 }
 
 /* The real one, and what is left of it. */
@@ -213,7 +218,7 @@ static int qp_destroy_later(struct sh_ctx *ctx, struct ibv_qp *real, struct sh_q
 {
 	qp_stop(ctx, real);
 	sh_async_forget_begin(ctx->async, real);
-	sh_async_forget_end(ctx->async, real);
+	sh_async_forget_end(ctx->async, real, false);
 	if (qp)
 		return sh_debt_leave(ctx, qp_pay, qp, false);
 	return sh_debt_leave(ctx, qp_pay_unknown, real, false);
@@ -261,7 +266,6 @@ static void qp_stop_away(struct sh_qp *qp)
 
 int shift_destroy_qp(struct ibv_qp *real)
 {
-	struct sh_async *async = sh_async_of(real->context);
 	struct sh_ctx *ctx;
 	struct sh_qp *qp;
 	bool later, readers;
@@ -288,8 +292,5 @@ int shift_destroy_qp(struct ibv_qp *real)
 	pthread_mutex_unlock(&sh.lock);
 	if (later)
 		return ret;
-	sh_async_forget_begin(async, real);
-	ret = qp ? qp_end(qp) : qp_destroy_real(real);
-	sh_async_forget_end(async, real);
-	return ret;
+	return qp ? qp_end(qp) : qp_destroy_real(real);
 }

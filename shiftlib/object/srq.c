@@ -173,7 +173,7 @@ static int srq_destroy(void *object)
 	pthread_mutex_unlock(&sh.lock);
 	sh_async_forget_begin(async, real);
 	ret = sh_ctx_destroy_result(context, sh.real->destroy_srq(real));
-	sh_async_forget_end(async, real);
+	sh_async_forget_end(async, real, ret != 0);
 	return ret;
 }
 

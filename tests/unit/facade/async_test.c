@@ -166,7 +166,7 @@ static void unknown_context_is_forwarded(void **state)
 	shift_ack_async_event(&event);
 	assert_int_equal(stock.asyncs_acked, 1);
 	sh_async_forget_begin(NULL, &qp);
-	sh_async_forget_end(NULL, &qp);
+	sh_async_forget_end(NULL, &qp, false);
 	pipe_context_uninit(&stock);
 }
 
@@ -230,12 +230,39 @@ static void forget_takes_back_unread_and_coming(void **state)
 	assert_int_equal(f->context.asyncs_acked, 2);
 	hand_on(f, &f->qp);
 	assert_int_equal(f->context.asyncs_acked, 3);
-	sh_async_forget_end(f->async, &f->qp);
+	sh_async_forget_end(f->async, &f->qp, false);
 	expect_event(f, &f->other);
 	expect_nothing(f);
 	hand_on(f, &f->qp);
 	expect_event(f, &f->qp);
 	assert_int_equal(f->context.asyncs_acked, 5);
+}
+
+/* The public count is the application's, until libibverbs waits for its own. */
+static void what_is_hidden_is_told_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_async_event event = qp_event(&f->qp);
+
+	sh_async_hide(f->async, &event);
+	sh_async_hide(f->async, &event);
+	assert_int_equal(f->qp.events_completed, 0);
+	assert_int_equal(sh_async_push(f->async, &event, false), 0);
+	expect_event(f, &f->qp);
+	assert_int_equal(f->qp.events_completed, 1);
+	sh_async_forget_begin(f->async, &f->qp);
+	assert_int_equal(f->qp.events_completed, 2);
+	assert_int_equal(f->context.asyncs_acked, 0);
+	sh_async_hide(f->async, &event); /* while libibverbs waits */
+	assert_int_equal(f->context.asyncs_acked, 1);
+	sh_async_forget_end(f->async, &f->qp, true);
+	assert_int_equal(f->qp.events_completed, 1);
+	sh_async_forget_begin(f->async, &f->qp);
+	assert_int_equal(f->qp.events_completed, 2);
+	sh_async_forget_end(f->async, &f->qp, false);
+	sh_async_forget_begin(f->async, &f->qp); /* another one at this address */
+	assert_int_equal(f->qp.events_completed, 2);
+	sh_async_forget_end(f->async, &f->qp, false);
 }
 
 static void forget_of_the_last_makes_unreadable(void **state)
@@ -246,7 +273,7 @@ static void forget_of_the_last_makes_unreadable(void **state)
 	assert_true(readable(f));
 	sh_async_forget_begin(f->async, &f->qp);
 	assert_false(readable(f));
-	sh_async_forget_end(f->async, &f->qp);
+	sh_async_forget_end(f->async, &f->qp, false);
 	hand_on(f, &f->qp);
 	expect_event(f, &f->qp);
 }
@@ -305,7 +332,7 @@ static void *load_swapper(void *arg)
 		sched_yield();
 		shift_async_real_end(&f->context.ibv);
 		sh_async_forget_begin(f->async, &f->other);
-		sh_async_forget_end(f->async, &f->other);
+		sh_async_forget_end(f->async, &f->other, false);
 	}
 	return NULL;
 }
@@ -356,6 +383,7 @@ int main(void)
 		TEST(full_queue_drops_and_acks),
 		TEST(fini_acks_what_was_not_read),
 		TEST(forget_takes_back_unread_and_coming),
+		TEST(what_is_hidden_is_told_at_the_end),
 		TEST(forget_of_the_last_makes_unreadable),
 		TEST(blocking_readers_wake),
 		TEST(cancelled_reader_leaves_no_lock),

@@ -160,7 +160,7 @@ int facades_destroy_cq(struct ibv_cq *cq)
 		sh_cq_events_quiesce(&c->events);
 	sh_async_forget_begin(async, cq);
 	ret = real->destroy_cq(cq);
-	sh_async_forget_end(async, cq);
+	sh_async_forget_end(async, cq, false);
 	if (c && ret)
 		abort(); /* no test destroys a CQ that is in use */
 	if (c)
@@ -176,6 +176,6 @@ int facades_destroy_qp(struct ibv_qp *qp)
 
 	sh_async_forget_begin(async, qp);
 	ret = real->destroy_qp(qp);
-	sh_async_forget_end(async, qp);
+	sh_async_forget_end(async, qp, false);
 	return ret;
 }
