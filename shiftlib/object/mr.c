@@ -110,7 +110,7 @@ static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, boo
 static bool mr_may_be_placeholder(const struct sh_pd *pd, const struct sh_mr *request, bool gone)
 {
 	return pd && !pd->unprotected && request->length &&
-	       !(request->access & ~PLACEHOLDER_ACCESS) && (gone || pd->ctx->death_masked) &&
+	       !(request->access & ~PLACEHOLDER_ACCESS) && (gone || pd->ctx->dead) &&
 	       sh_ctx_masked(pd->ctx);
 }
 
@@ -121,6 +121,7 @@ static bool mr_may_be_placeholder(const struct sh_pd *pd, const struct sh_mr *re
  */
 static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_mr *request)
 {
+	int error = errno;
 	bool gone = sh_device_gone(real_pd->context); /* before its event is read */
 	struct ibv_mr *mr = NULL;
 	struct sh_pd *pd;
@@ -136,7 +137,7 @@ static struct ibv_mr *mr_register_without_nic(struct ibv_pd *real_pd, struct sh_
 	}
 	pthread_mutex_unlock(&sh.lock);
 	if (!mr)
-		errno = EIO;
+		errno = error;
 	return mr;
 }
 
