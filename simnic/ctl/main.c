@@ -30,7 +30,11 @@ static const char help[] =
 	"there\n"
 	"  pkeys NIC P_KEY...                its partition table (InfiniBand), from index 0\n"
 	"  cost TARGET USEC                  time that every command of the NIC takes\n"
-	"  slow TARGET register|route USEC   more, for each MiB registered; to find a way\n"
+	"  slow TARGET register|region|route USEC\n"
+	"                                    more, for each MiB registered; for each region; to "
+	"find a way\n"
+	"  retry TARGET TIMES                its retry timers take so many times their nominal "
+	"time\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
 	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"
@@ -191,6 +195,7 @@ int main(int argc, char **argv)
 		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
 		{ "real", ctl_real },	      { "atomic-scope", ctl_atomic_scope },
 		{ "link", ctl_link },	      { "speed", ctl_speed },
+		{ "retry", ctl_retry },
 	};
 
 	if (argc < 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* simnicctl cost, slow, atomic-scope, limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys: what one NIC is like */
+/* simnicctl cost, slow, retry, atomic-scope, limit, mtu, quirk, removal, swap, netdev, gids, move-gid, vlan, pkeys: what one NIC is like */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,18 +34,42 @@ int ctl_cost(int argc, char **argv)
 	return CTL_OK;
 }
 
+static _Atomic uint64_t *slow_find(struct sn_nic *nic, const char *what)
+{
+	if (!strcmp(what, "register"))
+		return &nic->slow.register_ns;
+	if (!strcmp(what, "region"))
+		return &nic->slow.region_ns;
+	return strcmp(what, "route") ? NULL : &nic->slow.route_ns;
+}
+
 int ctl_slow(int argc, char **argv)
 {
 	struct ctl_nic nic;
 	double usec;
-	bool route;
 
-	if (argc != 4 || (strcmp(argv[2], "register") && strcmp(argv[2], "route")))
-		return ctl_usage("slow wants TARGET register|route USEC");
-	if (!ctl_nic(argv[1], &nic) || !ctl_number("slow", argv[3], 0, 1e8, &usec))
+	if (argc != 4)
+		return ctl_usage("slow wants TARGET register|region|route USEC");
+	if (!ctl_nic(argv[1], &nic))
 		return CTL_FAILED;
-	route = !strcmp(argv[2], "route");
-	atomic_store(route ? &nic.nic->slow.route_ns : &nic.nic->slow.register_ns, usec * 1e3);
+	if (!slow_find(nic.nic, argv[2]))
+		return ctl_usage("slow wants TARGET register|region|route USEC");
+	if (!ctl_number("slow", argv[3], 0, 1e8, &usec))
+		return CTL_FAILED;
+	atomic_store(slow_find(nic.nic, argv[2]), usec * 1e3);
+	return CTL_OK;
+}
+
+int ctl_retry(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double times;
+
+	if (argc != 3)
+		return ctl_usage("retry wants TARGET TIMES");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("retry", argv[2], 0.01, 16, &times))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->slow.retry_percent, times * 100);
 	return CTL_OK;
 }
 

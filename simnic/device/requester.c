@@ -301,10 +301,13 @@ static int pkt_payload(struct sn_qp *qp, struct sn_pkt *pkt, const struct sn_wqe
 
 static void timer_start(struct sn_qp *qp)
 {
-	uint8_t timeout = qp->attr.type == IBV_QPT_UC ? UC_TIMEOUT : qp->timeout;
+	bool uc = qp->attr.type == IBV_QPT_UC;
+	uint8_t timeout = uc ? UC_TIMEOUT : qp->timeout;
+	uint64_t percent = uc ? 100 : atomic_load(&qp->dev->nic->slow.retry_percent);
 
 	if (timeout)
-		qp->req.rto_ns = sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout);
+		qp->req.rto_ns =
+			sn_engine.now_ns + ((uint64_t)TIMEOUT_UNIT_NS << timeout) * percent / 100;
 }
 
 /* Of a long cable, packets; else messages. */

@@ -131,7 +131,9 @@ struct sn_nic {
 	_Atomic uint64_t cmd_cost_ns; /* time that every command takes */
 	_Atomic uint64_t cmd_free_ns; /* when the last command in line is done */
 	struct {
-		_Atomic uint64_t register_ns; /* more, for each MiB that a command registers */
+		_Atomic uint64_t register_ns;	/* more, for each MiB that a command registers */
+		_Atomic uint64_t region_ns;	/* more, for each region that is registered */
+		_Atomic uint32_t retry_percent; /* of its nominal time that a retry timer takes */
 		_Atomic uint64_t route_ns; /* what the host takes to find the way to an address */
 	} slow;
 	_Atomic uint64_t

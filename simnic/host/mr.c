@@ -162,7 +162,8 @@ void sn_mr_reg_wait(const struct sn_req *req, struct sn_wait *wait)
 	struct ib_uverbs_reg_mr cmd;
 
 	if (!sn_req_in(req, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd), sizeof(cmd)))
-		wait->line_ns = (cmd.length >> 20) * atomic_load(&req->ctx->nic->slow.register_ns);
+		wait->line_ns = (cmd.length >> 20) * atomic_load(&req->ctx->nic->slow.register_ns) +
+				atomic_load(&req->ctx->nic->slow.region_ns);
 }
 
 int sn_mr_reg_cmd(const struct sn_req *req)
