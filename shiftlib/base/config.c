@@ -247,6 +247,8 @@ void sh_config_read(struct sh_config *config)
 		config_ms("SHIFT_SILENCE_MS", config->core.silence_ns / SH_NS_PER_MS, 10, 600000) *
 		SH_NS_PER_MS;
 	config->core.limit_ns = config_ms("SHIFT_DEADLINE_MS", 0, 0, 3600000) * SH_NS_PER_MS;
+	config->core.retry_stretch = (uint32_t)config_number("SHIFT_RETRY_STRETCH", "times",
+							     config->core.retry_stretch, 1, 16);
 	config->core.packet_lifetime_ns =
 		config_ms("SHIFT_PACKET_LIFETIME_MS",
 			  config->core.packet_lifetime_ns / SH_NS_PER_MS, 0, 60000) *

@@ -9,12 +9,13 @@
 #include "shiftlib/core/state.h"
 
 /* IBA 9.7.6.1.3: a QP's timer of T expires after T at the earliest and 4 T at the latest, as its NIC likes. */
-enum { SC_RETRY_LONGEST = 4 };
+enum { SC_RETRY_STRETCH = 4 };
 
 struct sc_config {
 	uint64_t resend_min_ns, resend_max_ns; /* retransmission of messages, doubling */
 	uint64_t busy_ns;	/* both ends have so much to do: nothing is repeated sooner */
 	uint64_t retry_time_ns; /* of the QP: 4.096 us * 2^timeout * (retry_cnt + 1); 0: none */
+	uint32_t retry_stretch; /* most times that that its NIC retries: sc_retries_ns() */
 	uint64_t silence_ns;	/* who is fenced waits for a silent peer so long */
 	uint64_t deadline_ns;	/* a move has so long, also where the QP retries for less */
 	uint64_t limit_ns; /* a move takes no longer, says the operator; 0: as the QP retries */

@@ -15,6 +15,7 @@ void sc_config_default(struct sc_config *config)
 	*config = (struct sc_config){
 		.resend_min_ns = 2 * MS,
 		.resend_max_ns = 100 * MS,
+		.retry_stretch = SC_RETRY_STRETCH,
 		.silence_ns = 1500 * MS,
 		.deadline_ns = 10000 * MS,
 		.packet_lifetime_ns = 100 * MS,

@@ -50,6 +50,7 @@ enum sc_mutant {
 	SC_MUTANT_GO_BACK,	   /* after FENCED a side goes back by itself */
 	SC_MUTANT_FENCE_ATOMICS,   /* a fence that times out leaves, whatever is outstanding */
 	SC_MUTANT_IMPATIENT,	   /* a move has its own time, however long the QP retries */
+	SC_MUTANT_NOMINAL, /* the QP's retries are taken to last as long as their nominal time */
 	SC_MUTANT_FOR_EVER,	   /* no deadline for a connection without a carrier */
 	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
 	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
@@ -118,6 +119,7 @@ static inline int32_t sc_epoch_cmp(uint32_t a, uint32_t b)
 }
 
 /* patience.c: how long a move may take */
+uint64_t sc_retries_ns(const struct sc_config *config); /* longest time that stock may retry; 0: for ever */
 void sc_patience_start(struct sc_frame *x, enum sc_reason reason);
 void sc_patience_follow(struct sc_frame *x);			    /* at each timer */
 void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason); /* would stock have ended? */

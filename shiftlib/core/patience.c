@@ -3,14 +3,20 @@
  * How long a move may take. P9: no fault ends a connection sooner than it would have ended without
  * us. Stock retries for the QP's own retry time, whatever the silence is due to: a dead peer, a stopped
  * one, a paused host. So does each stage of a move, which begins later; where the retry time is
- * short, a move has its own time. The other clocks end nothing: of a standby (another one is made),
- * of a fence (it is cancelled, or the move is abrupt), of messages (they are sent again).
+ * short, a move has its own time. A NIC may retry for several times the nominal time (sc_retries_ns).
+ * The other clocks end nothing: of a standby (another one is made), of a fence (it is cancelled, or the
+ * move is abrupt), of messages (they are sent again).
  */
 #include "shiftlib/core/internal.h"
 
-static uint64_t at_least_the_retries(const struct sc_config *cfg, uint64_t ns)
+uint64_t sc_retries_ns(const struct sc_config *config)
 {
-	return cfg->retry_time_ns > ns && !SC_MUTANT(IMPATIENT) ? cfg->retry_time_ns : ns;
+	return config->retry_time_ns * (SC_MUTANT(NOMINAL) ? 1 : config->retry_stretch);
+}
+
+static uint64_t at_least(uint64_t retries_ns, uint64_t ns)
+{
+	return retries_ns > ns && !SC_MUTANT(IMPATIENT) ? retries_ns : ns;
 }
 
 /* The operator's. */
@@ -25,13 +31,16 @@ static uint64_t patience_of(const struct sc_conn *c, uint64_t ns)
 
 	if (cfg->lazy) /* thousands may make their standbys now, in line for one NIC */
 		ns = SC_LAZY_PATIENCE * cfg->deadline_ns;
-	ns = at_least_the_retries(cfg, ns) + SC_LIFETIMES * cfg->packet_lifetime_ns;
+	/* where stock's connection is over, no retry of its NIC is outlived */
+	ns = at_least(c->beyond ? cfg->retry_time_ns : sc_retries_ns(cfg), ns);
+	ns += SC_LIFETIMES * cfg->packet_lifetime_ns;
 	return within_the_limit(cfg, ns);
 }
 
+/* Stock would have told at once what such a request ends with: no retry is outlived here either. */
 uint64_t sc_patience_ns(const struct sc_config *config)
 {
-	return within_the_limit(config, at_least_the_retries(config, config->deadline_ns));
+	return within_the_limit(config, at_least(config->retry_time_ns, config->deadline_ns));
 }
 
 static uint64_t patience(const struct sc_conn *c)

@@ -283,7 +283,7 @@ void sc_stay_advance(struct sc_frame *x)
 
 uint64_t sc_stay_until(const struct sc_conn *c)
 {
-	uint64_t ns = c->config.stay_ns, retries = SC_RETRY_LONGEST * c->config.retry_time_ns;
+	uint64_t ns = c->config.stay_ns, retries = sc_retries_ns(&c->config);
 
 	if (!sc_staying(c) || SC_MUTANT(STAY_FOREVER))
 		return 0;

@@ -313,6 +313,17 @@ QUIRKS = {
     "umr-offset-ignored": "umr-offset",
 }
 
+def retries(lab):
+    """How long a NIC retries is told, and by how much that is more than SHIFT counts with."""
+    for times, verdict in ((4, "holds"), (6, "fails")):
+        lab.ctl("retry", "h0/mlx5_0", times)
+        lab.ctl("retry", "h1/mlx5_0", times)
+        found = validate(probe(lab, "--check", "retry-time", status=verdict == "fails"))["retry-time"]
+        require(found["verdict"] == verdict and found["evidence"]["ratio_14_1"] > 0.9 * times, f"{times}: {found}")
+    for host in ("h0", "h1"):
+        lab.ctl("retry", f"{host}/mlx5_0", 1)
+
+
 quirks_tried = list(QUIRKS)     # with --few a third of them, drawn
 
 
@@ -470,6 +481,7 @@ CASES = {
     "loopback_lost": (loopback_lost, {}),
     "no_interface": (no_interface, {}),
     "no_master": (no_master, {}),
+    "retries": (retries, {}),
     "quirks": (quirks, {}),
     "odd": (odd, {}),
     "absent": (absent, {}),

@@ -92,7 +92,7 @@ static void check_numbers(const char *text)
 {
 	static const char *const names[] = {
 		"SHIFT_KV_TIMEOUT_MS", "SHIFT_LEASE_MS",    "SHIFT_WATCH_MS", "SHIFT_HEARTBEAT",
-		"SHIFT_HOLDDOWN_MS",   "SHIFT_DEADLINE_MS", "SHIFT_LAZY",
+		"SHIFT_HOLDDOWN_MS",   "SHIFT_DEADLINE_MS", "SHIFT_LAZY",     "SHIFT_RETRY_STRETCH",
 	};
 	struct sh_config config;
 

@@ -42,7 +42,7 @@ enum {
 #define SIM_HOLDDOWN_NS	 (4 * SIM_MS)
 #define SIM_HOLDDOWN_MAX (32 * SIM_HOLDDOWN_NS)
 #define SIM_GRACE_NS	 (150 * SIM_MS)	 /* a path that is up for so long is a way */
-#define SIM_HORIZON_NS	 (6000 * SIM_MS) /* after the last fault */
+#define SIM_HORIZON_NS	 (9000 * SIM_MS) /* after the last fault */
 #define SIM_REST_NS	 (2000 * SIM_MS) /* nothing happens any more */
 
 #endif

@@ -56,6 +56,7 @@ static const struct {
 	{ "cancelled-number-used-again", SC_MUTANT_NUMBER_AGAIN, SIM_MUTANT_NONE },
 	{ "fence-timeout-leaves", SC_MUTANT_FENCE_ATOMICS, SIM_MUTANT_NONE },
 	{ "patience-shorter-than-retry", SC_MUTANT_IMPATIENT, SIM_MUTANT_NONE },
+	{ "patience-of-nominal-retries", SC_MUTANT_NOMINAL, SIM_MUTANT_NONE },
 	{ "no-deadline", SC_MUTANT_FOR_EVER, SIM_MUTANT_NONE },
 	{ "rest-alone", SC_MUTANT_REST_ALONE, SIM_MUTANT_NONE },
 	{ "rest-away", SC_MUTANT_REST_AWAY, SIM_MUTANT_NONE },

@@ -58,7 +58,7 @@ static void note_stock(struct sim_world *w)
 
 bool sim_path_stock_over(struct sim_world *w)
 {
-	uint64_t retry = w->config.retry_time_ns;
+	uint64_t retry = w->stock.stretch * w->config.retry_time_ns;
 
 	note_stock(w);
 	return w->stock.sick || (retry && w->stock.longest >= retry);

@@ -22,12 +22,13 @@
 static void draw_config(struct sim_world *w)
 {
 	static const uint64_t fence[] = { 3 * SIM_MS, 8 * SIM_MS, 20 * SIM_MS };
-	static const uint64_t retry[] = { 0, 600 * SIM_MS, 2000 * SIM_MS };
+	static const uint64_t retry[] = { 0, 600 * SIM_MS, 1500 * SIM_MS };
 
 	w->config = (struct sc_config){
 		.resend_min_ns = SIM_MS,
 		.resend_max_ns = 20 * SIM_MS,
 		.retry_time_ns = retry[sim_pick(w, 3)],
+		.retry_stretch = SC_RETRY_STRETCH,
 		.silence_ns = 400 * SIM_MS,
 		.deadline_ns = 1000 * SIM_MS,
 		.packet_lifetime_ns = SIM_LIFETIME_NS,
@@ -41,6 +42,7 @@ static void draw_config(struct sim_world *w)
 		.choose_max_ns = 100 * SIM_MS,
 		.lazy = sim_chance(w, 30),
 	};
+	w->stock.stretch = 1 + w->seed % SC_RETRY_STRETCH; /* no draw: seeds stay what they were */
 	w->weather.crowded = sim_chance(w, 30);
 }
 

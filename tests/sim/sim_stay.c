@@ -56,7 +56,7 @@ static bool has_waited(const struct sim_world *w, uint32_t end, uint64_t most)
 /* The end with the atomic as long as its QP may retry, whoever waits for it as long as anybody waits. */
 static bool waited_enough(const struct sim_world *w, uint32_t end)
 {
-	uint64_t retry = SC_RETRY_LONGEST * w->config.retry_time_ns;
+	uint64_t retry = w->config.retry_stretch * w->config.retry_time_ns;
 
 	return has_waited(w, end, retry && retry < SIM_STAY_NS ? retry : SIM_STAY_NS) ||
 	       has_waited(w, end ^ 1, SIM_STAY_NS);

@@ -84,6 +84,7 @@ struct sim_world {
 		bool sick;	    /* a default NIC was, or retries over it are spent */
 		uint64_t cut_since; /* the default path passes nothing; 0: it does */
 		uint64_t longest;   /* such a time */
+		uint32_t stretch;   /* so many times their nominal time its NICs retry */
 	} stock;
 	struct sc_config config;
 	bool owned; /* atomics are compare-and-swaps, of values of their own */

@@ -122,10 +122,11 @@ const struct pr_check pr_checks[] = {
 	/* How long retries take, for timeout 14 with 1 and with 7 retries. Of the client. */
 	{ .name = "retry-time",
 	  .assumption = "Retries end no sooner than 4.096 us x 2^timeout x (retry count + 1), and "
-			"within eight times that.",
+			"within four times that (IBA 9.7.6.1.3).",
 	  .otherwise =
-		  "SHIFT waits for a peer as long as the queue pair itself would; errors would "
-		  "come before another path is found.",
+		  "SHIFT waits for a path or a peer as long as the queue pair itself would: where "
+		  "retries last longer, a connection may end that stock would keep; set "
+		  "SHIFT_RETRY_STRETCH to the ratio, rounded up.",
 	  .run = check_retry_time },
 	/*
 	 * WRITEs under way while the peer goes to ERR, to RESET, or is destroyed: its memory, then

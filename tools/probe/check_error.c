@@ -10,6 +10,10 @@
 
 /* ---- retry-time ------------------------------------------------------------------------------ */
 
+#define RETRY_STRETCH  4.0 /* IBA 9.7.6.1.3 */
+#define RETRY_SLACK_MS 250.0
+#define RETRY_TRIES    4
+
 static double retry_ms(struct probe *p, const struct pr_end_options *opt)
 {
 	struct pr_pair pair;
@@ -32,13 +36,32 @@ static double nominal_ms(const struct pr_end_options *opt)
 	return 4.096e-3 * (double)(1u << opt->timeout) * (opt->retry + 1);
 }
 
+static double longest_ms(const struct pr_end_options *opt)
+{
+	return RETRY_STRETCH * nominal_ms(opt) + RETRY_SLACK_MS;
+}
+
+/* The least of some tries, as a busy host sees an error late. Less than 0: it cannot be told; 0: none came. */
+static double retry_least_ms(struct probe *p, const struct pr_end_options *opt)
+{
+	double least = retry_ms(p, opt), ms;
+
+	for (int i = 1; i < RETRY_TRIES && least > longest_ms(opt); i++) {
+		ms = retry_ms(p, opt);
+		if (ms <= 0)
+			return ms;
+		least = ms < least ? ms : least;
+	}
+	return least;
+}
+
 enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r)
 {
 	static const struct pr_end_options timings[] = { { .timeout = 14, .retry = 1 },
 							 { .timeout = 14, .retry = 7 } };
 
 	for (size_t i = 0; i < 2; i++) {
-		double ms = retry_ms(p, &timings[i]), nominal = nominal_ms(&timings[i]);
+		double ms = retry_least_ms(p, &timings[i]), nominal = nominal_ms(&timings[i]);
 
 		if (ms < 0)
 			return PR_CANNOT_TELL;
@@ -47,11 +70,11 @@ enum pr_verdict check_retry_time(struct probe *p, struct pr_result *r)
 					nominal);
 		pr_note_real(r, i ? "ms_14_7" : "ms_14_1", ms);
 		pr_note_real(r, i ? "ratio_14_7" : "ratio_14_1", ms / nominal);
-		if (ms < 0.9 * nominal || ms > 8 * nominal + 5000)
+		if (ms < 0.9 * nominal || ms > longest_ms(&timings[i]))
 			return pr_fails(r,
 					"timeout 14, retries %u: the error came after %.0f ms; "
-					"%.0f was due",
-					timings[i].retry, ms, nominal);
+					"%.0f to %.0f was due",
+					timings[i].retry, ms, nominal, RETRY_STRETCH * nominal);
 	}
 	return PR_HOLDS;
 }

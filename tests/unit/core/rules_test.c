@@ -584,6 +584,25 @@ static void a_silent_peer_has_the_retry_time(void **state)
 	assert_int_equal(fixture_find(&f, SC_ACT_SEND_STATE)->state.flags, SC_FLAG_FATAL);
 }
 
+/* IBA 9.7.6.1.3: stock's NIC may retry for four times the nominal time. Where it has given up already, nothing is outlived. */
+static void retries_may_last_four_times_as_long(void **state)
+{
+	static const enum sc_reason reasons[] = { SC_REASON_PORT, SC_REASON_TRANSPORT };
+	struct core_fixture f;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t left, times = reasons[i] == SC_REASON_PORT ? SC_RETRY_STRETCH : 1;
+
+		fixture_at(&f, AT_PROTECTED);
+		left = f.now;
+		f.conn.config.retry_time_ns = f.conn.config.deadline_ns * 2;
+		fixture_fault(&f, reasons[i], 0);
+		assert_int_equal(run_to_fail(&f, true, false), SC_REASON_DEADLINE);
+		assert_int_equal(f.now - left, times * f.conn.config.retry_time_ns +
+						       8 * f.conn.config.packet_lifetime_ns);
+	}
+}
+
 static void a_peer_that_talks_has_the_retry_time(void **state)
 {
 	struct core_fixture f;
@@ -879,6 +898,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_gone_counts_at_once),
 		cmocka_unit_test(missing_keys_are_tried_again),
 		cmocka_unit_test(a_silent_peer_has_the_retry_time),
+		cmocka_unit_test(retries_may_last_four_times_as_long),
 		cmocka_unit_test(a_peer_that_talks_has_the_retry_time),
 		cmocka_unit_test(who_has_nothing_to_send_is_not_ended),
 		cmocka_unit_test(who_waits_in_the_dark_is_ended),

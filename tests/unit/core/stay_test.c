@@ -161,10 +161,10 @@ static void ends_with_the_retry_time(void **state)
 	waiting(&f, true);
 	began = f.conn.stay.since;
 	while (f.conn.stay.phase == SC_STAY_WAIT) {
-		assert_true(f.now < began + SC_RETRY_LONGEST * FIXTURE_RETRY_TIME_NS);
+		assert_true(f.now < began + SC_RETRY_STRETCH * FIXTURE_RETRY_TIME_NS);
 		fixture_timer(&f);
 	}
-	assert_int_equal(f.now, began + SC_RETRY_LONGEST * FIXTURE_RETRY_TIME_NS);
+	assert_int_equal(f.now, began + SC_RETRY_STRETCH * FIXTURE_RETRY_TIME_NS);
 	assert_int_equal(f.conn.stay.phase, SC_STAY_GO); /* the peer may wait for longer */
 	while (f.conn.move == SC_MOVE_NONE) {
 		fixture_timer(&f);
