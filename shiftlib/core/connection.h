@@ -67,6 +67,8 @@ struct sc_switch {
 	uint32_t target; /* epoch */
 	bool peer_fenced;
 	bool atomics; /* some are outstanding before the fence */
+	bool led;     /* to the last move, which nothing forced: the path that was left is well */
+	bool turned_back; /* such a move could not go on where it led, so the next one may wait */
 	enum sc_reason reason;
 	uint64_t deadline_at;
 	uint64_t next_at, interval; /* after a CANCEL */
@@ -155,7 +157,7 @@ struct sc_conn {
 	uint64_t dark_since; /* no path to the peer has had an answer since; 0: one has */
 	uint64_t deadline_at, lifetime_until;
 	struct { /* LAY_RECEIVES or SETTLE again: */
-		uint64_t at, interval;
+		uint64_t at, interval, since;
 		enum sc_reason reason; /* a key was missing, or an atomic may not run yet */
 	} retry;
 	uint64_t resend_at, resend_interval; /* STATE */

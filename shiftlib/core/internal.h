@@ -50,12 +50,13 @@ enum sc_mutant {
 	SC_MUTANT_GO_BACK,	   /* after FENCED a side goes back by itself */
 	SC_MUTANT_FENCE_ATOMICS,   /* a fence that times out leaves, whatever is outstanding */
 	SC_MUTANT_IMPATIENT,	   /* a move has its own time, however long the QP retries */
-	SC_MUTANT_NOMINAL, /* the QP's retries are taken to last as long as their nominal time */
-	SC_MUTANT_FOR_EVER,	   /* no deadline for a connection without a carrier */
-	SC_MUTANT_REST_ALONE,	   /* who is lazy does not ask whether the peer is */
-	SC_MUTANT_REST_AWAY,	   /* no standby for the way back */
+	SC_MUTANT_NOMINAL,    /* the QP's retries are taken to last as long as their nominal time */
+	SC_MUTANT_FOR_EVER,   /* no deadline for a connection without a carrier */
+	SC_MUTANT_REST_ALONE, /* who is lazy does not ask whether the peer is */
+	SC_MUTANT_REST_AWAY,  /* no standby for the way back */
 	SC_MUTANT_DOUBT_UNTOLD,	   /* a lazy leader is not told that the other end is in doubt */
 	SC_MUTANT_LEFT_OVER_LEADS, /* who a process that has ended made the leader, or not, stays it */
+	SC_MUTANT_NO_TURN, /* a switch that meets a key that does not come ends the connection */
 	/* of several paths: */
 	SC_MUTANT_OTHER_PATH,	/* who follows makes its standby on a path of its own choice */
 	SC_MUTANT_STAMPEDE,	/* all go to the path of the lowest number, whatever their order */
@@ -101,8 +102,7 @@ struct sc_frame {
 	struct sc_actions *out;
 };
 
-/* Appends an action, zeroed but for its type. */
-struct sc_action *sc_emit(struct sc_frame *x, enum sc_action_type type);
+struct sc_action *sc_emit(struct sc_frame *x, enum sc_action_type type); /* else zeroed */
 void sc_report(struct sc_frame *x);
 void sc_guard(struct sc_frame *x, bool on);
 /* The next due time of something repeated with doubling intervals. */
@@ -119,12 +119,13 @@ static inline int32_t sc_epoch_cmp(uint32_t a, uint32_t b)
 }
 
 /* patience.c: how long a move may take */
-uint64_t sc_retries_ns(const struct sc_config *config); /* longest time that stock may retry; 0: for ever */
+uint64_t sc_retries_ns(const struct sc_config *config); /* most that stock takes; 0: for ever */
 void sc_patience_start(struct sc_frame *x, enum sc_reason reason);
 void sc_patience_follow(struct sc_frame *x);			    /* at each timer */
 void sc_patience_beyond(struct sc_frame *x, enum sc_reason reason); /* would stock have ended? */
 void sc_patience_dark(struct sc_frame *x);
 void sc_patience_timer(struct sc_frame *x);
+bool sc_patience_nothing_passes(struct sc_frame *x);	  /* a fault: the last of too many */
 uint64_t sc_patience_dark_until(const struct sc_conn *c); /* 0: it is not dark, or may stay so */
 
 /* paths.c: which paths there are, and which one the next standby is made on */
@@ -189,8 +190,9 @@ void sc_switch_timer(struct sc_frame *x);
 void sc_switch_leave(struct sc_frame *x);   /* the move takes over, or waits for another standby */
 void sc_switch_arrive(struct sc_frame *x);  /* settled: the send state of the new path */
 void sc_switch_abandon(struct sc_frame *x); /* ended quietly: what is withheld runs where it is */
-/* Where it is not FENCED yet; false: only the peer can. */
-bool sc_switch_call_off(struct sc_frame *x);
+bool sc_switch_leads(const struct sc_conn *c, enum sc_reason reason); /* to such a move */
+bool sc_switch_turns_back(const struct sc_frame *x); /* where it led, the move cannot go on */
+bool sc_switch_call_off(struct sc_frame *x);	     /* not FENCED yet; false: only the peer can */
 static inline bool sc_switching(const struct sc_conn *c)
 {
 	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
@@ -241,9 +243,7 @@ void sc_end_unknown(struct sc_frame *x);
 void sc_end_peer(struct sc_frame *x);
 void sc_end_event(struct sc_frame *x); /* any event once ended */
 
-/* ---- owner.c ---- */
-
-/* Of atomic i, which may have run, as all of requests[0..begun) may. True: fates[i] says what is done with it. */
+/* owner.c: of atomic i, which may have run, as all of requests[0..begun) may. True: fates[i] says what is done with it. */
 bool sc_owner_decides(const struct sp_request *requests, uint32_t begun, uint32_t i,
 		      enum sp_fate *fates);
 

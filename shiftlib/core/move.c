@@ -129,6 +129,7 @@ void sc_move_leave(struct sc_frame *x, enum sc_reason reason)
 		transition_stranded_to_quiescing(c);
 	else
 		transition_none_to_quiescing(c);
+	c->sw.led = sc_switch_leads(c, reason);
 	sc_switch_leave(x);
 	c->epoch = c->standby.epoch;
 	c->path = c->standby.path;
@@ -164,6 +165,8 @@ void sc_move_strand(struct sc_frame *x, enum sc_reason reason)
 		c->reason = reason; /* it is the path to come that died: what is told is of that */
 	}
 	sc_switch_leave(x);
+	c->sw.turned_back |= c->sw.led;
+	c->sw.led = false;
 	forget_last_move(x);
 	if (sc_epoch_cmp(c->epoch, c->lost) > 0)
 		c->lost = c->epoch;
@@ -211,24 +214,6 @@ static bool carrier_is_dead(enum sc_reason reason)
 	       reason == SC_REASON_RESOURCE;
 }
 
-/*
- * Heartbeats say that a path lives, work that it passes nothing: it may be that no other one does
- * either, or that it is the work. On stock the retries of one path would have been the end.
- */
-static bool nothing_passes(struct sc_frame *x)
-{
-	struct sc_conn *c = x->c;
-
-	if (c->move != SC_MOVE_NONE || x->ev->reason != SC_REASON_TRANSPORT)
-		return false;
-	if (!x->ev->fruitless)
-		c->fruitless = 0;
-	if (!c->fruitless++)
-		c->fruitless_since = x->now;
-	return c->fruitless >= SC_FRUITLESS_ROUNDS * sc_paths_count(c) &&
-	       x->now - c->fruitless_since >= c->config.retry_time_ns && !SC_MUTANT(FOR_EVER);
-}
-
 void sc_move_fault(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -242,7 +227,7 @@ void sc_move_fault(struct sc_frame *x)
 		sc_standby_lost(x);
 	else if (!c->guarded)
 		fault_unguarded(x);
-	else if (nothing_passes(x))
+	else if (sc_patience_nothing_passes(x))
 		sc_end_fail(x, SC_REASON_TRANSPORT);
 	else if (sc_moving(c) || carrier_is_dead(x->ev->reason))
 		leave_or_strand(x, x->ev->reason);
@@ -363,6 +348,8 @@ static void retry_or_fail(struct sc_frame *x)
 		sc_end_fail(x, x->ev->reason);
 		return;
 	}
+	if (!c->retry.interval || c->retry.reason != x->ev->reason)
+		c->retry.since = x->now;
 	c->retry.reason = x->ev->reason;
 	if (c->retry.interval)
 		sc_backoff_next(&c->retry.at, &c->retry.interval, x->now, c->config.resend_max_ns);
@@ -588,6 +575,10 @@ void sc_move_timer(struct sc_frame *x)
 	if (!sc_moving(c))
 		return;
 	sc_patience_follow(x);
+	if (sc_switch_turns_back(x)) {
+		sc_move_strand(x, SC_REASON_KEY);
+		return;
+	}
 	if (sc_due(c->deadline_at, x->now) && !SC_MUTANT(FOR_EVER)) {
 		sc_end_fail(x, late_reason(c));
 		return;

@@ -91,6 +91,24 @@ void sc_patience_start(struct sc_frame *x, enum sc_reason reason)
 }
 
 /*
+ * Heartbeats say that a path lives, work that it passes nothing: it may be that no other one does
+ * either, or that it is the work. On stock the retries of one path would have been the end.
+ */
+bool sc_patience_nothing_passes(struct sc_frame *x)
+{
+	struct sc_conn *c = x->c;
+
+	if (c->move != SC_MOVE_NONE || x->ev->reason != SC_REASON_TRANSPORT)
+		return false;
+	if (!x->ev->fruitless)
+		c->fruitless = 0;
+	if (!c->fruitless++)
+		c->fruitless_since = x->now;
+	return c->fruitless >= SC_FRUITLESS_ROUNDS * sc_paths_count(c) &&
+	       x->now - c->fruitless_since >= c->config.retry_time_ns && !SC_MUTANT(FOR_EVER);
+}
+
+/*
  * Who has nothing outstanding is not told by its own NIC that the last path to the peer is dead, and the
  * peer cannot say so: both its NICs may be. Stock's connection had its end when the default path died;
  * what lives on beyond it may not leave one end waiting for ever.

@@ -222,6 +222,17 @@ static void forget_attempt(struct sc_conn *c)
 	c->sw.peer_fenced = false;
 }
 
+static void try_later(struct sc_frame *x)
+{
+	struct sc_switch *sw = &x->c->sw;
+	const struct sc_config *cfg = &x->c->config;
+
+	if (sw->interval)
+		sc_backoff_next(&sw->next_at, &sw->interval, x->now, cfg->choose_max_ns);
+	else
+		sc_backoff_start(&sw->next_at, &sw->interval, x->now, cfg->choose_min_ns);
+}
+
 static void cancel(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
@@ -230,10 +241,7 @@ static void cancel(struct sc_frame *x)
 	forget_attempt(c);
 	send_state_of_path(c);
 	sc_emit(x, SC_ACT_UNFENCE)->epoch = c->sw.no;
-	if (c->sw.interval)
-		sc_backoff_next(&c->sw.next_at, &c->sw.interval, x->now, c->config.choose_max_ns);
-	else
-		sc_backoff_start(&c->sw.next_at, &c->sw.interval, x->now, c->config.choose_min_ns);
+	try_later(x);
 	sc_state_send(x, false);
 	sc_report(x);
 }
@@ -282,8 +290,34 @@ void sc_switch_leave(struct sc_frame *x)
 
 void sc_switch_arrive(struct sc_frame *x)
 {
-	x->c->sw.interval = 0;
+	struct sc_switch *sw = &x->c->sw;
+
+	if (sw->turned_back)
+		try_later(x);
+	else
+		sw->interval = 0;
+	sw->turned_back = false;
 	send_state_of_path(x->c);
+}
+
+/* An ordered switch led here, or the peer's, and no fault that came meanwhile. */
+bool sc_switch_leads(const struct sc_conn *c, enum sc_reason reason)
+{
+	return sc_switching(c) && (reason == SC_REASON_RETURN || reason == SC_REASON_ORDER ||
+				   reason == SC_REASON_PEER);
+}
+
+/*
+ * A switch that nothing forced leads to a NIC that lacks a key. The connection lived well where it was (P9), so it
+ * goes back there: its carrier on the way is given up, as a NIC's death would do.
+ */
+bool sc_switch_turns_back(const struct sc_frame *x)
+{
+	const struct sc_conn *c = x->c;
+
+	return c->sw.led && c->move != SC_MOVE_STRANDED && c->retry.interval &&
+	       c->retry.reason == SC_REASON_KEY && !SC_MUTANT(NO_TURN) &&
+	       x->now - c->retry.since >= c->config.fence_ns;
 }
 
 /* ---- the peer ------------------------------------------------------------------------------- */

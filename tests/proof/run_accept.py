@@ -39,6 +39,8 @@ LIVENESS = {
     "epoch-used-again": "the peer takes a number that it knows to be lost for late: no standby is ever ready",
     "fence-timeout-leaves": "an atomic is outstanding: settling ends the connection, with errors at both ends",
     "patience-shorter-than-retry": "the connection ends earlier than on stock",
+    "patience-of-nominal-retries": "the connection ends earlier than on stock, whose NIC may retry for longer",
+    "no-turning-back": "a switch that nobody forced ends the connection",
     "no-deadline": "without any path it never ends",
     "rest-alone": "one end waits for a standby that the other does not make",
     "rest-away": "nothing leads back to the default NIC",

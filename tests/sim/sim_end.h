@@ -71,8 +71,13 @@ struct sim_end {
 	/* shell */
 	struct sim_line line;
 	struct sim_quiesce quiesce;
-	bool keys_late, suspicious;
-	uint32_t key_misses, resource_misses;
+	struct {
+		bool late, gone; /* gone: a switch finds none at first ... */
+		uint32_t epoch;	 /* ... on the way to this epoch */
+		uint32_t misses;
+	} keys;
+	bool suspicious;
+	uint32_t resource_misses;
 	struct {
 		uint32_t loss_run;
 		/*

@@ -57,6 +57,7 @@ static const struct {
 	{ "fence-timeout-leaves", SC_MUTANT_FENCE_ATOMICS, SIM_MUTANT_NONE },
 	{ "patience-shorter-than-retry", SC_MUTANT_IMPATIENT, SIM_MUTANT_NONE },
 	{ "patience-of-nominal-retries", SC_MUTANT_NOMINAL, SIM_MUTANT_NONE },
+	{ "no-turning-back", SC_MUTANT_NO_TURN, SIM_MUTANT_NONE },
 	{ "no-deadline", SC_MUTANT_FOR_EVER, SIM_MUTANT_NONE },
 	{ "rest-alone", SC_MUTANT_REST_ALONE, SIM_MUTANT_NONE },
 	{ "rest-away", SC_MUTANT_REST_AWAY, SIM_MUTANT_NONE },

@@ -115,7 +115,8 @@ static void init_end(struct sim_world *w, uint32_t end, bool leader)
 	e->active = e->recv_to = sim_nic_make(w, end, 0, 0)->qpn;
 	/* a ring full of requests that never signal would be stuck on stock */
 	e->room = e->app.depth + (e->app.depth == SIM_REQUESTS || sim_chance(w, 50));
-	e->keys_late = sim_chance(w, 20);
+	e->keys.late = sim_chance(w, 20);
+	e->keys.gone = e->keys.late && w->seed % 3 == 0; /* no draw, as above */
 	e->fence_early = sim_chance(w, 50);
 	e->resource_misses = sim_chance(w, 5) ? sim_pick(w, 3) : 0;
 	init_introduction(w, end, leader);
@@ -252,14 +253,28 @@ static void answer(struct sim_world *w, uint32_t end, const struct sc_event *eve
 		e->line.event[e->line.n++] = *event;
 }
 
+/* One that an ordered switch needs may not come at all, once: the connection is to go back to where it was. */
+static bool keys_gone(struct sim_end *e)
+{
+	const struct sc_conn *c = &e->conn;
+
+	if (!e->keys.gone || !c->sw.led)
+		return false;
+	if (!e->keys.epoch)
+		e->keys.epoch = c->epoch;
+	return e->keys.epoch == c->epoch;
+}
+
 /* A key of the NIC that comes next may be late, a few times in a row. */
 static bool key_missing(struct sim_world *w, struct sim_end *e)
 {
-	if (!e->keys_late || e->key_misses == 3 || !sim_chance(w, 30)) {
-		e->key_misses = 0;
+	if (keys_gone(e))
+		return true;
+	if (!e->keys.late || e->keys.misses == 3 || !sim_chance(w, 30)) {
+		e->keys.misses = 0;
 		return false;
 	}
-	e->key_misses++;
+	e->keys.misses++;
 	return true;
 }
 

@@ -772,6 +772,28 @@ static void keys_that_never_come_end_the_move(void **state)
 	assert_int_equal(run_to_fail(&f, true, true), SC_REASON_KEY);
 }
 
+/* A return that nobody forced: where it lived well it goes on, and it tries again later. */
+static void a_return_without_its_keys_turns_back(void **state)
+{
+	struct core_fixture f;
+	uint64_t left;
+
+	fixture_at(&f, AT_RETURNING);
+	left = f.now;
+	fixture_quiesced(&f, true, FIXTURE_COUNT);
+	fixture_answer(&f, SC_EV_RECEIVES_LAID, false, SC_REASON_KEY);
+	while (!fixture_find(&f, SC_ACT_STANDBY_MAKE)) {
+		assert_true(f.now < left + 2 * f.conn.config.fence_ns);
+		fixture_timer(&f);
+		assert_null(fixture_find(&f, SC_ACT_FAIL));
+		if (fixture_find(&f, SC_ACT_LAY_RECEIVES))
+			fixture_answer(&f, SC_EV_RECEIVES_LAID, false, SC_REASON_KEY);
+	}
+	assert_int_equal(f.conn.move, SC_MOVE_STRANDED);
+	assert_int_equal(fixture_find(&f, SC_ACT_STANDBY_MAKE)->path, 1);
+	assert_true(f.conn.sw.turned_back);
+}
+
 /* What waits is not a key, and the reason says so. */
 static void atomics_that_may_never_run_end_the_move(void **state)
 {
@@ -906,6 +928,7 @@ int main(void)
 		cmocka_unit_test(the_operators_limit_ends_a_move),
 		cmocka_unit_test(the_operators_limit_holds_for_a_request_that_waits),
 		cmocka_unit_test(keys_that_never_come_end_the_move),
+		cmocka_unit_test(a_return_without_its_keys_turns_back),
 		cmocka_unit_test(atomics_that_may_never_run_end_the_move),
 		cmocka_unit_test(last_words_are_repeated_and_stop),
 		cmocka_unit_test(an_ended_side_answers_who_goes_on),
