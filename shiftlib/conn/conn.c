@@ -165,12 +165,27 @@ static void conn_count_moving(struct sh_qp *qp, bool on)
 		return;
 	qp->counted.moving = on;
 	sh_conns.moving += on ? 1 : UINT32_MAX;
-	qp->ctx->moving += on ? 1 : UINT32_MAX;
 	if (!on)
 		return;
 	sh_give_way_fault();
-	sh_young_move(qp->ctx);
 	sh_setup_end();
+}
+
+/* From here on its context's regions are on the NIC that it goes to when the verb has returned, and gone from there as well. */
+static void conn_count_leaving(struct sh_qp *qp, bool on)
+{
+	if (qp->counted.leaving == on)
+		return;
+	qp->counted.leaving = on;
+	qp->ctx->moving += on ? 1 : UINT32_MAX;
+	if (on)
+		sh_young_move(qp->ctx);
+}
+
+static bool conn_leaves(const struct sc_conn *c)
+{
+	return (c->move != SC_MOVE_NONE && c->move != SC_MOVE_ENDED) ||
+	       c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
 
 static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
@@ -204,6 +219,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 	sh_spread_stepped(qp);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
+	conn_count_leaving(qp, conn_leaves(&qp->core));
 	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: %s (%s): %s -> %s, %u actions", qp->qp->qp_num,
 		       sc_event_name(event->type), sc_reason_name(event->reason),
@@ -403,6 +419,7 @@ void sh_conn_leave(struct sh_qp *qp)
 	sh_paths_use_peer(qp, NULL);
 	conn_count_guarded(qp, false);
 	conn_count_moving(qp, false);
+	conn_count_leaving(qp, false);
 	conn_count_waiting(qp, false, sh_now_ns());
 	sh_loopback_forget(qp);
 	sh_unknown_forget(qp);

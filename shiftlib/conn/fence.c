@@ -6,6 +6,7 @@
 #include <errno.h>
 #include "providers/engine.h"
 #include "shiftlib/base/util.h"
+#include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/fence.h"
 #include "shiftlib/conn/mailbox.h"
@@ -13,6 +14,10 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
+#include "shiftlib/peer/keys.h"
+#include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/context.h"
+#include "shiftlib/replica/late.h"
 
 #define FENCE_POLL_MIN_NS (20 * SH_NS_PER_US)
 #define FENCE_POLL_MAX_NS SH_NS_PER_MS
@@ -22,6 +27,18 @@ static void fence_look_again(struct sh_qp *qp, uint64_t now)
 	qp->fence.next_at = now + qp->fence.interval;
 	if (qp->fence.interval < FENCE_POLL_MAX_NS)
 		qp->fence.interval *= 2;
+}
+
+/*
+ * A switch is no need, so it waits for what a move would have to wait for with all sends withheld: regions that are
+ * gone have left the NIC that it leads to, and the peer has heard of them.
+ */
+static bool fence_may_lead(struct sh_qp *qp)
+{
+	const struct sh_carrier *to = sh_carrier_find(qp, qp->core.sw.target);
+
+	return to && !to->to_rts && sh_late_over(qp->ctx, to->path) &&
+	       (!qp->peer || (int32_t)(qp->peer->keys_acked - qp->fence.keys) >= 0);
 }
 
 /* No room in the ring for the fence yet: what is there completes, and makes some. */
@@ -49,13 +66,13 @@ void sh_fence_look(struct sh_qp *qp, uint64_t now)
 	uint32_t number = qp->fence.number;
 
 	qp->fence.next_at = 0;
-	if (!qp->fence.laid && !fence_try(qp)) {
+	if (!qp->fence.laid && (!fence_may_lead(qp) || !fence_try(qp))) {
 		fence_look_again(qp, now);
 		return;
 	}
 	if (qp->fence.number != number)
 		return; /* the core thought better of it */
-	if (!fence_passed(qp)) {
+	if (!fence_passed(qp) || !fence_may_lead(qp)) {
 		fence_look_again(qp, now);
 		return;
 	}
@@ -70,6 +87,7 @@ void sh_fence_lay(struct sh_qp *qp, uint32_t number)
 
 	qp->fence.number = number;
 	qp->fence.laid = false;
+	qp->fence.keys = sh_keys_last();
 	qp->fence.since = now;
 	qp->fence.interval = FENCE_POLL_MIN_NS;
 	qp->fence.next_at = now; /* not at once: the core is in the middle of its step */

@@ -12,6 +12,7 @@ struct sh_qp;
 struct sh_fence {
 	uint32_t number; /* 0: none */
 	bool laid;
+	uint32_t keys; /* number of the last memory key that went into the journal before it */
 	uint64_t since, next_at, interval;
 };
 

@@ -78,6 +78,7 @@ struct sh_qp {
 	struct {
 		bool guarded; /* core.guarded, as it was counted */
 		bool moving;  /* its move has begun and not ended, as it was counted */
+		bool leaving; /* or a switch that leads to one, as its context counted it */
 		bool waiting; /* it repeats STATE, as it was counted */
 	} counted;
 	struct sc_conn core;

@@ -23,7 +23,7 @@ struct sh_ctx {
 	bool needed;		    /* some standby was made, or begun */
 	/* QPs of SHIFT's there that a peer was let send to, until they are destroyed. */
 	uint32_t reached[SC_MAX_PATHS];
-	uint32_t moving;	     /* connections in a move */
+	uint32_t moving; /* connections in a move, or in a switch that may lead to one */
 	uint32_t late[SC_MAX_PATHS]; /* late.c: shadows that are still to be deregistered */
 	struct sh_async *async;
 	const char *why; /* foreign, or without a backup: the reason */
