@@ -74,7 +74,10 @@ static int callback_lkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *o
 	struct sh_qp *qp = cookie;
 	int path = sh_carrier_path(qp, epoch);
 
-	return path >= 0 && sh_keymap_get(&qp->ctx->lkeys[path], key, out) ? 0 : -ENOENT;
+	if (path >= 0 && sh_keymap_get(&qp->ctx->lkeys[path], key, out))
+		return 0;
+	atomic_store_explicit(&qp->mailbox.missing, key, memory_order_relaxed);
+	return -ENOENT;
 }
 
 static int callback_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
@@ -82,12 +85,14 @@ static int callback_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *o
 	struct sh_qp *qp = cookie;
 	struct sh_peer *peer = atomic_load_explicit(&qp->peer, memory_order_acquire);
 	int path = sh_carrier_path(qp, epoch);
-	struct sh_keymap *map;
+	struct sh_keymap *map = NULL;
 
-	if (!peer || path < 0)
-		return -ENOENT;
-	map = sh_peer_keys(peer, qp->paths.peer_nics[0], qp->paths.peer_nics[path]);
-	return map && sh_keymap_get(map, key, out) ? 0 : -ENOENT;
+	if (peer && path >= 0)
+		map = sh_peer_keys(peer, qp->paths.peer_nics[0], qp->paths.peer_nics[path]);
+	if (map && sh_keymap_get(map, key, out))
+		return 0;
+	atomic_store_explicit(&qp->mailbox.missing, SH_KEY_REMOTE | key, memory_order_relaxed);
+	return -ENOENT;
 }
 
 const struct sp_callbacks sh_callbacks = {

@@ -18,6 +18,8 @@ enum sh_pending {
 	SH_PENDING_DOUBT = 32, /* withheld: the link's or the application's own? */
 };
 
+#define SH_KEY_REMOTE (1ull << 32)
+
 /* In struct sh_qp. */
 struct sh_mailbox {
 	_Atomic uint32_t pending;
@@ -26,6 +28,8 @@ struct sh_mailbox {
 	_Atomic uint32_t doubt_epoch, doubt_status, doubt_vendor;
 	_Atomic uint32_t progress_epoch; /* the last carrier but 0 that a send completed on */
 	_Atomic uint64_t error_ns, progress_ns;
+	_Atomic uint64_t
+		missing; /* the key that was last asked for in vain; SH_KEY_REMOTE: the peer's */
 	struct sh_qp *_Atomic next;
 };
 

@@ -19,6 +19,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/unknown.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
@@ -355,10 +356,27 @@ static void move_all_to_error(struct sh_qp *qp)
 			move_to_error(qp, sh_carrier_at(qp, i));
 }
 
+/*
+ * Stock's NIC would have found no region behind a key that is gone, and says whose key it was. A region that is there, and
+ * could not be registered on the other NIC, is no error of the application's: there the retries of the default NIC would
+ * have told.
+ */
+static enum ibv_wc_status move_key_status(const struct sh_qp *qp)
+{
+	uint64_t missing = atomic_load_explicit(&qp->mailbox.missing, memory_order_relaxed);
+	bool remote = missing & SH_KEY_REMOTE;
+
+	if (!sh_unknown_key(qp, (uint32_t)missing, remote))
+		return IBV_WC_RETRY_EXC_ERR;
+	return remote ? IBV_WC_REM_ACCESS_ERR : IBV_WC_LOC_PROT_ERR;
+}
+
 static enum ibv_wc_status move_first_status(const struct sh_qp *qp, enum sc_reason reason)
 {
 	if (qp->error.status != IBV_WC_SUCCESS && qp->error.status != IBV_WC_WR_FLUSH_ERR)
 		return qp->error.status;
+	if (reason == SC_REASON_KEY)
+		return move_key_status(qp);
 	/* A flush without cause was the NIC's death; on stock the retry counter would have told. */
 	return reason == SC_REASON_APPLICATION ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
 }
@@ -465,9 +483,16 @@ static void move_refuse(struct sh_qp *qp, enum ibv_wc_status status)
 /* A key that nobody knows after all this time names no memory: the application's error. */
 static void move_key_unknown(struct sh_qp *qp)
 {
-	sh_log(SH_LOG_WARN, "QP 0x%06x: a request names a memory key that the peer does not know",
-	       qp->qp->qp_num);
-	move_refuse(qp, IBV_WC_REM_ACCESS_ERR);
+	enum ibv_wc_status status = move_key_status(qp);
+
+	if (status == IBV_WC_LOC_PROT_ERR)
+		sh_log(SH_LOG_WARN, "QP 0x%06x: a request names a memory key that no region has",
+		       qp->qp->qp_num);
+	else
+		sh_log(SH_LOG_WARN,
+		       "QP 0x%06x: a request names a memory key that the peer does not know",
+		       qp->qp->qp_num);
+	move_refuse(qp, status);
 }
 
 /* It would not be atomic with those of others. */

@@ -70,6 +70,23 @@ static bool key_known(const struct sh_qp *qp, uint8_t path, uint32_t key, bool r
 	return sh_keymap_get(&qp->ctx->lkeys[path], key, &out) || local_on_its_way(qp, path, key);
 }
 
+static bool local_region(const struct sh_qp *qp, uint32_t lkey)
+{
+	const struct sh_mr *mr;
+
+	list_for_each (&qp->pd->mrs, mr, struct sh_mr, link)
+		if (mr->mr->lkey == lkey)
+			return true;
+	return false;
+}
+
+bool sh_unknown_key(const struct sh_qp *qp, uint32_t key, bool remote)
+{
+	if (remote)
+		return !qp->peer || !remote_known(qp, key);
+	return !qp->pd || !local_region(qp, key);
+}
+
 static void unknown_suspect(struct sh_qp *qp, bool on)
 {
 	if (on)

@@ -26,5 +26,7 @@ void sh_unknown_look(struct sh_qp *qp, uint64_t now);
 void sh_unknown_told(uint32_t lkey);	  /* a region has it, or no more */
 void sh_unknown_look_again(uint64_t now); /* at those that are suspected */
 void sh_unknown_forget(struct sh_qp *qp);
+/* It names no region that SHIFT knows, here (or remote: at the peer), on any NIC: gone, or never told. */
+bool sh_unknown_key(const struct sh_qp *qp, uint32_t key, bool remote);
 
 #endif
