@@ -185,7 +185,8 @@ static bool words_read(const struct sh_qp *qp, const struct sh_wire_word *word, 
 		return false;
 	list_for_each (&qp->pd->mrs, mr, struct sh_mr, link)
 		if (words_within(mr, word))
-			return words_load((uintptr_t)mr->addr + (word->addr - mr->iova), value);
+			return !sh_mr_is_another(mr) &&
+			       words_load((uintptr_t)mr->addr + (word->addr - mr->iova), value);
 	return false;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "providers/engine.h"
+#include "shiftlib/base/mapped.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/home.h"
 #include "shiftlib/conn/unknown.h"
@@ -98,6 +99,15 @@ void sh_mr_record(struct ibv_pd *real_pd, struct ibv_mr *real, const struct sh_m
 	pthread_mutex_unlock(&sh.lock);
 }
 
+/* A region of the process' memory that has just been pinned. */
+static void mr_record_mapped(struct ibv_pd *pd, struct ibv_mr *real, struct sh_mr *request)
+{
+	request->mapped = request->dmabuf || request->alone
+				  ? 0
+				  : sh_mapped_identity(request->addr, request->length);
+	sh_mr_record(pd, real, request);
+}
+
 static struct ibv_mr *mr_register(struct ibv_pd *pd, const struct sh_mr *mr, bool iova2)
 {
 	if (iova2)
@@ -171,7 +181,7 @@ struct ibv_mr *shift_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64
 		real = mr_register(pd, &request, iova2);
 	while (!real && sh_yield(&yield));
 	if (real)
-		sh_mr_record(pd, real, &request);
+		mr_record_mapped(pd, real, &request);
 	else if (sh_dead_device_error(errno))
 		real = mr_register_without_nic(pd, &request);
 	return real;
@@ -241,7 +251,7 @@ void shift_mr_made(struct ibv_pd *pd, struct ibv_mr *real, const struct shift_re
 	else if (request.dmabuf && request.fd < 0)
 		mr_unshadowed(pd, mr_no_descriptor);
 	else
-		sh_mr_record(pd, real, &request);
+		mr_record_mapped(pd, real, &request);
 }
 
 /* What it was registered with, to be recorded anew. */
@@ -253,6 +263,7 @@ struct sh_mr sh_mr_request(const struct sh_mr *mr)
 			       .access = mr->access,
 			       .plain = mr->plain,
 			       .placeholder = mr->placeholder,
+			       .mapped = mr->mapped,
 			       .alone = mr->alone,
 			       .dmabuf = mr->dmabuf,
 			       .fd = mr->dmabuf ? mr_fd_keep(mr->fd) : -1,
@@ -317,6 +328,9 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 		request.access = (unsigned int)access;
 	if (request.alone <= SH_ALONE_PAGED || flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		request.alone = mr_alone(request.access);
-	sh_mr_record(real->pd, real, &request);
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		mr_record_mapped(real->pd, real, &request);
+	else
+		sh_mr_record(real->pd, real, &request);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "providers/engine.h"
 #include "shiftlib/base/keymap.h"
+#include "shiftlib/base/mapped.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
@@ -146,6 +147,26 @@ static struct ibv_mr *memory_mr_make(const struct sh_mr *mr, struct ibv_pd *pd)
 	return memory_mr_reg(mr, pd, mr->access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE);
 }
 
+/*
+ * The application's NIC has pinned what lay at the address then. If something else lies there now, the key would name memory
+ * that nobody has registered. Asked when the shadow is made: from then on it is pinned, too.
+ */
+bool sh_mr_is_another(const struct sh_mr *mr)
+{
+	return mr->mapped && sh_mapped_identity(mr->addr, mr->length) != mr->mapped;
+}
+
+static void memory_mr_try(struct memory_job *task, struct ibv_pd *pd)
+{
+	task->made_mr = memory_mr_make(task->mr, pd);
+	task->error = task->made_mr ? 0 : errno;
+	if (!task->made_mr || !sh_mr_is_another(task->mr))
+		return;
+	sh.real->dereg_mr(task->made_mr);
+	task->made_mr = NULL;
+	task->error = ESTALE;
+}
+
 static void memory_mr_run(struct sh_job *job)
 {
 	struct memory_job *task = (struct memory_job *)job;
@@ -158,8 +179,7 @@ static void memory_mr_run(struct sh_job *job)
 	task->incarnation = pd->incarnation;
 	if (!pd->pd)
 		return;
-	task->made_mr = memory_mr_make(task->mr, pd->pd);
-	task->error = task->made_mr ? 0 : errno;
+	memory_mr_try(task, pd->pd);
 }
 
 static void memory_mr_made(const struct memory_job *task)
@@ -182,8 +202,15 @@ static void memory_mr_failed(const struct memory_job *task)
 	struct sh_mr *mr = task->mr;
 
 	mr->shadow[task->path].state = SH_SHADOW_FAILED;
-	if (!task->job.canceled && mr->pd->shadow[task->path].pd && !sh_late_missed(task->error) &&
-	    !sh_reach_missed(task->error))
+	if (task->error == ESTALE)
+		sh_warn_once("%s: other memory is mapped now where the program has registered %zu "
+			     "bytes: they are "
+			     "not registered there, and connections that may use them are not "
+			     "protected by it; "
+			     "deregister memory before it is unmapped",
+			     mr->pd->ctx->path[task->path]->name, mr->length);
+	else if (!task->job.canceled && mr->pd->shadow[task->path].pd &&
+		 !sh_late_missed(task->error) && !sh_reach_missed(task->error))
 		sh_warn_once("%s: cannot register %zu bytes of the job's memory there (%s): "
 			     "connections that use it are not protected by it; raise the limit on "
 			     "locked memory, or name another backup NIC",

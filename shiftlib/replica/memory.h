@@ -81,7 +81,9 @@ struct sh_mr {
 	uint32_t direct; /* flags that the engine's provider had for it */
 	enum sh_alone alone;
 	bool readable; /* this process can read it, as was seen */
-	bool leaving;  /* being freed, while the lock is given up: no replay makes a shadow of it */
+	uint64_t
+		mapped; /* which memory it is (base/mapped.h), when it was registered; 0: not known */
+	bool leaving; /* being freed, while the lock is given up: no replay makes a shadow of it */
 	struct list_node young; /* young.c; alone: it is not, or not any more */
 	uint64_t young_until;
 	struct sh_shadow_mr shadow[SC_MAX_PATHS];
@@ -100,6 +102,8 @@ void sh_mr_replay(struct sh_mr *mr, uint8_t path);
 void sh_mr_replay_never(struct sh_mr *mr);
 /* It has no key any more, and is the caller's to deregister. NULL: there is none. */
 struct ibv_mr *sh_mr_take_shadow(struct sh_mr *mr, uint8_t path);
+/* Other memory is mapped at its address than when it was registered, as far as can be known. No lock; system calls. */
+bool sh_mr_is_another(const struct sh_mr *mr);
 bool sh_pd_shadowed(const struct sh_pd *pd, uint8_t path); /* on the NIC's worker; no lock */
 
 /* placeholder.c; lock held: a region as requested, with a key that no other has. NULL: no memory. */

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What is mapped at an address. Private memory has no name that the kernel tells to everybody: what lies there now and what
+ * lay there before look the same. Shared memory is named by its file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "shiftlib/base/mapped.h"
+
+#define MAPPED_QUERY	   _IOWR('f', 17, struct mapped_query)
+#define MAPPED_SHARED	   8ull
+#define MAPPED_OR_NEXT	   16ull
+#define MAPPED_PAGE_SHARED (1ull << 61) /* Documentation/admin-guide/mm/pagemap.rst */
+#define MAPPED_PRIME	   0x100000001b3ull
+
+/* PROCMAP_QUERY of Linux 6.11; headers are older. */
+struct mapped_query {
+	uint64_t size, flags, addr;
+	uint64_t start, end, rights, page_size, offset, inode;
+	uint32_t major, minor, name_size, build_id_size;
+	uint64_t name_addr, build_id_addr;
+};
+
+/* One mapping, or several that continue each other: then they are one piece of memory. */
+struct mapped_piece {
+	bool any, shared;
+	uint64_t start, end, offset, inode;
+	uint32_t major, minor;
+};
+
+struct mapped_sum {
+	uint64_t begin, end, hash;
+	struct mapped_piece last;
+};
+
+static void sum_word(struct mapped_sum *sum, uint64_t word)
+{
+	sum->hash = (sum->hash ^ word) * MAPPED_PRIME;
+	sum->hash ^= sum->hash >> 29;
+}
+
+static void sum_flush(struct mapped_sum *sum)
+{
+	const struct mapped_piece *piece = &sum->last;
+
+	if (!piece->any)
+		return;
+	sum_word(sum, piece->start - sum->begin);
+	sum_word(sum, piece->end - piece->start);
+	sum_word(sum, piece->shared);
+	if (!piece->shared)
+		return;
+	sum_word(sum, piece->offset);
+	sum_word(sum, piece->inode);
+	sum_word(sum, (uint64_t)piece->major << 32 | piece->minor);
+}
+
+static bool piece_continues(const struct mapped_piece *last, const struct mapped_piece *next)
+{
+	if (!last->any || last->end != next->start || last->shared != next->shared)
+		return false;
+	return !next->shared || (last->inode == next->inode && last->major == next->major &&
+				 last->minor == next->minor &&
+				 last->offset + (last->end - last->start) == next->offset);
+}
+
+/* By rising addresses. */
+static void sum_add(struct mapped_sum *sum, struct mapped_piece next)
+{
+	if (next.end <= sum->begin || next.start >= sum->end)
+		return;
+	if (next.start < sum->begin) {
+		next.offset += sum->begin - next.start;
+		next.start = sum->begin;
+	}
+	if (next.end > sum->end)
+		next.end = sum->end;
+	if (piece_continues(&sum->last, &next)) {
+		sum->last.end = next.end;
+		return;
+	}
+	sum_flush(sum);
+	sum->last = next;
+}
+
+static uint64_t sum_end(struct mapped_sum *sum)
+{
+	sum_flush(sum);
+	return sum->hash ? sum->hash : 1;
+}
+
+static struct mapped_sum sum_begin(const void *addr, size_t length)
+{
+	return (struct mapped_sum){ .begin = (uintptr_t)addr,
+				    .end = (uintptr_t)addr + length,
+				    .hash = 1469598103934665603ull };
+}
+
+/* ---- by the text ---------------------------------------------------------------------------- */
+
+static void sum_line(struct mapped_sum *sum, const char *line)
+{
+	struct mapped_piece piece = { .any = true };
+	char rights[5] = "";
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64,
+		   &piece.start, &piece.end, rights, &piece.offset, &piece.major, &piece.minor,
+		   &piece.inode) < 7)
+		return;
+	piece.shared = rights[3] == 's';
+	sum_add(sum, piece);
+}
+
+uint64_t sh_mapped_identity_by_text(const void *addr, size_t length)
+{
+	struct mapped_sum sum = sum_begin(addr, length);
+	FILE *f = fopen("/proc/self/maps", "re");
+	char *line = NULL;
+	size_t room = 0;
+
+	if (!f)
+		return 0;
+	while (getline(&line, &room, f) > 0)
+		sum_line(&sum, line);
+	free(line);
+	fclose(f);
+	return sum_end(&sum);
+}
+
+/* ---- without reading all of it -------------------------------------------------------------- */
+
+/* 0: this kernel does not tell. */
+static uint64_t mapped_asked(int maps, const void *addr, size_t length)
+{
+	struct mapped_sum sum = sum_begin(addr, length);
+	uint64_t at = sum.begin;
+
+	while (at < sum.end) {
+		struct mapped_query query = { .size = sizeof(query),
+					      .flags = MAPPED_OR_NEXT,
+					      .addr = at };
+		struct mapped_piece piece = { .any = true };
+
+		if (ioctl(maps, MAPPED_QUERY, &query))
+			return at == sum.begin && errno != ENOENT ? 0 : sum_end(&sum);
+		piece.start = query.start;
+		piece.end = query.end;
+		piece.offset = query.offset;
+		piece.shared = query.rights & MAPPED_SHARED;
+		piece.inode = query.inode;
+		piece.major = query.major;
+		piece.minor = query.minor;
+		sum_add(&sum, piece);
+		at = query.end;
+	}
+	return sum_end(&sum);
+}
+
+/* Is the page of a file, or of shared memory? Of a page that nobody has touched: no. */
+static bool page_shared(int pagemap, uint64_t addr)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), word;
+
+	return pread(pagemap, &word, sizeof(word), (off_t)(addr / page * sizeof(word))) ==
+		       sizeof(word) &&
+	       word & MAPPED_PAGE_SHARED;
+}
+
+/* Of a region that a NIC has pinned, all pages are there. */
+static uint64_t mapped_looked(const void *addr, size_t length)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	bool shared;
+
+	if (pagemap < 0)
+		return 0;
+	shared = page_shared(pagemap, (uintptr_t)addr) ||
+		 page_shared(pagemap, (uintptr_t)addr + length - 1);
+	close(pagemap);
+	return shared ? sh_mapped_identity_by_text(addr, length) : 0;
+}
+
+uint64_t sh_mapped_identity(const void *addr, size_t length)
+{
+	int saved = errno, maps;
+	uint64_t identity = 0;
+
+	if (!length || (uintptr_t)addr + length < length)
+		return 0;
+	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (maps >= 0) {
+		identity = mapped_asked(maps, addr, length);
+		close(maps);
+	}
+	if (!identity)
+		identity = mapped_looked(addr, length);
+	errno = saved;
+	return identity;
+}

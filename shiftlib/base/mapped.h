@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Which memory lies at an address: to notice that the process has mapped other memory there. */
+#ifndef SHIFTLIB_MAPPED_H
+#define SHIFTLIB_MAPPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A number for what is mapped in that range: of shared mappings file and offset, of private ones no more than that they are private.
+ * It does not change when the kernel splits or merges mappings, or when their rights change. 0: not known. Any thread; system
+ * calls, some microseconds; before Linux 6.11 it reads all mappings if the range begins or ends in shared ones, else none.
+ */
+uint64_t sh_mapped_identity(const void *addr, size_t length);
+
+/* The same without the call of Linux 6.11, for tests. */
+uint64_t sh_mapped_identity_by_text(const void *addr, size_t length);
+
+#endif
