@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Regions that are deregistered behind the application's back, on NICs that no connection is on: nobody writes into their
-memory when connections come there, and none is left on a NIC that they have come to.
+memory when connections come there, and none is left on a NIC that they have come to. NICs take their time to register
+regions, as the seed says.
 
-  late.py --build DIR [--seed N] [CASE...]
+  late.py --build DIR [--seed N] [--rounds N] [CASE...]
 """
 import os
 import random
@@ -17,6 +18,7 @@ from shiftlab.perftest import SOON, Failed
 QPS = 6
 NICS = 4
 SLOW_US = 20000     # a command to a NIC: 48 regions take a second there
+REGION_US = (0, 0, 1000, 10000)    # a registration there
 MOVES = 12
 FOUR = ("--nics", str(NICS))
 
@@ -101,8 +103,12 @@ CASES = {"gone_then_moved": gone_then_moved, "random": at_random}
 def run(lab, name):
     lab.ctl("destroy")
     lab.ctl("create", "--hosts", "2", *FOUR)
+    delays = random.Random(lab.seed)
+    for nic in range(NICS):
+        for host in ("h0", "h1"):
+            lab.ctl("slow", f"{host}/mlx5_{nic}", "region", delays.choice(REGION_US))
     CASES[name](lab)
 
 
 if __name__ == "__main__":
-    sys.exit(cases_main(CASES, run, seeded=True))
+    sys.exit(cases_main(CASES, run, seeded=True, together=4))
