@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Both NICs of a host die, one after the other: both ends get errors, also the one that only waits. Where both
-ports of a host go down, and none of its NICs died, it waits on, as it would without SHIFT.
+ports of a host go down, and none of its NICs died, it waits on, as it would without SHIFT. Where NICs retry for four times
+the nominal time, so does who sends: all ports are back before they give up.
 
   dark.py --build DIR [CASE...]
 """
@@ -21,7 +22,10 @@ CASES = {       # host, fault, does the end that waits get an error? The longest
     "of_the_sender": ("h0", "nic-unplug", True),
     "of_the_receiver": ("h1", "nic-internal-error", True),
     "hung": ("h0", "nic-hang", True),
+    "retries": None,
 }
+TIMEOUT = 18    # of the queue pairs: with 7 retries 8.6 s, which NICs that take four times as long make 34
+DOWN = 12       # seconds: longer than the time that a move has at least
 
 
 def said(program, pattern, seconds):
@@ -30,7 +34,43 @@ def said(program, pattern, seconds):
     return re.search(pattern, program.out(), re.M)
 
 
+def retries(lab):
+    """Stock's connection, and one that SHIFT protects, over the same cables."""
+    pairs = []
+    for how in (None, Shift(log="info", **SETTINGS)):
+        argv = [os.path.join(lab.out, "bin", "placed"), "-p", str(free_port()), "-w", str(LONG), "-t", str(TIMEOUT)]
+        pairs.append([lab.start(h, argv + extra + ["W"], side + ("" if how else "_of_stock"), how, stdin=True)
+                      for h, extra, side in (("h1", ["-s"], "server"), ("h0", [], "client"))])
+    for i, both in enumerate(pairs):
+        for p in both:
+            said(p, "^CONNECTED", 30)
+            wait_for(f"protection of {p.name}", lambda p=p: not i or lab.protected(p) or not p.running(), 30)
+            p.say("go")
+        said(both[1], "^ACKED", 30)
+    for host in ("h0", "h1"):
+        for nic in ("mlx5_0", "mlx5_1"):
+            lab.ctl("retry", f"{host}/{nic}", 4)
+    for nic in ("mlx5_0", "mlx5_1"):
+        lab.fault("port-down", "h0/" + nic)
+    for both in pairs:
+        for p in both:
+            p.say("moved")
+    time.sleep(DOWN)
+    for nic in ("mlx5_0", "mlx5_1"):
+        lab.fault("port-up", "h0/" + nic)
+    for server, client in pairs:
+        sent, got = said(client, "^SENT (.*)$", LONG), said(server, "^GOT (.*), ", LONG)
+        if not sent or not got or {sent[1], got[1]} != {"success"}:
+            raise Failed(f"it ended before its NIC gave up: {client.tail()} {server.tail()}")
+        for p in (server, client):
+            if p.wait(60):
+                raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+
+
 def run(lab, name):
+    if name == "retries":
+        retries(lab)
+        return
     host, fault, ends = CASES[name]
     argv = [os.path.join(lab.out, "bin", "placed"), "-p", str(free_port()), "-w", str(LONG if ends else 20)]
     both = [lab.start(h, argv + extra + ["W"], side, Shift(log="info", **SETTINGS), stdin=True)

@@ -3,12 +3,12 @@
  * A NIC acknowledges a WRITE and dies before it is in memory. What tells the receiver that the bytes are
  * there must find them there, or must not come.
  *
- *   placed [-s] -p PORT [-w SEC] HOW
+ *   placed [-s] -p PORT [-w SEC] [-t TIMEOUT] HOW
  *
  * The client writes as HOW says, a letter each: W, w a WRITE of a page each, signaled or not; R a READ of a
  * byte; p polls all that is signaled, e waits for an event and polls nothing. After the fault it sends one
  * message, and the server tells with what it came and how many bytes of the pages are not as written.
- * HOW + "w": one more WRITE comes before the message.
+ * TIMEOUT is that of the queue pairs. HOW + "w": one more WRITE comes before the message.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -117,12 +117,13 @@ int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:w:")) != -1) {
+	while ((c = getopt(argc, argv, "sp:w:t:")) != -1) {
 		opt.server |= c == 's';
 		opt.port = c == 'p' ? atoi(optarg) : opt.port;
 		opt.wait_s = c == 'w' ? atoi(optarg) : opt.wait_s;
+		opt.timeout = c == 't' ? atoi(optarg) : opt.timeout;
 	}
-	must(optind == argc - 1, "usage: placed [-s] -p PORT [-w SEC] HOW");
+	must(optind == argc - 1, "usage: placed [-s] -p PORT [-w SEC] [-t TIMEOUT] HOW");
 	line_open();
 	nic_open(&nic, opt.dev);
 	channel = ibv_create_comp_channel(nic.ctx);
