@@ -101,6 +101,7 @@ void sh_paths_changed(struct sh_qp *qp)
 		event.up |= (uint8_t)(paths_up(qp, k) << k);
 		event.steady |= (uint8_t)(paths_steady(qp, k) << k);
 		event.drained |= (uint8_t)(!!qp->ctx->path[k]->drained << k);
+		event.well |= (uint8_t)(sh_nic_usable(qp->ctx->path[k]) << k);
 	}
 	paths_wait(qp, &event);
 	event.homed = qp->paths.home.drained & (uint8_t)~event.drained &
@@ -111,7 +112,7 @@ void sh_paths_changed(struct sh_qp *qp)
 	if ((!event.default_dead || qp->core.beyond) && event.up == qp->paths.up &&
 	    event.steady == qp->paths.steady && event.drained == qp->paths.drained &&
 	    event.homed == qp->core.paths.homed && event.cannot == qp->core.paths.cannot &&
-	    event.suspicious == qp->core.suspicious)
+	    event.suspicious == qp->core.suspicious && event.well == qp->core.paths.well)
 		return;
 	qp->paths.up = event.up;
 	qp->paths.steady = event.steady;

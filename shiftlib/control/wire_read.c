@@ -143,7 +143,7 @@ static int read_state_stay(struct sc_msg_state *state, const struct wire_state *
 		return 0;
 	state->stay = wire->stay;
 	state->stay_no = le32toh(wire->stay_no);
-	return state->stay >= SC_STAYS ? -EBADMSG : 0;
+	return state->stay >= SC_STAYS_TOLD ? -EBADMSG : 0;
 }
 
 static int read_state(struct sc_msg_state *state, const uint8_t *body, size_t length)

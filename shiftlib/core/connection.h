@@ -38,6 +38,7 @@ struct sc_masks {
 	uint8_t drained; /* not to be used, says the operator; or its side, for a while */
 	uint8_t homed;	 /* of these: no operator says so, but atomics are at home elsewhere */
 	uint8_t no;	 /* rises with every change */
+	uint8_t well;	 /* own side: its NIC and port are, whatever the peer answers */
 	uint32_t cannot; /* where that home cannot be: see sc_home_cannot() */
 };
 
@@ -74,15 +75,16 @@ struct sc_switch {
 	uint64_t next_at, interval; /* after a CANCEL */
 };
 
-/* Waiting out a flap (stay.c). */
+/* Leaving a path that is down (stay.c). */
 struct sc_stay {
 	enum sc_stay_phase phase;
 	uint32_t no; /* of this wait, or the last one heard of: burnt unless under way */
 	bool wished; /* this end wants to leave; else its peer does */
 	bool peer_goes, told;
-	bool was_down;	       /* the path, since then */
-	enum sc_reason reason; /* why it wants to */
-	uint64_t since;
+	bool clear; /* at the last look nothing was outstanding that has to be waited for */
+	bool was_down, was_unwell;	 /* the path, and the own NIC there, since then */
+	enum sc_reason reason;		 /* why it wants to */
+	uint64_t since;			 /* sends are withheld */
 	uint64_t look_at, look_interval; /* are there still requests that wait? */
 };
 

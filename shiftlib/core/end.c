@@ -56,7 +56,7 @@ static void end(struct sc_frame *x, enum sc_reason reason, uint8_t flags, bool f
 
 static bool withholds(const struct sc_conn *c)
 {
-	return sc_moving(c) || sc_switching(c) || sc_staying(c);
+	return sc_moving(c) || sc_switching(c) || sc_stay_withholds(c);
 }
 
 void sc_end_fail(struct sc_frame *x, enum sc_reason reason)

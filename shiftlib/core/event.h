@@ -10,7 +10,7 @@
 
 enum sc_event_type {
 	SC_EV_INTRODUCED, /* the peer and its control addresses are known, or it is another */
-	SC_EV_PATHS, /* up, steady, drained, homed, cannot: the masks of this side; suspicious */
+	SC_EV_PATHS, /* up, steady, drained, homed, well, cannot: the masks of this side; suspicious */
 	SC_EV_STANDBY_MADE,	 /* address */
 	SC_EV_STANDBY_CONNECTED, /* RTS */
 	SC_EV_STANDBY_FAILED,	 /* make or connect failed: reason */
@@ -52,9 +52,9 @@ struct sc_event {
 	uint32_t order; /* INTRODUCED, leader: in which it prefers its paths */
 	bool atomics; /* FENCE_LAID, STAYS: atomics, or READs before a request with the fence flag */
 	bool fruitless; /* FAULT: no answer to its retries, and nothing that it sent has ever come */
-	uint64_t silent_ns;		    /* DARK */
-	uint8_t up, steady, drained, homed; /* PATHS */
-	uint32_t cannot;		    /* PATHS */
+	uint64_t silent_ns;			  /* DARK */
+	uint8_t up, steady, drained, homed, well; /* PATHS */
+	uint32_t cannot;			  /* PATHS */
 	bool suspicious;     /* PATHS: a standby may be impossible: better make it now */
 	bool default_dead;   /* PATHS: the default NIC of this end died or obeys no more */
 	bool final;	     /* QUIESCED: nothing of the old carriers can count any more */

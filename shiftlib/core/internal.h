@@ -64,6 +64,7 @@ enum sc_mutant {
 	/* of waiting out a flap: */
 	SC_MUTANT_STAY_FOREVER,	    /* a flap is waited out without an end */
 	SC_MUTANT_LEAVE_WITHOUT_GO, /* who waits leaves though the peer waits for an answer */
+	SC_MUTANT_LEAVE_UNHEARD, /* who has no atomics does not ask whether the peer can follow */
 	/* of the exact count: the expected PSN ... */
 	SC_MUTANT_OTHER_PSN,	      /* of another carrier is told, and believed */
 	SC_MUTANT_SICK_PSN,	      /* of a NIC that did not show that it obeys is asked for */
@@ -198,7 +199,7 @@ static inline bool sc_switching(const struct sc_conn *c)
 	return c->sw.phase == SC_SWITCH_PREP || c->sw.phase == SC_SWITCH_FENCED;
 }
 
-/* stay.c: waiting out a flap */
+/* stay.c: leaving a path that is down */
 void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason); /* once there is a standby */
 void sc_stay_looked(struct sc_frame *x);
 void sc_stay_message(struct sc_frame *x); /* any STATE */
@@ -208,10 +209,11 @@ void sc_stay_leave(struct sc_conn *c);	  /* the move takes over what is withheld
 void sc_stay_abandon(struct sc_frame *x); /* ended quietly: it runs where it is */
 uint8_t sc_stay_told(const struct sc_conn *c);
 uint64_t sc_stay_until(const struct sc_conn *c); /* 0: it does not stay */
+enum sc_stay_phase sc_stay_phase_told(const struct sc_conn *c);
+bool sc_stay_withholds(const struct sc_conn *c);
 static inline bool sc_staying(const struct sc_conn *c)
 {
-	return c->stay.phase == SC_STAY_WAIT || c->stay.phase == SC_STAY_GO ||
-	       c->stay.phase == SC_STAY_BACK;
+	return c->stay.phase == SC_STAY_ASK || sc_stay_withholds(c);
 }
 
 /* exact.c: expected PSNs, asked for and told */

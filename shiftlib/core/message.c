@@ -31,7 +31,7 @@ static void fill(const struct sc_conn *c, struct sc_msg_state *m, bool ask)
 		.dead = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->dead,
 		.cut = SC_MUTANT(ACKED_IS_PLACED) ? 0 : c->cut,
 	};
-	m->stay = (uint8_t)c->stay.phase;
+	m->stay = (uint8_t)sc_stay_phase_told(c);
 	m->stay_no = c->stay.no;
 	sc_exact_tell(c, m);
 }

@@ -68,7 +68,7 @@ const char *sc_stay_phase_name(enum sc_stay_phase phase)
 {
 	static const char *const names[SC_STAYS] = {
 		[SC_STAY_NONE] = "NONE", [SC_STAY_WAIT] = "WAIT", [SC_STAY_GO] = "GO",
-		[SC_STAY_BACK] = "BACK", [SC_STAY_OVER] = "OVER",
+		[SC_STAY_BACK] = "BACK", [SC_STAY_OVER] = "OVER", [SC_STAY_ASK] = "ASK",
 	};
 
 	return NAME(names, phase);

@@ -105,6 +105,7 @@ void sc_paths_changed(struct sc_frame *x)
 	uint8_t came = ev->up & (uint8_t)~c->paths.up;
 	bool died = ev->default_dead && !c->beyond;
 
+	c->paths.well = ev->well; /* no news for the peer */
 	if (!died && ev->up == c->paths.up && ev->steady == c->paths.steady &&
 	    ev->drained == c->paths.drained && ev->homed == c->paths.homed &&
 	    ev->cannot == c->paths.cannot && ev->suspicious == c->suspicious)

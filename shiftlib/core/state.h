@@ -44,13 +44,15 @@ enum sc_switch_phase {
 	SC_SWITCH_CANCEL, /* not this time: the number is burnt */
 };
 
-/* Waiting out a flap, as told to the peer. */
+/* Leaving a path that is down, as told to the peer. */
 enum sc_stay_phase {
 	SC_STAY_NONE,
 	SC_STAY_WAIT, /* withheld; requests that may not be repeated wait for their answers here */
 	SC_STAY_GO,   /* withheld, and there are none: the receiver may leave */
 	SC_STAY_BACK, /* GO is taken back: has the receiver left? */
 	SC_STAY_OVER, /* not this time, or not any more: the number is burnt */
+	SC_STAYS_TOLD,
+	SC_STAY_ASK = SC_STAYS_TOLD, /* told as WAIT: nothing is withheld yet, no answer has come */
 	SC_STAYS,
 };
 

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Waiting out a flap (P9). A path that is down may be back before the QP's retries are spent, and then its
- * NICs still bring the answers of what ran there. A move would take the old carriers to ERR, at both ends,
- * and with that destroy them. Most requests are settled without an answer; an atomic that ran is not, nor
- * is a READ before a fenced request. So where the QP of either end takes atomics, who would leave for a path that
- * is down withholds its sends, looks for such requests, and asks the peer to do the same:
+ * Leaving a path that is down, and waiting out a flap (P9). The path may be back before the QP's
+ * retries are spent, and until then its NICs go on by themselves. A move loses two things:
+ *
+ * - the connection, if the peer cannot follow. A peer whose process is halted (a debugger, SIGSTOP)
+ *   has a NIC that serves the old carrier, and nothing else. So an end that would leave asks the
+ *   peer first (ASK, told as WAIT), and changes nothing meanwhile: the NIC retries, and its last
+ *   error ends the question, as it ends stock's connection. If the path is back before an answer,
+ *   there was no fault.
+ * - the answers that may still come, as old carriers go to ERR at both ends. Most requests are
+ *   settled without an answer; an atomic that ran is not, nor is a READ before a fenced request. So
+ *   as soon as both ends have heard of each other, each withholds its sends, looks for such
+ *   requests, and says
  *
  *	WAIT	some are outstanding here
  *	GO	none are, and none can come, as sends are withheld
  *
- * At GO of both nothing is lost by leaving. Before, the path may come back: all goes on where it is. Or the
- * retries are spent, which is a dead carrier, and ends the wait as any does. An end says GO too when no NIC
- * may have retried for longer; and nobody waits longer than stay_ns.
+ * An end that has none, and hears GO, leaves. Before, the path may come back: all goes on where it
+ * is. Or the retries are spent, which is a dead carrier, and ends the wait as any does. An end says
+ * GO too when no NIC may have retried for longer; and nobody waits longer than stay_ns.
  *
- * After its own GO a side does not go on by itself, as its peer may have left on it: it says BACK, and goes on
- * when the peer says OVER, that it has not left and will not. Waits are numbered, and a number never serves
- * twice: a late GO of another wait means nothing.
+ * After its own GO a side does not go on by itself, as its peer may have left on it. It says BACK,
+ * and goes on when the peer says OVER: the peer has not left, and will not. GO is said only to a
+ * peer that was heard in this wait. Waits are numbered, and a number never serves twice: a late GO
+ * of another wait means nothing.
  */
 #include "shiftlib/core/internal.h"
 
@@ -25,6 +33,12 @@ static void transition_stay_idle_to_wait(struct sc_conn *c)
 {
 	SC_ASSERT(!sc_staying(c));
 	c->stay.phase = SC_STAY_WAIT;
+}
+
+static void transition_stay_idle_to_ask(struct sc_conn *c)
+{
+	SC_ASSERT(!sc_staying(c));
+	c->stay.phase = SC_STAY_ASK;
 }
 
 static void transition_stay_staying_to_wait(struct sc_conn *c)
@@ -57,6 +71,12 @@ static void transition_stay_idle_to_over(struct sc_conn *c)
 	c->stay.phase = SC_STAY_OVER;
 }
 
+bool sc_stay_withholds(const struct sc_conn *c)
+{
+	return c->stay.phase == SC_STAY_WAIT || c->stay.phase == SC_STAY_GO ||
+	       c->stay.phase == SC_STAY_BACK;
+}
+
 /* ---- begin ---------------------------------------------------------------------------------- */
 
 uint8_t sc_stay_told(const struct sc_conn *c)
@@ -66,13 +86,20 @@ uint8_t sc_stay_told(const struct sc_conn *c)
 	return c->config.atomics ? SC_STAYS_ATOMICS : SC_STAYS_REPEATS;
 }
 
-/* Connections without atomics leave at once, without a word more. */
+/* Who is told as waiting has asked, at least. */
+enum sc_stay_phase sc_stay_phase_told(const struct sc_conn *c)
+{
+	return c->stay.phase == SC_STAY_ASK ? SC_STAY_WAIT : c->stay.phase;
+}
+
 static bool may_stay(const struct sc_conn *c, enum sc_reason reason)
 {
 	bool flap = reason == SC_REASON_PORT || reason == SC_REASON_SILENCE;
 	bool both = c->config.stay_ns && c->peer.stays != SC_STAYS_NOT;
 
-	return flap && both && (c->config.atomics || c->peer.stays == SC_STAYS_ATOMICS);
+	if (SC_MUTANT(LEAVE_UNHEARD) && !c->config.atomics && c->peer.stays != SC_STAYS_ATOMICS)
+		return false;
+	return flap && both;
 }
 
 static void look(struct sc_frame *x)
@@ -83,26 +110,42 @@ static void look(struct sc_frame *x)
 	a->epoch = x->c->stay.no;
 }
 
-static void follow(struct sc_frame *x, uint32_t no)
+/* From now on sends are withheld: the peer was heard in this wait, or began it. */
+static void withhold(struct sc_frame *x, uint32_t no)
 {
 	struct sc_conn *c = x->c;
 
+	SC_ASSERT(c->stay.phase == SC_STAY_WAIT);
 	c->stay.no = no;
-	c->stay.peer_goes = c->stay.told = false;
+	c->stay.peer_goes = c->stay.told = c->stay.clear = false;
 	sc_backoff_start(&c->stay.look_at, &c->stay.look_interval, x->now, c->config.resend_min_ns);
 	look(x);
 }
 
-static void begin(struct sc_frame *x, uint32_t no, enum sc_reason reason)
+/* The peer wants to leave. */
+static void join(struct sc_frame *x, uint32_t no)
 {
 	struct sc_conn *c = x->c;
 
 	transition_stay_idle_to_wait(c);
-	c->stay.wished = reason != SC_REASON_PEER;
-	c->stay.was_down = false;
+	c->stay.wished = false;
 	c->stay.since = x->now;
+	c->stay.reason = SC_REASON_PEER;
+	withhold(x, no);
+}
+
+static void ask(struct sc_frame *x, enum sc_reason reason)
+{
+	struct sc_conn *c = x->c;
+
+	transition_stay_idle_to_ask(c);
+	c->stay.no++;
+	c->stay.wished = true;
+	c->stay.was_down = c->stay.was_unwell = false;
+	c->stay.peer_goes = c->stay.clear = false;
 	c->stay.reason = reason;
-	follow(x, no);
+	c->stay.look_at = 0;
+	sc_state_tell(x);
 }
 
 /* For a path that is down, and may come back. */
@@ -114,11 +157,11 @@ void sc_stay_or_leave(struct sc_frame *x, enum sc_reason reason)
 		sc_standby_suspect(x, true);
 	} else if (!may_stay(c, reason)) {
 		sc_move_leave(x, reason);
-	} else if (c->stay.phase == SC_STAY_WAIT || c->stay.phase == SC_STAY_GO) {
+	} else if (sc_staying(c) && c->stay.phase != SC_STAY_BACK) {
 		c->stay.wished = true;
 		c->stay.reason = reason;
 	} else if (!sc_staying(c) && sc_switch_call_off(x)) {
-		begin(x, c->stay.no + 1, reason);
+		ask(x, reason);
 	} else {
 		sc_standby_suspect(x, true); /* the peer's word is awaited first */
 	}
@@ -165,7 +208,7 @@ static void back(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
-	if (c->stay.phase == SC_STAY_WAIT) {
+	if (c->stay.phase != SC_STAY_GO) {
 		over(x);
 		return;
 	}
@@ -189,9 +232,8 @@ void sc_stay_looked(struct sc_frame *x)
 
 	if (c->stay.phase != SC_STAY_WAIT || x->ev->epoch != c->stay.no)
 		return;
-	if (!x->ev->atomics) {
-		go(x);
-	} else if (!c->stay.told) {
+	c->stay.clear = !x->ev->atomics;
+	if (!c->stay.clear && !c->stay.told) {
 		c->stay.told = true;
 		sc_state_tell(x);
 	}
@@ -209,10 +251,12 @@ static void message_newer(struct sc_frame *x)
 	if (sc_staying(c) && (!joins || c->stay.phase == SC_STAY_BACK))
 		over_for_now(x);
 	if (sc_staying(c)) {
+		if (c->stay.phase == SC_STAY_ASK)
+			c->stay.since = x->now;
 		transition_stay_staying_to_wait(c);
-		follow(x, m->stay_no);
+		withhold(x, m->stay_no);
 	} else if (joins && c->guarded && sc_switch_call_off(x)) {
-		begin(x, m->stay_no, SC_REASON_PEER);
+		join(x, m->stay_no);
 	} else {
 		c->stay.no = m->stay_no;
 		transition_stay_idle_to_over(c);
@@ -220,16 +264,30 @@ static void message_newer(struct sc_frame *x)
 	}
 }
 
-static void message_equal(struct sc_frame *x)
+/* It can follow. */
+static void answered(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
 
+	if (c->stay.phase != SC_STAY_ASK)
+		return;
+	transition_stay_staying_to_wait(c);
+	c->stay.since = x->now;
+	withhold(x, c->stay.no);
+}
+
+static void message_equal(struct sc_frame *x)
+{
 	switch ((enum sc_stay_phase)x->ev->state.stay) {
-	case SC_STAY_GO: c->stay.peer_goes = true; break;
+	case SC_STAY_WAIT: answered(x); break;
+	case SC_STAY_GO:
+		answered(x);
+		x->c->stay.peer_goes = true;
+		break;
 	case SC_STAY_BACK:
 	case SC_STAY_OVER: over_for_now(x); break;
-	case SC_STAY_WAIT:
 	case SC_STAY_NONE:
+	case SC_STAY_ASK:
 	case SC_STAYS: break;
 	}
 }
@@ -252,30 +310,40 @@ void sc_stay_message(struct sc_frame *x)
 
 /* ---- whatever the event was ----------------------------------------------------------------- */
 
+/* Before the peer has answered, the own NIC is enough: a halted peer answers no heartbeat. */
 static bool path_is_back(struct sc_conn *c)
 {
-	bool up = c->paths.up >> c->path & 1;
+	bool up = c->paths.up >> c->path & 1, well = c->paths.well >> c->path & 1;
 
 	c->stay.was_down |= !up;
-	return up && c->stay.was_down;
+	c->stay.was_unwell |= !well;
+	return (up && c->stay.was_down) ||
+	       (c->stay.phase == SC_STAY_ASK && well && c->stay.was_unwell);
+}
+
+static bool may_leave(const struct sc_conn *c)
+{
+	if (SC_MUTANT(LEAVE_WITHOUT_GO))
+		return true;
+	return c->stay.peer_goes && (c->stay.phase == SC_STAY_GO || c->stay.clear);
 }
 
 void sc_stay_advance(struct sc_frame *x)
 {
 	struct sc_conn *c = x->c;
+	bool wishes = sc_staying(c) && c->stay.wished && c->stay.phase != SC_STAY_BACK;
 
-	if (!sc_staying(c) || !c->stay.wished || c->stay.phase == SC_STAY_BACK)
-		return;
-	if (path_is_back(c)) {
+	if (wishes && path_is_back(c)) {
 		sc_standby_suspect(x, false);
 		c->stay.wished = false;
 		back(x);
-	} else if (!sc_standby_ready(c)) {
+	} else if (wishes && !sc_standby_ready(c)) {
 		sc_standby_suspect(x, true);
 		back(x);
-	} else if (SC_MUTANT(LEAVE_WITHOUT_GO) ||
-		   (c->stay.phase == SC_STAY_GO && c->stay.peer_goes)) {
+	} else if (wishes && may_leave(c)) {
 		sc_move_leave(x, c->stay.reason);
+	} else if (c->stay.phase == SC_STAY_WAIT && c->stay.clear) {
+		go(x);
 	}
 }
 
@@ -285,7 +353,7 @@ uint64_t sc_stay_until(const struct sc_conn *c)
 {
 	uint64_t ns = c->config.stay_ns, retries = sc_retries_ns(&c->config);
 
-	if (!sc_staying(c) || SC_MUTANT(STAY_FOREVER))
+	if (!sc_stay_withholds(c) || SC_MUTANT(STAY_FOREVER))
 		return 0;
 	if (c->stay.phase == SC_STAY_WAIT && retries && retries < ns)
 		ns = retries;

@@ -23,6 +23,7 @@ WELL = ("--delay", "20us")
 LOSSY = (*WELL, "--loss", "1e-3")
 LOOKS = 16          # in which nothing is to be found: twice what is summed up
 MORE_STOPS = 40 # of a peer: one that finds no work under way counts no timeout
+STALLS = {"SIMNIC_STOPS": "1"}  # a NIC stands still with its program
 GAPS = ("packet_seq_err", "out_of_sequence", "implied_nak_seq_err")
 NIC = "h0/mlx5_0"
 LEAVES = "its connections leave in order"
@@ -34,9 +35,9 @@ class Pair:
 
     def __init__(self, lab, tool, shift, *options, client="h1"):
         argv = [tool, "-d", "mlx5_0", "-x", "0", "-F", *CALM, "-D", LONG_S, "-p", free_port(), *options]
-        self.ends = [lab.start("h0", argv, f"{tool}-server-of-{client}", shift)]
+        self.ends = [lab.start("h0", argv, f"{tool}-server-of-{client}", shift, STALLS)]
         self.ends[0].await_listening()
-        self.ends.append(lab.start(client, argv + ["127.0.0.1"], f"{tool}-{client}", shift))
+        self.ends.append(lab.start(client, argv + ["127.0.0.1"], f"{tool}-{client}", shift, STALLS))
 
 
 class Gray:
@@ -238,7 +239,7 @@ def paused(lab):
 
 
 def stopped(gray):
-    """Who is not scheduled answers nobody: timeouts, and no gaps, so that no NIC is gray."""
+    """A NIC that stands still answers nobody: timeouts, and no gaps, so that no NIC is gray."""
     gaps = gray.errors(*GAPS)
     for done in range(MORE_STOPS):
         if done >= LOOKS // 2 and gray.errors("local_ack_timeout_err") > 8:

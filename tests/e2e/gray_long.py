@@ -39,7 +39,7 @@ class Job:
         argv = [os.path.join(lab.out, "bin", "rails"), "--port", free_port(), "--nics", "1", "--streams", STREAMS,
                 "--timeout", "14"]
         shift = Shift(log="info", gray="on", **SOON)
-        self.ends = [lab.start(host, argv + [end], end[2:], shift, stdin=True)
+        self.ends = [lab.start(host, argv + [end], end[2:], shift, {"SIMNIC_STOPS": "1"}, stdin=True)
                      for host, end in (("h0", "--server"), ("h1", "--client"))]
         for host in ("h0", "h1"):
             self.await_all(host, "protection", lambda q: q["level"] == "protected")
@@ -143,7 +143,7 @@ def pause(lab, gray, rng):
 
 
 def slow_receiver(_lab, gray, rng):
-    """Programs that are not scheduled now and then."""
+    """NICs that stand still now and then, with their programs."""
     until = time.monotonic() + SPELL_LOOKS * GRAY["gray_look_ms"] / 1000
     while time.monotonic() < until:
         for p in gray.programs[::2]:

@@ -50,6 +50,7 @@ LIVENESS = {
     "hold-down-ignored": "traffic goes back to a path that has not stood still",
     "both-lead": "two leaders make standbys against each other, without end",
     "stay-forever": "a flap is waited out without an end",
+    "leave-unheard": "the connection ends earlier than on stock: its peer was halted, and could not follow",
     "leave-without-go": "the connection ends earlier than on stock: the answer of an atomic is destroyed",
     "other-path": "each end waits on a path that the other does not take",
     "stampede": "all go to one path, whatever their order: slow, and right",

@@ -256,11 +256,14 @@ static uint32_t excuse_of_waiting(struct sim_world *w, uint32_t end)
 		patience = cfg->retry_time_ns;
 	if (w->end[end].was_sick && w->end[end ^ 1].was_sick)
 		return SIM_EXCUSE_BOTH_SICK;
-	if (w->now < patience || sim_path_was_way(w, w->now - patience))
+	if (w->now < patience ||
+	    (w->flap.halted < patience && sim_path_was_way(w, w->now - patience)))
 		return 0;
-	if (!sim_path_stock_over(w) && !(w->excuse[end >> 1] & STOCK_ENDS))
+	/* who is halted in the middle of a move ends it as who is dead does: see sim_stay.h for before */
+	if (!sim_path_stock_over(w) && !(w->excuse[end >> 1] & STOCK_ENDS) &&
+	    w->flap.halted < patience)
 		sim_violation(w, "P9: %s ends where stock would still retry", side(end));
-	return SIM_EXCUSE_NO_WAY;
+	return w->flap.halted < patience ? SIM_EXCUSE_NO_WAY : SIM_EXCUSE_HALTED;
 }
 
 static uint32_t excuse_of(struct sim_world *w, uint32_t end, enum sc_reason reason)

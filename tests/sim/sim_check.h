@@ -20,8 +20,9 @@ enum sim_excuse {
 	SIM_EXCUSE_MISCOUNT = 64,
 	SIM_EXCUSE_NO_WAY = 128,
 	SIM_EXCUSE_BOTH_SICK = 256,
+	SIM_EXCUSE_HALTED = 512,
 };
-enum { SIM_EXCUSES = 9 };
+enum { SIM_EXCUSES = 10 };
 
 void sim_check_write(struct sim_world *w, uint32_t end, uint32_t request);
 void sim_check_receive(struct sim_world *w, uint32_t end, uint32_t receive);

@@ -29,6 +29,7 @@ static const char *const kind_names[SIM_FAULT_KINDS] = {
 	[SIM_FAULT_BLINK] = "heartbeats lost",
 	[SIM_FAULT_ALARM] = "false alarm",
 	[SIM_FAULT_STANDBY] = "standby lost",
+	[SIM_FAULT_HALT] = "process halted",
 	[SIM_FAULT_KILL] = "process killed",
 	[SIM_FAULT_CLOSE] = "application closes",
 	[SIM_FAULT_RESET] = "application sets ERR",
@@ -70,6 +71,8 @@ static enum sim_fault_kind pick_kind(struct sim_world *w)
 /* An early one that starts a move. */
 static enum sim_fault_kind pick_first(struct sim_world *w)
 {
+	if (sim_chance(w, 8))
+		return SIM_FAULT_HALT;
 	return (enum sim_fault_kind)sim_pick(w, SIM_FAULT_DRAIN + 1);
 }
 
@@ -77,6 +80,8 @@ void sim_fault_init(struct sim_world *w)
 {
 	w->n_faults = 2 + sim_pick(w, SIM_FAULTS - 1);
 	w->faults_until = (15 + sim_pick(w, 60)) * SIM_MS;
+	if (sim_chance(w, 10))
+		w->faults_until += 200 * SIM_MS;
 	if (sim_chance(w, 3))
 		w->faults_until += 1500 * SIM_MS;
 	for (uint32_t i = 0; i < w->n_faults; i++) {
@@ -257,6 +262,7 @@ static void strike_path(struct sim_world *w, const struct sim_fault *f, uint32_t
 
 	switch ((enum sim_fault_kind)f->kind) {
 	case SIM_FAULT_RAIL: w->rail_up[path] = false; break;
+	case SIM_FAULT_HALT:
 	case SIM_FAULT_PORT:
 		nic->port_up = false;
 		sim_path_noticed(w, host, path);
@@ -284,6 +290,35 @@ static void strike_path(struct sim_world *w, const struct sim_fault *f, uint32_t
 	case SIM_FAULT_KINDS: break;
 	}
 	sim_path_changed(w, path);
+}
+
+bool sim_fault_halted(const struct sim_world *w, uint32_t host)
+{
+	return w->now < w->host[host].halted_until;
+}
+
+/* From the start, or in the middle of whatever it does; its host's NICs know nothing of it. */
+static void halt(struct sim_world *w, uint32_t host)
+{
+	struct sim_host *h = &w->host[host];
+	uint64_t most = w->faults_until > w->now ? w->faults_until - w->now : 0;
+	uint64_t lasts = sim_chance(w, 30) ? sim_pick(w, 10 * SIM_MS) : most;
+
+	if (sim_fault_halted(w, host) || h->dead)
+		return;
+	w->disturbed = true;
+	h->halted_since = w->now;
+	h->halted_messages = 0;
+	h->halted_until = w->now + (lasts < most ? lasts : most);
+	if (h->halted_until - w->now > w->flap.halted)
+		w->flap.halted = h->halted_until - w->now;
+	for (uint32_t p = 0; p < w->n_paths;
+	     p++) { /* heartbeats have no answer, and then have one */
+		sim_at(w, 2 * SIM_MS, SIM_EV_VIEW, 1 - host, p);
+		sim_at(w, h->halted_until - w->now + 2 * SIM_MS, SIM_EV_VIEW, 1 - host, p);
+	}
+	sim_trace(w, SIM_NOBODY, "host %c stands still until %.3f", 'A' + (int)host,
+		  (double)h->halted_until / 1000);
 }
 
 static void tell_drained(struct sim_world *w, uint32_t host)
@@ -324,7 +359,7 @@ void sim_fault_close(struct sim_world *w, uint32_t end)
 {
 	struct sc_event ev = { .type = SC_EV_APP_CLOSED, .reason = SC_REASON_APPLICATION };
 
-	if (w->host[end & 1].dead || w->end[end].app.closed)
+	if (w->host[end & 1].dead || w->end[end].app.closed || sim_fault_halted(w, end & 1))
 		return;
 	w->disturbed = true;
 	w->excuse[end >> 1] |= SIM_EXCUSE_CLOSED;
@@ -339,7 +374,7 @@ static void reset_app(struct sim_world *w, uint32_t end)
 	struct sim_end *e = &w->end[end];
 	struct sim_qp *qp = &w->qp[e->active];
 
-	if (w->host[end & 1].dead || e->app.closed)
+	if (w->host[end & 1].dead || e->app.closed || sim_fault_halted(w, end & 1))
 		return;
 	w->disturbed = true;
 	w->excuse[end >> 1] |= SIM_EXCUSE_CLOSED;
@@ -381,6 +416,7 @@ void sim_fault_apply(struct sim_world *w, uint32_t index)
 	case SIM_FAULT_KILL: kill_process(w, f->end & 1); return;
 	case SIM_FAULT_CLOSE: sim_fault_close(w, f->end); return;
 	case SIM_FAULT_RESET: reset_app(w, f->end); return;
+	case SIM_FAULT_HALT: halt(w, sim_chance(w, 70) ? 1U - (f->end & 1) : f->end & 1); break;
 	case SIM_FAULT_RAIL:
 	case SIM_FAULT_PORT:
 	case SIM_FAULT_ONE_WAY:

@@ -19,6 +19,7 @@ enum sim_fault_kind {
 	SIM_FAULT_BLINK,   /* heartbeats are lost, nothing else */
 	SIM_FAULT_ALARM,   /* a false one, of the carrier in use */
 	SIM_FAULT_STANDBY, /* the standby is lost */
+	SIM_FAULT_HALT,	   /* a process; and a port for a while */
 	SIM_FAULT_KILL,
 	SIM_FAULT_CLOSE,
 	SIM_FAULT_RESET, /* the application puts its QP to ERR */
@@ -61,5 +62,8 @@ void sim_fault_step(struct sim_world *w, uint32_t end, const struct sc_actions *
 /* The application closes that end. */
 void sim_fault_close(struct sim_world *w, uint32_t end);
 const char *sim_trigger_name(enum sim_trigger trigger);
+
+/* The process of this host is halted at this moment. */
+bool sim_fault_halted(const struct sim_world *w, uint32_t host);
 
 #endif

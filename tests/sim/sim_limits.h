@@ -18,6 +18,7 @@ enum {
 	SIM_PAYLOADS = 2048,
 	SIM_EVENTS = 4096,
 	SIM_QUEUED = 16, /* events in line for one core */
+	SIM_UNREAD = 64, /* messages that find a receive at a process that is halted */
 	SIM_PARKED = 64, /* commands that wait for a NIC that hangs */
 	SIM_POSTED = 8,	 /* writes of a NIC that may not be in memory yet */
 	SIM_FAULTS = 8,

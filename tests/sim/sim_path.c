@@ -7,6 +7,7 @@
 #include "sim_end.h"
 #include "sim_engine.h"
 #include "sim_event.h"
+#include "sim_fault.h"
 #include "sim_limits.h"
 #include "sim_mutants.h"
 #include "sim_nic.h"
@@ -28,7 +29,7 @@ static bool control_path(const struct sim_world *w, uint32_t path)
 
 bool sim_path_truth(const struct sim_world *w, uint32_t host, uint32_t path)
 {
-	return control_path(w, path) && !w->host[1 - host].dead;
+	return control_path(w, path) && !w->host[1 - host].dead && !sim_fault_halted(w, 1 - host);
 }
 
 /* Could a connection live on it? Also where it is drained, if there is nothing else. */
@@ -124,6 +125,7 @@ void sim_path_tell(struct sim_world *w, uint32_t end)
 		e.up |= (uint8_t)(h->view[p].up << p);
 		e.steady |= (uint8_t)(h->view[p].steady << p);
 		e.drained |= (uint8_t)(h->nic[p].drained << p);
+		e.well |= (uint8_t)(h->view[p].well << p);
 	}
 	sim_shell_event(w, end, &e);
 }
@@ -250,9 +252,14 @@ void sim_path_view(struct sim_world *w, uint32_t host, uint32_t path)
 {
 	struct sim_view *v = &w->host[host].view[path];
 	bool up = sim_path_truth(w, host, path) && !v->blind;
+	bool well = usable(&w->host[host].nic[path]);
 
 	if (w->host[host].dead)
 		return;
+	if (well != v->well) {
+		v->well = well;
+		tell_all(w, host, false);
+	}
 	look_for_light(w, host);
 	if (!up && v->up && undecided(w, host, path)) {
 		if (!w->host[1 - host].dead)

@@ -29,6 +29,7 @@ static const char *const excuses[SIM_EXCUSES] = {
 	"acknowledged, completion lost",
 	"no path for longer than the deadline",
 	"NICs of both ends sick",
+	"process halted for longer than the deadline",
 };
 
 void sim_report_add(struct sim_totals *to, const struct sim_totals *from)

@@ -55,6 +55,7 @@ static void init_hosts(struct sim_world *w)
 			w->host[i].answers = true;
 			w->host[i].nic[p].port_up = true;
 			w->host[i].view[p] = (struct sim_view){ .up = true,
+								.well = true,
 								.steady = true,
 								.since = w->now,
 								.holddown = SIM_HOLDDOWN_NS };
@@ -522,6 +523,11 @@ void sim_shell_event(struct sim_world *w, uint32_t end, const struct sc_event *e
 	struct sim_end *e = &w->end[end];
 	struct sc_event next;
 
+	if (sim_fault_halted(w, end & 1)) {
+		sim_at_payload(w, w->host[end & 1].halted_until - w->now, SIM_EV_CORE, end)->core =
+			*event;
+		return;
+	}
 	if (event->type == SC_EV_INTRODUCED && e->control.left_over)
 		e->control.left_over--;
 	if (blames_path(e, event))

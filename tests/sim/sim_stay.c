@@ -4,6 +4,7 @@
 #include "shiftlib/core/internal.h"
 #include "sim_end.h"
 #include "sim_exact.h"
+#include "sim_fault.h"
 #include "sim_limits.h"
 #include "sim_nic.h"
 #include "sim_uid.h"
@@ -50,7 +51,7 @@ static bool answer_may_come(const struct sim_world *w, uint32_t end)
 
 static bool has_waited(const struct sim_world *w, uint32_t end, uint64_t most)
 {
-	return w->stays_since[end] && w->now - w->stays_since[end] >= most;
+	return w->flap.since[end] && w->now - w->flap.since[end] >= most;
 }
 
 /* The end with the atomic as long as its QP may retry, whoever waits for it as long as anybody waits. */
@@ -94,24 +95,73 @@ static void check_leave(struct sim_world *w, uint32_t end, const struct sc_event
 				      end, end ^ i);
 }
 
+/* ---- a peer that cannot follow ---------------------------------------------------------------- */
+
+static void note_wish(struct sim_world *w, uint32_t end, const struct sc_event *event,
+		      const struct sc_conn *before)
+{
+	bool flap = event->type == SC_EV_FAULT && event->epoch == before->epoch &&
+		    (event->reason == SC_REASON_PORT || event->reason == SC_REASON_SILENCE);
+	bool still = sc_staying(before) || before->suspect;
+
+	if (!still)
+		w->flap.asks[end] = 0;
+	if (!w->flap.asks[end] && (flap || still))
+		w->flap.asks[end] = w->now;
+}
+
+/* Whatever it says was on its way before; none of it is an answer. */
+static bool could_answer(const struct sim_world *w, uint32_t host, uint64_t asked)
+{
+	const struct sim_host *h = &w->host[host];
+
+	return !sim_fault_halted(w, host) || h->halted_since + SIM_HELD_NS >= asked;
+}
+
+static void check_heard(struct sim_world *w, uint32_t end, const struct sc_event *event,
+			const struct sc_conn *before)
+{
+	bool both = before->config.stay_ns && w->end[end ^ 1].conn.config.stay_ns;
+	bool flap = w->end[end].conn.reason == SC_REASON_PORT ||
+		    w->end[end].conn.reason == SC_REASON_SILENCE;
+
+	if (!both || !flap || !w->flap.asks[end] || carrier_is_over(w, end, event, before) ||
+	    waited_enough(w, end))
+		return;
+	if (!could_answer(w, 1 - (end & 1), w->flap.asks[end]))
+		sim_violation(w, "P9: end %u leaves a path that is down, and its peer is halted",
+			      end);
+}
+
+/* Whose process is halted has no clock. */
+static uint64_t since_it_ran(const struct sim_world *w, uint32_t end, uint64_t since)
+{
+	uint64_t runs = w->host[end & 1].halted_until;
+
+	runs = runs > since ? runs : since;
+	return w->now > runs ? w->now - runs : 0;
+}
+
 /* ---- each step ------------------------------------------------------------------------------ */
 
 void sim_stay_check(struct sim_world *w, uint32_t end, const struct sc_event *event,
 		    const struct sc_conn *before)
 {
 	const struct sc_conn *c = &w->end[end].conn;
-	uint64_t *since = &w->stays_since[end];
+	uint64_t *since = &w->flap.since[end];
 
+	note_wish(w, end, event, before);
 	if (c->epoch != before->epoch && before->move == SC_MOVE_NONE) {
 		w->totals->stays_left += sc_staying(before);
 		check_leave(w, end, event, before);
+		check_heard(w, end, event, before);
 	}
-	if (!sc_staying(c))
+	if (!sc_stay_withholds(c))
 		*since = 0;
 	else if (!*since)
 		*since = w->now;
-	else if (w->now - c->stay.since > SIM_STAY_NS + SIM_MS ||
-		 w->now - *since > 4 * SIM_STAY_NS) /* one upon another */
+	else if (since_it_ran(w, end, c->stay.since) > SIM_STAY_NS + SIM_MS ||
+		 since_it_ran(w, end, *since) > 4 * SIM_STAY_NS) /* one upon another */
 		sim_violation(w, "W1: end %u still waits out a flap", end);
 	w->totals->stays += sc_staying(c) && !sc_staying(before);
 	w->totals->stays_on += !sc_staying(c) && sc_staying(before) && c->move == SC_MOVE_NONE;

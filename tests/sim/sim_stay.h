@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Waiting out a flap.
+ * Leaving a path that is down, and waiting out a flap.
  *
+ * P9: nobody leaves a path that is down while the peer's process is halted, and could not say that
+ * it follows.
  * P9: nobody leaves a carrier for a path that is down while an atomic, of either end, that ran on it may
  * still get its answer, before its QP would have given up.
  * W1: a wait ends: by the path, GO, an error or its time.

@@ -224,10 +224,55 @@ static bool of_the_dead(const struct sim_world *w, const struct sim_event *e)
 	return false;
 }
 
+static bool of_the_process(enum sim_event_type type)
+{
+	switch (type) {
+	case SIM_EV_PACKET:
+	case SIM_EV_TRANSMIT:
+	case SIM_EV_RETRY:
+	case SIM_EV_FAULT:
+	case SIM_EV_HEAL:
+	case SIM_EV_HEAL_ALL: return false;
+	case SIM_EV_POST:
+	case SIM_EV_POST_RECV:
+	case SIM_EV_POLL:
+	case SIM_EV_MESSAGE:
+	case SIM_EV_CORE:
+	case SIM_EV_TIMER:
+	case SIM_EV_COMMAND:
+	case SIM_EV_FLUSH:
+	case SIM_EV_VIEW:
+	case SIM_EV_STEADY:
+	case SIM_EV_UID:
+	case SIM_EV_THIRD:
+	case SIM_EV_WATCH: return true;
+	}
+	return false;
+}
+
+/* What comes to a process that is halted waits for it, in order; its NICs go on. */
+static bool waits_for_process(struct sim_world *w, const struct sim_event *e)
+{
+	struct sim_host *h = &w->host[e->who & 1];
+	struct sim_event later = *e;
+
+	if (!of_the_process(e->type) || !sim_fault_halted(w, e->who & 1))
+		return false;
+	if (e->type == SIM_EV_MESSAGE && h->halted_messages++ >= SIM_UNREAD) {
+		w->payloads.free[w->payloads.n_free++] = e->payload;
+		return true;
+	}
+	later.at = h->halted_until;
+	push(w, later);
+	return true;
+}
+
 static void run(struct sim_world *w, const struct sim_event *e)
 {
 	union sim_payload p;
 
+	if (waits_for_process(w, e))
+		return;
 	if (has_payload(e->type)) {
 		p = w->payloads.payload[e->payload];
 		w->payloads.free[w->payloads.n_free++] = e->payload;

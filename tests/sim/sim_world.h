@@ -21,8 +21,8 @@
 #include "sim_report.h"
 #include "sim_uid.h"
 
-struct sim_view { /* of a path, by one host */
-	bool up, steady, blind;
+struct sim_view {		      /* of a path, by one host */
+	bool up, steady, blind, well; /* well: its own NIC */
 	uint64_t since, holddown;
 	uint32_t generation;
 };
@@ -31,6 +31,8 @@ struct sim_host {
 	bool dead, answers;	/* answers: the host says that it knows nobody */
 	bool doubts[SIM_PATHS]; /* what the other one's NIC there says of its PSNs */
 	bool dark;		/* it was told that no path to the other one has an answer */
+	uint64_t halted_since, halted_until; /* its process is, not its NICs; 0: it runs */
+	uint32_t halted_messages;	     /* that found room meanwhile */
 	struct sim_nic nic[SIM_PATHS];
 	struct sim_view view[SIM_PATHS];
 };
@@ -94,8 +96,12 @@ struct sim_world {
 	struct sim_weather weather;
 	uint32_t excuse[SIM_CONNS];
 	uint32_t moves[SIM_CONNS];
-	uint64_t stays_since[SIM_ENDS]; /* waits out a flap; 0: it does not */
-	uint32_t peaceful[SIM_CONNS];	/* epoch that a switch went to, with nothing wrong */
+	struct {
+		uint64_t since[SIM_ENDS]; /* it is waited out here; 0: it is not */
+		uint64_t asks[SIM_ENDS]; /* since: it wants to leave, or knows that its peer does */
+		uint64_t halted;	 /* the longest time that a process was */
+	} flap;
+	uint32_t peaceful[SIM_CONNS]; /* epoch that a switch went to, with nothing wrong */
 	struct sim_figures figures;
 	char violation[256];
 	bool out_of_room; /* and violation says of what */

@@ -116,7 +116,7 @@ static struct sc_msg_state random_state(void)
 	state.wants_of = (uint32_t)random_next(&rng);
 	state.exact_of = (uint32_t)random_next(&rng);
 	state.exact_psn = random_below(&rng, 0x1000000);
-	state.stay = (uint8_t)random_below(&rng, SC_STAYS);
+	state.stay = (uint8_t)random_below(&rng, SC_STAYS_TOLD);
 	state.stay_no = 1 + random_below(&rng, 1000);
 	return state;
 }
@@ -446,7 +446,7 @@ static void damaged(void **state)
 		{ BODY + 40, 2, -EBADMSG },
 		{ BODY + 41, SC_EXACTS, -EBADMSG },
 		{ BODY + 42, 2, -EBADMSG },
-		{ BODY + 43, SC_STAYS, -EBADMSG },
+		{ BODY + 43, SC_STAYS_TOLD, -EBADMSG },
 		{ BODY + 55, 1, -EBADMSG },
 	};
 	uint8_t buf[SH_WIRE_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Waiting out a flap: who waits, for what, and how it ends. */
+/* Leaving a path that is down: who is asked first, who waits for what, and how it ends. */
 #include "tests/lib/core_fixture.h"
 
 #include <setjmp.h>
@@ -26,21 +26,36 @@ static const char *peer_says(struct core_fixture *f, enum sc_stay_phase phase, u
 	return fixture_state_msg(f, m);
 }
 
-/* Protected, on a QP that takes atomics, with a peer that waits too. */
-static void protected_with_atomics(struct core_fixture *f)
+/* Protected, with a peer that answers before it is left. */
+static void protected(struct core_fixture *f)
 {
 	fixture_at(f, AT_PROTECTED);
 	f->conn.config.stay_ns = STAY_NS;
-	f->conn.config.atomics = true;
 	f->conn.peer.stays = SC_STAYS_REPEATS;
 }
 
-/* Its port went down. */
+static const char *paths_and_well(struct core_fixture *f, uint8_t up, uint8_t well)
+{
+	struct sc_event e = { .type = SC_EV_PATHS, .up = up, .steady = up, .well = well };
+
+	return fixture_give(f, &e);
+}
+
+/* Its port went down, and it asks. */
+static void asking(struct core_fixture *f)
+{
+	protected(f);
+	paths_and_well(f, 2, 2);
+	assert_string_equal(fixture_fault(f, SC_REASON_PORT, 0), "SEND_STATE");
+	assert_int_equal(f->conn.stay.phase, SC_STAY_ASK);
+	assert_int_equal(fixture_find(f, SC_ACT_SEND_STATE)->state.stay, SC_STAY_WAIT);
+}
+
+/* It asked, and has an answer. */
 static void waiting(struct core_fixture *f, bool atomics)
 {
-	protected_with_atomics(f);
-	fixture_paths(f, 2, 2, 0);
-	assert_string_equal(fixture_fault(f, SC_REASON_PORT, 0), "STAY");
+	asking(f);
+	assert_string_equal(peer_says(f, SC_STAY_WAIT, 1), "STAY");
 	looked(f, atomics);
 	assert_int_equal(f->conn.stay.phase, atomics ? SC_STAY_WAIT : SC_STAY_GO);
 	assert_int_equal(fixture_find(f, SC_ACT_SEND_STATE)->state.stay, f->conn.stay.phase);
@@ -59,28 +74,85 @@ static void only_for_a_path_that_is_down(void **state)
 	struct core_fixture f;
 
 	for (uint32_t i = 0; i < 3; i++) {
-		protected_with_atomics(&f);
+		protected(&f);
 		leaves_at_once(&f, dead[i]);
+		asking(&f);
+		leaves_at_once(&f, dead[i]);
+		assert_int_equal(f.conn.stay.phase, SC_STAY_OVER);
 	}
 	waiting(&f, true);
 	leaves_at_once(&f, SC_REASON_TRANSPORT);
 	assert_int_equal(f.conn.stay.phase, SC_STAY_OVER);
 }
 
-static void only_where_atomics_may_be(void **state)
+static void not_of_a_peer_that_cannot_answer(void **state)
 {
 	struct core_fixture f;
 
-	protected_with_atomics(&f);
-	f.conn.config.atomics = false;
-	leaves_at_once(&f, SC_REASON_PORT);
-	protected_with_atomics(&f);
+	protected(&f);
 	f.conn.peer.stays = SC_STAYS_NOT; /* an earlier version */
 	leaves_at_once(&f, SC_REASON_PORT);
-	protected_with_atomics(&f);
-	f.conn.config.atomics = false;
-	f.conn.peer.stays = SC_STAYS_ATOMICS;
-	assert_string_equal(fixture_fault(&f, SC_REASON_SILENCE, 0), "STAY");
+	protected(&f);
+	f.conn.config.stay_ns = 0;
+	leaves_at_once(&f, SC_REASON_SILENCE);
+}
+
+static void a_peer_that_is_halted_is_asked_for_ever(void **state)
+{
+	struct core_fixture f;
+
+	asking(&f);
+	for (int i = 0; i < 1000; i++) {
+		fixture_timer(&f);
+		assert_null(fixture_find(&f, SC_ACT_STAY));
+		assert_null(fixture_find(&f, SC_ACT_WITHHOLD));
+	}
+	assert_true(f.now > 10 * STAY_NS);
+	assert_int_equal(f.conn.stay.phase, SC_STAY_ASK);
+	peer_says(&f, SC_STAY_GO, 1);
+	looked(&f, false);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
+}
+
+/* It answers no heartbeat either: that its own port is up again has to do. */
+static void who_asks_goes_on_when_its_port_is_up(void **state)
+{
+	struct core_fixture f;
+	const struct sc_action *a;
+
+	asking(&f);
+	paths_and_well(&f, 2, 3);
+	a = fixture_find(&f, SC_ACT_STAY);
+	assert_true(a && !a->on);
+	assert_int_equal(f.conn.stay.phase, SC_STAY_OVER);
+	assert_false(f.conn.suspect);
+	peer_says(&f, SC_STAY_GO, 1); /* late */
+	assert_int_equal(f.conn.move, SC_MOVE_NONE);
+	assert_int_equal(fixture_find(&f, SC_ACT_SEND_STATE)->state.stay, SC_STAY_OVER);
+}
+
+static void go_is_an_answer(void **state)
+{
+	struct core_fixture f;
+
+	asking(&f);
+	peer_says(&f, SC_STAY_GO, 1);
+	assert_int_equal(f.conn.move, SC_MOVE_NONE); /* of its own requests it knows nothing yet */
+	assert_null(fixture_find(&f, SC_ACT_SEND_STATE));
+	looked(&f, false);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
+}
+
+static void both_ask_at_once(void **state)
+{
+	struct core_fixture f;
+
+	asking(&f);
+	peer_says(&f, SC_STAY_WAIT, 1);
+	looked(&f, false);
+	assert_int_equal(fixture_find(&f, SC_ACT_SEND_STATE)->state.stay, SC_STAY_GO);
+	peer_says(&f, SC_STAY_GO, 1);
+	assert_int_equal(f.conn.move, SC_MOVE_QUIESCING);
 }
 
 static void leaves_when_both_say_go(void **state)
@@ -110,9 +182,9 @@ static void a_late_go_means_nothing(void **state)
 	peer_says(&f, SC_STAY_OVER, 1);
 	fixture_paths(&f, 2, 2, 0);
 	fixture_fault(&f, SC_REASON_PORT, 0);
-	looked(&f, false);
 	assert_int_equal(f.conn.stay.no, 2);
 	peer_says(&f, SC_STAY_GO, 1);
+	assert_int_equal(f.conn.stay.phase, SC_STAY_ASK);
 	assert_int_equal(f.conn.move, SC_MOVE_NONE);
 }
 
@@ -140,7 +212,7 @@ static void the_peer_waits_too(void **state)
 {
 	struct core_fixture f;
 
-	protected_with_atomics(&f);
+	protected(&f);
 	peer_says(&f, SC_STAY_GO, 5);
 	assert_true(fixture_find(&f, SC_ACT_STAY)->on);
 	looked(&f, true);
@@ -179,11 +251,10 @@ static void no_ordered_switch_meanwhile(void **state)
 
 	fixture_at(&f, AT_WAIT_DRAINED);
 	f.conn.config.stay_ns = STAY_NS;
-	f.conn.config.atomics = true;
 	f.conn.peer.stays = SC_STAYS_REPEATS;
 	fixture_fault(&f, SC_REASON_PORT, f.conn.epoch);
 	assert_non_null(fixture_find(&f, SC_ACT_UNFENCE));
-	assert_true(fixture_find(&f, SC_ACT_STAY)->on);
+	assert_int_equal(f.conn.stay.phase, SC_STAY_ASK);
 	assert_int_equal(f.conn.sw.phase, SC_SWITCH_CANCEL);
 }
 
@@ -191,7 +262,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_for_a_path_that_is_down),
-		cmocka_unit_test(only_where_atomics_may_be),
+		cmocka_unit_test(not_of_a_peer_that_cannot_answer),
+		cmocka_unit_test(a_peer_that_is_halted_is_asked_for_ever),
+		cmocka_unit_test(who_asks_goes_on_when_its_port_is_up),
+		cmocka_unit_test(go_is_an_answer),
+		cmocka_unit_test(both_ask_at_once),
 		cmocka_unit_test(leaves_when_both_say_go),
 		cmocka_unit_test(a_late_go_means_nothing),
 		cmocka_unit_test(goes_on_when_the_path_is_back),
