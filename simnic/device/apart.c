@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The process in which a device runs: clone() without CLONE_THREAD, so that what stops the program's threads does
- * not stop it, but with the program's memory, descriptors and directory.
+ * The process in which a device runs: clone() without CLONE_THREAD, so that what stops the
+ * program's threads does not stop it, but with the program's memory, descriptors and directory.
  *
- * The thread that makes it lends it its stack and its thread-local storage, and sleeps until it ends: in the C
- * library's eyes both are one thread. The sleeping thread must not touch what is thread-local meanwhile; its
- * one system call is restarted by the kernel, so not even errno is written.
+ * The thread that makes it lends it its stack and its thread-local storage, and sleeps until it
+ * ends: to the C library both are one thread. The sleeping thread must not touch what is
+ * thread-local meanwhile; the kernel restarts its one system call, so not even errno is written.
  *
- * No program sees the process among its children, but by __WALL or __WCLONE: its end sends no signal. A tracer
- * does not get it (CLONE_UNTRACED), nor does a signal to the program's process group. When the program ends,
- * in whichever way, the sleeping thread ends, and the kernel kills the device (PR_SET_PDEATHSIG).
+ * A program sees the process among its children by __WALL or __WCLONE only: its end sends no signal.
+ * A tracer does not get it (CLONE_UNTRACED), nor does a signal to the program's process group. When
+ * the program ends, in whichever way, the sleeping thread ends, and the kernel kills the device
+ * (PR_SET_PDEATHSIG).
  */
 #include <errno.h>
 #include <sched.h>
@@ -27,7 +28,7 @@
 #define STACK_LEFT                                                                                 \
 	(64 << 10) /* to the sleeping thread: a system call, and the C library's own signals */
 #define STACK_ALIGN   64
-#define NOT_A_CHILD   77 /* the device's exit status: it cannot see its program, or that has ended */
+#define NOT_A_CHILD   77 /* exit status of a device that cannot see its program */
 #define KEEPS_SHARING (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED)
 
 struct apart {

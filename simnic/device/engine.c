@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device: one per process that opened a NIC, a process beside that (apart.h), or else a thread. It polls doorbell registers, the inbox and
- * timers in batches under the device lock and naps in between; it never spins. The nap is short
- * after activity, grows when idle, and is unbounded while no QP could be rung.
+ * The device: one per process that opened a NIC. It is a process beside that (apart.h), or else a
+ * thread. It polls doorbell registers, the inbox and timers in batches under the device lock and
+ * naps in between; it never spins. The nap is short after activity, grows when idle, and is
+ * unbounded while no QP could be rung.
  */
 #include <errno.h>
 #include <pthread.h>

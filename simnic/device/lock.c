@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The device's lock. It inherits priority: the device goes before whoever holds the lock. The device may be a
- * process of its own (apart.h), whose number in the C library's eyes is another thread's, so the futex is asked
- * directly, with the number that the kernel knows.
+ * The device's lock. It inherits priority: the device goes before whoever holds the lock. The device
+ * may be a process of its own (apart.h), which the C library takes for another thread, so the futex
+ * is asked directly, with the number that the kernel knows.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A NIC goes on when its program is halted, and ends with it. The peer is stopped by a signal or by a tracer; its
- * memory is written and read, receives that it posted are used, and what it finds afterwards is right.
+ * A NIC goes on when its program is halted, and ends with it. The peer is stopped by a signal or by a
+ * tracer; its memory is written and read, receives that it posted are used, and what it finds
+ * afterwards is right.
  */
 #include <dirent.h>
 #include <errno.h>
