@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include "kvclient/kv.h"
 #include "shiftlib/admin/admin.h"
 #include "shiftlib/base/crash.h"
@@ -31,7 +30,7 @@
 #include "shiftlib/report/metrics.h"
 #include "shiftlib/report/on_event.h"
 
-#define PROCESS_END_WAIT_S 1
+#define PROCESS_END_WAIT_NS SH_NS_PER_S
 
 /* In the order in which they run, and are made anew. */
 static const struct sh_module *const process_modules[] = {
@@ -113,7 +112,7 @@ static void process_after_fork(void)
 	for (size_t i = 0; i < PROCESS_LOCKS; i++)
 		*process_locks[i].lock = anew;
 	process_forking = 0;
-	pthread_cond_init(&sh.idle, NULL);
+	sh_cond_init(&sh.idle);
 	sh_comp_channel_after_fork();
 	sh_on_event_after_fork();
 	sh_crash_after_fork();
@@ -166,15 +165,6 @@ void shift_init(const struct shift_real *real)
 	pthread_atfork(process_before_fork, process_after_fork_parent, NULL);
 }
 
-static struct timespec process_end_until(void)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += PROCESS_END_WAIT_S;
-	return until;
-}
-
 /*
  * The application's threads may run on while the process ends, and use what is left: nothing but the
  * background thread and the KV's worker goes. Somebody may hold the lock for ever at exit: a program
@@ -182,10 +172,9 @@ static struct timespec process_end_until(void)
  */
 void shift_uninit(void)
 {
-	struct timespec until = process_end_until();
 	struct sh_worker *kv_worker;
 
-	if (!sh.enabled || pthread_mutex_timedlock(&sh.lock, &until))
+	if (!sh.enabled || !sh_lock_within(&sh.lock, PROCESS_END_WAIT_NS))
 		return;
 	kv_worker = sh_intros_take_worker();
 	sh.stopping = true; /* nothing is given to the KV's worker any more */
@@ -193,9 +182,8 @@ void shift_uninit(void)
 	sh_stats_write();
 	sh_admin_stop();
 	pthread_mutex_unlock(&sh.lock);
-	sh_on_event_end(PROCESS_END_WAIT_S * SH_NS_PER_S);
-	until = process_end_until();
-	sh_loop_end(&until);
+	sh_on_event_end(PROCESS_END_WAIT_NS);
+	sh_loop_end(PROCESS_END_WAIT_NS);
 	/* Entries that were not withdrawn yet end with their leases if the KV does not answer. */
 	if (kv_worker)
 		sh_worker_stop(kv_worker, 500 * SH_NS_PER_MS);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -88,6 +89,54 @@ int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return ret;
+}
+
+int sh_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+	int ret = pthread_condattr_init(&attr);
+
+	if (ret)
+		return ret;
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	ret = pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return ret;
+}
+
+struct timespec sh_until(uint64_t ns)
+{
+	uint64_t until = sh_now_ns() + ns;
+
+	return (struct timespec){ .tv_sec = (time_t)(until / SH_NS_PER_S),
+				  .tv_nsec = (long)(until % SH_NS_PER_S) };
+}
+
+static void thread_nap(void)
+{
+	const struct timespec nap = { .tv_nsec = (long)SH_NS_PER_MS };
+
+	nanosleep(&nap, NULL);
+}
+
+bool sh_lock_within(pthread_mutex_t *lock, uint64_t ns)
+{
+	uint64_t until = sh_now_ns() + ns;
+	int ret;
+
+	while ((ret = pthread_mutex_trylock(lock)) == EBUSY && sh_now_ns() < until)
+		thread_nap();
+	return !ret;
+}
+
+bool sh_join_within(pthread_t thread, uint64_t ns)
+{
+	uint64_t until = sh_now_ns() + ns;
+	int ret;
+
+	while ((ret = pthread_tryjoin_np(thread, NULL)) == EBUSY && sh_now_ns() < until)
+		thread_nap();
+	return !ret;
 }
 
 static uint64_t thread_used_ns(void)

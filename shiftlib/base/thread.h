@@ -8,10 +8,22 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
 /* One of SHIFT's own, with all signals blocked: the application's handlers must not find themselves on its
  * stack. Returns as pthread_create(). */
 int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+/*
+ * Waits end by the clock of sh_now_ns(): one by the date would last longer if that is set back. A condition for such waits,
+ * and the moment in so many nanoseconds for pthread_cond_timedwait() on it. Returns as pthread_cond_init().
+ */
+int sh_cond_init(pthread_cond_t *cond);
+struct timespec sh_until(uint64_t ns);
+/* A lock, or the end of a thread, within so many nanoseconds. It naps; for rare waits. False: not in time. */
+bool sh_lock_within(pthread_mutex_t *lock, uint64_t ns);
+bool sh_join_within(pthread_t thread, uint64_t ns);
 
 /*
  * The calling thread, one of SHIFT's own. urgent: the best nice value, where that is allowed (root,

@@ -93,20 +93,6 @@ static struct sh_job *worker_take_locked(struct sh_worker *worker)
 	return job ? job : queue_take(&worker->background);
 }
 
-/* Time-outs are measured on the clock that sh_now_ns() reads. */
-static int cond_init_monotonic(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-	int ret = pthread_condattr_init(&attr);
-
-	if (ret)
-		return ret;
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	ret = pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-	return ret;
-}
-
 struct sh_worker *sh_worker_start(const char *name)
 {
 	struct sh_worker *worker = calloc(1, sizeof(*worker));
@@ -115,9 +101,9 @@ struct sh_worker *sh_worker_start(const char *name)
 		return NULL;
 	if (pthread_mutex_init(&worker->lock, NULL))
 		goto free_worker;
-	if (cond_init_monotonic(&worker->changed))
+	if (sh_cond_init(&worker->changed))
 		goto destroy_lock;
-	if (cond_init_monotonic(&worker->ended))
+	if (sh_cond_init(&worker->ended))
 		goto destroy_changed;
 	queue_init(&worker->urgent);
 	queue_init(&worker->background);
@@ -142,18 +128,9 @@ static void worker_free(struct sh_worker *worker)
 	free(worker);
 }
 
-/* A moment of a monotonic clock, as the conditions take it. */
-static struct timespec worker_until(uint64_t timeout_ns)
-{
-	uint64_t until_ns = sh_now_ns() + timeout_ns;
-
-	return (struct timespec){ .tv_sec = (time_t)(until_ns / SH_NS_PER_S),
-				  .tv_nsec = (long)(until_ns % SH_NS_PER_S) };
-}
-
 static void worker_nap_locked(struct sh_worker *worker)
 {
-	struct timespec until = worker_until(SH_WORKER_NAP_NS);
+	struct timespec until = sh_until(SH_WORKER_NAP_NS);
 	int ret = 0;
 
 	worker->napping = true;
@@ -351,7 +328,7 @@ uint64_t sh_worker_returned_ns(const struct sh_worker *worker)
 
 static bool worker_wait_end_locked(struct sh_worker *worker, uint64_t timeout_ns)
 {
-	struct timespec until = worker_until(timeout_ns);
+	struct timespec until = sh_until(timeout_ns);
 	int ret = 0;
 
 	while (worker->has_thread && !ret)

@@ -19,7 +19,6 @@
 
 struct sh_process sh = {
 	.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
-	.idle = PTHREAD_COND_INITIALIZER,
 	.devices_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 };
 
@@ -89,12 +88,8 @@ void sh_wait_idle(struct sh_busy *busy)
 
 void sh_wait_some(uint64_t ns)
 {
-	struct timespec until;
+	struct timespec until = sh_until(ns);
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	ns += (uint64_t)until.tv_nsec;
-	until.tv_sec += (time_t)(ns / SH_NS_PER_S);
-	until.tv_nsec = (long)(ns % SH_NS_PER_S);
 	pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 }
 
@@ -351,6 +346,7 @@ void sh_loop_reset(void)
 	uint32_t i;
 
 	loop_close_fds(); /* in the child of a fork: the parent's */
+	sh_cond_init(&sh.idle);
 	loop.n_workers = 0;
 	loop.started = false;
 	loop.armed_at = loop.slept_at = 0;
@@ -363,10 +359,10 @@ void sh_loop_reset(void)
 			loop.modules[i]->reset();
 }
 
-void sh_loop_end(const struct timespec *until)
+void sh_loop_end(uint64_t timeout_ns)
 {
 	if (!loop.started)
 		return;
 	sh_kick();
-	pthread_timedjoin_np(loop.thread, NULL, until);
+	(void)sh_join_within(loop.thread, timeout_ns);
 }

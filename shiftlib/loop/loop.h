@@ -18,6 +18,7 @@
 #include "shiftlib/base/config.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
+#include "shiftlib/base/thread.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/base/worker.h"
 #include "shiftlib/shift.h"
@@ -70,14 +71,14 @@ extern struct sh_process sh;
 void sh_loop_register(const struct sh_module *const *modules, uint32_t n);
 void sh_loop_reset(void); /* the loop itself, and all modules: see sh_module.reset */
 int sh_start(void);	  /* lock held: starts the background thread at first use */
-/* At exit, with sh.stopping set; lock not held. Waits for the thread until then (CLOCK_REALTIME). */
-void sh_loop_end(const struct timespec *until);
+/* At exit, with sh.stopping set; lock not held. Waits for the thread, so long at most. */
+void sh_loop_end(uint64_t timeout_ns);
 
 void sh_kick(void); /* makes the background thread look at its timers again */
 /* Lock held: it looks at the latest then (0: never). Its alarm is set by the caller: to wake it up only
  * for that costs both of them more. */
 void sh_wake_at(uint64_t at);
-bool sh_awake(void);			 /* lock held: it arms anew before it sleeps */
+bool sh_awake(void); /* lock held: it arms anew before it sleeps */
 /*
  * Any thread, no lock. For how long the background thread has not done what is due: it was kicked, its alarm rang, or
  * it has been in one round since then. And the number of rounds that it has ended.

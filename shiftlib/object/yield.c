@@ -352,8 +352,7 @@ static bool yield_step_late(void)
 
 	if (!sh_late_hurry())
 		return false;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += YIELD_WAIT_S;
+	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
 	while (sh_late_gone() < until_gone && !ret)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 	return true;
@@ -366,8 +365,7 @@ static bool yield_step_far(void)
 	struct timespec until;
 	int ret = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += YIELD_WAIT_S;
+	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
 	while (sh_reach_is_leaving() && !ret)
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 	return any;
@@ -381,8 +379,7 @@ static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 	struct timespec until;
 	uint32_t n = 0, i;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += YIELD_WAIT_S;
+	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
 	for (i = 0; i < sh_nics.n; i++) {
 		if (step < SH_YIELD_ALL && &sh_nics.nic[i] != own)
 			continue;

@@ -347,8 +347,7 @@ void sh_keys_wait(uint32_t rkey)
 	if (!keys_stale(rkey))
 		return;
 	keys_tell();
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += KEYS_WAIT_S;
+	until = sh_until(KEYS_WAIT_S * SH_NS_PER_S);
 	while (!ret && keys_stale(rkey))
 		ret = pthread_cond_timedwait(&sh.idle, &sh.lock, &until);
 	if (ret)

@@ -45,7 +45,7 @@ static struct {
 	struct on_event_pending pending[SH_EVENT_KINDS];
 	bool thread;   /* it runs, or will */
 	bool starting; /* one was taken, and its command is not there yet */
-} on_event = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+} on_event = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- its environment ------------------------------------------------------------------------ */
 
@@ -161,6 +161,7 @@ static uint32_t on_event_kinds(const char *text)
 
 void sh_on_event_setup(const struct sh_on_event_config *config)
 {
+	sh_cond_init(&on_event.changed);
 	on_event.kinds = on_event_kinds(config->kinds);
 	if (!config->command)
 		return;
@@ -472,14 +473,9 @@ void sh_on_event_run(const struct sh_event *event)
 
 void sh_on_event_end(uint64_t timeout_ns)
 {
-	struct timespec until;
-	uint64_t at;
+	struct timespec until = sh_until(timeout_ns);
 	int ret = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	at = (uint64_t)until.tv_nsec + timeout_ns;
-	until.tv_sec += (time_t)(at / SH_NS_PER_S);
-	until.tv_nsec = (long)(at % SH_NS_PER_S);
 	pthread_mutex_lock(&on_event.lock);
 	while (!ret && on_event.thread && (on_event.starting || on_event_next()))
 		ret = pthread_cond_timedwait(&on_event.changed, &on_event.lock, &until);
@@ -490,7 +486,7 @@ void sh_on_event_end(uint64_t timeout_ns)
 void sh_on_event_after_fork(void)
 {
 	pthread_mutex_init(&on_event.lock, NULL);
-	pthread_cond_init(&on_event.changed, NULL);
+	sh_cond_init(&on_event.changed);
 	memset(on_event.pending, 0, sizeof(on_event.pending));
 	on_event.thread = on_event.starting = false;
 }
