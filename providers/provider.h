@@ -34,7 +34,7 @@ struct ib_uverbs_ioctl_hdr;
 #define SP_PD_ANY UINT32_MAX
 
 struct sp_key_command {
-	enum { SP_KEY_NONE, SP_KEY_MADE, SP_KEY_GONE } what;
+	enum { SP_KEY_NONE, SP_KEY_MADE, SP_KEY_GONE, SP_QP_SET } what;
 	uint32_t object; /* its handle, among all of the context */
 	uint32_t pd;	 /* MADE: the number of its PD, or SP_PD_ANY */
 };
@@ -84,7 +84,10 @@ struct shift_provider {
 	 */
 	void (*keys_changed)(void);
 
-	/* What a command of the program to the kernel's driver did to memory keys (DEVX). */
+	/*
+	 * What a command of the program to the kernel's driver did to memory keys (DEVX). SP_QP_SET: it set something
+	 * of a queue pair, and `object` is that one's handle.
+	 */
 	void (*key_command)(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out);
 	/*
 	 * Of a dma-buf that the provider registered by itself: its own flags, out of what it added to the

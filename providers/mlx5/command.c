@@ -14,6 +14,9 @@ enum {
 	MKEY_PD_AT = 28,    /* bytes from the command's start; the lower 24 bits */
 	MKEY_BYTES = 32,
 	OBJECT_BYTES = 16,
+	OP_QP_FIRST = 0x502, /* the transitions of queue pairs, RST2INIT to 2RST */
+	OP_QP_LAST = 0x50a,
+	OP_QP_INIT2INIT = 0x50e,
 };
 
 static const struct ib_uverbs_attr *attr_find(const struct ib_uverbs_ioctl_hdr *command,
@@ -51,6 +54,24 @@ static bool makes_key(const struct ib_uverbs_attr *attr, uint32_t *pd)
 	}
 }
 
+/*
+ * mlx5dv_modify_qp_udp_sport(), _lag_port(), _sched_elem() and mlx5dv_devx_qp_modify(). A handle is that of one object of the
+ * context, whatever its kind.
+ */
+static bool sets_qp(const struct ib_uverbs_ioctl_hdr *command, uint32_t *handle)
+{
+	const struct ib_uverbs_attr *object =
+		attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE);
+	const struct ib_uverbs_attr *attr = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN);
+	uint32_t opcode;
+
+	if (!object || !attr || attr->len < OBJECT_BYTES)
+		return false;
+	opcode = word((const uint8_t *)(uintptr_t)attr->data, 0) >> 16;
+	*handle = (uint32_t)object->data;
+	return (opcode >= OP_QP_FIRST && opcode <= OP_QP_LAST) || opcode == OP_QP_INIT2INIT;
+}
+
 void ring_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_command *out)
 {
 	const struct ib_uverbs_attr *handle, *in;
@@ -58,6 +79,11 @@ void ring_key_command(const struct ib_uverbs_ioctl_hdr *command, struct sp_key_c
 	out->what = SP_KEY_NONE;
 	if (command->object_id != MLX5_IB_OBJECT_DEVX_OBJ)
 		return;
+	if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_MODIFY) {
+		if (sets_qp(command, &out->object))
+			out->what = SP_QP_SET;
+		return;
+	}
 	if (command->method_id == MLX5_IB_METHOD_DEVX_OBJ_DESTROY) {
 		handle = attr_find(command, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
 		out->what = handle ? SP_KEY_GONE : SP_KEY_NONE; /* if it was one */

@@ -25,8 +25,9 @@ bool ring_probe(struct ibv_context *ctx, const char **why_not)
 		*why_not = "not an mlx5 device";
 		return false;
 	}
-	if (getenv("MLX5_QP_SIGNATURE")) {
-		*why_not = "MLX5_QP_SIGNATURE is set: signed WQEs are not supported";
+	if (getenv("MLX5_QP_SIGNATURE") || getenv("MLX5_SRQ_SIGNATURE")) {
+		*why_not = "MLX5_QP_SIGNATURE or MLX5_SRQ_SIGNATURE is set: signed WQEs are not "
+			   "supported";
 		return false;
 	}
 	return true;

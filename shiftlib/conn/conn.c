@@ -53,6 +53,10 @@ static const char *conn_reason(struct sh_qp *qp)
 	bool intruder;
 	const char *why = sp_qp_reason(qp->sp, &intruder);
 
+	if (!why && qp->foreign.set)
+		return "its program has set something of it by a command of the driver "
+		       "(mlx5dv_modify_qp_udp_sport, "
+		       "_lag_port, _sched_elem, DEVX), which another queue pair would lack";
 	if (intruder && qp->why != why)
 		sh_log(SH_LOG_ERROR,
 		       "QP 0x%06x: %s; a program may use ibv_post_* and ibv_poll_cq, or rings that "
@@ -65,13 +69,17 @@ static const char *conn_reason(struct sh_qp *qp)
 bool sh_conn_hands_off(struct sh_qp *qp)
 {
 	const char *why = qp->conn_id ? conn_reason(qp) : NULL;
+	bool said;
 
 	if (!why)
 		return false;
+	said = qp->level == SH_FOREIGN && qp->why == why;
 	/* Both ends go on as they would without SHIFT; one that has moved cannot. */
 	if (qp->core.peer.introduced && qp->core.move == SC_MOVE_NONE)
 		sh_conn_simple(qp, SC_EV_APP_CLOSED, SC_REASON_RESOURCE);
 	sh_level_set(qp, SH_FOREIGN, why);
+	if (!said && qp->core.reason == SC_REASON_APPLICATION) /* the connection ended so, above */
+		sh_log(SH_LOG_INFO, "QP 0x%06x is not protected: %s", qp->qp->qp_num, why);
 	return true;
 }
 

@@ -67,6 +67,7 @@ struct sh_qp {
 		struct ibv_cq *cq[2]; /* private ones of a foreign QP on driven CQs */
 		bool not ;	      /* it was driven, and is being destroyed */
 		bool refused; /* not made through SHIFT, and cannot share its receive queue */
+		bool set;     /* its program set something of it that SHIFT cannot repeat */
 	} foreign;
 	enum sh_level level;
 	const char *why;

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include "providers/engine.h"
 #include "shiftlib/base/log.h"
+#include "shiftlib/conn/conn.h"
+#include "shiftlib/conn/conns.h"
+#include "shiftlib/conn/qp.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/object/object.h"
@@ -122,6 +125,20 @@ static void ctx_key(struct sh_ctx *ctx, const struct sp_key_command *command)
 	}
 }
 
+/* The queue pair that carries the connection elsewhere, or here after a return, would not have it. */
+static void ctx_qp_set(const struct sh_ctx *ctx, uint32_t handle)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (qp->ctx != ctx || !qp->sp || qp->qp->handle != handle)
+			continue;
+		qp->foreign.set = true;
+		(void)sh_conn_hands_off(qp);
+		return;
+	}
+}
+
 void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioctl_hdr *command)
 {
 	struct sp_key_command key = { .what = SP_KEY_NONE };
@@ -137,7 +154,9 @@ void shift_command_done(struct ibv_context *context, const struct ib_uverbs_ioct
 	ctx = sh_ctx_find(context);
 	if (ctx && ctx->dev)
 		sp_key_command(ctx->ctx, command, &key);
-	if (key.what != SP_KEY_NONE)
+	if (key.what == SP_QP_SET)
+		ctx_qp_set(ctx, key.object);
+	else if (key.what != SP_KEY_NONE)
 		ctx_key(ctx, &key);
 	pthread_mutex_unlock(&sh.lock);
 }

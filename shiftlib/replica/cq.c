@@ -18,6 +18,14 @@ static int cq_shadow_size(const struct sh_cq *cq, const struct sh_nic *nic)
 	return cqe;
 }
 
+/* A program spreads its completion queues over the vectors, so that their interrupts come to several cores. */
+static int cq_shadow_vector(const struct sh_cq *cq, const struct ibv_context *ctx)
+{
+	return ctx->num_comp_vectors > 0 && cq->comp_vector > 0
+		       ? cq->comp_vector % ctx->num_comp_vectors
+		       : 0;
+}
+
 /* A plain one always: any device has it, and the engine gives extended readers what they ask for. */
 static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 {
@@ -35,7 +43,7 @@ static struct sh_shadow_cq *cq_shadow_new(struct sh_cq *cq, struct sh_nic *nic)
 	}
 	sh_cq_feed_init(&shadow->feed, &cq->events);
 	shadow->cq = sh.real->create_cq(nic->ctx, cq_shadow_size(cq, nic), &shadow->feed,
-					shadow->channel, 0);
+					shadow->channel, cq_shadow_vector(cq, nic->ctx));
 	if (shadow->cq) {
 		sh_cq_feed_add(&shadow->feed, shadow->cq);
 		return shadow;

@@ -39,6 +39,7 @@ struct sn_cq_attr {
 	int channel_fd;	      /* device end of the completion channel's socket pair, or -1 */
 	int async_fd;	      /* device end of the file of asynchronous events */
 	uint64_t user_handle; /* element of completion and asynchronous events */
+	uint32_t vector;      /* its interrupt; tests ask for it */
 };
 struct sn_cq;
 int sn_cq_create(struct sn_dev *dev, const struct sn_cq_attr *attr, uint32_t *cqn,

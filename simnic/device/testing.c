@@ -74,6 +74,20 @@ EXPORT unsigned int simnic_test_reachable_by(const char *ibdev, const void *addr
 	return n;
 }
 
+EXPORT unsigned int simnic_test_cq_vectors(const char *ibdev)
+{
+	const struct sn_dev *dev;
+	const struct sn_cq *cq;
+	unsigned int vectors = 0;
+
+	sn_lock();
+	for (dev = sn_engine.devs; dev; dev = dev->next)
+		for (cq = strcmp(dev->nic->ibdev, ibdev) ? NULL : dev->cqs; cq; cq = cq->next)
+			vectors |= 1u << cq->attr.vector;
+	sn_unlock();
+	return vectors;
+}
+
 EXPORT unsigned int simnic_test_reachable(const void *addr, uint64_t length)
 {
 	return simnic_test_reachable_by(NULL, addr, length);

@@ -39,6 +39,8 @@ int simnic_test_qp_register(const char *ibdev, uint32_t qpn);
 /* Memory regions of this process, on any of its NICs, by which a byte of this range can be reached. */
 unsigned int simnic_test_reachable(const void *addr, uint64_t length);
 /* Those of one NIC. */
+/* Completion vectors that CQs of this process have on that NIC: a bit for each. */
+unsigned int simnic_test_cq_vectors(const char *ibdev);
 unsigned int simnic_test_reachable_by(const char *ibdev, const void *addr, uint64_t length);
 
 #endif

@@ -58,6 +58,7 @@ static int cq_decode(const struct sn_req *req, struct sn_obj *cq, struct sn_cq_a
 		.channel_fd = cq->comp ? cq->comp->dev_fd : -1,
 		.async_fd = cq->async ? cq->async->dev_fd : -1,
 		.user_handle = cq->user_handle,
+		.vector = vector,
 	};
 	return 0;
 }

@@ -159,6 +159,8 @@ int sn_uverbs_ioctl(struct sn_ctx *ctx, struct ib_uverbs_ioctl_hdr *hdr)
 		  sn_devx_create },
 		{ METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY), SN_GATE_DESTROY,
 		  sn_devx_destroy },
+		{ METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY), SN_GATE_COMMAND,
+		  sn_devx_modify },
 		{ METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY), SN_GATE_FREE, sn_ah_destroy },
 		{ METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE), SN_GATE_COMMAND,
 		  sn_cq_create_cmd },

@@ -59,6 +59,7 @@ int sn_mw_alloc(const struct sn_req *req); /* mw.c */
 int sn_mw_dealloc(const struct sn_req *req);
 int sn_devx_create(const struct sn_req *req); /* devx.c */
 int sn_devx_destroy(const struct sn_req *req);
+int sn_devx_modify(const struct sn_req *req);
 int sn_devx_other(const struct sn_req *req);
 int sn_ah_create(const struct sn_req *req); /* ah.c */
 int sn_ah_destroy(const struct sn_req *req);

@@ -115,7 +115,23 @@ def made(lab):
             print(f"  {kind}, {company}: {program.out().split()[-1]}")
 
 
-CASES = {"stock": stock, "own": own, "intrude": intrude, "made": made}
+def set_by_command(lab):
+    """What no verb sets, and a standby would lack: the connection is protected no more, and goes on."""
+    argv = [os.path.join(lab.out, "bin", "set"), "-p", str(free_port())]
+    ends = [lab.start("h0", argv + ["-s"], "server", Shift(log="info"), stdin=True),
+            lab.start("h1", argv, "client", Shift(log="info"), stdin=True)]
+    said(ends, "TALKED")
+    for p in ends:
+        wait_for(f"protection of {p.name}", lambda p=p: lab.protected(p) or not p.running(), 30)
+    say(ends, "go")
+    said(ends, "AGAIN")
+    if logged(lab, ends[1], "is not protected: its program has set something of it by a command of the driver") != 1:
+        raise Failed("a setting that a standby would lack was not told of once")
+    say(ends, "end")
+    done(lab, ends)
+
+
+CASES = {"stock": stock, "own": own, "intrude": intrude, "made": made, "set": set_by_command}
 
 
 if __name__ == "__main__":
