@@ -284,12 +284,15 @@ static struct sn_line *numbered(struct sn_fabric *fabric, const _Atomic uint32_t
 									  : NULL;
 }
 
+/* A GID that nobody has leads to no NIC: the sender's own cable counts. */
 struct sn_line *sn_line_of(struct sn_fabric *fabric, const struct sn_pkt *pkt)
 {
-	struct sn_nic *src = &fabric->nic[pkt->src_host][pkt->src_nic];
-	struct sn_nic *dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];
+	struct sn_nic *src = &fabric->nic[pkt->src_host][pkt->src_nic], *dst;
 	struct sn_line *line = numbered(fabric, &src->cable.out);
 
+	if (pkt->dst_host >= fabric->n_hosts || pkt->dst_nic >= fabric->n_nics)
+		return line;
+	dst = &fabric->nic[pkt->dst_host][pkt->dst_nic];
 	if (src == dst) /* inside a NIC there is no cable */
 		return NULL;
 	return line ? line : numbered(fabric, &dst->cable.in);

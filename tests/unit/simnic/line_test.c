@@ -420,6 +420,16 @@ static void only_its_own_nic_and_way(void **state)
 	assert_ptr_equal(line_with(*state, (struct sn_line_config){ .delay_ns = MS }), line);
 }
 
+static void nobody_has_the_gid(void **state)
+{
+	struct sn_line *line = line_with(*state, (struct sn_line_config){ .delay_ns = MS });
+	struct sn_pkt out = { .src_host = 0, .dst_host = UINT8_MAX, .dst_nic = UINT8_MAX };
+	struct sn_pkt back = { .src_host = 1, .dst_host = UINT8_MAX, .dst_nic = UINT8_MAX };
+
+	assert_ptr_equal(sn_line_of(*state, &out), line);
+	assert_null(sn_line_of(*state, &back));
+}
+
 int main(void)
 {
 #define WITH(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -442,6 +452,7 @@ int main(void)
 		WITH(lock_of_the_dead_is_taken),
 		WITH(only_its_own_nic_and_way),
 		WITH(one_direction_alone),
+		WITH(nobody_has_the_gid),
 	};
 
 	return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
