@@ -20,7 +20,7 @@ SOURCES      = $(shell git ls-files '*.c' '*.h')
 	valgrind programs \
 	pyverbs bench bench-ab bench-lat bench-fallback bench-resent bench-verbs bench-control bench-begin bench-regions bench-memory bench-kv \
 	bench-detect bench-scale bench-cluster bench-sdr bench-sdr-means \
-	bench-parity bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long sdr-ring install clean
+	bench-parity bench-bystanders bench-status bench-spread bench-txn figures figures-draw figures-publish sdr-figures sdr-long sdr-ring install clean
 
 all: build
 
@@ -57,6 +57,8 @@ help:
 	@echo "make bench-resent    what is sent again after a fault, against a blind resend (10 minutes; ROUNDS=10)"
 	@echo "make bench-verbs     instructions and time of each data verb: stock, SHIFT by each engine"
 	@echo "make bench-parity    SCRIPTS=1000 scripts of faults on stock and SHIFT: who lives? (3 s each; QUICK=1: 40)"
+	@echo "make bench-bystanders SCRIPTS=1000 programs with and without protection on stock and on SHIFT: do the others see the same?"
+	@echo "                     (3 s each; QUICK=1: 40; ONLY=death: episodes of that kind; SEED=n: that script)"
 	@echo "make bench-txn       SmallBank and TPC-C's new-order and payment by one-sided requests through faults, their books"
 	@echo "                     checked; per second over time (QUICK=1, ROUNDS=3, ONLY=tpcc; RANDOM=200: drawn faults)"
 	@echo "make bench-sdr       Writes over a long link that loses packets beside RC, with targets; by scheme, beside the model"
@@ -220,6 +222,10 @@ bench-verbs: build
 
 bench-parity: build
 	@python3 bench/parity.py --build $(B) --out $(OUT) --scripts $(or $(SCRIPTS),$(if $(QUICK),40,1000))
+
+bench-bystanders: build
+	@python3 bench/bystanders.py --build $(B) --out $(OUT) $(if $(ONLY),--only $(ONLY)) \
+		$(if $(SEED),--seed $(SEED),--scripts $(if $(QUICK),40,$(SCRIPTS)))
 
 bench-sdr: build
 	@python3 bench/sdr/against.py --build $(B) --out $(OUT) $(if $(SEED),--seed $(SEED))
