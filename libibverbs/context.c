@@ -80,7 +80,7 @@ static struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context,
 {
 	const struct saved *saved = saved_find(context);
 
-	return HOOK_CALL(shift_create_cq_ex(context, attr, saved->create_cq_ex),
+	return HOOK_MAKE(context, shift_create_cq_ex(context, attr, saved->create_cq_ex),
 			 saved->create_cq_ex(context, attr));
 }
 
@@ -89,7 +89,7 @@ static struct ibv_qp *hook_create_qp_ex(struct ibv_context *context,
 {
 	const struct saved *saved = saved_find(context);
 
-	return HOOK_CALL(shift_create_qp_ex(context, attr, saved->create_qp_ex),
+	return HOOK_MAKE(context, shift_create_qp_ex(context, attr, saved->create_qp_ex),
 			 saved->create_qp_ex(context, attr));
 }
 
@@ -98,7 +98,7 @@ static struct ibv_srq *hook_create_srq_ex(struct ibv_context *context,
 {
 	const struct saved *saved = saved_find(context);
 
-	return HOOK_CALL(shift_create_srq_ex(context, attr, saved->create_srq_ex),
+	return HOOK_MAKE(context, shift_create_srq_ex(context, attr, saved->create_srq_ex),
 			 saved->create_srq_ex(context, attr));
 }
 
@@ -106,7 +106,7 @@ static struct ibv_wq *hook_create_wq(struct ibv_context *context, struct ibv_wq_
 {
 	const struct saved *saved = saved_find(context);
 
-	return HOOK_CALL(shift_create_wq(context, attr, saved->create_wq),
+	return HOOK_MAKE(context, shift_create_wq(context, attr, saved->create_wq),
 			 saved->create_wq(context, attr));
 }
 

@@ -9,6 +9,7 @@
 #ifndef LIBIBVERBS_HOOK_H
 #define LIBIBVERBS_HOOK_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,5 +65,14 @@ static inline void hook_leave(void)
 		}                                                                                  \
 		hook_result_;                                                                      \
 	})
+
+/* The same for one that makes an object. */
+#define HOOK_MAKE(context, shift_call, real_call)                                                  \
+	HOOK_CALL(({                                                                               \
+			  __typeof__(real_call) hook_made_ = (shift_call);                         \
+			  shift_made(context, hook_made_ ? 0 : errno);                             \
+			  hook_made_;                                                              \
+		  }),                                                                              \
+		  real_call)
 
 #endif

@@ -9,7 +9,7 @@
 
 HOOK_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	return HOOK_CALL(shift_alloc_pd(context), real_verbs()->alloc_pd(context));
+	return HOOK_MAKE(context, shift_alloc_pd(context), real_verbs()->alloc_pd(context));
 }
 
 HOOK_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
@@ -19,7 +19,8 @@ HOOK_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 
 HOOK_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return HOOK_CALL(
+	return HOOK_MAKE(
+		pd->context,
 		shift_reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access, false),
 		real_verbs()->reg_mr(pd, addr, length, access));
 }
@@ -28,14 +29,15 @@ HOOK_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t leng
 HOOK_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
 					   uint64_t iova, int access)
 {
-	return HOOK_CALL(shift_reg_mr(pd, addr, length, iova, (unsigned int)access, true),
+	return HOOK_MAKE(pd->context,
+			 shift_reg_mr(pd, addr, length, iova, (unsigned int)access, true),
 			 real_verbs()->reg_mr_iova2(pd, addr, length, iova, (unsigned int)access));
 }
 
 HOOK_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 					    uint64_t iova, unsigned int access)
 {
-	return HOOK_CALL(shift_reg_mr(pd, addr, length, iova, access, true),
+	return HOOK_MAKE(pd->context, shift_reg_mr(pd, addr, length, iova, access, true),
 			 real_verbs()->reg_mr_iova2(pd, addr, length, iova, access));
 }
 
@@ -48,7 +50,7 @@ HOOK_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	return HOOK_CALL(shift_reg_dmabuf_mr(pd, offset, length, iova, fd, access),
+	return HOOK_MAKE(pd->context, shift_reg_dmabuf_mr(pd, offset, length, iova, fd, access),
 			 real_verbs()->reg_dmabuf_mr(pd, offset, length, iova, fd, access));
 }
 
@@ -66,7 +68,7 @@ HOOK_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 HOOK_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	return HOOK_CALL(shift_create_comp_channel(context),
+	return HOOK_MAKE(context, shift_create_comp_channel(context),
 			 real_verbs()->create_comp_channel(context));
 }
 
@@ -108,7 +110,7 @@ HOOK_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 HOOK_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 					 struct ibv_comp_channel *channel, int comp_vector)
 {
-	return HOOK_CALL(shift_create_cq(context, cqe, cq_context, channel, comp_vector),
+	return HOOK_MAKE(context, shift_create_cq(context, cqe, cq_context, channel, comp_vector),
 			 real_verbs()->create_cq(context, cqe, cq_context, channel, comp_vector));
 }
 
@@ -124,7 +126,8 @@ HOOK_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
 HOOK_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	return HOOK_CALL(shift_create_srq(pd, attr), real_verbs()->create_srq(pd, attr));
+	return HOOK_MAKE(pd->context, shift_create_srq(pd, attr),
+			 real_verbs()->create_srq(pd, attr));
 }
 
 HOOK_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
@@ -145,7 +148,7 @@ HOOK_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 
 HOOK_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return HOOK_CALL(shift_create_qp(pd, attr), real_verbs()->create_qp(pd, attr));
+	return HOOK_MAKE(pd->context, shift_create_qp(pd, attr), real_verbs()->create_qp(pd, attr));
 }
 
 HOOK_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -169,7 +172,8 @@ HOOK_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
  * may call other verbs for them. */
 HOOK_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	return HOOK_CALL(real_verbs()->create_ah(pd, attr), real_verbs()->create_ah(pd, attr));
+	return HOOK_MAKE(pd->context, real_verbs()->create_ah(pd, attr),
+			 real_verbs()->create_ah(pd, attr));
 }
 
 HOOK_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)

@@ -22,6 +22,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/nic/nic.h"
+#include "shiftlib/object/object.h"
 #include "shiftlib/peer/peer.h"
 #include "shiftlib/replica/late.h"
 #include "shiftlib/replica/reach.h"
@@ -51,6 +52,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_homes_module, /* behind the steps of connections */
 	&sh_intros_module,
 	&sh_peers_module,
+	&sh_ctx_events_module, /* whom an event concerns, when all that was has run */
 	&sh_stats_module,
 	&sh_incidents_module,
 	&sh_degraded_module,

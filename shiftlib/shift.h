@@ -100,6 +100,9 @@ int shift_query_port_cached(struct ibv_context *context, uint8_t port, void *att
 void shift_query_port_note(struct ibv_context *context, uint8_t port, const void *attr,
 			   size_t length);
 
+/* The program has made an object there, or (err: errno) could not. errno stays. */
+void shift_made(struct ibv_context *context, int err);
+
 struct ibv_pd *shift_alloc_pd(struct ibv_context *context);
 int shift_dealloc_pd(struct ibv_pd *pd);
 struct ibv_pd *shift_alloc_parent_domain(

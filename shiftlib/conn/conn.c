@@ -30,6 +30,7 @@
 #include "shiftlib/conn/stay.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/conn/unknown.h"
+#include "shiftlib/conn/users.h"
 #include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/loop/loop.h"
@@ -296,14 +297,17 @@ static void conn_step_all(struct sh_qp *qp, const struct sc_event *event)
 /* Actions that answer at once put their answer in line: the core is never entered twice. */
 void sh_conn_event(struct sh_qp *qp, const struct sc_event *event)
 {
-	if (!qp->conn_id)
+	if (!qp->conn_id) {
+		sh_users_count(qp); /* it may be in ERR now */
 		return;
+	}
 	sh_clock_touch(qp);
 	if (qp->line.events) {
 		conn_queue(qp, qp->line.events, event);
 		return;
 	}
 	conn_step_all(qp, event);
+	sh_users_count(qp);
 	sh_clock_wake_for(qp);
 }
 
@@ -432,4 +436,5 @@ void sh_conn_leave(struct sh_qp *qp)
 	sh_loopback_forget(qp);
 	sh_unknown_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
+	sh_users_count(qp);
 }

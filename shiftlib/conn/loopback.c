@@ -174,7 +174,7 @@ static void loopback_job_submit(struct sh_qp *qp, uint8_t path, bool make)
 				       .path = path,
 				       .address = nic->address,
 				       .gone = *reader };
-	if (!path && !ctx->death_masked)
+	if (!path && !ctx->dead)
 		task->own_pd = qp->pd->pd;
 	if (make)
 		task->reader.state = SH_READER_MAKING;
@@ -216,7 +216,7 @@ static struct sh_loopback_reader *reader_get(struct sh_qp *qp, uint8_t path)
 {
 	struct sh_loopback_reader *reader = &qp->loopback.readers[path];
 	struct sh_nic *nic = qp->ctx->path[path];
-	bool stale = reader->own ? qp->ctx->death_masked : reader->incarnation != nic->incarnation;
+	bool stale = reader->own ? qp->ctx->dead : reader->incarnation != nic->incarnation;
 
 	if (reader->state == SH_READER_READY && !reader->failed && !stale)
 		return reader_has_read(reader) ? reader : NULL; /* for an earlier question */

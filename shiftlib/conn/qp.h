@@ -19,6 +19,7 @@
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/core/core.h"
+#include "shiftlib/facade/held.h"
 #include "shiftlib/loop/loop.h"
 
 struct sh_cq;
@@ -77,10 +78,12 @@ struct sh_qp {
 	uint32_t conn_id, nonce;
 	bool closed;
 	struct {
-		bool guarded; /* core.guarded, as it was counted */
-		bool moving;  /* its move has begun and not ended, as it was counted */
-		bool leaving; /* or a switch that leads to one, as its context counted it */
-		bool waiting; /* it repeats STATE, as it was counted */
+		bool guarded;	   /* core.guarded, as it was counted */
+		bool moving;	   /* its move has begun and not ended, as it was counted */
+		bool leaving;	   /* or a switch that leads to one, as its context counted it */
+		bool waiting;	   /* it repeats STATE, as it was counted */
+		enum sh_user user; /* and what a fault of its NIC would be to it */
+		uint8_t port;	   /* ... on that port */
 	} counted;
 	struct sc_conn core;
 	struct sh_intro intro;

@@ -86,7 +86,7 @@ static bool srq_set_up_for(const struct sh_srq *srq)
 {
 	struct sh_qp *qp;
 
-	if (srq->ctx->death_masked)
+	if (srq->ctx->dead)
 		return false;
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
 		if (qp->srq == srq && !qp->own.srq &&

@@ -10,6 +10,7 @@
 
 struct sh_cq;
 struct sh_ctx;
+struct sh_module;
 struct sh_mr;
 struct sh_pd;
 struct sh_qp;
@@ -21,6 +22,12 @@ bool sh_ctx_masked(const struct sh_ctx *ctx);
 bool sh_ctx_death_masked(const struct sh_ctx *ctx, bool gone);
 /* What a destroy on this context answers: a NIC whose death is masked has nothing left to destroy. */
 int sh_ctx_destroy_result(struct ibv_context *context, int ret);
+
+/* ctx_events.c; lock held. Events that were held back, and are due, are told. ctx may be NULL. */
+void sh_ctx_tell_owed(struct sh_ctx *ctx);
+/* The program's last command for something new has failed as on a dead device, or it has not. */
+void sh_ctx_met(struct sh_ctx *ctx, bool dead);
+void sh_ctx_async_readable(void *ctx); /* the handler of its real descriptor */
 
 /* On a context of the application, for it; lock not held. */
 struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
@@ -50,5 +57,7 @@ void sh_qp_forget(struct sh_qp *qp);
 void sh_cq_forget(struct sh_cq *cq);
 void sh_srq_forget(struct sh_srq *srq);
 void sh_pd_forget(struct sh_pd *pd);
+
+extern const struct sh_module sh_ctx_events_module;
 
 #endif

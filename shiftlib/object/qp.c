@@ -14,6 +14,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
 #include "shiftlib/conn/stats.h"
+#include "shiftlib/conn/users.h"
 #include "shiftlib/conn/words.h"
 #include "shiftlib/conn/wqe_log.h"
 #include "shiftlib/core/state.h"
@@ -125,6 +126,8 @@ static void qp_release(struct sh_qp *qp, bool later)
 			qp->srq->qps--;
 	}
 	sh_clock_untouch(qp);
+	sh_users_forget(qp);
+	sh_ctx_tell_owed(qp->ctx);
 	list_del(&qp->link);
 	sh_table_remove(&sh_objects.by_qp, qp->qp);
 	sh_news_qp_gone(qp->qp);

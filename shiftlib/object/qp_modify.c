@@ -13,6 +13,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/rights.h"
 #include "shiftlib/conn/srq.h"
+#include "shiftlib/conn/users.h"
 #include "shiftlib/control/address.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
@@ -20,6 +21,7 @@
 #include "shiftlib/loop/setup.h"
 #include "shiftlib/nic/command.h"
 #include "shiftlib/object/debt.h"
+#include "shiftlib/object/object.h"
 #include "shiftlib/object/qp.h"
 #include "shiftlib/object/qp_legal.h"
 #include "shiftlib/replica/context.h"
@@ -310,7 +312,7 @@ static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return qp_modify_driven(qp, attr, mask);
 }
 
-/* All that SHIFT knows of it is whether its peer's atomics may come. Lock held, given up meanwhile. */
+/* All that SHIFT knows of it is its state, its port, and whether its peer's atomics may come. Lock held, given up meanwhile. */
 static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr set = *attr;
@@ -324,6 +326,8 @@ static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, i
 	sh_job_end(&qp->busy);
 	if (!ret && (mask & IBV_QP_STATE))
 		qp->app.state = attr->qp_state;
+	if (!ret && (mask & IBV_QP_PORT))
+		qp->app.attr.port_num = attr->port_num;
 	if (!ret && (mask & IBV_QP_ACCESS_FLAGS))
 		qp->app.attr.qp_access_flags = attr->qp_access_flags;
 	sh_home_modified(qp);
@@ -343,6 +347,15 @@ static int qp_modify_unknown(struct ibv_qp *real, const struct ibv_qp_attr *attr
 	return ret;
 }
 
+/* It may be a bystander now, or not masked any more; or the program has met a dead device. */
+static void qp_modify_seen(struct sh_qp *qp, int ret)
+{
+	sh_users_count(qp);
+	if (sh_dead_device_error(ret) && qp->counted.user != SH_USER_MASKED)
+		sh_ctx_met(qp->ctx, true);
+	sh_ctx_tell_owed(qp->ctx);
+}
+
 int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 {
 	struct sh_qp *qp;
@@ -358,6 +371,8 @@ int shift_modify_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask)
 		ret = qp_modify(qp, attr, mask);
 	else
 		ret = qp->foreign.refused ? EOPNOTSUPP : qp_modify_foreign(qp, attr, mask);
+	if (qp)
+		qp_modify_seen(qp, ret);
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
 }

@@ -6,6 +6,7 @@
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/core/state.h"
+#include "shiftlib/facade/held.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 
@@ -28,10 +29,13 @@ struct sh_ctx {
 	struct sh_async *async;
 	const char *why; /* foreign, or without a backup: the reason */
 	struct sh_handler async_handler;
-	bool death_masked;    /* of its NIC: the application was never told */
-	bool port_err_masked; /* PORT_ERR was kept back: keep its PORT_ACTIVE back too */
-	bool prepared;	      /* NICs opening: some RC QP was made */
-	uint32_t n_self;      /* QPs that are connected to themselves */
+	struct sh_held held; /* events that the application has not heard yet */
+	bool dead;	     /* its device has reported its end */
+	bool death_masked;   /* and some connection has outlived that */
+	bool prepared;	     /* NICs opening: some RC QP was made */
+	uint32_t n_self;     /* QPs that are connected to themselves */
+	/* QPs by port (0: not known) and by what a fault of the NIC is to them: conn/users.h */
+	uint32_t users[SH_HELD_PORTS + 1][SH_USERS];
 	struct sh_keymap lkeys[SC_MAX_PATHS]; /* own lkey -> the replica's; lock-free readers */
 	uint32_t debts;	 /* object/debt.c: what is being destroyed there, or waits for it */
 	bool debts_left; /* the first of them takes longer than a command may */

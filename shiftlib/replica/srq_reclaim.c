@@ -247,7 +247,7 @@ void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
 	if (!most)
 		return;
 	if (most == own.ring) {
-		if (!srq->ctx->death_masked) /* its context stays dead when the NIC is back */
+		if (!srq->ctx->dead) /* its context stays dead when the NIC is back */
 			reclaim_ask(srq, srq->ctx->nic, &own, n, now);
 		return;
 	}

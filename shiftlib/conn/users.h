@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What each queue pair has to do with a fault of its context's NIC, counted by context and port. Lock held. */
+#ifndef SHIFTLIB_CONN_USERS_H
+#define SHIFTLIB_CONN_USERS_H
+
+#include "shiftlib/facade/held.h"
+
+struct sh_qp;
+
+/* Its connection, its state or its port may have changed. */
+void sh_users_count(struct sh_qp *qp);
+void sh_users_forget(struct sh_qp *qp); /* it is destroyed */
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Asynchronous events of a context, of its ports and of its tables that the program does not hear yet: the rule that
+ * decides, and the ledger of what the program is owed. Pure.
+ *
+ * An event is held back while it belongs to a fault that is under way, that some connection of the context outlives, and
+ * that concerns nobody else. It is told when that ends: a queue pair that is not protected needs it, the last
+ * masked connection has gone, or the program meets the fault. Events of a single queue pair or completion queue are not
+ * judged here.
+ */
+#ifndef SHIFTLIB_FACADE_HELD_H
+#define SHIFTLIB_FACADE_HELD_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SH_HELD_PORTS 2 /* events of a port beyond these are told at once */
+
+/* What a queue pair has to do with a fault of its context's NIC. */
+enum sh_user {
+	SH_USER_NONE,	   /* it is not connected, or has left that NIC, or its errors are told */
+	SH_USER_MASKED,	   /* it outlives the fault */
+	SH_USER_BYSTANDER, /* the fault hits it as without SHIFT */
+	SH_USERS,
+};
+
+/* Whom an event would concern, of the whole device or of one port. */
+struct sh_held_who {
+	bool masked, bystander; /* some queue pair is of that kind */
+	bool fault;		/* SHIFT knows of a fault that is under way there */
+};
+
+struct sh_held_view {
+	struct sh_held_who device, port[SH_HELD_PORTS];
+};
+
+/* The ledger of one context. */
+struct sh_held {
+	uint8_t deaths;	 /* number of DEVICE_FATALs that are owed */
+	bool death_told; /* one was told */
+	bool met;	 /* the last object that the program made failed as on a dead device */
+	struct {
+		bool err;	/* PORT_ERR is owed, and PORT_ACTIVE has not come */
+		bool told;	/* PORT_ERR was told, and PORT_ACTIVE was not */
+		uint8_t tables; /* bits of the changes of tables that are owed */
+	} port[SH_HELD_PORTS];
+};
+
+/* Is the event held back? The ledger has it then, unless it takes back what was owed. */
+bool sh_held_keep(struct sh_held *held, const struct ibv_async_event *event,
+		  const struct sh_held_view *view);
+/* The next event that is owed and due, which leaves the ledger. Returns why it is due; NULL: nothing is due. */
+const char *sh_held_release(struct sh_held *held, const struct sh_held_view *view,
+			    struct ibv_async_event *event);
+bool sh_held_owes(const struct sh_held *held);
+/* Is the true state of that port part of what is held back? Ports count from 1. */
+bool sh_held_hides(const struct sh_held *held, const struct sh_held_view *view, uint8_t port);
+
+#endif
