@@ -55,6 +55,12 @@ static bool name_of(const char *tid, char *name, size_t size)
 	return ok;
 }
 
+/* The software NIC's thread has that name, or the program's own where the NIC is a process of its own. */
+static bool is_the_nic(const char *name)
+{
+	return !strncmp(name, "simnic", 6) || !strncmp(name, "starved", 7);
+}
+
 /* Calls act(tid) for each thread of the process but the caller and the NIC. */
 static int for_each_thread(void (*act)(pid_t tid))
 {
@@ -68,7 +74,7 @@ static int for_each_thread(void (*act)(pid_t tid))
 		pid_t tid = (pid_t)atoi(entry->d_name);
 
 		if (!tid || tid == gettid() || !name_of(entry->d_name, name, sizeof(name)) ||
-		    !strncmp(name, "simnic", 6))
+		    is_the_nic(name))
 			continue;
 		act(tid);
 		n++;
