@@ -26,14 +26,14 @@ PROCESS = "shiftlib/process.c"
 LOCKS = {
     "shiftlib/loop/loop.h": {
         "lock": (HELD, PROCESS, ".lock = &sh.lock"),
-        "idle": (ANEW, PROCESS, "pthread_cond_init(&sh.idle"),
+        "idle": (ANEW, PROCESS, "sh_cond_init(&sh.idle"),
         "devices_lock": (HELD, PROCESS, ".lock = &sh.devices_lock")},
     "shiftlib/cm/events.c": {
         "lock": (ANEW, "shiftlib/cm/events.c", "pthread_mutex_init(&cm.lock"),
         "poked": (ANEW, "shiftlib/cm/events.c", "pthread_cond_init(&cm.poked")},
     "shiftlib/report/on_event.c": {
         "lock": (ANEW, "shiftlib/report/on_event.c", "pthread_mutex_init(&on_event.lock"),
-        "changed": (ANEW, "shiftlib/report/on_event.c", "pthread_cond_init(&on_event.changed")},
+        "changed": (ANEW, "shiftlib/report/on_event.c", "sh_cond_init(&on_event.changed")},
     "shiftlib/facade/cq_events.c": {
         "settle_lock": (ANEW, "shiftlib/facade/cq_events.c", "pthread_mutex_init(&settle_lock"),
         "settled": (ANEW, "shiftlib/facade/cq_events.c", "pthread_cond_init(&settled")},
