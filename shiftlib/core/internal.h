@@ -140,10 +140,7 @@ uint8_t sc_stay_told(const struct sc_conn *c);
 uint64_t sc_stay_until(const struct sc_conn *c); /* 0: it does not stay */
 enum sc_stay_phase sc_stay_phase_told(const struct sc_conn *c);
 bool sc_stay_withholds(const struct sc_conn *c);
-static inline bool sc_staying(const struct sc_conn *c)
-{
-	return c->stay.phase == SC_STAY_ASK || sc_stay_withholds(c);
-}
+bool sc_staying(const struct sc_conn *c); /* it asks, or withholds */
 
 /* exact.c: expected PSNs, asked for and told */
 void sc_exact_forget(struct sc_conn *c); /* another move begins */

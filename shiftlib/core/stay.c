@@ -77,6 +77,11 @@ bool sc_stay_withholds(const struct sc_conn *c)
 	       c->stay.phase == SC_STAY_BACK;
 }
 
+bool sc_staying(const struct sc_conn *c)
+{
+	return c->stay.phase == SC_STAY_ASK || sc_stay_withholds(c);
+}
+
 /* ---- begin ---------------------------------------------------------------------------------- */
 
 uint8_t sc_stay_told(const struct sc_conn *c)

@@ -312,8 +312,9 @@ static void halt(struct sim_world *w, uint32_t host)
 	h->halted_until = w->now + (lasts < most ? lasts : most);
 	if (h->halted_until - w->now > w->flap.halted)
 		w->flap.halted = h->halted_until - w->now;
-	for (uint32_t p = 0; p < w->n_paths;
-	     p++) { /* heartbeats have no answer, and then have one */
+	sim_at(w, h->halted_until - w->now, SIM_EV_VIEW, host, 0);
+	/* heartbeats have no answer, and then have one */
+	for (uint32_t p = 0; p < w->n_paths; p++) {
 		sim_at(w, 2 * SIM_MS, SIM_EV_VIEW, 1 - host, p);
 		sim_at(w, h->halted_until - w->now + 2 * SIM_MS, SIM_EV_VIEW, 1 - host, p);
 	}

@@ -118,6 +118,10 @@ void sim_path_tell(struct sim_world *w, uint32_t end)
 	struct sc_event e = { .type = SC_EV_PATHS };
 	struct sim_host *h = &w->host[end & 1];
 
+	if (sim_fault_halted(w, end & 1)) {
+		h->halted_untold = true;
+		return;
+	}
 	w->end[end].suspicious ^= sim_chance(w, 5);
 	e.suspicious = w->end[end].suspicious;
 	e.default_dead = h->nic[0].health != SIM_WELL;
@@ -256,8 +260,9 @@ void sim_path_view(struct sim_world *w, uint32_t host, uint32_t path)
 
 	if (w->host[host].dead)
 		return;
-	if (well != v->well) {
+	if (well != v->well || w->host[host].halted_untold) {
 		v->well = well;
+		w->host[host].halted_untold = false;
 		tell_all(w, host, false);
 	}
 	look_for_light(w, host);

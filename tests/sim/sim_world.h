@@ -32,6 +32,7 @@ struct sim_host {
 	bool doubts[SIM_PATHS]; /* what the other one's NIC there says of its PSNs */
 	bool dark;		/* it was told that no path to the other one has an answer */
 	uint64_t halted_since, halted_until; /* its process is, not its NICs; 0: it runs */
+	bool halted_untold;		     /* something came up that it is told when it goes on */
 	uint32_t halted_messages;	     /* that found room meanwhile */
 	struct sim_nic nic[SIM_PATHS];
 	struct sim_view view[SIM_PATHS];
