@@ -37,6 +37,7 @@ static const char help[] =
 	"time\n"
 	"  posted-writes TARGET USEC         payload is visible so long after its completion\n"
 	"  posted-writes TARGET USEC lost    acknowledged so long before it is in memory\n"
+	"  clock NIC SECONDS [PPB]           its clock, at boot; how much too fast it is\n"
 	"  atomic-scope NIC hca|glob         atomic to its own atomics only, or to all\n"
 	"  link NIC [out|in] [--rate 1G] [--delay 12.5ms] [--loss 1e-3] [--burst N] [--reorder "
 	"P:T]\n"
@@ -195,7 +196,7 @@ int main(int argc, char **argv)
 		{ "vlan", ctl_vlan },	      { "pkeys", ctl_pkeys },
 		{ "real", ctl_real },	      { "atomic-scope", ctl_atomic_scope },
 		{ "link", ctl_link },	      { "speed", ctl_speed },
-		{ "retry", ctl_retry },
+		{ "retry", ctl_retry },	      { "clock", ctl_clock },
 	};
 
 	if (argc < 2)

@@ -84,8 +84,8 @@ int ctl_posted_writes(int argc, char **argv)
 		return ctl_usage("posted-writes wants TARGET USEC [lost]");
 	if (!ctl_nic(argv[1], &nic) || !ctl_number("posted-writes", argv[2], 0, 1e8, &usec))
 		return CTL_FAILED;
-	atomic_store(&nic.nic->posted_lost, lost);
-	atomic_store(&nic.nic->posted_ns, usec * 1e3);
+	atomic_store(&nic.nic->posted.lost, lost);
+	atomic_store(&nic.nic->posted.ns, usec * 1e3);
 	return CTL_OK;
 }
 
@@ -184,6 +184,23 @@ int ctl_limit(int argc, char **argv)
 		return CTL_OK;
 	}
 	return ctl_usage("limit wants TARGET pds|mrs|cqs|qps|srqs|qp-wr|sge|reads|cqe N");
+}
+
+int ctl_clock(int argc, char **argv)
+{
+	struct ctl_nic nic;
+	double seconds, ppb = 0;
+
+	if (argc != 3 && argc != 4)
+		return ctl_usage("clock wants NIC SECONDS [PPB]");
+	if (!ctl_nic(argv[1], &nic) || !ctl_number("clock", argv[2], 0, 1e8, &seconds))
+		return CTL_FAILED;
+	if (argc == 4 && !ctl_number("clock", argv[3], -SN_CLOCK_MAX_PPB, SN_CLOCK_MAX_PPB, &ppb))
+		return CTL_FAILED;
+	atomic_store(&nic.nic->clock.offset, (uint64_t)(seconds * SN_CLOCK_KHZ * 1e3));
+	if (argc == 4)
+		atomic_store(&nic.nic->clock.ppb, (int32_t)ppb);
+	return CTL_OK;
 }
 
 int ctl_mtu(int argc, char **argv)

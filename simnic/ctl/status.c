@@ -88,11 +88,12 @@ static void nic_json(const struct sn_nic *nic)
 {
 	printf("{\"name\":\"%s\",\"state\":\"%s\",\"port_up\":%s,\"incarnation\":%u,"
 	       "\"cmd_cost_us\":%.3f,\"posted_writes_us\":%.3f,\"mr_limit\":%u,\"netdev\":\"%s\","
-	       "\"gid_index\":%d,\"atomic_scope\":\"%s\"",
+	       "\"gid_index\":%d,\"atomic_scope\":\"%s\",\"clock\":{\"offset\":%" PRIu64
+	       ",\"ppb\":%d}",
 	       nic->ibdev, sn_nic_state_name(nic->state), json_bool(nic->port_up), nic->incarnation,
-	       nic->cmd_cost_ns / 1e3, nic->posted_ns / 1e3, nic->limit[SN_LIMIT_MR], nic->netdev,
+	       nic->cmd_cost_ns / 1e3, nic->posted.ns / 1e3, nic->limit[SN_LIMIT_MR], nic->netdev,
 	       sn_nic_gid_index(nic, nic->link_layer == SN_LINK_ETH ? SN_GID_ROCE_V2 : SN_GID_IB),
-	       nic->atomic.glob ? "glob" : "hca");
+	       nic->atomic.glob ? "glob" : "hca", nic->clock.offset, nic->clock.ppb);
 	for (size_t i = 0; i < N_CONDITIONS; i++)
 		printf(",\"%s\":%s", conditions[i].name,
 		       json_bool(condition_read(nic, &conditions[i])));

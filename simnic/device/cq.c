@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "simnic/device/clock.h"
 #include "simnic/device/cq.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/device.h"
@@ -138,6 +139,8 @@ void sn_cq_push(struct sn_cq *cq, struct mlx5_cqe64 *cqe, const void *data, uint
 	if (cq->overrun)
 		return;
 	sn_posted_push_completion(cq->dev);
+	if (!cqe->timestamp)
+		cqe->timestamp = htobe64(sn_dev_clock_tick(cq->dev));
 	format = cq_put_data(cq, entry, cqe, data, data_len);
 	if (sn_nic_quirk(cq->dev->nic, SN_QUIRK_SCATTER_SILENT))
 		format = 0;

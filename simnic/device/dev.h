@@ -28,6 +28,10 @@ struct sn_dev {
 	uint32_t scans;			  /* of the registers, so far */
 	struct sn_uar *uars, **uar_at;	  /* as a list, and by index */
 	uint32_t n_uar_at, n_reg_unknown; /* QPs of any register */
+	struct {
+		void *reg, *info; /* pages of the program; NULL: it has none */
+		uint64_t info_due_ns;
+	} clock;
 	struct sn_cq *cqs;
 	struct sn_srq *srqs;
 	struct sn_mr *mr[SN_MR_BUCKETS];

@@ -114,6 +114,8 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp);
 int sn_qp_destroy(struct sn_qp *qp, uint32_t *async_events);
 
 /* Where a context's asynchronous events go: 16 bytes each {u64 element; u32 type; u32 0}. */
+/* Pages that tell the time from now on; NULL: no other one than before. */
+void sn_dev_clock_show(struct sn_dev *dev, void *reg, void *info);
 int sn_dev_set_async_fd(struct sn_dev *dev, int async_fd);
 
 #endif

@@ -23,6 +23,7 @@
 #include "simnic/device/count.h"
 #include "simnic/device/dev.h"
 #include "simnic/device/device.h"
+#include "simnic/device/clock.h"
 #include "simnic/device/engine.h"
 #include "simnic/device/posted.h"
 #include "simnic/device/qp.h"
@@ -298,8 +299,11 @@ bool sn_engine_batch(void)
 	sn_engine.now_ns = sn_clock_ns();
 	if (atomic_load_explicit(&sn_engine.fabric->faults_armed, memory_order_relaxed))
 		sn_fault_poll(sn_engine.fabric, sn_engine.now_ns);
-	for (dev = sn_engine.devs; dev; dev = dev->next)
+	for (dev = sn_engine.devs; dev; dev = dev->next) {
+		if (dev->clock.reg || dev->clock.info)
+			sn_dev_clock_tick(dev);
 		sn_dev_raise_events(dev);
+	}
 	if (sn_engine.frozen)
 		return false;
 	worked |= engine_inbox();

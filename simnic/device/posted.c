@@ -54,7 +54,7 @@ static bool died_with_it(const struct sn_nic *nic)
 	uint32_t pci = atomic_load(&nic->pci);
 
 	/* who is taken away in order loses its bus behind its queue pairs */
-	return atomic_load(&nic->posted_lost) &&
+	return atomic_load(&nic->posted.lost) &&
 	       (pci == SN_PCI_ALL_ONES ||
 		(pci == SN_PCI_NO_MASTER && atomic_load(&nic->state) != SN_NIC_DISASSOCIATED));
 }
@@ -124,7 +124,7 @@ static void posted_queue(const struct sn_qp *qp, struct sn_posted *posted, uint6
 static uint64_t lag_of(const struct sn_qp *qp, const struct sn_pkt *pkt)
 {
 	const struct sn_nic *nic = qp->dev->nic;
-	uint64_t lag_ns = atomic_load_explicit(&nic->posted_ns, memory_order_relaxed);
+	uint64_t lag_ns = atomic_load_explicit(&nic->posted.ns, memory_order_relaxed);
 
 	if (pkt->op == SN_PKT_WRITE && pkt->length > SMALL_WRITE && lag_ns < BEHIND_LOG_NS &&
 	    sn_nic_quirk(nic, SN_QUIRK_DATA_BEHIND_LOG))
@@ -161,7 +161,7 @@ int sn_posted_land(const struct sn_qp *qp, const struct sn_pkt *pkt, const struc
 
 void sn_posted_push_completion(const struct sn_dev *dev)
 {
-	if (sn_engine.n_posted && (atomic_load(&dev->nic->posted_lost) ||
+	if (sn_engine.n_posted && (atomic_load(&dev->nic->posted.lost) ||
 				   sn_nic_quirk(dev->nic, SN_QUIRK_DATA_BEHIND_LOG)))
 		sn_posted_push(dev);
 }

@@ -82,6 +82,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 	atomic_init(&nic->mtu, SN_MTU_4096);
 	sn_speed_begin(&nic->cable.speed);
 	atomic_init(&nic->tenant.pkey[0], SN_PKEY_DEFAULT);
+	sn_clock_begin(&nic->clock, host, index);
 	sn_nic_begin(nic);
 }
 

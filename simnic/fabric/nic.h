@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "simnic/fabric/clock.h"
 #include "simnic/fabric/counters.h"
 #include "simnic/fabric/limits.h"
 #include "simnic/fabric/quirk.h"
@@ -136,15 +137,17 @@ struct sn_nic {
 		_Atomic uint32_t retry_percent; /* of its nominal time that a retry timer takes */
 		_Atomic uint64_t route_ns; /* what the host takes to find the way to an address */
 	} slow;
-	_Atomic uint64_t
-		posted_ns; /* payload is in memory so long after its completion; 0: before */
-	_Atomic uint32_t posted_lost; /* completions wait behind it instead; it dies with the NIC */
+	struct {
+		_Atomic uint64_t ns;   /* payload is in memory so long after its completion */
+		_Atomic uint32_t lost; /* completions wait behind it; it dies with the NIC */
+	} posted;
 	struct {
 		_Atomic uint32_t glob;	/* atomic to all; 0: to those of this NIC */
 		_Atomic uint32_t owner; /* who has one under way: process slot + 1; 0: nobody */
 	} atomic;
 
 	struct sn_cable cable;
+	struct sn_clock clock;
 
 	struct sn_counters count;
 	_Atomic uint32_t next_qpn;

@@ -136,7 +136,8 @@ static struct sn_ctx *ctx_make(unsigned int minor)
 
 static int uar_file(void)
 {
-	const off_t pages = SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + SN_DM_PAGES;
+	const off_t pages =
+		SN_MAX_BFREGS / SN_BFREGS_PER_UAR + SN_MAX_DYN_UARS + SN_DM_PAGES + SN_CLOCK_PAGES;
 	int fd = memfd_create("simnic-uverbs", MFD_CLOEXEC);
 
 	if (fd >= 0 && ftruncate(fd, pages * SN_PAGE)) {
@@ -233,6 +234,7 @@ static void ctx_free(struct sn_ctx *ctx)
 	for (uint32_t i = 0; i < SN_MAX_DYN_UARS; i++)
 		if (ctx->dyn_uars[i])
 			munmap(ctx->dyn_uars[i], SN_PAGE);
+	sn_clock_unmap(ctx);
 	for (uint32_t i = 0; i < ctx->n_objs; i++)
 		obj_free(ctx->objs[i]);
 	free(ctx->objs);

@@ -30,7 +30,10 @@ static void ucontext_fill(const struct sn_ctx *ctx, struct mlx5_ib_alloc_ucontex
 		.max_recv_wr = atomic_load(&ctx->nic->max.qp_wr),
 		.max_srq_recv_wr = SN_MAX_QP_WR - 1,
 		.num_ports = 1,
-		.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY,
+		.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY |
+			     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
+		.hca_core_clock_offset = 0,
+		.clock_info_versions = 1 << MLX5_IB_CLOCK_INFO_V1,
 		.response_length = sizeof(*resp),
 		.cqe_version = 1,
 		/* RoCE address handles learn the destination's MAC from us, not from ARP. */
@@ -193,6 +196,8 @@ int sn_query_device(const struct sn_req *req)
 int sn_query_device_ex(const struct sn_req *req)
 {
 	struct ib_uverbs_ex_query_device_resp resp = { .response_length = sizeof(resp),
+						       .timestamp_mask = INT64_MAX,
+						       .hca_core_clock = SN_CLOCK_KHZ,
 						       .max_dm_size = SN_DM_BYTES };
 	struct mlx5_ib_query_device_resp uhw = { .response_length = sizeof(uhw) };
 

@@ -40,9 +40,21 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return result(err);
 }
 
+/* To be read only, as a kernel has it. */
+static void *clock_mmap(struct sn_ctx *ctx, void *addr, int flags, enum sn_clock_page page)
+{
+	int err = sn_clock_map(ctx, page);
+
+	if (!err)
+		return sn_ctx_mmap(ctx, addr, SN_PAGE, PROT_READ, flags, sn_clock_offset(page));
+	errno = -err;
+	return MAP_FAILED;
+}
+
 /*
- * mlx5's mapping offset, in pages: command << 8 | index; the number of a dynamic page goes on behind
- * the command's byte. Doorbell pages and device memory are all that exists.
+ * mlx5's mapping offset, in pages: command << 8 | index; the number of a dynamic page goes on
+ * behind the command's byte. Doorbell pages, device memory and the clock's pages are all that
+ * exists.
  */
 static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, int flags,
 		      off_t offset)
@@ -61,6 +73,12 @@ static void *nic_mmap(struct sn_ctx *ctx, void *addr, size_t length, int prot, i
 	if (command == MLX5_IB_MMAP_DEVICE_MEM && length <= SN_DM_BYTES)
 		return sn_ctx_mmap(ctx, addr, length, prot, flags,
 				   sn_dm_offset((uint32_t)(index | (page >> 16 & 0xff) << 8)));
+	if (!(prot & PROT_WRITE) && length == SN_PAGE && !(page >> 16) && !index) {
+		if (command == MLX5_IB_MMAP_CORE_CLOCK)
+			return clock_mmap(ctx, addr, flags, SN_CLOCK_REGISTER);
+		if (command == MLX5_IB_MMAP_CLOCK_INFO)
+			return clock_mmap(ctx, addr, flags, SN_CLOCK_INFO);
+	}
 	if (page >> 16 ||
 	    (command != MLX5_IB_MMAP_REGULAR_PAGE && command != MLX5_IB_MMAP_WC_PAGE &&
 	     command != MLX5_IB_MMAP_NC_PAGE) ||
