@@ -154,8 +154,8 @@ static void conn_act(struct sh_qp *qp, const struct sc_action *action)
 }
 
 /*
- * One of thousands that move at once gets its answer later than one that moves alone: who did not wait
- * for it would repeat itself, and be answered again, before anybody was done.
+ * One of thousands that move at once gets its answer later than one that moves alone: who did not
+ * wait for it would repeat itself, and be answered again, before anybody was done.
  */
 static uint64_t conn_busy_ns(uint64_t now)
 {
@@ -370,6 +370,18 @@ static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
 	return (4096ull << attr->timeout) * (attr->retry_cnt + 1u);
 }
 
+/*
+ * A program takes the times of two completions as times of one clock, the one that it can ask for
+ * by its context. A completion on another NIC would have a time of that NIC's, which cannot be told
+ * in the other clock when the default NIC is dead.
+ */
+static bool conn_is_stamped(const struct sh_qp *qp)
+{
+	return (qp->scq->wc_flags | qp->rcq->wc_flags) &
+	       (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
+}
+
 /* At RTR and again at RTS: only then the last attributes are known. */
 int sh_conn_new(struct sh_qp *qp)
 {
@@ -378,6 +390,10 @@ int sh_conn_new(struct sh_qp *qp)
 	if (qp->ctx->n_paths < 2) {
 		sh_level_set(qp, SH_DRIVEN, qp->ctx->why);
 		return -ENODEV;
+	}
+	if (conn_is_stamped(qp)) {
+		sh_level_set(qp, SH_DRIVEN, sh_level_stamped);
+		return -EOPNOTSUPP;
 	}
 	if (!qp->conn_id) {
 		if (sh_conns_add(qp))

@@ -13,6 +13,8 @@
 #include "shiftlib/replica/memory.h"
 
 const char sh_level_looking[] = "looking for its peer";
+const char sh_level_stamped[] =
+	"its completions have timestamps, and each NIC has a clock of its own";
 
 const char *sh_level_name(enum sh_level level)
 {

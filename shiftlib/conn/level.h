@@ -17,5 +17,10 @@ const char *sh_level_why(const struct sh_qp *qp);
 void sh_level_report(struct sh_qp *qp, const struct sc_action *action);
 /* Said of each before it is anything else: no news, and not worth a line in the caller's thread. */
 extern const char sh_level_looking[];
+/*
+ * Of a queue pair that must not move: the clock of its default NIC alone is the one that the
+ * program knows.
+ */
+extern const char sh_level_stamped[];
 
 #endif

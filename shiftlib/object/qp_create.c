@@ -129,10 +129,18 @@ static void qp_set_cqs(const struct qp_create *how, struct ibv_cq *scq, struct i
 	}
 }
 
+static const char *qp_undriven_cq(int ret)
+{
+	if (ret == -EOPNOTSUPP)
+		return "its completion queue gives what SHIFT's engine cannot, such as timestamps";
+	return "its completion queue is shared with a queue pair that SHIFT cannot drive";
+}
+
 /* Why this QP cannot be driven; NULL: it can, as far as its attributes tell. */
 static const char *qp_foreign_reason(const struct qp_create *how, const struct sh_qp *qp)
 {
 	const struct ibv_qp_init_attr_ex *attr = how->attr;
+	int ret;
 
 	if (!qp->ctx || !qp->ctx->dev)
 		return "its device cannot be driven";
@@ -149,9 +157,10 @@ static const char *qp_foreign_reason(const struct qp_create *how, const struct s
 		if (why)
 			return why;
 	}
-	if (sh_cq_drive(qp->scq) || sh_cq_drive(qp->rcq))
-		return "its completion queue is shared with a queue pair that SHIFT cannot drive";
-	return NULL;
+	ret = sh_cq_drive(qp->scq);
+	if (!ret)
+		ret = sh_cq_drive(qp->rcq);
+	return ret ? qp_undriven_cq(ret) : NULL;
 }
 
 static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_qp *qp,
