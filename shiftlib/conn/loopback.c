@@ -466,10 +466,10 @@ static bool loopback_old_enough(const struct sh_qp *qp, uint64_t now)
  * does, when all receives have come that the QP's own requests consume, and no request that could
  * consume one or change memory at the far end is outstanding.
  *
- * READs may be outstanding: they can run again, as nobody counts them. But the NIC may go on one day,
- * before it obeys the command that stops the QP, and write once more what they bring. By a READ of a few
- * bytes (NCCL: one) a program orders what the NIC wrote, and has no use for the bytes. A longer one
- * waits until the NIC obeys or is cut off from memory.
+ * READs may be outstanding: they can run again, as nobody counts them. But the NIC may go on one
+ * day, before it obeys the command that stops the QP, and write once more what they bring. By a READ
+ * of a few bytes (NCCL: one) a program orders what the NIC wrote, and has no use for the bytes. A
+ * longer one waits until the NIC obeys or is cut off from memory.
  */
 bool sh_loopback_is_over(struct sh_qp *qp, uint32_t recv_count, uint64_t now)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The events of an object in which libibverbs' count of acknowledged ones differs from the application's. The
- * count is a public field of the object (events_completed, of a CQ async_events_completed). While the
- * application has the object, the field is the application's count, as on stock. Libibverbs waits for its own
- * when the object is destroyed, so the field gets that before. Guarded by the lock of the context's events.
+ * The events of an object in which libibverbs' count of acknowledged ones differs from the
+ * application's. The count is a public field of the object (events_completed, of a CQ
+ * async_events_completed). While the application has the object, the field is the application's
+ * count, as on stock. Libibverbs waits for its own when the object is destroyed, so the field gets
+ * that before. Guarded by the lock of the context's events.
  */
 #ifndef SHIFTLIB_FACADE_ASYNC_HIDDEN_H
 #define SHIFTLIB_FACADE_ASYNC_HIDDEN_H
@@ -19,7 +20,10 @@ struct sh_async_hidden {
 	uint32_t n, room;
 };
 
-/* An event from the kernel that the application does not see. False: libibverbs has to be told at once. */
+/*
+ * An event from the kernel that the application does not see. False: libibverbs has to be told at
+ * once.
+ */
 bool sh_hidden_drop(struct sh_async_hidden *hidden, const struct ibv_async_event *event);
 /* The application has acknowledged an event that SHIFT made. */
 void sh_hidden_acked(struct sh_async_hidden *hidden, const struct ibv_async_event *event);

@@ -6,11 +6,11 @@
  * sources (the real channel; one channel for all shadow CQs on each other NIC) and over an eventfd
  * that counts software events, so poll, epoll and O_NONBLOCK on it work as on a stock channel.
  *
- * What the application has acknowledged is counted in comp_events_completed, a public field of the CQ, as on
- * stock, but with an atomic operation for libibverbs' lock. sh_cq_events_quiesce() waits for what the
- * application owes, as ibv_destroy_cq does. Before libibverbs destroys the CQ, the field gets the count
- * of the CQ's real events alone, which libibverbs waits for, whatever mixture of real, shadow and software
- * events was handed out. Events of CQs that the
+ * What the application has acknowledged is counted in comp_events_completed, a public field of the
+ * CQ, as on stock, but by an atomic operation in place of libibverbs' lock. sh_cq_events_quiesce()
+ * waits for what the application owes, as ibv_destroy_cq does. Before libibverbs destroys the CQ, the
+ * field gets the count of the CQ's real events alone, which libibverbs waits for, whatever mixture
+ * of real, shadow and software events was handed out. Events of CQs that the
  * engine drives are read here, of others through libibverbs, which tells the provider. CQs that
  * SHIFT never saw made (by direct verbs) work too: unknown, so their events are handed out and
  * acknowledged as on stock.

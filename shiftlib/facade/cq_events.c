@@ -227,8 +227,8 @@ void sh_cq_events_shut(struct sh_cq_events *events)
 }
 
 /*
- * Nobody acknowledges meanwhile, as nothing is owed. The real events that were handed out since the last time are
- * libibverbs' from now on.
+ * Nobody acknowledges meanwhile, as nothing is owed. The real events that were handed out since the
+ * last time are libibverbs' from now on.
  */
 static void events_show(struct sh_comp_channel *ch, struct sh_cq_events *events, bool shown)
 {

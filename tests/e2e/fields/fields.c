@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * fields: one process with an object of each kind that verbs make, and two queue pairs that are connected to
- * each other. After each verb the program prints all public fields of all its objects (walk.c). Its runner
- * makes a fault, and compares what is printed on stock and under SHIFT.
+ * fields: one process with an object of each kind that verbs make, and two queue pairs that are
+ * connected to each other. After each verb the program prints all public fields of all its objects
+ * (walk.c). Its runner makes a fault, and compares what is printed on stock and under SHIFT.
  */
 #include "tests/lib/pair.h"
 
@@ -239,7 +239,10 @@ static void ack_both(void)
 	}
 }
 
-/* An event that concerns an object, where the program awaits one; others are acknowledged on the way. */
+/*
+ * An event that concerns an object, where the program awaits one; others are acknowledged on the
+ * way.
+ */
 static void take_async(enum ibv_event_type type, const void *object)
 {
 	struct ibv_async_event event;

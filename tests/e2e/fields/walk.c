@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Every field of every public structure, by the table that generate.py makes of the installed header.
- * Values that a run alone decides (addresses) are printed as what they mean: which object a pointer
- * leads to; events that were acknowledged as how many more the field has than the program acknowledged.
+ * Every field of every public structure, by the table that generate.py makes of the installed
+ * header. Values that a run alone decides (addresses) are printed as what they mean: which object a
+ * pointer leads to; events that were acknowledged as how many more the field has than the program
+ * acknowledged.
  */
 #include "tests/e2e/fields/fields.h"
 

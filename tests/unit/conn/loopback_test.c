@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* When may a loopback QP leave a NIC that does not obey? When nothing that the QP has sent can count any more. */
+/*
+ * When may a loopback QP leave a NIC that does not obey? When nothing that the QP has sent can
+ * count any more.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
