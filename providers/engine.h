@@ -181,6 +181,11 @@ static inline int sp_srq_hand_back(struct sp_srq *srq)
 	return sp_engine(srq)->srq.hand_back(srq);
 }
 
+static inline void sp_srq_rest(struct sp_srq_ring *ring, bool rests)
+{
+	sp_engine(ring)->srq.rest(ring, rests);
+}
+
 static inline void sp_srq_limit(struct sp_srq *srq, uint32_t limit)
 {
 	sp_engine(srq)->srq.limit(srq, limit);

@@ -25,8 +25,9 @@ struct sp_srq_ops {
 	 * carriers; -EINVAL: it is smaller. sp_srq_own: the application's.
 	 * A receive is in one ring at a time. Carriers join a ring with sp_qp_lay_receives (the
 	 * application's own QP in RTR), and leave it when they are left for another one, destroyed,
-	 * or have taken their last. sp_srq_recover [shell]: a ring without users, whose QPs are all in
-	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later.
+	 * or have taken their last. sp_srq_recover [shell]: a ring whose QPs are all in
+	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later. It has no
+	 * users but dead ones that nobody moves, whose completions were collected.
 	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone.
 	 * sp_srq_feed [shell]: after srq_stuck; -ENOENT: a key is still missing. One that is missing for
 	 * as long as patience, seen from the first feed that missed it, names no memory: the receive
@@ -42,6 +43,8 @@ struct sp_srq_ops {
 	void (*look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*recover)(struct sp_srq_ring *ring);
 	int (*feed)(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
+	/* [shell] Nothing comes through the ring's NIC for now: it gets no receives while another ring has users, and no share. */
+	void (*rest)(struct sp_srq_ring *ring, bool rests);
 	/* Before a QP that the engine does not drive comes on it: the provider posts from now on,
 	 * and has what was posted. -EBUSY: receives were taken already, or driven QPs are on it. */
 	int (*hand_back)(struct sp_srq *srq);

@@ -102,6 +102,7 @@ const struct shift_provider shift_provider_ledger = {
 	.srq.own = led_srq_own,
 	.srq.look = led_srq_look,
 	.srq.recover = led_srq_recover,
+	.srq.rest = led_srq_rest,
 	.srq.feed = led_srq_feed,
 	.srq.hand_back = led_srq_hand_back,
 	.srq.limit = led_srq_limit,

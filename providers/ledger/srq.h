@@ -31,6 +31,7 @@ struct sp_srq_ring {
 	uint32_t users;	      /* carriers that take receives here */
 	uint8_t path;
 	bool spoiled, xlat;
+	bool rests; /* its NIC brings nothing for now */
 	struct sp_srq_ring *next;
 };
 
@@ -74,6 +75,7 @@ void led_srq_ring_del(struct sp_srq_ring *ring);
 struct sp_srq_ring *led_srq_own(struct sp_srq *srq);
 void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t led_srq_recover(struct sp_srq_ring *ring);
+void led_srq_rest(struct sp_srq_ring *ring, bool rests);
 int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int led_srq_hand_back(struct sp_srq *srq);
 void led_srq_limit(struct sp_srq *srq, uint32_t limit);

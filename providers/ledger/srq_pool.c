@@ -49,18 +49,35 @@ static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
 	return ring->dev->saved.post_srq_recv(ring->real, &wr, &bad);
 }
 
-static bool takes_more(const struct sp_srq_ring *ring)
+/* Can what lies there be taken? If nothing comes through any NIC, each waits for its own. */
+static bool serves(const struct sp_srq_ring *ring, bool resting)
 {
-	return ring->users && !ring->spoiled && ring->list.n < ring->srq->max_wr;
+	return ring->users && !ring->spoiled && (resting || !ring->rests);
+}
+
+static bool all_rest(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (serves(ring, false))
+			return false;
+	return true;
+}
+
+static bool takes_more(const struct sp_srq_ring *ring, bool resting)
+{
+	return serves(ring, resting) && ring->list.n < ring->srq->max_wr;
 }
 
 /* The one with the fewest receives for each of its carriers. */
 static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 {
 	struct sp_srq_ring *best = NULL, *ring;
+	bool resting = all_rest(srq);
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring) &&
+		if (takes_more(ring, resting) &&
 		    (!best || sp_share_fewer(ring->list.n, ring->users, best->list.n, best->users)))
 			best = ring;
 	return best;
@@ -129,6 +146,17 @@ int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 	return err;
 }
 
+void led_srq_rest(struct sp_srq_ring *ring, bool rests)
+{
+	struct sp_srq *srq = ring->srq;
+
+	sp_lock(&srq->lock);
+	ring->rests = rests;
+	if (srq->split)
+		led_pool_feed_or_tell(srq);
+	sp_unlock(&srq->lock);
+}
+
 /* -- shares ------------------------------------------------------------------------------------ */
 
 static uint32_t all_users(const struct sp_srq *srq)
@@ -137,7 +165,7 @@ static uint32_t all_users(const struct sp_srq *srq)
 	uint32_t n = 0;
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		n += ring->users;
+		n += serves(ring, false) ? ring->users : 0;
 	return n;
 }
 
@@ -148,7 +176,7 @@ static uint32_t part_of(const struct sp_srq_ring *ring)
 
 static bool in_want(const struct sp_srq_ring *ring)
 {
-	return !ring->spoiled && sp_share_in_want(ring->list.n, part_of(ring));
+	return serves(ring, false) && sp_share_in_want(ring->list.n, part_of(ring));
 }
 
 static bool any_in_want(const struct sp_srq *srq)
@@ -178,7 +206,7 @@ static uint32_t surplus(const struct sp_srq_ring *ring)
 {
 	uint32_t part = part_of(ring);
 
-	if (ring->spoiled || !ring->users || ring->list.n <= part)
+	if (!serves(ring, false) || ring->list.n <= part)
 		return 0;
 	return ring->list.n - part;
 }

@@ -26,6 +26,7 @@ struct sp_srq_ring {
 	uint32_t users; /* carriers that take receives here */
 	uint8_t path;
 	bool spoiled, fed;
+	bool rests;	  /* its NIC brings nothing for now */
 	uint64_t *wrid;	  /* these by slot */
 	uint32_t *number; /* of the request in it */
 	bool *busy;	  /* posted, not completed */
@@ -89,6 +90,7 @@ void ring_srq_ring_del(struct sp_srq_ring *ring);
 struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
+void ring_srq_rest(struct sp_srq_ring *ring, bool rests);
 int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);
 void ring_srq_limit(struct sp_srq *srq, uint32_t limit);

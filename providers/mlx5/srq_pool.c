@@ -113,19 +113,37 @@ static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bo
 
 /* -- which ring gets the next receive ---------------------------------------------------------- */
 
-static bool takes_more(const struct sp_srq_ring *ring)
+/* Can what lies there be taken? If nothing comes through any NIC, each waits for its own. */
+static bool serves(const struct sp_srq_ring *ring, bool resting)
 {
-	return ring->users && !ring->spoiled && !ring_srq_full(ring);
+	return ring->users && !ring->spoiled && (resting || !ring->rests);
+}
+
+static bool all_rest(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+
+	for (ring = &srq->own; ring; ring = ring->next)
+		if (serves(ring, false))
+			return false;
+	return true;
+}
+
+static bool takes_more(const struct sp_srq_ring *ring, bool resting)
+{
+	return serves(ring, resting) && !ring_srq_full(ring);
 }
 
 /* The one with the fewest receives for each of its carriers. */
 static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 {
 	struct sp_srq_ring *best = NULL, *ring;
+	bool resting = all_rest(srq);
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring) && (!best || sp_share_fewer(ring->outstanding, ring->users,
-								 best->outstanding, best->users)))
+		if (takes_more(ring, resting) &&
+		    (!best || sp_share_fewer(ring->outstanding, ring->users, best->outstanding,
+					     best->users)))
 			best = ring;
 	return best;
 }
@@ -208,6 +226,17 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 	return err;
 }
 
+void ring_srq_rest(struct sp_srq_ring *ring, bool rests)
+{
+	struct sp_srq *srq = ring->srq;
+
+	sp_lock(&srq->lock);
+	ring->rests = rests;
+	if (srq->split)
+		ring_pool_feed_or_tell(srq);
+	sp_unlock(&srq->lock);
+}
+
 /* -- shares ------------------------------------------------------------------------------------ */
 
 static uint32_t all_users(const struct sp_srq *srq)
@@ -216,7 +245,7 @@ static uint32_t all_users(const struct sp_srq *srq)
 	uint32_t n = 0;
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		n += ring->users;
+		n += serves(ring, false) ? ring->users : 0;
 	return n;
 }
 
@@ -227,7 +256,7 @@ static uint32_t part_of(const struct sp_srq_ring *ring, uint32_t receives, uint3
 
 static bool in_want(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
 {
-	return !ring->spoiled &&
+	return serves(ring, false) &&
 	       sp_share_in_want(ring->outstanding, part_of(ring, receives, users));
 }
 
@@ -259,7 +288,7 @@ static uint32_t surplus(const struct sp_srq_ring *ring, uint32_t receives, uint3
 {
 	uint32_t part = part_of(ring, receives, users);
 
-	if (ring->spoiled || !ring->users || ring->outstanding <= part)
+	if (!serves(ring, false) || ring->outstanding <= part)
 		return 0;
 	return ring->outstanding - part;
 }

@@ -24,6 +24,8 @@
 #define SRQ_RETRY_MAX_NS (100 * SH_NS_PER_MS)
 /* Receives wait so long on a NIC that all have left, for queue pairs that are being set up there. */
 #define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
+/* A NIC that has died may still write so long, if nothing tells that it is cut off. */
+#define SRQ_DEAD_NS (500 * SH_NS_PER_MS)
 
 enum sh_srq_pending {
 	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC */
@@ -104,17 +106,81 @@ static bool srq_own_awaited(struct sh_srq *srq)
 	return now - srq->own_idle_since < SRQ_CONNECT_NS && srq_set_up_for(srq);
 }
 
+/* ---- a NIC that is dead, and those that do not leave it -------------------------------------- */
+
+/*
+ * A queue pair that SHIFT does not move, or whose connection has ended, stays where it is. Nothing comes there any more, so
+ * what lies there is given to the others, too: on stock the same receives would serve them.
+ */
+
+static bool srq_nic_dead(const struct sh_srq *srq, const struct sh_shadow_srq *shadow)
+{
+	if (shadow)
+		return shadow->nic->fatal || shadow->incarnation != shadow->nic->incarnation;
+	return srq->ctx->dead;
+}
+
+/*
+ * It has written all that it ever will. incarnation: of the NIC when its queue pairs were made. Of some devices nobody can say;
+ * what such a one received before it said that it was dead has been written by then.
+ */
+static bool srq_nic_silent(struct sh_srq *srq, struct sh_shadow_srq *shadow, uint32_t incarnation)
+{
+	struct sh_srq_nic *state = shadow ? &shadow->state : &srq->own_nic;
+	const struct sh_nic *nic = shadow ? shadow->nic : srq->ctx->nic;
+	const struct sh_removal *removal = shadow ? &nic->removal : &srq->ctx->removal;
+	uint64_t now = sh_now_ns();
+
+	if (!state->dead_since)
+		state->dead_since = now;
+	return now - state->dead_since >= SRQ_DEAD_NS || incarnation != nic->incarnation ||
+	       nic->cut.off || removal->over;
+}
+
+static const struct sh_shadow_srq *srq_carrier_on(const struct sh_qp *qp,
+						  const struct sh_carrier *carrier)
+{
+	return carrier == &qp->carriers.own ? qp->own.srq : carrier->srq;
+}
+
+/* Does that queue pair hinder? One that is protected leaves by itself; of the others all completions have to be known. */
+static bool srq_qp_hinders(struct sh_srq *srq, struct sh_shadow_srq *shadow, struct sh_qp *qp)
+{
+	const struct sh_carrier *at = qp->receiving ? qp->receiving : qp->active;
+	bool ended = qp->core.move == SC_MOVE_ENDED;
+
+	if (!at || srq_carrier_on(qp, at) != shadow)
+		return false;
+	if (qp->conn_id && !ended && (qp->core.guarded || qp->core.move != SC_MOVE_NONE))
+		return true;
+	return !srq_nic_silent(srq, shadow, at->incarnation) || sp_cq_collect(qp->rcq->sp);
+}
+
+/* Can its receives be given away though it has users? */
+static bool srq_users_dead(struct sh_srq *srq, struct sh_shadow_srq *shadow)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->srq == srq && qp->sp && srq_qp_hinders(srq, shadow, qp))
+			return false;
+	return true;
+}
+
 /* Its receives are given to the others, if nobody takes them here. Returns: later. */
-static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
-			const struct sh_shadow_srq *shadow)
+static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring, struct sh_shadow_srq *shadow)
 {
 	struct sp_srq_state state = sh_srq_ring_state(ring);
 	uint32_t n;
 
 	if (!shadow && state.users)
 		srq->own_idle_since = 0;
-	if (state.users || state.spoiled || !state.receives)
+	if (state.spoiled || !state.receives)
 		return false;
+	if (state.users && !srq_nic_dead(srq, shadow))
+		return false;
+	if (state.users && !srq_users_dead(srq, shadow))
+		return true;
 	if (srq->pinned || (shadow ? srq_awaited(srq, shadow) : srq_own_awaited(srq)))
 		return true;
 	n = sp_srq_recover(ring);
@@ -125,16 +191,23 @@ static bool srq_give_up(struct sh_srq *srq, struct sp_srq_ring *ring,
 	return false;
 }
 
+static bool srq_wanted(struct sp_srq_ring *ring)
+{
+	struct sp_srq_state state = sh_srq_ring_state(ring);
+
+	return state.users && !state.spoiled;
+}
+
 /* Does anybody take receives elsewhere than from this queue? */
 static bool srq_wanted_elsewhere(struct sh_srq *srq, const struct sp_srq_ring *ring)
 {
 	struct sp_srq_ring *own = sp_srq_own(srq->sp);
 	struct sh_shadow_srq *shadow;
 
-	if (own != ring && sh_srq_ring_state(own).users)
+	if (own != ring && srq_wanted(own))
 		return true;
 	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
-		if (shadow->ring != ring && sh_srq_ring_state(shadow->ring).users)
+		if (shadow->ring != ring && srq_wanted(shadow->ring))
 			return true;
 	return false;
 }
@@ -154,6 +227,31 @@ void sh_srq_look(struct sh_srq *srq)
 			later |= srq_give_up(srq, shadow->ring, shadow);
 	if (later)
 		srq->look_at = sh_earlier_ns(srq->look_at, sh_now_ns() + SRQ_RETRY_NS);
+}
+
+/* Where nothing comes no receive is put, as long as another NIC can use it. */
+static bool srq_rest(const struct sh_nic *nic, bool dead, struct sp_srq_ring *ring, bool *rests)
+{
+	bool now = dead || !sh_nic_up(nic);
+
+	if (*rests == now)
+		return false;
+	*rests = now;
+	sp_srq_rest(ring, now);
+	return true;
+}
+
+/* Has any begun or ended to rest? */
+static bool srq_rest_all(struct sh_srq *srq)
+{
+	struct sh_shadow_srq *shadow;
+	bool news =
+		srq_rest(srq->ctx->nic, srq->ctx->dead, sp_srq_own(srq->sp), &srq->own_nic.rests);
+
+	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
+		news |= srq_rest(shadow->nic, srq_nic_dead(srq, shadow), shadow->ring,
+				 &shadow->state.rests);
+	return news;
 }
 
 static void srq_limit_event(struct sh_srq *srq)
@@ -271,7 +369,7 @@ void sh_srq_silence(struct sh_qp *qp)
 static void srq_run(struct sh_srq *srq, uint64_t now)
 {
 	uint32_t pending = atomic_exchange(&srq->pending, 0);
-	bool due = srq->look_at && srq->look_at <= now;
+	bool due = srq_rest_all(srq) || (srq->look_at && srq->look_at <= now);
 
 	if (due)
 		srq->look_at = 0;

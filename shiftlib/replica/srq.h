@@ -20,6 +20,12 @@ struct sh_reclaim {
 	uint64_t asked_at; /* receives are on their way; 0: none */
 };
 
+/* Of the NIC that a queue is on. */
+struct sh_srq_nic {
+	bool rests;	     /* nothing comes there; as the engine was told */
+	uint64_t dead_since; /* 0: it is not */
+};
+
 /* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
 struct sh_shadow_srq {
 	struct list_node link; /* sh_srq.shadows */
@@ -29,6 +35,7 @@ struct sh_shadow_srq {
 	struct ibv_srq *srq;
 	struct ibv_srq_attr attr; /* as returned */
 	struct sp_srq_ring *ring;
+	struct sh_srq_nic state;
 	struct sh_reclaim reclaim;
 };
 
@@ -53,6 +60,7 @@ struct sh_srq {
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */
 	/* Stands in for the application's own, which was emptied, under QPs made since. */
 	struct sh_shadow_srq *own;
+	struct sh_srq_nic own_nic;
 	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
 	struct sh_reclaim reclaim; /* on the application's own */
 };

@@ -6,6 +6,8 @@ process in the middle are shared between two NICs then. In the "quiet" one nothi
 sent meanwhile: all receives lie on the NIC where nobody takes any, and must be taken back from it.
 In "link_of_one_quiet_twice" the first attempt to take them back fails.
 In "link_while_more" queue pairs are made and connected during the move.
+In those that end with "beside" a queue pair for datagrams, which SHIFT does not move, takes receives of the queue, too: what
+lies on a dead NIC is nobody's there either.
 In "foreign" SHIFT drives no queue pair of the process in the middle: it gives the queue back to libmlx5.
 
   srq.py --build DIR [CASE...]
@@ -39,6 +41,9 @@ CASES = {   # fault, its target, to how many of the two the process in the middl
     "adds_of_one": ("drain", "h2", 1),
     "hang": ("nic-hang", "h0/mlx5_0", 2),
     "hang_of_one": ("nic-hang", "h2/mlx5_0", 1),
+    "fatal_beside": ("nic-internal-error", "h0/mlx5_0", 2),
+    "taken_away_beside": ("nic-disassociate", "h0/mlx5_0", 2),
+    "fatal_of_one_beside": ("nic-internal-error", "h2/mlx5_0", 1),
 }
 NOT_TAKEN = "receives of a shared queue could not be taken back"
 SLOW_US = 30000     # a command takes so long: those of queue pairs that come meet those of the move
@@ -85,10 +90,11 @@ def say(programs, word, qps):
 
 def start(lab, name):
     foreign = name == "foreign"
+    beside = ["-u"] if name.endswith("beside") else []
     adds = ["-a"] if "adds" in name else []
     binary, ports = os.path.join(lab.out, "bin", "srq"), free_port()
     shift = Shift(log="info", **SOON)
-    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports, *(["-d"] if foreign else []), *adds], "middle", shift, stdin=True)
+    middle = lab.start("h0", [binary, "-s", "-n", 2, "-p", ports, *(["-d"] if foreign else []), *adds, *beside], "middle", shift, stdin=True)
     ends = [lab.start(host, [binary, "-n", 1, "-p", ports, *adds], host, shift, stdin=True)
             for host in ("h1", "h2")]
     if foreign:

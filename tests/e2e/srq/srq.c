@@ -8,7 +8,7 @@
  * each peer, after "hush" it sends nothing until "talk" and says "HUSHED" when nothing of its own is under
  * way, "count" says how many messages have come from each peer and the least of a queue pair, "end"
  * ends it. With -d its queue pairs are in a parent
- * domain with allocators.
+ * domain with allocators. With -u one more queue pair, for datagrams, takes receives of the queue, and nobody sends to it.
  */
 #include "tests/lib/pair.h"
 
@@ -58,6 +58,8 @@ static bool quiet, hushed, adds;
 /* Queue pairs are made in a parent domain with allocators: SHIFT does not drive those. */
 static bool in_domain;
 static struct ibv_pd *qp_pd;
+static bool with_datagrams;
+static struct ibv_qp *datagrams;
 static uint32_t rng = 1;
 
 static uint32_t random_below(uint32_t n)
@@ -319,6 +321,25 @@ static void set_up(void)
 	must(qp_pd, "ibv_alloc_parent_domain");
 }
 
+static void datagrams_make(void)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+					 .send_cq = cq,
+					 .recv_cq = cq,
+					 .srq = srq,
+					 .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
+
+	datagrams = ibv_create_qp(nic.pd, &init);
+	must(datagrams, "ibv_create_qp for datagrams");
+	must_zero(ibv_modify_qp(datagrams, &attr,
+				IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+		  "ibv_modify_qp to INIT for datagrams");
+	attr.qp_state = IBV_QPS_RTR;
+	must_zero(ibv_modify_qp(datagrams, &attr, IBV_QP_STATE),
+		  "ibv_modify_qp to RTR for datagrams");
+}
+
 static void lanes_to_each(int n)
 {
 	int i, peer;
@@ -381,6 +402,8 @@ static void tear_down(void)
 
 	for (i = 0; i < n_lanes; i++)
 		must_zero(ibv_destroy_qp(lanes[i].qp), "ibv_destroy_qp");
+	if (datagrams)
+		must_zero(ibv_destroy_qp(datagrams), "ibv_destroy_qp for datagrams");
 	if (in_domain)
 		must_zero(ibv_dealloc_pd(qp_pd), "ibv_dealloc_pd of the parent domain");
 	must_zero(ibv_destroy_srq(srq), "ibv_destroy_srq");
@@ -450,7 +473,7 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "sp:n:da")) != -1) {
+	while ((c = getopt(argc, argv, "sp:n:dau")) != -1) {
 		if (c == 's')
 			opt.server = true;
 		else if (c == 'p')
@@ -459,6 +482,8 @@ static void options(int argc, char **argv)
 			in_domain = true;
 		else if (c == 'a')
 			adds = true;
+		else if (c == 'u')
+			with_datagrams = true;
 		else if (c == 'n')
 			n_peers = atoi(optarg);
 		else
@@ -480,6 +505,8 @@ int main(int argc, char **argv)
 		lines[i] = sock;
 	}
 	lanes_to_each(QPS);
+	if (with_datagrams)
+		datagrams_make();
 	say("CONNECTED %d", n_lanes);
 	while (strcmp(word, "end\n")) {
 		talk();

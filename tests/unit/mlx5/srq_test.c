@@ -233,6 +233,43 @@ static void limit_reached_before_the_move_is_told_once(void **state)
 	assert_int_equal(now.limit, 0);
 }
 
+static uint32_t in_own(void)
+{
+	struct sp_srq_state now;
+
+	ENGINE->srq.look(ENGINE->srq.own(srq), &now);
+	return now.receives;
+}
+
+/* A queue pair that nobody moves stays on the application's own ring, and another is on the other one. */
+static void a_ring_that_rests_gets_no_receives(void **state)
+{
+	static struct sp_carrier stays;
+	uint32_t n;
+
+	memset(&stays, 0, sizeof(stays));
+	stays.srq = &srq->own;
+	ring_srq_join(&stays);
+	join_other();
+	ENGINE->srq.rest(ENGINE->srq.own(srq), true);
+	for (uint64_t id = 16; id < 20; id++)
+		post(id, FAKE_LKEY);
+	assert_int_equal(published(), 4);
+	assert_int_equal(in_own(), 0);
+	assert_null(ENGINE->srq.share(srq, &n));
+	ENGINE->srq.rest(ENGINE->srq.own(srq), false);
+	post(20, FAKE_LKEY);
+	assert_int_equal(in_own(), 1);
+	ENGINE->srq.rest(ENGINE->srq.own(srq), true);
+	ENGINE->srq.rest(other, true); /* nothing comes anywhere: both as before */
+	post(21, FAKE_LKEY);
+	assert_int_equal(in_own(), 2);
+	assert_int_equal(ENGINE->srq.recover(ENGINE->srq.own(srq)),
+			 2); /* its NIC is dead: its user does not hinder */
+	assert_int_equal(published(), 6);
+	ring_srq_leave(&stays);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -242,6 +279,7 @@ int main(void)
 		TEST(missing_key_holds_up_its_own_receive_only),
 		TEST(key_that_never_comes_is_none),
 		TEST(key_that_comes_late_is_used),
+		TEST(a_ring_that_rests_gets_no_receives),
 		TEST(limit_reached_before_the_move_is_told_once),
 	};
 
