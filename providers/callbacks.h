@@ -21,6 +21,9 @@ static inline enum sp_error_class sp_error_class_of(enum ibv_wc_status status)
 	return SP_ERROR_APPLICATION;
 }
 
+/* No memory, on any NIC: the highest index of all, which no NIC reaches. Its protection check fails. */
+#define SP_NO_KEY UINT32_MAX
+
 /*
  * Called by the engine, on the data path, with CQ or queue locks held: must not block, must
  * not call back into the engine; typically pushes the cookie on a list and writes an eventfd.
@@ -48,6 +51,8 @@ struct sp_callbacks {
 	/* Translation for the carrier of that epoch; 0 or -ENOENT. Lock-free for readers. */
 	int (*lkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
 	int (*rkey)(void *qp_cookie, uint32_t epoch, uint32_t key, uint32_t *out);
+	/* From functions that are marked [shell] only: has no region of the application's that key (any more)? */
+	bool (*lkey_gone)(void *qp_cookie, uint32_t key);
 	/* The same for receives of a shared queue, by the path of its ring. */
 	int (*srq_lkey)(void *srq_cookie, uint8_t path, uint32_t key, uint32_t *out);
 	/* A receive of it could not be handed to a ring for want of a key: sp_srq_feed tries again. Or

@@ -70,8 +70,8 @@ struct sp_move_ops {
 	 * Called when recv_count has been made final, before sp_qp_lay_receives. */
 	void (*seal)(struct sp_qp *qp);
 	/* [shell] Copy the outstanding receives into the new carrier's ring with keys
-	 * translated, ring its record; new ones go there too. -ENOENT: a key is missing
-	 * (nothing laid). */
+	 * translated, ring its record; new ones go there too. One whose key no region has any more is laid
+	 * with one that names nothing. -ENOENT: a key is missing (nothing laid). */
 	int (*lay_receives)(struct sp_qp *qp, struct sp_carrier *to);
 	/*
 	 * [shell] After seal, before outstanding: the peer's NIC died, and may not have put into

@@ -167,7 +167,7 @@ static void recv_move(struct sp_qp *qp, struct sp_carrier *to)
 	led_live(to->rring, &to->rring_live);
 	led_srq_leave(from);
 	led_srq_join(to);
-	if (led_recvs_go(qp))
+	if (led_recvs_go(qp, true))
 		qp->dev->cb->key_missing(qp->cookie); /* the rest is asked for again */
 }
 

@@ -353,7 +353,7 @@ int led_qp_publish(struct sp_qp *qp)
 	led_qp_lock(qp);
 	err = led_go(qp);
 	if ((qp->rx_mode & LED_RETRY) && !(qp->rx_mode & (LED_HOLD | LED_FAILED)))
-		recv_err = led_recvs_go(qp);
+		recv_err = led_recvs_go(qp, true);
 	led_qp_unlock(qp);
 	return told(recv_err ? recv_err : err);
 }
@@ -368,7 +368,7 @@ int led_qp_resume(struct sp_qp *qp)
 	err = led_go(qp);
 	if (qp->rx_mode & LED_HOLD) {
 		qp->rx_mode &= ~LED_HOLD;
-		recv_err = led_recvs_go(qp);
+		recv_err = led_recvs_go(qp, true);
 	}
 	led_qp_unlock(qp);
 	return told(recv_err ? recv_err : err);

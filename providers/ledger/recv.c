@@ -48,17 +48,26 @@ int led_rq_alloc(struct led_rq *rq, const struct ibv_qp_cap *cap)
 
 /* -- to the provider --------------------------------------------------------------------------- */
 
+/*
+ * A key whose region is gone is harmless as long as no message comes to that receive, and fails then, as on stock: it is one that
+ * names nothing. shell: may it be asked whether the region is gone?
+ */
 static int translate(struct sp_qp *qp, const struct sp_carrier *c, uint32_t n,
-		     struct ibv_recv_wr *out, struct ibv_sge *sges)
+		     struct ibv_recv_wr *out, struct ibv_sge *sges, bool shell)
 {
 	const struct led_recv *r = led_recv_slot(&qp->rq, n);
+	const struct sp_callbacks *cb = qp->dev->cb;
 
 	*out = (struct ibv_recv_wr){ .wr_id = r->wr_id, .sg_list = sges, .num_sge = r->num_sge };
 	memcpy(sges, led_recv_sges(&qp->rq, n), (size_t)r->num_sge * sizeof(*sges));
-	for (int i = 0; i < r->num_sge; i++)
-		if (c->xlat && sges[i].length &&
-		    qp->dev->cb->lkey(qp->cookie, c->epoch, sges[i].lkey, &sges[i].lkey))
+	for (int i = 0; i < r->num_sge; i++) {
+		if (!c->xlat || !sges[i].length ||
+		    !cb->lkey(qp->cookie, c->epoch, sges[i].lkey, &sges[i].lkey))
+			continue;
+		if (!shell || !cb->lkey_gone(qp->cookie, sges[i].lkey))
 			return -ENOENT;
+		sges[i].lkey = SP_NO_KEY;
+	}
 	return 0;
 }
 
@@ -69,13 +78,13 @@ int led_recvs_check(struct sp_qp *qp, struct sp_carrier *to)
 	struct ibv_recv_wr wr;
 
 	for (uint32_t i = atomic_load(&qp->rq.tail); i != led_recv_head(&qp->rq); i++)
-		if (translate(qp, to, i, &wr, sges))
+		if (translate(qp, to, i, &wr, sges, true))
 			return -ENOENT;
 	return 0;
 }
 
 /* One by one: this is the way after a move, or with a key that comes late. */
-static int hand_over(struct sp_qp *qp)
+static int hand_over(struct sp_qp *qp, bool shell)
 {
 	struct sp_carrier *c = qp->rx;
 	struct ibv_sge sges[LED_MAX_SGE];
@@ -83,7 +92,7 @@ static int hand_over(struct sp_qp *qp)
 	int err = 0;
 
 	for (; !err && qp->rq.pub != led_recv_head(&qp->rq); qp->rq.pub += !err) {
-		err = translate(qp, c, qp->rq.pub, &wr, sges);
+		err = translate(qp, c, qp->rq.pub, &wr, sges, shell);
 		if (!err)
 			err = c->dev->saved.post_recv(c->real, &wr, &bad);
 	}
@@ -99,14 +108,14 @@ void led_recvs_hold(struct sp_qp *qp, uint32_t mode)
 }
 
 /* rq_lock held. Something waits, or has waited. */
-int led_recvs_go(struct sp_qp *qp)
+int led_recvs_go(struct sp_qp *qp, bool shell)
 {
 	int err;
 
 	if (qp->srq || (qp->rx_mode & (LED_HOLD | LED_FAILED)))
 		return 0;
 	qp->rx_mode |= LED_RETRY;
-	err = hand_over(qp);
+	err = hand_over(qp, shell);
 	if (!err)
 		qp->rx_mode &= ~LED_RETRY;
 	return err;
@@ -215,7 +224,7 @@ static int post_later(struct sp_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 	if (qp->rx_mode & LED_FAILED)
 		led_backlog_event(qp->rcq, true);
 	else if (!(qp->rx_mode & LED_RETRY))
-		late = led_recvs_go(qp);
+		late = led_recvs_go(qp, false);
 	/* refused by a NIC that works: the application's error */
 	if (late > 0 && !led_error_seen(qp->rx) && (int32_t)(qp->rq.pub - from) >= 0) {
 		*bad = nth(wr, qp->rq.pub - from);

@@ -14,7 +14,7 @@ void led_rq_free(struct led_rq *rq);
 int led_recvs_check(struct sp_qp *qp, struct sp_carrier *to);
 void led_recvs_at(struct led_rq *rq, uint32_t n);
 void led_recvs_hold(struct sp_qp *qp, uint32_t mode);
-int led_recvs_go(struct sp_qp *qp);
+int led_recvs_go(struct sp_qp *qp, bool shell);
 
 #pragma GCC visibility pop
 

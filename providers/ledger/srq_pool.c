@@ -3,9 +3,6 @@
 #include "providers/ledger/srq.h"
 #include "providers/share.h"
 
-/* The highest index of all, which no NIC reaches: its protection check fails. */
-#define SRQ_NO_KEY UINT32_MAX
-
 /* -- lists ------------------------------------------------------------------------------------- */
 
 void led_list_add(struct led_list *list, struct led_shared *r, bool front)
@@ -44,7 +41,7 @@ static int pool_lay(struct sp_srq_ring *ring, struct led_shared *r, bool anyway)
 			continue;
 		if (!anyway)
 			return -ENOENT;
-		sges[i].lkey = SRQ_NO_KEY;
+		sges[i].lkey = SP_NO_KEY;
 	}
 	return ring->dev->saved.post_srq_recv(ring->real, &wr, &bad);
 }

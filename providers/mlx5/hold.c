@@ -279,7 +279,7 @@ int ring_qp_publish(struct sp_qp *qp)
 	ring_qp_lock(qp);
 	err = ring_hold_publish_all(qp);
 	if ((qp->rx_mode & RING_KEYS) && !(qp->rx_mode & (RING_HOLD | RING_FAILED)))
-		recv_err = ring_rq_publish(qp);
+		recv_err = ring_rq_publish(qp, true);
 	ring_qp_unlock(qp);
 	return recv_err ? recv_err : err;
 }
@@ -296,7 +296,7 @@ int ring_qp_resume(struct sp_qp *qp)
 		ring_late_link(qp);
 	if (qp->rx_mode & RING_HOLD) {
 		qp->rx_mode &= ~RING_HOLD;
-		recv_err = ring_rq_publish(qp);
+		recv_err = ring_rq_publish(qp, true);
 	}
 	ring_qp_unlock(qp);
 	return recv_err ? recv_err : err;

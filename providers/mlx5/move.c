@@ -10,6 +10,7 @@
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/move.h"
 #include "providers/mlx5/nop.h"
+#include "providers/mlx5/post.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/srq.h"
 #include "providers/mlx5/xlat.h"
@@ -183,7 +184,7 @@ static int recv_load(struct sp_qp *qp, struct sp_carrier *from, struct sp_carrie
 		if (aside)
 			w->keys[w->n] = *(uint32_t *)(rq->keys + (at - rq->buf) + w->n * 16);
 		wire = w->keys[w->n];
-		if (to->xlat && qp->dev->cb->lkey(qp->cookie, to->epoch, w->keys[w->n], &wire))
+		if (to->xlat && ring_recv_key(qp, to, w->keys[w->n], true, &wire))
 			return -ENOENT;
 		w->seg[w->n].lkey = htobe32(wire);
 	}

@@ -15,7 +15,9 @@ int ring_tx_enter(struct sp_qp *qp);
 void ring_tx_commit(struct sp_qp *qp, struct ring_sq *sq, const struct ring_batch *batch);
 void ring_tx_unlock(struct sp_qp *qp);
 uint32_t ring_tx_limit(struct sp_qp *qp);
-int ring_rq_publish(struct sp_qp *qp);
+int ring_rq_publish(struct sp_qp *qp, bool shell);
+int ring_recv_key(struct sp_qp *qp, const struct sp_carrier *c, uint32_t key, bool shell,
+		  uint32_t *wire);
 int ring_umr_build(struct ring_sq *sq, uint8_t **seg, uint32_t *ds, enum ibv_mw_type type,
 		   uint32_t rkey, const struct ibv_mw_bind_info *info);
 

@@ -82,8 +82,25 @@ RING_INLINE int recv_list(struct sp_qp *qp, struct ring_rq *rq, struct ibv_recv_
 	return err;
 }
 
+/*
+ * The key of the carrier's. One whose region is gone is harmless as long as no message comes to that receive, and fails then, as on
+ * stock: it is one that names nothing. shell: may it be asked whether the region is gone?
+ */
+int ring_recv_key(struct sp_qp *qp, const struct sp_carrier *c, uint32_t key, bool shell,
+		  uint32_t *wire)
+{
+	const struct sp_callbacks *cb = qp->dev->cb;
+
+	if (!cb->lkey(qp->cookie, c->epoch, key, wire))
+		return 0;
+	if (!shell || !cb->lkey_gone(qp->cookie, key))
+		return -ENOENT;
+	*wire = SP_NO_KEY;
+	return 0;
+}
+
 /* Translate in place from the published end on, keeping the application's keys aside. */
-static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx)
+static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx, bool shell)
 {
 	struct ring_rq *rq = &c->rq;
 	struct mlx5_wqe_data_seg *seg = (void *)(rq->buf + ((size_t)idx << rq->shift));
@@ -95,7 +112,7 @@ static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx)
 		if (key == MLX5_INVALID_LKEY)
 			break;
 		ring_key_aside(rq->keys_at, (uint8_t *)&seg[n], key);
-		if (qp->dev->cb->lkey(qp->cookie, c->epoch, key, &wire[n]))
+		if (ring_recv_key(qp, c, key, shell, &wire[n]))
 			return -ENOENT;
 	}
 	while (n--)
@@ -104,7 +121,7 @@ static int translate_one(struct sp_qp *qp, struct sp_carrier *c, uint32_t idx)
 }
 
 /* Hand what was posted but not published to the NIC. rq_lock is held. -ENOENT: a key is missing. */
-int ring_rq_publish(struct sp_qp *qp)
+int ring_rq_publish(struct sp_qp *qp, bool shell)
 {
 	struct sp_carrier *c = qp->rx;
 	struct ring_rq *rq = &c->rq;
@@ -113,7 +130,7 @@ int ring_rq_publish(struct sp_qp *qp)
 
 	while (!err && rq->pub != rq->head) {
 		if (c->xlat)
-			err = translate_one(qp, c, rq->pub & rq->mask);
+			err = translate_one(qp, c, rq->pub & rq->mask, shell);
 		if (!err)
 			rq->pub++;
 	}
@@ -158,7 +175,7 @@ static RING_NOINLINE int post_recv_slow(struct sp_qp *qp, struct ibv_recv_wr *wr
 	} else if (!(qp->rx_mode & (RING_HOLD | RING_KEYS)) && nreq) {
 		if (!qp->rx_mode)
 			rq->pub = rq->head - nreq;
-		if (ring_rq_publish(qp))
+		if (ring_rq_publish(qp, false))
 			qp->dev->cb->key_missing(qp->cookie);
 	}
 	sp_unlock(&qp->rq_lock);

@@ -6,9 +6,6 @@
 #include "providers/mlx5/srq_ring.h"
 #include "providers/share.h"
 
-/* The highest index of all, which no NIC reaches: its protection check fails. */
-#define SRQ_NO_KEY UINT32_MAX
-
 /* -- the pool ---------------------------------------------------------------------------------- */
 
 static struct ring_pooled *pool_at(const struct sp_srq *srq, uint32_t i)
@@ -98,7 +95,7 @@ static int pool_lay(struct sp_srq_ring *ring, const struct ring_pooled *from, bo
 			continue;
 		if (!anyway)
 			return -ENOENT;
-		wire[i] = SRQ_NO_KEY;
+		wire[i] = SP_NO_KEY;
 	}
 	for (i = 0; i < from->n; i++, seg++) {
 		ring_seg_data((uint8_t *)seg, from->sge[i].addr, wire[i], from->sge[i].length);

@@ -15,7 +15,9 @@
 #include "shiftlib/facade/comp_channel.h"
 #include "shiftlib/news.h"
 #include "shiftlib/peer/peer.h"
+#include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
+#include "shiftlib/replica/memory.h"
 
 static void callback_doubt(struct sh_qp *qp, uint32_t epoch, enum ibv_wc_status status,
 			   uint32_t vendor_err)
@@ -80,6 +82,28 @@ static int callback_lkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *o
 	return -ENOENT;
 }
 
+static bool pd_has_lkey(const struct sh_pd *pd, uint32_t key)
+{
+	const struct sh_mr *mr;
+
+	list_for_each (&pd->mrs, mr, struct sh_mr, link)
+		if (mr->mr->lkey == key)
+			return true;
+	return false;
+}
+
+/* Lock held, as by all that calls what is marked [shell]. */
+static bool callback_lkey_gone(void *cookie, uint32_t key)
+{
+	const struct sh_qp *qp = cookie;
+	const struct sh_pd *pd;
+
+	list_for_each (&qp->ctx->pds, pd, struct sh_pd, link)
+		if (pd_has_lkey(pd, key))
+			return false;
+	return true;
+}
+
 static int callback_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
 {
 	struct sh_qp *qp = cookie;
@@ -104,6 +128,7 @@ const struct sp_callbacks sh_callbacks = {
 	.qp_progress = callback_progress,
 	.lkey = callback_lkey,
 	.rkey = callback_rkey,
+	.lkey_gone = callback_lkey_gone,
 	.srq_lkey = sh_srq_cb_lkey,
 	.srq_stuck = sh_srq_cb_stuck,
 	.srq_limit = sh_srq_cb_limit,

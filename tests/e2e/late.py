@@ -59,7 +59,8 @@ class Ends:
 
 def gone_then_moved(lab, **settings):
     """The move comes at once; the commands by which they go take a second. A request with a key that is gone waits on the backup
-    NIC when the default NIC is back: its connection returns like the others, and the request is refused as on stock."""
+    NIC when the default NIC is back: its connection returns like the others, and the request is refused as on stock.
+    A receive into a region that is gone lies on each queue pair, and holds up no move."""
     ends = Ends(lab, "gone", **settings)
     await_word(ends.server, "THERE")
     for i in range(1, NICS):

@@ -75,6 +75,11 @@ static int translate_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *
 	return translate(FAKE_RKEY, epoch, key, out);
 }
 
+static bool lkey_gone(void *cookie, uint32_t key)
+{
+	return key - FAKE_LKEY >= FAKE_KEYS;
+}
+
 static int srq_translate(void *cookie, uint8_t path, uint32_t key, uint32_t *out)
 {
 	return translate(FAKE_LKEY, path, key, out);
@@ -89,6 +94,7 @@ static const struct sp_callbacks callbacks = {
 	.qp_progress = on_progress,
 	.lkey = translate_lkey,
 	.rkey = translate_rkey,
+	.lkey_gone = lkey_gone,
 	.srq_lkey = srq_translate,
 	.srq_stuck = on_key,
 	.srq_limit = on_event,

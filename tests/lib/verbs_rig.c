@@ -84,6 +84,11 @@ static int on_rkey(void *cookie, uint32_t epoch, uint32_t key, uint32_t *out)
 	return translate(cookie, VF_RKEY, epoch, key, out);
 }
 
+static bool on_lkey_gone(void *cookie, uint32_t key)
+{
+	return key - VF_LKEY >= VF_KEYS;
+}
+
 /* The path of a ring is the number of its device. */
 static int on_srq_lkey(void *cookie, uint8_t path, uint32_t key, uint32_t *out)
 {
@@ -99,6 +104,7 @@ static const struct sp_callbacks callbacks = {
 	.qp_progress = on_progress,
 	.lkey = on_lkey,
 	.rkey = on_rkey,
+	.lkey_gone = on_lkey_gone,
 	.srq_lkey = on_srq_lkey,
 	.srq_stuck = on_stuck,
 	.srq_limit = on_stuck,

@@ -447,6 +447,36 @@ static void a_move_does_not_wait_for_keys_of_what_is_withheld(void **state)
 	assert_int_equal(vf_waiting(vrig_active(rig)), 0);
 }
 
+static void post_recv(uint64_t id, uint32_t lkey)
+{
+	struct ibv_sge sge = { 0x1000, 8, lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	assert_int_equal(ibv_post_recv(vf_ibv(rig->app), &wr, &bad), 0);
+}
+
+/* A receive whose region is gone: it fails if a message comes to it, and neither a move nor the receives behind it wait for it. */
+static void a_receive_whose_region_is_gone_holds_up_nothing(void **state)
+{
+	struct sp_settled settled;
+	const struct vf_qp *on;
+
+	post_recv(1, VF_LKEY);
+	post_recv(2, VF_LKEY + VF_KEYS);
+	(void)quiesce();
+	settle(lay(), NULL, 0, &settled);
+	on = vrig_active(rig);
+	assert_int_equal(on->recv_head, 2);
+	assert_int_not_equal(on->recvs[0].sge[0].lkey, SP_NO_KEY);
+	assert_int_equal(on->recvs[1].sge[0].lkey, SP_NO_KEY);
+	post_recv(3, VF_LKEY + VF_KEYS);
+	post_recv(4, VF_LKEY);
+	assert_int_equal(rig->events.keys, 1);
+	assert_int_equal(ENGINE->move.publish(rig->sp), 0);
+	assert_int_equal(on->recv_head, 4);
+	assert_int_equal(on->recvs[2].sge[0].lkey, SP_NO_KEY);
+}
+
 /* ---- compare-and-swaps that have swapped ------------------------------------------------------ */
 
 enum { COMPARED = 0x1122334455667788, WORD = 4096 };
@@ -760,6 +790,7 @@ int main(void)
 		CASE(what_they_bring_is_8_bytes),
 		CASE(delivered_behind_a_read),
 		CASE(a_move_does_not_wait_for_keys_of_what_is_withheld),
+		CASE(a_receive_whose_region_is_gone_holds_up_nothing),
 		CASE(the_last_signaled_request_is_the_fence),
 		CASE(a_write_of_nothing_is_the_fence),
 		CASE(none_while_a_completion_is_awaited),
