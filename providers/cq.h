@@ -15,6 +15,12 @@ struct sp_cq_past {
 	bool any, solicited; /* it was armed so, and no event has answered that */
 };
 
+/* A QP that completes into a CQ already and that its provider goes on posting, and where its provider polls from then on. */
+struct sp_cq_user {
+	struct ibv_cq *private_cq;
+	uint32_t qpn; /* 0: any number that the engine does not know */
+};
+
 struct sp_cq_ops {
 	/*
 	 * sp_cq_drive: called after the real create, before the application sees the CQ. cq_ex:
@@ -25,6 +31,10 @@ struct sp_cq_ops {
 	int (*drive)(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
 		     void *cookie, struct sp_cq **out);
 	int (*undrive)(struct sp_cq *cq);
+	/* [shell] drive, of a CQ that these QPs complete into: threads may be polling it. Not made by ibv_create_cq_ex. Nothing
+	 * is lost, and nothing comes twice. Each of them is as with foreign_feed then. */
+	int (*drive_used)(struct sp_dev *dev, struct ibv_cq *cq, void *cookie,
+			  const struct sp_cq_user *users, uint32_t n, struct sp_cq **out);
 	/* [shell] Once, behind drive, when its events are told to event_read. */
 	void (*take_over)(struct sp_cq *cq, const struct sp_cq_past *past);
 	/* [shell] Add a shadow CQ's ring (real CQ on another NIC); armed when a carrier comes on it,
@@ -52,12 +62,15 @@ struct sp_cq_ops {
 	int (*resize_begin)(struct sp_cq *cq, struct ibv_cq *real);
 	int (*resize_end)(struct sp_cq *cq, struct ibv_cq *real);
 	/* Merge a foreign CQ (a QP that the engine cannot drive): poll_cq hands out its
-	 * completions. */
-	int (*foreign_add)(struct sp_cq *cq, struct ibv_cq *private_cq);
+	 * completions, and it is armed with the others. events: whose event_read is told of its events; not behind
+	 * foreign_del. */
+	int (*foreign_add)(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events);
 	/* The same for a QP that completes into the driven rings already (direct verbs made it
 	 * there): what the rings have of it is handed to the provider, to be polled from a CQ that
-	 * no NIC writes to. qpn 0: any number that the engine does not know. */
-	int (*foreign_feed)(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn);
+	 * no NIC writes to. */
+	int (*foreign_feed)(struct sp_cq *cq, const struct sp_cq_user *user);
+	/* Around the provider's RESET of such a QP, and before it destroys it: what the rings have of it is nobody's. */
+	void (*foreign_mute)(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute);
 	int (*foreign_del)(struct sp_cq *cq, struct ibv_cq *private_cq);
 	/* Read-only look, by the shell's timer: is there an error completion waiting at the
 	 * head of a ring that nobody polls? Takes the CQ lock by trylock; true: the shell

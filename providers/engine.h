@@ -67,6 +67,12 @@ static inline int sp_cq_drive(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex,
 	return sp_engine(dev)->cq.drive(dev, cq, cq_ex, wc_flags, cookie, out);
 }
 
+static inline int sp_cq_drive_used(struct sp_dev *dev, struct ibv_cq *cq, void *cookie,
+				   const struct sp_cq_user *users, uint32_t n, struct sp_cq **out)
+{
+	return sp_engine(dev)->cq.drive_used(dev, cq, cookie, users, n, out);
+}
+
 static inline int sp_cq_undrive(struct sp_cq *cq)
 {
 	return sp_engine(cq)->cq.undrive(cq);
@@ -118,14 +124,20 @@ static inline int sp_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 	return sp_engine(cq)->cq.resize_end(cq, real);
 }
 
-static inline int sp_cq_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq)
+static inline int sp_cq_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq,
+				    struct sp_cq_ring **events)
 {
-	return sp_engine(cq)->cq.foreign_add(cq, private_cq);
+	return sp_engine(cq)->cq.foreign_add(cq, private_cq, events);
 }
 
-static inline int sp_cq_foreign_feed(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn)
+static inline int sp_cq_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *user)
 {
-	return sp_engine(cq)->cq.foreign_feed(cq, private_cq, qpn);
+	return sp_engine(cq)->cq.foreign_feed(cq, user);
+}
+
+static inline void sp_cq_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute)
+{
+	sp_engine(cq)->cq.foreign_mute(cq, private_cq, mute);
 }
 
 static inline int sp_cq_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)

@@ -56,12 +56,27 @@ static int led_cq_resize(struct sp_cq *cq, struct ibv_cq *real)
 }
 
 /* QPs that the engine does not drive share its CQs (SP_SHARES_CQ): nobody asks. */
-static int led_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq)
+static int led_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events)
 {
 	return -EOPNOTSUPP;
 }
 
-static int led_foreign_feed(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn)
+static int led_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *user)
+{
+	return -EOPNOTSUPP;
+}
+
+static void led_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute)
+{
+}
+
+static int led_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
+{
+	return -EOPNOTSUPP;
+}
+
+static int led_cq_drive_used(struct sp_dev *dev, struct ibv_cq *cq, void *cookie,
+			     const struct sp_cq_user *users, uint32_t n, struct sp_cq **out)
 {
 	return -EOPNOTSUPP;
 }
@@ -80,6 +95,7 @@ const struct shift_provider shift_provider_ledger = {
 	.dmabuf_flags = led_dmabuf_flags,
 	.dmabuf_reg = led_dmabuf_reg,
 	.cq.drive = led_cq_drive,
+	.cq.drive_used = led_cq_drive_used,
 	.cq.take_over = led_cq_take_over,
 	.cq.undrive = led_cq_undrive,
 	.cq.ring_add = led_cq_ring_add,
@@ -92,7 +108,8 @@ const struct shift_provider shift_provider_ledger = {
 	.cq.resize_end = led_cq_resize,
 	.cq.foreign_add = led_foreign_add,
 	.cq.foreign_feed = led_foreign_feed,
-	.cq.foreign_del = led_foreign_add,
+	.cq.foreign_mute = led_foreign_mute,
+	.cq.foreign_del = led_foreign_del,
 	.cq.error_waiting = led_cq_error_waiting,
 	.cq.watch = led_cq_watch,
 	.srq.drive = led_srq_drive,

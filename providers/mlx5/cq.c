@@ -437,7 +437,7 @@ int ring_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	int got;
 
 	if (ring_unlikely(!cq))
-		return ring_dev_of(ibv->context)->saved.poll_cq(ibv, n, wc);
+		return ring_unknown_poll(ibv, n, wc);
 	sp_lock(&cq->lock);
 	if (ring_unlikely(cq->slow))
 		return poll_slow(cq, n, wc);
@@ -516,10 +516,9 @@ static RING_NOINLINE int notify_locked(const struct ibv_cq *ibv, enum ring_armed
 		for (struct sp_cq_ring *r = &cq->ring; r; r = r->next)
 			if (r->live && r != cq->active)
 				ring_cq_arm_ring(r, solicited);
-		for (struct ring_foreign *f = cq->foreign; f; f = f->next)
-			cq->dev->saved.req_notify_cq(f->cq, solicited);
+		ring_foreign_arm(cq, solicited);
 		/* as the NIC does for completions behind the consumer index */
-		if (cq->first || ring_failed_waiting(cq))
+		if (cq->first || ring_failed_waiting(cq) || ring_foreign_waiting(cq))
 			ring_backlog_event(cq, true);
 	}
 	sp_unlock(&cq->lock);

@@ -62,8 +62,12 @@ RING_INLINE bool ring_armings_open(uint64_t count, uint64_t told)
 struct ring_foreign {
 	struct ibv_cq *cq;
 	struct ring_foreign *next;
+	struct sp_cq_ring
+		events; /* whose event_read is told of its events; nothing else of it is used */
 	/* fed by us: completions that the driven ring has of a QP unknown to us */
 	bool fed;
+	bool live; /* the driven ring is polled for it */
+	bool muted;
 	uint32_t qpn; /* 0: any */
 	uint32_t pi;  /* behind the last that was fed */
 	struct mlx5dv_cq ring;
@@ -86,8 +90,8 @@ struct sp_cq {
 	uint32_t slow; /* more, or slots may be held: poll_cq takes the long way; under lock */
 	struct sp_cq_ring *active; /* where all live carriers complete, unless `more`; under lock */
 	struct sp_cq_ring ring;
-	bool held; /* between start_poll and end_poll: slots are not given back */
-	bool owes; /* end_poll has to give back slots of more than the active ring */
+	bool held;    /* between start_poll and end_poll: slots are not given back */
+	bool owes;    /* end_poll has to give back slots of more than the active ring */
 	bool watched; /* polls that find nothing ask whether the shell's threads get on; under lock */
 	/* the current completion of start_poll/next_poll; owned by the holder of ex_lock */
 	struct ring_comp cur;

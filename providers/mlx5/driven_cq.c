@@ -9,6 +9,7 @@
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
 #include "providers/mlx5/driven_cq.h"
+#include "providers/mlx5/foreign.h"
 #include "providers/mlx5/hold.h"
 #include "providers/mlx5/libmlx5.h"
 #include "providers/mlx5/qp.h"
@@ -56,8 +57,8 @@ static void ring_take_over(struct sp_cq_ring *ring)
 	ring->ci = be32toh(ring->dbrec[RING_CQ_SET_CI]) & 0xffffff;
 }
 
-int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc_flags,
-		  void *cookie, struct sp_cq **out)
+static int cq_make(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc_flags,
+		   void *cookie, struct sp_cq **out)
 {
 	struct sp_cq *cq;
 	int err;
@@ -78,7 +79,6 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 		free(cq);
 		return err;
 	}
-	ring_take_over(&cq->ring);
 	cq->engine = dev->engine;
 	cq->last = &cq->first;
 	cq->turn = cq->active = &cq->ring;
@@ -86,6 +86,19 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	cq->dev = dev;
 	cq->cookie = cookie;
 	cq->ex = cq_ex;
+	*out = cq;
+	return 0;
+}
+
+int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t wc_flags,
+		  void *cookie, struct sp_cq **out)
+{
+	struct sp_cq *cq;
+	int err = cq_make(dev, ibv, cq_ex, wc_flags, cookie, &cq);
+
+	if (err)
+		return err;
+	ring_take_over(&cq->ring);
 	ring_cq_refresh_slow(cq);
 	if (cq_ex)
 		ring_cq_ex_install(cq);
@@ -94,9 +107,52 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	return 0;
 }
 
+/*
+ * A program that takes its completions out of the ring by itself has moved the record, where libmlx5's index stands still: that
+ * goes back then, which it never does by libmlx5's own polls.
+ */
+static bool polled_elsewhere(struct sp_cq_ring *ring)
+{
+	uint32_t before = be32toh(__atomic_load_n(&ring->dbrec[RING_CQ_SET_CI], __ATOMIC_ACQUIRE));
+
+	ring_take_over(ring);
+	return (int32_t)((ring->ci - before) << 8) < 0;
+}
+
+/* Who polls meanwhile waits for the lock, or is waited for. */
+static void take_over_used(struct sp_cq *cq)
+{
+	sp_lock(&cq->lock);
+	atomic_store(&cq->dev->cqs[cq->ibv->handle], cq);
+	ring_unknown_wait(cq->ibv);
+	ring_take_over(&cq->ring);
+	for (struct ring_foreign *f = cq->foreign; f; f = f->next)
+		ring_live(&cq->ring, &f->live);
+	ring_cq_refresh_slow(cq);
+	sp_unlock(&cq->lock);
+}
+
+int ring_cq_drive_used(struct sp_dev *dev, struct ibv_cq *ibv, void *cookie,
+		       const struct sp_cq_user *users, uint32_t n, struct sp_cq **out)
+{
+	struct sp_cq *cq;
+	int err = cq_make(dev, ibv, false, 0, cookie, &cq);
+
+	if (err)
+		return err;
+	err = polled_elsewhere(&cq->ring) ? -EBUSY : ring_foreign_feed_all(cq, users, n);
+	if (err) {
+		ring_foreign_free(cq);
+		free(cq);
+		return err;
+	}
+	take_over_used(cq);
+	*out = cq;
+	return 0;
+}
+
 int ring_cq_undrive(struct sp_cq *cq)
 {
-	struct ring_foreign *f;
 	uint32_t users;
 
 	sp_lock(&cq->lock);
@@ -109,10 +165,7 @@ int ring_cq_undrive(struct sp_cq *cq)
 		ring_cq_ex_restore(cq);
 	while (cq->ring.next)
 		ring_cq_ring_del(cq, cq->ring.next);
-	while ((f = cq->foreign)) {
-		cq->foreign = f->next;
-		free(f);
-	}
+	ring_foreign_free(cq);
 	ring_backlog_free(cq);
 	free(cq);
 	return 0;

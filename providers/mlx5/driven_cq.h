@@ -10,6 +10,8 @@
 
 int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *cq, bool cq_ex, uint64_t wc_flags,
 		  void *cookie, struct sp_cq **out);
+int ring_cq_drive_used(struct sp_dev *dev, struct ibv_cq *ibv, void *cookie,
+		       const struct sp_cq_user *users, uint32_t n, struct sp_cq **out);
 int ring_cq_undrive(struct sp_cq *cq);
 int ring_cq_ring_add(struct sp_cq *cq, struct sp_dev *dev, struct ibv_cq *shadow,
 		     struct sp_cq_ring **out);

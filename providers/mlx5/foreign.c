@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/mlx5/cq.h"
+#include "providers/mlx5/cqe.h"
+#include "providers/mlx5/driven_cq.h"
 #include "providers/mlx5/foreign.h"
 #include "providers/mlx5/libmlx5.h"
 
@@ -15,7 +16,7 @@
 
 static bool feeds(const struct ring_foreign *f, uint32_t qpn)
 {
-	return f->fed && (f->qpn == qpn || !f->qpn);
+	return f->fed && !f->muted && (f->qpn == qpn || !f->qpn);
 }
 
 /* As the NIC would have written it, with the owner bit of that turn of the ring last. */
@@ -48,6 +49,40 @@ void ring_foreign_take(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, ui
 		feed(f, ring, cqe);
 }
 
+static bool fed_waits(const struct ring_foreign *f)
+{
+	return f->fed && (f->pi ^ be32toh(*f->ring.dbrec)) & 0xffffff;
+}
+
+/* What the ring has of it is nobody's: as ring_cq_sweep(). */
+static void forget(struct sp_cq_ring *ring, uint32_t qpn)
+{
+	struct mlx5_cqe64 *cqe;
+	uint32_t ci;
+
+	for (ci = ring->ci; ci - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ci)); ci++)
+		if ((be32toh(cqe->sop_drop_qpn) & 0xffffff) == qpn)
+			cqe->sop_drop_qpn &= htobe32(0xff000000);
+}
+
+/* libmlx5 has taken out what it found in the private CQ meanwhile: its index is where that stands. */
+void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute)
+{
+	struct ring_foreign *f;
+
+	sp_lock(&cq->lock);
+	for (f = cq->foreign; f && f->cq != private_cq;)
+		f = f->next;
+	if (f && f->fed) {
+		f->muted = mute;
+		if (f->qpn)
+			forget(&cq->ring, f->qpn);
+		if (!mute)
+			f->pi = be32toh(*f->ring.dbrec) & 0xffffff;
+	}
+	sp_unlock(&cq->lock);
+}
+
 /* -- polled ------------------------------------------------------------------------------------ */
 
 /* An error of libmlx5's is its word that there is nothing, as on stock. */
@@ -56,7 +91,7 @@ int ring_foreign_poll(struct sp_cq *cq, bool fed, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	for (struct ring_foreign *f = cq->foreign; f && got < n; f = f->next) {
-		if (fed && (!f->fed || f->pi == be32toh(*f->ring.dbrec)))
+		if (fed && !fed_waits(f))
 			continue;
 		more = cq->dev->saved.poll_cq(f->cq, n - got, wc + got);
 		if (more > 0)
@@ -65,43 +100,157 @@ int ring_foreign_poll(struct sp_cq *cq, bool fed, int n, struct ibv_wc *wc)
 	return got;
 }
 
+void ring_foreign_arm(struct sp_cq *cq, bool solicited)
+{
+	for (struct ring_foreign *f = cq->foreign; f; f = f->next)
+		if (!f->fed)
+			cq->dev->saved.req_notify_cq(f->cq, solicited);
+}
+
+bool ring_foreign_waiting(const struct sp_cq *cq)
+{
+	const struct ring_foreign *f = cq->foreign;
+
+	while (f && !fed_waits(f))
+		f = f->next;
+	return f;
+}
+
+/* -- CQs that are not driven ------------------------------------------------------------------- */
+
+/* By handle. Each on a line of its own, as several threads poll several CQs. */
+static struct pollers {
+	_Alignas(64) _Atomic uint32_t n;
+} pollers[64];
+
+static _Atomic uint32_t *pollers_of(const struct ibv_cq *ibv)
+{
+	return &pollers[ibv->handle % (sizeof(pollers) / sizeof(pollers[0]))].n;
+}
+
+int ring_unknown_poll(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	_Atomic uint32_t *n_pollers = pollers_of(ibv);
+	int got;
+
+	atomic_fetch_add(n_pollers, 1); /* in order before the look, see ring_unknown_wait() */
+	if (ring_unlikely(ring_cq_of(ibv->context, ibv->handle))) {
+		atomic_fetch_sub(n_pollers, 1);
+		return ring_poll_cq(ibv, n, wc);
+	}
+	got = ring_dev_of(ibv->context)->saved.poll_cq(ibv, n, wc);
+	atomic_fetch_sub_explicit(n_pollers, 1, memory_order_release);
+	return got;
+}
+
+void ring_unknown_wait(const struct ibv_cq *ibv)
+{
+	_Atomic uint32_t *n_pollers = pollers_of(ibv);
+
+	__sync_synchronize();
+	for (uint32_t round = 0; atomic_load(n_pollers);)
+		sp_lock_give_way(round++);
+}
+
 /* -- private CQs come and go ------------------------------------------------------------------- */
 
-static int foreign_add(struct sp_cq *cq, const struct ring_foreign *like)
+static struct ring_foreign *foreign_new(struct sp_cq *cq, struct ibv_cq *private_cq)
+{
+	struct ring_foreign *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->cq = private_cq;
+	f->events.engine = cq->engine;
+	f->events.cq = cq;
+	return f;
+}
+
+static int foreign_new_fed(struct sp_cq *cq, const struct sp_cq_user *user,
+			   struct ring_foreign **out)
+{
+	struct ring_foreign *f = foreign_new(cq, user->private_cq);
+	struct mlx5dv_obj obj = { 0 };
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	f->fed = true;
+	f->qpn = user->qpn;
+	obj.cq.in = user->private_cq;
+	obj.cq.out = &f->ring;
+	err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
+	if (!err && f->ring.cqe_cnt < cq->ring.cnt)
+		err = -EOPNOTSUPP;
+	if (err)
+		free(f);
+	else
+		*out = f;
+	return err;
+}
+
+static void foreign_link(struct sp_cq *cq, struct ring_foreign *f)
+{
+	f->next = cq->foreign;
+	cq->foreign = f;
+}
+
+static void foreign_add(struct sp_cq *cq, struct ring_foreign *f)
+{
+	sp_lock(&cq->lock);
+	foreign_link(cq, f);
+	if (f->fed)
+		ring_live(&cq->ring, &f->live);
+	ring_cq_refresh_slow(cq);
+	sp_unlock(&cq->lock);
+}
+
+int ring_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events)
 {
 	struct ring_foreign *f;
 
 	/* libmlx5's completions have no place between start_poll and end_poll */
 	if (cq->ex)
 		return -EOPNOTSUPP;
-	f = malloc(sizeof(*f));
+	f = foreign_new(cq, private_cq);
 	if (!f)
 		return -ENOMEM;
-	*f = *like;
-	sp_lock(&cq->lock);
-	f->next = cq->foreign;
-	cq->foreign = f;
-	ring_cq_refresh_slow(cq);
-	sp_unlock(&cq->lock);
+	*events = &f->events;
+	foreign_add(cq, f);
 	return 0;
 }
 
-int ring_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq)
+int ring_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *user)
 {
-	return foreign_add(cq, &(struct ring_foreign){ .cq = private_cq });
+	struct ring_foreign *f;
+	int err = cq->ex ? -EOPNOTSUPP : foreign_new_fed(cq, user, &f);
+
+	if (!err)
+		foreign_add(cq, f);
+	return err;
 }
 
-int ring_foreign_feed(struct sp_cq *cq, struct ibv_cq *private_cq, uint32_t qpn)
+int ring_foreign_feed_all(struct sp_cq *cq, const struct sp_cq_user *users, uint32_t n)
 {
-	struct ring_foreign f = { .cq = private_cq, .fed = true, .qpn = qpn };
-	struct mlx5dv_obj obj = { .cq = { .in = private_cq, .out = &f.ring } };
-	int err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
+	struct ring_foreign *f;
+	int err = 0;
 
-	if (err)
-		return err;
-	if (f.ring.cqe_cnt < cq->ring.cnt)
-		return -EOPNOTSUPP;
-	return foreign_add(cq, &f);
+	for (uint32_t i = 0; i < n && !err; i++) {
+		err = foreign_new_fed(cq, &users[i], &f);
+		if (!err)
+			foreign_link(cq, f);
+	}
+	return err;
+}
+
+void ring_foreign_free(struct sp_cq *cq)
+{
+	struct ring_foreign *f;
+
+	while ((f = cq->foreign)) {
+		cq->foreign = f->next;
+		free(f);
+	}
 }
 
 int ring_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
@@ -112,8 +261,10 @@ int ring_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
 	for (at = &cq->foreign; *at && (*at)->cq != private_cq;)
 		at = &(*at)->next;
 	f = *at;
-	if (f)
+	if (f) {
 		*at = f->next;
+		ring_unlive(&cq->ring, &f->live);
+	}
 	ring_cq_refresh_slow(cq);
 	sp_unlock(&cq->lock);
 	free(f);

@@ -65,10 +65,12 @@ struct sh_qp {
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */
 	struct ibv_qp_cap caps;		 /* as returned */
 	struct {
-		struct ibv_cq *cq[2]; /* private ones of a foreign QP on driven CQs */
-		bool not ;	      /* it was driven, and is being destroyed */
-		bool refused; /* not made through SHIFT, and cannot share its receive queue */
-		bool set;     /* its program set something of it that SHIFT cannot repeat */
+		struct sh_private_cq
+			*cq[2]; /* of a foreign QP on driven CQs: of its sends, receives */
+		bool counted;	/* by its CQs, as one that the engine does not drive */
+		bool not ;	/* it was driven, and is being destroyed */
+		bool refused;	/* not made through SHIFT, and cannot share its receive queue */
+		bool set;	/* its program set something of it that SHIFT cannot repeat */
 	} foreign;
 	enum sh_level level;
 	const char *why;

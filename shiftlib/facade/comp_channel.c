@@ -90,11 +90,11 @@ uint32_t sh_sources_live(struct sh_comp_channel *ch)
 	return n;
 }
 
-static struct ibv_comp_channel *shadow_find(struct sh_comp_channel *ch, struct ibv_context *context)
+static struct ibv_comp_channel *shadow_find_locked(struct sh_comp_channel *ch,
+						   const struct ibv_context *context)
 {
 	struct ibv_comp_channel *found = NULL;
 
-	pthread_mutex_lock(&ch->lock);
 	for (struct source *s = &ch->sources[OWN_SOURCE + 1];
 	     !found && s < &ch->sources[SH_COMP_CHANNEL_SOURCES_MAX]; s++) {
 		if (!s->channel || s->context != context)
@@ -102,25 +102,37 @@ static struct ibv_comp_channel *shadow_find(struct sh_comp_channel *ch, struct i
 		s->users++;
 		found = s->channel;
 	}
+	return found;
+}
+
+static struct ibv_comp_channel *shadow_find(struct sh_comp_channel *ch,
+					    const struct ibv_context *context)
+{
+	struct ibv_comp_channel *found;
+
+	pthread_mutex_lock(&ch->lock);
+	found = shadow_find_locked(ch, context);
 	pthread_mutex_unlock(&ch->lock);
 	return found;
 }
 
 static struct ibv_comp_channel *shadow_make(struct sh_comp_channel *ch, struct ibv_context *context)
 {
-	struct ibv_comp_channel *made = sh_channel_verbs->create_comp_channel(context);
-	int ret;
+	struct ibv_comp_channel *made = sh_channel_verbs->create_comp_channel(context), *other;
+	int ret = 0;
 
 	if (!made)
 		return NULL;
 	pthread_mutex_lock(&ch->lock);
-	ret = source_add(ch, made);
+	other = shadow_find_locked(ch, context); /* another thread may have been quicker */
+	if (!other)
+		ret = source_add(ch, made);
 	pthread_mutex_unlock(&ch->lock);
-	if (!ret)
+	if (!ret && !other)
 		return made;
 	sh_channel_verbs->destroy_comp_channel(made);
 	errno = -ret;
-	return NULL;
+	return other;
 }
 
 struct ibv_comp_channel *sh_comp_channel_shadow_get(struct ibv_comp_channel *facade,

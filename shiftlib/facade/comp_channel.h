@@ -36,7 +36,7 @@
 struct sh_comp_channel;
 struct sp_cq_ring;
 
-/* A real CQ whose events are the application's CQ's: that one itself, or a shadow of it. */
+/* A real CQ whose events are the application's CQ's: that one itself, a shadow of it, or a private one (object/qp.h). */
 struct sh_cq_feed {
 	struct sh_cq_events *events;
 	struct ibv_cq *real;
@@ -65,7 +65,7 @@ struct sh_cq_events {
 	_Atomic uint32_t armed; /* bits: enum sh_cq_armed */
 	_Atomic uint32_t told;
 	uint32_t soft, gone; /* handed out: software events, events of shadows that are no more */
-	struct list_node shadows;    /* struct sh_cq_feed */
+	struct list_node shadows;    /* struct sh_cq_feed: all but its own */
 	struct list_node ready_link; /* software event in line */
 	bool ready;		     /* in the line */
 	_Atomic bool queued;	     /* raised and not yet handed out: raise is idempotent */
@@ -84,9 +84,9 @@ bool sh_comp_channel_is_facade(const struct ibv_comp_channel *channel);
 struct ibv_comp_channel *sh_comp_channel_real(struct ibv_comp_channel *channel);
 
 /*
- * The real channel of shadow CQs in a context of SHIFT's own: made for the first of them, and
- * destroyed when each get() had its put(). NULL with errno; ENOSPC: too many. get: one thread at a
- * time for each context (its NIC's worker). put: the CQ is destroyed. May wait for readers.
+ * The real channel of shadow CQs in a context of SHIFT's own, or of private CQs (object/qp.h) in the application's: made for
+ * the first of them, and destroyed when each get() had its put(). NULL with errno; ENOSPC: too many. put: the CQ is
+ * destroyed. May wait for readers.
  */
 struct ibv_comp_channel *sh_comp_channel_shadow_get(struct ibv_comp_channel *facade,
 						    struct ibv_context *context);

@@ -15,6 +15,7 @@
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/object/debt.h"
 #include "shiftlib/object/object.h"
+#include "shiftlib/object/qp.h"
 #include "shiftlib/object/yield.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
@@ -151,6 +152,26 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 	return real;
 }
 
+static bool cq_excluded(const struct sh_cq *cq)
+{
+	if (!cq->ctx->dev)
+		return true;
+	return !sp_has(cq->ctx->dev, SP_SHARES_CQ) &&
+	       (cq->foreign_receives || (cq->foreign_qps && cq->ex));
+}
+
+/* What completes into it and is not the engine's gets another place, where that is possible. Lock given up meanwhile. */
+static int cq_part(struct sh_cq *cq)
+{
+	int ret = 0;
+
+	if (cq_excluded(cq))
+		return -EBUSY;
+	if (cq->foreign_qps && !sp_has(cq->ctx->dev, SP_SHARES_CQ))
+		ret = sh_qp_foreign_part(cq);
+	return !ret && !cq->sp && cq_excluded(cq) ? -EBUSY : ret;
+}
+
 int sh_cq_drive(struct sh_cq *cq)
 {
 	struct sp_cq_past past;
@@ -158,10 +179,13 @@ int sh_cq_drive(struct sh_cq *cq)
 
 	if (cq->sp)
 		return 0;
-	if (!cq->ctx->dev ||
-	    ((cq->foreign_qps || cq->foreign_receives) && !sp_has(cq->ctx->dev, SP_SHARES_CQ)))
-		return -EBUSY;
-	ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
+	ret = cq_part(cq);
+	if (ret || cq->sp)
+		return ret;
+	if (cq->foreign_qps && !sp_has(cq->ctx->dev, SP_SHARES_CQ))
+		ret = sh_qp_foreign_drive(cq);
+	else
+		ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
 	if (ret)
 		return ret;
 	sh_cq_feed_drive(&cq->events.own, sp_cq_own_ring(cq->sp));
@@ -463,11 +487,19 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 
 	pthread_mutex_lock(&sh.lock);
 	cq = sh_table_get(&sh_objects.by_cq, real);
-	if (!cq || !cq->sp) {
+	if (!cq) {
 		pthread_mutex_unlock(&sh.lock);
 		return sh.real->resize_cq(real, cqe);
 	}
-	sh_job_begin(&cq->busy);
+	sh_job_begin(&cq->busy); /* it does not become driven meanwhile */
+	if (!cq->sp) {
+		pthread_mutex_unlock(&sh.lock);
+		ret = sh.real->resize_cq(real, cqe);
+		pthread_mutex_lock(&sh.lock);
+		sh_job_end(&cq->busy);
+		pthread_mutex_unlock(&sh.lock);
+		return ret;
+	}
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh_cq_resize_ring(cq, real, sh_wqe_log_cqe(cqe));
 	if (ret == EINVAL && sh_wqe_log_cqe(cqe) != cqe)

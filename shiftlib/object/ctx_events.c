@@ -21,6 +21,7 @@
 #include "shiftlib/news.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/object/object.h"
+#include "shiftlib/object/qp.h"
 #include "shiftlib/replica/context.h"
 #include "shiftlib/replica/cq.h"
 #include "shiftlib/replica/memory.h"
@@ -261,6 +262,21 @@ static void events_drop(const struct sh_ctx *ctx, const struct ibv_async_event *
 		sh_async_drop(ctx->async, event);
 }
 
+/* A CQ that the program does not know stands for one of its own. */
+static bool events_of_private(struct sh_ctx *ctx, const struct ibv_async_event *event)
+{
+	struct ibv_async_event told = *event;
+
+	if (event->event_type != IBV_EVENT_CQ_ERR)
+		return false;
+	told.element.cq = sh_qp_foreign_cq_of(event->element.cq);
+	if (!told.element.cq)
+		return false;
+	sh_async_drop(ctx->async, event);
+	sh_async_push(ctx->async, &told, false);
+	return true;
+}
+
 static void events_read(struct sh_ctx *ctx)
 {
 	struct ibv_async_event event;
@@ -273,6 +289,8 @@ static void events_read(struct sh_ctx *ctx)
 				sh_loop_remove(sh_async_real_fd(ctx->async));
 			return;
 		}
+		if (events_of_private(ctx, &event))
+			continue;
 		if (events_masked(ctx, &event))
 			events_drop(ctx, &event);
 		else

@@ -146,10 +146,7 @@ void sh_qp_forget(struct sh_qp *qp)
 	sh_wait_idle(&qp->busy);
 	sh_qp_release_srq(qp);
 	sh_wqe_log_free(qp);
-	if (qp->foreign.cq[0])
-		sp_cq_foreign_del(qp->scq->sp, qp->foreign.cq[0]);
-	if (qp->foreign.cq[1] && qp->foreign.cq[1] != qp->foreign.cq[0])
-		sp_cq_foreign_del(qp->rcq->sp, qp->foreign.cq[1]);
+	sh_qp_foreign_forget(qp);
 	qp_release(qp, false);
 	sh_words_forget(qp);
 	qp_free(qp);
@@ -180,8 +177,12 @@ static int qp_end(struct sh_qp *qp)
 		sh_qp_release_srq(qp);
 		sh_srq_look(qp->srq);
 	}
-	if (!qp->foreign.not )
+	if (!qp->foreign.not ) {
+		if (ret)
+			sh_qp_foreign_show(qp);
+		sh_qp_foreign_let_go(qp);
 		sh_qp_foreign_release(qp);
+	}
 	pthread_mutex_unlock(&sh.lock);
 	sh_words_forget(qp);
 	qp_free(qp);
@@ -285,6 +286,8 @@ int shift_destroy_qp(struct ibv_qp *real)
 		later = later || !sh_debt_idle(ctx, &qp->busy);
 		if (qp->srq)
 			qp->srq->pinned++; /* it may take receives until the kernel has done it */
+		if (!qp->sp)
+			sh_qp_foreign_begin(qp);
 		readers = qp_has_readers(qp);
 		qp_release(qp, later || readers || qp->srq);
 		/* carriers on a shared receive queue hold it until they are gone */

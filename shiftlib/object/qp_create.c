@@ -176,9 +176,11 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 	}
 	if (sh_qp_foreign_prepare(qp))
 		return NULL;
-	qp_set_cqs(how, qp->foreign.cq[0] ? qp->foreign.cq[0] : how->scq,
-		   qp->foreign.cq[1] ? qp->foreign.cq[1] : how->rcq);
+	qp_set_cqs(how, qp->foreign.cq[0] ? qp->foreign.cq[0]->cq : how->scq,
+		   qp->foreign.cq[1] ? qp->foreign.cq[1]->cq : how->rcq);
+	sh_qp_foreign_hold(qp);
 	real = qp_create_real(how);
+	sh_qp_foreign_let_go(qp);
 	qp_set_cqs(how, how->scq, how->rcq);
 	if (!real) {
 		int saved = errno;
@@ -187,6 +189,8 @@ static struct ibv_qp *qp_create_foreign(const struct qp_create *how, struct sh_q
 		errno = saved;
 		return NULL;
 	}
+	real->send_cq = how->scq; /* that the application knows */
+	real->recv_cq = how->rcq;
 	if (qp->ctx && qp->ctx->dev)
 		sp_qp_foreign(qp->ctx->dev, real);
 	sh_log(SH_LOG_INFO, "QP 0x%06x is foreign: %s", real->qp_num, why);

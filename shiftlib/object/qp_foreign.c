@@ -1,44 +1,115 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Queue pairs that the engine does not drive, beside those that it does. */
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include "providers/engine.h"
+#include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/object/object.h"
 #include "shiftlib/object/qp.h"
 #include "shiftlib/replica/cq.h"
 
-static void foreign_cq_drop(struct sh_cq *cq, struct ibv_cq *private_cq)
+/* ---- private completion queues -------------------------------------------------------------- */
+
+/* Its events are told as those of shadows on other NICs: by a real channel that is not the application's. Lock not held. */
+static struct sh_private_cq *private_new(struct sh_cq *cq)
+{
+	struct sh_private_cq *made = calloc(1, sizeof(*made));
+	int saved;
+
+	if (!made)
+		return NULL;
+	if (cq->facade) {
+		made->channel = sh_comp_channel_shadow_get(cq->facade, cq->ctx->ctx);
+		if (!made->channel)
+			goto free_made;
+	}
+	sh_cq_feed_init(&made->feed, &cq->events);
+	made->cq = sh_cq_create(cq->ctx->ctx, cq->cq->cqe, &made->feed, made->channel,
+				cq->comp_vector);
+	if (made->cq) {
+		sh_cq_feed_add(&made->feed, made->cq);
+		return made;
+	}
+	saved = errno;
+	if (made->channel)
+		sh_comp_channel_shadow_put(cq->facade, made->channel);
+	errno = saved;
+free_made:
+	free(made);
+	return NULL;
+}
+
+static void private_destroy(struct sh_cq *cq, struct sh_private_cq *private_cq)
+{
+	sh_cq_feed_settle(&private_cq->feed);
+	if (sh.real->destroy_cq(private_cq->cq))
+		sh_comp_channel_leave(private_cq->cq);
+	sh_cq_feed_uninit(&private_cq->feed);
+	if (private_cq->channel)
+		sh_comp_channel_shadow_put(cq->facade, private_cq->channel);
+	free(private_cq);
+}
+
+static void private_cut(struct sh_cq *cq, struct sh_private_cq *private_cq)
+{
+	sh_cq_feed_close(&private_cq->feed);
+	if (private_cq->merged)
+		sp_cq_foreign_del(cq->sp, private_cq->cq);
+	private_cq->merged = false;
+}
+
+static void foreign_cq_drop(struct sh_cq *cq, struct sh_private_cq *private_cq)
 {
 	if (!private_cq)
 		return;
-	sp_cq_foreign_del(cq->sp, private_cq);
+	private_cut(cq, private_cq);
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
-	sh.real->destroy_cq(private_cq);
+	private_destroy(cq, private_cq);
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&cq->busy);
 }
 
-static struct ibv_cq *foreign_cq_make(struct sh_cq *cq)
+static struct sh_private_cq *foreign_cq_make(struct sh_cq *cq)
 {
-	struct ibv_context *context = cq->ctx->ctx;
-	struct ibv_cq *private_cq;
+	struct sh_private_cq *made;
 
 	sh_job_begin(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
-	private_cq = sh_cq_create(context, cq->cq->cqe, cq->cq->cq_context, cq->real_channel,
-				  cq->comp_vector);
+	made = private_new(cq);
 	pthread_mutex_lock(&sh.lock);
 	sh_job_end(&cq->busy);
-	return private_cq;
+	return made;
+}
+
+static int foreign_cq_merge(struct sh_cq *cq, struct sh_private_cq *private_cq,
+			    const struct ibv_qp *made)
+{
+	struct sp_cq_user user = { .private_cq = private_cq->cq };
+	struct sp_cq_ring *events = NULL;
+	int ret;
+
+	if (made) {
+		user.qpn = made->qp_num;
+		ret = sp_cq_foreign_feed(cq->sp, &user);
+	} else {
+		ret = sp_cq_foreign_add(cq->sp, private_cq->cq, &events);
+	}
+	private_cq->merged = !ret;
+	/* its provider is told of its events, and the engine behind that */
+	if (events)
+		atomic_store(&private_cq->feed.also, events);
+	return ret;
 }
 
 /* A driven CQ cannot take completions of a QP that the provider posts, unless its engine can: it gets one of
  * its own, which the poll of the driven CQ merges. NULL when cq is not driven. made: that QP, if it exists already. */
-static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct ibv_cq **out)
+static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct sh_private_cq **out)
 {
-	struct ibv_cq *private_cq;
+	struct sh_private_cq *private_cq;
 	int ret;
 
 	*out = NULL;
@@ -47,10 +118,7 @@ static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct ibv_cq
 	private_cq = foreign_cq_make(cq);
 	if (!private_cq)
 		return -errno;
-	if (made)
-		ret = sp_cq_foreign_feed(cq->sp, private_cq, made->qp_num);
-	else
-		ret = sp_cq_foreign_add(cq->sp, private_cq);
+	ret = foreign_cq_merge(cq, private_cq, made);
 	if (ret)
 		foreign_cq_drop(cq, private_cq);
 	else
@@ -58,11 +126,14 @@ static int foreign_cq(struct sh_cq *cq, const struct ibv_qp *made, struct ibv_cq
 	return ret;
 }
 
+/* ---- counted, and with CQs of its own -------------------------------------------------------- */
+
 void sh_qp_foreign_release(struct sh_qp *qp)
 {
-	struct ibv_cq *send = qp->foreign.cq[0], *recv = qp->foreign.cq[1];
+	struct sh_private_cq *send = qp->foreign.cq[0], *recv = qp->foreign.cq[1];
 
 	qp->foreign.cq[0] = qp->foreign.cq[1] = NULL;
+	qp->foreign.counted = false;
 	if (qp->scq) {
 		foreign_cq_drop(qp->scq, send);
 		qp->scq->foreign_qps--;
@@ -76,6 +147,7 @@ void sh_qp_foreign_release(struct sh_qp *qp)
 
 void sh_qp_foreign_count(struct sh_qp *qp)
 {
+	qp->foreign.counted = true;
 	if (qp->scq)
 		qp->scq->foreign_qps++;
 	if (qp->rcq)
@@ -96,6 +168,160 @@ int sh_qp_foreign_prepare(struct sh_qp *qp)
 		errno = -ret;
 	}
 	return ret;
+}
+
+static struct sh_cq *foreign_side(const struct sh_qp *qp, uint32_t i)
+{
+	return i ? qp->rcq : qp->scq;
+}
+
+static bool foreign_merged(const struct sh_qp *qp, uint32_t i)
+{
+	return qp->foreign.cq[i] && qp->foreign.cq[i]->merged;
+}
+
+void sh_qp_foreign_forget(struct sh_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		if (qp->foreign.cq[i])
+			private_cut(foreign_side(qp, i), qp->foreign.cq[i]);
+}
+
+/* ---- while the provider looks into its CQs --------------------------------------------------- */
+
+void sh_qp_foreign_show(struct sh_qp *qp)
+{
+	if (foreign_merged(qp, 0))
+		qp->qp->send_cq = qp->scq->cq;
+	if (foreign_merged(qp, 1))
+		qp->qp->recv_cq = qp->rcq->cq;
+}
+
+static void foreign_mute(struct sh_qp *qp, bool mute)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		if (foreign_merged(qp, i))
+			sp_cq_foreign_mute(foreign_side(qp, i)->sp, qp->foreign.cq[i]->cq, mute);
+}
+
+void sh_qp_foreign_hold(struct sh_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		if (foreign_side(qp, i) && !foreign_merged(qp, i))
+			sh_job_begin(&foreign_side(qp, i)->busy);
+}
+
+void sh_qp_foreign_let_go(struct sh_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		if (foreign_side(qp, i) && !foreign_merged(qp, i))
+			sh_job_end(&foreign_side(qp, i)->busy);
+}
+
+void sh_qp_foreign_begin(struct sh_qp *qp)
+{
+	foreign_mute(qp, true);
+	sh_qp_foreign_hold(qp);
+	if (foreign_merged(qp, 0))
+		qp->qp->send_cq = qp->foreign.cq[0]->cq;
+	if (foreign_merged(qp, 1))
+		qp->qp->recv_cq = qp->foreign.cq[1]->cq;
+}
+
+void sh_qp_foreign_end(struct sh_qp *qp)
+{
+	sh_qp_foreign_show(qp);
+	sh_qp_foreign_let_go(qp);
+	foreign_mute(qp, false);
+}
+
+/* ---- a CQ that they complete into becomes driven --------------------------------------------- */
+
+/* The next one behind this, or the first; sides: which of them are on that CQ. */
+static struct sh_qp *foreign_next(const struct sh_cq *cq, const struct sh_qp *behind, bool parted)
+{
+	struct sh_qp *qp;
+	bool past = !behind;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		const struct sh_private_cq *own = qp->foreign.cq[qp->scq != cq];
+
+		if (past && qp->foreign.counted && (qp->scq == cq || qp->rcq == cq) &&
+		    parted == (own != NULL))
+			return qp;
+		past |= qp == behind;
+	}
+	return NULL;
+}
+
+static void foreign_give(struct sh_cq *cq, struct sh_qp *qp, struct sh_private_cq *private_cq)
+{
+	if (qp->scq == cq)
+		qp->foreign.cq[0] = private_cq;
+	if (qp->rcq == cq)
+		qp->foreign.cq[1] = private_cq;
+}
+
+/* Who is just being made, or taken out of it, is waited for. */
+int sh_qp_foreign_part(struct sh_cq *cq)
+{
+	struct sh_private_cq *made;
+	struct sh_qp *qp;
+
+	for (;;) {
+		sh_wait_idle(&cq->busy);
+		if (cq->sp || !foreign_next(cq, NULL, false))
+			return 0;
+		made = foreign_cq_make(cq);
+		if (!made)
+			return -errno;
+		qp = cq->sp ? NULL : foreign_next(cq, NULL, false);
+		if (qp)
+			foreign_give(cq, qp, made);
+		else
+			foreign_cq_drop(cq, made);
+	}
+}
+
+int sh_qp_foreign_drive(struct sh_cq *cq)
+{
+	struct sp_cq_user *users = calloc(cq->foreign_qps + 1, sizeof(*users));
+	struct sh_qp *qp;
+	uint32_t n = 0;
+	int ret;
+
+	if (!users)
+		return -ENOMEM;
+	for (qp = NULL; (qp = foreign_next(cq, qp, true)); n++) {
+		assert(n < cq->foreign_qps);
+		users[n] = (struct sp_cq_user){ .private_cq = qp->foreign.cq[qp->scq != cq]->cq,
+						.qpn = qp->qp->qp_num };
+	}
+	ret = sp_cq_drive_used(cq->ctx->dev, cq->cq, cq, users, n, &cq->sp);
+	free(users);
+	for (qp = NULL; !ret && (qp = foreign_next(cq, qp, true));)
+		qp->foreign.cq[qp->scq != cq]->merged = true;
+	return ret;
+}
+
+struct ibv_cq *sh_qp_foreign_cq_of(const struct ibv_cq *private_cq)
+{
+	struct sh_qp *qp;
+	uint32_t i;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		for (i = 0; i < 2; i++)
+			if (qp->foreign.cq[i] && qp->foreign.cq[i]->cq == private_cq)
+				return foreign_side(qp, i)->cq;
+	return NULL;
 }
 
 bool sh_qp_foreign_leave_srq(struct sh_qp *qp, const char *why)

@@ -315,14 +315,19 @@ static int qp_modify(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask)
 /* All that SHIFT knows of it is its state, its port, and whether its peer's atomics may come. Lock held, given up meanwhile. */
 static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	bool reset = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
 	struct ibv_qp_attr set = *attr;
 	int set_mask = mask, ret;
 
 	sh_home_modify(qp, &set, &set_mask);
 	sh_job_begin(&qp->busy);
+	if (reset)
+		sh_qp_foreign_begin(qp);
 	pthread_mutex_unlock(&sh.lock);
 	ret = sh.real->modify_qp(qp->qp, &set, set_mask);
 	pthread_mutex_lock(&sh.lock);
+	if (reset)
+		sh_qp_foreign_end(qp);
 	sh_job_end(&qp->busy);
 	if (!ret && (mask & IBV_QP_STATE))
 		qp->app.state = attr->qp_state;

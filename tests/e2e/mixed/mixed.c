@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * mixed: queue pairs that SHIFT drives and others on one completion queue with a channel, in one process, by loopback. -u: those
+ * that it does not drive come first and have completions that nobody has polled; -t: a thread polls all the time; -l: the
+ * program waits in the middle for a word of its runner. It says what it saw.
+ */
+#include "tests/lib/pair.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LEN = 64, PLACES = 8, BUSY = 400, RECEIVE = 1 << 8 };
+
+struct options opt = { .port = 1, .timeout = 14, .dev = "mlx5_0" };
+
+/* Two queue pairs that are connected with each other; [0] sends, [1] receives. */
+struct both {
+	char name;
+	struct ibv_qp *qp[2];
+	_Atomic uint64_t sent, came, done;
+};
+
+static struct nic nic;
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *cq;
+static struct ibv_srq *srq;
+static struct ibv_mr *mr;
+static uint8_t *mem;
+static struct both uc = { .name = 'u' }, rc = { .name = 'r' };
+static bool uc_first, with_thread;
+static _Atomic bool stop;
+
+static struct both *both_of(uint32_t qpn)
+{
+	for (int i = 0; i < 2; i++) {
+		if (rc.qp[i] && rc.qp[i]->qp_num == qpn)
+			return &rc;
+		if (uc.qp[i] && uc.qp[i]->qp_num == qpn)
+			return &uc;
+	}
+	must(false, "a completion of a queue pair that is there");
+	return NULL;
+}
+
+static void make(struct both *b, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = { .qp_type = type,
+					 .send_cq = cq,
+					 .recv_cq = cq,
+					 .srq = type == IBV_QPT_RC ? srq : NULL,
+					 .sq_sig_all = 1,
+					 .cap = { .max_send_wr = PLACES,
+						  .max_recv_wr = PLACES,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr told;
+	struct ibv_qp_attr attr;
+
+	for (int i = 0; i < 2; i++) {
+		b->qp[i] = ibv_create_qp(nic.pd, &init);
+		must(b->qp[i], "ibv_create_qp");
+		must(init.send_cq == cq && init.recv_cq == cq, "the attributes as they were");
+		must(b->qp[i]->send_cq == cq && b->qp[i]->recv_cq == cq,
+		     "the program's completion queue in its queue pair");
+		must_zero(ibv_query_qp(b->qp[i], &attr, IBV_QP_STATE, &told), "ibv_query_qp");
+		must(told.send_cq == cq && told.recv_cq == cq, "its completion queue when asked");
+	}
+}
+
+static void state(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer)
+{
+	bool reliable = qp->qp_type == IBV_QPT_RC;
+	struct ibv_qp_attr attr = { .qp_state = to,
+				    .port_num = PORT,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = peer,
+				    .timeout = 14,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
+				    .max_dest_rd_atomic = 1,
+				    .max_rd_atomic = 1,
+				    .min_rnr_timer = 1,
+				    .ah_attr = { .port_num = PORT,
+						 .is_global = 1,
+						 .dlid = nic.port.lid,
+						 .grh = { .dgid = nic.gid,
+							  .sgid_index = (uint8_t)opt.gid_index,
+							  .hop_limit = 4 } } };
+	int mask = IBV_QP_STATE;
+
+	if (to == IBV_QPS_INIT)
+		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	if (to == IBV_QPS_RTR)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			(reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	if (to == IBV_QPS_RTS)
+		mask |= IBV_QP_SQ_PSN |
+			(reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					    IBV_QP_MAX_QP_RD_ATOMIC
+				  : 0);
+	must_zero(ibv_modify_qp(qp, &attr, mask), "ibv_modify_qp");
+}
+
+static void connect_both(struct both *b)
+{
+	for (int i = 0; i < 2; i++) {
+		state(b->qp[i], IBV_QPS_INIT, 0);
+		state(b->qp[i], IBV_QPS_RTR, b->qp[!i]->qp_num);
+		state(b->qp[i], IBV_QPS_RTS, 0);
+	}
+	b->sent = b->came = b->done = 0;
+}
+
+/* A receive, and the message for it. */
+static void post(struct both *b, int solicited)
+{
+	struct ibv_sge sge = { (uintptr_t)mem, LEN, mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = RECEIVE | (uint8_t)b->name,
+				    .sg_list = &sge,
+				    .num_sge = 1 };
+	struct ibv_send_wr send = { .wr_id = (uint8_t)b->name,
+				    .sg_list = &sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND_WITH_IMM,
+				    .send_flags = solicited ? IBV_SEND_SOLICITED : 0,
+				    .imm_data = htobe32((uint32_t)b->sent++) };
+	struct ibv_recv_wr *bad_recv;
+	struct ibv_send_wr *bad_send;
+
+	if (b->qp[1]->srq)
+		must_zero(ibv_post_srq_recv(srq, &recv, &bad_recv), "ibv_post_srq_recv");
+	else
+		must_zero(ibv_post_recv(b->qp[1], &recv, &bad_recv), "ibv_post_recv");
+	must_zero(ibv_post_send(b->qp[0], &send, &bad_send), "ibv_post_send");
+}
+
+static void seen(const struct ibv_wc *wc)
+{
+	struct both *b = both_of(wc->qp_num);
+	bool receive = wc->opcode & IBV_WC_RECV;
+
+	must(wc->status == IBV_WC_SUCCESS, "a completion without error");
+	must((wc->wr_id & 0xff) == (uint8_t)b->name && !(wc->wr_id & RECEIVE) == !receive,
+	     "a completion of this queue pair's request");
+	must(wc->qp_num == b->qp[receive]->qp_num, "the queue pair's number in it");
+	if (!receive)
+		b->done++;
+	else
+		must(be32toh(wc->imm_data) == (uint32_t)b->came++,
+		     "messages in their order, each once");
+}
+
+static bool idle(const struct both *b)
+{
+	return b->came == b->sent && b->done == b->sent;
+}
+
+static void drain(void)
+{
+	double end = now_s() + 20;
+	struct ibv_wc wc[3];
+	int got;
+
+	while (!idle(&uc) || !idle(&rc)) {
+		must(now_s() < end, "all completions");
+		got = ibv_poll_cq(cq, 3, wc);
+		must(got >= 0, "ibv_poll_cq");
+		for (int i = 0; i < got; i++)
+			seen(&wc[i]);
+	}
+	must(!ibv_poll_cq(cq, 1, wc), "no completion too many");
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static bool event_waits(int ms)
+{
+	struct pollfd in = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&in, 1, ms) == 1;
+}
+
+static void event_take(void)
+{
+	struct ibv_cq *of;
+	void *context;
+
+	must(event_waits(20000), "an event");
+	must_zero(ibv_get_cq_event(channel, &of, &context), "ibv_get_cq_event");
+	must(of == cq, "an event of the program's completion queue");
+	must(context == &cq, "the program's context in it");
+	ibv_ack_cq_events(of, 1);
+}
+
+/* More than one event may answer an arming; each names the queue. */
+static void events_rest(void)
+{
+	while (event_waits(0))
+		event_take();
+}
+
+static void events_of(struct both *b)
+{
+	for (int i = 0; i < 5; i++) { /* more than the arm number has values */
+		must_zero(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
+		must(!ibv_poll_cq(cq, 1, &(struct ibv_wc){ 0 }), "nothing");
+		post(b, 0);
+		event_take();
+		drain();
+		events_rest();
+	}
+	must_zero(ibv_req_notify_cq(cq, 1), "ibv_req_notify_cq, solicited");
+	post(b, 0);
+	drain();
+	must(!event_waits(0), "no event of what was not solicited");
+	post(b, 1);
+	event_take();
+	drain();
+	events_rest();
+	say("EVENTS %c", b->name);
+}
+
+/* ---- with a thread that polls all the time ---------------------------------------------------- */
+
+static void *poller(void *arg)
+{
+	struct ibv_wc wc;
+
+	(void)arg;
+	while (!stop || !idle(&uc))
+		if (ibv_poll_cq(cq, 1, &wc) == 1)
+			seen(&wc);
+	return NULL;
+}
+
+/* The driven ones come while the others' completions do, and are polled. */
+static void make_rc_meanwhile(void)
+{
+	pthread_t thread;
+
+	must(!pthread_create(&thread, NULL, poller, NULL), "pthread_create");
+	for (int i = 0; i < BUSY; i++) {
+		double end = now_s() + 20;
+
+		while (uc.sent - __atomic_load_n(&uc.done, __ATOMIC_RELAXED) >= PLACES / 2 ||
+		       uc.sent - __atomic_load_n(&uc.came, __ATOMIC_RELAXED) >= PLACES / 2)
+			must(now_s() < end, "completions in time");
+		post(&uc, 0);
+		if (i == BUSY / 2)
+			make(&rc, IBV_QPT_RC);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	say("MADE meanwhile");
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void all_make(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = PLACES, .max_sge = 1 } };
+
+	nic_open(&nic, opt.dev);
+	mem = calloc(1, LEN);
+	mr = ibv_reg_mr(nic.pd, mem, LEN, IBV_ACCESS_LOCAL_WRITE);
+	channel = ibv_create_comp_channel(nic.ctx);
+	cq = ibv_create_cq(nic.ctx, 8 * PLACES, &cq, channel, 0);
+	srq = ibv_create_srq(nic.pd, &init);
+	must(mem && mr && channel && cq && srq, "objects");
+}
+
+static void both_end(struct both *b)
+{
+	for (int i = 0; i < 2; i++) {
+		must_zero(ibv_destroy_qp(b->qp[i]), "ibv_destroy_qp");
+		b->qp[i] = NULL;
+	}
+	b->sent = b->came = b->done = 0;
+}
+
+/* The pause lets their completions come. Where they are late, the test looks at less. */
+static void leave_unpolled(void)
+{
+	post(&uc, 0);
+	post(&uc, 0);
+	usleep(20000);
+}
+
+static void uc_comes_first(void)
+{
+	make(&uc, IBV_QPT_UC);
+	connect_both(&uc);
+	for (int i = 0; i < 100; i++) { /* once round the ring, and some */
+		post(&uc, 0);
+		drain();
+	}
+	events_of(&uc);
+	if (with_thread) {
+		make_rc_meanwhile();
+	} else {
+		leave_unpolled();
+		must_zero(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
+		make(&rc, IBV_QPT_RC);
+		event_take();
+		drain();
+		events_rest();
+		say("TAKEN OVER");
+	}
+	connect_both(&rc);
+}
+
+static void uc_comes_second(void)
+{
+	make(&rc, IBV_QPT_RC);
+	connect_both(&rc);
+	make(&uc, IBV_QPT_UC);
+	connect_both(&uc);
+}
+
+static void talk(void)
+{
+	for (int i = 0; i < 200; i++) {
+		post(i % 3 ? &uc : &rc, 0);
+		if (i % 3 == 2)
+			drain();
+	}
+	drain();
+	say("TALKED");
+}
+
+/* What nobody has polled goes with it, and it works anew. */
+static void uc_again(void)
+{
+	leave_unpolled();
+	for (int i = 0; i < 2; i++)
+		state(uc.qp[i], IBV_QPS_RESET, 0);
+	connect_both(&uc);
+	drain();
+	talk();
+	say("AGAIN");
+}
+
+int main(int argc, char **argv)
+{
+	bool look = false;
+	int c;
+
+	while ((c = getopt(argc, argv, "utl")) != -1) {
+		uc_first |= c == 'u';
+		with_thread |= c == 't';
+		look |= c == 'l';
+	}
+	all_make();
+	if (uc_first)
+		uc_comes_first();
+	else
+		uc_comes_second();
+	talk();
+	events_of(&uc);
+	events_of(&rc);
+	uc_again();
+	events_of(&uc);
+	say("READY");
+	if (look)
+		hear("moved");
+	talk();
+	events_of(&uc);
+	events_of(&rc);
+	uc_again();
+	leave_unpolled();
+	both_end(&uc);
+	drain();
+	events_of(&rc);
+	both_end(&rc);
+	must_zero(ibv_destroy_cq(cq), "ibv_destroy_cq");
+	must_zero(ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
+	must_zero(ibv_destroy_srq(srq), "ibv_destroy_srq");
+	must_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	nic_close(&nic);
+	free(mem);
+	say("OK");
+	return 0;
+}
