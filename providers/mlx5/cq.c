@@ -285,6 +285,7 @@ void ring_cq_clear(struct sp_cq_ring *ring)
 		(void)ring_cq_take(ring, cqe, &comp);
 	}
 	ring_cq_update_ci(ring->cq);
+	ring_foreign_tell(ring->cq);
 }
 
 /*
@@ -416,7 +417,9 @@ static int poll_anything(struct sp_cq *cq, int n, struct ibv_wc *wc)
 		to_wc(&wc[got], &comp, comp.cqe->op_own >> 4);
 	ring_cq_update_ci(cq);
 	ring_late_poll(cq);
-	return got + ring_foreign_poll(cq, false, n - got, wc + got);
+	got += ring_foreign_poll(cq, false, n - got, wc + got);
+	ring_foreign_tell(cq);
+	return got;
 }
 
 /* Called with the CQ's lock; drops it. */

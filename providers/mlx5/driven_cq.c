@@ -272,12 +272,13 @@ void ring_cq_take_over(struct sp_cq *cq, const struct sp_cq_past *past)
 		atomic_fetch_add(&cq->armings[RING_ARMED_ANY].count, RING_ARMING);
 	if (past->solicited)
 		atomic_fetch_add(&cq->armings[RING_ARMED_SOLICITED].count, RING_ARMING);
-	if (!(past->events & 3))
+	if (!(past->events & 3) && !cq->foreign)
 		return;
 	arm_number_add(&cq->ring, past->events);
 	ring_cq_wait_armers(cq);
 	sp_lock(&cq->lock);
 	arm_if_armed(&cq->ring);
+	ring_foreign_tell(cq);
 	sp_unlock(&cq->lock);
 }
 
@@ -354,6 +355,7 @@ int ring_cq_collect(struct sp_cq *cq)
 		for (ring = &cq->ring; ring && res == COLLECT_EMPTY; ring = ring->next)
 			res = collect_ring(ring);
 		ring_cq_update_ci(cq);
+		ring_foreign_tell(cq);
 		if (cq->late)
 			ring_late_poll(cq);
 		sp_unlock(&cq->lock);

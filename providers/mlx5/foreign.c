@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/driven_cq.h"
 #include "providers/mlx5/foreign.h"
@@ -114,6 +115,12 @@ bool ring_foreign_waiting(const struct sp_cq *cq)
 	while (f && !fed_waits(f))
 		f = f->next;
 	return f;
+}
+
+void ring_foreign_tell(struct sp_cq *cq)
+{
+	if (ring_unlikely(cq->foreign != NULL) && ring_foreign_waiting(cq))
+		ring_backlog_event(cq, true);
 }
 
 /* -- CQs that are not driven ------------------------------------------------------------------- */

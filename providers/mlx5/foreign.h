@@ -19,6 +19,8 @@ int ring_foreign_poll(struct sp_cq *cq, bool fed, int n, struct ibv_wc *wc);
 /* All of them; and is anything of them in memory, of which no NIC tells? */
 void ring_foreign_arm(struct sp_cq *cq, bool solicited);
 bool ring_foreign_waiting(const struct sp_cq *cq);
+/* Slots were given back, so the NIC may find nothing to tell of, for who has armed. */
+void ring_foreign_tell(struct sp_cq *cq);
 
 /*
  * Polls of CQs that are not driven. Who drives one with the CQ's lock held shows it first, and then waits until none of
