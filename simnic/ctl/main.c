@@ -48,6 +48,7 @@ static const char help[] =
 	"speed\n"
 	"  limit TARGET pds|mrs|cqs|qps|srqs N   what one process may have of it; 0: no limit\n"
 	"  limit TARGET qp-wr|sge N          requests of a queue pair, pieces of a request\n"
+	"  limit TARGET cqe|cq-resize N      entries of a completion queue, made or resized\n"
 	"  mtu TARGET BYTES                  what its port can\n"
 	"  removal NIC MSEC [backwards] [fatal-first]\n"
 	"                                    how the kernel takes it from each file that has it "

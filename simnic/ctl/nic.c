@@ -170,6 +170,7 @@ int ctl_limit(int argc, char **argv)
 		{ "sge", offsetof(struct sn_nic, max.sge), 1, SN_MAX_SGE },
 		{ "reads", offsetof(struct sn_nic, max.reads), 1, SN_MAX_RD_ATOMIC },
 		{ "cqe", offsetof(struct sn_nic, max.cqe), 1, SN_MAX_CQE },
+		{ "cq-resize", offsetof(struct sn_nic, max.resize), 0, SN_MAX_CQE },
 	};
 	struct ctl_nic nic;
 	double count;
@@ -183,7 +184,7 @@ int ctl_limit(int argc, char **argv)
 		atomic_store((_Atomic uint32_t *)((char *)nic.nic + limits[i].offset), count);
 		return CTL_OK;
 	}
-	return ctl_usage("limit wants TARGET pds|mrs|cqs|qps|srqs|qp-wr|sge|reads|cqe N");
+	return ctl_usage("limit wants TARGET pds|mrs|cqs|qps|srqs|qp-wr|sge|reads|cqe|cq-resize N");
 }
 
 int ctl_clock(int argc, char **argv)

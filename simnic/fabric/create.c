@@ -79,6 +79,7 @@ static void nic_init(struct sn_nic *nic, uint32_t host, uint32_t index,
 	atomic_init(&nic->max.sge, SN_MAX_SGE);
 	atomic_init(&nic->max.reads, SN_MAX_RD_ATOMIC);
 	atomic_init(&nic->max.cqe, SN_MAX_CQE);
+	atomic_init(&nic->max.resize, SN_MAX_CQE);
 	atomic_init(&nic->mtu, SN_MTU_4096);
 	sn_speed_begin(&nic->cable.speed);
 	atomic_init(&nic->tenant.pkey[0], SN_PKEY_DEFAULT);

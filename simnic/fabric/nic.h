@@ -125,7 +125,8 @@ struct sn_nic {
 	struct {
 		_Atomic uint32_t qp_wr, sge; /* of a QP's ring, and of a request in it */
 		_Atomic uint32_t reads,
-			cqe; /* READs and atomics of a QP, each way; entries of a CQ */
+			cqe;		 /* READs and atomics of a QP, each way; entries of a CQ */
+		_Atomic uint32_t resize; /* entries of a CQ that is resized; 0: it cannot be */
 	} max;
 	_Atomic uint32_t mtu;	      /* of the port: enum ibv_mtu */
 	_Atomic uint32_t quirks;      /* bits of enum sn_quirk */

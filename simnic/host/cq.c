@@ -123,7 +123,11 @@ int sn_cq_resize_cmd(const struct sn_req *req)
 	cq = sn_obj_find(req->ctx, cmd.cq_handle, SN_OBJ_CQ);
 	if (!cq || !cmd.cqe || cmd.cqe > atomic_load(&req->ctx->nic->max.cqe))
 		return -EINVAL;
+	if (!atomic_load(&req->ctx->nic->max.resize))
+		return -ENOSYS; /* as mlx5_ib without the capability */
 	cqes = ring_size(cmd.cqe + 1);
+	if (cqes - 1 > atomic_load(&req->ctx->nic->max.resize))
+		return -ENOMEM;
 	err = sn_cq_resize(cq->cq.dev, uhw.buf_addr, cqes, uhw.cqe_size);
 	if (err)
 		return err;
