@@ -59,6 +59,12 @@ struct sp_cq_ops {
 	 * the backlog, and pollers wait until end: the provider has, the engine goes on in the new one.
 	 */
 	int (*resize_reserve)(struct sp_cq *cq, struct ibv_cq *real);
+	/*
+	 * Before that, of its own CQ, where the application has not asked for it: -EBUSY while a thread of its own is between
+	 * start_poll and end_poll, else none gets there until resize_let_poll, which is called in any case but this.
+	 */
+	int (*resize_keep_out)(struct sp_cq *cq);
+	void (*resize_let_poll)(struct sp_cq *cq);
 	int (*resize_begin)(struct sp_cq *cq, struct ibv_cq *real);
 	int (*resize_end)(struct sp_cq *cq, struct ibv_cq *real);
 	/* Merge a foreign CQ (a QP that the engine cannot drive): poll_cq hands out its
@@ -72,6 +78,8 @@ struct sp_cq_ops {
 	/* Around the provider's RESET of such a QP, and before it destroys it: what the rings have of it is nobody's. */
 	void (*foreign_mute)(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute);
 	int (*foreign_del)(struct sp_cq *cq, struct ibv_cq *private_cq);
+	/* Has the application taken a completion out of its own CQ by the verbs? False while it is at it. */
+	bool (*polled)(struct sp_cq *cq);
 	/* Read-only look, by the shell's timer: is there an error completion waiting at the
 	 * head of a ring that nobody polls? Takes the CQ lock by trylock; true: the shell
 	 * should collect. */

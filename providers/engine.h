@@ -114,6 +114,26 @@ static inline int sp_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real)
 	return sp_engine(cq)->cq.resize_reserve(cq, real);
 }
 
+static inline int sp_cq_resize_keep_out(struct sp_cq *cq)
+{
+	return sp_engine(cq)->cq.resize_keep_out(cq);
+}
+
+static inline void sp_cq_resize_let_poll(struct sp_cq *cq)
+{
+	sp_engine(cq)->cq.resize_let_poll(cq);
+}
+
+static inline bool sp_direct_verbs(const struct sp_cq *cq)
+{
+	return sp_engine(cq)->direct_verbs();
+}
+
+static inline bool sp_cq_polled(struct sp_cq *cq)
+{
+	return sp_engine(cq)->cq.polled(cq);
+}
+
 static inline int sp_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 {
 	return sp_engine(cq)->cq.resize_begin(cq, real);

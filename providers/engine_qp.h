@@ -29,6 +29,11 @@ static inline void sp_qp_foreign(struct sp_dev *dev, struct ibv_qp *qp)
 	sp_engine(dev)->qp.foreign(dev, qp);
 }
 
+static inline bool sp_qp_posted(struct sp_qp *qp)
+{
+	return sp_engine(qp)->qp.posted(qp);
+}
+
 static inline const char *sp_qp_reason(struct sp_qp *qp, bool *intruder)
 {
 	return sp_engine(qp)->qp.reason(qp, intruder);

@@ -54,6 +54,7 @@ enum sp_trait {
 		1 << 2, /* ibv_qp.state is the provider's to read until its flush was seen */
 	SP_HIDDEN_SENDS = 1 << 3,  /* it posts requests of its own: queues are made one larger */
 	SP_PROVIDER_ARMS = 1 << 4, /* the provider arms CQs, and must hear of their events */
+	SP_OWN_CQ_SIZE = 1 << 5,   /* a driven CQ's ibv_cq.cqe is read around a resize alone */
 };
 
 struct shift_provider {
@@ -62,6 +63,9 @@ struct shift_provider {
 
 	/* Is a device one of those that the engine is for? By its driver, not by its name. */
 	bool (*serves)(struct ibv_device *device);
+
+	/* Has anything that this process has loaded a way to rings that the provider made (direct verbs)? */
+	bool (*direct_verbs)(void);
 
 	/* Can this engine drive the QPs of this device? No side effect. */
 	bool (*probe)(struct ibv_context *ctx, const char **why_not);

@@ -57,6 +57,8 @@ struct sp_qp_ops {
 	 * verbs, ...): the doorbell register that it shares with driven ones is then used as the
 	 * provider can stand. sp_qp_drive does so itself when it refuses. */
 	void (*foreign)(struct sp_dev *dev, struct ibv_qp *qp);
+	/* Has the application posted to it by the verbs? False while it is at it. */
+	bool (*posted)(struct sp_qp *qp);
 	/* NULL, or why a driven QP turned out to be one that cannot be moved: somebody else writes
 	 * to its rings or takes its completions (direct verbs), or it uses memory windows. Looks
 	 * each time at the records that such a hand moves: ask before any action on the QP that

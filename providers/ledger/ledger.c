@@ -55,6 +55,32 @@ static int led_cq_resize(struct sp_cq *cq, struct ibv_cq *real)
 	return 0;
 }
 
+/* A completion that is held between start_poll and end_poll is a copy. */
+static int led_cq_resize_keep_out(struct sp_cq *cq)
+{
+	return 0;
+}
+
+static void led_cq_resize_let_poll(struct sp_cq *cq)
+{
+}
+
+/* A hand of others is not looked for: see led_qp_reason(). */
+static bool led_direct_verbs(void)
+{
+	return false;
+}
+
+static bool led_cq_polled(struct sp_cq *cq)
+{
+	return true;
+}
+
+static bool led_qp_posted(struct sp_qp *qp)
+{
+	return true;
+}
+
 /* QPs that the engine does not drive share its CQs (SP_SHARES_CQ): nobody asks. */
 static int led_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events)
 {
@@ -86,6 +112,7 @@ const struct shift_provider shift_provider_ledger = {
 	.traits = SP_SHARES_CQ | SP_ANY_DEVICE | SP_OWN_STATE_WORD | SP_HIDDEN_SENDS |
 		  SP_PROVIDER_ARMS,
 	.serves = led_serves,
+	.direct_verbs = led_direct_verbs,
 	.probe = led_probe,
 	.dev_init = led_dev_init,
 	.dev_uninit = led_dev_uninit,
@@ -104,6 +131,9 @@ const struct shift_provider shift_provider_ledger = {
 	.cq.event_read = led_cq_event_read,
 	.cq.collect = led_cq_collect,
 	.cq.resize_reserve = led_cq_resize,
+	.cq.resize_keep_out = led_cq_resize_keep_out,
+	.cq.resize_let_poll = led_cq_resize_let_poll,
+	.cq.polled = led_cq_polled,
 	.cq.resize_begin = led_cq_resize,
 	.cq.resize_end = led_cq_resize,
 	.cq.foreign_add = led_foreign_add,
@@ -131,6 +161,7 @@ const struct shift_provider shift_provider_ledger = {
 	.qp.drive = led_qp_drive,
 	.qp.drivable = led_qp_drivable,
 	.qp.foreign = led_qp_foreign,
+	.qp.posted = led_qp_posted,
 	.qp.reason = led_qp_reason,
 	.qp.keys = led_qp_keys,
 	.qp.undrive = led_qp_undrive,

@@ -112,6 +112,9 @@ struct sp_cq {
 	struct sp_dev *dev;
 	void *cookie;
 	bool ex;
+	bool kept_out; /* from start_poll, by a resize: its thread holds ex_lock */
+	uint32_t
+		taken; /* index of the first completion that is the engine's to take; in its own ring */
 	struct ibv_cq_ex saved_ex;
 };
 

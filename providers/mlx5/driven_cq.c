@@ -99,6 +99,7 @@ int ring_cq_drive(struct sp_dev *dev, struct ibv_cq *ibv, bool cq_ex, uint64_t w
 	if (err)
 		return err;
 	ring_take_over(&cq->ring);
+	cq->taken = cq->ring.ci;
 	ring_cq_refresh_slow(cq);
 	if (cq_ex)
 		ring_cq_ex_install(cq);
@@ -126,6 +127,7 @@ static void take_over_used(struct sp_cq *cq)
 	atomic_store(&cq->dev->cqs[cq->ibv->handle], cq);
 	ring_unknown_wait(cq->ibv);
 	ring_take_over(&cq->ring);
+	cq->taken = cq->ring.ci;
 	for (struct ring_foreign *f = cq->foreign; f; f = f->next)
 		ring_live(&cq->ring, &f->live);
 	ring_cq_refresh_slow(cq);
@@ -378,7 +380,36 @@ static struct sp_cq_ring *ring_of(struct sp_cq *cq, const struct ibv_cq *real)
 
 int ring_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real)
 {
-	return ring_backlog_reserve(cq, (uint32_t)real->cqe + 1) ? -ENOMEM : 0;
+	return ring_backlog_reserve(cq, ring_of(cq, real)->cnt) ? -ENOMEM : 0;
+}
+
+int ring_cq_resize_keep_out(struct sp_cq *cq)
+{
+	if (!cq->ex)
+		return 0;
+	if (!sp_trylock(&cq->ex_lock))
+		return -EBUSY;
+	cq->kept_out = true;
+	return 0;
+}
+
+void ring_cq_resize_let_poll(struct sp_cq *cq)
+{
+	if (!cq->ex)
+		return;
+	cq->kept_out = false;
+	sp_unlock(&cq->ex_lock);
+}
+
+bool ring_cq_polled(struct sp_cq *cq)
+{
+	bool polled = false;
+
+	if (sp_trylock(&cq->lock)) {
+		polled = cq->ring.ci != cq->taken;
+		sp_unlock(&cq->lock);
+	}
+	return polled;
 }
 
 /*
@@ -411,13 +442,19 @@ static int resize_collect(struct sp_cq_ring *ring)
 	return err;
 }
 
+/* A thread that holds a completion looks into the old ring: of those of other NICs it has a copy. */
+static bool looked_into(const struct sp_cq *cq, const struct ibv_cq *real)
+{
+	return cq->ex && real == cq->ibv && !cq->kept_out;
+}
+
 int ring_cq_resize_begin(struct sp_cq *cq, struct ibv_cq *real)
 {
 	struct sp_cq_ring *ring;
 	int err;
 
-	if (cq->ex)
-		sp_lock(&cq->ex_lock); /* who holds a completion looks into the old ring */
+	if (looked_into(cq, real))
+		sp_lock(&cq->ex_lock);
 	sp_lock(&cq->lock);
 	ring = ring_of(cq, real);
 	err = resize_collect(ring);
@@ -440,7 +477,7 @@ int ring_cq_resize_end(struct sp_cq *cq, struct ibv_cq *real)
 	ring_cq_refresh_slow(cq);
 	ring_cq_update_ci(cq);
 	sp_unlock(&cq->lock);
-	if (cq->ex)
+	if (looked_into(cq, real))
 		sp_unlock(&cq->ex_lock);
 	return err;
 }

@@ -18,6 +18,7 @@ typedef struct ibv_mr *(*ring_reg_dmabuf_fn)(struct ibv_pd *pd, uint64_t offset,
 ring_reg_dmabuf_fn ring_reg_dmabuf(void);
 /* Was this extended QP made with request builders that only libmlx5 has (mlx5dv_wr_*)? */
 bool ring_direct_builders(struct ibv_qp_ex *qp);
+bool ring_direct_verbs(void); /* direct.c: something in this process may have been given rings */
 
 #pragma GCC visibility pop
 

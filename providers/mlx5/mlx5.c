@@ -36,7 +36,9 @@ ENGINE_AT(sp_srq_ring);
 
 const struct shift_provider shift_provider_mlx5 = {
 	.name = "mlx5",
+	.traits = SP_OWN_CQ_SIZE,
 	.serves = ring_serves,
+	.direct_verbs = ring_direct_verbs,
 	.probe = ring_probe,
 	.dev_init = ring_dev_init,
 	.dev_uninit = ring_dev_uninit,
@@ -55,6 +57,9 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq.event_read = ring_cq_event_read,
 	.cq.collect = ring_cq_collect,
 	.cq.resize_reserve = ring_cq_resize_reserve,
+	.cq.resize_keep_out = ring_cq_resize_keep_out,
+	.cq.resize_let_poll = ring_cq_resize_let_poll,
+	.cq.polled = ring_cq_polled,
 	.cq.resize_begin = ring_cq_resize_begin,
 	.cq.resize_end = ring_cq_resize_end,
 	.cq.foreign_add = ring_foreign_add,
@@ -80,6 +85,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.qp.drive = ring_qp_drive,
 	.qp.drivable = ring_qp_drivable,
 	.qp.foreign = ring_qp_foreign,
+	.qp.posted = ring_qp_posted,
 	.qp.reason = ring_qp_reason,
 	.qp.keys = ring_qp_keys,
 	.qp.undrive = ring_qp_undrive,

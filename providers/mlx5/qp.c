@@ -419,6 +419,22 @@ void ring_qp_sent(struct sp_qp *qp, struct sp_sent *sent)
 	}
 }
 
+static bool queue_posted(struct sp_lock *lock, const uint32_t *mode)
+{
+	bool posted;
+
+	if (!sp_trylock(lock))
+		return false;
+	posted = !(*mode & (RING_FIRST | RING_FOREIGN));
+	sp_unlock(lock);
+	return posted;
+}
+
+bool ring_qp_posted(struct sp_qp *qp)
+{
+	return queue_posted(&qp->sq_lock, &qp->tx_mode) || queue_posted(&qp->rq_lock, &qp->rx_mode);
+}
+
 void ring_qp_guard(struct sp_qp *qp, bool on)
 {
 	atomic_store(&qp->guard, on);

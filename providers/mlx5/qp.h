@@ -154,6 +154,7 @@ int ring_qp_drive(struct sp_dev *dev, struct ibv_qp *qp, const struct ibv_qp_ini
 void ring_qp_undrive(struct sp_qp *qp);
 void ring_qp_modified(struct sp_qp *qp, enum ibv_qp_state state);
 void ring_qp_number(struct sp_qp *qp, uint32_t epoch, uint32_t psn, uint32_t mtu);
+bool ring_qp_posted(struct sp_qp *qp);
 uint32_t ring_qp_recv_count(struct sp_qp *qp);
 void ring_qp_send_counts(struct sp_qp *qp, uint32_t *posted, uint32_t *done);
 enum sp_sending ring_qp_sending(struct sp_qp *qp, uint32_t *number);

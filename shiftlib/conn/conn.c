@@ -240,6 +240,14 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		conn_ended(qp, guarded);
 }
 
+/* At once, with what is outstanding: an ordered switch waits until nothing is. */
+static bool conn_begins_move(const struct sh_qp *qp, const struct sc_event *event)
+{
+	return qp->core.move == SC_MOVE_NONE &&
+	       (event->type == SC_EV_FAULT || event->type == SC_EV_MSG_STATE ||
+		event->type == SC_EV_DARK);
+}
+
 /*
  * Any event may begin a move, which takes the rings away from whoever posts to them: the connection
  * ends before it, as for an application that closes. Both ends go on as they would without SHIFT.
@@ -249,14 +257,16 @@ static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
 	struct sc_event closed = { .type = SC_EV_APP_CLOSED,
 				   .reason = SC_REASON_RESOURCE,
 				   .epoch = qp->active->epoch };
-	const char *why = NULL;
+	const char *why = NULL, *full = NULL;
 
 	if (event->type != SC_EV_APP_CLOSED && qp->core.move == SC_MOVE_NONE)
 		why = conn_reason(qp);
-	if (why && qp->core.peer.introduced)
+	if (!why && conn_begins_move(qp, event))
+		full = sh_room_forbids(qp);
+	if ((why || full) && qp->core.peer.introduced)
 		conn_step(qp, &closed);
-	if (why)
-		sh_level_set(qp, SH_FOREIGN, why);
+	if (why || full)
+		sh_level_set(qp, why ? SH_FOREIGN : SH_DRIVEN, why ? why : full);
 	conn_step(qp, event);
 }
 
@@ -451,6 +461,7 @@ void sh_conn_leave(struct sh_qp *qp)
 	conn_count_waiting(qp, false, sh_now_ns());
 	sh_loopback_forget(qp);
 	sh_unknown_forget(qp);
+	sh_room_forget(qp);
 	sh_conns_remove(qp); /* later events and answers of jobs find nobody */
 	sh_users_count(qp);
 }

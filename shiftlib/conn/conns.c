@@ -130,6 +130,8 @@ static void conns_look_at(struct sh_qp *qp, uint64_t now)
 {
 	if (qp->counted.guarded && sh_conn_hands_off(qp))
 		return;
+	if (qp->own.room.waits || (qp->own.room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
+		sh_room_look(qp);
 	if ((sh_conns.check_pass / CONNS_HANDS_PASSES + qp->conn_id) % CONNS_KEYS_TURNS)
 		return;
 	if (qp->counted.guarded || qp->carriers.unknown.why)
@@ -148,7 +150,9 @@ static void conns_run(uint64_t now)
 			conns_look_at(sh_conns.by_id[i], now);
 	sh_unknown_look_again(now);
 	conns_look_at_cqs();
-	sh_conns.check_at = sh_conns.guarded || sh_conns.unknown ? now + sh.config.watch_ns : 0;
+	sh_conns.check_at = sh_conns.guarded || sh_conns.unknown || sh_conns.roomless
+				    ? now + sh.config.watch_ns
+				    : 0;
 }
 
 static uint64_t conns_next_timer(void)

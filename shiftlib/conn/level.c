@@ -54,6 +54,8 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 		return qp->pd->why;
 	if (qp->carriers.unknown.why)
 		return qp->carriers.unknown.why;
+	if (sh_room_why(qp))
+		return sh_room_why(qp);
 	if (reason == SC_REASON_RESOURCE && qp->carriers.standby_why)
 		return qp->carriers.standby_why;
 	if (reason == SC_REASON_PEER) /* nothing has moved, see sh_level_report() */
@@ -65,7 +67,7 @@ static const char *level_reason(const struct sh_qp *qp, enum sc_reason reason)
 
 static const char *level_no_path(const struct sh_qp *qp)
 {
-	const char *why = NULL;
+	const char *why = sh_room_why(qp);
 	uint32_t k;
 
 	for (k = 0; k < qp->ctx->n_paths && !why; k++) {

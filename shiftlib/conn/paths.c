@@ -20,11 +20,11 @@
 #include "shiftlib/replica/memory.h"
 #include "shiftlib/replica/reach.h"
 
-/* From this side: path k is up if its NIC is, and the peer's NIC k answers; and if memory may be there. */
+/* From this side: path k is up if its NIC is, and the peer's NIC k answers; and if memory and flushes have room. */
 static bool paths_up(const struct sh_qp *qp, uint8_t path)
 {
 	return qp->paths.routes[path] && sh_heartbeat_up(qp->paths.routes[path]) &&
-	       (path == qp->active->path || sh_reach_covers(qp->ctx, path));
+	       (path == qp->active->path || (qp->own.room.fits && sh_reach_covers(qp->ctx, path)));
 }
 
 static bool paths_steady(const struct sh_qp *qp, uint8_t path)
@@ -96,6 +96,7 @@ void sh_paths_changed(struct sh_qp *qp)
 
 	if (!qp->conn_id || !qp->peer)
 		return;
+	sh_room_take(qp);
 	event.default_dead = qp->ctx->nic->fatal || qp->ctx->nic->sick;
 	for (k = 0; k < qp->paths.n; k++) {
 		event.up |= (uint8_t)(paths_up(qp, k) << k);

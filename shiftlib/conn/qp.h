@@ -17,6 +17,7 @@
 #include "shiftlib/conn/move.h"
 #include "shiftlib/conn/paths.h"
 #include "shiftlib/conn/quiesce.h"
+#include "shiftlib/conn/room.h"
 #include "shiftlib/conn/stats.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/facade/held.h"
@@ -60,6 +61,7 @@ struct sh_qp {
 	struct sh_srq *srq;		   /* NULL: none that is driven */
 	struct {			   /* of its own QP */
 		struct sh_shadow_srq *srq; /* that it was made on; NULL: the application's */
+		struct sh_qp_room room;
 	} own;
 	struct sp_qp *sp;
 	struct ibv_qp_init_attr_ex init; /* as the application passed it */

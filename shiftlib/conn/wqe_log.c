@@ -36,14 +36,6 @@ void sh_wqe_log_caps(struct ibv_qp_cap *cap)
 		cap->max_inline_data = sizeof(uint64_t);
 }
 
-/* Queue pairs of few requests have more of the log for each. */
-int sh_wqe_log_cqe(int cqe)
-{
-	if (!sh.config.wqe_log || cqe <= 0 || cqe > INT32_MAX / 4)
-		return cqe;
-	return 2 * cqe + cqe / (int)sh.config.wqe_log + 2;
-}
-
 /* ---- where is the word? ---------------------------------------------------------------------- */
 
 static bool log_wanted(const struct sh_qp *qp)

@@ -60,7 +60,6 @@ struct sh_qp_log {
 /* For the log of a queue of so many requests, as SHIFT_WQE_LOG says: more requests, more bytes inline. 0: none. */
 uint32_t sh_wqe_log_room(uint32_t requests);
 void sh_wqe_log_caps(struct ibv_qp_cap *cap);
-int sh_wqe_log_cqe(int cqe); /* and more completions: those of a flush */
 
 /* After each event: is there a carrier whose word's place is not known yet? */
 void sh_wqe_log_look(struct sh_qp *qp);

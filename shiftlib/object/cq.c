@@ -6,7 +6,7 @@
 #include <time.h>
 #include "providers/engine.h"
 #include "shiftlib/base/table.h"
-#include "shiftlib/conn/wqe_log.h"
+#include "shiftlib/conn/room.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/comp_channel.h"
@@ -78,6 +78,9 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 	cq->real_channel = real_channel;
 	cq->comp_vector = comp_vector;
 	cq->ex = attr != NULL;
+	cq->single = attr && attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+		     attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->room.told = cq->room.have = (uint32_t)real->cqe;
 	cq->wc_flags = attr ? attr->wc_flags : 0;
 	if (!cq->ctx || sh_table_put(&sh_objects.by_cq, real, cq))
 		goto forget;
@@ -111,19 +114,11 @@ struct ibv_cq *shift_create_cq(struct ibv_context *context, int cqe, void *cq_co
 			       struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct ibv_comp_channel *real_channel = channel ? sh_comp_channel_real(channel) : NULL;
-	int more = sh_wqe_log_cqe(cqe);
-	struct ibv_cq *real = sh_cq_create(context, more, cq_context, real_channel, comp_vector);
+	struct ibv_cq *real = sh_cq_create(context, cqe, cq_context, real_channel, comp_vector);
 
-	if (!real && more != cqe)
-		real = sh_cq_create(context, cqe, cq_context, real_channel, comp_vector);
 	if (real)
 		cq_record(context, real, channel, real_channel, comp_vector, NULL);
 	return real;
-}
-
-static uint32_t cqe_ex_logged(uint32_t cqe)
-{
-	return cqe <= INT32_MAX ? (uint32_t)sh_wqe_log_cqe((int)cqe) : cqe;
 }
 
 struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
@@ -136,14 +131,9 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 
 	if (attr->channel)
 		copy.channel = sh_comp_channel_real(attr->channel);
-	copy.cqe = cqe_ex_logged(attr->cqe);
 	do {
 		shift_async_real_begin(context);
 		real = create(context, &copy);
-		if (!real && copy.cqe != attr->cqe) {
-			copy.cqe = attr->cqe;
-			real = create(context, &copy);
-		}
 		shift_async_real_end(context);
 	} while (!real && sh_yield(&yield));
 	if (real)
@@ -480,6 +470,44 @@ static bool cq_resize_without_nic(struct sh_cq *cq, int cqe)
 	return masked;
 }
 
+/* As the driver rounds it, where the engine knows that: a ring is a power of two, with one place more. */
+static int cq_rounded(const struct sh_cq *cq, int cqe)
+{
+	int places = 1;
+
+	if (!sp_has(cq->sp, SP_OWN_CQ_SIZE))
+		return cqe;
+	while (places - 1 < cqe)
+		places *= 2;
+	return places - 1;
+}
+
+/* What the application asks for, and the room that its connections need beside that. */
+static int cq_resize_asked(struct sh_cq *cq, int cqe)
+{
+	struct sh_cq_room room;
+	uint64_t need;
+	int ret, told;
+
+	if (cqe <= 0 || cqe > INT32_MAX / 128)
+		return sh_cq_resize_ring(cq, cq->cq, cqe, cqe);
+	pthread_mutex_lock(&sh.lock);
+	room = cq->room;
+	room.told = (uint32_t)(told = cq_rounded(cq, cqe));
+	need = sh_room_need(&room, room.movers, sh_cq_known(cq));
+	pthread_mutex_unlock(&sh.lock);
+	if (need > (uint64_t)told && !sh_room_over(need, cq->ctx->nic->max.cqe) &&
+	    !sh_cq_resize_ring(cq, cq->cq, (int)need, told))
+		return 0;
+	ret = sh_cq_resize_ring(cq, cq->cq, cqe, told);
+	if (!ret && need > cq->room.have) {
+		pthread_mutex_lock(&sh.lock);
+		sh_room_refuse(cq);
+		pthread_mutex_unlock(&sh.lock);
+	}
+	return ret;
+}
+
 int shift_resize_cq(struct ibv_cq *real, int cqe)
 {
 	struct sh_cq *cq;
@@ -491,24 +519,26 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 		pthread_mutex_unlock(&sh.lock);
 		return sh.real->resize_cq(real, cqe);
 	}
-	sh_job_begin(&cq->busy); /* it does not become driven meanwhile */
+	sh_job_begin(&cq->busy); /* no queue pair makes it driven meanwhile */
 	if (!cq->sp) {
 		pthread_mutex_unlock(&sh.lock);
 		ret = sh.real->resize_cq(real, cqe);
 		pthread_mutex_lock(&sh.lock);
+		cq->room.told = cq->room.have = (uint32_t)real->cqe;
 		sh_job_end(&cq->busy);
 		pthread_mutex_unlock(&sh.lock);
 		return ret;
 	}
+	sh_wait_idle(&cq->resizing);
+	sh_job_begin(&cq->resizing);
 	pthread_mutex_unlock(&sh.lock);
-	ret = sh_cq_resize_ring(cq, real, sh_wqe_log_cqe(cqe));
-	if (ret == EINVAL && sh_wqe_log_cqe(cqe) != cqe)
-		ret = sh_cq_resize_ring(cq, real, cqe);
+	ret = cq_resize_asked(cq, cqe);
 	if (sh_dead_device_error(ret) && cq_resize_without_nic(cq, cqe))
 		ret = 0;
 	pthread_mutex_lock(&sh.lock);
 	if (!ret)
 		sh_cq_resize_shadows(cq);
+	sh_job_end(&cq->resizing);
 	sh_job_end(&cq->busy);
 	pthread_mutex_unlock(&sh.lock);
 	return ret;

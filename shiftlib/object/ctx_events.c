@@ -85,28 +85,25 @@ static bool ctx_limit_masked(const struct ibv_async_event *event)
 }
 
 /*
- * A CQ overran: flushes of a connection that moves can do that where the application made it for
- * its signaled requests only. It shows no completion any more, so what still uses it moves too.
- * False: something that cannot is left on it.
+ * A CQ overran, and shows no completion any more. Flushes of connections that move have room in it (conn/room.c), so the
+ * application has let too many lie, and hears of it. What uses the queue is not protected any more.
  */
-static bool ctx_cq_masked(const struct ibv_async_event *event)
+static void ctx_cq_overran(const struct ibv_async_event *event)
 {
 	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, event->element.cq);
-	bool masked = cq && cq->sp;
 	struct sh_qp *qp;
 
-	if (!masked)
-		return false;
+	if (!cq || !cq->sp)
+		return;
 	cq->overrun = true;
 	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
-		if ((qp->scq != cq && qp->rcq != cq) || qp->active->epoch)
+		if ((qp->scq != cq && qp->rcq != cq) || qp->active->epoch || !qp->conn_id)
 			continue;
-		if (qp->conn_id && qp->core.guarded)
-			sh_conn_simple(qp, SC_EV_FAULT, SC_REASON_DEVICE);
+		if (qp->core.move == SC_MOVE_NONE)
+			sh_room_overran(qp);
 		else
-			masked = false;
+			sh_conn_simple(qp, SC_EV_FAULT, SC_REASON_DEVICE);
 	}
-	return masked;
 }
 
 /* Of what the application has destroyed, and its NIC not yet. */
@@ -223,7 +220,7 @@ static bool events_of_object_masked(struct sh_ctx *ctx, const struct ibv_async_e
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR: return ctx_qp_masked(event);
-	case IBV_EVENT_CQ_ERR: return ctx_cq_masked(event);
+	case IBV_EVENT_CQ_ERR: ctx_cq_overran(event); return false;
 	case IBV_EVENT_QP_LAST_WQE_REACHED: return ctx_last_receive_masked(event);
 	case IBV_EVENT_SRQ_LIMIT_REACHED: return ctx_limit_masked(event);
 	default: return false;

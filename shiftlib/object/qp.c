@@ -120,6 +120,7 @@ static void qp_release(struct sh_qp *qp, bool later)
 			sh_carriers_drop(qp, false);
 		qp->sp = NULL;
 		qp->foreign.not = true;
+		sh_room_remove(qp);
 		qp->scq->qps--;
 		qp->rcq->qps--;
 		if (qp->srq)

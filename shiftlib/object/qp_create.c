@@ -212,6 +212,7 @@ static int qp_drive(struct sh_qp *qp, struct ibv_qp *real, const struct ibv_qp_i
 		init->qp_type == IBV_QPT_RC ? "not connected yet" : "datagrams need no protection";
 	qp->scq->qps++;
 	qp->rcq->qps++;
+	sh_room_add(qp);
 	if (qp->srq)
 		qp->srq->qps++;
 	sh_carriers_init(qp, real);
@@ -306,6 +307,7 @@ static struct ibv_qp *qp_create_recorded(const struct qp_create *how)
 		sh_setup_command();
 		sh_ctx_prepare(qp->ctx);
 	}
+	sh_room_mend(qp);
 	pthread_mutex_unlock(&sh.lock);
 	return real;
 }

@@ -141,8 +141,10 @@ int sh_cq_shadow_make(struct sh_cq *cq, uint8_t path)
 	struct sh_shadow_cq *shadow;
 	int ret;
 
-	if (cq_shadow_serves(cq, path))
+	if (cq_shadow_serves(cq, path)) {
+		sh_cq_resize_shadow_late(cq, path);
 		return 0;
+	}
 	shadow = cq_shadow_new(cq, nic);
 	if (!shadow)
 		return -ENOMEM;

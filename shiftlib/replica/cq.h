@@ -8,6 +8,7 @@
 #include "shiftlib/loop/loop.h"
 #include "shiftlib/nic/nic.h"
 #include "shiftlib/replica/context.h"
+#include "shiftlib/replica/cq_room.h"
 
 /* Carriers hold on to it: it outlives its place in the CQ when its NIC has died. */
 struct sh_shadow_cq {
@@ -20,6 +21,7 @@ struct sh_shadow_cq {
 	struct sp_cq_ring *ring; /* NULL: the engine has let go of it */
 	bool holds;		 /* the incarnation */
 	bool overrun;		 /* it shows nothing any more; made anew for the next carrier */
+	bool refused;		 /* it could not be made larger */
 };
 
 struct sh_cq {
@@ -30,7 +32,8 @@ struct sh_cq {
 	struct ibv_comp_channel *facade; /* NULL: none */
 	struct ibv_comp_channel *real_channel;
 	struct sh_cq_events events;
-	bool ex;
+	bool ex,
+		single; /* single: only one thread at a time uses it, so that its provider takes no lock */
 	uint64_t wc_flags;
 	int comp_vector;
 	struct sp_cq *sp; /* NULL: not driven */
@@ -39,6 +42,8 @@ struct sh_cq {
 	uint32_t qps, foreign_qps;
 	uint32_t foreign_receives; /* queues of XRC, ... that have named it; they never go */
 	uint32_t guarded;	   /* connections on it that may move */
+	struct sh_busy resizing;
+	struct sh_cq_room room;
 	struct sh_shadow_cq *shadow[SC_MAX_PATHS]; /* the present ones */
 };
 
@@ -59,8 +64,15 @@ void sh_cq_shadow_destroy(struct sh_cq *cq, struct sh_shadow_cq *shadow);
 /* How many completions its ring on that NIC must hold: more than its own, if that is dead and cannot grow;
  * no more than the NIC can. Lock held. */
 int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic);
-/* The application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb. */
-int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe);
+/* The application's CQ, or a shadow of it; lock not held. Positive errno, as of the verb. told: places that the application
+ * knows of, behind a success; 0: as before. */
+int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe, int told);
+/* Its own, where it has not asked for that: EBUSY while it holds a completion of start_poll. */
+int sh_cq_resize_quietly(struct sh_cq *cq, int cqe);
+/* Are all queue pairs known whose completions come there? Lock held. */
+bool sh_cq_known(const struct sh_cq *cq);
+/* It has too little room for the connections on it that may move. Lock held. */
+bool sh_cq_short(const struct sh_cq *cq);
 /* Those that are too small; lock held, given up meanwhile. */
 void sh_cq_resize_shadows(struct sh_cq *cq);
 /* The application has resized the queue while its shadow was made. Lock not held. */

@@ -28,7 +28,7 @@ void shift_cq_resized(struct ibv_cq *real)
 	resizing.begun = true;
 }
 
-int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
+static int cq_resize(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 {
 	int ret = sp_cq_resize_reserve(cq->sp, real), err;
 
@@ -49,26 +49,91 @@ int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 	return ret;
 }
 
+/* Its provider finds the number of places where it has left that; the application finds those that are its own. */
+static int cq_resize_own(struct sh_cq *cq, int cqe, int told)
+{
+	int ret;
+
+	cq->cq->cqe = (int)cq->room.have;
+	ret = cq_resize(cq, cq->cq, cqe);
+	pthread_mutex_lock(&sh.lock);
+	cq->room.have = (uint32_t)cq->cq->cqe;
+	if (!ret && told)
+		cq->room.told = (uint32_t)told < cq->room.have ? (uint32_t)told : cq->room.have;
+	if (sp_has(cq->sp, SP_OWN_CQ_SIZE))
+		cq->cq->cqe = (int)cq->room.told;
+	pthread_mutex_unlock(&sh.lock);
+	return ret;
+}
+
+int sh_cq_resize_ring(struct sh_cq *cq, struct ibv_cq *real, int cqe, int told)
+{
+	return real == cq->cq ? cq_resize_own(cq, cqe, told) : cq_resize(cq, real, cqe);
+}
+
+int sh_cq_resize_quietly(struct sh_cq *cq, int cqe)
+{
+	int ret = sp_cq_resize_keep_out(cq->sp);
+
+	if (ret)
+		return -ret;
+	ret = cq_resize_own(cq, cqe, 0);
+	sp_cq_resize_let_poll(cq->sp);
+	return ret;
+}
+
+bool sh_cq_known(const struct sh_cq *cq)
+{
+	return !cq->foreign_qps && !cq->foreign_receives;
+}
+
+bool sh_cq_short(const struct sh_cq *cq)
+{
+	return sh_room_need(&cq->room, cq->room.movers, sh_cq_known(cq)) > cq->room.have;
+}
+
+/* What lies unpolled, and what a flush leaves there: none but connections that may move complete in a shadow. */
 int sh_cq_size(const struct sh_cq *cq, const struct sh_nic *nic)
 {
-	return sh_fit_cqe(cq->cqe > cq->cq->cqe ? cq->cqe : cq->cq->cqe, &nic->max);
+	uint64_t size = cq->room.told;
+
+	if (cq->cqe > 0 && (uint32_t)cq->cqe > size)
+		size = (uint32_t)cq->cqe;
+	while (size < cq->room.movers)
+		size = 2 * size + 1;
+	return sh_fit_cqe(size > INT32_MAX ? INT32_MAX : (int)size, &nic->max);
 }
 
 static bool cq_shadow_small(const struct sh_cq *cq, const struct sh_shadow_cq *shadow)
 {
-	return shadow && !shadow->overrun && shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
+	return shadow && !shadow->overrun && !shadow->refused &&
+	       shadow->cq->cqe < sh_cq_size(cq, shadow->nic);
 }
 
 /* One that is too small overruns, which is a fault that moves. On a dead device it is made anew. */
 static void cq_shadow_enlarge(struct sh_cq *cq, struct sh_shadow_cq *shadow, int cqe)
 {
-	int ret = sh_cq_resize_ring(cq, shadow->cq, cqe);
+	int ret = sh_cq_resize_ring(cq, shadow->cq, cqe, 0);
 
 	if (ret && !sh_dead_device_error(ret))
 		sh_error_once(
 			"the shadow of a completion queue on %s could not be resized with it: "
 			"the shadow may overrun after a move",
 			shadow->nic->name);
+}
+
+/* For more connections: what has too little room is a fault that moves, and no program has asked for it. */
+static void cq_shadow_enlarge_quietly(struct sh_cq *cq, struct sh_shadow_cq *shadow, int cqe)
+{
+	int ret = cq_resize(cq, shadow->cq, cqe);
+
+	if (!ret)
+		return;
+	sh_log(SH_LOG_INFO, "%s: a completion queue could not be made larger: %s",
+	       shadow->nic->name, strerror(ret));
+	pthread_mutex_lock(&sh.lock);
+	shadow->refused = true;
+	pthread_mutex_unlock(&sh.lock);
 }
 
 void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path)
@@ -82,7 +147,7 @@ void sh_cq_resize_shadow_late(struct sh_cq *cq, uint8_t path)
 
 		shadow->refs++;
 		pthread_mutex_unlock(&sh.lock);
-		cq_shadow_enlarge(cq, shadow, cqe);
+		cq_shadow_enlarge_quietly(cq, shadow, cqe);
 		pthread_mutex_lock(&sh.lock);
 		sh_cq_shadow_put(cq, shadow);
 	}

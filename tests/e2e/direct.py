@@ -62,9 +62,9 @@ def errors(ends):
             raise Failed(f"{p.name} did not see the error of its NIC")
 
 
-def own(lab, shift=True):
+def own(lab, shift=True, mode="own"):
     """Rings that are the program's from its first post on. A fault is the program's to see."""
-    ends = start(lab, "own", shift)
+    ends = start(lab, mode, shift)
     said(ends, "TALKED")
     for p in ends:
         if shift and logged(lab, p, OWN) != 1:
@@ -75,6 +75,11 @@ def own(lab, shift=True):
     say(ends, "fault")
     done(lab, ends)
     errors(ends)
+
+
+def own_small(lab):
+    """A completion queue that is too small for a flush, and is not made larger under the program's hands."""
+    own(lab, mode="own_small")
 
 
 def stock(lab):
@@ -131,7 +136,7 @@ def set_by_command(lab):
     done(lab, ends)
 
 
-CASES = {"stock": stock, "own": own, "intrude": intrude, "made": made, "set": set_by_command}
+CASES = {"stock": stock, "own": own, "own_small": own_small, "intrude": intrude, "made": made, "set": set_by_command}
 
 
 if __name__ == "__main__":

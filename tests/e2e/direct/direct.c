@@ -2,9 +2,9 @@
 /*
  * Two processes that write to each other's memory through rings that mlx5dv_init_obj() gave them.
  *
- *   direct own|intrude --server|--client PORT
+ *   direct own|own_small|intrude --server|--client PORT
  *
- * own: the rings are the program's from the start: it posts, rings and polls by itself. intrude: it
+ * own, own_small: the rings are the program's from the start: it posts, rings and polls by itself. intrude: it
  * talks through the verbs first, and then the client puts a request of its own into the same ring.
  * The runner's words: "go" after the rings were seen to be somebody else's, "fault" behind a fault.
  */
@@ -129,18 +129,37 @@ static void run_intrude(struct conn *c)
 	hear("fault");
 }
 
+/* A completion queue that SHIFT would make larger, if its ring were not the program's. */
+static void small_make(struct conn *c, struct nic *nic)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1,
+					 .cap = { .max_send_wr = 255, .max_send_sge = 1 } };
+
+	conn_make(c, nic);
+	must_zero(ibv_destroy_qp(c->qp), "ibv_destroy_qp");
+	must_zero(ibv_destroy_cq(c->cq), "ibv_destroy_cq");
+	c->cq = init.send_cq = init.recv_cq = ibv_create_cq(nic->ctx, 15, NULL, NULL, 0);
+	must(c->cq, "ibv_create_cq");
+	c->qp = ibv_create_qp(nic->pd, &init);
+	must(c->qp, "ibv_create_qp");
+}
+
 int main(int argc, char **argv)
 {
 	struct nic nic;
 	struct conn c;
 
-	must(argc == 4, "usage: direct own|intrude --server|--client PORT");
+	must(argc == 4, "usage: direct own|own_small|intrude --server|--client PORT");
 	opt.server = !strcmp(argv[2], "--server");
 	opt.port = atoi(argv[3]);
 	line_open();
 	nic_open(&nic, opt.dev);
-	conn_make(&c, &nic);
-	if (!strcmp(argv[1], "own"))
+	if (!strcmp(argv[1], "own_small"))
+		small_make(&c, &nic);
+	else
+		conn_make(&c, &nic);
+	if (strcmp(argv[1], "intrude"))
 		run_own(&c);
 	else
 		run_intrude(&c);

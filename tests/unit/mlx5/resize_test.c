@@ -3,6 +3,7 @@
  * A completion queue that is resized while its connection moves: the background thread collects, and the NIC goes on,
  * while the kernel is at it and nobody polls.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,6 +113,43 @@ static void collects_meanwhile_take_nothing_away(void **state)
 	}
 }
 
+/* The application holds a completion, and may be in a verb that waits for whoever resizes. */
+static void who_holds_a_completion_keeps_it_out(void **state)
+{
+	struct ibv_cq *real = fake_ibv_cq(&rig->scq);
+	struct ibv_poll_cq_attr attr = { 0 };
+	uint8_t *old;
+
+	assert_false(ENGINE->cq.polled(rig->sp_scq));
+	work(2);
+	assert_int_equal(ibv_start_poll(&rig->scq.ex, &attr), 0);
+	assert_int_equal(ENGINE->cq.resize_keep_out(rig->sp_scq), -EBUSY);
+	assert_int_equal(rig->scq.ex.wr_id, seen++);
+	ibv_end_poll(&rig->scq.ex);
+	assert_true(ENGINE->cq.polled(rig->sp_scq));
+	assert_int_equal(ENGINE->cq.resize_keep_out(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->cq.resize_reserve(rig->sp_scq, real), 0);
+	old = fake_cq_resize(&rig->scq, LARGE);
+	assert_int_equal(ENGINE->cq.resize_begin(rig->sp_scq, real), 0);
+	assert_int_equal(ENGINE->cq.resize_end(rig->sp_scq, real), 0);
+	ENGINE->cq.resize_let_poll(rig->sp_scq);
+	free(old);
+	work(BURST / 2);
+	all_is_seen();
+}
+
+/* The engine knows its ring's size: ibv_cq.cqe is what the application is to see. */
+static void the_size_that_is_told_is_not_read(void **state)
+{
+	for (int i = 0; i < 4; i++) {
+		fake_ibv_cq(&rig->scq)->cqe = 3;
+		work(BURST);
+		all_is_seen();
+		resize(i % 2 ? LARGE : SMALL, 1);
+		all_is_seen();
+	}
+}
+
 int main(void)
 {
 #define TEST(f)	   cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -121,6 +159,9 @@ int main(void)
 		TEST_EX(what_is_left_is_taken_along),
 		TEST(collects_meanwhile_take_nothing_away),
 		TEST_EX(collects_meanwhile_take_nothing_away),
+		TEST_EX(who_holds_a_completion_keeps_it_out),
+		TEST(the_size_that_is_told_is_not_read),
+		TEST_EX(the_size_that_is_told_is_not_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
