@@ -216,7 +216,7 @@ static void offer_readers(struct ibv_cq_ex *ex)
 
 static void cq_ring_make(struct fake_cq *cq, uint32_t cnt)
 {
-	cq->cnt = cnt;
+	cq->cnt = cq->places = cnt;
 	cq->ex.cqe = (int)cnt - 1;
 	cq->buf = aligned_alloc(64, (size_t)cnt * cq->size);
 	/* opcode "invalid", as the library fills it */
@@ -326,7 +326,7 @@ static void write_cqe(struct fake_cq *cq, struct mlx5_cqe64 *cqe, uint8_t op_own
 	uint32_t ci = be32toh(__atomic_load_n(&cq->db[0], __ATOMIC_ACQUIRE));
 	uint8_t *at = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->size + cq->size - 64;
 
-	CHECK(((cq->pi - ci) & 0xffffff) < cq->cnt); /* overrun */
+	CHECK(((cq->pi - ci) & 0xffffff) < cq->places); /* overrun */
 	op_own = (op_own & ~1) | !!(cq->pi & cq->cnt);
 	cqe->op_own = op_own;
 	memcpy(at, cqe, 63);

@@ -34,6 +34,7 @@ struct fake_cq {
 	struct ibv_cq_ex ex;
 	uint8_t *buf;
 	uint32_t cnt, size, pi;
+	uint32_t places; /* of its ring, that may be taken at a time */
 	__be32 db[2];
 	uint64_t uar[64];
 };

@@ -168,7 +168,7 @@ static void run_schedule(struct sim_world *w, uint64_t seed, bool trace)
 /* Or is it the model's limits? */
 static bool breaks_promise(const char *violation)
 {
-	return strchr("LOPUWX", violation[0]);
+	return strchr("LOPRUWX", violation[0]);
 }
 
 static void report_broken(const struct worker *me, uint64_t seed)

@@ -76,6 +76,8 @@ static const struct {
 	{ "stay-forever", SC_MUTANT_STAY_FOREVER, SIM_MUTANT_NONE },
 	{ "leave-without-go", SC_MUTANT_LEAVE_WITHOUT_GO, SIM_MUTANT_NONE },
 	{ "leave-unheard", SC_MUTANT_LEAVE_UNHEARD, SIM_MUTANT_NONE },
+	/* R1, P11 */
+	{ "flush-takes-room", SC_MUTANT_NONE, SIM_MUTANT_FLUSH_TAKES_ROOM },
 	/* X1 to X4, of the exact count */
 	{ "x-of-other-epoch", SC_MUTANT_OTHER_PSN, SIM_MUTANT_NONE },
 	{ "x-though-sick", SC_MUTANT_SICK_PSN, SIM_MUTANT_NONE },

@@ -17,6 +17,7 @@
 #include "sim_mutants.h"
 #include "sim_nic.h"
 #include "sim_owner.h"
+#include "sim_room.h"
 #include "sim_uid.h"
 #include "sim_world.h"
 
@@ -152,6 +153,7 @@ static void put_cqe(struct sim_world *w, struct sim_qp *qp, struct sim_cqe cqe)
 	posted->qpn = qp->qpn;
 	posted->cqe = qp->n_cq;
 	qp->cq[qp->n_cq++] = cqe;
+	sim_room_look(w, qp);
 	sim_engine_cqe(w, qp->end, cqe.error);
 }
 
@@ -243,6 +245,8 @@ static void flush(struct sim_world *w, struct sim_qp *qp, bool application)
 			(struct sim_cqe){ .error = true,
 					  .application = application && i == qp->una,
 					  .hidden = is_hidden(&qp->sq[i]),
+					  .uncounted = is_hidden(&qp->sq[i]) ||
+						       !request_of(w, qp, &qp->sq[i])->signaled,
 					  .index = qp->sq[i].request });
 	for (uint32_t i = qp->rq_head; i < qp->n_rq; i++)
 		put_cqe(w, qp, (struct sim_cqe){ .recv = true, .error = true, .index = qp->rq[i] });
@@ -271,7 +275,10 @@ static void complete(struct sim_world *w, struct sim_qp *qp, uint32_t acked)
 		if (wants_data(w, qp, e))
 			break;
 		if (e->fence || (!e->log && request_of(w, qp, e)->signaled))
-			put_cqe(w, qp, (struct sim_cqe){ .index = e->request, .hidden = e->fence });
+			put_cqe(w, qp,
+				(struct sim_cqe){ .index = e->request,
+						  .hidden = e->fence,
+						  .uncounted = e->fence });
 		if (!is_hidden(e))
 			sim_label(qp->end, "answered %u %u", qp->epoch, e->request);
 		qp->una++;

@@ -20,7 +20,8 @@ struct sim_entry { /* of a send ring */
 
 struct sim_cqe {
 	bool recv, error, application, hidden;
-	uint8_t index; /* request or receive */
+	bool uncounted; /* the program has no place for it */
+	uint8_t index;	/* request or receive */
 	uint32_t message;
 };
 
