@@ -18,7 +18,7 @@ PURE_C = ["assert.h", "errno.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg
           "stddef.h", "stdint.h", "stdnoreturn.h", "string.h", "endian.h"]
 CORE = ["shiftlib/core/*.[ch]"]
 SEAM = ["providers/" + noun + ".h" for noun in (
-    "callbacks", "cq", "engine", "engine_qp", "move", "object", "provider", "qp", "request", "srq")]
+    "callbacks", "cq", "engine", "engine_cq", "engine_qp", "move", "object", "provider", "qp", "request", "srq")]
 REQUEST = ["providers/request.h"]  # what the core and the engines have in common, and all of it
 DIRECT_VERBS = ["infiniband/mlx5*", "rdma/mlx5*"]
 STORES = ["hiredis/*", "hiredis.h", "lmdb.h", "openssl/*"]
