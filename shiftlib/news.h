@@ -45,6 +45,8 @@ void sh_news_nic_pkeys(struct sh_nic *nic);   /* its port is in other partitions
 void sh_news_nic_closing(struct sh_nic *nic); /* its control QP goes */
 /* Asked: is there more on it than standbys, or has the application opened it? */
 bool sh_news_nic_used(const struct sh_nic *nic);
+/* Asked: does a connection of the application's NIC move, or run elsewhere? */
+bool sh_news_nic_away(const struct sh_nic *nic);
 /* Answered by object/: what is idle there is to go; then sh_nic_emptied(). */
 void sh_news_nic_empty(struct sh_nic *nic);
 int sh_news_nic_datagrams(struct sh_nic *nic); /* of its control QP: as sh_control_poll() */

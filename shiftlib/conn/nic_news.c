@@ -99,6 +99,17 @@ bool sh_news_nic_used(const struct sh_nic *nic)
 	return false;
 }
 
+bool sh_news_nic_away(const struct sh_nic *nic)
+{
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link)
+		if (qp->conn_id && qp->ctx->nic == nic &&
+		    (qp->active->epoch || qp->core.move != SC_MOVE_NONE))
+			return true;
+	return false;
+}
+
 void sh_news_nic_changed(struct sh_nic *nic)
 {
 	sh_paths_changed_nic(nic);

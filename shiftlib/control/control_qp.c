@@ -4,73 +4,14 @@
  * sends next. Each send copies into its own slot of the registered buffer, as completions come in
  * posting order: slot n is free when all before it are.
  */
-#include "shiftlib/control/control_qp.h"
+#include "shiftlib/control/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/facade/comp_channel.h"
-
-#define GRH_BYTES	40   /* in front of each received UD payload (IBA 11.4.1.2) */
-#define RECEIVE_BYTES	4160 /* GRH and payload, on a cache line */
-#define SEND_BYTES	SH_CONTROL_MTU_MAX
-#define SENDS_OFFSET	((size_t)SH_CONTROL_RECEIVES * RECEIVE_BYTES)
-#define BUFFER_BYTES	(SENDS_OFFSET + (size_t)SH_CONTROL_SENDS * SEND_BYTES)
-#define POLL_BATCH	32
-#define ROCE_HOP_LIMIT	64
-#define QKEY_PRIVILEGED 0x80000000u /* such a key is not sent, the QP's own is (IBA 10.2.5) */
-
-_Static_assert(GRH_BYTES + SH_CONTROL_MTU_MAX <= RECEIVE_BYTES, "a datagram fits its slot");
-
-struct sh_control {
-	const struct shift_real *real;
-	struct ibv_context *context;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *recv_cq, *send_cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *buffer; /* receives, then sends */
-	uint8_t port;
-	_Atomic bool dead;
-	struct sh_pkeys pkeys; /* when it was opened */
-	pthread_mutex_t lock;
-	/* Under lock: */
-	struct sh_address address;
-	bool grh_required;
-	uint32_t sends_posted, sends_done;
-	uint32_t proof; /* one of them, posted at proof_at; it is sent: proven_at is that time */
-	uint64_t proof_at, proven_at;
-	uint64_t
-		waiting_since; /* sends under way: the first one, or the last completion if later */
-};
-
-struct sh_path {
-	struct sh_control *control;
-	struct ibv_ah *ah;
-	uint32_t qpn, qkey;
-	size_t payload_max;
-};
-
-static const char *control_nic(const struct sh_control *control)
-{
-	return control->real->get_device_name(control->context->device);
-}
-
-static void control_log_failure(const struct sh_control *control, const char *step, int ret)
-{
-	sh_log(SH_LOG_WARN, "%s port %u: control QP: %s failed: %s; SHIFT does not use this NIC",
-	       control_nic(control), control->port, step, strerror(-ret));
-}
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
@@ -106,205 +47,6 @@ int sh_control_refresh(struct sh_control *control, const struct sh_gid_place *us
 	pthread_mutex_unlock(&control->lock);
 	*out = now;
 	return 0;
-}
-
-/* ---- open, close ---------------------------------------------------------------------------- */
-
-static int control_init_buffer(struct sh_control *control)
-{
-	/* Pages of its own: what is registered must not be shared with a forked child's heap. All at once, as a NIC pins them. */
-	void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (buffer == MAP_FAILED)
-		return -errno;
-	errno = 0;
-	control->mr =
-		control->real->reg_mr(control->pd, buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE);
-	if (!control->mr) {
-		int ret = sh_errno_or(ENOMEM);
-
-		munmap(buffer, BUFFER_BYTES);
-		return ret;
-	}
-	control->buffer = buffer;
-	return 0;
-}
-
-static int control_init_channel(struct sh_control *control)
-{
-	int flags;
-
-	control->channel = control->real->create_comp_channel(control->context);
-	if (!control->channel)
-		return sh_errno_or(EIO);
-	flags = fcntl(control->channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(control->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return -errno;
-	return 0;
-}
-
-static int control_init_cqs(struct sh_control *control)
-{
-	const struct shift_real *real = control->real;
-
-	control->recv_cq =
-		real->create_cq(control->context, SH_CONTROL_RECEIVES, NULL, control->channel, 0);
-	if (!control->recv_cq)
-		return sh_errno_or(EIO);
-	control->send_cq = real->create_cq(control->context, SH_CONTROL_SENDS, NULL, NULL, 0);
-	return control->send_cq ? 0 : sh_errno_or(EIO);
-}
-
-static int control_modify_qp(struct sh_control *control)
-{
-	const struct shift_real *real = control->real;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .pkey_index = control->address.pkey_index,
-				    .port_num = control->port,
-				    .qkey = control->address.qkey };
-	int ret;
-
-	ret = real->modify_qp(control->qp, &attr,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-	if (ret)
-		return -ret;
-	attr.qp_state = IBV_QPS_RTR;
-	ret = real->modify_qp(control->qp, &attr, IBV_QP_STATE);
-	if (ret)
-		return -ret;
-	attr.qp_state = IBV_QPS_RTS;
-	attr.sq_psn = (uint32_t)sh_random_u64() & 0xffffff;
-	return -real->modify_qp(control->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-}
-
-static int control_init_qp(struct sh_control *control)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = control->send_cq,
-		.recv_cq = control->recv_cq,
-		.cap = { .max_send_wr = SH_CONTROL_SENDS,
-			 .max_recv_wr = SH_CONTROL_RECEIVES,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-		.qp_type = IBV_QPT_UD,
-		.sq_sig_all = 1,
-	};
-
-	control->qp = control->real->create_qp(control->pd, &attr);
-	if (!control->qp)
-		return sh_errno_or(EIO);
-	control->address.qpn = control->qp->qp_num;
-	control->address.qkey = (uint32_t)sh_random_u64() & ~QKEY_PRIVILEGED;
-	return control_modify_qp(control);
-}
-
-static int control_post_receive(struct sh_control *control, uint64_t slot)
-{
-	struct ibv_sge sge = { .addr = (uintptr_t)control->buffer + slot * RECEIVE_BYTES,
-			       .length = GRH_BYTES + SH_CONTROL_MTU_MAX,
-			       .lkey = control->mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
-
-	return -ibv_post_recv(control->qp, &wr, &bad);
-}
-
-static int control_post_receives(struct sh_control *control)
-{
-	uint64_t slot;
-	int ret = 0;
-
-	for (slot = 0; slot < SH_CONTROL_RECEIVES && !ret; slot++)
-		ret = control_post_receive(control, slot);
-	return ret;
-}
-
-static int control_init_address(struct sh_control *control)
-{
-	int ret = sh_address_query(control->real, control->context, control->port, NULL,
-				   &control->address, &control->grh_required);
-
-	if (ret)
-		return ret;
-	sh_pkeys_read(control->real, control->context, control->port, &control->pkeys);
-	control->address.pkey_index = sh_pkeys_own_index(&control->pkeys);
-	return 0;
-}
-
-static int control_init_pd(struct sh_control *control)
-{
-	control->pd = control->real->alloc_pd(control->context);
-	return control->pd ? 0 : sh_errno_or(EIO);
-}
-
-static int control_arm(struct sh_control *control)
-{
-	return -ibv_req_notify_cq(control->recv_cq, 0);
-}
-
-static const struct {
-	const char *name;
-	int (*init)(struct sh_control *control);
-} control_steps[] = {
-	{ "asking for the port's address", control_init_address },
-	{ "allocating a protection domain", control_init_pd },
-	{ "registering memory", control_init_buffer },
-	{ "creating a completion channel", control_init_channel },
-	{ "creating completion queues", control_init_cqs },
-	{ "creating a UD queue pair", control_init_qp },
-	{ "posting receives", control_post_receives },
-	{ "arming the completion queue", control_arm },
-};
-
-int sh_control_open(const struct shift_real *real, struct ibv_context *context, uint8_t port,
-		    struct sh_control **out)
-{
-	struct sh_control *control = calloc(1, sizeof(*control));
-	size_t i;
-	int ret;
-
-	if (!control)
-		return -ENOMEM;
-	control->real = real;
-	control->context = context;
-	control->port = port;
-	pthread_mutex_init(&control->lock, NULL);
-	for (i = 0; i < sizeof(control_steps) / sizeof(control_steps[0]); i++) {
-		errno = 0;
-		ret = control_steps[i].init(control);
-		if (ret) {
-			control_log_failure(control, control_steps[i].name, ret);
-			sh_control_close(control);
-			return ret;
-		}
-	}
-	*out = control;
-	return 0;
-}
-
-/* On a dead NIC a destroy may fail; then what it needs must stay, and memory stays mapped. The
- * channel is only a descriptor here, and goes. */
-void sh_control_close(struct sh_control *control)
-{
-	const struct shift_real *real = control->real;
-	bool kept = control->qp && real->destroy_qp(control->qp);
-
-	if (!kept && control->send_cq)
-		real->destroy_cq(control->send_cq);
-	if (control->recv_cq && (kept || real->destroy_cq(control->recv_cq))) {
-		kept = true;
-		sh_comp_channel_leave(control->recv_cq);
-	}
-	if (control->channel)
-		real->destroy_comp_channel(control->channel);
-	if (!kept && control->mr)
-		kept = real->dereg_mr(control->mr);
-	if (!kept && control->buffer)
-		munmap(control->buffer, BUFFER_BYTES);
-	if (!kept && control->pd)
-		real->dealloc_pd(control->pd);
-	pthread_mutex_destroy(&control->lock);
-	free(control);
 }
 
 const struct sh_pkeys *sh_control_pkeys(const struct sh_control *control)
@@ -483,6 +225,8 @@ int sh_control_send(struct sh_path *path, const void *buf, size_t length)
 		return -EMSGSIZE;
 	if (sh_control_dead(control))
 		return -EIO;
+	if (sh_control_rests(control))
+		return -EAGAIN;
 	pthread_mutex_lock(&control->lock);
 	ret = control_send_locked(control, path, buf, length);
 	pthread_mutex_unlock(&control->lock);
@@ -518,6 +262,21 @@ uint64_t sh_control_proven_at(struct sh_control *control)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
+int sh_control_post_receive(struct sh_control *control, uint64_t slot)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)control->buffer + slot * RECEIVE_BYTES,
+			       .length = GRH_BYTES + SH_CONTROL_MTU_MAX,
+			       .lkey = control->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return -ibv_post_recv(control->qp, &wr, &bad);
+}
+
+int sh_control_arm(struct sh_control *control)
+{
+	return -ibv_req_notify_cq(control->recv_cq, 0);
+}
+
 struct receiver {
 	void (*receive)(void *arg, const void *buf, size_t length);
 	void *arg;
@@ -552,7 +311,7 @@ static int control_receive_one(struct sh_control *control, const struct ibv_wc *
 		return control_die(control, "a receive failed");
 	if (wc->byte_len > GRH_BYTES)
 		to->receive(to->arg, buf + GRH_BYTES, wc->byte_len - GRH_BYTES);
-	if (control_post_receive(control, wc->wr_id))
+	if (sh_control_post_receive(control, wc->wr_id))
 		return control_die(control, "a receive cannot be posted");
 	return 0;
 }
@@ -588,10 +347,12 @@ int sh_control_poll(struct sh_control *control,
 		return -EIO;
 	if (control_take_events(control))
 		return -EIO;
+	if (sh_control_rests(control))
+		return 0;
 	n = control_poll(control, SH_CONTROL_RECEIVES, &to);
 	if (n < 0 || n == SH_CONTROL_RECEIVES)
 		return n;
-	if (control_arm(control))
+	if (sh_control_arm(control))
 		return control_die(control, "its receive queue cannot be armed");
 	/* What came between the last poll and the arming may have raised no event. */
 	more = control_poll(control, SH_CONTROL_RECEIVES - n, &to);

@@ -86,6 +86,14 @@ uint64_t sh_control_waiting_since(struct sh_control *control);
 /* Likewise. It has sent a datagram that was posted at that time, or a little later; 0: none. */
 uint64_t sh_control_proven_at(struct sh_control *control);
 
+/*
+ * Without its buffers, where memory that may be locked is short: nothing is sent (-EAGAIN) or received, and the address stays.
+ * begin: where sh_control_poll() is called; then rest, which blocks. wake: blocks; -errno: it rests on.
+ */
+void sh_control_rest_begin(struct sh_control *control);
+void sh_control_rest(struct sh_control *control);
+int sh_control_wake(struct sh_control *control);
+
 /* An asynchronous event said that the NIC is gone: nothing is posted or polled any more. */
 void sh_control_mark_dead(struct sh_control *control);
 bool sh_control_dead(const struct sh_control *control);

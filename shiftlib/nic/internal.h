@@ -48,6 +48,10 @@ void sh_nic_going_watch(struct sh_nic *nic);
 void sh_nic_going_look(struct sh_nic *nic);
 void sh_nic_taken(struct sh_nic *nic); /* health.c: it is going */
 
+/* give.c. look: is it closed because the job needed the room? Then that is looked after. again: there was no room. */
+bool sh_nic_give_look(struct sh_nic *nic);
+void sh_nic_give_again(struct sh_nic *nic);
+
 /* partition.c: the port's table has changed. */
 void sh_nic_pkeys_ask(struct sh_nic *nic);
 

@@ -169,7 +169,8 @@ struct sh_nic *sh_nic_by_place(const char *name)
 
 bool sh_nic_usable(const struct sh_nic *nic)
 {
-	return nic->state == SH_NIC_OPEN && !nic->fatal && !nic->port_down && !nic->link_lost;
+	return nic->state == SH_NIC_OPEN && !nic->fatal && !nic->yield.closed && !nic->port_down &&
+	       !nic->link_lost;
 }
 
 bool sh_nic_up(const struct sh_nic *nic)
@@ -223,7 +224,7 @@ void sh_nic_drain(struct sh_nic *nic, bool on)
 static void nic_look(struct sh_nic *nic)
 {
 	nic->look_at = 0;
-	if (nic->asked)
+	if (nic->asked || sh_nic_give_look(nic))
 		return; /* it looks again when that is over */
 	if (!nic->fatal)
 		sh_nic_ask(nic);

@@ -112,6 +112,7 @@ struct sh_nic {
 	struct { /* shadows there have made place for the application's own: see yield.c */
 		_Atomic uint64_t until; /* none is made before; 0: they may */
 		_Atomic bool all;	/* not only queue pairs */
+		bool closed;		/* and what SHIFT has open there: give.c */
 		uint64_t interval;
 	} yield;
 	struct sh_handler control_handler, async_handler;

@@ -389,8 +389,13 @@ static void nic_reopened(struct sh_nic *nic, const struct nic_job *task)
 	sh_nic_set_address(nic, &task->address, true);
 	sh_nic_link_find(nic);
 	sh_nic_vlan_ask(nic);
-	sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
-	sh_event_nic(nic->name, SH_EVENT_NIC_UP, nic->dead_by);
+	if (nic->yield.closed) {
+		sh_log(SH_LOG_INFO, "%s: SHIFT has it open again", nic->name);
+	} else {
+		sh_log(SH_LOG_WARN, "%s: the device is back and open again", nic->name);
+		sh_event_nic(nic->name, SH_EVENT_NIC_UP, nic->dead_by);
+	}
+	nic->yield.closed = false;
 	sh_news_nic_reopened(nic);
 }
 
@@ -401,7 +406,9 @@ static void nic_reopen_done(struct sh_job *job)
 
 	pthread_mutex_lock(&sh.lock);
 	nic->asked = false;
-	if (task->why || job->canceled)
+	if ((task->why || job->canceled) && nic->yield.closed)
+		sh_nic_give_again(nic);
+	else if (task->why || job->canceled)
 		sh_nic_look_soon(nic);
 	else
 		nic_reopened(nic, task);

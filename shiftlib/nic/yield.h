@@ -16,4 +16,11 @@ bool sh_yields(const struct sh_nic *nic); /* no standby is made there now; any t
 bool sh_yields_memory(const struct sh_nic *nic);
 extern const char sh_yield_why[];
 
+/*
+ * give.c: what SHIFT itself has open there is closed, in the background, until the pause is over. Lock held. False: it is
+ * needed, or nothing is open. control: the control queue pair alone gives its memory back.
+ */
+bool sh_nic_give_back(struct sh_nic *nic);
+bool sh_nic_give_control_back(struct sh_nic *nic);
+
 #endif

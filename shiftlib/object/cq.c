@@ -510,6 +510,7 @@ static int cq_resize_asked(struct sh_cq *cq, int cqe)
 
 int shift_resize_cq(struct ibv_cq *real, int cqe)
 {
+	struct sh_yield yield = { real->context, SH_YIELD_LATE };
 	struct sh_cq *cq;
 	int ret;
 
@@ -532,7 +533,10 @@ int shift_resize_cq(struct ibv_cq *real, int cqe)
 	sh_wait_idle(&cq->resizing);
 	sh_job_begin(&cq->resizing);
 	pthread_mutex_unlock(&sh.lock);
-	ret = cq_resize_asked(cq, cqe);
+	do {
+		ret = cq_resize_asked(cq, cqe);
+		errno = ret;
+	} while (ret && sh_yield(&yield));
 	if (sh_dead_device_error(ret) && cq_resize_without_nic(cq, cqe))
 		ret = 0;
 	pthread_mutex_lock(&sh.lock);

@@ -302,6 +302,7 @@ static int mr_rereg_placeholder(struct ibv_mr *real, const struct sh_mr *request
 int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		   int access)
 {
+	struct sh_yield yield = { real->context, SH_YIELD_LATE };
 	struct sh_mr request;
 	bool known;
 	int ret;
@@ -309,7 +310,9 @@ int shift_rereg_mr(struct ibv_mr *real, int flags, struct ibv_pd *pd, void *addr
 	known = mr_take(real, &request);
 	if (known && request.placeholder)
 		return mr_rereg_placeholder(real, &request);
-	ret = sh.real->rereg_mr(real, flags, pd, addr, length, access);
+	do
+		ret = sh.real->rereg_mr(real, flags, pd, addr, length, access);
+	while (ret == IBV_REREG_MR_ERR_CMD && sh_yield(&yield)); /* the old one is as it was */
 	if (!known)
 		return ret;
 	if (ret) { /* the old region may be valid still */

@@ -371,6 +371,69 @@ static bool yield_step_far(void)
 	return any;
 }
 
+/* ---- what is open on NICs ------------------------------------------------------------------- */
+
+/* What is being opened just now takes room, and can be given back only when it is open. */
+static bool yield_nic_busy(const struct sh_nic *nic)
+{
+	return nic->state == SH_NIC_OPENING || nic->asked ||
+	       (nic->yield.closed && nic->removal.leaving);
+}
+
+static bool yield_await_nics(const struct timespec *until)
+{
+	bool any = false;
+	uint32_t i;
+	int ret = 0;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		any |= yield_nic_busy(&sh_nics.nic[i]);
+		while (yield_nic_busy(&sh_nics.nic[i]) && !ret)
+			ret = pthread_cond_timedwait(&sh.idle, &sh.lock, until);
+	}
+	return any;
+}
+
+/* Closing is a job of each NIC's worker: what comes behind it is done when that is. */
+static void yield_await_workers(const struct timespec *until)
+{
+	struct yield_job *tasks[SH_MAX_NICS];
+	uint32_t i, n = 0;
+
+	for (i = 0; i < sh_nics.n; i++) {
+		if (!sh_nics.nic[i].yield.closed || !sh_nics.nic[i].worker)
+			continue;
+		tasks[n] = calloc(1, sizeof(*tasks[n]));
+		if (!tasks[n])
+			continue;
+		*tasks[n] = (struct yield_job){ .job = { .fn = yield_fence, .done = yield_done },
+						.nic = &sh_nics.nic[i] };
+		if (sh_worker_submit(sh_nics.nic[i].worker, &tasks[n]->job))
+			free(tasks[n]);
+		else
+			n++;
+	}
+	for (i = 0; i < n; i++)
+		yield_await(tasks[i], until);
+}
+
+static bool yield_step_nics(bool (*give)(struct sh_nic *nic))
+{
+	struct timespec until;
+	bool any;
+	uint32_t i;
+
+	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
+	any = yield_await_nics(&until);
+	for (i = 0; i < sh_nics.n; i++)
+		any |= give(&sh_nics.nic[i]);
+	if (any) {
+		yield_await_nics(&until);
+		yield_await_workers(&until);
+	}
+	return any;
+}
+
 /* False: nothing can have changed. */
 static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 {
@@ -379,6 +442,10 @@ static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 	struct timespec until;
 	uint32_t n = 0, i;
 
+	if (step == SH_YIELD_NICS)
+		return yield_step_nics(sh_nic_give_back);
+	if (step == SH_YIELD_OWN)
+		return yield_step_nics(sh_nic_give_control_back);
 	until = sh_until(YIELD_WAIT_S * SH_NS_PER_S);
 	for (i = 0; i < sh_nics.n; i++) {
 		if (step < SH_YIELD_ALL && &sh_nics.nic[i] != own)

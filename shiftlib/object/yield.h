@@ -13,6 +13,8 @@ enum sh_yield_step {
 	SH_YIELD_NIC,	/* all that is idle there */
 	SH_YIELD_ALL,	/* on every NIC: locked memory counts for the process */
 	SH_YIELD_AGAIN, /* the same: something may have come back meanwhile */
+	SH_YIELD_NICS,	/* NICs that carry nothing, with their control queue pairs */
+	SH_YIELD_OWN,	/* and the memory of control queue pairs of default NICs */
 	SH_YIELD_NO_MORE,
 };
 struct sh_yield {

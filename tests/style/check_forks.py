@@ -45,7 +45,7 @@ LOCKS = {
                                               "pthread_mutex_init(&stores_lock")},
     "shiftlib/facade/async.c": {"lock": (OBJECT,), "idle": (OBJECT,)},
     "shiftlib/facade/internal.h": {"lock": (OBJECT,), "readers": (OBJECT,)},
-    "shiftlib/control/control_qp.c": {"lock": (OBJECT,)},
+    "shiftlib/control/internal.h": {"lock": (OBJECT,)},
     "shiftlib/base/readers.h": {"lock": (OBJECT,)},
     "shiftlib/base/worker.c": {"lock": (OBJECT,), "changed": (OBJECT,), "ended": (OBJECT,)},
     "providers/ledger/cq.h": {"lock": (OBJECT,), "ex_lock": (OBJECT,)},

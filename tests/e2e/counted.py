@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What a program may have of something that is counted, it gets under SHIFT as on stock (P11), to the last one.
+
+  counted.py --build DIR [--seed N] [--rounds N] [CASE...]
+"""
+import os
+import random
+import re
+import sys
+import time
+
+from shiftlab.lab import Shift, cases_main, free_port, wait_for
+from shiftlab.perftest import SOON, Failed
+
+MIB = 1 << 20
+PROTECTED = " is protected by "
+
+
+def start(lab, case, name, shift, limits=(), env=None):
+    argv = ["prlimit", *limits, os.path.join(lab.out, "bin", "counted"), "-S", lab.seed, case]
+    program = lab.start("h0", argv, name, shift, env, stdin=True)
+    said(program, "CONNECTED")
+    return program
+
+
+def said(program, word):
+    """The rest of the line that begins with it."""
+    wait_for(f"{word} of {program.name}", lambda: not program.running() or
+             re.search(f"^{word}", program.out(), re.M), 60)
+    found = re.search(f"^{word}(.*)$", program.out(), re.M)
+    if not found:
+        raise Failed(f"{program.name} ended with {program.process.returncode}, before {word}")
+    return found.group(1)
+
+
+def ends(program):
+    program.say("end")
+    if program.wait(60) or not program.out().endswith("OK\n"):
+        raise Failed(f"{program.name} ended with {program.process.returncode}")
+
+
+def is_protected(lab, host="h0"):
+    return [q["level"] for q in lab.connections(host)] == ["protected"]
+
+
+def memory(lab, rng):
+    """Each region takes of RLIMIT_MEMLOCK, over all NICs: the last one that stock has room for finds room, too."""
+    limit = rng.randint(3 * MIB, 24 * MIB)
+    limits, env = (), {"SIMNIC_MEMLOCK": str(limit)}
+    stock = start(lab, "memory", "stock", None, limits, env)
+    stock.say("go")
+    expected = said(stock, "GOT")
+    said(stock, "GAVE")
+    ends(stock)
+    at_once = rng.random() < 0.5    # while NICs are being opened
+    for backup in ("pair", "spread"):
+        program = start(lab, "memory", backup, Shift(backup=backup, log="info", yield_ms=500, **SOON), limits, env)
+        waits = not at_once and limit > 16 * MIB
+        if waits:
+            wait_for("protection", lambda: is_protected(lab), 30)
+        program.say("go")
+        got = said(program, "GOT")
+        print(f"  {limit >> 10} KiB, {backup}, {'at once' if at_once else 'later'}: {got}; stock {expected}")
+        if got != expected:
+            raise Failed(f"with {backup} the program got {got}, on stock {expected}")
+        said(program, "GAVE")
+        if waits:   # there is room again
+            wait_for("protection again", lambda: is_protected(lab), 60)
+        ends(program)
+
+
+def pressed(lab, rng):
+    """
+    One end has given back all that SHIFT had, or both have: no heartbeat comes any more, and neither end takes that
+    for a fault. When there is room again, they are protected, and outlive one.
+    """
+    both = rng.random() < 0.5
+    shift = Shift(backup="pair", log="info", yield_ms=3000, heartbeat_loss_ms=300, **SOON)
+    argv = [os.path.join(lab.out, "bin", "counted"), "-S", lab.seed, "-p", free_port()]
+    case, env = ["pressed"] + both * ["both"], {"SIMNIC_MEMLOCK": str(rng.randint(16 * MIB, 24 * MIB))}
+    pair = [lab.start("h0", argv + ["-s"] + case, "server", shift, env, stdin=True),
+            lab.start("h1", argv + case, "client", shift, env, stdin=True)]
+    hosts = ("h0", "h1")
+
+    def both_say(word):
+        for p in pair:
+            p.say(word)
+
+    for p, host in zip(pair, hosts):
+        said(p, "CONNECTED")
+        wait_for("protection", lambda host=host: is_protected(lab, host), 30)
+    both_say("go")
+    for p in pair[not both:]:
+        said(p, "GOT")
+    time.sleep(1)       # several times as long as heartbeats are waited for
+    both_say("on")
+    time.sleep(1)
+    both_say("rested")
+    for p, host in zip(pair, hosts):
+        said(p, "GAVE")
+        wait_for("protection again", lambda host=host: is_protected(lab, host), 60)
+        if p in pair[not both:] and "mlx5_0: no room for" not in lab.shift_log(p):
+            raise Failed(f"{p.name} found room for all without what SHIFT has on its NIC")
+        if re.search("moved|could not", lab.shift_log(p)):
+            raise Failed(f"{p.name} moved without a fault")
+    lab.fault("port-down", "h0/mlx5_0")
+    for host in hosts:
+        wait_for("move", lambda host=host: all(q["nic"] == "mlx5_1" for q in lab.connections(host)), 30)
+    both_say("on")
+    for p in pair:
+        if p.wait(60) or not p.out().endswith("OK\n"):
+            raise Failed(f"{p.name} ended with {p.process.returncode}")
+
+
+CASES = {"memory": memory, "pressed": pressed}
+
+
+if __name__ == "__main__":
+    sys.exit(cases_main(CASES, lambda lab, name: CASES[name](lab, random.Random(lab.seed)), seeded=True,
+                        nics=4))
