@@ -58,11 +58,19 @@ static struct ibv_context *opened(struct ibv_context *context)
 	return context;
 }
 
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	struct ibv_context *context = real_verbs()->open_device(device);
+
+	if (!context && shift_gives_way())
+		context = real_verbs()->open_device(device);
+	return opened(context);
+}
+
 HOOK_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	hook_start();
-	return HOOK_CALL(opened(real_verbs()->open_device(device)),
-			 real_verbs()->open_device(device));
+	return HOOK_CALL(open_device(device), real_verbs()->open_device(device));
 }
 
 /* What mlx5dv_open_device() calls. */

@@ -83,6 +83,8 @@ void shift_uninit(void);
  * close: whole verb.
  */
 void shift_context_opened(struct ibv_context *context);
+/* The open has just failed. True: SHIFT gave back what may have been missing, open again; else errno is as it was. */
+bool shift_gives_way(void);
 int shift_close_device(struct ibv_context *context);
 
 /*

@@ -81,14 +81,18 @@ static const char *nics_backup(const struct backup_nic *nics)
 	return backup_auto(sh.config.backup, wants, lockable);
 }
 
-/* What the devices say of themselves, as they are not opened yet. */
+/*
+ * What the devices say of themselves, as they are not opened yet. Once, and with the lock held: so what is large is not on
+ * the stack, which is that of a thread of the program.
+ */
 static void nics_map(struct ibv_device *const *list)
 {
-	struct sp_candidate all[SH_MAX_NICS];
-	struct backup_nic nics[SH_MAX_NICS];
+	static struct sp_candidate all[SH_MAX_NICS];
+	static struct backup_nic nics[SH_MAX_NICS];
 	char err[BACKUP_MAP_ERR_MAX];
 	uint32_t i;
 
+	memset(nics, 0, sizeof(nics)); /* the child of a fork has its parent's */
 	for (i = 0; i < sh_nics.n; i++) {
 		backup_nic_read("/sys", sh_nics.nic[i].name, &nics[i]);
 		all[i] = (struct sp_candidate){ .device = list[i] };

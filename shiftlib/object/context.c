@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "providers/engine.h"
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
@@ -75,10 +76,25 @@ static const char *ctx_drive(struct sh_ctx *ctx)
 	return "no fds for asynchronous events";
 }
 
+/*
+ * SHIFT has no say in the program's open() and socket(). Where descriptors are as few, each one counts: then SHIFT takes none
+ * at all, neither for itself nor for a facade.
+ */
+#define CTX_FILES_LEAST 512
+
+static bool ctx_files_few(void)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < CTX_FILES_LEAST;
+}
+
 static const char *ctx_init(struct sh_ctx *ctx)
 {
 	const char *why = NULL;
 
+	if (ctx_files_few())
+		return "the process may have fewer than 512 file descriptors";
 	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
 		return why ? why : "SHIFT_ENGINE names no engine";
 	pthread_mutex_lock(&sh.lock);

@@ -24,6 +24,25 @@
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
+/* A facade has three descriptors more. Where these are not to be had, the program gets what stock would give it. */
+static struct ibv_comp_channel *channel_create_facade(struct ibv_context *context)
+{
+	struct sh_yield yield = { context, SH_YIELD_NICS };
+	struct ibv_comp_channel *channel;
+
+	do
+		channel = sh_comp_channel_create(context);
+	while (!channel && sh_yield(&yield));
+	if (channel || (errno != EMFILE && errno != ENFILE))
+		return channel;
+	channel = sh.real->create_comp_channel(context);
+	if (channel)
+		sh_log(SH_LOG_WARN,
+		       "a completion channel has no descriptors left for SHIFT's part of it: "
+		       "connections that complete there are not protected");
+	return channel;
+}
+
 /* A facade where CQs may become driven; a foreign device's channel stays what it is. */
 struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context)
 {
@@ -34,7 +53,7 @@ struct ibv_comp_channel *shift_create_comp_channel(struct ibv_context *context)
 	ctx = sh_ctx_find(context);
 	driven = ctx && ctx->dev;
 	pthread_mutex_unlock(&sh.lock);
-	return driven ? sh_comp_channel_create(context) : sh.real->create_comp_channel(context);
+	return driven ? channel_create_facade(context) : sh.real->create_comp_channel(context);
 }
 
 static int channel_destroy(void *object)
@@ -67,7 +86,8 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 		      struct ibv_comp_channel *facade, struct ibv_comp_channel *real_channel,
 		      int comp_vector, const struct ibv_cq_init_attr_ex *attr)
 {
-	struct sh_cq *cq = calloc(1, sizeof(*cq));
+	bool bare = facade && !sh_comp_channel_is_facade(facade); /* its events pass us by */
+	struct sh_cq *cq = bare ? NULL : calloc(1, sizeof(*cq));
 
 	if (!cq)
 		return; /* unknown to us: QPs on it stay foreign */

@@ -462,7 +462,23 @@ static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 
 static bool yield_helps(int error)
 {
-	return error == ENOMEM || error == ENOSPC || error == EAGAIN;
+	return error == ENOMEM || error == ENOSPC || error == EAGAIN || error == EMFILE ||
+	       error == ENFILE;
+}
+
+/* Nothing but open NICs has descriptors, and each a few of them. */
+bool shift_gives_way(void)
+{
+	int error = errno;
+	bool any = false;
+
+	if (!yield_helps(error))
+		return false;
+	pthread_mutex_lock(&sh.lock);
+	any = yield_step_nics(sh_nic_give_back);
+	pthread_mutex_unlock(&sh.lock);
+	errno = error;
+	return any;
 }
 
 bool sh_yield(struct sh_yield *yield)

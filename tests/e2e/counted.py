@@ -14,11 +14,13 @@ from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
 
 MIB = 1 << 20
+# Pages of stack: what docs/promises.md says. The smallest that a thread can have are 4.
+STACK_PAGES = {("stack", "info"): 4, ("stack", "debug"): 8, ("stack-open", "info"): 6, ("stack-open", "debug"): 8}
 PROTECTED = " is protected by "
 
 
-def start(lab, case, name, shift, limits=(), env=None):
-    argv = ["prlimit", *limits, os.path.join(lab.out, "bin", "counted"), "-S", lab.seed, case]
+def start(lab, case, name, shift, limits=(), env=None, number=0):
+    argv = ["prlimit", *limits, os.path.join(lab.out, "bin", "counted"), "-S", lab.seed, case, number]
     program = lab.start("h0", argv, name, shift, env, stdin=True)
     said(program, "CONNECTED")
     return program
@@ -78,7 +80,7 @@ def pressed(lab, rng):
     both = rng.random() < 0.5
     shift = Shift(backup="pair", log="info", yield_ms=3000, heartbeat_loss_ms=300, **SOON)
     argv = [os.path.join(lab.out, "bin", "counted"), "-S", lab.seed, "-p", free_port()]
-    case, env = ["pressed"] + both * ["both"], {"SIMNIC_MEMLOCK": str(rng.randint(16 * MIB, 24 * MIB))}
+    case, env = ["pressed"] + both * [1], {"SIMNIC_MEMLOCK": str(rng.randint(16 * MIB, 24 * MIB))}
     pair = [lab.start("h0", argv + ["-s"] + case, "server", shift, env, stdin=True),
             lab.start("h1", argv + case, "client", shift, env, stdin=True)]
     hosts = ("h0", "h1")
@@ -113,7 +115,71 @@ def pressed(lab, rng):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
 
 
-CASES = {"memory": memory, "pressed": pressed}
+def files(lab, rng):
+    """
+    Where descriptors are few, SHIFT takes none. Where there are more, a verb that needs some finds those that stock needs
+    (two are spare, as SHIFT reads a file now and then).
+    """
+    spare = 30
+    for limit in (rng.randint(64, 511), 1024):
+        limits, left = [f"--nofile={limit}:{limit}"], None
+        for name, shift in (("stock", None), ("shift", Shift(log="info", yield_ms=500, **SOON))):
+            env = {"SHIFT_LOG_FILE": ""} if limit < 512 else None   # that is a descriptor, too
+            program = start(lab, "files", f"{name}-{limit}", shift, limits, env, number=spare)
+            if shift and limit == 1024:
+                wait_for("protection", lambda: is_protected(lab), 30)
+            program.say("go")
+            got, rest = int(said(program, "GOT")), int(said(program, "LEFT"))
+            ends(program)
+            print(f"  {limit}: {name} found {got} descriptors, and {rest} of {spare} behind the verbs")
+            if limit < 512 and shift and (got, rest) != left:
+                raise Failed(f"under SHIFT the program found {got} and {rest}, on stock {left}")
+            if not shift:
+                left = got, rest
+                if limit == 1024:
+                    spare = spare - rest + 2
+
+
+def lives_on(lab, case, name, shift, pages):
+    """Does a thread with so many pages of stack get through all kinds of verbs?"""
+    try:
+        program = start(lab, case, f"{name}-{case}-{pages}", shift, number=pages)
+        if shift:
+            wait_for("protection", lambda: is_protected(lab), 30)
+        program.say("go")
+        said(program, "ENOUGH")
+    except Failed:
+        return False
+    ends(program)
+    return True
+
+
+def stack(lab, _):
+    """The smallest stacks with which stock's verbs get on, and SHIFT's: in all verbs, and in the first open."""
+    least = {(case, name): next(pages for pages in range(4, 64) if lives_on(lab, case, name, shift, pages))
+             for case in ("stack", "stack-open")
+             for name, shift in (("stock", None), ("info", Shift(log="info", **SOON)),
+                                 ("debug", Shift(log="debug", **SOON)))}
+    print("  pages:", ", ".join(f"{case} {name} {pages}" for (case, name), pages in least.items()))
+    for case, most in STACK_PAGES.items():
+        if least[case] > most:
+            raise Failed(f"{case}: {least[case]} pages with SHIFT")
+
+
+def epoll(lab, _):
+    """A facade's descriptor is an epoll itself: of the five that Linux lets one put around another, one is used up."""
+    around = []
+    for name, shift in (("stock", None), ("shift", Shift(log="info", **SOON))):
+        program = start(lab, "epoll", name, shift)
+        program.say("go")
+        around.append(int(said(program, "AROUND")))
+        ends(program)
+    print(f"  around a channel: {around[0]} epolls on stock, {around[1]} under SHIFT")
+    if around[1] < around[0] - 1:
+        raise Failed("more than one less")
+
+
+CASES = {"memory": memory, "pressed": pressed, "files": files, "stack": stack, "epoll": epoll}
 
 
 if __name__ == "__main__":

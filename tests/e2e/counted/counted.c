@@ -27,9 +27,8 @@ static uint64_t drawn;
 static struct nic nic;
 static struct conn c;
 
-static void conn_to_itself(void)
+static void conn_to_itself_on(void)
 {
-	nic_open(&nic, opt.dev);
 	conn_make(&c, &nic);
 	conn_set_own(&c);
 	c.peer = c.own;
@@ -38,6 +37,12 @@ static void conn_to_itself(void)
 	conn_to_rts_alone(&c);
 	conn_talk(&c, MESSAGES);
 	say("CONNECTED");
+}
+
+static void conn_to_itself(void)
+{
+	nic_open(&nic, opt.dev);
+	conn_to_itself_on();
 }
 
 /* To the other process. */
@@ -129,17 +134,160 @@ static void run_pressed(void)
 	finish();
 }
 
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static int files[MOST];
+
+static size_t files_take(void)
+{
+	size_t n = 0;
+
+	while (n < MOST && (files[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	must(n < MOST && errno == EMFILE, "no more descriptors");
+	return n;
+}
+
+/* A device, a channel, and a queue whose event comes: with `spare` descriptors and no more. */
+static void run_files(void)
+{
+	struct ibv_comp_channel *channel;
+	size_t n, spare = (size_t)opt.rounds;
+	struct nic other;
+	struct conn more;
+	struct ibv_cq *cq;
+	void *context;
+
+	conn_to_itself();
+	hear("go");
+	n = files_take();
+	say("GOT %zu", n);
+	must(n >= spare, "enough of them");
+	for (size_t i = n - spare; i < n; i++)
+		close(files[i]);
+	nic_open(&other, opt.dev);
+	channel = ibv_create_comp_channel(other.ctx);
+	must(channel, "ibv_create_comp_channel");
+	conn_make_on(&more, &other, channel, NULL);
+	must_zero(ibv_req_notify_cq(more.cq, 0), "ibv_req_notify_cq");
+	conn_set_own(&more);
+	more.peer = more.own;
+	conn_to_init(&more);
+	conn_lay(&more);
+	conn_to_rts_alone(&more);
+	conn_talk(&more, MESSAGES);
+	must_zero(ibv_get_cq_event(channel, &cq, &context), "ibv_get_cq_event");
+	ibv_ack_cq_events(cq, 1);
+	say("LEFT %zu", files_take());
+	conn_free(&more);
+	must_zero(ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
+	nic_close(&other);
+	hear("end");
+	finish();
+}
+
+/* ---- a thread's stack ------------------------------------------------------------------------ */
+
+static void *verbs_of_a_thread(void *arg)
+{
+	struct ibv_mr *own;
+	struct conn more;
+
+	(void)arg;
+	conn_talk(&c, MESSAGES);
+	own = ibv_reg_mr(nic.pd, mr, sizeof(mr), IBV_ACCESS_LOCAL_WRITE);
+	must(own, "ibv_reg_mr");
+	must_zero(ibv_dereg_mr(own), "ibv_dereg_mr");
+	must_zero(ibv_query_port(nic.ctx, PORT, &nic.port), "ibv_query_port");
+	conn_make(&more, &nic);
+	conn_set_own(&more);
+	more.peer = more.own;
+	conn_to_init(&more);
+	conn_lay(&more);
+	conn_to_rts_alone(&more);
+	conn_talk(&more, MESSAGES);
+	conn_free(&more);
+	return NULL;
+}
+
+/* As much of it as verbs need, in pages: the runner finds how few do. A thread that has less ends the process. */
+static void on_stack(void *(*verbs)(void *arg))
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	must_zero(pthread_attr_init(&attr), "attributes");
+	must_zero(pthread_attr_setstacksize(&attr, (size_t)opt.rounds * 4096), "a stack so small");
+	must_zero(pthread_create(&thread, &attr, verbs, NULL), "a thread");
+	must_zero(pthread_join(thread, NULL), "its end");
+}
+
+static void run_stack(void)
+{
+	conn_to_itself();
+	hear("go");
+	on_stack(verbs_of_a_thread);
+	say("ENOUGH");
+	hear("end");
+	finish();
+}
+
+static void *open_in_a_thread(void *arg)
+{
+	nic_open(&nic, opt.dev);
+	conn_to_itself_on();
+	return arg;
+}
+
+/* The first one that is opened. */
+static void run_stack_open(void)
+{
+	on_stack(open_in_a_thread);
+	hear("go");
+	say("ENOUGH");
+	hear("end");
+	finish();
+}
+
+/* ---- epolls in epolls ------------------------------------------------------------------------ */
+
+/* How many epolls may be around a completion channel? */
+static void run_epoll(void)
+{
+	struct ibv_comp_channel *channel;
+	int inner, outer, n = 0;
+
+	conn_to_itself();
+	hear("go");
+	channel = ibv_create_comp_channel(nic.ctx);
+	must(channel, "ibv_create_comp_channel");
+	for (inner = channel->fd;; inner = outer, n++) {
+		struct epoll_event event = { .events = EPOLLIN };
+
+		outer = epoll_create1(EPOLL_CLOEXEC);
+		must(outer >= 0, "epoll_create1");
+		if (epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event))
+			break;
+	}
+	say("AROUND %d", n);
+	must_zero(ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
+	hear("end");
+	finish();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = { { "memory", run_memory }, { "pressed", run_pressed } };
+	} cases[] = { { "memory", run_memory },		{ "pressed", run_pressed },
+		      { "files", run_files },		{ "stack", run_stack },
+		      { "stack-open", run_stack_open }, { "epoll", run_epoll } };
 
 	drawn = options_seeded(argc, argv);
 	for (size_t i = 0; optind < argc && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!strcmp(argv[optind], cases[i].name)) {
-			opt.rounds = optind + 1 < argc;
+			opt.rounds = optind + 1 < argc ? atoi(argv[optind + 1]) : 0;
 			cases[i].run();
 			return 0;
 		}
