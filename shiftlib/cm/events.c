@@ -1,85 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
-#include "shiftlib/base/table.h"
 #include "shiftlib/base/util.h"
-#include "shiftlib/base/worker.h"
-#include "shiftlib/cm/events.h"
+#include "shiftlib/cm/internal.h"
 
-#define POKE_TIMEOUT_MS 1000
+/* So many times the patience; over a path that is well, the kernel has its word through by then. */
+#define ENDING_WAITS 8
 
-/* An id that is connected. */
-struct cm_id {
-	struct list_node link;
-	struct rdma_cm_id *id;
-	const struct ibv_qp *qp; /* NULL: destroyed */
-	bool leaves, told;
-	bool removed; /* with its device: the kernel knows it no more */
-	bool dying; /* being destroyed: who does that frees it; its late events are judged still */
-	bool apart; /* what the kernel says of its end is not what the program heard */
-	uint64_t due_at; /* asked, or leaving: decided then; 0: nothing is open */
-	uint64_t since;	 /* it is open */
-};
-
-enum cm_made_state {
-	CM_POKING, /* a job has it */
-	CM_POKED,  /* the kernel will wake the channel */
-	CM_DIRECT, /* it could not: whoever asks next gets it */
-	CM_GIVEN,  /* the program has it, and will acknowledge it */
-};
-
-/* A made-up event. */
-struct cm_made {
-	struct sh_job job; /* first */
-	struct list_node link;
-	struct rdma_cm_event event;
-	struct rdma_event_channel *channel;
-	const struct shift_cm_real *real;
-	enum cm_made_state state;
-	bool woken; /* the job's result */
-};
-
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t poked; /* a job is through with its channel */
-	struct sh_cm_oracle oracle;
-	const struct shift_cm_real *real; /* as last called with: there is one */
-	struct list_node ids, made;
-	struct sh_table by_id, by_qp;
-	struct sh_worker *worker;
-	char mark; /* context of ids that poke */
-} cm = { .lock = PTHREAD_MUTEX_INITIALIZER, .poked = PTHREAD_COND_INITIALIZER };
+struct cm_state sh_cm = { .lock = PTHREAD_MUTEX_INITIALIZER, .poked = PTHREAD_COND_INITIALIZER };
 
 void sh_cm_events_reset(const struct sh_cm_oracle *oracle)
 {
-	pthread_mutex_init(&cm.lock, NULL);
-	pthread_cond_init(&cm.poked, NULL);
-	cm.oracle = *oracle;
-	list_init(&cm.ids);
-	list_init(&cm.made);
-	memset(&cm.by_id, 0, sizeof(cm.by_id));
-	memset(&cm.by_qp, 0, sizeof(cm.by_qp));
-	cm.worker = NULL;
+	pthread_mutex_init(&sh_cm.lock, NULL);
+	pthread_cond_init(&sh_cm.poked, NULL);
+	sh_cm.oracle = *oracle;
+	list_init(&sh_cm.ids);
+	list_init(&sh_cm.made);
+	memset(&sh_cm.by_id, 0, sizeof(sh_cm.by_id));
+	memset(&sh_cm.by_qp, 0, sizeof(sh_cm.by_qp));
+	sh_cm.worker = NULL;
 }
 
 /* ---- ids ------------------------------------------------------------------------------------ */
 
 static void id_leave_qp(struct cm_id *entry)
 {
-	if (entry->qp && sh_table_get(&cm.by_qp, entry->qp) == entry)
-		sh_table_remove(&cm.by_qp, entry->qp);
+	if (entry->qp && sh_table_get(&sh_cm.by_qp, entry->qp) == entry)
+		sh_table_remove(&sh_cm.by_qp, entry->qp);
 }
 
 static void id_forget(struct cm_id *entry)
 {
-	sh_table_remove(&cm.by_id, entry->id);
+	sh_table_remove(&sh_cm.by_id, entry->id);
 	id_leave_qp(entry);
 	list_del(&entry->link);
 	free(entry);
@@ -98,29 +54,29 @@ static void id_dies(struct cm_id *entry)
 /* librdmacm has freed its id, and may have made another one there. */
 static void id_dead(struct cm_id *entry)
 {
-	if (sh_table_get(&cm.by_id, entry->id) == entry)
-		sh_table_remove(&cm.by_id, entry->id);
+	if (sh_table_get(&sh_cm.by_id, entry->id) == entry)
+		sh_table_remove(&sh_cm.by_id, entry->id);
 	free(entry);
 }
 
 /* Out of memory: its events pass as on stock. */
 static void id_connected(struct rdma_cm_id *id)
 {
-	struct cm_id *entry = sh_table_get(&cm.by_id, id);
+	struct cm_id *entry = sh_table_get(&sh_cm.by_id, id);
 
 	if (entry && entry->dying)
-		sh_table_remove(&cm.by_id, id);
+		sh_table_remove(&sh_cm.by_id, id);
 	else if (entry)
 		id_forget(entry);
-	if (!id->qp || !cm.oracle.knows(id->qp))
+	if (!id->qp || !sh_cm.oracle.knows(id->qp))
 		return;
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return;
 	entry->id = id;
 	entry->qp = id->qp;
-	list_add_tail(&cm.ids, &entry->link);
-	if (sh_table_put(&cm.by_id, id, entry) || sh_table_put(&cm.by_qp, id->qp, entry))
+	list_add_tail(&sh_cm.ids, &entry->link);
+	if (sh_table_put(&sh_cm.by_id, id, entry) || sh_table_put(&sh_cm.by_qp, id->qp, entry))
 		id_forget(entry);
 }
 
@@ -128,153 +84,16 @@ static void id_open(struct cm_id *entry, uint64_t patience_ns)
 {
 	entry->since = sh_now_ns();
 	entry->due_at = entry->since + patience_ns;
-	cm.oracle.wake_at(entry->due_at);
+	sh_cm.oracle.wake_at(entry->due_at);
 }
 
-/* ---- waking the channel ---------------------------------------------------------------------- */
-
-/* Any RDMA device that there is serves, with its ports down too. */
-static bool poke(const struct shift_cm_real *real, struct rdma_event_channel *channel)
+static void made_disconnected(struct cm_id *entry)
 {
-	struct sockaddr_in here = { .sin_family = AF_INET,
-				    .sin_port = htons(1),
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct rdma_cm_id *id;
-
-	if (real->create_id(channel, &id, &cm.mark, RDMA_PS_TCP))
-		return false;
-	if (!real->resolve_addr(id, NULL, (struct sockaddr *)&here, POKE_TIMEOUT_MS))
-		return true;
-	real->destroy_id(id);
-	return false;
-}
-
-static void poke_run(struct sh_job *job)
-{
-	struct cm_made *made = (struct cm_made *)job;
-
-	cm.oracle.thread_inside();
-	made->woken = poke(made->real, made->channel);
-	if (!made->woken)
-		sh_warn_once("a CM event cannot wake its program, which will find it at its next "
-			     "call");
-}
-
-static void poke_done(struct sh_job *job)
-{
-	struct cm_made *made = (struct cm_made *)job;
-
-	pthread_mutex_lock(&cm.lock);
-	made->state = made->woken ? CM_POKED : CM_DIRECT;
-	pthread_cond_broadcast(&cm.poked);
-	pthread_mutex_unlock(&cm.lock);
-}
-
-/* Lock held. librdmacm may be migrating the id: behind that made_follow() sees that it goes where that went. */
-static void made_send(struct cm_made *made)
-{
-	made->channel = __atomic_load_n(&made->event.id->channel, __ATOMIC_RELAXED);
-	made->state = CM_POKING;
-	made->job = (struct sh_job){ .fn = poke_run, .done = poke_done };
-	if (!cm.worker)
-		cm.worker = sh_worker_start("shift-cm");
-	if (!cm.worker || sh_worker_submit(cm.worker, &made->job))
-		made->state = CM_DIRECT;
-}
-
-static void made_up(struct cm_id *entry, enum rdma_cm_event_type type)
-{
-	struct cm_made *made = calloc(1, sizeof(*made));
-
 	entry->due_at = 0;
+	entry->kept = 0;
+	entry->ending = false;
 	entry->told = entry->apart = true;
-	if (!made)
-		return;
-	made->event.id = entry->id;
-	made->event.event = type;
-	made->real = cm.real;
-	list_add_tail(&cm.made, &made->link);
-	made_send(made);
-}
-
-/* Lock held, given up meanwhile. Who is cancelled ends elsewhere: here, it would keep the lock. */
-static void poked_wait(void)
-{
-	int state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	pthread_cond_wait(&cm.poked, &cm.lock);
-	pthread_setcancelstate(state, NULL);
-}
-
-static struct cm_made *made_next(const struct rdma_event_channel *channel, enum cm_made_state state)
-{
-	struct cm_made *made;
-
-	list_for_each (&cm.made, made, struct cm_made, link)
-		if (made->channel == channel && made->state == state)
-			return made;
-	return NULL;
-}
-
-/* A poke that came before its job has said so wakes for it all the same. */
-static struct cm_made *made_poked(const struct rdma_event_channel *channel)
-{
-	struct cm_made *made = made_next(channel, CM_POKED);
-
-	while (!made && made_next(channel, CM_POKING)) {
-		poked_wait();
-		made = made_next(channel, CM_POKED);
-	}
-	return made;
-}
-
-static struct cm_made *made_of(const struct rdma_cm_id *id)
-{
-	struct cm_made *made;
-
-	list_for_each (&cm.made, made, struct cm_made, link)
-		if (made->event.id == id && made->state != CM_GIVEN)
-			return made;
-	return NULL;
-}
-
-/* Behind it, no job uses its channel, which may go next. */
-static void made_drop(const struct rdma_cm_id *id)
-{
-	struct cm_made *made;
-
-	while ((made = made_of(id))) {
-		if (made->state == CM_POKING) {
-			poked_wait();
-			continue;
-		}
-		list_del(&made->link);
-		free(made);
-	}
-}
-
-static struct cm_made *made_elsewhere(const struct rdma_cm_id *id)
-{
-	struct cm_made *made;
-
-	list_for_each (&cm.made, made, struct cm_made, link)
-		if (made->event.id == id && made->state != CM_GIVEN && made->channel != id->channel)
-			return made;
-	return NULL;
-}
-
-/* As the kernel's own events do. Behind it, no job uses the old channel, whose poke wakes for nothing. */
-static void made_follow(const struct rdma_cm_id *id)
-{
-	struct cm_made *made;
-
-	while ((made = made_elsewhere(id))) {
-		if (made->state == CM_POKING)
-			poked_wait();
-		else
-			made_send(made);
-	}
+	sh_cm_made_up(entry, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
 /* ---- getting them ---------------------------------------------------------------------------- */
@@ -285,27 +104,55 @@ static struct sh_cm_known id_known(const struct cm_id *entry, enum sh_cm_standin
 				     .established = true,
 				     .leaves = entry->leaves,
 				     .told = entry->told,
-				     .orphan = entry->removed || entry->apart };
+				     .orphan = entry->removed || entry->apart,
+				     .fault = entry->faulted ||
+					      (entry->qp && sh_cm.oracle.fault(entry->qp)) };
 }
 
 static enum sh_cm_standing id_standing(const struct cm_id *entry)
 {
-	return entry->qp ? cm.oracle.standing(entry->qp) : SH_CM_FOREIGN;
+	return entry->qp ? sh_cm.oracle.standing(entry->qp) : SH_CM_FOREIGN;
 }
 
-static enum sh_cm_verdict see_known(struct cm_id *entry, enum rdma_cm_event_type type)
+static void id_keep(struct cm_id *entry, const struct rdma_cm_event *event, bool fault)
+{
+	entry->kept |= 1u << event->event;
+	entry->faulted |= fault;
+	entry->status = event->status;
+	if (entry->due_at)
+		return;
+	id_open(entry, 2 * sh_cm.oracle.patience_ns);
+	sh_cm.oracle.doubt(entry->qp, entry->due_at);
+}
+
+/* SHIFT says that it is over. What the kernel has said of it before was no fault. */
+static void id_ends(struct cm_id *entry)
+{
+	struct sh_cm_known known = id_known(entry, SH_CM_ENDED);
+
+	if (entry->kept & 1u << RDMA_CM_EVENT_DISCONNECTED ||
+	    sh_cm_decide(&known, true, false) == SH_CM_HAND_OVER) {
+		made_disconnected(entry);
+		return;
+	}
+	entry->ending = true;
+	entry->waits = ENDING_WAITS;
+	id_open(entry, sh_cm.oracle.patience_ns);
+}
+
+static enum sh_cm_verdict see_known(struct cm_id *entry, const struct rdma_cm_event *event)
 {
 	struct sh_cm_known known = id_known(entry, id_standing(entry));
-	enum sh_cm_verdict verdict = sh_cm_judge(type, &known);
+	enum sh_cm_verdict verdict = sh_cm_judge(event->event, &known);
 
-	if (verdict == SH_CM_ASK && !entry->due_at) {
-		id_open(entry, 2 * cm.oracle.patience_ns);
-		cm.oracle.doubt(entry->qp, entry->due_at);
-	}
-	if (verdict == SH_CM_TAKE && type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+	if (verdict == SH_CM_ASK)
+		id_keep(entry, event, known.fault);
+	if (verdict == SH_CM_TAKE && event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		entry->removed = true;
-	if (verdict == SH_CM_PASS && type == RDMA_CM_EVENT_DISCONNECTED) {
+	if (verdict == SH_CM_PASS && event->event == RDMA_CM_EVENT_DISCONNECTED) {
 		entry->told = true;
+		entry->ending = false;
+		entry->kept = 0;
 		entry->due_at = 0;
 	}
 	return verdict;
@@ -317,9 +164,9 @@ static void see_established(struct rdma_cm_id *id)
 	struct cm_id *entry;
 
 	id_connected(id);
-	entry = sh_table_get(&cm.by_id, id);
+	entry = sh_table_get(&sh_cm.by_id, id);
 	if (entry && id_standing(entry) == SH_CM_ENDED)
-		made_up(entry, RDMA_CM_EVENT_DISCONNECTED);
+		id_ends(entry);
 }
 
 static enum sh_cm_verdict see(struct rdma_cm_event *event)
@@ -327,15 +174,15 @@ static enum sh_cm_verdict see(struct rdma_cm_event *event)
 	enum sh_cm_verdict verdict = SH_CM_PASS;
 	struct cm_id *entry;
 
-	cm.oracle.lock();
-	pthread_mutex_lock(&cm.lock);
-	entry = sh_table_get(&cm.by_id, event->id);
+	sh_cm.oracle.lock();
+	pthread_mutex_lock(&sh_cm.lock);
+	entry = sh_table_get(&sh_cm.by_id, event->id);
 	if (event->event == RDMA_CM_EVENT_ESTABLISHED && !event->status)
 		see_established(event->id);
 	else if (entry)
-		verdict = see_known(entry, event->event);
-	pthread_mutex_unlock(&cm.lock);
-	cm.oracle.unlock();
+		verdict = see_known(entry, event);
+	pthread_mutex_unlock(&sh_cm.lock);
+	sh_cm.oracle.unlock();
 	if (verdict != SH_CM_PASS)
 		sh_log(SH_LOG_INFO, "CM event %d is kept back (%s)", event->event,
 		       sh_cm_verdict_name(verdict));
@@ -357,9 +204,9 @@ static struct rdma_cm_event *woken(const struct shift_cm_real *real, struct rdma
 	struct rdma_cm_event *made;
 	struct rdma_cm_id *id = event->id;
 
-	pthread_mutex_lock(&cm.lock);
-	made = give(made_poked(channel));
-	pthread_mutex_unlock(&cm.lock);
+	pthread_mutex_lock(&sh_cm.lock);
+	made = give(sh_cm_made_poked(channel));
+	pthread_mutex_unlock(&sh_cm.lock);
 	real->ack_cm_event(event);
 	real->destroy_id(id);
 	return made;
@@ -369,9 +216,9 @@ static struct rdma_cm_event *given_directly(const struct rdma_event_channel *cha
 {
 	struct rdma_cm_event *event;
 
-	pthread_mutex_lock(&cm.lock);
-	event = give(made_next(channel, CM_DIRECT));
-	pthread_mutex_unlock(&cm.lock);
+	pthread_mutex_lock(&sh_cm.lock);
+	event = give(sh_cm_made_next(channel, CM_DIRECT));
+	pthread_mutex_unlock(&sh_cm.lock);
 	return event;
 }
 
@@ -381,7 +228,7 @@ static struct rdma_cm_event *taken(const struct shift_cm_real *real, struct rdma
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (event->id->context == &cm.mark) {
+	if (event->id->context == &sh_cm.mark) {
 		event = woken(real, event);
 	} else if (see(event) != SH_CM_PASS) {
 		real->ack_cm_event(event);
@@ -391,23 +238,37 @@ static struct rdma_cm_event *taken(const struct shift_cm_real *real, struct rdma
 	return event;
 }
 
+/*
+ * Where an event is taken, its channel was readable for nothing. A thread that waits in here for the next one goes on to
+ * do so. One that polls before it calls must not wait: others may need it, as rclose() needs the thread of librsocket. It
+ * is known by this: it has never called while there was nothing to read.
+ */
+static _Thread_local bool waits_inside;
+
 /* librdmacm calls verbs in there, which take the oracle's lock. */
 int sh_cm_events_get(const struct shift_cm_real *real, struct rdma_event_channel *channel,
 		     struct rdma_cm_event **event)
 {
+	bool polled;
 	int ret;
 
 	if (!event)
 		return real->get_cm_event(channel, event);
-	pthread_mutex_lock(&cm.lock);
-	cm.real = real;
-	pthread_mutex_unlock(&cm.lock);
+	polled = sh_cm.oracle.readable(channel);
+	pthread_mutex_lock(&sh_cm.lock);
+	sh_cm.real = real;
+	pthread_mutex_unlock(&sh_cm.lock);
 	*event = given_directly(channel);
 	while (!*event) {
 		ret = real->get_cm_event(channel, event);
 		if (ret)
 			return ret;
+		waits_inside |= !polled;
 		*event = taken(real, *event);
+		if (!*event && !waits_inside && !sh_cm.oracle.readable(channel)) {
+			errno = EAGAIN;
+			return -1;
+		}
 	}
 	return 0;
 }
@@ -416,16 +277,16 @@ int sh_cm_events_ack(const struct shift_cm_real *real, struct rdma_cm_event *eve
 {
 	struct cm_made *made;
 
-	pthread_mutex_lock(&cm.lock);
-	list_for_each (&cm.made, made, struct cm_made, link) {
+	pthread_mutex_lock(&sh_cm.lock);
+	list_for_each (&sh_cm.made, made, struct cm_made, link) {
 		if (&made->event != event)
 			continue;
 		list_del(&made->link);
-		pthread_mutex_unlock(&cm.lock);
+		pthread_mutex_unlock(&sh_cm.lock);
 		free(made);
 		return 0;
 	}
-	pthread_mutex_unlock(&cm.lock);
+	pthread_mutex_unlock(&sh_cm.lock);
 	return real->ack_cm_event(event);
 }
 
@@ -437,8 +298,9 @@ static bool leave(struct cm_id *entry)
 	if (!entry || entry->leaves || id_standing(entry) == SH_CM_FOREIGN)
 		return false;
 	entry->leaves = true;
+	entry->faulted |= sh_cm.oracle.fault(entry->qp);
 	if (!entry->told)
-		id_open(entry, entry->removed ? 0 : cm.oracle.patience_ns);
+		id_open(entry, entry->removed ? 0 : sh_cm.oracle.patience_ns);
 	return entry->removed;
 }
 
@@ -446,11 +308,11 @@ bool sh_cm_events_leave(struct rdma_cm_id *id)
 {
 	bool removed;
 
-	cm.oracle.lock();
-	pthread_mutex_lock(&cm.lock);
-	removed = leave(sh_table_get(&cm.by_id, id));
-	pthread_mutex_unlock(&cm.lock);
-	cm.oracle.unlock();
+	sh_cm.oracle.lock();
+	pthread_mutex_lock(&sh_cm.lock);
+	removed = leave(sh_table_get(&sh_cm.by_id, id));
+	pthread_mutex_unlock(&sh_cm.lock);
+	sh_cm.oracle.unlock();
 	return removed;
 }
 
@@ -458,35 +320,73 @@ void sh_cm_events_ended(const struct ibv_qp *qp)
 {
 	struct cm_id *entry;
 
-	pthread_mutex_lock(&cm.lock);
-	entry = sh_table_get(&cm.by_qp, qp);
+	pthread_mutex_lock(&sh_cm.lock);
+	entry = sh_table_get(&sh_cm.by_qp, qp);
 	if (entry && !entry->told && !entry->leaves)
-		made_up(entry, RDMA_CM_EVENT_DISCONNECTED);
-	pthread_mutex_unlock(&cm.lock);
+		id_ends(entry);
+	pthread_mutex_unlock(&sh_cm.lock);
 }
 
 void sh_cm_events_qp_gone(const struct ibv_qp *qp)
 {
 	struct cm_id *entry;
 
-	pthread_mutex_lock(&cm.lock);
-	entry = sh_table_remove(&cm.by_qp, qp);
+	pthread_mutex_lock(&sh_cm.lock);
+	entry = sh_table_remove(&sh_cm.by_qp, qp);
 	if (entry)
 		entry->qp = NULL;
-	pthread_mutex_unlock(&cm.lock);
+	pthread_mutex_unlock(&sh_cm.lock);
 }
 
-/* Its kernel said goodbye for it: a peer that was heard of since lives, and has lost its NIC only. */
+static void hand_over(struct cm_id *entry)
+{
+	static const enum rdma_cm_event_type types[] = { RDMA_CM_EVENT_ADDR_CHANGE,
+							 RDMA_CM_EVENT_UNREACHABLE };
+	uint32_t kept = entry->kept;
+
+	sh_log(SH_LOG_INFO, "CM events that were kept back are told now");
+	for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (kept & 1u << types[i])
+			sh_cm_made_up(entry, types[i],
+				      types[i] == RDMA_CM_EVENT_UNREACHABLE ? entry->status : 0);
+	entry->kept = 0;
+	entry->faulted = false;
+	entry->due_at = 0;
+	if (entry->ending || entry->leaves || kept & 1u << RDMA_CM_EVENT_DISCONNECTED)
+		made_disconnected(entry);
+}
+
+/* A peer whose kernel said goodbye for it, and that was heard of since, lives and has lost its NIC only. */
+static void forget_kept(struct cm_id *entry)
+{
+	entry->apart |= (entry->kept >> RDMA_CM_EVENT_DISCONNECTED) & 1;
+	entry->kept = 0;
+	entry->faulted = false;
+	entry->due_at = 0;
+}
+
+/* The program waits for the kernel's word as long as it has its id; one whose peer went, not so long. */
+static void wait_on(struct cm_id *entry)
+{
+	entry->due_at = 0;
+	if (entry->leaves || entry->waits)
+		id_open(entry, sh_cm.oracle.patience_ns);
+	if (entry->waits)
+		entry->waits--;
+}
+
 static void decide(struct cm_id *entry)
 {
-	bool alive = id_standing(entry) == SH_CM_ALIVE &&
-		     cm.oracle.heard_at(entry->qp) > entry->since + cm.oracle.patience_ns;
+	enum sh_cm_standing standing = id_standing(entry);
+	struct sh_cm_known known = id_known(entry, standing);
+	bool alive = standing == SH_CM_ALIVE &&
+		     sh_cm.oracle.heard_at(entry->qp) > entry->since + sh_cm.oracle.patience_ns;
 
-	entry->due_at = 0;
-	if (alive && !entry->leaves)
-		entry->apart = true;
-	else
-		made_up(entry, RDMA_CM_EVENT_DISCONNECTED);
+	switch (sh_cm_decide(&known, entry->ending, alive)) {
+	case SH_CM_HAND_OVER: hand_over(entry); break;
+	case SH_CM_FORGET: forget_kept(entry); break;
+	case SH_CM_WAIT: wait_on(entry); break;
+	}
 }
 
 uint64_t sh_cm_events_run(uint64_t now)
@@ -494,14 +394,14 @@ uint64_t sh_cm_events_run(uint64_t now)
 	struct cm_id *entry;
 	uint64_t next = 0;
 
-	pthread_mutex_lock(&cm.lock);
-	list_for_each (&cm.ids, entry, struct cm_id, link) {
+	pthread_mutex_lock(&sh_cm.lock);
+	list_for_each (&sh_cm.ids, entry, struct cm_id, link) {
 		if (entry->due_at && entry->due_at <= now)
 			decide(entry);
 		if (entry->due_at && (!next || entry->due_at < next))
 			next = entry->due_at;
 	}
-	pthread_mutex_unlock(&cm.lock);
+	pthread_mutex_unlock(&sh_cm.lock);
 	return next;
 }
 
@@ -514,19 +414,19 @@ int sh_cm_events_destroy(const struct shift_cm_real *real, struct rdma_cm_id *id
 	struct cm_id *entry;
 	int ret;
 
-	pthread_mutex_lock(&cm.lock);
-	entry = sh_table_get(&cm.by_id, id);
+	pthread_mutex_lock(&sh_cm.lock);
+	entry = sh_table_get(&sh_cm.by_id, id);
 	if (entry && entry->dying)
 		entry = NULL;
 	if (entry)
 		id_dies(entry);
-	made_drop(id);
-	pthread_mutex_unlock(&cm.lock);
+	sh_cm_made_drop(id);
+	pthread_mutex_unlock(&sh_cm.lock);
 	ret = real->destroy_id(id);
 	if (entry) {
-		pthread_mutex_lock(&cm.lock);
+		pthread_mutex_lock(&sh_cm.lock);
 		id_dead(entry);
-		pthread_mutex_unlock(&cm.lock);
+		pthread_mutex_unlock(&sh_cm.lock);
 	}
 	return ret;
 }
@@ -538,8 +438,8 @@ int sh_cm_events_migrate(const struct shift_cm_real *real, struct rdma_cm_id *id
 
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&cm.lock);
-	made_follow(id);
-	pthread_mutex_unlock(&cm.lock);
+	pthread_mutex_lock(&sh_cm.lock);
+	sh_cm_made_follow(id);
+	pthread_mutex_unlock(&sh_cm.lock);
 	return 0;
 }

@@ -24,8 +24,12 @@ struct sh_cm_oracle {
 	void (*doubt)(const struct ibv_qp *qp, uint64_t until); /* does its peer live? */
 	uint64_t (*heard_at)(
 		const struct ibv_qp *qp); /* from the peer's instance, last; 0: never */
-	void (*wake_at)(uint64_t at);	  /* sh_cm_events_run() is due then */
+	/* Its default path has a fault, or it has left that path: the kernel's word may not come. */
+	bool (*fault)(const struct ibv_qp *qp);
+	void (*wake_at)(uint64_t at); /* sh_cm_events_run() is due then */
 	void (*thread_inside)(void);
+	/* Without any lock: would a thread that polls the channel find something? */
+	bool (*readable)(const struct rdma_event_channel *channel);
 	uint64_t patience_ns; /* a peer that lives is heard of in this time */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The verbs of shift.h for librdmacm, and what of the shell they ask. */
+#include <poll.h>
 #include "shiftlib/base/table.h"
 #include "shiftlib/cm/events.h"
 #include "shiftlib/cm/module.h"
@@ -35,7 +36,23 @@ static enum sh_cm_standing cm_standing(const struct ibv_qp *real)
 		return SH_CM_FOREIGN;
 	if (qp->core.move == SC_MOVE_ENDED)
 		return qp->core.peer.known ? SH_CM_ENDED : SH_CM_FOREIGN;
-	return qp->core.guarded ? SH_CM_ALIVE : SH_CM_FOREIGN;
+	return qp->counted.user == SH_USER_MASKED ? SH_CM_ALIVE : SH_CM_FOREIGN;
+}
+
+static bool cm_fault(const struct ibv_qp *real)
+{
+	const struct sh_qp *qp = sh_table_get(&sh_objects.by_qp, real);
+
+	if (!qp || !qp->conn_id)
+		return false;
+	return qp->active->epoch || !sh_nic_up(qp->ctx->nic) || !(qp->paths.up & 1);
+}
+
+static bool cm_readable(const struct rdma_event_channel *channel)
+{
+	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
 }
 
 /* Who has no work is pinged seldom: now it matters whether it lives. */
@@ -76,8 +93,10 @@ static void cm_reset(void)
 		.standing = cm_standing,
 		.doubt = cm_doubt,
 		.heard_at = cm_heard_at,
+		.fault = cm_fault,
 		.wake_at = cm_wake_at,
 		.thread_inside = cm_thread_inside,
+		.readable = cm_readable,
 		.patience_ns = sh.config.path.loss_ns,
 	};
 

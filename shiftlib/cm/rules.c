@@ -27,13 +27,31 @@ static enum sh_cm_verdict judge_disconnected(const struct sh_cm_known *known)
 	return carried(known) ? SH_CM_ASK : SH_CM_PASS;
 }
 
+/* The kernel may say it before SHIFT sees the fault, or where there is none. */
+static enum sh_cm_verdict judge_path(const struct sh_cm_known *known)
+{
+	if (!carried(known))
+		return SH_CM_PASS;
+	return known->fault ? SH_CM_TAKE : SH_CM_ASK;
+}
+
+/*
+ * The end of a connection is the kernel's to tell, where its word can come: made up as well, it would come twice. What
+ * was kept for a fault that never showed is the program's.
+ */
+enum sh_cm_end sh_cm_decide(const struct sh_cm_known *known, bool ending, bool alive)
+{
+	if (ending || known->leaves)
+		return known->orphan || known->fault ? SH_CM_HAND_OVER : SH_CM_WAIT;
+	return carried(known) && known->fault && alive ? SH_CM_FORGET : SH_CM_HAND_OVER;
+}
+
 enum sh_cm_verdict sh_cm_judge(enum rdma_cm_event_type event, const struct sh_cm_known *known)
 {
 	switch (event) {
 	case RDMA_CM_EVENT_DISCONNECTED: return judge_disconnected(known);
-	/* Of the default path, which SHIFT judges itself. */
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_UNREACHABLE: return judge_path(known);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: return carried(known) ? SH_CM_TAKE : SH_CM_PASS;
 	/* Of an end that the program did not hear of, or not from the kernel. */
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT: return known->orphan ? SH_CM_TAKE : SH_CM_PASS;

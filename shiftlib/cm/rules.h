@@ -9,7 +9,7 @@
 enum sh_cm_verdict {
 	SH_CM_PASS,
 	SH_CM_TAKE, /* the program does not see it */
-	SH_CM_ASK,  /* taken, until it is known whether the peer's program has said it */
+	SH_CM_ASK,  /* kept, until it is known whether a fault has caused it */
 };
 
 /* How the connection stands of the queue pair that an id has. */
@@ -26,9 +26,20 @@ struct sh_cm_known {
 	bool leaves; /* its program has called rdma_disconnect() */
 	bool told;   /* its program has heard of the end */
 	bool orphan; /* the kernel has given it up, or was told by the peer's to */
+	bool fault; /* of the path that the kernel knows is under way, or the connection has left it */
 };
 
 enum sh_cm_verdict sh_cm_judge(enum rdma_cm_event_type event, const struct sh_cm_known *known);
+
+/* What becomes of events that were kept, when it is time to decide. */
+enum sh_cm_end {
+	SH_CM_HAND_OVER,
+	SH_CM_FORGET, /* they were part of a fault that the connection outlives */
+	SH_CM_WAIT,   /* nothing was kept yet: the kernel's own word is to come */
+};
+
+/* known->orphan: the kernel's word cannot come any more. alive: the peer was heard of since. */
+enum sh_cm_end sh_cm_decide(const struct sh_cm_known *known, bool ending, bool alive);
 const char *sh_cm_verdict_name(enum sh_cm_verdict verdict);
 
 #endif

@@ -205,18 +205,18 @@ static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
 	sh_pace_wait(&sh_conns.pace, on, now);
 }
 
-static void conn_ended(struct sh_qp *qp, bool guarded)
+static void conn_ended(struct sh_qp *qp, bool masked)
 {
 	if (!qp->error.ending.on && !qp->error.fails)
 		sh_srq_ended(qp, false);
-	if (guarded && qp->core.reason != SC_REASON_APPLICATION)
+	if (masked && qp->core.reason != SC_REASON_APPLICATION)
 		sh_news_conn_ended(qp->qp);
 }
 
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 {
 	enum sc_move_phase before = qp->core.move;
-	bool guarded = qp->core.guarded;
+	bool masked = qp->counted.user == SH_USER_MASKED;
 	struct sc_actions actions;
 	uint64_t now = sh_now_ns();
 	uint32_t i;
@@ -237,7 +237,7 @@ static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 		conn_act(qp, &actions.a[i]);
 	sh_wqe_log_look(qp);
 	if (qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED)
-		conn_ended(qp, guarded);
+		conn_ended(qp, masked);
 }
 
 /* At once, with what is outstanding: an ordered switch waits until nothing is. */

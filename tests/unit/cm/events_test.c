@@ -26,6 +26,7 @@
 static pthread_mutex_t shell = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_qp qps[QPS];
 static enum sh_cm_standing standings[QPS];
+static bool faults[QPS]; /* of the path that the kernel knows */
 static uint64_t heard_at, asked_until, woken_at;
 
 static void shell_lock(void)
@@ -61,6 +62,16 @@ static uint64_t shell_heard_at(const struct ibv_qp *qp)
 static void shell_wake_at(uint64_t at)
 {
 	woken_at = at;
+}
+
+static bool shell_fault(const struct ibv_qp *qp)
+{
+	return faults[qp - qps];
+}
+
+static bool shell_readable(const struct rdma_event_channel *c)
+{
+	return fake_readable((struct rdma_event_channel *)c);
 }
 
 static atomic_bool pokes_wait;
@@ -140,8 +151,10 @@ static int start(void **state)
 		.standing = shell_standing,
 		.doubt = shell_doubt,
 		.heard_at = shell_heard_at,
+		.fault = shell_fault,
 		.wake_at = shell_wake_at,
 		.thread_inside = shell_thread_inside,
+		.readable = shell_readable,
 		.patience_ns = PATIENCE_NS,
 	};
 	static bool begun;
@@ -150,6 +163,7 @@ static int start(void **state)
 		sh_cm_events_reset(&oracle);
 	begun = true;
 	heard_at = asked_until = woken_at = 0;
+	memset(faults, true, sizeof(faults));
 	channel = fake_channel_make(false);
 	connect_id(0);
 	return 0;
@@ -309,6 +323,109 @@ static void leaving_behind_the_peer(void **state)
 	assert_int_equal(next_event(NULL), -1);
 }
 
+/* ---- one at a time, without a fault ---------------------------------------------------------- */
+
+/* The kernel says it by itself: nothing is made up, and nothing is kept. */
+static void well_the_peer_closes(void **state)
+{
+	faults[0] = false;
+	shell_ended(0);
+	assert_int_equal(next_event(NULL), -1);
+	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
+	fake_raise(ids[0], RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	assert_int_equal(next_event(NULL), RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	shell_run(LATER);
+	assert_int_equal(next_event(NULL), -1);
+}
+
+/* The kernel is quicker than SHIFT: its word is kept until the peer's is there. */
+static void well_the_kernel_is_first(void **state)
+{
+	faults[0] = false;
+	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+	shell_ended(0);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+}
+
+/* A peer that lives has said goodbye, and nothing has failed: it meant it. */
+static void well_the_peer_says_goodbye(void **state)
+{
+	faults[0] = false;
+	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+	heard_at = LATER;
+	shell_run(woken_at);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+}
+
+/* The kernel's word is on its way when the path dies. */
+static void well_and_then_not(void **state)
+{
+	faults[0] = false;
+	shell_ended(0);
+	shell_run(woken_at);
+	assert_int_equal(next_event(NULL), -1);
+	faults[0] = true;
+	shell_run(woken_at);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+}
+
+/* A peer that destroys its queue pair, and no more: on stock nothing is told. */
+static void well_and_nothing_comes(void **state)
+{
+	uint64_t next = 1;
+	int n;
+
+	faults[0] = false;
+	shell_ended(0);
+	for (n = 0; next && n < 100; n++) {
+		shell_lock();
+		next = sh_cm_events_run(woken_at);
+		shell_unlock();
+	}
+	assert_in_range(n, 2, 99);
+	assert_int_equal(next_event(NULL), -1);
+}
+
+static void well_it_leaves(void **state)
+{
+	faults[0] = false;
+	assert_false(sh_cm_events_leave(ids[0]));
+	standings[0] = SH_CM_ENDED;
+	for (int n = 0; n < 100; n++)
+		shell_run(woken_at);
+	assert_int_equal(next_event(NULL), -1);
+	fake_raise(ids[0], RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(next_event(NULL), -1);
+}
+
+/* It has not failed when the kernel says it; whether it does in the time of patience, counts. */
+static void a_path_is_told_of(void **state)
+{
+	static const enum rdma_cm_event_type types[] = { RDMA_CM_EVENT_ADDR_CHANGE,
+							 RDMA_CM_EVENT_UNREACHABLE };
+
+	for (int i = 0; i < 4; i++) {
+		faults[0] = false;
+		fake_raise(ids[0], types[i / 2]);
+		assert_int_equal(next_event(NULL), -1);
+		heard_at = LATER;
+		faults[0] = i % 2;
+		shell_run(woken_at);
+		if (i % 2)
+			assert_int_equal(next_event(NULL), -1);
+		else
+			assert_int_equal(awaited_event(), types[i / 2]);
+	}
+	faults[0] = true; /* and it goes on */
+	shell_ended(0);
+	assert_int_equal(awaited_event(), RDMA_CM_EVENT_DISCONNECTED);
+}
+
 /* Its event goes with an id, fetched or not. */
 static void an_id_goes_first(void **state)
 {
@@ -410,12 +527,43 @@ static void who_waits_is_woken(void **state)
 	channel = fake_channel_make(true);
 	ids[1]->channel = channel; /* migrated */
 	assert_int_equal(pthread_create(&thread, NULL, getter, &type), 0);
+	while (!fake_waited(channel))
+		sched_yield();
 	fake_raise(ids[1], RDMA_CM_EVENT_ADDR_CHANGE);
 	while (!fake_settled(ids[1], 2)) /* taken: now it sleeps, or is about to */
 		sched_yield();
 	shell_ended(1);
 	pthread_join(thread, NULL);
 	assert_int_equal(type, RDMA_CM_EVENT_DISCONNECTED);
+	destroy_id(1);
+	fake_channel_free(channel);
+	channel = polled;
+}
+
+static void *polling_getter(void *arg)
+{
+	struct rdma_cm_event *event;
+
+	while (!fake_readable(channel))
+		sched_yield();
+	*(int *)arg = sh_cm_events_get(&fake_real, channel, &event) ? errno : 0;
+	return NULL;
+}
+
+/* It has asked whether there is something, as librsocket's thread does: it must not sleep for what was taken. */
+static void who_polls_comes_back(void **state)
+{
+	struct rdma_event_channel *polled = channel;
+	pthread_t thread;
+	int error = 0;
+
+	connect_id(1);
+	channel = fake_channel_make(true);
+	ids[1]->channel = channel; /* migrated */
+	assert_int_equal(pthread_create(&thread, NULL, polling_getter, &error), 0);
+	fake_raise(ids[1], RDMA_CM_EVENT_ADDR_CHANGE);
+	pthread_join(thread, NULL);
+	assert_int_equal(error, EAGAIN);
 	destroy_id(1);
 	fake_channel_free(channel);
 	channel = polled;
@@ -497,6 +645,7 @@ static bool renew(int i)
 	ids[i] = fake_id_make(channel, &qps[i]);
 	shell_lock();
 	standings[i] = masked ? SH_CM_ALIVE : SH_CM_FOREIGN;
+	faults[i] = pick(2);
 	shell_unlock();
 	fake_raise(ids[i], RDMA_CM_EVENT_ESTABLISHED);
 	pthread_rwlock_unlock(&alive);
@@ -590,12 +739,20 @@ int main(void)
 		T(leaving_by_a_dead_path),
 		T(leaving_behind_a_removal),
 		T(leaving_behind_the_peer),
+		T(well_the_peer_closes),
+		T(well_the_kernel_is_first),
+		T(well_the_peer_says_goodbye),
+		T(well_and_then_not),
+		T(well_and_nothing_comes),
+		T(well_it_leaves),
+		T(a_path_is_told_of),
 		T(an_id_goes_first),
 		T(an_end_is_told_once),
 		T(a_queue_pair_goes_first),
 		T(nothing_can_wake),
 		T(an_id_migrates),
 		T(who_waits_is_woken),
+		T(who_polls_comes_back),
 		T(who_is_cancelled_comes_out),
 		T(at_random),
 	};

@@ -13,6 +13,7 @@ struct fake_event {
 struct fake_channel {
 	struct rdma_event_channel channel; /* first */
 	bool blocking;
+	int waiters;
 	struct fake_event *first, **last;
 };
 
@@ -93,6 +94,16 @@ bool fake_readable(struct rdma_event_channel *channel)
 	return readable;
 }
 
+bool fake_waited(struct rdma_event_channel *channel)
+{
+	bool waited;
+
+	pthread_mutex_lock(&lock);
+	waited = ((struct fake_channel *)channel)->waiters;
+	pthread_mutex_unlock(&lock);
+	return waited;
+}
+
 bool fake_settled(struct rdma_cm_id *id, int events)
 {
 	bool settled;
@@ -109,8 +120,10 @@ static int fake_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	struct fake_event *e;
 
 	pthread_mutex_lock(&lock);
+	c->waiters++;
 	while (!c->first && c->blocking)
 		pthread_cond_wait(&changed, &lock);
+	c->waiters--;
 	e = c->first;
 	if (e) {
 		c->first = e->next;

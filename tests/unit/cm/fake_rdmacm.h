@@ -23,6 +23,8 @@ struct rdma_cm_id *fake_id_make(struct rdma_event_channel *channel, struct ibv_q
 void fake_raise(struct rdma_cm_id *id, enum rdma_cm_event_type type);
 /* Has somebody to wait? What poll() would say. */
 bool fake_readable(struct rdma_event_channel *channel);
+/* Does a thread sleep there, in rdma_get_cm_event()? */
+bool fake_waited(struct rdma_event_channel *channel);
 /* So many of its events were read and acknowledged. */
 bool fake_settled(struct rdma_cm_id *id, int events);
 
