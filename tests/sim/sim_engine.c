@@ -95,6 +95,18 @@ bool sim_engine_busy(const struct sim_world *w, uint32_t end)
 	return published_end(e) > e->retired;
 }
 
+/* One hidden NOP at a time: each takes a place in the completion queue. */
+static bool fence_is_out(const struct sim_qp *qp)
+{
+	for (uint32_t i = qp->una; i < qp->n_sq; i++)
+		if (qp->sq[i].fence)
+			return true;
+	for (uint32_t i = qp->cq_head; i < qp->n_cq; i++)
+		if (qp->cq[i].hidden)
+			return true;
+	return false;
+}
+
 static bool fence_in(struct sim_world *w, uint32_t end)
 {
 	struct sim_end *e = &w->end[end];
@@ -102,7 +114,7 @@ static bool fence_in(struct sim_world *w, uint32_t end)
 
 	if (last == e->retired || e->requests[last - 1].signaled)
 		return true;
-	return e->app.n_posted - e->retired < e->room &&
+	return !fence_is_out(&w->qp[e->active]) && e->app.n_posted - e->retired < e->room &&
 	       sim_nic_lay_fence(w, &w->qp[e->active], last - 1);
 }
 
