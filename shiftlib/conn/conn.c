@@ -213,28 +213,42 @@ static void conn_ended(struct sh_qp *qp, bool masked)
 		sh_news_conn_ended(qp->qp);
 }
 
+/*
+ * What a step needs. Two of them are kept for all who have the lock, as they are too large for the stack of a thread of the
+ * program; who finds none left (a step that sets off steps of other connections) has one on the stack.
+ */
+#define MAX_QUEUED 16
+struct sh_events {
+	struct sc_event queued[MAX_QUEUED]; /* put in line while it is stepped */
+	uint32_t first, n;
+	struct sc_actions actions;
+	bool taken;
+};
+
+static struct sh_events conn_steps[2];
+
 static void conn_step(struct sh_qp *qp, const struct sc_event *event)
 {
+	struct sc_actions *actions = &qp->line.events->actions;
 	enum sc_move_phase before = qp->core.move;
 	bool masked = qp->counted.user == SH_USER_MASKED;
-	struct sc_actions actions;
 	uint64_t now = sh_now_ns();
 	uint32_t i;
 
 	qp->core.config.busy_ns = conn_busy_ns(now);
 	qp->core.config.atomics = qp->app.attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC;
-	sc_step(&qp->core, event, now, &actions);
+	sc_step(&qp->core, event, now, actions);
 	sh_home_stepped(qp);
 	sh_spread_stepped(qp);
 	conn_count_waiting(qp, qp->core.resend_at && qp->core.move != SC_MOVE_ENDED, now);
 	conn_count_moving(qp, qp->core.move != SC_MOVE_NONE && qp->core.move != SC_MOVE_ENDED);
 	conn_count_leaving(qp, conn_leaves(&qp->core));
-	if (sh_log_enabled(SH_LOG_DEBUG) && (actions.n || qp->core.move != before))
+	if (sh_log_enabled(SH_LOG_DEBUG) && (actions->n || qp->core.move != before))
 		sh_log(SH_LOG_DEBUG, "QP 0x%06x: %s (%s): %s -> %s, %u actions", qp->qp->qp_num,
 		       sc_event_name(event->type), sc_reason_name(event->reason),
-		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions.n);
-	for (i = 0; i < actions.n; i++)
-		conn_act(qp, &actions.a[i]);
+		       sc_move_phase_name(before), sc_move_phase_name(qp->core.move), actions->n);
+	for (i = 0; i < actions->n; i++)
+		conn_act(qp, &actions->a[i]);
 	sh_wqe_log_look(qp);
 	if (qp->core.move == SC_MOVE_ENDED && before != SC_MOVE_ENDED)
 		conn_ended(qp, masked);
@@ -270,13 +284,6 @@ static void conn_step_checked(struct sh_qp *qp, const struct sc_event *event)
 	conn_step(qp, event);
 }
 
-/* What was put in line while it was stepped; on the stack of who steps, as the lock is held. */
-#define MAX_QUEUED 16
-struct sh_events {
-	struct sc_event queued[MAX_QUEUED];
-	uint32_t first, n;
-};
-
 static void conn_queue(struct sh_qp *qp, struct sh_events *events, const struct sc_event *event)
 {
 	if (events->n == MAX_QUEUED) {
@@ -287,21 +294,42 @@ static void conn_queue(struct sh_qp *qp, struct sh_events *events, const struct 
 	events->queued[(events->first + events->n++) % MAX_QUEUED] = *event;
 }
 
-static void conn_step_all(struct sh_qp *qp, const struct sc_event *event)
+static void conn_step_with(struct sh_qp *qp, const struct sc_event *event, struct sh_events *events)
 {
-	struct sh_events events;
 	struct sc_event next = *event;
 
-	events.first = events.n = 0;
-	qp->line.events = &events;
+	events->first = events->n = 0;
+	events->taken = true;
+	qp->line.events = events;
 	conn_step_checked(qp, &next);
-	while (events.n) {
-		next = events.queued[events.first];
-		events.first = (events.first + 1) % MAX_QUEUED;
-		events.n--;
+	while (events->n) {
+		next = events->queued[events->first];
+		events->first = (events->first + 1) % MAX_QUEUED;
+		events->n--;
 		conn_step_checked(qp, &next);
 	}
 	qp->line.events = NULL;
+	events->taken = false;
+}
+
+static __attribute__((noinline)) void conn_step_on_stack(struct sh_qp *qp,
+							 const struct sc_event *event)
+{
+	struct sh_events events;
+
+	conn_step_with(qp, event, &events);
+}
+
+static void conn_step_all(struct sh_qp *qp, const struct sc_event *event)
+{
+	size_t i = 0;
+
+	while (i < sizeof(conn_steps) / sizeof(conn_steps[0]) && conn_steps[i].taken)
+		i++;
+	if (i < sizeof(conn_steps) / sizeof(conn_steps[0]))
+		conn_step_with(qp, event, &conn_steps[i]);
+	else
+		conn_step_on_stack(qp, event);
 }
 
 /* Actions that answer at once put their answer in line: the core is never entered twice. */

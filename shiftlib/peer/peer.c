@@ -442,21 +442,25 @@ size_t sh_peer_room(const struct sh_peer_path *path)
 	return sh_path_payload_max(path->path) - (path->peer->auth ? SH_AUTH_BYTES : 0);
 }
 
+/* By itself, as only who signs needs so much of the stack. */
+static __attribute__((noinline)) int peer_send_signed(struct sh_peer_path *path, const void *buf,
+						      size_t length)
+{
+	struct sh_auth_pair pair = { path->nic->index, path->remote_nic };
+	uint8_t copy[SH_WIRE_MAX + SH_AUTH_BYTES];
+
+	memcpy(copy, buf, length);
+	length = sh_auth_sign(path->peer->auth, pair, ++path->sent, copy, length);
+	return sh_control_send(path->path, copy, length);
+}
+
 /* Lost ones are sent again by the core. */
 int sh_peer_send(struct sh_peer_path *path, const void *buf, size_t length)
 {
-	uint8_t copy[SH_WIRE_MAX + SH_AUTH_BYTES];
-
 	if (!path || !path->path || !sh_nic_usable(path->nic) || !length)
 		return -EIO;
-	if (path->peer->auth) {
-		struct sh_auth_pair pair = { path->nic->index, path->remote_nic };
-
-		memcpy(copy, buf, length);
-		length = sh_auth_sign(path->peer->auth, pair, ++path->sent, copy, length);
-		buf = copy;
-	}
-	return sh_control_send(path->path, buf, length);
+	return path->peer->auth ? peer_send_signed(path, buf, length)
+				: sh_control_send(path->path, buf, length);
 }
 
 /* Over some live paths, others each time: a datagram that is lost with its path is sent again. */

@@ -15,7 +15,7 @@ from shiftlab.perftest import SOON, Failed
 
 MIB = 1 << 20
 # Pages of stack: what docs/promises.md says. The smallest that a thread can have are 4.
-STACK_PAGES = {("stack", "info"): 4, ("stack", "debug"): 8, ("stack-open", "info"): 6, ("stack-open", "debug"): 8}
+STACK_PAGES = {("stack", "info"): 4, ("stack", "debug"): 5, ("stack-open", "info"): 6, ("stack-open", "debug"): 6}
 PROTECTED = " is protected by "
 
 
