@@ -28,9 +28,9 @@ LOCKS = {
         "lock": (HELD, PROCESS, ".lock = &sh.lock"),
         "idle": (ANEW, PROCESS, "sh_cond_init(&sh.idle"),
         "devices_lock": (HELD, PROCESS, ".lock = &sh.devices_lock")},
-    "shiftlib/cm/events.c": {
-        "lock": (ANEW, "shiftlib/cm/events.c", "pthread_mutex_init(&cm.lock"),
-        "poked": (ANEW, "shiftlib/cm/events.c", "pthread_cond_init(&cm.poked")},
+    "shiftlib/cm/internal.h": {
+        "lock": (ANEW, "shiftlib/cm/events.c", "pthread_mutex_init(&sh_cm.lock"),
+        "poked": (ANEW, "shiftlib/cm/events.c", "pthread_cond_init(&sh_cm.poked")},
     "shiftlib/report/on_event.c": {
         "lock": (ANEW, "shiftlib/report/on_event.c", "pthread_mutex_init(&on_event.lock"),
         "changed": (ANEW, "shiftlib/report/on_event.c", "sh_cond_init(&on_event.changed")},
