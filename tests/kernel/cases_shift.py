@@ -5,7 +5,7 @@ import json
 from cases import case
 from cases_stock import FAULT_TEXTS, FAULTS, dies
 from rig import GID, check, device
-from traffic import Verify, runs
+from traffic import Verify, cm_tool, runs
 
 
 @case("shift.doctor")
@@ -60,6 +60,20 @@ def add_run(name, needs, function):
 
 for row in runs():
     add_run(*row)
+
+
+OFTEN = 25
+
+
+@case("shift.riostream_often", needs=("riostream",), by_name=True)
+def riostream_often(rig):
+    """riostream, 25 times in a row: its threads poll a channel that blocks, so nothing may be kept from them. Needs --limit 900."""
+    for n in range(OFTEN):
+        try:
+            said = cm_tool(rig, "riostream", shift=rig.shift())
+        except Exception as e:
+            raise type(e)(f"number {n}: {e}") from e
+    return f"{OFTEN} times; {said}"
 
 
 def add_death(name, begin):
