@@ -68,6 +68,13 @@ class Compare(unittest.TestCase):
         self.assertEqual(judged("dropqp", "ah 0 qp 0 mr 0", "ah 0 qp 5 mr 0", True), "different")
         self.assertEqual(judged("dropcq", "5", "0", True), "destroyed on a dead device")
 
+    def test_registering(self):
+        stock, shift = "pd 67 mr 67 cq 67", "pd 67 mr 0 -mr 0 cq 67"
+        self.assertEqual(judged("probe", stock, shift, "mixed"), "registered on a dead device")
+        self.assertEqual(judged("probe", stock, shift, True), "different")
+        self.assertEqual(judged("probe", stock, "pd 0 mr 0 -mr 0 cq 67", "mixed"), "different")
+        self.assertEqual(judged("probe", "pd 0 mr 0 -mr 0", "pd 0 mr 67", "mixed"), "different")
+
     def test_what_a_hang_kept_from_being_reached_is_one_hang(self):
         found, _ = differences(seen("requests", "s0:0", True), Seen(), allowed_rules())
         self.assertEqual(len(found), 1)

@@ -73,6 +73,12 @@ def is_destroyed(stock, shift):
     return all(a == b or (a in ("5", "16") and b == "0") for a, b in pairs)
 
 
+def is_registered(stock, shift):
+    """Stock could not register memory, as the device is dead; all other answers are the same."""
+    mine, other = answers(stock), answers(shift)
+    return (mine.pop("mr", "0") != "0" and other.pop("mr", "") == "0" and other.pop("-mr", "0") == "0" and mine == other)
+
+
 def rule_for(key, stock, shift, bystander, rules, masked):
     """The name of the rule that allows a difference; None."""
     what = key[3]
@@ -82,6 +88,8 @@ def rule_for(key, stock, shift, bystander, rules, masked):
         if rule["test"] == "masked event" and masked:
             return rule["name"]
         if rule["test"] == "destroyed" and is_destroyed(stock, shift):
+            return rule["name"]
+        if rule["test"] == "registered" and is_registered(stock, shift):
             return rule["name"]
         if rule["test"] == "no worse" and is_no_worse(what, stock, shift):
             return rule["name"]

@@ -407,10 +407,15 @@ class Play:
         users = [e for e in self.ends.values() if e.process == name and e.context.number == ctx]
         return not users or any(not e.unit.protected for e in users)
 
+    def is_mixed(self, name, ctx):
+        """Are protected ends there, and others?"""
+        kinds = {e.unit.protected for e in self.ends.values() if e.process == name and e.context.number == ctx}
+        return len(kinds) > 1
+
     def do_probe(self):
         for name in self.alive():
             for ctx in sorted(self.opened(name)):
-                self.ask_noted(name, f"ctx{ctx}", self.concerns(name, ctx), "probe", ctx)
+                self.ask_noted(name, f"ctx{ctx}", self.is_mixed(name, ctx) and "mixed" or self.concerns(name, ctx), "probe", ctx)
 
     def do_states(self):
         for number, end in sorted(self.ends.items()):
