@@ -33,7 +33,8 @@
 
 #define PROCESS_END_WAIT_NS SH_NS_PER_S
 
-/* In the order in which they run, and are made anew. */
+/* In the order in which they run, and are made anew. clang-format would indent a list of this length by three tabs. */
+/* clang-format off */
 static const struct sh_module *const process_modules[] = {
 	&sh_reach_module,
 	&sh_objects_module,  /* no event can name a closed context any more */
@@ -62,6 +63,7 @@ static const struct sh_module *const process_modules[] = {
 	&sh_admin_module,
 	&sh_give_way_module, /* is anything withheld still? */
 };
+/* clang-format on */
 
 /*
  * Locks that a fork waits for, in their order: what they guard is whole in the child. Every other lock of the process

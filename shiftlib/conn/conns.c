@@ -130,7 +130,8 @@ static void conns_look_at(struct sh_qp *qp, uint64_t now)
 {
 	if (qp->counted.guarded && sh_conn_hands_off(qp))
 		return;
-	if (qp->own.room.waits || (qp->own.room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
+	if (qp->own.room.waits ||
+	    (qp->own.room.has && (sh_cq_short(qp->scq) || sh_cq_short(qp->rcq))))
 		sh_room_look(qp);
 	if ((sh_conns.check_pass / CONNS_HANDS_PASSES + qp->conn_id) % CONNS_KEYS_TURNS)
 		return;
