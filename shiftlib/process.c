@@ -33,7 +33,10 @@
 
 #define PROCESS_END_WAIT_NS SH_NS_PER_S
 
-/* In the order in which they run, and are made anew. clang-format would indent a list of this length by three tabs. */
+/*
+ * Modules in the order in which they run, and are made anew. clang-format would indent a list of this length
+ * by three tabs.
+ */
 /* clang-format off */
 static const struct sh_module *const process_modules[] = {
 	&sh_reach_module,

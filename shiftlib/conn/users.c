@@ -4,7 +4,7 @@
 #include "shiftlib/conn/users.h"
 #include "shiftlib/replica/context.h"
 
-static bool user_protected(const struct sh_qp *qp)
+bool sh_user_protected(const struct sh_qp *qp)
 {
 	return qp->conn_id && qp->core.move != SC_MOVE_ENDED &&
 	       (qp->core.guarded || qp->active->epoch || qp->core.move != SC_MOVE_NONE);
@@ -32,7 +32,7 @@ static bool user_connected(const struct sh_qp *qp)
  */
 static enum sh_user user_of(const struct sh_qp *qp)
 {
-	if (user_protected(qp))
+	if (sh_user_protected(qp))
 		return SH_USER_MASKED;
 	if (!user_connected(qp))
 		return SH_USER_NONE;

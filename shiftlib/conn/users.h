@@ -3,10 +3,12 @@
 #ifndef SHIFTLIB_CONN_USERS_H
 #define SHIFTLIB_CONN_USERS_H
 
+#include <stdbool.h>
 #include "shiftlib/facade/held.h"
 
 struct sh_qp;
 
+bool sh_user_protected(const struct sh_qp *qp); /* its connection outlives a fault of the NIC */
 /* Its connection, its state or its port may have changed. */
 void sh_users_count(struct sh_qp *qp);
 void sh_users_forget(struct sh_qp *qp); /* it is destroyed */

@@ -13,6 +13,7 @@
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/quiesce.h"
 #include "shiftlib/conn/srq.h"
+#include "shiftlib/conn/users.h"
 #include "shiftlib/core/event.h"
 #include "shiftlib/core/state.h"
 #include "shiftlib/facade/async.h"
@@ -55,9 +56,7 @@ static bool ctx_qp_masked(const struct ibv_async_event *event)
 		sh_conn_simple(qp, SC_EV_APP_ERROR, SC_REASON_APPLICATION);
 		return false;
 	}
-	return event->event_type == IBV_EVENT_QP_FATAL &&
-	       (qp->core.guarded || qp->active->epoch || qp->core.move != SC_MOVE_NONE) &&
-	       qp->core.move != SC_MOVE_ENDED;
+	return event->event_type == IBV_EVENT_QP_FATAL && sh_user_protected(qp);
 }
 
 /* The application's own QP takes no more receives of its shared queue. */
@@ -106,20 +105,28 @@ static void ctx_cq_overran(const struct ibv_async_event *event)
 	}
 }
 
-/* Of what the application has destroyed, and its NIC not yet. */
-static bool ctx_event_of_debt(const struct sh_ctx *ctx, const struct ibv_async_event *event)
+/*
+ * Does the application have the object of this event? False: SHIFT made it, or the application has destroyed it. Events that
+ * name no object are the application's.
+ */
+static bool ctx_event_known(const struct ibv_async_event *event)
 {
-	if (!ctx->debts)
-		return false;
 	switch ((int)event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return !sh_table_get(&sh_objects.by_qp, event->element.qp);
-	case IBV_EVENT_CQ_ERR: return !sh_table_get(&sh_objects.by_cq, event->element.cq);
-	default: return false;
+		return sh_table_get(&sh_objects.by_qp, event->element.qp);
+	case IBV_EVENT_CQ_ERR: return sh_table_get(&sh_objects.by_cq, event->element.cq);
+	case IBV_EVENT_SRQ_LIMIT_REACHED: return sh_srq_of(event->element.srq);
+	default: return true;
 	}
+}
+
+/* The application has destroyed the object, and its NIC has not yet. */
+static bool ctx_event_of_debt(const struct sh_ctx *ctx, const struct ibv_async_event *event)
+{
+	return ctx->debts && !ctx_event_known(event);
 }
 
 /* ---- of the device and its ports ------------------------------------------------------------- */
@@ -238,22 +245,9 @@ static bool events_masked(struct sh_ctx *ctx, const struct ibv_async_event *even
 	return true;
 }
 
-/* Does the application read the counts of this object? Not those of SHIFT's own or of destroyed ones. */
-static bool events_count_shows(const struct ibv_async_event *event)
-{
-	switch ((int)event->event_type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return sh_table_get(&sh_objects.by_qp, event->element.qp);
-	case IBV_EVENT_CQ_ERR: return sh_table_get(&sh_objects.by_cq, event->element.cq);
-	case IBV_EVENT_SRQ_LIMIT_REACHED: return sh_srq_of(event->element.srq);
-	default: return false;
-	}
-}
-
 static void events_drop(const struct sh_ctx *ctx, const struct ibv_async_event *event)
 {
-	if (events_count_shows(event))
+	if (ctx_event_known(event))
 		sh_async_hide(ctx->async, event);
 	else
 		sh_async_drop(ctx->async, event);
