@@ -415,7 +415,8 @@ class Play:
     def do_probe(self):
         for name in self.alive():
             for ctx in sorted(self.opened(name)):
-                self.ask_noted(name, f"ctx{ctx}", self.is_mixed(name, ctx) and "mixed" or self.concerns(name, ctx), "probe", ctx)
+                whose = "mixed" if self.is_mixed(name, ctx) else self.concerns(name, ctx)
+                self.ask_noted(name, f"ctx{ctx}", whose, "probe", ctx)
 
     def do_states(self):
         for number, end in sorted(self.ends.items()):
