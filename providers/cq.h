@@ -75,8 +75,12 @@ struct sp_cq_ops {
 	 * there): what the rings have of it is handed to the provider, to be polled from a CQ that
 	 * no NIC writes to. */
 	int (*foreign_feed)(struct sp_cq *cq, const struct sp_cq_user *user);
-	/* Around the provider's RESET of such a QP, and before it destroys it: what the rings have of it is nobody's. */
-	void (*foreign_mute)(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute);
+	/*
+	 * Before the provider RESETs or destroys such a QP: nothing of it is polled from now on. After a RESET: it completes anew,
+	 * and all from before is nobody's; not reset: the provider has not done it, and all goes on as if nobody had asked.
+	 */
+	void (*foreign_mute)(struct sp_cq *cq, const struct ibv_cq *private_cq);
+	void (*foreign_unmute)(struct sp_cq *cq, const struct ibv_cq *private_cq, bool reset);
 	int (*foreign_del)(struct sp_cq *cq, struct ibv_cq *private_cq);
 	/* Has the application taken a completion out of its own CQ by the verbs? False while it is at it. */
 	bool (*polled)(struct sp_cq *cq);

@@ -99,9 +99,15 @@ static inline int sp_cq_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *
 	return sp_engine(cq)->cq.foreign_feed(cq, user);
 }
 
-static inline void sp_cq_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute)
+static inline void sp_cq_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq)
 {
-	sp_engine(cq)->cq.foreign_mute(cq, private_cq, mute);
+	sp_engine(cq)->cq.foreign_mute(cq, private_cq);
+}
+
+static inline void sp_cq_foreign_unmute(struct sp_cq *cq, const struct ibv_cq *private_cq,
+					bool reset)
+{
+	sp_engine(cq)->cq.foreign_unmute(cq, private_cq, reset);
 }
 
 static inline int sp_cq_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)

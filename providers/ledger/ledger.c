@@ -92,7 +92,11 @@ static int led_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *user)
 	return -EOPNOTSUPP;
 }
 
-static void led_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute)
+static void led_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq)
+{
+}
+
+static void led_foreign_unmute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool reset)
 {
 }
 
@@ -139,6 +143,7 @@ const struct shift_provider shift_provider_ledger = {
 	.cq.foreign_add = led_foreign_add,
 	.cq.foreign_feed = led_foreign_feed,
 	.cq.foreign_mute = led_foreign_mute,
+	.cq.foreign_unmute = led_foreign_unmute,
 	.cq.foreign_del = led_foreign_del,
 	.cq.error_waiting = led_cq_error_waiting,
 	.cq.watch = led_cq_watch,

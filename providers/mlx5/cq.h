@@ -4,6 +4,7 @@
 #define RING_CQ_H
 
 #include "providers/mlx5/carrier.h"
+#include "providers/mlx5/kept.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -71,6 +72,8 @@ struct ring_foreign {
 	uint32_t qpn; /* 0: any */
 	uint32_t pi;  /* behind the last that was fed */
 	struct mlx5dv_cq ring;
+	struct ring_kept
+		kept; /* libmlx5 has told of these already, and the program comes to them next */
 };
 
 /* What a completion says beyond its CQE. */

@@ -20,9 +20,26 @@ static bool feeds(const struct ring_foreign *f, uint32_t qpn)
 	return f->fed && !f->muted && (f->qpn == qpn || !f->qpn);
 }
 
+/* How many lie in the private CQ. */
+static uint32_t fed_waiting(const struct ring_foreign *f)
+{
+	return f->fed ? (f->pi - be32toh(*f->ring.dbrec)) & 0xffffff : 0;
+}
+
+/* The oldest of them leaves it, as if the program had polled. False: there is none, or no memory. */
+static bool keep(struct ring_foreign *f)
+{
+	struct ibv_wc *wc = ring_kept_place(&f->kept);
+
+	if (!wc || f->events.dev->saved.poll_cq(f->cq, 1, wc) != 1)
+		return false;
+	ring_kept_add(&f->kept);
+	return true;
+}
+
 /* As the NIC would have written it, with the owner bit of that turn of the ring last. */
-static void feed(struct ring_foreign *f, const struct sp_cq_ring *from,
-		 const struct mlx5_cqe64 *cqe)
+static void feed_copy(struct ring_foreign *f, const struct sp_cq_ring *from,
+		      const struct mlx5_cqe64 *cqe)
 {
 	uint32_t size = 1u << from->shift, turn = f->pi & f->ring.cqe_cnt;
 	uint8_t *slot =
@@ -37,9 +54,17 @@ static void feed(struct ring_foreign *f, const struct sp_cq_ring *from,
 }
 
 /*
- * A completion of a QP that libmlx5 posts. One without a number is swept. A ring that was fed is
- * emptied before this one is looked at, and is as large.
+ * The driven ring may have more places than the private CQ, which has as many as the program was told. A completion
+ * that finds neither a place nor memory is lost: its program has left more unpolled than it has places.
  */
+static void feed(struct ring_foreign *f, const struct sp_cq_ring *from,
+		 const struct mlx5_cqe64 *cqe)
+{
+	if (fed_waiting(f) < f->ring.cqe_cnt || keep(f))
+		feed_copy(f, from, cqe);
+}
+
+/* A completion of a QP that libmlx5 posts. One without a number is swept. */
 void ring_foreign_take(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, uint32_t qpn)
 {
 	struct ring_foreign *f = qpn && ring == &ring->cq->ring ? ring->cq->foreign : NULL;
@@ -52,35 +77,67 @@ void ring_foreign_take(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, ui
 
 static bool fed_waits(const struct ring_foreign *f)
 {
-	return f->fed && (f->pi ^ be32toh(*f->ring.dbrec)) & 0xffffff;
+	return f->fed && !f->muted && (f->kept.n || fed_waiting(f));
 }
 
-/* What the ring has of it is nobody's: as ring_cq_sweep(). */
-static void forget(struct sp_cq_ring *ring, uint32_t qpn)
+/* -- while libmlx5 resets or destroys the QP ----------------------------------------------------- */
+
+/* What the ring has of it is nobody's: as ring_cq_sweep(). f: it gets that, or NULL. */
+static void take_out(struct sp_cq_ring *ring, uint32_t qpn, struct ring_foreign *f)
 {
 	struct mlx5_cqe64 *cqe;
 	uint32_t ci;
 
-	for (ci = ring->ci; ci - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ci)); ci++)
-		if ((be32toh(cqe->sop_drop_qpn) & 0xffffff) == qpn)
-			cqe->sop_drop_qpn &= htobe32(0xff000000);
+	for (ci = ring->ci; ci - ring->ci < ring->cnt && (cqe = ring_cqe_at(ring, ci)); ci++) {
+		if ((be32toh(cqe->sop_drop_qpn) & 0xffffff) != qpn)
+			continue;
+		if (f)
+			feed(f, ring, cqe);
+		cqe->sop_drop_qpn &= htobe32(0xff000000);
+	}
 }
 
-/* libmlx5 has taken out what it found in the private CQ meanwhile: its index is where that stands. */
-void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute)
+static struct ring_foreign *fed_of(struct sp_cq *cq, const struct ibv_cq *private_cq)
+{
+	struct ring_foreign *f = cq->foreign;
+
+	while (f && f->cq != private_cq)
+		f = f->next;
+	return f && f->fed ? f : NULL;
+}
+
+/*
+ * libmlx5 forgets nothing of a CQ whose ring it has shown to us: a completion of before would be polled after the
+ * RESET. So it is polled now, which also gives the places of a shared receive queue back, and kept from the program.
+ */
+void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq)
 {
 	struct ring_foreign *f;
 
 	sp_lock(&cq->lock);
-	for (f = cq->foreign; f && f->cq != private_cq;)
-		f = f->next;
-	if (f && f->fed) {
-		f->muted = mute;
-		if (f->qpn)
-			forget(&cq->ring, f->qpn);
-		if (!mute)
-			f->pi = be32toh(*f->ring.dbrec) & 0xffffff;
-	}
+	f = fed_of(cq, private_cq);
+	if (f && f->qpn)
+		take_out(&cq->ring, f->qpn, f);
+	while (f && keep(f))
+		;
+	if (f)
+		f->muted = true;
+	sp_unlock(&cq->lock);
+}
+
+void ring_foreign_unmute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool reset)
+{
+	struct ring_foreign *f;
+
+	sp_lock(&cq->lock);
+	f = fed_of(cq, private_cq);
+	if (f && reset && f->qpn)
+		take_out(&cq->ring, f->qpn, NULL);
+	if (f && reset)
+		ring_kept_free(&f->kept);
+	if (f)
+		f->muted = false;
+	ring_foreign_tell(cq);
 	sp_unlock(&cq->lock);
 }
 
@@ -92,8 +149,9 @@ int ring_foreign_poll(struct sp_cq *cq, bool fed, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	for (struct ring_foreign *f = cq->foreign; f && got < n; f = f->next) {
-		if (fed && !fed_waits(f))
+		if (f->muted || (fed && !fed_waits(f)))
 			continue;
+		got += ring_kept_take(&f->kept, n - got, wc + got);
 		more = cq->dev->saved.poll_cq(f->cq, n - got, wc + got);
 		if (more > 0)
 			got += more;
@@ -170,7 +228,14 @@ static struct ring_foreign *foreign_new(struct sp_cq *cq, struct ibv_cq *private
 	f->cq = private_cq;
 	f->events.engine = cq->engine;
 	f->events.cq = cq;
+	f->events.dev = cq->dev;
 	return f;
+}
+
+static void foreign_free(struct ring_foreign *f)
+{
+	ring_kept_free(&f->kept);
+	free(f);
 }
 
 static int foreign_new_fed(struct sp_cq *cq, const struct sp_cq_user *user,
@@ -187,8 +252,6 @@ static int foreign_new_fed(struct sp_cq *cq, const struct sp_cq_user *user,
 	obj.cq.in = user->private_cq;
 	obj.cq.out = &f->ring;
 	err = ring_init_obj(&obj, MLX5DV_OBJ_CQ);
-	if (!err && f->ring.cqe_cnt < cq->ring.cnt)
-		err = -EOPNOTSUPP;
 	if (err)
 		free(f);
 	else
@@ -256,7 +319,7 @@ void ring_foreign_free(struct sp_cq *cq)
 
 	while ((f = cq->foreign)) {
 		cq->foreign = f->next;
-		free(f);
+		foreign_free(f);
 	}
 }
 
@@ -274,6 +337,7 @@ int ring_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq)
 	}
 	ring_cq_refresh_slow(cq);
 	sp_unlock(&cq->lock);
-	free(f);
+	if (f)
+		foreign_free(f);
 	return f ? 0 : -ENOENT;
 }

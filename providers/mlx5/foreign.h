@@ -10,7 +10,8 @@
 /* As sp_cq_foreign_*. */
 int ring_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events);
 int ring_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *user);
-void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool mute);
+void ring_foreign_mute(struct sp_cq *cq, const struct ibv_cq *private_cq);
+void ring_foreign_unmute(struct sp_cq *cq, const struct ibv_cq *private_cq, bool reset);
 int ring_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq);
 /* A CQE of a QP that the engine does not know. The CQ's lock is held, here and below. */
 void ring_foreign_take(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, uint32_t qpn);

@@ -65,6 +65,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq.foreign_add = ring_foreign_add,
 	.cq.foreign_feed = ring_foreign_feed,
 	.cq.foreign_mute = ring_foreign_mute,
+	.cq.foreign_unmute = ring_foreign_unmute,
 	.cq.foreign_del = ring_foreign_del,
 	.srq.drive = ring_srq_drive,
 	.srq.undrive = ring_srq_undrive,

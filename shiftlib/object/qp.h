@@ -47,7 +47,7 @@ void sh_qp_foreign_show(struct sh_qp *qp);
  * it polls, and none of them becomes driven meanwhile. release() is the end of a destruction.
  */
 void sh_qp_foreign_begin(struct sh_qp *qp);
-void sh_qp_foreign_end(struct sh_qp *qp);
+void sh_qp_foreign_end(struct sh_qp *qp, bool reset);
 /* The same around its making, where it has no private ones. */
 void sh_qp_foreign_hold(struct sh_qp *qp);
 void sh_qp_foreign_let_go(struct sh_qp *qp);

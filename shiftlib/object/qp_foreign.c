@@ -199,13 +199,22 @@ void sh_qp_foreign_show(struct sh_qp *qp)
 		qp->qp->recv_cq = qp->rcq->cq;
 }
 
-static void foreign_mute(struct sh_qp *qp, bool mute)
+static void foreign_mute(struct sh_qp *qp)
 {
 	uint32_t i;
 
 	for (i = 0; i < 2; i++)
 		if (foreign_merged(qp, i))
-			sp_cq_foreign_mute(foreign_side(qp, i)->sp, qp->foreign.cq[i]->cq, mute);
+			sp_cq_foreign_mute(foreign_side(qp, i)->sp, qp->foreign.cq[i]->cq);
+}
+
+static void foreign_unmute(struct sh_qp *qp, bool reset)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		if (foreign_merged(qp, i))
+			sp_cq_foreign_unmute(foreign_side(qp, i)->sp, qp->foreign.cq[i]->cq, reset);
 }
 
 void sh_qp_foreign_hold(struct sh_qp *qp)
@@ -228,7 +237,7 @@ void sh_qp_foreign_let_go(struct sh_qp *qp)
 
 void sh_qp_foreign_begin(struct sh_qp *qp)
 {
-	foreign_mute(qp, true);
+	foreign_mute(qp);
 	sh_qp_foreign_hold(qp);
 	if (foreign_merged(qp, 0))
 		qp->qp->send_cq = qp->foreign.cq[0]->cq;
@@ -236,11 +245,11 @@ void sh_qp_foreign_begin(struct sh_qp *qp)
 		qp->qp->recv_cq = qp->foreign.cq[1]->cq;
 }
 
-void sh_qp_foreign_end(struct sh_qp *qp)
+void sh_qp_foreign_end(struct sh_qp *qp, bool reset)
 {
 	sh_qp_foreign_show(qp);
 	sh_qp_foreign_let_go(qp);
-	foreign_mute(qp, false);
+	foreign_unmute(qp, reset);
 }
 
 /* ---- a CQ that they complete into becomes driven --------------------------------------------- */

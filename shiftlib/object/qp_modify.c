@@ -327,7 +327,7 @@ static int qp_modify_foreign(struct sh_qp *qp, const struct ibv_qp_attr *attr, i
 	ret = sh.real->modify_qp(qp->qp, &set, set_mask);
 	pthread_mutex_lock(&sh.lock);
 	if (reset)
-		sh_qp_foreign_end(qp);
+		sh_qp_foreign_end(qp, !ret);
 	sh_job_end(&qp->busy);
 	if (!ret && (mask & IBV_QP_STATE))
 		qp->app.state = attr->qp_state;
