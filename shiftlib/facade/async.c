@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/async_hidden.h"
+#include "shiftlib/facade/event_about.h"
 #include "shiftlib/base/fd.h"
 #include "shiftlib/base/util.h"
 
@@ -52,46 +53,9 @@ struct sh_async *sh_async_of(struct ibv_context *context)
 	return async && async->context == context ? async : NULL;
 }
 
-/* The object of an event; NULL: the event is one of a port or the device, which nobody counts. */
 static const void *event_object(const struct ibv_async_event *event)
 {
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR: return event->element.cq;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED: return event->element.qp;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED: return event->element.srq;
-	case IBV_EVENT_WQ_FATAL: return event->element.wq;
-	case IBV_EVENT_DEVICE_FATAL:
-	case IBV_EVENT_PORT_ACTIVE:
-	case IBV_EVENT_PORT_ERR:
-	case IBV_EVENT_LID_CHANGE:
-	case IBV_EVENT_PKEY_CHANGE:
-	case IBV_EVENT_SM_CHANGE:
-	case IBV_EVENT_CLIENT_REREGISTER:
-	case IBV_EVENT_GID_CHANGE: return NULL;
-	}
-	return NULL; /* newer than this release: nothing is known about it */
-}
-
-static struct ibv_context *event_context(const struct ibv_async_event *event)
-{
-	if (!event_object(event))
-		return NULL;
-	if (event->event_type == IBV_EVENT_CQ_ERR)
-		return event->element.cq->context;
-	if (event->event_type == IBV_EVENT_SRQ_ERR ||
-	    event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
-		return event->element.srq->context;
-	if (event->event_type == IBV_EVENT_WQ_FATAL)
-		return event->element.wq->context;
-	return event->element.qp->context;
+	return sh_event_about(event).object;
 }
 
 static void real_ack(const struct ibv_async_event *event)
@@ -486,7 +450,7 @@ int shift_get_async_event(struct ibv_context *context, struct ibv_async_event *e
 
 void shift_ack_async_event(struct ibv_async_event *event)
 {
-	struct ibv_context *context = event_context(event);
+	struct ibv_context *context = sh_event_about(event).context;
 	struct sh_async *async = context ? sh_async_of(context) : NULL;
 	bool made = false;
 	int state;
