@@ -160,7 +160,8 @@ static void read_datagram(struct storm_world *w, uint32_t host, struct storm_dat
 /* All that use the path to this peer, or to any, hear of it: the paths first (conn/nic_news.c). */
 static void path_down(struct storm_world *w, uint32_t host, uint32_t peer, enum sc_reason reason)
 {
-	struct sc_event paths = { .type = SC_EV_PATHS, .up = 2, .steady = 2 };
+	uint8_t well = reason == SC_REASON_PORT ? 2 : 3;
+	struct sc_event paths = { .type = SC_EV_PATHS, .up = 2, .steady = 2, .well = well };
 	struct sc_event fault = { .type = SC_EV_FAULT, .reason = reason };
 	struct storm_host *h = &w->host[host];
 

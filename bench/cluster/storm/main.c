@@ -102,7 +102,7 @@ static void run_until(struct storm_world *w, uint64_t end, bool (*done)(const st
 static void introduce(struct storm_world *w)
 {
 	struct sc_event introduced = { .type = SC_EV_INTRODUCED };
-	struct sc_event paths = { .type = SC_EV_PATHS, .up = 3, .steady = 3 };
+	struct sc_event paths = { .type = SC_EV_PATHS, .up = 3, .steady = 3, .well = 3 };
 
 	w->now = STORM_MS;
 	for (uint32_t i = 0; i < w->config.hosts; i++)
