@@ -54,11 +54,13 @@ struct sp_cq_ops {
 	 * hinder it. -ENOMEM. */
 	int (*collect)(struct sp_cq *cq);
 	/*
-	 * Around a resize of one of its real CQs. reserve: before; -ENOMEM. begin: the kernel has
+	 * Around a resize of one of its real CQs. reserve: before; -ENOMEM. release: behind all else, whether
+	 * the CQ was resized or not: what was reserved and is not used is given back. begin: the kernel has
 	 * done it, the provider has not yet let go of the old ring: what is left there is taken into
 	 * the backlog, and pollers wait until end: the provider has, the engine goes on in the new one.
 	 */
 	int (*resize_reserve)(struct sp_cq *cq, struct ibv_cq *real);
+	void (*resize_release)(struct sp_cq *cq);
 	/*
 	 * Before that, of its own CQ, where the application has not asked for it: -EBUSY while a thread of its own is between
 	 * start_poll and end_poll, else none gets there until resize_let_poll, which is called in any case but this.

@@ -58,6 +58,11 @@ static inline int sp_cq_resize_reserve(struct sp_cq *cq, struct ibv_cq *real)
 	return sp_engine(cq)->cq.resize_reserve(cq, real);
 }
 
+static inline void sp_cq_resize_release(struct sp_cq *cq)
+{
+	sp_engine(cq)->cq.resize_release(cq);
+}
+
 static inline int sp_cq_resize_keep_out(struct sp_cq *cq)
 {
 	return sp_engine(cq)->cq.resize_keep_out(cq);

@@ -65,6 +65,11 @@ static void led_cq_resize_let_poll(struct sp_cq *cq)
 {
 }
 
+/* Nothing is reserved for a resize. */
+static void led_cq_resize_release(struct sp_cq *cq)
+{
+}
+
 /* A hand of others is not looked for: see led_qp_reason(). */
 static bool led_direct_verbs(void)
 {
@@ -135,6 +140,7 @@ const struct shift_provider shift_provider_ledger = {
 	.cq.event_read = led_cq_event_read,
 	.cq.collect = led_cq_collect,
 	.cq.resize_reserve = led_cq_resize,
+	.cq.resize_release = led_cq_resize_release,
 	.cq.resize_keep_out = led_cq_resize_keep_out,
 	.cq.resize_let_poll = led_cq_resize_let_poll,
 	.cq.polled = led_cq_polled,

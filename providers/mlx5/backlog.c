@@ -42,6 +42,76 @@ int ring_backlog_reserve(struct sp_cq *cq, uint32_t n)
 	}
 }
 
+static void mark_used(struct sp_cq *cq)
+{
+	struct ring_chunk *chunk;
+	struct ring_entry *e;
+
+	for (chunk = cq->chunks; chunk; chunk = chunk->next)
+		for (uint32_t i = 0; i < RING_CHUNK; i++)
+			chunk->entries[i].used = false;
+	for (e = cq->first; e; e = e->next)
+		e->used = true;
+}
+
+/* Puts the free entries of the chunk in the list; false: it has no others, and the list is as before. */
+static bool chunk_keep(struct sp_cq *cq, struct ring_chunk *chunk)
+{
+	struct ring_entry *was = cq->free;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < RING_CHUNK; i++) {
+		if (chunk->entries[i].used)
+			continue;
+		chunk->entries[i].next = cq->free;
+		cq->free = &chunk->entries[i];
+		n++;
+	}
+	if (n < RING_CHUNK)
+		return true;
+	cq->free = was;
+	return false;
+}
+
+static struct ring_chunk *take_unused(struct sp_cq *cq)
+{
+	struct ring_chunk **at = &cq->chunks, *chunk, *unused = NULL;
+
+	mark_used(cq);
+	cq->free = NULL;
+	while ((chunk = *at)) {
+		if (chunk_keep(cq, chunk)) {
+			at = &chunk->next;
+			continue;
+		}
+		*at = chunk->next;
+		chunk->next = unused;
+		unused = chunk;
+	}
+	return unused;
+}
+
+static void free_chunks(struct ring_chunk *chunk)
+{
+	struct ring_chunk *next;
+
+	for (; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
+	}
+}
+
+/* Gives back what was reserved and is not used. Takes the CQ's lock. */
+void ring_backlog_trim(struct sp_cq *cq)
+{
+	struct ring_chunk *unused;
+
+	sp_lock(&cq->lock);
+	unused = take_unused(cq);
+	sp_unlock(&cq->lock);
+	free_chunks(unused);
+}
+
 /* Were there any that nobody has answered? */
 static bool armings_answer(struct ring_armings *armings)
 {
@@ -125,12 +195,8 @@ void ring_backlog_drop(struct sp_cq *cq, struct sp_qp *qp)
 
 void ring_backlog_free(struct sp_cq *cq)
 {
-	struct ring_chunk *chunk;
-
-	while ((chunk = cq->chunks)) {
-		cq->chunks = chunk->next;
-		free(chunk);
-	}
+	free_chunks(cq->chunks);
+	cq->chunks = NULL;
 }
 
 void ring_soft_make(struct ring_entry *out, struct sp_qp *qp, uint8_t opcode, uint8_t op,

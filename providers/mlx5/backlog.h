@@ -9,6 +9,7 @@
 
 bool ring_backlog_has(struct sp_cq *cq, uint32_t n);
 int ring_backlog_reserve(struct sp_cq *cq, uint32_t n);
+void ring_backlog_trim(struct sp_cq *cq);
 void ring_backlog_push(struct sp_cq *cq, struct sp_qp *qp, const struct ring_comp *comp);
 bool ring_backlog_pop(struct sp_cq *cq, struct ring_entry *out);
 void ring_backlog_drop(struct sp_cq *cq, struct sp_qp *qp);

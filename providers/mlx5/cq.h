@@ -31,6 +31,7 @@ struct ring_entry {
 	uint32_t qpn;
 	uint32_t epoch; /* of the carrier whose ring it was in */
 	uint8_t status, op;
+	bool used; /* valid in ring_backlog_trim() alone */
 	struct ring_entry *next;
 };
 

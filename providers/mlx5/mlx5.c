@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "providers/mlx5/backlog.h"
 #include "providers/mlx5/bf.h"
 #include "providers/mlx5/command.h"
 #include "providers/mlx5/cq.h"
@@ -57,6 +58,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.cq.event_read = ring_cq_event_read,
 	.cq.collect = ring_cq_collect,
 	.cq.resize_reserve = ring_cq_resize_reserve,
+	.cq.resize_release = ring_backlog_trim,
 	.cq.resize_keep_out = ring_cq_resize_keep_out,
 	.cq.resize_let_poll = ring_cq_resize_let_poll,
 	.cq.polled = ring_cq_polled,

@@ -28,12 +28,10 @@ void shift_cq_resized(struct ibv_cq *real)
 	resizing.begun = true;
 }
 
-static int cq_resize(struct sh_cq *cq, struct ibv_cq *real, int cqe)
+static int cq_resize_reserved(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 {
-	int ret = sp_cq_resize_reserve(cq->sp, real), err;
+	int ret, err;
 
-	if (ret)
-		return -ret;
 	resizing.sp = cq->sp;
 	resizing.real = real;
 	resizing.begun = false;
@@ -46,6 +44,18 @@ static int cq_resize(struct sh_cq *cq, struct ibv_cq *real, int cqe)
 		sh_log(SH_LOG_ERROR,
 		       "a completion queue lost completions when it was resized: %s; end the job",
 		       strerror(resizing.err ? -resizing.err : -err));
+	return ret;
+}
+
+static int cq_resize(struct sh_cq *cq, struct ibv_cq *real, int cqe)
+{
+	int ret = sp_cq_resize_reserve(cq->sp, real);
+
+	if (!ret)
+		ret = cq_resize_reserved(cq, real, cqe);
+	else
+		ret = -ret;
+	sp_cq_resize_release(cq->sp);
 	return ret;
 }
 

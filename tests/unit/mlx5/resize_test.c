@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "providers/mlx5/cq.h"
 #include "tests/lib/mlx5_rig.h"
 
 enum {
@@ -88,6 +89,7 @@ static void resize(uint32_t to, int collected)
 	begun = ENGINE->cq.resize_begin(rig->sp_scq, real);
 	ended = ENGINE->cq.resize_end(rig->sp_scq,
 				      real); /* pollers may poll again, whatever it was */
+	ENGINE->cq.resize_release(rig->sp_scq);
 	free(old);
 	assert_int_equal(begun, 0);
 	assert_int_equal(ended, 0);
@@ -111,6 +113,43 @@ static void collects_meanwhile_take_nothing_away(void **state)
 		work(BURST / 4);
 		all_is_seen();
 	}
+}
+
+static uint32_t entries_of_backlog(void)
+{
+	const struct ring_chunk *chunk;
+	uint32_t n = 0;
+
+	for (chunk = rig->sp_scq->chunks; chunk; chunk = chunk->next)
+		n += RING_CHUNK;
+	return n;
+}
+
+/* Room for a whole ring is made before a resize: many queues that grow would keep as much memory as they are large. */
+static void room_for_the_old_ring_is_given_back(void **state)
+{
+	resize(LARGE, 0);
+	all_is_seen();
+	resize(SMALL, 0);
+	assert_int_equal(entries_of_backlog(),
+			 RING_CHUNK); /* what the last one took along lies in it */
+	all_is_seen();
+	assert_int_equal(ENGINE->cq.resize_reserve(rig->sp_scq, fake_ibv_cq(&rig->scq)), 0);
+	ENGINE->cq.resize_release(rig->sp_scq); /* the device refused */
+	assert_int_equal(entries_of_backlog(), 0);
+}
+
+/* A chunk stays as long as anything lies in it, and what lies there is not touched. */
+static void what_was_collected_keeps_its_room(void **state)
+{
+	int used = RING_CHUNK / BURST + 1; /* one burst lies in a second chunk */
+
+	resize(LARGE, used);
+	assert_int_equal(entries_of_backlog(), 2 * RING_CHUNK);
+	all_is_seen();
+	resize(LARGE, 0);
+	assert_int_equal(entries_of_backlog(), RING_CHUNK);
+	all_is_seen();
 }
 
 /* The application holds a completion, and may be in a verb that waits for whoever resizes. */
@@ -159,6 +198,8 @@ int main(void)
 		TEST_EX(what_is_left_is_taken_along),
 		TEST(collects_meanwhile_take_nothing_away),
 		TEST_EX(collects_meanwhile_take_nothing_away),
+		TEST(room_for_the_old_ring_is_given_back),
+		TEST(what_was_collected_keeps_its_room),
 		TEST_EX(who_holds_a_completion_keeps_it_out),
 		TEST(the_size_that_is_told_is_not_read),
 		TEST_EX(the_size_that_is_told_is_not_read),
