@@ -2,7 +2,8 @@
 /*
  * control: what the control verbs cost, and what many queue pairs cost. Two processes connect --qps
  * queue pairs; both time each verb, and say how long the whole set-up took. They rest until the runner
- * ends them, and take everything down again.
+ * ends them, and take everything down again. With --roomy-cqs a completion queue has a place for each
+ * request of its queue pairs, else for fewer.
  *
  * One line for each verb, all times in ns. unqueued: less the time in which the calling thread could have
  * run and other work had the cores; cpu: in which it ran; faults and sleeps: page faults, and how often
@@ -28,8 +29,9 @@
 enum {
 	SEND_WR = 64,
 	RECV_WR = 64,
-	CQ_SIZE = 256,
 	QPS_OF_A_CQ = 32,
+	CQ_ROOMY = QPS_OF_A_CQ * (SEND_WR + RECV_WR),
+	CQ_SMALL = 256,
 	SPACE = 65536,
 	LOOK_US = 50, /* the cores are few: who only looks takes them from those who work */
 	CALLS_MAX = 1 << 17,
@@ -84,6 +86,7 @@ struct end {
 static struct timed timed[VERB_COUNT];
 static int schedstat;
 static bool one_region; /* for all queue pairs, instead of one for each */
+static int cq_size = CQ_SMALL;
 static struct nic nic;
 static struct end *ends;
 static struct ibv_cq **cqs;
@@ -241,7 +244,7 @@ static void end_make(int i)
 
 	if (i % QPS_OF_A_CQ == 0) {
 		since = begin();
-		cqs[i / QPS_OF_A_CQ] = ibv_create_cq(nic.ctx, CQ_SIZE, NULL, NULL, 0);
+		cqs[i / QPS_OF_A_CQ] = ibv_create_cq(nic.ctx, cq_size, NULL, NULL, 0);
 		took(VERB_CREATE_CQ, &since);
 		must(cqs[i / QPS_OF_A_CQ], "ibv_create_cq");
 	}
@@ -490,6 +493,8 @@ static int options_read(int argc, char **argv)
 			opt.qps = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--one-region"))
 			one_region = true;
+		else if (!strcmp(argv[i], "--roomy-cqs"))
+			cq_size = CQ_ROOMY;
 		else if (strcmp(argv[i], "--client"))
 			return -1;
 	}
@@ -501,7 +506,8 @@ int main(int argc, char **argv)
 	uint64_t since;
 
 	if (options_read(argc, argv)) {
-		fputs("usage: control --server|--client [--port N] [--qps N] [--one-region]\n",
+		fputs("usage: control --server|--client [--port N] [--qps N] [--one-region] "
+		      "[--roomy-cqs]\n",
 		      stderr);
 		return 2;
 	}
