@@ -342,9 +342,10 @@ class Lab:
         """What runs argv on a host: the whole argv, and its environment."""
         full = self.env()
         full.update(env or {})
+        # a program may bring SHIFT along by itself: this machine's own directory is never used
+        full.setdefault("SHIFT_RUN_DIR", self.run_dir(host))
         argv = [str(a) for a in argv]
         if shift:
-            full.setdefault("SHIFT_RUN_DIR", self.run_dir(host))
             full.setdefault("SHIFT_STATS", os.path.join(self.folder, "stats-" + name))
             full.setdefault("SHIFT_LOG_FILE", os.path.join(self.folder, "shift-" + name + ".log"))
             argv = shift.apply(self, argv, full)
