@@ -24,6 +24,17 @@ enum ring_err_mode {
 	RING_ERR_WITHHOLD, /* they are counted and kept from it */
 };
 
+/*
+ * What a hidden NOP was written over: the oldest WQEBB of a full ring, and what the tables say of it. That request is
+ * complete, but the application may not have seen it complete yet, and a recall then needs it.
+ */
+struct ring_covered {
+	uint64_t wrid;
+	uint32_t post, number;
+	uint8_t wr_data;
+	uint8_t wqe[MLX5_SEND_WQE_BB], keys[MLX5_SEND_WQE_BB];
+};
+
 struct sp_carrier {
 	struct sp_qp *qp;
 	const struct shift_provider *engine;
@@ -42,7 +53,8 @@ struct sp_carrier {
 	bool recalled;			 /* what was acknowledged is outstanding again */
 	uint32_t acked;			 /* recalled: what the tail was */
 	uint32_t nops;			 /* hidden NOPs that may be outstanding */
-	uint32_t nop_n[2];		 /* as which requests */
+	uint32_t nop_n[2];		 /* as which requests; the newest first */
+	uint32_t nops_withdrawn;	 /* taken out of the ring by a recall */
 	uint32_t sq_counted, rq_counted; /* tails up to which qp_progressed has counted */
 	bool sring_live, rring_live;
 	_Atomic uint32_t err_mode;
@@ -53,6 +65,8 @@ struct sp_carrier {
 	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
 	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
 	struct sp_carrier *next;
+
+	struct ring_covered covered[2]; /* by the NOPs of nop_n */
 };
 
 /* How many hidden NOPs are outstanding: places that are not the application's. */

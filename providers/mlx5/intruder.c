@@ -28,7 +28,7 @@ static void seen_foreign(struct sp_qp *qp, bool first)
 bool ring_qp_own_tx(struct sp_qp *qp)
 {
 	struct sp_carrier *c = ring_carrier_zero(qp);
-	bool ours = record_is(c, MLX5_SND_DBR, c->sq.cur_post);
+	bool ours = record_is(c, MLX5_SND_DBR, c->sq.cur_post + c->nops_withdrawn);
 
 	if (!ours) {
 		seen_foreign(qp, !c->sq.cur_post);

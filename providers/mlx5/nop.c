@@ -51,6 +51,62 @@ bool ring_nop_early(const struct sp_carrier *c)
 	return false;
 }
 
+/* A WQEBB of the send ring, and the application's keys beside it, out of the ring or back into it. */
+static void cover(const struct ring_sq *sq, struct ring_covered *out)
+{
+	uint32_t slot = sq->cur_post & sq->mask;
+	size_t at = (size_t)slot * MLX5_SEND_WQE_BB;
+
+	out->post = sq->cur_post;
+	out->number = sq->wqe_head[slot];
+	out->wrid = sq->wrid[slot];
+	out->wr_data = sq->wr_data[slot];
+	memcpy(out->wqe, sq->buf + at, sizeof(out->wqe));
+	if (sq->keys)
+		memcpy(out->keys, sq->keys + at, sizeof(out->keys));
+}
+
+static void uncover(struct ring_sq *sq, const struct ring_covered *in)
+{
+	uint32_t slot = in->post & sq->mask;
+	size_t at = (size_t)slot * MLX5_SEND_WQE_BB;
+
+	sq->wqe_head[slot] = in->number;
+	sq->wrid[slot] = in->wrid;
+	sq->wr_data[slot] = in->wr_data;
+	memcpy(sq->buf + at, in->wqe, sizeof(in->wqe));
+	if (sq->keys)
+		memcpy(sq->keys + at, in->keys, sizeof(in->keys));
+}
+
+/* The newest NOP, if nothing was posted behind it. */
+static bool nop_is_last(const struct sp_carrier *c)
+{
+	return c->nops && c->nop_n[0] == c->sq.head - 1 && c->covered[0].post == c->sq.cur_post - 1;
+}
+
+/*
+ * All locks held; the carrier is sealed. Takes hidden NOPs that end the send ring out of it again, so that
+ * what they cover can be read. The NIC was told of them: the doorbell record stays.
+ */
+void ring_nops_withdraw(struct sp_carrier *c)
+{
+	struct ring_sq *sq = &c->sq;
+
+	while (nop_is_last(c)) {
+		uncover(sq, &c->covered[0]);
+		if (atomic_load(&sq->tail) == sq->head)
+			atomic_fetch_sub(&sq->tail, 1);
+		sq->head--;
+		sq->cur_post--;
+		sq->psn_ahead++; /* a NOP has no packet: that of the next request stays what it is */
+		c->nops_withdrawn++;
+		c->nops--;
+		c->nop_n[0] = c->nop_n[1];
+		c->covered[0] = c->covered[1];
+	}
+}
+
 void ring_nop_post(struct sp_carrier *c)
 {
 	struct ring_wqe nop = { .ds = 1, .bbs = 1 };
@@ -59,6 +115,8 @@ void ring_nop_post(struct sp_carrier *c)
 
 	ctrl->fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE;
 	c->nop_n[1] = c->nop_n[0];
+	c->covered[1] = c->covered[0];
+	cover(&c->sq, &c->covered[0]);
 	c->nop_n[0] = c->sq.head;
 	c->nops = c->nops ? 2 : 1;
 	ring_lay(c, &nop, &nop, 0, RING_OP_HIDDEN, &batch);

@@ -17,6 +17,7 @@ enum ring_nop_need {
 enum ring_nop_need ring_nop_need(const struct sp_carrier *c);
 bool ring_nop_early(const struct sp_carrier *c); /* a completion before it is awaited */
 void ring_nop_post(struct sp_carrier *c);
+void ring_nops_withdraw(struct sp_carrier *c);
 void ring_lay(struct sp_carrier *to, const struct ring_wqe *app, const struct ring_wqe *wire,
 	      uint64_t wr_id, uint8_t wr_data, struct ring_batch *batch);
 

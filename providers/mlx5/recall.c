@@ -6,6 +6,8 @@
  */
 #include "providers/mlx5/backlog.h"
 #include "providers/mlx5/cq.h"
+#include "providers/mlx5/hold.h"
+#include "providers/mlx5/nop.h"
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/recall.h"
 #include "providers/mlx5/wqe.h"
@@ -19,15 +21,17 @@ enum {
 struct back {
 	const struct ring_sq *sq;
 	uint32_t n, post;
+	bool over; /* the request before n was written over */
 };
 
-/* The slot of the request before; -1: there is none, or it was written over. */
+/* The slot of the request before; -1: there is none, or it was written over (b->over). */
 static int64_t back_step(struct back *b)
 {
 	for (uint32_t bbs = 1; b->n && bbs <= MAX_BBS; bbs++) {
 		uint32_t at = b->post - bbs, slot = at & b->sq->mask;
 
-		if (b->sq->cur_post - at > b->sq->mask + 1)
+		b->over = b->sq->cur_post - at > b->sq->mask + 1;
+		if (b->over)
 			break;
 		if (b->sq->wqe_head[slot] != b->n - 1 || ring_wqe_is_log(b->sq, at) ||
 		    ring_wqe_bbs(b->sq, at) != bbs)
@@ -44,19 +48,43 @@ static bool hidden(const struct ring_sq *sq, uint32_t slot)
 	return sq->wr_data[slot] == RING_OP_HIDDEN;
 }
 
-/* To behind the last request whose completion the application has, if `unseen` are still here. */
-static bool back_to_seen(struct back *b, uint32_t unseen)
+/* How many requests more than are outstanding the next carrier has room for. */
+static uint32_t room_for_more(const struct sp_qp *qp)
+{
+	uint32_t room = qp->max_post, used = ring_hold_len(qp);
+	struct ring_walk w;
+
+	if (!ring_walk_start(&w, &qp->tx->sq))
+		return 0;
+	while (ring_walk_next(&w) >= 0)
+		used++;
+	return used < room ? room - used : 0;
+}
+
+/*
+ * Goes to behind the last request whose completion the application has; *unseen completions are still here. The oldest
+ * requests may be out of reach: a hidden NOP takes a place in a ring that the application may fill, and where the shell
+ * has collected completions a post is taken although the application has not polled. Such requests cannot run again, so
+ * they count as seen, and their completions stay: *unseen is then how many. False: the ring contradicts the completions.
+ */
+static bool back_to_seen(struct back *b, uint32_t room, uint32_t *unseen)
 {
 	struct back before = *b;
+	bool own, signaled;
 	int64_t slot;
 
 	while ((slot = back_step(&before)) >= 0) {
-		if (!hidden(b->sq, slot) && ring_ctrl_signaled(ring_sq_ctrl(b->sq, slot)) &&
-		    !unseen--)
+		own = !hidden(b->sq, (uint32_t)slot);
+		signaled = own && ring_ctrl_signaled(ring_sq_ctrl(b->sq, (uint32_t)slot));
+		if (signaled && !*unseen)
 			return true;
+		if (own && !room)
+			return true;
+		room -= own;
+		*unseen -= signaled;
 		*b = before;
 	}
-	return !unseen;
+	return !*unseen || before.over;
 }
 
 static uint32_t ds_of(const struct ring_sq *sq, uint32_t slot)
@@ -95,13 +123,14 @@ static uint32_t backlog_count(const struct sp_carrier *c)
 	return n;
 }
 
-static void backlog_take(const struct sp_carrier *c)
+/* Takes all but the first `seen` ones, which the application gets. */
+static void backlog_take(const struct sp_carrier *c, uint32_t seen)
 {
 	struct sp_cq *cq = c->qp->scq;
 	struct ring_entry **at = &cq->first, *e;
 
 	while ((e = *at)) {
-		if (!of_carrier(e, c)) {
+		if (!of_carrier(e, c) || (seen && seen--)) {
 			at = &e->next;
 			continue;
 		}
@@ -116,16 +145,19 @@ static void backlog_take(const struct sp_carrier *c)
 /* All locks held. */
 static int recall(struct sp_carrier *c, enum sp_last_seen *seen)
 {
-	struct back b = { .sq = &c->sq, .n = atomic_load(&c->sq.tail) };
+	struct back b = { .sq = &c->sq };
+	uint32_t unseen = backlog_count(c);
 
+	ring_nops_withdraw(c);
+	b.n = atomic_load(&c->sq.tail);
 	if (!ring_sq_find(&c->sq, b.n, &b.post))
 		return -EIO;
 	if (!c->recalled)
 		c->acked = b.n;
-	if (!back_to_seen(&b, backlog_count(c)))
+	if (!back_to_seen(&b, room_for_more(c->qp), &unseen))
 		return -EIO;
 	c->recalled = true;
-	backlog_take(c);
+	backlog_take(c, unseen);
 	atomic_store(&c->sq.tail, b.n);
 	c->sq_counted = b.n;
 	*seen = last_seen(b);

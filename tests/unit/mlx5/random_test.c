@@ -4,7 +4,8 @@
  * and NICs, with carriers that die in the middle of a move. Every completion must come once and in
  * posting order (P1), every two-sided request and atomic must run once (P2, P4), every receive must
  * keep its place and its buffers, and no post may fail that a plain queue would take. In some rounds
- * carriers are logged: then a word counts what had run, all but a few.
+ * carriers are logged: then a word counts what had run, all but a few. In some moves the peer's NIC has died
+ * with what it had acknowledged: then all that the application has not seen complete comes again.
  *
  * engine_random_test [rounds [seed]]
  */
@@ -29,6 +30,13 @@ static struct rig *rig;
 static uint32_t logged; /* of fake_log */
 static bool fenced;	/* sends are withheld, for an ordered switch */
 static uint32_t every;	/* of the log; 0: there is none in this round */
+static bool counting;	/* the application posts no more than it has seen room for */
+/* The active carrier: the oldest request that it got, and whether a hidden NOP has the place of one for good. */
+static struct {
+	uint64_t first;
+	bool spoiled;
+	uint8_t absent[MODEL_IDS]; /* requests that were delivered before it took over */
+} held_by;
 static struct {
 	bool on, said;
 	uint32_t number; /* of the last word */
@@ -38,7 +46,7 @@ static struct {
 /* How often the interesting was reached, over all rounds. */
 static struct reached {
 	uint64_t sends, refused, receives, moves, ordered, resent, died, gone, fences, put_off,
-		fenced, resumed, late, keyless, numbered, words, counted;
+		fenced, resumed, late, keyless, numbered, words, counted, recalls, recalled;
 } reached;
 
 static void random_geometry(struct fake_geometry *g, const struct fake_geometry *least)
@@ -75,7 +83,7 @@ static void post_sends(void)
 	unsigned flags;
 	uint32_t sges;
 
-	while (n--) {
+	while (n-- && !(counting && model_used() >= rig->geometry.send_wr)) {
 		kind = below(5);
 		/* a ring full of unsignaled requests could never be used again */
 		flags = below(2) || model.next_send % 3 == 0 || rig->geometry.send_wr < 3
@@ -253,8 +261,61 @@ static uint32_t request_end(const struct ring_walk *w, uint32_t slot)
 	return w->post - ring_wqe_logged(w->sq, slot, bbs);
 }
 
-/* Fates of what the engine holds for outstanding: delivered before that WQEBB. */
-static uint32_t decide(enum sp_fate *fates, const struct executed *executed)
+/*
+ * The peer's NIC died. The oldest request that the application has not seen complete must be there again. Where more
+ * was posted than it has room for, or a NOP has a place for good, the oldest ones may count as seen.
+ */
+static void recall(void)
+{
+	uint64_t first = model.polled_send + 1;
+	enum sp_last_seen seen;
+	struct ring_walk w;
+	int64_t slot;
+
+	MUST(!ENGINE->move.recall(rig->sp, &seen));
+	reached.recalls++;
+	if (first < held_by.first)
+		first = held_by.first;
+	while (first < model.next_send && held_by.absent[first])
+		first++;
+	MUST(ring_walk_start(&w, &rig->sp->tx->sq));
+	slot = ring_walk_next(&w);
+	if (!counting || held_by.spoiled || slot < 0)
+		return;
+	MUST(rig->sp->tx->sq.wrid[slot] == first);
+}
+
+/* The next carrier takes over, with these fates. What has run and comes again had not run. */
+static void take_over(const struct sp_request *info, const enum sp_fate *fates, uint32_t n,
+		      uint32_t held, bool dead)
+{
+	struct ring_sq *sq = &rig->sp->tx->sq;
+	bool laid = false;
+	struct ring_walk w;
+
+	held_by.first = model.next_send - held;
+	held_by.spoiled = false;
+	MUST(ring_walk_start(&w, sq));
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t id = sq->wrid[ring_walk_next(&w)];
+
+		if (fates[i] != SP_FATE_DELIVERED && !laid)
+			held_by.first = id;
+		laid |= fates[i] != SP_FATE_DELIVERED;
+		held_by.absent[id] = laid && fates[i] == SP_FATE_DELIVERED && !info[i].signaled;
+		/* a NOP stands for a request that another NIC has executed */
+		if (!dead || info[i].kind == SP_REQ_LOCAL)
+			continue;
+		reached.recalled += !!model.ran[id];
+		model.ran[id] = 0;
+	}
+}
+
+/*
+ * Fates of what the engine holds for outstanding: delivered before that WQEBB, but if the peer's NIC is dead all of
+ * it comes again.
+ */
+static uint32_t decide(enum sp_fate *fates, const struct executed *executed, bool dead)
 {
 	struct sp_request info[OUTSTANDING];
 	uint32_t n = ENGINE->move.outstanding(rig->sp, info, OUTSTANDING), i;
@@ -269,7 +330,7 @@ static uint32_t decide(enum sp_fate *fates, const struct executed *executed)
 		MUST(info[i].published);
 		ran = (int32_t)(executed->post - request_end(&w, (uint32_t)slot)) >= 0;
 		sent += ran;
-		if (!ran)
+		if (!ran || dead)
 			fates[i] = SP_FATE_RESEND;
 		else
 			fates[i] = info[i].kind == SP_REQ_READ ? SP_FATE_READ_AGAIN
@@ -278,6 +339,7 @@ static uint32_t decide(enum sp_fate *fates, const struct executed *executed)
 	MUST(i == n || !info[i].published);
 	check_numbers(info, i, sent, executed->psn);
 	check_word(info, sent);
+	take_over(info, fates, i, n - i, dead);
 	return i;
 }
 
@@ -343,6 +405,7 @@ static void move(uint32_t lost, bool ordered)
 	enum sp_fate fates[OUTSTANDING];
 	struct executed executed;
 	uint32_t to, n, old = rig->active;
+	bool dead = !ordered && !below(3);
 	struct sp_settled settled;
 
 	if (rig->made + 16 > RIG_CARRIERS)
@@ -350,7 +413,11 @@ static void move(uint32_t lost, bool ordered)
 	executed = run_silently(lost);
 	quiesce(rig_active(rig));
 	to = lay();
-	n = decide(fates, &executed);
+	if (dead) {
+		recall();
+		post_sends();
+	}
+	n = decide(fates, &executed, dead);
 	log_carrier(to);
 	MUST(!ENGINE->move.settle(rig->sp, rig->carriers[to].sp, fates, n, &settled));
 	MUST(!ordered || (!settled.resent && !settled.delivered));
@@ -369,6 +436,7 @@ static void resume(void)
 {
 	int err = ENGINE->move.resume(rig->sp);
 
+	held_by.spoiled |= rig->sp->tx->nops;
 	MUST(!err || err == -EAGAIN);
 	reached.resumed++;
 	reached.late += err == -EAGAIN;
@@ -490,13 +558,14 @@ static void print_reached(void)
 	printf("%ju sends, %ju refused, %ju receives; %ju moves (%ju ordered), %ju resent, "
 	       "%ju died on the way, %ju gone unseen; %ju fences, %ju put off, %ju complete; "
 	       "%ju taken back, %ju of them late; %ju posted without keys; %ju packet numbers; "
-	       "%ju words of a log, %ju counted by one\n",
+	       "%ju words of a log, %ju counted by one; %ju dead NICs of the peer's, %ju run "
+	       "again\n",
 	       (uintmax_t)r->sends, (uintmax_t)r->refused, (uintmax_t)r->receives,
 	       (uintmax_t)r->moves, (uintmax_t)r->ordered, (uintmax_t)r->resent, (uintmax_t)r->died,
 	       (uintmax_t)r->gone, (uintmax_t)r->fences, (uintmax_t)r->put_off,
 	       (uintmax_t)r->fenced, (uintmax_t)r->resumed, (uintmax_t)r->late,
 	       (uintmax_t)r->keyless, (uintmax_t)r->numbered, (uintmax_t)r->words,
-	       (uintmax_t)r->counted);
+	       (uintmax_t)r->counted, (uintmax_t)r->recalls, (uintmax_t)r->recalled);
 }
 
 /* As if so many requests and receives had gone before that all counters are about to wrap. */
@@ -527,6 +596,8 @@ static void round_of(uint64_t seed)
 	model_begin(seed);
 	logged = 0;
 	fenced = false;
+	memset(&held_by, 0, sizeof(held_by));
+	counting = below(2);
 	every = below(2) ? 1 + below(5) : 0;
 	random_geometry(&g, NULL);
 	rig = calloc(1, sizeof(*rig));

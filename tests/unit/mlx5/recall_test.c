@@ -206,6 +206,149 @@ static void ring_is_full_of_unseen(void **state)
 	assert_int_equal(recall(SP_SEEN_UNPLACED), 16);
 }
 
+/* All is complete and unseen: the marker that proves the flush is laid over the oldest request. */
+static void marker_in_a_full_ring(void **state)
+{
+	uint32_t n;
+
+	post("S");
+	acknowledge(1);
+	see(1, 1);
+	post("WWWWWWWWWWWWWWWW");
+	acknowledge(16);
+	leave();
+	n = recall(SP_SEEN_UNPLACED);
+	assert_int_equal(n, 16);
+	nothing_to_see();
+	assert_int_equal(recall(SP_SEEN_UNPLACED), 16);
+	assert_int_equal(settle(n, 0), 16);
+	acknowledge(16);
+	see(16, 2);
+	nothing_to_see();
+}
+
+/* The oldest one that was not seen has no completion of its own. */
+static void marker_over_an_unsignaled_one(void **state)
+{
+	uint32_t n;
+
+	post("W");
+	acknowledge(1);
+	see(1, 1);
+	post("wwwwwwwwwwwwwwwW");
+	acknowledge(16);
+	leave();
+	n = recall(SP_SEEN_UNPLACED);
+	assert_int_equal(n, 16);
+	assert_int_equal(settle(n, 0), 16);
+	acknowledge(16);
+	see(1, 17);
+	nothing_to_see();
+}
+
+/* While it is withheld, the NOP that asks what is complete lies over one whose completion the application has not seen. */
+static void question_in_a_full_ring(void **state)
+{
+	uint32_t n;
+
+	post("W");
+	acknowledge(1);
+	see(1, 1);
+	post("Wwwwwwwwwwwwwwww");
+	acknowledge(1);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	ENGINE->move.withhold(rig->sp);
+	acknowledge(16);
+	leave();
+	n = recall(SP_SEEN_UNPLACED);
+	assert_int_equal(n, 16);
+	assert_int_equal(info[0].signaled, true);
+	assert_int_equal(settle(n, 0), 16);
+	acknowledge(16);
+	see(1, 2);
+	nothing_to_see();
+}
+
+/* So does the NOP of a fence, and a fault comes before the switch. */
+static void fence_in_a_full_ring(void **state)
+{
+	bool unrepeatable;
+	uint32_t n;
+
+	post("W");
+	acknowledge(1);
+	see(1, 1);
+	post("Wwwwwwwwwwwwwwww");
+	acknowledge(1);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	(void)ENGINE->move.fence(rig->sp, &unrepeatable);
+	acknowledge(16);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	leave();
+	n = recall(SP_SEEN_UNPLACED);
+	assert_int_equal(n, 16);
+	assert_int_equal(settle(n, 0), 16);
+	acknowledge(16);
+	see(1, 2);
+	nothing_to_see();
+}
+
+/*
+ * The fence was taken back and the application goes on behind its NOP: the oldest request is written over for good,
+ * so it counts as one that was seen.
+ */
+static void what_is_written_over_counts_as_seen(void **state)
+{
+	bool unrepeatable;
+	uint32_t n;
+
+	post("Wwwwwwwwwwwwwww");
+	acknowledge(1);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_int_equal(ENGINE->move.fence(rig->sp, &unrepeatable), 0);
+	acknowledge(15);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	assert_true(ENGINE->move.fenced(rig->sp));
+	assert_int_equal(ENGINE->move.resume(rig->sp), 0);
+	post("W");
+	acknowledge(1);
+	leave();
+	n = recall(SP_SEEN_UNPLACED);
+	assert_int_equal(n, 15);
+	assert_int_equal(recall(SP_SEEN_UNPLACED), 15);
+	see(1, 1);
+	nothing_to_see();
+	assert_int_equal(recall(SP_SEEN_UNPLACED), 15);
+	assert_int_equal(settle(n, 0), 15);
+	acknowledge(15);
+	see(1, 16);
+	nothing_to_see();
+}
+
+/*
+ * Completions that were collected make room for posts that a queue of stock's would refuse. The next carrier has no
+ * more room than the queue, so the oldest requests count as seen.
+ */
+static void no_more_comes_again_than_has_room(void **state)
+{
+	uint32_t n;
+
+	post("WWWWWWWWWWWWWWWW");
+	acknowledge(16);
+	assert_int_equal(ENGINE->cq.collect(rig->sp_scq), 0);
+	ENGINE->move.withhold(rig->sp);
+	post("WWWWWWWWWW");
+	leave();
+	n = recall(SP_SEEN_UNPLACED);
+	assert_int_equal(n, 16);
+	assert_true(info[5].published);
+	assert_false(info[6].published);
+	assert_int_equal(settle(6, 0), 6);
+	acknowledge(16);
+	see(26, 1);
+	nothing_to_see();
+}
+
 /* What an earlier move completed in software was settled by another count. */
 static void completions_of_an_earlier_move_stay(void **state)
 {
@@ -320,6 +463,12 @@ int main(void)
 		TEST(all_were_seen),
 		TEST(ring_was_used_before),
 		TEST(ring_is_full_of_unseen),
+		TEST(marker_in_a_full_ring),
+		TEST(marker_over_an_unsignaled_one),
+		TEST(question_in_a_full_ring),
+		TEST(fence_in_a_full_ring),
+		TEST(what_is_written_over_counts_as_seen),
+		TEST(no_more_comes_again_than_has_room),
 		TEST(completions_of_an_earlier_move_stay),
 		TEST(counted_or_read_is_safe),
 		TEST(nothing_was_moved),
