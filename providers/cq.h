@@ -69,8 +69,8 @@ struct sp_cq_ops {
 	void (*resize_let_poll)(struct sp_cq *cq);
 	int (*resize_begin)(struct sp_cq *cq, struct ibv_cq *real);
 	int (*resize_end)(struct sp_cq *cq, struct ibv_cq *real);
-	/* Merge a foreign CQ (a QP that the engine cannot drive): poll_cq hands out its
-	 * completions, and it is armed with the others. events: whose event_read is told of its events; not behind
+	/* Merge a foreign CQ (a QP that the engine cannot drive), made by ibv_create_cq_ex with the same flags if cq
+	 * was: polls of cq hand out its completions, and it is armed with the others. events: whose event_read is told of its events; not behind
 	 * foreign_del. */
 	int (*foreign_add)(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_ring **events);
 	/* The same for a QP that completes into the driven rings already (direct verbs made it

@@ -8,6 +8,7 @@
 
 #include "providers/mlx5/cqe.h"
 #include "providers/mlx5/doorbell.h"
+#include "providers/mlx5/foreign.h"
 #include "providers/mlx5/hold.h"
 
 RING_INLINE struct sp_cq *cq_of(const struct ibv_cq_ex *ex)
@@ -28,6 +29,15 @@ RING_INLINE void keep(struct sp_cq *cq, const struct sp_cq_ring *ring, const str
 	}
 }
 
+/* As poll_anything() does for ibv_poll_cq(): what was fed is older than what lies in the rings. */
+static bool step_anything(struct sp_cq *cq)
+{
+	cq->owes = true;
+	return ring_foreign_next(cq, true, &cq->cur, &cq->cur_soft) ||
+	       ring_cq_next_slow(cq, &cq->cur, &cq->cur_soft) ||
+	       ring_foreign_next(cq, false, &cq->cur, &cq->cur_soft);
+}
+
 /* Any completion, the long way. */
 static bool step_slow(struct sp_cq *cq)
 {
@@ -35,10 +45,8 @@ static bool step_slow(struct sp_cq *cq)
 	struct mlx5_cqe64 *cqe;
 
 	cq->cur.cqpn = RING_NO_QPN; /* its carrier may have gone since the last step */
-	if (cq->more) {
-		cq->owes = true;
-		return ring_cq_next_slow(cq, &cq->cur, &cq->cur_soft);
-	}
+	if (cq->more)
+		return step_anything(cq);
 	while ((cqe = ring_cqe_at(ring, ring->ci))) {
 		ring->ci++;
 		if (ring_cq_take(ring, cqe, &cq->cur)) {
@@ -130,6 +138,7 @@ static RING_NOINLINE int start_slow(struct sp_cq *cq, struct ibv_cq_ex *ex)
 	if (!found && (cq->more || ci != ring->ci)) {
 		ring_cq_update_ci(cq);
 		ring_late_poll(cq);
+		ring_foreign_tell(cq);
 	}
 	owed = !found && cq->watched && ring_cq_owed(cq);
 	sp_unlock(&cq->lock);
@@ -203,6 +212,7 @@ static RING_NOINLINE void end_slow(struct sp_cq *cq)
 	cq->owes = false;
 	ring_cq_update_ci(cq);
 	ring_late_poll(cq);
+	ring_foreign_tell(cq);
 	sp_unlock(&cq->lock);
 	sp_unlock(&cq->ex_lock);
 }
@@ -261,6 +271,7 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 	case MLX5_CQE_RESP_SEND:
 	case MLX5_CQE_RESP_SEND_IMM:
 	case MLX5_CQE_RESP_SEND_INV: return IBV_WC_RECV;
+	case RING_CQE_FOREIGN: return c->op;
 	default: return 0;
 	}
 }
@@ -304,6 +315,7 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
 	case MLX5_CQE_RESP_WR_IMM:
 	case MLX5_CQE_RESP_SEND_IMM: return flags | IBV_WC_WITH_IMM;
 	case MLX5_CQE_RESP_SEND_INV: return flags | IBV_WC_WITH_INV;
+	case RING_CQE_FOREIGN: return be16toh(cqe->wqe_counter);
 	default: return flags;
 	}
 }

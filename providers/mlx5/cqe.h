@@ -10,6 +10,9 @@ enum {
 	RING_CQ_ARM = 1,
 };
 
+/* An opcode that no NIC writes: a completion of libmlx5's (foreign_ex.c). wqe_counter is its wc_flags then. */
+#define RING_CQE_FOREIGN 0x9
+
 /* No QP has this number. */
 #define RING_NO_QPN UINT32_MAX
 

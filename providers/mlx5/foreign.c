@@ -279,9 +279,6 @@ int ring_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_r
 {
 	struct ring_foreign *f;
 
-	/* libmlx5's completions have no place between start_poll and end_poll */
-	if (cq->ex)
-		return -EOPNOTSUPP;
 	f = foreign_new(cq, private_cq);
 	if (!f)
 		return -ENOMEM;
@@ -293,7 +290,7 @@ int ring_foreign_add(struct sp_cq *cq, struct ibv_cq *private_cq, struct sp_cq_r
 int ring_foreign_feed(struct sp_cq *cq, const struct sp_cq_user *user)
 {
 	struct ring_foreign *f;
-	int err = cq->ex ? -EOPNOTSUPP : foreign_new_fed(cq, user, &f);
+	int err = foreign_new_fed(cq, user, &f);
 
 	if (!err)
 		foreign_add(cq, f);

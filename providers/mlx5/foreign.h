@@ -17,6 +17,8 @@ int ring_foreign_del(struct sp_cq *cq, struct ibv_cq *private_cq);
 void ring_foreign_take(struct sp_cq_ring *ring, const struct mlx5_cqe64 *cqe, uint32_t qpn);
 /* fed: those alone that were fed, and have something. */
 int ring_foreign_poll(struct sp_cq *cq, bool fed, int n, struct ibv_wc *wc);
+/* The same of a CQ with start_poll, one completion: what the readers look at is a copy. */
+bool ring_foreign_next(struct sp_cq *cq, bool fed, struct ring_comp *comp, struct ring_entry *soft);
 /* All of them; and is anything of them in memory, of which no NIC tells? */
 void ring_foreign_arm(struct sp_cq *cq, bool solicited);
 bool ring_foreign_waiting(const struct sp_cq *cq);

@@ -415,7 +415,7 @@ static uint64_t conn_retry_time_ns(const struct ibv_qp_attr *attr)
  */
 static bool conn_is_stamped(const struct sh_qp *qp)
 {
-	return (qp->scq->wc_flags | qp->rcq->wc_flags) &
+	return (qp->scq->how.wc_flags | qp->rcq->how.wc_flags) &
 	       (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 }

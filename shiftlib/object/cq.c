@@ -84,7 +84,7 @@ int shift_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 		      struct ibv_comp_channel *facade, struct ibv_comp_channel *real_channel,
-		      int comp_vector, const struct ibv_cq_init_attr_ex *attr)
+		      int comp_vector, const struct sh_cq_extended *how)
 {
 	bool bare = facade && !sh_comp_channel_is_facade(facade); /* its events pass us by */
 	struct sh_cq *cq = bare ? NULL : calloc(1, sizeof(*cq));
@@ -97,11 +97,11 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 	cq->facade = facade && sh_comp_channel_is_facade(facade) ? facade : NULL;
 	cq->real_channel = real_channel;
 	cq->comp_vector = comp_vector;
-	cq->ex = attr != NULL;
-	cq->single = attr && attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
-		     attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->ex = how != NULL;
+	if (how)
+		cq->how = *how;
+	cq->single = cq->how.flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	cq->room.told = cq->room.have = (uint32_t)real->cqe;
-	cq->wc_flags = attr ? attr->wc_flags : 0;
 	if (!cq->ctx || sh_table_put(&sh_objects.by_cq, real, cq))
 		goto forget;
 	if (sh_cq_events_init(&cq->events, real, facade)) {
@@ -114,20 +114,6 @@ static void cq_record(struct ibv_context *context, struct ibv_cq *real,
 forget:
 	pthread_mutex_unlock(&sh.lock);
 	free(cq);
-}
-
-struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
-			    struct ibv_comp_channel *real_channel, int comp_vector)
-{
-	struct sh_yield yield = { context, SH_YIELD_NIC };
-	struct ibv_cq *real;
-
-	do {
-		shift_async_real_begin(context);
-		real = sh.real->create_cq(context, cqe, cq_context, real_channel, comp_vector);
-		shift_async_real_end(context);
-	} while (!real && sh_yield(&yield));
-	return real;
 }
 
 struct ibv_cq *shift_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -145,20 +131,18 @@ struct ibv_cq_ex *shift_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 				     struct ibv_cq_ex *(*create)(struct ibv_context *,
 								 struct ibv_cq_init_attr_ex *))
 {
-	struct sh_yield yield = { context, SH_YIELD_NIC };
 	struct ibv_cq_init_attr_ex copy = *attr;
+	struct sh_cq_extended how = { create, attr->wc_flags, 0 };
 	struct ibv_cq_ex *real;
 
 	if (attr->channel)
 		copy.channel = sh_comp_channel_real(attr->channel);
-	do {
-		shift_async_real_begin(context);
-		real = create(context, &copy);
-		shift_async_real_end(context);
-	} while (!real && sh_yield(&yield));
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		how.flags = attr->flags;
+	real = sh_cq_create_ex(context, &copy, create);
 	if (real)
 		cq_record(context, ibv_cq_ex_to_cq(real), attr->channel, copy.channel,
-			  (int)attr->comp_vector, attr);
+			  (int)attr->comp_vector, &how);
 	return real;
 }
 
@@ -195,7 +179,7 @@ int sh_cq_drive(struct sh_cq *cq)
 	if (cq->foreign_qps && !sp_has(cq->ctx->dev, SP_SHARES_CQ))
 		ret = sh_qp_foreign_drive(cq);
 	else
-		ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->wc_flags, cq, &cq->sp);
+		ret = sp_cq_drive(cq->ctx->dev, cq->cq, cq->ex, cq->how.wc_flags, cq, &cq->sp);
 	if (ret)
 		return ret;
 	sh_cq_feed_drive(&cq->events.own, sp_cq_own_ring(cq->sp));

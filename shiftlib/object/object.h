@@ -29,9 +29,15 @@ void sh_ctx_tell_owed(struct sh_ctx *ctx);
 void sh_ctx_met(struct sh_ctx *ctx, bool dead);
 void sh_ctx_async_readable(void *ctx); /* the handler of its real descriptor */
 
-/* On a context of the application, for it; lock not held. */
+/* cq_create.c: on a context of the application, for it; lock not held. like: of the same kind and size, for a queue pair
+ * whose completions polls of cq hand out. */
 struct ibv_cq *sh_cq_create(struct ibv_context *context, int cqe, void *cq_context,
 			    struct ibv_comp_channel *real_channel, int comp_vector);
+struct ibv_cq_ex *sh_cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
+				  struct ibv_cq_ex *(*create)(struct ibv_context *,
+							      struct ibv_cq_init_attr_ex *));
+struct ibv_cq *sh_cq_create_like(const struct sh_cq *cq, void *cq_context,
+				 struct ibv_comp_channel *real_channel);
 int sh_cq_drive(struct sh_cq *cq);
 /* A QP that the engine does not drive comes on it: it is left to the provider, if it still can be. */
 int sh_srq_leave(struct sh_srq *srq);

@@ -27,8 +27,7 @@ static struct sh_private_cq *private_new(struct sh_cq *cq)
 			goto free_made;
 	}
 	sh_cq_feed_init(&made->feed, &cq->events);
-	made->cq = sh_cq_create(cq->ctx->ctx, cq->cq->cqe, &made->feed, made->channel,
-				cq->comp_vector);
+	made->cq = sh_cq_create_like(cq, &made->feed, made->channel);
 	if (made->cq) {
 		sh_cq_feed_add(&made->feed, made->cq);
 		return made;

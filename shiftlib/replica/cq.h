@@ -24,6 +24,13 @@ struct sh_shadow_cq {
 	bool refused;		 /* it could not be made larger */
 };
 
+/* How the application had an extended CQ made. */
+struct sh_cq_extended {
+	struct ibv_cq_ex *(*create)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+	uint64_t wc_flags;
+	uint32_t flags; /* 0: none */
+};
+
 struct sh_cq {
 	struct sh_busy busy;
 	struct list_node link; /* sh_ctx.cqs */
@@ -34,7 +41,7 @@ struct sh_cq {
 	struct sh_cq_events events;
 	bool ex,
 		single; /* single: only one thread at a time uses it, so that its provider takes no lock */
-	uint64_t wc_flags;
+	struct sh_cq_extended how; /* if ex */
 	int comp_vector;
 	struct sp_cq *sp; /* NULL: not driven */
 	bool overrun;	  /* it shows nothing any more */

@@ -247,17 +247,6 @@ static int index_of(const char *word, const char *const *words, int n)
 	return i;
 }
 
-/* A way out for what SHIFT refuses rather than let completions go astray. */
-static bool refused(void)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-
-	return company == EXTENDED && kind == DIRECT &&
-	       ibv_modify_qp(ends[0].qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				     IBV_QP_ACCESS_FLAGS) == EOPNOTSUPP;
-}
-
 int main(int argc, char **argv)
 {
 	struct ibv_cq *cq;
@@ -274,10 +263,6 @@ int main(int argc, char **argv)
 		connect_pair(friends);
 	for (int i = 0; i < ENDS; i++)
 		end_make(&ends[i], cq, true);
-	if (refused()) {
-		say("REFUSED");
-		return 0;
-	}
 	connect_pair(ends);
 	for (int round = 0; round < ROUNDS; round++) {
 		if (company == BEHIND && round == ROUNDS / 2) {

@@ -2,7 +2,8 @@
 /*
  * mixed: queue pairs that SHIFT drives and others on one completion queue with a channel, in one process, by loopback. -u: those
  * that it does not drive come first and have completions that nobody has polled; -t: a thread polls all the time; -l: the
- * program waits in the middle for a word of its runner. It says what it saw.
+ * program waits in the middle for a word of its runner; -x: the queue is one of ibv_create_cq_ex(), and most polls are
+ * ibv_start_poll()'s. The program says what it saw.
  */
 #include "tests/lib/pair.h"
 
@@ -31,7 +32,7 @@ static struct ibv_srq *srq;
 static struct ibv_mr *mr;
 static uint8_t *mem;
 static struct both uc = { .name = 'u' }, rc = { .name = 'r' };
-static bool uc_first, with_thread;
+static bool uc_first, with_thread, extended;
 static _Atomic bool stop;
 
 static struct both *both_of(uint32_t qpn)
@@ -147,6 +148,9 @@ static void seen(const struct ibv_wc *wc)
 	must((wc->wr_id & 0xff) == (uint8_t)b->name && !(wc->wr_id & RECEIVE) == !receive,
 	     "a completion of this queue pair's request");
 	must(wc->qp_num == b->qp[receive]->qp_num, "the queue pair's number in it");
+	if (receive)
+		must(wc->byte_len == LEN && wc->wc_flags & IBV_WC_WITH_IMM,
+		     "the length and the flags of a message");
 	if (!receive)
 		b->done++;
 	else
@@ -159,6 +163,59 @@ static bool idle(const struct both *b)
 	return b->came == b->sent && b->done == b->sent;
 }
 
+/* ---- polls ----------------------------------------------------------------------------------- */
+
+/* As ibv_poll_cq() would tell it; an error has no opcode. */
+static void read_wc(struct ibv_cq_ex *ex, struct ibv_wc *wc)
+{
+	*wc = (struct ibv_wc){ .wr_id = ex->wr_id,
+			       .status = ex->status,
+			       .qp_num = ibv_wc_read_qp_num(ex) };
+	if (wc->status != IBV_WC_SUCCESS) {
+		wc->vendor_err = ibv_wc_read_vendor_err(ex);
+		return;
+	}
+	wc->opcode = ibv_wc_read_opcode(ex);
+	wc->wc_flags = ibv_wc_read_wc_flags(ex);
+	wc->byte_len = ibv_wc_read_byte_len(ex);
+	wc->imm_data = ibv_wc_read_imm_data(ex);
+	wc->src_qp = ibv_wc_read_src_qp(ex);
+	wc->slid = (uint16_t)ibv_wc_read_slid(ex);
+	wc->sl = ibv_wc_read_sl(ex);
+	wc->dlid_path_bits = ibv_wc_read_dlid_path_bits(ex);
+}
+
+static int poll_ex(struct ibv_cq_ex *ex, int n, struct ibv_wc *wc)
+{
+	int got = 0, ret = ibv_start_poll(ex, &(struct ibv_poll_cq_attr){ 0 });
+
+	if (ret == ENOENT)
+		return 0;
+	must_zero(ret, "ibv_start_poll");
+	do
+		read_wc(ex, &wc[got++]);
+	while (got < n && !ibv_next_poll(ex));
+	ibv_end_poll(ex);
+	return got;
+}
+
+/* An extended queue takes both kinds of polls. */
+static int poll_some(int n, struct ibv_wc *wc)
+{
+	static int turn;
+
+	if (extended && turn++ % 3)
+		return poll_ex((struct ibv_cq_ex *)cq, n, wc);
+	return ibv_poll_cq(cq, n, wc);
+}
+
+static bool nothing(void)
+{
+	struct ibv_wc wc;
+
+	return !ibv_poll_cq(cq, 1, &wc) && (!extended || !poll_ex((struct ibv_cq_ex *)cq, 1, &wc));
+}
+
 static void drain(void)
 {
 	double end = now_s() + 20;
@@ -167,12 +224,12 @@ static void drain(void)
 
 	while (!idle(&uc) || !idle(&rc)) {
 		must(now_s() < end, "all completions");
-		got = ibv_poll_cq(cq, 3, wc);
+		got = poll_some(3, wc);
 		must(got >= 0, "ibv_poll_cq");
 		for (int i = 0; i < got; i++)
 			seen(&wc[i]);
 	}
-	must(!ibv_poll_cq(cq, 1, wc), "no completion too many");
+	must(nothing(), "no completion too many");
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -207,7 +264,7 @@ static void events_of(struct both *b)
 {
 	for (int i = 0; i < 5; i++) { /* more than the arm number has values */
 		must_zero(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
-		must(!ibv_poll_cq(cq, 1, &(struct ibv_wc){ 0 }), "nothing");
+		must(nothing(), "nothing");
 		post(b, 0);
 		event_take();
 		drain();
@@ -258,7 +315,46 @@ static void make_rc_meanwhile(void)
 	say("MADE meanwhile");
 }
 
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* Flushed receives; the program says what the completions of one queue pair tell. */
+static void flushed(struct both *b)
+{
+	struct ibv_recv_wr recv = { .wr_id = RECEIVE | (uint8_t)b->name }, *bad;
+	double end = now_s() + 20;
+	struct ibv_wc wc;
+
+	must_zero(ibv_post_recv(b->qp[1], &recv, &bad), "ibv_post_recv");
+	must_zero(ibv_post_recv(b->qp[1], &recv, &bad), "ibv_post_recv");
+	state(b->qp[1], IBV_QPS_ERR, 0);
+	for (int i = 0; i < 2; i++) {
+		while (poll_some(1, &wc) != 1)
+			must(now_s() < end, "a flushed receive");
+		must(wc.qp_num == b->qp[1]->qp_num && wc.wr_id == recv.wr_id,
+		     "a flushed receive of this queue pair");
+		say("FLUSHED %c %d 0x%x", b->name, wc.status, wc.vendor_err);
+	}
+	for (int i = 0; i < 2; i++)
+		state(b->qp[i], IBV_QPS_RESET, 0);
+	connect_both(b);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
+
+static struct ibv_cq *queue_make(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 * PLACES,
+					    .cq_context = &cq,
+					    .channel = channel,
+					    .wc_flags = IBV_WC_STANDARD_FLAGS };
+	struct ibv_cq_ex *ex;
+
+	if (!extended)
+		return ibv_create_cq(nic.ctx, 8 * PLACES, &cq, channel, 0);
+	ex = ibv_create_cq_ex(nic.ctx, &attr);
+	must(ex, "ibv_create_cq_ex");
+	return ibv_cq_ex_to_cq(ex);
+}
 
 static void all_make(void)
 {
@@ -268,7 +364,7 @@ static void all_make(void)
 	mem = calloc(1, LEN);
 	mr = ibv_reg_mr(nic.pd, mem, LEN, IBV_ACCESS_LOCAL_WRITE);
 	channel = ibv_create_comp_channel(nic.ctx);
-	cq = ibv_create_cq(nic.ctx, 8 * PLACES, &cq, channel, 0);
+	cq = queue_make();
 	srq = ibv_create_srq(nic.pd, &init);
 	must(mem && mr && channel && cq && srq, "objects");
 }
@@ -350,10 +446,11 @@ int main(int argc, char **argv)
 	bool look = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "utl")) != -1) {
+	while ((c = getopt(argc, argv, "utlx")) != -1) {
 		uc_first |= c == 'u';
 		with_thread |= c == 't';
 		look |= c == 'l';
+		extended |= c == 'x';
 	}
 	all_make();
 	if (uc_first)
@@ -365,6 +462,7 @@ int main(int argc, char **argv)
 	events_of(&rc);
 	uc_again();
 	events_of(&uc);
+	flushed(&uc);
 	say("READY");
 	if (look)
 		hear("moved");
