@@ -58,6 +58,9 @@ static const char *conn_reason(struct sh_qp *qp)
 		return "its program has set something of it by a command of the driver "
 		       "(mlx5dv_modify_qp_udp_sport, "
 		       "_lag_port, _sched_elem, DEVX), which another queue pair would lack";
+	if (!why && qp->foreign.alternate)
+		return "its program has loaded an alternate path (IBV_QP_ALT_PATH), which another "
+		       "queue pair would lack";
 	if (intruder && qp->why != why)
 		sh_log(SH_LOG_ERROR,
 		       "QP 0x%06x: %s; a program may use ibv_post_* and ibv_poll_cq, or rings that "

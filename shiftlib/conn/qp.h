@@ -73,6 +73,7 @@ struct sh_qp {
 		bool not ;	/* it was driven, and is being destroyed */
 		bool refused;	/* not made through SHIFT, and cannot share its receive queue */
 		bool set;	/* its program set something of it that SHIFT cannot repeat */
+		bool alternate; /* its program has loaded an alternate path */
 	} foreign;
 	enum sh_level level;
 	const char *why;

@@ -52,6 +52,23 @@ static void query_own_places(const struct sh_qp *qp, struct ibv_qp_attr *attr,
 	attr->cap.max_send_wr = init_attr->cap.max_send_wr = qp->caps.max_send_wr;
 }
 
+/* What the application has set since its own NIC was left: that NIC, whose QP is in ERR, may have refused it. */
+static void query_set_since(const struct sh_qp_app *app, struct ibv_qp_attr *attr)
+{
+	if (app->mask & IBV_QP_ACCESS_FLAGS)
+		attr->qp_access_flags = app->attr.qp_access_flags;
+	if (app->mask & IBV_QP_MIN_RNR_TIMER)
+		attr->min_rnr_timer = app->attr.min_rnr_timer;
+	if (app->mask & IBV_QP_PATH_MIG_STATE)
+		attr->path_mig_state = app->attr.path_mig_state;
+	if (!(app->mask & IBV_QP_ALT_PATH))
+		return;
+	attr->alt_ah_attr = app->attr.alt_ah_attr;
+	attr->alt_pkey_index = app->attr.alt_pkey_index;
+	attr->alt_port_num = app->attr.alt_port_num;
+	attr->alt_timeout = app->attr.alt_timeout;
+}
+
 int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 		   struct ibv_qp_init_attr *init_attr)
 {
@@ -80,6 +97,7 @@ int shift_query_qp(struct ibv_qp *real, struct ibv_qp_attr *attr, int mask,
 			init_attr->cap = attr->cap = qp->caps;
 			ret = 0;
 		}
+		query_set_since(&qp->app, attr);
 		attr->qp_state = qp->app.state;
 		attr->cur_qp_state = qp->app.state;
 		real->state = qp->app.state;

@@ -28,6 +28,18 @@
 
 #define ENDING_LOOK_NS (10 * SH_NS_PER_MS)
 
+static void capture_alternate(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		own->path_mig_state = attr->path_mig_state;
+	if (!(mask & IBV_QP_ALT_PATH))
+		return;
+	own->alt_ah_attr = attr->alt_ah_attr;
+	own->alt_pkey_index = attr->alt_pkey_index;
+	own->alt_port_num = attr->alt_port_num;
+	own->alt_timeout = attr->alt_timeout;
+}
+
 static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr *own = &qp->app.attr;
@@ -62,7 +74,17 @@ static void qp_capture(struct sh_qp *qp, const struct ibv_qp_attr *attr, int mas
 		own->retry_cnt = attr->retry_cnt;
 	if (mask & IBV_QP_RNR_RETRY)
 		own->rnr_retry = attr->rnr_retry;
+	capture_alternate(own, attr, mask);
 	qp->app.mask |= mask;
+}
+
+/* Its NIC may take the alternate path by itself. The queue pair of another NIC, or one behind a return, would lack that path. */
+static void qp_alternate(struct sh_qp *qp, int mask)
+{
+	if (!(mask & IBV_QP_ALT_PATH))
+		return;
+	qp->foreign.alternate = true;
+	(void)sh_conn_hands_off(qp);
 }
 
 /* From here on the engine numbers packets as the NIC does. */
@@ -82,6 +104,8 @@ static void qp_state_reached(struct sh_qp *qp, enum ibv_qp_state state)
 		sh_mailbox_read(); /* what the old connection still reported is not the next one's */
 		atomic_store(&qp->mailbox.error_ns, 0);
 		qp->gid.valid = false;
+		qp->foreign.alternate = false;
+		qp->app.mask &= ~(IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
 		sh_carriers_drop(qp, true);
 	}
 	if (qp->init.qp_type != IBV_QPT_RC)
@@ -280,6 +304,8 @@ static int qp_modify_driven(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 	}
 	if (qp->conn_id && qp->app.state == IBV_QPS_RTS)
 		sh_rights_follow(qp, mask);
+	if (!ret && !moved)
+		qp_alternate(qp, mask);
 	return 0;
 }
 

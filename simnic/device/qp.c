@@ -409,8 +409,12 @@ static void modify_connection(struct sn_qp *qp, const struct ib_uverbs_modify_qp
 
 	if (mask & IBV_QP_AV)
 		modify_path(qp, cmd);
-	if (mask & IBV_QP_ALT_PATH)
-		qp->alt_dest = cmd->alt_dest;
+	if (mask & IBV_QP_ALT_PATH) {
+		qp->alt.dest = cmd->alt_dest;
+		qp->alt.pkey_index = cmd->alt_pkey_index;
+		qp->alt.port = cmd->alt_port_num;
+		qp->alt.timeout = cmd->alt_timeout;
+	}
 	if (mask & IBV_QP_DEST_QPN)
 		qp->dest_qpn = cmd->dest_qp_num & 0xffffff;
 	if (mask & IBV_QP_RQ_PSN) {
@@ -509,7 +513,10 @@ int sn_qp_query(struct sn_qp *qp, struct ib_uverbs_query_qp_resp *resp)
 	memset(resp, 0, sizeof(*resp));
 	sn_lock();
 	resp->dest = qp->dest;
-	resp->alt_dest = qp->alt_dest;
+	resp->alt_dest = qp->alt.dest;
+	resp->alt_pkey_index = qp->alt.pkey_index;
+	resp->alt_port_num = qp->alt.port;
+	resp->alt_timeout = qp->alt.timeout;
 	resp->max_recv_wr = qp->attr.rq_wqe_cnt; /* as the kernel's driver: what fits the ring */
 	resp->qkey = qp->qkey;
 	resp->rq_psn = sn_psn_expected(qp);

@@ -38,7 +38,12 @@ struct sn_qp {
 
 	/* attributes by modify */
 	enum ibv_qp_state state;
-	struct ib_uverbs_qp_dest dest, alt_dest;
+	struct ib_uverbs_qp_dest dest;
+	struct {
+		struct ib_uverbs_qp_dest dest;
+		uint16_t pkey_index;
+		uint8_t port, timeout;
+	} alt; /* kept to be asked for; no packet takes that path */
 	uint32_t access, qkey, dest_qpn, rq_psn, sq_psn;
 	uint16_t pkey_index;
 	uint8_t path_mtu, port, timeout, retry_cnt, rnr_retry, min_rnr_timer;

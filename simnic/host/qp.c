@@ -266,8 +266,6 @@ int sn_qp_modify_cmd(const struct sn_req *req)
 	qp = sn_obj_find(req->ctx, cmd.base.qp_handle, SN_OBJ_QP);
 	if (!qp)
 		return -EINVAL;
-	if (cmd.base.attr_mask & IBV_QP_RATE_LIMIT)
-		return -EOPNOTSUPP;
 	err = sn_gate_internal_error(req->ctx) ? modify_dead(qp, &cmd.base)
 					       : modify_alive(req, qp, &cmd.base);
 	if (err)
