@@ -26,8 +26,9 @@ void sh_news_setup_goes_on(void); /* now and then meanwhile */
 /* On the data path, no lock held: an event of this ring's CQ was read, before the application hears
  * of it. */
 bool sh_news_cq_event_read(struct sp_cq_ring *ring);
-/* Asked, no lock held; answered by object/: is the death of this context's NIC kept from the application? */
-bool sh_news_death_masked(struct ibv_context *context);
+/* Asked, no lock held; answered by object/: is the death of this channel's NIC kept from who reads it, as a connection that
+ * completes there outlives that? */
+bool sh_news_death_masked(const struct ibv_comp_channel *facade);
 
 /* ---- nic/ ----------------------------------------------------------------------------------- */
 

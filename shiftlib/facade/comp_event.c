@@ -253,13 +253,14 @@ static inline __attribute__((always_inline)) int source_take(struct sh_comp_chan
 }
 
 /*
- * A source that fails belongs to a device that is gone. While another NIC stands by, or a connection waits for one, that
- * is a fault to be masked, and the source must not keep the fd readable; else it is the application's to know, as on stock.
+ * A source that fails belongs to a device that is gone. While another NIC stands by for a connection of the channel, or the
+ * connection waits for one, that is a fault to be masked, and the source must not keep the fd readable; else it is the
+ * application's to know, as on stock.
  */
 static __attribute__((noinline, cold)) bool source_masked(struct sh_comp_channel *ch,
 							  uint32_t source)
 {
-	bool masked = sh_news_death_masked(ch->facade.context);
+	bool masked = sh_news_death_masked(&ch->facade);
 
 	pthread_mutex_lock(&ch->lock);
 	masked |= sh_sources_live(ch) > 1;

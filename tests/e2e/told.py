@@ -129,6 +129,19 @@ def death_beside(kind):
     return lambda lab: alike(lab, script)
 
 
+def channel_beside(kind):
+    """A thread waits on a completion channel that only the bystander uses: its wait ends with the NIC."""
+    def script(ends):
+        ends.say("listen", "LISTENS")
+        bystander(ends, kind)
+        ends.lab.fault("nic-disassociate", NIC)
+        ends.await_count(ends.server, "WAITED", 1)
+        ends.heard(FATAL)
+        ends.moved()
+        ends.talk()
+    return lambda lab: alike(lab, script)
+
+
 def port_beside(kind):
     def script(ends):
         bystander(ends, kind)
@@ -296,6 +309,7 @@ def tables_move_meanwhile(lab):
 
 CASES = {
     **{f"death_beside_{kind}": death_beside(kind) for kind in ("ud", "uc", "rc")},
+    **{f"channel_beside_{kind}": channel_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"port_beside_{kind}": port_beside(kind) for kind in ("ud", "uc", "rc")},
     **{f"death_then_{what}": death_then_made(what) for what in ("cq", "mr", "pd", "qp")},
     **{f.__name__: f for f in (tables_move, death_alone, death_then_error, death_then_connected,

@@ -27,6 +27,7 @@ struct bystander {
 } bystanders[BYSTANDERS];
 
 static int n_bystanders;
+static struct ibv_comp_channel *listening; /* of bystanders made from now on; NULL: none */
 
 /* ---- events --------------------------------------------------------------------------------- */
 
@@ -39,6 +40,29 @@ static void *events_say(void *context)
 		ibv_ack_async_event(&event);
 	}
 	return NULL;
+}
+
+/* A thread that waits for completions, until that fails. Its errno is the kernel's: the software NIC's file just ends. */
+static void *completions_say(void *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!ibv_get_cq_event(channel, &cq, &context))
+		ibv_ack_cq_events(cq, 1);
+	say("WAITED");
+	return NULL;
+}
+
+static void listen_from_now(void)
+{
+	pthread_t thread;
+
+	listening = ibv_create_comp_channel(nic.ctx);
+	must(listening, "ibv_create_comp_channel");
+	must_zero(pthread_create(&thread, NULL, completions_say, listening), "pthread_create");
+	pthread_detach(thread);
+	say("LISTENS");
 }
 
 static void events_follow(struct ibv_context *context)
@@ -63,8 +87,8 @@ static struct ibv_qp *bystander_make(struct bystander *b, enum ibv_qp_type type)
 		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
 	};
 
-	b->cq = ibv_create_cq(nic.ctx, 16, NULL, NULL, 0);
-	if (!b->cq)
+	b->cq = ibv_create_cq(nic.ctx, 16, NULL, listening, 0);
+	if (!b->cq || ibv_req_notify_cq(b->cq, 0))
 		return NULL;
 	init.send_cq = init.recv_cq = b->cq;
 	b->qp = ibv_create_qp(nic.pd, &init);
@@ -223,6 +247,8 @@ static void obey(char *word)
 		to_error();
 	else if (!strcmp(word, "init"))
 		bystander_init(argument);
+	else if (!strcmp(word, "listen"))
+		listen_from_now();
 	else if (!strcmp(word, "connect"))
 		bystander_connect();
 	else if (!strcmp(word, "gone"))

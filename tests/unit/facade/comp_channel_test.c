@@ -43,9 +43,9 @@ bool sh_news_cq_event_read(struct sp_cq_ring *ring)
 
 static _Atomic bool death_masked;
 
-bool sh_news_death_masked(struct ibv_context *context)
+bool sh_news_death_masked(const struct ibv_comp_channel *facade)
 {
-	(void)context;
+	(void)facade;
 	return atomic_load(&death_masked);
 }
 

@@ -35,9 +35,9 @@ bool sh_news_cq_event_read(struct sp_cq_ring *ring)
 	abort();
 }
 
-bool sh_news_death_masked(struct ibv_context *context)
+bool sh_news_death_masked(const struct ibv_comp_channel *facade)
 {
-	(void)context;
+	(void)facade;
 	return false;
 }
 
