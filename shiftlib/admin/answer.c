@@ -15,6 +15,7 @@
 #include "shiftlib/conn/slow.h"
 #include "shiftlib/conn/slow_path.h"
 #include "shiftlib/control/version.h"
+#include "shiftlib/replica/context.h"
 #include "shiftlib/replica/prove.h"
 #include "shiftlib/report/metrics.h"
 
@@ -287,6 +288,22 @@ static void status_gray(struct sh_json *json, const struct sh_nic *nic)
 		      (unsigned long long)paths.instead_ns);
 }
 
+/* Events of the application's contexts on this NIC that it has not been told of. */
+static void status_owed(struct sh_json *json, const struct sh_nic *nic)
+{
+	uint32_t owed[SH_OWED_KINDS] = { 0 }, kind;
+	struct sh_ctx *ctx;
+
+	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
+		if (ctx->nic == nic)
+			sh_held_count(&ctx->held, owed);
+	sh_json_print(json, ", \"owed\": {");
+	for (kind = 0; kind < SH_OWED_KINDS; kind++)
+		sh_json_print(json, "%s\"%s\": %u", kind ? ", " : "", sh_owed_name(kind),
+			      owed[kind]);
+	sh_json_print(json, "}");
+}
+
 static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 {
 	const char *exact_why, *exact = sh_nic_exact(nic, &exact_why);
@@ -303,6 +320,7 @@ static void status_nic(struct sh_json *json, const struct sh_nic *nic)
 	status_string(json, "exact", exact);
 	status_string(json, "exact_why", exact_why);
 	status_gray(json, nic);
+	status_owed(json, nic);
 	sh_json_print(json, "}");
 }
 

@@ -170,6 +170,31 @@ bool sh_held_owes(const struct sh_held *held)
 	return owes;
 }
 
+/* In the order of held_tables, behind the two others. */
+static const char *const owed_names[SH_OWED_KINDS] = {
+	"device_fatal", "port_err",  "lid_change",	  "gid_change",
+	"pkey_change",	"sm_change", "client_reregister",
+};
+static_assert(SH_OWED_KINDS == 2 + HELD_TABLES, "a name for each kind");
+
+const char *sh_owed_name(uint32_t kind)
+{
+	assert(kind < SH_OWED_KINDS);
+	return owed_names[kind];
+}
+
+void sh_held_count(const struct sh_held *held, uint32_t owed[SH_OWED_KINDS])
+{
+	uint32_t port, table;
+
+	owed[0] += held->deaths;
+	for (port = 0; port < SH_HELD_PORTS; port++) {
+		owed[1] += held->port[port].err;
+		for (table = 0; table < HELD_TABLES; table++)
+			owed[2 + table] += held->port[port].tables >> table & 1;
+	}
+}
+
 bool sh_held_hides(const struct sh_held *held, const struct sh_held_view *view, uint8_t port)
 {
 	uint32_t i = port - 1u;

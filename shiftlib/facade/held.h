@@ -54,6 +54,10 @@ bool sh_held_keep(struct sh_held *held, const struct ibv_async_event *event,
 const char *sh_held_release(struct sh_held *held, const struct sh_held_view *view,
 			    struct ibv_async_event *event);
 bool sh_held_owes(const struct sh_held *held);
+/* Kinds of events that may be owed. count: adds what is owed of each. */
+#define SH_OWED_KINDS 7
+void sh_held_count(const struct sh_held *held, uint32_t owed[SH_OWED_KINDS]);
+const char *sh_owed_name(uint32_t kind); /* as in the JSON of shiftctl */
 /* Is the true state of that port part of what is held back? Ports count from 1. */
 bool sh_held_hides(const struct sh_held *held, const struct sh_held_view *view, uint8_t port);
 

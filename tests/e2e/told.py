@@ -5,6 +5,7 @@ pair is not protected, the program hears the same events in the same order; else
 
   told.py --build DIR [CASE...]
 """
+import json
 import os
 import re
 import sys
@@ -82,6 +83,15 @@ class Ends:
             self.wait(self.server, NAMES[e] + " held back", lambda: len(re.findall(
                 r"mlx5_0: .* is held back", self.lab.shift_log(self.server))) >= len(events))
         self.must("events", self.events(), [])
+
+    def owes(self, **counts):
+        """Under SHIFT: so much of mlx5_0 does shiftctl say."""
+        if not self.shift:
+            return
+        status = json.loads(self.lab.shiftctl("h0", "status", "--json"))
+        nics = {nic["name"]: nic["owed"] for nic in status["processes"][0]["nics"]}
+        self.must("owed elsewhere", sum(nics["mlx5_1"].values()), 0)
+        self.must("owed", {kind: n for kind, n in nics["mlx5_0"].items() if n}, counts)
 
     def must(self, what, found, wanted):
         if found != wanted:
@@ -178,6 +188,7 @@ def die(ends):
     ends.lab.fault("nic-internal-error", NIC)
     ends.moved()
     ends.kept(FATAL)
+    ends.owes(device_fatal=1)
     ends.talk()
     ends.must("port", ends.number("port", "PORT"), ACTIVE)
 
@@ -191,6 +202,7 @@ def death_alone(lab):
             ends.lab.fault("nic-internal-error", NIC)
         ends.say("destroy", "DESTROYED")
         ends.heard(FATAL)
+        ends.owes()
         answer = ends.say("make cq", "MADE")
         ends.lab.ctl("reprobe", NIC)
         ends.heard(FATAL, FATAL)    # and the old one is taken away
@@ -300,9 +312,11 @@ def tables_move_meanwhile(lab):
     for index in (3, 5):
         lab.ctl("move-gid", NIC, index)
     ends.kept(PORT_ERR, GID_CHANGE, GID_CHANGE)
+    ends.owes(port_err=1, gid_change=1)
     ends.talk()
     lab.fault("port-up", NIC)
     ends.heard(GID_CHANGE)
+    ends.owes()
     ends.talk()
     ends.end()
 

@@ -118,6 +118,31 @@ static void a_death_is_told_as_often(void **state)
 	assert_int_equal(due(), -1);
 }
 
+/* The count says what due() will. */
+static void a_count_of_each_kind(void **state)
+{
+	uint32_t owed[SH_OWED_KINDS] = { 0 };
+
+	lives(true, false);
+	view.port[1].masked = true;
+	view.port[0].fault = true;
+	assert_true(keeps(IBV_EVENT_PORT_ERR));
+	assert_true(keeps_on(IBV_EVENT_PORT_ERR, 2));
+	assert_true(keeps(IBV_EVENT_CLIENT_REREGISTER));
+	assert_true(keeps(IBV_EVENT_CLIENT_REREGISTER)); /* told once */
+	assert_true(keeps(IBV_EVENT_DEVICE_FATAL));
+	sh_held_count(&held, owed);
+	sh_held_count(&held, owed); /* of two contexts */
+	for (uint32_t kind = 0; kind < SH_OWED_KINDS; kind++) {
+		const char *name = sh_owed_name(kind);
+
+		assert_int_equal(owed[kind], !strcmp(name, "device_fatal")	  ? 2
+					     : !strcmp(name, "port_err")	  ? 4
+					     : !strcmp(name, "client_reregister") ? 2
+										  : 0);
+	}
+}
+
 static void a_death_that_was_met(void **state)
 {
 	lives(true, false);
@@ -322,6 +347,7 @@ int main(void)
 		T(a_death_waits_for_the_last),
 		T(a_death_waits_for_a_bystander),
 		T(a_death_is_told_as_often),
+		T(a_count_of_each_kind),
 		T(a_death_that_was_met),
 		T(a_death_outdoes_its_ports),
 		T(a_port_in_pairs),
