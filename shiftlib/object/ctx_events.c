@@ -105,6 +105,17 @@ static void ctx_cq_overran(const struct ibv_async_event *event)
 	}
 }
 
+/* Of a CQ of the application's that several real ones stand for, each of which may overrun: it hears of that once. */
+static bool ctx_overrun_told(const struct ibv_cq *real)
+{
+	struct sh_cq *cq = sh_table_get(&sh_objects.by_cq, real);
+	bool told = cq && cq->overrun_told;
+
+	if (cq)
+		cq->overrun_told = true;
+	return told;
+}
+
 /*
  * Does the application have the object of this event? False: SHIFT made it, or the application has destroyed it. Events that
  * name no object are the application's.
@@ -227,7 +238,7 @@ static bool events_of_object_masked(struct sh_ctx *ctx, const struct ibv_async_e
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR: return ctx_qp_masked(event);
-	case IBV_EVENT_CQ_ERR: ctx_cq_overran(event); return false;
+	case IBV_EVENT_CQ_ERR: ctx_cq_overran(event); return ctx_overrun_told(event->element.cq);
 	case IBV_EVENT_QP_LAST_WQE_REACHED: return ctx_last_receive_masked(event);
 	case IBV_EVENT_SRQ_LIMIT_REACHED: return ctx_limit_masked(event);
 	default: return false;
@@ -264,7 +275,8 @@ static bool events_of_private(struct sh_ctx *ctx, const struct ibv_async_event *
 	if (!told.element.cq)
 		return false;
 	sh_async_drop(ctx->async, event);
-	sh_async_push(ctx->async, &told, false);
+	if (!ctx_overrun_told(told.element.cq))
+		sh_async_push(ctx->async, &told, false);
 	return true;
 }
 

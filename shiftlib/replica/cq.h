@@ -43,9 +43,10 @@ struct sh_cq {
 		single; /* single: only one thread at a time uses it, so that its provider takes no lock */
 	struct sh_cq_extended how; /* if ex */
 	int comp_vector;
-	struct sp_cq *sp; /* NULL: not driven */
-	bool overrun;	  /* it shows nothing any more */
-	int cqe;	  /* what the application has asked for since its NIC is dead; or 0 */
+	struct sp_cq *sp;  /* NULL: not driven */
+	bool overrun;	   /* it shows nothing any more */
+	bool overrun_told; /* the application has heard of it, or of an overrun of a private one */
+	int cqe;	   /* what the application has asked for since its NIC is dead; or 0 */
 	uint32_t qps, foreign_qps;
 	uint32_t foreign_receives; /* queues of XRC, ... that have named it; they never go */
 	uint32_t guarded;	   /* connections on it that may move */

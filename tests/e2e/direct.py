@@ -115,6 +115,8 @@ def made(lab):
             for p in (stock_way, program):
                 if p.wait(60):
                     raise Failed(f"{p.name} ended with {p.process.returncode}: {p.tail()}")
+            if program.out() != stock_way.out():
+                raise Failed(f"{program.name}: {program.out().split()}, stock: {stock_way.out().split()}")
             print(f"  {kind}, {company}: {program.out().split()[-1]}")
 
 

@@ -14,7 +14,8 @@ from shiftlab.lab import Shift, cases_main, wait_for
 from shiftlab.perftest import SOON, Failed
 
 CASES = {"rc_first": [], "uc_first": ["-u"], "meanwhile": ["-u", "-t"], "moved": ["-u", "-l"], "moved_second": ["-l"],
-         "ex_rc_first": ["-x"], "ex_uc_first": ["-x", "-u"], "ex_moved_second": ["-x", "-l"]}
+         "ex_rc_first": ["-x"], "ex_uc_first": ["-x", "-u"], "ex_moved_second": ["-x", "-l"],
+         "overrun": ["-o"], "ex_overrun": ["-o", "-x"]}
 UNDRIVEN = "is foreign: its completion queue is shared with a queue pair that SHIFT cannot drive"
 
 

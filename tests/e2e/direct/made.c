@@ -237,6 +237,21 @@ static void talk(struct ibv_cq *cq, bool with_friends, int round)
 	await(cq, pairs * ENDS * BATCH * 2);
 }
 
+/* Only a queue pair in SQD lets requests be cancelled, and none of these can be there: the program says how it is refused. */
+static void cancel(void)
+{
+	for (int i = 0; i < ENDS; i++) {
+		struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(ends[i].qp);
+		int ret;
+
+		if (!ex)
+			continue;
+		ret = mlx5dv_qp_cancel_posted_send_wrs(mlx5dv_qp_ex_from_ibv_qp_ex(ex), 0);
+		must(ret < 0, "no request that is cancelled");
+		say("CANCELS %d", ret);
+	}
+}
+
 static int index_of(const char *word, const char *const *words, int n)
 {
 	int i = 0;
@@ -271,6 +286,8 @@ int main(int argc, char **argv)
 			connect_pair(friends);
 		}
 		talk(cq, friends[0].qp != NULL, round);
+		if (round == ROUNDS / 2)
+			cancel();
 	}
 	say("OK");
 	for (int i = 0; i < 2 * ENDS; i++) {

@@ -2,7 +2,7 @@
 /*
  * mixed: queue pairs that SHIFT drives and others on one completion queue with a channel, in one process, by loopback. -u: those
  * that it does not drive come first and have completions that nobody has polled; -t: a thread polls all the time; -l: the
- * program waits in the middle for a word of its runner; -x: the queue is one of ibv_create_cq_ex(), and most polls are
+ * program waits in the middle for a word of its runner; -o: UC alone talks, and overruns the queue; -x: the queue is one of ibv_create_cq_ex(), and most polls are
  * ibv_start_poll()'s. The program says what it saw.
  */
 #include "tests/lib/pair.h"
@@ -32,7 +32,7 @@ static struct ibv_srq *srq;
 static struct ibv_mr *mr;
 static uint8_t *mem;
 static struct both uc = { .name = 'u' }, rc = { .name = 'r' };
-static bool uc_first, with_thread, extended;
+static bool uc_first, with_thread, extended, small;
 static _Atomic bool stop;
 
 static struct both *both_of(uint32_t qpn)
@@ -116,8 +116,8 @@ static void connect_both(struct both *b)
 	b->sent = b->came = b->done = 0;
 }
 
-/* A receive, and the message for it. */
-static void post(struct both *b, int solicited)
+/* A receive, and the message for it. to: at which of the two it lies. */
+static void post_to(struct both *b, int to, int solicited)
 {
 	struct ibv_sge sge = { (uintptr_t)mem, LEN, mr->lkey };
 	struct ibv_recv_wr recv = { .wr_id = RECEIVE | (uint8_t)b->name,
@@ -132,11 +132,16 @@ static void post(struct both *b, int solicited)
 	struct ibv_recv_wr *bad_recv;
 	struct ibv_send_wr *bad_send;
 
-	if (b->qp[1]->srq)
+	if (b->qp[to]->srq)
 		must_zero(ibv_post_srq_recv(srq, &recv, &bad_recv), "ibv_post_srq_recv");
 	else
-		must_zero(ibv_post_recv(b->qp[1], &recv, &bad_recv), "ibv_post_recv");
-	must_zero(ibv_post_send(b->qp[0], &send, &bad_send), "ibv_post_send");
+		must_zero(ibv_post_recv(b->qp[to], &recv, &bad_recv), "ibv_post_recv");
+	must_zero(ibv_post_send(b->qp[!to], &send, &bad_send), "ibv_post_send");
+}
+
+static void post(struct both *b, int solicited)
+{
+	post_to(b, 1, solicited);
 }
 
 static void seen(const struct ibv_wc *wc)
@@ -339,18 +344,38 @@ static void flushed(struct both *b)
 	connect_both(b);
 }
 
+/* ---- overrun --------------------------------------------------------------------------------- */
+
+/* More completions of each UC queue pair than the queue has places: the program is told of its own queue, once. */
+static void overrun(void)
+{
+	struct pollfd in = { .fd = nic.ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	for (int i = 0; i < 2 * PLACES; i++)
+		post_to(&uc, i % 2, 0);
+	must(poll(&in, 1, 20000) == 1, "an asynchronous event");
+	must_zero(ibv_get_async_event(nic.ctx, &event), "ibv_get_async_event");
+	must(event.event_type == IBV_EVENT_CQ_ERR, "an event of an overrun");
+	must(event.element.cq == cq, "the event of the program's queue");
+	ibv_ack_async_event(&event);
+	must(poll(&in, 1, 200) == 0, "no event more");
+	say("OVERRAN");
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *queue_make(void)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = 8 * PLACES,
+	int places = small ? PLACES / 2 : 8 * PLACES;
+	struct ibv_cq_init_attr_ex attr = { .cqe = (uint32_t)places,
 					    .cq_context = &cq,
 					    .channel = channel,
 					    .wc_flags = IBV_WC_STANDARD_FLAGS };
 	struct ibv_cq_ex *ex;
 
 	if (!extended)
-		return ibv_create_cq(nic.ctx, 8 * PLACES, &cq, channel, 0);
+		return ibv_create_cq(nic.ctx, places, &cq, channel, 0);
 	ex = ibv_create_cq_ex(nic.ctx, &attr);
 	must(ex, "ibv_create_cq_ex");
 	return ibv_cq_ex_to_cq(ex);
@@ -441,22 +466,8 @@ static void uc_again(void)
 	say("AGAIN");
 }
 
-int main(int argc, char **argv)
+static void all_talk(bool look)
 {
-	bool look = false;
-	int c;
-
-	while ((c = getopt(argc, argv, "utlx")) != -1) {
-		uc_first |= c == 'u';
-		with_thread |= c == 't';
-		look |= c == 'l';
-		extended |= c == 'x';
-	}
-	all_make();
-	if (uc_first)
-		uc_comes_first();
-	else
-		uc_comes_second();
 	talk();
 	events_of(&uc);
 	events_of(&rc);
@@ -471,9 +482,34 @@ int main(int argc, char **argv)
 	events_of(&rc);
 	uc_again();
 	leave_unpolled();
+}
+
+int main(int argc, char **argv)
+{
+	bool look = false;
+	int c;
+
+	while ((c = getopt(argc, argv, "utlxo")) != -1) {
+		uc_first |= c == 'u';
+		with_thread |= c == 't';
+		look |= c == 'l';
+		extended |= c == 'x';
+		small |= c == 'o';
+	}
+	all_make();
+	if (uc_first)
+		uc_comes_first();
+	else
+		uc_comes_second();
+	if (small)
+		overrun();
+	else
+		all_talk(look);
 	both_end(&uc);
-	drain();
-	events_of(&rc);
+	if (!small) {
+		drain();
+		events_of(&rc);
+	}
 	both_end(&rc);
 	must_zero(ibv_destroy_cq(cq), "ibv_destroy_cq");
 	must_zero(ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
