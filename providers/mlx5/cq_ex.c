@@ -261,6 +261,12 @@ static const uint8_t req_opcodes[256] = {
 };
 static_assert(IBV_WC_SEND == 0, "what is missing in req_opcodes");
 
+/* Of errors, which have none, and of what libmlx5 has polled. */
+static RING_NOINLINE enum ibv_wc_opcode opcode_rare(const struct ring_comp *c)
+{
+	return c->cqe->op_own >> 4 == RING_CQE_FOREIGN ? c->op : 0;
+}
+
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 {
 	const struct ring_comp *c = cur(ex);
@@ -271,8 +277,7 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 	case MLX5_CQE_RESP_SEND:
 	case MLX5_CQE_RESP_SEND_IMM:
 	case MLX5_CQE_RESP_SEND_INV: return IBV_WC_RECV;
-	case RING_CQE_FOREIGN: return c->op;
-	default: return 0;
+	default: return opcode_rare(c);
 	}
 }
 
@@ -306,6 +311,11 @@ static uint32_t read_src_qp(struct ibv_cq_ex *ex)
 	return be32toh(cur(ex)->cqe->flags_rqpn) & 0xffffff;
 }
 
+static RING_NOINLINE unsigned int wc_flags_rare(const struct mlx5_cqe64 *cqe, unsigned int flags)
+{
+	return cqe->op_own >> 4 == RING_CQE_FOREIGN ? be16toh(cqe->wqe_counter) : flags;
+}
+
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
 {
 	const struct mlx5_cqe64 *cqe = cur(ex)->cqe;
@@ -315,9 +325,11 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
 	case MLX5_CQE_RESP_WR_IMM:
 	case MLX5_CQE_RESP_SEND_IMM: return flags | IBV_WC_WITH_IMM;
 	case MLX5_CQE_RESP_SEND_INV: return flags | IBV_WC_WITH_INV;
-	case RING_CQE_FOREIGN: return be16toh(cqe->wqe_counter);
-	default: return flags;
+	default: break;
 	}
+	if (ring_unlikely(cqe->op_own >= MLX5_CQE_RESIZE_CQ << 4))
+		return wc_flags_rare(cqe, flags);
+	return flags;
 }
 
 static uint32_t read_slid(struct ibv_cq_ex *ex)
