@@ -96,8 +96,7 @@ def disturbed(lab, python, checkpoint):
     # said by another thread than the one that asks for the checkpoint, which may be there first
     wait_for("the command in the log", lambda: "SHIFT_ON_EVENT: process" in lab.shift_log(job.trainer), 60)
     for p in (job.trainer, job.helper):
-        p.process.kill()
-        p.process.wait()
+        p.kill()
     lab.ctl("heal", "h0/mlx5_0")
     log = lab.shift_log(job.trainer)
     marks = [log.find(mark) for mark in ("moved from mlx5_0 to mlx5_1", ": switch mlx5_0",

@@ -43,8 +43,7 @@ def run(lab, way):
             raise Failed(f"{program.name} is not on mlx5_1")
         program.say("on")
     if way == "killed":
-        ends[1].process.kill()
-        ends[1].process.wait()
+        ends[1].kill()
         ends.pop()
         ends[0].say("killed")
     for program in ends:

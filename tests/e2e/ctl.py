@@ -319,8 +319,7 @@ class Tests:
             traffic = Traffic(lab).protected()
             ctl, other = Ctl(lab, "h0"), Ctl(lab, "h1")
             traffic.client.process.send_signal(signal.SIGSTOP)  # it would end with its server
-            traffic.server.process.kill()
-            traffic.server.process.wait()
+            traffic.server.kill()
             must("its socket is left", os.path.exists(ctl.socket(traffic.server.pid)))
             ctl("status", status=1)
             must("its socket is gone", not os.listdir(ctl.folder))

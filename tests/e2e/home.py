@@ -340,7 +340,7 @@ def shared_group_stopped(lab):
     time.sleep(AWAY_S)
     if mover.good(0) > before + 1000:
         raise Failed("its atomics should wait")
-    other.server.process.kill()
+    other.server.kill()
     mover.goes_on(0)
     wait_for("its end", lambda: "has ended" in lab.shift_log(mover.server) or not mover.server.running(), 30)
     others = other.stop(dies=(0,))

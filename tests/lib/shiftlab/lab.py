@@ -12,6 +12,7 @@ import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -88,6 +89,15 @@ def wait_for(what, test, timeout=10.0, step=0.02):
         if time.monotonic() > end:
             raise Stuck(f"no {what} within {timeout:g} s")
         time.sleep(step)
+
+
+def _children(pid):
+    """Those that the process has not waited for."""
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with open(path, encoding="ascii") as f:
+            found += map(int, f.read().split())
+    return found
 
 
 def _listening_inodes(pid):
@@ -171,6 +181,16 @@ class Program:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise Stuck(f"{self.name} did not end within {timeout:g} s") from None
+
+    def kill(self):
+        """SIGKILL. Then nobody has its descriptors any more: its software NIC is a process that shares them, and that
+        the kernel kills behind it."""
+        nics = [os.pidfd_open(pid) for pid in _children(self.pid)]
+        self.process.kill()
+        self.process.wait()
+        for nic in nics:
+            wait_for(f"end of the NIC of {self.name}", lambda nic=nic: select.select([nic], [], [], 0)[0])
+            os.close(nic)
 
     def end(self):
         """Ends it if it still runs."""
