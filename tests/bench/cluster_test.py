@@ -141,12 +141,21 @@ def rails():
 
 # ---- storms ---------------------------------------------------------------------------------------
 
+def asking(build, p):
+    """An end asks its peer before it leaves: one message there and one back, and no connection stays behind."""
+    costs = {**p.storm_costs, "late": 0}
+    asked, unasked = (storm.run(build, costs, 4000, hosts=2, channels=1, fault="nic", unasked=n)["ms"] for n in (0, 1))
+    there_and_back = 2 * costs["latency"] / 1e6
+    check(there_and_back <= asked - unasked <= 2 * there_and_back, f"to ask takes {asked - unasked:.2f} ms")
+
+
 def storms(build):
     p = inputs.values()
     for row in storm.errors(build, p.storm_costs, storm.points(p.scale), p):
         check(abs(row["error"]) < STORM_TOLERANCE,
               f"{row['qps']} queue pairs, commands of {row['command_us']} us: {row['model_ms']:.1f} ms, measured "
               f"{row['ms']:.1f}: has the core changed? bench/cluster/storm.py --fit finds costs for inputs.json")
+    asking(build, p)
     few, many = (storm.storm(build, p.storm_costs, hosts, "ring", 64, p) for hosts in (4, 32))
     check(many["connections"] == 8 * few["connections"], "connections of a ring")
     near(many["ms"], few["ms"], "ms of 32 hosts, each busy with its own NIC", 0.25 * few["ms"])

@@ -40,8 +40,9 @@ def run(build, costs, command_ns, **asked):
 # ---- fitted ---------------------------------------------------------------------------------------
 
 def points(rows):
-    """[{qps, command_us, ms, messages, datagrams}]"""
-    return [dict(zip(("qps", "command_us", "ms", "messages", "datagrams"), row)) for row in rows]
+    """[{qps, command_us, ms, messages, datagrams, unasked}] of inputs.json, whose times are of ends that asked nobody."""
+    names = ("qps", "command_us", "ms", "messages", "datagrams")
+    return [{**dict(zip(names, row)), "unasked": 1} for row in rows]
 
 
 def measured(out):
@@ -52,7 +53,8 @@ def measured(out):
         return usual, "inputs.json"
     with open(path, encoding="utf-8") as f:
         rows = [r for r in json.load(f)["rows"] if not r["lazy"] and not r["build"]]
-    found = [{**{k: r[k] for k in ("qps", "command_us", "messages", "datagrams")}, "ms": r["median_ms"]} for r in rows]
+    found = [{**{k: r[k] for k in ("qps", "command_us", "messages", "datagrams")}, "ms": r["median_ms"],
+              "unasked": 0} for r in rows]
     have, want = ({(p["qps"], p["command_us"]) for p in some} for some in (found, usual))
     return (found, path) if want <= have else (usual, "inputs.json")
 
@@ -66,7 +68,7 @@ def command(command_us, costs, p):
 
 def compare(build, costs, point, p):
     command_ns, these = command(point["command_us"], costs, p)
-    here = run(build, these, command_ns, hosts=2, channels=point["qps"], fault="nic")
+    here = run(build, these, command_ns, hosts=2, channels=point["qps"], fault="nic", unasked=point["unasked"])
     return {**point, "model_ms": here["ms"], "model_messages": here["messages"], "model_datagrams": here["datagrams"],
             "error": here["ms"] / point["ms"] - 1}
 

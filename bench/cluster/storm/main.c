@@ -5,7 +5,7 @@
  *
  * usage: storm [--hosts N] [--peers N] [--channels N] [--fault nic|switch|silent] [--drop-permille N]
  *              [--seed N] [--step NS] [--datagram NS] [--wake NS] [--command NS] [--late NS]
- *              [--latency NS] [--noticed-min NS] [--noticed-max NS]
+ *              [--latency NS] [--noticed-min NS] [--noticed-max NS] [--unasked 0|1]
  */
 #include "storm.h"
 
@@ -49,7 +49,7 @@ static enum storm_fault fault(const char *name)
 
 static void read_arguments(struct storm_config *c, int argc, char **argv)
 {
-	uint64_t hosts = 2, peers = 1, channels = 1, drop = 0, which = 0;
+	uint64_t hosts = 2, peers = 1, channels = 1, drop = 0, which = 0, unasked = 0;
 	const struct {
 		const char *name;
 		uint64_t *value;
@@ -68,6 +68,7 @@ static void read_arguments(struct storm_config *c, int argc, char **argv)
 		{ "latency", &c->costs.latency },
 		{ "noticed-min", &c->noticed_min },
 		{ "noticed-max", &c->noticed_max },
+		{ "unasked", &unasked },
 	};
 	enum { N = sizeof(numbers) / sizeof(numbers[0]) };
 	struct option options[N + 1] = { 0 };
@@ -84,6 +85,7 @@ static void read_arguments(struct storm_config *c, int argc, char **argv)
 	c->channels = (uint32_t)channels;
 	c->drop_permille = (uint32_t)drop;
 	c->fault = (enum storm_fault)which;
+	c->unasked = unasked;
 }
 
 /* ---- before ----------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct storm_config {
 	enum storm_fault fault;
 	uint32_t drop_permille;		   /* of datagrams, on the path that lives */
 	uint64_t noticed_min, noticed_max; /* STORM_SILENT: so much later */
+	bool unasked; /* ends leave without asking the peer, as with one before protocol 3.6 */
 	uint64_t seed;
 	struct storm_costs costs;
 };

@@ -17,6 +17,8 @@ static void end_init(struct storm_world *w, uint32_t end, uint32_t host, uint32_
 
 	sc_config_default(&config);
 	config.retry_time_ns = retry_time_ns();
+	if (w->config.unasked)
+		config.stay_ns = 0;
 	sc_init(&e->conn, &config);
 	e->host = host;
 	e->peer = peer;
