@@ -24,17 +24,6 @@ enum ring_err_mode {
 	RING_ERR_WITHHOLD, /* they are counted and kept from it */
 };
 
-/*
- * What a hidden NOP was written over: the oldest WQEBB of a full ring, and what the tables say of it. That request is
- * complete, but the application may not have seen it complete yet, and a recall then needs it.
- */
-struct ring_covered {
-	uint64_t wrid;
-	uint32_t post, number;
-	uint8_t wr_data;
-	uint8_t wqe[MLX5_SEND_WQE_BB], keys[MLX5_SEND_WQE_BB];
-};
-
 struct sp_carrier {
 	struct sp_qp *qp;
 	const struct shift_provider *engine;
@@ -65,8 +54,6 @@ struct sp_carrier {
 	bool srq_user;		   /* it takes receives there; under the shared queue's lock */
 	_Atomic bool last_receive; /* it takes no more, and has completed those it took */
 	struct sp_carrier *next;
-
-	struct ring_covered covered[2]; /* by the NOPs of nop_n */
 };
 
 /* How many hidden NOPs are outstanding: places that are not the application's. */

@@ -82,7 +82,8 @@ static void uncover(struct ring_sq *sq, const struct ring_covered *in)
 /* The newest NOP, if nothing was posted behind it. */
 static bool nop_is_last(const struct sp_carrier *c)
 {
-	return c->nops && c->nop_n[0] == c->sq.head - 1 && c->covered[0].post == c->sq.cur_post - 1;
+	return c->nops && c->nop_n[0] == c->sq.head - 1 &&
+	       ring_sq_covered(&c->sq)[0].post == c->sq.cur_post - 1;
 }
 
 /*
@@ -92,9 +93,10 @@ static bool nop_is_last(const struct sp_carrier *c)
 void ring_nops_withdraw(struct sp_carrier *c)
 {
 	struct ring_sq *sq = &c->sq;
+	struct ring_covered *covered = ring_sq_covered(sq);
 
 	while (nop_is_last(c)) {
-		uncover(sq, &c->covered[0]);
+		uncover(sq, &covered[0]);
 		if (atomic_load(&sq->tail) == sq->head)
 			atomic_fetch_sub(&sq->tail, 1);
 		sq->head--;
@@ -103,7 +105,7 @@ void ring_nops_withdraw(struct sp_carrier *c)
 		c->nops_withdrawn++;
 		c->nops--;
 		c->nop_n[0] = c->nop_n[1];
-		c->covered[0] = c->covered[1];
+		covered[0] = covered[1];
 	}
 }
 
@@ -111,12 +113,13 @@ void ring_nop_post(struct sp_carrier *c)
 {
 	struct ring_wqe nop = { .ds = 1, .bbs = 1 };
 	struct mlx5_wqe_ctrl_seg *ctrl = (struct mlx5_wqe_ctrl_seg *)nop.bytes;
+	struct ring_covered *covered = ring_sq_covered(&c->sq);
 	struct ring_batch batch = { 0 };
 
 	ctrl->fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE;
 	c->nop_n[1] = c->nop_n[0];
-	c->covered[1] = c->covered[0];
-	cover(&c->sq, &c->covered[0]);
+	covered[1] = covered[0];
+	cover(&c->sq, &covered[0]);
 	c->nop_n[0] = c->sq.head;
 	c->nops = c->nops ? 2 : 1;
 	ring_lay(c, &nop, &nop, 0, RING_OP_HIDDEN, &batch);

@@ -22,6 +22,17 @@ struct ring_log {
 	uint32_t every;
 };
 
+/*
+ * What a hidden NOP was written over: the oldest WQEBB of a full ring, and what the tables say of it. That request is
+ * complete, but the application may not have seen it complete yet, and a recall then needs it.
+ */
+struct ring_covered {
+	uint64_t wrid;
+	uint32_t post, number;
+	uint8_t wr_data;
+	uint8_t wqe[MLX5_SEND_WQE_BB], keys[MLX5_SEND_WQE_BB];
+};
+
 /* One direction of posting: WQEs in 64-byte units (WQEBB). Also used for withheld WQEs in
  * memory. */
 struct ring_sq {
@@ -112,8 +123,10 @@ RING_INLINE void ring_sq_number(struct ring_sq *sq, uint32_t psn, uint32_t mtu)
 
 int ring_sq_alloc(struct ring_sq *sq, bool keys);
 int ring_sq_alloc_blank(struct ring_sq *sq); /* without keys */
-int ring_sq_fill(struct ring_sq *sq);	     /* before it is written to; under its lock */
-void ring_sq_forget(struct ring_sq *sq);     /* no number of a request is found any more */
+/* Two, by the NOPs of sp_carrier.nop_n; of a ring that is not blank. */
+struct ring_covered *ring_sq_covered(const struct ring_sq *sq);
+int ring_sq_fill(struct ring_sq *sq);	 /* before it is written to; under its lock */
+void ring_sq_forget(struct ring_sq *sq); /* no number of a request is found any more */
 void ring_sq_free(struct ring_sq *sq);
 bool ring_sq_find(const struct ring_sq *sq, uint32_t n, uint32_t *post);
 void ring_sq_unwrite(struct ring_sq *sq, uint32_t from, uint32_t nreq);

@@ -7,6 +7,20 @@
 #include "providers/mlx5/qp.h"
 #include "providers/mlx5/wqe.h"
 
+/* Behind the tables: most of a program's thousands of queues have neither. */
+static size_t covered_at(const struct ring_sq *sq)
+{
+	size_t bytes = ((size_t)sq->mask + 1) * RING_TABLE_BYTES,
+	       align = _Alignof(struct ring_covered);
+
+	return (bytes + align - 1) & ~(align - 1);
+}
+
+struct ring_covered *ring_sq_covered(const struct ring_sq *sq)
+{
+	return (struct ring_covered *)((uint8_t *)sq->wrid + covered_at(sq));
+}
+
 static void tables_set(struct ring_sq *sq, uint64_t *tables)
 {
 	size_t n = (size_t)sq->mask + 1;
@@ -26,7 +40,7 @@ void ring_sq_forget(struct ring_sq *sq)
 }
 
 /*
- * One piece of memory for three. Who polls or looks finds the old tables or the new ones, as before the first
+ * One piece of memory for all. Who polls or looks finds the old tables or the new ones, as before the first
  * request there is nothing in them that is asked for.
  */
 int ring_sq_fill(struct ring_sq *sq)
@@ -35,7 +49,7 @@ int ring_sq_fill(struct ring_sq *sq)
 
 	if (!sq->blank)
 		return 0;
-	tables = calloc((size_t)sq->mask + 1, RING_TABLE_BYTES);
+	tables = calloc(1, covered_at(sq) + 2 * sizeof(struct ring_covered));
 	if (!tables)
 		return -ENOMEM;
 	sq->blank = false;
