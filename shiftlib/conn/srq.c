@@ -10,6 +10,7 @@
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/conn/carrier.h"
+#include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
 #include "shiftlib/conn/qp.h"
 #include "shiftlib/conn/srq.h"
@@ -26,6 +27,9 @@
 #define SRQ_CONNECT_NS (500 * SH_NS_PER_MS)
 /* A NIC that has died may still write so long, if nothing tells that it is cut off. */
 #define SRQ_DEAD_NS (500 * SH_NS_PER_MS)
+
+/* So often the limit of a queue is checked of which the application may poll nothing. */
+#define SRQ_LIMIT_NS (20 * SH_NS_PER_MS)
 
 enum sh_srq_pending {
 	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC */
@@ -264,6 +268,38 @@ static void srq_limit_event(struct sh_srq *srq)
 			      "a shared receive queue is lost");
 }
 
+/* What lies in the completion queues of its QPs counts as taken from now on. */
+static void srq_collect(struct sh_srq *srq)
+{
+	struct sh_cq *last = NULL;
+	struct sh_qp *qp;
+
+	list_for_each (&sh_conns.qps, qp, struct sh_qp, link) {
+		if (qp->srq != srq || qp->rcq == last || sh_conn_hands_off(qp))
+			continue;
+		last = qp->rcq;
+		(void)sp_cq_collect(last->sp);
+	}
+}
+
+/*
+ * While receives are spread over several NICs, the limit is checked when a completion is taken. An application that
+ * waits for the event need not poll until it comes, so SHIFT looks for it.
+ */
+static void srq_limit_look(struct sh_srq *srq, uint64_t now)
+{
+	struct sp_srq_state state = sh_srq_ring_state(sp_srq_own(srq->sp));
+
+	if (!state.split || !state.limit) {
+		srq->limit_at = 0;
+		return;
+	}
+	if (srq->limit_at > now)
+		return;
+	srq->limit_at = now + SRQ_LIMIT_NS;
+	srq_collect(srq);
+}
+
 /* Again and again, ever less often: a key comes soon, or never. */
 static void srq_feed(struct sh_srq *srq, uint64_t now)
 {
@@ -377,6 +413,7 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 		srq_limit_event(srq);
 	if (due || (pending & SRQ_PENDING_STUCK))
 		sh_srq_look(srq);
+	srq_limit_look(srq, now);
 	srq_feed(srq, now);
 	sh_reclaim_run(srq, now);
 }
@@ -399,7 +436,7 @@ static uint64_t srqs_next_timer(void)
 
 	list_for_each (&sh_objects.ctxs, ctx, struct sh_ctx, link)
 		list_for_each (&ctx->srqs, srq, struct sh_srq, link)
-			at = sh_earlier_ns(at, srq->look_at);
+			at = sh_earlier_ns(at, sh_earlier_ns(srq->look_at, srq->limit_at));
 	return at;
 }
 

@@ -103,8 +103,11 @@ int shift_modify_srq(struct ibv_srq *real, struct ibv_srq_attr *attr, int mask)
 	srq = sh_srq_driven(real);
 	if (srq && srq_answer_masked(srq, ret))
 		ret = srq_limit_check(srq, attr, mask);
-	if (srq && !ret && (mask & IBV_SRQ_LIMIT))
+	if (srq && !ret && (mask & IBV_SRQ_LIMIT)) {
 		sp_srq_limit(srq->sp, attr->srq_limit);
+		if (attr->srq_limit && sh_srq_ring_state(sp_srq_own(srq->sp)).split)
+			sh_kick(); /* it is checked from now on (conn/srq.c) */
+	}
 	pthread_mutex_unlock(&sh.lock);
 	return ret;
 }

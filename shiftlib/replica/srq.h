@@ -55,6 +55,7 @@ struct sh_srq {
 	uint32_t pinned;
 	_Atomic uint32_t pending;	 /* enum sh_srq_pending, from the data path */
 	uint64_t look_at;		 /* again; 0: no need */
+	uint64_t limit_at;		 /* its limit is checked again; 0: no need */
 	uint64_t feed_at, feed_interval; /* some wait for a key; interval 0: none does */
 	struct list_node shadows;
 	struct sh_shadow_srq *shadow[SC_MAX_PATHS]; /* the present ones */

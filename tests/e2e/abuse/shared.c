@@ -174,6 +174,27 @@ static void limit_take(struct conn *c, struct nic *nic, int n, const char *what,
 	meet();
 }
 
+/* The server arms the limit and waits for the event, before it polls anything. */
+static void limit_wait(struct conn *c, struct nic *nic, int n)
+{
+	limit_set(nic, LIMIT);
+	meet();
+	if (!opt.server)
+		for (int i = 0; i < n; i++)
+			conn_post_send(c, c->sent++);
+	if (opt.server)
+		say("LIMIT not polled: told %d", limit_told(nic, EVENT_MS));
+	for (int i = 0; i < n; i++) {
+		struct ibv_wc wc;
+
+		must(!conn_poll(c, &wc), "a good completion");
+		if (opt.server)
+			shared_give(c, wc.wr_id);
+	}
+	limit_set(nic, 0);
+	meet();
+}
+
 /* Each round begins where the receives are, and the runner moves them in its middle. */
 static void limit_round(struct conn *c, struct nic *nic, int round)
 {
@@ -195,6 +216,7 @@ static void limit_round(struct conn *c, struct nic *nic, int round)
 		say("LIMIT armed above what there is: told %d", limit_told(nic, EVENT_MS));
 	limit_set(nic, 0);
 	meet();
+	limit_wait(c, nic, many);
 }
 
 void run_limit(void)
