@@ -166,8 +166,8 @@ soak: build
 	@python3 tests/e2e/soak.py --build $(B) --minutes $(MINUTES)
 
 cases: build
-	@failed=; for t in abuse probe threads srq; do python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
-	for t in threads srq; do SHIFT_ENGINE=ledger python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
+	@failed=; for t in abuse probe threads srq scarce; do python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
+	for t in threads srq scarce; do SHIFT_ENGINE=ledger python3 tests/e2e/$$t.py --build $(B) || failed=1; done; \
 	[ -z "$$failed" ]
 
 crossed: build

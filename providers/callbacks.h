@@ -56,7 +56,7 @@ struct sp_callbacks {
 	/* The same for receives of a shared queue, by the path of its ring. */
 	int (*srq_lkey)(void *srq_cookie, uint8_t path, uint32_t key, uint32_t *out);
 	/* A receive of it could not be handed to a ring for want of a key: sp_srq_feed tries again. Or
-	 * a ring has far less than its share: sp_srq_share tells. */
+	 * a ring has far less than its share, or nothing: sp_srq_share, sp_srq_starving tell. */
 	void (*srq_stuck)(void *srq_cookie);
 	/* Fewer receives are left than srq_limit said. Once. */
 	void (*srq_limit)(void *srq_cookie);

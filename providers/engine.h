@@ -120,6 +120,11 @@ static inline void sp_srq_limit(struct sp_srq *srq, uint32_t limit)
 	sp_engine(srq)->srq.limit(srq, limit);
 }
 
+static inline struct sp_srq_ring *sp_srq_starving(struct sp_srq *srq, uint32_t *taken)
+{
+	return sp_engine(srq)->srq.starving(srq, taken);
+}
+
 static inline struct sp_srq_ring *sp_srq_share(struct sp_srq *srq, uint32_t *n)
 {
 	return sp_engine(srq)->srq.share(srq, n);

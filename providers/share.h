@@ -13,9 +13,36 @@ static inline bool sp_share_fewer(uint32_t receives_a, uint32_t users_a, uint32_
 	return (uint64_t)receives_a * users_b < (uint64_t)receives_b * users_a;
 }
 
+/*
+ * How a ring stands among those with as many receives for each user: the lowest number gets the next receive. The program took
+ * one there: it goes to the front, as traffic is there. A receive was taken back from there: it goes to the end, so that one
+ * receive visits all rings and does not go back to where nobody has used it.
+ */
+struct sp_share_turns {
+	int64_t front, end;
+};
+
+static inline int64_t sp_share_front(struct sp_share_turns *turns)
+{
+	return --turns->front;
+}
+
+static inline int64_t sp_share_end(struct sp_share_turns *turns)
+{
+	return ++turns->end;
+}
+
 static inline uint32_t sp_share_part(uint32_t receives, uint32_t users, uint32_t all_users)
 {
 	return all_users ? (uint32_t)((uint64_t)receives * users / all_users) : 0;
+}
+
+/* What a ring has beyond its part; its last receive is none of that. */
+static inline uint32_t sp_share_surplus(uint32_t receives, uint32_t part)
+{
+	uint32_t keeps = part ? part : 1;
+
+	return receives > keeps ? receives - keeps : 0;
 }
 
 /* Less than a quarter of its part. */

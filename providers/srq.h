@@ -53,6 +53,11 @@ struct sp_srq_ops {
 	/* [shell] Has a ring far less than its share of the receives? Then which one has too many,
 	 * and how many: a reclaim there should take them. NULL: no. */
 	struct sp_srq_ring *(*share)(struct sp_srq *srq, uint32_t *n);
+	/*
+	 * [shell] Has a ring with users no receive at all, while another one has some? Then from which one a reclaim should take
+	 * one. NULL: no; srq_stuck tells when that changes. taken: how many receives the application has got since the first move.
+	 */
+	struct sp_srq_ring *(*starving)(struct sp_srq *srq, uint32_t *taken);
 };
 
 struct sp_reclaim_ops {

@@ -165,6 +165,7 @@ const struct shift_provider shift_provider_ledger = {
 	.srq.hand_back = led_srq_hand_back,
 	.srq.limit = led_srq_limit,
 	.srq.share = led_srq_share,
+	.srq.starving = led_srq_starving,
 	.reclaim.make = led_reclaim_make,
 	.reclaim.free = led_reclaim_free,
 	.reclaim.ask = led_reclaim_ask,

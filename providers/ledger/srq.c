@@ -54,7 +54,7 @@ bool led_srq_take(struct sp_carrier *c, struct ibv_wc *wc)
 		wc->wr_id = r->wr_id;
 		shared_free(srq, r);
 		led_srq_check_limit(srq);
-		led_srq_tell_if_in_want(srq, c->srq);
+		led_srq_served(srq, c->srq);
 	}
 	sp_unlock(&srq->lock);
 	if (ours && wc->status == IBV_WC_SUCCESS && !c->qp->plain)
@@ -75,6 +75,7 @@ void led_srq_return(struct sp_srq_ring *ring, uint64_t wr_id)
 		r->stuck_since = 0;
 		srq->split = true;
 		led_list_add(&srq->pool, r, true);
+		ring->turn = sp_share_end(&srq->turns);
 		led_pool_feed_or_tell(srq);
 	}
 	sp_unlock(&srq->lock);

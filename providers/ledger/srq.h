@@ -4,6 +4,7 @@
 #define LED_SRQ_H
 
 #include "providers/ledger/carrier.h"
+#include "providers/share.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -31,7 +32,8 @@ struct sp_srq_ring {
 	uint32_t users;	      /* carriers that take receives here */
 	uint8_t path;
 	bool spoiled, xlat;
-	bool rests; /* its NIC brings nothing for now */
+	bool rests;   /* its NIC brings nothing for now */
+	int64_t turn; /* see share.h */
 	struct sp_srq_ring *next;
 };
 
@@ -48,6 +50,9 @@ struct sp_srq {
 	struct led_list free, pool;
 	struct sp_srq_ring own; /* the application's; then those of other NICs */
 	uint32_t limit;		/* armed: an event when fewer receives are left; 0: not */
+	bool starving;		/* a ring with users had no receive, and the shell knows */
+	struct sp_share_turns turns;
+	uint32_t served; /* receives that the application got since the first move */
 	struct sp_dev *dev;
 	struct ibv_srq *ibv;
 	void *cookie;
@@ -80,6 +85,7 @@ int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int led_srq_hand_back(struct sp_srq *srq);
 void led_srq_limit(struct sp_srq *srq, uint32_t limit);
 struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n);
+struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken);
 
 /* srq_pool.c; the queue's lock is held. */
 void led_list_add(struct led_list *list, struct led_shared *r, bool front);
@@ -88,6 +94,7 @@ void led_pool_feed_or_tell(struct sp_srq *srq);
 uint32_t led_srq_total(const struct sp_srq *srq);
 void led_srq_check_limit(struct sp_srq *srq);
 void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
+void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);
 
 int led_reclaim_make(struct sp_srq_ring *ring, struct ibv_qp *real, struct ibv_cq *cq,
 		     struct sp_reclaim **out);

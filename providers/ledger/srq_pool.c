@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Receives that are in no queue of a NIC, and which one gets them. */
 #include "providers/ledger/srq.h"
-#include "providers/share.h"
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
@@ -67,6 +66,15 @@ static bool takes_more(const struct sp_srq_ring *ring, bool resting)
 	return serves(ring, resting) && ring->list.n < ring->srq->max_wr;
 }
 
+static bool comes_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
+{
+	if (sp_share_fewer(a->list.n, a->users, b->list.n, b->users))
+		return true;
+	if (sp_share_fewer(b->list.n, b->users, a->list.n, a->users))
+		return false;
+	return a->turn < b->turn;
+}
+
 /* The one with the fewest receives for each of its carriers. */
 static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 {
@@ -74,8 +82,7 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	bool resting = all_rest(srq);
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring, resting) &&
-		    (!best || sp_share_fewer(ring->list.n, ring->users, best->list.n, best->users)))
+		if (takes_more(ring, resting) && (!best || comes_before(ring, best)))
 			best = ring;
 	return best;
 }
@@ -110,12 +117,42 @@ static int pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	return stuck ? -ENOENT : 0;
 }
 
+/* For a queue with room; not for a key. */
+static bool pool_waits(const struct sp_srq *srq)
+{
+	return srq->pool.n && !srq->stuck;
+}
+
+/* Has a ring with users nothing, while another one has something? */
+static bool any_starves(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	bool none = false, some = false;
+
+	for (ring = &srq->own; ring; ring = ring->next) {
+		if (!serves(ring, false))
+			continue;
+		none |= !ring->list.n;
+		some |= ring->list.n != 0;
+	}
+	return none && some && !pool_waits(srq);
+}
+
+static void tell_if_starving(struct sp_srq *srq)
+{
+	if (srq->starving || !any_starves(srq))
+		return;
+	srq->starving = true;
+	srq->dev->cb->srq_stuck(srq->cookie);
+}
+
 void led_pool_feed_or_tell(struct sp_srq *srq)
 {
-	if (!pool_feed(srq, 0, 0) || srq->stuck)
-		return;
-	srq->stuck = true;
-	srq->dev->cb->srq_stuck(srq->cookie);
+	if (pool_feed(srq, 0, 0) && !srq->stuck) {
+		srq->stuck = true;
+		srq->dev->cb->srq_stuck(srq->cookie);
+	}
+	tell_if_starving(srq);
 }
 
 /* All that the application has posted and that is not completed. */
@@ -139,6 +176,8 @@ int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 
 	sp_lock(&srq->lock);
 	err = srq->split ? pool_feed(srq, now_ns, patience_ns) : 0;
+	if (srq->split)
+		tell_if_starving(srq);
 	sp_unlock(&srq->lock);
 	return err;
 }
@@ -186,26 +225,28 @@ static bool any_in_want(const struct sp_srq *srq)
 	return false;
 }
 
-/* For a queue with room; not for a key. */
-static bool pool_waits(const struct sp_srq *srq)
-{
-	return srq->pool.n && !srq->stuck;
-}
-
 void led_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
 {
-	if (srq->split && !pool_waits(srq) && in_want(ring))
+	if (!srq->split)
+		return;
+	if (!pool_waits(srq) && in_want(ring))
 		srq->dev->cb->srq_stuck(srq->cookie);
+	tell_if_starving(srq);
 }
 
-/* What a queue has beyond its part. */
+/* The application got one that lay there: traffic is there. */
+void led_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
+{
+	if (!srq->split)
+		return;
+	srq->served++;
+	ring->turn = sp_share_front(&srq->turns);
+	led_srq_tell_if_in_want(srq, ring);
+}
+
 static uint32_t surplus(const struct sp_srq_ring *ring)
 {
-	uint32_t part = part_of(ring);
-
-	if (!serves(ring, false) || ring->list.n <= part)
-		return 0;
-	return ring->list.n - part;
+	return serves(ring, false) ? sp_share_surplus(ring->list.n, part_of(ring)) : 0;
 }
 
 struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n)
@@ -225,4 +266,24 @@ struct sp_srq_ring *led_srq_share(struct sp_srq *srq, uint32_t *n)
 		}
 	sp_unlock(&srq->lock);
 	return most;
+}
+
+/* The one that has most; of several, the one where the program took none for the longest time. */
+static bool gives_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
+{
+	return a->list.n != b->list.n ? a->list.n > b->list.n : a->turn > b->turn;
+}
+
+struct sp_srq_ring *led_srq_starving(struct sp_srq *srq, uint32_t *taken)
+{
+	struct sp_srq_ring *ring, *from = NULL;
+
+	sp_lock(&srq->lock);
+	*taken = srq->served;
+	srq->starving = srq->split && any_starves(srq);
+	for (ring = srq->starving ? &srq->own : NULL; ring; ring = ring->next)
+		if (serves(ring, false) && (!from || gives_before(ring, from)))
+			from = ring;
+	sp_unlock(&srq->lock);
+	return from;
 }

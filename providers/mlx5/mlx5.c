@@ -81,6 +81,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.srq.hand_back = ring_srq_hand_back,
 	.srq.limit = ring_srq_limit,
 	.srq.share = ring_srq_share,
+	.srq.starving = ring_srq_starving,
 	.reclaim.make = ring_reclaim_make,
 	.reclaim.free = ring_reclaim_free,
 	.reclaim.ask = ring_reclaim_ask,

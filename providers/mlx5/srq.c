@@ -48,7 +48,7 @@ uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64
 	if (ring->busy[idx])
 		ring_slot_free(ring, idx);
 	ring_srq_check_limit(ring->srq);
-	ring_srq_tell_if_in_want(ring->srq, ring);
+	ring_srq_served(ring->srq, ring);
 	sp_unlock(&ring->srq->lock);
 	return status;
 }
@@ -63,6 +63,7 @@ void ring_srq_give_back(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	if (ring->busy[idx] && srq->pool) {
 		ring_pool_load(ring, idx, ring_pool_add(srq, true));
 		ring_slot_free(ring, idx);
+		ring->turn = sp_share_end(&srq->turns);
 		ring_pool_feed_or_tell(srq);
 	}
 	sp_unlock(&srq->lock);

@@ -4,6 +4,7 @@
 #define RING_SRQ_H
 
 #include "providers/mlx5/dev.h"
+#include "providers/share.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -27,6 +28,7 @@ struct sp_srq_ring {
 	uint8_t path;
 	bool spoiled, fed;
 	bool rests;	  /* its NIC brings nothing for now */
+	int64_t turn;	  /* see share.h */
 	uint64_t *wrid;	  /* these by slot */
 	uint32_t *number; /* of the request in it */
 	bool *busy;	  /* posted, not completed */
@@ -54,6 +56,9 @@ struct sp_srq {
 	struct ring_pooled *pool;
 	uint32_t pool_stride, pool_first, pool_n;
 	uint32_t limit; /* armed: an event when fewer receives are left; 0: not */
+	bool starving;	/* a ring with users had no receive, and the shell knows */
+	struct sp_share_turns turns;
+	uint32_t served; /* receives that the application got since the first move */
 	struct sp_dev *dev;
 	struct ibv_srq *ibv;
 	void *cookie;
@@ -95,6 +100,7 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);
 void ring_srq_limit(struct sp_srq *srq, uint32_t limit);
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n);
+struct sp_srq_ring *ring_srq_starving(struct sp_srq *srq, uint32_t *taken);
 
 #pragma GCC visibility pop
 

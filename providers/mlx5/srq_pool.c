@@ -4,7 +4,6 @@
 
 #include "providers/mlx5/srq_pool.h"
 #include "providers/mlx5/srq_ring.h"
-#include "providers/share.h"
 
 /* -- the pool ---------------------------------------------------------------------------------- */
 
@@ -131,6 +130,15 @@ static bool takes_more(const struct sp_srq_ring *ring, bool resting)
 	return serves(ring, resting) && !ring_srq_full(ring);
 }
 
+static bool comes_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
+{
+	if (sp_share_fewer(a->outstanding, a->users, b->outstanding, b->users))
+		return true;
+	if (sp_share_fewer(b->outstanding, b->users, a->outstanding, a->users))
+		return false;
+	return a->turn < b->turn;
+}
+
 /* The one with the fewest receives for each of its carriers. */
 static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 {
@@ -138,9 +146,7 @@ static struct sp_srq_ring *feed_choose(struct sp_srq *srq)
 	bool resting = all_rest(srq);
 
 	for (ring = &srq->own; ring; ring = ring->next)
-		if (takes_more(ring, resting) &&
-		    (!best || sp_share_fewer(ring->outstanding, ring->users, best->outstanding,
-					     best->users)))
+		if (takes_more(ring, resting) && (!best || comes_before(ring, best)))
 			best = ring;
 	return best;
 }
@@ -185,12 +191,42 @@ static int ring_pool_feed(struct sp_srq *srq, uint64_t now, uint64_t patience)
 	return stuck ? -ENOENT : 0;
 }
 
+/* For a ring with room; not for a key. */
+static bool pool_waits(const struct sp_srq *srq)
+{
+	return srq->pool_n && !srq->stuck;
+}
+
+/* Has a ring with users nothing, while another one has something? */
+static bool any_starves(const struct sp_srq *srq)
+{
+	const struct sp_srq_ring *ring;
+	bool none = false, some = false;
+
+	for (ring = &srq->own; ring; ring = ring->next) {
+		if (!serves(ring, false))
+			continue;
+		none |= !ring->outstanding;
+		some |= ring->outstanding != 0;
+	}
+	return none && some && !pool_waits(srq);
+}
+
+static void tell_if_starving(struct sp_srq *srq)
+{
+	if (srq->starving || !any_starves(srq))
+		return;
+	srq->starving = true;
+	srq->dev->cb->srq_stuck(srq->cookie);
+}
+
 void ring_pool_feed_or_tell(struct sp_srq *srq)
 {
-	if (!ring_pool_feed(srq, 0, 0) || srq->stuck)
-		return;
-	srq->stuck = true;
-	srq->dev->cb->srq_stuck(srq->cookie);
+	if (ring_pool_feed(srq, 0, 0) && !srq->stuck) {
+		srq->stuck = true;
+		srq->dev->cb->srq_stuck(srq->cookie);
+	}
+	tell_if_starving(srq);
 }
 
 /* All that the application has posted and that is not completed. */
@@ -219,6 +255,8 @@ int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 
 	sp_lock(&srq->lock);
 	err = srq->split ? ring_pool_feed(srq, now_ns, patience_ns) : 0;
+	if (srq->split)
+		tell_if_starving(srq);
 	sp_unlock(&srq->lock);
 	return err;
 }
@@ -268,26 +306,30 @@ static bool any_in_want(const struct sp_srq *srq)
 	return false;
 }
 
-/* For a ring with room; not for a key. */
-static bool pool_waits(const struct sp_srq *srq)
-{
-	return srq->pool_n && !srq->stuck;
-}
-
 void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring)
 {
-	if (srq->split && !pool_waits(srq) && in_want(ring, ring_srq_total(srq), all_users(srq)))
+	if (!srq->split)
+		return;
+	if (!pool_waits(srq) && in_want(ring, ring_srq_total(srq), all_users(srq)))
 		srq->dev->cb->srq_stuck(srq->cookie);
+	tell_if_starving(srq);
 }
 
-/* What a ring has beyond its part. */
+/* The application got one that lay there: traffic is there. */
+void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring)
+{
+	if (!srq->split)
+		return;
+	srq->served++;
+	ring->turn = sp_share_front(&srq->turns);
+	ring_srq_tell_if_in_want(srq, ring);
+}
+
 static uint32_t surplus(const struct sp_srq_ring *ring, uint32_t receives, uint32_t users)
 {
-	uint32_t part = part_of(ring, receives, users);
-
-	if (!serves(ring, false) || ring->outstanding <= part)
+	if (!serves(ring, false))
 		return 0;
-	return ring->outstanding - part;
+	return sp_share_surplus(ring->outstanding, part_of(ring, receives, users));
 }
 
 struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
@@ -309,4 +351,25 @@ struct sp_srq_ring *ring_srq_share(struct sp_srq *srq, uint32_t *n)
 		}
 	sp_unlock(&srq->lock);
 	return most;
+}
+
+/* The one that has most; of several, the one where the program took none for the longest time. */
+static bool gives_before(const struct sp_srq_ring *a, const struct sp_srq_ring *b)
+{
+	return a->outstanding != b->outstanding ? a->outstanding > b->outstanding
+						: a->turn > b->turn;
+}
+
+struct sp_srq_ring *ring_srq_starving(struct sp_srq *srq, uint32_t *taken)
+{
+	struct sp_srq_ring *ring, *from = NULL;
+
+	sp_lock(&srq->lock);
+	*taken = srq->served;
+	srq->starving = srq->split && any_starves(srq);
+	for (ring = srq->starving ? &srq->own : NULL; ring; ring = ring->next)
+		if (serves(ring, false) && (!from || gives_before(ring, from)))
+			from = ring;
+	sp_unlock(&srq->lock);
+	return from;
 }

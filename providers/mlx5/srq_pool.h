@@ -14,6 +14,7 @@ void ring_pool_feed_or_tell(struct sp_srq *srq);
 uint32_t ring_srq_total(const struct sp_srq *srq);
 void ring_srq_check_limit(struct sp_srq *srq);
 void ring_srq_tell_if_in_want(struct sp_srq *srq, const struct sp_srq_ring *ring);
+void ring_srq_served(struct sp_srq *srq, struct sp_srq_ring *ring);
 
 #pragma GCC visibility pop
 

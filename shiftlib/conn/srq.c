@@ -32,7 +32,7 @@
 #define SRQ_LIMIT_NS (20 * SH_NS_PER_MS)
 
 enum sh_srq_pending {
-	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC */
+	SRQ_PENDING_STUCK = 1, /* receives wait for the key of a NIC, or lie on the wrong one */
 	SRQ_PENDING_LIMIT = 2,
 };
 
@@ -416,6 +416,7 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 	srq_limit_look(srq, now);
 	srq_feed(srq, now);
 	sh_reclaim_run(srq, now);
+	sh_srq_few_run(srq, pending & SRQ_PENDING_STUCK, now);
 }
 
 static void srqs_run(uint64_t now)

@@ -26,6 +26,14 @@ struct sh_srq_nic {
 	uint64_t dead_since; /* 0: it is not */
 };
 
+/* While a ring with users has no receive: see conn/srq_few.c. */
+struct sh_srq_few {
+	uint64_t since;	  /* time of the last receive's move, or of the engine's word */
+	uint64_t visit;	  /* length of the receive's visit to one ring */
+	uint64_t look_at; /* time of the next look; 0: none */
+	uint32_t taken;	  /* receives that the application had got by the last move */
+};
+
 /* On a NIC of the paths. Its carriers hold on to it; so does its place, while it can be used. */
 struct sh_shadow_srq {
 	struct list_node link; /* sh_srq.shadows */
@@ -64,6 +72,7 @@ struct sh_srq {
 	struct sh_srq_nic own_nic;
 	uint64_t own_idle_since; /* the application's own has had no taker for so long; 0: it has */
 	struct sh_reclaim reclaim; /* on the application's own */
+	struct sh_srq_few few;
 };
 
 struct sh_srq *sh_srq_of(const struct ibv_srq *srq);
@@ -80,6 +89,8 @@ void sh_srq_keys_came(struct sh_ctx *ctx); /* receives may wait for them */
 
 /* srq_reclaim.c */
 void sh_reclaim_run(struct sh_srq *srq, uint64_t now);
+/* n receives of that ring are asked back. False: not now. */
+bool sh_reclaim_from(struct sh_srq *srq, struct sp_srq_ring *ring, uint32_t n, uint64_t now);
 void sh_reclaim_forget(struct sh_reclaim *reclaim);  /* the engine lets go of it */
 void sh_reclaim_destroy(struct sh_reclaim *reclaim); /* then; lock not held */
 extern const char sh_reclaim_mark; /* its QPs' context, as asynchronous events show it */

@@ -209,13 +209,13 @@ static void reclaim_unmake(struct sh_srq *srq, struct sh_nic *nic,
 	reclaim->qp = NULL;
 }
 
-static void reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct reclaim_job *request,
+static bool reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct reclaim_job *request,
 			uint32_t n, uint64_t now)
 {
 	struct sh_reclaim *reclaim = request->reclaim;
 
 	if (!sh_nic_up(nic))
-		return;
+		return false;
 	if (reclaim->state == SH_RECLAIM_BROKEN)
 		reclaim_unmake(srq, nic, request, now);
 	if (reclaim->state == SH_RECLAIM_NONE && reclaim->not_before > now)
@@ -223,19 +223,52 @@ static void reclaim_ask(struct sh_srq *srq, struct sh_nic *nic, const struct rec
 	else if (reclaim->state == SH_RECLAIM_NONE)
 		reclaim_submit(srq, nic, request, reclaim_make_run, reclaim_make_done);
 	if (reclaim->state != SH_RECLAIM_READY || reclaim->asked_at)
-		return;
+		return false;
 	if (!sp_reclaim_ask(reclaim->sp, n < RECLAIM_DEPTH ? n : RECLAIM_DEPTH))
-		return;
+		return false;
 	reclaim->asked_at = now;
 	reclaim_look(srq, now + RECLAIM_LOOK_NS);
+	return true;
 }
 
-void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
+static bool reclaim_from_own(struct sh_srq *srq, uint32_t n, uint64_t now)
 {
 	struct reclaim_job own = { .reclaim = &srq->reclaim,
 				   .ring = sp_srq_own(srq->sp),
 				   .pd = srq->pd->pd,
 				   .real = srq->srq };
+
+	/* its context stays dead when the NIC is back */
+	return !srq->ctx->dead && reclaim_ask(srq, srq->ctx->nic, &own, n, now);
+}
+
+static bool reclaim_from_shadow(struct sh_srq *srq, struct sh_shadow_srq *shadow, uint32_t n,
+				uint64_t now)
+{
+	struct reclaim_job there = { .shadow = shadow,
+				     .reclaim = &shadow->reclaim,
+				     .ring = shadow->ring,
+				     .pd = shadow->srq->pd,
+				     .real = shadow->srq };
+
+	return shadow->incarnation == shadow->nic->incarnation &&
+	       reclaim_ask(srq, shadow->nic, &there, n, now);
+}
+
+bool sh_reclaim_from(struct sh_srq *srq, struct sp_srq_ring *ring, uint32_t n, uint64_t now)
+{
+	struct sh_shadow_srq *shadow;
+
+	if (ring == sp_srq_own(srq->sp))
+		return reclaim_from_own(srq, n, now);
+	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
+		if (shadow->ring == ring)
+			return reclaim_from_shadow(srq, shadow, n, now);
+	return false;
+}
+
+void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
+{
 	struct sh_shadow_srq *shadow;
 	struct sp_srq_ring *most;
 	uint32_t n;
@@ -244,23 +277,8 @@ void sh_reclaim_run(struct sh_srq *srq, uint64_t now)
 	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link)
 		reclaim_collect(srq, &shadow->reclaim, now);
 	most = sp_srq_share(srq->sp, &n);
-	if (!most)
-		return;
-	if (most == own.ring) {
-		if (!srq->ctx->dead) /* its context stays dead when the NIC is back */
-			reclaim_ask(srq, srq->ctx->nic, &own, n, now);
-		return;
-	}
-	list_for_each (&srq->shadows, shadow, struct sh_shadow_srq, link) {
-		struct reclaim_job there = { .shadow = shadow,
-					     .reclaim = &shadow->reclaim,
-					     .ring = shadow->ring,
-					     .pd = shadow->srq->pd,
-					     .real = shadow->srq };
-
-		if (shadow->ring == most && shadow->incarnation == shadow->nic->incarnation)
-			reclaim_ask(srq, shadow->nic, &there, n, now);
-	}
+	if (most)
+		sh_reclaim_from(srq, most, n, now);
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
