@@ -100,6 +100,11 @@ static inline uint32_t sp_srq_recover(struct sp_srq_ring *ring)
 	return sp_engine(ring)->srq.recover(ring);
 }
 
+static inline int sp_srq_renew(struct sp_srq_ring *ring)
+{
+	return sp_engine(ring)->srq.renew(ring);
+}
+
 static inline int sp_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns)
 {
 	return sp_engine(srq)->srq.feed(srq, now_ns, patience_ns);

@@ -13,6 +13,7 @@ struct sp_srq_state {
 	uint32_t users;	   /* carriers that take receives from this ring */
 	uint32_t receives; /* in it: posted, not completed */
 	bool spoiled;	   /* recovered: no carrier may use it any more */
+	uint32_t stale;	   /* recovered, but the NIC still has them */
 	bool split;	   /* the whole queue's receives are spread over rings */
 	uint32_t limit;	   /* as sp_srq_limit() set it; 0: none, or it was reached */
 };
@@ -28,7 +29,8 @@ struct sp_srq_ops {
 	 * or have taken their last. sp_srq_recover [shell]: a ring whose QPs are all in
 	 * ERR, destroyed or dead: its receives go to the rings that have users, now or later. It has no
 	 * users but dead ones that nobody moves, whose completions were collected.
-	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone.
+	 * Returns how many there were. The ring is spoiled: delete it when its carriers are gone. Or a reclaim takes what is
+	 * stale there, and sp_srq_renew [shell] makes the ring one that carriers may join; -EBUSY: some is stale.
 	 * sp_srq_feed [shell]: after srq_stuck; -ENOENT: a key is still missing. One that is missing for
 	 * as long as patience, seen from the first feed that missed it, names no memory: the receive
 	 * is handed out with a key that is none, and whoever takes it gets the error of that.
@@ -42,6 +44,7 @@ struct sp_srq_ops {
 	struct sp_srq_ring *(*own)(struct sp_srq *srq);
 	void (*look)(struct sp_srq_ring *ring, struct sp_srq_state *out);
 	uint32_t (*recover)(struct sp_srq_ring *ring);
+	int (*renew)(struct sp_srq_ring *ring);
 	int (*feed)(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 	/* [shell] Nothing comes through the ring's NIC for now: it gets no receives while another ring has users, and no share. */
 	void (*rest)(struct sp_srq_ring *ring, bool rests);

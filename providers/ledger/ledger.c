@@ -160,6 +160,7 @@ const struct shift_provider shift_provider_ledger = {
 	.srq.own = led_srq_own,
 	.srq.look = led_srq_look,
 	.srq.recover = led_srq_recover,
+	.srq.renew = led_srq_renew,
 	.srq.rest = led_srq_rest,
 	.srq.feed = led_srq_feed,
 	.srq.hand_back = led_srq_hand_back,

@@ -41,6 +41,13 @@ static void shared_free(struct sp_srq *srq, struct led_shared *r)
 	led_list_add(&srq->free, r, false);
 }
 
+/* A completion that brings no receive of the application's: it was recovered before. */
+static void shared_spent(struct sp_srq_ring *ring, const struct led_shared *r)
+{
+	if (r && ring->n_stale)
+		ring->n_stale--;
+}
+
 bool led_srq_take(struct sp_carrier *c, struct ibv_wc *wc)
 {
 	struct sp_srq *srq = c->srq->srq;
@@ -55,6 +62,8 @@ bool led_srq_take(struct sp_carrier *c, struct ibv_wc *wc)
 		shared_free(srq, r);
 		led_srq_check_limit(srq);
 		led_srq_served(srq, c->srq);
+	} else {
+		shared_spent(c->srq, r);
 	}
 	sp_unlock(&srq->lock);
 	if (ours && wc->status == IBV_WC_SUCCESS && !c->qp->plain)
@@ -77,6 +86,8 @@ void led_srq_return(struct sp_srq_ring *ring, uint64_t wr_id)
 		led_list_add(&srq->pool, r, true);
 		ring->turn = sp_share_end(&srq->turns);
 		led_pool_feed_or_tell(srq);
+	} else {
+		shared_spent(ring, r);
 	}
 	sp_unlock(&srq->lock);
 }
@@ -347,6 +358,7 @@ void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	out->users = ring->users;
 	out->receives = ring->list.n;
 	out->spoiled = ring->spoiled;
+	out->stale = ring->n_stale;
 	out->split = srq->split;
 	out->limit = srq->limit;
 	sp_unlock(&srq->lock);
@@ -360,6 +372,7 @@ uint32_t led_srq_recover(struct sp_srq_ring *ring)
 
 	sp_lock(&srq->lock);
 	n = ring->list.n;
+	ring->n_stale += n;
 	ring->spoiled = true;
 	srq->split = true;
 	while ((r = ring->list.last)) { /* the oldest come to the front, in their order */
@@ -371,6 +384,19 @@ uint32_t led_srq_recover(struct sp_srq_ring *ring)
 	led_pool_feed_or_tell(srq);
 	sp_unlock(&srq->lock);
 	return n;
+}
+
+int led_srq_renew(struct sp_srq_ring *ring)
+{
+	int err = 0;
+
+	sp_lock(&ring->srq->lock);
+	if (ring->n_stale)
+		err = -EBUSY;
+	else
+		ring->spoiled = false;
+	sp_unlock(&ring->srq->lock);
+	return err;
 }
 
 /*

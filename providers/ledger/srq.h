@@ -30,6 +30,7 @@ struct sp_srq_ring {
 	struct ibv_srq *real;
 	struct led_list list; /* what it has, oldest first */
 	uint32_t users;	      /* carriers that take receives here */
+	uint32_t n_stale;     /* receives that were recovered, and that the NIC still has */
 	uint8_t path;
 	bool spoiled, xlat;
 	bool rests;   /* its NIC brings nothing for now */
@@ -80,6 +81,7 @@ void led_srq_ring_del(struct sp_srq_ring *ring);
 struct sp_srq_ring *led_srq_own(struct sp_srq *srq);
 void led_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t led_srq_recover(struct sp_srq_ring *ring);
+int led_srq_renew(struct sp_srq_ring *ring);
 void led_srq_rest(struct sp_srq_ring *ring, bool rests);
 int led_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int led_srq_hand_back(struct sp_srq *srq);

@@ -76,6 +76,7 @@ const struct shift_provider shift_provider_mlx5 = {
 	.srq.own = ring_srq_own,
 	.srq.look = ring_srq_look,
 	.srq.recover = ring_srq_recover,
+	.srq.renew = ring_srq_renew,
 	.srq.rest = ring_srq_rest,
 	.srq.feed = ring_srq_feed,
 	.srq.hand_back = ring_srq_hand_back,

@@ -47,6 +47,8 @@ uint8_t ring_srq_take(struct sp_carrier *c, const struct mlx5_cqe64 *cqe, uint64
 	}
 	if (ring->busy[idx])
 		ring_slot_free(ring, idx);
+	else
+		ring_slot_spent(ring, idx);
 	ring_srq_check_limit(ring->srq);
 	ring_srq_served(ring->srq, ring);
 	sp_unlock(&ring->srq->lock);
@@ -65,6 +67,8 @@ void ring_srq_give_back(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 		ring_slot_free(ring, idx);
 		ring->turn = sp_share_end(&srq->turns);
 		ring_pool_feed_or_tell(srq);
+	} else {
+		ring_slot_spent(ring, idx);
 	}
 	sp_unlock(&srq->lock);
 }
@@ -77,6 +81,8 @@ void ring_srq_drop(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	sp_lock(&ring->srq->lock);
 	if (ring->busy[idx])
 		ring_slot_free(ring, idx);
+	else
+		ring_slot_spent(ring, idx);
 	sp_unlock(&ring->srq->lock);
 }
 
@@ -106,6 +112,8 @@ void ring_srq_repost(struct sp_carrier *c, const struct mlx5_cqe64 *cqe)
 	/* what a ring that is left still had went back to the pool, or will */
 	if (ring->busy[idx] && !ring->spoiled)
 		slot_again(ring, idx);
+	else
+		ring_slot_spent(ring, idx);
 	sp_unlock(&ring->srq->lock);
 }
 
@@ -359,6 +367,7 @@ void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out)
 	out->users = ring->users;
 	out->receives = ring->outstanding;
 	out->spoiled = ring->spoiled;
+	out->stale = ring->n_stale;
 	out->split = srq->split;
 	out->limit = srq->limit;
 	sp_unlock(&srq->lock);

@@ -24,7 +24,8 @@ struct sp_srq_ring {
 	uint32_t head, tail; /* first and last free slot */
 	uint32_t counter;    /* requests posted */
 	uint32_t outstanding;
-	uint32_t users; /* carriers that take receives here */
+	uint32_t n_stale; /* slots that were recovered, and that the NIC still has */
+	uint32_t users;	  /* carriers that take receives here */
 	uint8_t path;
 	bool spoiled, fed;
 	bool rests;	  /* its NIC brings nothing for now */
@@ -32,6 +33,7 @@ struct sp_srq_ring {
 	uint64_t *wrid;	  /* these by slot */
 	uint32_t *number; /* of the request in it */
 	bool *busy;	  /* posted, not completed */
+	bool *stale;	  /* recovered, and the NIC still has it */
 	uint32_t *heap;	  /* room to sort them */
 	uint32_t *keys;	  /* the application's, by segment; only where keys differ */
 	struct sp_srq_ring *next;
@@ -95,6 +97,7 @@ void ring_srq_ring_del(struct sp_srq_ring *ring);
 struct sp_srq_ring *ring_srq_own(struct sp_srq *srq);
 void ring_srq_look(struct sp_srq_ring *ring, struct sp_srq_state *out);
 uint32_t ring_srq_recover(struct sp_srq_ring *ring);
+int ring_srq_renew(struct sp_srq_ring *ring);
 void ring_srq_rest(struct sp_srq_ring *ring, bool rests);
 int ring_srq_feed(struct sp_srq *srq, uint64_t now_ns, uint64_t patience_ns);
 int ring_srq_hand_back(struct sp_srq *srq);

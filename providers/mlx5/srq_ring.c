@@ -24,6 +24,7 @@ void ring_srq_close(struct sp_srq_ring *ring)
 	free(ring->wrid);
 	free(ring->number);
 	free(ring->busy);
+	free(ring->stale);
 	free(ring->heap);
 	free(ring->keys);
 }
@@ -37,10 +38,12 @@ static int ring_arrays(struct sp_srq_ring *ring, uint32_t slots, bool keys)
 	ring->wrid = calloc(slots, sizeof(*ring->wrid));
 	ring->number = calloc(slots, sizeof(*ring->number));
 	ring->busy = calloc(slots, sizeof(*ring->busy));
+	ring->stale = calloc(slots, sizeof(*ring->stale));
 	ring->heap = calloc(slots, sizeof(*ring->heap));
 	if (keys)
 		ring->keys = calloc((size_t)slots * ring->max_gs, sizeof(*ring->keys));
-	if (ring->wrid && ring->number && ring->busy && ring->heap && (!keys || ring->keys))
+	if (ring->wrid && ring->number && ring->busy && ring->stale && ring->heap &&
+	    (!keys || ring->keys))
 		return 0;
 	ring_srq_close(ring);
 	return -ENOMEM;
@@ -131,9 +134,24 @@ uint32_t ring_srq_recover(struct sp_srq_ring *ring)
 			idx = heap_pop(ring, left);
 			ring_pool_load(ring, idx, ring_pool_add(srq, true));
 			ring_slot_free(ring, idx);
+			ring->stale[idx] = true;
 		}
+		ring->n_stale += n;
 		ring_pool_feed_or_tell(srq);
 	}
 	sp_unlock(&srq->lock);
 	return n;
+}
+
+int ring_srq_renew(struct sp_srq_ring *ring)
+{
+	int err = 0;
+
+	sp_lock(&ring->srq->lock);
+	if (ring->n_stale)
+		err = -EBUSY;
+	else
+		ring->spoiled = false;
+	sp_unlock(&ring->srq->lock);
+	return err;
 }

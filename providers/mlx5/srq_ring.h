@@ -41,14 +41,29 @@ RING_INLINE void ring_slot_use(struct sp_srq_ring *ring, uint32_t idx, uint64_t 
 	ring->outstanding++;
 }
 
+RING_INLINE void ring_slot_append(struct sp_srq_ring *ring, uint32_t idx)
+{
+	ring_slot_link(ring, ring->tail)->next_wqe_index = htobe16((uint16_t)idx);
+	ring->tail = idx;
+}
+
+/* What was recovered can be posted to again when the NIC has taken it. */
 RING_INLINE void ring_slot_free(struct sp_srq_ring *ring, uint32_t idx)
 {
 	ring->busy[idx] = false;
 	ring->outstanding--;
-	if (ring->spoiled)
+	if (!ring->spoiled)
+		ring_slot_append(ring, idx);
+}
+
+/* A completion that brings no receive of the application's: its slot was recovered before. */
+RING_INLINE void ring_slot_spent(struct sp_srq_ring *ring, uint32_t idx)
+{
+	if (!ring->stale[idx])
 		return;
-	ring_slot_link(ring, ring->tail)->next_wqe_index = htobe16((uint16_t)idx);
-	ring->tail = idx;
+	ring->stale[idx] = false;
+	ring->n_stale--;
+	ring_slot_append(ring, idx);
 }
 
 RING_INLINE void ring_srq_doorbell(const struct sp_srq_ring *ring)

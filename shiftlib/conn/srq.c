@@ -318,7 +318,7 @@ static void srq_feed(struct sh_srq *srq, uint64_t now)
 
 /* ---- its QPs: when they begin to take, and when they end ------------------------------------- */
 
-bool sh_srq_connectable(struct sh_qp *qp)
+bool sh_srq_connectable(const struct sh_qp *qp)
 {
 	struct sp_srq_ring *ring;
 
@@ -417,6 +417,7 @@ static void srq_run(struct sh_srq *srq, uint64_t now)
 	srq_feed(srq, now);
 	sh_reclaim_run(srq, now);
 	sh_srq_few_run(srq, pending & SRQ_PENDING_STUCK, now);
+	sh_srq_clean_run(srq, now);
 }
 
 static void srqs_run(uint64_t now)

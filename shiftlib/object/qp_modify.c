@@ -317,10 +317,10 @@ static int qp_modify_to_rtr(struct sh_qp *qp, struct ibv_qp_attr *attr, int mask
 {
 	int ret;
 
-	if (!sh_srq_connectable(qp)) {
+	if (!sh_srq_await(qp)) {
 		sh_log(SH_LOG_WARN,
 		       "QP 0x%06x cannot be connected: the receives of its shared queue have left "
-		       "%s while it was being set up; make it anew",
+		       "%s, which does not take back what it had of them; make it anew",
 		       qp->qp->qp_num, qp->ctx->nic->name);
 		return EIO;
 	}

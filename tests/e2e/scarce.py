@@ -3,7 +3,9 @@
 """A shared receive queue with fewer receives than queue pairs, through a flap at each end and back: each message arrives and, when
 the flap is over, each datagram. One thing is under way at a time, and a datagram that is lost is sent again.
 "1_of_3": one receive for three connections; "beside": and for a queue pair for datagrams, which SHIFT does not move.
-Each case runs on stock and with SHIFT.
+"reset": when all have moved and are back, the program resets its queue pairs and connects them again. "reset_one": one of them;
+"reset_away": while they are on the other NIC.
+Each other case runs on stock and with SHIFT.
 
   scarce.py --build DIR [--drawn N] [CASE...]
 """
@@ -18,6 +20,7 @@ MORE = 30
 COUNT = re.compile(r"^COUNT (\d+) (\d+) AGAIN (\d+)$", re.M)
 CASES = {f"{r}_of_{q}{beside}": (r, q, [] if not beside else ["-u"])
          for r in (1, 2, 3) for q in (1, 3) for beside in ("", "_beside") if r < q + bool(beside)}
+CASES.update(dict.fromkeys(("reset", "reset_one", "reset_away"), (3, 2, [])), reset_one_beside=(2, 2, ["-u"]))
 
 
 class Pair:
@@ -66,15 +69,23 @@ class Pair:
         if self.shift:
             wait_for(f"{way} of all", lambda: self.lab.shift_log(self.server).count(f"moved from {way}") >= n or not self.alive(), 40)
 
-    def flap(self, host, turn):
+    def reset(self, word):
+        before = self.client.out().count("RESET\n")
+        self.client.say(word)
+        wait_for("reset", lambda: self.client.out().count("RESET\n") > before or not self.alive(), 40)
+
+    def flap(self, host, turn, away=False):
         self.client.say("lanes")
         self.lab.fault("port-down", host + "/mlx5_0")
         self.moved(turn * self.lanes, "mlx5_0 to mlx5_1")
         if self.shift and host == "h1":   # what lies on the server's own NIC can be taken back from there
             self.flows("during the flap", False)
+        if away:
+            self.reset("reset")
         self.lab.ctl("heal", host + "/mlx5_0")
         self.flows("as the flap ends", False)
-        self.moved(turn * self.lanes, "mlx5_1 to mlx5_0")
+        if not away:    # else they are connected anew on their own NIC
+            self.moved(turn * self.lanes, "mlx5_1 to mlx5_0")
         self.client.say("all")
         self.flows("behind the flap", bool(self.more))
 
@@ -87,13 +98,25 @@ class Pair:
         print(f"  {'SHIFT' if self.shift else 'stock'}: {again} datagrams sent again")
 
 
+def run_on(lab, name, shift):
+    pair = Pair(lab, name, shift)
+    pair.flows("before", bool(pair.more))
+    if name == "reset_away":
+        pair.flap("h1", 1, away=True)
+        pair.protected()
+        return pair.done()
+    for turn, host in enumerate(("h1", "h0"), 1):
+        pair.flap(host, turn)
+        for _ in range(2 if name.startswith("reset") else 0):
+            pair.reset("one" if "one" in name else "reset")
+            pair.protected()
+            pair.flows("behind the reset", bool(pair.more))
+    return pair.done()
+
+
 def run(lab, name):
-    for shift in (False, True):
-        pair = Pair(lab, name, shift)
-        pair.flows("before", bool(pair.more))
-        for turn, host in enumerate(("h1", "h0"), 1):
-            pair.flap(host, turn)
-        pair.done()
+    for shift in (True,) if name == "reset_away" else (False, True):   # stock is not away
+        run_on(lab, name, shift)
 
 
 if __name__ == "__main__":

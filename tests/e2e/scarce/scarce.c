@@ -7,8 +7,8 @@
  * The server has RECEIVES receives for LANES connections and, with -u, a queue pair for datagrams; it gives each receive
  * back before it tells the client over the line what has come. The client has one message under way at a time: the lanes and
  * the datagrams take turns. A datagram that is not answered is sent again. Words of the runner: "lanes" leaves the
- * datagrams out, "all" takes them in again, "reset" resets each queue pair of the lanes at both ends and connects it again,
- * "count" says how much has come, "end" ends both.
+ * datagrams out, "all" takes them in again, "reset" resets each queue pair of the lanes at both ends and connects it again, "one" only that of
+ * the first lane, "count" says how much has come, "end" ends both.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -176,11 +176,10 @@ static bool serve_some(void)
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-static void connect_all(bool again)
+static void reset_some(uint64_t n)
 {
-	for (int i = 0; i < n_lanes; i++) {
-		if (again)
-			conn_reset(&lanes[i]);
+	for (uint64_t i = 0; i < n; i++) {
+		conn_reset(&lanes[i]);
 		conn_connect_bare(&lanes[i]);
 	}
 }
@@ -206,7 +205,7 @@ static void serve(void)
 
 	while (line_note(&note, 0, &came)) {
 		if (came && note.kind == RESET)
-			connect_all(true);
+			reset_some(note.number);
 		if (!serve_some())
 			usleep(50);
 	}
@@ -296,12 +295,12 @@ static void round_of(bool datagrams)
 		datagram();
 }
 
-static void reset(void)
+static void reset(uint64_t n)
 {
-	struct note note = { .kind = RESET };
+	struct note note = { .kind = RESET, .number = n };
 
 	tell(&note);
-	connect_all(true);
+	reset_some(n);
 	say("RESET");
 }
 
@@ -326,8 +325,8 @@ static void drive(void)
 		must(fgets(word, sizeof(word), stdin), "a word of the runner");
 		if (!strcmp(word, "lanes\n") || !strcmp(word, "all\n"))
 			datagrams = *word == 'a' && with_datagrams;
-		if (!strcmp(word, "reset\n"))
-			reset();
+		if (!strcmp(word, "reset\n") || !strcmp(word, "one\n"))
+			reset(*word == 'o' ? 1 : (uint64_t)n_lanes);
 		if (!strcmp(word, "count\n"))
 			count();
 	}
@@ -360,9 +359,10 @@ int main(int argc, char **argv)
 	if (opt.server)
 		receives();
 	line_open();
-	for (int i = 0; i < n_lanes; i++)
+	for (int i = 0; i < n_lanes; i++) {
 		conn_make(&lanes[i], &nic);
-	connect_all(false);
+		conn_connect_bare(&lanes[i]);
+	}
 	if (with_datagrams)
 		ud_make();
 	meet();

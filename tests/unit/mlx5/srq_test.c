@@ -270,6 +270,133 @@ static void a_ring_that_rests_gets_no_receives(void **state)
 	ring_srq_leave(&stays);
 }
 
+/* ---- fewer receives than rings -------------------------------------------------------------- */
+
+static struct sp_carrier stays; /* on the application's own ring */
+
+static void join_both(void)
+{
+	memset(&stays, 0, sizeof(stays));
+	stays.srq = &srq->own;
+	ring_srq_join(&stays);
+	join_other();
+}
+
+static uint32_t in_ring(struct sp_srq_ring *ring)
+{
+	struct sp_srq_state now;
+
+	ENGINE->srq.look(ring, &now);
+	return now.receives;
+}
+
+/* As a reclaim QP does with what it took; as the last posted one is the only one, its slot is the one before the head. */
+static void taken_back(struct sp_carrier *c, uint32_t slot)
+{
+	struct mlx5_cqe64 cqe = { .op_own = MLX5_CQE_RESP_SEND << 4,
+				  .wqe_counter = htobe16((uint16_t)slot) };
+
+	ring_srq_give_back(c, &cqe);
+}
+
+static void one_receive_visits_each_ring(void **state)
+{
+	struct sp_srq_ring *own = &srq->own;
+	uint32_t taken;
+
+	join_both();
+	assert_null(ENGINE->srq.starving(srq, &taken)); /* nobody has anything */
+	post(16, FAKE_LKEY);
+	assert_int_equal(fake_events.keys, 1); /* the shell is told, once */
+	for (uint32_t turn = 0; turn < 3; turn++) {
+		assert_int_equal(in_ring(own), 1);
+		assert_ptr_equal(ENGINE->srq.starving(srq, &taken), own);
+		taken_back(&stays, turn);
+		assert_int_equal(in_ring(own), 0);
+		assert_int_equal(in_ring(other), 1);
+		assert_ptr_equal(ENGINE->srq.starving(srq, &taken), other);
+		taken_back(&user, turn);
+	}
+	assert_int_equal(taken, 0);
+	assert_int_equal(fake_events.keys, 1);
+	ring_srq_leave(&stays);
+}
+
+/* What is posted goes where the program got the last one. */
+static void one_receive_stays_with_its_traffic(void **state)
+{
+	uint32_t taken;
+
+	join_both();
+	post(16, FAKE_LKEY);
+	taken_back(&stays, 0);
+	assert_int_equal(in_ring(other), 1);
+	taken_back(&user, 0);
+	for (uint32_t turn = 1; turn < 4; turn++) {
+		assert_int_equal(in_ring(&srq->own), 1);
+		complete(turn);
+		post(16, FAKE_LKEY);
+	}
+	assert_ptr_equal(ENGINE->srq.starving(srq, &taken), &srq->own);
+	assert_int_equal(taken, 3);
+	complete(4);
+	assert_null(ENGINE->srq.starving(srq, &taken)); /* the program has it */
+	post(16, FAKE_LKEY);
+	assert_int_equal(fake_events.keys, 2); /* told again */
+	ring_srq_leave(&stays);
+}
+
+/* Two for two rings: each has one. Of six where one user is among twenty others, one stays. */
+static void the_last_receive_is_no_surplus(void **state)
+{
+	uint32_t taken, n;
+
+	join_both();
+	other->users = 20;
+	for (uint64_t id = 0; id < 2; id++)
+		post(id, FAKE_LKEY);
+	assert_int_equal(in_ring(&srq->own), 1);
+	assert_int_equal(in_ring(other), 1);
+	assert_null(ENGINE->srq.share(srq, &n));
+	assert_null(ENGINE->srq.starving(srq, &taken));
+	other->users = 0;
+	for (uint64_t id = 2; id < 7; id++)
+		post(id, FAKE_LKEY);
+	other->users = 20;
+	assert_ptr_equal(ENGINE->srq.share(srq, &n), &srq->own);
+	assert_int_equal(n, 5);
+	ring_srq_leave(&stays);
+}
+
+/* ---- a ring that was given up --------------------------------------------------------------- */
+
+static void left_ring_is_used_again_when_its_nic_has_nothing(void **state)
+{
+	struct sp_srq_ring *own = &srq->own;
+	struct sp_srq_state now;
+	uint32_t i;
+
+	for (uint64_t id = 16; id < 19; id++)
+		post(id, FAKE_LKEY);
+	complete(0);
+	assert_int_equal(ENGINE->srq.recover(own), 2);
+	ENGINE->srq.look(own, &now);
+	assert_int_equal(now.stale, 2);
+	memset(&stays, 0, sizeof(stays));
+	stays.srq = own;
+	taken_back(&stays, 1);
+	taken_back(&stays, 1); /* of no slot that is stale */
+	assert_int_equal(ENGINE->srq.renew(own), -EBUSY);
+	taken_back(&stays, 2);
+	assert_int_equal(ENGINE->srq.renew(own), 0);
+	ring_srq_join(&stays);
+	for (i = 2; i < SLOTS - 1; i++) /* the two wait in the pool until now */
+		post(i, FAKE_LKEY);
+	assert_int_equal(in_ring(own), SLOTS - 1);
+	assert_int_equal(be32toh(app_srq.db), 3 + SLOTS - 1);
+	ring_srq_leave(&stays);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -281,6 +408,10 @@ int main(void)
 		TEST(key_that_comes_late_is_used),
 		TEST(a_ring_that_rests_gets_no_receives),
 		TEST(limit_reached_before_the_move_is_told_once),
+		TEST(one_receive_visits_each_ring),
+		TEST(one_receive_stays_with_its_traffic),
+		TEST(the_last_receive_is_no_surplus),
+		TEST(left_ring_is_used_again_when_its_nic_has_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
