@@ -205,6 +205,7 @@ static void conn_count_waiting(struct sh_qp *qp, bool on, uint64_t now)
 	if (qp->counted.waiting == on)
 		return;
 	qp->counted.waiting = on;
+	qp->counted.waiting_since = now;
 	sh_pace_wait(&sh_conns.pace, on, now);
 }
 
@@ -376,13 +377,14 @@ uint64_t sh_conn_next_timer(const struct sh_qp *qp)
 			      sh_earlier_ns(qp->paths.home.resend_at, qp->carriers.log.next_at)));
 }
 
-static void conn_timer_core(struct sh_qp *qp)
+static void conn_timer_core(struct sh_qp *qp, uint64_t now)
 {
 	struct sc_event event = { .type = SC_EV_TIMER };
 	uint32_t number;
 
 	event.idle = sp_qp_sending(qp->sp, &number) == SP_SENDING_NONE;
 	sh_conn_event(qp, &event);
+	sh_stay_say_unanswered(qp, now);
 }
 
 void sh_conn_timer(struct sh_qp *qp, uint64_t now)
@@ -391,7 +393,7 @@ void sh_conn_timer(struct sh_qp *qp, uint64_t now)
 		return;
 	sh_move_timer(qp, now);
 	if (qp->core.timer_at && qp->core.timer_at <= now)
-		conn_timer_core(qp);
+		conn_timer_core(qp, now);
 	if (qp->paths.home.resend_at && qp->paths.home.resend_at <= now)
 		sh_home_timer(qp, now);
 	if (qp->carriers.log.next_at && qp->carriers.log.next_at <= now)

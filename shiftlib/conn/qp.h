@@ -83,12 +83,13 @@ struct sh_qp {
 	uint32_t conn_id, nonce;
 	bool closed;
 	struct {
-		bool guarded;	   /* core.guarded, as it was counted */
-		bool moving;	   /* its move has begun and not ended, as it was counted */
-		bool leaving;	   /* or a switch that leads to one, as its context counted it */
-		bool waiting;	   /* it repeats STATE, as it was counted */
-		enum sh_user user; /* and what a fault of its NIC would be to it */
-		uint8_t port;	   /* ... on that port */
+		bool guarded; /* core.guarded, as it was counted */
+		bool moving;  /* its move has begun and not ended, as it was counted */
+		bool leaving; /* or a switch that leads to one, as its context counted it */
+		bool waiting; /* it repeats STATE, as it was counted */
+		uint64_t waiting_since; /* time when `waiting` changed last */
+		enum sh_user user;	/* and what a fault of its NIC would be to it */
+		uint8_t port;		/* ... on that port */
 	} counted;
 	struct sc_conn core;
 	struct sh_intro intro;

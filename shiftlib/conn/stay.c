@@ -11,6 +11,10 @@
 #include "shiftlib/conn/words.h"
 #include "shiftlib/core/core.h"
 #include "shiftlib/core/settle.h"
+#include "shiftlib/peer/peer.h"
+
+#define STAY_UNANSWERED_NS SH_NS_PER_S
+#define STAY_SAY_AGAIN_NS  (30 * SH_NS_PER_S)
 
 /* Neither a word nor the library that posted it could tell whether it ran. */
 static bool stay_untold(const struct sh_qp *qp, const struct sp_request *info, uint32_t n,
@@ -53,6 +57,27 @@ static void stay_look(struct sh_qp *qp, uint32_t number)
 		       "it waits for that",
 		       qp->qp->qp_num);
 	sh_conn_event(qp, &event);
+}
+
+/*
+ * A peer that is halted answers nothing, and nobody but the log can say so. One line for all connections to it, and not
+ * again for some time: neither a thousand connections nor a peer that stays halted fills the log.
+ */
+void sh_stay_say_unanswered(struct sh_qp *qp, uint64_t now)
+{
+	uint64_t since = qp->counted.waiting_since;
+	struct sh_peer *peer = qp->peer;
+
+	if (!qp->counted.waiting || !peer || peer->heard_at >= since ||
+	    now - since < STAY_UNANSWERED_NS ||
+	    (peer->unanswered_said_at && now - peer->unanswered_said_at < STAY_SAY_AGAIN_NS))
+		return;
+	peer->unanswered_said_at = now;
+	sh_log(SH_LOG_INFO,
+	       "QP 0x%06x on %s: its peer has not answered for %u s, and may be halted: %s",
+	       qp->qp->qp_num, qp->active->nic->name, (unsigned int)((now - since) / SH_NS_PER_S),
+	       qp->core.stay.phase == SC_STAY_ASK ? "it stays there meanwhile"
+						  : "what waits for the peer goes on waiting");
 }
 
 void sh_stay(struct sh_qp *qp, const struct sc_action *action)

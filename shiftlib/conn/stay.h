@@ -3,10 +3,14 @@
 #ifndef SHIFTLIB_CONN_STAY_H
 #define SHIFTLIB_CONN_STAY_H
 
+#include <stdint.h>
+
 struct sc_action;
 struct sh_qp;
 
 /* SC_ACT_STAY. */
 void sh_stay(struct sh_qp *qp, const struct sc_action *action);
+/* At a timer of the connection: the log hears of a peer that does not answer. */
+void sh_stay_say_unanswered(struct sh_qp *qp, uint64_t now);
 
 #endif

@@ -91,9 +91,10 @@ struct sh_peer {
 	uint32_t nics_acked;   /* our NICs: revisions that it knows */
 	uint64_t nics_resend_at, nics_interval;
 	uint64_t heard_at;
-	uint32_t caps;		   /* SH_WIRE_CAPS of its build */
-	uint8_t sl, traffic_class; /* of its first connection: datagrams have them too */
-	uint8_t minor;		   /* version of its datagrams; the major one is ours */
+	uint64_t unanswered_said_at; /* time of the last log line about its silence; 0: none */
+	uint32_t caps;		     /* SH_WIRE_CAPS of its build */
+	uint8_t sl, traffic_class;   /* of its first connection: datagrams have them too */
+	uint8_t minor;		     /* version of its datagrams; the major one is ours */
 	uint32_t first
 		[SC_MAX_PATHS]; /* its connections, by the path that they would go to: spread.c */
 	uint8_t doubted;	/* paths whose NIC of its told a wrong expected PSN, as bits */

@@ -19,6 +19,7 @@ TOOL_S = 600        # perftest's -D; it is ended when it has shown what it shoul
 RETRIES = ["-u", "20"]  # the QP's own take 30 s
 STEADY = 3          # paths, as bits
 MORE = 10000        # bytes, at least
+UNANSWERED = "its peer has not answered for"
 SERVER, CLIENT = "h0", "h1"
 
 
@@ -121,11 +122,11 @@ def lives_without_a_fault(lab):
 
 
 def leaves_when_it_can(lab):
-    """The cable stays out: both leave as soon as the peer goes on."""
+    """The cable stays out: both leave as soon as the peer goes on. Until then the log says why nothing happens."""
     pair = Tool(lab, "ib_write_bw", True)
     halt(pair.server)
     lab.fault("port-down", CLIENT + "/mlx5_0")
-    time.sleep(OUT_S)
+    wait_for("a line about the silent peer", lambda: UNANSWERED in lab.shift_log(pair.client) or not pair.alive(), 30)
     pair.stayed()
     os.kill(pair.server.pid, signal.SIGCONT)
     for p in (pair.server, pair.client):
