@@ -38,6 +38,7 @@ static pthread_mutex_t table_lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static bool fork_owns; /* guarded by table_lock: the fork does not hold it */
 /* The context that an fd opened, or that it is an event file of. Read unlocked as a hint only. */
 static _Atomic(struct sn_ctx *) by_fd[SN_MAX_FDS];
+static bool opened[SN_MAX_FDS]; /* it is no event file */
 static bool device_started;
 
 static void fork_child(void)
@@ -158,6 +159,12 @@ static int device_start_locked(void)
 	return err;
 }
 
+static void fd_set_locked(int fd, struct sn_ctx *ctx, bool is_opened)
+{
+	opened[fd] = is_opened;
+	atomic_store(&by_fd[fd], ctx);
+}
+
 int sn_ctx_open(unsigned int minor)
 {
 	struct sn_ctx *ctx = ctx_make(minor);
@@ -174,7 +181,7 @@ int sn_ctx_open(unsigned int minor)
 	if (!err)
 		err = device_start_locked();
 	if (!err)
-		atomic_store(&by_fd[ctx->fd], ctx);
+		fd_set_locked(ctx->fd, ctx, true);
 	pthread_mutex_unlock(&table_lock);
 	if (!err)
 		return ctx->fd;
@@ -192,8 +199,8 @@ struct sn_ctx *sn_ctx_get(int fd)
 		return NULL;
 	pthread_mutex_lock(&table_lock);
 	ctx = atomic_load(&by_fd[fd]);
-	if (ctx && ctx->fd != fd)
-		ctx = NULL; /* an event file */
+	if (ctx && !opened[fd])
+		ctx = NULL;
 	if (ctx)
 		ctx->refs++;
 	pthread_mutex_unlock(&table_lock);
@@ -258,37 +265,84 @@ int sn_fd_register(int fd, struct sn_ctx *ctx)
 	if (fd < 0 || fd >= SN_MAX_FDS)
 		return -EMFILE;
 	pthread_mutex_lock(&table_lock);
-	atomic_store(&by_fd[fd], ctx);
+	fd_set_locked(fd, ctx, false);
 	pthread_mutex_unlock(&table_lock);
 	return 0;
 }
 
-/* The context's own fd is closed: its event files' numbers mean nothing to us any more. */
-static void event_files_forget(struct sn_ctx *ctx)
-{
-	pthread_mutex_lock(&ctx->lock);
-	for (struct sn_event_file *file = ctx->event_files; file; file = file->next)
-		if (file->app_fd >= 0)
-			sn_fd_register(file->app_fd, NULL);
-	pthread_mutex_unlock(&ctx->lock);
-}
-
-void sn_fd_close(int fd)
+/* Takes a reference. is_opened: it is no event file. */
+static struct sn_ctx *ctx_behind(int fd, bool *is_opened)
 {
 	struct sn_ctx *ctx;
 
 	if (fd < 0 || fd >= SN_MAX_FDS || !atomic_load_explicit(&by_fd[fd], memory_order_relaxed))
-		return;
+		return NULL;
 	pthread_mutex_lock(&table_lock);
-	ctx = atomic_exchange(&by_fd[fd], NULL);
+	ctx = atomic_load(&by_fd[fd]);
+	*is_opened = opened[fd];
 	if (ctx)
 		ctx->refs++;
 	pthread_mutex_unlock(&table_lock);
+	return ctx;
+}
+
+void sn_fd_duplicated(int fd, int number)
+{
+	bool is_opened;
+	struct sn_ctx *ctx = number < SN_MAX_FDS ? ctx_behind(fd, &is_opened) : NULL;
+
 	if (!ctx)
 		return;
-	if (ctx->fd == fd) {
-		event_files_forget(ctx);
-		sn_ctx_put(ctx); /* the reference of the open */
+	pthread_mutex_lock(&table_lock);
+	ctx->refs += is_opened; /* goes with the number */
+	fd_set_locked(number, ctx, is_opened);
+	pthread_mutex_unlock(&table_lock);
+	if (!is_opened) {
+		pthread_mutex_lock(&ctx->lock);
+		sn_event_file_duplicated(ctx, fd);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	sn_ctx_put(ctx);
+}
+
+/*
+ * A number of the context's own fd is closed. It is known by another one from now on; if there is none, its event files'
+ * numbers mean nothing to us any more.
+ */
+static void opened_closed_locked(struct sn_ctx *ctx)
+{
+	int another = -1;
+
+	for (int fd = 0; fd < SN_MAX_FDS && another < 0; fd++)
+		if (atomic_load_explicit(&by_fd[fd], memory_order_relaxed) == ctx && opened[fd])
+			another = fd;
+	if (another >= 0) {
+		atomic_store(&ctx->fd, another);
+		return;
+	}
+	for (int fd = 0; fd < SN_MAX_FDS; fd++)
+		if (atomic_load_explicit(&by_fd[fd], memory_order_relaxed) == ctx)
+			atomic_store(&by_fd[fd], NULL);
+}
+
+void sn_fd_close(int fd)
+{
+	bool is_opened, ours;
+	struct sn_ctx *ctx = ctx_behind(fd, &is_opened);
+
+	if (!ctx)
+		return;
+	pthread_mutex_lock(&table_lock);
+	ours = atomic_exchange(&by_fd[fd], NULL) == ctx; /* no other thread closes it, too */
+	if (ours && is_opened)
+		opened_closed_locked(ctx);
+	pthread_mutex_unlock(&table_lock);
+	if (!ours) {
+		sn_ctx_put(ctx);
+		return;
+	}
+	if (is_opened) {
+		sn_ctx_put(ctx); /* the reference of the number */
 	} else {
 		pthread_mutex_lock(&ctx->lock);
 		sn_event_file_closed(ctx, fd);

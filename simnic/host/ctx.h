@@ -25,8 +25,8 @@ enum sn_clock_page { SN_CLOCK_REGISTER, SN_CLOCK_INFO, SN_CLOCK_PAGES };
 
 struct sn_ctx {
 	pthread_mutex_t lock;
-	uint32_t refs; /* guarded by the table lock: the fd, and commands in progress */
-	int fd;
+	uint32_t refs;	/* guarded by the table lock: numbers of the fd, and commands in progress */
+	_Atomic int fd; /* written under the table lock */
 	uint32_t nic_index, incarnation;
 	struct sn_nic *nic;
 	struct sn_dev *dev; /* NULL until get_context */
@@ -59,6 +59,7 @@ void sn_clock_unmap(struct sn_ctx *ctx);
 uint32_t sn_ctx_in_use(const struct sn_ctx *ctx, enum sn_obj_type type);
 
 int sn_fd_register(int fd, struct sn_ctx *ctx); /* an event file of ctx; NULL forgets */
-void sn_fd_close(int fd); /* before the real close: forgets what was behind fd */
+void sn_fd_close(int fd);		   /* before the real close: forgets what was behind fd */
+void sn_fd_duplicated(int fd, int number); /* number is the same open file as fd */
 
 #endif

@@ -22,7 +22,7 @@ static int pair_make(struct sn_event_file *file)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	file->app_dup = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
+	file->app_dup = sn_real()->fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
 	if (file->app_dup < 0) {
 		sn_real()->close(pair[0]);
 		sn_real()->close(pair[1]);
@@ -32,6 +32,7 @@ static int pair_make(struct sn_event_file *file)
 	if (setsockopt(pair[1], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
 		setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	file->app_fd = pair[0];
+	file->numbers = 1;
 	file->dev_fd = pair[1];
 	return 0;
 }
@@ -76,7 +77,7 @@ static void event_file_free_if_unused(struct sn_ctx *ctx, struct sn_event_file *
 {
 	struct sn_event_file **link = &ctx->event_files;
 
-	if (file->users || file->app_fd >= 0 || file == ctx->async)
+	if (file->users || file->numbers || file == ctx->async)
 		return;
 	while (*link != file)
 		link = &(*link)->next;
@@ -92,17 +93,6 @@ void sn_event_file_put(struct sn_ctx *ctx, struct sn_event_file *file)
 	event_file_free_if_unused(ctx, file);
 }
 
-void sn_event_file_closed(struct sn_ctx *ctx, int fd)
-{
-	for (struct sn_event_file *file = ctx->event_files; file; file = file->next) {
-		if (file->app_fd != fd)
-			continue;
-		file->app_fd = -1;
-		event_file_free_if_unused(ctx, file);
-		return;
-	}
-}
-
 void sn_event_files_free(struct sn_ctx *ctx)
 {
 	struct sn_event_file *file, *next;
@@ -115,17 +105,49 @@ void sn_event_files_free(struct sn_ctx *ctx)
 }
 
 /* By inode, not by number: an application may have moved its end with dup2. */
-static struct sn_event_file *event_file_find(struct sn_ctx *ctx, int fd, bool async)
+static bool is_event_file(const struct sn_event_file *file, const struct stat *want)
 {
-	struct stat want, have;
+	struct stat have;
+
+	return !sn_real()->fstat(file->app_dup, &have) && have.st_ino == want->st_ino &&
+	       have.st_dev == want->st_dev;
+}
+
+static struct sn_event_file *event_file_of(struct sn_ctx *ctx, int fd)
+{
+	struct sn_event_file *file = ctx->event_files;
+	struct stat want;
 
 	if (fd < 0 || sn_real()->fstat(fd, &want) || !S_ISSOCK(want.st_mode))
 		return NULL;
-	for (struct sn_event_file *file = ctx->event_files; file; file = file->next)
-		if (file->async == async && !sn_real()->fstat(file->app_dup, &have) &&
-		    have.st_ino == want.st_ino && have.st_dev == want.st_dev)
-			return file;
-	return NULL;
+	while (file && !is_event_file(file, &want))
+		file = file->next;
+	return file;
+}
+
+static struct sn_event_file *event_file_find(struct sn_ctx *ctx, int fd, bool async)
+{
+	struct sn_event_file *file = event_file_of(ctx, fd);
+
+	return file && file->async == async ? file : NULL;
+}
+
+void sn_event_file_duplicated(struct sn_ctx *ctx, int fd)
+{
+	struct sn_event_file *file = event_file_of(ctx, fd);
+
+	if (file)
+		file->numbers++;
+}
+
+void sn_event_file_closed(struct sn_ctx *ctx, int fd)
+{
+	struct sn_event_file *file = event_file_of(ctx, fd);
+
+	if (!file || !file->numbers)
+		return;
+	file->numbers--;
+	event_file_free_if_unused(ctx, file);
 }
 
 int sn_event_file_attr(const struct sn_req *req, uint16_t id, bool async,

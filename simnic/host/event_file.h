@@ -15,8 +15,9 @@ struct sn_req;
 struct sn_event_file {
 	struct sn_event_file *next; /* in sn_ctx.event_files */
 	bool async;
-	int app_fd;  /* -1 once the application closed it */
-	int app_dup; /* the same socket under a number that the application cannot reuse */
+	int app_fd;	  /* the number that the application was given */
+	int app_dup;	  /* the same socket under a number that the application cannot reuse */
+	uint32_t numbers; /* under which the application has it */
 	int dev_fd;
 	uint32_t users; /* CQs and QPs that send their events here */
 };
@@ -26,6 +27,7 @@ int sn_event_file_attr(const struct sn_req *req, uint16_t id, bool async,
 		       struct sn_event_file **out);
 void sn_event_file_put(struct sn_ctx *ctx, struct sn_event_file *file);
 void sn_event_file_closed(struct sn_ctx *ctx, int fd); /* the application closes its end */
+void sn_event_file_duplicated(struct sn_ctx *ctx, int fd);
 void sn_event_files_free(struct sn_ctx *ctx);
 /* Takes an object's unread events back; how many there were. */
 uint32_t sn_event_file_take_back(struct sn_event_file *file, uint64_t element);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Interposers for what is done with an opened NIC: ioctl, mmap, close; and for RDMA netlink. */
+/* Interposers for what is done with an opened NIC: ioctl, mmap, close, fcntl; and for RDMA netlink. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <rdma/mlx5-abi.h>
 #include <stdarg.h>
@@ -106,6 +107,24 @@ EXPORT int close(int fd)
 	sn_fd_close(fd);
 	return sn_real()->close(fd);
 }
+
+/* A second number is a NIC, too. All other commands are passed on, whatever their argument is. */
+EXPORT int fcntl(int fd, int command, ...)
+{
+	va_list args;
+	void *arg;
+	int ret;
+
+	va_start(args, command);
+	arg = va_arg(args, void *);
+	va_end(args);
+	ret = sn_real()->fcntl(fd, command, arg);
+	if (ret >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC))
+		sn_fd_duplicated(fd, ret);
+	return ret;
+}
+
+__attribute__((visibility("default"), alias("fcntl"))) int fcntl64(int fd, int command, ...);
 
 __attribute__((visibility("default"), alias("mmap"))) void *
 mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset);

@@ -27,6 +27,7 @@ static void resolve(void)
 	real.ioctl = dlsym(RTLD_NEXT, "ioctl");
 	real.mmap = dlsym(RTLD_NEXT, "mmap");
 	real.close = dlsym(RTLD_NEXT, "close");
+	real.fcntl = dlsym(RTLD_NEXT, "fcntl");
 	real.socket = dlsym(RTLD_NEXT, "socket");
 	real.uname = dlsym(RTLD_NEXT, "uname");
 }

@@ -30,6 +30,7 @@ struct sn_real {
 	int (*ioctl)(int fd, unsigned long request, ...);
 	void *(*mmap)(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 	int (*close)(int fd);
+	int (*fcntl)(int fd, int command, ...);
 	int (*socket)(int domain, int type, int protocol);
 	int (*uname)(struct utsname *name);
 };
