@@ -36,6 +36,7 @@ struct kv {
 	unsigned timeout_ms;
 	unsigned home_ms; /* who uses a later address looks after the earlier ones so often */
 	uint32_t contacts;
+	void (*aside)(int *fd);
 	char where[KV_WHERE_MAX];
 	size_t n_secret; /* 0: values have no MAC */
 	char secret[KV_SECRET_MAX];

@@ -114,6 +114,7 @@ int kv_open_with(const char *url, const struct kv_options *options, struct kv **
 		goto free_url;
 	}
 	kv->timeout_ms = options->timeout_ms ? options->timeout_ms : 1;
+	kv->aside = options->aside;
 	rc = kv_seal_open(kv, options->secret_file);
 	if (rc) {
 		if (err && errlen)

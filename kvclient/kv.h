@@ -27,6 +27,8 @@ struct kv_options {
 	unsigned timeout_ms;	   /* limit of each later call, at least 1 */
 	const char *password_file; /* for addresses that name no password; NULL: none */
 	const char *secret_file;   /* of the job: values have a MAC; NULL: they have none */
+	void (*aside)(
+		int *fd); /* told of sockets and files that stay open, which it may move to another number; NULL: none */
 };
 
 /*

@@ -211,6 +211,8 @@ static int kv_gate_open(struct kv_lmdb *l, uint64_t deadline_ms)
 		fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			return kv_fail(&l->kv, -errno, "cannot open %s: %s", name, strerror(errno));
+		if (l->kv.aside)
+			l->kv.aside(&fd);
 		rc = kv_gate_enter(&l->kv, fd, deadline_ms);
 		if (rc)
 			break;

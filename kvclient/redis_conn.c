@@ -282,6 +282,8 @@ static int kv_redis_connect_to(struct kv_redis *r, unsigned at, unsigned timeout
 	fd = kv_net_connect(&r->kv, &r->address[at], deadline_ms);
 	if (fd < 0)
 		return fd;
+	if (r->kv.aside)
+		r->kv.aside(&fd);
 	r->ctx = kv_hiredis.connect_fd(fd);
 	if (!r->ctx) {
 		close(fd);

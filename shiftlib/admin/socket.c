@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "shiftlib/admin/admin.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/run_dir.h"
 #include "shiftlib/conn/conn.h"
 
@@ -351,6 +352,7 @@ static int admin_listen(void)
 
 	if (fd < 0)
 		return -errno;
+	sh_aside_one(&fd);
 	ret = admin_bind(fd);
 	if (ret) {
 		close(fd);

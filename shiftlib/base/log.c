@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/date.h"
 #include "shiftlib/base/json.h"
 #include "shiftlib/base/log.h"
@@ -252,6 +253,8 @@ static void log_init_file(void)
 			 strerror(errno));
 	else
 		log_fd = fd;
+	if (fd >= 0)
+		sh_aside_one(&log_fd);
 	snprintf(log_again, sizeof(log_again), "/proc/thread-self/fd/%d", log_fd);
 }
 

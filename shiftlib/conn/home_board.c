@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/run_dir.h"
 #include "shiftlib/base/util.h"
@@ -254,6 +255,7 @@ static int board_open(struct sh_home_board *b)
 
 	b->fd = open(b->path, flags, 0600);
 	b->presence = open(b->path, flags, 0600);
+	sh_aside((int *[]){ &b->fd, &b->presence }, 2);
 	if (b->fd < 0 || b->presence < 0 || fstat(b->fd, &one) || fstat(b->presence, &two))
 		return -errno;
 	if (one.st_ino != two.st_ino || one.st_dev != two.st_dev || !board_take(b))
@@ -279,6 +281,7 @@ static void board_listen(const struct sh_home_board *b)
 {
 	if (ears.fd < 0) {
 		ears.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+		sh_aside_one(&ears.fd);
 		ears.handler.readable = board_readable;
 		if (ears.fd >= 0 && sh_loop_add(ears.fd, &ears.handler)) {
 			close(ears.fd);

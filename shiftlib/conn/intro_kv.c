@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kvclient/kv.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/list.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
@@ -61,7 +62,8 @@ static int batch_kv_open(struct batch *b)
 {
 	const struct kv_options options = { .timeout_ms = sh.config.kv_timeout_ms,
 					    .password_file = sh.config.kv_password_file,
-					    .secret_file = sh.config.secret_file };
+					    .secret_file = sh.config.secret_file,
+					    .aside = sh_aside_one };
 
 	if (sh_intros.kv)
 		return 0;

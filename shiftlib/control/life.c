@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/log.h"
 #include "shiftlib/base/util.h"
 #include "shiftlib/facade/comp_channel.h"
@@ -48,6 +49,7 @@ static int control_init_channel(struct sh_control *control)
 	control->channel = control->real->create_comp_channel(control->context);
 	if (!control->channel)
 		return sh_errno_or(EIO);
+	sh_aside_one(&control->channel->fd);
 	flags = fcntl(control->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(control->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;

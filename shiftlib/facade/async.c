@@ -9,6 +9,7 @@
 #include "shiftlib/facade/async.h"
 #include "shiftlib/facade/async_hidden.h"
 #include "shiftlib/facade/event_about.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/fd.h"
 #include "shiftlib/base/util.h"
 
@@ -233,8 +234,10 @@ static int async_open(struct sh_async *async)
 		goto real_blocking;
 	}
 	ret = sh_fdmap_set(&contexts, async->context->cmd_fd, async);
-	if (!ret)
+	if (!ret) {
+		sh_aside_one(&async->real_fd);
 		return 0;
+	}
 	close(async->facade_fd);
 real_blocking:
 	sh_fd_set_nonblock(async->real_fd, 0);

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "shiftlib/base/aside.h"
 #include "shiftlib/facade/internal.h"
 
 const struct shift_real *sh_channel_verbs;
@@ -123,6 +124,7 @@ static struct ibv_comp_channel *shadow_make(struct sh_comp_channel *ch, struct i
 
 	if (!made)
 		return NULL;
+	sh_aside_one(&made->fd);
 	pthread_mutex_lock(&ch->lock);
 	other = shadow_find_locked(ch, context); /* another thread may have been quicker */
 	if (!other)
@@ -197,7 +199,8 @@ static void channel_uninit(struct sh_comp_channel *ch)
 	pthread_mutex_destroy(&ch->lock);
 }
 
-static int fds_open(struct sh_comp_channel *ch)
+/* The facade's own is the one that the program has on stock. */
+static int fds_open(struct sh_comp_channel *ch, int *own_fd)
 {
 	int ret;
 
@@ -214,6 +217,7 @@ static int fds_open(struct sh_comp_channel *ch)
 		ret = -errno;
 		goto close_replay;
 	}
+	sh_aside((int *[]){ own_fd, &ch->replay_fd, &ch->raise_fd }, 3);
 	ret = sh_channel_watch(ch, ch->raise_fd);
 	if (!ret)
 		return 0;
@@ -239,7 +243,7 @@ static int channel_open(struct sh_comp_channel *ch)
 
 	if (!own)
 		return -errno;
-	ret = fds_open(ch);
+	ret = fds_open(ch, &own->fd);
 	if (ret)
 		goto destroy_own;
 	ret = source_add(ch, own);

@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "shiftlib/base/crash.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/fd.h"
 #include "shiftlib/base/thread.h"
 #include "shiftlib/loop/loop.h"
@@ -295,6 +296,7 @@ static int loop_open_fds(void)
 	loop.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (loop.epoll_fd < 0 || loop.mail_fd < 0 || loop.timer_fd < 0)
 		return -errno;
+	sh_aside((int *[]){ &loop.epoll_fd, &loop.mail_fd, &loop.timer_fd }, 3);
 	if (sh_loop_add(loop.mail_fd, &loop_mail_handler) ||
 	    sh_loop_add(loop.timer_fd, &loop_timer_handler))
 		return -errno;

@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* Behind the C library's net/if.h, which lacks IFF_LOWER_UP. */
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 
+#include "shiftlib/base/aside.h"
 #include "shiftlib/nic/netdev.h"
 
 #define NETDEV_LIBNL "libnl-3.so.200"
@@ -24,7 +27,7 @@
 static struct {
 	__typeof__(nl_socket_alloc) *socket_alloc;
 	__typeof__(nl_socket_free) *socket_free;
-	__typeof__(nl_connect) *connect;
+	__typeof__(nl_socket_set_fd) *socket_set_fd;
 	__typeof__(nl_socket_get_fd) *socket_get_fd;
 	__typeof__(nl_socket_set_nonblocking) *socket_set_nonblocking;
 	__typeof__(nl_socket_disable_seq_check) *socket_disable_seq_check;
@@ -41,7 +44,7 @@ static const struct {
 } nl_names[] = {
 	{ "nl_socket_alloc", &nl.socket_alloc },
 	{ "nl_socket_free", &nl.socket_free },
-	{ "nl_connect", &nl.connect },
+	{ "nl_socket_set_fd", &nl.socket_set_fd },
 	{ "nl_socket_get_fd", &nl.socket_get_fd },
 	{ "nl_socket_set_nonblocking", &nl.socket_set_nonblocking },
 	{ "nl_socket_disable_seq_check", &nl.socket_disable_seq_check },
@@ -119,8 +122,26 @@ static int netdev_answered(struct nl_msg *msg, void *arg)
 	return NL_OK;
 }
 
+/* A socket of our own, as one that libnl makes cannot be moved aside. */
+static int netdev_socket(struct sh_netdev_monitor *monitor)
+{
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd < 0)
+		return -errno;
+	sh_aside_one(&fd);
+	if (!bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
+	    !nl.socket_set_fd(monitor->socket, NETLINK_ROUTE, fd))
+		return 0;
+	close(fd);
+	return -EPROTONOSUPPORT;
+}
+
 static int netdev_connect(struct sh_netdev_monitor *monitor)
 {
+	int ret;
+
 	/* Events carry no number that we know. */
 	nl.socket_disable_seq_check(monitor->socket);
 	if (nl.socket_modify_cb(monitor->socket, NL_CB_VALID, NL_CB_CUSTOM, netdev_message,
@@ -128,8 +149,9 @@ static int netdev_connect(struct sh_netdev_monitor *monitor)
 	    nl.socket_modify_cb(monitor->socket, NL_CB_FINISH, NL_CB_CUSTOM, netdev_answered,
 				monitor))
 		return -ENOMEM;
-	if (nl.connect(monitor->socket, NETLINK_ROUTE) < 0)
-		return -EPROTONOSUPPORT;
+	ret = netdev_socket(monitor);
+	if (ret)
+		return ret;
 	if (nl.socket_add_membership(monitor->socket, RTNLGRP_LINK) < 0)
 		return -EPERM;
 	return nl.socket_set_nonblocking(monitor->socket) < 0 ? -EIO : 0;

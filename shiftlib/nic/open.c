@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "providers/engine.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/nic/internal.h"
 #include "shiftlib/nic/pci.h"
 #include "shiftlib/news.h"
@@ -125,6 +126,7 @@ static const char *nic_open_parts(const struct sh_nic *nic, struct nic_parts *pa
 	if (!parts->ctx)
 		return "it cannot be opened";
 	parts->pci = sh_pci_open("/sys", parts->name);
+	sh_aside((int *[]){ &parts->ctx->cmd_fd, &parts->ctx->async_fd, &parts->pci }, 3);
 	why = nic_open_engines(nic, parts);
 	if (why)
 		return why;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include "providers/engine.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/keymap.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/conn.h"
@@ -77,8 +78,8 @@ static const char *ctx_drive(struct sh_ctx *ctx)
 }
 
 /*
- * SHIFT has no say in the program's open() and socket(). Where descriptors are as few, each one counts: then SHIFT takes none
- * at all, neither for itself nor for a facade.
+ * SHIFT has no say in the program's open() and socket(). Where descriptors are as few, each one counts: if SHIFT cannot have its own
+ * beside those of the program, it takes none at all, neither for itself nor for a facade.
  */
 #define CTX_FILES_LEAST 512
 
@@ -86,7 +87,8 @@ static bool ctx_files_few(void)
 {
 	struct rlimit limit;
 
-	return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < CTX_FILES_LEAST;
+	return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < CTX_FILES_LEAST &&
+	       !sh_aside_works();
 }
 
 static const char *ctx_init(struct sh_ctx *ctx)
@@ -94,7 +96,8 @@ static const char *ctx_init(struct sh_ctx *ctx)
 	const char *why = NULL;
 
 	if (ctx_files_few())
-		return "the process may have fewer than 512 file descriptors";
+		return "the process may have fewer than 512 file descriptors (ulimit -n), and "
+		       "SHIFT none beside them (ulimit -Hn)";
 	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
 		return why ? why : "SHIFT_ENGINE names no engine";
 	pthread_mutex_lock(&sh.lock);

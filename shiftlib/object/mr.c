@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "providers/engine.h"
+#include "shiftlib/base/aside.h"
 #include "shiftlib/base/mapped.h"
 #include "shiftlib/base/table.h"
 #include "shiftlib/conn/home.h"
@@ -32,7 +33,10 @@ static const char mr_no_descriptor[] = "no file descriptor was left for a dma-bu
 /* The application may close its own descriptor as soon as the region is registered. */
 static int mr_fd_keep(int fd)
 {
-	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	sh_aside_one(&kept);
+	return kept;
 }
 
 void sh_mr_fd_close(const struct sh_mr *mr)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "shiftlib/base/aside.h"
 #include "shiftlib/conn/carrier.h"
 #include "shiftlib/conn/conn.h"
 #include "shiftlib/conn/conns.h"
@@ -462,8 +463,9 @@ static bool yield_step(struct sh_nic *own, enum sh_yield_step step)
 
 static bool yield_helps(int error)
 {
-	return error == ENOMEM || error == ENOSPC || error == EAGAIN || error == EMFILE ||
-	       error == ENFILE;
+	if (error == EMFILE)
+		return sh_aside_takes_any();
+	return error == ENOMEM || error == ENOSPC || error == EAGAIN || error == ENFILE;
 }
 
 /* Nothing but open NICs has descriptors, and each a few of them. */

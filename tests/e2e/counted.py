@@ -7,16 +7,19 @@
 import os
 import random
 import re
+import resource
 import sys
 import time
 
 from shiftlab.lab import Shift, cases_main, free_port, wait_for
 from shiftlab.perftest import SOON, Failed
+from shiftlab.redis import Redis
 
 MIB = 1 << 20
 # Pages of stack: what docs/promises.md says. The smallest that a thread can have are 4.
 STACK_PAGES = {("stack", "info"): 4, ("stack", "debug"): 5, ("stack-open", "info"): 6, ("stack-open", "debug"): 6}
 PROTECTED = " is protected by "
+LMDB_FILES = 3  # descriptors that its library has open
 
 
 def start(lab, case, name, shift, limits=(), env=None, number=0):
@@ -115,29 +118,39 @@ def pressed(lab, rng):
             raise Failed(f"{p.name} ended with {p.process.returncode}")
 
 
+def files_of(lab, name, shift, soft, hard, spare):
+    """How many descriptors a program found, and how many of those that it gave back were left behind the verbs."""
+    env = {"SHIFT_LOG_FILE": ""} if soft < 512 and soft == hard else None   # that is a descriptor, too
+    program = start(lab, "files", f"{name}-{soft}-{hard}-{spare}", shift, [f"--nofile={soft}:{hard}"], env, number=spare)
+    if shift and (soft >= 512 or soft < hard):
+        wait_for("protection", lambda: is_protected(lab), 30)
+    program.say("go")
+    got, rest = int(said(program, "GOT")), int(said(program, "LEFT"))
+    ends(program)
+    print(f"  {soft} of {hard}: {name} found {got} descriptors, and {rest} of {spare} behind the verbs")
+    return got, rest
+
+
 def files(lab, rng):
     """
-    Where descriptors are few, SHIFT takes none. Where there are more, a verb that needs some finds those that stock needs
-    (two are spare, as SHIFT reads a file now and then).
+    SHIFT has its descriptors above the program's limit: the program finds all of them, and is protected, however few they
+    are. Only those of an LMDB file, which its library has opened, stay among the program's. Where the hard limit forbids that, SHIFT takes none if there are few; if there are more, a verb that needs some
+    finds those that stock needs (two are spare, as SHIFT reads a file now and then).
     """
-    spare = 30
-    for limit in (rng.randint(64, 511), 1024):
-        limits, left = [f"--nofile={limit}:{limit}"], None
-        for name, shift in (("stock", None), ("shift", Shift(log="info", yield_ms=500, **SOON))):
-            env = {"SHIFT_LOG_FILE": ""} if limit < 512 else None   # that is a descriptor, too
-            program = start(lab, "files", f"{name}-{limit}", shift, limits, env, number=spare)
-            if shift and limit == 1024:
-                wait_for("protection", lambda: is_protected(lab), 30)
-            program.say("go")
-            got, rest = int(said(program, "GOT")), int(said(program, "LEFT"))
-            ends(program)
-            print(f"  {limit}: {name} found {got} descriptors, and {rest} of {spare} behind the verbs")
-            if limit < 512 and shift and (got, rest) != left:
-                raise Failed(f"under SHIFT the program found {got} and {rest}, on stock {left}")
-            if not shift:
-                left = got, rest
-                if limit == 1024:
-                    spare = spare - rest + 2
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    shift = Shift(log="info", yield_ms=500, **SOON)
+    redis = Shift(log="info", yield_ms=500, kv=Redis(lab).start().url, **SOON)
+    for soft in (rng.randint(64, 511), 1024, rng.randint(1025, 5000)):
+        limits = soft, min(soft + rng.randint(100, 10000), most)
+        stock = files_of(lab, "stock", None, *limits, 30)
+        for name, how, taken in (("redis", redis, 0), ("lmdb", shift, LMDB_FILES)):
+            if files_of(lab, name, how, *limits, 30)[0] != stock[0] - taken:
+                raise Failed("SHIFT has descriptors that the program may have")
+    few = rng.randint(64, 511)
+    if files_of(lab, "stock", None, few, few, 30) != files_of(lab, "shift", shift, few, few, 30):
+        raise Failed("SHIFT has descriptors where there are few")
+    rest = files_of(lab, "stock", None, 1024, 1024, 30)[1]
+    files_of(lab, "shift", shift, 1024, 1024, 30 - rest + 2)
 
 
 def lives_on(lab, case, name, shift, pages):

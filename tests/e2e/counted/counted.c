@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/random.h"
@@ -136,16 +137,42 @@ static void run_pressed(void)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
+enum { AGAIN = 100 };
+
 static int files[MOST];
 
+/* What somebody has for a moment only, as he reads a file, comes back. */
 static size_t files_take(void)
 {
 	size_t n = 0;
 
-	while (n < MOST && (files[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-		n++;
-	must(n < MOST && errno == EMFILE, "no more descriptors");
+	for (int i = 0; i < AGAIN; i++) {
+		while (n < MOST && (files[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+			n++;
+		must(n < MOST && errno == EMFILE, "no more descriptors");
+		usleep(1000);
+	}
 	return n;
+}
+
+/*
+ * The software NIC has two descriptors of its own for each event file, which a real one has not: a second number of the socket that it gives
+ * away, and the other end.
+ */
+static size_t files_of_the_nic(void)
+{
+	static ino_t sockets[MOST];
+	size_t n = 0, twice = 0;
+	struct stat st;
+
+	for (int fd = 0; fd < MOST; fd++) {
+		if (fstat(fd, &st) || !S_ISSOCK(st.st_mode))
+			continue;
+		for (size_t i = 0; i < n; i++)
+			twice += sockets[i] == st.st_ino;
+		sockets[n++] = st.st_ino;
+	}
+	return 2 * twice;
 }
 
 /* A device, a channel, and a queue whose event comes: with `spare` descriptors and no more. */
@@ -161,7 +188,7 @@ static void run_files(void)
 	conn_to_itself();
 	hear("go");
 	n = files_take();
-	say("GOT %zu", n);
+	say("GOT %zu", n + files_of_the_nic());
 	must(n >= spare, "enough of them");
 	for (size_t i = n - spare; i < n; i++)
 		close(files[i]);

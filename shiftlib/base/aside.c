@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "shiftlib/base/aside.h"
+
+#define ASIDE_STACK 32768 /* of the helper, in the program's memory for as long as it runs */
+#define ASIDE_ROOM  4096  /* numbers above the program's limit, for SHIFT */
+
+/* The lowest number that SHIFT has ever kept a descriptor under. */
+static _Atomic int aside_lowest = INT_MAX;
+
+struct aside_task {
+	struct rlimit limit; /* of the helper */
+	int from, moved[SH_ASIDE_MOST];
+	int *const *fds;
+	uint32_t n;
+};
+
+/*
+ * The helper. It runs in the program's memory and on the caller's thread-local storage, so it does nothing but system calls; fcntl() is the
+ * library's, which is no more than one, as whoever stands for the library must hear of new numbers. No frame of it is ever left, which
+ * sanitizers would hold against the next user of that stack.
+ */
+__attribute__((no_sanitize("address", "thread"))) static int aside_run(void *arg)
+{
+	struct aside_task *task = arg;
+	uint32_t i;
+
+	if (!syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &task->limit, NULL))
+		for (i = 0; i < task->n; i++)
+			if (*task->fds[i] >= 0 && *task->fds[i] < task->from)
+				task->moved[i] = fcntl(*task->fds[i], F_DUPFD_CLOEXEC, task->from);
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+/* No signal may be handled by it, and no wait() of the program finds it: it has no signal for its end. */
+static void aside_clone(struct aside_task *task, char *stack)
+{
+	uint64_t all = UINT64_MAX, before;
+	pid_t pid;
+
+	/* Not by the library, which leaves out the signals that it uses itself. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	pid = clone(aside_run, stack + ASIDE_STACK, CLONE_VM | CLONE_VFORK | CLONE_FILES, task);
+	if (pid > 0)
+		while (syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 && errno == EINTR)
+			;
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+}
+
+/* Valgrind knows no such processes, and ends the program. */
+static bool aside_known(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return !preload || !strstr(preload, "vgpreload");
+}
+
+static bool aside_room(struct aside_task *task)
+{
+	struct rlimit *limit = &task->limit;
+	rlim_t most;
+
+	if (getrlimit(RLIMIT_NOFILE, limit) || limit->rlim_cur > SH_ASIDE_LIMIT ||
+	    limit->rlim_max <= limit->rlim_cur)
+		return false;
+	task->from = (int)limit->rlim_cur;
+	most = limit->rlim_cur + ASIDE_ROOM;
+	limit->rlim_cur = limit->rlim_max < most ? limit->rlim_max : most;
+	return aside_known();
+}
+
+static void aside_note(int fd)
+{
+	int lowest = atomic_load(&aside_lowest);
+
+	while (fd >= 0 && fd < lowest && !atomic_compare_exchange_weak(&aside_lowest, &lowest, fd))
+		;
+}
+
+static void aside_move(struct aside_task *task)
+{
+	char *stack = mmap(NULL, ASIDE_STACK, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	uint32_t i;
+
+	if (stack == MAP_FAILED)
+		return;
+	aside_clone(task, stack);
+	munmap(stack, ASIDE_STACK);
+	for (i = 0; i < task->n; i++) {
+		if (task->moved[i] < 0)
+			continue;
+		close(*task->fds[i]);
+		*task->fds[i] = task->moved[i];
+	}
+}
+
+void sh_aside(int *const fds[], uint32_t n)
+{
+	struct aside_task task = { .fds = fds, .n = n };
+	int saved = errno;
+	uint32_t i;
+
+	memset(task.moved, 0xff, sizeof(task.moved));
+	if (aside_room(&task))
+		aside_move(&task);
+	for (i = 0; i < n; i++)
+		aside_note(*fds[i]);
+	errno = saved;
+}
+
+bool sh_aside_works(void)
+{
+	struct aside_task task = { .n = 1 };
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), *fds[] = { &fd };
+	bool works;
+
+	if (fd < 0)
+		return false;
+	task.fds = fds;
+	task.moved[0] = -1;
+	if (aside_room(&task))
+		aside_move(&task);
+	works = task.moved[0] >= 0;
+	close(fd);
+	return works;
+}
+
+bool sh_aside_takes_any(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) ||
+	       limit.rlim_cur > (rlim_t)atomic_load(&aside_lowest);
+}
