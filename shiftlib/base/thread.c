@@ -16,6 +16,7 @@
 #include "shiftlib/base/util.h"
 
 #define THREAD_NICE_URGENT -20
+#define THREAD_STACK	   (2ul << 20) /* not what the program may have set for its own (ulimit -s) */
 
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static bool thread_priorities;
@@ -75,6 +76,21 @@ static int thread_attr(pthread_attr_t *attr)
 	return ret;
 }
 
+/* Thread-local storage of all libraries lies in the stack, too: if there is more than that, the default may have room. */
+static int thread_make(pthread_t *thread, pthread_attr_t *attr, void *(*run)(void *arg), void *arg)
+{
+	size_t usual;
+	int ret;
+
+	pthread_attr_getstacksize(attr, &usual);
+	pthread_attr_setstacksize(attr, THREAD_STACK);
+	ret = pthread_create(thread, attr, run, arg);
+	if (ret != EINVAL)
+		return ret;
+	pthread_attr_setstacksize(attr, usual);
+	return pthread_create(thread, attr, run, arg);
+}
+
 int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
 	pthread_attr_t attr;
@@ -85,7 +101,7 @@ int sh_thread_create(pthread_t *thread, void *(*run)(void *arg), void *arg)
 		return ret;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(thread, &attr, run, arg);
+	ret = thread_make(thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return ret;

@@ -91,6 +91,19 @@ static bool ctx_files_few(void)
 	       !sh_aside_works();
 }
 
+/*
+ * SHIFT's tables, the heaps of its threads and the file of its KV are some 2 GiB of addresses, nearly all without memory, which
+ * the program's mmap() would miss.
+ */
+#define CTX_ADDRESSES_LEAST (16ull << 30)
+
+static bool ctx_addresses_few(void)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur < CTX_ADDRESSES_LEAST;
+}
+
 static const char *ctx_init(struct sh_ctx *ctx)
 {
 	const char *why = NULL;
@@ -98,6 +111,8 @@ static const char *ctx_init(struct sh_ctx *ctx)
 	if (ctx_files_few())
 		return "the process may have fewer than 512 file descriptors (ulimit -n), and "
 		       "SHIFT none beside them (ulimit -Hn)";
+	if (ctx_addresses_few())
+		return "the process may have less than 16 GiB of address space (ulimit -v)";
 	if (!sp_probe(sh.config.engine, ctx->ctx, &why))
 		return why ? why : "SHIFT_ENGINE names no engine";
 	pthread_mutex_lock(&sh.lock);

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import resource
+import signal
 import sys
 import time
 
@@ -19,6 +20,11 @@ MIB = 1 << 20
 # Pages of stack: what docs/promises.md says. The smallest that a thread can have are 4.
 STACK_PAGES = {("stack", "info"): 4, ("stack", "debug"): 5, ("stack-open", "info"): 6, ("stack-open", "debug"): 6}
 PROTECTED = " is protected by "
+CRASH_SIGNALS = {f"handler{s.value}" for s in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)}
+# What SHIFT has more, with four NICs, in KiB where it is memory: what docs/promises.md says.
+TAKEN = {"Threads:": 10, "/proc/self/maps": 200, "VmSize:": 2 << 20, "VmData:": 64 << 10}
+TAKEN_FEW = {"Threads:": 0, "/proc/self/maps": 20, "VmSize:": 16 << 10, "VmData:": 8 << 10}
+LIMITED = {"limit9"}    # RLIMIT_AS, which a case sets
 LMDB_FILES = 3  # descriptors that its library has open
 
 
@@ -192,7 +198,44 @@ def epoll(lab, _):
         raise Failed("more than one less")
 
 
-CASES = {"memory": memory, "pressed": pressed, "files": files, "stack": stack, "epoll": epoll}
+def kept_by(lab, name, shift, limits=(), protected=True):
+    program = start(lab, "kept", name, shift, limits)
+    if shift and protected:
+        wait_for("protection", lambda: is_protected(lab), 30)
+    program.say("go")
+    said(program, "DONE")
+    if shift and not protected and "address space (ulimit -v)" not in lab.shift_log(program):
+        raise Failed("the log does not say that there is too little address space")
+    ends(program)
+    return dict(line.split(None, 2)[1:] for line in program.out().splitlines() if line.startswith("KEPT "))
+
+
+def number_of(counts, key):
+    return int(counts[key].split()[0])
+
+
+def kept(lab, rng):
+    """
+    Signal handlers, limits, timers, children, keys of thread-specific data: as on stock, but the handlers
+    of faults, which a setting leaves away. Of threads, mappings and address space SHIFT takes no more than
+    docs/promises.md says; where address space is limited, nothing but its library.
+    """
+    stock = kept_by(lab, "stock", None)
+    few = [f"--as={rng.randint(2 << 30, (16 << 30) - 1)}"]
+    for name, limits, settings, handlers in (("shift", (), {}, CRASH_SIGNALS), ("off", (), {"crash_note": "off"}, set()),
+                                             ("few", few, {}, set())):
+        ours = kept_by(lab, name, Shift(log="info", **settings, **SOON), limits, protected=not limits)
+        more = {key: number_of(ours, key) - number_of(stock, key) for key in TAKEN}
+        differ = {key for key in stock.keys() | ours.keys() if stock.get(key) != ours.get(key)}
+        print(f"  {name}: " + ", ".join(f"{key.rstrip(':')} {n:+}" for key, n in more.items()))
+        if differ - TAKEN.keys() - LIMITED - handlers or (handlers and not handlers <= differ):
+            raise Failed(f"{name} differs from stock in {', '.join(sorted(differ - TAKEN.keys() - handlers))}")
+        for key, most in (TAKEN_FEW if limits else TAKEN).items():
+            if more[key] > most:
+                raise Failed(f"{name} has {more[key]} more of {key} than stock")
+
+
+CASES = {"memory": memory, "pressed": pressed, "files": files, "stack": stack, "epoll": epoll, "kept": kept}
 
 
 if __name__ == "__main__":

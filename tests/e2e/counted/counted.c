@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/lib/random.h"
@@ -302,14 +305,110 @@ static void run_epoll(void)
 	finish();
 }
 
+/* ---- all that the process has of what the kernel and the C library count ------------------------- */
+
+static void kept_signals(void)
+{
+	sigset_t blocked;
+	stack_t stack;
+
+	for (int number = 1; number <= SIGRTMAX; number++) {
+		struct sigaction action;
+
+		if (!sigaction(number, NULL, &action))
+			say("KEPT handler%d %d %x", number,
+			    (action.sa_handler != SIG_DFL) + (action.sa_handler == SIG_IGN),
+			    (unsigned)action.sa_flags);
+	}
+	must_zero(pthread_sigmask(SIG_SETMASK, NULL, &blocked), "what is blocked");
+	for (int number = 1; number <= SIGRTMAX; number++)
+		if (sigismember(&blocked, number) > 0)
+			say("KEPT blocked%d 1", number);
+	must_zero(sigaltstack(NULL, &stack), "sigaltstack");
+	say("KEPT altstack %d", stack.ss_flags);
+}
+
+static void kept_limits(void)
+{
+	struct rlimit limit;
+
+	for (int i = 0; i < RLIMIT_NLIMITS; i++)
+		if (!getrlimit(i, &limit))
+			say("KEPT limit%d %llu %llu", i, (unsigned long long)limit.rlim_cur,
+			    (unsigned long long)limit.rlim_max);
+}
+
+static void kept_timers(void)
+{
+	struct itimerval timer;
+
+	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
+		if (!getitimer(which, &timer))
+			say("KEPT itimer%d %d", which,
+			    timer.it_value.tv_sec || timer.it_value.tv_usec);
+}
+
+/* Lines of a file of the process that begin with one of the words, or their number. */
+static void kept_file(const char *name, const char *const *words)
+{
+	FILE *file = fopen(name, "re");
+	char line[4096];
+	int n = 0;
+
+	must(file, name);
+	while (fgets(line, sizeof(line), file)) {
+		n++;
+		for (const char *const *word = words; word && *word; word++)
+			if (!strncmp(line, *word, strlen(*word)))
+				say("KEPT %.*s", (int)strcspn(line, "\n"), line);
+	}
+	if (!words)
+		say("KEPT %s %d", name, n);
+	fclose(file);
+}
+
+/* Keys of thread-specific data: to the last one. */
+static void kept_keys(void)
+{
+	static pthread_key_t keys[PTHREAD_KEYS_MAX];
+	int n = 0;
+
+	while (n < PTHREAD_KEYS_MAX && !pthread_key_create(&keys[n], NULL))
+		n++;
+	say("KEPT keys %d", n);
+	while (n--)
+		pthread_key_delete(keys[n]);
+}
+
+static void run_kept(void)
+{
+	static const char *const words[] = { "VmSize:", "VmData:", "VmLck:", "Threads:", NULL };
+
+	conn_to_itself();
+	hear("go");
+	kept_signals();
+	kept_limits();
+	kept_timers();
+	kept_file("/proc/self/status", words);
+	kept_file("/proc/self/maps", NULL);
+	kept_file("/proc/self/timers", NULL);
+	kept_keys();
+	must(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "a child of somebody else");
+	say("DONE");
+	hear("end");
+	finish();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = { { "memory", run_memory },		{ "pressed", run_pressed },
-		      { "files", run_files },		{ "stack", run_stack },
-		      { "stack-open", run_stack_open }, { "epoll", run_epoll } };
+	} cases[] = {
+		{ "memory", run_memory }, { "pressed", run_pressed },	    { "files", run_files },
+		{ "stack", run_stack },	  { "stack-open", run_stack_open }, { "epoll", run_epoll },
+		{ "kept", run_kept }
+	};
 
 	drawn = options_seeded(argc, argv);
 	for (size_t i = 0; optind < argc && i < sizeof(cases) / sizeof(cases[0]); i++)
